@@ -1,0 +1,3 @@
+module polystalk
+
+go 1.26

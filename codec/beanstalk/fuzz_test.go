@@ -11,7 +11,7 @@ import (
 // and over the limit.
 func fuzzSeeds() []string {
 	seeds := []string{
-		"put 1 2 3 4\r\nbody\r\n", "put 4294967296 0 0 0\r\n", "put 1 2 3 4 x\r\n", "reserve\r\n", "reserve-with-timeout 2147483648\r\n",
+		"put 1 2 3 4\r\nbody\r\n", "put 4294967296 0 0 0\r\n", "put 1 2 3 4 x\r\n", "put 0000\r\n", "pause-tube a5\r\n", "reserve\r\n", "reserve-with-timeout 2147483648\r\n",
 		"reserve-with-timeout 5 x\r\n", "reserve-job 1\r\n", "delete 18446744073709551616\r\n", "release 1 2 3\r\n", "bury 1 2\r\n",
 		"touch 1\r\n", "peek 1\r\n", "peek-ready\r\n", "peek-delayed\r\n", "peek-buried\r\n", "kick \t-1x\r\n", "kick-job 1\r\n",
 		"stats\r\n", "stats-job 1\r\n", "stats-tube a\r\n", "use a\r\n", "watch -a\r\n", "ignore a\r\n", "list-tubes\r\n",

@@ -45,7 +45,8 @@ var twinCommands = []struct {
 	{PauseTube, "pause-tube", twinArgs(`spaces, Name anyname, Delay u32`)},
 }
 
-// twinArgs makes a pattern of "Field type" items.
+// twinArgs makes a pattern of "Field type" items. A number takes all the digits
+// there are, so one that follows something needs a space before it.
 func twinArgs(items string) *regexp.Regexp {
 	types := map[string]string{
 		"u31": ` *(?P<u31_@>[0-9]+)`, "u32": ` *(?P<u32_@>[0-9]+)`, "u64": ` *(?P<u64_@>[0-9]+)`,
@@ -60,6 +61,9 @@ func twinArgs(items string) *regexp.Regexp {
 		field, typ, ok := strings.Cut(item, " ")
 		if !ok {
 			typ = field
+		}
+		if strings.HasPrefix(typ, "u") && pattern != `^` {
+			pattern += ` `
 		}
 		if item != "" {
 			pattern += strings.ReplaceAll(types[typ], "@", field)

@@ -62,12 +62,13 @@ func TestMessages(t *testing.T) {
 func TestTubeListLength(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 9, 10, 100, 10_000} {
 		names := make([]string, n)
-		body := "---\n"
+		var body strings.Builder
+		body.WriteString("---\n")
 		for i := range names {
 			names[i] = fmt.Sprintf("tube-%d", i)
-			body += "- " + names[i] + "\n"
+			body.WriteString("- " + names[i] + "\n")
 		}
-		want := fmt.Sprintf("OK %d\r\n%s\r\n", len(body), body)
+		want := fmt.Sprintf("OK %d\r\n%s\r\n", len(body.String()), body.String())
 		got := string(AppendTubeList([]byte("before"), slices.Values(names)))
 		if got != "before"+want {
 			t.Errorf("list of %d tubes: %d bytes beginning %q, want %d", n, len(got), got[:min(len(got), 60)], len(want)+6)

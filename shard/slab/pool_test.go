@@ -1,7 +1,10 @@
 package slab
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"os"
+	"runtime/debug"
 	"strings"
 	"testing"
 )
@@ -87,7 +90,7 @@ func check(t *testing.T, a *arena) {
 func TestPoolAgainstMap(t *testing.T) {
 	type big struct { // few slots per region: regions come and go
 		A uint64
-		B [9000]uint16
+		B [4500]uint16
 	}
 	p := NewPool[big]()
 	defer p.Close()
@@ -95,10 +98,10 @@ func TestPoolAgainstMap(t *testing.T) {
 	model := map[uint32]uint64{}
 	var live []uint32
 	high := 0
-	for step := range 40000 {
+	for step := range 20000 {
 		// The load swings, so that regions fill and empty many times.
 		grow := 0.65
-		if step/2500%2 == 1 {
+		if step/2000%2 == 1 {
 			grow = 0.35
 		}
 		if len(live) == 0 || rng.Float64() < grow {
@@ -109,14 +112,14 @@ func TestPoolAgainstMap(t *testing.T) {
 			if _, dup := model[i]; dup {
 				t.Fatalf("index %d given out twice", i)
 			}
-			if r.A != 0 || r.B != [9000]uint16{} {
+			if r.A != 0 || r.B != [4500]uint16{} {
 				t.Fatalf("record %d is not zeroed", i)
 			}
 			if r != p.At(i) {
 				t.Fatalf("At(%d) is not what Alloc returned", i)
 			}
 			v := rng.Uint64()
-			r.A, r.B[0], r.B[4500], r.B[8999] = v, uint16(v), uint16(v>>16), uint16(v>>32)
+			r.A, r.B[0], r.B[2250], r.B[4499] = v, uint16(v), uint16(v>>16), uint16(v>>32)
 			model[i] = v
 			live = append(live, i)
 		} else {
@@ -125,7 +128,7 @@ func TestPoolAgainstMap(t *testing.T) {
 			live[k] = live[len(live)-1]
 			live = live[:len(live)-1]
 			v, r := model[i], p.At(i)
-			if r.A != v || r.B[0] != uint16(v) || r.B[4500] != uint16(v>>16) || r.B[8999] != uint16(v>>32) {
+			if r.A != v || r.B[0] != uint16(v) || r.B[2250] != uint16(v>>16) || r.B[4499] != uint16(v>>32) {
 				t.Fatalf("record %d was overwritten", i)
 			}
 			delete(model, i)
@@ -135,15 +138,18 @@ func TestPoolAgainstMap(t *testing.T) {
 			t.Fatalf("Len %d, want %d", p.Len(), len(model))
 		}
 		high = max(high, p.MappedBytes())
-		if step%64 == 0 {
+		if step%256 == 0 {
 			check(t, &p.a)
 		}
 	}
-	for _, i := range live {
+	for k, i := range live {
 		p.Free(i)
-		check(t, &p.a)
+		if k%16 == 0 {
+			check(t, &p.a)
+		}
 	}
-	if high < 8*p.a.bytes || p.MappedBytes() > p.a.bytes || p.Len() != 0 {
+	check(t, &p.a)
+	if high < 4*p.a.bytes || p.MappedBytes() > p.a.bytes || p.Len() != 0 {
 		t.Errorf("mapped %d at most, %d after draining, region %d", high, p.MappedBytes(), p.a.bytes)
 	}
 }
@@ -182,6 +188,50 @@ func TestPoolDrainUnmapsInAnyOrder(t *testing.T) {
 				t.Errorf("mapped %d when full, %d after the drain", full, p.MappedBytes())
 			}
 		})
+	}
+}
+
+// resident returns the process's resident memory in bytes.
+func resident(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Skip("no /proc/self/statm here: ", err)
+	}
+	var size, pages int
+	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
+		t.Fatal(err)
+	}
+	return pages * pageSize
+}
+
+// The kernel's own figures, with room for what the runtime does meanwhile.
+func TestResidentMemoryFollowsUse(t *testing.T) {
+	const total = 64 << 20
+	b := NewBytes()
+	defer b.Close()
+	data := make([]byte, 1000)
+	refs := make([]uint32, total/len(data))
+	clear(refs) // touch them
+	debug.FreeOSMemory()
+	before := resident(t)
+	for i := range refs {
+		refs[i], _ = b.Put(data)
+	}
+	full := resident(t)
+	for _, ref := range refs {
+		b.Free(ref, len(data))
+	}
+	after := resident(t)
+	if full-before < total*9/10 || full-before > total*5/4 || after-before > total/8 {
+		t.Errorf("resident %d before, %d with %d stored, %d after", before, full, total, after)
+	}
+	// One string in each class: pages, not regions.
+	for _, size := range classSize[:32] { // up to 1 KiB
+		b.Put(data[:min(int(size), len(data))])
+	}
+	if few := resident(t); few-after > 8<<20 || b.MappedBytes() < 24<<20 {
+		t.Errorf("resident %d more with 32 strings in %d mapped", few-after, b.MappedBytes())
 	}
 }
 

@@ -8,11 +8,3 @@ require (
 	github.com/valyala/bytebufferpool v1.0.0
 	golang.org/x/sys v0.49.0
 )
-
-require (
-	github.com/panjf2000/ants/v2 v2.12.1 // indirect
-	go.uber.org/multierr v1.11.0 // indirect
-	go.uber.org/zap v1.28.0 // indirect
-	golang.org/x/sync v0.11.0 // indirect
-	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
-)

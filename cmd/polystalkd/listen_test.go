@@ -297,3 +297,22 @@ func publicDir(t *testing.T) string {
 	}
 	return dir
 }
+
+// A directory locked by somebody else ends the start instead of hanging it.
+func TestLockedDirectoryIsNamed(t *testing.T) {
+	dir := shortDir(t)
+	held, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := lock(held, hang); err != nil {
+		t.Fatal(err)
+	}
+	got := runToEnd(t, binary, cleanEnv(), "-l", "unix:"+dir+"/s")
+	if got.code != exitSystem || !strings.Contains(got.stderr, "locking the directory "+dir) {
+		t.Errorf("%+v", got)
+	}
+	unlock(held)
+	startServer(t, unixCommand(dir+"/s"))
+}

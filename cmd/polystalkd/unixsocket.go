@@ -26,10 +26,13 @@ const (
 //
 // It is told from another's at the same path by device, inode and time of
 // change. While the listener is open the kernel keeps the inode, so its number
-// cannot be given to another file; remove must come before closing.
+// cannot be given to another file; remove must come before closing. The
+// directory stays open, so that remove can lock it when descriptors have run
+// out or -u has taken the right to open it.
 type socketFile struct {
 	path string
 	made fs.FileInfo
+	dir  *os.File
 }
 
 // listenUnix opens a listening socket at path. What is there already stays,
@@ -44,11 +47,24 @@ func listenUnix(path string, owners []int) (*net.UnixListener, *socketFile, erro
 	if len(path) > unixPathMax {
 		return nil, nil, fmt.Errorf("the path has %d bytes, at most %d are possible: choose a shorter one", len(path), unixPathMax)
 	}
-	unlock, err := lockDir(filepath.Dir(path), dirLockWait)
+	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
+		return nil, nil, fmt.Errorf("%w: choose a directory that exists and that this user may read", err)
+	}
+	l, made, err := bindUnix(path, dir, owners)
+	if err != nil {
+		dir.Close()
 		return nil, nil, err
 	}
-	defer unlock()
+	return l, &socketFile{path, made, dir}, nil
+}
+
+// bindUnix does the work of listenUnix under the directory's lock.
+func bindUnix(path string, dir *os.File, owners []int) (*net.UnixListener, fs.FileInfo, error) {
+	if err := lock(dir, dirLockWait); err != nil {
+		return nil, nil, err
+	}
+	defer unlock(dir)
 	if err := clearStale(path, owners); err != nil {
 		return nil, nil, err
 	}
@@ -62,7 +78,7 @@ func listenUnix(path string, owners []int) (*net.UnixListener, *socketFile, erro
 		l.Close()
 		return nil, nil, fmt.Errorf("the socket vanished at once (%w): choose a directory that nobody cleans", err)
 	}
-	return l, &socketFile{path, made}, nil
+	return l, made, nil
 }
 
 // clearStale makes sure that nothing is at path, removing only a dead socket.
@@ -111,13 +127,13 @@ func clearStale(path string, owners []int) error {
 	return nil
 }
 
-// remove takes the file away if it is still the one we made.
+// remove takes the file away if it is still the one we made. It is called once.
 func (f *socketFile) remove() error {
-	unlock, err := lockDir(filepath.Dir(f.path), exitLockWait)
-	if err != nil {
+	defer f.dir.Close()
+	if err := lock(f.dir, exitLockWait); err != nil {
 		return err
 	}
-	defer unlock()
+	defer unlock(f.dir)
 	now, err := os.Lstat(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -135,20 +151,19 @@ func sameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime())
 }
 
-// lockDir takes the advisory lock of a directory, trying for at most wait.
-func lockDir(dir string, wait time.Duration) (unlock func(), err error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, fmt.Errorf("%w: choose a directory that exists and that this user may read", err)
-	}
+// lock takes the advisory lock of a directory, trying for at most wait.
+func lock(dir *os.File, wait time.Duration) error {
 	for deadline := time.Now().Add(wait); ; time.Sleep(dirLockPause) {
-		err = syscall.Flock(int(d.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
-			return func() { d.Close() }, nil
+			return nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) || time.Now().After(deadline) {
-			d.Close()
-			return nil, fmt.Errorf("locking the directory %s: %w: end the process that holds its lock, or choose another directory", dir, err)
+			return fmt.Errorf("locking the directory %s: %w: end the process that holds its lock, or choose another directory", dir.Name(), err)
 		}
 	}
+}
+
+func unlock(dir *os.File) {
+	syscall.Flock(int(dir.Fd()), syscall.LOCK_UN) // fails only for a bad descriptor
 }

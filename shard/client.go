@@ -94,6 +94,7 @@ func (cl *client) find(t *tube) *watch {
 }
 
 func (c *Core) watch(cl *client, t *tube) {
+	c.unwait(cl)
 	w := &watch{client: cl, tube: t, pos: len(cl.watches)}
 	cl.watches = append(cl.watches, w)
 	t.watching++
@@ -111,6 +112,7 @@ func (c *Core) watch(cl *client, t *tube) {
 // ignore takes the watch off the list: the last one takes its place, as in
 // the reference (ms.c, ms_delete).
 func (c *Core) ignore(cl *client, w *watch) {
+	c.unwait(cl)
 	n := len(cl.watches) - 1
 	last := cl.watches[n]
 	cl.watches[w.pos] = last
@@ -158,7 +160,10 @@ func (c *Core) wait(cl *client, seq uint64, until Time) {
 	c.timers.want(&cl.timer, cl.dueAt())
 }
 
-// unwait takes cl out of the queues again.
+// unwait takes cl out of the queues again. A wait that another shard has
+// served stays queued here until OpCancel or until it is found out; since a
+// session has one command under way, its next reserve, watch or ignore here
+// ends it too.
 func (c *Core) unwait(cl *client) {
 	if !cl.waiting {
 		return

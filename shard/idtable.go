@@ -9,7 +9,7 @@ const (
 )
 
 // idTable finds a core's jobs by id: linear hashing, chained through the job
-// records. It splits or merges one bucket per insert or remove, so it never
+// records. It splits one bucket per insert, merges two per remove, so it never
 // stops to rehash, and it shrinks as jobs go.
 type idTable struct {
 	chunks [][]uint32
@@ -72,8 +72,12 @@ func (t *idTable) remove(jobs *slab.Pool[job], id JobID) {
 		}
 		p = &j.hash
 	}
-	if t.n < t.size/2 && t.size > idTableMin {
-		t.merge(jobs)
+	// Two merges a removal: with one, the table would lag behind a drain and
+	// end half as large as it began.
+	for range 2 {
+		if t.n < t.size/2 && t.size > idTableMin {
+			t.merge(jobs)
+		}
 	}
 }
 

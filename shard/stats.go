@@ -30,7 +30,7 @@ func (c *Core) jobStats(j *job, t *tube) JobStats {
 		Buries: j.buries, Kicks: j.kicks,
 	}
 	if j.state == Reserved || j.state == Delayed {
-		s.TimeLeft = j.deadline - c.now
+		s.TimeLeft = max(0, j.deadline-c.now) // Expire may be behind
 	}
 	return s
 }
@@ -44,7 +44,7 @@ func (c *Core) tubeStats(t *tube) TubeStats {
 		Total: t.total, Deletes: t.deletes, Pauses: t.pauses,
 	}
 	if t.pauseUntil != 0 {
-		s.Pause, s.PauseLeft = t.pauseFor, t.pauseUntil-c.now
+		s.Pause, s.PauseLeft = t.pauseFor, max(0, t.pauseUntil-c.now)
 	}
 	return s
 }

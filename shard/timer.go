@@ -11,8 +11,27 @@ type timer struct {
 	client *client
 }
 
-// timers is a binary heap of timers by (at); the field holds few thousands of
-// entries at most times, one per tube or client with something pending.
+// due is the moment the timer really waits for.
+func (t *timer) due() Time {
+	if t.tube != nil {
+		return t.tube.due()
+	}
+	return t.client.dueAt()
+}
+
+// rank orders what happens at the same moment: tubes first, so that a job
+// whose delay ends serves a client before that client's wait ends, then by
+// handle, so that the order does not depend on the heap's shape.
+func (t *timer) rank() uint64 {
+	if t.tube != nil {
+		return uint64(t.tube.id)
+	}
+	return 1<<32 | uint64(t.client.id)
+}
+
+// timers is a binary heap of timers by (at, rank); the field holds few
+// thousands of entries at most times, one per tube or client with something
+// pending.
 type timers struct {
 	heap []timerEntry
 }
@@ -20,6 +39,10 @@ type timers struct {
 type timerEntry struct {
 	at Time
 	t  *timer
+}
+
+func (e timerEntry) before(f timerEntry) bool {
+	return e.at < f.at || e.at == f.at && e.t.rank() < f.t.rank()
 }
 
 // next is the earliest moment, Never when there is none.
@@ -58,17 +81,32 @@ func (h *timers) stop(t *timer) {
 	if i == n {
 		return
 	}
-	if i > 0 && last.at < h.heap[(i-1)/2].at {
-		h.up(i, last)
+	h.place(i, last)
+}
+
+// move makes t, which is in the heap, fire at at; Never takes it out.
+func (h *timers) move(t *timer, at Time) {
+	if at == Never {
+		h.stop(t)
+		return
+	}
+	t.at = at
+	h.place(t.pos-1, timerEntry{at, t})
+}
+
+// place puts e at index i or wherever it belongs from there.
+func (h *timers) place(i int, e timerEntry) {
+	if i > 0 && e.before(h.heap[(i-1)/2]) {
+		h.up(i, e)
 	} else {
-		h.down(i, last)
+		h.down(i, e)
 	}
 }
 
 func (h *timers) up(i int, e timerEntry) {
 	for i > 0 {
 		p := (i - 1) / 2
-		if e.at >= h.heap[p].at {
+		if !e.before(h.heap[p]) {
 			break
 		}
 		h.heap[i] = h.heap[p]
@@ -85,10 +123,10 @@ func (h *timers) down(i int, e timerEntry) {
 		if kid >= len(h.heap) {
 			break
 		}
-		if kid+1 < len(h.heap) && h.heap[kid+1].at < h.heap[kid].at {
+		if kid+1 < len(h.heap) && h.heap[kid+1].before(h.heap[kid]) {
 			kid++
 		}
-		if h.heap[kid].at >= e.at {
+		if !h.heap[kid].before(e) {
 			break
 		}
 		h.heap[i] = h.heap[kid]
@@ -108,31 +146,34 @@ const expireMax = 1024
 func (c *Core) Next() Time { return c.timers.next() }
 
 // Expire does what is due at now: delayed jobs become ready, pauses end,
-// reservations run out, waits end. It does a bounded amount: when Next is
-// still not after now, call it again.
+// reservations run out, waits end. It does them in the order of their times,
+// however late it is called, so a stall changes no outcome: a client whose
+// job became ready before its wait ended gets the job. It does a bounded
+// amount: when Next is still not after now, call it again.
 func (c *Core) Expire(now Time) {
 	c.advance(now)
-	left := expireMax
-	for left > 0 && c.timers.next() <= c.now {
+	for left := expireMax; left > 0 && c.timers.next() <= c.now; left-- {
 		t := c.timers.heap[0].t
-		c.timers.stop(t)
-		left--
-		if t.tube != nil {
-			left -= c.expireTube(t.tube, left)
-		} else {
-			left -= c.expireClient(t.client, left)
+		if t.due() == t.at {
+			if t.tube != nil {
+				left -= c.expireTube(t.tube, t.at, left)
+			} else {
+				left -= c.expireClient(t.client, t.at, left)
+			}
 		}
+		c.timers.move(t, t.due())
 	}
 }
 
 // advance moves the core's time on; a clock that steps back stands still.
 func (c *Core) advance(now Time) { c.now = max(c.now, now) }
 
-func (c *Core) expireTube(t *tube, most int) (done int) {
-	if t.pauseUntil != 0 && t.pauseUntil <= c.now {
+// expireTube does what is due in t at the moment at, up to most jobs.
+func (c *Core) expireTube(t *tube, at Time, most int) (done int) {
+	if t.pauseUntil == at {
 		c.unpause(t)
 	}
-	for t.delay.n > 0 && Time(t.delay.top().a) <= c.now && done < most {
+	for t.delay.n > 0 && Time(t.delay.top().a) == at && done < most {
 		i := t.delay.top().job
 		j := c.jobs.At(i)
 		c.leaveDelayed(t, j)
@@ -140,7 +181,6 @@ func (c *Core) expireTube(t *tube, most int) (done int) {
 		c.match(t)
 		done++
 	}
-	c.timers.want(&t.timer, t.due())
 	return done
 }
 
@@ -156,18 +196,19 @@ func (t *tube) due() Time {
 	return at
 }
 
-func (c *Core) expireClient(cl *client, most int) (done int) {
+// expireClient does what is due for cl at the moment at, up to most jobs.
+func (c *Core) expireClient(cl *client, at Time, most int) (done int) {
 	// DEADLINE_SOON goes first: a client that waits must hear of it before
 	// its job is gone. Source: prot.c, conn_timeout.
 	if cl.waiting {
 		switch {
-		case c.deadlineSoon(cl):
+		case cl.due.n > 0 && Time(cl.due.top().a)-Second <= at:
 			c.wake(cl, StatusDeadlineSoon, 0, nil)
-		case cl.until <= c.now:
+		case cl.until <= at:
 			c.wake(cl, StatusTimedOut, 0, nil)
 		}
 	}
-	for cl.due.n > 0 && Time(cl.due.top().a) <= c.now && done < most {
+	for cl.due.n > 0 && Time(cl.due.top().a) == at && done < most {
 		i := cl.due.top().job
 		j := c.jobs.At(i)
 		t := c.tubes[j.tube]
@@ -178,7 +219,6 @@ func (c *Core) expireClient(cl *client, most int) (done int) {
 		c.match(t)
 		done++
 	}
-	c.timers.want(&cl.timer, cl.dueAt())
 	return done
 }
 

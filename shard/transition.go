@@ -26,6 +26,7 @@ func (c *Core) applyPut(op *Op, r *Reply) {
 
 func (c *Core) applyReserve(op *Op, r *Reply) {
 	cl := c.clients[op.Client]
+	c.unwait(cl)
 	if t := c.bestTube(cl); t != nil {
 		if op.Bound.Less(t.best()) {
 			r.Status = StatusElsewhere

@@ -121,6 +121,20 @@ func (b *Bytes) keep(a *arena) {
 	}
 }
 
+// Len returns the number of strings in use, empty ones not counted.
+func (b *Bytes) Len() int {
+	n := 0
+	for _, a := range b.classes {
+		if a == nil {
+			continue
+		}
+		for i := range a.regions {
+			n += int(a.regions[i].used)
+		}
+	}
+	return n
+}
+
 // MappedBytes returns the size of all mapped regions in bytes. What is
 // resident is less: pages not yet touched cost nothing.
 func (b *Bytes) MappedBytes() int {

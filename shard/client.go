@@ -213,7 +213,8 @@ func (c *Core) wake(cl *client, s Status, id JobID, body []byte) {
 // woke fills the message of a waiter that was won.
 func (c *Core) woke(cl *client, s Status, id JobID, body []byte, large bool) {
 	m := &cl.waiter.Msg
-	m.Reply = Reply{Status: s, ID: id, Client: cl.id, Body: body, Large: large}
+	m.Op.Client = cl.id
+	m.Reply = Reply{Status: s, ID: id, Client: cl.id, Held: uint32(cl.held.n), Body: body, Large: large}
 	m.keepBody()
 	c.woken = append(c.woken, cl.waiter)
 }

@@ -102,13 +102,16 @@ func (c *Core) Apply(now Time, op *Op, r *Reply) {
 		t := c.findTube(op.Name)
 		if t == nil {
 			r.Status = StatusNotFound
-			return
+		} else {
+			c.pause(t, Time(op.Delay)*Second)
 		}
-		c.pause(t, Time(op.Delay)*Second)
 	case OpStatsJob, OpStatsTube, OpStats:
 		c.applyStats(op, r)
 	default:
 		panic("shard: no such operation")
+	}
+	if cl := c.clients[r.Client]; cl != nil {
+		r.Held = uint32(cl.held.n)
 	}
 }
 

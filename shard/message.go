@@ -21,6 +21,7 @@ type Message struct {
 	Reply Reply
 	Home  Home
 	Owner any // the sender's own: never looked at here
+	From  int // the Index of the shard that answered
 
 	// Next links a Home's queue.
 	Next atomic.Pointer[Message]
@@ -69,6 +70,5 @@ func (m *Message) Done() {
 		bytebufferpool.Put(m.out)
 		m.out = nil
 	}
-	m.Op = Op{}
-	m.Reply = Reply{}
+	m.Op.Name, m.Op.Body, m.Reply.Body = nil, nil, nil
 }

@@ -87,9 +87,9 @@ const (
 	// StatusOutOfMemory.
 	OpPut
 	// OpReserve takes the best ready job of the watched tubes here.
-	// Client, Bound; Wait, Until, Seq. StatusReserved, StatusElsewhere,
+	// Client, Bound; Wait, Multi, Until, Seq. StatusReserved, StatusElsewhere,
 	// StatusDeadlineSoon, StatusTimedOut (nothing here, and Wait is not set),
-	// StatusWaiting, StatusTaken.
+	// StatusWaiting, StatusTaken (only with Multi).
 	OpReserve
 	// OpCancel takes a waiting client out of the queues. Client.
 	OpCancel
@@ -128,6 +128,7 @@ const (
 type Op struct {
 	Kind        OpKind
 	Wait        bool
+	Multi       bool // the client waits in other shards too: claim first
 	OwnBody     bool
 	Mirror      bool
 	KickDelayed bool
@@ -173,6 +174,7 @@ type Reply struct {
 	Large       bool
 	KickDelayed bool
 	Client      ClientID
+	Held        uint32 // jobs that Client holds here now
 	Tube        TubeID
 	N           uint32
 	ID          JobID

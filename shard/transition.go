@@ -32,7 +32,7 @@ func (c *Core) applyReserve(op *Op, r *Reply) {
 			r.Status = StatusElsewhere
 			return
 		}
-		if op.Wait && !cl.waiter.Claim(op.Seq) {
+		if op.Multi && !cl.waiter.Claim(op.Seq) {
 			r.Status = StatusTaken
 			return
 		}
@@ -41,7 +41,7 @@ func (c *Core) applyReserve(op *Op, r *Reply) {
 	}
 	if c.deadlineSoon(cl) {
 		r.Status = StatusDeadlineSoon
-		if op.Wait && !cl.waiter.Claim(op.Seq) {
+		if op.Multi && !cl.waiter.Claim(op.Seq) {
 			r.Status = StatusTaken
 		}
 		return

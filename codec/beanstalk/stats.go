@@ -111,7 +111,7 @@ type ServerStats struct {
 	Version               string
 	RusageUtime           time.Duration // shown to the microsecond
 	RusageStime           time.Duration // shown to the microsecond
-	Uptime                time.Duration // shown in whole seconds
+	Uptime                int64         // seconds
 	BinlogOldestIndex     int
 	BinlogCurrentIndex    int
 	BinlogRecordsMigrated int64
@@ -156,7 +156,7 @@ func AppendServerStats(dst []byte, s *ServerStats) []byte {
 	dst = appendQuoted(dst, "version", s.Version)
 	dst = appendMicros(dst, "rusage-utime", s.RusageUtime)
 	dst = appendMicros(dst, "rusage-stime", s.RusageStime)
-	dst = appendInt(dst, "uptime", int64(s.Uptime/time.Second))
+	dst = appendInt(dst, "uptime", s.Uptime)
 	dst = appendInt(dst, "binlog-oldest-index", int64(s.BinlogOldestIndex))
 	dst = appendInt(dst, "binlog-current-index", int64(s.BinlogCurrentIndex))
 	dst = appendInt(dst, "binlog-records-migrated", s.BinlogRecordsMigrated)

@@ -29,7 +29,7 @@ const (
 //	+------------------------+--------+--------+---- … --+--------+
 //
 // The bits stand beside the first slots, so that a region with one slot in use
-// has one page resident (two if it has more than 32,000 slots).
+// has one page resident (two if it has more than 16,384 slots).
 //
 // Slot 0 of region 0 is never handed out, so that index 0 means none.
 type arena struct {

@@ -15,17 +15,18 @@
 //     most 15 bytes up to 128, at most 12.5 % above. Ten million jobs of 64
 //     bytes need 611 regions for their bodies.
 //   - A Pool or a class with one slot in use: about 1 MiB mapped, one page
-//     resident (two if slots are smaller than 48 bytes or larger than a page).
+//     resident (two if slots have at most 48 bytes; large slots what they fill).
 //   - The collector sees 8 bytes of pointer and 12 without per region.
 //   - Empty regions: at most one stays mapped per Pool, with at most 64 KiB
 //     resident or one record if that is more. Of the 80 classes of a Bytes
-//     only some may keep one, together at most 128 KiB resident. With 16
-//     shards that is 3 MiB after a drain, with 512 shards 96 MiB, at worst.
+//     only some may keep one, together at most 128 KiB resident. With one Pool
+//     and one Bytes in each of 16 shards that is 3 MiB after a drain, with 512
+//     shards 96 MiB, at worst.
 //   - Mappings: Linux merges regions that lie side by side, but a process that
 //     has unmapped here and there may need one mapping per region, and
 //     vm.max_map_count is 65,530 unless raised: about 64 GiB in slabs. Beyond
 //     that Alloc and Put report that no memory can be had. Ten million jobs
-//     with 1 KiB bodies need about 11,000 regions; one string in each of the
+//     with 1 KiB bodies need about 9,800 regions; one string in each of the
 //     80 classes of 512 shards 40,960.
 //
 // # Misuse
@@ -36,7 +37,6 @@
 // Bytes may be used by different goroutines at once.
 //
 // Rejected: chunks on the Go heap (the collector lets the heap grow by GOGC
-// percent first, and returns memory at its own pace), a single large mapping
-// per pool with
-// MADV_DONTNEED (address space per shard must be guessed beforehand).
+// percent first, and returns memory at its own pace); one large mapping per
+// pool with MADV_DONTNEED (its address space must be guessed beforehand).
 package slab

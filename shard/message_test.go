@@ -18,7 +18,7 @@ func TestKeptMessageOutlivesTheBuffer(t *testing.T) {
 		}
 		copy(buf, "tube-namebody bytes")
 		m.Done()
-		if m.Op.Body != nil || m.Op.Kind != OpNone {
+		if m.Op.Body != nil || m.Op.Name != nil {
 			t.Fatalf("%+v is left", m.Op)
 		}
 	}

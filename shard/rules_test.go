@@ -217,7 +217,7 @@ func TestReserveOfATakenWaitTakesNothing(t *testing.T) {
 	if !p.waiter.Claim(seq) || p.waiter.Claim(seq) {
 		t.Fatal("a wait must be won exactly once")
 	}
-	p.do(Op{Kind: OpReserve, Client: p.id, Bound: MaxKey, Wait: true, Seq: seq}, StatusTaken)
+	p.do(Op{Kind: OpReserve, Client: p.id, Bound: MaxKey, Wait: true, Multi: true, Seq: seq}, StatusTaken)
 	p.isIn(id, Ready)
 }
 
@@ -324,15 +324,38 @@ func TestKickIsBounded(t *testing.T) {
 	// A job buried meanwhile must not change the choice.
 	p.reserve(1)
 	p.on(OpBury, 1, StatusOK)
-	r = p.do(Op{Kind: OpKick, Tube: p.tube, N: boundedMax, KickDelayed: true}, StatusOK)
+	r = p.do(Op{Kind: OpKick, Tube: p.tube, N: boundedMax, KickMore: true, KickDelayed: true}, StatusOK)
 	if r.N != boundedMax {
 		t.Errorf("kicked %d", r.N)
 	}
-	r = p.do(Op{Kind: OpKick, Tube: p.tube, N: 1 << 31, KickDelayed: true}, StatusOK)
+	r = p.do(Op{Kind: OpKick, Tube: p.tube, N: 1 << 31, KickMore: true, KickDelayed: true}, StatusOK)
 	if r.N != 10 {
 		t.Errorf("kicked %d", r.N)
 	}
 	p.isIn(1, Buried)
+}
+
+// Others empty the buried list between two visits of one kick: the second must
+// not turn to delayed jobs.
+func TestKickNeverTakesBuriedAndDelayed(t *testing.T) {
+	p := newWorld(t).join("default")
+	p.fill(boundedMax+1, 0, 0)
+	for range boundedMax + 1 {
+		var r Reply
+		p.core.Apply(p.now, &Op{Kind: OpReserve, Client: p.id, Bound: MaxKey}, &r)
+		p.core.Apply(p.now, &Op{Kind: OpBury, Client: p.id, ID: r.ID}, &r)
+	}
+	delayed := p.put(0, 100, 10)
+	r := p.do(Op{Kind: OpKick, Tube: p.tube, N: boundedMax + 5}, StatusMore)
+	if r.N != boundedMax || r.KickDelayed {
+		t.Fatalf("%+v", r)
+	}
+	p.on(OpDelete, boundedMax+1, StatusOK)
+	r = p.do(Op{Kind: OpKick, Tube: p.tube, N: 5, KickMore: true}, StatusOK)
+	if r.N != 0 {
+		t.Errorf("kicked %d", r.N)
+	}
+	p.isIn(delayed, Delayed)
 }
 
 func TestDeadlineSoonWakesWaiter(t *testing.T) {

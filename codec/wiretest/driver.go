@@ -32,6 +32,5 @@ type Driver interface {
 
 // Options tells Play what kind of server it talks to.
 type Options struct {
-	Exact    bool // time is simulated: {near 9} is 9
 	Unquoted bool // a reference before 1.13, whose YAML strings have no quotes
 }

@@ -192,7 +192,7 @@ func (v binding) expand(text string) ([]byte, error) {
 
 // match compares one line with its pattern and binds new names. size is the
 // number that {size} stood for, or -1.
-func (v binding) match(text string, line []byte, tolerance int64) (size int, err error) {
+func (v binding) match(text string, line []byte) (size int, err error) {
 	tokens, err := compile(text)
 	if err != nil {
 		return -1, err
@@ -222,7 +222,7 @@ func (v binding) match(text string, line []byte, tolerance int64) (size int, err
 			}
 			switch t.kind {
 			case tokenNear:
-				if n < t.num-tolerance || n > t.num+tolerance {
+				if n < t.num-1 || n > t.num+1 {
 					return size, mismatch(text, line)
 				}
 			case tokenSize:

@@ -132,7 +132,7 @@ func (p *player) expect(steps []Step) (int, error) {
 	if err != nil {
 		return 1, fmt.Errorf("%w\n\twant %s", err, abbreviate(s.Text))
 	}
-	size, err := p.names.match(s.Text, line, p.tolerance())
+	size, err := p.names.match(s.Text, line)
 	if err != nil || size < 0 {
 		return 1, err
 	}
@@ -149,7 +149,7 @@ func (p *player) expect(steps []Step) (int, error) {
 		if n > len(lines) {
 			return n, fmt.Errorf("YAML ends before %s", want)
 		}
-		if _, err := p.names.match(want, lines[n-1], p.tolerance()); err != nil {
+		if _, err := p.names.match(want, lines[n-1]); err != nil {
 			return n, fmt.Errorf("in line %d of it: %w", n, err)
 		}
 	}
@@ -157,13 +157,6 @@ func (p *player) expect(steps []Step) (int, error) {
 		return n, fmt.Errorf("YAML goes on: %s", escape(lines[n-1]))
 	}
 	return n, nil
-}
-
-func (p *player) tolerance() int64 {
-	if p.o.Exact {
-		return 0
-	}
-	return 1
 }
 
 // line takes one line off the connection, without its CRLF.

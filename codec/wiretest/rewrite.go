@@ -101,7 +101,7 @@ func (p *player) still(pattern string, line []byte) bool {
 	if line == nil {
 		return false
 	}
-	_, err := p.names.match(pattern, line, p.tolerance())
+	_, err := p.names.match(pattern, line)
 	return err == nil
 }
 

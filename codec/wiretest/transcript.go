@@ -22,7 +22,7 @@
 // Connections are single letters and open when first named. Text has the
 // escapes \r \n \t \0 \\ \xNN \{ \< and the repeat {300*x}. In what must
 // arrive, {n} is any decimal number, {any} any text, {near 9} a number at most
-// one away (exact in simulated time), {size} the length of the YAML lines
+// one away (servers round seconds down, at slightly different moments), {size} the length of the YAML lines
 // below it, and <name> a job id: the first one seen under that name, wherever
 // it is used afterwards, also in what is sent.
 //
@@ -234,6 +234,16 @@ func (s Step) String() string {
 		mark = "| "
 	}
 	return s.Conn + mark + s.Text
+}
+
+// Sleeps reports whether the conversation lets time pass.
+func (t *Transcript) Sleeps() bool {
+	for _, s := range t.Steps {
+		if s.Kind == KindAdvance {
+			return true
+		}
+	}
+	return false
 }
 
 // expects reports whether the step is about what arrives.

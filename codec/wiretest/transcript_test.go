@@ -35,26 +35,54 @@ func TestReferenceTranscripts(t *testing.T) {
 		}
 		t.Run(tr.Name, func(t *testing.T) {
 			t.Parallel()
-			s, err := StartServer(program, tr.Flags...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer s.Stop()
-			d := &NetDriver{Network: "tcp", Address: s.Address, Signal: s.Drain}
-			defer d.Shutdown()
 			if *rewrite {
-				text, err := Rewrite(tr, d, Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(filepath.Join("testdata", tr.Name+".txt"), []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				rewriteFile(t, program, tr)
 				return
 			}
-			if err := Play(tr, d, Options{Unquoted: unquoted}); err != nil {
-				t.Error(err)
+			// The reference forgets to end a reservation when it looks at
+			// it in the very microsecond of its deadline, and as it spins
+			// through the last millisecond that is not rare.
+			tries := 1
+			if tr.Sleeps() {
+				tries = 6
 			}
+			var err error
+			for range tries {
+				if err = playFile(t, program, tr, Options{Unquoted: unquoted}); err == nil {
+					return
+				}
+			}
+			t.Error(err)
 		})
+	}
+}
+
+func playFile(t *testing.T, program string, tr *Transcript, o Options) error {
+	t.Helper()
+	s, err := StartServer(program, tr.Flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	d := &NetDriver{Network: "tcp", Address: s.Address, Signal: s.Drain}
+	defer d.Shutdown()
+	return Play(tr, d, o)
+}
+
+func rewriteFile(t *testing.T, program string, tr *Transcript) {
+	t.Helper()
+	s, err := StartServer(program, tr.Flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	d := &NetDriver{Network: "tcp", Address: s.Address, Signal: s.Drain}
+	defer d.Shutdown()
+	text, err := Rewrite(tr, d, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join("testdata", tr.Name+".txt"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -60,12 +60,12 @@ func (p *Pair) Close() {
 type Difference struct {
 	Why   string
 	Event int           // index in Session.Events, or their number for what was found at the end
-	Log   []string      // what was sent until then, as transcript lines
+	Log   []string      // what was said until then, in the style of a transcript
 	Took  time.Duration // since the session's start
 }
 
 func (d *Difference) Error() string {
-	return fmt.Sprintf("event %d: %s\n--- sent until then\n%s", d.Event, d.Why, strings.Join(d.Log, "\n"))
+	return fmt.Sprintf("event %d: %s\n--- said until then\n%s", d.Event, d.Why, strings.Join(d.Log, "\n"))
 }
 
 // A play is one session under way.
@@ -184,6 +184,15 @@ func (g *play) send(i int, actions []Action) error {
 			actions = actions[:1]
 		}
 	}
+	if g.k.waiting() > 0 {
+		// A reserve in the instant in which such a pause ends would be a
+		// second one waiting.
+		for n := range actions[:len(actions)-1] {
+			if actions[n].Op == OpUnpause {
+				actions[n].Op = OpListUsed
+			}
+		}
+	}
 	var all strings.Builder
 	for n, a := range actions {
 		sent := g.k.render(i, a, g.Unquoted)
@@ -204,7 +213,7 @@ func (g *play) send(i int, actions []Action) error {
 			return nil
 		}
 	}
-	if err := g.answers(i, actions); err != nil {
+	if err := g.answers(i, actions, actions[0].Op.blocks()); err != nil {
 		return err
 	}
 	return g.settle()
@@ -239,8 +248,9 @@ func (g *play) waits(i int) (bool, error) {
 	return waits[0], nil
 }
 
-// answers takes in one reply to each action, on both sides.
-func (g *play) answers(i int, actions []Action) error {
+// answers takes in one reply to each action, on both sides. late says that
+// they ran some time ago.
+func (g *play) answers(i int, actions []Action, late bool) error {
 	for _, a := range actions {
 		var got [2][]byte
 		for n := range g.sides {
@@ -250,9 +260,10 @@ func (g *play) answers(i int, actions []Action) error {
 			}
 			got[n] = reply
 		}
-		if why := compareReply(got[0], got[1], g.Unquoted, g.sides[0].asked, g.sides[1].asked); why != "" {
+		if why := compareReply(got[0], got[1], g.Unquoted, g.asked(late)); why != "" {
 			return fmt.Errorf("%q on %c: %s", clip([]byte(a.sent)), 'a'+i, why)
 		}
+		g.note(i, "< "+escape(bytes.TrimSuffix(got[0], []byte("\r\n"))))
 		g.k.learn(i, a.sent, got[0])
 	}
 	return nil
@@ -281,7 +292,7 @@ func (g *play) settle() error {
 					continue
 				}
 				g.k.conns[i].waiting = nil
-				if err := g.answers(i, waiting); err != nil {
+				if err := g.answers(i, waiting, true); err != nil {
 					return err
 				}
 				served--
@@ -308,11 +319,15 @@ func (g *play) agree() ([]byte, error) {
 			}
 			got[n] = body
 		}
-		if why = compareReply(got[0], got[1], g.Unquoted, g.sides[0].asked, g.sides[1].asked); why == "" {
+		if why = compareReply(got[0], got[1], g.Unquoted, g.asked(false)); why == "" {
 			return got[0], nil
 		}
 	}
 	return nil, fmt.Errorf("stats stay different: %s", why)
+}
+
+func (g *play) asked(late bool) asked {
+	return asked{reference: g.sides[0].asked, subject: g.sides[1].asked, unknown: late}
 }
 
 func (s *side) stats() ([]byte, error) {
@@ -377,7 +392,7 @@ func (g *play) halfClose(i int) error {
 	g.note(i, "! halfclose")
 	waiting := g.k.conns[i].waiting
 	g.k.conns[i].waiting = nil
-	if err := g.answers(i, waiting); err != nil {
+	if err := g.answers(i, waiting, true); err != nil {
 		return err
 	}
 	if err := g.end(i); err != nil {
@@ -460,7 +475,7 @@ func (g *play) ask(what string) error {
 		}
 		got[n] = reply
 	}
-	if why := compareReply(got[0], got[1], g.Unquoted, 0, 0); why != "" {
+	if why := compareReply(got[0], got[1], g.Unquoted, asked{}); why != "" {
 		return fmt.Errorf("%q at the end: %s", what, why)
 	}
 	return nil

@@ -288,7 +288,7 @@ func sameReplies(a, b []byte, unquoted bool) bool {
 		var ra, rb []byte
 		ra, a = cutReply(a)
 		rb, b = cutReply(b)
-		diff = compareReply(ra, rb, unquoted, 0, 0)
+		diff = compareReply(ra, rb, unquoted, asked{})
 	}
 	return diff == "" && len(a) == 0 && len(b) == 0
 }

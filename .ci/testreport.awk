@@ -1,0 +1,82 @@
+# Reads go test -json and prints what go test prints: a line for each package,
+# and the output of what failed. At the end it names the skipped tests, with
+# their reasons. The exit code is 1 after a failure, and after a skip if ci is
+# set: there every program that a test needs is meant to be installed.
+#
+# The order of the fields is that of cmd/internal/test2json; a line that is not
+# an event (a compiler's message) is printed as it is.
+
+function field(name,    at, rest, out, c) {
+    at = index($0, "\"" name "\":\"")
+    if (at == 0) return ""
+    rest = substr($0, at + length(name) + 4)
+    out = ""
+    while (match(rest, /["\\]/)) {
+        out = out substr(rest, 1, RSTART - 1)
+        c = substr(rest, RSTART, 1)
+        if (c == "\"") return out
+        c = substr(rest, RSTART + 1, 1)
+        rest = substr(rest, RSTART + 2)
+        if (c == "n") out = out "\n"
+        else if (c == "t") out = out "\t"
+        else if (c == "r") out = out "\r"
+        else if (c == "u") {
+            c = tolower(substr(rest, 1, 4)); rest = substr(rest, 5)
+            if (c == "003c") out = out "<"
+            else if (c == "003e") out = out ">"
+            else if (c == "0026") out = out "&"
+            else out = out "\\u" c
+        }
+        else out = out c
+    }
+    return out
+}
+
+$0 !~ /^\{.*"Action":"/ { print; fflush(); next }
+
+{
+    # Output is the last field and may quote anything: look before it.
+    whole = $0
+    output = field("Output")
+    cut = index(whole, ",\"Output\":\"")
+    if (cut) $0 = substr(whole, 1, cut - 1)
+    action = field("Action"); pkg = field("Package"); test = field("Test")
+    if (pkg == "") pkg = field("ImportPath")
+    key = pkg SUBSEP test
+}
+
+action == "build-output" { printf "%s", output; fflush() }
+action == "build-fail"   { failed = 1 }
+
+action == "output" && test != "" {
+    if (output !~ /^=== (RUN|PAUSE|CONT|NAME)/) held[key] = held[key] output
+}
+action == "output" && test == "" {
+    # Go prints PASS and, with -v, headings that plain go test leaves out.
+    if (output !~ /^(PASS|=== )/) { printf "%s", output; fflush() }
+}
+
+action == "pass" && test != "" { delete held[key] }
+action == "fail" {
+    failed = 1
+    if (test != "") { printf "%s", held[key]; fflush(); delete held[key] }
+}
+action == "skip" && test != "" {
+    reason = held[key]
+    sub(/--- SKIP:.*/, "", reason)
+    gsub(/[ \t]*\n[ \t]*/, " ", reason); gsub(/^ +| +$/, "", reason)
+    skipped[++skips] = "  " pkg " " test (reason == "" ? "" : ": " reason)
+    delete held[key]
+}
+
+END {
+    # A test that neither passed nor failed was cut short by a panic or a timeout.
+    for (key in held) printf "%s", held[key]
+    if (skips) {
+        print "skipped tests:"
+        for (i = 1; i <= skips; i++) print skipped[i]
+        if (ci != "" && ci != "false") { print "a skipped test is a failure in CI"; failed = 1 }
+    } else if (NR) print "no test was skipped"
+    if (NR == 0) failed = 1 # go test said nothing at all
+    exit failed
+}

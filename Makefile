@@ -1,0 +1,71 @@
+# Every target that a contributor needs; "make" alone lists them.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+PLATFORMS   := linux/amd64 linux/arm64 darwin/arm64
+
+PORT  ?= 11300
+ARGS  ?=
+FOR   ?= 30s
+BENCH ?= .
+COUNT ?= 1
+PKG   ?= ./...
+
+# go test -json, turned back into go test's own lines, with the skipped tests
+# named at the end. With CI=true a skipped test is a failure.
+report = awk -v ci="$${CI:-}" -f .ci/testreport.awk
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/polystalkd
+	go build -o bin/ ./cmd/polystalkd
+
+.PHONY: run
+run: build ## build the server and run it in the foreground (PORT=11300, ARGS= for more flags)
+	exec ./bin/polystalkd -p $(PORT) $(ARGS)
+
+.PHONY: test
+test: ## go vet and all tests; names the skipped ones at the end (PKG=./...)
+	go vet $(PKG)
+	go test -count=1 -timeout 5m -json $(PKG) | $(report)
+
+.PHONY: race
+race: ## all tests under the race detector (PKG=./...)
+	go test -count=1 -timeout 10m -race -json $(PKG) | $(report)
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck, go fix, and a build for every platform
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:" $$unformatted >&2; exit 1; fi
+	go vet ./...
+	go run $(STATICCHECK) ./...
+	go fix -diff ./...
+	@for p in $(PLATFORMS); do \
+		echo "build and vet for $$p"; \
+		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} go build -o /dev/null ./...; \
+		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} go vet ./...; \
+	done
+
+.PHONY: check
+check: lint race ## lint and the race tests, which also run the fuzz seeds
+
+.PHONY: fuzz
+fuzz: ## run every fuzz test for a while (FOR=30s each, PKG=./...)
+	@for p in $$(go list $(PKG)); do \
+		for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
+			echo "$$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FOR) $$p; \
+		done; \
+	done
+
+.PHONY: bench-micro
+bench-micro: ## the Go benchmarks (BENCH=., COUNT=1, PKG=./...)
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG)
+
+.PHONY: clean
+clean: ## remove what was built here
+	rm -rf bin .ci/tmp

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// refused is a start that must fail, with the reference's exit code where the
+// reference knows the flag.
+type refused struct {
+	name string
+	args []string
+	env  []string
+	code int
+	says []string // what the one line on stderr must hold: flag, value, remedy
+	ours bool     // not for the reference: it has no such flag, or accepts it
+}
+
+func refusals(t *testing.T) []refused {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { taken.Close() })
+	_, port, _ := net.SplitHostPort(taken.Addr().String())
+
+	return []refused{
+		{name: "unknown letter", args: []string{"-x"}, code: 5, says: []string{"-x", "polystalkd -h"}},
+		{name: "unknown letter in a group", args: []string{"-Vx"}, code: 5, says: []string{"-x"}},
+		{name: "unknown letter before -v", args: []string{"-xv"}, code: 5, says: []string{"-x"}},
+		{name: "unknown long flag", args: []string{"--frobnicate=1"}, code: 5, says: []string{"--frobnicate", "polystalkd -h"}},
+		{name: "argument", args: []string{"extra"}, code: 5, says: []string{`"extra"`, "polystalkd -h"}},
+		{name: "argument behind flags", args: []string{"-p", "0", "extra"}, code: 5, says: []string{`"extra"`}},
+		{name: "lone dash", args: []string{"-"}, code: 5, says: []string{`"-"`}},
+		{name: "empty argument", args: []string{""}, code: 5, says: []string{`""`}},
+
+		{name: "size of letters", args: []string{"-z", "abc"}, code: 5, says: []string{"-z", `"abc"`, "bytes"}},
+		{name: "size with a unit", args: []string{"-z12k"}, code: 5, says: []string{"-z", `"12k"`, "bytes"}},
+		{name: "empty size", args: []string{"-z", ""}, code: 5, says: []string{"-z", `""`, "bytes"}},
+		{name: "no size", args: []string{"-z"}, code: 5, says: []string{"-z", "BYTES"}},
+		{name: "no address", args: []string{"-l"}, code: 5, says: []string{"-l", "ADDR"}},
+		{name: "no port", args: []string{"-p"}, code: 5, says: []string{"-p", "PORT"}},
+		{name: "no user", args: []string{"-u"}, code: 5, says: []string{"-u", "USER"}},
+		{name: "no directory", args: []string{"-b"}, code: 5, says: []string{"-b", "DIR"}},
+		{name: "fsync of letters", args: []string{"-f", "soon"}, code: 5, says: []string{"-f", `"soon"`, "milliseconds"}},
+		{name: "fsync below zero", args: []string{"-f-1"}, code: 5, says: []string{"-f", `"-1"`, "milliseconds"}, ours: true},
+		{name: "binlog size of letters", args: []string{"-s", "big"}, code: 5, says: []string{"-s", `"big"`, "bytes"}},
+		{name: "binlog size below zero", args: []string{"-s-1"}, code: 5, says: []string{"-s", `"-1"`, "bytes"}, ours: true},
+
+		{name: "port of letters", args: []string{"-p", "abc"}, code: 111, says: []string{"-p", `"abc"`, "65535"}},
+		{name: "port with a tail", args: []string{"-p11300x"}, code: 111, says: []string{"-p", `"11300x"`, "65535"}},
+		{name: "port below zero", args: []string{"-p", "-1"}, code: 111, says: []string{"-p", `"-1"`, "65535"}},
+		{name: "port too large", args: []string{"-p", "70000"}, code: 111, says: []string{"-p", `"70000"`, "65535"}, ours: true},
+		{name: "port taken", args: []string{"-l", "127.0.0.1", "-p", port}, code: 111, says: []string{"-p", port, "127.0.0.1", "in use", "another port"}},
+		{name: "empty address", args: []string{"-l", ""}, code: 111, says: []string{"-l", "address"}},
+		{name: "unknown host", args: []string{"-l", "no-such-host.invalid"}, code: 111, says: []string{"-l", `"no-such-host.invalid"`, "-l 0.0.0.0"}},
+		{name: "not our address", args: []string{"-l", "192.0.2.1"}, code: 111, says: []string{"-l", `"192.0.2.1"`, "-l 0.0.0.0"}},
+		{name: "port in the address", args: []string{"-l", "127.0.0.1:11300"}, code: 111, says: []string{"-l", `"127.0.0.1:11300"`, "-p 11300"}},
+		{name: "one address of two", args: []string{"-l", "127.0.0.1", "-p0", "-l", "192.0.2.1"}, code: 111, says: []string{"-l", `"192.0.2.1"`}},
+		{name: "unix path empty", args: []string{"-l", "unix:"}, code: 111, says: []string{"-l", `"unix:"`, "path"}, ours: true},
+		{name: "unix path too long", args: []string{"-l", "unix:/" + strings.Repeat("x", 200)}, code: 111, says: []string{"-l", "201", "shorter"}},
+		{name: "unix path a directory", args: []string{"-l", "unix:" + dir}, code: 111, says: []string{"-l", dir, "directory", "name a file"}},
+		{name: "unix path a file", args: []string{"-l", "unix:" + file}, code: 111, says: []string{"-l", file, "regular file", "another path"}},
+		{name: "unix path below nothing", args: []string{"-l", "unix:" + dir + "/no/s"}, code: 111, says: []string{"-l", dir + "/no/s", "directory"}},
+
+		{name: "unknown user", args: []string{"-l127.0.0.1", "-p0", "-u", "no-such-user"}, code: 33, says: []string{"-u", `"no-such-user"`, "account"}},
+		{name: "journal", args: []string{"-p0", "-b", filepath.Join(dir, "missing")}, code: 10, says: []string{"-b", "missing", "no journal", "leave -b out"}},
+		{name: "journal in a directory", args: []string{"-p0", "-b", dir}, code: 10, says: []string{"-b", dir, "no journal"}, ours: true},
+		{name: "journal without a name", args: []string{"-p0", "-b", ""}, code: 10, says: []string{"-b", "no journal"}, ours: true},
+
+		{name: "loops of letters", args: []string{"--loops", "many"}, code: 5, says: []string{"--loops", `"many"`, "number"}, ours: true},
+		{name: "loops below zero", args: []string{"--loops=-1"}, code: 5, says: []string{"--loops", "-1", "one per core"}, ours: true},
+		{name: "loops beyond the limit", args: []string{"--loops=1025"}, code: 5, says: []string{"--loops", "1025", "1024"}, ours: true},
+		{name: "shards not a power of two", args: []string{"--shards", "6"}, code: 5, says: []string{"--shards", "6", "power of two"}, ours: true},
+		{name: "shards beyond the limit", args: []string{"--shards", "8192"}, code: 5, says: []string{"--shards", "8192", "4096"}, ours: true},
+		{name: "connections below zero", args: []string{"--max-connections", "-5"}, code: 5, says: []string{"--max-connections", "-5", "0"}, ours: true},
+		{name: "log level", args: []string{"--log-level", "loud"}, code: 5, says: []string{"--log-level", `"loud"`, "debug, info, warn or error"}, ours: true},
+		{name: "log format", args: []string{"--log-format", "xml"}, code: 5, says: []string{"--log-format", `"xml"`, "text or json"}, ours: true},
+
+		{name: "variable with a bad size", env: []string{"POLYSTALKD_MAX_JOB_SIZE=big"}, code: 5, says: []string{"POLYSTALKD_MAX_JOB_SIZE", `"big"`, "bytes"}, ours: true},
+		{name: "variable with a bad number", env: []string{"POLYSTALKD_SHARDS=x"}, code: 5, says: []string{"POLYSTALKD_SHARDS", `"x"`, "number"}, ours: true},
+		{name: "variable out of range", env: []string{"POLYSTALKD_SHARDS=6"}, code: 5, says: []string{"POLYSTALKD_SHARDS", "6", "power of two"}, ours: true},
+		{name: "variable with a bad choice", env: []string{"POLYSTALKD_NO_FSYNC=perhaps"}, code: 5, says: []string{"POLYSTALKD_NO_FSYNC", `"perhaps"`, "true or false"}, ours: true},
+		{name: "variable with a bad port", env: []string{"POLYSTALKD_PORT=abc"}, code: 111, says: []string{"POLYSTALKD_PORT", `"abc"`, "65535"}, ours: true},
+		{name: "variable with a bad address", env: []string{"POLYSTALKD_LISTEN=127.0.0.1,unix:" + file, "POLYSTALKD_PORT=0"}, code: 111, says: []string{"POLYSTALKD_LISTEN", file, "regular file"}, ours: true},
+		{name: "variable with a directory", env: []string{"POLYSTALKD_BINLOG_DIR=" + dir}, code: 10, says: []string{"POLYSTALKD_BINLOG_DIR", dir, "no journal"}, ours: true},
+		{name: "variable with a bad user", env: []string{"POLYSTALKD_USER=no-such-user"}, code: 33, says: []string{"POLYSTALKD_USER", "no-such-user"}, ours: true},
+	}
+}
+
+func TestRefusalsNameFlagValueAndRemedy(t *testing.T) {
+	for _, r := range refusals(t) {
+		t.Run(r.name, func(t *testing.T) {
+			got := runToEnd(t, binary, cleanEnv(r.env...), r.args...)
+			if got.code != r.code {
+				t.Errorf("exit code %d, want %d", got.code, r.code)
+			}
+			if got.stdout != "" {
+				t.Errorf("stdout: %q", got.stdout)
+			}
+			if strings.Count(got.stderr, "\n") != 1 || !strings.HasPrefix(got.stderr, "polystalkd: ") {
+				t.Errorf("stderr is not one line of ours: %q", got.stderr)
+			}
+			for _, want := range r.says {
+				if !strings.Contains(got.stderr, want) {
+					t.Errorf("stderr does not hold %q: %s", want, got.stderr)
+				}
+			}
+		})
+	}
+}
+
+func TestExitCodesOfTheInstalledReference(t *testing.T) {
+	reference, err := exec.LookPath("beanstalkd")
+	if err != nil {
+		t.Skip("beanstalkd is not installed")
+	}
+	for _, r := range refusals(t) {
+		if r.ours {
+			continue
+		}
+		t.Run(r.name, func(t *testing.T) {
+			if got := runToEnd(t, reference, cleanEnv(), r.args...); got.code != r.code {
+				t.Errorf("exit code %d, ours is %d; stderr: %s", got.code, r.code, got.stderr)
+			}
+		})
+	}
+}
+
+func TestVersionAndHelpGoToStdout(t *testing.T) {
+	for _, args := range [][]string{{"-v"}, {"--version"}, {"-vx"}, {"-p0", "-v"}} {
+		got := runToEnd(t, binary, cleanEnv(), args...)
+		if got.code != 0 || got.stderr != "" || !strings.HasPrefix(got.stdout, "polystalkd "+release+" (speaks beanstalkd 1.13)") {
+			t.Errorf("%q: %+v", args, got)
+		}
+	}
+	for _, args := range [][]string{{"-h"}, {"--help"}, {"-Vh"}} {
+		got := runToEnd(t, binary, cleanEnv(), args...)
+		if got.code != 0 || got.stderr != "" {
+			t.Errorf("%q: %+v", args, got)
+		}
+		for _, flag := range []string{"-b", "-f", "-F", "-l", "-p", "-u", "-z", "-s", "-v", "-V", "-h", "--loops", "--shards", "--max-connections", "--log-level", "--log-format"} {
+			if !strings.Contains(got.stdout, " "+flag+",") && !strings.Contains(got.stdout, " "+flag+" ") {
+				t.Errorf("%q does not explain %s", args, flag)
+			}
+		}
+	}
+	// A variable of that name is somebody's note, not a question.
+	c, err := parse(nil, map[string]string{"POLYSTALKD_VERSION": "1.2.3", "POLYSTALKD_HELP": "true"})
+	if err != nil || c == nil {
+		t.Errorf("variables: %v", err)
+	}
+}
+
+func parse(args []string, env map[string]string) (*Config, error) {
+	return parseConfig(args, func(name string) (string, bool) {
+		v, ok := env[name]
+		return v, ok
+	})
+}
+
+func TestFlagWinsOverVariable(t *testing.T) {
+	env := map[string]string{
+		"POLYSTALKD_PORT": "1", "POLYSTALKD_LISTEN": "::1, unix:/x", "POLYSTALKD_MAX_JOB_SIZE": "2",
+		"POLYSTALKD_LOOPS": "3", "POLYSTALKD_VERBOSE": "2", "POLYSTALKD_NO_FSYNC": "true",
+		"POLYSTALKD_FSYNC_MS": "0", "POLYSTALKD_BINLOG_SIZE": "", "POLYSTALKD_LOG_FORMAT": "json",
+	}
+	for _, tt := range []struct {
+		args string
+		want string
+	}{
+		{"", "1 [::1 unix:/x] 2 3 2 true 0s 10485760 json"},
+		{"-p11300 -lfoo -z 99999 --loops 4 -V -F=false -f7 -s1 --log-format=text", "11300 [foo] 99999 4 1 false 7ms 1 text"},
+		{"-l a -l b --listen c --port 5", "5 [a b c] 2 3 2 true 0s 10485760 json"},
+	} {
+		c, err := parse(strings.Fields(tt.args), env)
+		if err != nil {
+			t.Errorf("%s: %v", tt.args, err)
+			continue
+		}
+		got := fmt.Sprint(c.Port, " ", c.Listen, " ", c.MaxJobSize, " ", c.Loops, " ", c.Verbose, " ", c.NoFsync, " ", c.FsyncEvery, " ", c.BinlogSize, " ", c.LogFormat)
+		if got != tt.want {
+			t.Errorf("%s:\n got %s\nwant %s", tt.args, got, tt.want)
+		}
+	}
+}
+
+func TestDefaultsAreTheReferences(t *testing.T) {
+	c, err := parse(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.addresses) != 1 || c.addresses[0].host != "0.0.0.0" || c.addresses[0].port != "11300" {
+		t.Errorf("addresses %+v", c.addresses)
+	}
+	if c.MaxJobSize != 65535 || c.BinlogSize != 10<<20 || c.FsyncEvery != 50*time.Millisecond {
+		t.Errorf("job size %d, binlog size %d, fsync every %v", c.MaxJobSize, c.BinlogSize, c.FsyncEvery)
+	}
+	if c.Loops < 1 || c.Shards < 4*c.Loops || c.Shards >= 8*c.Loops || c.Shards&(c.Shards-1) != 0 {
+		t.Errorf("%d loops and %d shards", c.Loops, c.Shards)
+	}
+}
+
+func TestOddValuesThatTheReferenceAccepts(t *testing.T) {
+	for _, tt := range []struct {
+		args  []string
+		size  uint32
+		warns int
+	}{
+		{[]string{"-z", "2000000000"}, jobSizeMax, 1},
+		{[]string{"-z99999999999999999999999"}, jobSizeMax, 1},
+		{[]string{"-z", "-1"}, jobSizeMax, 1},
+		{[]string{"-z", "1073741824"}, jobSizeMax, 0},
+		{[]string{"-z", " +12"}, 12, 0},
+		{[]string{"-z0"}, 0, 0},
+		{[]string{"-c", "-n"}, jobSizeDefault, 2},
+		{[]string{"-Fz7"}, 7, 0},
+	} {
+		c, err := parse(tt.args, nil)
+		if err != nil {
+			t.Errorf("%q: %v", tt.args, err)
+			continue
+		}
+		if c.MaxJobSize != tt.size || len(c.warnings) != tt.warns {
+			t.Errorf("%q: size %d, want %d; warnings %q, want %d", tt.args, c.MaxJobSize, tt.size, c.warnings, tt.warns)
+		}
+	}
+}
+
+func TestServiceLinkIsNoPort(t *testing.T) {
+	c, err := parse(nil, map[string]string{"POLYSTALKD_PORT": "tcp://10.0.0.1:11300"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Port != "11300" || len(c.warnings) != 1 {
+		t.Errorf("port %q, warnings %q", c.Port, c.warnings)
+	}
+}

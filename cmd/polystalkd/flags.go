@@ -1,0 +1,264 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	// pflag, because beanstalkd's users write -p11300, -f0 and -VV, which the
+	// standard flag package cannot read.
+	"github.com/spf13/pflag"
+)
+
+// envPrefix and a flag's long name in upper case, "_" for "-", make the name of
+// its environment variable.
+const envPrefix = "POLYSTALKD_"
+
+// Returned by parseConfig when the command line asks for text instead of a
+// server. As in the reference, whichever comes first on the line wins.
+var (
+	errHelp    = errors.New("help wanted")
+	errVersion = errors.New("version wanted")
+)
+
+// parseConfig reads the command line (without the program's name), then the
+// environment for every flag that the line does not set. It returns a Config
+// that still needs Validate, or errHelp, errVersion or a *fault.
+func parseConfig(args []string, lookupEnv func(string) (string, bool)) (*Config, error) {
+	c := &Config{origins: make(map[string]string)}
+	fs := newFlagSet(c)
+	if err := fs.Parse(args); err != nil {
+		return nil, explain(err)
+	}
+	if fs.NArg() > 0 {
+		return nil, faultf(exitUsage, "unknown argument %q: every option is a flag; see polystalkd -h", fs.Arg(0))
+	}
+	fs.Visit(func(f *pflag.Flag) { c.origins[f.Name] = "flag " + spelling(f) })
+
+	var err error
+	fs.VisitAll(func(f *pflag.Flag) {
+		if err == nil && !f.Changed && hasEnv(f) {
+			err = fromEnv(c, fs, f, lookupEnv)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// newFlagSet ties each flag to its field of c and sets the defaults.
+func newFlagSet(c *Config) *pflag.FlagSet {
+	fs := pflag.NewFlagSet("polystalkd", pflag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.Usage = func() {}
+	fs.SortFlags = false
+
+	c.MaxJobSize, c.BinlogSize, c.FsyncEvery = jobSizeDefault, binlogSizeDefault, fsyncMillis*time.Millisecond
+
+	fs.StringArrayVarP(&c.Listen, "listen", "l", nil,
+		"listen on `ADDR`: a name, an IP address or unix:PATH;\nmay be given several times (default 0.0.0.0)")
+	fs.StringVarP(&c.Port, "port", "p", "11300", "listen on TCP `PORT`")
+	fs.StringVarP(&c.User, "user", "u", "", "become `USER`, with its groups, once listening")
+	fs.FuncP("max-job-size", "z", fmt.Sprintf("accept jobs of up to `BYTES`, at most %d (default %d)", jobSizeMax, jobSizeDefault), c.setJobSize)
+	fs.StringVarP(&c.BinlogDir, "binlog-dir", "b", "", "keep a journal in `DIR`; this version has none and refuses to start")
+	fs.FuncP("fsync-ms", "f", fmt.Sprintf("flush the journal at most once every `MS` (default %d); no effect without -b", fsyncMillis), c.setFsync)
+	fs.BoolVarP(&c.NoFsync, "no-fsync", "F", false, "never flush the journal; no effect without -b")
+	fs.FuncP("binlog-size", "s", fmt.Sprintf("let a journal file have `BYTES` (default %d);\nno effect without -b, but shown in stats", binlogSizeDefault), c.setBinlogSize)
+	fs.IntVar(&c.Loops, "loops", 0, "run `N` reactor loops; 0: one per core")
+	fs.IntVar(&c.Shards, "shards", 0, "split the tubes over `N` shards, a power of two; 0: 4 to 7 per loop")
+	fs.IntVar(&c.MaxConnections, "max-connections", 0, "serve at most `N` connections at once; 0: from the descriptor limit")
+	fs.StringVar(&c.LogLevel, "log-level", "info", "log from `LEVEL` on: debug, info, warn or error")
+	fs.StringVar(&c.LogFormat, "log-format", "text", "write the log on stderr as `FORMAT`: text or json")
+	fs.CountVarP(&c.Verbose, "verbose", "V", "log more; may be repeated")
+	fs.BoolFuncP("version", "v", "show the version and exit", stopWith(errVersion))
+	fs.BoolFuncP("help", "h", "show this text and exit", stopWith(errHelp))
+
+	// Accepted for old scripts, as the reference does.
+	for _, name := range []string{"compact", "no-compact"} {
+		short := name[:1]
+		fs.BoolFuncP(name, short, "", func(string) error {
+			c.warnings = append(c.warnings, "flag -"+short+" has no effect: it was removed from beanstalkd, a journal is always compacted")
+			return nil
+		})
+		fs.Lookup(name).Hidden = true
+	}
+	return fs
+}
+
+func stopWith(err error) func(string) error {
+	return func(string) error { return err }
+}
+
+// hasEnv leaves out the flags that ask for text: a POLYSTALKD_VERSION in a
+// container's environment is somebody's note, not a wish to see ours.
+func hasEnv(f *pflag.Flag) bool { return f.Name != "version" && f.Name != "help" }
+
+func envName(f *pflag.Flag) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+}
+
+// fromEnv sets f from its variable. An empty variable counts as unset; that of
+// --listen holds addresses separated by commas.
+func fromEnv(c *Config, fs *pflag.FlagSet, f *pflag.Flag, lookupEnv func(string) (string, bool)) error {
+	name := envName(f)
+	value, ok := lookupEnv(name)
+	if !ok || value == "" {
+		return nil
+	}
+	if f.Name == "port" && strings.HasPrefix(value, "tcp://") {
+		// Kubernetes sets this in every pod beside a service named polystalkd.
+		c.warnings = append(c.warnings, fmt.Sprintf("variable %s=%s is a Kubernetes service link, not a port, and is ignored", name, value))
+		return nil
+	}
+	values := []string{value}
+	switch f.Name {
+	case "listen":
+		values = strings.Split(value, ",")
+	case "compact", "no-compact":
+		if on, err := strconv.ParseBool(value); err == nil && !on {
+			return nil
+		}
+	}
+	for _, v := range values {
+		if err := fs.Set(f.Name, strings.TrimSpace(v)); err != nil {
+			return faultf(exitUsage, "variable %s: %s", name, complaint(f, v, err))
+		}
+	}
+	c.origins[f.Name] = "variable " + name
+	return nil
+}
+
+// explain turns an error of pflag into errHelp, errVersion or a fault.
+func explain(err error) error {
+	var (
+		unknown *pflag.NotExistError
+		missing *pflag.ValueRequiredError
+		invalid *pflag.InvalidValueError
+		syntax  *pflag.InvalidSyntaxError
+	)
+	switch {
+	case errors.Is(err, errHelp):
+		return errHelp
+	case errors.Is(err, errVersion):
+		return errVersion
+	case errors.As(err, &unknown):
+		name := "--" + unknown.GetSpecifiedName()
+		if group := unknown.GetSpecifiedShortnames(); group != "" {
+			name = "-" + unknown.GetSpecifiedName()
+			if len(group) > 1 {
+				name += " in -" + group
+			}
+		}
+		return faultf(exitUsage, "unknown flag %s: leave it out, or see polystalkd -h for the flags there are", name)
+	case errors.As(err, &missing):
+		f := missing.GetFlag()
+		kind, _ := pflag.UnquoteUsage(f)
+		return faultf(exitUsage, "flag %s: its value is missing: give %s %s", spelling(f), spelling(f), kind)
+	case errors.As(err, &invalid):
+		f := invalid.GetFlag()
+		return faultf(exitUsage, "flag %s: %s", spelling(f), complaint(f, invalid.GetValue(), err))
+	case errors.As(err, &syntax):
+		return faultf(exitUsage, "unknown flag %s: see polystalkd -h for the flags there are", syntax.GetSpecifiedFlag())
+	}
+	return faultf(exitUsage, "%v: see polystalkd -h", err)
+}
+
+// complaint says what is wrong with a value and what would be right.
+func complaint(f *pflag.Flag, value string, err error) string {
+	var bad *badValue
+	if errors.As(err, &bad) {
+		return fmt.Sprintf("bad value %q: %s", value, bad.remedy)
+	}
+	remedy := "see polystalkd -h"
+	switch f.Value.Type() {
+	case "int", "count":
+		remedy = "give a whole number"
+	case "bool", "boolfunc":
+		remedy = "give true or false"
+	}
+	return fmt.Sprintf("bad value %q: %s", value, remedy)
+}
+
+// spelling is the short form of a flag where it has one.
+func spelling(f *pflag.Flag) string {
+	if f.Shorthand != "" {
+		return "-" + f.Shorthand
+	}
+	return "--" + f.Name
+}
+
+// badValue is the error of the setters below.
+type badValue struct{ remedy string }
+
+func (b *badValue) Error() string { return b.remedy }
+
+func (c *Config) setJobSize(s string) error {
+	n, negative, ok := parseNumber(s)
+	if !ok {
+		return &badValue{"give a whole number of bytes, as in -z 65535"}
+	}
+	// The reference reads -1 as a huge number and goes on with its maximum.
+	if negative || n > jobSizeMax {
+		c.warnings = append(c.warnings, fmt.Sprintf("the largest job size allowed is %d bytes; it is used instead of -z %s", jobSizeMax, s))
+		n = jobSizeMax
+	}
+	c.MaxJobSize = uint32(n)
+	return nil
+}
+
+func (c *Config) setFsync(s string) error {
+	n, negative, ok := parseNumber(s)
+	if !ok || negative || n > uint64(math.MaxInt64/time.Millisecond) {
+		return &badValue{"give a whole number of milliseconds, as in -f 50"}
+	}
+	c.FsyncEvery = time.Duration(n) * time.Millisecond
+	return nil
+}
+
+func (c *Config) setBinlogSize(s string) error {
+	n, negative, ok := parseNumber(s)
+	if !ok || negative || n > math.MaxInt64 {
+		return &badValue{"give a whole number of bytes, as in -s 10485760"}
+	}
+	c.BinlogSize = int64(n)
+	return nil
+}
+
+// parseNumber reads digits as the reference does: white space before them and
+// one sign are allowed, nothing after them; what is too large counts as the
+// largest. Negative is set for a number below zero.
+func parseNumber(s string) (n uint64, negative, ok bool) {
+	s = strings.TrimLeft(s, " \t\n\v\f\r")
+	if s != "" && (s[0] == '+' || s[0] == '-') {
+		negative = s[0] == '-'
+		s = s[1:]
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false, false
+		}
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0, false, false // no digit at all
+	}
+	return n, negative && n > 0, true
+}
+
+// writeHelp writes the text of -h.
+func writeHelp(w io.Writer) {
+	fmt.Fprintf(w, `polystalkd serves the beanstalkd protocol on every core.
+
+Use: polystalkd [FLAGS]
+
+%s
+Every flag but -v and -h is also read from the environment, as %sLISTEN or
+%sMAX_JOB_SIZE; a flag on the command line wins.
+SIGUSR1 stops new jobs from being accepted. SIGTERM and SIGINT end the server.
+`, newFlagSet(&Config{}).FlagUsages(), envPrefix, envPrefix)
+}

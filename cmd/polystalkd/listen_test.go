@@ -1,0 +1,318 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// leaveSocket makes a unix socket at path that nobody listens on.
+func leaveSocket(t *testing.T, path string) {
+	t.Helper()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+}
+
+// refuseUnix starts polystalkd on path, which must be refused with all of says,
+// and checks that what is at path is still the same file.
+func refuseUnix(t *testing.T, path string, says ...string) {
+	t.Helper()
+	before, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := runToEnd(t, binary, cleanEnv(), "-l", "unix:"+path)
+	if got.code != exitSystem {
+		t.Errorf("exit code %d, want %d", got.code, exitSystem)
+	}
+	for _, want := range append(says, "-l", path) {
+		if !strings.Contains(got.stderr, want) {
+			t.Errorf("stderr does not hold %q: %s", want, got.stderr)
+		}
+	}
+	after, err := os.Lstat(path)
+	if err != nil {
+		t.Fatalf("the file is gone: %v", err)
+	}
+	if !os.SameFile(before, after) {
+		t.Error("the file was replaced")
+	}
+}
+
+func TestUnixPathOfSomethingElseIsRefused(t *testing.T) {
+	dir := shortDir(t)
+	path := func(name string) string { return filepath.Join(dir, name) }
+
+	if err := os.MkdirAll(path("tree/leaf"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	refuseUnix(t, path("tree"), "directory")
+	if _, err := os.Stat(path("tree/leaf")); err != nil {
+		t.Error(err)
+	}
+
+	if err := os.WriteFile(path("file"), []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refuseUnix(t, path("file"), "regular file")
+	if text, err := os.ReadFile(path("file")); string(text) != "precious" {
+		t.Errorf("the file holds %q, %v", text, err)
+	}
+
+	if err := syscall.Mkfifo(path("pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refuseUnix(t, path("pipe"), "not a socket")
+
+	leaveSocket(t, path("target"))
+	if err := os.Symlink("target", path("link")); err != nil {
+		t.Fatal(err)
+	}
+	refuseUnix(t, path("link"), "symbolic link")
+}
+
+func TestUnixSocketInUseIsRefused(t *testing.T) {
+	path := filepath.Join(shortDir(t), "s")
+	first := startServer(t, unixCommand(path))
+	refuseUnix(t, path, "in use", "stop it, or choose another path")
+	if got := ask(t, dial(t, first.listen[0]), "nonsense\r\n"); got != "UNKNOWN_COMMAND" {
+		t.Errorf("the first server answers %q", got)
+	}
+}
+
+func TestDatagramSocketInUseIsRefused(t *testing.T) {
+	path := filepath.Join(shortDir(t), "s")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	refuseUnix(t, path, "may be in use")
+}
+
+func TestUnixSocketLeftBehindIsReplaced(t *testing.T) {
+	path := filepath.Join(shortDir(t), "s")
+	killed := startServer(t, unixCommand(path))
+	killed.signal(syscall.SIGKILL)
+	killed.end()
+	if _, err := os.Lstat(path); err != nil {
+		t.Fatalf("a killed server leaves its socket: %v", err)
+	}
+	next := startServer(t, unixCommand(path))
+	if got := ask(t, dial(t, next.listen[0]), "nonsense\r\n"); got != "UNKNOWN_COMMAND" {
+		t.Errorf("reply %q", got)
+	}
+}
+
+func TestSocketLeftBehindByAnotherUserIsRefused(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("giving a file away takes root")
+	}
+	path := filepath.Join(shortDir(t), "s")
+	leaveSocket(t, path)
+	if err := os.Chown(path, 54321, 54321); err != nil {
+		t.Fatal(err)
+	}
+	refuseUnix(t, path, "another user", "54321", "remove it yourself")
+}
+
+func TestUnixSocketIsRemovedAtExit(t *testing.T) {
+	path := filepath.Join(shortDir(t), "s")
+	s := startServer(t, unixCommand(path))
+	s.signal(syscall.SIGTERM)
+	if code := s.end(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if _, err := os.Lstat(path); !os.IsNotExist(err) {
+		t.Errorf("the socket file is still there: %v", err)
+	}
+}
+
+func TestUnixSocketOfAFailedStartIsRemoved(t *testing.T) {
+	path := filepath.Join(shortDir(t), "s")
+	got := runToEnd(t, binary, cleanEnv(), "-l", "unix:"+path, "-l", "192.0.2.1", "-p", "0")
+	if got.code != exitSystem {
+		t.Errorf("exit code %d: %s", got.code, got.stderr)
+	}
+	if _, err := os.Lstat(path); !os.IsNotExist(err) {
+		t.Errorf("the socket file is still there: %v", err)
+	}
+}
+
+func TestAnothersFileAtOurPathStays(t *testing.T) {
+	path := filepath.Join(shortDir(t), "s")
+	s := startServer(t, unixCommand(path))
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	leaveSocket(t, path) // as a second server would after cleaning up by hand
+	s.signal(syscall.SIGTERM)
+	if code := s.end(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("another's file was removed: %v", err)
+	}
+}
+
+func TestRelativeAndOddUnixPaths(t *testing.T) {
+	dir := shortDir(t)
+	for _, name := range []string{"plain", "@at"} {
+		cmd := unixCommand(name)
+		cmd.Dir = dir
+		startServer(t, cmd)
+		if info, err := os.Lstat(filepath.Join(dir, name)); err != nil || info.Mode()&os.ModeSocket == 0 {
+			t.Errorf("%s: no socket file: %v", name, err)
+		}
+	}
+}
+
+// One of several servers started at once on the same dead socket gets it, and
+// no other takes the path away from that one.
+func TestOneOfManyStartsGetsTheUnixSocket(t *testing.T) {
+	path := filepath.Join(shortDir(t), "s")
+	for range 5 {
+		leaveSocket(t, path)
+		var started, winners []*server
+		for range 4 {
+			started = append(started, launch(t, unixCommand(path)))
+		}
+		for _, s := range started {
+			if s.serves() {
+				winners = append(winners, s)
+			}
+		}
+		if len(winners) != 1 {
+			t.Fatalf("%d servers say that they serve, want 1", len(winners))
+		}
+		pid := strconv.Itoa(winners[0].cmd.Process.Pid)
+		if got := stats(t, "unix:"+path)["pid"]; got != pid {
+			t.Fatalf("process %s answers at the path, want %s", got, pid)
+		}
+		winners[0].signal(syscall.SIGTERM)
+		winners[0].end()
+	}
+}
+
+func TestServerBecomesTheUser(t *testing.T) {
+	if os.Geteuid() != 0 || runtime.GOOS != "linux" {
+		t.Skip("becoming another user takes root, and checking it Linux's /proc")
+	}
+	who, err := user.Lookup("nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, err := who.GroupIds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(groups)
+	s := serveWith(t, "-u", "nobody")
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", s.cmd.Process.Pid))
+	if err != nil || len(threads) == 0 {
+		t.Fatal("no threads", err)
+	}
+	for _, file := range threads {
+		text, err := os.ReadFile(file)
+		if os.IsNotExist(err) {
+			continue // the thread has ended
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+			ids := strings.Fields(value)
+			slices.Sort(ids)
+			ids = slices.Compact(ids)
+			var want []string
+			switch key {
+			case "Uid":
+				want = []string{who.Uid}
+			case "Gid":
+				want = []string{who.Gid}
+			case "Groups":
+				want = groups
+			default:
+				continue
+			}
+			if !slices.Equal(ids, want) {
+				t.Errorf("%s: %s %q, want %q", file, key, ids, want)
+			}
+		}
+	}
+	if got := ask(t, dial(t, s.listen[0]), "nonsense\r\n"); got != "UNKNOWN_COMMAND" {
+		t.Errorf("reply %q", got)
+	}
+}
+
+func TestBecomingAUserWithoutTheRightFails(t *testing.T) {
+	cmd := exec.Command(binary, "-l", "127.0.0.1", "-p0", "-u", "root")
+	if os.Geteuid() == 0 {
+		nobody := &syscall.Credential{Uid: 65534, Gid: 65534}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: nobody}
+		copied := filepath.Join(publicDir(t), "polystalkd")
+		data, err := os.ReadFile(binary)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(copied, data, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Path = copied
+	}
+	cmd.Env = cleanEnv()
+	timer := time.AfterFunc(hang, func() { cmd.Process.Kill() })
+	defer timer.Stop()
+	out, _ := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); code != exitUserSet {
+		t.Errorf("exit code %d, want %d", code, exitUserSet)
+	}
+	for _, want := range []string{"-u", `"root"`, "start as root"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("stderr does not hold %q: %s", want, out)
+		}
+	}
+}
+
+// publicDir is a directory that every user may enter.
+func publicDir(t *testing.T) string {
+	dir := shortDir(t)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A directory locked by somebody else ends the start instead of hanging it.
+func TestLockedDirectoryIsNamed(t *testing.T) {
+	dir := shortDir(t)
+	held, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := lock(held, hang); err != nil {
+		t.Fatal(err)
+	}
+	got := runToEnd(t, binary, cleanEnv(), "-l", "unix:"+dir+"/s")
+	if got.code != exitSystem || !strings.Contains(got.stderr, "locking the directory "+dir) {
+		t.Errorf("%+v", got)
+	}
+	unlock(held)
+	startServer(t, unixCommand(dir+"/s"))
+}

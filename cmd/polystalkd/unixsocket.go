@@ -1,0 +1,169 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// unixPathMax is the longest path of a unix socket, in bytes, without the NUL.
+const unixPathMax = len(syscall.RawSockaddrUnix{}.Path) - 1
+
+const (
+	dirLockWait  = 2 * time.Second        // at start
+	exitLockWait = 100 * time.Millisecond // at exit, which has a second in all
+	dirLockPause = 5 * time.Millisecond
+	probeWait    = time.Second // for a listening socket to take our probe
+)
+
+// A socketFile is a unix socket's name in the file system, made by this process.
+//
+// It is told from another's at the same path by device, inode and time of
+// change. While the listener is open the kernel keeps the inode, so its number
+// cannot be given to another file; remove must come before closing. The
+// directory stays open, so that remove can lock it when descriptors have run
+// out or -u has taken the right to open it.
+type socketFile struct {
+	path string
+	made fs.FileInfo
+	dir  *os.File
+}
+
+// listenUnix opens a listening socket at path. What is there already stays,
+// except a socket that belongs to one of the owners (user ids) and that nobody
+// listens on: a server left that behind when it was killed. Other instances of
+// polystalkd are kept out between that check and the bind by a lock on the
+// directory; the lock leaves no file.
+func listenUnix(path string, owners []int) (*net.UnixListener, *socketFile, error) {
+	if path[0] == '@' {
+		path = "./" + path // else net takes it for a name in Linux's abstract namespace
+	}
+	if len(path) > unixPathMax {
+		return nil, nil, fmt.Errorf("the path has %d bytes, at most %d are possible: choose a shorter one", len(path), unixPathMax)
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: choose a directory that exists and that this user may read", err)
+	}
+	l, made, err := bindUnix(path, dir, owners)
+	if err != nil {
+		dir.Close()
+		return nil, nil, err
+	}
+	return l, &socketFile{path, made, dir}, nil
+}
+
+// bindUnix does the work of listenUnix under the directory's lock.
+func bindUnix(path string, dir *os.File, owners []int) (*net.UnixListener, fs.FileInfo, error) {
+	if err := lock(dir, dirLockWait); err != nil {
+		return nil, nil, err
+	}
+	defer unlock(dir)
+	if err := clearStale(path, owners); err != nil {
+		return nil, nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: choose a path that this user may create", cause(err))
+	}
+	l.SetUnlinkOnClose(false) // it would remove whatever has the path by then
+	made, err := os.Lstat(path)
+	if err != nil {
+		l.Close()
+		return nil, nil, fmt.Errorf("the socket vanished at once (%w): choose a directory that nobody cleans", err)
+	}
+	return l, made, nil
+}
+
+// clearStale makes sure that nothing is at path, removing only a dead socket.
+func clearStale(path string, owners []int) error {
+	found, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%w: choose a path that this user may create", cause(err))
+	}
+	const remedy = "choose another path, or remove it yourself"
+	switch mode := found.Mode(); {
+	case mode.IsDir():
+		return fmt.Errorf("the path is a directory: name a file in it, as in -l unix:%s", filepath.Join(path, "polystalkd.sock"))
+	case mode.IsRegular():
+		return fmt.Errorf("the path is a regular file, not a socket: %s", remedy)
+	case mode&fs.ModeSymlink != 0:
+		return fmt.Errorf("the path is a symbolic link, not a socket: %s", remedy)
+	case mode&fs.ModeSocket == 0:
+		return fmt.Errorf("the path is not a socket: %s", remedy)
+	}
+
+	// Only a refused connection shows that nobody listens. A datagram socket in
+	// use, a full backlog or a missing permission answer otherwise.
+	probe, err := net.DialTimeout("unix", path, probeWait)
+	switch {
+	case err == nil:
+		probe.Close()
+		return fmt.Errorf("the socket is in use, a server answers there: stop it, or choose another path")
+	case errors.Is(err, syscall.ENOENT):
+		return nil
+	case !errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("a socket is there and may be in use (%w): %s", cause(err), remedy)
+	}
+	if owner := int(found.Sys().(*syscall.Stat_t).Uid); !slices.Contains(owners, owner) {
+		return fmt.Errorf("a socket left behind by another user (id %d) is there: %s", owner, remedy)
+	}
+	again, err := os.Lstat(path)
+	if err != nil || !sameFile(found, again) {
+		return fmt.Errorf("another process is changing this path: choose another path, or stop that process")
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("removing the socket left behind there: %w: %s", cause(err), remedy)
+	}
+	return nil
+}
+
+// remove takes the file away if it is still the one we made. It is called once.
+func (f *socketFile) remove() error {
+	defer f.dir.Close()
+	if err := lock(f.dir, exitLockWait); err != nil {
+		return err
+	}
+	defer unlock(f.dir)
+	now, err := os.Lstat(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !sameFile(f.made, now) {
+		return errors.New("another file has taken the path")
+	}
+	return os.Remove(f.path)
+}
+
+func sameFile(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime())
+}
+
+// lock takes the advisory lock of a directory, trying for at most wait.
+func lock(dir *os.File, wait time.Duration) error {
+	for deadline := time.Now().Add(wait); ; time.Sleep(dirLockPause) {
+		err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) || time.Now().After(deadline) {
+			return fmt.Errorf("locking the directory %s: %w: end the process that holds its lock, or choose another directory", dir.Name(), err)
+		}
+	}
+}
+
+func unlock(dir *os.File) {
+	syscall.Flock(int(dir.Fd()), syscall.LOCK_UN) // fails only for a bad descriptor
+}

@@ -1,0 +1,61 @@
+package beanstalk
+
+import "math"
+
+// A decimal that is at most tenth may take one more digit; at tenth itself that
+// digit is at most lastDigit. Beyond, a uint64 overflows.
+const (
+	tenth     = math.MaxUint64 / 10
+	lastDigit = math.MaxUint64 % 10
+)
+
+// readU64 reads a decimal from the front of s, after any number of spaces
+// (spaces only, no tab), and returns what follows its last digit. A sign, no
+// digit, or a value over 64 bits is not ok. Leading zeros are fine.
+func readU64(s []byte) (v uint64, rest []byte, ok bool) {
+	for len(s) > 0 && s[0] == ' ' {
+		s = s[1:]
+	}
+	return readDigits(s)
+}
+
+// readU32 is readU64 for values of 32 bits.
+func readU32(s []byte) (v uint32, rest []byte, ok bool) {
+	w, rest, ok := readU64(s)
+	return uint32(w), rest, ok && w <= math.MaxUint32
+}
+
+// readDigits reads the decimal that s begins with.
+func readDigits(s []byte) (v uint64, rest []byte, ok bool) {
+	for i, c := range s {
+		d := uint64(c - '0')
+		if d > 9 {
+			return v, s[i:], i > 0
+		}
+		if v >= tenth && (v > tenth || d > lastDigit) {
+			return 0, s, false
+		}
+		v = v*10 + d
+	}
+	return v, nil, len(s) > 0
+}
+
+// readBound reads the argument of kick as C's strtoul does, the result cut to
+// 32 bits: leading white space, a sign (a negative number wraps around 64 bits),
+// whatever follows the digits ignored. No digit, or a magnitude over 64 bits, is
+// not ok.
+func readBound(s []byte) (bound uint32, ok bool) {
+	for len(s) > 0 && (s[0] == ' ' || s[0] >= '\t' && s[0] <= '\r') {
+		s = s[1:]
+	}
+	negative := false
+	if len(s) > 0 && (s[0] == '-' || s[0] == '+') {
+		negative = s[0] == '-'
+		s = s[1:]
+	}
+	v, _, ok := readDigits(s)
+	if negative {
+		v = -v
+	}
+	return uint32(v), ok
+}

@@ -1,0 +1,91 @@
+package router
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Accepting goes on whatever happens; a shortage of descriptors is waited
+// out, between these two times.
+const (
+	retryMin = 5 * time.Millisecond
+	retryMax = 200 * time.Millisecond
+)
+
+// Serve accepts connections from l, a *net.TCPListener or *net.UnixListener,
+// until Shutdown, or until l is closed: that is an error. Several listeners
+// may be served at once.
+func (s *Server) Serve(l net.Listener) error {
+	n := s.net
+	n.mu.Lock()
+	if n.stopping {
+		n.mu.Unlock()
+		return l.Close()
+	}
+	n.listeners[l] = struct{}{}
+	n.accepting.Add(1)
+	n.mu.Unlock()
+	defer n.accepting.Done()
+	limit := s.cfg.MaxConnections
+	if limit == 0 {
+		limit = connectionsFor(descriptors())
+	}
+	wait := retryMin
+	for {
+		nc, err := l.Accept()
+		switch {
+		case err == nil:
+			wait = retryMin
+			n.admit(nc, limit)
+		case n.isStopping():
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("accept on %s: %w", l.Addr(), err)
+		default:
+			// Out of descriptors or memory, mostly. Those who want in wait in
+			// the backlog; those who are in go on.
+			s.complain("cannot accept connections; trying again", "addr", l.Addr().String(), "err", err)
+			time.Sleep(wait)
+			wait = min(2*wait, retryMax)
+		}
+	}
+}
+
+// admit enrolls a new connection, or closes it when there are too many.
+func (n *network) admit(nc net.Conn, limit int) {
+	if n.open.Add(1) > int64(limit) {
+		n.open.Add(-1)
+		nc.Close()
+		n.srv.complain("refused a connection: --max-connections are open", "limit", limit)
+		return
+	}
+	if err := n.enroll(nc); err != nil {
+		n.open.Add(-1)
+		n.srv.complain("could not take up a connection", "err", err)
+	}
+}
+
+func (n *network) isStopping() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.stopping
+}
+
+// descriptors is the process's limit.
+func descriptors() int {
+	var r unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
+		return 1024
+	}
+	return int(min(r.Cur, 1<<30))
+}
+
+// connectionsFor leaves descriptors for the loops, the listeners, accepting
+// and clients that are slow to read: each of those takes a second one.
+func connectionsFor(descriptors int) int {
+	return max(1, descriptors-max(24, min(descriptors/8, 256)))
+}

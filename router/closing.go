@@ -1,0 +1,109 @@
+package router
+
+import "polystalk/shard"
+
+// close lets the client go: its connection, then what it holds. The order is
+// the reference's (conn.c, connclose), which list-tubes shows: its jobs are
+// ready again, the watch list is emptied, the used tube is let go.
+func (s *session) close() {
+	if s.phase >= phaseClosing {
+		return
+	}
+	l := s.loop
+	if s.phase == phaseWaiting {
+		l.waiting.Add(-1)
+		// Won or lost: nobody serves this wait any more, and a wake-up that
+		// is under way finds the session closing; the job goes back with it.
+		s.waiter.Claim(s.res.seq)
+	}
+	if s.putID != 0 {
+		l.srv.ids.finish(s.putID)
+		s.putID = 0
+	}
+	s.phase = phaseClosing
+	l.flush(s)
+	s.endBody()
+	s.dropInput()
+	s.conn.Close()
+	if s.producer {
+		l.producers.Add(-1)
+	}
+	if s.worker {
+		l.workers.Add(-1)
+	}
+	l.connections.Add(-1)
+	s.startClosing()
+	s.advance()
+}
+
+func (s *session) startClosing() {
+	if len(s.links) == 0 {
+		s.phase = phaseGone
+		return
+	}
+	if len(s.links) == 1 && s.used.shard == s.links[0].shard {
+		s.closeLink(s.used.id)
+		return
+	}
+	s.res.at = 0
+	s.returnNext()
+}
+
+func (s *session) closeLink(used shard.TubeID) {
+	l := &s.links[len(s.links)-1]
+	op := &s.req.Op
+	op.Kind, op.Client, op.Tube = shard.OpClose, l.client, used
+	s.submit(l.shard, stepClose)
+}
+
+// returnNext makes the jobs held in the next shard ready again; this also
+// ends a wait there.
+func (s *session) returnNext() {
+	for ; s.res.at < len(s.links); s.res.at++ {
+		if l := &s.links[s.res.at]; l.held > 0 || l.waiting {
+			op := &s.req.Op
+			op.Kind, op.Client = shard.OpReturn, l.client
+			s.submit(l.shard, stepReturn)
+			return
+		}
+	}
+	s.leaveNext()
+}
+
+// leaveNext takes the first entry off the watch list, then the used tube,
+// then forgets the client in every shard.
+func (s *session) leaveNext() {
+	op := &s.req.Op
+	if len(s.watched) > 0 {
+		w := s.unwatch(0)
+		op.Kind, op.Client, op.Tube = shard.OpIgnore, s.clientAt(w.shard), w.id
+		s.submit(w.shard, stepLeaveTube)
+		return
+	}
+	op.Kind, op.Client, op.Tube = shard.OpUnuse, 0, s.used.id
+	s.submit(s.used.shard, stepLeaveUsed)
+}
+
+// closeStep takes the reply of one step.
+func (s *session) closeStep(r *shard.Reply) {
+	if r.Status == shard.StatusMore {
+		s.submitLater(s.step)
+		return
+	}
+	switch s.step {
+	case stepReturn:
+		s.res.at++
+		s.returnNext()
+	case stepLeaveTube:
+		s.leaveNext()
+	case stepLeaveUsed:
+		s.closeLink(0)
+	case stepClose:
+		s.links = s.links[:len(s.links)-1]
+		if len(s.links) > 0 {
+			s.closeLink(0)
+			return
+		}
+		s.phase = phaseGone
+	}
+}

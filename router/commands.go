@@ -1,0 +1,335 @@
+package router
+
+import (
+	"bytes"
+	"slices"
+
+	"polystalk/codec/beanstalk"
+	"polystalk/shard"
+)
+
+// step says what the operation under way is part of, so that its reply is
+// taken up where the command left off.
+type step uint8
+
+const (
+	stepNone step = iota
+	stepPut
+	stepSimple   // the reply follows from the status alone
+	stepDelete   // … and an id is finished
+	stepPeek     // FOUND
+	stepTake     // reserve-job
+	stepKick     // kick, may ask again
+	stepUse      // the new tube
+	stepUnuse    // the old one, in another shard
+	stepWatch    // the new entry
+	stepMirror   // a further entry's published key
+	stepIgnore   // the entry is gone
+	stepPause    //
+	stepStatsJob //
+	stepStatsTube
+	stepStats     // one shard's part
+	stepReserve   // all in one shard
+	stepProbe     // the shard with the best published key
+	stepMargin    // DEADLINE_SOON? asked before TIMED_OUT
+	stepRegister  // one of several shards to wait in
+	stepCancel    // one of those that did not serve
+	stepJoin      // the first operation of a session
+	stepReturn    // closing: reserved jobs
+	stepLeaveTube // closing: one watch list entry
+	stepLeaveUsed // closing: the used tube
+	stepClose     // closing: the client itself
+)
+
+// dispatch runs the parsed command; rest is the input behind its line. It
+// returns how many bytes of rest the command used.
+func (s *session) dispatch(rest []byte) (n int) {
+	cmd, op := &s.cmd, &s.req.Op
+	s.loop.count(cmd.Kind)
+	switch cmd.Kind {
+	case beanstalk.Put:
+		return s.put(rest)
+	case beanstalk.Reserve:
+		s.reserve(shard.Never)
+	case beanstalk.ReserveWithTimeout:
+		s.reserve(shard.Time(cmd.Timeout) * shard.Second)
+	case beanstalk.Delete:
+		s.onJob(shard.OpDelete, stepDelete, beanstalk.MsgNotFound)
+	case beanstalk.Release:
+		op.Pri, op.Delay = cmd.Pri, cmd.Delay
+		s.onJob(shard.OpRelease, stepSimple, beanstalk.MsgNotFound)
+	case beanstalk.Bury:
+		op.Pri = cmd.Pri
+		s.onJob(shard.OpBury, stepSimple, beanstalk.MsgNotFound)
+	case beanstalk.Touch:
+		s.onJob(shard.OpTouch, stepSimple, beanstalk.MsgNotFound)
+	case beanstalk.KickJob:
+		s.onJob(shard.OpKickJob, stepSimple, beanstalk.MsgNotFound)
+	case beanstalk.Peek:
+		s.onJob(shard.OpPeek, stepPeek, beanstalk.MsgNotFound)
+	case beanstalk.ReserveJob:
+		op.Waiter = &s.waiter
+		s.onJob(shard.OpReserveJob, stepTake, beanstalk.MsgNotFound)
+	case beanstalk.StatsJob:
+		op.JobStats = new(shard.JobStats)
+		s.onJob(shard.OpStatsJob, stepStatsJob, beanstalk.MsgNotFound)
+	case beanstalk.PeekReady:
+		s.onUsed(shard.OpPeekReady, stepPeek)
+	case beanstalk.PeekDelayed:
+		s.onUsed(shard.OpPeekDelayed, stepPeek)
+	case beanstalk.PeekBuried:
+		s.onUsed(shard.OpPeekBuried, stepPeek)
+	case beanstalk.Kick:
+		s.gather.kicked = 0
+		op.N, op.KickDelayed = cmd.Bound, false
+		s.onUsed(shard.OpKick, stepKick)
+	case beanstalk.Use:
+		s.use()
+	case beanstalk.Watch:
+		s.watch()
+	case beanstalk.Ignore:
+		s.ignore()
+	case beanstalk.PauseTube:
+		op.Delay = cmd.Delay
+		s.onTube(shard.OpPause, stepPause)
+	case beanstalk.StatsTube:
+		op.TubeStats = new(shard.TubeStats)
+		s.onTube(shard.OpStatsTube, stepStatsTube)
+	case beanstalk.Stats:
+		s.stats()
+	case beanstalk.ListTubes:
+		names := s.loop.srv.dir.list()
+		s.loop.budget -= len(names) / 16
+		s.loop.out = beanstalk.AppendTubeList(s.loop.out, slices.Values(names))
+	case beanstalk.ListTubesWatched:
+		s.loop.budget -= len(s.watched) / 16
+		s.loop.out = beanstalk.AppendTubeList(s.loop.out, func(yield func(string) bool) {
+			for i := range s.watched {
+				if !yield(s.watched[i].name) {
+					return
+				}
+			}
+		})
+	case beanstalk.ListTubeUsed:
+		s.loop.out = beanstalk.AppendUsing(s.loop.out, s.used.name)
+	case beanstalk.Quit:
+		s.loop.flush(s)
+		s.close()
+	}
+	s.advance()
+	return 0
+}
+
+// onJob submits an operation on the job that the command names.
+func (s *session) onJob(kind shard.OpKind, st step, missing string) {
+	id := shard.JobID(s.cmd.ID)
+	sh, ok := s.loop.srv.ids.find(id)
+	if !ok {
+		s.say(missing)
+		return
+	}
+	op := &s.req.Op
+	op.Kind, op.ID, op.Client = kind, id, s.clientAt(sh)
+	s.submit(sh, st)
+}
+
+// onUsed submits an operation on the used tube.
+func (s *session) onUsed(kind shard.OpKind, st step) {
+	op := &s.req.Op
+	op.Kind, op.Tube, op.Client = kind, s.used.id, 0
+	s.submit(s.used.shard, st)
+}
+
+// onTube submits an operation on the tube that the command names.
+func (s *session) onTube(kind shard.OpKind, st step) {
+	op := &s.req.Op
+	op.Kind, op.Name, op.Client = kind, s.cmd.Name, 0
+	s.submit(s.loop.srv.shardOf(s.cmd.Name), st)
+}
+
+// handle takes the reply of the operation under way. It may be called with
+// the shard owned, so it only appends to the output and notes a next step.
+func (s *session) handle(r *shard.Reply) {
+	l := s.learn(s.target, r)
+	out := &s.loop.out
+	switch s.step {
+	case stepPut:
+		s.putDone(r)
+	case stepSimple:
+		s.say(simpleReply(s.cmd.Kind, r.Status))
+	case stepDelete:
+		if r.Status == shard.StatusOK {
+			s.loop.srv.ids.finish(s.req.Op.ID)
+		}
+		s.say(simpleReply(s.cmd.Kind, r.Status))
+	case stepPeek:
+		if r.Status != shard.StatusFound {
+			s.say(beanstalk.MsgNotFound)
+			return
+		}
+		if r.Large {
+			*out = beanstalk.AppendFoundHeader(*out, uint64(r.ID), len(r.Body))
+			s.large = r.Body
+			return
+		}
+		*out = beanstalk.AppendFound(*out, uint64(r.ID), r.Body)
+	case stepTake:
+		s.req.Op.Waiter = nil
+		if r.Status != shard.StatusReserved {
+			s.say(beanstalk.MsgNotFound)
+			return
+		}
+		s.setWorker()
+		s.sayReserved(r)
+	case stepKick:
+		s.kicked(r)
+	case stepUse:
+		s.usedNow(r)
+	case stepUnuse:
+		*out = beanstalk.AppendUsing(*out, s.used.name)
+	case stepWatch:
+		s.watchedNow(r, l)
+	case stepMirror:
+		s.mirrored(r)
+	case stepIgnore:
+		*out = beanstalk.AppendWatching(*out, len(s.watched))
+	case stepPause:
+		s.req.Op.Name = nil
+		if r.Status == shard.StatusNotFound {
+			s.say(beanstalk.MsgNotFound)
+			return
+		}
+		s.say(beanstalk.MsgPaused)
+	case stepStatsJob, stepStatsTube, stepStats:
+		s.gathered(r)
+	case stepReserve, stepProbe, stepMargin, stepRegister, stepCancel:
+		s.reserveStep(r, l)
+	case stepJoin:
+		s.joined(r, l)
+	default:
+		s.closeStep(r)
+	}
+}
+
+// simpleReply is the answer to a command on one job.
+func simpleReply(k beanstalk.Kind, st shard.Status) string {
+	if st == shard.StatusNotFound {
+		return beanstalk.MsgNotFound
+	}
+	switch k {
+	case beanstalk.Delete:
+		return beanstalk.MsgDeleted
+	case beanstalk.Release:
+		return beanstalk.MsgReleased
+	case beanstalk.Bury:
+		return beanstalk.MsgBuried
+	case beanstalk.Touch:
+		return beanstalk.MsgTouched
+	case beanstalk.KickJob:
+		return beanstalk.MsgKicked
+	}
+	return beanstalk.MsgInternalError
+}
+
+// sayReserved answers with a job.
+func (s *session) sayReserved(r *shard.Reply) {
+	out := &s.loop.out
+	if r.Large {
+		*out = beanstalk.AppendReservedHeader(*out, uint64(r.ID), len(r.Body))
+		s.large = r.Body
+		return
+	}
+	*out = beanstalk.AppendReserved(*out, uint64(r.ID), r.Body)
+}
+
+// kicked adds up a kick that comes in bounded parts.
+func (s *session) kicked(r *shard.Reply) {
+	s.gather.kicked += r.N
+	if r.Status != shard.StatusMore {
+		s.loop.out = beanstalk.AppendKicked(s.loop.out, s.gather.kicked)
+		return
+	}
+	op := &s.req.Op
+	op.N -= r.N
+	op.KickDelayed = r.KickDelayed
+	s.submitLater(stepKick)
+}
+
+// put takes a put line; rest is what follows it.
+func (s *session) put(rest []byte) (n int) {
+	srv := s.loop.srv
+	size := int(s.cmd.Size)
+	if s.cmd.Size > srv.cfg.MaxJobSize {
+		s.skip = size + 2
+		s.phase = phaseSkipBody
+		return 0
+	}
+	if s.cmd.Trailing {
+		s.say(beanstalk.MsgBadFormat)
+		return 0
+	}
+	if !s.producer {
+		s.producer = true
+		s.loop.producers.Add(1)
+	}
+	// The reference numbers a job when its line parses, before the body.
+	s.putID = srv.ids.next(s.used.shard)
+	if len(rest) >= size+2 {
+		s.enqueue(rest[:size+2], false)
+		return size + 2
+	}
+	s.phase = phaseBody
+	s.startBody(size + 2)
+	return 0
+}
+
+// enqueue submits the job that was read; body has its last two bytes.
+func (s *session) enqueue(body []byte, own bool) {
+	s.phase = phaseIdle
+	size := len(body) - 2
+	switch {
+	case !bytes.Equal(body[size:], crlf):
+		s.dropPut(beanstalk.MsgExpectedCRLF)
+		return
+	case s.loop.srv.draining.Load():
+		s.dropPut(beanstalk.MsgDraining)
+		return
+	}
+	op := &s.req.Op
+	op.Kind, op.Client, op.Tube, op.ID = shard.OpPut, 0, s.used.id, s.putID
+	op.Pri, op.Delay, op.TTR = s.cmd.Pri, s.cmd.Delay, s.cmd.TTR
+	op.Body, op.OwnBody = body[:size:size], own
+	s.submit(s.used.shard, stepPut)
+	s.advance()
+}
+
+var crlf = []byte("\r\n")
+
+// dropPut answers a put of which no job came.
+func (s *session) dropPut(msg string) {
+	s.loop.srv.ids.finish(s.putID)
+	s.putID = 0
+	s.endBody()
+	s.say(msg)
+}
+
+func (s *session) putDone(r *shard.Reply) {
+	op := &s.req.Op
+	op.Body, op.OwnBody = nil, false
+	id := s.putID
+	if r.Status != shard.StatusOK {
+		s.loop.srv.complain("out of memory for a job", "bytes", s.cmd.Size)
+		s.dropPut(beanstalk.MsgOutOfMemory)
+		return
+	}
+	s.putID = 0
+	s.endBody()
+	s.loop.out = beanstalk.AppendInserted(s.loop.out, uint64(id))
+}
+
+func (s *session) setWorker() {
+	if !s.worker {
+		s.worker = true
+		s.loop.workers.Add(1)
+	}
+}

@@ -1,0 +1,74 @@
+package router
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/bits"
+	"runtime"
+
+	"polystalk/codec/beanstalk"
+)
+
+// slots is the number of parts into which tubes are hashed, for ever: a shard
+// owns a set of slots, so the number of shards may change at every start.
+const slots = 4096
+
+// shardsPerLoop is the least number of shards a loop: two loops should not
+// often meet in one.
+const shardsPerLoop = 4
+
+// Config says how a Server is built. The zero value of a field is its default.
+type Config struct {
+	// Loops is the number of event loops; default one per core.
+	Loops int
+	// Shards is the number of shards, a power of two up to 4096; default four
+	// to seven per loop.
+	Shards int
+	// MaxJobSize is the largest job body in bytes; default 65,535.
+	MaxJobSize uint32
+	// MaxConnections is how many clients are served at a time; default what
+	// the limit of descriptors allows.
+	MaxConnections int
+	// BinlogMaxSize is what stats reports as binlog-max-size, in bytes.
+	BinlogMaxSize int64
+	// Version is what stats reports; it starts with digits.
+	Version string
+	// Log takes what the operator should know; nil discards it.
+	Log *slog.Logger
+}
+
+// Validate reports what cannot be used.
+func (c *Config) Validate() error {
+	switch {
+	case c.Loops < 0 || c.Loops > 1024:
+		return fmt.Errorf("loops is %d: use 1 to 1024", c.Loops)
+	case c.Shards < 0 || c.Shards > slots:
+		return fmt.Errorf("shards is %d: use 1 to %d", c.Shards, slots)
+	case bits.OnesCount(uint(c.Shards)) > 1:
+		return fmt.Errorf("shards is %d: use a power of two", c.Shards)
+	case c.MaxJobSize > beanstalk.MaxJobSizeLimit:
+		return fmt.Errorf("the largest job size is %d: use at most %d", c.MaxJobSize, beanstalk.MaxJobSizeLimit)
+	case c.MaxConnections < 0:
+		return errors.New("max connections is negative")
+	}
+	return nil
+}
+
+func (c *Config) fill() {
+	if c.Loops == 0 {
+		c.Loops = runtime.NumCPU()
+	}
+	if c.Shards == 0 {
+		c.Shards = min(slots, 1<<bits.Len(uint(c.Loops*shardsPerLoop-1)))
+	}
+	if c.MaxJobSize == 0 {
+		c.MaxJobSize = beanstalk.DefaultMaxJobSize
+	}
+	if c.Version == "" {
+		c.Version = "1.13.0"
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+}

@@ -1,0 +1,51 @@
+package router
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// directory lists the server's tubes in the order that list-tubes shows: as
+// created, except that the last one takes a removed one's place. Clients have
+// met that order, so it is kept (source: the reference's ms.c, ms_delete).
+// Shards report what comes and goes; only that takes the lock.
+type directory struct {
+	mu    sync.Mutex
+	names []string
+	at    map[string]int
+	n     atomic.Int64
+}
+
+func newDirectory() *directory { return &directory{at: make(map[string]int)} }
+
+// TubeAdded implements shard.Directory.
+func (d *directory) TubeAdded(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.at[name] = len(d.names)
+	d.names = append(d.names, name)
+	d.n.Store(int64(len(d.names)))
+}
+
+// TubeRemoved implements shard.Directory.
+func (d *directory) TubeRemoved(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i, n := d.at[name], len(d.names)-1
+	d.names[i] = d.names[n]
+	d.at[d.names[i]] = i
+	delete(d.at, name)
+	d.names[n] = ""
+	d.names = d.names[:n]
+	d.n.Store(int64(n))
+}
+
+// list is a copy of the names.
+func (d *directory) list() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]string(nil), d.names...)
+}
+
+// size is the number of tubes.
+func (d *directory) size() int { return int(d.n.Load()) }

@@ -1,0 +1,134 @@
+package router
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"polystalk/shard"
+)
+
+// Sizes of an idMap: a page covers pageIDs ids with two bytes each, a region
+// covers regionPages pages.
+const (
+	pageIDs     = 256
+	regionPages = 4096
+	regionIDs   = pageIDs * regionPages
+)
+
+// idMap gives out job ids, 1, 2, 3 … over the whole server, and tells in
+// which shard a job lives, so that a command that names a job visits one
+// shard. Two bytes per live job when ids are dense; a page whose ids are all
+// finished is dropped, a region with its last page.
+//
+// Every id that was given out is finished exactly once: when its job is
+// deleted, or when no job came of it. That is what lets a page count down.
+type idMap struct {
+	last    atomic.Uint64
+	_       [56]byte // every put writes last, every command reads regions
+	regions atomic.Pointer[[]atomic.Pointer[idRegion]]
+	grow    sync.Mutex
+}
+
+type idRegion struct {
+	pages    [regionPages]atomic.Pointer[idPage]
+	finished atomic.Uint32 // pages
+}
+
+type idPage struct {
+	finished atomic.Uint32 // ids
+	shards   [pageIDs / 2]atomic.Uint32
+}
+
+func newIDMap() *idMap {
+	m := new(idMap)
+	m.regions.Store(new([]atomic.Pointer[idRegion]))
+	// There is no job 0: its page must not wait for it.
+	m.finish(0)
+	return m
+}
+
+// next gives out an id and notes its shard. The job must not be visible to
+// anyone before.
+func (m *idMap) next(sh int) shard.JobID {
+	id := m.last.Add(1)
+	p := m.page(id)
+	p.shards[id%pageIDs/2].Or(uint32(sh+1) << (id % 2 * 16))
+	return shard.JobID(id)
+}
+
+// find returns the shard of a live job.
+func (m *idMap) find(jid shard.JobID) (sh int, ok bool) {
+	id := uint64(jid)
+	rs := *m.regions.Load()
+	if id/regionIDs >= uint64(len(rs)) {
+		return 0, false
+	}
+	r := rs[id/regionIDs].Load()
+	if r == nil {
+		return 0, false
+	}
+	p := r.pages[id/pageIDs%regionPages].Load()
+	if p == nil {
+		return 0, false
+	}
+	sh = int(p.shards[id%pageIDs/2].Load() >> (id % 2 * 16) & 0xffff)
+	return sh - 1, sh != 0
+}
+
+// finish forgets an id for ever: its job is deleted, or never came to be.
+func (m *idMap) finish(jid shard.JobID) {
+	id := uint64(jid)
+	p := m.page(id)
+	p.shards[id%pageIDs/2].And(^(uint32(0xffff) << (id % 2 * 16)))
+	if p.finished.Add(1) < pageIDs {
+		return
+	}
+	rs := *m.regions.Load()
+	r := rs[id/regionIDs].Load()
+	r.pages[id/pageIDs%regionPages].Store(nil)
+	if r.finished.Add(1) == regionPages {
+		m.grow.Lock()
+		(*m.regions.Load())[id/regionIDs].Store(nil)
+		m.grow.Unlock()
+	}
+}
+
+// page returns the page of an id that was given out and is not finished, so
+// neither the page nor its region can go meanwhile.
+func (m *idMap) page(id uint64) *idPage {
+	at := &m.region(id).pages[id/pageIDs%regionPages]
+	p := at.Load()
+	if p == nil {
+		at.CompareAndSwap(nil, new(idPage))
+		p = at.Load()
+	}
+	return p
+}
+
+func (m *idMap) region(id uint64) *idRegion {
+	n := id / regionIDs
+	if rs := *m.regions.Load(); n < uint64(len(rs)) {
+		if r := rs[n].Load(); r != nil {
+			return r
+		}
+	}
+	m.grow.Lock()
+	defer m.grow.Unlock()
+	rs := *m.regions.Load()
+	if n >= uint64(len(rs)) {
+		// The list is copied once per million ids; old copies may still be
+		// read, never written, which is why regions are dropped under grow.
+		bigger := make([]atomic.Pointer[idRegion], n+1)
+		for i := range rs {
+			bigger[i].Store(rs[i].Load())
+		}
+		m.regions.Store(&bigger)
+		rs = bigger
+	}
+	r := rs[n].Load()
+	if r == nil {
+		r = new(idRegion)
+		rs[n].Store(r)
+	}
+	return r
+}

@@ -1,0 +1,221 @@
+package router
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"polystalk/codec/beanstalk"
+	"polystalk/shard"
+)
+
+// A loop is the router's side of one event loop: the sessions on it share its
+// output buffer, its batch and its clock. All but Post and the counters is
+// touched by the event loop's own goroutine only.
+type loop struct {
+	srv    *Server
+	batch  shard.Batch
+	out    []byte // replies of the session whose turn it is
+	budget int    // of the turn, see turnBudget
+
+	waiters []*session // to go on in a later turn
+	spare   []*session
+
+	// run asks the event loop to call drain soon; from any goroutine.
+	run func()
+	// awake is set while a call of drain for waiters is under way.
+	awake bool
+
+	signals signals
+
+	outbox atomic.Pointer[shard.Message] // newest first
+	_      [56]byte
+
+	// Counters, read by stats from other loops.
+	connections, producers, workers, waiting atomic.Int64
+	total                                    atomic.Uint64
+	cmds                                     [beanstalk.NumKinds]atomic.Uint64
+}
+
+// outKeep is the most output buffer that is kept from turn to turn, in bytes.
+const outKeep = 1 << 20
+
+func newLoop(srv *Server, run func()) *loop {
+	l := &loop{srv: srv, run: run}
+	l.batch.Home = l
+	return l
+}
+
+// Post implements shard.Home: m is finished, and its session is on this loop.
+// The first message of an idle outbox wakes the loop, the others ride along.
+func (l *loop) Post(m *shard.Message) {
+	for {
+		head := l.outbox.Load()
+		m.Next.Store(head)
+		if l.outbox.CompareAndSwap(head, m) {
+			if head == nil {
+				l.run()
+			}
+			return
+		}
+	}
+}
+
+// signals are the sessions whose clients have caught up with their replies,
+// told from other goroutines.
+type signals struct {
+	mu   sync.Mutex
+	list []*session
+}
+
+func (g *signals) take() []*session {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	list := g.list
+	g.list = nil
+	return list
+}
+
+// signal has drained called on s in the loop; from any goroutine.
+func (l *loop) signal(s *session) {
+	l.signals.mu.Lock()
+	l.signals.list = append(l.signals.list, s)
+	l.signals.mu.Unlock()
+	l.run()
+}
+
+// drain goes on with what came from elsewhere: finished messages, and the
+// sessions whose budget was spent. The event loop calls it after run.
+func (l *loop) drain() {
+	l.batch.Now = l.srv.clock()
+	var head *shard.Message
+	for m := l.outbox.Swap(nil); m != nil; {
+		next := m.Next.Load()
+		m.Next.Store(head)
+		head, m = m, next
+	}
+	for m := head; m != nil; {
+		next := m.Next.Load()
+		m.Next.Store(nil)
+		l.deliver(m)
+		m = next
+	}
+	for _, s := range l.signals.take() {
+		l.turn(s, (*session).drained)
+	}
+	if l.awake {
+		l.awake = false
+		turn := l.waiters
+		l.waiters = l.spare[:0]
+		for i, s := range turn {
+			s.queued = false
+			l.turn(s, (*session).again)
+			turn[i] = nil
+		}
+		l.spare = turn
+	}
+	l.settle()
+}
+
+// turn gives s its turn: f runs its commands, then its replies are written.
+func (l *loop) turn(s *session, f func(*session)) {
+	l.budget = turnBudget
+	f(s)
+	l.flush(s)
+}
+
+func (l *loop) deliver(m *shard.Message) {
+	s := m.Owner.(*session)
+	l.budget = turnBudget
+	s.completed(m)
+	l.flush(s)
+}
+
+// settle ends every callback of the event loop: it delivers what this loop's
+// own visits to shards have finished for its other sessions.
+func (l *loop) settle() {
+	for i := 0; i < len(l.batch.Local); i++ {
+		m := l.batch.Local[i]
+		l.batch.Local[i] = nil
+		l.deliver(m)
+	}
+	l.batch.Local = l.batch.Local[:0]
+	if len(l.waiters) > 0 && !l.awake {
+		l.awake = true
+		// Not at once: a task that queues itself again would keep the event
+		// loop from its sockets.
+		time.AfterFunc(laterAfter, l.run)
+	}
+}
+
+// laterAfter lets the sockets of the loop have their turn in between.
+const laterAfter = 50 * time.Microsecond
+
+// later puts s on the list of those that go on in a later turn.
+func (l *loop) later(s *session) {
+	if !s.queued {
+		s.queued = true
+		l.waiters = append(l.waiters, s)
+	}
+}
+
+// flush writes the replies of s. It stops the session while the client does
+// not read them.
+func (l *loop) flush(s *session) {
+	if len(l.out) == 0 {
+		return
+	}
+	if s.phase != phaseGone {
+		s.conn.Write(l.out)
+		if s.conn.Unsent() > unsentMax {
+			s.stalled = true
+		}
+	}
+	l.out = l.out[:0]
+	if cap(l.out) > outKeep {
+		l.out = nil
+	}
+}
+
+// flushFull writes what has gathered in mid-turn.
+func (l *loop) flushFull(s *session) {
+	if len(l.out) >= flushAt {
+		l.flush(s)
+	}
+}
+
+func (l *loop) count(k beanstalk.Kind) { l.cmds[k].Add(1) }
+
+// open makes a session for a new connection and gives it its first turn.
+func (l *loop) open(c conn) *session {
+	s := &session{loop: l, conn: c}
+	s.req.Home, s.req.Owner = l, s
+	s.waiter.Msg.Home, s.waiter.Msg.Owner = l, s
+	l.connections.Add(1)
+	l.total.Add(1)
+	l.batch.Now = l.srv.clock()
+	l.turn(s, (*session).join)
+	l.settle()
+	return s
+}
+
+// input gives s bytes from its connection, and a turn.
+func (l *loop) input(s *session, b []byte) {
+	l.batch.Now = l.srv.clock()
+	l.budget = turnBudget
+	if s.in != nil && len(s.in.B)-s.inAt > heldMax/2 {
+		// The client sends faster than it is served. Working longer on what
+		// it sent is the backpressure that gnet does not have.
+		l.budget *= 16
+	}
+	s.input(b)
+	l.flush(s)
+	l.settle()
+}
+
+// event gives s a turn for something that happened to its connection.
+func (l *loop) event(s *session, f func(*session)) {
+	l.batch.Now = l.srv.clock()
+	l.turn(s, f)
+	l.settle()
+}

@@ -1,0 +1,175 @@
+package router
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"golang.org/x/sys/unix"
+
+	"polystalk/codec/beanstalk"
+	"polystalk/shard"
+)
+
+// A Server is the whole of it: shards, event loops, connections.
+type Server struct {
+	cfg      Config
+	log      *slog.Logger
+	shards   []*shard.Shard
+	mask     uint64 // slot to shard
+	ids      *idMap
+	dir      *directory
+	draining atomic.Bool
+
+	started time.Time
+	base    shard.Time // wall clock at started; time goes on monotonically
+	id      string
+	uname   unix.Utsname
+
+	net *network
+
+	mu    sync.Mutex
+	loops []*loop
+
+	quietUntil atomic.Int64 // complain: Unix nanoseconds
+	suppressed atomic.Uint64
+}
+
+// New makes a server that does nothing yet.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg.fill()
+	s := &Server{
+		cfg:     cfg,
+		log:     cfg.Log,
+		mask:    uint64(cfg.Shards - 1),
+		ids:     newIDMap(),
+		dir:     newDirectory(),
+		started: time.Now(),
+	}
+	s.base = shard.Time(s.started.UnixNano())
+	var id [8]byte
+	rand.Read(id[:]) // never fails
+	s.id = hex.EncodeToString(id[:])
+	if err := unix.Uname(&s.uname); err != nil {
+		return nil, os.NewSyscallError("uname", err)
+	}
+	for i := range cfg.Shards {
+		core := shard.NewCore(s.dir)
+		if i == s.shardOf(defaultTube) {
+			core.Pin(string(defaultTube))
+		}
+		s.shards = append(s.shards, shard.New(i, core, s.clock))
+	}
+	s.net = newNetwork(s)
+	return s, nil
+}
+
+// clock is the time of day at the start, going on monotonically.
+func (s *Server) clock() shard.Time { return s.base + shard.Time(time.Since(s.started)) }
+
+// shardOf is the shard of a tube: its slot is fixed for ever, the shard by the
+// number of shards.
+func (s *Server) shardOf(tube []byte) int {
+	return int(xxhash.Sum64(tube) % slots & s.mask)
+}
+
+// Start starts the shards' goroutines and the event loops.
+func (s *Server) Start() error {
+	for _, sh := range s.shards {
+		sh.Start()
+	}
+	return s.net.start()
+}
+
+// Drain makes every put from now on answer DRAINING.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// Shutdown stops accepting, lets what was received be answered as long as
+// ctx allows, and closes every connection. Jobs are gone with the process.
+func (s *Server) Shutdown(ctx context.Context) error {
+	err := s.net.shutdown(ctx)
+	for _, sh := range s.shards {
+		sh.Stop()
+	}
+	return err
+}
+
+// addLoop registers an event loop's side; called as loops are met.
+func (s *Server) addLoop(l *loop) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loops = append(s.loops, l)
+}
+
+// stats completes the sums of the shards with what the loops count.
+func (s *Server) stats(n *shard.Counts) *beanstalk.ServerStats {
+	st := &beanstalk.ServerStats{
+		CurrentJobsUrgent:   n.Urgent,
+		CurrentJobsReady:    n.Ready,
+		CurrentJobsReserved: n.Reserved,
+		CurrentJobsDelayed:  n.Delayed,
+		CurrentJobsBuried:   n.Buried,
+		JobTimeouts:         n.Timeouts,
+		TotalJobs:           n.Total,
+		MaxJobSize:          uint64(s.cfg.MaxJobSize),
+		CurrentTubes:        uint64(s.dir.size()),
+		PID:                 os.Getpid(),
+		Version:             s.cfg.Version,
+		Uptime:              int64(time.Since(s.started) / time.Second),
+		BinlogMaxSize:       s.cfg.BinlogMaxSize,
+		Draining:            s.draining.Load(),
+		ID:                  s.id,
+		Hostname:            unix.ByteSliceToString(s.uname.Nodename[:]),
+		OS:                  unix.ByteSliceToString(s.uname.Version[:]),
+		Platform:            unix.ByteSliceToString(s.uname.Machine[:]),
+	}
+	var ru unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &ru) == nil {
+		st.RusageUtime = time.Duration(ru.Utime.Nano())
+		st.RusageStime = time.Duration(ru.Stime.Nano())
+	}
+	var conns, producers, workers, waiting int64
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.loops {
+		conns += l.connections.Load()
+		producers += l.producers.Load()
+		workers += l.workers.Load()
+		waiting += l.waiting.Load()
+		st.TotalConnections += l.total.Load()
+		for k := range l.cmds {
+			st.Cmd[k] += l.cmds[k].Load()
+		}
+	}
+	st.CurrentConnections = uint64(conns)
+	st.CurrentProducers = uint64(producers)
+	st.CurrentWorkers = uint64(workers)
+	st.CurrentWaiting = uint64(waiting)
+	return st
+}
+
+// complainEvery bounds what clients can make the server log.
+const complainEvery = time.Second
+
+// complain logs a warning about clients or limits, once a second at most.
+func (s *Server) complain(msg string, args ...any) {
+	now := time.Now().UnixNano()
+	until := s.quietUntil.Load()
+	if now < until || !s.quietUntil.CompareAndSwap(until, now+int64(complainEvery)) {
+		s.suppressed.Add(1)
+		return
+	}
+	if n := s.suppressed.Swap(0); n > 0 {
+		args = append(args, "suppressed", n)
+	}
+	s.log.Warn(msg, args...)
+}

@@ -1,0 +1,134 @@
+package shard
+
+import "polystalk/shard/slab"
+
+// A Core is the state machine of one shard: a set of tubes with their jobs,
+// and the clients that deal with them. It is not safe for concurrent use.
+type Core struct {
+	now Time
+
+	jobs      *slab.Pool[job]
+	bodies    *slab.Bytes
+	large     [][]byte // bodies above slab.MaxSize; index 0 may be used
+	freeLarge []uint32
+	ids       idTable
+
+	tubes       []*tube // by TubeID; 0 is nil
+	freeTubes   []TubeID
+	names       map[string]*tube
+	ready       []*tube // those from which something can be reserved
+	clients     []*client
+	freeClients []ClientID
+	timers      timers
+
+	counts coreCounts
+	woken  []*Waiter
+	dir    Directory
+}
+
+type coreCounts struct {
+	Counts
+	waiting uint64
+}
+
+// NewCore makes an empty core. dir may be nil.
+func NewCore(dir Directory) *Core {
+	c := &Core{
+		jobs:    slab.NewPool[job](),
+		bodies:  slab.NewBytes(),
+		tubes:   make([]*tube, 1),
+		names:   make(map[string]*tube),
+		clients: make([]*client, 1),
+		dir:     dir,
+	}
+	c.ids.init()
+	return c
+}
+
+// Close unmaps the core's memory; it must not be used afterwards.
+func (c *Core) Close() {
+	c.jobs.Close()
+	c.bodies.Close()
+}
+
+// TakeWoken appends the waiters that were won since the last call to dst.
+// Their Msg is filled and belongs to the caller, who posts it.
+func (c *Core) TakeWoken(dst []*Waiter) []*Waiter {
+	dst = append(dst, c.woken...)
+	clear(c.woken)
+	c.woken = c.woken[:0]
+	return dst
+}
+
+// Apply runs op at now and fills r. Due timers are run first, so a job whose
+// delay is over is there for the operation. Operations on what does not
+// exist answer StatusNotFound; a wrong handle is the caller's bug and panics.
+func (c *Core) Apply(now Time, op *Op, r *Reply) {
+	c.advance(now)
+	if c.timers.next() <= c.now {
+		c.Expire(now)
+	}
+	*r = Reply{Client: op.Client}
+	switch op.Kind {
+	case OpPut:
+		c.applyPut(op, r)
+	case OpReserve:
+		c.applyReserve(op, r)
+	case OpDelete:
+		c.applyDelete(op, r)
+	case OpRelease:
+		c.applyRelease(op, r)
+	case OpBury:
+		c.applyBury(op, r)
+	case OpTouch:
+		c.applyTouch(op, r)
+	case OpReserveJob:
+		c.applyReserveJob(op, r)
+	case OpKick:
+		c.applyKick(op, r)
+	case OpKickJob:
+		c.applyKickJob(op, r)
+	case OpPeek, OpPeekReady, OpPeekDelayed, OpPeekBuried:
+		c.applyPeek(op, r)
+	case OpCancel:
+		if op.Client != 0 {
+			c.unwait(c.clients[op.Client])
+		}
+	case OpJoin, OpUse, OpUnuse, OpWatch, OpMirror, OpIgnore:
+		c.applyTube(op, r)
+	case OpReturn, OpClose:
+		c.applyClose(op, r)
+	case OpPause:
+		t := c.findTube(op.Name)
+		if t == nil {
+			r.Status = StatusNotFound
+		} else {
+			c.pause(t, Time(op.Delay)*Second)
+		}
+	case OpStatsJob, OpStatsTube, OpStats:
+		c.applyStats(op, r)
+	default:
+		panic("shard: no such operation")
+	}
+	if cl := c.clients[r.Client]; cl != nil {
+		r.Held = uint32(cl.held.n)
+	}
+}
+
+// find looks up a job and its tube.
+func (c *Core) find(id JobID) (uint32, *job, *tube) {
+	i, j := c.ids.find(c.jobs, id)
+	if i == 0 {
+		return 0, nil, nil
+	}
+	return i, j, c.tubes[j.tube]
+}
+
+// findHeld looks up a job that the op's client has reserved.
+func (c *Core) findHeld(op *Op) (uint32, *job, *tube) {
+	i, j, t := c.find(op.ID)
+	if i == 0 || j.state != Reserved || j.client != op.Client || op.Client == 0 {
+		return 0, nil, nil
+	}
+	return i, j, t
+}

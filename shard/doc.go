@@ -1,0 +1,43 @@
+// Package shard holds jobs: the state machine that owns a part of the tubes,
+// and the goroutine and ownership word around it.
+//
+// The Core is deterministic. It takes (now, operation) and answers with a
+// Reply and with woken Waiters; it reads no clock, does no I/O, starts no
+// goroutine and draws no random number, so the same history gives the same
+// state anywhere: in a test, in the simulator, in a journal's replay.
+//
+// A job is in exactly one place, named by its State:
+//
+//	 put with delay               release with delay
+//	----------------> [Delayed] <------------.
+//	                      |                   |
+//	            due, kick |                   |
+//	                      v     reserve       |     delete
+//	----------------> [Ready] ---------> [Reserved] --------> *gone*
+//	      put             ^  \                |  |
+//	                      |   \  release, TTR |  |
+//	                      |    `--------------'  |
+//	                 kick |                      | bury
+//	                      |                      |
+//	                  [Buried] <-----------------'
+//
+// (delete also works on ready, delayed and buried jobs, and reserve-job takes
+// a job out of any of these three. Source: the protocol document of
+// beanstalkd 1.13, "Job Lifecycle".)
+//
+// A Shard wraps a Core. Its state is touched only by who holds its ownership
+// word: an event loop that found it free runs its operation in place; one
+// that found it busy pushes a Message into the bounded inbox, and whoever
+// owns the shard runs it and posts the answer to the Message's Home. The
+// shard's own goroutine owns it for timers and for what a bounded owner left
+// over. Nothing blocks and nothing makes a system call while owning.
+//
+// The cycle of an owner, always in this order: expire what is due, drain the
+// inbox, apply, match waiters, publish wake-ups, release, look at the inbox
+// once more.
+//
+// Budget: 96 bytes a job record, 16 a heap entry, about 8 for the table of
+// ids, and the body in a size class at most 1/8 too large, all of it but the
+// table and the heap outside the collector's view. put, reserve and delete
+// allocate nothing once the slabs are warm.
+package shard

@@ -1,0 +1,144 @@
+package shard
+
+import "polystalk/shard/slab"
+
+// heapChunk entries make one block of a jobHeap. Blocks, because a slice that
+// doubles copies a hundred megabytes at ten million jobs, and keeps them.
+const (
+	heapShift = 10
+	heapChunk = 1 << heapShift
+)
+
+// heapEntry orders by (b, a), then by job id.
+//
+//	ready:     b = priority, a = id
+//	deadlines: b = 0,        a = deadline
+type heapEntry struct {
+	a   uint64
+	b   uint32
+	job uint32
+}
+
+// jobHeap is a 4-ary heap of jobs with their keys beside them; each record
+// knows its position, so any job leaves in O(log n).
+type jobHeap struct {
+	n      int
+	chunks [][]heapEntry
+}
+
+func (h *jobHeap) at(i int) *heapEntry { return &h.chunks[i>>heapShift][i&(heapChunk-1)] }
+
+// top is the smallest entry; the heap must not be empty.
+func (h *jobHeap) top() *heapEntry { return &h.chunks[0][0] }
+
+func (x *heapEntry) less(jobs *slab.Pool[job], y *heapEntry) bool {
+	if x.b != y.b {
+		return x.b < y.b
+	}
+	if x.a != y.a {
+		return x.a < y.a
+	}
+	return jobs.At(x.job).id < jobs.At(y.job).id
+}
+
+func (h *jobHeap) push(jobs *slab.Pool[job], e heapEntry) {
+	h.grow()
+	h.n++
+	h.up(jobs, h.n-1, e)
+}
+
+// remove takes out the entry at position i.
+func (h *jobHeap) remove(jobs *slab.Pool[job], i int) {
+	h.n--
+	last := *h.at(h.n)
+	*h.at(h.n) = heapEntry{}
+	if i < h.n {
+		// The freed place is filled with the last entry, which may belong
+		// above or below it.
+		if i > 0 && last.less(jobs, h.at((i-1)/4)) {
+			h.up(jobs, i, last)
+		} else {
+			h.down(jobs, i, last)
+		}
+	}
+	h.shrink()
+}
+
+// set gives the entry at position i a new key.
+func (h *jobHeap) set(jobs *slab.Pool[job], i int, e heapEntry) {
+	if i > 0 && e.less(jobs, h.at((i-1)/4)) {
+		h.up(jobs, i, e)
+	} else {
+		h.down(jobs, i, e)
+	}
+}
+
+func (h *jobHeap) up(jobs *slab.Pool[job], i int, e heapEntry) {
+	for i > 0 {
+		p := (i - 1) / 4
+		pe := h.at(p)
+		if !e.less(jobs, pe) {
+			break
+		}
+		*h.at(i) = *pe
+		jobs.At(pe.job).pos = uint32(i)
+		i = p
+	}
+	*h.at(i) = e
+	jobs.At(e.job).pos = uint32(i)
+}
+
+func (h *jobHeap) down(jobs *slab.Pool[job], i int, e heapEntry) {
+	for {
+		first := 4*i + 1
+		if first >= h.n {
+			break
+		}
+		kid, least := first, h.at(first)
+		for k := first + 1; k < min(first+4, h.n); k++ {
+			if ke := h.at(k); ke.less(jobs, least) {
+				kid, least = k, ke
+			}
+		}
+		if !least.less(jobs, &e) {
+			break
+		}
+		*h.at(i) = *least
+		jobs.At(least.job).pos = uint32(i)
+		i = kid
+	}
+	*h.at(i) = e
+	jobs.At(e.job).pos = uint32(i)
+}
+
+// grow makes room for one more entry. The first block grows by doubling, so
+// that a tube with one job stays small.
+func (h *jobHeap) grow() {
+	c := h.n >> heapShift
+	if c == len(h.chunks) {
+		size := heapChunk
+		if c == 0 {
+			size = 4
+		}
+		h.chunks = append(h.chunks, make([]heapEntry, size))
+		return
+	}
+	if first := h.chunks[0]; c == 0 && h.n == len(first) {
+		bigger := make([]heapEntry, min(4*len(first), heapChunk))
+		copy(bigger, first)
+		h.chunks[0] = bigger
+	}
+}
+
+// shrink gives blocks back, one block later than it could, so that a queue
+// that swings around a border does not allocate.
+func (h *jobHeap) shrink() {
+	need := (h.n + heapChunk - 1) >> heapShift
+	if len(h.chunks) > need+1 {
+		h.chunks[len(h.chunks)-1] = nil
+		h.chunks = h.chunks[:len(h.chunks)-1]
+		if len(h.chunks) == 1 {
+			h.chunks = append([][]heapEntry(nil), h.chunks...)
+		}
+	}
+}

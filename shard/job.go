@@ -1,0 +1,133 @@
+package shard
+
+import "polystalk/shard/slab"
+
+// A job is a pointer-free record in a slab, so that the collector has nothing
+// to walk. Its State names the containers it is in:
+//
+//	Ready     tube.ready  heap by (pri, id)
+//	Delayed   tube.delay  heap by (deadline, id)
+//	Reserved  client.held list, oldest reservation first, and
+//	          client.due  heap by (deadline, id)
+//	Buried    tube.buried list, oldest first
+//
+// deadline is zero when Ready or Buried. Source: beanstalkd doc/protocol.txt.
+type job struct {
+	id       JobID
+	created  Time
+	deadline Time
+	body     uint32 // slab reference; an index into Core.large when large is set
+	size     uint32 // bytes of the body
+	pri      uint32
+	delay    uint32 // seconds, as last set
+	ttr      uint32 // seconds
+	tube     TubeID
+	client   ClientID // who reserved it
+	prev     uint32   // list links; a job is in one list at most
+	next     uint32
+	pos      uint32 // index in its heap
+	hash     uint32 // next job in its bucket of the id table
+	reserves uint32
+	timeouts uint32
+	releases uint32
+	buries   uint32
+	kicks    uint32
+	state    State
+	large    bool
+}
+
+func (j *job) key() Key { return Key{j.pri, j.id} }
+
+// jobList is a list of jobs by slab index, linked through the records.
+type jobList struct {
+	head, tail uint32
+	n          int
+}
+
+func (l *jobList) pushBack(jobs *slab.Pool[job], i uint32) {
+	j := jobs.At(i)
+	j.prev, j.next = l.tail, 0
+	if l.tail != 0 {
+		jobs.At(l.tail).next = i
+	} else {
+		l.head = i
+	}
+	l.tail = i
+	l.n++
+}
+
+func (l *jobList) remove(jobs *slab.Pool[job], i uint32) {
+	j := jobs.At(i)
+	if j.prev != 0 {
+		jobs.At(j.prev).next = j.next
+	} else {
+		l.head = j.next
+	}
+	if j.next != 0 {
+		jobs.At(j.next).prev = j.prev
+	} else {
+		l.tail = j.prev
+	}
+	j.prev, j.next = 0, 0
+	l.n--
+}
+
+// newJob makes a record and stores the body. It returns 0 when memory for
+// either cannot be had; nothing is left behind then.
+func (c *Core) newJob(op *Op) (uint32, *job) {
+	i, j := c.jobs.Alloc()
+	if i == 0 {
+		return 0, nil
+	}
+	j.size = uint32(len(op.Body))
+	if len(op.Body) > slab.MaxSize {
+		j.large = true
+		j.body = c.keepLarge(op.Body, op.OwnBody)
+	} else {
+		ref, ok := c.bodies.Put(op.Body)
+		if !ok {
+			c.jobs.Free(i)
+			return 0, nil
+		}
+		j.body = ref
+	}
+	j.id = op.ID
+	c.ids.insert(c.jobs, j.id, i)
+	return i, j
+}
+
+// freeJob forgets a job that is in no container any more.
+func (c *Core) freeJob(i uint32, j *job) {
+	c.ids.remove(c.jobs, j.id)
+	if j.large {
+		c.large[j.body] = nil
+		c.freeLarge = append(c.freeLarge, j.body)
+	} else {
+		c.bodies.Free(j.body, int(j.size))
+	}
+	c.jobs.Free(i)
+}
+
+// keepLarge stores a body above the slabs' largest class in memory of its
+// own, without a copy where the caller hands it over.
+func (c *Core) keepLarge(body []byte, own bool) uint32 {
+	if !own {
+		body = append([]byte(nil), body...)
+	}
+	if n := len(c.freeLarge); n > 0 {
+		i := c.freeLarge[n-1]
+		c.freeLarge = c.freeLarge[:n-1]
+		c.large[i] = body
+		return i
+	}
+	c.large = append(c.large, body)
+	return uint32(len(c.large) - 1)
+}
+
+// body returns the job's bytes; see Reply.Body for how long they are good.
+func (c *Core) body(j *job) []byte {
+	if j.large {
+		return c.large[j.body]
+	}
+	return c.bodies.Get(j.body, int(j.size))
+}

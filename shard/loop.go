@@ -1,0 +1,55 @@
+package shard
+
+import (
+	"runtime"
+	"time"
+)
+
+// nobody is the Home of the shard goroutines: no message is theirs.
+type nobody struct{}
+
+func (nobody) Post(*Message) {}
+
+// Start starts the shard's goroutine. It owns the shard for timers and for
+// what a bounded owner left over, and sleeps otherwise.
+func (s *Shard) Start() { go s.run() }
+
+// Stop ends the goroutine and waits for it. The core is not touched.
+func (s *Shard) Stop() {
+	close(s.quit)
+	<-s.done
+}
+
+func (s *Shard) run() {
+	defer close(s.done)
+	b := &Batch{Home: nobody{}}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.quit:
+			return
+		case <-timer.C:
+		case <-s.wake:
+		}
+		for tries := 0; !s.Own(b); tries++ {
+			// The owner is in bounded work, unless its thread was preempted:
+			// then spinning would only keep it from running.
+			if tries < 16 {
+				runtime.Gosched()
+			} else {
+				time.Sleep(20 * time.Microsecond)
+			}
+		}
+		b.Now = s.clock()
+		next := s.tick(b)
+		if next == Never {
+			timer.Stop()
+			continue
+		}
+		timer.Reset(time.Duration(max(0, next-b.Now)))
+	}
+}
+
+// pause lets the owner of a full shard go on.
+func pause() { runtime.Gosched() }

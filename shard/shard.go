@@ -1,0 +1,206 @@
+package shard
+
+import (
+	"sync/atomic"
+
+	"polystalk/shard/ring"
+)
+
+const (
+	// inboxSize bounds the messages that wait for a busy shard. A sender that
+	// finds it full helps to empty it, so the size trades memory (8 KiB a
+	// shard) against help; a client has one message under way at most.
+	inboxSize = 512
+
+	// drainMax messages are run in one visit; the rest is the goroutine's.
+	drainMax = 128
+)
+
+// A Shard is a Core with an ownership word and an inbox. Whoever turns the
+// word from 0 to 1 owns the core until Release; everybody else leaves
+// messages. The methods that need ownership say so.
+type Shard struct {
+	own atomic.Uint32
+	_   [60]byte // the word bounces between cores; nothing else on its line
+
+	// Index is the shard's number; it marks the messages it answers.
+	Index int
+
+	core  *Core
+	inbox *ring.Ring[*Message]
+	clock func() Time
+
+	// wakeAt is when the goroutine will look by itself; owner only.
+	wakeAt Time
+	wake   chan struct{}
+	quit   chan struct{}
+	done   chan struct{}
+}
+
+// New makes shard number index around core. clock is read by the goroutine
+// only; an event loop brings its own time along in its Batch.
+func New(index int, core *Core, clock func() Time) *Shard {
+	return &Shard{
+		Index:  index,
+		core:   core,
+		inbox:  ring.New[*Message](inboxSize),
+		clock:  clock,
+		wakeAt: Never,
+		wake:   make(chan struct{}, 1),
+		quit:   make(chan struct{}),
+		done:   make(chan struct{}),
+	}
+}
+
+// A Batch is what one event loop (or shard goroutine) carries from shard to
+// shard: the time of its turn, and the messages to deliver once the shard is
+// released. Not safe for concurrent use.
+type Batch struct {
+	Now  Time
+	Home Home // messages for it are left in Local instead of being posted
+
+	// Local holds finished messages of Home itself, oldest first. The
+	// holder takes them out.
+	Local []*Message
+
+	// Busy counts visits that found the shard owned, Helped the messages run
+	// for others.
+	Busy, Helped uint64
+
+	out   []*Message
+	woken []*Waiter
+}
+
+// Own takes the shard if nobody has it. It never waits.
+func (s *Shard) Own(b *Batch) bool {
+	if s.own.Load() != 0 || !s.own.CompareAndSwap(0, 1) {
+		b.Busy++
+		return false
+	}
+	return true
+}
+
+// Apply runs op in place; the shard must be owned. r.Body is good until
+// Release.
+func (s *Shard) Apply(b *Batch, op *Op, r *Reply) { s.core.Apply(b.Now, op, r) }
+
+// Release gives the shard back after running what waits in the inbox, and
+// delivers. Nothing that was pushed before stays behind unseen: the inbox is
+// looked at once more after the word is free.
+func (s *Shard) Release(b *Batch) {
+	for first := true; ; first = false {
+		ran := s.drain(b)
+		b.woken = s.core.TakeWoken(b.woken)
+		for _, w := range b.woken {
+			w.Msg.From = s.Index
+		}
+		nudge := false
+		if next := s.core.Next(); next < s.wakeAt {
+			s.wakeAt = next
+			nudge = true
+		}
+		s.own.Store(0)
+		b.deliver()
+		if ran == drainMax {
+			nudge = true // the rest is the goroutine's
+		}
+		if nudge {
+			s.Nudge()
+		}
+		// A message pushed while the word was ours is still there: its sender
+		// found us owning and relies on this look. One whose sender has not
+		// finished its push is left: the sender looks at the word afterwards.
+		if ran == drainMax || !first && ran == 0 || s.inbox.Empty() || !s.Own(b) {
+			return
+		}
+	}
+}
+
+// Send leaves m for the shard, which the caller found busy, and helps should
+// it have become free. m is answered at its Home.
+func (s *Shard) Send(b *Batch, m *Message) {
+	for !s.inbox.Push(m) {
+		// Full: whoever owns the shard is emptying it, else we do.
+		if s.Own(b) {
+			s.Release(b)
+		} else {
+			pause()
+		}
+	}
+	if s.Own(b) {
+		s.Release(b)
+	}
+}
+
+// Tick is one round of the goroutine for an owner: expire, drain, release.
+// It reports whether there is more to do at once.
+func (s *Shard) tick(b *Batch) (next Time) {
+	s.core.Expire(b.Now)
+	next = s.core.Next()
+	s.wakeAt = next
+	s.Release(b)
+	return next
+}
+
+// Tick runs the due timers and the inbox of an unowned shard and returns the
+// next moment at which there is something to do; for drivers that have no
+// goroutine (Start was not called).
+func (s *Shard) Tick(b *Batch) Time {
+	if !s.Own(b) {
+		return b.Now
+	}
+	return s.tick(b)
+}
+
+// Nudge makes the goroutine look at the shard soon.
+func (s *Shard) Nudge() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// drain runs up to drainMax messages; the shard must be owned.
+func (s *Shard) drain(b *Batch) (n int) {
+	for n < drainMax && !s.inbox.Empty() {
+		m, ok := s.inbox.Pop()
+		if !ok {
+			break
+		}
+		s.core.Apply(b.Now, &m.Op, &m.Reply)
+		m.From = s.Index
+		m.keepBody()
+		b.out = append(b.out, m)
+		n++
+	}
+	b.Helped += uint64(n)
+	return n
+}
+
+// deliver posts what an owner has collected; no shard is owned any more.
+func (b *Batch) deliver() {
+	for i, w := range b.woken {
+		b.post(&w.Msg)
+		b.woken[i] = nil
+	}
+	b.woken = b.woken[:0]
+	for i, m := range b.out {
+		b.post(m)
+		b.out[i] = nil
+	}
+	b.out = b.out[:0]
+}
+
+func (b *Batch) post(m *Message) {
+	if m.Home == b.Home {
+		b.Local = append(b.Local, m)
+		return
+	}
+	m.Home.Post(m)
+}
+
+// Counts is for an owner: the core's sums.
+func (s *Shard) Counts() Counts { return s.core.Counts() }
+
+// Check walks the core's invariants; the shard must be owned or not shared.
+func (s *Shard) Check() error { return s.core.Check() }

@@ -1,0 +1,254 @@
+package shard
+
+// The operations of the job's life, one function each. Sources: protocol
+// document of beanstalkd 1.13 and, where it is silent, prot.c's dispatch_cmd.
+
+func (c *Core) applyPut(op *Op, r *Reply) {
+	t := c.tubes[op.Tube]
+	i, j := c.newJob(op)
+	if i == 0 {
+		r.Status = StatusOutOfMemory
+		return
+	}
+	j.created = c.now
+	j.pri, j.delay, j.ttr = op.Pri, op.Delay, op.TTR
+	j.tube = t.id
+	t.jobs++
+	t.total++
+	c.counts.Total++
+	if op.Delay > 0 {
+		c.enterDelayed(t, i, j, c.now+Time(op.Delay)*Second)
+		return
+	}
+	c.enterReady(t, i, j)
+	c.match(t)
+}
+
+func (c *Core) applyReserve(op *Op, r *Reply) {
+	cl := c.clients[op.Client]
+	c.unwait(cl)
+	if t := c.bestTube(cl); t != nil {
+		if op.Bound.Less(t.best()) {
+			r.Status = StatusElsewhere
+			return
+		}
+		if op.Multi && !cl.waiter.Claim(op.Seq) {
+			r.Status = StatusTaken
+			return
+		}
+		c.replyJob(r, StatusReserved, c.reserve(t, cl))
+		return
+	}
+	if c.deadlineSoon(cl) {
+		r.Status = StatusDeadlineSoon
+		if op.Multi && !cl.waiter.Claim(op.Seq) {
+			r.Status = StatusTaken
+		}
+		return
+	}
+	if !op.Wait {
+		r.Status = StatusTimedOut
+		return
+	}
+	c.wait(cl, op.Seq, op.Until)
+	r.Status = StatusWaiting
+}
+
+func (c *Core) replyJob(r *Reply, s Status, j *job) {
+	r.Status = s
+	r.ID = j.id
+	r.Body = c.body(j)
+	r.Large = j.large
+}
+
+func (c *Core) applyReserveJob(op *Op, r *Reply) {
+	i, j, t := c.find(op.ID)
+	if i == 0 || j.state == Reserved {
+		r.Status = StatusNotFound
+		return
+	}
+	cl := c.clientFor(op)
+	c.leave(t, i, j)
+	c.enterReserved(t, i, j, cl)
+	c.replyJob(r, StatusReserved, j)
+	r.Client = cl.id
+}
+
+func (c *Core) applyDelete(op *Op, r *Reply) {
+	i, j, t := c.find(op.ID)
+	if i == 0 || j.state == Reserved && (j.client != op.Client || op.Client == 0) {
+		r.Status = StatusNotFound
+		return
+	}
+	c.leave(t, i, j)
+	c.freeJob(i, j)
+	t.jobs--
+	t.deletes++
+	c.closeTube(t)
+}
+
+func (c *Core) applyRelease(op *Op, r *Reply) {
+	i, j, t := c.findHeld(op)
+	if i == 0 {
+		r.Status = StatusNotFound
+		return
+	}
+	c.leaveReserved(t, i, j)
+	j.pri, j.delay = op.Pri, op.Delay
+	j.releases++
+	if op.Delay > 0 {
+		c.enterDelayed(t, i, j, c.now+Time(op.Delay)*Second)
+		return
+	}
+	c.enterReady(t, i, j)
+	c.match(t)
+}
+
+func (c *Core) applyBury(op *Op, r *Reply) {
+	i, j, t := c.findHeld(op)
+	if i == 0 {
+		r.Status = StatusNotFound
+		return
+	}
+	c.leaveReserved(t, i, j)
+	j.pri = op.Pri
+	c.enterBuried(t, i, j)
+}
+
+func (c *Core) applyTouch(op *Op, r *Reply) {
+	i, j, _ := c.findHeld(op)
+	if i == 0 {
+		r.Status = StatusNotFound
+		return
+	}
+	cl := c.clients[j.client]
+	j.deadline = c.now + Time(j.ttr)*Second
+	cl.due.set(c.jobs, int(j.pos), heapEntry{a: uint64(j.deadline), job: i})
+	c.timers.want(&cl.timer, cl.dueAt())
+}
+
+// boundedMax is how many jobs one kick or one closing client may move in a
+// visit; the caller comes again for the rest, and others get their turn.
+const boundedMax = 1024
+
+// applyKick kicks buried jobs if there is any, else delayed ones, never both;
+// KickDelayed in a further visit keeps to the choice of the first.
+func (c *Core) applyKick(op *Op, r *Reply) {
+	t := c.tubes[op.Tube]
+	delayed := op.KickDelayed || t.buried.n == 0
+	r.KickDelayed = delayed
+	for r.N < op.N {
+		var i uint32
+		switch {
+		case delayed && t.delay.n > 0:
+			i = t.delay.top().job
+		case !delayed && t.buried.n > 0:
+			i = t.buried.head
+		default:
+			return
+		}
+		if r.N == boundedMax {
+			r.Status = StatusMore
+			return
+		}
+		c.kick(t, i)
+		r.N++
+	}
+}
+
+func (c *Core) applyKickJob(op *Op, r *Reply) {
+	i, j, t := c.find(op.ID)
+	if i == 0 || j.state != Buried && j.state != Delayed {
+		r.Status = StatusNotFound
+		return
+	}
+	c.kick(t, i)
+}
+
+// kick makes a buried or delayed job ready. Each is matched at once, so the
+// oldest goes to who waits first, as in the reference.
+func (c *Core) kick(t *tube, i uint32) {
+	j := c.jobs.At(i)
+	c.leave(t, i, j)
+	j.kicks++
+	c.enterReady(t, i, j)
+	c.match(t)
+}
+
+func (c *Core) applyPeek(op *Op, r *Reply) {
+	var i uint32
+	switch op.Kind {
+	case OpPeek:
+		i, _ = c.ids.find(c.jobs, op.ID)
+	case OpPeekReady:
+		if t := c.tubes[op.Tube]; t.ready.n > 0 {
+			i = t.ready.top().job
+		}
+	case OpPeekDelayed:
+		if t := c.tubes[op.Tube]; t.delay.n > 0 {
+			i = t.delay.top().job
+		}
+	case OpPeekBuried:
+		i = c.tubes[op.Tube].buried.head
+	}
+	if i == 0 {
+		r.Status = StatusNotFound
+		return
+	}
+	c.replyJob(r, StatusFound, c.jobs.At(i))
+}
+
+// applyTube runs what a connection does to its used tube and watch list.
+func (c *Core) applyTube(op *Op, r *Reply) {
+	switch op.Kind {
+	case OpUse:
+		t := c.openTube(op.Name)
+		t.using++
+		c.unuse(op.Tube)
+		r.Tube, r.TubeName = t.id, t.name
+	case OpUnuse:
+		c.unuse(op.Tube)
+	case OpMirror:
+		r.Mirror = c.mirrorOf(c.tubes[op.Tube])
+	case OpIgnore:
+		cl := c.clients[op.Client]
+		c.ignore(cl, cl.find(c.tubes[op.Tube]))
+	case OpJoin, OpWatch:
+		cl := c.clientFor(op)
+		t := c.openTube(op.Name)
+		c.watch(cl, t)
+		if op.Kind == OpJoin {
+			t.using++
+		}
+		if op.Mirror {
+			r.Mirror = c.mirrorOf(t)
+		}
+		r.Client, r.Tube, r.TubeName = cl.id, t.id, t.name
+	}
+}
+
+func (c *Core) unuse(id TubeID) {
+	if id == 0 {
+		return
+	}
+	t := c.tubes[id]
+	t.using--
+	c.closeTube(t)
+}
+
+func (c *Core) applyClose(op *Op, r *Reply) {
+	if op.Client != 0 {
+		cl := c.clients[op.Client]
+		c.unwait(cl)
+		if !c.returnJobs(cl, boundedMax) {
+			r.Status = StatusMore
+			return
+		}
+		if op.Kind == OpClose {
+			c.closeClient(cl)
+		}
+	}
+	if op.Kind == OpClose {
+		c.unuse(op.Tube)
+	}
+}

@@ -1,0 +1,223 @@
+package shard
+
+// A tube exists while a client uses or watches it, while it holds jobs, or
+// for ever when it is pinned ("default").
+type tube struct {
+	id     TubeID
+	name   string
+	pinned bool
+
+	ready, delay jobHeap
+	buried       jobList
+
+	pauseUntil Time // zero: not paused
+	pauseFor   Time // as asked, for stats-tube
+
+	// readyPos is the tube's index in Core.ready plus one; zero when nothing
+	// can be reserved from it (empty or paused).
+	readyPos int
+	mirror   *Mirror // published best key, once a router asked for it
+
+	waiters waitQueue
+
+	using, watching uint32
+	jobs            int // in whatever state
+	urgent          uint64
+	reserved        uint64
+	total           uint64
+	deletes         uint64
+	pauses          uint64
+
+	timer timer
+}
+
+// urgentBelow is the priority under which a ready job counts as urgent.
+const urgentBelow = 1024
+
+func (c *Core) findTube(name []byte) *tube { return c.names[string(name)] }
+
+// openTube finds or makes the tube of that name.
+func (c *Core) openTube(name []byte) *tube {
+	if t := c.names[string(name)]; t != nil {
+		return t
+	}
+	t := &tube{name: string(name)}
+	t.timer.tube = t
+	if n := len(c.freeTubes); n > 0 {
+		t.id = c.freeTubes[n-1]
+		c.freeTubes = c.freeTubes[:n-1]
+		c.tubes[t.id] = t
+	} else {
+		t.id = TubeID(len(c.tubes))
+		c.tubes = append(c.tubes, t)
+	}
+	c.names[t.name] = t
+	if c.dir != nil {
+		c.dir.TubeAdded(t.name)
+	}
+	return t
+}
+
+// closeTube forgets t if nothing needs it any more. A forgotten tube forgets
+// its pause and its counters, as in the reference.
+func (c *Core) closeTube(t *tube) {
+	if t.pinned || t.using > 0 || t.watching > 0 || t.jobs > 0 {
+		return
+	}
+	c.timers.stop(&t.timer)
+	delete(c.names, t.name)
+	c.tubes[t.id] = nil
+	c.freeTubes = append(c.freeTubes, t.id)
+	if c.dir != nil {
+		c.dir.TubeRemoved(t.name)
+	}
+}
+
+// Pin makes the tube of that name for ever. Call it before any operation.
+func (c *Core) Pin(name string) { c.openTube([]byte(name)).pinned = true }
+
+// refresh keeps Core.ready and the mirror true; every change to the top of
+// t.ready or to its pause ends here.
+func (c *Core) refresh(t *tube) {
+	can := t.ready.n > 0 && t.pauseUntil == 0
+	if can != (t.readyPos != 0) {
+		if can {
+			c.ready = append(c.ready, t)
+			t.readyPos = len(c.ready)
+		} else {
+			n := len(c.ready) - 1
+			last := c.ready[n]
+			c.ready[t.readyPos-1] = last
+			last.readyPos = t.readyPos
+			c.ready[n] = nil
+			c.ready = c.ready[:n]
+			t.readyPos = 0
+		}
+	}
+	if t.mirror != nil {
+		if can {
+			t.mirror.store(t.best())
+		} else {
+			t.mirror.store(Key{})
+		}
+	}
+}
+
+// best is the key of the first ready job; there must be one.
+func (t *tube) best() Key {
+	e := t.ready.top()
+	return Key{e.b, JobID(e.a)}
+}
+
+func (c *Core) mirrorOf(t *tube) *Mirror {
+	if t.mirror == nil {
+		t.mirror = new(Mirror)
+		c.refresh(t)
+	}
+	return t.mirror
+}
+
+// The enter and leave functions move a job between its containers and keep
+// every counter; nothing else touches a job's state.
+
+func (c *Core) enterReady(t *tube, i uint32, j *job) {
+	j.state = Ready
+	j.deadline = 0
+	t.ready.push(c.jobs, heapEntry{a: uint64(j.id), b: j.pri, job: i})
+	c.counts.Ready++
+	if j.pri < urgentBelow {
+		t.urgent++
+		c.counts.Urgent++
+	}
+	c.refresh(t)
+}
+
+func (c *Core) leaveReady(t *tube, j *job) {
+	t.ready.remove(c.jobs, int(j.pos))
+	c.counts.Ready--
+	if j.pri < urgentBelow {
+		t.urgent--
+		c.counts.Urgent--
+	}
+	c.refresh(t)
+}
+
+func (c *Core) enterDelayed(t *tube, i uint32, j *job, until Time) {
+	j.state = Delayed
+	j.deadline = until
+	t.delay.push(c.jobs, heapEntry{a: uint64(until), job: i})
+	c.counts.Delayed++
+	c.timers.want(&t.timer, until)
+}
+
+func (c *Core) leaveDelayed(t *tube, j *job) {
+	t.delay.remove(c.jobs, int(j.pos))
+	c.counts.Delayed--
+}
+
+func (c *Core) enterReserved(t *tube, i uint32, j *job, cl *client) {
+	j.state = Reserved
+	j.client = cl.id
+	j.deadline = c.now + Time(j.ttr)*Second
+	j.reserves++
+	cl.held.pushBack(c.jobs, i)
+	cl.due.push(c.jobs, heapEntry{a: uint64(j.deadline), job: i})
+	t.reserved++
+	c.counts.Reserved++
+	c.timers.want(&cl.timer, cl.dueAt())
+}
+
+func (c *Core) leaveReserved(t *tube, i uint32, j *job) {
+	cl := c.clients[j.client]
+	cl.held.remove(c.jobs, i)
+	cl.due.remove(c.jobs, int(j.pos))
+	j.client = 0
+	t.reserved--
+	c.counts.Reserved--
+}
+
+func (c *Core) enterBuried(t *tube, i uint32, j *job) {
+	j.state = Buried
+	j.deadline = 0
+	j.buries++
+	t.buried.pushBack(c.jobs, i)
+	c.counts.Buried++
+}
+
+func (c *Core) leaveBuried(t *tube, i uint32) {
+	t.buried.remove(c.jobs, i)
+	c.counts.Buried--
+}
+
+// leave takes a job out of wherever it is.
+func (c *Core) leave(t *tube, i uint32, j *job) {
+	switch j.state {
+	case Ready:
+		c.leaveReady(t, j)
+	case Delayed:
+		c.leaveDelayed(t, j)
+	case Reserved:
+		c.leaveReserved(t, i, j)
+	case Buried:
+		c.leaveBuried(t, i)
+	}
+}
+
+func (c *Core) pause(t *tube, d Time) {
+	t.pauses++
+	if d == 0 {
+		// The reference pauses for a nanosecond, which only un-pauses.
+		c.unpause(t)
+		return
+	}
+	t.pauseUntil = c.now + d
+	t.pauseFor = d
+	c.refresh(t)
+	c.timers.want(&t.timer, t.pauseUntil)
+}
+
+func (c *Core) unpause(t *tube) {
+	t.pauseUntil, t.pauseFor = 0, 0
+	c.refresh(t)
+	c.match(t)
+}

@@ -185,12 +185,10 @@ func (g *play) send(i int, actions []Action) error {
 		}
 	}
 	if g.k.waiting() > 0 {
-		// A reserve in the instant in which such a pause ends would be a
-		// second one waiting.
-		for n := range actions[:len(actions)-1] {
-			if actions[n].Op == OpUnpause {
-				actions[n].Op = OpListUsed
-			}
+		// Whoever is served by a command runs on at the same time as the
+		// commands after it: the next is sent when that is over.
+		if n := slices.IndexFunc(actions, func(a Action) bool { return a.Op.wakes() }); n >= 0 {
+			actions = actions[:n+1]
 		}
 	}
 	var all strings.Builder

@@ -64,19 +64,26 @@ func (k *known) crowded(i int) bool {
 }
 
 // contested reports whether closing i would offer several tubes at once to one
-// that waits.
+// that waits, or several jobs to one that has sent commands behind its reserve:
+// they might run between the first and the last.
 func (k *known) contested(i int) bool {
 	for j, c := range k.conns {
 		if j == i || len(c.waiting) == 0 {
 			continue
 		}
 		var offered []string
+		jobs := 0
 		for _, id := range k.conns[i].held {
-			if t := k.tube[id]; slices.Contains(c.watch, t) && !slices.Contains(offered, t) {
+			t := k.tube[id]
+			if !slices.Contains(c.watch, t) {
+				continue
+			}
+			jobs++
+			if !slices.Contains(offered, t) {
 				offered = append(offered, t)
 			}
 		}
-		if len(offered) > 1 {
+		if len(offered) > 1 || jobs > 1 && len(c.waiting) > 1 {
 			return true
 		}
 	}

@@ -51,6 +51,15 @@ var weights = [...]int{
 // blocks tells the ops that may wait.
 func (op Op) blocks() bool { return op == OpReserve || op == OpReserveLong }
 
+// wakes tells the ops that may serve somebody who waits.
+func (op Op) wakes() bool {
+	switch op {
+	case OpPut, OpRelease, OpKick, OpKickJob, OpUnpause:
+		return true
+	}
+	return false
+}
+
 // An Action is one command, with its job still symbolic: Pick is resolved
 // against what is known when the command is sent, so that most commands find a
 // job to work on and a shrunk session stays meaningful.

@@ -9,14 +9,16 @@ import (
 // whenever it needs an order, and knows nothing of heaps, links or timers.
 // It follows the protocol document and the comments of Op.
 type model struct {
-	now     Time
-	jobs    map[JobID]*modelJob
-	tubes   []*modelTube // in the order in which they came
-	clients map[ClientID]*modelClient
-	waiting []*modelClient // in the order in which they began to wait
-	woken   []modelWake
-	log     []string // what a Directory hears
-	seq     int      // orders burials and reservations
+	now Time
+
+	delayedAt Time // no two delays are set at the same moment
+	jobs      map[JobID]*modelJob
+	tubes     []*modelTube // in the order in which they came
+	clients   map[ClientID]*modelClient
+	waiting   []*modelClient // in the order in which they began to wait
+	woken     []modelWake
+	log       []string // what a Directory hears
+	seq       int      // orders burials and reservations
 
 	total, timeouts uint64
 }
@@ -55,6 +57,7 @@ type modelClient struct {
 type modelWake struct {
 	waiter *Waiter
 	client ClientID
+	held   uint32
 	status Status
 	id     JobID
 	body   string
@@ -175,7 +178,7 @@ func (m *model) serve(t *modelTube) {
 		m.unwait(cl)
 		if cl.claim() {
 			m.reserve(j, cl)
-			m.woken = append(m.woken, modelWake{cl.waiter, cl.id, StatusReserved, j.id, j.body})
+			m.woken = append(m.woken, modelWake{cl.waiter, cl.id, uint32(len(m.held(cl))), StatusReserved, j.id, j.body})
 		}
 	}
 }
@@ -188,7 +191,7 @@ func (m *model) unwait(cl *modelClient) {
 func (m *model) wake(cl *modelClient, s Status) {
 	m.unwait(cl)
 	if cl.claim() {
-		m.woken = append(m.woken, modelWake{cl.waiter, cl.id, s, 0, ""})
+		m.woken = append(m.woken, modelWake{cl.waiter, cl.id, uint32(len(m.held(cl))), s, 0, ""})
 	}
 }
 

@@ -17,11 +17,22 @@ func (c *Core) applyPut(op *Op, r *Reply) {
 	t.total++
 	c.counts.Total++
 	if op.Delay > 0 {
-		c.enterDelayed(t, i, j, c.now+Time(op.Delay)*Second)
+		c.enterDelayed(t, i, j, c.delayUntil(op.Delay))
 		return
 	}
 	c.enterReady(t, i, j)
 	c.match(t)
+}
+
+// delayUntil is when a delay of d seconds, set now, ends. Two delays never
+// have the same now: of two jobs that one turn puts with the same delay, the
+// one that was put first is to come first, whatever their ids.
+func (c *Core) delayUntil(d uint32) Time {
+	if c.now <= c.delayedAt {
+		c.now = c.delayedAt + 1
+	}
+	c.delayedAt = c.now
+	return c.now + Time(d)*Second
 }
 
 func (c *Core) applyReserve(op *Op, r *Reply) {
@@ -97,7 +108,7 @@ func (c *Core) applyRelease(op *Op, r *Reply) {
 	j.pri, j.delay = op.Pri, op.Delay
 	j.releases++
 	if op.Delay > 0 {
-		c.enterDelayed(t, i, j, c.now+Time(op.Delay)*Second)
+		c.enterDelayed(t, i, j, c.delayUntil(op.Delay))
 		return
 	}
 	c.enterReady(t, i, j)
@@ -132,10 +143,11 @@ func (c *Core) applyTouch(op *Op, r *Reply) {
 const boundedMax = 1024
 
 // applyKick kicks buried jobs if there is any, else delayed ones, never both;
-// KickDelayed in a further visit keeps to the choice of the first.
+// a further visit (KickMore) keeps to the choice of the first, even when
+// others have emptied the buried list meanwhile.
 func (c *Core) applyKick(op *Op, r *Reply) {
 	t := c.tubes[op.Tube]
-	delayed := op.KickDelayed || t.buried.n == 0
+	delayed := op.KickDelayed || !op.KickMore && t.buried.n == 0
 	r.KickDelayed = delayed
 	for r.N < op.N {
 		var i uint32

@@ -107,6 +107,51 @@ func feed(c *wiretest.Client, parts ...[]byte) <-chan error {
 	return done
 }
 
+// cutOff checks what became of a client that feeds more than anyone should
+// hold: the server has closed it, or reads no more of it and still counts it
+// as a connection, besides others. It is closed from this end too.
+func cutOff(t *testing.T, s *wiretest.Server, c *wiretest.Client, fed <-chan error, others uint64) {
+	t.Helper()
+	defer resetClient(c)
+	select {
+	case err := <-fed:
+		if err == nil {
+			t.Error("the server took all of it")
+		}
+		return
+	case <-time.After(3 * time.Second):
+	}
+	d := &wiretest.NetDriver{Network: "tcp", Address: s.Address}
+	defer d.Shutdown()
+	if err := d.Await("current-connections", others+1); err != nil {
+		t.Errorf("the server neither reads nor closes the connection, nor counts it: %v", err)
+	}
+	resetClient(c)
+	<-fed
+}
+
+// descriptors counts a process's open descriptors; 0 where the system does not
+// tell.
+func descriptors(s *wiretest.Server) int {
+	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.Cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	return len(all)
+}
+
+// awaitDescriptors waits until no more descriptors are open than there were.
+func awaitDescriptors(t *testing.T, s *wiretest.Server, was int) {
+	t.Helper()
+	var now int
+	for end := time.Now().Add(wiretest.Patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if now = descriptors(s); now <= was {
+			return
+		}
+	}
+	t.Errorf("%d descriptors are open, there were %d", now, was)
+}
+
 func TestSlowReaderGetsEveryReply(t *testing.T) {
 	s := startDaemon(t, shardArgs(4)...)
 	other := dialDaemon(t, s)
@@ -141,7 +186,7 @@ func TestNeverReadingClientHurtsNobody(t *testing.T) {
 	s := startDaemon(t, shardArgs(4)...)
 	other := dialDaemon(t, s)
 	expect(t, other, "put 0 0 100 1000\r\n"+strings.Repeat("b", 1000)+"\r\n", "INSERTED 1\r\n")
-	was := memory(s)
+	was, open := memory(s), descriptors(s)
 
 	// As much as the server takes, at most 64 MB of commands.
 	deaf := dialDaemon(t, s)
@@ -157,19 +202,9 @@ func TestNeverReadingClientHurtsNobody(t *testing.T) {
 	for range 2000 {
 		expect(t, other, "list-tube-used\r\n", "USING default\r\n")
 	}
-	// The server closes it, or stops reading it: then this end does the
-	// closing.
-	select {
-	case err := <-fed:
-		if err == nil {
-			t.Error("64 MB of commands went to a server whose replies nobody read")
-		}
-	case <-time.After(5 * time.Second):
-		resetClient(deaf)
-		<-fed
-	}
-	resetClient(deaf)
+	cutOff(t, s, deaf, fed, 1)
 	bounded(t, s, was, 32<<20)
+	awaitDescriptors(t, s, open)
 	awaitStat(t, s, "current-connections", 1)
 	expect(t, other, "delete 1\r\n", "DELETED\r\n")
 }
@@ -218,16 +253,7 @@ func TestFloodBehindAWaitingReserveHurtsNobody(t *testing.T) {
 	for range 2000 {
 		expect(t, other, "list-tube-used\r\n", "USING default\r\n")
 	}
-	select {
-	case err := <-fed:
-		if err == nil {
-			t.Error("60 MB of commands went to a server that could run none of them")
-		}
-	case <-time.After(5 * time.Second):
-		resetClient(c)
-		<-fed
-	}
-	resetClient(c)
+	cutOff(t, s, c, fed, 1)
 	bounded(t, s, was, 32<<20)
 	other.Close()
 	nothingLeft(t, s, 0)
@@ -420,7 +446,7 @@ func TestDyingConnectionsLeaveNothing(t *testing.T) {
 	s := startDaemon(t, shardArgs(4)...)
 	keeper := dialDaemon(t, s)
 	expect(t, keeper, "put 0 0 100 1\r\nx\r\n", "INSERTED 1\r\n")
-	last := 1
+	last, open := 1, descriptors(s)
 	for i := range 300 {
 		c := dialDaemon(t, s)
 		switch i % 3 {
@@ -452,6 +478,7 @@ func TestDyingConnectionsLeaveNothing(t *testing.T) {
 		awaitStat(t, s, "current-tubes", 1)
 	}
 	expect(t, keeper, "put 0 0 100 1\r\nx\r\n", fmt.Sprintf("INSERTED %d\r\n", last+1))
+	awaitDescriptors(t, s, open)
 }
 
 func TestShortConnectionsLeaveNothing(t *testing.T) {
@@ -473,9 +500,10 @@ func TestShortConnectionsLeaveNothing(t *testing.T) {
 		nothingLeft(t, s, 0)
 	}
 	churn(n / 5) // until pools and buffers have their size
-	was := memory(s)
+	was, open := memory(s), descriptors(s)
 	churn(n - n/5)
 	bounded(t, s, was, 16<<20)
+	awaitDescriptors(t, s, open)
 }
 
 // shortLife is a connection that puts, reserves and deletes a job in a tube of

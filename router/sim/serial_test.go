@@ -14,7 +14,7 @@ import (
 
 var (
 	seedFlag = flag.Uint64("seed", 0, "run only this seed")
-	runsFlag = flag.Int("n", 0, "how many seeds to run; zero: a few seconds' worth")
+	runsFlag = flag.Int("runs", 0, "how many seeds to run; zero: a few seconds' worth")
 )
 
 // seeds runs f for every seed asked for, else for the first n, and says how to
@@ -322,23 +322,17 @@ func (s *serial) command(c *serialConn) (line, body string) {
 	return "stats", ""
 }
 
-// leaveAll ends every client; then only jobs keep tubes.
+// leaveAll ends every client at once, in any order; then only jobs keep tubes.
 func (s *serial) leaveAll() error {
-	for len(s.conns) > 0 {
-		n := len(s.conns)
-		for _, c := range s.conns {
-			if !c.twin.gone {
-				s.leave(c)
-				break
-			}
+	for _, c := range s.conns {
+		if s.rng.IntN(2) == 0 {
+			c.k.Abort()
+		} else {
+			c.k.HalfClose()
 		}
-		if err := s.settle(); err != nil {
-			return err
-		}
-		if len(s.conns) == n {
-			// The first one may not go before those who wait are gone.
-			s.rng.Shuffle(n, func(i, j int) { s.conns[i], s.conns[j] = s.conns[j], s.conns[i] })
-		}
+	}
+	for range s.rng.IntN(200) {
+		s.w.Late()
 	}
 	return empty(s.w)
 }

@@ -81,7 +81,7 @@ func (s *session) dispatch(rest []byte) (n int) {
 		s.onUsed(shard.OpPeekBuried, stepPeek)
 	case beanstalk.Kick:
 		s.gather.kicked = 0
-		op.N, op.KickDelayed = cmd.Bound, false
+		op.N, op.KickMore, op.KickDelayed = cmd.Bound, false, false
 		s.onUsed(shard.OpKick, stepKick)
 	case beanstalk.Use:
 		s.use()
@@ -251,7 +251,7 @@ func (s *session) kicked(r *shard.Reply) {
 	}
 	op := &s.req.Op
 	op.N -= r.N
-	op.KickDelayed = r.KickDelayed
+	op.KickMore, op.KickDelayed = true, r.KickDelayed
 	s.submitLater(stepKick)
 }
 

@@ -14,15 +14,16 @@ import (
 // owns a set of slots, so the number of shards may change at every start.
 const slots = 4096
 
-// shardsPerLoop keeps two loops from often meeting in one shard.
-const shardsPerLoop = 8
+// shardsPerLoop is the least number of shards a loop: two loops should not
+// often meet in one.
+const shardsPerLoop = 4
 
 // Config says how a Server is built. The zero value of a field is its default.
 type Config struct {
 	// Loops is the number of event loops; default one per core.
 	Loops int
-	// Shards is the number of shards, a power of two up to 4096; default eight
-	// per loop.
+	// Shards is the number of shards, a power of two up to 4096; default four
+	// to seven per loop.
 	Shards int
 	// MaxJobSize is the largest job body in bytes; default 65,535.
 	MaxJobSize uint32

@@ -233,10 +233,9 @@ func (k *socket) startLane(p []byte, stay bool) {
 		return
 	}
 	k.net.lanes.Add(1)
-	k.lane = newLane(nc, p, stay, func() {
-		k.net.lanes.Add(-1)
-		k.loop.signal(k.s)
-	})
+	k.lane = newLane(nc, p, stay,
+		func() { k.loop.signal(k.s) },
+		func() { k.net.lanes.Add(-1) })
 }
 
 func (k *socket) dup() (net.Conn, error) {

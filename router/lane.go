@@ -11,8 +11,9 @@ import (
 // and a goroutine that lasts as long as the congestion does, or, once gnet has
 // closed its side, until the session is done.
 type lane struct {
-	nc    net.Conn
-	ended func() // called from the goroutine when it ends
+	nc      net.Conn
+	emptied func() // called from the goroutine whenever nothing is unsent
+	ended   func() // called from the goroutine when it ends
 
 	mu     sync.Mutex
 	more   sync.Cond
@@ -23,8 +24,8 @@ type lane struct {
 }
 
 // newLane makes a lane that owns nc, with its first bytes, and starts it.
-func newLane(nc net.Conn, first []byte, stay bool, ended func()) *lane {
-	n := &lane{nc: nc, ended: ended, stay: stay}
+func newLane(nc net.Conn, first []byte, stay bool, emptied, ended func()) *lane {
+	n := &lane{nc: nc, emptied: emptied, ended: ended, stay: stay}
 	n.more.L = &n.mu
 	if len(first) > 0 {
 		n.queue = append(n.queue, first)
@@ -82,7 +83,10 @@ func (n *lane) drop() {
 
 func (n *lane) stop() {
 	n.over, n.stay = true, false
-	n.queue, n.unsent = nil, 0
+	for _, p := range n.queue {
+		n.unsent -= len(p)
+	}
+	n.queue = nil
 	n.more.Signal()
 }
 
@@ -100,7 +104,11 @@ func (n *lane) run() {
 		if n.unsent -= size; err != nil {
 			n.stop()
 		}
+		empty := n.unsent == 0
 		n.mu.Unlock()
+		if empty {
+			n.emptied()
+		}
 	}
 }
 

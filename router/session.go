@@ -289,6 +289,9 @@ func (s *session) command(b []byte) (n int, more bool) {
 	case beanstalk.ErrUnknownCommand:
 		s.say(beanstalk.MsgUnknownCommand)
 	default:
+		if s.cmd.Kind != beanstalk.Unknown {
+			s.loop.count(s.cmd.Kind) // Parse says when a bad line still counts
+		}
 		s.say(beanstalk.MsgBadFormat)
 	}
 	s.loop.budget--

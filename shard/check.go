@@ -170,6 +170,7 @@ func (k *checker) tubes() {
 	c := k.c
 	jobs := make(map[TubeID]int)
 	reserved := make(map[TubeID]uint64)
+	// In no fixed order: a check only reports.
 	for i := range k.at {
 		j := c.jobs.At(i)
 		jobs[j.tube]++
@@ -309,6 +310,7 @@ func (k *checker) clients() {
 			k.fail("tube %q: %d watch it, counted %d", t.name, watching[t], t.watching)
 		}
 	}
+	// In no fixed order, as above.
 	for i, where := range k.at {
 		if where == "" {
 			j := c.jobs.At(i)
@@ -413,6 +415,7 @@ func (k *checker) bodies() {
 	c := k.c
 	small := 0
 	large := make(map[uint32]bool)
+	// In no fixed order, as above.
 	for i := range k.at {
 		j := c.jobs.At(i)
 		switch {
@@ -453,6 +456,7 @@ func checkHandles[T any, ID ~uint32](k *checker, what string, all []*T, free []I
 		k.fail("%s: handle 0 is in use", what)
 	}
 	seen := make(map[ID]bool, len(free))
+	// In the order in which they were freed.
 	for _, id := range free {
 		if id == 0 || int(id) >= len(all) || all[id] != nil || seen[id] {
 			k.fail("%s: handle %d is free and in use, or free twice", what, id)

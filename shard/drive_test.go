@@ -247,7 +247,8 @@ func (d *driver) op(cn *conn) *Op {
 			if d.pick(2) == 0 {
 				op.Until = Never
 			}
-			if d.pick(10) == 0 {
+			op.Multi = d.pick(2) == 0
+			if op.Multi && d.pick(5) == 0 {
 				cn.waiter.Claim(cn.seq)
 				cn.claimed = true
 			}
@@ -344,7 +345,7 @@ func (d *driver) compare() error {
 		want := d.twin.woken[0]
 		d.twin.woken = d.twin.woken[1:]
 		r := &w.Msg.Reply
-		if w != want.waiter || r.Status != want.status || r.ID != want.id || string(r.Body) != want.body || r.Client != want.client {
+		if w != want.waiter || r.Status != want.status || r.ID != want.id || string(r.Body) != want.body || r.Client != want.client || r.Held != want.held {
 			return fmt.Errorf("woken: %+v, want %+v", r, want)
 		}
 		for _, cn := range d.conns { // none when it has closed just now

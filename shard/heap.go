@@ -7,6 +7,7 @@ import "polystalk/shard/slab"
 const (
 	heapShift = 10
 	heapChunk = 1 << heapShift
+	heapSmall = 16 // entries that a heap keeps room for when it is empty
 )
 
 // heapEntry orders by (b, a), then by job id.
@@ -130,15 +131,23 @@ func (h *jobHeap) grow() {
 	}
 }
 
-// shrink gives blocks back, one block later than it could, so that a queue
-// that swings around a border does not allocate.
+// shrink gives memory back late, so that a queue that swings around a border
+// does not allocate: the last block when half of the one before is empty too,
+// and the first by quarters when it is 15/16 empty, since many tubes may have
+// had their rush once.
 func (h *jobHeap) shrink() {
-	need := (h.n + heapChunk - 1) >> heapShift
-	if len(h.chunks) > need+1 {
-		h.chunks[len(h.chunks)-1] = nil
-		h.chunks = h.chunks[:len(h.chunks)-1]
-		if len(h.chunks) == 1 {
-			h.chunks = append([][]heapEntry(nil), h.chunks...)
+	last := len(h.chunks) - 1
+	if last > 0 {
+		if h.n <= last*heapChunk-heapChunk/2 {
+			h.chunks[last] = nil
+			h.chunks = h.chunks[:last]
+			if last == 1 {
+				h.chunks = append([][]heapEntry(nil), h.chunks...)
+			}
 		}
+		return
+	}
+	if first := h.chunks[0]; len(first) > heapSmall && h.n < len(first)/16 {
+		h.chunks[0] = append(make([]heapEntry, 0, len(first)/4), first[:len(first)/4]...)
 	}
 }

@@ -96,7 +96,6 @@ func (t *idTable) split(jobs *slab.Pool[job]) {
 	}
 	t.size++
 	from, to := t.head(b&(t.mask>>1)), t.head(b)
-	*to = 0
 	for *from != 0 {
 		j := jobs.At(*from)
 		if idHash(j.id)&t.mask != b {

@@ -36,8 +36,6 @@ type job struct {
 	large    bool
 }
 
-func (j *job) key() Key { return Key{j.pri, j.id} }
-
 // jobList is a list of jobs by slab index, linked through the records.
 type jobList struct {
 	head, tail uint32

@@ -148,6 +148,9 @@ func (m *model) apply(now Time, op *Op, claim func() bool, got *Reply) Reply {
 	default:
 		panic("the model does not know this operation")
 	}
+	if cl = m.clients[r.Client]; cl != nil {
+		r.Held = uint32(len(m.held(cl)))
+	}
 	return r
 }
 
@@ -198,7 +201,7 @@ func (m *model) applyReserve(op *Op, cl *modelClient, claim func() bool, r *Repl
 		switch {
 		case op.Bound.Pri < j.pri || op.Bound.Pri == j.pri && op.Bound.ID < j.id:
 			r.Status = StatusElsewhere
-		case op.Wait && !claim():
+		case op.Multi && !claim():
 			r.Status = StatusTaken
 		default:
 			m.reserve(j, cl)
@@ -210,7 +213,7 @@ func (m *model) applyReserve(op *Op, cl *modelClient, claim func() bool, r *Repl
 	switch {
 	case len(held) > 0 && held[0].deadline-m.now <= Second:
 		r.Status = StatusDeadlineSoon
-		if op.Wait && !claim() {
+		if op.Multi && !claim() {
 			r.Status = StatusTaken
 		}
 	case op.Wait:

@@ -55,6 +55,7 @@ type modelClient struct {
 type modelWake struct {
 	waiter *Waiter
 	client ClientID
+	held   uint32
 	status Status
 	id     JobID
 	body   string
@@ -175,7 +176,7 @@ func (m *model) serve(t *modelTube) {
 		m.unwait(cl)
 		if cl.claim() {
 			m.reserve(j, cl)
-			m.woken = append(m.woken, modelWake{cl.waiter, cl.id, StatusReserved, j.id, j.body})
+			m.woken = append(m.woken, modelWake{cl.waiter, cl.id, uint32(len(m.held(cl))), StatusReserved, j.id, j.body})
 		}
 	}
 }
@@ -188,7 +189,7 @@ func (m *model) unwait(cl *modelClient) {
 func (m *model) wake(cl *modelClient, s Status) {
 	m.unwait(cl)
 	if cl.claim() {
-		m.woken = append(m.woken, modelWake{cl.waiter, cl.id, s, 0, ""})
+		m.woken = append(m.woken, modelWake{cl.waiter, cl.id, uint32(len(m.held(cl))), s, 0, ""})
 	}
 }
 

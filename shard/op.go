@@ -103,7 +103,7 @@ const (
 	OpBury
 	OpTouch
 	// OpKick kicks up to N jobs of Tube; StatusMore (with Reply.N so far) asks
-	// for another visit with KickDelayed as replied and N less.
+	// for another visit with KickMore set, KickDelayed as replied and N less.
 	OpKick
 	// OpKickJob kicks the buried or delayed job ID. StatusNotFound.
 	OpKickJob
@@ -131,6 +131,7 @@ type Op struct {
 	Multi       bool // the client waits in other shards too: claim first
 	OwnBody     bool
 	Mirror      bool
+	KickMore    bool
 	KickDelayed bool
 	Client      ClientID
 	Tube        TubeID

@@ -154,12 +154,11 @@ func (c *Core) Expire(now Time) {
 	c.advance(now)
 	for left := expireMax; left > 0 && c.timers.next() <= c.now; left-- {
 		t := c.timers.heap[0].t
-		if t.due() == t.at {
-			if t.tube != nil {
-				left -= c.expireTube(t.tube, t.at, left)
-			} else {
-				left -= c.expireClient(t.client, t.at, left)
-			}
+		// An early timer finds nothing due at its time, and moves on.
+		if t.tube != nil {
+			left -= c.expireTube(t.tube, t.at, left)
+		} else {
+			left -= c.expireClient(t.client, t.at, left)
 		}
 		c.timers.move(t, t.due())
 	}

@@ -132,10 +132,11 @@ func (c *Core) applyTouch(op *Op, r *Reply) {
 const boundedMax = 1024
 
 // applyKick kicks buried jobs if there is any, else delayed ones, never both;
-// KickDelayed in a further visit keeps to the choice of the first.
+// a further visit (KickMore) keeps to the choice of the first, even when
+// others have emptied the buried list meanwhile.
 func (c *Core) applyKick(op *Op, r *Reply) {
 	t := c.tubes[op.Tube]
-	delayed := op.KickDelayed || t.buried.n == 0
+	delayed := op.KickDelayed || !op.KickMore && t.buried.n == 0
 	r.KickDelayed = delayed
 	for r.N < op.N {
 		var i uint32

@@ -1,0 +1,161 @@
+package wiretest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// A Server is a server process on a free port of the loopback interface.
+type Server struct {
+	Address string // host:port
+	Cmd     *exec.Cmd
+	exited  chan struct{}
+	err     error
+}
+
+// StartServer runs program with -l 127.0.0.1, a free -p and args, and returns
+// once it accepts connections. What it prints goes to this process's standard
+// error. The caller stops it.
+func StartServer(program string, args ...string) (*Server, error) {
+	var err error
+	// Between the choice of a port and its use another process may take it.
+	for range 5 {
+		var s *Server
+		if s, err = startServer(program, args); err == nil {
+			return s, nil
+		}
+	}
+	return nil, err
+}
+
+func startServer(program string, args []string) (*Server, error) {
+	port, err := FreePort()
+	if err != nil {
+		return nil, err
+	}
+	all := append([]string{"-l", "127.0.0.1", "-p", strconv.Itoa(port)}, args...)
+	s := &Server{Address: fmt.Sprintf("127.0.0.1:%d", port), Cmd: exec.Command(program, all...), exited: make(chan struct{})}
+	s.Cmd.Stderr = os.Stderr
+	if err := s.Start(); err != nil {
+		return nil, err
+	}
+	return s, s.AwaitAccept("tcp", s.Address)
+}
+
+// NewServer wraps a command that was built elsewhere, to be started with
+// Start.
+func NewServer(cmd *exec.Cmd, address string) *Server {
+	return &Server{Address: address, Cmd: cmd, exited: make(chan struct{})}
+}
+
+// Start starts the process and watches for its end.
+func (s *Server) Start() error {
+	if err := s.Cmd.Start(); err != nil {
+		return err
+	}
+	go func() {
+		s.err = s.Cmd.Wait()
+		close(s.exited)
+	}()
+	return nil
+}
+
+// AwaitAccept returns once the server accepts connections, or an error if it
+// ends before that.
+func (s *Server) AwaitAccept(network, address string) error {
+	for end := time.Now().Add(Patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		select {
+		case <-s.exited:
+			return fmt.Errorf("%s ended before it listened: %v", s.Cmd.Path, s.err)
+		default:
+		}
+		// The server has seen the probe come and go before anyone else
+		// connects, and counts no command for it.
+		c, err := Dial(network, address)
+		if err != nil {
+			continue
+		}
+		err = c.Say([]byte("quit\r\n"))
+		if err == nil {
+			_, err = c.Reply(Patience)
+		}
+		c.Close()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+	}
+	s.Stop()
+	return fmt.Errorf("%s does not answer on %s", s.Cmd.Path, address)
+}
+
+// Exited is closed when the process has ended; Err is valid then.
+func (s *Server) Exited() <-chan struct{} { return s.exited }
+
+// Err is how the process ended, as exec.Cmd.Wait says it.
+func (s *Server) Err() error { return s.err }
+
+// Drain sends the signal for drain mode.
+func (s *Server) Drain() error { return s.Cmd.Process.Signal(syscall.SIGUSR1) }
+
+// Stop ends the process and waits for its end.
+func (s *Server) Stop() {
+	_ = s.Cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-s.exited:
+	case <-time.After(5 * time.Second):
+		_ = s.Cmd.Process.Kill()
+		<-s.exited
+	}
+}
+
+// FreePort returns a TCP port of the loopback interface nobody listens on.
+func FreePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// Reference finds the installed beanstalkd: $BEANSTALKD, or the one on the
+// search path. unquoted tells a release before 1.13.
+func Reference() (program string, unquoted bool, err error) {
+	program = os.Getenv("BEANSTALKD")
+	if program == "" {
+		program = "beanstalkd"
+	}
+	program, err = exec.LookPath(program)
+	if err != nil {
+		return "", false, fmt.Errorf("no reference server: install Debian's beanstalkd, or name one in BEANSTALKD (%w)", err)
+	}
+	s, err := StartServer(program)
+	if err != nil {
+		return "", false, err
+	}
+	defer s.Stop()
+	unquoted, err = s.Unquoted()
+	return program, unquoted, err
+}
+
+// Unquoted asks a running server whether it writes YAML strings without
+// quotes, as releases before 1.13 do.
+func (s *Server) Unquoted() (bool, error) {
+	c, err := Dial("tcp", s.Address)
+	if err != nil {
+		return false, err
+	}
+	defer c.Close()
+	body, err := c.Ask("stats-tube default\r\n")
+	if err != nil {
+		return false, err
+	}
+	return !containsLine(body, `name: "default"`), nil
+}

@@ -24,6 +24,10 @@ type Twin struct {
 	seq     int
 
 	total, timeouts int
+
+	// Tied is set once two things happened by themselves at the same moment:
+	// which of them is first is nobody's promise.
+	Tied bool
 }
 
 type twinJob struct {
@@ -220,10 +224,13 @@ func (t *Twin) margin(c *twinClient) shard.Time {
 // Pass does what happens by itself, one event after the other.
 func (t *Twin) Pass(now shard.Time) {
 	for {
-		at, do := shard.Never, func() {}
+		at, do, tie := shard.Never, func() {}, false
 		note := func(when shard.Time, f func()) {
-			if when < at {
-				at, do = when, f
+			switch {
+			case when < at:
+				at, do, tie = when, f, false
+			case when == at:
+				tie = true
 			}
 		}
 		for _, q := range t.tubes {
@@ -248,6 +255,7 @@ func (t *Twin) Pass(now shard.Time) {
 			return
 		}
 		t.now = at
+		t.Tied = t.Tied || tie
 		do()
 	}
 }

@@ -69,3 +69,10 @@ bench-micro: ## the Go benchmarks (BENCH=., COUNT=1, PKG=./...)
 .PHONY: clean
 clean: ## remove what was built here
 	rm -rf bin .ci/tmp
+
+N    ?= 5000
+SEED ?=
+
+.PHONY: sim
+sim: ## simulate N histories of each kind, or run the one of SEED= again
+	go test ./router/sim -count=1 -timeout 2h -v $(if $(SEED),-seed=$(SEED),-runs=$(N))

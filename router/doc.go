@@ -16,7 +16,7 @@
 // A session belongs to one loop and has one operation under way, so replies
 // are in order without further ado, and input that comes meanwhile is held.
 // Sessions know no gnet type: gnet.go feeds them through loop.input,
-// loop.event and the conn interface, and so does the simulator.
+// loop.event and the Conn interface, and so does a Driven (driven.go).
 //
 // A step's reply may be handled while its shard is owned: handle only appends
 // to the output and notes a next step, which runs after the release. So

@@ -101,7 +101,7 @@ func (n *network) loopOf(el gnet.EventLoop) *loop {
 	return l
 }
 
-// socket is a connection as gnet has it. It implements conn.
+// socket is a connection as gnet has it. It implements Conn.
 type socket struct {
 	net    *network
 	loop   *loop
@@ -173,10 +173,10 @@ func (k *socket) action() gnet.Action {
 	return gnet.None
 }
 
-// Write implements conn.
+// Write implements Conn.
 func (k *socket) Write(p []byte) { k.write(p, false) }
 
-// WriteStable implements conn.
+// WriteStable implements Conn.
 func (k *socket) WriteStable(p []byte) { k.write(p, true) }
 
 func (k *socket) write(p []byte, stable bool) {
@@ -259,7 +259,7 @@ func (k *socket) detach() {
 	}
 }
 
-// Unsent implements conn.
+// Unsent implements Conn.
 func (k *socket) Unsent() int {
 	if k.lane == nil {
 		return 0
@@ -267,7 +267,7 @@ func (k *socket) Unsent() int {
 	return k.lane.len()
 }
 
-// Close implements conn.
+// Close implements Conn.
 func (k *socket) Close() {
 	k.closed = true
 	if k.lane != nil {

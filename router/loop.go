@@ -23,6 +23,9 @@ type loop struct {
 
 	// run asks the event loop to call drain soon; from any goroutine.
 	run func()
+	// runLater is run after laterAfter, so that the loop's sockets have their
+	// turn in between.
+	runLater func()
 	// awake is set while a call of drain for waiters is under way.
 	awake bool
 
@@ -42,6 +45,7 @@ const outKeep = 1 << 20
 
 func newLoop(srv *Server, run func()) *loop {
 	l := &loop{srv: srv, run: run}
+	l.runLater = func() { time.AfterFunc(laterAfter, run) }
 	l.batch.Home = l
 	return l
 }
@@ -144,7 +148,7 @@ func (l *loop) settle() {
 		l.awake = true
 		// Not at once: a task that queues itself again would keep the event
 		// loop from its sockets.
-		time.AfterFunc(laterAfter, l.run)
+		l.runLater()
 	}
 }
 
@@ -187,7 +191,7 @@ func (l *loop) flushFull(s *session) {
 func (l *loop) count(k beanstalk.Kind) { l.cmds[k].Add(1) }
 
 // open makes a session for a new connection and gives it its first turn.
-func (l *loop) open(c conn) *session {
+func (l *loop) open(c Conn) *session {
 	s := &session{loop: l, conn: c}
 	s.req.Home, s.req.Owner = l, s
 	s.waiter.Msg.Home, s.waiter.Msg.Owner = l, s

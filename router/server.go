@@ -28,7 +28,8 @@ type Server struct {
 	draining atomic.Bool
 
 	started time.Time
-	base    shard.Time // wall clock at started; time goes on monotonically
+	clock   func() shard.Time
+	base    shard.Time // clock at started
 	id      string
 	uname   unix.Utsname
 
@@ -43,6 +44,17 @@ type Server struct {
 
 // New makes a server that does nothing yet.
 func New(cfg Config) (*Server, error) {
+	s, err := newServer(cfg, nil)
+	if err != nil {
+		return nil, err
+	}
+	s.net = newNetwork(s)
+	return s, nil
+}
+
+// newServer makes a server without a network. clock may be nil: then it is
+// the time of day at the start, going on monotonically.
+func newServer(cfg Config, clock func() shard.Time) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -55,7 +67,12 @@ func New(cfg Config) (*Server, error) {
 		dir:     newDirectory(),
 		started: time.Now(),
 	}
-	s.base = shard.Time(s.started.UnixNano())
+	s.clock = clock
+	if clock == nil {
+		base := shard.Time(s.started.UnixNano())
+		s.clock = func() shard.Time { return base + shard.Time(time.Since(s.started)) }
+	}
+	s.base = s.clock()
 	var id [8]byte
 	rand.Read(id[:]) // never fails
 	s.id = hex.EncodeToString(id[:])
@@ -69,12 +86,8 @@ func New(cfg Config) (*Server, error) {
 		}
 		s.shards = append(s.shards, shard.New(i, core, s.clock))
 	}
-	s.net = newNetwork(s)
 	return s, nil
 }
-
-// clock is the time of day at the start, going on monotonically.
-func (s *Server) clock() shard.Time { return s.base + shard.Time(time.Since(s.started)) }
 
 // shardOf is the shard of a tube: its slot is fixed for ever, the shard by the
 // number of shards.
@@ -124,7 +137,7 @@ func (s *Server) stats(n *shard.Counts) *beanstalk.ServerStats {
 		CurrentTubes:        uint64(s.dir.size()),
 		PID:                 os.Getpid(),
 		Version:             s.cfg.Version,
-		Uptime:              int64(time.Since(s.started) / time.Second),
+		Uptime:              int64((s.clock() - s.base) / shard.Second),
 		BinlogMaxSize:       s.cfg.BinlogMaxSize,
 		Draining:            s.draining.Load(),
 		ID:                  s.id,

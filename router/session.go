@@ -24,9 +24,9 @@ const (
 	turnBudget = 4096
 )
 
-// conn is what a session needs of its connection. Only the session's loop
+// A Conn is what a session needs of its connection. Only the session's loop
 // calls it.
-type conn interface {
+type Conn interface {
 	// Write sends p and keeps a copy of what the socket does not take.
 	Write(p []byte)
 	// WriteStable is Write for bytes that never change; they may be kept.
@@ -58,7 +58,7 @@ const (
 // input that arrives meanwhile is held.
 type session struct {
 	loop  *loop
-	conn  conn
+	conn  Conn
 	phase phase
 	step  step
 

@@ -139,8 +139,8 @@ func (s *Shard) Send(b *Batch, m *Message) {
 	}
 }
 
-// Tick is one round of the goroutine for an owner: expire, drain, release.
-// It reports whether there is more to do at once.
+// tick is one round of the goroutine for an owner: expire, drain, release.
+// It returns when the next timer is due; what the drain brought nudges.
 func (s *Shard) tick(b *Batch) (next Time) {
 	s.core.Expire(b.Now)
 	next = s.core.Next()
@@ -149,14 +149,29 @@ func (s *Shard) tick(b *Batch) (next Time) {
 	return next
 }
 
-// Tick runs the due timers and the inbox of an unowned shard and returns the
-// next moment at which there is something to do; for drivers that have no
-// goroutine (Start was not called).
-func (s *Shard) Tick(b *Batch) Time {
+// Tick does one round of the goroutine: it runs the due timers and the inbox.
+// It reports false when the shard is owned. For a driver of a shard that was
+// not started.
+func (s *Shard) Tick(b *Batch) bool {
 	if !s.Own(b) {
-		return b.Now
+		return false
 	}
-	return s.tick(b)
+	select {
+	case <-s.wake:
+	default:
+	}
+	s.tick(b)
+	return true
+}
+
+// Due is the moment at which the goroutine would call Tick: zero when it was
+// nudged, Never when nothing is pending. For a driver of a shard that was not
+// started.
+func (s *Shard) Due() Time {
+	if len(s.wake) > 0 {
+		return 0
+	}
+	return s.wakeAt
 }
 
 // Nudge makes the goroutine look at the shard soon.
@@ -209,6 +224,10 @@ func (b *Batch) post(m *Message) {
 
 // Counts is for an owner: the core's sums.
 func (s *Shard) Counts() Counts { return s.core.Counts() }
+
+// Close gives the core's memory back; the shard must be stopped or never
+// started, and not be used afterwards.
+func (s *Shard) Close() { s.core.Close() }
 
 // Check walks the core's invariants; the shard must be owned or not shared.
 func (s *Shard) Check() error { return s.core.Check() }

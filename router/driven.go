@@ -1,0 +1,118 @@
+package router
+
+import (
+	"polystalk/shard"
+)
+
+// A Driven is a server without network, clock and goroutines of its own: its
+// caller brings the bytes and lets time pass. The simulator drives one with a
+// virtual clock; a front end that gets its bytes from elsewhere than gnet does
+// the same with a real one.
+//
+// A Driven is used by one goroutine. The shards are not started: call Tick of
+// those that are Due. A loop's run and runLater must have Drain called soon
+// after.
+type Driven struct {
+	srv      *Server
+	sessions map[*DrivenSession]struct{} // those that are not gone
+}
+
+// NewDriven makes a server whose time is clock, which must not step back.
+func NewDriven(cfg Config, clock func() shard.Time) (*Driven, error) {
+	srv, err := newServer(cfg, clock)
+	if err != nil {
+		return nil, err
+	}
+	return &Driven{srv: srv, sessions: make(map[*DrivenSession]struct{})}, nil
+}
+
+// Drain makes every put from now on answer DRAINING.
+func (d *Driven) Drain() { d.srv.Drain() }
+
+// Shards are the server's shards.
+func (d *Driven) Shards() []*shard.Shard { return d.srv.shards }
+
+// ShardOf is the index of the shard in which a tube of that name lives.
+func (d *Driven) ShardOf(tube string) int { return d.srv.shardOf([]byte(tube)) }
+
+// Close gives the memory of the shards back; nothing may be used afterwards.
+func (d *Driven) Close() {
+	for _, sh := range d.srv.shards {
+		sh.Close()
+	}
+}
+
+// A DrivenLoop stands for one event loop: its sessions take turns, and share
+// one Batch.
+type DrivenLoop struct {
+	d *Driven
+	l *loop
+}
+
+// NewLoop adds a loop. It calls run when Drain is to be called as soon as
+// possible, and runLater when other connections should be served before. Both
+// are called with no shard owned, and must not call Drain themselves.
+func (d *Driven) NewLoop(run, runLater func()) *DrivenLoop {
+	l := newLoop(d.srv, run)
+	l.runLater = runLater
+	d.srv.addLoop(l)
+	return &DrivenLoop{d: d, l: l}
+}
+
+// Drain goes on with what finished elsewhere and with turns put off.
+func (dl *DrivenLoop) Drain() {
+	dl.l.drain()
+	dl.d.sweep()
+}
+
+// Open makes a session for a new connection.
+func (dl *DrivenLoop) Open(c Conn) *DrivenSession {
+	ds := &DrivenSession{d: dl.d, s: dl.l.open(c)}
+	dl.d.sessions[ds] = struct{}{}
+	return ds
+}
+
+// A DrivenSession is one client of a Driven.
+type DrivenSession struct {
+	d *Driven
+	s *session
+}
+
+// Input gives bytes that came from the client; b is the caller's again when
+// it returns.
+func (ds *DrivenSession) Input(b []byte) {
+	ds.s.loop.input(ds.s, b)
+	ds.d.sweep()
+}
+
+// HalfClose tells that the client sends no more. What it sent is answered,
+// then Conn.Close is called.
+func (ds *DrivenSession) HalfClose() {
+	ds.s.loop.event(ds.s, (*session).endOfInput)
+	ds.d.sweep()
+}
+
+// Abort tells that the connection is broken.
+func (ds *DrivenSession) Abort() {
+	ds.s.loop.event(ds.s, (*session).abort)
+	ds.d.sweep()
+}
+
+// Drained tells that Conn.Unsent has fallen to zero. The session goes on in
+// its loop's next Drain.
+func (ds *DrivenSession) Drained() { ds.s.loop.signal(ds.s) }
+
+// Gone reports that the session has ended and no shard knows it any more.
+func (ds *DrivenSession) Gone() bool { return ds.s.phase == phaseGone }
+
+// Waiting reports that a reserve of the session waits.
+func (ds *DrivenSession) Waiting() bool { return ds.s.phase == phaseWaiting }
+
+// sweep forgets the sessions that have ended.
+func (d *Driven) sweep() {
+	for ds := range d.sessions {
+		if ds.Gone() {
+			delete(d.sessions, ds)
+		}
+	}
+}

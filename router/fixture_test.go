@@ -1,0 +1,171 @@
+package router
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"polystalk/shard"
+)
+
+// A fixture is a server driven by hand, with one loop whose wake-ups are
+// served by rest.
+type fixture struct {
+	t     testing.TB
+	d     *Driven
+	l     *DrivenLoop
+	now   shard.Time
+	asked bool
+	later int // how often the loop put turns off
+
+	// other owns shards like another loop does.
+	other shard.Batch
+}
+
+// stranger is the Home of the other owner.
+type stranger struct{}
+
+func (stranger) Post(*shard.Message) { panic("a message came to a stranger") }
+
+func newFixture(t testing.TB, cfg Config) *fixture {
+	t.Helper()
+	f := &fixture{t: t, now: 1_700_000_000 * shard.Second}
+	f.other.Home = stranger{}
+	d, err := NewDriven(cfg, func() shard.Time { return f.now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	f.d = d
+	f.l = d.NewLoop(func() { f.asked = true }, func() { f.asked = true; f.later++ })
+	return f
+}
+
+// round serves one wake-up of the loop.
+func (f *fixture) round() bool {
+	was := f.asked
+	f.asked = false
+	if was {
+		f.l.Drain()
+	}
+	for _, sh := range f.d.Shards() {
+		if sh.Due() <= f.now {
+			f.other.Now = f.now
+			was = sh.Tick(&f.other) || was
+		}
+	}
+	return was
+}
+
+// rest runs until nothing is left to do now.
+func (f *fixture) rest() {
+	f.t.Helper()
+	for range 100_000 {
+		if !f.round() {
+			return
+		}
+	}
+	f.t.Fatal("it does not come to rest")
+}
+
+// pass lets time pass.
+func (f *fixture) pass(d shard.Time) {
+	f.t.Helper()
+	f.now += d
+	f.rest()
+}
+
+// own keeps shard i from everybody until the returned function is called.
+func (f *fixture) own(i int) (release func()) {
+	f.t.Helper()
+	sh := f.d.Shards()[i]
+	if !sh.Own(&f.other) {
+		f.t.Fatalf("shard %d is owned", i)
+	}
+	return func() {
+		f.other.Now = f.now
+		sh.Release(&f.other)
+	}
+}
+
+// tubeIn is the name of a tube that lives in shard i.
+func (f *fixture) tubeIn(i, nth int) string {
+	for n := 0; ; n++ {
+		name := fmt.Sprintf("t%d", n)
+		if f.d.ShardOf(name) == i {
+			if nth == 0 {
+				return name
+			}
+			nth--
+		}
+	}
+}
+
+// A testConn is a client of a fixture.
+type testConn struct {
+	f      *fixture
+	s      *DrivenSession
+	got    bytes.Buffer
+	stable [][]byte // slices that were handed over
+	unsent int
+	closed bool
+}
+
+func (f *fixture) open() *testConn {
+	c := &testConn{f: f}
+	c.s = f.l.Open(c)
+	return c
+}
+
+func (c *testConn) Write(p []byte) { c.got.Write(p) }
+func (c *testConn) WriteStable(p []byte) {
+	c.stable = append(c.stable, p)
+	c.got.Write(p)
+}
+func (c *testConn) Unsent() int { return c.unsent }
+func (c *testConn) Close()      { c.closed = true }
+
+// send gives the server text, in memory that is spoilt afterwards.
+func (c *testConn) send(text string) {
+	b := []byte(text)
+	c.s.Input(b)
+	for i := range b {
+		b[i] = '#'
+	}
+}
+
+// take returns what has come.
+func (c *testConn) take() string {
+	defer c.got.Reset()
+	return c.got.String()
+}
+
+// wants fails unless exactly that has come.
+func (c *testConn) wants(want string) {
+	c.f.t.Helper()
+	want = strings.ReplaceAll(want, "\n", "\r\n")
+	if got := c.take(); got != want {
+		c.f.t.Fatalf("got  %.300q\nwant %.300q", got, want)
+	}
+}
+
+// says sends lines, rests, and wants the reply. Both have \n for \r\n.
+func (c *testConn) says(text, want string) {
+	c.f.t.Helper()
+	c.send(strings.ReplaceAll(text, "\n", "\r\n"))
+	c.f.rest()
+	c.wants(want)
+}
+
+// check walks all invariants at rest.
+func (f *fixture) check() {
+	f.t.Helper()
+	f.rest()
+	if err := f.d.CheckShards(); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := f.d.Check(); err != nil {
+		f.t.Fatal(err)
+	}
+}

@@ -1,0 +1,153 @@
+package router
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"polystalk/shard"
+)
+
+// pages counts the pages and regions that an idMap keeps.
+func (m *idMap) pages() (pages, regions int) {
+	rs := *m.regions.Load()
+	for i := range rs {
+		r := rs[i].Load()
+		if r == nil {
+			continue
+		}
+		regions++
+		for j := range r.pages {
+			if r.pages[j].Load() != nil {
+				pages++
+			}
+		}
+	}
+	return pages, regions
+}
+
+func TestIDMapFindsWhatIsNotFinished(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	m := newIDMap()
+	live := map[shard.JobID]int{}
+	var order []shard.JobID
+	for i := range 20_000 {
+		if rng.IntN(3) > 0 || len(order) == 0 {
+			sh := rng.IntN(slots)
+			id := m.next(sh)
+			if want := shard.JobID(i); len(live) == 0 && id > want+1 {
+				t.Fatalf("id %d after %d puts", id, i)
+			}
+			live[id] = sh
+			order = append(order, id)
+		} else {
+			n := rng.IntN(len(order))
+			id := order[n]
+			order[n] = order[len(order)-1]
+			order = order[:len(order)-1]
+			m.finish(id)
+			delete(live, id)
+		}
+	}
+	last := shard.JobID(m.last.Load())
+	for id := shard.JobID(0); id <= last+10; id++ {
+		sh, ok := m.find(id)
+		want, lives := live[id]
+		if ok != lives || ok && sh != want {
+			t.Fatalf("id %d: shard %d, %v; want %d, %v", id, sh, ok, want, lives)
+		}
+	}
+	if _, ok := m.find(1<<64 - 1); ok {
+		t.Error("found the largest id")
+	}
+	for _, id := range order {
+		m.finish(id)
+	}
+	if pages, _ := m.pages(); pages > 1 {
+		t.Errorf("%d pages are kept for no job", pages)
+	}
+}
+
+func TestIDMapDropsPagesAndRegions(t *testing.T) {
+	m := newIDMap()
+	survivors := []shard.JobID{3 * pageIDs, regionIDs + 5}
+	for range 3 * regionIDs {
+		id := m.next(7)
+		if id != survivors[0] && id != survivors[1] {
+			m.finish(id)
+		}
+	}
+	// Id 3*regionIDs is the first of the region that follows.
+	if pages, regions := m.pages(); pages != 3 || regions != 3 {
+		t.Errorf("%d pages in %d regions, want one each for two survivors and the last id", pages, regions)
+	}
+	for _, id := range survivors {
+		if sh, ok := m.find(id); !ok || sh != 7 {
+			t.Errorf("survivor %d: shard %d, %v", id, sh, ok)
+		}
+		m.finish(id)
+		if _, ok := m.find(id); ok {
+			t.Errorf("%d is found after its end", id)
+		}
+	}
+	if pages, regions := m.pages(); pages != 1 || regions != 1 {
+		t.Errorf("%d pages in %d regions after the survivors' end", pages, regions)
+	}
+}
+
+func TestIDMapIsSharedByManyLoops(t *testing.T) {
+	m := newIDMap()
+	const loops, each = 8, 50_000
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	kept := map[shard.JobID]int{}
+	for g := range loops {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(g), 5))
+			var mine []shard.JobID
+			for range each {
+				id := m.next(g)
+				if sh, ok := m.find(id); !ok || sh != g {
+					t.Errorf("id %d: shard %d, %v; want %d", id, sh, ok, g)
+					return
+				}
+				m.find(shard.JobID(rng.Uint64N(uint64(id) + 100)))
+				if mine = append(mine, id); len(mine) > 100 {
+					n := rng.IntN(len(mine))
+					m.finish(mine[n])
+					mine[n] = mine[len(mine)-1]
+					mine = mine[:len(mine)-1]
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, id := range mine {
+				if _, twice := kept[id]; twice {
+					t.Errorf("id %d was given out twice", id)
+				}
+				kept[id] = g
+			}
+		})
+	}
+	wg.Wait()
+	if got := m.last.Load(); got != loops*each {
+		t.Errorf("%d ids given out, want %d", got, loops*each)
+	}
+	found := 0
+	for id := range shard.JobID(loops*each + 1) {
+		sh, ok := m.find(id)
+		if g, lives := kept[id]; ok != lives || ok && sh != g {
+			t.Fatalf("id %d: shard %d, %v; want %d, %v", id, sh, ok, g, lives)
+		}
+		if ok {
+			found++
+			m.finish(id)
+		}
+	}
+	if found != len(kept) {
+		t.Errorf("%d ids found, %d kept", found, len(kept))
+	}
+	if pages, _ := m.pages(); pages > 1 {
+		t.Errorf("%d pages are kept for no job", pages)
+	}
+}

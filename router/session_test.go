@@ -1,0 +1,431 @@
+package router
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"polystalk/shard"
+	"polystalk/shard/slab"
+)
+
+// TestHotPathAllocatesNothing runs put, reserve and delete through a session,
+// as an event loop does.
+func TestHotPathAllocatesNothing(t *testing.T) {
+	for _, shards := range []int{1, 16} {
+		for _, multi := range []bool{false, true} {
+			f := newFixture(t, Config{Shards: shards})
+			c := f.open()
+			if multi {
+				// A watch list over several shards, where there are several.
+				for i := range shards {
+					c.says("watch "+f.tubeIn(i, 0)+"\n", fmt.Sprintf("WATCHING %d\n", i+2))
+				}
+			}
+			put := []byte("put 1 0 60 64\r\n" + strings.Repeat("x", 64) + "\r\n")
+			c.got.Grow(1 << 20)
+			reserve, line := []byte("reserve\r\n"), []byte("delete 12345678\r\n")
+			id := uint64(0)
+			work := func() {
+				id++
+				c.got.Reset()
+				c.s.Input(put)
+				c.s.Input(reserve)
+				line = append(strconv.AppendUint(line[:len("delete ")], id, 10), '\r', '\n')
+				c.s.Input(line)
+			}
+			for range 1000 {
+				work()
+			}
+			got := testing.AllocsPerRun(3000, work)
+			if !bytes.HasSuffix(c.got.Bytes(), []byte("DELETED\r\n")) || !bytes.Contains(c.got.Bytes(), []byte("RESERVED ")) {
+				t.Fatalf("got %q", c.got.Bytes())
+			}
+			if got != 0 {
+				t.Errorf("%d shards, several watched %v: %v allocations for put, reserve, delete", shards, multi, got)
+			}
+			f.check()
+		}
+	}
+}
+
+// TestBodiesArriveInAnyPieces cuts puts of the sizes at which something
+// changes in two at every interesting place, and in many pieces.
+func TestBodiesArriveInAnyPieces(t *testing.T) {
+	for _, size := range []int{0, 1, 2, 100, bodyStart - 3, bodyStart - 2, bodyStart - 1, 65535, slab.MaxSize, slab.MaxSize + 1, 200_000} {
+		f := newFixture(t, Config{Shards: 1, MaxJobSize: 1 << 20})
+		c := f.open()
+		body := make([]byte, size)
+		for i := range body {
+			body[i] = byte(i * 7)
+		}
+		head := fmt.Sprintf("put 0 0 60 %d\r\n", size)
+		whole := head + string(body) + "\r\n"
+		cuts := []int{len(whole)}
+		for i := range len(whole) {
+			if i > 0 && (i < len(head)+3 || i > len(whole)-5 || i%(bodyStart/2) < 2) {
+				cuts = append(cuts, i)
+			}
+		}
+		id := 0
+		try := func(pieces ...string) {
+			t.Helper()
+			id++
+			for _, p := range pieces {
+				c.send(p)
+			}
+			f.rest()
+			c.wants(fmt.Sprintf("INSERTED %d\n", id))
+			c.send(fmt.Sprintf("peek %d\r\n", id))
+			if want := fmt.Sprintf("FOUND %d %d\r\n%s\r\n", id, size, body); c.take() != want {
+				t.Fatalf("size %d, %d pieces: the body has changed", size, len(pieces))
+			}
+			c.says(fmt.Sprintf("delete %d\n", id), "DELETED\n")
+		}
+		for _, at := range cuts {
+			try(whole[:at], whole[at:])
+		}
+		for _, step := range []int{1, 3, 1000, 65536} {
+			if len(whole)/step > 70_000 {
+				continue
+			}
+			var pieces []string
+			for rest := whole; rest != ""; rest = rest[min(step, len(rest)):] {
+				pieces = append(pieces, rest[:min(step, len(rest))])
+			}
+			try(pieces...)
+		}
+		// A body whose end is wrong, in one piece and in two.
+		bad := head + string(body) + "xy"
+		for _, at := range []int{len(bad), len(bad) - 1, len(bad) / 2} {
+			id++
+			c.send(bad[:at])
+			c.send(bad[at:])
+			c.says("list-tube-used\n", "EXPECTED_CRLF\nUSING default\n")
+		}
+		f.check()
+	}
+}
+
+// TestLargeBodyIsNotCopied follows the memory of a body too large for the
+// slabs: it is collected once and sent from where it is.
+func TestLargeBodyIsNotCopied(t *testing.T) {
+	f := newFixture(t, Config{Shards: 1, MaxJobSize: 1 << 20})
+	c := f.open()
+	body := strings.Repeat("z", slab.MaxSize+1)
+	c.send(fmt.Sprintf("put 0 0 60 %d\r\n", len(body)))
+	c.send(body[:10])
+	c.send(body[10:] + "\r\n")
+	c.wants("INSERTED 1\n")
+	c.send("peek 1\r\n")
+	c.send("reserve\r\n")
+	if len(c.stable) != 2 || &c.stable[0][0] != &c.stable[1][0] || string(c.stable[0]) != body {
+		t.Fatalf("%d bodies handed over", len(c.stable))
+	}
+	for j := range f.d.Shards()[0].Jobs() {
+		if &j.Body[0] != &c.stable[0][0] {
+			t.Error("the body sent is a copy of the job's")
+		}
+	}
+	c.take()
+	c.says("delete 1\n", "DELETED\n")
+	if string(c.stable[0]) != body {
+		t.Error("a body on its way changed when its job was deleted")
+	}
+}
+
+// TestBodyMemoryFollowsArrival: what is only announced is not allocated.
+func TestBodyMemoryFollowsArrival(t *testing.T) {
+	f := newFixture(t, Config{Shards: 1, MaxJobSize: 1 << 30})
+	c := f.open()
+	c.send("put 0 0 60 1000000000\r\n")
+	c.send("only this much")
+	if got := cap(c.s.s.body); got > bodyStart {
+		t.Errorf("%d bytes allocated for 14", got)
+	}
+	c.s.Abort()
+	f.check()
+	if !c.s.Gone() || c.s.s.body != nil {
+		t.Error("the body outlives its session")
+	}
+}
+
+func TestTooBigBodyIsSkipped(t *testing.T) {
+	f := newFixture(t, Config{Shards: 1, MaxJobSize: 10})
+	c := f.open()
+	c.send("put 0 0 60 11\r\n01234")
+	c.wants("")
+	c.says("56789a\nlist-tube-used\n", "JOB_TOO_BIG\nUSING default\n")
+	c.says("put 0 0 60 10\n0123456789\n", "INSERTED 1\n")
+	f.check()
+}
+
+func TestDrainingRefusesPutsAndUsesUpTheirIDs(t *testing.T) {
+	f := newFixture(t, Config{Shards: 4})
+	c := f.open()
+	c.says("put 0 0 60 1\nx\n", "INSERTED 1\n")
+	f.d.Drain()
+	c.says("put 0 0 60 1\nx\n", "DRAINING\n")
+	c.says("reserve\n", "RESERVED 1 1\nx\n")
+	if got := f.d.srv.ids.last.Load(); got != 2 {
+		t.Errorf("%d ids given out, want 2", got)
+	}
+	f.check()
+}
+
+// TestHeldInputIsBounded: a client that sends on while its reserve waits is
+// served in order up to the limit, and closed beyond it.
+func TestHeldInputIsBounded(t *testing.T) {
+	f := newFixture(t, Config{Shards: 4})
+	c, other := f.open(), f.open()
+	c.send("reserve\r\n")
+	chunk := strings.Repeat("list-tube-used\r\n", 1000)
+	n := 0
+	for ; n+len(chunk) <= heldMax; n += len(chunk) {
+		c.send(chunk)
+	}
+	if c.closed {
+		t.Fatalf("closed with %d bytes held", n)
+	}
+	other.says("put 0 0 60 1\nx\n", "INSERTED 1\n")
+	if got, want := c.take(), "RESERVED 1 1\r\nx\r\n"+strings.Repeat("USING default\r\n", n/16); got != want {
+		t.Fatalf("%d bytes of replies, want %d", len(got), len(want))
+	}
+	f.check()
+	c.send("reserve\r\n")
+	for n = 0; n <= heldMax; n += len(chunk) {
+		c.send(chunk)
+	}
+	f.rest()
+	if !c.closed || !c.s.Gone() {
+		t.Errorf("closed %v, gone %v with %d bytes held", c.closed, c.s.Gone(), n)
+	}
+	other.says("reserve-with-timeout 0\n", "RESERVED 1 1\nx\n")
+	f.check()
+}
+
+// TestUnreadRepliesStopTheSession: above the limit nothing more is answered
+// until all is read; then everything is, in order.
+func TestUnreadRepliesStopTheSession(t *testing.T) {
+	f := newFixture(t, Config{Shards: 4})
+	c := f.open()
+	c.unsent = unsentMax
+	c.says("list-tube-used\n", "USING default\n") // at the limit, not above
+	c.unsent = unsentMax + 1
+	c.says("list-tube-used\n", "USING default\n")
+	c.says("list-tube-used\nuse a\nput 0 0 60 3\nabc\n", "")
+	c.s.HalfClose()
+	f.rest()
+	if c.closed {
+		t.Fatal("closed with commands unanswered")
+	}
+	c.unsent = 0
+	c.s.Drained()
+	f.rest()
+	c.wants("USING default\nUSING a\nINSERTED 1\n")
+	if !c.closed {
+		t.Error("still open when all is answered")
+	}
+	f.check()
+}
+
+// TestDrainedWhileNotStalledIsNothing: news that comes late harms nobody.
+func TestDrainedWhileNotStalledIsNothing(t *testing.T) {
+	f := newFixture(t, Config{Shards: 4})
+	c := f.open()
+	c.says("reserve\n", "")
+	c.s.Drained()
+	f.rest()
+	c.wants("")
+	if !c.s.Waiting() {
+		t.Error("the wait has ended")
+	}
+	f.check()
+	c.s.Abort()
+	c.s.Drained()
+	f.check()
+}
+
+// TestTurnsAreFair: a pipeline longer than a turn does not keep others from
+// theirs, and is answered whole.
+func TestTurnsAreFair(t *testing.T) {
+	f := newFixture(t, Config{Shards: 4})
+	long, short := f.open(), f.open()
+	n := 3*turnBudget + 7
+	long.send(strings.Repeat("use default\r\n", n))
+	if got := strings.Count(long.take(), "\n"); got != turnBudget {
+		t.Errorf("%d commands in the first turn, want %d", got, turnBudget)
+	}
+	short.send("list-tube-used\r\n")
+	short.wants("USING default\n")
+	f.round()
+	if got := strings.Count(long.take(), "\n"); got != turnBudget {
+		t.Errorf("%d commands in the second turn, want %d", got, turnBudget)
+	}
+	f.rest()
+	if got, want := strings.Count(long.take(), "\n"), turnBudget+7; got != want {
+		t.Errorf("%d commands in the rest, want %d", got, want)
+	}
+	if f.later < 3 {
+		t.Errorf("%d turns were put off, want 3", f.later)
+	}
+	f.check()
+}
+
+// TestHalfCloseWaitsForALongPipeline: also what is put off is answered.
+func TestHalfCloseWaitsForALongPipeline(t *testing.T) {
+	f := newFixture(t, Config{Shards: 4})
+	c := f.open()
+	n := 2*turnBudget + 1
+	c.send(strings.Repeat("use default\r\n", n))
+	c.s.HalfClose()
+	if c.closed {
+		t.Fatal("closed with commands unanswered")
+	}
+	f.rest()
+	if got := strings.Count(c.take(), "\n"); got != n || !c.closed {
+		t.Errorf("%d of %d answered, closed %v", got, n, c.closed)
+	}
+	f.check()
+}
+
+// puts adds n jobs to the used tube.
+func (c *testConn) puts(n int, line string) {
+	c.f.t.Helper()
+	for ; n > 0; n -= min(n, 1000) {
+		c.send(strings.Repeat(line+"\r\nx\r\n", min(n, 1000)))
+		c.f.rest()
+	}
+	c.take()
+}
+
+// TestKickInParts: others have their turn while many jobs are kicked.
+func TestKickInParts(t *testing.T) {
+	f := newFixture(t, Config{Shards: 4})
+	c, other := f.open(), f.open()
+	c.puts(5000, "put 0 100 60 1")
+	c.send("kick 4500\r\nlist-tube-used\r\n")
+	c.wants("")
+	other.send("list-tube-used\r\n")
+	other.wants("USING default\n")
+	rounds := 0
+	for c.got.Len() == 0 && f.round() {
+		rounds++
+	}
+	c.wants("KICKED 4500\nUSING default\n")
+	if rounds < 4 {
+		t.Errorf("all in %d more rounds, want at least 4", rounds)
+	}
+	c.says("kick 4500\n", "KICKED 500\n")
+	f.check()
+}
+
+// TestClosingReturnsJobsInParts: a client that held many jobs stops nobody,
+// and all its jobs are there in the end, whether in one shard or several.
+func TestClosingReturnsJobsInParts(t *testing.T) {
+	for _, tubes := range []int{1, 3} {
+		f := newFixture(t, Config{Shards: 4})
+		c, other := f.open(), f.open()
+		n := 4000
+		for i := range tubes {
+			name := f.tubeIn(i, 0)
+			c.says("use "+name+"\nwatch "+name+"\n", fmt.Sprintf("USING %s\nWATCHING %d\n", name, i+2))
+			c.puts(n/tubes, "put 0 0 60 1")
+		}
+		n = n / tubes * tubes
+		for range n / 1000 {
+			c.send(strings.Repeat("reserve\r\n", 1000))
+		}
+		c.send(strings.Repeat("reserve\r\n", n%1000))
+		f.rest()
+		if got := strings.Count(c.take(), "RESERVED"); got != n {
+			t.Fatalf("%d jobs reserved, want %d", got, n)
+		}
+		c.s.Abort()
+		if c.s.Gone() {
+			t.Error("all done at once")
+		}
+		other.send("list-tube-used\r\n")
+		other.wants("USING default\n")
+		rounds := 0
+		for !c.s.Gone() && f.round() {
+			rounds++
+		}
+		if !c.s.Gone() || rounds < 2 {
+			t.Errorf("gone %v after %d rounds", c.s.Gone(), rounds)
+		}
+		var sum shard.Counts
+		for _, sh := range f.d.Shards() {
+			k := sh.Counts()
+			sum.Add(&k)
+		}
+		if sum.Ready != uint64(n) || sum.Reserved != 0 || sum.Clients != 1 {
+			t.Errorf("%+v, want %d jobs ready and one client", sum, n)
+		}
+		f.check()
+	}
+}
+
+// TestAbortInEveryPhase: whatever a session is doing, it ends and leaves
+// nothing behind.
+func TestAbortInEveryPhase(t *testing.T) {
+	phases := map[string]func(f *fixture, c *testConn) (late func()){
+		"idle":      func(f *fixture, c *testConn) func() { return nil },
+		"half line": func(f *fixture, c *testConn) func() { c.send("put 0 0"); return nil },
+		"skip line": func(f *fixture, c *testConn) func() { c.send(strings.Repeat("x", 1000)); return nil },
+		"skip body": func(f *fixture, c *testConn) func() { c.send("put 0 0 60 70000\r\nxx"); return nil },
+		"body":      func(f *fixture, c *testConn) func() { c.send("put 0 0 60 7000\r\nxx"); return nil },
+		"waiting":   func(f *fixture, c *testConn) func() { c.send("reserve\r\n"); return nil },
+		"waiting in several shards": func(f *fixture, c *testConn) func() {
+			c.send("watch " + f.tubeIn(0, 0) + "\r\nwatch " + f.tubeIn(1, 0) + "\r\nreserve\r\n")
+			return nil
+		},
+		"busy": func(f *fixture, c *testConn) func() {
+			late := f.own(f.d.ShardOf("default"))
+			c.send("put 0 0 60 2\r\nxx\r\nuse a\r\n")
+			return late
+		},
+		"registering": func(f *fixture, c *testConn) func() {
+			c.send("watch " + f.tubeIn(0, 0) + "\r\nwatch " + f.tubeIn(1, 0) + "\r\n")
+			late := f.own(1)
+			c.send("reserve\r\n")
+			return late
+		},
+		"kicking": func(f *fixture, c *testConn) func() {
+			c.puts(3000, "put 0 100 60 1")
+			c.send("kick 3000\r\n")
+			return nil
+		},
+	}
+	for name, get := range phases {
+		for _, half := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, half-close %v", name, half), func(t *testing.T) {
+				f := newFixture(t, Config{Shards: 4})
+				c := f.open()
+				late := get(f, c)
+				if half {
+					c.s.HalfClose()
+				} else {
+					c.s.Abort()
+				}
+				if late != nil {
+					late()
+				}
+				f.check()
+				if !c.s.Gone() || !c.closed {
+					t.Errorf("gone %v, closed %v", c.s.Gone(), c.closed)
+				}
+				if s := c.s.s; s.in != nil || s.body != nil || s.pooled != nil || s.large != nil {
+					t.Error("buffers are kept")
+				}
+				for _, sh := range f.d.Shards() {
+					if n := sh.Counts().Clients; n != 0 {
+						t.Errorf("shard %d: %d clients left", sh.Index, n)
+					}
+				}
+			})
+		}
+	}
+}

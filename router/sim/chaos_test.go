@@ -1,0 +1,413 @@
+package sim
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"polystalk/router"
+	"polystalk/shard"
+)
+
+// TestChaosKeepsEveryJobInOnePlace lets clients pipeline, overlap and vanish,
+// and checks what must hold whatever the order was: jobs are neither lost nor
+// doubled, each command gets one reply of its kind, nobody waits for what is
+// there, and everything is accounted for.
+func TestChaosKeepsEveryJobInOnePlace(t *testing.T) {
+	seeds(t, 150, func(seed uint64) error { return newChaos(seed).run(1500) })
+}
+
+type chaos struct {
+	w     *World
+	rng   *rand.Rand
+	live  []*chaosConn // sockets that may still get replies
+	dead  []*chaosConn // gone with commands unanswered
+	names []string
+	puts  int
+	steps int
+
+	inserted map[uint64]string // acknowledged jobs: their bodies
+	deleted  map[uint64]bool   // acknowledged deletions
+	bodies   map[string]uint64 // every body sent, with its job's id once known
+}
+
+// A chaosConn is a client that remembers what it asked.
+type chaosConn struct {
+	k     *Sock
+	asked []question
+	told  map[uint64]bool // ids that were reserved for it
+	quit  bool
+}
+
+type question struct{ line, body string }
+
+func newChaos(seed uint64) *chaos {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	cfg := router.Config{Shards: []int{1, 2, 4, 16}[rng.IntN(4)], MaxJobSize: 200_000}
+	w, err := New(seed, 1+rng.IntN(3), cfg)
+	if err != nil {
+		panic(err)
+	}
+	c := &chaos{
+		w: w, rng: rng, names: []string{"default"},
+		inserted: map[uint64]string{}, deleted: map[uint64]bool{}, bodies: map[string]uint64{},
+	}
+	n := rng.IntN(6)
+	if rng.IntN(10) == 0 {
+		n = 25
+	}
+	for i := range n {
+		c.names = append(c.names, fmt.Sprintf("tube-%d", i))
+	}
+	return c
+}
+
+func (c *chaos) run(n int) error {
+	defer c.w.Close()
+	for c.steps < n {
+		c.steps++
+		if err := c.step(); err != nil {
+			return fmt.Errorf("step %d, %d shards: %w", c.steps, len(c.w.D.Shards()), err)
+		}
+	}
+	if err := c.rest(); err != nil {
+		return fmt.Errorf("at rest after %d steps, %d shards: %w", n, len(c.w.D.Shards()), err)
+	}
+	for _, cn := range c.live {
+		c.vanish(cn)
+	}
+	if err := c.rest(); err != nil {
+		return fmt.Errorf("after all have left: %w", err)
+	}
+	return empty(c.w)
+}
+
+func (c *chaos) step() error {
+	switch r := c.rng.IntN(100); {
+	case r < 62:
+		c.w.Late()
+	case r < 88:
+		c.ask()
+	case r < 90:
+		// Out of the blue, whatever is under way.
+		if cn := c.any(); cn != nil && c.rng.IntN(3) == 0 {
+			c.vanish(cn)
+		}
+	case r < 92:
+		if len(c.live) < 6 {
+			c.live = append(c.live, &chaosConn{k: c.w.Open(), told: map[uint64]bool{}})
+		}
+	case r < 99:
+		// Time passes and timers are late.
+		c.w.Jump(time.Duration(c.rng.IntN(700)) * time.Millisecond)
+	default:
+		return c.rest()
+	}
+	for _, cn := range c.live {
+		if err := c.read(cn); err != nil {
+			return err
+		}
+	}
+	if c.steps%16 == 0 {
+		return c.w.D.CheckShards()
+	}
+	return nil
+}
+
+func (c *chaos) any() *chaosConn {
+	if len(c.live) == 0 {
+		return nil
+	}
+	return c.live[c.rng.IntN(len(c.live))]
+}
+
+// vanish ends a client in one way or another.
+func (c *chaos) vanish(cn *chaosConn) {
+	if c.rng.IntN(2) == 0 {
+		cn.k.HalfClose()
+		return
+	}
+	cn.k.Abort()
+}
+
+// ask sends one to four commands at once.
+func (c *chaos) ask() {
+	cn := c.any()
+	if cn == nil || cn.quit || cn.k.shut || cn.k.broken {
+		return
+	}
+	for range 1 + c.rng.IntN(4) {
+		q := c.command(cn)
+		cn.asked = append(cn.asked, q)
+		if q.line == "quit" {
+			cn.quit = true
+		}
+		if strings.HasPrefix(q.line, "put") {
+			c.bodies[q.body] = 0
+			cn.k.Send([]byte(q.line + "\r\n" + q.body + "\r\n"))
+		} else {
+			cn.k.Send([]byte(q.line + "\r\n"))
+		}
+		if cn.quit {
+			return
+		}
+	}
+	if c.rng.IntN(60) == 0 {
+		// The beginning of a body that never comes whole.
+		cn.k.Send([]byte("put 0 0 10 100000\r\nhalf a body"))
+		cn.quit = true
+		c.vanish(cn)
+	}
+}
+
+func (c *chaos) command(cn *chaosConn) question {
+	pick := func(list ...string) string { return list[c.rng.IntN(len(list))] }
+	name := c.names[c.rng.IntN(len(c.names))]
+	delay := pick("0", "0", "0", "1", "2")
+	ttr := pick("0", "1", "2", "5", "60")
+	id := c.id(cn)
+	line := func(f string, args ...any) question { return question{line: fmt.Sprintf(f, args...)} }
+	switch r := c.rng.IntN(200); {
+	case r < 50:
+		c.puts++
+		body := fmt.Sprintf("job-%d ", c.puts)
+		switch c.rng.IntN(40) {
+		case 0:
+			body += strings.Repeat("x", 70_000+c.rng.IntN(100_000))
+		case 1:
+			body += strings.Repeat("y", c.rng.IntN(70_000))
+		}
+		return question{fmt.Sprintf("put %s %s %s %d", pick("0", "5", "5", "2000"), delay, ttr, len(body)), body}
+	case r < 70:
+		return line("reserve")
+	case r < 90:
+		return line("reserve-with-timeout %s", pick("0", "0", "1", "2"))
+	case r < 108:
+		return line("watch %s", name)
+	case r < 116:
+		return line("ignore %s", name)
+	case r < 128:
+		return line("use %s", name)
+	case r < 142:
+		return line("delete %d", id)
+	case r < 152:
+		return line("release %d 5 %s", id, delay)
+	case r < 158:
+		return line("bury %d 5", id)
+	case r < 161:
+		return line("touch %d", id)
+	case r < 167:
+		return line("reserve-job %d", id)
+	case r < 172:
+		return line("kick %s", pick("1", "3", "1000"))
+	case r < 175:
+		return line("kick-job %d", id)
+	case r < 179:
+		return line("%s", pick("peek-ready", "peek-delayed", "peek-buried"))
+	case r < 182:
+		return line("peek %d", id)
+	case r < 186:
+		return line("pause-tube %s %s", name, pick("0", "0", "1"))
+	case r < 189:
+		return line("stats-job %d", id)
+	case r < 192:
+		return line("stats-tube %s", name)
+	case r < 196:
+		return line("%s", pick("list-tubes", "list-tubes-watched", "list-tube-used", "stats"))
+	case r < 198:
+		return line("nonsense")
+	case r < 199:
+		return line("%s", strings.Repeat("long ", 60))
+	}
+	return line("quit")
+}
+
+// id is often one that cn was given.
+func (c *chaos) id(cn *chaosConn) uint64 {
+	if len(cn.told) > 0 && c.rng.IntN(3) > 0 {
+		least := ^uint64(0) // whichever comes first in a map is no seed's doing
+		for id := range cn.told {
+			if !c.deleted[id] {
+				least = min(least, id)
+			}
+		}
+		if least != ^uint64(0) {
+			return least
+		}
+	}
+	return uint64(c.rng.IntN(c.puts + 2))
+}
+
+// read takes the replies that cn got, and judges each.
+func (c *chaos) read(cn *chaosConn) error {
+	for len(cn.k.Got) > 0 {
+		head, rest, ok := bytes.Cut(cn.k.Got, []byte("\r\n"))
+		if !ok {
+			return fmt.Errorf("half a line: %q", cn.k.Got)
+		}
+		words := strings.Fields(string(head))
+		var body []byte
+		switch words[0] {
+		case "RESERVED", "FOUND", "OK":
+			size, err := strconv.Atoi(words[len(words)-1])
+			if err != nil || len(rest) < size+2 || string(rest[size:size+2]) != "\r\n" {
+				if cn.k.congested || cn.k.Ended {
+					return fmt.Errorf("a reply is cut off: %q", head)
+				}
+				return fmt.Errorf("bad frame: %q, %d bytes follow", head, len(rest))
+			}
+			body, rest = rest[:size], rest[size+2:]
+		}
+		if len(cn.asked) == 0 {
+			return fmt.Errorf("%q, and nothing was asked", head)
+		}
+		q := cn.asked[0]
+		cn.asked = cn.asked[1:]
+		if err := c.judge(cn, q, words, string(body)); err != nil {
+			return fmt.Errorf("%q answered with %q: %w", q.line, head, err)
+		}
+		cn.k.Got = rest
+	}
+	return nil
+}
+
+// replies are the words that may answer a command.
+var replies = map[string]string{
+	"put": "INSERTED", "reserve": "RESERVED TIMED_OUT DEADLINE_SOON", "reserve-with-timeout": "RESERVED TIMED_OUT DEADLINE_SOON",
+	"reserve-job": "RESERVED NOT_FOUND", "delete": "DELETED NOT_FOUND", "release": "RELEASED NOT_FOUND",
+	"bury": "BURIED NOT_FOUND", "touch": "TOUCHED NOT_FOUND", "kick": "KICKED", "kick-job": "KICKED NOT_FOUND",
+	"peek": "FOUND NOT_FOUND", "peek-ready": "FOUND NOT_FOUND", "peek-delayed": "FOUND NOT_FOUND", "peek-buried": "FOUND NOT_FOUND",
+	"pause-tube": "PAUSED NOT_FOUND", "stats-job": "OK NOT_FOUND", "stats-tube": "OK NOT_FOUND", "stats": "OK",
+	"list-tubes": "OK", "list-tubes-watched": "OK", "list-tube-used": "USING", "use": "USING",
+	"watch": "WATCHING", "ignore": "WATCHING NOT_IGNORED", "nonsense": "UNKNOWN_COMMAND", "long": "BAD_FORMAT",
+}
+
+func (c *chaos) judge(cn *chaosConn, q question, words []string, body string) error {
+	asked := strings.Fields(q.line)
+	if !strings.Contains(" "+replies[asked[0]]+" ", " "+words[0]+" ") {
+		return errors.New("no such reply")
+	}
+	if words[0] == "TIMED_OUT" && asked[0] == "reserve" && !cn.k.shut {
+		return errors.New("nobody gave up")
+	}
+	number := func(i int, from []string) uint64 { n, _ := strconv.ParseUint(from[i], 10, 64); return n }
+	switch words[0] {
+	case "INSERTED":
+		id := number(1, words)
+		if b, twice := c.inserted[id]; twice {
+			return fmt.Errorf("the id is that of %q", b)
+		}
+		if was := c.bodies[q.body]; was != 0 && was != id {
+			return fmt.Errorf("the job was known as %d", was)
+		}
+		c.inserted[id], c.bodies[q.body] = q.body, id
+	case "RESERVED", "FOUND":
+		id := number(1, words)
+		if was, sent := c.bodies[body]; !sent || was != 0 && was != id {
+			return fmt.Errorf("body %.20q belongs to job %d", body, was)
+		}
+		c.bodies[body] = id
+		if words[0] == "RESERVED" {
+			cn.told[id] = true
+		}
+		if asked[0] == "reserve-job" && id != number(1, asked) {
+			return errors.New("another job")
+		}
+	case "DELETED":
+		id := number(1, asked)
+		if c.deleted[id] {
+			return errors.New("deleted twice")
+		}
+		c.deleted[id] = true
+	}
+	return nil
+}
+
+// rest lets all things happen and checks what must be so then.
+func (c *chaos) rest() error {
+	if err := c.w.Rest(); err != nil {
+		return err
+	}
+	kept := c.live[:0]
+	for _, cn := range c.live {
+		if err := c.read(cn); err != nil {
+			return err
+		}
+		switch {
+		case cn.k.broken:
+			c.dead = append(c.dead, cn)
+			continue
+		case cn.k.Ended:
+			if n := len(cn.asked); n > 0 && !(n == 1 && cn.asked[0].line == "quit") {
+				return fmt.Errorf("closed with %d commands unanswered, the first %q", n, cn.asked[0].line)
+			}
+			continue
+		case cn.k.Waiting():
+			if len(cn.asked) == 0 || !strings.HasPrefix(cn.asked[0].line, "reserve") {
+				return errors.New("a client waits without a reserve")
+			}
+		case len(cn.asked) > 0:
+			return fmt.Errorf("%q is not answered", cn.asked[0].line)
+		}
+		kept = append(kept, cn)
+	}
+	c.live = kept
+	if err := c.w.Check(); err != nil {
+		return err
+	}
+	return c.conserved()
+}
+
+// conserved checks that the jobs there are are those that were acknowledged
+// and not deleted, but for what vanished clients asked and nobody was told.
+func (c *chaos) conserved() error {
+	there := make(map[uint64]string)
+	held := make(map[uint64]bool)
+	for _, sh := range c.w.D.Shards() {
+		for j := range sh.Jobs() {
+			there[uint64(j.ID)] = string(j.Body)
+			held[uint64(j.ID)] = j.State == shard.Reserved
+		}
+	}
+	maybePut, maybeGone := make(map[string]bool), make(map[uint64]bool)
+	for _, cn := range c.dead {
+		for _, q := range cn.asked {
+			switch words := strings.Fields(q.line); words[0] {
+			case "put":
+				maybePut[q.body] = true
+			case "delete":
+				id, _ := strconv.ParseUint(words[1], 10, 64)
+				maybeGone[id] = true
+			}
+		}
+	}
+	for id, body := range c.inserted {
+		got, ok := there[id]
+		switch {
+		case ok && c.deleted[id]:
+			return fmt.Errorf("job %d is there and was deleted", id)
+		case !ok && !c.deleted[id] && !maybeGone[id]:
+			return fmt.Errorf("job %d is lost", id)
+		case ok && got != body:
+			return fmt.Errorf("job %d was %.20q and is %.20q", id, body, got)
+		}
+	}
+	for id, body := range there {
+		if _, ok := c.inserted[id]; !ok && !maybePut[body] {
+			return fmt.Errorf("job %d was never put: %.20q", id, body)
+		}
+		told := false
+		for _, cn := range c.live {
+			told = told || cn.told[id]
+		}
+		if held[id] && !told {
+			return fmt.Errorf("job %d is reserved for a client that was not told", id)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,398 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"polystalk/router"
+)
+
+var (
+	seedFlag = flag.Uint64("seed", 0, "run only this seed")
+	runsFlag = flag.Int("runs", 0, "how many seeds to run; zero: a few seconds' worth")
+)
+
+// seeds runs f for every seed asked for, else for the first n, and says how to
+// run a failing one again.
+func seeds(t *testing.T, n int, f func(seed uint64) error) {
+	t.Helper()
+	first, last := uint64(1), uint64(n)
+	if *runsFlag > 0 {
+		last = uint64(*runsFlag)
+	}
+	if *seedFlag != 0 {
+		first, last = *seedFlag, *seedFlag+uint64(max(1, *runsFlag))-1
+	}
+	for seed := first; seed <= last; seed++ {
+		err := func() (err error) {
+			defer func() {
+				if r := recover(); r != nil {
+					err = fmt.Errorf("panic: %v\n%s", r, stack())
+				}
+			}()
+			return f(seed)
+		}()
+		if err != nil {
+			t.Fatalf("%v\nrun it again: go test ./router/sim -run '^%s$' -seed=%d", err, t.Name(), seed)
+		}
+	}
+}
+
+// TestSerialHistoriesMatchTheTwin sends one command at a time, however late
+// its parts are, and compares every byte that any client gets with what one
+// big queue would have said.
+func TestSerialHistoriesMatchTheTwin(t *testing.T) {
+	runs, tied := 0, 0
+	seeds(t, 300, func(seed uint64) error {
+		s := newSerial(seed)
+		err := s.run(150)
+		runs++
+		if s.twin.Tied {
+			tied++
+		}
+		return err
+	})
+	if runs >= 100 && tied > runs/5 {
+		t.Errorf("%d of %d histories ended early, by two events at one moment", tied, runs)
+	}
+}
+
+// A serial is a history whose commands do not overlap.
+type serial struct {
+	w     *World
+	twin  *Twin
+	rng   *rand.Rand
+	conns []*serialConn
+	names []string
+	trace []string
+	puts  int
+	cmds  map[string]int
+}
+
+type serialConn struct {
+	k    *Sock
+	twin *twinClient
+	name string
+}
+
+func newSerial(seed uint64) *serial {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	cfg := router.Config{Shards: []int{1, 4, 16}[rng.IntN(3)]}
+	w, err := New(seed, 1+rng.IntN(3), cfg)
+	if err != nil {
+		panic(err)
+	}
+	s := &serial{w: w, twin: NewTwin(), rng: rng, names: []string{"default"}, cmds: map[string]int{}}
+	for i := range rng.IntN(6) {
+		s.names = append(s.names, fmt.Sprintf("tube-%d", i))
+	}
+	if rng.IntN(10) == 0 {
+		for i := range 20 {
+			s.names = append(s.names, fmt.Sprintf("wide-%d", i))
+		}
+	}
+	return s
+}
+
+func (s *serial) run(n int) error {
+	defer s.w.Close()
+	err := func() error {
+		for range n {
+			err := s.step()
+			if s.twin.Tied {
+				break
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return s.leaveAll()
+	}()
+	if err != nil {
+		return fmt.Errorf("%w\n--- %d shards, until then:\n%s", err, len(s.w.D.Shards()), strings.Join(s.trace, "\n"))
+	}
+	return nil
+}
+
+func (s *serial) pick(list ...string) string { return list[s.rng.IntN(len(list))] }
+
+func (s *serial) step() error {
+	// No two events at the same moment: which of two shards is first then is
+	// nobody's promise.
+	d := time.Duration(1 + s.rng.IntN(1000))
+	switch s.rng.IntN(8) {
+	case 0:
+		d += time.Duration(s.rng.IntN(4000)) * time.Millisecond
+	case 1:
+		d += time.Duration(s.rng.IntN(300)) * time.Millisecond
+	}
+	s.note("+ %v", d)
+	if err := s.w.Pass(d); err != nil {
+		return err
+	}
+	s.twin.Pass(s.w.Now())
+	if err := s.compare(); err != nil {
+		return err
+	}
+	c := s.conn()
+	if c == nil {
+		return s.settle()
+	}
+	if c.k.Waiting() || s.rng.IntN(25) == 0 {
+		// It can only go, or wait on.
+		if s.rng.IntN(4) == 0 {
+			s.leave(c)
+		}
+		return s.settle()
+	}
+	line, body := s.command(c)
+	s.note("%s> %s", c.name, line)
+	s.cmds[strings.Fields(line)[0]]++
+	if line == "stats" {
+		return s.stats(c)
+	}
+	if strings.HasPrefix(line, "put") {
+		c.k.Send([]byte(line + "\r\n" + body + "\r\n"))
+	} else {
+		c.k.Send([]byte(line + "\r\n"))
+	}
+	s.twin.Do(c.twin, line, body)
+	return s.settle()
+}
+
+// conn is one of the connections, nil when there is none.
+func (s *serial) conn() *serialConn {
+	if len(s.conns) < 5 && s.rng.IntN(12) == 0 || len(s.conns) == 0 {
+		c := &serialConn{k: s.w.Open(), twin: s.twin.join(), name: string(rune('a' + s.rng.IntN(26)))}
+		s.note("%s opens", c.name)
+		s.conns = append(s.conns, c)
+		return nil
+	}
+	return s.conns[s.rng.IntN(len(s.conns))]
+}
+
+func (s *serial) leave(c *serialConn) {
+	if s.spread(c) {
+		return
+	}
+	if s.rng.IntN(2) == 0 {
+		s.note("%s aborts", c.name)
+		c.k.Abort()
+	} else {
+		s.note("%s half-closes", c.name)
+		c.k.HalfClose()
+		if slices.Contains(s.twin.waiting, c.twin) {
+			c.twin.told += "TIMED_OUT\r\n"
+		}
+	}
+	s.twin.leave(c.twin)
+}
+
+// spread reports that c holds jobs in several shards for which others wait. In
+// which order they come back then depends on the shards.
+func (s *serial) spread(c *serialConn) bool {
+	at := -1
+	for _, j := range s.twin.jobs {
+		if j.holder != c.twin {
+			continue
+		}
+		if sh := s.w.D.ShardOf(j.tube.name); at >= 0 && at != sh {
+			return len(s.twin.waiting) > 0
+		} else {
+			at = sh
+		}
+	}
+	return false
+}
+
+// settle lets the command's parts be late, comes to rest and compares.
+func (s *serial) settle() error {
+	for range s.rng.IntN(60) {
+		s.w.Late()
+	}
+	if err := s.w.Rest(); err != nil {
+		return err
+	}
+	if err := s.compare(); err != nil {
+		return err
+	}
+	return s.w.Check()
+}
+
+func (s *serial) note(f string, args ...any) { s.trace = append(s.trace, fmt.Sprintf(f, args...)) }
+
+// compare compares what the clients got.
+func (s *serial) compare() error {
+	for _, c := range s.conns {
+		if string(c.k.Got) != c.twin.told {
+			return fmt.Errorf("%s got  %q\nwant %q", c.name, c.k.Got, c.twin.told)
+		}
+		if len(c.k.Got) > 0 {
+			s.note("%s< %q", c.name, c.k.Got)
+		}
+		c.k.Got, c.twin.told = c.k.Got[:0], ""
+		if got, want := c.k.Waiting(), slices.Contains(s.twin.waiting, c.twin); got != want {
+			return fmt.Errorf("%s waits: %v, want %v", c.name, got, want)
+		}
+	}
+	s.conns = slices.DeleteFunc(s.conns, func(c *serialConn) bool { return c.twin.gone })
+	return nil
+}
+
+// stats compares the lines of stats that say how things stand.
+func (s *serial) stats(c *serialConn) error {
+	want := s.twin.gauges()
+	c.k.Send([]byte("stats\r\n"))
+	for range s.rng.IntN(60) {
+		s.w.Late()
+	}
+	if err := s.w.Rest(); err != nil {
+		return err
+	}
+	got := strings.Split(string(c.k.Got), "\n")
+	c.k.Got = nil
+	for _, line := range want {
+		if !slices.Contains(got, line) {
+			return fmt.Errorf("stats says\n%s\nwant %q", strings.Join(got, "\n"), line)
+		}
+	}
+	return s.settle()
+}
+
+// id is mostly one that c may do something with.
+func (s *serial) id(c *serialConn) uint64 {
+	var list []*twinJob
+	switch s.rng.IntN(4) {
+	case 0, 1:
+		list = s.twin.where(func(j *twinJob) bool { return j.holder == c.twin })
+	case 2:
+		list = s.twin.jobs
+	}
+	if len(list) == 0 {
+		return uint64(s.rng.IntN(int(s.twin.last) + 2))
+	}
+	return list[s.rng.IntN(len(list))].id
+}
+
+func (s *serial) name() string { return s.names[s.rng.IntN(len(s.names))] }
+
+func (s *serial) command(c *serialConn) (line, body string) {
+	pri := s.pick("0", "1", "1", "1023", "1024", "4294967295")
+	delay := s.pick("0", "0", "0", "1", "2", "5")
+	ttr := s.pick("0", "1", "2", "3", "10", "60")
+	switch r := s.rng.IntN(100); {
+	case r < 22:
+		s.puts++
+		body := fmt.Sprintf("job-%d", s.puts)
+		switch s.rng.IntN(12) {
+		case 0:
+			body = ""
+		case 1:
+			body = strings.Repeat("x", 5000+s.rng.IntN(60_000))
+		case 2:
+			body += "\r\ndelete 1\r\n"
+		}
+		return fmt.Sprintf("put %s %s %s %d", pri, delay, ttr, len(body)), body
+	case r < 30:
+		return "reserve", ""
+	case r < 40:
+		return "reserve-with-timeout " + s.pick("0", "0", "1", "2", "4"), ""
+	case r < 50:
+		return "watch " + s.name(), ""
+	case r < 55:
+		return "ignore " + s.name(), ""
+	case r < 62:
+		return "use " + s.name(), ""
+	case r < 67:
+		return fmt.Sprintf("delete %d", s.id(c)), ""
+	case r < 72:
+		return fmt.Sprintf("release %d %s %s", s.id(c), pri, delay), ""
+	case r < 76:
+		return fmt.Sprintf("bury %d %s", s.id(c), pri), ""
+	case r < 78:
+		return fmt.Sprintf("touch %d", s.id(c)), ""
+	case r < 81:
+		return fmt.Sprintf("reserve-job %d", s.id(c)), ""
+	case r < 83:
+		return "kick " + s.pick("0", "1", "2", "100"), ""
+	case r < 85:
+		return fmt.Sprintf("kick-job %d", s.id(c)), ""
+	case r < 87:
+		return s.pick("peek-ready", "peek-delayed", "peek-buried"), ""
+	case r < 88:
+		return fmt.Sprintf("peek %d", s.id(c)), ""
+	case r < 91:
+		return "pause-tube " + s.name() + " " + s.pick("0", "1", "3"), ""
+	case r < 93:
+		return fmt.Sprintf("stats-job %d", s.id(c)), ""
+	case r < 95:
+		return "stats-tube " + s.name(), ""
+	case r < 97:
+		return s.pick("list-tubes", "list-tubes-watched", "list-tube-used"), ""
+	}
+	return "stats", ""
+}
+
+// leaveAll ends every client at once, in any order; then only jobs keep tubes.
+func (s *serial) leaveAll() error {
+	for _, c := range s.conns {
+		if s.rng.IntN(2) == 0 {
+			c.k.Abort()
+		} else {
+			c.k.HalfClose()
+		}
+	}
+	for range s.rng.IntN(200) {
+		s.w.Late()
+	}
+	return empty(s.w)
+}
+
+// empty checks that a world without clients keeps jobs and nothing else, and
+// not even tubes once they are deleted.
+func empty(w *World) error {
+	if err := w.Rest(); err != nil {
+		return err
+	}
+	for _, sh := range w.D.Shards() {
+		if n := sh.Counts().Clients; n != 0 {
+			return fmt.Errorf("shard %d has %d clients when all are gone", sh.Index, n)
+		}
+	}
+	if err := w.Check(); err != nil {
+		return err
+	}
+	var ids []uint64
+	for _, sh := range w.D.Shards() {
+		for j := range sh.Jobs() {
+			ids = append(ids, uint64(j.ID))
+		}
+	}
+	k := w.Open()
+	for _, id := range ids {
+		k.Send(fmt.Appendf(nil, "delete %d\r\n", id))
+	}
+	k.HalfClose()
+	if err := w.Rest(); err != nil {
+		return err
+	}
+	if want := strings.Repeat("DELETED\r\n", len(ids)); string(k.Got) != want || !k.Ended {
+		return fmt.Errorf("deleting %d jobs: got %q, closed %v", len(ids), k.Got, k.Ended)
+	}
+	for _, sh := range w.D.Shards() {
+		if n := sh.Counts(); n.Clients != 0 || n.Ready+n.Delayed+n.Reserved+n.Buried != 0 {
+			return fmt.Errorf("shard %d is not empty: %+v", sh.Index, n)
+		}
+		for v := range sh.Tubes() {
+			if !v.Pinned {
+				return fmt.Errorf("tube %q is left", v.Name)
+			}
+		}
+	}
+	return w.Check()
+}

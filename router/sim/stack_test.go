@@ -1,0 +1,5 @@
+package sim
+
+import "runtime/debug"
+
+func stack() string { return string(debug.Stack()) }

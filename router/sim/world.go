@@ -1,0 +1,333 @@
+// Package sim runs a whole server, its routers, shards and clients, in one
+// goroutine, on a virtual clock and from one seed, so that a history that
+// breaks something can be run again.
+//
+// Lateness is made, not awaited: the scheduler owns shards for a while, so
+// that operations go through their inboxes and are run by whoever comes next;
+// it puts off the loops' wake-ups and the shards' timers, cuts what clients
+// send into pieces, and pretends that they do not read.
+//
+//	World    the scheduler: sockets, loops, shards, time
+//	Twin     one big naive queue, which serial histories are compared with
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"polystalk/router"
+	"polystalk/shard"
+)
+
+// Epoch is when every world begins.
+const Epoch = 1_700_000_000 * shard.Second
+
+// A World is a server and its clients. It is used by one goroutine.
+type World struct {
+	D *router.Driven
+
+	rng   *rand.Rand
+	now   shard.Time
+	loops []*loop
+	socks []*Sock // those not gone on either side
+
+	// foreign owns the shards in owned: somebody who takes his time.
+	foreign shard.Batch
+	owned   []*shard.Shard
+	next    int // loop of the next socket
+}
+
+// loop is one event loop and the calls of Drain it asked for.
+type loop struct {
+	*router.DrivenLoop
+	asked bool
+}
+
+// nobody is the Home of the foreign owner: no message is its own.
+type nobody struct{}
+
+func (nobody) Post(m *shard.Message) { panic("sim: a message came to nobody") }
+
+// New makes a world of that many loops and shards.
+func New(seed uint64, loops int, cfg router.Config) (*World, error) {
+	w := &World{rng: rand.New(rand.NewPCG(seed, 1)), now: Epoch}
+	w.foreign.Home = nobody{}
+	d, err := router.NewDriven(cfg, func() shard.Time { return w.now })
+	if err != nil {
+		return nil, err
+	}
+	w.D = d
+	for range loops {
+		l := new(loop)
+		ask := func() { l.asked = true }
+		l.DrivenLoop = d.NewLoop(ask, ask)
+		w.loops = append(w.loops, l)
+	}
+	return w, nil
+}
+
+// Close gives the memory of the shards back.
+func (w *World) Close() { w.D.Close() }
+
+// Now is the world's time.
+func (w *World) Now() shard.Time { return w.now }
+
+// A Sock is one connection, both ends of it. It implements router.Conn.
+type Sock struct {
+	w *World
+	s *router.DrivenSession
+
+	sent      []byte // by the client, not yet seen by the server
+	shut      bool   // the client sends no more
+	told      bool   // … and the server knows
+	broken    bool   // the client is gone
+	Got       []byte // by the client
+	Ended     bool   // the server has closed
+	congested bool
+}
+
+// Open makes a connection to the loop whose turn it is.
+func (w *World) Open() *Sock {
+	k := &Sock{w: w}
+	w.next = (w.next + 1) % len(w.loops)
+	k.s = w.loops[w.next].Open(k)
+	w.socks = append(w.socks, k)
+	return k
+}
+
+// Write implements router.Conn.
+func (k *Sock) Write(p []byte) {
+	if k.Ended && !k.broken {
+		panic("sim: the server writes after closing")
+	}
+	k.Got = append(k.Got, p...)
+}
+
+// WriteStable implements router.Conn.
+func (k *Sock) WriteStable(p []byte) { k.Write(p) }
+
+// Unsent implements router.Conn.
+func (k *Sock) Unsent() int {
+	if k.congested {
+		return 2 << 20
+	}
+	return 0
+}
+
+// Close implements router.Conn.
+func (k *Sock) Close() {
+	if k.Ended {
+		panic("sim: the server closes twice")
+	}
+	k.Ended = true
+}
+
+// Send sends b to the server, which gets it in pieces and later.
+func (k *Sock) Send(b []byte) {
+	if !k.shut && !k.broken {
+		k.sent = append(k.sent, b...)
+	}
+}
+
+// HalfClose ends what the client sends.
+func (k *Sock) HalfClose() { k.shut = true }
+
+// Abort breaks the connection at once; what was sent and not delivered is lost.
+func (k *Sock) Abort() {
+	if k.broken {
+		return
+	}
+	k.broken = true
+	k.sent = nil
+	if !k.Ended {
+		k.s.Abort()
+	}
+}
+
+// Waiting reports that a reserve of the client waits in the server.
+func (k *Sock) Waiting() bool { return k.s.Waiting() }
+
+// over reports that nothing can happen to the socket any more.
+func (k *Sock) over() bool { return k.s.Gone() && (k.Ended || k.broken) }
+
+// arrive gives the server the next n bytes, or the news that there are none.
+func (k *Sock) arrive(n int) {
+	switch {
+	case k.Ended || k.broken:
+		k.sent = nil
+	case len(k.sent) > 0:
+		// A copy that is spoilt afterwards: nobody may have kept it.
+		b := append([]byte(nil), k.sent[:n]...)
+		k.sent = k.sent[n:]
+		k.s.Input(b)
+		for i := range b {
+			b[i] = '#'
+		}
+	case k.shut && !k.told:
+		k.told = true
+		k.s.HalfClose()
+	}
+}
+
+// coming reports that something is on its way to the server.
+func (k *Sock) coming() bool {
+	return !k.Ended && !k.broken && (len(k.sent) > 0 || k.shut && !k.told)
+}
+
+func (k *Sock) congest(on bool) {
+	if k.congested && !on {
+		k.congested = false
+		k.s.Drained()
+		return
+	}
+	k.congested = on && !k.Ended
+}
+
+// Late does one random thing that may be due, and lets no time pass.
+func (w *World) Late() {
+	switch w.rng.IntN(8) {
+	case 0, 1:
+		if l := w.loops[w.rng.IntN(len(w.loops))]; l.asked {
+			l.asked = false
+			l.Drain()
+		}
+	case 2, 3:
+		if k := w.anySock(); k != nil && k.coming() {
+			n := len(k.sent)
+			if n > 1 && w.rng.IntN(2) == 0 {
+				n = 1 + w.rng.IntN(n)
+			}
+			k.arrive(n)
+		}
+	case 4:
+		sh := w.D.Shards()[w.rng.IntN(len(w.D.Shards()))]
+		if sh.Own(&w.foreign) {
+			w.owned = append(w.owned, sh)
+		}
+	case 5:
+		if len(w.owned) > 0 {
+			w.release(w.rng.IntN(len(w.owned)))
+		}
+	case 6:
+		sh := w.D.Shards()[w.rng.IntN(len(w.D.Shards()))]
+		if sh.Due() <= w.now {
+			w.tick(sh)
+		}
+	case 7:
+		if k := w.anySock(); k != nil {
+			k.congest(w.rng.IntN(4) == 0)
+		}
+	}
+}
+
+func (w *World) anySock() *Sock {
+	w.forget()
+	if len(w.socks) == 0 {
+		return nil
+	}
+	return w.socks[w.rng.IntN(len(w.socks))]
+}
+
+func (w *World) forget() {
+	kept := w.socks[:0]
+	for _, k := range w.socks {
+		if !k.over() {
+			kept = append(kept, k)
+		}
+	}
+	clear(w.socks[len(kept):])
+	w.socks = kept
+}
+
+func (w *World) release(i int) {
+	sh := w.owned[i]
+	w.owned = append(w.owned[:i], w.owned[i+1:]...)
+	w.foreign.Now = w.now
+	sh.Release(&w.foreign)
+}
+
+func (w *World) tick(sh *shard.Shard) bool {
+	w.foreign.Now = w.now
+	return sh.Tick(&w.foreign)
+}
+
+// restMax is how many rounds a world may take to come to rest: far more than
+// any command needs, few enough to tell when something goes round in circles.
+const restMax = 200_000
+
+// Rest lets everything happen that is to happen at this moment, in a random
+// order, until nothing is.
+func (w *World) Rest() error {
+	for range restMax {
+		var todo []func()
+		if len(w.owned) > 0 {
+			todo = append(todo, func() { w.release(w.rng.IntN(len(w.owned))) })
+		}
+		for _, l := range w.loops {
+			if l.asked {
+				todo = append(todo, func() { l.asked = false; l.Drain() })
+			}
+		}
+		for _, sh := range w.D.Shards() {
+			if sh.Due() <= w.now {
+				todo = append(todo, func() { w.tick(sh) })
+			}
+		}
+		w.forget()
+		for _, k := range w.socks {
+			if k.congested {
+				todo = append(todo, func() { k.congest(false) })
+			}
+			if k.coming() {
+				todo = append(todo, func() { k.arrive(len(k.sent)) })
+			}
+		}
+		if len(todo) == 0 {
+			return nil
+		}
+		todo[w.rng.IntN(len(todo))]()
+	}
+	return errors.New("the world does not come to rest")
+}
+
+// Pass lets time pass punctually: every timer runs when it is due, in the
+// order of their times over all shards. The world must be at rest, and is
+// afterwards.
+func (w *World) Pass(d time.Duration) error {
+	end := w.now + shard.Time(d)
+	for {
+		at := end
+		for _, sh := range w.D.Shards() {
+			at = min(at, sh.Due())
+		}
+		w.now = max(w.now, at)
+		if err := w.Rest(); err != nil {
+			return err
+		}
+		if w.now == end {
+			return nil
+		}
+	}
+}
+
+// Jump lets time pass and nobody notice.
+func (w *World) Jump(d time.Duration) { w.now += shard.Time(d) }
+
+// Check is for a world at rest: it compares all that parts of the server know
+// of each other.
+func (w *World) Check() error {
+	if err := w.D.CheckShards(); err != nil {
+		return err
+	}
+	if err := w.D.Check(); err != nil {
+		return err
+	}
+	for _, k := range w.socks {
+		if k.shut && !k.Ended && !k.broken {
+			return fmt.Errorf("a client sends no more, and the server does not close")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package shard
+
+import "iter"
+
+// A JobView is one job as an inspector sees it.
+type JobView struct {
+	ID       JobID
+	Tube     string
+	State    State
+	Client   ClientID // who reserved it, else zero
+	Deadline Time     // zero when ready or buried
+	Body     []byte   // good until the shard is released
+}
+
+// A TubeView is one tube as an inspector sees it.
+type TubeView struct {
+	ID                       TubeID
+	Name                     string
+	Pinned, Paused           bool
+	Jobs, Ready              int
+	Using, Watching, Waiting int
+}
+
+// A ClientView is one client as an inspector sees it.
+type ClientView struct {
+	ID      ClientID
+	Watches []string
+	Held    int
+	Waiting bool
+}
+
+// Jobs walks all jobs, in no order; the shard must be owned or not shared.
+func (s *Shard) Jobs() iter.Seq[JobView] {
+	return func(yield func(JobView) bool) {
+		c := s.core
+		for b := range uint64(c.ids.size) {
+			for i := *c.ids.head(b); i != 0; {
+				j := c.jobs.At(i)
+				v := JobView{j.id, c.tubes[j.tube].name, j.state, j.client, j.deadline, c.body(j)}
+				if !yield(v) {
+					return
+				}
+				i = j.hash
+			}
+		}
+	}
+}
+
+// Tubes walks all tubes; the shard must be owned or not shared.
+func (s *Shard) Tubes() iter.Seq[TubeView] {
+	return func(yield func(TubeView) bool) {
+		for _, t := range s.core.tubes {
+			if t != nil && !yield(TubeView{
+				ID: t.id, Name: t.name, Pinned: t.pinned, Paused: t.pauseUntil != 0,
+				Jobs: t.jobs, Ready: t.ready.n,
+				Using: int(t.using), Watching: int(t.watching), Waiting: t.waiters.n,
+			}) {
+				return
+			}
+		}
+	}
+}
+
+// Clients walks all clients; the shard must be owned or not shared.
+func (s *Shard) Clients() iter.Seq[ClientView] {
+	return func(yield func(ClientView) bool) {
+		for _, cl := range s.core.clients {
+			if cl == nil {
+				continue
+			}
+			v := ClientView{ID: cl.id, Held: cl.held.n, Waiting: cl.waiting}
+			for _, w := range cl.watches {
+				v.Watches = append(v.Watches, w.tube.name)
+			}
+			if !yield(v) {
+				return
+			}
+		}
+	}
+}

@@ -155,6 +155,22 @@ func (c *conn) expect(cmd string, k kind, r *reply) error {
 	return nil
 }
 
+// usingTube checks the reply to a use of c.tube.
+func (c *conn) usingTube(r *reply) error {
+	if r.kind != kindUsing || (!c.constant && string(r.line[len("USING "):]) != c.tube) {
+		return c.wrong("use", "USING "+c.tube, r)
+	}
+	return nil
+}
+
+// watching checks how many tubes a watch or ignore leaves watched.
+func (c *conn) watching(cmd string, n uint64, r *reply) error {
+	if r.kind != kindWatching || (!c.constant && r.num != n) {
+		return c.wrong(cmd, fmt.Sprintf("WATCHING %d", n), r)
+	}
+	return nil
+}
+
 // Body layout: the first 16 bytes are the stamp in hexadecimal (cut to the
 // body's length), the rest is a fixed text. A stamp is a sequence number or a
 // time; whoever reserves the job knows which to expect.

@@ -135,7 +135,7 @@ func firstOf(e *env, err error) error {
 // sooner. With progress it reports four times a second.
 func runPhase(ctx context.Context, e *env, w workload, d time.Duration, count int64, progress func(message) error) (*report, error) {
 	load := &e.plan.Load
-	ph := &phase{env: e, ctx: ctx, measured: progress != nil}
+	ph := &phase{env: e, ctx: ctx, commands: new(recorder), delivery: new(recorder)}
 	if count > 0 {
 		ph.count = max(1, count/int64(load.Processes))
 	}

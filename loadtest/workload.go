@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -42,11 +41,17 @@ type env struct {
 	plan  plan
 	mu    sync.Mutex
 	conns map[*conn]bool
-	err   error // the first failure; conns are closed once it is set
+	err   error         // the first failure; conns are closed once it is set
+	ended chan struct{} // closed once err is set
 	mem   *memory
 }
 
-func newEnv(p plan) *env { return &env{plan: p, conns: map[*conn]bool{}} }
+func newEnv(p plan) *env {
+	return &env{plan: p, conns: map[*conn]bool{}, ended: make(chan struct{})}
+}
+
+// done is closed at the first failure.
+func (e *env) done() <-chan struct{} { return e.ended }
 
 // fail records the first failure and closes all connections, so that whoever
 // waits for a reply returns.
@@ -57,6 +62,7 @@ func (e *env) fail(err error) {
 		return
 	}
 	e.err = err
+	close(e.ended)
 	for c := range e.conns {
 		c.nc.Close()
 	}
@@ -135,17 +141,15 @@ func (e *env) tubeName(kind string, i int) string {
 type phase struct {
 	env      *env
 	ctx      context.Context
-	measured bool
 	started  int64
 	deadline int64
 	count    int64 // commands over all lanes; 0: by the deadline alone
 	lanes    []*lane
 	lanesMu  sync.Mutex
-	commands recorder
-	delivery recorder
+	commands *recorder
+	delivery *recorder
 
 	excludedCPU, excludedWall time.Duration // see exclude
-	stop                      atomic.Bool
 }
 
 // actor is one connection's behaviour: turn does the smallest piece of it
@@ -158,7 +162,7 @@ type actor interface {
 // commands follow from others'.
 func (ph *phase) lane(i, n int, paced bool) (*lane, error) {
 	load := &ph.env.plan.Load
-	l := &lane{commands: &ph.commands, delivery: &ph.delivery, deadline: ph.deadline}
+	l := &lane{commands: ph.commands, delivery: ph.delivery, deadline: ph.deadline}
 	if ph.count > 0 {
 		l.budget = max(1, ph.count/int64(n))
 	}

@@ -36,10 +36,15 @@ func newCycler(c *conn) *cycler {
 }
 
 func (a *cycler) turn(l *lane) error {
-	n := a.c.depth
-	if err := a.c.batch(l, n, a.put, a.onPut); err != nil {
+	if err := a.c.batch(l, a.c.depth, a.put, a.onPut); err != nil {
 		return err
 	}
+	return a.takeAll(l)
+}
+
+// takeAll reserves and deletes the depth jobs that were put.
+func (a *cycler) takeAll(l *lane) error {
+	n := a.c.depth
 	if err := a.c.batch(l, n, a.hold, a.onHold); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"time"
 )
@@ -32,8 +33,8 @@ func (c *comparison) run(ctx context.Context, sp *spawner) ([]run, error) {
 	for round := range c.Rounds {
 		for _, l := range c.Loads {
 			for i := range c.Targets {
-				t := c.Targets[(i+round)%len(c.Targets)]
-				if !c.meets(l, t) {
+				t := &c.Targets[(i+round)%len(c.Targets)]
+				if !c.meets(l, *t) {
 					continue
 				}
 				c.Show.begin(fmt.Sprintf("[%d/%d] round %d  %s  %s", len(runs)+1, total, round+1, l.Name, t.Name))
@@ -55,14 +56,43 @@ func (c *comparison) meets(l Load, t target) bool {
 	return !t.Constant || workloads[l.Workload].constant
 }
 
-func (c *comparison) one(ctx context.Context, sp *spawner, l Load, t target) (_ *run, err error) {
-	s, err := startTarget(ctx, sp, t, l)
-	if err != nil {
-		return nil, err
+func (c *comparison) one(ctx context.Context, sp *spawner, l Load, t *target) (_ *run, err error) {
+	p := plan{Addr: t.addr, ServerPID: t.pid}
+	if t.addr == "" {
+		s, err := startTarget(ctx, sp, *t, l)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, s.stop()) }()
+		p = plan{Addr: s.addr, ServerPID: s.pid, Constant: t.Constant, Throwaway: true}
 	}
-	defer func() { err = errors.Join(err, s.stop()) }()
-	return measure(ctx, sp, l, plan{Addr: s.addr, ServerPID: s.pid, Constant: t.Constant, Throwaway: true},
-		func(ops int64, since time.Duration) { c.Show.progress(ops, since) })
+	if t.Version == "" && !t.Constant {
+		if t.Version, err = serverVersion(ctx, p.Addr); err != nil {
+			return nil, err
+		}
+	}
+	return measure(ctx, sp, l, p, c.Show.progress)
+}
+
+var versionLine = regexp.MustCompile(`(?m)^version: "?([^"\n]*)"?$`)
+
+// serverVersion asks the server.
+func serverVersion(ctx context.Context, addr string) (string, error) {
+	c, err := dial(ctx, addr, &Load{}, false)
+	if err != nil {
+		return "", err
+	}
+	defer c.nc.Close()
+	c.nc.SetDeadline(time.Now().Add(grace))
+	r, err := c.call(kindOK, "stats")
+	if err != nil {
+		return "", err
+	}
+	m := versionLine.FindSubmatch(r.body)
+	if m == nil {
+		return "", fmt.Errorf("stats has no version: %q", r.body)
+	}
+	return string(m[1]), c.quit()
 }
 
 // A summary is the median over the rounds of one load against one server.

@@ -163,7 +163,6 @@ func startWorker(ctx context.Context, sp *spawner, p plan) (*worker, error) {
 		return nil, err
 	}
 	w := &worker{cmd: exec.CommandContext(ctx, self, "worker"), stderr: &tail{}}
-	w.cmd.Env = append(os.Environ(), "POLYSTALK_LOADTEST_WORKER=1")
 	w.cmd.Stderr = w.stderr
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
 		return nil, err

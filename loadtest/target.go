@@ -20,10 +20,15 @@ import (
 
 // A target is a server to compare, by its command line.
 type target struct {
-	Name string
-	Args []string // with {port} and {dir} still in place
+	Name    string `json:"name"`
+	Command string `json:"command"` // as given
+	Version string `json:"version,omitempty"`
 	// Constant marks the floor: it answers every command with the same bytes.
-	Constant bool
+	Constant bool `json:"constant,omitempty"`
+
+	args []string // with {port} and {dir} still in place
+	addr string   // of a server that runs already and is left running
+	pid  int      // of that server; 0: not known
 }
 
 var targetName = regexp.MustCompile(`^[A-Za-z0-9._-]+=`)
@@ -37,18 +42,19 @@ func parseTarget(s string) (target, error) {
 	if m := targetName.FindString(s); m != "" {
 		t.Name, s = strings.TrimSuffix(m, "="), s[len(m):]
 	}
-	t.Args = strings.Fields(s)
-	if len(t.Args) == 0 {
+	t.Command = s
+	t.args = strings.Fields(s)
+	if len(t.args) == 0 {
 		return t, fmt.Errorf("%q is no command line of a server", s)
 	}
 	if !strings.Contains(s, "{port}") {
-		t.Args = append(t.Args, "-l", "127.0.0.1", "-p", "{port}")
+		t.args = append(t.args, "-l", "127.0.0.1", "-p", "{port}")
 	}
-	path, err := exec.LookPath(t.Args[0])
+	path, err := exec.LookPath(t.args[0])
 	if err != nil {
-		return t, fmt.Errorf("server %q: %w; install it or give its path", t.Args[0], err)
+		return t, fmt.Errorf("server %q: %w; install it or give its path", t.args[0], err)
 	}
-	t.Args[0] = path
+	t.args[0] = path
 	t.Name = cmp.Or(t.Name, filepath.Base(path))
 	return t, nil
 }
@@ -67,8 +73,8 @@ func uniqueNames(targets []target) {
 // floorTarget is this program's own constant server.
 func floorTarget() (target, error) {
 	self, err := os.Executable()
-	return target{Name: "floor", Constant: true,
-		Args: []string{self, "floor", "-addr", "127.0.0.1:{port}", "-body", "{body}"}}, err
+	return target{Name: "floor", Command: "loadtest floor", Constant: true,
+		args: []string{self, "floor", "-addr", "127.0.0.1:{port}", "-body", "{body}"}}, err
 }
 
 // A server is a running target.
@@ -90,7 +96,7 @@ func startTarget(ctx context.Context, sp *spawner, t target, l Load) (_ *server,
 		return nil, err
 	}
 	s := &server{addr: "127.0.0.1:" + strconv.Itoa(port), output: &tail{}, ended: make(chan struct{})}
-	args := slices.Clone(t.Args)
+	args := slices.Clone(t.args)
 	for i, a := range args {
 		if strings.Contains(a, "{dir}") && s.dir == "" {
 			if s.dir, err = os.MkdirTemp("", "loadtest-"); err != nil {

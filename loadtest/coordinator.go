@@ -48,11 +48,13 @@ type worker struct {
 
 // measure runs l once against the server at addr. pid 0 leaves out what needs
 // the server's process. progress gets operations answered so far.
-func measure(ctx context.Context, sp *spawner, l Load, p plan, progress func(ops int64, since time.Duration)) (*run, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+func measure(ctx context.Context, sp *spawner, l Load, p plan, progress func(ops int64, since time.Duration)) (_ *run, err error) {
+	defer func() { // processes that were ended report that as their failure
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+	}()
 	r := &run{Load: l.Name}
-	var err error
 	if p.ServerPID != 0 {
 		if r.RSSBefore, err = processRSS(p.ServerPID); err != nil {
 			return nil, err

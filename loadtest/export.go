@@ -60,7 +60,7 @@ func (d *document) writeJSON(w io.Writer) error {
 // writeCSV writes one line per run; empty fields are not known.
 func (d *document) writeCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
-	head := []string{"load", "server", "round", "ops", "seconds"}
+	head := []string{"load", "server", "round", "operations", "seconds"}
 	for _, m := range metrics {
 		head = append(head, m.name)
 	}
@@ -108,9 +108,9 @@ func (d *document) writeMarkdown(w io.Writer, chart string) error {
 		}
 	}
 	if len(d.Verdicts) > 0 {
-		fmt.Fprintf(b, "\n## Goals\n\n| goal | measured | |\n|---|--:|---|\n")
+		fmt.Fprintf(b, "\n## Goals\n\n| goal | load | server | measured | |\n|---|---|---|--:|---|\n")
 		for _, v := range d.Verdicts {
-			fmt.Fprintf(b, "| `%s` | %s | %s |\n", v.Assertion, v.measured(), v.word())
+			fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", v.Assertion, v.Load, v.Server, v.measured(), v.word())
 		}
 	}
 	fmt.Fprintf(b, "\n## Loads\n\n")
@@ -130,15 +130,8 @@ func orUnknown(s string) string {
 
 // knobs describes a resolved load in words.
 func (l Load) knobs() string {
-	cpus := func(c []int) string {
-		if len(c) == 0 {
-			return "any core"
-		}
-		return strings.Trim(fmt.Sprintf("core %v", c), "[]")
-	}
-	s := fmt.Sprintf("%d connections, depth %d, bodies of %d bytes, %d load processes, server on %s, load on %s",
-		l.Conns, l.Depth, l.Body, l.Processes, strings.NewReplacer("[", "", "]", "").Replace(cpus(l.ServerCPUs)),
-		strings.NewReplacer("[", "", "]", "").Replace(cpus(l.LoadCPUs)))
+	s := fmt.Sprintf("%d connections, depth %d, bodies of %d bytes, %d load process(es), server on %s, load on %s",
+		l.Conns, l.Depth, l.Body, l.Processes, coreList(l.ServerCPUs), coreList(l.LoadCPUs))
 	if l.Tubes > 0 {
 		s += fmt.Sprintf(", %d tubes", l.Tubes)
 	}
@@ -163,6 +156,13 @@ func (l Load) knobs() string {
 		s += fmt.Sprintf(", %g commands/s beside the full server for %v", l.LightRate, l.Duration)
 	}
 	return s
+}
+
+func coreList(cpus []int) string {
+	if len(cpus) == 0 {
+		return "all cores"
+	}
+	return "core " + strings.Trim(fmt.Sprint(cpus), "[]")
 }
 
 // writeFile creates path with what write writes; "-" is standard output.

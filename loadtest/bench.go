@@ -2,27 +2,30 @@ package main
 
 // benchLoads are the loads of the published table. Server and load are pinned
 // as the flags say, except where a load is about using all cores.
+// What takes long on the reference runs in the first round only, and a server
+// called one-loop takes part only where it is asked for: the whole must end
+// within ten minutes.
 var benchLoads = []string{
-	"cycle name=cycle",
-	"cycle name=cycle-16 depth=16",
-	"one-tube name=one-tube",
-	"put name=put",
-	"drain name=drain count=150000",
-	"many-tubes name=tubes-50 tubes=50",
-	"many-tubes name=tubes-5000 tubes=5000",
-	"many-tubes name=tubes-50000 tubes=50000",
-	"idle-tubes name=idle-50 tubes=50",
-	"idle-tubes name=idle-5000 tubes=5000",
-	"idle-tubes name=idle-50000 tubes=50000",
-	"held name=held-100 held=100",
-	"held name=held-40000 held=40000",
-	"multi-watch name=watch-1 tubes=1",
-	"multi-watch name=watch-16 tubes=16",
-	"laravel name=laravel",
-	"big-bodies name=big-bodies",
-	"wakeup name=wakeup rate=2000 server-cpus=all load-cpus=all",
+	"cycle name=cycle skip=one-loop",
+	"cycle name=cycle-16 depth=16 skip=one-loop",
+	"one-tube name=one-tube skip=one-loop",
+	"put name=put skip=one-loop",
+	"drain name=drain count=150000 skip=one-loop",
+	"many-tubes name=tubes-50 tubes=50 skip=one-loop",
+	"many-tubes name=tubes-5000 tubes=5000 skip=one-loop",
+	"many-tubes name=tubes-50000 tubes=50000 rounds-max=1 skip=one-loop",
+	"idle-tubes name=idle-50 tubes=50 skip=one-loop",
+	"idle-tubes name=idle-5000 tubes=5000 skip=one-loop",
+	"idle-tubes name=idle-50000 tubes=50000 rounds-max=1 skip=one-loop",
+	"held name=held-100 held=100 skip=one-loop",
+	"held name=held-40000 held=40000 rounds-max=1 skip=one-loop",
+	"multi-watch name=watch-1 tubes=1 skip=one-loop",
+	"multi-watch name=watch-16 tubes=16 skip=one-loop",
+	"laravel name=laravel skip=one-loop",
+	"big-bodies name=big-bodies skip=one-loop",
+	"wakeup name=wakeup rate=2000 server-cpus=all load-cpus=all skip=one-loop",
 	"cycle name=all-cores depth=16 processes=2 server-cpus=all load-cpus=all",
-	"memory name=memory count=1000000",
+	"memory name=memory count=1000000 rounds-max=1 skip=one-loop",
 }
 
 // goals are what polystalkd set out to reach against the reference, as

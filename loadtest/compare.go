@@ -23,10 +23,12 @@ type comparison struct {
 func (c *comparison) run(ctx context.Context, sp *spawner) ([]run, error) {
 	var runs []run
 	total := 0
-	for _, l := range c.Loads {
-		for _, t := range c.Targets {
-			if c.meets(l, t) {
-				total += c.Rounds
+	for round := range c.Rounds {
+		for _, l := range c.Loads {
+			for _, t := range c.Targets {
+				if meets(l, t, round) {
+					total++
+				}
 			}
 		}
 	}
@@ -34,7 +36,7 @@ func (c *comparison) run(ctx context.Context, sp *spawner) ([]run, error) {
 		for _, l := range c.Loads {
 			for i := range c.Targets {
 				t := &c.Targets[(i+round)%len(c.Targets)]
-				if !c.meets(l, *t) {
+				if !meets(l, *t, round) {
 					continue
 				}
 				c.Show.begin(fmt.Sprintf("[%d/%d] round %d  %s  %s", len(runs)+1, total, round+1, l.Name, t.Name))
@@ -51,9 +53,13 @@ func (c *comparison) run(ctx context.Context, sp *spawner) ([]run, error) {
 	return runs, nil
 }
 
-// meets tells whether l makes sense against t: the floor keeps no jobs.
-func (c *comparison) meets(l Load, t target) bool {
-	return !t.Constant || workloads[l.Workload].constant
+// meets tells whether l runs on t in this round, counted from 0. The floor
+// keeps no jobs, so that most workloads make no sense there.
+func meets(l Load, t target, round int) bool {
+	if t.Constant && !workloads[l.Workload].constant {
+		return false
+	}
+	return (l.Rounds == 0 || round < l.Rounds) && !slices.Contains(l.Skip, t.Name)
 }
 
 func (c *comparison) one(ctx context.Context, sp *spawner, l Load, t *target) (_ *run, err error) {

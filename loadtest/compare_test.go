@@ -55,6 +55,24 @@ func TestRatiosPairRunsOfOneRound(t *testing.T) {
 	}
 }
 
+func TestLoadsMeetServers(t *testing.T) {
+	floor, a, b := target{Name: "floor", Constant: true}, target{Name: "a"}, target{Name: "b"}
+	plainLoad, once := Load{Workload: "wakeup"}, Load{Workload: "cycle", Rounds: 1, Skip: []string{"b"}}
+	for _, c := range []struct {
+		l     Load
+		t     target
+		round int
+		want  bool
+	}{
+		{plainLoad, a, 0, true}, {plainLoad, a, 5, true}, {plainLoad, floor, 0, false},
+		{once, a, 0, true}, {once, a, 1, false}, {once, b, 0, false}, {once, floor, 0, true},
+	} {
+		if meets(c.l, c.t, c.round) != c.want {
+			t.Errorf("%s on %s in round %d: %v", c.l.Workload, c.t.Name, c.round, !c.want)
+		}
+	}
+}
+
 func TestMemoryFigures(t *testing.T) {
 	m := &memory{Jobs: 100, RSSEmpty: 1000, RSSFull: 21000, RSSDrained: 6000}
 	if m.bytesPerJob() != 200 || m.kept() != 0.25 {

@@ -24,6 +24,7 @@ type run struct {
 	Ops      int64   `json:"ops"`
 	Seconds  float64 `json:"seconds"`
 	OpsRate  float64 `json:"ops_per_second"`
+	Unsent   int64   `json:"unsent"`               // arrivals due and never sent: the rate was too high for the server
 	CPU      float64 `json:"server_cpu_us_per_op"` // user and system; 0: not known
 	CPUUser  float64 `json:"server_user_us_per_op"`
 	CPUSys   float64 `json:"server_system_us_per_op"`
@@ -125,6 +126,7 @@ func (r *run) add(reports []*report, cpu cpuTime) error {
 	var err error
 	for _, rep := range reports {
 		r.Ops += rep.Ops
+		r.Unsent += rep.Unsent
 		wall = max(wall, rep.Wall)
 		load += rep.LoadCPU
 		cpu.Total -= rep.ExcludedCPU

@@ -43,6 +43,7 @@ type lane struct {
 	commands *recorder    // latency of each command
 	delivery *recorder    // from a job's put to its reservation, where that is the point
 	deadline int64        // nanoseconds of now after which no turn begins
+	overtime int64        // open loop: how much longer arrivals due before the deadline are sent
 	budget   int64        // commands after which no turn begins; 0: no bound
 	pace     *schedule    // nil: closed loop
 	alarm    *alarm
@@ -56,10 +57,21 @@ func (l *lane) more() bool {
 	if l.budget > 0 && l.done >= l.budget {
 		return false
 	}
-	if l.pace != nil && l.pace.peek() >= l.deadline {
-		return false
+	if l.pace != nil {
+		// What was due in time is sent even if it is late by now: to leave it
+		// out would leave out the worst latencies.
+		return l.pace.peek() < l.deadline && now()-l.overtime < l.deadline
 	}
 	return now() < l.deadline
+}
+
+// unsent counts the arrivals that were due in time and never sent, because the
+// server is slower than the rate or the lane had its count.
+func (l *lane) unsent() int64 {
+	if l.pace == nil || l.budget > 0 {
+		return 0
+	}
+	return l.pace.before(l.deadline)
 }
 
 // begin returns the time from which the latency of the next n commands

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -41,6 +42,15 @@ func (s *schedule) take(n int) int64 {
 		s.next += s.rng.ExpFloat64() * s.step
 	}
 	return due
+}
+
+// before returns how many more arrivals are due before t; an estimate if they
+// are random.
+func (s *schedule) before(t int64) int64 {
+	if left := t - s.peek(); left > 0 {
+		return int64(math.Ceil(float64(left) / s.step))
+	}
+	return 0
 }
 
 // peek returns when the next command is due, without taking it.

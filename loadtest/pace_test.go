@@ -95,6 +95,26 @@ func TestOpenLoopCountsFromTheDueTime(t *testing.T) {
 	}
 }
 
+// Arrivals due before the deadline are sent after it, within the overtime;
+// what is still unsent then is counted.
+func TestLateArrivalsAreSentOrCounted(t *testing.T) {
+	start := now() - int64(2*time.Second)
+	l := &lane{deadline: start + int64(time.Second), overtime: int64(time.Hour), pace: newSchedule(start, 10, 0, 1, false)}
+	sent := 0
+	for l.more() {
+		l.pace.take(1)
+		sent++
+	}
+	if sent != 10 || l.unsent() != 0 {
+		t.Errorf("%d of 10 arrivals sent, %d counted as unsent", sent, l.unsent())
+	}
+	l = &lane{deadline: start + int64(time.Second), overtime: 1, pace: newSchedule(start, 10, 0, 1, false)}
+	l.pace.take(3)
+	if l.more() || l.unsent() != 7 {
+		t.Errorf("goes on after its overtime, or %d of 7 counted as unsent", l.unsent())
+	}
+}
+
 func TestAlarmIsNeverEarly(t *testing.T) {
 	a, err := newAlarm()
 	if err != nil {

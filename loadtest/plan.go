@@ -32,6 +32,8 @@ type Load struct {
 	Processes int           // load processes
 	Settle    time.Duration // wait before memory is read after a drain (memory)
 	LightRate float64       // commands per second beside the full server (memory); 0: none
+	Rounds    int           // rounds of this load, if fewer than those of the comparison; 0: all
+	Skip      []string      // names of servers that this load does not run on
 
 	ServerCPUs []int // cores the server is pinned to; empty: all
 	LoadCPUs   []int // cores the load processes are pinned to; empty: all
@@ -70,6 +72,11 @@ var knobs = []knob{
 			return fmt.Errorf("%q is neither uniform nor poisson", v)
 		}
 		l.Arrivals = v
+		return nil
+	}},
+	{"rounds-max", "rounds of this load, if fewer than -rounds", intKnob(1, math.MaxInt32, func(l *Load) *int { return &l.Rounds })},
+	{"skip", "names of servers, with commas, that this load does not run on", func(l *Load, v string) error {
+		l.Skip = strings.Split(v, ",")
 		return nil
 	}},
 	{"server-cpus", "cores for the server, such as 0 or 0,1 or 0-3; all: not pinned", cpuKnob(func(l *Load) *[]int { return &l.ServerCPUs })},

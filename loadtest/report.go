@@ -50,6 +50,9 @@ func (d *display) end(r run) {
 	if r.Memory != nil {
 		text += fmt.Sprintf("  %.0f bytes/job, %.0f%% kept", r.Memory.bytesPerJob(), 100*r.Memory.kept())
 	}
+	if r.Unsent > 0 {
+		text += fmt.Sprintf("  TOO SLOW: %d arrivals were due and never sent", r.Unsent)
+	}
 	if d.tty {
 		fmt.Fprintf(d.w, "\r%-*s\n", d.width, text)
 		d.width = 0

@@ -34,6 +34,7 @@ type message struct {
 type report struct {
 	Ops         int64         `json:"ops"`
 	Wall        time.Duration `json:"wall"`         // without what was excluded
+	Unsent      int64         `json:"unsent"`       // arrivals of an open loop that were due and not sent
 	Excluded    time.Duration `json:"excluded"`     // wall time that does not count
 	ExcludedCPU time.Duration `json:"excluded_cpu"` // server CPU that does not count
 	LoadCPU     time.Duration `json:"load_cpu"`     // CPU of this load process
@@ -148,8 +149,8 @@ func runPhase(ctx context.Context, e *env, w workload, d time.Duration, count in
 	if workloads[load.Workload].once {
 		ph.deadline = math.MaxInt64
 	} else {
-		watch := time.AfterFunc(d+grace, func() {
-			e.fail(fmt.Errorf("replies are still missing %v after the end of the phase", grace))
+		watch := time.AfterFunc(2*d+grace, func() {
+			e.fail(fmt.Errorf("replies are still missing %v after the end of the phase", d+grace))
 		})
 		defer watch.Stop()
 	}
@@ -177,7 +178,7 @@ func runPhase(ctx context.Context, e *env, w workload, d time.Duration, count in
 	if err != nil {
 		return nil, err
 	}
-	rep := &report{Ops: ph.ops(), Wall: wall, Excluded: ph.excludedWall, ExcludedCPU: ph.excludedCPU,
+	rep := &report{Ops: ph.ops(), Unsent: ph.unsent(), Wall: wall, Excluded: ph.excludedWall, ExcludedCPU: ph.excludedCPU,
 		LoadCPU: after.Total - cpu.Total, Memory: e.mem}
 	if rep.Commands, err = encodeHistogram(ph.commands.h); err != nil {
 		return nil, err

@@ -171,7 +171,7 @@ func (ph *phase) lane(i, n int, paced bool) (*lane, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.alarm = a
+		l.alarm, l.overtime = a, ph.deadline-ph.started
 		// Lanes of all processes share the rate; this process's are every Processes-th.
 		l.pace = newSchedule(ph.started, load.Rate, i*load.Processes+ph.env.plan.Process, n*load.Processes, load.Arrivals == "poisson")
 	}
@@ -188,6 +188,15 @@ func (ph *phase) ops() int64 {
 	var n int64
 	for _, l := range ph.lanes {
 		n += l.ops.Load()
+	}
+	return n
+}
+
+// unsent adds up what open-loop lanes did not send. For use after the phase.
+func (ph *phase) unsent() int64 {
+	var n int64
+	for _, l := range ph.lanes {
+		n += l.unsent()
 	}
 	return n
 }

@@ -158,7 +158,7 @@ func (w *memoryUse) lightLoad(ph *phase) error {
 	}
 	load := &w.plan.Load
 	start := now()
-	l.deadline = start + int64(load.Duration)
+	l.deadline, l.overtime = start+int64(load.Duration), int64(load.Duration)
 	l.alarm, l.pace = a, newSchedule(start, load.LightRate, 0, 1, load.Arrivals == "poisson")
 	if err := ph.turns(w.light, l); err != nil {
 		return fmt.Errorf("light load: %w", err)

@@ -48,14 +48,17 @@ func writeChart(w io.Writer, name string, sums []summary, targets []target) erro
 		}
 		ratio[side{s.Load, s.Server}] = s.Ratio
 	}
-	// About a centimetre per bar, so that the figures above them fit.
-	width := max(18, 3+0.9*float64(len(loads)*(len(targets)+1))) * float64(vg.Centimeter)
+	bar := 0.8 * vg.Centimeter // the figure above a bar just fits
+	if len(loads) > 6 {
+		bar = 0.4 * vg.Centimeter // it is turned to stand upright
+	}
+	width := max(18*vg.Centimeter, 3*vg.Centimeter+bar*vg.Length(float64(len(loads))*(float64(len(targets))+0.8)))
 	panels := [][]*plot.Plot{{nil}, {nil}}
 	for i, p := range []struct{ metric, title string }{
 		{"cpu", "server CPU per operation, relative to " + targets[0].Name + " (less is better)"},
 		{"ops", "operations per second, relative to " + targets[0].Name + " (more is better)"},
 	} {
-		pl, err := panel(p.title, loads, targets, func(load, server string) float64 {
+		pl, err := panel(p.title, loads, targets, bar, func(load, server string) float64 {
 			return ratio[side{load, server}][p.metric]
 		})
 		if err != nil {
@@ -68,13 +71,13 @@ func writeChart(w io.Writer, name string, sums []summary, targets []target) erro
 	var out io.WriterTo
 	var canvas draw.Canvas
 	if strings.EqualFold(filepath.Ext(name), ".png") {
-		c := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(vg.Length(width), height), vgimg.UseDPI(120))}
+		c := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(120))}
 		out, canvas = c, draw.New(c)
 	} else {
-		c := vgsvg.New(vg.Length(width), height)
+		c := vgsvg.New(width, height)
 		out, canvas = c, draw.New(c)
 		// SVG is transparent by itself; dark pages would swallow the text.
-		canvas.FillPolygon(color.White, []vg.Point{{}, {Y: height}, {X: vg.Length(width), Y: height}, {X: vg.Length(width)}})
+		canvas.FillPolygon(color.White, []vg.Point{{}, {Y: height}, {X: width, Y: height}, {X: width}})
 	}
 	for i, row := range plot.Align(panels, size, canvas) {
 		panels[i][0].Draw(row[0])
@@ -83,12 +86,11 @@ func writeChart(w io.Writer, name string, sums []summary, targets []target) erro
 	return err
 }
 
-func panel(title string, loads []string, targets []target, value func(load, server string) float64) (*plot.Plot, error) {
+func panel(title string, loads []string, targets []target, bar vg.Length, value func(load, server string) float64) (*plot.Plot, error) {
 	p := plot.New()
 	p.Title.Text = title
 	p.Y.Min = 0
 	p.Legend.Top = true
-	const bar = 0.8 * vg.Centimeter
 	top := 1.0
 	for i, t := range targets {
 		values := make(plotter.Values, len(loads))
@@ -117,6 +119,10 @@ func panel(title string, loads []string, targets []target, value func(load, serv
 		for k := range text.TextStyle {
 			text.TextStyle[k].XAlign = draw.XCenter
 			text.TextStyle[k].Font.Size = 7
+			if len(loads) > 6 {
+				text.TextStyle[k].Rotation = math.Pi / 2
+				text.TextStyle[k].XAlign, text.TextStyle[k].YAlign = draw.XLeft, draw.YCenter
+			}
 		}
 		p.Add(bars, text)
 		p.Legend.Add(t.Name, bars)

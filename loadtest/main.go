@@ -28,6 +28,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -103,6 +104,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 		withFloor = fs.Bool("floor", false, "also run a server that only parses and answers constants (cycle, put, big-bodies)")
 		bench     = fs.Bool("bench", false, "the loads of the published table")
 	)
+	only := fs.String("only", "", "of the loads, run those whose name this regular `expression` matches")
 	fs.SetOutput(stderr)
 	fs.IntVar(&o.Rounds, "rounds", 3, "interleaved rounds")
 	fs.BoolVar(&o.goals, "goals", false, "with -bench: judge polystalkd's goals, without failing on a miss")
@@ -152,6 +154,10 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	if len(lines) == 0 {
 		lines = []string{"cycle"}
 	}
+	wanted, err := regexp.Compile(*only)
+	if err != nil {
+		return nil, fmt.Errorf("-only: %w", err)
+	}
 	if *withFloor {
 		t, err := floorTarget()
 		if err != nil {
@@ -170,10 +176,16 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 		if err != nil {
 			return nil, err
 		}
+		if !wanted.MatchString(l.Name) {
+			continue
+		}
 		if slices.ContainsFunc(o.Loads, func(m Load) bool { return m.Name == l.Name }) {
 			return nil, fmt.Errorf("two loads are called %q; give one another name=", l.Name)
 		}
 		o.Loads = append(o.Loads, l)
+	}
+	if len(o.Loads) == 0 {
+		return nil, fmt.Errorf("-only %q matches the name of no load", *only)
 	}
 	o.Show = newDisplay(os.Stderr, *quiet)
 	o.command = quoted(args)

@@ -87,6 +87,8 @@ func TestParseOptionsRefuses(t *testing.T) {
 		"are called":      {"-load", "cycle", "-load", "cycle"},
 		"give its path":   {"-compare", "no-such-server-anywhere -p {port}"},
 		"no command line": {"-compare", "name="},
+		"name of no load": {"-only", "x", "-load", "cycle"},
+		"missing closing": {"-only", "("},
 		"is not a whole":  {"-depth", "x"},
 	} {
 		if _, err := parseOptions(args, io.Discard); err == nil || !strings.Contains(err.Error(), want) {

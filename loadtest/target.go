@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -117,7 +116,8 @@ func startTarget(ctx context.Context, sp *spawner, t target, l Load) (_ *server,
 		close(s.ended)
 	}()
 	if err := s.await(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("server %s (%s): %w", t.Name, strings.Join(args, " "), err), s.stop())
+		s.stop() // if it has ended, err says so already
+		return nil, fmt.Errorf("server %s (%s): %w", t.Name, strings.Join(args, " "), err)
 	}
 	return s, nil
 }

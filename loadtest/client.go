@@ -31,6 +31,7 @@ const (
 // appended to a buffer, written at once and their replies read in order.
 type conn struct {
 	nc       net.Conn
+	exchange *exchange
 	depth    int
 	constant bool
 	tube     string // the tube in use, for messages
@@ -55,7 +56,11 @@ func dial(ctx context.Context, addr string, l *Load, constant bool) (*conn, erro
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	c := &conn{nc: nc, depth: l.Depth, constant: constant, in: make([]byte, 16<<10), tube: "default"}
+	x, err := newExchange(nc)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	c := &conn{nc: nc, exchange: x, depth: l.Depth, constant: constant, in: make([]byte, 16<<10), tube: "default"}
 	c.body = bytes.Repeat([]byte("polystalk-load-"), l.Body/15+1)[:l.Body]
 	return c, nil
 }
@@ -73,7 +78,7 @@ func (c *conn) batch(l *lane, n int, write func(i int), check func(i int, r *rep
 		if err != nil {
 			return err
 		}
-		if err := c.flush(); err != nil {
+		if err := c.ask(); err != nil {
 			return err
 		}
 		for j := i; j < m; j++ {
@@ -87,6 +92,28 @@ func (c *conn) batch(l *lane, n int, write func(i int), check func(i int, r *rep
 			l.answered(t, c.at)
 		}
 	}
+	return nil
+}
+
+// ask writes what has been appended and returns when the answer begins to
+// arrive, or as soon as that is for flush and read to sort out.
+func (c *conn) ask() error {
+	if c.lo != c.hi {
+		return c.flush()
+	}
+	c.lo, c.hi = 0, 0
+	written, read, err := c.exchange.run(c.out, c.in)
+	if err != nil {
+		return fmt.Errorf("exchange: %w", err)
+	}
+	if read > 0 {
+		c.hi, c.at = read, now()
+	}
+	if written < len(c.out) {
+		c.out = c.out[:copy(c.out, c.out[written:])]
+		return c.flush()
+	}
+	c.out = c.out[:0]
 	return nil
 }
 

@@ -192,7 +192,7 @@ func (a *producer) turn(l *lane) error {
 	for range a.c.depth {
 		a.c.putBody(jobPri, 0, uint64(due))
 	}
-	if err := a.c.flush(); err != nil {
+	if err := a.c.ask(); err != nil {
 		return err
 	}
 	var sum uint64
@@ -234,7 +234,7 @@ func (a *consumer) consume(l *lane) error {
 		for range a.c.depth {
 			a.c.word("reserve")
 		}
-		if err := a.c.flush(); err != nil {
+		if err := a.c.ask(); err != nil {
 			return err
 		}
 		for i := range a.c.depth {

@@ -97,7 +97,7 @@ func (a *poller) one(l *lane) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.c.flush(); err != nil {
+	if err := a.c.ask(); err != nil {
 		return nil, err
 	}
 	r, err := a.c.read()

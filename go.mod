@@ -3,10 +3,15 @@ module polystalk
 go 1.26.0
 
 require (
+	// loadtest: latency percentiles in constant time, merged exactly over processes.
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
+	// The event loops of the server, and of loadtest's constant server.
 	github.com/panjf2000/gnet/v2 v2.10.0
+	// loadtest: errgroup, to open connections a few at a time.
 	golang.org/x/sync v0.16.0
+	// Affinity, process CPU clocks and timer descriptors, which syscall lacks.
 	golang.org/x/sys v0.49.0
+	// loadtest: the chart, as SVG or PNG.
 	gonum.org/v1/plot v0.17.0
 )
 

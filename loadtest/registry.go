@@ -21,7 +21,7 @@ func init() { // not an initializer: building a workload looks its spec up
 		"idle-tubes": {help: "cycle beside -tubes tubes that hold one delayed job each (default 5000)",
 			defaults: Load{Tubes: 5000}, build: newIdleTubes},
 		"held": {help: "one connection holds -held reservations and deletes them in shuffled order (default 40000)",
-			defaults: Load{Conns: 1, Held: 40_000}, once: false, alone: true, build: newHeld, check: oneConnection},
+			defaults: Load{Conns: 1, Held: 40_000}, alone: true, build: newHeld, check: oneConnection},
 		"multi-watch": {help: "cycle over -tubes watched tubes, put going round them (default 16)",
 			defaults: Load{Tubes: 16}, build: newMultiWatch},
 		"laravel": {help: "what Laravel workers send: polls of two queues, a push, stats-job, new connections",

@@ -3,19 +3,39 @@ module polystalk
 go 1.26.0
 
 require (
+	// loadtest: latency percentiles in constant time, merged exactly over processes.
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0
+	// Tests: a client in real use, whose replies are parsed by its own code.
 	github.com/beanstalkd/go-beanstalk v0.2.0
+	// Tube name to slot, for ever: a fixed function, fast on short names.
 	github.com/cespare/xxhash/v2 v2.3.0
+	// Socket activation and readiness as systemd specifies them.
 	github.com/coreos/go-systemd/v22 v22.7.0
+	// The event loops of the server, and of loadtest's constant server.
 	github.com/panjf2000/gnet/v2 v2.10.0
+	// The reference's short flags with attached values, and long ones beside them.
 	github.com/spf13/pflag v1.0.10
+	// Buffers for what must outlive a turn: held input, bodies under way.
 	github.com/valyala/bytebufferpool v1.0.0
+	// loadtest: errgroup, to open connections a few at a time.
+	golang.org/x/sync v0.16.0
+	// Memory maps, limits, non-blocking writes, affinity: what syscall lacks.
 	golang.org/x/sys v0.49.0
+	// loadtest: the chart, as SVG or PNG.
+	gonum.org/v1/plot v0.17.0
 )
 
 require (
+	codeberg.org/go-fonts/liberation v0.5.0 // indirect
+	codeberg.org/go-latex/latex v0.2.0 // indirect
+	codeberg.org/go-pdf/fpdf v0.11.1 // indirect
+	git.sr.ht/~sbinet/gg v0.7.0 // indirect
+	github.com/ajstarks/svgo v0.0.0-20211024235047-1546f124cd8b // indirect
+	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
 	github.com/panjf2000/ants/v2 v2.12.1 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.28.0 // indirect
-	golang.org/x/sync v0.11.0 // indirect
+	golang.org/x/image v0.30.0 // indirect
+	golang.org/x/text v0.28.0 // indirect
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
 )

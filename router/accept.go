@@ -30,9 +30,12 @@ func (s *Server) Serve(l net.Listener) error {
 	n.accepting.Add(1)
 	n.mu.Unlock()
 	defer n.accepting.Done()
-	limit := s.cfg.MaxConnections
-	if limit == 0 {
-		limit = connectionsFor(descriptors())
+	limit := connectionsFor(descriptors())
+	if want := s.cfg.MaxConnections; want > limit {
+		s.log.Warn("the limit of descriptors allows fewer connections than --max-connections; raise it (ulimit -n, LimitNOFILE)",
+			"max-connections", want, "served", limit)
+	} else if want > 0 {
+		limit = want
 	}
 	wait := retryMin
 	for {

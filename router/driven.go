@@ -100,7 +100,7 @@ func (ds *DrivenSession) Abort() {
 
 // Drained tells that Conn.Unsent has fallen to zero. The session goes on in
 // its loop's next Drain.
-func (ds *DrivenSession) Drained() { ds.s.loop.signal(ds.s) }
+func (ds *DrivenSession) Drained() { ds.s.loop.signal(ds.s, (*session).drained) }
 
 // Gone reports that the session has ended and no shard knows it any more.
 func (ds *DrivenSession) Gone() bool { return ds.s.phase == phaseGone }

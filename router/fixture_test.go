@@ -110,6 +110,9 @@ type testConn struct {
 	stable [][]byte // slices that were handed over
 	unsent int
 	closed bool
+	paused bool
+
+	canPause bool
 }
 
 func (f *fixture) open() *testConn {
@@ -123,9 +126,11 @@ func (c *testConn) WriteStable(p []byte) {
 	c.stable = append(c.stable, p)
 	c.got.Write(p)
 }
-func (c *testConn) Unsent() int { return c.unsent }
-func (c *testConn) Close()      { c.closed = true }
-func (c *testConn) Drop()       { c.Close() }
+func (c *testConn) Unsent() int  { return c.unsent }
+func (c *testConn) Close()       { c.closed = true }
+func (c *testConn) Drop()        { c.Close() }
+func (c *testConn) Pause() bool  { c.paused = c.canPause; return c.canPause }
+func (c *testConn) Resume() bool { c.paused = false; return true }
 
 // send gives the server text, in memory that is spoilt afterwards.
 func (c *testConn) send(text string) {

@@ -31,6 +31,8 @@ type network struct {
 	open  atomic.Int64 // connections gnet holds, or is about to
 	lanes atomic.Int64
 
+	stopped atomic.Bool
+
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	stopping  bool
@@ -69,18 +71,36 @@ func (n *network) shutdown(ctx context.Context) error {
 	if n.client == nil {
 		return nil
 	}
-	// Commands that a loop has read are answered in the same turn; what can
-	// still be under way are replies that clients are slow to read.
-	for n.lanes.Load() > 0 && ctx.Err() == nil {
+	// Most commands are answered in the turn that reads them. Under way can be
+	// operations in busy shards, turns put off, and replies that clients are
+	// slow to read.
+	for ctx.Err() == nil && (n.lanes.Load() > 0 || n.unfinished()) {
 		time.Sleep(5 * time.Millisecond)
 	}
+	n.stopped.Store(true)
 	return n.client.Stop()
+}
+
+// unfinished reports whether a loop has operations under way or turns put off.
+func (n *network) unfinished() bool {
+	var sum int64
+	n.loops.Range(func(_, l any) bool {
+		sum += l.(*loop).unfinished.Load()
+		return true
+	})
+	return sum > 0
 }
 
 // enroll hands a connection to the event loops; it is theirs even on error.
 func (n *network) enroll(nc net.Conn) error {
-	_, err := n.client.Enroll(nc)
-	return err
+	k := &socket{net: n}
+	if _, err := n.client.EnrollContext(nc, k); err != nil {
+		return err
+	}
+	if k.s == nil {
+		return errors.New("the event loop could not register it")
+	}
+	return nil
 }
 
 // loopOf is the loop on top of gnet's, made when it is first met.
@@ -94,7 +114,9 @@ func (n *network) loopOf(el gnet.EventLoop) *loop {
 		return nil
 	})
 	l = newLoop(n.srv, func() {
-		el.Execute(context.Background(), drain) // fails only when all is over
+		if !n.stopped.Load() { // later the loop's wake-up descriptor is closed
+			el.Execute(context.Background(), drain)
+		}
 	})
 	n.loops.Store(el, l)
 	n.srv.addLoop(l)
@@ -105,21 +127,32 @@ func (n *network) loopOf(el gnet.EventLoop) *loop {
 type socket struct {
 	net    *network
 	loop   *loop
+	el     gnet.EventLoop
 	s      *session
-	c      gnet.Conn
-	fd     int // -1 once gnet has closed it
+	c      gnet.Conn // nil while gnet does not have it
+	fd     int       // -1 while gnet does not have it
 	lane   *lane
 	busy   bool // in a callback of gnet's about this connection
 	closed bool // by the session
 	failed bool
+	parked bool // see Pause
 }
 
-// OnOpen implements gnet.EventHandler.
+// OnOpen implements gnet.EventHandler: a new connection, or one that was
+// paused.
 func (n *network) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
-	l := n.loopOf(c.EventLoop())
-	k := &socket{net: n, loop: l, c: c, fd: c.Fd(), busy: true}
-	c.SetContext(k)
-	k.s = l.open(k)
+	k := c.Context().(*socket)
+	k.c, k.fd = c, c.Fd()
+	if k.s != nil {
+		if k.lane != nil {
+			k.lane.leave()
+		}
+		return nil, k.action()
+	}
+	k.el = c.EventLoop()
+	k.loop = n.loopOf(k.el)
+	k.busy = true
+	k.s = k.loop.open(k)
 	k.busy = false
 	return nil, k.action()
 }
@@ -141,9 +174,9 @@ func (n *network) OnTraffic(c gnet.Conn) gnet.Action {
 // side, or the connection is broken, or the session wanted it. The descriptor
 // is still good.
 func (n *network) OnClose(c gnet.Conn, err error) gnet.Action {
-	k, ok := c.Context().(*socket)
-	if !ok {
-		n.open.Add(-1)
+	k := c.Context().(*socket)
+	if k.parked && !k.closed {
+		k.c, k.fd = nil, -1
 		return gnet.None
 	}
 	k.busy = true
@@ -157,17 +190,22 @@ func (n *network) OnClose(c gnet.Conn, err error) gnet.Action {
 	default:
 		k.loop.event(k.s, (*session).abort)
 	}
-	k.fd = -1
-	k.c = nil
-	if k.lane == nil || !k.lane.inherit() {
-		n.open.Add(-1)
-	}
+	k.busy = false
+	k.c, k.fd = nil, -1
+	k.leave()
 	return gnet.None
+}
+
+// leave takes the connection off the count, unless a lane still has it.
+func (k *socket) leave() {
+	if k.lane == nil || !k.lane.inherit() {
+		k.net.open.Add(-1)
+	}
 }
 
 // action is what a callback tells gnet.
 func (k *socket) action() gnet.Action {
-	if k.closed || k.failed {
+	if k.closed || k.failed || k.parked {
 		return gnet.Close
 	}
 	return gnet.None
@@ -184,11 +222,7 @@ func (k *socket) write(p []byte, stable bool) {
 		return
 	}
 	if k.lane != nil {
-		q := p
-		if !stable {
-			q = append([]byte(nil), p...)
-		}
-		if k.lane.add(q) {
+		if k.lane.add(p, stable) {
 			return
 		}
 		k.lane = nil
@@ -197,24 +231,31 @@ func (k *socket) write(p []byte, stable bool) {
 		k.failed = true
 		return
 	}
-	for len(p) > 0 {
+	for sent := 0; len(p) > 0; {
 		n, err := unix.Write(k.fd, p)
 		switch {
 		case n > 0:
 			p = p[n:]
+			sent += n
 		case err == unix.EINTR:
 		case err == unix.EAGAIN:
-			if !stable {
-				p = append([]byte(nil), p...)
-			}
-			k.startLane(p, false)
+			k.startLane(p, stable)
 			return
 		default:
 			k.fail()
 			return
 		}
+		if sent >= writeMax && len(p) > 0 {
+			// A reader that keeps up with a very large body would keep the
+			// loop as well.
+			k.startLane(p, stable)
+			return
+		}
 	}
 }
+
+// writeMax bytes are written at once by an event loop.
+const writeMax = 1 << 20
 
 // fail gives the connection up: it is broken.
 func (k *socket) fail() {
@@ -225,43 +266,82 @@ func (k *socket) fail() {
 }
 
 // startLane goes on writing with a descriptor of its own.
-func (k *socket) startLane(p []byte, stay bool) {
-	nc, err := k.dup()
-	if err != nil {
-		k.net.srv.complain("closing a connection: no descriptor to wait with until its client reads", "err", err)
+func (k *socket) startLane(p []byte, stable bool) {
+	if !stable {
+		p = append([]byte(nil), p...)
+	}
+	if !k.openLane(p, false) {
 		k.fail()
-		return
+	}
+}
+
+// openLane reports false, and says so in the log, when there is no descriptor.
+func (k *socket) openLane(p []byte, stay bool) bool {
+	fd, err := k.c.Dup()
+	if err != nil {
+		k.net.srv.complain("closing a connection: no descriptor to wait with for its client", "err", err)
+		return false
 	}
 	k.net.lanes.Add(1)
-	k.lane = newLane(nc, p, stay,
-		func() { k.loop.signal(k.s) },
-		func(heir bool) {
+	k.lane = newLane(os.NewFile(uintptr(fd), "connection"), p, stay,
+		func() { k.loop.signal(k.s, (*session).drained) },
+		func(heir, failed bool) {
 			k.net.lanes.Add(-1)
 			if heir {
 				k.net.open.Add(-1)
 			}
+			if failed {
+				k.loop.signal(k.s, (*session).abort)
+			}
 		})
-}
-
-func (k *socket) dup() (net.Conn, error) {
-	fd, err := k.c.Dup()
-	if err != nil {
-		return nil, err
-	}
-	f := os.NewFile(uintptr(fd), "connection")
-	defer f.Close()
-	return net.FileConn(f)
+	return true
 }
 
 // detach keeps the socket open after gnet has closed its side: there are
 // still answers to come.
 func (k *socket) detach() {
-	if k.lane != nil && k.lane.keep() {
-		return
-	}
-	if k.startLane(nil, true); k.failed {
+	if !k.stayLane() {
+		k.failed = true
 		k.loop.event(k.s, (*session).abort)
 	}
+}
+
+// stayLane has a lane that lasts, with a descriptor of its own.
+func (k *socket) stayLane() bool {
+	return k.lane != nil && k.lane.keep() || k.openLane(nil, true)
+}
+
+// Pause implements Conn. gnet has no way to stop reading, so the connection is
+// taken away from it, and given back by Resume; a lane keeps it meanwhile.
+// Half-closes are noticed after Resume only.
+func (k *socket) Pause() bool {
+	k.parked = k.stayLane()
+	return k.parked
+}
+
+// Resume implements Conn.
+func (k *socket) Resume() bool {
+	nc, err := k.lane.dup()
+	if err != nil {
+		k.net.srv.complain("closing a connection: no descriptor to read it again", "err", err)
+		return false
+	}
+	opened, err := k.el.Enroll(gnet.NewContext(context.Background(), k), nc)
+	if err != nil {
+		nc.Close()
+		return false
+	}
+	k.parked = false
+	go func() {
+		if r := <-opened; r.Err != nil {
+			k.loop.signal(k.s, func(s *session) {
+				k.net.srv.complain("closing a connection: could not read it again", "err", r.Err)
+				k.parked = true
+				s.abort()
+			})
+		}
+	}()
+	return true
 }
 
 // Unsent implements Conn.
@@ -278,12 +358,16 @@ func (k *socket) Close() {
 	if k.lane != nil {
 		k.lane.finish()
 	}
-	if !k.busy && k.c != nil {
+	switch {
+	case k.busy:
+	case k.c != nil:
 		k.c.Close()
+	case k.parked:
+		k.leave() // OnClose was there already
 	}
 }
 
-// Drop implements conn.
+// Drop implements Conn.
 func (k *socket) Drop() {
 	if k.lane != nil {
 		k.lane.drop()

@@ -1,9 +1,15 @@
 package router
 
 import (
+	"errors"
+	"io"
 	"net"
+	"os"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A lane writes what a socket did not take at once. gnet would keep it in a
@@ -12,22 +18,31 @@ import (
 // and a goroutine that lasts as long as the congestion does, or, once gnet has
 // closed its side, until the session is done.
 type lane struct {
-	nc      net.Conn
-	emptied func()          // called from the goroutine whenever nothing is unsent
-	ended   func(heir bool) // called from the goroutine when it ends
+	to      laneWriter
+	emptied func()                  // called from the goroutine whenever nothing is unsent
+	ended   func(heir, failed bool) // called from the goroutine when it ends
 
 	mu     sync.Mutex
 	more   sync.Cond
 	queue  [][]byte
+	own    bool // the last of queue is ours, and may be appended to
 	unsent int
 	stay   bool // do not end when the queue is empty: wait for more
 	over   bool // no more bytes are taken
 	heir   bool // the lane is all that is left of the connection
+	failed bool
 }
 
-// newLane makes a lane that owns nc, with its first bytes, and starts it.
-func newLane(nc net.Conn, first []byte, stay bool, emptied func(), ended func(heir bool)) *lane {
-	n := &lane{nc: nc, emptied: emptied, ended: ended, stay: stay}
+// laneWriter is a socket whose Write blocks until all is taken: an *os.File,
+// since net.FileConn cannot be had without the side effect named at dup.
+type laneWriter interface {
+	io.WriteCloser
+	SetWriteDeadline(time.Time) error
+}
+
+// newLane makes a lane that owns to, with its first bytes, and starts it.
+func newLane(to laneWriter, first []byte, stay bool, emptied func(), ended func(heir, failed bool)) *lane {
+	n := &lane{to: to, emptied: emptied, ended: ended, stay: stay}
 	n.more.L = &n.mu
 	if len(first) > 0 {
 		n.queue = append(n.queue, first)
@@ -37,15 +52,28 @@ func newLane(nc net.Conn, first []byte, stay bool, emptied func(), ended func(he
 	return n
 }
 
-// add queues p, which must not change any more. It reports false when the
-// lane is over: everything before was written, or the connection is dead.
-func (n *lane) add(p []byte) bool {
+// laneBlock is the least memory for copied bytes, so that many small replies
+// share one entry of the queue.
+const laneBlock = 4 << 10
+
+// add queues p, a copy of it unless it is stable: it never changes then. It
+// reports false when the lane is over: everything before was written, or the
+// connection is dead.
+func (n *lane) add(p []byte, stable bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.over {
 		return false
 	}
-	n.queue = append(n.queue, p)
+	switch last := len(n.queue) - 1; {
+	case stable:
+		n.queue = append(n.queue, p)
+	case last >= 0 && n.own && cap(n.queue[last])-len(n.queue[last]) >= len(p):
+		n.queue[last] = append(n.queue[last], p...)
+	default:
+		n.queue = append(n.queue, append(make([]byte, 0, max(laneBlock, len(p))), p...))
+	}
+	n.own = !stable
 	n.unsent += len(p)
 	n.more.Signal()
 	return true
@@ -79,12 +107,47 @@ func (n *lane) inherit() bool {
 // lingerMax is how long a closed connection may take to read its last replies.
 const lingerMax = 10 * time.Second
 
+// dup is the connection with a descriptor of its own. The lane must be idle:
+// net.FileConn makes the socket, which all descriptors share, blocking for a
+// moment.
+func (n *lane) dup() (net.Conn, error) {
+	sc, ok := n.to.(syscall.Conn)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	rc, err := sc.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	fd, fdErr := -1, error(nil)
+	if err := rc.Control(func(own uintptr) {
+		fd, fdErr = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0)
+	}); err != nil {
+		return nil, err
+	}
+	if fdErr != nil {
+		return nil, os.NewSyscallError("fcntl", fdErr)
+	}
+	f := os.NewFile(uintptr(fd), "connection")
+	defer f.Close()
+	return net.FileConn(f)
+}
+
+// leave lets the lane end when its queue is empty: there is another way to
+// write again.
+func (n *lane) leave() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stay = false
+	n.more.Signal()
+}
+
 // finish ends the lane once the queue is empty.
 func (n *lane) finish() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.stay = false
-	n.nc.SetWriteDeadline(time.Now().Add(lingerMax))
+	n.to.SetWriteDeadline(time.Now().Add(lingerMax))
 	n.more.Signal()
 }
 
@@ -92,8 +155,9 @@ func (n *lane) finish() {
 func (n *lane) drop() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.failed = true
 	n.stop()
-	n.nc.Close() // wakes a write that blocks
+	n.to.Close() // wakes a write that blocks
 }
 
 func (n *lane) stop() {
@@ -107,11 +171,11 @@ func (n *lane) stop() {
 
 func (n *lane) run() {
 	defer func() {
-		n.nc.Close()
+		n.to.Close()
 		n.mu.Lock()
-		heir := n.heir
+		heir, failed := n.heir, n.failed
 		n.mu.Unlock()
-		n.ended(heir)
+		n.ended(heir, failed)
 	}()
 	for {
 		queue, size := n.next()
@@ -119,9 +183,10 @@ func (n *lane) run() {
 			return
 		}
 		// Blocks for as long as the client does not read, like the reference.
-		_, err := queue.WriteTo(n.nc)
+		_, err := queue.WriteTo(n.to)
 		n.mu.Lock()
 		if n.unsent -= size; err != nil {
+			n.failed = true
 			n.stop()
 		}
 		empty := n.unsent == 0
@@ -146,6 +211,6 @@ func (n *lane) next() (queue net.Buffers, size int) {
 	for _, p := range n.queue {
 		size += len(p)
 	}
-	queue, n.queue = n.queue, nil
+	queue, n.queue, n.own = n.queue, nil, false
 	return queue, size
 }

@@ -22,7 +22,7 @@ type laneEnd struct {
 func newLaneEnd(first string, stay bool) *laneEnd {
 	ours, theirs := net.Pipe()
 	e := &laneEnd{Conn: theirs}
-	e.lane = newLane(ours, []byte(first), stay, func() { e.emptied++ }, func() { e.ended = true })
+	e.lane = newLane(ours, []byte(first), stay, func() { e.emptied++ }, func(heir, failed bool) { e.ended = true })
 	return e
 }
 
@@ -48,7 +48,7 @@ func TestLaneKeepsOrderForASlowReader(t *testing.T) {
 		e := newLaneEnd("first ", false)
 		synctest.Wait()
 		for _, p := range []string{"second ", "", "third "} {
-			if !e.lane.add([]byte(p)) {
+			if !e.lane.add([]byte(p), false) {
 				t.Fatal("over while bytes are unsent")
 			}
 		}
@@ -59,7 +59,7 @@ func TestLaneKeepsOrderForASlowReader(t *testing.T) {
 		if e.emptied != 1 && e.emptied != 2 || !e.ended || e.lane.len() != 0 {
 			t.Errorf("emptied %d times, ended %v, %d bytes unsent", e.emptied, e.ended, e.lane.len())
 		}
-		if e.lane.add([]byte("x")) || e.lane.keep() {
+		if e.lane.add([]byte("x"), false) || e.lane.keep() {
 			t.Error("takes bytes when it is over")
 		}
 		e.readsEOF(t)
@@ -76,7 +76,7 @@ func TestLaneThatStays(t *testing.T) {
 		}
 		for i := range 3 {
 			was := e.emptied
-			e.lane.add([]byte("hello"))
+			e.lane.add([]byte("hello"), false)
 			if synctest.Wait(); e.emptied != was {
 				t.Error("empty before anybody read")
 			}
@@ -85,7 +85,7 @@ func TestLaneThatStays(t *testing.T) {
 				t.Errorf("round %d: emptied %d times, ended %v", i, e.emptied, e.ended)
 			}
 		}
-		e.lane.add([]byte("last"))
+		e.lane.add([]byte("last"), false)
 		e.lane.finish()
 		if synctest.Wait(); e.ended {
 			t.Error("ended with bytes unsent")
@@ -104,7 +104,7 @@ func TestLaneFinishedWhileEmptyEnds(t *testing.T) {
 		synctest.Wait()
 		e.lane.finish()
 		e.readsEOF(t)
-		if !e.ended || e.lane.add([]byte("x")) {
+		if !e.ended || e.lane.add([]byte("x"), false) {
 			t.Error("not over")
 		}
 	})
@@ -122,7 +122,7 @@ func TestLaneKept(t *testing.T) {
 		if e.ended {
 			t.Fatal("ended although kept")
 		}
-		if !e.lane.add([]byte("after")) {
+		if !e.lane.add([]byte("after"), false) {
 			t.Fatal("takes no more")
 		}
 		e.reads(t, "after")
@@ -135,10 +135,10 @@ func TestLaneDroppedEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newLaneEnd(string(bytes.Repeat([]byte("x"), 1<<20)), true)
 		e.reads(t, "xxx")
-		e.lane.add([]byte("more"))
+		e.lane.add([]byte("more"), false)
 		e.lane.drop()
 		synctest.Wait()
-		if !e.ended || e.lane.len() != 0 || e.lane.add([]byte("x")) {
+		if !e.ended || e.lane.len() != 0 || e.lane.add([]byte("x"), false) {
 			t.Errorf("ended %v, %d bytes unsent", e.ended, e.lane.len())
 		}
 	})
@@ -149,10 +149,10 @@ func TestLaneDroppedEndsAtOnce(t *testing.T) {
 func TestLaneEndsWithItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newLaneEnd("to nobody", true)
-		e.lane.add([]byte("neither"))
+		e.lane.add([]byte("neither"), false)
 		e.Close()
 		synctest.Wait()
-		if !e.ended || e.emptied == 0 || e.lane.len() != 0 || e.lane.add([]byte("x")) {
+		if !e.ended || e.emptied == 0 || e.lane.len() != 0 || e.lane.add([]byte("x"), false) {
 			t.Errorf("ended %v, emptied %d times, %d bytes unsent", e.ended, e.emptied, e.lane.len())
 		}
 	})

@@ -37,7 +37,10 @@ type loop struct {
 	// Counters, read by stats from other loops.
 	connections, producers, workers, waiting atomic.Int64
 	total                                    atomic.Uint64
-	cmds                                     [beanstalk.NumKinds]atomic.Uint64
+	// unfinished counts operations left in shards and turns put off: what
+	// a shutdown waits for.
+	unfinished atomic.Int64
+	cmds       [beanstalk.NumKinds]atomic.Uint64
 }
 
 // outKeep is the most output buffer that is kept from turn to turn, in bytes.
@@ -65,14 +68,18 @@ func (l *loop) Post(m *shard.Message) {
 	}
 }
 
-// signals are the sessions whose clients have caught up with their replies,
-// told from other goroutines.
+// signals are what other goroutines tell about connections.
 type signals struct {
 	mu   sync.Mutex
-	list []*session
+	list []signal
 }
 
-func (g *signals) take() []*session {
+type signal struct {
+	s *session
+	f func(*session)
+}
+
+func (g *signals) take() []signal {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	list := g.list
@@ -80,10 +87,10 @@ func (g *signals) take() []*session {
 	return list
 }
 
-// signal has drained called on s in the loop; from any goroutine.
-func (l *loop) signal(s *session) {
+// signal gives s a turn for f in the loop; from any goroutine.
+func (l *loop) signal(s *session, f func(*session)) {
 	l.signals.mu.Lock()
-	l.signals.list = append(l.signals.list, s)
+	l.signals.list = append(l.signals.list, signal{s, f})
 	l.signals.mu.Unlock()
 	l.run()
 }
@@ -104,8 +111,8 @@ func (l *loop) drain() {
 		l.deliver(m)
 		m = next
 	}
-	for _, s := range l.signals.take() {
-		l.turn(s, (*session).drained)
+	for _, g := range l.signals.take() {
+		l.turn(g.s, g.f)
 	}
 	if l.awake {
 		l.awake = false
@@ -113,6 +120,7 @@ func (l *loop) drain() {
 		l.waiters = l.spare[:0]
 		for i, s := range turn {
 			s.queued = false
+			l.unfinished.Add(-1)
 			l.turn(s, (*session).again)
 			turn[i] = nil
 		}
@@ -159,6 +167,7 @@ const laterAfter = 50 * time.Microsecond
 func (l *loop) later(s *session) {
 	if !s.queued {
 		s.queued = true
+		l.unfinished.Add(1)
 		l.waiters = append(l.waiters, s)
 	}
 }
@@ -169,6 +178,7 @@ func (l *loop) flush(s *session) {
 	if len(l.out) == 0 {
 		return
 	}
+	l.budget -= len(l.out) / budgetBytes
 	if s.phase != phaseGone {
 		s.conn.Write(l.out)
 		if s.conn.Unsent() > unsentMax {
@@ -207,11 +217,6 @@ func (l *loop) open(c Conn) *session {
 func (l *loop) input(s *session, b []byte) {
 	l.batch.Now = l.srv.clock()
 	l.budget = turnBudget
-	if s.in != nil && len(s.in.B)-s.inAt > heldMax/2 {
-		// The client sends faster than it is served. Working longer on what
-		// it sent is the backpressure that gnet does not have.
-		l.budget *= 16
-	}
 	s.input(b)
 	l.flush(s)
 	l.settle()

@@ -10,8 +10,8 @@ import (
 // Limits of one connection.
 const (
 	// heldMax bytes of commands are kept while a session cannot go on (its
-	// reserve waits, its replies are not read). gnet reads on whatever we
-	// do, so a client that sends more is closed.
+	// reserve waits, its replies are not read, its shard is busy). Then its
+	// connection is paused until a quarter of that is left.
 	heldMax = 1 << 20
 	// unsentMax bytes of replies that the socket did not take stop the
 	// session until they are gone.
@@ -22,6 +22,8 @@ const (
 	// turnBudget bounds the work of one turn, in units of about a plain
 	// command; what is left waits until the other connections had theirs.
 	turnBudget = 4096
+	// budgetBytes of replies cost as much as a command.
+	budgetBytes = 1 << 10
 )
 
 // A Conn is what a session needs of its connection. Only the session's loop
@@ -38,6 +40,11 @@ type Conn interface {
 	// session is not told.
 	Close()
 	Drop()
+	// Pause stops the session's input until Resume; Pause is called during
+	// Input only, Resume with nothing unsent. Both report false when that cannot be done: the session then
+	// drops the connection.
+	Pause() bool
+	Resume() bool
 }
 
 type phase uint8
@@ -66,6 +73,7 @@ type session struct {
 	eof      bool // the client sends no more; answer what is here, then close
 	dying    bool // close as soon as the operation under way is back
 	stalled  bool // replies are not being read
+	paused   bool // the connection brings no input
 	queued   bool // on the loop's list of sessions that go on in a later turn
 	pending  bool // req holds an operation that is to be run on shard target
 	deferred bool // … in a later turn
@@ -196,11 +204,21 @@ func (s *session) hold(b []byte) {
 		s.inAt = 0
 	}
 	s.in.B = append(s.in.B, b...)
-	if held := len(s.in.B) - s.inAt; held > heldMax && s.phase != phaseIdle || held > 2*heldMax {
-		s.loop.srv.complain("closing a connection that sends on without waiting for its replies",
-			"held", held, "unsent", s.conn.Unsent())
-		s.abort()
+	if s.held() > heldMax && !s.paused {
+		if s.paused = s.conn.Pause(); !s.paused {
+			s.loop.srv.complain("closing a connection that sends on without waiting for its replies",
+				"held", s.held(), "unsent", s.conn.Unsent())
+			s.abort()
+		}
 	}
+}
+
+// held is the number of bytes that wait to be parsed.
+func (s *session) held() int {
+	if s.in == nil {
+		return 0
+	}
+	return len(s.in.B) - s.inAt
 }
 
 // resume goes on with held input.
@@ -344,6 +362,7 @@ func (s *session) advance() {
 			if s.phase < phaseClosing {
 				s.phase = phaseBusy
 			}
+			l.unfinished.Add(1)
 			sh.Send(&l.batch, &s.req)
 			return
 		}
@@ -372,6 +391,7 @@ func (s *session) completed(m *shard.Message) {
 	if m == &s.waiter.Msg {
 		s.woken()
 	} else {
+		s.loop.unfinished.Add(-1)
 		if s.phase == phaseBusy {
 			s.phase = phaseIdle
 		}
@@ -399,10 +419,23 @@ func (s *session) goOn() {
 	}
 }
 
-// settle ends a turn of the session: a client that sends no more is let go
-// once everything it sent is answered.
+// settle ends a turn of the session: a paused connection is read again, and a
+// client that sends no more is let go once everything it sent is answered.
 func (s *session) settle() {
-	if s.eof && s.phase < phaseBusy && !s.stalled && !s.queued && !s.dying {
+	if s.phase >= phaseBusy || s.stalled || s.queued || s.dying {
+		return
+	}
+	if s.paused && s.held() <= heldMax/4 {
+		if s.conn.Unsent() > 0 {
+			s.stalled = true // until drained is called
+			return
+		}
+		if s.paused = !s.conn.Resume(); s.paused {
+			s.abort()
+			return
+		}
+	}
+	if s.eof {
 		s.close()
 	}
 }

@@ -1,8 +1,6 @@
 package router
 
 import (
-	"slices"
-
 	"polystalk/codec/beanstalk"
 	"polystalk/shard"
 )
@@ -106,6 +104,7 @@ func (s *session) watchedNow(r *shard.Reply, l *link) {
 			s.byName[s.watched[i].name] = i
 		}
 	}
+	s.gather.at = 0
 	s.mirrorNext()
 }
 
@@ -113,7 +112,10 @@ func (s *session) watchedNow(r *shard.Reply, l *link) {
 // the list reaches over several shards.
 func (s *session) mirrorNext() {
 	if s.bare > 0 && s.watched[len(s.watched)-1].mirror != nil {
-		i := slices.IndexFunc(s.watched, func(w watchRef) bool { return w.mirror == nil })
+		i := s.gather.at // all before it have theirs
+		for s.watched[i].mirror != nil {
+			i++
+		}
 		op := &s.req.Op
 		op.Kind, op.Client, op.Tube = shard.OpMirror, 0, s.watched[i].id
 		s.gather.at = i

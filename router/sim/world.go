@@ -124,6 +124,13 @@ func (k *Sock) Close() {
 	k.Ended = true
 }
 
+// Pause implements router.Conn: a client of the simulator never sends that
+// much.
+func (k *Sock) Pause() bool { return false }
+
+// Resume implements router.Conn.
+func (k *Sock) Resume() bool { return true }
+
 // Drop implements router.Conn.
 func (k *Sock) Drop() { k.Close() }
 

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"net"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestParseTarget(t *testing.T) {
+	for _, c := range []struct {
+		in, name string
+		args     []string
+	}{
+		{"sh", "sh", []string{"-l", "127.0.0.1", "-p", "{port}"}},
+		{"a.b-c=sh -x {port} {dir}", "a.b-c", []string{"-x", "{port}", "{dir}"}},
+		{"sh --port={port}", "sh", []string{"--port={port}"}},
+	} {
+		g, err := parseTarget(c.in)
+		if err != nil || g.Name != c.name || !slices.Equal(g.args[1:], c.args) {
+			t.Errorf("%q: %+v %q, %v", c.in, g, g.args, err)
+		}
+	}
+	same := []target{{Name: "a"}, {Name: "b"}, {Name: "a"}, {Name: "a"}}
+	uniqueNames(same)
+	if same[0].Name != "a" || same[1].Name != "b" || same[2].Name != "a#2" || same[3].Name != "a#3" {
+		t.Errorf("%+v", same)
+	}
+}
+
+// A server that does not start must say why.
+func TestServerThatEndsAtOnce(t *testing.T) {
+	g, err := parseTarget("ls {port} --no-such-option-here")
+	if err != nil {
+		t.Skip("there is no ls here to stand for a broken server; install coreutils")
+	}
+	_, err = startTarget(t.Context(), newSpawner(), g, Load{})
+	if err == nil || !strings.Contains(err.Error(), "ended before it listened") || !strings.Contains(err.Error(), "no-such-option-here") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestFreePortCanBeUsed(t *testing.T) {
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+}
+
+func TestTailKeepsTheEnd(t *testing.T) {
+	var k tail
+	if k.String() != "(none)" {
+		t.Errorf("empty: %q", k.String())
+	}
+	for range 500 {
+		k.Write([]byte("some line\n"))
+	}
+	k.Write([]byte("the last words"))
+	if s := k.String(); len(s) > tailLen || !strings.HasSuffix(s, "the last words") {
+		t.Errorf("%d bytes: %q", len(s), s)
+	}
+}

@@ -1,0 +1,138 @@
+package main
+
+import "context"
+
+// A stocker puts jobs into a tube of its own and takes them out again, in
+// order: the k-th job put carries the stamp k and must be the k-th reserved.
+type stocker struct {
+	c           *conn
+	first, last uint64   // stamps of the jobs in the tube: first < stamp <= last
+	ids         []uint64 // of one batch
+	all         []uint64 // of every job in the tube, if kept
+	keep        bool
+	put, hold   func(i int)
+	drop        func(i int)
+	onPut       func(i int, r *reply) error
+	onHold      func(i int, r *reply) error
+	onDrop      func(i int, r *reply) error
+}
+
+func newStocker(c *conn, keep bool) *stocker {
+	a := &stocker{c: c, keep: keep, ids: make([]uint64, c.depth)}
+	a.put = func(int) { a.last++; c.putBody(jobPri, 0, a.last) }
+	a.onPut = func(_ int, r *reply) error {
+		if a.keep {
+			a.all = append(a.all, r.num)
+		}
+		return c.expect("put", kindInserted, r)
+	}
+	a.hold = func(int) { c.word("reserve") }
+	a.onHold = func(i int, r *reply) error {
+		if err := c.expect("reserve", kindReserved, r); err != nil {
+			return err
+		}
+		a.ids[i] = r.num
+		a.first++
+		return c.checkBody(r, a.first)
+	}
+	a.drop = func(i int) { c.numbered("delete", a.ids[i]) }
+	a.onDrop = func(_ int, r *reply) error { return c.expect("delete", kindDeleted, r) }
+	return a
+}
+
+// fill puts n jobs, depth at a time.
+func (a *stocker) fill(l *lane, n int) error { return a.c.batch(l, n, a.put, a.onPut) }
+
+// take reserves and deletes depth jobs, or what is left.
+func (a *stocker) take(l *lane) error {
+	n := int(min(uint64(a.c.depth), a.last-a.first))
+	if n == 0 {
+		return errDone
+	}
+	if err := a.c.batch(l, n, a.hold, a.onHold); err != nil {
+		return err
+	}
+	return a.c.batch(l, n, a.drop, a.onDrop)
+}
+
+// unmeasured is a lane for work that is not part of a phase.
+func unmeasured() *lane { return &lane{commands: new(recorder), delivery: new(recorder)} }
+
+// putOnly: every connection puts into a tube of its own, depth jobs a turn.
+// The jobs stay until the teardown, which deletes them by id.
+type putOnly struct {
+	*env
+	stock []*stocker
+}
+
+type putter struct{ *stocker }
+
+func (a putter) turn(l *lane) error { return a.fill(l, a.c.depth) }
+
+func newPut(e *env) workload { return &putOnly{env: e} }
+
+func (w *putOnly) setup(ctx context.Context) error {
+	w.stock = make([]*stocker, w.plan.share(w.plan.Load.Conns))
+	_, err := w.connectAll(ctx, func(i int, c *conn) error {
+		w.stock[i] = newStocker(c, !w.plan.Throwaway)
+		return c.own(w.tubeName("put", i))
+	})
+	return err
+}
+
+func (w *putOnly) run(ph *phase) error {
+	actors := make([]putter, len(w.stock))
+	for i, s := range w.stock {
+		actors[i] = putter{s}
+	}
+	return runActors(ph, actors)
+}
+
+func (w *putOnly) teardown(context.Context) error {
+	for _, s := range w.stock {
+		if err := s.c.deleteAll(s.all); err != nil {
+			return err
+		}
+	}
+	return w.quitAll()
+}
+
+// drain: the setup puts count jobs, spread over the connections' own tubes;
+// measured is reserving and deleting them all, depth at a time. There is no
+// time limit but the jobs.
+type drain struct {
+	*env
+	actors []drainer
+}
+
+type drainer struct{ *stocker }
+
+func (a drainer) turn(l *lane) error { return a.take(l) }
+
+func newDrain(e *env) workload { return &drain{env: e} }
+
+func (w *drain) setup(ctx context.Context) error {
+	conns := w.plan.share(w.plan.Load.Conns)
+	jobs := int(w.plan.Load.Count) / w.plan.Load.Conns
+	w.actors = make([]drainer, conns)
+	_, err := w.connectAll(ctx, func(i int, c *conn) error {
+		s := newStocker(c, false)
+		w.actors[i] = drainer{s}
+		if err := c.own(w.tubeName("drain", i)); err != nil {
+			return err
+		}
+		// Filled in large batches whatever the depth: the filling is not measured.
+		depth := c.depth
+		c.depth = 256
+		defer func() { c.depth = depth }()
+		return s.fill(unmeasured(), max(1, jobs))
+	})
+	return err
+}
+
+func (w *drain) run(ph *phase) error {
+	ph.count = 0 // the stock is the bound
+	return runActors(ph, w.actors)
+}
+
+func (w *drain) teardown(context.Context) error { return w.quitAll() }

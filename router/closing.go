@@ -24,7 +24,11 @@ func (s *session) close() {
 	l.flush(s)
 	s.endBody()
 	s.dropInput()
-	s.conn.Close()
+	if s.dying {
+		s.conn.Drop()
+	} else {
+		s.conn.Close()
+	}
 	// A client that is woken by a job given back finds all of them given
 	// back: the reference does this in one go.
 	l.batch.Hold = true

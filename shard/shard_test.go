@@ -1,0 +1,458 @@
+package shard
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A testHome is an event loop's side: what is posted to it.
+type testHome struct{ posted chan *Message }
+
+func newTestHome() *testHome { return &testHome{make(chan *Message, 4*inboxSize)} }
+
+func (h *testHome) Post(m *Message) { h.posted <- m }
+
+// put is an operation that adds a job to the tube "default", which is pinned.
+func put(id JobID, delay, ttr uint32) Op {
+	return Op{Kind: OpPut, Tube: 1, ID: id, Delay: delay, TTR: ttr, Body: []byte("x")}
+}
+
+func newTestShard(t testing.TB, clock func() Time) *Shard {
+	core := NewCore(nil)
+	core.Pin("default")
+	t.Cleanup(core.Close)
+	return New(3, core, clock)
+}
+
+// TestBusyShardAnswersThroughTheInbox: a message sent to an owned shard is run
+// by its owner, once, in order, and posted to its home.
+func TestBusyShardAnswersThroughTheInbox(t *testing.T) {
+	s := newTestShard(t, nil)
+	home := newTestHome()
+	owner, sender := &Batch{Now: 1, Home: newTestHome()}, &Batch{Now: 1, Home: home}
+	if !s.Own(owner) || s.Own(sender) {
+		t.Fatal("ownership is not exclusive")
+	}
+	for i := range 5 {
+		op := put(JobID(i+1), 0, 1)
+		s.Send(sender, &Message{Op: op, Home: home})
+	}
+	if len(home.posted) != 0 || len(sender.Local) != 0 {
+		t.Fatal("answered while owned")
+	}
+	s.Release(owner)
+	for i := range 5 {
+		m := <-home.posted
+		if m.Op.ID != JobID(i+1) || m.Reply.Status != StatusOK || m.From != 3 {
+			t.Errorf("message %d: job %d, status %d, from %d", i, m.Op.ID, m.Reply.Status, m.From)
+		}
+	}
+	if owner.Helped != 5 || sender.Busy != 6 {
+		t.Errorf("helped %d, found busy %d times", owner.Helped, sender.Busy)
+	}
+	if n := s.Counts().Ready; n != 5 {
+		t.Errorf("%d jobs", n)
+	}
+}
+
+// TestOwnMessagesStayLocal: an owner that runs its own message takes it home.
+func TestOwnMessagesStayLocal(t *testing.T) {
+	s := newTestShard(t, nil)
+	home := newTestHome()
+	b := &Batch{Now: 1, Home: home}
+	s.Send(b, &Message{Op: put(1, 0, 1), Home: home})
+	if len(b.Local) != 1 || b.Local[0].Op.ID != 1 || len(home.posted) != 0 {
+		t.Fatalf("%d local, %d posted", len(b.Local), len(home.posted))
+	}
+	if s.own.Load() != 0 {
+		t.Error("still owned")
+	}
+}
+
+// TestVisitIsBounded: an owner leaves a long inbox to the goroutine.
+func TestVisitIsBounded(t *testing.T) {
+	s := newTestShard(t, nil)
+	home := newTestHome()
+	owner, sender := &Batch{Now: 1, Home: newTestHome()}, &Batch{Now: 1, Home: home}
+	s.Own(owner)
+	for i := range 2*drainMax + 1 {
+		s.Send(sender, &Message{Op: put(JobID(i+1), 0, 1), Home: home})
+	}
+	s.Release(owner)
+	if n := len(home.posted); n != drainMax {
+		t.Errorf("%d messages in one visit, want %d", n, drainMax)
+	}
+	for s.Due() == 0 {
+		if !s.Tick(owner) {
+			t.Fatal("owned")
+		}
+	}
+	if n := len(home.posted); n != 2*drainMax+1 {
+		t.Errorf("%d messages run in the end", n)
+	}
+}
+
+// TestDue: the moment for Tick follows the earliest timer, and a nudge makes
+// it now.
+func TestDue(t *testing.T) {
+	s := newTestShard(t, nil)
+	b := &Batch{Now: 10 * Second, Home: newTestHome()}
+	if s.Due() != Never {
+		t.Errorf("an empty shard is due at %d", s.Due())
+	}
+	apply := func(op Op) {
+		var r Reply
+		s.Own(b)
+		s.Apply(b, &op, &r)
+		s.Release(b)
+	}
+	apply(put(1, 5, 1))
+	if s.Due() != 0 {
+		t.Errorf("due at %d, want a nudge", s.Due())
+	}
+	s.Tick(b)
+	if s.Due() != 15*Second {
+		t.Errorf("due at %d, want 15 s", s.Due())
+	}
+	apply(put(2, 7, 1)) // later: no nudge
+	if s.Due() != 15*Second {
+		t.Errorf("due at %d, want 15 s still", s.Due())
+	}
+	apply(put(3, 1, 1)) // earlier
+	s.Tick(b)
+	if s.Due() != 11*Second {
+		t.Errorf("due at %d, want 11 s", s.Due())
+	}
+	b.Now = 20 * Second
+	s.Tick(b)
+	if n := s.Counts(); s.Due() != Never || n.Ready != 3 {
+		t.Errorf("due at %d with %d jobs ready", s.Due(), n.Ready)
+	}
+	s.Own(b)
+	if s.Tick(b) {
+		t.Error("Tick took an owned shard")
+	}
+}
+
+// TestGoroutineRunsTimers lets a delay, a time to run and a wait end by
+// themselves, exactly when they are due.
+func TestGoroutineRunsTimers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		clock := func() Time { return Time(time.Since(start)) }
+		s := newTestShard(t, clock)
+		s.Start()
+		defer s.Stop()
+		home := newTestHome()
+		b := &Batch{Home: home}
+		apply := func(op Op) (r Reply) {
+			for !s.Own(b) {
+				synctest.Wait()
+			}
+			b.Now = clock()
+			s.Apply(b, &op, &r)
+			s.Release(b)
+			return r
+		}
+		w := &Waiter{}
+		w.Msg.Home = newTestHome()
+		woken := w.Msg.Home.(*testHome).posted
+		cl := apply(Op{Kind: OpJoin, Name: []byte("default"), Waiter: w}).Client
+		if st := apply(Op{Kind: OpReserve, Client: cl, Bound: MaxKey, Wait: true, Until: 10 * Second, Seq: w.Arm()}).Status; st != StatusWaiting {
+			t.Fatalf("status %d", st)
+		}
+		apply(put(1, 3, 2))
+		m := <-woken
+		if at := clock(); at != 3*Second || m.Reply.Status != StatusReserved || m.Reply.ID != 1 {
+			t.Errorf("at %d: status %d, job %d", at, m.Reply.Status, m.Reply.ID)
+		}
+		// The job runs out at 5 s; a wait hears of it a second before.
+		apply(Op{Kind: OpReserve, Client: cl, Bound: MaxKey, Wait: true, Until: 10 * Second, Seq: w.Arm()})
+		m = <-woken
+		if at := clock(); at != 4*Second || m.Reply.Status != StatusDeadlineSoon {
+			t.Errorf("at %d: status %d", at, m.Reply.Status)
+		}
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		var st JobStats
+		apply(Op{Kind: OpStatsJob, ID: 1, JobStats: &st})
+		if st.State != Ready || st.Timeouts != 1 {
+			t.Errorf("after its time to run: %v, %d timeouts", st.State, st.Timeouts)
+		}
+		apply(Op{Kind: OpDelete, ID: 1})
+		apply(Op{Kind: OpReserve, Client: cl, Bound: MaxKey, Wait: true, Until: 10 * Second, Seq: w.Arm()})
+		m = <-woken
+		if at := clock(); at != 10*Second || m.Reply.Status != StatusTimedOut {
+			t.Errorf("at %d: status %d", at, m.Reply.Status)
+		}
+	})
+}
+
+// TestGoroutineWaitsForTheOwner: a timer that comes due while the shard is
+// owned runs once it is free.
+func TestGoroutineWaitsForTheOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		clock := func() Time { return Time(time.Since(start)) }
+		s := newTestShard(t, clock)
+		s.Start()
+		b := &Batch{Home: newTestHome()}
+		op, r := put(1, 1, 1), Reply{}
+		synctest.Wait()
+		s.Own(b)
+		s.Apply(b, &op, &r)
+		s.Release(b)
+		synctest.Wait()
+		if !s.Own(b) {
+			t.Fatal("owned by a goroutine with nothing to do")
+		}
+		time.Sleep(3 * time.Second) // the owner takes his time
+		if n := s.Counts(); n.Delayed != 1 {
+			t.Errorf("the goroutine touched an owned shard: %+v", n)
+		}
+		s.Release(b)
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		s.Own(b)
+		if n := s.Counts(); n.Ready != 1 {
+			t.Errorf("the timer did not run: %+v", n)
+		}
+		s.Release(b)
+		s.Stop()
+	})
+}
+
+// TestNoMessageIsLost hammers few shards from many goroutines, with inboxes
+// that overflow, and checks that each message comes home exactly once and
+// that each operation ran exactly once.
+func TestNoMessageIsLost(t *testing.T) {
+	const shards, loops = 2, 8
+	rounds := 300
+	if testing.Short() {
+		rounds = 100
+	}
+	start := time.Now()
+	clock := func() Time { return Time(time.Since(start)) }
+	var all []*Shard
+	for range shards {
+		s := newTestShard(t, clock)
+		s.Start()
+		all = append(all, s)
+	}
+	var last atomic.Uint64
+	var wg sync.WaitGroup
+	var inPlace, byMail atomic.Int64
+	for g := range loops {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(g), 9))
+			home := newTestHome()
+			b := &Batch{Home: home}
+			var idle []*Message
+			for range inboxSize {
+				idle = append(idle, &Message{Home: home, Owner: home})
+			}
+			for range rounds {
+				out := make(map[*Message]JobID)
+				for range 1 + rng.IntN(inboxSize-1) {
+					s := all[rng.IntN(shards)]
+					id := JobID(last.Add(1))
+					b.Now = clock()
+					op := put(id, uint32(rng.IntN(2)*100), 1)
+					if rng.IntN(2) == 0 && s.Own(b) {
+						var r Reply
+						s.Apply(b, &op, &r)
+						op = Op{Kind: OpPeek, ID: id}
+						s.Apply(b, &op, &r)
+						if r.Status != StatusFound || r.ID != id {
+							t.Errorf("job %d put and not found: status %d, job %d", id, r.Status, r.ID)
+						}
+						s.Release(b)
+						inPlace.Add(1)
+						continue
+					}
+					m := idle[len(idle)-1]
+					idle = idle[:len(idle)-1]
+					m.Op = op
+					m.Op.Body = fmt.Appendf(nil, "body %d", id)
+					out[m] = id
+					s.Send(b, m)
+				}
+				byMail.Add(int64(len(out)))
+				take := func(m *Message) {
+					if id, sent := out[m]; !sent || m.Op.ID != id || m.Reply.Status != StatusOK {
+						t.Errorf("a message for job %d came: sent as %d (%v), status %d", m.Op.ID, id, sent, m.Reply.Status)
+					}
+					delete(out, m)
+					m.Done()
+					idle = append(idle, m)
+				}
+				for len(out) > 0 {
+					for _, m := range b.Local {
+						take(m)
+					}
+					b.Local = b.Local[:0]
+					if len(out) == 0 {
+						break
+					}
+					take(<-home.posted)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	jobs := uint64(0)
+	for _, s := range all {
+		s.Stop()
+		if s.own.Load() != 0 || !s.inbox.Empty() {
+			t.Error("a shard is owned or its inbox is not empty at the end")
+		}
+		if err := s.Check(); err != nil {
+			t.Error(err)
+		}
+		jobs += s.Counts().Total
+	}
+	if jobs != last.Load() {
+		t.Errorf("%d jobs of %d puts", jobs, last.Load())
+	}
+	if inPlace.Load() == 0 || byMail.Load() == 0 {
+		t.Errorf("%d operations in place, %d by message: one way was not tried", inPlace.Load(), byMail.Load())
+	}
+}
+
+// TestFullInboxMakesSendersHelp: senders that meet a full inbox go on once the
+// shard is free, and empty it themselves. There is no goroutine here to do it.
+func TestFullInboxMakesSendersHelp(t *testing.T) {
+	s := newTestShard(t, nil)
+	owner := &Batch{Now: 1, Home: newTestHome()}
+	s.Own(owner)
+	const senders = inboxSize + 8
+	var wg sync.WaitGroup
+	var done atomic.Int64
+	for i := range senders {
+		wg.Go(func() {
+			home := newTestHome()
+			b := &Batch{Now: 1, Home: home}
+			s.Send(b, &Message{Op: put(JobID(i+1), 0, 1), Home: home})
+			done.Add(1)
+		})
+	}
+	for done.Load() < inboxSize {
+		pause()
+	}
+	if n := s.inbox.Len(); n != inboxSize {
+		t.Errorf("%d messages in the inbox, want %d", n, inboxSize)
+	}
+	s.Release(owner)
+	wg.Wait()
+	for s.Due() == 0 {
+		s.Tick(owner)
+	}
+	if n := s.Counts().Total; n != senders || !s.inbox.Empty() {
+		t.Errorf("%d of %d messages run", n, senders)
+	}
+}
+
+// TestWakeUpsAcrossShards lets clients wait in two shards at once while
+// producers feed both: each job is received once, and nobody waits at the end
+// while there is a job.
+func TestWakeUpsAcrossShards(t *testing.T) {
+	const jobs, clients = 4000, 4
+	start := time.Now()
+	clock := func() Time { return Time(time.Since(start)) }
+	all := []*Shard{newTestShard(t, clock), newTestShard(t, clock)}
+	for _, s := range all {
+		s.Start()
+	}
+	visit := func(s *Shard, b *Batch, op Op) (r Reply) {
+		for !s.Own(b) {
+			pause()
+		}
+		b.Now = clock()
+		s.Apply(b, &op, &r)
+		s.Release(b)
+		return r
+	}
+	var got sync.Map
+	var count atomic.Int64
+	var wg sync.WaitGroup
+	for range clients {
+		wg.Go(func() {
+			home := newTestHome()
+			b := &Batch{Home: nobody{}}
+			w := &Waiter{}
+			w.Msg.Home = home
+			ids := make([]ClientID, len(all))
+			for i, s := range all {
+				ids[i] = visit(s, b, Op{Kind: OpJoin, Name: []byte("default"), Waiter: w}).Client
+			}
+			take := func(id JobID) {
+				if _, twice := got.LoadOrStore(id, true); twice {
+					t.Errorf("job %d was given twice", id)
+				}
+				count.Add(1)
+			}
+			for {
+				seq := w.Arm()
+				served := false
+				for i, s := range all {
+					r := visit(s, b, Op{Kind: OpReserve, Client: ids[i], Bound: MaxKey, Wait: true, Multi: true, Until: Never, Seq: seq})
+					if r.Status == StatusReserved {
+						take(r.ID)
+						served = true
+					}
+					if r.Status != StatusWaiting {
+						break
+					}
+				}
+				if !served {
+					m := <-home.posted
+					if m.Reply.Status != StatusReserved {
+						t.Errorf("woken with status %d", m.Reply.Status)
+					}
+					take(m.Reply.ID)
+					m.Done()
+				}
+				for i, s := range all {
+					visit(s, b, Op{Kind: OpCancel, Client: ids[i]})
+				}
+				if count.Load() > jobs-clients {
+					return // each client may be the last to get one
+				}
+			}
+		})
+	}
+	for g := range 2 {
+		wg.Go(func() {
+			b := &Batch{Home: nobody{}}
+			for i := g; i < jobs; i += 2 {
+				visit(all[i/2%2], b, put(JobID(i+1), 0, 1000))
+			}
+		})
+	}
+	wg.Wait()
+	left := uint64(0)
+	for _, s := range all {
+		s.Stop()
+		if err := s.Check(); err != nil {
+			t.Error(err)
+		}
+		left += s.Counts().Ready
+	}
+	if int64(left)+count.Load() != jobs {
+		t.Errorf("%d jobs given, %d left, of %d", count.Load(), left, jobs)
+	}
+}
+
+func TestStopEndsTheGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestShard(t, func() Time { return 0 })
+		s.Start()
+		s.Nudge()
+		s.Stop() // the bubble fails if a goroutine is left
+	})
+}

@@ -24,13 +24,13 @@ func TestRandomSessionsAgree(t *testing.T) {
 				count int
 			}{{*seedFlag, half}, {*seedFlag + uint64(half), *sessionsFlag - half}} {
 				wg.Go(func() {
-					report, err := wiretest.Compare(program, daemonBinary(t), shardArgs(shards), unquoted, part.seed, part.count, *commandsFlag)
+					report, seed, err := wiretest.Compare(program, daemonBinary(t), shardArgs(shards), unquoted, part.seed, part.count, *commandsFlag)
 					if err != nil {
 						t.Error(err)
 					}
 					if report != "" {
-						t.Errorf("%s\n\nagain with: go test ./cmd/polystalkd -run 'TestRandomSessionsAgree/shards=%d' -sessions 1 -commands %d -seed N, N as above",
-							report, shards, *commandsFlag)
+						t.Errorf("%s\n\nagain with: go test ./cmd/polystalkd -run 'TestRandomSessionsAgree/shards=%d' -sessions 1 -commands %d -seed %d",
+							report, shards, *commandsFlag, seed)
 					}
 				})
 			}

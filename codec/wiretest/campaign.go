@@ -13,22 +13,23 @@ const soonLimit = 700 * time.Millisecond
 
 // Compare plays count sessions of n commands, seeded seed, seed+1 …, against
 // two programs, subject started with args. It returns "" if all replies were
-// equal, else a report of the first session that differs: its seed, its
-// shrunk form and where it went wrong. The error is about the harness.
-func Compare(reference, subject string, args []string, unquoted bool, seed uint64, count, n int) (report string, err error) {
+// equal, else a report of the first session that differs, in its shrunk form,
+// and that session's seed. The error is about the harness.
+func Compare(reference, subject string, args []string, unquoted bool, seed uint64, count, n int) (report string, failed uint64, err error) {
 	c := campaign{reference: reference, subject: subject, args: args, unquoted: unquoted}
 	defer c.stop()
 	for ; count > 0; seed, count = seed+1, count-1 {
 		s := NewSession(seed, n)
 		d, err := c.playInTime(s)
 		if err != nil {
-			return "", err
+			return "", seed, err
 		}
 		if d != nil {
-			return c.explain(s, d)
+			report, err = c.explain(s, d)
+			return report, seed, err
 		}
 	}
-	return "", nil
+	return "", 0, nil
 }
 
 // A campaign is a pair of server processes that lives from session to session,

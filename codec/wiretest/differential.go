@@ -184,6 +184,16 @@ func (g *play) send(i int, actions []Action) error {
 			actions = actions[:1]
 		}
 	}
+	if actions[0].Op.blocks() {
+		// The reference does not read on while a reserve waits: what does not
+		// fit its socket would keep a half-close from arriving.
+		for n := range actions {
+			actions[n].Size = min(actions[n].Size, 1000)
+			if actions[n].Op == OpPutTooBig {
+				actions[n].Op = OpPutBadEnd
+			}
+		}
+	}
 	if g.k.waiting() > 0 {
 		// Whoever is served by a command runs on at the same time as the
 		// commands after it: the next is sent when that is over.

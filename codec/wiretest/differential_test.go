@@ -9,7 +9,7 @@ import (
 // on every session, whatever the timing.
 func TestSessionsSettle(t *testing.T) {
 	program, unquoted := reference(t)
-	report, err := Compare(program, program, nil, unquoted, 1, 40, 150)
+	report, _, err := Compare(program, program, nil, unquoted, 1, 40, 150)
 	if err != nil {
 		t.Fatal(err)
 	}

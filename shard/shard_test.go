@@ -232,10 +232,7 @@ func TestGoroutineWaitsForTheOwner(t *testing.T) {
 // that each operation ran exactly once.
 func TestNoMessageIsLost(t *testing.T) {
 	const shards, loops = 2, 8
-	rounds := 300
-	if testing.Short() {
-		rounds = 100
-	}
+	const rounds = 60
 	start := time.Now()
 	clock := func() Time { return Time(time.Since(start)) }
 	var all []*Shard

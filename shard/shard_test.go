@@ -74,6 +74,38 @@ func TestOwnMessagesStayLocal(t *testing.T) {
 	}
 }
 
+// A pushingHome leaves a message in an inbox when it hears of another, at the
+// moment when a sender that found the shard owned may.
+type pushingHome struct {
+	*testHome
+	s    *Shard
+	late *Message
+}
+
+func (h *pushingHome) Post(m *Message) {
+	if h.late != nil {
+		late := h.late
+		h.late = nil
+		h.s.inbox.Push(late)
+	}
+	h.testHome.Post(m)
+}
+
+// TestOwnerLooksOnceMore: a message whose sender found the shard owned, but
+// which came after the owner's drain, is not left behind.
+func TestOwnerLooksOnceMore(t *testing.T) {
+	s := newTestShard(t, nil)
+	home := &pushingHome{newTestHome(), s, nil}
+	home.late = &Message{Op: put(2, 0, 1), Home: home}
+	owner, sender := &Batch{Now: 1, Home: newTestHome()}, &Batch{Now: 1, Home: home}
+	s.Own(owner)
+	s.Send(sender, &Message{Op: put(1, 0, 1), Home: home})
+	s.Release(owner)
+	if n := len(home.posted); n != 2 || s.Counts().Ready != 2 || s.own.Load() != 0 {
+		t.Errorf("%d messages answered of 2", n)
+	}
+}
+
 // TestVisitIsBounded: an owner leaves a long inbox to the goroutine.
 func TestVisitIsBounded(t *testing.T) {
 	s := newTestShard(t, nil)

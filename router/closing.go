@@ -24,21 +24,36 @@ func (s *session) close() {
 	l.flush(s)
 	s.endBody()
 	s.dropInput()
-	s.conn.Close()
-	if s.producer {
-		l.producers.Add(-1)
+	if s.dying {
+		s.conn.Drop()
+	} else {
+		s.conn.Close()
 	}
-	if s.worker {
-		l.workers.Add(-1)
-	}
-	l.connections.Add(-1)
+	// A client that is woken by a job given back finds all of them given
+	// back: the reference does this in one go.
+	l.batch.Hold = true
 	s.startClosing()
 	s.advance()
+	l.batch.Hold = false
+	l.batch.Deliver()
+}
+
+// gone ends the session. Only now does stats stop counting it: who sees one
+// connection less also sees its jobs ready again.
+func (s *session) gone() {
+	s.phase = phaseGone
+	if s.producer {
+		s.loop.producers.Add(-1)
+	}
+	if s.worker {
+		s.loop.workers.Add(-1)
+	}
+	s.loop.connections.Add(-1)
 }
 
 func (s *session) startClosing() {
 	if len(s.links) == 0 {
-		s.phase = phaseGone
+		s.gone()
 		return
 	}
 	if len(s.links) == 1 && s.used.shard == s.links[0].shard {
@@ -104,6 +119,6 @@ func (s *session) closeStep(r *shard.Reply) {
 			s.closeLink(0)
 			return
 		}
-		s.phase = phaseGone
+		s.gone()
 	}
 }

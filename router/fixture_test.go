@@ -125,6 +125,7 @@ func (c *testConn) WriteStable(p []byte) {
 }
 func (c *testConn) Unsent() int { return c.unsent }
 func (c *testConn) Close()      { c.closed = true }
+func (c *testConn) Drop()       { c.Close() }
 
 // send gives the server text, in memory that is spoilt afterwards.
 func (c *testConn) send(text string) {

@@ -141,9 +141,9 @@ func (n *network) OnTraffic(c gnet.Conn) gnet.Action {
 // side, or the connection is broken, or the session wanted it. The descriptor
 // is still good.
 func (n *network) OnClose(c gnet.Conn, err error) gnet.Action {
-	defer n.open.Add(-1)
 	k, ok := c.Context().(*socket)
 	if !ok {
+		n.open.Add(-1)
 		return gnet.None
 	}
 	k.busy = true
@@ -156,12 +156,12 @@ func (n *network) OnClose(c gnet.Conn, err error) gnet.Action {
 		}
 	default:
 		k.loop.event(k.s, (*session).abort)
-		if k.lane != nil {
-			k.lane.drop()
-		}
 	}
 	k.fd = -1
 	k.c = nil
+	if k.lane == nil || !k.lane.inherit() {
+		n.open.Add(-1)
+	}
 	return gnet.None
 }
 
@@ -235,7 +235,12 @@ func (k *socket) startLane(p []byte, stay bool) {
 	k.net.lanes.Add(1)
 	k.lane = newLane(nc, p, stay,
 		func() { k.loop.signal(k.s) },
-		func() { k.net.lanes.Add(-1) })
+		func(heir bool) {
+			k.net.lanes.Add(-1)
+			if heir {
+				k.net.open.Add(-1)
+			}
+		})
 }
 
 func (k *socket) dup() (net.Conn, error) {
@@ -276,6 +281,14 @@ func (k *socket) Close() {
 	if !k.busy && k.c != nil {
 		k.c.Close()
 	}
+}
+
+// Drop implements conn.
+func (k *socket) Drop() {
+	if k.lane != nil {
+		k.lane.drop()
+	}
+	k.Close()
 }
 
 // gnetLog passes gnet's log on. Its debug and info lines are about its own

@@ -3,6 +3,7 @@ package router
 import (
 	"net"
 	"sync"
+	"time"
 )
 
 // A lane writes what a socket did not take at once. gnet would keep it in a
@@ -12,8 +13,8 @@ import (
 // closed its side, until the session is done.
 type lane struct {
 	nc      net.Conn
-	emptied func() // called from the goroutine whenever nothing is unsent
-	ended   func() // called from the goroutine when it ends
+	emptied func()          // called from the goroutine whenever nothing is unsent
+	ended   func(heir bool) // called from the goroutine when it ends
 
 	mu     sync.Mutex
 	more   sync.Cond
@@ -21,10 +22,11 @@ type lane struct {
 	unsent int
 	stay   bool // do not end when the queue is empty: wait for more
 	over   bool // no more bytes are taken
+	heir   bool // the lane is all that is left of the connection
 }
 
 // newLane makes a lane that owns nc, with its first bytes, and starts it.
-func newLane(nc net.Conn, first []byte, stay bool, emptied, ended func()) *lane {
+func newLane(nc net.Conn, first []byte, stay bool, emptied func(), ended func(heir bool)) *lane {
 	n := &lane{nc: nc, emptied: emptied, ended: ended, stay: stay}
 	n.more.L = &n.mu
 	if len(first) > 0 {
@@ -65,11 +67,24 @@ func (n *lane) keep() bool {
 	return n.stay
 }
 
+// inherit makes the lane stand for the connection, which gnet has let go. It
+// reports false when it is over already.
+func (n *lane) inherit() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.heir = !n.over
+	return n.heir
+}
+
+// lingerMax is how long a closed connection may take to read its last replies.
+const lingerMax = 10 * time.Second
+
 // finish ends the lane once the queue is empty.
 func (n *lane) finish() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.stay = false
+	n.nc.SetWriteDeadline(time.Now().Add(lingerMax))
 	n.more.Signal()
 }
 
@@ -91,8 +106,13 @@ func (n *lane) stop() {
 }
 
 func (n *lane) run() {
-	defer n.ended()
-	defer n.nc.Close()
+	defer func() {
+		n.nc.Close()
+		n.mu.Lock()
+		heir := n.heir
+		n.mu.Unlock()
+		n.ended(heir)
+	}()
 	for {
 		queue, size := n.next()
 		if queue == nil {

@@ -34,9 +34,10 @@ type Conn interface {
 	// Unsent is the number of bytes kept. Once it falls to zero the session's
 	// drained is called.
 	Unsent() int
-	// Close closes the connection after what is unsent. The session is not
-	// told.
+	// Close closes the connection after what is unsent, Drop at once. The
+	// session is not told.
 	Close()
+	Drop()
 }
 
 type phase uint8

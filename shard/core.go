@@ -5,7 +5,8 @@ import "polystalk/shard/slab"
 // A Core is the state machine of one shard: a set of tubes with their jobs,
 // and the clients that deal with them. It is not safe for concurrent use.
 type Core struct {
-	now Time
+	now       Time
+	delayedAt Time // when a delay was last set; see delayUntil
 
 	jobs      *slab.Pool[job]
 	bodies    *slab.Bytes

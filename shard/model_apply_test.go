@@ -189,6 +189,8 @@ func (m *model) put(op *Op) {
 // enter makes a put or released job ready or delayed.
 func (m *model) enter(j *modelJob, delay uint32) {
 	if delay > 0 {
+		m.now = max(m.now, m.delayedAt+1)
+		m.delayedAt = m.now
 		m.set(j, Delayed, nil, m.now+Time(delay)*Second)
 	} else {
 		m.set(j, Ready, nil, 0)

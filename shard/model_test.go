@@ -9,14 +9,16 @@ import (
 // whenever it needs an order, and knows nothing of heaps, links or timers.
 // It follows the protocol document and the comments of Op.
 type model struct {
-	now     Time
-	jobs    map[JobID]*modelJob
-	tubes   []*modelTube // in the order in which they came
-	clients map[ClientID]*modelClient
-	waiting []*modelClient // in the order in which they began to wait
-	woken   []modelWake
-	log     []string // what a Directory hears
-	seq     int      // orders burials and reservations
+	now Time
+
+	delayedAt Time // no two delays are set at the same moment
+	jobs      map[JobID]*modelJob
+	tubes     []*modelTube // in the order in which they came
+	clients   map[ClientID]*modelClient
+	waiting   []*modelClient // in the order in which they began to wait
+	woken     []modelWake
+	log       []string // what a Directory hears
+	seq       int      // orders burials and reservations
 
 	total, timeouts uint64
 }

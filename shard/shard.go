@@ -63,6 +63,10 @@ type Batch struct {
 	// holder takes them out.
 	Local []*Message
 
+	// Hold keeps what is to be delivered until Deliver is called, so that
+	// several visits look like one to whoever they wake.
+	Hold bool
+
 	// Busy counts visits that found the shard owned, Helped the messages run
 	// for others.
 	Busy, Helped uint64
@@ -90,8 +94,9 @@ func (s *Shard) Apply(b *Batch, op *Op, r *Reply) { s.core.Apply(b.Now, op, r) }
 func (s *Shard) Release(b *Batch) {
 	for first := true; ; first = false {
 		ran := s.drain(b)
+		old := len(b.woken)
 		b.woken = s.core.TakeWoken(b.woken)
-		for _, w := range b.woken {
+		for _, w := range b.woken[old:] {
 			w.Msg.From = s.Index
 		}
 		nudge := false
@@ -100,7 +105,9 @@ func (s *Shard) Release(b *Batch) {
 			nudge = true
 		}
 		s.own.Store(0)
-		b.deliver()
+		if !b.Hold {
+			b.Deliver()
+		}
 		if ran == drainMax {
 			nudge = true // the rest is the goroutine's
 		}
@@ -192,8 +199,9 @@ func (s *Shard) drain(b *Batch) (n int) {
 	return n
 }
 
-// deliver posts what an owner has collected; no shard is owned any more.
-func (b *Batch) deliver() {
+// Deliver posts what an owner has collected; no shard may be owned any more.
+// Release does it, unless Hold is set.
+func (b *Batch) Deliver() {
 	for i, w := range b.woken {
 		b.post(&w.Msg)
 		b.woken[i] = nil

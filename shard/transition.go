@@ -17,11 +17,22 @@ func (c *Core) applyPut(op *Op, r *Reply) {
 	t.total++
 	c.counts.Total++
 	if op.Delay > 0 {
-		c.enterDelayed(t, i, j, c.now+Time(op.Delay)*Second)
+		c.enterDelayed(t, i, j, c.delayUntil(op.Delay))
 		return
 	}
 	c.enterReady(t, i, j)
 	c.match(t)
+}
+
+// delayUntil is when a delay of d seconds, set now, ends. Two delays never
+// have the same now: of two jobs that one turn puts with the same delay, the
+// one that was put first is to come first, whatever their ids.
+func (c *Core) delayUntil(d uint32) Time {
+	if c.now <= c.delayedAt {
+		c.now = c.delayedAt + 1
+	}
+	c.delayedAt = c.now
+	return c.now + Time(d)*Second
 }
 
 func (c *Core) applyReserve(op *Op, r *Reply) {
@@ -97,7 +108,7 @@ func (c *Core) applyRelease(op *Op, r *Reply) {
 	j.pri, j.delay = op.Pri, op.Delay
 	j.releases++
 	if op.Delay > 0 {
-		c.enterDelayed(t, i, j, c.now+Time(op.Delay)*Second)
+		c.enterDelayed(t, i, j, c.delayUntil(op.Delay))
 		return
 	}
 	c.enterReady(t, i, j)

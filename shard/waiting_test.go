@@ -255,3 +255,15 @@ func TestWokenBodyOutlivesTheJob(t *testing.T) {
 	}
 	woken[0].Msg.Done()
 }
+
+func TestDelaysOfOneMomentKeepTheirOrder(t *testing.T) {
+	p := newWorld(t).join("default")
+	older := p.put(5, 0, 10)
+	p.reserve(older)
+	first := p.put(5, 7, 10)
+	p.release(older, 5, 7)
+	r := p.do(Op{Kind: OpPeekDelayed, Tube: p.tube}, StatusFound)
+	if r.ID != first {
+		t.Errorf("job %d is due first, want %d, whose delay was set first", r.ID, first)
+	}
+}

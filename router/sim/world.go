@@ -124,6 +124,9 @@ func (k *Sock) Close() {
 	k.Ended = true
 }
 
+// Drop implements router.Conn.
+func (k *Sock) Drop() { k.Close() }
+
 // Send sends b to the server, which gets it in pieces and later.
 func (k *Sock) Send(b []byte) {
 	if !k.shut && !k.broken {

@@ -283,7 +283,7 @@ func (k *socket) Close() {
 	}
 }
 
-// Drop implements conn.
+// Drop implements Conn.
 func (k *socket) Drop() {
 	if k.lane != nil {
 		k.lane.drop()

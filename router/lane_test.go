@@ -22,7 +22,7 @@ type laneEnd struct {
 func newLaneEnd(first string, stay bool) *laneEnd {
 	ours, theirs := net.Pipe()
 	e := &laneEnd{Conn: theirs}
-	e.lane = newLane(ours, []byte(first), stay, func() { e.emptied++ }, func() { e.ended = true })
+	e.lane = newLane(ours, []byte(first), stay, func() { e.emptied++ }, func(bool) { e.ended = true })
 	return e
 }
 
@@ -154,6 +154,27 @@ func TestLaneEndsWithItsClient(t *testing.T) {
 		synctest.Wait()
 		if !e.ended || e.emptied == 0 || e.lane.len() != 0 || e.lane.add([]byte("x")) {
 			t.Errorf("ended %v, emptied %d times, %d bytes unsent", e.ended, e.emptied, e.lane.len())
+		}
+	})
+}
+
+// TestLaneInheritsTheConnection: whether it stands for the connection is what
+// its end tells; a lane that is over inherits nothing.
+func TestLaneInheritsTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		var heirs []bool
+		n := newLane(ours, []byte("x"), true, func() {}, func(heir bool) { heirs = append(heirs, heir) })
+		if !n.inherit() {
+			t.Fatal("over at once")
+		}
+		n.finish()
+		if _, err := io.ReadFull(theirs, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if len(heirs) != 1 || !heirs[0] || n.inherit() {
+			t.Errorf("ends told %v", heirs)
 		}
 	})
 }

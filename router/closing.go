@@ -85,6 +85,9 @@ func (s *session) returnNext() {
 	s.leaveNext()
 }
 
+// leaveMax watch list entries are taken off in one turn.
+const leaveMax = 1024
+
 // leaveNext takes the first entry off the watch list, then the used tube,
 // then forgets the client in every shard.
 func (s *session) leaveNext() {
@@ -92,7 +95,12 @@ func (s *session) leaveNext() {
 	if len(s.watched) > 0 {
 		w := s.unwatch(0)
 		op.Kind, op.Client, op.Tube = shard.OpIgnore, s.clientAt(w.shard), w.id
-		s.submit(w.shard, stepLeaveTube)
+		s.target = w.shard
+		if len(s.watched)%leaveMax == leaveMax-1 {
+			s.submitLater(stepLeaveTube)
+		} else {
+			s.submit(w.shard, stepLeaveTube)
+		}
 		return
 	}
 	op.Kind, op.Client, op.Tube = shard.OpUnuse, 0, s.used.id

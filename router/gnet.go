@@ -313,10 +313,30 @@ func (k *socket) stayLane() bool {
 
 // Pause implements Conn. gnet has no way to stop reading, so the connection is
 // taken away from it, and given back by Resume; a lane keeps it meanwhile.
-// Half-closes are noticed after Resume only.
 func (k *socket) Pause() bool {
 	k.parked = k.stayLane()
+	if k.parked {
+		k.watchHangUp()
+	}
 	return k.parked
+}
+
+// hangUpEvery is how often a paused connection is looked at: nobody else would
+// notice that its client has gone.
+const hangUpEvery = 100 * time.Millisecond
+
+func (k *socket) watchHangUp() {
+	time.AfterFunc(hangUpEvery, func() {
+		k.loop.signal(k.s, func(s *session) {
+			switch {
+			case !k.parked || k.closed:
+			case k.lane.hungUp():
+				s.lastInput()
+			default:
+				k.watchHangUp()
+			}
+		})
+	})
 }
 
 // Resume implements Conn.

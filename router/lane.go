@@ -111,26 +111,48 @@ const lingerMax = 10 * time.Second
 // net.FileConn makes the socket, which all descriptors share, blocking for a
 // moment.
 func (n *lane) dup() (net.Conn, error) {
-	sc, ok := n.to.(syscall.Conn)
-	if !ok {
-		return nil, errors.ErrUnsupported
-	}
-	rc, err := sc.SyscallConn()
+	fd := -1
+	err := n.control(func(own uintptr) (err error) {
+		fd, err = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0)
+		return os.NewSyscallError("fcntl", err)
+	})
 	if err != nil {
 		return nil, err
-	}
-	fd, fdErr := -1, error(nil)
-	if err := rc.Control(func(own uintptr) {
-		fd, fdErr = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0)
-	}); err != nil {
-		return nil, err
-	}
-	if fdErr != nil {
-		return nil, os.NewSyscallError("fcntl", fdErr)
 	}
 	f := os.NewFile(uintptr(fd), "connection")
 	defer f.Close()
 	return net.FileConn(f)
+}
+
+// hungUp reports whether the client sends no more or is gone, without reading.
+func (n *lane) hungUp() bool {
+	hup := false
+	err := n.control(func(own uintptr) error {
+		p := []unix.PollFd{{Fd: int32(own), Events: pollHangUp}}
+		if _, err := unix.Poll(p, 0); err != nil {
+			return err
+		}
+		hup = p[0].Revents&(pollHangUp|unix.POLLHUP|unix.POLLERR) != 0
+		return nil
+	})
+	return hup || errors.Is(err, os.ErrClosed)
+}
+
+// control calls f with the lane's descriptor.
+func (n *lane) control(f func(fd uintptr) error) error {
+	sc, ok := n.to.(syscall.Conn)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	rc, err := sc.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	if err := rc.Control(func(fd uintptr) { inner = f(fd) }); err != nil {
+		return err
+	}
+	return inner
 }
 
 // leave lets the lane end when its queue is empty: there is another way to

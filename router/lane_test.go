@@ -157,3 +157,24 @@ func TestLaneEndsWithItsClient(t *testing.T) {
 		}
 	})
 }
+
+// TestLaneInheritsTheConnection: whether it stands for the connection is what
+// its end tells; a lane that is over inherits nothing.
+func TestLaneInheritsTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		var heirs []bool
+		n := newLane(ours, []byte("x"), true, func() {}, func(heir, failed bool) { heirs = append(heirs, heir) })
+		if !n.inherit() {
+			t.Fatal("over at once")
+		}
+		n.finish()
+		if _, err := io.ReadFull(theirs, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if len(heirs) != 1 || !heirs[0] || n.inherit() {
+			t.Errorf("ends told %v", heirs)
+		}
+	})
+}

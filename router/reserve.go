@@ -78,6 +78,11 @@ func (s *session) reserveAt(l *link, st step, wait, multi bool) {
 
 // probe visits the shard with the best published key.
 func (s *session) probe() {
+	for i := range s.links {
+		if l := &s.links[i]; l.watching > 0 {
+			s.loop.srv.shards[l.shard].Catchup(&s.loop.batch)
+		}
+	}
 	best, second := shard.MaxKey, shard.MaxKey
 	at := -1
 	for i := range s.watched {

@@ -74,6 +74,7 @@ type session struct {
 	dying    bool // close as soon as the operation under way is back
 	stalled  bool // replies are not being read
 	paused   bool // the connection brings no input
+	ending   bool // … and is not to be paused again
 	queued   bool // on the loop's list of sessions that go on in a later turn
 	pending  bool // req holds an operation that is to be run on shard target
 	deferred bool // … in a later turn
@@ -204,7 +205,7 @@ func (s *session) hold(b []byte) {
 		s.inAt = 0
 	}
 	s.in.B = append(s.in.B, b...)
-	if s.held() > heldMax && !s.paused {
+	if s.held() > heldMax && !s.paused && !s.ending {
 		if s.paused = s.conn.Pause(); !s.paused {
 			s.loop.srv.complain("closing a connection that sends on without waiting for its replies",
 				"held", s.held(), "unsent", s.conn.Unsent())
@@ -450,6 +451,19 @@ func (s *session) drained() {
 		s.resume()
 	}
 	s.settle()
+}
+
+// lastInput: the client of a paused connection sends no more, so there is an
+// end to what can still come. It is read whatever is held, since that is how
+// the end is noticed.
+func (s *session) lastInput() {
+	if !s.paused || s.phase >= phaseClosing || s.dying {
+		return
+	}
+	s.ending = true
+	if s.paused = !s.conn.Resume(); s.paused {
+		s.abort()
+	}
 }
 
 // endOfInput is a half-close: what was sent is answered, then the connection

@@ -233,13 +233,19 @@ func (c *Core) returnJobs(cl *client, most int) bool {
 	return cl.held.n == 0
 }
 
-// closeClient forgets cl, which holds nothing any more. The watch list is
-// emptied in the reference's order (ms.c, ms_clear), which list-tubes shows.
-func (c *Core) closeClient(cl *client) {
-	for len(cl.watches) > 0 {
+// closeClient forgets cl, which holds nothing any more, unless its watch list
+// is longer than most: then it takes that many entries off and reports false.
+// The list is emptied in the reference's order (ms.c, ms_clear), which
+// list-tubes shows.
+func (c *Core) closeClient(cl *client, most int) bool {
+	for ; most > 0 && len(cl.watches) > 0; most-- {
 		c.ignore(cl, cl.watches[0])
+	}
+	if len(cl.watches) > 0 {
+		return false
 	}
 	c.timers.stop(&cl.timer)
 	c.clients[cl.id] = nil
 	c.freeClients = append(c.freeClients, cl.id)
+	return true
 }

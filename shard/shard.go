@@ -30,6 +30,9 @@ type Shard struct {
 	inbox *ring.Ring[*Message]
 	clock func() Time
 
+	// due is the core's Next as of the last release, for routers.
+	due atomic.Int64
+
 	// wakeAt is when the goroutine will look by itself; owner only.
 	wakeAt Time
 	wake   chan struct{}
@@ -40,7 +43,7 @@ type Shard struct {
 // New makes shard number index around core. clock is read by the goroutine
 // only; an event loop brings its own time along in its Batch.
 func New(index int, core *Core, clock func() Time) *Shard {
-	return &Shard{
+	s := &Shard{
 		Index:  index,
 		core:   core,
 		inbox:  ring.New[*Message](inboxSize),
@@ -50,6 +53,8 @@ func New(index int, core *Core, clock func() Time) *Shard {
 		quit:   make(chan struct{}),
 		done:   make(chan struct{}),
 	}
+	s.due.Store(int64(Never))
+	return s
 }
 
 // A Batch is what one event loop (or shard goroutine) carries from shard to
@@ -100,9 +105,13 @@ func (s *Shard) Release(b *Batch) {
 			w.Msg.From = s.Index
 		}
 		nudge := false
-		if next := s.core.Next(); next < s.wakeAt {
+		next := s.core.Next()
+		if next < s.wakeAt {
 			s.wakeAt = next
 			nudge = true
+		}
+		if int64(next) != s.due.Load() {
+			s.due.Store(int64(next))
 		}
 		s.own.Store(0)
 		if !b.Hold {
@@ -162,6 +171,16 @@ func (s *Shard) Tick(b *Batch) bool {
 	}
 	s.tick(b)
 	return true
+}
+
+// Catchup runs timers that are due already but that the goroutine has not come
+// to; what a router reads in Mirrors is then as of now. It costs one read
+// when nothing is due, and leaves it to the owner when the shard is busy.
+func (s *Shard) Catchup(b *Batch) {
+	if Time(s.due.Load()) <= b.Now && s.Own(b) {
+		s.core.Expire(b.Now)
+		s.Release(b)
+	}
 }
 
 // Due is the moment at which the goroutine would call Tick: zero when it was

@@ -256,8 +256,9 @@ func (c *Core) applyClose(op *Op, r *Reply) {
 			r.Status = StatusMore
 			return
 		}
-		if op.Kind == OpClose {
-			c.closeClient(cl)
+		if op.Kind == OpClose && !c.closeClient(cl, boundedMax) {
+			r.Status = StatusMore
+			return
 		}
 	}
 	if op.Kind == OpClose {

@@ -30,6 +30,7 @@ type chaos struct {
 	names []string
 	puts  int
 	steps int
+	flood bool // one client sends more than a turn's work at once
 
 	inserted map[uint64]string // acknowledged jobs: their bodies
 	deleted  map[uint64]bool   // acknowledged deletions
@@ -64,6 +65,7 @@ func newChaos(seed uint64) *chaos {
 	for i := range n {
 		c.names = append(c.names, fmt.Sprintf("tube-%d", i))
 	}
+	c.flood = rng.IntN(20) == 0
 	return c
 }
 
@@ -100,7 +102,14 @@ func (c *chaos) step() error {
 		}
 	case r < 92:
 		if len(c.live) < 6 {
-			c.live = append(c.live, &chaosConn{k: c.w.Open(), told: map[uint64]bool{}})
+			cn := &chaosConn{k: c.w.Open(), told: map[uint64]bool{}}
+			c.live = append(c.live, cn)
+			for i := 10; i < len(c.names); i++ {
+				// Long lists change from walking to looking up.
+				q := question{line: "watch " + c.names[i]}
+				cn.asked = append(cn.asked, q)
+				cn.k.Send([]byte(q.line + "\r\n"))
+			}
 		}
 	case r < 99:
 		// Time passes and timers are late.
@@ -141,8 +150,18 @@ func (c *chaos) ask() {
 	if cn == nil || cn.quit || cn.k.shut || cn.k.broken {
 		return
 	}
-	for range 1 + c.rng.IntN(4) {
+	n := 1 + c.rng.IntN(4)
+	if c.flood && c.steps > 300 {
+		// More than one turn's work, and more jobs than one visit moves.
+		c.flood = false
+		n = 6000
+	}
+	flood := n > 4
+	for i := range n {
 		q := c.command(cn)
+		if flood {
+			q = c.flooding(i)
+		}
 		cn.asked = append(cn.asked, q)
 		if q.line == "quit" {
 			cn.quit = true
@@ -163,6 +182,21 @@ func (c *chaos) ask() {
 		cn.quit = true
 		c.vanish(cn)
 	}
+}
+
+// flooding puts many delayed jobs, kicks them in one go, and reserves them.
+func (c *chaos) flooding(i int) question {
+	switch {
+	case i < 2500:
+		c.puts++
+		body := fmt.Sprintf("job-%d ", c.puts)
+		return question{fmt.Sprintf("put 5 9 2 %d", len(body)), body}
+	case i == 2500:
+		return question{line: "kick 3000"}
+	case i < 4600:
+		return question{line: "reserve-with-timeout 0"}
+	}
+	return question{line: "list-tube-used"}
 }
 
 func (c *chaos) command(cn *chaosConn) question {

@@ -346,6 +346,10 @@ func (k *socket) Resume() bool {
 		k.net.srv.complain("closing a connection: no descriptor to read it again", "err", err)
 		return false
 	}
+	if nc.RemoteAddr() == nil {
+		nc.Close()
+		return false // reset meanwhile; gnet would trip over it
+	}
 	opened, err := k.el.Enroll(gnet.NewContext(context.Background(), k), nc)
 	if err != nil {
 		nc.Close()
@@ -353,7 +357,7 @@ func (k *socket) Resume() bool {
 	}
 	k.parked = false
 	go func() {
-		if r := <-opened; r.Err != nil {
+		if r := <-opened; r.Conn == nil {
 			k.loop.signal(k.s, func(s *session) {
 				k.net.srv.complain("closing a connection: could not read it again", "err", r.Err)
 				k.parked = true

@@ -1,52 +1,84 @@
 package router
 
 import (
+	"bytes"
+
 	"github.com/valyala/bytebufferpool"
 
 	"polystalk/shard/slab"
 )
 
-// bodyStart is the first piece of memory for a body that does not arrive at
-// once: what a client only announces is not allocated.
-const bodyStart = 64 << 10
+// A body that does not arrive at once is collected: in a pooled buffer when it
+// will be copied into a slab, else in pieces that the shard keeps. Pieces start
+// small, since what a client only announces is not allocated, and double up to
+// a size that is quickly zeroed.
+const (
+	pieceMin = 64 << 10
+	pieceMax = 1 << 20
+)
 
 // startBody prepares for a body of size bytes (with its \r\n) that is not all
-// there. A body that will be copied into a slab is collected in a pooled
-// buffer; a larger one in memory that the shard then keeps.
+// there.
 func (s *session) startBody(size int) {
+	s.got = 0
 	if size-2 <= slab.MaxSize {
 		s.pooled = bytebufferpool.Get()
-		s.body = s.pooled.B[:0]
-		return
+		s.pooled.B = s.pooled.B[:0]
 	}
-	s.body = make([]byte, 0, min(size, bodyStart))
 }
 
 // collect takes what belongs to the body being read, and returns how much
 // that was.
 func (s *session) collect(b []byte) (n int) {
-	size := int(s.cmd.Size) + 2
-	n = min(len(b), size-len(s.body))
-	if need := len(s.body) + n; need > cap(s.body) {
-		// At least doubled, at most what was announced: a large body ends
-		// in memory of just its size.
-		bigger := make([]byte, len(s.body), min(size, max(need, 2*cap(s.body))))
-		copy(bigger, s.body)
-		s.body = bigger
+	size := int(s.cmd.Size)
+	n = min(len(b), size+2-s.got)
+	b = b[:n]
+	if s.pooled != nil {
+		s.pooled.B = append(s.pooled.B, b...)
+	} else {
+		s.collectLarge(b, size)
 	}
-	s.body = append(s.body, b[:n]...)
-	if len(s.body) == size {
-		s.enqueue(s.body, s.pooled == nil)
+	s.got += n
+	if s.got < size+2 {
+		return n
+	}
+	if s.pooled != nil {
+		s.enqueue(s.pooled.B[:size], s.pooled.B[size:])
+	} else {
+		s.enqueue(nil, s.tail[:])
 	}
 	return n
+}
+
+// collectLarge adds b to the pieces, and what is behind the body to tail.
+func (s *session) collectLarge(b []byte, size int) {
+	at := s.got
+	for len(b) > 0 && at < size {
+		last := len(s.pieces) - 1
+		if last < 0 || len(s.pieces[last]) == cap(s.pieces[last]) {
+			s.pieces = append(s.pieces, make([]byte, 0, min(pieceMax, max(pieceMin, at), size-at)))
+			last++
+		}
+		p := s.pieces[last]
+		k := min(len(b), cap(p)-len(p))
+		s.pieces[last] = append(p, b[:k]...)
+		at += k
+		b = b[k:]
+	}
+	if len(b) > 0 {
+		copy(s.tail[at-size:], b)
+	}
 }
 
 // endBody lets go of the collected body.
 func (s *session) endBody() {
 	if s.pooled != nil {
-		s.pooled.B = s.body[:0]
 		bytebufferpool.Put(s.pooled)
 		s.pooled = nil
 	}
-	s.body = nil
+	s.pieces = nil
 }
+
+func isCRLF(b []byte) bool { return bytes.Equal(b, crlf) }
+
+var crlf = []byte("\r\n")

@@ -66,8 +66,8 @@ func (k *drivenChecker) sessions() {
 		if s.in != nil && s.phase == phaseIdle && !s.stalled && strings.Contains(string(s.in.B[s.inAt:]), "\r\n") {
 			k.fail("session %p: idle with input held: %q", s, s.in.B[s.inAt:])
 		}
-		if (s.phase == phaseBody) != (s.body != nil) || s.phase != phaseBody && s.putID != 0 {
-			k.fail("session %p: phase %d, %d bytes of body, put id %d", s, s.phase, len(s.body), s.putID)
+		if s.phase != phaseBody && (s.pooled != nil || s.pieces != nil) || s.phase != phaseBody && s.putID != 0 {
+			k.fail("session %p: phase %d, %d bytes of body, put id %d", s, s.phase, s.got, s.putID)
 		}
 		bare := 0
 		for i := range s.watched {

@@ -1,11 +1,11 @@
 package router
 
 import (
-	"bytes"
 	"slices"
 
 	"polystalk/codec/beanstalk"
 	"polystalk/shard"
+	"polystalk/shard/slab"
 )
 
 // step says what the operation under way is part of, so that its reply is
@@ -167,9 +167,9 @@ func (s *session) handle(r *shard.Reply) {
 			s.say(beanstalk.MsgNotFound)
 			return
 		}
-		if r.Large {
-			*out = beanstalk.AppendFoundHeader(*out, uint64(r.ID), len(r.Body))
-			s.large = r.Body
+		if r.Large != nil {
+			*out = beanstalk.AppendFoundHeader(*out, uint64(r.ID), r.Large.Len())
+			s.large = r.Large
 			return
 		}
 		*out = beanstalk.AppendFound(*out, uint64(r.ID), r.Body)
@@ -234,9 +234,9 @@ func simpleReply(k beanstalk.Kind, st shard.Status) string {
 // sayReserved answers with a job.
 func (s *session) sayReserved(r *shard.Reply) {
 	out := &s.loop.out
-	if r.Large {
-		*out = beanstalk.AppendReservedHeader(*out, uint64(r.ID), len(r.Body))
-		s.large = r.Body
+	if r.Large != nil {
+		*out = beanstalk.AppendReservedHeader(*out, uint64(r.ID), r.Large.Len())
+		s.large = r.Large
 		return
 	}
 	*out = beanstalk.AppendReserved(*out, uint64(r.ID), r.Body)
@@ -274,8 +274,8 @@ func (s *session) put(rest []byte) (n int) {
 	}
 	// The reference numbers a job when its line parses, before the body.
 	s.putID = srv.ids.next(s.used.shard)
-	if len(rest) >= size+2 {
-		s.enqueue(rest[:size+2], false)
+	if len(rest) >= size+2 && size <= slab.MaxSize {
+		s.enqueue(rest[:size:size], rest[size:size+2])
 		return size + 2
 	}
 	s.phase = phaseBody
@@ -283,12 +283,12 @@ func (s *session) put(rest []byte) (n int) {
 	return 0
 }
 
-// enqueue submits the job that was read; body has its last two bytes.
-func (s *session) enqueue(body []byte, own bool) {
+// enqueue submits the job that was read, unless its body does not end as it
+// should. A large body is in pieces.
+func (s *session) enqueue(body, end []byte) {
 	s.phase = phaseIdle
-	size := len(body) - 2
 	switch {
-	case !bytes.Equal(body[size:], crlf):
+	case !isCRLF(end):
 		s.dropPut(beanstalk.MsgExpectedCRLF)
 		return
 	case s.loop.srv.draining.Load():
@@ -298,12 +298,10 @@ func (s *session) enqueue(body []byte, own bool) {
 	op := &s.req.Op
 	op.Kind, op.Client, op.Tube, op.ID = shard.OpPut, 0, s.used.id, s.putID
 	op.Pri, op.Delay, op.TTR = s.cmd.Pri, s.cmd.Delay, s.cmd.TTR
-	op.Body, op.OwnBody = body[:size:size], own
+	op.Body, op.Large = body, s.pieces
 	s.submit(s.used.shard, stepPut)
 	s.advance()
 }
-
-var crlf = []byte("\r\n")
 
 // dropPut answers a put of which no job came.
 func (s *session) dropPut(msg string) {
@@ -315,7 +313,7 @@ func (s *session) dropPut(msg string) {
 
 func (s *session) putDone(r *shard.Reply) {
 	op := &s.req.Op
-	op.Body, op.OwnBody = nil, false
+	op.Body, op.Large = nil, nil
 	id := s.putID
 	if r.Status != shard.StatusOK {
 		s.loop.srv.complain("out of memory for a job", "bytes", s.cmd.Size)

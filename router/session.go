@@ -83,12 +83,14 @@ type session struct {
 
 	in    *bytebufferpool.ByteBuffer // held input, from inAt on
 	inAt  int
-	large []byte // body to send after out, once the shard is released
+	large shard.Large // body to send after out, once the shard is released
 
 	cmd    beanstalk.Command // its Name is good while the command is dispatched
-	body   []byte            // of the put being read, with its \r\n
+	got    int               // bytes of the put being read, of its body and \r\n
 	pooled *bytebufferpool.ByteBuffer
-	skip   int // bytes of body still to discard
+	pieces shard.Large
+	tail   [2]byte // what follows a body in pieces
+	skip   int     // bytes of body still to discard
 	putID  shard.JobID
 
 	used    tubeRef
@@ -381,7 +383,9 @@ func (s *session) advance() {
 // sendLarge sends a body too large to be copied, which handle left here.
 func (s *session) sendLarge() {
 	s.loop.flush(s)
-	s.conn.WriteStable(s.large)
+	for _, p := range s.large {
+		s.conn.WriteStable(p)
+	}
 	s.large = nil
 	s.say("\r\n")
 }

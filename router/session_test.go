@@ -54,7 +54,7 @@ func TestHotPathAllocatesNothing(t *testing.T) {
 // TestBodiesArriveInAnyPieces cuts puts of the sizes at which something
 // changes in two at every interesting place, and in many pieces.
 func TestBodiesArriveInAnyPieces(t *testing.T) {
-	for _, size := range []int{0, 1, 2, 100, bodyStart - 3, bodyStart - 2, bodyStart - 1, 65535, slab.MaxSize, slab.MaxSize + 1, 200_000} {
+	for _, size := range []int{0, 1, 2, 100, pieceMin - 3, pieceMin - 2, pieceMin - 1, 65535, slab.MaxSize, slab.MaxSize + 1, 200_000} {
 		f := newFixture(t, Config{Shards: 1, MaxJobSize: 1 << 20})
 		c := f.open()
 		body := make([]byte, size)
@@ -65,7 +65,7 @@ func TestBodiesArriveInAnyPieces(t *testing.T) {
 		whole := head + string(body) + "\r\n"
 		cuts := []int{len(whole)}
 		for i := range len(whole) {
-			if i > 0 && (i < len(head)+3 || i > len(whole)-5 || i%(bodyStart/2) < 2) {
+			if i > 0 && (i < len(head)+3 || i > len(whole)-5 || i%(pieceMin/2) < 2) {
 				cuts = append(cuts, i)
 			}
 		}
@@ -121,17 +121,13 @@ func TestLargeBodyIsNotCopied(t *testing.T) {
 	c.wants("INSERTED 1\n")
 	c.send("peek 1\r\n")
 	c.send("reserve\r\n")
-	if len(c.stable) != 2 || &c.stable[0][0] != &c.stable[1][0] || string(c.stable[0]) != body {
-		t.Fatalf("%d bodies handed over", len(c.stable))
-	}
-	for j := range f.d.Shards()[0].Jobs() {
-		if &j.Body[0] != &c.stable[0][0] {
-			t.Error("the body sent is a copy of the job's")
-		}
+	sent := shard.Large(c.stable)
+	if n := len(sent); n%2 != 0 || &sent[0][0] != &sent[n/2][0] || string(sent[:n/2].Append(nil)) != body {
+		t.Fatalf("%d pieces handed over", n)
 	}
 	c.take()
 	c.says("delete 1\n", "DELETED\n")
-	if string(c.stable[0]) != body {
+	if string(sent[:len(sent)/2].Append(nil)) != body {
 		t.Error("a body on its way changed when its job was deleted")
 	}
 }
@@ -142,12 +138,12 @@ func TestBodyMemoryFollowsArrival(t *testing.T) {
 	c := f.open()
 	c.send("put 0 0 60 1000000000\r\n")
 	c.send("only this much")
-	if got := cap(c.s.s.body); got > bodyStart {
-		t.Errorf("%d bytes allocated for 14", got)
+	if p := c.s.s.pieces; len(p) != 1 || cap(p[0]) > pieceMin {
+		t.Errorf("%d pieces allocated for 14 bytes", len(p))
 	}
 	c.s.Abort()
 	f.check()
-	if !c.s.Gone() || c.s.s.body != nil {
+	if !c.s.Gone() || c.s.s.pieces != nil {
 		t.Error("the body outlives its session")
 	}
 }
@@ -417,7 +413,7 @@ func TestAbortInEveryPhase(t *testing.T) {
 				if !c.s.Gone() || !c.closed {
 					t.Errorf("gone %v, closed %v", c.s.Gone(), c.closed)
 				}
-				if s := c.s.s; s.in != nil || s.body != nil || s.pooled != nil || s.large != nil {
+				if s := c.s.s; s.in != nil || s.pieces != nil || s.pooled != nil || s.large != nil {
 					t.Error("buffers are kept")
 				}
 				for _, sh := range f.d.Shards() {

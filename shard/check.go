@@ -423,8 +423,8 @@ func (k *checker) bodies() {
 			k.fail("job %d: its large body %d is another's or is not there", j.id, j.body)
 		case j.large:
 			large[j.body] = true
-			if len(c.large[j.body]) != int(j.size) {
-				k.fail("job %d: %d bytes stored of %d", j.id, len(c.large[j.body]), j.size)
+			if c.large[j.body].Len() != int(j.size) {
+				k.fail("job %d: %d bytes stored of %d", j.id, c.large[j.body].Len(), j.size)
 			}
 		case j.size > 0:
 			small++

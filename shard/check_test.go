@@ -67,7 +67,7 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 		p.put(6, 0, 10)
 		p.put(5, 9, 10)
 		p.put(0, 0, 10)
-		w.do(Op{Kind: OpPut, Tube: p.tube, ID: 5, TTR: 9, Body: make([]byte, 70_000), OwnBody: true}, StatusOK)
+		w.do(Op{Kind: OpPut, Tube: p.tube, ID: 5, TTR: 9, Large: Large{make([]byte, 60_000), make([]byte, 10_000)}}, StatusOK)
 		p.last = 5
 		p.reserve(4)
 		p.reserve(5)

@@ -188,7 +188,7 @@ func (c *Core) match(t *tube) {
 		}
 		c.unwait(cl)
 		j := c.reserve(t, cl)
-		c.woke(cl, StatusReserved, j.id, c.body(j), j.large)
+		c.woke(cl, StatusReserved, j)
 	}
 }
 
@@ -202,20 +202,23 @@ func (c *Core) reserve(t *tube, cl *client) *job {
 }
 
 // wake ends the wait of cl with a status, unless another shard has ended it.
-func (c *Core) wake(cl *client, s Status, id JobID, body []byte) {
+func (c *Core) wake(cl *client, s Status) {
 	won := cl.waiter.Claim(cl.seq)
 	c.unwait(cl)
 	if won {
-		c.woke(cl, s, id, body, false)
+		c.woke(cl, s, nil)
 	}
 }
 
-// woke fills the message of a waiter that was won.
-func (c *Core) woke(cl *client, s Status, id JobID, body []byte, large bool) {
+// woke fills the message of a waiter that was won; j is nil unless it gets one.
+func (c *Core) woke(cl *client, s Status, j *job) {
 	m := &cl.waiter.Msg
 	m.Op.Client = cl.id
-	m.Reply = Reply{Status: s, ID: id, Client: cl.id, Held: uint32(cl.held.n), Body: body, Large: large}
-	m.keepBody()
+	m.Reply = Reply{Status: s, Client: cl.id, Held: uint32(cl.held.n)}
+	if j != nil {
+		c.replyJob(&m.Reply, s, j)
+		m.keepBody()
+	}
 	c.woken = append(c.woken, cl.waiter)
 }
 

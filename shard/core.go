@@ -10,7 +10,7 @@ type Core struct {
 
 	jobs      *slab.Pool[job]
 	bodies    *slab.Bytes
-	large     [][]byte // bodies above slab.MaxSize; index 0 may be used
+	large     []Large // bodies above slab.MaxSize; index 0 may be used
 	freeLarge []uint32
 	ids       idTable
 

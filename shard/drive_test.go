@@ -162,12 +162,16 @@ func opString(op *Op) string {
 
 func compareReply(got, want *Reply) error {
 	g, w := *got, *want
-	g.Mirror, g.Body, w.Body, g.Large = nil, nil, nil, false
+	g.Mirror, g.Body, w.Body, g.Large = nil, nil, nil, nil
 	if fmt.Sprint(g) != fmt.Sprint(w) {
 		return fmt.Errorf("reply %+v, want %+v", g, w)
 	}
-	if !bytes.Equal(got.Body, want.Body) || got.Large != (len(want.Body) > 65536) {
-		return fmt.Errorf("body of %d bytes (large: %v), want %d bytes", len(got.Body), got.Large, len(want.Body))
+	body := got.Body
+	if got.Large != nil {
+		body = got.Large.Append(nil)
+	}
+	if !bytes.Equal(body, want.Body) || (got.Large != nil) != (len(want.Body) > 65536) {
+		return fmt.Errorf("body of %d bytes (large: %v), want %d bytes", len(body), got.Large != nil, len(want.Body))
 	}
 	return nil
 }
@@ -231,7 +235,11 @@ func (d *driver) op(cn *conn) *Op {
 			n = d.oneOf(65536, 65537, 70000)
 		}
 		op.Body = bytes.Repeat([]byte{byte(op.ID), byte(op.ID >> 8)}, int(n+1)/2)[:n]
-		op.OwnBody = d.pick(2) == 0
+		if len(op.Body) > 65536 {
+			cut := 1 + d.pick(len(op.Body)-1)
+			op.Large = Large{op.Body[:cut:cut], op.Body[cut:]}
+			op.Body = nil
+		}
 	case OpReserve:
 		if cn.id == 0 {
 			return nil
@@ -345,7 +353,7 @@ func (d *driver) compare() error {
 		want := d.twin.woken[0]
 		d.twin.woken = d.twin.woken[1:]
 		r := &w.Msg.Reply
-		if w != want.waiter || r.Status != want.status || r.ID != want.id || string(r.Body) != want.body || r.Client != want.client || r.Held != want.held {
+		if w != want.waiter || r.Status != want.status || r.ID != want.id || string(r.Body)+string(r.Large.Append(nil)) != want.body || r.Client != want.client || r.Held != want.held {
 			return fmt.Errorf("woken: %+v, want %+v", r, want)
 		}
 		for _, cn := range d.conns { // none when it has closed just now

@@ -77,11 +77,12 @@ func (c *Core) newJob(op *Op) (uint32, *job) {
 	if i == 0 {
 		return 0, nil
 	}
-	j.size = uint32(len(op.Body))
-	if len(op.Body) > slab.MaxSize {
+	if op.Large != nil {
+		j.size = uint32(op.Large.Len())
 		j.large = true
-		j.body = c.keepLarge(op.Body, op.OwnBody)
+		j.body = c.keepLarge(op.Large)
 	} else {
+		j.size = uint32(len(op.Body))
 		ref, ok := c.bodies.Put(op.Body)
 		if !ok {
 			c.jobs.Free(i)
@@ -106,12 +107,8 @@ func (c *Core) freeJob(i uint32, j *job) {
 	c.jobs.Free(i)
 }
 
-// keepLarge stores a body above the slabs' largest class in memory of its
-// own, without a copy where the caller hands it over.
-func (c *Core) keepLarge(body []byte, own bool) uint32 {
-	if !own {
-		body = append([]byte(nil), body...)
-	}
+// keepLarge stores a body above the slabs' largest class.
+func (c *Core) keepLarge(body Large) uint32 {
 	if n := len(c.freeLarge); n > 0 {
 		i := c.freeLarge[n-1]
 		c.freeLarge = c.freeLarge[:n-1]
@@ -122,10 +119,13 @@ func (c *Core) keepLarge(body []byte, own bool) uint32 {
 	return uint32(len(c.large) - 1)
 }
 
-// body returns the job's bytes; see Reply.Body for how long they are good.
-func (c *Core) body(j *job) []byte {
+// replyJob fills r with a job; see Reply for how long its body is good.
+func (c *Core) replyJob(r *Reply, s Status, j *job) {
+	r.Status = s
+	r.ID = j.id
 	if j.large {
-		return c.large[j.body]
+		r.Large = c.large[j.body]
+	} else {
+		r.Body = c.bodies.Get(j.body, int(j.size))
 	}
-	return c.bodies.Get(j.body, int(j.size))
 }

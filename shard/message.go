@@ -30,10 +30,10 @@ type Message struct {
 }
 
 // Keep copies the slices of Op into memory of the message, so that they
-// outlive the caller's buffer. A body handed over by OwnBody stays where it is.
+// outlive the caller's buffer. A Large body stays where it is.
 func (m *Message) Keep() {
 	n := len(m.Op.Name)
-	if n == 0 && (m.Op.OwnBody || len(m.Op.Body) == 0) {
+	if n == 0 && len(m.Op.Body) == 0 {
 		return
 	}
 	if m.in == nil {
@@ -41,16 +41,14 @@ func (m *Message) Keep() {
 		m.in = bytebufferpool.Get()
 	}
 	m.in.B = append(m.in.B[:0], m.Op.Name...)
-	if !m.Op.OwnBody {
-		m.in.B = append(m.in.B, m.Op.Body...)
-		m.Op.Body = m.in.B[n:]
-	}
+	m.in.B = append(m.in.B, m.Op.Body...)
+	m.Op.Body = m.in.B[n:]
 	m.Op.Name = m.in.B[:n:n]
 }
 
 // keepBody copies the reply's body out of the core's memory.
 func (m *Message) keepBody() {
-	if len(m.Reply.Body) == 0 || m.Reply.Large {
+	if len(m.Reply.Body) == 0 {
 		return
 	}
 	if m.out == nil {
@@ -70,5 +68,6 @@ func (m *Message) Done() {
 		bytebufferpool.Put(m.out)
 		m.out = nil
 	}
-	m.Op.Name, m.Op.Body, m.Reply.Body = nil, nil, nil
+	m.Op.Name, m.Op.Body, m.Op.Large = nil, nil, nil
+	m.Reply.Body, m.Reply.Large = nil, nil
 }

@@ -24,16 +24,16 @@ func TestKeptMessageOutlivesTheBuffer(t *testing.T) {
 	}
 }
 
-func TestOwnedBodyIsNotCopied(t *testing.T) {
+func TestLargeBodyIsNotCopied(t *testing.T) {
 	body := []byte("body")
-	m := Message{Op: Op{Kind: OpPut, Body: body, OwnBody: true}}
+	m := Message{Op: Op{Kind: OpPut, Large: Large{body}}}
 	m.Keep()
-	if &m.Op.Body[0] != &body[0] {
+	if &m.Op.Large[0][0] != &body[0] {
 		t.Error("it was copied")
 	}
 	m.Op.Name = []byte("name")
 	m.Keep()
-	if &m.Op.Body[0] != &body[0] || string(m.Op.Name) != "name" {
+	if &m.Op.Large[0][0] != &body[0] || string(m.Op.Name) != "name" {
 		t.Error("it was copied, or the name is lost")
 	}
 	m.Done()

@@ -178,7 +178,7 @@ func (m *model) put(op *Op) {
 	t := m.tubeByID(op.Tube)
 	j := &modelJob{
 		id: op.ID, pri: op.Pri, delay: op.Delay, ttr: op.TTR,
-		body: string(op.Body), tube: t, created: m.now,
+		body: string(op.Large.Append(op.Body)), tube: t, created: m.now,
 	}
 	m.jobs[j.id] = j
 	t.total++

@@ -83,7 +83,7 @@ const (
 	// OpReturn. Client, Tube.
 	OpClose
 
-	// OpPut adds a job. Tube, ID, Pri, Delay, TTR, Body, OwnBody.
+	// OpPut adds a job. Tube, ID, Pri, Delay, TTR, Body or Large.
 	// StatusOutOfMemory.
 	OpPut
 	// OpReserve takes the best ready job of the watched tubes here.
@@ -123,13 +123,11 @@ const (
 )
 
 // Op is one operation on one core. Slices are only read during Apply, except
-// Body when OwnBody is set: then the core keeps it and the caller must not
-// write to it again.
+// Large: the core keeps it, and the caller must not write to it again.
 type Op struct {
 	Kind        OpKind
 	Wait        bool
 	Multi       bool // the client waits in other shards too: claim first
-	OwnBody     bool
 	Mirror      bool
 	KickMore    bool
 	KickDelayed bool
@@ -140,7 +138,8 @@ type Op struct {
 	N           uint32
 	Delay, TTR  uint32 // seconds
 	Name        []byte
-	Body        []byte
+	Body        []byte // at most slab.MaxSize bytes
+	Large       Large  // a body longer than that, instead of Body
 	Bound       Key
 	Until       Time // when a waiting reserve gives up; Never for plain reserve
 	Seq         uint64
@@ -169,10 +168,9 @@ const (
 )
 
 // Reply answers an Op. Body aliases the core's memory: it is good until the
-// shard is released, unless Large is set (then it never changes).
+// shard is released; a Large body is instead of it, and never changes.
 type Reply struct {
 	Status      Status
-	Large       bool
 	KickDelayed bool
 	Client      ClientID
 	Held        uint32 // jobs that Client holds here now
@@ -181,6 +179,7 @@ type Reply struct {
 	ID          JobID
 	TubeName    string
 	Body        []byte
+	Large       Large
 	Mirror      *Mirror
 }
 

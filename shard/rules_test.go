@@ -16,7 +16,7 @@ func TestSmallestPriorityThenOldestIsReserved(t *testing.T) {
 	p.put(0, 0, 10)
 	p.put(5, 0, 10)
 	for _, want := range []JobID{3, 1, 4, 2} {
-		if r := p.reserve(want); string(r.Body) != fmt.Sprintf("job %d", want) || r.Large {
+		if r := p.reserve(want); string(r.Body) != fmt.Sprintf("job %d", want) || r.Large != nil {
 			t.Errorf("job %d has body %q", want, r.Body)
 		}
 	}
@@ -308,33 +308,36 @@ func TestMirrorFollowsTheBestJob(t *testing.T) {
 func TestLargeBodies(t *testing.T) {
 	w := newWorld(t)
 	p := w.join("default")
-	sizes := []int{0, 1, slab.MaxSize, slab.MaxSize + 1, 3 << 20}
-	for _, own := range []bool{false, true} {
-		for _, size := range sizes {
-			body := bytes.Repeat([]byte{'x'}, size)
-			p.last++
-			w.do(Op{Kind: OpPut, Tube: p.tube, ID: p.last, TTR: 10, Body: body, OwnBody: own}, StatusOK)
-			large := size > slab.MaxSize
-			if !own || !large {
-				clear(body) // what was not handed over is copied
-			}
-			r := p.reserve(p.last)
-			if len(r.Body) != size || r.Large != large || bytes.Count(r.Body, []byte{'x'}) != size {
-				t.Fatalf("own %v, %d bytes: got %d, large %v", own, size, len(r.Body), r.Large)
-			}
-			if own && large && &r.Body[0] != &body[0] {
-				t.Error("a body handed over was copied")
-			}
+	put := func(size int) Large {
+		body := bytes.Repeat([]byte{'x'}, size)
+		p.last++
+		op := Op{Kind: OpPut, Tube: p.tube, ID: p.last, TTR: 10}
+		if size > slab.MaxSize {
+			op.Large = Large{body[:60_000:60_000], body[60_000:]}
+		} else {
+			op.Body = body
+			defer clear(body) // it is copied
+		}
+		w.do(op, StatusOK)
+		return op.Large
+	}
+	for _, size := range []int{0, 1, slab.MaxSize, slab.MaxSize + 1, 3 << 20} {
+		large := put(size)
+		r := p.reserve(p.last)
+		if r.Large.Len()+len(r.Body) != size || bytes.Count(r.Large.Append(r.Body), []byte{'x'}) != size {
+			t.Fatalf("%d bytes: got %d and %d", size, len(r.Body), r.Large.Len())
+		}
+		if (r.Large != nil) != (large != nil) || large != nil && &r.Large[1][0] != &large[1][0] {
+			t.Errorf("%d bytes: a large body is not what was handed over", size)
 		}
 	}
 	for id := range p.last {
 		p.on(OpDelete, id+1, StatusOK)
 	}
 	p.wait(Never)
-	body := bytes.Repeat([]byte{'y'}, slab.MaxSize+1)
-	w.do(Op{Kind: OpPut, Tube: p.tube, ID: 99, TTR: 10, Body: body, OwnBody: true}, StatusOK)
+	large := put(slab.MaxSize + 1)
 	woken := w.core.TakeWoken(nil)
-	if len(woken) != 1 || &woken[0].Msg.Reply.Body[0] != &body[0] || !woken[0].Msg.Reply.Large {
+	if len(woken) != 1 || &woken[0].Msg.Reply.Large[0][0] != &large[0][0] {
 		t.Error("a large body was not handed on as it is")
 	}
 }

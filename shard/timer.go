@@ -202,9 +202,9 @@ func (c *Core) expireClient(cl *client, at Time, most int) (done int) {
 	if cl.waiting {
 		switch {
 		case cl.due.n > 0 && Time(cl.due.top().a)-Second <= at:
-			c.wake(cl, StatusDeadlineSoon, 0, nil)
+			c.wake(cl, StatusDeadlineSoon)
 		case cl.until <= at:
-			c.wake(cl, StatusTimedOut, 0, nil)
+			c.wake(cl, StatusTimedOut)
 		}
 	}
 	for cl.due.n > 0 && Time(cl.due.top().a) == at && done < most {

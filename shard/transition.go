@@ -65,13 +65,6 @@ func (c *Core) applyReserve(op *Op, r *Reply) {
 	r.Status = StatusWaiting
 }
 
-func (c *Core) replyJob(r *Reply, s Status, j *job) {
-	r.Status = s
-	r.ID = j.id
-	r.Body = c.body(j)
-	r.Large = j.large
-}
-
 func (c *Core) applyReserveJob(op *Op, r *Reply) {
 	i, j, t := c.find(op.ID)
 	if i == 0 || j.state == Reserved {

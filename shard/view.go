@@ -36,7 +36,7 @@ func (s *Shard) Jobs() iter.Seq[JobView] {
 		for b := range uint64(c.ids.size) {
 			for i := *c.ids.head(b); i != 0; {
 				j := c.jobs.At(i)
-				v := JobView{j.id, c.tubes[j.tube].name, j.state, j.client, j.deadline, c.body(j)}
+				v := JobView{j.id, c.tubes[j.tube].name, j.state, j.client, j.deadline, c.bodyOf(j)}
 				if !yield(v) {
 					return
 				}
@@ -77,4 +77,11 @@ func (s *Shard) Clients() iter.Seq[ClientView] {
 			}
 		}
 	}
+}
+
+func (c *Core) bodyOf(j *job) []byte {
+	if j.large {
+		return c.large[j.body].Append(nil)
+	}
+	return c.bodies.Get(j.body, int(j.size))
 }

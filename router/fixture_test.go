@@ -122,9 +122,11 @@ func (f *fixture) open() *testConn {
 }
 
 func (c *testConn) Write(p []byte) { c.got.Write(p) }
-func (c *testConn) WriteStable(p []byte) {
-	c.stable = append(c.stable, p)
-	c.got.Write(p)
+func (c *testConn) WriteStable(pieces [][]byte) {
+	for _, p := range pieces {
+		c.stable = append(c.stable, p)
+		c.got.Write(p)
+	}
 }
 func (c *testConn) Unsent() int  { return c.unsent }
 func (c *testConn) Close()       { c.closed = true }

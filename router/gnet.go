@@ -233,12 +233,19 @@ func (k *socket) action() gnet.Action {
 }
 
 // Write implements Conn.
-func (k *socket) Write(p []byte) { k.write(p, false) }
+func (k *socket) Write(p []byte) { k.write(p, false, writeMax) }
 
 // WriteStable implements Conn.
-func (k *socket) WriteStable(p []byte) { k.write(p, true) }
+func (k *socket) WriteStable(pieces [][]byte) {
+	left := writeMax
+	for _, p := range pieces {
+		k.write(p, true, left)
+		left -= len(p)
+	}
+}
 
-func (k *socket) write(p []byte, stable bool) {
+// write writes most bytes at once, or a little more.
+func (k *socket) write(p []byte, stable bool, most int) {
 	if k.failed || len(p) == 0 {
 		return
 	}
@@ -253,6 +260,12 @@ func (k *socket) write(p []byte, stable bool) {
 	}
 	k.lane = nil
 	for sent := 0; len(p) > 0; {
+		if sent >= most {
+			// A reader that keeps up with a very large body would keep the
+			// loop as well.
+			k.startLane(p, stable)
+			return
+		}
 		n, err := unix.Write(k.fd, p)
 		switch {
 		case n > 0:
@@ -264,12 +277,6 @@ func (k *socket) write(p []byte, stable bool) {
 			return
 		default:
 			k.fail()
-			return
-		}
-		if sent >= writeMax && len(p) > 0 {
-			// A reader that keeps up with a very large body would keep the
-			// loop as well.
-			k.startLane(p, stable)
 			return
 		}
 	}

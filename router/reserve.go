@@ -183,7 +183,7 @@ func (s *session) reserveStep(r *shard.Reply, l *link) {
 			s.noneReady()
 			return
 		}
-		s.probe()
+		s.reprobe = true // it may visit shards
 	case stepMargin:
 		if r.Status == shard.StatusTimedOut || r.Status == shard.StatusElsewhere {
 			s.askMargin()

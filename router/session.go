@@ -31,8 +31,8 @@ const (
 type Conn interface {
 	// Write sends p and keeps a copy of what the socket does not take.
 	Write(p []byte)
-	// WriteStable is Write for bytes that never change; they may be kept.
-	WriteStable(p []byte)
+	// WriteStable is Write for pieces that never change; they may be kept.
+	WriteStable(pieces [][]byte)
 	// Unsent is the number of bytes kept. Once it falls to zero the session's
 	// drained is called.
 	Unsent() int
@@ -78,6 +78,7 @@ type session struct {
 	queued   bool // on the loop's list of sessions that go on in a later turn
 	pending  bool // req holds an operation that is to be run on shard target
 	deferred bool // … in a later turn
+	reprobe  bool // probe is to be called once no shard is owned
 	producer bool
 	worker   bool
 
@@ -378,18 +379,26 @@ func (s *session) advance() {
 		// noted, since it must not run while a shard is owned.
 		s.handle(&s.req.Reply)
 		sh.Release(&l.batch)
-		if s.large != nil {
-			s.sendLarge()
-		}
+		s.released()
+	}
+}
+
+// released does what handle left to be done with no shard owned.
+func (s *session) released() {
+	if s.large != nil {
+		s.sendLarge()
+	}
+	if s.reprobe {
+		s.reprobe = false
+		s.probe()
 	}
 }
 
 // sendLarge sends a body too large to be copied, which handle left here.
 func (s *session) sendLarge() {
 	s.loop.flush(s)
-	for _, p := range s.large {
-		s.conn.WriteStable(p)
-	}
+	s.conn.WriteStable(s.large)
+	s.loop.budget -= s.large.Len() / budgetBytes
 	s.large = nil
 	s.say("\r\n")
 }
@@ -407,9 +416,7 @@ func (s *session) completed(m *shard.Message) {
 		s.handle(&m.Reply)
 		m.Done()
 	}
-	if s.large != nil {
-		s.sendLarge()
-	}
+	s.released()
 	s.goOn()
 }
 

@@ -132,6 +132,24 @@ func TestLargeBodyIsNotCopied(t *testing.T) {
 	}
 }
 
+// TestLargeRepliesUseUpTheTurn: a turn's replies are bounded in bytes, bodies
+// sent from where they are included.
+func TestLargeRepliesUseUpTheTurn(t *testing.T) {
+	f := newFixture(t, Config{Shards: 1, MaxJobSize: 1 << 20})
+	c := f.open()
+	c.send("put 0 0 60 1000000\r\n")
+	c.send(strings.Repeat("z", 1_000_000) + "\r\n")
+	c.wants("INSERTED 1\n")
+	c.send(strings.Repeat("peek 1\r\n", 20))
+	if n := len(c.stable); c.got.Len() > 6_000_000 || f.later == 0 {
+		t.Errorf("%d bytes in %d pieces in one turn, put off %d times", c.got.Len(), n, f.later)
+	}
+	f.rest()
+	if want := 20 * len("FOUND 1 1000000\r\n\r\n"+strings.Repeat("z", 1_000_000)); c.got.Len() != want {
+		t.Errorf("%d bytes in the end, want %d", c.got.Len(), want)
+	}
+}
+
 // TestBodyMemoryFollowsArrival: what is only announced is not allocated.
 func TestBodyMemoryFollowsArrival(t *testing.T) {
 	f := newFixture(t, Config{Shards: 1, MaxJobSize: 1 << 30})

@@ -111,7 +111,11 @@ func (k *Sock) Write(p []byte) {
 }
 
 // WriteStable implements router.Conn.
-func (k *Sock) WriteStable(p []byte) { k.Write(p) }
+func (k *Sock) WriteStable(pieces [][]byte) {
+	for _, p := range pieces {
+		k.Write(p)
+	}
+}
 
 // Unsent implements router.Conn.
 func (k *Sock) Unsent() int {

@@ -182,6 +182,47 @@ func TestSlowReaderGetsEveryReply(t *testing.T) {
 	expect(t, slow, "list-tube-used\r\n", "USING default\r\n")
 }
 
+// TestPausedClientGetsEveryReply: a client sends more than the server holds
+// before it reads the first of its replies. The server stops reading, and reads
+// on as the replies go.
+func TestPausedClientGetsEveryReply(t *testing.T) {
+	s := startDaemon(t, shardArgs(4)...)
+	other := dialDaemon(t, s)
+	body := strings.Repeat("b", 5000)
+	expect(t, other, "put 0 0 100 5000\r\n"+body+"\r\n", "INSERTED 1\r\n")
+	was := memory(s)
+	open := descriptors(s)
+
+	// 5 MB of commands, the first of which fill the way back, so that the
+	// rest waits.
+	const peeks, lists = 5000, 300_000
+	slow := dialDaemon(t, s)
+	fed := feed(slow, bytes.Repeat([]byte("peek 1\r\n"), peeks), bytes.Repeat([]byte("list-tube-used\r\n"), lists))
+	for range 1000 {
+		expect(t, other, "list-tube-used\r\n", "USING default\r\n")
+	}
+	bounded(t, s, was, 32<<20)
+	want := "FOUND 1 5000\r\n" + body + "\r\n"
+	for i := range peeks + lists {
+		if i == peeks {
+			want = "USING default\r\n"
+		}
+		got, err := slow.Reply(wiretest.Patience)
+		if err != nil {
+			t.Fatalf("reply %d: %v", i, err)
+		}
+		if string(got) != want {
+			t.Fatalf("reply %d is another one: %.80q", i, got)
+		}
+	}
+	if err := <-fed; err != nil {
+		t.Error(err)
+	}
+	expect(t, slow, "list-tube-used\r\n", "USING default\r\n")
+	slow.Close()
+	awaitDescriptors(t, s, open)
+}
+
 func TestNeverReadingClientHurtsNobody(t *testing.T) {
 	s := startDaemon(t, shardArgs(4)...)
 	other := dialDaemon(t, s)

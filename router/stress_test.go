@@ -58,7 +58,9 @@ type burst struct{ name, commands, replies string }
 // bursts need job 1 with a body of size bytes.
 func bursts(size int) []burst {
 	found := fmt.Sprintf("FOUND 1 %d\r\n%s\r\n", size, strings.Repeat("b", size))
-	many := heldMax/len("list-tube-used\r\n") + 10_000
+	// Enough to be paused; what is left fits into any socket, else nobody could
+	// tell the server behind its reserve that no more comes.
+	many := heldMax/len("list-tube-used\r\n") + 4000
 	behind := "watch empty\r\nignore default\r\nreserve\r\n"
 	return []burst{
 		{"short", strings.Repeat("list-tube-used\r\n", 100), strings.Repeat("USING default\r\n", 100)},

@@ -383,6 +383,12 @@ func (k *socket) watchHangUp() {
 
 // Resume implements Conn.
 func (k *socket) Resume() bool {
+	if k.c != nil {
+		// Within the callback of its Pause: gnet still has it, and keeps it.
+		k.parked = false
+		k.lane.leave()
+		return true
+	}
 	nc, err := k.lane.dup()
 	if err != nil {
 		k.net.srv.complain("closing a connection: no descriptor to read it again", "err", err)

@@ -41,7 +41,7 @@ type Conn interface {
 	Close()
 	Drop()
 	// Pause stops the session's input until Resume. Pause is called during
-	// Input only, Resume never. Both report false when that cannot be done:
+	// Input only; Resume may follow in the same. Both report false when that cannot be done:
 	// the session then drops the connection.
 	Pause() bool
 	Resume() bool

@@ -47,6 +47,7 @@ func newNetwork(srv *Server) *network {
 func (n *network) start() error {
 	client, err := gnet.NewClient(n,
 		gnet.WithNumEventLoop(n.srv.cfg.Loops),
+		gnet.WithTCPNoDelay(gnet.TCPDelay), // net has set TCP_NODELAY on accepting
 		gnet.WithLogger(gnetLog{n.srv.log}))
 	if err != nil {
 		return fmt.Errorf("event loops: %w", err)

@@ -2,39 +2,58 @@ package router
 
 import (
 	"runtime/debug"
+	"runtime/metrics"
 	"time"
-
-	"polystalk/shard"
 )
 
-// Jobs and bodies are unmapped as they go; heaps and tables of the collector's
-// heap are not given back before it runs, which on a drained and idle server is
-// minutes away. So it is run when jobs have become few.
+// Jobs and bodies are unmapped as they go; what heaps and tables leave on the
+// collector's heap is not given back before it runs, which on a drained and
+// idle server is minutes away, and then only slowly. So it is run when the
+// heap is much too large, or once when it has come to rest.
 const (
 	reclaimEvery = 2 * time.Second
-	// reclaimMin jobs need some megabytes of heaps and tables; below that
-	// nothing is worth a collection.
-	reclaimMin = 100_000
+	// reclaimMin bytes of heap are not worth a collection.
+	reclaimMin = 12 << 20
+	// reclaimRest is the change between two looks that counts as none.
+	reclaimRest = 1 << 20
 )
 
-// A drainWatch notices when jobs have become few.
-type drainWatch struct{ peak uint64 }
+// A heapWatch decides when the heap should be collected and given back.
+type heapWatch struct {
+	last    uint64 // bytes of objects at the last look
+	resting uint64 // the same when it was last collected at rest
+}
 
-// fell reports whether the number of jobs has halved since it was highest,
-// or since fell last said so.
-func (w *drainWatch) fell(jobs uint64) bool {
-	w.peak = max(w.peak, jobs)
-	if w.peak < reclaimMin || jobs > w.peak/2 {
+// due takes the bytes of objects, dead ones included, and of free memory that
+// the process still has.
+func (w *heapWatch) due(objects, free uint64) bool {
+	rest := near(objects, w.last)
+	w.last = objects
+	if objects+free < reclaimMin {
 		return false
 	}
-	w.peak = jobs
+	if free > objects {
+		return rest
+	}
+	if !rest || near(objects, w.resting) {
+		return false
+	}
+	w.resting = objects
 	return true
 }
 
+// collected notes what is left after a collection.
+func (w *heapWatch) collected(objects uint64) { w.last, w.resting = objects, objects }
+
+func near(a, b uint64) bool { return max(a, b)-min(a, b) < reclaimRest }
+
 // reclaim runs until quit is closed.
-func (s *Server) reclaim(quit <-chan struct{}) {
-	b := shard.Batch{Home: visitor{}}
-	var w drainWatch
+func reclaim(quit <-chan struct{}) {
+	heap := []metrics.Sample{
+		{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"},
+	}
+	var w heapWatch
 	tick := time.NewTicker(reclaimEvery)
 	defer tick.Stop()
 	for {
@@ -43,27 +62,11 @@ func (s *Server) reclaim(quit <-chan struct{}) {
 			return
 		case <-tick.C:
 		}
-		b.Now = s.clock()
-		if jobs, ok := s.jobs(&b); ok && w.fell(jobs) {
+		metrics.Read(heap)
+		if w.due(heap[0].Value.Uint64(), heap[1].Value.Uint64()) {
 			debug.FreeOSMemory()
+			metrics.Read(heap)
+			w.collected(heap[0].Value.Uint64())
 		}
 	}
 }
-
-// jobs counts the jobs of all shards; ok is false when one of them was busy.
-func (s *Server) jobs(b *shard.Batch) (n uint64, ok bool) {
-	for _, sh := range s.shards {
-		if !sh.Own(b) {
-			return 0, false
-		}
-		c := sh.Counts()
-		sh.Release(b)
-		n += c.Ready + c.Reserved + c.Delayed + c.Buried
-	}
-	return n, true
-}
-
-// visitor is the Home of one who sends no messages.
-type visitor struct{}
-
-func (visitor) Post(*shard.Message) { panic("router: a message came to a visitor") }

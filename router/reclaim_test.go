@@ -1,41 +1,30 @@
 package router
 
-import (
-	"testing"
+import "testing"
 
-	"polystalk/shard"
-)
-
-func TestDrainWatchSpeaksOncePerHalving(t *testing.T) {
-	var w drainWatch
-	for i, step := range []struct {
-		jobs uint64
-		fell bool
+func TestHeapIsCollectedOnceAtRest(t *testing.T) {
+	const mb = 1 << 20
+	var w heapWatch
+	for i, look := range []struct {
+		objects, free uint64
+		due           bool
+		left          uint64 // objects after the collection
 	}{
-		{0, false}, {reclaimMin - 1, false}, {0, false}, // never many
-		{4 * reclaimMin, false}, {2*reclaimMin + 1, false},
-		{2 * reclaimMin, true}, {2*reclaimMin - 1, false}, {reclaimMin, true},
-		{reclaimMin/2 + 1, false}, {0, true}, {0, false},
-		{8 * reclaimMin, false}, {10, true}, {10, false},
+		{2 * mb, 2 * mb, false, 0}, {2 * mb, 2 * mb, false, 0}, // small
+		{50 * mb, 1 * mb, false, 0}, {100 * mb, 1 * mb, false, 0}, // growing
+		{100 * mb, 1 * mb, true, 90 * mb}, // at rest: once
+		{90 * mb, 5 * mb, false, 0}, {90*mb + 1000, 5 * mb, false, 0},
+		{95 * mb, 1 * mb, false, 0}, {95 * mb, 1 * mb, true, 91 * mb},
+		{91 * mb, 1 * mb, false, 0},
+		{5 * mb, 80 * mb, false, 0}, // fallen, maybe not to the end
+		{5 * mb, 80 * mb, true, 4 * mb},
+		{4 * mb, 1 * mb, false, 0},
 	} {
-		if got := w.fell(step.jobs); got != step.fell {
-			t.Errorf("step %d, %d jobs: %v", i, step.jobs, got)
+		if got := w.due(look.objects, look.free); got != look.due {
+			t.Fatalf("look %d: %v", i, got)
+		}
+		if look.due {
+			w.collected(look.left)
 		}
 	}
-}
-
-func TestJobsAreCountedOverAllShards(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
-	c := f.open()
-	c.send("use a\r\nput 0 0 60 1\r\nx\r\nuse b\r\nput 0 9 60 1\r\nx\r\nuse c\r\nput 0 0 60 1\r\nx\r\nreserve-job 3\r\nput 0 0 60 1\r\nx\r\nreserve-job 4\r\nbury 4 0\r\n")
-	b := &f.other
-	if n, ok := f.d.srv.jobs(b); !ok || n != 4 {
-		t.Errorf("%d jobs, %v, want 4", n, ok)
-	}
-	sh := f.d.Shards()[2]
-	sh.Own(b)
-	if _, ok := f.d.srv.jobs(&shard.Batch{Home: visitor{}}); ok {
-		t.Error("counted a shard that somebody else owns")
-	}
-	sh.Release(b)
 }

@@ -102,7 +102,7 @@ func (s *Server) Start() error {
 	for _, sh := range s.shards {
 		sh.Start()
 	}
-	go s.reclaim(s.quit)
+	go reclaim(s.quit)
 	return s.net.start()
 }
 

@@ -35,6 +35,10 @@ func (d *Driven) Shards() []*shard.Shard { return d.srv.shards }
 // ShardOf is the index of the shard in which a tube of that name lives.
 func (d *Driven) ShardOf(tube string) int { return d.srv.shardOf([]byte(tube)) }
 
+// HoldAtMost has connections paused that get ahead by more than n bytes,
+// instead of a megabyte.
+func (d *Driven) HoldAtMost(n int) { d.srv.heldMax = n }
+
 // Close gives the memory of the shards back; nothing may be used afterwards.
 func (d *Driven) Close() {
 	for _, sh := range d.srv.shards {
@@ -89,6 +93,13 @@ func (ds *DrivenSession) Input(b []byte) {
 // then Conn.Close is called.
 func (ds *DrivenSession) HalfClose() {
 	ds.s.loop.event(ds.s, (*session).endOfInput)
+	ds.d.sweep()
+}
+
+// HangUp tells that the client of a paused connection sends no more, though
+// not all that it sent was given to Input.
+func (ds *DrivenSession) HangUp() {
+	ds.s.loop.event(ds.s, (*session).lastInput)
 	ds.d.sweep()
 }
 

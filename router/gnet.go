@@ -28,8 +28,9 @@ type network struct {
 	client *gnet.Client
 	loops  sync.Map // gnet.EventLoop to *loop
 
-	open  atomic.Int64 // connections gnet holds, or is about to
-	lanes atomic.Int64
+	open   atomic.Int64 // connections gnet holds, or is about to
+	lanes  atomic.Int64
+	byLane sync.Map // the same, *lane to nothing
 
 	stopped atomic.Bool
 
@@ -75,11 +76,29 @@ func (n *network) shutdown(ctx context.Context) error {
 	// Most commands are answered in the turn that reads them. Under way can be
 	// operations in busy shards, turns put off, and replies that clients are
 	// slow to read.
-	for ctx.Err() == nil && (n.lanes.Load() > 0 || n.unfinished()) {
+	for ctx.Err() == nil && (n.unsent() || n.unfinished()) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	n.stopped.Store(true)
-	return n.client.Stop()
+	err := n.client.Stop()
+	// What paused connections have, and what was not sent in time.
+	n.eachLane(func(l *lane) bool { l.drop(); return true })
+	return err
+}
+
+func (n *network) eachLane(f func(*lane) bool) {
+	n.byLane.Range(func(l, _ any) bool { return f(l.(*lane)) })
+}
+
+// unsent reports whether replies wait for their clients to read. A lane
+// without any belongs to a paused connection, whose client may well wait for
+// ever.
+func (n *network) unsent() (some bool) {
+	n.eachLane(func(l *lane) bool {
+		some = l.len() > 0
+		return !some
+	})
+	return some
 }
 
 // unfinished reports whether a loop has operations under way or turns put off.
@@ -126,24 +145,26 @@ func (n *network) loopOf(el gnet.EventLoop) *loop {
 
 // socket is a connection as gnet has it. It implements Conn.
 type socket struct {
-	net    *network
-	loop   *loop
-	el     gnet.EventLoop
-	s      *session
-	c      gnet.Conn // nil while gnet does not have it
-	fd     int       // -1 while gnet does not have it
-	lane   *lane
-	busy   bool // in a callback of gnet's about this connection
-	closed bool // by the session
-	failed bool
-	parked bool // see Pause
+	net      *network
+	loop     *loop
+	el       gnet.EventLoop
+	s        *session
+	c        gnet.Conn // nil while gnet does not have it
+	fd       int       // -1 while gnet does not have it
+	lane     *lane
+	busy     bool // in a callback of gnet's about this connection
+	closed   bool // by the session
+	failed   bool
+	parked   bool // see Pause
+	opening  bool // given back to gnet by Resume, and OnOpen was not there yet
+	watching bool // a call of watchHangUp is under way
 }
 
 // OnOpen implements gnet.EventHandler: a new connection, or one that was
 // paused.
 func (n *network) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	k := c.Context().(*socket)
-	k.c, k.fd = c, c.Fd()
+	k.c, k.fd, k.opening = c, c.Fd(), false
 	if k.s != nil {
 		if k.lane != nil {
 			k.lane.leave()
@@ -222,16 +243,16 @@ func (k *socket) write(p []byte, stable bool) {
 	if k.failed || len(p) == 0 {
 		return
 	}
-	if k.lane != nil {
-		if k.lane.add(p, stable) {
-			return
-		}
-		k.lane = nil
+	if k.lane != nil && k.lane.add(p, stable) {
+		return
 	}
 	if k.fd < 0 {
+		// The lane was all there was, and it has failed: its abort is under
+		// way. It stays in place for Resume, Close and hungUp.
 		k.failed = true
 		return
 	}
+	k.lane = nil
 	for sent := 0; len(p) > 0; {
 		n, err := unix.Write(k.fd, p)
 		switch {
@@ -283,11 +304,18 @@ func (k *socket) openLane(p []byte, stay bool) bool {
 		k.net.srv.complain("closing a connection: no descriptor to wait with for its client", "err", err)
 		return false
 	}
+	k.addLane(os.NewFile(uintptr(fd), "connection"), p, stay)
+	return true
+}
+
+func (k *socket) addLane(to *os.File, p []byte, stay bool) {
 	k.net.lanes.Add(1)
-	k.lane = newLane(os.NewFile(uintptr(fd), "connection"), p, stay,
+	var n *lane
+	n = newLane(to, p, stay,
 		func() { k.loop.signal(k.s, (*session).drained) },
 		func(heir, failed bool) {
 			k.net.lanes.Add(-1)
+			k.net.byLane.Delete(n)
 			if heir {
 				k.net.open.Add(-1)
 			}
@@ -295,7 +323,9 @@ func (k *socket) openLane(p []byte, stay bool) bool {
 				k.loop.signal(k.s, (*session).abort)
 			}
 		})
-	return true
+	k.net.byLane.Store(n, struct{}{})
+	k.lane = n
+	go n.run()
 }
 
 // detach keeps the socket open after gnet has closed its side: there are
@@ -327,8 +357,13 @@ func (k *socket) Pause() bool {
 const hangUpEvery = 100 * time.Millisecond
 
 func (k *socket) watchHangUp() {
+	if k.watching {
+		return
+	}
+	k.watching = true
 	time.AfterFunc(hangUpEvery, func() {
 		k.loop.signal(k.s, func(s *session) {
+			k.watching = false
 			switch {
 			case !k.parked || k.closed:
 			case k.lane.hungUp():
@@ -356,17 +391,28 @@ func (k *socket) Resume() bool {
 		nc.Close()
 		return false
 	}
-	k.parked = false
+	k.parked, k.opening = false, true
 	go func() {
-		if r := <-opened; r.Conn == nil {
-			k.loop.signal(k.s, func(s *session) {
-				k.net.srv.complain("closing a connection: could not read it again", "err", r.Err)
-				k.parked = true
-				s.abort()
-			})
-		}
+		r := <-opened
+		k.loop.signal(k.s, func(*session) { k.enrolled(r.Err) })
 	}()
 	return true
+}
+
+// enrolled is called when gnet has taken the connection back, or has not: then
+// OnOpen was not called. It does not always say why.
+func (k *socket) enrolled(err error) {
+	if !k.opening {
+		return
+	}
+	k.opening = false
+	k.net.srv.complain("closing a connection: could not read it again", "err", err)
+	if k.closed {
+		k.leave() // Close left it to OnClose
+		return
+	}
+	k.parked = true
+	k.s.abort()
 }
 
 // Unsent implements Conn.

@@ -19,7 +19,7 @@ import (
 // closed its side, until the session is done.
 type lane struct {
 	to      laneWriter
-	emptied func()                  // called from the goroutine whenever nothing is unsent
+	emptied func()                  // called from the goroutine whenever all is sent
 	ended   func(heir, failed bool) // called from the goroutine when it ends
 
 	mu     sync.Mutex
@@ -33,14 +33,14 @@ type lane struct {
 	failed bool
 }
 
-// laneWriter is a socket whose Write blocks until all is taken: an *os.File,
-// since net.FileConn cannot be had without the side effect named at dup.
+// laneWriter is a socket whose Write blocks until all is taken: an *os.File.
 type laneWriter interface {
 	io.WriteCloser
 	SetWriteDeadline(time.Time) error
 }
 
-// newLane makes a lane that owns to, with its first bytes, and starts it.
+// newLane makes a lane that owns to, with its first bytes. Its goroutine is
+// the caller's to start: run.
 func newLane(to laneWriter, first []byte, stay bool, emptied func(), ended func(heir, failed bool)) *lane {
 	n := &lane{to: to, emptied: emptied, ended: ended, stay: stay}
 	n.more.L = &n.mu
@@ -48,7 +48,6 @@ func newLane(to laneWriter, first []byte, stay bool, emptied func(), ended func(
 		n.queue = append(n.queue, first)
 		n.unsent = len(first)
 	}
-	go n.run()
 	return n
 }
 
@@ -107,9 +106,7 @@ func (n *lane) inherit() bool {
 // lingerMax is how long a closed connection may take to read its last replies.
 const lingerMax = 10 * time.Second
 
-// dup is the connection with a descriptor of its own. The lane must be idle:
-// net.FileConn makes the socket, which all descriptors share, blocking for a
-// moment.
+// dup is the connection with a descriptor of its own.
 func (n *lane) dup() (net.Conn, error) {
 	fd := -1
 	err := n.control(func(own uintptr) (err error) {
@@ -211,7 +208,7 @@ func (n *lane) run() {
 			n.failed = true
 			n.stop()
 		}
-		empty := n.unsent == 0
+		empty := n.unsent == 0 && !n.failed
 		n.mu.Unlock()
 		if empty {
 			n.emptied()

@@ -23,6 +23,7 @@ func newLaneEnd(first string, stay bool) *laneEnd {
 	ours, theirs := net.Pipe()
 	e := &laneEnd{Conn: theirs}
 	e.lane = newLane(ours, []byte(first), stay, func() { e.emptied++ }, func(heir, failed bool) { e.ended = true })
+	go e.lane.run()
 	return e
 }
 
@@ -144,15 +145,15 @@ func TestLaneDroppedEndsAtOnce(t *testing.T) {
 	})
 }
 
-// TestLaneEndsWithItsClient: a write that fails ends the lane and tells so
-// that a session which waits for it to empty goes on.
+// TestLaneEndsWithItsClient: a write that fails ends the lane, which does not
+// say that all is sent: the session is to be aborted, not to go on.
 func TestLaneEndsWithItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newLaneEnd("to nobody", true)
 		e.lane.add([]byte("neither"), false)
 		e.Close()
 		synctest.Wait()
-		if !e.ended || e.emptied == 0 || e.lane.len() != 0 || e.lane.add([]byte("x"), false) {
+		if !e.ended || e.emptied != 0 || e.lane.len() != 0 || e.lane.add([]byte("x"), false) {
 			t.Errorf("ended %v, emptied %d times, %d bytes unsent", e.ended, e.emptied, e.lane.len())
 		}
 	})
@@ -165,6 +166,7 @@ func TestLaneInheritsTheConnection(t *testing.T) {
 		ours, theirs := net.Pipe()
 		var heirs []bool
 		n := newLane(ours, []byte("x"), true, func() {}, func(heir, failed bool) { heirs = append(heirs, heir) })
+		go n.run()
 		if !n.inherit() {
 			t.Fatal("over at once")
 		}

@@ -26,6 +26,7 @@ type Server struct {
 	ids      *idMap
 	dir      *directory
 	draining atomic.Bool
+	heldMax  int // of each session; the constant, but for tests
 
 	started time.Time
 	clock   func() shard.Time
@@ -64,6 +65,7 @@ func newServer(cfg Config, clock func() shard.Time) (*Server, error) {
 		cfg:     cfg,
 		log:     cfg.Log,
 		mask:    uint64(cfg.Shards - 1),
+		heldMax: heldMax,
 		ids:     newIDMap(),
 		dir:     newDirectory(),
 		started: time.Now(),

@@ -40,9 +40,9 @@ type Conn interface {
 	// session is not told.
 	Close()
 	Drop()
-	// Pause stops the session's input until Resume; Pause is called during
-	// Input only, Resume with nothing unsent. Both report false when that cannot be done: the session then
-	// drops the connection.
+	// Pause stops the session's input until Resume. Pause is called during
+	// Input only, Resume never. Both report false when that cannot be done:
+	// the session then drops the connection.
 	Pause() bool
 	Resume() bool
 }
@@ -186,15 +186,14 @@ func (s *session) input(b []byte) {
 	if s.phase >= phaseClosing || s.dying {
 		return
 	}
-	defer s.settle()
-	if s.in == nil {
-		if n := s.process(b); s.phase < phaseClosing {
-			s.hold(b[n:])
-		}
-		return
+	if s.in != nil {
+		s.hold(b)
+		s.resume()
+	} else if n := s.process(b); s.phase < phaseClosing {
+		s.hold(b[n:])
 	}
-	s.hold(b)
-	s.resume()
+	s.bound()
+	s.settle()
 }
 
 // hold keeps input that cannot be used yet.
@@ -207,7 +206,12 @@ func (s *session) hold(b []byte) {
 		s.inAt = 0
 	}
 	s.in.B = append(s.in.B, b...)
-	if s.held() > heldMax && !s.paused && !s.ending {
+}
+
+// bound pauses the connection when too much is held, after all that could be
+// used of it was.
+func (s *session) bound() {
+	if s.held() > s.loop.srv.heldMax && !s.paused && !s.ending && !s.dying {
 		if s.paused = s.conn.Pause(); !s.paused {
 			s.loop.srv.complain("closing a connection that sends on without waiting for its replies",
 				"held", s.held(), "unsent", s.conn.Unsent())
@@ -234,7 +238,7 @@ func (s *session) resume() {
 	case s.in == nil: // closed meanwhile
 	case s.inAt == len(s.in.B):
 		s.dropInput()
-	case s.inAt > heldMax/4:
+	case s.inAt > s.loop.srv.heldMax/4:
 		n := copy(s.in.B, s.in.B[s.inAt:])
 		s.in.B = s.in.B[:n]
 		s.inAt = 0
@@ -430,7 +434,7 @@ func (s *session) settle() {
 	if s.phase >= phaseBusy || s.stalled || s.queued || s.dying {
 		return
 	}
-	if s.paused && s.held() <= heldMax/4 {
+	if s.paused && s.held() <= s.loop.srv.heldMax/4 {
 		if s.conn.Unsent() > 0 {
 			s.stalled = true // until drained is called
 			return

@@ -87,6 +87,9 @@ func newSerial(seed uint64) *serial {
 	if err != nil {
 		panic(err)
 	}
+	if rng.IntN(2) == 0 {
+		w.D.HoldAtMost(1000 + rng.IntN(2000)) // above four lines, or half a line is never resumed
+	}
 	s := &serial{w: w, twin: NewTwin(), rng: rng, names: []string{"default"}, cmds: map[string]int{}}
 	for i := range rng.IntN(6) {
 		s.names = append(s.names, fmt.Sprintf("tube-%d", i))

@@ -37,6 +37,9 @@ type World struct {
 	foreign shard.Batch
 	owned   []*shard.Shard
 	next    int // loop of the next socket
+
+	// Pauses counts how often the server has paused a connection.
+	Pauses int
 }
 
 // loop is one event loop and the calls of Drain it asked for.
@@ -86,6 +89,8 @@ type Sock struct {
 	Got       []byte // by the client
 	Ended     bool   // the server has closed
 	congested bool
+	paused    bool // nothing is brought to the server
+	inInput   bool
 }
 
 // Open makes a connection to the loop whose turn it is.
@@ -124,12 +129,24 @@ func (k *Sock) Close() {
 	k.Ended = true
 }
 
-// Pause implements router.Conn: a client of the simulator never sends that
-// much.
-func (k *Sock) Pause() bool { return false }
+// Pause implements router.Conn.
+func (k *Sock) Pause() bool {
+	if k.paused || !k.inInput {
+		panic("sim: the server pauses what is paused, or out of turn")
+	}
+	k.paused = true
+	k.w.Pauses++
+	return true
+}
 
 // Resume implements router.Conn.
-func (k *Sock) Resume() bool { return true }
+func (k *Sock) Resume() bool {
+	if !k.paused || k.inInput {
+		panic("sim: the server resumes what is not paused, or while it gets input")
+	}
+	k.paused = false
+	return true
+}
 
 // Drop implements router.Conn.
 func (k *Sock) Drop() { k.Close() }
@@ -167,11 +184,15 @@ func (k *Sock) arrive(n int) {
 	switch {
 	case k.Ended || k.broken:
 		k.sent = nil
+	case k.paused:
+		k.s.HangUp()
 	case len(k.sent) > 0:
 		// A copy that is spoilt afterwards: nobody may have kept it.
 		b := append([]byte(nil), k.sent[:n]...)
 		k.sent = k.sent[n:]
+		k.inInput = true
 		k.s.Input(b)
+		k.inInput = false
 		for i := range b {
 			b[i] = '#'
 		}
@@ -183,7 +204,10 @@ func (k *Sock) arrive(n int) {
 
 // coming reports that something is on its way to the server.
 func (k *Sock) coming() bool {
-	return !k.Ended && !k.broken && (len(k.sent) > 0 || k.shut && !k.told)
+	if k.Ended || k.broken || k.paused && !k.shut {
+		return false
+	}
+	return len(k.sent) > 0 || k.shut && !k.told
 }
 
 func (k *Sock) congest(on bool) {
@@ -335,6 +359,9 @@ func (w *World) Check() error {
 		return err
 	}
 	for _, k := range w.socks {
+		if k.paused && !k.Ended && !k.broken && !k.Waiting() {
+			return fmt.Errorf("a connection is paused though its client does not wait")
+		}
 		if k.shut && !k.Ended && !k.broken {
 			return fmt.Errorf("a client sends no more, and the server does not close")
 		}

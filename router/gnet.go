@@ -232,6 +232,7 @@ func (k *socket) write(p []byte, stable bool) {
 		return
 	}
 	for sent := 0; len(p) > 0; {
+		k.loop.tally[tallyWrites]++
 		n, err := unix.Write(k.fd, p)
 		switch {
 		case n > 0:
@@ -283,6 +284,7 @@ func (k *socket) openLane(p []byte, stay bool) bool {
 		return false
 	}
 	k.net.lanes.Add(1)
+	k.loop.tally[tallyLanes]++
 	k.lane = newLane(os.NewFile(uintptr(fd), "connection"), p, stay,
 		func() { k.loop.signal(k.s, (*session).drained) },
 		func(heir, failed bool) {
@@ -316,6 +318,7 @@ func (k *socket) stayLane() bool {
 func (k *socket) Pause() bool {
 	k.parked = k.stayLane()
 	if k.parked {
+		k.loop.tally[tallyPauses]++
 		k.watchHangUp()
 	}
 	return k.parked

@@ -254,6 +254,7 @@ func (k *socket) write(p []byte, stable bool) {
 	}
 	k.lane = nil
 	for sent := 0; len(p) > 0; {
+		k.loop.tally[tallyWrites]++
 		n, err := unix.Write(k.fd, p)
 		switch {
 		case n > 0:
@@ -310,6 +311,7 @@ func (k *socket) openLane(p []byte, stay bool) bool {
 
 func (k *socket) addLane(to *os.File, p []byte, stay bool) {
 	k.net.lanes.Add(1)
+	k.loop.tally[tallyLanes]++
 	var n *lane
 	n = newLane(to, p, stay,
 		func() { k.loop.signal(k.s, (*session).drained) },
@@ -347,6 +349,7 @@ func (k *socket) stayLane() bool {
 func (k *socket) Pause() bool {
 	k.parked = k.stayLane()
 	if k.parked {
+		k.loop.tally[tallyPauses]++
 		k.watchHangUp()
 	}
 	return k.parked

@@ -61,8 +61,8 @@ func parseReply(b []byte, r *reply) (n, want int, err error) {
 	line := b[:end]
 	*r = reply{line: line}
 	word, rest, hasRest := line, []byte(nil), false
-	if i := bytes.IndexByte(line, ' '); i >= 0 {
-		word, rest, hasRest = line[:i], line[i+1:], true
+	if before, after, ok := bytes.Cut(line, []byte{' '}); ok {
+		word, rest, hasRest = before, after, true
 	}
 	size := -1
 	bad := false

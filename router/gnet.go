@@ -48,6 +48,7 @@ func newNetwork(srv *Server) *network {
 func (n *network) start() error {
 	client, err := gnet.NewClient(n,
 		gnet.WithNumEventLoop(n.srv.cfg.Loops),
+		gnet.WithTCPNoDelay(gnet.TCPDelay), // net has set TCP_NODELAY on accepting
 		gnet.WithLogger(gnetLog{n.srv.log}))
 	if err != nil {
 		return fmt.Errorf("event loops: %w", err)
@@ -266,6 +267,7 @@ func (k *socket) write(p []byte, stable bool, most int) {
 			k.startLane(p, stable)
 			return
 		}
+		k.loop.tally[tallyWrites]++
 		n, err := unix.Write(k.fd, p)
 		switch {
 		case n > 0:
@@ -316,6 +318,7 @@ func (k *socket) openLane(p []byte, stay bool) bool {
 
 func (k *socket) addLane(to *os.File, p []byte, stay bool) {
 	k.net.lanes.Add(1)
+	k.loop.tally[tallyLanes]++
 	var n *lane
 	n = newLane(to, p, stay,
 		func() { k.loop.signal(k.s, (*session).drained) },
@@ -353,6 +356,7 @@ func (k *socket) stayLane() bool {
 func (k *socket) Pause() bool {
 	k.parked = k.stayLane()
 	if k.parked {
+		k.loop.tally[tallyPauses]++
 		k.watchHangUp()
 	}
 	return k.parked

@@ -30,6 +30,7 @@ type loop struct {
 	awake bool
 
 	signals signals
+	tally   [numTallies]uint64 // what shown holds is as of the last settle
 
 	outbox atomic.Pointer[shard.Message] // newest first
 	_      [56]byte
@@ -41,6 +42,7 @@ type loop struct {
 	// a shutdown waits for.
 	unfinished atomic.Int64
 	cmds       [beanstalk.NumKinds]atomic.Uint64
+	shown      [numTallies]atomic.Uint64
 }
 
 // outKeep is the most output buffer that is kept from turn to turn, in bytes.
@@ -158,6 +160,7 @@ func (l *loop) settle() {
 		// loop from its sockets.
 		l.runLater()
 	}
+	l.show()
 }
 
 // laterAfter lets the sockets of the loop have their turn in between.
@@ -168,6 +171,7 @@ func (l *loop) later(s *session) {
 	if !s.queued {
 		s.queued = true
 		l.unfinished.Add(1)
+		l.tally[tallyDeferred]++
 		l.waiters = append(l.waiters, s)
 	}
 }
@@ -217,6 +221,7 @@ func (l *loop) open(c Conn) *session {
 func (l *loop) input(s *session, b []byte) {
 	l.batch.Now = l.srv.clock()
 	l.budget = turnBudget
+	l.tally[tallyInputs]++
 	s.input(b)
 	l.flush(s)
 	l.settle()

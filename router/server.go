@@ -34,7 +34,8 @@ type Server struct {
 	id      string
 	uname   unix.Utsname
 
-	net *network
+	net  *network
+	quit chan struct{} // ends reclaim
 
 	mu    sync.Mutex
 	loops []*loop
@@ -68,6 +69,7 @@ func newServer(cfg Config, clock func() shard.Time) (*Server, error) {
 		ids:     newIDMap(),
 		dir:     newDirectory(),
 		started: time.Now(),
+		quit:    make(chan struct{}),
 	}
 	s.clock = clock
 	if clock == nil {
@@ -102,6 +104,7 @@ func (s *Server) Start() error {
 	for _, sh := range s.shards {
 		sh.Start()
 	}
+	go reclaim(s.quit)
 	return s.net.start()
 }
 
@@ -112,6 +115,7 @@ func (s *Server) Drain() { s.draining.Store(true) }
 // ctx allows, and closes every connection. Jobs are gone with the process.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.net.shutdown(ctx)
+	close(s.quit)
 	for _, sh := range s.shards {
 		sh.Stop()
 	}

@@ -32,9 +32,9 @@
 // shard's own goroutine owns it for timers and for what a bounded owner left
 // over. Nothing blocks and nothing makes a system call while owning.
 //
-// The cycle of an owner, always in this order: expire what is due, drain the
-// inbox, apply, match waiters, publish wake-ups, release, look at the inbox
-// once more.
+// An owner applies its operation (what is due expires first, waiting clients
+// are matched last), runs what waits in the inbox, frees the word, delivers
+// replies and wake-ups, and looks at the inbox once more.
 //
 // Budget: 96 bytes a job record, 16 a heap entry, about 8 for the table of
 // ids, and the body in a size class at most 1/8 too large, all of it but the

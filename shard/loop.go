@@ -43,6 +43,10 @@ func (s *Shard) run() {
 		}
 		b.Now = s.clock()
 		next := s.tick(b)
+		s.rounds.Add(1)
+		if s.helped.Load() != b.Helped {
+			s.helped.Store(b.Helped)
+		}
 		if next == Never {
 			timer.Stop()
 			continue

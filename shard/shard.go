@@ -38,6 +38,11 @@ type Shard struct {
 	wake   chan struct{}
 	quit   chan struct{}
 	done   chan struct{}
+
+	// Written by owners, deepest only when it grows, rounds and helped by the
+	// goroutine only; read by Counters.
+	deepest        atomic.Uint32
+	rounds, helped atomic.Uint64
 }
 
 // New makes shard number index around core. clock is read by the goroutine
@@ -72,9 +77,9 @@ type Batch struct {
 	// several visits look like one to whoever they wake.
 	Hold bool
 
-	// Busy counts visits that found the shard owned, Helped the messages run
-	// for others.
-	Busy, Helped uint64
+	// Visits counts how often a shard was taken, Busy how often it was found
+	// owned, Sent the messages left in inboxes, Helped those run for others.
+	Visits, Busy, Sent, Helped uint64
 
 	out   []*Message
 	woken []*Waiter
@@ -86,6 +91,7 @@ func (s *Shard) Own(b *Batch) bool {
 		b.Busy++
 		return false
 	}
+	b.Visits++
 	return true
 }
 
@@ -135,6 +141,7 @@ func (s *Shard) Release(b *Batch) {
 // Send leaves m for the shard, which the caller found busy, and helps should
 // it have become free. m is answered at its Home.
 func (s *Shard) Send(b *Batch, m *Message) {
+	b.Sent++
 	for !s.inbox.Push(m) {
 		// Full: whoever owns the shard is emptying it, else we do.
 		if s.Own(b) {
@@ -203,6 +210,12 @@ func (s *Shard) Nudge() {
 
 // drain runs up to drainMax messages; the shard must be owned.
 func (s *Shard) drain(b *Batch) (n int) {
+	if s.inbox.Empty() {
+		return 0
+	}
+	if depth := uint32(s.inbox.Len()); depth > s.deepest.Load() {
+		s.deepest.Store(depth)
+	}
 	for n < drainMax && !s.inbox.Empty() {
 		m, ok := s.inbox.Pop()
 		if !ok {
@@ -239,6 +252,23 @@ func (b *Batch) post(m *Message) {
 		return
 	}
 	m.Home.Post(m)
+}
+
+// Counters are what a shard counts about itself. What its visitors meet is in
+// their Batch.
+type Counters struct {
+	Deepest uint64 // messages found waiting in the inbox at a time, at most
+	Rounds  uint64 // turns of the goroutine
+	Helped  uint64 // messages that the goroutine ran
+}
+
+// Counters may be called at any time, by anyone.
+func (s *Shard) Counters() Counters {
+	return Counters{
+		Deepest: uint64(s.deepest.Load()),
+		Rounds:  s.rounds.Load(),
+		Helped:  s.helped.Load(),
+	}
 }
 
 // Counts is for an owner: the core's sums.

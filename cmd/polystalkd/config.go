@@ -44,6 +44,9 @@ type Config struct {
 	LogFormat string // text or json
 	Verbose   int    // times -V was given; each lowers LogLevel by a step
 
+	Pprof     string // HOST:PORT for profiles and counters, loopback only; empty: off
+	pprofAddr string // Pprof, checked by Validate
+
 	addresses []address         // Listen, parsed by Validate
 	warnings  []string          // for the log, once there is one
 	origins   map[string]string // long name → "flag -p" or "variable POLYSTALKD_PORT", for what was set
@@ -94,6 +97,9 @@ func (c *Config) Validate() error {
 			c.origin("binlog-dir", "-b"), c.BinlogDir)
 	}
 	if err := c.parseAddresses(); err != nil {
+		return err
+	}
+	if err := c.parsePprof(); err != nil {
 		return err
 	}
 	if c.Loops == 0 {

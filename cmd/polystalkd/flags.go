@@ -74,6 +74,7 @@ func newFlagSet(c *Config) *pflag.FlagSet {
 	fs.IntVar(&c.MaxConnections, "max-connections", 0, "serve at most `N` connections at once; 0: from the descriptor limit")
 	fs.StringVar(&c.LogLevel, "log-level", "info", "log from `LEVEL` on: debug, info, warn or error")
 	fs.StringVar(&c.LogFormat, "log-format", "text", "write the log on stderr as `FORMAT`: text or json")
+	fs.StringVar(&c.Pprof, "pprof", "", "serve profiles and counters by HTTP on `ADDR`,\nHOST:PORT of this machine only (default off)")
 	fs.CountVarP(&c.Verbose, "verbose", "V", "log more; may be repeated")
 	fs.BoolFuncP("version", "v", "show the version and exit", stopWith(errVersion))
 	fs.BoolFuncP("help", "h", "show this text and exit", stopWith(errHelp))

@@ -100,6 +100,10 @@ func serve(c *Config, log *slog.Logger) error {
 		return err
 	}
 	defer socks.close(log)
+	profiles, err := listenPprof(c)
+	if err != nil {
+		return err
+	}
 	if who != nil {
 		if err := who.become(c); err != nil {
 			return err
@@ -119,6 +123,7 @@ func serve(c *Config, log *slog.Logger) error {
 	if err := srv.Start(); err != nil {
 		return fmt.Errorf("starting: %w", err)
 	}
+	defer startPprof(profiles, srv, log).close()
 	ended := make(chan error, len(socks.listeners))
 	for _, l := range socks.listeners {
 		go func(l net.Listener) { ended <- srv.Serve(l) }(l)

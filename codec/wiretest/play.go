@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // lineMax bounds how long Play waits for the end of one line: a body of the
@@ -95,10 +96,8 @@ func (p *player) act(s Step) error {
 
 // know remembers that conn is open.
 func (p *player) know(conn string) {
-	for _, c := range p.conns {
-		if c == conn {
-			return
-		}
+	if slices.Contains(p.conns, conn) {
+		return
 	}
 	p.conns = append(p.conns, conn)
 }

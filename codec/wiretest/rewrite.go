@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -45,10 +46,8 @@ func Rewrite(t *Transcript, d Driver, o Options) (string, error) {
 func (p *player) gather(old []Step) ([]string, error) {
 	var order []string
 	add := func(conn string) {
-		for _, c := range order {
-			if c == conn {
-				return
-			}
+		if slices.Contains(order, conn) {
+			return
 		}
 		order = append(order, conn)
 	}

@@ -32,11 +32,12 @@ func (t *Twin) tell(c *twinClient, words []string, j *twinJob) {
 }
 
 func listed(tubes []*twinTube) string {
-	body := "---\n"
+	var body strings.Builder
+	body.WriteString("---\n")
 	for _, q := range tubes {
-		body += "- " + q.name + "\n"
+		body.WriteString("- " + q.name + "\n")
 	}
-	return okReply(body)
+	return okReply(body.String())
 }
 
 func okReply(body string) string { return fmt.Sprintf("OK %d\r\n%s\r\n", len(body), body) }

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"polystalk/router"
+)
+
+// parsePprof reads Pprof, a HOST:PORT, into pprofAddr. Profiles show what the
+// program does and slow it down while they are taken, and there is no
+// password: only those who are on the machine get them.
+func (c *Config) parsePprof() error {
+	if c.Pprof == "" {
+		return nil
+	}
+	bad := func(what string) error {
+		return faultf(exitUsage, "%s: %q %s: give one of this machine's own, as in --pprof 127.0.0.1:6060", c.origin("pprof", "--pprof"), c.Pprof, what)
+	}
+	host, port, err := net.SplitHostPort(c.Pprof)
+	if err != nil {
+		return bad("is not an address with a port")
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
+		return bad("has no port from 0 to 65535")
+	}
+	if host == "localhost" {
+		// By itself, since what a resolver makes of it is not ours to know.
+		host = "127.0.0.1"
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil || !ip.IsLoopback() {
+		return bad("is not a loopback address")
+	}
+	c.pprofAddr = net.JoinHostPort(host, port)
+	return nil
+}
+
+// listenPprof opens the listener of --pprof, nil when it was not given.
+func listenPprof(c *Config) (net.Listener, error) {
+	if c.pprofAddr == "" {
+		return nil, nil
+	}
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", c.pprofAddr)
+	if err != nil {
+		return nil, faultf(exitSystem, "%s: %q cannot be listened on (%v): choose another address or port", c.origin("pprof", "--pprof"), c.Pprof, cause(err))
+	}
+	return l, nil
+}
+
+// A profiler serves net/http/pprof's pages and /counters. The zero value does
+// nothing.
+type profiler struct{ server *http.Server }
+
+// startPprof serves on l, which may be nil, until close.
+func startPprof(l net.Listener, srv *router.Server, log *slog.Logger) *profiler {
+	if l == nil {
+		return &profiler{}
+	}
+	mux := http.NewServeMux() // not the default one, which any package may add to
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("GET /counters", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		for _, c := range srv.Counters() {
+			fmt.Fprintln(w, c.Name, c.Value)
+		}
+	})
+	p := &profiler{&http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 5 * time.Second,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}}
+	log.Info("profiling", "pprof", "http://"+l.Addr().String()+"/debug/pprof/", "counters", "http://"+l.Addr().String()+"/counters")
+	go func() {
+		if err := p.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			log.Warn("profiles are no longer served", "err", err)
+		}
+	}()
+	return p
+}
+
+// close ends it at once; a profile that is being taken is cut off.
+func (p *profiler) close() {
+	if p.server != nil {
+		p.server.Close()
+	}
+}

@@ -1,0 +1,84 @@
+package router
+
+import "testing"
+
+// counters are the fixture's counters by name.
+func (f *fixture) counters() map[string]uint64 {
+	f.t.Helper()
+	list := f.d.srv.Counters()
+	m := make(map[string]uint64, len(list))
+	for _, c := range list {
+		if _, twice := m[c.Name]; twice || c.Name == "" {
+			f.t.Fatalf("counter %q twice or without a name", c.Name)
+		}
+		m[c.Name] = c.Value
+	}
+	return m
+}
+
+func (f *fixture) counts(want map[string]uint64) {
+	f.t.Helper()
+	got := f.counters()
+	for name, n := range want {
+		if v, ok := got[name]; !ok || v != n {
+			f.t.Errorf("%s is %d (there: %t), want %d", name, v, ok, n)
+		}
+	}
+}
+
+func TestCountersOfFreeShards(t *testing.T) {
+	f := newFixture(t, Config{Shards: 4})
+	c := f.open()
+	f.counts(map[string]uint64{"loops": 1, "shards": 4, "inputs": 0, "shard-visits": 1})
+	c.says("put 0 0 9 1\nx\n", "INSERTED 1\n")
+	c.says("reserve\ndelete 1\n", "RESERVED 1 1\nx\nDELETED\n")
+	f.counts(map[string]uint64{
+		"inputs": 2, "shard-visits": 4, "shard-busy": 0, "inbox-sent": 0, "inbox-helped": 0, "inbox-most": 0,
+		"commands": 3, "cmd-put": 1, "cmd-reserve": 1, "cmd-delete": 1, "cmd-kick": 0, "turns-deferred": 0,
+	})
+}
+
+// TestCountersOfABusyShard: three operations wait for its owner, who runs them.
+func TestCountersOfABusyShard(t *testing.T) {
+	f := newFixture(t, Config{Shards: 1})
+	conns := []*testConn{f.open(), f.open(), f.open()}
+	release := f.own(0)
+	for _, c := range conns {
+		c.send("put 0 0 9 1\r\nx\r\n")
+	}
+	// Each looked twice: before and after it left its message.
+	f.counts(map[string]uint64{"shard-busy": 6, "inbox-sent": 3, "inbox-helped": 0, "inbox-most": 0})
+	release()
+	f.rest()
+	for _, c := range conns {
+		if got := c.take(); got[:8] != "INSERTED" {
+			t.Errorf("got %q", got)
+		}
+	}
+	f.counts(map[string]uint64{"shard-busy": 6, "inbox-sent": 3, "inbox-helped": 0, "inbox-most": 3})
+	if f.other.Helped != 3 {
+		t.Errorf("the owner ran %d messages of others, want 3", f.other.Helped)
+	}
+	// The most stays the most.
+	release = f.own(0)
+	conns[0].send("put 0 0 9 1\r\nx\r\n")
+	release()
+	f.rest()
+	f.counts(map[string]uint64{"inbox-most": 3, "inbox-sent": 4})
+}
+
+// TestCountersOfDeferredTurns: more commands than a turn may run.
+func TestCountersOfDeferredTurns(t *testing.T) {
+	f := newFixture(t, Config{Shards: 1})
+	c := f.open()
+	b := make([]byte, 0, 16*turnBudget)
+	for range 2*turnBudget + 1 {
+		b = append(b, "touch 1\r\n"...)
+	}
+	c.send(string(b))
+	f.rest()
+	f.counts(map[string]uint64{"inputs": 1, "turns-deferred": uint64(f.later), "cmd-touch": 2*turnBudget + 1})
+	if f.later < 2 {
+		t.Errorf("%d turns were put off", f.later)
+	}
+}

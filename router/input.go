@@ -1,0 +1,151 @@
+package router
+
+import (
+	"github.com/valyala/bytebufferpool"
+
+	"polystalk/codec/beanstalk"
+)
+
+// Input takes bytes from the connection; they are the caller's again when it
+// returns.
+func (s *session) input(b []byte) {
+	if s.phase >= phaseClosing || s.dying {
+		return
+	}
+	if s.in != nil {
+		s.hold(b)
+		s.resume()
+	} else if n := s.process(b); s.phase < phaseClosing {
+		s.hold(b[n:])
+	}
+	s.bound()
+	s.settle()
+}
+
+// hold keeps input that cannot be used yet.
+func (s *session) hold(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	if s.in == nil {
+		s.in = bytebufferpool.Get()
+		s.inAt = 0
+	}
+	s.in.B = append(s.in.B, b...)
+}
+
+// bound pauses the connection when too much is held, after all that could be
+// used of it was.
+func (s *session) bound() {
+	if s.held() > s.loop.srv.heldMax && !s.paused && !s.ending && !s.dying {
+		if s.paused = s.conn.Pause(); !s.paused {
+			s.loop.srv.complain("closing a connection that sends on without waiting for its replies",
+				"held", s.held(), "unsent", s.conn.Unsent())
+			s.abort()
+		}
+	}
+}
+
+// held is the number of bytes that wait to be parsed.
+func (s *session) held() int {
+	if s.in == nil {
+		return 0
+	}
+	return len(s.in.B) - s.inAt
+}
+
+// resume goes on with held input.
+func (s *session) resume() {
+	if s.in == nil || s.phase >= phaseClosing {
+		return
+	}
+	s.inAt += s.process(s.in.B[s.inAt:])
+	switch {
+	case s.in == nil: // closed meanwhile
+	case s.inAt == len(s.in.B):
+		s.dropInput()
+	case s.inAt > s.loop.srv.heldMax/4:
+		n := copy(s.in.B, s.in.B[s.inAt:])
+		s.in.B = s.in.B[:n]
+		s.inAt = 0
+	}
+}
+
+func (s *session) dropInput() {
+	if s.in != nil {
+		bytebufferpool.Put(s.in)
+		s.in = nil
+		s.inAt = 0
+	}
+}
+
+// process runs the commands at the front of b and returns how many bytes it
+// used. It stops at an incomplete command, when the session cannot go on, and
+// when the turn's budget is spent.
+func (s *session) process(b []byte) (n int) {
+	for n < len(b) {
+		if s.stalled {
+			return n
+		}
+		switch s.phase {
+		case phaseIdle:
+			if s.loop.budget <= 0 {
+				s.loop.later(s)
+				return n
+			}
+			used, more := s.command(b[n:])
+			n += used
+			if !more {
+				return n
+			}
+		case phaseSkipLine:
+			used, done := beanstalk.SkipLine(b[n:])
+			n += used
+			if done {
+				s.phase = phaseIdle
+				s.say(beanstalk.MsgBadFormat)
+			} else if used == 0 {
+				return n
+			}
+		case phaseSkipBody:
+			used := min(s.skip, len(b)-n)
+			n += used
+			s.skip -= used
+			if s.skip == 0 {
+				s.phase = phaseIdle
+				s.say(beanstalk.MsgJobTooBig)
+			}
+		case phaseBody:
+			n += s.collect(b[n:])
+		default:
+			return n
+		}
+		s.loop.flushFull(s)
+	}
+	return n
+}
+
+// command parses and dispatches one command. more is false when b holds only
+// a beginning.
+func (s *session) command(b []byte) (n int, more bool) {
+	n, err := beanstalk.Parse(&s.cmd, b)
+	switch err {
+	case nil:
+		if n == 0 {
+			return 0, false
+		}
+		s.loop.budget--
+		return n + s.dispatch(b[n:]), true
+	case beanstalk.ErrLineTooLong:
+		s.phase = phaseSkipLine
+	case beanstalk.ErrUnknownCommand:
+		s.say(beanstalk.MsgUnknownCommand)
+	default:
+		if s.cmd.Kind != beanstalk.Unknown {
+			s.loop.count(s.cmd.Kind) // Parse says when a bad line still counts
+		}
+		s.say(beanstalk.MsgBadFormat)
+	}
+	s.loop.budget--
+	return n, true
+}

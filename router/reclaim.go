@@ -1,0 +1,72 @@
+package router
+
+import (
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+)
+
+// Jobs and bodies are unmapped as they go; what heaps and tables leave on the
+// collector's heap is not given back before it runs, which on a drained and
+// idle server is minutes away, and then only slowly. So it is run when the
+// heap is much too large, or once when it has come to rest.
+const (
+	reclaimEvery = 2 * time.Second
+	// reclaimMin bytes of heap are not worth a collection.
+	reclaimMin = 12 << 20
+	// reclaimRest is the change between two looks that counts as none.
+	reclaimRest = 1 << 20
+)
+
+// A heapWatch decides when the heap should be collected and given back.
+type heapWatch struct {
+	last    uint64 // bytes of objects at the last look
+	resting uint64 // the same when it was last collected at rest
+}
+
+// due takes the bytes of objects, dead ones included, and of free memory that
+// the process still has.
+func (w *heapWatch) due(objects, free uint64) bool {
+	rest := near(objects, w.last)
+	w.last = objects
+	if objects+free < reclaimMin {
+		return false
+	}
+	if free > objects {
+		return rest
+	}
+	if !rest || near(objects, w.resting) {
+		return false
+	}
+	w.resting = objects
+	return true
+}
+
+// collected notes what is left after a collection.
+func (w *heapWatch) collected(objects uint64) { w.last, w.resting = objects, objects }
+
+func near(a, b uint64) bool { return max(a, b)-min(a, b) < reclaimRest }
+
+// reclaim runs until quit is closed.
+func reclaim(quit <-chan struct{}) {
+	heap := []metrics.Sample{
+		{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"},
+	}
+	var w heapWatch
+	tick := time.NewTicker(reclaimEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-quit:
+			return
+		case <-tick.C:
+		}
+		metrics.Read(heap)
+		if w.due(heap[0].Value.Uint64(), heap[1].Value.Uint64()) {
+			debug.FreeOSMemory()
+			metrics.Read(heap)
+			w.collected(heap[0].Value.Uint64())
+		}
+	}
+}

@@ -1,0 +1,30 @@
+package router
+
+import "testing"
+
+func TestHeapIsCollectedOnceAtRest(t *testing.T) {
+	const mb = 1 << 20
+	var w heapWatch
+	for i, look := range []struct {
+		objects, free uint64
+		due           bool
+		left          uint64 // objects after the collection
+	}{
+		{2 * mb, 2 * mb, false, 0}, {2 * mb, 2 * mb, false, 0}, // small
+		{50 * mb, 1 * mb, false, 0}, {100 * mb, 1 * mb, false, 0}, // growing
+		{100 * mb, 1 * mb, true, 90 * mb}, // at rest: once
+		{90 * mb, 5 * mb, false, 0}, {90*mb + 1000, 5 * mb, false, 0},
+		{95 * mb, 1 * mb, false, 0}, {95 * mb, 1 * mb, true, 91 * mb},
+		{91 * mb, 1 * mb, false, 0},
+		{5 * mb, 80 * mb, false, 0}, // fallen, maybe not to the end
+		{5 * mb, 80 * mb, true, 4 * mb},
+		{4 * mb, 1 * mb, false, 0},
+	} {
+		if got := w.due(look.objects, look.free); got != look.due {
+			t.Fatalf("look %d: %v", i, got)
+		}
+		if look.due {
+			w.collected(look.left)
+		}
+	}
+}

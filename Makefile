@@ -62,6 +62,16 @@ fuzz: ## run every fuzz test for a while (FOR=30s each, PKG=./...)
 		done; \
 	done
 
+.PHONY: bench
+bench: build ## compare with the installed beanstalkd (under ten minutes): loadtest/RESULTS.md and its chart
+	@command -v beanstalkd >/dev/null || { echo "make bench: beanstalkd, which all figures are relative to, is not installed: apt-get install beanstalkd" >&2; exit 1; }
+	mkdir -p loadtest/out
+	go run ./loadtest -bench -goals -rounds 3 -floor \
+		-compare reference=beanstalkd \
+		-compare 'polystalkd=bin/polystalkd -l 127.0.0.1 -p {port}' \
+		-compare 'one-loop=bin/polystalkd -l 127.0.0.1 -p {port} --loops 1 --shards 1' \
+		-markdown loadtest/RESULTS.md -chart loadtest/results.svg -json loadtest/out/bench.json
+
 .PHONY: bench-micro
 bench-micro: ## the Go benchmarks (BENCH=., COUNT=1, PKG=./...)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG)

@@ -1,7 +1,9 @@
 package main
 
 // benchLoads are the loads of the published table. Server and load are pinned
-// as the flags say, except where a load is about using all cores.
+// as the flags say, except where a load is about using all cores. polystalkd
+// has its defaults in all of them: it counts the cores that it may run on, so
+// pinned to one it runs one loop.
 // What takes long on the reference runs in the first round only, and a server
 // called one-loop takes part only where it is asked for: the whole must end
 // within ten minutes.

@@ -25,6 +25,8 @@ type Core struct {
 	counts coreCounts
 	woken  []*Waiter
 	dir    Directory
+
+	_ [104]byte // to whole cache lines, so that none is another core's as well
 }
 
 type coreCounts struct {
@@ -43,6 +45,10 @@ func NewCore(dir Directory) *Core {
 		dir:     dir,
 	}
 	c.ids.init()
+	// Written at nearly every operation, hence not to share a cache line with
+	// another core's: small slices would lie side by side.
+	c.ready = make([]*tube, 0, 16)
+	c.timers.heap = make([]timerEntry, 0, 16)
 	return c
 }
 

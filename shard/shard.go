@@ -21,7 +21,7 @@ const (
 // messages. The methods that need ownership say so.
 type Shard struct {
 	own atomic.Uint32
-	_   [60]byte // the word bounces between cores; nothing else on its line
+	_   [124]byte // the word bounces between cores; nothing else on its lines
 
 	// Index is the shard's number; it marks the messages it answers.
 	Index int
@@ -43,6 +43,8 @@ type Shard struct {
 	// goroutine only; read by Counters.
 	deepest        atomic.Uint32
 	rounds, helped atomic.Uint64
+
+	_ [32]byte // to whole cache lines
 }
 
 // New makes shard number index around core. clock is read by the goroutine

@@ -51,6 +51,8 @@ type arena struct {
 	keep   int // most bytes an empty region may have touched to stay as spare
 	mapped int // regions
 
+	_ [40]byte // 248 bytes, and with a Pool's n 256: see regionsMin
+
 	keeper bool // Bytes lets this class keep its spare
 }
 
@@ -59,6 +61,11 @@ type region struct {
 	fresh uint32 // first fresh slot
 	free  uint32 // head of the free list as slot + 1, 0 if empty
 }
+
+// regionsMin is the number of regions for which there is room at once: 384 bytes, so that the
+// words that every alloc and free writes share no cache line with those of
+// another core's arena.
+const regionsMin = 32
 
 // newArena returns an arena of slots of stride bytes, a multiple of 4.
 func newArena(stride uintptr, keep int) arena {
@@ -210,6 +217,9 @@ func (a *arena) addRegion() bool {
 		return false
 	}
 	if n == len(a.regions) {
+		if cap(a.regions) == 0 {
+			a.regions = make([]region, 0, regionsMin)
+		}
 		a.regions = append(a.regions, region{})
 		a.bases = append(a.bases, nil)
 	}

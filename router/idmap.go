@@ -39,6 +39,15 @@ type idPage struct {
 	shards   [pageIDs / 2]atomic.Uint32
 }
 
+// idPlace is where a page keeps an id: which word, and how far up in it. Ids that
+// are given out together, to whoever puts on whichever core, lie on different
+// cache lines of 64 bytes.
+func idPlace(id uint64) (word, shift uint64) {
+	const lines = pageIDs * 2 / 64
+	at := id%lines*(pageIDs/lines) + id%pageIDs/lines
+	return at / 2, at % 2 * 16
+}
+
 func newIDMap() *idMap {
 	m := new(idMap)
 	m.regions.Store(new([]atomic.Pointer[idRegion]))
@@ -51,8 +60,8 @@ func newIDMap() *idMap {
 // anyone before.
 func (m *idMap) next(sh int) shard.JobID {
 	id := m.last.Add(1)
-	p := m.page(id)
-	p.shards[id%pageIDs/2].Or(uint32(sh+1) << (id % 2 * 16))
+	word, shift := idPlace(id)
+	m.page(id).shards[word].Or(uint32(sh+1) << shift)
 	return shard.JobID(id)
 }
 
@@ -71,7 +80,8 @@ func (m *idMap) find(jid shard.JobID) (sh int, ok bool) {
 	if p == nil {
 		return 0, false
 	}
-	sh = int(p.shards[id%pageIDs/2].Load() >> (id % 2 * 16) & 0xffff)
+	word, shift := idPlace(id)
+	sh = int(p.shards[word].Load() >> shift & 0xffff)
 	return sh - 1, sh != 0
 }
 
@@ -79,7 +89,8 @@ func (m *idMap) find(jid shard.JobID) (sh int, ok bool) {
 func (m *idMap) finish(jid shard.JobID) {
 	id := uint64(jid)
 	p := m.page(id)
-	p.shards[id%pageIDs/2].And(^(uint32(0xffff) << (id % 2 * 16)))
+	word, shift := idPlace(id)
+	p.shards[word].And(^(uint32(0xffff) << shift))
 	if p.finished.Add(1) < pageIDs {
 		return
 	}

@@ -14,8 +14,12 @@ const (
 	linearMax = 128 // above, 8 classes for each doubling: steps of 6 to 12.5 %
 	classMax  = linearMax/grain + 8*9
 
-	classKeep = 16 << 10  // most bytes a class's empty region may have touched to stay
-	spareMax  = 128 << 10 // most bytes all empty regions of one Bytes keep
+	// Most bytes a class's empty region may have touched to stay: some slots,
+	// or a few strings that come and go would map, fault in and unmap a
+	// region each time, which for 60 KiB costs more than the network does.
+	classKeep = 16 << 10
+	largeKeep = 256 << 10
+	spareMax  = 512 << 10 // most bytes all empty regions of one Bytes keep
 )
 
 var (
@@ -71,7 +75,7 @@ func (b *Bytes) Put(data []byte) (ref uint32, ok bool) {
 	a := b.classes[class]
 	if a == nil {
 		a = new(arena)
-		*a = newArena(uintptr(classSize[class]), classKeep)
+		*a = newArena(uintptr(classSize[class]), max(classKeep, min(8*int(classSize[class]), largeKeep)))
 		b.classes[class] = a
 	}
 	ref, p := a.alloc()

@@ -19,9 +19,9 @@
 //   - The collector sees 8 bytes of pointer and 12 without per region.
 //   - Empty regions: at most one stays mapped per Pool, with at most 64 KiB
 //     resident or one record if that is more. Of the 80 classes of a Bytes
-//     only some may keep one, together at most 128 KiB resident. With one Pool
-//     and one Bytes in each of 16 shards that is 3 MiB after a drain, with 512
-//     shards 96 MiB, at worst.
+//     only some may keep one, together at most 512 KiB resident. With one Pool
+//     and one Bytes in each of 16 shards that is 9 MiB after a drain, with 512
+//     shards 288 MiB, at worst.
 //   - Mappings: Linux merges regions that lie side by side, but a process that
 //     has unmapped here and there may need one mapping per region, and
 //     vm.max_map_count is 65,530 unless raised: about 64 GiB in slabs. Beyond

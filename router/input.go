@@ -6,7 +6,7 @@ import (
 	"polystalk/codec/beanstalk"
 )
 
-// Input takes bytes from the connection; they are the caller's again when it
+// input takes bytes from the connection; they are the caller's again when it
 // returns.
 func (s *session) input(b []byte) {
 	if s.phase >= phaseClosing || s.dying {

@@ -1,0 +1,78 @@
+package router
+
+import (
+	"fmt"
+	"testing"
+
+	"polystalk/shard"
+)
+
+// apartTubes are n names of tubes in n different shards, none of them that of
+// "default", which a client's links begin with.
+func apartTubes(f *fixture, n int) (names []string) {
+	taken := map[int]bool{f.d.ShardOf("default"): true}
+	for i := 0; len(names) < n; i++ {
+		name := fmt.Sprintf("tube-%d", i)
+		if sh := f.d.ShardOf(name); !taken[sh] {
+			taken[sh] = true
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// TestProbeSeesWhatIsDue: a job whose delay has just ended is chosen across
+// shards although no shard's timer has been run since.
+func TestProbeSeesWhatIsDue(t *testing.T) {
+	f := newFixture(t, Config{Shards: 4})
+	c := f.open()
+	tubes := apartTubes(f, 2)
+	for i, name := range tubes {
+		c.says("watch "+name+"\n", fmt.Sprintf("WATCHING %d\n", i+2))
+	}
+	c.says("use "+tubes[1]+"\n", "USING "+tubes[1]+"\n")
+	c.says("put 0 1 60 1\nx\n", "INSERTED 1\n")
+	c.says("reserve-with-timeout 0\n", "TIMED_OUT\n")
+	f.now += 2 * shard.Second
+	c.says("reserve-with-timeout 0\n", "RESERVED 1 1\nx\n")
+}
+
+// TestDeathIsOneStep: whoever is woken by a job of a dying client finds all of
+// its jobs given back, also those in other shards.
+func TestDeathIsOneStep(t *testing.T) {
+	f := newFixture(t, Config{Shards: 4})
+	tubes := apartTubes(f, 2)
+	holder := f.open()
+	for i, name := range tubes {
+		holder.says("use "+name+"\n", "USING "+name+"\n")
+		holder.says("put 0 0 60 1\nx\n", fmt.Sprintf("INSERTED %d\n", i+1))
+		holder.says(fmt.Sprintf("reserve-job %d\n", i+1), fmt.Sprintf("RESERVED %d 1\nx\n", i+1))
+	}
+	woken := 0
+	var sum shard.Counts
+	l := f.d.NewLoop(func() {
+		woken++
+		sum = shard.Counts{}
+		b := shard.Batch{Home: stranger{}, Now: f.now}
+		for _, sh := range f.d.Shards() {
+			if !sh.Own(&b) {
+				t.Error("delivered with a shard owned")
+				return
+			}
+			n := sh.Counts()
+			sum.Add(&n)
+			sh.Release(&b)
+		}
+	}, func() {})
+	waiter := &testConn{f: f}
+	waiter.s = l.Open(waiter)
+	waiter.s.Input([]byte("watch " + tubes[0] + "\r\nreserve\r\n"))
+	holder.s.Abort()
+	if woken != 1 || sum.Ready != 1 || sum.Reserved != 1 {
+		t.Errorf("woken %d times, then %d jobs ready and %d reserved, want one of each", woken, sum.Ready, sum.Reserved)
+	}
+	l.Drain()
+	if got := waiter.got.String(); got != "WATCHING 2\r\nRESERVED 1 1\r\nx\r\n" {
+		t.Errorf("the waiting client got %q", got)
+	}
+}

@@ -198,7 +198,7 @@ func (k *checker) tubes() {
 			k.fail("tube %q: the sum of its states is not its %d jobs, or those and its %d deletes not its total of %d",
 				t.name, t.jobs, t.deletes, t.total)
 		}
-		if !t.pinned && t.using == 0 && t.watching == 0 && t.jobs == 0 {
+		if !t.pinned && !t.kept && t.using == 0 && t.watching == 0 && t.jobs == 0 {
 			k.fail("tube %q: nothing needs it", t.name)
 		}
 		if (t.pauseUntil == 0) != (t.pauseFor == 0) {
@@ -243,10 +243,14 @@ func (k *checker) tubeJobs(t *tube) {
 		}
 	})
 	buried := fmt.Sprintf("tube %q buried", t.name)
+	last := Time(0)
 	k.list(buried, &t.buried, func(i uint32) {
 		j := k.place(i, Buried, buried)
-		if j != nil && (j.tube != t.id || j.deadline != 0 || j.client != 0) {
-			k.fail("%s: job %d is in a wrong tube or has a deadline", buried, j.id)
+		if j != nil && (j.tube != t.id || j.deadline <= last || j.client != 0) {
+			k.fail("%s: job %d is in a wrong tube or out of order", buried, j.id)
+		}
+		if j != nil {
+			last = j.deadline
 		}
 	})
 	k.sums.Ready += uint64(t.ready.n)

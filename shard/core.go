@@ -1,12 +1,26 @@
 package shard
 
-import "polystalk/shard/slab"
+import (
+	"github.com/cespare/xxhash/v2"
+
+	"polystalk/shard/record"
+	"polystalk/shard/slab"
+)
+
+// Slots is the number of parts into which tubes are hashed, for ever: a shard
+// owns a set of slots, and the journal speaks of slots, so the number of shards
+// may change at every start.
+const Slots = 4096
+
+// SlotOf is the slot of the tube of that name.
+func SlotOf(name []byte) uint16 { return uint16(xxhash.Sum64(name) % Slots) }
 
 // A Core is the state machine of one shard: a set of tubes with their jobs,
 // and the clients that deal with them. It is not safe for concurrent use.
 type Core struct {
 	now       Time
 	delayedAt Time // when a delay was last set; see delayUntil
+	buriedAt  Time // when a job was last buried; see enterBuried
 
 	jobs      *slab.Pool[job]
 	bodies    *slab.Bytes
@@ -26,7 +40,10 @@ type Core struct {
 	woken  []*Waiter
 	dir    Directory
 
-	_ [104]byte // to whole cache lines, so that none is another core's as well
+	log     *record.Buffer // nil: nothing is recorded
+	scratch []byte         // a tube name being recorded
+
+	_ [64]byte // to whole cache lines, so that none is another core's as well
 }
 
 type coreCounts struct {
@@ -76,6 +93,10 @@ func (c *Core) Apply(now Time, op *Op, r *Reply) {
 		c.Expire(now)
 	}
 	*r = Reply{Client: op.Client}
+	logged := -1
+	if c.log != nil && op.Kind.logs() {
+		logged = len(c.log.Data)
+	}
 	switch op.Kind {
 	case OpPut:
 		c.applyPut(op, r)
@@ -119,6 +140,9 @@ func (c *Core) Apply(now Time, op *Op, r *Reply) {
 	}
 	if cl := c.clients[r.Client]; cl != nil {
 		r.Held = uint32(cl.held.n)
+	}
+	if logged >= 0 && len(c.log.Data) != logged {
+		r.Commit = max(r.Commit, c.log.Commit)
 	}
 }
 

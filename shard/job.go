@@ -11,7 +11,7 @@ import "polystalk/shard/slab"
 //	          client.due  heap by (deadline, id)
 //	Buried    tube.buried list, oldest first
 //
-// deadline is zero when Ready or Buried. Source: beanstalkd doc/protocol.txt.
+// deadline is zero when Ready, and the moment of burial when Buried. Source: beanstalkd doc/protocol.txt.
 type job struct {
 	id       JobID
 	created  Time
@@ -34,6 +34,9 @@ type job struct {
 	kicks    uint32
 	state    State
 	large    bool
+
+	commitHigh uint16 // see commit
+	commitLow  uint32
 }
 
 // jobList is a list of jobs by slab index, linked through the records.
@@ -123,6 +126,7 @@ func (c *Core) keepLarge(body Large) uint32 {
 func (c *Core) replyJob(r *Reply, s Status, j *job) {
 	r.Status = s
 	r.ID = j.id
+	r.Commit = max(r.Commit, j.commit())
 	if j.large {
 		r.Large = c.large[j.body]
 	} else {

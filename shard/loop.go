@@ -32,15 +32,7 @@ func (s *Shard) run() {
 		case <-timer.C:
 		case <-s.wake:
 		}
-		for tries := 0; !s.Own(b); tries++ {
-			// The owner is in bounded work, unless its thread was preempted:
-			// then spinning would only keep it from running.
-			if tries < 16 {
-				runtime.Gosched()
-			} else {
-				time.Sleep(20 * time.Microsecond)
-			}
-		}
+		s.ownPatiently(b)
 		b.Now = s.clock()
 		next := s.tick(b)
 		s.rounds.Add(1)
@@ -52,6 +44,19 @@ func (s *Shard) run() {
 			continue
 		}
 		timer.Reset(time.Duration(max(0, next-b.Now)))
+	}
+}
+
+// ownPatiently takes the shard, however long it takes.
+func (s *Shard) ownPatiently(b *Batch) {
+	for tries := 0; !s.Own(b); tries++ {
+		// The owner is in bounded work, unless its thread was preempted: then
+		// spinning would only keep it from running.
+		if tries < 16 {
+			runtime.Gosched()
+		} else {
+			time.Sleep(20 * time.Microsecond)
+		}
 	}
 }
 

@@ -181,6 +181,10 @@ type Reply struct {
 	Body        []byte
 	Large       Large
 	Mirror      *Mirror
+
+	// Commit is the number of the journal's commit on which the reply depends:
+	// that of its own record, and of the job it shows. Zero: on none.
+	Commit uint64
 }
 
 // Key orders ready jobs: the smaller priority first, then the older job.

@@ -3,6 +3,7 @@ package shard
 import (
 	"sync/atomic"
 
+	"polystalk/shard/journal"
 	"polystalk/shard/ring"
 )
 
@@ -30,6 +31,9 @@ type Shard struct {
 	inbox *ring.Ring[*Message]
 	clock func() Time
 
+	log     *journal.Log // nil: no journal
+	unwoken bool         // the committer is to be woken; owner only
+
 	// due is the core's Next as of the last release, for routers.
 	due atomic.Int64
 
@@ -44,7 +48,7 @@ type Shard struct {
 	deepest        atomic.Uint32
 	rounds, helped atomic.Uint64
 
-	_ [32]byte // to whole cache lines
+	_ [16]byte // to whole cache lines
 }
 
 // New makes shard number index around core. clock is read by the goroutine
@@ -99,7 +103,37 @@ func (s *Shard) Own(b *Batch) bool {
 
 // Apply runs op in place; the shard must be owned. r.Body is good until
 // Release.
-func (s *Shard) Apply(b *Batch, op *Op, r *Reply) { s.core.Apply(b.Now, op, r) }
+func (s *Shard) Apply(b *Batch, op *Op, r *Reply) {
+	if s.log == nil || !op.Kind.logs() {
+		s.core.Apply(b.Now, op, r)
+		return
+	}
+	s.log.Begin()
+	s.core.Apply(b.Now, op, r)
+	s.unwoken = s.log.End() || s.unwoken
+}
+
+// Record has the shard's changes recorded. Call it before anything else, or
+// right after a replay.
+func (s *Shard) Record(l *journal.Log) {
+	s.log = l
+	s.core.LogTo(&l.Buffer)
+}
+
+// Recopy records jobs again, and a tube's pause unless tube is nil; see
+// CopyJob. It waits for the shard and must not be called by an event loop.
+func (s *Shard) Recopy(b *Batch, ids []uint64, after uint64, tube []byte) {
+	s.ownPatiently(b)
+	s.log.Begin()
+	for _, id := range ids {
+		s.core.CopyJob(JobID(id), after)
+	}
+	if tube != nil {
+		s.core.CopyPause(tube)
+	}
+	s.unwoken = s.log.End() || s.unwoken
+	s.Release(b)
+}
 
 // Release gives the shard back after running what waits in the inbox, and
 // delivers. Nothing that was pushed before stays behind unseen: the inbox is
@@ -121,7 +155,12 @@ func (s *Shard) Release(b *Batch) {
 		if int64(next) != s.due.Load() {
 			s.due.Store(int64(next))
 		}
+		wake := s.unwoken
+		s.unwoken = false
 		s.own.Store(0)
+		if wake {
+			s.log.Wake()
+		}
 		if !b.Hold {
 			b.Deliver()
 		}
@@ -223,7 +262,7 @@ func (s *Shard) drain(b *Batch) (n int) {
 		if !ok {
 			break
 		}
-		s.core.Apply(b.Now, &m.Op, &m.Reply)
+		s.Apply(b, &m.Op, &m.Reply)
 		m.From = s.Index
 		m.keepBody()
 		b.out = append(b.out, m)

@@ -161,6 +161,9 @@ func (c *Core) Expire(now Time) {
 			left -= c.expireClient(t.client, t.at, left)
 		}
 		c.timers.move(t, t.due())
+		if t.tube != nil {
+			c.closeTube(t.tube) // if only its pause kept it
+		}
 	}
 }
 

@@ -18,9 +18,11 @@ func (c *Core) applyPut(op *Op, r *Reply) {
 	c.counts.Total++
 	if op.Delay > 0 {
 		c.enterDelayed(t, i, j, c.delayUntil(op.Delay))
+		c.logNew(t, j)
 		return
 	}
 	c.enterReady(t, i, j)
+	c.logNew(t, j)
 	c.match(t)
 }
 
@@ -72,8 +74,12 @@ func (c *Core) applyReserveJob(op *Op, r *Reply) {
 		return
 	}
 	cl := c.clientFor(op)
+	was := j.state
 	c.leave(t, i, j)
 	c.enterReserved(t, i, j, cl)
+	if was != Ready {
+		c.logUpdate(t, j) // it comes back ready, not buried or delayed
+	}
 	c.replyJob(r, StatusReserved, j)
 	r.Client = cl.id
 }
@@ -85,6 +91,7 @@ func (c *Core) applyDelete(op *Op, r *Reply) {
 		return
 	}
 	c.leave(t, i, j)
+	c.logDelete(t, j)
 	c.freeJob(i, j)
 	t.jobs--
 	t.deletes++
@@ -102,9 +109,11 @@ func (c *Core) applyRelease(op *Op, r *Reply) {
 	j.releases++
 	if op.Delay > 0 {
 		c.enterDelayed(t, i, j, c.delayUntil(op.Delay))
+		c.logUpdate(t, j)
 		return
 	}
 	c.enterReady(t, i, j)
+	c.logUpdate(t, j)
 	c.match(t)
 }
 
@@ -117,6 +126,7 @@ func (c *Core) applyBury(op *Op, r *Reply) {
 	c.leaveReserved(t, i, j)
 	j.pri = op.Pri
 	c.enterBuried(t, i, j)
+	c.logUpdate(t, j)
 }
 
 func (c *Core) applyTouch(op *Op, r *Reply) {
@@ -177,6 +187,7 @@ func (c *Core) kick(t *tube, i uint32) {
 	c.leave(t, i, j)
 	j.kicks++
 	c.enterReady(t, i, j)
+	c.logUpdate(t, j)
 	c.match(t)
 }
 

@@ -5,7 +5,9 @@ package shard
 type tube struct {
 	id     TubeID
 	name   string
+	slot   uint16
 	pinned bool
+	kept   bool // until its pause ends: it comes from a journal
 
 	ready, delay jobHeap
 	buried       jobList
@@ -41,7 +43,7 @@ func (c *Core) openTube(name []byte) *tube {
 	if t := c.names[string(name)]; t != nil {
 		return t
 	}
-	t := &tube{name: string(name)}
+	t := &tube{name: string(name), slot: SlotOf(name)}
 	t.timer.tube = t
 	if n := len(c.freeTubes); n > 0 {
 		t.id = c.freeTubes[n-1]
@@ -61,8 +63,12 @@ func (c *Core) openTube(name []byte) *tube {
 // closeTube forgets t if nothing needs it any more. A forgotten tube forgets
 // its pause and its counters, as in the reference.
 func (c *Core) closeTube(t *tube) {
-	if t.pinned || t.using > 0 || t.watching > 0 || t.jobs > 0 {
+	if t.pinned || t.kept || t.using > 0 || t.watching > 0 || t.jobs > 0 {
 		return
+	}
+	if t.pauseUntil != 0 {
+		t.pauseUntil, t.pauseFor = 0, 0
+		c.logPause(t)
 	}
 	c.timers.stop(&t.timer)
 	delete(c.names, t.name)
@@ -178,7 +184,9 @@ func (c *Core) leaveReserved(t *tube, i uint32, j *job) {
 
 func (c *Core) enterBuried(t *tube, i uint32, j *job) {
 	j.state = Buried
-	j.deadline = 0
+	// No two at the same moment: a replay sorts by it.
+	c.buriedAt = max(c.now, c.buriedAt+1)
+	j.deadline = c.buriedAt
 	j.buries++
 	t.buried.pushBack(c.jobs, i)
 	c.counts.Buried++
@@ -208,16 +216,20 @@ func (c *Core) pause(t *tube, d Time) {
 	if d == 0 {
 		// The reference pauses for a nanosecond, which only un-pauses.
 		c.unpause(t)
+		c.logPause(t)
+		c.closeTube(t) // if only its pause kept it
 		return
 	}
 	t.pauseUntil = c.now + d
 	t.pauseFor = d
+	c.logPause(t)
 	c.refresh(t)
 	c.timers.want(&t.timer, t.pauseUntil)
 }
 
 func (c *Core) unpause(t *tube) {
 	t.pauseUntil, t.pauseFor = 0, 0
+	t.kept = false
 	c.refresh(t)
 	c.match(t)
 }

@@ -37,6 +37,9 @@ func (s *Shard) Jobs() iter.Seq[JobView] {
 			for i := *c.ids.head(b); i != 0; {
 				j := c.jobs.At(i)
 				v := JobView{j.id, c.tubes[j.tube].name, j.state, j.client, j.deadline, c.bodyOf(j)}
+				if j.state == Buried {
+					v.Deadline = 0
+				}
 				if !yield(v) {
 					return
 				}

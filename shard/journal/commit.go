@@ -1,0 +1,245 @@
+package journal
+
+import (
+	"fmt"
+
+	"polystalk/shard/record"
+)
+
+// batchMax is the most that goes into one batch, in bytes: it is what a reader
+// must have in memory, and checks, at once.
+const batchMax = 1 << 20
+
+// enqueue puts l on the list of logs to be written; l is locked.
+func (j *Journal) enqueue(l *Log) {
+	for {
+		head := j.queue.Load()
+		l.next = head
+		if j.queue.CompareAndSwap(head, l) {
+			return
+		}
+	}
+}
+
+// Wake makes the committer look; it may be called by anyone who owns no shard.
+func (j *Journal) Wake() {
+	if !j.awake.Load() && j.awake.CompareAndSwap(false, true) {
+		select {
+		case j.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (j *Journal) runCommitter() {
+	defer j.running.Done()
+	for {
+		select {
+		case <-j.quit:
+			return
+		case <-j.wake:
+		}
+		if err := j.Commit(); err != nil {
+			j.fail(err)
+			return
+		}
+	}
+}
+
+// Commit writes what the logs hold, and makes it durable if the policy, or
+// someone who waits for it, says so. Only the committer calls it.
+func (j *Journal) Commit() error {
+	k := j.begun.Add(1)
+	j.awake.Store(false) // who appends from here on wakes us again
+	again := false
+	for l := j.queue.Swap(nil); l != nil; {
+		next := l.next
+		data, refs, late := l.take(k)
+		again = again || late
+		if err := j.stage(data, refs, k); err != nil {
+			return err
+		}
+		clear(refs)
+		l.giveBack(data)
+		l = next
+	}
+	j.mu.Lock()
+	force := j.forced > j.durable
+	mark := j.oldest != j.marked
+	j.mu.Unlock()
+	if len(j.staging) > j.stagedGlobals || force && mark {
+		if err := j.writeBatch(k); err != nil {
+			return err
+		}
+	}
+	if j.written.Load() == j.synced.Load() || j.opts.Sync == SyncAlways || force {
+		if err := j.sync(); err != nil {
+			return err
+		}
+		j.mu.Lock()
+		j.durable = k
+		j.changed.Broadcast()
+		j.mu.Unlock()
+	} else {
+		select {
+		case j.dirtied <- struct{}{}:
+		default:
+		}
+	}
+	j.acked.Store(k)
+	j.press()
+	j.notify()
+	if again {
+		j.Wake()
+	}
+	return nil
+}
+
+// stage adds records to what is written next, and writes what is full.
+func (j *Journal) stage(data []byte, refs []record.Ref, k uint64) error {
+	if len(refs) == 0 && j.fits(len(data)) {
+		j.staging = append(j.staging, data...)
+		return nil
+	}
+	total := len(data)
+	for len(data) > 0 {
+		var rec, ref []byte
+		rec, ref, data, refs = record.Next(data, refs, total-len(data))
+		if err := j.stageOne(rec, ref, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *Journal) stageOne(rec, ref []byte, k uint64) error {
+	for !j.fits(len(rec) + len(ref)) {
+		if len(j.staging) > j.stagedGlobals {
+			if err := j.writeBatch(k); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := j.rotate(); err != nil {
+			return err
+		}
+	}
+	j.staging = append(append(j.staging, rec...), ref...)
+	return nil
+}
+
+// fits reports whether n more bytes go into the batch that is being staged.
+func (j *Journal) fits(n int) bool {
+	n += max(len(j.staging), batchHead)
+	return n <= batchMax && int64(padded(n)) <= j.cur.room()
+}
+
+// stageGlobals starts the first batch of a segment.
+func (j *Journal) stageGlobals() {
+	g := j.globals
+	g.HighID = j.HighID()
+	j.staging = g.Append(append(j.staging[:0], make([]byte, batchHead)...))
+	j.stagedGlobals = len(j.staging)
+}
+
+// writeBatch writes what is staged, as of commit k.
+func (j *Journal) writeBatch(k uint64) error {
+	j.mu.Lock()
+	oldest := j.oldest
+	j.marked = oldest
+	j.mu.Unlock()
+	j.batch++
+	out := sealBatch(j.staging, j.id, j.cur.number, &batch{
+		number: j.batch, time: j.opts.Now().UnixNano(), synced: j.synced.Load(), oldest: oldest,
+	})
+	n, err := j.cur.file.WriteAt(out, j.cur.at)
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", segmentName(j.cur.number), err)
+	}
+	if n < len(out) {
+		return fmt.Errorf("writing %s: only %d of %d bytes were taken", segmentName(j.cur.number), n, len(out))
+	}
+	j.cur.at += int64(n)
+	// No record in it is known under a higher number; see Log.Begin.
+	j.cur.lastCommit = k + 1
+	j.free.Add(-int64(n))
+	j.written.Store(j.batch)
+	j.staging = append(out[:0], make([]byte, batchHead)...)
+	j.stagedGlobals = batchHead
+	return nil
+}
+
+// rotate goes on to the next segment. It waits for one if none is prepared.
+func (j *Journal) rotate() error {
+	j.mu.Lock()
+	for len(j.spares) == 0 && j.failed == nil {
+		if j.opts.Manual {
+			j.mu.Unlock()
+			if !j.addSpare() {
+				return fmt.Errorf("no segment is prepared: %w", errNoSpace)
+			}
+			j.mu.Lock()
+			continue
+		}
+		if j.stopping {
+			j.mu.Unlock()
+			return ErrStopped
+		}
+		j.starved = true
+		j.poke()
+		j.changed.Wait()
+	}
+	if j.failed != nil {
+		j.mu.Unlock()
+		return j.failed
+	}
+	j.starved = false
+	old, next := j.cur, j.spares[0]
+	j.spares = append(j.spares[:0], j.spares[1:]...)
+	j.closed = append(j.closed, old)
+	j.unsynced = append(j.unsynced, next)
+	j.cur = next
+	behind := len(j.unsynced) > unsyncedMax
+	j.mu.Unlock()
+	j.free.Add(-old.room())
+	j.stageGlobals()
+	j.poke()
+	if behind {
+		// Only with SyncNever, or a disk that is far behind: open files are
+		// not without end either.
+		return j.sync()
+	}
+	return nil
+}
+
+// unsyncedMax segments at most are written and not synced.
+const unsyncedMax = 16
+
+// sync makes durable what is written.
+func (j *Journal) sync() error {
+	j.syncing.Lock()
+	defer j.syncing.Unlock()
+	target := j.written.Load()
+	if target == j.synced.Load() {
+		return nil
+	}
+	j.mu.Lock()
+	files := append([]*segment(nil), j.unsynced...)
+	j.mu.Unlock()
+	for _, s := range files {
+		if err := s.file.Sync(); err != nil {
+			return fmt.Errorf("syncing %s: %w", segmentName(s.number), err)
+		}
+	}
+	j.synced.Store(target)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	// All but the last were full when target was read, or filled up since and
+	// are synced as far as target goes; those go with the next sync.
+	done := len(files) - 1
+	for _, s := range files[:done] {
+		s.file.Close()
+	}
+	j.unsynced = append(j.unsynced[:0], j.unsynced[done:]...)
+	return nil
+}

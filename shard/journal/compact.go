@@ -1,0 +1,210 @@
+package journal
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"polystalk/shard/record"
+)
+
+// compactable reports whether the oldest segment should be given up: closed
+// segments hold half as much again as lives, or, when it is urgent, a little
+// more.
+func (j *Journal) compactable(urgent bool) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.closed) == 0 || j.failed != nil || j.stopping {
+		return false
+	}
+	var closed int64
+	for _, s := range j.closed {
+		closed += s.size
+	}
+	live := j.live.Load()
+	if urgent {
+		return closed > live+live/16+j.opts.SegmentSize/2
+	}
+	return closed > live+live/2
+}
+
+const (
+	// copyJobs is how many jobs one visit to a shard copies at most.
+	copyJobs = 64
+	// idleShare: unless it is urgent, compaction rests this many times as
+	// long as it works.
+	idleShare = 3
+)
+
+// compact copies what lives in the oldest segment to the end, waits until it
+// is durable there, and gives the file up. The copies go through the Logs like
+// everything else.
+func (j *Journal) compact(urgent bool) error {
+	j.mu.Lock()
+	s := j.closed[0]
+	j.mu.Unlock()
+	c := compaction{j: j, s: s, urgent: urgent, ids: make(map[uint16][]uint64)}
+	if err := c.run(); err != nil {
+		return err
+	}
+	// What the last visit appended goes with a commit that has not begun.
+	j.mu.Lock()
+	j.oldest = s.number + 1
+	j.mu.Unlock()
+	if err := j.Durable(); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	j.closed = append(j.closed[:0], j.closed[1:]...)
+	j.mu.Unlock()
+	return j.giveUp(s)
+}
+
+// giveUp ends the life of a segment that nobody needs; its file is used again
+// if one is wanted.
+func (j *Journal) giveUp(s *segment) error {
+	name := segmentName(s.number)
+	if s.size != j.opts.SegmentSize || !j.spareWanted() {
+		if err := j.disk.Remove(name); err != nil {
+			return err
+		}
+		return j.disk.Sync()
+	}
+	j.mu.Lock()
+	number := j.nextNumber()
+	j.mu.Unlock()
+	tmp := segmentName(number) + tmpSuffix
+	if err := j.disk.Rename(name, tmp); err != nil {
+		return err
+	}
+	// Under its new number none of its old batches is valid, but first the old
+	// name must be gone for good.
+	if err := j.disk.Sync(); err != nil {
+		return err
+	}
+	f, err := j.disk.Open(tmp)
+	if err != nil {
+		return err
+	}
+	next, err := j.dress(f, tmp, number)
+	if err != nil {
+		return err
+	}
+	j.addPrepared(next)
+	return nil
+}
+
+// Durable waits until everything that is in the Logs by now is on disk,
+// whatever the policy.
+func (j *Journal) Durable() error {
+	k := j.begun.Load() + 1
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.forced = max(j.forced, k)
+	for j.durable < k && j.failed == nil {
+		if j.opts.Manual {
+			j.mu.Unlock()
+			err := j.Commit()
+			j.mu.Lock()
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if j.stopping {
+			return ErrStopped
+		}
+		j.Wake()
+		j.changed.Wait()
+	}
+	return j.failed
+}
+
+// A compaction is under way in one segment.
+type compaction struct {
+	j      *Journal
+	s      *segment
+	urgent bool
+	ids    map[uint16][]uint64 // to be copied, by slot
+	worked time.Time
+}
+
+func (c *compaction) run() error {
+	data, err := readInto(c.j.disk, c.s.number, nil)
+	if err != nil {
+		return err
+	}
+	c.worked = time.Now()
+	n := 0
+	for at := int64(headerSize); at < c.s.at; {
+		b, ok := batchAt(data, at, c.j.id, c.s.number)
+		if !ok {
+			return fmt.Errorf("%s cannot be read any more at offset %d", segmentName(c.s.number), at)
+		}
+		at += int64(b.size)
+		for recs := b.records; len(recs) > 0; {
+			var r record.Record
+			k, err := record.Parse(&r, recs)
+			if err != nil {
+				return fmt.Errorf("%s at offset %d: %w", segmentName(c.s.number), b.offset, err)
+			}
+			recs = recs[k:]
+			switch r.Kind {
+			case record.Put, record.Copy:
+				c.ids[r.Slot] = append(c.ids[r.Slot], r.ID)
+				if len(c.ids[r.Slot]) == copyJobs {
+					c.visit(r.Slot)
+				}
+			case record.Pause:
+				c.j.opts.CopyPause(r.Slot, r.Tube)
+			}
+		}
+		if n += b.size; n >= batchMax {
+			n = 0
+			if err := c.rest(); err != nil {
+				return err
+			}
+		}
+	}
+	for _, slot := range slices.Sorted(maps.Keys(c.ids)) {
+		c.visit(slot)
+	}
+	return nil
+}
+
+func (c *compaction) visit(slot uint16) {
+	if ids := c.ids[slot]; len(ids) > 0 {
+		c.j.opts.Copy(slot, ids, c.s.lastCommit)
+		c.j.migrated.Add(uint64(len(ids)))
+		c.ids[slot] = ids[:0]
+	}
+}
+
+// rest lets the disk catch up, and the clients go first. It also sees to it
+// that there are segments to go on with.
+func (c *compaction) rest() error {
+	j := c.j
+	if j.pending.Load() > j.opts.SegmentSize/8 {
+		if err := j.Durable(); err != nil {
+			return err
+		}
+	}
+	if j.spareWanted() && j.spareAllowed() && !j.addSpare() {
+		if err := j.failure(); err != nil {
+			return err
+		}
+	}
+	if c.urgent || j.opts.Manual || j.spareWanted() {
+		c.urgent = true
+		return nil
+	}
+	pause := min(idleShare*time.Since(c.worked), 100*time.Millisecond)
+	select {
+	case <-j.quit:
+		return ErrStopped
+	case <-time.After(pause):
+	}
+	c.worked = time.Now()
+	return nil
+}

@@ -1,0 +1,354 @@
+// Package journal keeps jobs across the end of the process: the cores of all
+// shards append records (package record) to Logs, one committer writes them to
+// one sequence of segment files and makes them durable, and who waits for that
+// is told.
+//
+//	core ─► Log ┐
+//	core ─► Log ┼─► committer: one write, one fdatasync ─► Acked, Notify
+//	core ─► Log ┘        │
+//	                     ▼
+//	   [segment 7][segment 8][segment 9 ···|   ][segment 10, empty]
+//	        ▲                                        ▲
+//	        └──── keeper: copies what lives in the oldest to the end,
+//	              uses its file again for the next one
+//
+// One journal serves all shards, because an fdatasync costs the same for one
+// record and for a thousand. Commits are numbered; a reply that depends on
+// a commit leaves once Acked has reached its number.
+//
+// Segments are given up from the oldest on, never from the middle. So what is
+// on disk is always the end of the history: a Delete is never gone before the
+// Put that it ends, no record needs to know where others are, and a missing
+// file is a gap that shows. The price is that long-lived jobs are copied once
+// for as many bytes of garbage as there are of them.
+//
+// Space: the directory holds at most twice the size of the live jobs plus three
+// segments. Space is prepared before it is used, so a disk that is full shows
+// before a job is accepted, in Pressure, and a delete still finds room.
+//
+// After an error of a write or a sync nothing is tried again, since the kernel
+// may have dropped what it could not write and would report success: the
+// journal stops for good, acknowledges nothing more, and says so to Fail.
+package journal
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"polystalk/shard/record"
+)
+
+// SyncPolicy says when what was written is made durable.
+type SyncPolicy uint8
+
+// The policies.
+const (
+	// SyncAlways: before it is acknowledged.
+	SyncAlways SyncPolicy = iota
+	// SyncEvery: acknowledged once it is written, durable within
+	// Options.Every after that.
+	SyncEvery
+	// SyncNever: acknowledged once it is written; the kernel's own pace. Only
+	// what compaction moves is made durable, before its old place is given up.
+	SyncNever
+)
+
+// Pressure says whether changes that need space are taken.
+type Pressure int32
+
+// The values of Pressure.
+const (
+	Open Pressure = iota
+	Wait          // not now: the disk is behind
+	Full          // no: there is no space left
+)
+
+// Options say how a Journal is run.
+type Options struct {
+	Disk        Disk
+	SegmentSize int64 // bytes; at least SegmentMin
+	Sync        SyncPolicy
+	Every       time.Duration
+	Shards      int
+	Now         func() time.Time // for what is noted in batches
+	Log         *slog.Logger
+
+	// Copy makes a shard record jobs again that have not been since commit
+	// number after, CopyPause a tube's pause. They are called by the keeper.
+	Copy      func(slot uint16, ids []uint64, after uint64)
+	CopyPause func(slot uint16, tube []byte)
+	// Notify is called when Acked or Pressure has changed, by the journal's
+	// goroutines; it must not block.
+	Notify func()
+	// Fail is called once, with the error that ended the journal.
+	Fail func(error)
+
+	// Manual leaves out the goroutines: Commit and Tend are called by the
+	// owner. For tests.
+	Manual bool
+}
+
+// A Journal is one directory's. Recover and Start come first, in this order.
+type Journal struct {
+	opts Options
+	disk Disk
+	id   identity
+	logs []*Log
+
+	queue atomic.Pointer[Log] // logs with records, linked
+	begun atomic.Uint64       // the last commit begun
+	awake atomic.Bool         // the committer is awake, or will be
+	wake  chan struct{}
+	acked atomic.Uint64
+
+	pending  atomic.Int64 // bytes in Logs, about
+	promised atomic.Int64 // bytes of large bodies that were let in
+	free     atomic.Int64 // bytes in segments that are not written yet
+	live     atomic.Int64 // bytes of a Copy of every job
+	jobs     atomic.Int64
+	pressure atomic.Int32
+	full     atomic.Bool // the last try to prepare a segment found no space
+	highID   atomic.Uint64
+	globals  record.Globals // its HighID is above
+
+	// Of the committer alone.
+	batch         uint64 // the last one written
+	staging       []byte // what is written next, after room for its head
+	stagedGlobals int    // … of which this is not worth a write
+
+	syncing sync.Mutex    // one sync at a time
+	written atomic.Uint64 // last batch written
+	synced  atomic.Uint64 // last batch durable
+
+	mu       sync.Mutex
+	cur      *segment   // written by the committer
+	changed  *sync.Cond // durable, failed, spares or closed has changed
+	closed   []*segment // oldest first
+	spares   []*segment // next first
+	unsynced []*segment // written and not synced, the current one last
+	oldest   uint64     // the first segment that is needed
+	marked   uint64     // … as the last batch says
+	durable  uint64     // last commit that is on disk
+	forced   uint64     // … is to be, whatever the policy
+	want     int64      // bytes that a large body waits for
+	starved  bool       // the committer waits for a spare
+	failed   error
+	stopping bool
+
+	migrated, records atomic.Uint64
+
+	tend    chan struct{}
+	dirtied chan struct{}
+	quit    chan struct{}
+	running sync.WaitGroup
+}
+
+// A segment is one file.
+type segment struct {
+	number     uint64
+	file       File
+	size       int64
+	at         int64  // end of what is written
+	lastCommit uint64 // no record here is known under a higher number; zero: all are from before
+}
+
+// ErrStopped is the error of waiting for a journal that was closed.
+var ErrStopped = errors.New("the journal is closed")
+
+func newJournal(o Options) *Journal {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.SegmentSize = max(o.SegmentSize, SegmentMin)
+	j := &Journal{
+		opts: o, disk: o.Disk,
+		wake: make(chan struct{}, 1), tend: make(chan struct{}, 1),
+		dirtied: make(chan struct{}, 1), quit: make(chan struct{}),
+	}
+	j.changed = sync.NewCond(&j.mu)
+	for range o.Shards {
+		j.logs = append(j.logs, &Log{j: j})
+	}
+	return j
+}
+
+// Log is the log of shard i.
+func (j *Journal) Log(i int) *Log { return j.logs[i] }
+
+// Acked is the last commit whose replies may leave.
+func (j *Journal) Acked() uint64 { return j.acked.Load() }
+
+// Pressure says whether changes are taken. It may be called by anyone.
+func (j *Journal) Pressure() Pressure { return Pressure(j.pressure.Load()) }
+
+// HighID is the highest id that a job has had.
+func (j *Journal) HighID() uint64 { return max(j.highID.Load(), j.globals.HighID) }
+
+// Start begins to commit; the cores must have been replayed.
+func (j *Journal) Start() error {
+	for _, l := range j.logs {
+		b := &l.Buffer
+		j.account(b.Live, b.Jobs, b.HighID)
+		l.live, l.jobs = b.Live, b.Jobs
+	}
+	j.highID.Store(max(j.highID.Load(), j.globals.HighID))
+	if j.cur == nil {
+		if j.id == (identity{}) {
+			rand.Read(j.id[:]) // never fails
+		}
+		s, err := j.prepare(j.nextNumber())
+		if err != nil {
+			return fmt.Errorf("preparing the first segment: %w", err)
+		}
+		j.free.Add(s.room())
+		j.mu.Lock()
+		j.cur, j.oldest = s, s.number
+		j.unsynced = append(j.unsynced, s)
+		j.mu.Unlock()
+		j.stageGlobals()
+	}
+	j.press()
+	for j.spareWanted() {
+		if !j.addSpare() {
+			break
+		}
+	}
+	if j.opts.Manual {
+		return nil
+	}
+	j.running.Add(2)
+	go j.runCommitter()
+	go j.runKeeper()
+	if j.opts.Sync == SyncEvery {
+		j.running.Add(1)
+		go j.runSyncer()
+	}
+	j.poke()
+	return nil
+}
+
+func (s *segment) room() int64 { return s.size - s.at }
+
+// nextNumber is the number of the next segment to prepare.
+func (j *Journal) nextNumber() uint64 {
+	switch {
+	case len(j.spares) > 0:
+		return j.spares[len(j.spares)-1].number + 1
+	case j.cur != nil:
+		return j.cur.number + 1
+	case len(j.closed) > 0:
+		return j.closed[len(j.closed)-1].number + 1
+	}
+	return 1
+}
+
+// Close commits what is left, makes it durable unless the policy is SyncNever,
+// and closes the files. Nobody may append any more.
+func (j *Journal) Close() error {
+	if !j.opts.Manual {
+		j.mu.Lock()
+		j.stopping = true
+		j.changed.Broadcast()
+		j.mu.Unlock()
+		close(j.quit)
+		j.running.Wait()
+	}
+	err := j.failure()
+	if err == nil {
+		err = j.Commit()
+	}
+	if err == nil && j.opts.Sync != SyncNever {
+		err = j.sync()
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, s := range j.unsynced {
+		s.file.Close()
+	}
+	for _, s := range j.spares {
+		s.file.Close()
+	}
+	j.unsynced, j.spares = nil, nil
+	return err
+}
+
+func (j *Journal) failure() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.failed
+}
+
+// fail ends the journal.
+func (j *Journal) fail(err error) {
+	j.mu.Lock()
+	first := j.failed == nil
+	if first {
+		j.failed = err
+	}
+	j.changed.Broadcast()
+	j.mu.Unlock()
+	j.pressure.Store(int32(Wait))
+	if first && j.opts.Fail != nil {
+		j.opts.Fail(err)
+	}
+}
+
+// account moves the sums of what lives.
+func (j *Journal) account(live, jobs int64, highID uint64) {
+	j.live.Add(live)
+	j.jobs.Add(jobs)
+	if highID > j.highID.Load() {
+		j.highID.Store(highID) // by the committer alone
+	}
+}
+
+func (j *Journal) notify() {
+	if j.opts.Notify != nil {
+		j.opts.Notify()
+	}
+}
+
+// Stats are what stats and metrics tell.
+type Stats struct {
+	Oldest, Current   uint64 // numbers of segments
+	Segments          int
+	Bytes, Live       int64 // on disk; of the live jobs
+	Batches, Records  uint64
+	Migrated, Commits uint64
+}
+
+// Stats may be called by anyone.
+func (j *Journal) Stats() Stats {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := Stats{
+		Oldest: j.oldest, Current: j.oldest, Bytes: j.size(), Live: j.live.Load(),
+		Segments: len(j.closed) + len(j.spares) + 1,
+		Batches:  j.written.Load(), Records: j.records.Load(), Migrated: j.migrated.Load(), Commits: j.acked.Load(),
+	}
+	if n := len(j.unsynced); n > 0 {
+		s.Current = j.unsynced[n-1].number
+	}
+	return s
+}
+
+// Segment is the number of the segment that holds what commit n wrote, or the
+// current one.
+func (j *Journal) Segment(n uint64) uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, s := range j.closed {
+		if n <= s.lastCommit {
+			return s.number
+		}
+	}
+	if k := len(j.unsynced); k > 0 {
+		return j.unsynced[k-1].number
+	}
+	return j.oldest
+}

@@ -1,0 +1,487 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"polystalk/shard/record"
+)
+
+// A Damage is a journal that cannot be trusted: something that was durable
+// cannot be read.
+type Damage struct {
+	File   string
+	Offset int64
+	Reason string
+}
+
+func (d *Damage) Error() string {
+	return fmt.Sprintf("%s is damaged at offset %d: %s", d.File, d.Offset, d.Reason)
+}
+
+// A Replayer takes the records of a journal. Records of one slot come in order,
+// from one goroutine: worker Worker(slot) of Workers.
+type Replayer struct {
+	Workers int
+	Worker  func(slot uint16) int
+	Apply   func(worker int, r *record.Record) error
+}
+
+// Recovered says what was found.
+type Recovered struct {
+	Segments int
+	Bytes    int64 // of records and batches
+	Batches  uint64
+	Cut      string // what was cut off at the end, if anything, for the log
+	Globals  record.Globals
+	Took     time.Duration
+}
+
+// progressEvery is how often a long recovery says how far it is.
+const progressEvery = 2 * time.Second
+
+// New makes a journal on a disk; Recover or Start comes next. A new directory
+// needs no Recover.
+func New(o Options) *Journal { return newJournal(o) }
+
+// Recover reads the journal, hands what it holds to p, and gets ready to go on
+// behind it. A torn end, of which nothing was acknowledged as durable, is cut
+// off; anything else that cannot be read is a *Damage, and nothing is changed.
+func (j *Journal) Recover(p Replayer) (*Recovered, error) {
+	start := time.Now()
+	numbers, err := j.list()
+	if err != nil || len(numbers) == 0 {
+		return &Recovered{}, err
+	}
+	r := &recovery{j: j, p: p, numbers: numbers}
+	if err := r.run(); err != nil {
+		return nil, err
+	}
+	if err := r.verdict(); err != nil {
+		return nil, err
+	}
+	r.out.Took = time.Since(start)
+	return &r.out, r.adopt()
+}
+
+// list is the numbers of the segments there are, in order.
+func (j *Journal) list() ([]uint64, error) {
+	names, err := j.disk.List()
+	if err != nil {
+		return nil, err
+	}
+	var numbers []uint64
+	for _, name := range names {
+		if n, ok := numberOf(name); ok {
+			numbers = append(numbers, n)
+		} else if strings.HasPrefix(name, prefix) && !strings.HasSuffix(name, tmpSuffix) {
+			j.opts.Log.Warn("a file in the journal's directory is not one of its segments, and is left alone", "file", name)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// A recovery is a journal being read.
+type recovery struct {
+	j       *Journal
+	p       Replayer
+	numbers []uint64
+	out     Recovered
+
+	segments []*segment // as read so far
+	expect   uint64     // the next batch's number; zero before the first
+	oldest   uint64     // as the last batch says
+	last     int        // index of the segment that holds the last batch
+	cut      *cut       // where the history stops being whole
+	later    uint64     // the highest synced of batches behind the cut
+	behind   int        // how many those are
+}
+
+// A cut is a place behind which batches are missing.
+type cut struct {
+	index  int // of the segment
+	offset int64
+	torn   bool // a batch starts there
+}
+
+// A scan is one segment as read.
+type scan struct {
+	number  uint64
+	data    []byte
+	batches []batch // from the start without a gap in the bytes
+	end     int64   // where they end
+	torn    bool    // what follows looks like a batch's beginning
+	strays  []batch // that can be read further on
+	err     error
+	left    atomic.Int32 // workers that still read data
+}
+
+// run reads all segments and replays them up to the cut.
+func (r *recovery) run() error {
+	window := r.p.Workers + 2
+	scans := make(chan chan *scan, window)
+	free := make(chan []byte, window+1)
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		defer close(scans)
+		for _, n := range r.numbers {
+			c := make(chan *scan, 1)
+			select {
+			case scans <- c:
+			case <-stop:
+				return
+			}
+			go func() {
+				var buf []byte
+				select {
+				case buf = <-free:
+				default:
+				}
+				c <- r.scan(n, buf)
+			}()
+		}
+	}()
+	w := startWorkers(r.p, free)
+	shown := time.Now()
+	i := 0
+	for c := range scans {
+		s := <-c
+		if s.err != nil {
+			w.wait()
+			return s.err
+		}
+		if err := r.take(i, s, w); err != nil {
+			w.wait()
+			return err
+		}
+		if i++; time.Since(shown) >= progressEvery {
+			shown = time.Now()
+			r.j.opts.Log.Info("reading the journal", "segments", i, "of", len(r.numbers))
+		}
+	}
+	return w.wait()
+}
+
+// scan reads a segment and checks its batches.
+func (r *recovery) scan(number uint64, buf []byte) *scan {
+	s := &scan{number: number}
+	name := segmentName(number)
+	if s.data, s.err = readInto(r.j.disk, number, buf); s.err != nil {
+		return s
+	}
+	id, n, _, err := parseHeader(s.data)
+	if err == nil && n != number {
+		err = fmt.Errorf("its header says that it is %s", segmentName(n))
+	}
+	if err != nil {
+		s.err = &Damage{name, 0, err.Error()}
+		return s
+	}
+	if number == r.numbers[0] {
+		r.j.id = id
+	}
+	s.scan(id)
+	return s
+}
+
+// scan finds the batches.
+func (s *scan) scan(id identity) {
+	at := int64(headerSize)
+	for {
+		b, ok := batchAt(s.data, at, id, s.number)
+		if !ok {
+			break
+		}
+		s.batches = append(s.batches, b)
+		at += int64(b.size)
+	}
+	s.end = at
+	mark := id.mark(s.number)
+	s.torn = at+4 <= int64(len(s.data)) && le.Uint32(s.data[at:]) == mark
+	for ; at+batchHead <= int64(len(s.data)); at += align {
+		if le.Uint32(s.data[at:]) == mark {
+			if b, ok := batchAt(s.data, at, id, s.number); ok {
+				s.strays = append(s.strays, b)
+			}
+		}
+	}
+}
+
+// take takes the next segment.
+func (r *recovery) take(i int, s *scan, w *workers) error {
+	name := segmentName(s.number)
+	if id, _, _, _ := parseHeader(s.data); id != r.j.id {
+		return &Damage{name, 16, "it belongs to another journal"}
+	}
+	if i > 0 && s.number != r.numbers[i-1]+1 {
+		return &Damage{segmentName(r.numbers[i-1] + 1), 0, "the file is missing"}
+	}
+	r.segments = append(r.segments, &segment{number: s.number, size: int64(len(s.data)), at: s.end})
+	good := 0
+	for k := range s.batches {
+		b := &s.batches[k]
+		if r.cut == nil && r.expect != 0 && b.number != r.expect {
+			r.cut = &cut{i, b.offset, false}
+			if k == 0 && i > 0 {
+				// The end of the segment before is where it broke off.
+				r.cut = &cut{i - 1, r.segments[i-1].at, false}
+			}
+		}
+		if r.cut != nil {
+			r.stray(b)
+			continue
+		}
+		good++
+		r.expect = b.number + 1
+		r.oldest = max(r.oldest, b.oldest)
+		r.last = i
+		r.out.Batches++
+		r.out.Bytes += int64(b.size)
+	}
+	if r.cut == nil && (s.torn || len(s.strays) > 0) {
+		r.cut = &cut{i, s.end, s.torn}
+	}
+	for k := range s.strays {
+		r.stray(&s.strays[k])
+	}
+	return w.feed(s, s.batches[:good], &r.out.Globals)
+}
+
+func (r *recovery) stray(b *batch) {
+	r.behind++
+	r.later = max(r.later, b.synced)
+}
+
+// verdict decides whether what is missing was ever durable.
+func (r *recovery) verdict() error {
+	switch {
+	case r.oldest != 0 && r.numbers[0] > r.oldest:
+		return &Damage{segmentName(r.oldest), 0, "the file is missing"}
+	case r.cut != nil && r.later >= r.expect:
+		s := r.segments[r.cut.index]
+		return &Damage{segmentName(s.number), r.cut.offset,
+			fmt.Sprintf("batch %d cannot be read, but batch %d was durable", r.expect, r.later)}
+	}
+	return nil
+}
+
+// adopt makes the journal go on where the history ends.
+func (r *recovery) adopt() error {
+	j := r.j
+	r.out.Segments = len(r.segments)
+	j.globals = r.out.Globals
+	j.batch = max(r.expect, 1) - 1
+	j.written.Store(j.batch)
+	j.synced.Store(j.batch)
+	if err := j.removeTemporaries(); err != nil {
+		return err
+	}
+	keep := len(r.segments)
+	if r.cut != nil {
+		r.last = r.cut.index
+		s := r.segments[r.last]
+		s.at = r.cut.offset
+		if r.cut.torn || r.behind > 0 {
+			r.out.Cut = fmt.Sprintf("%s at offset %d", segmentName(s.number), s.at)
+		}
+		if r.behind > 0 {
+			keep = r.last + 1
+			// From the end, so that a crash meanwhile leaves no gap.
+			for _, s := range slices.Backward(r.segments[keep:]) {
+				if err := j.disk.Remove(segmentName(s.number)); err != nil {
+					return err
+				}
+			}
+			if err := j.disk.Sync(); err != nil {
+				return err
+			}
+		}
+	}
+	for i, s := range r.segments[:keep] {
+		if i < r.last {
+			j.closed = append(j.closed, s)
+			continue
+		}
+		var err error
+		if s.file, err = j.disk.Open(segmentName(s.number)); err != nil {
+			return err
+		}
+		j.free.Add(s.room())
+		if i > r.last {
+			j.spares = append(j.spares, s)
+			continue
+		}
+		j.cur = s
+		j.unsynced = append(j.unsynced, s)
+		if err := s.wipe(); err != nil {
+			return err
+		}
+	}
+	j.oldest, j.marked = r.numbers[0], r.oldest
+	j.staging = make([]byte, batchHead)
+	j.stagedGlobals = batchHead
+	if j.cur.at == headerSize {
+		j.stageGlobals()
+	}
+	return nil
+}
+
+// wipe overwrites what follows the end of s with zeros, so that nothing of a
+// torn end is ever taken for a batch again; it also makes durable what was
+// read, of which the process before may not have known that it is.
+func (s *segment) wipe() error {
+	for at := s.at; at < s.size; {
+		n, err := s.file.WriteAt(zeros[:min(s.size-at, int64(len(zeros)))], at)
+		if err != nil {
+			return err
+		}
+		at += int64(n)
+	}
+	return s.file.Sync()
+}
+
+func (j *Journal) removeTemporaries() error {
+	names, err := j.disk.List()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, prefix) && strings.HasSuffix(name, tmpSuffix) {
+			if err := j.disk.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// workers replay what is read, each its own slots.
+type workers struct {
+	p    Replayer
+	work []chan piece
+	free chan []byte
+	done sync.WaitGroup
+
+	mu  sync.Mutex
+	err error
+}
+
+// A piece is a segment's good batches.
+type piece struct {
+	s       *scan
+	batches []batch
+}
+
+func startWorkers(p Replayer, free chan []byte) *workers {
+	w := &workers{p: p, free: free}
+	for i := range p.Workers {
+		c := make(chan piece, 1)
+		w.work = append(w.work, c)
+		w.done.Add(1)
+		go func() {
+			defer w.done.Done()
+			for piece := range c {
+				if err := w.replay(i, piece); err != nil {
+					w.mu.Lock()
+					w.err = err
+					w.mu.Unlock()
+				}
+				w.giveBack(piece.s)
+			}
+		}()
+	}
+	return w
+}
+
+// feed hands a segment's batches out; it fails once a worker has.
+func (w *workers) feed(s *scan, batches []batch, g *record.Globals) error {
+	for _, b := range batches {
+		for recs := b.records; len(recs) > 0 && record.KindOf(recs) == record.State; {
+			var r record.Record
+			n, err := record.Parse(&r, recs)
+			if err != nil {
+				return err
+			}
+			recs = recs[n:]
+			high := max(g.HighID, r.Globals.HighID)
+			*g = r.Globals
+			g.HighID = high
+		}
+	}
+	s.left.Store(int32(len(w.work)))
+	for _, c := range w.work {
+		c <- piece{s, batches}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+func (w *workers) replay(i int, p piece) error {
+	var r record.Record
+	for k := range p.batches {
+		b := &p.batches[k]
+		for recs := b.records; len(recs) > 0; {
+			if record.KindOf(recs) == record.State || w.p.Worker(record.SlotOf(recs)) != i {
+				recs = recs[record.Len(recs):]
+				continue
+			}
+			n, err := record.Parse(&r, recs)
+			if err == nil {
+				err = w.p.Apply(i, &r)
+			}
+			if err != nil {
+				return fmt.Errorf("%s, the batch at offset %d: %w", segmentName(p.s.number), b.offset, err)
+			}
+			recs = recs[n:]
+		}
+	}
+	return nil
+}
+
+func (w *workers) giveBack(s *scan) {
+	if s.left.Add(-1) == 0 {
+		select {
+		case w.free <- s.data:
+		default:
+		}
+	}
+}
+
+func (w *workers) wait() error {
+	for _, c := range w.work {
+		close(c)
+	}
+	w.done.Wait()
+	return w.err
+}
+
+// readInto is the bytes of a segment's file, in buf if that is large enough.
+func readInto(d Disk, number uint64, buf []byte) ([]byte, error) {
+	name := segmentName(number)
+	f, err := d.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	if int64(cap(buf)) < size {
+		buf = make([]byte, size)
+	}
+	buf = buf[:size]
+	if _, err := f.ReadAt(buf, 0); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	return buf, nil
+}

@@ -1,0 +1,310 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+	"time"
+
+	"polystalk/shard/record"
+)
+
+// errNoSpace is what every error of a full disk is turned into.
+var errNoSpace = errors.New("the disk is full")
+
+// deleteShare is what is kept free for each job's Delete, in bytes, with its
+// part of a batch's head.
+const deleteShare = record.DeleteSize + 8
+
+// reserve is what changes may not use: room for deleting every job, and for
+// copying what lives in one segment.
+func (j *Journal) reserve() int64 { return j.opts.SegmentSize + deleteShare*j.jobs.Load() }
+
+// press recomputes Pressure.
+func (j *Journal) press() {
+	size := j.opts.SegmentSize
+	pending := j.pending.Load()
+	avail := j.free.Load() - pending - j.promised.Load() - j.reserve()
+	p := Open
+	switch {
+	case avail < size/16:
+		p = Wait
+		if j.full.Load() {
+			p = Full
+		}
+	case pending > size/4:
+		p = Wait
+	}
+	if Pressure(j.pressure.Load()) != p && Pressure(j.pressure.Swap(int32(p))) != p && p != Wait {
+		j.notify()
+	}
+}
+
+// Admit promises room for a large body of n bytes; Wait means to ask again
+// after the next Notify. What was promised is given back with Dismiss, once
+// the body's records are in a Log or it has come to nothing.
+func (j *Journal) Admit(n int64) Pressure {
+	if p := j.Pressure(); p != Open {
+		return p
+	}
+	n += n / 16 // chunks' heads and the ends of segments
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if avail := j.free.Load() - j.pending.Load() - j.promised.Load() - j.reserve(); avail-n >= j.opts.SegmentSize/16 {
+		j.promised.Add(n)
+		j.want = 0
+		return Open
+	}
+	if j.full.Load() {
+		j.want = 0
+		return Full
+	}
+	j.want = max(j.want, n)
+	j.poke()
+	return Wait
+}
+
+// Dismiss gives back what Admit promised for a body of n bytes.
+func (j *Journal) Dismiss(n int64) {
+	j.promised.Add(-(n + n/16))
+	j.press()
+}
+
+// spareWanted reports whether another segment should be prepared.
+func (j *Journal) spareWanted() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	size := j.opts.SegmentSize
+	ahead := j.free.Load() - j.promised.Load() - j.reserve()
+	return j.starved || ahead < size/2 || j.want > 0 && ahead < j.want+size/4
+}
+
+// size is the bytes of all segments; mu is held.
+func (j *Journal) size() (n int64) {
+	for _, s := range j.closed {
+		n += s.size
+	}
+	for _, s := range j.spares {
+		n += s.size
+	}
+	if j.cur != nil {
+		n += j.cur.size
+	}
+	return n
+}
+
+// bound is what the directory may hold: twice what lives, and three segments.
+func (j *Journal) bound() int64 {
+	return 2*(j.live.Load()+j.promised.Load()) + 3*j.opts.SegmentSize
+}
+
+// spareAllowed reports whether another segment keeps the bound. A committer
+// that can do nothing, not even make space, gets one in any case.
+func (j *Journal) spareAllowed() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.starved || j.want > 0 || j.size()+j.opts.SegmentSize <= j.bound()
+}
+
+// addSpare prepares a segment. It reports false when there is no space; other
+// errors end the journal.
+func (j *Journal) addSpare() bool {
+	j.mu.Lock()
+	number := j.nextNumber()
+	j.mu.Unlock()
+	s, err := j.prepare(number)
+	if err != nil {
+		if !errors.Is(err, errNoSpace) {
+			j.fail(err)
+			return false
+		}
+		if !j.full.Swap(true) {
+			j.opts.Log.Error("the disk is full: changes that need space are refused; deleting goes on", "err", err)
+		}
+		j.press()
+		j.notify()
+		return false
+	}
+	j.addPrepared(s)
+	return true
+}
+
+func (j *Journal) addPrepared(s *segment) {
+	if j.full.Swap(false) {
+		j.opts.Log.Info("there is space again: changes are taken")
+	}
+	j.free.Add(s.room())
+	j.mu.Lock()
+	j.spares = append(j.spares, s)
+	j.changed.Broadcast()
+	j.mu.Unlock()
+	j.press()
+	j.notify()
+}
+
+// zeros fill new segments.
+var zeros [1 << 20]byte
+
+// prepare makes a segment that is ready to be written: its bytes and its name
+// are durable.
+func (j *Journal) prepare(number uint64) (*segment, error) {
+	size := j.opts.SegmentSize
+	if j.disk.Free() < size+size/16 {
+		return nil, errNoSpace
+	}
+	tmp := segmentName(number) + tmpSuffix
+	if err := j.disk.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	f, err := j.disk.Create(tmp)
+	if err != nil {
+		return nil, spaceError("creating "+tmp, err)
+	}
+	for at := int64(0); at < size && err == nil; {
+		n := min(size-at, int64(len(zeros)))
+		_, err = f.WriteAt(zeros[:n], at)
+		at += n
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		f.Close()
+		j.disk.Remove(tmp)
+		return nil, spaceError("filling "+tmp, err)
+	}
+	return j.dress(f, tmp, number)
+}
+
+// dress gives a file that holds no batch of that number its header and name.
+func (j *Journal) dress(f File, tmp string, number uint64) (*segment, error) {
+	s := &segment{number: number, file: f, size: j.opts.SegmentSize, at: headerSize}
+	_, err := f.WriteAt(appendHeader(nil, j.id, number, j.opts.Now().UnixNano()), 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = j.disk.Rename(tmp, segmentName(number))
+	}
+	if err == nil {
+		err = j.disk.Sync()
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("preparing %s: %w", segmentName(number), err)
+	}
+	return s, nil
+}
+
+func spaceError(doing string, err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, errNoSpace) {
+		return fmt.Errorf("%s: %w", doing, errNoSpace)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// trim gives spares back that a large body or many jobs wanted, when keeping
+// them would break the bound.
+func (j *Journal) trim() error {
+	for {
+		j.mu.Lock()
+		size := j.opts.SegmentSize
+		ahead := j.free.Load() - j.promised.Load() - j.reserve()
+		n := len(j.spares)
+		if n < 2 || j.want > 0 || ahead < size+size/2 || j.size() <= j.bound() {
+			j.mu.Unlock()
+			return nil
+		}
+		last := j.spares[n-1]
+		j.spares = j.spares[:n-1]
+		j.mu.Unlock()
+		j.free.Add(-last.room())
+		last.file.Close()
+		if err := j.disk.Remove(segmentName(last.number)); err != nil {
+			return err
+		}
+	}
+}
+
+// poke has the keeper look.
+func (j *Journal) poke() {
+	select {
+	case j.tend <- struct{}{}:
+	default:
+	}
+}
+
+// fullRetry is how often a full disk is looked at again.
+const fullRetry = 200 * time.Millisecond
+
+func (j *Journal) runKeeper() {
+	defer j.running.Done()
+	timer := time.NewTimer(fullRetry)
+	defer timer.Stop()
+	for {
+		select {
+		case <-j.quit:
+			return
+		case <-j.tend:
+		case <-timer.C:
+		}
+		if err := j.Tend(); err != nil {
+			if !errors.Is(err, ErrStopped) {
+				j.fail(err)
+			}
+			return
+		}
+		timer.Reset(fullRetry)
+	}
+}
+
+// Tend does what the keeper has to do now: it prepares segments and gives up
+// old ones. Only the keeper calls it.
+func (j *Journal) Tend() error {
+	for {
+		j.press()
+		if err := j.trim(); err != nil {
+			return err
+		}
+		wanted := j.spareWanted()
+		if wanted && j.spareAllowed() {
+			if j.addSpare() {
+				continue
+			}
+			if err := j.failure(); err != nil {
+				return err
+			}
+		}
+		urgent := wanted || j.full.Load()
+		if !j.compactable(urgent) {
+			return nil
+		}
+		if err := j.compact(urgent); err != nil {
+			return err
+		}
+	}
+}
+
+// runSyncer makes durable within Options.Every what is written.
+func (j *Journal) runSyncer() {
+	defer j.running.Done()
+	for {
+		select {
+		case <-j.quit:
+			return
+		case <-j.dirtied:
+		}
+		// The first unsynced byte was written just now; the sync itself comes
+		// on top of Every.
+		select {
+		case <-j.quit:
+			return
+		case <-time.After(j.opts.Every):
+		}
+		if err := j.sync(); err != nil {
+			j.fail(err)
+			return
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package shard
+
+import "polystalk/shard/record"
+
+// What the core says for the journal. It only encodes, into a buffer that it
+// was given; when and where that is written is the journal's business.
+
+// LogTo has the core append a record of every change that must outlive the
+// process to buf. Whoever reads buf keeps Apply out meanwhile.
+func (c *Core) LogTo(buf *record.Buffer) { c.log = buf }
+
+// logs reports whether an operation may append records.
+func (k OpKind) logs() bool {
+	switch k {
+	case OpPut, OpDelete, OpRelease, OpBury, OpKick, OpKickJob, OpPause, OpReserveJob,
+		OpUse, OpUnuse, OpIgnore, OpClose: // the last tube's user ends its pause
+		return true
+	}
+	return false
+}
+
+// recorded describes a job as it is to come back: its reservation ends with
+// the process.
+func (c *Core) recorded(j *job, t *tube) record.Job {
+	r := record.Job{
+		ID: uint64(j.id), Created: int64(j.created),
+		Pri: j.pri, Delay: j.delay, TTR: j.ttr,
+		State:  record.Ready,
+		Counts: record.Counts{Reserves: j.reserves, Timeouts: j.timeouts, Releases: j.releases, Buries: j.buries, Kicks: j.kicks},
+	}
+	switch j.state {
+	case Delayed:
+		r.State, r.Due = record.Delayed, int64(j.deadline)
+	case Buried:
+		r.State, r.Due = record.Buried, int64(j.deadline)
+	}
+	c.scratch = append(c.scratch[:0], t.name...)
+	r.Tube = c.scratch
+	return r
+}
+
+// logPut records a job in full.
+func (c *Core) logPut(t *tube, j *job) {
+	if c.log == nil {
+		return
+	}
+	r := c.recorded(j, t)
+	var pieces Large
+	if j.large {
+		pieces = c.large[j.body]
+	} else {
+		r.Body = c.bodies.Get(j.body, int(j.size))
+	}
+	c.log.Put(&r, t.slot, pieces)
+	j.setCommit(c.log.Commit)
+}
+
+// logNew is logPut for a job that was not there before.
+func (c *Core) logNew(t *tube, j *job) {
+	if c.log != nil {
+		c.logPut(t, j)
+		c.account(t, j, 1)
+	}
+}
+
+// account keeps the sums of what a journal without anything twice would hold.
+func (c *Core) account(t *tube, j *job, n int64) {
+	c.log.Live += n * record.JobSize(len(t.name), int(j.size))
+	c.log.Jobs += n
+	c.log.HighID = max(c.log.HighID, uint64(j.id))
+}
+
+func (c *Core) logUpdate(t *tube, j *job) {
+	if c.log != nil {
+		r := c.recorded(j, t)
+		c.log.Update(&r, t.slot)
+	}
+}
+
+func (c *Core) logDelete(t *tube, j *job) {
+	if c.log != nil {
+		c.log.Delete(uint64(j.id), t.slot)
+		c.account(t, j, -1)
+	}
+}
+
+func (c *Core) logPause(t *tube) {
+	if c.log != nil {
+		c.log.Pause(t.name, t.slot, int64(t.pauseUntil), int64(t.pauseFor))
+	}
+}
+
+// CopyJob records a job in full once more, unless it is gone or has been since
+// commit number after.
+func (c *Core) CopyJob(id JobID, after uint64) {
+	if i, j, t := c.find(id); i != 0 && j.commit() <= after {
+		c.logPut(t, j)
+	}
+}
+
+// CopyPause records once more that a tube is paused, if it is.
+func (c *Core) CopyPause(tube []byte) {
+	if t := c.findTube(tube); t != nil && t.pauseUntil != 0 {
+		c.logPause(t)
+	}
+}
+
+// commit is the number under which the job's last full record is durable.
+func (j *job) commit() uint64 { return uint64(j.commitHigh)<<32 | uint64(j.commitLow) }
+
+func (j *job) setCommit(n uint64) {
+	j.commitLow, j.commitHigh = uint32(n), uint16(n>>32)
+}

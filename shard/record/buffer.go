@@ -1,0 +1,79 @@
+package record
+
+// A Buffer gathers the records of one core until a journal writes them. The
+// core appends; who reads and empties it is Log's business (package journal).
+type Buffer struct {
+	// Data holds the records without the bodies in Refs.
+	Data []byte
+	// Refs are parts of large bodies, in order: each belongs into the stream
+	// where Data[At:] goes on. They are not copied: they never change.
+	Refs []Ref
+
+	// Commit is the number under which what is appended now will be durable,
+	// or a higher one.
+	Commit uint64
+	// Live is the size of a Copy of each job there is, in bytes, and Jobs
+	// their number. HighID is the highest id of a Put.
+	Live   int64
+	Jobs   int64
+	HighID uint64
+	// Records counts what was appended.
+	Records uint64
+}
+
+// A Ref is a part of a body.
+type Ref struct {
+	At    int
+	Piece []byte
+}
+
+// Put appends a job whose body is in pieces or in j.Body.
+func (b *Buffer) Put(j *Job, slot uint16, pieces [][]byte) {
+	b.Records++
+	if len(pieces) == 0 {
+		b.Data = j.AppendPut(b.Data, slot, 0)
+		return
+	}
+	size := 0
+	for _, p := range pieces {
+		size += len(p)
+	}
+	b.Data = j.AppendPut(b.Data, slot, size)
+	for _, p := range pieces {
+		for len(p) > 0 {
+			n := min(len(p), ChunkMax)
+			b.Data = AppendChunkHead(b.Data, slot, j.ID, n)
+			b.Refs = append(b.Refs, Ref{len(b.Data), p[:n]})
+			p = p[n:]
+		}
+	}
+}
+
+// Update appends a job's new state.
+func (b *Buffer) Update(j *Job, slot uint16) {
+	b.Records++
+	b.Data = j.AppendUpdate(b.Data, slot)
+}
+
+// Delete appends a job's end.
+func (b *Buffer) Delete(id uint64, slot uint16) {
+	b.Records++
+	b.Data = AppendDelete(b.Data, slot, id)
+}
+
+// Pause appends a tube's pause.
+func (b *Buffer) Pause(tube string, slot uint16, until, length int64) {
+	b.Records++
+	b.Data = AppendPause(b.Data, slot, tube, until, length)
+}
+
+// Next cuts the record at the front off data and refs, which come from a
+// Buffer of which base bytes of Data were cut off already. ref is the part of
+// a body that ends the record, or nil.
+func Next(data []byte, refs []Ref, base int) (rec, ref []byte, restData []byte, restRefs []Ref) {
+	n := Len(data)
+	if len(refs) > 0 && data[4] == byte(Chunk) && refs[0].At == base+chunkSize {
+		return data[:chunkSize], refs[0].Piece, data[chunkSize:], refs[1:]
+	}
+	return data[:n], nil, data[n:], refs
+}

@@ -1,0 +1,322 @@
+// Package record is the language of the journal: what a shard's core says
+// about its jobs so that they can be had back. It only encodes and decodes;
+// it knows no file (package journal) and no state machine (package shard).
+//
+// A record starts with eight bytes, little-endian as everything here:
+//
+//	length u32 | kind u8 | flags u8 | slot u16
+//
+// length counts the whole record. slot is the tube's, so that a replay sends
+// each record to the shard that owns the slot, whatever the number of shards
+// was when it was written. What follows depends on the kind:
+//
+//	Put     id u64 | created i64 | due i64 | pri, delay, ttr u32 | n u8 | tube | body
+//	Copy    the same with state u8 | reserves … kicks 5 × u32 before n
+//	Chunk   id u64 | a part of a body
+//	Update  id u64 | due i64 | pri, delay u32 | state u8 | 5 × u32
+//	Delete  id u64
+//	Pause   until i64 | length i64 | tube
+//	State   highest id u64 | imported u64 | importing u8
+//
+// A Put or Copy with FlagChunked has the body's length (u64) in place of the
+// body; Chunks of the same job follow, perhaps with records of others between
+// them. The job is not there before its last Chunk is.
+//
+// Moments are nanoseconds since the Unix epoch, lengths of time nanoseconds
+// too; delay and ttr are seconds. Of records about the same job the later
+// counts; records about a job that no Put or Copy made are void.
+package record
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Kind says what a record tells.
+type Kind uint8
+
+// The kinds of records.
+const (
+	Put    Kind = iota + 1 // a new job
+	Copy                   // a job as it is now
+	Chunk                  // a part of a large body
+	Update                 // a job's new state, priority, delay and counters
+	Delete                 // the job is gone
+	Pause                  // a tube is paused, or (until 0) no longer
+	State                  // what concerns no tube; starts every segment
+)
+
+// FlagChunked marks a Put or Copy whose body follows in Chunks.
+const FlagChunked = 1 << 0
+
+// Job states as recorded. A reserved job is recorded as ready: reservations
+// end with the process.
+const (
+	Ready   = 1
+	Buried  = 3
+	Delayed = 4
+)
+
+// Sizes in bytes.
+const (
+	headSize   = 8
+	putSize    = headSize + 8 + 8 + 8 + 12 + 1
+	copySize   = putSize + 1 + 20
+	chunkSize  = headSize + 8
+	UpdateSize = headSize + 8 + 8 + 8 + 1 + 20
+	DeleteSize = headSize + 8
+	pauseSize  = headSize + 16
+	StateSize  = headSize + 17
+
+	// ChunkMax is the most of a body that one Chunk carries.
+	ChunkMax = 64 << 10
+	// MaxSize bounds every record: a body above ChunkMax is in Chunks.
+	MaxSize = copySize + 255 + ChunkMax
+)
+
+// A Job is what Put and Copy tell.
+type Job struct {
+	ID              uint64
+	Created         int64
+	Due             int64 // delayed: when it becomes ready; buried: when it was buried
+	Pri, Delay, TTR uint32
+	State           uint8
+	Counts          Counts
+	Tube            []byte
+	Body            []byte
+}
+
+// Counts are a job's counters.
+type Counts struct {
+	Reserves, Timeouts, Releases, Buries, Kicks uint32
+}
+
+// JobSize is the size of a Copy of a job, in bytes: what it takes in a journal
+// in which nothing is twice.
+func JobSize(tube, body int) int64 {
+	n := int64(copySize + tube)
+	if body <= ChunkMax {
+		return n + int64(body)
+	}
+	return n + 8 + int64(body) + int64((body+ChunkMax-1)/ChunkMax)*chunkSize
+}
+
+var le = binary.LittleEndian
+
+func head(b []byte, n int, k Kind, flags uint8, slot uint16) []byte {
+	b = le.AppendUint32(b, uint32(n))
+	b = append(b, byte(k), flags)
+	return le.AppendUint16(b, slot)
+}
+
+func (j *Job) fixed(b []byte) []byte {
+	b = le.AppendUint64(b, j.ID)
+	b = le.AppendUint64(b, uint64(j.Created))
+	b = le.AppendUint64(b, uint64(j.Due))
+	b = le.AppendUint32(b, j.Pri)
+	b = le.AppendUint32(b, j.Delay)
+	return le.AppendUint32(b, j.TTR)
+}
+
+// AppendPut appends a Put, or a Copy if j has lived already. chunked is the
+// length of a body that follows in Chunks; j.Body is empty then.
+func (j *Job) AppendPut(b []byte, slot uint16, chunked int) []byte {
+	kind, n := Put, putSize
+	if j.State != Ready && j.State != Delayed || j.Counts != (Counts{}) {
+		kind, n = Copy, copySize
+	}
+	flags := uint8(0)
+	n += len(j.Tube) + len(j.Body)
+	if chunked > 0 {
+		flags = FlagChunked
+		n += 8
+	}
+	b = j.fixed(head(b, n, kind, flags, slot))
+	if kind == Copy {
+		b = j.Counts.append(append(b, j.State))
+	}
+	b = append(b, byte(len(j.Tube)))
+	b = append(b, j.Tube...)
+	if chunked > 0 {
+		return le.AppendUint64(b, uint64(chunked))
+	}
+	return append(b, j.Body...)
+}
+
+func (c *Counts) append(b []byte) []byte {
+	b = le.AppendUint32(b, c.Reserves)
+	b = le.AppendUint32(b, c.Timeouts)
+	b = le.AppendUint32(b, c.Releases)
+	b = le.AppendUint32(b, c.Buries)
+	return le.AppendUint32(b, c.Kicks)
+}
+
+// AppendChunkHead appends the beginning of a Chunk of n bytes, which follow.
+func AppendChunkHead(b []byte, slot uint16, id uint64, n int) []byte {
+	return le.AppendUint64(head(b, chunkSize+n, Chunk, 0, slot), id)
+}
+
+// AppendUpdate appends j's ID, Due, Pri, Delay, State and Counts.
+func (j *Job) AppendUpdate(b []byte, slot uint16) []byte {
+	b = head(b, UpdateSize, Update, 0, slot)
+	b = le.AppendUint64(b, j.ID)
+	b = le.AppendUint64(b, uint64(j.Due))
+	b = le.AppendUint32(b, j.Pri)
+	b = le.AppendUint32(b, j.Delay)
+	return j.Counts.append(append(b, j.State))
+}
+
+// AppendDelete appends a Delete.
+func AppendDelete(b []byte, slot uint16, id uint64) []byte {
+	return le.AppendUint64(head(b, DeleteSize, Delete, 0, slot), id)
+}
+
+// AppendPause appends a Pause of a tube for length until a moment, or its end
+// (zero, zero).
+func AppendPause(b []byte, slot uint16, tube string, until, length int64) []byte {
+	b = head(b, pauseSize+len(tube), Pause, 0, slot)
+	b = le.AppendUint64(b, uint64(until))
+	b = le.AppendUint64(b, uint64(length))
+	return append(b, tube...)
+}
+
+// Globals is what State tells.
+type Globals struct {
+	HighID    uint64 // no job has had a higher id
+	Imported  uint64 // the last file of beanstalkd's that was taken over; zero: none
+	Importing bool   // … is being: what is here is not all yet
+}
+
+// Append appends a State.
+func (g *Globals) Append(b []byte) []byte {
+	b = head(b, StateSize, State, 0, 0)
+	b = le.AppendUint64(b, g.HighID)
+	b = le.AppendUint64(b, g.Imported)
+	if g.Importing {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+// A Record is one decoded record; slices alias the input.
+type Record struct {
+	Kind    Kind
+	Chunked uint64 // length of the body that follows in Chunks; zero: none
+	Slot    uint16
+	Job     // ID for all that name a job; Body of Chunk too; Tube of Pause
+	Until   int64
+	Length  int64
+	Globals Globals
+}
+
+// Errors of Parse.
+var (
+	errShort = errors.New("a record ends before it is complete")
+	errShape = errors.New("a record is not as long as its kind wants")
+)
+
+// Parse decodes the record at the start of b into r and returns its length.
+// A journal hands it what a checksum has proven, so an error means a fault of
+// the writer, or a newer version's record.
+func Parse(r *Record, b []byte) (n int, err error) {
+	if len(b) < headSize {
+		return 0, errShort
+	}
+	size := uint64(le.Uint32(b))
+	if size < headSize || size > uint64(len(b)) {
+		return 0, errShort
+	}
+	n = int(size)
+	*r = Record{Kind: Kind(b[4]), Slot: le.Uint16(b[6:])}
+	flags := b[5]
+	b = b[headSize:n]
+	if flags&^FlagChunked != 0 || flags != 0 && r.Kind != Put && r.Kind != Copy {
+		return 0, fmt.Errorf("a record of kind %d has unknown flags %#x: it is from a newer version", r.Kind, flags)
+	}
+	ok := false
+	switch r.Kind {
+	case Put, Copy:
+		ok = r.parseJob(b, flags)
+	case Chunk:
+		if ok = len(b) >= chunkSize-headSize; ok {
+			r.ID, r.Body = le.Uint64(b), b[8:]
+		}
+	case Update:
+		if ok = len(b) == UpdateSize-headSize; ok {
+			r.ID, r.Due = le.Uint64(b), int64(le.Uint64(b[8:]))
+			r.Pri, r.Delay, r.Job.State = le.Uint32(b[16:]), le.Uint32(b[20:]), b[24]
+			r.Counts.parse(b[25:])
+			ok = knownState(r.Job.State)
+		}
+	case Delete:
+		if ok = len(b) == DeleteSize-headSize; ok {
+			r.ID = le.Uint64(b)
+		}
+	case Pause:
+		if ok = len(b) > pauseSize-headSize; ok {
+			r.Until, r.Length, r.Tube = int64(le.Uint64(b)), int64(le.Uint64(b[8:])), b[16:]
+		}
+	case State:
+		if ok = len(b) == StateSize-headSize; ok {
+			r.Globals = Globals{le.Uint64(b), le.Uint64(b[8:]), b[16] != 0}
+		}
+	default:
+		return 0, fmt.Errorf("a record is of the unknown kind %d: it is from a newer version", r.Kind)
+	}
+	if !ok {
+		return 0, errShape
+	}
+	return n, nil
+}
+
+func (r *Record) parseJob(b []byte, flags uint8) bool {
+	fixed := putSize - headSize
+	if r.Kind == Copy {
+		fixed = copySize - headSize
+	}
+	if len(b) < fixed {
+		return false
+	}
+	r.ID = le.Uint64(b)
+	r.Created, r.Due = int64(le.Uint64(b[8:])), int64(le.Uint64(b[16:]))
+	r.Pri, r.Delay, r.TTR = le.Uint32(b[24:]), le.Uint32(b[28:]), le.Uint32(b[32:])
+	r.Job.State = Ready
+	if r.Kind == Copy {
+		r.Job.State = b[36]
+		r.Counts.parse(b[37:])
+	} else if r.Due != 0 {
+		r.Job.State = Delayed
+	}
+	name := int(b[fixed-1])
+	b = b[fixed:]
+	if len(b) < name || name == 0 || r.ID == 0 || !knownState(r.Job.State) {
+		return false
+	}
+	r.Tube, r.Body = b[:name], b[name:]
+	if flags&FlagChunked != 0 {
+		if len(r.Body) != 8 {
+			return false
+		}
+		r.Chunked, r.Body = le.Uint64(r.Body), nil
+		return r.Chunked > 0
+	}
+	return true
+}
+
+func (c *Counts) parse(b []byte) {
+	c.Reserves, c.Timeouts, c.Releases = le.Uint32(b), le.Uint32(b[4:]), le.Uint32(b[8:])
+	c.Buries, c.Kicks = le.Uint32(b[12:]), le.Uint32(b[16:])
+}
+
+func knownState(s uint8) bool { return s == Ready || s == Buried || s == Delayed }
+
+// Len is the length of the record at the start of b, which must hold a head.
+func Len(b []byte) int { return int(le.Uint32(b)) }
+
+// KindOf is the kind of the record at the start of b, SlotOf its slot. b must
+// hold a head that Parse would accept, or a checksum vouches for.
+func KindOf(b []byte) Kind { return Kind(b[4]) }
+
+// SlotOf: see KindOf.
+func SlotOf(b []byte) uint16 { return le.Uint16(b[6:]) }

@@ -77,6 +77,10 @@ func (s *session) endBody() {
 		s.pooled = nil
 	}
 	s.pieces = nil
+	if s.promised > 0 {
+		s.loop.srv.journal.Dismiss(s.promised)
+		s.promised = 0
+	}
 }
 
 func isCRLF(b []byte) bool { return bytes.Equal(b, crlf) }

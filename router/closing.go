@@ -22,6 +22,7 @@ func (s *session) close() {
 	}
 	s.phase = phaseClosing
 	l.flush(s)
+	s.dropReplies()
 	s.endBody()
 	s.dropInput()
 	if s.dying {

@@ -114,7 +114,9 @@ func (s *session) dispatch(rest []byte) (n int) {
 		s.loop.out = beanstalk.AppendUsing(s.loop.out, s.used.name)
 	case beanstalk.Quit:
 		s.loop.flush(s)
-		s.close()
+		if s.leaving = len(s.replies) > 0; !s.leaving {
+			s.close()
+		}
 	}
 	s.advance()
 	return 0
@@ -260,8 +262,7 @@ func (s *session) put(rest []byte) (n int) {
 	srv := s.loop.srv
 	size := int(s.cmd.Size)
 	if s.cmd.Size > srv.cfg.MaxJobSize {
-		s.skip = size + 2
-		s.phase = phaseSkipBody
+		s.skipBody(beanstalk.MsgJobTooBig)
 		return 0
 	}
 	if s.cmd.Trailing {
@@ -323,6 +324,13 @@ func (s *session) putDone(r *shard.Reply) {
 	s.putID = 0
 	s.endBody()
 	s.loop.out = beanstalk.AppendInserted(s.loop.out, uint64(id))
+}
+
+// skipBody discards the body of a put that is answered with msg.
+func (s *session) skipBody(msg string) {
+	s.skip = int(s.cmd.Size) + 2
+	s.skipped = msg
+	s.phase = phaseSkipBody
 }
 
 func (s *session) setWorker() {

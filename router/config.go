@@ -8,11 +8,10 @@ import (
 	"runtime"
 
 	"polystalk/codec/beanstalk"
+	"polystalk/shard"
 )
 
-// slots is the number of parts into which tubes are hashed, for ever: a shard
-// owns a set of slots, so the number of shards may change at every start.
-const slots = 4096
+const slots = shard.Slots
 
 // shardsPerLoop is the least number of shards a loop: two loops should not
 // often meet in one.
@@ -32,6 +31,8 @@ type Config struct {
 	MaxConnections int
 	// BinlogMaxSize is what stats reports as binlog-max-size, in bytes.
 	BinlogMaxSize int64
+	// Journal keeps jobs across restarts; nil: they are in memory only.
+	Journal *Journal
 	// Version is what stats reports; it starts with digits.
 	Version string
 	// Log takes what the operator should know; nil discards it.

@@ -104,6 +104,73 @@ func (m *idMap) finish(jid shard.JobID) {
 	}
 }
 
+// mark notes the shard of a job from the journal, before resume.
+func (m *idMap) mark(jid shard.JobID, sh int) {
+	id := uint64(jid)
+	word, shift := idPlace(id)
+	m.page(id).shards[word].Or(uint32(sh+1) << shift)
+}
+
+// resume goes on behind the highest id that was ever given out; all ids up to
+// it are finished but for those that were marked.
+func (m *idMap) resume(high uint64) {
+	m.last.Store(high)
+	for n := uint64(0); n <= high/regionIDs; n++ {
+		rs := *m.regions.Load()
+		var r *idRegion
+		if n < uint64(len(rs)) {
+			r = rs[n].Load()
+		}
+		if r == nil {
+			if n < high/regionIDs {
+				continue // all of it is finished
+			}
+			r = m.region(high)
+		}
+		if m.resumeRegion(r, n*regionIDs, high) {
+			(*m.regions.Load())[n].Store(nil)
+		}
+	}
+}
+
+// resumeRegion counts what is finished in the region that starts at first. It
+// reports whether that is all of it.
+func (m *idMap) resumeRegion(r *idRegion, first, high uint64) bool {
+	pages := uint32(0)
+	for k := range r.pages {
+		at := first + uint64(k)*pageIDs
+		if at > high {
+			break
+		}
+		given := min(pageIDs, high-at+1)
+		p := r.pages[k].Load()
+		live := uint64(0)
+		if p != nil {
+			for i := range p.shards {
+				w := p.shards[i].Load()
+				if w&0xffff != 0 {
+					live++
+				}
+				if w>>16 != 0 {
+					live++
+				}
+			}
+		}
+		if live == 0 && given == pageIDs {
+			r.pages[k].Store(nil)
+			pages++
+			continue
+		}
+		if p == nil {
+			p = new(idPage)
+			r.pages[k].Store(p)
+		}
+		p.finished.Store(uint32(given - live))
+	}
+	r.finished.Store(pages)
+	return pages == regionPages
+}
+
 // page returns the page of an id that was given out and is not finished, so
 // neither the page nor its region can go meanwhile.
 func (m *idMap) page(id uint64) *idPage {

@@ -4,6 +4,7 @@ import (
 	"github.com/valyala/bytebufferpool"
 
 	"polystalk/codec/beanstalk"
+	"polystalk/shard/journal"
 )
 
 // input takes bytes from the connection; they are the caller's again when it
@@ -84,8 +85,11 @@ func (s *session) dropInput() {
 // when the turn's budget is spent.
 func (s *session) process(b []byte) (n int) {
 	for n < len(b) {
-		if s.stalled {
+		if s.stalled || s.backed || s.blocked {
 			return n
+		}
+		if s.leaving {
+			return len(b)
 		}
 		switch s.phase {
 		case phaseIdle:
@@ -113,7 +117,7 @@ func (s *session) process(b []byte) (n int) {
 			s.skip -= used
 			if s.skip == 0 {
 				s.phase = phaseIdle
-				s.say(beanstalk.MsgJobTooBig)
+				s.say(s.skipped)
 			}
 		case phaseBody:
 			n += s.collect(b[n:])
@@ -133,6 +137,17 @@ func (s *session) command(b []byte) (n int, more bool) {
 	case nil:
 		if n == 0 {
 			return 0, false
+		}
+		switch s.room() {
+		case journal.Wait:
+			s.block()
+			return 0, false
+		case journal.Full:
+			if s.cmd.Kind != beanstalk.Put || s.cmd.Size <= s.loop.srv.cfg.MaxJobSize && !s.cmd.Trailing {
+				s.loop.budget--
+				s.refuse()
+				return n, true
+			}
 		}
 		s.loop.budget--
 		return n + s.dispatch(b[n:]), true

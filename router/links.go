@@ -54,6 +54,7 @@ func (s *session) clientAt(sh int) shard.ClientID {
 
 // learn notes what a reply from shard sh tells about the session there.
 func (s *session) learn(sh int, r *shard.Reply) *link {
+	s.commit = max(s.commit, r.Commit)
 	if r.Client == 0 {
 		return nil
 	}

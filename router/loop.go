@@ -21,6 +21,10 @@ type loop struct {
 	waiters []*session // to go on in a later turn
 	spare   []*session
 
+	holders []*session // those whose replies wait for a commit
+	blocked []*session // those whose next command waits for room on the disk
+	freed   []*session // those that go on after holders were looked at
+
 	// run asks the event loop to call drain soon; from any goroutine.
 	run func()
 	// runLater is run after laterAfter, so that the loop's sockets have their
@@ -41,8 +45,11 @@ type loop struct {
 	// unfinished counts operations left in shards and turns put off: what
 	// a shutdown waits for.
 	unfinished atomic.Int64
-	cmds       [beanstalk.NumKinds]atomic.Uint64
-	shown      [numTallies]atomic.Uint64
+	// needs counts holders and blocked; told is set from tell to letGo.
+	needs atomic.Int64
+	told  atomic.Bool
+	cmds  [beanstalk.NumKinds]atomic.Uint64
+	shown [numTallies]atomic.Uint64
 }
 
 // outKeep is the most output buffer that is kept from turn to turn, in bytes.
@@ -113,6 +120,7 @@ func (l *loop) drain() {
 		l.deliver(m)
 		m = next
 	}
+	l.letGo()
 	for _, g := range l.signals.take() {
 		l.turn(g.s, g.f)
 	}
@@ -183,7 +191,11 @@ func (l *loop) flush(s *session) {
 		return
 	}
 	l.budget -= len(l.out) / budgetBytes
-	if s.phase != phaseGone {
+	switch {
+	case s.phase == phaseGone:
+	case s.mustHold():
+		s.holdReply(l.out, nil)
+	default:
 		s.conn.Write(l.out)
 		if s.conn.Unsent() > unsentMax {
 			s.stalled = true

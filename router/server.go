@@ -4,17 +4,18 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"golang.org/x/sys/unix"
 
 	"polystalk/codec/beanstalk"
 	"polystalk/shard"
+	"polystalk/shard/journal"
 )
 
 // A Server is the whole of it: shards, event loops, connections.
@@ -26,7 +27,9 @@ type Server struct {
 	ids      *idMap
 	dir      *directory
 	draining atomic.Bool
-	heldMax  int // of each session; the constant, but for tests
+	journal  *journal.Journal // nil: none
+	failed   chan error       // … its end
+	heldMax  int              // of each session; the constant, but for tests
 
 	started time.Time
 	clock   func() shard.Time
@@ -96,11 +99,17 @@ func newServer(cfg Config, clock func() shard.Time) (*Server, error) {
 // shardOf is the shard of a tube: its slot is fixed for ever, the shard by the
 // number of shards.
 func (s *Server) shardOf(tube []byte) int {
-	return int(xxhash.Sum64(tube) % slots & s.mask)
+	return int(uint64(shard.SlotOf(tube)) & s.mask)
 }
 
-// Start starts the shards' goroutines and the event loops.
+// Start reads the journal, if there is one, which may take its time, and starts
+// the shards' goroutines and the event loops.
 func (s *Server) Start() error {
+	if s.cfg.Journal != nil {
+		if err := s.openJournal(s.cfg.Journal); err != nil {
+			return err
+		}
+	}
 	for _, sh := range s.shards {
 		sh.Start()
 	}
@@ -112,12 +121,16 @@ func (s *Server) Start() error {
 func (s *Server) Drain() { s.draining.Store(true) }
 
 // Shutdown stops accepting, lets what was received be answered as long as
-// ctx allows, and closes every connection. Jobs are gone with the process.
+// ctx allows, and closes every connection and the journal. Without one, jobs
+// are gone with the process.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.net.shutdown(ctx)
 	close(s.quit)
 	for _, sh := range s.shards {
 		sh.Stop()
+	}
+	if s.journal != nil {
+		err = errors.Join(err, s.journal.Close())
 	}
 	return err
 }
@@ -150,6 +163,10 @@ func (s *Server) stats(n *shard.Counts) *beanstalk.ServerStats {
 		Hostname:            unix.ByteSliceToString(s.uname.Nodename[:]),
 		OS:                  unix.ByteSliceToString(s.uname.Version[:]),
 		Platform:            unix.ByteSliceToString(s.uname.Machine[:]),
+	}
+	if b := s.binlog(); b.Current > 0 {
+		st.BinlogOldestIndex, st.BinlogCurrentIndex = int(b.Oldest), int(b.Current)
+		st.BinlogRecordsMigrated, st.BinlogRecordsWritten = int64(b.Migrated), int64(b.Records)
 	}
 	var ru unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &ru) == nil {

@@ -31,8 +31,11 @@ type session struct {
 	step  step
 
 	eof      bool // the client sends no more; answer what is here, then close
+	leaving  bool // it has quit, and is closed once it has its replies
 	dying    bool // close as soon as the operation under way is back
 	stalled  bool // replies are not being read
+	backed   bool // too many replies wait for commits
+	blocked  bool // the next command waits for room on the disk
 	paused   bool // the connection brings no input
 	ending   bool // … and is not to be paused again
 	queued   bool // on the loop's list of sessions that go on in a later turn
@@ -46,13 +49,14 @@ type session struct {
 	inAt  int
 	large shard.Large // body to send after out, once the shard is released
 
-	cmd    beanstalk.Command // its Name is good while the command is dispatched
-	got    int               // bytes of the put being read, of its body and \r\n
-	pooled *bytebufferpool.ByteBuffer
-	pieces shard.Large
-	tail   [2]byte // what follows a body in pieces
-	skip   int     // bytes of body still to discard
-	putID  shard.JobID
+	cmd     beanstalk.Command // its Name is good while the command is dispatched
+	got     int               // bytes of the put being read, of its body and \r\n
+	pooled  *bytebufferpool.ByteBuffer
+	pieces  shard.Large
+	tail    [2]byte // what follows a body in pieces
+	skip    int     // bytes of body still to discard
+	skipped string  // the reply after that
+	putID   shard.JobID
 
 	used    tubeRef
 	watched []watchRef
@@ -60,6 +64,11 @@ type session struct {
 	bare    int            // entries of watched without a mirror
 	links   []link
 	byShard []int32 // links by shard plus one, once links is long
+
+	commit   uint64 // what has been said depends on it
+	replies  []heldReply
+	heldOut  int   // bytes in replies
+	promised int64 // bytes of a large body that the journal has let in
 
 	target int // shard of req
 	req    shard.Message
@@ -140,7 +149,11 @@ func (s *session) released() {
 // sendLarge sends a body too large to be copied, which handle left here.
 func (s *session) sendLarge() {
 	s.loop.flush(s)
-	s.conn.WriteStable(s.large)
+	if s.mustHold() {
+		s.holdReply(nil, s.large)
+	} else {
+		s.conn.WriteStable(s.large)
+	}
 	s.loop.budget -= s.large.Len() / budgetBytes
 	s.large = nil
 	s.say("\r\n")
@@ -181,7 +194,7 @@ func (s *session) goOn() {
 // settle ends a turn of the session: a paused connection is read again, and a
 // client that sends no more is let go once everything it sent is answered.
 func (s *session) settle() {
-	if s.phase >= phaseBusy || s.stalled || s.queued || s.dying {
+	if s.phase >= phaseBusy || s.stalled || s.backed || s.blocked || s.queued || s.dying {
 		return
 	}
 	if s.paused && s.held() <= s.loop.srv.heldMax/4 {
@@ -194,7 +207,7 @@ func (s *session) settle() {
 			return
 		}
 	}
-	if s.eof {
+	if (s.eof || s.leaving) && len(s.replies) == 0 {
 		s.close()
 	}
 }

@@ -48,6 +48,9 @@ func (s *session) gathered(r *shard.Reply) {
 		s.say(beanstalk.MsgNotFound)
 	case s.step == stepStatsJob:
 		st := jobStats(op.JobStats)
+		if j := s.loop.srv.journal; j != nil {
+			st.File = int(j.Segment(op.JobStats.Commit))
+		}
 		*out = beanstalk.AppendJobStats(*out, &st)
 	default:
 		st := tubeStats(op.TubeStats)

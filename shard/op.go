@@ -267,6 +267,7 @@ type JobStats struct {
 	Pri, Delay, TTR                             uint32 // seconds
 	Age, TimeLeft                               Time
 	Reserves, Timeouts, Releases, Buries, Kicks uint32
+	Commit                                      uint64 // of the journal's, with all of it; see Reply.Commit
 }
 
 // TubeStats is what stats-tube tells.

@@ -97,6 +97,7 @@ func (p *Replay) put(r *record.Record, large Large) error {
 	}
 	t := p.tube(r.Tube, r.Slot)
 	j.created, j.ttr = Time(r.Created), r.TTR
+	j.setCommit(r.Commit)
 	j.tube = t.id
 	t.jobs++
 	p.place(t, i, j, r)

@@ -120,6 +120,12 @@ func (s *Shard) Record(l *journal.Log) {
 	s.core.LogTo(&l.Buffer)
 }
 
+// Replay starts a replay into the shard, which is new.
+func (s *Shard) Replay() *Replay { return s.core.Replay() }
+
+// EachID calls f for every job's id; the shard must be owned or not shared.
+func (s *Shard) EachID(f func(JobID)) { s.core.EachID(f) }
+
 // Recopy records jobs again, and a tube's pause unless tube is nil; see
 // CopyJob. It waits for the shard and must not be called by an event loop.
 func (s *Shard) Recopy(b *Batch, ids []uint64, after uint64, tube []byte) {

@@ -9,6 +9,7 @@ func (c *Core) applyStats(op *Op, r *Reply) {
 			return
 		}
 		*op.JobStats = c.jobStats(j, t)
+		r.Commit = j.commit()
 	case OpStatsTube:
 		t := c.findTube(op.Name)
 		if t == nil {
@@ -28,6 +29,7 @@ func (c *Core) jobStats(j *job, t *tube) JobStats {
 		Age:      c.now - j.created,
 		Reserves: j.reserves, Timeouts: j.timeouts, Releases: j.releases,
 		Buries: j.buries, Kicks: j.kicks,
+		Commit: j.commit(),
 	}
 	if j.state == Reserved || j.state == Delayed {
 		s.TimeLeft = max(0, j.deadline-c.now) // Expire may be behind

@@ -15,7 +15,6 @@ const (
 	jobSizeDefault    = 1<<16 - 1 // as the reference
 	jobSizeMax        = 1 << 30   // as the reference; a larger -z becomes this, with a warning
 	binlogSizeDefault = 10 << 20  // as the reference
-	fsyncMillis       = 50        // as the reference
 
 	loopsMax       = 1024
 	shardsMax      = 4096 // tubes hash onto 4096 slots; a shard without a slot would have nothing to do
@@ -30,11 +29,11 @@ type Config struct {
 	Port   string   // a number or a service name; for every HOST
 	User   string   // account to become after binding; empty: stay
 
-	MaxJobSize uint32 // bytes in a job's body
-	BinlogDir  string // refused by Validate: there is no journal yet
-	BinlogSize int64  // bytes in a journal file; only reported in stats
-	FsyncEvery time.Duration
-	NoFsync    bool
+	MaxJobSize uint32        // bytes in a job's body
+	BinlogDir  string        // the journal's; empty: jobs are in memory only
+	BinlogSize int64         // bytes in a file of the journal; also in stats
+	FsyncEvery time.Duration // how long what is acknowledged may not be durable; 0: not at all
+	NoFsync    bool          // … without a limit
 
 	Loops          int // reactor loops; 0: one per core
 	Shards         int // power of two; 0: from Loops
@@ -89,12 +88,6 @@ func (c *Config) Validate() error {
 	}
 	if c.Shards&(c.Shards-1) != 0 {
 		return faultf(exitUsage, "%s: %d is not a power of two: give 1, 2, 4, 8 and so on", c.origin("shards", "--shards"), c.Shards)
-	}
-	if c.isSet("binlog-dir") {
-		// The reference's code for a journal directory it cannot take: to whoever
-		// started us it is the same, jobs would not be kept, so nothing is served.
-		return faultf(exitBinlog, "%s: %q: this version has no journal and keeps jobs in memory only: leave -b out, or stay with beanstalkd where jobs must survive a restart",
-			c.origin("binlog-dir", "-b"), c.BinlogDir)
 	}
 	if err := c.parseAddresses(); err != nil {
 		return err

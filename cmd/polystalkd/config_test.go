@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"polystalk/shard/journal"
 )
 
 // refused is a start that must fail, with the reference's exit code where the
@@ -34,6 +35,17 @@ func refusals(t *testing.T) []refused {
 	}
 	t.Cleanup(func() { taken.Close() })
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
+
+	inUse := t.TempDir()
+	lock, err := journal.Lock(inUse)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lock.Close() })
+	damaged := t.TempDir()
+	if err := os.WriteFile(filepath.Join(damaged, "journal.0000000001"), []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 
 	return []refused{
 		{name: "unknown letter", args: []string{"-x"}, code: 5, says: []string{"-x", "polystalkd -h"}},
@@ -75,9 +87,10 @@ func refusals(t *testing.T) []refused {
 		{name: "unix path below nothing", args: []string{"-l", "unix:" + dir + "/no/s"}, code: 111, says: []string{"-l", dir + "/no/s", "directory"}},
 
 		{name: "unknown user", args: []string{"-l127.0.0.1", "-p0", "-u", "no-such-user"}, code: 33, says: []string{"-u", `"no-such-user"`, "account"}},
-		{name: "journal", args: []string{"-p0", "-b", filepath.Join(dir, "missing")}, code: 10, says: []string{"-b", "missing", "no journal", "leave -b out"}},
-		{name: "journal in a directory", args: []string{"-p0", "-b", dir}, code: 10, says: []string{"-b", dir, "no journal"}, ours: true},
-		{name: "journal without a name", args: []string{"-p0", "-b", ""}, code: 10, says: []string{"-b", "no journal"}, ours: true},
+		{name: "journal", args: []string{"-p0", "-b", filepath.Join(dir, "missing")}, code: 10, says: []string{"-b", "missing", "no such file or directory"}},
+		{name: "journal in use", args: []string{"-p0", "-b", inUse}, code: 10, says: []string{"-b", inUse, "in use"}},
+		{name: "journal damaged", args: []string{"-p0", "-b", damaged}, code: 10, says: []string{"-b", "journal.0000000001", "offset 0", "journal salvage"}, ours: true},
+		{name: "journal without a name", args: []string{"-p0", "-b", ""}, code: 10, says: []string{"-b", "directory"}, ours: true},
 
 		{name: "loops of letters", args: []string{"--loops", "many"}, code: 5, says: []string{"--loops", `"many"`, "number"}, ours: true},
 		{name: "loops below zero", args: []string{"--loops=-1"}, code: 5, says: []string{"--loops", "-1", "one per core"}, ours: true},
@@ -101,7 +114,7 @@ func refusals(t *testing.T) []refused {
 		{name: "variable with a bad choice", env: []string{"POLYSTALKD_NO_FSYNC=perhaps"}, code: 5, says: []string{"POLYSTALKD_NO_FSYNC", `"perhaps"`, "true or false"}, ours: true},
 		{name: "variable with a bad port", env: []string{"POLYSTALKD_PORT=abc"}, code: 111, says: []string{"POLYSTALKD_PORT", `"abc"`, "65535"}, ours: true},
 		{name: "variable with a bad address", env: []string{"POLYSTALKD_LISTEN=127.0.0.1,unix:" + file, "POLYSTALKD_PORT=0"}, code: 111, says: []string{"POLYSTALKD_LISTEN", file, "regular file"}, ours: true},
-		{name: "variable with a directory", env: []string{"POLYSTALKD_BINLOG_DIR=" + dir}, code: 10, says: []string{"POLYSTALKD_BINLOG_DIR", dir, "no journal"}, ours: true},
+		{name: "variable with a directory", env: []string{"POLYSTALKD_PORT=0", "POLYSTALKD_BINLOG_DIR=" + inUse}, code: 10, says: []string{"POLYSTALKD_BINLOG_DIR", inUse, "in use"}, ours: true},
 		{name: "variable with profiles for all", env: []string{"POLYSTALKD_PPROF=192.0.2.1:6060"}, code: 5, says: []string{"POLYSTALKD_PPROF", `"192.0.2.1:6060"`, "loopback"}, ours: true},
 		{name: "variable with a bad user", env: []string{"POLYSTALKD_USER=no-such-user"}, code: 33, says: []string{"POLYSTALKD_USER", "no-such-user"}, ours: true},
 	}
@@ -191,6 +204,8 @@ func TestFlagWinsOverVariable(t *testing.T) {
 		{"", "1 [::1 unix:/x] 2 3 2 true 0s 10485760 json"},
 		{"-p11300 -lfoo -z 99999 --loops 4 -V -F=false -f7 -s1 --log-format=text", "11300 [foo] 99999 4 1 false 7ms 1 text"},
 		{"-l a -l b --listen c --port 5", "5 [a b c] 2 3 2 true 0s 10485760 json"},
+		{"-F -f 50", "1 [::1 unix:/x] 2 3 2 false 50ms 10485760 json"},
+		{"-f 50", "1 [::1 unix:/x] 2 3 2 false 50ms 10485760 json"},
 	} {
 		c, err := parse(strings.Fields(tt.args), env)
 		if err != nil {
@@ -215,7 +230,7 @@ func TestDefaultsAreTheReferences(t *testing.T) {
 	if len(c.addresses) != 1 || c.addresses[0].host != "0.0.0.0" || c.addresses[0].port != "11300" {
 		t.Errorf("addresses %+v", c.addresses)
 	}
-	if c.MaxJobSize != 65535 || c.BinlogSize != 10<<20 || c.FsyncEvery != 50*time.Millisecond {
+	if c.MaxJobSize != 65535 || c.BinlogSize != 10<<20 || c.FsyncEvery != 0 || c.NoFsync {
 		t.Errorf("job size %d, binlog size %d, fsync every %v", c.MaxJobSize, c.BinlogSize, c.FsyncEvery)
 	}
 	if c.Loops < 1 || c.Shards < 4*c.Loops || c.Shards >= 8*c.Loops || c.Shards&(c.Shards-1) != 0 {

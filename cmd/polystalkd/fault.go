@@ -7,7 +7,7 @@ import "fmt"
 const (
 	exitOK       = 0
 	exitUsage    = 5   // a flag, a variable or an argument that cannot be used
-	exitBinlog   = 10  // the journal directory cannot be taken
+	exitBinlog   = 10  // the journal's directory cannot be taken, or the journal has failed
 	exitUserFind = 32  // looking the user up failed
 	exitNoUser   = 33  // there is no such user
 	exitUserSet  = 34  // becoming the user failed

@@ -58,17 +58,17 @@ func newFlagSet(c *Config) *pflag.FlagSet {
 	fs.Usage = func() {}
 	fs.SortFlags = false
 
-	c.MaxJobSize, c.BinlogSize, c.FsyncEvery = jobSizeDefault, binlogSizeDefault, fsyncMillis*time.Millisecond
+	c.MaxJobSize, c.BinlogSize = jobSizeDefault, binlogSizeDefault
 
 	fs.StringArrayVarP(&c.Listen, "listen", "l", nil,
 		"listen on `ADDR`: a name, an IP address or unix:PATH;\nmay be given several times (default 0.0.0.0)")
 	fs.StringVarP(&c.Port, "port", "p", "11300", "listen on TCP `PORT`")
 	fs.StringVarP(&c.User, "user", "u", "", "become `USER`, with its groups, once listening")
 	fs.FuncP("max-job-size", "z", fmt.Sprintf("accept jobs of up to `BYTES`, at most %d (default %d)", jobSizeMax, jobSizeDefault), c.setJobSize)
-	fs.StringVarP(&c.BinlogDir, "binlog-dir", "b", "", "keep a journal in `DIR`; this version has none and refuses to start")
-	fs.FuncP("fsync-ms", "f", fmt.Sprintf("flush the journal at most once every `MS` (default %d); no effect without -b", fsyncMillis), c.setFsync)
-	fs.BoolVarP(&c.NoFsync, "no-fsync", "F", false, "never flush the journal; no effect without -b")
-	fs.FuncP("binlog-size", "s", fmt.Sprintf("let a journal file have `BYTES` (default %d);\nno effect without -b, but shown in stats", binlogSizeDefault), c.setBinlogSize)
+	fs.StringVarP(&c.BinlogDir, "binlog-dir", "b", "", "keep jobs in a journal in `DIR`; a change is acknowledged\nonce it is on the disk, and nothing acknowledged is lost")
+	fs.FuncP("fsync-ms", "f", "acknowledge changes at once and flush the journal within `MS`: a power\ncut can lose that much, the end of the process nothing; 0: as without -f", c.setFsync)
+	fs.BoolFuncP("no-fsync", "F", "acknowledge changes at once and leave flushing to the kernel: a power\ncut can lose about 30 seconds, the end of the process nothing", c.setNoFsync)
+	fs.FuncP("binlog-size", "s", fmt.Sprintf("let a file of the journal have `BYTES` (default %d);\nwithout -b only shown in stats", binlogSizeDefault), c.setBinlogSize)
 	fs.IntVar(&c.Loops, "loops", 0, "run `N` reactor loops; 0: one per core")
 	fs.IntVar(&c.Shards, "shards", 0, "split the tubes over `N` shards, a power of two; 0: 4 to 7 per loop")
 	fs.IntVar(&c.MaxConnections, "max-connections", 0, "serve at most `N` connections at once; 0: from the descriptor limit")
@@ -118,6 +118,12 @@ func fromEnv(c *Config, fs *pflag.FlagSet, f *pflag.Flag, lookupEnv func(string)
 	}
 	values := []string{value}
 	switch f.Name {
+	case "fsync-ms", "no-fsync":
+		// Each undoes the other, and the command line wins.
+		if fs.Changed("fsync-ms") && strings.HasPrefix(c.origins["fsync-ms"], "flag") ||
+			fs.Changed("no-fsync") && strings.HasPrefix(c.origins["no-fsync"], "flag") {
+			return nil
+		}
 	case "listen":
 		values = strings.Split(value, ",")
 	case "compact", "no-compact":
@@ -218,6 +224,16 @@ func (c *Config) setFsync(s string) error {
 		return &badValue{"give a whole number of milliseconds, as in -f 50"}
 	}
 	c.FsyncEvery = time.Duration(n) * time.Millisecond
+	c.NoFsync = false // the last one counts, as in the reference
+	return nil
+}
+
+func (c *Config) setNoFsync(s string) error {
+	on, err := strconv.ParseBool(s)
+	if err != nil {
+		return err
+	}
+	c.NoFsync = on
 	return nil
 }
 

@@ -60,6 +60,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if f, ok := errors.AsType[*fault](err); ok {
 		return f.code
 	}
+	if errors.Is(err, errJournal) {
+		return exitBinlog
+	}
 	return exitSystem
 }
 
@@ -116,12 +119,18 @@ func serve(c *Config, log *slog.Logger) error {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(c.Loops + 1)
 	}
+	keep, err := openKeep(c, log)
+	if err != nil {
+		return err
+	}
+	defer keep.close()
+	rc.Journal = keep.cfg
 	srv, err := router.New(rc)
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
 	if err := srv.Start(); err != nil {
-		return fmt.Errorf("starting: %w", err)
+		return explainKeep(c, err)
 	}
 	defer startPprof(profiles, srv, log).close()
 	ended := make(chan error, len(socks.listeners))
@@ -133,6 +142,10 @@ func serve(c *Config, log *slog.Logger) error {
 	notify(daemon.SdNotifyReady, log)
 
 	failure := wait(srv, signals, ended, log)
+	if errors.Is(failure, errJournal) {
+		// Whatever waits for the journal must not be answered any more.
+		return failure
+	}
 
 	notify(daemon.SdNotifyStopping, log)
 	socks.removeFiles(log)
@@ -143,6 +156,9 @@ func serve(c *Config, log *slog.Logger) error {
 	}
 	return failure
 }
+
+// errJournal: acknowledged jobs are safe, but no more can be acknowledged.
+var errJournal = errors.New("the journal has failed, and what was not acknowledged may be lost")
 
 // catchSignals is called before the sockets are open, so that from the first
 // connection on no signal meets its default action. SIGPIPE is ignored: a
@@ -158,6 +174,8 @@ func catchSignals() <-chan os.Signal {
 func wait(srv *router.Server, signals <-chan os.Signal, ended <-chan error, log *slog.Logger) error {
 	for {
 		select {
+		case err := <-srv.Failed():
+			return fmt.Errorf("%w: %w", errJournal, err)
 		case err := <-ended:
 			if err == nil {
 				err = errors.New("its listener was closed")

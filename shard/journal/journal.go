@@ -154,7 +154,7 @@ type segment struct {
 	file       File
 	size       int64
 	at         int64  // end of what is written
-	lastCommit uint64 // no record here is known under a higher number; zero: all are from before
+	lastCommit uint64 // no record here is known under a higher number
 }
 
 // ErrStopped is the error of waiting for a journal that was closed.

@@ -150,6 +150,7 @@ func (r *recovery) run() error {
 		}
 	}()
 	w := startWorkers(r.p, free)
+	defer func() { r.out.Globals.HighID = max(r.out.Globals.HighID, slices.Max(w.high)) }()
 	shown := time.Now()
 	i := 0
 	for c := range scans {
@@ -325,6 +326,14 @@ func (r *recovery) adopt() error {
 			return err
 		}
 	}
+	// Numbers of commits go on from those of segments: below, each stands for
+	// the segment that a record was read from.
+	for _, s := range r.segments[:keep] {
+		s.lastCommit = s.number
+	}
+	j.begun.Store(j.cur.number)
+	j.acked.Store(j.cur.number)
+	j.durable, j.forced = j.cur.number, j.cur.number
 	j.oldest, j.marked = r.numbers[0], r.oldest
 	j.staging = make([]byte, batchHead)
 	j.stagedGlobals = batchHead
@@ -368,6 +377,7 @@ type workers struct {
 	p    Replayer
 	work []chan piece
 	free chan []byte
+	high []uint64 // the highest id each worker has met
 	done sync.WaitGroup
 
 	mu  sync.Mutex
@@ -381,7 +391,7 @@ type piece struct {
 }
 
 func startWorkers(p Replayer, free chan []byte) *workers {
-	w := &workers{p: p, free: free}
+	w := &workers{p: p, free: free, high: make([]uint64, p.Workers)}
 	for i := range p.Workers {
 		c := make(chan piece, 1)
 		w.work = append(w.work, c)
@@ -435,6 +445,10 @@ func (w *workers) replay(i int, p piece) error {
 				continue
 			}
 			n, err := record.Parse(&r, recs)
+			r.Commit = p.s.number
+			if r.Kind == record.Put || r.Kind == record.Copy {
+				w.high[i] = max(w.high[i], r.ID)
+			}
 			if err == nil {
 				err = w.p.Apply(i, &r)
 			}

@@ -208,6 +208,10 @@ type Record struct {
 	Until   int64
 	Length  int64
 	Globals Globals
+
+	// Commit is set by who reads a journal: the number under which it knows
+	// where the record is.
+	Commit uint64
 }
 
 // Errors of Parse.

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"polystalk/router"
+	"polystalk/shard/journal"
+)
+
+// A keep is the journal's directory, held against other servers.
+type keep struct {
+	cfg  *router.Journal // nil: jobs are in memory only
+	lock *journal.DirLock
+}
+
+// openKeep locks the journal's directory, as the account that will write it.
+func openKeep(c *Config, log *slog.Logger) (*keep, error) {
+	if c.BinlogDir == "" && c.isSet("binlog-dir") {
+		return nil, faultf(exitBinlog, "%s: the name of the journal's directory is empty: give one, or leave -b out to keep jobs in memory only", c.origin("binlog-dir", "-b"))
+	}
+	if c.BinlogDir == "" {
+		return &keep{}, nil
+	}
+	lock, err := journal.Lock(c.BinlogDir)
+	if errors.Is(err, journal.ErrInUse) {
+		return nil, faultf(exitBinlog, "%s: %v: stop that one first, or give another directory", c.origin("binlog-dir", "-b"), err)
+	}
+	if err != nil {
+		return nil, faultf(exitBinlog, "%s: the journal's directory %q cannot be used: %v", c.origin("binlog-dir", "-b"), c.BinlogDir, err)
+	}
+	k := &keep{lock: lock, cfg: &router.Journal{Dir: c.BinlogDir, SegmentSize: c.BinlogSize, Every: c.FsyncEvery}}
+	switch {
+	case c.NoFsync:
+		k.cfg.Sync = journal.SyncNever
+	case c.FsyncEvery > 0:
+		k.cfg.Sync = journal.SyncEvery
+	}
+	if c.BinlogSize < journal.SegmentMin {
+		log.Warn("segments of the journal are made larger than asked for", "bytes", journal.SegmentMin, "asked", c.BinlogSize)
+	}
+	return k, nil
+}
+
+func (k *keep) close() {
+	if k.lock != nil {
+		k.lock.Close()
+	}
+}
+
+// explainKeep says what to do about a journal that cannot be read.
+func explainKeep(c *Config, err error) error {
+	var damage *journal.Damage
+	if errors.As(err, &damage) {
+		return faultf(exitBinlog, "%s: %v; nothing was changed: polystalk journal salvage %s NEWDIR takes over what can be read",
+			c.origin("binlog-dir", "-b"), err, c.BinlogDir)
+	}
+	if c.BinlogDir != "" {
+		return faultf(exitBinlog, "%s: the journal in %q cannot be used: %v", c.origin("binlog-dir", "-b"), c.BinlogDir, err)
+	}
+	return fmt.Errorf("starting: %w", err)
+}

@@ -1,0 +1,214 @@
+package router
+
+import (
+	"github.com/valyala/bytebufferpool"
+
+	"polystalk/codec/beanstalk"
+	"polystalk/shard"
+	"polystalk/shard/journal"
+	"polystalk/shard/slab"
+)
+
+// With a journal, a reply that tells of a change leaves once the change is
+// acknowledged: durable, or written, as the policy has it. Commands go on
+// meanwhile; their replies queue behind it, in order and bounded.
+
+// A heldReply is output that waits for a commit.
+type heldReply struct {
+	commit uint64
+	bytes  *bytebufferpool.ByteBuffer
+	large  shard.Large // instead of bytes
+}
+
+// coalesceMax bytes of replies that wait for the same commit are kept as one.
+const coalesceMax = 64 << 10
+
+// mustHold reports whether output of the session cannot leave yet.
+func (s *session) mustHold() bool {
+	return len(s.replies) > 0 || s.commit > s.acked()
+}
+
+// acked is the last commit that counts as done; without a journal nothing
+// depends on one.
+func (s *session) acked() uint64 {
+	if j := s.loop.srv.journal; j != nil {
+		return j.Acked()
+	}
+	return 0
+}
+
+// holdReply queues output.
+func (s *session) holdReply(p []byte, large shard.Large) {
+	n := len(s.replies)
+	if n == 0 {
+		s.loop.hold(s)
+	}
+	s.heldOut += len(p) + large.Len()
+	if s.heldOut > unsentMax {
+		s.backed = true
+	}
+	if large != nil {
+		s.replies = append(s.replies, heldReply{commit: s.commit, large: large})
+		return
+	}
+	if n > 0 {
+		last := &s.replies[n-1]
+		if last.commit == s.commit && last.large == nil && len(last.bytes.B) < coalesceMax {
+			last.bytes.B = append(last.bytes.B, p...)
+			return
+		}
+	}
+	b := bytebufferpool.Get()
+	b.B = append(b.B[:0], p...)
+	s.replies = append(s.replies, heldReply{commit: s.commit, bytes: b})
+}
+
+// letGo sends what waited for a commit up to acked. It reports whether nothing
+// waits any more.
+func (s *session) letGo(acked uint64) bool {
+	n := 0
+	for ; n < len(s.replies) && s.replies[n].commit <= acked; n++ {
+		r := &s.replies[n]
+		if r.large != nil {
+			s.heldOut -= r.large.Len()
+			s.conn.WriteStable(r.large)
+			continue
+		}
+		s.heldOut -= len(r.bytes.B)
+		s.conn.Write(r.bytes.B)
+		bytebufferpool.Put(r.bytes)
+	}
+	k := copy(s.replies, s.replies[n:])
+	clear(s.replies[k:])
+	s.replies = s.replies[:k]
+	if s.conn.Unsent() > unsentMax {
+		s.stalled = true
+	}
+	return k == 0
+}
+
+// dropReplies forgets what waits: the client has gone.
+func (s *session) dropReplies() {
+	for i := range s.replies {
+		if b := s.replies[i].bytes; b != nil {
+			bytebufferpool.Put(b)
+		}
+	}
+	s.replies, s.heldOut = nil, 0
+}
+
+// room says whether the parsed command may be run: one that needs space on the
+// disk waits or is refused while there is none, before it changes anything.
+func (s *session) room() journal.Pressure {
+	srv := s.loop.srv
+	if srv.journal == nil || !needsSpace(s.cmd.Kind) {
+		return journal.Open
+	}
+	if size := s.cmd.Size; s.cmd.Kind == beanstalk.Put && size > slab.MaxSize && size <= srv.cfg.MaxJobSize && !s.cmd.Trailing {
+		p := srv.journal.Admit(int64(size))
+		if p == journal.Open {
+			s.promised = int64(size)
+		}
+		return p
+	}
+	return srv.journal.Pressure()
+}
+
+func needsSpace(k beanstalk.Kind) bool {
+	switch k {
+	case beanstalk.Put, beanstalk.Release, beanstalk.Bury, beanstalk.Kick, beanstalk.KickJob, beanstalk.PauseTube:
+		return true
+	}
+	return false
+}
+
+// refuse answers a command for which the disk has no space.
+func (s *session) refuse() {
+	s.loop.count(s.cmd.Kind)
+	if s.cmd.Kind != beanstalk.Put {
+		s.say(beanstalk.MsgOutOfMemory)
+		return
+	}
+	s.skipBody(beanstalk.MsgOutOfMemory)
+}
+
+// block keeps the session from its input until there is room.
+func (s *session) block() {
+	s.blocked = true
+	s.loop.block(s)
+}
+
+// unblocked goes on after held replies or want of room had stopped the session.
+func (s *session) unblocked() {
+	if s.phase < phaseBusy {
+		s.resume()
+	}
+	s.settle()
+}
+
+// hold puts s on the list of sessions with held replies.
+func (l *loop) hold(s *session) {
+	l.holders = append(l.holders, s)
+	l.unfinished.Add(1)
+	l.needs.Add(1)
+	if s.commit <= s.acked() {
+		l.tell() // it was acknowledged since, and nobody knew that we wait
+	}
+}
+
+// block puts s on the list of sessions that wait for room.
+func (l *loop) block(s *session) {
+	l.blocked = append(l.blocked, s)
+	l.needs.Add(1)
+	if l.srv.journal.Pressure() != journal.Wait {
+		l.tell()
+	}
+}
+
+// tell has the loop look at what its sessions wait for, if any does. It may be
+// called by anyone.
+func (l *loop) tell() {
+	if l.needs.Load() > 0 && l.told.CompareAndSwap(false, true) {
+		l.run()
+	}
+}
+
+// letGo goes on with the sessions whose commits are acknowledged, or for whom
+// there is room.
+func (l *loop) letGo() {
+	l.told.Store(false)
+	if l.needs.Load() == 0 {
+		return
+	}
+	acked := l.srv.journal.Acked()
+	kept := l.holders[:0]
+	for _, s := range l.holders {
+		if s.phase < phaseClosing && !s.letGo(acked) {
+			kept = append(kept, s)
+		} else {
+			l.needs.Add(-1)
+			l.unfinished.Add(-1)
+		}
+		if s.backed && s.heldOut <= unsentMax/2 || len(s.replies) == 0 && (s.eof || s.leaving) {
+			l.freed = append(l.freed, s)
+		}
+	}
+	clear(l.holders[len(kept):])
+	l.holders = kept
+	// Only now, since a turn may bring its session onto the list again.
+	for i, s := range l.freed {
+		l.freed[i] = nil
+		s.backed = false
+		l.turn(s, (*session).unblocked)
+	}
+	l.freed = l.freed[:0]
+	if p := l.srv.journal.Pressure(); p != journal.Wait {
+		blocked := l.blocked
+		l.blocked = nil
+		for _, s := range blocked {
+			l.needs.Add(-1)
+			s.blocked = false
+			l.turn(s, (*session).unblocked)
+		}
+	}
+}

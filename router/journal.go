@@ -1,0 +1,118 @@
+package router
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"polystalk/shard"
+	"polystalk/shard/journal"
+	"polystalk/shard/record"
+)
+
+// Journal says how jobs are kept across restarts.
+type Journal struct {
+	Dir         string // locked by the caller
+	SegmentSize int64  // bytes
+	Sync        journal.SyncPolicy
+	Every       time.Duration
+	Disk        journal.Disk // nil: that of Dir
+}
+
+// openJournal recovers what the journal holds into the shards, which were not
+// used yet, and starts it.
+func (s *Server) openJournal(cfg *Journal) error {
+	disk := cfg.Disk
+	if disk == nil {
+		disk = journal.Dir(cfg.Dir)
+	}
+	s.failed = make(chan error, 1)
+	copier := &shard.Batch{Home: strangers{}}
+	recopy := func(slot uint16, ids []uint64, after uint64, tube []byte) {
+		copier.Now = s.clock()
+		s.shards[uint64(slot)&s.mask].Recopy(copier, ids, after, tube)
+	}
+	s.journal = journal.New(journal.Options{
+		Disk: disk, SegmentSize: cfg.SegmentSize, Sync: cfg.Sync, Every: cfg.Every,
+		Shards: len(s.shards), Now: time.Now, Log: s.log,
+		Copy:      func(slot uint16, ids []uint64, after uint64) { recopy(slot, ids, after, nil) },
+		CopyPause: func(slot uint16, tube []byte) { recopy(slot, nil, 0, tube) },
+		Notify:    s.wakeLoops,
+		Fail:      func(err error) { s.failed <- err },
+	})
+	if err := s.recover(); err != nil {
+		return err
+	}
+	return s.journal.Start()
+}
+
+// strangers is the Home of who never has messages.
+type strangers struct{}
+
+func (strangers) Post(*shard.Message) {}
+
+// recover replays the journal. A worker has whole shards, so that each hears
+// of its tubes in order.
+func (s *Server) recover() error {
+	workers := min(s.cfg.Loops, len(s.shards))
+	replays := make([]*shard.Replay, len(s.shards))
+	for i, sh := range s.shards {
+		replays[i] = sh.Replay()
+	}
+	found, err := s.journal.Recover(journal.Replayer{
+		Workers: workers,
+		Worker:  func(slot uint16) int { return int(uint64(slot)&s.mask) % workers },
+		Apply: func(_ int, r *record.Record) error {
+			return replays[uint64(r.Slot)&s.mask].Apply(r)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	now := s.clock()
+	for i, r := range replays {
+		s.shards[i].Record(s.journal.Log(i))
+		r.Done(now) // one after the other: list-tubes shows in which order
+	}
+	var wait sync.WaitGroup
+	for w := range workers {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			for i := w; i < len(s.shards); i += workers {
+				s.shards[i].EachID(func(id shard.JobID) { s.ids.mark(id, i) })
+			}
+		}()
+	}
+	wait.Wait()
+	s.ids.resume(s.journal.HighID())
+	if found.Segments > 0 {
+		if found.Cut != "" {
+			s.log.Warn("the journal ended in the middle of a write that was never acknowledged as durable; that was cut off", "at", found.Cut)
+		}
+		s.log.Info("journal read", "segments", found.Segments, "batches", found.Batches, "bytes", found.Bytes,
+			"took", fmt.Sprintf("%.3fs", found.Took.Seconds()))
+	}
+	return nil
+}
+
+// Failed delivers the error that ended the journal: nothing more is
+// acknowledged, and the process should end. It is nil without a journal.
+func (s *Server) Failed() <-chan error { return s.failed }
+
+// wakeLoops has the loops look at what their sessions wait for.
+func (s *Server) wakeLoops() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.loops {
+		l.tell()
+	}
+}
+
+// binlog is what stats tells about the journal.
+func (s *Server) binlog() journal.Stats {
+	if s.journal == nil {
+		return journal.Stats{}
+	}
+	return s.journal.Stats()
+}

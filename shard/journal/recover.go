@@ -46,8 +46,7 @@ type Recovered struct {
 // progressEvery is how often a long recovery says how far it is.
 const progressEvery = 2 * time.Second
 
-// New makes a journal on a disk; Recover or Start comes next. A new directory
-// needs no Recover.
+// New makes a journal on a disk; Recover comes next, then Start.
 func New(o Options) *Journal { return newJournal(o) }
 
 // Recover reads the journal, hands what it holds to p, and gets ready to go on

@@ -1,0 +1,142 @@
+package binlog
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+)
+
+// Contents are the jobs that a log leaves alive.
+type Contents struct {
+	Files     int
+	Records   int64
+	BodyBytes int64 // of all live jobs together, without CR LF
+	// HighestID is the highest id of any record, 0 if there is none: ids were
+	// given out at least up to it.
+	HighestID uint64
+	// Damages are what was found and passed over, in order: torn ends of files,
+	// and with Salvage everything else.
+	Damages []Damage
+
+	paths []string
+	jobs  []*entry // by order
+}
+
+// An entry is a live job and where its body is.
+type entry struct {
+	job      Job // no Body
+	order    int64
+	bodyAt   int64
+	bodySize int64 // with CR LF
+	file     int   // index in paths
+	format   *format
+}
+
+// Options are how to read a log.
+type Options struct {
+	// Salvage goes on after damage, at the next thing that looks like a record.
+	// What was lost between may have been a delete: jobs can come back, or in an
+	// older state.
+	Salvage bool
+}
+
+// ReadDir replays the log in dir as beanstalkd does at its start. The caller
+// holds the directory's lock (see Lock) until it is done with the Contents,
+// whose bodies are still in the files. Damage is an error of type Damage, unless
+// opt says to salvage. What cannot be read at all is always an error.
+func ReadDir(dir string, opt Options) (*Contents, error) {
+	files, err := Files(dir)
+	if err != nil {
+		return nil, err
+	}
+	r := replay{live: make(map[uint64]*entry), tubes: make(map[string]string), salvage: opt.Salvage}
+	var buf []byte
+	for i, f := range files {
+		s, err := openSource(f.Path, buf)
+		if err != nil {
+			return nil, err
+		}
+		err = r.file(&scanner{source: s}, i)
+		buf = s.close()
+		if err != nil {
+			return nil, err
+		}
+		r.paths = append(r.paths, f.Path)
+	}
+	r.Files = len(files)
+	r.jobs = make([]*entry, 0, len(r.live))
+	for _, e := range r.live { // sorted below: the map's order does not show
+		r.jobs = append(r.jobs, e)
+		r.BodyBytes += e.bodySize - 2
+	}
+	slices.SortFunc(r.jobs, func(a, b *entry) int { return cmp.Compare(a.order, b.order) })
+	return &r.Contents, nil
+}
+
+// Len is the number of live jobs.
+func (c *Contents) Len() int { return len(c.jobs) }
+
+// Jobs reads the live jobs in the order of their first full records, in which
+// beanstalkd puts them back: buried jobs of a tube are in that order, whenever
+// they were buried. Each Body is what alloc returns for its size in bytes, so
+// that the caller decides where bodies live; with a nil alloc it is made anew
+// and the caller's. An error ends the sequence: a file vanished, could not be
+// read, or changed since ReadDir. Jobs may be called again.
+func (c *Contents) Jobs(alloc func(size int) []byte) iter.Seq2[Job, error] {
+	if alloc == nil {
+		alloc = func(size int) []byte { return make([]byte, size) }
+	}
+	return func(yield func(Job, error) bool) {
+		var s *source
+		defer func() {
+			if s != nil {
+				s.close()
+			}
+		}()
+		var buf []byte
+		file := -1
+		for _, e := range c.jobs {
+			if e.file != file {
+				if s != nil {
+					buf = s.close()
+				}
+				var err error
+				if s, err = openSource(c.paths[e.file], buf); err != nil {
+					yield(Job{}, err)
+					return
+				}
+				file = e.file
+			}
+			job := e.job
+			body, err := e.body(s, alloc)
+			if err != nil {
+				yield(Job{}, err)
+				return
+			}
+			job.Body = body
+			if !yield(job, nil) {
+				return
+			}
+		}
+	}
+}
+
+// body reads the entry's body, making sure that its record is still there.
+func (e *entry) body(s *source, alloc func(int) []byte) ([]byte, error) {
+	end := e.bodyAt + e.bodySize
+	changed := end > s.size
+	if !changed {
+		r, bad := e.format.decode(s.at(e.bodyAt-e.format.recSize, e.format.recSize))
+		changed = bad != "" || r.job.ID != e.job.ID || r.bodySize != e.bodySize || string(s.at(end-2, 2)) != "\r\n"
+	}
+	if s.err == nil && changed {
+		return nil, fmt.Errorf("%s changed while it was read: job %d is no longer at offset %d", s.path, e.job.ID, e.bodyAt)
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	b := alloc(int(e.bodySize - 2))
+	s.read(b, e.bodyAt)
+	return b, s.err
+}

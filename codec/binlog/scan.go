@@ -1,0 +1,142 @@
+package binlog
+
+import (
+	"encoding/binary"
+
+	"polystalk/codec/beanstalk"
+)
+
+// A record is a jobrec in its place.
+type record struct {
+	jobrec
+	tube   []byte // empty: a short record; aliases the source's window
+	bodyAt int64
+	next   int64 // offset of what follows
+}
+
+// A scanner takes the records out of one file.
+type scanner struct {
+	*source
+	*format
+	name    [nameMax]byte // holds record.tube
+	swapped bool          // format is not to be doubted again
+}
+
+// header reads the header word and takes the format from it.
+func (s *scanner) header() (bad string) {
+	s.format = &format7
+	if s.size < headerSize {
+		return "too short for a header"
+	}
+	word := s.at(0, headerSize)
+	switch binary.LittleEndian.Uint32(word) {
+	case version7:
+		return ""
+	case version5:
+		s.format = &format5
+		return ""
+	}
+	switch binary.BigEndian.Uint32(word) {
+	case version7, version5:
+		return "written by a big-endian machine, which is not supported"
+	}
+	return "the header names neither version 7 nor 5 of the format"
+}
+
+// parse reads the record at off; bad says why there is none. The tube is good
+// until the next call.
+func (s *scanner) parse(off int64) (r record, bad string) {
+	left := s.size - off
+	if left < s.lengthSize+s.recSize {
+		return r, "too few bytes left for a record"
+	}
+	n, ok := s.nameLength(off)
+	if !ok {
+		return r, "length of the tube name out of range"
+	}
+	head := s.lengthSize + n + s.recSize
+	if left < head {
+		return r, "the record runs past the end of the file"
+	}
+	b := s.at(off, head)[s.lengthSize:]
+	r.jobrec, bad = s.decode(b[n:])
+	if bad != "" {
+		return r, bad
+	}
+	r.bodyAt = off + head
+	r.next = r.bodyAt
+	if n == 0 {
+		return r, ""
+	}
+	r.tube = s.name[:copy(s.name[:], b[:n])]
+	r.next += r.bodySize
+	switch {
+	case !beanstalk.ValidTubeName(r.tube):
+		return r, "illegal tube name"
+	case r.state == stateDeleted:
+		// beanstalkd never writes one, and takes its body for records.
+		return r, "a full record of a deleted job"
+	case r.next > s.size:
+		return r, "the body runs past the end of the file"
+	case string(s.at(r.next-2, 2)) != "\r\n":
+		return r, "the body does not end in CR LF"
+	}
+	return r, ""
+}
+
+// nameLength reads the length that a record begins with.
+func (s *scanner) nameLength(off int64) (n int64, ok bool) {
+	b := s.at(off, s.lengthSize)
+	n = int64(binary.LittleEndian.Uint32(b))
+	return n, n <= nameMax && allZero(b[4:])
+}
+
+// torn reports whether the record at off, which parse refused, is the beginning
+// of a full record with only zeros where the rest should be. beanstalkd writes
+// into a file of zeros: length, name, Jobrec and body, each by a call.
+func (s *scanner) torn(off int64) bool {
+	if s.size-off < s.lengthSize {
+		return false
+	}
+	n, ok := s.nameLength(off)
+	if !ok || n == 0 {
+		return false
+	}
+	// Without a zero to see, a file that was cut looks the same.
+	zeroTail := func(off int64) bool { return off < s.size && s.zeroFrom(off) }
+	nameAt := off + s.lengthSize
+	recAt := nameAt + n
+	if zeroTail(nameAt) || zeroTail(recAt) {
+		return true
+	}
+	bodyAt := recAt + s.recSize
+	if bodyAt > s.size {
+		return false
+	}
+	r, bad := s.decode(s.at(recAt, s.recSize))
+	if bad != "" {
+		return false
+	}
+	if end := bodyAt + r.bodySize; end <= s.size {
+		return zeroTail(end - 1) // up to the LF
+	}
+	return zeroTail(bodyAt)
+}
+
+// resync returns the offset of the first plausible record from off on, or the
+// file's size. It asks for more than parse, since most of what it looks at is
+// none: padding and time of creation must be as beanstalkd writes them. A body
+// that holds a copy of a log can still deceive it.
+func (s *scanner) resync(off int64) int64 {
+	for ; off+s.lengthSize+s.recSize <= s.size && s.err == nil; off++ {
+		n, ok := s.nameLength(off)
+		if !ok {
+			continue
+		}
+		r, bad := s.parse(off)
+		if bad == "" && r.job.Created > 0 && s.padded(s.at(off+s.lengthSize+n, s.recSize)) {
+			return off
+		}
+	}
+	return s.size
+}

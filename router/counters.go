@@ -17,6 +17,7 @@ const (
 	tallyDeferred
 	tallyLanes
 	tallyPauses
+	tallyHelps
 	tallyVisits
 	tallyBusy
 	tallySent
@@ -31,6 +32,7 @@ var tallyNames = [numTallies]string{
 	tallyDeferred: "turns-deferred", // turns put off, so that other connections had theirs
 	tallyLanes:    "lanes",          // times that a goroutine took over writing to a slow or half-closed connection
 	tallyPauses:   "pauses",         // times that a connection was no longer read because it got ahead
+	tallyHelps:    "helps",          // times that others did an idle loop's turn
 	tallyVisits:   "shard-visits",   // times that a shard was taken
 	tallyBusy:     "shard-busy",     // times that a shard was found owned by another
 	tallySent:     "inbox-sent",     // operations left in the inbox of a busy shard

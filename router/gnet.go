@@ -130,11 +130,13 @@ func (n *network) loopOf(el gnet.EventLoop) *loop {
 	}
 	var l *loop
 	drain := gnet.RunnableFunc(func(context.Context) error {
+		l.enter()
+		defer l.exit()
 		l.drain()
 		return nil
 	})
 	l = newLoop(n.srv, func() {
-		if !n.stopped.Load() { // later the loop's wake-up descriptor is closed
+		if !n.stopped.Load() && !l.help() { // later the loop's wake-up descriptor is closed
 			el.Execute(context.Background(), drain)
 		}
 	})
@@ -164,6 +166,9 @@ type socket struct {
 // paused.
 func (n *network) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	k := c.Context().(*socket)
+	l := n.loopOf(c.EventLoop())
+	l.enter()
+	defer l.exit()
 	k.c, k.fd, k.opening = c, c.Fd(), false
 	if k.s != nil {
 		if k.lane != nil {
@@ -171,8 +176,7 @@ func (n *network) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 		}
 		return nil, k.action()
 	}
-	k.el = c.EventLoop()
-	k.loop = n.loopOf(k.el)
+	k.el, k.loop = c.EventLoop(), l
 	k.busy = true
 	k.s = k.loop.open(k)
 	k.busy = false
@@ -186,10 +190,14 @@ func (n *network) OnTraffic(c gnet.Conn) gnet.Action {
 	if err != nil || len(b) == 0 {
 		return gnet.None
 	}
+	l := k.loop
+	l.enter()
 	k.busy = true
-	k.loop.input(k.s, b)
+	l.input(k.s, b)
 	k.busy = false
-	return k.action()
+	action := k.action()
+	l.exit()
+	return action
 }
 
 // OnClose implements gnet.EventHandler: the client has closed its sending
@@ -197,6 +205,8 @@ func (n *network) OnTraffic(c gnet.Conn) gnet.Action {
 // is still good.
 func (n *network) OnClose(c gnet.Conn, err error) gnet.Action {
 	k := c.Context().(*socket)
+	k.loop.enter()
+	defer k.loop.exit()
 	if k.parked && !k.closed {
 		k.c, k.fd = nil, -1
 		return gnet.None

@@ -102,9 +102,8 @@ func (s *Server) Failed() <-chan error { return s.failed }
 
 // wakeLoops has the loops look at what their sessions wait for.
 func (s *Server) wakeLoops() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.loops {
+	// Not under mu: what a loop does next may need it.
+	for _, l := range *s.told.Load() {
 		l.tell()
 	}
 }

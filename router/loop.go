@@ -11,8 +11,11 @@ import (
 
 // A loop is the router's side of one event loop: the sessions on it share its
 // output buffer, its batch and its clock. All but Post and the counters is
-// touched by the event loop's own goroutine only.
+// touched only by who holds own: the event loop's goroutine, or a helper.
 type loop struct {
+	own    sync.Mutex
+	turned atomic.Int64 // when it had its last turn
+
 	srv    *Server
 	batch  shard.Batch
 	out    []byte // replies of the session whose turn it is
@@ -25,7 +28,7 @@ type loop struct {
 	blocked []*session // those whose next command waits for room on the disk
 	freed   []*session // those that go on after holders were looked at
 
-	// run asks the event loop to call drain soon; from any goroutine.
+	// run has drain called soon, or calls it by way of help; from any goroutine.
 	run func()
 	// runLater is run after laterAfter, so that the loop's sockets have their
 	// turn in between.
@@ -60,6 +63,32 @@ func newLoop(srv *Server, run func()) *loop {
 	l.runLater = func() { time.AfterFunc(laterAfter, run) }
 	l.batch.Home = l
 	return l
+}
+
+// enter and exit surround every callback of the event loop.
+func (l *loop) enter() { l.own.Lock() }
+
+func (l *loop) exit() {
+	l.turned.Store(int64(l.batch.Now))
+	l.own.Unlock()
+}
+
+// idleAfter is how long a loop has had no turn when it is taken for idle. A
+// busy one is left alone: its thread is awake, and would have to wait for us.
+const idleAfter = shard.Time(50 * time.Microsecond)
+
+// help drains in place of an idle event loop: to wake its thread, on another
+// core, costs more than the turn. It reports false when the loop is to do it.
+// It never waits, so helpers may meet in any order, and a loop in the middle
+// of a turn is not entered again.
+func (l *loop) help() bool {
+	if l.srv.clock()-shard.Time(l.turned.Load()) < idleAfter || !l.own.TryLock() {
+		return false
+	}
+	defer l.exit()
+	l.tally[tallyHelps]++
+	l.drain()
+	return true
 }
 
 // Post implements shard.Home: m is finished, and its session is on this loop.
@@ -105,7 +134,7 @@ func (l *loop) signal(s *session, f func(*session)) {
 }
 
 // drain goes on with what came from elsewhere: finished messages, and the
-// sessions whose budget was spent. The event loop calls it after run.
+// sessions whose budget was spent. The event loop calls it after run, or help does.
 func (l *loop) drain() {
 	l.batch.Now = l.srv.clock()
 	var head *shard.Message

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,7 @@ type Server struct {
 
 	mu    sync.Mutex
 	loops []*loop
+	told  atomic.Pointer[[]*loop] // the same
 
 	quietUntil atomic.Int64 // complain: Unix nanoseconds
 	suppressed atomic.Uint64
@@ -74,6 +76,7 @@ func newServer(cfg Config, clock func() shard.Time) (*Server, error) {
 		started: time.Now(),
 		quit:    make(chan struct{}),
 	}
+	s.told.Store(new([]*loop))
 	s.clock = clock
 	if clock == nil {
 		base := shard.Time(s.started.UnixNano())
@@ -140,6 +143,8 @@ func (s *Server) addLoop(l *loop) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.loops = append(s.loops, l)
+	told := slices.Clone(s.loops)
+	s.told.Store(&told)
 }
 
 // stats completes the sums of the shards with what the loops count.

@@ -60,7 +60,7 @@ func (l *Log) End() bool {
 		l.atData, l.atRefs = len(b.Data), len(b.Refs)
 		l.counted += n
 		l.j.pending.Add(n)
-		l.j.press()
+		l.j.raise()
 	}
 	some := len(b.Data) > 0
 	l.mu.Unlock()

@@ -21,8 +21,23 @@ const deleteShare = record.DeleteSize + 8
 // copying what lives in one segment.
 func (j *Journal) reserve() int64 { return j.opts.SegmentSize + deleteShare*j.jobs.Load() }
 
-// press recomputes Pressure.
+// press recomputes Pressure and tells of it. No shard may be owned and no log
+// open: who is told may go on at once.
 func (j *Journal) press() {
+	p := j.measure()
+	if Pressure(j.pressure.Load()) != p && Pressure(j.pressure.Swap(int32(p))) != p && p != Wait {
+		j.notify()
+	}
+}
+
+// raise is press for who has a log open: it only ever stops others.
+func (j *Journal) raise() {
+	if p := j.measure(); p != Open {
+		j.pressure.Store(int32(p))
+	}
+}
+
+func (j *Journal) measure() Pressure {
 	size := j.opts.SegmentSize
 	pending := j.pending.Load()
 	avail := j.free.Load() - pending - j.promised.Load() - j.reserve()
@@ -36,9 +51,7 @@ func (j *Journal) press() {
 	case pending > size/4:
 		p = Wait
 	}
-	if Pressure(j.pressure.Load()) != p && Pressure(j.pressure.Swap(int32(p))) != p && p != Wait {
-		j.notify()
-	}
+	return p
 }
 
 // Admit promises room for a large body of n bytes; Wait means to ask again
@@ -68,7 +81,7 @@ func (j *Journal) Admit(n int64) Pressure {
 // Dismiss gives back what Admit promised for a body of n bytes.
 func (j *Journal) Dismiss(n int64) {
 	j.promised.Add(-(n + n/16))
-	j.press()
+	j.poke() // the keeper tells who waits; the caller may own a shard
 }
 
 // spareWanted reports whether another segment should be prepared.

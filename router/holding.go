@@ -151,8 +151,10 @@ func (l *loop) hold(s *session) {
 	l.holders = append(l.holders, s)
 	l.unfinished.Add(1)
 	l.needs.Add(1)
-	if s.commit <= s.acked() {
-		l.tell() // it was acknowledged since, and nobody knew that we wait
+	if s.commit <= s.acked() || l.srv.journal.Here() {
+		// It was acknowledged since, and nobody knew that we wait; or it is for
+		// us to have it written, once the other connections had their turns.
+		l.tell()
 	}
 }
 
@@ -176,10 +178,15 @@ func (l *loop) tell() {
 // letGo goes on with the sessions whose commits are acknowledged, or for whom
 // there is room.
 func (l *loop) letGo() {
-	l.told.Store(false)
 	if l.needs.Load() == 0 {
+		l.told.Store(false)
 		return
 	}
+	if len(l.holders) > 0 {
+		l.told.Store(true) // no need to be told what is seen below
+		l.srv.journal.CommitHere()
+	}
+	l.told.Store(false)
 	acked := l.srv.journal.Acked()
 	kept := l.holders[:0]
 	for _, s := range l.holders {

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
 
 	"polystalk/shard/record"
@@ -22,12 +23,43 @@ func (j *Journal) enqueue(l *Log) {
 }
 
 // Wake makes the committer look; it may be called by anyone who owns no shard.
+// Where nothing has to be durable it is left to who waits for the commit, in
+// CommitHere, and otherwise to the keeper, before long.
 func (j *Journal) Wake() {
-	if !j.awake.Load() && j.awake.CompareAndSwap(false, true) {
-		select {
-		case j.wake <- struct{}{}:
-		default:
-		}
+	if !j.awake.Load() && j.awake.CompareAndSwap(false, true) && !j.Here() {
+		j.rouse()
+	}
+}
+
+// rouse wakes the committer's goroutine.
+func (j *Journal) rouse() {
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Here reports whether commits are made by who waits for them: they are only
+// written, and handing that to another thread costs more than doing it.
+func (j *Journal) Here() bool { return j.opts.Sync != SyncAlways && !j.opts.Manual }
+
+// CommitHere makes a commit if that takes one write and no waiting; else it is
+// the committer's. It is called by who has replies that depend on one.
+func (j *Journal) CommitHere() {
+	if !j.Here() || !j.awake.Load() {
+		return
+	}
+	if !j.committing.TryLock() {
+		j.rouse()
+		return
+	}
+	defer j.committing.Unlock()
+	if j.cur.room() < j.opts.SegmentSize/8 {
+		j.rouse() // it may have to wait for a segment
+		return
+	}
+	if err := j.Commit(); err != nil {
+		j.fail(err)
 	}
 }
 
@@ -39,8 +71,13 @@ func (j *Journal) runCommitter() {
 			return
 		case <-j.wake:
 		}
-		if err := j.Commit(); err != nil {
-			j.fail(err)
+		j.committing.Lock()
+		err := j.Commit()
+		j.committing.Unlock()
+		if err != nil {
+			if !errors.Is(err, ErrStopped) {
+				j.fail(err)
+			}
 			return
 		}
 	}
@@ -90,7 +127,8 @@ func (j *Journal) Commit() error {
 	j.press()
 	j.notify()
 	if again {
-		j.Wake()
+		j.awake.Store(true)
+		j.rouse()
 	}
 	return nil
 }

@@ -115,7 +115,7 @@ func (j *Journal) Durable() error {
 		if j.stopping {
 			return ErrStopped
 		}
-		j.Wake()
+		j.rouse()
 		j.changed.Wait()
 	}
 	return j.failed

@@ -116,7 +116,8 @@ type Journal struct {
 	highID   atomic.Uint64
 	globals  record.Globals // its HighID is above
 
-	// Of the committer alone.
+	// Of who makes a commit.
+	committing    sync.Mutex
 	batch         uint64 // the last one written
 	staging       []byte // what is written next, after room for its head
 	stagedGlobals int    // … of which this is not worth a write

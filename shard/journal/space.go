@@ -261,6 +261,9 @@ func (j *Journal) runKeeper() {
 			return
 		case <-j.tend:
 		case <-timer.C:
+			if j.awake.Load() {
+				j.rouse() // nobody waits for what was recorded, but it is to last
+			}
 		}
 		if err := j.Tend(); err != nil {
 			if !errors.Is(err, ErrStopped) {

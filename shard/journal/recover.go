@@ -60,6 +60,9 @@ func (j *Journal) Recover(p Replayer) (*Recovered, error) {
 		return &Recovered{}, err
 	}
 	r := &recovery{j: j, p: p, numbers: numbers}
+	if numbers[0] == 1 {
+		r.expect = 1
+	}
 	if err := r.run(); err != nil {
 		return nil, err
 	}
@@ -96,8 +99,9 @@ type recovery struct {
 	out     Recovered
 
 	segments []*segment // as read so far
-	expect   uint64     // the next batch's number; zero before the first
+	expect   uint64     // the next batch's number; zero: not known yet
 	oldest   uint64     // as the last batch says
+	synced   uint64     // the last batch that is known to be durable
 	last     int        // index of the segment that holds the last batch
 	cut      *cut       // where the history stops being whole
 	later    uint64     // the highest synced of batches behind the cut
@@ -242,6 +246,8 @@ func (r *recovery) take(i int, s *scan, w *workers) error {
 		good++
 		r.expect = b.number + 1
 		r.oldest = max(r.oldest, b.oldest)
+		r.synced = max(r.synced, b.synced)
+		r.segments[i].lastBatch = b.number
 		r.last = i
 		r.out.Batches++
 		r.out.Bytes += int64(b.size)
@@ -265,6 +271,9 @@ func (r *recovery) verdict() error {
 	switch {
 	case r.oldest != 0 && r.numbers[0] > r.oldest:
 		return &Damage{segmentName(r.oldest), 0, "the file is missing"}
+	case r.expect == 0:
+		// A segment is given up only once a batch behind it is durable.
+		return &Damage{segmentName(r.numbers[0]), headerSize, "its first batch cannot be read, but was durable"}
 	case r.cut != nil && r.later >= r.expect:
 		s := r.segments[r.cut.index]
 		return &Damage{segmentName(s.number), r.cut.offset,
@@ -307,6 +316,12 @@ func (r *recovery) adopt() error {
 	}
 	for i, s := range r.segments[:keep] {
 		if i < r.last {
+			// What a killed process had written may not be on disk yet.
+			if s.lastBatch > r.synced {
+				if err := j.syncSegment(s.number); err != nil {
+					return err
+				}
+			}
 			j.closed = append(j.closed, s)
 			continue
 		}
@@ -328,10 +343,17 @@ func (r *recovery) adopt() error {
 	j.oldest, j.marked = r.numbers[0], r.oldest
 	j.staging = make([]byte, batchHead)
 	j.stagedGlobals = batchHead
-	if j.cur.at == headerSize {
-		j.stageGlobals()
-	}
 	return nil
+}
+
+// syncSegment makes a segment durable that is not open.
+func (j *Journal) syncSegment(number uint64) error {
+	f, err := j.disk.Open(segmentName(number))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
 }
 
 // wipe overwrites what follows the end of s with zeros, so that nothing of a

@@ -209,7 +209,7 @@ func (s *scan) scan(id identity) {
 	}
 	s.end = at
 	mark := id.mark(s.number)
-	s.torn = at+4 <= int64(len(s.data)) && le.Uint32(s.data[at:]) == mark
+	s.torn = at+4 <= int64(len(s.data)) && (le.Uint32(s.data[at:]) == mark || sealed(s.data[at:], id, s.number))
 	for ; at+batchHead <= int64(len(s.data)); at += align {
 		if le.Uint32(s.data[at:]) == mark {
 			if b, ok := batchAt(s.data, at, id, s.number); ok {
@@ -269,8 +269,6 @@ func (r *recovery) stray(b *batch) {
 // verdict decides whether what is missing was ever durable.
 func (r *recovery) verdict() error {
 	switch {
-	case r.oldest != 0 && r.numbers[0] > r.oldest:
-		return &Damage{segmentName(r.oldest), 0, "the file is missing"}
 	case r.expect == 0:
 		// A segment is given up only once a batch behind it is durable.
 		return &Damage{segmentName(r.numbers[0]), headerSize, "its first batch cannot be read, but was durable"}
@@ -278,6 +276,9 @@ func (r *recovery) verdict() error {
 		s := r.segments[r.cut.index]
 		return &Damage{segmentName(s.number), r.cut.offset,
 			fmt.Sprintf("batch %d cannot be read, but batch %d was durable", r.expect, r.later)}
+	// After that: what is behind a cut may say that the file is not needed.
+	case r.oldest != 0 && r.numbers[0] > r.oldest:
+		return &Damage{segmentName(r.oldest), 0, "the file is missing"}
 	}
 	return nil
 }
@@ -344,16 +345,6 @@ func (r *recovery) adopt() error {
 	j.staging = make([]byte, batchHead)
 	j.stagedGlobals = batchHead
 	return nil
-}
-
-// syncSegment makes a segment durable that is not open.
-func (j *Journal) syncSegment(number uint64) error {
-	f, err := j.disk.Open(segmentName(number))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
 }
 
 // wipe overwrites what follows the end of s with zeros, so that nothing of a
@@ -484,26 +475,4 @@ func (w *workers) wait() error {
 	}
 	w.done.Wait()
 	return w.err
-}
-
-// readInto is the bytes of a segment's file, in buf if that is large enough.
-func readInto(d Disk, number uint64, buf []byte) ([]byte, error) {
-	name := segmentName(number)
-	f, err := d.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
-	if int64(cap(buf)) < size {
-		buf = make([]byte, size)
-	}
-	buf = buf[:size]
-	if _, err := f.ReadAt(buf, 0); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", name, err)
-	}
-	return buf, nil
 }

@@ -39,6 +39,7 @@ type part struct {
 	log    *Log
 	client shard.ClientID
 	tubes  []shard.TubeID
+	names  []string // of these
 	base   *facts
 	stream []entry
 	held   []uint64
@@ -244,7 +245,7 @@ func (p *part) join() {
 			}
 			r := p.apply(&shard.Op{Kind: shard.OpWatch, Client: p.client, Waiter: new(shard.Waiter), Name: []byte(name)})
 			p.client = r.Client
-			p.tubes = append(p.tubes, r.Tube)
+			p.tubes, p.names = append(p.tubes, r.Tube), append(p.names, name)
 		}
 	}
 }

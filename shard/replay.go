@@ -17,6 +17,7 @@ var ErrMemory = errors.New("out of memory for the journal's jobs")
 type Replay struct {
 	c       *Core
 	partial map[uint64]*partialJob // by id
+	highID  uint64                 // also of jobs that are gone: ids never start again
 }
 
 // A partialJob waits for its body's Chunks.
@@ -35,6 +36,7 @@ func (c *Core) Replay() *Replay {
 // records about jobs that it does not know: their Put was in a segment that
 // has gone, after a Delete or a Copy that comes later.
 func (p *Replay) Apply(r *record.Record) error {
+	p.highID = max(p.highID, r.ID)
 	switch r.Kind {
 	case record.Put, record.Copy:
 		if r.Chunked > 0 {
@@ -100,6 +102,7 @@ func (p *Replay) put(r *record.Record, large Large) error {
 	j.setCommit(r.Commit)
 	j.tube = t.id
 	t.jobs++
+	t.restored++
 	p.place(t, i, j, r)
 	return nil
 }
@@ -125,6 +128,7 @@ func (p *Replay) remove(t *tube, i uint32, j *job) {
 	p.c.leave(t, i, j)
 	p.c.freeJob(i, j)
 	t.jobs--
+	t.restored--
 }
 
 // Done ends the replay: what the core holds is now as of the moment now. Jobs
@@ -161,6 +165,7 @@ func (p *Replay) Done(now Time) {
 		return
 	}
 	c.eachJob(func(j *job) { c.account(c.tubes[j.tube], j, 1) })
+	c.log.HighID = max(c.log.HighID, p.highID)
 }
 
 // sortBuried restores the order of burial: a Copy has put a job behind others.

@@ -26,7 +26,8 @@ type tube struct {
 	jobs            int // in whatever state
 	urgent          uint64
 	reserved        uint64
-	total           uint64
+	total           uint64 // put since the process began
+	restored        uint64 // … before
 	deletes         uint64
 	pauses          uint64
 

@@ -86,6 +86,9 @@ func (j *Journal) runCommitter() {
 // Commit writes what the logs hold, and makes it durable if the policy, or
 // someone who waits for it, says so. Only the committer calls it.
 func (j *Journal) Commit() error {
+	if err := j.failure(); err != nil {
+		return err // perhaps another goroutine's
+	}
 	k := j.begun.Add(1)
 	j.awake.Store(false) // who appends from here on wakes us again
 	again := false
@@ -105,6 +108,11 @@ func (j *Journal) Commit() error {
 	mark := j.oldest != j.marked
 	j.mu.Unlock()
 	if len(j.staging) > j.stagedGlobals || force && mark {
+		if !j.fits(0) { // not even the head of an empty one
+			if err := j.rotate(); err != nil {
+				return err
+			}
+		}
 		if err := j.writeBatch(k); err != nil {
 			return err
 		}
@@ -123,7 +131,13 @@ func (j *Journal) Commit() error {
 		default:
 		}
 	}
+	j.mu.Lock()
+	if err := j.failed; err != nil {
+		j.mu.Unlock()
+		return err // nothing is acknowledged after an error, whosever it was
+	}
 	j.acked.Store(k)
+	j.mu.Unlock()
 	j.press()
 	j.notify()
 	if again {
@@ -211,17 +225,18 @@ func (j *Journal) writeBatch(k uint64) error {
 func (j *Journal) rotate() error {
 	j.mu.Lock()
 	for len(j.spares) == 0 && j.failed == nil {
-		if j.opts.Manual {
+		if j.opts.Manual || j.alone {
+			stopping := j.stopping
 			j.mu.Unlock()
-			if !j.addSpare() {
+			switch {
+			case j.addSpare():
+			case stopping:
+				return fmt.Errorf("%w, and %w", ErrStopped, errNoSpace)
+			default:
 				return fmt.Errorf("no segment is prepared: %w", errNoSpace)
 			}
 			j.mu.Lock()
 			continue
-		}
-		if j.stopping {
-			j.mu.Unlock()
-			return ErrStopped
 		}
 		j.starved = true
 		j.poke()
@@ -262,6 +277,10 @@ func (j *Journal) sync() error {
 		return nil
 	}
 	j.mu.Lock()
+	if err := j.failed; err != nil {
+		j.mu.Unlock()
+		return err // a second sync would succeed, and mean nothing
+	}
 	files := append([]*segment(nil), j.unsynced...)
 	j.mu.Unlock()
 	for _, s := range files {

@@ -9,9 +9,33 @@ import (
 	"polystalk/shard/record"
 )
 
+// A round is compaction of as many segments as were written when it began, the
+// current one included. One that leaves as many is of no use, and neither is another before
+// something has changed: what lives can be such that it takes more segments
+// than it has bytes for, with the beginnings of large bodies that went on in
+// the next segment, and pauses.
+type round struct {
+	left, before int   // segments
+	vain         int   // … with which a round has been of no use; zero: none has
+	live         int64 // … then
+}
+
+// compacted notes that a segment was given up.
+func (j *Journal) compacted() {
+	r := &j.round
+	if r.left--; r.left > 0 {
+		return
+	}
+	r.vain = 0
+	if len(j.closed) >= r.before {
+		r.vain, r.live = len(j.closed), j.live.Load()
+	}
+	r.left, r.before = 0, 0
+}
+
 // compactable reports whether the oldest segment should be given up: closed
-// segments hold half as much again as lives, or, when it is urgent, a little
-// more.
+// segments hold half as much again as lives and half a segment, or, when it is
+// urgent, a little more than lives.
 func (j *Journal) compactable(urgent bool) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -22,11 +46,28 @@ func (j *Journal) compactable(urgent bool) bool {
 	for _, s := range j.closed {
 		closed += s.size
 	}
-	live := j.live.Load()
-	if urgent {
-		return closed > live+live/16+j.opts.SegmentSize/2
+	live, size := j.live.Load(), j.opts.SegmentSize
+	if r := &j.round; r.vain >= len(j.closed) && max(r.live-live, live-r.live) < size/4 {
+		return false
 	}
-	return closed > live+live/2
+	if urgent {
+		// Whenever spareAllowed says no, this says yes: with one closed segment,
+		// up to half a segment that lives.
+		return closed > live+live/16+size*7/16
+	}
+	return closed > live+live/2+size/2
+}
+
+// mostlyGarbage reports whether giving up the oldest segment is quicker than
+// preparing a new one.
+func (j *Journal) mostlyGarbage() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var closed int64
+	for _, s := range j.closed {
+		closed += s.size
+	}
+	return !j.starved && len(j.closed) > 0 && j.closed[0].size == j.opts.SegmentSize && closed > 4*j.live.Load()
 }
 
 const (
@@ -44,7 +85,11 @@ func (j *Journal) compact(urgent bool) error {
 	j.mu.Lock()
 	s := j.closed[0]
 	j.mu.Unlock()
-	c := compaction{j: j, s: s, urgent: urgent, ids: make(map[uint16][]uint64)}
+	if j.round.left == 0 {
+		j.round.left = len(j.closed) + 1
+		j.round.before = len(j.closed)
+	}
+	c := compaction{j: j, s: s, urgent: urgent, ids: make(map[uint16][]uint64), paused: make(map[string]bool)}
 	if err := c.run(); err != nil {
 		return err
 	}
@@ -52,11 +97,12 @@ func (j *Journal) compact(urgent bool) error {
 	j.mu.Lock()
 	j.oldest = s.number + 1
 	j.mu.Unlock()
-	if err := j.Durable(); err != nil {
+	if err := j.waitDurable(true); err != nil {
 		return err
 	}
 	j.mu.Lock()
 	j.closed = append(j.closed[:0], j.closed[1:]...)
+	j.compacted()
 	j.mu.Unlock()
 	return j.giveUp(s)
 }
@@ -97,7 +143,9 @@ func (j *Journal) giveUp(s *segment) error {
 
 // Durable waits until everything that is in the Logs by now is on disk,
 // whatever the policy.
-func (j *Journal) Durable() error {
+func (j *Journal) Durable() error { return j.waitDurable(false) }
+
+func (j *Journal) waitDurable(keeper bool) error {
 	k := j.begun.Load() + 1
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -115,6 +163,15 @@ func (j *Journal) Durable() error {
 		if j.stopping {
 			return ErrStopped
 		}
+		if keeper && j.starved && len(j.spares) == 0 {
+			// The committer waits for the keeper, who waits for the committer.
+			j.mu.Unlock()
+			if !j.addSpare() {
+				j.pause(fullRetry)
+			}
+			j.mu.Lock()
+			continue
+		}
 		j.rouse()
 		j.changed.Wait()
 	}
@@ -127,6 +184,7 @@ type compaction struct {
 	s      *segment
 	urgent bool
 	ids    map[uint16][]uint64 // to be copied, by slot
+	paused map[string]bool     // tubes that were seen already
 	worked time.Time
 }
 
@@ -144,20 +202,26 @@ func (c *compaction) run() error {
 		}
 		at += int64(b.size)
 		for recs := b.records; len(recs) > 0; {
-			var r record.Record
-			k, err := record.Parse(&r, recs)
-			if err != nil {
-				return fmt.Errorf("%s at offset %d: %w", segmentName(c.s.number), b.offset, err)
-			}
-			recs = recs[k:]
-			switch r.Kind {
+			rec := recs
+			recs = recs[record.Len(recs):]
+			switch record.KindOf(rec) {
 			case record.Put, record.Copy:
-				c.ids[r.Slot] = append(c.ids[r.Slot], r.ID)
-				if len(c.ids[r.Slot]) == copyJobs {
-					c.visit(r.Slot)
+				slot := record.SlotOf(rec)
+				c.ids[slot] = append(c.ids[slot], record.IDOf(rec))
+				if len(c.ids[slot]) == copyJobs {
+					c.visit(slot)
 				}
 			case record.Pause:
-				c.j.opts.CopyPause(r.Slot, r.Tube)
+				var r record.Record
+				if _, err := record.Parse(&r, rec); err != nil {
+					return fmt.Errorf("%s at offset %d: %w", segmentName(c.s.number), b.offset, err)
+				}
+				// Once for each tube: else what is paused again and again would
+				// be copied as often, for ever.
+				if !c.paused[string(r.Tube)] {
+					c.paused[string(r.Tube)] = true
+					c.j.opts.CopyPause(r.Slot, r.Tube)
+				}
 			}
 		}
 		if n += b.size; n >= batchMax {
@@ -186,7 +250,7 @@ func (c *compaction) visit(slot uint16) {
 func (c *compaction) rest() error {
 	j := c.j
 	if j.pending.Load() > j.opts.SegmentSize/8 {
-		if err := j.Durable(); err != nil {
+		if err := j.waitDurable(true); err != nil {
 			return err
 		}
 	}
@@ -200,11 +264,19 @@ func (c *compaction) rest() error {
 		return nil
 	}
 	pause := min(idleShare*time.Since(c.worked), 100*time.Millisecond)
-	select {
-	case <-j.quit:
+	if !j.pause(pause) {
 		return ErrStopped
-	case <-time.After(pause):
 	}
 	c.worked = time.Now()
 	return nil
+}
+
+// pause waits; it reports false when the journal is to be closed.
+func (j *Journal) pause(d time.Duration) bool {
+	select {
+	case <-j.quit:
+		return false
+	case <-time.After(d):
+		return true
+	}
 }

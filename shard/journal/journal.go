@@ -140,6 +140,8 @@ type Journal struct {
 	starved  bool       // the committer waits for a spare
 	failed   error
 	stopping bool
+	alone    bool  // the keeper is gone: the committer prepares its segments
+	round    round // of compaction
 
 	migrated, records atomic.Uint64
 
@@ -155,6 +157,7 @@ type segment struct {
 	file       File
 	size       int64
 	at         int64  // end of what is written
+	lastBatch  uint64 // … of those that were recovered
 	lastCommit uint64 // no record here is known under a higher number
 }
 
@@ -198,6 +201,9 @@ func (j *Journal) Start() error {
 		l.live, l.jobs = b.Live, b.Jobs
 	}
 	j.highID.Store(max(j.highID.Load(), j.globals.HighID))
+	if j.cur != nil && j.cur.at == headerSize {
+		j.stageGlobals() // only now is the highest id known
+	}
 	if j.cur == nil {
 		if j.id == (identity{}) {
 			rand.Read(j.id[:]) // never fails
@@ -259,6 +265,9 @@ func (j *Journal) Close() error {
 		close(j.quit)
 		j.running.Wait()
 	}
+	j.mu.Lock()
+	j.alone = true
+	j.mu.Unlock()
 	err := j.failure()
 	if err == nil {
 		err = j.Commit()
@@ -294,7 +303,7 @@ func (j *Journal) fail(err error) {
 	j.changed.Broadcast()
 	j.mu.Unlock()
 	j.pressure.Store(int32(Wait))
-	if first && j.opts.Fail != nil {
+	if first && j.opts.Fail != nil && !errors.Is(err, ErrStopped) {
 		j.opts.Fail(err)
 	}
 }

@@ -59,6 +59,9 @@ func (j *Journal) Recover(p Replayer) (*Recovered, error) {
 		return &Recovered{}, err
 	}
 	r := &recovery{j: j, p: p, numbers: numbers}
+	if numbers[0] == 1 {
+		r.expect = 1
+	}
 	if err := r.run(); err != nil {
 		return nil, err
 	}
@@ -95,8 +98,9 @@ type recovery struct {
 	out     Recovered
 
 	segments []*segment // as read so far
-	expect   uint64     // the next batch's number; zero before the first
+	expect   uint64     // the next batch's number; zero: not known yet
 	oldest   uint64     // as the last batch says
+	synced   uint64     // the last batch that is known to be durable
 	last     int        // index of the segment that holds the last batch
 	cut      *cut       // where the history stops being whole
 	later    uint64     // the highest synced of batches behind the cut
@@ -205,7 +209,7 @@ func (s *scan) scan(id identity) {
 	}
 	s.end = at
 	mark := id.mark(s.number)
-	s.torn = at+4 <= int64(len(s.data)) && le.Uint32(s.data[at:]) == mark
+	s.torn = at+4 <= int64(len(s.data)) && (le.Uint32(s.data[at:]) == mark || sealed(s.data[at:], id, s.number))
 	for ; at+batchHead <= int64(len(s.data)); at += align {
 		if le.Uint32(s.data[at:]) == mark {
 			if b, ok := batchAt(s.data, at, id, s.number); ok {
@@ -242,6 +246,8 @@ func (r *recovery) take(i int, s *scan, w *workers) error {
 		good++
 		r.expect = b.number + 1
 		r.oldest = max(r.oldest, b.oldest)
+		r.synced = max(r.synced, b.synced)
+		r.segments[i].lastBatch = b.number
 		r.last = i
 		r.out.Batches++
 		r.out.Bytes += int64(b.size)
@@ -263,12 +269,16 @@ func (r *recovery) stray(b *batch) {
 // verdict decides whether what is missing was ever durable.
 func (r *recovery) verdict() error {
 	switch {
-	case r.oldest != 0 && r.numbers[0] > r.oldest:
-		return &Damage{segmentName(r.oldest), 0, "the file is missing"}
+	case r.expect == 0:
+		// A segment is given up only once a batch behind it is durable.
+		return &Damage{segmentName(r.numbers[0]), headerSize, "its first batch cannot be read, but was durable"}
 	case r.cut != nil && r.later >= r.expect:
 		s := r.segments[r.cut.index]
 		return &Damage{segmentName(s.number), r.cut.offset,
 			fmt.Sprintf("batch %d cannot be read, but batch %d was durable", r.expect, r.later)}
+	// After that: what is behind a cut may say that the file is not needed.
+	case r.oldest != 0 && r.numbers[0] > r.oldest:
+		return &Damage{segmentName(r.oldest), 0, "the file is missing"}
 	}
 	return nil
 }
@@ -307,6 +317,12 @@ func (r *recovery) adopt() error {
 	}
 	for i, s := range r.segments[:keep] {
 		if i < r.last {
+			// What a killed process had written may not be on disk yet.
+			if s.lastBatch > r.synced {
+				if err := j.syncSegment(s.number); err != nil {
+					return err
+				}
+			}
 			j.closed = append(j.closed, s)
 			continue
 		}
@@ -336,9 +352,6 @@ func (r *recovery) adopt() error {
 	j.oldest, j.marked = r.numbers[0], r.oldest
 	j.staging = make([]byte, batchHead)
 	j.stagedGlobals = batchHead
-	if j.cur.at == headerSize {
-		j.stageGlobals()
-	}
 	return nil
 }
 
@@ -475,26 +488,4 @@ func (w *workers) wait() error {
 	}
 	w.done.Wait()
 	return w.err
-}
-
-// readInto is the bytes of a segment's file, in buf if that is large enough.
-func readInto(d Disk, number uint64, buf []byte) ([]byte, error) {
-	name := segmentName(number)
-	f, err := d.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
-	if int64(cap(buf)) < size {
-		buf = make([]byte, size)
-	}
-	buf = buf[:size]
-	if _, err := f.ReadAt(buf, 0); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", name, err)
-	}
-	return buf, nil
 }

@@ -136,17 +136,55 @@ func batchAt(data []byte, at int64, id identity, segment uint64) (h batch, ok bo
 		return h, false
 	}
 	b := data[at:]
-	if le.Uint32(b) != id.mark(segment) {
+	if le.Uint32(b) != id.mark(segment) || !sealed(b, id, segment) {
 		return h, false
 	}
 	n := int64(le.Uint32(b[8:]))
-	if batchHead+n > int64(len(b)) || le.Uint32(b[4:]) != crc32.Update(id.seed(segment), castagnoli, b[8:batchHead+n]) {
-		return h, false
-	}
 	return batch{
 		offset: at, size: padded(batchHead + int(n)),
 		number: le.Uint64(b[16:]), time: int64(le.Uint64(b[24:])),
 		synced: le.Uint64(b[32:]), oldest: le.Uint64(b[40:]),
 		records: b[batchHead : batchHead+n],
 	}, true
+}
+
+// sealed reports whether a batch starts b, whatever its mark is.
+func sealed(b []byte, id identity, segment uint64) bool {
+	if len(b) < batchHead {
+		return false
+	}
+	n := int64(le.Uint32(b[8:]))
+	return batchHead+n <= int64(len(b)) && le.Uint32(b[4:]) == crc32.Update(id.seed(segment), castagnoli, b[8:batchHead+n])
+}
+
+// syncSegment makes a segment durable that is not open.
+func (j *Journal) syncSegment(number uint64) error {
+	f, err := j.disk.Open(segmentName(number))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}
+
+// readInto is the bytes of a segment's file, in buf if that is large enough.
+func readInto(d Disk, number uint64, buf []byte) ([]byte, error) {
+	name := segmentName(number)
+	f, err := d.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	if int64(cap(buf)) < size {
+		buf = make([]byte, size)
+	}
+	buf = buf[:size]
+	if _, err := f.ReadAt(buf, 0); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	return buf, nil
 }

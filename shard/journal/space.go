@@ -120,6 +120,13 @@ func (j *Journal) spareAllowed() bool {
 	return j.starved || j.want > 0 || j.size()+j.opts.SegmentSize <= j.bound()
 }
 
+// overBound reports whether the directory holds more than it may.
+func (j *Journal) overBound() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.size() > j.bound()
+}
+
 // addSpare prepares a segment. It reports false when there is no space; other
 // errors end the journal.
 func (j *Journal) addSpare() bool {
@@ -205,7 +212,7 @@ func (j *Journal) dress(f File, tmp string, number uint64) (*segment, error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("preparing %s: %w", segmentName(number), err)
+		return nil, spaceError("preparing "+segmentName(number), err)
 	}
 	return s, nil
 }
@@ -253,6 +260,12 @@ const fullRetry = 200 * time.Millisecond
 
 func (j *Journal) runKeeper() {
 	defer j.running.Done()
+	defer func() {
+		j.mu.Lock()
+		j.alone = true
+		j.changed.Broadcast()
+		j.mu.Unlock()
+	}()
 	timer := time.NewTimer(fullRetry)
 	defer timer.Stop()
 	for {
@@ -284,7 +297,18 @@ func (j *Journal) Tend() error {
 			return err
 		}
 		wanted := j.spareWanted()
-		if wanted && j.spareAllowed() {
+		urgent := wanted || j.full.Load() || j.overBound()
+		compactable := j.compactable(urgent)
+		// Rather too much on disk than clients who wait for ever.
+		stuck := !compactable && j.Pressure() != Open
+		if wanted && compactable && j.mostlyGarbage() {
+			// A file that is used again need not be filled, and takes nothing.
+			if err := j.compact(true); err != nil {
+				return err
+			}
+			continue
+		}
+		if wanted && (stuck || j.spareAllowed()) {
 			if j.addSpare() {
 				continue
 			}
@@ -292,8 +316,8 @@ func (j *Journal) Tend() error {
 				return err
 			}
 		}
-		urgent := wanted || j.full.Load()
-		if !j.compactable(urgent) {
+		if !compactable {
+			j.round.left = 0
 			return nil
 		}
 		if err := j.compact(urgent); err != nil {

@@ -322,5 +322,8 @@ func Len(b []byte) int { return int(le.Uint32(b)) }
 // hold a head that Parse would accept, or a checksum vouches for.
 func KindOf(b []byte) Kind { return Kind(b[4]) }
 
+// IDOf is the id of a record that names a job; see KindOf.
+func IDOf(b []byte) uint64 { return le.Uint64(b[headSize:]) }
+
 // SlotOf: see KindOf.
 func SlotOf(b []byte) uint16 { return le.Uint16(b[6:]) }

@@ -1,0 +1,132 @@
+package journal_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"testing"
+
+	. "polystalk/shard/journal"
+)
+
+var (
+	seedFlag = flag.Uint64("seed", 0, "play only this seed")
+	runsFlag = flag.Int("runs", 0, "how many seeds to play; zero: a few seconds' worth")
+)
+
+// seeds calls play for each seed asked for, else for the first few.
+func seeds(t *testing.T, few int, play func(seed uint64) error) {
+	first, last := uint64(1), uint64(few)
+	if testing.Short() {
+		last = uint64(few+3) / 4
+	}
+	if *runsFlag > 0 {
+		last = uint64(*runsFlag)
+	}
+	if *seedFlag != 0 {
+		first, last = *seedFlag, *seedFlag
+	}
+	for seed := first; seed <= last; seed++ {
+		if err := play(seed); err != nil {
+			t.Fatalf("seed %d: %v\nrerun: go test ./shard/journal -run '^%s$' -seed=%d", seed, err, t.Name(), seed)
+		}
+	}
+}
+
+// life runs a world until the disk stops or steps are over. It reports whether
+// the machine has stopped.
+func (w *world) life(steps int) (stopped bool, err error) {
+	for range steps {
+		err = w.step()
+		if err != nil {
+			break
+		}
+	}
+	if w.fake.dead {
+		if err != nil && errors.Is(err, errBroken) {
+			return true, err
+		}
+		return true, nil
+	}
+	return false, err
+}
+
+// reboot ends the process, or the machine with it.
+func (w *world) reboot() (cut bool) {
+	if cut = w.rng.IntN(3) > 0; cut {
+		w.fake.cut()
+	} else {
+		w.fake.kill()
+	}
+	return cut
+}
+
+// lives plays generations of one world, each of which ends in a crash at a
+// random operation, the first one at operation at; zero: at none.
+func lives(w *world, at, generations, steps int) error {
+	d := w.fake
+	d.crashAt = at
+	first := true
+	strict := true
+	for g := 0; g <= generations; {
+		d.ops = 0
+		_, err := w.open(strict)
+		if err != nil && !d.dead {
+			return fmt.Errorf("generation %d: %w", g, err)
+		}
+		stopped := d.dead
+		if err == nil {
+			stopped, err = w.life(steps)
+			if err != nil {
+				return fmt.Errorf("generation %d, step %d, %v: %w", g, w.steps, d, err)
+			}
+		}
+		if first && at > 0 && !stopped {
+			return errBeyond
+		}
+		first = false
+		g++
+		strict = w.opts.Sync == SyncAlways || !w.reboot()
+		if w.opts.Sync == SyncAlways {
+			w.reboot()
+		}
+		d.crashAt = 1 + w.rng.IntN(1+d.ops*3/2)
+		if g == generations {
+			d.crashAt = 0
+		}
+	}
+	w.closeCores()
+	return nil
+}
+
+// errBeyond: there are fewer operations than at which to stop.
+var errBeyond = errors.New("beyond the end")
+
+// TestCrashAnywhere stops the machine at every operation of the disk.
+func TestCrashAnywhere(t *testing.T) {
+	seeds(t, 1, func(seed uint64) error {
+		for at := 1; ; at++ {
+			w := newWorld(seed, newFakeDisk(seed<<20|uint64(at)))
+			w.fat, w.weight = 10, 8000
+
+			switch err := lives(w, at, 3, 40); {
+			case err == errBeyond:
+				t.Logf("seed %d: %d operations: %v", seed, at-1, w.fake.did)
+				return nil
+			case err != nil:
+				return fmt.Errorf("stopped at operation %d: %w", at, err)
+			}
+		}
+	})
+}
+
+// TestCrashSometimes plays longer worlds of all policies.
+func TestCrashSometimes(t *testing.T) {
+	seeds(t, 30, func(seed uint64) error {
+		w := newWorld(seed, newFakeDisk(seed))
+		w.opts.Sync = SyncPolicy(seed % 3)
+		w.weight = []int{100, 1000, 10000}[w.rng.IntN(3)]
+		w.fat = []int{0, 10, 100}[w.rng.IntN(3)]
+		return lives(w, 0, 6, 150)
+	})
+}

@@ -1,0 +1,273 @@
+package journal_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	. "polystalk/shard/journal"
+)
+
+// A museum is a journal at rest, and what it held after each of the last
+// commits.
+type museum struct {
+	seed    uint64
+	disk    *fakeDisk
+	now     *world
+	after   []*facts // the last is what there is
+	ends    []int64  // where they ended, in the current segment
+	current uint64   // segment
+	oldest  uint64
+}
+
+// build makes a journal of several segments whose last batches are small and in
+// one segment.
+func build(t *testing.T, seed uint64) *museum {
+	t.Helper()
+	m := &museum{seed: seed, disk: newFakeDisk(seed)}
+	w := newWorld(seed, m.disk)
+	w.weight = 4000
+	must(t, second(w.open(true)))
+	for w.j.Stats().Oldest < 3 || w.j.Stats().Segments < 4 {
+		must(t, w.step())
+	}
+	must(t, w.commit())
+	must(t, w.tend())
+	w.weight, w.fat = 30, 0
+	for len(m.after) < 5 {
+		w.shards[w.rng.IntN(len(w.shards))].put()
+		w.shards[w.rng.IntN(len(w.shards))].delete()
+		must(t, w.commit())
+		n, at := w.j.End()
+		if n != m.current {
+			m.current, m.after, m.ends = n, nil, nil
+		}
+		f := newFacts()
+		for _, p := range w.shards {
+			c := p.base.clone()
+			for id, j := range c.jobs {
+				f.jobs[id] = j
+			}
+			for name, p := range c.pauses {
+				f.pauses[name] = p
+			}
+		}
+		m.after, m.ends = append(m.after, f), append(m.ends, at)
+	}
+	m.oldest = w.j.Stats().Oldest
+	w.closeCores()
+	m.now = w
+	return m
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// open recovers a disk and compares what is there; want nil: whatever it is.
+func (m *museum) open(d *fakeDisk, want *facts) (*Recovered, error) {
+	w := newWorld(m.seed, d)
+	w.now = m.now.now
+	rec, err := w.open(true)
+	if err != nil {
+		return nil, err
+	}
+	defer w.closeCores()
+	got := newFacts()
+	for _, p := range w.shards {
+		for id, j := range p.base.jobs {
+			got.jobs[id] = j
+		}
+		for name, p := range p.base.pauses {
+			got.pauses[name] = p
+		}
+	}
+	if want != nil {
+		err = want.differ(got, int64(w.now), func(uint16) bool { return true }, slotOf)
+	}
+	if err == nil {
+		err = w.step() // it goes on
+	}
+	return rec, err
+}
+
+// damaged wants a Damage of that file and offset, and nothing changed.
+func (m *museum) damaged(d *fakeDisk, file string, offset int64, reason string) error {
+	before := d.clone()
+	_, err := m.open(d, nil)
+	var dam *Damage
+	if !errors.As(err, &dam) {
+		return fmt.Errorf("no damage is found: %v", err)
+	}
+	if dam.File != file || dam.Offset != offset || !strings.Contains(dam.Reason, reason) {
+		return fmt.Errorf("%v, want it in %s at offset %d: … %s", err, file, offset, reason)
+	}
+	if len(d.entries) != len(before.entries) {
+		return errors.New("files have come or gone")
+	}
+	for name, f := range before.entries {
+		if g := d.entries[name]; g == nil || !bytes.Equal(f.data, g.data) {
+			return fmt.Errorf("%s has changed", name)
+		}
+	}
+	return nil
+}
+
+// TestTruncated cuts the file at every byte of the last two batches.
+func TestTruncated(t *testing.T) {
+	m := build(t, 1)
+	n := len(m.ends)
+	for size := m.ends[n-3]; size < m.ends[n-1]; size++ {
+		d := m.disk.clone()
+		f := d.entries[SegmentName(m.current)]
+		last := Batches(m.current, f.data)
+		f.data = f.data[:size]
+		want, whole := m.after[n-3], size >= last[len(last)-2][1]
+		if whole {
+			want = m.after[n-2]
+		}
+		if size >= last[len(last)-1][1] { // but for the padding
+			want = m.after[n-1]
+		}
+		rec, err := m.open(d, want)
+		if err != nil {
+			t.Fatalf("cut to %d bytes: %v", size, err)
+		}
+		start := m.ends[n-3]
+		if size >= m.ends[n-2] {
+			start = m.ends[n-2]
+		}
+		if torn := size-start >= 4 && size < last[len(last)-1][1] && (size >= m.ends[n-2] || !whole); (rec.Cut != "") != torn {
+			t.Fatalf("cut to %d bytes: noted as %q", size, rec.Cut)
+		}
+	}
+}
+
+// TestFlipped changes a bit of a batch: of the last one it is a torn end, of
+// any other damage.
+func TestFlipped(t *testing.T) {
+	seeds(t, 4, func(seed uint64) error {
+		m := build(t, seed)
+		rng := rand.New(rand.NewPCG(seed, 4))
+		for k := range 120 {
+			d := m.disk.clone()
+			number := m.oldest + rng.Uint64N(m.current-m.oldest+1)
+			f := d.entries[SegmentName(number)]
+			batches := Batches(number, f.data)
+			i := rng.IntN(len(batches))
+			switch k % 4 {
+			case 0:
+				i = len(batches) - 1
+			case 1:
+				i = 0
+			}
+			b := batches[i]
+			at := b[0] + rng.Int64N(b[1]-b[0])
+			if k%3 == 0 {
+				at = b[0] + rng.Int64N(48)
+			}
+			f.data[at] ^= 1 << rng.IntN(8)
+			if number < m.current || i < len(batches)-1 {
+				if err := m.damaged(d, SegmentName(number), b[0], ""); err != nil {
+					return fmt.Errorf("flip %d at byte %d, in batch %d of %d of segment %d: %w", k, at, i, len(batches), number, err)
+				}
+				continue
+			}
+			rec, err := m.open(d, m.after[len(m.after)-2])
+			if err != nil || rec.Cut == "" {
+				return fmt.Errorf("flip %d in the last batch, at byte %d of it: %+v, %w", k, at-b[0], rec, err)
+			}
+		}
+		return nil
+	})
+}
+
+func TestDamage(t *testing.T) {
+	m := build(t, 2)
+	other := build(t, 3)
+	names := []string{}
+	for n := m.oldest; m.disk.entries[SegmentName(n)] != nil; n++ {
+		names = append(names, SegmentName(n))
+	}
+	if len(names) < 4 {
+		t.Fatalf("%d segments", len(names))
+	}
+	for i, name := range names {
+		n := m.oldest + uint64(i)
+		if i < len(names)-1 {
+			d := m.disk.clone()
+			delete(d.entries, name)
+			if err := m.damaged(d, name, 0, "missing"); err != nil {
+				t.Errorf("%s is missing: %v", name, err)
+			}
+		}
+		for at := range HeaderSize {
+			d := m.disk.clone()
+			d.entries[name].data[at] ^= 4
+			if err := m.damaged(d, name, 0, ""); err != nil {
+				t.Errorf("%s has a bit flipped at %d: %v", name, at, err)
+			}
+		}
+		d := m.disk.clone()
+		SetVersion(d.entries[name].data, 2)
+		if err := m.damaged(d, name, 0, "version 2"); err != nil {
+			t.Errorf("%s is of another version: %v", name, err)
+		}
+		d = m.disk.clone()
+		d.entries[name].data = d.entries[name].data[:20]
+		if err := m.damaged(d, name, 0, "too short"); err != nil {
+			t.Errorf("%s is short: %v", name, err)
+		}
+		if f := other.disk.entries[name]; f != nil && i > 0 {
+			d = m.disk.clone()
+			d.entries[name].data = slices.Clone(f.data)
+			if err := m.damaged(d, name, 16, "another journal"); err != nil {
+				t.Errorf("%s is another journal's: %v", name, err)
+			}
+		}
+		if i > 0 {
+			d = m.disk.clone()
+			d.entries[name].data = slices.Clone(d.entries[names[i-1]].data)
+			if err := m.damaged(d, name, 0, names[i-1]); err != nil {
+				t.Errorf("%s is a copy of segment %d: %v", name, n-1, err)
+			}
+		}
+	}
+}
+
+// TestRecycled: what an earlier life of a file left behind is nothing.
+func TestRecycled(t *testing.T) {
+	m := build(t, 4)
+	last := m.current
+	for m.disk.entries[SegmentName(last+1)] != nil {
+		last++
+	}
+	if last == m.current {
+		t.Fatal("no segment is ahead")
+	}
+	for n := m.oldest; n < last; n++ {
+		d := m.disk.clone()
+		old := slices.Clone(d.entries[SegmentName(n)].data)
+		Redress(old, last)
+		d.entries[SegmentName(last)].data = old
+		if rec, err := m.open(d, m.after[len(m.after)-1]); err != nil || rec.Cut != "" {
+			t.Fatalf("segment %d was %d once: %+v, %v", last, n, rec, err)
+		}
+	}
+	// And behind the end of the current segment.
+	d := m.disk.clone()
+	end := m.ends[len(m.ends)-1]
+	copy(d.entries[SegmentName(m.current)].data[end:], d.entries[SegmentName(m.oldest)].data[HeaderSize:])
+	if rec, err := m.open(d, m.after[len(m.after)-1]); err != nil || rec.Cut != "" {
+		t.Fatalf("old bytes behind the end: %+v, %v", rec, err)
+	}
+}

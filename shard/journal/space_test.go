@@ -1,0 +1,297 @@
+package journal_test
+
+import (
+	"fmt"
+	"testing"
+
+	"polystalk/shard"
+	. "polystalk/shard/journal"
+)
+
+// TestFull fills a disk: changes are refused before the journal needs the
+// space, deletes go on, and what they free is used again.
+func TestFull(t *testing.T) {
+	seeds(t, 4, func(seed uint64) error {
+		d := newFakeDisk(seed)
+		d.limit = SegmentMin * int64(6+seed%5)
+		d.mute = seed%2 == 0
+		w := newWorld(seed, d)
+		w.weight = []int{100, 3000, 20000}[seed%3]
+		w.fat = 0
+		if _, err := w.open(true); err != nil {
+			return err
+		}
+		full := 0
+		for round := range 3 {
+			// Puts only, until none is taken.
+			refused := 0
+			for n := 0; refused < 20; n++ {
+				if n > 200000 {
+					return fmt.Errorf("round %d: the disk is never full: %v", round, d)
+				}
+				for range 20 {
+					if w.j.Pressure() == Open {
+						w.shards[w.rng.IntN(len(w.shards))].put()
+					}
+				}
+				if err := w.commit(); err != nil {
+					return fmt.Errorf("round %d, put %d: %w", round, w.id, err)
+				}
+				if err := w.tend(); err != nil {
+					return fmt.Errorf("round %d, put %d: %w", round, w.id, err)
+				}
+				if p := w.j.Pressure(); p != Open {
+					refused++
+					if p == Full {
+						full++
+					}
+				}
+			}
+			if w.j.Pressure() != Full {
+				return fmt.Errorf("round %d: pressure %d on a full disk", round, w.j.Pressure())
+			}
+			// Each delete on its own, which takes the most space.
+			gone := w.jobs() * 4 / 5
+			for range gone {
+				p := w.shards[w.rng.IntN(len(w.shards))]
+				p.delete()
+				if err := w.commit(); err != nil {
+					return fmt.Errorf("round %d, deleting: %w", round, err)
+				}
+				if w.rng.IntN(20) == 0 {
+					if err := w.tend(); err != nil {
+						return fmt.Errorf("round %d, deleting: %w", round, err)
+					}
+				}
+			}
+			if err := w.tend(); err != nil {
+				return err
+			}
+			if p := w.j.Pressure(); p != Open {
+				return fmt.Errorf("round %d: pressure %d after most jobs were deleted: %+v, %v", round, p, w.j.Stats(), d)
+			}
+			if w.rng.IntN(2) == 0 {
+				d.cut()
+				if _, err := w.open(true); err != nil {
+					return err
+				}
+			}
+		}
+		// More space comes from outside.
+		for w.j.Pressure() != Full {
+			w.shards[0].put()
+			if err := w.commit(); err != nil {
+				return err
+			}
+			if err := w.tend(); err != nil {
+				return err
+			}
+		}
+		d.limit *= 2
+		if err := w.tend(); err != nil {
+			return err
+		}
+		if p := w.j.Pressure(); p != Open {
+			return fmt.Errorf("pressure %d with space again", p)
+		}
+		d.cut()
+		_, err := w.open(true)
+		w.closeCores()
+		return err
+	})
+}
+
+func (w *world) jobs() (n int) {
+	for _, p := range w.shards {
+		n += len(p.all)
+	}
+	return n
+}
+
+// TestChurn: few jobs live, much happens to them; the directory keeps its
+// bound, which tend looks at, and compaction comes to an end.
+func TestChurn(t *testing.T) {
+	for name, churn := range map[string]func(p *part){
+		"releases": func(p *part) {
+			r := p.apply(&shard.Op{Kind: shard.OpReserve, Client: p.client, Bound: shard.MaxKey})
+			if r.Status == shard.StatusReserved {
+				p.apply(&shard.Op{Kind: shard.OpRelease, Client: p.client, ID: r.ID, Delay: 1})
+			}
+		},
+		"pauses": func(p *part) {
+			for _, name := range p.names {
+				p.apply(&shard.Op{Kind: shard.OpPause, Name: []byte(name), Delay: 1000000})
+			}
+		},
+		"puts and deletes": func(p *part) {
+			p.put()
+			for p.w.jobs() > 300 {
+				p.delete()
+			}
+		},
+		"kicks": func(p *part) {
+			r := p.apply(&shard.Op{Kind: shard.OpReserve, Client: p.client, Bound: shard.MaxKey})
+			if r.Status == shard.StatusReserved {
+				p.apply(&shard.Op{Kind: shard.OpBury, Client: p.client, ID: r.ID})
+				p.apply(&shard.Op{Kind: shard.OpKickJob, ID: r.ID})
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(1, newFakeDisk(1))
+			w.weight, w.fat = 500, 40
+			must(t, second(w.open(true)))
+			for range 300 {
+				w.shards[w.rng.IntN(len(w.shards))].put()
+			}
+			for range 600 {
+				for range 60 {
+					w.now += shard.Second / 10
+					churn(w.shards[w.rng.IntN(len(w.shards))])
+				}
+				must(t, w.commit())
+				must(t, w.tend())
+			}
+			if s := w.j.Stats(); s.Oldest < 3 {
+				t.Fatalf("nothing was ever given up: %+v", s)
+			}
+			w.fake.cut()
+			must(t, second(w.open(true)))
+			w.closeCores()
+		})
+	}
+}
+
+// TestManyPauses: pauses that take more than a segment are no jobs, and yet
+// live; compaction gives up trying.
+func TestManyPauses(t *testing.T) {
+	w := newWorld(1, newFakeDisk(1))
+	must(t, second(w.open(true)))
+	for i := range 20000 {
+		name := fmt.Appendf(nil, "a tube with a number of its own, which is %d", i)
+		p := w.shards[w.partOf(shard.SlotOf(name))]
+		r := p.apply(&shard.Op{Kind: shard.OpWatch, Client: p.client, Name: name})
+		p.client = r.Client
+		p.apply(&shard.Op{Kind: shard.OpPause, Name: name, Delay: 1 << 30})
+		if i%50 == 0 {
+			must(t, w.j.Commit())
+			must(t, w.j.Tend())
+		}
+	}
+	must(t, w.j.Commit())
+	w.acked(w.j.Acked())
+	before := w.j.Stats().Batches
+	for range 20 {
+		must(t, w.j.Tend())
+	}
+	if n := w.j.Stats().Batches - before; n > 300 {
+		t.Errorf("%d batches were written for nothing", n)
+	}
+	w.fake.cut()
+	w.closeCores()
+	w.shards = nil // it knows other tubes only
+	must(t, second(w.open(true)))
+	for i := range 20000 {
+		name := fmt.Appendf(nil, "a tube with a number of its own, which is %d", i)
+		var s shard.TubeStats
+		w.shards[w.partOf(shard.SlotOf(name))].apply(&shard.Op{Kind: shard.OpStatsTube, Name: name, TubeStats: &s})
+		if s.Pause != 1<<30*shard.Second {
+			t.Fatalf("%s is paused for %d", name, s.Pause)
+		}
+	}
+	w.closeCores()
+}
+
+// TestHighID: ids do not start again when all jobs are gone, whenever the
+// machine stops and whatever is given up.
+func TestHighID(t *testing.T) {
+	seeds(t, 12, func(seed uint64) error {
+		w := newWorld(seed, newFakeDisk(seed))
+		w.weight, w.fat = 6000, 0
+		for range 6 {
+			if _, err := w.open(true); err != nil {
+				return err
+			}
+			steps := w.rng.IntN(90)
+			for n := 0; n < steps; n++ {
+				p := w.shards[w.rng.IntN(len(w.shards))]
+				p.put()
+				for len(p.all) > 0 {
+					p.delete()
+				}
+				if err := w.commit(); w.fake.dead {
+					break
+				} else if err != nil {
+					return err
+				}
+				// The last that happens is often that a segment is begun or
+				// given up.
+				if n == steps-1 && w.rng.IntN(2) == 0 {
+					w.fake.crashAt = w.fake.ops + 1 + w.rng.IntN(12)
+				}
+				if err := w.tend(); err != nil && !w.fake.dead {
+					return err
+				}
+				if w.fake.crashAt > 0 && !w.fake.dead {
+					n--
+					if w.fake.ops > w.fake.crashAt {
+						break
+					}
+				}
+				if w.fake.dead {
+					break
+				}
+			}
+			w.fake.cut()
+			w.fake.crashAt = 0
+		}
+		_, err := w.open(true)
+		w.closeCores()
+		return err
+	})
+}
+
+// TestLargeBodies: Admit lets in what there is room for, or will be.
+func TestLargeBodies(t *testing.T) {
+	w := newWorld(1, newFakeDisk(1))
+	must(t, second(w.open(true)))
+	p := w.shards[0]
+	size := 3 * SegmentMin
+	for n := range 12 {
+		for tries := 0; w.j.Admit(int64(size)) != Open; tries++ {
+			if tries > 3 {
+				t.Fatalf("body %d is not let in: %+v", n, w.j.Stats())
+			}
+			must(t, w.j.Tend())
+		}
+		body := make([]byte, size)
+		body[size-1] = byte(n)
+		op := shard.Op{Kind: shard.OpPut, Tube: p.tubes[0], TTR: 1}
+		for at := 0; at < size; at += 65536 {
+			op.Large = append(op.Large, body[at:at+65536])
+		}
+		w.id++
+		op.ID = shard.JobID(w.id)
+		p.apply(&op)
+		p.all = append(p.all, w.id)
+		w.j.Dismiss(int64(size))
+		if n%3 == 2 {
+			p.delete()
+			p.delete()
+		}
+		must(t, w.commit())
+		must(t, w.tend())
+	}
+	w.fake.cut()
+	must(t, second(w.open(true)))
+	d := w.fake
+	d.limit = d.size() + SegmentMin
+	p = w.shards[0]
+	for tries := 0; w.j.Admit(int64(size)) != Full; tries++ {
+		if tries > 3 {
+			t.Fatalf("a body is let in, or waits, on a full disk: pressure %d", w.j.Pressure())
+		}
+		must(t, w.j.Tend())
+	}
+	w.closeCores()
+}

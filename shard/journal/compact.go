@@ -111,7 +111,7 @@ func (j *Journal) compact(urgent bool) error {
 // if one is wanted.
 func (j *Journal) giveUp(s *segment) error {
 	name := segmentName(s.number)
-	if s.size != j.opts.SegmentSize || !j.spareWanted() {
+	if s.size != j.opts.SegmentSize || !j.spareWanted() && !j.roomForSpare() {
 		if err := j.disk.Remove(name); err != nil {
 			return err
 		}
@@ -139,6 +139,14 @@ func (j *Journal) giveUp(s *segment) error {
 	}
 	j.addPrepared(next)
 	return nil
+}
+
+// roomForSpare reports whether a file may stay for later, though no segment is
+// wanted yet: filling a new one would cost as much as writing it.
+func (j *Journal) roomForSpare() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.spares) < 2 && j.size()+j.opts.SegmentSize <= j.bound()
 }
 
 // Durable waits until everything that is in the Logs by now is on disk,

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	. "polystalk/shard/journal"
 	"polystalk/shard"
+	. "polystalk/shard/journal"
 )
 
 // BenchmarkCommit puts 100-byte jobs, each acknowledged when it is durable;

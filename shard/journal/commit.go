@@ -140,6 +140,9 @@ func (j *Journal) Commit() error {
 	j.mu.Unlock()
 	j.press()
 	j.notify()
+	if !j.full.Load() && j.spareWanted() {
+		j.poke() // before clients have to wait
+	}
 	if again {
 		j.awake.Store(true)
 		j.rouse()

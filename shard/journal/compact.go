@@ -84,11 +84,11 @@ const (
 func (j *Journal) compact(urgent bool) error {
 	j.mu.Lock()
 	s := j.closed[0]
-	j.mu.Unlock()
 	if j.round.left == 0 {
 		j.round.left = len(j.closed) + 1
 		j.round.before = len(j.closed)
 	}
+	j.mu.Unlock()
 	c := compaction{j: j, s: s, urgent: urgent, ids: make(map[uint16][]uint64), paused: make(map[string]bool)}
 	if err := c.run(); err != nil {
 		return err

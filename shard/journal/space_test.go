@@ -286,7 +286,6 @@ func TestLargeBodies(t *testing.T) {
 	must(t, second(w.open(true)))
 	d := w.fake
 	d.limit = d.size() + SegmentMin
-	p = w.shards[0]
 	for tries := 0; w.j.Admit(int64(size)) != Full; tries++ {
 		if tries > 3 {
 			t.Fatalf("a body is let in, or waits, on a full disk: pressure %d", w.j.Pressure())

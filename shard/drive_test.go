@@ -330,6 +330,7 @@ func (d *driver) compareStats(op *Op, r *Reply) error {
 	var got, want any
 	switch op.Kind {
 	case OpStatsJob:
+		op.JobStats.Commit = 0 // the journal's, not the job's
 		got, want = *op.JobStats, d.twin.jobStats(d.twin.jobs[op.ID])
 	case OpStatsTube:
 		got, want = *op.TubeStats, d.twin.tubeStats(d.twin.tubeNamed(string(op.Name)))

@@ -242,6 +242,7 @@ func (j *Journal) rotate() error {
 			continue
 		}
 		j.starved = true
+		j.changed.Broadcast() // the keeper may be waiting for us
 		j.poke()
 		j.changed.Wait()
 	}

@@ -137,6 +137,7 @@ func (s *server) await(commit uint64) bool {
 	if s.j.Acked() >= commit {
 		return true
 	}
+	s.j.CommitHere()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.j.Acked() < commit && len(s.fails) == 0 {

@@ -40,10 +40,20 @@ func (s *Server) openJournal(cfg *Journal) error {
 		Notify:    s.wakeLoops,
 		Fail:      func(err error) { s.failed <- err },
 	})
-	if err := s.recover(); err != nil {
-		return err
+	var m *importing
+	if cfg.Dir != "" {
+		var err error
+		if m, err = s.findImport(cfg.Dir); err != nil {
+			return err
+		}
 	}
-	return s.journal.Start()
+	if m, err := s.recover(m); err != nil {
+		return err
+	} else if err := s.journal.Start(); err != nil || m == nil {
+		return err
+	} else {
+		return m.write(recopy)
+	}
 }
 
 // strangers is the Home of who never has messages.
@@ -51,9 +61,10 @@ type strangers struct{}
 
 func (strangers) Post(*shard.Message) {}
 
-// recover replays the journal. A worker has whole shards, so that each hears
+// recover replays the journal, or what is to be imported, which it gives back
+// to be written. A worker has whole shards, so that each hears
 // of its tubes in order.
-func (s *Server) recover() error {
+func (s *Server) recover(m *importing) (*importing, error) {
 	workers := min(s.cfg.Loops, len(s.shards))
 	replays := make([]*shard.Replay, len(s.shards))
 	for i, sh := range s.shards {
@@ -67,7 +78,19 @@ func (s *Server) recover() error {
 		},
 	})
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if m != nil {
+		wanted, err := m.wanted(found.Segments == 0)
+		if err == nil && wanted {
+			err = m.read(replays)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !wanted {
+			m = nil
+		}
 	}
 	now := s.clock()
 	for i, r := range replays {
@@ -93,7 +116,7 @@ func (s *Server) recover() error {
 		s.log.Info("journal read", "segments", found.Segments, "batches", found.Batches, "bytes", found.Bytes,
 			"took", fmt.Sprintf("%.3fs", found.Took.Seconds()))
 	}
-	return nil
+	return m, nil
 }
 
 // Failed delivers the error that ended the journal: nothing more is

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"polystalk/shard/record"
+	"polystalk/shard/slab"
 )
 
 // ErrMemory is the error of a replay for whose jobs there is no memory.
@@ -93,6 +94,9 @@ func (p *Replay) put(r *record.Record, large Large) error {
 		p.remove(t, i, j) // a Copy: all of it is here again
 	}
 	op := Op{ID: JobID(r.ID), Body: r.Body, Large: large}
+	if large == nil && len(r.Body) > slab.MaxSize {
+		op.Large = Large{slices.Clone(r.Body)} // from somewhere that has no Chunks
+	}
 	i, j := p.c.newJob(&op)
 	if i == 0 {
 		return ErrMemory

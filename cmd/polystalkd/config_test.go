@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"polystalk/shard/journal"
+	"polystalk/codec/binlog"
 )
 
 // refused is a start that must fail, with the reference's exit code where the
@@ -37,11 +37,11 @@ func refusals(t *testing.T) []refused {
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
 
 	inUse := t.TempDir()
-	lock, err := journal.Lock(inUse)
+	lock, err := binlog.Lock(inUse)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { lock.Close() })
+	t.Cleanup(func() { lock.Unlock() })
 	damaged := t.TempDir()
 	if err := os.WriteFile(filepath.Join(damaged, "journal.0000000001"), []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)

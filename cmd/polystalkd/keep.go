@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"polystalk/codec/binlog"
 	"polystalk/router"
 	"polystalk/shard/journal"
 )
@@ -12,7 +13,7 @@ import (
 // A keep is the journal's directory, held against other servers.
 type keep struct {
 	cfg  *router.Journal // nil: jobs are in memory only
-	lock *journal.DirLock
+	lock *binlog.DirLock
 }
 
 // openKeep locks the journal's directory, as the account that will write it.
@@ -23,9 +24,9 @@ func openKeep(c *Config, log *slog.Logger) (*keep, error) {
 	if c.BinlogDir == "" {
 		return &keep{}, nil
 	}
-	lock, err := journal.Lock(c.BinlogDir)
-	if errors.Is(err, journal.ErrInUse) {
-		return nil, faultf(exitBinlog, "%s: %v: stop that one first, or give another directory", c.origin("binlog-dir", "-b"), err)
+	lock, err := binlog.Lock(c.BinlogDir)
+	if locked, ok := errors.AsType[binlog.LockedError](err); ok {
+		return nil, faultf(exitBinlog, "%s: the directory is in use by another server: %v: stop that one first, or give another directory", c.origin("binlog-dir", "-b"), locked)
 	}
 	if err != nil {
 		return nil, faultf(exitBinlog, "%s: the journal's directory %q cannot be used: %v", c.origin("binlog-dir", "-b"), c.BinlogDir, err)
@@ -45,7 +46,7 @@ func openKeep(c *Config, log *slog.Logger) (*keep, error) {
 
 func (k *keep) close() {
 	if k.lock != nil {
-		k.lock.Close()
+		k.lock.Unlock()
 	}
 }
 

@@ -193,6 +193,23 @@ func (j *Journal) Pressure() Pressure { return Pressure(j.pressure.Load()) }
 // HighID is the highest id that a job has had.
 func (j *Journal) HighID() uint64 { return max(j.highID.Load(), j.globals.HighID) }
 
+// Imported is the last of beanstalkd's files that was taken over, by number.
+func (j *Journal) Imported() uint64 { return j.globals.Imported }
+
+// SetImported notes that, durably: what was taken over is in the Logs.
+func (j *Journal) SetImported(n uint64) error {
+	j.committing.Lock()
+	j.globals.Imported = n
+	g := j.globals
+	g.HighID = j.HighID()
+	j.staging = g.Append(j.staging)
+	j.committing.Unlock()
+	return j.Durable()
+}
+
+// RaiseID keeps ids up to n from being given out again.
+func (j *Journal) RaiseID(n uint64) { j.globals.HighID = max(j.globals.HighID, n) }
+
 // Start begins to commit; the cores must have been replayed.
 func (j *Journal) Start() error {
 	for _, l := range j.logs {

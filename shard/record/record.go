@@ -16,7 +16,7 @@
 //	Update  id u64 | due i64 | pri, delay u32 | state u8 | 5 × u32
 //	Delete  id u64
 //	Pause   until i64 | length i64 | tube
-//	State   highest id u64 | imported u64 | importing u8
+//	State   highest id u64 | imported u64
 //
 // A Put or Copy with FlagChunked has the body's length (u64) in place of the
 // body; Chunks of the same job follow, perhaps with records of others between
@@ -67,7 +67,7 @@ const (
 	UpdateSize = headSize + 8 + 8 + 8 + 1 + 20
 	DeleteSize = headSize + 8
 	pauseSize  = headSize + 16
-	StateSize  = headSize + 17
+	StateSize  = headSize + 16
 
 	// ChunkMax is the most of a body that one Chunk carries.
 	ChunkMax = 64 << 10
@@ -183,20 +183,15 @@ func AppendPause(b []byte, slot uint16, tube string, until, length int64) []byte
 
 // Globals is what State tells.
 type Globals struct {
-	HighID    uint64 // no job has had a higher id
-	Imported  uint64 // the last file of beanstalkd's that was taken over; zero: none
-	Importing bool   // … is being: what is here is not all yet
+	HighID   uint64 // no job has had a higher id
+	Imported uint64 // the last file of beanstalkd's that was taken over; zero: none
 }
 
 // Append appends a State.
 func (g *Globals) Append(b []byte) []byte {
 	b = head(b, StateSize, State, 0, 0)
 	b = le.AppendUint64(b, g.HighID)
-	b = le.AppendUint64(b, g.Imported)
-	if g.Importing {
-		return append(b, 1)
-	}
-	return append(b, 0)
+	return le.AppendUint64(b, g.Imported)
 }
 
 // A Record is one decoded record; slices alias the input.
@@ -263,7 +258,7 @@ func Parse(r *Record, b []byte) (n int, err error) {
 		}
 	case State:
 		if ok = len(b) == StateSize-headSize; ok {
-			r.Globals = Globals{le.Uint64(b), le.Uint64(b[8:]), b[16] != 0}
+			r.Globals = Globals{le.Uint64(b), le.Uint64(b[8:])}
 		}
 	default:
 		return 0, fmt.Errorf("a record is of the unknown kind %d: it is from a newer version", r.Kind)

@@ -89,7 +89,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("seed %d: %+v", seed, r)
 		}
 
-		g := Globals{rng.Uint64(), rng.Uint64(), rng.IntN(2) == 0}
+		g := Globals{rng.Uint64(), rng.Uint64()}
 		r = parse(t, g.Append(nil))
 		if r.Kind != State || r.Globals != g {
 			t.Fatalf("seed %d: %+v, want %+v", seed, r.Globals, g)

@@ -1,0 +1,155 @@
+package router
+
+import (
+	"fmt"
+	"iter"
+	"math"
+	"os"
+	"path/filepath"
+
+	"polystalk/codec/binlog"
+	"polystalk/shard"
+	"polystalk/shard/journal"
+	"polystalk/shard/record"
+)
+
+// importMark is there while beanstalkd's files are being taken over: a journal
+// beside it is not whole, nobody has been told of anything in it, and it is
+// made anew.
+const importMark = "importing"
+
+// An importing takes over the jobs of a directory that beanstalkd wrote. Its
+// files stay as they are.
+type importing struct {
+	s     *Server
+	dir   string
+	last  uint64 // number of beanstalkd's last file
+	jobs  *binlog.Contents
+	ids   []uint64
+	slots []uint16
+}
+
+// findImport looks for files of beanstalkd's, before the journal is read. It
+// gives nil when there are none.
+func (s *Server) findImport(dir string) (*importing, error) {
+	files, err := binlog.Files(dir)
+	if err != nil || len(files) == 0 {
+		return nil, err
+	}
+	mark := filepath.Join(dir, importMark)
+	if _, err := os.Stat(mark); err == nil {
+		s.log.Warn("beanstalkd's files were being taken over when the server ended: starting again", "dir", dir)
+		if err := journal.Erase(journal.Dir(dir)); err != nil {
+			return nil, err
+		}
+	} else if !os.IsNotExist(err) {
+		return nil, err
+	}
+	return &importing{s: s, dir: dir, last: files[len(files)-1].Number}, nil
+}
+
+// wanted reports whether the files are still to be taken over, once the journal
+// was read.
+func (m *importing) wanted(fresh bool) (bool, error) {
+	switch done := m.s.journal.Imported(); {
+	case done >= m.last:
+		m.s.log.Info("beanstalkd's files were taken over before, and are left alone; they may be removed",
+			"dir", m.dir, "files", fmt.Sprintf("binlog.1 to binlog.%d", m.last))
+		return false, nil
+	case !fresh:
+		return false, fmt.Errorf("it holds a journal and beside it files of beanstalkd's, up to binlog.%d, that are not in it: move one of the two elsewhere", m.last)
+	}
+	return true, nil
+}
+
+// read brings the jobs into the shards' replays.
+func (m *importing) read(replays []*shard.Replay) error {
+	var err error
+	if m.jobs, err = binlog.ReadDir(m.dir, binlog.Options{}); err != nil {
+		return fmt.Errorf("taking over beanstalkd's files: %w; polystalk journal salvage %s NEWDIR takes over what can be read", err, m.dir)
+	}
+	for _, d := range m.jobs.Damages {
+		m.s.log.Warn("beanstalkd had not finished writing this when it ended, and had not answered; it is left out", "what", d.Error())
+	}
+	for r, err := range importRecords(m.jobs) {
+		if err != nil {
+			return err
+		}
+		if err := replays[uint64(r.Slot)&m.s.mask].Apply(r); err != nil {
+			return err
+		}
+		m.ids, m.slots = append(m.ids, r.ID), append(m.slots, r.Slot)
+	}
+	m.s.journal.RaiseID(m.jobs.HighestID)
+	return os.WriteFile(filepath.Join(m.dir, importMark), nil, 0o600)
+}
+
+// importRecords turns jobs of beanstalkd's into records; each is good until
+// the next.
+func importRecords(jobs *binlog.Contents) iter.Seq2[*record.Record, error] {
+	return func(yield func(*record.Record, error) bool) {
+		var buf []byte
+		alloc := func(n int) []byte {
+			if cap(buf) < n {
+				buf = make([]byte, n)
+			}
+			return buf[:n]
+		}
+		buried := int64(0)
+		for j, err := range jobs.Jobs(alloc) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			r := &record.Record{Kind: record.Copy, Slot: shard.SlotOf([]byte(j.Tube)), Job: record.Job{
+				ID: j.ID, Created: j.Created, Pri: j.Pri,
+				Delay: wholeSeconds(int64(j.Delay)), TTR: max(1, wholeSeconds(int64(j.TTR))),
+				State: record.Ready,
+				Counts: record.Counts{
+					Reserves: j.Reserves, Timeouts: j.Timeouts, Releases: j.Releases, Buries: j.Buries, Kicks: j.Kicks,
+				},
+				Tube: []byte(j.Tube), Body: j.Body,
+			}}
+			switch j.State {
+			case binlog.Delayed:
+				r.Job.State, r.Due = record.Delayed, max(1, j.Deadline)
+			case binlog.Buried:
+				// When it was buried is not known; their order is that of the log.
+				buried++
+				r.Job.State, r.Due = record.Buried, buried
+			}
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+func wholeSeconds(ns int64) uint32 {
+	return uint32(min(max(0, ns/int64(shard.Second)), math.MaxUint32))
+}
+
+// importStep jobs are written between two looks at how far the disk is.
+const importStep = 256
+
+// write has the jobs written to the journal, which was started.
+func (m *importing) write(recopy func(slot uint16, ids []uint64, after uint64, tube []byte)) error {
+	j := m.s.journal
+	for i := range m.ids {
+		recopy(m.slots[i], m.ids[i:i+1], math.MaxUint64, nil)
+		if i%importStep == importStep-1 && j.Pressure() != journal.Open {
+			if err := j.Durable(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := j.SetImported(m.last); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(m.dir, importMark)); err != nil {
+		return err
+	}
+	m.s.log.Info("beanstalkd's files were taken over, and are left as they are", "dir", m.dir,
+		"files", m.jobs.Files, "last", fmt.Sprintf("binlog.%d", m.last), "jobs", len(m.ids))
+	return journal.Dir(m.dir).Sync()
+}

@@ -1,0 +1,114 @@
+package journal
+
+import (
+	"fmt"
+	"sync"
+
+	"polystalk/shard/record"
+)
+
+// workers replay what is read, each its own slots.
+type workers struct {
+	p    Replayer
+	work []chan piece
+	free chan []byte
+	high []uint64 // the highest id each worker has met
+	done sync.WaitGroup
+
+	mu  sync.Mutex
+	err error
+}
+
+// A piece is a segment's good batches.
+type piece struct {
+	s       *scan
+	batches []batch
+}
+
+func startWorkers(p Replayer, free chan []byte) *workers {
+	w := &workers{p: p, free: free, high: make([]uint64, p.Workers)}
+	for i := range p.Workers {
+		c := make(chan piece, 1)
+		w.work = append(w.work, c)
+		w.done.Add(1)
+		go func() {
+			defer w.done.Done()
+			for piece := range c {
+				if err := w.replay(i, piece); err != nil {
+					w.mu.Lock()
+					w.err = err
+					w.mu.Unlock()
+				}
+				w.giveBack(piece.s)
+			}
+		}()
+	}
+	return w
+}
+
+// feed hands a segment's batches out; it fails once a worker has.
+func (w *workers) feed(s *scan, batches []batch, g *record.Globals) error {
+	for _, b := range batches {
+		for recs := b.records; len(recs) > 0 && record.KindOf(recs) == record.State; {
+			var r record.Record
+			n, err := record.Parse(&r, recs)
+			if err != nil {
+				return err
+			}
+			recs = recs[n:]
+			high := max(g.HighID, r.Globals.HighID)
+			*g = r.Globals
+			g.HighID = high
+		}
+	}
+	s.left.Store(int32(len(w.work)))
+	for _, c := range w.work {
+		c <- piece{s, batches}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+func (w *workers) replay(i int, p piece) error {
+	var r record.Record
+	for k := range p.batches {
+		b := &p.batches[k]
+		for recs := b.records; len(recs) > 0; {
+			if record.KindOf(recs) == record.State || w.p.Worker(record.SlotOf(recs)) != i {
+				recs = recs[record.Len(recs):]
+				continue
+			}
+			n, err := record.Parse(&r, recs)
+			r.Commit = p.s.number
+			if r.Kind == record.Put || r.Kind == record.Copy {
+				w.high[i] = max(w.high[i], r.ID)
+			}
+			if err == nil {
+				err = w.p.Apply(i, &r)
+			}
+			if err != nil {
+				return fmt.Errorf("%s, the batch at offset %d: %w", segmentName(p.s.number), b.offset, err)
+			}
+			recs = recs[n:]
+		}
+	}
+	return nil
+}
+
+func (w *workers) giveBack(s *scan) {
+	if s.left.Add(-1) == 0 {
+		select {
+		case w.free <- s.data:
+		default:
+		}
+	}
+}
+
+func (w *workers) wait() error {
+	for _, c := range w.work {
+		close(c)
+	}
+	w.done.Wait()
+	return w.err
+}

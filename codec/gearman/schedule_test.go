@@ -49,6 +49,8 @@ func TestScheduleNext(t *testing.T) {
 		// Midnight does not exist that day.
 		{"Africa/Cairo", "* * 24 4 *", "2026-04-23 12:00:00", "2026-04-24 01:00"},
 		{"America/Santiago", "0 * * * *", "2026-09-05 23:10:00", "2026-09-06 01:00"},
+		{"America/Santiago", "* * 6 9 *", "2026-09-05 12:00:00", "2026-09-06 01:00"},
+		{"Africa/Cairo", "0 0 * * *", "2026-04-23 12:00:00", "2026-04-25 00:00"},
 		{"Asia/Kolkata", "0 6 * * *", "2026-11-21 06:00:30", "2026-11-22 06:00"},
 		{"Australia/Lord_Howe", "15 2 * * *", "2026-10-03 12:00:00", "2026-10-05 02:15"}, // half an hour is skipped
 	} {

@@ -251,6 +251,59 @@ func TestHighID(t *testing.T) {
 	})
 }
 
+// TestHighIDOfFirstBatch: when the first write to a new segment is torn, the
+// one that takes its place says the highest id too, and may outlive the rest.
+func TestHighIDOfFirstBatch(t *testing.T) {
+	seeds(t, 30, func(seed uint64) error {
+		d := newFakeDisk(seed)
+		w := newWorld(seed, d)
+		w.weight, w.fat = 6000, 0
+		if _, err := w.open(true); err != nil {
+			return err
+		}
+		d.before = func(op, name string) error {
+			if op == "write" && w.j != nil {
+				n, _ := w.j.End()
+				if n == 2 && d.crashAt == 0 {
+					d.crashAt = d.ops + 1
+				}
+			}
+			return nil
+		}
+		for !d.dead {
+			p := w.shards[0]
+			p.put()
+			p.delete()
+			if err := w.commit(); err != nil && !d.dead {
+				return err
+			}
+			if err := w.tend(); err != nil && !d.dead {
+				return err
+			}
+		}
+		d.before, d.crashAt = nil, 0
+		for range 3 { // nobody puts
+			d.cut()
+			if _, err := w.open(true); err != nil {
+				return err
+			}
+			for _, p := range w.shards {
+				for len(p.all) > 0 {
+					p.delete()
+				}
+			}
+			if err := w.commit(); err != nil {
+				return err
+			}
+			if err := w.tend(); err != nil {
+				return err
+			}
+		}
+		w.closeCores()
+		return nil
+	})
+}
+
 // TestLargeBodies: Admit lets in what there is room for, or will be.
 func TestLargeBodies(t *testing.T) {
 	w := newWorld(1, newFakeDisk(1))

@@ -11,7 +11,7 @@ import (
 // TestFull fills a disk: changes are refused before the journal needs the
 // space, deletes go on, and what they free is used again.
 func TestFull(t *testing.T) {
-	seeds(t, 4, func(seed uint64) error {
+	seeds(t, 2, func(seed uint64) error {
 		d := newFakeDisk(seed)
 		d.limit = SegmentMin * int64(6+seed%5)
 		d.mute = seed%2 == 0
@@ -144,7 +144,7 @@ func TestChurn(t *testing.T) {
 			for range 300 {
 				w.shards[w.rng.IntN(len(w.shards))].put()
 			}
-			for range 600 {
+			for range 300 {
 				for range 60 {
 					w.now += shard.Second / 10
 					churn(w.shards[w.rng.IntN(len(w.shards))])

@@ -35,6 +35,12 @@ func kill(s *wiretest.Server) {
 	<-s.Exited()
 }
 
+// crash is kill for a server with a log.
+func (s *server) crash() {
+	s.cmd.Process.Kill()
+	<-s.done
+}
+
 // client connects to a server with a log.
 func (s *server) client() *wiretest.Client {
 	s.t.Helper()
@@ -138,8 +144,7 @@ func upTo(n uint64) (ids []uint64) {
 	return ids
 }
 
-// sameJobs compares two looks at the same jobs. The clock may have moved
-// a delayed job to ready only if mayRipen.
+// sameJobs compares two looks at the same jobs, none of which was due between.
 func sameJobs(t *testing.T, got, want map[uint64]*sighting) {
 	t.Helper()
 	for id, w := range want {

@@ -36,6 +36,7 @@ type spec struct {
 	counted  bool // the same, if there is a count
 	alone    bool // one process only
 	pairs    bool // needs a producer and a consumer
+	workers  bool // has worker connections beside those of -conns
 	unpaced  bool // has no open loop
 	constant bool // makes sense against a server that answers constants
 	check    func(Load) error
@@ -50,12 +51,13 @@ type connection interface {
 
 // An env is what a workload has of its process.
 type env struct {
-	plan  plan
-	mu    sync.Mutex
-	conns map[connection]bool
-	err   error         // the first failure; conns are closed once it is set
-	ended chan struct{} // closed once err is set
-	mem   *memory
+	plan   plan
+	mu     sync.Mutex
+	conns  map[connection]bool
+	err    error         // the first failure; conns are closed once it is set
+	ended  chan struct{} // closed once err is set
+	mem    *memory
+	growth *growth
 }
 
 func newEnv(p plan) *env {
@@ -115,11 +117,16 @@ func (e *env) quit(c connection) error {
 	return c.quit()
 }
 
-func (e *env) quitAll() error {
+func (e *env) quitAll() error { return e.quitAllBut(nil) }
+
+func (e *env) quitAllBut(one connection) error {
 	e.mu.Lock()
 	all := slices.Collect(maps.Keys(e.conns))
 	e.mu.Unlock()
 	for _, c := range all {
+		if c == one {
+			continue
+		}
 		if err := e.quit(c); err != nil {
 			return err
 		}
@@ -278,6 +285,17 @@ func (ph *phase) exclude(f func() error) error {
 	ph.excludedCPU += after.Total - cpu.Total
 	ph.excludedWall += time.Duration(now() - t)
 	return nil
+}
+
+// rest waits; the time does not count, what the server does in it does.
+func (ph *phase) rest(d time.Duration) error {
+	ph.excludedWall += d
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ph.env.done():
+		return ph.env.failure()
+	}
 }
 
 // deleteAll deletes jobs by id, many at a time, outside any measurement.

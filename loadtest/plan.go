@@ -216,12 +216,12 @@ func (l Load) resolve() (Load, error) {
 	l.Body = cmp.Or(l.Body, d.Body, 64)
 	l.Tubes = cmp.Or(l.Tubes, d.Tubes)
 	l.Held = cmp.Or(l.Held, d.Held)
-	if spec.workers {
-		l.Workers = cmp.Or(l.Workers, max(1, l.Conns/4))
-	}
 	l.Reconnect = cmp.Or(l.Reconnect, d.Reconnect)
 	l.Count = cmp.Or(l.Count, d.Count)
 	l.Processes = cmp.Or(l.Processes, 1)
+	if spec.workers {
+		l.Workers = cmp.Or(l.Workers, max(l.Processes, l.Conns/4))
+	}
 	l.Arrivals = cmp.Or(l.Arrivals, "uniform")
 	l.Settle = cmp.Or(l.Settle, 10*time.Second)
 	l.Duration = cmp.Or(l.Duration, 2*time.Second)

@@ -133,7 +133,7 @@ func (l Load) knobs() string {
 	s := fmt.Sprintf("%d connections, depth %d, bodies of %d bytes, %d load process(es), server on %s, load on %s",
 		l.Conns, l.Depth, l.Body, l.Processes, coreList(l.ServerCPUs), coreList(l.LoadCPUs))
 	if l.Tubes > 0 {
-		s += fmt.Sprintf(", %d tubes", l.Tubes)
+		s += fmt.Sprintf(", %d tubes or functions", l.Tubes)
 	}
 	if l.Workers > 0 {
 		s += fmt.Sprintf(", %d workers", l.Workers)

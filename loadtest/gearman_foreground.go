@@ -79,12 +79,15 @@ func (w *foreground) run(ph *phase) error {
 	return w.control.settle([][]byte{w.function}, 0)
 }
 
-// stop submits a job for every worker that tells it to end. By now they are the
-// only jobs.
+// stopStamps begins the stamps of jobs that tell a worker to end. They differ,
+// since a server takes jobs of one unique id for one.
+const stopStamps = 1 << 63
+
+// stop submits such a job for every worker. By now they are the only jobs.
 func (w *foreground) stop() error {
 	var last []byte
 	for i := range w.workers {
-		w.stopper.submit(gearman.SubmitJobBG, w.function, stopStamp-uint64(i))
+		w.stopper.submit(gearman.SubmitJobBG, w.function, stopStamps+uint64(i))
 		if err := w.stopper.flush(); err != nil {
 			return err
 		}
@@ -226,7 +229,7 @@ func (a *gearmanWorker) work() error {
 			return c.wrong("GRAB_JOB_UNIQ", "a job of "+string(a.function), m)
 		}
 		c.complete(m.Args[0], c.data)
-		if stamp > stopStamp/2 {
+		if stamp >= stopStamps {
 			return c.flush()
 		}
 	}

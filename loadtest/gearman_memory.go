@@ -43,7 +43,7 @@ func (w *gearmanMemory) run(ph *phase) error {
 	if m.RSSEmpty, err = processRSS(w.plan.ServerPID); err != nil {
 		return err
 	}
-	if err := runActors(ph, w.submitters); err != nil { // as many as -count says
+	if err := w.submit(ph); err != nil { // as many as -count says
 		return err
 	}
 	m.Jobs = int64(w.submitted())

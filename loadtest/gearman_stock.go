@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,7 +26,7 @@ type gearmanStock struct {
 	submitters []*gearmanSubmitter
 	control    *gearmanConn
 
-	claims atomic.Int64    // jobs that takers may still take
+	claims atomic.Int64    // jobs that may still be submitted, or taken
 	marks  []atomic.Uint64 // a bit per stamp: taken
 	taken  atomic.Uint64
 }
@@ -57,6 +58,23 @@ func (s *gearmanStock) fill(n int) error {
 	}
 	wg.Wait()
 	return s.failure()
+}
+
+// submit runs the submitters. A count is theirs together: with a part for each, a
+// slow one would be alone at the end, and the last rate not that of all.
+func (s *gearmanStock) submit(ph *phase) error {
+	s.claims.Store(math.MaxInt64)
+	if ph.count > 0 && s.plan.Load.Rate == 0 {
+		s.claims.Store(ph.count)
+		ph.count = 0
+	}
+	return runActors(ph, s.submitters)
+}
+
+// claim reserves the right to n jobs, or to what is left.
+func (s *gearmanStock) claim(n int) int {
+	left := s.claims.Add(-int64(n))
+	return int(max(0, int64(n)+min(left, 0)))
 }
 
 // submitted counts all jobs ever submitted. For use while nobody submits.
@@ -141,7 +159,7 @@ func (s *gearmanStock) clear(ctx context.Context) error {
 			return err
 		}
 		a.c.depth = fillDepth
-		ph := &phase{env: s.env, ctx: ctx, deadline: 1<<63 - 1, commands: new(recorder), delivery: new(recorder)}
+		ph := &phase{env: s.env, ctx: ctx, deadline: math.MaxInt64, commands: new(recorder), delivery: new(recorder)}
 		if err := s.everyone(ph, []*gearmanTaker{a}, left); err != nil {
 			return err
 		}
@@ -171,6 +189,7 @@ func (s *gearmanStock) worker(ctx context.Context) (*gearmanTaker, error) {
 // A gearmanSubmitter submits background jobs of one function.
 type gearmanSubmitter struct {
 	c        *gearmanConn
+	stock    *gearmanStock
 	function []byte
 	next     uint64 // stamp of the next job
 	n        uint64 // jobs created
@@ -181,7 +200,7 @@ type gearmanSubmitter struct {
 }
 
 func newGearmanSubmitter(c *gearmanConn, s *gearmanStock, i int) *gearmanSubmitter {
-	a := &gearmanSubmitter{c: c, function: s.functions[i%len(s.functions)], next: uint64(i)}
+	a := &gearmanSubmitter{c: c, stock: s, function: s.functions[i%len(s.functions)], next: uint64(i)}
 	step := uint64(len(s.submitters))
 	a.write = func(int) { c.submit(gearman.SubmitJobBG, a.function, a.next); a.next += step }
 	a.check = func(_ int, m *gearman.Message) error {
@@ -199,7 +218,11 @@ func newGearmanSubmitter(c *gearmanConn, s *gearmanStock, i int) *gearmanSubmitt
 }
 
 func (a *gearmanSubmitter) turn(l *lane) error {
-	return a.c.batch(l, a.c.depth, a.c.depth, a.write, a.check)
+	n := a.stock.claim(a.c.depth)
+	if n == 0 {
+		return errDone
+	}
+	return a.c.batch(l, n, n, a.write, a.check)
 }
 
 // A gearmanTaker is a worker that takes depth jobs a turn. It claims them first,
@@ -212,15 +235,12 @@ type gearmanTaker struct {
 
 func (a *gearmanTaker) turn(l *lane) error {
 	c := a.c
-	n := int64(c.depth)
-	if left := a.stock.claims.Add(-n); left < 0 {
-		n += left
-	}
-	if n <= 0 {
+	n := a.stock.claim(c.depth)
+	if n == 0 {
 		return errDone
 	}
 	grab := func(int) { c.request(gearman.GrabJobUniq) }
-	return c.batch(l, int(n), int(n), grab, a.check)
+	return c.batch(l, n, n, grab, a.check)
 }
 
 func (a *gearmanTaker) check(_ int, m *gearman.Message) error {

@@ -109,7 +109,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 		pid       = fs.Int("pid", 0, "process `id` of that server, for its CPU and memory")
 		quiet     = fs.Bool("quiet", false, "no progress")
 		withFloor = fs.Bool("floor", false, "also run a server that only parses and answers constants (cycle, put, big-bodies)")
-		bench     = fs.Bool("bench", false, "the loads of the published table")
+		bench     = fs.Bool("bench", false, "the loads by which polystalkd is judged: with beanstalkd, those of the published table")
 	)
 	only := fs.String("only", "", "of the loads, run those whose name this regular `expression` matches")
 	fs.SetOutput(stderr)

@@ -81,7 +81,7 @@ func beanstalkdWorkloads() map[string]spec {
 
 func gearmanWorkloads() map[string]spec {
 	return map[string]spec{
-		"background": {help: "submit background jobs that nobody takes, with unique ids, into -tubes functions (default 1)",
+		"background": {help: "submit background jobs that nobody takes, with unique ids, into -tubes functions (default 1) of each load process",
 			defaults: Load{Tubes: 1}, counted: true, build: newBackground},
 		"foreground": {help: "-conns clients submit and wait, -workers workers do it (default a quarter): latency to WORK_COMPLETE",
 			workers: true, build: newForeground, check: enoughWorkers},

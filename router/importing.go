@@ -2,15 +2,14 @@ package router
 
 import (
 	"fmt"
-	"iter"
 	"math"
 	"os"
 	"path/filepath"
 
 	"polystalk/codec/binlog"
+	"polystalk/router/migrate"
 	"polystalk/shard"
 	"polystalk/shard/journal"
-	"polystalk/shard/record"
 )
 
 // importMark is there while beanstalkd's files are being taken over: a journal
@@ -71,7 +70,7 @@ func (m *importing) read(replays []*shard.Replay) error {
 	for _, d := range m.jobs.Damages {
 		m.s.log.Warn("beanstalkd had not finished writing this when it ended, and had not answered; it is left out", "what", d.Error())
 	}
-	for r, err := range importRecords(m.jobs) {
+	for r, err := range migrate.Records(m.jobs) {
 		if err != nil {
 			return err
 		}
@@ -82,51 +81,6 @@ func (m *importing) read(replays []*shard.Replay) error {
 	}
 	m.s.journal.RaiseID(m.jobs.HighestID)
 	return os.WriteFile(filepath.Join(m.dir, importMark), nil, 0o600)
-}
-
-// importRecords turns jobs of beanstalkd's into records; each is good until
-// the next.
-func importRecords(jobs *binlog.Contents) iter.Seq2[*record.Record, error] {
-	return func(yield func(*record.Record, error) bool) {
-		var buf []byte
-		alloc := func(n int) []byte {
-			if cap(buf) < n {
-				buf = make([]byte, n)
-			}
-			return buf[:n]
-		}
-		buried := int64(0)
-		for j, err := range jobs.Jobs(alloc) {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			r := &record.Record{Kind: record.Copy, Slot: shard.SlotOf([]byte(j.Tube)), Job: record.Job{
-				ID: j.ID, Created: j.Created, Pri: j.Pri,
-				Delay: wholeSeconds(int64(j.Delay)), TTR: max(1, wholeSeconds(int64(j.TTR))),
-				State: record.Ready,
-				Counts: record.Counts{
-					Reserves: j.Reserves, Timeouts: j.Timeouts, Releases: j.Releases, Buries: j.Buries, Kicks: j.Kicks,
-				},
-				Tube: []byte(j.Tube), Body: j.Body,
-			}}
-			switch j.State {
-			case binlog.Delayed:
-				r.Job.State, r.Due = record.Delayed, max(1, j.Deadline)
-			case binlog.Buried:
-				// When it was buried is not known; their order is that of the log.
-				buried++
-				r.Job.State, r.Due = record.Buried, buried
-			}
-			if !yield(r, nil) {
-				return
-			}
-		}
-	}
-}
-
-func wholeSeconds(ns int64) uint32 {
-	return uint32(min(max(0, ns/int64(shard.Second)), math.MaxUint32))
 }
 
 // importStep jobs are written between two looks at how far the disk is.

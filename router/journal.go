@@ -99,13 +99,11 @@ func (s *Server) recover(m *importing) (*importing, error) {
 	}
 	var wait sync.WaitGroup
 	for w := range workers {
-		wait.Add(1)
-		go func() {
-			defer wait.Done()
+		wait.Go(func() {
 			for i := w; i < len(s.shards); i += workers {
 				s.shards[i].EachID(func(id shard.JobID) { s.ids.mark(id, i) })
 			}
-		}()
+		})
 	}
 	wait.Wait()
 	s.ids.resume(s.journal.HighID())

@@ -207,8 +207,11 @@ func (s *session) settle() {
 			return
 		}
 	}
-	if (s.eof || s.leaving) && len(s.replies) == 0 {
-		s.close()
+	if s.eof || s.leaving {
+		s.loop.flush(s) // what this turn said may have to wait
+		if len(s.replies) == 0 {
+			s.close()
+		}
 	}
 }
 

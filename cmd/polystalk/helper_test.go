@@ -217,12 +217,12 @@ func newStock(t *testing.T) *stock {
 	s := &stock{dir: t.TempDir()}
 	p := keep(t, s.dir)
 	p.must("WATCHING 2\r\n", "watch work\r\n")
-	for i := range 3000 {
+	for i := range 1500 {
 		delay := 0
 		if i%7 == 0 {
 			delay = 5000
 		}
-		id := p.put("t"+strconv.Itoa(i%3), i%11, delay, strings.Repeat("x", 200+i%50))
+		id := p.put("t"+strconv.Itoa(i%3), i%11, delay, strings.Repeat("x", 450+i%50))
 		if i%4 == 0 {
 			p.must("DELETED\r\n", "delete %d\r\n", id)
 		}

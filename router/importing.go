@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"time"
 
 	"polystalk/codec/binlog"
 	"polystalk/router/migrate"
@@ -32,11 +33,18 @@ type importing struct {
 // gives nil when there are none.
 func (s *Server) findImport(dir string) (*importing, error) {
 	files, err := binlog.Files(dir)
-	if err != nil || len(files) == 0 {
+	if err != nil {
 		return nil, err
 	}
 	mark := filepath.Join(dir, importMark)
-	if _, err := os.Stat(mark); err == nil {
+	_, err = os.Stat(mark)
+	if len(files) == 0 {
+		if err == nil {
+			return nil, fmt.Errorf("beanstalkd's files were being taken over when the server ended, and they are gone (%s is there): put them back", mark)
+		}
+		return nil, nil
+	}
+	if err == nil {
 		s.log.Warn("beanstalkd's files were being taken over when the server ended: starting again", "dir", dir)
 		if err := journal.Erase(journal.Dir(dir)); err != nil {
 			return nil, err
@@ -91,10 +99,20 @@ func (m *importing) write(recopy func(slot uint16, ids []uint64, after uint64, t
 	j := m.s.journal
 	for i := range m.ids {
 		recopy(m.slots[i], m.ids[i:i+1], math.MaxUint64, nil)
-		if i%importStep == importStep-1 && j.Pressure() != journal.Open {
-			if err := j.Durable(); err != nil {
+		if i%importStep != importStep-1 {
+			continue
+		}
+		j.Rouse()
+		for j.Pressure() == journal.Wait {
+			select {
+			case err := <-m.s.failed:
 				return err
+			case <-time.After(time.Millisecond):
 			}
+		}
+		if j.Pressure() == journal.Full {
+			return fmt.Errorf("taking over beanstalkd's files: the disk is full after %d of %d jobs: make room for about %d bytes, or give another directory",
+				i+1, len(m.ids), 2*m.jobs.BodyBytes)
 		}
 	}
 	if err := j.SetImported(m.last); err != nil {

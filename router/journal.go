@@ -19,6 +19,15 @@ type Journal struct {
 	Disk        journal.Disk // nil: that of Dir
 }
 
+// A JournalError says that the journal could not be read, or has failed: what
+// was not acknowledged may be lost.
+type JournalError struct{ Err error }
+
+func (e *JournalError) Error() string { return e.Err.Error() }
+
+// Unwrap gives Err.
+func (e *JournalError) Unwrap() error { return e.Err }
+
 // openJournal recovers what the journal holds into the shards, which were not
 // used yet, and starts it.
 func (s *Server) openJournal(cfg *Journal) error {

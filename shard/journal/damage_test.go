@@ -74,7 +74,11 @@ func must(t *testing.T, err error) {
 func (m *museum) open(d *fakeDisk, want *facts) (*Recovered, error) {
 	w := newWorld(m.seed, d)
 	w.now = m.now.now
+	survey, lookErr := Look(d.clone())
 	rec, err := w.open(true)
+	if err := agrees(survey, lookErr, rec, err); err != nil {
+		return nil, err
+	}
 	if err != nil {
 		return nil, err
 	}

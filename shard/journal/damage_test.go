@@ -271,3 +271,23 @@ func TestRecycled(t *testing.T) {
 		t.Fatalf("old bytes behind the end: %+v, %v", rec, err)
 	}
 }
+
+// TestFirstSegmentEmptied: a first file without its batches is not passed over,
+// though nothing before it says which batch is the first.
+func TestFirstSegmentEmptied(t *testing.T) {
+	m := build(t, 3)
+	if m.oldest < 2 {
+		t.Fatalf("the oldest segment is %d: nothing was given up", m.oldest)
+	}
+	name := SegmentName(m.oldest)
+	for how, empty := range map[string]func(f *fakeFile){
+		"zeroed": func(f *fakeFile) { clear(f.data[64:]) },
+		"cut":    func(f *fakeFile) { f.data = f.data[:64] },
+	} {
+		d := m.disk.clone()
+		empty(d.entries[name])
+		if err := m.damaged(d, name, 64, "gone"); err != nil {
+			t.Errorf("%s: %v", how, err)
+		}
+	}
+}

@@ -33,17 +33,23 @@ type importing struct {
 // gives nil when there are none.
 func (s *Server) findImport(dir string) (*importing, error) {
 	files, err := binlog.Files(dir)
-	if err != nil || len(files) == 0 {
+	if err != nil {
 		return nil, err
 	}
-	mark := filepath.Join(dir, importMark)
-	if _, err := os.Stat(mark); err == nil {
+	_, marked := os.Stat(filepath.Join(dir, importMark))
+	if len(files) == 0 {
+		if marked == nil {
+			return nil, fmt.Errorf("beanstalkd's files were being taken over when the server ended, and are no longer there: put them back; the journal beside them is not whole (with the file %q removed it is used as it is)", importMark)
+		}
+		return nil, nil
+	}
+	if marked == nil {
 		s.log.Warn("beanstalkd's files were being taken over when the server ended: starting again", "dir", dir)
 		if err := journal.Erase(journal.Dir(dir)); err != nil {
 			return nil, err
 		}
-	} else if !os.IsNotExist(err) {
-		return nil, err
+	} else if !os.IsNotExist(marked) {
+		return nil, marked
 	}
 	return &importing{s: s, dir: dir, last: files[len(files)-1].Number}, nil
 }

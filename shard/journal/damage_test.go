@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -49,12 +50,8 @@ func build(t *testing.T, seed uint64) *museum {
 		f := newFacts()
 		for _, p := range w.shards {
 			c := p.base.clone()
-			for id, j := range c.jobs {
-				f.jobs[id] = j
-			}
-			for name, p := range c.pauses {
-				f.pauses[name] = p
-			}
+			maps.Copy(f.jobs, c.jobs)
+			maps.Copy(f.pauses, c.pauses)
 		}
 		m.after, m.ends = append(m.after, f), append(m.ends, at)
 	}
@@ -84,12 +81,8 @@ func (m *museum) open(d *fakeDisk, want *facts) (*Recovered, error) {
 	defer w.closeCores()
 	got := newFacts()
 	for _, p := range w.shards {
-		for id, j := range p.base.jobs {
-			got.jobs[id] = j
-		}
-		for name, p := range p.base.pauses {
-			got.pauses[name] = p
-		}
+		maps.Copy(got.jobs, p.base.jobs)
+		maps.Copy(got.pauses, p.base.pauses)
 	}
 	if want != nil {
 		err = want.differ(got, int64(w.now), func(uint16) bool { return true }, slotOf)
@@ -155,7 +148,7 @@ func TestTruncated(t *testing.T) {
 // TestFlipped changes a bit of a batch: of the last one it is a torn end, of
 // any other damage.
 func TestFlipped(t *testing.T) {
-	seeds(t, 4, func(seed uint64) error {
+	seeds(t, 1, func(seed uint64) error {
 		m := build(t, seed)
 		rng := rand.New(rand.NewPCG(seed, 4))
 		for k := range 120 {
@@ -176,6 +169,9 @@ func TestFlipped(t *testing.T) {
 				at = b[0] + rng.Int64N(48)
 			}
 			f.data[at] ^= 1 << rng.IntN(8)
+			if k%5 == 4 {
+				clear(f.data[b[0] : b[0]+48]) // nothing of its head is left
+			}
 			if number < m.current || i < len(batches)-1 {
 				if err := m.damaged(d, SegmentName(number), b[0], ""); err != nil {
 					return fmt.Errorf("flip %d at byte %d, in batch %d of %d of segment %d: %w", k, at, i, len(batches), number, err)
@@ -183,7 +179,7 @@ func TestFlipped(t *testing.T) {
 				continue
 			}
 			rec, err := m.open(d, m.after[len(m.after)-2])
-			if err != nil || rec.Cut == "" {
+			if err != nil || rec.Cut == "" && k%5 != 4 {
 				return fmt.Errorf("flip %d in the last batch, at byte %d of it: %+v, %w", k, at-b[0], rec, err)
 			}
 		}

@@ -73,7 +73,7 @@ func (j *Journal) Admit(n int64) Pressure {
 		j.want = 0
 		return Full
 	}
-	j.want = max(j.want, n)
+	j.want, j.wanted = max(j.want, n), time.Now()
 	j.poke()
 	return Wait
 }
@@ -135,6 +135,10 @@ func (j *Journal) addSpare() bool {
 	j.mu.Unlock()
 	s, err := j.prepare(number)
 	if err != nil {
+		if passing(err) {
+			j.opts.Log.Warn("a segment cannot be prepared now; trying again", "err", err)
+			return false
+		}
 		if !errors.Is(err, errNoSpace) {
 			j.fail(err)
 			return false
@@ -146,14 +150,21 @@ func (j *Journal) addSpare() bool {
 		j.notify()
 		return false
 	}
+	if j.full.Swap(false) {
+		j.opts.Log.Info("there is space again: changes are taken")
+	}
 	j.addPrepared(s)
 	return true
 }
 
+// passing reports whether an error is about the process, whose clients have all
+// descriptors or memory, and not about the disk. Nothing was written then, and
+// it is tried again.
+func passing(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+}
+
 func (j *Journal) addPrepared(s *segment) {
-	if j.full.Swap(false) {
-		j.opts.Log.Info("there is space again: changes are taken")
-	}
 	j.free.Add(s.room())
 	j.mu.Lock()
 	j.spares = append(j.spares, s)
@@ -224,6 +235,10 @@ func spaceError(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
+// wantFor is how long room is kept for a large body whose client does not ask
+// again.
+const wantFor = 5 * time.Second
+
 // trim gives spares back that a large body or many jobs wanted, when keeping
 // them would break the bound.
 func (j *Journal) trim() error {
@@ -232,6 +247,9 @@ func (j *Journal) trim() error {
 		size := j.opts.SegmentSize
 		ahead := j.free.Load() - j.promised.Load() - j.reserve()
 		n := len(j.spares)
+		if j.want > 0 && ahead >= j.want+size/4 && time.Since(j.wanted) > wantFor {
+			j.want = 0
+		}
 		if n < 2 || j.want > 0 || ahead < size+size/2 || j.size() <= j.bound() {
 			j.mu.Unlock()
 			return nil
@@ -304,7 +322,7 @@ func (j *Journal) Tend() error {
 		if wanted && compactable && j.mostlyGarbage() {
 			// A file that is used again need not be filled, and takes nothing.
 			if err := j.compact(true); err != nil {
-				return err
+				return j.unlessPassing(err)
 			}
 			continue
 		}
@@ -321,9 +339,17 @@ func (j *Journal) Tend() error {
 			return nil
 		}
 		if err := j.compact(urgent); err != nil {
-			return err
+			return j.unlessPassing(err)
 		}
 	}
+}
+
+func (j *Journal) unlessPassing(err error) error {
+	if passing(err) {
+		j.opts.Log.Warn("an old segment cannot be given up now; trying again", "err", err)
+		return nil
+	}
+	return err
 }
 
 // runSyncer makes durable within Options.Every what is written.

@@ -142,7 +142,7 @@ func all() [][]byte {
 	return [][]byte{
 		j.AppendPut(nil, 3, 0), c.AppendPut(nil, 3, 0), bare.AppendPut(nil, 3, 100000),
 		append(AppendChunkHead(nil, 3, 7, 4), "part"...), c.AppendUpdate(nil, 3),
-		AppendDelete(nil, 3, 7), AppendPause(nil, 3, "tube", 9, 9), (&Globals{1, 2, true}).Append(nil),
+		AppendDelete(nil, 3, 7), AppendPause(nil, 3, "tube", 9, 9), (&Globals{1, 2}).Append(nil),
 	}
 }
 

@@ -280,9 +280,9 @@ func TestFirstSegmentEmptied(t *testing.T) {
 		t.Fatalf("the oldest segment is %d: nothing was given up", m.oldest)
 	}
 	name := SegmentName(m.oldest)
-	for how, empty := range map[string]func(f *fakeFile){
-		"zeroed": func(f *fakeFile) { clear(f.data[64:]) },
-		"cut":    func(f *fakeFile) { f.data = f.data[:64] },
+	for how, empty := range map[string]func(f *inode){
+		"zeroed": func(f *inode) { clear(f.data[64:]) },
+		"cut":    func(f *inode) { f.data = f.data[:64] },
 	} {
 		d := m.disk.clone()
 		empty(d.entries[name])

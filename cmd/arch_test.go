@@ -125,11 +125,11 @@ func importFaults(s *source) []string {
 	return faults
 }
 
-// isCore reports whether s must be deterministic: the codecs, and the state
-// machine of a shard. The shard's goroutine (loop.go) and the packages below
+// isCore reports whether s must be deterministic: the codecs without their test
+// libraries, and the state machine of a shard. The shard's goroutine (loop.go) and the packages below
 // shard serve the core and may know clocks and goroutines.
 func isCore(s *source) bool {
-	if s.isTest() || s.in("codec/wiretest") {
+	if s.isTest() || s.in("codec/wiretest") || s.in("codec/gearmantest") {
 		return false
 	}
 	return s.in("codec") || s.dir() == "shard" && s.name != "shard/loop.go"

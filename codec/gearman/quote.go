@@ -1,0 +1,104 @@
+package gearman
+
+import (
+	"unicode"
+	"unicode/utf8"
+
+	"polystalk/codec/beanstalk"
+)
+
+const hexDigits = "0123456789abcdef"
+
+// AppendQuoted appends the name of a function as beanstalkd's lists show it: as
+// it is if it is a valid tube name, else in double quotes, which no tube name
+// has. Inside, quote and backslash have a backslash before them, tab, line end
+// and carriage return are \t \n \r, and any other byte that is no part of a
+// printable character is \x and two digits. AppendUnquoted is the way back.
+func AppendQuoted(dst, name []byte) []byte {
+	if beanstalk.ValidTubeName(name) {
+		return append(dst, name...)
+	}
+	dst = append(dst, '"')
+	for len(name) > 0 {
+		r, n := utf8.DecodeRune(name)
+		switch c := name[0]; {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c == '\t':
+			dst = append(dst, `\t`...)
+		case c == '\n':
+			dst = append(dst, `\n`...)
+		case c == '\r':
+			dst = append(dst, `\r`...)
+		case n > 1 && unicode.IsPrint(r), c >= ' ' && c < 0x7f:
+			dst = append(dst, name[:n]...)
+		default:
+			for _, c := range name[:n] {
+				dst = append(dst, '\\', 'x', hexDigits[c>>4], hexDigits[c&15])
+			}
+		}
+		name = name[n:]
+	}
+	return append(dst, '"')
+}
+
+// AppendUnquoted appends the name that s stands for. Not ok, and nothing
+// appended: s is neither a valid tube name nor something in double quotes whose
+// escapes AppendQuoted knows. More may be escaped than it would.
+func AppendUnquoted(dst, s []byte) (name []byte, ok bool) {
+	if beanstalk.ValidTubeName(s) {
+		return append(dst, s...), true
+	}
+	if len(s) < 2 || s[0] != '"' || s[len(s)-1] != '"' {
+		return dst, false
+	}
+	s = s[1 : len(s)-1]
+	name = dst
+	for len(s) > 0 {
+		c, n, ok := unescape(s)
+		if !ok {
+			return dst, false
+		}
+		name = append(name, c)
+		s = s[n:]
+	}
+	return name, true
+}
+
+// unescape reads the byte that s begins with, and the n bytes that it takes.
+func unescape(s []byte) (c byte, n int, ok bool) {
+	if s[0] != '\\' {
+		return s[0], 1, s[0] != '"'
+	}
+	if len(s) < 2 {
+		return 0, 0, false
+	}
+	switch s[1] {
+	case '"', '\\':
+		return s[1], 2, true
+	case 't':
+		return '\t', 2, true
+	case 'n':
+		return '\n', 2, true
+	case 'r':
+		return '\r', 2, true
+	case 'x':
+		if len(s) < 4 {
+			return 0, 0, false
+		}
+		high, ok1 := hexDigit(s[2])
+		low, ok2 := hexDigit(s[3])
+		return high<<4 | low, 4, ok1 && ok2
+	}
+	return 0, 0, false
+}
+
+func hexDigit(c byte) (v byte, ok bool) {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0', true
+	case c|0x20 >= 'a' && c|0x20 <= 'f':
+		return c | 0x20 - 'a' + 10, true
+	}
+	return 0, false
+}

@@ -1,0 +1,194 @@
+package gearman
+
+import (
+	"encoding/binary"
+	"strconv"
+)
+
+// AppendReply appends a whole packet from a server: args with a NUL between
+// each two of them. Data is the last of them, and there even if empty.
+func AppendReply(dst []byte, t Type, args ...[]byte) []byte {
+	return appendPacket(dst, magicResponse, t, args)
+}
+
+// AppendRequest is AppendReply for what clients and workers send.
+func AppendRequest(dst []byte, t Type, args ...[]byte) []byte {
+	return appendPacket(dst, magicRequest, t, args)
+}
+
+// AppendRequestHead appends only header and arguments of a request with data,
+// a NUL behind each. The caller sends the size bytes of the data after it.
+func AppendRequestHead(dst []byte, t Type, size int, args ...[]byte) []byte {
+	start := len(dst)
+	dst = appendHeader(dst, magicRequest, t, 0)
+	for _, arg := range args {
+		dst = append(dst, arg...)
+		dst = append(dst, 0)
+	}
+	return seal(dst, start, size)
+}
+
+func appendPacket(dst []byte, magic string, t Type, args [][]byte) []byte {
+	start := len(dst)
+	dst = appendHeader(dst, magic, t, 0)
+	for i, arg := range args {
+		if i > 0 {
+			dst = append(dst, 0)
+		}
+		dst = append(dst, arg...)
+	}
+	return seal(dst, start, 0)
+}
+
+// AppendNoop appends the packet that wakes a sleeping worker.
+func AppendNoop(dst []byte) []byte { return appendHeader(dst, magicResponse, Noop, 0) }
+
+// AppendNoJob appends the reply to a GRAB that found nothing.
+func AppendNoJob(dst []byte) []byte { return appendHeader(dst, magicResponse, NoJob, 0) }
+
+// AppendJobCreated appends the reply to a submission.
+func AppendJobCreated(dst []byte, h Handle) []byte {
+	dst = appendHeader(dst, magicResponse, JobCreated, h.size())
+	return h.AppendTo(dst)
+}
+
+// AppendError appends an ERROR packet; body is one of the Error constants.
+func AppendError(dst []byte, body string) []byte {
+	dst = appendHeader(dst, magicResponse, Error, len(body))
+	return append(dst, body...)
+}
+
+// AppendEchoHead appends the header of an ECHO_RES. The caller sends the size
+// bytes of the data after it.
+func AppendEchoHead(dst []byte, size int) []byte {
+	return appendHeader(dst, magicResponse, EchoRes, size)
+}
+
+// An Assignment is a job as its worker is told of it.
+type Assignment struct {
+	Handle   Handle
+	Function string
+	Unique   []byte
+	Reducer  []byte // empty: none
+	Size     int    // bytes of the data
+}
+
+// AppendAssignHead appends the reply to grab, one of the three GRAB types, up to
+// the data. The caller sends the a.Size bytes of the data after it.
+//
+//	GrabJob       JOB_ASSIGN
+//	GrabJobUniq   JOB_ASSIGN_UNIQ
+//	GrabJobAll    JOB_ASSIGN_ALL, or JOB_ASSIGN_UNIQ for a job without reducer
+func AppendAssignHead(dst []byte, grab Type, a *Assignment) []byte {
+	t := JobAssign
+	switch {
+	case grab == GrabJobAll && len(a.Reducer) > 0:
+		t = JobAssignAll
+	case grab != GrabJob:
+		t = JobAssignUniq
+	}
+	start := len(dst)
+	dst = appendHeader(dst, magicResponse, t, 0)
+	dst = a.Handle.AppendTo(dst)
+	dst = append(dst, 0)
+	dst = append(dst, a.Function...)
+	dst = append(dst, 0)
+	if t != JobAssign {
+		dst = append(dst, a.Unique...)
+		dst = append(dst, 0)
+	}
+	if t == JobAssignAll {
+		dst = append(dst, a.Reducer...)
+		dst = append(dst, 0)
+	}
+	return seal(dst, start, a.Size)
+}
+
+// AppendWorkHead appends WORK_DATA, WORK_WARNING, WORK_COMPLETE or
+// WORK_EXCEPTION for a client, up to the data. The caller sends the size bytes
+// of the data after it.
+func AppendWorkHead(dst []byte, t Type, h Handle, size int) []byte {
+	dst = appendHeader(dst, magicResponse, t, h.size()+1+size)
+	dst = h.AppendTo(dst)
+	return append(dst, 0)
+}
+
+// AppendWorkFail appends a WORK_FAIL for a client. It has the handle and nothing
+// behind it: with a NUL there, as gearmand sometimes sends it, libgearman does not
+// know its job again and waits for ever.
+func AppendWorkFail(dst []byte, h Handle) []byte {
+	dst = appendHeader(dst, magicResponse, WorkFail, h.size())
+	return h.AppendTo(dst)
+}
+
+// AppendWorkStatus appends a WORK_STATUS for a client; the numbers go on as the
+// worker sent them.
+func AppendWorkStatus(dst []byte, h Handle, numerator, denominator []byte) []byte {
+	start := len(dst)
+	dst = appendHeader(dst, magicResponse, WorkStatus, 0)
+	dst = h.AppendTo(dst)
+	dst = append(dst, 0)
+	dst = append(dst, numerator...)
+	dst = append(dst, 0)
+	dst = append(dst, denominator...)
+	return seal(dst, start, 0)
+}
+
+// A JobStatus is what can be asked about a job; that of an unknown job is zero.
+type JobStatus struct {
+	Known, Running         bool
+	Numerator, Denominator uint32
+}
+
+// AppendStatus appends the reply to a GET_STATUS for handle, which need not be
+// a handle of ours.
+func AppendStatus(dst, handle []byte, s JobStatus) []byte {
+	start := len(dst)
+	dst = appendHeader(dst, magicResponse, StatusRes, 0)
+	dst = append(dst, handle...)
+	dst = appendJobStatus(dst, s)
+	return seal(dst, start, 0)
+}
+
+// AppendStatusUnique appends the reply to a GET_STATUS_UNIQUE; clients is how
+// many submissions wait for the job.
+func AppendStatusUnique(dst, unique []byte, s JobStatus, clients uint32) []byte {
+	start := len(dst)
+	dst = appendHeader(dst, magicResponse, StatusResUnique, 0)
+	dst = append(dst, unique...)
+	dst = appendJobStatus(dst, s)
+	dst = appendNumber(dst, 0, uint64(clients))
+	return seal(dst, start, 0)
+}
+
+func appendJobStatus(dst []byte, s JobStatus) []byte {
+	for _, b := range [...]bool{s.Known, s.Running} {
+		digit := byte('0')
+		if b {
+			digit = '1'
+		}
+		dst = append(dst, 0, digit)
+	}
+	dst = appendNumber(dst, 0, uint64(s.Numerator))
+	return appendNumber(dst, 0, uint64(s.Denominator))
+}
+
+// appendNumber appends a separator and a number.
+func appendNumber(dst []byte, separator byte, v uint64) []byte {
+	dst = append(dst, separator)
+	return strconv.AppendUint(dst, v, 10)
+}
+
+func appendHeader(dst []byte, magic string, t Type, size int) []byte {
+	dst = append(dst, magic...)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(t))
+	return binary.BigEndian.AppendUint32(dst, uint32(size))
+}
+
+// seal writes the size of the body into the packet that begins at start: what
+// is there, and the more bytes that the caller is going to send.
+func seal(dst []byte, start, more int) []byte {
+	size := len(dst) - start - HeaderSize + more
+	binary.BigEndian.PutUint32(dst[start+8:], uint32(size))
+	return dst
+}

@@ -1,0 +1,94 @@
+package gearman
+
+import "time"
+
+// anyValue is a field of a Schedule that matches everything.
+const anyValue = -1
+
+// A Schedule says in which minute a job of SUBMIT_JOB_SCHED runs: the next one
+// that matches every field. A field is its number, or -1 if it does not matter.
+// Source: PROTOCOL of the time when the packet was announced; gearmand has never
+// run such a job.
+type Schedule struct {
+	Minute  int8 // 0 to 59
+	Hour    int8 // 0 to 23
+	Day     int8 // of the month, 1 to 31
+	Month   int8 // 1 to 12
+	Weekday int8 // 0 to 6; 0 is Monday
+}
+
+// parseSchedule reads minute, hour, day, month and weekday. An empty field, or
+// an asterisk, does not matter. Not ok: something else that is no number of the
+// field's range, or a date that no year has.
+func parseSchedule(args [][]byte) (s Schedule, ok bool) {
+	fields := [...]struct {
+		to       *int8
+		min, max int8
+	}{{&s.Minute, 0, 59}, {&s.Hour, 0, 23}, {&s.Day, 1, 31}, {&s.Month, 1, 12}, {&s.Weekday, 0, 6}}
+	for i, f := range fields {
+		if *f.to, ok = parseField(args[i], f.min, f.max); !ok {
+			return s, false
+		}
+	}
+	return s, s.Day == anyValue || s.Month == anyValue || s.Day <= daysMax[s.Month]
+}
+
+// daysMax is how many days a month can have.
+var daysMax = [...]int8{1: 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
+
+func parseField(arg []byte, minimum, maximum int8) (v int8, ok bool) {
+	if len(arg) == 0 || string(arg) == "*" {
+		return anyValue, true
+	}
+	n, rest, ok := readDigits(arg)
+	if !ok || len(rest) > 0 || n < uint64(minimum) || n > uint64(maximum) {
+		return 0, false
+	}
+	return int8(n), true
+}
+
+// yearsMax bounds the search for a match: a 29 February on a given weekday can
+// be 40 years away.
+const yearsMax = 41
+
+// Next returns the beginning of the first matching minute that does not begin
+// before now, by the clock and calendar of now's location. Where clocks jump,
+// minutes that do not exist match nothing and those that come twice match
+// twice. Not ok: there is none in the next decades, as for an hour that a change
+// to summer time always skips.
+func (s Schedule) Next(now time.Time) (t time.Time, ok bool) {
+	t = now.Truncate(time.Second).Add(-time.Duration(now.Second()) * time.Second)
+	if t.Before(now) {
+		t = t.Add(time.Minute)
+	}
+	for last := now.Year() + yearsMax; t.Year() <= last; {
+		switch {
+		case !s.matchesDate(t):
+			t = nextDay(t)
+		case s.Hour != anyValue && t.Hour() != int(s.Hour):
+			t = t.Add(time.Duration(60-t.Minute()) * time.Minute)
+		case s.Minute != anyValue && t.Minute() != int(s.Minute):
+			t = t.Add(time.Minute)
+		default:
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}
+
+func (s Schedule) matchesDate(t time.Time) bool {
+	return (s.Day == anyValue || t.Day() == int(s.Day)) &&
+		(s.Month == anyValue || t.Month() == time.Month(s.Month)) &&
+		(s.Weekday == anyValue || (t.Weekday()+6)%7 == time.Weekday(s.Weekday))
+}
+
+// nextDay is the beginning of the day after t. Where that day begins later than
+// at midnight, Date may give a moment that is still in the old one: it is
+// stepped over by the minute.
+func nextDay(t time.Time) time.Time {
+	next := time.Date(t.Year(), t.Month(), t.Day()+1, 0, 0, 0, 0, t.Location())
+	if !next.After(t) {
+		return t.Add(time.Minute)
+	}
+	return next
+}

@@ -72,6 +72,28 @@ bench: build ## compare with the installed beanstalkd (under ten minutes): loadt
 		-compare 'one-loop=bin/polystalkd -l 127.0.0.1 -p {port} --loops 1 --shards 1' \
 		-markdown loadtest/RESULTS.md -chart loadtest/results.svg -json loadtest/out/bench.json
 
+.PHONY: bench-journal
+bench-journal: build ## polystalkd -b against beanstalkd -b, three minutes; loadtest/JOURNAL.md; fails on a goal missed
+	@command -v beanstalkd >/dev/null || { echo "make bench-journal: beanstalkd is not installed: apt-get install beanstalkd" >&2; exit 1; }
+	go run ./loadtest --server-cpus 0 --load-cpus 1 --rounds 5 --duration 2s --markdown loadtest/JOURNAL.md \
+		--compare 'beanstalkd-f0=beanstalkd -l 127.0.0.1 -p {port} -b {dir} -f0' \
+		--compare 'polystalkd-b=./bin/polystalkd -l 127.0.0.1 -p {port} -b {dir}' \
+		--compare 'beanstalkd-f50=beanstalkd -l 127.0.0.1 -p {port} -b {dir} -f50' \
+		--compare 'polystalkd-f50=./bin/polystalkd -l 127.0.0.1 -p {port} -b {dir} -f50' \
+		--compare 'beanstalkd-F=beanstalkd -l 127.0.0.1 -p {port} -b {dir} -F' \
+		--compare 'polystalkd-F=./bin/polystalkd -l 127.0.0.1 -p {port} -b {dir} -F' \
+		--compare 'memory=./bin/polystalkd -l 127.0.0.1 -p {port}' \
+		--load 'cycle name=50-connections skip=memory' \
+		--load 'cycle name=1-connection conns=1 skip=memory,beanstalkd-f50,polystalkd-f50,beanstalkd-F,polystalkd-F' \
+		--load 'cycle name=1-connection-100-pipelined conns=1 depth=100 skip=memory,beanstalkd-f50,polystalkd-f50,beanstalkd-F,polystalkd-F' \
+		--load 'cycle name=50-connections-16-pipelined depth=16 skip=beanstalkd-f50,polystalkd-f50,beanstalkd-F,polystalkd-F' \
+		--assert '50-connections: polystalkd-b.ops>=10' \
+		--assert '1-connection: polystalkd-b.ops>=1' \
+		--assert '1-connection-100-pipelined: polystalkd-b.ops>=20' \
+		--assert '50-connections: polystalkd-f50.cpu/beanstalkd-f50<=0.75' \
+		--assert '50-connections: polystalkd-F.cpu/beanstalkd-F<=0.75' \
+		--assert '50-connections-16-pipelined: polystalkd-b.cpu/memory<=1.6'
+
 .PHONY: bench-micro
 bench-micro: ## the Go benchmarks (BENCH=., COUNT=1, PKG=./...)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG)

@@ -163,10 +163,11 @@ func compareReplay(s *scribe, now Time) error {
 	}
 	heard := &world{dir: []string{}}
 	c, buf, err := s.replay(now, heard)
-	defer c.Close()
 	if err != nil {
+		c.Close()
 		return err
 	}
+	defer c.Close()
 	settle(c, now)
 	if err := c.Check(); err != nil {
 		return err

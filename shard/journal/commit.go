@@ -241,8 +241,10 @@ func (j *Journal) rotate() error {
 			j.mu.Lock()
 			continue
 		}
-		j.starved = true
-		j.changed.Broadcast() // the keeper may be waiting for us
+		if !j.starved {
+			j.starved = true
+			j.changed.Broadcast() // the keeper may wait for us
+		}
 		j.poke()
 		j.changed.Wait()
 	}

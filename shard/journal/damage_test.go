@@ -155,7 +155,7 @@ func TestTruncated(t *testing.T) {
 // TestFlipped changes a bit of a batch: of the last one it is a torn end, of
 // any other damage.
 func TestFlipped(t *testing.T) {
-	seeds(t, 4, func(seed uint64) error {
+	seeds(t, 1, func(seed uint64) error {
 		m := build(t, seed)
 		rng := rand.New(rand.NewPCG(seed, 4))
 		for k := range 120 {
@@ -176,6 +176,9 @@ func TestFlipped(t *testing.T) {
 				at = b[0] + rng.Int64N(48)
 			}
 			f.data[at] ^= 1 << rng.IntN(8)
+			if k%5 == 4 {
+				clear(f.data[b[0] : b[0]+48]) // nothing of its head is left
+			}
 			if number < m.current || i < len(batches)-1 {
 				if err := m.damaged(d, SegmentName(number), b[0], ""); err != nil {
 					return fmt.Errorf("flip %d at byte %d, in batch %d of %d of segment %d: %w", k, at, i, len(batches), number, err)
@@ -183,7 +186,7 @@ func TestFlipped(t *testing.T) {
 				continue
 			}
 			rec, err := m.open(d, m.after[len(m.after)-2])
-			if err != nil || rec.Cut == "" {
+			if err != nil || rec.Cut == "" && k%5 != 4 {
 				return fmt.Errorf("flip %d in the last batch, at byte %d of it: %+v, %w", k, at-b[0], rec, err)
 			}
 		}

@@ -137,6 +137,7 @@ type Journal struct {
 	durable  uint64     // last commit that is on disk
 	forced   uint64     // … is to be, whatever the policy
 	want     int64      // bytes that a large body waits for
+	wanted   time.Time  // … when it last asked
 	starved  bool       // the committer waits for a spare
 	failed   error
 	stopping bool

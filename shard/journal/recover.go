@@ -147,7 +147,12 @@ func (r *recovery) run() error {
 	scans := make(chan chan *scan, window)
 	free := make(chan []byte, window+1)
 	stop := make(chan struct{})
-	defer close(stop)
+	defer func() {
+		close(stop)
+		for c := range scans { // after an error: nothing is to read on
+			<-c
+		}
+	}()
 	go func() {
 		defer close(scans)
 		for _, n := range r.numbers {

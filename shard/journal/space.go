@@ -73,7 +73,7 @@ func (j *Journal) Admit(n int64) Pressure {
 		j.want = 0
 		return Full
 	}
-	j.want = max(j.want, n)
+	j.want, j.wanted = max(j.want, n), time.Now()
 	j.poke()
 	return Wait
 }
@@ -224,6 +224,10 @@ func spaceError(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
+// wantFor is how long room is kept for a large body whose client does not ask
+// again.
+const wantFor = 5 * time.Second
+
 // trim gives spares back that a large body or many jobs wanted, when keeping
 // them would break the bound.
 func (j *Journal) trim() error {
@@ -232,6 +236,9 @@ func (j *Journal) trim() error {
 		size := j.opts.SegmentSize
 		ahead := j.free.Load() - j.promised.Load() - j.reserve()
 		n := len(j.spares)
+		if j.want > 0 && ahead >= j.want+size/4 && time.Since(j.wanted) > wantFor {
+			j.want = 0
+		}
 		if n < 2 || j.want > 0 || ahead < size+size/2 || j.size() <= j.bound() {
 			j.mu.Unlock()
 			return nil

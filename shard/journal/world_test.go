@@ -320,8 +320,10 @@ func (p *part) put() {
 		op.Delay = 1 + w.rng.Uint32N(500)
 	}
 	if size > 65536 {
-		if w.j.Admit(int64(size)) != Open {
-			return
+		for tries := 0; w.j.Admit(int64(size)) != Open; tries++ {
+			if tries == 5 || w.j.Tend() != nil {
+				return
+			}
 		}
 		defer w.j.Dismiss(int64(size))
 		for at := 0; at < size; at += 65536 {

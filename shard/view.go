@@ -83,7 +83,7 @@ func (s *Shard) Clients() iter.Seq[ClientView] {
 }
 
 func (c *Core) bodyOf(j *job) []byte {
-	if j.large {
+	if j.flags&flagLarge != 0 {
 		return c.large[j.body].Append(nil)
 	}
 	return c.bodies.Get(j.body, int(j.size))

@@ -3,6 +3,8 @@ package router
 import (
 	"sync"
 	"sync/atomic"
+
+	"polystalk/shard"
 )
 
 // directory lists the server's tubes in the order that list-tubes shows: as
@@ -14,6 +16,7 @@ type directory struct {
 	names []string
 	at    map[string]int
 	n     atomic.Int64
+	ids   *idMap
 }
 
 func newDirectory() *directory { return &directory{at: make(map[string]int)} }
@@ -39,6 +42,9 @@ func (d *directory) TubeRemoved(name string) {
 	d.names = d.names[:n]
 	d.n.Store(int64(n))
 }
+
+// JobFinished implements shard.Finisher.
+func (d *directory) JobFinished(id shard.JobID) { d.ids.finish(id) }
 
 // list is a copy of the names.
 func (d *directory) list() []string {

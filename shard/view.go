@@ -16,7 +16,7 @@ type JobView struct {
 type TubeView struct {
 	ID                       TubeID
 	Name                     string
-	Pinned, Paused           bool
+	Pinned, Paused, Function bool
 	Jobs, Ready              int
 	Using, Watching, Waiting int
 }
@@ -54,7 +54,7 @@ func (s *Shard) Tubes() iter.Seq[TubeView] {
 	return func(yield func(TubeView) bool) {
 		for _, t := range s.core.tubes {
 			if t != nil && !yield(TubeView{
-				ID: t.id, Name: t.name, Pinned: t.pinned, Paused: t.pauseUntil != 0,
+				ID: t.id, Name: t.name, Pinned: t.pinned, Paused: t.pauseUntil != 0, Function: t.gear != nil,
 				Jobs: t.jobs, Ready: t.ready.n,
 				Using: int(t.using), Watching: int(t.watching), Waiting: t.waiters.n,
 			}) {

@@ -19,15 +19,12 @@ func gearmanStart(program string, shards int) gearmantest.Start {
 	return func(c *gearmantest.Case, dir string) (*gearmantest.Server, error) {
 		var err error
 		for range 5 {
-			var port, gear int
-			if port, err = wiretest.FreePort(); err != nil {
-				return nil, err
-			}
+			var gear int
 			if gear, err = wiretest.FreePort(); err != nil {
 				return nil, err
 			}
 			address := "127.0.0.1:" + strconv.Itoa(gear)
-			args := append(shardArgs(shards), "-l", "127.0.0.1", "-p", strconv.Itoa(port),
+			args := append(shardArgs(shards), "-l", "127.0.0.1", "-p", "0",
 				"--gearman-listen", address, "--gearman-prefix", "H:lap")
 			if c.Store {
 				args = append(args, "-b", dir)

@@ -23,8 +23,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## build bin/polystalkd
-	go build -o bin/ ./cmd/polystalkd
+build: ## build bin/polystalkd and bin/polystalk
+	go build -o bin/ ./cmd/polystalkd ./cmd/polystalk
 
 .PHONY: run
 run: build ## build the server and run it in the foreground (PORT=11300, ARGS= for more flags)

@@ -16,7 +16,7 @@ import (
 //	cpu<=0.85                      every server against the baseline, under every load
 //	cycle: polystalkd.cpu/floor<=1.08   against another server, under the load named cycle
 //	tubes-5000: cpu/@tubes-50<=1.15     against the same server under another load
-//	memory: bytes<=200             absolute: bytes and kept are, unless /against is given
+//	memory: bytes<=200             absolute: bytes, kept and sustained are, unless /against is given
 //
 // Metrics are the names in the table metrics; op is one of <= < >= >. Without
 // a server it holds for all but the baseline and the floor; without a load,

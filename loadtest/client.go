@@ -3,22 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strconv"
-	"strings"
-	"time"
 )
-
-// epoch is where this process's nanosecond clock starts; only differences
-// count, and they come from the monotonic clock.
-var epoch = time.Now()
-
-func now() int64 { return int64(time.Since(epoch)) }
 
 const (
 	jobTTR   = 3600 // seconds: longer than any run, so that no reservation expires
@@ -27,104 +16,26 @@ const (
 	anchorIn = 7200    // seconds of delay of a job whose only purpose is to keep a tube alive
 )
 
-// A conn is one connection to the server, used by one goroutine: commands are
-// appended to a buffer, written at once and their replies read in order.
+// A conn is one connection on which beanstalkd's protocol is spoken.
 type conn struct {
-	nc       net.Conn
-	exchange *exchange
+	link
 	depth    int
 	constant bool
 	tube     string // the tube in use, for messages
-
-	out    []byte
-	in     []byte
-	lo, hi int   // unread bytes are in[lo:hi]
-	at     int64 // when the bytes of the last reply had arrived (now)
-	rep    reply
-
-	body []byte // the template of a body: see putBody
+	rep      reply
 }
 
-// dial connects to addr: host:port, or unix:PATH.
 func dial(ctx context.Context, addr string, l *Load, constant bool) (*conn, error) {
-	network := "tcp"
-	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
-		network, addr = "unix", path
-	}
-	d := net.Dialer{Timeout: 10 * time.Second, KeepAlive: -1}
-	nc, err := d.DialContext(ctx, network, addr)
+	k, err := dialLink(ctx, addr, l.Body)
 	if err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
+		return nil, err
 	}
-	x, err := newExchange(nc)
-	if err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
-	}
-	c := &conn{nc: nc, exchange: x, depth: l.Depth, constant: constant, in: make([]byte, 16<<10), tube: "default"}
-	c.body = bytes.Repeat([]byte("polystalk-load-"), l.Body/15+1)[:l.Body]
-	return c, nil
+	return &conn{link: k, depth: l.Depth, constant: constant, tube: "default"}, nil
 }
 
-// batch sends n commands, at most depth of them in flight, and reads their
-// replies. write appends command i to c.out; check judges reply i. Every
-// command is counted, with its latency from the time the pace gave for it.
+// batch sends n commands, at most depth of them in flight: see the function.
 func (c *conn) batch(l *lane, n int, write func(i int), check func(i int, r *reply) error) error {
-	for i := 0; i < n; i += c.depth {
-		m := min(n, i+c.depth)
-		for j := i; j < m; j++ {
-			write(j)
-		}
-		t, err := l.begin(m - i)
-		if err != nil {
-			return err
-		}
-		if err := c.ask(); err != nil {
-			return err
-		}
-		for j := i; j < m; j++ {
-			r, err := c.read()
-			if err != nil {
-				return err
-			}
-			if err := check(j, r); err != nil {
-				return err
-			}
-			l.answered(t, c.at)
-		}
-	}
-	return nil
-}
-
-// ask writes what has been appended and returns when the answer begins to
-// arrive, or as soon as that is for flush and read to sort out.
-func (c *conn) ask() error {
-	if c.lo != c.hi {
-		return c.flush()
-	}
-	c.lo, c.hi = 0, 0
-	written, read, err := c.exchange.run(c.out, c.in)
-	if err != nil {
-		return fmt.Errorf("exchange: %w", err)
-	}
-	if read > 0 {
-		c.hi, c.at = read, now()
-	}
-	if written < len(c.out) {
-		c.out = c.out[:copy(c.out, c.out[written:])]
-		return c.flush()
-	}
-	c.out = c.out[:0]
-	return nil
-}
-
-// flush writes what has been appended, in one system call if the kernel takes it.
-func (c *conn) flush() error {
-	_, err := c.nc.Write(c.out)
-	c.out = c.out[:0]
-	if err != nil {
-		return fmt.Errorf("send: %w", err)
-	}
-	return nil
+	return batch(&c.link, l, n, c.depth, write, c.read, check)
 }
 
 // read returns the next reply; it is valid until the next call.
@@ -142,31 +53,6 @@ func (c *conn) read() (*reply, error) {
 			return nil, err
 		}
 	}
-}
-
-// fill reads once, after making room for want bytes from c.lo on.
-func (c *conn) fill(want int) error {
-	if c.lo == c.hi {
-		c.lo, c.hi = 0, 0
-	}
-	if c.lo+want > len(c.in) || c.hi == len(c.in) {
-		to := c.in
-		if want > len(to) {
-			to = make([]byte, want+want/4)
-		}
-		c.hi = copy(to, c.in[c.lo:c.hi])
-		c.in, c.lo = to, 0
-	}
-	n, err := c.nc.Read(c.in[c.hi:])
-	if n > 0 {
-		c.hi += n
-		c.at = now()
-		return nil
-	}
-	if errors.Is(err, io.EOF) {
-		return errors.New("the server closed the connection while replies were due")
-	}
-	return fmt.Errorf("receive: %w", err)
 }
 
 // wrong is the error for a reply that a correct server would not have sent.
@@ -198,19 +84,6 @@ func (c *conn) watching(cmd string, n uint64, r *reply) error {
 	return nil
 }
 
-// Body layout: the first 16 bytes are the stamp in hexadecimal (cut to the
-// body's length), the rest is a fixed text. A stamp is a sequence number or a
-// time; whoever reserves the job knows which to expect.
-const stampLen = 16
-
-func (c *conn) stampBody(stamp uint64) {
-	var raw [8]byte
-	var text [stampLen]byte
-	binary.BigEndian.PutUint64(raw[:], stamp)
-	hex.Encode(text[:], raw[:])
-	copy(c.body, text[:])
-}
-
 func (c *conn) putBody(pri, delay int, stamp uint64) {
 	c.stampBody(stamp)
 	b := append(c.out, "put "...)
@@ -239,18 +112,6 @@ func (c *conn) checkBody(r *reply, stamp uint64) error {
 		return fmt.Errorf("job %d (tube %q) came back with another body: expected %.40q…, got %.40q…", r.num, c.tube, c.body, r.body)
 	}
 	return nil
-}
-
-// bodyStamp returns the stamp of a body of at least stampLen bytes.
-func bodyStamp(body []byte) (uint64, error) {
-	var raw [8]byte
-	if len(body) < stampLen {
-		return 0, fmt.Errorf("body of %d bytes has no stamp", len(body))
-	}
-	if _, err := hex.Decode(raw[:], body[:stampLen]); err != nil {
-		return 0, fmt.Errorf("body %.40q has no stamp: %w", body, err)
-	}
-	return binary.BigEndian.Uint64(raw[:]), nil
 }
 
 func (c *conn) word(cmd string) { c.out = append(append(c.out, cmd...), "\r\n"...) }

@@ -56,7 +56,7 @@ func (c *comparison) run(ctx context.Context, sp *spawner) ([]run, error) {
 // meets tells whether l runs on t in this round, counted from 0. The floor
 // keeps no jobs, so that most workloads make no sense there.
 func meets(l Load, t target, round int) bool {
-	if t.Constant && !workloads[l.Workload].constant {
+	if t.Constant && !l.spec().constant {
 		return false
 	}
 	return (l.Rounds == 0 || round < l.Rounds) && !slices.Contains(l.Skip, t.Name)
@@ -73,7 +73,7 @@ func (c *comparison) one(ctx context.Context, sp *spawner, l Load, t *target) (_
 		p = plan{Addr: s.addr, ServerPID: s.pid, Constant: t.Constant, Throwaway: true}
 	}
 	if t.Version == "" && !t.Constant {
-		if t.Version, err = serverVersion(ctx, p.Addr); err != nil {
+		if t.Version, err = l.protocol().version(ctx, p.Addr); err != nil {
 			return nil, err
 		}
 	}
@@ -82,8 +82,8 @@ func (c *comparison) one(ctx context.Context, sp *spawner, l Load, t *target) (_
 
 var versionLine = regexp.MustCompile(`(?m)^version: "?([^"\n]*)"?$`)
 
-// serverVersion asks the server.
-func serverVersion(ctx context.Context, addr string) (string, error) {
+// beanstalkdVersion asks the server.
+func beanstalkdVersion(ctx context.Context, addr string) (string, error) {
 	c, err := dial(ctx, addr, &Load{}, false)
 	if err != nil {
 		return "", err
@@ -133,6 +133,9 @@ var metrics = []metric{
 	{"load-cpu", func(r *run) float64 { return r.LoadCPU }, false},
 	{"load-busy", func(r *run) float64 { return r.LoadBusy }, true},
 	{"bytes", func(r *run) float64 { return r.Memory.bytesPerJob() }, true},
+	{"early", func(r *run) float64 { return r.Growth.early() }, false},
+	{"late", func(r *run) float64 { return r.Growth.late() }, false},
+	{"sustained", func(r *run) float64 { return r.Growth.sustained() }, true},
 	{"kept", func(r *run) float64 { return r.Memory.kept() }, true},
 }
 

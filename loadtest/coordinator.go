@@ -37,6 +37,7 @@ type run struct {
 	RSSBefore int64   `json:"rss_before_bytes"` // before the load connected
 	RSSAfter  int64   `json:"rss_after_bytes"`  // at the end of the measured phase
 	Memory    *memory `json:"memory,omitempty"`
+	Growth    *growth `json:"growth,omitempty"`
 }
 
 // A worker is one load process as the coordinator sees it.
@@ -136,6 +137,7 @@ func (r *run) add(reports []*report, cpu cpuTime) error {
 		if rep.Memory != nil {
 			r.Memory = rep.Memory
 		}
+		r.Growth = r.Growth.plus(rep.Growth)
 		if commands, err = mergeHistogram(commands, rep.Commands); err != nil {
 			return err
 		}

@@ -230,7 +230,7 @@ func beanstalkd(t *testing.T) string {
 
 func TestEveryWorkloadRunsOnBeanstalkd(t *testing.T) {
 	beanstalkd(t)
-	tg, err := parseTarget("beanstalkd")
+	tg, err := parseTarget("beanstalkd", protocols[beanstalkdProtocol])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func TestAskSendsWhatTheKernelLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &conn{nc: client, exchange: x, in: make([]byte, 64), out: make([]byte, size)}
+	c := &conn{link: link{nc: client, exchange: x, in: make([]byte, 64), out: make([]byte, size)}}
 	if err := c.ask(); err != nil {
 		t.Fatal(err)
 	}

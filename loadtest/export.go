@@ -89,7 +89,7 @@ func (d *document) writeMarkdown(w io.Writer, chart string) error {
 		d.Started.UTC().Format("2006-01-02 15:04 UTC"), d.Machine.OS+"/"+d.Machine.Arch, d.Machine.Cores, orUnknown(d.Machine.CPU), d.Machine.Go, d.Took)
 	fmt.Fprintf(b, "Figures are medians over the rounds. × is the median of the ratios to the first server in the same round: "+
 		"on a shared machine the ratios mean something, the absolute figures little. "+
-		"CPU is user and system time of the whole server process per command answered.\n\n")
+		"CPU is user and system time of the whole server process per %s.\n\n", d.Loads[0].protocol().unit)
 	for _, t := range d.Servers {
 		fmt.Fprintf(b, "- **%s**: `%s`", t.Name, t.Command)
 		if t.Version != "" {
@@ -115,7 +115,7 @@ func (d *document) writeMarkdown(w io.Writer, chart string) error {
 	}
 	fmt.Fprintf(b, "\n## Loads\n\n")
 	for _, l := range d.Loads {
-		fmt.Fprintf(b, "- **%s**: %s. %s\n", l.Name, workloads[l.Workload].help, l.knobs())
+		fmt.Fprintf(b, "- **%s**: %s. %s\n", l.Name, l.spec().help, l.knobs())
 	}
 	fmt.Fprintf(b, "\nCommand: `go run ./loadtest %s`\n", d.Command)
 	return b.Flush()
@@ -133,7 +133,13 @@ func (l Load) knobs() string {
 	s := fmt.Sprintf("%d connections, depth %d, bodies of %d bytes, %d load process(es), server on %s, load on %s",
 		l.Conns, l.Depth, l.Body, l.Processes, coreList(l.ServerCPUs), coreList(l.LoadCPUs))
 	if l.Tubes > 0 {
-		s += fmt.Sprintf(", %d tubes", l.Tubes)
+		s += fmt.Sprintf(", %d tubes or functions", l.Tubes)
+	}
+	if l.Workers > 0 {
+		s += fmt.Sprintf(", %d workers", l.Workers)
+	}
+	if l.Waiting > 0 {
+		s += fmt.Sprintf(", %d jobs waiting beside", l.Waiting)
 	}
 	if l.Held > 0 {
 		s += fmt.Sprintf(", %d held", l.Held)
@@ -142,7 +148,7 @@ func (l Load) knobs() string {
 		s += fmt.Sprintf(", a new connection every %d turns", l.Reconnect)
 	}
 	switch {
-	case l.Count > 0 && workloads[l.Workload].once:
+	case l.Count > 0 && l.endless():
 		s += fmt.Sprintf(", %d jobs", l.Count)
 	case l.Count > 0:
 		s += fmt.Sprintf(", %d operations or %v", l.Count, l.Duration)

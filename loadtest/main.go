@@ -1,24 +1,29 @@
-// Loadtest drives any server that speaks the beanstalkd protocol, checks its
-// replies, and measures what they cost.
+// Loadtest drives any server that speaks the beanstalkd or the Gearman protocol,
+// checks its replies, and measures what they cost.
 //
 //	go run ./loadtest -workload cycle -depth 16
 //	    against the server that runs on 127.0.0.1:11300
 //	go run ./loadtest -compare beanstalkd -compare 'polystalkd -l 127.0.0.1 -p {port}' -floor \
 //	    -load 'cycle conns=50' -load 'cycle conns=50 depth=16' -rounds 5 -assert 'cpu<=0.85'
 //	    starts the servers in turn and compares them
+//	go run ./loadtest -protocol gearman -compare 'gearmand=/usr/sbin/gearmand -t 4' \
+//	    -compare 'polystalkd -l 127.0.0.1 -p 0 --gearman-listen 127.0.0.1:{port}' \
+//	    -load 'foreground conns=64 workers=16' -load 'background conns=8 depth=100 count=1000000'
+//	    the same for Gearman
 //
 // In a comparison every server runs pinned to some cores and the load to
 // others, a fresh process for every run; rounds are interleaved, and what
 // counts are the ratios between servers within a round. The first server is
-// the baseline. One operation is one command answered. A wrong reply ends the
-// session with an error.
+// the baseline. One operation is one command answered, or one Gearman job or
+// echo. A wrong reply ends the session with an error.
 //
-// The load tester knows nothing of any server's inside and never imports the
-// job server's packages. It depends on HdrHistogram for latencies, on gonum
+// The load tester knows nothing of any server's inside: of the job server's
+// packages it imports the Gearman codec alone. It depends on HdrHistogram for latencies, on gonum
 // plot for the chart, and, in its constant server only, on gnet.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -98,11 +103,13 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 		base      Load
 		lines     []string
 		asserts   []string
-		addr      = fs.String("addr", "127.0.0.1:11300", "`address` of a running server, host:port or unix:PATH, if nothing is compared")
+		servers   []string
+		name      = fs.String("protocol", beanstalkdProtocol, "what the servers speak, beanstalkd or gearman: its `name`")
+		addr      = fs.String("addr", "", "`address` of a running server, host:port or unix:PATH, if nothing is compared (default the protocol's port on 127.0.0.1)")
 		pid       = fs.Int("pid", 0, "process `id` of that server, for its CPU and memory")
 		quiet     = fs.Bool("quiet", false, "no progress")
 		withFloor = fs.Bool("floor", false, "also run a server that only parses and answers constants (cycle, put, big-bodies)")
-		bench     = fs.Bool("bench", false, "the loads of the published table")
+		bench     = fs.Bool("bench", false, "the loads by which polystalkd is judged: with beanstalkd, those of the published table")
 	)
 	only := fs.String("only", "", "of the loads, run those whose name this regular `expression` matches")
 	fs.SetOutput(stderr)
@@ -118,11 +125,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	fs.Func("assert", "fail unless a `bound` holds, such as 'cpu<=0.85' or 'cycle: cpu/floor<=1.08'; may be repeated", repeated(&asserts))
 	fs.Func("load", "a `workload` with its own knobs, 'cycle depth=16 name=c16', over those given as flags; may be repeated", repeated(&lines))
 	fs.Func("workload", "the same as -load with a `name` alone", repeated(&lines))
-	fs.Func("compare", "a server's command `line`, [name=]command with {port} and {dir}; repeat it, the first is the baseline", func(s string) error {
-		t, err := parseTarget(s)
-		o.Targets = append(o.Targets, t)
-		return err
-	})
+	fs.Func("compare", "a server's command `line`, [name=]command with {port} and {dir}; repeat it, the first is the baseline", repeated(&servers))
 	for _, k := range knobs {
 		fs.Func(k.name, k.help, func(v string) error { return k.set(&base, v) })
 	}
@@ -141,6 +144,18 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 			return nil, err
 		}
 	}
+	proto, err := protocolNamed(*name)
+	if err != nil {
+		return nil, err
+	}
+	base.Protocol = *name
+	for _, s := range servers {
+		t, err := parseTarget(s, proto)
+		if err != nil {
+			return nil, err
+		}
+		o.Targets = append(o.Targets, t)
+	}
 	for _, s := range asserts {
 		a, err := parseAssertion(s)
 		if err != nil {
@@ -149,16 +164,19 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 		o.asserts = append(o.asserts, a)
 	}
 	if *bench {
-		lines = append(slices.Clone(benchLoads), lines...)
+		lines = append(slices.Clone(proto.bench), lines...)
 	}
 	if len(lines) == 0 {
-		lines = []string{"cycle"}
+		lines = []string{proto.first}
 	}
 	wanted, err := regexp.Compile(*only)
 	if err != nil {
 		return nil, fmt.Errorf("-only: %w", err)
 	}
 	if *withFloor {
+		if *name != beanstalkdProtocol {
+			return nil, fmt.Errorf("-floor: the server that answers constants does not speak %s", *name)
+		}
 		t, err := floorTarget()
 		if err != nil {
 			return nil, err
@@ -166,6 +184,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 		o.Targets = append(o.Targets, t)
 	}
 	if len(o.Targets) == 0 {
+		*addr = cmp.Or(*addr, proto.addr)
 		o.Targets = []target{{Name: *addr, Command: "running at " + *addr, addr: *addr, pid: *pid}}
 	} else {
 		defaultCPUs(&base, allowedCPUs())
@@ -207,9 +226,13 @@ func defaultCPUs(l *Load, cpus []int) {
 
 func usage(fs *flag.FlagSet) {
 	w := fs.Output()
-	fmt.Fprint(w, "usage: loadtest [flags]\n       loadtest floor [flags]    a server that answers constants\n\nworkloads:\n")
-	for _, name := range slices.Sorted(maps.Keys(workloads)) {
-		fmt.Fprintf(w, "  %-12s %s\n", name, workloads[name].help)
+	fmt.Fprint(w, "usage: loadtest [flags]\n       loadtest floor [flags]    a server that answers constants\n")
+	for _, protocol := range slices.Sorted(maps.Keys(protocols)) {
+		fmt.Fprintf(w, "\nworkloads with -protocol %s (one operation is one %s):\n", protocol, protocols[protocol].unit)
+		workloads := protocols[protocol].workloads
+		for _, name := range slices.Sorted(maps.Keys(workloads)) {
+			fmt.Fprintf(w, "  %-12s %s\n", name, workloads[name].help)
+		}
 	}
 	fmt.Fprintln(w, "\nflags:")
 	fs.PrintDefaults()
@@ -250,7 +273,7 @@ func session(ctx context.Context, o *options, stdout io.Writer) error {
 	}
 	d.Verdicts = asserted
 	if o.goals {
-		for _, g := range goals {
+		for _, g := range o.Loads[0].protocol().goals {
 			a, err := parseAssertion(g)
 			if err != nil {
 				return err

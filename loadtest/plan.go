@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -17,12 +16,15 @@ import (
 // resolve fills it in.
 type Load struct {
 	Name      string        // label in reports, unique in a run
-	Workload  string        // a key of workloads
+	Protocol  string        // a key of protocols
+	Workload  string        // a key of that protocol's workloads
 	Conns     int           // connections over all processes
 	Depth     int           // commands in flight on one connection, at most
 	Body      int           // bytes of a job's body
 	Tubes     int           // tubes, idle tubes or watched tubes: see the workload
 	Held      int           // reservations held at once (held)
+	Workers   int           // worker connections beside the clients' (Gearman: foreground)
+	Waiting   int           // jobs that wait already when it begins (Gearman: background, drain)
 	Reconnect int           // turns between two new connections (laravel)
 	Count     int64         // stop after so many operations (jobs: drain, memory); 0: by duration
 	Duration  time.Duration // length of the measured phase
@@ -50,8 +52,10 @@ var knobs = []knob{
 	{"conns", "connections over all processes (default 50)", intKnob(1, 60000, func(l *Load) *int { return &l.Conns })},
 	{"depth", "commands in flight per connection (default 1)", intKnob(1, 100000, func(l *Load) *int { return &l.Depth })},
 	{"body", "bytes of a body (default 64)", intKnob(1, 1<<30, func(l *Load) *int { return &l.Body })},
-	{"tubes", "number of tubes, as the workload defines it", intKnob(1, 10_000_000, func(l *Load) *int { return &l.Tubes })},
+	{"tubes", "number of tubes, or functions, as the workload defines it", intKnob(1, 10_000_000, func(l *Load) *int { return &l.Tubes })},
 	{"held", "reservations held at once (workload held, default 40000)", intKnob(1, 10_000_000, func(l *Load) *int { return &l.Held })},
+	{"workers", "worker connections (Gearman workload foreground, default a quarter of -conns)", intKnob(1, 60000, func(l *Load) *int { return &l.Workers })},
+	{"waiting", "jobs that wait already when the workload begins and are left there (Gearman workloads background and drain)", intKnob(1, 100_000_000, func(l *Load) *int { return &l.Waiting })},
 	{"reconnect", "turns between new connections (workload laravel, default 10)", intKnob(1, math.MaxInt32, func(l *Load) *int { return &l.Reconnect })},
 	{"processes", "load processes (default 1)", intKnob(1, 256, func(l *Load) *int { return &l.Processes })},
 	{"count", "stop after this many operations; of drain and memory, the number of jobs", func(l *Load, v string) error {
@@ -196,10 +200,14 @@ func knobNames() string {
 
 // resolve fills in defaults and refuses what cannot run.
 func (l Load) resolve() (Load, error) {
-	spec, ok := workloads[l.Workload]
+	l.Protocol = cmp.Or(l.Protocol, beanstalkdProtocol)
+	proto, err := protocolNamed(l.Protocol)
+	if err != nil {
+		return l, err
+	}
+	spec, ok := proto.workloads[l.Workload]
 	if !ok {
-		return l, fmt.Errorf("there is no workload %q; the workloads are %s", l.Workload,
-			strings.Join(slices.Sorted(maps.Keys(workloads)), " "))
+		return l, fmt.Errorf("there is no workload %q for %s; the workloads are %s", l.Workload, l.Protocol, sortedNames(proto.workloads))
 	}
 	d := spec.defaults
 	l.Name = cmp.Or(l.Name, l.Workload)
@@ -211,11 +219,14 @@ func (l Load) resolve() (Load, error) {
 	l.Reconnect = cmp.Or(l.Reconnect, d.Reconnect)
 	l.Count = cmp.Or(l.Count, d.Count)
 	l.Processes = cmp.Or(l.Processes, 1)
+	if spec.workers {
+		l.Workers = cmp.Or(l.Workers, max(l.Processes, l.Conns/4))
+	}
 	l.Arrivals = cmp.Or(l.Arrivals, "uniform")
 	l.Settle = cmp.Or(l.Settle, 10*time.Second)
 	l.Duration = cmp.Or(l.Duration, 2*time.Second)
 	l.Warmup = cmp.Or(l.Warmup, 300*time.Millisecond)
-	if spec.once {
+	if l.endless() {
 		l.Warmup = 0
 	}
 	switch {
@@ -233,6 +244,17 @@ func (l Load) resolve() (Load, error) {
 		}
 	}
 	return l, nil
+}
+
+func (l *Load) protocol() *protocol { return protocols[cmp.Or(l.Protocol, beanstalkdProtocol)] }
+
+func (l *Load) spec() spec { return l.protocol().workloads[l.Workload] }
+
+// endless loads are over when their jobs are: there is neither a time limit nor
+// a warm-up, which would change what is measured.
+func (l *Load) endless() bool {
+	s := l.spec()
+	return s.once || s.counted && l.Count > 0
 }
 
 // A plan is what one load process is told.

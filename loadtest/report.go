@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -50,6 +51,9 @@ func (d *display) end(r run) {
 	if r.Memory != nil {
 		text += fmt.Sprintf("  %.0f bytes/job, %.0f%% kept", r.Memory.bytesPerJob(), 100*r.Memory.kept())
 	}
+	if r.Growth != nil {
+		text += fmt.Sprintf("  first tenth %.0f/s, last tenth %.0f/s", r.Growth.Early, r.Growth.Late)
+	}
 	if r.Unsent > 0 {
 		text += fmt.Sprintf("  TOO SLOW: %d arrivals were due and never sent", r.Unsent)
 	}
@@ -61,26 +65,33 @@ func (d *display) end(r run) {
 	fmt.Fprintln(d.w, text)
 }
 
-// columns of the summary table: a title and how to fill it.
-var columns = []struct {
-	title string
-	cell  func(s *summary) string
-}{
-	{"ops/s", func(s *summary) string { return figure(s.Median["ops"], "%.0f") }},
-	{"×", func(s *summary) string { return figure(s.Ratio["ops"], "%.3g") }},
-	{"CPU µs/op", func(s *summary) string { return figure(s.Median["cpu"], "%.3f") }},
-	{"×", func(s *summary) string { return figure(s.Ratio["cpu"], "%.3f") }},
-	{"busy", func(s *summary) string { return figure(100*s.Median["busy"], "%.0f%%") }},
-	{"p50 µs", func(s *summary) string { return figure(s.Median["p50"], "%.0f") }},
-	{"p99 µs", func(s *summary) string { return figure(s.Median["p99"], "%.0f") }},
-	{"×", func(s *summary) string { return figure(s.Ratio["p99"], "%.2f") }},
-	{"p99.9 µs", func(s *summary) string { return figure(s.Median["p999"], "%.0f") }},
-	{"max µs", func(s *summary) string { return figure(s.Median["max"], "%.0f") }},
-	{"RSS MB", func(s *summary) string {
+// A column of the summary table has a title and a way to fill it. One with a
+// metric is shown only if that is known of any load.
+type column struct {
+	title  string
+	metric string
+	cell   func(s *summary) string
+}
+
+var columns = []column{
+	{"ops/s", "", func(s *summary) string { return figure(s.Median["ops"], "%.0f") }},
+	{"×", "", func(s *summary) string { return figure(s.Ratio["ops"], "%.3g") }},
+	{"CPU µs/op", "", func(s *summary) string { return figure(s.Median["cpu"], "%.3f") }},
+	{"×", "", func(s *summary) string { return figure(s.Ratio["cpu"], "%.3f") }},
+	{"busy", "", func(s *summary) string { return figure(100*s.Median["busy"], "%.0f%%") }},
+	{"p50 µs", "", func(s *summary) string { return figure(s.Median["p50"], "%.0f") }},
+	{"p99 µs", "", func(s *summary) string { return figure(s.Median["p99"], "%.0f") }},
+	{"×", "", func(s *summary) string { return figure(s.Ratio["p99"], "%.2f") }},
+	{"p99.9 µs", "", func(s *summary) string { return figure(s.Median["p999"], "%.0f") }},
+	{"max µs", "", func(s *summary) string { return figure(s.Median["max"], "%.0f") }},
+	{"RSS MB", "", func(s *summary) string {
 		return figure(s.Median["rss-before"]/1e6, "%.1f") + "→" + figure(s.Median["rss"]/1e6, "%.1f")
 	}},
-	{"B/job", func(s *summary) string { return figure(s.Median["bytes"], "%.0f") }},
-	{"kept", func(s *summary) string {
+	{"early/s", "early", func(s *summary) string { return figure(s.Median["early"], "%.0f") }},
+	{"late/s", "early", func(s *summary) string { return figure(s.Median["late"], "%.0f") }},
+	{"late/early", "early", func(s *summary) string { return figure(s.Median["sustained"], "%.2f") }},
+	{"B/job", "bytes", func(s *summary) string { return figure(s.Median["bytes"], "%.0f") }},
+	{"kept", "bytes", func(s *summary) string {
 		if s.Median["bytes"] == 0 {
 			return "–"
 		}
@@ -98,14 +109,10 @@ func figure(v float64, format string) string {
 // rows returns the table: a header, then one row per load and server.
 func rows(sums []summary) [][]string {
 	head := []string{"load", "server"}
-	memory := false
-	for _, s := range sums {
-		memory = memory || s.Median["bytes"] != 0
-	}
-	shown := columns
-	if !memory {
-		shown = columns[:len(columns)-2]
-	}
+	shown := slices.Clone(columns)
+	shown = slices.DeleteFunc(shown, func(c column) bool {
+		return c.metric != "" && !slices.ContainsFunc(sums, func(s summary) bool { return s.Median[c.metric] != 0 })
+	})
 	for _, c := range shown {
 		head = append(head, c.title)
 	}

@@ -34,9 +34,9 @@ var targetName = regexp.MustCompile(`^[A-Za-z0-9._-]+=`)
 
 // parseTarget reads "[name=]command arg ...", split at spaces. {port} stands
 // for a free port, {dir} for an empty directory that is removed afterwards,
-// {body} for the load's body size. A command without {port} gets
-// "-l 127.0.0.1 -p {port}" appended, which beanstalkd and its kin understand.
-func parseTarget(s string) (target, error) {
+// {body} for the load's body size. A command without {port} gets the arguments
+// appended that the usual server of the protocol understands.
+func parseTarget(s string, p *protocol) (target, error) {
 	var t target
 	if m := targetName.FindString(s); m != "" {
 		t.Name, s = strings.TrimSuffix(m, "="), s[len(m):]
@@ -47,7 +47,7 @@ func parseTarget(s string) (target, error) {
 		return t, fmt.Errorf("%q is no command line of a server", s)
 	}
 	if !strings.Contains(s, "{port}") {
-		t.args = append(t.args, "-l", "127.0.0.1", "-p", "{port}")
+		t.args = append(t.args, strings.Fields(p.args)...)
 	}
 	path, err := exec.LookPath(t.args[0])
 	if err != nil {
@@ -115,20 +115,38 @@ func startTarget(ctx context.Context, sp *spawner, t target, l Load) (_ *server,
 		s.err = s.cmd.Wait()
 		close(s.ended)
 	}()
-	if err := s.await(ctx); err != nil {
+	if err := s.await(ctx, t.ready(l)); err != nil {
 		s.stop() // if it has ended, err says so already
 		return nil, fmt.Errorf("server %s (%s): %w", t.Name, strings.Join(args, " "), err)
 	}
 	return s, nil
 }
 
-// await returns when the server accepts a connection.
-func (s *server) await(ctx context.Context) error {
+// ready is how to find out whether a server of this target, and not only its
+// kernel, takes connections.
+func (t *target) ready(l Load) func(ctx context.Context, addr string) error {
+	if t.Constant {
+		return func(ctx context.Context, addr string) error {
+			c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", addr)
+			if err != nil {
+				return err
+			}
+			return c.Close()
+		}
+	}
+	return func(ctx context.Context, addr string) error {
+		_, err := l.protocol().version(ctx, addr)
+		return err
+	}
+}
+
+// await returns when the server is ready.
+func (s *server) await(ctx context.Context, ready func(ctx context.Context, addr string) error) error {
 	limit := time.Now().Add(10 * time.Second)
 	for {
-		c, err := net.DialTimeout("tcp", s.addr, time.Second)
+		err := ready(ctx, s.addr)
 		if err == nil {
-			return c.Close()
+			return nil
 		}
 		if time.Now().After(limit) {
 			return fmt.Errorf("does not listen after 10 s: %w; its output: %s", err, s.output)

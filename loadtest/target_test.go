@@ -16,7 +16,7 @@ func TestParseTarget(t *testing.T) {
 		{"a.b-c=sh -x {port} {dir}", "a.b-c", []string{"-x", "{port}", "{dir}"}},
 		{"sh --port={port}", "sh", []string{"--port={port}"}},
 	} {
-		g, err := parseTarget(c.in)
+		g, err := parseTarget(c.in, protocols[beanstalkdProtocol])
 		if err != nil || g.Name != c.name || !slices.Equal(g.args[1:], c.args) {
 			t.Errorf("%q: %+v %q, %v", c.in, g, g.args, err)
 		}
@@ -30,7 +30,7 @@ func TestParseTarget(t *testing.T) {
 
 // A server that does not start must say why.
 func TestServerThatEndsAtOnce(t *testing.T) {
-	g, err := parseTarget("ls {port} --no-such-option-here")
+	g, err := parseTarget("ls {port} --no-such-option-here", protocols[beanstalkdProtocol])
 	if err != nil {
 		t.Skip("there is no ls here to stand for a broken server; install coreutils")
 	}

@@ -41,6 +41,7 @@ type report struct {
 	Commands    []byte        `json:"commands"`     // encoded histogram
 	Delivery    []byte        `json:"delivery,omitempty"`
 	Memory      *memory       `json:"memory,omitempty"`
+	Growth      *growth       `json:"growth,omitempty"`
 }
 
 // grace is how long after the end of a phase the last replies may come before
@@ -93,7 +94,7 @@ func workerMain(ctx context.Context, in io.Reader, out io.Writer) error {
 func runPlan(ctx context.Context, p plan, tell func(message) error) error {
 	e := newEnv(p)
 	defer context.AfterFunc(ctx, func() { e.fail(context.Cause(ctx)) })()
-	w := workloads[p.Load.Workload].build(e)
+	w := p.Load.spec().build(e)
 	// On a failure close what is open; after a clean end nothing is.
 	defer e.fail(errors.New("run is over"))
 
@@ -146,7 +147,7 @@ func runPhase(ctx context.Context, e *env, w workload, d time.Duration, count in
 	}
 	ph.started = now()
 	ph.deadline = ph.started + int64(d)
-	if workloads[load.Workload].once {
+	if load.endless() {
 		ph.deadline = math.MaxInt64
 	} else {
 		watch := time.AfterFunc(2*d+grace, func() {
@@ -179,7 +180,7 @@ func runPhase(ctx context.Context, e *env, w workload, d time.Duration, count in
 		return nil, err
 	}
 	rep := &report{Ops: ph.ops(), Unsent: ph.unsent(), Wall: wall, Excluded: ph.excludedWall, ExcludedCPU: ph.excludedCPU,
-		LoadCPU: after.Total - cpu.Total, Memory: e.mem}
+		LoadCPU: after.Total - cpu.Total, Memory: e.mem, Growth: e.growth}
 	if rep.Commands, err = encodeHistogram(ph.commands.h); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,8 +17,11 @@ import (
 // answered and the server in the state in which setup left it, so that it can
 // be called again; teardown removes what setup made.
 //
-// One operation is one command answered, in every workload: put, reserve and
-// delete of one job are three operations. Connecting is not an operation.
+// One operation of beanstalkd's protocol is one command answered, in every
+// workload: put, reserve and delete of one job are three operations. Gearman
+// does not answer every request, so there one operation is one job submitted,
+// taken or done, as the workload says, or one echo. Connecting is not an
+// operation.
 type workload interface {
 	setup(ctx context.Context) error
 	run(ph *phase) error
@@ -27,27 +32,36 @@ type workload interface {
 type spec struct {
 	help     string
 	defaults Load
-	once     bool // run changes the server for good: no warm-up
+	once     bool // run changes the server for good: no warm-up, no end but its jobs
+	counted  bool // the same, if there is a count
 	alone    bool // one process only
 	pairs    bool // needs a producer and a consumer
+	workers  bool // has worker connections beside those of -conns
 	unpaced  bool // has no open loop
 	constant bool // makes sense against a server that answers constants
 	check    func(Load) error
 	build    func(*env) workload
 }
 
+// A connection is what an env keeps until it is closed, in peace or not.
+type connection interface {
+	quit() error
+	shut()
+}
+
 // An env is what a workload has of its process.
 type env struct {
-	plan  plan
-	mu    sync.Mutex
-	conns map[*conn]bool
-	err   error         // the first failure; conns are closed once it is set
-	ended chan struct{} // closed once err is set
-	mem   *memory
+	plan   plan
+	mu     sync.Mutex
+	conns  map[connection]bool
+	err    error         // the first failure; conns are closed once it is set
+	ended  chan struct{} // closed once err is set
+	mem    *memory
+	growth *growth
 }
 
 func newEnv(p plan) *env {
-	return &env{plan: p, conns: map[*conn]bool{}, ended: make(chan struct{})}
+	return &env{plan: p, conns: map[connection]bool{}, ended: make(chan struct{})}
 }
 
 // done is closed at the first failure.
@@ -64,7 +78,7 @@ func (e *env) fail(err error) {
 	e.err = err
 	close(e.ended)
 	for c := range e.conns {
-		c.nc.Close()
+		c.shut()
 	}
 }
 
@@ -80,32 +94,39 @@ func (e *env) connect(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c, e.adopt(c)
+}
+
+// adopt makes c a connection that fail will close.
+func (e *env) adopt(c connection) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.err != nil {
-		c.nc.Close()
-		return nil, e.err
+		c.shut()
+		return e.err
 	}
 	e.conns[c] = true
-	return c, nil
+	return nil
 }
 
 // quit ends a connection politely.
-func (e *env) quit(c *conn) error {
+func (e *env) quit(c connection) error {
 	e.mu.Lock()
 	delete(e.conns, c)
 	e.mu.Unlock()
 	return c.quit()
 }
 
-func (e *env) quitAll() error {
+func (e *env) quitAll() error { return e.quitAllBut(nil) }
+
+func (e *env) quitAllBut(one connection) error {
 	e.mu.Lock()
-	all := make([]*conn, 0, len(e.conns))
-	for c := range e.conns {
-		all = append(all, c)
-	}
+	all := slices.Collect(maps.Keys(e.conns))
 	e.mu.Unlock()
 	for _, c := range all {
+		if c == one {
+			continue
+		}
 		if err := e.quit(c); err != nil {
 			return err
 		}
@@ -113,15 +134,20 @@ func (e *env) quitAll() error {
 	return nil
 }
 
-// connectAll opens this process's share of connections, a few at a time: a
-// listener's backlog is short.
+// connectAll opens this process's share of connections.
 func (e *env) connectAll(ctx context.Context, each func(i int, c *conn) error) ([]*conn, error) {
-	conns := make([]*conn, e.plan.share(e.plan.Load.Conns))
+	return openAll(ctx, e.plan.share(e.plan.Load.Conns), e.connect, each)
+}
+
+// openAll opens n connections and does the same with each, a few at a time: a
+// listener's backlog is short.
+func openAll[C any](ctx context.Context, n int, open func(context.Context) (C, error), each func(i int, c C) error) ([]C, error) {
+	conns := make([]C, n)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(16)
 	for i := range conns {
 		g.Go(func() error {
-			c, err := e.connect(ctx)
+			c, err := open(ctx)
 			if err != nil {
 				return err
 			}
@@ -259,6 +285,17 @@ func (ph *phase) exclude(f func() error) error {
 	ph.excludedCPU += after.Total - cpu.Total
 	ph.excludedWall += time.Duration(now() - t)
 	return nil
+}
+
+// rest waits; the time does not count, what the server does in it does.
+func (ph *phase) rest(d time.Duration) error {
+	ph.excludedWall += d
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ph.env.done():
+		return ph.env.failure()
+	}
 }
 
 // deleteAll deletes jobs by id, many at a time, outside any measurement.

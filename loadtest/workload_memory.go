@@ -84,7 +84,7 @@ func (w *memoryUse) run(ph *phase) error {
 	if err := w.everyone(ph, bulk, func(a *stocker, l *lane) error { return a.fill(l, w.jobs) }); err != nil {
 		return err
 	}
-	if err := w.rest(ph, time.Second); err != nil {
+	if err := ph.rest(time.Second); err != nil {
 		return err
 	}
 	if m.RSSFull, err = processRSS(w.plan.ServerPID); err != nil {
@@ -106,7 +106,7 @@ func (w *memoryUse) run(ph *phase) error {
 	}); err != nil {
 		return err
 	}
-	if err := w.rest(ph, load.Settle); err != nil {
+	if err := ph.rest(load.Settle); err != nil {
 		return err
 	}
 	if m.RSSDrained, err = processRSS(w.plan.ServerPID); err != nil {
@@ -135,17 +135,6 @@ func (w *memoryUse) everyone(ph *phase, bulk *recorder, f func(*stocker, *lane) 
 type once func(l *lane) error
 
 func (f once) turn(l *lane) error { return f(l) }
-
-// rest waits; the time does not count, what the server does in it does.
-func (w *memoryUse) rest(ph *phase, d time.Duration) error {
-	ph.excludedWall += d
-	select {
-	case <-time.After(d):
-		return nil
-	case <-w.done():
-		return w.failure()
-	}
-}
 
 func (w *memoryUse) lightLoad(ph *phase) error {
 	a, err := newAlarm()

@@ -160,6 +160,7 @@ type socket struct {
 	closed   bool // by the session
 	failed   bool
 	parked   bool // see Pause
+	wanted   bool // … and to be resumed once gnet has let go
 	opening  bool // given back to gnet by Resume, and OnOpen was not there yet
 	watching bool // a call of watchHangUp is under way
 }
@@ -211,6 +212,12 @@ func (n *network) OnClose(c gnet.Conn, err error) gnet.Action {
 	defer k.loop.exit()
 	if k.parked && !k.closed {
 		k.c, k.fd = nil, -1
+		if k.wanted {
+			k.wanted = false
+			if !k.Resume() {
+				k.loop.event(k.s, (*session).abort)
+			}
+		}
 		return gnet.None
 	}
 	k.busy = true
@@ -399,10 +406,17 @@ func (k *socket) watchHangUp() {
 
 // Resume implements Conn.
 func (k *socket) Resume() bool {
-	if k.c != nil {
+	switch {
+	case k.c == nil:
+	case k.busy:
 		// Within the callback of its Pause: gnet still has it, and keeps it.
 		k.parked = false
 		k.lane.leave()
+		return true
+	default:
+		// Behind it, while gnet is about to let go: a helper had the loop in
+		// between. OnClose goes on.
+		k.wanted = true
 		return true
 	}
 	nc, err := k.lane.dup()

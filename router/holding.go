@@ -104,8 +104,11 @@ func (s *session) room() journal.Pressure {
 	if srv.journal == nil || !needsSpace(s.cmd.Kind) {
 		return journal.Open
 	}
+	s.admission = false
 	if size := s.cmd.Size; s.cmd.Kind == beanstalk.Put && size > slab.MaxSize && size <= srv.cfg.MaxJobSize && !s.cmd.Trailing {
+		s.asked = srv.journal.Notified()
 		p := srv.journal.Admit(int64(size))
+		s.admission = p == journal.Wait
 		if p == journal.Open {
 			s.promised = int64(size)
 		}
@@ -162,9 +165,15 @@ func (l *loop) hold(s *session) {
 func (l *loop) block(s *session) {
 	l.blocked = append(l.blocked, s)
 	l.needs.Add(1)
-	if l.srv.journal.Pressure() != journal.Wait {
-		l.tell()
+	if s.canAsk() {
+		l.tell() // there is room since, and nobody knew that we wait
 	}
+}
+
+// canAsk reports whether a blocked session may try its command again.
+func (s *session) canAsk() bool {
+	j := s.loop.srv.journal
+	return j.Pressure() != journal.Wait && !(s.admission && j.Notified() == s.asked)
 }
 
 // tell has the loop look at what its sessions wait for, if any does. It may be
@@ -209,13 +218,18 @@ func (l *loop) letGo() {
 		l.turn(s, (*session).unblocked)
 	}
 	l.freed = l.freed[:0]
-	if p := l.srv.journal.Pressure(); p != journal.Wait {
-		blocked := l.blocked
-		l.blocked = nil
-		for _, s := range blocked {
+	blocked := l.blocked
+	l.blocked = nil
+	for _, s := range blocked {
+		switch {
+		case s.phase >= phaseClosing:
+			l.needs.Add(-1)
+		case s.canAsk():
 			l.needs.Add(-1)
 			s.blocked = false
 			l.turn(s, (*session).unblocked)
+		default:
+			l.blocked = append(l.blocked, s)
 		}
 	}
 }

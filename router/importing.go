@@ -2,15 +2,15 @@ package router
 
 import (
 	"fmt"
-	"iter"
 	"math"
 	"os"
 	"path/filepath"
+	"time"
 
 	"polystalk/codec/binlog"
+	"polystalk/router/migrate"
 	"polystalk/shard"
 	"polystalk/shard/journal"
-	"polystalk/shard/record"
 )
 
 // importMark is there while beanstalkd's files are being taken over: a journal
@@ -33,11 +33,18 @@ type importing struct {
 // gives nil when there are none.
 func (s *Server) findImport(dir string) (*importing, error) {
 	files, err := binlog.Files(dir)
-	if err != nil || len(files) == 0 {
+	if err != nil {
 		return nil, err
 	}
 	mark := filepath.Join(dir, importMark)
-	if _, err := os.Stat(mark); err == nil {
+	_, err = os.Stat(mark)
+	if len(files) == 0 {
+		if err == nil {
+			return nil, fmt.Errorf("beanstalkd's files were being taken over when the server ended, and they are gone (%s is there): put them back", mark)
+		}
+		return nil, nil
+	}
+	if err == nil {
 		s.log.Warn("beanstalkd's files were being taken over when the server ended: starting again", "dir", dir)
 		if err := journal.Erase(journal.Dir(dir)); err != nil {
 			return nil, err
@@ -71,7 +78,7 @@ func (m *importing) read(replays []*shard.Replay) error {
 	for _, d := range m.jobs.Damages {
 		m.s.log.Warn("beanstalkd had not finished writing this when it ended, and had not answered; it is left out", "what", d.Error())
 	}
-	for r, err := range importRecords(m.jobs) {
+	for r, err := range migrate.Records(m.jobs) {
 		if err != nil {
 			return err
 		}
@@ -84,51 +91,6 @@ func (m *importing) read(replays []*shard.Replay) error {
 	return os.WriteFile(filepath.Join(m.dir, importMark), nil, 0o600)
 }
 
-// importRecords turns jobs of beanstalkd's into records; each is good until
-// the next.
-func importRecords(jobs *binlog.Contents) iter.Seq2[*record.Record, error] {
-	return func(yield func(*record.Record, error) bool) {
-		var buf []byte
-		alloc := func(n int) []byte {
-			if cap(buf) < n {
-				buf = make([]byte, n)
-			}
-			return buf[:n]
-		}
-		buried := int64(0)
-		for j, err := range jobs.Jobs(alloc) {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			r := &record.Record{Kind: record.Copy, Slot: shard.SlotOf([]byte(j.Tube)), Job: record.Job{
-				ID: j.ID, Created: j.Created, Pri: j.Pri,
-				Delay: wholeSeconds(int64(j.Delay)), TTR: max(1, wholeSeconds(int64(j.TTR))),
-				State: record.Ready,
-				Counts: record.Counts{
-					Reserves: j.Reserves, Timeouts: j.Timeouts, Releases: j.Releases, Buries: j.Buries, Kicks: j.Kicks,
-				},
-				Tube: []byte(j.Tube), Body: j.Body,
-			}}
-			switch j.State {
-			case binlog.Delayed:
-				r.Job.State, r.Due = record.Delayed, max(1, j.Deadline)
-			case binlog.Buried:
-				// When it was buried is not known; their order is that of the log.
-				buried++
-				r.Job.State, r.Due = record.Buried, buried
-			}
-			if !yield(r, nil) {
-				return
-			}
-		}
-	}
-}
-
-func wholeSeconds(ns int64) uint32 {
-	return uint32(min(max(0, ns/int64(shard.Second)), math.MaxUint32))
-}
-
 // importStep jobs are written between two looks at how far the disk is.
 const importStep = 256
 
@@ -137,10 +99,20 @@ func (m *importing) write(recopy func(slot uint16, ids []uint64, after uint64, t
 	j := m.s.journal
 	for i := range m.ids {
 		recopy(m.slots[i], m.ids[i:i+1], math.MaxUint64, nil)
-		if i%importStep == importStep-1 && j.Pressure() != journal.Open {
-			if err := j.Durable(); err != nil {
+		if i%importStep != importStep-1 {
+			continue
+		}
+		j.Rouse()
+		for j.Pressure() == journal.Wait {
+			select {
+			case err := <-m.s.failed:
 				return err
+			case <-time.After(time.Millisecond):
 			}
+		}
+		if j.Pressure() == journal.Full {
+			return fmt.Errorf("taking over beanstalkd's files: the disk is full after %d of %d jobs: make room for about %d bytes, or give another directory",
+				i+1, len(m.ids), 2*m.jobs.BodyBytes)
 		}
 	}
 	if err := j.SetImported(m.last); err != nil {

@@ -19,6 +19,15 @@ type Journal struct {
 	Disk        journal.Disk // nil: that of Dir
 }
 
+// A JournalError says that the journal could not be read, or has failed: what
+// was not acknowledged may be lost.
+type JournalError struct{ Err error }
+
+func (e *JournalError) Error() string { return e.Err.Error() }
+
+// Unwrap gives Err.
+func (e *JournalError) Unwrap() error { return e.Err }
+
 // openJournal recovers what the journal holds into the shards, which were not
 // used yet, and starts it.
 func (s *Server) openJournal(cfg *Journal) error {
@@ -99,13 +108,11 @@ func (s *Server) recover(m *importing) (*importing, error) {
 	}
 	var wait sync.WaitGroup
 	for w := range workers {
-		wait.Add(1)
-		go func() {
-			defer wait.Done()
+		wait.Go(func() {
 			for i := w; i < len(s.shards); i += workers {
 				s.shards[i].EachID(func(id shard.JobID) { s.ids.mark(id, i) })
 			}
-		}()
+		})
 	}
 	wait.Wait()
 	s.ids.resume(s.journal.HighID())

@@ -126,7 +126,7 @@ func (s *Server) shardOf(tube []byte) int {
 func (s *Server) Start() error {
 	if s.cfg.Journal != nil {
 		if err := s.openJournal(s.cfg.Journal); err != nil {
-			return err
+			return &JournalError{err}
 		}
 	}
 	for _, sh := range s.shards {
@@ -149,7 +149,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		sh.Stop()
 	}
 	if s.journal != nil {
-		err = errors.Join(err, s.journal.Close())
+		if e := s.journal.Close(); e != nil {
+			err = errors.Join(err, &JournalError{e})
+		}
 	}
 	return err
 }

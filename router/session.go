@@ -30,20 +30,23 @@ type session struct {
 	phase phase
 	step  step
 
-	eof      bool // the client sends no more; answer what is here, then close
-	leaving  bool // it has quit, and is closed once it has its replies
-	dying    bool // close as soon as the operation under way is back
-	stalled  bool // replies are not being read
-	backed   bool // too many replies wait for commits
-	blocked  bool // the next command waits for room on the disk
-	paused   bool // the connection brings no input
-	ending   bool // … and is not to be paused again
-	queued   bool // on the loop's list of sessions that go on in a later turn
-	pending  bool // req holds an operation that is to be run on shard target
-	deferred bool // … in a later turn
-	reprobe  bool // probe is to be called once no shard is owned
-	producer bool
-	worker   bool
+	eof     bool // the client sends no more; answer what is here, then close
+	leaving bool // it has quit, and is closed once it has its replies
+	dying   bool // close as soon as the operation under way is back
+	stalled bool // replies are not being read
+	backed  bool // too many replies wait for commits
+	blocked bool // the next command waits for room on the disk
+
+	admission bool   // … which a large body needs
+	asked     uint64 // the journal's Notified before it was asked
+	paused    bool   // the connection brings no input
+	ending    bool   // … and is not to be paused again
+	queued    bool   // on the loop's list of sessions that go on in a later turn
+	pending   bool   // req holds an operation that is to be run on shard target
+	deferred  bool   // … in a later turn
+	reprobe   bool   // probe is to be called once no shard is owned
+	producer  bool
+	worker    bool
 
 	in    *bytebufferpool.ByteBuffer // held input, from inAt on
 	inAt  int
@@ -218,8 +221,11 @@ func (s *session) settle() {
 			return
 		}
 	}
-	if (s.eof || s.leaving) && len(s.replies) == 0 {
-		s.close()
+	if s.eof || s.leaving {
+		s.loop.flush(s) // what this turn said may have to wait
+		if len(s.replies) == 0 {
+			s.close()
+		}
 	}
 }
 

@@ -79,6 +79,14 @@ func (p *Replay) Apply(r *record.Record) error {
 	return nil
 }
 
+// Gap says that records are missing here: bodies that are not complete cannot
+// be trusted to become so, and are forgotten. It returns how many those are.
+func (p *Replay) Gap() int {
+	n := len(p.partial)
+	clear(p.partial)
+	return n
+}
+
 // tube opens a tube without telling the directory: most may be empty again in
 // the end.
 func (p *Replay) tube(name []byte, slot uint16) *tube {

@@ -57,7 +57,7 @@ func explainKeep(c *Config, err error) error {
 		return faultf(exitBinlog, "%s: %v; nothing was changed: polystalk journal salvage %s NEWDIR takes over what can be read",
 			c.origin("binlog-dir", "-b"), err, c.BinlogDir)
 	}
-	if c.BinlogDir != "" {
+	if _, ok := errors.AsType[*router.JournalError](err); ok {
 		return faultf(exitBinlog, "%s: the journal in %q cannot be used: %v", c.origin("binlog-dir", "-b"), c.BinlogDir, err)
 	}
 	return fmt.Errorf("starting: %w", err)

@@ -60,7 +60,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if f, ok := errors.AsType[*fault](err); ok {
 		return f.code
 	}
-	if errors.Is(err, errJournal) {
+	if _, ok := errors.AsType[*router.JournalError](err); ok {
 		return exitBinlog
 	}
 	return exitSystem
@@ -141,8 +141,10 @@ func serve(c *Config, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
-	if err := srv.Start(); err != nil {
+	if ended, err := start(srv, signals, log); err != nil {
 		return explainKeep(c, err)
+	} else if ended {
+		return nil
 	}
 	defer startPprof(profiles, srv, log).close()
 	ended := make(chan error, len(socks.listeners)+len(gears))
@@ -164,7 +166,7 @@ func serve(c *Config, log *slog.Logger) error {
 	notify(daemon.SdNotifyReady, log)
 
 	failure := wait(srv, signals, ended, log)
-	if errors.Is(failure, errJournal) {
+	if _, ok := errors.AsType[*router.JournalError](failure); ok {
 		// Whatever waits for the journal must not be answered any more.
 		return failure
 	}
@@ -173,14 +175,48 @@ func serve(c *Config, log *slog.Logger) error {
 	socks.removeFiles(log)
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
 	defer cancel()
-	if err := srv.Shutdown(ctx); err != nil {
+	err = srv.Shutdown(ctx)
+	select {
+	case e := <-srv.Failed():
+		err = &router.JournalError{Err: e}
+	default:
+	}
+	if _, ok := errors.AsType[*router.JournalError](err); ok {
+		return journalFailed(err)
+	}
+	if err != nil {
 		log.Warn("shut down before everything in flight was finished", "err", err)
 	}
 	return failure
 }
 
-// errJournal: acknowledged jobs are safe, but no more can be acknowledged.
-var errJournal = errors.New("the journal has failed, and what was not acknowledged may be lost")
+// start starts the server, which may read a long journal; ended reports that a
+// signal came first. Nothing has been served then.
+func start(srv *router.Server, signals <-chan os.Signal, log *slog.Logger) (ended bool, err error) {
+	started := make(chan error, 1)
+	go func() { started <- srv.Start() }()
+	for {
+		select {
+		case err := <-started:
+			return false, err
+		case sig := <-signals:
+			switch sig {
+			case syscall.SIGUSR1:
+				srv.Drain()
+			case syscall.SIGHUP:
+			default:
+				log.Info("ending before the start was complete", "signal", sig.String())
+				return true, nil
+			}
+		}
+	}
+}
+
+// journalFailed: what was acknowledged is safe, as far as -f and -F go, but
+// nothing more can be.
+func journalFailed(err error) error {
+	return fmt.Errorf("the journal has failed, and what was not acknowledged may be lost: %w", &router.JournalError{Err: err})
+}
 
 // catchSignals is called before the sockets are open, so that from the first
 // connection on no signal meets its default action. SIGPIPE is ignored: a
@@ -197,7 +233,7 @@ func wait(srv *router.Server, signals <-chan os.Signal, ended <-chan error, log 
 	for {
 		select {
 		case err := <-srv.Failed():
-			return fmt.Errorf("%w: %w", errJournal, err)
+			return journalFailed(err)
 		case <-srv.ShutdownWanted():
 			log.Info("shutting down", "asked by", "a Gearman administrator")
 			return nil

@@ -17,6 +17,17 @@ const soonLimit = 700 * time.Millisecond
 // and that session's seed. The error is about the harness.
 func Compare(reference, subject string, args []string, unquoted bool, seed uint64, count, n int) (report string, failed uint64, err error) {
 	c := campaign{reference: reference, subject: subject, args: args, unquoted: unquoted}
+	return c.run(seed, count, n)
+}
+
+// CompareKept is Compare with a journal in the subject, each time in a new
+// directory that dir makes.
+func CompareKept(reference, subject string, args []string, dir func() (string, error), unquoted bool, seed uint64, count, n int) (report string, failed uint64, err error) {
+	c := campaign{reference: reference, subject: subject, args: args, dir: dir, unquoted: unquoted}
+	return c.run(seed, count, n)
+}
+
+func (c *campaign) run(seed uint64, count, n int) (report string, failed uint64, err error) {
 	defer c.stop()
 	for ; count > 0; seed, count = seed+1, count-1 {
 		s := NewSession(seed, n)
@@ -37,6 +48,7 @@ func Compare(reference, subject string, args []string, unquoted bool, seed uint6
 type campaign struct {
 	reference, subject string
 	args               []string
+	dir                func() (string, error) // for the journal; nil: none
 	unquoted           bool
 	servers            []*Server
 	pair               *Pair
@@ -47,6 +59,13 @@ func (c *campaign) start() error {
 		var args []string
 		if i == 1 {
 			args = c.args
+			if c.dir != nil {
+				dir, err := c.dir()
+				if err != nil {
+					return err
+				}
+				args = append([]string{"-b", dir}, args...)
+			}
 		}
 		s, err := StartServer(program, args...)
 		if err != nil {
@@ -55,7 +74,10 @@ func (c *campaign) start() error {
 		c.servers = append(c.servers, s)
 	}
 	pair, err := NewPair(c.servers[0].Address, c.servers[1].Address, c.unquoted)
-	c.pair = pair
+	if err == nil {
+		pair.Kept = c.dir != nil
+		c.pair = pair
+	}
 	return err
 }
 

@@ -31,6 +31,7 @@ func cutReply(b []byte) (reply, rest []byte) {
 type asked struct {
 	reference, subject uint64
 	unknown            bool
+	kept               bool // ours keeps a journal, the reference does not
 }
 
 // compareReply says how two replies differ, or "". Only YAML is looked into:
@@ -84,7 +85,7 @@ func compareLine(a, b string, stats, unquoted bool, asked asked) string {
 		}
 		return differ
 	}
-	if isVolatile(keyA, stats) {
+	if isVolatile(keyA, stats) || asked.kept && (keyA == "file" || strings.HasPrefix(keyA, "binlog-")) {
 		return ""
 	}
 	nA, errA := strconv.ParseInt(strings.TrimSpace(valueA), 10, 64)

@@ -20,6 +20,7 @@ const replyMax = 8 * time.Second
 // that one order of commands is the only one possible on either.
 type Pair struct {
 	Unquoted bool // the reference is older than 1.13
+	Kept     bool // ours keeps a journal
 	sides    [2]side
 }
 
@@ -335,7 +336,7 @@ func (g *play) agree() ([]byte, error) {
 }
 
 func (g *play) asked(late bool) asked {
-	return asked{reference: g.sides[0].asked, subject: g.sides[1].asked, unknown: late}
+	return asked{reference: g.sides[0].asked, subject: g.sides[1].asked, unknown: late, kept: g.Kept}
 }
 
 func (s *side) stats() ([]byte, error) {
@@ -483,7 +484,7 @@ func (g *play) ask(what string) error {
 		}
 		got[n] = reply
 	}
-	if why := compareReply(got[0], got[1], g.Unquoted, asked{}); why != "" {
+	if why := compareReply(got[0], got[1], g.Unquoted, asked{kept: g.Kept}); why != "" {
 		return fmt.Errorf("%q at the end: %s", what, why)
 	}
 	return nil

@@ -31,6 +31,12 @@ func (j *Journal) Wake() {
 	}
 }
 
+// Rouse has the committer's goroutine commit, whoever else would.
+func (j *Journal) Rouse() {
+	j.awake.Store(true)
+	j.rouse()
+}
+
 // rouse wakes the committer's goroutine.
 func (j *Journal) rouse() {
 	select {
@@ -54,13 +60,24 @@ func (j *Journal) CommitHere() {
 		return
 	}
 	defer j.committing.Unlock()
-	if j.cur.room() < j.opts.SegmentSize/8 {
-		j.rouse() // it may have to wait for a segment
+	// What may be in the Logs must fit into what is prepared: to wait for a
+	// segment is for the committer only, and who calls may be the keeper.
+	slack := j.opts.SegmentSize/16 + int64(len(j.logs))*pendingStep
+	if j.free.Load() < j.pending.Load()+slack || j.syncDue() {
+		j.rouse()
 		return
 	}
 	if err := j.Commit(); err != nil {
 		j.fail(err)
 	}
+}
+
+// syncDue reports whether the next commit is to be made durable, whatever the
+// policy.
+func (j *Journal) syncDue() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.forced > j.durable || len(j.unsynced) >= unsyncedMax
 }
 
 func (j *Journal) runCommitter() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -49,12 +50,8 @@ func build(t *testing.T, seed uint64) *museum {
 		f := newFacts()
 		for _, p := range w.shards {
 			c := p.base.clone()
-			for id, j := range c.jobs {
-				f.jobs[id] = j
-			}
-			for name, p := range c.pauses {
-				f.pauses[name] = p
-			}
+			maps.Copy(f.jobs, c.jobs)
+			maps.Copy(f.pauses, c.pauses)
 		}
 		m.after, m.ends = append(m.after, f), append(m.ends, at)
 	}
@@ -84,12 +81,8 @@ func (m *museum) open(d *fakeDisk, want *facts) (*Recovered, error) {
 	defer w.closeCores()
 	got := newFacts()
 	for _, p := range w.shards {
-		for id, j := range p.base.jobs {
-			got.jobs[id] = j
-		}
-		for name, p := range p.base.pauses {
-			got.pauses[name] = p
-		}
+		maps.Copy(got.jobs, p.base.jobs)
+		maps.Copy(got.pauses, p.base.pauses)
 	}
 	if want != nil {
 		err = want.differ(got, int64(w.now), func(uint16) bool { return true }, slotOf)

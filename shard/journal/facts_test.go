@@ -3,6 +3,7 @@ package journal_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 
 	"polystalk/shard/record"
@@ -31,9 +32,7 @@ func (f *facts) clone() *facts {
 		k := *j
 		c.jobs[id] = &k
 	}
-	for name, p := range f.pauses {
-		c.pauses[name] = p
-	}
+	maps.Copy(c.pauses, f.pauses)
 	for id, j := range f.open {
 		k := *j
 		c.open[id] = &k

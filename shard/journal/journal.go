@@ -145,6 +145,7 @@ type Journal struct {
 	round    round // of compaction
 
 	migrated, records atomic.Uint64
+	notified          atomic.Uint64
 
 	tend    chan struct{}
 	dirtied chan struct{}
@@ -335,7 +336,12 @@ func (j *Journal) account(live, jobs int64, highID uint64) {
 	}
 }
 
+// Notified counts the calls of Notify. After Admit has said Wait it is of no use
+// to ask again before this has moved.
+func (j *Journal) Notified() uint64 { return j.notified.Load() }
+
 func (j *Journal) notify() {
+	j.notified.Add(1)
 	if j.opts.Notify != nil {
 		j.opts.Notify()
 	}

@@ -141,9 +141,24 @@ type scan struct {
 	left    atomic.Int32 // workers that still read data
 }
 
+// windowMax bounds the bytes of segments that are in memory at a time, though
+// one is always.
+const windowMax = 256 << 20
+
+// firstSize is the size of the first segment's file, zero if it cannot be had.
+func (r *recovery) firstSize() int64 {
+	f, err := r.j.disk.Open(segmentName(r.numbers[0]))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	n, _ := f.Size()
+	return n
+}
+
 // run reads all segments and replays them up to the cut.
 func (r *recovery) run() error {
-	window := r.p.Workers + 2
+	window := max(1, min(r.p.Workers+2, int(windowMax/max(r.j.opts.SegmentSize, r.firstSize()))))
 	scans := make(chan chan *scan, window)
 	free := make(chan []byte, window+1)
 	stop := make(chan struct{})
@@ -249,6 +264,10 @@ func (r *recovery) take(i int, s *scan, w *workers) error {
 		return &Damage{segmentName(r.numbers[i-1] + 1), 0, "the file is missing"}
 	}
 	r.segments = append(r.segments, &segment{number: s.number, size: int64(len(s.data)), at: s.end})
+	if i > 0 && r.expect == 0 && len(s.batches) > 0 {
+		// The first segment has a batch if there is a second one with any.
+		return &Damage{segmentName(r.numbers[0]), headerSize, "its batches are gone"}
+	}
 	good := 0
 	for k := range s.batches {
 		b := &s.batches[k]

@@ -135,6 +135,10 @@ func (j *Journal) addSpare() bool {
 	j.mu.Unlock()
 	s, err := j.prepare(number)
 	if err != nil {
+		if passing(err) {
+			j.opts.Log.Warn("a segment cannot be prepared now; trying again", "err", err)
+			return false
+		}
 		if !errors.Is(err, errNoSpace) {
 			j.fail(err)
 			return false
@@ -146,14 +150,21 @@ func (j *Journal) addSpare() bool {
 		j.notify()
 		return false
 	}
+	if j.full.Swap(false) {
+		j.opts.Log.Info("there is space again: changes are taken")
+	}
 	j.addPrepared(s)
 	return true
 }
 
+// passing reports whether an error is about the process, whose clients have all
+// descriptors or memory, and not about the disk. Nothing was written then, and
+// it is tried again.
+func passing(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+}
+
 func (j *Journal) addPrepared(s *segment) {
-	if j.full.Swap(false) {
-		j.opts.Log.Info("there is space again: changes are taken")
-	}
 	j.free.Add(s.room())
 	j.mu.Lock()
 	j.spares = append(j.spares, s)
@@ -311,7 +322,7 @@ func (j *Journal) Tend() error {
 		if wanted && compactable && j.mostlyGarbage() {
 			// A file that is used again need not be filled, and takes nothing.
 			if err := j.compact(true); err != nil {
-				return err
+				return j.unlessPassing(err)
 			}
 			continue
 		}
@@ -328,9 +339,17 @@ func (j *Journal) Tend() error {
 			return nil
 		}
 		if err := j.compact(urgent); err != nil {
-			return err
+			return j.unlessPassing(err)
 		}
 	}
+}
+
+func (j *Journal) unlessPassing(err error) error {
+	if passing(err) {
+		j.opts.Log.Warn("an old segment cannot be given up now; trying again", "err", err)
+		return nil
+	}
+	return err
 }
 
 // runSyncer makes durable within Options.Every what is written.

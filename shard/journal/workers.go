@@ -30,9 +30,7 @@ func startWorkers(p Replayer, free chan []byte) *workers {
 	for i := range p.Workers {
 		c := make(chan piece, 1)
 		w.work = append(w.work, c)
-		w.done.Add(1)
-		go func() {
-			defer w.done.Done()
+		w.done.Go(func() {
 			for piece := range c {
 				if err := w.replay(i, piece); err != nil {
 					w.mu.Lock()
@@ -41,7 +39,7 @@ func startWorkers(p Replayer, free chan []byte) *workers {
 				}
 				w.giveBack(piece.s)
 			}
-		}()
+		})
 	}
 	return w
 }

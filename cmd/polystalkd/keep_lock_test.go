@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"polystalk/codec/wiretest"
+)
+
+// TestOneServerForADirectory: a second server, ours or beanstalkd, leaves with
+// 10 and changes nothing.
+func TestOneServerForADirectory(t *testing.T) {
+	dir := t.TempDir()
+	s := startKept(t, dir, "-s", "300000")
+	c := dialDaemon(t, s)
+	putN(t, c, 10, "put 0 0 100 3\r\nabc\r\n")
+	files := slices.Sorted(maps.Keys(contents(t, dir, "")))
+
+	second := runToEnd(t, binary, cleanEnv(), "-l", "127.0.0.1", "-p", "0", "-b", dir)
+	pid := fmt.Sprint(s.Cmd.Process.Pid)
+	if second.code != 10 || !strings.Contains(second.stderr, "in use by another server") || !strings.Contains(second.stderr, pid) {
+		t.Errorf("exit code %d and %q, want 10 and our process %s named", second.code, second.stderr, pid)
+	}
+	if lines := strings.Count(second.stderr, "\n"); lines != 1 {
+		t.Errorf("%d lines: %s", lines, second.stderr)
+	}
+	if program, _ := installedReference(t); program != "" {
+		port, err := wiretest.FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := runToEnd(t, program, cleanEnv(), "-l", "127.0.0.1", "-p", fmt.Sprint(port), "-b", dir)
+		if other.code != 10 {
+			t.Errorf("beanstalkd: exit code %d and %q, want 10", other.code, other.stderr)
+		}
+	}
+	if now := slices.Sorted(maps.Keys(contents(t, dir, ""))); !slices.Equal(now, files) {
+		t.Errorf("the directory has %q, had %q", now, files)
+	}
+	expect(t, c, "put 0 0 100 3\r\nabc\r\n", "INSERTED 11\r\n")
+	kill(s)
+	// The lock ends with the process.
+	s = startKept(t, dir)
+	awaitStat(t, s, "current-jobs-ready", 11)
+
+	// And the other way round.
+	program, _ := installedReference(t)
+	theirs := t.TempDir()
+	r := startOther(t, []string{program, "-b", theirs})
+	refused := runToEnd(t, binary, cleanEnv(), "-l", "127.0.0.1", "-p", "0", "-b", theirs)
+	if refused.code != 10 {
+		t.Errorf("with beanstalkd in the directory: exit code %d and %q, want 10", refused.code, refused.stderr)
+	}
+	if found := segments(t, theirs); len(found) > 0 {
+		t.Errorf("it left %q in beanstalkd's directory", found)
+	}
+	kill(r)
+}
+
+// TestTermUnderLoad: SIGTERM in the middle of everything. Who was told
+// INSERTED has a job afterwards, who was told DELETED has none.
+func TestTermUnderLoad(t *testing.T) {
+	for _, policy := range [][]string{nil, {"-f", "50"}, {"-F"}} {
+		t.Run("policy="+strings.Join(policy, ""), func(t *testing.T) {
+			dir := t.TempDir()
+			for round := range 2 {
+				s := startLogged(t, dir, append([]string{"-s", "500000", "--log-level", "info"}, policy...)...)
+				var mu sync.Mutex
+				inserted, deleted := make(map[string]bool), make(map[string]bool)
+				begun := make(chan struct{}, 100)
+				var wg sync.WaitGroup
+				for n := range 4 {
+					c := s.client()
+					wg.Go(func() {
+						for i := 0; ; i++ {
+							// Two puts, and a delete of one's put before.
+							var ask bytes.Buffer
+							body := fmt.Sprintf("%d of %d in %d", i, n, round)
+							fmt.Fprintf(&ask, "put 0 0 100 %d\r\n%s\r\nput 0 0 100 4\r\ngone\r\n", len(body), body)
+							if c.Say(ask.Bytes()) != nil {
+								return
+							}
+							reply, err := c.Reply(wiretest.Patience)
+							if err != nil {
+								return
+							}
+							if !strings.HasPrefix(string(reply), "INSERTED ") {
+								t.Errorf("%q", reply)
+								return
+							}
+							mu.Lock()
+							inserted[body] = true
+							mu.Unlock()
+							if reply, err = c.Reply(wiretest.Patience); err != nil {
+								return
+							}
+							id := strings.Fields(string(reply))[1]
+							reply, err = c.Ask("delete " + id + "\r\n")
+							if err != nil {
+								return
+							}
+							mu.Lock()
+							deleted[id] = true
+							mu.Unlock()
+							select {
+							case begun <- struct{}{}:
+							default:
+							}
+						}
+					})
+				}
+				for range 50 {
+					<-begun
+				}
+				time.Sleep(time.Duration(round) * 7 * time.Millisecond)
+				s.signal(syscall.SIGTERM)
+				wg.Wait()
+				if code := s.end(); code != 0 {
+					t.Errorf("exit code %d", code)
+				}
+				if strings.Contains(s.logText(), "WARN") {
+					t.Errorf("it ended with a warning:\n%s", s.logText())
+				}
+				again := startKept(t, dir)
+				c := dialDaemon(t, again)
+				there := make(map[string]bool)
+				for {
+					head, body, _ := strings.Cut(mustAsk(t, c, "reserve-with-timeout 0\r\n"), "\r\n")
+					if head == "TIMED_OUT" {
+						break
+					}
+					id := strings.Fields(head)[1]
+					if deleted[id] {
+						t.Errorf("job %s is back", id)
+					}
+					there[strings.TrimSuffix(body, "\r\n")] = true
+					expect(t, c, "delete "+id+"\r\n", "DELETED\r\n")
+				}
+				for body := range inserted {
+					if !there[body] {
+						t.Errorf("round %d: %q is lost", round, body)
+					}
+				}
+				again.Stop()
+			}
+		})
+	}
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"polystalk/codec/gearman"
+)
+
+// A gearmanConn is one connection on which Gearman is spoken, by a client, a
+// worker or an administrator.
+type gearmanConn struct {
+	link
+	depth  int
+	unique []byte // the template of a unique id: a prefix, and a stamp
+	msg    gearman.Message
+	data   []byte // of the last reply
+}
+
+func dialGearman(ctx context.Context, addr string, l *Load) (*gearmanConn, error) {
+	k, err := dialLink(ctx, addr, l.Body)
+	if err != nil {
+		return nil, err
+	}
+	return &gearmanConn{link: k, depth: l.Depth, unique: make([]byte, stampLen)}, nil
+}
+
+// connectGearman opens a connection that fail will close. Its unique ids are no
+// other process's.
+func (e *env) connectGearman(ctx context.Context) (*gearmanConn, error) {
+	c, err := dialGearman(ctx, e.plan.Addr, &e.plan.Load)
+	if err != nil {
+		return nil, err
+	}
+	c.unique = append([]byte(e.tubeName("u", 0)+"."), c.unique...)
+	return c, e.adopt(c)
+}
+
+// batch sends n requests, at most depth of them in flight: see the function.
+func (c *gearmanConn) batch(l *lane, n, depth int, write func(i int), check func(i int, m *gearman.Message) error) error {
+	return batch(&c.link, l, n, depth, write, c.read, check)
+}
+
+// read returns the next packet or line; it is valid until the next call, and so
+// is c.data.
+func (c *gearmanConn) read() (*gearman.Message, error) {
+	for {
+		b := c.in[c.lo:c.hi]
+		n, fault := gearman.ParseReply(&c.msg, b, maxBody)
+		if fault != nil {
+			return nil, fmt.Errorf("malformed reply %.40q: %w", b, fault)
+		}
+		total := n + c.msg.Size
+		if n > 0 && len(b) >= total {
+			c.data = b[n:total]
+			c.lo += total
+			return &c.msg, nil
+		}
+		if n == 0 {
+			total = len(b) + 1
+		}
+		if err := c.fill(total); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// wrong is the error for a reply that a correct server would not have sent.
+func (c *gearmanConn) wrong(request, expected string, m *gearman.Message) error {
+	return fmt.Errorf("wrong reply to %s: expected %s, got %v %q %.60q", request, expected, m.Type, m.Args[:m.N], c.data)
+}
+
+// expect checks the type of a reply alone.
+func (c *gearmanConn) expect(request, t gearman.Type, m *gearman.Message) error {
+	if m.Type != t {
+		return c.wrong(request.String(), t.String(), m)
+	}
+	return nil
+}
+
+// request appends a request without data.
+func (c *gearmanConn) request(t gearman.Type, args ...[]byte) {
+	c.out = gearman.AppendRequest(c.out, t, args...)
+}
+
+// submit appends the submission of the job of that stamp.
+func (c *gearmanConn) submit(t gearman.Type, function []byte, stamp uint64) {
+	c.stampBody(stamp)
+	c.out = gearman.AppendRequestHead(c.out, t, len(c.body), function, c.stampUnique(stamp))
+	c.out = append(c.out, c.body...)
+}
+
+func (c *gearmanConn) stampUnique(stamp uint64) []byte {
+	var raw [8]byte
+	binary.BigEndian.PutUint64(raw[:], stamp)
+	hex.Encode(c.unique[len(c.unique)-stampLen:], raw[:])
+	return c.unique
+}
+
+// created checks the reply to a submission, and that the handle is another than
+// last, the one before: a job must not be taken for one that waits.
+func (c *gearmanConn) created(t gearman.Type, m *gearman.Message, last []byte) error {
+	if err := c.expect(t, gearman.JobCreated, m); err != nil {
+		return err
+	}
+	if h := m.Args[0]; len(h) == 0 || len(h) > gearman.MaxHandle || bytes.Equal(h, last) {
+		return c.wrong(t.String(), fmt.Sprintf("a handle of its own after %q", last), m)
+	}
+	return nil
+}
+
+// assigned checks a JOB_ASSIGN_UNIQ: the body must be the one of the unique id,
+// whose stamp is returned.
+func (c *gearmanConn) assigned(m *gearman.Message) (stamp uint64, err error) {
+	if err := c.expect(gearman.GrabJobUniq, gearman.JobAssignUniq, m); err != nil {
+		return 0, err
+	}
+	unique := m.Args[2]
+	if at := len(c.unique) - stampLen; len(unique) == len(c.unique) && bytes.Equal(unique[:at], c.unique[:at]) {
+		stamp, err = bodyStamp(unique[at:])
+	} else {
+		err = fmt.Errorf("expected a unique id such as %q, got %q", c.unique, unique)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("job %q of another load: %w", m.Args[0], err)
+	}
+	return stamp, c.checkData(m.Args[0], stamp)
+}
+
+// checkData compares the data of the last reply, about the job of that handle,
+// with the body submitted under stamp.
+func (c *gearmanConn) checkData(handle []byte, stamp uint64) error {
+	c.stampBody(stamp)
+	if !bytes.Equal(c.data, c.body) {
+		return fmt.Errorf("job %q came back with another body: expected %d bytes %.40q…, got %d bytes %.40q…",
+			handle, len(c.body), c.body, len(c.data), c.data)
+	}
+	return nil
+}
+
+// complete appends the WORK_COMPLETE of a job.
+func (c *gearmanConn) complete(handle, result []byte) {
+	c.out = gearman.AppendRequestHead(c.out, gearman.WorkComplete, len(result), handle)
+	c.out = append(c.out, result...)
+}
+
+// quit says that nothing more will come and waits for the server to close. A
+// worker may be woken meanwhile.
+func (c *gearmanConn) quit() error {
+	c.nc.SetDeadline(time.Now().Add(grace))
+	half, ok := c.nc.(interface{ CloseWrite() error })
+	if !ok {
+		return c.nc.Close()
+	}
+	if err := half.CloseWrite(); err != nil {
+		return fmt.Errorf("close: %w", err)
+	}
+	for {
+		m, err := c.read()
+		switch {
+		case errors.Is(err, errClosed) || errors.Is(err, net.ErrClosed):
+			return c.nc.Close()
+		case err != nil:
+			return fmt.Errorf("close: %w", err)
+		case m.Type != gearman.Noop:
+			return c.wrong("the end", "nothing more", m)
+		}
+	}
+}

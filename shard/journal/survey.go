@@ -1,0 +1,205 @@
+package journal
+
+import (
+	"encoding/hex"
+	"fmt"
+	"iter"
+	"math"
+	"time"
+
+	"polystalk/shard/record"
+)
+
+// A Survey is what the files of a journal hold, whole or damaged. Taking one
+// changes nothing; nobody writes the journal meanwhile, or while Each runs.
+type Survey struct {
+	UUID     string
+	Segments []Segment
+	Batches  int64 // that a start would read
+	Globals  record.Globals
+	// Losses are the damages in the order of the journal: what was durable and
+	// cannot be read. A journal that has one is not started from.
+	Losses []Loss
+	// Torn is the torn end, of which nothing was acknowledged as durable: a
+	// start cuts it off. nil: the journal ends with a whole batch.
+	Torn *Loss
+
+	disk    Disk
+	id      identity
+	numbers []uint64
+	end     uint64 // the first batch that a start cuts off
+}
+
+// A Segment is one file as found.
+type Segment struct {
+	Number      uint64
+	File        string
+	Size        int64
+	Used        int64 // up to the end of its last batch
+	Created     time.Time
+	Batches     int
+	First, Last uint64 // of its batches; zero: there are none
+	From, To    time.Time
+}
+
+// A Loss is a place where something cannot be read.
+type Loss struct {
+	Damage
+	End int64 // of the bytes from Offset on; zero: there is no file
+	// First is the first batch that is missing there, Next the one that can
+	// be read again; zero: not known.
+	First, Next uint64
+	Behind      int64 // of a torn end: whole batches that are cut off with it
+
+	sure   bool   // damage, whatever was durable
+	before int64  // batches before it
+	oldest uint64 // … and what they say of the oldest segment
+}
+
+// Count is how many batches are known to be lost.
+func (l *Loss) Count() uint64 {
+	if l.First == 0 || l.Next <= l.First {
+		return 0
+	}
+	return l.Next - l.First
+}
+
+// A Batch is what was written at once.
+type Batch struct {
+	File    string
+	Offset  int64
+	Number  uint64
+	Time    time.Time
+	Broken  bool // something before it is missing
+	records []byte
+}
+
+// Records are the batch's records, each good until the next. An error ends
+// them: the rest of the batch cannot be read.
+func (b *Batch) Records() iter.Seq2[*record.Record, error] {
+	return func(yield func(*record.Record, error) bool) {
+		var r record.Record
+		for recs := b.records; len(recs) > 0; {
+			n, err := record.Parse(&r, recs)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(&r, nil) {
+				return
+			}
+			recs = recs[n:]
+		}
+	}
+}
+
+// Look surveys the journal on a disk; nil: there is none. Damage is no error
+// here, but found and listed, all of it.
+func Look(d Disk) (*Survey, error) {
+	numbers, err := New(Options{Disk: d}).list()
+	if err != nil || len(numbers) == 0 {
+		return nil, err
+	}
+	s := &Survey{disk: d, numbers: numbers}
+	if s.id, err = commonIdentity(d, numbers); err != nil {
+		return nil, err
+	}
+	s.UUID = hex.EncodeToString(s.id[:])
+	w := newWalk(s)
+	synced := uint64(0)
+	w.visit = func(seg *Segment, b *batch, _ bool) error {
+		synced = max(synced, b.synced)
+		s.note(w, seg, b)
+		return nil
+	}
+	if err := w.run(); err != nil {
+		return nil, err
+	}
+	s.Segments = w.segments
+	s.judge(w, synced)
+	return s, nil
+}
+
+// note takes a batch into the sums.
+func (s *Survey) note(w *walk, seg *Segment, b *batch) {
+	moment := time.Unix(0, b.time)
+	if seg.Batches == 0 {
+		seg.First, seg.From = b.number, moment
+	}
+	seg.Batches++
+	seg.Last, seg.To, seg.Used = b.number, moment, b.offset+int64(b.size)
+	for r, err := range (&Batch{records: b.records}).Records() {
+		if err != nil {
+			w.lose(Loss{Damage: Damage{seg.File, b.offset, err.Error()}, End: b.offset + int64(b.size), sure: true})
+			break
+		}
+		switch r.Kind {
+		case record.State:
+			high := max(s.Globals.HighID, r.Globals.HighID)
+			s.Globals = r.Globals
+			s.Globals.HighID = high
+		case record.Put, record.Copy:
+			s.Globals.HighID = max(s.Globals.HighID, r.ID)
+		}
+	}
+}
+
+// judge tells damage from the torn end, as a recovery does.
+func (s *Survey) judge(w *walk, synced uint64) {
+	s.end, s.Batches = math.MaxUint64, w.batches
+	oldest := w.oldest
+	for _, l := range w.losses {
+		switch {
+		case l.sure:
+		case l.First == 0:
+			l.Reason = "its first batch cannot be read, but was durable"
+		case l.First <= synced:
+			l.Reason = fmt.Sprintf("%s cannot be read, but batch %d was durable", l.which(), synced)
+		default:
+			if s.Torn == nil {
+				l.Reason = "a batch was never written to its end"
+				l.Behind = w.batches - l.before
+				s.Torn, s.end, s.Batches, oldest = &l, l.First, l.before, l.oldest
+			}
+			continue
+		}
+		s.Losses = append(s.Losses, l)
+	}
+	if first := s.numbers[0]; oldest != 0 && first > oldest {
+		missing := Loss{Damage: missingFiles(oldest, first)}
+		s.Losses = append([]Loss{missing}, s.Losses...)
+	}
+}
+
+// which names the batches that are missing.
+func (l *Loss) which() string {
+	switch {
+	case l.Next == l.First:
+		return "something before batch " + fmt.Sprint(l.Next)
+	case l.Next == l.First+1 || l.Next == 0:
+		return "batch " + fmt.Sprint(l.First)
+	}
+	return fmt.Sprintf("batches %d to %d", l.First, l.Next-1)
+}
+
+// missingFiles is the damage of the files from first up to next, which is there.
+func missingFiles(first, next uint64) Damage {
+	reason := "the file is missing"
+	if next > first+1 {
+		reason = "the files from it up to " + segmentName(next-1) + " are missing"
+	}
+	return Damage{segmentName(first), 0, reason}
+}
+
+// Each hands out all batches in order that can be read; those that a start
+// would cut off only if asked for. They are good until the next.
+func (s *Survey) Each(cutOff bool, visit func(*Batch) error) error {
+	w := newWalk(s)
+	w.visit = func(seg *Segment, b *batch, broken bool) error {
+		if b.number >= s.end && !cutOff {
+			return nil
+		}
+		return visit(&Batch{seg.File, b.offset, b.number, time.Unix(0, b.time), broken, b.records})
+	}
+	return w.run()
+}

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"net"
 	"slices"
 	"sync"
 
@@ -81,6 +82,14 @@ func (d *gearDirectory) appendWorkers(dst []byte) []byte {
 func peerOf(c Conn) string {
 	if p, ok := c.(interface{ Peer() string }); ok {
 		return p.Peer()
+	}
+	return "-"
+}
+
+// Peer is the client's IP address.
+func (k *socket) Peer() string {
+	if a, ok := k.c.RemoteAddr().(*net.TCPAddr); ok {
+		return a.IP.String()
 	}
 	return "-"
 }

@@ -457,14 +457,6 @@ func (k *socket) enrolled(err error) {
 	k.s.abort()
 }
 
-// Peer is the client's IP address.
-func (k *socket) Peer() string {
-	if a, ok := k.c.RemoteAddr().(*net.TCPAddr); ok {
-		return a.IP.String()
-	}
-	return "-"
-}
-
 // Unsent implements Conn.
 func (k *socket) Unsent() int {
 	if k.lane == nil {

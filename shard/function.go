@@ -14,12 +14,16 @@ type function struct {
 // openFunction finds or makes the function of that name.
 func (c *Core) openFunction(name []byte) *tube {
 	t := c.openTube(name)
+	c.makeFunction(t)
+	return t
+}
+
+func (c *Core) makeFunction(t *tube) {
 	if t.gear == nil {
 		c.gearUp()
 		t.gear = new(function)
 		t.gear.waiting = c.waitingIn(t)
 	}
-	return t
 }
 
 // waitingIn counts the ready and delayed jobs of t by class. For a tube that is

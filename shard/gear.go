@@ -225,6 +225,9 @@ func (c *Core) giveBack(t *tube, i uint32, j *job, cl *client) {
 	}
 	g.turn++
 	c.enterReadyAt(t, i, j, g.tail, g.turn)
+	if g.opts.Retries > 0 {
+		c.logUpdate(t, j)
+	}
 	c.match(t)
 }
 

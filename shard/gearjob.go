@@ -5,6 +5,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"polystalk/shard/record"
 	"polystalk/shard/slab"
 )
 
@@ -17,6 +18,7 @@ type gearing struct {
 	waits  []*awaiting       // by gearJob.waits: who waits; 0 is none
 	free   []uint32          // of waits
 	mail   []*Mail           // to be posted
+	record record.Submitted  // scratch of submitted
 
 	tail JobID  // the last job when one was sent behind it
 	turn uint32 // how many were since
@@ -178,6 +180,16 @@ func (c *Core) newGear(i uint32, j *job, op *Op) bool {
 		g.unique[x.hash] = n
 	}
 	return true
+}
+
+// submitted describes what j has besides, until the next call.
+func (c *Core) submitted(j *job) *record.Submitted {
+	x := c.gearOf(j)
+	c.gear.record = record.Submitted{
+		Unique: c.gear.uniqueOf(x), Reducer: c.gear.reducerOf(x),
+		ByBody: x.byBody, Joinable: x.indexed, Lost: x.lost,
+	}
+	return &c.gear.record
 }
 
 // forget takes x out of the index: nobody can join it any more.

@@ -47,6 +47,9 @@ func (c *Core) recorded(j *job, t *tube) record.Job {
 	}
 	c.scratch = append(c.scratch[:0], t.name...)
 	r.Tube = c.scratch
+	if j.isGear() {
+		r.Submitted = c.submitted(j)
+	}
 	return r
 }
 
@@ -76,7 +79,11 @@ func (c *Core) logNew(t *tube, j *job) {
 
 // account keeps the sums of what a journal without anything twice would hold.
 func (c *Core) account(t *tube, j *job, n int64) {
-	c.log.Live += n * record.JobSize(len(t.name), int(j.size))
+	more := 0
+	if j.isGear() {
+		more = c.submitted(j).Size()
+	}
+	c.log.Live += n * record.JobSize(len(t.name)+more, int(j.size))
 	c.log.Jobs += n
 	c.log.HighID = max(c.log.HighID, uint64(j.id))
 }

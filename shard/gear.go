@@ -153,7 +153,7 @@ func (c *Core) report(op *Op, r *Reply) {
 			x.numerator, x.denominator = op.Gear.Numerator, op.Gear.Denominator
 		}
 		c.tell(j, x, k, op.Body, op.Large)
-		keep = c.gear.opts.BuryFailed && x.background && !x.cancelled
+		keep = c.gear.opts.BuryFailed && x.background
 	}
 	if !k.ends() {
 		return
@@ -271,7 +271,10 @@ func (c *Core) cancel(op *Op, r *Reply) {
 		c.settled(j)
 	}
 	if j.state == Reserved {
-		c.gearOf(j).cancelled = true
+		// Nor does it come back from the journal.
+		c.logDelete(t, j)
+		x := c.gearOf(j)
+		x.cancelled, x.background = true, false
 		return
 	}
 	c.leave(t, i, j)

@@ -131,6 +131,10 @@ func (c *Core) applyBury(op *Op, r *Reply) {
 		return
 	}
 	c.leaveReserved(t, i, j)
+	if j.isGear() && c.gearOf(j).cancelled {
+		c.dropJob(t, i, j)
+		return
+	}
 	j.pri = op.Pri
 	c.enterBuried(t, i, j)
 	if j.isGear() {

@@ -14,10 +14,9 @@ import (
 
 // gearList is what a command that asks all shards has gathered.
 type gearList struct {
-	functions []shard.FunctionStatus
-	newest    shard.JobID
-	status    gearman.JobStatus
-	clients   uint32
+	newest  shard.JobID
+	status  gearman.JobStatus
+	clients uint32
 }
 
 // admin runs a line of text.

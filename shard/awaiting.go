@@ -82,7 +82,8 @@ func (c *Core) tell(j *job, x *gearJob, k RelayKind, body []byte, large Large) {
 		body = append([]byte(nil), body...)
 	}
 	for ; a != nil; a = a.next {
-		c.gear.add(a.client.mail, &Relay{Job: j.id, Kind: k, Copies: a.n, Body: body, Large: large})
+		a.client.mail.Add(&Relay{Job: j.id, Kind: k, Copies: a.n, Body: body, Large: large})
+		c.gear.post(a.client.mail)
 	}
 }
 

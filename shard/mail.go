@@ -63,16 +63,16 @@ func (m *Mail) Take() *Relay {
 	return first
 }
 
-// add puts r into m; the shard is owned, so what one shard says stays in order.
-func (g *gearing) add(m *Mail, r *Relay) {
+// Add puts r in, to be taken out when Msg is next delivered. What a shard adds
+// stays in order, since it is owned meanwhile.
+func (m *Mail) Add(r *Relay) {
 	for {
 		head := m.head.Load()
 		r.Next = head
 		if m.head.CompareAndSwap(head, r) {
-			break
+			return
 		}
 	}
-	g.post(m)
 }
 
 // post has m delivered once the shard is released, unless it is under way.

@@ -114,7 +114,7 @@ func (s *session) dispatch(rest []byte) (n int) {
 	case beanstalk.Stats:
 		s.stats()
 	case beanstalk.ListTubes:
-		names := s.loop.srv.dir.list()
+		names := s.loop.srv.dir.shown()
 		s.loop.budget -= len(names) / 16
 		s.loop.out = beanstalk.AppendTubeList(s.loop.out, slices.Values(names))
 	case beanstalk.ListTubesWatched:

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"polystalk/codec/beanstalk"
+	"polystalk/codec/gearman"
 	"polystalk/shard"
 )
 
@@ -17,6 +19,7 @@ type directory struct {
 	at    map[string]int
 	n     atomic.Int64
 	ids   *idMap
+	odd   atomic.Int64 // names that only Gearman clients can say
 }
 
 func newDirectory() *directory { return &directory{at: make(map[string]int)} }
@@ -25,6 +28,9 @@ func newDirectory() *directory { return &directory{at: make(map[string]int)} }
 func (d *directory) TubeAdded(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if !beanstalk.ValidTubeName([]byte(name)) {
+		d.odd.Add(1)
+	}
 	d.at[name] = len(d.names)
 	d.names = append(d.names, name)
 	d.n.Store(int64(len(d.names)))
@@ -34,6 +40,9 @@ func (d *directory) TubeAdded(name string) {
 func (d *directory) TubeRemoved(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if !beanstalk.ValidTubeName([]byte(name)) {
+		d.odd.Add(-1)
+	}
 	i, n := d.at[name], len(d.names)-1
 	d.names[i] = d.names[n]
 	d.at[d.names[i]] = i
@@ -45,6 +54,17 @@ func (d *directory) TubeRemoved(name string) {
 
 // JobFinished implements shard.Finisher.
 func (d *directory) JobFinished(id shard.JobID) { d.ids.finish(id) }
+
+// shown is list with the names that are no tube's in double quotes.
+func (d *directory) shown() []string {
+	names := d.list()
+	if d.odd.Load() > 0 {
+		for i, name := range names {
+			names[i] = string(gearman.AppendQuoted(nil, []byte(name)))
+		}
+	}
+	return names
+}
 
 // list is a copy of the names.
 func (d *directory) list() []string {

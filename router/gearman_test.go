@@ -180,6 +180,19 @@ func TestGearmanConnectionEnds(t *testing.T) {
 	f.check()
 }
 
+func TestListTubesQuotesFunctions(t *testing.T) {
+	f := newGearFixture(t)
+	c, b := f.openGear(), f.open()
+	c.asks(packet(gearman.CanDo, "a b\x01") + packet(gearman.CanDo, "") + packet(gearman.CanDo, "plain"))
+	list := "---\n- default\n- \"a b\\x01\"\n- \"\"\n- plain\n"
+	b.send("list-tubes\r\n")
+	f.rest()
+	if got, want := b.take(), fmt.Sprintf("OK %d\r\n%s\r\n", len(list), list); got != want {
+		t.Fatalf("got  %q\nwant %q", got, want)
+	}
+	f.check()
+}
+
 // One byte at a time, with everything in one stream.
 func TestGearmanBytewise(t *testing.T) {
 	f := newGearFixture(t)

@@ -161,6 +161,7 @@ type socket struct {
 	failed   bool
 	parked   bool // see Pause
 	wanted   bool // … and to be resumed once gnet has let go
+	resumes  uint
 	opening  bool // given back to gnet by Resume, and OnOpen was not there yet
 	watching bool // a call of watchHangUp is under way
 }
@@ -434,9 +435,16 @@ func (k *socket) Resume() bool {
 		return false
 	}
 	k.parked, k.opening = false, true
+	k.resumes++
+	resume := k.resumes
 	go func() {
 		r := <-opened
-		k.loop.signal(k.s, func(*session) { k.enrolled(r.Err) })
+		k.loop.signal(k.s, func(*session) {
+			// Late, the connection may have been paused and resumed again.
+			if resume == k.resumes {
+				k.enrolled(r.Err)
+			}
+		})
 	}()
 	return true
 }

@@ -218,3 +218,73 @@ func TestStalledDisk(t *testing.T) {
 		t.Errorf("%d jobs are back, want %d", n, clients*puts+1)
 	}
 }
+
+// TestNobodySeesWhatMayVanish: a job whose put is not on the disk is given to
+// no one and shown to no one; who asks hears of it when it is.
+func TestNobodySeesWhatMayVanish(t *testing.T) {
+	disk := newStallingDisk(t.TempDir())
+	address, stop := serveKept(t, disk)
+	defer stop()
+	defer disk.stall(false) // or the end would wait for it
+	says := func(command string) (net.Conn, *bufio.Reader) {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.SetDeadline(time.Now().Add(20 * time.Second))
+		t.Cleanup(func() { c.Close() })
+		fmt.Fprint(c, command)
+		return c, bufio.NewReader(c)
+	}
+	control, in := says("")
+	round := func(n int) {
+		t.Helper()
+		for range n {
+			fmt.Fprint(control, "list-tube-used\r\n")
+			if got, err := in.ReadString('\n'); got != "USING default\r\n" {
+				t.Fatal(got, err)
+			}
+		}
+	}
+	type asking struct {
+		c    net.Conn
+		r    *bufio.Reader
+		want string
+	}
+	var all []asking
+	ask := func(command, want string) {
+		c, r := says(command)
+		all = append(all, asking{c, r, strings.ReplaceAll(want, "\n", "\r\n")})
+	}
+	ask("watch a\r\nreserve\r\n", "WATCHING 2\nRESERVED 1 3\nabc\n")
+	if got, err := all[0].r.ReadString('\n'); got != "WATCHING 2\r\n" {
+		t.Fatal(got, err)
+	}
+	all[0].want = "RESERVED 1 3\r\nabc\r\n"
+	ask("use a\r\n", "INSERTED 1\nUSING a\n")
+	if got, err := all[1].r.ReadString('\n'); got != "USING a\r\n" {
+		t.Fatal(got, err)
+	}
+	round(10)
+	disk.stall(true)
+	fmt.Fprint(all[1].c, "put 0 0 100 3\r\nabc\r\nlist-tube-used\r\n")
+	disk.stalled()
+	ask("peek 1\r\n", "FOUND 1 3\nabc\n")
+	ask("stats-job 1\r\n", "OK ")
+	ask("put 0 0 100 1\r\nx\r\nreserve-job 2\r\ndelete 2\r\nlist-tube-used\r\nquit\r\n", "INSERTED 2\nRESERVED 2 1\nx\nDELETED\nUSING default\n")
+	round(300)
+	for i, a := range all {
+		a.c.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+		if b, err := a.r.Peek(1); err == nil {
+			t.Errorf("client %d was told %q", i, b)
+		}
+		a.c.SetReadDeadline(time.Now().Add(time.Minute))
+	}
+	disk.stall(false)
+	for i, a := range all {
+		got := make([]byte, len(a.want))
+		if _, err := io.ReadFull(a.r, got); err != nil || string(got) != a.want {
+			t.Errorf("client %d: got %q, %v; want %q", i, got, err, a.want)
+		}
+	}
+}

@@ -275,6 +275,7 @@ func writeHelp(w io.Writer) {
 Use: polystalkd [FLAGS]
 
 %s
+A journal that is at rest is looked after with polystalk; see polystalk --help.
 Every flag but -v and -h is also read from the environment, as %sLISTEN or
 %sMAX_JOB_SIZE; a flag on the command line wins.
 SIGUSR1 stops new jobs from being accepted. SIGTERM and SIGINT end the server.

@@ -156,6 +156,16 @@ func TestTakesOverBeanstalkdsDirectory(t *testing.T) {
 				t.Error("beanstalkd's files are not as they were")
 			}
 
+			// What beanstalkd has written since cannot be brought together with it.
+			later := filepath.Join(dir, "binlog.1000000")
+			if err := os.WriteFile(later, append([]byte{7, 0, 0, 0}, make([]byte, 4092)...), 0o400); err != nil {
+				t.Fatal(err)
+			}
+			refuses(t, dir, "binlog.1000000", "not in it")
+			if err := os.Remove(later); err != nil {
+				t.Fatal(err)
+			}
+
 			// Without its files, all is in the journal.
 			for name := range files {
 				if err := os.Remove(filepath.Join(dir, name)); err != nil {
@@ -204,10 +214,22 @@ func TestKilledWhileTakingOver(t *testing.T) {
 		t.Error("no crash came in the middle")
 	}
 
-	// As a crash leaves it: the mark, and some of the jobs.
+	// As a crash leaves it: the mark, and some of the jobs. Without beanstalkd's
+	// files that is not all there was.
 	if err := os.WriteFile(filepath.Join(dir, "importing"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	aside := t.TempDir()
+	move := func(from, to string) {
+		for name := range files {
+			if err := os.Rename(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	move(dir, aside)
+	refuses(t, dir, "importing", "put them back")
+	move(aside, dir)
 	s := startLogged(t, dir)
 	if !s.logHas(startOver) || !s.logHas(tookOver) {
 		t.Errorf("it did not start again: %s", s.logText())

@@ -102,8 +102,11 @@ func TestTermUnderLoad(t *testing.T) {
 								return
 							}
 							id := strings.Fields(string(reply))[1]
-							reply, err = c.Ask("delete " + id + "\r\n")
-							if err != nil {
+							if reply, err = c.Ask("delete " + id + "\r\n"); err != nil {
+								return
+							}
+							if string(reply) != "DELETED\r\n" {
+								t.Errorf("%q", reply)
 								return
 							}
 							mu.Lock()

@@ -137,6 +137,11 @@ func (j *Journal) giveUp(s *segment) error {
 	if err != nil {
 		return err
 	}
+	// As long as there is garbage to make segments of, who needs space waits for
+	// that and is not refused.
+	if j.full.Load() && j.compactable(true) {
+		j.full.Store(false)
+	}
 	j.addPrepared(next)
 	return nil
 }

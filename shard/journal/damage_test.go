@@ -74,7 +74,11 @@ func must(t *testing.T, err error) {
 func (m *museum) open(d *fakeDisk, want *facts) (*Recovered, error) {
 	w := newWorld(m.seed, d)
 	w.now = m.now.now
+	survey, lookErr := Look(d.clone())
 	rec, err := w.open(true)
+	if err := agrees(survey, lookErr, rec, err); err != nil {
+		return nil, err
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -265,5 +269,25 @@ func TestRecycled(t *testing.T) {
 	copy(d.entries[SegmentName(m.current)].data[end:], d.entries[SegmentName(m.oldest)].data[HeaderSize:])
 	if rec, err := m.open(d, m.after[len(m.after)-1]); err != nil || rec.Cut != "" {
 		t.Fatalf("old bytes behind the end: %+v, %v", rec, err)
+	}
+}
+
+// TestFirstSegmentEmptied: a first file without its batches is not passed over,
+// though nothing before it says which batch is the first.
+func TestFirstSegmentEmptied(t *testing.T) {
+	m := build(t, 3)
+	if m.oldest < 2 {
+		t.Fatalf("the oldest segment is %d: nothing was given up", m.oldest)
+	}
+	name := SegmentName(m.oldest)
+	for how, empty := range map[string]func(f *inode){
+		"zeroed": func(f *inode) { clear(f.data[64:]) },
+		"cut":    func(f *inode) { f.data = f.data[:64] },
+	} {
+		d := m.disk.clone()
+		empty(d.entries[name])
+		if err := m.damaged(d, name, 64, "gone"); err != nil {
+			t.Errorf("%s: %v", how, err)
+		}
 	}
 }

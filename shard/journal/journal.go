@@ -112,6 +112,7 @@ type Journal struct {
 	live     atomic.Int64 // bytes of a Copy of every job
 	jobs     atomic.Int64
 	pressure atomic.Int32
+	toldFull time.Time   // by the keeper
 	full     atomic.Bool // the last try to prepare a segment found no space
 	highID   atomic.Uint64
 	globals  record.Globals // its HighID is above

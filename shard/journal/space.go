@@ -136,14 +136,18 @@ func (j *Journal) addSpare() bool {
 	s, err := j.prepare(number)
 	if err != nil {
 		if passing(err) {
-			j.opts.Log.Warn("a segment cannot be prepared now; trying again", "err", err)
+			if time.Since(j.toldFull) > tellFull {
+				j.toldFull = time.Now()
+				j.opts.Log.Warn("a segment cannot be prepared now; trying again", "err", err)
+			}
 			return false
 		}
 		if !errors.Is(err, errNoSpace) {
 			j.fail(err)
 			return false
 		}
-		if !j.full.Swap(true) {
+		if !j.full.Swap(true) && time.Since(j.toldFull) > tellFull {
+			j.toldFull = time.Now()
 			j.opts.Log.Error("the disk is full: changes that need space are refused; deleting goes on", "err", err)
 		}
 		j.press()
@@ -157,6 +161,9 @@ func (j *Journal) addSpare() bool {
 	return true
 }
 
+// tellFull is how often it is told that a segment cannot be prepared.
+const tellFull = 10 * time.Second
+
 // passing reports whether an error is about the process, whose clients have all
 // descriptors or memory, and not about the disk. Nothing was written then, and
 // it is tried again.
@@ -165,6 +172,7 @@ func passing(err error) bool {
 }
 
 func (j *Journal) addPrepared(s *segment) {
+	j.full.Store(false)
 	j.free.Add(s.room())
 	j.mu.Lock()
 	j.spares = append(j.spares, s)

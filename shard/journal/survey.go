@@ -165,6 +165,9 @@ func (s *Survey) judge(w *walk, synced uint64) {
 		}
 		s.Losses = append(s.Losses, l)
 	}
+	if n := len(s.Losses); n > 0 && s.Losses[n-1].before == w.batches {
+		return // the batch that said which file is the oldest may be lost
+	}
 	if first := s.numbers[0]; oldest != 0 && first > oldest {
 		missing := Loss{Damage: missingFiles(oldest, first)}
 		s.Losses = append([]Loss{missing}, s.Losses...)

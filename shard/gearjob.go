@@ -14,7 +14,7 @@ type gearing struct {
 	opts   GearOptions
 	jobs   *slab.Pool[gearJob]
 	texts  *slab.Bytes       // uniques and reducers
-	unique map[uint64]uint32 // hash to the first gearJob with it
+	unique map[uint32]uint32 // hash to the first gearJob with it
 	waits  []*awaiting       // by gearJob.waits: who waits; 0 is none
 	free   []uint32          // of waits
 	mail   []*Mail           // to be posted
@@ -24,10 +24,9 @@ type gearing struct {
 	turn uint32 // how many were since
 }
 
-// A gearJob is what a submitted job has besides a job: 56 bytes without
-// pointers.
+// A gearJob is what a submitted job has besides a job: 44 bytes without pointers.
 type gearJob struct {
-	hash                   uint64 // see gearing.unique
+	hash                   uint32 // see gearing.unique
 	next                   uint32 // the next with that hash
 	job                    uint32 // its job
 	unique, reducer        uint32 // in gearing.texts
@@ -88,26 +87,27 @@ func (c *Core) deadlineOf(j *job, t *tube, cl *client) Time {
 	return Never
 }
 
-// hashFor is under which hash the job that op submits is, or would be, found.
+// hashFor is under which hash the job that op submits is, or would be, found. 32
+// bits make a map of half the size, and a chain of two rare at ten million jobs.
 // Not ok: it never joins another.
-func hashFor(op *Op) (hash uint64, ok bool) {
+func hashFor(op *Op) (hash uint32, ok bool) {
 	g := op.Gear
 	if !g.ByBody {
-		return xxhash.Sum64(g.Unique()), g.uniqueLen > 0
+		return uint32(xxhash.Sum64(g.Unique()) >> 32), g.uniqueLen > 0
 	}
 	if op.Large == nil {
-		return ^xxhash.Sum64(op.Body), len(op.Body) > 0
+		return uint32(^xxhash.Sum64(op.Body) >> 32), len(op.Body) > 0
 	}
 	var d xxhash.Digest
 	d.Reset()
 	for _, p := range op.Large {
 		d.Write(p) // never fails
 	}
-	return ^d.Sum64(), true
+	return uint32(^d.Sum64() >> 32), true
 }
 
 // findUnique finds the job of t that op joins, zero if there is none.
-func (c *Core) findUnique(t *tube, op *Op, hash uint64) uint32 {
+func (c *Core) findUnique(t *tube, op *Op, hash uint32) uint32 {
 	for n := c.gear.unique[hash]; n != 0; {
 		x := c.gear.jobs.At(n)
 		if j := c.jobs.At(x.job); j.tube == t.id && x.byBody == op.Gear.ByBody {
@@ -174,7 +174,7 @@ func (c *Core) newGear(i uint32, j *job, op *Op) bool {
 	j.ttr = n
 	if x.hash, x.indexed = hashFor(op); x.indexed {
 		if g.unique == nil {
-			g.unique = make(map[uint64]uint32)
+			g.unique = make(map[uint32]uint32)
 		}
 		x.next = g.unique[x.hash]
 		g.unique[x.hash] = n

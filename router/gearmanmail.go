@@ -81,7 +81,10 @@ func (g *gearSession) relayOne(r *shard.Relay) {
 // again goes on where a reply has left off, with no shard owned: another was
 // quicker with the job to be grabbed, or reports came before their JOB_CREATED.
 func (g *gearSession) again() {
-	if g.s.step == stepGearGrab {
+	switch {
+	case g.s.dying:
+		return // what it grabbed now would be lost at once
+	case g.s.step == stepGearGrab:
 		g.grabNext()
 		return
 	}

@@ -190,9 +190,9 @@ func (g *gearSession) report(body []byte, large shard.Large) {
 	s, m, op := g.s, &g.m, &g.s.req.Op
 	id, sh, ok := g.find(m.Args[0])
 	if m.Type == gearman.WorkFail {
-		was := g.excepted
-		g.excepted = 0
-		if n, ours := gearman.ParseHandle(s.loop.srv.cfg.Gearman.Prefix, m.Args[0]); ours && n != 0 && shard.JobID(n) == was {
+		n, ours := gearman.ParseHandle(s.loop.srv.cfg.Gearman.Prefix, m.Args[0])
+		if ours && shard.JobID(n) == g.excepted { // ids begin at 1
+			g.excepted = 0
 			return // some workers send both, and die of an ERROR
 		}
 	}

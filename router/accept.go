@@ -19,14 +19,16 @@ const (
 // Serve accepts connections from l, a *net.TCPListener or *net.UnixListener,
 // until Shutdown, or until l is closed: that is an error. Several listeners
 // may be served at once.
-func (s *Server) Serve(l net.Listener) error {
+func (s *Server) Serve(l net.Listener) error { return s.serve(l, false) }
+
+func (s *Server) serve(l net.Listener, gear bool) error {
 	n := s.net
 	n.mu.Lock()
 	if n.stopping {
 		n.mu.Unlock()
 		return l.Close()
 	}
-	n.listeners[l] = struct{}{}
+	n.listeners[l] = gear
 	n.accepting.Add(1)
 	n.mu.Unlock()
 	defer n.accepting.Done()
@@ -43,8 +45,8 @@ func (s *Server) Serve(l net.Listener) error {
 		switch {
 		case err == nil:
 			wait = retryMin
-			n.admit(nc, limit)
-		case n.isStopping():
+			n.admit(nc, limit, gear)
+		case n.isStopping(gear):
 			return nil
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("accept on %s: %w", l.Addr(), err)
@@ -59,23 +61,23 @@ func (s *Server) Serve(l net.Listener) error {
 }
 
 // admit enrolls a new connection, or closes it when there are too many.
-func (n *network) admit(nc net.Conn, limit int) {
+func (n *network) admit(nc net.Conn, limit int, gear bool) {
 	if n.open.Add(1) > int64(limit) {
 		n.open.Add(-1)
 		nc.Close()
 		n.srv.complain("refused a connection: --max-connections are open", "limit", limit)
 		return
 	}
-	if err := n.enroll(nc); err != nil {
+	if err := n.enroll(nc, gear); err != nil {
 		n.open.Add(-1)
 		n.srv.complain("could not take up a connection", "err", err)
 	}
 }
 
-func (n *network) isStopping() bool {
+func (n *network) isStopping(gear bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.stopping
+	return n.stopping || gear && n.refusing
 }
 
 // descriptors is the process's limit.

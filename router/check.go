@@ -63,7 +63,7 @@ func (k *drivenChecker) sessions() {
 		case s.eof && !s.stalled:
 			k.fail("session %p: its client sends no more and it does not end", s)
 		}
-		if s.in != nil && s.phase == phaseIdle && !s.stalled && strings.Contains(string(s.in.B[s.inAt:]), "\r\n") {
+		if s.gear == nil && s.in != nil && s.phase == phaseIdle && !s.stalled && strings.Contains(string(s.in.B[s.inAt:]), "\r\n") {
 			k.fail("session %p: idle with input held: %q", s, s.in.B[s.inAt:])
 		}
 		if s.phase != phaseBody && (s.pooled != nil || s.pieces != nil) || s.phase != phaseBody && s.putID != 0 {
@@ -102,6 +102,19 @@ func (k *drivenChecker) sessions() {
 	}
 }
 
+// watchedBy is what a session of either protocol watches.
+func watchedBy(s *session) (list []tubeRef) {
+	for i := range s.watched {
+		list = append(list, s.watched[i].tubeRef)
+	}
+	if s.gear != nil {
+		for i := range s.gear.abilities {
+			list = append(list, s.gear.abilities[i].tubeRef)
+		}
+	}
+	return list
+}
+
 // shards compares each core's clients with the sessions' links.
 func (k *drivenChecker) shards() {
 	seen := 0
@@ -124,9 +137,9 @@ func (k *drivenChecker) shards() {
 				k.fail("shard %d: client %d waits and its session does not know", sh.Index, v.ID)
 			}
 			var names []string
-			for i := range s.watched {
-				if s.watched[i].shard == sh.Index {
-					names = append(names, s.watched[i].name)
+			for _, w := range watchedBy(s) {
+				if w.shard == sh.Index {
+					names = append(names, w.name)
 				}
 			}
 			slices.Sort(names)
@@ -146,9 +159,11 @@ func (k *drivenChecker) shards() {
 func (k *drivenChecker) tubes() {
 	using, watching, waiting := map[string]int{}, map[string]int{}, map[string]int{}
 	for ds := range k.d.sessions {
-		using[ds.s.used.name]++
-		for i := range ds.s.watched {
-			name := ds.s.watched[i].name
+		if ds.s.gear == nil {
+			using[ds.s.used.name]++
+		}
+		for _, w := range watchedBy(ds.s) {
+			name := w.name
 			watching[name]++
 			if ds.s.phase == phaseWaiting {
 				waiting[name]++
@@ -169,7 +184,7 @@ func (k *drivenChecker) tubes() {
 			if t.Ready > 0 && !t.Paused && waiting[t.Name] > 0 {
 				k.fail("tube %q: %d jobs ready, %d sessions wait for one", t.Name, t.Ready, waiting[t.Name])
 			}
-			if !t.Pinned && t.Jobs+t.Using+t.Watching == 0 {
+			if !t.Pinned && !t.Function && t.Jobs+t.Using+t.Watching == 0 {
 				k.fail("tube %q: nobody needs it", t.Name)
 			}
 		}

@@ -53,6 +53,10 @@ func (s *session) gone() {
 }
 
 func (s *session) startClosing() {
+	if s.gear != nil {
+		s.gear.startClosing()
+		return
+	}
 	if len(s.links) == 0 {
 		s.gone()
 		return

@@ -39,6 +39,22 @@ const (
 	stepLeaveTube // closing: one watch list entry
 	stepLeaveUsed // closing: the used tube
 	stepClose     // closing: the client itself
+
+	// Of a gearSession.
+	stepGearDone      // nothing is to be said
+	stepGearSubmit    // JOB_CREATED
+	stepGearRegister  // the new ability
+	stepGearReset     // one ability less
+	stepGearGrab      // JOB_ASSIGN
+	stepGearReport    // an ERROR, or nothing
+	stepGearStatus    // STATUS_RES
+	stepGearUnique    // one shard's part of STATUS_RES_UNIQUE
+	stepGearClose     // closing: the client in one shard
+	stepGearOK        // an administrator's OK
+	stepGearDrop      //
+	stepGearCancel    //
+	stepGearFunctions // one shard's part of status
+	stepGearJobs      // some of one shard's jobs
 )
 
 // dispatch runs the parsed command; rest is the input behind its line. It
@@ -98,7 +114,7 @@ func (s *session) dispatch(rest []byte) (n int) {
 	case beanstalk.Stats:
 		s.stats()
 	case beanstalk.ListTubes:
-		names := s.loop.srv.dir.list()
+		names := s.loop.srv.dir.shown()
 		s.loop.budget -= len(names) / 16
 		s.loop.out = beanstalk.AppendTubeList(s.loop.out, slices.Values(names))
 	case beanstalk.ListTubesWatched:
@@ -209,6 +225,10 @@ func (s *session) handle(r *shard.Reply) {
 	case stepJoin:
 		s.joined(r, l)
 	default:
+		if s.gear != nil {
+			s.gear.handle(r)
+			return
+		}
 		s.closeStep(r)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 
 	"polystalk/codec/beanstalk"
+	"polystalk/codec/gearman"
 	"polystalk/shard"
 )
 
@@ -33,6 +34,8 @@ type Config struct {
 	BinlogMaxSize int64
 	// Journal keeps jobs across restarts; nil: they are in memory only.
 	Journal *Journal
+	// Gearman says how that is spoken.
+	Gearman GearmanConfig
 	// Version is what stats reports; it starts with digits.
 	Version string
 	// Log takes what the operator should know; nil discards it.
@@ -50,6 +53,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("shards is %d: use a power of two", c.Shards)
 	case c.MaxJobSize > beanstalk.MaxJobSizeLimit:
 		return fmt.Errorf("the largest job size is %d: use at most %d", c.MaxJobSize, beanstalk.MaxJobSizeLimit)
+	case !gearman.ValidPrefix(c.Gearman.Prefix):
+		return fmt.Errorf("the prefix of job handles is %q: use at most %d bytes, no blanks", c.Gearman.Prefix, gearman.MaxPrefix)
 	case c.MaxConnections < 0:
 		return errors.New("max connections is negative")
 	}
@@ -65,6 +70,9 @@ func (c *Config) fill() {
 	}
 	if c.MaxJobSize == 0 {
 		c.MaxJobSize = beanstalk.DefaultMaxJobSize
+	}
+	if c.Gearman.MaxBody == 0 {
+		c.Gearman.MaxBody = gearman.DefaultMaxBody
 	}
 	if c.Version == "" {
 		c.Version = "1.13.0"

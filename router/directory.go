@@ -3,6 +3,10 @@ package router
 import (
 	"sync"
 	"sync/atomic"
+
+	"polystalk/codec/beanstalk"
+	"polystalk/codec/gearman"
+	"polystalk/shard"
 )
 
 // directory lists the server's tubes in the order that list-tubes shows: as
@@ -14,6 +18,8 @@ type directory struct {
 	names []string
 	at    map[string]int
 	n     atomic.Int64
+	ids   *idMap
+	odd   atomic.Int64 // names that only Gearman clients can say
 }
 
 func newDirectory() *directory { return &directory{at: make(map[string]int)} }
@@ -22,6 +28,9 @@ func newDirectory() *directory { return &directory{at: make(map[string]int)} }
 func (d *directory) TubeAdded(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if !beanstalk.ValidTubeName([]byte(name)) {
+		d.odd.Add(1)
+	}
 	d.at[name] = len(d.names)
 	d.names = append(d.names, name)
 	d.n.Store(int64(len(d.names)))
@@ -31,6 +40,9 @@ func (d *directory) TubeAdded(name string) {
 func (d *directory) TubeRemoved(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if !beanstalk.ValidTubeName([]byte(name)) {
+		d.odd.Add(-1)
+	}
 	i, n := d.at[name], len(d.names)-1
 	d.names[i] = d.names[n]
 	d.at[d.names[i]] = i
@@ -38,6 +50,20 @@ func (d *directory) TubeRemoved(name string) {
 	d.names[n] = ""
 	d.names = d.names[:n]
 	d.n.Store(int64(n))
+}
+
+// JobFinished implements shard.Finisher.
+func (d *directory) JobFinished(id shard.JobID) { d.ids.finish(id) }
+
+// shown is list with the names that are no tube's in double quotes.
+func (d *directory) shown() []string {
+	names := d.list()
+	if d.odd.Load() > 0 {
+		for i, name := range names {
+			names[i] = string(gearman.AppendQuoted(nil, []byte(name)))
+		}
+	}
+	return names
 }
 
 // list is a copy of the names.

@@ -13,6 +13,13 @@
 //	              runs it and posts it to the loop's outbox; handle then
 //	   -> one write per turn (loop.flush)
 //
+// A connection that speaks Gearman is a session with a gearSession (gearman*.go)
+// that takes the bytes and the replies instead:
+//
+//	session.process -> gearSession.command -> codec/gearman.Parse -> run -> submit
+//	session.handle  -> gearSession.handle
+//	loop.deliver    -> gearSession.hearMail: what workers report, and NOOP
+//
 // A session belongs to one loop and has one operation under way, so replies
 // are in order without further ado, and input that comes meanwhile is held.
 // Sessions know no gnet type: gnet.go feeds them through loop.input,

@@ -71,7 +71,14 @@ func (dl *DrivenLoop) Drain() {
 
 // Open makes a session for a new connection.
 func (dl *DrivenLoop) Open(c Conn) *DrivenSession {
-	ds := &DrivenSession{d: dl.d, s: dl.l.open(c)}
+	return dl.open(c, false)
+}
+
+// OpenGearman is Open for a connection that speaks Gearman.
+func (dl *DrivenLoop) OpenGearman(c Conn) *DrivenSession { return dl.open(c, true) }
+
+func (dl *DrivenLoop) open(c Conn, gear bool) *DrivenSession {
+	ds := &DrivenSession{d: dl.d, s: dl.l.open(c, gear)}
 	dl.d.sessions[ds] = struct{}{}
 	return ds
 }

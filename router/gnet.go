@@ -34,13 +34,14 @@ type network struct {
 	stopped atomic.Bool
 
 	mu        sync.Mutex
-	listeners map[net.Listener]struct{}
+	listeners map[net.Listener]bool // whether they are Gearman's
+	refusing  bool                  // … which are closed
 	stopping  bool
 	accepting sync.WaitGroup
 }
 
 func newNetwork(srv *Server) *network {
-	return &network{srv: srv, listeners: make(map[net.Listener]struct{})}
+	return &network{srv: srv, listeners: make(map[net.Listener]bool)}
 }
 
 // start starts the event loops.
@@ -111,8 +112,8 @@ func (n *network) unfinished() bool {
 }
 
 // enroll hands a connection to the event loops; it is theirs even on error.
-func (n *network) enroll(nc net.Conn) error {
-	k := &socket{net: n}
+func (n *network) enroll(nc net.Conn, gear bool) error {
+	k := &socket{net: n, gear: gear}
 	if _, err := n.client.EnrollContext(nc, k); err != nil {
 		return err
 	}
@@ -153,6 +154,7 @@ type socket struct {
 	c        gnet.Conn // nil while gnet does not have it
 	fd       int       // -1 while gnet does not have it
 	lane     *lane
+	gear     bool // it speaks Gearman
 	busy     bool // in a callback of gnet's about this connection
 	closed   bool // by the session
 	failed   bool
@@ -179,7 +181,7 @@ func (n *network) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	}
 	k.el, k.loop = c.EventLoop(), l
 	k.busy = true
-	k.s = k.loop.open(k)
+	k.s = k.loop.open(k, k.gear)
 	k.busy = false
 	return nil, k.action()
 }

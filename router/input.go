@@ -84,6 +84,9 @@ func (s *session) dropInput() {
 // used. It stops at an incomplete command, when the session cannot go on, and
 // when the turn's budget is spent.
 func (s *session) process(b []byte) (n int) {
+	if s.gear != nil {
+		return s.gear.process(b)
+	}
 	for n < len(b) {
 		if s.stalled || s.backed || s.blocked {
 			return n

@@ -246,13 +246,17 @@ func (l *loop) flushFull(s *session) {
 func (l *loop) count(k beanstalk.Kind) { l.cmds[k].Add(1) }
 
 // open makes a session for a new connection and gives it its first turn.
-func (l *loop) open(c Conn) *session {
+func (l *loop) open(c Conn, gear bool) *session {
 	s := &session{loop: l, conn: c}
 	s.req.Home, s.req.Owner = l, s
 	s.waiter.Msg.Home, s.waiter.Msg.Owner = l, s
 	l.connections.Add(1)
 	l.total.Add(1)
 	l.batch.Now = l.srv.clock()
+	if gear {
+		s.gear = newGear(s)
+		return s
+	}
 	l.turn(s, (*session).join)
 	l.settle()
 	return s

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polystalk/codec/beanstalk"
+	"polystalk/codec/gearman"
 	"polystalk/shard"
 	"polystalk/shard/journal"
 )
@@ -37,6 +38,10 @@ type Server struct {
 	base    shard.Time // clock at started
 	id      string
 	uname   unix.Utsname
+
+	gearDir  gearDirectory
+	numbers  []numbers // by shard
+	unwanted chan bool // see ShutdownWanted
 
 	net  *network
 	quit chan struct{} // ends reclaim
@@ -75,7 +80,10 @@ func newServer(cfg Config, clock func() shard.Time) (*Server, error) {
 		dir:     newDirectory(),
 		started: time.Now(),
 		quit:    make(chan struct{}),
+
+		unwanted: make(chan bool, 1),
 	}
+	s.dir.ids = s.ids
 	s.told.Store(new([]*loop))
 	s.clock = clock
 	if clock == nil {
@@ -89,10 +97,18 @@ func newServer(cfg Config, clock func() shard.Time) (*Server, error) {
 	if err := unix.Uname(&s.uname); err != nil {
 		return nil, os.NewSyscallError("uname", err)
 	}
+	if s.cfg.Gearman.Prefix == "" {
+		host := unix.ByteSliceToString(s.uname.Nodename[:])
+		s.cfg.Gearman.Prefix = "H:" + host[:min(len(host), gearman.MaxPrefix-len("H:"))]
+	}
 	for i := range cfg.Shards {
+		s.numbers = append(s.numbers, numbers{s.ids, i})
 		core := shard.NewCore(s.dir)
 		if i == s.shardOf(defaultTube) {
 			core.Pin(string(defaultTube))
+		}
+		if gear := s.cfg.Gearman; gear.Retries > 0 || gear.Wakeup > 0 || gear.BuryFailed {
+			core.GearOptions(shard.GearOptions{Retries: gear.Retries, Wakeup: gear.Wakeup, BuryFailed: gear.BuryFailed})
 		}
 		s.shards = append(s.shards, shard.New(i, core, s.clock))
 	}

@@ -78,6 +78,8 @@ type session struct {
 	waiter shard.Waiter
 	res    reserving
 	gather gathering
+
+	gear *gearSession // nil: it speaks the beanstalkd protocol
 }
 
 // say answers with a fixed reply.
@@ -145,6 +147,10 @@ func (s *session) released() {
 	}
 	if s.reprobe {
 		s.reprobe = false
+		if s.gear != nil {
+			s.gear.again()
+			return
+		}
 		s.probe()
 	}
 }
@@ -159,15 +165,20 @@ func (s *session) sendLarge() {
 	}
 	s.loop.budget -= s.large.Len() / budgetBytes
 	s.large = nil
-	s.say("\r\n")
+	if s.gear == nil {
+		s.say("\r\n")
+	}
 }
 
 // completed takes back a message that went through a shard's inbox, or the
 // wake-up of a waiting reserve.
 func (s *session) completed(m *shard.Message) {
-	if m == &s.waiter.Msg {
+	switch {
+	case m == &s.waiter.Msg:
 		s.woken()
-	} else {
+	case s.gear != nil && m == &s.gear.mail.Msg:
+		s.gear.hearMail()
+	default:
 		s.loop.unfinished.Add(-1)
 		if s.phase == phaseBusy {
 			s.phase = phaseIdle

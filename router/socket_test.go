@@ -21,7 +21,7 @@ func parkedSocket(t *testing.T) (k *socket, client int) {
 	n := newNetwork(srv)
 	n.open.Add(1)
 	k = &socket{net: n, loop: newLoop(srv, func() {}), fd: -1, parked: true}
-	k.s = k.loop.open(k)
+	k.s = k.loop.open(k, false)
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)

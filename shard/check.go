@@ -20,6 +20,7 @@ func (c *Core) Check() error {
 	k.bodies()
 	k.handles()
 	k.counters()
+	k.gear()
 	return errors.Join(k.errs...)
 }
 
@@ -198,7 +199,7 @@ func (k *checker) tubes() {
 			k.fail("tube %q: the sum of its states is not its %d jobs, or those and its %d deletes not its total of %d and %d",
 				t.name, t.jobs, t.deletes, t.total, t.restored)
 		}
-		if !t.pinned && !t.kept && t.using == 0 && t.watching == 0 && t.jobs == 0 {
+		if !t.pinned && !t.kept && t.gear == nil && t.using == 0 && t.watching == 0 && t.jobs == 0 {
 			k.fail("tube %q: nothing needs it", t.name)
 		}
 		if (t.pauseUntil == 0) != (t.pauseFor == 0) {
@@ -225,7 +226,7 @@ func (k *checker) tubeJobs(t *tube) {
 		if j == nil {
 			return
 		}
-		if e.b != j.pri || e.a != uint64(j.id) || j.tube != t.id || j.deadline != 0 || j.client != 0 {
+		if e.b != j.pri || e.a != uint64(j.id) && (j.prev == 0 || e.a < uint64(j.id)) || j.tube != t.id || j.deadline != 0 || j.client != 0 {
 			k.fail("%s: job %d is under a wrong key or in a wrong tube", where, j.id)
 		}
 		if j.pri < urgentBelow {
@@ -423,9 +424,9 @@ func (k *checker) bodies() {
 	for i := range k.at {
 		j := c.jobs.At(i)
 		switch {
-		case j.large && (int(j.body) >= len(c.large) || large[j.body]):
+		case j.flags&flagLarge != 0 && (int(j.body) >= len(c.large) || large[j.body]):
 			k.fail("job %d: its large body %d is another's or is not there", j.id, j.body)
-		case j.large:
+		case j.flags&flagLarge != 0:
 			large[j.body] = true
 			if c.large[j.body].Len() != int(j.size) {
 				k.fail("job %d: %d bytes stored of %d", j.id, c.large[j.body].Len(), j.size)

@@ -54,7 +54,7 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 		"id":                     func(p parts) { p.job(1).id = 1000 },
 		"body lost":              func(p parts) { p.bodies.Free(p.job(1).body, int(p.job(1).size)) },
 		"body size":              func(p parts) { p.job(5).size++ },
-		"large body shared":      func(p parts) { p.job(1).large = true },
+		"large body shared":      func(p parts) { p.job(1).flags = flagLarge },
 		"large slot free twice":  func(p parts) { p.freeLarge = append(p.freeLarge, p.job(5).body) },
 		"tube handle free twice": func(p parts) { p.freeTubes = append(p.freeTubes, p.tube.id) },
 		"client handle lost":     func(p parts) { p.clients = append(p.clients, nil) },

@@ -16,6 +16,9 @@ type client struct {
 	until   Time   // when the wait times out
 
 	timer timer
+
+	mail   *Mail     // of a Gearman session; nil: none
+	awaits *awaiting // the jobs that it waits for
 }
 
 // A watch is one tube on one client's watch list, and the client's place in
@@ -23,7 +26,8 @@ type client struct {
 type watch struct {
 	client     *client
 	tube       *tube
-	pos        int // index in client.watches
+	pos        int  // index in client.watches
+	timeout    Time // of jobs that the client grabs here; zero: none
 	prev, next *watch
 }
 
@@ -113,6 +117,9 @@ func (c *Core) watch(cl *client, t *tube) {
 // the reference (ms.c, ms_delete).
 func (c *Core) ignore(cl *client, w *watch) {
 	c.unwait(cl)
+	if cl.mail != nil {
+		w.tube.gear.remove(w)
+	}
 	n := len(cl.watches) - 1
 	last := cl.watches[n]
 	cl.watches[w.pos] = last
@@ -190,6 +197,9 @@ func (c *Core) match(t *tube) {
 		j := c.reserve(t, cl)
 		c.woke(cl, StatusReserved, j)
 	}
+	if t.gear != nil && t.readyPos != 0 {
+		c.rouse(t.gear)
+	}
 }
 
 // reserve takes the best job of t for cl.
@@ -230,8 +240,7 @@ func (c *Core) returnJobs(cl *client, most int) bool {
 		j := c.jobs.At(i)
 		t := c.tubes[j.tube]
 		c.leaveReserved(t, i, j)
-		c.enterReady(t, i, j)
-		c.match(t)
+		c.giveBack(t, i, j, cl)
 	}
 	return cl.held.n == 0
 }

@@ -39,11 +39,14 @@ type Core struct {
 	counts coreCounts
 	woken  []*Waiter
 	dir    Directory
+	gear   *gearing // nil until a Gearman client comes
+	ended  Finisher // dir, if it wants to hear of it
+	lastID JobID    // the highest that was here
 
 	log     *record.Buffer // nil: nothing is recorded
 	scratch []byte         // a tube name being recorded
 
-	_ [64]byte // to whole cache lines, so that none is another core's as well
+	_ [32]byte // to whole cache lines, so that none is another core's as well
 }
 
 type coreCounts struct {
@@ -62,6 +65,7 @@ func NewCore(dir Directory) *Core {
 		dir:     dir,
 	}
 	c.ids.init()
+	c.ended, _ = dir.(Finisher)
 	// Written at nearly every operation, hence not to share a cache line with
 	// another core's: small slices would lie side by side.
 	c.ready = make([]*tube, 0, 16)
@@ -73,6 +77,9 @@ func NewCore(dir Directory) *Core {
 func (c *Core) Close() {
 	c.jobs.Close()
 	c.bodies.Close()
+	if c.gear != nil {
+		c.gear.close()
+	}
 }
 
 // TakeWoken appends the waiters that were won since the last call to dst.
@@ -136,7 +143,7 @@ func (c *Core) Apply(now Time, op *Op, r *Reply) {
 	case OpStatsJob, OpStatsTube, OpStats:
 		c.applyStats(op, r)
 	default:
-		panic("shard: no such operation")
+		c.applyGear(op, r)
 	}
 	if cl := c.clients[r.Client]; cl != nil {
 		r.Held = uint32(cl.held.n)

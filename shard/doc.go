@@ -25,6 +25,11 @@
 // a job out of any of these three. Source: the protocol document of
 // beanstalkd 1.13, "Job Lifecycle".)
 //
+// Gearman sessions submit jobs instead of putting them (gear*.go): a function is a
+// tube, what a submitted job has besides is in a side record, and who waits for
+// it, or sleeps until there is one, is told by Mail that a Shard posts once it is
+// released.
+//
 // A Shard wraps a Core. Its state is touched only by who holds its ownership
 // word: an event loop that found it free runs its operation in place; one
 // that found it busy pushes a Message into the bounded inbox, and whoever

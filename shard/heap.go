@@ -12,7 +12,8 @@ const (
 
 // heapEntry orders by (b, a), then by job id.
 //
-//	ready:     b = priority, a = id
+//	ready:     b = priority, a = id; of a job that was sent to the tail, the id
+//	           of the last job then, and job.prev is its turn behind that one
 //	deadlines: b = 0,        a = deadline
 type heapEntry struct {
 	a   uint64
@@ -39,7 +40,11 @@ func (x *heapEntry) less(jobs *slab.Pool[job], y *heapEntry) bool {
 	if x.a != y.a {
 		return x.a < y.a
 	}
-	return jobs.At(x.job).id < jobs.At(y.job).id
+	i, j := jobs.At(x.job), jobs.At(y.job)
+	if i.state == Ready && i.prev != j.prev {
+		return i.prev < j.prev
+	}
+	return i.id < j.id
 }
 
 func (h *jobHeap) push(jobs *slab.Pool[job], e heapEntry) {

@@ -16,14 +16,14 @@ type job struct {
 	id       JobID
 	created  Time
 	deadline Time
-	body     uint32 // slab reference; an index into Core.large when large is set
+	body     uint32 // slab reference; an index into Core.large for a large one
 	size     uint32 // bytes of the body
 	pri      uint32
 	delay    uint32 // seconds, as last set
-	ttr      uint32 // seconds
+	ttr      uint32 // seconds; of a gear job the index of its gearJob instead: see ttrOf
 	tube     TubeID
 	client   ClientID // who reserved it
-	prev     uint32   // list links; a job is in one list at most
+	prev     uint32   // list links; a job is in one list at most. Ready: see heapEntry
 	next     uint32
 	pos      uint32 // index in its heap
 	hash     uint32 // next job in its bucket of the id table
@@ -33,11 +33,22 @@ type job struct {
 	buries   uint32
 	kicks    uint32
 	state    State
-	large    bool
+	flags    jobFlags
 
 	commitHigh uint16 // see commit
 	commitLow  uint32
 }
+
+// jobFlags say what else a job is.
+type jobFlags uint8
+
+const (
+	flagLarge jobFlags = 1 << iota // its body is in Core.large
+	flagGear                       // it was submitted, not put: there is a gearJob
+)
+
+// isGear reports whether the job was submitted by a Gearman client.
+func (j *job) isGear() bool { return j.flags&flagGear != 0 }
 
 // jobList is a list of jobs by slab index, linked through the records.
 type jobList struct {
@@ -82,7 +93,7 @@ func (c *Core) newJob(op *Op) (uint32, *job) {
 	}
 	if op.Large != nil {
 		j.size = uint32(op.Large.Len())
-		j.large = true
+		j.flags |= flagLarge
 		j.body = c.keepLarge(op.Large)
 	} else {
 		j.size = uint32(len(op.Body))
@@ -94,14 +105,18 @@ func (c *Core) newJob(op *Op) (uint32, *job) {
 		j.body = ref
 	}
 	j.id = op.ID
+	c.lastID = max(c.lastID, op.ID)
 	c.ids.insert(c.jobs, j.id, i)
 	return i, j
 }
 
 // freeJob forgets a job that is in no container any more.
 func (c *Core) freeJob(i uint32, j *job) {
+	if j.isGear() {
+		c.freeGear(j)
+	}
 	c.ids.remove(c.jobs, j.id)
-	if j.large {
+	if j.flags&flagLarge != 0 {
 		c.large[j.body] = nil
 		c.freeLarge = append(c.freeLarge, j.body)
 	} else {
@@ -127,7 +142,7 @@ func (c *Core) replyJob(r *Reply, s Status, j *job) {
 	r.Status = s
 	r.ID = j.id
 	r.Commit = max(r.Commit, j.commit())
-	if j.large {
+	if j.flags&flagLarge != 0 {
 		r.Large = c.large[j.body]
 	} else {
 		r.Body = c.bodies.Get(j.body, int(j.size))

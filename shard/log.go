@@ -13,18 +13,29 @@ func (c *Core) LogTo(buf *record.Buffer) { c.log = buf }
 func (k OpKind) logs() bool {
 	switch k {
 	case OpPut, OpDelete, OpRelease, OpBury, OpKick, OpKickJob, OpPause, OpReserveJob,
-		OpUse, OpUnuse, OpIgnore, OpClose: // the last tube's user ends its pause
+		OpUse, OpUnuse, OpIgnore, OpClose, OpDrop, // the last tube's user ends its pause
+		OpSubmit, OpReport, OpCancelJob, OpUnregister:
 		return true
 	}
 	return false
 }
+
+// records reports whether what happens to j is recorded: all but submitted jobs
+// that are only done while somebody waits for them.
+func (c *Core) records(j *job) bool {
+	return c.log != nil && (!j.isGear() || c.gearOf(j).background)
+}
+
+// logsTimers reports whether what is due may append records: a job that fails
+// because its time is up once too often.
+func (c *Core) logsTimers() bool { return c.gear != nil && c.gear.opts.Retries > 0 }
 
 // recorded describes a job as it is to come back: its reservation ends with
 // the process.
 func (c *Core) recorded(j *job, t *tube) record.Job {
 	r := record.Job{
 		ID: uint64(j.id), Created: int64(j.created),
-		Pri: j.pri, Delay: j.delay, TTR: j.ttr,
+		Pri: j.pri, Delay: j.delay, TTR: c.ttrOf(j),
 		State:  record.Ready,
 		Counts: record.Counts{Reserves: j.reserves, Timeouts: j.timeouts, Releases: j.releases, Buries: j.buries, Kicks: j.kicks},
 	}
@@ -36,17 +47,20 @@ func (c *Core) recorded(j *job, t *tube) record.Job {
 	}
 	c.scratch = append(c.scratch[:0], t.name...)
 	r.Tube = c.scratch
+	if j.isGear() {
+		r.Submitted = c.submitted(j)
+	}
 	return r
 }
 
 // logPut records a job in full.
 func (c *Core) logPut(t *tube, j *job) {
-	if c.log == nil {
+	if !c.records(j) {
 		return
 	}
 	r := c.recorded(j, t)
 	var pieces Large
-	if j.large {
+	if j.flags&flagLarge != 0 {
 		pieces = c.large[j.body]
 	} else {
 		r.Body = c.bodies.Get(j.body, int(j.size))
@@ -57,7 +71,7 @@ func (c *Core) logPut(t *tube, j *job) {
 
 // logNew is logPut for a job that was not there before.
 func (c *Core) logNew(t *tube, j *job) {
-	if c.log != nil {
+	if c.records(j) {
 		c.logPut(t, j)
 		c.account(t, j, 1)
 	}
@@ -65,20 +79,24 @@ func (c *Core) logNew(t *tube, j *job) {
 
 // account keeps the sums of what a journal without anything twice would hold.
 func (c *Core) account(t *tube, j *job, n int64) {
-	c.log.Live += n * record.JobSize(len(t.name), int(j.size))
+	more := 0
+	if j.isGear() {
+		more = c.submitted(j).Size()
+	}
+	c.log.Live += n * record.JobSize(len(t.name)+more, int(j.size))
 	c.log.Jobs += n
 	c.log.HighID = max(c.log.HighID, uint64(j.id))
 }
 
 func (c *Core) logUpdate(t *tube, j *job) {
-	if c.log != nil {
+	if c.records(j) {
 		r := c.recorded(j, t)
 		c.log.Update(&r, t.slot)
 	}
 }
 
 func (c *Core) logDelete(t *tube, j *job) {
-	if c.log != nil {
+	if c.records(j) {
 		c.log.Delete(uint64(j.id), t.slot)
 		c.account(t, j, -1)
 	}

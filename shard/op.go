@@ -120,6 +120,9 @@ const (
 	OpStatsJob
 	OpStatsTube
 	OpStats
+
+	// Those of Gearman sessions are in gearop.go.
+	gearFirst
 )
 
 // Op is one operation on one core. Slices are only read during Apply, except
@@ -147,6 +150,7 @@ type Op struct {
 	JobStats    *JobStats
 	TubeStats   *TubeStats
 	Counts      *Counts
+	Gear        *Gear // of the operations from gearFirst on
 }
 
 // Status is the outcome of an Op.
@@ -165,6 +169,8 @@ const (
 	StatusElsewhere   // the best job here is above Bound
 	StatusMore        // bounded work: ask again
 	StatusOutOfMemory // nothing was changed
+	StatusFull        // the function has as many jobs as it may; nothing was changed
+	StatusInUse       // the function has workers or jobs; nothing was changed
 )
 
 // Reply answers an Op. Body aliases the core's memory: it is good until the

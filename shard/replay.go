@@ -43,6 +43,9 @@ func (p *Replay) Apply(r *record.Record) error {
 		if r.Chunked > 0 {
 			part := &partialJob{rec: *r}
 			part.rec.Tube = slices.Clone(r.Tube)
+			if s := r.Submitted; s != nil {
+				s.Unique, s.Reducer = slices.Clone(s.Unique), slices.Clone(s.Reducer)
+			}
 			p.partial[r.ID] = part
 			return nil
 		}
@@ -64,6 +67,9 @@ func (p *Replay) Apply(r *record.Record) error {
 	case record.Update:
 		if i, j, t := p.c.find(JobID(r.ID)); i != 0 {
 			p.c.leave(t, i, j)
+			if r.Submitted != nil && j.isGear() {
+				p.c.gearOf(j).lost = r.Submitted.Lost
+			}
 			p.place(t, i, j, r)
 		}
 	case record.Delete:
@@ -110,13 +116,36 @@ func (p *Replay) put(r *record.Record, large Large) error {
 		return ErrMemory
 	}
 	t := p.tube(r.Tube, r.Slot)
-	j.created, j.ttr = Time(r.Created), r.TTR
+	j.ttr = r.TTR
+	if r.Submitted != nil && !p.submitted(t, i, j, &op, r.Submitted) {
+		return ErrMemory
+	}
+	j.created = Time(r.Created)
 	j.setCommit(r.Commit)
 	j.tube = t.id
 	t.jobs++
 	t.restored++
 	p.place(t, i, j, r)
 	return nil
+}
+
+// submitted gives j what a submitted job has besides. It reports false when there
+// is no memory.
+func (p *Replay) submitted(t *tube, i uint32, j *job, op *Op, s *record.Submitted) bool {
+	c := p.c
+	c.makeFunction(t)
+	op.Gear = &Gear{Background: true, ByBody: s.ByBody}
+	op.Gear.SetUnique(s.Unique)
+	op.Gear.SetReducer(s.Reducer)
+	if !c.newGear(i, j, op) {
+		return false
+	}
+	x := c.gearOf(j)
+	x.lost = s.Lost
+	if !s.Joinable {
+		c.gear.forget(j.ttr, x)
+	}
+	return true
 }
 
 // place brings a job that is in no container into the recorded state.
@@ -129,6 +158,9 @@ func (p *Replay) place(t *tube, i uint32, j *job, r *record.Record) {
 		p.c.enterDelayed(t, i, j, Time(r.Due))
 	case record.Buried:
 		p.c.enterBuried(t, i, j)
+		if j.isGear() {
+			p.c.settled(j)
+		}
 		j.buries = n.Buries // it counts the old burial
 		j.deadline = Time(r.Due)
 	default:
@@ -162,6 +194,9 @@ func (p *Replay) Done(now Time) {
 			// forget its pause.
 			t.kept = true
 			c.timers.want(&t.timer, t.pauseUntil)
+		}
+		if t.gear != nil && t.jobs == 0 {
+			t.gear = nil // it is made again when somebody names it
 		}
 		if t.pinned {
 			continue // the directory knows it

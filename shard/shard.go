@@ -87,6 +87,7 @@ type Batch struct {
 	// owned, Sent the messages left in inboxes, Helped those run for others.
 	Visits, Busy, Sent, Helped uint64
 
+	mail  []*Mail
 	out   []*Message
 	woken []*Waiter
 }
@@ -104,7 +105,7 @@ func (s *Shard) Own(b *Batch) bool {
 // Apply runs op in place; the shard must be owned. r.Body is good until
 // Release.
 func (s *Shard) Apply(b *Batch, op *Op, r *Reply) {
-	if s.log == nil || !op.Kind.logs() {
+	if s.log == nil || !op.Kind.logs() && !s.core.logsTimers() {
 		s.core.Apply(b.Now, op, r)
 		return
 	}
@@ -151,6 +152,9 @@ func (s *Shard) Release(b *Batch) {
 		b.woken = s.core.TakeWoken(b.woken)
 		for _, w := range b.woken[old:] {
 			w.Msg.From = s.Index
+		}
+		if g := s.core.gear; g != nil && len(g.mail) > 0 {
+			b.mail = g.takeMail(b.mail)
 		}
 		nudge := false
 		next := s.core.Next()
@@ -205,12 +209,26 @@ func (s *Shard) Send(b *Batch, m *Message) {
 // tick is one round of the goroutine for an owner: expire, drain, release.
 // It returns when the next timer is due; what the drain brought nudges.
 func (s *Shard) tick(b *Batch) (next Time) {
-	s.core.Expire(b.Now)
+	s.expire(b)
 	next = s.core.Next()
 	s.wakeAt = next
 	s.Release(b)
 	return next
 }
+
+// expire does what is due; the shard must be owned.
+func (s *Shard) expire(b *Batch) {
+	if s.log == nil || !s.core.logsTimers() {
+		s.core.Expire(b.Now)
+		return
+	}
+	s.log.Begin()
+	s.core.Expire(b.Now)
+	s.unwoken = s.log.End() || s.unwoken
+}
+
+// GearOptions sets how submitted jobs are treated; call it before anything else.
+func (s *Shard) GearOptions(o GearOptions) { s.core.GearOptions(o) }
 
 // Tick does one round of the goroutine: it runs the due timers and the inbox.
 // It reports false when the shard is owned. For a driver of a shard that was
@@ -232,7 +250,7 @@ func (s *Shard) Tick(b *Batch) bool {
 // when nothing is due, and leaves it to the owner when the shard is busy.
 func (s *Shard) Catchup(b *Batch) {
 	if Time(s.due.Load()) <= b.Now && s.Own(b) {
-		s.core.Expire(b.Now)
+		s.expire(b)
 		s.Release(b)
 	}
 }
@@ -281,6 +299,13 @@ func (s *Shard) drain(b *Batch) (n int) {
 // Deliver posts what an owner has collected; no shard may be owned any more.
 // Release does it, unless Hold is set.
 func (b *Batch) Deliver() {
+	// Mail goes first: a session that submits hears of what it woke before the
+	// answer.
+	for i, m := range b.mail {
+		b.post(&m.Msg)
+		b.mail[i] = nil
+	}
+	b.mail = b.mail[:0]
 	for i, w := range b.woken {
 		b.post(&w.Msg)
 		b.woken[i] = nil

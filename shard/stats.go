@@ -25,7 +25,7 @@ func (c *Core) applyStats(op *Op, r *Reply) {
 func (c *Core) jobStats(j *job, t *tube) JobStats {
 	s := JobStats{
 		ID: j.id, Tube: t.name, State: j.state,
-		Pri: j.pri, Delay: j.delay, TTR: j.ttr,
+		Pri: j.pri, Delay: j.delay, TTR: c.ttrOf(j),
 		Age:      c.now - j.created,
 		Reserves: j.reserves, Timeouts: j.timeouts, Releases: j.releases,
 		Buries: j.buries, Kicks: j.kicks,

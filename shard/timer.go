@@ -217,8 +217,7 @@ func (c *Core) expireClient(cl *client, at Time, most int) (done int) {
 		c.leaveReserved(t, i, j)
 		j.timeouts++
 		c.counts.Timeouts++
-		c.enterReady(t, i, j)
-		c.match(t)
+		c.giveBack(t, i, j, cl)
 		done++
 	}
 	return done

@@ -90,6 +90,9 @@ func (c *Core) applyDelete(op *Op, r *Reply) {
 		r.Status = StatusNotFound
 		return
 	}
+	if j.isGear() {
+		c.gearDeleted(j)
+	}
 	c.leave(t, i, j)
 	c.logDelete(t, j)
 	c.freeJob(i, j)
@@ -105,6 +108,10 @@ func (c *Core) applyRelease(op *Op, r *Reply) {
 		return
 	}
 	c.leaveReserved(t, i, j)
+	if j.isGear() && c.unwanted(j) {
+		c.dropJob(t, i, j)
+		return
+	}
 	j.pri, j.delay = op.Pri, op.Delay
 	j.releases++
 	if op.Delay > 0 {
@@ -124,19 +131,26 @@ func (c *Core) applyBury(op *Op, r *Reply) {
 		return
 	}
 	c.leaveReserved(t, i, j)
+	if j.isGear() && c.gearOf(j).cancelled {
+		c.dropJob(t, i, j)
+		return
+	}
 	j.pri = op.Pri
 	c.enterBuried(t, i, j)
+	if j.isGear() {
+		c.gearBuried(t, j)
+	}
 	c.logUpdate(t, j)
 }
 
 func (c *Core) applyTouch(op *Op, r *Reply) {
-	i, j, _ := c.findHeld(op)
+	i, j, t := c.findHeld(op)
 	if i == 0 {
 		r.Status = StatusNotFound
 		return
 	}
 	cl := c.clients[j.client]
-	j.deadline = c.now + Time(j.ttr)*Second
+	j.deadline = c.deadlineOf(j, t, cl)
 	cl.due.set(c.jobs, int(j.pos), heapEntry{a: uint64(j.deadline), job: i})
 	c.timers.want(&cl.timer, cl.dueAt())
 }
@@ -256,6 +270,10 @@ func (c *Core) applyClose(op *Op, r *Reply) {
 	if op.Client != 0 {
 		cl := c.clients[op.Client]
 		c.unwait(cl)
+		if cl.mail != nil && !c.leaveJobs(cl, boundedMax) {
+			r.Status = StatusMore
+			return
+		}
 		if !c.returnJobs(cl, boundedMax) {
 			r.Status = StatusMore
 			return

@@ -32,6 +32,8 @@ type tube struct {
 	pauses          uint64
 
 	timer timer
+
+	gear *function // what else a function is; nil: none is of this name
 }
 
 // urgentBelow is the priority under which a ready job counts as urgent.
@@ -64,7 +66,7 @@ func (c *Core) openTube(name []byte) *tube {
 // closeTube forgets t if nothing needs it any more. A forgotten tube forgets
 // its pause and its counters, as in the reference.
 func (c *Core) closeTube(t *tube) {
-	if t.pinned || t.kept || t.using > 0 || t.watching > 0 || t.jobs > 0 {
+	if t.pinned || t.kept || t.gear != nil || t.using > 0 || t.watching > 0 || t.jobs > 0 {
 		return
 	}
 	if t.pauseUntil != 0 {
@@ -127,10 +129,18 @@ func (c *Core) mirrorOf(t *tube) *Mirror {
 // The enter and leave functions move a job between its containers and keep
 // every counter; nothing else touches a job's state.
 
-func (c *Core) enterReady(t *tube, i uint32, j *job) {
+func (c *Core) enterReady(t *tube, i uint32, j *job) { c.enterReadyAt(t, i, j, j.id, 0) }
+
+// enterReadyAt makes a job ready behind the job with id behind, and behind those
+// that were put there with a lower turn; see heapEntry.
+func (c *Core) enterReadyAt(t *tube, i uint32, j *job, behind JobID, turn uint32) {
 	j.state = Ready
 	j.deadline = 0
-	t.ready.push(c.jobs, heapEntry{a: uint64(j.id), b: j.pri, job: i})
+	j.prev = turn
+	t.ready.push(c.jobs, heapEntry{a: uint64(behind), b: j.pri, job: i})
+	if t.gear != nil {
+		t.gear.waiting[classOf(j.pri)]++
+	}
 	c.counts.Ready++
 	if j.pri < urgentBelow {
 		t.urgent++
@@ -141,6 +151,10 @@ func (c *Core) enterReady(t *tube, i uint32, j *job) {
 
 func (c *Core) leaveReady(t *tube, j *job) {
 	t.ready.remove(c.jobs, int(j.pos))
+	j.prev = 0
+	if t.gear != nil {
+		t.gear.waiting[classOf(j.pri)]--
+	}
 	c.counts.Ready--
 	if j.pri < urgentBelow {
 		t.urgent--
@@ -154,18 +168,24 @@ func (c *Core) enterDelayed(t *tube, i uint32, j *job, until Time) {
 	j.deadline = until
 	t.delay.push(c.jobs, heapEntry{a: uint64(until), job: i})
 	c.counts.Delayed++
+	if t.gear != nil {
+		t.gear.waiting[classOf(j.pri)]++
+	}
 	c.timers.want(&t.timer, until)
 }
 
 func (c *Core) leaveDelayed(t *tube, j *job) {
 	t.delay.remove(c.jobs, int(j.pos))
 	c.counts.Delayed--
+	if t.gear != nil {
+		t.gear.waiting[classOf(j.pri)]--
+	}
 }
 
 func (c *Core) enterReserved(t *tube, i uint32, j *job, cl *client) {
 	j.state = Reserved
 	j.client = cl.id
-	j.deadline = c.now + Time(j.ttr)*Second
+	j.deadline = c.deadlineOf(j, t, cl)
 	j.reserves++
 	cl.held.pushBack(c.jobs, i)
 	cl.due.push(c.jobs, heapEntry{a: uint64(j.deadline), job: i})

@@ -16,7 +16,7 @@ type JobView struct {
 type TubeView struct {
 	ID                       TubeID
 	Name                     string
-	Pinned, Paused           bool
+	Pinned, Paused, Function bool
 	Jobs, Ready              int
 	Using, Watching, Waiting int
 }
@@ -54,7 +54,7 @@ func (s *Shard) Tubes() iter.Seq[TubeView] {
 	return func(yield func(TubeView) bool) {
 		for _, t := range s.core.tubes {
 			if t != nil && !yield(TubeView{
-				ID: t.id, Name: t.name, Pinned: t.pinned, Paused: t.pauseUntil != 0,
+				ID: t.id, Name: t.name, Pinned: t.pinned, Paused: t.pauseUntil != 0, Function: t.gear != nil,
 				Jobs: t.jobs, Ready: t.ready.n,
 				Using: int(t.using), Watching: int(t.watching), Waiting: t.waiters.n,
 			}) {
@@ -83,7 +83,7 @@ func (s *Shard) Clients() iter.Seq[ClientView] {
 }
 
 func (c *Core) bodyOf(j *job) []byte {
-	if j.large {
+	if j.flags&flagLarge != 0 {
 		return c.large[j.body].Append(nil)
 	}
 	return c.bodies.Get(j.body, int(j.size))

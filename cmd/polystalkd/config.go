@@ -39,6 +39,8 @@ type Config struct {
 	Shards         int // power of two; 0: from Loops
 	MaxConnections int // 0: from the descriptor limit
 
+	Gearman gearmanConfig
+
 	LogLevel  string // debug, info, warn or error
 	LogFormat string // text or json
 	Verbose   int    // times -V was given; each lowers LogLevel by a step
@@ -93,6 +95,9 @@ func (c *Config) Validate() error {
 		return err
 	}
 	if err := c.parsePprof(); err != nil {
+		return err
+	}
+	if err := c.validateGearman(); err != nil {
 		return err
 	}
 	if c.Loops == 0 {

@@ -72,6 +72,7 @@ func newFlagSet(c *Config) *pflag.FlagSet {
 	fs.IntVar(&c.Loops, "loops", 0, "run `N` reactor loops; 0: one per core")
 	fs.IntVar(&c.Shards, "shards", 0, "split the tubes over `N` shards, a power of two; 0: 4 to 7 per loop")
 	fs.IntVar(&c.MaxConnections, "max-connections", 0, "serve at most `N` connections at once; 0: from the descriptor limit")
+	c.gearmanFlags(fs)
 	fs.StringVar(&c.LogLevel, "log-level", "info", "log from `LEVEL` on: debug, info, warn or error")
 	fs.StringVar(&c.LogFormat, "log-format", "text", "write the log on stderr as `FORMAT`: text or json")
 	fs.StringVar(&c.Pprof, "pprof", "", "serve profiles and counters by HTTP on `ADDR`,\nHOST:PORT of this machine only (default off)")
@@ -124,7 +125,7 @@ func fromEnv(c *Config, fs *pflag.FlagSet, f *pflag.Flag, lookupEnv func(string)
 			fs.Changed("no-fsync") && strings.HasPrefix(c.origins["no-fsync"], "flag") {
 			return nil
 		}
-	case "listen":
+	case "listen", "gearman-listen":
 		values = strings.Split(value, ",")
 	case "compact", "no-compact":
 		if on, err := strconv.ParseBool(value); err == nil && !on {

@@ -89,6 +89,7 @@ func serve(c *Config, log *slog.Logger) error {
 		MaxConnections: c.MaxConnections,
 		BinlogMaxSize:  c.BinlogSize,
 		Version:        statsVersion(),
+		Gearman:        c.Gearman.router(),
 		Log:            log,
 	}
 	if err := rc.Validate(); err != nil {
@@ -103,6 +104,11 @@ func serve(c *Config, log *slog.Logger) error {
 		return err
 	}
 	defer socks.close(log)
+	gears, err := listenGearman(c)
+	if err != nil {
+		return err
+	}
+	defer closeAll(gears)
 	profiles, err := listenPprof(c)
 	if err != nil {
 		return err
@@ -141,9 +147,19 @@ func serve(c *Config, log *slog.Logger) error {
 		return nil
 	}
 	defer startPprof(profiles, srv, log).close()
-	ended := make(chan error, len(socks.listeners))
+	ended := make(chan error, len(socks.listeners)+len(gears))
 	for _, l := range socks.listeners {
 		go func(l net.Listener) { ended <- srv.Serve(l) }(l)
+	}
+	for _, l := range gears {
+		go func(l net.Listener) {
+			if err := srv.ServeGearman(l); err != nil {
+				ended <- err
+			}
+		}(l)
+	}
+	if len(gears) > 0 {
+		log.Info("serving Gearman", "listen", (&sockets{listeners: gears}).names())
 	}
 	log.Info("serving", "listen", socks.names(), "loops", c.Loops, "shards", c.Shards,
 		"version", release, "speaks", "beanstalkd "+spoken, "pid", os.Getpid())
@@ -218,6 +234,9 @@ func wait(srv *router.Server, signals <-chan os.Signal, ended <-chan error, log 
 		select {
 		case err := <-srv.Failed():
 			return journalFailed(err)
+		case <-srv.ShutdownWanted():
+			log.Info("shutting down", "asked by", "a Gearman administrator")
+			return nil
 		case err := <-ended:
 			if err == nil {
 				err = errors.New("its listener was closed")

@@ -18,6 +18,14 @@
 //	Pause   until i64 | length i64 | tube
 //	State   highest id u64 | imported u64
 //
+// A Put or Copy with FlagSubmitted tells of a job that a Gearman client has
+// submitted. Behind n it goes on
+//
+//	high u8 | unique u8 | reducer u8 | how u8 | lost u32 | tube | unique | reducer | body
+//
+// where n and high are the low and the high byte of the length of tube, which may
+// be any bytes or none. An Update with the flag ends with lost u32.
+//
 // A Put or Copy with FlagChunked has the body's length (u64) in place of the
 // body; Chunks of the same job follow, perhaps with records of others between
 // them. The job is not there before its last Chunk is.
@@ -50,6 +58,15 @@ const (
 // FlagChunked marks a Put or Copy whose body follows in Chunks.
 const FlagChunked = 1 << 0
 
+// FlagSubmitted marks what tells of a submitted job.
+const FlagSubmitted = 1 << 1
+
+// The bits of how.
+const (
+	howByBody   = 1 << 0
+	howJoinable = 1 << 1
+)
+
 // Job states as recorded. A reserved job is recorded as ready: reservations
 // end with the process.
 const (
@@ -60,19 +77,21 @@ const (
 
 // Sizes in bytes.
 const (
-	headSize   = 8
-	putSize    = headSize + 8 + 8 + 8 + 12 + 1
-	copySize   = putSize + 1 + 20
-	chunkSize  = headSize + 8
-	UpdateSize = headSize + 8 + 8 + 8 + 1 + 20
-	DeleteSize = headSize + 8
-	pauseSize  = headSize + 16
-	StateSize  = headSize + 16
+	headSize      = 8
+	putSize       = headSize + 8 + 8 + 8 + 12 + 1
+	copySize      = putSize + 1 + 20
+	chunkSize     = headSize + 8
+	submittedSize = 8 // more of a Put or Copy, without its bytes
+	lostSize      = 4 // more of an Update
+	UpdateSize    = headSize + 8 + 8 + 8 + 1 + 20
+	DeleteSize    = headSize + 8
+	pauseSize     = headSize + 16
+	StateSize     = headSize + 16
 
 	// ChunkMax is the most of a body that one Chunk carries.
 	ChunkMax = 64 << 10
 	// MaxSize bounds every record: a body above ChunkMax is in Chunks.
-	MaxSize = copySize + 255 + ChunkMax
+	MaxSize = copySize + submittedSize + 1<<16 - 1 + 2*255 + ChunkMax
 )
 
 // A Job is what Put and Copy tell.
@@ -84,8 +103,20 @@ type Job struct {
 	State           uint8
 	Counts          Counts
 	Tube            []byte
+	Submitted       *Submitted // nil: it was put
 	Body            []byte
 }
+
+// Submitted is what a submitted job has besides. Its slices are at most 255 bytes.
+type Submitted struct {
+	Unique, Reducer []byte
+	ByBody          bool // it is joined by submissions with the same body
+	Joinable        bool // it is joined at all
+	Lost            uint32
+}
+
+// Size is how many bytes a Copy is longer for it.
+func (s *Submitted) Size() int { return submittedSize + len(s.Unique) + len(s.Reducer) }
 
 // Counts are a job's counters.
 type Counts struct {
@@ -132,16 +163,38 @@ func (j *Job) AppendPut(b []byte, slot uint16, chunked int) []byte {
 		flags = FlagChunked
 		n += 8
 	}
+	if j.Submitted != nil {
+		flags |= FlagSubmitted
+		n += j.Submitted.Size()
+	}
 	b = j.fixed(head(b, n, kind, flags, slot))
 	if kind == Copy {
 		b = j.Counts.append(append(b, j.State))
 	}
 	b = append(b, byte(len(j.Tube)))
-	b = append(b, j.Tube...)
+	if s := j.Submitted; s == nil {
+		b = append(b, j.Tube...)
+	} else {
+		b = s.append(append(b, byte(len(j.Tube)>>8)), j.Tube)
+	}
 	if chunked > 0 {
 		return le.AppendUint64(b, uint64(chunked))
 	}
 	return append(b, j.Body...)
+}
+
+func (s *Submitted) append(b, tube []byte) []byte {
+	how := byte(0)
+	if s.ByBody {
+		how |= howByBody
+	}
+	if s.Joinable {
+		how |= howJoinable
+	}
+	b = le.AppendUint32(append(b, byte(len(s.Unique)), byte(len(s.Reducer)), how), s.Lost)
+	b = append(b, tube...)
+	b = append(b, s.Unique...)
+	return append(b, s.Reducer...)
 }
 
 func (c *Counts) append(b []byte) []byte {
@@ -159,12 +212,20 @@ func AppendChunkHead(b []byte, slot uint16, id uint64, n int) []byte {
 
 // AppendUpdate appends j's ID, Due, Pri, Delay, State and Counts.
 func (j *Job) AppendUpdate(b []byte, slot uint16) []byte {
-	b = head(b, UpdateSize, Update, 0, slot)
+	size, flags := UpdateSize, uint8(0)
+	if j.Submitted != nil {
+		size, flags = UpdateSize+lostSize, FlagSubmitted
+	}
+	b = head(b, size, Update, flags, slot)
 	b = le.AppendUint64(b, j.ID)
 	b = le.AppendUint64(b, uint64(j.Due))
 	b = le.AppendUint32(b, j.Pri)
 	b = le.AppendUint32(b, j.Delay)
-	return j.Counts.append(append(b, j.State))
+	b = j.Counts.append(append(b, j.State))
+	if j.Submitted != nil {
+		b = le.AppendUint32(b, j.Submitted.Lost)
+	}
+	return b
 }
 
 // AppendDelete appends a Delete.
@@ -230,7 +291,7 @@ func Parse(r *Record, b []byte) (n int, err error) {
 	*r = Record{Kind: Kind(b[4]), Slot: le.Uint16(b[6:])}
 	flags := b[5]
 	b = b[headSize:n]
-	if flags&^FlagChunked != 0 || flags != 0 && r.Kind != Put && r.Kind != Copy {
+	if flags&^allowed(r.Kind) != 0 {
 		return 0, fmt.Errorf("a record of kind %d has unknown flags %#x: it is from a newer version", r.Kind, flags)
 	}
 	ok := false
@@ -242,7 +303,11 @@ func Parse(r *Record, b []byte) (n int, err error) {
 			r.ID, r.Body = le.Uint64(b), b[8:]
 		}
 	case Update:
-		if ok = len(b) == UpdateSize-headSize; ok {
+		if flags&FlagSubmitted != 0 && len(b) == UpdateSize-headSize+lostSize {
+			r.Submitted = &Submitted{Lost: le.Uint32(b[UpdateSize-headSize:])}
+			b = b[:UpdateSize-headSize]
+		}
+		if ok = len(b) == UpdateSize-headSize && (flags == 0) == (r.Submitted == nil); ok {
 			r.ID, r.Due = le.Uint64(b), int64(le.Uint64(b[8:]))
 			r.Pri, r.Delay, r.Job.State = le.Uint32(b[16:]), le.Uint32(b[20:]), b[24]
 			r.Counts.parse(b[25:])
@@ -269,6 +334,17 @@ func Parse(r *Record, b []byte) (n int, err error) {
 	return n, nil
 }
 
+// allowed are the flags that records of a kind may have.
+func allowed(k Kind) uint8 {
+	switch k {
+	case Put, Copy:
+		return FlagChunked | FlagSubmitted
+	case Update:
+		return FlagSubmitted
+	}
+	return 0
+}
+
 func (r *Record) parseJob(b []byte, flags uint8) bool {
 	fixed := putSize - headSize
 	if r.Kind == Copy {
@@ -289,10 +365,29 @@ func (r *Record) parseJob(b []byte, flags uint8) bool {
 	}
 	name := int(b[fixed-1])
 	b = b[fixed:]
-	if len(b) < name || name == 0 || r.ID == 0 || !knownState(r.Job.State) {
+	if r.ID == 0 || !knownState(r.Job.State) {
 		return false
 	}
-	r.Tube, r.Body = b[:name], b[name:]
+	if flags&FlagSubmitted != 0 {
+		if len(b) < submittedSize {
+			return false
+		}
+		name |= int(b[0]) << 8
+		s := &Submitted{Lost: le.Uint32(b[4:]), ByBody: b[3]&howByBody != 0, Joinable: b[3]&howJoinable != 0}
+		unique, reducer := int(b[1]), int(b[2])
+		b = b[submittedSize:]
+		if len(b) < name+unique+reducer {
+			return false
+		}
+		r.Tube, b = b[:name], b[name:]
+		s.Unique, s.Reducer = b[:unique], b[unique:unique+reducer]
+		r.Submitted, r.Body = s, b[unique+reducer:]
+	} else {
+		if len(b) < name || name == 0 {
+			return false
+		}
+		r.Tube, r.Body = b[:name], b[name:]
+	}
 	if flags&FlagChunked != 0 {
 		if len(r.Body) != 8 {
 			return false

@@ -24,6 +24,16 @@ func someJob(rng *rand.Rand) Job {
 	if rng.IntN(2) == 0 {
 		j.Counts = Counts{rng.Uint32(), rng.Uint32(), rng.Uint32(), rng.Uint32(), rng.Uint32()}
 	}
+	if rng.IntN(3) == 0 {
+		j.Tube = make([]byte, []int{0, 1, 255, 256, 70, 16 << 10}[rng.IntN(6)])
+		j.Submitted = &Submitted{
+			Unique: make([]byte, rng.IntN(65)), Reducer: make([]byte, rng.IntN(65)),
+			ByBody: rng.IntN(2) == 0, Joinable: rng.IntN(2) == 0, Lost: rng.Uint32(),
+		}
+		for i := range j.Submitted.Unique {
+			j.Submitted.Unique[i] = byte(rng.Uint32())
+		}
+	}
 	return j
 }
 
@@ -74,6 +84,9 @@ func TestRoundTrip(t *testing.T) {
 
 		r = parse(t, j.AppendUpdate(nil, slot))
 		up := Job{ID: j.ID, Due: j.Due, Pri: j.Pri, Delay: j.Delay, State: j.State, Counts: j.Counts}
+		if j.Submitted != nil {
+			up.Submitted = &Submitted{Lost: j.Submitted.Lost}
+		}
 		if r.Kind != Update || r.Slot != slot || !reflect.DeepEqual(r.Job, up) {
 			t.Fatalf("seed %d: %+v", seed, r)
 		}
@@ -83,6 +96,9 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("seed %d: %+v", seed, r)
 		}
 
+		if len(j.Tube) == 0 {
+			continue // nobody can pause it
+		}
 		until, length := rng.Int64(), rng.Int64()
 		r = parse(t, AppendPause(nil, slot, string(j.Tube), until, length))
 		if r.Kind != Pause || r.Slot != slot || string(r.Tube) != string(j.Tube) || r.Until != until || r.Length != length {
@@ -111,7 +127,10 @@ func TestSizes(t *testing.T) {
 	check("a Chunk", len(AppendChunkHead(nil, 1, 7, 0)), chunkSize)
 	check("a Pause", len(AppendPause(nil, 1, "", 1, 1)), pauseSize)
 	check("a State", len((&Globals{}).Append(nil)), StateSize)
-	check("the largest record", len((&Job{ID: 1, State: Buried, Tube: make([]byte, 255), Body: make([]byte, ChunkMax)}).AppendPut(nil, 1, 0)), MaxSize)
+	check("the largest record", len((&Job{
+		ID: 1, State: Buried, Tube: make([]byte, 1<<16-1), Body: make([]byte, ChunkMax),
+		Submitted: &Submitted{Unique: make([]byte, 255), Reducer: make([]byte, 255)},
+	}).AppendPut(nil, 1, 0)), MaxSize)
 	ready := j
 	ready.State, ready.Due = Ready, 0
 	check("a Put", len(ready.AppendPut(nil, 1, 0)), putSize+len(j.Tube))
@@ -139,10 +158,13 @@ func all() [][]byte {
 	c.State, c.Due = Buried, 5
 	bare := c
 	bare.Body = nil
+	sub := j
+	sub.Submitted = &Submitted{Unique: []byte("u"), Reducer: []byte("red"), Joinable: true, Lost: 3}
 	return [][]byte{
 		j.AppendPut(nil, 3, 0), c.AppendPut(nil, 3, 0), bare.AppendPut(nil, 3, 100000),
 		append(AppendChunkHead(nil, 3, 7, 4), "part"...), c.AppendUpdate(nil, 3),
 		AppendDelete(nil, 3, 7), AppendPause(nil, 3, "tube", 9, 9), (&Globals{1, 2}).Append(nil),
+		sub.AppendPut(nil, 3, 0), sub.AppendUpdate(nil, 3),
 	}
 }
 
@@ -160,7 +182,7 @@ func TestTruncated(t *testing.T) {
 			}
 			le.PutUint32(cut, uint32(n))
 			k, err := Parse(&r, cut[:n:n])
-			variable := (KindOf(rec) == Put || KindOf(rec) == Copy) && rec[5] == 0 || KindOf(rec) == Chunk || KindOf(rec) == Pause
+			variable := (KindOf(rec) == Put || KindOf(rec) == Copy) && rec[5]&FlagChunked == 0 || KindOf(rec) == Chunk || KindOf(rec) == Pause
 			if err == nil && (!variable || k != n) {
 				t.Fatalf("kind %d: cut to %d of %d bytes it parses as %d", rec[4], n, len(rec), k)
 			}
@@ -181,7 +203,9 @@ func TestRefuses(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"kind 0":            with(recs[0], 4, 0),
 		"kind 8":            with(recs[0], 4, 8),
-		"an unknown flag":   with(recs[0], 5, 2),
+		"an unknown flag":   with(recs[0], 5, 4),
+		"a submitted Chunk": with(recs[3], 5, FlagSubmitted),
+		"a bare submission": with(recs[0], 5, FlagSubmitted),
 		"a chunked Update":  with(recs[4], 5, FlagChunked),
 		"state 2":           with(recs[4], headSize+24, 2),
 		"a Copy of state 2": with(recs[1], headSize+36, 2),

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"polystalk/codec/gearmantest"
+	"polystalk/codec/wiretest"
+)
+
+// gearmanStart starts the daemon for a case; the cases' flags are gearmand's.
+func gearmanStart(program string, shards int) gearmantest.Start {
+	ours := map[string]string{
+		"--job-retries": "--gearman-retries", "--worker-wakeup": "--gearman-wakeup",
+		"--job-handle-prefix": "--gearman-prefix", "--exceptions": "--gearman-exceptions",
+	}
+	return func(c *gearmantest.Case, dir string) (*gearmantest.Server, error) {
+		var err error
+		for range 5 {
+			var gear int
+			if gear, err = wiretest.FreePort(); err != nil {
+				return nil, err
+			}
+			address := "127.0.0.1:" + strconv.Itoa(gear)
+			args := append(shardArgs(shards), "-l", "127.0.0.1", "-p", "0",
+				"--gearman-listen", address, "--gearman-prefix", "H:lap")
+			if c.Store {
+				args = append(args, "-b", dir)
+			}
+			for _, o := range c.Opts {
+				if name, ok := ours[o]; ok {
+					o = name
+				}
+				args = append(args, o)
+			}
+			var s *gearmantest.Server
+			if s, err = gearmantest.StartProcess(exec.Command(program, args...), address); err == nil {
+				return s, nil
+			}
+		}
+		return nil, err
+	}
+}
+
+// TestGearmanCases plays what is written down about Gearman.
+func TestGearmanCases(t *testing.T) {
+	for _, shards := range shardCounts {
+		t.Run(strconv.Itoa(shards), func(t *testing.T) {
+			gearmantest.Play(t, gearmanStart(daemonBinary(t), shards), gearmantest.Options{
+				Vars: map[string]string{"version": strings.TrimPrefix(statsVersion(), "v"), "level": "INFO"},
+			}, nil)
+		})
+	}
+}

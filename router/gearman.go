@@ -1,0 +1,468 @@
+package router
+
+import (
+	"time"
+
+	"github.com/valyala/bytebufferpool"
+
+	"polystalk/codec/gearman"
+	"polystalk/shard"
+	"polystalk/shard/journal"
+	"polystalk/shard/slab"
+)
+
+// A gearSession is what a session has besides when its connection speaks Gearman.
+// The session itself does what both protocols need: it holds input and replies,
+// has one operation under way, and ends. So a connection of either kind is the
+// same to the loops, and beanstalkd's sessions carry one pointer more.
+//
+// A connection may be client, worker and administrator at once. What it is told
+// between answers, reports about its jobs and NOOP, comes as mail
+// (gearmanmail.go).
+type gearSession struct {
+	s    *session
+	m    gearman.Message
+	keep []byte     // arguments that outlive the input
+	op   shard.Gear // of the operation under way
+	mail shard.Mail
+
+	abilities  []ability // next to be served first
+	sleeping   bool      // counted among the sleepers of each ability
+	exceptions bool
+	early      *shard.Relay // came while a submission was under way
+	excepted   shard.JobID  // the last job that it ended with an exception
+	entry      *gearEntry   // what others may see of it
+
+	at   int // the shard asked last, of commands that ask all
+	list gearList
+}
+
+// GearmanConfig says how Gearman is spoken. The zero value of a field is its
+// default.
+type GearmanConfig struct {
+	// Prefix begins every job handle; default "H:" and the host's name.
+	Prefix string
+	// MaxBody is the largest body of a packet in bytes; default 64 MiB.
+	MaxBody uint32
+	// Retries is how often a job may lose its worker before it fails; zero: any
+	// number of times. Wakeup is how many sleeping workers are told of a job; zero:
+	// all. BuryFailed keeps failed background jobs, buried.
+	Retries    uint32
+	Wakeup     int
+	BuryFailed bool
+	// Exceptions switches the option of that name on for every connection.
+	Exceptions bool
+	// Shutdown says from where the command of that name is taken.
+	Shutdown ShutdownFrom
+}
+
+// ShutdownFrom says whose shutdown command is obeyed.
+type ShutdownFrom int
+
+// Whose shutdown is obeyed: that of this machine, of anyone, of nobody.
+const (
+	ShutdownLocal ShutdownFrom = iota
+	ShutdownAny
+	ShutdownNone
+)
+
+// numbers gives out ids for jobs of one shard. It implements shard.Numbers.
+type numbers struct {
+	ids *idMap
+	sh  int
+}
+
+func (n *numbers) NextID() shard.JobID { return n.ids.next(n.sh) }
+
+// newGear makes s a session that speaks Gearman.
+func newGear(s *session) *gearSession {
+	g := &gearSession{s: s, exceptions: s.loop.srv.cfg.Gearman.Exceptions}
+	g.mail.Msg.Home, g.mail.Msg.Owner = s.loop, s
+	g.op.Mail = &g.mail
+	s.req.Op.Gear = &g.op
+	g.entry = s.loop.srv.gearDir.add(s.conn)
+	return g
+}
+
+// process is session.process for Gearman.
+func (g *gearSession) process(b []byte) (n int) {
+	s := g.s
+	for n < len(b) {
+		if s.stalled || s.backed || s.blocked {
+			return n
+		}
+		if s.leaving {
+			return len(b)
+		}
+		switch s.phase {
+		case phaseIdle:
+			if s.skip > 0 {
+				s.phase = phaseSkipBody
+				continue
+			}
+			if s.loop.budget <= 0 {
+				s.loop.later(s)
+				return n
+			}
+			used, more := g.command(b[n:])
+			n += used
+			if !more {
+				return n
+			}
+		case phaseSkipBody:
+			used := min(s.skip, len(b)-n)
+			n += used
+			if s.skip -= used; s.skip == 0 {
+				s.phase = phaseIdle
+			}
+		case phaseBody:
+			n += g.collect(b[n:])
+		default:
+			return n
+		}
+		s.loop.flushFull(s)
+	}
+	return n
+}
+
+// command takes one message from the front of b. more is false when b holds only
+// a beginning.
+func (g *gearSession) command(b []byte) (n int, more bool) {
+	s, m := g.s, &g.m
+	n, fault := gearman.Parse(m, b, s.loop.srv.cfg.Gearman.MaxBody)
+	if n == 0 {
+		return 0, false
+	}
+	if fault != nil {
+		s.loop.budget--
+		s.loop.out = fault.AppendReply(s.loop.out, m)
+		if s.leaving = fault.Close; !s.leaving {
+			g.skip(m.Size)
+		}
+		return n, true
+	}
+	switch g.room() {
+	case journal.Wait:
+		s.block()
+		return 0, false
+	case journal.Full:
+		s.loop.budget--
+		s.loop.out = gearman.AppendError(s.loop.out, gearman.ErrorQueue)
+		g.skip(m.Size)
+		return n, true
+	}
+	s.loop.budget--
+	size := m.Size
+	if !m.Type.HasData() {
+		g.skip(size)
+		g.run(nil, nil)
+		return n, true
+	}
+	if size <= slab.MaxSize && len(b)-n >= size {
+		g.run(b[n:n+size:n+size], nil)
+		return n + size, true
+	}
+	g.keepArgs()
+	s.phase = phaseBody
+	s.got = 0
+	if size <= slab.MaxSize {
+		s.pooled = bytebufferpool.Get()
+		s.pooled.B = s.pooled.B[:0]
+	}
+	return n, true
+}
+
+// room is session.room for Gearman: submissions that are recorded need space.
+func (g *gearSession) room() journal.Pressure {
+	s := g.s
+	j := s.loop.srv.journal
+	if j == nil {
+		return journal.Open
+	}
+	if _, background, ok := g.m.Type.Submits(); !ok || !background {
+		return journal.Open
+	}
+	if size := int64(g.m.Size); size > slab.MaxSize {
+		p := j.Admit(size)
+		if p == journal.Open {
+			s.promised = size
+		}
+		return p
+	}
+	return j.Pressure()
+}
+
+// skip throws away the next n bytes.
+func (g *gearSession) skip(n int) {
+	if n > 0 {
+		g.s.skip = n
+	}
+}
+
+// keepArgs copies the arguments out of the input: the data is not all there.
+func (g *gearSession) keepArgs() {
+	m := &g.m
+	g.keep = g.keep[:0]
+	for _, a := range m.Args[:m.N] {
+		g.keep = append(g.keep, a...)
+	}
+	at := 0
+	for i, a := range m.Args[:m.N] {
+		m.Args[i] = g.keep[at : at+len(a) : at+len(a)]
+		at += len(a)
+	}
+}
+
+// collect takes what belongs to the data being read, and returns how much that
+// was.
+func (g *gearSession) collect(b []byte) (n int) {
+	s, size := g.s, g.m.Size
+	n = min(len(b), size-s.got)
+	if s.pooled != nil {
+		s.pooled.B = append(s.pooled.B, b[:n]...)
+	} else {
+		s.collectLarge(b[:n], size)
+	}
+	if s.got += n; s.got < size {
+		return n
+	}
+	s.phase = phaseIdle
+	if s.pooled != nil {
+		g.run(s.pooled.B, nil)
+	} else {
+		g.run(nil, s.pieces)
+	}
+	return n
+}
+
+// run does what the message asks for; its data is in body or large.
+func (g *gearSession) run(body []byte, large shard.Large) {
+	s, m := g.s, &g.m
+	switch m.Type {
+	case gearman.Text:
+		g.admin()
+	case gearman.EchoReq:
+		s.loop.out = gearman.AppendEchoHead(s.loop.out, m.Size)
+		g.write(body, large)
+		s.endBody()
+	case gearman.CanDo:
+		g.register(0)
+	case gearman.CanDoTimeout:
+		g.register(shard.Time(m.Timeout))
+	case gearman.CantDo:
+		if i := g.abilityAt(m.Args[0]); i >= 0 {
+			g.unregister(i, stepGearDone)
+		}
+	case gearman.ResetAbilities:
+		g.reset()
+	case gearman.PreSleep:
+		g.preSleep()
+	case gearman.GrabJob, gearman.GrabJobUniq, gearman.GrabJobAll:
+		g.grab()
+	case gearman.WorkStatus, gearman.WorkComplete, gearman.WorkFail,
+		gearman.WorkException, gearman.WorkData, gearman.WorkWarning:
+		g.report(body, large)
+	case gearman.GetStatus:
+		g.getStatus()
+	case gearman.GetStatusUnique:
+		g.getStatusUnique()
+	case gearman.OptionReq:
+		if !gearman.IsExceptions(m.Args[0]) {
+			s.loop.out = gearman.AppendError(s.loop.out, gearman.ErrorUnknownOption)
+			return
+		}
+		g.exceptions = true
+		s.loop.out = gearman.AppendReply(s.loop.out, gearman.OptionRes, m.Args[0])
+	case gearman.SetClientID:
+		s.loop.srv.gearDir.setID(g.entry, m.Args[0])
+	default:
+		g.submit(body, large)
+	}
+	s.advance()
+}
+
+// write sends data behind the head that was appended to the output. No shard is
+// owned.
+func (g *gearSession) write(body []byte, large shard.Large) {
+	l := g.s.loop
+	l.out = append(l.out, body...)
+	if large != nil {
+		g.s.large = large
+		g.s.sendLarge()
+	}
+}
+
+// submit submits a job.
+func (g *gearSession) submit(body []byte, large shard.Large) {
+	s, m, op := g.s, &g.m, &g.s.req.Op
+	priority, background, _ := m.Type.Submits()
+	g.op.Background = background
+	g.op.ByBody = string(m.Args[1]) == "-"
+	g.op.SetUnique(m.Args[1])
+	g.op.SetReducer(m.Reducer())
+	g.op.Due = 0
+	switch m.Type {
+	case gearman.SubmitJobEpoch:
+		g.op.Due = shard.Time(min(max(m.Epoch, 0), epochMax)) * shard.Second
+	case gearman.SubmitJobSched:
+		now := time.Unix(0, int64(s.loop.batch.Now))
+		at, ok := m.Schedule.Next(now)
+		if !ok {
+			s.loop.out = gearman.AppendError(s.loop.out, gearman.ErrorSchedule)
+			s.endBody()
+			return
+		}
+		g.op.Due = shard.Time(at.UnixNano())
+	}
+	if !s.producer {
+		s.producer = true
+		s.loop.producers.Add(1)
+	}
+	sh := s.loop.srv.shardOf(m.Args[0])
+	g.op.Numbers = &s.loop.srv.numbers[sh]
+	op.Kind, op.Client, op.Name = shard.OpSubmit, s.clientAt(sh), m.Args[0]
+	op.Pri, op.Body, op.Large = priority.Pri(), body, large
+	s.submit(sh, stepGearSubmit)
+}
+
+// epochMax is the last second that fits a shard.Time.
+const epochMax = int64(shard.Never/shard.Second) - 1
+
+func (g *gearSession) submitted(r *shard.Reply) {
+	s := g.s
+	s.req.Op.Name, s.req.Op.Body, s.req.Op.Large = nil, nil, nil
+	s.endBody()
+	g.hearNoop() // before the answer: the job may have woken this very connection
+	out := &s.loop.out
+	switch r.Status {
+	case shard.StatusFull:
+		*out = gearman.AppendError(*out, gearman.ErrorQueueFull)
+	case shard.StatusOutOfMemory:
+		s.loop.srv.complain("out of memory for a job", "bytes", g.m.Size)
+		*out = gearman.AppendError(*out, gearman.ErrorQueue)
+	default:
+		*out = gearman.AppendJobCreated(*out, g.handleOf(r.ID))
+	}
+	s.reprobe = g.early != nil
+}
+
+func (g *gearSession) handleOf(id shard.JobID) gearman.Handle {
+	return gearman.Handle{Prefix: g.s.loop.srv.cfg.Gearman.Prefix, ID: uint64(id)}
+}
+
+// find is the job of a handle and the shard in which it lives.
+func (g *gearSession) find(handle []byte) (id shard.JobID, sh int, ok bool) {
+	srv := g.s.loop.srv
+	n, ok := gearman.ParseHandle(srv.cfg.Gearman.Prefix, handle)
+	if !ok {
+		return 0, 0, false
+	}
+	sh, ok = srv.ids.find(shard.JobID(n))
+	return shard.JobID(n), sh, ok
+}
+
+// getStatus and getStatusUnique keep what was asked for: the answer repeats it.
+func (g *gearSession) getStatus() {
+	s, op := g.s, &g.s.req.Op
+	g.keepArgs()
+	id, sh, ok := g.find(g.m.Args[0])
+	if !ok {
+		s.loop.out = gearman.AppendStatus(s.loop.out, g.m.Args[0], gearman.JobStatus{})
+		return
+	}
+	op.Kind, op.Client, op.ID = shard.OpJobStatus, 0, id
+	s.submit(sh, stepGearStatus)
+}
+
+// getStatusUnique asks all shards: the function is not part of the question, and
+// the newest job counts.
+func (g *gearSession) getStatusUnique() {
+	g.keepArgs()
+	g.op.SetUnique(g.m.Args[0])
+	g.op.ByBody = false
+	g.at = 0
+	g.list = gearList{}
+	g.nextUnique()
+}
+
+func (g *gearSession) nextUnique() {
+	op := &g.s.req.Op
+	op.Kind, op.Client = shard.OpUniqueStatus, 0
+	g.s.loop.budget -= statsCost
+	g.s.submit(g.at, stepGearUnique)
+}
+
+// handle takes the reply of the operation under way; see session.handle.
+func (g *gearSession) handle(r *shard.Reply) {
+	s := g.s
+	out := &s.loop.out
+	switch s.step {
+	case stepGearSubmit:
+		g.submitted(r)
+	case stepGearGrab:
+		g.grabbed(r)
+	case stepGearReport:
+		g.reported(r)
+	case stepGearRegister:
+		g.registered(r)
+	case stepGearReset:
+		g.reset()
+	case stepGearStatus:
+		*out = gearman.AppendStatus(*out, g.m.Args[0], g.jobStatus(r))
+	case stepGearUnique:
+		if r.Status == shard.StatusOK && r.ID > g.list.newest {
+			g.list.newest, g.list.status, g.list.clients = r.ID, g.jobStatus(r), g.op.Clients
+		}
+		if g.at++; g.at < len(s.loop.srv.shards) {
+			g.nextUnique()
+			return
+		}
+		*out = gearman.AppendStatusUnique(*out, g.m.Args[0], g.list.status, g.list.clients)
+	case stepGearClose:
+		g.closed(r)
+	case stepGearDone:
+	default:
+		g.adminStep(r)
+	}
+}
+
+func (g *gearSession) jobStatus(r *shard.Reply) gearman.JobStatus {
+	if r.Status != shard.StatusOK {
+		return gearman.JobStatus{}
+	}
+	return gearman.JobStatus{Known: true, Running: g.op.Running, Numerator: g.op.Numerator, Denominator: g.op.Denominator}
+}
+
+// startClosing gives back what the session holds and waits for.
+func (g *gearSession) startClosing() {
+	g.awake()
+	g.mail.Wake()
+	g.mail.Take()
+	g.early = nil
+	g.s.loop.srv.gearDir.remove(g.entry)
+	g.closeNext()
+}
+
+func (g *gearSession) closeNext() {
+	s, op := g.s, &g.s.req.Op
+	if len(s.links) == 0 {
+		s.gone()
+		return
+	}
+	l := &s.links[0]
+	op.Kind, op.Client, op.Tube = shard.OpClose, l.client, 0
+	s.submit(l.shard, stepGearClose)
+}
+
+func (g *gearSession) closed(r *shard.Reply) {
+	s := g.s
+	if r.Status == shard.StatusMore {
+		s.submitLater(stepGearClose)
+		return
+	}
+	n := len(s.links) - 1
+	s.links[0] = s.links[n]
+	s.links = s.links[:n]
+	s.byShard = nil
+	g.closeNext()
+}

@@ -1,0 +1,210 @@
+package router
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"polystalk/codec/gearman"
+	"polystalk/shard"
+)
+
+// openGear opens a connection that speaks Gearman.
+func (f *fixture) openGear() *testConn {
+	c := &testConn{f: f}
+	c.s = f.l.OpenGearman(c)
+	return c
+}
+
+func packet(t gearman.Type, args ...string) string {
+	return string(gearman.AppendRequest(nil, t, split(args)...))
+}
+
+func split(args []string) (list [][]byte) {
+	for _, a := range args {
+		list = append(list, []byte(a))
+	}
+	return list
+}
+
+func answer(t gearman.Type, args ...string) string {
+	return string(gearman.AppendReply(nil, t, split(args)...))
+}
+
+// asks sends a packet, rests, and wants the answers as they are.
+func (c *testConn) asks(text string, want ...string) {
+	c.f.t.Helper()
+	c.send(text)
+	c.f.rest()
+	c.hears(want...)
+}
+
+func (c *testConn) hears(want ...string) {
+	c.f.t.Helper()
+	var all string
+	for _, w := range want {
+		all += w
+	}
+	if got := c.take(); got != all {
+		c.f.t.Fatalf("got  %.300q\nwant %.300q", got, all)
+	}
+}
+
+func newGearFixture(t *testing.T) *fixture {
+	return newFixture(t, Config{Loops: 1, Shards: 4, Gearman: GearmanConfig{Prefix: "H:x"}})
+}
+
+func TestGearmanClientOfABeanstalkdWorker(t *testing.T) {
+	f := newGearFixture(t)
+	c, b := f.openGear(), f.open()
+	b.says("watch f\n", "WATCHING 2\n")
+	c.asks(packet(gearman.SubmitJob, "f", "u", "work"), answer(gearman.JobCreated, "H:x:1"))
+	b.says("reserve-with-timeout 0\n", "RESERVED 1 4\nwork\n")
+	b.says("delete 1\n", "DELETED\n")
+	c.hears(answer(gearman.WorkComplete, "H:x:1", ""))
+	c.asks(packet(gearman.SubmitJob, "f", "u", "work"), answer(gearman.JobCreated, "H:x:2"))
+	b.says("reserve-with-timeout 0\n", "RESERVED 2 4\nwork\n")
+	b.says("bury 2 5\n", "BURIED\n")
+	c.hears(answer(gearman.WorkFail, "H:x:2"))
+	b.says("reserve\n", "")
+	c.asks(packet(gearman.SubmitJobBG, "f", "u", "more"), answer(gearman.JobCreated, "H:x:3"))
+	b.wants("RESERVED 3 4\nmore\n")
+	f.check()
+}
+
+func TestGearmanWorkerOfABeanstalkdClient(t *testing.T) {
+	f := newGearFixture(t)
+	w, b := f.openGear(), f.open()
+	w.asks(packet(gearman.CanDo, "f") + packet(gearman.PreSleep))
+	b.says("use f\nput 10 0 2 4\nwork\n", "USING f\nINSERTED 1\n")
+	w.hears(answer(gearman.Noop))
+	w.asks(packet(gearman.GrabJobUniq), answer(gearman.JobAssignUniq, "H:x:1", "f", "", "work"))
+	f.pass(2 * shard.Second)
+	w.asks(packet(gearman.WorkComplete, "H:x:1", ""), answer(gearman.Error, "JOB_NOT_FOUND", "Job given in work result not found"))
+	w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", "f", "work"))
+	w.asks(packet(gearman.WorkFail, "H:x:1"))
+	b.says("peek-buried\nkick 1\n", "FOUND 1 4\nwork\nKICKED 1\n")
+	w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", "f", "work"))
+	w.asks(packet(gearman.WorkComplete, "H:x:1", "done"))
+	b.says("peek 1\n", "NOT_FOUND\n")
+	f.check()
+}
+
+func TestPausedTubeHoldsGrabs(t *testing.T) {
+	f := newGearFixture(t)
+	c, w, b := f.openGear(), f.openGear(), f.open()
+	w.asks(packet(gearman.CanDo, "f"))
+	c.asks(packet(gearman.SubmitJobBG, "f", "", "work"), answer(gearman.JobCreated, "H:x:1"))
+	b.says("pause-tube f 3\n", "PAUSED\n")
+	w.asks(packet(gearman.GrabJob)+packet(gearman.PreSleep), answer(gearman.NoJob))
+	f.pass(3 * shard.Second)
+	w.hears(answer(gearman.Noop))
+	w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", "f", "work"))
+	f.check()
+}
+
+// Functions in several shards: priority over all of them, and those of the same
+// priority take turns.
+func TestGrabOverShards(t *testing.T) {
+	f := newGearFixture(t)
+	c, w := f.openGear(), f.openGear()
+	var names []string
+	for i := range 4 {
+		names = append(names, f.tubeIn(i, 0))
+		w.asks(packet(gearman.CanDo, names[i]))
+	}
+	id := 0
+	for range 3 {
+		for _, name := range names {
+			id++
+			c.asks(packet(gearman.SubmitJobBG, name, "", "x"), answer(gearman.JobCreated, fmt.Sprintf("H:x:%d", id)))
+		}
+	}
+	c.asks(packet(gearman.SubmitJobHighBG, names[0], "", "x"), answer(gearman.JobCreated, "H:x:13"))
+	grab := func(id int, name string) {
+		t.Helper()
+		w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, fmt.Sprintf("H:x:%d", id), name, "x"))
+	}
+	grab(13, names[0])
+	for round := range 3 {
+		for i := 3; i >= 0; i-- {
+			grab(4*round+i+1, names[i])
+		}
+	}
+	w.asks(packet(gearman.GrabJob), answer(gearman.NoJob))
+	w.asks(packet(gearman.ResetAbilities))
+	f.check()
+	w.s.Abort()
+	f.check()
+}
+
+// A report may be delivered before the answer to the submission, when a shard is
+// busy: the client hears JOB_CREATED first.
+func TestReportsDoNotOvertakeTheSubmission(t *testing.T) {
+	f := newGearFixture(t)
+	c := f.openGear()
+	g := c.s.s.gear
+	release := f.own(f.d.ShardOf("f"))
+	c.send(packet(gearman.SubmitJob, "f", "u", "x"))
+	// As if another owner had posted its mail before the one that ran the
+	// submission posts the answer.
+	c.s.s.loop.batch.Local = append(c.s.s.loop.batch.Local, &g.mail.Msg)
+	g.mail.Add(&shard.Relay{Job: 1, Kind: shard.RelayData, Copies: 1, Body: []byte("d")})
+	f.l.Drain()
+	c.hears()
+	release()
+	f.rest()
+	c.hears(answer(gearman.JobCreated, "H:x:1"), answer(gearman.WorkData, "H:x:1", "d"))
+}
+
+func TestGearmanConnectionEnds(t *testing.T) {
+	f := newGearFixture(t)
+	c, d, w := f.openGear(), f.openGear(), f.openGear()
+	w.asks(packet(gearman.CanDo, "f") + packet(gearman.CanDo, "g"))
+	c.asks(packet(gearman.SubmitJob, "f", "a", "x"), answer(gearman.JobCreated, "H:x:1"))
+	c.asks(packet(gearman.SubmitJob, "g", "b", "x"), answer(gearman.JobCreated, "H:x:2"))
+	d.asks(packet(gearman.SubmitJob, "g", "b", "x"), answer(gearman.JobCreated, "H:x:2"))
+	c.s.HalfClose()
+	f.check()
+	if !c.closed || !c.s.Gone() {
+		t.Fatal("it does not end")
+	}
+	w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:2", "g", "x"))
+	w.s.Abort()
+	f.check()
+	v := f.openGear()
+	v.asks(packet(gearman.CanDo, "g")+packet(gearman.CanDo, "f")+packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:2", "g", "x"))
+	v.asks(packet(gearman.WorkComplete, "H:x:2", "r"))
+	d.hears(answer(gearman.WorkComplete, "H:x:2", "r"))
+	v.asks("status\n", "f\t0\t0\t1\ng\t0\t0\t1\n.\n")
+	f.check()
+}
+
+func TestListTubesQuotesFunctions(t *testing.T) {
+	f := newGearFixture(t)
+	c, b := f.openGear(), f.open()
+	c.asks(packet(gearman.CanDo, "a b\x01") + packet(gearman.CanDo, "") + packet(gearman.CanDo, "plain"))
+	list := "---\n- default\n- \"a b\\x01\"\n- \"\"\n- plain\n"
+	b.send("list-tubes\r\n")
+	f.rest()
+	if got, want := b.take(), fmt.Sprintf("OK %d\r\n%s\r\n", len(list), list); got != want {
+		t.Fatalf("got  %q\nwant %q", got, want)
+	}
+	f.check()
+}
+
+// One byte at a time, with everything in one stream.
+func TestGearmanBytewise(t *testing.T) {
+	f := newGearFixture(t)
+	c := f.openGear()
+	long := string(bytes.Repeat([]byte("z"), 300_000))
+	in := packet(gearman.CanDo, "f") + "version\n" + packet(gearman.SubmitJob, "f", "u", "data") + packet(gearman.GrabJobAll) +
+		packet(gearman.EchoReq, "") + packet(gearman.EchoReq, "e") + packet(gearman.GrabJob, "junk") + packet(gearman.WorkComplete, "H:x:1", long)
+	for i := range len(in) {
+		c.s.Input([]byte{in[i]})
+	}
+	f.rest()
+	c.hears("OK 1.13.0\n", answer(gearman.JobCreated, "H:x:1"), answer(gearman.JobAssignUniq, "H:x:1", "f", "u", "data"),
+		answer(gearman.EchoRes, ""), answer(gearman.EchoRes, "e"), answer(gearman.NoJob), answer(gearman.WorkComplete, "H:x:1", long))
+	f.check()
+}

@@ -1,0 +1,174 @@
+package router
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"os"
+
+	"polystalk/codec/gearman"
+	"polystalk/shard"
+)
+
+// gearList is what a command that asks all shards has gathered.
+type gearList struct {
+	newest  shard.JobID
+	status  gearman.JobStatus
+	clients uint32
+}
+
+// admin runs a line of text.
+func (g *gearSession) admin() {
+	s, m := g.s, &g.m
+	srv, out := s.loop.srv, &s.loop.out
+	switch m.Verb {
+	case gearman.Workers:
+		*out = srv.gearDir.appendWorkers(*out)
+	case gearman.Status, gearman.PriorityStatus:
+		g.at = 0
+		g.op.Functions = nil
+		g.askAll(shard.OpFunctions, stepGearFunctions)
+	case gearman.ShowJobs, gearman.ShowUniqueJobs:
+		g.at = 0
+		g.op.Cursor = 0
+		g.askAll(shard.OpListJobs, stepGearJobs)
+	case gearman.MaxQueue:
+		g.op.Limits = [shard.NumClasses]uint32(m.Limits)
+		g.onFunction(shard.OpLimit, m.Args[0], stepGearOK)
+	case gearman.CreateFunction:
+		g.onFunction(shard.OpFunction, m.Args[0], stepGearOK)
+	case gearman.DropFunction:
+		name := string(m.Args[0])
+		names := srv.dir.list()
+		if !slices.Contains(names, name) {
+			// Letter case does not count: observed.
+			if i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, name) }); i >= 0 {
+				name = names[i]
+			}
+		}
+		g.onFunction(shard.OpDrop, []byte(name), stepGearDrop)
+	case gearman.CancelJob:
+		id, sh, ok := g.find(m.Args[0])
+		if !ok {
+			s.say(gearman.MsgUnknownJob)
+			return
+		}
+		s.req.Op.Kind, s.req.Op.Client, s.req.Op.ID = shard.OpCancelJob, 0, id
+		s.submit(sh, stepGearCancel)
+	case gearman.Version:
+		*out = gearman.AppendOK(*out, srv.cfg.Version)
+	case gearman.Verbose:
+		*out = gearman.AppendOK(*out, "INFO")
+	case gearman.GetPID:
+		*out = gearman.AppendOK(*out, strconv.Itoa(os.Getpid()))
+	case gearman.Shutdown, gearman.ShutdownGraceful:
+		if !g.mayShutDown() {
+			*out = gearman.ErrUnknownCommand.AppendReply(*out, m)
+			return
+		}
+		s.say(gearman.MsgOK)
+		srv.wantShutdown(m.Verb == gearman.ShutdownGraceful)
+	}
+}
+
+func (g *gearSession) mayShutDown() bool {
+	switch g.s.loop.srv.cfg.Gearman.Shutdown {
+	case ShutdownAny:
+		return true
+	case ShutdownNone:
+		return false
+	}
+	a, err := netip.ParseAddr(g.entry.address)
+	return err == nil && a.Unmap().IsLoopback()
+}
+
+func (g *gearSession) onFunction(kind shard.OpKind, name []byte, st step) {
+	op := &g.s.req.Op
+	op.Kind, op.Client, op.Name = kind, 0, name
+	g.s.submit(g.s.loop.srv.shardOf(name), st)
+}
+
+// askAll asks the shard whose turn it is.
+func (g *gearSession) askAll(kind shard.OpKind, st step) {
+	op := &g.s.req.Op
+	op.Kind, op.Client = kind, 0
+	g.s.loop.budget -= statsCost
+	g.s.submit(g.at, st)
+}
+
+// adminStep takes the reply of one step.
+func (g *gearSession) adminStep(r *shard.Reply) {
+	s := g.s
+	s.req.Op.Name = nil
+	switch s.step {
+	case stepGearOK:
+		s.say(gearman.MsgOK)
+	case stepGearDrop:
+		switch r.Status {
+		case shard.StatusNotFound:
+			s.say(gearman.MsgFunctionNotFound)
+		case shard.StatusInUse:
+			s.say(gearman.MsgFunctionBusy)
+		default:
+			s.say(gearman.MsgOK)
+		}
+	case stepGearCancel:
+		if r.Status == shard.StatusNotFound {
+			s.say(gearman.MsgUnknownJob)
+		} else {
+			s.say(gearman.MsgOK)
+		}
+	case stepGearFunctions:
+		if g.at++; g.at < len(s.loop.srv.shards) {
+			g.askAll(shard.OpFunctions, stepGearFunctions)
+			return
+		}
+		g.sayFunctions()
+	case stepGearJobs:
+		g.sayJobs(r)
+	}
+}
+
+func (g *gearSession) sayFunctions() {
+	out := &g.s.loop.out
+	slices.SortFunc(g.op.Functions, func(a, b shard.FunctionStatus) int { return strings.Compare(a.Name, b.Name) })
+	for i := range g.op.Functions {
+		f := &g.op.Functions[i]
+		st := gearman.FunctionStatus{Waiting: f.Waiting, Running: f.Running, Workers: f.Workers}
+		if g.m.Verb == gearman.Status {
+			*out = gearman.AppendStatusLine(*out, f.Name, &st)
+		} else {
+			*out = gearman.AppendPriorityStatusLine(*out, f.Name, &st)
+		}
+	}
+	g.op.Functions = nil
+	g.s.say(gearman.MsgEnd)
+}
+
+// sayJobs lists one visit's jobs; the list is as long as there are jobs, so other
+// connections have their turns in between.
+func (g *gearSession) sayJobs(r *shard.Reply) {
+	s := g.s
+	out := &s.loop.out
+	for _, j := range g.op.Jobs {
+		if g.m.Verb == gearman.ShowJobs {
+			*out = gearman.AppendJobLine(*out, g.handleOf(j.ID), j.Lost, j.Background)
+		} else {
+			*out = gearman.AppendUniqueLine(*out, []byte(j.Unique))
+		}
+	}
+	g.op.Jobs = g.op.Jobs[:0]
+	if r.Status == shard.StatusMore {
+		s.submitLater(stepGearJobs)
+		return
+	}
+	g.op.Cursor = 0
+	if g.at++; g.at < len(s.loop.srv.shards) {
+		g.askAll(shard.OpListJobs, stepGearJobs)
+		return
+	}
+	g.op.Jobs = nil
+	s.say(gearman.MsgEnd)
+}

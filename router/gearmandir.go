@@ -1,0 +1,95 @@
+package router
+
+import (
+	"net"
+	"slices"
+	"sync"
+
+	"polystalk/codec/gearman"
+)
+
+// A gearDirectory lists the connections that speak Gearman, for the command
+// workers. Only what it shows takes the lock.
+type gearDirectory struct {
+	mu   sync.Mutex
+	last uint64
+	all  map[uint64]*gearEntry
+}
+
+// A gearEntry is one connection as others see it.
+type gearEntry struct {
+	number    uint64
+	address   string
+	id        []byte
+	functions []string // newest first
+}
+
+func (d *gearDirectory) add(c Conn) *gearEntry {
+	e := &gearEntry{address: peerOf(c), id: []byte(gearman.DefaultClientID)}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.all == nil {
+		d.all = make(map[uint64]*gearEntry)
+	}
+	d.last++
+	e.number = d.last
+	d.all[e.number] = e
+	return e
+}
+
+func (d *gearDirectory) remove(e *gearEntry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.all, e.number)
+}
+
+func (d *gearDirectory) setID(e *gearEntry, id []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e.id = gearman.AppendClientID(nil, id)
+}
+
+func (d *gearDirectory) addFunction(e *gearEntry, name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e.functions = slices.Insert(e.functions, 0, name)
+}
+
+func (d *gearDirectory) removeFunction(e *gearEntry, name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if i := slices.Index(e.functions, name); i >= 0 {
+		e.functions = slices.Delete(e.functions, i, i+1)
+	}
+}
+
+// appendWorkers appends the reply to workers.
+func (d *gearDirectory) appendWorkers(dst []byte) []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	entries := make([]*gearEntry, 0, len(d.all))
+	for _, e := range d.all {
+		entries = append(entries, e)
+	}
+	slices.SortFunc(entries, func(a, b *gearEntry) int { return int(b.number) - int(a.number) })
+	for _, e := range entries {
+		dst = gearman.AppendWorkersLine(dst, e.number, e.address, e.id, slices.Values(e.functions))
+	}
+	return append(dst, gearman.MsgEnd...)
+}
+
+// peerOf is the client's IP address, if the connection knows it.
+func peerOf(c Conn) string {
+	if p, ok := c.(interface{ Peer() string }); ok {
+		return p.Peer()
+	}
+	return "-"
+}
+
+// Peer is the client's IP address.
+func (k *socket) Peer() string {
+	if a, ok := k.c.RemoteAddr().(*net.TCPAddr); ok {
+		return a.IP.String()
+	}
+	return "-"
+}

@@ -1,0 +1,231 @@
+package router
+
+import (
+	"polystalk/codec/gearman"
+	"polystalk/shard"
+)
+
+// An ability is a function for which the connection is a worker.
+type ability struct {
+	tubeRef
+	mirror   *shard.Mirror
+	sleepers *shard.Sleepers
+}
+
+func (g *gearSession) abilityAt(name []byte) int {
+	for i := range g.abilities {
+		if g.abilities[i].name == string(name) {
+			return i
+		}
+	}
+	return -1
+}
+
+// register makes the connection a worker of a function, or gives it another
+// timeout there.
+func (g *gearSession) register(timeout shard.Time) {
+	s, op := g.s, &g.s.req.Op
+	s.setWorker()
+	sh := s.loop.srv.shardOf(g.m.Args[0])
+	g.op.Timeout = timeout
+	op.Kind, op.Client, op.Name = shard.OpRegister, s.clientAt(sh), g.m.Args[0]
+	s.submit(sh, stepGearRegister)
+}
+
+func (g *gearSession) registered(r *shard.Reply) {
+	g.s.req.Op.Name = nil
+	for i := range g.abilities {
+		if a := &g.abilities[i]; a.id == r.Tube && a.shard == g.s.target {
+			return
+		}
+	}
+	a := ability{tubeRef{r.TubeName, g.s.target, r.Tube}, r.Mirror, g.op.Sleepers}
+	if g.sleeping {
+		a.sleepers.Add(1)
+	}
+	g.s.linkTo(a.shard).watching++
+	g.abilities = append(g.abilities, ability{})
+	copy(g.abilities[1:], g.abilities)
+	g.abilities[0] = a
+	g.s.loop.srv.gearDir.addFunction(g.entry, a.name)
+}
+
+func (g *gearSession) unregister(i int, st step) {
+	s, op := g.s, &g.s.req.Op
+	a := g.abilities[i]
+	n := len(g.abilities) - 1
+	copy(g.abilities[i:], g.abilities[i+1:])
+	g.abilities[n] = ability{}
+	g.abilities = g.abilities[:n]
+	if g.sleeping {
+		a.sleepers.Add(-1)
+	}
+	s.linkTo(a.shard).watching--
+	s.loop.srv.gearDir.removeFunction(g.entry, a.name)
+	op.Kind, op.Client, op.Tube = shard.OpUnregister, s.clientAt(a.shard), a.id
+	s.submit(a.shard, st)
+}
+
+// reset unregisters one function after the other.
+func (g *gearSession) reset() {
+	if n := len(g.abilities); n > 0 {
+		g.unregister(n-1, stepGearReset)
+	}
+}
+
+// preSleep: from now on the connection hears of jobs, unless there is one already.
+// It counts itself as sleeping first and looks then, and a shard publishes first
+// and looks for sleepers then, so no job falls in between.
+func (g *gearSession) preSleep() {
+	l := g.s.loop
+	if !g.sleeping {
+		g.sleeping = true
+		for i := range g.abilities {
+			g.abilities[i].sleepers.Add(1)
+		}
+		g.mail.Sleep()
+	}
+	if at, _ := g.best(); at >= 0 {
+		if g.mail.Wake() || g.mail.Told() {
+			g.awake()
+		}
+		l.out = gearman.AppendNoop(l.out)
+	}
+}
+
+// awake takes the connection off the count of sleepers.
+func (g *gearSession) awake() {
+	if !g.sleeping {
+		return
+	}
+	g.sleeping = false
+	for i := range g.abilities {
+		g.abilities[i].sleepers.Add(-1)
+	}
+}
+
+// best is the function to be served next, or -1: the first in turn of those with
+// a job of the best class. Source: gearmand 2.0.0, which rotates within a priority.
+func (g *gearSession) best() (at, class int) {
+	l := g.s.loop
+	at, class = -1, shard.NumClasses
+	for i := range g.abilities {
+		l.srv.shards[g.abilities[i].shard].Catchup(&l.batch)
+	}
+	for i := range g.abilities {
+		if k, ok := g.abilities[i].mirror.Load(); ok {
+			if c := shard.ClassOf(k.Pri); c < class {
+				at, class = i, c
+			}
+		}
+	}
+	l.budget -= len(g.abilities) / 16
+	return at, class
+}
+
+// grab wakes the connection up and takes a job.
+func (g *gearSession) grab() {
+	g.mail.Wake()
+	g.awake()
+	g.grabNext()
+}
+
+// grabNext visits the shard of the best job. Should another be quicker, it is
+// called again.
+func (g *gearSession) grabNext() {
+	s, op := g.s, &g.s.req.Op
+	at, class := g.best()
+	if at < 0 {
+		s.loop.out = gearman.AppendNoJob(s.loop.out)
+		return
+	}
+	a := &g.abilities[at]
+	g.at = at
+	op.Kind, op.Client, op.Tube = shard.OpGrab, s.clientAt(a.shard), a.id
+	op.Bound = shard.Key{Pri: shard.ClassLast[class], ID: shard.MaxKey.ID}
+	s.submit(a.shard, stepGearGrab)
+}
+
+func (g *gearSession) grabbed(r *shard.Reply) {
+	s := g.s
+	if r.Status != shard.StatusReserved {
+		s.reprobe = true
+		return
+	}
+	a := g.abilities[g.at]
+	size := len(r.Body)
+	if r.Large != nil {
+		size = r.Large.Len()
+	}
+	s.loop.out = gearman.AppendAssignHead(s.loop.out, g.m.Type, &gearman.Assignment{
+		Handle: g.handleOf(r.ID), Function: a.name,
+		Unique: g.op.Unique(), Reducer: g.op.Reducer(), Size: size,
+	})
+	s.loop.out = append(s.loop.out, r.Body...)
+	s.large = r.Large
+	// Served: the others of its class come first now.
+	copy(g.abilities[g.at:], g.abilities[g.at+1:])
+	g.abilities[len(g.abilities)-1] = a
+}
+
+// relayOf is what a report is to those who wait for the job.
+func relayOf(t gearman.Type) shard.RelayKind {
+	switch t {
+	case gearman.WorkWarning:
+		return shard.RelayWarning
+	case gearman.WorkStatus:
+		return shard.RelayStatus
+	case gearman.WorkComplete:
+		return shard.RelayDone
+	case gearman.WorkFail:
+		return shard.RelayFailed
+	case gearman.WorkException:
+		return shard.RelayException
+	}
+	return shard.RelayData
+}
+
+// report takes what a worker says about a job that it runs.
+func (g *gearSession) report(body []byte, large shard.Large) {
+	s, m, op := g.s, &g.m, &g.s.req.Op
+	id, sh, ok := g.find(m.Args[0])
+	if m.Type == gearman.WorkFail {
+		n, ours := gearman.ParseHandle(s.loop.srv.cfg.Gearman.Prefix, m.Args[0])
+		if ours && shard.JobID(n) == g.excepted { // ids begin at 1
+			g.excepted = 0
+			return // some workers send both, and die of an ERROR
+		}
+	}
+	client := shard.ClientID(0)
+	if ok {
+		client = s.clientAt(sh)
+	}
+	if client == 0 {
+		s.loop.out = gearman.AppendError(s.loop.out, gearman.NoJobError(m.Type))
+		s.endBody()
+		return
+	}
+	op.Kind, op.Client, op.ID = shard.OpReport, client, id
+	op.Body, op.Large = body, large
+	g.op.Relay = relayOf(m.Type)
+	if m.Type == gearman.WorkStatus {
+		g.op.Numerator, g.op.Denominator = m.Numerator, m.Denominator
+		g.keep = append(g.keep[:0], m.Args[1]...)
+		g.keep = append(append(g.keep, 0), m.Args[2]...)
+		op.Body = g.keep
+	}
+	s.submit(sh, stepGearReport)
+}
+
+func (g *gearSession) reported(r *shard.Reply) {
+	s := g.s
+	id := s.req.Op.ID
+	s.req.Op.Body, s.req.Op.Large = nil, nil
+	s.endBody()
+	switch {
+	case r.Status == shard.StatusNotFound:
+		s.loop.out = gearman.AppendError(s.loop.out, gearman.NoJobError(g.m.Type))
+	case g.m.Type == gearman.WorkException:
+		g.excepted = id
+	}
+}

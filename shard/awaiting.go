@@ -1,0 +1,106 @@
+package shard
+
+// An awaiting is one client that waits for one job. It is in the job's list, of
+// which gearing.waits has the head, and in the client's.
+type awaiting struct {
+	client     *client
+	job        uint32
+	n          uint32 // submissions
+	prev, next *awaiting
+	// later and earlier link the client's list, newest first.
+	later, earlier *awaiting
+}
+
+// await adds a submission of cl to those that wait for job i.
+func (c *Core) await(cl *client, i uint32, x *gearJob) {
+	g := c.gear
+	for a := g.waits[x.waits]; a != nil; a = a.next {
+		if a.client == cl {
+			a.n++
+			return
+		}
+	}
+	if x.waits == 0 {
+		if n := len(g.free); n > 0 {
+			x.waits = g.free[n-1]
+			g.free = g.free[:n-1]
+		} else {
+			x.waits = uint32(len(g.waits))
+			g.waits = append(g.waits, nil)
+		}
+	}
+	a := &awaiting{client: cl, job: i, n: 1, next: g.waits[x.waits], earlier: cl.awaits}
+	if a.next != nil {
+		a.next.prev = a
+	}
+	g.waits[x.waits] = a
+	if a.earlier != nil {
+		a.earlier.later = a
+	}
+	cl.awaits = a
+}
+
+// unawait takes a out of both lists.
+func (c *Core) unawait(x *gearJob, a *awaiting) {
+	g := c.gear
+	if a.prev != nil {
+		a.prev.next = a.next
+	} else {
+		g.waits[x.waits] = a.next
+	}
+	if a.next != nil {
+		a.next.prev = a.prev
+	}
+	if a.later != nil {
+		a.later.earlier = a.earlier
+	} else {
+		a.client.awaits = a.earlier
+	}
+	if a.earlier != nil {
+		a.earlier.later = a.later
+	}
+	if g.waits[x.waits] == nil {
+		g.free = append(g.free, x.waits)
+		x.waits = 0
+	}
+}
+
+// detach leaves nobody waiting for x.
+func (c *Core) detach(x *gearJob) {
+	for x.waits != 0 {
+		c.unawait(x, c.gear.waits[x.waits])
+	}
+}
+
+// tell sends a report to all who wait for a job. body is copied, once for all.
+func (c *Core) tell(j *job, x *gearJob, k RelayKind, body []byte, large Large) {
+	a := c.gear.waits[x.waits]
+	if a == nil {
+		return
+	}
+	if len(body) > 0 {
+		body = append([]byte(nil), body...)
+	}
+	for ; a != nil; a = a.next {
+		a.client.mail.Add(&Relay{Job: j.id, Kind: k, Copies: a.n, Body: body, Large: large})
+		c.gear.post(a.client.mail)
+	}
+}
+
+// leaveJobs ends the waits of cl, most of them at a time. It reports whether none
+// is left. A job that nobody waits for any more, and nobody wants in the
+// background, is not run; one that runs already goes on.
+func (c *Core) leaveJobs(cl *client, most int) bool {
+	for ; most > 0 && cl.awaits != nil; most-- {
+		i := cl.awaits.job
+		j := c.jobs.At(i)
+		x := c.gearOf(j)
+		c.unawait(x, cl.awaits)
+		if j.state != Reserved && c.unwanted(j) {
+			t := c.tubes[j.tube]
+			c.leave(t, i, j)
+			c.dropJob(t, i, j)
+		}
+	}
+	return cl.awaits == nil
+}

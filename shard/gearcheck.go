@@ -1,0 +1,96 @@
+package shard
+
+// gear checks what is known about submitted jobs: every record belongs to one
+// job, the index finds those that can be joined, and the lists of who waits agree.
+func (k *checker) gear() {
+	c := k.c
+	g := c.gear
+	if g == nil {
+		for i := range k.at { // in no fixed order: a check only reports
+			if j := c.jobs.At(i); j.isGear() {
+				k.fail("job %d: submitted, to a core that knows nothing of it", j.id)
+			}
+		}
+		return
+	}
+	jobs, indexed, waits, texts := 0, 0, 0, 0
+	listed := make(map[*awaiting]bool)
+	for i := range k.at { // in no fixed order, as above
+		j := c.jobs.At(i)
+		if !j.isGear() {
+			continue
+		}
+		jobs++
+		x := c.gearOf(j)
+		if x.job != i {
+			k.fail("job %d: what was submitted belongs to record %d", j.id, x.job)
+		}
+		if j.state != Reserved && c.unwanted(j) {
+			k.fail("job %d: %s, and nobody wants it", j.id, j.state)
+		}
+		for _, n := range []uint8{x.uniqueLen, x.reducerLen} {
+			if n > 0 {
+				texts++
+			}
+		}
+		if x.indexed {
+			indexed++
+			n := g.unique[x.hash]
+			for n != 0 && n != j.ttr {
+				n = g.jobs.At(n).next
+			}
+			if n == 0 {
+				k.fail("job %d: its unique id is not in the index", j.id)
+			}
+		}
+		if x.waits != 0 {
+			waits++
+		}
+		var prev *awaiting
+		for a := g.waits[x.waits]; a != nil; prev, a = a, a.next {
+			if a.job != i || a.prev != prev || a.n == 0 || listed[a] || a.client.mail == nil {
+				k.fail("job %d: who waits for it is not in order", j.id)
+				break
+			}
+			listed[a] = true
+		}
+	}
+	if jobs != g.jobs.Len() || texts != g.texts.Len() {
+		k.fail("gear: %d jobs with %d texts, %d and %d stored", jobs, texts, g.jobs.Len(), g.texts.Len())
+	}
+	if (indexed == 0) != (len(g.unique) == 0) {
+		k.fail("gear: %d jobs to be joined, %d hashes", indexed, len(g.unique))
+	}
+	if waits+len(g.free)+1 != len(g.waits) {
+		k.fail("gear: %d jobs are waited for, %d of %d lists are free", waits, len(g.free), len(g.waits)-1)
+	}
+	for _, cl := range c.clients {
+		if cl == nil {
+			continue
+		}
+		var later *awaiting
+		for a := cl.awaits; a != nil; later, a = a, a.earlier {
+			if a.client != cl || a.later != later || !listed[a] {
+				k.fail("client %d: what it waits for is not in order", cl.id)
+				break
+			}
+			delete(listed, a)
+		}
+	}
+	if len(listed) > 0 {
+		k.fail("gear: %d waits are no client's", len(listed))
+	}
+	for _, t := range c.tubes {
+		if t == nil || t.gear == nil {
+			continue
+		}
+		if n := c.waitingIn(t); n != t.gear.waiting {
+			k.fail("function %q: %v jobs wait, counted %v", t.name, n, t.gear.waiting)
+		}
+		for _, w := range t.gear.workers {
+			if w.tube != t || w.client.mail == nil || w.client.find(t) != w {
+				k.fail("function %q: a worker of client %d that is none", t.name, w.client.id)
+			}
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package shard
+
+import (
+	"bytes"
+
+	"github.com/cespare/xxhash/v2"
+
+	"polystalk/shard/record"
+	"polystalk/shard/slab"
+)
+
+// gearing is what a core needs for submitted jobs.
+type gearing struct {
+	opts   GearOptions
+	jobs   *slab.Pool[gearJob]
+	texts  *slab.Bytes       // uniques and reducers
+	unique map[uint32]uint32 // hash to the first gearJob with it
+	waits  []*awaiting       // by gearJob.waits: who waits; 0 is none
+	free   []uint32          // of waits
+	mail   []*Mail           // to be posted
+	record record.Submitted  // scratch of submitted
+
+	tail JobID  // the last job when one was sent behind it
+	turn uint32 // how many were since
+}
+
+// A gearJob is what a submitted job has besides a job: 44 bytes without pointers.
+type gearJob struct {
+	hash                   uint32 // see gearing.unique
+	next                   uint32 // the next with that hash
+	job                    uint32 // its job
+	unique, reducer        uint32 // in gearing.texts
+	waits                  uint32 // in gearing.waits; zero: nobody
+	lost                   uint32
+	numerator, denominator uint32
+	uniqueLen, reducerLen  uint8
+	background             bool
+	byBody                 bool // its unique id is its body
+	indexed                bool
+	cancelled              bool // it runs, but is over for everybody else
+}
+
+// noTTR is the time to run of a submitted job that a beanstalkd client reserves.
+const noTTR = 1<<32 - 1
+
+// GearOptions sets how submitted jobs are treated, before the first operation.
+func (c *Core) GearOptions(o GearOptions) {
+	c.gearUp()
+	c.gear.opts = o
+}
+
+// gearUp prepares for submitted jobs.
+func (c *Core) gearUp() {
+	if c.gear == nil {
+		c.gear = &gearing{jobs: slab.NewPool[gearJob](), texts: slab.NewBytes(), waits: make([]*awaiting, 1)}
+	}
+}
+
+func (g *gearing) close() {
+	g.jobs.Close()
+	g.texts.Close()
+}
+
+// gearOf is the gearJob of a job that isGear.
+func (c *Core) gearOf(j *job) *gearJob { return c.gear.jobs.At(j.ttr) }
+
+// ttrOf is a job's time to run, in seconds.
+func (c *Core) ttrOf(j *job) uint32 {
+	if j.isGear() {
+		return noTTR
+	}
+	return j.ttr
+}
+
+// deadlineOf is when a reservation of j by cl that begins now runs out. A job
+// that was put has its own time to run, whoever takes it.
+func (c *Core) deadlineOf(j *job, t *tube, cl *client) Time {
+	if !j.isGear() {
+		return c.now + Time(j.ttr)*Second
+	}
+	if cl.mail == nil {
+		return c.now + noTTR*Second
+	}
+	if w := cl.find(t); w != nil && w.timeout != 0 {
+		return c.now + w.timeout
+	}
+	return Never
+}
+
+// hashFor is under which hash the job that op submits is, or would be, found. 32
+// bits make a map of half the size, and a chain of two rare at ten million jobs.
+// Not ok: it never joins another.
+func hashFor(op *Op) (hash uint32, ok bool) {
+	g := op.Gear
+	if !g.ByBody {
+		return uint32(xxhash.Sum64(g.Unique()) >> 32), g.uniqueLen > 0
+	}
+	if op.Large == nil {
+		return uint32(^xxhash.Sum64(op.Body) >> 32), len(op.Body) > 0
+	}
+	var d xxhash.Digest
+	d.Reset()
+	for _, p := range op.Large {
+		d.Write(p) // never fails
+	}
+	return uint32(^d.Sum64() >> 32), true
+}
+
+// findUnique finds the job of t that op joins, zero if there is none.
+func (c *Core) findUnique(t *tube, op *Op, hash uint32) uint32 {
+	for n := c.gear.unique[hash]; n != 0; {
+		x := c.gear.jobs.At(n)
+		if j := c.jobs.At(x.job); j.tube == t.id && x.byBody == op.Gear.ByBody {
+			if x.byBody && c.sameBody(j, op) || !x.byBody && bytes.Equal(c.gear.uniqueOf(x), op.Gear.Unique()) {
+				return x.job
+			}
+		}
+		n = x.next
+	}
+	return 0
+}
+
+func (c *Core) sameBody(j *job, op *Op) bool {
+	if op.Large == nil {
+		return j.flags&flagLarge == 0 && bytes.Equal(c.bodies.Get(j.body, int(j.size)), op.Body)
+	}
+	if j.flags&flagLarge == 0 || int(j.size) != op.Large.Len() {
+		return false
+	}
+	a, b := c.large[j.body], op.Large
+	var x, y []byte
+	for {
+		for ; len(x) == 0 && len(a) > 0; a = a[1:] {
+			x = a[0]
+		}
+		for ; len(y) == 0 && len(b) > 0; b = b[1:] {
+			y = b[0]
+		}
+		n := min(len(x), len(y))
+		if n == 0 {
+			return true // of the same length: both are at their end
+		}
+		if !bytes.Equal(x[:n], y[:n]) {
+			return false
+		}
+		x, y = x[n:], y[n:]
+	}
+}
+
+func (g *gearing) uniqueOf(x *gearJob) []byte  { return g.texts.Get(x.unique, int(x.uniqueLen)) }
+func (g *gearing) reducerOf(x *gearJob) []byte { return g.texts.Get(x.reducer, int(x.reducerLen)) }
+
+// newGear gives job i what a submitted job has besides. It reports false when
+// there is no memory; nothing is left behind then.
+func (c *Core) newGear(i uint32, j *job, op *Op) bool {
+	g := c.gear
+	n, x := g.jobs.Alloc()
+	if n == 0 {
+		return false
+	}
+	var ok bool
+	if x.unique, ok = g.texts.Put(op.Gear.Unique()); !ok {
+		g.jobs.Free(n)
+		return false
+	}
+	if x.reducer, ok = g.texts.Put(op.Gear.Reducer()); !ok {
+		g.texts.Free(x.unique, len(op.Gear.Unique()))
+		g.jobs.Free(n)
+		return false
+	}
+	x.uniqueLen, x.reducerLen = op.Gear.uniqueLen, op.Gear.reducerLen
+	x.job, x.background, x.byBody = i, op.Gear.Background, op.Gear.ByBody
+	j.flags |= flagGear
+	j.ttr = n
+	if x.hash, x.indexed = hashFor(op); x.indexed {
+		if g.unique == nil {
+			g.unique = make(map[uint32]uint32)
+		}
+		x.next = g.unique[x.hash]
+		g.unique[x.hash] = n
+	}
+	return true
+}
+
+// submitted describes what j has besides, until the next call.
+func (c *Core) submitted(j *job) *record.Submitted {
+	x := c.gearOf(j)
+	c.gear.record = record.Submitted{
+		Unique: c.gear.uniqueOf(x), Reducer: c.gear.reducerOf(x),
+		ByBody: x.byBody, Joinable: x.indexed, Lost: x.lost,
+	}
+	return &c.gear.record
+}
+
+// forget takes x out of the index: nobody can join it any more.
+func (g *gearing) forget(n uint32, x *gearJob) {
+	if !x.indexed {
+		return
+	}
+	x.indexed = false
+	first := g.unique[x.hash]
+	switch {
+	case first != n:
+		at := g.jobs.At(first)
+		for at.next != n {
+			at = g.jobs.At(at.next)
+		}
+		at.next = x.next
+	case x.next != 0:
+		g.unique[x.hash] = x.next
+	default:
+		delete(g.unique, x.hash)
+		if len(g.unique) == 0 {
+			g.unique = nil // a map never shrinks
+		}
+	}
+	x.next = 0
+}
+
+// freeGear forgets what j has besides; nobody waits for it any more.
+func (c *Core) freeGear(j *job) {
+	g := c.gear
+	x := c.gearOf(j)
+	c.detach(x)
+	g.forget(j.ttr, x)
+	g.texts.Free(x.unique, int(x.uniqueLen))
+	g.texts.Free(x.reducer, int(x.reducerLen))
+	g.jobs.Free(j.ttr)
+}

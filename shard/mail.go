@@ -1,0 +1,108 @@
+package shard
+
+import "sync/atomic"
+
+// Mail is what shards have for one Gearman session besides answers: what workers
+// say about its jobs, and that a job came while it slept. Any shard adds to it
+// while owned; the session takes it out when Msg comes to its Home.
+type Mail struct {
+	Msg    Message // Home and Owner are the session's to set
+	head   atomic.Pointer[Relay]
+	posted atomic.Bool // Msg is under way
+	asleep atomic.Bool
+	noop   atomic.Bool
+}
+
+// RelayKind says what a Relay tells.
+type RelayKind uint8
+
+// The kinds of relays. With the last three the job is over.
+const (
+	RelayData RelayKind = iota + 1
+	RelayWarning
+	RelayStatus // its body is as the worker sent it
+	RelayDone
+	RelayFailed // it has no body
+	RelayException
+)
+
+// ends reports whether the job is over.
+func (k RelayKind) ends() bool { return k >= RelayDone }
+
+// A Relay is one report about a job for one session that waits for it. Its bytes
+// never change, and may be another session's as well.
+type Relay struct {
+	Job    JobID
+	Kind   RelayKind
+	Copies uint32 // submissions of the session that wait for the job
+	Body   []byte
+	Large  Large // instead of Body
+	Next   *Relay
+}
+
+// Sleep makes the session one that is to be told of a job, once.
+func (m *Mail) Sleep() { m.asleep.Store(true) }
+
+// Wake ends that. It reports false if the session did not sleep: perhaps it was
+// told, and Take will say so.
+func (m *Mail) Wake() bool { return m.asleep.Load() && m.asleep.CompareAndSwap(true, false) }
+
+// Told reports, once, that a job came while the session slept.
+func (m *Mail) Told() bool { return m.noop.Load() && m.noop.Swap(false) }
+
+// Take takes the relays out, oldest first: in the order in which each shard added
+// them. It is for when Msg has come back; from then on Msg may be posted again.
+func (m *Mail) Take() *Relay {
+	m.posted.Store(false)
+	var first *Relay
+	for r := m.head.Swap(nil); r != nil; {
+		next := r.Next
+		r.Next = first
+		first, r = r, next
+	}
+	return first
+}
+
+// Add puts r in, to be taken out when Msg is next delivered. What a shard adds
+// stays in order, since it is owned meanwhile.
+func (m *Mail) Add(r *Relay) {
+	for {
+		head := m.head.Load()
+		r.Next = head
+		if m.head.CompareAndSwap(head, r) {
+			return
+		}
+	}
+}
+
+// post has m delivered once the shard is released, unless it is under way.
+func (g *gearing) post(m *Mail) {
+	if !m.posted.Swap(true) {
+		g.mail = append(g.mail, m)
+	}
+}
+
+// takeMail appends what is to be delivered to dst.
+func (g *gearing) takeMail(dst []*Mail) []*Mail {
+	dst = append(dst, g.mail...)
+	clear(g.mail)
+	g.mail = g.mail[:0]
+	return dst
+}
+
+// TakeMail is TakeWoken for mail.
+func (c *Core) TakeMail(dst []*Mail) []*Mail {
+	if c.gear == nil {
+		return dst
+	}
+	return c.gear.takeMail(dst)
+}
+
+// Sleepers counts the sleeping workers of a function. Sessions count themselves,
+// so that a job that comes while nobody sleeps costs one look.
+type Sleepers struct {
+	n atomic.Int32
+}
+
+// Add counts n more, or fewer.
+func (s *Sleepers) Add(n int32) { s.n.Add(n) }

@@ -3,6 +3,7 @@ package router
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	"polystalk/codec/gearman"
@@ -41,12 +42,12 @@ func (c *testConn) asks(text string, want ...string) {
 
 func (c *testConn) hears(want ...string) {
 	c.f.t.Helper()
-	var all string
+	var all strings.Builder
 	for _, w := range want {
-		all += w
+		all.WriteString(w)
 	}
-	if got := c.take(); got != all {
-		c.f.t.Fatalf("got  %.300q\nwant %.300q", got, all)
+	if got := c.take(); got != all.String() {
+		c.f.t.Fatalf("got  %.300q\nwant %.300q", got, all.String())
 	}
 }
 

@@ -11,7 +11,7 @@ func (s *session) close() {
 	}
 	l := s.loop
 	if s.phase == phaseWaiting {
-		l.waiting.Add(-1)
+		s.waited = true
 		// Won or lost: nobody serves this wait any more, and a wake-up that
 		// is under way finds the session closing; the job goes back with it.
 		s.waiter.Claim(s.res.seq)
@@ -48,6 +48,9 @@ func (s *session) gone() {
 	}
 	if s.worker {
 		s.loop.workers.Add(-1)
+	}
+	if s.waited {
+		s.loop.waiting.Add(-1)
 	}
 	s.loop.connections.Add(-1)
 }

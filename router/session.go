@@ -45,6 +45,7 @@ type session struct {
 	pending   bool   // req holds an operation that is to be run on shard target
 	deferred  bool   // … in a later turn
 	reprobe   bool   // probe is to be called once no shard is owned
+	waited    bool   // closed in a wait, and counted as waiting until it is gone
 	producer  bool
 	worker    bool
 

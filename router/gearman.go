@@ -433,11 +433,11 @@ func (g *gearSession) jobStatus(r *shard.Reply) gearman.JobStatus {
 	return gearman.JobStatus{Known: true, Running: g.op.Running, Numerator: g.op.Numerator, Denominator: g.op.Denominator}
 }
 
-// startClosing gives back what the session holds and waits for.
+// startClosing gives back what the session holds and waits for. Mail that is under
+// way stays so: taken out now, it could be posted a second time.
 func (g *gearSession) startClosing() {
 	g.awake()
 	g.mail.Wake()
-	g.mail.Take()
 	g.early = nil
 	g.s.loop.srv.gearDir.remove(g.entry)
 	g.closeNext()

@@ -1,0 +1,51 @@
+package router
+
+import (
+	"testing"
+
+	"polystalk/codec/gearman"
+)
+
+// secondLoop adds a loop to a fixture; the returned function drains it.
+func (f *fixture) secondLoop() (l *DrivenLoop, rest func()) {
+	asked := false
+	run := func() { asked = true }
+	l = f.d.NewLoop(run, run)
+	return l, func() {
+		for asked {
+			asked = false
+			l.Drain()
+		}
+	}
+}
+
+// A connection ends while mail for it is under way, and more mail is posted
+// before every shard knows: what other sessions are waiting for is not lost.
+func TestMailOfAConnectionThatEnds(t *testing.T) {
+	f := newGearFixture(t)
+	c, d := f.openGear(), f.openGear()
+	l2, rest2 := f.secondLoop()
+	w := &testConn{f: f}
+	w.s = l2.OpenGearman(w)
+	one, two, three := f.tubeIn(0, 0), f.tubeIn(1, 0), f.tubeIn(2, 0)
+	c.asks(packet(gearman.SubmitJob, one, "", "x"), answer(gearman.JobCreated, "H:x:1"))
+	c.asks(packet(gearman.SubmitJob, two, "", "x"), answer(gearman.JobCreated, "H:x:2"))
+	w.asks(packet(gearman.CanDo, one)+packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", one, "x"))
+	w.asks(packet(gearman.CanDo, two)+packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:2", two, "x"))
+
+	release := f.own(2)
+	d.send(packet(gearman.SubmitJobBG, three, "", "x"))
+	release() // the answer for d is under way
+	w.send(packet(gearman.WorkData, "H:x:1", "mail for c"))
+	release = f.own(1)
+	w.send(packet(gearman.WorkData, "H:x:2", "more mail for c"))
+	c.s.Abort()
+	release()
+	rest2()
+	f.rest()
+	d.hears(answer(gearman.JobCreated, "H:x:3"))
+	if !c.s.Gone() {
+		t.Fatal("it does not end")
+	}
+	f.check()
+}

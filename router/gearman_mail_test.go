@@ -1,9 +1,11 @@
 package router
 
 import (
+	"strings"
 	"testing"
 
 	"polystalk/codec/gearman"
+	"polystalk/shard"
 )
 
 // secondLoop adds a loop to a fixture; the returned function drains it.
@@ -47,5 +49,33 @@ func TestMailOfAConnectionThatEnds(t *testing.T) {
 	if !c.s.Gone() {
 		t.Fatal("it does not end")
 	}
+	f.check()
+}
+
+// A hoarder is a client that reads nothing.
+type hoarder struct{ testConn }
+
+func (c *hoarder) Write(p []byte)              { c.unsent += len(p) }
+func (c *hoarder) WriteStable(pieces [][]byte) { c.unsent += shard.Large(pieces).Len() }
+
+// One report may be due to a client very often: each submission of its counts.
+// What is kept for it is bounded all the same, and its job goes on.
+func TestCopiesForAClientThatDoesNotRead(t *testing.T) {
+	f := newGearFixture(t)
+	c, w := &hoarder{}, f.openGear()
+	c.f = f
+	c.s = f.l.OpenGearman(c)
+	c.send(packet(gearman.SubmitJobBG, "f", "u", "x"))
+	for range 1000 {
+		c.send(packet(gearman.SubmitJob, "f", "u", "x"))
+	}
+	f.rest()
+	w.asks(packet(gearman.CanDo, "f")+packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", "f", "x"))
+	const size = 1 << 20
+	w.asks(packet(gearman.WorkData, "H:x:1", strings.Repeat("d", size)))
+	if c.unsent > relayedMax+2*size || !c.closed || !c.s.Gone() {
+		t.Fatalf("%d bytes kept, closed: %v", c.unsent, c.closed)
+	}
+	w.asks(packet(gearman.WorkComplete, "H:x:1", ""))
 	f.check()
 }

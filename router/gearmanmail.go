@@ -16,11 +16,6 @@ func (g *gearSession) hearMail() {
 	if s.phase >= phaseClosing || s.dying {
 		return
 	}
-	if s.conn.Unsent()+s.heldOut > relayedMax {
-		s.loop.srv.complain("closing a connection that does not read what is relayed to it", "unsent", s.conn.Unsent())
-		s.abort()
-		return
-	}
 	g.hearNoop()
 	if s.phase == phaseBusy && s.step == stepGearSubmit {
 		// JOB_CREATED may be among what is under way, and comes first.
@@ -42,12 +37,18 @@ func (g *gearSession) hearNoop() {
 	}
 }
 
-// relay writes reports. No shard is owned.
+// relay writes reports, or cuts the client off if it reads none. No shard is owned.
 func (g *gearSession) relay(r *shard.Relay) {
+	s := g.s
 	for ; r != nil; r = r.Next {
 		for range r.Copies {
+			if unsent := s.conn.Unsent() + s.heldOut; unsent > relayedMax {
+				s.loop.srv.complain("closing a connection that does not read what is relayed to it", "unsent", unsent)
+				s.abort()
+				return
+			}
 			g.relayOne(r)
-			g.s.loop.flushFull(g.s)
+			s.loop.flushFull(s)
 		}
 	}
 }

@@ -436,8 +436,7 @@ func (g *gearSession) jobStatus(r *shard.Reply) gearman.JobStatus {
 // startClosing gives back what the session holds and waits for. Mail that is under
 // way stays so: taken out now, it could be posted a second time.
 func (g *gearSession) startClosing() {
-	g.awake()
-	g.mail.Wake()
+	g.wake()
 	g.early = nil
 	g.s.loop.srv.gearDir.remove(g.entry)
 	g.closeNext()

@@ -79,3 +79,24 @@ func TestCopiesForAClientThatDoesNotRead(t *testing.T) {
 	w.asks(packet(gearman.WorkComplete, "H:x:1", ""))
 	f.check()
 }
+
+// A worker that is told of a job, but asks before it hears of it, has its answer:
+// a NOOP behind that would have it ask again while it works.
+func TestGrabTakesTheNoopBack(t *testing.T) {
+	f := newGearFixture(t)
+	w := f.openGear()
+	l2, rest2 := f.secondLoop()
+	c := &testConn{f: f}
+	c.s = l2.OpenGearman(c)
+	w.asks(packet(gearman.CanDo, "f") + packet(gearman.PreSleep))
+	c.send(packet(gearman.SubmitJobBG, "f", "", "x"))
+	w.send(packet(gearman.GrabJob))
+	rest2()
+	f.rest()
+	w.hears(answer(gearman.JobAssign, "H:x:1", "f", "x"))
+	w.asks(packet(gearman.WorkComplete, "H:x:1", "") + packet(gearman.PreSleep))
+	c.send(packet(gearman.SubmitJobBG, "f", "", "x"))
+	f.rest()
+	w.hears(answer(gearman.Noop))
+	f.check()
+}

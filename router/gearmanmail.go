@@ -32,7 +32,7 @@ func (g *gearSession) hearMail() {
 // hearNoop says so if a job came while the connection slept.
 func (g *gearSession) hearNoop() {
 	if g.mail.Told() {
-		g.awake()
+		g.wake()
 		g.s.loop.out = gearman.AppendNoop(g.s.loop.out)
 	}
 }

@@ -86,19 +86,19 @@ func (g *gearSession) preSleep() {
 		g.mail.Sleep()
 	}
 	if at, _ := g.best(); at >= 0 {
-		if g.mail.Wake() || g.mail.Told() {
-			g.awake()
-		}
+		g.wake()
 		l.out = gearman.AppendNoop(l.out)
 	}
 }
 
-// awake takes the connection off the count of sleepers.
-func (g *gearSession) awake() {
+// wake ends the connection's sleep, and takes it off the count of sleepers. A NOOP
+// that is under way is taken back.
+func (g *gearSession) wake() {
 	if !g.sleeping {
 		return
 	}
 	g.sleeping = false
+	g.mail.Wake()
 	for i := range g.abilities {
 		g.abilities[i].sleepers.Add(-1)
 	}
@@ -125,8 +125,7 @@ func (g *gearSession) best() (at, class int) {
 
 // grab wakes the connection up and takes a job.
 func (g *gearSession) grab() {
-	g.mail.Wake()
-	g.awake()
+	g.wake()
 	g.grabNext()
 }
 

@@ -60,10 +60,9 @@ func (c *Core) rouse(f *function) {
 			at -= n
 		}
 		m := f.workers[at].client.mail
-		if !m.Wake() {
+		if !m.tell() {
 			continue
 		}
-		m.noop.Store(true)
 		c.gear.post(m)
 		if woken++; woken == c.gear.opts.Wakeup {
 			f.turn = (at + 1) % n

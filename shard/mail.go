@@ -9,9 +9,15 @@ type Mail struct {
 	Msg    Message // Home and Owner are the session's to set
 	head   atomic.Pointer[Relay]
 	posted atomic.Bool // Msg is under way
-	asleep atomic.Bool
-	noop   atomic.Bool
+	state  atomic.Uint32
 }
+
+// What Mail.state says. The session goes to sleep and wakes up; a shard tells it.
+const (
+	mailAwake uint32 = iota
+	mailAsleep
+	mailTold
+)
 
 // RelayKind says what a Relay tells.
 type RelayKind uint8
@@ -40,15 +46,21 @@ type Relay struct {
 	Next   *Relay
 }
 
-// Sleep makes the session one that is to be told of a job, once.
-func (m *Mail) Sleep() { m.asleep.Store(true) }
+// Sleep makes the session, which is awake, one that is to be told of a job, once.
+func (m *Mail) Sleep() { m.state.Store(mailAsleep) }
 
-// Wake ends that. It reports false if the session did not sleep: perhaps it was
-// told, and Take will say so.
-func (m *Mail) Wake() bool { return m.asleep.Load() && m.asleep.CompareAndSwap(true, false) }
+// Wake ends that; whether it was told does not matter any more.
+func (m *Mail) Wake() { m.state.Store(mailAwake) }
 
-// Told reports, once, that a job came while the session slept.
-func (m *Mail) Told() bool { return m.noop.Load() && m.noop.Swap(false) }
+// Told reports that a job came while the session slept, and ends its sleep then.
+func (m *Mail) Told() bool {
+	return m.state.Load() == mailTold && m.state.CompareAndSwap(mailTold, mailAwake)
+}
+
+// tell tells a session of a job. It reports false if it does not sleep, or was told.
+func (m *Mail) tell() bool {
+	return m.state.Load() == mailAsleep && m.state.CompareAndSwap(mailAsleep, mailTold)
+}
 
 // Take takes the relays out, oldest first: in the order in which each shard added
 // them. It is for when Msg has come back; from then on Msg may be posted again.

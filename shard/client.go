@@ -119,6 +119,7 @@ func (c *Core) ignore(cl *client, w *watch) {
 	c.unwait(cl)
 	if cl.mail != nil {
 		w.tube.gear.remove(w)
+		c.workerLeft(w.tube)
 	}
 	n := len(cl.watches) - 1
 	last := cl.watches[n]

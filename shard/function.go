@@ -47,11 +47,11 @@ func (f *function) remove(w *watch) {
 }
 
 // rouse tells the sleeping workers of f that there is a job, or as many of them
-// as hear of one, those first that were told longest ago. Source: gearmand's
-// --worker-wakeup.
-func (c *Core) rouse(f *function) {
+// as hear of one, those first that were told longest ago. It reports whether some
+// may be left that do not know. Source: gearmand's --worker-wakeup.
+func (c *Core) rouse(f *function) bool {
 	if f.sleepers.n.Load() == 0 {
-		return
+		return false
 	}
 	n, woken := len(f.workers), 0
 	for k := range n {
@@ -66,8 +66,17 @@ func (c *Core) rouse(f *function) {
 		c.gear.post(m)
 		if woken++; woken == c.gear.opts.Wakeup {
 			f.turn = (at + 1) % n
-			return
+			return true
 		}
+	}
+	return false
+}
+
+// workerLeft: the worker that has left f may have been the one that was told of
+// a job.
+func (c *Core) workerLeft(t *tube) {
+	if c.gear.opts.Wakeup > 0 && t.readyPos != 0 {
+		c.rouse(t.gear)
 	}
 }
 

@@ -399,3 +399,49 @@ func TestFunctionsHaveLimits(t *testing.T) {
 	p.op(Op{Kind: OpUnregister, Tube: f}, StatusOK)
 	p.op(Op{Kind: OpDrop, Name: []byte("f")}, StatusOK)
 }
+
+// With --gearman-wakeup, whoever was told may leave before it asks: then others
+// are told.
+func TestWakeupOfAWorkerThatLeaves(t *testing.T) {
+	w := newGearWorld(t, GearOptions{Wakeup: 1})
+	c := w.session()
+	var all []*gearPeer
+	var f TubeID
+	for range 3 {
+		p := w.session()
+		f = p.able("f", 0)
+		p.gear.Sleepers.Add(1)
+		p.mail.Sleep()
+		all = append(all, p)
+	}
+	c.submit("f", "", "x", 1024, true, 1)
+	all[0].hears("noop")
+	all[0].close()
+	all[1].hears("noop")
+	all[1].op(Op{Kind: OpUnregister, Tube: f}, StatusOK)
+	all[2].hears("noop")
+	all[2].grab(f, 1)
+}
+
+// A pause holds up many jobs; at its end as many are told as if they came then.
+func TestWakeupAfterAPause(t *testing.T) {
+	w := newGearWorld(t, GearOptions{Wakeup: 1})
+	c := w.session()
+	var all []*gearPeer
+	for range 4 {
+		p := w.session()
+		p.able("f", 0)
+		p.gear.Sleepers.Add(1)
+		p.mail.Sleep()
+		all = append(all, p)
+	}
+	w.pause("f", 10)
+	for id := range JobID(3) {
+		c.submit("f", "", "x", 1024, true, id+1)
+	}
+	w.pass(10 * Second)
+	for _, p := range all[:3] {
+		p.hears("noop")
+	}
+	all[3].hears()
+}

@@ -253,4 +253,8 @@ func (c *Core) unpause(t *tube) {
 	t.kept = false
 	c.refresh(t)
 	c.match(t)
+	if t.gear != nil && t.readyPos != 0 {
+		for n := 1; n < t.ready.n && c.rouse(t.gear); n++ { // as if each job came now
+		}
+	}
 }

@@ -295,10 +295,7 @@ func (c *Core) status(j *job, op *Op, r *Reply) {
 		return
 	}
 	g := c.gearOf(j)
-	x.Numerator, x.Denominator = g.numerator, g.denominator
-	for a := c.gear.waits[g.waits]; a != nil; a = a.next {
-		x.Clients += a.n
-	}
+	x.Numerator, x.Denominator, x.Clients = g.numerator, g.denominator, c.gear.waits[g.waits].n
 }
 
 // newestWith is the newest job of any function with op's unique id, or nil.

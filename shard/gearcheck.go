@@ -47,12 +47,17 @@ func (k *checker) gear() {
 			waits++
 		}
 		var prev *awaiting
-		for a := g.waits[x.waits]; a != nil; prev, a = a, a.next {
+		n := uint32(0)
+		for a := g.waits[x.waits].first; a != nil; prev, a = a, a.next {
 			if a.job != i || a.prev != prev || a.n == 0 || listed[a] || a.client.mail == nil {
 				k.fail("job %d: who waits for it is not in order", j.id)
 				break
 			}
 			listed[a] = true
+			n += a.n
+		}
+		if n != g.waits[x.waits].n {
+			k.fail("job %d: %d submissions wait, counted %d", j.id, n, g.waits[x.waits].n)
 		}
 	}
 	if jobs != g.jobs.Len() || texts != g.texts.Len() {

@@ -15,7 +15,7 @@ type gearing struct {
 	jobs   *slab.Pool[gearJob]
 	texts  *slab.Bytes       // uniques and reducers
 	unique map[uint32]uint32 // hash to the first gearJob with it
-	waits  []*awaiting       // by gearJob.waits: who waits; 0 is none
+	waits  []waitList        // by gearJob.waits: who waits; 0 is none
 	free   []uint32          // of waits
 	mail   []*Mail           // to be posted
 	record record.Submitted  // scratch of submitted
@@ -52,7 +52,7 @@ func (c *Core) GearOptions(o GearOptions) {
 // gearUp prepares for submitted jobs.
 func (c *Core) gearUp() {
 	if c.gear == nil {
-		c.gear = &gearing{jobs: slab.NewPool[gearJob](), texts: slab.NewBytes(), waits: make([]*awaiting, 1)}
+		c.gear = &gearing{jobs: slab.NewPool[gearJob](), texts: slab.NewBytes(), waits: make([]waitList, 1)}
 	}
 }
 

@@ -1,0 +1,34 @@
+package shard
+
+import (
+	"fmt"
+	"testing"
+)
+
+// BenchmarkJoin is one more client that waits for a job for which many do.
+func BenchmarkJoin(b *testing.B) {
+	for _, n := range []int{1, 100, 20_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			c := NewCore(nil)
+			defer c.Close()
+			var last JobID
+			op := Op{Kind: OpSubmit, Name: []byte("f"), Body: []byte("x"), Gear: &Gear{Mail: new(Mail), Numbers: counter{&last}}}
+			op.Gear.SetUnique([]byte("u"))
+			var r Reply
+			for range n {
+				op.Client = 0
+				c.Apply(1, &op, &r)
+			}
+			for b.Loop() {
+				op.Kind, op.Client = OpSubmit, 0
+				c.Apply(1, &op, &r)
+				op.Kind, op.Client = OpClose, r.Client
+				c.Apply(1, &op, &r)
+			}
+		})
+	}
+}
+
+type counter struct{ last *JobID }
+
+func (c counter) NextID() JobID { *c.last++; return *c.last }

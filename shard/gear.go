@@ -86,6 +86,7 @@ func (c *Core) submit(op *Op, r *Reply) {
 	if !x.Background {
 		cl := c.gearClient(op)
 		c.await(cl, i, c.gearOf(j))
+		c.logNumber(t, j.id)
 		r.Client = cl.id
 	}
 	if x.Due > c.now {
@@ -288,7 +289,7 @@ func (c *Core) status(j *job, op *Op, r *Reply) {
 		r.Status = StatusNotFound
 		return
 	}
-	r.ID = j.id
+	r.ID, r.Commit = j.id, j.commit()
 	x.Running = j.state == Reserved
 	x.Numerator, x.Denominator, x.Clients = 0, 0, 0
 	if !j.isGear() {

@@ -143,6 +143,7 @@ func (s *session) block() {
 
 // unblocked goes on after held replies or want of room had stopped the session.
 func (s *session) unblocked() {
+	s.goOnLater()
 	if s.phase < phaseBusy {
 		s.resume()
 	}

@@ -8,7 +8,6 @@ type function struct {
 	turn     int      // who of them is to be woken first
 	sleepers Sleepers
 	limits   [NumClasses]uint32
-	waiting  [NumClasses]uint64 // ready or delayed jobs, whoever put them
 }
 
 // openFunction finds or makes the function of that name.
@@ -22,19 +21,14 @@ func (c *Core) makeFunction(t *tube) {
 	if t.gear == nil {
 		c.gearUp()
 		t.gear = new(function)
-		t.gear.waiting = c.waitingIn(t)
 	}
 }
 
-// waitingIn counts the ready and delayed jobs of t by class. For a tube that is
-// no function it walks them all.
-func (c *Core) waitingIn(t *tube) (n [NumClasses]uint64) {
-	for i := range t.ready.n {
-		n[classOf(t.ready.at(i).b)]++
-	}
-	for i := range t.delay.n {
-		n[classOf(c.jobs.At(t.delay.at(i).job).pri)]++
-	}
+// waiting counts the ready and delayed jobs of t by class, whoever put them.
+func (t *tube) waiting() (n [NumClasses]uint64) {
+	n[ClassHigh] = t.urgent + t.urgentDelayed
+	n[ClassLow] = t.low
+	n[ClassNormal] = uint64(t.ready.n+t.delay.n) - n[ClassHigh] - n[ClassLow]
 	return n
 }
 
@@ -123,19 +117,19 @@ func (c *Core) drop(name []byte) Status {
 	return StatusOK
 }
 
-// functions lists what has been named by Gearman sessions, or has jobs.
-func (c *Core) functions(list []FunctionStatus) []FunctionStatus {
-	for _, t := range c.tubes {
-		if t == nil || t.gear == nil && t.jobs == 0 {
-			continue
+// functions lists what has been named by Gearman sessions, or has jobs. It looks
+// at a bounded number of tubes a visit.
+func (c *Core) functions(x *Gear, r *Reply) {
+	for n := 0; x.Cursor < uint64(len(c.tubes)); x.Cursor++ {
+		if n == boundedMax {
+			r.Status = StatusMore
+			return
 		}
-		s := FunctionStatus{Name: t.name, Running: t.reserved, Workers: uint64(t.watching)}
-		if t.gear != nil {
-			s.Waiting = t.gear.waiting
-		} else {
-			s.Waiting = c.waitingIn(t)
+		n++
+		if t := c.tubes[x.Cursor]; t != nil && (t.gear != nil || t.jobs > 0) {
+			x.Functions = append(x.Functions, FunctionStatus{
+				Name: t.name, Waiting: t.waiting(), Running: t.reserved, Workers: uint64(t.watching),
+			})
 		}
-		list = append(list, s)
 	}
-	return list
 }

@@ -32,7 +32,7 @@ func (c *Core) applyGear(op *Op, r *Reply) {
 	case OpCancelJob:
 		c.cancel(op, r)
 	case OpFunctions:
-		op.Gear.Functions = c.functions(op.Gear.Functions)
+		c.functions(op.Gear, r)
 	case OpListJobs:
 		c.listJobs(op.Gear, r)
 	default:
@@ -56,12 +56,8 @@ func (c *Core) submit(op *Op, r *Reply) {
 			return
 		}
 	}
-	f := t.gear
-	total := t.reserved
-	for _, n := range f.waiting {
-		total += n
-	}
-	if most := f.limits[classOf(op.Pri)]; most > 0 && total >= uint64(most) {
+	total := t.reserved + uint64(t.ready.n+t.delay.n)
+	if most := t.gear.limits[classOf(op.Pri)]; most > 0 && total >= uint64(most) {
 		r.Status = StatusFull
 		return
 	}

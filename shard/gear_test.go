@@ -387,7 +387,8 @@ func TestFunctionsHaveLimits(t *testing.T) {
 	p.gear.SetUnique(nil)
 	p.op(Op{Kind: OpSubmit, Name: []byte("f"), Pri: 1<<32 - 1}, StatusFull)
 	p.op(Op{Kind: OpDrop, Name: []byte("f")}, StatusInUse)
-	list := w.core.functions(nil)
+	p.op(Op{Kind: OpFunctions}, StatusOK)
+	list := p.gear.Functions
 	if len(list) != 1 || list[0].Name != "f" || list[0].Waiting != [NumClasses]uint64{0, 1, 1} {
 		t.Errorf("%+v", list)
 	}

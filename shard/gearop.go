@@ -36,10 +36,10 @@ const (
 	// OpCancelJob ends a job: who waits for it is told that it failed. One that
 	// runs goes on unheard. ID. StatusNotFound.
 	OpCancelJob
-	// OpFunctions lists the functions, and the tubes with jobs. Gear: Functions.
+	// OpFunctions lists the functions, and the tubes with jobs; OpListJobs lists
+	// jobs. They list a bounded number a visit: StatusMore asks for another with
+	// Gear.Cursor as it is left. Gear: Cursor, Functions or Jobs.
 	OpFunctions
-	// OpListJobs lists jobs, a bounded number a visit: StatusMore asks for
-	// another with Gear.Cursor as it is left. Gear: Cursor, Jobs.
 	OpListJobs
 )
 

@@ -1,0 +1,68 @@
+package router
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"polystalk/codec/gearman"
+)
+
+// status tells of every function once, in parts with other connections between.
+func TestStatusIsListedInParts(t *testing.T) {
+	f := newGearFixture(t)
+	w, a := f.openGear(), f.openGear()
+	const functions = 9000
+	for i := range functions {
+		w.send(packet(gearman.CanDo, fmt.Sprintf("f%d", i)))
+	}
+	f.rest()
+	before := f.later
+	a.send("status\n")
+	f.rest()
+	if f.later == before {
+		t.Error("no other connection had a turn")
+	}
+	lines := strings.Split(a.take(), "\n")
+	seen := map[string]bool{}
+	for _, line := range lines {
+		seen[line] = true
+	}
+	if len(lines) != functions+2 || len(seen) != functions+2 || !seen["f17\t0\t0\t1"] || lines[functions] != "." {
+		t.Fatalf("%d lines, %d different", len(lines), len(seen))
+	}
+	f.check()
+}
+
+// A list that nobody reads is not made.
+func TestListsWaitForTheirReader(t *testing.T) {
+	for _, command := range []string{"show jobs\n", "show unique jobs\n", "status\n"} {
+		f := newGearFixture(t)
+		c, a := f.openGear(), f.openGear()
+		const jobs = 9000
+		for i := range jobs {
+			c.send(packet(gearman.SubmitJobBG, fmt.Sprintf("%d%064d", i, i), fmt.Sprint(i), "x"))
+		}
+		f.rest()
+		a.unsent = unsentMax + 1
+		a.send(command)
+		f.rest()
+		if n := strings.Count(a.take(), "\n"); n == 0 || n > jobs/2 {
+			t.Fatalf("%q: %d lines for a client that does not read", command, n)
+		}
+		a.unsent = 0
+		a.s.Drained()
+		f.rest()
+		if got := a.take(); !strings.HasSuffix(got, "\n.\n") {
+			t.Fatalf("%q: it does not go on: %d bytes", command, len(got))
+		}
+		a.unsent = unsentMax + 1
+		a.send(command)
+		f.rest()
+		a.s.Abort()
+		f.check()
+		if !a.s.Gone() {
+			t.Fatalf("%q: it does not end", command)
+		}
+	}
+}

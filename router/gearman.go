@@ -183,12 +183,9 @@ func (g *gearSession) room() journal.Pressure {
 		return journal.Open
 	}
 	if size := int64(g.m.Size); size > slab.MaxSize {
-		p := j.Admit(size)
-		if p == journal.Open {
-			s.promised = size
-		}
-		return p
+		return s.admit(size)
 	}
+	s.admission = false
 	return j.Pressure()
 }
 

@@ -26,7 +26,7 @@ type gearSession struct {
 	op   shard.Gear // of the operation under way
 	mail shard.Mail
 
-	abilities  []ability // next to be served first
+	abilities  []ability // next to be served last
 	sleeping   bool      // counted among the sleepers of each ability
 	exceptions bool
 	early      *shard.Relay // came while a submission was under way
@@ -248,7 +248,7 @@ func (g *gearSession) run(body []byte, large shard.Large) {
 		g.register(shard.Time(m.Timeout))
 	case gearman.CantDo:
 		if i := g.abilityAt(m.Args[0]); i >= 0 {
-			g.unregister(i, stepGearDone)
+			g.unregister(i)
 		}
 	case gearman.ResetAbilities:
 		g.reset()
@@ -402,8 +402,8 @@ func (g *gearSession) handle(r *shard.Reply) {
 		g.reported(r)
 	case stepGearRegister:
 		g.registered(r)
-	case stepGearReset:
-		g.reset()
+	case stepGearUnregister, stepGearReset:
+		g.unregistered(r)
 	case stepGearStatus:
 		*out = gearman.AppendStatus(*out, g.m.Args[0], g.jobStatus(r))
 	case stepGearUnique:
@@ -417,7 +417,6 @@ func (g *gearSession) handle(r *shard.Reply) {
 		*out = gearman.AppendStatusUnique(*out, g.m.Args[0], g.list.status, g.list.clients)
 	case stepGearClose:
 		g.closed(r)
-	case stepGearDone:
 	default:
 		g.adminStep(r)
 	}

@@ -83,24 +83,45 @@ func (c *Core) register(op *Op, r *Reply) {
 		c.watch(cl, t)
 		w = cl.find(t)
 		t.gear.workers = append(t.gear.workers, w)
+		r.N = 1
 	}
 	w.timeout = op.Gear.Timeout
 	op.Gear.Sleepers = &t.gear.sleepers
 	r.Client, r.Tube, r.TubeName, r.Mirror = cl.id, t.id, t.name, c.mirrorOf(t)
 }
 
-// unregister: the jobs of t that cl runs lose their worker.
-func (c *Core) unregister(cl *client, t *tube) {
-	c.ignore(cl, cl.find(t))
-	for i := cl.held.head; i != 0; {
-		j := c.jobs.At(i)
-		next := j.next
-		if j.tube == t.id {
-			c.leaveReserved(t, i, j)
-			c.giveBack(t, i, j, cl)
+// unregister: the jobs of the function that the client runs lose their worker. A
+// bounded number of its jobs is looked at in a visit.
+func (c *Core) unregister(op *Op, r *Reply) {
+	cl, left := c.clients[op.Client], &op.Gear.Cursor
+	if op.Tube == 0 {
+		if !c.ignoreSome(cl, boundedMax) || !c.returnJobs(cl, boundedMax) {
+			r.Status = StatusMore
 		}
-		i = next
+		return
 	}
+	if *left == 0 {
+		c.ignore(cl, cl.find(c.tubes[op.Tube]))
+		*left = uint64(cl.held.n)
+	}
+	for n := 0; *left > 0 && cl.held.n > 0; n++ {
+		if n == boundedMax {
+			r.Status = StatusMore
+			return
+		}
+		*left--
+		i := cl.held.head
+		j := c.jobs.At(i)
+		if j.tube != op.Tube {
+			cl.held.remove(c.jobs, i)
+			cl.held.pushBack(c.jobs, i) // after one round the order is the same again
+			continue
+		}
+		t := c.tubes[op.Tube]
+		c.leaveReserved(t, i, j)
+		c.giveBack(t, i, j, cl)
+	}
+	*left = 0
 }
 
 // drop forgets a function that has neither workers nor jobs.

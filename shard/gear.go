@@ -15,7 +15,7 @@ func (c *Core) applyGear(op *Op, r *Reply) {
 	case OpRegister:
 		c.register(op, r)
 	case OpUnregister:
-		c.unregister(c.clients[op.Client], c.tubes[op.Tube])
+		c.unregister(op, r)
 	case OpFunction:
 		c.openFunction(op.Name)
 	case OpDrop:

@@ -389,6 +389,7 @@ func TestFunctionsHaveLimits(t *testing.T) {
 	p.op(Op{Kind: OpDrop, Name: []byte("f")}, StatusInUse)
 	p.op(Op{Kind: OpFunctions}, StatusOK)
 	list := p.gear.Functions
+	p.gear.Cursor = 0
 	if len(list) != 1 || list[0].Name != "f" || list[0].Waiting != [NumClasses]uint64{0, 1, 1} {
 		t.Errorf("%+v", list)
 	}

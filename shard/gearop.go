@@ -12,10 +12,12 @@ const (
 	OpLimit
 	// OpRegister makes a client a worker of the function Name, made if need be,
 	// or gives it a new timeout. Client (zero: a new one), Name, Gear: Mail,
-	// Timeout. Reply: Client, Tube, TubeName, Mirror, Gear: Sleepers.
+	// Timeout. Reply: Client, Tube, TubeName, Mirror, N: 1 if it was none, Gear:
+	// Sleepers.
 	OpRegister
 	// OpUnregister ends that; jobs of the function that the client runs are
-	// lost. Client, Tube.
+	// lost. It looks at a bounded number a visit: StatusMore asks for another with
+	// Gear.Cursor as it is left. Client, Tube (zero: all functions), Gear: Cursor.
 	OpUnregister
 	// OpSubmit adds a job to the function Name, made if need be, or joins one.
 	// Client (zero: a new one), Name, Pri, Body or Large, Gear: Mail, Numbers,

@@ -1,0 +1,56 @@
+package shard
+
+import (
+	"fmt"
+	"testing"
+)
+
+// A worker gives up a function of which it runs very many jobs, among others: they
+// go back in parts, and in the order in which it took them.
+func TestUnregisterIsBounded(t *testing.T) {
+	p := newGearWorld(t, GearOptions{}).session()
+	f, g := p.able("f", 0), p.able("g", 0)
+	const jobs = 2*boundedMax + 10
+	for id := JobID(1); id <= jobs; id += 2 {
+		p.submit("f", "", "x", 1024, true, id)
+		p.submit("g", "", "x", 1024, true, id+1)
+		p.grab(f, id)
+		p.grab(g, id+1)
+	}
+	check := func(visits int, op Op) {
+		t.Helper()
+		for range visits - 1 {
+			p.op(op, StatusMore)
+		}
+		p.op(op, StatusOK)
+	}
+	check(3, Op{Kind: OpUnregister, Tube: f})
+	p.report(1, RelayData, "", StatusNotFound)
+	p.report(2, RelayData, "", StatusOK)
+	p.report(jobs, RelayData, "", StatusOK)
+	f = p.able("f", 0)
+	for id := JobID(1); id <= jobs; id += 2 {
+		p.grab(f, id)
+	}
+	p.grab(f, 0)
+	check(3, Op{Kind: OpUnregister}) // all
+	p.report(jobs, RelayData, "", StatusNotFound)
+	if held := p.core.clients[p.id].held.n; held != 0 {
+		t.Errorf("%d jobs are held", held)
+	}
+}
+
+func TestUnregisterAllIsBounded(t *testing.T) {
+	p := newGearWorld(t, GearOptions{}).session()
+	for i := range 2*boundedMax + 10 {
+		p.able(fmt.Sprint(i), 0)
+	}
+	p.op(Op{Kind: OpUnregister}, StatusMore)
+	p.op(Op{Kind: OpUnregister}, StatusMore)
+	p.op(Op{Kind: OpUnregister}, StatusOK)
+	for _, f := range p.core.tubes[1:] {
+		if f.watching > 0 {
+			t.Fatalf("%s has a worker", f.name)
+		}
+	}
+}

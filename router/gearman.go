@@ -385,6 +385,7 @@ func (g *gearSession) getStatusUnique() {
 func (g *gearSession) nextUnique() {
 	op := &g.s.req.Op
 	op.Kind, op.Client = shard.OpUniqueStatus, 0
+	g.op.Cursor = 0
 	g.s.loop.budget -= statsCost
 	g.s.submit(g.at, stepGearUnique)
 }
@@ -407,8 +408,12 @@ func (g *gearSession) handle(r *shard.Reply) {
 	case stepGearStatus:
 		*out = gearman.AppendStatus(*out, g.m.Args[0], g.jobStatus(r))
 	case stepGearUnique:
-		if r.Status == shard.StatusOK && r.ID > g.list.newest {
+		if r.ID > g.list.newest {
 			g.list.newest, g.list.status, g.list.clients = r.ID, g.jobStatus(r), g.op.Clients
+		}
+		if r.Status == shard.StatusMore {
+			s.submitLater(stepGearUnique)
+			return
 		}
 		if g.at++; g.at < len(s.loop.srv.shards) {
 			g.nextUnique()
@@ -423,7 +428,7 @@ func (g *gearSession) handle(r *shard.Reply) {
 }
 
 func (g *gearSession) jobStatus(r *shard.Reply) gearman.JobStatus {
-	if r.Status != shard.StatusOK {
+	if r.ID == 0 {
 		return gearman.JobStatus{}
 	}
 	return gearman.JobStatus{Known: true, Running: g.op.Running, Numerator: g.op.Numerator, Denominator: g.op.Denominator}

@@ -28,7 +28,7 @@ func (c *Core) applyGear(op *Op, r *Reply) {
 		_, j, _ := c.find(op.ID)
 		c.status(j, op, r)
 	case OpUniqueStatus:
-		c.status(c.newestWith(op), op, r)
+		c.uniqueStatus(op, r)
 	case OpCancelJob:
 		c.cancel(op, r)
 	case OpFunctions:
@@ -50,8 +50,8 @@ func (c *Core) gearClient(op *Op) *client {
 func (c *Core) submit(op *Op, r *Reply) {
 	x := op.Gear
 	t := c.openFunction(op.Name)
-	if hash, ok := hashFor(op); ok {
-		if i := c.findUnique(t, op, hash); i != 0 {
+	if sum, ok := sumOf(op); ok {
+		if i := c.findUnique(t, op, hashIn(t, sum)); i != 0 {
 			c.join(t, i, op, r)
 			return
 		}
@@ -63,7 +63,7 @@ func (c *Core) submit(op *Op, r *Reply) {
 	}
 	op.ID = x.Numbers.NextID()
 	i, j := c.newJob(op)
-	if i != 0 && !c.newGear(i, j, op) {
+	if i != 0 && !c.newGear(t, i, j, op) {
 		c.freeJob(i, j)
 		i = 0
 	}
@@ -295,22 +295,30 @@ func (c *Core) status(j *job, op *Op, r *Reply) {
 	x.Numerator, x.Denominator, x.Clients = g.numerator, g.denominator, c.gear.waits[g.waits].n
 }
 
-// newestWith is the newest job of any function with op's unique id, or nil.
-func (c *Core) newestWith(op *Op) (newest *job) {
+// uniqueStatus tells about the newest job of any function with op's unique id. It
+// looks at a bounded number of tubes a visit.
+func (c *Core) uniqueStatus(op *Op, r *Reply) {
 	c.gearUp()
-	hash, ok := hashFor(op)
-	if !ok {
-		return nil
-	}
-	for n := c.gear.unique[hash]; n != 0; {
-		x := c.gear.jobs.At(n)
-		j := c.jobs.At(x.job)
-		if !x.byBody && string(c.gear.uniqueOf(x)) == string(op.Gear.Unique()) && (newest == nil || j.id > newest.id) {
-			newest = j
+	sum, ok := sumOf(op)
+	var newest *job
+	more := false
+	for n, x := 0, op.Gear; ok && x.Cursor < uint64(len(c.tubes)); x.Cursor++ {
+		if more = n == boundedMax; more {
+			break
 		}
-		n = x.next
+		n++
+		t := c.tubes[x.Cursor]
+		if t == nil || t.gear == nil {
+			continue
+		}
+		if i := c.findUnique(t, op, hashIn(t, sum)); i != 0 && (newest == nil || c.jobs.At(i).id > newest.id) {
+			newest = c.jobs.At(i)
+		}
 	}
-	return newest
+	c.status(newest, op, r)
+	if more {
+		r.Status = StatusMore
+	}
 }
 
 // listMax jobs, or a bucket more, are listed in a visit.

@@ -32,3 +32,29 @@ func BenchmarkJoin(b *testing.B) {
 type counter struct{ last *JobID }
 
 func (c counter) NextID() JobID { *c.last++; return *c.last }
+
+// BenchmarkSubmitUnique submits a job and runs it, where other functions have a
+// job with the same unique id.
+func BenchmarkSubmitUnique(b *testing.B) {
+	for _, n := range []int{0, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			c := NewCore(nil)
+			defer c.Close()
+			var last JobID
+			op := Op{Kind: OpSubmit, Body: []byte("x"), Gear: &Gear{Mail: new(Mail), Numbers: counter{&last}, Background: true}}
+			op.Gear.SetUnique([]byte("u"))
+			var r Reply
+			for i := range n {
+				op.Name = fmt.Append(nil, i)
+				c.Apply(1, &op, &r)
+			}
+			op.Name = []byte("f")
+			for b.Loop() {
+				op.Kind = OpSubmit
+				c.Apply(1, &op, &r)
+				op.Kind, op.ID = OpCancelJob, r.ID
+				c.Apply(1, &op, &r)
+			}
+		})
+	}
+}

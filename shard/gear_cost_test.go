@@ -54,3 +54,25 @@ func TestUnregisterAllIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// Many functions have a job with the same unique id: each is found in its own, and
+// the newest of all when only the id is asked for, in parts.
+func TestUniqueIDOfManyFunctions(t *testing.T) {
+	p := newGearWorld(t, GearOptions{}).session()
+	const functions = 2*boundedMax + 10
+	for i := range JobID(functions) {
+		p.submit(fmt.Sprint(i), "u", "x", 1024, true, i+1)
+	}
+	for i := range JobID(functions) {
+		p.submit(fmt.Sprint(i), "u", "x", 1024, true, i+1) // joins
+	}
+	p.op(Op{Kind: OpCancelJob, ID: functions}, StatusOK)
+	newest := JobID(0)
+	p.gear.Cursor = 0
+	for _, want := range []Status{StatusMore, StatusMore, StatusOK} {
+		newest = max(newest, p.op(Op{Kind: OpUniqueStatus}, want).ID)
+	}
+	if newest != functions-1 {
+		t.Errorf("job %d", newest)
+	}
+}

@@ -31,8 +31,10 @@ const (
 	// OpReport tells those who wait for a job that the client runs. Client, ID,
 	// Body or Large, Gear: Relay, Numerator, Denominator. StatusNotFound.
 	OpReport
-	// OpJobStatus: ID. OpUniqueStatus: Gear: Unique. StatusNotFound. Reply: ID,
-	// Gear: Running, Numerator, Denominator, Clients.
+	// OpJobStatus: ID. OpUniqueStatus, which looks at a bounded number of functions
+	// a visit: Gear: Unique, Cursor; StatusMore as for OpFunctions, with a job or
+	// without. StatusNotFound. Reply: ID (zero: none), Gear: Running, Numerator,
+	// Denominator, Clients.
 	OpJobStatus
 	OpUniqueStatus
 	// OpCancelJob ends a job: who waits for it is told that it failed. One that

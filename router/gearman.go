@@ -29,9 +29,9 @@ type gearSession struct {
 	abilities  []ability // next to be served last
 	sleeping   bool      // counted among the sleepers of each ability
 	exceptions bool
-	early      *shard.Relay // came while a submission was under way
-	excepted   shard.JobID  // the last job that it ended with an exception
-	entry      *gearEntry   // what others may see of it
+	early      earlyMail   // came while a submission or a list was under way
+	excepted   shard.JobID // the last job that it ended with an exception
+	entry      *gearEntry  // what others may see of it
 
 	at   int // the shard asked last, of commands that ask all
 	list gearList
@@ -340,7 +340,7 @@ func (g *gearSession) submitted(r *shard.Reply) {
 	default:
 		*out = gearman.AppendJobCreated(*out, g.handleOf(r.ID))
 	}
-	s.reprobe = g.early != nil
+	s.reprobe = g.early.first != nil
 }
 
 func (g *gearSession) handleOf(id shard.JobID) gearman.Handle {
@@ -438,7 +438,7 @@ func (g *gearSession) jobStatus(r *shard.Reply) gearman.JobStatus {
 // way stays so: taken out now, it could be posted a second time.
 func (g *gearSession) startClosing() {
 	g.wake()
-	g.early = nil
+	g.early = earlyMail{}
 	g.s.loop.srv.gearDir.remove(g.entry)
 	g.closeNext()
 }

@@ -66,3 +66,49 @@ func TestListsWaitForTheirReader(t *testing.T) {
 		}
 	}
 }
+
+// What comes besides answers is not put into the middle of a list.
+func TestListsAreNotInterrupted(t *testing.T) {
+	f := newGearFixture(t)
+	c, w := f.openGear(), f.openGear()
+	for range 3000 {
+		w.send(packet(gearman.SubmitJobBG, "many", "", "x"))
+	}
+	f.rest()
+	w.take()
+	c.asks(packet(gearman.SubmitJob, "f", "", "x"), answer(gearman.JobCreated, "H:x:3001"))
+	w.asks(packet(gearman.CanDo, "f")+packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:3001", "f", "x"))
+	c.asks(packet(gearman.CanDo, "g") + packet(gearman.PreSleep))
+	c.send("show jobs\n")
+	w.send(packet(gearman.WorkData, "H:x:3001", "1") + packet(gearman.WorkComplete, "H:x:3001", "2") + packet(gearman.SubmitJobBG, "g", "", "x"))
+	f.rest()
+	after := answer(gearman.Noop) + answer(gearman.WorkData, "H:x:3001", "1") + answer(gearman.WorkComplete, "H:x:3001", "2")
+	if got := c.take(); strings.IndexByte(got, 0) != strings.Index(got, "\n.\n")+3 || !strings.HasSuffix(got, after) {
+		t.Fatalf("%q …", got[strings.IndexByte(got, 0):][:100])
+	}
+	f.check()
+}
+
+// While a list waits for its reader, what comes besides is bounded.
+func TestReportsBehindAListAreBounded(t *testing.T) {
+	f := newGearFixture(t)
+	c, w := f.openGear(), f.openGear()
+	for range 3000 {
+		w.send(packet(gearman.SubmitJobBG, "many", "", "x"))
+	}
+	f.rest()
+	w.take()
+	c.asks(packet(gearman.SubmitJob, "f", "", "x"), answer(gearman.JobCreated, "H:x:3001"))
+	w.asks(packet(gearman.CanDo, "f")+packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:3001", "f", "x"))
+	c.unsent = unsentMax + 1
+	c.send("show jobs\n")
+	data := packet(gearman.WorkData, "H:x:3001", strings.Repeat("d", 1<<20))
+	for range relayedMax>>20 + 1 {
+		w.asks(data)
+	}
+	if !c.s.Gone() {
+		t.Error("it is not cut off")
+	}
+	w.asks(packet(gearman.WorkComplete, "H:x:3001", ""))
+	f.check()
+}

@@ -143,13 +143,20 @@ func (g *gearSession) listNext(r *shard.Reply) {
 	}
 	g.op.Functions, g.op.Jobs = nil, nil
 	s.say(gearman.MsgEnd)
+	g.hearNoop()
+	s.reprobe = g.early.first != nil
+}
+
+// listing reports whether the command under way makes a list.
+func (g *gearSession) listing() bool {
+	return g.s.step == stepGearFunctions || g.s.step == stepGearJobs
 }
 
 // held reports whether the next part of a list is to wait until the client has
 // read more. drained, unblocked and abort go on.
 func (g *gearSession) held() bool {
 	s := g.s
-	return (s.stalled || s.backed) && !s.dying && (s.step == stepGearFunctions || s.step == stepGearJobs)
+	return (s.stalled || s.backed) && !s.dying && g.listing()
 }
 
 func (g *gearSession) sayFunctions() {

@@ -81,7 +81,7 @@ func (c *Core) deadlineOf(j *job, t *tube, cl *client) Time {
 	if cl.mail == nil {
 		return c.now + noTTR*Second
 	}
-	if w := cl.find(t); w != nil && w.timeout != 0 {
+	if w := cl.find(t); w != nil && w.timeout != 0 && w.timeout < Never-c.now {
 		return c.now + w.timeout
 	}
 	return Never

@@ -76,3 +76,13 @@ func TestUniqueIDOfManyFunctions(t *testing.T) {
 		t.Errorf("job %d", newest)
 	}
 }
+
+// A timeout that lasts longer than time itself is none.
+func TestVeryLongTimeout(t *testing.T) {
+	p := newGearWorld(t, GearOptions{}).session()
+	f := p.able("f", Never-1)
+	p.submit("f", "", "x", 1024, true, 1)
+	p.grab(f, 1)
+	p.pass(Second)
+	p.report(1, RelayData, "", StatusOK)
+}

@@ -302,6 +302,7 @@ func (g *gearSession) submit(body []byte, large shard.Large) {
 	case gearman.SubmitJobEpoch:
 		g.op.Due = shard.Time(min(max(m.Epoch, 0), epochMax)) * shard.Second
 	case gearman.SubmitJobSched:
+		s.loop.budget -= scheduleCost
 		now := time.Unix(0, int64(s.loop.batch.Now))
 		at, ok := m.Schedule.Next(now)
 		if !ok {
@@ -321,6 +322,9 @@ func (g *gearSession) submit(body []byte, large shard.Large) {
 	op.Pri, op.Body, op.Large = priority.Pri(), body, large
 	s.submit(sh, stepGearSubmit)
 }
+
+// scheduleCost is what looking for the minute of a schedule counts in a turn.
+const scheduleCost = 64
 
 // epochMax is the last second that fits a shard.Time.
 const epochMax = int64(shard.Never/shard.Second) - 1

@@ -239,3 +239,19 @@ func TestResetOfManyAbilities(t *testing.T) {
 	w.asks(packet(gearman.CanDo, "f1") + packet(gearman.CanDo, "f2") + packet(gearman.CantDo, "f1"))
 	a.asks("workers\n", "2 - - :\n1 - - : f2 f0\n.\n")
 }
+
+// Schedules that are far away take their time: other connections have turns.
+func TestSchedulesAreAccountedFor(t *testing.T) {
+	f := newGearFixture(t)
+	c := f.openGear()
+	const jobs = 200
+	c.send(strings.Repeat(packet(gearman.SubmitJobSched, "f", "", "", "", "29", "2", "3", "x"), jobs))
+	f.rest()
+	if f.later < jobs*scheduleCost/turnBudget {
+		t.Errorf("put off %d times", f.later)
+	}
+	if n := strings.Count(c.take(), "H:x:"); n != jobs {
+		t.Errorf("%d jobs", n)
+	}
+	f.check()
+}

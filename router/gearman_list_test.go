@@ -112,3 +112,38 @@ func TestReportsBehindAListAreBounded(t *testing.T) {
 	w.asks(packet(gearman.WorkComplete, "H:x:3001", ""))
 	f.check()
 }
+
+// What takes long is charged to the turn in which it is done, so that the other
+// connections of the loop have theirs.
+func TestTurnsAreAccountedFor(t *testing.T) {
+	f := newGearFixture(t)
+	w, a := f.openGear(), f.openGear()
+	const functions = 2000
+	for i := range functions {
+		w.send(packet(gearman.CanDo, fmt.Sprintf("f%d", i)))
+	}
+	const clients = 64
+	for range clients {
+		f.openGear().send(packet(gearman.SubmitJob, "f0", "u", "x"))
+	}
+	w.send(packet(gearman.GrabJob))
+	f.rest()
+	const times = 1000
+	for _, tt := range []struct {
+		c    *testConn
+		what string
+		cost int
+	}{
+		{w, packet(gearman.CantDo, "none"), functions / 16},
+		{w, packet(gearman.WorkData, "H:x:1", "d"), clients},
+		{a, "drop function none\n", functions / 16},
+	} {
+		before := f.later
+		tt.c.send(strings.Repeat(tt.what, times))
+		f.rest()
+		if n := f.later - before; n < times*tt.cost/turnBudget {
+			t.Errorf("%q: put off %d times", tt.what, n)
+		}
+	}
+	f.check()
+}

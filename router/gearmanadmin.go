@@ -40,6 +40,7 @@ func (g *gearSession) admin() {
 	case gearman.DropFunction:
 		name := string(m.Args[0])
 		names := srv.dir.list()
+		s.loop.budget -= len(names) / 16
 		if !slices.Contains(names, name) {
 			// Letter case does not count: observed.
 			if i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, name) }); i >= 0 {

@@ -15,6 +15,7 @@ type ability struct {
 }
 
 func (g *gearSession) abilityAt(name []byte) int {
+	g.s.loop.budget -= len(g.abilities) / 16
 	for i := range g.abilities {
 		if g.abilities[i].name == string(name) {
 			return i
@@ -249,6 +250,7 @@ func (g *gearSession) reported(r *shard.Reply) {
 	id := s.req.Op.ID
 	s.req.Op.Body, s.req.Op.Large = nil, nil
 	s.endBody()
+	s.loop.budget -= int(r.N)
 	switch {
 	case r.Status == shard.StatusNotFound:
 		s.loop.out = gearman.AppendError(s.loop.out, gearman.NoJobError(g.m.Type))

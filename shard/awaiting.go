@@ -95,11 +95,12 @@ func (c *Core) detach(x *gearJob) {
 	}
 }
 
-// tell sends a report to all who wait for a job. body is copied, once for all.
-func (c *Core) tell(j *job, x *gearJob, k RelayKind, body []byte, large Large) {
+// tell sends a report to all who wait for a job, and returns how many clients that
+// are. body is copied, once for all.
+func (c *Core) tell(j *job, x *gearJob, k RelayKind, body []byte, large Large) (told uint32) {
 	a := c.gear.waits[x.waits].first
 	if a == nil {
-		return
+		return 0
 	}
 	if len(body) > 0 {
 		body = append([]byte(nil), body...)
@@ -107,7 +108,9 @@ func (c *Core) tell(j *job, x *gearJob, k RelayKind, body []byte, large Large) {
 	for ; a != nil; a = a.next {
 		a.client.mail.Add(&Relay{Job: j.id, Kind: k, Copies: a.n, Body: body, Large: large})
 		c.gear.post(a.client.mail)
+		told++
 	}
+	return told
 }
 
 // leaveJobs ends the waits of cl, most of them at a time. It reports whether none

@@ -149,7 +149,7 @@ func (c *Core) report(op *Op, r *Reply) {
 		if k == RelayStatus {
 			x.numerator, x.denominator = op.Gear.Numerator, op.Gear.Denominator
 		}
-		c.tell(j, x, k, op.Body, op.Large)
+		r.N = c.tell(j, x, k, op.Body, op.Large)
 		keep = c.gear.opts.BuryFailed && x.background
 	}
 	if !k.ends() {

@@ -29,7 +29,8 @@ const (
 	// Reducer.
 	OpGrab
 	// OpReport tells those who wait for a job that the client runs. Client, ID,
-	// Body or Large, Gear: Relay, Numerator, Denominator. StatusNotFound.
+	// Body or Large, Gear: Relay, Numerator, Denominator. StatusNotFound. Reply: N
+	// clients were told.
 	OpReport
 	// OpJobStatus: ID. OpUniqueStatus, which looks at a bounded number of functions
 	// a visit: Gear: Unique, Cursor; StatusMore as for OpFunctions, with a job or

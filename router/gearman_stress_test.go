@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
+	"polystalk/shard"
 )
 
 // A gearConn is a blocking client. Its deadline is patience, not a measurement.
@@ -219,6 +220,13 @@ func TestGearmanUnderLoad(t *testing.T) {
 		clients.Wait()
 		cancel()
 		workers.Wait()
+		b := &shard.Batch{Home: strangers{}}
+		for range 1000 { // what vanished has to be noticed
+			if !s.hasJobs(b) {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
 		if err := s.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}

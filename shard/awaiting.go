@@ -17,6 +17,9 @@ type awaiting struct {
 	later, earlier *awaiting
 }
 
+// waitsKept lists are kept for jobs to come when nobody waits for any.
+const waitsKept = 1024
+
 // await adds a submission of cl to those that wait for job i.
 func (c *Core) await(cl *client, i uint32, x *gearJob) {
 	g := c.gear
@@ -85,6 +88,9 @@ func (c *Core) unawait(x *gearJob, a *awaiting) {
 	if list.first == nil {
 		g.free = append(g.free, x.waits)
 		x.waits = 0
+		if n := len(g.free); n > waitsKept && n == len(g.waits)-1 {
+			g.waits, g.free = make([]waitList, 1), nil // after a rush
+		}
 	}
 }
 

@@ -86,3 +86,21 @@ func TestVeryLongTimeout(t *testing.T) {
 	p.pass(Second)
 	p.report(1, RelayData, "", StatusOK)
 }
+
+// The memory of those who have waited in a rush goes back.
+func TestWaitsAreForgotten(t *testing.T) {
+	p := newGearWorld(t, GearOptions{}).session()
+	const jobs = 2 * waitsKept
+	for range 2 {
+		first := p.last + 1
+		for id := first; id < first+jobs; id++ {
+			p.submit("f", "", "x", 1024, false, id)
+		}
+		for id := first; id < first+jobs; id++ {
+			p.op(Op{Kind: OpCancelJob, ID: id}, StatusOK)
+		}
+		if g := p.core.gear; len(g.waits) != 1 || len(g.free) != 0 {
+			t.Fatalf("%d lists, %d free", len(g.waits), len(g.free))
+		}
+	}
+}

@@ -40,8 +40,9 @@ type Server struct {
 	uname   unix.Utsname
 
 	gearDir  gearDirectory
-	numbers  []numbers // by shard
-	unwanted chan bool // see ShutdownWanted
+	numbers  []numbers   // by shard
+	unwanted chan bool   // see ShutdownWanted
+	leaving  atomic.Bool // … once no job is left
 
 	net  *network
 	quit chan struct{} // ends reclaim
@@ -136,7 +137,8 @@ func (s *Server) Start() error {
 	return s.net.start()
 }
 
-// Drain makes every put from now on answer DRAINING.
+// Drain makes every put from now on answer DRAINING, and every submission of a
+// Gearman client an ERROR.
 func (s *Server) Drain() { s.draining.Store(true) }
 
 // Shutdown stops accepting, lets what was received be answered as long as

@@ -49,7 +49,7 @@ func TestGearmanCases(t *testing.T) {
 	for _, shards := range shardCounts {
 		t.Run(strconv.Itoa(shards), func(t *testing.T) {
 			gearmantest.Play(t, gearmanStart(daemonBinary(t), shards), gearmantest.Options{
-				Vars: map[string]string{"version": strings.TrimPrefix(statsVersion(), "v"), "level": "INFO"},
+				Vars: map[string]string{"version": strings.TrimPrefix(statsVersion(), "v"), "level": "ERROR"},
 			}, nil)
 		})
 	}

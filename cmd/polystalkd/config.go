@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net"
 	"runtime"
+	"strings"
 	"time"
 
 	"polystalk/router"
@@ -135,6 +136,11 @@ func (c *Config) Validate() error {
 
 // router is the configuration as package router takes it, without journal and log.
 func (c *Config) router() router.Config {
+	gear := c.Gearman.router()
+	if gear.Verbose == "" {
+		level, _ := c.logLevel()
+		gear.Verbose = strings.Replace(level.String(), "WARN", "WARNING", 1)
+	}
 	return router.Config{
 		Loops:          c.Loops,
 		Shards:         c.Shards,
@@ -142,7 +148,7 @@ func (c *Config) router() router.Config {
 		MaxConnections: c.MaxConnections,
 		BinlogMaxSize:  c.BinlogSize,
 		Version:        statsVersion(),
-		Gearman:        c.Gearman.router(),
+		Gearman:        gear,
 	}
 }
 

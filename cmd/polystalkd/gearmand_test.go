@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -317,6 +320,63 @@ func TestGearmandLosesJobsToRetries(t *testing.T) {
 	says(t, worker, request(gearman.GrabJob), response(gearman.JobAssign, "H:x:2", "f", "y"))
 	worker.Close()
 	hears(t, client, response(gearman.WorkFail, "H:x:2"))
+}
+
+// TestGearmandAsAUser: what it writes while it runs belongs to the account.
+func TestGearmandAsAUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("becoming another user takes root")
+	}
+	who, err := user.Lookup("nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, err := strconv.Atoi(who.Uid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := publicDir(t)
+	if err := os.Chown(dir, uid, -1); err != nil {
+		t.Fatal(err)
+	}
+	log, pid := filepath.Join(dir, "log"), filepath.Join(dir, "pid")
+	cmd := gearmandCommand("-u", "nobody", "-l", log, "-P", pid)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	awaitFile(t, log, `"msg":"serving"`)
+	found, err := os.Stat(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if owner := int(found.Sys().(*syscall.Stat_t).Uid); owner != uid {
+		t.Errorf("the log belongs to %d, not to %d", owner, uid)
+	}
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	awaitFile(t, log, "the log file was opened again")
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(pid); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the pid file is left behind: %v", err)
+	}
+}
+
+// TestFailuresAreLogged: who looks at the log file sees why there is no server.
+func TestFailuresAreLogged(t *testing.T) {
+	dir := t.TempDir()
+	log := filepath.Join(dir, "log")
+	got := runToEnd(t, binary, cleanEnv(), "gearmand", "-L", "127.0.0.1", "-p", "0", "-l", log, "--journal", dir+"/no")
+	if got.code != exitGearmand || !strings.Contains(got.stderr, "--journal") {
+		t.Errorf("%+v", got)
+	}
+	awaitFile(t, log, "the server has failed")
 }
 
 // awaitFile returns once the file holds that text.

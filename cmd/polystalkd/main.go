@@ -1,12 +1,17 @@
-// Polystalkd is a job server that speaks the beanstalkd protocol on every core.
-// It takes beanstalkd's flags with their meaning and exit codes; polystalkd -h
-// lists them, config.go holds their defaults and limits.
+// Polystalkd is a job server that speaks the beanstalkd and the Gearman protocol on
+// every core. It takes beanstalkd's flags with their meaning and exit codes;
+// polystalkd -h lists them, config.go holds their defaults and limits.
+//
+// As polystalkd gearmand, or under the name gearmand, it takes gearmand's flags,
+// exit code and signals instead (gearmand.go, gearmandflags.go). Both command lines
+// fill the same Config; from there on there is one server.
 //
 // The program is thin: it reads its configuration, opens the sockets, drops
 // privileges, and then hands the listeners to package router and the signals
-// to its Drain and Shutdown.
+// to its Drain, Retire and Shutdown.
 //
-//	parseConfig → Validate → listenAll → become → router → READY=1 … signal → STOPPING=1 → Shutdown
+//	parseConfig   ┐
+//	parseGearmand ┴→ Validate → (detach) → listenAll → become → router → READY=1 … signal → STOPPING=1 → Shutdown
 package main
 
 import (
@@ -51,7 +56,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	code := exitOK
 	if err == nil && !c.CheckArgs {
-		waiting := takeParent()
+		var waiting *parent
+		if c.Daemon {
+			waiting = takeParent()
+		}
 		if c.Daemon && waiting == nil {
 			code, err = detach(c)
 		} else {
@@ -67,7 +75,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 // serve runs the server until a signal ends it (nil) or something fails. waiting is
 // let go once it serves.
-func serve(c *Config, waiting *parent, stderr io.Writer) error {
+func serve(c *Config, waiting *parent, stderr io.Writer) (err error) {
 	signals := catchSignals()
 	if err := c.setDescriptors(); err != nil {
 		return err
@@ -80,6 +88,12 @@ func serve(c *Config, waiting *parent, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	defer func() {
+		// Whoever reads the log elsewhere does not see stderr.
+		if err != nil && !log.toStderr {
+			log.Error("the server has failed", "err", err)
+		}
+	}()
 	for _, w := range c.warnings {
 		log.Warn(w)
 	}
@@ -103,18 +117,7 @@ func serve(c *Config, waiting *parent, stderr io.Writer) error {
 		}
 	}
 
-	// One more than the loops: a saturated loop would otherwise keep the other
-	// goroutines (shards, this one) waiting for up to 10 ms. Whoever sets
-	// GOMAXPROCS by hand is obeyed.
-	if os.Getenv("GOMAXPROCS") == "" {
-		procs := c.Loops + 1
-		if c.BinlogDir != "" {
-			// The committer keeps one while it waits for the disk. With none idle the
-			// runtime looks every 20 µs whether to take it away: a sixth of all CPU.
-			procs++
-		}
-		runtime.GOMAXPROCS(procs)
-	}
+	setProcs(c)
 	keep, err := openKeep(c, log.Logger)
 	if err != nil {
 		return err
@@ -133,19 +136,7 @@ func serve(c *Config, waiting *parent, stderr io.Writer) error {
 		return nil
 	}
 	defer startPprof(profiles, srv, log.Logger).close()
-	failed := make(chan error, len(socks.beanstalkd)+len(socks.gearman))
-	for _, s := range []struct {
-		listeners []net.Listener
-		serve     func(net.Listener) error
-	}{{socks.beanstalkd, srv.Serve}, {socks.gearman, srv.ServeGearman}} {
-		for _, l := range s.listeners {
-			go func() {
-				if err := s.serve(l); err != nil {
-					failed <- err
-				}
-			}()
-		}
-	}
+	failed := serveAll(srv, socks)
 	if len(socks.gearman) > 0 {
 		log.Info("serving Gearman", "listen", names(socks.gearman))
 	}
@@ -182,6 +173,40 @@ func serve(c *Config, waiting *parent, stderr io.Writer) error {
 		log.Warn("shut down before everything in flight was finished", "err", err)
 	}
 	return failure
+}
+
+// serveAll serves each listener until it fails, which is delivered, or is closed by
+// the server.
+func serveAll(srv *router.Server, socks *sockets) (failed <-chan error) {
+	errs := make(chan error, len(socks.beanstalkd)+len(socks.gearman))
+	start := func(ls []net.Listener, serve func(net.Listener) error) {
+		for _, l := range ls {
+			go func() {
+				if err := serve(l); err != nil {
+					errs <- err
+				}
+			}()
+		}
+	}
+	start(socks.beanstalkd, srv.Serve)
+	start(socks.gearman, srv.ServeGearman)
+	return errs
+}
+
+// setProcs gives one more processor than the loops: a saturated loop would otherwise
+// keep the other goroutines (shards, this one) waiting for up to 10 ms. Whoever sets
+// GOMAXPROCS by hand is obeyed.
+func setProcs(c *Config) {
+	if os.Getenv("GOMAXPROCS") != "" {
+		return
+	}
+	procs := c.Loops + 1
+	if c.BinlogDir != "" {
+		// The committer keeps one while it waits for the disk. With none idle the
+		// runtime looks every 20 µs whether to take it away: a sixth of all CPU.
+		procs++
+	}
+	runtime.GOMAXPROCS(procs)
 }
 
 // journalFailed: what was acknowledged is safe, as far as -f and -F go, but

@@ -20,7 +20,8 @@ const gracePoll = 20 * time.Millisecond
 
 // Retire refuses new connections of either protocol from now on and has
 // ShutdownWanted deliver when no job waits or runs any more; buried ones do not count.
-// Open connections are served on, and may bring new jobs. Source: gearmand's SIGUSR1.
+// Open connections are served on, and may bring new jobs until then; what they bring
+// at the very end is refused as by Drain. Source: gearmand's SIGUSR1.
 func (s *Server) Retire() { s.leave(true) }
 
 // wantShutdown asks for the end: at once, or when no job is left. New connections for
@@ -44,15 +45,36 @@ func (s *Server) leave(all bool) {
 	}
 	go func() {
 		b := &shard.Batch{Home: strangers{}}
-		for s.hasJobs(b) {
-			select {
-			case <-s.quit:
+		for {
+			if !s.hasJobs(b) {
+				// A job that is acknowledged from here on would be lost with the process.
+				s.draining.Store(true)
+				if s.pause() {
+					return
+				}
+				if !s.hasJobs(b) {
+					s.sayUnwanted()
+					return
+				}
+				// One was on its way. The order of these two is the reverse of Drain's.
+				s.draining.Store(false)
+				s.draining.CompareAndSwap(false, s.drained.Load())
+			}
+			if s.pause() {
 				return
-			case <-time.After(gracePoll):
 			}
 		}
-		s.sayUnwanted()
 	}()
+}
+
+// pause waits for gracePoll, and reports whether the server has ended meanwhile.
+func (s *Server) pause() (ended bool) {
+	select {
+	case <-s.quit:
+		return true
+	case <-time.After(gracePoll):
+		return false
+	}
 }
 
 func (s *Server) sayUnwanted() {

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	bits "encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -223,6 +226,57 @@ func TestGearmandGoesWhenItsJobsAreDone(t *testing.T) {
 	says(t, conn, request(gearman.WorkComplete, "H:x:1", "")+request(gearman.GrabJob), response(gearman.JobAssign, "H:x:2", "f", "y"))
 	says(t, conn, request(gearman.WorkComplete, "H:x:2", "done"), response(gearman.WorkComplete, "H:x:2", "done"))
 	s.endsWith(0)
+}
+
+// TestGearmandLosesNothingWhenItGoes: between the last look for jobs and the end no job
+// is acknowledged. A client that always has one, or is about to submit it, meets that
+// moment.
+func TestGearmandLosesNothingWhenItGoes(t *testing.T) {
+	for range 10 {
+		s, gear := gearmandWith(t)
+		conn := dial(t, gear)
+		says(t, conn, request(gearman.CanDo, "f")+"maxqueue f\n", "OK\r\n")
+		first := make(chan bool)
+		over := make(chan string, 1)
+		go func() { over <- oneJobAfterTheOther(conn, first) }()
+		<-first
+		s.signal(syscall.SIGUSR1)
+		if got := <-over; got != "" {
+			t.Errorf("a job was acknowledged and lost: %s", got)
+		}
+		s.endsWith(0)
+	}
+}
+
+// oneJobAfterTheOther submits a job, takes it and completes it, again and again, until
+// the server refuses one or has gone. lost says how a job ended that was acknowledged
+// and not given out. first is closed after the first job.
+func oneJobAfterTheOther(conn net.Conn, first chan bool) (lost string) {
+	r := bufio.NewReader(conn)
+	read := func() (typ gearman.Type, err error) {
+		head := make([]byte, gearman.HeaderSize)
+		if _, err := io.ReadFull(r, head); err != nil {
+			return 0, err
+		}
+		_, err = io.CopyN(io.Discard, r, int64(bits.BigEndian.Uint32(head[8:])))
+		return gearman.Type(bits.BigEndian.Uint32(head[4:])), err
+	}
+	for n := 0; ; n++ {
+		io.WriteString(conn, request(gearman.SubmitJobBG, "f", "", "x")) // read tells
+		typ, err := read()
+		if err != nil || typ == gearman.Error {
+			return ""
+		}
+		if n == 0 {
+			close(first)
+		}
+		io.WriteString(conn, request(gearman.GrabJob))
+		if typ, err = read(); err != nil || typ != gearman.JobAssign {
+			return fmt.Sprintf("packet %d, %v", typ, err)
+		}
+		// Nobody else has jobs: the ids are those of the rounds.
+		io.WriteString(conn, request(gearman.WorkComplete, "H:x:"+strconv.Itoa(n+1), ""))
+	}
 }
 
 // TestDrainingServerRefusesSubmissions: SIGUSR1 of the normal command line.

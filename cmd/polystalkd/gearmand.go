@@ -65,7 +65,8 @@ func noArgument(fs *pflag.FlagSet, help string) error {
 }
 
 // readFile reads the file of options: the same as on the command line, with blanks or
-// line ends between them. A line that begins with # is a comment; gearmand has none.
+// line ends between them. A line that begins with # is a comment. gearmand passes over
+// any word that is no flag; here that is an error, since it is mostly a slip.
 func (g *gearmandFlags) readFile(help string) error {
 	file := g.configFile
 	text, err := os.ReadFile(file)

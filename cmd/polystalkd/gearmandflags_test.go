@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -323,6 +324,24 @@ func TestGearmandHelpVersionAndCheck(t *testing.T) {
 	}
 	if got := runToEnd(t, binary, cleanEnv(), "-h"); !strings.Contains(got.stdout, "polystalkd gearmand") {
 		t.Errorf("-h does not name gearmand's command line: %s", got.stdout)
+	}
+}
+
+// TestListenersKeepToTheirFamily: gearmand's listeners for IPv6 take no clients of IPv4,
+// beanstalkd's :: is for both.
+func TestListenersKeepToTheirFamily(t *testing.T) {
+	for _, tt := range []struct {
+		ip     string
+		v6only bool
+		want   string
+	}{
+		{"0.0.0.0", false, "tcp4"}, {"0.0.0.0", true, "tcp4"}, {"127.0.0.1", true, "tcp4"},
+		{"::", false, "tcp"}, {"::", true, "tcp6"}, {"::1", false, "tcp6"}, {"::1", true, "tcp6"},
+	} {
+		a := address{v6only: tt.v6only}
+		if got := a.network(netip.MustParseAddr(tt.ip)); got != tt.want {
+			t.Errorf("%s, v6only %v: %s, want %s", tt.ip, tt.v6only, got, tt.want)
+		}
 	}
 }
 

@@ -26,7 +26,7 @@ func NewDriven(cfg Config, clock func() shard.Time) (*Driven, error) {
 	return &Driven{srv: srv, sessions: make(map[*DrivenSession]struct{})}, nil
 }
 
-// Drain makes every put from now on answer DRAINING.
+// Drain is Server.Drain.
 func (d *Driven) Drain() { d.srv.Drain() }
 
 // Shards are the server's shards.
@@ -58,7 +58,7 @@ type DrivenLoop struct {
 // are called with no shard owned, and must not call Drain themselves.
 func (d *Driven) NewLoop(run, runLater func()) *DrivenLoop {
 	l := newLoop(d.srv, run)
-	l.runLater = runLater
+	l.runLater, l.runAfter = runLater, nil
 	d.srv.addLoop(l)
 	return &DrivenLoop{d: d, l: l}
 }

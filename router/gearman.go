@@ -32,6 +32,7 @@ type gearSession struct {
 	early      earlyMail   // came while a submission or a list was under way
 	excepted   shard.JobID // the last job that it ended with an exception
 	entry      *gearEntry  // what others may see of it
+	late       lateness
 
 	at   int // the shard asked last, of commands that ask all
 	list gearList
@@ -54,6 +55,9 @@ type GearmanConfig struct {
 	Exceptions bool
 	// Shutdown says from where the command of that name is taken.
 	Shutdown ShutdownFrom
+	// Verbose is the level of the log in gearmand's words, which the command of that
+	// name answers; default INFO.
+	Verbose string
 }
 
 // ShutdownFrom says whose shutdown command is obeyed.
@@ -140,6 +144,14 @@ func (g *gearSession) command(b []byte) (n int, more bool) {
 			g.skip(m.Size)
 		}
 		return n, true
+	}
+	if s.loop.srv.draining.Load() {
+		if _, _, submits := m.Type.Submits(); submits {
+			s.loop.budget--
+			s.loop.out = gearman.AppendError(s.loop.out, gearman.ErrorDraining)
+			g.skip(m.Size)
+			return n, true
+		}
 	}
 	switch g.room() {
 	case journal.Wait:
@@ -235,6 +247,7 @@ func (g *gearSession) collect(b []byte) (n int) {
 // run does what the message asks for; its data is in body or large.
 func (g *gearSession) run(body []byte, large shard.Large) {
 	s, m := g.s, &g.m
+	g.late.seen()
 	switch m.Type {
 	case gearman.Text:
 		g.admin()
@@ -342,7 +355,11 @@ func (g *gearSession) submitted(r *shard.Reply) {
 		s.loop.srv.complain("out of memory for a job", "bytes", g.m.Size)
 		*out = gearman.AppendError(*out, gearman.ErrorQueue)
 	default:
+		from := len(*out)
 		*out = gearman.AppendJobCreated(*out, g.handleOf(r.ID))
+		if !g.op.Background {
+			g.late.created(s.loop, from)
+		}
 	}
 	s.reprobe = g.early.first != nil
 }

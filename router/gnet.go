@@ -35,7 +35,8 @@ type network struct {
 
 	mu        sync.Mutex
 	listeners map[net.Listener]bool // whether they are Gearman's
-	refusing  bool                  // … which are closed
+	noGear    bool                  // new connections for Gearman are refused
+	noneAtAll bool                  // … all
 	stopping  bool
 	accepting sync.WaitGroup
 }
@@ -287,7 +288,7 @@ func (k *socket) write(p []byte, stable bool, most int) {
 			return
 		}
 		k.loop.tally[tallyWrites]++
-		n, err := unix.Write(k.fd, p)
+		n, err := send(k.fd, p)
 		switch {
 		case n > 0:
 			p = p[n:]

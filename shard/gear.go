@@ -147,12 +147,12 @@ func (c *Core) report(op *Op, r *Reply) {
 	if j.isGear() {
 		x := c.gearOf(j)
 		if k == RelayStatus {
-			x.numerator, x.denominator = op.Gear.Numerator, op.Gear.Denominator
+			c.gear.setExtra(j.ttr, gearExtra{c.gear.extraOf(j.ttr).lost, op.Gear.Numerator, op.Gear.Denominator})
 		}
 		r.N = c.tell(j, x, k, op.Body, op.Large)
 		keep = c.gear.opts.BuryFailed && x.background
 	}
-	if !k.ends() {
+	if !k.Ends() {
 		return
 	}
 	c.leaveReserved(t, i, j)
@@ -209,14 +209,14 @@ func (c *Core) giveBack(t *tube, i uint32, j *job, cl *client) {
 		c.match(t)
 		return
 	}
-	g, x := c.gear, c.gearOf(j)
-	x.lost++
-	if g.opts.Retries > 0 && x.lost >= g.opts.Retries {
-		c.tell(j, x, RelayFailed, nil, nil)
+	g := c.gear
+	lost := g.extraOf(j.ttr).lost + 1
+	if g.opts.Retries > 0 && lost >= g.opts.Retries {
+		c.tell(j, c.gearOf(j), RelayFailed, nil, nil)
 		c.dropJob(t, i, j)
 		return
 	}
-	x.numerator, x.denominator = 0, 0
+	g.setExtra(j.ttr, gearExtra{lost: lost})
 	if g.tail != c.lastID {
 		g.tail, g.turn = c.lastID, 0
 	}
@@ -291,8 +291,8 @@ func (c *Core) status(j *job, op *Op, r *Reply) {
 	if !j.isGear() {
 		return
 	}
-	g := c.gearOf(j)
-	x.Numerator, x.Denominator, x.Clients = g.numerator, g.denominator, c.gear.waits[g.waits].n
+	e := c.gear.extraOf(j.ttr)
+	x.Numerator, x.Denominator, x.Clients = e.numerator, e.denominator, c.gear.waits[c.gearOf(j).waits].n
 }
 
 // uniqueStatus tells about the newest job of any function with op's unique id. It
@@ -335,7 +335,7 @@ func (c *Core) listJobs(x *Gear, r *Reply) {
 			s := SubmittedJob{ID: j.id, Background: true}
 			if j.isGear() {
 				g := c.gearOf(j)
-				s.Lost, s.Background, s.Unique = g.lost, g.background, string(c.gear.uniqueOf(g))
+				s.Lost, s.Background, s.Unique = c.gear.extraOf(j.ttr).lost, g.background, string(c.gear.uniqueOf(g))
 			}
 			x.Jobs = append(x.Jobs, s)
 			i = j.hash

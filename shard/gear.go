@@ -160,6 +160,11 @@ func (c *Core) report(op *Op, r *Reply) {
 		c.dropJob(t, i, j)
 		return
 	}
+	c.keepBuried(t, i, j)
+}
+
+// keepBuried keeps a job that has failed and is in no container any more.
+func (c *Core) keepBuried(t *tube, i uint32, j *job) {
 	c.enterBuried(t, i, j)
 	if j.isGear() {
 		c.settled(j)
@@ -212,8 +217,14 @@ func (c *Core) giveBack(t *tube, i uint32, j *job, cl *client) {
 	g := c.gear
 	lost := g.extraOf(j.ttr).lost + 1
 	if g.opts.Retries > 0 && lost >= g.opts.Retries {
-		c.tell(j, c.gearOf(j), RelayFailed, nil, nil)
-		c.dropJob(t, i, j)
+		x := c.gearOf(j)
+		c.tell(j, x, RelayFailed, nil, nil)
+		if g.opts.BuryFailed && x.background {
+			g.setExtra(j.ttr, gearExtra{})
+			c.keepBuried(t, i, j)
+		} else {
+			c.dropJob(t, i, j)
+		}
 		return
 	}
 	g.setExtra(j.ttr, gearExtra{lost: lost})

@@ -316,6 +316,22 @@ func TestFailedBackgroundJobIsKept(t *testing.T) {
 	w.isOver(2)
 }
 
+// A job whose worker is lost once too often has failed as well.
+func TestJobLostTooOftenIsKept(t *testing.T) {
+	w := newGearWorld(t, GearOptions{BuryFailed: true, Retries: 1})
+	c, p := w.session(), w.session()
+	f := p.able("f", 0)
+	c.submit("f", "u", "x", 1024, true, 1)
+	c.submit("f", "u", "x", 1024, false, 1)
+	c.submit("f", "v", "x", 1024, false, 2)
+	p.grab(f, 1)
+	p.grab(f, 2)
+	p.op(Op{Kind: OpClose}, StatusOK)
+	c.hears(fmt.Sprintf("%d*1:1:", RelayFailed), fmt.Sprintf("%d*1:2:", RelayFailed))
+	w.isIn(1, Buried)
+	w.isOver(2)
+}
+
 func TestSleepersAreToldOnce(t *testing.T) {
 	w := newGearWorld(t, GearOptions{})
 	c := w.session()

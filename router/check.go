@@ -257,6 +257,9 @@ func (k *drivenChecker) counters() {
 		if got != want[l] {
 			k.fail("loop %d counts %+v, its sessions %+v", i, got, want[l])
 		}
+		if n := l.unfinished.Load(); n != 0 {
+			k.fail("loop %d: %d operations or turns unfinished at rest", i, n)
+		}
 		if n := len(l.batch.Local) + len(l.waiters) + len(l.out); n > 0 || l.outbox.Load() != nil {
 			k.fail("loop %d: %d entries left at rest", i, n)
 		}

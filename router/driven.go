@@ -1,6 +1,8 @@
 package router
 
 import (
+	"time"
+
 	"polystalk/shard"
 )
 
@@ -62,6 +64,11 @@ func (d *Driven) NewLoop(run, runLater func()) *DrivenLoop {
 	d.srv.addLoop(l)
 	return &DrivenLoop{d: d, l: l}
 }
+
+// KeepReplies has the loop keep some replies to Gearman clients back while it is
+// busy, as those of a Server do (late.go): runAfter is called when Drain is to be
+// called after that time.
+func (dl *DrivenLoop) KeepReplies(runAfter func(time.Duration)) { dl.l.runAfter = runAfter }
 
 // Drain goes on with what finished elsewhere and with turns put off.
 func (dl *DrivenLoop) Drain() {

@@ -7,6 +7,7 @@ type JobView struct {
 	ID       JobID
 	Tube     string
 	State    State
+	Pri      uint32
 	Client   ClientID // who reserved it, else zero
 	Deadline Time     // zero when ready or buried
 	Body     []byte   // good until the shard is released
@@ -36,7 +37,7 @@ func (s *Shard) Jobs() iter.Seq[JobView] {
 		for b := range uint64(c.ids.size) {
 			for i := *c.ids.head(b); i != 0; {
 				j := c.jobs.At(i)
-				v := JobView{j.id, c.tubes[j.tube].name, j.state, j.client, j.deadline, c.bodyOf(j)}
+				v := JobView{j.id, c.tubes[j.tube].name, j.state, j.pri, j.client, j.deadline, c.bodyOf(j)}
 				if j.state == Buried {
 					v.Deadline = 0
 				}

@@ -41,9 +41,10 @@ type chaos struct {
 	steps int
 	flood bool // one client sends more than a turn's work at once
 
-	inserted map[uint64]string // acknowledged jobs: their bodies
-	deleted  map[uint64]bool   // acknowledged deletions
-	bodies   map[string]uint64 // every body sent, with its job's id once known
+	inserted map[uint64]string     // acknowledged jobs: their bodies
+	deleted  map[uint64]bool       // acknowledged deletions
+	bodies   map[string]uint64     // every body sent, with its job's id once known
+	given    func(id uint64) error // if not nil, judges a reservation too
 }
 
 // A chaosConn is a client that remembers what it asked.
@@ -355,12 +356,16 @@ func (c *chaos) judge(cn *chaosConn, q question, words []string, body string) er
 		c.inserted[id], c.bodies[q.body] = q.body, id
 	case "RESERVED", "FOUND":
 		id := number(1, words)
-		if was, sent := c.bodies[body]; !sent || was != 0 && was != id {
-			return fmt.Errorf("body %.20q belongs to job %d", body, was)
+		if err := c.meet(body, id); err != nil {
+			return err
 		}
-		c.bodies[body] = id
 		if words[0] == "RESERVED" {
 			cn.told[id] = true
+			if c.given != nil {
+				if err := c.given(id); err != nil {
+					return err
+				}
+			}
 		}
 		if asked[0] == "reserve-job" && id != number(1, asked) {
 			return errors.New("another job")
@@ -375,11 +380,35 @@ func (c *chaos) judge(cn *chaosConn, q question, words []string, body string) er
 	return nil
 }
 
+// sharedBody begins bodies that several jobs may have.
+const sharedBody = "shared "
+
+// meet notes that job id was seen with that body.
+func (c *chaos) meet(body string, id uint64) error {
+	was, sent := c.bodies[body]
+	if !sent || was != 0 && was != id && !strings.HasPrefix(body, sharedBody) {
+		return fmt.Errorf("body %.20q belongs to job %d", body, was)
+	}
+	c.bodies[body] = id
+	return nil
+}
+
 // rest lets all things happen and checks what must be so then.
 func (c *chaos) rest() error {
 	if err := c.w.Rest(); err != nil {
 		return err
 	}
+	if err := c.settle(); err != nil {
+		return err
+	}
+	if err := c.w.Check(); err != nil {
+		return err
+	}
+	return c.conserved()
+}
+
+// settle looks, at rest, whether every client has what it asked for.
+func (c *chaos) settle() error {
 	kept := c.live[:0]
 	for _, cn := range c.live {
 		if err := c.read(cn); err != nil {
@@ -404,10 +433,7 @@ func (c *chaos) rest() error {
 		kept = append(kept, cn)
 	}
 	c.live = kept
-	if err := c.w.Check(); err != nil {
-		return err
-	}
-	return c.conserved()
+	return nil
 }
 
 // conserved checks that the jobs there are are those that were acknowledged

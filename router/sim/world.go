@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"polystalk/router"
@@ -46,6 +47,24 @@ type World struct {
 type loop struct {
 	*router.DrivenLoop
 	asked bool
+	later []shard.Time // when it wants to be called besides
+}
+
+func (l *loop) wants(now shard.Time) bool { return l.asked || l.next() <= now }
+
+// next is the first time at which l wants to be called.
+func (l *loop) next() shard.Time {
+	at := shard.Never
+	for _, t := range l.later {
+		at = min(at, t)
+	}
+	return at
+}
+
+func (l *loop) drain(now shard.Time) {
+	l.asked = false
+	l.later = slices.DeleteFunc(l.later, func(t shard.Time) bool { return t <= now })
+	l.Drain()
 }
 
 // nobody is the Home of the foreign owner: no message is its own.
@@ -66,6 +85,7 @@ func New(seed uint64, loops int, cfg router.Config) (*World, error) {
 		l := new(loop)
 		ask := func() { l.asked = true }
 		l.DrivenLoop = d.NewLoop(ask, ask)
+		l.KeepReplies(func(d time.Duration) { l.later = append(l.later, w.now+shard.Time(d)) })
 		w.loops = append(w.loops, l)
 	}
 	return w, nil
@@ -89,15 +109,21 @@ type Sock struct {
 	Got       []byte // by the client
 	Ended     bool   // the server has closed
 	congested bool
+	Glutted   bool // when congested, with more than the server keeps for it
 	paused    bool // nothing is brought to the server
 	inInput   bool
 }
 
 // Open makes a connection to the loop whose turn it is.
-func (w *World) Open() *Sock {
+func (w *World) Open() *Sock { return w.open((*router.DrivenLoop).Open) }
+
+// OpenGearman is Open for a connection that speaks Gearman.
+func (w *World) OpenGearman() *Sock { return w.open((*router.DrivenLoop).OpenGearman) }
+
+func (w *World) open(f func(*router.DrivenLoop, router.Conn) *router.DrivenSession) *Sock {
 	k := &Sock{w: w}
 	w.next = (w.next + 1) % len(w.loops)
-	k.s = w.loops[w.next].Open(k)
+	k.s = f(w.loops[w.next].DrivenLoop, k)
 	w.socks = append(w.socks, k)
 	return k
 }
@@ -119,7 +145,10 @@ func (k *Sock) WriteStable(pieces [][]byte) {
 
 // Unsent implements router.Conn.
 func (k *Sock) Unsent() int {
-	if k.congested {
+	switch {
+	case k.congested && k.Glutted:
+		return 1 << 30
+	case k.congested:
 		return 2 << 20
 	}
 	return 0
@@ -227,9 +256,8 @@ func (k *Sock) congest(on bool) {
 func (w *World) Late() {
 	switch w.rng.IntN(8) {
 	case 0, 1:
-		if l := w.loops[w.rng.IntN(len(w.loops))]; l.asked {
-			l.asked = false
-			l.Drain()
+		if l := w.loops[w.rng.IntN(len(w.loops))]; l.wants(w.now) {
+			l.drain(w.now)
 		}
 	case 2, 3:
 		if k := w.anySock(); k != nil && k.coming() {
@@ -304,8 +332,8 @@ func (w *World) Rest() error {
 			todo = append(todo, func() { w.release(w.rng.IntN(len(w.owned))) })
 		}
 		for _, l := range w.loops {
-			if l.asked {
-				todo = append(todo, func() { l.asked = false; l.Drain() })
+			if l.wants(w.now) {
+				todo = append(todo, func() { l.drain(w.now) })
 			}
 		}
 		for _, sh := range w.D.Shards() {
@@ -339,6 +367,9 @@ func (w *World) Pass(d time.Duration) error {
 		at := end
 		for _, sh := range w.D.Shards() {
 			at = min(at, sh.Due())
+		}
+		for _, l := range w.loops {
+			at = min(at, l.next())
 		}
 		w.now = max(w.now, at)
 		if err := w.Rest(); err != nil {

@@ -1,0 +1,522 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"polystalk/codec/gearman"
+	"polystalk/router"
+	"polystalk/shard"
+)
+
+// TestChaosOfBothProtocols is TestChaosKeepsEveryJobInOnePlace with clients and
+// workers that speak Gearman, and beanstalkd's clients on the same tubes.
+func TestChaosOfBothProtocols(t *testing.T) {
+	seen := map[string]int{}
+	seeds(t, 120, func(seed uint64) error {
+		c := newGearChaos(seed)
+		err := c.run(1500)
+		for what, n := range c.seen {
+			seen[what] += n
+		}
+		return err
+	})
+	if *seedFlag != 0 {
+		return
+	}
+	for _, what := range []string{
+		"JOB_CREATED", "JOB_ASSIGN", "JOB_ASSIGN_UNIQ", "JOB_ASSIGN_ALL", "NO_JOB", "NOOP", "ERROR", "WORK_DATA", "WORK_WARNING",
+		"WORK_STATUS", "WORK_COMPLETE", "WORK_FAIL", "WORK_EXCEPTION", "ECHO_RES", "STATUS_RES", "STATUS_RES_UNIQUE", "OPTION_RES", "TEXT",
+		"joined", "copied", "cut off", "swallowed", "cancelled", "kept back",
+	} {
+		if seen[what] == 0 {
+			t.Errorf("%s was never seen", what)
+		}
+	}
+}
+
+// A gearChaos is a world with clients of both protocols. What chaos knows of
+// jobs, their bodies and ids, holds for those that were submitted too.
+type gearChaos struct {
+	chaos
+	gears   []*gearConn
+	retries uint32
+	wakeup  int
+	bury    bool
+	calm    bool // time passes in small steps, so that loops are busy
+	seen    map[string]int
+
+	jobs    map[uint64]*gearJob // those that somebody was told of by JOB_CREATED
+	home    map[string]string   // functions by body
+	reports []*gearReport       // by number
+	open    []*gearReport       // those not checked yet
+	fates   map[uint64]*fate
+}
+
+// A gearJob is what clients were told of a submitted job.
+type gearJob struct {
+	fn, unique string
+	background bool
+}
+
+// A fate is what may have ended a job.
+type fate struct {
+	gone      bool // it has ended
+	cancelled bool // … unless it runs
+	mayBeGone bool // it may have ended: nobody was told
+	mayFail   bool // somebody tried something with which it fails, or ends
+}
+
+// A gearReport is what a worker said about a job.
+type gearReport struct {
+	n       int
+	t       gearman.Type
+	id      uint64
+	data    string
+	due     map[*gearConn]uint32 // who must hear of it, how often
+	settled bool                 // whether the server took it is known
+	refused bool
+	lost    bool // its worker's connection is gone
+}
+
+// A gearConn is a client, a worker and an administrator.
+type gearConn struct {
+	k       *Sock
+	bias    int // 0: all of it, 1: rather a worker, 2: rather a client
+	asked   []gearAsk
+	reports bool // the last report asked may be refused and no answer follows yet
+	listing bool // in the middle of a list
+
+	able       map[string]bool // functions, as of what was sent
+	timed      map[string]bool // those once given a timeout
+	blind      map[string]bool // those registered while it slept
+	sleeping   bool
+	doubt      bool // … unless the NOOP before was for this sleep
+	exceptions bool
+	excepted   uint64
+	waits      map[uint64]*gearWait // foreground jobs, by id
+	told       map[uint64]bool      // jobs that it was given
+	holds      map[uint64]gearHold  // … which it has not let go
+	got        map[int]uint32       // reports that it has heard, how often
+}
+
+// A gearHold is a job that a worker runs, for all it knows.
+type gearHold struct {
+	fn   string
+	firm bool // it has: no timer takes the job from it
+}
+
+// A gearWait is a client's view of a job that it submitted in the foreground.
+type gearWait struct {
+	n     uint32 // JOB_CREATED
+	ended uint32
+	last  int // the last report heard
+	by    gearman.Type
+}
+
+// A gearAsk is a message that a client has sent, not known to be dealt with.
+type gearAsk struct {
+	t          gearman.Type
+	line       string // of Text
+	fn, unique string
+	body       string
+	id         uint64
+	report     *gearReport
+	able       []string
+	doubt      bool // of PRE_SLEEP: a NOOP has come that may be its answer
+}
+
+func newGearChaos(seed uint64) *gearChaos {
+	rng := rand.New(rand.NewPCG(seed, 4))
+	c := &gearChaos{
+		seen: map[string]int{}, jobs: map[uint64]*gearJob{}, home: map[string]string{},
+		fates: map[uint64]*fate{}, calm: rng.IntN(2) == 0,
+	}
+	if rng.IntN(4) == 0 {
+		c.retries = 1 + rng.Uint32N(3)
+	}
+	if rng.IntN(4) == 0 {
+		c.wakeup = 1 + rng.IntN(2)
+	}
+	c.bury = rng.IntN(4) == 0
+	cfg := router.Config{Shards: []int{1, 2, 4, 16}[rng.IntN(4)], MaxJobSize: 200_000, Gearman: router.GearmanConfig{
+		Prefix: prefix, Retries: c.retries, Wakeup: c.wakeup, BuryFailed: c.bury,
+	}}
+	w, err := New(seed, 1+rng.IntN(3), cfg)
+	if err != nil {
+		panic(err)
+	}
+	c.chaos = chaos{
+		w: w, rng: rng, names: []string{"default"}, given: c.reservedOnce,
+		inserted: map[uint64]string{}, deleted: map[uint64]bool{}, bodies: map[string]uint64{},
+	}
+	if rng.IntN(2) == 0 {
+		w.D.HoldAtMost(1000 + rng.IntN(2000))
+	}
+	for i := range 1 + rng.IntN(5) {
+		c.names = append(c.names, fmt.Sprintf("tube-%d", i))
+	}
+	return c
+}
+
+// prefix begins the handles of the jobs.
+const prefix = "H:sim"
+
+func (c *gearChaos) run(n int) error {
+	defer c.w.Close()
+	for c.steps < n {
+		c.steps++
+		if err := c.step(); err != nil {
+			return fmt.Errorf("step %d, %d shards: %w", c.steps, len(c.w.D.Shards()), err)
+		}
+	}
+	if err := c.rest(); err != nil {
+		return fmt.Errorf("at rest after %d steps, %d shards: %w", n, len(c.w.D.Shards()), err)
+	}
+	for _, cn := range c.live {
+		c.vanish(cn)
+	}
+	for _, cn := range c.gears {
+		c.part(cn)
+	}
+	if err := c.rest(); err != nil {
+		return fmt.Errorf("after all have left: %w", err)
+	}
+	if err := empty(c.w); err != nil {
+		return err
+	}
+	return c.dropAll()
+}
+
+func (c *gearChaos) step() error {
+	switch r := c.rng.IntN(100); {
+	case r < 60:
+		c.w.Late()
+	case r < 66:
+		c.ask()
+		c.noteDoubts()
+	case r < 88:
+		c.gearAsk()
+	case r < 90:
+		if cn := c.any(); cn != nil && c.rng.IntN(3) == 0 {
+			c.vanish(cn)
+		}
+	case r < 92:
+		if cn := c.anyGear(); cn != nil && c.rng.IntN(2) == 0 {
+			c.part(cn)
+		}
+	case r < 95:
+		if len(c.live) < 2 && c.rng.IntN(2) == 0 {
+			c.live = append(c.live, &chaosConn{k: c.w.Open(), told: map[uint64]bool{}})
+		}
+		if len(c.gears) < 6 {
+			c.gears = append(c.gears, c.join())
+		}
+	case r < 99:
+		c.pass()
+	default:
+		return c.rest()
+	}
+	return c.readAll()
+}
+
+func (c *gearChaos) readAll() error {
+	for _, cn := range c.live {
+		if err := c.read(cn); err != nil {
+			return err
+		}
+	}
+	for i, cn := range c.gears {
+		if err := c.listen(cn); err != nil {
+			return fmt.Errorf("connection %d: %w", i, err)
+		}
+	}
+	if c.steps%16 == 0 {
+		return c.w.D.CheckShards()
+	}
+	return nil
+}
+
+// pass lets time pass unnoticed.
+func (c *gearChaos) pass() {
+	d := time.Duration(c.rng.IntN(700)) * time.Millisecond
+	if c.calm && c.rng.IntN(50) > 0 {
+		d = time.Duration(c.rng.IntN(40)) * time.Microsecond
+		if c.rng.IntN(8) == 0 {
+			d = time.Duration(c.rng.IntN(1500)) * time.Microsecond
+		}
+	}
+	c.w.Jump(d)
+}
+
+func (c *gearChaos) join() *gearConn {
+	cn := &gearConn{
+		k: c.w.OpenGearman(), bias: c.rng.IntN(3),
+		able: map[string]bool{}, timed: map[string]bool{}, blind: map[string]bool{}, waits: map[uint64]*gearWait{},
+		told: map[uint64]bool{}, holds: map[uint64]gearHold{}, got: map[int]uint32{},
+	}
+	cn.k.Glutted = c.rng.IntN(10) == 0
+	return cn
+}
+
+func (c *gearChaos) anyGear() *gearConn {
+	if len(c.gears) == 0 {
+		return nil
+	}
+	return c.gears[c.rng.IntN(len(c.gears))]
+}
+
+// part ends a client in one way or another.
+func (c *gearChaos) part(cn *gearConn) {
+	if c.rng.IntN(2) == 0 {
+		cn.k.HalfClose()
+	} else {
+		cn.k.Abort()
+	}
+}
+
+// fate is what is known of how job id ends.
+func (c *gearChaos) fate(id uint64) *fate {
+	f := c.fates[id]
+	if f == nil {
+		f = new(fate)
+		c.fates[id] = f
+	}
+	return f
+}
+
+// noteDoubts notes with which jobs a beanstalkd client may do what fails them.
+func (c *gearChaos) noteDoubts() {
+	for _, cn := range c.live {
+		for i := len(cn.asked) - 1; i >= 0 && i >= len(cn.asked)-4; i-- {
+			var id uint64
+			q := cn.asked[i].line
+			if n, _ := fmt.Sscanf(q, "delete %d", &id); n == 1 {
+				c.fate(id).mayFail = true
+			}
+			if n, _ := fmt.Sscanf(q, "bury %d", &id); n == 1 {
+				c.fate(id).mayFail = true
+			}
+		}
+	}
+}
+
+// gearAsk sends one to four messages at once.
+func (c *gearChaos) gearAsk() {
+	cn := c.anyGear()
+	if cn == nil || cn.k.shut || cn.k.broken {
+		return
+	}
+	for range 1 + c.rng.IntN(4) {
+		c.message(cn)
+	}
+	if c.rng.IntN(100) == 0 {
+		// The beginning of a workload that never comes whole.
+		b := packet(gearman.SubmitJob, "default", "", "half a workload")
+		cn.k.Send(b[:len(b)-1-c.rng.IntN(20)])
+		c.part(cn)
+		if !cn.k.broken {
+			cn.k.HalfClose()
+		}
+	}
+}
+
+func packet(t gearman.Type, args ...string) []byte {
+	list := make([][]byte, len(args))
+	for i, a := range args {
+		list[i] = []byte(a)
+	}
+	return gearman.AppendRequest(nil, t, list...)
+}
+
+// say sends one message. One that is always answered tells what came of the
+// report before it.
+func (c *gearChaos) say(cn *gearConn, q gearAsk, args ...string) {
+	switch {
+	case q.report != nil && cn.reports:
+		c.say(cn, gearAsk{t: gearman.EchoReq, body: "between"}, "between")
+		cn.reports = true
+	case q.report != nil:
+		cn.reports = true
+	case !q.silent():
+		cn.reports = false
+	}
+	cn.asked = append(cn.asked, q)
+	if q.t == gearman.Text {
+		cn.k.Send([]byte(q.line + "\n"))
+		return
+	}
+	cn.k.Send(packet(q.t, args...))
+}
+
+// silent reports that nothing answers q, unless a report is refused.
+func (q *gearAsk) silent() bool {
+	switch q.t {
+	case gearman.CanDo, gearman.CanDoTimeout, gearman.CantDo, gearman.ResetAbilities, gearman.PreSleep, gearman.SetClientID:
+		return true
+	}
+	return q.report != nil
+}
+
+func (c *gearChaos) message(cn *gearConn) {
+	name := c.names[c.rng.IntN(len(c.names))]
+	r := c.rng.IntN(200)
+	switch cn.bias {
+	case 1:
+		r = 60 + c.rng.IntN(140)
+	case 2:
+		r = []int{c.rng.IntN(60), 160 + c.rng.IntN(40)}[c.rng.IntN(4)/3]
+	}
+	switch {
+	case r < 60:
+		c.submit(cn, name)
+	case r < 76:
+		t, args := gearman.CanDo, []string{name}
+		if c.rng.IntN(6) == 0 {
+			t, args = gearman.CanDoTimeout, []string{name, "1000"}
+			cn.timed[name] = true
+		}
+		cn.able[name] = true
+		c.say(cn, gearAsk{t: t, fn: name}, args...)
+	case r < 79:
+		delete(cn.able, name)
+		maps.DeleteFunc(cn.holds, func(_ uint64, h gearHold) bool { return h.fn == name })
+		c.say(cn, gearAsk{t: gearman.CantDo, fn: name}, name)
+	case r < 80:
+		clear(cn.able)
+		clear(cn.holds)
+		c.say(cn, gearAsk{t: gearman.ResetAbilities})
+	case r < 105:
+		t := []gearman.Type{gearman.GrabJob, gearman.GrabJobUniq, gearman.GrabJobAll}[c.rng.IntN(3)]
+		c.say(cn, gearAsk{t: t, able: slices.Sorted(maps.Keys(cn.able))})
+	case r < 120:
+		c.say(cn, gearAsk{t: gearman.PreSleep})
+	case r < 160:
+		c.report(cn)
+	default:
+		c.query(cn, r-160)
+	}
+}
+
+func (c *gearChaos) submit(cn *gearConn, fn string) {
+	c.puts++
+	q := gearAsk{fn: fn, body: fmt.Sprintf("submitted-%d ", c.puts)}
+	q.t = []gearman.Type{
+		gearman.SubmitJob, gearman.SubmitJob, gearman.SubmitJob, gearman.SubmitJobHigh, gearman.SubmitJobLow, gearman.SubmitReduceJob,
+		gearman.SubmitJobBG, gearman.SubmitJobHighBG, gearman.SubmitJobLowBG, gearman.SubmitReduceJobBG, gearman.SubmitJobEpoch,
+	}[c.rng.IntN(11)]
+	q.unique = []string{"", "", "u", "v", "-", "of its own"}[c.rng.IntN(6)]
+	if q.unique == "of its own" {
+		q.unique = fmt.Sprint(c.puts)
+	}
+	switch c.rng.IntN(40) {
+	case 0:
+		q.body += strings.Repeat("x", 70_000+c.rng.IntN(100_000))
+	case 1:
+		q.body += strings.Repeat("y", c.rng.IntN(70_000))
+	}
+	if q.unique == "-" {
+		q.body = fmt.Sprintf("%sby %s %d", sharedBody, fn, c.rng.IntN(2))
+	}
+	if _, there := c.bodies[q.body]; !there {
+		c.bodies[q.body] = 0
+	}
+	c.home[q.body] = fn
+	switch q.t {
+	case gearman.SubmitJobEpoch:
+		at := c.w.Now()/shard.Second + shard.Time(c.rng.IntN(3))
+		c.say(cn, q, fn, q.unique, fmt.Sprint(at), q.body)
+	case gearman.SubmitReduceJob, gearman.SubmitReduceJobBG:
+		c.say(cn, q, fn, q.unique, "reducer", "", q.body)
+	default:
+		c.say(cn, q, fn, q.unique, q.body)
+	}
+}
+
+// report says something about a job that the client was given, rarely of another.
+func (c *gearChaos) report(cn *gearConn) {
+	q := gearAsk{t: []gearman.Type{
+		gearman.WorkData, gearman.WorkData, gearman.WorkWarning, gearman.WorkStatus,
+		gearman.WorkComplete, gearman.WorkComplete, gearman.WorkFail, gearman.WorkException,
+	}[c.rng.IntN(8)]}
+	switch ids := slices.Sorted(maps.Keys(cn.holds)); {
+	case len(ids) > 0 && c.rng.IntN(20) > 0:
+		q.id = ids[c.rng.IntN(len(ids))]
+	case cn.excepted != 0 && c.rng.IntN(2) == 0:
+		q.id, q.t = cn.excepted, gearman.WorkFail
+	case slices.ContainsFunc(cn.asked, func(q gearAsk) bool { return q.able != nil }):
+		return // a job that it does not know of yet, perhaps
+	default:
+		q.id = uint64(1 + c.rng.IntN(c.puts+2))
+	}
+	p := &gearReport{n: len(c.reports), t: q.t, id: q.id, due: map[*gearConn]uint32{}}
+	c.reports = append(c.reports, p)
+	c.open = append(c.open, p)
+	q.report = p
+	p.data = fmt.Sprintf("%d said", p.n)
+	if c.rng.IntN(40) == 0 {
+		p.data += strings.Repeat("z", c.rng.IntN(140_000))
+	}
+	for _, o := range c.gears {
+		if w := o.waits[p.id]; w != nil && w.ended == 0 {
+			p.due[o] = w.n
+		}
+	}
+	args := []string{handle(p.id), p.data}
+	switch q.t {
+	case gearman.WorkStatus:
+		p.data = ""
+		args = []string{handle(p.id), fmt.Sprint(p.n), "100"}
+	case gearman.WorkFail:
+		args = args[:1]
+	}
+	if ends(q.t) {
+		delete(cn.holds, p.id)
+	}
+	if q.t == gearman.WorkFail || q.t == gearman.WorkException {
+		c.fate(p.id).mayFail = true
+	}
+	c.say(cn, q, args...)
+}
+
+func ends(t gearman.Type) bool {
+	return t == gearman.WorkComplete || t == gearman.WorkFail || t == gearman.WorkException
+}
+
+func handle(id uint64) string { return gearman.Handle{Prefix: prefix, ID: id}.String() }
+
+// query asks something; r is below 40.
+func (c *gearChaos) query(cn *gearConn, r int) {
+	id := uint64(1 + c.rng.IntN(c.puts+2))
+	switch {
+	case r < 6:
+		c.say(cn, gearAsk{t: gearman.GetStatus, id: id}, handle(id))
+	case r < 9:
+		u := []string{"u", "v", "-"}[c.rng.IntN(3)]
+		c.say(cn, gearAsk{t: gearman.GetStatusUnique, unique: u}, u)
+	case r < 12:
+		c.say(cn, gearAsk{t: gearman.OptionReq}, "exceptions")
+	case r < 13:
+		c.say(cn, gearAsk{t: gearman.SetClientID}, "me")
+	case r < 18:
+		body := fmt.Sprint("echo ", c.steps)
+		c.say(cn, gearAsk{t: gearman.EchoReq, body: body}, body)
+	case r < 24:
+		for range c.rng.IntN(3) { // one that lives, rather
+			if f := c.fates[id]; f == nil || !f.gone {
+				break
+			}
+			id = uint64(1 + c.rng.IntN(c.puts+2))
+		}
+		c.fate(id).mayFail = true
+		c.say(cn, gearAsk{t: gearman.Text, line: "cancel job " + handle(id), id: id})
+	default:
+		lines := []string{"status", "prioritystatus", "show jobs", "show unique jobs", "workers", "version"}
+		c.say(cn, gearAsk{t: gearman.Text, line: lines[c.rng.IntN(len(lines))]})
+	}
+}

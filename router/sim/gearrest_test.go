@@ -1,0 +1,337 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"polystalk/codec/gearman"
+	"polystalk/shard"
+)
+
+// rest lets all things happen, also what loops have kept back, and checks what
+// must be so then.
+func (c *gearChaos) rest() error {
+	if err := c.w.Rest(); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(c.w.loops, func(l *loop) bool { return len(l.later) > 0 }) {
+		c.seen["kept back"]++
+		if err := c.w.Pass(5 * time.Millisecond); err != nil {
+			return err
+		}
+	}
+	if err := c.settle(); err != nil {
+		return err
+	}
+	if err := c.settleGears(); err != nil {
+		return err
+	}
+	if err := c.w.Check(); err != nil {
+		return err
+	}
+	if err := c.complete(); err != nil {
+		return err
+	}
+	if err := c.conserved(); err != nil {
+		return err
+	}
+	if err := c.awake(); err != nil {
+		return err
+	}
+	return c.probe()
+}
+
+// settleGears looks whether every client that speaks Gearman has its answers.
+func (c *gearChaos) settleGears() error {
+	kept := c.gears[:0]
+	for i, cn := range c.gears {
+		if err := c.listen(cn); err != nil {
+			return fmt.Errorf("connection %d: %w", i, err)
+		}
+		if cn.k.broken {
+			c.perish(cn)
+			continue
+		}
+		for len(cn.asked) > 0 && cn.asked[0].silent() && !(cn.k.Ended && cn.k.Glutted) {
+			q := cn.asked[0]
+			cn.asked = cn.asked[1:]
+			c.passed(cn, &q)
+		}
+		switch {
+		case cn.k.Ended && cn.k.Glutted:
+			if !cn.k.shut {
+				c.seen["cut off"]++
+			}
+			c.perish(cn)
+			continue
+		case len(cn.asked) > 0:
+			return fmt.Errorf("connection %d, closed %v: %v %q is not answered", i, cn.k.Ended, cn.asked[0].t, cn.asked[0].line)
+		case cn.listing:
+			return fmt.Errorf("connection %d: half a list", i)
+		case cn.k.Ended && !cn.k.shut:
+			return fmt.Errorf("connection %d was closed", i)
+		case cn.k.Ended:
+			continue
+		}
+		cn.reports = false
+		kept = append(kept, cn)
+	}
+	clear(c.gears[len(kept):])
+	c.gears = kept
+	return nil
+}
+
+// perish: nobody knows what came of what cn has asked.
+func (c *gearChaos) perish(cn *gearConn) {
+	for _, q := range cn.asked {
+		if q.report != nil {
+			q.report.lost = true
+		}
+		if q.report != nil && ends(q.t) || strings.HasPrefix(q.line, "cancel") {
+			c.fate(q.id).mayBeGone = true
+		}
+	}
+}
+
+// complete checks that every report has come to all who waited for its job when
+// it was made.
+func (c *gearChaos) complete() error {
+	for _, p := range c.open {
+		if p.lost || p.refused {
+			continue
+		}
+		if !p.settled {
+			continue // its worker has left with it
+		}
+		for cn, n := range p.due {
+			w := cn.waits[p.id]
+			if !slices.Contains(c.gears, cn) || cn.got[p.n] >= n {
+				continue
+			}
+			if ends(p.t) && p.t != gearman.WorkComplete || w.ended > 0 && w.last < 0 {
+				continue // a WORK_FAIL does not say whose
+			}
+			return fmt.Errorf("job %d: %v %.40q came to a client %d times, %d submissions waited", p.id, p.t, p.data, cn.got[p.n], n)
+		}
+	}
+	c.open = c.open[:0]
+	for i, cn := range c.gears {
+		for id, w := range cn.waits {
+			if w.ended > 0 && w.ended < w.n {
+				return fmt.Errorf("connection %d heard of the end of job %d %d times, of %d", i, id, w.ended, w.n)
+			}
+		}
+	}
+	return nil
+}
+
+// conserved checks that the jobs there are are those that somebody put, submitted
+// or waits for, and that did not end, but for what nobody was told.
+func (c *gearChaos) conserved() error {
+	there := make(map[uint64]shard.JobView)
+	for _, sh := range c.w.D.Shards() {
+		for j := range sh.Jobs() {
+			there[uint64(j.ID)] = j
+			if err := c.meet(string(j.Body), uint64(j.ID)); err != nil {
+				return fmt.Errorf("job %d: %w", j.ID, err)
+			}
+		}
+	}
+	for _, cn := range c.dead {
+		for _, q := range cn.asked {
+			if rest, ok := strings.CutPrefix(q.line, "delete "); ok {
+				id, _ := strconv.ParseUint(rest, 10, 64)
+				c.fate(id).mayBeGone = true
+			}
+		}
+	}
+	c.dead = nil
+	for id := range c.deleted {
+		c.fate(id).gone = true
+	}
+	for id, f := range c.fates {
+		if j, ok := there[id]; ok && (f.gone || f.cancelled && j.State != shard.Reserved) {
+			return fmt.Errorf("job %d has ended and is there, %v", id, j.State)
+		}
+	}
+	lost := func(id uint64) bool {
+		f, _ := c.fates[id], 0
+		_, ok := there[id]
+		return !ok && (f == nil || !f.gone && !f.cancelled && !f.mayBeGone)
+	}
+	for id := range c.inserted {
+		if lost(id) {
+			return fmt.Errorf("job %d is lost", id)
+		}
+	}
+	for id, j := range c.jobs {
+		if j.background && c.retries == 0 && lost(id) {
+			return fmt.Errorf("background job %d is lost", id)
+		}
+	}
+	for i, cn := range c.gears {
+		for id, w := range cn.waits {
+			if j, ok := there[id]; w.ended == 0 && (!ok || j.State == shard.Buried) {
+				return fmt.Errorf("connection %d waits for job %d, which is over", i, id)
+			}
+		}
+		for id, h := range cn.holds {
+			if j, ok := there[id]; h.firm && (!ok || j.State != shard.Reserved) {
+				return fmt.Errorf("connection %d runs job %d, which is not reserved", i, id)
+			}
+		}
+	}
+	for id, j := range there {
+		told := false
+		for _, cn := range c.live {
+			told = told || cn.told[id]
+		}
+		for _, cn := range c.gears {
+			told = told || cn.told[id]
+		}
+		if j.State == shard.Reserved && !told {
+			return fmt.Errorf("job %d is reserved for a client that was not told", id)
+		}
+	}
+	return nil
+}
+
+// functions are the tubes from which workers get jobs now, with the best priority
+// of each.
+func (c *gearChaos) functions() map[string]uint32 {
+	ready := make(map[string]uint32)
+	for _, sh := range c.w.D.Shards() {
+		paused := make(map[string]bool)
+		for t := range sh.Tubes() {
+			paused[t.Name] = t.Paused
+		}
+		for j := range sh.Jobs() {
+			if best, ok := ready[j.Tube]; j.State == shard.Ready && !paused[j.Tube] && (!ok || j.Pri < best) {
+				ready[j.Tube] = j.Pri
+			}
+		}
+	}
+	return ready
+}
+
+// awake checks that no worker sleeps while there is a job for it.
+func (c *gearChaos) awake() error {
+	if c.wakeup > 0 {
+		return nil // not all are told then
+	}
+	ready := c.functions()
+	for i, cn := range c.gears {
+		for fn := range cn.able {
+			if _, ok := ready[fn]; ok && cn.sleeping && !cn.doubt && !cn.blind[fn] {
+				return fmt.Errorf("connection %d sleeps, and %q has a job", i, fn)
+			}
+		}
+	}
+	return nil
+}
+
+// probe has one worker grab while nothing else happens: it gets a job of the best
+// class, the first of its function, or none because there is none.
+func (c *gearChaos) probe() error {
+	cn := c.anyGear()
+	if cn == nil || cn.k.shut {
+		return nil
+	}
+	ready := c.functions()
+	best := shard.NumClasses
+	for fn, pri := range ready {
+		if cn.able[fn] {
+			best = min(best, shard.ClassOf(pri))
+		}
+	}
+	pris := make(map[uint64]shard.JobView)
+	for _, sh := range c.w.D.Shards() {
+		for j := range sh.Jobs() {
+			pris[uint64(j.ID)] = j
+		}
+	}
+	had := make(map[uint64]bool)
+	for id := range cn.told {
+		had[id] = pris[id].State == shard.Reserved
+	}
+	nojobs := c.seen["NO_JOB"]
+	c.say(cn, gearAsk{t: gearman.GrabJob, able: keys(cn.able)})
+	if err := c.w.Rest(); err != nil {
+		return err
+	}
+	if err := c.listen(cn); err != nil {
+		return fmt.Errorf("a probe: %w", err)
+	}
+	if len(cn.asked) > 0 {
+		return errors.New("a probe is not answered")
+	}
+	if none := c.seen["NO_JOB"] > nojobs; none != (best == shard.NumClasses) {
+		return fmt.Errorf("a probe: NO_JOB: %v; the best class is %d of %v", none, best, ready)
+	}
+	for id := range cn.told {
+		j := pris[id]
+		if had[id] || j.State != shard.Ready || c.state(id) != shard.Reserved {
+			continue
+		}
+		if shard.ClassOf(j.Pri) != best || j.Pri != ready[j.Tube] {
+			return fmt.Errorf("a probe: job %d of priority %d, the best class is %d of %v", id, j.Pri, best, ready)
+		}
+	}
+	return nil
+}
+
+func (c *gearChaos) state(id uint64) shard.State {
+	for _, sh := range c.w.D.Shards() {
+		for j := range sh.Jobs() {
+			if uint64(j.ID) == id {
+				return j.State
+			}
+		}
+	}
+	return 0
+}
+
+func keys(m map[string]bool) (list []string) {
+	for k := range m {
+		list = append(list, k)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// dropAll forgets the functions of a world that is empty, and checks that nothing
+// is left.
+func (c *gearChaos) dropAll() error {
+	k := c.w.OpenGearman()
+	n := 0
+	for _, sh := range c.w.D.Shards() {
+		for t := range sh.Tubes() {
+			if t.Function {
+				n++
+				k.Send([]byte("drop function " + t.Name + "\n"))
+			}
+		}
+	}
+	k.HalfClose()
+	if err := c.w.Rest(); err != nil {
+		return err
+	}
+	if want := strings.Repeat(gearman.MsgOK, n); string(k.Got) != want || !k.Ended {
+		return fmt.Errorf("dropping %d functions: got %q, closed %v", n, k.Got, k.Ended)
+	}
+	for _, sh := range c.w.D.Shards() {
+		for t := range sh.Tubes() {
+			if !t.Pinned || t.Function {
+				return fmt.Errorf("tube %q is left", t.Name)
+			}
+		}
+		if n := sh.Counts(); n.Clients != 0 {
+			return fmt.Errorf("shard %d is not empty: %+v", sh.Index, n)
+		}
+	}
+	return c.w.Check()
+}

@@ -20,6 +20,21 @@ func (d *Driven) CheckShards() error {
 	return nil
 }
 
+// CheckOutboxes looks for messages that were posted again while they were under
+// way. It may be called between any two calls to a Driven.
+func (d *Driven) CheckOutboxes() error {
+	for i, l := range d.srv.loops {
+		seen := make(map[*shard.Message]bool)
+		for m := l.outbox.Load(); m != nil; m = m.Next.Load() {
+			if seen[m] {
+				return fmt.Errorf("loop %d: a message was posted twice", i)
+			}
+			seen[m] = true
+		}
+	}
+	return nil
+}
+
 // Check compares what sessions, shards, directory and ids know of each other,
 // and reports every contradiction. It is for a Driven at rest: no shard is
 // owned or due, every message has been delivered.

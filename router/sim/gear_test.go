@@ -32,7 +32,7 @@ func TestChaosOfBothProtocols(t *testing.T) {
 	for _, what := range []string{
 		"JOB_CREATED", "JOB_ASSIGN", "JOB_ASSIGN_UNIQ", "JOB_ASSIGN_ALL", "NO_JOB", "NOOP", "ERROR", "WORK_DATA", "WORK_WARNING",
 		"WORK_STATUS", "WORK_COMPLETE", "WORK_FAIL", "WORK_EXCEPTION", "ECHO_RES", "STATUS_RES", "STATUS_RES_UNIQUE", "OPTION_RES", "TEXT",
-		"joined", "copied", "cut off", "swallowed", "cancelled", "kept back",
+		"joined", "copied", "cut off", "swallowed", "cancelled", "kept back", "floods",
 	} {
 		if seen[what] == 0 {
 			t.Errorf("%s was never seen", what)
@@ -84,10 +84,22 @@ type gearReport struct {
 	lost    bool // its worker's connection is gone
 }
 
+// A bias is what a connection rather is.
+type bias int
+
+const (
+	ofAllKinds bias = iota
+	worker
+	client
+	sleeper // a worker that seldom asks for jobs
+	patient // a client that waits for one job after the other
+	numBiases
+)
+
 // A gearConn is a client, a worker and an administrator.
 type gearConn struct {
 	k       *Sock
-	bias    int // 0: all of it, 1: rather a worker, 2: rather a client
+	bias    bias
 	asked   []gearAsk
 	reports bool // the last report asked may be refused and no answer follows yet
 	listing bool // in the middle of a list
@@ -158,6 +170,10 @@ func newGearChaos(seed uint64) *gearChaos {
 	if rng.IntN(2) == 0 {
 		w.D.HoldAtMost(1000 + rng.IntN(2000))
 	}
+	for _, l := range w.loops {
+		l.slow = []int{0, 0, 4, 16}[rng.IntN(4)]
+	}
+	c.flood = rng.IntN(20) == 0
 	for i := range 1 + rng.IntN(5) {
 		c.names = append(c.names, fmt.Sprintf("tube-%d", i))
 	}
@@ -207,7 +223,7 @@ func (c *gearChaos) step() error {
 			c.vanish(cn)
 		}
 	case r < 92:
-		if cn := c.anyGear(); cn != nil && c.rng.IntN(2) == 0 {
+		if cn := c.anyGear(); cn != nil {
 			c.part(cn)
 		}
 	case r < 95:
@@ -236,6 +252,9 @@ func (c *gearChaos) readAll() error {
 			return fmt.Errorf("connection %d: %w", i, err)
 		}
 	}
+	if err := c.w.D.CheckOutboxes(); err != nil {
+		return err
+	}
 	if c.steps%16 == 0 {
 		return c.w.D.CheckShards()
 	}
@@ -256,7 +275,7 @@ func (c *gearChaos) pass() {
 
 func (c *gearChaos) join() *gearConn {
 	cn := &gearConn{
-		k: c.w.OpenGearman(), bias: c.rng.IntN(3),
+		k: c.w.OpenGearman(), bias: bias(c.rng.IntN(int(numBiases))),
 		able: map[string]bool{}, timed: map[string]bool{}, blind: map[string]bool{}, waits: map[uint64]*gearWait{},
 		told: map[uint64]bool{}, holds: map[uint64]gearHold{}, got: map[int]uint32{},
 	}
@@ -315,6 +334,18 @@ func (c *gearChaos) gearAsk() {
 	for range 1 + c.rng.IntN(4) {
 		c.message(cn)
 	}
+	if c.flood && c.steps > 300 {
+		// More than one visit ends, or a turn does.
+		c.flood = false
+		c.seen["floods"]++
+		for i := range 4000 {
+			if i < 2500 {
+				c.submit(cn, "default")
+			} else {
+				c.say(cn, gearAsk{t: gearman.GrabJob, able: slices.Sorted(maps.Keys(cn.able))})
+			}
+		}
+	}
 	if c.rng.IntN(100) == 0 {
 		// The beginning of a workload that never comes whole.
 		b := packet(gearman.SubmitJob, "default", "", "half a workload")
@@ -367,10 +398,18 @@ func (c *gearChaos) message(cn *gearConn) {
 	name := c.names[c.rng.IntN(len(c.names))]
 	r := c.rng.IntN(200)
 	switch cn.bias {
-	case 1:
+	case worker:
 		r = 60 + c.rng.IntN(140)
-	case 2:
+	case client:
 		r = []int{c.rng.IntN(60), 160 + c.rng.IntN(40)}[c.rng.IntN(4)/3]
+	case sleeper:
+		if r = 60 + c.rng.IntN(140); 80 <= r && r < 105 && c.rng.IntN(4) > 0 {
+			r = 105 // PRE_SLEEP
+		}
+	case patient:
+		if r = c.rng.IntN(60); cn.waiting() {
+			return
+		}
 	}
 	switch {
 	case r < 60:
@@ -403,6 +442,16 @@ func (c *gearChaos) message(cn *gearConn) {
 	}
 }
 
+// waiting reports whether cn waits for an answer, or a job.
+func (cn *gearConn) waiting() bool {
+	for _, w := range cn.waits {
+		if w.ended < w.n {
+			return true
+		}
+	}
+	return len(cn.asked) > 0
+}
+
 func (c *gearChaos) submit(cn *gearConn, fn string) {
 	c.puts++
 	q := gearAsk{fn: fn, body: fmt.Sprintf("submitted-%d ", c.puts)}
@@ -417,7 +466,7 @@ func (c *gearChaos) submit(cn *gearConn, fn string) {
 	switch c.rng.IntN(40) {
 	case 0:
 		q.body += strings.Repeat("x", 70_000+c.rng.IntN(100_000))
-	case 1:
+	case 1, 2:
 		q.body += strings.Repeat("y", c.rng.IntN(70_000))
 	}
 	if q.unique == "-" {
@@ -459,8 +508,11 @@ func (c *gearChaos) report(cn *gearConn) {
 	c.open = append(c.open, p)
 	q.report = p
 	p.data = fmt.Sprintf("%d said", p.n)
-	if c.rng.IntN(40) == 0 {
+	switch c.rng.IntN(40) {
+	case 0:
 		p.data += strings.Repeat("z", c.rng.IntN(140_000))
+	case 1, 2, 3, 4:
+		p.data += strings.Repeat("z", c.rng.IntN(10_000))
 	}
 	for _, o := range c.gears {
 		if w := o.waits[p.id]; w != nil && w.ended == 0 {

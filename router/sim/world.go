@@ -48,6 +48,7 @@ type loop struct {
 	*router.DrivenLoop
 	asked bool
 	later []shard.Time // when it wants to be called besides
+	slow  int          // it is called once in so many times; zero: each time
 }
 
 func (l *loop) wants(now shard.Time) bool { return l.asked || l.next() <= now }
@@ -256,7 +257,7 @@ func (k *Sock) congest(on bool) {
 func (w *World) Late() {
 	switch w.rng.IntN(8) {
 	case 0, 1:
-		if l := w.loops[w.rng.IntN(len(w.loops))]; l.wants(w.now) {
+		if l := w.loops[w.rng.IntN(len(w.loops))]; l.wants(w.now) && (l.slow == 0 || w.rng.IntN(l.slow) == 0) {
 			l.drain(w.now)
 		}
 	case 2, 3:

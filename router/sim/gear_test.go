@@ -100,6 +100,7 @@ const (
 type gearConn struct {
 	k       *Sock
 	bias    bias
+	doomed  int // the step at which it leaves, if not zero
 	asked   []gearAsk
 	reports bool // the last report asked may be refused and no answer follows yet
 	listing bool // in the middle of a list
@@ -210,6 +211,12 @@ func (c *gearChaos) run(n int) error {
 }
 
 func (c *gearChaos) step() error {
+	for _, cn := range c.gears {
+		if cn.doomed > 0 && cn.doomed <= c.steps {
+			cn.doomed = 0
+			c.part(cn)
+		}
+	}
 	switch r := c.rng.IntN(100); {
 	case r < 60:
 		c.w.Late()
@@ -517,6 +524,9 @@ func (c *gearChaos) report(cn *gearConn) {
 	for _, o := range c.gears {
 		if w := o.waits[p.id]; w != nil && w.ended == 0 {
 			p.due[o] = w.n
+			if c.rng.IntN(12) == 0 {
+				o.doomed = c.steps + c.rng.IntN(20) // with this on its way, perhaps
+			}
 		}
 	}
 	args := []string{handle(p.id), p.data}

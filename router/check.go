@@ -84,6 +84,9 @@ func (k *drivenChecker) sessions() {
 		if s.phase != phaseBody && (s.pooled != nil || s.pieces != nil) || s.phase != phaseBody && s.putID != 0 {
 			k.fail("session %p: phase %d, %d bytes of body, put id %d", s, s.phase, s.got, s.putID)
 		}
+		if ds.HasMail() {
+			k.fail("session %p: its mail is under way at rest", s)
+		}
 		bare := 0
 		for i := range s.watched {
 			w := &s.watched[i]

@@ -133,6 +133,10 @@ func (ds *DrivenSession) Gone() bool { return ds.s.phase == phaseGone }
 // Waiting reports that a reserve of the session waits.
 func (ds *DrivenSession) Waiting() bool { return ds.s.phase == phaseWaiting }
 
+// HasMail reports that something about its jobs, or a NOOP, is under way to a
+// Gearman session.
+func (ds *DrivenSession) HasMail() bool { return ds.s.gear != nil && ds.s.gear.mail.UnderWay() }
+
 // sweep forgets the sessions that have ended.
 func (d *Driven) sweep() {
 	for ds := range d.sessions {

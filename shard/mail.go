@@ -75,6 +75,9 @@ func (m *Mail) Take() *Relay {
 	return first
 }
 
+// UnderWay reports that Msg is.
+func (m *Mail) UnderWay() bool { return m.posted.Load() }
+
 // Add puts r in, to be taken out when Msg is next delivered. What a shard adds
 // stays in order, since it is owned meanwhile.
 func (m *Mail) Add(r *Relay) {

@@ -49,6 +49,7 @@ type gearChaos struct {
 	wakeup  int
 	bury    bool
 	calm    bool // time passes in small steps, so that loops are busy
+	hasty   bool // clients leave with reports for them under way
 	seen    map[string]int
 
 	jobs    map[uint64]*gearJob // those that somebody was told of by JOB_CREATED
@@ -100,7 +101,6 @@ const (
 type gearConn struct {
 	k       *Sock
 	bias    bias
-	doomed  int // the step at which it leaves, if not zero
 	asked   []gearAsk
 	reports bool // the last report asked may be refused and no answer follows yet
 	listing bool // in the middle of a list
@@ -148,7 +148,7 @@ func newGearChaos(seed uint64) *gearChaos {
 	rng := rand.New(rand.NewPCG(seed, 4))
 	c := &gearChaos{
 		seen: map[string]int{}, jobs: map[uint64]*gearJob{}, home: map[string]string{},
-		fates: map[uint64]*fate{}, calm: rng.IntN(2) == 0,
+		fates: map[uint64]*fate{}, calm: rng.IntN(2) == 0, hasty: rng.IntN(2) == 0,
 	}
 	if rng.IntN(4) == 0 {
 		c.retries = 1 + rng.Uint32N(3)
@@ -212,14 +212,15 @@ func (c *gearChaos) run(n int) error {
 
 func (c *gearChaos) step() error {
 	for _, cn := range c.gears {
-		if cn.doomed > 0 && cn.doomed <= c.steps {
-			cn.doomed = 0
+		if c.hasty && !cn.k.shut && !cn.k.broken && cn.k.s.HasMail() && c.rng.IntN(6) == 0 {
 			c.part(cn)
 		}
 	}
 	switch r := c.rng.IntN(100); {
 	case r < 60:
-		c.w.Late()
+		for range 1 + c.rng.IntN(3) {
+			c.w.Late()
+		}
 	case r < 66:
 		c.ask()
 		c.noteDoubts()
@@ -524,9 +525,6 @@ func (c *gearChaos) report(cn *gearConn) {
 	for _, o := range c.gears {
 		if w := o.waits[p.id]; w != nil && w.ended == 0 {
 			p.due[o] = w.n
-			if c.rng.IntN(12) == 0 {
-				o.doomed = c.steps + c.rng.IntN(20) // with this on its way, perhaps
-			}
 		}
 	}
 	args := []string{handle(p.id), p.data}

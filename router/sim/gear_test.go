@@ -68,6 +68,7 @@ type gearJob struct {
 // A fate is what may have ended a job.
 type fate struct {
 	gone      bool // it has ended
+	at        int  // … in that step
 	cancelled bool // … unless it runs
 	mayBeGone bool // it may have ended: nobody was told
 	mayFail   bool // somebody tried something with which it fails, or ends
@@ -82,7 +83,6 @@ type gearReport struct {
 	due     map[*gearConn]uint32 // who must hear of it, how often
 	settled bool                 // whether the server took it is known
 	refused bool
-	lost    bool // its worker's connection is gone
 }
 
 // A bias is what a connection rather is.
@@ -141,6 +141,7 @@ type gearAsk struct {
 	id         uint64
 	report     *gearReport
 	able       []string
+	over       bool // of GET_STATUS: the job was known to have ended
 	doubt      bool // of PRE_SLEEP: a NOOP has come that may be its answer
 }
 
@@ -402,6 +403,11 @@ func (q *gearAsk) silent() bool {
 	return q.report != nil
 }
 
+// grabs reports whether q asks for a job.
+func (q *gearAsk) grabs() bool {
+	return q.t == gearman.GrabJob || q.t == gearman.GrabJobUniq || q.t == gearman.GrabJobAll
+}
+
 func (c *gearChaos) message(cn *gearConn) {
 	name := c.names[c.rng.IntN(len(c.names))]
 	r := c.rng.IntN(200)
@@ -506,7 +512,7 @@ func (c *gearChaos) report(cn *gearConn) {
 		q.id = ids[c.rng.IntN(len(ids))]
 	case cn.excepted != 0 && c.rng.IntN(2) == 0:
 		q.id, q.t = cn.excepted, gearman.WorkFail
-	case slices.ContainsFunc(cn.asked, func(q gearAsk) bool { return q.able != nil }):
+	case slices.ContainsFunc(cn.asked, func(q gearAsk) bool { return q.grabs() }):
 		return // a job that it does not know of yet, perhaps
 	default:
 		q.id = uint64(1 + c.rng.IntN(c.puts+2))
@@ -555,7 +561,8 @@ func (c *gearChaos) query(cn *gearConn, r int) {
 	id := uint64(1 + c.rng.IntN(c.puts+2))
 	switch {
 	case r < 6:
-		c.say(cn, gearAsk{t: gearman.GetStatus, id: id}, handle(id))
+		f := c.fates[id]
+		c.say(cn, gearAsk{t: gearman.GetStatus, id: id, over: f != nil && f.gone}, handle(id))
 	case r < 9:
 		u := []string{"u", "v", "-"}[c.rng.IntN(3)]
 		c.say(cn, gearAsk{t: gearman.GetStatusUnique, unique: u}, u)

@@ -102,13 +102,13 @@ func (c *gearChaos) passed(cn *gearConn, q *gearAsk) {
 	_, put := c.inserted[p.id]
 	switch {
 	case p.t == gearman.WorkComplete:
-		f.gone = true
+		f.gone, f.at = true, c.steps
 	case put || c.jobs[p.id] == nil:
 		f.mayBeGone = c.jobs[p.id] == nil && !put // one of a client that has left, perhaps
 	case c.bury:
 		f.mayBeGone = true
 	default:
-		f.gone = true
+		f.gone, f.at = true, c.steps
 	}
 	if p.t == gearman.WorkException {
 		cn.excepted = p.id
@@ -210,7 +210,7 @@ func (c *gearChaos) status(q *gearAsk, p *gearPacket, of string) error {
 	if p.args[0] != of {
 		return fmt.Errorf("asked was %q", of)
 	}
-	if f := c.fates[q.id]; f != nil && f.gone && p.args[1] != "0" && q.line == "gone" {
+	if p.args[1] != "0" && q.over {
 		return errors.New("it has ended")
 	}
 	return nil
@@ -304,7 +304,7 @@ func (c *gearChaos) assigned(cn *gearConn, q *gearAsk, p *gearPacket) error {
 	if j := c.jobs[id]; j != nil && (j.fn != fn || len(p.args) > 2 && p.args[2] != j.unique) {
 		return fmt.Errorf("the job is one of %q with the unique id %q", j.fn, j.unique)
 	}
-	if f := c.fates[id]; f != nil && f.gone {
+	if f := c.fates[id]; f != nil && f.gone && f.at < c.steps {
 		return errors.New("the job has ended")
 	}
 	cn.told[id] = true

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,9 +89,6 @@ func (c *gearChaos) settleGears() error {
 // perish: nobody knows what came of what cn has asked.
 func (c *gearChaos) perish(cn *gearConn) {
 	for _, q := range cn.asked {
-		if q.report != nil {
-			q.report.lost = true
-		}
 		if q.report != nil && ends(q.t) || strings.HasPrefix(q.line, "cancel") {
 			c.fate(q.id).mayBeGone = true
 		}
@@ -101,11 +99,8 @@ func (c *gearChaos) perish(cn *gearConn) {
 // it was made.
 func (c *gearChaos) complete() error {
 	for _, p := range c.open {
-		if p.lost || p.refused {
-			continue
-		}
-		if !p.settled {
-			continue // its worker has left with it
+		if !p.settled || p.refused {
+			continue // not settled: its worker has left with it
 		}
 		for cn, n := range p.due {
 			w := cn.waits[p.id]
@@ -159,7 +154,7 @@ func (c *gearChaos) conserved() error {
 		}
 	}
 	lost := func(id uint64) bool {
-		f, _ := c.fates[id], 0
+		f := c.fates[id]
 		_, ok := there[id]
 		return !ok && (f == nil || !f.gone && !f.cancelled && !f.mayBeGone)
 	}
@@ -259,7 +254,7 @@ func (c *gearChaos) probe() error {
 		had[id] = pris[id].State == shard.Reserved
 	}
 	nojobs := c.seen["NO_JOB"]
-	c.say(cn, gearAsk{t: gearman.GrabJob, able: keys(cn.able)})
+	c.say(cn, gearAsk{t: gearman.GrabJob, able: slices.Sorted(maps.Keys(cn.able))})
 	if err := c.w.Rest(); err != nil {
 		return err
 	}
@@ -293,14 +288,6 @@ func (c *gearChaos) state(id uint64) shard.State {
 		}
 	}
 	return 0
-}
-
-func keys(m map[string]bool) (list []string) {
-	for k := range m {
-		list = append(list, k)
-	}
-	slices.Sort(list)
-	return list
 }
 
 // dropAll forgets the functions of a world that is empty, and checks that nothing

@@ -18,7 +18,7 @@ import (
 // workers that speak Gearman, and beanstalkd's clients on the same tubes.
 func TestChaosOfBothProtocols(t *testing.T) {
 	seen := map[string]int{}
-	seeds(t, 120, func(seed uint64) error {
+	seeds(t, 150, func(seed uint64) error {
 		c := newGearChaos(seed)
 		err := c.run(1500)
 		for what, n := range c.seen {
@@ -213,14 +213,19 @@ func (c *gearChaos) run(n int) error {
 
 func (c *gearChaos) step() error {
 	for _, cn := range c.gears {
-		if c.hasty && !cn.k.shut && !cn.k.broken && cn.k.s.HasMail() && c.rng.IntN(6) == 0 {
+		if c.hasty && !cn.k.shut && !cn.k.broken && cn.k.s.HasMail() && c.rng.IntN(4) == 0 {
+			c.w.occupy() // so that it takes a while
 			c.part(cn)
+			c.goOn(cn)
 		}
 	}
 	switch r := c.rng.IntN(100); {
 	case r < 60:
-		for range 1 + c.rng.IntN(3) {
+		for range 1 + c.rng.IntN(10) {
 			c.w.Late()
+			if err := c.w.D.CheckOutboxes(); err != nil {
+				return err
+			}
 		}
 	case r < 66:
 		c.ask()
@@ -232,14 +237,14 @@ func (c *gearChaos) step() error {
 			c.vanish(cn)
 		}
 	case r < 92:
-		if cn := c.anyGear(); cn != nil {
+		if cn := c.anyGear(); cn != nil && c.rng.IntN(4) == 0 {
 			c.part(cn)
 		}
 	case r < 95:
 		if len(c.live) < 2 && c.rng.IntN(2) == 0 {
 			c.live = append(c.live, &chaosConn{k: c.w.Open(), told: map[uint64]bool{}})
 		}
-		if len(c.gears) < 6 {
+		if len(c.gears) < 8 {
 			c.gears = append(c.gears, c.join())
 		}
 	case r < 99:
@@ -260,9 +265,6 @@ func (c *gearChaos) readAll() error {
 		if err := c.listen(cn); err != nil {
 			return fmt.Errorf("connection %d: %w", i, err)
 		}
-	}
-	if err := c.w.D.CheckOutboxes(); err != nil {
-		return err
 	}
 	if c.steps%16 == 0 {
 		return c.w.D.CheckShards()
@@ -289,6 +291,14 @@ func (c *gearChaos) join() *gearConn {
 		told: map[uint64]bool{}, holds: map[uint64]gearHold{}, got: map[int]uint32{},
 	}
 	cn.k.Glutted = c.rng.IntN(10) == 0
+	if cn.bias == worker || cn.bias == sleeper {
+		for _, name := range c.names {
+			if c.rng.IntN(3) > 0 {
+				cn.able[name] = true
+				c.say(cn, gearAsk{t: gearman.CanDo, fn: name}, name)
+			}
+		}
+	}
 	return cn
 }
 
@@ -297,6 +307,17 @@ func (c *gearChaos) anyGear() *gearConn {
 		return nil
 	}
 	return c.gears[c.rng.IntN(len(c.gears))]
+}
+
+// goOn has workers of jobs for which cn waits report.
+func (c *gearChaos) goOn(cn *gearConn) {
+	for _, o := range c.gears {
+		for _, id := range slices.Sorted(maps.Keys(o.holds)) {
+			if w := cn.waits[id]; o != cn && !o.k.shut && !o.k.broken && w != nil && w.ended == 0 && c.rng.IntN(2) == 0 {
+				c.reportOn(o, gearAsk{t: gearman.WorkData, id: id})
+			}
+		}
+	}
 }
 
 // part ends a client in one way or another.
@@ -351,7 +372,7 @@ func (c *gearChaos) gearAsk() {
 			if i < 2500 {
 				c.submit(cn, "default")
 			} else {
-				c.say(cn, gearAsk{t: gearman.GrabJob, able: slices.Sorted(maps.Keys(cn.able))})
+				c.grab(cn)
 			}
 		}
 	}
@@ -413,7 +434,7 @@ func (c *gearChaos) message(cn *gearConn) {
 	r := c.rng.IntN(200)
 	switch cn.bias {
 	case worker:
-		r = 60 + c.rng.IntN(140)
+		r = 70 + c.rng.IntN(100)
 	case client:
 		r = []int{c.rng.IntN(60), 160 + c.rng.IntN(40)}[c.rng.IntN(4)/3]
 	case sleeper:
@@ -445,12 +466,13 @@ func (c *gearChaos) message(cn *gearConn) {
 		clear(cn.holds)
 		c.say(cn, gearAsk{t: gearman.ResetAbilities})
 	case r < 105:
-		t := []gearman.Type{gearman.GrabJob, gearman.GrabJobUniq, gearman.GrabJobAll}[c.rng.IntN(3)]
-		c.say(cn, gearAsk{t: t, able: slices.Sorted(maps.Keys(cn.able))})
+		c.grab(cn)
 	case r < 120:
 		c.say(cn, gearAsk{t: gearman.PreSleep})
 	case r < 160:
-		c.report(cn)
+		for range 1 + c.rng.IntN(3) {
+			c.report(cn)
+		}
 	default:
 		c.query(cn, r-160)
 	}
@@ -501,12 +523,17 @@ func (c *gearChaos) submit(cn *gearConn, fn string) {
 	}
 }
 
+func (c *gearChaos) grab(cn *gearConn) {
+	t := []gearman.Type{gearman.GrabJob, gearman.GrabJobUniq, gearman.GrabJobAll}[c.rng.IntN(3)]
+	c.say(cn, gearAsk{t: t, able: slices.Sorted(maps.Keys(cn.able))})
+}
+
 // report says something about a job that the client was given, rarely of another.
 func (c *gearChaos) report(cn *gearConn) {
 	q := gearAsk{t: []gearman.Type{
-		gearman.WorkData, gearman.WorkData, gearman.WorkWarning, gearman.WorkStatus,
+		gearman.WorkData, gearman.WorkData, gearman.WorkData, gearman.WorkData, gearman.WorkWarning, gearman.WorkStatus,
 		gearman.WorkComplete, gearman.WorkComplete, gearman.WorkFail, gearman.WorkException,
-	}[c.rng.IntN(8)]}
+	}[c.rng.IntN(10)]}
 	switch ids := slices.Sorted(maps.Keys(cn.holds)); {
 	case len(ids) > 0 && c.rng.IntN(20) > 0:
 		q.id = ids[c.rng.IntN(len(ids))]
@@ -514,9 +541,16 @@ func (c *gearChaos) report(cn *gearConn) {
 		q.id, q.t = cn.excepted, gearman.WorkFail
 	case slices.ContainsFunc(cn.asked, func(q gearAsk) bool { return q.grabs() }):
 		return // a job that it does not know of yet, perhaps
+	case c.rng.IntN(10) > 0:
+		c.grab(cn)
+		return
 	default:
 		q.id = uint64(1 + c.rng.IntN(c.puts+2))
 	}
+	c.reportOn(cn, q)
+}
+
+func (c *gearChaos) reportOn(cn *gearConn, q gearAsk) {
 	p := &gearReport{n: len(c.reports), t: q.t, id: q.id, due: map[*gearConn]uint32{}}
 	c.reports = append(c.reports, p)
 	c.open = append(c.open, p)
@@ -573,7 +607,7 @@ func (c *gearChaos) query(cn *gearConn, r int) {
 	case r < 18:
 		body := fmt.Sprint("echo ", c.steps)
 		c.say(cn, gearAsk{t: gearman.EchoReq, body: body}, body)
-	case r < 24:
+	case r < 20:
 		for range c.rng.IntN(3) { // one that lives, rather
 			if f := c.fates[id]; f == nil || !f.gone {
 				break

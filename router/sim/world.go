@@ -269,10 +269,7 @@ func (w *World) Late() {
 			k.arrive(n)
 		}
 	case 4:
-		sh := w.D.Shards()[w.rng.IntN(len(w.D.Shards()))]
-		if sh.Own(&w.foreign) {
-			w.owned = append(w.owned, sh)
-		}
+		w.own(w.D.Shards()[w.rng.IntN(len(w.D.Shards()))])
 	case 5:
 		if len(w.owned) > 0 {
 			w.release(w.rng.IntN(len(w.owned)))
@@ -306,6 +303,21 @@ func (w *World) forget() {
 	}
 	clear(w.socks[len(kept):])
 	w.socks = kept
+}
+
+func (w *World) own(sh *shard.Shard) {
+	if sh.Own(&w.foreign) {
+		w.owned = append(w.owned, sh)
+	}
+}
+
+// occupy owns many shards at once.
+func (w *World) occupy() {
+	for _, sh := range w.D.Shards() {
+		if w.rng.IntN(2) == 0 {
+			w.own(sh)
+		}
+	}
 }
 
 func (w *World) release(i int) {

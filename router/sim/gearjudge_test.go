@@ -313,9 +313,10 @@ func (c *gearChaos) assigned(cn *gearConn, q *gearAsk, p *gearPacket) error {
 	}) {
 		return nil // it may have lost it again
 	}
-	cn.holds[id] = gearHold{fn, submitted && !cn.timed[fn]}
-	if !submitted {
-		return nil // with a time to run
+	firm := submitted && !cn.timed[fn]
+	cn.holds[id] = gearHold{fn, firm}
+	if !firm {
+		return nil // its time may have run out before the answer came
 	}
 	return c.reservedBy(cn, id)
 }

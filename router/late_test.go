@@ -13,7 +13,7 @@ import (
 func newLateFixture(t *testing.T, cfg Config) (f *fixture, tick func()) {
 	f = newFixture(t, cfg)
 	var due shard.Time
-	f.l.l.runAfter = func(d time.Duration) { due = f.now + shard.Time(d) }
+	f.l.KeepReplies(func(d time.Duration) { due = f.now + shard.Time(d) })
 	return f, func() {
 		t.Helper()
 		if due == 0 {

@@ -5,7 +5,8 @@
 // Lateness is made, not awaited: the scheduler owns shards for a while, so
 // that operations go through their inboxes and are run by whoever comes next;
 // it puts off the loops' wake-ups and the shards' timers, cuts what clients
-// send into pieces, and pretends that they do not read.
+// send into pieces, and pretends that they do not read. Sessions of both
+// protocols share the tubes. There is no journal: its threads follow no seed.
 //
 //	World    the scheduler: sockets, loops, shards, time
 //	Twin     one big naive queue, which serial histories are compared with

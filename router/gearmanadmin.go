@@ -43,8 +43,7 @@ func (g *gearSession) admin() {
 		name := string(m.Args[0])
 		names := srv.dir.list()
 		if !slices.Contains(names, name) {
-			// Letter case does not count: observed.
-			if i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, name) }); i >= 0 {
+			if i := slices.IndexFunc(names, func(n string) bool { return gearman.SameFunction(n, name) }); i >= 0 {
 				name = names[i]
 			}
 		}

@@ -73,20 +73,20 @@ func (g *gearSession) reset() {
 	}
 }
 
-// preSleep: from now on the connection hears of jobs, unless there is one already.
-// It counts itself as sleeping first and looks then, and a shard publishes first
+// preSleep: from now on the connection hears of a job, unless there is one already
+// or it has heard of one and not grabbed since. It counts itself as sleeping first and looks then, and a shard publishes first
 // and looks for sleepers then, so no job falls in between.
 func (g *gearSession) preSleep() {
 	l := g.s.loop
-	if !g.sleeping {
+	fell := g.mail.Sleep()
+	if fell {
 		g.sleeping = true
 		for i := range g.abilities {
 			g.abilities[i].sleepers.Add(1)
 		}
-		g.mail.Sleep()
 	}
 	if at, _ := g.best(); at >= 0 {
-		if g.mail.Wake() || g.mail.Told() {
+		if fell && (g.mail.Stay() || g.mail.Told()) {
 			g.awake()
 		}
 		l.out = gearman.AppendNoop(l.out)
@@ -123,9 +123,12 @@ func (g *gearSession) best() (at, class int) {
 	return at, class
 }
 
-// grab wakes the connection up and takes a job.
+// grab wakes the connection up and takes a job. A NOOP that is due comes before the
+// answer: some workers take no notice of one between the two.
 func (g *gearSession) grab() {
-	g.mail.Wake()
+	if g.mail.Wake() {
+		g.s.loop.out = gearman.AppendNoop(g.s.loop.out)
+	}
 	g.awake()
 	g.grabNext()
 }

@@ -8,10 +8,20 @@ import "sync/atomic"
 type Mail struct {
 	Msg    Message // Home and Owner are the session's to set
 	head   atomic.Pointer[Relay]
-	posted atomic.Bool // Msg is under way
-	asleep atomic.Bool
-	noop   atomic.Bool
+	posted atomic.Bool  // Msg is under way
+	sleep  atomic.Int32 // awake and so on
 }
+
+// Whether a session is to be told of a job: from awake to asleep by Sleep, on to
+// roused by a shard, to told once the session has said so, and back to awake by
+// Wake alone. Source: gearmand, which after a NOOP sends no other because of a job
+// until the worker grabs, even if it asks to sleep again.
+const (
+	awake int32 = iota
+	asleep
+	roused
+	told
+)
 
 // RelayKind says what a Relay tells.
 type RelayKind uint8
@@ -40,15 +50,27 @@ type Relay struct {
 	Next   *Relay
 }
 
-// Sleep makes the session one that is to be told of a job, once.
-func (m *Mail) Sleep() { m.asleep.Store(true) }
+// Sleep makes the session one that is to be told of a job, once. It reports false
+// if it is that already, or was told since it last woke up.
+func (m *Mail) Sleep() bool { return m.sleep.CompareAndSwap(awake, asleep) }
 
-// Wake ends that. It reports false if the session did not sleep: perhaps it was
-// told, and Take will say so.
-func (m *Mail) Wake() bool { return m.asleep.Load() && m.asleep.CompareAndSwap(true, false) }
+// Stay takes Sleep back. It reports false if a job came meanwhile.
+func (m *Mail) Stay() bool { return m.sleep.CompareAndSwap(asleep, awake) }
+
+// rouse reports whether the session slept, and now is to hear of a job.
+func (m *Mail) rouse() bool {
+	return m.sleep.Load() == asleep && m.sleep.CompareAndSwap(asleep, roused)
+}
 
 // Told reports, once, that a job came while the session slept.
-func (m *Mail) Told() bool { return m.noop.Load() && m.noop.Swap(false) }
+func (m *Mail) Told() bool {
+	return m.sleep.Load() == roused && m.sleep.CompareAndSwap(roused, told)
+}
+
+// Wake ends the sleep, and reports what Told would have.
+func (m *Mail) Wake() bool {
+	return m.sleep.Load() != awake && m.sleep.Swap(awake) == roused
+}
 
 // Take takes the relays out, oldest first: in the order in which each shard added
 // them. It is for when Msg has come back; from then on Msg may be posted again.

@@ -22,6 +22,9 @@ func (s *session) close() {
 	}
 	s.phase = phaseClosing
 	l.flush(s)
+	if s.gear != nil {
+		s.gear.sendKept(nil)
+	}
 	s.dropReplies()
 	s.endBody()
 	s.dropInput()

@@ -58,7 +58,7 @@ type DrivenLoop struct {
 // are called with no shard owned, and must not call Drain themselves.
 func (d *Driven) NewLoop(run, runLater func()) *DrivenLoop {
 	l := newLoop(d.srv, run)
-	l.runLater = runLater
+	l.runLater, l.runAfter = runLater, nil
 	d.srv.addLoop(l)
 	return &DrivenLoop{d: d, l: l}
 }

@@ -108,6 +108,7 @@ type testConn struct {
 	s      *DrivenSession
 	got    bytes.Buffer
 	stable [][]byte // slices that were handed over
+	writes int
 	unsent int
 	closed bool
 	paused bool
@@ -121,7 +122,11 @@ func (f *fixture) open() *testConn {
 	return c
 }
 
-func (c *testConn) Write(p []byte) { c.got.Write(p) }
+func (c *testConn) Write(p []byte) {
+	if c.got.Write(p); len(p) > 0 {
+		c.writes++
+	}
+}
 func (c *testConn) WriteStable(pieces [][]byte) {
 	for _, p := range pieces {
 		c.stable = append(c.stable, p)

@@ -32,6 +32,7 @@ type gearSession struct {
 	early      *shard.Relay // came while a submission was under way
 	excepted   shard.JobID  // the last job that it ended with an exception
 	entry      *gearEntry   // what others may see of it
+	late       lateness
 
 	at   int // the shard asked last, of commands that ask all
 	list gearList
@@ -238,6 +239,7 @@ func (g *gearSession) collect(b []byte) (n int) {
 // run does what the message asks for; its data is in body or large.
 func (g *gearSession) run(body []byte, large shard.Large) {
 	s, m := g.s, &g.m
+	g.late.seen()
 	switch m.Type {
 	case gearman.Text:
 		g.admin()
@@ -341,7 +343,11 @@ func (g *gearSession) submitted(r *shard.Reply) {
 		s.loop.srv.complain("out of memory for a job", "bytes", g.m.Size)
 		*out = gearman.AppendError(*out, gearman.ErrorQueue)
 	default:
+		from := len(*out)
 		*out = gearman.AppendJobCreated(*out, g.handleOf(r.ID))
+		if !g.op.Background {
+			g.late.created(s.loop, from)
+		}
 	}
 	s.reprobe = g.early != nil
 }

@@ -55,6 +55,9 @@ func (g *gearSession) relay(r *shard.Relay) {
 func (g *gearSession) relayOne(r *shard.Relay) {
 	out := &g.s.loop.out
 	h := g.handleOf(r.Job)
+	if r.Kind.Ends() {
+		g.late.ended()
+	}
 	t := gearman.WorkData
 	switch r.Kind {
 	case shard.RelayWarning:

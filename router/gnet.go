@@ -287,7 +287,7 @@ func (k *socket) write(p []byte, stable bool, most int) {
 			return
 		}
 		k.loop.tally[tallyWrites]++
-		n, err := unix.Write(k.fd, p)
+		n, err := send(k.fd, p)
 		switch {
 		case n > 0:
 			p = p[n:]

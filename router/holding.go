@@ -81,9 +81,7 @@ func (s *session) letGo(acked uint64) bool {
 	k := copy(s.replies, s.replies[n:])
 	clear(s.replies[k:])
 	s.replies = s.replies[:k]
-	if s.conn.Unsent() > unsentMax {
-		s.stalled = true
-	}
+	s.checkUnsent()
 	return k == 0
 }
 

@@ -33,6 +33,11 @@ type loop struct {
 	// runLater is run after laterAfter, so that the loop's sockets have their
 	// turn in between.
 	runLater func()
+	// runAfter calls run after that time; nil: no replies are kept back.
+	runAfter func(time.Duration)
+	late     []lateSession // the oldest first
+	lateDue  shard.Time    // when sendLate has something to do, if there is any
+	gap      shard.Time    // between callbacks, on average
 	// awake is set while a call of drain for waiters is under way.
 	awake bool
 
@@ -61,6 +66,7 @@ const outKeep = 1 << 20
 func newLoop(srv *Server, run func()) *loop {
 	l := &loop{srv: srv, run: run}
 	l.runLater = func() { time.AfterFunc(laterAfter, run) }
+	l.runAfter = func(d time.Duration) { time.AfterFunc(d, run) }
 	l.batch.Home = l
 	return l
 }
@@ -150,6 +156,7 @@ func (l *loop) drain() {
 		m = next
 	}
 	l.letGo()
+	l.sendLate()
 	for _, g := range l.signals.take() {
 		l.turn(g.s, g.f)
 	}
@@ -223,16 +230,28 @@ func (l *loop) flush(s *session) {
 	switch {
 	case s.phase == phaseGone:
 	case s.mustHold():
+		if s.gear != nil {
+			s.gear.sendKept(nil)
+		}
 		s.holdReply(l.out, nil)
+	case s.gear != nil && l.keepLate(s):
+	case s.gear != nil:
+		s.gear.sendKept(l.out)
+		s.checkUnsent()
 	default:
 		s.conn.Write(l.out)
-		if s.conn.Unsent() > unsentMax {
-			s.stalled = true
-		}
+		s.checkUnsent()
 	}
 	l.out = l.out[:0]
 	if cap(l.out) > outKeep {
 		l.out = nil
+	}
+}
+
+// checkUnsent stops the session while its client does not read.
+func (s *session) checkUnsent() {
+	if s.conn.Unsent() > unsentMax {
+		s.stalled = true
 	}
 }
 
@@ -264,7 +283,9 @@ func (l *loop) open(c Conn, gear bool) *session {
 
 // input gives s bytes from its connection, and a turn.
 func (l *loop) input(s *session, b []byte) {
-	l.batch.Now = l.srv.clock()
+	now := l.srv.clock()
+	l.gap += (now - l.batch.Now - l.gap) / gapWeight
+	l.batch.Now = now
 	l.budget = turnBudget
 	l.tally[tallyInputs]++
 	s.input(b)

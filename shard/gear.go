@@ -155,7 +155,7 @@ func (c *Core) report(op *Op, r *Reply) {
 		c.tell(j, x, k, op.Body, op.Large)
 		keep = c.gear.opts.BuryFailed && x.background
 	}
-	if !k.ends() {
+	if !k.Ends() {
 		return
 	}
 	c.leaveReserved(t, i, j)

@@ -154,7 +154,7 @@ func (h *gearHistory) deliver() {
 			if want := h.waits[n][r.Job]; want != r.Copies {
 				h.t.Fatalf("session %d hears of job %d %d times, %d wait", n, r.Job, r.Copies, want)
 			}
-			if r.Kind.ends() {
+			if r.Kind.Ends() {
 				delete(h.waits[n], r.Job)
 			}
 		}

@@ -36,8 +36,8 @@ const (
 	RelayException
 )
 
-// ends reports whether the job is over.
-func (k RelayKind) ends() bool { return k >= RelayDone }
+// Ends reports whether the job is over.
+func (k RelayKind) Ends() bool { return k >= RelayDone }
 
 // A Relay is one report about a job for one session that waits for it. Its bytes
 // never change, and may be another session's as well.

@@ -1,0 +1,115 @@
+package router
+
+import (
+	"testing"
+	"time"
+
+	"polystalk/codec/gearman"
+	"polystalk/shard"
+)
+
+// newLateFixture is one whose loop is busy, as long as no time passes; tick lets
+// the loop look at what it has kept back.
+func newLateFixture(t *testing.T, cfg Config) (f *fixture, tick func()) {
+	f = newFixture(t, cfg)
+	var due shard.Time
+	f.l.l.runAfter = func(d time.Duration) { due = f.now + shard.Time(d) }
+	return f, func() {
+		t.Helper()
+		if due == 0 {
+			t.Fatal("the loop does not want to look")
+		}
+		f.now, due = max(f.now, due), 0
+		f.asked = true
+		f.rest()
+	}
+}
+
+func TestJobCreatedComesWithTheResult(t *testing.T) {
+	f, tick := newLateFixture(t, Config{Loops: 1, Shards: 4, Gearman: GearmanConfig{Prefix: "H:x"}})
+	c, w := f.openGear(), f.openGear()
+	w.asks(packet(gearman.CanDo, "f"))
+	c.asks(packet(gearman.SubmitJob, "f", "u", "work"))
+	w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", "f", "work"))
+	f.check()
+	w.asks(packet(gearman.WorkComplete, "H:x:1", "done"))
+	c.hears(answer(gearman.JobCreated, "H:x:1"), answer(gearman.WorkComplete, "H:x:1", "done"))
+	if c.writes != 1 {
+		t.Fatalf("%d writes", c.writes)
+	}
+
+	// What is said before the end takes it along as well.
+	c.asks(packet(gearman.SubmitJob, "f", "u", "work"))
+	w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:2", "f", "work"))
+	w.asks(packet(gearman.WorkData, "H:x:2", "half"))
+	c.hears(answer(gearman.JobCreated, "H:x:2"), answer(gearman.WorkData, "H:x:2", "half"))
+
+	// The first look finds that everything was sent, and is the last one.
+	tick()
+	if n := len(f.l.l.late); n > 0 || f.l.l.unfinished.Load() != 0 {
+		t.Fatalf("%d sessions on the list, %d unfinished", n, f.l.l.unfinished.Load())
+	}
+}
+
+func TestJobCreatedIsKeptForShort(t *testing.T) {
+	f, tick := newLateFixture(t, Config{Loops: 1, Shards: 4, Gearman: GearmanConfig{Prefix: "H:x"}})
+	a, b := f.openGear(), f.openGear()
+	a.asks(packet(gearman.SubmitJob, "f", "u1", ""))
+	f.now += lateMax / 100
+	b.asks(packet(gearman.SubmitJob, "f", "u2", ""))
+	f.now += lateMax / 2
+	f.asked = true // for something else
+	f.rest()
+	a.hears()
+	tick()
+	a.hears(answer(gearman.JobCreated, "H:x:1"))
+	b.hears()
+	tick()
+	b.hears(answer(gearman.JobCreated, "H:x:2"))
+	if n := f.l.l.unfinished.Load(); n != 0 {
+		t.Fatalf("%d unfinished", n)
+	}
+}
+
+func TestWhoGoesOnIsAnsweredAtOnce(t *testing.T) {
+	f, tick := newLateFixture(t, Config{Loops: 1, Shards: 4, Gearman: GearmanConfig{Prefix: "H:x"}})
+	c := f.openGear()
+	c.asks(packet(gearman.SubmitJob, "f", "u1", ""))
+	tick()
+	c.hears(answer(gearman.JobCreated, "H:x:1"))
+	for range 3 {
+		c.asks(packet(gearman.SubmitJob, "f", "u1", ""), answer(gearman.JobCreated, "H:x:1"))
+	}
+
+	// One that sends several at once asks for all their answers, too.
+	d := f.openGear()
+	d.asks(packet(gearman.SubmitJob, "f", "u1", "")+packet(gearman.SubmitJob, "f", "u2", ""),
+		answer(gearman.JobCreated, "H:x:1"), answer(gearman.JobCreated, "H:x:2"))
+	// Background jobs have no result.
+	e := f.openGear()
+	e.asks(packet(gearman.SubmitJobBG, "f", "u3", ""), answer(gearman.JobCreated, "H:x:3"))
+}
+
+func TestIdleLoopKeepsNothingBack(t *testing.T) {
+	f, _ := newLateFixture(t, Config{Loops: 1, Shards: 4, Gearman: GearmanConfig{Prefix: "H:x"}})
+	c := f.openGear()
+	f.now += shard.Second
+	c.asks(packet(gearman.SubmitJob, "f", "u1", ""), answer(gearman.JobCreated, "H:x:1"))
+}
+
+func TestWhatIsKeptBackIsSentBeforeTheEnd(t *testing.T) {
+	f, tick := newLateFixture(t, Config{Loops: 1, Shards: 4, Gearman: GearmanConfig{Prefix: "H:x"}})
+	c := f.openGear()
+	c.asks(packet(gearman.SubmitJob, "f", "u1", ""))
+	c.s.HalfClose()
+	f.rest()
+	c.hears(answer(gearman.JobCreated, "H:x:1"))
+	if !c.closed {
+		t.Fatal("the connection was not closed")
+	}
+	d := f.openGear()
+	d.asks(packet(gearman.SubmitJob, "f", "u1", ""))
+	d.s.Abort()
+	tick() // it is still on the list
+	f.check()
+}

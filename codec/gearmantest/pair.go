@@ -88,7 +88,7 @@ func playHistory(h History, reference, subject string, longest time.Duration) er
 	for i := range g.k.conns {
 		err := g.finish(i)
 		if err == nil {
-			err = g.settle(-1, false)
+			err = g.settle(order{actor: -1, unordered: true})
 		}
 		if err != nil {
 			return &difference{err.Error(), g.log}
@@ -154,7 +154,7 @@ func (g *play) open(i int) error {
 		g.sides[n].conns[i] = &peer{conn: c}
 	}
 	g.k.conns[i] = knownConn{open: true}
-	return g.settle(-1, false)
+	return g.settle(order{actor: -1, unordered: true})
 }
 
 // finish sends the rest of a request that was sent in part.
@@ -253,7 +253,11 @@ func (g *play) exchange(i int, all []request, cuts []uint32) error {
 	if cancelled != nil {
 		cancelled.cancelled = true
 	}
-	if err := g.settle(i, len(all) == 1 && all[0].job != nil); err != nil {
+	how := order{actor: -1, unordered: all[0].loses}
+	if len(all) == 1 && all[0].job != nil {
+		how.actor = i
+	}
+	if err := g.settle(how); err != nil {
 		return err
 	}
 	if cancelled != nil {
@@ -350,5 +354,5 @@ func (g *play) close(i int, reset bool) error {
 		g.sides[n].conns[i] = nil
 	}
 	g.k.close(i)
-	return g.settle(-1, false)
+	return g.settle(order{actor: -1, unordered: true})
 }

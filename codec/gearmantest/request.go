@@ -14,6 +14,7 @@ type request struct {
 	list   string    // of which list the answer is
 	job    *knownJob // what JOB_CREATED will be for
 	cancel *knownJob
+	loses  bool // jobs lose their worker
 }
 
 var (
@@ -111,7 +112,7 @@ func (k *known) request(i int, a Action, h *History, behind bool) (r request, ok
 			return r, false
 		}
 		k.unregister(i, f)
-		r.bytes, r.alone = packet(2, f), true
+		r.bytes, r.alone, r.loses = packet(2, f), true, true
 	case OpReset:
 		for _, f := range c.abilities {
 			if behind || !k.mayUnregister(i, f) {
@@ -121,7 +122,7 @@ func (k *known) request(i int, a Action, h *History, behind bool) (r request, ok
 		for _, f := range c.abilities {
 			k.unregister(i, f)
 		}
-		r.bytes, r.alone = packet(3), true
+		r.bytes, r.alone, r.loses = packet(3), true, true
 	case OpPreSleep, OpGrab:
 		many := len(c.abilities) > 1
 		if many && behind || !k.mayPick(i) {

@@ -8,12 +8,19 @@ import (
 	"time"
 )
 
+// An order says how much order there is in what was said in it.
+type order struct {
+	// actor, if not -1, has submitted one job and nothing else: then a NOOP comes
+	// before the answer (chapter 4). Elsewhere what is not asked for has no place
+	// among the answers (chapter 1).
+	actor int
+	// unordered: jobs may have lost their worker, in any order (chapter 6).
+	unordered bool
+}
+
 // settle compares what both servers have said to everyone in the step that is
-// over, and the lists that an administrator can see. actor, if not -1, is who
-// asked; ordered says that it submitted one job and nothing else: then a NOOP comes
-// before the answer (chapter 4). Elsewhere what is not asked for has no place among
-// the answers (chapter 1).
-func (g *play) settle(actor int, ordered bool) error {
+// over, and the lists that an administrator can see.
+func (g *play) settle(how order) error {
 	if err := g.agree(); err != nil {
 		return err
 	}
@@ -36,7 +43,7 @@ func (g *play) settle(actor int, ordered bool) error {
 	}
 	for i := range g.k.conns {
 		if g.k.conns[i].open {
-			if err := g.compare(i, actor == i && ordered, actor < 0); err != nil {
+			if err := g.compare(i, how); err != nil {
 				return err
 			}
 		}
@@ -46,7 +53,7 @@ func (g *play) settle(actor int, ordered bool) error {
 
 // compare compares what was said on connection i. What is not asked for may still
 // be under way.
-func (g *play) compare(i int, ordered, departed bool) error {
+func (g *play) compare(i int, how order) error {
 	var why string
 	for end := time.Now().Add(g.max); ; time.Sleep(200 * time.Microsecond) {
 		var got [2][]message
@@ -56,7 +63,7 @@ func (g *play) compare(i int, ordered, departed bool) error {
 			got[n] = c.got
 		}
 		got[0] = g.normal(got[0])
-		if why = differ(got[0], got[1], ordered, departed); why == "" {
+		if why = differ(got[0], got[1], how.actor == i, how.unordered); why == "" {
 			for _, m := range got[0] {
 				if m.unasked() {
 					g.note(i, "< "+m.String())
@@ -75,11 +82,10 @@ func (g *play) compare(i int, ordered, departed bool) error {
 }
 
 // differ says how two series of messages differ, or "".
-func differ(a, b []message, ordered, departed bool) string {
+func differ(a, b []message, ordered, unordered bool) string {
 	answersA, noopsA, relaysA := split(a)
 	answersB, noopsB, relaysB := split(b)
-	if departed {
-		// If a worker is lost with several jobs, their order is free (chapter 6).
+	if unordered {
 		relaysA, relaysB = sortMessages(relaysA), sortMessages(relaysB)
 	}
 	same := slices.Equal(answersA, answersB) && slices.Equal(noopsA, noopsB) && slices.Equal(relaysA, relaysB)

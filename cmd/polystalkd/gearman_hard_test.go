@@ -140,3 +140,103 @@ func TestGearmanClientThatDoesNotReadIsCutOff(t *testing.T) {
 		})
 	}
 }
+
+// ends wants the server to close the connection without another byte.
+func (c *gearmanConn) ends(t *testing.T, after []byte) {
+	t.Helper()
+	if b, err := io.ReadAll(c.r); err != nil || len(b) > 0 {
+		t.Fatalf("after %.60q: got %q, %v; want the end", after, b, err)
+	}
+}
+
+// header is that of a packet, of any type and length.
+func header(kind, size uint32) []byte {
+	b := bits.BigEndian.AppendUint32([]byte("\x00REQ"), kind)
+	return bits.BigEndian.AppendUint32(b, size)
+}
+
+// TestGearmanBadHeadersEndOneConnection: what cannot be a packet ends its own
+// connection and no other.
+func TestGearmanBadHeadersEndOneConnection(t *testing.T) {
+	_, address := startGearman(t)
+	other := dialGearman(t, address)
+	bad := [][]byte{
+		[]byte("\x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x00"), []byte("\x00req\x00\x00\x00\x10\x00\x00\x00\x00"),
+		[]byte("\x00RE\x00\x00\x00\x00\x10\x00\x00\x00\x00"), []byte("\x00REQ\x00\x00\x10\x00\x00\x00\x00\x00"),
+		append([]byte("\x00RES"), header(43, 0)[4:]...),
+	}
+	for _, kind := range []uint32{0, 43, 44, 255, 256, 1 << 16, 1<<31 - 1, 1 << 31, 1<<31 + 9, 1<<32 - 1} {
+		bad = append(bad, header(kind, 0))
+	}
+	for _, b := range bad {
+		c := dialGearman(t, address)
+		c.ask(t, request(gearman.EchoReq, "before"), gearman.EchoRes, "before")
+		if err := c.send(b); err != nil {
+			t.Fatal(err)
+		}
+		c.ends(t, b)
+		other.ask(t, request(gearman.EchoReq, "alive"), gearman.EchoRes, "alive")
+	}
+}
+
+// TestGearmanShortBodiesAreAnswered: every packet that needs NULs, with each
+// number of them that is too few, one behind the other on one connection.
+func TestGearmanShortBodiesAreAnswered(t *testing.T) {
+	_, address := startGearman(t)
+	c := dialGearman(t, address)
+	for kind, nuls := range map[uint32]int{ // by chapter 2 of what is known of gearmand
+		7: 2, 12: 2, 13: 1, 18: 2, 21: 2, 23: 1, 25: 1, 28: 1, 29: 1, 32: 2, 33: 2, 34: 2, 35: 7, 36: 3, 37: 4, 38: 4,
+	} {
+		for n := range nuls {
+			for _, body := range []string{strings.Repeat("\x00", n), strings.Repeat("a\x00", n) + "the rest"} {
+				short := append(header(kind, uint32(len(body))), body...)
+				// It takes nothing of the next packet, which has NULs of its own.
+				short = append(short, request(gearman.EchoReq, "a", "b", "c", "d", "e", "f", "g", "h")...)
+				c.ask(t, short, gearman.Error, "INVALID_PACKET\x00Not enough arguments")
+				c.hear(t, gearman.EchoRes, "a\x00b\x00c\x00d\x00e\x00f\x00g\x00h")
+			}
+		}
+	}
+	if lines := c.list(t, "show jobs"); len(lines) > 0 {
+		t.Errorf("jobs came of it: %q", lines)
+	}
+}
+
+// TestGearmanTakesNoMemoryForALength: packets that announce as much as there may
+// be, and bring next to nothing of it.
+func TestGearmanTakesNoMemoryForALength(t *testing.T) {
+	s, address := startGearman(t)
+	other := dialGearman(t, address)
+	other.ask(t, request(gearman.EchoReq, "x"), gearman.EchoRes, "x")
+	was := memory(s)
+	const most = 64 << 20
+	begin := map[uint32]string{7: "f\x00u\x00begin", 16: "begin", 13: "H:lap:9\x00begin", 9: "begin", 36: "f\x00\x000\x00begin", 38: "f\x00u\x00r\x00\x00begin"}
+	var open []*gearmanConn
+	for range 30 { // of 6 kinds, with 64 MiB each
+		for kind, body := range begin {
+			c := dialGearman(t, address)
+			if err := c.send(append(header(kind, most), body...)); err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, c)
+		}
+	}
+	for kind := range begin {
+		over := dialGearman(t, address)
+		over.ask(t, header(kind, most+1), gearman.Error, "DATA_TOO_LARGE\x00Packet too large")
+		over.ends(t, nil)
+	}
+	if n := len(other.list(t, "workers")); n != len(open)+1 {
+		t.Errorf("%d connections are open, want %d", n, len(open)+1)
+	}
+	bounded(t, s, was, 64<<20)
+	for _, c := range open {
+		c.Close()
+	}
+	for len(other.list(t, "workers")) > 1 {
+		time.Sleep(time.Millisecond)
+	}
+	if lines := other.list(t, "status"); len(lines) > 0 {
+		t.Errorf("status says %q", lines)
+	}
+}

@@ -94,6 +94,15 @@ bench-journal: build ## polystalkd -b against beanstalkd -b, three minutes; load
 		--assert '50-connections: polystalkd-F.cpu/beanstalkd-F<=0.75' \
 		--assert '50-connections-16-pipelined: polystalkd-b.cpu/memory<=1.6'
 
+.PHONY: bench-gearman
+bench-gearman: build ## polystalkd's Gearman against gearmand, 15 minutes, most of them gearmand's with a million jobs; loadtest/GEARMAN.md
+	@command -v gearmand >/dev/null || { echo "make bench-gearman: gearmand is not installed: apt-get install gearman-job-server" >&2; exit 1; }
+	mkdir -p loadtest/out
+	go run ./loadtest -protocol gearman -bench -goals -rounds 5 --server-cpus 0 --load-cpus 1 \
+		--compare 'reference=gearmand -t 4 -L 127.0.0.1 -p {port} -l stderr' \
+		--compare 'polystalkd=./bin/polystalkd gearmand -L 127.0.0.1 -p {port} -l none' \
+		--markdown loadtest/GEARMAN.md -json loadtest/out/gearman.json
+
 .PHONY: bench-micro
 bench-micro: ## the Go benchmarks (BENCH=., COUNT=1, PKG=./...)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG)

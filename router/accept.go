@@ -17,14 +17,14 @@ const (
 )
 
 // Serve accepts connections from l, a *net.TCPListener or *net.UnixListener,
-// until Shutdown, or until l is closed: that is an error. Several listeners
-// may be served at once.
+// until Shutdown or Retire, or until l is closed: that is an error. Several
+// listeners may be served at once.
 func (s *Server) Serve(l net.Listener) error { return s.serve(l, false) }
 
 func (s *Server) serve(l net.Listener, gear bool) error {
 	n := s.net
 	n.mu.Lock()
-	if n.stopping {
+	if n.isRefusing(gear) {
 		n.mu.Unlock()
 		return l.Close()
 	}
@@ -77,7 +77,7 @@ func (n *network) admit(nc net.Conn, limit int, gear bool) {
 func (n *network) isStopping(gear bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.stopping || gear && n.refusing
+	return n.isRefusing(gear)
 }
 
 // descriptors is the process's limit.

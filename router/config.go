@@ -55,6 +55,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("the largest job size is %d: use at most %d", c.MaxJobSize, beanstalk.MaxJobSizeLimit)
 	case !gearman.ValidPrefix(c.Gearman.Prefix):
 		return fmt.Errorf("the prefix of job handles is %q: use at most %d bytes, no blanks", c.Gearman.Prefix, gearman.MaxPrefix)
+	case c.Gearman.MaxBody > beanstalk.MaxJobSizeLimit:
+		return fmt.Errorf("the largest body of a Gearman packet is %d: use at most %d", c.Gearman.MaxBody, beanstalk.MaxJobSizeLimit)
 	case c.MaxConnections < 0:
 		return errors.New("max connections is negative")
 	}
@@ -73,6 +75,9 @@ func (c *Config) fill() {
 	}
 	if c.Gearman.MaxBody == 0 {
 		c.Gearman.MaxBody = gearman.DefaultMaxBody
+	}
+	if c.Gearman.Verbose == "" {
+		c.Gearman.Verbose = "INFO"
 	}
 	if c.Version == "" {
 		c.Version = "1.13.0"

@@ -26,7 +26,7 @@ func NewDriven(cfg Config, clock func() shard.Time) (*Driven, error) {
 	return &Driven{srv: srv, sessions: make(map[*DrivenSession]struct{})}, nil
 }
 
-// Drain makes every put from now on answer DRAINING.
+// Drain is Server.Drain.
 func (d *Driven) Drain() { d.srv.Drain() }
 
 // Shards are the server's shards.

@@ -55,6 +55,9 @@ type GearmanConfig struct {
 	Exceptions bool
 	// Shutdown says from where the command of that name is taken.
 	Shutdown ShutdownFrom
+	// Verbose is the level of the log in gearmand's words, which the command of that
+	// name answers; default INFO.
+	Verbose string
 }
 
 // ShutdownFrom says whose shutdown command is obeyed.
@@ -141,6 +144,14 @@ func (g *gearSession) command(b []byte) (n int, more bool) {
 			g.skip(m.Size)
 		}
 		return n, true
+	}
+	if s.loop.srv.draining.Load() {
+		if _, _, submits := m.Type.Submits(); submits {
+			s.loop.budget--
+			s.loop.out = gearman.AppendError(s.loop.out, gearman.ErrorDraining)
+			g.skip(m.Size)
+			return n, true
+		}
 	}
 	switch g.room() {
 	case journal.Wait:

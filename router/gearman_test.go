@@ -209,3 +209,25 @@ func TestGearmanBytewise(t *testing.T) {
 		answer(gearman.EchoRes, ""), answer(gearman.EchoRes, "e"), answer(gearman.NoJob), answer(gearman.WorkComplete, "H:x:1", long))
 	f.check()
 }
+
+func TestDrainingRefusesSubmissions(t *testing.T) {
+	f := newGearFixture(t)
+	c := f.openGear()
+	c.asks(packet(gearman.SubmitJobBG, "f", "u", "x"), answer(gearman.JobCreated, "H:x:1"))
+	f.d.Drain()
+	refused := answer(gearman.Error, "QUEUE_ERROR", "Draining: the server accepts no new jobs")
+	for _, typ := range []gearman.Type{gearman.SubmitJob, gearman.SubmitJobBG, gearman.SubmitJobHigh, gearman.SubmitJobHighBG,
+		gearman.SubmitJobLow, gearman.SubmitJobLowBG} {
+		c.asks(packet(typ, "f", "u", "x")+packet(gearman.EchoReq, "e"), refused, answer(gearman.EchoRes, "e"))
+	}
+	c.asks(packet(gearman.SubmitJobEpoch, "f", "", "5", "x"), refused)
+	c.asks(packet(gearman.SubmitReduceJobBG, "f", "", "r", "", "x"), refused)
+	c.asks(packet(gearman.SubmitJobSched, "f", "", "", "", "", "", "", "x"), refused)
+	// One whose data comes later is skipped to its end.
+	long := packet(gearman.SubmitJobBG, "f", "", strings.Repeat("x", 100_000))
+	c.asks(long[:1000], refused)
+	c.asks(long[1000:]+packet(gearman.EchoReq, "e"), answer(gearman.EchoRes, "e"))
+	c.asks(packet(gearman.CanDo, "f")+packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", "f", "x"))
+	c.asks(packet(gearman.WorkComplete, "H:x:1", "")+packet(gearman.GrabJob), answer(gearman.NoJob))
+	f.check()
+}

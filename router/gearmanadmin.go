@@ -59,7 +59,7 @@ func (g *gearSession) admin() {
 	case gearman.Version:
 		*out = gearman.AppendOK(*out, srv.cfg.Version)
 	case gearman.Verbose:
-		*out = gearman.AppendOK(*out, "INFO")
+		*out = gearman.AppendOK(*out, srv.cfg.Gearman.Verbose)
 	case gearman.GetPID:
 		*out = gearman.AppendOK(*out, strconv.Itoa(os.Getpid()))
 	case gearman.Shutdown, gearman.ShutdownGraceful:

@@ -35,7 +35,8 @@ type network struct {
 
 	mu        sync.Mutex
 	listeners map[net.Listener]bool // whether they are Gearman's
-	refusing  bool                  // … which are closed
+	noGear    bool                  // new connections for Gearman are refused
+	noneAtAll bool                  // … all
 	stopping  bool
 	accepting sync.WaitGroup
 }

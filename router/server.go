@@ -28,7 +28,8 @@ type Server struct {
 	mask     uint64 // slot to shard
 	ids      *idMap
 	dir      *directory
-	draining atomic.Bool
+	draining atomic.Bool      // no jobs are taken
+	drained  atomic.Bool      // … and never again: Drain was called
 	journal  *journal.Journal // nil: none
 	failed   chan error       // … its end
 	heldMax  int              // of each session; the constant, but for tests
@@ -40,8 +41,9 @@ type Server struct {
 	uname   unix.Utsname
 
 	gearDir  gearDirectory
-	numbers  []numbers // by shard
-	unwanted chan bool // see ShutdownWanted
+	numbers  []numbers   // by shard
+	unwanted chan bool   // see ShutdownWanted
+	leaving  atomic.Bool // … once no job is left
 
 	net  *network
 	quit chan struct{} // ends reclaim
@@ -136,8 +138,12 @@ func (s *Server) Start() error {
 	return s.net.start()
 }
 
-// Drain makes every put from now on answer DRAINING.
-func (s *Server) Drain() { s.draining.Store(true) }
+// Drain makes every put from now on answer DRAINING, and every submission of a
+// Gearman client an ERROR.
+func (s *Server) Drain() {
+	s.drained.Store(true)
+	s.draining.Store(true)
+}
 
 // Shutdown stops accepting, lets what was received be answered as long as
 // ctx allows, and closes every connection and the journal. Without one, jobs

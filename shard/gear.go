@@ -150,7 +150,7 @@ func (c *Core) report(op *Op, r *Reply) {
 	if j.isGear() {
 		x := c.gearOf(j)
 		if k == RelayStatus {
-			x.numerator, x.denominator = op.Gear.Numerator, op.Gear.Denominator
+			c.gear.setExtra(j.ttr, gearExtra{c.gear.extraOf(j.ttr).lost, op.Gear.Numerator, op.Gear.Denominator})
 		}
 		c.tell(j, x, k, op.Body, op.Large)
 		keep = c.gear.opts.BuryFailed && x.background
@@ -212,14 +212,14 @@ func (c *Core) giveBack(t *tube, i uint32, j *job, cl *client) {
 		c.match(t)
 		return
 	}
-	g, x := c.gear, c.gearOf(j)
-	x.lost++
-	if g.opts.Retries > 0 && x.lost >= g.opts.Retries {
-		c.tell(j, x, RelayFailed, nil, nil)
+	g := c.gear
+	lost := g.extraOf(j.ttr).lost + 1
+	if g.opts.Retries > 0 && lost >= g.opts.Retries {
+		c.tell(j, c.gearOf(j), RelayFailed, nil, nil)
 		c.dropJob(t, i, j)
 		return
 	}
-	x.numerator, x.denominator = 0, 0
+	g.setExtra(j.ttr, gearExtra{lost: lost})
 	if g.tail != c.lastID {
 		g.tail, g.turn = c.lastID, 0
 	}
@@ -294,9 +294,9 @@ func (c *Core) status(j *job, op *Op, r *Reply) {
 	if !j.isGear() {
 		return
 	}
-	g := c.gearOf(j)
-	x.Numerator, x.Denominator = g.numerator, g.denominator
-	for a := c.gear.waits[g.waits]; a != nil; a = a.next {
+	e := c.gear.extraOf(j.ttr)
+	x.Numerator, x.Denominator = e.numerator, e.denominator
+	for a := c.gear.waits[c.gearOf(j).waits]; a != nil; a = a.next {
 		x.Clients += a.n
 	}
 }
@@ -333,7 +333,7 @@ func (c *Core) listJobs(x *Gear, r *Reply) {
 			s := SubmittedJob{ID: j.id, Background: true}
 			if j.isGear() {
 				g := c.gearOf(j)
-				s.Lost, s.Background, s.Unique = g.lost, g.background, string(c.gear.uniqueOf(g))
+				s.Lost, s.Background, s.Unique = c.gear.extraOf(j.ttr).lost, g.background, string(c.gear.uniqueOf(g))
 			}
 			x.Jobs = append(x.Jobs, s)
 			i = j.hash

@@ -189,7 +189,7 @@ func describeJobs(c *Core, o GearOptions) (list []string) {
 		}
 		x := c.gearOf(j)
 		if x.background {
-			lost := x.lost
+			lost := c.gear.extraOf(j.ttr).lost
 			if o.Retries == 0 {
 				lost = 0 // not recorded: nothing depends on it
 			}

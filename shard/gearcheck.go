@@ -13,7 +13,7 @@ func (k *checker) gear() {
 		}
 		return
 	}
-	jobs, indexed, waits, texts := 0, 0, 0, 0
+	jobs, indexed, waits, texts, extras := 0, 0, 0, 0, 0
 	listed := make(map[*awaiting]bool)
 	for i := range k.at { // in no fixed order, as above
 		j := c.jobs.At(i)
@@ -43,6 +43,11 @@ func (k *checker) gear() {
 				k.fail("job %d: its unique id is not in the index", j.id)
 			}
 		}
+		if _, ok := g.extras[j.ttr]; ok != x.extra {
+			k.fail("job %d: what few jobs have is there %v, said to be %v", j.id, ok, x.extra)
+		} else if ok {
+			extras++
+		}
 		if x.waits != 0 {
 			waits++
 		}
@@ -57,6 +62,9 @@ func (k *checker) gear() {
 	}
 	if jobs != g.jobs.Len() || texts != g.texts.Len() {
 		k.fail("gear: %d jobs with %d texts, %d and %d stored", jobs, texts, g.jobs.Len(), g.texts.Len())
+	}
+	if extras != len(g.extras) {
+		k.fail("gear: %d jobs have something besides, %d are kept", extras, len(g.extras))
 	}
 	if (indexed == 0) != (len(g.unique) == 0) {
 		k.fail("gear: %d jobs to be joined, %d hashes", indexed, len(g.unique))

@@ -15,29 +15,35 @@ type gearing struct {
 	jobs   *slab.Pool[gearJob]
 	texts  *slab.Bytes       // uniques and reducers
 	unique map[uint32]uint32 // hash to the first gearJob with it
-	waits  []*awaiting       // by gearJob.waits: who waits; 0 is none
-	free   []uint32          // of waits
-	mail   []*Mail           // to be posted
-	record record.Submitted  // scratch of submitted
+	extras map[uint32]gearExtra
+	waits  []*awaiting      // by gearJob.waits: who waits; 0 is none
+	free   []uint32         // of waits
+	mail   []*Mail          // to be posted
+	record record.Submitted // scratch of submitted
 
 	tail JobID  // the last job when one was sent behind it
 	turn uint32 // how many were since
 }
 
-// A gearJob is what a submitted job has besides a job: 44 bytes without pointers.
+// A gearJob is what a submitted job has besides a job: 32 bytes without pointers.
 type gearJob struct {
-	hash                   uint32 // see gearing.unique
-	next                   uint32 // the next with that hash
-	job                    uint32 // its job
-	unique, reducer        uint32 // in gearing.texts
-	waits                  uint32 // in gearing.waits; zero: nobody
-	lost                   uint32
+	hash                  uint32 // see gearing.unique
+	next                  uint32 // the next with that hash
+	job                   uint32 // its job
+	unique, reducer       uint32 // in gearing.texts
+	waits                 uint32 // in gearing.waits; zero: nobody
+	uniqueLen, reducerLen uint8
+	background            bool
+	byBody                bool // its unique id is its body
+	indexed               bool
+	cancelled             bool // it runs, but is over for everybody else
+	extra                 bool // there is one in gearing.extras
+}
+
+// A gearExtra is what few jobs have.
+type gearExtra struct {
+	lost                   uint32 // how often its worker was
 	numerator, denominator uint32
-	uniqueLen, reducerLen  uint8
-	background             bool
-	byBody                 bool // its unique id is its body
-	indexed                bool
-	cancelled              bool // it runs, but is over for everybody else
 }
 
 // noTTR is the time to run of a submitted job that a beanstalkd client reserves.
@@ -182,12 +188,36 @@ func (c *Core) newGear(i uint32, j *job, op *Op) bool {
 	return true
 }
 
+// extraOf is the gearExtra of record n.
+func (g *gearing) extraOf(n uint32) gearExtra {
+	if !g.jobs.At(n).extra {
+		return gearExtra{}
+	}
+	return g.extras[n]
+}
+
+func (g *gearing) setExtra(n uint32, e gearExtra) {
+	x := g.jobs.At(n)
+	switch was := x.extra; {
+	case e != gearExtra{}:
+		if g.extras == nil {
+			g.extras = make(map[uint32]gearExtra)
+		}
+		g.extras[n], x.extra = e, true
+	case was:
+		x.extra = false
+		if delete(g.extras, n); len(g.extras) == 0 {
+			g.extras = nil // a map never shrinks
+		}
+	}
+}
+
 // submitted describes what j has besides, until the next call.
 func (c *Core) submitted(j *job) *record.Submitted {
 	x := c.gearOf(j)
 	c.gear.record = record.Submitted{
 		Unique: c.gear.uniqueOf(x), Reducer: c.gear.reducerOf(x),
-		ByBody: x.byBody, Joinable: x.indexed, Lost: x.lost,
+		ByBody: x.byBody, Joinable: x.indexed, Lost: c.gear.extraOf(j.ttr).lost,
 	}
 	return &c.gear.record
 }
@@ -223,6 +253,7 @@ func (c *Core) freeGear(j *job) {
 	x := c.gearOf(j)
 	c.detach(x)
 	g.forget(j.ttr, x)
+	g.setExtra(j.ttr, gearExtra{})
 	g.texts.Free(x.unique, int(x.uniqueLen))
 	g.texts.Free(x.reducer, int(x.reducerLen))
 	g.jobs.Free(j.ttr)

@@ -68,7 +68,7 @@ func (p *Replay) Apply(r *record.Record) error {
 		if i, j, t := p.c.find(JobID(r.ID)); i != 0 {
 			p.c.leave(t, i, j)
 			if r.Submitted != nil && j.isGear() {
-				p.c.gearOf(j).lost = r.Submitted.Lost
+				p.c.gear.setExtra(j.ttr, gearExtra{lost: r.Submitted.Lost})
 			}
 			p.place(t, i, j, r)
 		}
@@ -141,7 +141,7 @@ func (p *Replay) submitted(t *tube, i uint32, j *job, op *Op, s *record.Submitte
 		return false
 	}
 	x := c.gearOf(j)
-	x.lost = s.Lost
+	c.gear.setExtra(j.ttr, gearExtra{lost: s.Lost})
 	if !s.Joinable {
 		c.gear.forget(j.ttr, x)
 	}

@@ -22,7 +22,7 @@ func findAccount(c *Config) (*account, error) {
 	if !c.isSet("user") {
 		return nil, nil
 	}
-	from := c.origin("user", "-u")
+	from := c.origin("user")
 	u, err := user.Lookup(c.User)
 	if _, unknown := errors.AsType[user.UnknownUserError](err); unknown {
 		return nil, faultf(exitNoUser, "%s: there is no user %q: give the name of an account of this machine", from, c.User)
@@ -67,7 +67,7 @@ func (a *account) become(c *Config) error {
 		{"setuid", func() error { return syscall.Setuid(a.uid) }},
 	} {
 		if err := step.do(); err != nil {
-			return faultf(exitUserSet, "%s: becoming user %q: %s: %v: start as root, or leave -u out", c.origin("user", "-u"), a.name, step.name, err)
+			return faultf(exitUserSet, "%s: becoming user %q: %s: %v: start as root, or leave -u out", c.origin("user"), a.name, step.name, err)
 		}
 	}
 	return nil

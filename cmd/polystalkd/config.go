@@ -1,13 +1,13 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"log/slog"
 	"net"
 	"runtime"
 	"strings"
 	"time"
+
+	"polystalk/router"
 )
 
 // Limits and defaults. Sizes are bytes.
@@ -23,11 +23,14 @@ const (
 )
 
 // Config is everything a user can set. parseConfig fills it from the command
-// line and the environment; Validate must have passed before it is used.
+// line and the environment, parseGearmand from gearmand's; Validate must have
+// passed before it is used.
 type Config struct {
-	Listen []string // addresses as given: HOST, or unix:PATH; empty means 0.0.0.0
-	Port   string   // a number or a service name; for every HOST
-	User   string   // account to become after binding; empty: stay
+	// Listen are beanstalkd's addresses as given: HOST or unix:PATH, none means
+	// 0.0.0.0. In place of gearmand: HOST:PORT or unix:PATH, none means none.
+	Listen []string
+	Port   string // a number or a service name; for every HOST, of Gearman in place of gearmand
+	User   string // account to become after binding; empty: stay
 
 	MaxJobSize uint32        // bytes in a job's body
 	BinlogDir  string        // the journal's; empty: jobs are in memory only
@@ -39,7 +42,9 @@ type Config struct {
 	Shards         int // power of two; 0: from Loops
 	MaxConnections int // 0: from the descriptor limit
 
-	Gearman gearmanConfig
+	Gearman  gearmanConfig
+	Gearmand bool // started in place of gearmand
+	process       // … which has more to say about the process
 
 	LogLevel  string // debug, info, warn or error
 	LogFormat string // text or json
@@ -50,7 +55,21 @@ type Config struct {
 
 	addresses []address         // Listen, parsed by Validate
 	warnings  []string          // for the log, once there is one
+	spellings map[string]string // long name → -p, as the user has to write it
 	origins   map[string]string // long name → "flag -p" or "variable POLYSTALKD_PORT", for what was set
+}
+
+// process is what only the command line in place of gearmand sets about the process.
+// The zero value of a field leaves things as they are.
+type process struct {
+	CheckArgs   bool   // end with success once everything is checked
+	LogFile     string // path, stderr or none; empty: stderr
+	Syslog      bool
+	PidFile     string
+	Daemon      bool
+	Descriptors uint64              // limit to set
+	Backlog     int                 // of Gearman's listeners
+	KeepAlive   net.KeepAliveConfig // of Gearman's connections; its zero value: the system's timing
 }
 
 // isSet reports whether the flag of that long name was given, on the command
@@ -58,11 +77,11 @@ type Config struct {
 func (c *Config) isSet(name string) bool { return c.origins[name] != "" }
 
 // origin names where the value of a flag came from, for messages.
-func (c *Config) origin(name, otherwise string) string {
+func (c *Config) origin(name string) string {
 	if o := c.origins[name]; o != "" {
 		return o
 	}
-	return "flag " + otherwise
+	return "flag " + c.spellings[name]
 }
 
 // Validate checks what can be checked without touching the system, and fills
@@ -72,7 +91,7 @@ func (c *Config) Validate() error {
 		return err
 	}
 	if c.LogFormat != "text" && c.LogFormat != "json" {
-		return faultf(exitUsage, "%s: unknown format %q: give text or json", c.origin("log-format", "--log-format"), c.LogFormat)
+		return faultf(exitUsage, "%s: unknown format %q: give text or json", c.origin("log-format"), c.LogFormat)
 	}
 	for _, n := range []struct {
 		name     string
@@ -85,11 +104,11 @@ func (c *Config) Validate() error {
 		{"max-connections", c.MaxConnections, connectionsMax, "as many as the descriptor limit allows"},
 	} {
 		if n.value < 0 || n.value > n.max {
-			return faultf(exitUsage, "%s: %d is out of range: give 0 (%s) to %d", c.origin(n.name, "--"+n.name), n.value, n.zeroMean, n.max)
+			return faultf(exitUsage, "%s: %d is out of range: give 0 (%s) to %d", c.origin(n.name), n.value, n.zeroMean, n.max)
 		}
 	}
 	if c.Shards&(c.Shards-1) != 0 {
-		return faultf(exitUsage, "%s: %d is not a power of two: give 1, 2, 4, 8 and so on", c.origin("shards", "--shards"), c.Shards)
+		return faultf(exitUsage, "%s: %d is not a power of two: give 1, 2, 4, 8 and so on", c.origin("shards"), c.Shards)
 	}
 	if err := c.parseAddresses(); err != nil {
 		return err
@@ -98,6 +117,9 @@ func (c *Config) Validate() error {
 		return err
 	}
 	if err := c.validateGearman(); err != nil {
+		return err
+	}
+	if err := c.makeAbsolute(); err != nil {
 		return err
 	}
 	if c.Loops == 0 {
@@ -112,57 +134,22 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// An address is one place to listen.
-type address struct {
-	given string // as the user wrote it
-	host  string // for TCP; without brackets
-	port  string // for TCP
-	path  string // for a unix socket; then host and port are empty
-}
-
-// parseAddresses reads Listen and Port into addresses. A bad one ends with the
-// code of the reference, where it fails on binding.
-func (c *Config) parseAddresses() error {
-	listen := c.Listen
-	if len(listen) == 0 {
-		listen = []string{"0.0.0.0"}
+// router is the configuration as package router takes it, without journal and log.
+func (c *Config) router() router.Config {
+	gear := c.Gearman.router()
+	if gear.Verbose == "" {
+		level, _ := c.logLevel()
+		gear.Verbose = strings.Replace(level.String(), "WARN", "WARNING", 1)
 	}
-	portUsed := false
-	for _, given := range listen {
-		if path, ok := strings.CutPrefix(given, "unix:"); ok {
-			if path == "" {
-				return faultf(exitSystem, "%s: %q has no path: give one, as in -l unix:/run/polystalkd.sock", c.origin("listen", "-l"), given)
-			}
-			c.addresses = append(c.addresses, address{given: given, path: path})
-			continue
-		}
-		host := given
-		if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") {
-			host = host[1 : len(host)-1]
-		}
-		if host == "" {
-			return faultf(exitSystem, "%s: the address is empty: give a name, an IP address or unix:PATH, as in -l 0.0.0.0", c.origin("listen", "-l"))
-		}
-		if h, p, err := net.SplitHostPort(given); err == nil {
-			return faultf(exitSystem, "%s: %q holds a port: give the address alone and the port with -p, as in -l %s -p %s", c.origin("listen", "-l"), given, h, p)
-		}
-		c.addresses = append(c.addresses, address{given: given, host: host, port: c.Port})
-		portUsed = true
+	return router.Config{
+		Loops:          c.Loops,
+		Shards:         c.Shards,
+		MaxJobSize:     c.MaxJobSize,
+		MaxConnections: c.MaxConnections,
+		BinlogMaxSize:  c.BinlogSize,
+		Version:        statsVersion(),
+		Gearman:        gear,
 	}
-	if portUsed {
-		if _, err := lookupPort(c.Port); err != nil {
-			return faultf(exitSystem, "%s: %q is not a port: give a number from 0 to 65535, as in -p 11300", c.origin("port", "-p"), c.Port)
-		}
-	}
-	return nil
-}
-
-// lookupPort reads a port number or the name of a service.
-func lookupPort(port string) (int, error) {
-	if port == "" {
-		return 0, fmt.Errorf("empty port")
-	}
-	return net.DefaultResolver.LookupPort(context.Background(), "tcp", port)
 }
 
 // logLevel is LogLevel lowered by one step for each -V.
@@ -176,5 +163,5 @@ func (c *Config) logLevel() (slog.Level, error) {
 			return levels[max(0, i-max(0, c.Verbose))].level, nil
 		}
 	}
-	return 0, faultf(exitUsage, "%s: unknown level %q: give debug, info, warn or error", c.origin("log-level", "--log-level"), c.LogLevel)
+	return 0, faultf(exitUsage, "%s: unknown level %q: give debug, info, warn or error", c.origin("log-level"), c.LogLevel)
 }

@@ -29,14 +29,15 @@ var (
 // environment for every flag that the line does not set. It returns a Config
 // that still needs Validate, or errHelp, errVersion or a *fault.
 func parseConfig(args []string, lookupEnv func(string) (string, bool)) (*Config, error) {
-	c := &Config{origins: make(map[string]string)}
+	c := newConfig()
 	fs := newFlagSet(c)
 	if err := fs.Parse(args); err != nil {
-		return nil, explain(err)
+		return nil, explain(err, normalHelp)
 	}
 	if fs.NArg() > 0 {
-		return nil, faultf(exitUsage, "unknown argument %q: every option is a flag; see polystalkd -h", fs.Arg(0))
+		return nil, faultf(exitUsage, "unknown argument %q: every option is a flag; see %s", fs.Arg(0), normalHelp)
 	}
+	fs.VisitAll(func(f *pflag.Flag) { c.spellings[f.Name] = spelling(f) })
 	fs.Visit(func(f *pflag.Flag) { c.origins[f.Name] = "flag " + spelling(f) })
 
 	var err error
@@ -49,6 +50,10 @@ func parseConfig(args []string, lookupEnv func(string) (string, bool)) (*Config,
 		return nil, err
 	}
 	return c, nil
+}
+
+func newConfig() *Config {
+	return &Config{spellings: make(map[string]string), origins: make(map[string]string)}
 }
 
 // newFlagSet ties each flag to its field of c and sets the defaults.
@@ -134,15 +139,16 @@ func fromEnv(c *Config, fs *pflag.FlagSet, f *pflag.Flag, lookupEnv func(string)
 	}
 	for _, v := range values {
 		if err := fs.Set(f.Name, strings.TrimSpace(v)); err != nil {
-			return faultf(exitUsage, "variable %s: %s", name, complaint(f, v, err))
+			return faultf(exitUsage, "variable %s: %s", name, complaint(f, v, err, normalHelp))
 		}
 	}
 	c.origins[f.Name] = "variable " + name
 	return nil
 }
 
-// explain turns an error of pflag into errHelp, errVersion or a fault.
-func explain(err error) error {
+// explain turns an error of pflag into errHelp, errVersion or a fault. help is the
+// command that shows the flags.
+func explain(err error, help string) error {
 	var (
 		unknown *pflag.NotExistError
 		missing *pflag.ValueRequiredError
@@ -162,27 +168,31 @@ func explain(err error) error {
 				name += " in -" + group
 			}
 		}
-		return faultf(exitUsage, "unknown flag %s: leave it out, or see polystalkd -h for the flags there are", name)
+		return faultf(exitUsage, "unknown flag %s: leave it out, or see %s for the flags there are", name, help)
 	case errors.As(err, &missing):
 		f := missing.GetFlag()
 		kind, _ := pflag.UnquoteUsage(f)
 		return faultf(exitUsage, "flag %s: its value is missing: give %s %s", spelling(f), spelling(f), kind)
 	case errors.As(err, &invalid):
 		f := invalid.GetFlag()
-		return faultf(exitUsage, "flag %s: %s", spelling(f), complaint(f, invalid.GetValue(), err))
+		return faultf(exitUsage, "flag %s: %s", spelling(f), complaint(f, invalid.GetValue(), err, help))
 	case errors.As(err, &syntax):
-		return faultf(exitUsage, "unknown flag %s: see polystalkd -h for the flags there are", syntax.GetSpecifiedFlag())
+		return faultf(exitUsage, "unknown flag %s: see %s for the flags there are", syntax.GetSpecifiedFlag(), help)
 	}
-	return faultf(exitUsage, "%v: see polystalkd -h", err)
+	return faultf(exitUsage, "%v: see %s", err, help)
 }
 
 // complaint says what is wrong with a value and what would be right.
-func complaint(f *pflag.Flag, value string, err error) string {
+func complaint(f *pflag.Flag, value string, err error, help string) string {
 	var bad *badValue
 	if errors.As(err, &bad) {
-		return fmt.Sprintf("bad value %q: %s", value, bad.remedy)
+		remedy := bad.remedy
+		if bad.example != "" {
+			remedy += ", as in " + spelling(f) + " " + bad.example
+		}
+		return fmt.Sprintf("bad value %q: %s", value, remedy)
 	}
-	remedy := "see polystalkd -h"
+	remedy := "see " + help
 	switch f.Value.Type() {
 	case "int", "count":
 		remedy = "give a whole number"
@@ -200,19 +210,20 @@ func spelling(f *pflag.Flag) string {
 	return "--" + f.Name
 }
 
-// badValue is the error of the setters below.
-type badValue struct{ remedy string }
+// badValue is the error of the setters of flags: what would be right and, where one
+// helps, an example.
+type badValue struct{ remedy, example string }
 
 func (b *badValue) Error() string { return b.remedy }
 
 func (c *Config) setJobSize(s string) error {
 	n, negative, ok := parseNumber(s)
 	if !ok {
-		return &badValue{"give a whole number of bytes, as in -z 65535"}
+		return &badValue{"give a whole number of bytes", "65535"}
 	}
 	// The reference reads -1 as a huge number and goes on with its maximum.
 	if negative || n > jobSizeMax {
-		c.warnings = append(c.warnings, fmt.Sprintf("the largest job size allowed is %d bytes; it is used instead of -z %s", jobSizeMax, s))
+		c.warnings = append(c.warnings, fmt.Sprintf("the largest job size allowed is %d bytes; it is used instead of %s", jobSizeMax, s))
 		n = jobSizeMax
 	}
 	c.MaxJobSize = uint32(n)
@@ -222,7 +233,7 @@ func (c *Config) setJobSize(s string) error {
 func (c *Config) setFsync(s string) error {
 	n, negative, ok := parseNumber(s)
 	if !ok || negative || n > uint64(math.MaxInt64/time.Millisecond) {
-		return &badValue{"give a whole number of milliseconds, as in -f 50"}
+		return &badValue{"give a whole number of milliseconds", "50"}
 	}
 	c.FsyncEvery = time.Duration(n) * time.Millisecond
 	c.NoFsync = false // the last one counts, as in the reference
@@ -241,7 +252,7 @@ func (c *Config) setNoFsync(s string) error {
 func (c *Config) setBinlogSize(s string) error {
 	n, negative, ok := parseNumber(s)
 	if !ok || negative || n > math.MaxInt64 {
-		return &badValue{"give a whole number of bytes, as in -s 10485760"}
+		return &badValue{"give a whole number of bytes", "10485760"}
 	}
 	c.BinlogSize = int64(n)
 	return nil
@@ -273,6 +284,7 @@ func writeHelp(w io.Writer) {
 	fmt.Fprintf(w, `polystalkd serves the beanstalkd protocol on every core.
 
 Use: polystalkd [FLAGS]
+     polystalkd gearmand [FLAGS]    in place of gearmand, with its flags
 
 %s
 A journal that is at rest is looked after with polystalk; see polystalk --help.

@@ -1,23 +1,30 @@
 package main
 
 import (
-	"context"
+	"errors"
+	"fmt"
 	"net"
+	"syscall"
 
 	"github.com/spf13/pflag"
 
+	"polystalk/codec/gearman"
 	"polystalk/router"
 )
 
 // gearmanConfig is what a user can set about Gearman.
 type gearmanConfig struct {
-	Listen     []string // HOST:PORT each; none: Gearman is not spoken
+	Listen     []string // HOST:PORT each, none: Gearman is not spoken; in place of gearmand HOST, none: all
 	Prefix     string   // of job handles; empty: "H:" and the host's name
 	Retries    int      // how often a job may lose its worker; 0 or less: any number of times
 	Wakeup     int      // how many sleeping workers are told of a job; 0: all
 	Exceptions bool     // the option is on for everybody
 	Failed     string   // what becomes of failed background jobs: drop or bury
 	Shutdown   string   // whose shutdown command is obeyed: local, any or none
+	MaxBody    uint32   // of a packet, in bytes
+	Verbose    string   // the level of the log as gearmand names it; empty: from LogLevel
+
+	addresses []address // Listen, parsed by Validate
 }
 
 func (c *Config) gearmanFlags(fs *pflag.FlagSet) {
@@ -30,27 +37,32 @@ func (c *Config) gearmanFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&g.Exceptions, "gearman-exceptions", false, "send exceptions to every Gearman client")
 	fs.StringVar(&g.Failed, "gearman-failed", "drop", "`WHAT` becomes of background jobs that fail: drop or bury")
 	fs.StringVar(&g.Shutdown, "gearman-shutdown", "local", "obey the shutdown command of `WHOM`: local, any or none")
+	g.MaxBody = gearman.DefaultMaxBody
+	fs.Func("gearman-max-body", fmt.Sprintf("take Gearman packets with a body of up to `BYTES`, at most %d\n(default %d)", jobSizeMax, g.MaxBody), g.setMaxBody)
+}
+
+func (g *gearmanConfig) setMaxBody(s string) error {
+	n, negative, ok := parseNumber(s)
+	if !ok || negative || n == 0 || n > jobSizeMax {
+		return &badValue{fmt.Sprintf("give a whole number of bytes from 1 to %d", jobSizeMax), "67108864"}
+	}
+	g.MaxBody = uint32(n)
+	return nil
 }
 
 func (c *Config) validateGearman() error {
 	g := &c.Gearman
-	for _, a := range g.Listen {
-		_, port, err := net.SplitHostPort(a)
-		if err == nil {
-			_, err = lookupPort(port)
-		}
-		if err != nil {
-			return faultf(exitUsage, "%s: %q is no address with a port: give HOST:PORT, as in 127.0.0.1:4730", c.origin("gearman-listen", "--gearman-listen"), a)
-		}
+	if !gearman.ValidPrefix(g.Prefix) {
+		return faultf(exitUsage, "%s: %q cannot begin a job handle: give at most %d bytes, no blanks", c.origin("gearman-prefix"), g.Prefix, gearman.MaxPrefix)
 	}
 	if g.Failed != "drop" && g.Failed != "bury" {
-		return faultf(exitUsage, "%s: %q is unknown: give drop or bury", c.origin("gearman-failed", "--gearman-failed"), g.Failed)
+		return faultf(exitUsage, "%s: %q is unknown: give drop or bury", c.origin("gearman-failed"), g.Failed)
 	}
 	if _, ok := shutdownFrom[g.Shutdown]; !ok {
-		return faultf(exitUsage, "%s: %q is unknown: give local, any or none", c.origin("gearman-shutdown", "--gearman-shutdown"), g.Shutdown)
+		return faultf(exitUsage, "%s: %q is unknown: give local, any or none", c.origin("gearman-shutdown"), g.Shutdown)
 	}
 	if g.Wakeup < 0 {
-		return faultf(exitUsage, "%s: %d is negative: give 0 (all) or more", c.origin("gearman-wakeup", "--gearman-wakeup"), g.Wakeup)
+		return faultf(exitUsage, "%s: %d is negative: give 0 (all) or more", c.origin("gearman-wakeup"), g.Wakeup)
 	}
 	return nil
 }
@@ -64,19 +76,32 @@ func (g *gearmanConfig) router() router.GearmanConfig {
 	return router.GearmanConfig{
 		Prefix: g.Prefix, Retries: uint32(max(g.Retries, 0)), Wakeup: g.Wakeup,
 		Exceptions: g.Exceptions, BuryFailed: g.Failed == "bury", Shutdown: shutdownFrom[g.Shutdown],
+		MaxBody: g.MaxBody, Verbose: g.Verbose,
 	}
 }
 
-// listenGearman opens the addresses for Gearman. Errors are faults.
-func listenGearman(c *Config) ([]net.Listener, error) {
-	var ls []net.Listener
-	for _, a := range c.Gearman.Listen {
-		l, err := tcpConfig.Listen(context.Background(), "tcp", a)
-		if err != nil {
-			closeAll(ls)
-			return nil, faultf(exitSystem, "%s %q: %v: choose another address or port", c.origin("gearman-listen", "--gearman-listen"), a, cause(err))
-		}
-		ls = append(ls, l)
+// gearmanTCP is tcpConfig with the timing of keep-alive probes that was asked for.
+func (c *Config) gearmanTCP() *net.ListenConfig {
+	lc := tcpConfig
+	lc.KeepAliveConfig = c.KeepAlive
+	return &lc
+}
+
+// setBacklog has the system hold as many connections that were not accepted yet as was
+// asked for. Go asks for as many as the system allows.
+func (c *Config) setBacklog(ls []net.Listener) error {
+	if c.Backlog == 0 {
+		return nil
 	}
-	return ls, nil
+	for _, l := range ls {
+		raw, err := l.(*net.TCPListener).SyscallConn()
+		var listenErr error
+		if err == nil {
+			err = raw.Control(func(fd uintptr) { listenErr = syscall.Listen(int(fd), c.Backlog) })
+		}
+		if err = errors.Join(err, listenErr); err != nil {
+			return faultf(exitSystem, "%s: %v: give another number, or leave it out", c.origin("backlog"), err)
+		}
+	}
+	return nil
 }

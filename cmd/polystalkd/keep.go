@@ -19,17 +19,17 @@ type keep struct {
 // openKeep locks the journal's directory, as the account that will write it.
 func openKeep(c *Config, log *slog.Logger) (*keep, error) {
 	if c.BinlogDir == "" && c.isSet("binlog-dir") {
-		return nil, faultf(exitBinlog, "%s: the name of the journal's directory is empty: give one, or leave -b out to keep jobs in memory only", c.origin("binlog-dir", "-b"))
+		return nil, faultf(exitBinlog, "%s: the name of the journal's directory is empty: give one, or leave %s out to keep jobs in memory only", c.origin("binlog-dir"), c.spellings["binlog-dir"])
 	}
 	if c.BinlogDir == "" {
 		return &keep{}, nil
 	}
 	lock, err := binlog.Lock(c.BinlogDir)
 	if locked, ok := errors.AsType[binlog.LockedError](err); ok {
-		return nil, faultf(exitBinlog, "%s: the directory is in use by another server: %v: stop that one first, or give another directory", c.origin("binlog-dir", "-b"), locked)
+		return nil, faultf(exitBinlog, "%s: the directory is in use by another server: %v: stop that one first, or give another directory", c.origin("binlog-dir"), locked)
 	}
 	if err != nil {
-		return nil, faultf(exitBinlog, "%s: the journal's directory %q cannot be used: %v", c.origin("binlog-dir", "-b"), c.BinlogDir, err)
+		return nil, faultf(exitBinlog, "%s: the journal's directory %q cannot be used: %v", c.origin("binlog-dir"), c.BinlogDir, err)
 	}
 	k := &keep{lock: lock, cfg: &router.Journal{Dir: c.BinlogDir, SegmentSize: c.BinlogSize, Every: c.FsyncEvery}}
 	switch {
@@ -55,10 +55,10 @@ func explainKeep(c *Config, err error) error {
 	var damage *journal.Damage
 	if errors.As(err, &damage) {
 		return faultf(exitBinlog, "%s: %v; nothing was changed: polystalk journal salvage %s NEWDIR takes over what can be read",
-			c.origin("binlog-dir", "-b"), err, c.BinlogDir)
+			c.origin("binlog-dir"), err, c.BinlogDir)
 	}
 	if _, ok := errors.AsType[*router.JournalError](err); ok {
-		return faultf(exitBinlog, "%s: the journal in %q cannot be used: %v", c.origin("binlog-dir", "-b"), c.BinlogDir, err)
+		return faultf(exitBinlog, "%s: the journal in %q cannot be used: %v", c.origin("binlog-dir"), c.BinlogDir, err)
 	}
 	return fmt.Errorf("starting: %w", err)
 }

@@ -20,45 +20,67 @@ const resolveWait = 10 * time.Second
 // sockets are the listeners to serve and the unix socket files that are ours
 // to remove.
 type sockets struct {
-	listeners []net.Listener // each a *net.TCPListener or a *net.UnixListener
-	files     []*socketFile
+	// Each is a *net.TCPListener or a *net.UnixListener.
+	beanstalkd, gearman []net.Listener
+
+	files []*socketFile
 }
 
 // listenAll opens what the service manager passed down or, where it passed
-// nothing, every address of c. On an error nothing stays open. Errors are
+// nothing, every address of c for the protocol that the command line is about;
+// and the addresses for the other one. On an error nothing stays open. Errors are
 // faults with the code of the reference.
-func listenAll(c *Config, owners []int, log *slog.Logger) (*sockets, error) {
+func listenAll(c *Config, owners []int, log *slog.Logger) (_ *sockets, err error) {
 	s := &sockets{}
+	defer func() {
+		if err != nil {
+			s.close(log)
+		}
+	}()
 	inherited, err := inheritedListeners()
 	if err != nil {
 		return nil, err
 	}
+	beanstalkd, gearman := c.addresses, c.Gearman.addresses
 	if len(inherited) > 0 {
-		for _, name := range []string{"listen", "port"} {
+		replaced := []string{"listen", "port"}
+		if c.Gearmand {
+			replaced = []string{"gearman-listen", "port", "backlog", "keepalive-idle", "keepalive-interval", "keepalive-count"}
+			s.gearman, gearman = inherited, nil
+		} else {
+			s.beanstalkd, beanstalkd = inherited, nil
+		}
+		for _, name := range replaced {
 			if c.isSet(name) {
-				log.Warn("sockets were passed in by the service manager; ignoring " + c.origin(name, ""))
+				log.Warn("sockets were passed in by the service manager; ignoring " + c.origin(name))
 			}
 		}
-		s.listeners = inherited
-		return s, nil
 	}
-	for _, a := range c.addresses {
+	for _, a := range beanstalkd {
 		if a.path != "" {
 			l, file, err := listenUnix(a.path, owners)
 			if err != nil {
-				s.close(log)
-				return nil, faultf(exitSystem, "%s: %q: %v", c.origin("listen", "-l"), a.given, err)
+				return nil, faultf(exitSystem, "%s: %q: %v", a.from, a.given, err)
 			}
-			s.listeners = append(s.listeners, l)
+			s.beanstalkd = append(s.beanstalkd, l)
 			s.files = append(s.files, file)
 			continue
 		}
-		ls, err := listenTCP(c, a)
+		ls, err := listenTCP(&tcpConfig, a)
 		if err != nil {
-			s.close(log)
 			return nil, err
 		}
-		s.listeners = append(s.listeners, ls...)
+		s.beanstalkd = append(s.beanstalkd, ls...)
+	}
+	for _, a := range gearman {
+		ls, err := listenTCP(c.gearmanTCP(), a)
+		if err != nil {
+			return nil, err
+		}
+		s.gearman = append(s.gearman, ls...)
+		if err := c.setBacklog(ls); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
 }
@@ -67,17 +89,26 @@ func listenAll(c *Config, owners []int, log *slog.Logger) (*sockets, error) {
 // localhost often stands for two, and a client may try either; the reference
 // takes the first that works. Addresses that this machine does not have are
 // passed over as long as one is left.
-func listenTCP(c *Config, a address) ([]net.Listener, error) {
+func listenTCP(config *net.ListenConfig, a address) ([]net.Listener, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), resolveWait)
 	defer cancel()
 	port, err := lookupPort(a.port)
 	if err != nil {
-		return nil, bindFault(c, a, err)
+		return nil, bindFault(a, err)
 	}
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", a.host)
-	if err != nil {
-		return nil, faultf(exitSystem, "%s: %q is neither an IP address nor a name that resolves (%v): give an address of this machine, as in -l 0.0.0.0",
-			c.origin("listen", "-l"), a.given, err)
+	if a.host == "" && !a.v6only {
+		l, err := config.Listen(ctx, "tcp", net.JoinHostPort("", strconv.Itoa(port)))
+		if err != nil {
+			return nil, bindFault(a, err)
+		}
+		return []net.Listener{l}, nil
+	}
+	ips := []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
+	if a.host != "" {
+		if ips, err = net.DefaultResolver.LookupNetIP(ctx, "ip", a.host); err != nil {
+			return nil, faultf(exitSystem, "%s: %q is neither an IP address nor a name that resolves (%v): give an address of this machine, as in %s",
+				a.from, a.given, err, a.like)
+		}
 	}
 	var (
 		ls     []net.Listener
@@ -89,7 +120,7 @@ func listenTCP(c *Config, a address) ([]net.Listener, error) {
 			continue
 		}
 		seen[ip] = true
-		l, err := tcpConfig.Listen(ctx, tcpNetwork(ip), net.JoinHostPort(ip.String(), strconv.Itoa(port)))
+		l, err := config.Listen(ctx, a.network(ip), net.JoinHostPort(ip.String(), strconv.Itoa(port)))
 		switch {
 		case err == nil:
 			ls = append(ls, l)
@@ -100,22 +131,22 @@ func listenTCP(c *Config, a address) ([]net.Listener, error) {
 			absent = err
 		default:
 			closeAll(ls)
-			return nil, bindFault(c, a, err)
+			return nil, bindFault(a, err)
 		}
 	}
 	if len(ls) == 0 {
-		return nil, bindFault(c, a, absent)
+		return nil, bindFault(a, absent)
 	}
 	return ls, nil
 }
 
-// tcpNetwork keeps a listener to the family of its address: Go's "tcp" would
-// widen 0.0.0.0 to IPv6. "::" means both, as the reference has it.
-func tcpNetwork(ip netip.Addr) string {
+// network keeps a listener to the family of its address: Go's "tcp" would widen
+// 0.0.0.0 to IPv6. "::" means both, as beanstalkd has it, or not, as gearmand has.
+func (a *address) network(ip netip.Addr) string {
 	switch {
 	case ip.Is4():
 		return "tcp4"
-	case ip.IsUnspecified():
+	case ip.IsUnspecified() && !a.v6only:
 		return "tcp"
 	}
 	return "tcp6"
@@ -137,18 +168,27 @@ var tcpConfig = net.ListenConfig{
 }
 
 // bindFault explains why the system refused an address.
-func bindFault(c *Config, a address, err error) *fault {
-	where := c.origin("listen", "-l") + " " + strconv.Quote(a.given)
-	port := c.origin("port", "-p") + " " + strconv.Quote(a.port)
+func bindFault(a address, err error) *fault {
+	where := a.from + " " + strconv.Quote(a.given)
+	port := where
+	if a.portFrom != "" {
+		port = a.portFrom + " " + strconv.Quote(a.port)
+		switch {
+		case a.given == "":
+			where = port
+		default:
+			port += " on " + where
+		}
+	}
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return faultf(exitSystem, "%s on %s: the port is in use: stop the server that has it, or choose another port", port, where)
+		return faultf(exitSystem, "%s: the port is in use: stop the server that has it, or choose another port", port)
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
-		return faultf(exitSystem, "%s on %s: this user may not open the port: choose one above 1023, or start as root and give -u", port, where)
+		return faultf(exitSystem, "%s: this user may not open the port: choose one above 1023, or start as root and give -u", port)
 	case errors.Is(err, syscall.EADDRNOTAVAIL), errors.Is(err, syscall.EAFNOSUPPORT):
-		return faultf(exitSystem, "%s: this machine has no such address: give one that it has, as in -l 0.0.0.0", where)
+		return faultf(exitSystem, "%s: this machine has no such address: give one that it has, as in %s", where, a.like)
 	}
-	return faultf(exitSystem, "%s, %s: %v: choose another address or port", where, port, cause(err))
+	return faultf(exitSystem, "%s: %v: choose another address or port", port, cause(err))
 }
 
 // cause strips the operation and the address that net puts around an error.
@@ -193,9 +233,9 @@ func inheritedListeners() ([]net.Listener, error) {
 }
 
 // names lists the addresses in use, for the log.
-func (s *sockets) names() []string {
-	var names []string
-	for _, l := range s.listeners {
+func names(ls []net.Listener) []string {
+	names := []string{}
+	for _, l := range ls {
 		name := l.Addr().String()
 		if l.Addr().Network() == "unix" {
 			name = "unix:" + name
@@ -218,7 +258,8 @@ func (s *sockets) removeFiles(log *slog.Logger) {
 
 func (s *sockets) close(log *slog.Logger) {
 	s.removeFiles(log)
-	closeAll(s.listeners)
+	closeAll(s.beanstalkd)
+	closeAll(s.gearman)
 }
 
 func closeAll(ls []net.Listener) {

@@ -1,12 +1,17 @@
-// Polystalkd is a job server that speaks the beanstalkd protocol on every core.
-// It takes beanstalkd's flags with their meaning and exit codes; polystalkd -h
-// lists them, config.go holds their defaults and limits.
+// Polystalkd is a job server that speaks the beanstalkd and the Gearman protocol on
+// every core. It takes beanstalkd's flags with their meaning and exit codes;
+// polystalkd -h lists them, config.go holds their defaults and limits.
+//
+// As polystalkd gearmand, or under the name gearmand, it takes gearmand's flags,
+// exit code and signals instead (gearmand.go, gearmandflags.go). Both command lines
+// fill the same Config; from there on there is one server.
 //
 // The program is thin: it reads its configuration, opens the sockets, drops
 // privileges, and then hands the listeners to package router and the signals
-// to its Drain and Shutdown.
+// to its Drain, Retire and Shutdown.
 //
-//	parseConfig → Validate → listenAll → become → router → READY=1 … signal → STOPPING=1 → Shutdown
+//	parseConfig   ┐
+//	parseGearmand ┴→ Validate → (detach) → listenAll → become → router → READY=1 … signal → STOPPING=1 → Shutdown
 package main
 
 import (
@@ -17,9 +22,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/signal"
 	"runtime"
-	"syscall"
 	"time"
 
 	// daemon speaks sd_notify(3).
@@ -33,82 +36,77 @@ import (
 const shutdownWait = 800 * time.Millisecond
 
 func main() {
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(run(os.Args, os.Stdout, os.Stderr))
 }
 
-// run is the program; it returns the exit code.
+// run is the program; it returns the exit code. args begin with the program's name.
 func run(args []string, stdout, stderr io.Writer) int {
-	c, err := parseConfig(args, os.LookupEnv)
+	p, args := programOf(args)
+	c, err := p.parse(args, os.LookupEnv)
 	switch {
 	case errors.Is(err, errHelp):
-		writeHelp(stdout)
+		p.writeHelp(stdout)
 		return exitOK
 	case errors.Is(err, errVersion):
-		fmt.Fprintln(stdout, versionLine())
+		fmt.Fprintln(stdout, p.version())
 		return exitOK
 	}
 	if err == nil {
 		err = c.Validate()
 	}
-	if err == nil {
-		err = serve(c, newLogger(c, stderr))
+	code := exitOK
+	if err == nil && !c.CheckArgs {
+		var waiting *parent
+		if c.Daemon {
+			waiting = takeParent()
+		}
+		if c.Daemon && waiting == nil {
+			code, err = detach(c)
+		} else {
+			err = serve(c, waiting, stderr)
+		}
 	}
 	if err == nil {
-		return exitOK
+		return code
 	}
-	fmt.Fprintf(stderr, "polystalkd: %v\n", err)
-	if f, ok := errors.AsType[*fault](err); ok {
-		return f.code
-	}
-	if _, ok := errors.AsType[*router.JournalError](err); ok {
-		return exitBinlog
-	}
-	return exitSystem
+	fmt.Fprintf(stderr, "%s: %v\n", p.name, err)
+	return p.exitCode(err)
 }
 
-// newLogger needs a validated c.
-func newLogger(c *Config, w io.Writer) *slog.Logger {
-	level, _ := c.logLevel()
-	opts := &slog.HandlerOptions{Level: level}
-	if c.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, opts))
-	}
-	return slog.New(slog.NewTextHandler(w, opts))
-}
-
-// serve runs the server until a signal ends it (nil) or something fails.
-func serve(c *Config, log *slog.Logger) error {
+// serve runs the server until a signal ends it (nil) or something fails. waiting is
+// let go once it serves.
+func serve(c *Config, waiting *parent, stderr io.Writer) (err error) {
 	signals := catchSignals()
-	for _, w := range c.warnings {
-		log.Warn(w)
-	}
-	rc := router.Config{
-		Loops:          c.Loops,
-		Shards:         c.Shards,
-		MaxJobSize:     c.MaxJobSize,
-		MaxConnections: c.MaxConnections,
-		BinlogMaxSize:  c.BinlogSize,
-		Version:        statsVersion(),
-		Gearman:        c.Gearman.router(),
-		Log:            log,
-	}
-	if err := rc.Validate(); err != nil {
-		return faultf(exitUsage, "%v: see polystalkd -h", err)
+	if err := c.setDescriptors(); err != nil {
+		return err
 	}
 	who, err := findAccount(c)
 	if err != nil {
 		return err
 	}
-	socks, err := listenAll(c, who.owners(), log)
+	log, err := openLog(c, who, stderr)
 	if err != nil {
 		return err
 	}
-	defer socks.close(log)
-	gears, err := listenGearman(c)
+	defer func() {
+		// Whoever reads the log elsewhere does not see stderr.
+		if err != nil && !log.toStderr {
+			log.Error("the server has failed", "err", err)
+		}
+	}()
+	for _, w := range c.warnings {
+		log.Warn(w)
+	}
+	socks, err := listenAll(c, who.owners(), log.Logger)
 	if err != nil {
 		return err
 	}
-	defer closeAll(gears)
+	defer socks.close(log.Logger)
+	pid, err := writePidFile(c)
+	if err != nil {
+		return err
+	}
+	defer pid.remove(log.Logger)
 	profiles, err := listenPprof(c)
 	if err != nil {
 		return err
@@ -119,60 +117,47 @@ func serve(c *Config, log *slog.Logger) error {
 		}
 	}
 
-	// One more than the loops: a saturated loop would otherwise keep the other
-	// goroutines (shards, this one) waiting for up to 10 ms. Whoever sets
-	// GOMAXPROCS by hand is obeyed.
-	if os.Getenv("GOMAXPROCS") == "" {
-		procs := c.Loops + 1
-		if c.BinlogDir != "" {
-			// The committer keeps one while it waits for the disk. With none idle the
-			// runtime looks every 20 µs whether to take it away: a sixth of all CPU.
-			procs++
-		}
-		runtime.GOMAXPROCS(procs)
-	}
-	keep, err := openKeep(c, log)
+	setProcs(c)
+	keep, err := openKeep(c, log.Logger)
 	if err != nil {
 		return err
 	}
 	defer keep.close()
-	rc.Journal = keep.cfg
+	rc := c.router()
+	rc.Journal, rc.Log = keep.cfg, log.Logger
 	srv, err := router.New(rc)
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
-	if ended, err := start(srv, signals, log); err != nil {
+	early, ended, err := start(srv, signals, log.Logger)
+	if err != nil {
 		return explainKeep(c, err)
 	} else if ended {
 		return nil
 	}
-	defer startPprof(profiles, srv, log).close()
-	ended := make(chan error, len(socks.listeners)+len(gears))
-	for _, l := range socks.listeners {
-		go func(l net.Listener) { ended <- srv.Serve(l) }(l)
+	defer startPprof(profiles, srv, log.Logger).close()
+	failed := serveAll(srv, socks)
+	if len(socks.gearman) > 0 {
+		log.Info("serving Gearman", "listen", names(socks.gearman))
 	}
-	for _, l := range gears {
-		go func(l net.Listener) {
-			if err := srv.ServeGearman(l); err != nil {
-				ended <- err
-			}
-		}(l)
-	}
-	if len(gears) > 0 {
-		log.Info("serving Gearman", "listen", (&sockets{listeners: gears}).names())
-	}
-	log.Info("serving", "listen", socks.names(), "loops", c.Loops, "shards", c.Shards,
+	log.Info("serving", "listen", names(socks.beanstalkd), "loops", c.Loops, "shards", c.Shards,
 		"version", release, "speaks", "beanstalkd "+spoken, "pid", os.Getpid())
-	notify(daemon.SdNotifyReady, log)
+	notify(daemon.SdNotifyReady, log.Logger)
+	if waiting != nil && log.toStderr {
+		log.Warn("the log ends here, a daemon has no stderr: give --log-file or --syslog")
+	}
+	if err := waiting.release(); err != nil {
+		return faultf(exitSystem, "%s: %v", c.origin("daemon"), err)
+	}
 
-	failure := wait(srv, signals, ended, log)
+	failure := (&watch{c: c, srv: srv, log: log}).wait(early, signals, failed)
 	if _, ok := errors.AsType[*router.JournalError](failure); ok {
 		// Whatever waits for the journal must not be answered any more.
 		return failure
 	}
 
-	notify(daemon.SdNotifyStopping, log)
-	socks.removeFiles(log)
+	notify(daemon.SdNotifyStopping, log.Logger)
+	socks.removeFiles(log.Logger)
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
 	defer cancel()
 	err = srv.Shutdown(ctx)
@@ -190,73 +175,44 @@ func serve(c *Config, log *slog.Logger) error {
 	return failure
 }
 
-// start starts the server, which may read a long journal; ended reports that a
-// signal came first. Nothing has been served then.
-func start(srv *router.Server, signals <-chan os.Signal, log *slog.Logger) (ended bool, err error) {
-	started := make(chan error, 1)
-	go func() { started <- srv.Start() }()
-	for {
-		select {
-		case err := <-started:
-			return false, err
-		case sig := <-signals:
-			switch sig {
-			case syscall.SIGUSR1:
-				srv.Drain()
-			case syscall.SIGHUP:
-			default:
-				log.Info("ending before the start was complete", "signal", sig.String())
-				return true, nil
-			}
+// serveAll serves each listener until it fails, which is delivered, or is closed by
+// the server.
+func serveAll(srv *router.Server, socks *sockets) (failed <-chan error) {
+	errs := make(chan error, len(socks.beanstalkd)+len(socks.gearman))
+	start := func(ls []net.Listener, serve func(net.Listener) error) {
+		for _, l := range ls {
+			go func() {
+				if err := serve(l); err != nil {
+					errs <- err
+				}
+			}()
 		}
 	}
+	start(socks.beanstalkd, srv.Serve)
+	start(socks.gearman, srv.ServeGearman)
+	return errs
+}
+
+// setProcs gives one more processor than the loops: a saturated loop would otherwise
+// keep the other goroutines (shards, this one) waiting for up to 10 ms. Whoever sets
+// GOMAXPROCS by hand is obeyed.
+func setProcs(c *Config) {
+	if os.Getenv("GOMAXPROCS") != "" {
+		return
+	}
+	procs := c.Loops + 1
+	if c.BinlogDir != "" {
+		// The committer keeps one while it waits for the disk. With none idle the
+		// runtime looks every 20 µs whether to take it away: a sixth of all CPU.
+		procs++
+	}
+	runtime.GOMAXPROCS(procs)
 }
 
 // journalFailed: what was acknowledged is safe, as far as -f and -F go, but
 // nothing more can be.
 func journalFailed(err error) error {
 	return fmt.Errorf("the journal has failed, and what was not acknowledged may be lost: %w", &router.JournalError{Err: err})
-}
-
-// catchSignals is called before the sockets are open, so that from the first
-// connection on no signal meets its default action. SIGPIPE is ignored: a
-// client that has gone shows in the write's error.
-func catchSignals() <-chan os.Signal {
-	signal.Ignore(syscall.SIGPIPE)
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1, syscall.SIGHUP)
-	return signals
-}
-
-// wait handles signals until one asks for the end (nil) or a listener fails.
-func wait(srv *router.Server, signals <-chan os.Signal, ended <-chan error, log *slog.Logger) error {
-	for {
-		select {
-		case err := <-srv.Failed():
-			return journalFailed(err)
-		case <-srv.ShutdownWanted():
-			log.Info("shutting down", "asked by", "a Gearman administrator")
-			return nil
-		case err := <-ended:
-			if err == nil {
-				err = errors.New("its listener was closed")
-			}
-			return fmt.Errorf("serving: %w", err)
-		case sig := <-signals:
-			switch sig {
-			case syscall.SIGUSR1:
-				srv.Drain()
-				log.Info("draining: no new jobs are accepted", "signal", "SIGUSR1")
-			case syscall.SIGHUP:
-				// There is no file to read again, and a job server must not lose its
-				// jobs to a log rotation script or a closed terminal.
-				log.Info("ignored: there is nothing to reload", "signal", "SIGHUP")
-			default:
-				log.Info("shutting down", "signal", sig.String())
-				return nil
-			}
-		}
-	}
 }
 
 // notify tells the service manager, if there is one, about our state.

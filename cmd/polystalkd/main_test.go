@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 // cleanEnv is our environment without what would configure the program.
 func cleanEnv(extra ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, envPrefix) || strings.HasPrefix(v, "LISTEN_") || strings.HasPrefix(v, "NOTIFY_SOCKET=")
+		return strings.HasPrefix(v, envPrefix) || strings.HasPrefix(v, "GEARMAND_") || strings.HasPrefix(v, "LISTEN_") || strings.HasPrefix(v, "NOTIFY_SOCKET=")
 	})
 	return append(env, extra...)
 }

@@ -23,7 +23,7 @@ func (c *Config) parsePprof() error {
 		return nil
 	}
 	bad := func(what string) error {
-		return faultf(exitUsage, "%s: %q %s: give one of this machine's own, as in --pprof 127.0.0.1:6060", c.origin("pprof", "--pprof"), c.Pprof, what)
+		return faultf(exitUsage, "%s: %q %s: give one of this machine's own, as in --pprof 127.0.0.1:6060", c.origin("pprof"), c.Pprof, what)
 	}
 	host, port, err := net.SplitHostPort(c.Pprof)
 	if err != nil {
@@ -51,7 +51,7 @@ func listenPprof(c *Config) (net.Listener, error) {
 	}
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", c.pprofAddr)
 	if err != nil {
-		return nil, faultf(exitSystem, "%s: %q cannot be listened on (%v): choose another address or port", c.origin("pprof", "--pprof"), c.Pprof, cause(err))
+		return nil, faultf(exitSystem, "%s: %q cannot be listened on (%v): choose another address or port", c.origin("pprof"), c.Pprof, cause(err))
 	}
 	return l, nil
 }

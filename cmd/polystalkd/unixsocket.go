@@ -93,7 +93,7 @@ func clearStale(path string, owners []int) error {
 	const remedy = "choose another path, or remove it yourself"
 	switch mode := found.Mode(); {
 	case mode.IsDir():
-		return fmt.Errorf("the path is a directory: name a file in it, as in -l unix:%s", filepath.Join(path, "polystalkd.sock"))
+		return fmt.Errorf("the path is a directory: name a file in it, as in unix:%s", filepath.Join(path, "polystalkd.sock"))
 	case mode.IsRegular():
 		return fmt.Errorf("the path is a regular file, not a socket: %s", remedy)
 	case mode&fs.ModeSymlink != 0:

@@ -13,6 +13,9 @@ var release = "0.1.0"
 // spoken is the release of beanstalkd whose protocol and replies we follow.
 const spoken = "1.13"
 
+// spokenGearman is the release of gearmand whose behaviour we follow.
+const spokenGearman = "2.0.0"
+
 // statsVersion is the version key of the stats reply. Clients compare it as a
 // number or as dotted numbers to learn which commands they may send, so it
 // starts with the release we speak, padded to three parts for strict semantic
@@ -22,9 +25,16 @@ const spoken = "1.13"
 func statsVersion() string { return spoken + ".0+polystalk." + release }
 
 // versionLine is what -v prints.
-func versionLine() string {
-	line := fmt.Sprintf("polystalkd %s (speaks beanstalkd %s) %s %s/%s",
-		release, spoken, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+func versionLine() string { return buildLine("beanstalkd " + spoken) }
+
+// gearmandVersionLine is what --version prints in place of gearmand.
+func gearmandVersionLine() string {
+	return buildLine("Gearman as gearmand " + spokenGearman + ", beanstalkd " + spoken)
+}
+
+func buildLine(speaks string) string {
+	line := fmt.Sprintf("polystalkd %s (speaks %s) %s %s/%s",
+		release, speaks, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	if info, ok := debug.ReadBuildInfo(); ok {
 		var revision, modified string
 		for _, s := range info.Settings {

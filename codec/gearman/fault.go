@@ -26,6 +26,8 @@ const (
 	ErrorDataTooLarge     = "DATA_TOO_LARGE\x00Packet too large"
 	ErrorEpoch            = "INVALID_ARGUMENT\x00Epoch out of range"
 	ErrorSchedule         = "INVALID_ARGUMENT\x00Schedule out of range"
+	// ErrorDraining answers a submission: the server was told to take no more jobs.
+	ErrorDraining = "QUEUE_ERROR\x00Draining: the server accepts no new jobs"
 )
 
 // NoJobError is the body of the ERROR that answers a report of type t about a job

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// The daemon is told by this variable which descriptor it reports on. A Go process
+// cannot fork and go on, so it starts itself again.
+const reportVariable = "POLYSTALKD_DAEMON_REPORT"
+
+// served is what the daemon reports once it serves.
+var served = []byte{'1'}
+
+// detach starts this program again as a daemon and waits until it serves (nil) or has
+// ended: then the code it ended with. Its errors come on our stderr meanwhile.
+func detach(c *Config) (code int, err error) {
+	if os.Getenv("LISTEN_FDS") != "" && os.Getenv("LISTEN_PID") == strconv.Itoa(os.Getpid()) {
+		return 0, faultf(exitUsage, "%s: sockets that the service manager passes in do not survive it: leave it out, the service manager keeps the server in the background", c.origin("daemon"))
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return 0, faultf(exitSystem, "%s: this program's file is not known: %v", c.origin("daemon"), err)
+	}
+	report, w, err := os.Pipe()
+	if err != nil {
+		return 0, faultf(exitSystem, "%s: %v", c.origin("daemon"), err)
+	}
+	defer report.Close()
+	cmd := &exec.Cmd{
+		Path: self, Args: os.Args, Stderr: os.Stderr,
+		ExtraFiles: []*os.File{w}, // as descriptor 3
+		Env:        append(os.Environ(), reportVariable+"=3"),
+
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	// It is out of the terminal's reach: who wants to end the start means it.
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		return 0, faultf(exitSystem, "%s: %v", c.origin("daemon"), err)
+	}
+	go func() {
+		for sig := range signals {
+			cmd.Process.Signal(sig)
+		}
+	}()
+	if _, err := io.ReadFull(report, make([]byte, len(served))); err == nil {
+		return exitOK, nil
+	}
+	err = cmd.Wait()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
+		return exit.ExitCode(), nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("the daemon: %w", err)
+	}
+	return exitOK, nil // a signal ended it before it served
+}
+
+// A parent is who waits for us to serve: see detach. A nil one is nobody.
+type parent struct{ report *os.File }
+
+// takeParent is the parent of a daemon, nil for any other process. It may be called
+// once.
+func takeParent() *parent {
+	fd, err := strconv.Atoi(os.Getenv(reportVariable))
+	if err != nil {
+		return nil
+	}
+	os.Unsetenv(reportVariable)
+	syscall.CloseOnExec(fd)
+	return &parent{os.NewFile(uintptr(fd), "report")}
+}
+
+// release leaves what the parent has, its directory and stderr, and lets it go.
+func (p *parent) release() error {
+	if p == nil {
+		return nil
+	}
+	defer p.report.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	if err := os.Chdir("/"); err != nil {
+		return err
+	}
+	if err := unix.Dup2(int(null.Fd()), syscall.Stderr); err != nil {
+		return os.NewSyscallError("dup2", err)
+	}
+	_, err = p.report.Write(served)
+	return err
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// gearmandFlags is gearmand's command line. Its flags set the Config that
+// polystalkd's own set, so that there is one server behind both.
+type gearmandFlags struct {
+	c   *Config
+	all *pflag.FlagSet
+	// The same flags by what they are to the reader of the help: gearmand's that work,
+	// polystalkd's, gearmand's that do nothing here.
+	theirs, own, unused *pflag.FlagSet
+
+	renamed    map[string]string // gearmand's name → ours
+	configFile string
+}
+
+// ours is the name by which Config knows a flag: see Config.origin.
+func (g *gearmandFlags) ours(f *pflag.Flag) string {
+	if name, ok := g.renamed[f.Name]; ok {
+		return name
+	}
+	return f.Name
+}
+
+// newGearmandFlags ties each flag to its field of c and sets the defaults.
+// Source of names and meanings: gearmand 1.1.20, --help.
+func newGearmandFlags(c *Config) *gearmandFlags {
+	g := &gearmandFlags{c: c, renamed: make(map[string]string)}
+	for _, fs := range []**pflag.FlagSet{&g.all, &g.theirs, &g.own, &g.unused} {
+		*fs = pflag.NewFlagSet("gearmand", pflag.ContinueOnError)
+		(*fs).SetOutput(io.Discard)
+		(*fs).Usage = func() {}
+		(*fs).SortFlags = false
+	}
+	normal := newFlagSet(c)
+	// take adopts a flag of polystalkd's own command line.
+	take := func(fs *pflag.FlagSet, ours, name, short string) {
+		f := *normal.Lookup(ours)
+		f.Name, f.Shorthand = name, short
+		g.renamed[name] = ours
+		fs.AddFlag(&f)
+	}
+
+	fs := g.theirs
+	fs.StringArrayVarP(&c.Gearman.Listen, "listen", "L", nil, "listen on `HOST`, a name or an IP address; may be given several\ntimes (default: all addresses)")
+	g.renamed["listen"] = "gearman-listen"
+	fs.StringVarP(&c.Port, "port", "p", "4730", "listen on TCP `PORT`")
+	fs.FuncP("backlog", "b", "let `N` connections wait to be accepted (default: as many as the system allows)", g.setBacklog)
+	g.keepAliveFlags(fs)
+	take(fs, "gearman-retries", "job-retries", "j")
+	take(fs, "gearman-wakeup", "worker-wakeup", "w")
+	take(fs, "gearman-prefix", "job-handle-prefix", "")
+	take(fs, "gearman-exceptions", "exceptions", "")
+	fs.FuncP("queue-type", "q", "keep jobs in `NAME`: only builtin; see --journal (default builtin)", setQueueType)
+	fs.FuncP("protocol", "r", "speak `NAME` as well: nothing is left to choose", setProtocol)
+	fs.StringVarP(&c.LogFile, "log-file", "l", "", "write the log to `FILE`, stderr or none (default stderr)")
+	fs.BoolVar(&c.Syslog, "syslog", false, "write the log to syslog, and to a file only with --log-file")
+	g.renamed["verbose"] = "log-level"
+	fs.Func("verbose", "log from `LEVEL` on: DEBUG, INFO or NOTICE, WARNING, or one\nof ERROR, CRITICAL, ALERT, FATAL (default INFO)", g.setVerbose)
+	c.Gearman.Verbose = "INFO"
+	fs.StringVarP(&c.PidFile, "pid-file", "P", "", "write the process id to `FILE` (default: nowhere)")
+	fs.BoolVarP(&c.Daemon, "daemon", "d", false, "detach and run in the background, once it serves")
+	take(fs, "user", "user", "u")
+	fs.FuncP("file-descriptors", "f", "allow the process `N` descriptors (default: as many as the user may have)", g.setDescriptors)
+	fs.StringVar(&g.configFile, "config-file", gearmandConf, "read more flags from `FILE`")
+	fs.BoolVar(&c.CheckArgs, "check-args", false, "check the flags and exit")
+	fs.BoolFuncP("version", "V", "show the version and exit", stopWith(errVersion))
+	fs.BoolFuncP("help", "h", "show this text and exit", stopWith(errHelp))
+
+	fs = g.own
+	fs.StringArrayVar(&c.Listen, "beanstalk-listen", nil, "speak beanstalkd's protocol on `ADDR`, HOST:PORT or unix:PATH, as in\n127.0.0.1:11300; may be given several times (default: not at all)")
+	g.renamed["beanstalk-listen"] = "listen"
+	take(fs, "binlog-dir", "journal", "")
+	take(fs, "fsync-ms", "journal-fsync-ms", "")
+	take(fs, "no-fsync", "journal-no-fsync", "")
+	take(fs, "binlog-size", "journal-size", "")
+	fs.Lookup("journal-fsync-ms").Usage = strings.ReplaceAll(fs.Lookup("journal-fsync-ms").Usage, "; 0: as without -f", "")
+	fs.Lookup("journal-size").Usage = fmt.Sprintf("let a file of the journal have `BYTES` (default %d)", binlogSizeDefault)
+	for _, name := range []string{"max-job-size", "loops", "shards", "max-connections",
+		"gearman-failed", "gearman-shutdown", "gearman-max-body", "log-format", "pprof"} {
+		take(fs, name, name, "")
+	}
+	fs.Lookup("log-format").Usage = "write the log as `FORMAT`: text or json"
+
+	g.unusedFlags()
+	for _, fs := range []*pflag.FlagSet{g.theirs, g.own, g.unused} {
+		fs.VisitAll(g.all.AddFlag)
+	}
+	return g
+}
+
+// unusedFlags are those that have nothing to set here; a line in the log says why.
+func (g *gearmandFlags) unusedFlags() {
+	fs := g.unused
+	note := func(flag, why string) { g.c.warnings = append(g.c.warnings, "flag "+flag+" has no effect: "+why) }
+	fs.FuncP("threads", "t", "`N` threads: there is one event loop per core; see --loops", func(s string) error {
+		if _, err := strconv.Atoi(s); err != nil {
+			return &badValue{"give a whole number", "4"}
+		}
+		note("-t", "there is one event loop per core, or as many as --loops says")
+		return nil
+	})
+	fs.Func("hashtable-buckets", "`N` buckets: tables grow by themselves", func(s string) error {
+		if n, err := strconv.Atoi(s); err != nil || n <= 0 {
+			return &badValue{"give a whole number above 0, or leave it out", ""}
+		}
+		note("--hashtable-buckets", "tables grow by themselves")
+		return nil
+	})
+	for _, f := range []struct{ name, short, usage, why string }{
+		{"round-robin", "R", "functions of the same priority always take turns", "functions of the same priority always take turns"},
+		{"coredump", "", "see the variable GOTRACEBACK", "GOTRACEBACK=crash in the environment asks for a core dump"},
+		{"store-queue-on-shutdown", "", "see --journal", "--journal DIR keeps every background job at once"},
+	} {
+		spelled := "--" + f.name
+		if f.short != "" {
+			spelled = "-" + f.short
+		}
+		fs.BoolFuncP(f.name, f.short, f.usage, func(s string) error {
+			if on, err := strconv.ParseBool(s); err != nil {
+				return err
+			} else if on {
+				note(spelled, f.why)
+			}
+			return nil
+		})
+	}
+}
+
+// keepAliveFlags: probes are always sent; a worker whose machine is gone would
+// otherwise keep its jobs for ever.
+func (g *gearmandFlags) keepAliveFlags(fs *pflag.FlagSet) {
+	fs.Bool("keepalive", false, "probe idle connections: always done here")
+	k := &g.c.KeepAlive
+	for _, f := range []struct {
+		name, usage string
+		max         int // as the system has it
+		set         func(n int)
+	}{
+		{"keepalive-idle", "probe after `SECONDS` without traffic; -1: as the system does (default -1)", 32767, func(n int) { k.Idle = time.Duration(n) * time.Second }},
+		{"keepalive-interval", "probe again after `SECONDS`; -1: as the system does (default -1)", 32767, func(n int) { k.Interval = time.Duration(n) * time.Second }},
+		{"keepalive-count", "give up after `N` probes; -1: as the system does (default -1)", 127, func(n int) { k.Count = n }},
+	} {
+		fs.Func(f.name, f.usage, func(s string) error {
+			n, err := strconv.Atoi(s)
+			if err != nil || n < -1 || n == 0 || n > f.max {
+				return &badValue{fmt.Sprintf("give 1 to %d, or -1 for what the system does", f.max), ""}
+			}
+			if !k.Enable {
+				k.Enable, k.Idle, k.Interval, k.Count = true, -1, -1, -1
+			}
+			f.set(n)
+			return nil
+		})
+	}
+}
+
+func (g *gearmandFlags) setBacklog(s string) error {
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil || n == 0 {
+		return &badValue{"give a whole number from 1 on", "128"}
+	}
+	g.c.Backlog = int(n)
+	return nil
+}
+
+// descriptorsMin lets the server itself run, with a few connections.
+const descriptorsMin = 64
+
+func (g *gearmandFlags) setDescriptors(s string) error {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil || n < descriptorsMin || n > math.MaxInt32 {
+		return &badValue{fmt.Sprintf("give a whole number from %d on", descriptorsMin), "65536"}
+	}
+	g.c.Descriptors = n
+	return nil
+}
+
+// verboseLevels are gearmand's names, and ours.
+var verboseLevels = []struct{ theirs, ours string }{
+	{"FATAL", "error"}, {"ALERT", "error"}, {"CRITICAL", "error"}, {"ERROR", "error"},
+	{"WARNING", "warn"}, {"NOTICE", "info"}, {"INFO", "info"}, {"DEBUG", "debug"},
+}
+
+func (g *gearmandFlags) setVerbose(s string) error {
+	for _, l := range verboseLevels {
+		if strings.EqualFold(s, l.theirs) {
+			g.c.Gearman.Verbose, g.c.LogLevel = l.theirs, l.ours
+			return nil
+		}
+	}
+	return &badValue{"give FATAL, ALERT, CRITICAL, ERROR, WARNING, NOTICE, INFO or DEBUG", ""}
+}
+
+func setQueueType(s string) error {
+	if s != "builtin" {
+		return &badValue{storeRemedy, ""}
+	}
+	return nil
+}
+
+func setProtocol(s string) error {
+	if s == "http" {
+		return &badValue{"HTTP is not spoken: leave it out, and submit with a Gearman client", ""}
+	}
+	return &badValue{"there is no such protocol: leave it out", ""}
+}

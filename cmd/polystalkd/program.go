@@ -1,0 +1,51 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"path/filepath"
+
+	"polystalk/router"
+)
+
+// A program is one of the command lines that this binary has. Each fills a Config;
+// from there on they are the same.
+type program struct {
+	name      string // begins the line of an error
+	version   func() string
+	parse     func(args []string, lookupEnv func(string) (string, bool)) (*Config, error)
+	writeHelp func(w io.Writer)
+	exitCode  func(err error) int
+}
+
+const normalHelp = "polystalkd -h"
+
+// normal has beanstalkd's flags.
+var normal = program{
+	name: "polystalkd", version: versionLine,
+	parse: parseConfig, writeHelp: writeHelp, exitCode: exitCode,
+}
+
+// programOf tells from the program's name and first argument which command line it is,
+// and returns it with the arguments that are left.
+func programOf(args []string) (program, []string) {
+	const name = "gearmand"
+	switch {
+	case len(args) > 0 && filepath.Base(args[0]) == name:
+		return inPlaceOfGearmand(name), args[1:]
+	case len(args) > 1 && args[1] == name:
+		return inPlaceOfGearmand("polystalkd " + name), args[2:]
+	}
+	return normal, args[min(1, len(args)):]
+}
+
+// exitCode is that of the reference.
+func exitCode(err error) int {
+	if f, ok := errors.AsType[*fault](err); ok {
+		return f.code
+	}
+	if _, ok := errors.AsType[*router.JournalError](err); ok {
+		return exitBinlog
+	}
+	return exitSystem
+}

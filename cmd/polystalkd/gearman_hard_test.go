@@ -26,19 +26,10 @@ func dialGearman(t *testing.T, address string) *gearmanConn {
 	return c
 }
 
-// request makes a packet.
-func request(kind gearman.Type, args ...string) []byte {
-	var all [][]byte
-	for _, a := range args {
-		all = append(all, []byte(a))
-	}
-	return gearman.AppendRequest(nil, kind, all...)
-}
-
-// ask sends a request and wants this packet for an answer.
-func (c *gearmanConn) ask(t *testing.T, request []byte, kind gearman.Type, body string) {
+// ask sends what asks and wants this packet for an answer.
+func (c *gearmanConn) ask(t *testing.T, text string, kind gearman.Type, body string) {
 	t.Helper()
-	if err := c.send(request); err != nil {
+	if err := c.send([]byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	c.hear(t, kind, body)
@@ -47,16 +38,10 @@ func (c *gearmanConn) ask(t *testing.T, request []byte, kind gearman.Type, body 
 // hear wants this packet next.
 func (c *gearmanConn) hear(t *testing.T, kind gearman.Type, body string) {
 	t.Helper()
-	head := make([]byte, gearman.HeaderSize)
-	if _, err := io.ReadFull(c.r, head); err != nil {
-		t.Fatalf("no %v: %v", kind, err)
-	}
-	got := make([]byte, bits.BigEndian.Uint32(head[8:]))
-	if _, err := io.ReadFull(c.r, got); err != nil {
-		t.Fatal(err)
-	}
-	if k := gearman.Type(bits.BigEndian.Uint32(head[4:])); k != kind || string(got) != body {
-		t.Fatalf("got %v %.200q, want %v %.200q", k, got, kind, body)
+	want := response(kind, body)
+	got := make([]byte, len(want))
+	if n, err := io.ReadFull(c.r, got); string(got[:n]) != want {
+		t.Fatalf("got %.200q (%v), want %.200q", got[:n], err, want)
 	}
 }
 
@@ -93,13 +78,13 @@ func TestGearmanClientThatDoesNotReadIsCutOff(t *testing.T) {
 			worker := dialGearman(t, address)
 			deaf := dialGearman(t, address)
 			deaf.ask(t, request(gearman.SubmitJob, "f", "u", ""), gearman.JobCreated, "H:lap:1")
-			if err := worker.send(request(gearman.CanDo, "f")); err != nil {
+			if err := worker.send([]byte(request(gearman.CanDo, "f"))); err != nil {
 				t.Fatal(err)
 			}
 			worker.ask(t, request(gearman.GrabJob), gearman.JobAssign, "H:lap:1\x00f\x00")
 			was := memory(s)
 
-			data := request(gearman.WorkData, "H:lap:1", strings.Repeat("d", size))
+			data := []byte(request(gearman.WorkData, "H:lap:1", strings.Repeat("d", size)))
 			for len(data) < 1<<20 {
 				data = append(data, data...)
 			}
@@ -130,10 +115,10 @@ func TestGearmanClientThatDoesNotReadIsCutOff(t *testing.T) {
 			if lines := admin.list(t, "status"); len(lines) != 1 || lines[0] != "f\t1\t1\t1\n" {
 				t.Errorf("status says %q", lines)
 			}
-			worker.ask(t, append(request(gearman.WorkComplete, "H:lap:1", "r"), request(gearman.GrabJob)...), gearman.NoJob, "")
+			worker.ask(t, request(gearman.WorkComplete, "H:lap:1", "r")+request(gearman.GrabJob), gearman.NoJob, "")
 			admin.ask(t, request(gearman.SubmitJob, "f", "u", "again"), gearman.JobCreated, "H:lap:2")
 			worker.ask(t, request(gearman.GrabJob), gearman.JobAssign, "H:lap:2\x00f\x00again")
-			if err := worker.send(request(gearman.WorkComplete, "H:lap:2", "r")); err != nil {
+			if err := worker.send([]byte(request(gearman.WorkComplete, "H:lap:2", "r"))); err != nil {
 				t.Fatal(err)
 			}
 			admin.hear(t, gearman.WorkComplete, "H:lap:2\x00r")
@@ -142,7 +127,7 @@ func TestGearmanClientThatDoesNotReadIsCutOff(t *testing.T) {
 }
 
 // ends wants the server to close the connection without another byte.
-func (c *gearmanConn) ends(t *testing.T, after []byte) {
+func (c *gearmanConn) ends(t *testing.T, after string) {
 	t.Helper()
 	if b, err := io.ReadAll(c.r); err != nil || len(b) > 0 {
 		t.Fatalf("after %.60q: got %q, %v; want the end", after, b, err)
@@ -150,9 +135,9 @@ func (c *gearmanConn) ends(t *testing.T, after []byte) {
 }
 
 // header is that of a packet, of any type and length.
-func header(kind, size uint32) []byte {
+func header(kind, size uint32) string {
 	b := bits.BigEndian.AppendUint32([]byte("\x00REQ"), kind)
-	return bits.BigEndian.AppendUint32(b, size)
+	return string(bits.BigEndian.AppendUint32(b, size))
 }
 
 // TestGearmanBadHeadersEndOneConnection: what cannot be a packet ends its own
@@ -160,10 +145,9 @@ func header(kind, size uint32) []byte {
 func TestGearmanBadHeadersEndOneConnection(t *testing.T) {
 	_, address := startGearman(t)
 	other := dialGearman(t, address)
-	bad := [][]byte{
-		[]byte("\x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x00"), []byte("\x00req\x00\x00\x00\x10\x00\x00\x00\x00"),
-		[]byte("\x00RE\x00\x00\x00\x00\x10\x00\x00\x00\x00"), []byte("\x00REQ\x00\x00\x10\x00\x00\x00\x00\x00"),
-		append([]byte("\x00RES"), header(43, 0)[4:]...),
+	bad := []string{
+		"\x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x00", "\x00req\x00\x00\x00\x10\x00\x00\x00\x00",
+		"\x00RE\x00\x00\x00\x00\x10\x00\x00\x00\x00", "\x00REQ\x00\x00\x10\x00\x00\x00\x00\x00", "\x00RES" + header(43, 0)[4:],
 	}
 	for _, kind := range []uint32{0, 43, 44, 255, 256, 1 << 16, 1<<31 - 1, 1 << 31, 1<<31 + 9, 1<<32 - 1} {
 		bad = append(bad, header(kind, 0))
@@ -171,7 +155,7 @@ func TestGearmanBadHeadersEndOneConnection(t *testing.T) {
 	for _, b := range bad {
 		c := dialGearman(t, address)
 		c.ask(t, request(gearman.EchoReq, "before"), gearman.EchoRes, "before")
-		if err := c.send(b); err != nil {
+		if err := c.send([]byte(b)); err != nil {
 			t.Fatal(err)
 		}
 		c.ends(t, b)
@@ -189,10 +173,9 @@ func TestGearmanShortBodiesAreAnswered(t *testing.T) {
 	} {
 		for n := range nuls {
 			for _, body := range []string{strings.Repeat("\x00", n), strings.Repeat("a\x00", n) + "the rest"} {
-				short := append(header(kind, uint32(len(body))), body...)
 				// It takes nothing of the next packet, which has NULs of its own.
-				short = append(short, request(gearman.EchoReq, "a", "b", "c", "d", "e", "f", "g", "h")...)
-				c.ask(t, short, gearman.Error, "INVALID_PACKET\x00Not enough arguments")
+				echo := request(gearman.EchoReq, "a", "b", "c", "d", "e", "f", "g", "h")
+				c.ask(t, header(kind, uint32(len(body)))+body+echo, gearman.Error, "INVALID_PACKET\x00Not enough arguments")
 				c.hear(t, gearman.EchoRes, "a\x00b\x00c\x00d\x00e\x00f\x00g\x00h")
 			}
 		}
@@ -215,7 +198,7 @@ func TestGearmanTakesNoMemoryForALength(t *testing.T) {
 	for range 30 { // of 6 kinds, with 64 MiB each
 		for kind, body := range begin {
 			c := dialGearman(t, address)
-			if err := c.send(append(header(kind, most), body...)); err != nil {
+			if err := c.send([]byte(header(kind, most) + body)); err != nil {
 				t.Fatal(err)
 			}
 			open = append(open, c)
@@ -224,7 +207,7 @@ func TestGearmanTakesNoMemoryForALength(t *testing.T) {
 	for kind := range begin {
 		over := dialGearman(t, address)
 		over.ask(t, header(kind, most+1), gearman.Error, "DATA_TOO_LARGE\x00Packet too large")
-		over.ends(t, nil)
+		over.ends(t, "an announcement")
 	}
 	if n := len(other.list(t, "workers")); n != len(open)+1 {
 		t.Errorf("%d connections are open, want %d", n, len(open)+1)

@@ -154,6 +154,9 @@ func (k *known) request(i int, a Action, h *History, behind bool) (r request, ok
 		r.bytes = packet(41, unique)
 		return r, k.mayAskUnique(unique)
 	case OpOption:
+		if behind {
+			return r, false // what was relayed before may meet it on the way
+		}
 		r.bytes = packet(26, of(options[:], a.Pick))
 	case OpSetID:
 		r.bytes = packet(22, of(clients[:], a.Pick))

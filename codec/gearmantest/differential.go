@@ -1,6 +1,7 @@
 package gearmantest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -21,19 +22,36 @@ func Lockstep(program string) Start {
 	}
 }
 
-// Compare plays the history that n requests of the seed make against two servers,
-// each started for it below dir, which must exist. It returns "" if they said the
-// same, else a report of the smallest history found in which they do not. The
-// error is about the harness.
-func Compare(reference, subject Start, dir string, seed uint64, n int) (report string, err error) {
-	c := campaign{reference: reference, subject: subject, dir: dir}
+// A Campaign plays random histories, each on a pair of new servers.
+type Campaign struct {
+	Reference, Subject Start
+	Dir                string // which must exist, for what servers keep
+	// Patience is how long either server may take over an answer; zero: 8 s.
+	Patience time.Duration
+	// Whole reports are of the history as it was drawn.
+	Whole bool
+	// Compared counts the requests by Op that were sent to both, PassedOver those
+	// that could not be compared where a history had them.
+	Compared, PassedOver [NumOps]int
+
+	played int
+}
+
+// Compare plays the history that n requests of the seed make. It returns "" if
+// both servers said the same, else a report of the smallest history found in which
+// they do not. The error is about the harness.
+func (c *Campaign) Compare(seed uint64, n int) (report string, err error) {
 	h := NewHistory(seed, n)
-	d, err := c.play(h, answerMax)
+	d, err := c.play(h, cmp.Or(c.Patience, answerMax))
 	if d == nil || err != nil {
 		return "", err
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d, %d connections, functions %.40q, %q", h.Seed, h.Conns, h.Functions, h.Opts)
+	if c.Whole {
+		fmt.Fprintf(&b, "\n%v", d)
+		return b.String(), nil
+	}
 	// A server that does not answer makes each try long.
 	end := time.Now().Add(30 * time.Second)
 	again := false
@@ -57,18 +75,11 @@ func Compare(reference, subject Start, dir string, seed uint64, n int) (report s
 	return b.String(), err
 }
 
-// A campaign plays histories, each on a pair of new servers.
-type campaign struct {
-	reference, subject Start
-	dir                string
-	played             int
-}
-
-func (c *campaign) play(h History, longest time.Duration) (*difference, error) {
+func (c *Campaign) play(h History, longest time.Duration) (*difference, error) {
 	c.played++
 	var addresses [2]string
-	for n, start := range []Start{c.reference, c.subject} {
-		dir := filepath.Join(c.dir, fmt.Sprintf("%d-%d-%d", h.Seed, c.played, n))
+	for n, start := range []Start{c.Reference, c.Subject} {
+		dir := filepath.Join(c.Dir, fmt.Sprintf("%d-%d-%d", h.Seed, c.played, n))
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return nil, err
 		}
@@ -80,7 +91,7 @@ func (c *campaign) play(h History, longest time.Duration) (*difference, error) {
 		defer s.Stop()
 		addresses[n] = s.Address
 	}
-	err := playHistory(h, addresses[0], addresses[1], longest)
+	err := c.playOn(h, addresses, longest)
 	var d *difference
 	if err == nil || errors.As(err, &d) {
 		return d, nil

@@ -39,10 +39,11 @@ const (
 	OpDrop
 	OpRefused // answered by an ERROR
 	OpBad     // ends the connection
+	NumOps    // how many Ops there are
 )
 
 // weights says how often each Op is drawn.
-var weights = [...]int{
+var weights = [NumOps]int{
 	OpCanDo: 9, OpCanDoTimeout: 3, OpCantDo: 2, OpReset: 1, OpPreSleep: 9, OpGrab: 20,
 	OpSubmit: 24, OpReduce: 4, OpEpoch: 3,
 	OpStatus: 4, OpComplete: 9, OpFail: 4, OpException: 3, OpData: 4, OpWarning: 2,
@@ -122,23 +123,36 @@ func NewHistory(seed uint64, n int) History {
 	if k := r.IntN(8); k < 2 {
 		h.Opts = append(h.Opts, "--worker-wakeup", string(rune('1'+k)))
 	}
+	weights := weights
+	switch r.IntN(3) {
+	case 0: // few jobs, for which workers mostly wait
+		for _, op := range []Op{OpSubmit, OpReduce, OpEpoch} {
+			weights[op] = (weights[op] + 3) / 4
+		}
+		weights[OpCanDo] *= 2
+		weights[OpPreSleep] *= 3
+	case 1: // many workers that are lost
+		weights[OpCanDo] *= 2
+		weights[OpCantDo] *= 3
+		weights[OpGrab] *= 2
+	}
 	for n > 0 {
 		e := Event{Conn: r.IntN(h.Conns)}
 		length := 1
 		switch k := r.IntN(100); {
-		case k < 3:
-			e.Kind, length = EventClose, 0
 		case k < 4:
-			e.Kind, length = EventReset, 0
+			e.Kind, length = EventClose, 0
 		case k < 5:
+			e.Kind, length = EventReset, 0
+		case k < 6:
 			e.Kind = EventDie
-		case k < 9:
+		case k < 10:
 			e.Kind = EventPart
 		case k < 30:
 			length = 2 + r.IntN(6)
 		}
 		for range length {
-			e.Actions = append(e.Actions, newAction(r, len(h.Functions)))
+			e.Actions = append(e.Actions, newAction(r, len(h.Functions), &weights))
 		}
 		for r.IntN(4) == 0 || e.Kind == EventPart && len(e.Cuts) == 0 {
 			e.Cuts = append(e.Cuts, r.Uint32())
@@ -149,7 +163,7 @@ func NewHistory(seed uint64, n int) History {
 	return h
 }
 
-func newAction(r *rand.Rand, functions int) Action {
+func newAction(r *rand.Rand, functions int, weights *[NumOps]int) Action {
 	a := Action{Function: r.IntN(functions), Pick: r.Uint32()}
 	if r.IntN(20) == 0 {
 		a.Size = 1 + r.IntN(20000)

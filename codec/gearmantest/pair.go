@@ -58,6 +58,7 @@ func (p *peer) drain() {
 // After each step both have answered all there is to answer before the next is
 // taken, so that one order of requests is the only one possible on either.
 type play struct {
+	c     *Campaign
 	h     History
 	k     *known
 	sides [2]side
@@ -66,19 +67,19 @@ type play struct {
 	max   time.Duration // how long an answer may take
 }
 
-// playHistory plays h on two servers that nobody has talked to yet. The error is
-// a *difference if they differ.
-func playHistory(h History, reference, subject string, longest time.Duration) error {
-	g := &play{h: h, k: newKnown(h.Conns), max: longest}
+// playOn plays h on two servers that nobody has talked to yet. The error is a
+// *difference if they differ.
+func (c *Campaign) playOn(h History, addresses [2]string, longest time.Duration) error {
+	g := &play{c: c, h: h, k: newKnown(h.Conns), max: longest}
 	g.k.few = slices.Contains(h.Opts, "--worker-wakeup")
 	defer g.leave()
-	for n, address := range []string{reference, subject} {
+	for n, address := range addresses {
 		g.sides[n] = side{address: address, conns: make([]*peer, h.Conns)}
-		c, err := dial(address)
+		k, err := dial(address)
 		if err != nil {
 			return err
 		}
-		g.sides[n].control = &peer{conn: c}
+		g.sides[n].control = &peer{conn: k}
 	}
 	for _, e := range h.Events {
 		if err := g.event(e); err != nil {
@@ -191,8 +192,10 @@ func (g *play) send(e Event) error {
 	for _, a := range e.Actions {
 		r, ok := g.k.request(e.Conn, a, &g.h, len(all) > 0)
 		if !ok {
+			g.c.PassedOver[a.Op]++
 			continue
 		}
+		g.c.Compared[a.Op]++
 		if r.ends {
 			return g.cutOff(e.Conn, r)
 		}

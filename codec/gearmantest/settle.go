@@ -63,7 +63,8 @@ func (g *play) compare(i int, how order) error {
 			got[n] = c.got
 		}
 		got[0] = g.normal(got[0])
-		if why = differ(got[0], got[1], how.actor == i, how.unordered); why == "" {
+		var final bool
+		if why, final = differ(got[0], got[1], how.actor == i, how.unordered); why == "" {
 			for _, m := range got[0] {
 				if m.unasked() {
 					g.note(i, "< "+m.String())
@@ -71,7 +72,7 @@ func (g *play) compare(i int, how order) error {
 			}
 			break
 		}
-		if time.Now().After(end) {
+		if final || time.Now().After(end) {
 			return fmt.Errorf("on %c: %s", 'A'+i, why)
 		}
 	}
@@ -81,21 +82,27 @@ func (g *play) compare(i int, how order) error {
 	return nil
 }
 
-// differ says how two series of messages differ, or "".
-func differ(a, b []message, ordered, unordered bool) string {
+// differ says how two series of messages differ, or "". final: whatever is still
+// to come.
+func differ(a, b []message, ordered, unordered bool) (why string, final bool) {
 	answersA, noopsA, relaysA := split(a)
 	answersB, noopsB, relaysB := split(b)
 	if unordered {
 		relaysA, relaysB = sortMessages(relaysA), sortMessages(relaysB)
 	}
-	same := slices.Equal(answersA, answersB) && slices.Equal(noopsA, noopsB) && slices.Equal(relaysA, relaysB)
-	if same && ordered && !slices.Equal(unmarked(a), unmarked(b)) {
-		same = false
+	common := min(len(relaysA), len(relaysB))
+	switch {
+	case !slices.Equal(answersA, answersB): // a mark is the last of them
+		final = true
+	case !slices.Equal(relaysA[:common], relaysB[:common]):
+		final = !unordered
+	case len(noopsA) == len(noopsB) && len(relaysA) == len(relaysB):
+		if !ordered || slices.Equal(unmarked(a), unmarked(b)) {
+			return "", false
+		}
+		final = true
 	}
-	if same {
-		return ""
-	}
-	return fmt.Sprintf("gearmand %s\n\tours     %s", show(a), show(b))
+	return fmt.Sprintf("gearmand %s\n\tours     %s", show(a), show(b)), final
 }
 
 func unmarked(all []message) []message {

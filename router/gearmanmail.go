@@ -16,9 +16,7 @@ func (g *gearSession) hearMail() {
 	if s.phase >= phaseClosing || s.dying {
 		return
 	}
-	if s.conn.Unsent()+s.heldOut > relayedMax {
-		s.loop.srv.complain("closing a connection that does not read what is relayed to it", "unsent", s.conn.Unsent())
-		s.abort()
+	if g.deaf() {
 		return
 	}
 	g.hearNoop()
@@ -34,6 +32,18 @@ func (g *gearSession) hearMail() {
 	g.relay(relays)
 }
 
+// deaf cuts the client off if it has left too much unread, and reports whether it
+// did.
+func (g *gearSession) deaf() bool {
+	s := g.s
+	if s.conn.Unsent()+s.heldOut <= relayedMax {
+		return false
+	}
+	s.loop.srv.complain("closing a connection that does not read what is relayed to it", "unsent", s.conn.Unsent())
+	s.abort()
+	return true
+}
+
 // hearNoop says so if a job came while the connection slept.
 func (g *gearSession) hearNoop() {
 	if g.mail.Told() {
@@ -42,10 +52,13 @@ func (g *gearSession) hearNoop() {
 	}
 }
 
-// relay writes reports. No shard is owned.
+// relay writes reports, as long as the client reads them. No shard is owned.
 func (g *gearSession) relay(r *shard.Relay) {
 	for ; r != nil; r = r.Next {
 		for range r.Copies {
+			if g.deaf() {
+				return
+			}
 			g.relayOne(r)
 			g.s.loop.flushFull(g.s)
 		}

@@ -41,20 +41,20 @@ const (
 	stepClose     // closing: the client itself
 
 	// Of a gearSession.
-	stepGearDone      // nothing is to be said
-	stepGearSubmit    // JOB_CREATED
-	stepGearRegister  // the new ability
-	stepGearReset     // one ability less
-	stepGearGrab      // JOB_ASSIGN
-	stepGearReport    // an ERROR, or nothing
-	stepGearStatus    // STATUS_RES
-	stepGearUnique    // one shard's part of STATUS_RES_UNIQUE
-	stepGearClose     // closing: the client in one shard
-	stepGearOK        // an administrator's OK
-	stepGearDrop      //
-	stepGearCancel    //
-	stepGearFunctions // one shard's part of status
-	stepGearJobs      // some of one shard's jobs
+	stepGearSubmit     // JOB_CREATED
+	stepGearRegister   // the new ability
+	stepGearUnregister // one ability less
+	stepGearReset      // those in one shard
+	stepGearGrab       // JOB_ASSIGN
+	stepGearReport     // an ERROR, or nothing
+	stepGearStatus     // STATUS_RES
+	stepGearUnique     // one shard's part of STATUS_RES_UNIQUE
+	stepGearClose      // closing: the client in one shard
+	stepGearOK         // an administrator's OK
+	stepGearDrop       //
+	stepGearCancel     //
+	stepGearFunctions  // one shard's part of status
+	stepGearJobs       // some of one shard's jobs
 )
 
 // dispatch runs the parsed command; rest is the input behind its line. It

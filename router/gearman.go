@@ -26,12 +26,12 @@ type gearSession struct {
 	op   shard.Gear // of the operation under way
 	mail shard.Mail
 
-	abilities  []ability // next to be served first
+	abilities  []ability // next to be served last
 	sleeping   bool      // counted among the sleepers of each ability
 	exceptions bool
-	early      *shard.Relay // came while a submission was under way
-	excepted   shard.JobID  // the last job that it ended with an exception
-	entry      *gearEntry   // what others may see of it
+	early      earlyMail   // came while a submission or a list was under way
+	excepted   shard.JobID // the last job that it ended with an exception
+	entry      *gearEntry  // what others may see of it
 	late       lateness
 
 	at   int // the shard asked last, of commands that ask all
@@ -195,12 +195,9 @@ func (g *gearSession) room() journal.Pressure {
 		return journal.Open
 	}
 	if size := int64(g.m.Size); size > slab.MaxSize {
-		p := j.Admit(size)
-		if p == journal.Open {
-			s.promised = size
-		}
-		return p
+		return s.admit(size)
 	}
+	s.admission = false
 	return j.Pressure()
 }
 
@@ -264,7 +261,7 @@ func (g *gearSession) run(body []byte, large shard.Large) {
 		g.register(shard.Time(m.Timeout))
 	case gearman.CantDo:
 		if i := g.abilityAt(m.Args[0]); i >= 0 {
-			g.unregister(i, stepGearDone)
+			g.unregister(i)
 		}
 	case gearman.ResetAbilities:
 		g.reset()
@@ -318,6 +315,7 @@ func (g *gearSession) submit(body []byte, large shard.Large) {
 	case gearman.SubmitJobEpoch:
 		g.op.Due = shard.Time(min(max(m.Epoch, 0), epochMax)) * shard.Second
 	case gearman.SubmitJobSched:
+		s.loop.budget -= scheduleCost
 		now := time.Unix(0, int64(s.loop.batch.Now))
 		at, ok := m.Schedule.Next(now)
 		if !ok {
@@ -337,6 +335,9 @@ func (g *gearSession) submit(body []byte, large shard.Large) {
 	op.Pri, op.Body, op.Large = priority.Pri(), body, large
 	s.submit(sh, stepGearSubmit)
 }
+
+// scheduleCost is what looking for the minute of a schedule counts in a turn.
+const scheduleCost = 64
 
 // epochMax is the last second that fits a shard.Time.
 const epochMax = int64(shard.Never/shard.Second) - 1
@@ -360,7 +361,7 @@ func (g *gearSession) submitted(r *shard.Reply) {
 			g.late.created(s.loop, from)
 		}
 	}
-	s.reprobe = g.early != nil
+	s.reprobe = g.early.first != nil
 }
 
 func (g *gearSession) handleOf(id shard.JobID) gearman.Handle {
@@ -405,6 +406,7 @@ func (g *gearSession) getStatusUnique() {
 func (g *gearSession) nextUnique() {
 	op := &g.s.req.Op
 	op.Kind, op.Client = shard.OpUniqueStatus, 0
+	g.op.Cursor = 0
 	g.s.loop.budget -= statsCost
 	g.s.submit(g.at, stepGearUnique)
 }
@@ -422,13 +424,17 @@ func (g *gearSession) handle(r *shard.Reply) {
 		g.reported(r)
 	case stepGearRegister:
 		g.registered(r)
-	case stepGearReset:
-		g.reset()
+	case stepGearUnregister, stepGearReset:
+		g.unregistered(r)
 	case stepGearStatus:
 		*out = gearman.AppendStatus(*out, g.m.Args[0], g.jobStatus(r))
 	case stepGearUnique:
-		if r.Status == shard.StatusOK && r.ID > g.list.newest {
+		if r.ID > g.list.newest {
 			g.list.newest, g.list.status, g.list.clients = r.ID, g.jobStatus(r), g.op.Clients
+		}
+		if r.Status == shard.StatusMore {
+			s.submitLater(stepGearUnique)
+			return
 		}
 		if g.at++; g.at < len(s.loop.srv.shards) {
 			g.nextUnique()
@@ -437,25 +443,23 @@ func (g *gearSession) handle(r *shard.Reply) {
 		*out = gearman.AppendStatusUnique(*out, g.m.Args[0], g.list.status, g.list.clients)
 	case stepGearClose:
 		g.closed(r)
-	case stepGearDone:
 	default:
 		g.adminStep(r)
 	}
 }
 
 func (g *gearSession) jobStatus(r *shard.Reply) gearman.JobStatus {
-	if r.Status != shard.StatusOK {
+	if r.ID == 0 {
 		return gearman.JobStatus{}
 	}
 	return gearman.JobStatus{Known: true, Running: g.op.Running, Numerator: g.op.Numerator, Denominator: g.op.Denominator}
 }
 
-// startClosing gives back what the session holds and waits for.
+// startClosing gives back what the session holds and waits for. Mail that is under
+// way stays so: taken out now, it could be posted a second time.
 func (g *gearSession) startClosing() {
-	g.awake()
-	g.mail.Wake()
-	g.mail.Take()
-	g.early = nil
+	g.wake()
+	g.early = earlyMail{}
 	g.s.loop.srv.gearDir.remove(g.entry)
 	g.closeNext()
 }

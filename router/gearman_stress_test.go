@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
+	"polystalk/shard"
 )
 
 // A gearConn is a blocking client. Its deadline is patience, not a measurement.
@@ -151,8 +152,34 @@ func workOn(c *gearConn, rng *rand.Rand, functions int) error {
 	}
 }
 
-// TestGearmanUnderLoad: over real connections, with workers that sleep, wake up
-// and vanish, every client hears of all its jobs.
+// desert submits foreground jobs and leaves before it has heard of them all.
+func desert(ctx context.Context, addr net.Addr, seed uint64, functions int) error {
+	rng := rand.New(rand.NewPCG(seed, 4))
+	for ctx.Err() == nil {
+		c, err := dialGear(addr)
+		if err != nil {
+			return err
+		}
+		stop := context.AfterFunc(ctx, func() { c.Close() })
+		for range 16 {
+			if err := c.send(gearman.SubmitJob, fmt.Sprintf("f%d", rng.IntN(functions)), "", "left behind"); err != nil {
+				return err
+			}
+		}
+		for range rng.IntN(40) {
+			if _, _, err := c.receive(); err != nil {
+				return err
+			}
+		}
+		stop()
+		c.Close()
+	}
+	return nil
+}
+
+// TestGearmanUnderLoad: over real connections, with clients and workers that
+// vanish, and workers that sleep and wake up, every client that stays hears of all
+// its jobs.
 func TestGearmanUnderLoad(t *testing.T) {
 	for _, functions := range []int{1, 5} {
 		s, err := New(Config{Loops: 2, Shards: 8})
@@ -176,6 +203,13 @@ func TestGearmanUnderLoad(t *testing.T) {
 				}
 			})
 		}
+		for i := range 3 {
+			workers.Go(func() {
+				if err := desert(ctx, l.Addr(), uint64(i), functions); err != nil && ctx.Err() == nil {
+					t.Errorf("deserter %d: %v", i, err)
+				}
+			})
+		}
 		for i := range 8 {
 			clients.Go(func() {
 				if err := submitAll(l.Addr(), i, 300, functions); err != nil {
@@ -186,6 +220,13 @@ func TestGearmanUnderLoad(t *testing.T) {
 		clients.Wait()
 		cancel()
 		workers.Wait()
+		b := &shard.Batch{Home: strangers{}}
+		for range 1000 { // what vanished has to be noticed
+			if !s.hasJobs(b) {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
 		if err := s.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}

@@ -210,6 +210,52 @@ func TestGearmanBytewise(t *testing.T) {
 	f.check()
 }
 
+// RESET_ABILITIES visits a shard once, not once for each function.
+func TestResetOfManyAbilities(t *testing.T) {
+	f := newGearFixture(t)
+	w := f.openGear()
+	const functions = 2000
+	for i := range functions {
+		name := fmt.Sprintf("f%d", i)
+		w.send(packet(gearman.CanDo, name) + packet(gearman.CanDo, name) + packet(gearman.SubmitJobBG, name, "", "x"))
+	}
+	f.rest()
+	w.take()
+	w.send(packet(gearman.PreSleep) + packet(gearman.CantDo, "f7") + packet(gearman.CanDo, "f7"))
+	w.send(strings.Repeat(packet(gearman.GrabJob), functions))
+	f.rest()
+	w.take()
+	visits := f.l.l.batch.Visits
+	w.send(packet(gearman.ResetAbilities) + packet(gearman.PreSleep) + packet(gearman.GrabJob))
+	f.rest()
+	w.hears(answer(gearman.NoJob))
+	if n := f.l.l.batch.Visits - visits; n > 2*4 {
+		t.Errorf("%d visits", n)
+	}
+	w.asks(packet(gearman.CanDo, "f0")+packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", "f0", "x"))
+	f.check()
+	a := f.openGear()
+	a.asks("workers\n", "2 - - :\n1 - - : f0\n.\n")
+	w.asks(packet(gearman.CanDo, "f1") + packet(gearman.CanDo, "f2") + packet(gearman.CantDo, "f1"))
+	a.asks("workers\n", "2 - - :\n1 - - : f2 f0\n.\n")
+}
+
+// Schedules that are far away take their time: other connections have turns.
+func TestSchedulesAreAccountedFor(t *testing.T) {
+	f := newGearFixture(t)
+	c := f.openGear()
+	const jobs = 200
+	c.send(strings.Repeat(packet(gearman.SubmitJobSched, "f", "", "", "", "29", "2", "3", "x"), jobs))
+	f.rest()
+	if f.later < jobs*scheduleCost/turnBudget {
+		t.Errorf("put off %d times", f.later)
+	}
+	if n := strings.Count(c.take(), "H:x:"); n != jobs {
+		t.Errorf("%d jobs", n)
+	}
+	f.check()
+}
+
 func TestDrainingRefusesSubmissions(t *testing.T) {
 	f := newGearFixture(t)
 	c := f.openGear()

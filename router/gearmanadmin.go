@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 
 	"os"
 
@@ -28,11 +27,9 @@ func (g *gearSession) admin() {
 		*out = srv.gearDir.appendWorkers(*out)
 	case gearman.Status, gearman.PriorityStatus:
 		g.at = 0
-		g.op.Functions = nil
 		g.askAll(shard.OpFunctions, stepGearFunctions)
 	case gearman.ShowJobs, gearman.ShowUniqueJobs:
 		g.at = 0
-		g.op.Cursor = 0
 		g.askAll(shard.OpListJobs, stepGearJobs)
 	case gearman.MaxQueue:
 		g.op.Limits = [shard.NumClasses]uint32(m.Limits)
@@ -42,6 +39,7 @@ func (g *gearSession) admin() {
 	case gearman.DropFunction:
 		name := string(m.Args[0])
 		names := srv.dir.list()
+		s.loop.budget -= len(names) / 16
 		if !slices.Contains(names, name) {
 			if i := slices.IndexFunc(names, func(n string) bool { return gearman.SameFunction(n, name) }); i >= 0 {
 				name = names[i]
@@ -89,10 +87,11 @@ func (g *gearSession) onFunction(kind shard.OpKind, name []byte, st step) {
 	g.s.submit(g.s.loop.srv.shardOf(name), st)
 }
 
-// askAll asks the shard whose turn it is.
+// askAll asks the shard whose turn it is, from the beginning.
 func (g *gearSession) askAll(kind shard.OpKind, st step) {
 	op := &g.s.req.Op
 	op.Kind, op.Client = kind, 0
+	g.op.Cursor = 0
 	g.s.loop.budget -= statsCost
 	g.s.submit(g.at, st)
 }
@@ -120,19 +119,47 @@ func (g *gearSession) adminStep(r *shard.Reply) {
 			s.say(gearman.MsgOK)
 		}
 	case stepGearFunctions:
-		if g.at++; g.at < len(s.loop.srv.shards) {
-			g.askAll(shard.OpFunctions, stepGearFunctions)
-			return
-		}
 		g.sayFunctions()
+		g.listNext(r)
 	case stepGearJobs:
-		g.sayJobs(r)
+		g.sayJobs()
+		g.listNext(r)
 	}
+}
+
+// listNext goes on with a list, of which one visit's part has been said. It is as
+// long as there are functions or jobs: other connections have their turns in
+// between, and a client that does not read has no more for now (see held).
+func (g *gearSession) listNext(r *shard.Reply) {
+	s := g.s
+	if r.Status == shard.StatusMore && !s.dying {
+		s.submitLater(s.step)
+		return
+	}
+	if g.at++; g.at < len(s.loop.srv.shards) && !s.dying {
+		g.askAll(s.req.Op.Kind, s.step)
+		return
+	}
+	g.op.Functions, g.op.Jobs = nil, nil
+	s.say(gearman.MsgEnd)
+	g.hearNoop()
+	s.reprobe = g.early.first != nil
+}
+
+// listing reports whether the command under way makes a list.
+func (g *gearSession) listing() bool {
+	return g.s.step == stepGearFunctions || g.s.step == stepGearJobs
+}
+
+// held reports whether the next part of a list is to wait until the client has
+// read more. drained, unblocked and abort go on.
+func (g *gearSession) held() bool {
+	s := g.s
+	return (s.stalled || s.backed) && !s.dying && g.listing()
 }
 
 func (g *gearSession) sayFunctions() {
 	out := &g.s.loop.out
-	slices.SortFunc(g.op.Functions, func(a, b shard.FunctionStatus) int { return strings.Compare(a.Name, b.Name) })
 	for i := range g.op.Functions {
 		f := &g.op.Functions[i]
 		st := gearman.FunctionStatus{Waiting: f.Waiting, Running: f.Running, Workers: f.Workers}
@@ -142,15 +169,11 @@ func (g *gearSession) sayFunctions() {
 			*out = gearman.AppendPriorityStatusLine(*out, f.Name, &st)
 		}
 	}
-	g.op.Functions = nil
-	g.s.say(gearman.MsgEnd)
+	g.op.Functions = g.op.Functions[:0]
 }
 
-// sayJobs lists one visit's jobs; the list is as long as there are jobs, so other
-// connections have their turns in between.
-func (g *gearSession) sayJobs(r *shard.Reply) {
-	s := g.s
-	out := &s.loop.out
+func (g *gearSession) sayJobs() {
+	out := &g.s.loop.out
 	for _, j := range g.op.Jobs {
 		if g.m.Verb == gearman.ShowJobs {
 			*out = gearman.AppendJobLine(*out, g.handleOf(j.ID), j.Lost, j.Background)
@@ -159,15 +182,4 @@ func (g *gearSession) sayJobs(r *shard.Reply) {
 		}
 	}
 	g.op.Jobs = g.op.Jobs[:0]
-	if r.Status == shard.StatusMore {
-		s.submitLater(stepGearJobs)
-		return
-	}
-	g.op.Cursor = 0
-	if g.at++; g.at < len(s.loop.srv.shards) {
-		g.askAll(shard.OpListJobs, stepGearJobs)
-		return
-	}
-	g.op.Jobs = nil
-	s.say(gearman.MsgEnd)
 }

@@ -21,7 +21,7 @@ type gearEntry struct {
 	number    uint64
 	address   string
 	id        []byte
-	functions []string // newest first
+	functions []string // newest last
 }
 
 func (d *gearDirectory) add(c Conn) *gearEntry {
@@ -52,7 +52,7 @@ func (d *gearDirectory) setID(e *gearEntry, id []byte) {
 func (d *gearDirectory) addFunction(e *gearEntry, name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	e.functions = slices.Insert(e.functions, 0, name)
+	e.functions = append(e.functions, name)
 }
 
 func (d *gearDirectory) removeFunction(e *gearEntry, name string) {
@@ -60,6 +60,22 @@ func (d *gearDirectory) removeFunction(e *gearEntry, name string) {
 	defer d.mu.Unlock()
 	if i := slices.Index(e.functions, name); i >= 0 {
 		e.functions = slices.Delete(e.functions, i, i+1)
+	}
+}
+
+// removeFunctions removes them all.
+func (d *gearDirectory) removeFunctions(e *gearEntry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e.functions = nil
+}
+
+// newestFirst is how the command workers lists functions.
+func (e *gearEntry) newestFirst(yield func(string) bool) {
+	for _, name := range slices.Backward(e.functions) {
+		if !yield(name) {
+			return
+		}
 	}
 }
 
@@ -73,7 +89,7 @@ func (d *gearDirectory) appendWorkers(dst []byte) []byte {
 	}
 	slices.SortFunc(entries, func(a, b *gearEntry) int { return int(b.number) - int(a.number) })
 	for _, e := range entries {
-		dst = gearman.AppendWorkersLine(dst, e.number, e.address, e.id, slices.Values(e.functions))
+		dst = gearman.AppendWorkersLine(dst, e.number, e.address, e.id, e.newestFirst)
 	}
 	return append(dst, gearman.MsgEnd...)
 }

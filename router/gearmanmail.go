@@ -16,51 +16,70 @@ func (g *gearSession) hearMail() {
 	if s.phase >= phaseClosing || s.dying {
 		return
 	}
-	if g.deaf() {
-		return
-	}
-	g.hearNoop()
-	if s.phase == phaseBusy && s.step == stepGearSubmit {
+	switch {
+	case s.phase == phaseBusy && g.listing():
+		// Not into the middle of the list. That a job came is in the mail.
+		g.keepBack(relays)
+	case s.phase == phaseBusy && s.step == stepGearSubmit:
 		// JOB_CREATED may be among what is under way, and comes first.
-		last := &g.early
-		for *last != nil {
-			last = &(*last).Next
-		}
-		*last = relays
-		return
+		g.hearNoop()
+		g.keepBack(relays)
+	default:
+		g.hearNoop()
+		g.relay(relays)
 	}
-	g.relay(relays)
 }
 
-// deaf cuts the client off if it has left too much unread, and reports whether it
-// did.
-func (g *gearSession) deaf() bool {
-	s := g.s
-	if s.conn.Unsent()+s.heldOut <= relayedMax {
-		return false
+// earlyMail is relays that wait for an answer which comes first, oldest first.
+type earlyMail struct {
+	first, last *shard.Relay
+	bytes       int
+}
+
+// relayBytes is what a relay without its body takes, about.
+const relayBytes = 128
+
+func (g *gearSession) keepBack(relays *shard.Relay) {
+	e := &g.early
+	for r := relays; r != nil; r = r.Next {
+		if e.last == nil {
+			e.first = r
+		} else {
+			e.last.Next = r
+		}
+		e.last = r
+		e.bytes += relayBytes + len(r.Body) + r.Large.Len()
 	}
-	s.loop.srv.complain("closing a connection that does not read what is relayed to it", "unsent", s.conn.Unsent())
-	s.abort()
-	return true
+	if e.bytes > relayedMax {
+		g.cutOff(e.bytes)
+	}
+}
+
+// cutOff closes a connection whose client does not read.
+func (g *gearSession) cutOff(unsent int) {
+	g.s.loop.srv.complain("closing a connection that does not read what is relayed to it", "unsent", unsent)
+	g.s.abort()
 }
 
 // hearNoop says so if a job came while the connection slept.
 func (g *gearSession) hearNoop() {
 	if g.mail.Told() {
-		g.awake()
+		g.stir()
 		g.s.loop.out = gearman.AppendNoop(g.s.loop.out)
 	}
 }
 
-// relay writes reports, as long as the client reads them. No shard is owned.
+// relay writes reports, or cuts the client off if it reads none. No shard is owned.
 func (g *gearSession) relay(r *shard.Relay) {
+	s := g.s
 	for ; r != nil; r = r.Next {
 		for range r.Copies {
-			if g.deaf() {
+			if unsent := s.conn.Unsent() + s.heldOut; unsent > relayedMax {
+				g.cutOff(unsent)
 				return
 			}
 			g.relayOne(r)
-			g.s.loop.flushFull(g.s)
+			s.loop.flushFull(s)
 		}
 	}
 }
@@ -95,7 +114,7 @@ func (g *gearSession) relayOne(r *shard.Relay) {
 }
 
 // again goes on where a reply has left off, with no shard owned: another was
-// quicker with the job to be grabbed, or reports came before their JOB_CREATED.
+// quicker with the job to be grabbed, or reports came before an answer that goes first.
 func (g *gearSession) again() {
 	switch {
 	case g.s.dying:
@@ -104,7 +123,7 @@ func (g *gearSession) again() {
 		g.grabNext()
 		return
 	}
-	early := g.early
-	g.early = nil
+	early := g.early.first
+	g.early = earlyMail{}
 	g.relay(early)
 }

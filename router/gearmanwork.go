@@ -1,6 +1,8 @@
 package router
 
 import (
+	"slices"
+
 	"polystalk/codec/gearman"
 	"polystalk/shard"
 )
@@ -13,6 +15,7 @@ type ability struct {
 }
 
 func (g *gearSession) abilityAt(name []byte) int {
+	g.s.loop.budget -= len(g.abilities) / 16
 	for i := range g.abilities {
 		if g.abilities[i].name == string(name) {
 			return i
@@ -34,48 +37,75 @@ func (g *gearSession) register(timeout shard.Time) {
 
 func (g *gearSession) registered(r *shard.Reply) {
 	g.s.req.Op.Name = nil
-	for i := range g.abilities {
-		if a := &g.abilities[i]; a.id == r.Tube && a.shard == g.s.target {
-			return
-		}
+	if r.N == 0 {
+		return // it was one
 	}
 	a := ability{tubeRef{r.TubeName, g.s.target, r.Tube}, r.Mirror, g.op.Sleepers}
 	if g.sleeping {
 		a.sleepers.Add(1)
 	}
 	g.s.linkTo(a.shard).watching++
-	g.abilities = append(g.abilities, ability{})
-	copy(g.abilities[1:], g.abilities)
-	g.abilities[0] = a
+	g.abilities = append(g.abilities, a)
 	g.s.loop.srv.gearDir.addFunction(g.entry, a.name)
 }
 
-func (g *gearSession) unregister(i int, st step) {
-	s, op := g.s, &g.s.req.Op
+func (g *gearSession) unregister(i int) {
+	s := g.s
 	a := g.abilities[i]
-	n := len(g.abilities) - 1
-	copy(g.abilities[i:], g.abilities[i+1:])
-	g.abilities[n] = ability{}
-	g.abilities = g.abilities[:n]
+	g.abilities = slices.Delete(g.abilities, i, i+1)
 	if g.sleeping {
 		a.sleepers.Add(-1)
 	}
 	s.linkTo(a.shard).watching--
 	s.loop.srv.gearDir.removeFunction(g.entry, a.name)
-	op.Kind, op.Client, op.Tube = shard.OpUnregister, s.clientAt(a.shard), a.id
-	s.submit(a.shard, st)
+	g.forget(a.shard, a.id, stepGearUnregister)
 }
 
-// reset unregisters one function after the other.
+// forget has a shard forget that the connection is a worker of a function there,
+// or of any: of tube zero.
+func (g *gearSession) forget(sh int, tube shard.TubeID, st step) {
+	op := &g.s.req.Op
+	op.Kind, op.Client, op.Tube = shard.OpUnregister, g.s.clientAt(sh), tube
+	g.op.Cursor = 0
+	g.s.submit(sh, st)
+}
+
+// reset unregisters all functions, those of one shard at a time.
 func (g *gearSession) reset() {
-	if n := len(g.abilities); n > 0 {
-		g.unregister(n-1, stepGearReset)
+	if g.sleeping {
+		for i := range g.abilities {
+			g.abilities[i].sleepers.Add(-1)
+		}
+	}
+	g.abilities = nil
+	g.s.loop.srv.gearDir.removeFunctions(g.entry)
+	g.resetNext()
+}
+
+func (g *gearSession) resetNext() {
+	for i := range g.s.links {
+		if l := &g.s.links[i]; l.watching > 0 {
+			l.watching = 0
+			g.forget(l.shard, 0, stepGearReset)
+			return
+		}
+	}
+}
+
+func (g *gearSession) unregistered(r *shard.Reply) {
+	switch {
+	case g.s.dying: // closing does the rest
+	case r.Status == shard.StatusMore:
+		g.s.submitLater(g.s.step)
+	case g.s.step == stepGearReset:
+		g.resetNext()
 	}
 }
 
 // preSleep: from now on the connection hears of a job, unless there is one already
-// or it has heard of one and not grabbed since. It counts itself as sleeping first and looks then, and a shard publishes first
-// and looks for sleepers then, so no job falls in between.
+// or it has heard of one and not grabbed since. It counts itself as sleeping first
+// and looks then, and a shard publishes first and looks for sleepers then, so no
+// job falls in between.
 func (g *gearSession) preSleep() {
 	l := g.s.loop
 	fell := g.mail.Sleep()
@@ -86,15 +116,21 @@ func (g *gearSession) preSleep() {
 		}
 	}
 	if at, _ := g.best(); at >= 0 {
-		if fell && (g.mail.Stay() || g.mail.Told()) {
-			g.awake()
+		if fell {
+			g.wake() // who slept before sleeps on, as in gearmand
 		}
 		l.out = gearman.AppendNoop(l.out)
 	}
 }
 
-// awake takes the connection off the count of sleepers.
-func (g *gearSession) awake() {
+// wake ends the connection's sleep. A NOOP that is under way is taken back.
+func (g *gearSession) wake() {
+	g.mail.Wake()
+	g.stir()
+}
+
+// stir takes the connection off the count of sleepers.
+func (g *gearSession) stir() {
 	if !g.sleeping {
 		return
 	}
@@ -112,7 +148,7 @@ func (g *gearSession) best() (at, class int) {
 	for i := range g.abilities {
 		l.srv.shards[g.abilities[i].shard].Catchup(&l.batch)
 	}
-	for i := range g.abilities {
+	for i := range slices.Backward(g.abilities) {
 		if k, ok := g.abilities[i].mirror.Load(); ok {
 			if c := shard.ClassOf(k.Pri); c < class {
 				at, class = i, c
@@ -123,13 +159,9 @@ func (g *gearSession) best() (at, class int) {
 	return at, class
 }
 
-// grab wakes the connection up and takes a job. A NOOP that is due comes before the
-// answer: some workers take no notice of one between the two.
+// grab wakes the connection up and takes a job.
 func (g *gearSession) grab() {
-	if g.mail.Wake() {
-		g.s.loop.out = gearman.AppendNoop(g.s.loop.out)
-	}
-	g.awake()
+	g.wake()
 	g.grabNext()
 }
 
@@ -167,8 +199,8 @@ func (g *gearSession) grabbed(r *shard.Reply) {
 	s.loop.out = append(s.loop.out, r.Body...)
 	s.large = r.Large
 	// Served: the others of its class come first now.
-	copy(g.abilities[g.at:], g.abilities[g.at+1:])
-	g.abilities[len(g.abilities)-1] = a
+	copy(g.abilities[1:], g.abilities[:g.at])
+	g.abilities[0] = a
 }
 
 // relayOf is what a report is to those who wait for the job.
@@ -225,6 +257,7 @@ func (g *gearSession) reported(r *shard.Reply) {
 	id := s.req.Op.ID
 	s.req.Op.Body, s.req.Op.Large = nil, nil
 	s.endBody()
+	s.loop.budget -= int(r.N)
 	switch {
 	case r.Status == shard.StatusNotFound:
 		s.loop.out = gearman.AppendError(s.loop.out, gearman.NoJobError(g.m.Type))

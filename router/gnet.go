@@ -102,14 +102,13 @@ func (n *network) unsent() (some bool) {
 	return some
 }
 
-// unfinished reports whether a loop has operations under way or turns put off.
-func (n *network) unfinished() bool {
-	var sum int64
+// unfinished reports whether a loop has something under way or put off.
+func (n *network) unfinished() (some bool) {
 	n.loops.Range(func(_, l any) bool {
-		sum += l.(*loop).unfinished.Load()
-		return true
+		some = l.(*loop).hasWork()
+		return !some
 	})
-	return sum > 0
+	return some
 }
 
 // enroll hands a connection to the event loops; it is theirs even on error.

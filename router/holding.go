@@ -102,17 +102,23 @@ func (s *session) room() journal.Pressure {
 	if srv.journal == nil || !needsSpace(s.cmd.Kind) {
 		return journal.Open
 	}
-	s.admission = false
 	if size := s.cmd.Size; s.cmd.Kind == beanstalk.Put && size > slab.MaxSize && size <= srv.cfg.MaxJobSize && !s.cmd.Trailing {
-		s.asked = srv.journal.Notified()
-		p := srv.journal.Admit(int64(size))
-		s.admission = p == journal.Wait
-		if p == journal.Open {
-			s.promised = int64(size)
-		}
-		return p
+		return s.admit(int64(size))
 	}
+	s.admission = false
 	return srv.journal.Pressure()
+}
+
+// admit asks the journal to let a large body in.
+func (s *session) admit(size int64) journal.Pressure {
+	j := s.loop.srv.journal
+	s.asked = j.Notified()
+	p := j.Admit(size)
+	s.admission = p == journal.Wait
+	if p == journal.Open {
+		s.promised = size
+	}
+	return p
 }
 
 func needsSpace(k beanstalk.Kind) bool {
@@ -141,6 +147,7 @@ func (s *session) block() {
 
 // unblocked goes on after held replies or want of room had stopped the session.
 func (s *session) unblocked() {
+	s.goOnLater()
 	if s.phase < phaseBusy {
 		s.resume()
 	}

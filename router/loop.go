@@ -112,6 +112,10 @@ func (l *loop) Post(m *shard.Message) {
 	}
 }
 
+// hasWork reports whether operations are under way, turns are put off or messages
+// (answers, wake-ups, reports) wait; from any goroutine.
+func (l *loop) hasWork() bool { return l.unfinished.Load() > 0 || l.outbox.Load() != nil }
+
 // signals are what other goroutines tell about connections.
 type signals struct {
 	mu   sync.Mutex

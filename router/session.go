@@ -107,6 +107,9 @@ func (s *session) submitLater(st step) {
 // again is the session's turn after later.
 func (s *session) again() {
 	if s.deferred {
+		if s.gear != nil && s.gear.held() {
+			return
+		}
 		s.deferred = false
 		s.pending = true
 		if s.phase == phaseBusy {
@@ -236,10 +239,18 @@ func (s *session) drained() {
 		return
 	}
 	s.stalled = false
+	s.goOnLater()
 	if s.phase < phaseBusy {
 		s.resume()
 	}
 	s.settle()
+}
+
+// goOnLater: what was put off may have waited for more than its turn.
+func (s *session) goOnLater() {
+	if s.deferred {
+		s.loop.later(s)
+	}
 }
 
 // lastInput: the client of a paused connection sends no more, so there is an
@@ -276,6 +287,7 @@ func (s *session) endOfInput() {
 // comes back first: what it did must be known to be undone.
 func (s *session) abort() {
 	s.dying = true
+	s.goOnLater()
 	if s.phase != phaseBusy && s.phase < phaseClosing && !s.pending {
 		s.close()
 	}

@@ -206,6 +206,7 @@ func (k *checker) tubes() {
 			k.fail("tube %q: paused until %d for %d", t.name, t.pauseUntil, t.pauseFor)
 		}
 		k.tubeJobs(t)
+		k.classes(t)
 		if k.readyTube(t) {
 			ready++
 		}

@@ -119,6 +119,7 @@ func (c *Core) ignore(cl *client, w *watch) {
 	c.unwait(cl)
 	if cl.mail != nil {
 		w.tube.gear.remove(w)
+		c.workerLeft(w.tube)
 	}
 	n := len(cl.watches) - 1
 	last := cl.watches[n]
@@ -245,15 +246,19 @@ func (c *Core) returnJobs(cl *client, most int) bool {
 	return cl.held.n == 0
 }
 
-// closeClient forgets cl, which holds nothing any more, unless its watch list
-// is longer than most: then it takes that many entries off and reports false.
-// The list is emptied in the reference's order (ms.c, ms_clear), which
-// list-tubes shows.
-func (c *Core) closeClient(cl *client, most int) bool {
+// ignoreSome takes up to most tubes off the watch list, in the reference's order
+// (ms.c, ms_clear), which list-tubes shows. It reports whether none is left.
+func (c *Core) ignoreSome(cl *client, most int) bool {
 	for ; most > 0 && len(cl.watches) > 0; most-- {
 		c.ignore(cl, cl.watches[0])
 	}
-	if len(cl.watches) > 0 {
+	return len(cl.watches) == 0
+}
+
+// closeClient forgets cl, which holds nothing any more, unless its watch list
+// is longer than most: then it takes that many entries off and reports false.
+func (c *Core) closeClient(cl *client, most int) bool {
+	if !c.ignoreSome(cl, most) {
 		return false
 	}
 	c.timers.stop(&cl.timer)

@@ -8,7 +8,6 @@ type function struct {
 	turn     int      // who of them is to be woken first
 	sleepers Sleepers
 	limits   [NumClasses]uint32
-	waiting  [NumClasses]uint64 // ready or delayed jobs, whoever put them
 }
 
 // openFunction finds or makes the function of that name.
@@ -22,19 +21,14 @@ func (c *Core) makeFunction(t *tube) {
 	if t.gear == nil {
 		c.gearUp()
 		t.gear = new(function)
-		t.gear.waiting = c.waitingIn(t)
 	}
 }
 
-// waitingIn counts the ready and delayed jobs of t by class. For a tube that is
-// no function it walks them all.
-func (c *Core) waitingIn(t *tube) (n [NumClasses]uint64) {
-	for i := range t.ready.n {
-		n[classOf(t.ready.at(i).b)]++
-	}
-	for i := range t.delay.n {
-		n[classOf(c.jobs.At(t.delay.at(i).job).pri)]++
-	}
+// waiting counts the ready and delayed jobs of t by class, whoever put them.
+func (t *tube) waiting() (n [NumClasses]uint64) {
+	n[ClassHigh] = t.urgent + t.urgentDelayed
+	n[ClassLow] = t.low
+	n[ClassNormal] = uint64(t.ready.n+t.delay.n) - n[ClassHigh] - n[ClassLow]
 	return n
 }
 
@@ -59,11 +53,11 @@ func (f *function) remove(w *watch) {
 }
 
 // rouse tells the sleeping workers of f that there is a job, or as many of them
-// as hear of one, those first that were told longest ago. Source: gearmand's
-// --worker-wakeup.
-func (c *Core) rouse(f *function) {
+// as hear of one, those first that were told longest ago. It reports whether some
+// may be left that do not know. Source: gearmand's --worker-wakeup.
+func (c *Core) rouse(f *function) bool {
 	if f.sleepers.n.Load() == 0 {
-		return
+		return false
 	}
 	n, woken := len(f.workers), 0
 	for k := range n {
@@ -72,14 +66,23 @@ func (c *Core) rouse(f *function) {
 			at -= n
 		}
 		m := f.workers[at].client.mail
-		if !m.rouse() {
+		if !m.tell() {
 			continue
 		}
 		c.gear.post(m)
 		if woken++; woken == c.gear.opts.Wakeup {
 			f.turn = (at + 1) % n
-			return
+			return true
 		}
+	}
+	return false
+}
+
+// workerLeft: the worker that has left f may have been the one that was told of
+// a job.
+func (c *Core) workerLeft(t *tube) {
+	if c.gear.opts.Wakeup > 0 && t.readyPos != 0 {
+		c.rouse(t.gear)
 	}
 }
 
@@ -92,24 +95,45 @@ func (c *Core) register(op *Op, r *Reply) {
 		c.watch(cl, t)
 		w = cl.find(t)
 		t.gear.add(w)
+		r.N = 1
 	}
 	w.timeout = op.Gear.Timeout
 	op.Gear.Sleepers = &t.gear.sleepers
 	r.Client, r.Tube, r.TubeName, r.Mirror = cl.id, t.id, t.name, c.mirrorOf(t)
 }
 
-// unregister: the jobs of t that cl runs lose their worker.
-func (c *Core) unregister(cl *client, t *tube) {
-	c.ignore(cl, cl.find(t))
-	for i := cl.held.head; i != 0; {
-		j := c.jobs.At(i)
-		next := j.next
-		if j.tube == t.id {
-			c.leaveReserved(t, i, j)
-			c.giveBack(t, i, j, cl)
+// unregister: the jobs of the function that the client runs lose their worker. A
+// bounded number of its jobs is looked at in a visit.
+func (c *Core) unregister(op *Op, r *Reply) {
+	cl, left := c.clients[op.Client], &op.Gear.Cursor
+	if op.Tube == 0 {
+		if !c.ignoreSome(cl, boundedMax) || !c.returnJobs(cl, boundedMax) {
+			r.Status = StatusMore
 		}
-		i = next
+		return
 	}
+	if *left == 0 {
+		c.ignore(cl, cl.find(c.tubes[op.Tube]))
+		*left = uint64(cl.held.n)
+	}
+	for n := 0; *left > 0 && cl.held.n > 0; n++ {
+		if n == boundedMax {
+			r.Status = StatusMore
+			return
+		}
+		*left--
+		i := cl.held.head
+		j := c.jobs.At(i)
+		if j.tube != op.Tube {
+			cl.held.remove(c.jobs, i)
+			cl.held.pushBack(c.jobs, i) // after one round the order is the same again
+			continue
+		}
+		t := c.tubes[op.Tube]
+		c.leaveReserved(t, i, j)
+		c.giveBack(t, i, j, cl)
+	}
+	*left = 0
 }
 
 // drop forgets a function that has neither workers nor jobs.
@@ -126,19 +150,19 @@ func (c *Core) drop(name []byte) Status {
 	return StatusOK
 }
 
-// functions lists what has been named by Gearman sessions, or has jobs.
-func (c *Core) functions(list []FunctionStatus) []FunctionStatus {
-	for _, t := range c.tubes {
-		if t == nil || t.gear == nil && t.jobs == 0 {
-			continue
+// functions lists what has been named by Gearman sessions, or has jobs. It looks
+// at a bounded number of tubes a visit.
+func (c *Core) functions(x *Gear, r *Reply) {
+	for n := 0; x.Cursor < uint64(len(c.tubes)); x.Cursor++ {
+		if n == boundedMax {
+			r.Status = StatusMore
+			return
 		}
-		s := FunctionStatus{Name: t.name, Running: t.reserved, Workers: uint64(t.watching)}
-		if t.gear != nil {
-			s.Waiting = t.gear.waiting
-		} else {
-			s.Waiting = c.waitingIn(t)
+		n++
+		if t := c.tubes[x.Cursor]; t != nil && (t.gear != nil || t.jobs > 0) {
+			x.Functions = append(x.Functions, FunctionStatus{
+				Name: t.name, Waiting: t.waiting(), Running: t.reserved, Workers: uint64(t.watching),
+			})
 		}
-		list = append(list, s)
 	}
-	return list
 }

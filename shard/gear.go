@@ -15,7 +15,7 @@ func (c *Core) applyGear(op *Op, r *Reply) {
 	case OpRegister:
 		c.register(op, r)
 	case OpUnregister:
-		c.unregister(c.clients[op.Client], c.tubes[op.Tube])
+		c.unregister(op, r)
 	case OpFunction:
 		c.openFunction(op.Name)
 	case OpDrop:
@@ -28,11 +28,11 @@ func (c *Core) applyGear(op *Op, r *Reply) {
 		_, j, _ := c.find(op.ID)
 		c.status(j, op, r)
 	case OpUniqueStatus:
-		c.status(c.newestWith(op), op, r)
+		c.uniqueStatus(op, r)
 	case OpCancelJob:
 		c.cancel(op, r)
 	case OpFunctions:
-		op.Gear.Functions = c.functions(op.Gear.Functions)
+		c.functions(op.Gear, r)
 	case OpListJobs:
 		c.listJobs(op.Gear, r)
 	default:
@@ -50,24 +50,20 @@ func (c *Core) gearClient(op *Op) *client {
 func (c *Core) submit(op *Op, r *Reply) {
 	x := op.Gear
 	t := c.openFunction(op.Name)
-	if hash, ok := hashFor(op); ok {
-		if i := c.findUnique(t, op, hash); i != 0 {
+	if sum, ok := sumOf(op); ok {
+		if i := c.findUnique(t, op, hashIn(t, sum)); i != 0 {
 			c.join(t, i, op, r)
 			return
 		}
 	}
-	f := t.gear
-	total := t.reserved
-	for _, n := range f.waiting {
-		total += n
-	}
-	if most := f.limits[classOf(op.Pri)]; most > 0 && total >= uint64(most) {
+	total := t.reserved + uint64(t.ready.n+t.delay.n)
+	if most := t.gear.limits[classOf(op.Pri)]; most > 0 && total >= uint64(most) {
 		r.Status = StatusFull
 		return
 	}
 	op.ID = x.Numbers.NextID()
 	i, j := c.newJob(op)
-	if i != 0 && !c.newGear(i, j, op) {
+	if i != 0 && !c.newGear(t, i, j, op) {
 		c.freeJob(i, j)
 		i = 0
 	}
@@ -86,6 +82,7 @@ func (c *Core) submit(op *Op, r *Reply) {
 	if !x.Background {
 		cl := c.gearClient(op)
 		c.await(cl, i, c.gearOf(j))
+		c.logNumber(t, j.id)
 		r.Client = cl.id
 	}
 	if x.Due > c.now {
@@ -152,7 +149,7 @@ func (c *Core) report(op *Op, r *Reply) {
 		if k == RelayStatus {
 			c.gear.setExtra(j.ttr, gearExtra{c.gear.extraOf(j.ttr).lost, op.Gear.Numerator, op.Gear.Denominator})
 		}
-		c.tell(j, x, k, op.Body, op.Large)
+		r.N = c.tell(j, x, k, op.Body, op.Large)
 		keep = c.gear.opts.BuryFailed && x.background
 	}
 	if !k.Ends() {
@@ -163,6 +160,11 @@ func (c *Core) report(op *Op, r *Reply) {
 		c.dropJob(t, i, j)
 		return
 	}
+	c.keepBuried(t, i, j)
+}
+
+// keepBuried keeps a job that has failed and is in no container any more.
+func (c *Core) keepBuried(t *tube, i uint32, j *job) {
 	c.enterBuried(t, i, j)
 	if j.isGear() {
 		c.settled(j)
@@ -215,8 +217,14 @@ func (c *Core) giveBack(t *tube, i uint32, j *job, cl *client) {
 	g := c.gear
 	lost := g.extraOf(j.ttr).lost + 1
 	if g.opts.Retries > 0 && lost >= g.opts.Retries {
-		c.tell(j, c.gearOf(j), RelayFailed, nil, nil)
-		c.dropJob(t, i, j)
+		x := c.gearOf(j)
+		c.tell(j, x, RelayFailed, nil, nil)
+		if g.opts.BuryFailed && x.background {
+			g.setExtra(j.ttr, gearExtra{})
+			c.keepBuried(t, i, j)
+		} else {
+			c.dropJob(t, i, j)
+		}
 		return
 	}
 	g.setExtra(j.ttr, gearExtra{lost: lost})
@@ -288,35 +296,40 @@ func (c *Core) status(j *job, op *Op, r *Reply) {
 		r.Status = StatusNotFound
 		return
 	}
-	r.ID = j.id
+	r.ID, r.Commit = j.id, j.commit()
 	x.Running = j.state == Reserved
 	x.Numerator, x.Denominator, x.Clients = 0, 0, 0
 	if !j.isGear() {
 		return
 	}
 	e := c.gear.extraOf(j.ttr)
-	x.Numerator, x.Denominator = e.numerator, e.denominator
-	for a := c.gear.waits[c.gearOf(j).waits]; a != nil; a = a.next {
-		x.Clients += a.n
-	}
+	x.Numerator, x.Denominator, x.Clients = e.numerator, e.denominator, c.gear.waits[c.gearOf(j).waits].n
 }
 
-// newestWith is the newest job of any function with op's unique id, or nil.
-func (c *Core) newestWith(op *Op) (newest *job) {
+// uniqueStatus tells about the newest job of any function with op's unique id. It
+// looks at a bounded number of tubes a visit.
+func (c *Core) uniqueStatus(op *Op, r *Reply) {
 	c.gearUp()
-	hash, ok := hashFor(op)
-	if !ok {
-		return nil
-	}
-	for n := c.gear.unique[hash]; n != 0; {
-		x := c.gear.jobs.At(n)
-		j := c.jobs.At(x.job)
-		if !x.byBody && string(c.gear.uniqueOf(x)) == string(op.Gear.Unique()) && (newest == nil || j.id > newest.id) {
-			newest = j
+	sum, ok := sumOf(op)
+	var newest *job
+	more := false
+	for n, x := 0, op.Gear; ok && x.Cursor < uint64(len(c.tubes)); x.Cursor++ {
+		if more = n == boundedMax; more {
+			break
 		}
-		n = x.next
+		n++
+		t := c.tubes[x.Cursor]
+		if t == nil || t.gear == nil {
+			continue
+		}
+		if i := c.findUnique(t, op, hashIn(t, sum)); i != 0 && (newest == nil || c.jobs.At(i).id > newest.id) {
+			newest = c.jobs.At(i)
+		}
 	}
-	return newest
+	c.status(newest, op, r)
+	if more {
+		r.Status = StatusMore
+	}
 }
 
 // listMax jobs, or a bucket more, are listed in a visit.

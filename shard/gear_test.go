@@ -316,6 +316,22 @@ func TestFailedBackgroundJobIsKept(t *testing.T) {
 	w.isOver(2)
 }
 
+// A job whose worker is lost once too often has failed as well.
+func TestJobLostTooOftenIsKept(t *testing.T) {
+	w := newGearWorld(t, GearOptions{BuryFailed: true, Retries: 1})
+	c, p := w.session(), w.session()
+	f := p.able("f", 0)
+	c.submit("f", "u", "x", 1024, true, 1)
+	c.submit("f", "u", "x", 1024, false, 1)
+	c.submit("f", "v", "x", 1024, false, 2)
+	p.grab(f, 1)
+	p.grab(f, 2)
+	p.op(Op{Kind: OpClose}, StatusOK)
+	c.hears(fmt.Sprintf("%d*1:1:", RelayFailed), fmt.Sprintf("%d*1:2:", RelayFailed))
+	w.isIn(1, Buried)
+	w.isOver(2)
+}
+
 func TestSleepersAreToldOnce(t *testing.T) {
 	w := newGearWorld(t, GearOptions{})
 	c := w.session()
@@ -342,7 +358,7 @@ func TestSleepersAreToldOnce(t *testing.T) {
 	p.hears()
 	sleep := func() {
 		t.Helper()
-		if p.mail.Wake() || !p.mail.Sleep() {
+		if p.mail.Wake(); !p.mail.Sleep() {
 			t.Error("does not go to sleep")
 		}
 	}
@@ -360,9 +376,7 @@ func TestSleepersAreToldOnce(t *testing.T) {
 	p.hears("noop")
 	sleep()
 	c.submit("f", "", "x", 1024, true, 6)
-	if !p.mail.Wake() {
-		t.Error("grabs without having been told of the job that came")
-	}
+	p.mail.Wake() // it grabs before it hears
 	p.hears()
 }
 
@@ -423,7 +437,9 @@ func TestFunctionsHaveLimits(t *testing.T) {
 	p.gear.SetUnique(nil)
 	p.op(Op{Kind: OpSubmit, Name: []byte("f"), Pri: 1<<32 - 1}, StatusFull)
 	p.op(Op{Kind: OpDrop, Name: []byte("f")}, StatusInUse)
-	list := w.core.functions(nil)
+	p.op(Op{Kind: OpFunctions}, StatusOK)
+	list := p.gear.Functions
+	p.gear.Cursor = 0
 	if len(list) != 1 || list[0].Name != "f" || list[0].Waiting != [NumClasses]uint64{0, 1, 1} {
 		t.Errorf("%+v", list)
 	}
@@ -434,4 +450,50 @@ func TestFunctionsHaveLimits(t *testing.T) {
 	p.op(Op{Kind: OpDrop, Name: []byte("f")}, StatusInUse)
 	p.op(Op{Kind: OpUnregister, Tube: f}, StatusOK)
 	p.op(Op{Kind: OpDrop, Name: []byte("f")}, StatusOK)
+}
+
+// With --gearman-wakeup, whoever was told may leave before it asks: then others
+// are told.
+func TestWakeupOfAWorkerThatLeaves(t *testing.T) {
+	w := newGearWorld(t, GearOptions{Wakeup: 1})
+	c := w.session()
+	var all []*gearPeer
+	var f TubeID
+	for range 3 {
+		p := w.session()
+		f = p.able("f", 0)
+		p.gear.Sleepers.Add(1)
+		p.mail.Sleep()
+		all = append(all, p)
+	}
+	c.submit("f", "", "x", 1024, true, 1)
+	all[0].hears("noop")
+	all[0].close()
+	all[1].hears("noop")
+	all[1].op(Op{Kind: OpUnregister, Tube: f}, StatusOK)
+	all[2].hears("noop")
+	all[2].grab(f, 1)
+}
+
+// A pause holds up many jobs; at its end as many are told as if they came then.
+func TestWakeupAfterAPause(t *testing.T) {
+	w := newGearWorld(t, GearOptions{Wakeup: 1})
+	c := w.session()
+	var all []*gearPeer
+	for range 4 {
+		p := w.session()
+		p.able("f", 0)
+		p.gear.Sleepers.Add(1)
+		p.mail.Sleep()
+		all = append(all, p)
+	}
+	w.pause("f", 10)
+	for id := range JobID(3) {
+		c.submit("f", "", "x", 1024, true, id+1)
+	}
+	w.pass(10 * Second)
+	for _, p := range all[:3] {
+		p.hears("noop")
+	}
+	all[3].hears()
 }

@@ -52,12 +52,17 @@ func (k *checker) gear() {
 			waits++
 		}
 		var prev *awaiting
-		for a := g.waits[x.waits]; a != nil; prev, a = a, a.next {
+		n := uint32(0)
+		for a := g.waits[x.waits].first; a != nil; prev, a = a, a.next {
 			if a.job != i || a.prev != prev || a.n == 0 || listed[a] || a.client.mail == nil {
 				k.fail("job %d: who waits for it is not in order", j.id)
 				break
 			}
 			listed[a] = true
+			n += a.n
+		}
+		if n != g.waits[x.waits].n {
+			k.fail("job %d: %d submissions wait, counted %d", j.id, n, g.waits[x.waits].n)
 		}
 	}
 	if jobs != g.jobs.Len() || texts != g.texts.Len() {
@@ -92,13 +97,24 @@ func (k *checker) gear() {
 		if t == nil || t.gear == nil {
 			continue
 		}
-		if n := c.waitingIn(t); n != t.gear.waiting {
-			k.fail("function %q: %v jobs wait, counted %v", t.name, n, t.gear.waiting)
-		}
 		for _, w := range t.gear.workers {
 			if w.tube != t || w.client.mail == nil || w.client.find(t) != w {
 				k.fail("function %q: a worker of client %d that is none", t.name, w.client.id)
 			}
 		}
+	}
+}
+
+// classes checks how many jobs of each class wait in t.
+func (k *checker) classes(t *tube) {
+	var n [NumClasses]uint64
+	for i := range t.ready.n {
+		n[classOf(t.ready.at(i).b)]++
+	}
+	for i := range t.delay.n {
+		n[classOf(k.c.jobs.At(t.delay.at(i).job).pri)]++
+	}
+	if w := t.waiting(); n != w {
+		k.fail("tube %q: %v jobs wait, counted %v", t.name, n, w)
 	}
 }

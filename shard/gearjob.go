@@ -16,7 +16,7 @@ type gearing struct {
 	texts  *slab.Bytes       // uniques and reducers
 	unique map[uint32]uint32 // hash to the first gearJob with it
 	extras map[uint32]gearExtra
-	waits  []*awaiting      // by gearJob.waits: who waits; 0 is none
+	waits  []waitList       // by gearJob.waits: who waits; 0 is none
 	free   []uint32         // of waits
 	mail   []*Mail          // to be posted
 	record record.Submitted // scratch of submitted
@@ -27,7 +27,7 @@ type gearing struct {
 
 // A gearJob is what a submitted job has besides a job: 32 bytes without pointers.
 type gearJob struct {
-	hash                  uint32 // see gearing.unique
+	hash                  uint32 // see hashIn and gearing.unique
 	next                  uint32 // the next with that hash
 	job                   uint32 // its job
 	unique, reducer       uint32 // in gearing.texts
@@ -58,7 +58,7 @@ func (c *Core) GearOptions(o GearOptions) {
 // gearUp prepares for submitted jobs.
 func (c *Core) gearUp() {
 	if c.gear == nil {
-		c.gear = &gearing{jobs: slab.NewPool[gearJob](), texts: slab.NewBytes(), waits: make([]*awaiting, 1)}
+		c.gear = &gearing{jobs: slab.NewPool[gearJob](), texts: slab.NewBytes(), waits: make([]waitList, 1)}
 	}
 }
 
@@ -87,29 +87,35 @@ func (c *Core) deadlineOf(j *job, t *tube, cl *client) Time {
 	if cl.mail == nil {
 		return c.now + noTTR*Second
 	}
-	if w := cl.find(t); w != nil && w.timeout != 0 {
+	if w := cl.find(t); w != nil && w.timeout != 0 && w.timeout < Never-c.now {
 		return c.now + w.timeout
 	}
 	return Never
 }
 
-// hashFor is under which hash the job that op submits is, or would be, found. 32
-// bits make a map of half the size, and a chain of two rare at ten million jobs.
-// Not ok: it never joins another.
-func hashFor(op *Op) (hash uint32, ok bool) {
+// sumOf is the hash of what makes op's job one that others join, within its
+// function. Not ok: it never joins another.
+func sumOf(op *Op) (sum uint64, ok bool) {
 	g := op.Gear
 	if !g.ByBody {
-		return uint32(xxhash.Sum64(g.Unique()) >> 32), g.uniqueLen > 0
+		return xxhash.Sum64(g.Unique()), g.uniqueLen > 0
 	}
 	if op.Large == nil {
-		return uint32(^xxhash.Sum64(op.Body) >> 32), len(op.Body) > 0
+		return ^xxhash.Sum64(op.Body), len(op.Body) > 0
 	}
 	var d xxhash.Digest
 	d.Reset()
 	for _, p := range op.Large {
 		d.Write(p) // never fails
 	}
-	return uint32(^d.Sum64() >> 32), true
+	return ^d.Sum64(), true
+}
+
+// hashIn is under which hash such a job of t is found. 32 bits make a map of half
+// the size, and a chain of two rare at ten million jobs.
+func hashIn(t *tube, sum uint64) uint32 {
+	const spread = 0x9E3779B97F4A7C15 // 2^64 by the golden ratio, as in idHash
+	return uint32((sum ^ uint64(t.id)*spread) >> 32)
 }
 
 // findUnique finds the job of t that op joins, zero if there is none.
@@ -156,9 +162,9 @@ func (c *Core) sameBody(j *job, op *Op) bool {
 func (g *gearing) uniqueOf(x *gearJob) []byte  { return g.texts.Get(x.unique, int(x.uniqueLen)) }
 func (g *gearing) reducerOf(x *gearJob) []byte { return g.texts.Get(x.reducer, int(x.reducerLen)) }
 
-// newGear gives job i what a submitted job has besides. It reports false when
+// newGear gives job i of t what a submitted job has besides. It reports false when
 // there is no memory; nothing is left behind then.
-func (c *Core) newGear(i uint32, j *job, op *Op) bool {
+func (c *Core) newGear(t *tube, i uint32, j *job, op *Op) bool {
 	g := c.gear
 	n, x := g.jobs.Alloc()
 	if n == 0 {
@@ -178,7 +184,9 @@ func (c *Core) newGear(i uint32, j *job, op *Op) bool {
 	x.job, x.background, x.byBody = i, op.Gear.Background, op.Gear.ByBody
 	j.flags |= flagGear
 	j.ttr = n
-	if x.hash, x.indexed = hashFor(op); x.indexed {
+	var sum uint64
+	if sum, x.indexed = sumOf(op); x.indexed {
+		x.hash = hashIn(t, sum)
 		if g.unique == nil {
 			g.unique = make(map[uint32]uint32)
 		}

@@ -12,10 +12,12 @@ const (
 	OpLimit
 	// OpRegister makes a client a worker of the function Name, made if need be,
 	// or gives it a new timeout. Client (zero: a new one), Name, Gear: Mail,
-	// Timeout. Reply: Client, Tube, TubeName, Mirror, Gear: Sleepers.
+	// Timeout. Reply: Client, Tube, TubeName, Mirror, N: 1 if it was none, Gear:
+	// Sleepers.
 	OpRegister
 	// OpUnregister ends that; jobs of the function that the client runs are
-	// lost. Client, Tube.
+	// lost. It looks at a bounded number a visit: StatusMore asks for another with
+	// Gear.Cursor as it is left. Client, Tube (zero: all functions), Gear: Cursor.
 	OpUnregister
 	// OpSubmit adds a job to the function Name, made if need be, or joins one.
 	// Client (zero: a new one), Name, Pri, Body or Large, Gear: Mail, Numbers,
@@ -27,19 +29,22 @@ const (
 	// Reducer.
 	OpGrab
 	// OpReport tells those who wait for a job that the client runs. Client, ID,
-	// Body or Large, Gear: Relay, Numerator, Denominator. StatusNotFound.
+	// Body or Large, Gear: Relay, Numerator, Denominator. StatusNotFound. Reply: N
+	// clients were told.
 	OpReport
-	// OpJobStatus: ID. OpUniqueStatus: Gear: Unique. StatusNotFound. Reply: ID,
-	// Gear: Running, Numerator, Denominator, Clients.
+	// OpJobStatus: ID. OpUniqueStatus, which looks at a bounded number of functions
+	// a visit: Gear: Unique, Cursor; StatusMore as for OpFunctions, with a job or
+	// without. StatusNotFound. Reply: ID (zero: none), Gear: Running, Numerator,
+	// Denominator, Clients.
 	OpJobStatus
 	OpUniqueStatus
 	// OpCancelJob ends a job: who waits for it is told that it failed. One that
 	// runs goes on unheard. ID. StatusNotFound.
 	OpCancelJob
-	// OpFunctions lists the functions, and the tubes with jobs. Gear: Functions.
+	// OpFunctions lists the functions, and the tubes with jobs; OpListJobs lists
+	// jobs. They list a bounded number a visit: StatusMore asks for another with
+	// Gear.Cursor as it is left. Gear: Cursor, Functions or Jobs.
 	OpFunctions
-	// OpListJobs lists jobs, a bounded number a visit: StatusMore asks for
-	// another with Gear.Cursor as it is left. Gear: Cursor, Jobs.
 	OpListJobs
 )
 

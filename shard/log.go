@@ -77,6 +77,19 @@ func (c *Core) logNew(t *tube, j *job) {
 	}
 }
 
+// numbersAhead is how many ids the record of one covers that is in no other.
+const numbersAhead = 1 << 16
+
+// logNumber sees to it that the id of a job that is not recorded is not given out
+// again in another life of the server, in which somebody may still ask for it: the
+// end of a job that never was raises the highest id, now and then.
+func (c *Core) logNumber(t *tube, id JobID) {
+	if c.log != nil && uint64(id) > c.log.HighID {
+		c.log.HighID = uint64(id) + numbersAhead
+		c.log.Delete(c.log.HighID, t.slot)
+	}
+}
+
 // account keeps the sums of what a journal without anything twice would hold.
 func (c *Core) account(t *tube, j *job, n int64) {
 	more := 0

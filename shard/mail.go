@@ -8,19 +8,19 @@ import "sync/atomic"
 type Mail struct {
 	Msg    Message // Home and Owner are the session's to set
 	head   atomic.Pointer[Relay]
-	posted atomic.Bool  // Msg is under way
-	sleep  atomic.Int32 // awake and so on
+	posted atomic.Bool // Msg is under way
+	state  atomic.Uint32
 }
 
-// Whether a session is to be told of a job: from awake to asleep by Sleep, on to
-// roused by a shard, to told once the session has said so, and back to awake by
-// Wake alone. Source: gearmand, which after a NOOP sends no other because of a job
-// until the worker grabs, even if it asks to sleep again.
+// What Mail.state says. The session goes to sleep and wakes up; a shard tells it,
+// and once it has heard that it is told nothing more until it wakes up. Source:
+// gearmand, which sends no second NOOP until the worker grabs, even if it asks to
+// sleep again.
 const (
-	awake int32 = iota
-	asleep
-	roused
-	told
+	mailAwake uint32 = iota
+	mailAsleep
+	mailTold
+	mailHeard
 )
 
 // RelayKind says what a Relay tells.
@@ -51,25 +51,24 @@ type Relay struct {
 }
 
 // Sleep makes the session one that is to be told of a job, once. It reports false
-// if it is that already, or was told since it last woke up.
-func (m *Mail) Sleep() bool { return m.sleep.CompareAndSwap(awake, asleep) }
+// if it is that already, or has heard of one since it last woke up.
+func (m *Mail) Sleep() bool { return m.state.CompareAndSwap(mailAwake, mailAsleep) }
 
-// Stay takes Sleep back. It reports false if a job came meanwhile.
-func (m *Mail) Stay() bool { return m.sleep.CompareAndSwap(asleep, awake) }
-
-// rouse reports whether the session slept, and now is to hear of a job.
-func (m *Mail) rouse() bool {
-	return m.sleep.Load() == asleep && m.sleep.CompareAndSwap(asleep, roused)
+// Wake ends that; whether it was told does not matter any more.
+func (m *Mail) Wake() {
+	if m.state.Load() != mailAwake {
+		m.state.Store(mailAwake)
+	}
 }
 
 // Told reports, once, that a job came while the session slept.
 func (m *Mail) Told() bool {
-	return m.sleep.Load() == roused && m.sleep.CompareAndSwap(roused, told)
+	return m.state.Load() == mailTold && m.state.CompareAndSwap(mailTold, mailHeard)
 }
 
-// Wake ends the sleep, and reports what Told would have.
-func (m *Mail) Wake() bool {
-	return m.sleep.Load() != awake && m.sleep.Swap(awake) == roused
+// tell tells a session of a job. It reports false if it does not sleep, or was told.
+func (m *Mail) tell() bool {
+	return m.state.Load() == mailAsleep && m.state.CompareAndSwap(mailAsleep, mailTold)
 }
 
 // Take takes the relays out, oldest first: in the order in which each shard added

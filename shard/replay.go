@@ -137,7 +137,7 @@ func (p *Replay) submitted(t *tube, i uint32, j *job, op *Op, s *record.Submitte
 	op.Gear = &Gear{Background: true, ByBody: s.ByBody}
 	op.Gear.SetUnique(s.Unique)
 	op.Gear.SetReducer(s.Reducer)
-	if !c.newGear(i, j, op) {
+	if !c.newGear(t, i, j, op) {
 		return false
 	}
 	x := c.gearOf(j)

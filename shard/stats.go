@@ -57,5 +57,8 @@ func (c *Core) Counts() Counts {
 	n.Tubes = uint64(len(c.tubes) - 1 - len(c.freeTubes))
 	n.Clients = uint64(len(c.clients) - 1 - len(c.freeClients))
 	n.MappedBytes = uint64(c.jobs.MappedBytes() + c.bodies.MappedBytes())
+	if g := c.gear; g != nil {
+		n.MappedBytes += uint64(g.jobs.MappedBytes() + g.texts.MappedBytes())
+	}
 	return n
 }

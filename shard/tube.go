@@ -25,6 +25,8 @@ type tube struct {
 	using, watching uint32
 	jobs            int // in whatever state
 	urgent          uint64
+	urgentDelayed   uint64
+	low             uint64 // ready or delayed, of ClassLow
 	reserved        uint64
 	total           uint64 // put since the process began
 	restored        uint64 // … before
@@ -138,13 +140,13 @@ func (c *Core) enterReadyAt(t *tube, i uint32, j *job, behind JobID, turn uint32
 	j.deadline = 0
 	j.prev = turn
 	t.ready.push(c.jobs, heapEntry{a: uint64(behind), b: j.pri, job: i})
-	if t.gear != nil {
-		t.gear.waiting[classOf(j.pri)]++
-	}
 	c.counts.Ready++
-	if j.pri < urgentBelow {
+	switch {
+	case j.pri < urgentBelow:
 		t.urgent++
 		c.counts.Urgent++
+	case j.pri >= lowFrom:
+		t.low++
 	}
 	c.refresh(t)
 }
@@ -152,13 +154,13 @@ func (c *Core) enterReadyAt(t *tube, i uint32, j *job, behind JobID, turn uint32
 func (c *Core) leaveReady(t *tube, j *job) {
 	t.ready.remove(c.jobs, int(j.pos))
 	j.prev = 0
-	if t.gear != nil {
-		t.gear.waiting[classOf(j.pri)]--
-	}
 	c.counts.Ready--
-	if j.pri < urgentBelow {
+	switch {
+	case j.pri < urgentBelow:
 		t.urgent--
 		c.counts.Urgent--
+	case j.pri >= lowFrom:
+		t.low--
 	}
 	c.refresh(t)
 }
@@ -168,8 +170,11 @@ func (c *Core) enterDelayed(t *tube, i uint32, j *job, until Time) {
 	j.deadline = until
 	t.delay.push(c.jobs, heapEntry{a: uint64(until), job: i})
 	c.counts.Delayed++
-	if t.gear != nil {
-		t.gear.waiting[classOf(j.pri)]++
+	switch {
+	case j.pri < urgentBelow:
+		t.urgentDelayed++
+	case j.pri >= lowFrom:
+		t.low++
 	}
 	c.timers.want(&t.timer, until)
 }
@@ -177,8 +182,11 @@ func (c *Core) enterDelayed(t *tube, i uint32, j *job, until Time) {
 func (c *Core) leaveDelayed(t *tube, j *job) {
 	t.delay.remove(c.jobs, int(j.pos))
 	c.counts.Delayed--
-	if t.gear != nil {
-		t.gear.waiting[classOf(j.pri)]--
+	switch {
+	case j.pri < urgentBelow:
+		t.urgentDelayed--
+	case j.pri >= lowFrom:
+		t.low--
 	}
 }
 
@@ -253,4 +261,8 @@ func (c *Core) unpause(t *tube) {
 	t.kept = false
 	c.refresh(t)
 	c.match(t)
+	if t.gear != nil && t.readyPos != 0 {
+		for n := 1; n < t.ready.n && c.rouse(t.gear); n++ { // as if each job came now
+		}
+	}
 }

@@ -64,7 +64,7 @@ func (s Schedule) Next(now time.Time) (t time.Time, ok bool) {
 	for last := now.Year() + yearsMax; t.Year() <= last; {
 		switch {
 		case !s.matchesDate(t):
-			t = nextDay(t)
+			t = s.skip(t)
 		case s.Hour != anyValue && t.Hour() != int(s.Hour):
 			t = t.Add(time.Duration(60-t.Minute()) * time.Minute)
 		case s.Minute != anyValue && t.Minute() != int(s.Minute):
@@ -82,11 +82,25 @@ func (s Schedule) matchesDate(t time.Time) bool {
 		(s.Weekday == anyValue || (t.Weekday()+6)%7 == time.Weekday(s.Weekday))
 }
 
-// nextDay is the beginning of the day after t. Where that day begins later than
-// at midnight, Date may give a moment that is still in the old one: it is
-// stepped over by the minute.
-func nextDay(t time.Time) time.Time {
-	next := time.Date(t.Year(), t.Month(), t.Day()+1, 0, 0, 0, 0, t.Location())
+// skip is the beginning of a later day than that of t, whose date does not match:
+// at most the first that does. Where that day begins later than at midnight, Date
+// may give a moment that is still in the old one: it is stepped over by the minute.
+func (s Schedule) skip(t time.Time) time.Time {
+	year, month, day := t.Date()
+	switch {
+	case s.Month != anyValue && month != time.Month(s.Month):
+		if month > time.Month(s.Month) {
+			year++
+		}
+		month, day = time.Month(s.Month), 1
+	case s.Day != anyValue && day < int(s.Day):
+		day = int(s.Day) // some day of the next month, where this one is shorter
+	case s.Day != anyValue && day > int(s.Day):
+		month, day = month+1, 1
+	default:
+		day++
+	}
+	next := time.Date(year, month, day, 0, 0, 0, 0, t.Location())
 	if !next.After(t) {
 		return t.Add(time.Minute)
 	}

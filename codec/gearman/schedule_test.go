@@ -2,6 +2,7 @@ package gearman
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"testing"
 	"time"
 	_ "time/tzdata" // the zones below, wherever the test runs
@@ -91,5 +92,43 @@ func TestScheduleInTheHourThatRepeats(t *testing.T) {
 	second, ok := s.Next(first.Add(time.Nanosecond))
 	if !ok || second.Sub(first) != time.Hour {
 		t.Errorf("%v, then %v", first, second)
+	}
+}
+
+// Next finds the same day as a walk over all of them.
+func TestScheduleNextAgainstAWalk(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	pick := func(low, high int) int8 {
+		if rng.IntN(2) == 0 {
+			return anyValue
+		}
+		return int8(low + rng.IntN(high-low+1))
+	}
+	for range 300 {
+		s := Schedule{Minute: 0, Hour: 12, Day: pick(1, 31), Month: pick(1, 12), Weekday: pick(0, 6)}
+		now := time.Date(2000+rng.IntN(60), time.Month(1+rng.IntN(12)), 1+rng.IntN(28), 0, 0, 0, 0, time.UTC)
+		want := now.Add(12 * time.Hour)
+		for !s.matchesDate(want) && want.Year() <= now.Year()+yearsMax {
+			want = want.AddDate(0, 0, 1)
+		}
+		switch got, ok := s.Next(now); {
+		case ok != (want.Year() <= now.Year()+yearsMax), ok && !got.Equal(want):
+			t.Fatalf("%+v after %v is %v, %v; want %v", s, now, got, ok, want)
+		}
+	}
+}
+
+// BenchmarkScheduleNext looks for what never comes: it takes as long as anything.
+func BenchmarkScheduleNext(b *testing.B) {
+	loc, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := Schedule{Minute: 30, Hour: 2, Day: 31, Month: 3, Weekday: 6}
+	now := time.Date(2026, 4, 1, 0, 0, 0, 0, loc)
+	for b.Loop() {
+		if at, ok := s.Next(now); ok {
+			b.Fatal(at)
+		}
 	}
 }

@@ -112,6 +112,13 @@ func (k *known) losesMany(i int, functions ...string) bool {
 	return false
 }
 
+// leavesWoken reports whether i may be the one, of few, that was woken for a job of
+// the function. If it leaves, or is woken for the very job that it leaves behind,
+// gearmand lets nobody else know; ours does.
+func (k *known) leavesWoken(i int, function string) bool {
+	return k.few && (k.sleepers(function, i) || k.conns[i].drowsy) && k.with(function, func(j *knownJob) bool { return j.holder < 0 || j.holder == i })
+}
+
 // mayLose reports whether i may be lost as the worker of a job.
 //
 // A job that gearmand has once seen abandoned is never run again, even if it is
@@ -129,22 +136,14 @@ func (k *known) mayLose(j *knownJob, i int, waiting int) bool {
 //
 // If all who wait for a queued job leave, gearmand drops even a job that is also
 // wanted in the background (chapter 7, [I]). Where others wait for their time, it
-// may later end the wrong one. If few are woken for a job, gearmand may choose the
-// very connection that is ending, and nobody hears of the job; the order in which
-// several are lost is free (chapter 6).
+// may later end the wrong one.
 func (k *known) mayClose(i int) bool {
 	c := &k.conns[i]
 	if k.losesMany(i, c.abilities...) {
 		return false
 	}
-	if k.few {
-		held := 0
-		for _, j := range k.jobs {
-			if !j.gone && j.holder == i {
-				held++
-			}
-		}
-		if held > 1 || held == 1 && c.drowsy {
+	for _, f := range c.abilities {
+		if k.leavesWoken(i, f) {
 			return false
 		}
 	}
@@ -190,7 +189,7 @@ func (k *known) close(i int) {
 //
 // gearmand wakes even the worker that gives it up, if it sleeps: to no use.
 func (k *known) mayUnregister(i int, function string) bool {
-	if k.losesMany(i, function) {
+	if k.losesMany(i, function) || k.leavesWoken(i, function) {
 		return false
 	}
 	for _, j := range k.jobs {

@@ -13,7 +13,7 @@ type Buffer struct {
 	// or a higher one.
 	Commit uint64
 	// Live is the size of a Copy of each job there is, in bytes, and Jobs
-	// their number. HighID is the highest id of a Put.
+	// their number. No job has had an id above HighID.
 	Live   int64
 	Jobs   int64
 	HighID uint64

@@ -1,0 +1,63 @@
+package router
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"polystalk/codec/gearman"
+	"polystalk/shard/journal"
+)
+
+// keep gives the fixture a journal that is looked after by hand.
+func (f *fixture) keep() *journal.Journal {
+	f.t.Helper()
+	srv := f.d.srv
+	j := journal.New(journal.Options{
+		Disk: journal.Dir(f.t.TempDir()), SegmentSize: 1 << 20, Shards: len(srv.shards), Manual: true,
+		Now: time.Now, Log: slog.New(slog.DiscardHandler), Notify: srv.wakeLoops,
+	})
+	srv.journal = j
+	if _, err := srv.recover(nil); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := j.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			f.t.Error(err)
+		}
+	})
+	return j
+}
+
+// A background job that is larger than what the journal has room for now waits,
+// and its loop does nothing meanwhile.
+func TestLargeSubmissionWaitsForRoom(t *testing.T) {
+	f := newGearFixture(t)
+	j := f.keep()
+	c := f.openGear()
+	c.canPause = true
+	body := strings.Repeat("x", 5<<20)
+	c.send(packet(gearman.SubmitJobBG, "f", "", body))
+	f.rest()
+	c.hears()
+	for range 100 {
+		if err := j.Tend(); err != nil {
+			t.Fatal(err)
+		}
+		f.rest()
+		if err := j.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		f.rest()
+		if c.got.Len() > 0 {
+			c.hears(answer(gearman.JobCreated, "H:x:1"))
+			f.check()
+			return
+		}
+	}
+	t.Fatal("it is never let in")
+}

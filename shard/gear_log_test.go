@@ -1,0 +1,69 @@
+package shard
+
+import (
+	"testing"
+
+	"polystalk/shard/record"
+)
+
+// recorded is what the records in b alone make of the jobs of a server.
+func (p *gearPeer) replayed(b *record.Buffer) (highest uint64, live []JobID) {
+	p.t.Helper()
+	c := NewCore(nil)
+	p.t.Cleanup(c.Close)
+	log := new(record.Buffer)
+	c.LogTo(log)
+	rp := c.Replay()
+	for data := b.Data; len(data) > 0; {
+		var r record.Record
+		n, err := record.Parse(&r, data)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if err := rp.Apply(&r); err != nil {
+			p.t.Fatal(err)
+		}
+		data = data[n:]
+	}
+	rp.Done(p.now)
+	c.EachID(func(id JobID) { live = append(live, id) })
+	return log.HighID, live
+}
+
+// Handles of jobs that end with the process are not given to others in the next.
+func TestForegroundJobsUseUpTheirNumbers(t *testing.T) {
+	p := newGearWorld(t, GearOptions{}).session()
+	buf := &record.Buffer{Commit: 3}
+	p.core.LogTo(buf)
+	p.submit("f", "", "x", 1024, true, 1)
+	var r Reply
+	for id := range JobID(20) {
+		p.gear.Background = false
+		r = p.op(Op{Kind: OpSubmit, Name: []byte("f"), Pri: 1024, Body: []byte("x")}, StatusOK)
+		if id == 0 && r.Commit != 3 {
+			t.Fatalf("depends on commit %d", r.Commit)
+		}
+	}
+	if r.Commit != 0 {
+		t.Fatal("each of them is recorded")
+	}
+	high, live := p.replayed(buf)
+	if high < uint64(r.ID) || len(live) != 1 || live[0] != 1 {
+		t.Fatalf("highest %d, jobs %d, want at least %d, and job 1", high, live, r.ID)
+	}
+	if buf.Jobs != 1 || high != buf.HighID {
+		t.Fatalf("%d jobs, highest %d, replayed as %d", buf.Jobs, buf.HighID, high)
+	}
+}
+
+// What tells of a job depends on the job's record.
+func TestStatusDependsOnTheJob(t *testing.T) {
+	p := newGearWorld(t, GearOptions{}).session()
+	p.core.LogTo(&record.Buffer{Commit: 3})
+	p.submit("f", "u", "x", 1024, true, 1)
+	for _, op := range []Op{{Kind: OpJobStatus, ID: 1}, {Kind: OpUniqueStatus}} {
+		if r := p.op(op, StatusOK); r.ID != 1 || r.Commit != 3 {
+			t.Fatalf("job %d, commit %d", r.ID, r.Commit)
+		}
+	}
+}

@@ -20,12 +20,12 @@ const (
 	OpSubmit
 	OpReduce
 	OpEpoch
-	OpStatus // the first of the reports
+	OpStatus
 	OpComplete
 	OpFail
 	OpException
 	OpData
-	OpWarning // the last of them
+	OpWarning
 	OpGetStatus
 	OpGetStatusUnique
 	OpOption
@@ -50,12 +50,6 @@ var weights = [NumOps]int{
 	OpGetStatus: 4, OpGetStatusUnique: 4, OpOption: 1, OpSetID: 1, OpEcho: 2,
 	OpList: 3, OpText: 3, OpMaxQueue: 2, OpCancel: 3, OpCreate: 1, OpDrop: 2, OpRefused: 3, OpBad: 1,
 }
-
-// reports tells the ops that a worker sends about a job.
-func (op Op) reports() bool { return op >= OpStatus && op <= OpWarning }
-
-// submits tells the ops that are answered by JOB_CREATED.
-func (op Op) submits() bool { return op >= OpSubmit && op <= OpEpoch }
 
 // An Action is one request. What it is about is still symbolic: Function is an
 // index of History.Functions, and Pick is resolved against what is known when the

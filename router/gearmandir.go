@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"net"
 	"slices"
 	"sync"
@@ -59,7 +60,8 @@ func (d *gearDirectory) removeFunction(e *gearEntry, name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if i := slices.Index(e.functions, name); i >= 0 {
-		e.functions = slices.Delete(e.functions, i, i+1)
+		// A copy: the list may be being shown.
+		e.functions = slices.Concat(e.functions[:i], e.functions[i+1:])
 	}
 }
 
@@ -79,16 +81,22 @@ func (e *gearEntry) newestFirst(yield func(string) bool) {
 	}
 }
 
-// appendWorkers appends the reply to workers.
-func (d *gearDirectory) appendWorkers(dst []byte) []byte {
+// list is all connections, newest first.
+func (d *gearDirectory) list() []gearEntry {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	entries := make([]*gearEntry, 0, len(d.all))
+	entries := make([]gearEntry, 0, len(d.all))
 	for _, e := range d.all {
-		entries = append(entries, e)
+		entries = append(entries, *e)
 	}
-	slices.SortFunc(entries, func(a, b *gearEntry) int { return int(b.number) - int(a.number) })
-	for _, e := range entries {
+	d.mu.Unlock()
+	slices.SortFunc(entries, func(a, b gearEntry) int { return cmp.Compare(b.number, a.number) })
+	return entries
+}
+
+// appendWorkers appends the reply to workers. It writes without the lock, for which
+// sessions wait that own a shard.
+func (d *gearDirectory) appendWorkers(dst []byte) []byte {
+	for _, e := range d.list() {
 		dst = gearman.AppendWorkersLine(dst, e.number, e.address, e.id, e.newestFirst)
 	}
 	return append(dst, gearman.MsgEnd...)

@@ -145,8 +145,10 @@ func (g *gearSession) stir() {
 func (g *gearSession) best() (at, class int) {
 	l := g.s.loop
 	at, class = -1, shard.NumClasses
-	for i := range g.abilities {
-		l.srv.shards[g.abilities[i].shard].Catchup(&l.batch)
+	for i := range g.s.links {
+		if k := &g.s.links[i]; k.watching > 0 {
+			l.srv.shards[k.shard].Catchup(&l.batch)
+		}
 	}
 	for i := range slices.Backward(g.abilities) {
 		if k, ok := g.abilities[i].mirror.Load(); ok {

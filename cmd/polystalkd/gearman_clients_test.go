@@ -234,14 +234,15 @@ func (w *gearmanWorker) await(t *testing.T, want ...string) {
 }
 
 // startGearman starts the daemon with a port for Gearman.
-func startGearman(t *testing.T) (s *wiretest.Server, gear string) {
+func startGearman(t *testing.T, args ...string) (s *wiretest.Server, gear string) {
 	t.Helper()
 	port, err := wiretest.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
 	gear = fmt.Sprintf("127.0.0.1:%d", port)
-	return startDaemon(t, append(shardArgs(4), "--gearman-listen", gear, "--gearman-prefix", "H:lap")...), gear
+	args = append(append(shardArgs(4), "--gearman-listen", gear, "--gearman-prefix", "H:lap"), args...)
+	return startDaemon(t, args...), gear
 }
 
 // TestGearmanClients lets every client work for every other.

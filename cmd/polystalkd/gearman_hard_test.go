@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -68,7 +69,7 @@ func (c *gearmanConn) list(t *testing.T, command string) (lines []string) {
 // the client off, and goes on with its job and its worker.
 func TestGearmanClientThatDoesNotReadIsCutOff(t *testing.T) {
 	const (
-		relayed = 64 << 20 // what router.relayedMax holds for a client
+		relayed = 64 << 20 // what is kept for a client
 		most    = 1 << 30  // that is without end
 	)
 	for _, tt := range []struct {
@@ -76,7 +77,7 @@ func TestGearmanClientThatDoesNotReadIsCutOff(t *testing.T) {
 		copies int // submissions of the client, each of which gets one
 	}{{1 << 10, 1}, {60 << 10, 1}, {4 << 20, 1}, {60 << 10, 10000}} {
 		t.Run(fmt.Sprintf("%d*%d", tt.copies, tt.size), func(t *testing.T) {
-			s, address := startGearman(t)
+			s, address := startGearman(t, "--gearman-max-unread", strconv.Itoa(relayed))
 			admin := dialGearman(t, address)
 			worker := dialGearman(t, address)
 			deaf := dialGearman(t, address)

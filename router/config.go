@@ -57,6 +57,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("the prefix of job handles is %q: use at most %d bytes, no blanks", c.Gearman.Prefix, gearman.MaxPrefix)
 	case c.Gearman.MaxBody > beanstalk.MaxJobSizeLimit:
 		return fmt.Errorf("the largest body of a Gearman packet is %d: use at most %d", c.Gearman.MaxBody, beanstalk.MaxJobSizeLimit)
+	case c.Gearman.MaxUnread < 0:
+		return errors.New("what may be unread of a Gearman client is negative")
 	case c.MaxConnections < 0:
 		return errors.New("max connections is negative")
 	}
@@ -75,6 +77,9 @@ func (c *Config) fill() {
 	}
 	if c.Gearman.MaxBody == 0 {
 		c.Gearman.MaxBody = gearman.DefaultMaxBody
+	}
+	if c.Gearman.MaxUnread == 0 {
+		c.Gearman.MaxUnread = 2 * int(c.Gearman.MaxBody)
 	}
 	if c.Gearman.Verbose == "" {
 		c.Gearman.Verbose = "INFO"

@@ -45,6 +45,10 @@ type GearmanConfig struct {
 	Prefix string
 	// MaxBody is the largest body of a packet in bytes; default 64 MiB.
 	MaxBody uint32
+	// MaxUnread bytes are kept for a client that does not read what the workers of
+	// its jobs say; then it is cut off, and its jobs go on. Default twice MaxBody:
+	// whoever reads must not be cut off for one large result behind another.
+	MaxUnread int
 	// Retries is how often a job may lose its worker before it fails; zero: any
 	// number of times. Wakeup is how many sleeping workers are told of a job; zero:
 	// all. BuryFailed keeps failed background jobs, buried.

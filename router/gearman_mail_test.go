@@ -73,7 +73,7 @@ func TestCopiesForAClientThatDoesNotRead(t *testing.T) {
 	w.asks(packet(gearman.CanDo, "f")+packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", "f", "x"))
 	const size = 1 << 20
 	w.asks(packet(gearman.WorkData, "H:x:1", strings.Repeat("d", size)))
-	if c.unsent > relayedMax+2*size || !c.closed || !c.s.Gone() {
+	if c.unsent > f.d.srv.cfg.Gearman.MaxUnread+2*size || !c.closed || !c.s.Gone() {
 		t.Fatalf("%d bytes kept, closed: %v", c.unsent, c.closed)
 	}
 	w.asks(packet(gearman.WorkComplete, "H:x:1", ""))

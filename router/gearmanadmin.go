@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 
 	"os"
 
@@ -42,8 +41,7 @@ func (g *gearSession) admin() {
 		names := srv.dir.list()
 		s.loop.budget -= len(names) / 16
 		if !slices.Contains(names, name) {
-			// Letter case does not count: observed.
-			if i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, name) }); i >= 0 {
+			if i := slices.IndexFunc(names, func(n string) bool { return gearman.SameFunction(n, name) }); i >= 0 {
 				name = names[i]
 			}
 		}

@@ -5,10 +5,6 @@ import (
 	"polystalk/shard"
 )
 
-// relayedMax bytes are kept for a client that does not read what its jobs'
-// workers say. Then it is cut off; its jobs go on.
-const relayedMax = 64 << 20
-
 // hearMail takes what has come besides answers.
 func (g *gearSession) hearMail() {
 	s := g.s
@@ -50,7 +46,7 @@ func (g *gearSession) keepBack(relays *shard.Relay) {
 		e.last = r
 		e.bytes += relayBytes + len(r.Body) + r.Large.Len()
 	}
-	if e.bytes > relayedMax {
+	if e.bytes > g.s.loop.srv.cfg.Gearman.MaxUnread {
 		g.cutOff(e.bytes)
 	}
 }
@@ -64,7 +60,7 @@ func (g *gearSession) cutOff(unsent int) {
 // hearNoop says so if a job came while the connection slept.
 func (g *gearSession) hearNoop() {
 	if g.mail.Told() {
-		g.wake()
+		g.stir()
 		g.s.loop.out = gearman.AppendNoop(g.s.loop.out)
 	}
 }
@@ -74,7 +70,7 @@ func (g *gearSession) relay(r *shard.Relay) {
 	s := g.s
 	for ; r != nil; r = r.Next {
 		for range r.Copies {
-			if unsent := s.conn.Unsent() + s.heldOut; unsent > relayedMax {
+			if unsent := s.conn.Unsent() + s.heldOut; unsent > s.loop.srv.cfg.Gearman.MaxUnread {
 				g.cutOff(unsent)
 				return
 			}

@@ -102,32 +102,39 @@ func (g *gearSession) unregistered(r *shard.Reply) {
 	}
 }
 
-// preSleep: from now on the connection hears of jobs, unless there is one already.
-// It counts itself as sleeping first and looks then, and a shard publishes first
-// and looks for sleepers then, so no job falls in between.
+// preSleep: from now on the connection hears of a job, unless there is one already
+// or it has heard of one and not grabbed since. It counts itself as sleeping first
+// and looks then, and a shard publishes first and looks for sleepers then, so no
+// job falls in between.
 func (g *gearSession) preSleep() {
 	l := g.s.loop
-	if !g.sleeping {
+	fell := g.mail.Sleep()
+	if fell {
 		g.sleeping = true
 		for i := range g.abilities {
 			g.abilities[i].sleepers.Add(1)
 		}
-		g.mail.Sleep()
 	}
 	if at, _ := g.best(); at >= 0 {
-		g.wake()
+		if fell {
+			g.wake() // who slept before sleeps on, as in gearmand
+		}
 		l.out = gearman.AppendNoop(l.out)
 	}
 }
 
-// wake ends the connection's sleep, and takes it off the count of sleepers. A NOOP
-// that is under way is taken back.
+// wake ends the connection's sleep. A NOOP that is under way is taken back.
 func (g *gearSession) wake() {
+	g.mail.Wake()
+	g.stir()
+}
+
+// stir takes the connection off the count of sleepers.
+func (g *gearSession) stir() {
 	if !g.sleeping {
 		return
 	}
 	g.sleeping = false
-	g.mail.Wake()
 	for i := range g.abilities {
 		g.abilities[i].sleepers.Add(-1)
 	}

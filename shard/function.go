@@ -4,7 +4,7 @@ import "slices"
 
 // A function is a tube that Gearman sessions have named; see tube.gear.
 type function struct {
-	workers  []*watch // in the order of registration
+	workers  []*watch // a ring: who has just registered has its turn last
 	turn     int      // who of them is to be woken first
 	sleepers Sleepers
 	limits   [NumClasses]uint32
@@ -32,11 +32,23 @@ func (t *tube) waiting() (n [NumClasses]uint64) {
 	return n
 }
 
+func (f *function) add(w *watch) {
+	if f.turn == 0 {
+		f.workers = append(f.workers, w)
+		return
+	}
+	f.workers = slices.Insert(f.workers, f.turn, w)
+	f.turn++
+}
+
 func (f *function) remove(w *watch) {
 	i := slices.Index(f.workers, w)
 	f.workers = slices.Delete(f.workers, i, i+1)
 	if f.turn > i {
 		f.turn--
+	}
+	if f.turn == len(f.workers) {
+		f.turn = 0
 	}
 }
 
@@ -82,7 +94,7 @@ func (c *Core) register(op *Op, r *Reply) {
 	if w == nil {
 		c.watch(cl, t)
 		w = cl.find(t)
-		t.gear.workers = append(t.gear.workers, w)
+		t.gear.add(w)
 		r.N = 1
 	}
 	w.timeout = op.Gear.Timeout

@@ -351,33 +351,49 @@ func TestSleepersAreToldOnce(t *testing.T) {
 	awake.hears()
 	c.submit("f", "", "x", 1024, true, 2)
 	p.hears()
-	p.mail.Sleep()
-	w.pause("f", 10)
+	if p.mail.Sleep() {
+		t.Error("sleeps again without having grabbed")
+	}
 	c.submit("f", "", "x", 1024, true, 3)
+	p.hears()
+	sleep := func() {
+		t.Helper()
+		if p.mail.Wake(); !p.mail.Sleep() {
+			t.Error("does not go to sleep")
+		}
+	}
+	sleep()
+	w.pause("f", 10)
+	c.submit("f", "", "x", 1024, true, 4)
 	p.hears()
 	w.pass(10 * Second)
 	p.hears("noop")
-	p.mail.Sleep()
+	sleep()
 	c.gear.Due = w.now + 5*Second
-	c.submit("f", "later", "x", 1024, true, 4)
+	c.submit("f", "later", "x", 1024, true, 5)
 	p.hears()
 	w.pass(5 * Second)
 	p.hears("noop")
+	sleep()
+	c.submit("f", "", "x", 1024, true, 6)
+	p.mail.Wake() // it grabs before it hears
+	p.hears()
 }
 
 func TestWakeupTellsInTurn(t *testing.T) {
 	w := newGearWorld(t, GearOptions{Wakeup: 2})
 	c := w.session()
 	var all []*gearPeer
-	for range 5 {
+	join := func() {
 		p := w.session()
 		p.able("f", 0)
 		p.gear.Sleepers.Add(1)
 		p.mail.Sleep()
 		all = append(all, p)
 	}
-	for round, want := range [][]int{{0, 1}, {2, 3}, {4}} {
-		c.submit("f", "", "x", 1024, true, JobID(round+1))
+	told := func(want ...int) {
+		t.Helper()
+		c.submit("f", "", "x", 1024, true, w.core.lastID+1)
 		for i, p := range all {
 			if slices.Contains(want, i) {
 				p.hears("noop")
@@ -386,6 +402,24 @@ func TestWakeupTellsInTurn(t *testing.T) {
 			}
 		}
 	}
+	for range 5 {
+		join()
+	}
+	told(0, 1)
+	told(2, 3)
+	told(4)
+	for _, p := range all {
+		p.mail.Wake()
+		p.mail.Sleep()
+	}
+	told(4, 0)
+	all[0].mail.Wake()
+	all[0].mail.Sleep()
+	join() // has its turn behind those who wait for theirs
+	told(1, 2)
+	all[3].close() // whose turn it was
+	all = slices.Delete(all, 3, 4)
+	told(0, 4)
 }
 
 func TestFunctionsHaveLimits(t *testing.T) {

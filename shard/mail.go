@@ -12,11 +12,15 @@ type Mail struct {
 	state  atomic.Uint32
 }
 
-// What Mail.state says. The session goes to sleep and wakes up; a shard tells it.
+// What Mail.state says. The session goes to sleep and wakes up; a shard tells it,
+// and once it has heard that it is told nothing more until it wakes up. Source:
+// gearmand, which sends no second NOOP until the worker grabs, even if it asks to
+// sleep again.
 const (
 	mailAwake uint32 = iota
 	mailAsleep
 	mailTold
+	mailHeard
 )
 
 // RelayKind says what a Relay tells.
@@ -46,15 +50,20 @@ type Relay struct {
 	Next   *Relay
 }
 
-// Sleep makes the session, which is awake, one that is to be told of a job, once.
-func (m *Mail) Sleep() { m.state.Store(mailAsleep) }
+// Sleep makes the session one that is to be told of a job, once. It reports false
+// if it is that already, or has heard of one since it last woke up.
+func (m *Mail) Sleep() bool { return m.state.CompareAndSwap(mailAwake, mailAsleep) }
 
 // Wake ends that; whether it was told does not matter any more.
-func (m *Mail) Wake() { m.state.Store(mailAwake) }
+func (m *Mail) Wake() {
+	if m.state.Load() != mailAwake {
+		m.state.Store(mailAwake)
+	}
+}
 
-// Told reports that a job came while the session slept, and ends its sleep then.
+// Told reports, once, that a job came while the session slept.
 func (m *Mail) Told() bool {
-	return m.state.Load() == mailTold && m.state.CompareAndSwap(mailTold, mailAwake)
+	return m.state.Load() == mailTold && m.state.CompareAndSwap(mailTold, mailHeard)
 }
 
 // tell tells a session of a job. It reports false if it does not sleep, or was told.

@@ -22,6 +22,7 @@ type gearmanConfig struct {
 	Failed     string   // what becomes of failed background jobs: drop or bury
 	Shutdown   string   // whose shutdown command is obeyed: local, any or none
 	MaxBody    uint32   // of a packet, in bytes
+	MaxUnread  uint32   // of what is relayed to a client, in bytes; 0: twice MaxBody
 	Verbose    string   // the level of the log as gearmand names it; empty: from LogLevel
 
 	addresses []address // Listen, parsed by Validate
@@ -38,16 +39,19 @@ func (c *Config) gearmanFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&g.Failed, "gearman-failed", "drop", "`WHAT` becomes of background jobs that fail: drop or bury")
 	fs.StringVar(&g.Shutdown, "gearman-shutdown", "local", "obey the shutdown command of `WHOM`: local, any or none")
 	g.MaxBody = gearman.DefaultMaxBody
-	fs.Func("gearman-max-body", fmt.Sprintf("take Gearman packets with a body of up to `BYTES`, at most %d\n(default %d)", jobSizeMax, g.MaxBody), g.setMaxBody)
+	fs.Func("gearman-max-body", fmt.Sprintf("take Gearman packets with a body of up to `BYTES`, at most %d\n(default %d)", jobSizeMax, g.MaxBody), setBytes(&g.MaxBody))
+	fs.Func("gearman-max-unread", "cut Gearman clients off that leave `BYTES` from workers unread (default twice\nthe largest body)", setBytes(&g.MaxUnread))
 }
 
-func (g *gearmanConfig) setMaxBody(s string) error {
-	n, negative, ok := parseNumber(s)
-	if !ok || negative || n == 0 || n > jobSizeMax {
-		return &badValue{fmt.Sprintf("give a whole number of bytes from 1 to %d", jobSizeMax), "67108864"}
+func setBytes(to *uint32) func(string) error {
+	return func(s string) error {
+		n, negative, ok := parseNumber(s)
+		if !ok || negative || n == 0 || n > jobSizeMax {
+			return &badValue{fmt.Sprintf("give a whole number of bytes from 1 to %d", jobSizeMax), "67108864"}
+		}
+		*to = uint32(n)
+		return nil
 	}
-	g.MaxBody = uint32(n)
-	return nil
 }
 
 func (c *Config) validateGearman() error {
@@ -76,7 +80,7 @@ func (g *gearmanConfig) router() router.GearmanConfig {
 	return router.GearmanConfig{
 		Prefix: g.Prefix, Retries: uint32(max(g.Retries, 0)), Wakeup: g.Wakeup,
 		Exceptions: g.Exceptions, BuryFailed: g.Failed == "bury", Shutdown: shutdownFrom[g.Shutdown],
-		MaxBody: g.MaxBody, Verbose: g.Verbose,
+		MaxBody: g.MaxBody, MaxUnread: int(g.MaxUnread), Verbose: g.Verbose,
 	}
 }
 

@@ -87,7 +87,7 @@ func newGearmandFlags(c *Config) *gearmandFlags {
 	fs.Lookup("journal-fsync-ms").Usage = strings.ReplaceAll(fs.Lookup("journal-fsync-ms").Usage, "; 0: as without -f", "")
 	fs.Lookup("journal-size").Usage = fmt.Sprintf("let a file of the journal have `BYTES` (default %d)", binlogSizeDefault)
 	for _, name := range []string{"max-job-size", "loops", "shards", "max-connections",
-		"gearman-failed", "gearman-shutdown", "gearman-max-body", "log-format", "pprof"} {
+		"gearman-failed", "gearman-shutdown", "gearman-max-body", "gearman-max-unread", "log-format", "pprof"} {
 		take(fs, name, name, "")
 	}
 	fs.Lookup("log-format").Usage = "write the log as `FORMAT`: text or json"

@@ -61,11 +61,11 @@ func TestGearmandFlags(t *testing.T) {
 			return fmt.Sprint(c.addresses[0].host, c.addresses[0].port, c.addresses[1].path)
 		}, "127.0.0.111300/run/s"},
 
-		{"-j3 --worker-wakeup 4 --exceptions --job-handle-prefix P --gearman-failed bury --gearman-shutdown none --gearman-max-body 99", "", func(c *Config) any {
+		{"-j3 --worker-wakeup 4 --exceptions --job-handle-prefix P --gearman-failed bury --gearman-shutdown none --gearman-max-body 99 --gearman-max-unread 98", "", func(c *Config) any {
 			return c.router().Gearman
-		}, "{P 99 3 4 true true 2 INFO}"},
-		{"", "", func(c *Config) any { return c.router().Gearman }, "{ 67108864 0 0 false false 0 INFO}"},
-		{"-j 1 --config-file " + file, "", func(c *Config) any { return c.router().Gearman }, "{file 67108864 1 0 false true 0 INFO}"},
+		}, "{P 99 98 3 4 true true 2 INFO}"},
+		{"", "", func(c *Config) any { return c.router().Gearman }, "{ 67108864 0 0 0 false false 0 INFO}"},
+		{"-j 1 --config-file " + file, "", func(c *Config) any { return c.router().Gearman }, "{file 67108864 0 1 0 false true 0 INFO}"},
 		{"-q builtin --queue-type=builtin", "", func(c *Config) any { return len(c.warnings) }, "0"},
 
 		{"--verbose FATAL", "", levelOf, "ERROR FATAL"},
@@ -243,6 +243,7 @@ func TestGearmandRefusals(t *testing.T) {
 		{args: "-t many", says: []string{"-t", `"many"`, "number"}},
 		{args: "--verbose LOUD", says: []string{"--verbose", `"LOUD"`, "DEBUG"}},
 		{args: "--gearman-max-body 0", says: []string{"--gearman-max-body", `"0"`, "1073741824"}},
+		{args: "--gearman-max-unread 0", says: []string{"--gearman-max-unread", `"0"`, "1073741824"}},
 		{args: "--gearman-max-body 1073741825", says: []string{"--gearman-max-body", "1073741824"}},
 		{args: "--journal-fsync-ms soon", says: []string{"--journal-fsync-ms", `"soon"`, "--journal-fsync-ms 50"}},
 		{args: "--journal-size big", says: []string{"--journal-size", `"big"`, "bytes"}},

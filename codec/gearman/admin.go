@@ -219,3 +219,24 @@ func foldEqual(b []byte, word string) bool {
 	}
 	return true
 }
+
+// SameFunction reports whether drop function takes a for b: the letter case of
+// ASCII does not count. Observed; elsewhere names are bytes.
+func SameFunction(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		if lower(a[i]) != lower(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
+}

@@ -170,3 +170,17 @@ func TestParseAlternates(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+func TestSameFunctionFoldsASCIIOnly(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		want bool
+	}{
+		{"", "", true}, {"foo", "FOO", true}, {"a/1[Z", "A/1[z", true}, {"foo", "fo", false},
+		{"@", "`", false}, {"[", "{", false}, {"\xff", "\xef\xbf\xbd", false}, {"\u00fc", "\u00dc", false}, {"k", "\u212a", false},
+	} {
+		if got := SameFunction(tt.a, tt.b); got != tt.want {
+			t.Errorf("%q, %q: %t", tt.a, tt.b, got)
+		}
+	}
+}

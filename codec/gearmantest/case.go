@@ -35,6 +35,12 @@
 // escapes \0 \n \r \t \xHH \" \\ and {now+3} for the Unix time in 3 seconds, "x"*100
 // for repetition, and hex with any blanks and bars. A connection opens when it is
 // first named. When a case ends, the server must be alive and nothing unread.
+//
+// A Campaign plays random histories instead (history.go), on gearmand and on
+// another server in lock-step, and compares all that either says (pair.go,
+// settle.go). What cannot be compared is passed over (known.go), normalised
+// (ghost.go, settle.go) or never sent (request.go). Chapters named in comments are
+// those of the observations, and their letters the tags above.
 package gearmantest
 
 import (

@@ -106,8 +106,8 @@ type gearConn struct {
 	able       map[string]bool // functions, as of what was sent
 	timed      map[string]bool // those once given a timeout
 	blind      map[string]bool // those registered while it slept
-	sleeping   bool
-	doubt      bool // … unless the NOOP before was for this sleep
+	sleeps     int             // PRE_SLEEP without a NOOP, since it last asked for a job
+	heard      bool            // a NOOP, since then: it is told no more
 	exceptions bool
 	excepted   uint64
 	waits      map[uint64]*gearWait // foreground jobs, by id
@@ -140,7 +140,6 @@ type gearAsk struct {
 	report     *gearReport
 	able       []string
 	over       bool // of GET_STATUS: the job was known to have ended
-	doubt      bool // of PRE_SLEEP: a NOOP has come that may be its answer
 }
 
 func newGearChaos(seed uint64) *gearChaos {

@@ -79,7 +79,7 @@ func (c *gearChaos) answered(cn *gearConn) (*gearAsk, error) {
 func (c *gearChaos) passed(cn *gearConn, q *gearAsk) {
 	switch q.t {
 	case gearman.PreSleep:
-		cn.sleeping, cn.doubt = true, q.doubt
+		cn.sleeps++
 		clear(cn.blind)
 	case gearman.CanDo, gearman.CanDoTimeout:
 		cn.blind[q.fn] = true // until it goes to sleep
@@ -115,10 +115,9 @@ func (c *gearChaos) passed(cn *gearConn, q *gearAsk) {
 	}
 }
 
-// noop: a NOOP belongs to a PRE_SLEEP behind which no grab was answered, and which
-// had none yet.
+// noop: each PRE_SLEEP has one NOOP at most, and none behind the answer to a grab.
 func (c *gearChaos) noop(cn *gearConn) error {
-	for !cn.sleeping {
+	for cn.sleeps == 0 {
 		if len(cn.asked) == 0 || !cn.asked[0].silent() {
 			return errors.New("to a connection that does not sleep")
 		}
@@ -126,13 +125,8 @@ func (c *gearChaos) noop(cn *gearConn) error {
 		cn.asked = cn.asked[1:]
 		c.passed(cn, &q)
 	}
-	cn.sleeping = false
-	for i := range cn.asked {
-		if !cn.asked[i].silent() {
-			break
-		}
-		cn.asked[i].doubt = true
-	}
+	cn.sleeps--
+	cn.heard = true
 	return nil
 }
 
@@ -188,9 +182,9 @@ func (c *gearChaos) answer(cn *gearConn, q *gearAsk, p *gearPacket) error {
 	case gearman.JobCreated:
 		return c.created(cn, q, p)
 	case gearman.NoJob:
-		cn.sleeping = false
+		cn.sleeps, cn.heard = 0, false
 	case gearman.JobAssign, gearman.JobAssignUniq, gearman.JobAssignAll:
-		cn.sleeping = false
+		cn.sleeps, cn.heard = 0, false
 		return c.assigned(cn, q, p)
 	case gearman.EchoRes:
 		if p.data != q.body {

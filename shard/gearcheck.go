@@ -35,11 +35,7 @@ func (k *checker) gear() {
 		}
 		if x.indexed {
 			indexed++
-			n := g.unique[x.hash]
-			for n != 0 && n != j.ttr {
-				n = g.jobs.At(n).next
-			}
-			if n == 0 {
+			if g.unique.find(g.jobs, x.hash, func(n uint32) bool { return n == j.ttr }) == 0 {
 				k.fail("job %d: its unique id is not in the index", j.id)
 			}
 		}
@@ -71,8 +67,8 @@ func (k *checker) gear() {
 	if extras != len(g.extras) {
 		k.fail("gear: %d jobs have something besides, %d are kept", extras, len(g.extras))
 	}
-	if (indexed == 0) != (len(g.unique) == 0) {
-		k.fail("gear: %d jobs to be joined, %d hashes", indexed, len(g.unique))
+	if indexed != g.unique.n {
+		k.fail("gear: %d jobs to be joined, %d in the index", indexed, g.unique.n)
 	}
 	if waits+len(g.free)+1 != len(g.waits) {
 		k.fail("gear: %d jobs are waited for, %d of %d lists are free", waits, len(g.free), len(g.waits)-1)

@@ -13,8 +13,8 @@ import (
 type gearing struct {
 	opts   GearOptions
 	jobs   *slab.Pool[gearJob]
-	texts  *slab.Bytes       // uniques and reducers
-	unique map[uint32]uint32 // hash to the first gearJob with it
+	texts  *slab.Bytes // uniques and reducers
+	unique uniqueTable // the jobs that can be joined
 	extras map[uint32]gearExtra
 	waits  []waitList       // by gearJob.waits: who waits; 0 is none
 	free   []uint32         // of waits
@@ -28,7 +28,7 @@ type gearing struct {
 // A gearJob is what a submitted job has besides a job: 32 bytes without pointers.
 type gearJob struct {
 	hash                  uint32 // see hashIn and gearing.unique
-	next                  uint32 // the next with that hash
+	next                  uint32 // see uniqueTable
 	job                   uint32 // its job
 	unique, reducer       uint32 // in gearing.texts
 	waits                 uint32 // in gearing.waits; zero: nobody
@@ -111,8 +111,8 @@ func sumOf(op *Op) (sum uint64, ok bool) {
 	return ^d.Sum64(), true
 }
 
-// hashIn is under which hash such a job of t is found. 32 bits make a map of half
-// the size, and a chain of two rare at ten million jobs.
+// hashIn is under which hash such a job of t is found. In 32 bits few of ten million
+// jobs have the same.
 func hashIn(t *tube, sum uint64) uint32 {
 	const spread = 0x9E3779B97F4A7C15 // 2^64 by the golden ratio, as in idHash
 	return uint32((sum ^ uint64(t.id)*spread) >> 32)
@@ -120,16 +120,20 @@ func hashIn(t *tube, sum uint64) uint32 {
 
 // findUnique finds the job of t that op joins, zero if there is none.
 func (c *Core) findUnique(t *tube, op *Op, hash uint32) uint32 {
-	for n := c.gear.unique[hash]; n != 0; {
+	n := c.gear.unique.find(c.gear.jobs, hash, func(n uint32) bool {
 		x := c.gear.jobs.At(n)
-		if j := c.jobs.At(x.job); j.tube == t.id && x.byBody == op.Gear.ByBody {
-			if x.byBody && c.sameBody(j, op) || !x.byBody && bytes.Equal(c.gear.uniqueOf(x), op.Gear.Unique()) {
-				return x.job
-			}
+		switch j := c.jobs.At(x.job); {
+		case j.tube != t.id || x.byBody != op.Gear.ByBody:
+			return false
+		case x.byBody:
+			return c.sameBody(j, op)
 		}
-		n = x.next
+		return bytes.Equal(c.gear.uniqueOf(x), op.Gear.Unique())
+	})
+	if n == 0 {
+		return 0
 	}
-	return 0
+	return c.gear.jobs.At(n).job
 }
 
 func (c *Core) sameBody(j *job, op *Op) bool {
@@ -170,6 +174,10 @@ func (c *Core) newGear(t *tube, i uint32, j *job, op *Op) bool {
 	if n == 0 {
 		return false
 	}
+	if n > recordMax {
+		g.jobs.Free(n)
+		return false
+	}
 	var ok bool
 	if x.unique, ok = g.texts.Put(op.Gear.Unique()); !ok {
 		g.jobs.Free(n)
@@ -187,11 +195,7 @@ func (c *Core) newGear(t *tube, i uint32, j *job, op *Op) bool {
 	var sum uint64
 	if sum, x.indexed = sumOf(op); x.indexed {
 		x.hash = hashIn(t, sum)
-		if g.unique == nil {
-			g.unique = make(map[uint32]uint32)
-		}
-		x.next = g.unique[x.hash]
-		g.unique[x.hash] = n
+		g.unique.insert(g.jobs, n)
 	}
 	return true
 }
@@ -236,23 +240,7 @@ func (g *gearing) forget(n uint32, x *gearJob) {
 		return
 	}
 	x.indexed = false
-	first := g.unique[x.hash]
-	switch {
-	case first != n:
-		at := g.jobs.At(first)
-		for at.next != n {
-			at = g.jobs.At(at.next)
-		}
-		at.next = x.next
-	case x.next != 0:
-		g.unique[x.hash] = x.next
-	default:
-		delete(g.unique, x.hash)
-		if len(g.unique) == 0 {
-			g.unique = nil // a map never shrinks
-		}
-	}
-	x.next = 0
+	g.unique.remove(g.jobs, n)
 }
 
 // freeGear forgets what j has besides; nobody waits for it any more.

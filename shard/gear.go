@@ -82,7 +82,8 @@ func (c *Core) submit(op *Op, r *Reply) {
 	if !x.Background {
 		cl := c.gearClient(op)
 		c.await(cl, i, c.gearOf(j))
-		c.logNumber(t, j.id)
+		c.logNumber(t, j)
+		r.Commit = max(r.Commit, j.commit())
 		r.Client = cl.id
 	}
 	if x.Due > c.now {

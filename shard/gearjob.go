@@ -21,6 +21,8 @@ type gearing struct {
 	mail   []*Mail          // to be posted
 	record record.Submitted // scratch of submitted
 
+	numbered numbered // see logNumber
+
 	tail JobID  // the last job when one was sent behind it
 	turn uint32 // how many were since
 }

@@ -82,13 +82,23 @@ const numbersAhead = 1 << 16
 
 // logNumber sees to it that the id of a job that is not recorded is not given out
 // again in another life of the server, in which somebody may still ask for it: the
-// end of a job that never was raises the highest id, now and then.
-func (c *Core) logNumber(t *tube, id JobID) {
-	if c.log != nil && uint64(id) > c.log.HighID {
-		c.log.HighID = uint64(id) + numbersAhead
-		c.log.Delete(c.log.HighID, t.slot)
+// end of a job that never was raises the highest id, now and then. What tells of the
+// job depends on that record; a put with a higher id, which does as much, may still
+// be under way.
+func (c *Core) logNumber(t *tube, j *job) {
+	if c.log == nil {
+		return
 	}
+	if n := &c.gear.numbered; uint64(j.id) > n.id {
+		n.id, n.commit = uint64(j.id)+numbersAhead, c.log.Commit
+		c.log.HighID = max(c.log.HighID, n.id)
+		c.log.Delete(n.id, t.slot)
+	}
+	j.setCommit(c.gear.numbered.commit)
 }
+
+// numbered is up to which id a record says that ids are used up.
+type numbered struct{ id, commit uint64 }
 
 // account keeps the sums of what a journal without anything twice would hold.
 func (c *Core) account(t *tube, j *job, n int64) {

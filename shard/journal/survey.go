@@ -138,7 +138,7 @@ func (s *Survey) note(w *walk, seg *Segment, b *batch) {
 			high := max(s.Globals.HighID, r.Globals.HighID)
 			s.Globals = r.Globals
 			s.Globals.HighID = high
-		case record.Put, record.Copy:
+		case record.Put, record.Copy, record.Delete:
 			s.Globals.HighID = max(s.Globals.HighID, r.ID)
 		}
 	}

@@ -79,7 +79,8 @@ func (w *workers) replay(i int, p piece) error {
 			}
 			n, err := record.Parse(&r, recs)
 			r.Commit = p.s.number
-			if r.Kind == record.Put || r.Kind == record.Copy {
+			switch r.Kind {
+			case record.Put, record.Copy, record.Delete: // the last also of what never was
 				w.high[i] = max(w.high[i], r.ID)
 			}
 			if err == nil {

@@ -56,6 +56,35 @@ func TestForegroundJobsUseUpTheirNumbers(t *testing.T) {
 	}
 }
 
+// The record that ids are used up may come behind the job that has got the last of
+// them: of two shards' logs, either is the first in a batch. Read into one core, that
+// must not be the job's end.
+func TestNumbersUsedUpDeleteNoJob(t *testing.T) {
+	for _, inChunks := range []bool{false, true} {
+		p := newGearWorld(t, GearOptions{}).session()
+		numbers := &record.Buffer{Commit: 3}
+		p.core.LogTo(numbers)
+		p.gear.Background = false
+		p.op(Op{Kind: OpSubmit, Name: []byte("f"), Pri: 1024, Body: []byte("x")}, StatusOK)
+
+		last, slot := numbers.HighID, SlotOf([]byte("elsewhere"))
+		buf := new(record.Buffer)
+		j := &record.Job{ID: last, Tube: []byte("elsewhere"), State: record.Ready}
+		var rest []byte
+		if inChunks {
+			buf.Data = j.AppendPut(nil, slot, 4)
+			rest = append(record.AppendChunkHead(nil, slot, last, 4), "body"...)
+		} else {
+			j.Body = []byte("body")
+			buf.Data = j.AppendPut(nil, slot, 0)
+		}
+		buf.Data = append(append(buf.Data, numbers.Data...), rest...)
+		if _, live := p.replayed(buf); len(live) != 1 || live[0] != JobID(last) {
+			t.Fatalf("of job %d, in chunks %v, %d are left", last, inChunks, live)
+		}
+	}
+}
+
 // What tells of a job depends on the job's record.
 func TestStatusDependsOnTheJob(t *testing.T) {
 	p := newGearWorld(t, GearOptions{}).session()

@@ -73,8 +73,13 @@ func (p *Replay) Apply(r *record.Record) error {
 			p.place(t, i, j, r)
 		}
 	case record.Delete:
-		delete(p.partial, r.ID)
-		if i, j, t := p.c.find(JobID(r.ID)); i != 0 {
+		// Only of its own slot: one that raises the highest id (see logNumber) may
+		// come behind the job that got this id, since the logs of shards have no order
+		// among each other within a batch.
+		if part := p.partial[r.ID]; part != nil && part.rec.Slot == r.Slot {
+			delete(p.partial, r.ID)
+		}
+		if i, j, t := p.c.find(JobID(r.ID)); i != 0 && t.slot == r.Slot {
 			p.remove(t, i, j)
 		}
 	case record.Pause:

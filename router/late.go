@@ -73,6 +73,7 @@ func (l *loop) keepLate(s *session) bool {
 // sendKept sends what was kept back, and p behind it.
 func (g *gearSession) sendKept(p []byte) {
 	n := &g.late
+	n.alone = 0
 	if len(n.kept) > 0 && len(p) <= togetherMax {
 		n.kept = append(n.kept, p...)
 		p = nil

@@ -76,8 +76,8 @@ func (n *network) shutdown(ctx context.Context) error {
 	}
 	// Most commands are answered in the turn that reads them. Under way can be
 	// operations in busy shards, turns put off, and replies that clients are
-	// slow to read.
-	for ctx.Err() == nil && (n.unsent() || n.unfinished()) {
+	// slow to read: asked for last, since what was finished may become one.
+	for ctx.Err() == nil && (n.unfinished() || n.unsent()) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	n.stopped.Store(true)

@@ -113,8 +113,13 @@ func (l *loop) Post(m *shard.Message) {
 }
 
 // hasWork reports whether operations are under way, turns are put off or messages
-// (answers, wake-ups, reports) wait; from any goroutine.
-func (l *loop) hasWork() bool { return l.unfinished.Load() > 0 || l.outbox.Load() != nil }
+// (answers, wake-ups, reports) wait; from any goroutine but the owner's. It waits for
+// the end of a turn: what that has taken from the outbox is in neither of the two.
+func (l *loop) hasWork() bool {
+	l.own.Lock()
+	defer l.own.Unlock()
+	return l.unfinished.Load() > 0 || l.outbox.Load() != nil
+}
 
 // signals are what other goroutines tell about connections.
 type signals struct {

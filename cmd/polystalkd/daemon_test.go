@@ -192,3 +192,29 @@ func TestPidFileOfAnotherStays(t *testing.T) {
 		t.Errorf("it holds %q, %v", text, err)
 	}
 }
+
+// TestStartInVainLeavesThePidFile: of the server because of which it is in vain.
+func TestStartInVainLeavesThePidFile(t *testing.T) {
+	path, dir := filepath.Join(t.TempDir(), "pid"), t.TempDir()
+	gearmandWith(t, "-P", path, "--journal", dir)
+	want, err := os.ReadFile(path)
+	if err != nil || len(want) == 0 {
+		t.Fatalf("the pid file holds %q, %v", want, err)
+	}
+	got := runToEnd(t, binary, cleanEnv(), "gearmand", "-L", "127.0.0.1", "-p", "0", "-P", path, "--journal", dir, "--config-file", os.DevNull)
+	if got.code != exitGearmand || !strings.Contains(got.stderr, "in use by another server") {
+		t.Fatalf("%+v", got)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != string(want) {
+		t.Errorf("it holds %q, %v, want %q", text, err, want)
+	}
+	// One that nobody uses is taken over, whatever is in it.
+	old := filepath.Join(t.TempDir(), "pid")
+	if err := os.WriteFile(old, []byte("12345678901234567890\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := gearmandWith(t, "-P", old)
+	if text, err := os.ReadFile(old); err != nil || strings.TrimSpace(string(text)) != strconv.Itoa(s.cmd.Process.Pid) {
+		t.Errorf("it holds %q, %v", text, err)
+	}
+}

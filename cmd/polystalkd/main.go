@@ -102,7 +102,7 @@ func serve(c *Config, waiting *parent, stderr io.Writer) (err error) {
 		return err
 	}
 	defer socks.close(log.Logger)
-	pid, err := writePidFile(c)
+	pid, err := openPidFile(c)
 	if err != nil {
 		return err
 	}
@@ -134,6 +134,9 @@ func serve(c *Config, waiting *parent, stderr io.Writer) (err error) {
 		return explainKeep(c, err)
 	} else if ended {
 		return nil
+	}
+	if err := pid.write(c); err != nil {
+		return err
 	}
 	defer startPprof(profiles, srv, log.Logger).close()
 	failed := serveAll(srv, socks)

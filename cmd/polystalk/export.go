@@ -74,7 +74,7 @@ func export(dir, to string, out io.Writer) error {
 		fmt.Fprintf(out, "warning: tube %q is paused until %s: beanstalkd forgets that\n", name, nano(r.paused[name].until))
 	}
 	if high := v.Globals.HighID; high > uint64(highest) {
-		fmt.Fprintf(out, "warning: the highest id so far was %d, of a job that is gone: beanstalkd goes on from %d, and gives ids out again\n", high, highest+1)
+		fmt.Fprintf(out, "warning: ids up to %d have been used up, by jobs that are gone: beanstalkd goes on from %d, and gives ids out again\n", high, highest+1)
 	}
 	fmt.Fprintf(out, "written: %s, %s, in %s: start beanstalkd -b %s", counted(done.Jobs, "job", "jobs"), counted(done.Bytes, "byte", "bytes"), to, to)
 	if done.MaxJobSize > 0 {

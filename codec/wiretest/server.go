@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -115,14 +116,24 @@ func (s *Server) Stop() {
 	}
 }
 
-// FreePort returns a TCP port of the loopback interface nobody listens on.
+// given are the ports that FreePort has returned.
+var given sync.Map
+
+// FreePort returns a TCP port of the loopback interface nobody listens on. It returns
+// no port twice in a process: tests that run at the same time would each take the
+// server that comes first for their own.
 func FreePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return 0, err
+		}
+		l.Close()
+		port := l.Addr().(*net.TCPAddr).Port
+		if _, again := given.LoadOrStore(port, true); !again {
+			return port, nil
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // Reference finds the installed beanstalkd: $BEANSTALKD, or the one on the

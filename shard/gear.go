@@ -170,7 +170,7 @@ func (c *Core) keepBuried(t *tube, i uint32, j *job) {
 	if j.isGear() {
 		c.settled(j)
 	}
-	c.logUpdate(t, j)
+	c.logIfRoom(t, j)
 }
 
 // dropJob ends a job that is in no container any more.
@@ -235,7 +235,7 @@ func (c *Core) giveBack(t *tube, i uint32, j *job, cl *client) {
 	g.turn++
 	c.enterReadyAt(t, i, j, g.tail, g.turn)
 	if g.opts.Retries > 0 {
-		c.logUpdate(t, j)
+		c.logIfRoom(t, j)
 	}
 	c.match(t)
 }

@@ -118,6 +118,15 @@ func (c *Core) logUpdate(t *tube, j *job) {
 	}
 }
 
+// logIfRoom is logUpdate for what no command was let in for, so that it could
+// happen any number of times on a full disk, until there is no room to delete. What
+// it would record does not survive the process then; the job does.
+func (c *Core) logIfRoom(t *tube, j *job) {
+	if c.log != nil && !c.log.Tight {
+		c.logUpdate(t, j)
+	}
+}
+
 func (c *Core) logDelete(t *tube, j *job) {
 	if c.records(j) {
 		c.log.Delete(uint64(j.id), t.slot)

@@ -78,7 +78,7 @@ func (c *Core) applyReserveJob(op *Op, r *Reply) {
 	c.leave(t, i, j)
 	c.enterReserved(t, i, j, cl)
 	if was != Ready {
-		c.logUpdate(t, j) // it comes back ready, not buried or delayed
+		c.logIfRoom(t, j) // it comes back ready, not buried or delayed
 	}
 	c.replyJob(r, StatusReserved, j)
 	r.Client = cl.id

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"polystalk/codec/gearman"
 	"polystalk/codec/wiretest"
 )
 
@@ -145,4 +147,35 @@ func TestFullDisk(t *testing.T) {
 			sameJobs(t, see(t, s.client(), upTo(again[len(again)-1]+100)), before)
 		})
 	}
+}
+
+// TestLostWorkersDoNotFillTheDisk: on a full disk a worker takes a job and drops it
+// over and over. Each time is recorded while there is room; what deleting needs is
+// left.
+func TestLostWorkersDoNotFillTheDisk(t *testing.T) {
+	dir := smallDisk(t, 12<<20)
+	s, gear := startGearman(t, "-b", dir, "-s", "1048576", "--gearman-retries", "2000000000", "--log-level", "error")
+	w := dialGearman(t, gear)
+	job := w.created(t, gearman.SubmitJobBG, "f", "u", "x")
+	c := dialDaemon(t, s)
+	ids := fill(t, c, 60_000)
+
+	const group = 200
+	takes := strings.Repeat(request(gearman.CanDo, "f")+request(gearman.GrabJob)+request(gearman.CantDo, "f"), group)
+	given := response(gearman.JobAssign, fmt.Sprintf("H:lap:%d\x00f\x00x", job))
+	for range 500 {
+		if err := w.send([]byte(takes)); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, group*len(given))
+		if n, err := io.ReadFull(w.r, got); string(got) != strings.Repeat(given, group) {
+			t.Fatalf("got %.200q (%v)", got[:n], err)
+		}
+	}
+	for _, id := range ids {
+		if reply := mustAsk(t, c, "delete %d\r\n", id); reply != "DELETED\r\n" {
+			t.Fatalf("delete %d: %q", id, reply)
+		}
+	}
+	accepted(t, c)
 }

@@ -249,6 +249,9 @@ func TestStalled(t *testing.T) {
 	if p := s.j.Pressure(); p != Wait || s.j.Pending() > SegmentMin/2 {
 		t.Errorf("pressure %d, %d bytes wait", p, s.j.Pending())
 	}
+	if tight(s.j) {
+		t.Error("records are left out while the disk is only behind")
+	}
 	if now := s.j.Acked(); now > acked+1 {
 		t.Errorf("acknowledged up to %d with a disk that stands still at %d", now, acked)
 	}

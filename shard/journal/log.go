@@ -37,7 +37,8 @@ const pendingStep = 16 << 10
 // appended will be durable, or one above.
 func (l *Log) Begin() {
 	l.mu.Lock()
-	l.Buffer.Tight = l.j.Pressure() != Open
+	// Not in Wait, where the disk is only behind: nothing is left out that it has room for.
+	l.Buffer.Tight = l.j.Pressure() == Full
 	if !l.queued {
 		// Queued first, then the number read: a commit that begins after the
 		// reading finds this log in the queue. If the queue was taken between

@@ -50,6 +50,9 @@ func TestFull(t *testing.T) {
 			if w.j.Pressure() != Full {
 				return fmt.Errorf("round %d: pressure %d on a full disk", round, w.j.Pressure())
 			}
+			if !tight(w.j) {
+				return fmt.Errorf("round %d: what nobody asked for is recorded on a full disk", round)
+			}
 			// Each delete on its own, which takes the most space.
 			gone := w.jobs() * 4 / 5
 			for range gone {
@@ -99,6 +102,14 @@ func TestFull(t *testing.T) {
 		w.closeCores()
 		return err
 	})
+}
+
+// tight reports what j's first log tells its shard to leave out.
+func tight(j *Journal) bool {
+	l := j.Log(0)
+	l.Begin()
+	defer l.End()
+	return l.Buffer.Tight
 }
 
 func (w *world) jobs() (n int) {

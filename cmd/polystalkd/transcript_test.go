@@ -45,5 +45,10 @@ func playTranscript(t *testing.T, tr *wiretest.Transcript, shards int) {
 	defer d.Shutdown()
 	if err := wiretest.Play(tr, d, wiretest.Options{}); err != nil {
 		t.Error(err)
+		select {
+		case <-s.Exited():
+			t.Errorf("the server has ended: %v", s.Err())
+		default:
+		}
 	}
 }

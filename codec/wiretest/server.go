@@ -1,9 +1,9 @@
 package wiretest
 
 import (
-	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -77,23 +77,31 @@ func (s *Server) AwaitAccept(network, address string) error {
 			return fmt.Errorf("%s ended before it listened: %v", s.Cmd.Path, s.err)
 		default:
 		}
-		// The server has seen the probe come and go before anyone else
-		// connects, and counts no command for it.
-		c, err := Dial(network, address)
-		if err != nil {
-			continue
-		}
-		err = c.Say([]byte("quit\r\n"))
-		if err == nil {
-			_, err = c.Reply(Patience)
-		}
-		c.Close()
-		if errors.Is(err, io.EOF) {
+		if greet(network, address) == nil {
 			return nil
 		}
 	}
 	s.Stop()
 	return fmt.Errorf("%s does not answer on %s", s.Cmd.Path, address)
+}
+
+// greet connects and quits: the server has seen it come and go before anyone else
+// connects, and counts no command for it. A connection that is reset was none to the
+// server, but to what had the port before.
+func greet(network, address string) error {
+	c, err := net.DialTimeout(network, address, Patience)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(Patience)); err != nil {
+		return err
+	}
+	if _, err := c.Write([]byte("quit\r\n")); err != nil {
+		return err
+	}
+	_, err = io.ReadAll(c)
+	return err
 }
 
 // Exited is closed when the process has ended; Err is valid then.
@@ -119,21 +127,43 @@ func (s *Server) Stop() {
 // given are the ports that FreePort has returned.
 var given sync.Map
 
-// FreePort returns a TCP port of the loopback interface nobody listens on. It returns
-// no port twice in a process: tests that run at the same time would each take the
-// server that comes first for their own.
+// Ports that the kernel gives to whoever asks for any, also for connections that are
+// made from here, begin above lastPort.
+const firstPort, lastPort = 10_000, 32_767
+
+// FreePort returns a TCP port of the loopback interface nobody listens on: at random,
+// no port twice in a process, and none of those that the kernel gives away. Tests that
+// run at the same time, in other processes too, would else take the server that comes
+// first on the port for their own.
 func FreePort() (int, error) {
-	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return 0, err
+	var err error
+	for range 1000 {
+		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		if _, again := given.LoadOrStore(port, true); again {
+			continue
 		}
-		l.Close()
-		port := l.Addr().(*net.TCPAddr).Port
-		if _, again := given.LoadOrStore(port, true); !again {
+		if err = bind(port); err == nil {
 			return port, nil
 		}
 	}
+	return 0, fmt.Errorf("no free port from %d to %d: %w", firstPort, lastPort, err)
+}
+
+// bind takes the port for a moment. No process is started meanwhile: it would have the
+// socket too, until it executes its program, and the port would be taken after we have
+// closed it.
+func bind(port int) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	s, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(s)
+	if err := syscall.SetsockoptInt(s, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
+		return err
+	}
+	return syscall.Bind(s, &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
 }
 
 // Reference finds the installed beanstalkd: $BEANSTALKD, or the one on the

@@ -1,0 +1,58 @@
+package wiretest
+
+import (
+	"io"
+	"net"
+	"testing"
+)
+
+func TestFreePort(t *testing.T) {
+	seen := map[int]bool{}
+	for range 100 {
+		port, err := FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[port] || port < firstPort || port > lastPort {
+			t.Errorf("port %d", port)
+		}
+		seen[port] = true
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if bind(l.Addr().(*net.TCPAddr).Port) == nil {
+		t.Error("a port that somebody listens on is free")
+	}
+}
+
+// Who resets the connection is not the server: one closes it after quit.
+func TestGreetingIsNotReset(t *testing.T) {
+	for _, reset := range []bool{false, true} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		done := make(chan error, 1)
+		go func() { done <- greet("tcp", l.Addr().String()) }()
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, make([]byte, len("quit\r\n"))); err != nil {
+			t.Fatal(err)
+		}
+		if reset {
+			if err := c.(*net.TCPConn).SetLinger(0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Close()
+		if err := <-done; (err != nil) != reset {
+			t.Errorf("reset %v: %v", reset, err)
+		}
+	}
+}

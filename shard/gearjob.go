@@ -2,8 +2,7 @@ package shard
 
 import (
 	"bytes"
-
-	"github.com/cespare/xxhash/v2"
+	"hash/maphash"
 
 	"polystalk/shard/record"
 	"polystalk/shard/slab"
@@ -95,22 +94,27 @@ func (c *Core) deadlineOf(j *job, t *tube, cl *client) Time {
 	return Never
 }
 
+// seed keeps clients from choosing unique ids that all fall into one bucket. Only the
+// bucket depends on it, which nobody sees, as with a Go map: the core remains a
+// function of its operations.
+var seed = maphash.MakeSeed()
+
 // sumOf is the hash of what makes op's job one that others join, within its
 // function. Not ok: it never joins another.
 func sumOf(op *Op) (sum uint64, ok bool) {
 	g := op.Gear
 	if !g.ByBody {
-		return xxhash.Sum64(g.Unique()), g.uniqueLen > 0
+		return maphash.Bytes(seed, g.Unique()), g.uniqueLen > 0
 	}
 	if op.Large == nil {
-		return ^xxhash.Sum64(op.Body), len(op.Body) > 0
+		return ^maphash.Bytes(seed, op.Body), len(op.Body) > 0
 	}
-	var d xxhash.Digest
-	d.Reset()
+	var h maphash.Hash
+	h.SetSeed(seed)
 	for _, p := range op.Large {
-		d.Write(p) // never fails
+		h.Write(p) // never fails
 	}
-	return ^d.Sum64(), true
+	return ^h.Sum64(), true
 }
 
 // hashIn is under which hash such a job of t is found. In 32 bits few of ten million

@@ -84,6 +84,9 @@ func (c *Config) fill() {
 	if c.Gearman.Verbose == "" {
 		c.Gearman.Verbose = "INFO"
 	}
+	if c.Gearman.Version == "" {
+		c.Gearman.Version = "2.0.0"
+	}
 	if c.Version == "" {
 		c.Version = "1.13.0"
 	}

@@ -59,6 +59,8 @@ type GearmanConfig struct {
 	Exceptions bool
 	// Shutdown says from where the command of that name is taken.
 	Shutdown ShutdownFrom
+	// Version is what the command of that name answers; default 2.0.0.
+	Version string
 	// Verbose is the level of the log in gearmand's words, which the command of that
 	// name answers; default INFO.
 	Verbose string

@@ -205,7 +205,7 @@ func TestGearmanBytewise(t *testing.T) {
 		c.s.Input([]byte{in[i]})
 	}
 	f.rest()
-	c.hears("OK 1.13.0\n", answer(gearman.JobCreated, "H:x:1"), answer(gearman.JobAssignUniq, "H:x:1", "f", "u", "data"),
+	c.hears("OK 2.0.0\n", answer(gearman.JobCreated, "H:x:1"), answer(gearman.JobAssignUniq, "H:x:1", "f", "u", "data"),
 		answer(gearman.EchoRes, ""), answer(gearman.EchoRes, "e"), answer(gearman.NoJob), answer(gearman.WorkComplete, "H:x:1", long))
 	f.check()
 }

@@ -55,7 +55,7 @@ func (g *gearSession) admin() {
 		s.req.Op.Kind, s.req.Op.Client, s.req.Op.ID = shard.OpCancelJob, 0, id
 		s.submit(sh, stepGearCancel)
 	case gearman.Version:
-		*out = gearman.AppendOK(*out, srv.cfg.Version)
+		*out = gearman.AppendOK(*out, srv.cfg.Gearman.Version)
 	case gearman.Verbose:
 		*out = gearman.AppendOK(*out, srv.cfg.Gearman.Verbose)
 	case gearman.GetPID:

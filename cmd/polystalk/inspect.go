@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"polystalk/codec/gearman"
 	"polystalk/shard/journal"
 	"polystalk/shard/record"
 )
@@ -21,6 +22,8 @@ var inspectCommand = &command{
 find them now: a job that was reserved is ready, and so is one whose delay is
 over. Of a damaged journal it shows what can be read, and exits with 1.
 With --jobs or --records it lists those instead, in columns separated by tabs.
+Gearman functions whose names are no tube names stand in double quotes, with
+escapes.
 `,
 	new: func(fs *pflag.FlagSet) func([]string, io.Writer) error {
 		i := new(inspection)
@@ -86,6 +89,10 @@ func nano(ns int64) string {
 	}
 	return moment(time.Unix(0, ns))
 }
+
+// shown is a tube's name as list-tubes shows it: a Gearman function may have any
+// name, with line ends, tabs and what terminals take as commands in it.
+func shown[T ~string | ~[]byte](name T) []byte { return gearman.AppendQuoted(nil, []byte(name)) }
 
 // segments lists the files.
 func (i *inspection) segments() {
@@ -163,7 +170,7 @@ func (i *inspection) sums() error {
 	fmt.Fprintln(t, "tube\tready\tdelayed\tburied\tbytes\tpaused until")
 	for _, name := range slices.Sorted(maps.Keys(tubes)) {
 		c := tubes[name]
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%s\n", name, c.ready, c.delayed, c.buried, c.bytes, nano(i.r.paused[name].until))
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%s\n", shown(name), c.ready, c.delayed, c.buried, c.bytes, nano(i.r.paused[name].until))
 	}
 	return t.Flush()
 }
@@ -180,7 +187,7 @@ func (i *inspection) jobs() error {
 		if state == "delayed" {
 			due = nano(j.Due)
 		}
-		fmt.Fprintf(i.out, "%d\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", j.ID, j.Tube, state, j.Pri, j.Delay, j.TTR,
+		fmt.Fprintf(i.out, "%d\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", j.ID, shown(j.Tube), state, j.Pri, j.Delay, j.TTR,
 			nano(j.Created), due, len(j.Body), j.Counts.Reserves, j.Counts.Timeouts, j.Counts.Releases, j.Counts.Buries, j.Counts.Kicks)
 	}
 	return nil
@@ -216,7 +223,7 @@ func describe(r *record.Record) string {
 		if r.Kind == record.Copy {
 			name = "copy"
 		}
-		return fmt.Sprintf("%s id=%d tube=%s state=%s pri=%d delay=%d ttr=%d due=%s bytes=%d", name, r.ID, r.Tube, state, r.Pri, r.Delay, r.TTR, nano(r.Due), size)
+		return fmt.Sprintf("%s id=%d tube=%s state=%s pri=%d delay=%d ttr=%d due=%s bytes=%d", name, r.ID, shown(r.Tube), state, r.Pri, r.Delay, r.TTR, nano(r.Due), size)
 	case record.Chunk:
 		return fmt.Sprintf("chunk id=%d bytes=%d", r.ID, size)
 	case record.Update:
@@ -224,7 +231,7 @@ func describe(r *record.Record) string {
 	case record.Delete:
 		return fmt.Sprintf("delete id=%d", r.ID)
 	case record.Pause:
-		return fmt.Sprintf("pause tube=%s until=%s", r.Tube, nano(r.Until))
+		return fmt.Sprintf("pause tube=%s until=%s", shown(r.Tube), nano(r.Until))
 	case record.State:
 		return fmt.Sprintf("state highest=%d imported=%d", r.Globals.HighID, r.Globals.Imported)
 	}

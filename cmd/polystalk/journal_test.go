@@ -2,12 +2,15 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"polystalk/codec/gearman"
 	"polystalk/codec/wiretest"
 	"polystalk/shard/journal"
 	"polystalk/shard/record"
@@ -312,6 +315,58 @@ func TestRefusals(t *testing.T) {
 	for _, args := range []string{"--help", "journal --help", "journal verify --help", "journal export -h"} {
 		if o := polystalk(t, 0, strings.Fields(args)...); !strings.Contains(o.stdout, "Exit codes:") {
 			t.Errorf("%q: %q", args, o.stdout)
+		}
+	}
+}
+
+// TestOddFunctions looks at jobs whose functions no tube can be named: each is
+// one line, with as many columns as any other.
+func TestOddFunctions(t *testing.T) {
+	dir := t.TempDir()
+	port, err := wiretest.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	p := start(t, server, "-b", dir, "-s", "262144", "--log-level", "error", "--gearman-listen", address)
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	names := map[string]string{"send mail": `"send mail"`, "tab\tend\n": `"tab\tend\n"`, "\x1b[2J": `"\x1b[2J"`, `say "hi"`: `"say \"hi\""`, "plain": "plain"}
+	for name := range names {
+		packet := gearman.AppendRequest(nil, gearman.SubmitJobBG, []byte(name), nil, []byte("data"))
+		if _, err := conn.Write(packet); err != nil {
+			t.Fatal(err)
+		}
+		reply := make([]byte, 64)
+		if n, err := conn.Read(reply); err != nil || n < 12 || reply[7] != byte(gearman.JobCreated) {
+			t.Fatalf("%q: answered with %q, %v", name, reply[:n], err)
+		}
+	}
+	p.Stop()
+
+	overview := polystalk(t, 0, "journal", "inspect", dir).stdout
+	jobs := strings.Split(strings.TrimSuffix(polystalk(t, 0, "journal", "inspect", "--jobs", dir).stdout, "\n"), "\n")
+	if len(jobs) != len(names)+1 {
+		t.Errorf("inspect --jobs: %d lines for %d jobs:\n%q", len(jobs), len(names), jobs)
+	}
+	for _, line := range jobs {
+		if n, want := strings.Count(line, "\t"), strings.Count(jobs[0], "\t"); n != want {
+			t.Errorf("inspect --jobs: %q has %d tabs, want %d", line, n, want)
+		}
+	}
+	records := polystalk(t, 0, "journal", "inspect", "--records", dir).stdout
+	for name, want := range names {
+		if !strings.Contains(overview, "\n"+want+"  ") {
+			t.Errorf("inspect does not show %q as %s:\n%q", name, want, overview)
+		}
+		if !slices.ContainsFunc(jobs, func(line string) bool { return strings.Contains(line, "\t"+want+"\tready\t") }) {
+			t.Errorf("inspect --jobs does not show %q as %s", name, want)
+		}
+		if !strings.Contains(records, " tube="+want+" state=ready ") {
+			t.Errorf("inspect --records does not show %q as %s", name, want)
 		}
 	}
 }

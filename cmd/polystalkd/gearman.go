@@ -80,7 +80,7 @@ func (g *gearmanConfig) router() router.GearmanConfig {
 	return router.GearmanConfig{
 		Prefix: g.Prefix, Retries: uint32(max(g.Retries, 0)), Wakeup: g.Wakeup,
 		Exceptions: g.Exceptions, BuryFailed: g.Failed == "bury", Shutdown: shutdownFrom[g.Shutdown],
-		MaxBody: g.MaxBody, MaxUnread: int(g.MaxUnread), Verbose: g.Verbose,
+		MaxBody: g.MaxBody, MaxUnread: int(g.MaxUnread), Version: gearmanVersion(), Verbose: g.Verbose,
 	}
 }
 

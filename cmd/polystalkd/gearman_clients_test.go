@@ -385,7 +385,7 @@ func TestGearadmin(t *testing.T) {
 		{"--status", `(?m)\Aadmin\t1\t1\t1\nqueue\t1\t0\t0\n\.?\n?\z|\Aqueue\t1\t0\t0\nadmin\t1\t1\t1\n\.?\n?\z`},
 		{"--priority-status", `(?m)^queue\t0\t1\t0\t0$`},
 		{"--workers", `(?m)^\d+ 127\.0\.0\.1 - : admin$`},
-		{"--server-version", `\d`},
+		{"--server-version", `\A2\.0\.0\+polystalk\.`},
 		{"--getpid", fmt.Sprintf(`\b%d\b`, s.Cmd.Process.Pid)},
 		{"--server-verbose", `\S`},
 		{"--show-jobs", `(?m)^H:lap:\d+\t0\t0\t1$`},

@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 	"testing"
 
 	"polystalk/codec/gearmantest"
@@ -78,7 +77,7 @@ func TestGearmanCases(t *testing.T) {
 				start = gearmandStart(binary, shards)
 			}
 			gearmantest.Play(t, start, gearmantest.Options{
-				Vars: map[string]string{"version": strings.TrimPrefix(statsVersion(), "v")},
+				Vars: map[string]string{"version": "2.0.0+polystalk." + release},
 			}, nil)
 		})
 	}

@@ -124,6 +124,13 @@ func TestGearmandUnderItsName(t *testing.T) {
 		}
 		says(t, dial(t, gear), "maxqueue f 1\n", "OK\r\n")
 	}
+	if line := s.waitLog("serving Gearman"); line["speaks"] != "gearmand 2.0.0" {
+		t.Errorf("the log says: %v", line)
+	}
+	// Nothing is said of the protocol that nobody listens for.
+	if line := s.waitLog("serving"); line["listen"] != nil || line["speaks"] != nil || line["pid"] == nil {
+		t.Errorf("the log says: %v", line)
+	}
 	for _, flag := range []string{"-t", "-R"} {
 		if !strings.Contains(s.logText(), "flag "+flag+" has no effect: ") {
 			t.Errorf("the log does not say that %s has no effect", flag)

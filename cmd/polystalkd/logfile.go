@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
+	"syscall"
 )
 
 // logsToFile reports whether --log-file names a file.
@@ -29,7 +30,7 @@ type logFile struct {
 // that account opens it.
 func openLogFile(path string, who *account) (*logFile, error) {
 	l := &logFile{path: path}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, logFileMode)
+	f, err := os.OpenFile(path, openAppend|os.O_EXCL, logFileMode)
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return l, l.reopen()
@@ -46,11 +47,16 @@ func openLogFile(path string, who *account) (*logFile, error) {
 	return l, nil
 }
 
-const logFileMode = 0o644
+const (
+	logFileMode = 0o644
+	// Not blocking, as a pid file: a named pipe that nobody reads would hold up the start, or a
+	// SIGHUP, for ever, and no SIGTERM would be heard.
+	openAppend = os.O_WRONLY | os.O_APPEND | os.O_CREATE | syscall.O_NONBLOCK
+)
 
 // reopen opens whatever has the path now. On an error the old file stays in use.
 func (l *logFile) reopen() error {
-	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, logFileMode)
+	f, err := os.OpenFile(l.path, openAppend, logFileMode)
 	if err != nil {
 		return err
 	}
@@ -160,7 +166,7 @@ func openPidFile(c *Config) (*pidFile, error) {
 		return p, p.write(c)
 	}
 	if errors.Is(err, fs.ErrExist) {
-		f, err = os.OpenFile(c.PidFile, os.O_WRONLY|os.O_CREATE, pidFileMode)
+		f, err = os.OpenFile(c.PidFile, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK, pidFileMode)
 	}
 	if err != nil {
 		return nil, pidFault(c, err)

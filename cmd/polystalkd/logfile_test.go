@@ -130,3 +130,17 @@ func TestSyslogTellsSeverities(t *testing.T) {
 		}
 	}
 }
+
+// TestPipeThatNobodyReads: to open it would wait for a reader, deaf to signals.
+func TestPipeThatNobodyReads(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for flag, what := range map[string]string{"-l": "the log", "-P": "the process id"} {
+		got := runToEnd(t, binary, cleanEnv(), "gearmand", "-L", "127.0.0.1", "-p", "0", flag, pipe)
+		if want := "polystalkd gearmand: flag " + flag + ": " + what + " cannot be written ("; got.code != 1 || !strings.HasPrefix(got.stderr, want) {
+			t.Errorf("%s with a pipe: %+v, want %q", flag, got, want)
+		}
+	}
+}

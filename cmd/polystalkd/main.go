@@ -141,10 +141,13 @@ func serve(c *Config, waiting *parent, stderr io.Writer) (err error) {
 	defer startPprof(profiles, srv, log.Logger).close()
 	failed := serveAll(srv, socks)
 	if len(socks.gearman) > 0 {
-		log.Info("serving Gearman", "listen", names(socks.gearman))
+		log.Info("serving Gearman", "listen", names(socks.gearman), "speaks", "gearmand "+spokenGearman)
 	}
-	log.Info("serving", "listen", names(socks.beanstalkd), "loops", c.Loops, "shards", c.Shards,
-		"version", release, "speaks", "beanstalkd "+spoken, "pid", os.Getpid())
+	about := []any{"loops", c.Loops, "shards", c.Shards, "version", release, "pid", os.Getpid()}
+	if len(socks.beanstalkd) > 0 {
+		about = append([]any{"listen", names(socks.beanstalkd), "speaks", "beanstalkd " + spoken}, about...)
+	}
+	log.Info("serving", about...)
 	notify(daemon.SdNotifyReady, log.Logger)
 	if waiting != nil && log.toStderr {
 		log.Warn("the log ends here, a daemon has no stderr: give --log-file or --syslog")

@@ -171,7 +171,8 @@ func (s *server) serves() bool {
 	if line == nil {
 		return false
 	}
-	for _, a := range line["listen"].([]any) {
+	listen, _ := line["listen"].([]any) // without beanstalkd's protocol there is none
+	for _, a := range listen {
 		s.listen = append(s.listen, a.(string))
 	}
 	s.loops, s.shards = int(line["loops"].(float64)), int(line["shards"].(float64))

@@ -24,6 +24,10 @@ const spokenGearman = "2.0.0"
 // ("1.10+4+gdeadbee"), so clients have met it.
 func statsVersion() string { return spoken + ".0+polystalk." + release }
 
+// gearmanVersion is what Gearman's command version answers, in the same form: its
+// monitoring knows gearmand's releases, not beanstalkd's.
+func gearmanVersion() string { return spokenGearman + "+polystalk." + release }
+
 // versionLine is what -v prints.
 func versionLine() string { return buildLine("beanstalkd " + spoken) }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"polystalk/cmd/internal/release"
 )
 
 // A command is one of "polystalk journal".
@@ -36,6 +38,9 @@ func dispatch(args []string, out io.Writer) error {
 	case isHelp(args[0]):
 		writeHelp(out)
 		return nil
+	case args[0] == "-v" || args[0] == "--version" || args[0] == "version":
+		_, err := fmt.Fprintln(out, release.Line("polystalk", ""))
+		return err
 	case args[0] != "journal":
 		return faultf(exitUsage, "unknown command %q: see polystalk --help for those there are", args[0])
 	case len(args) == 1:
@@ -96,7 +101,9 @@ func writeHelp(w io.Writer) {
 	for _, c := range commands() {
 		fmt.Fprintf(w, "  %s\n        %s\n", c.use(), c.short)
 	}
-	fmt.Fprintf(w, `
+	fmt.Fprintf(w, `  polystalk --version
+        print the version and exit
+
 polystalk journal COMMAND --help tells more. A directory that is read is never
 changed, and one that a server uses is refused.
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"polystalk/cmd/internal/release"
 	"polystalk/codec/binlog"
 )
 
@@ -162,7 +163,7 @@ func TestExitCodesOfTheInstalledReference(t *testing.T) {
 func TestVersionAndHelpGoToStdout(t *testing.T) {
 	for _, args := range [][]string{{"-v"}, {"--version"}, {"-vx"}, {"-p0", "-v"}} {
 		got := runToEnd(t, binary, cleanEnv(), args...)
-		if got.code != 0 || got.stderr != "" || !strings.HasPrefix(got.stdout, "polystalkd "+release+" (speaks beanstalkd 1.13)") {
+		if got.code != 0 || got.stderr != "" || !strings.HasPrefix(got.stdout, "polystalkd "+release.Version+" (speaks beanstalkd 1.13)") {
 			t.Errorf("%q: %+v", args, got)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"polystalk/cmd/internal/release"
 	"polystalk/codec/gearmantest"
 	"polystalk/codec/wiretest"
 )
@@ -77,7 +78,7 @@ func TestGearmanCases(t *testing.T) {
 				start = gearmandStart(binary, shards)
 			}
 			gearmantest.Play(t, start, gearmantest.Options{
-				Vars: map[string]string{"version": "2.0.0+polystalk." + release},
+				Vars: map[string]string{"version": "2.0.0+polystalk." + release.Version},
 			}, nil)
 		})
 	}

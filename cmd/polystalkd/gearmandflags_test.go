@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"polystalk/cmd/internal/release"
 )
 
 // parseAsGearmand reads a command line in place of gearmand. The file of options is
@@ -309,7 +311,7 @@ func TestGearmandHelpVersionAndCheck(t *testing.T) {
 	}
 	for _, args := range []string{"--version", "-V", "-p 0 -V"} {
 		got := runToEnd(t, binary, cleanEnv(), append([]string{"gearmand"}, strings.Fields(args)...)...)
-		if got.code != 0 || got.stderr != "" || !strings.HasPrefix(got.stdout, "polystalkd "+release+" (speaks Gearman as gearmand 2.0.0") {
+		if got.code != 0 || got.stderr != "" || !strings.HasPrefix(got.stdout, "polystalkd "+release.Version+" (speaks Gearman as gearmand 2.0.0") {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}

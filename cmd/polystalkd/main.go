@@ -28,6 +28,7 @@ import (
 	// daemon speaks sd_notify(3).
 	"github.com/coreos/go-systemd/v22/daemon"
 
+	"polystalk/cmd/internal/release"
 	"polystalk/router"
 )
 
@@ -143,7 +144,7 @@ func serve(c *Config, waiting *parent, stderr io.Writer) (err error) {
 	if len(socks.gearman) > 0 {
 		log.Info("serving Gearman", "listen", names(socks.gearman), "speaks", "gearmand "+spokenGearman)
 	}
-	about := []any{"loops", c.Loops, "shards", c.Shards, "version", release, "pid", os.Getpid()}
+	about := []any{"loops", c.Loops, "shards", c.Shards, "version", release.Version, "pid", os.Getpid()}
 	if len(socks.beanstalkd) > 0 {
 		about = append([]any{"listen", names(socks.beanstalkd), "speaks", "beanstalkd " + spoken}, about...)
 	}

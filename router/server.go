@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"hash/maphash"
 	"log/slog"
 	"os"
 	"slices"
@@ -109,9 +110,10 @@ func newServer(cfg Config, clock func() shard.Time) (*Server, error) {
 		if i == s.shardOf(defaultTube) {
 			core.Pin(string(defaultTube))
 		}
-		if gear := s.cfg.Gearman; gear.Retries > 0 || gear.Wakeup > 0 || gear.BuryFailed {
-			core.GearOptions(shard.GearOptions{Retries: gear.Retries, Wakeup: gear.Wakeup, BuryFailed: gear.BuryFailed})
-		}
+		gear := &s.cfg.Gearman
+		core.GearOptions(shard.GearOptions{
+			Retries: gear.Retries, Wakeup: gear.Wakeup, BuryFailed: gear.BuryFailed, Hash: new(maphash.Hash),
+		})
 		s.shards = append(s.shards, shard.New(i, core, s.clock))
 	}
 	return s, nil

@@ -36,17 +36,18 @@ type Core struct {
 	freeClients []ClientID
 	timers      timers
 
-	counts coreCounts
-	woken  []*Waiter
-	dir    Directory
-	gear   *gearing // nil until a Gearman client comes
-	ended  Finisher // dir, if it wants to hear of it
-	lastID JobID    // the highest that was here
+	counts   coreCounts
+	woken    []*Waiter
+	dir      Directory
+	gear     *gearing     // nil until a Gearman client comes
+	gearOpts *GearOptions // … for it; nil: none
+	ended    Finisher     // dir, if it wants to hear of it
+	lastID   JobID        // the highest that was here
 
 	log     *record.Buffer // nil: nothing is recorded
 	scratch []byte         // a tube name being recorded
 
-	_ [32]byte // to whole cache lines, so that none is another core's as well
+	_ [24]byte // to whole cache lines, so that none is another core's as well
 }
 
 type coreCounts struct {

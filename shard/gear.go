@@ -50,7 +50,7 @@ func (c *Core) gearClient(op *Op) *client {
 func (c *Core) submit(op *Op, r *Reply) {
 	x := op.Gear
 	t := c.openFunction(op.Name)
-	if sum, ok := sumOf(op); ok {
+	if sum, ok := c.gear.sumOf(op); ok {
 		if i := c.findUnique(t, op, hashIn(t, sum)); i != 0 {
 			c.join(t, i, op, r)
 			return
@@ -311,7 +311,7 @@ func (c *Core) status(j *job, op *Op, r *Reply) {
 // looks at a bounded number of tubes a visit.
 func (c *Core) uniqueStatus(op *Op, r *Reply) {
 	c.gearUp()
-	sum, ok := sumOf(op)
+	sum, ok := c.gear.sumOf(op)
 	var newest *job
 	more := false
 	for n, x := 0, op.Gear; ok && x.Cursor < uint64(len(c.tubes)); x.Cursor++ {

@@ -2,7 +2,7 @@ package shard
 
 import (
 	"bytes"
-	"hash/maphash"
+	"github.com/cespare/xxhash/v2"
 
 	"polystalk/shard/record"
 	"polystalk/shard/slab"
@@ -50,16 +50,21 @@ type gearExtra struct {
 // noTTR is the time to run of a submitted job that a beanstalkd client reserves.
 const noTTR = 1<<32 - 1
 
-// GearOptions sets how submitted jobs are treated, before the first operation.
-func (c *Core) GearOptions(o GearOptions) {
-	c.gearUp()
-	c.gear.opts = o
-}
+// GearOptions sets how submitted jobs are treated, before the first operation and the
+// first record that is replayed.
+func (c *Core) GearOptions(o GearOptions) { c.gearOpts = &o }
 
 // gearUp prepares for submitted jobs.
 func (c *Core) gearUp() {
-	if c.gear == nil {
-		c.gear = &gearing{jobs: slab.NewPool[gearJob](), texts: slab.NewBytes(), waits: make([]waitList, 1)}
+	if c.gear != nil {
+		return
+	}
+	c.gear = &gearing{jobs: slab.NewPool[gearJob](), texts: slab.NewBytes(), waits: make([]waitList, 1)}
+	if c.gearOpts != nil {
+		c.gear.opts = *c.gearOpts
+	}
+	if c.gear.opts.Hash == nil {
+		c.gear.opts.Hash = xxhash.New()
 	}
 }
 
@@ -94,25 +99,21 @@ func (c *Core) deadlineOf(j *job, t *tube, cl *client) Time {
 	return Never
 }
 
-// seed keeps clients from choosing unique ids that all fall into one bucket. Only the
-// bucket depends on it, which nobody sees, as with a Go map: the core remains a
-// function of its operations.
-var seed = maphash.MakeSeed()
-
 // sumOf is the hash of what makes op's job one that others join, within its
 // function. Not ok: it never joins another.
-func sumOf(op *Op) (sum uint64, ok bool) {
-	g := op.Gear
-	if !g.ByBody {
-		return maphash.Bytes(seed, g.Unique()), g.uniqueLen > 0
+func (g *gearing) sumOf(op *Op) (sum uint64, ok bool) {
+	h := g.opts.Hash
+	h.Reset()
+	switch {
+	case !op.Gear.ByBody:
+		h.Write(op.Gear.Unique()) // a hash's Write never fails
+		return h.Sum64(), op.Gear.uniqueLen > 0
+	case op.Large == nil:
+		h.Write(op.Body)
+		return ^h.Sum64(), len(op.Body) > 0
 	}
-	if op.Large == nil {
-		return ^maphash.Bytes(seed, op.Body), len(op.Body) > 0
-	}
-	var h maphash.Hash
-	h.SetSeed(seed)
 	for _, p := range op.Large {
-		h.Write(p) // never fails
+		h.Write(p)
 	}
 	return ^h.Sum64(), true
 }
@@ -199,7 +200,7 @@ func (c *Core) newGear(t *tube, i uint32, j *job, op *Op) bool {
 	j.flags |= flagGear
 	j.ttr = n
 	var sum uint64
-	if sum, x.indexed = sumOf(op); x.indexed {
+	if sum, x.indexed = c.gear.sumOf(op); x.indexed {
 		x.hash = hashIn(t, sum)
 		g.unique.insert(g.jobs, n)
 	}

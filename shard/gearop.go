@@ -1,5 +1,7 @@
 package shard
 
+import "hash"
+
 // The operations of Gearman sessions. A function is a tube; its workers are
 // clients that watch it. Comments are as in op.go; where they say Gear, they
 // name its fields.
@@ -107,6 +109,10 @@ type GearOptions struct {
 	Wakeup int
 	// BuryFailed keeps a background job that its worker fails, buried.
 	BuryFailed bool
+	// Hash is that of unique ids, the core's alone. With a seed of its own clients cannot
+	// choose ids that all fall into one bucket, where each submission would look at all
+	// of them; nothing else depends on it. Nil: xxhash, without a seed.
+	Hash hash.Hash64
 }
 
 // Classes are the three priorities of a function among those of a tube.

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"hash/maphash"
 	"strconv"
 	"testing"
 
@@ -10,7 +11,7 @@ import (
 // Unique ids whose hash without a seed is the same where the bucket is taken from:
 // they are not all in one bucket, where each submission would look at all.
 func TestNobodyChoosesTheBucket(t *testing.T) {
-	w := newGearWorld(t, GearOptions{})
+	w := newGearWorld(t, GearOptions{Hash: new(maphash.Hash)})
 	c := w.session()
 	const jobs, bits = 400, 0xFFF << 32
 	for n, id := 0, JobID(1); id <= jobs; n++ {

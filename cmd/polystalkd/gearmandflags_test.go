@@ -65,9 +65,9 @@ func TestGearmandFlags(t *testing.T) {
 
 		{"-j3 --worker-wakeup 4 --exceptions --job-handle-prefix P --gearman-failed bury --gearman-shutdown none --gearman-max-body 99 --gearman-max-unread 98", "", func(c *Config) any {
 			return c.router().Gearman
-		}, "{P 99 98 3 4 true true 2 INFO}"},
-		{"", "", func(c *Config) any { return c.router().Gearman }, "{ 67108864 0 0 0 false false 0 INFO}"},
-		{"-j 1 --config-file " + file, "", func(c *Config) any { return c.router().Gearman }, "{file 67108864 0 1 0 false true 0 INFO}"},
+		}, "{P 99 98 3 4 true true 2 2.0.0+polystalk." + release.Version + " INFO}"},
+		{"", "", func(c *Config) any { return c.router().Gearman }, "{ 67108864 0 0 0 false false 0 2.0.0+polystalk." + release.Version + " INFO}"},
+		{"-j 1 --config-file " + file, "", func(c *Config) any { return c.router().Gearman }, "{file 67108864 0 1 0 false true 0 2.0.0+polystalk." + release.Version + " INFO}"},
 		{"-q builtin --queue-type=builtin", "", func(c *Config) any { return len(c.warnings) }, "0"},
 
 		{"--verbose FATAL", "", levelOf, "ERROR FATAL"},

@@ -46,6 +46,7 @@ type Core struct {
 
 	log     *record.Buffer // nil: nothing is recorded
 	scratch []byte         // a tube name being recorded
+	pauses  int64          // see record.Buffer
 
 	_ [24]byte // to whole cache lines, so that none is another core's as well
 }
@@ -149,8 +150,11 @@ func (c *Core) Apply(now Time, op *Op, r *Reply) {
 	if cl := c.clients[r.Client]; cl != nil {
 		r.Held = uint32(cl.held.n)
 	}
-	if logged >= 0 && len(c.log.Data) != logged {
-		r.Commit = max(r.Commit, c.log.Commit)
+	if logged >= 0 {
+		c.log.Pauses = c.pauses // some have ended by themselves, where nothing is recorded
+		if len(c.log.Data) != logged {
+			r.Commit = max(r.Commit, c.log.Commit)
+		}
 	}
 }
 

@@ -106,7 +106,9 @@ func (c *Core) account(t *tube, j *job, n int64) {
 	if j.isGear() {
 		more = c.submitted(j).Size()
 	}
-	c.log.Live += n * record.JobSize(len(t.name)+more, int(j.size))
+	size := record.JobSize(len(t.name)+more, int(j.size))
+	c.log.Live += n * size
+	c.log.Largest = max(c.log.Largest, record.LargestOf(size, int(j.size)))
 	c.log.Jobs += n
 	c.log.HighID = max(c.log.HighID, uint64(j.id))
 }

@@ -84,7 +84,7 @@ func (p *Replay) Apply(r *record.Record) error {
 		}
 	case record.Pause:
 		t := p.tube(r.Tube, r.Slot)
-		t.pauseUntil, t.pauseFor = Time(r.Until), Time(r.Length)
+		p.c.setPause(t, Time(r.Until), Time(r.Length))
 		p.c.refresh(t)
 	}
 	return nil
@@ -191,7 +191,7 @@ func (p *Replay) Done(now Time) {
 		}
 		p.sortBuried(t)
 		if t.pauseUntil != 0 && t.pauseUntil <= now {
-			t.pauseUntil, t.pauseFor = 0, 0
+			c.setPause(t, 0, 0)
 			c.refresh(t)
 		}
 		if t.pauseUntil != 0 {
@@ -218,6 +218,7 @@ func (p *Replay) Done(now Time) {
 	}
 	c.eachJob(func(j *job) { c.account(c.tubes[j.tube], j, 1) })
 	c.log.HighID = max(c.log.HighID, p.highID)
+	c.log.Pauses = c.pauses
 }
 
 // sortBuried restores the order of burial: a Copy has put a job behind others.

@@ -1,5 +1,7 @@
 package shard
 
+import "polystalk/shard/record"
+
 // A tube exists while a client uses or watches it, while it holds jobs, or
 // for ever when it is pinned ("default").
 type tube struct {
@@ -72,7 +74,7 @@ func (c *Core) closeTube(t *tube) {
 		return
 	}
 	if t.pauseUntil != 0 {
-		t.pauseUntil, t.pauseFor = 0, 0
+		c.setPause(t, 0, 0)
 		c.logPause(t)
 	}
 	c.timers.stop(&t.timer)
@@ -249,15 +251,26 @@ func (c *Core) pause(t *tube, d Time) {
 		c.closeTube(t) // if only its pause kept it
 		return
 	}
-	t.pauseUntil = c.now + d
-	t.pauseFor = d
+	c.setPause(t, c.now+d, d)
 	c.logPause(t)
 	c.refresh(t)
 	c.timers.want(&t.timer, t.pauseUntil)
 }
 
+// setPause pauses t for so long until a moment, or no longer: zero, zero.
+func (c *Core) setPause(t *tube, until, length Time) {
+	if (until == 0) != (t.pauseUntil == 0) {
+		n := record.PauseSize(len(t.name))
+		if until == 0 {
+			n = -n
+		}
+		c.pauses += n
+	}
+	t.pauseUntil, t.pauseFor = until, length
+}
+
 func (c *Core) unpause(t *tube) {
-	t.pauseUntil, t.pauseFor = 0, 0
+	c.setPause(t, 0, 0)
 	t.kept = false
 	c.refresh(t)
 	c.match(t)

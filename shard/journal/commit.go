@@ -62,7 +62,7 @@ func (j *Journal) CommitHere() {
 	defer j.committing.Unlock()
 	// What may be in the Logs must fit into what is prepared: to wait for a
 	// segment is for the committer only, and who calls may be the keeper.
-	slack := j.opts.SegmentSize/16 + int64(len(j.logs))*pendingStep
+	slack := j.opts.SegmentSize/16 + int64(len(j.logs)*j.step)
 	if j.free.Load() < j.pending.Load()+slack || j.syncDue() {
 		j.rouse()
 		return
@@ -134,6 +134,7 @@ func (j *Journal) Commit() error {
 			return err
 		}
 	}
+	j.settle(j.taken)
 	if j.written.Load() == j.synced.Load() || j.opts.Sync == SyncAlways || force {
 		if err := j.sync(); err != nil {
 			return err
@@ -235,10 +236,18 @@ func (j *Journal) writeBatch(k uint64) error {
 	// No record in it is known under a higher number; see Log.Begin.
 	j.cur.lastCommit = k + 1
 	j.free.Add(-int64(n))
+	j.settle(min(j.taken, int64(n)))
 	j.written.Store(j.batch)
 	j.staging = append(out[:0], make([]byte, batchHead)...)
 	j.stagedGlobals = batchHead
 	return nil
+}
+
+// settle takes n bytes of what is written off pending, where they were counted until
+// they were taken off free.
+func (j *Journal) settle(n int64) {
+	j.taken -= n
+	j.pending.Add(-n)
 }
 
 // rotate goes on to the next segment. It waits for one if none is prepared.

@@ -23,7 +23,7 @@
 // for as many bytes of garbage as there are of them.
 //
 // Space: the directory holds at most twice the size of the live jobs plus three
-// segments. Space is prepared before it is used, so a disk that is full shows
+// segments and four of the largest records. Space is prepared before it is used, so a disk that is full shows
 // before a job is accepted, in Pressure, and a delete still finds room.
 //
 // After an error of a write or a sync nothing is tried again, since the kernel
@@ -99,6 +99,7 @@ type Journal struct {
 	disk Disk
 	id   identity
 	logs []*Log
+	step int // see pendingStep
 
 	queue atomic.Pointer[Log] // logs with records, linked
 	begun atomic.Uint64       // the last commit begun
@@ -111,7 +112,10 @@ type Journal struct {
 	free     atomic.Int64 // bytes in segments that are not written yet
 	live     atomic.Int64 // bytes of a Copy of every job
 	jobs     atomic.Int64
+	pauses   atomic.Int64 // bytes of the ends of all pauses
+	largest  atomic.Int64 // bytes of the largest record of a job
 	pressure atomic.Int32
+	tight    atomic.Bool // see record.Buffer
 	toldFull time.Time   // by the keeper
 	full     atomic.Bool // the last try to prepare a segment found no space
 	highID   atomic.Uint64
@@ -122,6 +126,7 @@ type Journal struct {
 	batch         uint64 // the last one written
 	staging       []byte // what is written next, after room for its head
 	stagedGlobals int    // … of which this is not worth a write
+	taken         int64  // bytes that pending still counts, of what is not written yet
 
 	syncing sync.Mutex    // one sync at a time
 	written atomic.Uint64 // last batch written
@@ -178,6 +183,7 @@ func newJournal(o Options) *Journal {
 		dirtied: make(chan struct{}, 1), quit: make(chan struct{}),
 	}
 	j.changed = sync.NewCond(&j.mu)
+	j.step = min(pendingStep, int(o.SegmentSize)/16/max(o.Shards, 1))
 	for range o.Shards {
 		j.logs = append(j.logs, &Log{j: j})
 	}
@@ -218,7 +224,9 @@ func (j *Journal) Start() error {
 	for _, l := range j.logs {
 		b := &l.Buffer
 		j.account(b.Live, b.Jobs, b.HighID)
-		l.live, l.jobs = b.Live, b.Jobs
+		j.pauses.Add(b.Pauses)
+		j.largest.Store(max(j.largest.Load(), b.Largest))
+		l.live, l.jobs, l.pauses = b.Live, b.Jobs, b.Pauses
 	}
 	j.highID.Store(max(j.highID.Load(), j.globals.HighID))
 	if j.cur != nil && j.cur.at == headerSize {

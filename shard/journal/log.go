@@ -23,22 +23,22 @@ type Log struct {
 	atRefs  int   // … and here in Buffer.Refs
 
 	// As of the last time the committer looked.
-	live, jobs int64
-	records    uint64
+	live, jobs, pauses int64
+	records            uint64
 
 	_ [64]byte
 }
 
 // pendingStep is how often a Log tells the journal how much waits in it, in
-// bytes: less often than it appends, since the sum is everybody's.
+// bytes: less often than it appends, since the sum is everybody's. What they keep
+// to themselves is together little of a segment.
 const pendingStep = 16 << 10
 
 // Begin opens the Buffer. Buffer.Commit is the number under which what is now
 // appended will be durable, or one above.
 func (l *Log) Begin() {
 	l.mu.Lock()
-	// Not in Wait, where the disk is only behind: nothing is left out that it has room for.
-	l.Buffer.Tight = l.j.Pressure() == Full
+	l.Buffer.Tight = l.j.tight.Load()
 	if !l.queued {
 		// Queued first, then the number read: a commit that begins after the
 		// reading finds this log in the queue. If the queue was taken between
@@ -54,7 +54,7 @@ func (l *Log) Begin() {
 // shard is free: it may make a system call.
 func (l *Log) End() bool {
 	b := &l.Buffer
-	if len(b.Data)-l.atData >= pendingStep || len(b.Refs) > l.atRefs {
+	if len(b.Data)-l.atData >= l.j.step || len(b.Refs) > l.atRefs {
 		n := int64(len(b.Data) - l.atData)
 		for _, r := range b.Refs[l.atRefs:] {
 			n += int64(len(r.Piece))
@@ -85,11 +85,15 @@ func (l *Log) take(k uint64) (data []byte, refs []record.Ref, late bool) {
 	b.Data, b.Refs = l.spare, nil
 	l.spare = nil
 	l.queued = false
-	l.j.pending.Add(-l.counted)
+	l.j.taken += l.counted // pending until it is written
 	l.counted, l.atData, l.atRefs = 0, 0, 0
 	l.j.account(b.Live-l.live, b.Jobs-l.jobs, b.HighID)
 	l.j.records.Add(b.Records - l.records)
-	l.live, l.jobs, l.records = b.Live, b.Jobs, b.Records
+	l.j.pauses.Add(b.Pauses - l.pauses)
+	if b.Largest > l.j.largest.Load() {
+		l.j.largest.Store(b.Largest) // by the committer alone
+	}
+	l.live, l.jobs, l.pauses, l.records = b.Live, b.Jobs, b.Pauses, b.Records
 	return data, refs, late
 }
 

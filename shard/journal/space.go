@@ -18,13 +18,27 @@ var errNoSpace = errors.New("the disk is full")
 const deleteShare = record.DeleteSize + 8
 
 // reserve is what changes may not use: room for deleting every job, and for
-// copying what lives in one segment.
-func (j *Journal) reserve() int64 { return j.opts.SegmentSize + deleteShare*j.jobs.Load() }
+// copying what lives in one segment, and for the end of every pause.
+func (j *Journal) reserve() int64 {
+	return j.opts.SegmentSize + j.slack() + deleteShare*j.jobs.Load() + j.pauses.Load()
+}
+
+// slack is what goes with that besides: what is copied may leave the ends of two
+// segments empty, into which the next record does not go, and the last that were let
+// in, on several threads, may take more than was left.
+func (j *Journal) slack() int64 {
+	n := slackRecords * j.largest.Load()
+	return max(0, min(n, j.live.Load()+n-j.opts.SegmentSize))
+}
+
+// slackRecords is how many of the largest records slack is for.
+const slackRecords = 4
 
 // press recomputes Pressure and tells of it. No shard may be owned and no log
 // open: who is told may go on at once.
 func (j *Journal) press() {
-	p := j.measure()
+	p, tight := j.measure()
+	j.tight.Store(tight)
 	if Pressure(j.pressure.Load()) != p && Pressure(j.pressure.Swap(int32(p))) != p && p != Wait {
 		j.notify()
 	}
@@ -32,16 +46,19 @@ func (j *Journal) press() {
 
 // raise is press for who has a log open: it only ever stops others.
 func (j *Journal) raise() {
-	if p := j.measure(); p != Open {
+	if p, tight := j.measure(); p != Open {
+		j.tight.Store(tight)
 		j.pressure.Store(int32(p))
 	}
 }
 
-func (j *Journal) measure() Pressure {
+// measure returns the pressure, and whether records are to be left out that can be:
+// when nothing is left but the reserve, although the disk may only be behind, and
+// though a compaction may be about to make room, which itself takes from the reserve.
+func (j *Journal) measure() (p Pressure, tight bool) {
 	size := j.opts.SegmentSize
 	pending := j.pending.Load()
 	avail := j.free.Load() - pending - j.promised.Load() - j.reserve()
-	p := Open
 	switch {
 	case avail < size/16:
 		p = Wait
@@ -51,7 +68,7 @@ func (j *Journal) measure() Pressure {
 	case pending > size/4:
 		p = Wait
 	}
-	return p
+	return p, p == Full || avail < 0
 }
 
 // Admit promises room for a large body of n bytes; Wait means to ask again
@@ -78,10 +95,25 @@ func (j *Journal) Admit(n int64) Pressure {
 	return Wait
 }
 
-// Dismiss gives back what Admit promised for a body of n bytes.
+// Promise is Admit for a body that is small, and was let in by Pressure, but is not
+// there yet: many of them together are not small.
+func (j *Journal) Promise(n int64) {
+	j.promised.Add(n + n/16)
+	j.raise()
+}
+
+// Dismiss gives back what Admit or Promise promised for a body of n bytes.
 func (j *Journal) Dismiss(n int64) {
 	j.promised.Add(-(n + n/16))
 	j.poke() // the keeper tells who waits; the caller may own a shard
+}
+
+// roomForWanted reports whether a large body waits for which there is room.
+func (j *Journal) roomForWanted() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	avail := j.free.Load() - j.pending.Load() - j.promised.Load() - j.reserve()
+	return j.want > 0 && avail-j.want >= j.opts.SegmentSize/16
 }
 
 // spareWanted reports whether another segment should be prepared.
@@ -107,9 +139,9 @@ func (j *Journal) size() (n int64) {
 	return n
 }
 
-// bound is what the directory may hold: twice what lives, and three segments.
+// bound is what the directory may hold: twice what lives, three segments, and slack.
 func (j *Journal) bound() int64 {
-	return 2*(j.live.Load()+j.promised.Load()) + 3*j.opts.SegmentSize
+	return 2*(j.live.Load()+j.promised.Load()) + 3*j.opts.SegmentSize + j.slack()
 }
 
 // spareAllowed reports whether another segment keeps the bound. A committer
@@ -319,6 +351,9 @@ func (j *Journal) runKeeper() {
 func (j *Journal) Tend() error {
 	for {
 		j.press()
+		if j.roomForWanted() {
+			j.notify() // a promise was given back, perhaps
+		}
 		if err := j.trim(); err != nil {
 			return err
 		}

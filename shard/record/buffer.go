@@ -20,6 +20,10 @@ type Buffer struct {
 	Live   int64
 	Jobs   int64
 	HighID uint64
+	// Largest is the size of the largest record of a job so far, in bytes.
+	Largest int64
+	// Pauses is the size of the records that will end the pauses there are, in bytes.
+	Pauses int64
 	// Records counts what was appended.
 	Records uint64
 }

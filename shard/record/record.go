@@ -205,6 +205,15 @@ func (c *Counts) append(b []byte) []byte {
 	return le.AppendUint32(b, c.Kicks)
 }
 
+// LargestOf is the size of the largest record of a job of which JobSize is size, with a
+// body of so many bytes.
+func LargestOf(size int64, body int) int64 {
+	if body > ChunkMax {
+		return max(size-JobSize(0, body), chunkSize+ChunkMax)
+	}
+	return size
+}
+
 // AppendChunkHead appends the beginning of a Chunk of n bytes, which follow.
 func AppendChunkHead(b []byte, slot uint16, id uint64, n int) []byte {
 	return le.AppendUint64(head(b, chunkSize+n, Chunk, 0, slot), id)
@@ -232,6 +241,9 @@ func (j *Job) AppendUpdate(b []byte, slot uint16) []byte {
 func AppendDelete(b []byte, slot uint16, id uint64) []byte {
 	return le.AppendUint64(head(b, DeleteSize, Delete, 0, slot), id)
 }
+
+// PauseSize is the size of a Pause of a tube whose name has so many bytes.
+func PauseSize(tube int) int64 { return int64(pauseSize + tube) }
 
 // AppendPause appends a Pause of a tube for length until a moment, or its end
 // (zero, zero).

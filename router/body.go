@@ -27,6 +27,18 @@ func (s *session) startBody(size int) {
 	}
 }
 
+// promise has the journal keep room for a body that is small, and let in, but not all
+// there; name is its tube's.
+func (s *session) promise(size, name int) {
+	if j := s.loop.srv.journal; j != nil && s.promised == 0 {
+		s.promised = int64(size+name) + headMax
+		j.Promise(s.promised)
+	}
+}
+
+// headMax bytes are more than a small job takes in the journal besides its body and names.
+const headMax = 256
+
 // collect takes what belongs to the body being read, and returns how much
 // that was.
 func (s *session) collect(b []byte) (n int) {
@@ -77,6 +89,11 @@ func (s *session) endBody() {
 		s.pooled = nil
 	}
 	s.pieces = nil
+	s.dismiss()
+}
+
+// dismiss gives back what was promised.
+func (s *session) dismiss() {
 	if s.promised > 0 {
 		s.loop.srv.journal.Dismiss(s.promised)
 		s.promised = 0

@@ -5,6 +5,7 @@ import (
 
 	"polystalk/codec/beanstalk"
 	"polystalk/shard"
+	"polystalk/shard/journal"
 	"polystalk/shard/slab"
 )
 
@@ -174,6 +175,10 @@ func (s *session) handle(r *shard.Reply) {
 	case stepPut:
 		s.putDone(r)
 	case stepSimple:
+		if s.unadmitted(r) {
+			return
+		}
+		s.endBody()
 		s.say(simpleReply(s.cmd.Kind, r.Status))
 	case stepDelete:
 		if r.Status == shard.StatusOK {
@@ -277,6 +282,30 @@ func (s *session) kicked(r *shard.Reply) {
 	s.submitLater(stepKick)
 }
 
+// kickStops reports whether a kick that comes in parts waits for room on the disk. When
+// there will be none it ends with what it has moved.
+func (s *session) kickStops() bool {
+	j := s.loop.srv.journal
+	switch {
+	case j == nil || s.phase != phaseBusy:
+	case s.dying:
+		s.deferred, s.phase = false, phaseIdle
+		s.goOn()
+		return true
+	case s.blocked:
+		return true
+	case j.Pressure() == journal.Wait:
+		s.block()
+		return true
+	case j.Pressure() == journal.Full:
+		s.deferred, s.phase = false, phaseIdle
+		s.loop.out = beanstalk.AppendKicked(s.loop.out, s.gather.kicked)
+		s.goOn()
+		return true
+	}
+	return false
+}
+
 // put takes a put line; rest is what follows it.
 func (s *session) put(rest []byte) (n int) {
 	srv := s.loop.srv
@@ -299,6 +328,7 @@ func (s *session) put(rest []byte) (n int) {
 		s.enqueue(rest[:size:size], rest[size:size+2])
 		return size + 2
 	}
+	s.promise(size, len(s.used.name))
 	s.phase = phaseBody
 	s.startBody(size + 2)
 	return 0

@@ -180,6 +180,9 @@ func (g *gearSession) command(b []byte) (n int, more bool) {
 		g.run(b[n:n+size:n+size], nil)
 		return n + size, true
 	}
+	if _, background, ok := m.Type.Submits(); ok && background {
+		s.promise(size, len(m.Args[0]))
+	}
 	g.keepArgs()
 	s.phase = phaseBody
 	s.got = 0
@@ -350,6 +353,9 @@ const epochMax = int64(shard.Never/shard.Second) - 1
 
 func (g *gearSession) submitted(r *shard.Reply) {
 	s := g.s
+	if s.unadmitted(r) {
+		return
+	}
 	s.req.Op.Name, s.req.Op.Body, s.req.Op.Large = nil, nil, nil
 	s.endBody()
 	g.hearNoop() // before the answer: the job may have woken this very connection

@@ -4,6 +4,7 @@ import (
 	"github.com/valyala/bytebufferpool"
 
 	"polystalk/codec/beanstalk"
+	"polystalk/codec/gearman"
 	"polystalk/shard"
 	"polystalk/shard/journal"
 	"polystalk/shard/slab"
@@ -119,6 +120,52 @@ func (s *session) admit(size int64) journal.Pressure {
 		s.promised = size
 	}
 	return p
+}
+
+// unadmitted reports whether the operation under way has come back for want of room for
+// the body of the job that it is about: a foreground job's that is to be kept. It is
+// run again once there is room. The shard may be owned.
+func (s *session) unadmitted(r *shard.Reply) bool {
+	s.req.Op.Admitted = false
+	if r.Status != shard.StatusUnadmitted {
+		return false
+	}
+	s.req.Keep() // the input goes on
+	s.unlet = int64(r.N)
+	s.submitLater(s.step)
+	return true
+}
+
+// staysOut reports whether the deferred operation waits for room on, or is given up.
+func (s *session) staysOut() bool {
+	p := journal.Full
+	switch {
+	case s.dying:
+	case s.blocked:
+		return true
+	default:
+		size := s.unlet + s.promised // of which that is its own body, if it has one
+		s.dismiss()
+		if p = s.admit(size); p == journal.Wait {
+			s.block()
+			return true
+		}
+	}
+	s.unlet = 0
+	if p == journal.Open {
+		s.req.Op.Admitted = true
+		return false
+	}
+	s.deferred, s.phase = false, phaseIdle
+	s.endBody()
+	s.req.Done()
+	if s.gear != nil {
+		s.loop.out = gearman.AppendError(s.loop.out, gearman.ErrorQueue)
+	} else {
+		s.say(beanstalk.MsgOutOfMemory)
+	}
+	s.goOn()
+	return true
 }
 
 func needsSpace(k beanstalk.Kind) bool {

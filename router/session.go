@@ -72,7 +72,8 @@ type session struct {
 	commit   uint64 // what has been said depends on it
 	replies  []heldReply
 	heldOut  int   // bytes in replies
-	promised int64 // bytes of a large body that the journal has let in
+	promised int64 // bytes of a body that the journal has let in, or keeps room for
+	unlet    int64 // bytes for which the deferred operation waits; see unadmitted
 
 	target int // shard of req
 	req    shard.Message
@@ -107,7 +108,7 @@ func (s *session) submitLater(st step) {
 // again is the session's turn after later.
 func (s *session) again() {
 	if s.deferred {
-		if s.gear != nil && s.gear.held() {
+		if s.gear != nil && s.gear.held() || s.step == stepKick && s.kickStops() || s.unlet > 0 && s.staysOut() {
 			return
 		}
 		s.deferred = false
@@ -188,7 +189,9 @@ func (s *session) completed(m *shard.Message) {
 			s.phase = phaseIdle
 		}
 		s.handle(&m.Reply)
-		m.Done()
+		if s.unlet == 0 {
+			m.Done()
+		}
 	}
 	s.released()
 	s.goOn()

@@ -102,6 +102,9 @@ func (c *Core) submit(op *Op, r *Reply) {
 func (c *Core) join(t *tube, i uint32, op *Op, r *Reply) {
 	j := c.jobs.At(i)
 	x := c.gearOf(j)
+	if op.Gear.Background && c.unadmitted(j, op, r) {
+		return
+	}
 	r.ID = j.id
 	if !op.Gear.Background {
 		cl := c.gearClient(op)
@@ -112,6 +115,16 @@ func (c *Core) join(t *tube, i uint32, op *Op, r *Reply) {
 		c.logNew(t, j)
 	}
 	r.Commit = max(r.Commit, j.commit())
+}
+
+// unadmitted reports whether op, which would have the submitted job j recorded in full,
+// is to wait for room for its body.
+func (c *Core) unadmitted(j *job, op *Op, r *Reply) bool {
+	if c.log == nil || op.Admitted || j.flags&flagLarge == 0 || c.gearOf(j).background {
+		return false
+	}
+	r.Status, r.N = StatusUnadmitted, j.size
+	return true
 }
 
 func (c *Core) grab(op *Op, r *Reply) {

@@ -134,6 +134,7 @@ type Op struct {
 	Mirror      bool
 	KickMore    bool
 	KickDelayed bool
+	Admitted    bool // see StatusUnadmitted
 	Client      ClientID
 	Tube        TubeID
 	ID          JobID
@@ -171,6 +172,9 @@ const (
 	StatusOutOfMemory // nothing was changed
 	StatusFull        // the function has as many jobs as it may; nothing was changed
 	StatusInUse       // the function has workers or jobs; nothing was changed
+	// A large body that was not recorded so far would be, of Reply.N bytes; nothing was
+	// changed. Ask again with Op.Admitted once the journal has let so many in.
+	StatusUnadmitted
 )
 
 // Reply answers an Op. Body aliases the core's memory: it is good until the

@@ -130,6 +130,9 @@ func (c *Core) applyBury(op *Op, r *Reply) {
 		r.Status = StatusNotFound
 		return
 	}
+	if j.isGear() && !c.gearOf(j).cancelled && c.unadmitted(j, op, r) {
+		return
+	}
 	c.leaveReserved(t, i, j)
 	if j.isGear() && c.gearOf(j).cancelled {
 		c.dropJob(t, i, j)

@@ -193,23 +193,6 @@ func (g *gearSession) command(b []byte) (n int, more bool) {
 	return n, true
 }
 
-// room is session.room for Gearman: submissions that are recorded need space.
-func (g *gearSession) room() journal.Pressure {
-	s := g.s
-	j := s.loop.srv.journal
-	if j == nil {
-		return journal.Open
-	}
-	if _, background, ok := g.m.Type.Submits(); !ok || !background {
-		return journal.Open
-	}
-	if size := int64(g.m.Size); size > slab.MaxSize {
-		return s.admit(size)
-	}
-	s.admission = false
-	return j.Pressure()
-}
-
 // skip throws away the next n bytes.
 func (g *gearSession) skip(n int) {
 	if n > 0 {

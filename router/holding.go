@@ -110,6 +110,23 @@ func (s *session) room() journal.Pressure {
 	return srv.journal.Pressure()
 }
 
+// room is session.room for Gearman: submissions that are recorded need space.
+func (g *gearSession) room() journal.Pressure {
+	s := g.s
+	j := s.loop.srv.journal
+	if j == nil {
+		return journal.Open
+	}
+	if _, background, ok := g.m.Type.Submits(); !ok || !background {
+		return journal.Open
+	}
+	if size := int64(g.m.Size); size > slab.MaxSize {
+		return s.admit(size)
+	}
+	s.admission = false
+	return j.Pressure()
+}
+
 // admit asks the journal to let a large body in.
 func (s *session) admit(size int64) journal.Pressure {
 	j := s.loop.srv.journal

@@ -107,7 +107,11 @@ func (s *session) room() journal.Pressure {
 		return s.admit(int64(size))
 	}
 	s.admission = false
-	return srv.journal.Pressure()
+	p := srv.journal.Pressure()
+	if p == journal.Full && s.cmd.Kind == beanstalk.ReserveJob {
+		return journal.Open // it goes on, but is not recorded
+	}
+	return p
 }
 
 // room is session.room for Gearman: submissions that are recorded need space.
@@ -187,7 +191,7 @@ func (s *session) staysOut() bool {
 
 func needsSpace(k beanstalk.Kind) bool {
 	switch k {
-	case beanstalk.Put, beanstalk.Release, beanstalk.Bury, beanstalk.Kick, beanstalk.KickJob, beanstalk.PauseTube:
+	case beanstalk.Put, beanstalk.Release, beanstalk.Bury, beanstalk.Kick, beanstalk.KickJob, beanstalk.PauseTube, beanstalk.ReserveJob:
 		return true
 	}
 	return false

@@ -48,7 +48,7 @@ type Core struct {
 	scratch []byte         // a tube name being recorded
 	pauses  int64          // see record.Buffer
 
-	_ [24]byte // to whole cache lines, so that none is another core's as well
+	_ [16]byte // to whole cache lines, so that none is another core's as well
 }
 
 type coreCounts struct {

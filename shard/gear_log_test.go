@@ -99,18 +99,18 @@ func TestStatusDependsOnTheJob(t *testing.T) {
 
 // On a full disk only what a command was let in for is recorded, and what frees room.
 func TestFullDiskIsNotFilledByFailures(t *testing.T) {
-	for _, tight := range []bool{false, true} {
+	for _, disk := range []struct{ tight, full bool }{{false, false}, {true, false}, {true, true}} {
 		w := newGearWorld(t, GearOptions{Retries: 100, BuryFailed: true})
 		buf := &record.Buffer{}
 		w.core.LogTo(buf)
 		c, p := w.session(), w.session()
 		c.submit("f", "u", "x", 1024, true, 1)
-		buf.Tight = tight
+		buf.Tight, buf.Full = disk.tight, disk.full
 		was := buf.Records
-		more := func(what string) {
+		more := func(what string, want bool) {
 			t.Helper()
-			if got := buf.Records > was; got == tight {
-				t.Errorf("tight %v: %s is recorded: %v", tight, what, got)
+			if got := buf.Records > was; got != want {
+				t.Errorf("%+v: %s is recorded: %v", disk, what, got)
 			}
 			was = buf.Records
 		}
@@ -118,22 +118,20 @@ func TestFullDiskIsNotFilledByFailures(t *testing.T) {
 		p.grab(f, 1)
 		p.op(Op{Kind: OpClose}, StatusOK)
 		w.isIn(1, Ready)
-		more("a lost worker")
+		more("a lost worker", !disk.tight)
 
 		p = w.session()
 		f = p.able("f", 0)
 		p.grab(f, 1)
 		p.report(1, RelayFailed, "", StatusOK)
 		w.isIn(1, Buried)
-		more("a failure")
+		more("a failure", !disk.tight)
 
 		b := w.session()
 		b.gear.Mail = nil
 		b.op(Op{Kind: OpReserveJob, ID: 1}, StatusReserved)
-		more("a reserve-job of a buried job")
+		more("a reserve-job of a buried job", !disk.full)
 		b.op(Op{Kind: OpDelete, ID: 1}, StatusOK)
-		if buf.Records == was {
-			t.Errorf("tight %v: a delete is not recorded", tight)
-		}
+		more("a delete", true)
 	}
 }

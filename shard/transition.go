@@ -77,8 +77,8 @@ func (c *Core) applyReserveJob(op *Op, r *Reply) {
 	was := j.state
 	c.leave(t, i, j)
 	c.enterReserved(t, i, j, cl)
-	if was != Ready {
-		c.logIfRoom(t, j) // it comes back ready, not buried or delayed
+	if was != Ready && c.log != nil && !c.log.Full {
+		c.logUpdate(t, j) // it comes back ready, not buried or delayed
 	}
 	c.replyJob(r, StatusReserved, j)
 	r.Client = cl.id

@@ -133,18 +133,18 @@ type Journal struct {
 	synced  atomic.Uint64 // last batch durable
 
 	mu       sync.Mutex
-	cur      *segment   // written by the committer
-	changed  *sync.Cond // durable, failed, spares or closed has changed
-	closed   []*segment // oldest first
-	spares   []*segment // next first
-	unsynced []*segment // written and not synced, the current one last
-	oldest   uint64     // the first segment that is needed
-	marked   uint64     // … as the last batch says
-	durable  uint64     // last commit that is on disk
-	forced   uint64     // … is to be, whatever the policy
-	want     int64      // bytes that a large body waits for
-	wanted   time.Time  // … when it last asked
-	starved  bool       // the committer waits for a spare
+	cur      *segment     // written by the committer
+	changed  *sync.Cond   // durable, failed, spares or closed has changed
+	closed   []*segment   // oldest first
+	spares   []*segment   // next first
+	unsynced []*segment   // written and not synced, the current one last
+	oldest   uint64       // the first segment that is needed
+	marked   uint64       // … as the last batch says
+	durable  uint64       // last commit that is on disk
+	forced   uint64       // … is to be, whatever the policy
+	want     atomic.Int64 // bytes that a large body waits for; changed with mu
+	wanted   time.Time    // … when it last asked
+	starved  bool         // the committer waits for a spare
 	failed   error
 	stopping bool
 	alone    bool  // the keeper is gone: the committer prepares its segments

@@ -38,7 +38,7 @@ const pendingStep = 16 << 10
 // appended will be durable, or one above.
 func (l *Log) Begin() {
 	l.mu.Lock()
-	l.Buffer.Tight = l.j.tight.Load()
+	l.Buffer.Tight, l.Buffer.Full = l.j.tight.Load(), l.j.Pressure() == Full
 	if !l.queued {
 		// Queued first, then the number read: a commit that begins after the
 		// reading finds this log in the queue. If the queue was taken between

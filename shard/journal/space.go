@@ -83,14 +83,15 @@ func (j *Journal) Admit(n int64) Pressure {
 	defer j.mu.Unlock()
 	if avail := j.free.Load() - j.pending.Load() - j.promised.Load() - j.reserve(); avail-n >= j.opts.SegmentSize/16 {
 		j.promised.Add(n)
-		j.want = 0
+		j.want.Store(0)
 		return Open
 	}
 	if j.full.Load() {
-		j.want = 0
+		j.want.Store(0)
 		return Full
 	}
-	j.want, j.wanted = max(j.want, n), time.Now()
+	j.want.Store(max(j.want.Load(), n))
+	j.wanted = time.Now()
 	j.poke()
 	return Wait
 }
@@ -105,7 +106,11 @@ func (j *Journal) Promise(n int64) {
 // Dismiss gives back what Admit or Promise promised for a body of n bytes.
 func (j *Journal) Dismiss(n int64) {
 	j.promised.Add(-(n + n/16))
-	j.poke() // the keeper tells who waits; the caller may own a shard
+	// Who asks from now on sees that. Who has seen the promise has raised the pressure,
+	// or will poke once it has said what it wants.
+	if j.Pressure() != Open || j.want.Load() > 0 {
+		j.poke() // the keeper tells who waits; the caller may own a shard
+	}
 }
 
 // roomForWanted reports whether a large body waits for which there is room.
@@ -113,7 +118,7 @@ func (j *Journal) roomForWanted() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	avail := j.free.Load() - j.pending.Load() - j.promised.Load() - j.reserve()
-	return j.want > 0 && avail-j.want >= j.opts.SegmentSize/16
+	return j.want.Load() > 0 && avail-j.want.Load() >= j.opts.SegmentSize/16
 }
 
 // spareWanted reports whether another segment should be prepared.
@@ -122,7 +127,7 @@ func (j *Journal) spareWanted() bool {
 	defer j.mu.Unlock()
 	size := j.opts.SegmentSize
 	ahead := j.free.Load() - j.promised.Load() - j.reserve()
-	return j.starved || ahead < size/2 || j.want > 0 && ahead < j.want+size/4
+	return j.starved || ahead < size/2 || j.want.Load() > 0 && ahead < j.want.Load()+size/4
 }
 
 // size is the bytes of all segments; mu is held.
@@ -149,7 +154,7 @@ func (j *Journal) bound() int64 {
 func (j *Journal) spareAllowed() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.starved || j.want > 0 || j.size()+j.opts.SegmentSize <= j.bound()
+	return j.starved || j.want.Load() > 0 || j.size()+j.opts.SegmentSize <= j.bound()
 }
 
 // overBound reports whether the directory holds more than it may.
@@ -287,10 +292,10 @@ func (j *Journal) trim() error {
 		size := j.opts.SegmentSize
 		ahead := j.free.Load() - j.promised.Load() - j.reserve()
 		n := len(j.spares)
-		if j.want > 0 && ahead >= j.want+size/4 && time.Since(j.wanted) > wantFor {
-			j.want = 0
+		if j.want.Load() > 0 && ahead >= j.want.Load()+size/4 && time.Since(j.wanted) > wantFor {
+			j.want.Store(0)
 		}
-		if n < 2 || j.want > 0 || ahead < size+size/2 || j.size() <= j.bound() {
+		if n < 2 || j.want.Load() > 0 || ahead < size+size/2 || j.size() <= j.bound() {
 			j.mu.Unlock()
 			return nil
 		}

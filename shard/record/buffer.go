@@ -12,9 +12,10 @@ type Buffer struct {
 	// Commit is the number under which what is appended now will be durable,
 	// or a higher one.
 	Commit uint64
-	// Tight says that the disk has no room but for what frees some: a record that
-	// can be done without is left out.
-	Tight bool
+	// Tight says that there is no room now but for what frees some: a record that no
+	// command was let in for is left out. Full says that there will be none: so is one
+	// that a command can be done without.
+	Tight, Full bool
 	// Live is the size of a Copy of each job there is, in bytes, and Jobs
 	// their number. No job has had an id above HighID.
 	Live   int64

@@ -29,11 +29,21 @@ type museum struct {
 // one segment.
 func build(t *testing.T, seed uint64) *museum {
 	t.Helper()
+	return buildLonger(t, seed, 0)
+}
+
+// buildLonger is build with so many segments between the oldest and the current one at
+// first; compaction may take some.
+func buildLonger(t *testing.T, seed, between uint64) *museum {
+	t.Helper()
 	m := &museum{seed: seed, disk: newFakeDisk(seed)}
 	w := newWorld(seed, m.disk)
 	w.weight = 4000
 	must(t, second(w.open(true)))
-	for w.j.Stats().Oldest < 3 || w.j.Stats().Segments < 4 {
+	for current := uint64(0); ; current, _ = w.j.End() {
+		if s := w.j.Stats(); s.Oldest >= 3 && s.Segments >= 4 && current >= s.Oldest+between {
+			break
+		}
 		must(t, w.step())
 	}
 	must(t, w.commit())

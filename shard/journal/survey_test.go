@@ -102,7 +102,7 @@ func TestSurveyFindsAll(t *testing.T) {
 // long is a museum with a segment between the oldest and the current.
 func long(t *testing.T) *museum {
 	for seed := uint64(1); ; seed++ {
-		if m := build(t, seed); m.current > m.oldest+1 {
+		if m := buildLonger(t, seed, 3); m.current > m.oldest+1 {
 			return m
 		}
 	}

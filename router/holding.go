@@ -147,12 +147,15 @@ func (s *session) admit(size int64) journal.Pressure {
 // the body of the job that it is about: a foreground job's that is to be kept. It is
 // run again once there is room. The shard may be owned.
 func (s *session) unadmitted(r *shard.Reply) bool {
-	s.req.Op.Admitted = false
+	op := &s.req.Op
+	own := s.promised - int64(op.Admitted) // for its own body, if it has one
+	op.Admitted = 0
 	if r.Status != shard.StatusUnadmitted {
 		return false
 	}
 	s.req.Keep() // the input goes on
-	s.unlet = int64(r.N)
+	op.Admitted = r.N
+	s.unlet = own + int64(r.N)
 	s.submitLater(s.step)
 	return true
 }
@@ -165,24 +168,27 @@ func (s *session) staysOut() bool {
 	case s.blocked:
 		return true
 	default:
-		size := s.unlet + s.promised // of which that is its own body, if it has one
-		s.dismiss()
-		if p = s.admit(size); p == journal.Wait {
+		s.dismiss() // what is kept for its own body is part of what it waits for
+		if p = s.admit(s.unlet); p == journal.Wait {
 			s.block()
 			return true
 		}
 	}
 	s.unlet = 0
 	if p == journal.Open {
-		s.req.Op.Admitted = true
 		return false
 	}
 	s.deferred, s.phase = false, phaseIdle
 	s.endBody()
+	s.req.Op.Admitted = 0
 	s.req.Done()
-	if s.gear != nil {
+	switch {
+	case s.dying:
+	case s.gear != nil:
 		s.loop.out = gearman.AppendError(s.loop.out, gearman.ErrorQueue)
-	} else {
+		s.reprobe = s.gear.early.first != nil // as after JOB_CREATED
+		s.released()
+	default:
 		s.say(beanstalk.MsgOutOfMemory)
 	}
 	s.goOn()

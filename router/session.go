@@ -73,7 +73,7 @@ type session struct {
 	replies  []heldReply
 	heldOut  int   // bytes in replies
 	promised int64 // bytes of a body that the journal has let in, or keeps room for
-	unlet    int64 // bytes for which the deferred operation waits; see unadmitted
+	unlet    int64 // bytes for which the deferred operation waits, with its own; see unadmitted
 
 	target int // shard of req
 	req    shard.Message

@@ -120,7 +120,7 @@ func (c *Core) join(t *tube, i uint32, op *Op, r *Reply) {
 // unadmitted reports whether op, which would have the submitted job j recorded in full,
 // is to wait for room for its body.
 func (c *Core) unadmitted(j *job, op *Op, r *Reply) bool {
-	if c.log == nil || op.Admitted || j.flags&flagLarge == 0 || c.gearOf(j).background {
+	if c.log == nil || op.Admitted >= j.size || j.flags&flagLarge == 0 || c.gearOf(j).background {
 		return false
 	}
 	r.Status, r.N = StatusUnadmitted, j.size

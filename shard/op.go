@@ -134,12 +134,12 @@ type Op struct {
 	Mirror      bool
 	KickMore    bool
 	KickDelayed bool
-	Admitted    bool // see StatusUnadmitted
 	Client      ClientID
 	Tube        TubeID
 	ID          JobID
 	Pri         uint32
 	N           uint32
+	Admitted    uint32 // bytes; see StatusUnadmitted
 	Delay, TTR  uint32 // seconds
 	Name        []byte
 	Body        []byte // at most slab.MaxSize bytes
@@ -173,7 +173,7 @@ const (
 	StatusFull        // the function has as many jobs as it may; nothing was changed
 	StatusInUse       // the function has workers or jobs; nothing was changed
 	// A large body that was not recorded so far would be, of Reply.N bytes; nothing was
-	// changed. Ask again with Op.Admitted once the journal has let so many in.
+	// changed. Ask again, with Op.Admitted, once the journal has let so many in.
 	StatusUnadmitted
 )
 

@@ -363,6 +363,7 @@ type Stats struct {
 	Bytes, Live       int64 // on disk; of the live jobs
 	Batches, Records  uint64
 	Migrated, Commits uint64
+	Pending, Promised int64 // bytes in Logs, about; of bodies that were let in
 }
 
 // Stats may be called by anyone.
@@ -373,6 +374,7 @@ func (j *Journal) Stats() Stats {
 		Oldest: j.oldest, Current: j.oldest, Bytes: j.size(), Live: j.live.Load(),
 		Segments: len(j.closed) + len(j.spares) + 1,
 		Batches:  j.written.Load(), Records: j.records.Load(), Migrated: j.migrated.Load(), Commits: j.acked.Load(),
+		Pending: j.pending.Load(), Promised: j.promised.Load(),
 	}
 	if n := len(j.unsynced); n > 0 {
 		s.Current = j.unsynced[n-1].number

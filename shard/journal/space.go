@@ -83,7 +83,9 @@ func (j *Journal) Admit(n int64) Pressure {
 	defer j.mu.Unlock()
 	if avail := j.free.Load() - j.pending.Load() - j.promised.Load() - j.reserve(); avail-n >= j.opts.SegmentSize/16 {
 		j.promised.Add(n)
-		j.want.Store(0)
+		if n >= j.want.Load() {
+			j.want.Store(0) // else it is another's, who waits on
+		}
 		return Open
 	}
 	if j.full.Load() {

@@ -13,9 +13,15 @@ import (
 // keep gives the fixture a journal that is looked after by hand.
 func (f *fixture) keep() *journal.Journal {
 	f.t.Helper()
+	return f.keepOn(journal.Dir(f.t.TempDir()))
+}
+
+// keepOn is keep on a disk.
+func (f *fixture) keepOn(disk journal.Disk) *journal.Journal {
+	f.t.Helper()
 	srv := f.d.srv
 	j := journal.New(journal.Options{
-		Disk: journal.Dir(f.t.TempDir()), SegmentSize: 1 << 20, Shards: len(srv.shards), Manual: true,
+		Disk: disk, SegmentSize: 1 << 20, Shards: len(srv.shards), Manual: true,
 		Now: time.Now, Log: slog.New(slog.DiscardHandler), Notify: srv.wakeLoops,
 	})
 	srv.journal = j

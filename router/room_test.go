@@ -1,0 +1,246 @@
+package router
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"polystalk/codec/gearman"
+	"polystalk/shard/journal"
+)
+
+// A fillingDisk is a directory in which there is room for no further segment while
+// it is full.
+type fillingDisk struct {
+	journal.Disk
+	full atomic.Bool
+}
+
+func (d *fillingDisk) Free() int64 {
+	if d.full.Load() {
+		return 0
+	}
+	return 1 << 40
+}
+
+// waits gives the fixture a journal, and c a large foreground job, 1, which b has
+// reserved. The next that would have it recorded has to wait.
+func (f *fixture) waits(c, b *testConn) (*journal.Journal, *fillingDisk) {
+	f.t.Helper()
+	d := &fillingDisk{Disk: journal.Dir(f.t.TempDir())}
+	j := f.keepOn(d)
+	c.canPause = true
+	c.told(j, packet(gearman.SubmitJob, "f", "u", strings.Repeat("x", largeSize)), answer(gearman.JobCreated, "H:x:1"))
+	b.send("reserve-job 1\r\n")
+	f.committed(j)
+	b.take()
+	return j, d
+}
+
+const largeSize = 5 << 20
+
+// committed commits what there is, and lets everybody go on.
+func (f *fixture) committed(j *journal.Journal) {
+	f.t.Helper()
+	f.rest()
+	for range 2 { // a reply may depend on the next
+		if err := j.Commit(); err != nil {
+			f.t.Fatal(err)
+		}
+		f.rest()
+	}
+}
+
+// told sends text, has it committed, and wants the answers.
+func (c *testConn) told(j *journal.Journal, text string, want ...string) {
+	c.f.t.Helper()
+	c.send(text)
+	c.f.committed(j)
+	c.hears(want...)
+}
+
+// tended has the journal make room.
+func (f *fixture) tended(j *journal.Journal) {
+	f.t.Helper()
+	if err := j.Tend(); err != nil {
+		f.t.Fatal(err)
+	}
+	f.rest()
+}
+
+// settled wants nothing to be promised or under way.
+func (f *fixture) settled(j *journal.Journal) {
+	f.t.Helper()
+	f.committed(j)
+	if s := j.Stats(); s.Promised != 0 || s.Pending != 0 {
+		f.t.Errorf("%d bytes are promised and %d under way, with nothing to do", s.Promised, s.Pending)
+	}
+	f.check()
+}
+
+// While a submission waits for room, what its client's other jobs report is kept back.
+// It comes after the refusal.
+func TestReportsComeAfterARefusal(t *testing.T) {
+	f := newGearFixture(t)
+	c, w, b := f.openGear(), f.openGear(), f.open()
+	j, d := f.waits(c, b)
+	c.told(j, packet(gearman.SubmitJob, "g", "", "y"), answer(gearman.JobCreated, "H:x:2"))
+	w.told(j, packet(gearman.CanDo, "g")+packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:2", "g", "y"))
+	c.asks(packet(gearman.SubmitJobBG, "f", "u", "x"))
+	w.asks(packet(gearman.WorkComplete, "H:x:2", "done"))
+	c.hears()
+	d.full.Store(true)
+	f.tended(j)
+	c.hears(string(gearman.AppendError(nil, gearman.ErrorQueue)), answer(gearman.WorkComplete, "H:x:2", "done"))
+	f.settled(j)
+}
+
+// What a submission with a large body needs itself is promised as well, however often
+// it has asked.
+func TestJoinIsLetInWithItsOwnBody(t *testing.T) {
+	f := newGearFixture(t)
+	c, b, bg := f.openGear(), f.open(), f.openGear()
+	j, _ := f.waits(c, b)
+	bg.canPause = true
+	const own = 300 << 10
+	bg.send(packet(gearman.SubmitJobBG, "f", "u", strings.Repeat("y", own)))
+	f.rest()
+	f.letIn(j, bg, own+largeSize)
+	bg.hears(answer(gearman.JobCreated, "H:x:1"))
+	f.settled(j)
+}
+
+// The job that a submission was about to join is gone when there is room, and a larger
+// one has taken its place.
+func TestJoinOfAnotherJob(t *testing.T) {
+	f := newGearFixture(t)
+	c, b, bg := f.openGear(), f.open(), f.openGear()
+	j, _ := f.waits(c, b)
+	bg.asks(packet(gearman.SubmitJobBG, "f", "u", "x"))
+	b.send("delete 1\r\n")
+	f.committed(j)
+	c.take()
+	c.told(j, packet(gearman.SubmitJob, "f", "u", strings.Repeat("z", 2*largeSize)), answer(gearman.JobCreated, "H:x:2"))
+	f.letIn(j, bg, 2*largeSize)
+	bg.hears(answer(gearman.JobCreated, "H:x:2"))
+	f.settled(j)
+}
+
+// letIn makes room until c is answered, and wants so many bytes to be promised when
+// its submission is run.
+func (f *fixture) letIn(j *journal.Journal, c *testConn, want int64) {
+	f.t.Helper()
+	for range 100 {
+		release := f.own(f.d.ShardOf("f"))
+		f.tended(j)
+		got := j.Stats().Promised
+		release()
+		f.rest()
+		f.committed(j)
+		if c.got.Len() > 0 {
+			if got < want {
+				f.t.Errorf("%d bytes are promised, want %d", got, want)
+			}
+			return
+		}
+	}
+	f.t.Fatal("it is never let in")
+}
+
+// A bury that waits for room keeps what comes behind it, and ends with its session.
+func TestBuryThatWaits(t *testing.T) {
+	for _, end := range []string{"room", "full", "half-close", "half-close, full", "abort"} {
+		t.Run(end, func(t *testing.T) {
+			f := newGearFixture(t)
+			c, b := f.openGear(), f.open()
+			j, d := f.waits(c, b)
+			b.says("bury 1 5\nlist-tube-used\nput 1 0 1 100\nabc", "")
+			want := "BURIED\nUSING default\n"
+			if strings.HasSuffix(end, "full") {
+				want = "OUT_OF_MEMORY\nUSING default\n"
+				d.full.Store(true)
+			}
+			if strings.HasPrefix(end, "half-close") {
+				b.s.HalfClose()
+				f.rest()
+			}
+			if end == "abort" {
+				b.s.Abort()
+				want = ""
+			}
+			for range 20 {
+				f.tended(j)
+				f.committed(j)
+			}
+			b.wants(want)
+			if ends := end != "room" && end != "full"; b.s.Gone() != ends || b.closed != ends {
+				t.Errorf("the session has ended: %v, %v", b.s.Gone(), b.closed)
+			}
+			if !b.s.Gone() {
+				if j.Stats().Promised == 0 && end == "room" {
+					t.Error("nothing is promised for a body that is being read")
+				}
+				b.s.Abort()
+			}
+			f.settled(j)
+		})
+	}
+}
+
+// A kick in parts that waits for room, too.
+func TestKickThatWaits(t *testing.T) {
+	for _, end := range []string{"room", "full", "half-close", "abort"} {
+		t.Run(end, func(t *testing.T) {
+			f := newFixture(t, Config{Loops: 1, Shards: 1})
+			d := &fillingDisk{Disk: journal.Dir(t.TempDir())}
+			j := f.keepOn(d)
+			b := f.open()
+			const many = 5000
+			for range many / 100 {
+				b.send(strings.Repeat("put 1 1000 1 1\r\nx\r\n", 100))
+				f.committed(j)
+				f.tended(j)
+				if n := strings.Count(b.take(), "INSERTED"); n != 100 {
+					t.Fatalf("%d of 100 are taken", n)
+				}
+			}
+			b.send("kick 5000\r\nlist-tube-used\r\n")
+			if !b.s.s.deferred {
+				t.Fatal("it is done at once")
+			}
+			const promised = 1 << 30
+			j.Promise(promised)
+			if j.Pressure() == journal.Open {
+				t.Fatal("there is room")
+			}
+			f.rest()
+			b.hears()
+			if !b.s.s.blocked {
+				t.Fatal("it does not wait")
+			}
+			switch end {
+			case "full":
+				d.full.Store(true)
+				f.tended(j)
+				f.committed(j)
+				if got := b.take(); !strings.HasPrefix(got, "KICKED ") || !strings.HasSuffix(got, "USING default\r\n") || strings.Contains(got, "KICKED 5000") {
+					t.Errorf("got %q", got)
+				}
+			case "half-close":
+				b.s.HalfClose()
+			case "abort":
+				b.s.Abort()
+			}
+			j.Dismiss(promised)
+			f.tended(j)
+			f.committed(j)
+			if end == "room" || end == "half-close" {
+				b.wants("KICKED 5000\nUSING default\n")
+			}
+			if ends := end == "abort" || end == "half-close"; b.s.Gone() != ends {
+				t.Errorf("the session has ended: %v", !ends)
+			}
+			f.settled(j)
+		})
+	}
+}

@@ -102,7 +102,7 @@ func TestJoinIsLetInWithItsOwnBody(t *testing.T) {
 	c, b, bg := f.openGear(), f.open(), f.openGear()
 	j, _ := f.waits(c, b)
 	bg.canPause = true
-	const own = 300 << 10
+	const own = 900 << 10
 	bg.send(packet(gearman.SubmitJobBG, "f", "u", strings.Repeat("y", own)))
 	f.rest()
 	f.letIn(j, bg, own+largeSize)

@@ -358,3 +358,27 @@ func TestLargeBodies(t *testing.T) {
 	}
 	w.closeCores()
 }
+
+// TestWhatALargeBodyWaitsFor: room is made for a body that waits though a smaller one,
+// for which there was room, is let in meanwhile and comes to nothing.
+func TestWhatALargeBodyWaitsFor(t *testing.T) {
+	w := newWorld(1, newFakeDisk(1))
+	must(t, second(w.open(true)))
+	const large, small = 8 * SegmentMin, 1000
+	if p := w.j.Admit(large); p != Wait {
+		t.Fatalf("the large body: %d", p)
+	}
+	asked := w.j.Notified()
+	if p := w.j.Admit(small); p != Open {
+		t.Fatalf("the small body: %d", p)
+	}
+	w.j.Dismiss(small)
+	must(t, w.j.Tend())
+	if w.j.Notified() == asked {
+		t.Error("who waits is not told to ask again")
+	}
+	if p := w.j.Admit(large); p != Open {
+		t.Errorf("the large body, after all was tended: %d", p)
+	}
+	w.closeCores()
+}

@@ -101,10 +101,10 @@ func TestRoomForAll(t *testing.T) {
 		go serve(l)
 	}
 	var clients, disk sync.WaitGroup
-	for i := range 24 {
+	for i := range 16 {
 		clients.Go(func() {
 			rng := rand.New(rand.NewPCG(1, uint64(i)))
-			for range 8 {
+			for range 5 {
 				if err := roomClient(rng, addresses[i%2], i%2 == 1); err != nil {
 					t.Errorf("client %d: %v", i, err)
 					return

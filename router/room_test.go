@@ -244,3 +244,34 @@ func TestKickThatWaits(t *testing.T) {
 		})
 	}
 }
+
+// A reserve-job of a job that is to be recorded for it waits for room, as other changes
+// do. On a full disk it does not: it is not recorded.
+func TestReserveJobWaitsForRoom(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		f := newGearFixture(t)
+		a, b := f.open(), f.open()
+		d := &fillingDisk{Disk: journal.Dir(t.TempDir())}
+		j := f.keepOn(d)
+		a.told(j, "put 1 5000 100 1\r\nx\r\n", "INSERTED 1\r\n")
+		const all = 1 << 30
+		d.full.Store(full)
+		j.Promise(all)
+		if full {
+			f.tended(j)
+		}
+		b.send("reserve-job 1\r\n")
+		f.committed(j)
+		if !full {
+			b.hears()
+			j.Dismiss(all)
+			f.tended(j)
+			f.committed(j)
+		}
+		b.hears("RESERVED 1 1\r\nx\r\n")
+		if full {
+			j.Dismiss(all)
+		}
+		f.settled(j)
+	}
+}

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"bytes"
+
 	"github.com/cespare/xxhash/v2"
 
 	"polystalk/shard/record"
@@ -200,7 +201,7 @@ func (c *Core) newGear(t *tube, i uint32, j *job, op *Op) bool {
 	j.flags |= flagGear
 	j.ttr = n
 	var sum uint64
-	if sum, x.indexed = c.gear.sumOf(op); x.indexed {
+	if sum, x.indexed = g.sumOf(op); x.indexed {
 		x.hash = hashIn(t, sum)
 		g.unique.insert(g.jobs, n)
 	}

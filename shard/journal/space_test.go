@@ -382,3 +382,36 @@ func TestWhatALargeBodyWaitsFor(t *testing.T) {
 	}
 	w.closeCores()
 }
+
+// TestTightBeforeFull: when nothing but the reserve is left, what can be done without
+// is left out, although the disk is only behind; and no longer when there is room.
+func TestTightBeforeFull(t *testing.T) {
+	w := newWorld(1, newFakeDisk(1))
+	must(t, second(w.open(true)))
+	const step = SegmentMin / 32
+	promised := int64(0)
+	promise := func() {
+		w.j.Promise(step)
+		promised += step
+	}
+	for w.j.Pressure() == Open {
+		promise()
+	}
+	if w.j.Pressure() != Wait || tight(w.j) {
+		t.Errorf("pressure %d, tight %v at first", w.j.Pressure(), tight(w.j))
+	}
+	for range SegmentMin / step {
+		promise()
+	}
+	if w.j.Pressure() != Wait || !tight(w.j) {
+		t.Errorf("pressure %d, tight %v with the reserve promised", w.j.Pressure(), tight(w.j))
+	}
+	for ; promised > 0; promised -= step {
+		w.j.Dismiss(step)
+	}
+	must(t, w.j.Tend())
+	if w.j.Pressure() != Open || tight(w.j) {
+		t.Errorf("pressure %d, tight %v with room", w.j.Pressure(), tight(w.j))
+	}
+	w.closeCores()
+}

@@ -415,3 +415,29 @@ func TestTightBeforeFull(t *testing.T) {
 	}
 	w.closeCores()
 }
+
+// TestPendingUntilWritten: what the committer has taken counts until it is in a segment.
+// Else a committer that waits for one would look like room.
+func TestPendingUntilWritten(t *testing.T) {
+	d := newFakeDisk(1)
+	w := newWorld(1, d)
+	must(t, second(w.open(true)))
+	w.weight, w.fat = 1000, 0
+	for w.j.Pending() < SegmentMin/16 {
+		w.shards[0].put()
+	}
+	was, writes := w.j.Pending(), 0
+	d.before = func(op, name string) error {
+		if op == "write" {
+			if writes++; writes == 1 && w.j.Pending() != was {
+				t.Errorf("%d bytes are pending at the first write, %d were before", w.j.Pending(), was)
+			}
+		}
+		return nil
+	}
+	must(t, w.commit())
+	if writes == 0 || w.j.Pending() != 0 {
+		t.Errorf("after %d writes %d bytes are pending", writes, w.j.Pending())
+	}
+	w.closeCores()
+}

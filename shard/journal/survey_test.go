@@ -181,3 +181,21 @@ func TestSurveyOfABadDisk(t *testing.T) {
 		t.Errorf("%+v; want %d batches lost", v.Losses, want)
 	}
 }
+
+// TestSurveyOfNumbers: a Delete of a job that never was uses up the ids to its own.
+func TestSurveyOfNumbers(t *testing.T) {
+	d := newFakeDisk(1)
+	w := newWorld(1, d)
+	must(t, second(w.open(true)))
+	const high = 70_000
+	p := w.shards[0]
+	p.log.Begin()
+	p.log.Buffer.Delete(high, 0)
+	p.log.End()
+	must(t, w.commit())
+	w.closeCores()
+	v, err := Look(d.clone())
+	if err != nil || v.Globals.HighID != high {
+		t.Errorf("the highest id is %+v (%v), want %d", v.Globals, err, uint64(high))
+	}
+}

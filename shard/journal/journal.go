@@ -23,8 +23,9 @@
 // for as many bytes of garbage as there are of them.
 //
 // Space: the directory holds at most twice the size of the live jobs plus three
-// segments and four of the largest records. Space is prepared before it is used, so a disk that is full shows
-// before a job is accepted, in Pressure, and a delete still finds room.
+// segments and four of the largest records. Space is prepared before it is used,
+// so a disk that is full shows before a job is accepted, in Pressure, and a delete
+// still finds room.
 //
 // After an error of a write or a sync nothing is tried again, since the kernel
 // may have dropped what it could not write and would report success: the

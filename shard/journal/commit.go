@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"polystalk/shard/record"
 )
@@ -331,4 +332,27 @@ func (j *Journal) sync() error {
 	}
 	j.unsynced = append(j.unsynced[:0], j.unsynced[done:]...)
 	return nil
+}
+
+// runSyncer makes durable within Options.Every what is written.
+func (j *Journal) runSyncer() {
+	defer j.running.Done()
+	for {
+		select {
+		case <-j.quit:
+			return
+		case <-j.dirtied:
+		}
+		// The first unsynced byte was written just now; the sync itself comes
+		// on top of Every.
+		select {
+		case <-j.quit:
+			return
+		case <-time.After(j.opts.Every):
+		}
+		if err := j.sync(); err != nil {
+			j.fail(err)
+			return
+		}
+	}
 }

@@ -194,6 +194,23 @@ func TestListTubesQuotesFunctions(t *testing.T) {
 	f.check()
 }
 
+// A function's name may hold anything, but no line of its own in stats-job.
+func TestStatsJobQuotesFunctions(t *testing.T) {
+	f := newGearFixture(t)
+	c, b := f.openGear(), f.open()
+	for i, name := range []string{"x\"\nstate: buried", "a b\xff", "", "plain"} {
+		c.asks(packet(gearman.SubmitJobBG, name, "", "data"), answer(gearman.JobCreated, fmt.Sprintf("H:x:%d", i+1)))
+		b.send(fmt.Sprintf("stats-job %d\r\n", i+1))
+		f.rest()
+		lines := strings.Split(b.take(), "\n")
+		want := `tube: "` + []string{`x\"\nstate: buried`, `a b\xff`, "", "plain"}[i] + `"`
+		if len(lines) < 5 || lines[3] != want || lines[4] != "state: ready" {
+			t.Errorf("%q: got %q, want %s", name, lines, want)
+		}
+	}
+	f.check()
+}
+
 // One byte at a time, with everything in one stream.
 func TestGearmanBytewise(t *testing.T) {
 	f := newGearFixture(t)

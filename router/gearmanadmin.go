@@ -178,7 +178,7 @@ func (g *gearSession) sayJobs() {
 		if g.m.Verb == gearman.ShowJobs {
 			*out = gearman.AppendJobLine(*out, g.handleOf(j.ID), j.Lost, j.Background)
 		} else {
-			*out = gearman.AppendUniqueLine(*out, []byte(j.Unique))
+			*out = gearman.AppendUniqueLine(*out, j.Unique)
 		}
 	}
 	g.op.Jobs = g.op.Jobs[:0]

@@ -2,6 +2,7 @@ package router
 
 import (
 	"polystalk/codec/beanstalk"
+	"polystalk/codec/gearman"
 	"polystalk/shard"
 )
 
@@ -61,7 +62,7 @@ func (s *session) gathered(r *shard.Reply) {
 
 func jobStats(j *shard.JobStats) beanstalk.JobStats {
 	return beanstalk.JobStats{
-		ID: uint64(j.ID), Tube: j.Tube, State: j.State.String(),
+		ID: uint64(j.ID), Tube: betweenQuotes(j.Tube), State: j.State.String(),
 		Pri: j.Pri, Age: seconds(j.Age), Delay: int64(j.Delay), TTR: int64(j.TTR),
 		TimeLeft: seconds(j.TimeLeft),
 		Reserves: j.Reserves, Timeouts: j.Timeouts, Releases: j.Releases,
@@ -71,13 +72,24 @@ func jobStats(j *shard.JobStats) beanstalk.JobStats {
 
 func tubeStats(t *shard.TubeStats) beanstalk.TubeStats {
 	return beanstalk.TubeStats{
-		Name:   t.Name,
+		Name:   betweenQuotes(t.Name),
 		Urgent: t.Urgent, Ready: t.Ready, Reserved: t.Reserved,
 		Delayed: t.Delayed, Buried: t.Buried, TotalJobs: t.Total,
 		Using: t.Using, Watching: t.Watching, Waiting: t.Waiting,
 		CmdDelete: t.Deletes, CmdPause: t.Pauses,
 		Pause: seconds(t.Pause), PauseTimeLeft: seconds(t.PauseLeft),
 	}
+}
+
+// betweenQuotes is a tube's name for stats-job and stats-tube, which put it in double
+// quotes whatever it is. That of a function may have bytes that need escapes, as in
+// list-tubes.
+func betweenQuotes(name string) string {
+	if beanstalk.ValidTubeName([]byte(name)) {
+		return name
+	}
+	quoted := gearman.AppendQuoted(nil, []byte(name))
+	return string(quoted[1 : len(quoted)-1])
 }
 
 func seconds(t shard.Time) int64 { return int64(t / shard.Second) }

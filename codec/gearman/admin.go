@@ -167,9 +167,11 @@ func (m *Message) maxQueue(words [][]byte) (Verb, *Fault) {
 	return MaxQueue, nil
 }
 
-// function reads "create function F" and the like. F may be empty.
+// function reads "create function F" and the like. The name that a worker may have
+// given, none, can be dropped but not created: gearmand does so for the slip of a
+// blank behind the command, or dies.
 func (m *Message) function(verb Verb, words [][]byte) (Verb, *Fault) {
-	if len(words) != 3 || !foldEqual(words[1], "function") {
+	if len(words) != 3 || !foldEqual(words[1], "function") || verb == CreateFunction && len(words[2]) == 0 {
 		return Unknown, ErrIncomplete
 	}
 	m.setArg(words[2])

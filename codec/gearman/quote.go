@@ -1,6 +1,7 @@
 package gearman
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -40,6 +41,36 @@ func AppendQuoted(dst, name []byte) []byte {
 		name = name[n:]
 	}
 	return append(dst, '"')
+}
+
+// AppendListed appends a name, or a unique, as gearmand's own lists show it: as it
+// is. But one with a control byte, which a program that reads lines could take for
+// the end of this one or of a column, is shown as AppendQuoted has it; and so is
+// one that begins with a double quote, since it could be taken for another quoted.
+func AppendListed(dst []byte, name string) []byte {
+	if breaksLines(name) {
+		return AppendQuoted(dst, []byte(name))
+	}
+	return append(dst, name...)
+}
+
+// breaksLines reports whether name, in a list, could be read as something else. The
+// separators of Unicode count: some libraries split lines at them.
+func breaksLines(name string) bool {
+	if name != "" && name[0] == '"' {
+		return true
+	}
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c < ' ' || c == 0x7f:
+			return true
+		case c >= utf8.RuneSelf:
+			return strings.ContainsFunc(name[i:], func(r rune) bool {
+				return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp)
+			})
+		}
+	}
+	return false
 }
 
 // AppendUnquoted appends the name that s stands for. Not ok, and nothing

@@ -47,7 +47,7 @@ func TestReplies(t *testing.T) {
 		{AppendPriorityStatusLine(dst, "f", &FunctionStatus{[NumPriorities]uint64{1, 2, 3}, 4, 5}), "", "f\t1\t2\t3\t5\n"},
 		{AppendJobLine(dst, h, 2, true), "", "H:lap:7\t2\t0\t1\n"},
 		{AppendJobLine(dst, h, 0, false), "", "H:lap:7\t0\t0\t0\n"},
-		{AppendUniqueLine(dst, nil), "", "\n"},
+		{AppendUniqueLine(dst, ""), "", "\n"},
 		{AppendClientID(dst, nil), "", "-"},
 		{AppendClientID(dst, []byte("a b\x00\n\x7fü")), "", "a_b___ü"},
 		{AppendClientID(dst, []byte(strings.Repeat("i", 300))), "", strings.Repeat("i", 127)},

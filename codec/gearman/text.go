@@ -38,7 +38,7 @@ func AppendWorkersLine(dst []byte, fd uint64, address string, id []byte, functio
 	dst = append(dst, " :"...)
 	for function := range functions {
 		dst = append(dst, ' ')
-		dst = append(dst, function...)
+		dst = AppendListed(dst, function)
 	}
 	return append(dst, '\n')
 }
@@ -74,7 +74,7 @@ type FunctionStatus struct {
 // AppendStatusLine appends a function's line of the reply to status: all jobs,
 // those of them that run, workers.
 func AppendStatusLine(dst []byte, function string, s *FunctionStatus) []byte {
-	dst = append(dst, function...)
+	dst = AppendListed(dst, function)
 	dst = appendNumber(dst, '\t', s.Waiting[High]+s.Waiting[Normal]+s.Waiting[Low]+s.Running)
 	dst = appendNumber(dst, '\t', s.Running)
 	dst = appendNumber(dst, '\t', s.Workers)
@@ -84,7 +84,7 @@ func AppendStatusLine(dst []byte, function string, s *FunctionStatus) []byte {
 // AppendPriorityStatusLine appends a function's line of the reply to
 // prioritystatus: waiting jobs by priority, workers.
 func AppendPriorityStatusLine(dst []byte, function string, s *FunctionStatus) []byte {
-	dst = append(dst, function...)
+	dst = AppendListed(dst, function)
 	for _, n := range s.Waiting {
 		dst = appendNumber(dst, '\t', n)
 	}
@@ -106,8 +106,13 @@ func AppendJobLine(dst []byte, h Handle, lost uint32, background bool) []byte {
 	return append(dst, "0\n"...)
 }
 
-// AppendUniqueLine appends a job's line of the reply to show unique jobs.
-func AppendUniqueLine(dst, unique []byte) []byte {
-	dst = append(dst, unique...)
+// AppendUniqueLine appends a job's line of the reply to show unique jobs. A dot
+// would end the list, so it stands in double quotes.
+func AppendUniqueLine(dst []byte, unique string) []byte {
+	if unique == "." {
+		dst = append(dst, `"."`...)
+	} else {
+		dst = AppendListed(dst, unique)
+	}
 	return append(dst, '\n')
 }

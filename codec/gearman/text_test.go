@@ -1,0 +1,46 @@
+package gearman
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Names and uniques are any bytes, and an administrator's program reads lines: one
+// that holds a line end must not be read as two, nor as another column.
+func TestLinesCannotBeForged(t *testing.T) {
+	forgeries := []string{
+		"f\n.\n", "f\ng\t9\t9\t9", "f\t0\t0\t1", "f\rg", "\x00", "a\x0bb", "a\x0cb", "a\x1cb", "\x7f", "\x1b[2J", "a\u0085b", "a\u2028b", "\u2029",
+		`"`, `"a\nb"`, `"f"`,
+	}
+	for _, name := range forgeries {
+		quoted := string(AppendQuoted(nil, []byte(name)))
+		if strings.ContainsAny(quoted, "\n\t\r") {
+			t.Fatalf("%q is quoted as %q", name, quoted)
+		}
+		st := &FunctionStatus{Running: 1, Workers: 2}
+		for _, tt := range []struct{ got, want string }{
+			{string(AppendStatusLine(nil, name, st)), quoted + "\t1\t1\t2\n"},
+			{string(AppendPriorityStatusLine(nil, name, st)), quoted + "\t0\t0\t0\t2\n"},
+			{string(AppendWorkersLine(nil, 1, "::1", []byte("-"), slices.Values([]string{"a", name}))), "1 ::1 - : a " + quoted + "\n"},
+			{string(AppendUniqueLine(nil, name)), quoted + "\n"},
+		} {
+			if tt.got != tt.want {
+				t.Errorf("%q makes the line %q, want %q", name, tt.got, tt.want)
+			}
+		}
+	}
+	// A unique that is a dot would end the list.
+	if got := string(AppendUniqueLine(nil, ".")); got != "\".\"\n" {
+		t.Errorf("the unique . makes the line %q", got)
+	}
+}
+
+// What cannot be taken for anything else stands there as gearmand shows it.
+func TestLinesShowNamesAsTheyAre(t *testing.T) {
+	for _, name := range []string{"", "f", "a b", "-", ".", "üx", "\xfcx", "\xff\xc3", "名前", `say "hi"`, `back\slash`, "x:y"} {
+		if got := string(AppendStatusLine(nil, name, &FunctionStatus{})); got != name+"\t0\t0\t0\n" {
+			t.Errorf("%q makes the line %q", name, got)
+		}
+	}
+}

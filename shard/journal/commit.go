@@ -68,9 +68,7 @@ func (j *Journal) CommitHere() {
 		j.rouse()
 		return
 	}
-	if err := j.Commit(); err != nil {
-		j.fail(err)
-	}
+	j.Commit() // its error has ended the journal
 }
 
 // syncDue reports whether the next commit is to be made durable, whatever the
@@ -93,17 +91,24 @@ func (j *Journal) runCommitter() {
 		err := j.Commit()
 		j.committing.Unlock()
 		if err != nil {
-			if !errors.Is(err, ErrStopped) {
-				j.fail(err)
-			}
 			return
 		}
 	}
 }
 
 // Commit writes what the logs hold, and makes it durable if the policy, or
-// someone who waits for it, says so. Only the committer calls it.
+// someone who waits for it, says so. Only who holds committing calls it. An
+// error has ended the journal when it returns, so before the next can begin:
+// that one would find half a batch, or a sync that succeeds and means nothing.
 func (j *Journal) Commit() error {
+	err := j.commit()
+	if err != nil && !errors.Is(err, ErrStopped) {
+		j.fail(err)
+	}
+	return err
+}
+
+func (j *Journal) commit() error {
 	if err := j.failure(); err != nil {
 		return err // perhaps another goroutine's
 	}
@@ -301,24 +306,28 @@ func (j *Journal) rotate() error {
 // unsyncedMax segments at most are written and not synced.
 const unsyncedMax = 16
 
-// sync makes durable what is written.
+// sync makes durable what is written. An error has ended the journal before
+// syncing is free again: a second sync would succeed, and mean nothing.
 func (j *Journal) sync() error {
 	j.syncing.Lock()
 	defer j.syncing.Unlock()
 	target := j.written.Load()
-	if target == j.synced.Load() {
-		return nil
-	}
 	j.mu.Lock()
 	if err := j.failed; err != nil {
 		j.mu.Unlock()
-		return err // a second sync would succeed, and mean nothing
+		return err
+	}
+	if target == j.synced.Load() {
+		j.mu.Unlock()
+		return nil
 	}
 	files := append([]*segment(nil), j.unsynced...)
 	j.mu.Unlock()
 	for _, s := range files {
 		if err := s.file.Sync(); err != nil {
-			return fmt.Errorf("syncing %s: %w", segmentName(s.number), err)
+			err = fmt.Errorf("syncing %s: %w", segmentName(s.number), err)
+			j.fail(err)
+			return err
 		}
 	}
 	j.synced.Store(target)
@@ -350,8 +359,7 @@ func (j *Journal) runSyncer() {
 			return
 		case <-time.After(j.opts.Every):
 		}
-		if err := j.sync(); err != nil {
-			j.fail(err)
+		if j.sync() != nil {
 			return
 		}
 	}

@@ -50,3 +50,6 @@ func SetVersion(data []byte, v uint32) { le.PutUint32(data[8:], v) }
 
 // HeaderSize is where the first batch of a segment is.
 const HeaderSize = headerSize
+
+// Sync makes durable what is written, as the timer does.
+func (j *Journal) Sync() error { return j.sync() }

@@ -50,6 +50,8 @@ var smallLoads = []string{
 	"multi-watch conns=3 tubes=5 depth=3 count=200",
 	"multi-watch conns=3 tubes=1 count=200",
 	"laravel conns=4 reconnect=3 tubes=2 count=480",
+	"connect count=200",
+	"connect conns=3 count=2",
 	"big-bodies conns=2 count=30",
 	"memory conns=2 count=200 depth=8 settle=1ms light-rate=500 duration=50ms",
 }
@@ -146,6 +148,8 @@ func TestWrongRepliesFailLoudly(t *testing.T) {
 		{"wrong tube", "cycle conns=1", `expected USING`, nth("use", 1, "TIMED_OUT\r\n")},
 		{"wrong list", "laravel conns=1 count=300", "wrong reply to list-tubes-watched", nth("list", 5, yaml("---\n- default\n"))},
 		{"missed job", "laravel conns=1 count=300", `expected RESERVED, got "TIMED_OUT"`, nth("reserve", 4, "TIMED_OUT\r\n")},
+		{"wrong tube", "connect conns=2 count=300", "wrong reply to \"use\"", nth("use", 4, "USING default\r\n")},
+		{"missed put", "connect conns=2 count=300", "wrong reply to \"put\"", nth("put", 3, "BURIED 3\r\n")},
 		{"bad stats", "laravel conns=1 count=300", "wrong reply to stats-job", nth("stats-job", 2, yaml("---\nid: 1\nstate: ready\n"))},
 		{"deadline", "one-tube conns=4 count=300", `got "DEADLINE_SOON"`, nth("reserve", 20, "DEADLINE_SOON\r\n")},
 		{"garbage", "wakeup conns=3 count=300", "malformed reply", nth("delete", 3, "INSERTED x\r\n")},

@@ -49,9 +49,11 @@ func dialLink(ctx context.Context, addr string, body int) (link, error) {
 	if err != nil {
 		return link{}, fmt.Errorf("connect: %w", err)
 	}
-	return link{nc: nc, exchange: x, in: make([]byte, 16<<10),
-		body: bytes.Repeat([]byte("polystalk-load-"), body/15+1)[:body]}, nil
+	return link{nc: nc, exchange: x, in: make([]byte, 16<<10), body: newBody(body)}, nil
 }
+
+// newBody is the template of a body of n bytes.
+func newBody(n int) []byte { return bytes.Repeat([]byte("polystalk-load-"), n/15+1)[:n] }
 
 // batch sends n requests over k, at most depth of them in flight, and reads
 // their replies. write appends request i to k.out; check judges reply i. Every

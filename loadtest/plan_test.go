@@ -51,6 +51,7 @@ func TestParseLoad(t *testing.T) {
 		"wakeup depth=2":            "depth is 1",
 		"one-tube body=8":           "16 bytes or more",
 		"laravel depth=4":           "depth is 1",
+		"connect depth=4":           "depth is 1",
 		"held conns=2":              "one connection",
 	} {
 		if _, err := parseLoad(in, Load{}); err == nil || !strings.Contains(err.Error(), want) {

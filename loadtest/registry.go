@@ -72,6 +72,8 @@ func beanstalkdWorkloads() map[string]spec {
 			defaults: Load{Tubes: 16}, build: newMultiWatch},
 		"laravel": {help: "what Laravel workers send: polls of two queues, a push, stats-job, new connections",
 			defaults: Load{Tubes: 4, Reconnect: 10}, build: newLaravel, check: laravelKnobs},
+		"connect": {help: "connect, use, put, close: every put on a connection of its own, 16 at a time",
+			defaults: Load{Conns: 16}, unpaced: true, build: newConnect, constant: true, check: connectKnobs},
 		"big-bodies": {help: "cycle with bodies of 60000 bytes, 8 connections",
 			defaults: Load{Body: 60_000, Conns: 8}, build: newCycle, constant: true},
 		"memory": {help: "resident memory of -count ready jobs (default 1000000), and after their drain",

@@ -18,7 +18,7 @@ import (
 // be called again; teardown removes what setup made.
 //
 // One operation of beanstalkd's protocol is one command answered, in every
-// workload: put, reserve and delete of one job are three operations. Gearman
+// workload but connect: put, reserve and delete of one job are three operations. Gearman
 // does not answer every request, so there one operation is one job submitted,
 // taken or done, as the workload says, or one echo. Connecting is not an
 // operation.

@@ -91,21 +91,13 @@ func (k *drivenChecker) sessions() {
 		if ds.HasMail() {
 			k.fail("session %p: its mail is under way at rest", s)
 		}
-		bare := 0
-		for i := range s.watched {
-			w := &s.watched[i]
-			if w.mirror == nil {
-				bare++
+		for i, w := range s.watched {
+			if s.watchAt([]byte(w.Name())) != i {
+				k.fail("session %p: %q is entry %d, found at %d", s, w.Name(), i, s.watchAt([]byte(w.Name())))
 			}
-			if s.watchAt([]byte(w.name)) != i {
-				k.fail("session %p: %q is entry %d, found at %d", s, w.name, i, s.watchAt([]byte(w.name)))
+			if !s.spread && s.shardOfWatch(i) != s.shardOfWatch(0) {
+				k.fail("session %p: watches several shards, but has no published key of %q", s, w.Name())
 			}
-			if w.mirror == nil && w.shard != s.watched[0].shard {
-				k.fail("session %p: watches several shards, but has no published key of %q", s, w.name)
-			}
-		}
-		if bare != s.bare || bare != 0 && bare != len(s.watched) {
-			k.fail("session %p: %d of %d entries bare, noted %d", s, bare, len(s.watched), s.bare)
 		}
 		for i := range s.links {
 			l := &s.links[i]
@@ -126,8 +118,8 @@ func (k *drivenChecker) sessions() {
 
 // watchedBy is what a session of either protocol watches.
 func watchedBy(s *session) (list []tubeRef) {
-	for i := range s.watched {
-		list = append(list, s.watched[i].tubeRef)
+	for _, w := range s.watched {
+		list = append(list, s.loop.srv.refTo(w))
 	}
 	if s.gear != nil {
 		for i := range s.gear.abilities {

@@ -104,13 +104,11 @@ const leaveMax = 1024
 func (s *session) leaveNext() {
 	op := &s.req.Op
 	if len(s.watched) > 0 {
-		w := s.unwatch(0)
-		op.Kind, op.Client, op.Tube = shard.OpIgnore, s.clientAt(w.shard), w.id
-		s.target = w.shard
+		s.target = s.unwatch(0)
 		if len(s.watched)%leaveMax == leaveMax-1 {
 			s.submitLater(stepLeaveTube)
 		} else {
-			s.submit(w.shard, stepLeaveTube)
+			s.submit(s.target, stepLeaveTube)
 		}
 		return
 	}

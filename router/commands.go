@@ -122,7 +122,7 @@ func (s *session) dispatch(rest []byte) (n int) {
 		s.loop.budget -= len(s.watched) / 16
 		s.loop.out = beanstalk.AppendTubeList(s.loop.out, func(yield func(string) bool) {
 			for i := range s.watched {
-				if !yield(s.watched[i].name) {
+				if !yield(s.watched[i].Name()) {
 					return
 				}
 			}
@@ -213,7 +213,7 @@ func (s *session) handle(r *shard.Reply) {
 	case stepWatch:
 		s.watchedNow(r, l)
 	case stepMirror:
-		s.mirrored(r)
+		s.mirrored()
 	case stepIgnore:
 		*out = beanstalk.AppendWatching(*out, len(s.watched))
 	case stepPause:

@@ -37,10 +37,14 @@ func (g *gearSession) register(timeout shard.Time) {
 
 func (g *gearSession) registered(r *shard.Reply) {
 	g.s.req.Op.Name = nil
+	if r.Status != shard.StatusOK {
+		g.s.loop.out = gearman.AppendError(g.s.loop.out, gearman.ErrorQueue)
+		return
+	}
 	if r.N == 0 {
 		return // it was one
 	}
-	a := ability{tubeRef{r.TubeName, g.s.target, r.Tube}, r.Mirror, g.op.Sleepers}
+	a := ability{g.s.loop.srv.refTo(r.Face), r.Mirror, g.op.Sleepers}
 	if g.sleeping {
 		a.sleepers.Add(1)
 	}

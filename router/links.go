@@ -9,12 +9,8 @@ type tubeRef struct {
 	id    shard.TubeID
 }
 
-// watchRef is one entry of a watch list. mirror is nil while all of the list
-// is in one shard.
-type watchRef struct {
-	tubeRef
-	mirror *shard.Mirror
-}
+// refTo is the tube of that face.
+func (s *Server) refTo(f *shard.Face) tubeRef { return tubeRef{f.Name(), s.shardOfFace(f), f.ID()} }
 
 // link is the session as one shard knows it.
 type link struct {

@@ -85,26 +85,25 @@ func (s *session) probe() {
 	}
 	best, second := shard.MaxKey, shard.MaxKey
 	at := -1
-	for i := range s.watched {
-		w := &s.watched[i]
-		var k shard.Key
-		var ok bool
-		if w.mirror != nil {
-			k, ok = w.mirror.Load()
-		} else {
-			// All of the list is in one shard, which must be asked.
-			at = w.shard
-			break
-		}
-		switch {
-		case !ok:
-		case k.Less(best):
-			if w.shard != at {
-				second = best
+	if !s.spread {
+		// All of the list is in one shard, which must be asked.
+		at = s.shardOfWatch(0)
+	} else {
+		for i, w := range s.watched {
+			k, ok := w.Load()
+			if !ok || !k.Less(second) {
+				continue
 			}
-			best, at = k, w.shard
-		case w.shard != at && k.Less(second):
-			second = k
+			sh := s.shardOfWatch(i)
+			switch {
+			case k.Less(best):
+				if sh != at {
+					second = best
+				}
+				best, at = k, sh
+			case sh != at:
+				second = k
+			}
 		}
 	}
 	s.loop.budget -= len(s.watched) / 16
@@ -173,7 +172,7 @@ func (s *session) reserveStep(r *shard.Reply, l *link) {
 			s.sayReserved(r)
 			return
 		}
-		if s.watched[0].mirror == nil {
+		if !s.spread {
 			// The only shard with watched tubes has nothing; jobs are held
 			// in others.
 			if r.Status == shard.StatusDeadlineSoon {

@@ -125,6 +125,9 @@ func (s *Server) shardOf(tube []byte) int {
 	return int(uint64(shard.SlotOf(tube)) & s.mask)
 }
 
+// shardOfFace is shardOf for a tube that is there.
+func (s *Server) shardOfFace(f *shard.Face) int { return int(uint64(f.Slot()) & s.mask) }
+
 // Start reads the journal, if there is one, which may take its time, and starts
 // the shards' goroutines and the event loops.
 func (s *Server) Start() error {

@@ -63,9 +63,9 @@ type session struct {
 	putID   shard.JobID
 
 	used    tubeRef
-	watched []watchRef
-	byName  map[string]int // positions in watched, once that is long
-	bare    int            // entries of watched without a mirror
+	watched []*shard.Face
+	byName  shard.ListIndex // of watched, once that is long
+	spread  bool            // the entries of watched publish their best keys: they are, or were, in several shards
 	links   []link
 	byShard []int32 // links by shard plus one, once links is long
 

@@ -10,6 +10,7 @@ import (
 type gathering struct {
 	at     int // shard or watch list entry asked last
 	kicked uint32
+	spread bool // the entries of the watch list before at were asked for their keys
 	sum    *shard.Counts
 }
 

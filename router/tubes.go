@@ -1,12 +1,14 @@
 package router
 
 import (
+	"hash/maphash"
+
 	"polystalk/codec/beanstalk"
 	"polystalk/shard"
 )
 
-// watchScan is the length of a watch list up to which comparing names beats a
-// map.
+// watchScan is the length of a watch list up to which comparing names beats an
+// index.
 const watchScan = 8
 
 // join submits a new session's first operation: it uses and watches "default".
@@ -16,17 +18,23 @@ func (s *session) join() {
 	op.Name, op.Mirror = defaultTube, false
 	s.submit(s.loop.srv.shardOf(defaultTube), stepJoin)
 	s.advance()
+	if s.dying && s.phase < phaseBusy {
+		s.close()
+	}
 }
 
 var defaultTube = []byte("default")
 
 func (s *session) joined(r *shard.Reply, l *link) {
-	ref := tubeRef{name: r.TubeName, shard: s.target, id: r.Tube}
-	s.used = ref
-	s.watched = append(s.watched, watchRef{tubeRef: ref})
-	s.bare++
-	l.watching++
 	s.req.Op.Name, s.req.Op.Waiter = nil, nil
+	if r.Status != shard.StatusOK {
+		s.loop.srv.complain("closing a connection: no memory for its watch list")
+		s.dying = true
+		return
+	}
+	s.used = s.loop.srv.refTo(r.Face)
+	s.watched = append(s.watched, r.Face)
+	l.watching++
 }
 
 // use changes the used tube. The new one is opened before the old one is let
@@ -46,7 +54,7 @@ func (s *session) usedNow(r *shard.Reply) {
 	op := &s.req.Op
 	op.Name = nil
 	old := s.used
-	s.used = tubeRef{name: r.TubeName, shard: s.target, id: r.Tube}
+	s.used = s.loop.srv.refTo(r.Face)
 	if old.shard == s.target {
 		s.loop.out = beanstalk.AppendUsing(s.loop.out, s.used.name)
 		return
@@ -57,19 +65,29 @@ func (s *session) usedNow(r *shard.Reply) {
 
 // watchAt is the position of name in the watch list, or -1.
 func (s *session) watchAt(name []byte) int {
-	if s.byName != nil {
-		if i, ok := s.byName[string(name)]; ok {
-			return i
+	if s.byName.Len() == 0 {
+		for i, w := range s.watched {
+			if w.Name() == string(name) {
+				return i
+			}
 		}
 		return -1
 	}
-	for i := range s.watched {
-		if s.watched[i].name == string(name) {
-			return i
-		}
+	i := s.byName.First(maphash.Bytes(watchSeed, name))
+	for i >= 0 && s.watched[i].Name() != string(name) {
+		i = s.byName.Next(i)
 	}
-	return -1
+	return i
 }
+
+// watchSeed keeps clients from finding names that collide.
+var watchSeed = maphash.MakeSeed()
+
+// watchHash is the hash of the entry at a position.
+func (s *session) watchHash(at int) uint64 { return maphash.String(watchSeed, s.watched[at].Name()) }
+
+// shardOfWatch is the shard of the entry at a position.
+func (s *session) shardOfWatch(at int) int { return s.loop.srv.shardOfFace(s.watched[at]) }
 
 func (s *session) watch() {
 	name := s.cmd.Name
@@ -80,54 +98,44 @@ func (s *session) watch() {
 	op := &s.req.Op
 	sh := s.loop.srv.shardOf(name)
 	op.Kind, op.Client, op.Name, op.Waiter = shard.OpWatch, s.clientAt(sh), name, &s.waiter
-	op.Mirror = s.watched[0].mirror != nil || s.watched[0].shard != sh
+	op.Mirror = s.spread || s.shardOfWatch(0) != sh
 	s.submit(sh, stepWatch)
 }
 
 func (s *session) watchedNow(r *shard.Reply, l *link) {
 	op := &s.req.Op
 	op.Name, op.Waiter = nil, nil
-	l.watching++
-	s.watched = append(s.watched, watchRef{
-		tubeRef: tubeRef{name: r.TubeName, shard: s.target, id: r.Tube},
-		mirror:  r.Mirror,
-	})
-	if r.Mirror == nil {
-		s.bare++
+	if r.Status != shard.StatusOK {
+		s.say(beanstalk.MsgOutOfMemory)
+		return
 	}
-	n := len(s.watched)
-	if s.byName != nil {
-		s.byName[r.TubeName] = n - 1
-	} else if n > watchScan {
-		s.byName = make(map[string]int, 2*n)
-		for i := range s.watched {
-			s.byName[s.watched[i].name] = i
+	l.watching++
+	s.watched = append(s.watched, r.Face)
+	if n := len(s.watched); n > watchScan {
+		for s.byName.Len() < n {
+			s.byName.Add(s.watchHash)
 		}
 	}
 	s.gather.at = 0
+	s.gather.spread = r.Mirror != nil && !s.spread
 	s.mirrorNext()
 }
 
-// mirrorNext asks for the published keys of the entries that have none, once
-// the list reaches over several shards.
+// mirrorNext asks for the published keys of the entries before the last, which has
+// its own, once the list reaches over several shards.
 func (s *session) mirrorNext() {
-	if s.bare > 0 && s.watched[len(s.watched)-1].mirror != nil {
-		i := s.gather.at // all before it have theirs
-		for s.watched[i].mirror != nil {
-			i++
-		}
+	if s.gather.spread && s.gather.at < len(s.watched)-1 {
 		op := &s.req.Op
-		op.Kind, op.Client, op.Tube = shard.OpMirror, 0, s.watched[i].id
-		s.gather.at = i
-		s.submit(s.watched[i].shard, stepMirror)
+		op.Kind, op.Client, op.Tube = shard.OpMirror, 0, s.watched[s.gather.at].ID()
+		s.submit(s.shardOfWatch(s.gather.at), stepMirror)
 		return
 	}
+	s.spread = s.spread || s.gather.spread
 	s.loop.out = beanstalk.AppendWatching(s.loop.out, len(s.watched))
 }
 
-func (s *session) mirrored(r *shard.Reply) {
-	s.watched[s.gather.at].mirror = r.Mirror
-	s.bare--
+func (s *session) mirrored() {
+	s.gather.at++
 	s.mirrorNext()
 }
 
@@ -141,29 +149,26 @@ func (s *session) ignore() {
 		s.say(beanstalk.MsgNotIgnored)
 		return
 	}
-	w := s.unwatch(i)
-	op := &s.req.Op
-	op.Kind, op.Client, op.Tube = shard.OpIgnore, s.clientAt(w.shard), w.id
-	s.submit(w.shard, stepIgnore)
+	s.submit(s.unwatch(i), stepIgnore)
 }
 
 // unwatch takes an entry off the list; the last one takes its place, as in
-// the reference (ms.c, ms_delete), and list-tubes-watched shows it.
-func (s *session) unwatch(i int) watchRef {
-	w := s.watched[i]
+// the reference (ms.c, ms_delete), and list-tubes-watched shows it. The operation
+// for its shard, which is returned, is left to be submitted.
+func (s *session) unwatch(i int) (sh int) {
+	op := &s.req.Op
+	sh = s.shardOfWatch(i)
+	op.Kind, op.Client, op.Tube = shard.OpIgnore, s.clientAt(sh), s.watched[i].ID()
 	n := len(s.watched) - 1
+	switch {
+	case n == watchScan:
+		s.byName = shard.ListIndex{}
+	case n > watchScan:
+		s.byName.Remove(i, s.watchHash)
+	}
 	s.watched[i] = s.watched[n]
-	s.watched[n] = watchRef{}
-	s.watched = s.watched[:n]
-	if s.byName != nil {
-		delete(s.byName, w.name)
-		if i < n {
-			s.byName[s.watched[i].name] = i
-		}
-	}
-	if w.mirror == nil {
-		s.bare--
-	}
-	s.linkTo(w.shard).watching--
-	return w
+	s.watched[n] = nil
+	s.watched = shard.Shrink(s.watched[:n])
+	s.linkTo(sh).watching--
+	return sh
 }

@@ -270,10 +270,10 @@ func (k *checker) readyTube(t *tube) bool {
 	if can != listed || !can && t.readyPos != 0 {
 		k.fail("tube %q: to reserve from: %v; listed: %v, at %d", t.name, can, listed, t.readyPos)
 	}
-	if can && t.waiters.head != nil {
+	if can && t.waiters.head != 0 {
 		k.fail("tube %q: it has both a job to give and a client that waits", t.name)
 	}
-	if t.mirror != nil {
+	if t.mirrored {
 		want := Key{}
 		if can {
 			want = t.best()
@@ -288,6 +288,7 @@ func (k *checker) readyTube(t *tube) bool {
 func (k *checker) clients() {
 	c := k.c
 	watching := make(map[*tube]uint32)
+	watches := 0
 	for id, cl := range c.clients {
 		if cl == nil {
 			continue
@@ -295,17 +296,8 @@ func (k *checker) clients() {
 		if cl.id != ClientID(id) || cl.timer.client != cl || cl.timer.tube != nil {
 			k.fail("client %d: the handle or the timer is not its own", id)
 		}
-		if cl.byTube == nil && len(cl.watches) > watchScan || cl.byTube != nil && len(cl.byTube) != len(cl.watches) {
-			k.fail("client %d: %d watches, %d in the map", id, len(cl.watches), len(cl.byTube))
-		}
-		seen := make(map[*tube]bool, len(cl.watches))
-		for i, w := range cl.watches {
-			if w.client != cl || w.pos != i || seen[w.tube] || c.tubes[w.tube.id] != w.tube || cl.find(w.tube) != w {
-				k.fail("client %d: watch %d of tube %q is wrong", id, i, w.tube.name)
-			}
-			seen[w.tube] = true
-			watching[w.tube]++
-		}
+		watches += len(cl.watches.list)
+		k.watchList(cl, watching)
 		k.held(cl)
 		if cl.waiting {
 			k.sums.waiting++
@@ -315,6 +307,9 @@ func (k *checker) clients() {
 		if t != nil && t.watching != watching[t] {
 			k.fail("tube %q: %d watch it, counted %d", t.name, watching[t], t.watching)
 		}
+	}
+	if watches != c.watches.Len() {
+		k.fail("%d watches, %d on lists", c.watches.Len(), watches)
 	}
 	// In no fixed order, as above.
 	for i, where := range k.at {
@@ -343,43 +338,6 @@ func (k *checker) held(cl *client) {
 	})
 	if cl.held.n != cl.due.n {
 		k.fail("%s: %d jobs, %d deadlines", where, cl.held.n, cl.due.n)
-	}
-}
-
-// waits checks that a client is in the queue of each tube it watches while it
-// waits, once, and otherwise in none.
-func (k *checker) waits() {
-	queued := make(map[*watch]bool)
-	for _, t := range k.c.tubes {
-		if t == nil {
-			continue
-		}
-		n, prev := 0, (*watch)(nil)
-		for w := t.waiters.head; w != nil; prev, w = w, w.next {
-			if w.tube != t || w.prev != prev || queued[w] || !w.client.waiting {
-				k.fail("tube %q: waiter %d of client %d does not belong there", t.name, n, w.client.id)
-				break
-			}
-			queued[w] = true
-			n++
-		}
-		if n != t.waiters.n || t.waiters.tail != prev {
-			k.fail("tube %q: %d wait, counted %d, or the tail is wrong", t.name, n, t.waiters.n)
-		}
-	}
-	for _, cl := range k.c.clients {
-		if cl == nil {
-			continue
-		}
-		for _, w := range cl.watches {
-			if queued[w] != cl.waiting {
-				k.fail("client %d: waits: %v; queued in tube %q: %v", cl.id, cl.waiting, w.tube.name, queued[w])
-			}
-			delete(queued, w)
-		}
-	}
-	if len(queued) > 0 {
-		k.fail("%d places in wait queues belong to no watch list", len(queued))
 	}
 }
 

@@ -39,11 +39,15 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 		"core's ready":           func(p parts) { p.counts.Ready++ },
 		"core's waiting":         func(p parts) { p.counts.waiting++ },
 		"core's total":           func(p parts) { p.counts.Total = 0 },
-		"waits but not queued":   func(p parts) { p.tube.waiters.remove(p.waiter.watches[0]) },
+		"waits but not queued":   func(p parts) { p.unqueue(&p.tube.waiters, p.waiter.watches.list[0]) },
 		"queued but not waiting": func(p parts) { p.waiter.waiting = false },
 		"waiter and job":         func(p parts) { p.watch(p.waiter, p.tube); p.wait(p.waiter, 9, Never) },
-		"watch position":         func(p parts) { p.waiter.watches[0].pos = 5 },
-		"watched twice":          func(p parts) { p.holder.watches = append(p.holder.watches, p.holder.watches[0]) },
+		"watch of another":       func(p parts) { p.watches.At(p.waiter.watches.list[0]).client = p.holder.id },
+		"watch lost":             func(p parts) { p.watches.Alloc() },
+		"watch index":            func(p parts) { p.holder.watches.byTube.Add(func(int) uint64 { return 0 }) },
+		"watched twice": func(p parts) {
+			p.holder.watches.list = append(p.holder.watches.list, p.holder.watches.list[0])
+		},
 		"timer too late":         func(p parts) { p.holder.timer.at++; p.timers.heap[p.holder.timer.pos-1].at++ },
 		"timer lost":             func(p parts) { p.timers.stop(&p.tube.timer) },
 		"timer order":            func(p parts) { p.timers.heap[0].at = Never },

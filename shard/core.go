@@ -33,6 +33,7 @@ type Core struct {
 	names       map[string]*tube
 	ready       []*tube // those from which something can be reserved
 	clients     []*client
+	watches     *slab.Pool[watch]
 	freeClients []ClientID
 	timers      timers
 
@@ -48,7 +49,7 @@ type Core struct {
 	scratch []byte         // a tube name being recorded
 	pauses  int64          // see record.Buffer
 
-	_ [16]byte // to whole cache lines, so that none is another core's as well
+	_ [8]byte // to whole cache lines, so that none is another core's as well
 }
 
 type coreCounts struct {
@@ -64,6 +65,7 @@ func NewCore(dir Directory) *Core {
 		tubes:   make([]*tube, 1),
 		names:   make(map[string]*tube),
 		clients: make([]*client, 1),
+		watches: slab.NewPool[watch](),
 		dir:     dir,
 	}
 	c.ids.init()
@@ -79,6 +81,7 @@ func NewCore(dir Directory) *Core {
 func (c *Core) Close() {
 	c.jobs.Close()
 	c.bodies.Close()
+	c.watches.Close()
 	if c.gear != nil {
 		c.gear.close()
 	}

@@ -43,6 +43,8 @@
 //
 // Budget: 96 bytes a job record, 16 a heap entry, about 8 for the table of
 // ids, and the body in a size class at most 1/8 too large, all of it but the
-// table and the heap outside the collector's view. put, reserve and delete
+// table and the heap outside the collector's view. A watch takes 16 bytes there,
+// 4 in its client's list and 8 in the index of a long one; a router's watch list
+// as much again. put, reserve and delete
 // allocate nothing once the slabs are warm.
 package shard

@@ -162,6 +162,10 @@ func opString(op *Op) string {
 
 func compareReply(got, want *Reply) error {
 	g, w := *got, *want
+	if (g.Face == nil) != (w.Face == nil) || g.Face != nil && (g.Face.Name() != w.Face.Name() || g.Face.ID() != g.Tube) {
+		return fmt.Errorf("face %+v, want %+v", g.Face, w.Face)
+	}
+	g.Face, w.Face = nil, nil
 	g.Mirror, g.Body, w.Body, g.Large, g.Commit = nil, nil, nil, nil, 0
 	if fmt.Sprint(g) != fmt.Sprint(w) {
 		return fmt.Errorf("reply %+v, want %+v", g, w)
@@ -296,12 +300,12 @@ func (d *driver) settle(cn *conn, op *Op, r *Reply) {
 	cn.id = r.Client
 	switch op.Kind {
 	case OpJoin, OpWatch:
-		cn.watches[r.TubeName] = r.Tube
+		cn.watches[r.Face.Name()] = r.Tube
 		if op.Kind == OpJoin {
 			cn.use = r.Tube
 		}
 		if r.Mirror != nil {
-			cn.mirrors[r.TubeName] = r.Mirror
+			cn.mirrors[r.Face.Name()] = r.Mirror
 		}
 	case OpMirror:
 		cn.mirrors[string(op.Name)] = r.Mirror

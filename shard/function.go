@@ -4,7 +4,7 @@ import "slices"
 
 // A function is a tube that Gearman sessions have named; see tube.gear.
 type function struct {
-	workers  []*watch // a ring: who has just registered has its turn last
+	workers  []uint32 // watches, a ring: who has just registered has its turn last
 	turn     int      // who of them is to be woken first
 	sleepers Sleepers
 	limits   [NumClasses]uint32
@@ -32,7 +32,7 @@ func (t *tube) waiting() (n [NumClasses]uint64) {
 	return n
 }
 
-func (f *function) add(w *watch) {
+func (f *function) add(w uint32) {
 	if f.turn == 0 {
 		f.workers = append(f.workers, w)
 		return
@@ -41,7 +41,7 @@ func (f *function) add(w *watch) {
 	f.turn++
 }
 
-func (f *function) remove(w *watch) {
+func (f *function) remove(w uint32) {
 	i := slices.Index(f.workers, w)
 	f.workers = slices.Delete(f.workers, i, i+1)
 	if f.turn > i {
@@ -65,7 +65,7 @@ func (c *Core) rouse(f *function) bool {
 		if at >= n {
 			at -= n
 		}
-		m := f.workers[at].client.mail
+		m := c.clientOf(f.workers[at]).mail
 		if !m.tell() {
 			continue
 		}
@@ -90,16 +90,30 @@ func (c *Core) workerLeft(t *tube) {
 func (c *Core) register(op *Op, r *Reply) {
 	cl := c.gearClient(op)
 	t := c.openFunction(op.Name)
-	w := cl.find(t)
-	if w == nil {
-		c.watch(cl, t)
-		w = cl.find(t)
-		t.gear.add(w)
+	r.Client = cl.id
+	if c.watchAt(cl, t) < 0 {
+		if !c.watch(cl, t) {
+			r.Status = StatusOutOfMemory
+			return
+		}
+		t.gear.add(cl.watches.list[len(cl.watches.list)-1])
 		r.N = 1
 	}
-	w.timeout = op.Gear.Timeout
+	cl.setTimeout(t, op.Gear.Timeout)
 	op.Gear.Sleepers = &t.gear.sleepers
-	r.Client, r.Tube, r.TubeName, r.Mirror = cl.id, t.id, t.name, c.mirrorOf(t)
+	r.Tube, r.Face, r.Mirror = t.id, t.Face, c.mirrorOf(t)
+}
+
+// setTimeout: jobs that cl grabs from t run out after d; zero: never.
+func (cl *client) setTimeout(t *tube, d Time) {
+	if d == 0 {
+		delete(cl.timeouts, t.id)
+		return
+	}
+	if cl.timeouts == nil {
+		cl.timeouts = make(map[TubeID]Time)
+	}
+	cl.timeouts[t.id] = d
 }
 
 // unregister: the jobs of the function that the client runs lose their worker. A
@@ -113,7 +127,7 @@ func (c *Core) unregister(op *Op, r *Reply) {
 		return
 	}
 	if *left == 0 {
-		c.ignore(cl, cl.find(c.tubes[op.Tube]))
+		c.ignore(cl, c.watchAt(cl, c.tubes[op.Tube]))
 		*left = uint64(cl.held.n)
 	}
 	for n := 0; *left > 0 && cl.held.n > 0; n++ {

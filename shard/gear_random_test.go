@@ -129,11 +129,11 @@ func (h *gearHistory) peerStep(n int) {
 }
 
 func (h *gearHistory) ability(p *gearPeer) TubeID {
-	if p.id == 0 || len(h.core.clients[p.id].watches) == 0 {
+	if p.id == 0 || len(h.core.clients[p.id].watches.list) == 0 {
 		return 0
 	}
-	all := h.core.clients[p.id].watches
-	return all[h.rng.IntN(len(all))].tube.id
+	all := h.core.clients[p.id].watches.list
+	return h.core.watches.At(all[h.rng.IntN(len(all))]).tube
 }
 
 func (h *gearHistory) held(p *gearPeer) uint32 {
@@ -208,8 +208,8 @@ func (h *gearHistory) finish() {
 	}
 	for _, p := range h.peers {
 		if p.id != 0 {
-			for _, w := range slices.Clone(h.core.clients[p.id].watches) {
-				h.apply(&Op{Kind: OpUnregister, Client: p.id, Tube: w.tube.id, Gear: &p.gear})
+			for _, w := range slices.Clone(h.core.clients[p.id].watches.list) {
+				h.apply(&Op{Kind: OpUnregister, Client: p.id, Tube: h.core.watches.At(w).tube, Gear: &p.gear})
 			}
 		}
 	}

@@ -93,9 +93,10 @@ func (k *checker) gear() {
 		if t == nil || t.gear == nil {
 			continue
 		}
-		for _, w := range t.gear.workers {
-			if w.tube != t || w.client.mail == nil || w.client.find(t) != w {
-				k.fail("function %q: a worker of client %d that is none", t.name, w.client.id)
+		for _, i := range t.gear.workers {
+			cl := c.clientOf(i)
+			if at := c.watchAt(cl, t); cl.mail == nil || at < 0 || cl.watches.list[at] != i {
+				k.fail("function %q: a worker of client %d that is none", t.name, cl.id)
 			}
 		}
 	}

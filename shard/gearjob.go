@@ -94,8 +94,8 @@ func (c *Core) deadlineOf(j *job, t *tube, cl *client) Time {
 	if cl.mail == nil {
 		return c.now + noTTR*Second
 	}
-	if w := cl.find(t); w != nil && w.timeout != 0 && w.timeout < Never-c.now {
-		return c.now + w.timeout
+	if d := cl.timeouts[t.id]; d != 0 && d < Never-c.now {
+		return c.now + d
 	}
 	return Never
 }

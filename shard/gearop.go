@@ -14,8 +14,8 @@ const (
 	OpLimit
 	// OpRegister makes a client a worker of the function Name, made if need be,
 	// or gives it a new timeout. Client (zero: a new one), Name, Gear: Mail,
-	// Timeout. Reply: Client, Tube, TubeName, Mirror, N: 1 if it was none, Gear:
-	// Sleepers.
+	// Timeout. Reply: Client, Tube, Face, Mirror, N: 1 if it was none,
+	// Gear: Sleepers.
 	OpRegister
 	// OpUnregister ends that; jobs of the function that the client runs are
 	// lost. It looks at a bounded number a visit: StatusMore asks for another with

@@ -34,12 +34,12 @@ func (m *model) apply(now Time, op *Op, claim func() bool, got *Reply) Reply {
 		if op.Kind == OpJoin {
 			t.using++
 		}
-		r.Tube, r.TubeName = t.id, t.name
+		r.Tube, r.Face = t.id, &Face{name: t.name}
 	case OpUse:
 		t := m.open(string(op.Name), got.Tube)
 		t.using++
 		m.letGo(op.Tube)
-		r.Tube, r.TubeName = t.id, t.name
+		r.Tube, r.Face = t.id, &Face{name: t.name}
 	case OpUnuse:
 		m.letGo(op.Tube)
 	case OpMirror:

@@ -59,16 +59,16 @@ const (
 	OpNone OpKind = iota
 
 	// OpJoin makes a client that uses and watches the tube Name.
-	// Name, Waiter. Reply: Client, Tube, TubeName.
+	// Name, Waiter. Reply: Client, Tube, Face. StatusOutOfMemory.
 	OpJoin
 	// OpUse uses the tube Name, made if need be, and lets go of Tube where
-	// that is not zero. Name, Tube. Reply: Tube, TubeName.
+	// that is not zero. Name, Tube. Reply: Tube, Face.
 	OpUse
 	// OpUnuse lets go of the used tube. Tube.
 	OpUnuse
 	// OpWatch adds the tube Name to the client's watch list; the caller knows
 	// that it is not on it yet. Client (zero: a new one), Waiter, Name,
-	// Mirror. Reply: Client, Tube, TubeName, Mirror.
+	// Mirror. Reply: Client, Tube, Face, Mirror. StatusOutOfMemory.
 	OpWatch
 	// OpMirror asks for the published best key of a watched tube. Tube.
 	// Reply: Mirror.
@@ -187,7 +187,7 @@ type Reply struct {
 	Tube        TubeID
 	N           uint32
 	ID          JobID
-	TubeName    string
+	Face        *Face // of a tube that is used or watched now
 	Body        []byte
 	Large       Large
 	Mirror      *Mirror

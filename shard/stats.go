@@ -56,7 +56,7 @@ func (c *Core) Counts() Counts {
 	n := c.counts.Counts
 	n.Tubes = uint64(len(c.tubes) - 1 - len(c.freeTubes))
 	n.Clients = uint64(len(c.clients) - 1 - len(c.freeClients))
-	n.MappedBytes = uint64(c.jobs.MappedBytes() + c.bodies.MappedBytes())
+	n.MappedBytes = uint64(c.jobs.MappedBytes() + c.bodies.MappedBytes() + c.watches.MappedBytes())
 	if g := c.gear; g != nil {
 		n.MappedBytes += uint64(g.jobs.MappedBytes() + g.texts.MappedBytes())
 	}

@@ -238,25 +238,30 @@ func (c *Core) applyTube(op *Op, r *Reply) {
 		t := c.openTube(op.Name)
 		t.using++
 		c.unuse(op.Tube)
-		r.Tube, r.TubeName = t.id, t.name
+		r.Tube, r.Face = t.id, t.Face
 	case OpUnuse:
 		c.unuse(op.Tube)
 	case OpMirror:
 		r.Mirror = c.mirrorOf(c.tubes[op.Tube])
 	case OpIgnore:
 		cl := c.clients[op.Client]
-		c.ignore(cl, cl.find(c.tubes[op.Tube]))
+		c.ignore(cl, c.watchAt(cl, c.tubes[op.Tube]))
 	case OpJoin, OpWatch:
 		cl := c.clientFor(op)
 		t := c.openTube(op.Name)
-		c.watch(cl, t)
+		r.Client = cl.id
+		if !c.watch(cl, t) {
+			c.closeTube(t)
+			r.Status = StatusOutOfMemory
+			return
+		}
 		if op.Kind == OpJoin {
 			t.using++
 		}
 		if op.Mirror {
 			r.Mirror = c.mirrorOf(t)
 		}
-		r.Client, r.Tube, r.TubeName = cl.id, t.id, t.name
+		r.Tube, r.Face = t.id, t.Face
 	}
 }
 

@@ -5,11 +5,10 @@ import "polystalk/shard/record"
 // A tube exists while a client uses or watches it, while it holds jobs, or
 // for ever when it is pinned ("default").
 type tube struct {
-	id     TubeID
-	name   string
-	slot   uint16
-	pinned bool
-	kept   bool // until its pause ends: it comes from a journal
+	*Face
+	mirrored bool // its mirror is kept, since a router asked for it
+	pinned   bool
+	kept     bool // until its pause ends: it comes from a journal
 
 	ready, delay jobHeap
 	buried       jobList
@@ -20,7 +19,6 @@ type tube struct {
 	// readyPos is the tube's index in Core.ready plus one; zero when nothing
 	// can be reserved from it (empty or paused).
 	readyPos int
-	mirror   *Mirror // published best key, once a router asked for it
 
 	waiters waitQueue
 
@@ -50,7 +48,7 @@ func (c *Core) openTube(name []byte) *tube {
 	if t := c.names[string(name)]; t != nil {
 		return t
 	}
-	t := &tube{name: string(name), slot: SlotOf(name)}
+	t := &tube{Face: &Face{name: string(name), slot: SlotOf(name)}}
 	t.timer.tube = t
 	if n := len(c.freeTubes); n > 0 {
 		t.id = c.freeTubes[n-1]
@@ -107,7 +105,7 @@ func (c *Core) refresh(t *tube) {
 			t.readyPos = 0
 		}
 	}
-	if t.mirror != nil {
+	if t.mirrored {
 		if can {
 			t.mirror.store(t.best())
 		} else {
@@ -123,11 +121,11 @@ func (t *tube) best() Key {
 }
 
 func (c *Core) mirrorOf(t *tube) *Mirror {
-	if t.mirror == nil {
-		t.mirror = new(Mirror)
+	if !t.mirrored {
+		t.mirrored = true
 		c.refresh(t)
 	}
-	return t.mirror
+	return &t.mirror
 }
 
 // The enter and leave functions move a job between its containers and keep

@@ -73,8 +73,8 @@ func (s *Shard) Clients() iter.Seq[ClientView] {
 				continue
 			}
 			v := ClientView{ID: cl.id, Held: cl.held.n, Waiting: cl.waiting}
-			for _, w := range cl.watches {
-				v.Watches = append(v.Watches, w.tube.name)
+			for _, i := range cl.watches.list {
+				v.Watches = append(v.Watches, s.core.tubes[s.core.watches.At(i).tube].name)
 			}
 			if !yield(v) {
 				return

@@ -21,12 +21,25 @@ type Driven struct {
 
 // NewDriven makes a server whose time is clock, which must not step back.
 func NewDriven(cfg Config, clock func() shard.Time) (*Driven, error) {
-	srv, err := newServer(cfg, clock)
+	srv, err := newServer(cfg, givenClock(clock))
 	if err != nil {
 		return nil, err
 	}
 	return &Driven{srv: srv, sessions: make(map[*DrivenSession]struct{})}, nil
 }
+
+// SetDay gives the server a time of day, which may step, instead of that of its clock.
+func (d *Driven) SetDay(day func() shard.Time) {
+	k := d.srv.clock
+	k.both = func() (shard.Time, shard.Time) { return k.awake(), day() }
+}
+
+// SetSuspended tells for how long the machine has been suspended in all, which the clock
+// that NewDriven was given leaves out. A server notices that by the time of day.
+func (d *Driven) SetSuspended(total func() shard.Time) { d.srv.clock.asleep = total }
+
+// Stamp gives b the present moment: for whoever owns shards, or has them Tick.
+func (d *Driven) Stamp(b *shard.Batch) { d.srv.clock.stamp(b) }
 
 // Drain is Server.Drain.
 func (d *Driven) Drain() { d.srv.Drain() }

@@ -15,7 +15,9 @@ type fixture struct {
 	t     testing.TB
 	d     *Driven
 	l     *DrivenLoop
-	now   shard.Time
+	now   shard.Time // the time awake
+	ahead shard.Time // what the time of day is ahead of it, but for slept
+	slept shard.Time // in suspends
 	asked bool
 	later int // how often the loop put turns off
 
@@ -38,6 +40,8 @@ func newFixture(t testing.TB, cfg Config) *fixture {
 	}
 	t.Cleanup(d.Close)
 	f.d = d
+	d.SetDay(func() shard.Time { return f.now + f.slept + f.ahead })
+	d.SetSuspended(func() shard.Time { return f.slept })
 	f.l = d.NewLoop(func() { f.asked = true }, func() { f.asked = true; f.later++ })
 	return f
 }
@@ -50,8 +54,8 @@ func (f *fixture) round() bool {
 		f.l.Drain()
 	}
 	for _, sh := range f.d.Shards() {
-		if sh.Due() <= f.now {
-			f.other.Now = f.now
+		f.d.Stamp(&f.other)
+		if sh.Due() <= f.other.Now {
 			was = sh.Tick(&f.other) || was
 		}
 	}
@@ -84,7 +88,7 @@ func (f *fixture) own(i int) (release func()) {
 		f.t.Fatalf("shard %d is owned", i)
 	}
 	return func() {
-		f.other.Now = f.now
+		f.d.Stamp(&f.other)
 		sh.Release(&f.other)
 	}
 }

@@ -305,17 +305,17 @@ func (g *gearSession) submit(body []byte, large shard.Large) {
 	g.op.Due = 0
 	switch m.Type {
 	case gearman.SubmitJobEpoch:
-		g.op.Due = shard.Time(min(max(m.Epoch, 0), epochMax)) * shard.Second
+		g.op.Due = s.loop.batch.FromDay(shard.Time(min(max(m.Epoch, 0), epochMax)) * shard.Second)
 	case gearman.SubmitJobSched:
 		s.loop.budget -= scheduleCost
-		now := time.Unix(0, int64(s.loop.batch.Now))
+		now := time.Unix(0, int64(s.loop.batch.Day()))
 		at, ok := m.Schedule.Next(now)
 		if !ok {
 			s.loop.out = gearman.AppendError(s.loop.out, gearman.ErrorSchedule)
 			s.endBody()
 			return
 		}
-		g.op.Due = shard.Time(at.UnixNano())
+		g.op.Due = s.loop.batch.FromDay(shard.Time(at.UnixNano()))
 	}
 	if !s.producer {
 		s.producer = true

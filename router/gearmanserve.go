@@ -90,7 +90,7 @@ func (s *Server) hasJobs(b *shard.Batch) bool {
 		for !sh.Own(b) {
 			time.Sleep(20 * time.Microsecond)
 		}
-		b.Now = s.clock()
+		s.clock.stamp(b)
 		n := sh.Counts()
 		sh.Release(b)
 		if n.Ready+n.Delayed+n.Reserved > 0 {

@@ -38,7 +38,7 @@ func (s *Server) openJournal(cfg *Journal) error {
 	s.failed = make(chan error, 1)
 	copier := &shard.Batch{Home: strangers{}}
 	recopy := func(slot uint16, ids []uint64, after uint64, tube []byte) {
-		copier.Now = s.clock()
+		s.clock.stamp(copier)
 		s.shards[uint64(slot)&s.mask].Recopy(copier, ids, after, tube)
 	}
 	s.journal = journal.New(journal.Options{
@@ -76,8 +76,11 @@ func (strangers) Post(*shard.Message) {}
 func (s *Server) recover(m *importing) (*importing, error) {
 	workers := min(s.cfg.Loops, len(s.shards))
 	replays := make([]*shard.Replay, len(s.shards))
+	var moment shard.Batch
+	s.clock.stamp(&moment)
 	for i, sh := range s.shards {
 		replays[i] = sh.Replay()
+		replays[i].Ahead = moment.Ahead
 	}
 	found, err := s.journal.Recover(journal.Replayer{
 		Workers: workers,
@@ -101,7 +104,7 @@ func (s *Server) recover(m *importing) (*importing, error) {
 			m = nil
 		}
 	}
-	now := s.clock()
+	now := s.clock.now()
 	for i, r := range replays {
 		s.shards[i].Record(s.journal.Log(i))
 		r.Done(now) // one after the other: list-tubes shows in which order

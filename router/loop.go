@@ -88,7 +88,7 @@ const idleAfter = shard.Time(50 * time.Microsecond)
 // It never waits, so helpers may meet in any order, and a loop in the middle
 // of a turn is not entered again.
 func (l *loop) help() bool {
-	if l.srv.clock()-shard.Time(l.turned.Load()) < idleAfter || !l.own.TryLock() {
+	if l.srv.clock.now()-shard.Time(l.turned.Load()) < idleAfter || !l.own.TryLock() {
 		return false
 	}
 	defer l.exit()
@@ -151,7 +151,7 @@ func (l *loop) signal(s *session, f func(*session)) {
 // drain goes on with what came from elsewhere: finished messages, and the
 // sessions whose budget was spent. The event loop calls it after run, or help does.
 func (l *loop) drain() {
-	l.batch.Now = l.srv.clock()
+	l.srv.clock.stamp(&l.batch)
 	var head *shard.Message
 	for m := l.outbox.Swap(nil); m != nil; {
 		next := m.Next.Load()
@@ -280,7 +280,7 @@ func (l *loop) open(c Conn, gear bool) *session {
 	s.waiter.Msg.Home, s.waiter.Msg.Owner = l, s
 	l.connections.Add(1)
 	l.total.Add(1)
-	l.batch.Now = l.srv.clock()
+	l.srv.clock.stamp(&l.batch)
 	if gear {
 		s.gear = newGear(s)
 		return s
@@ -292,9 +292,9 @@ func (l *loop) open(c Conn, gear bool) *session {
 
 // input gives s bytes from its connection, and a turn.
 func (l *loop) input(s *session, b []byte) {
-	now := l.srv.clock()
-	l.gap += (now - l.batch.Now - l.gap) / gapWeight
-	l.batch.Now = now
+	last := l.batch.Now
+	l.srv.clock.stamp(&l.batch)
+	l.gap += (l.batch.Now - last - l.gap) / gapWeight
 	l.budget = turnBudget
 	l.tally[tallyInputs]++
 	s.input(b)
@@ -304,7 +304,7 @@ func (l *loop) input(s *session, b []byte) {
 
 // event gives s a turn for something that happened to its connection.
 func (l *loop) event(s *session, f func(*session)) {
-	l.batch.Now = l.srv.clock()
+	l.srv.clock.stamp(&l.batch)
 	l.turn(s, f)
 	l.settle()
 }

@@ -25,7 +25,7 @@ import (
 // would pick.
 type reserving struct {
 	until shard.Time // relative wait asked for: zero, some seconds, or Never
-	end   shard.Time // the same as a moment
+	end   shard.Time // the same as a moment in time awake
 	at    int        // index into links: the next to ask
 	seq   uint64     // the wait's number; zero: none is armed
 	woken bool       // waiter.Msg came back while still registering
@@ -37,7 +37,7 @@ func (s *session) reserve(d shard.Time) {
 	s.res.until = d
 	s.res.end = shard.Never
 	if d != shard.Never {
-		s.res.end = s.loop.batch.Now + d
+		s.res.end = s.loop.batch.Now - s.loop.batch.Slept + d
 	}
 	if len(s.links) == 1 {
 		s.reserveAt(&s.links[0], stepReserve, d != 0, false)

@@ -170,7 +170,7 @@ func TestWakeUpKeepsItsBody(t *testing.T) {
 	late = f.own(0)
 	sh := f.d.Shards()[0]
 	var r shard.Reply
-	f.other.Now = f.now
+	f.d.Stamp(&f.other)
 	sh.Apply(&f.other, &shard.Op{Kind: shard.OpDelete, ID: 1}, &r)
 	if r.Status != shard.StatusOK {
 		t.Fatalf("deleting the job that ran out: status %d", r.Status)

@@ -35,11 +35,10 @@ type Server struct {
 	failed   chan error       // … its end
 	heldMax  int              // of each session; the constant, but for tests
 
-	started time.Time
-	clock   func() shard.Time
-	base    shard.Time // clock at started
-	id      string
-	uname   unix.Utsname
+	clock *clock
+	base  shard.Time // clock at the start
+	id    string
+	uname unix.Utsname
 
 	gearDir  gearDirectory
 	numbers  []numbers   // by shard
@@ -53,13 +52,13 @@ type Server struct {
 	loops []*loop
 	told  atomic.Pointer[[]*loop] // the same
 
-	quietUntil atomic.Int64 // complain: Unix nanoseconds
+	quietUntil atomic.Int64 // complain: a time of clock.awake
 	suppressed atomic.Uint64
 }
 
 // New makes a server that does nothing yet.
 func New(cfg Config) (*Server, error) {
-	s, err := newServer(cfg, nil)
+	s, err := newServer(cfg, newClock())
 	if err != nil {
 		return nil, err
 	}
@@ -67,9 +66,8 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// newServer makes a server without a network. clock may be nil: then it is
-// the time of day at the start, going on monotonically.
-func newServer(cfg Config, clock func() shard.Time) (*Server, error) {
+// newServer makes a server without a network.
+func newServer(cfg Config, clock *clock) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -81,19 +79,14 @@ func newServer(cfg Config, clock func() shard.Time) (*Server, error) {
 		heldMax: heldMax,
 		ids:     newIDMap(),
 		dir:     newDirectory(),
-		started: time.Now(),
+		clock:   clock,
 		quit:    make(chan struct{}),
 
 		unwanted: make(chan bool, 1),
 	}
 	s.dir.ids = s.ids
 	s.told.Store(new([]*loop))
-	s.clock = clock
-	if clock == nil {
-		base := shard.Time(s.started.UnixNano())
-		s.clock = func() shard.Time { return base + shard.Time(time.Since(s.started)) }
-	}
-	s.base = s.clock()
+	s.base = clock.now()
 	var id [8]byte
 	rand.Read(id[:]) // never fails
 	s.id = hex.EncodeToString(id[:])
@@ -114,7 +107,7 @@ func newServer(cfg Config, clock func() shard.Time) (*Server, error) {
 		core.GearOptions(shard.GearOptions{
 			Retries: gear.Retries, Wakeup: gear.Wakeup, BuryFailed: gear.BuryFailed, Hash: new(maphash.Hash),
 		})
-		s.shards = append(s.shards, shard.New(i, core, s.clock))
+		s.shards = append(s.shards, shard.New(i, core, clock.stamp))
 	}
 	return s, nil
 }
@@ -140,6 +133,7 @@ func (s *Server) Start() error {
 		sh.Start()
 	}
 	go reclaim(s.quit)
+	go s.clock.watch(s.quit, s.shards)
 	return s.net.start()
 }
 
@@ -190,7 +184,7 @@ func (s *Server) stats(n *shard.Counts) *beanstalk.ServerStats {
 		CurrentTubes:        uint64(s.dir.size()),
 		PID:                 os.Getpid(),
 		Version:             s.cfg.Version,
-		Uptime:              int64((s.clock() - s.base) / shard.Second),
+		Uptime:              int64((s.clock.now() - s.base) / shard.Second),
 		BinlogMaxSize:       s.cfg.BinlogMaxSize,
 		Draining:            s.draining.Load(),
 		ID:                  s.id,
@@ -232,7 +226,7 @@ const complainEvery = time.Second
 
 // complain logs a warning about clients or limits, once a second at most.
 func (s *Server) complain(msg string, args ...any) {
-	now := time.Now().UnixNano()
+	now := int64(s.clock.awake())
 	until := s.quietUntil.Load()
 	if now < until || !s.quietUntil.CompareAndSwap(until, now+int64(complainEvery)) {
 		s.suppressed.Add(1)

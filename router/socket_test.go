@@ -13,7 +13,7 @@ import (
 // client's end of it.
 func parkedSocket(t *testing.T) (k *socket, client int) {
 	t.Helper()
-	srv, err := newServer(Config{Shards: 1}, nil)
+	srv, err := newServer(Config{Shards: 1}, newClock())
 	if err != nil {
 		t.Fatal(err)
 	}

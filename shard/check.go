@@ -368,8 +368,8 @@ func (k *checker) timers() {
 		}
 	}
 	for _, cl := range k.c.clients {
-		if cl != nil && !on(&cl.timer, cl.dueAt()) {
-			k.fail("client %d: due at %d, timer at %d (%d)", cl.id, cl.dueAt(), cl.timer.at, cl.timer.pos)
+		if cl != nil && !on(&cl.timer, k.c.dueAt(&cl.timer)) {
+			k.fail("client %d: due at %d, timer at %d (%d)", cl.id, k.c.dueAt(&cl.timer), cl.timer.at, cl.timer.pos)
 		}
 	}
 }

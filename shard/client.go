@@ -8,11 +8,11 @@ type client struct {
 	watches watchList
 
 	held jobList // reserved jobs, oldest reservation first
-	due  jobHeap // the same by deadline
+	due  jobHeap // the same by deadline, in time awake
 
 	waiting bool
 	seq     uint64 // the wait's number, for Waiter.Claim
-	until   Time   // when the wait times out
+	until   Time   // when the wait times out, in time awake
 
 	timer timer
 

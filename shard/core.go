@@ -19,6 +19,7 @@ func SlotOf(name []byte) uint16 { return uint16(xxhash.Sum64(name) % Slots) }
 // and the clients that deal with them. It is not safe for concurrent use.
 type Core struct {
 	now       Time
+	slept     Time // of now; see moment.go
 	delayedAt Time // when a delay was last set; see delayUntil
 	buriedAt  Time // when a job was last buried; see enterBuried
 

@@ -85,17 +85,17 @@ func (c *Core) ttrOf(j *job) uint32 {
 	return j.ttr
 }
 
-// deadlineOf is when a reservation of j by cl that begins now runs out. A job
+// deadlineOf is when a reservation of j by cl that begins now runs out, in time awake. A job
 // that was put has its own time to run, whoever takes it.
 func (c *Core) deadlineOf(j *job, t *tube, cl *client) Time {
 	if !j.isGear() {
-		return c.now + Time(j.ttr)*Second
+		return c.awake() + Time(j.ttr)*Second
 	}
 	if cl.mail == nil {
-		return c.now + noTTR*Second
+		return c.awake() + noTTR*Second
 	}
 	if d := cl.timeouts[t.id]; d != 0 && d < Never-c.now {
-		return c.now + d
+		return c.awake() + d
 	}
 	return Never
 }

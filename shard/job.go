@@ -11,7 +11,8 @@ import "polystalk/shard/slab"
 //	          client.due  heap by (deadline, id)
 //	Buried    tube.buried list, oldest first
 //
-// deadline is zero when Ready, and the moment of burial when Buried. Source: beanstalkd doc/protocol.txt.
+// deadline is zero when Ready, the moment of burial when Buried, and in time awake
+// (moment.go) when Reserved. Source: beanstalkd doc/protocol.txt.
 type job struct {
 	id       JobID
 	created  Time

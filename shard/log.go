@@ -33,17 +33,18 @@ func (c *Core) logsTimers() bool { return c.gear != nil && c.gear.opts.Retries >
 // recorded describes a job as it is to come back: its reservation ends with
 // the process.
 func (c *Core) recorded(j *job, t *tube) record.Job {
+	ahead := Time(c.log.Ahead)
 	r := record.Job{
-		ID: uint64(j.id), Created: int64(j.created),
+		ID: uint64(j.id), Created: int64(dayOf(j.created, ahead)),
 		Pri: j.pri, Delay: j.delay, TTR: c.ttrOf(j),
 		State:  record.Ready,
 		Counts: record.Counts{Reserves: j.reserves, Timeouts: j.timeouts, Releases: j.releases, Buries: j.buries, Kicks: j.kicks},
 	}
 	switch j.state {
 	case Delayed:
-		r.State, r.Due = record.Delayed, int64(j.deadline)
+		r.State, r.Due = record.Delayed, int64(dayOf(j.deadline, ahead))
 	case Buried:
-		r.State, r.Due = record.Buried, int64(j.deadline)
+		r.State, r.Due = record.Buried, int64(j.deadline) // only their order counts: it must not step
 	}
 	c.scratch = append(c.scratch[:0], t.name...)
 	r.Tube = c.scratch
@@ -137,9 +138,14 @@ func (c *Core) logDelete(t *tube, j *job) {
 }
 
 func (c *Core) logPause(t *tube) {
-	if c.log != nil {
-		c.log.Pause(t.name, t.slot, int64(t.pauseUntil), int64(t.pauseFor))
+	if c.log == nil {
+		return
 	}
+	until := t.pauseUntil
+	if until != 0 {
+		until = dayOf(until, Time(c.log.Ahead))
+	}
+	c.log.Pause(t.name, t.slot, int64(until), int64(t.pauseFor))
 }
 
 // CopyJob records a job in full once more, unless it is gone or has been since

@@ -33,7 +33,7 @@ func (s *Shard) run() {
 		case <-s.wake:
 		}
 		s.ownPatiently(b)
-		b.Now = s.clock()
+		s.clock(b)
 		next := s.tick(b)
 		s.rounds.Add(1)
 		if s.helped.Load() != b.Helped {

@@ -2,8 +2,8 @@ package shard
 
 import "sync/atomic"
 
-// Time is a moment in nanoseconds since the Unix epoch. The core only ever
-// gets it as an argument.
+// Time is a moment in nanoseconds, or a length of time. The core only ever gets it as
+// an argument; it begins with the time of day at the start, and see moment.go.
 type Time int64
 
 // Second is one second of Time; the wire speaks seconds, the core nanoseconds.
@@ -145,7 +145,7 @@ type Op struct {
 	Body        []byte // at most slab.MaxSize bytes
 	Large       Large  // a body longer than that, instead of Body
 	Bound       Key
-	Until       Time // when a waiting reserve gives up; Never for plain reserve
+	Until       Time // when a waiting reserve gives up, in time awake (moment.go); Never for plain reserve
 	Seq         uint64
 	Waiter      *Waiter
 	JobStats    *JobStats

@@ -165,7 +165,7 @@ func benchmarkHands(b *testing.B, mode string, n int) {
 	start := time.Now()
 	all := make([]*Shard, shards)
 	for i := range all {
-		all[i] = New(i, NewCore(nil), func() Time { return handTime + Time(time.Since(start)) })
+		all[i] = New(i, NewCore(nil), func(b *Batch) { b.Now = handTime + Time(time.Since(start)) })
 		defer all[i].Close()
 	}
 	ids := make([]padded, n)

@@ -16,6 +16,10 @@ var ErrMemory = errors.New("out of memory for the journal's jobs")
 // A Replay builds a core's state from records, in the order in which they
 // were written. The core must be new; it is used by nobody else before Done.
 type Replay struct {
+	// Ahead is by how much the time of day, which records tell, is ahead of the core's
+	// time; see moment.go. It may be set before the first Apply.
+	Ahead Time
+
 	c       *Core
 	partial map[uint64]*partialJob // by id
 	highID  uint64                 // also of jobs that are gone: ids never start again
@@ -84,7 +88,11 @@ func (p *Replay) Apply(r *record.Record) error {
 		}
 	case record.Pause:
 		t := p.tube(r.Tube, r.Slot)
-		p.c.setPause(t, Time(r.Until), Time(r.Length))
+		until := Time(r.Until)
+		if until != 0 {
+			until = dayOf(until, -p.Ahead)
+		}
+		p.c.setPause(t, until, Time(r.Length))
 		p.c.refresh(t)
 	}
 	return nil
@@ -125,7 +133,7 @@ func (p *Replay) put(r *record.Record, large Large) error {
 	if r.Submitted != nil && !p.submitted(t, i, j, &op, r.Submitted) {
 		return ErrMemory
 	}
-	j.created = Time(r.Created)
+	j.created = dayOf(Time(r.Created), -p.Ahead)
 	j.setCommit(r.Commit)
 	j.tube = t.id
 	t.jobs++
@@ -160,7 +168,7 @@ func (p *Replay) place(t *tube, i uint32, j *job, r *record.Record) {
 	j.reserves, j.timeouts, j.releases, j.buries, j.kicks = n.Reserves, n.Timeouts, n.Releases, n.Buries, n.Kicks
 	switch r.Job.State {
 	case record.Delayed:
-		p.c.enterDelayed(t, i, j, Time(r.Due))
+		p.c.enterDelayed(t, i, j, dayOf(Time(r.Due), -p.Ahead))
 	case record.Buried:
 		p.c.enterBuried(t, i, j)
 		if j.isGear() {

@@ -29,7 +29,7 @@ type Shard struct {
 
 	core  *Core
 	inbox *ring.Ring[*Message]
-	clock func() Time
+	clock func(*Batch)
 
 	log     *journal.Log // nil: no journal
 	unwoken bool         // the committer is to be woken; owner only
@@ -51,9 +51,9 @@ type Shard struct {
 	_ [16]byte // to whole cache lines
 }
 
-// New makes shard number index around core. clock is read by the goroutine
-// only; an event loop brings its own time along in its Batch.
-func New(index int, core *Core, clock func() Time) *Shard {
+// New makes shard number index around core. clock gives a Batch the present moment; it
+// is read by the goroutine only: an event loop brings its own time along in its Batch.
+func New(index int, core *Core, clock func(*Batch)) *Shard {
 	s := &Shard{
 		Index:  index,
 		core:   core,
@@ -72,8 +72,9 @@ func New(index int, core *Core, clock func() Time) *Shard {
 // shard: the time of its turn, and the messages to deliver once the shard is
 // released. Not safe for concurrent use.
 type Batch struct {
-	Now  Time
-	Home Home // messages for it are left in Local instead of being posted
+	Now          Time
+	Slept, Ahead Time // see moment.go
+	Home         Home // messages for it are left in Local instead of being posted
 
 	// Local holds finished messages of Home itself, oldest first. The
 	// holder takes them out.
@@ -105,13 +106,22 @@ func (s *Shard) Own(b *Batch) bool {
 // Apply runs op in place; the shard must be owned. r.Body is good until
 // Release.
 func (s *Shard) Apply(b *Batch, op *Op, r *Reply) {
+	if b.Slept > s.core.slept {
+		s.core.Slept(b.Slept)
+	}
 	if s.log == nil || !op.Kind.logs() && !s.core.logsTimers() {
 		s.core.Apply(b.Now, op, r)
 		return
 	}
-	s.log.Begin()
+	s.begin(b)
 	s.core.Apply(b.Now, op, r)
 	s.unwoken = s.log.End() || s.unwoken
+}
+
+// begin opens the log for records of the moment of b; the shard must be owned.
+func (s *Shard) begin(b *Batch) {
+	s.log.Begin()
+	s.log.Buffer.Ahead = int64(b.Ahead)
 }
 
 // Record has the shard's changes recorded. Call it before anything else, or
@@ -131,7 +141,7 @@ func (s *Shard) EachID(f func(JobID)) { s.core.EachID(f) }
 // CopyJob. It waits for the shard and must not be called by an event loop.
 func (s *Shard) Recopy(b *Batch, ids []uint64, after uint64, tube []byte) {
 	s.ownPatiently(b)
-	s.log.Begin()
+	s.begin(b)
 	for _, id := range ids {
 		s.core.CopyJob(JobID(id), after)
 	}
@@ -218,11 +228,12 @@ func (s *Shard) tick(b *Batch) (next Time) {
 
 // expire does what is due; the shard must be owned.
 func (s *Shard) expire(b *Batch) {
+	s.core.Slept(b.Slept)
 	if s.log == nil || !s.core.logsTimers() {
 		s.core.Expire(b.Now)
 		return
 	}
-	s.log.Begin()
+	s.begin(b)
 	s.core.Expire(b.Now)
 	s.unwoken = s.log.End() || s.unwoken
 }

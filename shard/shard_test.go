@@ -26,7 +26,7 @@ func newTestShard(t testing.TB, clock func() Time) *Shard {
 	core := NewCore(nil)
 	core.Pin("default")
 	t.Cleanup(core.Close)
-	return New(3, core, clock)
+	return New(3, core, func(b *Batch) { b.Now = clock() })
 }
 
 // TestBusyShardAnswersThroughTheInbox: a message sent to an owned shard is run

@@ -31,8 +31,11 @@ func (c *Core) jobStats(j *job, t *tube) JobStats {
 		Buries: j.buries, Kicks: j.kicks,
 		Commit: j.commit(),
 	}
-	if j.state == Reserved || j.state == Delayed {
-		s.TimeLeft = max(0, j.deadline-c.now) // Expire may be behind
+	switch j.state { // Expire may be behind
+	case Reserved:
+		s.TimeLeft = max(0, j.deadline-c.awake())
+	case Delayed:
+		s.TimeLeft = max(0, j.deadline-c.now)
 	}
 	return s
 }

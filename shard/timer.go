@@ -11,12 +11,12 @@ type timer struct {
 	client *client
 }
 
-// due is the moment the timer really waits for.
-func (t *timer) due() Time {
+// dueAt is the moment t really waits for.
+func (c *Core) dueAt(t *timer) Time {
 	if t.tube != nil {
 		return t.tube.due()
 	}
-	return t.client.dueAt()
+	return c.whenAwake(t.client.nextAt())
 }
 
 // rank orders what happens at the same moment: tubes first, so that a job
@@ -158,9 +158,9 @@ func (c *Core) Expire(now Time) {
 		if t.tube != nil {
 			left -= c.expireTube(t.tube, t.at, left)
 		} else {
-			left -= c.expireClient(t.client, t.at, left)
+			left -= c.expireClient(t.client, t.at-c.slept, left)
 		}
-		c.timers.move(t, t.due())
+		c.timers.move(t, c.dueAt(t))
 		if t.tube != nil {
 			c.closeTube(t.tube) // if only its pause kept it
 		}
@@ -198,7 +198,7 @@ func (t *tube) due() Time {
 	return at
 }
 
-// expireClient does what is due for cl at the moment at, up to most jobs.
+// expireClient does what is due for cl at the time awake at, up to most jobs.
 func (c *Core) expireClient(cl *client, at Time, most int) (done int) {
 	// DEADLINE_SOON goes first: a client that waits must hear of it before
 	// its job is gone. Source: prot.c, conn_timeout.
@@ -223,8 +223,8 @@ func (c *Core) expireClient(cl *client, at Time, most int) (done int) {
 	return done
 }
 
-// dueAt is the next moment at which something happens to cl by itself.
-func (cl *client) dueAt() Time {
+// nextAt is when something happens to cl by itself, in time awake.
+func (cl *client) nextAt() Time {
 	at := Never
 	if cl.due.n > 0 {
 		at = Time(cl.due.top().a)
@@ -241,5 +241,5 @@ func (cl *client) dueAt() Time {
 // deadlineSoon reports whether cl holds a job that runs out within the safety
 // margin of one second. Source: protocol document, "reserve".
 func (c *Core) deadlineSoon(cl *client) bool {
-	return cl.due.n > 0 && c.now >= Time(cl.due.top().a)-Second
+	return cl.due.n > 0 && c.awake() >= Time(cl.due.top().a)-Second
 }

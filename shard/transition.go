@@ -155,7 +155,7 @@ func (c *Core) applyTouch(op *Op, r *Reply) {
 	cl := c.clients[j.client]
 	j.deadline = c.deadlineOf(j, t, cl)
 	cl.due.set(c.jobs, int(j.pos), heapEntry{a: uint64(j.deadline), job: i})
-	c.timers.want(&cl.timer, cl.dueAt())
+	c.timers.want(&cl.timer, c.dueAt(&cl.timer))
 }
 
 // boundedMax is how many jobs one kick or one closing client may move in a

@@ -199,7 +199,7 @@ func (c *Core) enterReserved(t *tube, i uint32, j *job, cl *client) {
 	cl.due.push(c.jobs, heapEntry{a: uint64(j.deadline), job: i})
 	t.reserved++
 	c.counts.Reserved++
-	c.timers.want(&cl.timer, cl.dueAt())
+	c.timers.want(&cl.timer, c.dueAt(&cl.timer))
 }
 
 func (c *Core) leaveReserved(t *tube, i uint32, j *job) {

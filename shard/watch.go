@@ -156,7 +156,7 @@ func (c *Core) wait(cl *client, seq uint64, until Time) {
 		c.queue(&c.tubes[c.watches.At(i).tube].waiters, i)
 	}
 	c.counts.waiting++
-	c.timers.want(&cl.timer, cl.dueAt())
+	c.timers.want(&cl.timer, c.dueAt(&cl.timer))
 }
 
 // unwait takes cl out of the queues again. A wait that another shard has

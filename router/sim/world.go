@@ -5,8 +5,8 @@
 // Lateness is made, not awaited: the scheduler owns shards for a while, so
 // that operations go through their inboxes and are run by whoever comes next;
 // it puts off the loops' wake-ups and the shards' timers, cuts what clients
-// send into pieces, and pretends that they do not read. Sessions of both
-// protocols share the tubes. There is no journal: its threads follow no seed.
+// send into pieces, pretends that they do not read, and sets the system's clock.
+// Sessions of both protocols share the tubes. There is no journal: its threads follow no seed.
 //
 //	World    the scheduler: sockets, loops, shards, time
 //	Twin     one big naive queue, which serial histories are compared with
@@ -31,7 +31,9 @@ type World struct {
 	D *router.Driven
 
 	rng   *rand.Rand
+	clock *rand.Rand // sets the system's clock
 	now   shard.Time
+	ahead shard.Time // what the time of day is ahead of it
 	loops []*loop
 	socks []*Sock // those not gone on either side
 
@@ -76,12 +78,13 @@ func (nobody) Post(m *shard.Message) { panic("sim: a message came to nobody") }
 
 // New makes a world of that many loops and shards.
 func New(seed uint64, loops int, cfg router.Config) (*World, error) {
-	w := &World{rng: rand.New(rand.NewPCG(seed, 1)), now: Epoch}
+	w := &World{rng: rand.New(rand.NewPCG(seed, 1)), clock: rand.New(rand.NewPCG(seed, 2)), now: Epoch}
 	w.foreign.Home = nobody{}
 	d, err := router.NewDriven(cfg, func() shard.Time { return w.now })
 	if err != nil {
 		return nil, err
 	}
+	d.SetDay(w.Day)
 	w.D = d
 	for range loops {
 		l := new(loop)
@@ -98,6 +101,16 @@ func (w *World) Close() { w.D.Close() }
 
 // Now is the world's time.
 func (w *World) Now() shard.Time { return w.now }
+
+// Day is the world's time of day. Nothing but dates depends on it.
+func (w *World) Day() shard.Time { return w.now + w.ahead }
+
+// setClock sets the clock of the world's machine, now and then, to anything.
+func (w *World) setClock() {
+	if w.clock.IntN(16) == 0 {
+		w.ahead = shard.Time(w.clock.Int64N(int64(48*time.Hour))) - shard.Time(24*time.Hour)
+	}
+}
 
 // A Sock is one connection, both ends of it. It implements router.Conn.
 type Sock struct {
@@ -324,12 +337,12 @@ func (w *World) occupy() {
 func (w *World) release(i int) {
 	sh := w.owned[i]
 	w.owned = append(w.owned[:i], w.owned[i+1:]...)
-	w.foreign.Now = w.now
+	w.D.Stamp(&w.foreign)
 	sh.Release(&w.foreign)
 }
 
 func (w *World) tick(sh *shard.Shard) bool {
-	w.foreign.Now = w.now
+	w.D.Stamp(&w.foreign)
 	return sh.Tick(&w.foreign)
 }
 
@@ -376,6 +389,7 @@ func (w *World) Rest() error {
 // order of their times over all shards. The world must be at rest, and is
 // afterwards.
 func (w *World) Pass(d time.Duration) error {
+	w.setClock()
 	end := w.now + shard.Time(d)
 	for {
 		at := end
@@ -396,7 +410,10 @@ func (w *World) Pass(d time.Duration) error {
 }
 
 // Jump lets time pass and nobody notice.
-func (w *World) Jump(d time.Duration) { w.now += shard.Time(d) }
+func (w *World) Jump(d time.Duration) {
+	w.setClock()
+	w.now += shard.Time(d)
+}
 
 // Check is for a world at rest: it compares all that parts of the server know
 // of each other.

@@ -9,6 +9,10 @@ type Buffer struct {
 	// where Data[At:] goes on. They are not copied: they never change.
 	Refs []Ref
 
+	// Ahead is what the time of day is ahead of the core's time, in nanoseconds: records
+	// tell the time of day.
+	Ahead int64
+
 	// Commit is the number under which what is appended now will be durable,
 	// or a higher one.
 	Commit uint64

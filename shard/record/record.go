@@ -30,8 +30,9 @@
 // body; Chunks of the same job follow, perhaps with records of others between
 // them. The job is not there before its last Chunk is.
 //
-// Moments are nanoseconds since the Unix epoch, lengths of time nanoseconds
-// too; delay and ttr are seconds. Of records about the same job the later
+// Moments are nanoseconds since the Unix epoch, by the time of day when the record was
+// made; due of a buried job is only for their order, and goes on whatever that does.
+// Lengths of time are nanoseconds too; delay and ttr are seconds. Of records about the same job the later
 // counts; records about a job that no Put or Copy made are void.
 package record
 

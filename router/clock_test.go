@@ -1,0 +1,235 @@
+package router
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"polystalk/codec/gearman"
+	"polystalk/shard"
+	"polystalk/shard/journal"
+)
+
+const hour = shard.Time(time.Hour)
+
+// sets is what an administrator, a late time server or a suspend does to a machine.
+var clockFaults = []struct {
+	name  string
+	ahead shard.Time // the time of day steps
+	slept shard.Time // the machine is suspended
+}{
+	{"nothing", 0, 0},
+	{"the clock is set ahead", 8 * hour, 0},
+	{"the clock is set back", -8 * hour, 0},
+	{"a suspend", 0, 8 * hour},
+	{"a suspend, and the clock is set back", -9 * hour, 8 * hour},
+}
+
+// restart gives the machine's disk to another server, which starts now.
+func (f *fixture) restart(j *journal.Journal, disk journal.Disk) (*fixture, *journal.Journal) {
+	f.t.Helper()
+	if err := j.Close(); err != nil {
+		f.t.Fatal(err)
+	}
+	g := newFixture(f.t, Config{Loops: 1, Shards: 4, Gearman: GearmanConfig{Prefix: "H:x"}})
+	g.now = f.now + f.slept + f.ahead // its clock begins with the time of day
+	return g, g.keepOn(disk)
+}
+
+// TestClockStepsAndRestarts: whatever happens to the clock of the machine, a delay and
+// a pause last as long as they were asked for, and a job with a date is due at its date,
+// also when the server is started again meanwhile.
+func TestClockStepsAndRestarts(t *testing.T) {
+	for _, fault := range clockFaults {
+		t.Run(fault.name, func(t *testing.T) {
+			f := newGearFixture(t)
+			disk := journal.Dir(t.TempDir())
+			j := f.keepOn(disk)
+			c, w := f.open(), f.openGear()
+			f.ahead, f.slept = fault.ahead, fault.slept
+			date := (f.now+f.slept+f.ahead)/shard.Second + 60
+			c.send("use delayed\r\nput 0 3600 1 1\r\na\r\nuse paused\r\nput 0 0 1 1\r\nb\r\npause-tube paused 3600\r\n")
+			w.send(packet(gearman.SubmitJobEpoch, "dated", "", fmt.Sprint(date), "c"))
+			f.committed(j)
+			c.wants("USING delayed\nINSERTED 1\nUSING paused\nINSERTED 2\nPAUSED\n")
+			w.hears(answer(gearman.JobCreated, "H:x:3"))
+			f.wantsTimes("before the restart", 3600, 3600, 60)
+
+			f.pass(10 * shard.Second)
+			f.wantsTimes("ten seconds later", 3590, 3590, 50)
+			g, k := f.restart(j, disk)
+			g.wantsTimes("after the restart", 3590, 3590, 50)
+			g.pass(10 * shard.Second)
+
+			// Once more: what was read is translated when it is written again.
+			g.ahead = 5 * hour
+			d := g.open()
+			d.send("use delayed\r\npause-tube paused 100\r\n")
+			g.committed(k)
+			d.wants("USING delayed\nPAUSED\n")
+			h, _ := g.restart(k, disk)
+			h.wantsTimes("after another", 3580-5*3600, 100, 40-5*3600)
+		})
+	}
+}
+
+// wantsTimes wants the delay of job 1, the pause of tube "paused" and the delay of job 3
+// to be that many seconds from now; less than none: they are over.
+func (f *fixture) wantsTimes(when string, delay, pause, date int) {
+	f.t.Helper()
+	f.rest()
+	var b shard.Batch
+	f.d.Stamp(&b)
+	for _, id := range []shard.JobID{1, 3} {
+		want := delay
+		if id == 3 {
+			want = date
+		}
+		var s shard.JobStats
+		f.ask("", shard.Op{Kind: shard.OpStatsJob, ID: id, JobStats: &s})
+		if state := map[bool]shard.State{true: shard.Delayed, false: shard.Ready}[want > 0]; s.State != state || want > 0 && s.TimeLeft/shard.Second != shard.Time(want) {
+			f.t.Errorf("%s: job %d is %v for %v, want %v for %d s", when, id, s.State, time.Duration(s.TimeLeft), state, want)
+		}
+		if s.Age < 0 || s.Age > 30*shard.Second && want > 0 {
+			f.t.Errorf("%s: job %d is %v old", when, id, time.Duration(s.Age))
+		}
+	}
+	var s shard.TubeStats
+	f.ask("paused", shard.Op{Kind: shard.OpStatsTube, Name: []byte("paused"), TubeStats: &s})
+	if s.PauseLeft/shard.Second != shard.Time(pause) {
+		f.t.Errorf("%s: the pause goes on for %v, want %d s", when, time.Duration(s.PauseLeft), pause)
+	}
+}
+
+// ask runs an operation in the shard of a tube, or of the job.
+func (f *fixture) ask(tube string, op shard.Op) (r shard.Reply) {
+	f.t.Helper()
+	sh := f.d.ShardOf(tube)
+	if tube == "" {
+		sh, _ = f.d.srv.ids.find(op.ID)
+	}
+	release := f.own(sh)
+	defer release()
+	f.d.Stamp(&f.other)
+	f.d.Shards()[sh].Apply(&f.other, &op, &r)
+	if r.Status != shard.StatusOK {
+		f.t.Fatalf("operation %d: status %d", op.Kind, r.Status)
+	}
+	return r
+}
+
+// TestSuspend: delays and pauses go on while the machine is suspended; times to run and
+// waits do not.
+func TestSuspend(t *testing.T) {
+	f := newFixture(t, Config{Shards: 4})
+	holder, waiter, c := f.open(), f.open(), f.open()
+	tubes := apartTubes(f, 3)
+	holder.says("put 0 0 60 1\na\nreserve\n", "INSERTED 1\nRESERVED 1 1\na\n")
+	waiter.says("watch "+tubes[0]+"\nignore default\nreserve-with-timeout 30\n", "WATCHING 2\nWATCHING 1\n")
+	c.says("use "+tubes[1]+"\nput 0 3600 1 1\nb\n", "USING "+tubes[1]+"\nINSERTED 2\n")
+	c.says("use "+tubes[2]+"\nput 0 0 1 1\nc\npause-tube "+tubes[2]+" 3600\n", "USING "+tubes[2]+"\nINSERTED 3\nPAUSED\n")
+	f.pass(10 * shard.Second)
+
+	f.slept += 8 * hour
+	f.pass(0)
+	f.check()
+	waiter.wants("")
+	c.says("use "+tubes[1]+"\npeek-ready\n", "USING "+tubes[1]+"\nFOUND 2 1\nb\n")
+	c.says("watch "+tubes[2]+"\nignore default\nreserve-with-timeout 0\nrelease 3 0 0\nignore "+tubes[2]+"\n",
+		"WATCHING 2\nWATCHING 1\nRESERVED 3 1\nc\nRELEASED\nNOT_IGNORED\n")
+
+	f.pass(19 * shard.Second)
+	waiter.wants("")
+	f.pass(shard.Second)
+	waiter.wants("TIMED_OUT\n")
+	holder.says("touch 1\n", "TOUCHED\n")
+	f.pass(59 * shard.Second)
+	holder.says("reserve-with-timeout 0\n", "DEADLINE_SOON\n")
+	f.slept += 8 * hour
+	f.pass(0)
+	f.check()
+	holder.says("touch 1\n", "TOUCHED\n")
+	f.pass(60 * shard.Second)
+	holder.says("touch 1\n", "NOT_FOUND\n")
+	f.check()
+}
+
+// TestDelayRightAfterSuspend: a delay that begins in the first turn after a suspend does
+// not count it.
+func TestDelayRightAfterSuspend(t *testing.T) {
+	f := newFixture(t, Config{Shards: 1})
+	c := f.open()
+	f.slept += 8 * hour
+	c.says("put 0 3600 1 1\na\n", "INSERTED 1\n")
+	f.pass(3599 * shard.Second)
+	c.says("peek-ready\n", "NOT_FOUND\n")
+	f.pass(shard.Second)
+	c.says("peek-ready\n", "FOUND 1 1\na\n")
+}
+
+// TestDriftingClock: while the time of day drifts, translated moments move with it in
+// steps: two that were made one after the other keep their order.
+func TestDriftingClock(t *testing.T) {
+	now, day := shard.Time(1000), shard.Time(1000)
+	k := givenClock(func() shard.Time { return now })
+	k.both = func() (shard.Time, shard.Time) { return now, day }
+	var last, b shard.Batch
+	for range 100_000 {
+		k.stamp(&b)
+		if off := b.Day() - day; off < -dayTolerance || off > dayTolerance {
+			t.Fatalf("the time of day is taken for %v off", time.Duration(off))
+		}
+		if b.Now <= last.Now && last.Now != 0 || b.Slept != 0 {
+			t.Fatalf("at %d, after %d", b.Now, last.Now)
+		}
+		last = b
+		now += 1_000_000
+		day += 999_500 // 500 parts in a million, the most by which clocks are slewed
+	}
+}
+
+// TestWarningsAfterClockIsSetBack: warnings go on. It is the fault of holding them back
+// until a time of day.
+func TestWarningsAfterClockIsSetBack(t *testing.T) {
+	f := newFixture(t, Config{Shards: 1})
+	n := 0
+	f.d.srv.log = slog.New(counting{slog.DiscardHandler, &n})
+	f.d.srv.complain("one")
+	f.d.srv.complain("held back")
+	f.ahead -= 8 * hour
+	f.now += 2 * shard.Second
+	f.d.srv.complain("another")
+	if n != 2 {
+		t.Errorf("%d warnings were logged, want 2", n)
+	}
+}
+
+// counting counts what is logged.
+type counting struct {
+	slog.Handler
+	n *int
+}
+
+func (counting) Enabled(context.Context, slog.Level) bool { return true }
+
+func (c counting) Handle(context.Context, slog.Record) error {
+	*c.n++
+	return nil
+}
+
+// TestSystemClock: the system's clocks are read as the server needs them.
+func TestSystemClock(t *testing.T) {
+	k := newClock()
+	var a, b shard.Batch
+	k.stamp(&a)
+	k.stamp(&b)
+	day := shard.Time(time.Now().UnixNano())
+	if b.Now < a.Now || b.Slept < a.Slept || day-b.Day() > hour || b.Day()-day > hour {
+		t.Errorf("%v, %v and %v", a, b, day)
+	}
+	if s := k.asleep(); s > suspendMin {
+		t.Errorf("the machine was suspended for %v within this test", time.Duration(s))
+	}
+}

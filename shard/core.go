@@ -16,7 +16,8 @@ const Slots = 4096
 func SlotOf(name []byte) uint16 { return uint16(xxhash.Sum64(name) % Slots) }
 
 // A Core is the state machine of one shard: a set of tubes with their jobs,
-// and the clients that deal with them. It is not safe for concurrent use.
+// and the clients that deal with them. It is not safe for concurrent use. All of
+// it is whole cache lines, so that none is another core's as well.
 type Core struct {
 	now       Time
 	slept     Time // of now; see moment.go
@@ -49,8 +50,6 @@ type Core struct {
 	log     *record.Buffer // nil: nothing is recorded
 	scratch []byte         // a tube name being recorded
 	pauses  int64          // see record.Buffer
-
-	_ [8]byte // to whole cache lines, so that none is another core's as well
 }
 
 type coreCounts struct {

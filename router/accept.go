@@ -65,12 +65,12 @@ func (n *network) admit(nc net.Conn, limit int, gear bool) {
 	if n.open.Add(1) > int64(limit) {
 		n.open.Add(-1)
 		nc.Close()
-		n.srv.complain("refused a connection: --max-connections are open", "limit", limit)
+		n.srv.complain("refused a connection: --max-connections are open", "conn", remote{nc}, "limit", limit)
 		return
 	}
 	if err := n.enroll(nc, gear); err != nil {
 		n.open.Add(-1)
-		n.srv.complain("could not take up a connection", "err", err)
+		n.srv.complain("could not take up a connection", "conn", remote{nc}, "err", err)
 	}
 }
 

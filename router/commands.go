@@ -367,7 +367,7 @@ func (s *session) putDone(r *shard.Reply) {
 	op.Body, op.Large = nil, nil
 	id := s.putID
 	if r.Status != shard.StatusOK {
-		s.loop.srv.complain("out of memory for a job", "bytes", s.cmd.Size)
+		s.loop.srv.complain("out of memory for a job", "conn", s, "bytes", s.cmd.Size)
 		s.dropPut(beanstalk.MsgOutOfMemory)
 		return
 	}

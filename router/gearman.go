@@ -143,6 +143,9 @@ func (g *gearSession) command(b []byte) (n int, more bool) {
 	if n == 0 {
 		return 0, false
 	}
+	if !s.opening.over && s.opening.take(s, b[:n], m.Type == gearman.Text, false) {
+		return n, true
+	}
 	if fault != nil {
 		s.loop.budget--
 		s.loop.out = fault.AppendReply(s.loop.out, m)
@@ -347,7 +350,7 @@ func (g *gearSession) submitted(r *shard.Reply) {
 	case shard.StatusFull:
 		*out = gearman.AppendError(*out, gearman.ErrorQueueFull)
 	case shard.StatusOutOfMemory:
-		s.loop.srv.complain("out of memory for a job", "bytes", g.m.Size)
+		s.loop.srv.complain("out of memory for a job", "conn", s, "bytes", g.m.Size)
 		*out = gearman.AppendError(*out, gearman.ErrorQueue)
 	default:
 		from := len(*out)

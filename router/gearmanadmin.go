@@ -1,7 +1,6 @@
 package router
 
 import (
-	"net/netip"
 	"slices"
 	"strconv"
 
@@ -62,9 +61,11 @@ func (g *gearSession) admin() {
 		*out = gearman.AppendOK(*out, strconv.Itoa(os.Getpid()))
 	case gearman.Shutdown, gearman.ShutdownGraceful:
 		if !g.mayShutDown() {
+			srv.complain("refused the command "+m.Verb.String()+": see --gearman-shutdown", "conn", s)
 			*out = gearman.ErrUnknownCommand.AppendReply(*out, m)
 			return
 		}
+		srv.log.Info("a Gearman administrator sent "+m.Verb.String(), "conn", s)
 		s.say(gearman.MsgOK)
 		srv.wantShutdown(m.Verb == gearman.ShutdownGraceful)
 	}
@@ -77,8 +78,8 @@ func (g *gearSession) mayShutDown() bool {
 	case ShutdownNone:
 		return false
 	}
-	a, err := netip.ParseAddr(g.entry.address)
-	return err == nil && a.Unmap().IsLoopback()
+	g.s.loop.budget -= turnBudget // to list the machine's addresses takes a while
+	return isHere(peerOf(g.s.conn))
 }
 
 func (g *gearSession) onFunction(kind shard.OpKind, name []byte, st step) {

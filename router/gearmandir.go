@@ -2,7 +2,6 @@ package router
 
 import (
 	"cmp"
-	"net"
 	"slices"
 	"sync"
 
@@ -26,7 +25,7 @@ type gearEntry struct {
 }
 
 func (d *gearDirectory) add(c Conn) *gearEntry {
-	e := &gearEntry{address: peerOf(c), id: []byte(gearman.DefaultClientID)}
+	e := &gearEntry{address: peerIP(peerOf(c)), id: []byte(gearman.DefaultClientID)}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.all == nil {
@@ -100,20 +99,4 @@ func (d *gearDirectory) appendWorkers(dst []byte) []byte {
 		dst = gearman.AppendWorkersLine(dst, e.number, e.address, e.id, e.newestFirst)
 	}
 	return append(dst, gearman.MsgEnd...)
-}
-
-// peerOf is the client's IP address, if the connection knows it.
-func peerOf(c Conn) string {
-	if p, ok := c.(interface{ Peer() string }); ok {
-		return p.Peer()
-	}
-	return "-"
-}
-
-// Peer is the client's IP address.
-func (k *socket) Peer() string {
-	if a, ok := k.c.RemoteAddr().(*net.TCPAddr); ok {
-		return a.IP.String()
-	}
-	return "-"
 }

@@ -53,7 +53,7 @@ func (g *gearSession) keepBack(relays *shard.Relay) {
 
 // cutOff closes a connection whose client does not read.
 func (g *gearSession) cutOff(unsent int) {
-	g.s.loop.srv.complain("closing a connection that does not read what is relayed to it", "unsent", unsent)
+	g.s.loop.srv.complain("closing a connection that does not read what is relayed to it", "conn", g.s, "unsent", unsent)
 	g.s.abort()
 }
 

@@ -328,7 +328,7 @@ func (k *socket) startLane(p []byte, stable bool) {
 func (k *socket) openLane(p []byte, stay bool) bool {
 	fd, err := k.c.Dup()
 	if err != nil {
-		k.net.srv.complain("closing a connection: no descriptor to wait with for its client", "err", err)
+		k.net.srv.complain("closing a connection: no descriptor to wait with for its client", "conn", k.s, "err", err)
 		return false
 	}
 	k.addLane(os.NewFile(uintptr(fd), "connection"), p, stay)
@@ -421,7 +421,7 @@ func (k *socket) Resume() bool {
 	}
 	nc, err := k.lane.dup()
 	if err != nil {
-		k.net.srv.complain("closing a connection: no descriptor to read it again", "err", err)
+		k.net.srv.complain("closing a connection: no descriptor to read it again", "conn", k.s, "err", err)
 		return false
 	}
 	if nc.RemoteAddr() == nil {
@@ -455,7 +455,7 @@ func (k *socket) enrolled(err error) {
 		return
 	}
 	k.opening = false
-	k.net.srv.complain("closing a connection: could not read it again", "err", err)
+	k.net.srv.complain("closing a connection: could not read it again", "conn", k.s, "err", err)
 	if k.closed {
 		k.leave() // Close left it to OnClose
 		return

@@ -41,7 +41,7 @@ func (s *session) bound() {
 	if s.held() > s.loop.srv.heldMax && !s.paused && !s.ending && !s.dying {
 		if s.paused = s.conn.Pause(); !s.paused {
 			s.loop.srv.complain("closing a connection that sends on without waiting for its replies",
-				"held", s.held(), "unsent", s.conn.Unsent())
+				"conn", s, "held", s.held(), "unsent", s.conn.Unsent())
 			s.abort()
 		}
 	}
@@ -136,6 +136,9 @@ func (s *session) process(b []byte) (n int) {
 // a beginning.
 func (s *session) command(b []byte) (n int, more bool) {
 	n, err := beanstalk.Parse(&s.cmd, b)
+	if n > 0 && !s.opening.over && s.opening.take(s, b[:n], err != nil, err == beanstalk.ErrLineTooLong) {
+		return n, true
+	}
 	switch err {
 	case nil:
 		if n == 0 {

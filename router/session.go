@@ -49,6 +49,8 @@ type session struct {
 	producer  bool
 	worker    bool
 
+	opening opening
+
 	in    *bytebufferpool.ByteBuffer // held input, from inAt on
 	inAt  int
 	large shard.Large // body to send after out, once the shard is released

@@ -124,7 +124,7 @@ func (g *gearmandFlags) readPort(lookupEnv func(string) (string, bool)) error {
 // elsewhere are the flags of gearmand, by how they begin, that name something that is
 // not here, and what to do instead.
 var elsewhere = []struct{ begin, remedy string }{
-	{"ssl", "TLS is not spoken: leave it out, and put a TLS proxy such as stunnel before the port"},
+	{"ssl", "TLS is not spoken: leave it out, and put a TLS proxy such as stunnel before the port, with --gearman-shutdown none"},
 	{"http-", "HTTP is not spoken: leave it out, and submit with a Gearman client"},
 	{"libmemcached-", storeRemedy},
 	{"libsqlite3-", storeRemedy},

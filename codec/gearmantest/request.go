@@ -28,7 +28,7 @@ var (
 	clients  = [...]string{"me", "worker-1", strings.Repeat("i", 200), "\xff"}
 	lines    = [...]string{
 		"version", "getpid", "verbose", "VERSION now", "bogus", "", "show", "show foo", "show unique foo", "cancel", "cancel job", "cancel foo bar",
-		"maxqueue", "create", "create function", "create foo bar", "drop", "drop function", "drop foo bar", "GET / HTTP/1.0", "  status", "gladiator",
+		"maxqueue", "create", "create function", "create foo bar", "drop", "drop function", "drop foo bar", "GET / now", "  status", "gladiator",
 		"bogus\x00word", "create function a b", "maxqueue nobody 1", "cancel job x", "show jobs now",
 	}
 	// What GC-013, GC-014 and GC-007 refuse.

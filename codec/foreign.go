@@ -1,0 +1,53 @@
+package codec
+
+import (
+	"bytes"
+	"strings"
+)
+
+// IsForeign reports whether line, the first of a connection, was meant for another
+// kind of server: it is the request line of HTTP, or begins a TLS handshake. A
+// browser can be made to send either to any port that it reaches, with lines in
+// them that are somebody else's; so the connection is not to be served. cut says
+// that the line goes on behind these bytes; its end does not matter.
+//
+// Source: RFC 9112, section 3; RFC 8446, section 5.1.
+func IsForeign(line []byte, cut bool) bool {
+	if len(line) >= 2 && line[0] == 0x16 && line[1] == 3 {
+		return true // a record of TLS, with a handshake in it
+	}
+	if i := bytes.IndexByte(line, '\n'); i >= 0 {
+		line, cut = line[:i], false
+	}
+	line = bytes.TrimRight(line, "\r ")
+	method := 0
+	for method < len(line) && isToken(line[method]) {
+		method++
+	}
+	if method == 0 || method == len(line) || line[method] != ' ' {
+		return false
+	}
+	target := bytes.TrimLeft(line[method:], " ")
+	if i := bytes.LastIndexByte(target, ' '); i > 0 && bytes.HasPrefix(target[i+1:], []byte("HTTP/")) {
+		return target[0] == '/' || target[0] == '*' || bytes.IndexByte(target[:i], ':') > 0
+	}
+	if !cut || len(target) == 0 {
+		return false
+	}
+	// The version is too far away to be seen.
+	return isUpper(line[:method]) || target[0] == '/' || bytes.HasPrefix(target, []byte("http"))
+}
+
+// isToken reports whether c may be part of a method's name.
+func isToken(c byte) bool {
+	return c > ' ' && c < 0x7f && strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) < 0
+}
+
+func isUpper(word []byte) bool {
+	for _, c := range word {
+		if c < 'A' || c > 'Z' {
+			return false
+		}
+	}
+	return true
+}

@@ -56,8 +56,10 @@ func (l *loop) show() {
 // that have met a connection and "shards"; those of tallyNames; of the shards'
 // goroutines "shard-rounds" (times that one took its shard) and
 // "inbox-left" (operations that one ran because no loop did); "inbox-most",
-// the most operations found waiting in any one inbox; "commands"; and each
-// kind of command as "cmd-" and its word, every one received and well formed.
+// the most operations found waiting in any one inbox; "commands" of both protocols;
+// and each kind of command, every one received and well formed: of beanstalkd's
+// protocol as "cmd-" and its word, of Gearman's packets and lines as "gearman-" and
+// their name in lower case, as in "gearman-submit-job-bg" and "gearman-show-jobs".
 // It may be called at any time and disturbs no loop; figures lag by one turn
 // of a loop at most, and are not all of one moment.
 func (s *Server) Counters() []Counter {
@@ -69,9 +71,8 @@ func (s *Server) Counters() []Counter {
 		rounds   uint64
 		left     uint64
 	)
-	s.mu.Lock()
-	loops := len(s.loops)
-	for _, l := range s.loops {
+	loops := *s.told.Load()
+	for _, l := range loops {
 		for i := range sums {
 			sums[i] += l.shown[i].Load()
 		}
@@ -79,7 +80,6 @@ func (s *Server) Counters() []Counter {
 			cmds[k] += l.cmds[k].Load()
 		}
 	}
-	s.mu.Unlock()
 	for _, sh := range s.shards {
 		c := sh.Counters()
 		most = max(most, c.Deepest)
@@ -89,8 +89,10 @@ func (s *Server) Counters() []Counter {
 	for _, n := range cmds {
 		commands += n
 	}
+	gear, n := gearCounters(nil, loops)
+	commands += n
 
-	list := []Counter{{"loops", uint64(loops)}, {"shards", uint64(len(s.shards))}}
+	list := []Counter{{"loops", uint64(len(loops))}, {"shards", uint64(len(s.shards))}}
 	for i, name := range tallyNames {
 		list = append(list, Counter{name, sums[i]})
 	}
@@ -99,5 +101,5 @@ func (s *Server) Counters() []Counter {
 	for k := beanstalk.Unknown + 1; k < beanstalk.NumKinds; k++ {
 		list = append(list, Counter{"cmd-" + k.String(), cmds[k]})
 	}
-	return list
+	return append(list, gear...)
 }

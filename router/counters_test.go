@@ -1,6 +1,10 @@
 package router
 
-import "testing"
+import (
+	"testing"
+
+	"polystalk/codec/gearman"
+)
 
 // counters are the fixture's counters by name.
 func (f *fixture) counters() map[string]uint64 {
@@ -81,4 +85,20 @@ func TestCountersOfDeferredTurns(t *testing.T) {
 	if f.later < 2 {
 		t.Errorf("%d turns were put off", f.later)
 	}
+}
+
+// TestCountersOfGearman: a server that speaks only Gearman counts its commands.
+func TestCountersOfGearman(t *testing.T) {
+	f := newGearFixture(t)
+	c := f.openGear()
+	c.asks(packet(gearman.SubmitJobBG, "f", "", "x")+packet(gearman.CanDo, "f")+packet(gearman.GrabJob),
+		answer(gearman.JobCreated, "H:x:1"), answer(gearman.JobAssign, "H:x:1", "f", "x"))
+	c.asks("show jobs\n", "H:x:1\t0\t0\t1\n.\n")
+	c.asks("nonsense\n", "ERR UNKNOWN_COMMAND Unknown+server+commandnonsense\r\n")
+	f.d.Drain()
+	c.asks(packet(gearman.SubmitJobBG, "f", "", "x"), string(gearman.AppendError(nil, gearman.ErrorDraining)))
+	f.counts(map[string]uint64{
+		"commands": 5, "gearman-submit-job-bg": 2, "gearman-can-do": 1, "gearman-grab-job": 1, "gearman-show-jobs": 1,
+		"gearman-submit-job": 0, "cmd-put": 0,
+	})
 }

@@ -157,6 +157,7 @@ func (g *gearSession) command(b []byte) (n int, more bool) {
 	if s.loop.srv.draining.Load() {
 		if _, _, submits := m.Type.Submits(); submits {
 			s.loop.budget--
+			s.loop.gear.count(m)
 			s.loop.out = gearman.AppendError(s.loop.out, gearman.ErrorDraining)
 			g.skip(m.Size)
 			return n, true
@@ -168,11 +169,13 @@ func (g *gearSession) command(b []byte) (n int, more bool) {
 		return 0, false
 	case journal.Full:
 		s.loop.budget--
+		s.loop.gear.count(m)
 		s.loop.out = gearman.AppendError(s.loop.out, gearman.ErrorQueue)
 		g.skip(m.Size)
 		return n, true
 	}
 	s.loop.budget--
+	s.loop.gear.count(m)
 	size := m.Size
 	if !m.Type.HasData() {
 		g.skip(size)

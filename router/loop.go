@@ -57,6 +57,7 @@ type loop struct {
 	needs atomic.Int64
 	told  atomic.Bool
 	cmds  [beanstalk.NumKinds]atomic.Uint64
+	gear  gearCounts
 	shown [numTallies]atomic.Uint64
 }
 

@@ -127,6 +127,9 @@ func (t Type) String() string {
 	return shapes[t].name
 }
 
+// ToServer reports whether it is a packet that clients or workers send.
+func (t Type) ToServer() bool { return t < NumTypes && shapes[t].to&toServer != 0 }
+
 // HasData reports whether the packet ends with opaque data. What follows the
 // arguments of any other packet is to be thrown away.
 func (t Type) HasData() bool { return t < NumTypes && shapes[t].data }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
-	"syscall"
 )
 
 // logsToFile reports whether --log-file names a file.
@@ -30,7 +29,7 @@ type logFile struct {
 // that account opens it.
 func openLogFile(path string, who *account) (*logFile, error) {
 	l := &logFile{path: path}
-	f, err := os.OpenFile(path, openAppend|os.O_EXCL, logFileMode)
+	f, err := openOwn(path, openAppend|os.O_EXCL, logFileMode)
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return l, l.reopen()
@@ -49,14 +48,12 @@ func openLogFile(path string, who *account) (*logFile, error) {
 
 const (
 	logFileMode = 0o644
-	// Not blocking, as a pid file: a named pipe that nobody reads would hold up the start, or a
-	// SIGHUP, for ever, and no SIGTERM would be heard.
-	openAppend = os.O_WRONLY | os.O_APPEND | os.O_CREATE | syscall.O_NONBLOCK
+	openAppend  = os.O_WRONLY | os.O_APPEND | os.O_CREATE
 )
 
 // reopen opens whatever has the path now. On an error the old file stays in use.
 func (l *logFile) reopen() error {
-	f, err := os.OpenFile(l.path, openAppend, logFileMode)
+	f, err := openOwn(l.path, openAppend, logFileMode)
 	if err != nil {
 		return err
 	}
@@ -160,13 +157,13 @@ func openPidFile(c *Config) (*pidFile, error) {
 	if c.PidFile == "" {
 		return nil, nil
 	}
-	f, err := os.OpenFile(c.PidFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, pidFileMode)
+	f, err := openOwn(c.PidFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, pidFileMode)
 	if err == nil {
 		p := &pidFile{c.PidFile, f}
 		return p, p.write(c)
 	}
 	if errors.Is(err, fs.ErrExist) {
-		f, err = os.OpenFile(c.PidFile, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK, pidFileMode)
+		f, err = openOwn(c.PidFile, os.O_WRONLY|os.O_CREATE, pidFileMode)
 	}
 	if err != nil {
 		return nil, pidFault(c, err)
@@ -212,7 +209,7 @@ func (p *pidFile) remove(log *slog.Logger) {
 		p.file.Close()
 		return
 	}
-	text, err := os.ReadFile(p.path)
+	text, err := readOwn(p.path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && string(text) != string(pidLine()) {
 		return
 	}

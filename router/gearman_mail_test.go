@@ -53,9 +53,12 @@ func TestMailOfAConnectionThatEnds(t *testing.T) {
 }
 
 // A hoarder is a client that reads nothing.
-type hoarder struct{ testConn }
+type hoarder struct {
+	testConn
+	copied int // bytes of unsent that are not shared
+}
 
-func (c *hoarder) Write(p []byte)              { c.unsent += len(p) }
+func (c *hoarder) Write(p []byte)              { c.unsent += len(p); c.copied += len(p) }
 func (c *hoarder) WriteStable(pieces [][]byte) { c.unsent += shard.Large(pieces).Len() }
 
 // One report may be due to a client very often: each submission of its counts.
@@ -77,6 +80,34 @@ func TestCopiesForAClientThatDoesNotRead(t *testing.T) {
 		t.Fatalf("%d bytes kept, closed: %v", c.unsent, c.closed)
 	}
 	w.asks(packet(gearman.WorkComplete, "H:x:1", ""))
+	f.check()
+}
+
+// What one worker says to many who do not read is kept once for all of them.
+func TestWhatManyDoNotReadIsShared(t *testing.T) {
+	f := newGearFixture(t)
+	w := f.openGear()
+	w.asks(packet(gearman.SubmitJobBG, "f", "u", "x"), answer(gearman.JobCreated, "H:x:1"))
+	w.asks(packet(gearman.CanDo, "f")+packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", "f", "x"))
+	var clients [8]hoarder
+	for i := range clients {
+		c := &clients[i]
+		c.f, c.s = f, f.l.OpenGearman(c)
+		for range 1000 {
+			c.send(packet(gearman.SubmitJob, "f", "u", "x"))
+		}
+	}
+	f.rest()
+	const size = 60_000
+	for range 2 {
+		w.asks(packet(gearman.WorkData, "H:x:1", strings.Repeat("d", size)))
+	}
+	for i := range clients {
+		c := &clients[i]
+		if most := 2 * flushAt; c.unsent < 1000*size || c.copied > most {
+			t.Errorf("client %d: %d bytes kept, %d of them copied, want at most %d", i, c.unsent, c.copied, most)
+		}
+	}
 	f.check()
 }
 

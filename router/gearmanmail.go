@@ -106,7 +106,32 @@ func (g *gearSession) relayOne(r *shard.Relay) {
 		size = r.Large.Len()
 	}
 	*out = gearman.AppendWorkHead(*out, t, h, size)
-	g.write(r.Body, r.Large)
+	g.writeShared(r.Body, r.Large)
+}
+
+// sharedMin bytes of a body are copied for each client to whom they cannot be sent at
+// once; larger ones are kept once for all.
+const sharedMin = 512
+
+// writeShared is write for a body that never changes, and that no job has.
+func (g *gearSession) writeShared(body []byte, large shard.Large) {
+	s := g.s
+	if large == nil {
+		if len(body) < sharedMin || s.conn.Unsent() == 0 && !s.mustHold() {
+			s.loop.out = append(s.loop.out, body...)
+			return
+		}
+		large = shard.Large{body}
+	}
+	acct := s.loop.srv.acct
+	for _, p := range large {
+		acct.hold(p, true)
+	}
+	s.large = large
+	s.sendLarge()
+	for _, p := range large {
+		acct.release(p)
+	}
 }
 
 // again goes on where a reply has left off, with no shard owned: another was

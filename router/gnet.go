@@ -316,30 +316,27 @@ func (k *socket) fail() {
 
 // startLane goes on writing with a descriptor of its own.
 func (k *socket) startLane(p []byte, stable bool) {
-	if !stable {
-		p = append([]byte(nil), p...)
-	}
-	if !k.openLane(p, false) {
+	if !k.openLane(p, stable, false) {
 		k.fail()
 	}
 }
 
 // openLane reports false, and says so in the log, when there is no descriptor.
-func (k *socket) openLane(p []byte, stay bool) bool {
+func (k *socket) openLane(p []byte, stable, stay bool) bool {
 	fd, err := k.c.Dup()
 	if err != nil {
 		k.net.srv.complain("closing a connection: no descriptor to wait with for its client", "conn", k.s, "err", err)
 		return false
 	}
-	k.addLane(os.NewFile(uintptr(fd), "connection"), p, stay)
+	k.addLane(os.NewFile(uintptr(fd), "connection"), p, stable, stay)
 	return true
 }
 
-func (k *socket) addLane(to *os.File, p []byte, stay bool) {
+func (k *socket) addLane(to *os.File, p []byte, stable, stay bool) {
 	k.net.lanes.Add(1)
 	k.loop.tally[tallyLanes]++
 	var n *lane
-	n = newLane(to, p, stay,
+	n = newLane(to, k.net.srv.acct, p, stable, stay,
 		func() { k.loop.signal(k.s, (*session).drained) },
 		func(heir, failed bool) {
 			k.net.lanes.Add(-1)
@@ -367,7 +364,7 @@ func (k *socket) detach() {
 
 // stayLane has a lane that lasts, with a descriptor of its own.
 func (k *socket) stayLane() bool {
-	return k.lane != nil && k.lane.keep() || k.openLane(nil, true)
+	return k.lane != nil && k.lane.keep() || k.openLane(nil, false, true)
 }
 
 // Pause implements Conn. gnet has no way to stop reading, so the connection is

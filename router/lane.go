@@ -24,9 +24,7 @@ type lane struct {
 
 	mu     sync.Mutex
 	more   sync.Cond
-	queue  [][]byte
-	own    bool // the last of queue is ours, and may be appended to
-	unsent int
+	queue  sendQueue
 	stay   bool // do not end when the queue is empty: wait for more
 	over   bool // no more bytes are taken
 	heir   bool // the lane is all that is left of the connection
@@ -41,19 +39,13 @@ type laneWriter interface {
 
 // newLane makes a lane that owns to, with its first bytes. Its goroutine is
 // the caller's to start: run.
-func newLane(to laneWriter, first []byte, stay bool, emptied func(), ended func(heir, failed bool)) *lane {
+func newLane(to laneWriter, acct *account, first []byte, stable, stay bool, emptied func(), ended func(heir, failed bool)) *lane {
 	n := &lane{to: to, emptied: emptied, ended: ended, stay: stay}
 	n.more.L = &n.mu
-	if len(first) > 0 {
-		n.queue = append(n.queue, first)
-		n.unsent = len(first)
-	}
+	n.queue.acct = acct
+	n.queue.add(first, stable)
 	return n
 }
-
-// laneBlock is the least memory for copied bytes, so that many small replies
-// share one entry of the queue.
-const laneBlock = 4 << 10
 
 // add queues p, a copy of it unless it is stable: it never changes then. It
 // reports false when the lane is over: everything before was written, or the
@@ -64,16 +56,7 @@ func (n *lane) add(p []byte, stable bool) bool {
 	if n.over {
 		return false
 	}
-	switch last := len(n.queue) - 1; {
-	case stable:
-		n.queue = append(n.queue, p)
-	case last >= 0 && n.own && cap(n.queue[last])-len(n.queue[last]) >= len(p):
-		n.queue[last] = append(n.queue[last], p...)
-	default:
-		n.queue = append(n.queue, append(make([]byte, 0, max(laneBlock, len(p))), p...))
-	}
-	n.own = !stable
-	n.unsent += len(p)
+	n.queue.add(p, stable)
 	n.more.Signal()
 	return true
 }
@@ -82,7 +65,7 @@ func (n *lane) add(p []byte, stable bool) bool {
 func (n *lane) len() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.unsent
+	return n.queue.bytes
 }
 
 // keep makes the lane stay when its queue is empty. It reports false when it
@@ -181,10 +164,7 @@ func (n *lane) drop() {
 
 func (n *lane) stop() {
 	n.over, n.stay = true, false
-	for _, p := range n.queue {
-		n.unsent -= len(p)
-	}
-	n.queue = nil
+	n.queue.drop()
 	n.more.Signal()
 }
 
@@ -196,19 +176,24 @@ func (n *lane) run() {
 		n.mu.Unlock()
 		n.ended(heir, failed)
 	}()
+	var room [laneParts][]byte
 	for {
-		queue, size := n.next()
-		if queue == nil {
+		bufs := net.Buffers(n.next(room[:0]))
+		if len(bufs) == 0 {
 			return
 		}
 		// Blocks for as long as the client does not read, like the reference.
-		_, err := queue.WriteTo(n.to)
+		k, err := bufs.WriteTo(n.to)
+		clear(room[:])
 		n.mu.Lock()
-		if n.unsent -= size; err != nil {
+		if !n.over { // else all was dropped meanwhile
+			n.queue.sent(int(k))
+		}
+		if err != nil {
 			n.failed = true
 			n.stop()
 		}
-		empty := n.unsent == 0 && !n.failed
+		empty := n.queue.bytes == 0 && !n.failed
 		n.mu.Unlock()
 		if empty {
 			n.emptied()
@@ -216,20 +201,22 @@ func (n *lane) run() {
 	}
 }
 
-// next waits for bytes to write; nil ends the lane.
-func (n *lane) next() (queue net.Buffers, size int) {
+// laneParts and laneBytes are what is written, and given back, at once.
+const (
+	laneParts = 64
+	laneBytes = 256 << 10
+)
+
+// next waits for bytes to write; none ends the lane.
+func (n *lane) next(room [][]byte) [][]byte {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for len(n.queue) == 0 && n.stay {
+	for n.queue.bytes == 0 && n.stay {
 		n.more.Wait()
 	}
-	if len(n.queue) == 0 {
+	if n.queue.bytes == 0 {
 		n.over = true
-		return nil, 0
+		return nil
 	}
-	for _, p := range n.queue {
-		size += len(p)
-	}
-	queue, n.queue, n.own = n.queue, nil, false
-	return queue, size
+	return n.queue.peek(room, laneBytes)
 }

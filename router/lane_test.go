@@ -22,7 +22,7 @@ type laneEnd struct {
 func newLaneEnd(first string, stay bool) *laneEnd {
 	ours, theirs := net.Pipe()
 	e := &laneEnd{Conn: theirs}
-	e.lane = newLane(ours, []byte(first), stay, func() { e.emptied++ }, func(heir, failed bool) { e.ended = true })
+	e.lane = newLane(ours, nil, []byte(first), false, stay, func() { e.emptied++ }, func(heir, failed bool) { e.ended = true })
 	go e.lane.run()
 	return e
 }
@@ -165,7 +165,7 @@ func TestLaneInheritsTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
 		var heirs []bool
-		n := newLane(ours, []byte("x"), true, func() {}, func(heir, failed bool) { heirs = append(heirs, heir) })
+		n := newLane(ours, nil, []byte("x"), false, true, func() {}, func(heir, failed bool) { heirs = append(heirs, heir) })
 		go n.run()
 		if !n.inherit() {
 			t.Fatal("over at once")

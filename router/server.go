@@ -7,6 +7,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"log/slog"
+	"math"
 	"os"
 	"slices"
 	"sync"
@@ -34,6 +35,7 @@ type Server struct {
 	journal  *journal.Journal // nil: none
 	failed   chan error       // … its end
 	heldMax  int              // of each session; the constant, but for tests
+	acct     *account         // what all connections keep
 
 	clock *clock
 	base  shard.Time // clock at the start
@@ -77,6 +79,7 @@ func newServer(cfg Config, clock *clock) (*Server, error) {
 		log:     cfg.Log,
 		mask:    uint64(cfg.Shards - 1),
 		heldMax: heldMax,
+		acct:    newAccount(math.MaxInt64),
 		ids:     newIDMap(),
 		dir:     newDirectory(),
 		clock:   clock,

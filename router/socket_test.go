@@ -29,7 +29,7 @@ func parkedSocket(t *testing.T) (k *socket, client int) {
 	if err := unix.SetNonblock(ends[0], true); err != nil {
 		t.Fatal(err)
 	}
-	k.addLane(os.NewFile(uintptr(ends[0]), "connection"), nil, true)
+	k.addLane(os.NewFile(uintptr(ends[0]), "connection"), nil, false, true)
 	return k, ends[1]
 }
 

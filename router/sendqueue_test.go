@@ -1,0 +1,113 @@
+package router
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestSendQueueGivesBackWhatItCounts plays random additions and partial writes:
+// the bytes come out as they went in, and an empty queue costs nothing.
+func TestSendQueueGivesBackWhatItCounts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	acct := newAccount(1 << 40)
+	shared := bytes.Repeat([]byte("shared "), 3000)
+	for round := range 300 {
+		q := &sendQueue{acct: acct}
+		var want, got []byte
+		pour := func(most int) {
+			var bufs [][]byte
+			if rng.IntN(2) == 0 {
+				bufs = make([][]byte, 0, 1+rng.IntN(4))
+			}
+			n := rng.IntN(most + 1)
+			left := n
+			for _, p := range q.peek(bufs, most) {
+				k := min(left, len(p))
+				got = append(got, p[:k]...)
+				left -= k
+			}
+			q.sent(n - left)
+		}
+		for range rng.IntN(100) {
+			switch rng.IntN(5) {
+			case 0:
+				q.add(shared, true)
+				want = append(want, shared...)
+			case 1, 2:
+				p := make([]byte, rng.IntN(1<<rng.IntN(15)))
+				for i := range p {
+					p[i] = byte(rng.Uint32())
+				}
+				q.add(p, false)
+				want = append(want, p...)
+				clear(p)
+			case 3:
+				pour(1 << rng.IntN(18))
+			}
+			if q.bytes != len(want)-len(got) {
+				t.Fatalf("%d bytes unsent, want %d", q.bytes, len(want)-len(got))
+			}
+			if n := acct.sum.Load(); n < 0 || q.bytes > 0 && n == 0 && len(acct.shared) == 0 {
+				t.Fatalf("%d bytes unsent, %d counted", q.bytes, n)
+			}
+		}
+		if round%3 == 0 {
+			q.drop()
+		} else {
+			for q.bytes > 0 {
+				pour(1 << 20)
+			}
+			if !bytes.Equal(got, want) {
+				t.Fatalf("round %d: %d bytes came, other than the %d that went", round, len(got), len(want))
+			}
+		}
+		if n := acct.sum.Load(); n != 0 || len(acct.shared) != 0 {
+			t.Fatalf("round %d: %d bytes and %d parts are counted for an empty queue", round, n, len(acct.shared))
+		}
+	}
+}
+
+// TestSharedBodiesCountOnce: a body costs nothing while a job has it, and its
+// length once when only readers do, however many.
+func TestSharedBodiesCountOnce(t *testing.T) {
+	a := newAccount(1 << 40)
+	p := make([]byte, 100_000)
+	var queues [10]sendQueue
+	for i := range queues {
+		queues[i].acct = a
+		queues[i].add(p, true)
+	}
+	entries := int64(len(queues) * partCost)
+	if n := a.sum.Load(); n != entries {
+		t.Errorf("%d bytes while the job is there, want %d", n, entries)
+	}
+	a.orphan(p)
+	a.orphan(p)
+	if n := a.sum.Load(); n != entries+int64(cap(p)) {
+		t.Errorf("%d bytes once the job is gone, want %d", n, entries+int64(cap(p)))
+	}
+	for i := range queues {
+		queues[i].sent(10)
+		queues[i].drop()
+	}
+	if n := a.sum.Load(); n != 0 {
+		t.Errorf("%d bytes at the end", n)
+	}
+}
+
+// TestSmallRepliesShareBlocks: what is counted is about what was added, also when
+// shared bodies come in between.
+func TestSmallRepliesShareBlocks(t *testing.T) {
+	a := newAccount(1 << 40)
+	q := &sendQueue{acct: a}
+	body := make([]byte, 1000)
+	const n = 2000
+	for range n {
+		q.add(make([]byte, 40), false)
+		q.add(body, true)
+	}
+	if got, most := a.sum.Load(), int64(n*(40+partCost)+2*blockMax); got > most {
+		t.Errorf("%d bytes counted for %d small replies, want at most %d", got, n, most)
+	}
+}

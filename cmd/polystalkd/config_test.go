@@ -161,13 +161,13 @@ func TestExitCodesOfTheInstalledReference(t *testing.T) {
 }
 
 func TestVersionAndHelpGoToStdout(t *testing.T) {
-	for _, args := range [][]string{{"-v"}, {"--version"}, {"-vx"}, {"-p0", "-v"}} {
+	for _, args := range [][]string{{"-v"}, {"--version"}, {"-vx"}, {"-p0", "-v"}, {"version"}, {"-p0", "version"}} {
 		got := runToEnd(t, binary, cleanEnv(), args...)
 		if got.code != 0 || got.stderr != "" || !strings.HasPrefix(got.stdout, "polystalkd "+release.Version+" (speaks beanstalkd 1.13)") {
 			t.Errorf("%q: %+v", args, got)
 		}
 	}
-	for _, args := range [][]string{{"-h"}, {"--help"}, {"-Vh"}} {
+	for _, args := range [][]string{{"-h"}, {"--help"}, {"-Vh"}, {"help"}, {"help", "-V"}} {
 		got := runToEnd(t, binary, cleanEnv(), args...)
 		if got.code != 0 || got.stderr != "" {
 			t.Errorf("%q: %+v", args, got)
@@ -176,6 +176,14 @@ func TestVersionAndHelpGoToStdout(t *testing.T) {
 			if !strings.Contains(got.stdout, " "+flag+",") && !strings.Contains(got.stdout, " "+flag+" ") {
 				t.Errorf("%q does not explain %s", args, flag)
 			}
+		}
+		if !strings.Contains(got.stdout, "-V, --verbose   ") {
+			t.Errorf("%q has a value for -V: %s", args, got.stdout)
+		}
+	}
+	for _, args := range [][]string{{"version", "help"}, {"versions"}, {"help", "gearman"}, {"gearmand", "help", "me"}, {""}} {
+		if got := runToEnd(t, binary, cleanEnv(), args...); got.code == 0 || got.stdout != "" || !strings.Contains(got.stderr, "unknown argument") {
+			t.Errorf("%q: %+v", args, got)
 		}
 	}
 	// A variable of that name is somebody's note, not a question.

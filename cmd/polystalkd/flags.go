@@ -34,8 +34,8 @@ func parseConfig(args []string, lookupEnv func(string) (string, bool)) (*Config,
 	if err := fs.Parse(args); err != nil {
 		return nil, explain(err, normalHelp)
 	}
-	if fs.NArg() > 0 {
-		return nil, faultf(exitUsage, "unknown argument %q: every option is a flag; see %s", fs.Arg(0), normalHelp)
+	if err := noArgument(fs, normalHelp); err != nil {
+		return nil, err
 	}
 	fs.VisitAll(func(f *pflag.Flag) { c.spellings[f.Name] = spelling(f) })
 	fs.Visit(func(f *pflag.Flag) { c.origins[f.Name] = "flag " + spelling(f) })
@@ -81,7 +81,8 @@ func newFlagSet(c *Config) *pflag.FlagSet {
 	fs.StringVar(&c.LogLevel, "log-level", "info", "log from `LEVEL` on: debug, info, warn or error")
 	fs.StringVar(&c.LogFormat, "log-format", "text", "write the log on stderr as `FORMAT`: text or json")
 	fs.StringVar(&c.Pprof, "pprof", "", "serve profiles and counters by HTTP on `ADDR`,\nHOST:PORT of this machine only (default off)")
-	fs.CountVarP(&c.Verbose, "verbose", "V", "log more; may be repeated")
+	fs.CountVarP(&c.Verbose, "verbose", "V", "log more``; may be repeated") // the quotes: it takes no value
+	fs.BoolVar(&c.CheckArgs, "check-args", false, "check flags and variables and exit")
 	fs.BoolFuncP("version", "v", "show the version and exit", stopWith(errVersion))
 	fs.BoolFuncP("help", "h", "show this text and exit", stopWith(errHelp))
 
@@ -101,9 +102,12 @@ func stopWith(err error) func(string) error {
 	return func(string) error { return err }
 }
 
-// hasEnv leaves out the flags that ask for text: a POLYSTALKD_VERSION in a
-// container's environment is somebody's note, not a wish to see ours.
-func hasEnv(f *pflag.Flag) bool { return f.Name != "version" && f.Name != "help" }
+// hasEnv leaves out the flags that ask for something else than a server: a
+// POLYSTALKD_VERSION in a container's environment is somebody's note, not a wish to
+// see ours.
+func hasEnv(f *pflag.Flag) bool {
+	return f.Name != "version" && f.Name != "help" && f.Name != "check-args"
+}
 
 func envName(f *pflag.Flag) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
@@ -285,10 +289,12 @@ func writeHelp(w io.Writer) {
 
 Use: polystalkd [FLAGS]
      polystalkd gearmand [FLAGS]    in place of gearmand, with its flags
+     polystalkd version             show the version and exit
+     polystalkd help [gearmand]     show this text, or gearmand's flags, and exit
 
 %s
 A journal that is at rest is looked after with polystalk; see polystalk --help.
-Every flag but -v and -h is also read from the environment, as %sLISTEN or
+Every flag but -v, -h and --check-args is also read from the environment, as %sLISTEN or
 %sMAX_JOB_SIZE; a flag on the command line wins.
 SIGUSR1 stops new jobs from being accepted. SIGTERM and SIGINT end the server.
 `, newFlagSet(&Config{}).FlagUsages(), envPrefix, envPrefix)

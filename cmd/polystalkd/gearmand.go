@@ -57,7 +57,17 @@ func parseGearmand(args []string, lookupEnv func(string) (string, bool), help st
 	return c, nil
 }
 
+// noArgument refuses whatever is no flag, but for two words that ask for text: people
+// try them first.
 func noArgument(fs *pflag.FlagSet, help string) error {
+	if fs.NArg() == 1 {
+		switch fs.Arg(0) {
+		case "version":
+			return errVersion
+		case "help":
+			return errHelp
+		}
+	}
 	if fs.NArg() > 0 {
 		return faultf(exitUsage, "unknown argument %q: every option is a flag; see %s", fs.Arg(0), help)
 	}

@@ -369,6 +369,19 @@ func TestGearmandLimitsDescriptors(t *testing.T) {
 	}
 }
 
+// TestGearmandRaisesTooFewDescriptors: gearmand takes -f 4, which its own tests give,
+// and cannot serve then.
+func TestGearmandRaisesTooFewDescriptors(t *testing.T) {
+	for _, n := range []string{"4", "1", "63", "0", "-1"} {
+		s, gear := gearmandWith(t, "-f", n)
+		says(t, dial(t, gear), "status\n", ".\n")
+		raised := strings.Contains(s.logText(), "flag -f: "+n+" descriptors are too few to serve anybody; 64 are allowed")
+		if raised != (n[0] != '0' && n[0] != '-') {
+			t.Errorf("-f %s: %s", n, s.logText())
+		}
+	}
+}
+
 // TestGearmandLosesJobsToRetries: a flag of gearmand reaches the queue.
 func TestGearmandLosesJobsToRetries(t *testing.T) {
 	_, gear := gearmandWith(t, "-j", "1", "--exceptions")

@@ -178,11 +178,16 @@ func (g *gearmandFlags) setBacklog(s string) error {
 const descriptorsMin = 64
 
 func (g *gearmandFlags) setDescriptors(s string) error {
-	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil || n < descriptorsMin || n > math.MaxInt32 {
+	n, err := strconv.Atoi(s)
+	if err != nil || n > math.MaxInt32 {
 		return &badValue{fmt.Sprintf("give a whole number from %d on", descriptorsMin), "65536"}
 	}
-	g.c.Descriptors = n
+	// gearmand takes 0 and less for no wish, and goes on with too few.
+	if n > 0 && n < descriptorsMin {
+		g.c.warnings = append(g.c.warnings, fmt.Sprintf("flag -f: %d descriptors are too few to serve anybody; %d are allowed", n, descriptorsMin))
+		n = descriptorsMin
+	}
+	g.c.Descriptors = uint64(max(n, 0))
 	return nil
 }
 

@@ -236,7 +236,8 @@ func TestGearmandRefusals(t *testing.T) {
 		{args: "--job-handle-prefix " + strings.Repeat("p", 43), says: []string{"--job-handle-prefix", "42 bytes"}},
 		{args: "-b 0", says: []string{"-b", `"0"`, "from 1"}},
 		{args: "-b x", says: []string{"-b", `"x"`, "-b 128"}},
-		{args: "-f 63", says: []string{"-f", `"63"`, "64"}},
+		{args: "-f many", says: []string{"-f", `"many"`, "64"}},
+		{args: "-f 4294967296", says: []string{"-f", "4294967296", "64"}},
 		{args: "-f 2147483647 -L 127.0.0.1 -p 0", says: []string{"-f", "2147483647", "at most"}},
 		{args: "--keepalive-idle 0", says: []string{"--keepalive-idle", `"0"`, "-1"}},
 		{args: "--keepalive-count 128", says: []string{"--keepalive-count", `"128"`, "127"}},
@@ -296,8 +297,8 @@ func TestGearmandRefusals(t *testing.T) {
 }
 
 func TestGearmandHelpVersionAndCheck(t *testing.T) {
-	for _, args := range []string{"--help", "-h", "-p 0 --help", "--check-args -h"} {
-		got := runToEnd(t, binary, cleanEnv(), append([]string{"gearmand"}, strings.Fields(args)...)...)
+	for _, args := range []string{"gearmand --help", "gearmand -h", "gearmand -p 0 --help", "gearmand --check-args -h", "gearmand help", "help gearmand"} {
+		got := runToEnd(t, binary, cleanEnv(), strings.Fields(args)...)
 		if got.code != 0 || got.stderr != "" {
 			t.Errorf("%s: %+v", args, got)
 		}
@@ -309,7 +310,7 @@ func TestGearmandHelpVersionAndCheck(t *testing.T) {
 			}
 		}
 	}
-	for _, args := range []string{"--version", "-V", "-p 0 -V"} {
+	for _, args := range []string{"--version", "-V", "-p 0 -V", "version"} {
 		got := runToEnd(t, binary, cleanEnv(), append([]string{"gearmand"}, strings.Fields(args)...)...)
 		if got.code != 0 || got.stderr != "" || !strings.HasPrefix(got.stdout, "polystalkd "+release.Version+" (speaks Gearman as gearmand 2.0.0") {
 			t.Errorf("%s: %+v", args, got)

@@ -18,8 +18,8 @@ type keep struct {
 
 // openKeep locks the journal's directory, as the account that will write it.
 func openKeep(c *Config, log *slog.Logger) (*keep, error) {
-	if c.BinlogDir == "" && c.isSet("binlog-dir") {
-		return nil, faultf(exitBinlog, "%s: the name of the journal's directory is empty: give one, or leave %s out to keep jobs in memory only", c.origin("binlog-dir"), c.spellings["binlog-dir"])
+	if err := c.checkDirName(); err != nil {
+		return nil, err
 	}
 	if c.BinlogDir == "" {
 		return &keep{}, nil
@@ -42,6 +42,13 @@ func openKeep(c *Config, log *slog.Logger) (*keep, error) {
 		log.Warn("segments of the journal are made larger than asked for", "bytes", journal.SegmentMin, "asked", c.BinlogSize)
 	}
 	return k, nil
+}
+
+func (c *Config) checkDirName() error {
+	if c.BinlogDir == "" && c.isSet("binlog-dir") {
+		return faultf(exitBinlog, "%s: the name of the journal's directory is empty: give one, or leave %s out to keep jobs in memory only", c.origin("binlog-dir"), c.spellings["binlog-dir"])
+	}
+	return nil
 }
 
 func (k *keep) close() {

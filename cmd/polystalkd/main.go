@@ -53,10 +53,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	if err == nil {
+		c.warnOfVariables(os.Environ())
 		err = c.Validate()
 	}
 	code := exitOK
-	if err == nil && !c.CheckArgs {
+	if err == nil && c.CheckArgs {
+		err = c.check(stderr, p.name)
+	} else if err == nil {
 		var waiting *parent
 		if c.Daemon {
 			waiting = takeParent()

@@ -33,6 +33,8 @@ func programOf(args []string) (program, []string) {
 	switch {
 	case len(args) > 0 && filepath.Base(args[0]) == name:
 		return inPlaceOfGearmand(name), args[1:]
+	case len(args) == 3 && args[1] == "help" && args[2] == name:
+		return inPlaceOfGearmand("polystalkd " + name), args[1:2]
 	case len(args) > 1 && args[1] == name:
 		return inPlaceOfGearmand("polystalkd " + name), args[2:]
 	}

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"slices"
 	"strings"
 )
 
@@ -41,6 +43,19 @@ func (c *Config) parseAddresses() (err error) {
 	return err
 }
 
+// once is a list of addresses without those that were given before: beanstalkd takes
+// the last, so that to say one twice does no harm there.
+func (c *Config) once(flag string, list []string) (out []string) {
+	for _, given := range list {
+		if slices.Contains(out, given) && given != "" {
+			c.warnings = append(c.warnings, fmt.Sprintf("%s: %q was given twice; it is opened once", c.origin(flag), given))
+			continue
+		}
+		out = append(out, given)
+	}
+	return out
+}
+
 // hosts reads a list of HOST or, where beanstalkd takes it, unix:PATH; the port is
 // that of --port.
 func (c *Config) hosts(flag string, list []string, all, port string) ([]address, error) {
@@ -52,7 +67,7 @@ func (c *Config) hosts(flag string, list []string, all, port string) ([]address,
 	}
 	var out []address
 	portUsed := len(list) == 0
-	for _, given := range list {
+	for _, given := range c.once(flag, list) {
 		a := pattern
 		a.given, a.host = given, given
 		if paths && strings.HasPrefix(given, "unix:") {
@@ -94,7 +109,7 @@ func (c *Config) pairs(flag string, list []string, like string, paths bool) ([]a
 	if paths {
 		kinds += " or unix:PATH"
 	}
-	for _, given := range list {
+	for _, given := range c.once(flag, list) {
 		a := address{given: given, from: c.origin(flag), like: c.spellings[flag] + " " + like}
 		if paths && strings.HasPrefix(given, "unix:") {
 			if err := a.setPath(c.spellings[flag]); err != nil {

@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"net/netip"
+)
 
 // Exit codes. Those of the reference keep their numbers, so that the scripts
 // and service managers around it go on to tell causes apart.
@@ -19,10 +22,12 @@ const (
 type fault struct {
 	code int
 	line string
+
+	inUse netip.AddrPort // what somebody else listens on, if that is why
 }
 
 func (f *fault) Error() string { return f.line }
 
 func faultf(code int, format string, args ...any) *fault {
-	return &fault{code, fmt.Sprintf(format, args...)}
+	return &fault{code: code, line: fmt.Sprintf(format, args...)}
 }

@@ -56,6 +56,7 @@ func listenAll(c *Config, owners []int, log *slog.Logger) (_ *sockets, err error
 			}
 		}
 	}
+	opened := make(opened)
 	for _, a := range beanstalkd {
 		if a.path != "" {
 			l, file, err := listenUnix(a.path, owners)
@@ -66,14 +67,14 @@ func listenAll(c *Config, owners []int, log *slog.Logger) (_ *sockets, err error
 			s.files = append(s.files, file)
 			continue
 		}
-		ls, err := listenTCP(&tcpConfig, a)
+		ls, err := opened.listen(&tcpConfig, a)
 		if err != nil {
 			return nil, err
 		}
 		s.beanstalkd = append(s.beanstalkd, ls...)
 	}
 	for _, a := range gearman {
-		ls, err := listenTCP(c.gearmanTCP(), a)
+		ls, err := opened.listen(c.gearmanTCP(), a)
 		if err != nil {
 			return nil, err
 		}
@@ -94,12 +95,12 @@ func listenTCP(config *net.ListenConfig, a address) ([]net.Listener, error) {
 	defer cancel()
 	port, err := lookupPort(a.port)
 	if err != nil {
-		return nil, bindFault(a, err)
+		return nil, bindFault(a, netip.AddrPort{}, err)
 	}
 	if a.host == "" && !a.v6only {
 		l, err := config.Listen(ctx, "tcp", net.JoinHostPort("", strconv.Itoa(port)))
 		if err != nil {
-			return nil, bindFault(a, err)
+			return nil, bindFault(a, netip.AddrPortFrom(netip.IPv6Unspecified(), uint16(port)), err)
 		}
 		return []net.Listener{l}, nil
 	}
@@ -131,11 +132,11 @@ func listenTCP(config *net.ListenConfig, a address) ([]net.Listener, error) {
 			absent = err
 		default:
 			closeAll(ls)
-			return nil, bindFault(a, err)
+			return nil, bindFault(a, netip.AddrPortFrom(ip, uint16(port)), err)
 		}
 	}
 	if len(ls) == 0 {
-		return nil, bindFault(a, absent)
+		return nil, bindFault(a, netip.AddrPort{}, absent)
 	}
 	return ls, nil
 }
@@ -167,8 +168,9 @@ var tcpConfig = net.ListenConfig{
 	},
 }
 
-// bindFault explains why the system refused an address.
-func bindFault(a address, err error) *fault {
+// bindFault explains why the system refused an address, or at of those that it
+// stands for.
+func bindFault(a address, at netip.AddrPort, err error) *fault {
 	where := a.from + " " + strconv.Quote(a.given)
 	port := where
 	if a.portFrom != "" {
@@ -182,7 +184,9 @@ func bindFault(a address, err error) *fault {
 	}
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return faultf(exitSystem, "%s: the port is in use: stop the server that has it, or choose another port", port)
+		f := faultf(exitSystem, "%s: the port is in use: stop the server that has it, or choose another port", port)
+		f.inUse = at
+		return f
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		return faultf(exitSystem, "%s: this user may not open the port: choose one above 1023, or start as root and give -u", port)
 	case errors.Is(err, syscall.EADDRNOTAVAIL), errors.Is(err, syscall.EAFNOSUPPORT):

@@ -40,16 +40,22 @@ type fakeDisk struct {
 	limit int64 // bytes; zero: none
 	mute  bool  // Free does not tell
 
+	flaky    flaky
+	failures int // of writing back
+
 	// before is called before each operation, unlocked; its error is the
 	// operation's. A write that fails has written half.
 	before func(op, name string) error
 }
 
 // An inode is a file. data is what is read; after a power cut some of it is as
-// in durable.
+// in durable. A sector may differ there and not be dirty: see flaky.
 type inode struct {
 	data, durable []byte
 	dirty         map[int][][]byte // sectors' versions since the last sync
+
+	errs int  // write-backs that failed
+	seen bool // … the last of which a sync has told of
 }
 
 func newFakeDisk(seed uint64) *fakeDisk {
@@ -75,6 +81,7 @@ func (d *fakeDisk) begin(op, name string) (stop bool, err error) {
 	d.ops++
 	d.did[op]++
 	d.last = op
+	d.writeBack()
 	if d.ops == d.crashAt {
 		d.dead = true
 		return true, errDead
@@ -124,6 +131,7 @@ func (f *inode) cut(rng *rand.Rand) {
 		}
 	}
 	f.data, f.durable, f.dirty = after, slices.Clone(after), nil
+	f.errs, f.seen = 0, false
 }
 
 // kill ends the process only: nothing is lost, and nothing becomes durable.
@@ -174,7 +182,7 @@ func (d *fakeDisk) Create(name string) (File, error) {
 	}
 	f := &inode{}
 	d.change(func(m map[string]*inode) { m[name] = f })
-	return &fakeFile{d, f, name}, err
+	return d.open(f, name), err
 }
 
 func (d *fakeDisk) Open(name string) (File, error) {
@@ -187,7 +195,7 @@ func (d *fakeDisk) Open(name string) (File, error) {
 	if f == nil {
 		return nil, fs.ErrNotExist
 	}
-	return &fakeFile{d, f, name}, nil
+	return d.open(f, name), nil
 }
 
 func (d *fakeDisk) Rename(from, to string) error {
@@ -226,6 +234,9 @@ func (d *fakeDisk) Sync() error {
 	if err != nil {
 		return err
 	}
+	if d.oneIn(d.flaky.dirs) {
+		return &fs.PathError{Op: "sync", Path: ".", Err: syscall.EIO}
+	}
 	for _, f := range d.pending {
 		f(d.durable)
 	}
@@ -247,6 +258,16 @@ type fakeFile struct {
 	d    *fakeDisk
 	f    *inode
 	name string
+	errs int // of the inode's, that are told of
+}
+
+// open makes a file of f. Linux tells a new one of an error that nobody was told of.
+func (d *fakeDisk) open(f *inode, name string) *fakeFile {
+	h := &fakeFile{d, f, name, f.errs}
+	if f.errs > 0 && !f.seen {
+		h.errs--
+	}
+	return h
 }
 
 func (h *fakeFile) Close() error { return nil }
@@ -324,15 +345,31 @@ func (h *fakeFile) Sync() error {
 		return err
 	}
 	f := h.f
-	if len(f.durable) < len(f.data) {
-		f.durable = append(f.durable, make([]byte, len(f.data)-len(f.durable))...)
+	if h.d.oneIn(h.d.flaky.syncs) {
+		f.lose(h.d.rng)
 	}
+	f.flush()
+	if h.errs != f.errs {
+		h.errs, f.seen = f.errs, true
+		return &fs.PathError{Op: "sync", Path: h.name, Err: syscall.EIO}
+	}
+	return nil
+}
+
+// flush makes durable what is dirty.
+func (f *inode) flush() {
+	f.grow()
 	for s := range f.dirty {
 		at := s * sector
 		copy(f.durable[at:], f.data[at:min(len(f.data), at+sector)])
 	}
 	f.dirty = nil
-	return nil
+}
+
+func (f *inode) grow() {
+	if len(f.durable) < len(f.data) {
+		f.durable = append(f.durable, make([]byte, len(f.data)-len(f.durable))...)
+	}
 }
 
 // names are the segments there are, for a failing test.

@@ -1,35 +1,3 @@
-// Package journal keeps jobs across the end of the process: the cores of all
-// shards append records (package record) to Logs, one committer writes them to
-// one sequence of segment files and makes them durable, and who waits for that
-// is told.
-//
-//	core ─► Log ┐
-//	core ─► Log ┼─► committer: one write, one fdatasync ─► Acked, Notify
-//	core ─► Log ┘        │
-//	                     ▼
-//	   [segment 7][segment 8][segment 9 ···|   ][segment 10, empty]
-//	        ▲                                        ▲
-//	        └──── keeper: copies what lives in the oldest to the end,
-//	              uses its file again for the next one
-//
-// One journal serves all shards, because an fdatasync costs the same for one
-// record and for a thousand. Commits are numbered; a reply that depends on
-// a commit leaves once Acked has reached its number.
-//
-// Segments are given up from the oldest on, never from the middle. So what is
-// on disk is always the end of the history: a Delete is never gone before the
-// Put that it ends, no record needs to know where others are, and a missing
-// file is a gap that shows. The price is that long-lived jobs are copied once
-// for as many bytes of garbage as there are of them.
-//
-// Space: the directory holds at most twice the size of the live jobs plus three
-// segments and four of the largest records. Space is prepared before it is used,
-// so a disk that is full shows before a job is accepted, in Pressure, and a delete
-// still finds room.
-//
-// After an error of a write or a sync nothing is tried again, since the kernel
-// may have dropped what it could not write and would report success: the
-// journal stops for good, acknowledges nothing more, and says so to Fail.
 package journal
 
 import (
@@ -253,6 +221,9 @@ func (j *Journal) Start() error {
 		if !j.addSpare() {
 			break
 		}
+	}
+	if err := j.failure(); err != nil {
+		return err
 	}
 	if j.opts.Manual {
 		return nil

@@ -1,9 +1,7 @@
 package journal
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -318,107 +316,6 @@ func (r *recovery) verdict() error {
 	// After that: what is behind a cut may say that the file is not needed.
 	case r.oldest != 0 && r.numbers[0] > r.oldest:
 		return &Damage{segmentName(r.oldest), 0, "the file is missing"}
-	}
-	return nil
-}
-
-// adopt makes the journal go on where the history ends.
-func (r *recovery) adopt() error {
-	j := r.j
-	r.out.Segments = len(r.segments)
-	j.globals = r.out.Globals
-	j.batch = max(r.expect, 1) - 1
-	j.written.Store(j.batch)
-	j.synced.Store(j.batch)
-	if err := j.removeTemporaries(); err != nil {
-		return err
-	}
-	keep := len(r.segments)
-	if r.cut != nil {
-		r.last = r.cut.index
-		s := r.segments[r.last]
-		s.at = r.cut.offset
-		if r.cut.torn || r.behind > 0 {
-			r.out.Cut = fmt.Sprintf("%s at offset %d", segmentName(s.number), s.at)
-		}
-		if r.behind > 0 {
-			keep = r.last + 1
-			// From the end, so that a crash meanwhile leaves no gap.
-			for _, s := range slices.Backward(r.segments[keep:]) {
-				if err := j.disk.Remove(segmentName(s.number)); err != nil {
-					return err
-				}
-			}
-			if err := j.disk.Sync(); err != nil {
-				return err
-			}
-		}
-	}
-	for i, s := range r.segments[:keep] {
-		if i < r.last {
-			// What a killed process had written may not be on disk yet.
-			if s.lastBatch > r.synced {
-				if err := j.syncSegment(s.number); err != nil {
-					return err
-				}
-			}
-			j.closed = append(j.closed, s)
-			continue
-		}
-		var err error
-		if s.file, err = j.disk.Open(segmentName(s.number)); err != nil {
-			return err
-		}
-		j.free.Add(s.room())
-		if i > r.last {
-			j.spares = append(j.spares, s)
-			continue
-		}
-		j.cur = s
-		j.unsynced = append(j.unsynced, s)
-		if err := s.wipe(); err != nil {
-			return err
-		}
-	}
-	// Numbers of commits go on from those of segments: below, each stands for
-	// the segment that a record was read from.
-	for _, s := range r.segments[:keep] {
-		s.lastCommit = s.number
-	}
-	j.begun.Store(j.cur.number)
-	j.acked.Store(j.cur.number)
-	j.durable, j.forced = j.cur.number, j.cur.number
-	j.oldest, j.marked = r.numbers[0], r.oldest
-	j.staging = make([]byte, batchHead)
-	j.stagedGlobals = batchHead
-	return nil
-}
-
-// wipe overwrites what follows the end of s with zeros, so that nothing of a
-// torn end is ever taken for a batch again; it also makes durable what was
-// read, of which the process before may not have known that it is.
-func (s *segment) wipe() error {
-	for at := s.at; at < s.size; {
-		n, err := s.file.WriteAt(zeros[:min(s.size-at, int64(len(zeros)))], at)
-		if err != nil {
-			return err
-		}
-		at += int64(n)
-	}
-	return s.file.Sync()
-}
-
-func (j *Journal) removeTemporaries() error {
-	names, err := j.disk.List()
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if strings.HasPrefix(name, prefix) && strings.HasSuffix(name, tmpSuffix) {
-			if err := j.disk.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-		}
 	}
 	return nil
 }

@@ -157,16 +157,6 @@ func sealed(b []byte, id identity, segment uint64) bool {
 	return batchHead+n <= int64(len(b)) && le.Uint32(b[4:]) == crc32.Update(id.seed(segment), castagnoli, b[8:batchHead+n])
 }
 
-// syncSegment makes a segment durable that is not open.
-func (j *Journal) syncSegment(number uint64) error {
-	f, err := j.disk.Open(segmentName(number))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
-}
-
 // readInto is the bytes of a segment's file, in buf if that is large enough.
 func readInto(d Disk, number uint64, buf []byte) ([]byte, error) {
 	name := segmentName(number)

@@ -26,6 +26,7 @@ type world struct {
 	now    shard.Time
 	id     uint64 // the last one given out
 	high   uint64 // … of which it was acknowledged that it was
+	said   uint64 // the last commit that was acknowledged, safe or not
 	steps  int
 	fat    int // one body in so many is large
 	weight int // bytes of an ordinary body
@@ -95,8 +96,8 @@ func (w *world) copyPause(slot uint16, tube []byte) {
 }
 
 // open recovers what is on the disk. What it finds must be what the streams
-// say up to somewhere behind what was acknowledged; strict is false when what
-// was acknowledged need not have been durable.
+// say up to somewhere behind what is safe or, if it is strict, what was
+// acknowledged.
 func (w *world) open(strict bool) (*Recovered, error) {
 	old := w.shards
 	w.opts.Shards = 1 + w.rng.IntN(3)
@@ -143,7 +144,7 @@ func (w *world) open(strict bool) (*Recovered, error) {
 	if high := w.j.HighID(); high < w.high {
 		return nil, fmt.Errorf("the highest id is %d, was %d", high, w.high)
 	}
-	w.id = w.j.HighID()
+	w.id, w.said = w.j.HighID(), w.j.Acked()
 	for _, p := range w.shards {
 		p.join()
 	}
@@ -184,17 +185,18 @@ func (p *part) dump(to *facts) {
 func (w *world) verify(old []*part, got *facts, strict bool) error {
 	for _, p := range old {
 		keep := func(slot uint16) bool { return int(slot)%len(old) == p.i }
-		f := p.base.clone()
+		f, n := p.base.clone(), 0
+		for ; strict && n < len(p.stream) && p.stream[n].commit <= w.said; n++ {
+			f.apply(p.stream[n].rec)
+		}
 		err := f.differ(got, int64(w.now), keep, slotOf)
 		best := err
-		for n := 0; err != nil && n < len(p.stream); n++ {
+		for ; err != nil && n < len(p.stream); n++ {
 			f.apply(p.stream[n].rec)
-			if err = f.differ(got, int64(w.now), keep, slotOf); strict && n == 0 {
-				best = err
-			}
+			err = f.differ(got, int64(w.now), keep, slotOf)
 		}
 		if err != nil {
-			return fmt.Errorf("part %d of %d, with %d records not acknowledged: what came back is no state it was in: %w (or %v)", p.i, len(old), len(p.stream), best, err)
+			return fmt.Errorf("part %d of %d, with %d records that are not safe: what came back is no state it was in: %w (or %v)", p.i, len(old), len(p.stream), best, err)
 		}
 	}
 	for _, p := range old {
@@ -372,6 +374,7 @@ func (w *world) commit() error {
 
 // note takes over what is acknowledged, or certainly durable.
 func (w *world) note() {
+	w.said = w.j.Acked()
 	if w.opts.Sync == SyncAlways {
 		w.acked(w.j.Acked())
 	} else {

@@ -1,0 +1,77 @@
+// Package journal keeps jobs across the end of the process: the cores of all
+// shards append records (package record) to Logs, one committer writes them to
+// one sequence of segment files and makes them durable, and who waits for that
+// is told.
+//
+//	core ─► Log ┐
+//	core ─► Log ┼─► committer: one write, one fdatasync ─► Acked, Notify
+//	core ─► Log ┘        │
+//	                     ▼
+//	   [segment 7][segment 8][segment 9 ···|   ][segment 10, empty]
+//	        ▲                                        ▲
+//	        └──── keeper: copies what lives in the oldest to the end,
+//	              uses its file again for the next one
+//
+// One journal serves all shards, because an fdatasync costs the same for one
+// record and for a thousand. Commits are numbered; a reply that depends on
+// a commit leaves once Acked has reached its number.
+//
+// Segments are given up from the oldest on, never from the middle. So what is
+// on disk is always the end of the history: a Delete is never gone before the
+// Put that it ends, no record needs to know where others are, and a missing
+// file is a gap that shows. The price is that long-lived jobs are copied once
+// for as many bytes of garbage as there are of them.
+//
+// Space: the directory holds at most twice the size of the live jobs plus three
+// segments and four of the largest records. Space is prepared before it is used,
+// so a disk that is full shows before a job is accepted, in Pressure, and a delete
+// still finds room.
+//
+// After an error of a write or a sync nothing is tried again, since the kernel
+// may have dropped what it could not write and would report success: the
+// journal stops for good, acknowledges nothing more, and says so to Fail.
+//
+// # Proof
+//
+// The process that starts next meets the same kernel. What could not be written
+// back is still in memory, where it counts as clean: it is read, no sync will
+// write it, and at any moment it may be forgotten and what the disk has be read
+// instead. So a recovery asks not what it can read but what is proven to be on
+// the disk, and it brings everything else there, by writing it again, byte for
+// byte to where it is, before anything is appended behind it.
+//
+// The proof of a batch is a later one that says, in synced, that it was durable
+// when that one was written. That is so only after every file with a batch up to
+// it was synced without an error, through descriptors that were opened before
+// those batches were written, and Linux tells each descriptor of an error of its
+// time. It does not matter whether the later batch is itself on the disk. So with
+// SyncAlways not more than the last commit is unproven, which may have been
+// acknowledged or not; with SyncEvery what was written since the last sync but
+// one, so within about twice Options.Every; with SyncNever up to unsyncedMax
+// segments, since nothing is synced but for compaction: their guarantee is weaker
+// against a power cut, but a hole in what is not proven, with batches behind it
+// that claim to follow on what is durable, would be damage under any policy. The
+// last batch of a journal is never proven, so no start is without this.
+//
+// To write the same bytes again harms nothing if it is interrupted, by a power
+// cut or a second error: a sector holds its old bytes or the new ones, as after the
+// first try, and no proven byte is changed. It is begun again by the next start.
+// Nor can what follows the end be trusted to be the zeros it is read as, since
+// they may be those of a recovery that could not write them back either: a stale
+// batch there would one day follow on a new one. They are written again in the
+// current segment, in those that are written again, and in the first spare, where
+// a torn end may have begun. Bytes that are not the same when they are read again
+// to be written end the start with an error; the next one finds what the disk has.
+//
+// A name is proven by a sync of the directory. A segment is used only after that,
+// but a process may have ended between the two. So a recovery begins with a sync
+// of the directory, whatever it finds there; a removal that a process before did
+// not see through is as durable after that as a segment's name.
+//
+// What can be relied on is then, with SyncAlways, everything acknowledged,
+// whatever number of failed flushes, ends of the process and power cuts follow on
+// each other; with the others the same but for what is acknowledged and not yet
+// synced, which a power cut may take from the end on, and which a failed flush
+// may take if memory is wanted elsewhere before the next start. It is not
+// defended against a disk that says it has written what it has not.
+package journal

@@ -1,0 +1,92 @@
+package journal_test
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+
+	. "polystalk/shard/journal"
+)
+
+// TestFlakyDisk plays worlds of all policies on disks that fail to write back:
+// the journal ends, the process starts again on what is in memory, more is
+// acknowledged, and then the power is cut; or it ends again, while it starts.
+func TestFlakyDisk(t *testing.T) {
+	seeds(t, 40, func(seed uint64) error {
+		w := newWorld(seed, newFakeDisk(seed))
+		w.opts.Sync = SyncPolicy(seed % 3)
+		w.weight = []int{100, 1000, 6000}[w.rng.IntN(3)]
+		w.fat = []int{0, 10, 100}[w.rng.IntN(3)]
+		return w.flakyLives(8, 20)
+	})
+}
+
+// flakyLives plays generations of a world on a flaky disk. Each ends by an error
+// of the disk, in a stop at any operation, or by itself; and then the process
+// starts again or the machine. The last one has a disk that is in order.
+func (w *world) flakyLives(generations, steps int) error {
+	d := w.fake
+	strict := true
+	for g := range generations + 1 {
+		trouble := flaky{syncs: 1 + w.rng.IntN(30), idle: 1 + w.rng.IntN(40), backs: w.rng.IntN(6), dirs: w.rng.IntN(12)}
+		d.ops, d.crashAt = 0, 0
+		if w.rng.IntN(2) == 0 {
+			d.crashAt = 1 + w.rng.IntN(60)
+		}
+		d.flaky = flaky{}
+		if w.rng.IntN(2) == 0 {
+			d.flaky = trouble
+		}
+		if g == generations {
+			d.flaky, d.crashAt, trouble = flaky{}, 0, flaky{}
+		}
+		failures := d.failures
+		_, err := w.open(strict)
+		started := err == nil
+		if started {
+			d.flaky = trouble
+			err = w.flakyLife(steps)
+		}
+		// An error must be one of the disk's, and this life's.
+		if err != nil && (errors.Is(err, errBroken) || !d.dead && (d.failures == failures || !errors.Is(err, syscall.EIO))) {
+			return fmt.Errorf("generation %d, step %d, %v: %w", g, w.steps, d, err)
+		}
+		safe := w.again()
+		strict = safe && (strict || started)
+	}
+	w.closeCores()
+	return nil
+}
+
+// flakyLife goes on until the disk fails or steps are over.
+func (w *world) flakyLife(steps int) error {
+	for range steps {
+		if err := w.step(); err != nil {
+			return err
+		}
+		if w.opts.Sync == SyncEvery && w.rng.IntN(3) == 0 {
+			n := w.j.Acked()
+			if err := w.j.Sync(); err != nil {
+				return err
+			}
+			w.acked(n)
+		}
+	}
+	return nil
+}
+
+// again starts the machine or only the process again. It reports whether all
+// that was written can still be read.
+func (w *world) again() bool {
+	switch w.rng.IntN(6) {
+	case 0, 1:
+		w.fake.cut()
+		return false
+	case 2:
+		w.fake.kill()
+		return !w.fake.evict()
+	}
+	w.fake.kill()
+	return true
+}

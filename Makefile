@@ -20,11 +20,12 @@ report = awk -v ci="$${CI:-}" -f .ci/testreport.awk
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { name[++n] = $$1; text[n] = $$2; if (length($$1) > wide) wide = length($$1) } \
+		END { for (i = 1; i <= n; i++) printf "  %-" wide "s  %s\n", name[i], text[i] }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## build bin/polystalkd and bin/polystalk
-	go build -o bin/ ./cmd/polystalkd ./cmd/polystalk
+build: ## build bin/polystalkd and bin/polystalk, which need no library
+	CGO_ENABLED=0 go build -o bin/ ./cmd/polystalkd ./cmd/polystalk
 
 .PHONY: run
 run: build ## build the server and run it in the foreground (PORT=11300, ARGS= for more flags)

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Accepting goes on whatever happens; a shortage of descriptors is waited
@@ -32,12 +30,10 @@ func (s *Server) serve(l net.Listener, gear bool) error {
 	n.accepting.Add(1)
 	n.mu.Unlock()
 	defer n.accepting.Done()
-	limit := connectionsFor(descriptors())
-	if want := s.cfg.MaxConnections; want > limit {
+	limit := limitOf(s.cfg.MaxConnections, descriptors())
+	if want := s.cfg.MaxConnections; want > limit.n {
 		s.log.Warn("the limit of descriptors allows fewer connections than --max-connections; raise it (ulimit -n, LimitNOFILE)",
-			"max-connections", want, "served", limit)
-	} else if want > 0 {
-		limit = want
+			"max-connections", want, "served", limit.n)
 	}
 	wait := retryMin
 	for {
@@ -61,11 +57,11 @@ func (s *Server) serve(l net.Listener, gear bool) error {
 }
 
 // admit enrolls a new connection, or closes it when there are too many.
-func (n *network) admit(nc net.Conn, limit int, gear bool) {
-	if n.open.Add(1) > int64(limit) {
+func (n *network) admit(nc net.Conn, limit connectionLimit, gear bool) {
+	if n.open.Add(1) > int64(limit.n) {
 		n.open.Add(-1)
 		nc.Close()
-		n.srv.complain("refused a connection: --max-connections are open", "conn", remote{nc}, "limit", limit)
+		n.srv.complain("refused a connection: as many as can be served are open", "conn", remote{nc}, "limit", limit.n, "from", limit.from)
 		return
 	}
 	if err := n.enroll(nc, gear); err != nil {
@@ -78,19 +74,4 @@ func (n *network) isStopping(gear bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.isRefusing(gear)
-}
-
-// descriptors is the process's limit.
-func descriptors() int {
-	var r unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
-		return 1024
-	}
-	return int(min(r.Cur, 1<<30))
-}
-
-// connectionsFor leaves descriptors for the loops, the listeners, accepting
-// and clients that are slow to read: each of those takes a second one.
-func connectionsFor(descriptors int) int {
-	return max(1, descriptors-max(24, min(descriptors/8, 256)))
 }

@@ -117,3 +117,6 @@ func (n *network) refuse(all bool) {
 func (n *network) isRefusing(gear bool) bool {
 	return n.stopping || n.noneAtAll || gear && n.noGear
 }
+
+// Gearman is how that is spoken, defaults filled in.
+func (s *Server) Gearman() GearmanConfig { return s.cfg.Gearman }

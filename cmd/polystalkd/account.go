@@ -17,7 +17,9 @@ type account struct {
 }
 
 // findAccount looks up the user of c, or returns nil if none was asked for.
-// Errors are faults with the codes of the reference.
+// Errors are faults with the codes of the reference. The program is built without the
+// C library, and so knows the accounts and groups in /etc, not those of a directory
+// service.
 func findAccount(c *Config) (*account, error) {
 	if !c.isSet("user") {
 		return nil, nil
@@ -25,7 +27,7 @@ func findAccount(c *Config) (*account, error) {
 	from := c.origin("user")
 	u, err := user.Lookup(c.User)
 	if _, unknown := errors.AsType[user.UnknownUserError](err); unknown {
-		return nil, faultf(exitNoUser, "%s: there is no user %q: give the name of an account of this machine", from, c.User)
+		return nil, faultf(exitNoUser, "%s: there is no user %q: give the name of an account in /etc/passwd", from, c.User)
 	}
 	if err != nil {
 		return nil, faultf(exitUserFind, "%s: looking up user %q: %v: check the machine's account database", from, c.User, err)

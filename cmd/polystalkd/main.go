@@ -28,7 +28,6 @@ import (
 	// daemon speaks sd_notify(3).
 	"github.com/coreos/go-systemd/v22/daemon"
 
-	"polystalk/cmd/internal/release"
 	"polystalk/router"
 )
 
@@ -144,14 +143,7 @@ func serve(c *Config, waiting *parent, stderr io.Writer) (err error) {
 	}
 	defer startPprof(profiles, srv, log.Logger).close()
 	failed := serveAll(srv, socks)
-	if len(socks.gearman) > 0 {
-		log.Info("serving Gearman", "listen", names(socks.gearman), "speaks", "gearmand "+spokenGearman)
-	}
-	about := []any{"loops", c.Loops, "shards", c.Shards, "version", release.Version, "pid", os.Getpid()}
-	if len(socks.beanstalkd) > 0 {
-		about = append([]any{"listen", names(socks.beanstalkd), "speaks", "beanstalkd " + spoken}, about...)
-	}
-	log.Info("serving", about...)
+	announce(c, srv, socks, log.Logger)
 	notify(daemon.SdNotifyReady, log.Logger)
 	if waiting != nil && log.toStderr {
 		log.Warn("the log ends here, a daemon has no stderr: give --log-file or --syslog")

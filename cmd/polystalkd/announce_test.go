@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestStartLineNamesTheSettings: what an operator asks first, whatever it was set by.
+func TestStartLineNamesTheSettings(t *testing.T) {
+	dir := t.TempDir()
+	for _, tt := range []struct{ args, want string }{
+		{"--max-connections 7", "listen=1 journal=none fsync=<nil> segment-size=<nil> max-job-size=65535 max-connections=7 max-connections-from=--max-connections"},
+		{"-b " + dir, "listen=1 journal=" + dir + " fsync=before answering segment-size=1.048576e+07 max-job-size=65535"},
+		{"-b " + dir + " -f 50 -s 1 -z 100", "fsync=within 50ms segment-size=262144 max-job-size=100"},
+		{"-b " + dir + " -F", "fsync=left to the kernel"},
+	} {
+		s := serveWith(t, strings.Fields(tt.args)...)
+		line := s.waitLog("serving")
+		line["listen"] = len(s.listen)
+		var got []string
+		for _, key := range []string{"listen", "journal", "fsync", "segment-size", "max-job-size", "max-connections", "max-connections-from"} {
+			got = append(got, fmt.Sprint(key, "=", line[key]))
+		}
+		if all := strings.Join(got, " "); !strings.Contains(all, tt.want) {
+			t.Errorf("%s: the log says %s", tt.args, all)
+		}
+		s.cmd.Process.Kill()
+		<-s.done
+	}
+
+	s, _ := gearmandWith(t, "-f", "100", "--gearman-max-body", "99", "--gearman-shutdown", "none")
+	if line := s.waitLog("serving"); line["max-connections"] != 76.0 || line["max-connections-from"] != "the limit of 100 descriptors" || line["journal"] != "none" {
+		t.Errorf("the log says %v", line)
+	}
+	if line := s.waitLog("serving Gearman"); line["prefix"] != "H:x" || line["max-body"] != 99.0 || line["max-unread"] != 198.0 || line["shutdown"] != "none" {
+		t.Errorf("the log says %v", line)
+	}
+}
+
+// TestRefusedConnectionIsExplained: nobody has to have set --max-connections.
+func TestRefusedConnectionIsExplained(t *testing.T) {
+	s, gear := gearmandWith(t, "-f", "64")
+	limit := int(s.waitLog("serving")["max-connections"].(float64))
+	for range limit {
+		says(t, dial(t, gear), "maxqueue f 1\n", "OK\r\n")
+	}
+	one, err := net.DialTimeout("tcp", gear, hang)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	one.SetDeadline(time.Now().Add(hang))
+	if _, err := io.ReadAll(one); isTimeout(err) {
+		t.Fatal("it is not refused")
+	}
+	line := s.waitLog("refused a connection: as many as can be served are open")
+	if line["conn"] != one.LocalAddr().String() || line["from"] != "the limit of 64 descriptors" || line["limit"] != float64(limit) {
+		t.Errorf("the log says %v", line)
+	}
+}

@@ -10,7 +10,9 @@ import (
 	"polystalk/shard/journal"
 )
 
-// A keep is the journal's directory, held against other servers.
+// A keep is the journal's directory, held against other servers. The lock ends
+// with the process: wherever the server ends before it was shut down, in the
+// middle of a start or by an error, something may still write there.
 type keep struct {
 	cfg  *router.Journal // nil: jobs are in memory only
 	lock *binlog.DirLock
@@ -51,6 +53,7 @@ func (c *Config) checkDirName() error {
 	return nil
 }
 
+// close gives the directory back; nothing of the server can touch it any more.
 func (k *keep) close() {
 	if k.lock != nil {
 		k.lock.Unlock()

@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"polystalk/codec/wiretest"
 )
@@ -62,6 +66,69 @@ func TestOneServerForADirectory(t *testing.T) {
 		t.Errorf("it left %q in beanstalkd's directory", found)
 	}
 	kill(r)
+}
+
+// TestLockedToTheEnd: a signal during a long start ends the server while the
+// journal is still being read, and written. The directory is another server's
+// only when nothing of this one is left.
+func TestLockedToTheEnd(t *testing.T) {
+	dir := t.TempDir()
+	first := startKept(t, dir)
+	expect(t, dialDaemon(t, first), "put 0 0 100 3\r\nabc\r\n", "INSERTED 1\r\n")
+	kill(first)
+	// The start takes long at its first flush, the end at removing the socket.
+	s := strace(t, []string{
+		"-o", os.DevNull, "-e", "trace=fdatasync,unlinkat",
+		"-e", "inject=fdatasync:delay_enter=4000000", "-e", "inject=unlinkat:delay_enter=3000000",
+	}, dir, []string{"-l", "unix:" + filepath.Join(t.TempDir(), "socket")})
+	pid := s.cmd.Process.Pid
+	for end := time.Now().Add(hang); lockedBy(t, dir) != pid; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it does not lock the directory")
+		}
+	}
+	s.signal(syscall.SIGTERM)
+	if s.waitLog("ending before the start was complete") == nil {
+		t.Fatal("the start was not interrupted")
+	}
+	for lockedBy(t, dir) == pid {
+		time.Sleep(time.Millisecond)
+	}
+	// The kernel gives the lock back a moment before it calls the process dead.
+	for end := time.Now().Add(time.Second); alive(pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the directory is free while the server goes on")
+		}
+	}
+	if code := s.end(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// lockedBy is the process that has the lock of dir, or 0.
+func lockedBy(t *testing.T, dir string) int {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	lock := unix.Flock_t{Type: unix.F_WRLCK}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_GETLK, &lock); err != nil {
+		t.Fatal(err)
+	}
+	if lock.Type == unix.F_UNLCK {
+		return 0
+	}
+	return int(lock.Pid)
+}
+
+// alive reports whether there is such a process, and not only what it leaves to
+// its parent.
+func alive(pid int) bool {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, after, _ := strings.Cut(string(b), ") ")
+	return after != "" && after[0] != 'Z' && after[0] != 'X'
 }
 
 // TestTermUnderLoad: SIGTERM in the middle of everything. Who was told

@@ -125,7 +125,6 @@ func serve(c *Config, waiting *parent, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer keep.close()
 	rc := c.router()
 	rc.Journal, rc.Log = keep.cfg, log.Logger
 	srv, err := router.New(rc)
@@ -163,6 +162,7 @@ func serve(c *Config, waiting *parent, stderr io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
 	defer cancel()
 	err = srv.Shutdown(ctx)
+	keep.close()
 	select {
 	case e := <-srv.Failed():
 		err = &router.JournalError{Err: e}

@@ -123,7 +123,12 @@ func (s *Server) recover(m *importing) (*importing, error) {
 		if found.Cut != "" {
 			s.log.Warn("the journal ended in the middle of a write that was never acknowledged as durable; that was cut off", "at", found.Cut)
 		}
-		s.log.Info("journal read", "segments", found.Segments, "batches", found.Batches, "bytes", found.Bytes,
+		jobs := int64(0)
+		for i := range s.shards {
+			jobs += s.journal.Log(i).Buffer.Jobs
+		}
+		s.log.Info("journal read", "dir", s.cfg.Journal.Dir, "jobs", jobs,
+			"segments", found.Segments, "batches", found.Batches, "bytes", found.Bytes,
 			"took", fmt.Sprintf("%.3fs", found.Took.Seconds()))
 	}
 	return m, nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,5 +18,23 @@ func TestInterruptedImportWithoutItsFiles(t *testing.T) {
 	got := runToEnd(t, binary, cleanEnv(), "-l127.0.0.1", "-p0", "-b", dir)
 	if got.code != exitBinlog || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, "put them back") {
 		t.Errorf("exit code %d, stderr %q", got.code, got.stderr)
+	}
+}
+
+// TestJournalReadIsLogged: the line says how many jobs are there and where they
+// are kept.
+func TestJournalReadIsLogged(t *testing.T) {
+	dir := t.TempDir()
+	s := startKept(t, dir)
+	c := dialDaemon(t, s)
+	for id := 1; id <= 5; id++ {
+		expect(t, c, "put 0 0 100 3\r\nabc\r\n", fmt.Sprintf("INSERTED %d\r\n", id))
+	}
+	expect(t, c, "delete 2\r\n", "DELETED\r\n")
+	expect(t, c, "reserve\r\n", "RESERVED 1 3\r\nabc\r\n")
+	kill(s)
+	line := startLogged(t, dir).waitLog("journal read")
+	if line == nil || line["jobs"] != 4.0 || line["dir"] != dir || line["level"] != "INFO" {
+		t.Errorf("%v, want 4 jobs in %s", line, dir)
 	}
 }

@@ -25,7 +25,7 @@ type loop struct {
 	spare   []*session
 
 	holders []*session // those whose replies wait for a commit
-	blocked []*session // those whose next command waits for room on the disk
+	blocked []*session // those that wait for room on the disk
 	freed   []*session // those that go on after holders were looked at
 
 	// run has drain called soon, or calls it by way of help; from any goroutine.

@@ -325,12 +325,13 @@ func (p *part) put() {
 		op.Delay = 1 + w.rng.Uint32N(500)
 	}
 	if size > 65536 {
-		for tries := 0; w.j.Admit(int64(size)) != Open; tries++ {
+		var room Claim
+		defer w.j.Release(&room)
+		for tries := 0; w.j.Claim(&room, int64(size)) != Open; tries++ {
 			if tries == 5 || w.j.Tend() != nil {
 				return
 			}
 		}
-		defer w.j.Dismiss(int64(size))
 		for at := 0; at < size; at += 65536 {
 			op.Large = append(op.Large, op.Body[at:min(size, at+65536)])
 		}

@@ -278,7 +278,7 @@ func (k *drivenChecker) counters() {
 		if n := l.unfinished.Load() - kept; n != 0 {
 			k.fail("loop %d: %d operations or turns unfinished at rest", i, n)
 		}
-		if n := len(l.batch.Local) + len(l.waiters) + len(l.out); n > 0 || l.outbox.Load() != nil {
+		if n := len(l.batch.Local) + l.queue.len() + l.answer.len() + len(l.out); n > 0 || l.outbox.Load() != nil {
 			k.fail("loop %d: %d entries left at rest", i, n)
 		}
 	}

@@ -116,10 +116,10 @@ func (s *session) dispatch(rest []byte) (n int) {
 		s.stats()
 	case beanstalk.ListTubes:
 		names := s.loop.srv.dir.shown()
-		s.loop.budget -= len(names) / 16
+		s.loop.round.budget -= len(names) / 16
 		s.loop.out = beanstalk.AppendTubeList(s.loop.out, slices.Values(names))
 	case beanstalk.ListTubesWatched:
-		s.loop.budget -= len(s.watched) / 16
+		s.loop.round.budget -= len(s.watched) / 16
 		s.loop.out = beanstalk.AppendTubeList(s.loop.out, func(yield func(string) bool) {
 			for i := range s.watched {
 				if !yield(s.watched[i].Name()) {
@@ -328,6 +328,7 @@ func (s *session) put(rest []byte) (n int) {
 		s.enqueue(rest[:size:size], rest[size:size+2])
 		return size + 2
 	}
+	s.promise(size, len(s.used.name))
 	s.phase = phaseBody
 	s.startBody(size + 2)
 	return 0

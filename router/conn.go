@@ -12,10 +12,7 @@ const (
 	// flushAt bytes of replies are written at once, so that one turn's output
 	// stays in the processor's cache.
 	flushAt = 256 << 10
-	// turnBudget bounds the work of one turn, in units of about a plain
-	// command; what is left waits until the other connections had theirs.
-	turnBudget = 4096
-	// budgetBytes of replies cost as much as a command.
+	// budgetBytes of replies cost as much as a command; see round.
 	budgetBytes = 1 << 10
 )
 

@@ -53,7 +53,7 @@ func (l *loop) show() {
 }
 
 // Counters returns the server's counters, always in the same order: "loops"
-// that have met a connection and "shards"; those of tallyNames; of the shards'
+// and "shards"; those of tallyNames; of the shards'
 // goroutines "shard-rounds" (times that one took its shard) and
 // "inbox-left" (operations that one ran because no loop did); "inbox-most",
 // the most operations found waiting in any one inbox; "commands" of both protocols;

@@ -75,15 +75,15 @@ func TestCountersOfABusyShard(t *testing.T) {
 func TestCountersOfDeferredTurns(t *testing.T) {
 	f := newFixture(t, Config{Shards: 1})
 	c := f.open()
-	b := make([]byte, 0, 16*turnBudget)
-	for range 2*turnBudget + 1 {
+	b := make([]byte, 0, 16*roundUnits)
+	for range 2*roundUnits + 1 {
 		b = append(b, "touch 1\r\n"...)
 	}
 	c.send(string(b))
 	f.rest()
-	f.counts(map[string]uint64{"inputs": 1, "turns-deferred": uint64(f.later), "cmd-touch": 2*turnBudget + 1})
-	if f.later < 2 {
-		t.Errorf("%d turns were put off", f.later)
+	f.counts(map[string]uint64{"inputs": 1, "turns-deferred": uint64(f.later()), "cmd-touch": 2*roundUnits + 1})
+	if f.later() < 2 {
+		t.Errorf("%d turns were put off", f.later())
 	}
 }
 

@@ -12,8 +12,7 @@ import (
 // the same with a real one.
 //
 // A Driven is used by one goroutine. The shards are not started: call Tick of
-// those that are Due. A loop's run and runLater must have Drain called soon
-// after.
+// those that are Due. A loop's wake must have Drain called soon after.
 type Driven struct {
 	srv      *Server
 	sessions map[*DrivenSession]struct{} // those that are not gone
@@ -68,12 +67,12 @@ type DrivenLoop struct {
 	l *loop
 }
 
-// NewLoop adds a loop. It calls run when Drain is to be called as soon as
-// possible, and runLater when other connections should be served before. Both
-// are called with no shard owned, and must not call Drain themselves.
-func (d *Driven) NewLoop(run, runLater func()) *DrivenLoop {
-	l := newLoop(d.srv, run)
-	l.runLater, l.runAfter = runLater, nil
+// NewLoop adds a loop. It calls wake when Drain is to be called once every other
+// connection that has input was served; with no shard owned, and wake must not call
+// Drain itself.
+func (d *Driven) NewLoop(wake func()) *DrivenLoop {
+	l := newLoop(d.srv, wake)
+	l.runAfter = nil
 	d.srv.addLoop(l)
 	return &DrivenLoop{d: d, l: l}
 }
@@ -85,7 +84,7 @@ func (dl *DrivenLoop) KeepReplies(runAfter func(time.Duration)) { dl.l.runAfter 
 
 // Drain goes on with what finished elsewhere and with turns put off.
 func (dl *DrivenLoop) Drain() {
-	dl.l.drain()
+	dl.l.drain(true)
 	dl.d.sweep()
 }
 

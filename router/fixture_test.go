@@ -19,7 +19,6 @@ type fixture struct {
 	ahead shard.Time // what the time of day is ahead of it, but for slept
 	slept shard.Time // in suspends
 	asked bool
-	later int // how often the loop put turns off
 
 	// other owns shards like another loop does.
 	other shard.Batch
@@ -42,7 +41,7 @@ func newFixture(t testing.TB, cfg Config) *fixture {
 	f.d = d
 	d.SetDay(func() shard.Time { return f.now + f.slept + f.ahead })
 	d.SetSuspended(func() shard.Time { return f.slept })
-	f.l = d.NewLoop(func() { f.asked = true }, func() { f.asked = true; f.later++ })
+	f.l = d.NewLoop(func() { f.asked = true })
 	return f
 }
 
@@ -118,6 +117,7 @@ type testConn struct {
 	paused bool
 
 	canPause bool
+	onWrite  func()
 }
 
 func (f *fixture) open() *testConn {
@@ -129,6 +129,9 @@ func (f *fixture) open() *testConn {
 func (c *testConn) Write(p []byte) {
 	if c.got.Write(p); len(p) > 0 {
 		c.writes++
+		if c.onWrite != nil {
+			c.onWrite()
+		}
 	}
 }
 func (c *testConn) WriteStable(pieces [][]byte) {
@@ -186,3 +189,6 @@ func (f *fixture) check() {
 		f.t.Fatal(err)
 	}
 }
+
+// later is how often the loop put turns off.
+func (f *fixture) later() int { return int(f.l.l.tally[tallyDeferred]) }

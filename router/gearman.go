@@ -110,7 +110,7 @@ func (g *gearSession) process(b []byte) (n int) {
 				s.phase = phaseSkipBody
 				continue
 			}
-			if s.loop.budget <= 0 {
+			if s.loop.round.budget <= 0 && !s.loop.more() {
 				s.loop.later(s)
 				return n
 			}
@@ -147,7 +147,7 @@ func (g *gearSession) command(b []byte) (n int, more bool) {
 		return n, true
 	}
 	if fault != nil {
-		s.loop.budget--
+		s.loop.round.budget--
 		s.loop.out = fault.AppendReply(s.loop.out, m)
 		if s.leaving = fault.Close; !s.leaving {
 			g.skip(m.Size)
@@ -156,7 +156,7 @@ func (g *gearSession) command(b []byte) (n int, more bool) {
 	}
 	if s.loop.srv.draining.Load() {
 		if _, _, submits := m.Type.Submits(); submits {
-			s.loop.budget--
+			s.loop.round.budget--
 			s.loop.gear.count(m)
 			s.loop.out = gearman.AppendError(s.loop.out, gearman.ErrorDraining)
 			g.skip(m.Size)
@@ -168,13 +168,13 @@ func (g *gearSession) command(b []byte) (n int, more bool) {
 		s.block()
 		return 0, false
 	case journal.Full:
-		s.loop.budget--
+		s.loop.round.budget--
 		s.loop.gear.count(m)
 		s.loop.out = gearman.AppendError(s.loop.out, gearman.ErrorQueue)
 		g.skip(m.Size)
 		return n, true
 	}
-	s.loop.budget--
+	s.loop.round.budget--
 	s.loop.gear.count(m)
 	size := m.Size
 	if !m.Type.HasData() {
@@ -185,6 +185,9 @@ func (g *gearSession) command(b []byte) (n int, more bool) {
 	if size <= slab.MaxSize && len(b)-n >= size {
 		g.run(b[n:n+size:n+size], nil)
 		return n + size, true
+	}
+	if _, background, ok := m.Type.Submits(); ok && background {
+		s.promise(size, len(m.Args[0]))
 	}
 	g.keepArgs()
 	s.phase = phaseBody
@@ -218,20 +221,10 @@ func (g *gearSession) keepArgs() {
 }
 
 // collect takes what belongs to the data being read, and returns how much that
-// was: nothing when there is no room for it.
+// was.
 func (g *gearSession) collect(b []byte) (n int) {
 	s, size := g.s, g.m.Size
 	n = min(len(b), size-s.got)
-	if g.recorded() {
-		switch s.keepsRoom(n+len(g.keep), size+len(g.keep)) {
-		case journal.Wait:
-			s.block()
-			return 0
-		case journal.Full:
-			g.refuseBody()
-			return 0
-		}
-	}
 	if s.pooled != nil {
 		s.pooled.B = append(s.pooled.B, b[:n]...)
 	} else {
@@ -320,7 +313,7 @@ func (g *gearSession) submit(body []byte, large shard.Large) {
 	case gearman.SubmitJobEpoch:
 		g.op.Due = s.loop.batch.FromDay(shard.Time(min(max(m.Epoch, 0), epochMax)) * shard.Second)
 	case gearman.SubmitJobSched:
-		s.loop.budget -= scheduleCost
+		s.loop.round.budget -= scheduleCost
 		now := time.Unix(0, int64(s.loop.batch.Day()))
 		at, ok := m.Schedule.Next(now)
 		if !ok {
@@ -415,7 +408,7 @@ func (g *gearSession) nextUnique() {
 	op := &g.s.req.Op
 	op.Kind, op.Client = shard.OpUniqueStatus, 0
 	g.op.Cursor = 0
-	g.s.loop.budget -= statsCost
+	g.s.loop.round.budget -= statsCost
 	g.s.submit(g.at, stepGearUnique)
 }
 

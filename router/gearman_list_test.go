@@ -17,10 +17,10 @@ func TestStatusIsListedInParts(t *testing.T) {
 		w.send(packet(gearman.CanDo, fmt.Sprintf("f%d", i)))
 	}
 	f.rest()
-	before := f.later
+	before := f.later()
 	a.send("status\n")
 	f.rest()
-	if f.later == before {
+	if f.later() == before {
 		t.Error("no other connection had a turn")
 	}
 	lines := strings.Split(a.take(), "\n")
@@ -138,10 +138,10 @@ func TestTurnsAreAccountedFor(t *testing.T) {
 		{w, packet(gearman.WorkData, "H:x:1", "d"), clients},
 		{a, "drop function none\n", functions / 16},
 	} {
-		before := f.later
+		before := f.later()
 		tt.c.send(strings.Repeat(tt.what, times))
 		f.rest()
-		if n := f.later - before; n < times*tt.cost/turnBudget {
+		if n := f.later() - before; n < times*tt.cost/(roundUnits+tt.cost) {
 			t.Errorf("%q: put off %d times", tt.what, n)
 		}
 	}

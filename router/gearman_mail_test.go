@@ -12,7 +12,7 @@ import (
 func (f *fixture) secondLoop() (l *DrivenLoop, rest func()) {
 	asked := false
 	run := func() { asked = true }
-	l = f.d.NewLoop(run, run)
+	l = f.d.NewLoop(run)
 	return l, func() {
 		for asked {
 			asked = false

@@ -264,8 +264,8 @@ func TestSchedulesAreAccountedFor(t *testing.T) {
 	const jobs = 200
 	c.send(strings.Repeat(packet(gearman.SubmitJobSched, "f", "", "", "", "29", "2", "3", "x"), jobs))
 	f.rest()
-	if f.later < jobs*scheduleCost/turnBudget {
-		t.Errorf("put off %d times", f.later)
+	if f.later() < jobs*scheduleCost/roundUnits {
+		t.Errorf("put off %d times", f.later())
 	}
 	if n := strings.Count(c.take(), "H:x:"); n != jobs {
 		t.Errorf("%d jobs", n)

@@ -38,7 +38,7 @@ func (g *gearSession) admin() {
 	case gearman.DropFunction:
 		name := string(m.Args[0])
 		names := srv.dir.list()
-		s.loop.budget -= len(names) / 16
+		s.loop.round.budget -= len(names) / 16
 		if !slices.Contains(names, name) {
 			if i := slices.IndexFunc(names, func(n string) bool { return gearman.SameFunction(n, name) }); i >= 0 {
 				name = names[i]
@@ -78,7 +78,7 @@ func (g *gearSession) mayShutDown() bool {
 	case ShutdownNone:
 		return false
 	}
-	g.s.loop.budget -= turnBudget // to list the machine's addresses takes a while
+	g.s.loop.round.budget -= roundUnits // to list the machine's addresses takes a while
 	return isHere(peerOf(g.s.conn))
 }
 
@@ -93,7 +93,7 @@ func (g *gearSession) askAll(kind shard.OpKind, st step) {
 	op := &g.s.req.Op
 	op.Kind, op.Client = kind, 0
 	g.op.Cursor = 0
-	g.s.loop.budget -= statsCost
+	g.s.loop.round.budget -= statsCost
 	g.s.submit(g.at, st)
 }
 

@@ -15,7 +15,7 @@ type ability struct {
 }
 
 func (g *gearSession) abilityAt(name []byte) int {
-	g.s.loop.budget -= len(g.abilities) / 16
+	g.s.loop.round.budget -= len(g.abilities) / 16
 	for i := range g.abilities {
 		if g.abilities[i].name == string(name) {
 			return i
@@ -161,7 +161,7 @@ func (g *gearSession) best() (at, class int) {
 			}
 		}
 	}
-	l.budget -= len(g.abilities) / 16
+	l.round.budget -= len(g.abilities) / 16
 	return at, class
 }
 
@@ -263,7 +263,7 @@ func (g *gearSession) reported(r *shard.Reply) {
 	id := s.req.Op.ID
 	s.req.Op.Body, s.req.Op.Large = nil, nil
 	s.endBody()
-	s.loop.budget -= int(r.N)
+	s.loop.round.budget -= int(r.N)
 	switch {
 	case r.Status == shard.StatusNotFound:
 		s.loop.out = gearman.AppendError(s.loop.out, gearman.NoJobError(g.m.Type))

@@ -25,13 +25,12 @@ type network struct {
 	gnet.BuiltinEventEngine
 	srv    *Server
 	client *gnet.Client
-	loops  sync.Map // gnet.EventLoop to *loop
+	loops  map[gnet.EventLoop]*loop // all of them; read only once started
+	wakers []*waker
 
 	open   atomic.Int64 // connections gnet holds, or is about to
 	lanes  atomic.Int64
 	byLane sync.Map // the same, *lane to nothing
-
-	stopped atomic.Bool
 
 	mu        sync.Mutex
 	listeners map[net.Listener]bool // whether they are Gearman's
@@ -42,7 +41,7 @@ type network struct {
 }
 
 func newNetwork(srv *Server) *network {
-	return &network{srv: srv, listeners: make(map[net.Listener]bool)}
+	return &network{srv: srv, loops: make(map[gnet.EventLoop]*loop), listeners: make(map[net.Listener]bool)}
 }
 
 // start starts the event loops.
@@ -58,6 +57,11 @@ func (n *network) start() error {
 		return fmt.Errorf("event loops: %w", err)
 	}
 	n.client = client
+	if err := n.startWakers(); err != nil {
+		client.Stop()
+		n.stopWakers()
+		return fmt.Errorf("event loops: %w", err)
+	}
 	return nil
 }
 
@@ -80,8 +84,8 @@ func (n *network) shutdown(ctx context.Context) error {
 	for ctx.Err() == nil && (n.unfinished() || n.unsent()) {
 		time.Sleep(5 * time.Millisecond)
 	}
-	n.stopped.Store(true)
 	err := n.client.Stop()
+	n.stopWakers()
 	// What paused connections have, and what was not sent in time.
 	n.eachLane(func(l *lane) bool { l.drop(); return true })
 	return err
@@ -103,12 +107,13 @@ func (n *network) unsent() (some bool) {
 }
 
 // unfinished reports whether a loop has something under way or put off.
-func (n *network) unfinished() (some bool) {
-	n.loops.Range(func(_, l any) bool {
-		some = l.(*loop).hasWork()
-		return !some
-	})
-	return some
+func (n *network) unfinished() bool {
+	for _, l := range n.loops {
+		if l.hasWork() {
+			return true
+		}
+	}
+	return false
 }
 
 // enroll hands a connection to the event loops; it is theirs even on error.
@@ -121,28 +126,6 @@ func (n *network) enroll(nc net.Conn, gear bool) error {
 		return errors.New("the event loop could not register it")
 	}
 	return nil
-}
-
-// loopOf is the loop on top of gnet's, made when it is first met.
-func (n *network) loopOf(el gnet.EventLoop) *loop {
-	if l, ok := n.loops.Load(el); ok {
-		return l.(*loop)
-	}
-	var l *loop
-	drain := gnet.RunnableFunc(func(context.Context) error {
-		l.enter()
-		defer l.exit()
-		l.drain()
-		return nil
-	})
-	l = newLoop(n.srv, func() {
-		if !n.stopped.Load() && !l.help() { // later the loop's wake-up descriptor is closed
-			el.Execute(context.Background(), drain)
-		}
-	})
-	n.loops.Store(el, l)
-	n.srv.addLoop(l)
-	return l
 }
 
 // socket is a connection as gnet has it. It implements Conn.
@@ -168,8 +151,12 @@ type socket struct {
 // OnOpen implements gnet.EventHandler: a new connection, or one that was
 // paused.
 func (n *network) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
-	k := c.Context().(*socket)
-	l := n.loopOf(c.EventLoop())
+	k, ok := c.Context().(*socket)
+	if !ok {
+		n.loops[c.EventLoop()] = c.Context().(*waker).opened()
+		return nil, gnet.None
+	}
+	l := n.loops[c.EventLoop()]
 	l.enter()
 	defer l.exit()
 	k.c, k.fd, k.opening = c, c.Fd(), false
@@ -188,9 +175,13 @@ func (n *network) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 
 // OnTraffic implements gnet.EventHandler.
 func (n *network) OnTraffic(c gnet.Conn) gnet.Action {
-	k := c.Context().(*socket)
 	b, err := c.Next(-1)
 	if err != nil || len(b) == 0 {
+		return gnet.None
+	}
+	k, ok := c.Context().(*socket)
+	if !ok {
+		c.Context().(*waker).woken()
 		return gnet.None
 	}
 	l := k.loop
@@ -207,7 +198,10 @@ func (n *network) OnTraffic(c gnet.Conn) gnet.Action {
 // side, or the connection is broken, or the session wanted it. The descriptor
 // is still good.
 func (n *network) OnClose(c gnet.Conn, err error) gnet.Action {
-	k := c.Context().(*socket)
+	k, ok := c.Context().(*socket)
+	if !ok {
+		return gnet.None
+	}
 	k.loop.enter()
 	defer k.loop.exit()
 	if k.parked && !k.closed {

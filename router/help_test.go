@@ -80,7 +80,7 @@ func TestAnswerBeingDeliveredIsWork(t *testing.T) {
 		defer close(drained)
 		l.enter()
 		defer l.exit()
-		l.drain()
+		l.drain(true)
 	}()
 	<-writing
 	if l.own.TryLock() {

@@ -13,11 +13,16 @@ func (s *session) input(b []byte) {
 	if s.phase >= phaseClosing || s.dying {
 		return
 	}
-	if s.in != nil {
+	switch {
+	case s.queued: // its turn comes
+		s.hold(b)
+	case s.in != nil:
 		s.hold(b)
 		s.resume()
-	} else if n := s.process(b); s.phase < phaseClosing {
-		s.hold(b[n:])
+	default:
+		if n := s.process(b); s.phase < phaseClosing {
+			s.hold(b[n:])
+		}
 	}
 	s.bound()
 	s.settle()
@@ -96,7 +101,7 @@ func (s *session) process(b []byte) (n int) {
 		}
 		switch s.phase {
 		case phaseIdle:
-			if s.loop.budget <= 0 {
+			if s.loop.round.budget <= 0 && !s.loop.more() {
 				s.loop.later(s)
 				return n
 			}
@@ -150,12 +155,12 @@ func (s *session) command(b []byte) (n int, more bool) {
 			return 0, false
 		case journal.Full:
 			if s.cmd.Kind != beanstalk.Put || s.cmd.Size <= s.loop.srv.cfg.MaxJobSize && !s.cmd.Trailing {
-				s.loop.budget--
+				s.loop.round.budget--
 				s.refuse()
 				return n, true
 			}
 		}
-		s.loop.budget--
+		s.loop.round.budget--
 		return n + s.dispatch(b[n:]), true
 	case beanstalk.ErrLineTooLong:
 		s.phase = phaseSkipLine
@@ -167,6 +172,6 @@ func (s *session) command(b []byte) (n int, more bool) {
 		}
 		s.say(beanstalk.MsgBadFormat)
 	}
-	s.loop.budget--
+	s.loop.round.budget--
 	return n, true
 }

@@ -19,27 +19,24 @@ type loop struct {
 	srv    *Server
 	batch  shard.Batch
 	out    []byte // replies of the session whose turn it is
-	budget int    // of the turn, see turnBudget
-
-	waiters []*session // to go on in a later turn
-	spare   []*session
+	round  round
+	queue  fifo[*session]       // to go on in a later turn
+	answer fifo[*shard.Message] // came back, and not yet delivered
 
 	holders []*session // those whose replies wait for a commit
-	blocked []*session // those that wait for room on the disk
+	blocked []*session // those whose next command waits for room on the disk
 	freed   []*session // those that go on after holders were looked at
 
-	// run has drain called soon, or calls it by way of help; from any goroutine.
-	run func()
-	// runLater is run after laterAfter, so that the loop's sockets have their
-	// turn in between.
-	runLater func()
+	// wake has the poller call drain, in its next pass over what is ready; from any
+	// goroutine. woken is set while such a call is under way. helped: see help.
+	wake   func()
+	woken  atomic.Bool
+	helped bool
 	// runAfter calls run after that time; nil: no replies are kept back.
 	runAfter func(time.Duration)
 	late     []lateSession // the oldest first
 	lateDue  shard.Time    // when sendLate has something to do, if there is any
 	gap      shard.Time    // between callbacks, on average
-	// awake is set while a call of drain for waiters is under way.
-	awake bool
 
 	signals signals
 	tally   [numTallies]uint64 // what shown holds is as of the last settle
@@ -64,10 +61,9 @@ type loop struct {
 // outKeep is the most output buffer that is kept from turn to turn, in bytes.
 const outKeep = 1 << 20
 
-func newLoop(srv *Server, run func()) *loop {
-	l := &loop{srv: srv, run: run}
-	l.runLater = func() { time.AfterFunc(laterAfter, run) }
-	l.runAfter = func(d time.Duration) { time.AfterFunc(d, run) }
+func newLoop(srv *Server, wake func()) *loop {
+	l := &loop{srv: srv, wake: wake}
+	l.runAfter = func(d time.Duration) { time.AfterFunc(d, l.run) }
 	l.batch.Home = l
 	return l
 }
@@ -78,6 +74,23 @@ func (l *loop) enter() { l.own.Lock() }
 func (l *loop) exit() {
 	l.turned.Store(int64(l.batch.Now))
 	l.own.Unlock()
+}
+
+// run has drain called soon; from any goroutine, with no shard owned.
+func (l *loop) run() {
+	if l.woken.Load() || !l.woken.CompareAndSwap(false, true) {
+		return // a call is under way
+	}
+	if !l.helped || !l.help() {
+		l.wake()
+	}
+}
+
+// ask is run for the loop itself.
+func (l *loop) ask() {
+	if !l.woken.Load() && l.woken.CompareAndSwap(false, true) {
+		l.wake()
+	}
 }
 
 // idleAfter is how long a loop has had no turn when it is taken for idle. A
@@ -94,7 +107,7 @@ func (l *loop) help() bool {
 	}
 	defer l.exit()
 	l.tally[tallyHelps]++
-	l.drain()
+	l.drain(false)
 	return true
 }
 
@@ -119,7 +132,7 @@ func (l *loop) Post(m *shard.Message) {
 func (l *loop) hasWork() bool {
 	l.own.Lock()
 	defer l.own.Unlock()
-	return l.unfinished.Load() > 0 || l.outbox.Load() != nil
+	return l.unfinished.Load() > 0 || l.outbox.Load() != nil || l.answer.len() > 0
 }
 
 // signals are what other goroutines tell about connections.
@@ -149,10 +162,38 @@ func (l *loop) signal(s *session, f func(*session)) {
 	l.run()
 }
 
-// drain goes on with what came from elsewhere: finished messages, and the
-// sessions whose budget was spent. The event loop calls it after run, or help does.
-func (l *loop) drain() {
+// drain goes on with what came from elsewhere: finished messages and signals. When the
+// poller calls it, by way of wake, a round begins, and the queue has its share of that;
+// a helper comes in between.
+func (l *loop) drain(round bool) {
+	l.stamp()
+	l.woken.Store(false) // what comes from here on has to wake the loop again
+	if round {
+		l.round.left = roundUnits / 2
+	}
+	l.takeOutbox()
+	l.deliver()
+	l.letGo()
+	l.sendLate()
+	for _, g := range l.signals.take() {
+		l.turn(g.s, g.f)
+	}
+	if round {
+		// Half of it is theirs, whatever the answers took.
+		l.round.left = max(l.round.left, 0) + roundUnits/2
+		l.serveQueue()
+	}
+	l.settle()
+}
+
+// stamp begins a callback.
+func (l *loop) stamp() {
 	l.srv.clock.stamp(&l.batch)
+	l.round.counted, l.round.looked = 0, l.batch.Now-l.batch.Slept
+}
+
+// takeOutbox takes what other loops and the shards have posted, the oldest first.
+func (l *loop) takeOutbox() {
 	var head *shard.Message
 	for m := l.outbox.Swap(nil); m != nil; {
 		next := m.Next.Load()
@@ -162,71 +203,79 @@ func (l *loop) drain() {
 	for m := head; m != nil; {
 		next := m.Next.Load()
 		m.Next.Store(nil)
-		l.deliver(m)
+		l.answer.push(m)
 		m = next
 	}
-	l.letGo()
-	l.sendLate()
-	for _, g := range l.signals.take() {
-		l.turn(g.s, g.f)
-	}
-	if l.awake {
-		l.awake = false
-		turn := l.waiters
-		l.waiters = l.spare[:0]
-		for i, s := range turn {
-			s.queued = false
-			l.unfinished.Add(-1)
-			l.turn(s, (*session).again)
-			turn[i] = nil
-		}
-		l.spare = turn
-	}
-	l.settle()
 }
 
 // turn gives s its turn: f runs its commands, then its replies are written.
 func (l *loop) turn(s *session, f func(*session)) {
-	l.budget = turnBudget
+	l.startTurn(l.shareOf(s))
 	f(s)
 	l.flush(s)
+	l.endTurn()
 }
 
-func (l *loop) deliver(m *shard.Message) {
-	s := m.Owner.(*session)
-	l.budget = turnBudget
-	s.completed(m)
-	l.flush(s)
+// serveQueue gives those who wait their turns, in parts of the round, until it is
+// used up. Who is not done then is at the end of the queue again.
+func (l *loop) serveQueue() {
+	for l.queue.len() > 0 && l.round.left > 0 {
+		share := max(shareUnits, l.round.left/l.queue.len())
+		s := l.queue.pop()
+		s.queued = false
+		l.unfinished.Add(-1)
+		l.startTurn(share)
+		s.again()
+		l.flush(s)
+		l.endTurn()
+	}
 }
 
-// settle ends every callback of the event loop: it delivers what this loop's
-// own visits to shards have finished for its other sessions.
-func (l *loop) settle() {
-	for i := 0; i < len(l.batch.Local); i++ {
-		m := l.batch.Local[i]
+// deliver hands over what has come back, also what this loop's own visits to shards
+// have finished for its other sessions meanwhile, and what that brings about. The rest
+// waits for the next round.
+func (l *loop) deliver() {
+	for l.round.left > -debtUnits {
+		if l.answer.len() == 0 {
+			if len(l.batch.Local) == 0 {
+				return
+			}
+			l.takeLocal()
+		}
+		m := l.answer.pop()
+		s := m.Owner.(*session)
+		l.startTurn(l.shareOf(s))
+		s.completed(m)
+		l.flush(s)
+		l.endTurn()
+	}
+	l.takeLocal()
+}
+
+func (l *loop) takeLocal() {
+	for i, m := range l.batch.Local {
+		l.answer.push(m)
 		l.batch.Local[i] = nil
-		l.deliver(m)
 	}
 	l.batch.Local = l.batch.Local[:0]
-	if len(l.waiters) > 0 && !l.awake {
-		l.awake = true
-		// Not at once: a task that queues itself again would keep the event
-		// loop from its sockets.
-		l.runLater()
+}
+
+// settle ends every callback of the event loop.
+func (l *loop) settle() {
+	l.deliver()
+	if l.queue.len() > 0 || l.answer.len() > 0 {
+		l.ask()
 	}
 	l.show()
 }
 
-// laterAfter lets the sockets of the loop have their turn in between.
-const laterAfter = 50 * time.Microsecond
-
-// later puts s on the list of those that go on in a later turn.
+// later puts s at the end of the queue.
 func (l *loop) later(s *session) {
 	if !s.queued {
 		s.queued = true
 		l.unfinished.Add(1)
 		l.tally[tallyDeferred]++
-		l.waiters = append(l.waiters, s)
+		l.queue.push(s)
 	}
 }
 
@@ -236,7 +285,7 @@ func (l *loop) flush(s *session) {
 	if len(l.out) == 0 {
 		return
 	}
-	l.budget -= len(l.out) / budgetBytes
+	l.round.budget -= writeUnits + len(l.out)/budgetBytes
 	switch {
 	case s.phase == phaseGone:
 	case s.mustHold():
@@ -281,7 +330,7 @@ func (l *loop) open(c Conn, gear bool) *session {
 	s.waiter.Msg.Home, s.waiter.Msg.Owner = l, s
 	l.connections.Add(1)
 	l.total.Add(1)
-	l.srv.clock.stamp(&l.batch)
+	l.stamp()
 	if gear {
 		s.gear = newGear(s)
 		return s
@@ -294,18 +343,22 @@ func (l *loop) open(c Conn, gear bool) *session {
 // input gives s bytes from its connection, and a turn.
 func (l *loop) input(s *session, b []byte) {
 	last := l.batch.Now
-	l.srv.clock.stamp(&l.batch)
+	l.stamp()
 	l.gap += (l.batch.Now - last - l.gap) / gapWeight
-	l.budget = turnBudget
 	l.tally[tallyInputs]++
+	floor := min(l.round.left, 0)
+	l.startTurn(max(l.round.left, l.fresh()))
+	l.round.budget -= inputUnits
 	s.input(b)
 	l.flush(s)
+	l.endTurn()
+	l.round.left = max(l.round.left, floor) // nobody else's answer waits for it
 	l.settle()
 }
 
 // event gives s a turn for something that happened to its connection.
 func (l *loop) event(s *session, f func(*session)) {
-	l.srv.clock.stamp(&l.batch)
+	l.stamp()
 	l.turn(s, f)
 	l.settle()
 }

@@ -63,7 +63,7 @@ func TestDeathIsOneStep(t *testing.T) {
 			sum.Add(&n)
 			sh.Release(&b)
 		}
-	}, func() {})
+	})
 	waiter := &testConn{f: f}
 	waiter.s = l.Open(waiter)
 	waiter.s.Input([]byte("watch " + tubes[0] + "\r\nreserve\r\n"))

@@ -106,7 +106,7 @@ func (s *session) probe() {
 			}
 		}
 	}
-	s.loop.budget -= len(s.watched) / 16
+	s.loop.round.budget -= len(s.watched) / 16
 	if at < 0 {
 		s.noneReady()
 		return

@@ -54,7 +54,7 @@ func TestPausedConnectionWhoseLaneFailed(t *testing.T) {
 	if k.Unsent() != 0 || k.Resume() {
 		t.Errorf("%d bytes unsent, or a dead connection is read again", k.Unsent())
 	}
-	k.loop.drain() // brings the abort
+	k.loop.drain(true) // brings the abort
 	if k.s.phase != phaseGone || k.net.open.Load() != 0 {
 		t.Errorf("phase %d, %d connections counted", k.s.phase, k.net.open.Load())
 	}

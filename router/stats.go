@@ -28,7 +28,7 @@ func (s *session) stats() {
 func (s *session) statsNext() {
 	op := &s.req.Op
 	op.Kind, op.Client = shard.OpStats, 0
-	s.loop.budget -= statsCost
+	s.loop.round.budget -= statsCost
 	s.submit(s.gather.at, stepStats)
 }
 

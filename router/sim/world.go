@@ -89,7 +89,7 @@ func New(seed uint64, loops int, cfg router.Config) (*World, error) {
 	for range loops {
 		l := new(loop)
 		ask := func() { l.asked = true }
-		l.DrivenLoop = d.NewLoop(ask, ask)
+		l.DrivenLoop = d.NewLoop(ask)
 		l.KeepReplies(func(d time.Duration) { l.later = append(l.later, w.now+shard.Time(d)) })
 		w.loops = append(w.loops, l)
 	}

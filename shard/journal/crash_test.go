@@ -74,8 +74,8 @@ func lives(w *world, at, generations, steps int) error {
 		if err != nil && !d.dead {
 			return fmt.Errorf("generation %d: %w", g, err)
 		}
-		stopped, started := d.dead, err == nil
-		if started {
+		stopped := d.dead
+		if err == nil {
 			stopped, err = w.life(steps)
 			if err != nil {
 				return fmt.Errorf("generation %d, step %d, %v: %w", g, w.steps, d, err)
@@ -86,9 +86,10 @@ func lives(w *world, at, generations, steps int) error {
 		}
 		first = false
 		g++
-		// What a power cut has taken is not back because the start after it was killed.
-		safe := !w.reboot() && (strict || started)
-		strict = w.opts.Sync == SyncAlways || safe
+		strict = w.opts.Sync == SyncAlways || !w.reboot()
+		if w.opts.Sync == SyncAlways {
+			w.reboot()
+		}
 		d.crashAt = 1 + w.rng.IntN(1+d.ops*3/2)
 		if g == generations {
 			d.crashAt = 0

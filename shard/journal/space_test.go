@@ -315,6 +315,107 @@ func TestHighIDOfFirstBatch(t *testing.T) {
 	})
 }
 
+// TestLargeBodies: Admit lets in what there is room for, or will be.
+func TestLargeBodies(t *testing.T) {
+	w := newWorld(1, newFakeDisk(1))
+	must(t, second(w.open(true)))
+	p := w.shards[0]
+	size := 3 * SegmentMin
+	for n := range 12 {
+		for tries := 0; w.j.Admit(int64(size)) != Open; tries++ {
+			if tries > 3 {
+				t.Fatalf("body %d is not let in: %+v", n, w.j.Stats())
+			}
+			must(t, w.j.Tend())
+		}
+		body := make([]byte, size)
+		body[size-1] = byte(n)
+		op := shard.Op{Kind: shard.OpPut, Tube: p.tubes[0], TTR: 1}
+		for at := 0; at < size; at += 65536 {
+			op.Large = append(op.Large, body[at:at+65536])
+		}
+		w.id++
+		op.ID = shard.JobID(w.id)
+		p.apply(&op)
+		p.all = append(p.all, w.id)
+		w.j.Dismiss(int64(size))
+		if n%3 == 2 {
+			p.delete()
+			p.delete()
+		}
+		must(t, w.commit())
+		must(t, w.tend())
+	}
+	w.fake.cut()
+	must(t, second(w.open(true)))
+	d := w.fake
+	d.limit = d.size() + SegmentMin
+	for tries := 0; w.j.Admit(int64(size)) != Full; tries++ {
+		if tries > 3 {
+			t.Fatalf("a body is let in, or waits, on a full disk: pressure %d", w.j.Pressure())
+		}
+		must(t, w.j.Tend())
+	}
+	w.closeCores()
+}
+
+// TestWhatALargeBodyWaitsFor: room is made for a body that waits though a smaller one,
+// for which there was room, is let in meanwhile and comes to nothing.
+func TestWhatALargeBodyWaitsFor(t *testing.T) {
+	w := newWorld(1, newFakeDisk(1))
+	must(t, second(w.open(true)))
+	const large, small = 8 * SegmentMin, 1000
+	if p := w.j.Admit(large); p != Wait {
+		t.Fatalf("the large body: %d", p)
+	}
+	asked := w.j.Notified()
+	if p := w.j.Admit(small); p != Open {
+		t.Fatalf("the small body: %d", p)
+	}
+	w.j.Dismiss(small)
+	must(t, w.j.Tend())
+	if w.j.Notified() == asked {
+		t.Error("who waits is not told to ask again")
+	}
+	if p := w.j.Admit(large); p != Open {
+		t.Errorf("the large body, after all was tended: %d", p)
+	}
+	w.closeCores()
+}
+
+// TestTightBeforeFull: when nothing but the reserve is left, what can be done without
+// is left out, although the disk is only behind; and no longer when there is room.
+func TestTightBeforeFull(t *testing.T) {
+	w := newWorld(1, newFakeDisk(1))
+	must(t, second(w.open(true)))
+	const step = SegmentMin / 32
+	promised := int64(0)
+	promise := func() {
+		w.j.Promise(step)
+		promised += step
+	}
+	for w.j.Pressure() == Open {
+		promise()
+	}
+	if w.j.Pressure() != Wait || tight(w.j) {
+		t.Errorf("pressure %d, tight %v at first", w.j.Pressure(), tight(w.j))
+	}
+	for range SegmentMin / step {
+		promise()
+	}
+	if w.j.Pressure() != Wait || !tight(w.j) {
+		t.Errorf("pressure %d, tight %v with the reserve promised", w.j.Pressure(), tight(w.j))
+	}
+	for ; promised > 0; promised -= step {
+		w.j.Dismiss(step)
+	}
+	must(t, w.j.Tend())
+	if w.j.Pressure() != Open || tight(w.j) {
+		t.Errorf("pressure %d, tight %v with room", w.j.Pressure(), tight(w.j))
+	}
+	w.closeCores()
+}
+
 // TestPendingUntilWritten: what the committer has taken counts until it is in a segment.
 // Else a committer that waits for one would look like room.
 func TestPendingUntilWritten(t *testing.T) {

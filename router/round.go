@@ -1,0 +1,115 @@
+package router
+
+import (
+	"time"
+
+	"polystalk/shard"
+)
+
+// A round shares the time of a loop out among its sessions. It begins when the
+// loop's own wake-up comes through its poller, together with whatever else is ready:
+// so between the beginnings of two rounds every socket that has something to say is
+// heard, and who does more than a round allows waits for the next, in a queue.
+//
+// A session that brings input while the round is used up, or one that has little
+// left to do, gets some units all the same; see fresh. So a client that sends a command
+// and waits for the answer never queues behind those that pipeline without end.
+//
+// Work is counted in units of about unitTime, and the clock is looked at every
+// lookUnits: the count says when to look, and the clock what it was really worth. A
+// Driven's clock stands still in a turn, so that there the count alone decides.
+type round struct {
+	budget int // what the turn under way may still use before it asks for more
+	lent   int // budget as it was given
+	share  int // what the turn may use besides, all in all
+	left   int // of the round; below zero: overdrawn
+
+	counted int        // units since the clock was looked at
+	looked  shard.Time // when that was; time awake
+}
+
+const (
+	// unitTime is what a plain command costs, or a little more.
+	unitTime = shard.Time(500 * time.Nanosecond)
+	// lookUnits of work are done until the clock is looked at.
+	lookUnits = 64
+	// roundUnits are done in a round, one millisecond, by those who came first.
+	roundUnits = 2048
+	// shareUnits are what each in the queue may use of a round at least, so that its
+	// replies leave in few pieces.
+	shareUnits = 256
+	// freshUnits are what all together may use who are not in the queue, each between
+	// the two others.
+	freshUnits, freshMin, freshMost = 8192, 16, 256
+	// freshBytes of held input are little left to do.
+	freshBytes = 1 << 10
+	// debtUnits at most are spent on answers when the round is used up; then those
+	// wait as well.
+	debtUnits = 1024
+
+	// inputUnits are what a callback of the event loop and its read take, writeUnits
+	// what a write takes.
+	inputUnits = 8
+	writeUnits = 8
+	// partUnits are what a part of bounded work in a shard takes; see submitLater.
+	partUnits = 1024
+)
+
+// startTurn begins a turn that may use so many units. endTurn ends it.
+func (l *loop) startTurn(share int) {
+	r := &l.round
+	r.share = share
+	r.lent = min(share, lookUnits)
+	r.budget = r.lent
+}
+
+// shareOf is what s may use of the round when it has its turn for something else than
+// its place in the queue.
+func (l *loop) shareOf(s *session) int {
+	share := max(l.round.left, 0)
+	if l.queue.len() > 0 {
+		share = min(share, shareUnits)
+	}
+	if s.held() <= freshBytes {
+		share = max(share, l.fresh())
+	}
+	return share
+}
+
+// fresh is what a session may use however little is left of the round: the more
+// connections there are that may all come at once, the less.
+func (l *loop) fresh() int {
+	return max(freshMin, min(freshMost, freshUnits/max(1, int(l.connections.Load()))))
+}
+
+// endTurn counts what the turn has used.
+func (l *loop) endTurn() {
+	r := &l.round
+	l.spend(r.lent - r.budget)
+	r.lent, r.budget, r.share = 0, 0, 0
+}
+
+// more reports whether the turn may go on: its budget is spent.
+func (l *loop) more() bool {
+	r := &l.round
+	before := r.left
+	l.spend(r.lent - r.budget)
+	r.share -= before - r.left
+	r.lent = max(0, min(r.share, lookUnits))
+	r.budget = r.lent
+	return r.budget > 0
+}
+
+// spend takes units off the round, or what they were worth by the clock: at least a
+// quarter, since what comes between two looks is not only turns.
+func (l *loop) spend(units int) {
+	r := &l.round
+	r.left -= units
+	if r.counted += units; r.counted >= lookUnits {
+		now := l.srv.clock.awake()
+		if took := int((now - r.looked) / unitTime); took > 0 {
+			r.left += r.counted - max(took, r.counted/4)
+		}
+		r.counted, r.looked = 0, now
+	}
+}

@@ -1,0 +1,210 @@
+package router
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"polystalk/codec/beanstalk"
+	"polystalk/shard"
+)
+
+// callbackMax is the work that one callback of the event loop may do, whatever its
+// sessions have sent: both halves of a round, what was overdrawn in each, and a turn
+// more; in commands, which are no cheaper than a unit.
+const callbackMax = 2*(roundUnits/2+debtUnits) + roundUnits
+
+// commands is how many the loop has run.
+func (f *fixture) commands() (n int) {
+	for k := range beanstalk.NumKinds {
+		n += int(f.l.l.cmds[k].Load())
+	}
+	return n
+}
+
+// bounded calls f, which is one callback, and fails if it has run too many commands.
+func (f *fixture) bounded(what string, call func()) {
+	f.t.Helper()
+	before := f.commands()
+	call()
+	if n := f.commands() - before; n > callbackMax {
+		f.t.Fatalf("%s: %d commands in one callback, want at most %d", what, n, callbackMax)
+	}
+}
+
+// Sessions that wake each other do not keep their loop: each delivery is work of the
+// same callback, and that has an end. Another client is answered in its own callback
+// between any two of them.
+func TestWakingEachOtherHasAnEnd(t *testing.T) {
+	f := newFixture(t, Config{Shards: 4})
+	const pairs, times = 20, 2000
+	var conns []*testConn
+	for i := range pairs {
+		for k := range 2 {
+			c := f.open()
+			c.says(fmt.Sprintf("use p%d-%d\nwatch p%d-%d\nignore default\n", i, 1-k, i, k),
+				fmt.Sprintf("USING p%d-%d\nWATCHING 2\nWATCHING 1\n", i, 1-k))
+			conns = append(conns, c)
+		}
+	}
+	other := f.open()
+	const put = "put 0 0 60 1\r\nx\r\n"
+	for i, c := range conns {
+		first, second := "reserve\r\n", put
+		if i%2 == 1 {
+			first, second = put, "reserve\r\n"
+		}
+		f.bounded("input", func() { c.send(strings.Repeat(first+second, times)) })
+	}
+	rounds := 0
+	for ; f.asked; rounds++ {
+		f.bounded("drain", func() { f.round() })
+		other.send("use a\r\nput 0 0 1 1\r\nx\r\npeek-ready\r\n")
+		if got := other.take(); strings.Count(got, "\r\n") != 4 {
+			t.Fatalf("round %d: the other client got %q", rounds, got)
+		}
+	}
+	for i, c := range conns {
+		if got := c.take(); strings.Count(got, "INSERTED") != times || strings.Count(got, "RESERVED") != times {
+			t.Errorf("connection %d: %d jobs put, %d reserved, want %d of each",
+				i, strings.Count(got, "INSERTED"), strings.Count(got, "RESERVED"), times)
+		}
+	}
+	if least := 2 * 2 * pairs * times / callbackMax; rounds < least {
+		t.Errorf("all in %d rounds, want at least %d", rounds, least)
+	}
+	f.check()
+}
+
+// A turnConn notes the order in which sessions have their turns.
+type turnConn struct {
+	*testConn
+	name  int
+	turns *[]int
+}
+
+func (c *turnConn) Write(p []byte) {
+	if n := len(*c.turns); n == 0 || (*c.turns)[n-1] != c.name {
+		*c.turns = append(*c.turns, c.name)
+	}
+	c.testConn.Write(p)
+}
+
+// Between two turns of one session that pipelines without end, each other one that
+// waits has had one, and one round serves but some of them.
+func TestTheQueueIsServedInTurn(t *testing.T) {
+	f := newFixture(t, Config{Shards: 4})
+	const floods = 50
+	var turns []int
+	for i := range floods {
+		c := &turnConn{testConn: &testConn{f: f}, name: i, turns: &turns}
+		c.s = f.l.Open(c)
+		n := 3000 + 100*i
+		f.bounded("input", func() { c.send(strings.Repeat("use default\r\n", n)) })
+	}
+	queue := f.l.l.queue.len()
+	if queue != floods {
+		t.Fatalf("%d sessions are in the queue, want %d", queue, floods)
+	}
+	turns = turns[:0]
+	for f.asked && f.l.l.queue.len() == queue {
+		f.bounded("drain", func() { f.round() })
+	}
+	if len(turns) < 3*floods {
+		t.Fatalf("%d turns until the first is done, want several for each of %d", len(turns), floods)
+	}
+	last := make(map[int]int)
+	for at, name := range turns {
+		if was, ok := last[name]; ok && at-was != floods {
+			t.Fatalf("session %d had a turn after %d others', want %d", name, at-was-1, floods-1)
+		}
+		last[name] = at
+	}
+	f.rest()
+	f.check()
+}
+
+// More who wait for one event than a callback serves: the rest follows.
+func TestManyAnswersAtOnce(t *testing.T) {
+	f := newFixture(t, Config{Shards: 1})
+	const n = 2000
+	const most = (roundUnits + 2*debtUnits) / writeUnits
+	served := 0
+	for range n {
+		c := f.open()
+		c.send("reserve\r\n")
+		c.onWrite = func() { served++ }
+	}
+	c := f.open()
+	c.puts(n, "put 0 1 60 1")
+	f.now += 2 * shard.Second
+	callbacks := 0
+	for ; served < n; callbacks++ {
+		was := served
+		if f.round(); served-was > most {
+			t.Fatalf("%d answers in one callback, want at most %d", served-was, most)
+		}
+		was = served
+		c.send("use default\r\n")
+		c.wants("USING default\n")
+		if served-was > most {
+			t.Fatalf("%d answers for others in one input, want at most %d", served-was, most)
+		}
+	}
+	if callbacks < n/most/2 {
+		t.Errorf("all in %d callbacks", callbacks)
+	}
+	f.check()
+}
+
+// A loop that finds more to do whenever it has done what there was hears its sockets
+// all the same: gnet's Execute would have it go on for ever.
+func TestALoopThatFeedsItselfHearsItsSockets(t *testing.T) {
+	srv, addrs := serve(t, Config{Loops: 2, Shards: 2})
+	defer func() {
+		if err := srv.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	stop := make(chan struct{})
+	stopped := make(chan int, 2)
+	for _, l := range *srv.told.Load() {
+		var again func(*session)
+		n := 0
+		again = func(s *session) {
+			select {
+			case <-stop:
+				stopped <- n
+			default:
+				n++
+				l.signal(s, again)
+			}
+		}
+		l.signal(&session{loop: l, phase: phaseGone}, again)
+	}
+	for range 4 {
+		c, err := net.Dial("tcp", addrs[0].String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(time.Minute))
+		r := bufio.NewReader(c)
+		for range 100 {
+			io.WriteString(c, "use x\r\n")
+			if got, err := r.ReadString('\n'); got != "USING x\r\n" {
+				t.Fatal(got, err)
+			}
+		}
+	}
+	close(stop)
+	for range 2 {
+		if n := <-stopped; n < 100 {
+			t.Errorf("a loop had %d turns of its own besides 200 commands", n)
+		}
+	}
+}

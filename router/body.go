@@ -5,6 +5,7 @@ import (
 
 	"github.com/valyala/bytebufferpool"
 
+	"polystalk/shard/journal"
 	"polystalk/shard/slab"
 )
 
@@ -27,23 +28,21 @@ func (s *session) startBody(size int) {
 	}
 }
 
-// promise has the journal keep room for a body that is small, and let in, but not all
-// there; name is its tube's.
-func (s *session) promise(size, name int) {
-	if j := s.loop.srv.journal; j != nil && s.promised == 0 {
-		s.promised = int64(size+name) + headMax
-		j.Promise(s.promised)
-	}
-}
-
-// headMax bytes are more than a small job takes in the journal besides its body and names.
-const headMax = 256
-
 // collect takes what belongs to the body being read, and returns how much
-// that was.
+// that was: nothing when there is no room for it.
 func (s *session) collect(b []byte) (n int) {
 	size := int(s.cmd.Size)
 	n = min(len(b), size+2-s.got)
+	if s.loop.srv.journal != nil {
+		switch s.keepsRoom(n+len(s.used.name), size+2+len(s.used.name)) {
+		case journal.Wait:
+			s.block()
+			return 0
+		case journal.Full:
+			s.refuseBody()
+			return 0
+		}
+	}
 	b = b[:n]
 	if s.pooled != nil {
 		s.pooled.B = append(s.pooled.B, b...)
@@ -89,14 +88,8 @@ func (s *session) endBody() {
 		s.pooled = nil
 	}
 	s.pieces = nil
-	s.dismiss()
-}
-
-// dismiss gives back what was promised.
-func (s *session) dismiss() {
-	if s.promised > 0 {
-		s.loop.srv.journal.Dismiss(s.promised)
-		s.promised = 0
+	if j := s.loop.srv.journal; j != nil {
+		j.Release(&s.permit.claim)
 	}
 }
 

@@ -328,7 +328,6 @@ func (s *session) put(rest []byte) (n int) {
 		s.enqueue(rest[:size:size], rest[size:size+2])
 		return size + 2
 	}
-	s.promise(size, len(s.used.name))
 	s.phase = phaseBody
 	s.startBody(size + 2)
 	return 0

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -17,6 +18,7 @@ type directory struct {
 	mu    sync.Mutex
 	names []string
 	at    map[string]int
+	most  int // names that there were since at was made
 	n     atomic.Int64
 	ids   *idMap
 	odd   atomic.Int64 // names that only Gearman clients can say
@@ -33,6 +35,7 @@ func (d *directory) TubeAdded(name string) {
 	}
 	d.at[name] = len(d.names)
 	d.names = append(d.names, name)
+	d.most = max(d.most, len(d.names))
 	d.n.Store(int64(len(d.names)))
 }
 
@@ -50,6 +53,23 @@ func (d *directory) TubeRemoved(name string) {
 	d.names[n] = ""
 	d.names = d.names[:n]
 	d.n.Store(int64(n))
+	d.shrink()
+}
+
+// shrink makes list and map anew when they hold a small part of what they once did:
+// neither gives memory back by itself.
+func (d *directory) shrink() {
+	const part, least = 16, 1024
+	n := len(d.names)
+	if d.most < least || n > d.most/part {
+		return
+	}
+	d.most = n
+	d.names = slices.Clone(d.names)
+	d.at = make(map[string]int, n) // maps.Clone's is as large as the old one
+	for i, name := range d.names {
+		d.at[name] = i
+	}
 }
 
 // JobFinished implements shard.Finisher.

@@ -186,9 +186,6 @@ func (g *gearSession) command(b []byte) (n int, more bool) {
 		g.run(b[n:n+size:n+size], nil)
 		return n + size, true
 	}
-	if _, background, ok := m.Type.Submits(); ok && background {
-		s.promise(size, len(m.Args[0]))
-	}
 	g.keepArgs()
 	s.phase = phaseBody
 	s.got = 0
@@ -221,10 +218,20 @@ func (g *gearSession) keepArgs() {
 }
 
 // collect takes what belongs to the data being read, and returns how much that
-// was.
+// was: nothing when there is no room for it.
 func (g *gearSession) collect(b []byte) (n int) {
 	s, size := g.s, g.m.Size
 	n = min(len(b), size-s.got)
+	if g.recorded() {
+		switch s.keepsRoom(n+len(g.keep), size+len(g.keep)) {
+		case journal.Wait:
+			s.block()
+			return 0
+		case journal.Full:
+			g.refuseBody()
+			return 0
+		}
+	}
 	if s.pooled != nil {
 		s.pooled.B = append(s.pooled.B, b[:n]...)
 	} else {

@@ -3,11 +3,7 @@ package router
 import (
 	"github.com/valyala/bytebufferpool"
 
-	"polystalk/codec/beanstalk"
-	"polystalk/codec/gearman"
 	"polystalk/shard"
-	"polystalk/shard/journal"
-	"polystalk/shard/slab"
 )
 
 // With a journal, a reply that tells of a change leaves once the change is
@@ -96,123 +92,6 @@ func (s *session) dropReplies() {
 	s.replies, s.heldOut = nil, 0
 }
 
-// room says whether the parsed command may be run: one that needs space on the
-// disk waits or is refused while there is none, before it changes anything.
-func (s *session) room() journal.Pressure {
-	srv := s.loop.srv
-	if srv.journal == nil || !needsSpace(s.cmd.Kind) {
-		return journal.Open
-	}
-	if size := s.cmd.Size; s.cmd.Kind == beanstalk.Put && size > slab.MaxSize && size <= srv.cfg.MaxJobSize && !s.cmd.Trailing {
-		return s.admit(int64(size))
-	}
-	s.admission = false
-	p := srv.journal.Pressure()
-	if p == journal.Full && s.cmd.Kind == beanstalk.ReserveJob {
-		return journal.Open // it goes on, but is not recorded
-	}
-	return p
-}
-
-// room is session.room for Gearman: submissions that are recorded need space.
-func (g *gearSession) room() journal.Pressure {
-	s := g.s
-	j := s.loop.srv.journal
-	if j == nil {
-		return journal.Open
-	}
-	if _, background, ok := g.m.Type.Submits(); !ok || !background {
-		return journal.Open
-	}
-	if size := int64(g.m.Size); size > slab.MaxSize {
-		return s.admit(size)
-	}
-	s.admission = false
-	return j.Pressure()
-}
-
-// admit asks the journal to let a large body in.
-func (s *session) admit(size int64) journal.Pressure {
-	j := s.loop.srv.journal
-	s.asked = j.Notified()
-	p := j.Admit(size)
-	s.admission = p == journal.Wait
-	if p == journal.Open {
-		s.promised = size
-	}
-	return p
-}
-
-// unadmitted reports whether the operation under way has come back for want of room for
-// the body of the job that it is about: a foreground job's that is to be kept. It is
-// run again once there is room. The shard may be owned.
-func (s *session) unadmitted(r *shard.Reply) bool {
-	op := &s.req.Op
-	own := s.promised - int64(op.Admitted) // for its own body, if it has one
-	op.Admitted = 0
-	if r.Status != shard.StatusUnadmitted {
-		return false
-	}
-	s.req.Keep() // the input goes on
-	op.Admitted = r.N
-	s.unlet = own + int64(r.N)
-	s.submitLater(s.step)
-	return true
-}
-
-// staysOut reports whether the deferred operation waits for room on, or is given up.
-func (s *session) staysOut() bool {
-	p := journal.Full
-	switch {
-	case s.dying:
-	case s.blocked:
-		return true
-	default:
-		s.dismiss() // what is kept for its own body is part of what it waits for
-		if p = s.admit(s.unlet); p == journal.Wait {
-			s.block()
-			return true
-		}
-	}
-	s.unlet = 0
-	if p == journal.Open {
-		return false
-	}
-	s.deferred, s.phase = false, phaseIdle
-	s.endBody()
-	s.req.Op.Admitted = 0
-	s.req.Done()
-	switch {
-	case s.dying:
-	case s.gear != nil:
-		s.loop.out = gearman.AppendError(s.loop.out, gearman.ErrorQueue)
-		s.reprobe = s.gear.early.first != nil // as after JOB_CREATED
-		s.released()
-	default:
-		s.say(beanstalk.MsgOutOfMemory)
-	}
-	s.goOn()
-	return true
-}
-
-func needsSpace(k beanstalk.Kind) bool {
-	switch k {
-	case beanstalk.Put, beanstalk.Release, beanstalk.Bury, beanstalk.Kick, beanstalk.KickJob, beanstalk.PauseTube, beanstalk.ReserveJob:
-		return true
-	}
-	return false
-}
-
-// refuse answers a command for which the disk has no space.
-func (s *session) refuse() {
-	s.loop.count(s.cmd.Kind)
-	if s.cmd.Kind != beanstalk.Put {
-		s.say(beanstalk.MsgOutOfMemory)
-		return
-	}
-	s.skipBody(beanstalk.MsgOutOfMemory)
-}
-
 // block keeps the session from its input until there is room.
 func (s *session) block() {
 	s.blocked = true
@@ -247,12 +126,6 @@ func (l *loop) block(s *session) {
 	if s.canAsk() {
 		l.tell() // there is room since, and nobody knew that we wait
 	}
-}
-
-// canAsk reports whether a blocked session may try its command again.
-func (s *session) canAsk() bool {
-	j := s.loop.srv.journal
-	return j.Pressure() != journal.Wait && !(s.admission && j.Notified() == s.asked)
 }
 
 // tell has the loop look at what its sessions wait for, if any does. It may be

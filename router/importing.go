@@ -88,7 +88,11 @@ func (m *importing) read(replays []*shard.Replay) error {
 		m.ids, m.slots = append(m.ids, r.ID), append(m.slots, r.Slot)
 	}
 	m.s.journal.RaiseID(m.jobs.HighestID)
-	return os.WriteFile(filepath.Join(m.dir, importMark), nil, 0o600)
+	if err := os.WriteFile(filepath.Join(m.dir, importMark), nil, 0o600); err != nil {
+		return err
+	}
+	// It is there before the journal is.
+	return journal.Dir(m.dir).Sync()
 }
 
 // importStep jobs are written between two looks at how far the disk is.
@@ -121,7 +125,10 @@ func (m *importing) write(recopy func(slot uint16, ids []uint64, after uint64, t
 	if err := os.Remove(filepath.Join(m.dir, importMark)); err != nil {
 		return err
 	}
+	if err := journal.Dir(m.dir).Sync(); err != nil {
+		return err // with the mark back, the next start would begin again
+	}
 	m.s.log.Info("beanstalkd's files were taken over, and are left as they are", "dir", m.dir,
 		"files", m.jobs.Files, "last", fmt.Sprintf("binlog.%d", m.last), "jobs", len(m.ids))
-	return journal.Dir(m.dir).Sync()
+	return nil
 }

@@ -24,7 +24,7 @@ type loop struct {
 	answer fifo[*shard.Message] // came back, and not yet delivered
 
 	holders []*session // those whose replies wait for a commit
-	blocked []*session // those whose next command waits for room on the disk
+	blocked []*session // those that wait for room on the disk
 	freed   []*session // those that go on after holders were looked at
 
 	// wake has the poller call drain, in its next pass over what is ready; from any

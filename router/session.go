@@ -35,19 +35,17 @@ type session struct {
 	dying   bool // close as soon as the operation under way is back
 	stalled bool // replies are not being read
 	backed  bool // too many replies wait for commits
-	blocked bool // the next command waits for room on the disk
+	blocked bool // the next command, or part of a body, waits for room on the disk
 
-	admission bool   // … which a large body needs
-	asked     uint64 // the journal's Notified before it was asked
-	paused    bool   // the connection brings no input
-	ending    bool   // … and is not to be paused again
-	queued    bool   // on the loop's list of sessions that go on in a later turn
-	pending   bool   // req holds an operation that is to be run on shard target
-	deferred  bool   // … in a later turn
-	reprobe   bool   // probe is to be called once no shard is owned
-	waited    bool   // closed in a wait, and counted as waiting until it is gone
-	producer  bool
-	worker    bool
+	paused   bool // the connection brings no input
+	ending   bool // … and is not to be paused again
+	queued   bool // on the loop's list of sessions that go on in a later turn
+	pending  bool // req holds an operation that is to be run on shard target
+	deferred bool // … in a later turn
+	reprobe  bool // probe is to be called once no shard is owned
+	waited   bool // closed in a wait, and counted as waiting until it is gone
+	producer bool
+	worker   bool
 
 	opening opening
 
@@ -71,11 +69,10 @@ type session struct {
 	links   []link
 	byShard []int32 // links by shard plus one, once links is long
 
-	commit   uint64 // what has been said depends on it
-	replies  []heldReply
-	heldOut  int   // bytes in replies
-	promised int64 // bytes of a body that the journal has let in, or keeps room for
-	unlet    int64 // bytes for which the deferred operation waits, with its own; see unadmitted
+	commit  uint64 // what has been said depends on it
+	replies []heldReply
+	heldOut int // bytes in replies
+	permit  permit
 
 	target int // shard of req
 	req    shard.Message
@@ -111,7 +108,7 @@ func (s *session) submitLater(st step) {
 // again is the session's turn after later.
 func (s *session) again() {
 	if s.deferred {
-		if s.gear != nil && s.gear.held() || s.step == stepKick && s.kickStops() || s.unlet > 0 && s.staysOut() {
+		if s.gear != nil && s.gear.held() || s.step == stepKick && s.kickStops() || s.permit.unlet > 0 && s.staysOut() {
 			return
 		}
 		s.deferred = false
@@ -192,7 +189,7 @@ func (s *session) completed(m *shard.Message) {
 			s.phase = phaseIdle
 		}
 		s.handle(&m.Reply)
-		if s.unlet == 0 {
+		if s.permit.unlet == 0 {
 			m.Done()
 		}
 	}

@@ -199,7 +199,7 @@ func (k *checker) tubes() {
 			k.fail("tube %q: the sum of its states is not its %d jobs, or those and its %d deletes not its total of %d and %d",
 				t.name, t.jobs, t.deletes, t.total, t.restored)
 		}
-		if !t.pinned && !t.kept && t.gear == nil && t.using == 0 && t.watching == 0 && t.jobs == 0 {
+		if !t.inUse() && (t.gear == nil || t.gear.forgetAt == 0 && !t.gear.created && t.pauseUntil == 0 && t.gear.limits == [NumClasses]uint32{}) {
 			k.fail("tube %q: nothing needs it", t.name)
 		}
 		if (t.pauseUntil == 0) != (t.pauseFor == 0) {

@@ -33,6 +33,7 @@ type Core struct {
 	tubes       []*tube // by TubeID; 0 is nil
 	freeTubes   []TubeID
 	names       map[string]*tube
+	namesMost   int     // how many there were since names was made
 	ready       []*tube // those from which something can be reserved
 	clients     []*client
 	watches     *slab.Pool[watch]
@@ -44,7 +45,7 @@ type Core struct {
 	dir      Directory
 	gear     *gearing     // nil until a Gearman client comes
 	gearOpts *GearOptions // … for it; nil: none
-	ended    Finisher     // dir, if it wants to hear of it
+	ended    func(JobID)  // tells dir, if it wants to hear of it
 	lastID   JobID        // the highest that was here
 
 	log     *record.Buffer // nil: nothing is recorded
@@ -69,7 +70,9 @@ func NewCore(dir Directory) *Core {
 		dir:     dir,
 	}
 	c.ids.init()
-	c.ended, _ = dir.(Finisher)
+	if f, ok := dir.(Finisher); ok {
+		c.ended = f.JobFinished
+	}
 	// Written at nearly every operation, hence not to share a cache line with
 	// another core's: small slices would lie side by side.
 	c.ready = make([]*tube, 0, 16)

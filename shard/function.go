@@ -4,11 +4,33 @@ import "slices"
 
 // A function is a tube that Gearman sessions have named; see tube.gear.
 type function struct {
+	created  bool     // by OpFunction
+	forgetAt Time     // when it is forgotten, if nobody uses it until then; see restFunction
 	workers  []uint32 // watches, a ring: who has just registered has its turn last
 	turn     int      // who of them is to be woken first
 	sleepers Sleepers
 	limits   [NumClasses]uint32
 }
+
+// functionRest is how long a function is remembered that nobody uses. gearmand never
+// forgets one, so that its status shows what there was; with names made up by clients,
+// that is memory that never comes back.
+const functionRest = 3600 * Second
+
+// restFunction has t, of which nothing is left but the name, forgotten after functionRest,
+// unless somebody has set something about it.
+func (c *Core) restFunction(t *tube) {
+	f := t.gear
+	if f.created || f.limits != [NumClasses]uint32{} || t.pauseUntil != 0 {
+		f.forgetAt = 0
+		return
+	}
+	f.forgetAt = c.now + functionRest
+	c.timers.want(&t.timer, f.forgetAt)
+}
+
+// resting reports whether t is a function of which only the name is left.
+func (t *tube) resting() bool { return t.gear != nil && t.gear.forgetAt != 0 }
 
 // openFunction finds or makes the function of that name.
 func (c *Core) openFunction(name []byte) *tube {

@@ -17,12 +17,13 @@ func (c *Core) applyGear(op *Op, r *Reply) {
 	case OpUnregister:
 		c.unregister(op, r)
 	case OpFunction:
-		c.openFunction(op.Name)
+		c.openFunction(op.Name).gear.created = true
 	case OpDrop:
 		r.Status = c.drop(op.Name)
 	case OpLimit:
 		if t := c.findTube(op.Name); t != nil && t.gear != nil {
 			t.gear.limits = op.Gear.Limits
+			c.closeTube(t) // if only its limits kept it
 		}
 	case OpJobStatus:
 		_, j, _ := c.find(op.ID)
@@ -59,6 +60,7 @@ func (c *Core) submit(op *Op, r *Reply) {
 	total := t.reserved + uint64(t.ready.n+t.delay.n)
 	if most := t.gear.limits[classOf(op.Pri)]; most > 0 && total >= uint64(most) {
 		r.Status = StatusFull
+		c.closeTube(t)
 		return
 	}
 	op.ID = x.Numbers.NextID()
@@ -70,6 +72,7 @@ func (c *Core) submit(op *Op, r *Reply) {
 	if i == 0 {
 		c.finished(op.ID)
 		r.Status = StatusOutOfMemory
+		c.closeTube(t)
 		return
 	}
 	r.ID = j.id
@@ -199,7 +202,7 @@ func (c *Core) dropJob(t *tube, i uint32, j *job) {
 
 func (c *Core) finished(id JobID) {
 	if c.ended != nil {
-		c.ended.JobFinished(id)
+		c.ended(id)
 	}
 }
 

@@ -20,7 +20,7 @@ func (w *gearWorld) JobFinished(id JobID) { w.ended[id]++ }
 
 func newGearWorld(t *testing.T, o GearOptions) *gearWorld {
 	w := &gearWorld{world: newWorld(t), ended: map[JobID]int{}}
-	w.core.ended = w
+	w.core.ended = w.JobFinished
 	w.core.GearOptions(o)
 	return w
 }

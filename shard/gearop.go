@@ -6,7 +6,8 @@ import "hash"
 // clients that watch it. Comments are as in op.go; where they say Gear, they
 // name its fields.
 const (
-	// OpFunction makes the function Name, which then stays until OpDrop. Name.
+	// OpFunction makes the function Name, which then stays until OpDrop; others are
+	// forgotten when nobody has used them for long. Name.
 	OpFunction OpKind = iota + gearFirst
 	// OpDrop forgets the function Name. Name. StatusNotFound, StatusInUse.
 	OpDrop

@@ -217,7 +217,7 @@ func (p *Replay) Done(now Time) {
 		dir := c.dir
 		c.dir = nil
 		c.closeTube(t)
-		if c.dir = dir; dir != nil && c.tubes[t.id] == t {
+		if c.dir = dir; dir != nil && c.names[t.name] == t {
 			dir.TubeAdded(t.name)
 		}
 	}

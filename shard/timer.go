@@ -78,6 +78,9 @@ func (h *timers) stop(t *timer) {
 	last := h.heap[n]
 	h.heap[n] = timerEntry{}
 	h.heap = h.heap[:n]
+	if cap(h.heap) >= shrinkMin && n < cap(h.heap)/shrinkPart {
+		h.heap = append(make([]timerEntry, 0, max(16, 2*n)), h.heap...)
+	}
 	if i == n {
 		return
 	}
@@ -161,7 +164,7 @@ func (c *Core) Expire(now Time) {
 			left -= c.expireClient(t.client, t.at-c.slept, left)
 		}
 		c.timers.move(t, c.dueAt(t))
-		if t.tube != nil {
+		if t.tube != nil && !t.tube.resting() {
 			c.closeTube(t.tube) // if only its pause kept it
 		}
 	}
@@ -174,6 +177,11 @@ func (c *Core) advance(now Time) { c.now = max(c.now, now) }
 func (c *Core) expireTube(t *tube, at Time, most int) (done int) {
 	if t.pauseUntil == at {
 		c.unpause(t)
+	}
+	if f := t.gear; f != nil && f.forgetAt == at {
+		if f.forgetAt = 0; !t.inUse() {
+			t.gear = nil // Expire closes the tube
+		}
 	}
 	for t.delay.n > 0 && Time(t.delay.top().a) == at && done < most {
 		i := t.delay.top().job
@@ -194,6 +202,9 @@ func (t *tube) due() Time {
 	}
 	if t.pauseUntil != 0 {
 		at = min(at, t.pauseUntil)
+	}
+	if t.resting() {
+		at = min(at, t.gear.forgetAt)
 	}
 	return at
 }

@@ -1,6 +1,10 @@
 package shard
 
-import "polystalk/shard/record"
+import (
+	"slices"
+
+	"polystalk/shard/record"
+)
 
 // A tube exists while a client uses or watches it, while it holds jobs, or
 // for ever when it is pinned ("default").
@@ -59,16 +63,24 @@ func (c *Core) openTube(name []byte) *tube {
 		c.tubes = append(c.tubes, t)
 	}
 	c.names[t.name] = t
+	c.namesMost = max(c.namesMost, len(c.names))
 	if c.dir != nil {
 		c.dir.TubeAdded(t.name)
 	}
 	return t
 }
 
-// closeTube forgets t if nothing needs it any more. A forgotten tube forgets
-// its pause and its counters, as in the reference.
+// inUse reports whether t is more than a name.
+func (t *tube) inUse() bool { return t.jobs > 0 || t.watching > 0 || t.using > 0 || t.pinned || t.kept }
+
+// closeTube forgets t if nothing needs it any more, a function after a while. A
+// forgotten tube forgets its pause and its counters, as in the reference.
 func (c *Core) closeTube(t *tube) {
-	if t.pinned || t.kept || t.gear != nil || t.using > 0 || t.watching > 0 || t.jobs > 0 {
+	if t.inUse() {
+		return
+	}
+	if t.gear != nil {
+		c.restFunction(t)
 		return
 	}
 	if t.pauseUntil != 0 {
@@ -79,9 +91,36 @@ func (c *Core) closeTube(t *tube) {
 	delete(c.names, t.name)
 	c.tubes[t.id] = nil
 	c.freeTubes = append(c.freeTubes, t.id)
+	c.shrinkTubes()
 	if c.dir != nil {
 		c.dir.TubeRemoved(t.name)
 	}
+}
+
+// A list or map that once held many of something is made anew when it holds fewer than a
+// part in shrinkPart of that, unless it is small anyway: neither gives memory back by
+// itself. The copy is so small a part that nobody waits for it.
+const (
+	shrinkPart = 16
+	shrinkMin  = 1024
+)
+
+// shrinkTubes gives back what the names and handles of many tubes have taken.
+func (c *Core) shrinkTubes() {
+	if c.namesMost < shrinkMin || len(c.names) > c.namesMost/shrinkPart {
+		return
+	}
+	names := make(map[string]*tube, len(c.names))
+	last := TubeID(0)
+	for name, t := range c.names { // in no order, and none is left behind
+		names[name] = t
+		last = max(last, t.id)
+	}
+	c.names, c.namesMost = names, len(names)
+	// Handles in use stay as they are.
+	c.tubes = slices.Clone(c.tubes[:last+1])
+	c.freeTubes = slices.DeleteFunc(c.freeTubes, func(id TubeID) bool { return id > last })
+	c.freeTubes = slices.Clone(c.freeTubes)
 }
 
 // Pin makes the tube of that name for ever. Call it before any operation.
@@ -253,6 +292,7 @@ func (c *Core) pause(t *tube, d Time) {
 	c.logPause(t)
 	c.refresh(t)
 	c.timers.want(&t.timer, t.pauseUntil)
+	c.closeTube(t) // a function does not rest meanwhile
 }
 
 // setPause pauses t for so long until a moment, or no longer: zero, zero.

@@ -78,8 +78,8 @@ func (w *rescue) fill(disk journal.Disk) (err error) {
 }
 
 // moveUp moves the files, once they have been read again, to where they belong.
-// The last goes first: a journal without its beginning is refused, one without
-// its end would not show.
+// The first goes last, when the others are there for good: a journal without its
+// beginning is refused, one without its end would not show.
 func moveUp(from, to string) error {
 	v, err := journal.Look(journal.ReadOnlyDir(from))
 	if err != nil {
@@ -89,6 +89,11 @@ func moveUp(from, to string) error {
 		return &v.Losses[0].Damage
 	}
 	for i := len(v.Segments) - 1; i >= 0; i-- {
+		if i == 0 {
+			if err := journal.Dir(to).Sync(); err != nil {
+				return err
+			}
+		}
 		name := v.Segments[i].File
 		if err := os.Rename(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"polystalk/codec/binlog"
+	"polystalk/shard/journal"
 )
 
 // A target is the directory that is written: new or empty, and held against
@@ -68,12 +69,28 @@ func inside(dir, source string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-// close gives a complete target to whoever comes.
+// close gives a complete target to whoever comes. It lasts then, so that the
+// source may be removed.
 func (t *target) close() error {
+	if err := t.sync(); err != nil {
+		return fmt.Errorf("making %s durable: %w", t.dir, err)
+	}
 	if err := t.lock.Unlock(); err != nil {
 		return fmt.Errorf("unlocking %s: %w", t.dir, err)
 	}
 	return nil
+}
+
+// sync makes the names in the target durable, and its own.
+func (t *target) sync() error {
+	if err := journal.Dir(t.dir).Sync(); err != nil || !t.made {
+		return err
+	}
+	err := journal.Dir(filepath.Dir(filepath.Clean(t.dir))).Sync()
+	if errors.Is(err, fs.ErrPermission) {
+		return nil // one can make a directory where one may not read
+	}
+	return err
 }
 
 // discard takes back what openTarget did; the rest was taken back by its maker.

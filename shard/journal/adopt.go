@@ -54,15 +54,18 @@ func (r *recovery) adopt() error {
 			j.closed = append(j.closed, s)
 			continue
 		}
+		if i > r.last+1 {
+			j.free.Add(s.room())
+			j.spares = append(j.spares, s)
+			continue
+		}
 		f, err := j.disk.Open(segmentName(s.number))
 		if err != nil {
 			return err
 		}
-		if i <= r.last+1 {
-			if buf, err = r.rewrite(s, f, buf); err != nil {
-				f.Close()
-				return err
-			}
+		if buf, err = r.rewrite(s, f, buf); err != nil {
+			f.Close()
+			return err
 		}
 		if closed {
 			f.Close()

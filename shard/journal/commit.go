@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"polystalk/shard/record"
@@ -61,14 +62,25 @@ func (j *Journal) CommitHere() {
 		return
 	}
 	defer j.committing.Unlock()
-	// What may be in the Logs must fit into what is prepared: to wait for a
+	// What may be in the Logs must fit into what is open: to wait for a
 	// segment is for the committer only, and who calls may be the keeper.
 	slack := j.opts.SegmentSize/16 + int64(len(j.logs)*j.step)
-	if j.free.Load() < j.pending.Load()+slack || j.syncDue() {
+	if j.open() < j.pending.Load()+slack || j.syncDue() {
 		j.rouse()
 		return
 	}
 	j.Commit() // its error has ended the journal
+}
+
+// open is how much can be written without opening a file; the committer calls it.
+func (j *Journal) open() int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := j.cur.room()
+	if j.nextIsOpen() {
+		n += j.spares[0].room()
+	}
+	return n
 }
 
 // syncDue reports whether the next commit is to be made durable, whatever the
@@ -256,29 +268,41 @@ func (j *Journal) settle(n int64) {
 	j.pending.Add(-n)
 }
 
-// rotate goes on to the next segment. It waits for one if none is prepared.
+// rotate goes on to the next segment. It waits for one if none is prepared, or cannot
+// be opened for want of descriptors.
 func (j *Journal) rotate() error {
-	j.mu.Lock()
-	for len(j.spares) == 0 && j.failed == nil {
+	for {
+		ready, err := j.openNext()
+		if err != nil {
+			return err
+		}
+		j.mu.Lock()
+		if ready || j.failed != nil {
+			break // with mu
+		}
 		if j.opts.Manual || j.alone {
 			stopping := j.stopping
 			j.mu.Unlock()
 			switch {
+			case len(j.spares) > 0:
+				return fmt.Errorf("the next segment cannot be opened: %w", syscall.EMFILE)
 			case j.addSpare():
 			case stopping:
 				return fmt.Errorf("%w, and %w", ErrStopped, errNoSpace)
 			default:
 				return fmt.Errorf("no segment is prepared: %w", errNoSpace)
 			}
-			j.mu.Lock()
 			continue
 		}
 		if !j.starved {
 			j.starved = true
 			j.changed.Broadcast() // the keeper may wait for us
 		}
-		j.poke()
-		j.changed.Wait()
+		if !j.nextIsOpen() {
+			j.poke()
+			j.changed.Wait()
+		}
+		j.mu.Unlock()
 	}
 	if j.failed != nil {
 		j.mu.Unlock()

@@ -176,10 +176,15 @@ func (j *Journal) waitDurable(keeper bool) error {
 		if j.stopping {
 			return ErrStopped
 		}
-		if keeper && j.starved && len(j.spares) == 0 {
+		if keeper && j.starved && !j.nextIsOpen() {
 			// The committer waits for the keeper, who waits for the committer.
+			none := len(j.spares) == 0
 			j.mu.Unlock()
-			if !j.addSpare() {
+			if none && !j.addSpare() {
+				j.pause(fullRetry)
+			} else if ready, err := j.openNext(); err != nil {
+				j.fail(err)
+			} else if !ready {
 				j.pause(fullRetry)
 			}
 			j.mu.Lock()

@@ -74,8 +74,8 @@ func lives(w *world, at, generations, steps int) error {
 		if err != nil && !d.dead {
 			return fmt.Errorf("generation %d: %w", g, err)
 		}
-		stopped := d.dead
-		if err == nil {
+		stopped, started := d.dead, err == nil
+		if started {
 			stopped, err = w.life(steps)
 			if err != nil {
 				return fmt.Errorf("generation %d, step %d, %v: %w", g, w.steps, d, err)
@@ -86,10 +86,9 @@ func lives(w *world, at, generations, steps int) error {
 		}
 		first = false
 		g++
-		strict = w.opts.Sync == SyncAlways || !w.reboot()
-		if w.opts.Sync == SyncAlways {
-			w.reboot()
-		}
+		// What a power cut has taken is not back because the start after it was killed.
+		safe := !w.reboot() && (strict || started)
+		strict = w.opts.Sync == SyncAlways || safe
 		d.crashAt = 1 + w.rng.IntN(1+d.ops*3/2)
 		if g == generations {
 			d.crashAt = 0

@@ -37,6 +37,7 @@ type fakeDisk struct {
 	did     map[string]int // operations by name
 	last    string         // the last one
 
+	files int   // open
 	limit int64 // bytes; zero: none
 	mute  bool  // Free does not tell
 
@@ -263,6 +264,7 @@ type fakeFile struct {
 
 // open makes a file of f. Linux tells a new one of an error that nobody was told of.
 func (d *fakeDisk) open(f *inode, name string) *fakeFile {
+	d.files++
 	h := &fakeFile{d, f, name, f.errs}
 	if f.errs > 0 && !f.seen {
 		h.errs--
@@ -270,7 +272,19 @@ func (d *fakeDisk) open(f *inode, name string) *fakeFile {
 	return h
 }
 
-func (h *fakeFile) Close() error { return nil }
+func (h *fakeFile) Close() error {
+	h.d.mu.Lock()
+	h.d.files--
+	h.d.mu.Unlock()
+	return nil
+}
+
+// opened is how many files are open.
+func (d *fakeDisk) opened() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.files
+}
 
 func (h *fakeFile) Size() (int64, error) {
 	h.d.mu.Lock()

@@ -1,11 +1,13 @@
 package journal_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"syscall"
 	"testing"
 
+	"polystalk/shard"
 	. "polystalk/shard/journal"
 )
 
@@ -89,4 +91,61 @@ func (w *world) again() bool {
 	}
 	w.fake.kill()
 	return true
+}
+
+// TestZerosThatWereNotWritten: a recovery that cannot wipe what is behind the
+// end leaves zeros in memory and old batches on the disk. They do not follow, one
+// day, on a new batch that ends where the one before them did; here it is the
+// first of a segment, which the next recovery finds empty.
+func TestZerosThatWereNotWritten(t *testing.T) {
+	d := newFakeDisk(1)
+	w := newWorld(1, d)
+	w.opts.Sync, w.parts = SyncEvery, 1
+	must(t, second(w.open(true)))
+	put := func() (segment uint64, at int64) {
+		p := w.shards[0]
+		w.id++
+		p.apply(&shard.Op{Kind: shard.OpPut, Tube: p.tubes[0], TTR: 60, Body: bytes.Repeat([]byte{'x'}, 3000+384), ID: shard.JobID(w.id)})
+		must(t, w.commit())
+		return w.j.End()
+	}
+	sync := func() {
+		must(t, w.j.Durable())
+		w.note()
+	}
+	first, _ := put()
+	segment, at := first, int64(0)
+	for segment == first {
+		sync() // all but what is to come
+		segment, at = put()
+	}
+	put()
+	if at%sector != 0 {
+		t.Fatalf("the batch ends within a sector, at %d: whoever writes it wipes the next", at)
+	}
+	// Of the first batch a sector is missing, the second one is there.
+	f := d.entries[SegmentName(segment)]
+	f.flush()
+	clear(f.durable[sector : 2*sector])
+	d.cut()
+
+	d.before = func(op, name string) error {
+		if op == "sync" && name == SegmentName(segment) {
+			d.flaky.syncs = 1
+		}
+		return nil
+	}
+	if _, err := w.open(false); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("a start on a disk that does not write back: %v", err)
+	}
+	d.kill()
+	d.before, d.flaky = nil, flaky{}
+	must(t, second(w.open(false)))
+	if s, end := put(); s != segment || end != at {
+		t.Fatalf("the batch ends at %d of segment %d, the one before it at %d of %d", end, s, at, segment)
+	}
+	sync()
+	d.cut()
+	must(t, second(w.open(true)))
+	w.closeCores()
 }

@@ -77,7 +77,8 @@ type Journal struct {
 	acked atomic.Uint64
 
 	pending  atomic.Int64 // bytes in Logs, about
-	promised atomic.Int64 // bytes of large bodies that were let in
+	promised atomic.Int64 // bytes to Claims
+	wants    atomic.Int64 // bytes that Claims wait for
 	free     atomic.Int64 // bytes in segments that are not written yet
 	live     atomic.Int64 // bytes of a Copy of every job
 	jobs     atomic.Int64
@@ -85,8 +86,9 @@ type Journal struct {
 	largest  atomic.Int64 // bytes of the largest record of a job
 	pressure atomic.Int32
 	tight    atomic.Bool // see record.Buffer
-	toldFull time.Time   // by the keeper
-	full     atomic.Bool // the last try to prepare a segment found no space
+	full     atomic.Bool // a segment is wanted, and the last try to prepare one found no space
+	asked    atomic.Bool // somebody wants to know what the disk has
+	told     told        // of the keeper
 	highID   atomic.Uint64
 	globals  record.Globals // its HighID is above
 
@@ -102,18 +104,21 @@ type Journal struct {
 	synced  atomic.Uint64 // last batch durable
 
 	mu       sync.Mutex
-	cur      *segment     // written by the committer
-	changed  *sync.Cond   // durable, failed, spares or closed has changed
-	closed   []*segment   // oldest first
-	spares   []*segment   // next first
-	unsynced []*segment   // written and not synced, the current one last
-	oldest   uint64       // the first segment that is needed
-	marked   uint64       // … as the last batch says
-	durable  uint64       // last commit that is on disk
-	forced   uint64       // … is to be, whatever the policy
-	want     atomic.Int64 // bytes that a large body waits for; changed with mu
-	wanted   time.Time    // … when it last asked
-	starved  bool         // the committer waits for a spare
+	cur      *segment   // written by the committer
+	changed  *sync.Cond // durable, failed, spares or closed has changed
+	closed   []*segment // oldest first
+	spares   []*segment // next first
+	unsynced []*segment // written and not synced, the current one last
+	oldest   uint64     // the first segment that is needed
+	marked   uint64     // … as the last batch says
+	durable  uint64     // last commit that is on disk
+	forced   uint64     // … is to be, whatever the policy
+	tries    uint64     // to prepare a segment
+	refused  uint64     // the last of them that found no space
+	measured uint64     // how often space was measured
+	space    int64      // bytes that the disk had then, besides the segments
+	surplus  time.Time  // since when there are spares that nobody needs; zero: there are none
+	starved  bool       // the committer waits for a spare
 	failed   error
 	stopping bool
 	alone    bool  // the keeper is gone: the committer prepares its segments
@@ -131,7 +136,7 @@ type Journal struct {
 // A segment is one file.
 type segment struct {
 	number     uint64
-	file       File
+	file       File // nil: closed; open of the current one, those not synced and the next
 	size       int64
 	at         int64  // end of what is written
 	lastBatch  uint64 // … of those that were recovered
@@ -206,6 +211,9 @@ func (j *Journal) Start() error {
 			rand.Read(j.id[:]) // never fails
 		}
 		s, err := j.prepare(j.nextNumber())
+		if err == nil {
+			s.file, err = j.disk.Open(segmentName(s.number))
+		}
 		if err != nil {
 			return fmt.Errorf("preparing the first segment: %w", err)
 		}
@@ -216,6 +224,7 @@ func (j *Journal) Start() error {
 		j.mu.Unlock()
 		j.stageGlobals()
 	}
+	j.space = j.diskSpace()
 	j.press()
 	for j.spareWanted() {
 		if !j.addSpare() {
@@ -223,6 +232,9 @@ func (j *Journal) Start() error {
 		}
 	}
 	if err := j.failure(); err != nil {
+		return err
+	}
+	if _, err := j.openNext(); err != nil {
 		return err
 	}
 	if j.opts.Manual {
@@ -280,8 +292,8 @@ func (j *Journal) Close() error {
 	for _, s := range j.unsynced {
 		s.file.Close()
 	}
-	for _, s := range j.spares {
-		s.file.Close()
+	if j.nextIsOpen() {
+		j.spares[0].file.Close()
 	}
 	j.unsynced, j.spares = nil, nil
 	return err
@@ -317,7 +329,7 @@ func (j *Journal) account(live, jobs int64, highID uint64) {
 	}
 }
 
-// Notified counts the calls of Notify. After Admit has said Wait it is of no use
+// Notified counts the calls of Notify. After Claim or Fits has said Wait it is of no use
 // to ask again before this has moved.
 func (j *Journal) Notified() uint64 { return j.notified.Load() }
 

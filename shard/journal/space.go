@@ -2,7 +2,6 @@ package journal
 
 import (
 	"errors"
-	"time"
 
 	"polystalk/shard/record"
 )
@@ -31,6 +30,11 @@ func (j *Journal) slack() int64 {
 // slackRecords is how many of the largest records slack is for.
 const slackRecords = 4
 
+// ahead is what may still be written, besides the reserve and what is promised;
+// available leaves out what waits to be written.
+func (j *Journal) ahead() int64     { return j.free.Load() - j.promised.Load() - j.reserve() }
+func (j *Journal) available() int64 { return j.ahead() - j.pending.Load() }
+
 // press recomputes Pressure and tells of it. No shard may be owned and no log
 // open: who is told may go on at once.
 func (j *Journal) press() {
@@ -55,7 +59,7 @@ func (j *Journal) raise() {
 func (j *Journal) measure() (p Pressure, tight bool) {
 	size := j.opts.SegmentSize
 	pending := j.pending.Load()
-	avail := j.free.Load() - pending - j.promised.Load() - j.reserve()
+	avail := j.ahead() - pending
 	switch {
 	case avail < size/16:
 		p = Wait
@@ -68,65 +72,12 @@ func (j *Journal) measure() (p Pressure, tight bool) {
 	return p, p == Full || avail < 0
 }
 
-// Admit promises room for a large body of n bytes; Wait means to ask again
-// after the next Notify. What was promised is given back with Dismiss, once
-// the body's records are in a Log or it has come to nothing.
-func (j *Journal) Admit(n int64) Pressure {
-	if p := j.Pressure(); p != Open {
-		return p
-	}
-	n += n / 16 // chunks' heads and the ends of segments
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if avail := j.free.Load() - j.pending.Load() - j.promised.Load() - j.reserve(); avail-n >= j.opts.SegmentSize/16 {
-		j.promised.Add(n)
-		if n >= j.want.Load() {
-			j.want.Store(0) // else it is another's, who waits on
-		}
-		return Open
-	}
-	if j.full.Load() {
-		j.want.Store(0)
-		return Full
-	}
-	j.want.Store(max(j.want.Load(), n))
-	j.wanted = time.Now()
-	j.poke()
-	return Wait
-}
-
-// Promise is Admit for a body that is small, and was let in by Pressure, but is not
-// there yet: many of them together are not small.
-func (j *Journal) Promise(n int64) {
-	j.promised.Add(n + n/16)
-	j.raise()
-}
-
-// Dismiss gives back what Admit or Promise promised for a body of n bytes.
-func (j *Journal) Dismiss(n int64) {
-	j.promised.Add(-(n + n/16))
-	// Who asks from now on sees that. Who has seen the promise has raised the pressure,
-	// or will poke once it has said what it wants.
-	if j.Pressure() != Open || j.want.Load() > 0 {
-		j.poke() // the keeper tells who waits; the caller may own a shard
-	}
-}
-
-// roomForWanted reports whether a large body waits for which there is room.
-func (j *Journal) roomForWanted() bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	avail := j.free.Load() - j.pending.Load() - j.promised.Load() - j.reserve()
-	return j.want.Load() > 0 && avail-j.want.Load() >= j.opts.SegmentSize/16
-}
-
 // spareWanted reports whether another segment should be prepared.
 func (j *Journal) spareWanted() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	size := j.opts.SegmentSize
-	ahead := j.free.Load() - j.promised.Load() - j.reserve()
-	return j.starved || ahead < size/2 || j.want.Load() > 0 && ahead < j.want.Load()+size/4
+	wants := j.wants.Load()
+	return j.starved || j.ahead() < j.opts.SegmentSize/2 || wants > 0 && j.available() < wants+j.claimMargin()
 }
 
 // size is the bytes of all segments; mu is held.
@@ -153,7 +104,7 @@ func (j *Journal) bound() int64 {
 func (j *Journal) spareAllowed() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.starved || j.want.Load() > 0 || j.size()+j.opts.SegmentSize <= j.bound()
+	return j.starved || j.wants.Load() > 0 || j.size()+j.opts.SegmentSize <= j.bound()
 }
 
 // overBound reports whether the directory holds more than it may.

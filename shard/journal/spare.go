@@ -13,37 +13,32 @@ import (
 func (j *Journal) addSpare() bool {
 	j.mu.Lock()
 	number := j.nextNumber()
+	j.tries++
+	try := j.tries
 	j.mu.Unlock()
 	s, err := j.prepare(number)
-	if err != nil {
-		if passing(err) {
-			if time.Since(j.toldFull) > tellFull {
-				j.toldFull = time.Now()
-				j.opts.Log.Warn("a segment cannot be prepared now; trying again", "err", err)
-			}
-			return false
-		}
-		if !errors.Is(err, errNoSpace) {
-			j.fail(err)
-			return false
-		}
-		if !j.full.Swap(true) && time.Since(j.toldFull) > tellFull {
-			j.toldFull = time.Now()
-			j.opts.Log.Error("the disk is full: changes that need space are refused; deleting goes on", "err", err)
-		}
-		j.press()
-		j.notify()
+	switch {
+	case err == nil:
+		j.addPrepared(s)
+		return true
+	case passing(err):
+		j.full.Store(false) // it did not come to the question
+		j.told.warn(j.opts.Log, "a segment cannot be prepared now; trying again", err)
+	case errors.Is(err, errNoSpace):
+		j.mu.Lock()
+		j.refused = try
+		j.mu.Unlock()
+		j.full.Store(true)
+		j.told.because(err)
+	default:
+		j.fail(err)
 		return false
 	}
-	if j.full.Swap(false) {
-		j.opts.Log.Info("there is space again: changes are taken")
-	}
-	j.addPrepared(s)
-	return true
+	j.press()
+	j.notify() // who waits is refused
+	j.tellSpace()
+	return false
 }
-
-// tellFull is how often it is told that a segment cannot be prepared.
-const tellFull = 10 * time.Second
 
 // passing reports whether an error is about the process, whose clients have all
 // descriptors or memory, and not about the disk. Nothing was written then, and
@@ -52,6 +47,7 @@ func passing(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
+// addPrepared takes a segment whose file is closed.
 func (j *Journal) addPrepared(s *segment) {
 	j.full.Store(false)
 	j.free.Add(s.room())
@@ -97,13 +93,15 @@ func (j *Journal) prepare(number uint64) (*segment, error) {
 	return j.dress(f, tmp, number)
 }
 
-// dress gives a file that holds no batch of that number its header and name.
+// dress gives a file that holds no batch of that number its header and name. The file
+// is closed: what waits for its turn holds no descriptor.
 func (j *Journal) dress(f File, tmp string, number uint64) (*segment, error) {
-	s := &segment{number: number, file: f, size: j.opts.SegmentSize, at: headerSize}
+	s := &segment{number: number, size: j.opts.SegmentSize, at: headerSize}
 	_, err := f.WriteAt(appendHeader(nil, j.id, number, j.opts.Now().UnixNano()), 0)
 	if err == nil {
 		err = f.Sync()
 	}
+	f.Close()
 	if err == nil {
 		err = j.disk.Rename(tmp, segmentName(number))
 	}
@@ -111,10 +109,41 @@ func (j *Journal) dress(f File, tmp string, number uint64) (*segment, error) {
 		err = j.disk.Sync()
 	}
 	if err != nil {
-		f.Close()
 		return nil, spaceError("preparing "+segmentName(number), err)
 	}
 	return s, nil
+}
+
+// openNext has the file of the next segment open before its turn comes, so that no want
+// of descriptors can keep the committer from it then. It reports false when there is no
+// segment, or no descriptor now.
+func (j *Journal) openNext() (bool, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for len(j.spares) > 0 {
+		if j.nextIsOpen() {
+			return true, nil
+		}
+		s := j.spares[0]
+		j.mu.Unlock()
+		f, err := j.disk.Open(segmentName(s.number))
+		if passing(err) {
+			j.told.warn(j.opts.Log, "the journal's next segment cannot be opened now; trying again", err)
+		}
+		j.mu.Lock()
+		switch {
+		case passing(err):
+			return false, nil
+		case err != nil:
+			return false, fmt.Errorf("opening %s: %w", segmentName(s.number), err)
+		case s.file == nil:
+			s.file = f
+			j.changed.Broadcast()
+		default:
+			f.Close() // the keeper and the committer have met
+		}
+	}
+	return false, nil
 }
 
 func spaceError(doing string, err error) error {
@@ -124,32 +153,54 @@ func spaceError(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// wantFor is how long room is kept for a large body whose client does not ask
-// again.
-const wantFor = 5 * time.Second
+// nextIsOpen: see openNext; mu is held.
+func (j *Journal) nextIsOpen() bool { return len(j.spares) > 0 && j.spares[0].file != nil }
 
-// trim gives spares back that a large body or many jobs wanted, when keeping
-// them would break the bound.
+// Descriptors is how many files a Journal has open at most: those that are written and
+// not synced, the next one, one that is being prepared, one that is read, the directory.
+const Descriptors = unsyncedMax + 6
+
+// sparesKept are not given back for being more than is needed: filling them anew would
+// cost as much as writing them.
+const sparesKept = 2
+
+// surplusFor is how long there are more before they are given back, unless they break
+// the bound: large bodies often come in numbers.
+const surplusFor = time.Second
+
+// trim gives spares back that were made for what has come to nothing.
 func (j *Journal) trim() error {
 	for {
 		j.mu.Lock()
-		size := j.opts.SegmentSize
-		ahead := j.free.Load() - j.promised.Load() - j.reserve()
-		n := len(j.spares)
-		if j.want.Load() > 0 && ahead >= j.want.Load()+size/4 && time.Since(j.wanted) > wantFor {
-			j.want.Store(0)
-		}
-		if n < 2 || j.want.Load() > 0 || ahead < size+size/2 || j.size() <= j.bound() {
+		last := j.superfluous()
+		if last == nil {
 			j.mu.Unlock()
 			return nil
 		}
-		last := j.spares[n-1]
-		j.spares = j.spares[:n-1]
+		j.spares = j.spares[:len(j.spares)-1]
 		j.mu.Unlock()
 		j.free.Add(-last.room())
-		last.file.Close()
 		if err := j.disk.Remove(segmentName(last.number)); err != nil {
 			return err
 		}
 	}
+}
+
+// superfluous is the spare to be given back, or nil; mu is held.
+func (j *Journal) superfluous() *segment {
+	size, n := j.opts.SegmentSize, len(j.spares)
+	bound := j.size() <= j.bound()
+	if n < 2 || bound && n <= sparesKept || j.wants.Load() > 0 || j.ahead() < size+size/2 {
+		j.surplus = time.Time{}
+		return nil
+	}
+	switch last := j.spares[n-1]; {
+	case !bound:
+		return last
+	case j.surplus.IsZero():
+		j.surplus = time.Now()
+	case time.Since(j.surplus) >= surplusFor:
+		return last
+	}
+	return nil
 }

@@ -28,6 +28,7 @@ type world struct {
 	high   uint64 // … of which it was acknowledged that it was
 	said   uint64 // the last commit that was acknowledged, safe or not
 	steps  int
+	parts  int // shards; zero: 1 to 3
 	fat    int // one body in so many is large
 	weight int // bytes of an ordinary body
 }
@@ -100,7 +101,9 @@ func (w *world) copyPause(slot uint16, tube []byte) {
 // acknowledged.
 func (w *world) open(strict bool) (*Recovered, error) {
 	old := w.shards
-	w.opts.Shards = 1 + w.rng.IntN(3)
+	if w.opts.Shards = w.parts; w.parts == 0 {
+		w.opts.Shards = 1 + w.rng.IntN(3)
+	}
 	w.j = New(w.opts)
 	w.shards = nil
 	var replays []*shard.Replay
@@ -322,12 +325,13 @@ func (p *part) put() {
 		op.Delay = 1 + w.rng.Uint32N(500)
 	}
 	if size > 65536 {
-		for tries := 0; w.j.Admit(int64(size)) != Open; tries++ {
+		var room Claim
+		defer w.j.Release(&room)
+		for tries := 0; w.j.Claim(&room, int64(size)) != Open; tries++ {
 			if tries == 5 || w.j.Tend() != nil {
 				return
 			}
 		}
-		defer w.j.Dismiss(int64(size))
 		for at := 0; at < size; at += 65536 {
 			op.Large = append(op.Large, op.Body[at:min(size, at+65536)])
 		}

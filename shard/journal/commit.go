@@ -283,6 +283,7 @@ func (j *Journal) rotate() error {
 		if j.opts.Manual || j.alone {
 			stopping := j.stopping
 			j.mu.Unlock()
+			j.quota.moved() // or may have: it is now or never
 			switch {
 			case len(j.spares) > 0:
 				return fmt.Errorf("the next segment cannot be opened: %w", syscall.EMFILE)

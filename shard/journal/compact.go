@@ -115,6 +115,7 @@ func (j *Journal) giveUp(s *segment) error {
 		if err := j.disk.Remove(name); err != nil {
 			return err
 		}
+		j.quota.moved()
 		return j.disk.Sync()
 	}
 	j.mu.Lock()

@@ -40,6 +40,7 @@ type fakeDisk struct {
 	files int   // open
 	limit int64 // bytes; zero: none
 	mute  bool  // Free does not tell
+	shown int64 // it tells this; zero: what is left
 
 	flaky    flaky
 	failures int // of writing back
@@ -250,6 +251,9 @@ func (d *fakeDisk) Free() int64 {
 	defer d.mu.Unlock()
 	if d.limit == 0 || d.mute {
 		return math.MaxInt64
+	}
+	if d.shown != 0 {
+		return d.shown
 	}
 	return max(0, d.limit-d.used())
 }

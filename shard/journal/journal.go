@@ -89,6 +89,7 @@ type Journal struct {
 	full     atomic.Bool // a segment is wanted, and the last try to prepare one found no space
 	asked    atomic.Bool // somebody wants to know what the disk has
 	told     told        // of the keeper
+	quota    quota       // of the keeper: a limit that the disk does not show
 	highID   atomic.Uint64
 	globals  record.Globals // its HighID is above
 

@@ -65,9 +65,12 @@ var zeros [1 << 20]byte
 // prepare makes a segment that is ready to be written: its bytes and its name
 // are durable.
 func (j *Journal) prepare(number uint64) (*segment, error) {
-	size := j.opts.SegmentSize
-	if j.disk.Free() < size+size/16 {
+	size, free := j.opts.SegmentSize, j.disk.Free()
+	if free < size+size/16 {
 		return nil, errNoSpace
+	}
+	if err := j.quota.closed(j.opts.Now(), free); err != nil {
+		return nil, err
 	}
 	tmp := segmentName(number) + tmpSuffix
 	if err := j.disk.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -77,10 +80,11 @@ func (j *Journal) prepare(number uint64) (*segment, error) {
 	if err != nil {
 		return nil, spaceError("creating "+tmp, err)
 	}
-	for at := int64(0); at < size && err == nil; {
-		n := min(size-at, int64(len(zeros)))
-		_, err = f.WriteAt(zeros[:n], at)
-		at += n
+	filled := int64(0)
+	for filled < size && err == nil {
+		var n int
+		n, err = f.WriteAt(zeros[:min(size-filled, int64(len(zeros)))], filled)
+		filled += int64(n)
 	}
 	if err == nil {
 		err = f.Sync()
@@ -88,8 +92,12 @@ func (j *Journal) prepare(number uint64) (*segment, error) {
 	if err != nil {
 		f.Close()
 		j.disk.Remove(tmp)
-		return nil, spaceError("filling "+tmp, err)
+		if err = spaceError("filling "+tmp, err); errors.Is(err, errNoSpace) {
+			j.quota.hit(j.opts.Now(), free, size-filled, err)
+		}
+		return nil, err
 	}
+	j.quota.moved()
 	return j.dress(f, tmp, number)
 }
 
@@ -183,6 +191,7 @@ func (j *Journal) trim() error {
 		if err := j.disk.Remove(segmentName(last.number)); err != nil {
 			return err
 		}
+		j.quota.moved()
 	}
 }
 

@@ -1,0 +1,54 @@
+package journal
+
+import "time"
+
+// A quota is a limit that the disk's free space does not show, as it is known
+// by running into it: a segment could not be filled, and what had been written
+// of it was removed again. That is not done over and over. Nobody tells when the
+// limit moves, so the next try comes after a pause, twice as long each time. It
+// comes sooner when a file of ours was removed, and when so much was elsewhere on
+// the disk that it may have been the same owner's; each time that it was not, it
+// takes twice as much. The zero value knows of no limit. It belongs to who
+// prepares segments.
+type quota struct {
+	err  error         // of the last try; nil: it knows of no limit
+	at   time.Time     // … when that was
+	wait time.Duration // until the next
+	low  int64         // the least free space seen since then
+	rise int64         // … above which there is reason to try, in bytes
+	vain int           // tries for that reason that have failed
+}
+
+const (
+	// quotaWait and quotaWaitMax are the first and the longest pause.
+	quotaWait    = 2 * fullRetry
+	quotaWaitMax = 30 * time.Second
+	// quotaRise is the pause after which free space that has come is tried.
+	quotaRise = 4 * fullRetry
+)
+
+// closed is why a segment is not to be tried now, when the disk shows so many
+// free bytes; nil: it is.
+func (q *quota) closed(now time.Time, free int64) error {
+	if q.err == nil {
+		return nil
+	}
+	q.low = min(q.low, free)
+	switch since := now.Sub(q.at); {
+	case since < 0 || since >= q.wait:
+		return nil
+	case since >= quotaRise && free-q.low >= q.rise:
+		q.vain++
+		return nil
+	}
+	return q.err
+}
+
+// hit notes that a try has failed for want of so many bytes.
+func (q *quota) hit(now time.Time, free, lack int64, err error) {
+	q.wait = min(max(2*q.wait, quotaWait), quotaWaitMax)
+	q.err, q.at, q.low, q.rise = err, now, free, lack<<min(q.vain, 20)
+}
+
+// moved forgets the limit: there may be room now.
+func (q *quota) moved() { *q = quota{} }

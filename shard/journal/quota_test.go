@@ -1,0 +1,100 @@
+package journal_test
+
+import (
+	"testing"
+	"time"
+
+	"polystalk/shard"
+	. "polystalk/shard/journal"
+)
+
+// look is how often the keeper looks, at least.
+const look = 200 * time.Millisecond
+
+// againstQuota is a world that has run into a limit that its disk does not show.
+func againstQuota(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(3, newFakeDisk(3))
+	w.fake.limit, w.fake.shown = 8*SegmentMin, 100*SegmentMin
+	w.fat, w.weight = 0, 3000
+	must(t, second(w.open(true)))
+	for w.j.Pressure() != Full {
+		for range 20 {
+			w.shards[w.rng.IntN(len(w.shards))].put()
+		}
+		must(t, w.commit())
+		must(t, w.tend())
+	}
+	return w
+}
+
+// wait lets the keeper look for so long; it returns how often it has begun to
+// fill a segment.
+func (w *world) wait(t *testing.T, d time.Duration) (tries int) {
+	t.Helper()
+	was := w.fake.did["create"]
+	for ; d > 0; d -= look {
+		w.now += shard.Time(look)
+		must(t, w.commit())
+		must(t, w.tend())
+	}
+	return w.fake.did["create"] - was
+}
+
+// TestQuota: a limit that the disk's free space does not show is not run into
+// over and over, and yet it is soon noticed that there is room.
+func TestQuota(t *testing.T) {
+	for name, c := range map[string]struct {
+		more   func(d *fakeDisk, w *world) // makes room
+		within time.Duration
+	}{
+		"nobody tells": {func(d *fakeDisk, w *world) { d.limit += SegmentMin }, 30 * time.Second},
+		"free space rises": {func(d *fakeDisk, w *world) {
+			d.limit += SegmentMin
+			d.shown += SegmentMin
+		}, time.Second},
+		"free space rises after it fell": {func(d *fakeDisk, w *world) {
+			d.shown -= 5 * SegmentMin
+			w.wait(t, time.Second)
+			d.limit += SegmentMin
+			d.shown += SegmentMin
+		}, time.Second},
+		"jobs are deleted": {func(d *fakeDisk, w *world) {
+			for w.jobs() > 10 {
+				w.shards[w.rng.IntN(len(w.shards))].delete()
+			}
+		}, look},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := againstQuota(t)
+			if n := w.wait(t, 5*time.Minute); n < 5 || n > 20 {
+				t.Errorf("%d tries in five minutes", n)
+			}
+			c.more(w.fake, w)
+			for waited := look; ; waited += look {
+				w.wait(t, look)
+				if w.j.Pressure() == Open {
+					break
+				}
+				if waited >= c.within {
+					t.Fatalf("not open %v after there was room", waited)
+				}
+			}
+			w.closeCores()
+		})
+	}
+}
+
+// TestQuotaOfOne: what others write and remove is no reason to try for ever.
+func TestQuotaOfOne(t *testing.T) {
+	w := againstQuota(t)
+	n := 0
+	for i := range int64(5 * 60) {
+		w.fake.shown = (100 + i%4) * SegmentMin
+		n += w.wait(t, time.Second)
+	}
+	if n > 25 {
+		t.Errorf("%d tries in five minutes in which the free space moved", n)
+	}
+	w.closeCores()
+}

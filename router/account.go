@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"polystalk/shard"
 )
 
 // An account counts the memory, in bytes, that all connections together make the
@@ -13,17 +15,17 @@ import (
 // what many readers share once. It is told when something is kept or given back,
 // which a client that waits for its answers never causes.
 //
-// The bound is kept in three steps (pressure.go): from half of it on each
-// connection may keep less, large bodies wait near it, and above it the worst
-// readers are cut off.
+// The bound is kept in two steps (keeping.go): from half of it on each connection may
+// keep less, and above it the worst readers are cut off.
 //
 // A nil account counts nothing. All methods may be called by anyone at any time.
 type account struct {
 	most int64  // the bound
-	over func() // called when the sum is above it, often; must not block
+	high func() // called when the sum rises above half of it, often; must not block; nil: nobody is told
 
 	sum atomic.Int64
 
+	parts  atomic.Int64 // in shared
 	mu     sync.Mutex
 	shared map[*byte]*sharedPart // by its first byte
 }
@@ -43,22 +45,24 @@ func (a *account) add(n int) {
 	if a == nil || n == 0 {
 		return
 	}
-	if sum := a.sum.Add(int64(n)); n > 0 && sum > a.most && a.over != nil {
-		a.over()
+	if sum := a.sum.Add(int64(n)); n > 0 && sum > a.most/2 && a.high != nil {
+		a.high()
 	}
 }
 
 // allow is what one connection may keep instead of full bytes: those while at most
-// half of the bound is used, then ever less, and least bytes in the end.
+// half of the bound is used, then ever less, and least bytes from three quarters on, so
+// that a quarter is left for those that come then.
 func (a *account) allow(full, least int) int {
 	if a == nil {
 		return full
 	}
-	left, half := a.most-a.sum.Load(), a.most/2
-	if left >= half {
+	quarter := a.most / 4
+	left := 3*quarter - a.sum.Load()
+	if left >= quarter {
 		return full
 	}
-	return max(least, int(float64(full)*float64(left)/float64(half)))
+	return max(least, int(float64(full)*float64(left)/float64(quarter)))
 }
 
 // excess is the number of bytes above the bound; not positive: none.
@@ -81,6 +85,7 @@ func (a *account) hold(p []byte, alone bool) {
 	if s == nil {
 		s = new(sharedPart)
 		a.shared[key] = s
+		a.parts.Add(1)
 	}
 	s.readers++
 	count := alone && !s.counted
@@ -88,6 +93,21 @@ func (a *account) hold(p []byte, alone bool) {
 	a.mu.Unlock()
 	if count {
 		a.add(cap(p))
+	}
+}
+
+// holdRelay and releaseRelay are for the body of a report, which no job has.
+func (a *account) holdRelay(r *shard.Relay) {
+	a.hold(r.Body, true)
+	for _, p := range r.Large {
+		a.hold(p, true)
+	}
+}
+
+func (a *account) releaseRelay(r *shard.Relay) {
+	a.release(r.Body)
+	for _, p := range r.Large {
+		a.release(p)
 	}
 }
 
@@ -103,6 +123,7 @@ func (a *account) release(p []byte) {
 	last := s.readers == 0
 	if last {
 		delete(a.shared, key)
+		a.parts.Add(-1)
 	}
 	a.mu.Unlock()
 	if last && s.counted {
@@ -110,9 +131,9 @@ func (a *account) release(p []byte) {
 	}
 }
 
-// orphan tells that no job has p any more.
+// orphan tells that no job has p any more. It may be called while a shard is owned.
 func (a *account) orphan(p []byte) {
-	if a == nil || len(p) == 0 {
+	if a == nil || len(p) == 0 || a.parts.Load() == 0 {
 		return
 	}
 	a.mu.Lock()

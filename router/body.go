@@ -3,8 +3,6 @@ package router
 import (
 	"bytes"
 
-	"github.com/valyala/bytebufferpool"
-
 	"polystalk/shard/journal"
 	"polystalk/shard/slab"
 )
@@ -23,8 +21,9 @@ const (
 func (s *session) startBody(size int) {
 	s.got = 0
 	if size-2 <= slab.MaxSize {
-		s.pooled = bytebufferpool.Get()
+		s.pooled = takeBuffer()
 		s.pooled.B = s.pooled.B[:0]
+		s.keep(cap(s.pooled.B))
 	}
 }
 
@@ -45,7 +44,7 @@ func (s *session) collect(b []byte) (n int) {
 	}
 	b = b[:n]
 	if s.pooled != nil {
-		s.pooled.B = append(s.pooled.B, b...)
+		s.pool(b)
 	} else {
 		s.collectLarge(b, size)
 	}
@@ -61,6 +60,15 @@ func (s *session) collect(b []byte) (n int) {
 	return n
 }
 
+// pool adds b to the pooled body.
+func (s *session) pool(b []byte) {
+	had := cap(s.pooled.B)
+	s.pooled.B = append(s.pooled.B, b...)
+	if n := cap(s.pooled.B); n != had {
+		s.keep(n - had)
+	}
+}
+
 // collectLarge adds b to the pieces, and what is behind the body to tail.
 func (s *session) collectLarge(b []byte, size int) {
 	at := s.got
@@ -69,6 +77,7 @@ func (s *session) collectLarge(b []byte, size int) {
 		if last < 0 || len(s.pieces[last]) == cap(s.pieces[last]) {
 			s.pieces = append(s.pieces, make([]byte, 0, min(pieceMax, max(pieceMin, at), size-at)))
 			last++
+			s.keep(cap(s.pieces[last]))
 		}
 		p := s.pieces[last]
 		k := min(len(b), cap(p)-len(p))
@@ -84,8 +93,12 @@ func (s *session) collectLarge(b []byte, size int) {
 // endBody lets go of the collected body.
 func (s *session) endBody() {
 	if s.pooled != nil {
-		bytebufferpool.Put(s.pooled)
+		s.keep(-cap(s.pooled.B))
+		giveBuffer(s.pooled)
 		s.pooled = nil
+	}
+	for _, p := range s.pieces {
+		s.keep(-cap(p))
 	}
 	s.pieces = nil
 	if j := s.loop.srv.journal; j != nil {

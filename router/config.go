@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/bits"
 	"runtime"
 
@@ -30,6 +31,10 @@ type Config struct {
 	// MaxConnections is how many clients are served at a time; default what
 	// the limit of descriptors allows.
 	MaxConnections int
+	// ConnectionMemory bounds what all connections together make the server keep
+	// besides jobs, in bytes: input that cannot be used yet, bodies that are not all
+	// there, and output that is not read. Default no bound.
+	ConnectionMemory int64
 	// BinlogMaxSize is what stats reports as binlog-max-size, in bytes.
 	BinlogMaxSize int64
 	// Journal keeps jobs across restarts; nil: they are in memory only.
@@ -59,6 +64,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("the largest body of a Gearman packet is %d: use at most %d", c.Gearman.MaxBody, beanstalk.MaxJobSizeLimit)
 	case c.Gearman.MaxUnread < 0:
 		return errors.New("what may be unread of a Gearman client is negative")
+	case c.ConnectionMemory < 0:
+		return errors.New("the memory for connections is negative")
 	case c.MaxConnections < 0:
 		return errors.New("max connections is negative")
 	}
@@ -74,6 +81,9 @@ func (c *Config) fill() {
 	}
 	if c.MaxJobSize == 0 {
 		c.MaxJobSize = beanstalk.DefaultMaxJobSize
+	}
+	if c.ConnectionMemory == 0 {
+		c.ConnectionMemory = math.MaxInt64
 	}
 	if c.Gearman.MaxBody == 0 {
 		c.Gearman.MaxBody = gearman.DefaultMaxBody

@@ -21,6 +21,7 @@ type directory struct {
 	most  int // names that there were since at was made
 	n     atomic.Int64
 	ids   *idMap
+	acct  *account
 	odd   atomic.Int64 // names that only Gearman clients can say
 }
 
@@ -74,6 +75,13 @@ func (d *directory) shrink() {
 
 // JobFinished implements shard.Finisher.
 func (d *directory) JobFinished(id shard.JobID) { d.ids.finish(id) }
+
+// BodyFreed implements shard.BodyHearer.
+func (d *directory) BodyFreed(body shard.Large) {
+	for _, p := range body {
+		d.acct.orphan(p)
+	}
+}
 
 // shown is list with the names that are no tube's in double quotes.
 func (d *directory) shown() []string {

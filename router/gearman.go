@@ -3,8 +3,6 @@ package router
 import (
 	"time"
 
-	"github.com/valyala/bytebufferpool"
-
 	"polystalk/codec/gearman"
 	"polystalk/shard"
 	"polystalk/shard/journal"
@@ -190,8 +188,9 @@ func (g *gearSession) command(b []byte) (n int, more bool) {
 	s.phase = phaseBody
 	s.got = 0
 	if size <= slab.MaxSize {
-		s.pooled = bytebufferpool.Get()
+		s.pooled = takeBuffer()
 		s.pooled.B = s.pooled.B[:0]
+		s.keep(cap(s.pooled.B))
 	}
 	return n, true
 }
@@ -233,7 +232,7 @@ func (g *gearSession) collect(b []byte) (n int) {
 		}
 	}
 	if s.pooled != nil {
-		s.pooled.B = append(s.pooled.B, b[:n]...)
+		s.pool(b[:n])
 	} else {
 		s.collectLarge(b[:n], size)
 	}
@@ -467,7 +466,7 @@ func (g *gearSession) jobStatus(r *shard.Reply) gearman.JobStatus {
 // way stays so: taken out now, it could be posted a second time.
 func (g *gearSession) startClosing() {
 	g.wake()
-	g.early = earlyMail{}
+	g.takeEarly()
 	g.s.loop.srv.gearDir.remove(g.entry)
 	g.closeNext()
 }

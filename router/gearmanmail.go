@@ -30,6 +30,18 @@ func (g *gearSession) hearMail() {
 type earlyMail struct {
 	first, last *shard.Relay
 	bytes       int
+	relays      int
+}
+
+// takeEarly takes out what was kept back.
+func (g *gearSession) takeEarly() (first *shard.Relay) {
+	first = g.early.first
+	g.s.keep(-relayBytes * g.early.relays)
+	for r := first; r != nil; r = r.Next {
+		g.s.loop.srv.acct.releaseRelay(r)
+	}
+	g.early = earlyMail{}
+	return first
 }
 
 // relayBytes is what a relay without its body takes, about.
@@ -45,6 +57,9 @@ func (g *gearSession) keepBack(relays *shard.Relay) {
 		}
 		e.last = r
 		e.bytes += relayBytes + len(r.Body) + r.Large.Len()
+		e.relays++
+		g.s.loop.srv.acct.holdRelay(r)
+		g.s.keep(relayBytes)
 	}
 	if e.bytes > g.s.loop.srv.cfg.Gearman.MaxUnread {
 		g.cutOff(e.bytes)
@@ -144,7 +159,5 @@ func (g *gearSession) again() {
 		g.grabNext()
 		return
 	}
-	early := g.early.first
-	g.early = earlyMail{}
-	g.relay(early)
+	g.relay(g.takeEarly())
 }

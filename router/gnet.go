@@ -483,5 +483,7 @@ func (k *socket) Drop() {
 	if k.lane != nil {
 		k.lane.drop()
 	}
-	k.Close()
+	if !k.closed {
+		k.Close()
+	}
 }

@@ -41,22 +41,29 @@ func (s *session) holdReply(p []byte, large shard.Large) {
 		s.loop.hold(s)
 	}
 	s.heldOut += len(p) + large.Len()
-	if s.heldOut > unsentMax {
+	if s.heldOut > s.unsentMax() {
 		s.backed = true
 	}
 	if large != nil {
+		for _, p := range large {
+			s.loop.srv.acct.hold(p, false)
+		}
+		s.keep(partCost)
 		s.replies = append(s.replies, heldReply{commit: s.commit, large: large})
 		return
 	}
 	if n > 0 {
 		last := &s.replies[n-1]
 		if last.commit == s.commit && last.large == nil && len(last.bytes.B) < coalesceMax {
+			had := cap(last.bytes.B)
 			last.bytes.B = append(last.bytes.B, p...)
+			s.keep(cap(last.bytes.B) - had)
 			return
 		}
 	}
-	b := bytebufferpool.Get()
+	b := takeBuffer()
 	b.B = append(b.B[:0], p...)
+	s.keep(cap(b.B) + partCost)
 	s.replies = append(s.replies, heldReply{commit: s.commit, bytes: b})
 }
 
@@ -69,11 +76,12 @@ func (s *session) letGo(acked uint64) bool {
 		if r.large != nil {
 			s.heldOut -= r.large.Len()
 			s.conn.WriteStable(r.large)
+			s.forget(r)
 			continue
 		}
 		s.heldOut -= len(r.bytes.B)
 		s.conn.Write(r.bytes.B)
-		bytebufferpool.Put(r.bytes)
+		s.forget(r)
 	}
 	k := copy(s.replies, s.replies[n:])
 	clear(s.replies[k:])
@@ -85,11 +93,22 @@ func (s *session) letGo(acked uint64) bool {
 // dropReplies forgets what waits: the client has gone.
 func (s *session) dropReplies() {
 	for i := range s.replies {
-		if b := s.replies[i].bytes; b != nil {
-			bytebufferpool.Put(b)
-		}
+		s.forget(&s.replies[i])
 	}
 	s.replies, s.heldOut = nil, 0
+}
+
+// forget gives a held reply's memory back.
+func (s *session) forget(r *heldReply) {
+	if r.bytes != nil {
+		s.keep(-cap(r.bytes.B) - partCost)
+		giveBuffer(r.bytes)
+		return
+	}
+	for _, p := range r.large {
+		s.loop.srv.acct.release(p)
+	}
+	s.keep(-partCost)
 }
 
 // block keeps the session from its input until there is room.
@@ -157,7 +176,7 @@ func (l *loop) letGo() {
 			l.needs.Add(-1)
 			l.unfinished.Add(-1)
 		}
-		if s.backed && s.heldOut <= unsentMax/2 || len(s.replies) == 0 && (s.eof || s.leaving) {
+		if s.backed && s.heldOut <= s.unsentMax()/2 || len(s.replies) == 0 && (s.eof || s.leaving) {
 			l.freed = append(l.freed, s)
 		}
 	}

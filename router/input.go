@@ -1,8 +1,6 @@
 package router
 
 import (
-	"github.com/valyala/bytebufferpool"
-
 	"polystalk/codec/beanstalk"
 	"polystalk/shard/journal"
 )
@@ -33,17 +31,23 @@ func (s *session) hold(b []byte) {
 	if len(b) == 0 {
 		return
 	}
+	had := 0
 	if s.in == nil {
-		s.in = bytebufferpool.Get()
+		s.in = takeBuffer()
 		s.inAt = 0
+	} else {
+		had = cap(s.in.B)
 	}
 	s.in.B = append(s.in.B, b...)
+	if n := cap(s.in.B); n != had {
+		s.keep(n - had)
+	}
 }
 
 // bound pauses the connection when too much is held, after all that could be
 // used of it was.
 func (s *session) bound() {
-	if s.held() > s.loop.srv.heldMax && !s.paused && !s.ending && !s.dying {
+	if n := s.held(); n > 0 && n > s.heldMax() && !s.paused && !s.ending && !s.dying {
 		if s.paused = s.conn.Pause(); !s.paused {
 			s.loop.srv.complain("closing a connection that sends on without waiting for its replies",
 				"conn", s, "held", s.held(), "unsent", s.conn.Unsent())
@@ -79,7 +83,8 @@ func (s *session) resume() {
 
 func (s *session) dropInput() {
 	if s.in != nil {
-		bytebufferpool.Put(s.in)
+		s.keep(-cap(s.in.B))
+		giveBuffer(s.in)
 		s.in = nil
 		s.inAt = 0
 	}

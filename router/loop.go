@@ -23,9 +23,11 @@ type loop struct {
 	queue  fifo[*session]       // to go on in a later turn
 	answer fifo[*shard.Message] // came back, and not yet delivered
 
-	holders []*session // those whose replies wait for a commit
-	blocked []*session // those that wait for room on the disk
-	freed   []*session // those that go on after holders were looked at
+	holders    []*session // those whose replies wait for a commit
+	blocked    []*session // those that wait for room on the disk
+	freed      []*session // those that go on after holders were looked at
+	keepers    []*session // those that keep something besides jobs
+	keepChange int        // bytes of which the account is not told yet
 
 	// wake has the poller call drain, in its next pass over what is ready; from any
 	// goroutine. woken is set while such a call is under way. helped: see help.
@@ -309,14 +311,21 @@ func (l *loop) flush(s *session) {
 
 // checkUnsent stops the session while its client does not read.
 func (s *session) checkUnsent() {
-	if s.conn.Unsent() > unsentMax {
+	n := s.conn.Unsent()
+	if n == 0 {
+		return
+	}
+	if s.kept.at == 0 {
+		s.listKeeper()
+	}
+	if n > s.unsentMax() {
 		s.stalled = true
 	}
 }
 
 // flushFull writes what has gathered in mid-turn.
 func (l *loop) flushFull(s *session) {
-	if len(l.out) >= flushAt {
+	if len(l.out) >= flushLeast && len(l.out) >= l.srv.acct.allow(flushAt, flushLeast) {
 		l.flush(s)
 	}
 }

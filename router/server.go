@@ -7,7 +7,6 @@ import (
 	"errors"
 	"hash/maphash"
 	"log/slog"
-	"math"
 	"os"
 	"slices"
 	"sync"
@@ -79,7 +78,7 @@ func newServer(cfg Config, clock *clock) (*Server, error) {
 		log:     cfg.Log,
 		mask:    uint64(cfg.Shards - 1),
 		heldMax: heldMax,
-		acct:    newAccount(math.MaxInt64),
+		acct:    newAccount(cfg.ConnectionMemory),
 		ids:     newIDMap(),
 		dir:     newDirectory(),
 		clock:   clock,
@@ -88,6 +87,7 @@ func newServer(cfg Config, clock *clock) (*Server, error) {
 		unwanted: make(chan bool, 1),
 	}
 	s.dir.ids = s.ids
+	s.dir.acct = s.acct
 	s.told.Store(new([]*loop))
 	s.base = clock.now()
 	var id [8]byte
@@ -136,6 +136,7 @@ func (s *Server) Start() error {
 		sh.Start()
 	}
 	go reclaim(s.quit)
+	go s.keepWithin(s.acct.watch(), s.quit)
 	go s.clock.watch(s.quit, s.shards)
 	return s.net.start()
 }

@@ -80,6 +80,8 @@ type session struct {
 	res    reserving
 	gather gathering
 
+	kept keeping
+
 	gear *gearSession // nil: it speaks the beanstalkd protocol
 }
 
@@ -238,6 +240,7 @@ func (s *session) settle() {
 
 // drained is called when the connection has sent everything.
 func (s *session) drained() {
+	s.listKeeper()
 	if !s.stalled {
 		return
 	}
@@ -290,6 +293,7 @@ func (s *session) endOfInput() {
 // comes back first: what it did must be known to be undone.
 func (s *session) abort() {
 	s.dying = true
+	s.listKeeper()
 	s.goOnLater()
 	if s.phase != phaseBusy && s.phase < phaseClosing && !s.pending {
 		s.close()

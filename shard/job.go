@@ -118,6 +118,9 @@ func (c *Core) freeJob(i uint32, j *job) {
 	}
 	c.ids.remove(c.jobs, j.id)
 	if j.flags&flagLarge != 0 {
+		if h, ok := c.dir.(BodyHearer); ok {
+			h.BodyFreed(c.large[j.body])
+		}
 		c.large[j.body] = nil
 		c.freeLarge = append(c.freeLarge, j.body)
 	} else {

@@ -269,6 +269,12 @@ type Directory interface {
 	TubeRemoved(name string)
 }
 
+// A Directory that is a BodyHearer hears of large bodies that no job has any more,
+// under the same terms.
+type BodyHearer interface {
+	BodyFreed(Large)
+}
+
 // JobStats is what stats-job tells.
 type JobStats struct {
 	ID                                          JobID

@@ -42,6 +42,8 @@ type Config struct {
 	Shards         int // power of two; 0: from Loops
 	MaxConnections int // 0: from the descriptor limit
 
+	ConnectionMemory int64 // bytes that connections may make the server keep besides jobs; 0: a part of the machine's
+
 	Gearman  gearmanConfig
 	Gearmand bool // started in place of gearmand
 	process       // … which has more to say about the process
@@ -122,6 +124,7 @@ func (c *Config) Validate() error {
 	if err := c.makeAbsolute(); err != nil {
 		return err
 	}
+	c.fillConnectionMemory()
 	if c.Loops == 0 {
 		// Not NumCPU: GOMAXPROCS starts from what a container's CPU limit leaves.
 		c.Loops = min(runtime.GOMAXPROCS(0), loopsMax)
@@ -142,13 +145,14 @@ func (c *Config) router() router.Config {
 		gear.Verbose = strings.Replace(level.String(), "WARN", "WARNING", 1)
 	}
 	return router.Config{
-		Loops:          c.Loops,
-		Shards:         c.Shards,
-		MaxJobSize:     c.MaxJobSize,
-		MaxConnections: c.MaxConnections,
-		BinlogMaxSize:  c.BinlogSize,
-		Version:        statsVersion(),
-		Gearman:        gear,
+		Loops:            c.Loops,
+		Shards:           c.Shards,
+		MaxJobSize:       c.MaxJobSize,
+		MaxConnections:   c.MaxConnections,
+		ConnectionMemory: c.ConnectionMemory,
+		BinlogMaxSize:    c.BinlogSize,
+		Version:          statsVersion(),
+		Gearman:          gear,
 	}
 }
 

@@ -58,6 +58,8 @@ func refusals(t *testing.T) []refused {
 		{name: "lone dash", args: []string{"-"}, code: 5, says: []string{`"-"`}},
 		{name: "empty argument", args: []string{""}, code: 5, says: []string{`""`}},
 
+		{name: "connection memory of letters", args: []string{"--connection-memory", "much"}, code: 5, says: []string{"--connection-memory", `"much"`, "bytes"}, ours: true},
+		{name: "connection memory below zero", env: []string{"POLYSTALKD_CONNECTION_MEMORY=-1"}, code: 5, says: []string{"POLYSTALKD_CONNECTION_MEMORY", `"-1"`, "bytes"}, ours: true},
 		{name: "size of letters", args: []string{"-z", "abc"}, code: 5, says: []string{"-z", `"abc"`, "bytes"}},
 		{name: "size with a unit", args: []string{"-z12k"}, code: 5, says: []string{"-z", `"12k"`, "bytes"}},
 		{name: "empty size", args: []string{"-z", ""}, code: 5, says: []string{"-z", `""`, "bytes"}},
@@ -172,7 +174,7 @@ func TestVersionAndHelpGoToStdout(t *testing.T) {
 		if got.code != 0 || got.stderr != "" {
 			t.Errorf("%q: %+v", args, got)
 		}
-		for _, flag := range []string{"-b", "-f", "-F", "-l", "-p", "-u", "-z", "-s", "-v", "-V", "-h", "--loops", "--shards", "--max-connections", "--log-level", "--log-format", "--pprof"} {
+		for _, flag := range []string{"-b", "-f", "-F", "-l", "-p", "-u", "-z", "-s", "-v", "-V", "-h", "--loops", "--shards", "--max-connections", "--connection-memory", "--log-level", "--log-format", "--pprof"} {
 			if !strings.Contains(got.stdout, " "+flag+",") && !strings.Contains(got.stdout, " "+flag+" ") {
 				t.Errorf("%q does not explain %s", args, flag)
 			}

@@ -77,6 +77,7 @@ func newFlagSet(c *Config) *pflag.FlagSet {
 	fs.IntVar(&c.Loops, "loops", 0, "run `N` reactor loops; 0: one per core")
 	fs.IntVar(&c.Shards, "shards", 0, "split the tubes over `N` shards, a power of two; 0: 4 to 7 per loop")
 	fs.IntVar(&c.MaxConnections, "max-connections", 0, "serve at most `N` connections at once; 0: from the descriptor limit")
+	fs.Func("connection-memory", "let all connections together keep `BYTES` besides jobs: commands sent ahead,\nunfinished bodies, unread replies; 0: a quarter of the memory there is", c.setConnectionMemory)
 	c.gearmanFlags(fs)
 	fs.StringVar(&c.LogLevel, "log-level", "info", "log from `LEVEL` on: debug, info, warn or error")
 	fs.StringVar(&c.LogFormat, "log-format", "text", "write the log on stderr as `FORMAT`: text or json")

@@ -86,7 +86,7 @@ func newGearmandFlags(c *Config) *gearmandFlags {
 	take(fs, "binlog-size", "journal-size", "")
 	fs.Lookup("journal-fsync-ms").Usage = strings.ReplaceAll(fs.Lookup("journal-fsync-ms").Usage, "; 0: as without -f", "")
 	fs.Lookup("journal-size").Usage = fmt.Sprintf("let a file of the journal have `BYTES` (default %d)", binlogSizeDefault)
-	for _, name := range []string{"max-job-size", "loops", "shards", "max-connections",
+	for _, name := range []string{"max-job-size", "loops", "shards", "max-connections", "connection-memory",
 		"gearman-failed", "gearman-shutdown", "gearman-max-body", "gearman-max-unread", "log-format", "pprof"} {
 		take(fs, name, name, "")
 	}

@@ -90,9 +90,9 @@ func TestGearmandFlags(t *testing.T) {
 
 		{"--journal d --journal-fsync-ms 50 --journal-size 1000000", "", journalOf, "d 50ms false 1000000"},
 		{"--journal d --journal-no-fsync", "", journalOf, "d 0s true 10485760"},
-		{"--loops 2 --shards 8 --max-connections 9 --max-job-size 10 --log-format json", "", func(c *Config) any {
-			return fmt.Sprintln(c.Loops, c.Shards, c.MaxConnections, c.MaxJobSize, c.LogFormat)
-		}, "2 8 9 10 json"},
+		{"--loops 2 --shards 8 --max-connections 9 --connection-memory 900000000 --max-job-size 10 --log-format json", "", func(c *Config) any {
+			return fmt.Sprintln(c.Loops, c.Shards, c.MaxConnections, c.ConnectionMemory, c.MaxJobSize, c.LogFormat)
+		}, "2 8 9 900000000 10 json"},
 	} {
 		c, err := parseAsGearmand(t, map[string]string{"GEARMAND_PORT": tt.env}, strings.Fields(tt.args)...)
 		if err != nil {

@@ -1,0 +1,217 @@
+package router
+
+import (
+	"strings"
+	"testing"
+
+	"polystalk/codec/gearman"
+)
+
+// bound gives the server an account with that bound.
+func (f *fixture) bound(most int64) *account {
+	a := newAccount(most)
+	f.d.srv.acct, f.d.srv.dir.acct = a, a
+	return a
+}
+
+// counted is what the account would say if every loop had told it all.
+func (f *fixture) counted() int64 {
+	n := f.d.srv.acct.sum.Load()
+	for _, l := range f.d.srv.loops {
+		n += int64(l.keepChange)
+	}
+	return n
+}
+
+// A queueConn is a client that reads nothing, on a socket that keeps what it is not
+// read in a sendQueue, as those of gnet do.
+type queueConn struct {
+	testConn
+	q sendQueue
+}
+
+func (c *queueConn) Write(p []byte) { c.q.add(p, false) }
+func (c *queueConn) WriteStable(pieces [][]byte) {
+	for _, p := range pieces {
+		c.q.add(p, true)
+	}
+}
+func (c *queueConn) Unsent() int { return c.q.bytes }
+func (c *queueConn) Drop()       { c.q.drop(); c.closed = true }
+
+// reads has the client read all.
+func (c *queueConn) reads() {
+	for c.q.bytes > 0 {
+		for _, p := range c.q.peek(nil, 1<<20) {
+			c.got.Write(p)
+		}
+		c.q.sent(c.got.Len())
+		c.got.Reset()
+		c.s.Drained()
+		c.f.rest()
+	}
+}
+
+func (f *fixture) openUnread() *queueConn {
+	c := &queueConn{}
+	c.f, c.canPause = f, true
+	c.q.acct = f.d.srv.acct
+	c.s = f.l.Open(c)
+	return c
+}
+
+// TestHeldInputStaysWithinTheBound: sixty clients send a megabyte each behind a
+// reserve that waits. All of them live, none is read on, and what is held is within the
+// bound.
+func TestHeldInputStaysWithinTheBound(t *testing.T) {
+	f := newFixture(t, Config{Shards: 2})
+	const most = 16 << 20
+	a := f.bound(most)
+	ahead := strings.Repeat("stats-job 77777\r\n", 3800) // about 64 KiB, as much as is read at once
+	var all []*queueConn
+	for range 60 {
+		c := f.openUnread()
+		all = append(all, c)
+		c.send("reserve\r\n")
+		for range 17 {
+			if !c.paused {
+				c.send(ahead)
+			}
+		}
+	}
+	f.rest()
+	if n := f.counted(); n > most || a.excess() > 0 || n < most/2 {
+		t.Errorf("%d bytes are counted with a bound of %d", n, most)
+	}
+	for i, c := range all {
+		if c.closed || !c.paused {
+			t.Fatalf("client %d: closed %v, paused %v", i, c.closed, c.paused)
+		}
+	}
+	// Everybody is served, and nothing is counted then.
+	p := f.open()
+	for range all {
+		p.send("put 0 0 60 1\r\nx\r\n")
+	}
+	for range 50 {
+		f.rest()
+		for _, c := range all {
+			c.reads()
+		}
+	}
+	for i, c := range all {
+		if c.paused || c.closed {
+			t.Fatalf("client %d: paused %v, closed %v", i, c.paused, c.closed)
+		}
+	}
+	if n := f.counted(); n != 0 || len(f.l.l.keepers) != 0 {
+		t.Errorf("%d bytes are counted for %d clients when all is read", n, len(f.l.l.keepers))
+	}
+	f.check()
+}
+
+// TestUnreadRepliesStayWithinTheBound: the more is unread, the earlier a client's
+// commands stop.
+func TestUnreadRepliesStayWithinTheBound(t *testing.T) {
+	f := newFixture(t, Config{Shards: 2})
+	const most = 16 << 20
+	a := f.bound(most)
+	f.open().says("put 0 0 60 5\nhello\n", "INSERTED 1\n")
+	var all []*queueConn
+	for range 60 {
+		c := f.openUnread()
+		all = append(all, c)
+		for range 20 {
+			if !c.paused {
+				c.send(strings.Repeat("stats-job 1\r\n", 1000))
+				f.rest()
+			}
+		}
+	}
+	if n := a.sum.Load(); n > most || n < most/2 {
+		t.Errorf("%d bytes are counted with a bound of %d", n, most)
+	}
+	// Who reads is served beside them.
+	f.open().says("peek 1\n", "FOUND 1 5\nhello\n")
+	for _, c := range all {
+		if c.closed {
+			t.Fatal("a client was closed within the bound")
+		}
+		c.s.Abort()
+	}
+	f.rest()
+	if n := f.counted(); n != 0 {
+		t.Errorf("%d bytes are counted when all are gone", n)
+	}
+	f.check()
+}
+
+// TestTheWorstReaderIsCutOff, and nobody else, when all together keep too much.
+func TestTheWorstReaderIsCutOff(t *testing.T) {
+	f := newFixture(t, Config{Shards: 2})
+	f.bound(1 << 40)
+	f.open().says("put 0 0 60 60000\n"+strings.Repeat("x", 60000)+"\n", "INSERTED 1\n")
+	var all []*queueConn
+	for i := range 10 {
+		c := f.openUnread()
+		for range i + 1 {
+			c.send("peek 1\r\n")
+		}
+		all = append(all, c)
+	}
+	ahead := f.openUnread() // keeps more than any, but leaves nothing unread
+	ahead.send("reserve\r\nreserve\r\n" + strings.Repeat("x", 2<<20))
+	f.rest()
+	f.d.srv.shed()
+	f.rest()
+	for i, c := range all {
+		if c.closed {
+			t.Errorf("client %d is closed within the bound", i)
+		}
+	}
+	sum := f.d.srv.acct.sum.Load()
+	f.d.srv.acct.most = sum - 100_000 // a sixteenth of which is freed besides
+	f.d.srv.shed()
+	f.rest()
+	for i, c := range all {
+		if want := i >= 9; c.closed != want {
+			t.Errorf("client %d with %d bytes unread: closed %v", i, c.q.bytes, c.closed)
+		}
+	}
+	if f.d.srv.acct.excess() > 0 || ahead.closed {
+		t.Errorf("%d bytes above the bound, the client ahead is closed: %v", f.d.srv.acct.excess(), ahead.closed)
+	}
+	f.check()
+}
+
+// TestBodiesThatArriveInPiecesAreCounted, and nothing is left when they are complete or
+// given up.
+func TestBodiesThatArriveInPiecesAreCounted(t *testing.T) {
+	f := newGearFixture(t)
+	f.bound(1 << 40)
+	c := f.open()
+	body := strings.Repeat("b", 50_000)
+	c.send("put 0 0 60 50000\r\n")
+	c.send(body[:30_000])
+	if n := f.counted(); n < 30_000 {
+		t.Errorf("%d bytes are counted for half a body", n)
+	}
+	c.says(body[30_000:]+"\n", "INSERTED 1\n")
+	g := f.openGear()
+	text := packet(gearman.SubmitJobBG, "f", "", strings.Repeat("b", 300_000))
+	g.send(text[:200_000])
+	if n := f.counted(); n < 199_000 {
+		t.Errorf("%d bytes are counted for two thirds of a body", n)
+	}
+	g.send(text[200_000:])
+	f.rest()
+	g.hears(answer(gearman.JobCreated, "H:x:2"))
+	c.send("put 0 0 60 50000\r\n" + body[:1000])
+	c.s.Abort()
+	g.s.Abort()
+	f.rest()
+	if n := f.counted(); n != 0 {
+		t.Errorf("%d bytes are counted when all are gone", n)
+	}
+	f.check()
+}

@@ -76,7 +76,7 @@ func (s *session) mayFit(size int) journal.Pressure {
 	asked := j.Notified()
 	p := s.permit.answered(asked, j.Fits(&s.permit.claim, int64(size)))
 	if p == journal.Full {
-		s.loop.srv.complain("a body is refused that is larger than what the disk has room for", "bytes", size)
+		s.loop.srv.complain("a body is refused that is larger than what the disk has room for", "conn", s, "bytes", size)
 	}
 	return p
 }
@@ -100,7 +100,7 @@ func (s *session) keepsRoom(n, size int) journal.Pressure {
 	}
 	p := s.admit(min(need+min(need, stepMax), int64(size+headMax)))
 	if p == journal.Full && size > slab.MaxSize+headMax {
-		s.loop.srv.complain("a body is refused in the middle: the disk is full", "bytes", size, "received", s.got)
+		s.loop.srv.complain("a body is refused in the middle: the disk is full", "conn", s, "bytes", size, "received", s.got)
 	}
 	return p
 }

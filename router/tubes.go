@@ -28,7 +28,7 @@ var defaultTube = []byte("default")
 func (s *session) joined(r *shard.Reply, l *link) {
 	s.req.Op.Name, s.req.Op.Waiter = nil, nil
 	if r.Status != shard.StatusOK {
-		s.loop.srv.complain("closing a connection: no memory for its watch list")
+		s.loop.srv.complain("closing a connection: no memory for its watch list", "conn", s)
 		s.dying = true
 		return
 	}

@@ -46,7 +46,7 @@ func AppendQuoted(dst, name []byte) []byte {
 // AppendListed appends a name, or a unique, as gearmand's own lists show it: as it
 // is. But one with a control byte, which a program that reads lines could take for
 // the end of this one or of a column, is shown as AppendQuoted has it; and so is
-// one that begins with a double quote, since it could be taken for another quoted.
+// one that is itself such a name in its quotes, so that no two look the same.
 func AppendListed(dst []byte, name string) []byte {
 	if breaksLines(name) {
 		return AppendQuoted(dst, []byte(name))
@@ -58,7 +58,9 @@ func AppendListed(dst []byte, name string) []byte {
 // separators of Unicode count: some libraries split lines at them.
 func breaksLines(name string) bool {
 	if name != "" && name[0] == '"' {
-		return true
+		if inside, ok := AppendUnquoted(nil, []byte(name)); ok && breaksLines(string(inside)) {
+			return true
+		}
 	}
 	for i := range len(name) {
 		switch c := name[i]; {

@@ -11,7 +11,7 @@ import (
 func TestLinesCannotBeForged(t *testing.T) {
 	forgeries := []string{
 		"f\n.\n", "f\ng\t9\t9\t9", "f\t0\t0\t1", "f\rg", "\x00", "a\x0bb", "a\x0cb", "a\x1cb", "\x7f", "\x1b[2J", "a\u0085b", "a\u2028b", "\u2029",
-		`"`, `"a\nb"`, `"f"`,
+		`"a\nb"`, `"\x00"`, `"\"a\\nb\""`,
 	}
 	for _, name := range forgeries {
 		quoted := string(AppendQuoted(nil, []byte(name)))
@@ -38,9 +38,32 @@ func TestLinesCannotBeForged(t *testing.T) {
 
 // What cannot be taken for anything else stands there as gearmand shows it.
 func TestLinesShowNamesAsTheyAre(t *testing.T) {
-	for _, name := range []string{"", "f", "a b", "-", ".", "üx", "\xfcx", "\xff\xc3", "名前", `say "hi"`, `back\slash`, "x:y"} {
+	for _, name := range []string{"", "f", "a b", "-", ".", "üx", "\xfcx", "\xff\xc3", "名前", `say "hi"`, `"`, `"f"`, `"a\\nb"`, `"a\nb`, `back\slash`, "x:y"} {
 		if got := string(AppendStatusLine(nil, name, &FunctionStatus{})); got != name+"\t0\t0\t0\n" {
 			t.Errorf("%q makes the line %q", name, got)
 		}
 	}
+}
+
+// No two names look the same in a list.
+func FuzzListedIsUnique(f *testing.F) {
+	for _, name := range []string{"", "f", "a\nb", `"a\nb"`, `"\"a\\nb\""`, `"f"`, "\u2028"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		shown := string(AppendListed(nil, name))
+		if strings.ContainsAny(shown, "\n\r\t\x00") {
+			t.Fatalf("%q is shown as %q", name, shown)
+		}
+		if shown == name {
+			return
+		}
+		// It is quoted; the name that looks like that must look otherwise.
+		if got, ok := AppendUnquoted(nil, []byte(shown)); !ok || string(got) != name {
+			t.Fatalf("%q is shown as %q, which is %q", name, shown, got)
+		}
+		if again := string(AppendListed(nil, shown)); again == shown {
+			t.Fatalf("%q and %q are both shown as %q", name, shown, shown)
+		}
+	})
 }

@@ -137,6 +137,9 @@ func (s *Server) keepWithin(high <-chan struct{}, quit <-chan struct{}) {
 }
 
 const (
+	// garbagePart of the bound is for what the collector leaves lying, and for what
+	// a connection takes by itself; the account has the rest.
+	garbagePart = 4
 	// tightPercent is GOGC while the sum is high.
 	tightPercent = 20
 	// calmEvery is how often it is looked whether it still is.
@@ -184,7 +187,7 @@ func (s *session) cutOff(unsent, held int) {
 		return // it has read meanwhile, or is gone
 	}
 	s.loop.srv.complain("closing a connection: all together keep more than they may",
-		"conn", s, "unsent", unsent, "held", held, "bound", s.loop.srv.acct.most)
+		"conn", s, "unsent", unsent, "held", held, "bound", s.loop.srv.cfg.ConnectionMemory)
 	if s.phase >= phaseClosing {
 		s.conn.Drop() // of its last replies
 		return

@@ -78,7 +78,7 @@ func newServer(cfg Config, clock *clock) (*Server, error) {
 		log:     cfg.Log,
 		mask:    uint64(cfg.Shards - 1),
 		heldMax: heldMax,
-		acct:    newAccount(cfg.ConnectionMemory),
+		acct:    newAccount(cfg.ConnectionMemory - cfg.ConnectionMemory/garbagePart),
 		ids:     newIDMap(),
 		dir:     newDirectory(),
 		clock:   clock,

@@ -13,8 +13,8 @@ import (
 //
 // Source: RFC 9112, section 3; RFC 8446, section 5.1.
 func IsForeign(line []byte, cut bool) bool {
-	if len(line) >= 2 && line[0] == 0x16 && line[1] == 3 {
-		return true // a record of TLS, with a handshake in it
+	if IsTLS(line) {
+		return true
 	}
 	if i := bytes.IndexByte(line, '\n'); i >= 0 {
 		line, cut = line[:i], false
@@ -37,6 +37,10 @@ func IsForeign(line []byte, cut bool) bool {
 	// The version is too far away to be seen.
 	return isUpper(line[:method]) || target[0] == '/' || bytes.HasPrefix(target, []byte("http"))
 }
+
+// IsTLS reports whether b begins a record of TLS with a handshake in it: it has no
+// lines, and who has sent it waits for an answer.
+func IsTLS(b []byte) bool { return len(b) >= 2 && b[0] == 0x16 && b[1] == 3 }
 
 // isToken reports whether c may be part of a method's name.
 func isToken(c byte) bool {

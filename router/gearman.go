@@ -139,6 +139,9 @@ func (g *gearSession) command(b []byte) (n int, more bool) {
 	s, m := g.s, &g.m
 	n, fault := gearman.Parse(m, b, s.loop.srv.cfg.Gearman.MaxBody)
 	if n == 0 {
+		if s.opening.takePart(s, b) {
+			return len(b), true
+		}
 		return 0, false
 	}
 	if !s.opening.over && s.opening.take(s, b[:n], m.Type == gearman.Text, false) {

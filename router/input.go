@@ -152,6 +152,9 @@ func (s *session) command(b []byte) (n int, more bool) {
 	switch err {
 	case nil:
 		if n == 0 {
+			if s.opening.takePart(s, b) {
+				return len(b), true
+			}
 			return 0, false
 		}
 		switch s.room() {

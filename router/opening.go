@@ -12,9 +12,15 @@ type opening struct{ over bool }
 // longer than b.
 func (o *opening) take(s *session, b []byte, odd, cut bool) (foreign bool) {
 	o.over = true
-	if !odd || !codec.IsForeign(b, cut) {
-		return false
-	}
+	return odd && codec.IsForeign(b, cut) && o.leave(s)
+}
+
+// takePart looks at what is not a whole line yet.
+func (o *opening) takePart(s *session, b []byte) (foreign bool) {
+	return !o.over && codec.IsTLS(b) && o.leave(s)
+}
+
+func (o *opening) leave(s *session) bool {
 	s.leaving = true
 	s.loop.srv.complain("closing a connection: its first line is a request of HTTP or TLS", "conn", s)
 	return true

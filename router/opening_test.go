@@ -17,6 +17,7 @@ var foreignOpenings = []string{
 	"status / HTTP/1.1\r\n\r\nput 0 0 60 1\r\nx\r\nshutdown\n",
 	"put /1 HTTP/1.1\r\n\r\nput 0 0 60 1\r\nx\r\nshutdown\n",
 	"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+	"\x16\x03\x01\x00",
 	"\x16\x03\x01\x02\x00 id\r\nput 0 0 60 1\r\nx\r\nshutdown\n\r\n",
 }
 

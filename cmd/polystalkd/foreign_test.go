@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -37,6 +38,10 @@ func TestNoRequestOfHTTPIsObeyed(t *testing.T) {
 			if strings.Contains(string(out), "OK") {
 				t.Errorf("%s answers curl: %s", addr, out)
 			}
+		}
+		// TLS: who speaks it waits for an answer.
+		if _, err := tls.DialWithDialer(&net.Dialer{Timeout: hang}, "tcp", addr, &tls.Config{InsecureSkipVerify: true}); err == nil || isTimeout(err) {
+			t.Errorf("%s and TLS: %v", addr, err)
 		}
 		// In one piece, and one byte at a time.
 		const text = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nshutdown\n"

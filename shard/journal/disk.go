@@ -35,6 +35,13 @@ type File interface {
 	Sync() error
 }
 
+// A copyOnWriter is a File that knows whether to overwrite its bytes takes new
+// space: then filling it has reserved nothing.
+type copyOnWriter interface {
+	// CopyOnWrite is the name of a file system for which that is so, or empty.
+	CopyOnWrite() string
+}
+
 // dirDisk is a directory of the operating system's.
 type dirDisk string
 
@@ -58,13 +65,18 @@ func (d dirDisk) List() ([]string, error) {
 }
 
 func (d dirDisk) Create(name string) (File, error) {
-	return d.file(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	f, err := os.OpenFile(d.path(name), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	overwriteInPlace(f)
+	return dirFile{f}, nil
 }
 
 func (d dirDisk) Open(name string) (File, error) { return d.file(name, os.O_RDWR) }
 
 func (d dirDisk) file(name string, flags int) (File, error) {
-	f, err := os.OpenFile(d.path(name), flags, 0o600)
+	f, err := os.OpenFile(d.path(name), flags, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -96,6 +108,8 @@ func (f dirFile) Size() (int64, error) {
 }
 
 func (f dirFile) Sync() error { return datasync(f.File) }
+
+func (f dirFile) CopyOnWrite() string { return copyOnWrite(f.File) }
 
 // readOnly is a Disk whose files cannot be changed: for looking at a journal
 // that is somebody else's, or damaged.

@@ -238,6 +238,7 @@ func (j *Journal) Start() error {
 	if _, err := j.openNext(); err != nil {
 		return err
 	}
+	j.warnOfCopyOnWrite()
 	if j.opts.Manual {
 		return nil
 	}
@@ -250,6 +251,15 @@ func (j *Journal) Start() error {
 	}
 	j.poke()
 	return nil
+}
+
+// warnOfCopyOnWrite says that a full disk cannot be foreseen, where that is so.
+func (j *Journal) warnOfCopyOnWrite() {
+	if f, ok := j.cur.file.(copyOnWriter); ok {
+		if name := f.CopyOnWrite(); name != "" {
+			j.opts.Log.Warn("on this file system no space can be kept for what was accepted: a full disk may end the server instead of being answered OUT_OF_MEMORY; keep some of it free, or give a directory on ext4 or xfs", "file system", name)
+		}
+	}
 }
 
 func (s *segment) room() int64 { return s.size - s.at }

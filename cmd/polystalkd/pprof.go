@@ -10,6 +10,7 @@ import (
 	"net/http/pprof"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"polystalk/router"
@@ -79,7 +80,7 @@ func startPprof(l net.Listener, srv *router.Server, log *slog.Logger) *profiler 
 		}
 	})
 	p := &profiler{&http.Server{
-		Handler:           mux,
+		Handler:           askedHere(mux),
 		ReadHeaderTimeout: 5 * time.Second,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}}
@@ -90,6 +91,26 @@ func startPprof(l net.Listener, srv *router.Server, log *slog.Logger) *profiler 
 		}
 	}()
 	return p
+}
+
+// askedHere refuses what a page of another site has a browser of this machine ask
+// for: profiles slow the server down, and a site that gives its own name this
+// machine's address could read them.
+func askedHere(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = strings.Trim(r.Host, "[]")
+		}
+		ip, err := netip.ParseAddr(host)
+		here := host == "localhost" || err == nil && ip.IsLoopback()
+		switch site := r.Header.Get("Sec-Fetch-Site"); {
+		case !here, site != "" && site != "none" && site != "same-origin":
+			http.Error(w, "ask for it as localhost, on this machine", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // close ends it at once; a profile that is being taken is cut off.

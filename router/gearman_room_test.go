@@ -24,7 +24,7 @@ func (f *fixture) keepOn(disk journal.Disk) *journal.Journal {
 		Disk: disk, SegmentSize: 1 << 20, Shards: len(srv.shards), Manual: true,
 		Now: time.Now, Log: slog.New(slog.DiscardHandler), Notify: srv.wakeLoops,
 	})
-	srv.journal = j
+	srv.journal, srv.cfg.Journal = j, &Journal{Disk: disk}
 	if _, err := srv.recover(nil); err != nil {
 		f.t.Fatal(err)
 	}

@@ -17,9 +17,10 @@ func (s *session) close() {
 		s.waiter.Claim(s.res.seq)
 	}
 	if s.putID != 0 {
-		l.srv.ids.finish(s.putID)
+		l.ended.finish(s.putID)
 		s.putID = 0
 	}
+	s.dropNumbers()
 	s.phase = phaseClosing
 	l.flush(s)
 	if s.gear != nil {

@@ -182,7 +182,7 @@ func (s *session) handle(r *shard.Reply) {
 		s.say(simpleReply(s.cmd.Kind, r.Status))
 	case stepDelete:
 		if r.Status == shard.StatusOK {
-			s.loop.srv.ids.finish(s.req.Op.ID)
+			s.loop.ended.finish(s.req.Op.ID)
 		}
 		s.say(simpleReply(s.cmd.Kind, r.Status))
 	case stepPeek:
@@ -323,7 +323,8 @@ func (s *session) put(rest []byte) (n int) {
 		s.loop.producers.Add(1)
 	}
 	// The reference numbers a job when its line parses, before the body.
-	s.putID = srv.ids.next(s.used.shard)
+	s.putID = s.number(rest)
+	srv.ids.note(s.putID, s.used.shard)
 	if len(rest) >= size+2 && size <= slab.MaxSize {
 		s.enqueue(rest[:size:size], rest[size:size+2])
 		return size + 2
@@ -355,7 +356,7 @@ func (s *session) enqueue(body, end []byte) {
 
 // dropPut answers a put of which no job came.
 func (s *session) dropPut(msg string) {
-	s.loop.srv.ids.finish(s.putID)
+	s.loop.ended.finish(s.putID)
 	s.putID = 0
 	s.endBody()
 	s.say(msg)

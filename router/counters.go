@@ -22,6 +22,8 @@ const (
 	tallyBusy
 	tallySent
 	tallyHelped
+	tallyIDAdds
+	tallyEndAdds
 	numTallies
 )
 
@@ -37,6 +39,8 @@ var tallyNames = [numTallies]string{
 	tallyBusy:     "shard-busy",     // times that a shard was found owned by another
 	tallySent:     "inbox-sent",     // operations left in the inbox of a busy shard
 	tallyHelped:   "inbox-helped",   // operations of others that a loop ran from an inbox
+	tallyIDAdds:   "id-adds",        // times that a put wrote the counter of ids, which all loops share
+	tallyEndAdds:  "end-adds",       // times that a loop wrote how many ids of a page have ended
 }
 
 // show publishes what has changed. Only the loop calls it, so the load and the
@@ -45,6 +49,7 @@ func (l *loop) show() {
 	b := &l.batch
 	l.tally[tallyVisits], l.tally[tallyBusy] = b.Visits, b.Busy
 	l.tally[tallySent], l.tally[tallyHelped] = b.Sent, b.Helped
+	l.tally[tallyEndAdds] = l.ended.adds
 	for i, n := range l.tally {
 		if l.shown[i].Load() != n {
 			l.shown[i].Store(n)

@@ -20,7 +20,6 @@ type directory struct {
 	at    map[string]int
 	most  int // names that there were since at was made
 	n     atomic.Int64
-	ids   *idMap
 	acct  *account
 	odd   atomic.Int64 // names that only Gearman clients can say
 }
@@ -73,8 +72,14 @@ func (d *directory) shrink() {
 	}
 }
 
+// A shardDirectory is the directory as one shard knows it: it also ends ids.
+type shardDirectory struct {
+	*directory
+	ended finisher // the shard's owner's
+}
+
 // JobFinished implements shard.Finisher.
-func (d *directory) JobFinished(id shard.JobID) { d.ids.finish(id) }
+func (d *shardDirectory) JobFinished(id shard.JobID) { d.ended.finish(id) }
 
 // BodyFreed implements shard.BodyHearer.
 func (d *directory) BodyFreed(body shard.Large) {

@@ -56,13 +56,29 @@ func newIDMap() *idMap {
 	return m
 }
 
-// next gives out an id and notes its shard. The job must not be visible to
-// anyone before.
+// next gives out an id and notes its shard.
 func (m *idMap) next(sh int) shard.JobID {
-	id := m.last.Add(1)
+	id := m.take(1)
+	m.note(id, sh)
+	return id
+}
+
+// take gives out n ids that follow each other, and returns the first.
+func (m *idMap) take(n int) shard.JobID { return shard.JobID(m.last.Add(uint64(n)) - uint64(n) + 1) }
+
+// giveBack takes back the last n of what take gave out, from the id first on. It
+// reports false when others have taken ids since.
+func (m *idMap) giveBack(first shard.JobID, n int) bool {
+	before := uint64(first) - 1
+	return m.last.CompareAndSwap(before+uint64(n), before)
+}
+
+// note notes the shard of an id that was given out. The job must not be visible to
+// anyone before.
+func (m *idMap) note(jid shard.JobID, sh int) {
+	id := uint64(jid)
 	word, shift := idPlace(id)
 	m.page(id).shards[word].Or(uint32(sh+1) << shift)
-	return shard.JobID(id)
 }
 
 // find returns the shard of a live job.
@@ -87,32 +103,70 @@ func (m *idMap) find(jid shard.JobID) (sh int, ok bool) {
 
 // finish forgets an id for ever: its job is deleted, or never came to be.
 func (m *idMap) finish(jid shard.JobID) {
-	id := uint64(jid)
-	p := m.page(id)
-	word, shift := idPlace(id)
-	p.shards[word].And(^(uint32(0xffff) << shift))
-	if p.finished.Add(1) < pageIDs {
+	m.clear(jid)
+	m.count(uint64(jid)/pageIDs, 1)
+}
+
+// clear is the part of finish that others see at once; count is to follow.
+func (m *idMap) clear(jid shard.JobID) {
+	word, shift := idPlace(uint64(jid))
+	m.page(uint64(jid)).shards[word].And(^(uint32(0xffff) << shift))
+}
+
+// count counts n ids of a page that were cleared.
+func (m *idMap) count(page uint64, n uint32) {
+	if m.page(page*pageIDs).finished.Add(n) < pageIDs {
 		return
 	}
 	rs := *m.regions.Load()
-	r := rs[id/regionIDs].Load()
-	r.pages[id/pageIDs%regionPages].Store(nil)
+	at := page / regionPages
+	r := rs[at].Load()
+	r.pages[page%regionPages].Store(nil)
 	if r.finished.Add(1) == regionPages {
 		m.grow.Lock()
-		(*m.regions.Load())[id/regionIDs].Store(nil)
+		(*m.regions.Load())[at].Store(nil)
 		m.grow.Unlock()
 	}
 }
 
-// mark notes the shard of a job from the journal, before resume.
-func (m *idMap) mark(jid shard.JobID, sh int) {
-	id := uint64(jid)
-	word, shift := idPlace(id)
-	m.page(id).shards[word].Or(uint32(sh+1) << shift)
+// A finisher finishes ids for one owner at a time, and counts those of a page for
+// itself until it meets another page: cores that delete jobs of the same page need not
+// write its count in turns. The page is kept as long.
+type finisher struct {
+	ids     *idMap
+	pending [2]pendingCount // by page, one of which may just end when the next begins
+	adds    uint64          // how often it wrote a page's count
+}
+
+type pendingCount struct {
+	page uint64
+	n    uint32
+}
+
+func (f *finisher) finish(jid shard.JobID) {
+	f.ids.clear(jid)
+	page := uint64(jid) / pageIDs
+	p := &f.pending[page%uint64(len(f.pending))]
+	if p.page != page {
+		f.settle(p)
+		p.page = page
+	}
+	if p.n++; p.n == pageIDs {
+		f.settle(p)
+	}
+}
+
+// settle tells the page of what was counted.
+func (f *finisher) settle(p *pendingCount) {
+	if p.n > 0 {
+		f.adds++
+		f.ids.count(p.page, p.n)
+		p.n = 0
+	}
 }
 
 // resume goes on behind the highest id that was ever given out; all ids up to
-// it are finished but for those that were marked.
+// it are finished but for those that were noted.
 func (m *idMap) resume(high uint64) {
 	m.last.Store(high)
 	for n := uint64(0); n <= high/regionIDs; n++ {

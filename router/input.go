@@ -97,6 +97,15 @@ func (s *session) process(b []byte) (n int) {
 	if s.gear != nil {
 		return s.gear.process(b)
 	}
+	n = s.runCommands(b)
+	if s.loop.ahead.puts > 0 || s.loop.ahead.at < s.loop.ahead.end || s.numbered.n > 0 {
+		s.endAhead(len(b) - n)
+	}
+	return n
+}
+
+// runCommands is process for beanstalkd's protocol.
+func (s *session) runCommands(b []byte) (n int) {
 	for n < len(b) {
 		if s.stalled || s.backed || s.blocked {
 			return n
@@ -145,7 +154,7 @@ func (s *session) process(b []byte) (n int) {
 // command parses and dispatches one command. more is false when b holds only
 // a beginning.
 func (s *session) command(b []byte) (n int, more bool) {
-	n, err := beanstalk.Parse(&s.cmd, b)
+	n, err := s.parse(b)
 	if n > 0 && !s.opening.over && s.opening.take(s, b[:n], err != nil, err == beanstalk.ErrLineTooLong) {
 		return n, true
 	}

@@ -113,7 +113,7 @@ func (s *Server) recover(m *importing) (*importing, error) {
 	for w := range workers {
 		wait.Go(func() {
 			for i := w; i < len(s.shards); i += workers {
-				s.shards[i].EachID(func(id shard.JobID) { s.ids.mark(id, i) })
+				s.shards[i].EachID(func(id shard.JobID) { s.ids.note(id, i) })
 			}
 		})
 	}

@@ -40,6 +40,9 @@ type loop struct {
 	lateDue  shard.Time    // when sendLate has something to do, if there is any
 	gap      shard.Time    // between callbacks, on average
 
+	ahead ahead    // of the session whose turn it is
+	ended finisher // ids, for the loop's sessions
+
 	signals signals
 	tally   [numTallies]uint64 // what shown holds is as of the last settle
 
@@ -67,6 +70,7 @@ func newLoop(srv *Server, wake func()) *loop {
 	l := &loop{srv: srv, wake: wake}
 	l.runAfter = func(d time.Duration) { time.AfterFunc(d, l.run) }
 	l.batch.Home = l
+	l.ended.ids = srv.ids
 	return l
 }
 

@@ -174,12 +174,13 @@ func (s *session) refuse() {
 		s.say(beanstalk.MsgOutOfMemory)
 		return
 	}
+	s.skipNumber()
 	s.skipBody(beanstalk.MsgOutOfMemory)
 }
 
 // refuseBody answers a put for whose body, which is being read, there is no room.
 func (s *session) refuseBody() {
-	s.loop.srv.ids.finish(s.putID)
+	s.loop.ended.finish(s.putID)
 	s.putID = 0
 	s.endBody()
 	left := int(s.cmd.Size) + 2 - s.got

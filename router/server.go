@@ -86,7 +86,6 @@ func newServer(cfg Config, clock *clock) (*Server, error) {
 
 		unwanted: make(chan bool, 1),
 	}
-	s.dir.ids = s.ids
 	s.dir.acct = s.acct
 	s.told.Store(new([]*loop))
 	s.base = clock.now()
@@ -102,7 +101,7 @@ func newServer(cfg Config, clock *clock) (*Server, error) {
 	}
 	for i := range cfg.Shards {
 		s.numbers = append(s.numbers, numbers{s.ids, i})
-		core := shard.NewCore(s.dir)
+		core := shard.NewCore(&shardDirectory{s.dir, finisher{ids: s.ids}})
 		if i == s.shardOf(defaultTube) {
 			core.Pin(string(defaultTube))
 		}

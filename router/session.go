@@ -62,6 +62,8 @@ type session struct {
 	skipped string  // the reply after that
 	putID   shard.JobID
 
+	numbered idRun // ids of puts that were not run yet; see ahead.go
+
 	used    tubeRef
 	watched []*shard.Face
 	byName  shard.ListIndex // of watched, once that is long

@@ -1,0 +1,194 @@
+package router
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestSharedWordsOncePerTurn: however many commands come at once, the words that all
+// loops share, the counter of ids and a page's count of ended ones, are written once.
+func TestSharedWordsOncePerTurn(t *testing.T) {
+	f := newFixture(t, Config{Shards: 4})
+	c := f.open()
+	lines := func(format string, from, n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, format, from+i)
+		}
+		return b.String()
+	}
+	const n = 16
+	for turn := range 100 {
+		before := f.counters()
+		first := turn*n + 1
+		c.says(strings.Repeat("put 0 0 9 1\nx\n", n), lines("INSERTED %d\n", first, n))
+		if got := f.counters()["id-adds"] - before["id-adds"]; got != 1 {
+			t.Fatalf("%d puts at once wrote the counter %d times", n, got)
+		}
+		c.says(lines("delete %d\n", first, n), strings.Repeat("DELETED\n", n))
+		if got := f.counters()["end-adds"] - before["end-adds"]; got > 2 { // of two pages
+			t.Fatalf("%d deletes at once wrote counts %d times", n, got)
+		}
+	}
+	// Nor does it matter what is between the puts.
+	before := f.counters()
+	first := 100*n + 1
+	var ask, want strings.Builder
+	for i := range 5 {
+		fmt.Fprintf(&ask, "put 0 0 9 1\nx\nreserve\ndelete %d\n", first+i)
+		fmt.Fprintf(&want, "INSERTED %d\nRESERVED %d 1\nx\nDELETED\n", first+i, first+i)
+	}
+	c.says(ask.String(), want.String())
+	if got := f.counters(); got["id-adds"]-before["id-adds"] != 1 || got["end-adds"]-before["end-adds"] > 1 {
+		t.Errorf("15 commands at once wrote the counter %d times, and counts %d times",
+			got["id-adds"]-before["id-adds"], got["end-adds"]-before["end-adds"])
+	}
+	if got := f.counters()["end-adds"]; got > 100*n/pageIDs+1 {
+		t.Errorf("%d ids in pages of %d wrote their counts %d times", 100*n, pageIDs, got)
+	}
+	f.check()
+}
+
+// TestIDsOfPutsThatDidNotRun: what a turn could not run has no ids yet, as with a server
+// that reads line after line; and what never becomes a job has none that beanstalkd
+// would not have given it. B puts after the turn of A.
+func TestIDsOfPutsThatDidNotRun(t *testing.T) {
+	put := "put 0 0 9 1\nx\n"
+	for _, tc := range []struct {
+		name, send string
+		b          int
+		a          string // what A gets in the end
+	}{
+		{"the first put waits for its shard", put + put + put, 2, "INSERTED 1\nINSERTED 3\nINSERTED 4\n"},
+		{"a reserve that waits", "reserve\n" + put + put, 1, ""},
+		{"a use that waits", "use other\n" + put + put, 1, "USING other\nINSERTED 2\nINSERTED 3\n"},
+		{"quit", put + "quit\n" + put + put, 2, "INSERTED 1\n"},
+		{"a bad line", put + "put 0 0\n" + put, 2, "INSERTED 1\nBAD_FORMAT\nINSERTED 3\n"},
+		{"a body that is too large", put + "put 0 0 9 11\n01234567890\n" + put, 2, "INSERTED 1\nJOB_TOO_BIG\nINSERTED 3\n"},
+		{"a body without its end", put + "put 0 0 9 1\nxyz" + put, 2, "INSERTED 1\nEXPECTED_CRLF\nINSERTED 4\n"},
+		{"half a body", put + put + "put 0 0 9 9\nx", 2, "INSERTED 1\nINSERTED 3\n"},
+		{"half a line", put + put + "put 0 0 9", 2, "INSERTED 1\nINSERTED 3\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFixture(t, Config{Shards: 4, MaxJobSize: 10})
+			a, b := f.open(), f.open()
+			other := f.tubeIn((f.d.ShardOf("default")+1)%4, 0)
+			b.says("use "+other+"\n", "USING "+other+"\n")
+			send := strings.ReplaceAll(tc.send, "other", f.tubeIn((f.d.ShardOf("default")+2)%4, 0))
+			busy := f.own(f.d.ShardOf("default"))
+			a.send(strings.ReplaceAll(send, "\n", "\r\n"))
+			b.send("put 0 0 9 1\r\ny\r\n")
+			b.wants(fmt.Sprintf("INSERTED %d\n", tc.b))
+			busy()
+			f.rest()
+			a.wants(strings.ReplaceAll(tc.a, "other", f.tubeIn((f.d.ShardOf("default")+2)%4, 0)))
+			f.check()
+		})
+	}
+}
+
+// TestIDsHaveNoGaps: many clients on many loops put many jobs at once; every id is given
+// out once, in the order of each one's lines, and none is left out.
+func TestIDsHaveNoGaps(t *testing.T) {
+	s, addrs := serve(t, Config{Loops: 4, Shards: 8})
+	defer s.Shutdown(t.Context())
+	const clients, rounds, depth = 16, 200, 20
+	var mu sync.Mutex
+	seen := make(map[uint64]bool)
+	var wait sync.WaitGroup
+	for i := range clients {
+		wait.Go(func() {
+			c, err := net.Dial(addrs[0].Network(), addrs[0].String())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			r := bufio.NewReader(c)
+			last := uint64(0)
+			for range rounds {
+				send := strings.Repeat(fmt.Sprintf("use t%d\r\nput 0 0 9 1\r\nx\r\n", i%5), depth)
+				if _, err := c.Write([]byte(send)); err != nil {
+					t.Error(err)
+					return
+				}
+				for range 2 * depth {
+					line, err := r.ReadString('\n')
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					var id uint64
+					if _, err := fmt.Sscanf(line, "INSERTED %d", &id); err != nil {
+						continue // USING
+					}
+					mu.Lock()
+					if id <= last || seen[id] {
+						t.Errorf("id %d after %d, given out before: %t", id, last, seen[id])
+					}
+					seen[id] = true
+					last = id
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if n := uint64(len(seen)); n != clients*rounds*depth || !seen[1] || !seen[n] {
+		t.Errorf("%d ids for %d jobs, with the first: %t, and the last: %t", n, clients*rounds*depth, seen[1], seen[n])
+	}
+}
+
+// TestIDsKeptForTheirLines: ids that cannot go back, since another loop has taken some
+// meanwhile, are those of the lines they were taken for, and used up if those never run.
+func TestIDsKeptForTheirLines(t *testing.T) {
+	for _, leave := range []bool{false, true} {
+		f := newFixture(t, Config{Shards: 1, MaxJobSize: 60_000})
+		a, b := f.open(), f.open()
+		b.says("put 0 0 9 60000\n"+strings.Repeat("x", 60_000)+"\n", "INSERTED 1\n")
+		// The replies are written in the middle of A's turn. That is when another loop
+		// puts, and then has the shard for a while.
+		var busy func()
+		a.s.s.conn = &writeHook{a, func() {
+			if busy == nil {
+				f.d.srv.ids.take(1)
+				busy = f.own(0)
+			}
+		}}
+		put := "put 0 0 9 1\r\nx\r\n"
+		a.send(put + strings.Repeat("peek 1\r\n", 8) + put + put)
+		if busy == nil {
+			t.Fatal("nothing was written within the turn")
+		}
+		if leave {
+			a.s.Abort()
+		}
+		busy()
+		f.rest()
+		got := a.take()
+		want := []string{"INSERTED 2\r\n", "INSERTED 3\r\nINSERTED 4\r\n"}
+		if leave {
+			want[1] = ""
+		}
+		if !strings.HasPrefix(got, want[0]) || !strings.HasSuffix(got, want[1]) || leave && strings.Count(got, "INSERTED") != 1 {
+			t.Errorf("got %.20q … %.40q, want %q", got, got[max(0, len(got)-40):], want)
+		}
+		b.says(strings.ReplaceAll(put, "\r", ""), "INSERTED 6\n")
+		f.check()
+	}
+}
+
+// A writeHook is a client whose replies are noticed.
+type writeHook struct {
+	*testConn
+	written func()
+}
+
+func (h *writeHook) Write(p []byte) {
+	h.testConn.Write(p)
+	h.written()
+}

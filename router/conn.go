@@ -6,6 +6,9 @@ const (
 	// reserve waits, its replies are not read, its shard is busy). Then its
 	// connection is paused until a quarter of that is left.
 	heldMax = 1 << 20
+	// behindMax bytes of commands are kept while a session that could go on waits for
+	// its turn: there may be many, and what is read now is not served sooner.
+	behindMax = 128 << 10
 	// unsentMax bytes of replies that the socket did not take stop the
 	// session until they are gone.
 	unsentMax = 1 << 20

@@ -263,8 +263,14 @@ func (k *socket) write(p []byte, stable bool, most int) {
 	if k.failed || len(p) == 0 {
 		return
 	}
-	if k.lane != nil && k.lane.add(p, stable) {
-		return
+	if k.lane != nil {
+		put := k.lane.write
+		if most <= 0 {
+			put = k.lane.add // a reader that keeps up would keep the loop as well
+		}
+		if put(p, stable) {
+			return
+		}
 	}
 	if k.fd < 0 {
 		// The lane was all there was, and it has failed: its abort is under
@@ -323,6 +329,7 @@ func (k *socket) openLane(p []byte, stable, stay bool) bool {
 		return false
 	}
 	k.addLane(os.NewFile(uintptr(fd), "connection"), p, stable, stay)
+	k.lane.direct = func(p []byte) (int, error) { return send(fd, p) } // as long as the lane is not over
 	return true
 }
 

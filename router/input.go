@@ -37,6 +37,10 @@ func (s *session) hold(b []byte) {
 		s.inAt = 0
 	} else {
 		had = cap(s.in.B)
+		if s.inAt > 0 && had-len(s.in.B) < len(b) {
+			s.in.B = s.in.B[:copy(s.in.B, s.in.B[s.inAt:])]
+			s.inAt = 0
+		}
 	}
 	s.in.B = append(s.in.B, b...)
 	if n := cap(s.in.B); n != had {
@@ -47,12 +51,18 @@ func (s *session) hold(b []byte) {
 // bound pauses the connection when too much is held, after all that could be
 // used of it was.
 func (s *session) bound() {
-	if n := s.held(); n > 0 && n > s.heldMax() && !s.paused && !s.ending && !s.dying {
-		if s.paused = s.conn.Pause(); !s.paused {
-			s.loop.srv.complain("closing a connection that sends on without waiting for its replies",
-				"conn", s, "held", s.held(), "unsent", s.conn.Unsent())
-			s.abort()
-		}
+	n, most := s.held(), s.heldMax()
+	limit := most
+	if s.queued {
+		limit = min(limit, behindMax)
+	}
+	if n == 0 || n <= limit || s.paused || s.ending || s.dying {
+		return
+	}
+	if s.paused = s.conn.Pause(); !s.paused && n > most {
+		s.loop.srv.complain("closing a connection that sends on without waiting for its replies",
+			"conn", s, "held", n, "unsent", s.conn.Unsent())
+		s.abort()
 	}
 }
 

@@ -127,7 +127,11 @@ func (s *Server) recover(m *importing) (*importing, error) {
 		for i := range s.shards {
 			jobs += s.journal.Log(i).Buffer.Jobs
 		}
-		s.log.Info("journal read", "dir", s.cfg.Journal.Dir, "jobs", jobs,
+		dir := ""
+		if c := s.cfg.Journal; c != nil { // nil: a test's, whose disk is none
+			dir = c.Dir
+		}
+		s.log.Info("journal read", "dir", dir, "jobs", jobs,
 			"segments", found.Segments, "batches", found.Batches, "bytes", found.Bytes,
 			"took", fmt.Sprintf("%.3fs", found.Took.Seconds()))
 	}

@@ -22,6 +22,9 @@ type lane struct {
 	emptied func()                  // called from the goroutine whenever all is sent
 	ended   func(heir, failed bool) // called from the goroutine when it ends
 
+	// direct writes what the socket takes at once; nil: that is not known.
+	direct func(p []byte) (int, error)
+
 	mu     sync.Mutex
 	more   sync.Cond
 	queue  sendQueue
@@ -47,12 +50,33 @@ func newLane(to laneWriter, acct *account, first []byte, stable, stay bool, empt
 	return n
 }
 
+// write is add, but while nothing is queued the socket takes what it can at once: the
+// lane of a connection that is paused has mostly nothing to wait for, and to wake its
+// goroutine costs more than to write.
+func (n *lane) write(p []byte, stable bool) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.direct != nil && n.queue.bytes == 0 && !n.over {
+		if k, err := n.direct(p); err == nil {
+			p = p[k:] // the goroutine meets an error as well, and says so
+		}
+		if len(p) == 0 {
+			return true
+		}
+	}
+	return n.put(p, stable)
+}
+
 // add queues p, a copy of it unless it is stable: it never changes then. It
 // reports false when the lane is over: everything before was written, or the
 // connection is dead.
 func (n *lane) add(p []byte, stable bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	return n.put(p, stable)
+}
+
+func (n *lane) put(p []byte, stable bool) bool {
 	if n.over {
 		return false
 	}

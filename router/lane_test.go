@@ -67,6 +67,45 @@ func TestLaneKeepsOrderForASlowReader(t *testing.T) {
 	})
 }
 
+// What the socket takes at once needs no goroutine, and never overtakes what waits.
+func TestLaneWritesWhatTheSocketTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newLaneEnd("", true)
+		var direct bytes.Buffer
+		takes := 5
+		e.lane.direct = func(p []byte) (int, error) {
+			if takes == 0 {
+				return -1, io.ErrShortWrite
+			}
+			n := min(takes, len(p))
+			takes -= n
+			return direct.Write(p[:n])
+		}
+		for _, p := range []string{"ab", "cd", "ef", "gh"} {
+			if !e.lane.write([]byte(p), false) {
+				t.Fatal("over while it stays")
+			}
+		}
+		takes = 9
+		e.lane.write([]byte("ij"), false) // "fgh" waits
+		if direct.String() != "abcde" || e.lane.len() != len("fghij") {
+			t.Errorf("%q at once, %d bytes wait", &direct, e.lane.len())
+		}
+		e.reads(t, "fghij")
+		e.lane.write([]byte("kl"), false)
+		e.lane.add([]byte("mn"), false)
+		e.reads(t, "mn")
+		if direct.String() != "abcdekl" {
+			t.Errorf("%q at once", &direct)
+		}
+		e.lane.drop()
+		synctest.Wait()
+		if e.lane.write([]byte("o"), false) || direct.String() != "abcdekl" {
+			t.Error("written when it was over")
+		}
+	})
+}
+
 // TestLaneThatStays tells each time it is empty, and ends when it is finished.
 func TestLaneThatStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -37,7 +37,7 @@ const (
 	roundUnits = 2048
 	// shareUnits are what each in the queue may use of a round at least, so that its
 	// replies leave in few pieces.
-	shareUnits = 256
+	shareUnits = 512
 	// freshUnits are what all together may use who are not in the queue, each between
 	// the two others.
 	freshUnits, freshMin, freshMost = 8192, 16, 256

@@ -161,6 +161,38 @@ func TestManyAnswersAtOnce(t *testing.T) {
 	f.check()
 }
 
+// Of a session that waits for its turn no more than behindMax and one reading are held:
+// there may be thousands. It is read on once all of that was served.
+func TestLittleIsHeldOfWhoIsBehind(t *testing.T) {
+	f := newFixture(t, Config{Shards: 4})
+	c := f.open()
+	c.canPause = true
+	const reading = 64 << 10
+	const line = "use default\r\n"
+	chunk := strings.Repeat(line, reading/len(line))
+	sent := 0
+	for range 100 {
+		for !c.paused {
+			c.send(chunk)
+			if sent++; c.s.s.held() > behindMax+reading {
+				t.Fatalf("%d bytes are held", c.s.s.held())
+			}
+			if !f.asked {
+				t.Fatal("it is not behind")
+			}
+		}
+		for c.paused && f.round() {
+		}
+		if c.paused || c.s.s.held() > 0 {
+			t.Fatalf("paused %v with %d bytes held", c.paused, c.s.s.held())
+		}
+	}
+	if got, want := strings.Count(c.take(), "\n"), sent*(reading/len(line)); got != want {
+		t.Errorf("%d commands answered, want %d", got, want)
+	}
+	f.check()
+}
+
 // A loop that finds more to do whenever it has done what there was hears its sockets
 // all the same: gnet's Execute would have it go on for ever.
 func TestALoopThatFeedsItselfHearsItsSockets(t *testing.T) {

@@ -136,7 +136,7 @@ func (s *Server) Start() error {
 	for _, sh := range s.shards {
 		sh.Start()
 	}
-	go reclaim(s.quit)
+	go reclaim(s.dir.freed, s.quit)
 	go s.keepWithin(s.acct.watch(), s.quit)
 	go s.clock.watch(s.quit, s.shards)
 	return s.net.start()

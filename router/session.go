@@ -177,7 +177,7 @@ func (s *session) sendLarge() {
 		s.conn.WriteStable(s.large)
 	}
 	s.loop.round.budget -= s.large.Len() / budgetBytes
-	s.large = nil
+	s.large, s.req.Reply.Large = nil, nil // nothing here keeps it when it is deleted
 	if s.gear == nil {
 		s.say("\r\n")
 	}

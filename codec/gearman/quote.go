@@ -67,13 +67,14 @@ func breaksLines(name string) bool {
 		case c < ' ' || c == 0x7f:
 			return true
 		case c >= utf8.RuneSelf:
-			return strings.ContainsFunc(name[i:], func(r rune) bool {
-				return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp)
-			})
+			return strings.ContainsFunc(name[i:], endsLine)
 		}
 	}
 	return false
 }
+
+// endsLine reports whether somebody may take r for the end of a line, or of a word.
+func endsLine(r rune) bool { return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) }
 
 // AppendUnquoted appends the name that s stands for. Not ok, and nothing
 // appended: s is neither a valid tube name nor something in double quotes whose

@@ -49,7 +49,7 @@ func TestReplies(t *testing.T) {
 		{AppendJobLine(dst, h, 0, false), "", "H:lap:7\t0\t0\t0\n"},
 		{AppendUniqueLine(dst, ""), "", "\n"},
 		{AppendClientID(dst, nil), "", "-"},
-		{AppendClientID(dst, []byte("a b\x00\n\x7fü")), "", "a_b___ü"},
+		{AppendClientID(dst, []byte("a b\x00\n\x7fü\xff\u0085\u2028x")), "", "a_b___ü\xff__x"},
 		{AppendClientID(dst, []byte(strings.Repeat("i", 300))), "", strings.Repeat("i", 127)},
 	} {
 		if got := string(tt.got) + tt.data; got != "before"+tt.want {

@@ -3,6 +3,7 @@ package gearman
 import (
 	"iter"
 	"strconv"
+	"unicode/utf8"
 )
 
 // The replies to lines of text that carry no value. What confirms or refuses
@@ -54,11 +55,15 @@ func AppendClientID(dst, id []byte) []byte {
 	if len(id) == 0 {
 		return append(dst, DefaultClientID...)
 	}
-	for _, c := range id[:min(len(id), MaxClientID)] {
-		if c <= ' ' || c == 0x7f {
-			c = '_'
+	id = id[:min(len(id), MaxClientID)]
+	for len(id) > 0 {
+		r, n := utf8.DecodeRune(id)
+		if id[0] == ' ' || endsLine(r) {
+			dst = append(dst, '_')
+		} else {
+			dst = append(dst, id[:n]...)
 		}
-		dst = append(dst, c)
+		id = id[n:]
 	}
 	return dst
 }

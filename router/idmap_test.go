@@ -151,3 +151,27 @@ func TestIDMapIsSharedByManyLoops(t *testing.T) {
 		t.Errorf("%d pages are kept for no job", pages)
 	}
 }
+
+// TestIDPlaces: every id of a page has a place of its own, and those that are taken at
+// once are on few cache lines.
+func TestIDPlaces(t *testing.T) {
+	const wordsPerLine = 16
+	taken := map[[2]uint64]uint64{}
+	for id := range uint64(pageIDs) {
+		word, shift := idPlace(id)
+		if was, ok := taken[[2]uint64{word, shift}]; ok || word >= pageIDs/2 || shift != 0 && shift != 16 {
+			t.Fatalf("id %d is in word %d at bit %d, as is %d (%t)", id, word, shift, was, ok)
+		}
+		taken[[2]uint64{word, shift}] = id
+	}
+	for first := range uint64(pageIDs - 16) {
+		lines := map[uint64]bool{}
+		for i := range uint64(16) {
+			word, _ := idPlace(first + i)
+			lines[word/wordsPerLine] = true
+		}
+		if len(lines) > 3 {
+			t.Fatalf("16 ids from %d on are on %d lines", first, len(lines))
+		}
+	}
+}

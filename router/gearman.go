@@ -389,38 +389,6 @@ func (g *gearSession) find(handle []byte) (id shard.JobID, sh int, ok bool) {
 	return shard.JobID(n), sh, ok
 }
 
-// getStatus and getStatusUnique keep what was asked for: the answer repeats it.
-func (g *gearSession) getStatus() {
-	s, op := g.s, &g.s.req.Op
-	g.keepArgs()
-	id, sh, ok := g.find(g.m.Args[0])
-	if !ok {
-		s.loop.out = gearman.AppendStatus(s.loop.out, g.m.Args[0], gearman.JobStatus{})
-		return
-	}
-	op.Kind, op.Client, op.ID = shard.OpJobStatus, 0, id
-	s.submit(sh, stepGearStatus)
-}
-
-// getStatusUnique asks all shards: the function is not part of the question, and
-// the newest job counts.
-func (g *gearSession) getStatusUnique() {
-	g.keepArgs()
-	g.op.SetUnique(g.m.Args[0])
-	g.op.ByBody = false
-	g.at = 0
-	g.list = gearList{}
-	g.nextUnique()
-}
-
-func (g *gearSession) nextUnique() {
-	op := &g.s.req.Op
-	op.Kind, op.Client = shard.OpUniqueStatus, 0
-	g.op.Cursor = 0
-	g.s.loop.round.budget -= statsCost
-	g.s.submit(g.at, stepGearUnique)
-}
-
 // handle takes the reply of the operation under way; see session.handle.
 func (g *gearSession) handle(r *shard.Reply) {
 	s := g.s
@@ -439,30 +407,12 @@ func (g *gearSession) handle(r *shard.Reply) {
 	case stepGearStatus:
 		*out = gearman.AppendStatus(*out, g.m.Args[0], g.jobStatus(r))
 	case stepGearUnique:
-		if r.ID > g.list.newest {
-			g.list.newest, g.list.status, g.list.clients = r.ID, g.jobStatus(r), g.op.Clients
-		}
-		if r.Status == shard.StatusMore {
-			s.submitLater(stepGearUnique)
-			return
-		}
-		if g.at++; g.at < len(s.loop.srv.shards) {
-			g.nextUnique()
-			return
-		}
-		*out = gearman.AppendStatusUnique(*out, g.m.Args[0], g.list.status, g.list.clients)
+		g.uniqueAnswered(r)
 	case stepGearClose:
 		g.closed(r)
 	default:
 		g.adminStep(r)
 	}
-}
-
-func (g *gearSession) jobStatus(r *shard.Reply) gearman.JobStatus {
-	if r.ID == 0 {
-		return gearman.JobStatus{}
-	}
-	return gearman.JobStatus{Known: true, Running: g.op.Running, Numerator: g.op.Numerator, Denominator: g.op.Denominator}
 }
 
 // startClosing gives back what the session holds and waits for. Mail that is under

@@ -1,5 +1,7 @@
 package shard
 
+import "bytes"
+
 // Submitted jobs. Sources: gearmand's PROTOCOL, and what gearmand 1.1.20 and 2.0.0
 // were seen to do, except where they lose work.
 
@@ -325,27 +327,29 @@ func (c *Core) status(j *job, op *Op, r *Reply) {
 }
 
 // uniqueStatus tells about the newest job of any function with op's unique id. It
-// looks at a bounded number of tubes a visit.
+// looks at a bounded number of jobs a visit, or a group's more.
 func (c *Core) uniqueStatus(op *Op, r *Reply) {
 	c.gearUp()
 	sum, ok := c.gear.sumOf(op)
 	var newest *job
-	more := false
-	for n, x := 0, op.Gear; ok && x.Cursor < uint64(len(c.tubes)); x.Cursor++ {
-		if more = n == boundedMax; more {
-			break
-		}
-		n++
-		t := c.tubes[x.Cursor]
-		if t == nil || t.gear == nil {
-			continue
-		}
-		if i := c.findUnique(t, op, hashIn(t, sum)); i != 0 && (newest == nil || c.jobs.At(i).id > newest.id) {
-			newest = c.jobs.At(i)
-		}
+	groups, looked := uint64(min(uniqueGroups, len(c.tubes))), 0
+	x := op.Gear
+	for ; ok && x.Cursor < groups && looked < boundedMax; x.Cursor++ {
+		looked++
+		c.gear.unique.find(c.gear.jobs, hashAmong(uint32(x.Cursor), sum), func(n uint32) bool {
+			looked++
+			g := c.gear.jobs.At(n)
+			if g.byBody || !bytes.Equal(c.gear.uniqueOf(g), x.Unique()) {
+				return false
+			}
+			if j := c.jobs.At(g.job); newest == nil || j.id > newest.id {
+				newest = j
+			}
+			return false // there may be others
+		})
 	}
 	c.status(newest, op, r)
-	if more {
+	if ok && x.Cursor < groups {
 		r.Status = StatusMore
 	}
 }

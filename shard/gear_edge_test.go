@@ -77,6 +77,23 @@ func TestUniqueIDOfManyFunctions(t *testing.T) {
 	}
 }
 
+// The question for a unique id costs the same however many functions there are.
+func TestUniqueIDAmongManyFunctions(t *testing.T) {
+	p := newGearWorld(t, GearOptions{}).session()
+	const functions = 10 * boundedMax
+	for i := range JobID(functions) {
+		p.submit(fmt.Sprint(i), fmt.Sprint("u", i), "x", 1024, true, i+1)
+	}
+	p.gear.SetUnique([]byte("none"))
+	p.gear.Cursor = 0
+	p.op(Op{Kind: OpUniqueStatus}, StatusNotFound)
+	p.gear.SetUnique([]byte("u77"))
+	p.gear.Cursor = 0
+	if r := p.op(Op{Kind: OpUniqueStatus}, StatusOK); r.ID != 78 {
+		t.Errorf("job %d", r.ID)
+	}
+}
+
 // A timeout that lasts longer than time itself is none.
 func TestVeryLongTimeout(t *testing.T) {
 	p := newGearWorld(t, GearOptions{}).session()

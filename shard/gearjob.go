@@ -121,9 +121,17 @@ func (g *gearing) sumOf(op *Op) (sum uint64, ok bool) {
 
 // hashIn is under which hash such a job of t is found. In 32 bits few of ten million
 // jobs have the same.
-func hashIn(t *tube, sum uint64) uint32 {
+func hashIn(t *tube, sum uint64) uint32 { return hashAmong(uint32(t.id)%uniqueGroups, sum) }
+
+// uniqueGroups are into how many groups functions fall, each with a hash of its own for
+// the same unique id. So a question that names no function looks under so many hashes,
+// however many functions there are; and an id that each of very many functions has
+// makes no longer chain than that many would have jobs.
+const uniqueGroups = 256
+
+func hashAmong(group uint32, sum uint64) uint32 {
 	const spread = 0x9E3779B97F4A7C15 // 2^64 by the golden ratio, as in idHash
-	return uint32((sum ^ uint64(t.id)*spread) >> 32)
+	return uint32((sum ^ uint64(group)*spread) >> 32)
 }
 
 // findUnique finds the job of t that op joins, zero if there is none.

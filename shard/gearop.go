@@ -35,10 +35,10 @@ const (
 	// Body or Large, Gear: Relay, Numerator, Denominator. StatusNotFound. Reply: N
 	// clients were told.
 	OpReport
-	// OpJobStatus: ID. OpUniqueStatus, which looks at a bounded number of functions
-	// a visit: Gear: Unique, Cursor; StatusMore as for OpFunctions, with a job or
-	// without. StatusNotFound. Reply: ID (zero: none), Gear: Running, Numerator,
-	// Denominator, Clients.
+	// OpJobStatus: ID. OpUniqueStatus, which looks at a bounded number of jobs a
+	// visit, however many functions there are: Gear: Unique, Cursor; StatusMore as
+	// for OpFunctions, with a job or without. StatusNotFound. Reply: ID (zero: none),
+	// Gear: Running, Numerator, Denominator, Clients.
 	OpJobStatus
 	OpUniqueStatus
 	// OpCancelJob ends a job: who waits for it is told that it failed. One that

@@ -29,9 +29,12 @@ func (s *session) close() {
 	s.dropReplies()
 	s.endBody()
 	s.dropInput()
-	if s.dying {
+	switch {
+	case s.dying:
 		s.conn.Drop()
-	} else {
+	case s.gear != nil && s.gear.refused:
+		s.part()
+	default:
 		s.conn.Close()
 	}
 	// A client that is woken by a job given back finds all of them given

@@ -27,6 +27,7 @@ type gearSession struct {
 	abilities  []ability // next to be served last
 	sleeping   bool      // counted among the sleepers of each ability
 	exceptions bool
+	refused    bool        // it is closed for what its client says
 	early      earlyMail   // came while a submission or a list was under way
 	excepted   shard.JobID // the last job that it ended with an exception
 	entry      *gearEntry  // what others may see of it
@@ -150,6 +151,7 @@ func (g *gearSession) command(b []byte) (n int, more bool) {
 	if fault != nil {
 		s.loop.round.budget--
 		s.loop.out = fault.AppendReply(s.loop.out, m)
+		g.refused = fault.Close
 		if s.leaving = fault.Close; !s.leaving {
 			g.skip(m.Size)
 		}

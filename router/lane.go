@@ -92,6 +92,13 @@ func (n *lane) len() int {
 	return n.queue.bytes
 }
 
+// lasts reports whether the lane is not over.
+func (n *lane) lasts() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.over
+}
+
 // keep makes the lane stay when its queue is empty. It reports false when it
 // is over already.
 func (n *lane) keep() bool {

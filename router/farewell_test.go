@@ -1,0 +1,54 @@
+package router
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"polystalk/codec/gearman"
+)
+
+// TestRefusalIsRead: a client in the middle of a body that is too large reads why it is
+// closed, and not a reset, also when it sends all of it first.
+func TestRefusalIsRead(t *testing.T) {
+	srv, err := New(Config{Loops: 1, Shards: 2, Gearman: GearmanConfig{Prefix: "H:x", MaxBody: 1000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Shutdown(context.Background())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go srv.ServeGearman(l)
+	text := packet(gearman.SubmitJobBG, "f", "", strings.Repeat("x", 16<<20))
+	want := answer(gearman.Error, "DATA_TOO_LARGE", "Packet too large")
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			c, err := net.Dial("tcp", l.Addr().String())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			c.SetDeadline(time.Now().Add(20 * time.Second))
+			if _, err := io.WriteString(c, text); err != nil {
+				t.Errorf("while it sends: %v", err)
+				return
+			}
+			got, err := io.ReadAll(c)
+			if err != nil || string(got) != want {
+				t.Errorf("read %q, %v, want %q", got, err, want)
+			}
+		})
+	}
+	all.Wait()
+}

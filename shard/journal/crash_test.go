@@ -12,6 +12,7 @@ import (
 var (
 	seedFlag = flag.Uint64("seed", 0, "play only this seed")
 	runsFlag = flag.Int("runs", 0, "how many seeds to play; zero: a few seconds' worth")
+	fromFlag = flag.Uint64("from", 1, "the first of them")
 )
 
 // seeds calls play for each seed asked for, else for the first few.
@@ -21,7 +22,7 @@ func seeds(t *testing.T, few int, play func(seed uint64) error) {
 		last = uint64(few+3) / 4
 	}
 	if *runsFlag > 0 {
-		last = uint64(*runsFlag)
+		first, last = *fromFlag, *fromFlag+uint64(*runsFlag)-1
 	}
 	if *seedFlag != 0 {
 		first, last = *seedFlag, *seedFlag

@@ -149,3 +149,101 @@ func TestZerosThatWereNotWritten(t *testing.T) {
 	must(t, second(w.open(true)))
 	w.closeCores()
 }
+
+// TestForgottenMeanwhile: what the disk never had is forgotten by memory between
+// the replay and the writing again. The start fails, since others were told of
+// what is gone now; the next one finds what there is.
+func TestForgottenMeanwhile(t *testing.T) {
+	d := newFakeDisk(1)
+	w := newWorld(1, d)
+	must(t, second(w.open(true)))
+	p := w.shards[0]
+	w.weight, w.fat = 40_000, 0
+	for range 20 {
+		p.put()
+		must(t, w.commit())
+	}
+	d.flaky.syncs = 1
+	p.put()
+	if err := w.commit(); !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	d.flaky.syncs = 0
+	d.kill()
+	d.before = func(op, _ string) error {
+		if op == "syncdir" && !d.evict() {
+			t.Error("nothing is forgotten")
+		}
+		return nil
+	}
+	var dam *Damage
+	if _, err := w.open(true); err == nil || errors.As(err, &dam) {
+		t.Fatalf("the first start says %v", err)
+	}
+	d.before = nil
+	must(t, second(w.open(true)))
+	p = w.shards[0]
+	p.put()
+	must(t, w.commit())
+	d.cut()
+	must(t, second(w.open(true)))
+	w.closeCores()
+}
+
+// TestFlakyServer is TestFlakyDisk with all goroutines: customers until a disk
+// fails, others on what the next process finds, and a power cut.
+func TestFlakyServer(t *testing.T) {
+	seeds(t, 12, func(seed uint64) error {
+		d := newFakeDisk(seed)
+		s := &server{disk: d, policy: SyncPolicy(seed % 2), size: SegmentMin}
+		var all []*customer
+		for life := range uint64(4) {
+			d.flaky = flaky{}
+			if err := s.open(2); err != nil {
+				return fmt.Errorf("life %d: %w", life, err)
+			}
+			got := s.bodies()
+			if err := holds(got, all); err != nil {
+				return fmt.Errorf("life %d: %w", life, err)
+			}
+			for _, c := range all {
+				c.settle(got)
+			}
+			d.mu.Lock()
+			d.flaky.syncs = []int{60, 60, 60, 0}[life]
+			d.mu.Unlock()
+			n := 150
+			if life == 3 {
+				n = 5 // else what was lost may be given up before the power is cut
+			}
+			all = append(all, s.customers(seed<<8|life, 6, n)...)
+			err := s.j.Close()
+			s.closeCores()
+			if err == nil {
+				d.cut() // without an error all is safe
+			} else if !errors.Is(err, syscall.EIO) {
+				return fmt.Errorf("life %d: %w", life, err)
+			}
+			d.kill()
+		}
+		d.flaky = flaky{}
+		d.cut()
+		if err := s.open(1); err != nil {
+			return err
+		}
+		err := holds(s.bodies(), all)
+		s.j.Close()
+		s.closeCores()
+		return err
+	})
+}
+
+// settle takes what is there for what became of what was not acknowledged.
+func (c *customer) settle(got map[shard.JobID]string) {
+	for id, body := range c.open {
+		if _, ok := got[id]; ok {
+			c.have[id] = body
+		}
+	}
+	clear(c.open)
+}

@@ -74,7 +74,7 @@ func TestLargeBodies(t *testing.T) {
 // TestAnotherBodyDidNotFit: what fits is taken whatever else was refused before, and has
 // filled the disk until then.
 func TestAnotherBodyDidNotFit(t *testing.T) {
-	seeds(t, 6, func(seed uint64) error {
+	seeds(t, 3, func(seed uint64) error {
 		d := newFakeDisk(seed)
 		d.mute = seed%2 == 0
 		d.limit = 40 * SegmentMin
@@ -129,13 +129,13 @@ func TestAnotherBodyDidNotFit(t *testing.T) {
 func TestClaimsWithHalfOfTheRoom(t *testing.T) {
 	seeds(t, 10, func(seed uint64) error {
 		d := newFakeDisk(seed)
-		d.limit = 60 * SegmentMin
+		d.limit = 35 * SegmentMin
 		d.mute = seed%3 == 0
 		w := newWorld(seed, d)
 		if _, err := w.open(true); err != nil {
 			return err
 		}
-		const need, step = 30 * SegmentMin, SegmentMin / 3
+		const need, step = 15 * SegmentMin, SegmentMin / 3
 		claims := make([]Claim, 2+seed%5)
 		over := make([]bool, len(claims))
 		got, refused, left := 0, 0, len(claims)
@@ -196,7 +196,7 @@ func TestClaimsWithHalfOfTheRoom(t *testing.T) {
 // TestPromisesHold: everything that was promised on a disk that is full by then goes in,
 // of every size, and can be deleted after that.
 func TestPromisesHold(t *testing.T) {
-	seeds(t, 30, func(seed uint64) error {
+	seeds(t, 12, func(seed uint64) error {
 		d := newFakeDisk(seed)
 		w := newWorld(seed, d)
 		d.limit = SegmentMin * int64(20+w.rng.IntN(100))
@@ -367,13 +367,13 @@ func TestSparesHoldNoDescriptor(t *testing.T) {
 	w := newWorld(1, d)
 	must(t, second(w.open(true)))
 	var c Claim
-	if p := w.claimed(&c, 100*SegmentMin); p != Open {
+	if p := w.claimed(&c, 40*SegmentMin); p != Open {
 		t.Fatalf("%d", p)
 	}
 	if n := d.opened(); n > 3 {
 		t.Errorf("%d files are open with room in %d", n, w.j.Stats().Segments)
 	}
-	w.shards[0].large(100 * SegmentMin)
+	w.shards[0].large(40 * SegmentMin)
 	w.j.Release(&c)
 	must(t, w.commit())
 	if n := d.opened(); n > Descriptors {

@@ -315,7 +315,8 @@ func (j *Journal) rotate() error {
 	j.closed = append(j.closed, old)
 	j.unsynced = append(j.unsynced, next)
 	j.cur = next
-	behind := len(j.unsynced) > unsyncedMax
+	n := len(j.unsynced)
+	behind := n > unsyncedMax || n > 2 && j.disk.hand.short()
 	j.mu.Unlock()
 	j.free.Add(-old.room())
 	j.stageGlobals()

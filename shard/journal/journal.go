@@ -65,7 +65,7 @@ type Options struct {
 // A Journal is one directory's. Recover and Start come first, in this order.
 type Journal struct {
 	opts Options
-	disk Disk
+	disk *handDisk
 	id   identity
 	logs []*Log
 	step int // see pendingStep
@@ -153,7 +153,7 @@ func newJournal(o Options) *Journal {
 	}
 	o.SegmentSize = max(o.SegmentSize, SegmentMin)
 	j := &Journal{
-		opts: o, disk: o.Disk,
+		opts: o, disk: &handDisk{Disk: o.Disk},
 		wake: make(chan struct{}, 1), tend: make(chan struct{}, 1),
 		dirtied: make(chan struct{}, 1), quit: make(chan struct{}),
 	}
@@ -225,6 +225,7 @@ func (j *Journal) Start() error {
 		j.mu.Unlock()
 		j.stageGlobals()
 	}
+	j.disk.hand.hold(handSize)
 	j.space = j.diskSpace()
 	j.press()
 	for j.spareWanted() {
@@ -306,6 +307,7 @@ func (j *Journal) Close() error {
 	if j.nextIsOpen() {
 		j.spares[0].file.Close()
 	}
+	j.disk.hand.hold(0)
 	j.unsynced, j.spares = nil, nil
 	return err
 }

@@ -61,6 +61,9 @@ func (j *Journal) tidy() error {
 		if err := j.failure(); err != nil {
 			return err
 		}
+		if j.disk.hand.short() {
+			j.disk.hand.fill()
+		}
 		j.measureSpace()
 		j.press()
 		if j.wants.Load() > 0 {

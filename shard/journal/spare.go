@@ -44,7 +44,7 @@ func (j *Journal) addSpare() bool {
 // descriptors or memory, and not about the disk. Nothing was written then, and
 // it is tried again.
 func passing(err error) bool {
-	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+	return noDescriptor(err) || errors.Is(err, syscall.ENOMEM)
 }
 
 // addPrepared takes a segment whose file is closed.
@@ -164,9 +164,9 @@ func spaceError(doing string, err error) error {
 // nextIsOpen: see openNext; mu is held.
 func (j *Journal) nextIsOpen() bool { return len(j.spares) > 0 && j.spares[0].file != nil }
 
-// Descriptors is how many files a Journal has open at most: those that are written and
-// not synced, the next one, one that is being prepared, one that is read, the directory.
-const Descriptors = unsyncedMax + 6
+// Descriptors is how many a Journal has at most: of segments that are written and not
+// synced, and those in hand, by which the others are opened.
+const Descriptors = unsyncedMax + 2 + handSize
 
 // sparesKept are not given back for being more than is needed: filling them anew would
 // cost as much as writing them.

@@ -1,22 +1,33 @@
 package router
 
 import (
-	"errors"
-	"fmt"
 	"net"
 	"time"
 )
 
-// Accepting goes on whatever happens; a shortage of descriptors is waited
-// out, between these two times.
+// Accepting is tried again when descriptors or memory have run out, between these two
+// times.
 const (
 	retryMin = 5 * time.Millisecond
 	retryMax = 200 * time.Millisecond
 )
 
-// Serve accepts connections from l, a *net.TCPListener or *net.UnixListener,
-// until Shutdown or Retire, or until l is closed: that is an error. Several
-// listeners may be served at once.
+// What the log says of it.
+const (
+	complaintFull    = "clients wait to be accepted: as many as can be served are open"
+	complaintRefused = "refused a connection: as many as can be served are open"
+	complaintAccept  = "cannot accept connections; trying again"
+	complaintLost    = "could not take up a connection"
+)
+
+// Serve accepts connections from l, a *net.TCPListener or *net.UnixListener, which is
+// the server's from then on, until Shutdown or Retire. Several listeners may be served
+// at once.
+//
+// As many connections are served as --max-connections says, and further ones closed at
+// once; or as many as the limit of descriptors leaves room for, and further clients
+// wait in the backlog until others leave, as they do when descriptors or memory run
+// out for another reason. Accepting goes on whatever happens.
 func (s *Server) Serve(l net.Listener) error { return s.serve(l, false) }
 
 func (s *Server) serve(l net.Listener, gear bool) error {
@@ -26,7 +37,6 @@ func (s *Server) serve(l net.Listener, gear bool) error {
 		n.mu.Unlock()
 		return l.Close()
 	}
-	n.listeners[l] = gear
 	n.accepting.Add(1)
 	n.mu.Unlock()
 	defer n.accepting.Done()
@@ -35,43 +45,38 @@ func (s *Server) serve(l net.Listener, gear bool) error {
 		s.log.Warn("the limit of descriptors allows fewer connections than --max-connections; raise it (ulimit -n, LimitNOFILE)",
 			"max-connections", want, "served", limit.n)
 	}
-	wait := retryMin
-	for {
-		nc, err := l.Accept()
-		switch {
-		case err == nil:
-			wait = retryMin
-			n.admit(nc, limit, gear)
-		case n.isStopping(gear):
-			return nil
-		case errors.Is(err, net.ErrClosed):
-			return fmt.Errorf("accept on %s: %w", l.Addr(), err)
-		default:
-			// Out of descriptors or memory, mostly. Those who want in wait in
-			// the backlog; those who are in go on.
-			s.complain("cannot accept connections; trying again", "addr", l.Addr().String(), "err", err)
-			time.Sleep(wait)
-			wait = min(2*wait, retryMax)
+	return n.listen(l, gear, limit)
+}
+
+// A served listener.
+type served struct {
+	gear  bool
+	close func() // from any goroutine, any number of times, as is
+	open  func() // for those who wait in the backlog
+}
+
+// isRefusing reports whether new connections of that kind are refused; n.mu is held.
+func (n *network) isRefusing(gear bool) bool {
+	return n.stopping || n.noneAtAll || gear && n.noGear
+}
+
+// refuse closes the listeners for Gearman, or all, and those that come to be served.
+func (n *network) refuse(all bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.noGear = true
+	n.noneAtAll = n.noneAtAll || all
+	for _, l := range n.listeners {
+		if n.isRefusing(l.gear) {
+			l.close()
 		}
 	}
 }
 
-// admit enrolls a new connection, or closes it when there are too many.
-func (n *network) admit(nc net.Conn, limit connectionLimit, gear bool) {
-	if n.open.Add(1) > int64(limit.n) {
-		n.open.Add(-1)
-		nc.Close()
-		n.srv.complain("refused a connection: as many as can be served are open", "conn", remote{nc}, "limit", limit.n, "from", limit.from)
-		return
+// gone takes a connection off the count, and lets one in for it.
+func (n *network) gone() {
+	n.open.Add(-1)
+	if n.full.Load() && n.full.CompareAndSwap(true, false) {
+		n.vacant()
 	}
-	if err := n.enroll(nc, gear); err != nil {
-		n.open.Add(-1)
-		n.srv.complain("could not take up a connection", "conn", remote{nc}, "err", err)
-	}
-}
-
-func (n *network) isStopping(gear bool) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.isRefusing(gear)
 }

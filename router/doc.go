@@ -5,6 +5,7 @@
 //
 // The life of a command:
 //
+//	listener -> the first free event loop (door_linux.go) -> the loop with the fewest connections
 //	socket -> event loop (gnet.go) -> session.input -> codec/beanstalk.Parse
 //	   -> dispatch (commands.go, reserve.go, tubes.go, stats.go)
 //	   -> submit to a shard:

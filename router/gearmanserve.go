@@ -100,23 +100,5 @@ func (s *Server) hasJobs(b *shard.Batch) bool {
 	return false
 }
 
-// refuse closes the listeners for Gearman, or all, and those that come to be served.
-func (n *network) refuse(all bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.noGear = true
-	n.noneAtAll = n.noneAtAll || all
-	for l, gear := range n.listeners {
-		if n.isRefusing(gear) {
-			l.Close()
-		}
-	}
-}
-
-// isRefusing reports whether new connections of that kind are refused; n.mu is held.
-func (n *network) isRefusing(gear bool) bool {
-	return n.stopping || n.noneAtAll || gear && n.noGear
-}
-
 // Gearman is how that is spoken, defaults filled in.
 func (s *Server) Gearman() GearmanConfig { return s.cfg.Gearman }

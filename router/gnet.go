@@ -18,8 +18,8 @@ import (
 // network is the server's side of gnet: it runs the event loops. Nothing
 // outside this file knows a gnet type.
 //
-// Connections are accepted from net.Listeners (accept.go) and enrolled in a
-// gnet Client: gnet's own acceptor ends the server when descriptors run out,
+// Connections are accepted by the loops of a gnet Client from net.Listeners (accept.go,
+// door_linux.go): gnet's own acceptor ends the server when descriptors run out,
 // and removes whatever stands at the path of a unix socket.
 type network struct {
 	gnet.BuiltinEventEngine
@@ -28,20 +28,22 @@ type network struct {
 	loops  map[gnet.EventLoop]*loop // all of them; read only once started
 	wakers []*waker
 
-	open   atomic.Int64 // connections gnet holds, or is about to
+	open   atomic.Int64 // connections that there are, or are about to be
+	full   atomic.Bool  // clients wait until one of them goes
 	lanes  atomic.Int64
 	byLane sync.Map // the same, *lane to nothing
 
 	mu        sync.Mutex
-	listeners map[net.Listener]bool // whether they are Gearman's
-	noGear    bool                  // new connections for Gearman are refused
-	noneAtAll bool                  // … all
+	listeners map[net.Listener]served
+	strange   error // a loop of gnet's that is not the known one
+	noGear    bool  // new connections for Gearman are refused
+	noneAtAll bool  // … all
 	stopping  bool
 	accepting sync.WaitGroup
 }
 
 func newNetwork(srv *Server) *network {
-	return &network{srv: srv, loops: make(map[gnet.EventLoop]*loop), listeners: make(map[net.Listener]bool)}
+	return &network{srv: srv, loops: make(map[gnet.EventLoop]*loop), listeners: make(map[net.Listener]served)}
 }
 
 // start starts the event loops.
@@ -65,69 +67,6 @@ func (n *network) start() error {
 	return nil
 }
 
-// shutdown stops accepting, waits until what is unsent is sent or ctx ends,
-// and ends the loops.
-func (n *network) shutdown(ctx context.Context) error {
-	n.mu.Lock()
-	n.stopping = true
-	for l := range n.listeners {
-		l.Close()
-	}
-	n.mu.Unlock()
-	n.accepting.Wait()
-	if n.client == nil {
-		return nil
-	}
-	// Most commands are answered in the turn that reads them. Under way can be
-	// operations in busy shards, turns put off, and replies that clients are
-	// slow to read: asked for last, since what was finished may become one.
-	for ctx.Err() == nil && (n.unfinished() || n.unsent()) {
-		time.Sleep(5 * time.Millisecond)
-	}
-	err := n.client.Stop()
-	n.stopWakers()
-	// What paused connections have, and what was not sent in time.
-	n.eachLane(func(l *lane) bool { l.drop(); return true })
-	return err
-}
-
-func (n *network) eachLane(f func(*lane) bool) {
-	n.byLane.Range(func(l, _ any) bool { return f(l.(*lane)) })
-}
-
-// unsent reports whether replies wait for their clients to read. A lane
-// without any belongs to a paused connection, whose client may well wait for
-// ever.
-func (n *network) unsent() (some bool) {
-	n.eachLane(func(l *lane) bool {
-		some = l.len() > 0
-		return !some
-	})
-	return some
-}
-
-// unfinished reports whether a loop has something under way or put off.
-func (n *network) unfinished() bool {
-	for _, l := range n.loops {
-		if l.hasWork() {
-			return true
-		}
-	}
-	return false
-}
-
-// enroll hands a connection to the event loops; it is theirs even on error.
-func (n *network) enroll(nc net.Conn, gear bool) error {
-	k := &socket{net: n, gear: gear}
-	if _, err := n.client.EnrollContext(nc, k); err != nil {
-		return err
-	}
-	if k.s == nil {
-		return errors.New("the event loop could not register it")
-	}
-	return nil
-}
-
 // socket is a connection as gnet has it. It implements Conn.
 type socket struct {
 	net      *network
@@ -138,6 +77,7 @@ type socket struct {
 	fd       int       // -1 while gnet does not have it
 	lane     *lane
 	gear     bool // it speaks Gearman
+	counted  bool // among those placed in its loop
 	busy     bool // in a callback of gnet's about this connection
 	closed   bool // by the session
 	failed   bool
@@ -151,12 +91,17 @@ type socket struct {
 // OnOpen implements gnet.EventHandler: a new connection, or one that was
 // paused.
 func (n *network) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
+	l := n.loops[c.EventLoop()]
+	if c.Context() == nil {
+		c.SetContext(l.reactor.opening)
+	}
 	k, ok := c.Context().(*socket)
 	if !ok {
-		n.loops[c.EventLoop()] = c.Context().(*waker).opened()
+		if w, ok := c.Context().(*waker); ok {
+			n.meet(c.EventLoop(), w)
+		}
 		return nil, gnet.None
 	}
-	l := n.loops[c.EventLoop()]
 	l.enter()
 	defer l.exit()
 	k.c, k.fd, k.opening = c, c.Fd(), false
@@ -167,10 +112,23 @@ func (n *network) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 		return nil, k.action()
 	}
 	k.el, k.loop = c.EventLoop(), l
+	k.counted = true
 	k.busy = true
 	k.s = k.loop.open(k, k.gear)
 	k.busy = false
 	return nil, k.action()
+}
+
+// meet makes the loop on top of el, a loop of gnet's.
+func (n *network) meet(el gnet.EventLoop, w *waker) {
+	l := w.opened()
+	r, err := newReactor(el, l)
+	if err != nil {
+		n.strange = err
+		return
+	}
+	l.reactor = r
+	n.loops[el] = l
 }
 
 // OnTraffic implements gnet.EventHandler.
@@ -181,7 +139,12 @@ func (n *network) OnTraffic(c gnet.Conn) gnet.Action {
 	}
 	k, ok := c.Context().(*socket)
 	if !ok {
-		c.Context().(*waker).woken()
+		switch k := c.Context().(type) {
+		case *waker:
+			k.woken()
+		case *door:
+			k.knock()
+		}
 		return gnet.None
 	}
 	l := k.loop
@@ -233,8 +196,12 @@ func (n *network) OnClose(c gnet.Conn, err error) gnet.Action {
 
 // leave takes the connection off the count, unless a lane still has it.
 func (k *socket) leave() {
+	if k.counted {
+		k.counted = false
+		k.loop.reactor.placed.Add(-1)
+	}
 	if k.lane == nil || !k.lane.inherit() {
-		k.net.open.Add(-1)
+		k.net.gone()
 	}
 }
 
@@ -343,7 +310,7 @@ func (k *socket) addLane(to *os.File, p []byte, stable, stay bool) {
 			k.net.lanes.Add(-1)
 			k.net.byLane.Delete(n)
 			if heir {
-				k.net.open.Add(-1)
+				k.net.gone()
 			}
 			if failed {
 				k.loop.signal(k.s, (*session).abort)

@@ -8,8 +8,9 @@ import (
 
 // A connectionLimit is how many clients are served at a time, and what says so.
 type connectionLimit struct {
-	n    int
-	from string
+	n     int
+	from  string
+	asked bool // for by the operator
 }
 
 // ConnectionLimit is how many clients are served at a time, and, for people, what
@@ -22,9 +23,9 @@ func (s *Server) ConnectionLimit() (n int, from string) {
 // limitOf takes want, unless that is 0 or more than the descriptors allow.
 func limitOf(want, descriptors int) connectionLimit {
 	if n := connectionsFor(descriptors); want == 0 || want > n {
-		return connectionLimit{n, "the limit of " + strconv.Itoa(descriptors) + " descriptors"}
+		return connectionLimit{n: n, from: "the limit of " + strconv.Itoa(descriptors) + " descriptors"}
 	}
-	return connectionLimit{want, "--max-connections"}
+	return connectionLimit{want, "--max-connections", true}
 }
 
 // descriptors is the process's limit.

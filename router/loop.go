@@ -16,12 +16,13 @@ type loop struct {
 	own    sync.Mutex
 	turned atomic.Int64 // when it had its last turn
 
-	srv    *Server
-	batch  shard.Batch
-	out    []byte // replies of the session whose turn it is
-	round  round
-	queue  fifo[*session]       // to go on in a later turn
-	answer fifo[*shard.Message] // came back, and not yet delivered
+	srv     *Server
+	reactor *reactor // nil in a Driven
+	batch   shard.Batch
+	out     []byte // replies of the session whose turn it is
+	round   round
+	queue   fifo[*session]       // to go on in a later turn
+	answer  fifo[*shard.Message] // came back, and not yet delivered
 
 	holders    []*session // those whose replies wait for a commit
 	blocked    []*session // those that wait for room on the disk

@@ -19,28 +19,27 @@ func peerOf(c Conn) net.Addr {
 
 // Peer is the client's address, as the system has it now.
 func (k *socket) Peer() (a net.Addr) {
-	ask := func(fd uintptr) error {
-		sa, err := unix.Getpeername(int(fd))
-		switch sa := sa.(type) {
-		case *unix.SockaddrInet4:
-			a = net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port)))
-		case *unix.SockaddrInet6:
-			a = net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom16(sa.Addr).Unmap(), uint16(sa.Port)))
-		case *unix.SockaddrUnix:
-			a = &net.UnixAddr{Name: sa.Name, Net: "unix"}
-		}
-		return err
-	}
 	switch {
 	case k.fd >= 0:
-		ask(uintptr(k.fd))
+		return peerAt(k.fd)
 	case k.lane != nil:
-		k.lane.control(ask)
-	}
-	if a == nil && k.c != nil {
-		a = k.c.RemoteAddr() // of a connection that is broken
+		k.lane.control(func(fd uintptr) error { a = peerAt(int(fd)); return nil })
 	}
 	return a
+}
+
+// peerAt is the other end of a socket, nil if it is not connected any more.
+func peerAt(fd int) net.Addr {
+	sa, _ := unix.Getpeername(fd)
+	switch sa := sa.(type) {
+	case *unix.SockaddrInet4:
+		return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port)))
+	case *unix.SockaddrInet6:
+		return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom16(sa.Addr).Unmap(), uint16(sa.Port)))
+	case *unix.SockaddrUnix:
+		return &net.UnixAddr{Name: sa.Name, Net: "unix"}
+	}
+	return nil
 }
 
 // LogValue implements slog.LogValuer: a session stands in the log, as conn, for its
@@ -49,10 +48,10 @@ func (s *session) LogValue() slog.Value { return slog.StringValue(peerName(peerO
 
 // A remote is the other end of a connection that has no session yet, or any more, for
 // the log.
-type remote struct{ c net.Conn }
+type remote struct{ net.Addr }
 
 // LogValue implements slog.LogValuer.
-func (r remote) LogValue() slog.Value { return slog.StringValue(peerName(r.c.RemoteAddr())) }
+func (r remote) LogValue() slog.Value { return slog.StringValue(peerName(r.Addr)) }
 
 // peerName is "unix" for a unix socket, whose clients have no names.
 func peerName(a net.Addr) string {

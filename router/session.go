@@ -42,7 +42,7 @@ type session struct {
 	queued   bool // on the loop's list of sessions that go on in a later turn
 	pending  bool // req holds an operation that is to be run on shard target
 	deferred bool // … in a later turn
-	reprobe  bool // lookAgain is to be called once no shard is owned
+	reprobe  bool // probe is to be called once no shard is owned
 	waited   bool // closed in a wait, and counted as waiting until it is gone
 	producer bool
 	worker   bool
@@ -80,7 +80,6 @@ type session struct {
 	req    shard.Message
 	waiter shard.Waiter
 	res    reserving
-	survey *survey // nil: no reserve has reached over several shards
 	gather gathering
 
 	kept keeping
@@ -122,9 +121,6 @@ func (s *session) again() {
 			s.phase = phaseIdle
 		}
 	}
-	if s.res.later {
-		s.lookNow()
-	}
 	s.goOn()
 }
 
@@ -164,7 +160,7 @@ func (s *session) released() {
 			s.gear.again()
 			return
 		}
-		s.lookAgain()
+		s.probe()
 	}
 }
 
@@ -177,7 +173,7 @@ func (s *session) sendLarge() {
 		s.conn.WriteStable(s.large)
 	}
 	s.loop.round.budget -= s.large.Len() / budgetBytes
-	s.large, s.req.Reply.Large = nil, nil // nothing here keeps it when it is deleted
+	s.large = nil
 	if s.gear == nil {
 		s.say("\r\n")
 	}

@@ -33,6 +33,9 @@ func (n *network) startWakers() error {
 			return err
 		}
 	}
+	if n.strange != nil {
+		return n.strange
+	}
 	if len(n.loops) != n.srv.cfg.Loops {
 		return errors.New("one cannot be woken")
 	}
@@ -85,8 +88,9 @@ var oneByte = []byte{0}
 
 func (w *waker) woken() {
 	w.loop.enter()
-	defer w.loop.exit()
 	w.loop.drain(true)
+	w.loop.exit()
+	w.loop.reactor.work()
 }
 
 // stopWakers is called when the event loops have ended.

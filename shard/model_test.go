@@ -50,8 +50,7 @@ type modelClient struct {
 	watches []*modelTube
 	waiting bool
 	until   Time
-	seq     uint64
-	offer   func() offered // the twin of Waiter.offer
+	claim   func() bool // false when another shard was first
 }
 
 // modelWake is what a woken client is told.
@@ -169,18 +168,17 @@ func (m *model) reserve(j *modelJob, cl *modelClient) {
 
 // serve gives what t has to those who wait for it, first come first served.
 func (m *model) serve(t *modelTube) {
-	for _, cl := range slices.Clone(m.waiting) {
+	for {
 		j := m.best(t)
-		if j == nil || !slices.Contains(cl.watches, t) {
-			continue
+		i := slices.IndexFunc(m.waiting, func(cl *modelClient) bool { return slices.Contains(cl.watches, t) })
+		if j == nil || i < 0 {
+			return
 		}
-		switch cl.offer() {
-		case offerWon:
-			m.unwait(cl)
+		cl := m.waiting[i]
+		m.unwait(cl)
+		if cl.claim() {
 			m.reserve(j, cl)
 			m.woken = append(m.woken, modelWake{cl.waiter, cl.id, uint32(len(m.held(cl))), StatusReserved, j.id, j.body})
-		case offerLost:
-			m.unwait(cl)
 		}
 	}
 }
@@ -192,7 +190,7 @@ func (m *model) unwait(cl *modelClient) {
 
 func (m *model) wake(cl *modelClient, s Status) {
 	m.unwait(cl)
-	if cl.offer() == offerWon {
+	if cl.claim() {
 		m.woken = append(m.woken, modelWake{cl.waiter, cl.id, uint32(len(m.held(cl))), s, 0, ""})
 	}
 }

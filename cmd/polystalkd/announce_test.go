@@ -41,11 +41,10 @@ func TestStartLineNamesTheSettings(t *testing.T) {
 	}
 }
 
-// TestRefusedConnectionIsExplained: nobody has to have set --max-connections.
+// TestRefusedConnectionIsExplained: who set a limit reads of it.
 func TestRefusedConnectionIsExplained(t *testing.T) {
-	s, gear := gearmandWith(t, "-f", "64")
-	limit := int(s.waitLog("serving")["max-connections"].(float64))
-	for range limit {
+	s, gear := gearmandWith(t, "--max-connections", "3")
+	for range 3 {
 		says(t, dial(t, gear), "maxqueue f 1\n", "OK\r\n")
 	}
 	one, err := net.DialTimeout("tcp", gear, hang)
@@ -58,7 +57,40 @@ func TestRefusedConnectionIsExplained(t *testing.T) {
 		t.Fatal("it is not refused")
 	}
 	line := s.waitLog("refused a connection: as many as can be served are open")
-	if line["conn"] != one.LocalAddr().String() || line["from"] != "the limit of 64 descriptors" || line["limit"] != float64(limit) {
+	if line["conn"] != one.LocalAddr().String() || line["from"] != "--max-connections" || line["limit"] != 3.0 {
 		t.Errorf("the log says %v", line)
+	}
+}
+
+// TestClientsWaitForDescriptors: those for whom there is no descriptor are neither
+// closed nor forgotten; each is served once another leaves, and the log says why.
+func TestClientsWaitForDescriptors(t *testing.T) {
+	s, gear := gearmandWith(t, "-f", "64")
+	limit := int(s.waitLog("serving")["max-connections"].(float64))
+	var in, waiting []net.Conn
+	for range limit {
+		c := dial(t, gear)
+		says(t, c, "maxqueue f 1\n", "OK\r\n")
+		in = append(in, c)
+	}
+	for range limit {
+		c := dial(t, gear)
+		if _, err := io.WriteString(c, "maxqueue f 1\n"); err != nil {
+			t.Fatal(err)
+		}
+		waiting = append(waiting, c)
+	}
+	line := s.waitLog("clients wait to be accepted: as many as can be served are open")
+	if line["from"] != "the limit of 64 descriptors" || line["limit"] != float64(limit) {
+		t.Errorf("the log says %v", line)
+	}
+	waiting[0].SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	if n, err := waiting[0].Read(make([]byte, 1)); n != 0 || !isTimeout(err) {
+		t.Fatalf("one that waits: %d bytes, %v", n, err)
+	}
+	waiting[0].SetReadDeadline(time.Now().Add(hang))
+	for i, c := range in {
+		c.Close()
+		hears(t, waiting[i], "OK\r\n")
 	}
 }

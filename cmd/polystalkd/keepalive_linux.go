@@ -1,0 +1,6 @@
+package main
+
+import "golang.org/x/sys/unix"
+
+// keepIdle is the option for the time of silence before the first probe.
+const keepIdle = unix.TCP_KEEPIDLE

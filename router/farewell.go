@@ -38,7 +38,7 @@ func (k *socket) Part() {
 		if fd, err := k.c.Dup(); err == nil {
 			k.net.open.Add(1)
 			f := os.NewFile(uintptr(fd), "connection")
-			go func() {
+			leave := func() {
 				defer k.net.open.Add(-1)
 				defer f.Close()
 				f.SetReadDeadline(time.Now().Add(lingerMax))
@@ -46,7 +46,10 @@ func (k *socket) Part() {
 					time.Sleep(farewellLook)
 				}
 				discard(f)
-			}()
+			}
+			// Not before this turn is over: who sees the end sees nothing else of
+			// the connection either.
+			k.loop.signal(k.s, func(*session) { go leave() })
 		}
 	}
 	k.Close()

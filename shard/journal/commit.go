@@ -175,7 +175,7 @@ func (j *Journal) commit() error {
 	j.acked.Store(k)
 	j.mu.Unlock()
 	j.press()
-	j.notify()
+	j.tell()
 	if !j.full.Load() && j.spareWanted() {
 		j.poke() // before clients have to wait
 	}

@@ -342,12 +342,17 @@ func (j *Journal) account(live, jobs int64, highID uint64) {
 	}
 }
 
-// Notified counts the calls of Notify. After Claim or Fits has said Wait it is of no use
-// to ask again before this has moved.
+// Notified counts the calls of Notify but those that are about Acked alone. After Claim or
+// Fits has said Wait it is of no use to ask again before this has moved.
 func (j *Journal) Notified() uint64 { return j.notified.Load() }
 
+// notify tells that something may be there that a Claim waits for.
 func (j *Journal) notify() {
 	j.notified.Add(1)
+	j.tell()
+}
+
+func (j *Journal) tell() {
 	if j.opts.Notify != nil {
 		j.opts.Notify()
 	}

@@ -21,10 +21,11 @@ type directory struct {
 	most  int // names that there were since at was made
 	n     atomic.Int64
 	acct  *account
+	freed *freedBodies
 	odd   atomic.Int64 // names that only Gearman clients can say
 }
 
-func newDirectory() *directory { return &directory{at: make(map[string]int)} }
+func newDirectory() *directory { return &directory{at: make(map[string]int), freed: newFreedBodies()} }
 
 // TubeAdded implements shard.Directory.
 func (d *directory) TubeAdded(name string) {
@@ -83,9 +84,12 @@ func (d *shardDirectory) JobFinished(id shard.JobID) { d.ended.finish(id) }
 
 // BodyFreed implements shard.BodyHearer.
 func (d *directory) BodyFreed(body shard.Large) {
+	n := 0
 	for _, p := range body {
 		d.acct.orphan(p)
+		n += cap(p)
 	}
+	d.freed.add(n)
 }
 
 // shown is list with the names that are no tube's in double quotes.

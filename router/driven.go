@@ -53,6 +53,10 @@ func (d *Driven) ShardOf(tube string) int { return d.srv.shardOf([]byte(tube)) }
 // instead of a megabyte.
 func (d *Driven) HoldAtMost(n int) { d.srv.heldMax = n }
 
+// LookAtMost has a reserve look at n tubes of a long watch list in a turn, instead of
+// at as many as it has time for.
+func (d *Driven) LookAtMost(n int) { d.srv.lookMax = n }
+
 // Close gives the memory of the shards back; nothing may be used afterwards.
 func (d *Driven) Close() {
 	for _, sh := range d.srv.shards {

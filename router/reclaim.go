@@ -48,7 +48,7 @@ func (w *heapWatch) collected(objects uint64) { w.last, w.resting = objects, obj
 func near(a, b uint64) bool { return max(a, b)-min(a, b) < reclaimRest }
 
 // reclaim runs until quit is closed.
-func reclaim(quit <-chan struct{}) {
+func reclaim(freed *freedBodies, quit <-chan struct{}) {
 	heap := []metrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/heap/free:bytes"},
@@ -56,17 +56,33 @@ func reclaim(quit <-chan struct{}) {
 	var w heapWatch
 	tick := time.NewTicker(reclaimEvery)
 	defer tick.Stop()
+	pause := time.NewTimer(freedPause)
+	defer pause.Stop()
+	before, armed := int64(0), true
 	for {
+		now := false
 		select {
 		case <-quit:
 			return
+		case <-freed.told:
+			if armed {
+				continue
+			}
+		case <-pause.C:
+			armed = false
+			now = freed.due(before)
 		case <-tick.C:
+			metrics.Read(heap)
+			now = w.due(heap[0].Value.Uint64(), heap[1].Value.Uint64())
 		}
-		metrics.Read(heap)
-		if w.due(heap[0].Value.Uint64(), heap[1].Value.Uint64()) {
+		if now {
 			debug.FreeOSMemory()
 			metrics.Read(heap)
 			w.collected(heap[0].Value.Uint64())
+		}
+		if before = freed.bytes.Load(); before >= freedMin && !armed {
+			armed = true
+			pause.Reset(freedPause)
 		}
 	}
 }

@@ -10,25 +10,35 @@ import (
 // A watch list within one shard is one visit: the shard picks, or queues the
 // client. A list over several shards goes like this:
 //
-//	probe     read the published best keys, visit the shard of the best; it
-//	          serves only what is not behind the second best (Bound). It
-//	          finds something else there: read again.
+//	probe     survey the shards, visit the one with the best job. It serves it if
+//	          that is still the best of all; else survey them again.
 //	margin    nothing anywhere and no wish to wait: ask the shards where the
 //	          client holds jobs whether DEADLINE_SOON is due.
-//	register  else queue in every shard with watched tubes or held jobs. One
-//	          claim word decides which of them serves; each looks once more
-//	          for a ready job while it queues the client, so nothing that
-//	          came since the probe is missed.
+//	register  else queue in every shard with watched tubes or held jobs, with a wait
+//	          that is closed (shard.Waiter). Each looks for a ready job while it
+//	          queues the client. Once queued in all, open the wait: one claim
+//	          decides which shard serves it.
 //	cancel    leave the queues of the others.
 //
-// For commands that do not overlap in time this picks what one big queue
-// would pick.
+// The proof that who waits has nothing ready: the wait was closed at a moment C, or
+// reset; then each shard was visited, had nothing for the client, and left it in the
+// queues of its tubes. A job that a shard was to keep since, after its visit, met the
+// client in the queue and called. So when the wait is opened without having been
+// called, at O, no watched tube has a job; and what is made ready from then on meets
+// an open wait in the queue, and claims it before it is anybody else's. Thus
+// who is served by a claim gets the best job there is, and a wait that ends with
+// TIMED_OUT or DEADLINE_SOON by a claim ends when there is none. Called instead, the
+// session surveys the shards again, and its place in the queues stays.
+//
+// Who watches tubes of one shard only and holds jobs in others is a case apart: the
+// margin of those is asked for one moment, and the ready job for another.
 type reserving struct {
 	until shard.Time // relative wait asked for: zero, some seconds, or Never
 	end   shard.Time // the same as a moment in time awake
 	at    int        // index into links: the next to ask
 	seq   uint64     // the wait's number; zero: none is armed
-	woken bool       // waiter.Msg came back while still registering
+	later bool       // the survey goes on in a later turn
+	woken bool       // waiter.Msg came back before the answer that the client waits
 }
 
 // reserve starts a reserve that waits at most d.
@@ -43,76 +53,112 @@ func (s *session) reserve(d shard.Time) {
 		s.reserveAt(&s.links[0], stepReserve, d != 0, false)
 		return
 	}
-	watching, holding := -1, false
+	watching, far := -1, false
 	for i := range s.links {
 		switch l := &s.links[i]; {
 		case l.watching == 0:
-			holding = holding || l.held > 0
+			far = far || l.held > 0
 		case watching == -1:
 			watching = i
 		default:
-			s.probe()
-			return
+			far = true
 		}
 	}
-	if holding {
-		s.probe()
+	if !far {
+		s.reserveAt(&s.links[watching], stepReserve, d != 0, false)
 		return
 	}
-	s.reserveAt(&s.links[watching], stepReserve, d != 0, false)
+	s.res.seq = 0 // of a reserve within one shard that had not to wait, perhaps
+	s.probe()
 }
 
 // reserveAt submits a reserve to one shard.
 func (s *session) reserveAt(l *link, st step, wait, multi bool) {
 	op := &s.req.Op
 	op.Kind, op.Client, op.Bound = shard.OpReserve, l.client, shard.MaxKey
-	op.Wait, op.Multi = wait, multi
-	if wait {
-		if s.res.seq == 0 {
+	op.Wait, op.Multi, op.Until = wait, multi, s.res.end
+	if wait && s.res.seq == 0 {
+		if multi {
+			s.res.seq = s.waiter.ArmClosed()
+		} else {
 			s.res.seq = s.waiter.Arm()
 		}
-		op.Seq, op.Until = s.res.seq, s.res.end
 	}
+	op.Seq = s.res.seq
 	s.submit(l.shard, st)
 }
 
-// probe visits the shard with the best published key.
+// probe surveys the shards and visits the one with the best job.
 func (s *session) probe() {
-	for i := range s.links {
-		if l := &s.links[i]; l.watching > 0 {
-			s.loop.srv.shards[l.shard].Catchup(&s.loop.batch)
-		}
-	}
-	best, second := shard.MaxKey, shard.MaxKey
-	at := -1
-	if !s.spread {
-		// All of the list is in one shard, which must be asked.
-		at = s.shardOfWatch(0)
-	} else {
-		for i, w := range s.watched {
-			k, ok := w.Load()
-			if !ok || !k.Less(second) {
+	s.surveyed().begin()
+	s.lookOn()
+}
+
+// lookOn goes on with the survey.
+func (s *session) lookOn() {
+	v := s.survey
+	for {
+		if !v.look() {
+			if s.loop.srv.lookMax != lookMax {
+				s.loop.round.budget -= roundUnits // a test has it look in many rounds
+			}
+			if s.mayLook() {
 				continue
 			}
-			sh := s.shardOfWatch(i)
-			switch {
-			case k.Less(best):
-				if sh != at {
-					second = best
-				}
-				best, at = k, sh
-			case sh != at:
-				second = k
-			}
+			s.lookLater()
+			return
+		}
+		if v.where >= 0 {
+			s.reserveAt(s.linkTo(v.where), stepProbe, false, true)
+			s.req.Op.Bound = v.bound
+			return
+		}
+		if v.quiet(shard.MaxKey, -1) {
+			s.noneReady()
+			return
+		}
+		v.begin()
+		if !s.mayLook() {
+			s.lookLater()
+			return
 		}
 	}
-	s.loop.round.budget -= len(s.watched) / 16
-	if at < 0 {
-		s.noneReady()
+}
+
+// mayLook reports whether the survey may go on in this turn.
+func (s *session) mayLook() bool {
+	s.loop.round.budget--
+	return s.loop.round.budget > 0 || s.loop.more()
+}
+
+// lookAgain is called when a shard did not serve what the survey had found.
+func (s *session) lookAgain() {
+	s.surveyed().begin()
+	if s.mayLook() {
+		s.lookOn()
 		return
 	}
-	s.reserveAt(s.linkTo(at), stepProbe, false, false)
-	s.req.Op.Bound = second
+	s.lookLater()
+}
+
+// lookLater goes on with the survey in a later turn.
+func (s *session) lookLater() {
+	s.res.later = true
+	if s.phase < phaseClosing {
+		s.phase = phaseBusy
+	}
+	s.loop.later(s)
+}
+
+// lookNow is the later turn.
+func (s *session) lookNow() {
+	s.res.later = false
+	if s.phase == phaseBusy {
+		s.phase = phaseIdle
+	}
+	if !s.dying {
+		s.lookOn()
+	}
 }
 
 // noneReady goes on when nothing can be reserved anywhere.
@@ -131,11 +177,13 @@ func (s *session) askMargin() {
 	for ; s.res.at < len(s.links); s.res.at++ {
 		if l := &s.links[s.res.at]; l.held > 0 {
 			s.res.at++
-			s.reserveAt(l, stepMargin, false, false)
+			s.reserveAt(l, stepMargin, false, true)
 			return
 		}
 	}
+	s.waiter.Take(s.res.seq)
 	s.say(beanstalk.MsgTimedOut)
+	s.reserved()
 }
 
 // register queues the client in the next shard that matters.
@@ -146,6 +194,11 @@ func (s *session) register() {
 			s.reserveAt(l, stepRegister, true, true)
 			return
 		}
+	}
+	if !s.waiter.Open(s.res.seq) {
+		s.waiter.Reset(s.res.seq)
+		s.reprobe = true
+		return
 	}
 	s.wait()
 }
@@ -164,50 +217,49 @@ func (s *session) wait() {
 	}
 }
 
+// reserved ends a reserve that was answered.
+func (s *session) reserved() {
+	s.res.seq = 0
+	s.cancelNext()
+}
+
 // reserveStep takes the reply of one step.
 func (s *session) reserveStep(r *shard.Reply, l *link) {
-	switch s.step {
-	case stepProbe:
-		if r.Status == shard.StatusReserved {
-			s.sayReserved(r)
-			return
-		}
-		if !s.spread {
-			// The only shard with watched tubes has nothing; jobs are held
-			// in others.
-			if r.Status == shard.StatusDeadlineSoon {
-				s.say(beanstalk.MsgDeadlineSoon)
-				return
-			}
-			s.noneReady()
-			return
-		}
-		s.reprobe = true // it may visit shards
-	case stepMargin:
-		if r.Status == shard.StatusTimedOut || r.Status == shard.StatusElsewhere {
-			s.askMargin()
-			return
-		}
-		s.sayReserve(r)
-	case stepCancel:
+	if s.step == stepCancel {
 		s.cancelNext()
-	default:
-		switch r.Status {
-		case shard.StatusWaiting:
-			l.waiting = true
-			if s.step == stepReserve || s.res.woken {
-				s.wait()
-			} else {
-				s.register()
-			}
-		case shard.StatusTaken:
-			s.wait() // for the wake-up of the shard that took it
-		default:
-			if s.step == stepRegister {
-				s.res.seq = 0 // claimed
-			}
+		return
+	}
+	switch r.Status {
+	case shard.StatusWaiting:
+		l.waiting = true
+		if s.step == stepReserve {
+			s.wait()
+		} else {
+			s.register()
+		}
+	case shard.StatusElsewhere:
+		s.reprobe = true // it may visit shards
+	case shard.StatusTimedOut:
+		switch {
+		case s.step == stepMargin:
+			s.askMargin()
+		case s.step == stepRegister: // meanwhile
+			s.res.until = 0
+			s.reprobe = true
+		case s.step == stepReserve:
 			s.sayReserve(r)
-			s.cancelNext()
+		case s.spread:
+			s.reprobe = true // others were quicker
+		default:
+			// The only shard with watched tubes has nothing; jobs are held in
+			// others.
+			s.noneReady()
+		}
+	default:
+		s.sayReserve(r)
+		if s.step != stepReserve {
+			l.waiting = false
+			s.reserved()
 		}
 	}
 }
@@ -229,12 +281,11 @@ func (s *session) sayReserve(r *shard.Reply) {
 // woken takes the wake-up of the waiting reserve.
 func (s *session) woken() {
 	if s.phase == phaseBusy {
-		s.res.woken = true // still registering; wait looks at it
+		s.res.woken = true // wait looks at it
 		return
 	}
 	s.res.woken = false
 	m := &s.waiter.Msg
-	s.res.seq = 0
 	if s.phase == phaseWaiting {
 		s.phase = phaseIdle
 		s.loop.waiting.Add(-1)
@@ -248,7 +299,7 @@ func (s *session) woken() {
 	}
 	s.sayReserve(&m.Reply)
 	m.Done()
-	s.cancelNext()
+	s.reserved()
 }
 
 // giveUp ends a wait from the client's side: a half-close.
@@ -256,11 +307,10 @@ func (s *session) giveUp() {
 	if !s.waiter.Claim(s.res.seq) {
 		return // a shard was quicker; its wake-up is under way
 	}
-	s.res.seq = 0
 	s.phase = phaseIdle
 	s.loop.waiting.Add(-1)
 	s.say(beanstalk.MsgTimedOut)
-	s.cancelNext()
+	s.reserved()
 }
 
 // cancelNext leaves the queue of the next shard in which the client still is.

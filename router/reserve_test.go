@@ -132,9 +132,9 @@ func TestOneWaitIsServedOnce(t *testing.T) {
 	f.check()
 }
 
-// TestAnotherShardWasQuicker: while the client registers in shard 1, shard 0
-// serves it; shard 1 finds the wait taken and keeps its job.
-func TestAnotherShardWasQuicker(t *testing.T) {
+// TestRegisteringClientGetsTheBest: while the client registers in shard 1, shard 0 has
+// a job for it. It is the worse one: shard 1 has been given a better one before.
+func TestRegisteringClientGetsTheBest(t *testing.T) {
 	f := newFixture(t, Config{Shards: 4})
 	p, q := f.open(), f.open()
 	c, names := f.watching(0, 1)
@@ -146,14 +146,14 @@ func TestAnotherShardWasQuicker(t *testing.T) {
 	if c.s.s.step != stepRegister {
 		t.Fatalf("step %d, not registering", c.s.s.step)
 	}
-	p.send("put 0 0 60 1\r\np\r\n") // shard 0 serves
+	p.send("put 0 0 60 1\r\np\r\n") // shard 0 keeps it
 	late()
 	f.rest()
-	c.wants("RESERVED 2 1\np\n")
+	c.wants("RESERVED 1 1\nq\n")
 	p.wants("INSERTED 2\n")
 	q.wants("INSERTED 1\n")
 	f.check()
-	c.says("reserve\n", "RESERVED 1 1\nq\n")
+	c.says("reserve\n", "RESERVED 2 1\np\n")
 	f.check()
 }
 

@@ -35,6 +35,7 @@ type Server struct {
 	failed   chan error       // … its end
 	heldMax  int              // of each session; the constant, but for tests
 	acct     *account         // what all connections keep
+	lookMax  int              // of each survey; likewise
 
 	clock *clock
 	base  shard.Time // clock at the start
@@ -78,6 +79,7 @@ func newServer(cfg Config, clock *clock) (*Server, error) {
 		log:     cfg.Log,
 		mask:    uint64(cfg.Shards - 1),
 		heldMax: heldMax,
+		lookMax: lookMax,
 		acct:    newAccount(cfg.ConnectionMemory - cfg.ConnectionMemory/garbagePart),
 		ids:     newIDMap(),
 		dir:     newDirectory(),
@@ -134,7 +136,7 @@ func (s *Server) Start() error {
 	for _, sh := range s.shards {
 		sh.Start()
 	}
-	go reclaim(s.quit)
+	go reclaim(s.dir.freed, s.quit)
 	go s.keepWithin(s.acct.watch(), s.quit)
 	go s.clock.watch(s.quit, s.shards)
 	return s.net.start()

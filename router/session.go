@@ -42,7 +42,7 @@ type session struct {
 	queued   bool // on the loop's list of sessions that go on in a later turn
 	pending  bool // req holds an operation that is to be run on shard target
 	deferred bool // … in a later turn
-	reprobe  bool // probe is to be called once no shard is owned
+	reprobe  bool // lookAgain is to be called once no shard is owned
 	waited   bool // closed in a wait, and counted as waiting until it is gone
 	producer bool
 	worker   bool
@@ -80,6 +80,7 @@ type session struct {
 	req    shard.Message
 	waiter shard.Waiter
 	res    reserving
+	survey *survey // nil: no reserve has reached over several shards
 	gather gathering
 
 	kept keeping
@@ -121,6 +122,9 @@ func (s *session) again() {
 			s.phase = phaseIdle
 		}
 	}
+	if s.res.later {
+		s.lookNow()
+	}
 	s.goOn()
 }
 
@@ -160,7 +164,7 @@ func (s *session) released() {
 			s.gear.again()
 			return
 		}
-		s.probe()
+		s.lookAgain()
 	}
 }
 
@@ -173,7 +177,7 @@ func (s *session) sendLarge() {
 		s.conn.WriteStable(s.large)
 	}
 	s.loop.round.budget -= s.large.Len() / budgetBytes
-	s.large = nil
+	s.large, s.req.Reply.Large = nil, nil // nothing here keeps it when it is deleted
 	if s.gear == nil {
 		s.say("\r\n")
 	}

@@ -110,6 +110,7 @@ func (s *session) watchedNow(r *shard.Reply, l *link) {
 		return
 	}
 	l.watching++
+	s.survey.forget()
 	s.watched = append(s.watched, r.Face)
 	if n := len(s.watched); n > watchScan {
 		for s.byName.Len() < n {
@@ -159,6 +160,7 @@ func (s *session) unwatch(i int) (sh int) {
 	op := &s.req.Op
 	sh = s.shardOfWatch(i)
 	op.Kind, op.Client, op.Tube = shard.OpIgnore, s.clientAt(sh), s.watched[i].ID()
+	s.survey.forget()
 	n := len(s.watched) - 1
 	switch {
 	case n == watchScan:

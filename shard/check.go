@@ -270,7 +270,10 @@ func (k *checker) readyTube(t *tube) bool {
 	if can != listed || !can && t.readyPos != 0 {
 		k.fail("tube %q: to reserve from: %v; listed: %v, at %d", t.name, can, listed, t.readyPos)
 	}
-	if can && t.waiters.head != 0 {
+	for i := t.waiters.head; can && i != 0; i = k.c.watches.At(i).next {
+		if cl := k.c.clientOf(i); cl.waiter.word.Load() != cl.seq<<2|waitOpen {
+			continue // over, or not to be served yet
+		}
 		k.fail("tube %q: it has both a job to give and a client that waits", t.name)
 	}
 	if t.mirrored {

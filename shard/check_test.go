@@ -41,7 +41,7 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 		"core's total":           func(p parts) { p.counts.Total = 0 },
 		"waits but not queued":   func(p parts) { p.unqueue(&p.tube.waiters, p.waiter.watches.list[0]) },
 		"queued but not waiting": func(p parts) { p.waiter.waiting = false },
-		"waiter and job":         func(p parts) { p.watch(p.waiter, p.tube); p.wait(p.waiter, 9, Never) },
+		"waiter and job":         func(p parts) { p.watch(p.waiter, p.tube); p.wait(p.waiter, p.waiter.waiter.Arm(), Never) },
 		"watch of another":       func(p parts) { p.watches.At(p.waiter.watches.list[0]).client = p.holder.id },
 		"watch lost":             func(p parts) { p.watches.Alloc() },
 		"watch index":            func(p parts) { p.holder.watches.byTube.Add(func(int) uint64 { return 0 }) },

@@ -40,26 +40,30 @@ func (c *Core) clientFor(op *Op) *client {
 }
 
 // match hands the ready jobs of t to those who wait for them, the most urgent
-// job to whoever came first. It is its own step after every transition that
-// makes a job ready: no tube keeps both a job to give and a client to give
-// it to.
+// job to whoever came first, and publishes what is left. It is its own step after
+// every transition that makes a job ready: no tube keeps both a job to give and a
+// client to give it to, unless that one's wait is closed.
 func (c *Core) match(t *tube) {
-	for t.readyPos != 0 && t.waiters.head != 0 {
-		cl := c.clientOf(t.waiters.head)
-		if !cl.waiter.Claim(cl.seq) {
+	for i := t.waiters.head; i != 0 && t.readyPos != 0; {
+		cl := c.clientOf(i)
+		i = c.watches.At(i).next
+		switch cl.waiter.offer(cl.seq) {
+		case offerWon:
+			c.unwait(cl)
+			j := c.reserve(t, cl)
+			c.woke(cl, StatusReserved, j)
+		case offerLost:
 			c.unwait(cl) // served by another shard, or gone
-			continue
 		}
-		c.unwait(cl)
-		j := c.reserve(t, cl)
-		c.woke(cl, StatusReserved, j)
 	}
+	c.publish(t)
 	if t.gear != nil && t.readyPos != 0 {
 		c.rouse(t.gear)
 	}
 }
 
-// reserve takes the best job of t for cl.
+// reserve takes the best job of t for cl. What t has left is the caller's to
+// publish.
 func (c *Core) reserve(t *tube, cl *client) *job {
 	i := t.ready.top().job
 	j := c.jobs.At(i)
@@ -68,9 +72,10 @@ func (c *Core) reserve(t *tube, cl *client) *job {
 	return j
 }
 
-// wake ends the wait of cl with a status, unless another shard has ended it.
+// wake ends the wait of cl with a status, unless another shard has ended it. A wait
+// that is closed ends here only: its session looks around again, and comes back.
 func (c *Core) wake(cl *client, s Status) {
-	won := cl.waiter.Claim(cl.seq)
+	won := cl.waiter.offer(cl.seq) == offerWon
 	c.unwait(cl)
 	if won {
 		c.woke(cl, s, nil)

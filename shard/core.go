@@ -39,6 +39,7 @@ type Core struct {
 	watches     *slab.Pool[watch]
 	freeClients []ClientID
 	timers      timers
+	readied     *ReadyLog
 
 	counts   coreCounts
 	woken    []*Waiter
@@ -49,8 +50,10 @@ type Core struct {
 	lastID   JobID        // the highest that was here
 
 	log     *record.Buffer // nil: nothing is recorded
-	scratch []byte         // a tube name being recorded
+	scratch *[]byte        // a tube name being recorded
 	pauses  int64          // see record.Buffer
+
+	_ [8]byte // to whole cache lines
 }
 
 type coreCounts struct {
@@ -66,6 +69,7 @@ func NewCore(dir Directory) *Core {
 		tubes:   make([]*tube, 1),
 		names:   make(map[string]*tube),
 		clients: make([]*client, 1),
+		readied: new(ReadyLog),
 		watches: slab.NewPool[watch](),
 		dir:     dir,
 	}

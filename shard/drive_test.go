@@ -34,9 +34,10 @@ type conn struct {
 	waits   bool
 	mirrors map[string]*Mirror
 
-	// claimed is the twin's copy of the waiter's word.
-	seq     uint64
-	claimed bool
+	// The twin's copy of the waiter's word.
+	seq  uint64
+	word uint64
+	fit  bool // the last visit for the closed wait queued it, or left it queued
 }
 
 func (d *driver) TubeAdded(name string)   { d.log = append(d.log, "+"+name) }
@@ -115,11 +116,20 @@ func (d *driver) step() error {
 	}
 	i := d.pick(len(d.conns))
 	cn := d.conns[i]
+	if cn.waits && cn.fit && cn.word != waitOpen && d.pick(2) == 0 {
+		d.trace = append(d.trace, fmt.Sprintf("conn %d: opens", i))
+		if opened := cn.waiter.Open(cn.seq); opened != (cn.word == waitClosed) {
+			return fmt.Errorf("conn %d: opened: %v, its wait: %d", i, opened, cn.word)
+		} else if opened {
+			cn.word = waitOpen
+		} else {
+			cn.waiter.Reset(cn.seq)
+			cn.word, cn.fit = waitClosed, false
+		}
+	}
 	if cn.waits && d.pick(3) == 0 {
 		// Another shard wins: this one is not told, or only later.
-		cn.waits = false
-		cn.waiter.Claim(cn.seq)
-		cn.claimed = true
+		cn.over()
 		d.trace = append(d.trace, fmt.Sprintf("conn %d: served elsewhere", i))
 	}
 	op := d.op(cn)
@@ -133,15 +143,21 @@ func (d *driver) step() error {
 func (d *driver) do(cn *conn, op *Op) error {
 	var got Reply
 	seq := cn.seq
-	claim := func() bool {
-		won := cn.seq == seq && !cn.claimed
-		cn.claimed = cn.claimed || won
-		return won
+	offer := func() offered {
+		switch {
+		case cn.seq != seq || cn.word == waitClaimed:
+			return offerLost
+		case cn.word == waitOpen:
+			cn.word = waitClaimed
+			return offerWon
+		}
+		cn.word = waitCalled
+		return offerHeld
 	}
 	d.trace = append(d.trace, fmt.Sprintf("%d conn %d: %s", d.now, slices.Index(d.conns, cn), opString(op)))
 	d.core.Apply(d.now, op, &got)
 	d.trace = append(d.trace, fmt.Sprintf("  status %d client %d tube %d job %d n %d", got.Status, got.Client, got.Tube, got.ID, got.N))
-	want := d.twin.apply(d.now, op, claim, &got)
+	want := d.twin.apply(d.now, op, offer, &got)
 	if err := compareReply(&got, &want); err != nil {
 		return err
 	}
@@ -253,18 +269,21 @@ func (d *driver) op(cn *conn) *Op {
 			op.Bound = Key{op.Pri, op.ID}
 		}
 		if op.Wait = d.pick(4) > 0; op.Wait {
-			cn.seq, cn.claimed = cn.waiter.Arm(), false
-			op.Seq = cn.seq
 			op.Until = d.now + Time(d.pick(8))*Second
 			if d.pick(2) == 0 {
 				op.Until = Never
 			}
-			op.Multi = d.pick(2) == 0
-			if op.Multi && d.pick(5) == 0 {
-				cn.waiter.Claim(cn.seq)
-				cn.claimed = true
-			}
 		}
+		switch {
+		case cn.waits && cn.word != waitOpen && d.pick(2) == 0:
+			op.Multi = true // the same wait once more
+		case op.Wait && d.pick(2) == 0:
+			op.Multi = true
+			cn.seq, cn.word = cn.waiter.ArmClosed(), waitClosed
+		case op.Wait:
+			cn.seq, cn.word = cn.waiter.Arm(), waitOpen
+		}
+		op.Seq = cn.seq
 	case OpKick, OpPeekReady, OpPeekDelayed, OpPeekBuried:
 		if cn.use == 0 {
 			return nil
@@ -317,14 +336,34 @@ func (d *driver) settle(cn *conn, op *Op, r *Reply) {
 		delete(cn.watches, string(op.Name))
 		delete(cn.mirrors, string(op.Name))
 	case OpReserve:
-		cn.waits = r.Status == StatusWaiting
+		cn.fit = r.Status == StatusWaiting
+		switch r.Status {
+		case StatusWaiting:
+			cn.waits = true
+		case StatusReserved, StatusDeadlineSoon:
+			cn.waits = false
+			if op.Multi {
+				cn.word = waitClaimed
+			}
+		default:
+			cn.waits = cn.waits && op.Multi
+		}
 	case OpCancel:
-		cn.waits = false
-		cn.waiter.Claim(cn.seq) // the session gives up
-		cn.claimed = true
+		cn.over() // the session gives up
 	case OpClose:
 		*cn = conn{waiter: new(Waiter), watches: map[string]TubeID{}, mirrors: map[string]*Mirror{}}
 	}
+}
+
+// over ends the wait of cn.
+func (cn *conn) over() {
+	cn.waits = false
+	if cn.word == waitOpen {
+		cn.waiter.Claim(cn.seq)
+	} else {
+		cn.waiter.Take(cn.seq)
+	}
+	cn.word = waitClaimed
 }
 
 func (d *driver) compareStats(op *Op, r *Reply) error {

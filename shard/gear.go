@@ -143,6 +143,7 @@ func (c *Core) grab(op *Op, r *Reply) {
 		return
 	}
 	j := c.reserve(t, cl)
+	c.publish(t)
 	c.replyJob(r, StatusReserved, j)
 	op.Gear.SetUnique(nil)
 	op.Gear.SetReducer(nil)

@@ -7,7 +7,7 @@ import "polystalk/shard/record"
 
 // LogTo has the core append a record of every change that must outlive the
 // process to buf. Whoever reads buf keeps Apply out meanwhile.
-func (c *Core) LogTo(buf *record.Buffer) { c.log = buf }
+func (c *Core) LogTo(buf *record.Buffer) { c.log, c.scratch = buf, new([]byte) }
 
 // logs reports whether an operation may append records.
 func (k OpKind) logs() bool {
@@ -46,8 +46,8 @@ func (c *Core) recorded(j *job, t *tube) record.Job {
 	case Buried:
 		r.State, r.Due = record.Buried, int64(j.deadline) // only their order counts: it must not step
 	}
-	c.scratch = append(c.scratch[:0], t.name...)
-	r.Tube = c.scratch
+	*c.scratch = append((*c.scratch)[:0], t.name...)
+	r.Tube = *c.scratch
 	if j.isGear() {
 		r.Submitted = c.submitted(j)
 	}

@@ -4,7 +4,7 @@ import "slices"
 
 // apply runs op and returns the reply it expects. got is what the core
 // replied: the model takes new handles from it, and only those.
-func (m *model) apply(now Time, op *Op, claim func() bool, got *Reply) Reply {
+func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply {
 	m.expire(now)
 	cl := m.clients[op.Client]
 	r := Reply{Client: op.Client}
@@ -65,8 +65,10 @@ func (m *model) apply(now Time, op *Op, claim func() bool, got *Reply) Reply {
 	case OpPut:
 		m.put(op)
 	case OpReserve:
-		m.unwait(cl)
-		m.applyReserve(op, cl, claim, &r)
+		if !op.Multi || cl.seq != op.Seq {
+			m.unwait(cl)
+		}
+		m.applyReserve(op, cl, offer, &r)
 	case OpCancel:
 		if cl != nil {
 			m.unwait(cl)
@@ -197,32 +199,31 @@ func (m *model) enter(j *modelJob, delay uint32) {
 	}
 }
 
-func (m *model) applyReserve(op *Op, cl *modelClient, claim func() bool, r *Reply) {
-	cl.claim = claim
-	if j := m.best(cl.watches...); j != nil {
-		switch {
-		case op.Bound.Pri < j.pri || op.Bound.Pri == j.pri && op.Bound.ID < j.id:
-			r.Status = StatusElsewhere
-		case op.Multi && !claim():
-			r.Status = StatusTaken
-		default:
-			m.reserve(j, cl)
-			r.Status, r.ID, r.Body = StatusReserved, j.id, []byte(j.body)
-		}
-		return
-	}
+func (m *model) applyReserve(op *Op, cl *modelClient, offer func() offered, r *Reply) {
+	j := m.best(cl.watches...)
 	held := m.held(cl)
+	soon := j == nil && len(held) > 0 && held[0].deadline-m.now <= Second
 	switch {
-	case len(held) > 0 && held[0].deadline-m.now <= Second:
+	case j != nil && (op.Bound.Pri < j.pri || op.Bound.Pri == j.pri && op.Bound.ID < j.id), soon && op.Bound != MaxKey:
+		r.Status = StatusElsewhere
+		return
+	case (j != nil || soon) && op.Multi:
+		m.unwait(cl)
+	}
+	switch {
+	case j != nil:
+		m.reserve(j, cl)
+		r.Status, r.ID, r.Body = StatusReserved, j.id, []byte(j.body)
+	case soon:
 		r.Status = StatusDeadlineSoon
-		if op.Multi && !claim() {
-			r.Status = StatusTaken
-		}
-	case op.Wait:
-		r.Status = StatusWaiting
-		cl.waiting, cl.until = true, op.Until
-		m.waiting = append(m.waiting, cl)
-	default:
+	case !op.Wait || op.Multi && op.Until <= m.now:
 		r.Status = StatusTimedOut
+	default:
+		r.Status = StatusWaiting
+		if !cl.waiting {
+			cl.offer = offer
+			cl.waiting, cl.until, cl.seq = true, op.Until, op.Seq
+			m.waiting = append(m.waiting, cl)
+		}
 	}
 }

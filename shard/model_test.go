@@ -50,7 +50,8 @@ type modelClient struct {
 	watches []*modelTube
 	waiting bool
 	until   Time
-	claim   func() bool // false when another shard was first
+	seq     uint64
+	offer   func() offered // the twin of Waiter.offer
 }
 
 // modelWake is what a woken client is told.
@@ -168,17 +169,18 @@ func (m *model) reserve(j *modelJob, cl *modelClient) {
 
 // serve gives what t has to those who wait for it, first come first served.
 func (m *model) serve(t *modelTube) {
-	for {
+	for _, cl := range slices.Clone(m.waiting) {
 		j := m.best(t)
-		i := slices.IndexFunc(m.waiting, func(cl *modelClient) bool { return slices.Contains(cl.watches, t) })
-		if j == nil || i < 0 {
-			return
+		if j == nil || !slices.Contains(cl.watches, t) {
+			continue
 		}
-		cl := m.waiting[i]
-		m.unwait(cl)
-		if cl.claim() {
+		switch cl.offer() {
+		case offerWon:
+			m.unwait(cl)
 			m.reserve(j, cl)
 			m.woken = append(m.woken, modelWake{cl.waiter, cl.id, uint32(len(m.held(cl))), StatusReserved, j.id, j.body})
+		case offerLost:
+			m.unwait(cl)
 		}
 	}
 }
@@ -190,7 +192,7 @@ func (m *model) unwait(cl *modelClient) {
 
 func (m *model) wake(cl *modelClient, s Status) {
 	m.unwait(cl)
-	if cl.claim() {
+	if cl.offer() == offerWon {
 		m.woken = append(m.woken, modelWake{cl.waiter, cl.id, uint32(len(m.held(cl))), s, 0, ""})
 	}
 }

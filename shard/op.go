@@ -88,8 +88,9 @@ const (
 	OpPut
 	// OpReserve takes the best ready job of the watched tubes here.
 	// Client, Bound; Wait, Multi, Until, Seq. StatusReserved, StatusElsewhere,
-	// StatusDeadlineSoon, StatusTimedOut (nothing here, and Wait is not set),
-	// StatusWaiting, StatusTaken (only with Multi).
+	// StatusDeadlineSoon, StatusTimedOut (nothing here, and Wait is not set or,
+	// with Multi, the wait is over), StatusWaiting. With Multi, the first three end
+	// the wait Seq, which is closed, or zero; the others leave it as it is here.
 	OpReserve
 	// OpCancel takes a waiting client out of the queues. Client.
 	OpCancel
@@ -130,7 +131,7 @@ const (
 type Op struct {
 	Kind        OpKind
 	Wait        bool
-	Multi       bool // the client waits in other shards too: claim first
+	Multi       bool // it concerns other shards too: ask the Waiter's Guard
 	Mirror      bool
 	KickMore    bool
 	KickDelayed bool
@@ -166,8 +167,7 @@ const (
 	StatusTimedOut
 	StatusDeadlineSoon
 	StatusWaiting     // registered; the Waiter will be woken
-	StatusTaken       // another shard has won this wait; its wake-up is under way
-	StatusElsewhere   // the best job here is above Bound
+	StatusElsewhere   // the best job here is above Bound, or another shard may have a better one
 	StatusMore        // bounded work: ask again
 	StatusOutOfMemory // nothing was changed
 	StatusFull        // the function has as many jobs as it may; nothing was changed
@@ -231,34 +231,15 @@ func (m *Mirror) Load() (k Key, ok bool) {
 	}
 }
 
+// stored is Load for the tube's owner; no ID: nothing can be reserved.
+func (m *Mirror) stored() Key { return Key{m.pri.Load(), JobID(m.id.Load())} }
+
 func (m *Mirror) store(k Key) {
 	s := m.seq.Load()
 	m.seq.Store(s + 1)
 	m.pri.Store(k.Pri)
 	m.id.Store(uint64(k.ID))
 	m.seq.Store(s + 2)
-}
-
-// A Waiter is the one word that shards share about a client: who serves its
-// waiting reserve. The session arms it and hands the sequence number to every
-// shard it waits in; the shard that wins the compare-and-swap owns Msg until
-// the session has taken it back from its Home.
-type Waiter struct {
-	word atomic.Uint64 // sequence number << 1 | claimed
-	Msg  Message
-}
-
-// Arm begins a wait and returns its number. Only the session calls it, when
-// no wait is pending.
-func (w *Waiter) Arm() uint64 {
-	seq := w.word.Load()>>1 + 1
-	w.word.Store(seq << 1)
-	return seq
-}
-
-// Claim wins or loses wait seq: exactly one caller ever wins it.
-func (w *Waiter) Claim(seq uint64) bool {
-	return w.word.CompareAndSwap(seq<<1, seq<<1|1)
 }
 
 // Directory hears which tubes come and go, in the order in which they do; it

@@ -53,15 +53,89 @@ func TestBestJobAboveBoundIsElsewhere(t *testing.T) {
 	}
 }
 
-func TestReserveOfATakenWaitTakesNothing(t *testing.T) {
-	p := newWorld(t).join("default")
-	id := p.put(7, 0, 10)
-	seq := p.waiter.Arm()
-	if !p.waiter.Claim(seq) || p.waiter.Claim(seq) {
+func TestWaitIsWonOnce(t *testing.T) {
+	var w Waiter
+	if seq := w.Arm(); !w.Claim(seq) || w.Claim(seq) {
 		t.Fatal("a wait must be won exactly once")
 	}
-	p.do(Op{Kind: OpReserve, Client: p.id, Bound: MaxKey, Wait: true, Multi: true, Seq: seq}, StatusTaken)
+}
+
+// TestClosedWaitIsCalledAndNotServed: its place in the queue stays.
+func TestClosedWaitIsCalledAndNotServed(t *testing.T) {
+	w := newWorld(t)
+	p, q, r := w.join("default"), w.join("default"), w.join("default")
+	seq := p.waiter.ArmClosed()
+	wait := Op{Kind: OpReserve, Client: p.id, Bound: MaxKey, Wait: true, Multi: true, Until: Never, Seq: seq}
+	p.do(wait, StatusWaiting)
+	q.wait(Never)
+	id := r.put(5, 0, 10)
+	w.wakes(q.gets(id))
+	kept := r.put(5, 0, 10)
+	w.wakes()
+	p.isIn(kept, Ready)
+	if p.waiter.Open(seq) {
+		t.Fatal("it was called, and has been opened")
+	}
+	p.waiter.Reset(seq)
+	q.reserve(kept)
+	p.do(wait, StatusWaiting)
+	if !p.waiter.Open(seq) {
+		t.Fatal("it was not called, and has not been opened")
+	}
+	q.wait(Never)
+	last := r.put(5, 0, 10)
+	w.wakes(p.gets(last))
+}
+
+// TestClosedWaitHearsOfTimeLater: when it is over, or a job's margin begins, it is
+// called too.
+func TestClosedWaitHearsOfTimeLater(t *testing.T) {
+	w := newWorld(t)
+	p := w.join("default")
+	for _, want := range []Status{StatusTimedOut, StatusDeadlineSoon} {
+		seq := p.waiter.ArmClosed()
+		wait := Op{Kind: OpReserve, Client: p.id, Bound: MaxKey, Wait: true, Multi: true, Until: w.now + 2*Second, Seq: seq}
+		p.do(wait, StatusWaiting)
+		w.pass(2 * Second)
+		w.wakes()
+		if p.waiter.Open(seq) {
+			t.Fatal("it was called, and has been opened")
+		}
+		p.do(wait, want)
+		p.waiter.Take(seq)
+		p.put(5, 0, 3)
+		p.do(Op{Kind: OpReserve, Client: p.id, Bound: MaxKey}, StatusReserved)
+	}
+}
+
+// A guard that says what it is told to.
+type guard struct {
+	stands bool
+	asked  []Key
+}
+
+func (g *guard) Stands(k Key) bool {
+	g.asked = append(g.asked, k)
+	return g.stands
+}
+
+func TestGuardIsAskedBeforeAJobIsServed(t *testing.T) {
+	p := newWorld(t).join("default")
+	g := new(guard)
+	p.waiter.Guard = g
+	op := Op{Kind: OpReserve, Client: p.id, Bound: MaxKey, Multi: true}
+	p.do(op, StatusTimedOut)
+	id := p.put(7, 0, 1)
+	p.do(op, StatusElsewhere)
 	p.isIn(id, Ready)
+	g.stands = true
+	p.do(op, StatusReserved)
+	p.do(op, StatusDeadlineSoon)
+	g.stands = false
+	p.do(op, StatusElsewhere)
+	if want := []Key{{7, id}, {7, id}, MaxKey, MaxKey}; !slices.Equal(g.asked, want) {
+		t.Errorf("asked for %v, want %v", g.asked, want)
+	}
 }
 
 func TestOnlyTheHolderMayTouchReleaseBuryDelete(t *testing.T) {

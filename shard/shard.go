@@ -34,6 +34,8 @@ type Shard struct {
 	log     *journal.Log // nil: no journal
 	unwoken bool         // the committer is to be woken; owner only
 
+	readied *ReadyLog // the core's
+
 	// due is the core's Next as of the last release, for routers.
 	due atomic.Int64
 
@@ -48,21 +50,22 @@ type Shard struct {
 	deepest        atomic.Uint32
 	rounds, helped atomic.Uint64
 
-	_ [16]byte // to whole cache lines
+	_ [8]byte // to whole cache lines
 }
 
 // New makes shard number index around core. clock gives a Batch the present moment; it
 // is read by the goroutine only: an event loop brings its own time along in its Batch.
 func New(index int, core *Core, clock func(*Batch)) *Shard {
 	s := &Shard{
-		Index:  index,
-		core:   core,
-		inbox:  ring.New[*Message](inboxSize),
-		clock:  clock,
-		wakeAt: Never,
-		wake:   make(chan struct{}, 1),
-		quit:   make(chan struct{}),
-		done:   make(chan struct{}),
+		Index:   index,
+		core:    core,
+		inbox:   ring.New[*Message](inboxSize),
+		clock:   clock,
+		readied: core.readied,
+		wakeAt:  Never,
+		wake:    make(chan struct{}, 1),
+		quit:    make(chan struct{}),
+		done:    make(chan struct{}),
 	}
 	s.due.Store(int64(Never))
 	return s
@@ -265,6 +268,9 @@ func (s *Shard) Catchup(b *Batch) {
 		s.Release(b)
 	}
 }
+
+// Readied tells which tubes have got a better ready job. Anyone may read it.
+func (s *Shard) Readied() *ReadyLog { return s.readied }
 
 // Due is the moment at which the goroutine would call Tick: zero when it was
 // nudged, Never when nothing is pending. For a driver of a shard that was not

@@ -428,8 +428,9 @@ func TestWakeUpsAcrossShards(t *testing.T) {
 				count.Add(1)
 			}
 			for {
-				seq := w.Arm()
+				seq := w.ArmClosed()
 				served := false
+			round:
 				for i, s := range all {
 					r := visit(s, b, Op{Kind: OpReserve, Client: ids[i], Bound: MaxKey, Wait: true, Multi: true, Until: Never, Seq: seq})
 					if r.Status == StatusReserved {
@@ -439,6 +440,10 @@ func TestWakeUpsAcrossShards(t *testing.T) {
 					if r.Status != StatusWaiting {
 						break
 					}
+				}
+				if !served && !w.Open(seq) {
+					w.Reset(seq)
+					goto round
 				}
 				if !served {
 					m := <-home.posted

@@ -39,32 +39,39 @@ func (c *Core) delayUntil(d uint32) Time {
 
 func (c *Core) applyReserve(op *Op, r *Reply) {
 	cl := c.clients[op.Client]
-	c.unwait(cl)
-	if t := c.bestTube(cl); t != nil {
-		if op.Bound.Less(t.best()) {
+	if !op.Multi || cl.seq != op.Seq {
+		c.unwait(cl)
+	}
+	t := c.bestTube(cl)
+	soon := t == nil && c.deadlineSoon(cl)
+	if t != nil || soon {
+		k := MaxKey
+		if t != nil {
+			k = t.best()
+		}
+		if op.Bound.Less(k) || op.Multi && !cl.waiter.stands(k) {
 			r.Status = StatusElsewhere
 			return
 		}
-		if op.Multi && !cl.waiter.Claim(op.Seq) {
-			r.Status = StatusTaken
-			return
+		if op.Multi {
+			c.unwait(cl)
+			cl.waiter.Take(op.Seq)
 		}
+	}
+	switch {
+	case t != nil:
 		c.replyJob(r, StatusReserved, c.reserve(t, cl))
-		return
-	}
-	if c.deadlineSoon(cl) {
+		c.publish(t)
+	case soon:
 		r.Status = StatusDeadlineSoon
-		if op.Multi && !cl.waiter.Claim(op.Seq) {
-			r.Status = StatusTaken
-		}
-		return
-	}
-	if !op.Wait {
+	case !op.Wait || op.Multi && op.Until <= c.awake():
 		r.Status = StatusTimedOut
-		return
+	default:
+		if !cl.waiting {
+			c.wait(cl, op.Seq, op.Until)
+		}
+		r.Status = StatusWaiting
 	}
-	c.wait(cl, op.Seq, op.Until)
-	r.Status = StatusWaiting
 }
 
 func (c *Core) applyReserveJob(op *Op, r *Reply) {

@@ -126,8 +126,8 @@ func (c *Core) shrinkTubes() {
 // Pin makes the tube of that name for ever. Call it before any operation.
 func (c *Core) Pin(name string) { c.openTube([]byte(name)).pinned = true }
 
-// refresh keeps Core.ready and the mirror true; every change to the top of
-// t.ready or to its pause ends here.
+// refresh keeps Core.ready true; every change to t.ready or to its pause ends here.
+// The mirror follows with publish: after match, when jobs were made ready.
 func (c *Core) refresh(t *tube) {
 	can := t.ready.n > 0 && t.pauseUntil == 0
 	if can != (t.readyPos != 0) {
@@ -144,12 +144,24 @@ func (c *Core) refresh(t *tube) {
 			t.readyPos = 0
 		}
 	}
-	if t.mirrored {
-		if can {
-			t.mirror.store(t.best())
-		} else {
-			t.mirror.store(Key{})
-		}
+}
+
+// publish makes the mirror true, and notes in the log if t has a better job now.
+func (c *Core) publish(t *tube) {
+	if !t.mirrored {
+		return
+	}
+	k := Key{}
+	if t.readyPos != 0 {
+		k = t.best()
+	}
+	was := t.mirror.stored()
+	if k == was {
+		return
+	}
+	t.mirror.store(k)
+	if k.ID != 0 && (was.ID == 0 || k.Less(was)) {
+		c.readied.add(t.Face, k)
 	}
 }
 
@@ -162,7 +174,7 @@ func (t *tube) best() Key {
 func (c *Core) mirrorOf(t *tube) *Mirror {
 	if !t.mirrored {
 		t.mirrored = true
-		c.refresh(t)
+		c.publish(t)
 	}
 	return &t.mirror
 }
@@ -270,6 +282,7 @@ func (c *Core) leave(t *tube, i uint32, j *job) {
 	switch j.state {
 	case Ready:
 		c.leaveReady(t, j)
+		c.publish(t)
 	case Delayed:
 		c.leaveDelayed(t, j)
 	case Reserved:
@@ -291,6 +304,7 @@ func (c *Core) pause(t *tube, d Time) {
 	c.setPause(t, c.now+d, d)
 	c.logPause(t)
 	c.refresh(t)
+	c.publish(t)
 	c.timers.want(&t.timer, t.pauseUntil)
 	c.closeTube(t) // a function does not rest meanwhile
 }

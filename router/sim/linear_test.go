@@ -1,0 +1,400 @@
+package sim
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"polystalk/router"
+	"polystalk/router/history"
+	"polystalk/shard"
+)
+
+// TestOverlappingHistoriesAreLinearizable lets clients with wide watch lists work at
+// the same time, a few looks at a time, and judges what they are told as if there were
+// one queue.
+func TestOverlappingHistoriesAreLinearizable(t *testing.T) {
+	kinds := make(map[history.Kind]int)
+	none, undecided, runs := 0, 0, 0
+	seeds(t, 400, func(seed uint64) error {
+		h := newOverlap(seed)
+		defer h.w.Close()
+		err := h.run()
+		if err == nil {
+			err = history.Check(h.all())
+		}
+		runs++
+		for _, o := range h.ops {
+			kinds[o.Kind]++
+			if o.Kind == history.Reserve && o.Job == 0 {
+				none++
+			}
+		}
+		if errors.Is(err, history.ErrUndecided) {
+			undecided++
+			return nil
+		}
+		return err
+	})
+	if *seedFlag == 0 && (len(kinds) != int(history.HoldEnds) || none < runs) {
+		t.Errorf("in %d histories: %v; %d reserves got nothing", runs, kinds, none)
+	}
+	if undecided > 1+runs/100 {
+		t.Errorf("%d of %d histories are undecided", undecided, runs)
+	}
+}
+
+// An overlap is a history of commands that overlap. Time is counted in steps.
+type overlap struct {
+	w     *World
+	rng   *rand.Rand
+	conns []*overlapConn
+	names []string
+	ops   []history.Op
+	step  int64
+
+	known  []uint64     // jobs that were put
+	timed  []timed      // what happens by itself
+	paused map[int]bool // tubes that may be
+	tubeOf map[uint64]int
+	ttrOf  map[uint64]shard.Time
+}
+
+// A timed thing happens by itself when it is due: at what time exactly depends on
+// when the server ran the command behind it, which is between the two.
+type timed struct {
+	op          history.Op
+	early, late shard.Time
+	began       bool
+}
+
+type overlapConn struct {
+	k     *Sock
+	n     int
+	watch []bool
+	use   int
+	line  string
+	op    history.Op
+	asked shard.Time
+	ttr   shard.Time // of the job that it puts
+	held  map[uint64]bool
+	tell  bool  // the answer is awaited
+	since int64 // the rest since which it is known to wait; zero: it is not
+	lost  error // it was passed over, unless its wait is over and it has not heard yet
+}
+
+func newOverlap(seed uint64) *overlap {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	w, err := New(seed, 1+rng.IntN(3), router.Config{Shards: []int{4, 16}[rng.IntN(2)]})
+	if err != nil {
+		panic(err)
+	}
+	w.D.LookAtMost(1 + rng.IntN(4))
+	h := &overlap{
+		w: w, rng: rng, paused: make(map[int]bool), tubeOf: make(map[uint64]int), ttrOf: make(map[uint64]shard.Time),
+	}
+	for i := range []int{3, 6, 30, 60}[rng.IntN(4)] {
+		h.names = append(h.names, fmt.Sprintf("t%d", i))
+	}
+	for range 3 + rng.IntN(4) {
+		h.open()
+	}
+	return h
+}
+
+// open makes a client that watches some or most of the tubes.
+func (h *overlap) open() {
+	c := &overlapConn{
+		k: h.w.Open(), n: len(h.conns) + 1, watch: make([]bool, len(h.names)), held: make(map[uint64]bool),
+	}
+	c.use = h.rng.IntN(len(h.names))
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "use %s\r\n", h.names[c.use])
+	sparse := 1 + h.rng.IntN(4)
+	for i, name := range h.names {
+		if h.rng.IntN(sparse) == 0 || i == c.use {
+			c.watch[i] = true
+			fmt.Fprintf(&b, "watch %s\r\n", name)
+		}
+	}
+	b.WriteString("ignore default\r\n")
+	c.k.Send(b.Bytes())
+	if err := h.w.Rest(); err != nil {
+		panic(err)
+	}
+	c.k.Got = nil
+	h.conns = append(h.conns, c)
+}
+
+func (h *overlap) run() error {
+	for range 4 {
+		for range 60 + h.rng.IntN(100) {
+			h.step++
+			if h.rng.IntN(3) == 0 {
+				h.send(h.conns[h.rng.IntN(len(h.conns))])
+			}
+			if h.rng.IntN(40) == 0 {
+				h.jump()
+			}
+			h.w.Late()
+			if err := h.hear(); err != nil {
+				return err
+			}
+		}
+		if err := h.rest(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rest lets everything happen that is under way or due.
+func (h *overlap) rest() error {
+	h.step++
+	if err := h.w.Pass(0); err != nil {
+		return err
+	}
+	if err := h.hear(); err != nil {
+		return err
+	}
+	h.due()
+	h.timed = slices.DeleteFunc(h.timed, func(d timed) bool {
+		if d.late > h.w.Now() {
+			return false
+		}
+		d.op.Return = h.step
+		h.ops = append(h.ops, d.op)
+		if d.op.Kind == history.Unpause {
+			delete(h.paused, d.op.Tube)
+		}
+		return true
+	})
+	for _, c := range h.conns {
+		if c.tell && !c.k.Waiting() {
+			return fmt.Errorf("client %d: %q is not answered", c.n, c.line)
+		}
+		if c.tell && c.lost != nil {
+			return c.lost
+		}
+		if c.tell && c.since == 0 {
+			c.since = h.step
+		}
+	}
+	h.step++
+	return h.w.Check()
+}
+
+// jump lets time pass that nobody notices yet.
+func (h *overlap) jump() {
+	h.w.Jump(time.Duration(1+h.rng.IntN(1500)) * time.Millisecond)
+	h.due()
+}
+
+// due has things begin to happen.
+func (h *overlap) due() {
+	for i := range h.timed {
+		if d := &h.timed[i]; !d.began && d.early <= h.w.Now() {
+			d.began = true
+			d.op.Call = h.step
+		}
+	}
+}
+
+// happens notes what is to happen by itself after a time, counted from a command of
+// c that is answered now.
+func (h *overlap) happens(c *overlapConn, o history.Op, after shard.Time) {
+	h.timed = append(h.timed, timed{op: o, early: c.asked + after, late: h.w.Now() + after})
+	if d := &h.timed[len(h.timed)-1]; d.early <= h.w.Now() {
+		d.began = true
+		d.op.Call = c.op.Call
+	}
+}
+
+// all is the whole history: what began and is not over may have happened.
+func (h *overlap) all() []history.Op {
+	ops := h.ops
+	for _, d := range h.timed {
+		if d.began {
+			d.op.Return = history.Pending
+			ops = append(ops, d.op)
+		}
+	}
+	return ops
+}
+
+// send has an idle client say something, or die.
+func (h *overlap) send(c *overlapConn) {
+	if c.tell {
+		return
+	}
+	if h.rng.IntN(60) == 0 {
+		c.k.Abort()
+		for id := range c.held {
+			h.timed = append(h.timed, timed{op: history.Op{Kind: history.HoldEnds, Client: c.n, Job: id, Call: h.step}, began: true})
+		}
+		h.conns = slices.DeleteFunc(h.conns, func(o *overlapConn) bool { return o == c })
+		h.fresh()
+		return
+	}
+	o := history.Op{Client: c.n, Call: h.step, Tube: c.use}
+	pri := uint32(h.rng.IntN(3))
+	switch r := h.rng.IntN(20); {
+	case r < 7:
+		o.Kind, o.Pri, o.Delayed = history.Put, pri, h.rng.IntN(6) == 0
+		delay := 0
+		if o.Delayed {
+			delay = 1
+		}
+		ttr := []int{2, 1000}[h.rng.IntN(2)]
+		c.ttr = shard.Time(ttr) * shard.Second
+		c.line = fmt.Sprintf("put %d %d %d 1\r\nx", pri, delay, ttr)
+	case r < 14:
+		o.Kind, o.Watch = history.Reserve, c.watch
+		c.line = []string{"reserve-with-timeout 0", "reserve-with-timeout 0", "reserve-with-timeout 1", "reserve"}[h.rng.IntN(4)]
+	case r == 14:
+		if h.paused[c.use] {
+			return
+		}
+		h.paused[c.use] = true
+		o.Kind = history.Pause
+		c.line = fmt.Sprintf("pause-tube %s %d", h.names[c.use], 1+h.rng.IntN(3))
+	default:
+		o.Kind = []history.Kind{history.Delete, history.Release, history.Bury, history.KickJob}[h.rng.IntN(4)]
+		o.Job, o.Pri = h.job(c), pri
+		if o.Job == 0 {
+			return
+		}
+		c.line = map[history.Kind]string{
+			history.Delete: fmt.Sprintf("delete %d", o.Job), history.KickJob: fmt.Sprintf("kick-job %d", o.Job),
+			history.Release: fmt.Sprintf("release %d %d 0", o.Job, pri), history.Bury: fmt.Sprintf("bury %d %d", o.Job, pri),
+		}[o.Kind]
+	}
+	c.op, c.tell, c.asked = o, true, h.w.Now()
+	c.k.Send([]byte(c.line + "\r\n"))
+}
+
+// fresh opens a client instead of one that has died.
+func (h *overlap) fresh() {
+	n := len(h.conns)
+	c := &overlapConn{k: h.w.Open(), n: 1000 + len(h.ops), watch: make([]bool, len(h.names)), held: make(map[uint64]bool)}
+	c.use = h.rng.IntN(len(h.names))
+	c.watch[c.use] = true
+	c.tell = true
+	c.line = "use"
+	c.k.Send(fmt.Appendf(nil, "use %s\r\nwatch %s\r\nignore default\r\n", h.names[c.use], h.names[c.use]))
+	h.conns = append(h.conns[:n], c)
+}
+
+// job is mostly one that c holds.
+func (h *overlap) job(c *overlapConn) uint64 {
+	if len(c.held) > 0 && h.rng.IntN(4) > 0 {
+		var ids []uint64
+		for id := range c.held {
+			ids = append(ids, id)
+		}
+		slices.Sort(ids)
+		return ids[h.rng.IntN(len(ids))]
+	}
+	if len(h.known) == 0 {
+		return 0
+	}
+	return h.known[h.rng.IntN(len(h.known))]
+}
+
+// hear takes the answers that have come.
+func (h *overlap) hear() error {
+	for _, c := range h.conns {
+		got := string(c.k.Got)
+		switch {
+		case len(got) == 0:
+			continue
+		case !c.tell:
+			return fmt.Errorf("client %d: unasked: %q", c.n, got)
+		case c.line == "use":
+			if strings.Count(got, "\r\n") == 3 {
+				c.tell, c.k.Got = false, nil
+			}
+			continue
+		}
+		c.k.Got, c.tell = nil, false
+		if err := h.answered(c, got); err != nil {
+			return fmt.Errorf("client %d: %q: %q: %w", c.n, c.line, got, err)
+		}
+	}
+	return nil
+}
+
+func (h *overlap) answered(c *overlapConn, got string) error {
+	o := c.op
+	o.Return = h.step
+	words := strings.Fields(got)
+	o.Found = words[0] != "NOT_FOUND"
+	id := uint64(0)
+	if len(words) > 1 {
+		id, _ = strconv.ParseUint(words[1], 10, 64)
+	}
+	switch o.Kind {
+	case history.Put:
+		if words[0] != "INSERTED" {
+			return errors.New("refused")
+		}
+		o.Job = id
+		h.known = append(h.known, id)
+		h.tubeOf[id] = o.Tube
+		h.ttrOf[id] = c.ttr
+		if o.Delayed {
+			h.happens(c, history.Op{Kind: history.DelayEnds, Job: id}, shard.Second)
+		}
+	case history.Reserve:
+		switch words[0] {
+		case "RESERVED":
+			o.Job = id
+			c.held[id] = true
+			ttr, ok := h.ttrOf[id]
+			if !ok {
+				ttr = 2 * shard.Second // its put is not answered yet; with a longer one nothing happens
+			}
+			h.happens(c, history.Op{Kind: history.HoldEnds, Client: c.n, Job: id}, ttr)
+			if !ok {
+				h.timed[len(h.timed)-1].late = shard.Never
+			}
+			h.inTurn(c, id)
+		case "TIMED_OUT", "DEADLINE_SOON":
+		default:
+			return errors.New("what is that?")
+		}
+		c.since, c.lost = 0, nil
+	case history.Pause:
+		secs, _ := strconv.Atoi(strings.Fields(c.line)[2])
+		h.happens(c, history.Op{Kind: history.Unpause, Tube: o.Tube}, shard.Time(secs)*shard.Second)
+	case history.Delete, history.Release, history.Bury:
+		delete(c.held, o.Job)
+		for i := range h.timed {
+			// This hold is over; the next may be of the same job.
+			if d := &h.timed[i]; d.op.Kind == history.HoldEnds && d.op.Client == c.n && d.op.Job == o.Job {
+				d.late = shard.Never
+			}
+		}
+	}
+	h.ops = append(h.ops, o)
+	return nil
+}
+
+// inTurn notes who waits still, and has since before c asked, for the job that c gets.
+func (h *overlap) inTurn(c *overlapConn, id uint64) {
+	tube, ok := h.tubeOf[id]
+	if !ok {
+		return // its put is not answered yet
+	}
+	for _, o := range h.conns {
+		if o != c && o.tell && o.since != 0 && o.since < c.op.Call && o.watch[tube] && o.lost == nil {
+			o.lost = fmt.Errorf("client %d waits since before step %d, and client %d gets job %d at step %d", o.n, o.since, c.n, id, h.step)
+		}
+	}
+}

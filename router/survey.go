@@ -1,0 +1,292 @@
+package router
+
+import (
+	"hash/maphash"
+
+	"polystalk/shard"
+)
+
+const (
+	// surveyShort is the length of a watch list up to which a survey looks at all
+	// of it, each time.
+	surveyShort = 16
+	// lookMax entries are looked at at a time.
+	lookMax = 1024
+	// standMax entries of logs are read while a shard is owned.
+	standMax = 256
+	// logCost is how many entries of a list are looked at in the time in which an
+	// entry of a log is looked up in it.
+	logCost = 8
+)
+
+// A survey is what a session whose watch list reaches over several shards knows of
+// the ready jobs on it: which shard has the best, and up to where it has followed
+// each shard's ReadyLog. It is what makes a reserve take place at one moment,
+// although the tubes are looked at one after the other.
+//
+// The proof. A survey notes the heads of the logs, then looks at tubes, each at its
+// own moment, and takes the best key it finds. It is put before the shard A of that
+// key, with the best key of the other shards as a bound. The shard is owned; J is
+// the best job that it has for the client now. If J is behind the bound it is not
+// served. Else Stands reads in the logs of the other shards what came since, and J
+// is not served if an entry for a tube on the list goes before it. Served, it was the
+// best job of all at the moment T at which Stands began: were K better and ready
+// then, in a tube of another shard, its tube would have published K or better (a)
+// before it was looked at, and until then, so the bound would be K or better; or (b)
+// with an entry that the survey has not seen, which Stands would have found. And
+// from T to the end of the visit A was owned, so J was there. That nothing is ready
+// anywhere is proved alike: an empty survey, then a look at all logs that finds
+// nothing; T is when that look begins.
+//
+// So every job that goes away, and every answer that there is none, has a moment
+// between its command's beginning and its end; and so has every job that comes,
+// namely when its entry is added or when a waiting client is given it. In the order of
+// these moments each answer is that of a single queue. What registering does for
+// those who wait is in reserving.
+//
+// A wait for the right moment has no end only while others get on: each further
+// look is owed to a better job that came, or to one that another client took. A turn's
+// looks are bounded; the session goes on in a later turn.
+//
+// A long list is looked at in full once. From then on the logs tell which tubes may
+// have something, and the others are not looked at, unless the session falls behind
+// a log's end or the list changes. It is the session's, but Stands is called by
+// whoever runs the visit, while the session waits for its answer.
+type survey struct {
+	s    *session
+	seen []uint64 // by link: entries of its shard's log that are accounted for
+
+	best, bound shard.Key
+	where       int // the shard of best, -1: nothing is ready; bound is the best of the others
+
+	// Of a long list.
+	known bool     // live holds all entries that may have a job
+	at    int      // … else: how many entries were looked at so far
+	live  []int32  // positions in the list
+	isIn  []uint64 // the same as bits
+	next  int      // how many of live were considered
+}
+
+// surveyed is the session's survey.
+func (s *session) surveyed() *survey {
+	if s.survey == nil {
+		s.survey = &survey{s: s}
+		s.waiter.Guard = s.survey
+	}
+	return s.survey
+}
+
+// begin starts anew to look for the best job.
+func (v *survey) begin() {
+	s := v.s
+	for len(v.seen) < len(s.links) {
+		v.seen = append(v.seen, 0)
+		v.known = false
+	}
+	v.clear()
+	b := &s.loop.batch
+	for i := range s.links {
+		if l := &s.links[i]; l.watching > 0 {
+			s.loop.srv.shards[l.shard].Catchup(b)
+		}
+	}
+}
+
+func (v *survey) clear() { v.best, v.bound, v.where, v.next = shard.MaxKey, shard.MaxKey, -1, 0 }
+
+// look goes on looking. It reports false when the rest may be for a later turn.
+func (v *survey) look() bool {
+	s := v.s
+	switch {
+	case !s.spread:
+		// All of the list is in one shard, which must be asked.
+		v.where = s.shardOfWatch(0)
+		return true
+	case len(s.watched) <= surveyShort:
+		v.known = false
+		v.noteHeads()
+		for i := range s.watched {
+			v.consider(i)
+		}
+		return true
+	}
+	if v.known && !v.follow(len(s.watched)/logCost) {
+		v.forget()
+	}
+	if !v.known {
+		return v.explore()
+	}
+	left := s.loop.srv.lookMax
+	for ; v.next < len(v.live) && left > 0; left-- {
+		at := v.live[v.next]
+		if v.consider(int(at)) {
+			v.next++
+			continue
+		}
+		v.isIn[at/64] &^= 1 << (at % 64)
+		n := len(v.live) - 1
+		v.live[v.next] = v.live[n]
+		v.live = v.live[:n]
+	}
+	s.loop.round.budget -= (s.loop.srv.lookMax - left) / 16
+	return v.next == len(v.live)
+}
+
+// explore looks at a part of a long list.
+func (v *survey) explore() bool {
+	s := v.s
+	n := len(s.watched)
+	if v.at == 0 {
+		v.clear()
+		v.noteHeads()
+		v.live = v.live[:0]
+		if need := (n + 63) / 64; cap(v.isIn) < need {
+			v.isIn = make([]uint64, need)
+		} else {
+			v.isIn = v.isIn[:need]
+			clear(v.isIn)
+		}
+	} else if !v.follow(len(s.links) * 4096) {
+		v.at = 0
+		return false
+	}
+	end := min(n, v.at+s.loop.srv.lookMax)
+	for ; v.at < end; v.at++ {
+		if _, ok := s.watched[v.at].Load(); ok {
+			v.enlist(v.at)
+		}
+	}
+	s.loop.round.budget -= s.loop.srv.lookMax / 16
+	if v.at < n {
+		return false
+	}
+	v.at, v.known = 0, true
+	return v.look()
+}
+
+// forget has a long list looked at in full: it is another.
+func (v *survey) forget() {
+	if v != nil {
+		v.known, v.at = false, 0
+	}
+}
+
+// noteHeads: what the logs have up to here is seen in the Faces.
+func (v *survey) noteHeads() {
+	s := v.s
+	for i := range s.links {
+		if l := &s.links[i]; l.watching > 0 {
+			v.seen[i] = s.loop.srv.shards[l.shard].Readied().Head()
+		}
+	}
+}
+
+// consider looks at an entry of the list. It reports whether there is a job.
+func (v *survey) consider(at int) bool {
+	k, ok := v.s.watched[at].Load()
+	if !ok {
+		return false
+	}
+	if !k.Less(v.bound) {
+		return true
+	}
+	sh := v.s.shardOfWatch(at)
+	switch {
+	case k.Less(v.best):
+		if sh != v.where {
+			v.bound = v.best
+		}
+		v.best, v.where = k, sh
+	case sh != v.where:
+		v.bound = k
+	}
+	return true
+}
+
+func (v *survey) enlist(at int) {
+	if bit := uint64(1) << (at % 64); v.isIn[at/64]&bit == 0 {
+		v.isIn[at/64] |= bit
+		v.live = append(v.live, int32(at))
+	}
+}
+
+// follow accounts for what the logs of a long list's shards have told since. It
+// reports false when it cannot, or when looking at all of it is less work than most
+// entries.
+func (v *survey) follow(most int) bool {
+	s := v.s
+	for i := range s.links {
+		l := &s.links[i]
+		if l.watching == 0 {
+			continue
+		}
+		log := s.loop.srv.shards[l.shard].Readied()
+		head := log.Head()
+		n := head - v.seen[i]
+		if n > uint64(most) {
+			return false
+		}
+		most -= int(n)
+		s.loop.round.budget -= int(n) / 4
+		for ; v.seen[i] != head; v.seen[i]++ {
+			f, _, ok := log.At(v.seen[i])
+			if !ok {
+				return false
+			}
+			at := s.watchOf(f)
+			if at < 0 {
+				continue
+			}
+			v.enlist(at)
+			if v.next > 0 {
+				v.consider(at) // it may have been one of the first of live
+			}
+		}
+	}
+	return true
+}
+
+// Stands implements shard.Guard for the shard that the session has asked.
+func (v *survey) Stands(k shard.Key) bool { return v.quiet(k, v.s.target) }
+
+// quiet reports that no tube on the list has got a job before k since it was looked
+// at, those of one shard excepted; then there was a moment, when it began, at which
+// none of them had one, if the survey found none.
+func (v *survey) quiet(k shard.Key, except int) bool {
+	s := v.s
+	if !s.spread {
+		return true
+	}
+	left := standMax
+	for i := range s.links {
+		l := &s.links[i]
+		if l.watching == 0 || l.shard == except {
+			continue
+		}
+		log := s.loop.srv.shards[l.shard].Readied()
+		for n, head := v.seen[i], log.Head(); n != head; n++ {
+			f, key, ok := log.At(n)
+			if left--; left < 0 || !ok || key.Less(k) && s.watchOf(f) >= 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// watchOf is the position of a tube in the watch list, or -1.
+func (s *session) watchOf(f *shard.Face) int {
+	if s.byName.Len() == 0 {
+		for i, w := range s.watched {
+			if w == f {
+				return i
+			}
+		}
+		return -1
+	}
+	i := s.byName.First(maphash.String(watchSeed, f.Name()))
+	for i >= 0 && s.watched[i] != f {
+		i = s.byName.Next(i)
+	}
+	return i
+}

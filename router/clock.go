@@ -15,8 +15,8 @@ import (
 // worker could be heard meanwhile. A shard.Batch carries what that takes.
 //
 // A suspend is noticed by the next turn of a loop, since the time of day has gone on
-// without the monotonic clock, or within clockEvery by an idle server. Both only read
-// the clock; the system is asked about suspends when the time of day is not as expected.
+// without the monotonic clock, or within clockEvery by an idle server. A turn only reads
+// the clock, and asks the system about suspends when the time of day is not as expected.
 //
 // Rejected: to ask for CLOCK_BOOTTIME each time (a system call, as Go has it), and to
 // count delays by the time of day as beanstalkd does (a clock that is set right at boot
@@ -118,8 +118,12 @@ func (k *clock) watch(quit <-chan struct{}, shards []*shard.Shard) {
 		case <-tick.C:
 		}
 		var b shard.Batch
-		if k.stamp(&b); int64(b.Slept) != known {
-			known = int64(b.Slept)
+		k.stamp(&b)
+		if k.asleep() >= b.Slept+suspendMin {
+			k.follow() // the time of day was set back by as much
+		}
+		if slept := k.slept.Load(); slept != known {
+			known = slept
 			for _, sh := range shards {
 				sh.Nudge()
 			}

@@ -92,6 +92,9 @@ func (s *session) collectLarge(b []byte, size int) {
 
 // endBody lets go of the collected body.
 func (s *session) endBody() {
+	if s.kept.large {
+		s.leaveBodyRoom()
+	}
 	if s.pooled != nil {
 		s.keep(-cap(s.pooled.B))
 		giveBuffer(s.pooled)

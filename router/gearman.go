@@ -177,9 +177,12 @@ func (g *gearSession) command(b []byte) (n int, more bool) {
 		g.skip(m.Size)
 		return n, true
 	}
+	size := m.Size
+	if size > slab.MaxSize && m.Type.HasData() && s.crowded(size) {
+		return 0, false
+	}
 	s.loop.round.budget--
 	s.loop.gear.count(m)
-	size := m.Size
 	if !m.Type.HasData() {
 		g.skip(size)
 		g.run(nil, nil)

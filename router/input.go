@@ -187,6 +187,9 @@ func (s *session) command(b []byte) (n int, more bool) {
 				return n, true
 			}
 		}
+		if s.largePut() && s.crowded(int(s.cmd.Size)) {
+			return 0, false
+		}
 		s.loop.round.budget--
 		return n + s.dispatch(b[n:]), true
 	case beanstalk.ErrLineTooLong:

@@ -12,7 +12,8 @@ import (
 // memory. What a socket did not take is counted where it is, in its sendQueue.
 type keeping struct {
 	bytes int
-	at    int // position in loop.keepers plus one; zero: it keeps nothing
+	at    int  // position in loop.keepers plus one; zero: it keeps nothing
+	large bool // it is in the bodyRoom, or waits for it
 }
 
 // Under pressure a connection may keep less, see account.allow: heldLeast of input,
@@ -113,6 +114,7 @@ func (s *Server) keepWithin(high <-chan struct{}, quit <-chan struct{}) {
 		case <-quit:
 			return
 		case <-tick.C:
+			s.hurry()
 			if usual != 0 && s.acct.sum.Load() < s.acct.most/4 {
 				debug.SetGCPercent(usual)
 				usual = 0

@@ -40,8 +40,8 @@ func (s *session) room() journal.Pressure {
 	if srv.journal == nil || !needsSpace(s.cmd.Kind) {
 		return journal.Open
 	}
-	if size := s.cmd.Size; s.cmd.Kind == beanstalk.Put && size > slab.MaxSize && size <= srv.cfg.MaxJobSize && !s.cmd.Trailing {
-		return s.mayFit(int(size))
+	if s.largePut() {
+		return s.mayFit(int(s.cmd.Size))
 	}
 	s.permit.waits = false
 	p := srv.journal.Pressure()
@@ -49,6 +49,13 @@ func (s *session) room() journal.Pressure {
 		return journal.Open // it goes on, but is not recorded
 	}
 	return p
+}
+
+// largePut reports whether the parsed command is followed by a large body that is to be
+// received.
+func (s *session) largePut() bool {
+	size := s.cmd.Size
+	return s.cmd.Kind == beanstalk.Put && size > slab.MaxSize && size <= s.loop.srv.cfg.MaxJobSize && !s.cmd.Trailing
 }
 
 // room is session.room for Gearman: submissions that are recorded need space.

@@ -36,6 +36,7 @@ type Server struct {
 	heldMax  int              // of each session; the constant, but for tests
 	acct     *account         // what all connections keep
 	lookMax  int              // of each survey; likewise
+	bodies   *bodyRoom        // for large ones, half of that
 
 	clock *clock
 	base  shard.Time // clock at the start
@@ -89,6 +90,7 @@ func newServer(cfg Config, clock *clock) (*Server, error) {
 		unwanted: make(chan bool, 1),
 	}
 	s.dir.acct = s.acct
+	s.bodies = newBodyRoom(s.acct.most / 2)
 	s.told.Store(new([]*loop))
 	s.base = clock.now()
 	var id [8]byte

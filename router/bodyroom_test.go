@@ -1,0 +1,72 @@
+package router
+
+import (
+	"strings"
+	"testing"
+
+	"polystalk/codec/gearman"
+	"polystalk/shard"
+)
+
+// TestLargeBodiesWaitForOneAnother: of those that do not fit together the later ones
+// wait, in their order, whichever protocol they come by; everybody else goes on.
+func TestLargeBodiesWaitForOneAnother(t *testing.T) {
+	f := newGearFixture(t)
+	f.d.srv.cfg.MaxJobSize = 1 << 20
+	f.d.srv.bodies = newBodyRoom(1 << 20)
+	body := strings.Repeat("b", 600_000)
+	line := "put 0 0 60 600000\r\n"
+	first, second, third, small := f.open(), f.open(), f.openGear(), f.open()
+	first.send(line + body[:100_000])
+	second.send(line + body[:10])
+	third.send(packet(gearman.SubmitJobBG, "f", "", body)[:200_000])
+	f.rest()
+	if !second.s.s.blocked || !third.s.s.blocked || first.s.s.blocked {
+		t.Fatalf("blocked: %v, %v, %v", first.s.s.blocked, second.s.s.blocked, third.s.s.blocked)
+	}
+	small.says("put 0 0 60 5\nhello\n", "INSERTED 2\n")
+	first.says(body[100_000:]+"\n", "INSERTED 1\n")
+	if second.s.s.blocked || !third.s.s.blocked {
+		t.Fatal("the next is not let in, or all are")
+	}
+	second.s.Abort()
+	f.rest()
+	third.send(packet(gearman.SubmitJobBG, "f", "", body)[200_000:])
+	f.rest()
+	third.hears(answer(gearman.JobCreated, "H:x:4"))
+	first.says("put 0 0 60 600000\n"+body+"\n", "INSERTED 5\n")
+	if r := f.d.srv.bodies; r.used != 0 || len(r.inside)+len(r.waiting) != 0 {
+		t.Errorf("%d bytes used, %d inside, %d wait", r.used, len(r.inside), len(r.waiting))
+	}
+	f.check()
+}
+
+// TestBodiesThatDoNotCome are given up only when others wait for longer than they
+// should; a body larger than the room is let in alone.
+func TestBodiesThatDoNotCome(t *testing.T) {
+	f := newFixture(t, Config{Shards: 2, MaxJobSize: 1 << 20})
+	f.d.srv.bodies = newBodyRoom(100_000)
+	body := strings.Repeat("b", 600_000)
+	slow, next, last := f.open(), f.open(), f.open()
+	slow.send("put 0 0 60 600000\r\nb")
+	f.pass(bodyGrace + shard.Second)
+	f.d.srv.hurry()
+	f.rest()
+	if slow.closed {
+		t.Fatal("closed though nobody waits")
+	}
+	next.send("put 0 0 60 600000\r\n" + body + "\r\n")
+	last.send("put 0 0 60 70000\r\n")
+	last.s.Abort()
+	f.rest()
+	if !next.s.s.blocked || slow.closed {
+		t.Fatal("two at a time")
+	}
+	f.d.srv.hurry()
+	f.rest()
+	next.wants("INSERTED 2\n")
+	if !slow.closed || len(f.d.srv.bodies.waiting)+len(f.d.srv.bodies.inside) != 0 {
+		t.Errorf("closed %v, %d wait, %d inside", slow.closed, len(f.d.srv.bodies.waiting), len(f.d.srv.bodies.inside))
+	}
+	f.check()
+}

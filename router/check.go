@@ -203,7 +203,7 @@ func (k *drivenChecker) tubes() {
 			}
 		}
 	}
-	listed := k.d.srv.dir.list()
+	listed := k.d.srv.dir.all()
 	slices.Sort(names)
 	slices.Sort(listed)
 	if !slices.Equal(names, listed) || k.d.srv.dir.size() != len(listed) {

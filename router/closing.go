@@ -22,6 +22,7 @@ func (s *session) close() {
 	}
 	s.dropNumbers()
 	s.phase = phaseClosing
+	s.list = nil
 	l.flush(s)
 	if s.gear != nil {
 		s.gear.sendKept(nil)

@@ -1,8 +1,6 @@
 package router
 
 import (
-	"slices"
-
 	"polystalk/codec/beanstalk"
 	"polystalk/shard"
 	"polystalk/shard/journal"
@@ -115,18 +113,9 @@ func (s *session) dispatch(rest []byte) (n int) {
 	case beanstalk.Stats:
 		s.stats()
 	case beanstalk.ListTubes:
-		names := s.loop.srv.dir.shown()
-		s.loop.round.budget -= len(names) / 16
-		s.loop.out = beanstalk.AppendTubeList(s.loop.out, slices.Values(names))
+		s.listTubes()
 	case beanstalk.ListTubesWatched:
-		s.loop.round.budget -= len(s.watched) / 16
-		s.loop.out = beanstalk.AppendTubeList(s.loop.out, func(yield func(string) bool) {
-			for i := range s.watched {
-				if !yield(s.watched[i].Name()) {
-					return
-				}
-			}
-		})
+		s.listWatched()
 	case beanstalk.ListTubeUsed:
 		s.loop.out = beanstalk.AppendUsing(s.loop.out, s.used.name)
 	case beanstalk.Quit:

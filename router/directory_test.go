@@ -24,7 +24,7 @@ func TestDirectoryFillsAGapWithTheLastTube(t *testing.T) {
 	}
 	for _, s := range steps {
 		d.TubeRemoved(s.remove)
-		if got := d.list(); !slices.Equal(got, s.want) || d.size() != len(s.want) {
+		if got := d.all(); !slices.Equal(got, s.want) || d.size() != len(s.want) {
 			t.Errorf("without %q: %q (%d), want %q", s.remove, got, d.size(), s.want)
 		}
 	}
@@ -34,10 +34,10 @@ func TestDirectoryListIsACopy(t *testing.T) {
 	d := newDirectory()
 	d.TubeAdded("a")
 	d.TubeAdded("b")
-	list := d.list()
+	list := d.all()
 	d.TubeRemoved("a")
 	list[1] = "x"
-	if got := d.list(); !slices.Equal(got, []string{"b"}) || list[0] != "a" {
+	if got := d.all(); !slices.Equal(got, []string{"b"}) || list[0] != "a" {
 		t.Errorf("the directory says %q, the list %q", got, list)
 	}
 }
@@ -58,7 +58,7 @@ func TestDirectoryHearsOfManyShards(t *testing.T) {
 				}
 				mine[name] = !mine[name]
 				if rng.IntN(100) == 0 {
-					d.list()
+					d.all()
 				}
 			}
 			for n := range 50 {
@@ -79,7 +79,7 @@ func TestDirectoryHearsOfManyShards(t *testing.T) {
 			want = append(want, fmt.Sprintf("%d-%d", g, n))
 		}
 	}
-	got := d.list()
+	got := d.all()
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) || d.size() != len(want) {

@@ -1,7 +1,6 @@
 package router
 
 import (
-	"slices"
 	"strconv"
 
 	"os"
@@ -23,7 +22,7 @@ func (g *gearSession) admin() {
 	srv, out := s.loop.srv, &s.loop.out
 	switch m.Verb {
 	case gearman.Workers:
-		*out = srv.gearDir.appendWorkers(*out)
+		g.workers()
 	case gearman.Status, gearman.PriorityStatus:
 		g.at = 0
 		g.askAll(shard.OpFunctions, stepGearFunctions)
@@ -36,15 +35,7 @@ func (g *gearSession) admin() {
 	case gearman.CreateFunction:
 		g.onFunction(shard.OpFunction, m.Args[0], stepGearOK)
 	case gearman.DropFunction:
-		name := string(m.Args[0])
-		names := srv.dir.list()
-		s.loop.round.budget -= len(names) / 16
-		if !slices.Contains(names, name) {
-			if i := slices.IndexFunc(names, func(n string) bool { return gearman.SameFunction(n, name) }); i >= 0 {
-				name = names[i]
-			}
-		}
-		g.onFunction(shard.OpDrop, []byte(name), stepGearDrop)
+		g.onFunction(shard.OpDrop, []byte(srv.dir.find(string(m.Args[0]))), stepGearDrop)
 	case gearman.CancelJob:
 		id, sh, ok := g.find(m.Args[0])
 		if !ok {
@@ -149,7 +140,7 @@ func (g *gearSession) listNext(r *shard.Reply) {
 
 // listing reports whether the command under way makes a list.
 func (g *gearSession) listing() bool {
-	return g.s.step == stepGearFunctions || g.s.step == stepGearJobs
+	return g.s.step == stepGearFunctions || g.s.step == stepGearJobs || g.s.list != nil
 }
 
 // held reports whether the next part of a list is to wait until the client has

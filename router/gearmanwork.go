@@ -12,6 +12,7 @@ type ability struct {
 	tubeRef
 	mirror   *shard.Mirror
 	sleepers *shard.Sleepers
+	number   int // of it in the gearDirectory
 }
 
 func (g *gearSession) abilityAt(name []byte) int {
@@ -44,13 +45,13 @@ func (g *gearSession) registered(r *shard.Reply) {
 	if r.N == 0 {
 		return // it was one
 	}
-	a := ability{g.s.loop.srv.refTo(r.Face), r.Mirror, g.op.Sleepers}
+	a := ability{tubeRef: g.s.loop.srv.refTo(r.Face), mirror: r.Mirror, sleepers: g.op.Sleepers}
 	if g.sleeping {
 		a.sleepers.Add(1)
 	}
 	g.s.linkTo(a.shard).watching++
+	a.number = g.s.loop.srv.gearDir.addFunction(g.entry, a.name)
 	g.abilities = append(g.abilities, a)
-	g.s.loop.srv.gearDir.addFunction(g.entry, a.name)
 }
 
 func (g *gearSession) unregister(i int) {
@@ -61,7 +62,7 @@ func (g *gearSession) unregister(i int) {
 		a.sleepers.Add(-1)
 	}
 	s.linkTo(a.shard).watching--
-	s.loop.srv.gearDir.removeFunction(g.entry, a.name)
+	s.loop.srv.gearDir.removeFunction(g.entry, a.number)
 	g.forget(a.shard, a.id, stepGearUnregister)
 }
 

@@ -82,6 +82,7 @@ type session struct {
 	res    reserving
 	survey *survey // nil: no reserve has reached over several shards
 	gather gathering
+	list   listing // what is left of the reply under way, if that comes in parts
 
 	kept keeping
 
@@ -124,6 +125,9 @@ func (s *session) again() {
 	}
 	if s.res.later {
 		s.lookNow()
+	}
+	if s.list != nil && !s.saysOn() {
+		return
 	}
 	s.goOn()
 }
@@ -260,7 +264,7 @@ func (s *session) drained() {
 
 // goOnLater: what was put off may have waited for more than its turn.
 func (s *session) goOnLater() {
-	if s.deferred {
+	if s.deferred || s.list != nil {
 		s.loop.later(s)
 	}
 }

@@ -1,7 +1,6 @@
 package beanstalk
 
 import (
-	"slices"
 	"testing"
 )
 
@@ -82,7 +81,7 @@ func BenchmarkAppend(b *testing.B) {
 	dst := make([]byte, 0, 4096)
 	body := make([]byte, 128)
 	server := new(ServerStats)
-	names := slices.Values([]string{"default", "mail.outgoing", "mail.incoming"})
+	names := []string{"default", "mail.outgoing", "mail.incoming"}
 	for _, reply := range []struct {
 		name   string
 		append func()
@@ -90,7 +89,7 @@ func BenchmarkAppend(b *testing.B) {
 		{"INSERTED", func() { _ = AppendInserted(dst, 123456789) }},
 		{"RESERVED", func() { _ = AppendReserved(dst, 123456789, body) }},
 		{"stats", func() { _ = AppendServerStats(dst, server) }},
-		{"list-tubes", func() { _ = AppendTubeList(dst, names) }},
+		{"list-tubes", func() { _ = appendTubeList(dst, names) }},
 	} {
 		b.Run(reply.name, func(b *testing.B) {
 			b.ReportAllocs()

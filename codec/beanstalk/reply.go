@@ -1,9 +1,6 @@
 package beanstalk
 
-import (
-	"iter"
-	"strconv"
-)
+import "strconv"
 
 // The replies that carry no value, each a whole line.
 // Source: beanstalkd doc/protocol.txt, under each command.
@@ -86,17 +83,24 @@ func AppendKicked(dst []byte, n uint32) []byte {
 	return appendLine(dst, "KICKED ", uint64(n))
 }
 
-// AppendTubeList appends the whole reply to list-tubes and list-tubes-watched,
-// the names in the order given. It walks names once.
-func AppendTubeList(dst []byte, names iter.Seq[string]) []byte {
-	start := len(dst)
-	dst = append(dst, "---\n"...)
-	for name := range names {
-		dst = append(dst, "- "...)
-		dst = append(dst, name...)
-		dst = append(dst, '\n')
-	}
-	return frame(dst, start)
+// AppendTubeListHead appends the beginning of the reply to list-tubes and
+// list-tubes-watched: there are n names, of so many bytes all together. One
+// AppendTubeListName for each follows, in the order given, and MsgTubeListEnd.
+func AppendTubeListHead(dst []byte, n, bytes int) []byte {
+	dst = appendLine(dst, "OK ", uint64(len(tubeListHead)+n*len("- \n")+bytes))
+	return append(dst, tubeListHead...)
+}
+
+const tubeListHead = "---\n"
+
+// MsgTubeListEnd ends the reply.
+const MsgTubeListEnd = crlf
+
+// AppendTubeListName appends one name.
+func AppendTubeListName(dst []byte, name string) []byte {
+	dst = append(dst, "- "...)
+	dst = append(dst, name...)
+	return append(dst, '\n')
 }
 
 // frame makes a whole OK reply of the body that dst has from start on. The line

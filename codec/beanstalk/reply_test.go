@@ -3,7 +3,6 @@ package beanstalk
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -59,6 +58,14 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+func appendTubeList(dst []byte, names []string) []byte {
+	dst = AppendTubeListHead(dst, len(names), len(strings.Join(names, "")))
+	for _, name := range names {
+		dst = AppendTubeListName(dst, name)
+	}
+	return append(dst, MsgTubeListEnd...)
+}
+
 func TestTubeListLength(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 9, 10, 100, 10_000} {
 		names := make([]string, n)
@@ -69,12 +76,12 @@ func TestTubeListLength(t *testing.T) {
 			body.WriteString("- " + names[i] + "\n")
 		}
 		want := fmt.Sprintf("OK %d\r\n%s\r\n", len(body.String()), body.String())
-		got := string(AppendTubeList([]byte("before"), slices.Values(names)))
+		got := string(appendTubeList([]byte("before"), names))
 		if got != "before"+want {
 			t.Errorf("list of %d tubes: %d bytes beginning %q, want %d", n, len(got), got[:min(len(got), 60)], len(want)+6)
 		}
 	}
 	checkAppend(t, func(dst []byte) []byte {
-		return AppendTubeList(dst, slices.Values([]string{"default", "a"}))
+		return appendTubeList(dst, []string{"default", "a"})
 	}, "OK 18\r\n---\n- default\n- a\n\r\n")
 }

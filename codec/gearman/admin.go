@@ -222,18 +222,19 @@ func foldEqual(b []byte, word string) bool {
 	return true
 }
 
-// SameFunction reports whether drop function takes a for b: the letter case of
-// ASCII does not count. Observed; elsewhere names are bytes.
-func SameFunction(a, b string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range len(a) {
-		if lower(a[i]) != lower(b[i]) {
-			return false
+// FoldFunction is a name without upper case letters of ASCII: to drop function, names
+// of which it is the same are the same. Observed; elsewhere names are bytes.
+func FoldFunction(name string) string {
+	for i := range len(name) {
+		if lower(name[i]) != name[i] {
+			b := []byte(name)
+			for ; i < len(b); i++ {
+				b[i] = lower(b[i])
+			}
+			return string(b)
 		}
 	}
-	return true
+	return name
 }
 
 func lower(c byte) byte {

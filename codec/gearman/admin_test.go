@@ -173,7 +173,7 @@ func TestParseAlternates(t *testing.T) {
 	}
 }
 
-func TestSameFunctionFoldsASCIIOnly(t *testing.T) {
+func TestFoldFunctionIsOfASCIIOnly(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string
 		want bool
@@ -181,7 +181,7 @@ func TestSameFunctionFoldsASCIIOnly(t *testing.T) {
 		{"", "", true}, {"foo", "FOO", true}, {"a/1[Z", "A/1[z", true}, {"foo", "fo", false},
 		{"@", "`", false}, {"[", "{", false}, {"\xff", "\xef\xbf\xbd", false}, {"\u00fc", "\u00dc", false}, {"k", "\u212a", false},
 	} {
-		if got := SameFunction(tt.a, tt.b); got != tt.want {
+		if got := FoldFunction(tt.a) == FoldFunction(tt.b); got != tt.want {
 			t.Errorf("%q, %q: %t", tt.a, tt.b, got)
 		}
 	}

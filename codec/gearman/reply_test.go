@@ -1,7 +1,6 @@
 package gearman
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
@@ -41,8 +40,8 @@ func TestReplies(t *testing.T) {
 		{AppendRequestHead(dst, EchoReq, 4), "data", req(16, "data")},
 
 		{AppendOK(dst, "2.0.0"), "", "OK 2.0.0\n"},
-		{AppendWorkersLine(dst, 12, "127.0.0.1", []byte("-"), slices.Values([]string(nil))), "", "12 127.0.0.1 - :\n"},
-		{AppendWorkersLine(dst, 12, "::1", []byte("w"), slices.Values([]string{"f", "g"})), "", "12 ::1 w : f g\n"},
+		{appendWorkersLine(dst, 12, "127.0.0.1", []byte("-"), []string(nil)), "", "12 127.0.0.1 - :\n"},
+		{appendWorkersLine(dst, 12, "::1", []byte("w"), []string{"f", "g"}), "", "12 ::1 w : f g\n"},
 		{AppendStatusLine(dst, "f", &FunctionStatus{[NumPriorities]uint64{1, 2, 3}, 4, 5}), "", "f\t10\t4\t5\n"},
 		{AppendPriorityStatusLine(dst, "f", &FunctionStatus{[NumPriorities]uint64{1, 2, 3}, 4, 5}), "", "f\t1\t2\t3\t5\n"},
 		{AppendJobLine(dst, h, 2, true), "", "H:lap:7\t2\t0\t1\n"},

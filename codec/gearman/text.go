@@ -1,7 +1,6 @@
 package gearman
 
 import (
-	"iter"
 	"strconv"
 	"unicode/utf8"
 )
@@ -27,22 +26,26 @@ func AppendOK(dst []byte, value string) []byte {
 	return append(dst, '\n')
 }
 
-// AppendWorkersLine appends a connection's line of the reply to workers. fd is
-// any number that no other connection has; address has no port; id is as
-// AppendClientID has made it.
-func AppendWorkersLine(dst []byte, fd uint64, address string, id []byte, functions iter.Seq[string]) []byte {
+// AppendWorkersHead appends the beginning of a connection's line of the reply to
+// workers. fd is any number that no other connection has; address has no port; id is
+// as AppendClientID has made it. An AppendWorkersFunction for each of its functions
+// follows, and MsgWorkersEnd.
+func AppendWorkersHead(dst []byte, fd uint64, address string, id []byte) []byte {
 	dst = strconv.AppendUint(dst, fd, 10)
 	dst = append(dst, ' ')
 	dst = append(dst, address...)
 	dst = append(dst, ' ')
 	dst = append(dst, id...)
-	dst = append(dst, " :"...)
-	for function := range functions {
-		dst = append(dst, ' ')
-		dst = AppendListed(dst, function)
-	}
-	return append(dst, '\n')
+	return append(dst, " :"...)
 }
+
+// AppendWorkersFunction appends the name of a function to that line.
+func AppendWorkersFunction(dst []byte, name string) []byte {
+	return AppendListed(append(dst, ' '), name)
+}
+
+// MsgWorkersEnd ends the line.
+const MsgWorkersEnd = "\n"
 
 // DefaultClientID is the id of a connection that has set none.
 const DefaultClientID = "-"

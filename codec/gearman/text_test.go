@@ -1,7 +1,6 @@
 package gearman
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
@@ -22,7 +21,7 @@ func TestLinesCannotBeForged(t *testing.T) {
 		for _, tt := range []struct{ got, want string }{
 			{string(AppendStatusLine(nil, name, st)), quoted + "\t1\t1\t2\n"},
 			{string(AppendPriorityStatusLine(nil, name, st)), quoted + "\t0\t0\t0\t2\n"},
-			{string(AppendWorkersLine(nil, 1, "::1", []byte("-"), slices.Values([]string{"a", name}))), "1 ::1 - : a " + quoted + "\n"},
+			{string(appendWorkersLine(nil, 1, "::1", []byte("-"), []string{"a", name})), "1 ::1 - : a " + quoted + "\n"},
 			{string(AppendUniqueLine(nil, name)), quoted + "\n"},
 		} {
 			if tt.got != tt.want {
@@ -66,4 +65,12 @@ func FuzzListedIsUnique(f *testing.F) {
 			t.Fatalf("%q and %q are both shown as %q", name, shown, shown)
 		}
 	})
+}
+
+func appendWorkersLine(dst []byte, fd uint64, address string, id []byte, functions []string) []byte {
+	dst = AppendWorkersHead(dst, fd, address, id)
+	for _, name := range functions {
+		dst = AppendWorkersFunction(dst, name)
+	}
+	return append(dst, MsgWorkersEnd...)
 }

@@ -1,0 +1,186 @@
+package router
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"polystalk/codec/gearman"
+)
+
+// tubesOf is what a reply to list-tubes or list-tubes-watched lists.
+func tubesOf(t *testing.T, reply string) (names []string) {
+	t.Helper()
+	var n int
+	head, body, ok := strings.Cut(reply, "\r\n")
+	if _, err := fmt.Sscanf(head, "OK %d", &n); err != nil || !ok || len(body) != n+2 {
+		t.Fatalf("%q begins a reply of %d bytes", head, len(body))
+	}
+	for line := range strings.Lines(strings.TrimSuffix(body, "\r\n")) {
+		if line != "---\n" {
+			names = append(names, strings.TrimSuffix(strings.TrimPrefix(line, "- "), "\n"))
+		}
+	}
+	return names
+}
+
+// Lists as long as there are tubes come in parts: others are served in between, what
+// comes and goes meanwhile is not in them, and the length that they begin with is true.
+func TestLongListsComeInParts(t *testing.T) {
+	f := newGearFixture(t)
+	c, other, w := f.open(), f.open(), f.openGear()
+	const tubes = 40_000
+	want := []string{"default"}
+	for at := 1; at < tubes; at += 500 {
+		var b strings.Builder
+		for i := at; i < min(at+500, tubes); i++ {
+			want = append(want, fmt.Sprint("tube-", i))
+			fmt.Fprintf(&b, "watch %s\r\n", want[i])
+		}
+		c.send(b.String())
+		f.rest()
+	}
+	w.asks(packet(gearman.CanDo, "a\nb")+packet(gearman.EchoReq, "x"), answer(gearman.EchoRes, "x"))
+	c.take()
+	for _, tt := range []struct {
+		command string
+		want    []string
+	}{
+		{"list-tubes", append(slices.Clone(want), `"a\nb"`)},
+		{"list-tubes-watched", want},
+	} {
+		c.send(tt.command + "\r\nlist-tube-used\r\n")
+		rounds := 0
+		for f.asked && rounds < 1000 {
+			other.send(fmt.Sprintf("watch new-%d\r\nuse x\r\nuse default\r\n", rounds%3))
+			if got := other.take(); strings.Count(got, "\r\n") != 3 {
+				t.Fatalf("%s: the other got %q", tt.command, got)
+			}
+			f.round()
+			rounds++
+		}
+		if rounds < 2 {
+			t.Errorf("%s: all in %d rounds", tt.command, rounds)
+		}
+		reply, ok := strings.CutSuffix(c.take(), "USING default\r\n")
+		if !ok {
+			t.Fatalf("%s: the next command is not answered last", tt.command)
+		}
+		if got := tubesOf(t, reply); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %d tubes, want %d", tt.command, len(got), len(tt.want))
+		}
+	}
+	// Who does not read has no more for now; who leaves has none.
+	c.unsent = unsentMax + 1
+	c.send("list-tubes\r\n")
+	f.rest()
+	if n := c.got.Len(); n > 2*flushAt {
+		t.Errorf("%d bytes for a client that does not read", n)
+	}
+	c.unsent = 0
+	c.s.Drained()
+	f.rest()
+	if got := tubesOf(t, c.take()); len(got) != tubes+4 {
+		t.Errorf("%d tubes for one that reads again", len(got))
+	}
+	c.send("list-tubes\r\n")
+	c.s.Abort()
+	f.rest()
+	if !c.s.Gone() {
+		t.Error("it is not gone")
+	}
+	f.check()
+}
+
+// workers shows every connection that was there all the time, once, with its functions.
+func TestWorkersComesInParts(t *testing.T) {
+	f := newGearFixture(t)
+	many, gone, few, a := f.openGear(), f.openGear(), f.openGear(), f.openGear()
+	const functions = 40_000
+	var names []string
+	for i := range functions {
+		many.send(packet(gearman.CanDo, fmt.Sprint("f", i)))
+		names = append(names, fmt.Sprint(" f", i))
+	}
+	for i := range functions / 16 {
+		many.send(packet(gearman.CantDo, fmt.Sprint("f", 16*i)))
+		names[16*i] = ""
+	}
+	slices.Reverse(names)
+	line := "1 - - :" + strings.Join(names, "")
+	few.send(packet(gearman.CanDo, "g") + packet(gearman.CanDo, "h"))
+	f.rest()
+	a.send("workers\n" + packet(gearman.EchoReq, "x"))
+	rounds := 0
+	for ; f.asked; rounds++ {
+		if rounds == 1 {
+			gone.s.Abort()
+			few.send(packet(gearman.CantDo, "h"))
+			many.send(packet(gearman.CanDo, "last"))
+		}
+		f.round()
+	}
+	if rounds < 2 {
+		t.Errorf("all in %d rounds", rounds)
+	}
+	want := "4 - - :\n3 - - : h g\n2 - - :\n" + line + "\n.\n" + answer(gearman.EchoRes, "x")
+	if got := a.take(); got != want {
+		t.Errorf("%d bytes, want %d; they begin with %.100q", len(got), len(want), got)
+	}
+	a.asks("workers\n", "4 - - :\n3 - - : g\n"+strings.Replace(line, ":", ": last", 1)+"\n.\n")
+	f.check()
+}
+
+// drop function takes a name of other case for a function's, unless there is one of
+// its own.
+func TestDropFunctionByAnotherCase(t *testing.T) {
+	f := newGearFixture(t)
+	a := f.openGear()
+	a.asks("create function Mail\ncreate function mail\ncreate function MAIL\ncreate function Other\n", "OK\r\nOK\r\nOK\r\nOK\r\n")
+	a.asks("drop function MAIL\ndrop function MAIL\ndrop function MAIL\ndrop function MAIL\n",
+		"OK\r\nOK\r\nOK\r\nERR function not found\r\n")
+	a.asks("drop function oTHER\ndrop function Other\n", "OK\r\nERR function not found\r\n")
+	if d := f.d.srv.dir; len(d.folded) != 0 {
+		t.Errorf("%v is left", d.folded)
+	}
+	f.check()
+}
+
+// A snapshot stays what it was, whatever becomes of the list.
+func TestNameListSnapshots(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var l nameList
+	var model []string
+	type pair struct {
+		got  *nameList
+		want []string
+	}
+	var taken []pair
+	for i := range 20_000 {
+		if grow := i%8000 < 4000; rng.IntN(10) < 4 != grow || len(model) == 0 {
+			name := fmt.Sprint(i)
+			l.add(name)
+			model = append(model, name)
+		} else {
+			at := rng.IntN(len(model))
+			l.remove(at)
+			model[at] = model[len(model)-1]
+			model = model[:len(model)-1]
+		}
+		if rng.IntN(400) == 0 {
+			taken = append(taken, pair{l.snapshot(), slices.Clone(model)})
+		}
+	}
+	taken = append(taken, pair{&l, model})
+	for i, p := range taken {
+		var got []string
+		for at := range p.got.n {
+			got = append(got, p.got.at(at))
+		}
+		if !slices.Equal(got, p.want) {
+			t.Fatalf("snapshot %d: %d names, want %d", i, len(got), len(p.want))
+		}
+	}
+}

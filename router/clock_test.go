@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"polystalk/codec/gearman"
@@ -154,6 +156,60 @@ func TestSuspend(t *testing.T) {
 	f.pass(60 * shard.Second)
 	holder.says("touch 1\n", "NOT_FOUND\n")
 	f.check()
+}
+
+// TestIdleServerAfterSuspend: what was due in a suspend is done within clockEvery of its
+// end, though nobody sends anything and timers have stood still.
+func TestIdleServerAfterSuspend(t *testing.T) {
+	for _, dayStoodStill := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var slept atomic.Int64
+			start := time.Now()
+			k := givenClock(func() shard.Time { return hour + shard.Time(time.Since(start)) })
+			k.asleep = func() shard.Time { return shard.Time(slept.Load()) }
+			k.both = func() (awake, day shard.Time) {
+				if dayStoodStill {
+					return k.awake(), k.awake()
+				}
+				return k.awake(), k.awake() + k.asleep()
+			}
+			core := shard.NewCore(nil)
+			defer core.Close()
+			core.Pin("default")
+			sh := shard.New(0, core, k.stamp)
+			sh.Start()
+			defer sh.Stop()
+			quit := make(chan struct{})
+			defer close(quit)
+			go k.watch(quit, []*shard.Shard{sh})
+
+			counts := func(op *shard.Op) (n shard.Counts) {
+				b := &shard.Batch{Home: stranger{}}
+				for !sh.Own(b) {
+					time.Sleep(time.Microsecond)
+				}
+				if op != nil {
+					k.stamp(b)
+					var r shard.Reply
+					sh.Apply(b, op, &r)
+				}
+				n = sh.Counts()
+				sh.Release(b)
+				return n
+			}
+			counts(&shard.Op{Kind: shard.OpPut, Tube: 1, ID: 1, TTR: 1, Delay: 3600})
+			time.Sleep(10 * time.Minute)
+			if n := counts(nil); n.Delayed != 1 {
+				t.Fatalf("%d jobs delayed, want 1", n.Delayed)
+			}
+			slept.Store(int64(8 * hour))
+			time.Sleep(clockEvery)
+			synctest.Wait()
+			if n := counts(nil); n.Ready != 1 {
+				t.Errorf("%d jobs ready, want 1: %v", n.Ready, n)
+			}
+		})
+	}
 }
 
 // TestDelayRightAfterSuspend: a delay that begins in the first turn after a suspend does

@@ -2,6 +2,7 @@ package router
 
 import (
 	"hash/maphash"
+	"math"
 
 	"polystalk/shard"
 )
@@ -53,8 +54,9 @@ const (
 // a log's end or the list changes. It is the session's, but Stands is called by
 // whoever runs the visit, while the session waits for its answer.
 type survey struct {
-	s    *session
-	seen []uint64 // by link: entries of its shard's log that are accounted for
+	s      *session
+	shards []followed // those with tubes on the list
+	whole  bool       // shards is that of the list as it is
 
 	best, bound shard.Key
 	where       int // the shard of best, -1: nothing is ready; bound is the best of the others
@@ -65,6 +67,13 @@ type survey struct {
 	live  []int32  // positions in the list
 	isIn  []uint64 // the same as bits
 	next  int      // how many of live were considered
+}
+
+// A followed is a shard whose log a survey reads.
+type followed struct {
+	*shard.Shard
+	log  *shard.ReadyLog
+	seen uint64 // entries that are accounted for
 }
 
 // surveyed is the session's survey.
@@ -79,16 +88,19 @@ func (s *session) surveyed() *survey {
 // begin starts anew to look for the best job.
 func (v *survey) begin() {
 	s := v.s
-	for len(v.seen) < len(s.links) {
-		v.seen = append(v.seen, 0)
-		v.known = false
-	}
 	v.clear()
-	b := &s.loop.batch
-	for i := range s.links {
-		if l := &s.links[i]; l.watching > 0 {
-			s.loop.srv.shards[l.shard].Catchup(b)
+	if !v.whole {
+		v.whole = true
+		v.shards = v.shards[:0]
+		for i := range s.links {
+			if l := &s.links[i]; l.watching > 0 {
+				sh := s.loop.srv.shards[l.shard]
+				v.shards = append(v.shards, followed{sh, sh.Readied(), 0})
+			}
 		}
+	}
+	for i := range v.shards {
+		v.shards[i].Catchup(&s.loop.batch)
 	}
 }
 
@@ -111,7 +123,7 @@ func (v *survey) look() bool {
 		return true
 	}
 	if v.known && !v.follow(len(s.watched)/logCost) {
-		v.forget()
+		v.known = false
 	}
 	if !v.known {
 		return v.explore()
@@ -146,17 +158,17 @@ func (v *survey) explore() bool {
 			v.isIn = v.isIn[:need]
 			clear(v.isIn)
 		}
-	} else if !v.follow(len(s.links) * 4096) {
+	} else if !v.follow(math.MaxInt) {
 		v.at = 0
 		return false
 	}
 	end := min(n, v.at+s.loop.srv.lookMax)
+	s.loop.round.budget -= (end - v.at) / 16
 	for ; v.at < end; v.at++ {
 		if _, ok := s.watched[v.at].Load(); ok {
 			v.enlist(v.at)
 		}
 	}
-	s.loop.round.budget -= s.loop.srv.lookMax / 16
 	if v.at < n {
 		return false
 	}
@@ -164,20 +176,18 @@ func (v *survey) explore() bool {
 	return v.look()
 }
 
-// forget has a long list looked at in full: it is another.
+// forget: the list is another.
 func (v *survey) forget() {
 	if v != nil {
-		v.known, v.at = false, 0
+		v.whole, v.known, v.at = false, false, 0
 	}
 }
 
 // noteHeads: what the logs have up to here is seen in the Faces.
 func (v *survey) noteHeads() {
-	s := v.s
-	for i := range s.links {
-		if l := &s.links[i]; l.watching > 0 {
-			v.seen[i] = s.loop.srv.shards[l.shard].Readied().Head()
-		}
+	for i := range v.shards {
+		w := &v.shards[i]
+		w.seen = w.log.Head()
 	}
 }
 
@@ -215,21 +225,17 @@ func (v *survey) enlist(at int) {
 // entries.
 func (v *survey) follow(most int) bool {
 	s := v.s
-	for i := range s.links {
-		l := &s.links[i]
-		if l.watching == 0 {
-			continue
-		}
-		log := s.loop.srv.shards[l.shard].Readied()
-		head := log.Head()
-		n := head - v.seen[i]
+	for i := range v.shards {
+		w := &v.shards[i]
+		head := w.log.Head()
+		n := head - w.seen
 		if n > uint64(most) {
 			return false
 		}
 		most -= int(n)
 		s.loop.round.budget -= int(n) / 4
-		for ; v.seen[i] != head; v.seen[i]++ {
-			f, _, ok := log.At(v.seen[i])
+		for ; w.seen != head; w.seen++ {
+			f, _, ok := w.log.At(w.seen)
 			if !ok {
 				return false
 			}
@@ -258,14 +264,13 @@ func (v *survey) quiet(k shard.Key, except int) bool {
 		return true
 	}
 	left := standMax
-	for i := range s.links {
-		l := &s.links[i]
-		if l.watching == 0 || l.shard == except {
+	for i := range v.shards {
+		w := &v.shards[i]
+		if w.Index == except {
 			continue
 		}
-		log := s.loop.srv.shards[l.shard].Readied()
-		for n, head := v.seen[i], log.Head(); n != head; n++ {
-			f, key, ok := log.At(n)
+		for n, head := w.seen, w.log.Head(); n != head; n++ {
+			f, key, ok := w.log.At(n)
 			if left--; left < 0 || !ok || key.Less(k) && s.watchOf(f) >= 0 {
 				return false
 			}

@@ -271,7 +271,7 @@ func (k *checker) readyTube(t *tube) bool {
 		k.fail("tube %q: to reserve from: %v; listed: %v, at %d", t.name, can, listed, t.readyPos)
 	}
 	for i := t.waiters.head; can && i != 0; i = k.c.watches.At(i).next {
-		if cl := k.c.clientOf(i); cl.waiter.word.Load() != cl.seq<<2|waitOpen {
+		if cl := k.c.clientOf(i); cl.waiter.word.Load() != waitWord(cl.seq, waitOpen) {
 			continue // over, or not to be served yet
 		}
 		k.fail("tube %q: it has both a job to give and a client that waits", t.name)

@@ -1,7 +1,5 @@
 package shard
 
-import "sync/atomic"
-
 // Time is a moment in nanoseconds, or a length of time. The core only ever gets it as
 // an argument; it begins with the time of day at the start, and see moment.go.
 type Time int64
@@ -209,37 +207,6 @@ var MaxKey = Key{1<<32 - 1, 1<<64 - 1}
 // Less reports whether a job with key k is to be reserved before one with l.
 func (k Key) Less(l Key) bool {
 	return k.Pri < l.Pri || k.Pri == l.Pri && k.ID < l.ID
-}
-
-// Mirror is a tube's best ready key, published for routers that choose among
-// shards without visiting them. Written only by the tube's owner (even, odd
-// while writing, even), read by anyone. A paused tube publishes none.
-type Mirror struct {
-	seq atomic.Uint32
-	pri atomic.Uint32
-	id  atomic.Uint64
-}
-
-// Load returns the published key; ok is false when nothing can be reserved.
-func (m *Mirror) Load() (k Key, ok bool) {
-	for {
-		s := m.seq.Load()
-		k = Key{m.pri.Load(), JobID(m.id.Load())}
-		if s&1 == 0 && m.seq.Load() == s {
-			return k, k.ID != 0
-		}
-	}
-}
-
-// stored is Load for the tube's owner; no ID: nothing can be reserved.
-func (m *Mirror) stored() Key { return Key{m.pri.Load(), JobID(m.id.Load())} }
-
-func (m *Mirror) store(k Key) {
-	s := m.seq.Load()
-	m.seq.Store(s + 1)
-	m.pri.Store(k.Pri)
-	m.id.Store(uint64(k.ID))
-	m.seq.Store(s + 2)
 }
 
 // Directory hears which tubes come and go, in the order in which they do; it

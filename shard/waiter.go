@@ -33,6 +33,8 @@ const (
 	waitCalled
 )
 
+func waitWord(seq, state uint64) uint64 { return seq<<2 | state }
+
 // A Guard knows what a client has seen of the other shards. A core asks it, owned,
 // before it serves a reserve that is Multi.
 type Guard interface {
@@ -47,7 +49,7 @@ func (w *Waiter) stands(k Key) bool { return w.Guard == nil || w.Guard.Stands(k)
 
 func (w *Waiter) arm(state uint64) uint64 {
 	seq := w.word.Load()>>2 + 1
-	w.word.Store(seq<<2 | state)
+	w.word.Store(waitWord(seq, state))
 	return seq
 }
 
@@ -61,22 +63,24 @@ func (w *Waiter) ArmClosed() uint64 { return w.arm(waitClosed) }
 // Open has the closed wait seq served from now on. It reports false when a shard
 // has called: the wait is still closed.
 func (w *Waiter) Open(seq uint64) bool {
-	return w.word.CompareAndSwap(seq<<2|waitClosed, seq<<2|waitOpen)
+	return w.word.CompareAndSwap(waitWord(seq, waitClosed), waitWord(seq, waitOpen))
 }
 
 // Reset has the closed wait seq uncalled, before the session looks around again.
-func (w *Waiter) Reset(seq uint64) { w.word.CompareAndSwap(seq<<2|waitCalled, seq<<2|waitClosed) }
+func (w *Waiter) Reset(seq uint64) {
+	w.word.CompareAndSwap(waitWord(seq, waitCalled), waitWord(seq, waitClosed))
+}
 
 // Take ends the wait seq, which is closed, on behalf of its own session.
 func (w *Waiter) Take(seq uint64) {
 	if seq != 0 {
-		w.word.Store(seq<<2 | waitClaimed) // the last of shards' calls does not matter any more
+		w.word.Store(waitWord(seq, waitClaimed)) // the last of shards' calls does not matter any more
 	}
 }
 
 // Claim wins or loses the open wait seq: exactly one caller ever wins it.
 func (w *Waiter) Claim(seq uint64) bool {
-	return w.word.CompareAndSwap(seq<<2|waitOpen, seq<<2|waitClaimed)
+	return w.word.CompareAndSwap(waitWord(seq, waitOpen), waitWord(seq, waitClaimed))
 }
 
 // An offer's outcome.
@@ -92,15 +96,15 @@ const (
 func (w *Waiter) offer(seq uint64) offered {
 	for {
 		switch w.word.Load() {
-		case seq<<2 | waitOpen:
+		case waitWord(seq, waitOpen):
 			if w.Claim(seq) {
 				return offerWon
 			}
-		case seq<<2 | waitClosed:
-			if w.word.CompareAndSwap(seq<<2|waitClosed, seq<<2|waitCalled) {
+		case waitWord(seq, waitClosed):
+			if w.word.CompareAndSwap(waitWord(seq, waitClosed), waitWord(seq, waitCalled)) {
 				return offerHeld
 			}
-		case seq<<2 | waitCalled:
+		case waitWord(seq, waitCalled):
 			return offerHeld
 		default:
 			return offerLost

@@ -29,4 +29,7 @@
 // A step's reply may be handled while its shard is owned: handle only appends
 // to the output and notes a next step, which runs after the release. So
 // nobody ever waits for a shard while owning another.
+//
+// Time is that of a clock which nobody sets (clock.go). Job ids are those of an idMap;
+// the puts that a client has sent at once get theirs together (ahead.go).
 package router

@@ -75,11 +75,13 @@ func (s *session) letGo(acked uint64) bool {
 		r := &s.replies[n]
 		if r.large != nil {
 			s.heldOut -= r.large.Len()
+			s.loop.spend(writeUnits + r.large.Len()/budgetBytes)
 			s.conn.WriteStable(r.large)
 			s.forget(r)
 			continue
 		}
 		s.heldOut -= len(r.bytes.B)
+		s.loop.spend(writeUnits + len(r.bytes.B)/budgetBytes)
 		s.conn.Write(r.bytes.B)
 		s.forget(r)
 	}
@@ -156,7 +158,8 @@ func (l *loop) tell() {
 }
 
 // letGo goes on with the sessions whose commits are acknowledged, or for whom
-// there is room.
+// there is room. One commit may be what thousands wait for: when the round is overdrawn
+// the others wait for the next.
 func (l *loop) letGo() {
 	if l.needs.Load() == 0 {
 		l.told.Store(false)
@@ -169,7 +172,12 @@ func (l *loop) letGo() {
 	l.told.Store(false)
 	acked := l.srv.journal.Acked()
 	kept := l.holders[:0]
-	for _, s := range l.holders {
+	for i, s := range l.holders {
+		if l.round.left <= -debtUnits {
+			kept = append(kept, l.holders[i:]...)
+			l.ask()
+			break
+		}
 		if s.phase < phaseClosing && !s.letGo(acked) {
 			kept = append(kept, s)
 		} else {

@@ -180,6 +180,9 @@ func (l *loop) drain(round bool) {
 	}
 	l.takeOutbox()
 	l.deliver()
+	if round {
+		l.round.left = max(l.round.left, 0)
+	}
 	l.letGo()
 	l.sendLate()
 	for _, g := range l.signals.take() {

@@ -11,6 +11,7 @@ import (
 
 	"polystalk/codec/beanstalk"
 	"polystalk/shard"
+	"polystalk/shard/journal"
 )
 
 // callbackMax is the work that one callback of the event loop may do, whatever its
@@ -157,6 +158,39 @@ func TestManyAnswersAtOnce(t *testing.T) {
 	}
 	if callbacks < n/most/2 {
 		t.Errorf("all in %d callbacks", callbacks)
+	}
+	f.check()
+}
+
+// One commit that very many wait for: their answers leave in several callbacks, and all
+// of them do.
+func TestOneCommitForMany(t *testing.T) {
+	f := newFixture(t, Config{Loops: 1, Shards: 1})
+	j := f.keepOn(journal.Dir(t.TempDir()))
+	const n = 2000
+	served := 0
+	for range n {
+		c := f.open()
+		c.send("put 0 0 60 1\r\nx\r\n")
+		c.onWrite = func() { served++ }
+	}
+	f.rest()
+	if served > 0 {
+		t.Fatal("answered before the commit")
+	}
+	if err := j.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	f.asked = true
+	const most = (roundUnits + 3*debtUnits) / writeUnits
+	for f.asked {
+		was := served
+		if f.round(); served-was > most {
+			t.Fatalf("%d answers in one callback, want at most %d", served-was, most)
+		}
+	}
+	if served != n {
+		t.Errorf("%d of %d answers have left", served, n)
 	}
 	f.check()
 }

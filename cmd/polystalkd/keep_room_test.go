@@ -48,7 +48,7 @@ func TestRoomGoesWithItsClient(t *testing.T) {
 		var gone []*wiretest.Client
 		for range clients {
 			b := dialDaemon(t, s)
-			announcePart(t, b, 12<<20, sent/clients)
+			announcePart(t, b, 8<<20, sent/clients)
 			gone = append(gone, b)
 		}
 		mustAsk(t, c, "put 5 0 1000 1\r\ny\r\n")
@@ -63,6 +63,19 @@ func TestRoomGoesWithItsClient(t *testing.T) {
 			t.Errorf("a body for which there is room: %q", reply)
 		}
 	}
+}
+
+// TestRoomGoesWithItsServer: what was made for a body under way is given back by the
+// next server.
+func TestRoomGoesWithItsServer(t *testing.T) {
+	dir := smallDisk(t, 16<<20)
+	s := startKept(t, dir, "-s", "262144", "-z", "1000000000")
+	announcePart(t, dialDaemon(t, s), 8<<20, 6<<20)
+	comesTrue(t, "no room is made for what has come", func() bool { return len(segments(t, dir)) > 20 })
+	kill(s)
+	c := dialDaemon(t, startKept(t, dir, "-s", "262144"))
+	comesTrue(t, "files for a body that is gone stay", func() bool { return len(segments(t, dir)) <= 3 })
+	mustAsk(t, c, "put 5 0 1000 1\r\nx\r\n")
 }
 
 // descriptorsOf are a server's.

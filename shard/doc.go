@@ -44,6 +44,13 @@
 // are matched last), runs what waits in the inbox, frees the word, delivers
 // replies and wake-ups, and looks at the inbox once more.
 //
+// Three things may be looked at, or changed, without owning: a tube's Face, which
+// publishes its best key, a shard's ReadyLog, which tells what became better, and a
+// client's Waiter, the word that decides which shard ends its wait. They make a
+// reserve over several shards take place at one moment; how is told where the router
+// does it (survey.go, reserve.go). A core asks a Waiter and its Guard while it
+// applies an operation: their answers are inputs, like the time.
+//
 // Budget: 96 bytes a job record, 16 a heap entry, about 8 for the table of
 // ids, and the body in a size class at most 1/8 too large, all of it but the
 // table and the heap outside the collector's view. A watch takes 16 bytes there,

@@ -10,7 +10,7 @@ import (
 const (
 	// surveyShort is the length of a watch list up to which a survey looks at all
 	// of it, each time.
-	surveyShort = 16
+	surveyShort = 32
 	// lookMax entries are looked at at a time.
 	lookMax = 1024
 	// standMax entries of logs are read while a shard is owned.

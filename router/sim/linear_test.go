@@ -59,6 +59,8 @@ type overlap struct {
 	ops   []history.Op
 	step  int64
 
+	opened int // clients so far
+
 	known  []uint64     // jobs that were put
 	timed  []timed      // what happens by itself
 	paused map[int]bool // tubes that may be
@@ -99,7 +101,7 @@ func newOverlap(seed uint64) *overlap {
 	h := &overlap{
 		w: w, rng: rng, paused: make(map[int]bool), tubeOf: make(map[uint64]int), ttrOf: make(map[uint64]shard.Time),
 	}
-	for i := range []int{3, 6, 30, 60}[rng.IntN(4)] {
+	for i := range []int{3, 6, 60, 120}[rng.IntN(4)] {
 		h.names = append(h.names, fmt.Sprintf("t%d", i))
 	}
 	for range 3 + rng.IntN(4) {
@@ -111,7 +113,7 @@ func newOverlap(seed uint64) *overlap {
 // open makes a client that watches some or most of the tubes.
 func (h *overlap) open() {
 	c := &overlapConn{
-		k: h.w.Open(), n: len(h.conns) + 1, watch: make([]bool, len(h.names)), held: make(map[uint64]bool),
+		k: h.w.Open(), n: h.number(), watch: make([]bool, len(h.names)), held: make(map[uint64]bool),
 	}
 	c.use = h.rng.IntN(len(h.names))
 	var b bytes.Buffer
@@ -279,10 +281,15 @@ func (h *overlap) send(c *overlapConn) {
 	c.k.Send([]byte(c.line + "\r\n"))
 }
 
+func (h *overlap) number() int {
+	h.opened++
+	return h.opened
+}
+
 // fresh opens a client instead of one that has died.
 func (h *overlap) fresh() {
 	n := len(h.conns)
-	c := &overlapConn{k: h.w.Open(), n: 1000 + len(h.ops), watch: make([]bool, len(h.names)), held: make(map[uint64]bool)}
+	c := &overlapConn{k: h.w.Open(), n: h.number(), watch: make([]bool, len(h.names)), held: make(map[uint64]bool)}
 	c.use = h.rng.IntN(len(h.names))
 	c.watch[c.use] = true
 	c.tell = true

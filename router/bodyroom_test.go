@@ -46,6 +46,7 @@ func TestLargeBodiesWaitForOneAnother(t *testing.T) {
 func TestBodiesThatDoNotCome(t *testing.T) {
 	f := newFixture(t, Config{Shards: 2, MaxJobSize: 1 << 20})
 	f.d.srv.bodies = newBodyRoom(100_000)
+	f.d.HoldAtMost(1 << 20)
 	body := strings.Repeat("b", 600_000)
 	slow, next, last := f.open(), f.open(), f.open()
 	slow.send("put 0 0 60 600000\r\nb")

@@ -122,8 +122,8 @@ func watchedBy(s *session) (list []tubeRef) {
 		list = append(list, s.loop.srv.refTo(w))
 	}
 	if s.gear != nil {
-		for i := range s.gear.abilities {
-			list = append(list, s.gear.abilities[i].tubeRef)
+		for i := range s.gear.abilities.list {
+			list = append(list, s.gear.abilities.list[i].tubeRef)
 		}
 	}
 	return list

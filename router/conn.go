@@ -5,7 +5,7 @@ const (
 	// heldMax bytes of commands are kept while a session cannot go on (its
 	// reserve waits, its replies are not read, its shard is busy). Then its
 	// connection is paused until a quarter of that is left.
-	heldMax = 1 << 20
+	heldMax = 256 << 10
 	// behindMax bytes of commands are kept while a session that could go on waits for
 	// its turn: there may be many, and what is read now is not served sooner.
 	behindMax = 128 << 10

@@ -50,7 +50,7 @@ func (d *Driven) Shards() []*shard.Shard { return d.srv.shards }
 func (d *Driven) ShardOf(tube string) int { return d.srv.shardOf([]byte(tube)) }
 
 // HoldAtMost has connections paused that get ahead by more than n bytes,
-// instead of a megabyte.
+// instead of heldMax.
 func (d *Driven) HoldAtMost(n int) { d.srv.heldMax = n }
 
 // LookAtMost has a reserve look at n tubes of a long watch list in a turn, instead of

@@ -24,8 +24,8 @@ type gearSession struct {
 	op   shard.Gear // of the operation under way
 	mail shard.Mail
 
-	abilities  []ability // next to be served last
-	sleeping   bool      // counted among the sleepers of each ability
+	abilities  abilities
+	sleeping   bool // counted among the sleepers of each ability
 	exceptions bool
 	refused    bool        // it is closed for what its client says
 	early      earlyMail   // came while a submission or a list was under way
@@ -272,7 +272,7 @@ func (g *gearSession) run(body []byte, large shard.Large) {
 	case gearman.CanDoTimeout:
 		g.register(shard.Time(m.Timeout))
 	case gearman.CantDo:
-		if i := g.abilityAt(m.Args[0]); i >= 0 {
+		if i := g.abilities.find(m.Args[0]); i >= 0 {
 			g.unregister(i)
 		}
 	case gearman.ResetAbilities:

@@ -134,7 +134,7 @@ func TestTurnsAreAccountedFor(t *testing.T) {
 		what string
 		cost int
 	}{
-		{w, packet(gearman.CantDo, "none"), functions / 16},
+		{w, packet(gearman.GrabJob), functions / 16},
 		{w, packet(gearman.WorkData, "H:x:1", "d"), clients},
 	} {
 		before := f.later()

@@ -1,29 +1,9 @@
 package router
 
 import (
-	"slices"
-
 	"polystalk/codec/gearman"
 	"polystalk/shard"
 )
-
-// An ability is a function for which the connection is a worker.
-type ability struct {
-	tubeRef
-	mirror   *shard.Mirror
-	sleepers *shard.Sleepers
-	number   int // of it in the gearDirectory
-}
-
-func (g *gearSession) abilityAt(name []byte) int {
-	g.s.loop.round.budget -= len(g.abilities) / 16
-	for i := range g.abilities {
-		if g.abilities[i].name == string(name) {
-			return i
-		}
-	}
-	return -1
-}
 
 // register makes the connection a worker of a function, or gives it another
 // timeout there.
@@ -51,13 +31,12 @@ func (g *gearSession) registered(r *shard.Reply) {
 	}
 	g.s.linkTo(a.shard).watching++
 	a.number = g.s.loop.srv.gearDir.addFunction(g.entry, a.name)
-	g.abilities = append(g.abilities, a)
+	g.abilities.add(a)
 }
 
 func (g *gearSession) unregister(i int) {
 	s := g.s
-	a := g.abilities[i]
-	g.abilities = slices.Delete(g.abilities, i, i+1)
+	a := g.abilities.remove(i)
 	if g.sleeping {
 		a.sleepers.Add(-1)
 	}
@@ -78,11 +57,9 @@ func (g *gearSession) forget(sh int, tube shard.TubeID, st step) {
 // reset unregisters all functions, those of one shard at a time.
 func (g *gearSession) reset() {
 	if g.sleeping {
-		for i := range g.abilities {
-			g.abilities[i].sleepers.Add(-1)
-		}
+		g.abilities.sleep(-1)
 	}
-	g.abilities = nil
+	g.abilities = abilities{}
 	g.s.loop.srv.gearDir.removeFunctions(g.entry)
 	g.resetNext()
 }
@@ -116,9 +93,7 @@ func (g *gearSession) preSleep() {
 	fell := g.mail.Sleep()
 	if fell {
 		g.sleeping = true
-		for i := range g.abilities {
-			g.abilities[i].sleepers.Add(1)
-		}
+		g.abilities.sleep(1)
 	}
 	if at, _ := g.best(); at >= 0 {
 		if fell {
@@ -140,30 +115,19 @@ func (g *gearSession) stir() {
 		return
 	}
 	g.sleeping = false
-	for i := range g.abilities {
-		g.abilities[i].sleepers.Add(-1)
-	}
+	g.abilities.sleep(-1)
 }
 
-// best is the function to be served next, or -1: the first in turn of those with
-// a job of the best class. Source: gearmand 2.0.0, which rotates within a priority.
+// best is abilities.best as of now.
 func (g *gearSession) best() (at, class int) {
 	l := g.s.loop
-	at, class = -1, shard.NumClasses
 	for i := range g.s.links {
 		if k := &g.s.links[i]; k.watching > 0 {
 			l.srv.shards[k.shard].Catchup(&l.batch)
 		}
 	}
-	for i := range slices.Backward(g.abilities) {
-		if k, ok := g.abilities[i].mirror.Load(); ok {
-			if c := shard.ClassOf(k.Pri); c < class {
-				at, class = i, c
-			}
-		}
-	}
-	l.round.budget -= len(g.abilities) / 16
-	return at, class
+	l.round.budget -= len(g.abilities.list) / 16
+	return g.abilities.best()
 }
 
 // grab wakes the connection up and takes a job.
@@ -181,7 +145,7 @@ func (g *gearSession) grabNext() {
 		s.loop.out = gearman.AppendNoJob(s.loop.out)
 		return
 	}
-	a := &g.abilities[at]
+	a := &g.abilities.list[at]
 	g.at = at
 	op.Kind, op.Client, op.Tube = shard.OpGrab, s.clientAt(a.shard), a.id
 	op.Bound = shard.Key{Pri: shard.ClassLast[class], ID: shard.MaxKey.ID}
@@ -194,7 +158,7 @@ func (g *gearSession) grabbed(r *shard.Reply) {
 		s.reprobe = true
 		return
 	}
-	a := g.abilities[g.at]
+	a := &g.abilities.list[g.at]
 	size := len(r.Body)
 	if r.Large != nil {
 		size = r.Large.Len()
@@ -205,9 +169,7 @@ func (g *gearSession) grabbed(r *shard.Reply) {
 	})
 	s.loop.out = append(s.loop.out, r.Body...)
 	s.large = r.Large
-	// Served: the others of its class come first now.
-	copy(g.abilities[1:], g.abilities[:g.at])
-	g.abilities[0] = a
+	g.abilities.serve(g.at) // the others of its class come first now
 }
 
 // relayOf is what a report is to those who wait for the job.

@@ -33,11 +33,11 @@ const (
 	unitTime = shard.Time(500 * time.Nanosecond)
 	// lookUnits of work are done until the clock is looked at.
 	lookUnits = 64
-	// roundUnits are done in a round, one millisecond, by those who came first.
-	roundUnits = 2048
+	// roundUnits are done in a round, half a millisecond, by those who came first.
+	roundUnits = 1024
 	// shareUnits are what each in the queue may use of a round at least, so that its
 	// replies leave in few pieces.
-	shareUnits = 512
+	shareUnits = 256
 	// freshUnits are what all together may use who are not in the queue, each between
 	// the two others.
 	freshUnits, freshMin, freshMost = 8192, 16, 256

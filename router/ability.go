@@ -1,0 +1,100 @@
+package router
+
+import (
+	"hash/maphash"
+
+	"polystalk/shard"
+)
+
+// An ability is a function for which the connection is a worker.
+type ability struct {
+	tubeRef
+	mirror   *shard.Mirror
+	sleepers *shard.Sleepers
+	number   int   // of it in the gearDirectory
+	turn     int64 // when it was served last: the lowest is next
+}
+
+// abilities are those of one connection, in no order. A long list is indexed, so that to
+// come, to go and to be served cost the same in a list of any length.
+type abilities struct {
+	list   []ability
+	byName shard.ListIndex // of lists longer than watchScan
+	served int64           // turn of who was served last
+	added  int64           // … of who came last; negative: that one is next
+}
+
+func (l *abilities) hash(at int) uint64 { return maphash.String(watchSeed, l.list[at].name) }
+
+// find is the position of a function, or -1.
+func (l *abilities) find(name []byte) int {
+	if l.byName.Len() == 0 {
+		for i := range l.list {
+			if l.list[i].name == string(name) {
+				return i
+			}
+		}
+		return -1
+	}
+	i := l.byName.First(maphash.Bytes(watchSeed, name))
+	for i >= 0 && l.list[i].name != string(name) {
+		i = l.byName.Next(i)
+	}
+	return i
+}
+
+// add adds a function, as the next to be served.
+func (l *abilities) add(a ability) {
+	l.added--
+	a.turn = l.added
+	l.list = append(l.list, a)
+	if n := len(l.list); n > watchScan {
+		for l.byName.Len() < n {
+			l.byName.Add(l.hash)
+		}
+	}
+}
+
+// remove takes the function at a position away; the last one takes its place.
+func (l *abilities) remove(at int) ability {
+	a, n := l.list[at], len(l.list)-1
+	switch {
+	case n == watchScan:
+		l.byName = shard.ListIndex{}
+	case n > watchScan:
+		l.byName.Remove(at, l.hash)
+	}
+	l.list[at] = l.list[n]
+	l.list[n] = ability{}
+	l.list = shard.Shrink(l.list[:n])
+	return a
+}
+
+// serve has all others have their turns first.
+func (l *abilities) serve(at int) {
+	l.served++
+	l.list[at].turn = l.served
+}
+
+// sleep counts the connection among the sleepers of each function, or off it: -1.
+func (l *abilities) sleep(n int32) {
+	for i := range l.list {
+		l.list[i].sleepers.Add(n)
+	}
+}
+
+// best is the function to be served next, or -1: the first in turn of those with a job
+// of the best class. Source: gearmand 2.0.0, which rotates within a priority.
+func (l *abilities) best() (at, class int) {
+	at, class = -1, shard.NumClasses
+	for i := range l.list {
+		k, ok := l.list[i].mirror.Load()
+		if !ok {
+			continue
+		}
+		if c := shard.ClassOf(k.Pri); c < class || c == class && l.list[i].turn < l.list[at].turn {
+			at, class = i, c
+		}
+	}
+	return at, class
+}

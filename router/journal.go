@@ -46,8 +46,12 @@ func (s *Server) openJournal(cfg *Journal) error {
 		Shards: len(s.shards), Now: time.Now, Log: s.log,
 		Copy:      func(slot uint16, ids []uint64, after uint64) { recopy(slot, ids, after, nil) },
 		CopyPause: func(slot uint16, tube []byte) { recopy(slot, nil, 0, tube) },
-		Notify:    s.wakeLoops,
-		Fail:      func(err error) { s.failed <- err },
+		Lives: func(slot uint16, id, after uint64) bool {
+			s.clock.stamp(copier)
+			return s.shards[uint64(slot)&s.mask].NeedsCopy(copier, id, after)
+		},
+		Notify: s.wakeLoops,
+		Fail:   func(err error) { s.failed <- err },
 	})
 	var m *importing
 	if cfg.Dir != "" {

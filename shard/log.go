@@ -156,6 +156,12 @@ func (c *Core) CopyJob(id JobID, after uint64) {
 	}
 }
 
+// NeedsCopy reports whether CopyJob would record a job.
+func (c *Core) NeedsCopy(id JobID, after uint64) bool {
+	i, j, _ := c.find(id)
+	return i != 0 && j.commit() <= after
+}
+
 // CopyPause records once more that a tube is paused, if it is.
 func (c *Core) CopyPause(tube []byte) {
 	if t := c.findTube(tube); t != nil && t.pauseUntil != 0 {

@@ -155,6 +155,13 @@ func (s *Shard) Recopy(b *Batch, ids []uint64, after uint64, tube []byte) {
 	s.Release(b)
 }
 
+// NeedsCopy reports whether Recopy would record a job again; it waits as Recopy does.
+func (s *Shard) NeedsCopy(b *Batch, id, after uint64) bool {
+	s.ownPatiently(b)
+	defer s.Release(b)
+	return s.core.NeedsCopy(JobID(id), after)
+}
+
 // Release gives the shard back after running what waits in the inbox, and
 // delivers. Nothing that was pushed before stays behind unseen: the inbox is
 // looked at once more after the word is free.

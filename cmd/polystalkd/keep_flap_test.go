@@ -52,8 +52,11 @@ func (f *flapClient) run(t *testing.T, address string) {
 	for {
 		if f.rng.IntN(2) == 0 || len(f.state) == 0 {
 			size := f.rng.IntN(6000)
-			if f.rng.IntN(10) == 0 {
+			switch f.rng.IntN(40) {
+			case 0, 1, 2, 3:
 				size = 60_000
+			case 4:
+				size = 100_000 + f.rng.IntN(900_000)
 			}
 			delay := f.rng.IntN(2) * 10000
 			reply, ok := ask("put 7 %d 1000 %d\r\n%s\r\n", delay, size, strings.Repeat("b", size))
@@ -146,6 +149,24 @@ func (f *flapClient) run(t *testing.T, address string) {
 	}
 }
 
+// leaveInTheMiddle puts large bodies of which only a part comes, until the server is gone.
+func leaveInTheMiddle(address string, rng *rand.Rand) {
+	for {
+		c, err := wiretest.Dial("tcp", address)
+		if err != nil {
+			return
+		}
+		size := 70_000 + rng.IntN(1_900_000)
+		fmt.Fprintf(c, "put 7 0 1000 %d\r\n%s", size, strings.Repeat("l", rng.IntN(size)))
+		time.Sleep(time.Duration(rng.IntN(5)) * time.Millisecond)
+		if rng.IntN(2) == 0 {
+			resetClient(c)
+		} else {
+			c.Close()
+		}
+	}
+}
+
 // TestFlappingDisk kills a server whose disk is full now and then, over and over, while
 // clients of both protocols work and workers drop their jobs. What was acknowledged is
 // there each time, and nobody hangs. POLYSTALKD_FLAPS says how often.
@@ -165,7 +186,7 @@ func TestFlappingDisk(t *testing.T) {
 		bg := map[int]bool{}
 		for round := range rounds {
 			policy := [][]string{{}, {"-f", "3"}, {"-F"}}[round%3]
-			s, gear := startGearman(t, append([]string{"-b", dir, "-s", "300000", "--gearman-retries", "1000000", "--gearman-failed", "bury", "--log-level", "error", "--shards", fmt.Sprint(shards)}, policy...)...)
+			s, gear := startGearman(t, append([]string{"-b", dir, "-s", "300000", "--gearman-retries", "1000000", "--gearman-failed", "bury", "-z", "2000000", "--log-level", "error", "--shards", fmt.Sprint(shards)}, policy...)...)
 			c := dialDaemon(t, s)
 			for _, f := range clients {
 				var ids []uint64
@@ -233,6 +254,7 @@ func TestFlappingDisk(t *testing.T) {
 					}
 				}
 			})
+			running.Go(func() { leaveInTheMiddle(s.Address, rand.New(rand.NewPCG(uint64(round), 99))) })
 			for range 3 {
 				w := dialGearman(t, gear)
 				takes := []byte(strings.Repeat(request(gearman.CanDo, "f")+request(gearman.GrabJob)+request(gearman.CantDo, "f"), 5))

@@ -204,6 +204,7 @@ type compaction struct {
 	urgent bool
 	ids    map[uint16][]uint64 // to be copied, by slot
 	paused map[string]bool     // tubes that were seen already
+	room   copyRoom
 	worked time.Time
 }
 
@@ -212,6 +213,10 @@ func (c *compaction) run() error {
 	if err != nil {
 		return err
 	}
+	if err := c.room.take(c, data); err != nil {
+		return err
+	}
+	defer c.room.end(c.j)
 	c.worked = time.Now()
 	n := 0
 	for at := int64(headerSize); at < c.s.at; {
@@ -227,8 +232,9 @@ func (c *compaction) run() error {
 			case record.Put, record.Copy:
 				slot := record.SlotOf(rec)
 				c.ids[slot] = append(c.ids[slot], record.IDOf(rec))
-				if len(c.ids[slot]) == copyJobs {
+				if id := record.IDOf(rec); len(c.ids[slot]) == copyJobs || c.room.bytes[id] > 0 {
 					c.visit(slot)
+					c.room.copied(c.j, id)
 				}
 			case record.Pause:
 				var r record.Record

@@ -51,6 +51,9 @@ type Options struct {
 	// number after, CopyPause a tube's pause. They are called by the keeper.
 	Copy      func(slot uint16, ids []uint64, after uint64)
 	CopyPause func(slot uint16, tube []byte)
+	// Lives reports whether Copy would record a job again; nil: it may. It is called
+	// by the keeper, of large jobs.
+	Lives func(slot uint16, id, after uint64) bool
 	// Notify is called when Acked or Pressure has changed, by the journal's
 	// goroutines; it must not block.
 	Notify func()

@@ -86,8 +86,10 @@ func (j *Journal) tidy() error {
 		stuck := !compactable && j.Pressure() != Open
 		if wanted && compactable && j.mostlyGarbage() {
 			// A file that is used again need not be filled, and takes nothing.
-			if err := j.compact(true); err != nil {
+			if err := j.compact(true); err != nil && !errors.Is(err, errNoCopy) {
 				return j.unlessPassing(err)
+			} else if err != nil {
+				j.postpone()
 			}
 			continue
 		}
@@ -103,8 +105,10 @@ func (j *Journal) tidy() error {
 			j.round.left = 0
 			return nil
 		}
-		if err := j.compact(urgent); err != nil {
+		if err := j.compact(urgent); err != nil && !errors.Is(err, errNoCopy) {
 			return j.unlessPassing(err)
+		} else if err != nil {
+			j.postpone()
 		}
 	}
 }

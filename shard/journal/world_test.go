@@ -63,7 +63,7 @@ func newWorld(seed uint64, disk *fakeDisk) *world {
 	w.opts = Options{
 		Disk: disk, SegmentSize: SegmentMin, Manual: true, Shards: 1 + w.rng.IntN(3),
 		Now:  func() time.Time { return time.Unix(0, int64(w.now)) },
-		Copy: w.copyJobs, CopyPause: w.copyPause,
+		Copy: w.copyJobs, CopyPause: w.copyPause, Lives: w.lives,
 	}
 	return w
 }
@@ -89,6 +89,10 @@ func (w *world) copyJobs(slot uint16, ids []uint64, after uint64) {
 			p.core.CopyJob(shard.JobID(id), after)
 		}
 	})
+}
+
+func (w *world) lives(slot uint16, id, after uint64) bool {
+	return w.shards[w.partOf(slot)].core.NeedsCopy(shard.JobID(id), after)
 }
 
 func (w *world) copyPause(slot uint16, tube []byte) {

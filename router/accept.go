@@ -40,7 +40,7 @@ func (s *Server) serve(l net.Listener, gear bool) error {
 	n.accepting.Add(1)
 	n.mu.Unlock()
 	defer n.accepting.Done()
-	limit := limitOf(s.cfg.MaxConnections, descriptors())
+	limit := s.cfg.limitOf(descriptors())
 	if want := s.cfg.MaxConnections; want > limit.n {
 		s.log.Warn("the limit of descriptors allows fewer connections than --max-connections; raise it (ulimit -n, LimitNOFILE)",
 			"max-connections", want, "served", limit.n)

@@ -9,17 +9,23 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"polystalk/shard/journal"
 )
 
-// TestConnectionsLeaveDescriptors: what a limit of descriptors allows leaves
-// some for loops, listeners and slow readers, and is never none.
+// TestConnectionsLeaveDescriptors: what a limit of descriptors allows leaves some for
+// all else, more with a journal and with every loop, and is never none.
 func TestConnectionsLeaveDescriptors(t *testing.T) {
-	for _, tt := range []struct{ descriptors, want int }{
-		{0, 1}, {10, 1}, {24, 1}, {25, 1}, {26, 2}, {100, 76}, {192, 168}, {256, 224},
-		{1024, 896}, {2048, 1792}, {65536, 65280}, {1 << 30, 1<<30 - 256},
+	for _, tt := range []struct {
+		descriptors, loops, want int
+		journal                  *Journal
+	}{
+		{0, 1, 1, nil}, {31, 1, 1, nil}, {33, 1, 2, nil}, {100, 1, 69, nil}, {1024, 2, 984, nil},
+		{1024, 2, 984 - journal.Descriptors - 2, new(Journal)}, {1024, 8, 930, nil}, {1024, 1024, 1, nil}, {1 << 30, 1, 1<<30 - 31, nil},
 	} {
-		if got := connectionsFor(tt.descriptors); got != tt.want {
-			t.Errorf("%d descriptors: %d connections, want %d", tt.descriptors, got, tt.want)
+		c := Config{Loops: tt.loops, Journal: tt.journal}
+		if got := c.connectionsFor(tt.descriptors); got != tt.want {
+			t.Errorf("%d descriptors, %d loops: %d connections, want %d", tt.descriptors, tt.loops, got, tt.want)
 		}
 	}
 	var r unix.Rlimit

@@ -1,7 +1,6 @@
 package router
 
 import (
-	"fmt"
 	"net"
 	"reflect"
 	"sync"
@@ -33,17 +32,10 @@ type reactor struct {
 	waiting atomic.Bool
 }
 
-// newReactor reads el, a gnet.EventLoop, by the names of its fields.
+// newReactor is for el, a gnet.EventLoop.
 func newReactor(el any, l *loop) (*reactor, error) {
-	v := reflect.ValueOf(el)
-	if v.Kind() == reflect.Pointer {
-		if p := v.Elem().FieldByName("poller"); p.Kind() == reflect.Pointer {
-			if fd := p.Elem().FieldByName("fd"); fd.Kind() == reflect.Int {
-				return &reactor{el: v.UnsafePointer(), poller: int(fd.Int()), loop: l}, nil
-			}
-		}
-	}
-	return nil, fmt.Errorf("a gnet event loop of type %T is not the known one", el)
+	poller, err := pollerOf(el)
+	return &reactor{el: reflect.ValueOf(el).UnsafePointer(), poller: poller, loop: l}, err
 }
 
 // adopt makes fd, a socket that does not block, one of the loop's connections, with
@@ -63,6 +55,14 @@ func (r *reactor) look(fd, as int) error {
 // lookAway ends look.
 func (r *reactor) lookAway(fd int) error {
 	return unix.EpollCtl(r.poller, unix.EPOLL_CTL_DEL, fd, nil)
+}
+
+// pause has the loop not look at a connection, resume has it look again, for what
+// gnet's poller looks for.
+func (r *reactor) pause(fd int) error { return r.lookAway(fd) }
+
+func (r *reactor) resume(fd int) error {
+	return unix.EpollCtl(r.poller, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLPRI, Fd: int32(fd)})
 }
 
 // do has f called in the event loop, behind what that is doing; from any goroutine.

@@ -15,7 +15,7 @@ const (
 	tallyInputs = iota
 	tallyWrites
 	tallyDeferred
-	tallyLanes
+	tallyBehind
 	tallyPauses
 	tallyHelps
 	tallyVisits
@@ -30,9 +30,9 @@ const (
 // tallyNames are the names of the loops' counters, summed over all loops.
 var tallyNames = [numTallies]string{
 	tallyInputs:   "inputs",         // times that a connection brought bytes
-	tallyWrites:   "writes",         // system calls that wrote replies; what lanes write is not in it
+	tallyWrites:   "writes",         // system calls that wrote replies
 	tallyDeferred: "turns-deferred", // turns put off, so that other connections had theirs
-	tallyLanes:    "lanes",          // times that a goroutine took over writing to a slow or half-closed connection
+	tallyBehind:   "behind",         // times that a socket did not take all, and the rest began to wait
 	tallyPauses:   "pauses",         // times that a connection was no longer read because it got ahead
 	tallyHelps:    "helps",          // times that others did an idle loop's turn
 	tallyVisits:   "shard-visits",   // times that a shard was taken

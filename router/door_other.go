@@ -8,17 +8,35 @@ import (
 	"net"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A reactor counts what one of gnet's event loops was given. See adopt_linux.go for
 // more than that.
 type reactor struct {
+	poller  int // its kqueue descriptor
 	loop    *loop
 	opening any
 	placed  atomic.Int64
 }
 
-func newReactor(_ any, l *loop) (*reactor, error) { return &reactor{loop: l}, nil }
+func newReactor(el any, l *loop) (*reactor, error) {
+	poller, err := pollerOf(el)
+	return &reactor{poller: poller, loop: l}, err
+}
+
+// pause has the loop not look at a connection, resume has it look again.
+func (r *reactor) pause(fd int) error { return r.change(fd, unix.EV_DISABLE) }
+
+func (r *reactor) resume(fd int) error { return r.change(fd, unix.EV_ENABLE) }
+
+func (r *reactor) change(fd int, flags uint16) error {
+	var ev unix.Kevent_t
+	unix.SetKevent(&ev, fd, unix.EVFILT_READ, int(flags))
+	_, err := unix.Kevent(r.poller, []unix.Kevent_t{ev}, nil, nil)
+	return err
+}
 
 func (r *reactor) work() {}
 

@@ -18,14 +18,11 @@ func peerOf(c Conn) net.Addr {
 }
 
 // Peer is the client's address, as the system has it now.
-func (k *socket) Peer() (a net.Addr) {
-	switch {
-	case k.fd >= 0:
-		return peerAt(k.fd)
-	case k.lane != nil:
-		k.lane.control(func(fd uintptr) error { a = peerAt(int(fd)); return nil })
+func (k *socket) Peer() net.Addr {
+	if k.fd < 0 {
+		return nil
 	}
-	return a
+	return peerAt(k.fd)
 }
 
 // peerAt is the other end of a socket, nil if it is not connected any more.

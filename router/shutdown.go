@@ -2,6 +2,8 @@ package router
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -26,25 +28,21 @@ func (n *network) shutdown(ctx context.Context) error {
 	}
 	err := n.client.Stop()
 	n.stopWakers()
-	// What paused connections have, and what was not sent in time.
-	n.eachLane(func(l *lane) bool { l.drop(); return true })
+	// What was not sent in time.
+	n.mu.Lock()
+	left := slices.Collect(maps.Keys(n.without))
+	n.mu.Unlock()
+	for _, k := range left {
+		k.loop.enter()
+		k.Drop()
+		k.loop.exit()
+	}
+	n.pump.stop()
 	return err
 }
 
-func (n *network) eachLane(f func(*lane) bool) {
-	n.byLane.Range(func(l, _ any) bool { return f(l.(*lane)) })
-}
-
-// unsent reports whether replies wait for their clients to read. A lane
-// without any belongs to a paused connection, whose client may well wait for
-// ever.
-func (n *network) unsent() (some bool) {
-	n.eachLane(func(l *lane) bool {
-		some = l.len() > 0
-		return !some
-	})
-	return some
-}
+// unsent reports whether replies wait for their clients to read.
+func (n *network) unsent() bool { return n.behind.Load() > 0 }
 
 // unfinished reports whether a loop has something under way or put off.
 func (n *network) unfinished() bool {

@@ -52,3 +52,52 @@ func TestRefusalIsRead(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// TestClosedConnectionsAreForgotten: who quits and then reads what it has left unread is
+// not taken for one that keeps something.
+func TestClosedConnectionsAreForgotten(t *testing.T) {
+	srv, err := New(Config{Loops: 1, Shards: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Shutdown(context.Background())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go srv.Serve(l)
+	keepers := func() (n int) {
+		for _, l := range srv.loops {
+			l.own.Lock()
+			n += len(l.keepers)
+			l.own.Unlock()
+		}
+		return n
+	}
+	await := func(what string, done func() bool) {
+		t.Helper()
+		for range 2000 {
+			if done() {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Fatal(what)
+	}
+	for range 3 {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(20 * time.Second))
+		io.WriteString(c, "put 0 0 60 60000\r\n"+strings.Repeat("x", 60_000)+"\r\n"+
+			strings.Repeat("peek 1\r\n", 300)+"quit\r\n")
+		await("nothing is left unread", func() bool { return keepers() > 0 })
+		io.Copy(io.Discard, c)
+		await("a connection that has read all is not forgotten", func() bool { return keepers() == 0 })
+	}
+}

@@ -137,6 +137,9 @@ func (k *socket) calm() {
 		k.unsent.drop()
 		k.unsent = nil
 		k.net.behind.Add(-1)
+		if k.s != nil {
+			k.s.listKeeper() // also one that is closed
+		}
 	}
 }
 

@@ -18,6 +18,9 @@ func (q *fifo[T]) push(v T) {
 	q.list = append(q.list, v)
 }
 
+// first is the first one; there must be one.
+func (q *fifo[T]) first() T { return q.list[q.at] }
+
 // pop takes the first one; there must be one.
 func (q *fifo[T]) pop() T {
 	var none T

@@ -17,6 +17,7 @@ func TestLargeBodiesWaitForOneAnother(t *testing.T) {
 	body := strings.Repeat("b", 600_000)
 	line := "put 0 0 60 600000\r\n"
 	first, second, third, small := f.open(), f.open(), f.openGear(), f.open()
+	f.d.HoldAtMost(1 << 20)
 	first.send(line + body[:100_000])
 	second.send(line + body[:10])
 	third.send(packet(gearman.SubmitJobBG, "f", "", body)[:200_000])

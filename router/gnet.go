@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -23,6 +24,7 @@ type network struct {
 	client *gnet.Client
 	loops  map[gnet.EventLoop]*loop // all of them; read only once started
 	wakers []*waker
+	yields bool // see yieldEvery
 
 	open    atomic.Int64 // connections that there are, or are about to be
 	full    atomic.Bool  // clients wait until one of them goes
@@ -56,6 +58,7 @@ func (n *network) start() error {
 		return fmt.Errorf("event loops: %w", err)
 	}
 	n.client = client
+	n.yields = runtime.GOMAXPROCS(0) <= n.srv.cfg.Loops
 	err = n.pump.start()
 	if err == nil {
 		err = n.startWakers()
@@ -146,7 +149,11 @@ func (n *network) OnTraffic(c gnet.Conn) gnet.Action {
 	l.input(k.s, b)
 	k.busy = false
 	action := k.action()
+	now := l.batch.Now
 	l.exit()
+	if n.yields && l.mustYield(now) {
+		runtime.Gosched()
+	}
 	return action
 }
 

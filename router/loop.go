@@ -40,6 +40,7 @@ type loop struct {
 	late     []lateSession // the oldest first
 	lateDue  shard.Time    // when sendLate has something to do, if there is any
 	gap      shard.Time    // between callbacks, on average
+	yielded  shard.Time    // when it last let others have its processor; the event loop's own
 
 	ahead ahead    // of the session whose turn it is
 	ended finisher // ids, for the loop's sessions

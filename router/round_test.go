@@ -104,7 +104,7 @@ func TestTheQueueIsServedInTurn(t *testing.T) {
 	for i := range floods {
 		c := &turnConn{testConn: &testConn{f: f}, name: i, turns: &turns}
 		c.s = f.l.Open(c)
-		n := 3000 + 100*i
+		n := 3000 + 10*i // less than behindMax bytes
 		f.bounded("input", func() { c.send(strings.Repeat("use default\r\n", n)) })
 	}
 	queue := f.l.l.queue.len()

@@ -195,18 +195,20 @@ func serveAll(srv *router.Server, socks *sockets) (failed <-chan error) {
 	return errs
 }
 
-// setProcs gives one more processor than the loops: a saturated loop would otherwise
-// keep the other goroutines (shards, this one) waiting for up to 10 ms. Whoever sets
-// GOMAXPROCS by hand is obeyed.
+// setProcs gives as many processors as loops, which let the other goroutines (shards,
+// this one) have theirs now and then; see router's yieldEvery. With one more, that is
+// idle, each loop that has nothing to do for a moment has the runtime wake a thread to
+// look for work: a fifth of the CPU of a nearly idle server, and a sixth of that of a
+// connection that puts one job. Whoever sets GOMAXPROCS by hand is obeyed.
 func setProcs(c *Config) {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
 	}
-	procs := c.Loops + 1
+	procs := c.Loops
 	if c.BinlogDir != "" {
 		// The committer keeps one while it waits for the disk. With none idle the
 		// runtime looks every 20 µs whether to take it away: a sixth of all CPU.
-		procs++
+		procs += 2
 	}
 	runtime.GOMAXPROCS(procs)
 }

@@ -55,7 +55,7 @@ func (s *session) crowded(size int) bool {
 	if !slices.ContainsFunc(r.waiting, func(w bodyWait) bool { return w.s == s }) {
 		r.waiting = append(r.waiting, bodyWait{s, int64(size)})
 	}
-	r.admit(s.loop.batch.Now)
+	r.admit(s.loop.batch.Now - s.loop.batch.Slept)
 	_, ok := r.inside[s]
 	s.blocked = !ok
 	return !ok
@@ -88,7 +88,7 @@ func (s *session) leaveBodyRoom() {
 	} else {
 		r.waiting = slices.DeleteFunc(r.waiting, func(w bodyWait) bool { return w.s == s })
 	}
-	admitted := r.admit(s.loop.batch.Now)
+	admitted := r.admit(s.loop.batch.Now - s.loop.batch.Slept)
 	r.mu.Unlock()
 	for _, a := range admitted {
 		a.loop.signal(a, (*session).letIn)
@@ -121,7 +121,7 @@ func (r *bodyRoom) overdue(now shard.Time) (late []*session) {
 
 // hurry cuts those off.
 func (s *Server) hurry() {
-	for _, late := range s.bodies.overdue(s.clock.now()) {
+	for _, late := range s.bodies.overdue(s.clock.awake()) {
 		late.loop.signal(late, func(late *session) {
 			if late.kept.large && late.phase < phaseClosing && !late.blocked { // else the disk has no room
 				s.complain("closing a connection: its body does not come, and others wait", "conn", late, "received", late.got)

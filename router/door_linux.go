@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -36,7 +37,8 @@ type door struct {
 	bell   int
 	open   bool // guarded by in.mu
 	accept func(fd uintptr)
-	wait   time.Duration // before it is opened again
+	wait   atomic.Int64 // nanoseconds before it is opened again
+	timer  *time.Timer  // that opens it; guarded by in.mu
 }
 
 // acceptMax connections are accepted before the loop's others have their turn.
@@ -108,7 +110,8 @@ func (in *listening) control(f func(fd uintptr) error) error {
 
 // addDoor is called in the event loop.
 func (in *listening) addDoor(r *reactor) error {
-	d := &door{in: in, at: r, wait: retryMin}
+	d := &door{in: in, at: r}
+	d.wait.Store(int64(retryMin))
 	d.accept = d.acceptFrom
 	fd, err := unix.Eventfd(0, unix.EFD_SEMAPHORE|unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
 	if err != nil {
@@ -150,18 +153,19 @@ func (d *door) unlock() error {
 // a connection leaves.
 func (d *door) lock() {
 	d.in.mu.Lock()
+	defer d.in.mu.Unlock()
 	d.shut()
-	d.in.mu.Unlock()
-	d.in.mu.Lock()
-	d.shut()
-	d.in.mu.Unlock()
-	time.AfterFunc(d.wait, func() {
+	if d.timer != nil {
+		d.timer.Stop() // the door was opened before its time, and is shut again
+	}
+	wait := d.wait.Load()
+	d.timer = time.AfterFunc(time.Duration(wait), func() {
 		if err := d.unlock(); err != nil && !errors.Is(err, net.ErrClosed) {
 			d.in.net.srv.complain("cannot look at a listener; trying again", "addr", d.in.l.Addr().String(), "err", err)
 			d.lock()
 		}
 	})
-	d.wait = min(2*d.wait, retryMax)
+	d.wait.Store(min(2*wait, int64(retryMax)))
 }
 
 // shut is called with in.mu held.
@@ -184,8 +188,12 @@ func (in *listening) close() {
 	for _, d := range in.doors {
 		d.shut()
 	}
-	in.l.Close()
-	close(in.done)
+	// Close waits for a loop that is accepting, and that may wait for the lock, or for
+	// what the caller has locked.
+	go func() {
+		in.l.Close()
+		close(in.done)
+	}()
 }
 
 // knock is called by the event loop when somebody wants in.
@@ -193,40 +201,68 @@ func (d *door) knock() { d.in.raw.Control(d.accept) }
 
 func (d *door) acceptFrom(fd uintptr) {
 	n := d.in.net
+	limit := int64(d.in.from.n)
 	for range acceptMax {
-		full := n.open.Add(1) > int64(d.in.from.n)
-		if full && !d.in.from.asked {
-			n.open.Add(-1)
+		if d.in.from.asked {
+			if !d.acceptOne(fd, func() bool { return n.reserve(limit) }) {
+				return
+			}
+			continue
+		}
+		if !n.reserve(limit) {
 			n.srv.complain(complaintFull, "addr", d.in.l.Addr().String(), "limit", d.in.from.n, "from", d.in.from.from)
 			n.full.Store(true)
 			d.lock()
-			if n.open.Load() < int64(d.in.from.n) {
+			if n.open.Load() < limit {
 				n.vacant()
 			}
 			return
 		}
-		c, err := accept(fd)
-		switch {
-		case err == 0 && full:
-			n.turnAway(c, d.in.from)
-		case err == 0:
-			d.wait = retryMin
-			d.seat(c)
-			continue
-		case err == unix.EAGAIN:
-			n.open.Add(-1)
-			return
-		case err == unix.EINTR || err == unix.ECONNABORTED:
-		default:
-			// Out of descriptors or memory, mostly. Those who want in wait in
-			// the backlog; those who are in go on.
-			n.open.Add(-1)
-			n.srv.complain(complaintAccept, "addr", d.in.l.Addr().String(), "err", err)
-			d.lock()
+		taken := false
+		more := d.acceptOne(fd, func() bool { taken = true; return true })
+		if !taken {
+			n.gone()
+		}
+		if !more {
 			return
 		}
-		n.open.Add(-1)
 	}
+}
+
+// reserve counts a connection, unless there are as many as may be.
+func (n *network) reserve(limit int64) bool {
+	for {
+		open := n.open.Load()
+		if open >= limit {
+			return false
+		}
+		if n.open.CompareAndSwap(open, open+1) {
+			return true
+		}
+	}
+}
+
+// acceptOne accepts a connection, if one waits, and seats it if it may come in: else it
+// is turned away. It reports whether there may be another.
+func (d *door) acceptOne(fd uintptr, mayCome func() bool) bool {
+	c, err := accept(fd)
+	switch {
+	case err == 0 && mayCome():
+		d.wait.Store(int64(retryMin))
+		d.seat(c)
+	case err == 0:
+		d.in.net.turnAway(c, d.in.from)
+	case err == unix.EAGAIN:
+		return false
+	case err == unix.EINTR || err == unix.ECONNABORTED:
+	default:
+		// Out of descriptors or memory, mostly. Those who want in wait in
+		// the backlog; those who are in go on.
+		d.in.net.srv.complain(complaintAccept, "addr", d.in.l.Addr().String(), "err", err)
+		d.lock()
+		return false
+	}
+	return true
 }
 
 // seat gives a new connection to a loop: this one, unless another has fewer.

@@ -36,6 +36,7 @@ func (k *socket) discard() {
 		n, err := unix.Read(k.fd, b)
 		switch {
 		case n > 0:
+			k.loop.round.budget -= inputUnits + n/budgetBytes
 		case err == unix.EAGAIN:
 			k.await(true)
 			return

@@ -162,6 +162,9 @@ func (g *gearSession) command(b []byte) (n int, more bool) {
 			s.loop.round.budget--
 			s.loop.gear.count(m)
 			s.loop.out = gearman.AppendError(s.loop.out, gearman.ErrorDraining)
+			if s.kept.large {
+				s.leaveBodyRoom()
+			}
 			g.skip(m.Size)
 			return n, true
 		}
@@ -174,6 +177,9 @@ func (g *gearSession) command(b []byte) (n int, more bool) {
 		s.loop.round.budget--
 		s.loop.gear.count(m)
 		s.loop.out = gearman.AppendError(s.loop.out, gearman.ErrorQueue)
+		if s.kept.large {
+			s.leaveBodyRoom()
+		}
 		g.skip(m.Size)
 		return n, true
 	}
@@ -265,7 +271,11 @@ func (g *gearSession) run(body []byte, large shard.Large) {
 		g.admin()
 	case gearman.EchoReq:
 		s.loop.out = gearman.AppendEchoHead(s.loop.out, m.Size)
-		g.write(body, large)
+		if large != nil {
+			g.writeShared(nil, large) // no job has it
+		} else {
+			g.write(body, nil)
+		}
 		s.endBody()
 	case gearman.CanDo:
 		g.register(0)

@@ -116,6 +116,9 @@ func (l *loop) help() bool {
 	defer l.exit()
 	l.tally[tallyHelps]++
 	l.drain(false)
+	if l.reactor != nil && l.reactor.waiting.Load() {
+		l.ask() // whoever left it found this call under way, which cannot do it
+	}
 	return true
 }
 
@@ -162,6 +165,13 @@ func (g *signals) take() []signal {
 	return list
 }
 
+// giveBack puts those that take gave and that had no turn before all others.
+func (g *signals) giveBack(list []signal) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.list = append(list, g.list...)
+}
+
 // signal gives s a turn for f in the loop; from any goroutine.
 func (l *loop) signal(s *session, f func(*session)) {
 	l.signals.mu.Lock()
@@ -186,7 +196,13 @@ func (l *loop) drain(round bool) {
 	}
 	l.letGo()
 	l.sendLate()
-	for _, g := range l.signals.take() {
+	list := l.signals.take()
+	for i, g := range list {
+		if l.round.left <= -debtUnits {
+			l.signals.giveBack(list[i:])
+			l.ask()
+			break
+		}
 		l.turn(g.s, g.f)
 	}
 	if round {

@@ -181,6 +181,9 @@ func (s *session) refuse() {
 		s.say(beanstalk.MsgOutOfMemory)
 		return
 	}
+	if s.kept.large {
+		s.leaveBodyRoom()
+	}
 	s.skipNumber()
 	s.skipBody(beanstalk.MsgOutOfMemory)
 }

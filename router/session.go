@@ -179,6 +179,7 @@ func (s *session) sendLarge() {
 		s.holdReply(nil, s.large)
 	} else {
 		s.conn.WriteStable(s.large)
+		s.checkUnsent()
 	}
 	s.loop.round.budget -= s.large.Len() / budgetBytes
 	s.large, s.req.Reply.Large = nil, nil // nothing here keeps it when it is deleted

@@ -112,6 +112,7 @@ func (k *socket) sendUnsent() {
 				return
 			}
 			most -= n
+			k.loop.round.budget -= writeUnits + n/budgetBytes
 			if k.unsent.sent(n); n < len(p) {
 				k.await(false)
 				return

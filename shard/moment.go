@@ -41,7 +41,7 @@ func (c *Core) awake() Time { return c.now - c.slept }
 // whenAwake is the moment at which the time awake is t, if the machine is not suspended
 // until then.
 func (c *Core) whenAwake(t Time) Time {
-	if t == Never {
+	if t >= Never-c.slept {
 		return Never
 	}
 	return t + c.slept

@@ -47,7 +47,9 @@ func (j *Journal) compactable(urgent bool) bool {
 		closed += s.size
 	}
 	live, size := j.live.Load(), j.opts.SegmentSize
-	if r := &j.round; r.vain >= len(j.closed) && max(r.live-live, live-r.live) < size/4 {
+	// What lives has to have changed by a quarter, if that is less: a queue that empties
+	// may have had less than a quarter segment when its last round was of no use.
+	if r := &j.round; r.vain >= len(j.closed) && max(r.live-live, live-r.live) < min(size/4, r.live/4+1) {
 		return false
 	}
 	if urgent {

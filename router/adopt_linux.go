@@ -74,6 +74,9 @@ func (r *reactor) do(f func()) {
 	r.loop.ask()
 }
 
+// hasTasks reports whether work has something to do; from any goroutine.
+func (r *reactor) hasTasks() bool { return r.waiting.Load() }
+
 // work is called in the event loop whenever it was woken.
 func (r *reactor) work() {
 	if !r.waiting.Load() {

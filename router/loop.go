@@ -116,7 +116,7 @@ func (l *loop) help() bool {
 	defer l.exit()
 	l.tally[tallyHelps]++
 	l.drain(false)
-	if l.reactor != nil && l.reactor.waiting.Load() {
+	if l.reactor != nil && l.reactor.hasTasks() {
 		l.ask() // whoever left it found this call under way, which cannot do it
 	}
 	return true

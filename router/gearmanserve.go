@@ -22,7 +22,10 @@ const gracePoll = 20 * time.Millisecond
 // ShutdownWanted deliver when no job waits or runs any more; buried ones do not count.
 // Open connections are served on, and may bring new jobs until then; what they bring
 // at the very end is refused as by Drain. Source: gearmand's SIGUSR1.
-func (s *Server) Retire() { s.leave(true) }
+func (s *Server) Retire() {
+	s.leave(true)
+	s.net.accepting.Wait()
+}
 
 // wantShutdown asks for the end: at once, or when no job is left. New connections for
 // Gearman are refused from then on; those that there are go on.

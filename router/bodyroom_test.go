@@ -72,3 +72,68 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	}
 	f.check()
 }
+
+// TestRefusedBodyLeavesTheRoom: one that was let in and is refused all the same keeps no
+// place, and its client is not cut off for it.
+func TestRefusedBodyLeavesTheRoom(t *testing.T) {
+	const size = 600_000
+	body := strings.Repeat("b", size)
+	put := "put 0 0 60 600000\r\n"
+	submit := packet(gearman.SubmitJobBG, "f", "", body)
+	for _, tt := range []struct {
+		name, sent, want string
+		gear             bool
+	}{
+		{"put", put, "DRAINING\r\n", false},
+		{"submission", submit[:len(submit)-size], string(gearman.AppendError(nil, gearman.ErrorDraining)), true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f, j, _ := newClaimFixture(t)
+			f.d.srv.bodies = newBodyRoom(size)
+			first, second := f.open(), f.open()
+			if tt.gear {
+				second = f.openGear()
+			}
+			first.send(put + body[:10])
+			second.send(tt.sent)
+			if !second.s.s.blocked {
+				t.Fatal("two at a time")
+			}
+			first.s.Abort()
+			f.d.Drain()
+			f.tended(j)
+			second.sendMuch(j, size)
+			if !tt.gear {
+				second.send("\r\n")
+			}
+			if got := second.take(); got != tt.want {
+				t.Errorf("got %.100q, want %.100q", got, tt.want)
+			}
+			if r := f.d.srv.bodies; r.used != 0 || len(r.inside)+len(r.waiting) != 0 || second.s.s.kept.large {
+				t.Errorf("%d bytes used, %d inside, %d wait", r.used, len(r.inside), len(r.waiting))
+			}
+		})
+	}
+}
+
+// TestSuspendedBodies: a suspend is no time in which a body could have come.
+func TestSuspendedBodies(t *testing.T) {
+	f := newFixture(t, Config{Shards: 2, MaxJobSize: 1 << 20})
+	f.d.srv.bodies = newBodyRoom(100_000)
+	slow, next := f.open(), f.open()
+	slow.send("put 0 0 60 600000\r\nb")
+	next.send("put 0 0 60 70000\r\n")
+	f.slept += 10 * bodyGrace
+	f.open().says("list-tube-used\n", "USING default\n") // by which it is noticed
+	f.d.srv.hurry()
+	f.rest()
+	if slow.closed {
+		t.Error("closed after a suspend")
+	}
+	f.pass(2 * bodyGrace)
+	f.d.srv.hurry()
+	f.rest()
+	if !slow.closed {
+		t.Error("it keeps others waiting")
+	}
+}

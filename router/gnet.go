@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/panjf2000/gnet/v2"
 )
@@ -90,6 +91,8 @@ type socket struct {
 	paused   bool // the loop does not look at it
 	watching bool // a call of watchHangUp is under way
 	pumped   bool // the pump knows fd
+
+	linger *time.Timer // drops it when it has been closed for long enough; nil: not before
 }
 
 // OnOpen implements gnet.EventHandler.

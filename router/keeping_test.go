@@ -215,3 +215,34 @@ func TestBodiesThatArriveInPiecesAreCounted(t *testing.T) {
 	}
 	f.check()
 }
+
+// TestLargeEchoIsCounted: what a client has echoed and does not read is in the account
+// as long as it is unread, and the client is on the list of those that keep something,
+// although nothing was said behind it.
+func TestLargeEchoIsCounted(t *testing.T) {
+	f := newGearFixture(t)
+	f.bound(64 << 20)
+	c := &queueConn{}
+	c.f, c.canPause = f, true
+	c.q.acct = f.d.srv.acct
+	c.s = f.l.OpenGearman(c)
+	const size = 2 << 20
+	for at, p := 0, packet(gearman.EchoReq, strings.Repeat("e", size)); at < len(p); at += 64 << 10 {
+		c.send(p[at:min(at+64<<10, len(p))])
+	}
+	f.rest()
+	if c.Unsent() < size {
+		t.Fatalf("%d bytes are unread", c.Unsent())
+	}
+	if n := f.counted(); n < size || n > size+size/4 {
+		t.Errorf("%d bytes are counted of %d", n, size)
+	}
+	if len(f.l.l.keepers) != 1 || !c.s.s.stalled {
+		t.Errorf("%d clients keep something; it goes on: %v", len(f.l.l.keepers), !c.s.s.stalled)
+	}
+	c.reads()
+	if n := f.counted(); n != 0 || len(f.l.l.keepers) != 0 || c.s.s.stalled {
+		t.Errorf("%d bytes are counted for %d clients when all is read, or it does not go on", n, len(f.l.l.keepers))
+	}
+	f.check()
+}

@@ -274,3 +274,35 @@ func TestALoopThatFeedsItselfHearsItsSockets(t *testing.T) {
 		}
 	}
 }
+
+// What sockets have room for again is work as any other: however many signals come at
+// once, a callback has an end, and each has its turn, in order.
+func TestSignalsHaveTheirRounds(t *testing.T) {
+	f := newFixture(t, Config{Shards: 1})
+	l := f.l.l
+	c := f.open()
+	const signals, units = 500, 100
+	var ran []int
+	for i := range signals {
+		l.signal(c.s.s, func(s *session) {
+			ran = append(ran, i)
+			l.round.budget -= units
+		})
+	}
+	for rounds := 0; len(ran) < signals; rounds++ {
+		if rounds > signals {
+			t.Fatalf("%d of %d had a turn", len(ran), signals)
+		}
+		before := len(ran)
+		f.round()
+		if n := (len(ran) - before) * units; n > callbackMax+units {
+			t.Fatalf("%d units in one callback, want at most %d", n, callbackMax)
+		}
+	}
+	for i, at := range ran {
+		if i != at {
+			t.Fatalf("signal %d had turn %d", at, i)
+		}
+	}
+	f.check()
+}

@@ -220,8 +220,13 @@ func (k *socket) end() {
 	k.leave()
 }
 
-// leave takes the connection off the count.
+// leave takes the connection off the count. Nothing keeps it then: clients that come and
+// are closed fast enough would otherwise pile up in ten seconds' timers.
 func (k *socket) leave() {
+	if k.linger != nil {
+		k.linger.Stop()
+		k.linger = nil
+	}
 	if k.counted {
 		k.counted = false
 		k.loop.reactor.placed.Add(-1)
@@ -244,7 +249,7 @@ func (k *socket) Close() {
 	}
 	k.closed = true
 	if k.unsent != nil || k.parting {
-		time.AfterFunc(lingerMax, func() {
+		k.linger = time.AfterFunc(lingerMax, func() {
 			k.loop.signal(k.s, func(*session) { k.Drop() })
 		})
 	}

@@ -91,6 +91,9 @@ func (e *socketEnd) nothing(t *testing.T) {
 	if open, behind := n.open.Load(), n.behind.Load(); open != 0 || behind != 0 || len(n.without) != 0 || len(n.pump.known) != 0 {
 		t.Errorf("%d connections, %d behind, %d without gnet, %d in the pump", open, behind, len(n.without), len(n.pump.known))
 	}
+	if e.k.linger != nil {
+		t.Error("a timer keeps it")
+	}
 }
 
 // manyReplies are more than a socket takes.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -78,11 +79,22 @@ func (w *waker) wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.fd >= 0 {
-		if _, err := unix.Write(w.fd, oneByte); err != unix.EINTR {
+		switch _, err := unix.Write(w.fd, oneByte); err {
+		case nil:
+			return
+		case unix.EINTR:
+		default:
+			// The kernel had no memory for the byte. Without one under way the loop
+			// would not be woken any more.
+			w.loop.woken.Store(false)
+			time.AfterFunc(wakeAgain, w.loop.run)
 			return
 		}
 	}
 }
+
+// wakeAgain is when a wake-up that failed is tried again.
+const wakeAgain = time.Millisecond
 
 var oneByte = []byte{0}
 

@@ -126,13 +126,13 @@ func importFaults(s *source) []string {
 }
 
 // isCore reports whether s must be deterministic: the codecs without their test
-// libraries, and the state machine of a shard. The shard's goroutine (loop.go) and the packages below
-// shard serve the core and may know clocks and goroutines.
+// libraries, and the state machine of a shard. The packages around it and beside it
+// serve it and may know clocks and goroutines.
 func isCore(s *source) bool {
 	if s.isTest() || s.in("codec/wiretest") || s.in("codec/gearmantest") {
 		return false
 	}
-	return s.in("codec") || s.dir() == "shard" && s.name != "shard/loop.go"
+	return s.in("codec") || s.dir() == "shard/core"
 }
 
 // bannedImports bring chance, and bannedTime the clock, into the core.
@@ -308,17 +308,17 @@ func TestRulesFindWhatTheyForbid(t *testing.T) {
 		{"loadtest/a.go", `package main; import (_ "polystalk/codec"; _ "polystalk/router")`, 1},
 		{"shardlike/a.go", `package shardlike; import _ "polystalk/codec"`, 0},
 
-		{"shard/a.go", `package shard; import "time"; var t = time.Now()`, 1},
-		{"shard/a.go", `package shard; import "time"; const d = time.Second`, 0},
+		{"shard/core/a.go", `package shard; import "time"; var t = time.Now()`, 1},
+		{"shard/core/a.go", `package shard; import "time"; const d = time.Second`, 0},
 		{"shard/loop.go", `package shard; import "time"; var t = time.Now()`, 0},
 		{"shard/ring/a.go", `package ring; func f() { go f() }`, 0},
-		{"shard/a.go", `package shard; func f() { go f() }`, 1},
+		{"shard/core/a.go", `package shard; func f() { go f() }`, 1},
 		{"codec/a.go", `package codec; import _ "math/rand/v2"`, 1},
 		{"codec/beanstalk/a_test.go", `package beanstalk; import _ "math/rand/v2"`, 0},
-		{"shard/a.go", "package shard\ntype s struct{ m map[int]int }\nfunc (s *s) f() {\n\tfor range s.m {\n\t}\n}\n", 1},
-		{"shard/a.go", "package shard\nfunc f() {\n\tm := make(map[int]int)\n\tfor k := range m {\n\t\t_ = k\n\t}\n}\n", 1},
-		{"shard/a.go", "package shard\nfunc f(m map[int]int) (n int) {\n\t// A sum: the order does not show.\n\tfor _, v := range m {\n\t\tn += v\n\t}\n\treturn\n}\n", 0},
-		{"shard/a.go", "package shard\nfunc f(m []int) {\n\tfor range m {\n\t}\n}\n", 0},
+		{"shard/core/a.go", "package shard\ntype s struct{ m map[int]int }\nfunc (s *s) f() {\n\tfor range s.m {\n\t}\n}\n", 1},
+		{"shard/core/a.go", "package shard\nfunc f() {\n\tm := make(map[int]int)\n\tfor k := range m {\n\t\t_ = k\n\t}\n}\n", 1},
+		{"shard/core/a.go", "package shard\nfunc f(m map[int]int) (n int) {\n\t// A sum: the order does not show.\n\tfor _, v := range m {\n\t\tn += v\n\t}\n\treturn\n}\n", 0},
+		{"shard/core/a.go", "package shard\nfunc f(m []int) {\n\tfor range m {\n\t}\n}\n", 0},
 	} {
 		s, err := parse(tt.name, []byte(tt.text))
 		if err != nil {

@@ -3,14 +3,14 @@ package router
 import (
 	"hash/maphash"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // An ability is a function for which the connection is a worker.
 type ability struct {
 	tubeRef
-	mirror   *shard.Mirror
-	sleepers *shard.Sleepers
+	mirror   *core.Mirror
+	sleepers *core.Sleepers
 	number   int   // of it in the gearDirectory
 	turn     int64 // when it was served last: the lowest is next
 }
@@ -19,9 +19,9 @@ type ability struct {
 // come, to go and to be served cost the same in a list of any length.
 type abilities struct {
 	list   []ability
-	byName shard.ListIndex // of lists longer than watchScan
-	served int64           // turn of who was served last
-	added  int64           // … of who came last; negative: that one is next
+	byName core.ListIndex // of lists longer than watchScan
+	served int64          // turn of who was served last
+	added  int64          // … of who came last; negative: that one is next
 }
 
 func (l *abilities) hash(at int) uint64 { return maphash.String(watchSeed, l.list[at].name) }
@@ -60,13 +60,13 @@ func (l *abilities) remove(at int) ability {
 	a, n := l.list[at], len(l.list)-1
 	switch {
 	case n == watchScan:
-		l.byName = shard.ListIndex{}
+		l.byName = core.ListIndex{}
 	case n > watchScan:
 		l.byName.Remove(at, l.hash)
 	}
 	l.list[at] = l.list[n]
 	l.list[n] = ability{}
-	l.list = shard.Shrink(l.list[:n])
+	l.list = core.Shrink(l.list[:n])
 	return a
 }
 
@@ -86,13 +86,13 @@ func (l *abilities) sleep(n int32) {
 // best is the function to be served next, or -1: the first in turn of those with a job
 // of the best class. Source: gearmand 2.0.0, which rotates within a priority.
 func (l *abilities) best() (at, class int) {
-	at, class = -1, shard.NumClasses
+	at, class = -1, core.NumClasses
 	for i := range l.list {
 		k, ok := l.list[i].mirror.Load()
 		if !ok {
 			continue
 		}
-		if c := shard.ClassOf(k.Pri); c < class || c == class && l.list[i].turn < l.list[at].turn {
+		if c := core.ClassOf(k.Pri); c < class || c == class && l.list[i].turn < l.list[at].turn {
 			at, class = i, c
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // An account counts the memory, in bytes, that all connections together make the
@@ -97,14 +97,14 @@ func (a *account) hold(p []byte, alone bool) {
 }
 
 // holdRelay and releaseRelay are for the body of a report, which no job has.
-func (a *account) holdRelay(r *shard.Relay) {
+func (a *account) holdRelay(r *core.Relay) {
 	a.hold(r.Body, true)
 	for _, p := range r.Large {
 		a.hold(p, true)
 	}
 }
 
-func (a *account) releaseRelay(r *shard.Relay) {
+func (a *account) releaseRelay(r *core.Relay) {
 	a.release(r.Body)
 	for _, p := range r.Large {
 		a.release(p)

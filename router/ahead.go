@@ -2,7 +2,7 @@ package router
 
 import (
 	"polystalk/codec/beanstalk"
-	"polystalk/shard"
+	"polystalk/shard/core"
 	"polystalk/shard/slab"
 )
 
@@ -24,9 +24,9 @@ const aheadMax = 31
 // An ahead is what a loop has parsed of the input that it is processing.
 type ahead struct {
 	cmds    [aheadMax]parsed
-	at, end int         // those not run yet
-	id      shard.JobID // of the next put
-	puts    int         // … of so many, all that are left in cmds
+	at, end int        // those not run yet
+	id      core.JobID // of the next put
+	puts    int        // … of so many, all that are left in cmds
 }
 
 type parsed struct {
@@ -36,7 +36,7 @@ type parsed struct {
 
 // An idRun are ids that follow each other.
 type idRun struct {
-	first shard.JobID
+	first core.JobID
 	n     int
 }
 
@@ -53,7 +53,7 @@ func (s *session) parse(b []byte) (n int, err error) {
 }
 
 // number is the id of the put at hand, whose line rest follows.
-func (s *session) number(rest []byte) (id shard.JobID) {
+func (s *session) number(rest []byte) (id core.JobID) {
 	l := s.loop
 	a := &l.ahead
 	switch {

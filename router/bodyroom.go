@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sync"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // A bodyRoom lets large bodies in that are to be received: as many at a time as fit into
@@ -23,7 +23,7 @@ type bodyRoom struct {
 // A bodyStay is a body that is being received.
 type bodyStay struct {
 	size  int64
-	until shard.Time // when it should be complete
+	until core.Time // when it should be complete
 }
 
 type bodyWait struct {
@@ -34,7 +34,7 @@ type bodyWait struct {
 // A body should come within bodyGrace and a second for every bodyRate bytes, if others
 // wait.
 const (
-	bodyGrace = 10 * shard.Second
+	bodyGrace = 10 * core.Second
 	bodyRate  = 1 << 20
 )
 
@@ -62,14 +62,14 @@ func (s *session) crowded(size int) bool {
 }
 
 // admit lets those in who are next; r is locked.
-func (r *bodyRoom) admit(now shard.Time) (admitted []*session) {
+func (r *bodyRoom) admit(now core.Time) (admitted []*session) {
 	n := 0
 	for _, w := range r.waiting {
 		if r.used > 0 && r.used+w.size > r.most {
 			break
 		}
 		r.used += w.size
-		r.inside[w.s] = bodyStay{w.size, now + bodyGrace + shard.Time(w.size/bodyRate)*shard.Second}
+		r.inside[w.s] = bodyStay{w.size, now + bodyGrace + core.Time(w.size/bodyRate)*core.Second}
 		admitted = append(admitted, w.s)
 		n++
 	}
@@ -105,7 +105,7 @@ func (s *session) letIn() {
 }
 
 // overdue are those who keep others waiting for longer than they should.
-func (r *bodyRoom) overdue(now shard.Time) (late []*session) {
+func (r *bodyRoom) overdue(now core.Time) (late []*session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.waiting) == 0 {

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"polystalk/codec/gearman"
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // TestLargeBodiesWaitForOneAnother: of those that do not fit together the later ones
@@ -51,7 +51,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	body := strings.Repeat("b", 600_000)
 	slow, next, last := f.open(), f.open(), f.open()
 	slow.send("put 0 0 60 600000\r\nb")
-	f.pass(bodyGrace + shard.Second)
+	f.pass(bodyGrace + core.Second)
 	f.d.srv.hurry()
 	f.rest()
 	if slow.closed {

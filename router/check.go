@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // CheckShards walks every core's invariants. It may be called between any two
@@ -55,7 +55,7 @@ func (d *Driven) Check() error {
 // place is a client's handle in a shard.
 type place struct {
 	shard  int
-	client shard.ClientID
+	client core.ClientID
 }
 
 type drivenChecker struct {
@@ -214,14 +214,14 @@ func (k *drivenChecker) tubes() {
 // jobs checks that ids lead to exactly the jobs there are, and those puts
 // whose body is awaited.
 func (k *drivenChecker) jobs() {
-	live := make(map[shard.JobID]int)
+	live := make(map[core.JobID]int)
 	for _, sh := range k.d.srv.shards {
 		for j := range sh.Jobs() {
 			if at, ok := live[j.ID]; ok {
 				k.fail("job %d is in shards %d and %d", j.ID, at, sh.Index)
 			}
 			live[j.ID] = sh.Index
-			if j.State == shard.Reserved && k.owners[place{sh.Index, j.Client}] == nil {
+			if j.State == core.Reserved && k.owners[place{sh.Index, j.Client}] == nil {
 				k.fail("job %d is reserved by nobody's client %d", j.ID, j.Client)
 			}
 		}
@@ -234,8 +234,8 @@ func (k *drivenChecker) jobs() {
 	ids := k.d.srv.ids
 	found := 0
 	for id := range ids.last.Load() + 1 {
-		at, ok := ids.find(shard.JobID(id))
-		if want, lives := live[shard.JobID(id)]; ok != lives || ok && at != want {
+		at, ok := ids.find(core.JobID(id))
+		if want, lives := live[core.JobID(id)]; ok != lives || ok && at != want {
 			k.fail("job %d: in shard %d: %v; its id leads to %d: %v", id, want, lives, at, ok)
 		}
 		if ok {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // A clock is the server's time. Its moments begin with the time of day at the start
@@ -24,9 +25,9 @@ import (
 type clock struct {
 	// awake is the time that only grows and stands still in a suspend, both the same and
 	// the time of day, asleep the time spent in suspends since some moment.
-	awake  func() shard.Time
-	both   func() (awake, day shard.Time)
-	asleep func() shard.Time
+	awake  func() core.Time
+	both   func() (awake, day core.Time)
+	asleep func() core.Time
 
 	mu    sync.Mutex   // held to change the two, at the end of which they are published
 	slept atomic.Int64 // nanoseconds
@@ -36,10 +37,10 @@ type clock struct {
 const (
 	// dayTolerance is how far the time of day may drift until Ahead follows: so long
 	// translated moments keep their order among each other to the nanosecond.
-	dayTolerance = shard.Time(time.Millisecond)
+	dayTolerance = core.Time(time.Millisecond)
 	// suspendMin is the shortest suspend. Two clocks are read one after the other, and
 	// what lies between must not be taken for one.
-	suspendMin = shard.Time(10 * time.Millisecond)
+	suspendMin = core.Time(10 * time.Millisecond)
 	// clockEvery is how often an idle server looks for a suspend.
 	clockEvery = time.Second
 	// readings of several clocks are tried until they lie close together.
@@ -49,33 +50,33 @@ const (
 // newClock is the system's clock. Its first moment is the time of day.
 func newClock() *clock {
 	started := time.Now()
-	base := shard.Time(started.UnixNano())
+	base := core.Time(started.UnixNano())
 	slept := suspendedAtMost()
 	return &clock{
-		awake: func() shard.Time { return base + shard.Time(time.Since(started)) },
-		both: func() (awake, day shard.Time) {
+		awake: func() core.Time { return base + core.Time(time.Since(started)) },
+		both: func() (awake, day core.Time) {
 			t := time.Now()
-			return base + shard.Time(t.Sub(started)), shard.Time(t.UnixNano())
+			return base + core.Time(t.Sub(started)), core.Time(t.UnixNano())
 		},
-		asleep: func() shard.Time { return suspendedAtLeast() - slept },
+		asleep: func() core.Time { return suspendedAtLeast() - slept },
 	}
 }
 
 // givenClock is a clock whose time is awake, and the time of day as well.
-func givenClock(awake func() shard.Time) *clock {
+func givenClock(awake func() core.Time) *clock {
 	return &clock{
 		awake:  awake,
-		both:   func() (shard.Time, shard.Time) { t := awake(); return t, t },
-		asleep: func() shard.Time { return 0 },
+		both:   func() (core.Time, core.Time) { t := awake(); return t, t },
+		asleep: func() core.Time { return 0 },
 	}
 }
 
 // now is the server's time, from anywhere. It may not know of a suspend yet.
-func (k *clock) now() shard.Time { return k.awake() + shard.Time(k.slept.Load()) }
+func (k *clock) now() core.Time { return k.awake() + core.Time(k.slept.Load()) }
 
 // stamp gives b the present moment.
 func (k *clock) stamp(b *shard.Batch) {
-	slept, ahead := shard.Time(k.slept.Load()), shard.Time(k.ahead.Load())
+	slept, ahead := core.Time(k.slept.Load()), core.Time(k.ahead.Load())
 	awake, day := k.both()
 	if d := day - awake - slept - ahead; d < -dayTolerance || d > dayTolerance {
 		awake, slept, ahead = k.follow()
@@ -84,11 +85,11 @@ func (k *clock) stamp(b *shard.Batch) {
 }
 
 // follow notes what has happened to the clocks.
-func (k *clock) follow() (awake, slept, ahead shard.Time) {
+func (k *clock) follow() (awake, slept, ahead core.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	slept = shard.Time(k.slept.Load())
-	var day shard.Time
+	slept = core.Time(k.slept.Load())
+	var day core.Time
 	for range readings {
 		before := k.awake()
 		if s := k.asleep(); s >= slept+suspendMin {

@@ -11,16 +11,17 @@ import (
 
 	"polystalk/codec/gearman"
 	"polystalk/shard"
+	"polystalk/shard/core"
 	"polystalk/shard/journal"
 )
 
-const hour = shard.Time(time.Hour)
+const hour = core.Time(time.Hour)
 
 // sets is what an administrator, a late time server or a suspend does to a machine.
 var clockFaults = []struct {
 	name  string
-	ahead shard.Time // the time of day steps
-	slept shard.Time // the machine is suspended
+	ahead core.Time // the time of day steps
+	slept core.Time // the machine is suspended
 }{
 	{"nothing", 0, 0},
 	{"the clock is set ahead", 8 * hour, 0},
@@ -51,7 +52,7 @@ func TestClockStepsAndRestarts(t *testing.T) {
 			j := f.keepOn(disk)
 			c, w := f.open(), f.openGear()
 			f.ahead, f.slept = fault.ahead, fault.slept
-			date := (f.now+f.slept+f.ahead)/shard.Second + 60
+			date := (f.now+f.slept+f.ahead)/core.Second + 60
 			c.send("use delayed\r\nput 0 3600 1 1\r\na\r\nuse paused\r\nput 0 0 1 1\r\nb\r\npause-tube paused 3600\r\n")
 			w.send(packet(gearman.SubmitJobEpoch, "dated", "", fmt.Sprint(date), "c"))
 			f.committed(j)
@@ -59,11 +60,11 @@ func TestClockStepsAndRestarts(t *testing.T) {
 			w.hears(answer(gearman.JobCreated, "H:x:3"))
 			f.wantsTimes("before the restart", 3600, 3600, 60)
 
-			f.pass(10 * shard.Second)
+			f.pass(10 * core.Second)
 			f.wantsTimes("ten seconds later", 3590, 3590, 50)
 			g, k := f.restart(j, disk)
 			g.wantsTimes("after the restart", 3590, 3590, 50)
-			g.pass(10 * shard.Second)
+			g.pass(10 * core.Second)
 
 			// Once more: what was read is translated when it is written again.
 			g.ahead = 5 * hour
@@ -84,29 +85,29 @@ func (f *fixture) wantsTimes(when string, delay, pause, date int) {
 	f.rest()
 	var b shard.Batch
 	f.d.Stamp(&b)
-	for _, id := range []shard.JobID{1, 3} {
+	for _, id := range []core.JobID{1, 3} {
 		want := delay
 		if id == 3 {
 			want = date
 		}
-		var s shard.JobStats
-		f.ask("", shard.Op{Kind: shard.OpStatsJob, ID: id, JobStats: &s})
-		if state := map[bool]shard.State{true: shard.Delayed, false: shard.Ready}[want > 0]; s.State != state || want > 0 && s.TimeLeft/shard.Second != shard.Time(want) {
+		var s core.JobStats
+		f.ask("", core.Op{Kind: core.OpStatsJob, ID: id, JobStats: &s})
+		if state := map[bool]core.State{true: core.Delayed, false: core.Ready}[want > 0]; s.State != state || want > 0 && s.TimeLeft/core.Second != core.Time(want) {
 			f.t.Errorf("%s: job %d is %v for %v, want %v for %d s", when, id, s.State, time.Duration(s.TimeLeft), state, want)
 		}
-		if s.Age < 0 || s.Age > 30*shard.Second && want > 0 {
+		if s.Age < 0 || s.Age > 30*core.Second && want > 0 {
 			f.t.Errorf("%s: job %d is %v old", when, id, time.Duration(s.Age))
 		}
 	}
-	var s shard.TubeStats
-	f.ask("paused", shard.Op{Kind: shard.OpStatsTube, Name: []byte("paused"), TubeStats: &s})
-	if s.PauseLeft/shard.Second != shard.Time(pause) {
+	var s core.TubeStats
+	f.ask("paused", core.Op{Kind: core.OpStatsTube, Name: []byte("paused"), TubeStats: &s})
+	if s.PauseLeft/core.Second != core.Time(pause) {
 		f.t.Errorf("%s: the pause goes on for %v, want %d s", when, time.Duration(s.PauseLeft), pause)
 	}
 }
 
 // ask runs an operation in the shard of a tube, or of the job.
-func (f *fixture) ask(tube string, op shard.Op) (r shard.Reply) {
+func (f *fixture) ask(tube string, op core.Op) (r core.Reply) {
 	f.t.Helper()
 	sh := f.d.ShardOf(tube)
 	if tube == "" {
@@ -116,7 +117,7 @@ func (f *fixture) ask(tube string, op shard.Op) (r shard.Reply) {
 	defer release()
 	f.d.Stamp(&f.other)
 	f.d.Shards()[sh].Apply(&f.other, &op, &r)
-	if r.Status != shard.StatusOK {
+	if r.Status != core.StatusOK {
 		f.t.Fatalf("operation %d: status %d", op.Kind, r.Status)
 	}
 	return r
@@ -132,7 +133,7 @@ func TestSuspend(t *testing.T) {
 	waiter.says("watch "+tubes[0]+"\nignore default\nreserve-with-timeout 30\n", "WATCHING 2\nWATCHING 1\n")
 	c.says("use "+tubes[1]+"\nput 0 3600 1 1\nb\n", "USING "+tubes[1]+"\nINSERTED 2\n")
 	c.says("use "+tubes[2]+"\nput 0 0 1 1\nc\npause-tube "+tubes[2]+" 3600\n", "USING "+tubes[2]+"\nINSERTED 3\nPAUSED\n")
-	f.pass(10 * shard.Second)
+	f.pass(10 * core.Second)
 
 	f.slept += 8 * hour
 	f.pass(0)
@@ -142,18 +143,18 @@ func TestSuspend(t *testing.T) {
 	c.says("watch "+tubes[2]+"\nignore default\nreserve-with-timeout 0\nrelease 3 0 0\nignore "+tubes[2]+"\n",
 		"WATCHING 2\nWATCHING 1\nRESERVED 3 1\nc\nRELEASED\nNOT_IGNORED\n")
 
-	f.pass(19 * shard.Second)
+	f.pass(19 * core.Second)
 	waiter.wants("")
-	f.pass(shard.Second)
+	f.pass(core.Second)
 	waiter.wants("TIMED_OUT\n")
 	holder.says("touch 1\n", "TOUCHED\n")
-	f.pass(59 * shard.Second)
+	f.pass(59 * core.Second)
 	holder.says("reserve-with-timeout 0\n", "DEADLINE_SOON\n")
 	f.slept += 8 * hour
 	f.pass(0)
 	f.check()
 	holder.says("touch 1\n", "TOUCHED\n")
-	f.pass(60 * shard.Second)
+	f.pass(60 * core.Second)
 	holder.says("touch 1\n", "NOT_FOUND\n")
 	f.check()
 }
@@ -165,39 +166,39 @@ func TestIdleServerAfterSuspend(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var slept atomic.Int64
 			start := time.Now()
-			k := givenClock(func() shard.Time { return hour + shard.Time(time.Since(start)) })
-			k.asleep = func() shard.Time { return shard.Time(slept.Load()) }
-			k.both = func() (awake, day shard.Time) {
+			k := givenClock(func() core.Time { return hour + core.Time(time.Since(start)) })
+			k.asleep = func() core.Time { return core.Time(slept.Load()) }
+			k.both = func() (awake, day core.Time) {
 				if dayStoodStill {
 					return k.awake(), k.awake()
 				}
 				return k.awake(), k.awake() + k.asleep()
 			}
-			core := shard.NewCore(nil)
-			defer core.Close()
-			core.Pin("default")
-			sh := shard.New(0, core, k.stamp)
+			machine := core.New(nil)
+			defer machine.Close()
+			machine.Pin("default")
+			sh := shard.New(0, machine, k.stamp)
 			sh.Start()
 			defer sh.Stop()
 			quit := make(chan struct{})
 			defer close(quit)
 			go k.watch(quit, []*shard.Shard{sh})
 
-			counts := func(op *shard.Op) (n shard.Counts) {
+			counts := func(op *core.Op) (n core.Counts) {
 				b := &shard.Batch{Home: stranger{}}
 				for !sh.Own(b) {
 					time.Sleep(time.Microsecond)
 				}
 				if op != nil {
 					k.stamp(b)
-					var r shard.Reply
+					var r core.Reply
 					sh.Apply(b, op, &r)
 				}
 				n = sh.Counts()
 				sh.Release(b)
 				return n
 			}
-			counts(&shard.Op{Kind: shard.OpPut, Tube: 1, ID: 1, TTR: 1, Delay: 3600})
+			counts(&core.Op{Kind: core.OpPut, Tube: 1, ID: 1, TTR: 1, Delay: 3600})
 			time.Sleep(10 * time.Minute)
 			if n := counts(nil); n.Delayed != 1 {
 				t.Fatalf("%d jobs delayed, want 1", n.Delayed)
@@ -219,18 +220,18 @@ func TestDelayRightAfterSuspend(t *testing.T) {
 	c := f.open()
 	f.slept += 8 * hour
 	c.says("put 0 3600 1 1\na\n", "INSERTED 1\n")
-	f.pass(3599 * shard.Second)
+	f.pass(3599 * core.Second)
 	c.says("peek-ready\n", "NOT_FOUND\n")
-	f.pass(shard.Second)
+	f.pass(core.Second)
 	c.says("peek-ready\n", "FOUND 1 1\na\n")
 }
 
 // TestDriftingClock: while the time of day drifts, translated moments move with it in
 // steps: two that were made one after the other keep their order.
 func TestDriftingClock(t *testing.T) {
-	now, day := shard.Time(1000), shard.Time(1000)
-	k := givenClock(func() shard.Time { return now })
-	k.both = func() (shard.Time, shard.Time) { return now, day }
+	now, day := core.Time(1000), core.Time(1000)
+	k := givenClock(func() core.Time { return now })
+	k.both = func() (core.Time, core.Time) { return now, day }
 	var last, b shard.Batch
 	for range 100_000 {
 		k.stamp(&b)
@@ -255,7 +256,7 @@ func TestWarningsAfterClockIsSetBack(t *testing.T) {
 	f.d.srv.complain("one")
 	f.d.srv.complain("held back")
 	f.ahead -= 8 * hour
-	f.now += 2 * shard.Second
+	f.now += 2 * core.Second
 	f.d.srv.complain("another")
 	if n != 2 {
 		t.Errorf("%d warnings were logged, want 2", n)
@@ -281,7 +282,7 @@ func TestSystemClock(t *testing.T) {
 	var a, b shard.Batch
 	k.stamp(&a)
 	k.stamp(&b)
-	day := shard.Time(time.Now().UnixNano())
+	day := core.Time(time.Now().UnixNano())
 	if b.Now < a.Now || b.Slept < a.Slept || day-b.Day() > hour || b.Day()-day > hour {
 		t.Errorf("%v, %v and %v", a, b, day)
 	}

@@ -1,6 +1,6 @@
 package router
 
-import "polystalk/shard"
+import "polystalk/shard/core"
 
 // close lets the client go: its connection, then what it holds. The order is
 // the reference's (conn.c, connclose), which list-tubes shows: its jobs are
@@ -80,10 +80,10 @@ func (s *session) startClosing() {
 	s.returnNext()
 }
 
-func (s *session) closeLink(used shard.TubeID) {
+func (s *session) closeLink(used core.TubeID) {
 	l := &s.links[len(s.links)-1]
 	op := &s.req.Op
-	op.Kind, op.Client, op.Tube = shard.OpClose, l.client, used
+	op.Kind, op.Client, op.Tube = core.OpClose, l.client, used
 	s.submit(l.shard, stepClose)
 }
 
@@ -93,7 +93,7 @@ func (s *session) returnNext() {
 	for ; s.res.at < len(s.links); s.res.at++ {
 		if l := &s.links[s.res.at]; l.held > 0 || l.waiting {
 			op := &s.req.Op
-			op.Kind, op.Client = shard.OpReturn, l.client
+			op.Kind, op.Client = core.OpReturn, l.client
 			s.submit(l.shard, stepReturn)
 			return
 		}
@@ -117,13 +117,13 @@ func (s *session) leaveNext() {
 		}
 		return
 	}
-	op.Kind, op.Client, op.Tube = shard.OpUnuse, 0, s.used.id
+	op.Kind, op.Client, op.Tube = core.OpUnuse, 0, s.used.id
 	s.submit(s.used.shard, stepLeaveUsed)
 }
 
 // closeStep takes the reply of one step.
-func (s *session) closeStep(r *shard.Reply) {
-	if r.Status == shard.StatusMore {
+func (s *session) closeStep(r *core.Reply) {
+	if r.Status == core.StatusMore {
 		s.submitLater(s.step)
 		return
 	}

@@ -2,7 +2,7 @@ package router
 
 import (
 	"polystalk/codec/beanstalk"
-	"polystalk/shard"
+	"polystalk/shard/core"
 	"polystalk/shard/journal"
 	"polystalk/shard/slab"
 )
@@ -65,39 +65,39 @@ func (s *session) dispatch(rest []byte) (n int) {
 	case beanstalk.Put:
 		return s.put(rest)
 	case beanstalk.Reserve:
-		s.reserve(shard.Never)
+		s.reserve(core.Never)
 	case beanstalk.ReserveWithTimeout:
-		s.reserve(shard.Time(cmd.Timeout) * shard.Second)
+		s.reserve(core.Time(cmd.Timeout) * core.Second)
 	case beanstalk.Delete:
-		s.onJob(shard.OpDelete, stepDelete, beanstalk.MsgNotFound)
+		s.onJob(core.OpDelete, stepDelete, beanstalk.MsgNotFound)
 	case beanstalk.Release:
 		op.Pri, op.Delay = cmd.Pri, cmd.Delay
-		s.onJob(shard.OpRelease, stepSimple, beanstalk.MsgNotFound)
+		s.onJob(core.OpRelease, stepSimple, beanstalk.MsgNotFound)
 	case beanstalk.Bury:
 		op.Pri = cmd.Pri
-		s.onJob(shard.OpBury, stepSimple, beanstalk.MsgNotFound)
+		s.onJob(core.OpBury, stepSimple, beanstalk.MsgNotFound)
 	case beanstalk.Touch:
-		s.onJob(shard.OpTouch, stepSimple, beanstalk.MsgNotFound)
+		s.onJob(core.OpTouch, stepSimple, beanstalk.MsgNotFound)
 	case beanstalk.KickJob:
-		s.onJob(shard.OpKickJob, stepSimple, beanstalk.MsgNotFound)
+		s.onJob(core.OpKickJob, stepSimple, beanstalk.MsgNotFound)
 	case beanstalk.Peek:
-		s.onJob(shard.OpPeek, stepPeek, beanstalk.MsgNotFound)
+		s.onJob(core.OpPeek, stepPeek, beanstalk.MsgNotFound)
 	case beanstalk.ReserveJob:
 		op.Waiter = &s.waiter
-		s.onJob(shard.OpReserveJob, stepTake, beanstalk.MsgNotFound)
+		s.onJob(core.OpReserveJob, stepTake, beanstalk.MsgNotFound)
 	case beanstalk.StatsJob:
-		op.JobStats = new(shard.JobStats)
-		s.onJob(shard.OpStatsJob, stepStatsJob, beanstalk.MsgNotFound)
+		op.JobStats = new(core.JobStats)
+		s.onJob(core.OpStatsJob, stepStatsJob, beanstalk.MsgNotFound)
 	case beanstalk.PeekReady:
-		s.onUsed(shard.OpPeekReady, stepPeek)
+		s.onUsed(core.OpPeekReady, stepPeek)
 	case beanstalk.PeekDelayed:
-		s.onUsed(shard.OpPeekDelayed, stepPeek)
+		s.onUsed(core.OpPeekDelayed, stepPeek)
 	case beanstalk.PeekBuried:
-		s.onUsed(shard.OpPeekBuried, stepPeek)
+		s.onUsed(core.OpPeekBuried, stepPeek)
 	case beanstalk.Kick:
 		s.gather.kicked = 0
 		op.N, op.KickMore, op.KickDelayed = cmd.Bound, false, false
-		s.onUsed(shard.OpKick, stepKick)
+		s.onUsed(core.OpKick, stepKick)
 	case beanstalk.Use:
 		s.use()
 	case beanstalk.Watch:
@@ -106,10 +106,10 @@ func (s *session) dispatch(rest []byte) (n int) {
 		s.ignore()
 	case beanstalk.PauseTube:
 		op.Delay = cmd.Delay
-		s.onTube(shard.OpPause, stepPause)
+		s.onTube(core.OpPause, stepPause)
 	case beanstalk.StatsTube:
-		op.TubeStats = new(shard.TubeStats)
-		s.onTube(shard.OpStatsTube, stepStatsTube)
+		op.TubeStats = new(core.TubeStats)
+		s.onTube(core.OpStatsTube, stepStatsTube)
 	case beanstalk.Stats:
 		s.stats()
 	case beanstalk.ListTubes:
@@ -129,8 +129,8 @@ func (s *session) dispatch(rest []byte) (n int) {
 }
 
 // onJob submits an operation on the job that the command names.
-func (s *session) onJob(kind shard.OpKind, st step, missing string) {
-	id := shard.JobID(s.cmd.ID)
+func (s *session) onJob(kind core.OpKind, st step, missing string) {
+	id := core.JobID(s.cmd.ID)
 	sh, ok := s.loop.srv.ids.find(id)
 	if !ok {
 		s.say(missing)
@@ -142,14 +142,14 @@ func (s *session) onJob(kind shard.OpKind, st step, missing string) {
 }
 
 // onUsed submits an operation on the used tube.
-func (s *session) onUsed(kind shard.OpKind, st step) {
+func (s *session) onUsed(kind core.OpKind, st step) {
 	op := &s.req.Op
 	op.Kind, op.Tube, op.Client = kind, s.used.id, 0
 	s.submit(s.used.shard, st)
 }
 
 // onTube submits an operation on the tube that the command names.
-func (s *session) onTube(kind shard.OpKind, st step) {
+func (s *session) onTube(kind core.OpKind, st step) {
 	op := &s.req.Op
 	op.Kind, op.Name, op.Client = kind, s.cmd.Name, 0
 	s.submit(s.loop.srv.shardOf(s.cmd.Name), st)
@@ -157,7 +157,7 @@ func (s *session) onTube(kind shard.OpKind, st step) {
 
 // handle takes the reply of the operation under way. It may be called with
 // the shard owned, so it only appends to the output and notes a next step.
-func (s *session) handle(r *shard.Reply) {
+func (s *session) handle(r *core.Reply) {
 	l := s.learn(s.target, r)
 	out := &s.loop.out
 	switch s.step {
@@ -170,12 +170,12 @@ func (s *session) handle(r *shard.Reply) {
 		s.endBody()
 		s.say(simpleReply(s.cmd.Kind, r.Status))
 	case stepDelete:
-		if r.Status == shard.StatusOK {
+		if r.Status == core.StatusOK {
 			s.loop.ended.finish(s.req.Op.ID)
 		}
 		s.say(simpleReply(s.cmd.Kind, r.Status))
 	case stepPeek:
-		if r.Status != shard.StatusFound {
+		if r.Status != core.StatusFound {
 			s.say(beanstalk.MsgNotFound)
 			return
 		}
@@ -187,7 +187,7 @@ func (s *session) handle(r *shard.Reply) {
 		*out = beanstalk.AppendFound(*out, uint64(r.ID), r.Body)
 	case stepTake:
 		s.req.Op.Waiter = nil
-		if r.Status != shard.StatusReserved {
+		if r.Status != core.StatusReserved {
 			s.say(beanstalk.MsgNotFound)
 			return
 		}
@@ -207,7 +207,7 @@ func (s *session) handle(r *shard.Reply) {
 		*out = beanstalk.AppendWatching(*out, len(s.watched))
 	case stepPause:
 		s.req.Op.Name = nil
-		if r.Status == shard.StatusNotFound {
+		if r.Status == core.StatusNotFound {
 			s.say(beanstalk.MsgNotFound)
 			return
 		}
@@ -228,8 +228,8 @@ func (s *session) handle(r *shard.Reply) {
 }
 
 // simpleReply is the answer to a command on one job.
-func simpleReply(k beanstalk.Kind, st shard.Status) string {
-	if st == shard.StatusNotFound {
+func simpleReply(k beanstalk.Kind, st core.Status) string {
+	if st == core.StatusNotFound {
 		return beanstalk.MsgNotFound
 	}
 	switch k {
@@ -248,7 +248,7 @@ func simpleReply(k beanstalk.Kind, st shard.Status) string {
 }
 
 // sayReserved answers with a job.
-func (s *session) sayReserved(r *shard.Reply) {
+func (s *session) sayReserved(r *core.Reply) {
 	out := &s.loop.out
 	if r.Large != nil {
 		*out = beanstalk.AppendReservedHeader(*out, uint64(r.ID), r.Large.Len())
@@ -259,9 +259,9 @@ func (s *session) sayReserved(r *shard.Reply) {
 }
 
 // kicked adds up a kick that comes in bounded parts.
-func (s *session) kicked(r *shard.Reply) {
+func (s *session) kicked(r *core.Reply) {
 	s.gather.kicked += r.N
-	if r.Status != shard.StatusMore {
+	if r.Status != core.StatusMore {
 		s.loop.out = beanstalk.AppendKicked(s.loop.out, s.gather.kicked)
 		return
 	}
@@ -336,7 +336,7 @@ func (s *session) enqueue(body, end []byte) {
 		return
 	}
 	op := &s.req.Op
-	op.Kind, op.Client, op.Tube, op.ID = shard.OpPut, 0, s.used.id, s.putID
+	op.Kind, op.Client, op.Tube, op.ID = core.OpPut, 0, s.used.id, s.putID
 	op.Pri, op.Delay, op.TTR = s.cmd.Pri, s.cmd.Delay, s.cmd.TTR
 	op.Body, op.Large = body, s.pieces
 	s.submit(s.used.shard, stepPut)
@@ -351,11 +351,11 @@ func (s *session) dropPut(msg string) {
 	s.say(msg)
 }
 
-func (s *session) putDone(r *shard.Reply) {
+func (s *session) putDone(r *core.Reply) {
 	op := &s.req.Op
 	op.Body, op.Large = nil, nil
 	id := s.putID
-	if r.Status != shard.StatusOK {
+	if r.Status != core.StatusOK {
 		s.loop.srv.complain("out of memory for a job", "conn", s, "bytes", s.cmd.Size)
 		s.dropPut(beanstalk.MsgOutOfMemory)
 		return

@@ -10,10 +10,10 @@ import (
 
 	"polystalk/codec/beanstalk"
 	"polystalk/codec/gearman"
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
-const slots = shard.Slots
+const slots = core.Slots
 
 // shardsPerLoop is the least number of shards a loop: two loops should not
 // often meet in one.

@@ -7,7 +7,7 @@ import (
 
 	"polystalk/codec/beanstalk"
 	"polystalk/codec/gearman"
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // directory lists the server's tubes in the order that list-tubes shows: as
@@ -29,7 +29,7 @@ type directory struct {
 
 func newDirectory() *directory { return &directory{at: make(map[string]int), freed: newFreedBodies()} }
 
-// TubeAdded implements shard.Directory.
+// TubeAdded implements core.Directory.
 func (d *directory) TubeAdded(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -50,7 +50,7 @@ func (d *directory) TubeAdded(name string) {
 	}
 }
 
-// TubeRemoved implements shard.Directory.
+// TubeRemoved implements core.Directory.
 func (d *directory) TubeRemoved(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -114,11 +114,11 @@ type shardDirectory struct {
 	ended finisher // the shard's owner's
 }
 
-// JobFinished implements shard.Finisher.
-func (d *shardDirectory) JobFinished(id shard.JobID) { d.ended.finish(id) }
+// JobFinished implements core.Finisher.
+func (d *shardDirectory) JobFinished(id core.JobID) { d.ended.finish(id) }
 
-// BodyFreed implements shard.BodyHearer.
-func (d *directory) BodyFreed(body shard.Large) {
+// BodyFreed implements core.BodyHearer.
+func (d *directory) BodyFreed(body core.Large) {
 	n := 0
 	for _, p := range body {
 		d.acct.orphan(p)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // A Driven is a server without network, clock and goroutines of its own: its
@@ -19,7 +20,7 @@ type Driven struct {
 }
 
 // NewDriven makes a server whose time is clock, which must not step back.
-func NewDriven(cfg Config, clock func() shard.Time) (*Driven, error) {
+func NewDriven(cfg Config, clock func() core.Time) (*Driven, error) {
 	srv, err := newServer(cfg, givenClock(clock))
 	if err != nil {
 		return nil, err
@@ -28,14 +29,14 @@ func NewDriven(cfg Config, clock func() shard.Time) (*Driven, error) {
 }
 
 // SetDay gives the server a time of day, which may step, instead of that of its clock.
-func (d *Driven) SetDay(day func() shard.Time) {
+func (d *Driven) SetDay(day func() core.Time) {
 	k := d.srv.clock
-	k.both = func() (shard.Time, shard.Time) { return k.awake(), day() }
+	k.both = func() (core.Time, core.Time) { return k.awake(), day() }
 }
 
 // SetSuspended tells for how long the machine has been suspended in all, which the clock
 // that NewDriven was given leaves out. A server notices that by the time of day.
-func (d *Driven) SetSuspended(total func() shard.Time) { d.srv.clock.asleep = total }
+func (d *Driven) SetSuspended(total func() core.Time) { d.srv.clock.asleep = total }
 
 // Stamp gives b the present moment: for whoever owns shards, or has them Tick.
 func (d *Driven) Stamp(b *shard.Batch) { d.srv.clock.stamp(b) }

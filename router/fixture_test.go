@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // A fixture is a server driven by hand, with one loop whose wake-ups are
@@ -15,9 +16,9 @@ type fixture struct {
 	t     testing.TB
 	d     *Driven
 	l     *DrivenLoop
-	now   shard.Time // the time awake
-	ahead shard.Time // what the time of day is ahead of it, but for slept
-	slept shard.Time // in suspends
+	now   core.Time // the time awake
+	ahead core.Time // what the time of day is ahead of it, but for slept
+	slept core.Time // in suspends
 	asked bool
 
 	// other owns shards like another loop does.
@@ -27,20 +28,20 @@ type fixture struct {
 // stranger is the Home of the other owner.
 type stranger struct{}
 
-func (stranger) Post(*shard.Message) { panic("a message came to a stranger") }
+func (stranger) Post(*core.Message) { panic("a message came to a stranger") }
 
 func newFixture(t testing.TB, cfg Config) *fixture {
 	t.Helper()
-	f := &fixture{t: t, now: 1_700_000_000 * shard.Second}
+	f := &fixture{t: t, now: 1_700_000_000 * core.Second}
 	f.other.Home = stranger{}
-	d, err := NewDriven(cfg, func() shard.Time { return f.now })
+	d, err := NewDriven(cfg, func() core.Time { return f.now })
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.Close)
 	f.d = d
-	d.SetDay(func() shard.Time { return f.now + f.slept + f.ahead })
-	d.SetSuspended(func() shard.Time { return f.slept })
+	d.SetDay(func() core.Time { return f.now + f.slept + f.ahead })
+	d.SetSuspended(func() core.Time { return f.slept })
 	f.l = d.NewLoop(func() { f.asked = true })
 	return f
 }
@@ -73,7 +74,7 @@ func (f *fixture) rest() {
 }
 
 // pass lets time pass.
-func (f *fixture) pass(d shard.Time) {
+func (f *fixture) pass(d core.Time) {
 	f.t.Helper()
 	f.now += d
 	f.rest()

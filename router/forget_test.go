@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"polystalk/codec/gearman"
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // TestNamesAreForgotten: functions that clients have only named are there as gearmand's
@@ -34,11 +34,11 @@ func TestNamesAreForgotten(t *testing.T) {
 	if got := f.d.srv.dir.size(); got != names+2 {
 		t.Errorf("%d tubes, want %d", got, names+2)
 	}
-	f.pass(3599 * shard.Second)
+	f.pass(3599 * core.Second)
 	if got := f.d.srv.dir.size(); got != names+2 {
 		t.Errorf("%d tubes an hour later, want %d", got, names+2)
 	}
-	f.pass(shard.Second)
+	f.pass(core.Second)
 	f.check()
 	b.send("list-tubes\r\n")
 	if got := b.take(); got != "OK 21\r\n---\n- default\n- kept\n\r\n" {

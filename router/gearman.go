@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
-	"polystalk/shard"
+	"polystalk/shard/core"
 	"polystalk/shard/journal"
 	"polystalk/shard/slab"
 )
@@ -20,17 +20,17 @@ import (
 type gearSession struct {
 	s    *session
 	m    gearman.Message
-	keep []byte     // arguments that outlive the input
-	op   shard.Gear // of the operation under way
-	mail shard.Mail
+	keep []byte    // arguments that outlive the input
+	op   core.Gear // of the operation under way
+	mail core.Mail
 
 	abilities  abilities
 	sleeping   bool // counted among the sleepers of each ability
 	exceptions bool
-	refused    bool        // it is closed for what its client says
-	early      earlyMail   // came while a submission or a list was under way
-	excepted   shard.JobID // the last job that it ended with an exception
-	entry      *gearEntry  // what others may see of it
+	refused    bool       // it is closed for what its client says
+	early      earlyMail  // came while a submission or a list was under way
+	excepted   core.JobID // the last job that it ended with an exception
+	entry      *gearEntry // what others may see of it
 	late       lateness
 
 	at   int // the shard asked last, of commands that ask all
@@ -75,13 +75,13 @@ const (
 	ShutdownNone
 )
 
-// numbers gives out ids for jobs of one shard. It implements shard.Numbers.
+// numbers gives out ids for jobs of one shard. It implements core.Numbers.
 type numbers struct {
 	ids *idMap
 	sh  int
 }
 
-func (n *numbers) NextID() shard.JobID { return n.ids.next(n.sh) }
+func (n *numbers) NextID() core.JobID { return n.ids.next(n.sh) }
 
 // newGear makes s a session that speaks Gearman.
 func newGear(s *session) *gearSession {
@@ -263,7 +263,7 @@ func (g *gearSession) collect(b []byte) (n int) {
 }
 
 // run does what the message asks for; its data is in body or large.
-func (g *gearSession) run(body []byte, large shard.Large) {
+func (g *gearSession) run(body []byte, large core.Large) {
 	s, m := g.s, &g.m
 	g.late.seen()
 	switch m.Type {
@@ -280,7 +280,7 @@ func (g *gearSession) run(body []byte, large shard.Large) {
 	case gearman.CanDo:
 		g.register(0)
 	case gearman.CanDoTimeout:
-		g.register(shard.Time(m.Timeout))
+		g.register(core.Time(m.Timeout))
 	case gearman.CantDo:
 		if i := g.abilities.find(m.Args[0]); i >= 0 {
 			g.unregister(i)
@@ -315,7 +315,7 @@ func (g *gearSession) run(body []byte, large shard.Large) {
 
 // write sends data behind the head that was appended to the output. No shard is
 // owned.
-func (g *gearSession) write(body []byte, large shard.Large) {
+func (g *gearSession) write(body []byte, large core.Large) {
 	l := g.s.loop
 	l.out = append(l.out, body...)
 	if large != nil {
@@ -325,7 +325,7 @@ func (g *gearSession) write(body []byte, large shard.Large) {
 }
 
 // submit submits a job.
-func (g *gearSession) submit(body []byte, large shard.Large) {
+func (g *gearSession) submit(body []byte, large core.Large) {
 	s, m, op := g.s, &g.m, &g.s.req.Op
 	priority, background, _ := m.Type.Submits()
 	g.op.Background = background
@@ -335,7 +335,7 @@ func (g *gearSession) submit(body []byte, large shard.Large) {
 	g.op.Due = 0
 	switch m.Type {
 	case gearman.SubmitJobEpoch:
-		g.op.Due = s.loop.batch.FromDay(shard.Time(min(max(m.Epoch, 0), epochMax)) * shard.Second)
+		g.op.Due = s.loop.batch.FromDay(core.Time(min(max(m.Epoch, 0), epochMax)) * core.Second)
 	case gearman.SubmitJobSched:
 		s.loop.round.budget -= scheduleCost
 		now := time.Unix(0, int64(s.loop.batch.Day()))
@@ -345,7 +345,7 @@ func (g *gearSession) submit(body []byte, large shard.Large) {
 			s.endBody()
 			return
 		}
-		g.op.Due = s.loop.batch.FromDay(shard.Time(at.UnixNano()))
+		g.op.Due = s.loop.batch.FromDay(core.Time(at.UnixNano()))
 	}
 	if !s.producer {
 		s.producer = true
@@ -353,7 +353,7 @@ func (g *gearSession) submit(body []byte, large shard.Large) {
 	}
 	sh := s.loop.srv.shardOf(m.Args[0])
 	g.op.Numbers = &s.loop.srv.numbers[sh]
-	op.Kind, op.Client, op.Name = shard.OpSubmit, s.clientAt(sh), m.Args[0]
+	op.Kind, op.Client, op.Name = core.OpSubmit, s.clientAt(sh), m.Args[0]
 	op.Pri, op.Body, op.Large = priority.Pri(), body, large
 	s.submit(sh, stepGearSubmit)
 }
@@ -361,10 +361,10 @@ func (g *gearSession) submit(body []byte, large shard.Large) {
 // scheduleCost is what looking for the minute of a schedule counts in a turn.
 const scheduleCost = 64
 
-// epochMax is the last second that fits a shard.Time.
-const epochMax = int64(shard.Never/shard.Second) - 1
+// epochMax is the last second that fits a core.Time.
+const epochMax = int64(core.Never/core.Second) - 1
 
-func (g *gearSession) submitted(r *shard.Reply) {
+func (g *gearSession) submitted(r *core.Reply) {
 	s := g.s
 	if s.unadmitted(r) {
 		return
@@ -374,9 +374,9 @@ func (g *gearSession) submitted(r *shard.Reply) {
 	g.hearNoop() // before the answer: the job may have woken this very connection
 	out := &s.loop.out
 	switch r.Status {
-	case shard.StatusFull:
+	case core.StatusFull:
 		*out = gearman.AppendError(*out, gearman.ErrorQueueFull)
-	case shard.StatusOutOfMemory:
+	case core.StatusOutOfMemory:
 		s.loop.srv.complain("out of memory for a job", "conn", s, "bytes", g.m.Size)
 		*out = gearman.AppendError(*out, gearman.ErrorQueue)
 	default:
@@ -389,23 +389,23 @@ func (g *gearSession) submitted(r *shard.Reply) {
 	s.reprobe = g.early.first != nil
 }
 
-func (g *gearSession) handleOf(id shard.JobID) gearman.Handle {
+func (g *gearSession) handleOf(id core.JobID) gearman.Handle {
 	return gearman.Handle{Prefix: g.s.loop.srv.cfg.Gearman.Prefix, ID: uint64(id)}
 }
 
 // find is the job of a handle and the shard in which it lives.
-func (g *gearSession) find(handle []byte) (id shard.JobID, sh int, ok bool) {
+func (g *gearSession) find(handle []byte) (id core.JobID, sh int, ok bool) {
 	srv := g.s.loop.srv
 	n, ok := gearman.ParseHandle(srv.cfg.Gearman.Prefix, handle)
 	if !ok {
 		return 0, 0, false
 	}
-	sh, ok = srv.ids.find(shard.JobID(n))
-	return shard.JobID(n), sh, ok
+	sh, ok = srv.ids.find(core.JobID(n))
+	return core.JobID(n), sh, ok
 }
 
 // handle takes the reply of the operation under way; see session.handle.
-func (g *gearSession) handle(r *shard.Reply) {
+func (g *gearSession) handle(r *core.Reply) {
 	s := g.s
 	out := &s.loop.out
 	switch s.step {
@@ -446,13 +446,13 @@ func (g *gearSession) closeNext() {
 		return
 	}
 	l := &s.links[0]
-	op.Kind, op.Client, op.Tube = shard.OpClose, l.client, 0
+	op.Kind, op.Client, op.Tube = core.OpClose, l.client, 0
 	s.submit(l.shard, stepGearClose)
 }
 
-func (g *gearSession) closed(r *shard.Reply) {
+func (g *gearSession) closed(r *core.Reply) {
 	s := g.s
-	if r.Status == shard.StatusMore {
+	if r.Status == core.StatusMore {
 		s.submitLater(stepGearClose)
 		return
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"polystalk/codec/gearman"
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // secondLoop adds a loop to a fixture; the returned function drains it.
@@ -59,7 +59,7 @@ type hoarder struct {
 }
 
 func (c *hoarder) Write(p []byte)              { c.unsent += len(p); c.copied += len(p) }
-func (c *hoarder) WriteStable(pieces [][]byte) { c.unsent += shard.Large(pieces).Len() }
+func (c *hoarder) WriteStable(pieces [][]byte) { c.unsent += core.Large(pieces).Len() }
 
 // One report may be due to a client very often: each submission of its counts.
 // What is kept for it is bounded all the same, and its job goes on.

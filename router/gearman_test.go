@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"polystalk/codec/gearman"
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // openGear opens a connection that speaks Gearman.
@@ -80,7 +80,7 @@ func TestGearmanWorkerOfABeanstalkdClient(t *testing.T) {
 	b.says("use f\nput 10 0 2 4\nwork\n", "USING f\nINSERTED 1\n")
 	w.hears(answer(gearman.Noop))
 	w.asks(packet(gearman.GrabJobUniq), answer(gearman.JobAssignUniq, "H:x:1", "f", "", "work"))
-	f.pass(2 * shard.Second)
+	f.pass(2 * core.Second)
 	w.asks(packet(gearman.WorkComplete, "H:x:1", ""), answer(gearman.Error, "JOB_NOT_FOUND", "Job given in work result not found"))
 	w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", "f", "work"))
 	w.asks(packet(gearman.WorkFail, "H:x:1"))
@@ -98,7 +98,7 @@ func TestPausedTubeHoldsGrabs(t *testing.T) {
 	c.asks(packet(gearman.SubmitJobBG, "f", "", "work"), answer(gearman.JobCreated, "H:x:1"))
 	b.says("pause-tube f 3\n", "PAUSED\n")
 	w.asks(packet(gearman.GrabJob)+packet(gearman.PreSleep), answer(gearman.NoJob))
-	f.pass(3 * shard.Second)
+	f.pass(3 * core.Second)
 	w.hears(answer(gearman.Noop))
 	w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", "f", "work"))
 	f.check()
@@ -150,7 +150,7 @@ func TestReportsDoNotOvertakeTheSubmission(t *testing.T) {
 	// As if another owner had posted its mail before the one that ran the
 	// submission posts the answer.
 	c.s.s.loop.batch.Local = append(c.s.s.loop.batch.Local, &g.mail.Msg)
-	g.mail.Add(&shard.Relay{Job: 1, Kind: shard.RelayData, Copies: 1, Body: []byte("d")})
+	g.mail.Add(&core.Relay{Job: 1, Kind: core.RelayData, Copies: 1, Body: []byte("d")})
 	f.l.Drain()
 	c.hears()
 	release()

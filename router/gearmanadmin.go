@@ -6,12 +6,12 @@ import (
 	"os"
 
 	"polystalk/codec/gearman"
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // gearList is what a command that asks all shards has gathered.
 type gearList struct {
-	newest  shard.JobID
+	newest  core.JobID
 	status  gearman.JobStatus
 	clients uint32
 }
@@ -25,24 +25,24 @@ func (g *gearSession) admin() {
 		g.workers()
 	case gearman.Status, gearman.PriorityStatus:
 		g.at = 0
-		g.askAll(shard.OpFunctions, stepGearFunctions)
+		g.askAll(core.OpFunctions, stepGearFunctions)
 	case gearman.ShowJobs, gearman.ShowUniqueJobs:
 		g.at = 0
-		g.askAll(shard.OpListJobs, stepGearJobs)
+		g.askAll(core.OpListJobs, stepGearJobs)
 	case gearman.MaxQueue:
-		g.op.Limits = [shard.NumClasses]uint32(m.Limits)
-		g.onFunction(shard.OpLimit, m.Args[0], stepGearOK)
+		g.op.Limits = [core.NumClasses]uint32(m.Limits)
+		g.onFunction(core.OpLimit, m.Args[0], stepGearOK)
 	case gearman.CreateFunction:
-		g.onFunction(shard.OpFunction, m.Args[0], stepGearOK)
+		g.onFunction(core.OpFunction, m.Args[0], stepGearOK)
 	case gearman.DropFunction:
-		g.onFunction(shard.OpDrop, []byte(srv.dir.find(string(m.Args[0]))), stepGearDrop)
+		g.onFunction(core.OpDrop, []byte(srv.dir.find(string(m.Args[0]))), stepGearDrop)
 	case gearman.CancelJob:
 		id, sh, ok := g.find(m.Args[0])
 		if !ok {
 			s.say(gearman.MsgUnknownJob)
 			return
 		}
-		s.req.Op.Kind, s.req.Op.Client, s.req.Op.ID = shard.OpCancelJob, 0, id
+		s.req.Op.Kind, s.req.Op.Client, s.req.Op.ID = core.OpCancelJob, 0, id
 		s.submit(sh, stepGearCancel)
 	case gearman.Version:
 		*out = gearman.AppendOK(*out, srv.cfg.Gearman.Version)
@@ -73,14 +73,14 @@ func (g *gearSession) mayShutDown() bool {
 	return isHere(peerOf(g.s.conn))
 }
 
-func (g *gearSession) onFunction(kind shard.OpKind, name []byte, st step) {
+func (g *gearSession) onFunction(kind core.OpKind, name []byte, st step) {
 	op := &g.s.req.Op
 	op.Kind, op.Client, op.Name = kind, 0, name
 	g.s.submit(g.s.loop.srv.shardOf(name), st)
 }
 
 // askAll asks the shard whose turn it is, from the beginning.
-func (g *gearSession) askAll(kind shard.OpKind, st step) {
+func (g *gearSession) askAll(kind core.OpKind, st step) {
 	op := &g.s.req.Op
 	op.Kind, op.Client = kind, 0
 	g.op.Cursor = 0
@@ -89,7 +89,7 @@ func (g *gearSession) askAll(kind shard.OpKind, st step) {
 }
 
 // adminStep takes the reply of one step.
-func (g *gearSession) adminStep(r *shard.Reply) {
+func (g *gearSession) adminStep(r *core.Reply) {
 	s := g.s
 	s.req.Op.Name = nil
 	switch s.step {
@@ -97,15 +97,15 @@ func (g *gearSession) adminStep(r *shard.Reply) {
 		s.say(gearman.MsgOK)
 	case stepGearDrop:
 		switch r.Status {
-		case shard.StatusNotFound:
+		case core.StatusNotFound:
 			s.say(gearman.MsgFunctionNotFound)
-		case shard.StatusInUse:
+		case core.StatusInUse:
 			s.say(gearman.MsgFunctionBusy)
 		default:
 			s.say(gearman.MsgOK)
 		}
 	case stepGearCancel:
-		if r.Status == shard.StatusNotFound {
+		if r.Status == core.StatusNotFound {
 			s.say(gearman.MsgUnknownJob)
 		} else {
 			s.say(gearman.MsgOK)
@@ -122,9 +122,9 @@ func (g *gearSession) adminStep(r *shard.Reply) {
 // listNext goes on with a list, of which one visit's part has been said. It is as
 // long as there are functions or jobs: other connections have their turns in
 // between, and a client that does not read has no more for now (see held).
-func (g *gearSession) listNext(r *shard.Reply) {
+func (g *gearSession) listNext(r *core.Reply) {
 	s := g.s
-	if r.Status == shard.StatusMore && !s.dying {
+	if r.Status == core.StatusMore && !s.dying {
 		s.submitLater(s.step)
 		return
 	}

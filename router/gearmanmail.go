@@ -2,7 +2,7 @@ package router
 
 import (
 	"polystalk/codec/gearman"
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // hearMail takes what has come besides answers.
@@ -28,13 +28,13 @@ func (g *gearSession) hearMail() {
 
 // earlyMail is relays that wait for an answer which comes first, oldest first.
 type earlyMail struct {
-	first, last *shard.Relay
+	first, last *core.Relay
 	bytes       int
 	relays      int
 }
 
 // takeEarly takes out what was kept back.
-func (g *gearSession) takeEarly() (first *shard.Relay) {
+func (g *gearSession) takeEarly() (first *core.Relay) {
 	first = g.early.first
 	g.s.keep(-relayBytes * g.early.relays)
 	for r := first; r != nil; r = r.Next {
@@ -47,7 +47,7 @@ func (g *gearSession) takeEarly() (first *shard.Relay) {
 // relayBytes is what a relay without its body takes, about.
 const relayBytes = 128
 
-func (g *gearSession) keepBack(relays *shard.Relay) {
+func (g *gearSession) keepBack(relays *core.Relay) {
 	e := &g.early
 	for r := relays; r != nil; r = r.Next {
 		if e.last == nil {
@@ -81,7 +81,7 @@ func (g *gearSession) hearNoop() {
 }
 
 // relay writes reports, or cuts the client off if it reads none. No shard is owned.
-func (g *gearSession) relay(r *shard.Relay) {
+func (g *gearSession) relay(r *core.Relay) {
 	s := g.s
 	for ; r != nil; r = r.Next {
 		for range r.Copies {
@@ -95,7 +95,7 @@ func (g *gearSession) relay(r *shard.Relay) {
 	}
 }
 
-func (g *gearSession) relayOne(r *shard.Relay) {
+func (g *gearSession) relayOne(r *core.Relay) {
 	out := &g.s.loop.out
 	h := g.handleOf(r.Job)
 	if r.Kind.Ends() {
@@ -103,16 +103,16 @@ func (g *gearSession) relayOne(r *shard.Relay) {
 	}
 	t := gearman.WorkData
 	switch r.Kind {
-	case shard.RelayWarning:
+	case core.RelayWarning:
 		t = gearman.WorkWarning
-	case shard.RelayStatus:
+	case core.RelayStatus:
 		t = gearman.WorkStatus
-	case shard.RelayDone:
+	case core.RelayDone:
 		t = gearman.WorkComplete
-	case shard.RelayException:
+	case core.RelayException:
 		t = gearman.WorkException
 	}
-	if r.Kind == shard.RelayFailed || r.Kind == shard.RelayException && !g.exceptions {
+	if r.Kind == core.RelayFailed || r.Kind == core.RelayException && !g.exceptions {
 		*out = gearman.AppendWorkFail(*out, h)
 		return
 	}
@@ -129,14 +129,14 @@ func (g *gearSession) relayOne(r *shard.Relay) {
 const sharedMin = 512
 
 // writeShared is write for a body that never changes, and that no job has.
-func (g *gearSession) writeShared(body []byte, large shard.Large) {
+func (g *gearSession) writeShared(body []byte, large core.Large) {
 	s := g.s
 	if large == nil {
 		if len(body) < sharedMin || s.conn.Unsent() == 0 && !s.mustHold() {
 			s.loop.out = append(s.loop.out, body...)
 			return
 		}
-		large = shard.Large{body}
+		large = core.Large{body}
 	}
 	acct := s.loop.srv.acct
 	for _, p := range large {

@@ -2,7 +2,7 @@ package router
 
 import (
 	"polystalk/codec/gearman"
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // getStatus and getStatusUnique keep what was asked for: the answer repeats it.
@@ -14,7 +14,7 @@ func (g *gearSession) getStatus() {
 		s.loop.out = gearman.AppendStatus(s.loop.out, g.m.Args[0], gearman.JobStatus{})
 		return
 	}
-	op.Kind, op.Client, op.ID = shard.OpJobStatus, 0, id
+	op.Kind, op.Client, op.ID = core.OpJobStatus, 0, id
 	s.submit(sh, stepGearStatus)
 }
 
@@ -34,19 +34,19 @@ const uniqueCost = 64
 
 func (g *gearSession) nextUnique() {
 	op := &g.s.req.Op
-	op.Kind, op.Client = shard.OpUniqueStatus, 0
+	op.Kind, op.Client = core.OpUniqueStatus, 0
 	g.op.Cursor = 0
 	g.s.loop.round.budget -= uniqueCost
 	g.s.submit(g.at, stepGearUnique)
 }
 
 // uniqueAnswered takes one shard's part.
-func (g *gearSession) uniqueAnswered(r *shard.Reply) {
+func (g *gearSession) uniqueAnswered(r *core.Reply) {
 	s := g.s
 	if r.ID > g.list.newest {
 		g.list.newest, g.list.status, g.list.clients = r.ID, g.jobStatus(r), g.op.Clients
 	}
-	if r.Status == shard.StatusMore {
+	if r.Status == core.StatusMore {
 		s.submitLater(stepGearUnique)
 		return
 	}
@@ -57,7 +57,7 @@ func (g *gearSession) uniqueAnswered(r *shard.Reply) {
 	s.loop.out = gearman.AppendStatusUnique(s.loop.out, g.m.Args[0], g.list.status, g.list.clients)
 }
 
-func (g *gearSession) jobStatus(r *shard.Reply) gearman.JobStatus {
+func (g *gearSession) jobStatus(r *core.Reply) gearman.JobStatus {
 	if r.ID == 0 {
 		return gearman.JobStatus{}
 	}

@@ -2,23 +2,23 @@ package router
 
 import (
 	"polystalk/codec/gearman"
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // register makes the connection a worker of a function, or gives it another
 // timeout there.
-func (g *gearSession) register(timeout shard.Time) {
+func (g *gearSession) register(timeout core.Time) {
 	s, op := g.s, &g.s.req.Op
 	s.setWorker()
 	sh := s.loop.srv.shardOf(g.m.Args[0])
 	g.op.Timeout = timeout
-	op.Kind, op.Client, op.Name = shard.OpRegister, s.clientAt(sh), g.m.Args[0]
+	op.Kind, op.Client, op.Name = core.OpRegister, s.clientAt(sh), g.m.Args[0]
 	s.submit(sh, stepGearRegister)
 }
 
-func (g *gearSession) registered(r *shard.Reply) {
+func (g *gearSession) registered(r *core.Reply) {
 	g.s.req.Op.Name = nil
-	if r.Status != shard.StatusOK {
+	if r.Status != core.StatusOK {
 		g.s.loop.out = gearman.AppendError(g.s.loop.out, gearman.ErrorQueue)
 		return
 	}
@@ -47,9 +47,9 @@ func (g *gearSession) unregister(i int) {
 
 // forget has a shard forget that the connection is a worker of a function there,
 // or of any: of tube zero.
-func (g *gearSession) forget(sh int, tube shard.TubeID, st step) {
+func (g *gearSession) forget(sh int, tube core.TubeID, st step) {
 	op := &g.s.req.Op
-	op.Kind, op.Client, op.Tube = shard.OpUnregister, g.s.clientAt(sh), tube
+	op.Kind, op.Client, op.Tube = core.OpUnregister, g.s.clientAt(sh), tube
 	g.op.Cursor = 0
 	g.s.submit(sh, st)
 }
@@ -74,10 +74,10 @@ func (g *gearSession) resetNext() {
 	}
 }
 
-func (g *gearSession) unregistered(r *shard.Reply) {
+func (g *gearSession) unregistered(r *core.Reply) {
 	switch {
 	case g.s.dying: // closing does the rest
-	case r.Status == shard.StatusMore:
+	case r.Status == core.StatusMore:
 		g.s.submitLater(g.s.step)
 	case g.s.step == stepGearReset:
 		g.resetNext()
@@ -147,14 +147,14 @@ func (g *gearSession) grabNext() {
 	}
 	a := &g.abilities.list[at]
 	g.at = at
-	op.Kind, op.Client, op.Tube = shard.OpGrab, s.clientAt(a.shard), a.id
-	op.Bound = shard.Key{Pri: shard.ClassLast[class], ID: shard.MaxKey.ID}
+	op.Kind, op.Client, op.Tube = core.OpGrab, s.clientAt(a.shard), a.id
+	op.Bound = core.Key{Pri: core.ClassLast[class], ID: core.MaxKey.ID}
 	s.submit(a.shard, stepGearGrab)
 }
 
-func (g *gearSession) grabbed(r *shard.Reply) {
+func (g *gearSession) grabbed(r *core.Reply) {
 	s := g.s
-	if r.Status != shard.StatusReserved {
+	if r.Status != core.StatusReserved {
 		s.reprobe = true
 		return
 	}
@@ -173,34 +173,34 @@ func (g *gearSession) grabbed(r *shard.Reply) {
 }
 
 // relayOf is what a report is to those who wait for the job.
-func relayOf(t gearman.Type) shard.RelayKind {
+func relayOf(t gearman.Type) core.RelayKind {
 	switch t {
 	case gearman.WorkWarning:
-		return shard.RelayWarning
+		return core.RelayWarning
 	case gearman.WorkStatus:
-		return shard.RelayStatus
+		return core.RelayStatus
 	case gearman.WorkComplete:
-		return shard.RelayDone
+		return core.RelayDone
 	case gearman.WorkFail:
-		return shard.RelayFailed
+		return core.RelayFailed
 	case gearman.WorkException:
-		return shard.RelayException
+		return core.RelayException
 	}
-	return shard.RelayData
+	return core.RelayData
 }
 
 // report takes what a worker says about a job that it runs.
-func (g *gearSession) report(body []byte, large shard.Large) {
+func (g *gearSession) report(body []byte, large core.Large) {
 	s, m, op := g.s, &g.m, &g.s.req.Op
 	id, sh, ok := g.find(m.Args[0])
 	if m.Type == gearman.WorkFail {
 		n, ours := gearman.ParseHandle(s.loop.srv.cfg.Gearman.Prefix, m.Args[0])
-		if ours && shard.JobID(n) == g.excepted { // ids begin at 1
+		if ours && core.JobID(n) == g.excepted { // ids begin at 1
 			g.excepted = 0
 			return // some workers send both, and die of an ERROR
 		}
 	}
-	client := shard.ClientID(0)
+	client := core.ClientID(0)
 	if ok {
 		client = s.clientAt(sh)
 	}
@@ -209,7 +209,7 @@ func (g *gearSession) report(body []byte, large shard.Large) {
 		s.endBody()
 		return
 	}
-	op.Kind, op.Client, op.ID = shard.OpReport, client, id
+	op.Kind, op.Client, op.ID = core.OpReport, client, id
 	op.Body, op.Large = body, large
 	g.op.Relay = relayOf(m.Type)
 	if m.Type == gearman.WorkStatus {
@@ -221,14 +221,14 @@ func (g *gearSession) report(body []byte, large shard.Large) {
 	s.submit(sh, stepGearReport)
 }
 
-func (g *gearSession) reported(r *shard.Reply) {
+func (g *gearSession) reported(r *core.Reply) {
 	s := g.s
 	id := s.req.Op.ID
 	s.req.Op.Body, s.req.Op.Large = nil, nil
 	s.endBody()
 	s.loop.round.budget -= int(r.N)
 	switch {
-	case r.Status == shard.StatusNotFound:
+	case r.Status == core.StatusNotFound:
 		s.loop.out = gearman.AppendError(s.loop.out, gearman.NoJobError(g.m.Type))
 	case g.m.Type == gearman.WorkException:
 		g.excepted = id

@@ -3,14 +3,14 @@ package router
 import (
 	"testing"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // TestHelpLeavesNoTaskBehind: what was handed to a loop while another had taken its
 // wake-up, to help it out, is done by the loop: a helper cannot register a connection.
 func TestHelpLeavesNoTaskBehind(t *testing.T) {
-	now := shard.Time(0)
-	srv, err := newServer(Config{Loops: 1, Shards: 1}, givenClock(func() shard.Time { return now }))
+	now := core.Time(0)
+	srv, err := newServer(Config{Loops: 1, Shards: 1}, givenClock(func() core.Time { return now }))
 	if err != nil {
 		t.Fatal(err)
 	}

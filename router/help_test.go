@@ -4,14 +4,14 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // Only an idle loop is helped, and never one in the middle of a turn: its
 // helper may be in its own callback.
 func TestHelp(t *testing.T) {
-	now := shard.Time(1)
-	d, err := NewDriven(Config{Loops: 1, Shards: 1, MaxJobSize: 1 << 16}, func() shard.Time { return now })
+	now := core.Time(1)
+	d, err := NewDriven(Config{Loops: 1, Shards: 1, MaxJobSize: 1 << 16}, func() core.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,7 @@ package router
 import (
 	"github.com/valyala/bytebufferpool"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // With a journal, a reply that tells of a change leaves once the change is
@@ -14,7 +14,7 @@ import (
 type heldReply struct {
 	commit uint64
 	bytes  *bytebufferpool.ByteBuffer
-	large  shard.Large // instead of bytes
+	large  core.Large // instead of bytes
 }
 
 // coalesceMax bytes of replies that wait for the same commit are kept as one.
@@ -35,7 +35,7 @@ func (s *session) acked() uint64 {
 }
 
 // holdReply queues output.
-func (s *session) holdReply(p []byte, large shard.Large) {
+func (s *session) holdReply(p []byte, large core.Large) {
 	n := len(s.replies)
 	if n == 0 {
 		s.loop.hold(s)

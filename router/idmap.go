@@ -4,7 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // Sizes of an idMap: a page covers pageIDs ids with two bytes each, a region
@@ -58,32 +58,32 @@ func newIDMap() *idMap {
 }
 
 // next gives out an id and notes its shard.
-func (m *idMap) next(sh int) shard.JobID {
+func (m *idMap) next(sh int) core.JobID {
 	id := m.take(1)
 	m.note(id, sh)
 	return id
 }
 
 // take gives out n ids that follow each other, and returns the first.
-func (m *idMap) take(n int) shard.JobID { return shard.JobID(m.last.Add(uint64(n)) - uint64(n) + 1) }
+func (m *idMap) take(n int) core.JobID { return core.JobID(m.last.Add(uint64(n)) - uint64(n) + 1) }
 
 // giveBack takes back the last n of what take gave out, from the id first on. It
 // reports false when others have taken ids since.
-func (m *idMap) giveBack(first shard.JobID, n int) bool {
+func (m *idMap) giveBack(first core.JobID, n int) bool {
 	before := uint64(first) - 1
 	return m.last.CompareAndSwap(before+uint64(n), before)
 }
 
 // note notes the shard of an id that was given out. The job must not be visible to
 // anyone before.
-func (m *idMap) note(jid shard.JobID, sh int) {
+func (m *idMap) note(jid core.JobID, sh int) {
 	id := uint64(jid)
 	word, shift := idPlace(id)
 	m.page(id).shards[word].Or(uint32(sh+1) << shift)
 }
 
 // find returns the shard of a live job.
-func (m *idMap) find(jid shard.JobID) (sh int, ok bool) {
+func (m *idMap) find(jid core.JobID) (sh int, ok bool) {
 	id := uint64(jid)
 	rs := *m.regions.Load()
 	if id/regionIDs >= uint64(len(rs)) {
@@ -103,13 +103,13 @@ func (m *idMap) find(jid shard.JobID) (sh int, ok bool) {
 }
 
 // finish forgets an id for ever: its job is deleted, or never came to be.
-func (m *idMap) finish(jid shard.JobID) {
+func (m *idMap) finish(jid core.JobID) {
 	m.clear(jid)
 	m.count(uint64(jid)/pageIDs, 1)
 }
 
 // clear is the part of finish that others see at once; count is to follow.
-func (m *idMap) clear(jid shard.JobID) {
+func (m *idMap) clear(jid core.JobID) {
 	word, shift := idPlace(uint64(jid))
 	m.page(uint64(jid)).shards[word].And(^(uint32(0xffff) << shift))
 }
@@ -144,7 +144,7 @@ type pendingCount struct {
 	n    uint32
 }
 
-func (f *finisher) finish(jid shard.JobID) {
+func (f *finisher) finish(jid core.JobID) {
 	f.ids.clear(jid)
 	page := uint64(jid) / pageIDs
 	p := &f.pending[page%uint64(len(f.pending))]

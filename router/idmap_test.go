@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // pages counts the pages and regions that an idMap keeps.
@@ -29,13 +29,13 @@ func (m *idMap) pages() (pages, regions int) {
 func TestIDMapFindsWhatIsNotFinished(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	m := newIDMap()
-	live := map[shard.JobID]int{}
-	var order []shard.JobID
+	live := map[core.JobID]int{}
+	var order []core.JobID
 	for i := range 20_000 {
 		if rng.IntN(3) > 0 || len(order) == 0 {
 			sh := rng.IntN(slots)
 			id := m.next(sh)
-			if want := shard.JobID(i); len(live) == 0 && id > want+1 {
+			if want := core.JobID(i); len(live) == 0 && id > want+1 {
 				t.Fatalf("id %d after %d puts", id, i)
 			}
 			live[id] = sh
@@ -49,8 +49,8 @@ func TestIDMapFindsWhatIsNotFinished(t *testing.T) {
 			delete(live, id)
 		}
 	}
-	last := shard.JobID(m.last.Load())
-	for id := shard.JobID(0); id <= last+10; id++ {
+	last := core.JobID(m.last.Load())
+	for id := core.JobID(0); id <= last+10; id++ {
 		sh, ok := m.find(id)
 		want, lives := live[id]
 		if ok != lives || ok && sh != want {
@@ -70,7 +70,7 @@ func TestIDMapFindsWhatIsNotFinished(t *testing.T) {
 
 func TestIDMapDropsPagesAndRegions(t *testing.T) {
 	m := newIDMap()
-	survivors := []shard.JobID{3 * pageIDs, regionIDs + 5}
+	survivors := []core.JobID{3 * pageIDs, regionIDs + 5}
 	for range 3 * regionIDs {
 		id := m.next(7)
 		if id != survivors[0] && id != survivors[1] {
@@ -100,18 +100,18 @@ func TestIDMapIsSharedByManyLoops(t *testing.T) {
 	const loops, each = 8, 50_000
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	kept := map[shard.JobID]int{}
+	kept := map[core.JobID]int{}
 	for g := range loops {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(g), 5))
-			var mine []shard.JobID
+			var mine []core.JobID
 			for range each {
 				id := m.next(g)
 				if sh, ok := m.find(id); !ok || sh != g {
 					t.Errorf("id %d: shard %d, %v; want %d", id, sh, ok, g)
 					return
 				}
-				m.find(shard.JobID(rng.Uint64N(uint64(id) + 100)))
+				m.find(core.JobID(rng.Uint64N(uint64(id) + 100)))
 				if mine = append(mine, id); len(mine) > 100 {
 					n := rng.IntN(len(mine))
 					m.finish(mine[n])
@@ -134,7 +134,7 @@ func TestIDMapIsSharedByManyLoops(t *testing.T) {
 		t.Errorf("%d ids given out, want %d", got, loops*each)
 	}
 	found := 0
-	for id := range shard.JobID(loops*each + 1) {
+	for id := range core.JobID(loops*each + 1) {
 		sh, ok := m.find(id)
 		if g, lives := kept[id]; ok != lives || ok && sh != g {
 			t.Fatalf("id %d: shard %d, %v; want %d, %v", id, sh, ok, g, lives)

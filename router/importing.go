@@ -9,7 +9,7 @@ import (
 
 	"polystalk/codec/binlog"
 	"polystalk/router/migrate"
-	"polystalk/shard"
+	"polystalk/shard/core"
 	"polystalk/shard/journal"
 )
 
@@ -70,7 +70,7 @@ func (m *importing) wanted(fresh bool) (bool, error) {
 }
 
 // read brings the jobs into the shards' replays.
-func (m *importing) read(replays []*shard.Replay) error {
+func (m *importing) read(replays []*core.Replay) error {
 	var err error
 	if m.jobs, err = binlog.ReadDir(m.dir, binlog.Options{}); err != nil {
 		return fmt.Errorf("taking over beanstalkd's files: %w; polystalk journal salvage %s NEWDIR takes over what can be read", err, m.dir)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"polystalk/shard"
+	"polystalk/shard/core"
 	"polystalk/shard/journal"
 	"polystalk/shard/record"
 )
@@ -72,14 +73,14 @@ func (s *Server) openJournal(cfg *Journal) error {
 // strangers is the Home of who never has messages.
 type strangers struct{}
 
-func (strangers) Post(*shard.Message) {}
+func (strangers) Post(*core.Message) {}
 
 // recover replays the journal, or what is to be imported, which it gives back
 // to be written. A worker has whole shards, so that each hears
 // of its tubes in order.
 func (s *Server) recover(m *importing) (*importing, error) {
 	workers := min(s.cfg.Loops, len(s.shards))
-	replays := make([]*shard.Replay, len(s.shards))
+	replays := make([]*core.Replay, len(s.shards))
 	var moment shard.Batch
 	s.clock.stamp(&moment)
 	for i, sh := range s.shards {
@@ -117,7 +118,7 @@ func (s *Server) recover(m *importing) (*importing, error) {
 	for w := range workers {
 		wait.Go(func() {
 			for i := w; i < len(s.shards); i += workers {
-				s.shards[i].EachID(func(id shard.JobID) { s.ids.note(id, i) })
+				s.shards[i].EachID(func(id core.JobID) { s.ids.note(id, i) })
 			}
 		})
 	}

@@ -3,7 +3,7 @@ package router
 import (
 	"time"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // A client that submits a foreground job and waits for it is sent two packets:
@@ -13,28 +13,28 @@ import (
 // become 2. A client that was seen to go on before the result, as one that
 // submits several jobs does, is answered at once from then on.
 const (
-	lateMax = shard.Time(2 * time.Millisecond)
+	lateMax = core.Time(2 * time.Millisecond)
 	// busyGap between a loop's callbacks, on average, makes it a busy one. A
 	// client and a worker that have the loop to themselves leave longer gaps.
-	busyGap = shard.Time(20 * time.Microsecond)
+	busyGap = core.Time(20 * time.Microsecond)
 	// gapWeight is how many callbacks that average is over.
 	gapWeight = 8
 )
 
 // lateness is what keeps JOB_CREATED of a session back.
 type lateness struct {
-	kept    []byte     // output; nothing else is to be sent before it
-	since   shard.Time // when that began
-	alone   int        // the loop's output up to here is a JOB_CREATED and nothing else
-	running bool       // a foreground job was created and has not ended
-	eager   bool       // the client has gone on in the meantime
+	kept    []byte    // output; nothing else is to be sent before it
+	since   core.Time // when that began
+	alone   int       // the loop's output up to here is a JOB_CREATED and nothing else
+	running bool      // a foreground job was created and has not ended
+	eager   bool      // the client has gone on in the meantime
 }
 
 // A lateSession is a session with output kept back since then, unless it was sent
 // and there is other since.
 type lateSession struct {
 	s     *session
-	since shard.Time
+	since core.Time
 }
 
 // seen notes that the client has sent a message.
@@ -87,7 +87,7 @@ func (g *gearSession) sendKept(p []byte) {
 const togetherMax = 4 << 10
 
 // lookLate has sendLate called d from now.
-func (l *loop) lookLate(d shard.Time) {
+func (l *loop) lookLate(d core.Time) {
 	l.lateDue = l.batch.Now + d
 	l.runAfter(time.Duration(d))
 }
@@ -117,4 +117,4 @@ func (l *loop) sendLate() {
 }
 
 // lateStep is the least time between two looks at what is kept back.
-const lateStep = shard.Time(200 * time.Microsecond)
+const lateStep = core.Time(200 * time.Microsecond)

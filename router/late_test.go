@@ -6,15 +6,15 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // newLateFixture is one whose loop is busy, as long as no time passes; tick lets
 // the loop look at what it has kept back.
 func newLateFixture(t *testing.T, cfg Config) (f *fixture, tick func()) {
 	f = newFixture(t, cfg)
-	var due shard.Time
-	f.l.KeepReplies(func(d time.Duration) { due = f.now + shard.Time(d) })
+	var due core.Time
+	f.l.KeepReplies(func(d time.Duration) { due = f.now + core.Time(d) })
 	return f, func() {
 		t.Helper()
 		if due == 0 {
@@ -130,7 +130,7 @@ func TestHeldJobCreatedIsForgotten(t *testing.T) {
 func TestIdleLoopKeepsNothingBack(t *testing.T) {
 	f, _ := newLateFixture(t, Config{Loops: 1, Shards: 4, Gearman: GearmanConfig{Prefix: "H:x"}})
 	c := f.openGear()
-	f.now += shard.Second
+	f.now += core.Second
 	c.asks(packet(gearman.SubmitJob, "f", "u1", ""), answer(gearman.JobCreated, "H:x:1"))
 }
 

@@ -1,21 +1,21 @@
 package router
 
-import "polystalk/shard"
+import "polystalk/shard/core"
 
 // tubeRef names a tube in its shard.
 type tubeRef struct {
 	name  string
 	shard int
-	id    shard.TubeID
+	id    core.TubeID
 }
 
 // refTo is the tube of that face.
-func (s *Server) refTo(f *shard.Face) tubeRef { return tubeRef{f.Name(), s.shardOfFace(f), f.ID()} }
+func (s *Server) refTo(f *core.Face) tubeRef { return tubeRef{f.Name(), s.shardOfFace(f), f.ID()} }
 
 // link is the session as one shard knows it.
 type link struct {
 	shard    int
-	client   shard.ClientID
+	client   core.ClientID
 	watching int    // entries of the watch list there
 	held     uint32 // reserved jobs there, as last heard: too high when one ran out
 	waiting  bool   // registered there by the reserve under way
@@ -41,7 +41,7 @@ func (s *session) linkTo(sh int) *link {
 const linkScan = 8
 
 // clientAt is the session's handle in a shard, zero when it has none.
-func (s *session) clientAt(sh int) shard.ClientID {
+func (s *session) clientAt(sh int) core.ClientID {
 	if l := s.linkTo(sh); l != nil {
 		return l.client
 	}
@@ -49,7 +49,7 @@ func (s *session) clientAt(sh int) shard.ClientID {
 }
 
 // learn notes what a reply from shard sh tells about the session there.
-func (s *session) learn(sh int, r *shard.Reply) *link {
+func (s *session) learn(sh int, r *core.Reply) *link {
 	s.commit = max(s.commit, r.Commit)
 	if r.Client == 0 {
 		return nil

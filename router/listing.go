@@ -3,7 +3,7 @@ package router
 import (
 	"polystalk/codec/beanstalk"
 	"polystalk/codec/gearman"
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // A listing appends some of a reply that is as long as there are tubes, functions or
@@ -85,7 +85,7 @@ func (s *session) listTubes() {
 // listWatched answers list-tubes-watched. Its first parts only add up how long it is.
 func (s *session) listWatched() {
 	at, bytes, counted := 0, 0, false
-	each := func(f func(w *shard.Face)) (end bool) {
+	each := func(f func(w *core.Face)) (end bool) {
 		for stop := min(at+partNames, len(s.watched)); at < stop; at++ {
 			f(s.watched[at])
 		}
@@ -94,13 +94,13 @@ func (s *session) listWatched() {
 	s.sayList(func() bool {
 		out := &s.loop.out
 		if !counted {
-			if counted = each(func(w *shard.Face) { bytes += len(w.Name()) }); !counted {
+			if counted = each(func(w *core.Face) { bytes += len(w.Name()) }); !counted {
 				return true
 			}
 			at = 0
 			*out = beanstalk.AppendTubeListHead(*out, len(s.watched), bytes)
 		}
-		if !each(func(w *shard.Face) { *out = beanstalk.AppendTubeListName(*out, w.Name()) }) {
+		if !each(func(w *core.Face) { *out = beanstalk.AppendTubeListName(*out, w.Name()) }) {
 			return true
 		}
 		s.say(beanstalk.MsgTubeListEnd)

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"polystalk/codec/gearman"
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // tubesOf is what a reply to list-tubes or list-tubes-watched lists.
@@ -193,10 +193,10 @@ func TestAbilitiesTakeTurns(t *testing.T) {
 	f := newFixture(t, Config{Shards: 1})
 	c := f.open()
 	c.says("put 0 0 60 1\nx\n", "INSERTED 1\n")
-	var ready *shard.Mirror // of a function with a job
+	var ready *core.Mirror // of a function with a job
 	f.own(0)()
-	op := shard.Op{Kind: shard.OpMirror, Tube: c.s.s.used.id}
-	var r shard.Reply
+	op := core.Op{Kind: core.OpMirror, Tube: c.s.s.used.id}
+	var r core.Reply
 	f.d.Shards()[0].Apply(&f.other, &op, &r)
 	ready = r.Mirror
 	var l abilities

@@ -7,6 +7,7 @@ import (
 
 	"polystalk/codec/beanstalk"
 	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // A loop is the router's side of one event loop: the sessions on it share its
@@ -21,8 +22,8 @@ type loop struct {
 	batch   shard.Batch
 	out     []byte // replies of the session whose turn it is
 	round   round
-	queue   fifo[*session]       // to go on in a later turn
-	answer  fifo[*shard.Message] // came back, and not yet delivered
+	queue   fifo[*session]      // to go on in a later turn
+	answer  fifo[*core.Message] // came back, and not yet delivered
 
 	holders    []*session // those whose replies wait for a commit
 	blocked    []*session // those that wait for room on the disk
@@ -38,9 +39,9 @@ type loop struct {
 	// runAfter calls run after that time; nil: no replies are kept back.
 	runAfter func(time.Duration)
 	late     []lateSession // the oldest first
-	lateDue  shard.Time    // when sendLate has something to do, if there is any
-	gap      shard.Time    // between callbacks, on average
-	yielded  shard.Time    // when it last let others have its processor; the event loop's own
+	lateDue  core.Time     // when sendLate has something to do, if there is any
+	gap      core.Time     // between callbacks, on average
+	yielded  core.Time     // when it last let others have its processor; the event loop's own
 
 	ahead ahead    // of the session whose turn it is
 	ended finisher // ids, for the loop's sessions
@@ -48,7 +49,7 @@ type loop struct {
 	signals signals
 	tally   [numTallies]uint64 // what shown holds is as of the last settle
 
-	outbox atomic.Pointer[shard.Message] // newest first
+	outbox atomic.Pointer[core.Message] // newest first
 	_      [56]byte
 
 	// Counters, read by stats from other loops.
@@ -103,14 +104,14 @@ func (l *loop) ask() {
 
 // idleAfter is how long a loop has had no turn when it is taken for idle. A
 // busy one is left alone: its thread is awake, and would have to wait for us.
-const idleAfter = shard.Time(50 * time.Microsecond)
+const idleAfter = core.Time(50 * time.Microsecond)
 
 // help drains in place of an idle event loop: to wake its thread, on another
 // core, costs more than the turn. It reports false when the loop is to do it.
 // It never waits, so helpers may meet in any order, and a loop in the middle
 // of a turn is not entered again.
 func (l *loop) help() bool {
-	if l.srv.clock.now()-shard.Time(l.turned.Load()) < idleAfter || !l.own.TryLock() {
+	if l.srv.clock.now()-core.Time(l.turned.Load()) < idleAfter || !l.own.TryLock() {
 		return false
 	}
 	defer l.exit()
@@ -122,9 +123,9 @@ func (l *loop) help() bool {
 	return true
 }
 
-// Post implements shard.Home: m is finished, and its session is on this loop.
+// Post implements core.Home: m is finished, and its session is on this loop.
 // The first message of an idle outbox wakes the loop, the others ride along.
-func (l *loop) Post(m *shard.Message) {
+func (l *loop) Post(m *core.Message) {
 	for {
 		head := l.outbox.Load()
 		m.Next.Store(head)
@@ -221,7 +222,7 @@ func (l *loop) stamp() {
 
 // takeOutbox takes what other loops and the shards have posted, the oldest first.
 func (l *loop) takeOutbox() {
-	var head *shard.Message
+	var head *core.Message
 	for m := l.outbox.Swap(nil); m != nil; {
 		next := m.Next.Load()
 		m.Next.Store(head)

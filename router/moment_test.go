@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // apartTubes are n names of tubes in n different shards, none of them that of
@@ -33,7 +34,7 @@ func TestProbeSeesWhatIsDue(t *testing.T) {
 	c.says("use "+tubes[1]+"\n", "USING "+tubes[1]+"\n")
 	c.says("put 0 1 60 1\nx\n", "INSERTED 1\n")
 	c.says("reserve-with-timeout 0\n", "TIMED_OUT\n")
-	f.now += 2 * shard.Second
+	f.now += 2 * core.Second
 	c.says("reserve-with-timeout 0\n", "RESERVED 1 1\nx\n")
 }
 
@@ -49,10 +50,10 @@ func TestDeathIsOneStep(t *testing.T) {
 		holder.says(fmt.Sprintf("reserve-job %d\n", i+1), fmt.Sprintf("RESERVED %d 1\nx\n", i+1))
 	}
 	woken := 0
-	var sum shard.Counts
+	var sum core.Counts
 	l := f.d.NewLoop(func() {
 		woken++
-		sum = shard.Counts{}
+		sum = core.Counts{}
 		b := shard.Batch{Home: stranger{}, Now: f.now}
 		for _, sh := range f.d.Shards() {
 			if !sh.Own(&b) {

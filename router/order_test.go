@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // What is ready is looked at tube by tube, and shard by shard. These are the moments
@@ -85,7 +85,7 @@ func TestWaitEndsWhileRegistering(t *testing.T) {
 			}
 			late := f.own(at[1])
 			c.send("reserve-with-timeout 1\r\n")
-			f.pass(shard.Second)
+			f.pass(core.Second)
 			c.wants("")
 			if job {
 				p.send("use " + names[2] + "\r\nput 0 0 60 1\r\nx\r\n")
@@ -113,25 +113,25 @@ func TestBetterJobBeforeTheVisit(t *testing.T) {
 	late := f.own(0)
 	c.send("reserve-with-timeout 0\r\n")
 	// The owner of shard 0 stands for others who were there before the client.
-	var r shard.Reply
-	do := func(op shard.Op) {
+	var r core.Reply
+	do := func(op core.Op) {
 		t.Helper()
 		sh := f.d.Shards()[0]
 		f.other.Now = f.now
-		if sh.Apply(&f.other, &op, &r); r.Status != shard.StatusOK {
+		if sh.Apply(&f.other, &op, &r); r.Status != core.StatusOK {
 			t.Fatalf("status %d", r.Status)
 		}
 	}
-	do(shard.Op{Kind: shard.OpDelete, ID: 1})
+	do(core.Op{Kind: core.OpDelete, ID: 1})
 	q.says("put 0 0 60 1\nb\n", "INSERTED 2\n")
-	do(shard.Op{Kind: shard.OpPut, ID: 99, Tube: f.tubeID(names[0]), Pri: 5, TTR: 60, Body: []byte("c")})
+	do(core.Op{Kind: core.OpPut, ID: 99, Tube: f.tubeID(names[0]), Pri: 5, TTR: 60, Body: []byte("c")})
 	late()
 	f.rest()
 	c.wants("RESERVED 2 1\nb\n")
 }
 
 // tubeID is the handle of a tube that some session watches.
-func (f *fixture) tubeID(name string) shard.TubeID {
+func (f *fixture) tubeID(name string) core.TubeID {
 	f.t.Helper()
 	for ds := range f.d.sessions {
 		for _, w := range ds.s.watched {
@@ -299,7 +299,7 @@ func TestSurveySeesWhatCameSince(t *testing.T) {
 			v.begin()
 			for !v.look() {
 			}
-			if v.where != where || !v.quiet(shard.MaxKey, -1) {
+			if v.where != where || !v.quiet(core.MaxKey, -1) {
 				t.Fatalf("%d tubes: at rest the best is in shard %d, want %d", n, v.where, where)
 			}
 			return v
@@ -308,23 +308,23 @@ func TestSurveySeesWhatCameSince(t *testing.T) {
 		for i, name := range append(names, "stranger") {
 			other.says("watch "+name+"\n", fmt.Sprintf("WATCHING %d\n", i+2)) // so that it is noted
 			at := f.d.ShardOf(name)
-			for _, delay := range []shard.Time{0, 1} {
+			for _, delay := range []core.Time{0, 1} {
 				v := look(-1)
 				p.says(fmt.Sprintf("use %s\nput 7 %d 60 1\nx\n", name, delay), fmt.Sprintf("USING %s\nINSERTED %d\n", name, id+1))
-				f.pass(delay * shard.Second)
+				f.pass(delay * core.Second)
 				id++
 				p.says(fmt.Sprintf("delete %d\n", id), "DELETED\n")
 				strange := i == n
-				if got := v.quiet(shard.MaxKey, -1); got != strange {
+				if got := v.quiet(core.MaxKey, -1); got != strange {
 					t.Fatalf("%s: nothing came: %v", name, got)
 				}
-				if got := v.quiet(shard.Key{Pri: 7, ID: shard.JobID(id)}, -1); !got {
+				if got := v.quiet(core.Key{Pri: 7, ID: core.JobID(id)}, -1); !got {
 					t.Fatalf("%s: what came is not better than itself", name)
 				}
-				if got := v.quiet(shard.Key{Pri: 7, ID: shard.JobID(id + 1)}, -1); got != strange {
+				if got := v.quiet(core.Key{Pri: 7, ID: core.JobID(id + 1)}, -1); got != strange {
 					t.Fatalf("%s: nothing better came: %v", name, got)
 				}
-				if got := v.quiet(shard.MaxKey, at); !got {
+				if got := v.quiet(core.MaxKey, at); !got {
 					t.Fatalf("%s: something came in another shard than %d", name, at)
 				}
 			}

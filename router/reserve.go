@@ -2,7 +2,7 @@ package router
 
 import (
 	"polystalk/codec/beanstalk"
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // reserving is what a reserve remembers between its steps.
@@ -15,7 +15,7 @@ import (
 //	margin    nothing anywhere and no wish to wait: ask the shards where the
 //	          client holds jobs whether DEADLINE_SOON is due.
 //	register  else queue in every shard with watched tubes or held jobs, with a wait
-//	          that is closed (shard.Waiter). Each looks for a ready job while it
+//	          that is closed (core.Waiter). Each looks for a ready job while it
 //	          queues the client. Once queued in all, open the wait: one claim
 //	          decides which shard serves it.
 //	cancel    leave the queues of the others.
@@ -33,20 +33,20 @@ import (
 // Who watches tubes of one shard only and holds jobs in others is a case apart: the
 // margin of those is asked for one moment, and the ready job for another.
 type reserving struct {
-	until shard.Time // relative wait asked for: zero, some seconds, or Never
-	end   shard.Time // the same as a moment in time awake
-	at    int        // index into links: the next to ask
-	seq   uint64     // the wait's number; zero: none is armed
-	later bool       // the survey goes on in a later turn
-	woken bool       // waiter.Msg came back before the answer that the client waits
+	until core.Time // relative wait asked for: zero, some seconds, or Never
+	end   core.Time // the same as a moment in time awake
+	at    int       // index into links: the next to ask
+	seq   uint64    // the wait's number; zero: none is armed
+	later bool      // the survey goes on in a later turn
+	woken bool      // waiter.Msg came back before the answer that the client waits
 }
 
 // reserve starts a reserve that waits at most d.
-func (s *session) reserve(d shard.Time) {
+func (s *session) reserve(d core.Time) {
 	s.setWorker()
 	s.res.until = d
-	s.res.end = shard.Never
-	if d != shard.Never {
+	s.res.end = core.Never
+	if d != core.Never {
 		s.res.end = s.loop.batch.Now - s.loop.batch.Slept + d
 	}
 	if len(s.links) == 1 {
@@ -75,7 +75,7 @@ func (s *session) reserve(d shard.Time) {
 // reserveAt submits a reserve to one shard.
 func (s *session) reserveAt(l *link, st step, wait, multi bool) {
 	op := &s.req.Op
-	op.Kind, op.Client, op.Bound = shard.OpReserve, l.client, shard.MaxKey
+	op.Kind, op.Client, op.Bound = core.OpReserve, l.client, core.MaxKey
 	op.Wait, op.Multi, op.Until = wait, multi, s.res.end
 	if wait && s.res.seq == 0 {
 		if multi {
@@ -113,7 +113,7 @@ func (s *session) lookOn() {
 			s.req.Op.Bound = v.bound
 			return
 		}
-		if v.quiet(shard.MaxKey, -1) {
+		if v.quiet(core.MaxKey, -1) {
 			s.noneReady()
 			return
 		}
@@ -224,22 +224,22 @@ func (s *session) reserved() {
 }
 
 // reserveStep takes the reply of one step.
-func (s *session) reserveStep(r *shard.Reply, l *link) {
+func (s *session) reserveStep(r *core.Reply, l *link) {
 	if s.step == stepCancel {
 		s.cancelNext()
 		return
 	}
 	switch r.Status {
-	case shard.StatusWaiting:
+	case core.StatusWaiting:
 		l.waiting = true
 		if s.step == stepReserve {
 			s.wait()
 		} else {
 			s.register()
 		}
-	case shard.StatusElsewhere:
+	case core.StatusElsewhere:
 		s.reprobe = true // it may visit shards
-	case shard.StatusTimedOut:
+	case core.StatusTimedOut:
 		switch {
 		case s.step == stepMargin:
 			s.askMargin()
@@ -265,13 +265,13 @@ func (s *session) reserveStep(r *shard.Reply, l *link) {
 }
 
 // sayReserve answers a reserve.
-func (s *session) sayReserve(r *shard.Reply) {
+func (s *session) sayReserve(r *core.Reply) {
 	switch r.Status {
-	case shard.StatusReserved:
+	case core.StatusReserved:
 		s.sayReserved(r)
-	case shard.StatusDeadlineSoon:
+	case core.StatusDeadlineSoon:
 		s.say(beanstalk.MsgDeadlineSoon)
-	case shard.StatusTimedOut:
+	case core.StatusTimedOut:
 		s.say(beanstalk.MsgTimedOut)
 	default:
 		s.say(beanstalk.MsgInternalError)
@@ -319,7 +319,7 @@ func (s *session) cancelNext() {
 		if l := &s.links[i]; l.waiting {
 			l.waiting = false
 			op := &s.req.Op
-			op.Kind, op.Client = shard.OpCancel, l.client
+			op.Kind, op.Client = core.OpCancel, l.client
 			s.submit(l.shard, stepCancel)
 			return
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // watching opens a client that watches only one tube in each of the shards,
@@ -166,16 +166,16 @@ func TestWakeUpKeepsItsBody(t *testing.T) {
 	late := f.own(0)
 	p.send("put 0 0 1 4\r\naaaa\r\n")
 	late() // c is served; the loop has not heard of it yet
-	f.now += 2 * shard.Second
+	f.now += 2 * core.Second
 	late = f.own(0)
 	sh := f.d.Shards()[0]
-	var r shard.Reply
+	var r core.Reply
 	f.d.Stamp(&f.other)
-	sh.Apply(&f.other, &shard.Op{Kind: shard.OpDelete, ID: 1}, &r)
-	if r.Status != shard.StatusOK {
+	sh.Apply(&f.other, &core.Op{Kind: core.OpDelete, ID: 1}, &r)
+	if r.Status != core.StatusOK {
 		t.Fatalf("deleting the job that ran out: status %d", r.Status)
 	}
-	sh.Apply(&f.other, &shard.Op{Kind: shard.OpPut, ID: 99, Tube: 1, TTR: 60, Body: []byte("bbbb")}, &r)
+	sh.Apply(&f.other, &core.Op{Kind: core.OpPut, ID: 99, Tube: 1, TTR: 60, Body: []byte("bbbb")}, &r)
 	late()
 	f.rest()
 	c.wants("RESERVED 1 4\naaaa\n")
@@ -186,17 +186,17 @@ func TestReserveTimesOut(t *testing.T) {
 		f := newFixture(t, Config{Shards: 4})
 		c, _ := f.watching(shards...)
 		c.says("reserve-with-timeout 2\nlist-tube-used\n", "")
-		f.pass(2*shard.Second - 1)
+		f.pass(2*core.Second - 1)
 		c.wants("")
 		f.pass(1)
 		c.wants("TIMED_OUT\nUSING default\n")
 		f.check()
 		// The next wait is a new one.
 		c.says("reserve-with-timeout 2\n", "")
-		f.pass(shard.Second)
+		f.pass(core.Second)
 		f.put(f.open(), f.tubeIn(shards[0], 0), "0 0 60", "x")
 		c.wants("RESERVED 1 1\nx\n")
-		f.pass(5 * shard.Second)
+		f.pass(5 * core.Second)
 		c.wants("")
 		f.check()
 	}
@@ -214,7 +214,7 @@ func TestDeadlineSoonAcrossShards(t *testing.T) {
 		c.says("reserve-with-timeout 0\n", "TIMED_OUT\n")
 		c.says("reserve\n", "")
 		f.check()
-		f.pass(9*shard.Second - 1)
+		f.pass(9*core.Second - 1)
 		c.wants("")
 		f.pass(1)
 		c.wants("DEADLINE_SOON\n")
@@ -226,7 +226,7 @@ func TestDeadlineSoonAcrossShards(t *testing.T) {
 		c.says("reserve-with-timeout 0\n", "RESERVED 2 1\ny\n")
 		c.says("touch 1\nreserve-with-timeout 0\n", "TOUCHED\nTIMED_OUT\n")
 		f.check()
-		f.pass(10 * shard.Second)
+		f.pass(10 * core.Second)
 		c.says("touch 1\nreserve-with-timeout 0\n", "NOT_FOUND\nTIMED_OUT\n")
 		f.check()
 	}
@@ -272,7 +272,7 @@ func TestPausedTubeInAnotherShard(t *testing.T) {
 	f.put(p, names[1], "5 0 60", "y")
 	p.says("pause-tube "+names[0]+" 3\n", "PAUSED\n")
 	c.says("reserve\nreserve\n", "RESERVED 2 1\ny\n")
-	f.pass(3*shard.Second - 1)
+	f.pass(3*core.Second - 1)
 	c.wants("")
 	f.pass(1)
 	c.wants("RESERVED 1 1\nx\n")

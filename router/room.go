@@ -3,7 +3,7 @@ package router
 import (
 	"polystalk/codec/beanstalk"
 	"polystalk/codec/gearman"
-	"polystalk/shard"
+	"polystalk/shard/core"
 	"polystalk/shard/journal"
 	"polystalk/shard/slab"
 )
@@ -118,11 +118,11 @@ const headMax = 256
 // unadmitted reports whether the operation under way has come back for want of room for
 // the body of the job that it is about: a foreground job's that is to be kept. It is
 // run again once there is room. The shard may be owned.
-func (s *session) unadmitted(r *shard.Reply) bool {
+func (s *session) unadmitted(r *core.Reply) bool {
 	op := &s.req.Op
 	own := s.permit.claim.Bytes() - int64(op.Admitted) // for its own body, if it has one
 	op.Admitted = 0
-	if r.Status != shard.StatusUnadmitted {
+	if r.Status != core.StatusUnadmitted {
 		return false
 	}
 	s.req.Keep() // the input goes on

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
-	"polystalk/shard"
+	"polystalk/shard/core"
 	"polystalk/shard/journal"
 )
 
@@ -123,7 +123,7 @@ func TestRoomForAll(t *testing.T) {
 	clients.Wait()
 	over()
 	disk.Wait()
-	eventually(t, func() bool { return srv.stats(new(shard.Counts)).CurrentConnections == 0 })
+	eventually(t, func() bool { return srv.stats(new(core.Counts)).CurrentConnections == 0 })
 	eventually(t, func() bool {
 		st := srv.journal.Stats()
 		return st.Promised == 0 && st.Pending == 0

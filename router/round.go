@@ -3,7 +3,7 @@ package router
 import (
 	"time"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // A round shares the time of a loop out among its sessions. It begins when the
@@ -24,13 +24,13 @@ type round struct {
 	share  int // what the turn may use besides, all in all
 	left   int // of the round; below zero: overdrawn
 
-	counted int        // units since the clock was looked at
-	looked  shard.Time // when that was; time awake
+	counted int       // units since the clock was looked at
+	looked  core.Time // when that was; time awake
 }
 
 const (
 	// unitTime is what a plain command costs, or a little more.
-	unitTime = shard.Time(500 * time.Nanosecond)
+	unitTime = core.Time(500 * time.Nanosecond)
 	// lookUnits of work are done until the clock is looked at.
 	lookUnits = 32
 	// roundUnits are done in a round, an eighth of a millisecond, by those who came

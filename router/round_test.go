@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"polystalk/codec/beanstalk"
-	"polystalk/shard"
+	"polystalk/shard/core"
 	"polystalk/shard/journal"
 )
 
@@ -142,7 +142,7 @@ func TestManyAnswersAtOnce(t *testing.T) {
 	}
 	c := f.open()
 	c.puts(n, "put 0 1 60 1")
-	f.now += 2 * shard.Second
+	f.now += 2 * core.Second
 	callbacks := 0
 	for ; served < n; callbacks++ {
 		was := served

@@ -18,6 +18,7 @@ import (
 	"polystalk/codec/beanstalk"
 	"polystalk/codec/gearman"
 	"polystalk/shard"
+	"polystalk/shard/core"
 	"polystalk/shard/journal"
 )
 
@@ -39,7 +40,7 @@ type Server struct {
 	bodies   *bodyRoom        // for large ones, half of that
 
 	clock *clock
-	base  shard.Time // clock at the start
+	base  core.Time // clock at the start
 	id    string
 	uname unix.Utsname
 
@@ -105,15 +106,15 @@ func newServer(cfg Config, clock *clock) (*Server, error) {
 	}
 	for i := range cfg.Shards {
 		s.numbers = append(s.numbers, numbers{s.ids, i})
-		core := shard.NewCore(&shardDirectory{s.dir, finisher{ids: s.ids}})
+		machine := core.New(&shardDirectory{s.dir, finisher{ids: s.ids}})
 		if i == s.shardOf(defaultTube) {
-			core.Pin(string(defaultTube))
+			machine.Pin(string(defaultTube))
 		}
 		gear := &s.cfg.Gearman
-		core.GearOptions(shard.GearOptions{
+		machine.GearOptions(core.GearOptions{
 			Retries: gear.Retries, Wakeup: gear.Wakeup, BuryFailed: gear.BuryFailed, Hash: new(maphash.Hash),
 		})
-		s.shards = append(s.shards, shard.New(i, core, clock.stamp))
+		s.shards = append(s.shards, shard.New(i, machine, clock.stamp))
 	}
 	return s, nil
 }
@@ -121,11 +122,11 @@ func newServer(cfg Config, clock *clock) (*Server, error) {
 // shardOf is the shard of a tube: its slot is fixed for ever, the shard by the
 // number of shards.
 func (s *Server) shardOf(tube []byte) int {
-	return int(uint64(shard.SlotOf(tube)) & s.mask)
+	return int(uint64(core.SlotOf(tube)) & s.mask)
 }
 
 // shardOfFace is shardOf for a tube that is there.
-func (s *Server) shardOfFace(f *shard.Face) int { return int(uint64(f.Slot()) & s.mask) }
+func (s *Server) shardOfFace(f *core.Face) int { return int(uint64(f.Slot()) & s.mask) }
 
 // Start reads the journal, if there is one, which may take its time, and starts
 // the shards' goroutines and the event loops.
@@ -178,7 +179,7 @@ func (s *Server) addLoop(l *loop) {
 }
 
 // stats completes the sums of the shards with what the loops count.
-func (s *Server) stats(n *shard.Counts) *beanstalk.ServerStats {
+func (s *Server) stats(n *core.Counts) *beanstalk.ServerStats {
 	st := &beanstalk.ServerStats{
 		CurrentJobsUrgent:   n.Urgent,
 		CurrentJobsReady:    n.Ready,
@@ -191,7 +192,7 @@ func (s *Server) stats(n *shard.Counts) *beanstalk.ServerStats {
 		CurrentTubes:        uint64(s.dir.size()),
 		PID:                 os.Getpid(),
 		Version:             s.cfg.Version,
-		Uptime:              int64((s.clock.now() - s.base) / shard.Second),
+		Uptime:              int64((s.clock.now() - s.base) / core.Second),
 		BinlogMaxSize:       s.cfg.BinlogMaxSize,
 		Draining:            s.draining.Load(),
 		ID:                  s.id,

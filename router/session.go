@@ -4,7 +4,7 @@ import (
 	"github.com/valyala/bytebufferpool"
 
 	"polystalk/codec/beanstalk"
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 type phase uint8
@@ -51,23 +51,23 @@ type session struct {
 
 	in    *bytebufferpool.ByteBuffer // held input, from inAt on
 	inAt  int
-	large shard.Large // body to send after out, once the shard is released
+	large core.Large // body to send after out, once the shard is released
 
 	cmd     beanstalk.Command // its Name is good while the command is dispatched
 	got     int               // bytes of the put being read, of its body and \r\n
 	pooled  *bytebufferpool.ByteBuffer
-	pieces  shard.Large
+	pieces  core.Large
 	tail    [2]byte // what follows a body in pieces
 	skip    int     // bytes of body still to discard
 	skipped string  // the reply after that
-	putID   shard.JobID
+	putID   core.JobID
 
 	numbered idRun // ids of puts that were not run yet; see ahead.go
 
 	used    tubeRef
-	watched []*shard.Face
-	byName  shard.ListIndex // of watched, once that is long
-	spread  bool            // the entries of watched publish their best keys: they are, or were, in several shards
+	watched []*core.Face
+	byName  core.ListIndex // of watched, once that is long
+	spread  bool           // the entries of watched publish their best keys: they are, or were, in several shards
 	links   []link
 	byShard []int32 // links by shard plus one, once links is long
 
@@ -77,8 +77,8 @@ type session struct {
 	permit  permit
 
 	target int // shard of req
-	req    shard.Message
-	waiter shard.Waiter
+	req    core.Message
+	waiter core.Waiter
 	res    reserving
 	survey *survey // nil: no reserve has reached over several shards
 	gather gathering
@@ -190,7 +190,7 @@ func (s *session) sendLarge() {
 
 // completed takes back a message that went through a shard's inbox, or the
 // wake-up of a waiting reserve.
-func (s *session) completed(m *shard.Message) {
+func (s *session) completed(m *core.Message) {
 	switch {
 	case m == &s.waiter.Msg:
 		s.woken()

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 	"polystalk/shard/slab"
 )
 
@@ -121,7 +121,7 @@ func TestLargeBodyIsNotCopied(t *testing.T) {
 	c.wants("INSERTED 1\n")
 	c.send("peek 1\r\n")
 	c.send("reserve\r\n")
-	sent := shard.Large(c.stable)
+	sent := core.Large(c.stable)
 	if n := len(sent); n%2 != 0 || &sent[0][0] != &sent[n/2][0] || string(sent[:n/2].Append(nil)) != body {
 		t.Fatalf("%d pieces handed over", n)
 	}
@@ -370,7 +370,7 @@ func TestClosingReturnsJobsInParts(t *testing.T) {
 		if !c.s.Gone() || rounds < 2 {
 			t.Errorf("gone %v after %d rounds", c.s.Gone(), rounds)
 		}
-		var sum shard.Counts
+		var sum core.Counts
 		for _, sh := range f.d.Shards() {
 			k := sh.Counts()
 			sum.Add(&k)

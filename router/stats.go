@@ -3,7 +3,7 @@ package router
 import (
 	"polystalk/codec/beanstalk"
 	"polystalk/codec/gearman"
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // gathering is what a command with several replies remembers between them.
@@ -11,7 +11,7 @@ type gathering struct {
 	at     int // shard or watch list entry asked last
 	kicked uint32
 	spread bool // the entries of the watch list before at were asked for their keys
-	sum    *shard.Counts
+	sum    *core.Counts
 }
 
 // statsCost is what one shard's part of stats takes of a turn's budget.
@@ -20,20 +20,20 @@ const statsCost = 4
 // stats starts the walk over the shards.
 func (s *session) stats() {
 	s.gather.at = 0
-	s.gather.sum = new(shard.Counts)
-	s.req.Op.Counts = new(shard.Counts)
+	s.gather.sum = new(core.Counts)
+	s.req.Op.Counts = new(core.Counts)
 	s.statsNext()
 }
 
 func (s *session) statsNext() {
 	op := &s.req.Op
-	op.Kind, op.Client = shard.OpStats, 0
+	op.Kind, op.Client = core.OpStats, 0
 	s.loop.round.budget -= statsCost
 	s.submit(s.gather.at, stepStats)
 }
 
 // gathered takes the reply of a stats operation.
-func (s *session) gathered(r *shard.Reply) {
+func (s *session) gathered(r *core.Reply) {
 	op := &s.req.Op
 	out := &s.loop.out
 	switch {
@@ -46,7 +46,7 @@ func (s *session) gathered(r *shard.Reply) {
 		st := s.loop.srv.stats(s.gather.sum)
 		*out = beanstalk.AppendServerStats(*out, st)
 		s.gather.sum = nil
-	case r.Status == shard.StatusNotFound:
+	case r.Status == core.StatusNotFound:
 		s.say(beanstalk.MsgNotFound)
 	case s.step == stepStatsJob:
 		st := jobStats(op.JobStats)
@@ -61,7 +61,7 @@ func (s *session) gathered(r *shard.Reply) {
 	op.Name, op.JobStats, op.TubeStats, op.Counts = nil, nil, nil, nil
 }
 
-func jobStats(j *shard.JobStats) beanstalk.JobStats {
+func jobStats(j *core.JobStats) beanstalk.JobStats {
 	return beanstalk.JobStats{
 		ID: uint64(j.ID), Tube: betweenQuotes(j.Tube), State: j.State.String(),
 		Pri: j.Pri, Age: seconds(j.Age), Delay: int64(j.Delay), TTR: int64(j.TTR),
@@ -71,7 +71,7 @@ func jobStats(j *shard.JobStats) beanstalk.JobStats {
 	}
 }
 
-func tubeStats(t *shard.TubeStats) beanstalk.TubeStats {
+func tubeStats(t *core.TubeStats) beanstalk.TubeStats {
 	return beanstalk.TubeStats{
 		Name:   betweenQuotes(t.Name),
 		Urgent: t.Urgent, Ready: t.Ready, Reserved: t.Reserved,
@@ -93,4 +93,4 @@ func betweenQuotes(name string) string {
 	return string(quoted[1 : len(quoted)-1])
 }
 
-func seconds(t shard.Time) int64 { return int64(t / shard.Second) }
+func seconds(t core.Time) int64 { return int64(t / core.Second) }

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // serve starts a server on TCP and on a unix socket.
@@ -116,7 +116,7 @@ func TestEveryEndLeavesNothing(t *testing.T) {
 	}
 	clients.Wait()
 	awaitNothing(t, s.net)
-	eventually(t, func() bool { return s.stats(new(shard.Counts)).CurrentConnections == 0 })
+	eventually(t, func() bool { return s.stats(new(core.Counts)).CurrentConnections == 0 })
 	eventually(t, func() bool { return openDescriptors(t) <= served })
 
 	pauses := counted(s, "pauses")

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 const (
@@ -58,7 +59,7 @@ type survey struct {
 	shards []followed // those with tubes on the list
 	whole  bool       // shards is that of the list as it is
 
-	best, bound shard.Key
+	best, bound core.Key
 	where       int // the shard of best, -1: nothing is ready; bound is the best of the others
 
 	// Of a long list.
@@ -72,7 +73,7 @@ type survey struct {
 // A followed is a shard whose log a survey reads.
 type followed struct {
 	*shard.Shard
-	log  *shard.ReadyLog
+	log  *core.ReadyLog
 	seen uint64 // entries that are accounted for
 }
 
@@ -104,7 +105,7 @@ func (v *survey) begin() {
 	}
 }
 
-func (v *survey) clear() { v.best, v.bound, v.where, v.next = shard.MaxKey, shard.MaxKey, -1, 0 }
+func (v *survey) clear() { v.best, v.bound, v.where, v.next = core.MaxKey, core.MaxKey, -1, 0 }
 
 // look goes on looking. It reports false when the rest may be for a later turn.
 func (v *survey) look() bool {
@@ -252,13 +253,13 @@ func (v *survey) follow(most int) bool {
 	return true
 }
 
-// Stands implements shard.Guard for the shard that the session has asked.
-func (v *survey) Stands(k shard.Key) bool { return v.quiet(k, v.s.target) }
+// Stands implements core.Guard for the shard that the session has asked.
+func (v *survey) Stands(k core.Key) bool { return v.quiet(k, v.s.target) }
 
 // quiet reports that no tube on the list has got a job before k since it was looked
 // at, those of one shard excepted; then there was a moment, when it began, at which
 // none of them had one, if the survey found none.
-func (v *survey) quiet(k shard.Key, except int) bool {
+func (v *survey) quiet(k core.Key, except int) bool {
 	s := v.s
 	if !s.spread {
 		return true
@@ -280,7 +281,7 @@ func (v *survey) quiet(k shard.Key, except int) bool {
 }
 
 // watchOf is the position of a tube in the watch list, or -1.
-func (s *session) watchOf(f *shard.Face) int {
+func (s *session) watchOf(f *core.Face) int {
 	if s.byName.Len() == 0 {
 		for i, w := range s.watched {
 			if w == f {

@@ -2,8 +2,8 @@
 
 package router
 
-import "polystalk/shard"
+import "polystalk/shard/core"
 
 // Elsewhere suspends are not told apart from a clock that was set.
-func suspendedAtMost() shard.Time  { return 0 }
-func suspendedAtLeast() shard.Time { return 0 }
+func suspendedAtMost() core.Time  { return 0 }
+func suspendedAtLeast() core.Time { return 0 }

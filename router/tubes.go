@@ -4,7 +4,7 @@ import (
 	"hash/maphash"
 
 	"polystalk/codec/beanstalk"
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // watchScan is the length of a watch list up to which comparing names beats an
@@ -14,7 +14,7 @@ const watchScan = 8
 // join submits a new session's first operation: it uses and watches "default".
 func (s *session) join() {
 	op := &s.req.Op
-	op.Kind, op.Client, op.Waiter = shard.OpJoin, 0, &s.waiter
+	op.Kind, op.Client, op.Waiter = core.OpJoin, 0, &s.waiter
 	op.Name, op.Mirror = defaultTube, false
 	s.submit(s.loop.srv.shardOf(defaultTube), stepJoin)
 	s.advance()
@@ -25,9 +25,9 @@ func (s *session) join() {
 
 var defaultTube = []byte("default")
 
-func (s *session) joined(r *shard.Reply, l *link) {
+func (s *session) joined(r *core.Reply, l *link) {
 	s.req.Op.Name, s.req.Op.Waiter = nil, nil
-	if r.Status != shard.StatusOK {
+	if r.Status != core.StatusOK {
 		s.loop.srv.complain("closing a connection: no memory for its watch list", "conn", s)
 		s.dying = true
 		return
@@ -43,14 +43,14 @@ func (s *session) use() {
 	op := &s.req.Op
 	name := s.cmd.Name
 	sh := s.loop.srv.shardOf(name)
-	op.Kind, op.Client, op.Name, op.Tube = shard.OpUse, 0, name, 0
+	op.Kind, op.Client, op.Name, op.Tube = core.OpUse, 0, name, 0
 	if sh == s.used.shard {
 		op.Tube = s.used.id
 	}
 	s.submit(sh, stepUse)
 }
 
-func (s *session) usedNow(r *shard.Reply) {
+func (s *session) usedNow(r *core.Reply) {
 	op := &s.req.Op
 	op.Name = nil
 	old := s.used
@@ -59,7 +59,7 @@ func (s *session) usedNow(r *shard.Reply) {
 		s.loop.out = beanstalk.AppendUsing(s.loop.out, s.used.name)
 		return
 	}
-	op.Kind, op.Tube = shard.OpUnuse, old.id
+	op.Kind, op.Tube = core.OpUnuse, old.id
 	s.submit(old.shard, stepUnuse)
 }
 
@@ -97,15 +97,15 @@ func (s *session) watch() {
 	}
 	op := &s.req.Op
 	sh := s.loop.srv.shardOf(name)
-	op.Kind, op.Client, op.Name, op.Waiter = shard.OpWatch, s.clientAt(sh), name, &s.waiter
+	op.Kind, op.Client, op.Name, op.Waiter = core.OpWatch, s.clientAt(sh), name, &s.waiter
 	op.Mirror = s.spread || s.shardOfWatch(0) != sh
 	s.submit(sh, stepWatch)
 }
 
-func (s *session) watchedNow(r *shard.Reply, l *link) {
+func (s *session) watchedNow(r *core.Reply, l *link) {
 	op := &s.req.Op
 	op.Name, op.Waiter = nil, nil
-	if r.Status != shard.StatusOK {
+	if r.Status != core.StatusOK {
 		s.say(beanstalk.MsgOutOfMemory)
 		return
 	}
@@ -127,7 +127,7 @@ func (s *session) watchedNow(r *shard.Reply, l *link) {
 func (s *session) mirrorNext() {
 	if s.gather.spread && s.gather.at < len(s.watched)-1 {
 		op := &s.req.Op
-		op.Kind, op.Client, op.Tube = shard.OpMirror, 0, s.watched[s.gather.at].ID()
+		op.Kind, op.Client, op.Tube = core.OpMirror, 0, s.watched[s.gather.at].ID()
 		s.submit(s.shardOfWatch(s.gather.at), stepMirror)
 		return
 	}
@@ -159,18 +159,18 @@ func (s *session) ignore() {
 func (s *session) unwatch(i int) (sh int) {
 	op := &s.req.Op
 	sh = s.shardOfWatch(i)
-	op.Kind, op.Client, op.Tube = shard.OpIgnore, s.clientAt(sh), s.watched[i].ID()
+	op.Kind, op.Client, op.Tube = core.OpIgnore, s.clientAt(sh), s.watched[i].ID()
 	s.survey.forget()
 	n := len(s.watched) - 1
 	switch {
 	case n == watchScan:
-		s.byName = shard.ListIndex{}
+		s.byName = core.ListIndex{}
 	case n > watchScan:
 		s.byName.Remove(i, s.watchHash)
 	}
 	s.watched[i] = s.watched[n]
 	s.watched[n] = nil
-	s.watched = shard.Shrink(s.watched[:n])
+	s.watched = core.Shrink(s.watched[:n])
 	s.linkTo(sh).watching--
 	return sh
 }

@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"testing"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // watchCostMax is what a watch of a tube that is there may cost in bytes,
@@ -54,7 +54,7 @@ func (f *fixture) memory() int64 {
 	runtime.ReadMemStats(&m)
 	all := int64(m.HeapAlloc)
 	for _, sh := range f.d.Shards() {
-		op, r, n := shard.Op{Kind: shard.OpStats}, shard.Reply{}, shard.Counts{}
+		op, r, n := core.Op{Kind: core.OpStats}, core.Reply{}, core.Counts{}
 		op.Counts = &n
 		if !sh.Own(&f.other) {
 			f.t.Fatal("a shard is owned")

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // TestALoopYieldsNowAndThen: once in each yieldEvery of its time, and not more often.
@@ -15,7 +15,7 @@ func TestALoopYieldsNowAndThen(t *testing.T) {
 	l := new(loop)
 	const step = yieldEvery / 8
 	n := 0
-	for now := shard.Time(time.Hour); now < shard.Time(time.Hour)+100*yieldEvery; now += step {
+	for now := core.Time(time.Hour); now < core.Time(time.Hour)+100*yieldEvery; now += step {
 		if l.mustYield(now) {
 			n++
 		}

@@ -3,23 +3,13 @@ package shard
 import (
 	"testing"
 	"unsafe"
-
-	"polystalk/shard/slab"
 )
 
-// TestNothingSharesCacheLines: what different cores of the machine write at
-// every operation are whole pairs of lines, and of a size that the allocator
-// has a class for, so it aligns them. With less, two goroutines on shards of
-// their own were slower than one.
+// TestNothingSharesCacheLines: a Shard is whole pairs of lines, as the tests of package
+// core say of a Core.
 func TestNothingSharesCacheLines(t *testing.T) {
-	for name, size := range map[string]uintptr{
-		"Shard": unsafe.Sizeof(Shard{}),
-		"Core":  unsafe.Sizeof(Core{}),
-		"Pool":  unsafe.Sizeof(slab.Pool[job]{}),
-	} {
-		if size != 256 && size != 512 {
-			t.Errorf("%s has %d bytes, want 256 or 512: change the padding at its end", name, size)
-		}
+	if size := unsafe.Sizeof(Shard{}); size != 256 && size != 512 {
+		t.Errorf("Shard has %d bytes, want 256 or 512: change the padding at its end", size)
 	}
 	if at := unsafe.Offsetof(Shard{}.Index); at != 128 {
 		t.Errorf("the fields behind the ownership word start at %d, want 128", at)

@@ -3,12 +3,14 @@ package shard
 import (
 	"runtime"
 	"time"
+
+	"polystalk/shard/core"
 )
 
 // nobody is the Home of the shard goroutines: no message is theirs.
 type nobody struct{}
 
-func (nobody) Post(*Message) {}
+func (nobody) Post(*core.Message) {}
 
 // Start starts the shard's goroutine. It owns the shard for timers and for
 // what a bounded owner left over, and sleeps otherwise.
@@ -39,7 +41,7 @@ func (s *Shard) run() {
 		if s.helped.Load() != b.Helped {
 			s.helped.Store(b.Helped)
 		}
-		if next == Never {
+		if next == core.Never {
 			timer.Stop()
 			continue
 		}

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"polystalk/shard/core"
 )
 
 // A hand stands for an event loop without a network: it goes round its
@@ -13,7 +15,7 @@ import (
 // shard is free and by its inbox where it is not.
 type hand struct {
 	batch   Batch
-	outbox  atomic.Pointer[Message]
+	outbox  atomic.Pointer[core.Message]
 	clients []*handClient
 	ids     *atomic.Uint64
 	start   time.Time
@@ -24,15 +26,15 @@ type hand struct {
 // A handClient puts, reserves and deletes on a tube of its own.
 type handClient struct {
 	shard  *Shard
-	client ClientID
-	tube   TubeID
+	client core.ClientID
+	tube   core.TubeID
 	body   []byte
-	msg    Message
+	msg    core.Message
 	waits  bool // msg is under way
 }
 
 // Post implements Home.
-func (h *hand) Post(m *Message) {
+func (h *hand) Post(m *core.Message) {
 	for {
 		head := h.outbox.Load()
 		m.Next.Store(head)
@@ -42,7 +44,7 @@ func (h *hand) Post(m *Message) {
 	}
 }
 
-const handTime = 1_700_000_000 * Second
+const handTime = 1_700_000_000 * core.Second
 
 // join gives h a client in a tube of that name.
 func (h *hand) join(tb testing.TB, s *Shard, name string) {
@@ -51,8 +53,8 @@ func (h *hand) join(tb testing.TB, s *Shard, name string) {
 	if !s.Own(&h.batch) {
 		tb.Fatal("the shard is owned")
 	}
-	var r Reply
-	s.Apply(&h.batch, &Op{Kind: OpJoin, Name: []byte(name), Waiter: new(Waiter)}, &r)
+	var r core.Reply
+	s.Apply(&h.batch, &core.Op{Kind: core.OpJoin, Name: []byte(name), Waiter: new(core.Waiter)}, &r)
 	c.client, c.tube = r.Client, r.Tube
 	s.Release(&h.batch)
 	h.clients = append(h.clients, c)
@@ -61,7 +63,7 @@ func (h *hand) join(tb testing.TB, s *Shard, name string) {
 // run does h.left cycles.
 func (h *hand) run() {
 	for h.left > 0 {
-		h.batch.Now = handTime + Time(time.Since(h.start))
+		h.batch.Now = handTime + core.Time(time.Since(h.start))
 		for _, c := range h.clients {
 			if !c.waits {
 				h.step(c)
@@ -84,12 +86,12 @@ func (h *hand) run() {
 func (h *hand) step(c *handClient) {
 	op := &c.msg.Op
 	switch op.Kind {
-	case OpPut:
-		*op = Op{Kind: OpReserve, Client: c.client, Bound: MaxKey}
-	case OpReserve:
-		*op = Op{Kind: OpDelete, Client: c.client, ID: c.msg.Reply.ID}
+	case core.OpPut:
+		*op = core.Op{Kind: core.OpReserve, Client: c.client, Bound: core.MaxKey}
+	case core.OpReserve:
+		*op = core.Op{Kind: core.OpDelete, Client: c.client, ID: c.msg.Reply.ID}
 	default:
-		*op = Op{Kind: OpPut, Client: c.client, Tube: c.tube, ID: JobID(h.ids.Add(1)), Pri: 1 << 31, TTR: 60, Body: c.body}
+		*op = core.Op{Kind: core.OpPut, Client: c.client, Tube: c.tube, ID: core.JobID(h.ids.Add(1)), Pri: 1 << 31, TTR: 60, Body: c.body}
 	}
 	if !c.shard.Own(&h.batch) {
 		c.waits = true
@@ -118,7 +120,7 @@ func (h *hand) take() {
 	h.batch.Local = h.batch.Local[:0]
 }
 
-func (h *hand) back(m *Message) {
+func (h *hand) back(m *core.Message) {
 	c := m.Owner.(*handClient)
 	c.waits = false
 	h.done(c)
@@ -126,14 +128,14 @@ func (h *hand) back(m *Message) {
 }
 
 func (h *hand) done(c *handClient) {
-	want := StatusOK
-	if c.msg.Op.Kind == OpReserve {
-		want = StatusReserved
+	want := core.StatusOK
+	if c.msg.Op.Kind == core.OpReserve {
+		want = core.StatusReserved
 	}
 	if got := c.msg.Reply.Status; got != want {
 		panic(fmt.Sprintf("operation %d: status %d, want %d", c.msg.Op.Kind, got, want))
 	}
-	if c.msg.Op.Kind == OpDelete {
+	if c.msg.Op.Kind == core.OpDelete {
 		h.left--
 	}
 }
@@ -165,7 +167,7 @@ func benchmarkHands(b *testing.B, mode string, n int) {
 	start := time.Now()
 	all := make([]*Shard, shards)
 	for i := range all {
-		all[i] = New(i, NewCore(nil), func(b *Batch) { b.Now = handTime + Time(time.Since(start)) })
+		all[i] = New(i, core.New(nil), func(b *Batch) { b.Now = handTime + core.Time(time.Since(start)) })
 		defer all[i].Close()
 	}
 	ids := make([]padded, n)

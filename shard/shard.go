@@ -1,8 +1,10 @@
 package shard
 
 import (
+	"iter"
 	"sync/atomic"
 
+	"polystalk/shard/core"
 	"polystalk/shard/journal"
 	"polystalk/shard/ring"
 )
@@ -27,20 +29,20 @@ type Shard struct {
 	// Index is the shard's number; it marks the messages it answers.
 	Index int
 
-	core  *Core
-	inbox *ring.Ring[*Message]
+	core  *core.Core
+	inbox *ring.Ring[*core.Message]
 	clock func(*Batch)
 
 	log     *journal.Log // nil: no journal
 	unwoken bool         // the committer is to be woken; owner only
 
-	readied *ReadyLog // the core's
+	readied *core.ReadyLog // the core's
 
 	// due is the core's Next as of the last release, for routers.
 	due atomic.Int64
 
 	// wakeAt is when the goroutine will look by itself; owner only.
-	wakeAt Time
+	wakeAt core.Time
 	wake   chan struct{}
 	quit   chan struct{}
 	done   chan struct{}
@@ -55,19 +57,19 @@ type Shard struct {
 
 // New makes shard number index around core. clock gives a Batch the present moment; it
 // is read by the goroutine only: an event loop brings its own time along in its Batch.
-func New(index int, core *Core, clock func(*Batch)) *Shard {
+func New(index int, machine *core.Core, clock func(*Batch)) *Shard {
 	s := &Shard{
 		Index:   index,
-		core:    core,
-		inbox:   ring.New[*Message](inboxSize),
+		core:    machine,
+		inbox:   ring.New[*core.Message](inboxSize),
 		clock:   clock,
-		readied: core.readied,
-		wakeAt:  Never,
+		readied: machine.Readied(),
+		wakeAt:  core.Never,
 		wake:    make(chan struct{}, 1),
 		quit:    make(chan struct{}),
 		done:    make(chan struct{}),
 	}
-	s.due.Store(int64(Never))
+	s.due.Store(int64(core.Never))
 	return s
 }
 
@@ -75,13 +77,13 @@ func New(index int, core *Core, clock func(*Batch)) *Shard {
 // shard: the time of its turn, and the messages to deliver once the shard is
 // released. Not safe for concurrent use.
 type Batch struct {
-	Now          Time
-	Slept, Ahead Time // see moment.go
-	Home         Home // messages for it are left in Local instead of being posted
+	Now          core.Time
+	Slept, Ahead core.Time // see moment.go of package core
+	Home         core.Home // messages for it are left in Local instead of being posted
 
 	// Local holds finished messages of Home itself, oldest first. The
 	// holder takes them out.
-	Local []*Message
+	Local []*core.Message
 
 	// Hold keeps what is to be delivered until Deliver is called, so that
 	// several visits look like one to whoever they wake.
@@ -91,10 +93,16 @@ type Batch struct {
 	// owned, Sent the messages left in inboxes, Helped those run for others.
 	Visits, Busy, Sent, Helped uint64
 
-	mail  []*Mail
-	out   []*Message
-	woken []*Waiter
+	mail  []*core.Mail
+	out   []*core.Message
+	woken []*core.Waiter
 }
+
+// FromDay is the moment at which the time of day is day, as far as b's owner knows.
+func (b *Batch) FromDay(day core.Time) core.Time { return core.DayOf(day, -b.Ahead) }
+
+// Day is the time of day now.
+func (b *Batch) Day() core.Time { return core.DayOf(b.Now, b.Ahead) }
 
 // Own takes the shard if nobody has it. It never waits.
 func (s *Shard) Own(b *Batch) bool {
@@ -108,11 +116,11 @@ func (s *Shard) Own(b *Batch) bool {
 
 // Apply runs op in place; the shard must be owned. r.Body is good until
 // Release.
-func (s *Shard) Apply(b *Batch, op *Op, r *Reply) {
-	if b.Slept > s.core.slept {
+func (s *Shard) Apply(b *Batch, op *core.Op, r *core.Reply) {
+	if b.Slept > s.core.SleptFor() {
 		s.core.Slept(b.Slept)
 	}
-	if s.log == nil || !op.Kind.logs() && !s.core.logsTimers() {
+	if s.log == nil || !op.Kind.Logs() && !s.core.LogsTimers() {
 		s.core.Apply(b.Now, op, r)
 		return
 	}
@@ -135,10 +143,10 @@ func (s *Shard) Record(l *journal.Log) {
 }
 
 // Replay starts a replay into the shard, which is new.
-func (s *Shard) Replay() *Replay { return s.core.Replay() }
+func (s *Shard) Replay() *core.Replay { return s.core.Replay() }
 
 // EachID calls f for every job's id; the shard must be owned or not shared.
-func (s *Shard) EachID(f func(JobID)) { s.core.EachID(f) }
+func (s *Shard) EachID(f func(core.JobID)) { s.core.EachID(f) }
 
 // Recopy records jobs again, and a tube's pause unless tube is nil; see
 // CopyJob. It waits for the shard and must not be called by an event loop.
@@ -146,7 +154,7 @@ func (s *Shard) Recopy(b *Batch, ids []uint64, after uint64, tube []byte) {
 	s.ownPatiently(b)
 	s.begin(b)
 	for _, id := range ids {
-		s.core.CopyJob(JobID(id), after)
+		s.core.CopyJob(core.JobID(id), after)
 	}
 	if tube != nil {
 		s.core.CopyPause(tube)
@@ -159,7 +167,7 @@ func (s *Shard) Recopy(b *Batch, ids []uint64, after uint64, tube []byte) {
 func (s *Shard) NeedsCopy(b *Batch, id, after uint64) bool {
 	s.ownPatiently(b)
 	defer s.Release(b)
-	return s.core.NeedsCopy(JobID(id), after)
+	return s.core.NeedsCopy(core.JobID(id), after)
 }
 
 // Release gives the shard back after running what waits in the inbox, and
@@ -173,8 +181,8 @@ func (s *Shard) Release(b *Batch) {
 		for _, w := range b.woken[old:] {
 			w.Msg.From = s.Index
 		}
-		if g := s.core.gear; g != nil && len(g.mail) > 0 {
-			b.mail = g.takeMail(b.mail)
+		if s.core.HasMail() {
+			b.mail = s.core.TakeMail(b.mail)
 		}
 		nudge := false
 		next := s.core.Next()
@@ -211,7 +219,7 @@ func (s *Shard) Release(b *Batch) {
 
 // Send leaves m for the shard, which the caller found busy, and helps should
 // it have become free. m is answered at its Home.
-func (s *Shard) Send(b *Batch, m *Message) {
+func (s *Shard) Send(b *Batch, m *core.Message) {
 	b.Sent++
 	for !s.inbox.Push(m) {
 		// Full: whoever owns the shard is emptying it, else we do.
@@ -228,7 +236,7 @@ func (s *Shard) Send(b *Batch, m *Message) {
 
 // tick is one round of the goroutine for an owner: expire, drain, release.
 // It returns when the next timer is due; what the drain brought nudges.
-func (s *Shard) tick(b *Batch) (next Time) {
+func (s *Shard) tick(b *Batch) (next core.Time) {
 	s.expire(b)
 	next = s.core.Next()
 	s.wakeAt = next
@@ -239,7 +247,7 @@ func (s *Shard) tick(b *Batch) (next Time) {
 // expire does what is due; the shard must be owned.
 func (s *Shard) expire(b *Batch) {
 	s.core.Slept(b.Slept)
-	if s.log == nil || !s.core.logsTimers() {
+	if s.log == nil || !s.core.LogsTimers() {
 		s.core.Expire(b.Now)
 		return
 	}
@@ -249,7 +257,7 @@ func (s *Shard) expire(b *Batch) {
 }
 
 // GearOptions sets how submitted jobs are treated; call it before anything else.
-func (s *Shard) GearOptions(o GearOptions) { s.core.GearOptions(o) }
+func (s *Shard) GearOptions(o core.GearOptions) { s.core.GearOptions(o) }
 
 // Tick does one round of the goroutine: it runs the due timers and the inbox.
 // It reports false when the shard is owned. For a driver of a shard that was
@@ -270,19 +278,19 @@ func (s *Shard) Tick(b *Batch) bool {
 // to; what a router reads in Mirrors is then as of now. It costs one read
 // when nothing is due, and leaves it to the owner when the shard is busy.
 func (s *Shard) Catchup(b *Batch) {
-	if Time(s.due.Load()) <= b.Now && s.Own(b) {
+	if core.Time(s.due.Load()) <= b.Now && s.Own(b) {
 		s.expire(b)
 		s.Release(b)
 	}
 }
 
 // Readied tells which tubes have got a better ready job. Anyone may read it.
-func (s *Shard) Readied() *ReadyLog { return s.readied }
+func (s *Shard) Readied() *core.ReadyLog { return s.readied }
 
 // Due is the moment at which the goroutine would call Tick: zero when it was
 // nudged, Never when nothing is pending. For a driver of a shard that was not
 // started.
-func (s *Shard) Due() Time {
+func (s *Shard) Due() core.Time {
 	if len(s.wake) > 0 {
 		return 0
 	}
@@ -312,7 +320,7 @@ func (s *Shard) drain(b *Batch) (n int) {
 		}
 		s.Apply(b, &m.Op, &m.Reply)
 		m.From = s.Index
-		m.keepBody()
+		m.KeepBody()
 		b.out = append(b.out, m)
 		n++
 	}
@@ -342,7 +350,7 @@ func (b *Batch) Deliver() {
 	b.out = b.out[:0]
 }
 
-func (b *Batch) post(m *Message) {
+func (b *Batch) post(m *core.Message) {
 	if m.Home == b.Home {
 		b.Local = append(b.Local, m)
 		return
@@ -368,11 +376,20 @@ func (s *Shard) Counters() Counters {
 }
 
 // Counts is for an owner: the core's sums.
-func (s *Shard) Counts() Counts { return s.core.Counts() }
+func (s *Shard) Counts() core.Counts { return s.core.Counts() }
 
 // Close gives the core's memory back; the shard must be stopped or never
 // started, and not be used afterwards.
 func (s *Shard) Close() { s.core.Close() }
+
+// Jobs walks all jobs, in no order; the shard must be owned or not shared.
+func (s *Shard) Jobs() iter.Seq[core.JobView] { return s.core.Jobs() }
+
+// Tubes walks all tubes; the shard must be owned or not shared.
+func (s *Shard) Tubes() iter.Seq[core.TubeView] { return s.core.Tubes() }
+
+// Clients walks all clients; the shard must be owned or not shared.
+func (s *Shard) Clients() iter.Seq[core.ClientView] { return s.core.Clients() }
 
 // Check walks the core's invariants; the shard must be owned or not shared.
 func (s *Shard) Check() error { return s.core.Check() }

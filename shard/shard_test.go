@@ -8,22 +8,24 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"polystalk/shard/core"
 )
 
 // A testHome is an event loop's side: what is posted to it.
-type testHome struct{ posted chan *Message }
+type testHome struct{ posted chan *core.Message }
 
-func newTestHome() *testHome { return &testHome{make(chan *Message, 4*inboxSize)} }
+func newTestHome() *testHome { return &testHome{make(chan *core.Message, 4*inboxSize)} }
 
-func (h *testHome) Post(m *Message) { h.posted <- m }
+func (h *testHome) Post(m *core.Message) { h.posted <- m }
 
 // put is an operation that adds a job to the tube "default", which is pinned.
-func put(id JobID, delay, ttr uint32) Op {
-	return Op{Kind: OpPut, Tube: 1, ID: id, Delay: delay, TTR: ttr, Body: []byte("x")}
+func put(id core.JobID, delay, ttr uint32) core.Op {
+	return core.Op{Kind: core.OpPut, Tube: 1, ID: id, Delay: delay, TTR: ttr, Body: []byte("x")}
 }
 
-func newTestShard(t testing.TB, clock func() Time) *Shard {
-	core := NewCore(nil)
+func newTestShard(t testing.TB, clock func() core.Time) *Shard {
+	core := core.New(nil)
 	core.Pin("default")
 	t.Cleanup(core.Close)
 	return New(3, core, func(b *Batch) { b.Now = clock() })
@@ -39,8 +41,8 @@ func TestBusyShardAnswersThroughTheInbox(t *testing.T) {
 		t.Fatal("ownership is not exclusive")
 	}
 	for i := range 5 {
-		op := put(JobID(i+1), 0, 1)
-		s.Send(sender, &Message{Op: op, Home: home})
+		op := put(core.JobID(i+1), 0, 1)
+		s.Send(sender, &core.Message{Op: op, Home: home})
 	}
 	if len(home.posted) != 0 || len(sender.Local) != 0 {
 		t.Fatal("answered while owned")
@@ -48,7 +50,7 @@ func TestBusyShardAnswersThroughTheInbox(t *testing.T) {
 	s.Release(owner)
 	for i := range 5 {
 		m := <-home.posted
-		if m.Op.ID != JobID(i+1) || m.Reply.Status != StatusOK || m.From != 3 {
+		if m.Op.ID != core.JobID(i+1) || m.Reply.Status != core.StatusOK || m.From != 3 {
 			t.Errorf("message %d: job %d, status %d, from %d", i, m.Op.ID, m.Reply.Status, m.From)
 		}
 	}
@@ -65,7 +67,7 @@ func TestOwnMessagesStayLocal(t *testing.T) {
 	s := newTestShard(t, nil)
 	home := newTestHome()
 	b := &Batch{Now: 1, Home: home}
-	s.Send(b, &Message{Op: put(1, 0, 1), Home: home})
+	s.Send(b, &core.Message{Op: put(1, 0, 1), Home: home})
 	if len(b.Local) != 1 || b.Local[0].Op.ID != 1 || len(home.posted) != 0 {
 		t.Fatalf("%d local, %d posted", len(b.Local), len(home.posted))
 	}
@@ -79,10 +81,10 @@ func TestOwnMessagesStayLocal(t *testing.T) {
 type pushingHome struct {
 	*testHome
 	s    *Shard
-	late *Message
+	late *core.Message
 }
 
-func (h *pushingHome) Post(m *Message) {
+func (h *pushingHome) Post(m *core.Message) {
 	if h.late != nil {
 		late := h.late
 		h.late = nil
@@ -96,10 +98,10 @@ func (h *pushingHome) Post(m *Message) {
 func TestOwnerLooksOnceMore(t *testing.T) {
 	s := newTestShard(t, nil)
 	home := &pushingHome{newTestHome(), s, nil}
-	home.late = &Message{Op: put(2, 0, 1), Home: home}
+	home.late = &core.Message{Op: put(2, 0, 1), Home: home}
 	owner, sender := &Batch{Now: 1, Home: newTestHome()}, &Batch{Now: 1, Home: home}
 	s.Own(owner)
-	s.Send(sender, &Message{Op: put(1, 0, 1), Home: home})
+	s.Send(sender, &core.Message{Op: put(1, 0, 1), Home: home})
 	s.Release(owner)
 	if n := len(home.posted); n != 2 || s.Counts().Ready != 2 || s.own.Load() != 0 {
 		t.Errorf("%d messages answered of 2", n)
@@ -113,7 +115,7 @@ func TestVisitIsBounded(t *testing.T) {
 	owner, sender := &Batch{Now: 1, Home: newTestHome()}, &Batch{Now: 1, Home: home}
 	s.Own(owner)
 	for i := range 2*drainMax + 1 {
-		s.Send(sender, &Message{Op: put(JobID(i+1), 0, 1), Home: home})
+		s.Send(sender, &core.Message{Op: put(core.JobID(i+1), 0, 1), Home: home})
 	}
 	s.Release(owner)
 	if n := len(home.posted); n != drainMax {
@@ -133,12 +135,12 @@ func TestVisitIsBounded(t *testing.T) {
 // it now.
 func TestDue(t *testing.T) {
 	s := newTestShard(t, nil)
-	b := &Batch{Now: 10 * Second, Home: newTestHome()}
-	if s.Due() != Never {
+	b := &Batch{Now: 10 * core.Second, Home: newTestHome()}
+	if s.Due() != core.Never {
 		t.Errorf("an empty shard is due at %d", s.Due())
 	}
-	apply := func(op Op) {
-		var r Reply
+	apply := func(op core.Op) {
+		var r core.Reply
 		s.Own(b)
 		s.Apply(b, &op, &r)
 		s.Release(b)
@@ -148,23 +150,23 @@ func TestDue(t *testing.T) {
 		t.Errorf("due at %d, want a nudge", s.Due())
 	}
 	s.Tick(b)
-	if s.Due() != 15*Second {
+	if s.Due() != 15*core.Second {
 		t.Errorf("due at %d, want 15 s", s.Due())
 	}
-	b.Now += Second
+	b.Now += core.Second
 	apply(put(2, 7, 1)) // later: no nudge
-	if s.Due() != 15*Second {
+	if s.Due() != 15*core.Second {
 		t.Errorf("due at %d, want 15 s still", s.Due())
 	}
-	b.Now += Second
+	b.Now += core.Second
 	apply(put(3, 1, 1)) // earlier
 	s.Tick(b)
-	if s.Due() != 13*Second {
+	if s.Due() != 13*core.Second {
 		t.Errorf("due at %d, want 13 s", s.Due())
 	}
-	b.Now = 20 * Second
+	b.Now = 20 * core.Second
 	s.Tick(b)
-	if n := s.Counts(); s.Due() != Never || n.Ready != 3 {
+	if n := s.Counts(); s.Due() != core.Never || n.Ready != 3 {
 		t.Errorf("due at %d with %d jobs ready", s.Due(), n.Ready)
 	}
 	s.Own(b)
@@ -178,13 +180,13 @@ func TestDue(t *testing.T) {
 func TestGoroutineRunsTimers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		clock := func() Time { return Second + Time(time.Since(start)) }
+		clock := func() core.Time { return core.Second + core.Time(time.Since(start)) }
 		s := newTestShard(t, clock)
 		s.Start()
 		defer s.Stop()
 		home := newTestHome()
 		b := &Batch{Home: home}
-		apply := func(op Op) (r Reply) {
+		apply := func(op core.Op) (r core.Reply) {
 			for !s.Own(b) {
 				synctest.Wait()
 			}
@@ -193,35 +195,35 @@ func TestGoroutineRunsTimers(t *testing.T) {
 			s.Release(b)
 			return r
 		}
-		w := &Waiter{}
+		w := &core.Waiter{}
 		w.Msg.Home = newTestHome()
 		woken := w.Msg.Home.(*testHome).posted
-		cl := apply(Op{Kind: OpJoin, Name: []byte("default"), Waiter: w}).Client
-		if st := apply(Op{Kind: OpReserve, Client: cl, Bound: MaxKey, Wait: true, Until: 11 * Second, Seq: w.Arm()}).Status; st != StatusWaiting {
+		cl := apply(core.Op{Kind: core.OpJoin, Name: []byte("default"), Waiter: w}).Client
+		if st := apply(core.Op{Kind: core.OpReserve, Client: cl, Bound: core.MaxKey, Wait: true, Until: 11 * core.Second, Seq: w.Arm()}).Status; st != core.StatusWaiting {
 			t.Fatalf("status %d", st)
 		}
 		apply(put(1, 3, 2))
 		m := <-woken
-		if at := clock(); at != 4*Second || m.Reply.Status != StatusReserved || m.Reply.ID != 1 {
+		if at := clock(); at != 4*core.Second || m.Reply.Status != core.StatusReserved || m.Reply.ID != 1 {
 			t.Errorf("at %d: status %d, job %d", at, m.Reply.Status, m.Reply.ID)
 		}
 		// The job runs out at 6 s; a wait hears of it a second before.
-		apply(Op{Kind: OpReserve, Client: cl, Bound: MaxKey, Wait: true, Until: 11 * Second, Seq: w.Arm()})
+		apply(core.Op{Kind: core.OpReserve, Client: cl, Bound: core.MaxKey, Wait: true, Until: 11 * core.Second, Seq: w.Arm()})
 		m = <-woken
-		if at := clock(); at != 5*Second || m.Reply.Status != StatusDeadlineSoon {
+		if at := clock(); at != 5*core.Second || m.Reply.Status != core.StatusDeadlineSoon {
 			t.Errorf("at %d: status %d", at, m.Reply.Status)
 		}
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
-		var st JobStats
-		apply(Op{Kind: OpStatsJob, ID: 1, JobStats: &st})
-		if st.State != Ready || st.Timeouts != 1 {
+		var st core.JobStats
+		apply(core.Op{Kind: core.OpStatsJob, ID: 1, JobStats: &st})
+		if st.State != core.Ready || st.Timeouts != 1 {
 			t.Errorf("after its time to run: %v, %d timeouts", st.State, st.Timeouts)
 		}
-		apply(Op{Kind: OpDelete, ID: 1})
-		apply(Op{Kind: OpReserve, Client: cl, Bound: MaxKey, Wait: true, Until: 11 * Second, Seq: w.Arm()})
+		apply(core.Op{Kind: core.OpDelete, ID: 1})
+		apply(core.Op{Kind: core.OpReserve, Client: cl, Bound: core.MaxKey, Wait: true, Until: 11 * core.Second, Seq: w.Arm()})
 		m = <-woken
-		if at := clock(); at != 11*Second || m.Reply.Status != StatusTimedOut {
+		if at := clock(); at != 11*core.Second || m.Reply.Status != core.StatusTimedOut {
 			t.Errorf("at %d: status %d", at, m.Reply.Status)
 		}
 	})
@@ -232,11 +234,11 @@ func TestGoroutineRunsTimers(t *testing.T) {
 func TestGoroutineWaitsForTheOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		clock := func() Time { return Time(time.Since(start)) }
+		clock := func() core.Time { return core.Time(time.Since(start)) }
 		s := newTestShard(t, clock)
 		s.Start()
 		b := &Batch{Home: newTestHome()}
-		op, r := put(1, 1, 1), Reply{}
+		op, r := put(1, 1, 1), core.Reply{}
 		synctest.Wait()
 		s.Own(b)
 		s.Apply(b, &op, &r)
@@ -268,7 +270,7 @@ func TestNoMessageIsLost(t *testing.T) {
 	const shards, loops = 2, 8
 	const rounds = 60
 	start := time.Now()
-	clock := func() Time { return Time(time.Since(start)) }
+	clock := func() core.Time { return core.Time(time.Since(start)) }
 	var all []*Shard
 	for range shards {
 		s := newTestShard(t, clock)
@@ -283,23 +285,23 @@ func TestNoMessageIsLost(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(g), 9))
 			home := newTestHome()
 			b := &Batch{Home: home}
-			var idle []*Message
+			var idle []*core.Message
 			for range inboxSize {
-				idle = append(idle, &Message{Home: home, Owner: home})
+				idle = append(idle, &core.Message{Home: home, Owner: home})
 			}
 			for range rounds {
-				out := make(map[*Message]JobID)
+				out := make(map[*core.Message]core.JobID)
 				for range 1 + rng.IntN(inboxSize-1) {
 					s := all[rng.IntN(shards)]
-					id := JobID(last.Add(1))
+					id := core.JobID(last.Add(1))
 					b.Now = clock()
 					op := put(id, uint32(rng.IntN(2)*100), 1)
 					if rng.IntN(2) == 0 && s.Own(b) {
-						var r Reply
+						var r core.Reply
 						s.Apply(b, &op, &r)
-						op = Op{Kind: OpPeek, ID: id}
+						op = core.Op{Kind: core.OpPeek, ID: id}
 						s.Apply(b, &op, &r)
-						if r.Status != StatusFound || r.ID != id {
+						if r.Status != core.StatusFound || r.ID != id {
 							t.Errorf("job %d put and not found: status %d, job %d", id, r.Status, r.ID)
 						}
 						s.Release(b)
@@ -314,8 +316,8 @@ func TestNoMessageIsLost(t *testing.T) {
 					s.Send(b, m)
 				}
 				byMail.Add(int64(len(out)))
-				take := func(m *Message) {
-					if id, sent := out[m]; !sent || m.Op.ID != id || m.Reply.Status != StatusOK {
+				take := func(m *core.Message) {
+					if id, sent := out[m]; !sent || m.Op.ID != id || m.Reply.Status != core.StatusOK {
 						t.Errorf("a message for job %d came: sent as %d (%v), status %d", m.Op.ID, id, sent, m.Reply.Status)
 					}
 					delete(out, m)
@@ -368,7 +370,7 @@ func TestFullInboxMakesSendersHelp(t *testing.T) {
 		wg.Go(func() {
 			home := newTestHome()
 			b := &Batch{Now: 1, Home: home}
-			s.Send(b, &Message{Op: put(JobID(i+1), 0, 1), Home: home})
+			s.Send(b, &core.Message{Op: put(core.JobID(i+1), 0, 1), Home: home})
 			done.Add(1)
 		})
 	}
@@ -394,12 +396,12 @@ func TestFullInboxMakesSendersHelp(t *testing.T) {
 func TestWakeUpsAcrossShards(t *testing.T) {
 	const jobs, clients = 4000, 4
 	start := time.Now()
-	clock := func() Time { return Time(time.Since(start)) }
+	clock := func() core.Time { return core.Time(time.Since(start)) }
 	all := []*Shard{newTestShard(t, clock), newTestShard(t, clock)}
 	for _, s := range all {
 		s.Start()
 	}
-	visit := func(s *Shard, b *Batch, op Op) (r Reply) {
+	visit := func(s *Shard, b *Batch, op core.Op) (r core.Reply) {
 		for !s.Own(b) {
 			pause()
 		}
@@ -415,13 +417,13 @@ func TestWakeUpsAcrossShards(t *testing.T) {
 		wg.Go(func() {
 			home := newTestHome()
 			b := &Batch{Home: nobody{}}
-			w := &Waiter{}
+			w := &core.Waiter{}
 			w.Msg.Home = home
-			ids := make([]ClientID, len(all))
+			ids := make([]core.ClientID, len(all))
 			for i, s := range all {
-				ids[i] = visit(s, b, Op{Kind: OpJoin, Name: []byte("default"), Waiter: w}).Client
+				ids[i] = visit(s, b, core.Op{Kind: core.OpJoin, Name: []byte("default"), Waiter: w}).Client
 			}
-			take := func(id JobID) {
+			take := func(id core.JobID) {
 				if _, twice := got.LoadOrStore(id, true); twice {
 					t.Errorf("job %d was given twice", id)
 				}
@@ -432,12 +434,12 @@ func TestWakeUpsAcrossShards(t *testing.T) {
 				served := false
 			round:
 				for i, s := range all {
-					r := visit(s, b, Op{Kind: OpReserve, Client: ids[i], Bound: MaxKey, Wait: true, Multi: true, Until: Never, Seq: seq})
-					if r.Status == StatusReserved {
+					r := visit(s, b, core.Op{Kind: core.OpReserve, Client: ids[i], Bound: core.MaxKey, Wait: true, Multi: true, Until: core.Never, Seq: seq})
+					if r.Status == core.StatusReserved {
 						take(r.ID)
 						served = true
 					}
-					if r.Status != StatusWaiting {
+					if r.Status != core.StatusWaiting {
 						break
 					}
 				}
@@ -447,14 +449,14 @@ func TestWakeUpsAcrossShards(t *testing.T) {
 				}
 				if !served {
 					m := <-home.posted
-					if m.Reply.Status != StatusReserved {
+					if m.Reply.Status != core.StatusReserved {
 						t.Errorf("woken with status %d", m.Reply.Status)
 					}
 					take(m.Reply.ID)
 					m.Done()
 				}
 				for i, s := range all {
-					visit(s, b, Op{Kind: OpCancel, Client: ids[i]})
+					visit(s, b, core.Op{Kind: core.OpCancel, Client: ids[i]})
 				}
 				if count.Load() > jobs-clients {
 					return // each client may be the last to get one
@@ -466,7 +468,7 @@ func TestWakeUpsAcrossShards(t *testing.T) {
 		wg.Go(func() {
 			b := &Batch{Home: nobody{}}
 			for i := g; i < jobs; i += 2 {
-				visit(all[i/2%2], b, put(JobID(i+1), 0, 1000))
+				visit(all[i/2%2], b, put(core.JobID(i+1), 0, 1000))
 			}
 		})
 	}
@@ -486,7 +488,7 @@ func TestWakeUpsAcrossShards(t *testing.T) {
 
 func TestStopEndsTheGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestShard(t, func() Time { return 0 })
+		s := newTestShard(t, func() core.Time { return 0 })
 		s.Start()
 		s.Nudge()
 		s.Stop() // the bubble fails if a goroutine is left

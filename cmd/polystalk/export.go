@@ -11,7 +11,7 @@ import (
 
 	"polystalk/codec/binlog"
 	"polystalk/router/migrate"
-	"polystalk/shard"
+	"polystalk/shard/core"
 	"polystalk/shard/record"
 )
 
@@ -60,7 +60,7 @@ func export(dir, to string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	highest := shard.JobID(0)
+	highest := core.JobID(0)
 	done, err := binlog.WriteDir(to, r.logged(&highest))
 	if err != nil {
 		t.discard()
@@ -87,10 +87,10 @@ func export(dir, to string, out io.Writer) error {
 // logged are all jobs as beanstalkd logs them: in the order of their ids, but
 // the buried ones last, in the order in which they were buried, since it puts
 // them back in that of its log.
-func (r *replica) logged(highest *shard.JobID) iter.Seq2[binlog.Job, error] {
+func (r *replica) logged(highest *core.JobID) iter.Seq2[binlog.Job, error] {
 	return func(yield func(binlog.Job, error) bool) {
 		type burial struct {
-			id shard.JobID
+			id core.JobID
 			at int64
 		}
 		var buried []burial

@@ -5,15 +5,15 @@ import (
 	"slices"
 	"time"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 	"polystalk/shard/journal"
 	"polystalk/shard/record"
 )
 
 // A replica is the jobs of a journal as a start would find them, in one core.
 type replica struct {
-	core   *shard.Core
-	replay *shard.Replay
+	core   *core.Core
+	replay *core.Replay
 	now    time.Time
 	paused map[string]pause // what was last recorded; it may be over
 	view   record.Buffer    // where job has one described
@@ -26,8 +26,8 @@ type replica struct {
 type pause struct{ until, length int64 }
 
 func newReplica() *replica {
-	core := shard.NewCore(nil)
-	return &replica{core: core, replay: core.Replay(), now: time.Now(), paused: make(map[string]pause)}
+	machine := core.New(nil)
+	return &replica{core: machine, replay: machine.Replay(), now: time.Now(), paused: make(map[string]pause)}
 }
 
 func (r *replica) close() { r.core.Close() }
@@ -67,7 +67,7 @@ func (r *replica) apply(rec *record.Record) error {
 // done ends the replay. Jobs are described into buf from then on.
 func (r *replica) done(buf *record.Buffer) {
 	r.core.LogTo(buf)
-	r.replay.Done(shard.Time(r.now.UnixNano()))
+	r.replay.Done(core.Time(r.now.UnixNano()))
 	for name, p := range r.paused {
 		if p.until <= r.now.UnixNano() {
 			delete(r.paused, name)
@@ -76,15 +76,15 @@ func (r *replica) done(buf *record.Buffer) {
 }
 
 // ids are those of all jobs, in order.
-func (r *replica) ids() []shard.JobID {
-	var ids []shard.JobID
-	r.core.EachID(func(id shard.JobID) { ids = append(ids, id) })
+func (r *replica) ids() []core.JobID {
+	var ids []core.JobID
+	r.core.EachID(func(id core.JobID) { ids = append(ids, id) })
 	slices.Sort(ids)
 	return ids
 }
 
 // job describes a job; it is good until the next. done was called with &r.view.
-func (r *replica) job(id shard.JobID) (*record.Job, error) {
+func (r *replica) job(id core.JobID) (*record.Job, error) {
 	b := &r.view
 	b.Data, b.Refs = b.Data[:0], nil
 	r.core.CopyJob(id, math.MaxUint64)

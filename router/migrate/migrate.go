@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"polystalk/codec/binlog"
-	"polystalk/shard"
+	"polystalk/shard/core"
 	"polystalk/shard/record"
 )
 
@@ -29,7 +29,7 @@ func Records(jobs *binlog.Contents) iter.Seq2[*record.Record, error] {
 				yield(nil, err)
 				return
 			}
-			r := &record.Record{Kind: record.Copy, Slot: shard.SlotOf([]byte(j.Tube)), Job: record.Job{
+			r := &record.Record{Kind: record.Copy, Slot: core.SlotOf([]byte(j.Tube)), Job: record.Job{
 				ID: j.ID, Created: j.Created, Pri: j.Pri,
 				Delay: wholeSeconds(int64(j.Delay)), TTR: max(1, wholeSeconds(int64(j.TTR))),
 				State: record.Ready,
@@ -54,7 +54,7 @@ func Records(jobs *binlog.Contents) iter.Seq2[*record.Record, error] {
 }
 
 func wholeSeconds(ns int64) uint32 {
-	return uint32(min(max(0, ns/int64(shard.Second)), math.MaxUint32))
+	return uint32(min(max(0, ns/int64(core.Second)), math.MaxUint32))
 }
 
 // Job is a job of our journal as beanstalkd logs it. Its Body is j's.

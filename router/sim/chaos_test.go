@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"polystalk/router"
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // TestChaosKeepsEveryJobInOnePlace lets clients pipeline, overlap and vanish,
@@ -444,7 +444,7 @@ func (c *chaos) conserved() error {
 	for _, sh := range c.w.D.Shards() {
 		for j := range sh.Jobs() {
 			there[uint64(j.ID)] = string(j.Body)
-			held[uint64(j.ID)] = j.State == shard.Reserved
+			held[uint64(j.ID)] = j.State == core.Reserved
 		}
 	}
 	maybePut, maybeGone := make(map[string]bool), make(map[uint64]bool)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // rest lets all things happen, also what loops have kept back, and checks what
@@ -127,7 +127,7 @@ func (c *gearChaos) complete() error {
 // conserved checks that the jobs there are are those that somebody put, submitted
 // or waits for, and that did not end, but for what nobody was told.
 func (c *gearChaos) conserved() error {
-	there := make(map[uint64]shard.JobView)
+	there := make(map[uint64]core.JobView)
 	for _, sh := range c.w.D.Shards() {
 		for j := range sh.Jobs() {
 			there[uint64(j.ID)] = j
@@ -149,7 +149,7 @@ func (c *gearChaos) conserved() error {
 		c.fate(id).gone = true
 	}
 	for id, f := range c.fates {
-		if j, ok := there[id]; ok && (f.gone || f.cancelled && j.State != shard.Reserved) {
+		if j, ok := there[id]; ok && (f.gone || f.cancelled && j.State != core.Reserved) {
 			return fmt.Errorf("job %d has ended and is there, %v", id, j.State)
 		}
 	}
@@ -170,12 +170,12 @@ func (c *gearChaos) conserved() error {
 	}
 	for i, cn := range c.gears {
 		for id, w := range cn.waits {
-			if j, ok := there[id]; w.ended == 0 && (!ok || j.State == shard.Buried) {
+			if j, ok := there[id]; w.ended == 0 && (!ok || j.State == core.Buried) {
 				return fmt.Errorf("connection %d waits for job %d, which is over", i, id)
 			}
 		}
 		for id, h := range cn.holds {
-			if j, ok := there[id]; h.firm && (!ok || j.State != shard.Reserved) {
+			if j, ok := there[id]; h.firm && (!ok || j.State != core.Reserved) {
 				return fmt.Errorf("connection %d runs job %d, which is not reserved", i, id)
 			}
 		}
@@ -188,7 +188,7 @@ func (c *gearChaos) conserved() error {
 		for _, cn := range c.gears {
 			told = told || cn.told[id]
 		}
-		if j.State == shard.Reserved && !told {
+		if j.State == core.Reserved && !told {
 			return fmt.Errorf("job %d is reserved for a client that was not told", id)
 		}
 	}
@@ -205,7 +205,7 @@ func (c *gearChaos) functions() map[string]uint32 {
 			paused[t.Name] = t.Paused
 		}
 		for j := range sh.Jobs() {
-			if best, ok := ready[j.Tube]; j.State == shard.Ready && !paused[j.Tube] && (!ok || j.Pri < best) {
+			if best, ok := ready[j.Tube]; j.State == core.Ready && !paused[j.Tube] && (!ok || j.Pri < best) {
 				ready[j.Tube] = j.Pri
 			}
 		}
@@ -237,13 +237,13 @@ func (c *gearChaos) probe() error {
 		return nil
 	}
 	ready := c.functions()
-	best := shard.NumClasses
+	best := core.NumClasses
 	for fn, pri := range ready {
 		if cn.able[fn] {
-			best = min(best, shard.ClassOf(pri))
+			best = min(best, core.ClassOf(pri))
 		}
 	}
-	pris := make(map[uint64]shard.JobView)
+	pris := make(map[uint64]core.JobView)
 	for _, sh := range c.w.D.Shards() {
 		for j := range sh.Jobs() {
 			pris[uint64(j.ID)] = j
@@ -251,7 +251,7 @@ func (c *gearChaos) probe() error {
 	}
 	had := make(map[uint64]bool)
 	for id := range cn.told {
-		had[id] = pris[id].State == shard.Reserved
+		had[id] = pris[id].State == core.Reserved
 	}
 	nojobs := c.seen["NO_JOB"]
 	c.say(cn, gearAsk{t: gearman.GrabJob, able: slices.Sorted(maps.Keys(cn.able))})
@@ -264,22 +264,22 @@ func (c *gearChaos) probe() error {
 	if len(cn.asked) > 0 {
 		return errors.New("a probe is not answered")
 	}
-	if none := c.seen["NO_JOB"] > nojobs; none != (best == shard.NumClasses) {
+	if none := c.seen["NO_JOB"] > nojobs; none != (best == core.NumClasses) {
 		return fmt.Errorf("a probe: NO_JOB: %v; the best class is %d of %v", none, best, ready)
 	}
 	for id := range cn.told {
 		j := pris[id]
-		if had[id] || j.State != shard.Ready || c.state(id) != shard.Reserved {
+		if had[id] || j.State != core.Ready || c.state(id) != core.Reserved {
 			continue
 		}
-		if shard.ClassOf(j.Pri) != best || j.Pri != ready[j.Tube] {
+		if core.ClassOf(j.Pri) != best || j.Pri != ready[j.Tube] {
 			return fmt.Errorf("a probe: job %d of priority %d, the best class is %d of %v", id, j.Pri, best, ready)
 		}
 	}
 	return nil
 }
 
-func (c *gearChaos) state(id uint64) shard.State {
+func (c *gearChaos) state(id uint64) core.State {
 	for _, sh := range c.w.D.Shards() {
 		for j := range sh.Jobs() {
 			if uint64(j.ID) == id {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"polystalk/codec/gearman"
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // gearAsk sends one to four messages at once.
@@ -169,7 +169,7 @@ func (c *gearChaos) submit(cn *gearConn, fn string) {
 	c.home[q.body] = fn
 	switch q.t {
 	case gearman.SubmitJobEpoch:
-		at := c.w.Day()/shard.Second + shard.Time(c.rng.IntN(3))
+		at := c.w.Day()/core.Second + core.Time(c.rng.IntN(3))
 		c.say(cn, q, fn, q.unique, fmt.Sprint(at), q.body)
 	case gearman.SubmitReduceJob, gearman.SubmitReduceJobBG:
 		c.say(cn, q, fn, q.unique, "reducer", "", q.body)

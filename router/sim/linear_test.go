@@ -13,7 +13,7 @@ import (
 
 	"polystalk/router"
 	"polystalk/router/history"
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // TestOverlappingHistoriesAreLinearizable lets clients with wide watch lists work at
@@ -65,14 +65,14 @@ type overlap struct {
 	timed  []timed      // what happens by itself
 	paused map[int]bool // tubes that may be
 	tubeOf map[uint64]int
-	ttrOf  map[uint64]shard.Time
+	ttrOf  map[uint64]core.Time
 }
 
 // A timed thing happens by itself when it is due: at what time exactly depends on
 // when the server ran the command behind it, which is between the two.
 type timed struct {
 	op          history.Op
-	early, late shard.Time
+	early, late core.Time
 	began       bool
 }
 
@@ -83,8 +83,8 @@ type overlapConn struct {
 	use   int
 	line  string
 	op    history.Op
-	asked shard.Time
-	ttr   shard.Time // of the job that it puts
+	asked core.Time
+	ttr   core.Time // of the job that it puts
 	held  map[uint64]bool
 	tell  bool  // the answer is awaited
 	since int64 // the rest since which it is known to wait; zero: it is not
@@ -99,7 +99,7 @@ func newOverlap(seed uint64) *overlap {
 	}
 	w.D.LookAtMost(1 + rng.IntN(4))
 	h := &overlap{
-		w: w, rng: rng, paused: make(map[int]bool), tubeOf: make(map[uint64]int), ttrOf: make(map[uint64]shard.Time),
+		w: w, rng: rng, paused: make(map[int]bool), tubeOf: make(map[uint64]int), ttrOf: make(map[uint64]core.Time),
 	}
 	for i := range []int{3, 6, 60, 120}[rng.IntN(4)] {
 		h.names = append(h.names, fmt.Sprintf("t%d", i))
@@ -210,7 +210,7 @@ func (h *overlap) due() {
 
 // happens notes what is to happen by itself after a time, counted from a command of
 // c that is answered now.
-func (h *overlap) happens(c *overlapConn, o history.Op, after shard.Time) {
+func (h *overlap) happens(c *overlapConn, o history.Op, after core.Time) {
 	h.timed = append(h.timed, timed{op: o, early: c.asked + after, late: h.w.Now() + after})
 	if d := &h.timed[len(h.timed)-1]; d.early <= h.w.Now() {
 		d.began = true
@@ -254,7 +254,7 @@ func (h *overlap) send(c *overlapConn) {
 			delay = 1
 		}
 		ttr := []int{2, 1000}[h.rng.IntN(2)]
-		c.ttr = shard.Time(ttr) * shard.Second
+		c.ttr = core.Time(ttr) * core.Second
 		c.line = fmt.Sprintf("put %d %d %d 1\r\nx", pri, delay, ttr)
 	case r < 14:
 		o.Kind, o.Watch = history.Reserve, c.watch
@@ -356,7 +356,7 @@ func (h *overlap) answered(c *overlapConn, got string) error {
 		h.tubeOf[id] = o.Tube
 		h.ttrOf[id] = c.ttr
 		if o.Delayed {
-			h.happens(c, history.Op{Kind: history.DelayEnds, Job: id}, shard.Second)
+			h.happens(c, history.Op{Kind: history.DelayEnds, Job: id}, core.Second)
 		}
 	case history.Reserve:
 		switch words[0] {
@@ -365,11 +365,11 @@ func (h *overlap) answered(c *overlapConn, got string) error {
 			c.held[id] = true
 			ttr, ok := h.ttrOf[id]
 			if !ok {
-				ttr = 2 * shard.Second // its put is not answered yet; with a longer one nothing happens
+				ttr = 2 * core.Second // its put is not answered yet; with a longer one nothing happens
 			}
 			h.happens(c, history.Op{Kind: history.HoldEnds, Client: c.n, Job: id}, ttr)
 			if !ok {
-				h.timed[len(h.timed)-1].late = shard.Never
+				h.timed[len(h.timed)-1].late = core.Never
 			}
 			h.inTurn(c, id)
 		case "TIMED_OUT", "DEADLINE_SOON":
@@ -379,13 +379,13 @@ func (h *overlap) answered(c *overlapConn, got string) error {
 		c.since, c.lost = 0, nil
 	case history.Pause:
 		secs, _ := strconv.Atoi(strings.Fields(c.line)[2])
-		h.happens(c, history.Op{Kind: history.Unpause, Tube: o.Tube}, shard.Time(secs)*shard.Second)
+		h.happens(c, history.Op{Kind: history.Unpause, Tube: o.Tube}, core.Time(secs)*core.Second)
 	case history.Delete, history.Release, history.Bury:
 		delete(c.held, o.Job)
 		for i := range h.timed {
 			// This hold is over; the next may be of the same job.
 			if d := &h.timed[i]; d.op.Kind == history.HoldEnds && d.op.Client == c.n && d.op.Job == o.Job {
-				d.late = shard.Never
+				d.late = core.Never
 			}
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // tell answers the commands that only ask.
@@ -43,13 +43,13 @@ func listed(tubes []*twinTube) string {
 func okReply(body string) string { return fmt.Sprintf("OK %d\r\n%s\r\n", len(body), body) }
 
 func (t *Twin) jobStats(j *twinJob) string {
-	left := shard.Time(0)
+	left := core.Time(0)
 	if j.deadline != 0 {
 		left = j.deadline - t.now
 	}
 	return fmt.Sprintf("---\nid: %d\ntube: %q\nstate: %s\npri: %d\nage: %d\ndelay: %d\nttr: %d\ntime-left: %d\nfile: 0\n"+
 		"reserves: %d\ntimeouts: %d\nreleases: %d\nburies: %d\nkicks: %d\n",
-		j.id, j.tube.name, j.state, j.pri, (t.now-j.created)/shard.Second, j.delay, j.ttr, left/shard.Second,
+		j.id, j.tube.name, j.state, j.pri, (t.now-j.created)/core.Second, j.delay, j.ttr, left/core.Second,
 		j.reserves, j.timeouts, j.releases, j.buries, j.kicks)
 }
 
@@ -71,7 +71,7 @@ func (t *Twin) tubeStats(q *twinTube) string {
 			}
 		}
 	}
-	left := shard.Time(0)
+	left := core.Time(0)
 	if q.paused != 0 {
 		left = q.paused - t.now
 	}
@@ -79,7 +79,7 @@ func (t *Twin) tubeStats(q *twinTube) string {
 		"current-jobs-delayed: %d\ncurrent-jobs-buried: %d\ntotal-jobs: %d\ncurrent-using: %d\ncurrent-watching: %d\n"+
 		"current-waiting: %d\ncmd-delete: %d\ncmd-pause-tube: %d\npause: %d\npause-time-left: %d\n",
 		q.name, urgent, len(t.in(q, "ready")), len(t.in(q, "reserved")), len(t.in(q, "delayed")), len(t.in(q, "buried")),
-		q.total, using, watching, waiting, q.deletes, q.pauses, q.pauseFor, left/shard.Second)
+		q.total, using, watching, waiting, q.deletes, q.pauses, q.pauseFor, left/core.Second)
 }
 
 // gauges are the lines of stats that say how things stand.
@@ -102,6 +102,6 @@ func (t *Twin) gauges() []string {
 		"current-producers: %d\ncurrent-workers: %d\ncurrent-waiting: %d\nuptime: %d",
 		count("ready", 1024), count("ready", all), count("reserved", all), count("delayed", all), count("buried", all),
 		t.timeouts, t.total, len(t.tubes), len(t.clients), producers, workers, len(t.waiting),
-		(t.now-Epoch)/shard.Second)
+		(t.now-Epoch)/core.Second)
 	return strings.Split(text, "\n")
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // A Twin is the whole server done naively: one list of jobs, sorted whenever
@@ -15,7 +15,7 @@ import (
 // in words, and notes what each client is told.
 // Source: beanstalkd doc/protocol.txt.
 type Twin struct {
-	now     shard.Time
+	now     core.Time
 	jobs    []*twinJob
 	tubes   []*twinTube
 	clients []*twinClient
@@ -37,14 +37,14 @@ type twinJob struct {
 	tube                                        *twinTube
 	state                                       string
 	holder                                      *twinClient
-	created, deadline                           shard.Time
+	created, deadline                           core.Time
 	seq                                         int // when it came to its state
 	reserves, timeouts, releases, buries, kicks int
 }
 
 type twinTube struct {
 	name                   string
-	paused                 shard.Time // until when; zero: it is not
+	paused                 core.Time // until when; zero: it is not
 	pauseFor               int64
 	total, deletes, pauses int
 }
@@ -52,7 +52,7 @@ type twinTube struct {
 type twinClient struct {
 	use              *twinTube
 	watch            []*twinTube
-	until            shard.Time // of the wait
+	until            core.Time // of the wait
 	told             string
 	gone             bool
 	producer, worker bool
@@ -167,7 +167,7 @@ func (t *Twin) enter(j *twinJob, state string) {
 	j.state, j.holder, j.deadline = state, nil, 0
 	switch state {
 	case "delayed":
-		j.deadline = t.now + shard.Time(j.delay)*shard.Second
+		j.deadline = t.now + core.Time(j.delay)*core.Second
 	case "buried":
 		j.buries++
 	case "ready":
@@ -187,7 +187,7 @@ func (t *Twin) reserve(j *twinJob, c *twinClient) {
 	t.enter(j, "reserved")
 	j.holder = c
 	j.reserves++
-	j.deadline = t.now + shard.Time(j.ttr)*shard.Second
+	j.deadline = t.now + core.Time(j.ttr)*core.Second
 	c.told += fmt.Sprintf("RESERVED %d %d\r\n%s\r\n", j.id, len(j.body), j.body)
 }
 
@@ -211,21 +211,21 @@ func (t *Twin) unwait(c *twinClient) {
 }
 
 // margin is the moment from which a client hears DEADLINE_SOON.
-func (t *Twin) margin(c *twinClient) shard.Time {
-	at := shard.Never
+func (t *Twin) margin(c *twinClient) core.Time {
+	at := core.Never
 	for _, j := range t.jobs {
 		if j.holder == c {
-			at = min(at, j.deadline-shard.Second)
+			at = min(at, j.deadline-core.Second)
 		}
 	}
 	return at
 }
 
 // Pass does what happens by itself, one event after the other.
-func (t *Twin) Pass(now shard.Time) {
+func (t *Twin) Pass(now core.Time) {
 	for {
-		at, do, tie := shard.Never, func() {}, false
-		note := func(when shard.Time, f func()) {
+		at, do, tie := core.Never, func() {}, false
+		note := func(when core.Time, f func()) {
 			switch {
 			case when < at:
 				at, do, tie = when, f, false
@@ -307,9 +307,9 @@ func (t *Twin) Do(c *twinClient, line, body string) {
 			say("WATCHING %d", len(c.watch))
 		}
 	case "reserve":
-		t.applyReserve(c, shard.Never)
+		t.applyReserve(c, core.Never)
 	case "reserve-with-timeout":
-		t.applyReserve(c, t.now+shard.Time(arg(1))*shard.Second)
+		t.applyReserve(c, t.now+core.Time(arg(1))*core.Second)
 	case "reserve-job":
 		c.worker = true
 		t.reserve(j, c)
@@ -328,7 +328,7 @@ func (t *Twin) Do(c *twinClient, line, body string) {
 		t.enter(j, "buried")
 		say("BURIED")
 	case "touch":
-		j.deadline = t.now + shard.Time(j.ttr)*shard.Second
+		j.deadline = t.now + core.Time(j.ttr)*core.Second
 		say("TOUCHED")
 	case "kick":
 		t.kick(c, arg(1))
@@ -354,7 +354,7 @@ func (t *Twin) Do(c *twinClient, line, body string) {
 		q.pauses++
 		q.paused, q.pauseFor = 0, arg(2)
 		if q.pauseFor > 0 {
-			q.paused = t.now + shard.Time(q.pauseFor)*shard.Second
+			q.paused = t.now + core.Time(q.pauseFor)*core.Second
 		}
 		say("PAUSED")
 		t.serve(q)
@@ -381,7 +381,7 @@ func (t *Twin) may(cmd string, j *twinJob, c *twinClient) bool {
 	return true
 }
 
-func (t *Twin) applyReserve(c *twinClient, until shard.Time) {
+func (t *Twin) applyReserve(c *twinClient, until core.Time) {
 	c.worker = true
 	var best *twinJob
 	for _, q := range c.watch {

@@ -21,10 +21,11 @@ import (
 
 	"polystalk/router"
 	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // Epoch is when every world begins.
-const Epoch = 1_700_000_000 * shard.Second
+const Epoch = 1_700_000_000 * core.Second
 
 // A World is a server and its clients. It is used by one goroutine.
 type World struct {
@@ -32,8 +33,8 @@ type World struct {
 
 	rng   *rand.Rand
 	clock *rand.Rand // sets the system's clock
-	now   shard.Time
-	ahead shard.Time // what the time of day is ahead of it
+	now   core.Time
+	ahead core.Time // what the time of day is ahead of it
 	loops []*loop
 	socks []*Sock // those not gone on either side
 
@@ -50,37 +51,37 @@ type World struct {
 type loop struct {
 	*router.DrivenLoop
 	asked bool
-	later []shard.Time // when it wants to be called besides
-	slow  int          // it is called once in so many times; zero: each time
+	later []core.Time // when it wants to be called besides
+	slow  int         // it is called once in so many times; zero: each time
 }
 
-func (l *loop) wants(now shard.Time) bool { return l.asked || l.next() <= now }
+func (l *loop) wants(now core.Time) bool { return l.asked || l.next() <= now }
 
 // next is the first time at which l wants to be called.
-func (l *loop) next() shard.Time {
-	at := shard.Never
+func (l *loop) next() core.Time {
+	at := core.Never
 	for _, t := range l.later {
 		at = min(at, t)
 	}
 	return at
 }
 
-func (l *loop) drain(now shard.Time) {
+func (l *loop) drain(now core.Time) {
 	l.asked = false
-	l.later = slices.DeleteFunc(l.later, func(t shard.Time) bool { return t <= now })
+	l.later = slices.DeleteFunc(l.later, func(t core.Time) bool { return t <= now })
 	l.Drain()
 }
 
 // nobody is the Home of the foreign owner: no message is its own.
 type nobody struct{}
 
-func (nobody) Post(m *shard.Message) { panic("sim: a message came to nobody") }
+func (nobody) Post(m *core.Message) { panic("sim: a message came to nobody") }
 
 // New makes a world of that many loops and shards.
 func New(seed uint64, loops int, cfg router.Config) (*World, error) {
 	w := &World{rng: rand.New(rand.NewPCG(seed, 1)), clock: rand.New(rand.NewPCG(seed, 2)), now: Epoch}
 	w.foreign.Home = nobody{}
-	d, err := router.NewDriven(cfg, func() shard.Time { return w.now })
+	d, err := router.NewDriven(cfg, func() core.Time { return w.now })
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +91,7 @@ func New(seed uint64, loops int, cfg router.Config) (*World, error) {
 		l := new(loop)
 		ask := func() { l.asked = true }
 		l.DrivenLoop = d.NewLoop(ask)
-		l.KeepReplies(func(d time.Duration) { l.later = append(l.later, w.now+shard.Time(d)) })
+		l.KeepReplies(func(d time.Duration) { l.later = append(l.later, w.now+core.Time(d)) })
 		w.loops = append(w.loops, l)
 	}
 	return w, nil
@@ -100,15 +101,15 @@ func New(seed uint64, loops int, cfg router.Config) (*World, error) {
 func (w *World) Close() { w.D.Close() }
 
 // Now is the world's time.
-func (w *World) Now() shard.Time { return w.now }
+func (w *World) Now() core.Time { return w.now }
 
 // Day is the world's time of day. Nothing but dates depends on it.
-func (w *World) Day() shard.Time { return w.now + w.ahead }
+func (w *World) Day() core.Time { return w.now + w.ahead }
 
 // setClock sets the clock of the world's machine, now and then, to anything.
 func (w *World) setClock() {
 	if w.clock.IntN(16) == 0 {
-		w.ahead = shard.Time(w.clock.Int64N(int64(48*time.Hour))) - shard.Time(24*time.Hour)
+		w.ahead = core.Time(w.clock.Int64N(int64(48*time.Hour))) - core.Time(24*time.Hour)
 	}
 }
 
@@ -390,7 +391,7 @@ func (w *World) Rest() error {
 // afterwards.
 func (w *World) Pass(d time.Duration) error {
 	w.setClock()
-	end := w.now + shard.Time(d)
+	end := w.now + core.Time(d)
 	for {
 		at := end
 		for _, sh := range w.D.Shards() {
@@ -412,7 +413,7 @@ func (w *World) Pass(d time.Duration) error {
 // Jump lets time pass and nobody notice.
 func (w *World) Jump(d time.Duration) {
 	w.setClock()
-	w.now += shard.Time(d)
+	w.now += core.Time(d)
 }
 
 // Check is for a world at rest: it compares all that parts of the server know

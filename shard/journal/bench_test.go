@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 	. "polystalk/shard/journal"
 )
 
@@ -24,15 +24,15 @@ func BenchmarkCommit(b *testing.B) {
 			var wg sync.WaitGroup
 			for i := range clients {
 				wg.Go(func() {
-					last := shard.JobID(0)
+					last := core.JobID(0)
 					for n := i; n < b.N; n += clients {
 						if !s.admitted() {
 							return
 						}
 						id := s.newID()
-						r := s.do(i, &shard.Op{Kind: shard.OpPut, ID: id, TTR: 1, Body: body})
+						r := s.do(i, &core.Op{Kind: core.OpPut, ID: id, TTR: 1, Body: body})
 						if last != 0 {
-							r = s.do(i, &shard.Op{Kind: shard.OpDelete, ID: last})
+							r = s.do(i, &core.Op{Kind: core.OpDelete, ID: last})
 						}
 						last = id
 						s.await(r.Commit)
@@ -63,7 +63,7 @@ func BenchmarkRecover(b *testing.B) {
 		if s.j.Pressure() != Open && !s.admitted() {
 			b.Fatal(s.fails)
 		}
-		s.do(n, &shard.Op{Kind: shard.OpPut, ID: s.newID(), TTR: 1, Body: body})
+		s.do(n, &core.Op{Kind: core.OpPut, ID: s.newID(), TTR: 1, Body: body})
 	}
 	if err := s.j.Close(); err != nil {
 		b.Fatal(err)

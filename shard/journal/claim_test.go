@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 	. "polystalk/shard/journal"
 )
 
@@ -31,7 +31,7 @@ func (w *world) claimed(c *Claim, n int64) (p Pressure) {
 func (p *part) large(size int) {
 	w := p.w
 	w.id++
-	op := shard.Op{Kind: shard.OpPut, Tube: p.tubes[0], TTR: 1, ID: shard.JobID(w.id)}
+	op := core.Op{Kind: core.OpPut, Tube: p.tubes[0], TTR: 1, ID: core.JobID(w.id)}
 	body := make([]byte, size)
 	body[size-1] = byte(w.id)
 	for at := 0; at < size; at += 65536 {
@@ -227,7 +227,7 @@ func TestPromisesHold(t *testing.T) {
 				p.large(b.size)
 			} else {
 				w.id++
-				op := shard.Op{Kind: shard.OpPut, Tube: p.tubes[0], TTR: 1, ID: shard.JobID(w.id), Body: make([]byte, b.size)}
+				op := core.Op{Kind: core.OpPut, Tube: p.tubes[0], TTR: 1, ID: core.JobID(w.id), Body: make([]byte, b.size)}
 				p.apply(&op)
 				p.all = append(p.all, w.id)
 			}

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 	. "polystalk/shard/journal"
 )
 
@@ -18,9 +18,9 @@ type customer struct {
 	s    *server
 	desk int
 	rng  *rand.Rand
-	have map[shard.JobID]string // acknowledged
-	open map[shard.JobID]string // put or deleted, and not acknowledged
-	gone []shard.JobID          // deleted, acknowledged
+	have map[core.JobID]string // acknowledged
+	open map[core.JobID]string // put or deleted, and not acknowledged
+	gone []core.JobID          // deleted, acknowledged
 }
 
 func (c *customer) run(n int) {
@@ -32,8 +32,8 @@ func (c *customer) run(n int) {
 			for id, body := range c.have {
 				delete(c.have, id)
 				c.open[id] = body
-				r := c.s.do(c.desk, &shard.Op{Kind: shard.OpDelete, ID: id})
-				if r.Status != shard.StatusOK || !c.s.await(r.Commit) {
+				r := c.s.do(c.desk, &core.Op{Kind: core.OpDelete, ID: id})
+				if r.Status != core.StatusOK || !c.s.await(r.Commit) {
 					return
 				}
 				delete(c.open, id)
@@ -44,10 +44,10 @@ func (c *customer) run(n int) {
 		}
 		id := c.s.newID()
 		body := strings.Repeat(fmt.Sprintf("job %d ", id), c.rng.IntN(400))
-		op := &shard.Op{Kind: shard.OpPut, ID: id, TTR: 100, Body: []byte(body)}
+		op := &core.Op{Kind: core.OpPut, ID: id, TTR: 100, Body: []byte(body)}
 		if c.rng.IntN(30) == 0 {
 			body = strings.Repeat("large", 20000)
-			op.Body, op.Large = nil, shard.Large{[]byte(body[:65536]), []byte(body[65536:])}
+			op.Body, op.Large = nil, core.Large{[]byte(body[:65536]), []byte(body[65536:])}
 		}
 		c.open[id] = body
 		r := c.s.do(c.desk, op)
@@ -64,7 +64,7 @@ func (s *server) customers(seed uint64, k, n int) []*customer {
 	var list []*customer
 	var wg sync.WaitGroup
 	for i := range k {
-		c := &customer{s, i, rand.New(rand.NewPCG(seed, uint64(i))), map[shard.JobID]string{}, map[shard.JobID]string{}, nil}
+		c := &customer{s, i, rand.New(rand.NewPCG(seed, uint64(i))), map[core.JobID]string{}, map[core.JobID]string{}, nil}
 		list = append(list, c)
 		wg.Go(func() { c.run(n) })
 	}
@@ -73,7 +73,7 @@ func (s *server) customers(seed uint64, k, n int) []*customer {
 }
 
 // holds checks what is there against what the customers know.
-func holds(got map[shard.JobID]string, list []*customer) error {
+func holds(got map[core.JobID]string, list []*customer) error {
 	maybe := 0
 	for _, c := range list {
 		for id, body := range c.have {
@@ -243,7 +243,7 @@ func TestStalled(t *testing.T) {
 		if puts++; puts > 10*SegmentMin/1000 {
 			t.Fatal("puts are taken for ever")
 		}
-		r := s.do(puts, &shard.Op{Kind: shard.OpPut, ID: s.newID(), TTR: 1, Body: make([]byte, 1000)})
+		r := s.do(puts, &core.Op{Kind: core.OpPut, ID: s.newID(), TTR: 1, Body: make([]byte, 1000)})
 		last = max(last, r.Commit)
 	}
 	if p := s.j.Pressure(); p != Wait || s.j.Pending() > SegmentMin/2 {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 	. "polystalk/shard/journal"
 )
 
@@ -105,7 +105,7 @@ func TestZerosThatWereNotWritten(t *testing.T) {
 	put := func() (segment uint64, at int64) {
 		p := w.shards[0]
 		w.id++
-		p.apply(&shard.Op{Kind: shard.OpPut, Tube: p.tubes[0], TTR: 60, Body: bytes.Repeat([]byte{'x'}, 3000+384), ID: shard.JobID(w.id)})
+		p.apply(&core.Op{Kind: core.OpPut, Tube: p.tubes[0], TTR: 60, Body: bytes.Repeat([]byte{'x'}, 3000+384), ID: core.JobID(w.id)})
 		must(t, w.commit())
 		return w.j.End()
 	}
@@ -239,7 +239,7 @@ func TestFlakyServer(t *testing.T) {
 }
 
 // settle takes what is there for what became of what was not acknowledged.
-func (c *customer) settle(got map[shard.JobID]string) {
+func (c *customer) settle(got map[core.JobID]string) {
 	for id, body := range c.open {
 		if _, ok := got[id]; ok {
 			c.have[id] = body

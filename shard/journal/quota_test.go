@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 	. "polystalk/shard/journal"
 )
 
@@ -34,7 +34,7 @@ func (w *world) wait(t *testing.T, d time.Duration) (tries int) {
 	t.Helper()
 	was := w.fake.did["create"]
 	for ; d > 0; d -= look {
-		w.now += shard.Time(look)
+		w.now += core.Time(look)
 		must(t, w.commit())
 		must(t, w.tend())
 	}

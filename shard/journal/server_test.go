@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 	. "polystalk/shard/journal"
 	"polystalk/shard/record"
 )
@@ -30,10 +30,10 @@ type server struct {
 // A desk is a shard.
 type desk struct {
 	mu     sync.Mutex
-	core   *shard.Core
+	core   *core.Core
 	log    *Log
-	client shard.ClientID
-	tube   shard.TubeID
+	client core.ClientID
+	tube   core.TubeID
 }
 
 func (s *server) open(shards int) error {
@@ -44,7 +44,7 @@ func (s *server) open(shards int) error {
 		Copy: func(slot uint16, ids []uint64, after uint64) {
 			s.at(int(slot), func(d *desk) {
 				for _, id := range ids {
-					d.core.CopyJob(shard.JobID(id), after)
+					d.core.CopyJob(core.JobID(id), after)
 				}
 			})
 		},
@@ -64,9 +64,9 @@ func (s *server) open(shards int) error {
 			s.mu.Unlock()
 		},
 	})
-	var replays []*shard.Replay
+	var replays []*core.Replay
 	for i := range shards {
-		d := &desk{core: shard.NewCore(nil), log: s.j.Log(i)}
+		d := &desk{core: core.New(nil), log: s.j.Log(i)}
 		d.core.LogTo(&d.log.Buffer)
 		replays = append(replays, d.core.Replay())
 		s.desks = append(s.desks, d)
@@ -79,7 +79,7 @@ func (s *server) open(shards int) error {
 		return err
 	}
 	for _, r := range replays {
-		r.Done(shard.Time(time.Now().UnixNano()))
+		r.Done(core.Time(time.Now().UnixNano()))
 	}
 	if err := s.j.Start(); err != nil {
 		return err
@@ -87,8 +87,8 @@ func (s *server) open(shards int) error {
 	s.lastID = s.j.HighID()
 	for i := range s.desks {
 		s.at(i, func(d *desk) {
-			var r shard.Reply
-			d.core.Apply(1, &shard.Op{Kind: shard.OpJoin, Waiter: new(shard.Waiter), Name: s.tubeOf(i)}, &r)
+			var r core.Reply
+			d.core.Apply(1, &core.Op{Kind: core.OpJoin, Waiter: new(core.Waiter), Name: s.tubeOf(i)}, &r)
 			d.client, d.tube = r.Client, r.Tube
 		})
 	}
@@ -99,7 +99,7 @@ func (s *server) open(shards int) error {
 func (s *server) tubeOf(i int) []byte {
 	for n := 0; ; n++ {
 		name := fmt.Appendf(nil, "tube %d", n)
-		if int(shard.SlotOf(name))%len(s.desks) == i {
+		if int(core.SlotOf(name))%len(s.desks) == i {
 			return name
 		}
 	}
@@ -117,17 +117,17 @@ func (s *server) at(i int, f func(d *desk)) {
 	}
 }
 
-func (s *server) newID() shard.JobID {
+func (s *server) newID() core.JobID {
 	s.idMu.Lock()
 	defer s.idMu.Unlock()
 	s.lastID++
-	return shard.JobID(s.lastID)
+	return core.JobID(s.lastID)
 }
 
-func (s *server) do(i int, op *shard.Op) (r shard.Reply) {
+func (s *server) do(i int, op *core.Op) (r core.Reply) {
 	s.at(i, func(d *desk) {
 		op.Client, op.Tube = d.client, d.tube
-		d.core.Apply(shard.Time(time.Now().UnixNano()), op, &r)
+		d.core.Apply(core.Time(time.Now().UnixNano()), op, &r)
 	})
 	return r
 }
@@ -157,14 +157,14 @@ func (s *server) admitted() bool {
 }
 
 // bodies are all jobs there are.
-func (s *server) bodies() map[shard.JobID]string {
-	m := map[shard.JobID]string{}
+func (s *server) bodies() map[core.JobID]string {
+	m := map[core.JobID]string{}
 	for _, d := range s.desks {
-		var ids []shard.JobID
-		d.core.EachID(func(id shard.JobID) { ids = append(ids, id) })
+		var ids []core.JobID
+		d.core.EachID(func(id core.JobID) { ids = append(ids, id) })
 		for _, id := range ids {
-			var r shard.Reply
-			d.core.Apply(1, &shard.Op{Kind: shard.OpPeek, ID: id}, &r)
+			var r core.Reply
+			d.core.Apply(1, &core.Op{Kind: core.OpPeek, ID: id}, &r)
 			m[id] = string(r.Body) + string(r.Large.Append(nil))
 		}
 	}

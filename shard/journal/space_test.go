@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 	. "polystalk/shard/journal"
 )
 
@@ -91,7 +91,7 @@ func TestFull(t *testing.T) {
 			}
 		}
 		d.limit *= 2
-		w.now += 60 * shard.Second // at most until somebody looks whether it is so
+		w.now += 60 * core.Second // at most until somebody looks whether it is so
 		if err := w.tend(); err != nil {
 			return err
 		}
@@ -125,14 +125,14 @@ func (w *world) jobs() (n int) {
 func TestChurn(t *testing.T) {
 	for name, churn := range map[string]func(p *part){
 		"releases": func(p *part) {
-			r := p.apply(&shard.Op{Kind: shard.OpReserve, Client: p.client, Bound: shard.MaxKey})
-			if r.Status == shard.StatusReserved {
-				p.apply(&shard.Op{Kind: shard.OpRelease, Client: p.client, ID: r.ID, Delay: 1})
+			r := p.apply(&core.Op{Kind: core.OpReserve, Client: p.client, Bound: core.MaxKey})
+			if r.Status == core.StatusReserved {
+				p.apply(&core.Op{Kind: core.OpRelease, Client: p.client, ID: r.ID, Delay: 1})
 			}
 		},
 		"pauses": func(p *part) {
 			for _, name := range p.names {
-				p.apply(&shard.Op{Kind: shard.OpPause, Name: []byte(name), Delay: 1000000})
+				p.apply(&core.Op{Kind: core.OpPause, Name: []byte(name), Delay: 1000000})
 			}
 		},
 		"puts and deletes": func(p *part) {
@@ -142,10 +142,10 @@ func TestChurn(t *testing.T) {
 			}
 		},
 		"kicks": func(p *part) {
-			r := p.apply(&shard.Op{Kind: shard.OpReserve, Client: p.client, Bound: shard.MaxKey})
-			if r.Status == shard.StatusReserved {
-				p.apply(&shard.Op{Kind: shard.OpBury, Client: p.client, ID: r.ID})
-				p.apply(&shard.Op{Kind: shard.OpKickJob, ID: r.ID})
+			r := p.apply(&core.Op{Kind: core.OpReserve, Client: p.client, Bound: core.MaxKey})
+			if r.Status == core.StatusReserved {
+				p.apply(&core.Op{Kind: core.OpBury, Client: p.client, ID: r.ID})
+				p.apply(&core.Op{Kind: core.OpKickJob, ID: r.ID})
 			}
 		},
 	} {
@@ -158,7 +158,7 @@ func TestChurn(t *testing.T) {
 			}
 			for range 300 {
 				for range 60 {
-					w.now += shard.Second / 10
+					w.now += core.Second / 10
 					churn(w.shards[w.rng.IntN(len(w.shards))])
 				}
 				must(t, w.commit())
@@ -181,10 +181,10 @@ func TestManyPauses(t *testing.T) {
 	must(t, second(w.open(true)))
 	for i := range 20000 {
 		name := fmt.Appendf(nil, "a tube with a number of its own, which is %d", i)
-		p := w.shards[w.partOf(shard.SlotOf(name))]
-		r := p.apply(&shard.Op{Kind: shard.OpWatch, Client: p.client, Name: name})
+		p := w.shards[w.partOf(core.SlotOf(name))]
+		r := p.apply(&core.Op{Kind: core.OpWatch, Client: p.client, Name: name})
 		p.client = r.Client
-		p.apply(&shard.Op{Kind: shard.OpPause, Name: name, Delay: 1 << 30})
+		p.apply(&core.Op{Kind: core.OpPause, Name: name, Delay: 1 << 30})
 		if i%50 == 0 {
 			must(t, w.j.Commit())
 			must(t, w.j.Tend())
@@ -205,9 +205,9 @@ func TestManyPauses(t *testing.T) {
 	must(t, second(w.open(true)))
 	for i := range 20000 {
 		name := fmt.Appendf(nil, "a tube with a number of its own, which is %d", i)
-		var s shard.TubeStats
-		w.shards[w.partOf(shard.SlotOf(name))].apply(&shard.Op{Kind: shard.OpStatsTube, Name: name, TubeStats: &s})
-		if s.Pause != 1<<30*shard.Second {
+		var s core.TubeStats
+		w.shards[w.partOf(core.SlotOf(name))].apply(&core.Op{Kind: core.OpStatsTube, Name: name, TubeStats: &s})
+		if s.Pause != 1<<30*core.Second {
 			t.Fatalf("%s is paused for %d", name, s.Pause)
 		}
 	}

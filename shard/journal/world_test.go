@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"polystalk/shard"
+	"polystalk/shard/core"
 	. "polystalk/shard/journal"
 	"polystalk/shard/record"
 )
@@ -23,7 +23,7 @@ type world struct {
 
 	j      *Journal
 	shards []*part
-	now    shard.Time
+	now    core.Time
 	id     uint64 // the last one given out
 	high   uint64 // … of which it was acknowledged that it was
 	said   uint64 // the last commit that was acknowledged, safe or not
@@ -37,10 +37,10 @@ type world struct {
 type part struct {
 	w      *world
 	i      int
-	core   *shard.Core
+	core   *core.Core
 	log    *Log
-	client shard.ClientID
-	tubes  []shard.TubeID
+	client core.ClientID
+	tubes  []core.TubeID
 	names  []string // of these
 	base   *facts
 	stream []entry
@@ -58,7 +58,7 @@ type entry struct {
 const tubesPerPart = 3
 
 func newWorld(seed uint64, disk *fakeDisk) *world {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 9)), now: 1_700_000_000 * shard.Second, fat: 30, weight: 2000}
+	w := &world{rng: rand.New(rand.NewPCG(seed, 9)), now: 1_700_000_000 * core.Second, fat: 30, weight: 2000}
 	w.disk, w.fake = disk, disk
 	w.opts = Options{
 		Disk: disk, SegmentSize: SegmentMin, Manual: true, Shards: 1 + w.rng.IntN(3),
@@ -86,13 +86,13 @@ func (w *world) copyJobs(slot uint16, ids []uint64, after uint64) {
 	p := w.shards[w.partOf(slot)]
 	p.record(func() {
 		for _, id := range ids {
-			p.core.CopyJob(shard.JobID(id), after)
+			p.core.CopyJob(core.JobID(id), after)
 		}
 	})
 }
 
 func (w *world) lives(slot uint16, id, after uint64) bool {
-	return w.shards[w.partOf(slot)].core.NeedsCopy(shard.JobID(id), after)
+	return w.shards[w.partOf(slot)].core.NeedsCopy(core.JobID(id), after)
 }
 
 func (w *world) copyPause(slot uint16, tube []byte) {
@@ -110,9 +110,9 @@ func (w *world) open(strict bool) (*Recovered, error) {
 	}
 	w.j = New(w.opts)
 	w.shards = nil
-	var replays []*shard.Replay
+	var replays []*core.Replay
 	for i := range w.opts.Shards {
-		p := &part{w: w, i: i, core: shard.NewCore(nil), log: w.j.Log(i), base: newFacts()}
+		p := &part{w: w, i: i, core: core.New(nil), log: w.j.Log(i), base: newFacts()}
 		p.core.LogTo(&p.log.Buffer)
 		replays = append(replays, p.core.Replay())
 		w.shards = append(w.shards, p)
@@ -158,7 +158,7 @@ func (w *world) open(strict bool) (*Recovered, error) {
 	return rec, nil
 }
 
-func slotOf(tube string) uint16 { return shard.SlotOf([]byte(tube)) }
+func slotOf(tube string) uint16 { return core.SlotOf([]byte(tube)) }
 
 func (w *world) closeCores() {
 	for _, p := range w.shards {
@@ -170,8 +170,8 @@ func (w *world) closeCores() {
 func (p *part) dump(to *facts) {
 	var b record.Buffer
 	p.core.LogTo(&b)
-	var ids []shard.JobID
-	p.core.EachID(func(id shard.JobID) { ids = append(ids, id) })
+	var ids []core.JobID
+	p.core.EachID(func(id core.JobID) { ids = append(ids, id) })
 	slices.Sort(ids)
 	for _, id := range ids {
 		p.core.CopyJob(id, 1<<63)
@@ -252,14 +252,14 @@ func (p *part) join() {
 			if p.w.partOf(slotOf(name)) != p.i || len(p.tubes) == tubesPerPart {
 				continue
 			}
-			r := p.apply(&shard.Op{Kind: shard.OpWatch, Client: p.client, Waiter: new(shard.Waiter), Name: []byte(name)})
+			r := p.apply(&core.Op{Kind: core.OpWatch, Client: p.client, Waiter: new(core.Waiter), Name: []byte(name)})
 			p.client = r.Client
 			p.tubes, p.names = append(p.tubes, r.Tube), append(p.names, name)
 		}
 	}
 }
 
-func (p *part) apply(op *shard.Op) (r shard.Reply) {
+func (p *part) apply(op *core.Op) (r core.Reply) {
 	p.record(func() { p.core.Apply(p.w.now, op, &r) })
 	return r
 }
@@ -273,32 +273,32 @@ func (p *part) act() {
 		p.delete()
 		return
 	}
-	id := shard.JobID(0)
+	id := core.JobID(0)
 	if len(p.held) > 0 {
 		k := w.rng.IntN(len(p.held))
-		id = shard.JobID(p.held[k])
+		id = core.JobID(p.held[k])
 	}
 	drop := func() { p.held = slices.DeleteFunc(p.held, func(i uint64) bool { return i == uint64(id) }) }
 	switch {
 	case n < 65:
 		p.put()
 	case n < 75:
-		if r := p.apply(&shard.Op{Kind: shard.OpReserve, Client: p.client, Bound: shard.MaxKey}); r.Status == shard.StatusReserved {
+		if r := p.apply(&core.Op{Kind: core.OpReserve, Client: p.client, Bound: core.MaxKey}); r.Status == core.StatusReserved {
 			p.held = append(p.held, uint64(r.ID))
 		}
 	case n < 82:
-		p.apply(&shard.Op{Kind: shard.OpRelease, Client: p.client, ID: id, Pri: w.rng.Uint32N(9), Delay: w.rng.Uint32N(3) * 100})
+		p.apply(&core.Op{Kind: core.OpRelease, Client: p.client, ID: id, Pri: w.rng.Uint32N(9), Delay: w.rng.Uint32N(3) * 100})
 		drop()
 	case n < 90:
-		p.apply(&shard.Op{Kind: shard.OpBury, Client: p.client, ID: id, Pri: w.rng.Uint32N(9)})
+		p.apply(&core.Op{Kind: core.OpBury, Client: p.client, ID: id, Pri: w.rng.Uint32N(9)})
 		drop()
 	case n < 94:
-		p.apply(&shard.Op{Kind: shard.OpKick, Tube: p.tubes[0], N: w.rng.Uint32N(3)})
+		p.apply(&core.Op{Kind: core.OpKick, Tube: p.tubes[0], N: w.rng.Uint32N(3)})
 	case n < 98:
 		name := tubeName(w.rng.IntN(16), w.rng.IntN(tubesPerPart))
-		p.apply(&shard.Op{Kind: shard.OpPause, Name: []byte(name), Delay: w.rng.Uint32N(3) * 50})
+		p.apply(&core.Op{Kind: core.OpPause, Name: []byte(name), Delay: w.rng.Uint32N(3) * 50})
 	default:
-		p.apply(&shard.Op{Kind: shard.OpKickJob, ID: id})
+		p.apply(&core.Op{Kind: core.OpKickJob, ID: id})
 	}
 }
 
@@ -311,7 +311,7 @@ func (p *part) delete() {
 		k /= 2 // rather the old ones
 	}
 	id := p.all[k]
-	if r := p.apply(&shard.Op{Kind: shard.OpDelete, Client: p.client, ID: shard.JobID(id)}); r.Status == shard.StatusOK {
+	if r := p.apply(&core.Op{Kind: core.OpDelete, Client: p.client, ID: core.JobID(id)}); r.Status == core.StatusOK {
 		p.all = slices.Delete(p.all, k, k+1)
 		p.held = slices.DeleteFunc(p.held, func(i uint64) bool { return i == id })
 	}
@@ -323,7 +323,7 @@ func (p *part) put() {
 	if w.fat > 0 && w.rng.IntN(w.fat) == 0 {
 		size = []int{65535, 65536, 65537, 131072, 180000}[w.rng.IntN(5)]
 	}
-	op := shard.Op{Kind: shard.OpPut, Tube: p.tubes[w.rng.IntN(len(p.tubes))], Pri: w.rng.Uint32N(9), TTR: 60}
+	op := core.Op{Kind: core.OpPut, Tube: p.tubes[w.rng.IntN(len(p.tubes))], Pri: w.rng.Uint32N(9), TTR: 60}
 	op.Body = bytes.Repeat([]byte{byte(w.id), byte(w.id >> 8), byte(size), 1}, size/4+1)[:size]
 	if w.rng.IntN(6) == 0 {
 		op.Delay = 1 + w.rng.Uint32N(500)
@@ -342,8 +342,8 @@ func (p *part) put() {
 		op.Body = nil
 	}
 	w.id++
-	op.ID = shard.JobID(w.id)
-	if r := p.apply(&op); r.Status == shard.StatusOK {
+	op.ID = core.JobID(w.id)
+	if r := p.apply(&op); r.Status == core.StatusOK {
 		p.all = append(p.all, w.id)
 	}
 }
@@ -355,7 +355,7 @@ var errBroken = errors.New("broken")
 // errBroken.
 func (w *world) step() error {
 	w.steps++
-	w.now += shard.Time(w.rng.IntN(5000)) * shard.Second / 1000
+	w.now += core.Time(w.rng.IntN(5000)) * core.Second / 1000
 	for range 1 + w.rng.IntN(30) {
 		w.shards[w.rng.IntN(len(w.shards))].act()
 	}

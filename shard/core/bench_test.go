@@ -1,0 +1,164 @@
+package core
+
+import (
+	"fmt"
+	"testing"
+)
+
+// bench is a core with one client that uses and watches "default".
+type bench struct {
+	*Core
+	now    Time
+	client ClientID
+	tube   TubeID
+	last   JobID
+	put    Op
+	take   Op
+	del    Op
+	reply  Reply
+}
+
+func newBench(tb testing.TB) *bench {
+	b := &bench{Core: New(nil), now: 1_700_000_000 * Second}
+	b.Pin("default")
+	b.Apply(b.now, &Op{Kind: OpJoin, Name: []byte("default"), Waiter: new(Waiter)}, &b.reply)
+	b.client, b.tube = b.reply.Client, b.reply.Tube
+	b.put = Op{Kind: OpPut, Client: b.client, Tube: b.tube, Pri: 1 << 31, TTR: 60, Body: make([]byte, 64)}
+	b.take = Op{Kind: OpReserve, Client: b.client, Bound: MaxKey}
+	b.del = Op{Kind: OpDelete, Client: b.client}
+	tb.Cleanup(b.Close)
+	return b
+}
+
+// do applies op a microsecond later and wants status.
+func (b *bench) do(op *Op, want Status) {
+	b.now += 1000
+	b.Apply(b.now, op, &b.reply)
+	if b.reply.Status != want {
+		panic(fmt.Sprintf("operation %d: status %d, want %d", op.Kind, b.reply.Status, want))
+	}
+}
+
+func (b *bench) putOne() {
+	b.last++
+	b.put.ID = b.last
+	b.do(&b.put, StatusOK)
+}
+
+func (b *bench) cycle() {
+	b.putOne()
+	b.do(&b.take, StatusReserved)
+	b.del.ID = b.reply.ID
+	b.do(&b.del, StatusOK)
+}
+
+func (b *bench) run(tb *testing.B) {
+	for range 1000 {
+		b.cycle()
+	}
+	tb.ReportAllocs()
+	for tb.Loop() {
+		b.cycle()
+	}
+}
+
+func BenchmarkCycle(tb *testing.B) { newBench(tb).run(tb) }
+
+// BenchmarkCycleIdleTubes: other tubes with one delayed job each cost nothing.
+func BenchmarkCycleIdleTubes(tb *testing.B) {
+	b := newBench(tb)
+	for i := range 50_000 {
+		b.do(&Op{Kind: OpUse, Name: fmt.Appendf(nil, "idle%d", i)}, StatusOK)
+		b.last++
+		b.do(&Op{Kind: OpPut, Tube: b.reply.Tube, ID: b.last, Delay: 1 << 30, TTR: 60}, StatusOK)
+	}
+	b.run(tb)
+}
+
+// BenchmarkCycleHeldReservations: the client itself holds many jobs.
+func BenchmarkCycleHeldReservations(tb *testing.B) {
+	b := newBench(tb)
+	b.put.TTR = 1 << 30
+	for range 40_000 {
+		b.putOne()
+		b.do(&b.take, StatusReserved)
+	}
+	b.run(tb)
+}
+
+// BenchmarkCycleHoldingClients: many clients hold one job each.
+func BenchmarkCycleHoldingClients(tb *testing.B) {
+	b := newBench(tb)
+	for range 40_000 {
+		b.putOne()
+		b.do(&Op{Kind: OpReserveJob, ID: b.last, Waiter: new(Waiter)}, StatusReserved)
+	}
+	b.run(tb)
+}
+
+func BenchmarkCycleReadyMillion(tb *testing.B) {
+	b := newBench(tb)
+	for range 1_000_000 {
+		b.putOne()
+	}
+	b.run(tb)
+}
+
+// BenchmarkCycleReadyMillionScattered has random priorities, so that the heap
+// is walked to its full depth.
+func BenchmarkCycleReadyMillionScattered(tb *testing.B) {
+	b := newBench(tb)
+	x := uint32(1)
+	next := func() {
+		x ^= x << 13
+		x ^= x >> 17
+		x ^= x << 5
+		b.put.Pri = x
+		b.putOne()
+	}
+	for range 1_000_000 {
+		next()
+	}
+	tb.ReportAllocs()
+	for tb.Loop() {
+		next()
+		b.do(&b.take, StatusReserved)
+		b.del.ID = b.reply.ID
+		b.do(&b.del, StatusOK)
+	}
+}
+
+// BenchmarkHandOver gives each job to a client that already waits.
+func BenchmarkHandOver(tb *testing.B) {
+	b := newBench(tb)
+	w := new(Waiter)
+	b.do(&Op{Kind: OpWatch, Name: []byte("default"), Waiter: w}, StatusOK)
+	take := Op{Kind: OpReserve, Client: b.reply.Client, Bound: MaxKey, Wait: true, Until: Never}
+	b.del.Client = take.Client
+	var woken []*Waiter
+	tb.ReportAllocs()
+	for tb.Loop() {
+		take.Seq = w.Arm()
+		b.do(&take, StatusWaiting)
+		b.putOne()
+		woken = b.TakeWoken(woken[:0])
+		b.del.ID = woken[0].Msg.Reply.ID
+		woken[0].Msg.Done()
+		b.do(&b.del, StatusOK)
+	}
+}
+
+// BenchmarkExpire makes a batch of delayed jobs ready, per job.
+func BenchmarkExpire(tb *testing.B) {
+	b := newBench(tb)
+	b.put.Delay = 1
+	kick := Op{Kind: OpDelete}
+	tb.ReportAllocs()
+	for tb.Loop() {
+		b.putOne()
+		b.now += 2 * Second
+		b.Expire(b.now)
+		kick.ID = b.last
+		b.do(&kick, StatusOK)
+	}
+}

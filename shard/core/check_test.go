@@ -1,0 +1,106 @@
+package core
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestCheckFindsWhatIsBroken breaks one thing at a time.
+func TestCheckFindsWhatIsBroken(t *testing.T) {
+	type parts struct {
+		*Core
+		tube   *tube
+		holder *client // holds two jobs
+		waiter *client // waits in another tube
+		job    func(JobID) *job
+	}
+	breaks := map[string]func(p parts){
+		"two states":             func(p parts) { p.job(1).state = Buried },
+		"lost from its heap":     func(p parts) { p.tube.ready.n-- },
+		"heap position":          func(p parts) { p.job(2).pos = 0 },
+		"heap order":             func(p parts) { p.tube.ready.at(0).b = 99 },
+		"list link":              func(p parts) { p.job(4).prev = 77 },
+		"list tail":              func(p parts) { p.holder.held.tail = p.holder.held.head },
+		"list count":             func(p parts) { p.holder.held.n++ },
+		"holder":                 func(p parts) { p.job(4).client = p.waiter.id },
+		"deadline":               func(p parts) { p.job(3).deadline++ },
+		"tube of a job":          func(p parts) { p.job(1).tube = p.tubes[1].id },
+		"tube that is gone":      func(p parts) { p.job(1).tube = 99 },
+		"tube's jobs":            func(p parts) { p.tube.jobs++ },
+		"tube's reserved":        func(p parts) { p.tube.reserved-- },
+		"tube's urgent":          func(p parts) { p.tube.urgent++ },
+		"tube's total":           func(p parts) { p.tube.total++ },
+		"tube's watchers":        func(p parts) { p.tube.watching++ },
+		"tube without a use":     func(p parts) { p.openTube([]byte("new")) },
+		"pause without an end":   func(p parts) { p.tube.pauseFor = 1 },
+		"ready list":             func(p parts) { p.ready = nil },
+		"mirror":                 func(p parts) { p.tube.mirror.store(Key{1, 1}) },
+		"name":                   func(p parts) { delete(p.names, "default") },
+		"core's ready":           func(p parts) { p.counts.Ready++ },
+		"core's waiting":         func(p parts) { p.counts.waiting++ },
+		"core's total":           func(p parts) { p.counts.Total = 0 },
+		"waits but not queued":   func(p parts) { p.unqueue(&p.tube.waiters, p.waiter.watches.list[0]) },
+		"queued but not waiting": func(p parts) { p.waiter.waiting = false },
+		"waiter and job":         func(p parts) { p.watch(p.waiter, p.tube); p.wait(p.waiter, p.waiter.waiter.Arm(), Never) },
+		"watch of another":       func(p parts) { p.watches.At(p.waiter.watches.list[0]).client = p.holder.id },
+		"watch lost":             func(p parts) { p.watches.Alloc() },
+		"watch index":            func(p parts) { p.holder.watches.byTube.Add(func(int) uint64 { return 0 }) },
+		"watched twice": func(p parts) {
+			p.holder.watches.list = append(p.holder.watches.list, p.holder.watches.list[0])
+		},
+		"timer too late":         func(p parts) { p.holder.timer.at++; p.timers.heap[p.holder.timer.pos-1].at++ },
+		"timer lost":             func(p parts) { p.timers.stop(&p.tube.timer) },
+		"timer order":            func(p parts) { p.timers.heap[0].at = Never },
+		"id table's count":       func(p parts) { p.ids.n++ },
+		"id table's chain":       func(p parts) { *p.ids.head(p.ids.bucket(1)) = 0 },
+		"id table's mask":        func(p parts) { p.ids.mask = 31 },
+		"id table too large":     func(p parts) { p.ids.size = 512 },
+		"id":                     func(p parts) { p.job(1).id = 1000 },
+		"body lost":              func(p parts) { p.bodies.Free(p.job(1).body, int(p.job(1).size)) },
+		"body size":              func(p parts) { p.job(5).size++ },
+		"large body shared":      func(p parts) { p.job(1).flags = flagLarge },
+		"large slot free twice":  func(p parts) { p.freeLarge = append(p.freeLarge, p.job(5).body) },
+		"tube handle free twice": func(p parts) { p.freeTubes = append(p.freeTubes, p.tube.id) },
+		"client handle lost":     func(p parts) { p.clients = append(p.clients, nil) },
+	}
+	for name, breakIt := range breaks {
+		w := newWorld(t)
+		p := w.join("work")
+		m := w.do(Op{Kind: OpMirror, Tube: p.tube}, StatusOK).Mirror
+		p.put(5, 0, 10)
+		p.put(6, 0, 10)
+		p.put(5, 9, 10)
+		p.put(0, 0, 10)
+		w.do(Op{Kind: OpPut, Tube: p.tube, ID: 5, TTR: 9, Large: Large{make([]byte, 60_000), make([]byte, 10_000)}}, StatusOK)
+		p.last = 5
+		p.reserve(4)
+		p.reserve(5)
+		q := w.join("idle")
+		q.wait(Never)
+		if _, ok := m.Load(); !ok {
+			t.Fatal("nothing is published")
+		}
+		c := w.core
+		breakIt(parts{
+			Core: c, tube: c.tubes[p.tube], holder: c.clients[p.id], waiter: c.clients[q.id],
+			job: func(id JobID) *job { _, j, _ := c.find(id); return j },
+		})
+		if err := c.Check(); err == nil {
+			t.Errorf("%s: not found", name)
+		}
+	}
+}
+
+func TestCheckTellsOnlySoMuch(t *testing.T) {
+	w := newWorld(t)
+	p := w.join("default")
+	p.fill(1000, 5, 0)
+	for id := range JobID(1000) {
+		_, j, _ := w.core.find(id + 1)
+		j.state = Delayed
+	}
+	err := w.core.Check()
+	if err == nil || strings.Count(err.Error(), "\n") >= checkErrorsMax {
+		t.Errorf("%v", err)
+	}
+}

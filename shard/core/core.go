@@ -1,0 +1,187 @@
+package core
+
+import (
+	"github.com/cespare/xxhash/v2"
+
+	"polystalk/shard/record"
+	"polystalk/shard/slab"
+)
+
+// Slots is the number of parts into which tubes are hashed, for ever: a shard
+// owns a set of slots, and the journal speaks of slots, so the number of shards
+// may change at every start.
+const Slots = 4096
+
+// SlotOf is the slot of the tube of that name.
+func SlotOf(name []byte) uint16 { return uint16(xxhash.Sum64(name) % Slots) }
+
+// A Core is the state machine of one shard: a set of tubes with their jobs,
+// and the clients that deal with them. It is not safe for concurrent use. All of
+// it is whole cache lines, so that none is another core's as well.
+type Core struct {
+	now       Time
+	slept     Time // of now; see moment.go
+	delayedAt Time // when a delay was last set; see delayUntil
+	buriedAt  Time // when a job was last buried; see enterBuried
+
+	jobs      *slab.Pool[job]
+	bodies    *slab.Bytes
+	large     []Large // bodies above slab.MaxSize; index 0 may be used
+	freeLarge []uint32
+	ids       idTable
+
+	tubes       []*tube // by TubeID; 0 is nil
+	freeTubes   []TubeID
+	names       map[string]*tube
+	namesMost   int     // how many there were since names was made
+	ready       []*tube // those from which something can be reserved
+	clients     []*client
+	watches     *slab.Pool[watch]
+	freeClients []ClientID
+	timers      timers
+	readied     *ReadyLog
+
+	counts   coreCounts
+	woken    []*Waiter
+	dir      Directory
+	gear     *gearing     // nil until a Gearman client comes
+	gearOpts *GearOptions // … for it; nil: none
+	ended    func(JobID)  // tells dir, if it wants to hear of it
+	lastID   JobID        // the highest that was here
+
+	log     *record.Buffer // nil: nothing is recorded
+	scratch *[]byte        // a tube name being recorded
+	pauses  int64          // see record.Buffer
+
+	_ [8]byte // to whole cache lines
+}
+
+type coreCounts struct {
+	Counts
+	waiting uint64
+}
+
+// New makes an empty core. dir may be nil.
+func New(dir Directory) *Core {
+	c := &Core{
+		jobs:    slab.NewPool[job](),
+		bodies:  slab.NewBytes(),
+		tubes:   make([]*tube, 1),
+		names:   make(map[string]*tube),
+		clients: make([]*client, 1),
+		readied: new(ReadyLog),
+		watches: slab.NewPool[watch](),
+		dir:     dir,
+	}
+	c.ids.init()
+	if f, ok := dir.(Finisher); ok {
+		c.ended = f.JobFinished
+	}
+	// Written at nearly every operation, hence not to share a cache line with
+	// another core's: small slices would lie side by side.
+	c.ready = make([]*tube, 0, 16)
+	c.timers.heap = make([]timerEntry, 0, 16)
+	return c
+}
+
+// Close unmaps the core's memory; it must not be used afterwards.
+func (c *Core) Close() {
+	c.jobs.Close()
+	c.bodies.Close()
+	c.watches.Close()
+	if c.gear != nil {
+		c.gear.close()
+	}
+}
+
+// TakeWoken appends the waiters that were won since the last call to dst.
+// Their Msg is filled and belongs to the caller, who posts it.
+func (c *Core) TakeWoken(dst []*Waiter) []*Waiter {
+	dst = append(dst, c.woken...)
+	clear(c.woken)
+	c.woken = c.woken[:0]
+	return dst
+}
+
+// Apply runs op at now and fills r. Due timers are run first, so a job whose
+// delay is over is there for the operation. Operations on what does not
+// exist answer StatusNotFound; a wrong handle is the caller's bug and panics.
+func (c *Core) Apply(now Time, op *Op, r *Reply) {
+	c.advance(now)
+	if c.timers.next() <= c.now {
+		c.Expire(now)
+	}
+	*r = Reply{Client: op.Client}
+	logged := -1
+	if c.log != nil && op.Kind.Logs() {
+		logged = len(c.log.Data)
+	}
+	switch op.Kind {
+	case OpPut:
+		c.applyPut(op, r)
+	case OpReserve:
+		c.applyReserve(op, r)
+	case OpDelete:
+		c.applyDelete(op, r)
+	case OpRelease:
+		c.applyRelease(op, r)
+	case OpBury:
+		c.applyBury(op, r)
+	case OpTouch:
+		c.applyTouch(op, r)
+	case OpReserveJob:
+		c.applyReserveJob(op, r)
+	case OpKick:
+		c.applyKick(op, r)
+	case OpKickJob:
+		c.applyKickJob(op, r)
+	case OpPeek, OpPeekReady, OpPeekDelayed, OpPeekBuried:
+		c.applyPeek(op, r)
+	case OpCancel:
+		if op.Client != 0 {
+			c.unwait(c.clients[op.Client])
+		}
+	case OpJoin, OpUse, OpUnuse, OpWatch, OpMirror, OpIgnore:
+		c.applyTube(op, r)
+	case OpReturn, OpClose:
+		c.applyClose(op, r)
+	case OpPause:
+		t := c.findTube(op.Name)
+		if t == nil {
+			r.Status = StatusNotFound
+		} else {
+			c.pause(t, Time(op.Delay)*Second)
+		}
+	case OpStatsJob, OpStatsTube, OpStats:
+		c.applyStats(op, r)
+	default:
+		c.applyGear(op, r)
+	}
+	if cl := c.clients[r.Client]; cl != nil {
+		r.Held = uint32(cl.held.n)
+	}
+	if logged >= 0 {
+		c.log.Pauses = c.pauses // some have ended by themselves, where nothing is recorded
+		if len(c.log.Data) != logged {
+			r.Commit = max(r.Commit, c.log.Commit)
+		}
+	}
+}
+
+// find looks up a job and its tube.
+func (c *Core) find(id JobID) (uint32, *job, *tube) {
+	i, j := c.ids.find(c.jobs, id)
+	if i == 0 {
+		return 0, nil, nil
+	}
+	return i, j, c.tubes[j.tube]
+}
+
+// findHeld looks up a job that the op's client has reserved.
+func (c *Core) findHeld(op *Op) (uint32, *job, *tube) {
+	i, j, t := c.find(op.ID)
+	if i == 0 || j.state != Reserved || j.client != op.Client || op.Client == 0 {
+		return 0, nil, nil
+	}
+	return i, j, t
+}

@@ -1,0 +1,204 @@
+package core
+
+import "slices"
+
+// A function is a tube that Gearman sessions have named; see tube.gear.
+type function struct {
+	created  bool     // by OpFunction
+	forgetAt Time     // when it is forgotten, if nobody uses it until then; see restFunction
+	workers  []uint32 // watches, a ring: who has just registered has its turn last
+	turn     int      // who of them is to be woken first
+	sleepers Sleepers
+	limits   [NumClasses]uint32
+}
+
+// functionRest is how long a function is remembered that nobody uses. gearmand never
+// forgets one, so that its status shows what there was; with names made up by clients,
+// that is memory that never comes back.
+const functionRest = 3600 * Second
+
+// restFunction has t, of which nothing is left but the name, forgotten after functionRest,
+// unless somebody has set something about it.
+func (c *Core) restFunction(t *tube) {
+	f := t.gear
+	if f.created || f.limits != [NumClasses]uint32{} || t.pauseUntil != 0 {
+		f.forgetAt = 0
+		return
+	}
+	f.forgetAt = c.now + functionRest
+	c.timers.want(&t.timer, f.forgetAt)
+}
+
+// resting reports whether t is a function of which only the name is left.
+func (t *tube) resting() bool { return t.gear != nil && t.gear.forgetAt != 0 }
+
+// openFunction finds or makes the function of that name.
+func (c *Core) openFunction(name []byte) *tube {
+	t := c.openTube(name)
+	c.makeFunction(t)
+	return t
+}
+
+func (c *Core) makeFunction(t *tube) {
+	if t.gear == nil {
+		c.gearUp()
+		t.gear = new(function)
+	}
+}
+
+// waiting counts the ready and delayed jobs of t by class, whoever put them.
+func (t *tube) waiting() (n [NumClasses]uint64) {
+	n[ClassHigh] = t.urgent + t.urgentDelayed
+	n[ClassLow] = t.low
+	n[ClassNormal] = uint64(t.ready.n+t.delay.n) - n[ClassHigh] - n[ClassLow]
+	return n
+}
+
+func (f *function) add(w uint32) {
+	if f.turn == 0 {
+		f.workers = append(f.workers, w)
+		return
+	}
+	f.workers = slices.Insert(f.workers, f.turn, w)
+	f.turn++
+}
+
+func (f *function) remove(w uint32) {
+	i := slices.Index(f.workers, w)
+	f.workers = slices.Delete(f.workers, i, i+1)
+	if f.turn > i {
+		f.turn--
+	}
+	if f.turn == len(f.workers) {
+		f.turn = 0
+	}
+}
+
+// rouse tells the sleeping workers of f that there is a job, or as many of them
+// as hear of one, those first that were told longest ago. It reports whether some
+// may be left that do not know. Source: gearmand's --worker-wakeup.
+func (c *Core) rouse(f *function) bool {
+	if f.sleepers.n.Load() == 0 {
+		return false
+	}
+	n, woken := len(f.workers), 0
+	for k := range n {
+		at := f.turn + k
+		if at >= n {
+			at -= n
+		}
+		m := c.clientOf(f.workers[at]).mail
+		if !m.tell() {
+			continue
+		}
+		c.gear.post(m)
+		if woken++; woken == c.gear.opts.Wakeup {
+			f.turn = (at + 1) % n
+			return true
+		}
+	}
+	return false
+}
+
+// workerLeft: the worker that has left f may have been the one that was told of
+// a job.
+func (c *Core) workerLeft(t *tube) {
+	if c.gear.opts.Wakeup > 0 && t.readyPos != 0 {
+		c.rouse(t.gear)
+	}
+}
+
+// register makes cl a worker of t.
+func (c *Core) register(op *Op, r *Reply) {
+	cl := c.gearClient(op)
+	t := c.openFunction(op.Name)
+	r.Client = cl.id
+	if c.watchAt(cl, t) < 0 {
+		if !c.watch(cl, t) {
+			r.Status = StatusOutOfMemory
+			return
+		}
+		t.gear.add(cl.watches.list[len(cl.watches.list)-1])
+		r.N = 1
+	}
+	cl.setTimeout(t, op.Gear.Timeout)
+	op.Gear.Sleepers = &t.gear.sleepers
+	r.Tube, r.Face, r.Mirror = t.id, t.Face, c.mirrorOf(t)
+}
+
+// setTimeout: jobs that cl grabs from t run out after d; zero: never.
+func (cl *client) setTimeout(t *tube, d Time) {
+	if d == 0 {
+		delete(cl.timeouts, t.id)
+		return
+	}
+	if cl.timeouts == nil {
+		cl.timeouts = make(map[TubeID]Time)
+	}
+	cl.timeouts[t.id] = d
+}
+
+// unregister: the jobs of the function that the client runs lose their worker. A
+// bounded number of its jobs is looked at in a visit.
+func (c *Core) unregister(op *Op, r *Reply) {
+	cl, left := c.clients[op.Client], &op.Gear.Cursor
+	if op.Tube == 0 {
+		if !c.ignoreSome(cl, boundedMax) || !c.returnJobs(cl, boundedMax) {
+			r.Status = StatusMore
+		}
+		return
+	}
+	if *left == 0 {
+		c.ignore(cl, c.watchAt(cl, c.tubes[op.Tube]))
+		*left = uint64(cl.held.n)
+	}
+	for n := 0; *left > 0 && cl.held.n > 0; n++ {
+		if n == boundedMax {
+			r.Status = StatusMore
+			return
+		}
+		*left--
+		i := cl.held.head
+		j := c.jobs.At(i)
+		if j.tube != op.Tube {
+			cl.held.remove(c.jobs, i)
+			cl.held.pushBack(c.jobs, i) // after one round the order is the same again
+			continue
+		}
+		t := c.tubes[op.Tube]
+		c.leaveReserved(t, i, j)
+		c.giveBack(t, i, j, cl)
+	}
+	*left = 0
+}
+
+// drop forgets a function that has neither workers nor jobs.
+func (c *Core) drop(name []byte) Status {
+	t := c.findTube(name)
+	switch {
+	case t == nil || t.gear == nil:
+		return StatusNotFound
+	case len(t.gear.workers) > 0 || t.jobs > 0:
+		return StatusInUse
+	}
+	t.gear = nil
+	c.closeTube(t)
+	return StatusOK
+}
+
+// functions lists what has been named by Gearman sessions, or has jobs. It looks
+// at a bounded number of tubes a visit.
+func (c *Core) functions(x *Gear, r *Reply) {
+	for n := 0; x.Cursor < uint64(len(c.tubes)); x.Cursor++ {
+		if n == boundedMax {
+			r.Status = StatusMore
+			return
+		}
+		n++
+		if t := c.tubes[x.Cursor]; t != nil && (t.gear != nil || t.jobs > 0) {
+			x.Functions = append(x.Functions, FunctionStatus{
+				Name: t.name, Waiting: t.waiting(), Running: t.reserved, Workers: uint64(t.watching),
+			})
+		}
+	}
+}

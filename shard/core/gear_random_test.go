@@ -1,0 +1,270 @@
+package core
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// A gearHistory plays random sessions of both protocols against one core.
+type gearHistory struct {
+	*gearWorld
+	rng     *rand.Rand
+	scribe  *scribe
+	peers   []*gearPeer
+	waits   []map[JobID]uint32 // by peer: submissions that wait
+	putters []*peer
+	deleted map[JobID]bool
+	put     map[JobID]bool
+}
+
+var gearNames = []string{"", "f", "g", "default"}
+
+func (h *gearHistory) name() string { return gearNames[h.rng.IntN(len(gearNames))] }
+
+// some is a job's id that may live.
+func (h *gearHistory) some() JobID { return JobID(1 + h.rng.Uint64N(uint64(h.last)+1)) }
+
+func (h *gearHistory) apply(op *Op) (r Reply) {
+	h.core.Apply(h.now, op, &r)
+	if err := h.core.Check(); err != nil {
+		h.t.Fatalf("after operation %d: %v", op.Kind, err)
+	}
+	return r
+}
+
+func (h *gearHistory) step() {
+	if h.rng.IntN(4) == 0 {
+		h.now += Time(h.rng.IntN(3)) * Second / 2
+	}
+	if h.rng.IntN(8) == 0 {
+		h.core.Expire(h.now)
+		h.check()
+	}
+	n := h.rng.IntN(len(h.peers) + len(h.putters))
+	if n >= len(h.peers) {
+		h.putterStep(h.putters[n-len(h.peers)])
+	} else {
+		h.peerStep(n)
+	}
+	h.deliver()
+}
+
+func (h *gearHistory) putterStep(p *peer) {
+	id := h.some()
+	op := Op{Client: p.id, ID: id, Tube: p.tube, Pri: h.rng.Uint32N(3000), Bound: MaxKey}
+	switch h.rng.IntN(7) {
+	case 0:
+		h.last++
+		op.Kind, op.ID, op.TTR = OpPut, h.last, 1+h.rng.Uint32N(3)
+		h.put[h.last] = true
+	case 1, 2:
+		op.Kind = OpReserve
+	case 3:
+		op.Kind = OpDelete
+	case 4:
+		op.Kind, op.Delay = OpRelease, h.rng.Uint32N(2)
+	case 5:
+		op.Kind = OpBury
+	case 6:
+		op.Kind = OpKickJob
+	}
+	if r := h.apply(&op); op.Kind == OpDelete && r.Status == StatusOK {
+		h.deleted[id] = true
+	}
+}
+
+func (h *gearHistory) peerStep(n int) {
+	p := h.peers[n]
+	op := &Op{Client: p.id, ID: h.some(), Name: []byte(h.name()), Gear: &p.gear, Bound: MaxKey}
+	switch h.rng.IntN(12) {
+	case 0, 1, 2, 3:
+		op.Kind, op.Pri = OpSubmit, []uint32{0, 1024, 1<<32 - 1}[h.rng.IntN(3)]
+		op.Body = fmt.Appendf(nil, "%d", h.rng.IntN(3))
+		p.gear.SetUnique([]byte([]string{"", "-", "u", "v"}[h.rng.IntN(4)]))
+		p.gear.SetReducer([]byte([]string{"", "red"}[h.rng.IntN(2)]))
+		p.gear.ByBody = string(p.gear.Unique()) == "-"
+		p.gear.Background = h.rng.IntN(2) == 0
+		if p.gear.Due = 0; h.rng.IntN(4) == 0 {
+			p.gear.Due = h.now + Time(h.rng.IntN(3))*Second
+		}
+		r := h.apply(op)
+		p.id = r.Client
+		if !p.gear.Background {
+			h.waits[n][r.ID]++
+		}
+	case 4:
+		op.Kind, p.gear.Timeout = OpRegister, Time(h.rng.IntN(2))*Second
+		p.id = h.apply(op).Client
+	case 5, 6, 7:
+		if t := h.ability(p); t != 0 {
+			op.Kind, op.Tube = OpGrab, t
+			h.apply(op)
+		}
+	case 8, 9:
+		op.Kind = OpReport
+		if i := h.held(p); i != 0 {
+			op.ID = h.core.jobs.At(i).id
+		}
+		p.gear.Relay = RelayKind(1 + h.rng.IntN(6))
+		h.apply(op)
+	case 10:
+		op.Kind = OpCancelJob
+		if h.rng.IntN(3) == 0 {
+			op.Kind, op.Tube = OpUnregister, h.ability(p)
+		}
+		if op.Kind == OpCancelJob || op.Tube != 0 {
+			h.apply(op)
+		}
+	case 11:
+		if p.id != 0 && h.rng.IntN(4) == 0 {
+			op.Kind = OpClose
+			h.apply(op)
+			h.deliver()
+			p.id = 0
+			clear(h.waits[n])
+		}
+	}
+}
+
+func (h *gearHistory) ability(p *gearPeer) TubeID {
+	if p.id == 0 || len(h.core.clients[p.id].watches.list) == 0 {
+		return 0
+	}
+	all := h.core.clients[p.id].watches.list
+	return h.core.watches.At(all[h.rng.IntN(len(all))]).tube
+}
+
+func (h *gearHistory) held(p *gearPeer) uint32 {
+	if p.id == 0 {
+		return 0
+	}
+	return h.core.clients[p.id].held.head
+}
+
+// deliver takes what the sessions hear: each of their submissions ends once.
+func (h *gearHistory) deliver() {
+	h.core.TakeMail(nil)
+	for n, p := range h.peers {
+		for r := p.mail.Take(); r != nil; r = r.Next {
+			if p.id == 0 {
+				continue
+			}
+			if want := h.waits[n][r.Job]; want != r.Copies {
+				h.t.Fatalf("session %d hears of job %d %d times, %d wait", n, r.Job, r.Copies, want)
+			}
+			if r.Kind.Ends() {
+				delete(h.waits[n], r.Job)
+			}
+		}
+	}
+}
+
+// compareReplay replays what was recorded: the jobs that somebody wants even
+// without a client are there as they were.
+func (h *gearHistory) compareReplay() {
+	if err := h.scribe.take(); err != nil {
+		h.t.Fatal(err)
+	}
+	c, buf, err := h.scribe.replay(h.now, nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer c.Close()
+	if buf.Live != h.scribe.buf.Live || buf.Jobs != h.scribe.buf.Jobs {
+		h.t.Fatalf("%d bytes of %d jobs, want %d of %d", buf.Live, buf.Jobs, h.scribe.buf.Live, h.scribe.buf.Jobs)
+	}
+	got, want := describeJobs(c, h.core.gear.opts), describeJobs(h.core, h.core.gear.opts)
+	if !slices.Equal(got, want) {
+		h.t.Fatalf("replayed %q\nwant %q", got, want)
+	}
+}
+
+func describeJobs(c *Core, o GearOptions) (list []string) {
+	c.eachJob(func(j *job) {
+		if !j.isGear() {
+			list = append(list, fmt.Sprint(j.id))
+			return
+		}
+		x := c.gearOf(j)
+		if x.background {
+			lost := c.gear.extraOf(j.ttr).lost
+			if o.Retries == 0 {
+				lost = 0 // not recorded: nothing depends on it
+			}
+			list = append(list, fmt.Sprintf("%d %q %d %q %q %q %v %v %d", j.id, c.tubes[j.tube].name, j.pri,
+				c.gear.uniqueOf(x), c.gear.reducerOf(x), c.bodyOf(j), x.byBody, x.indexed, lost))
+		}
+	})
+	slices.Sort(list)
+	return list
+}
+
+// finish works everything off, and wants every job to end once.
+func (h *gearHistory) finish() {
+	for _, p := range h.putters {
+		h.apply(&Op{Kind: OpReturn, Client: p.id})
+	}
+	for _, p := range h.peers {
+		if p.id != 0 {
+			for _, w := range slices.Clone(h.core.clients[p.id].watches.list) {
+				h.apply(&Op{Kind: OpUnregister, Client: p.id, Tube: h.core.watches.At(w).tube, Gear: &p.gear})
+			}
+		}
+	}
+	h.now += 10 * Second
+	h.core.Expire(h.now)
+	h.check()
+	h.deliver()
+	worker := h.session()
+	for _, name := range gearNames {
+		tube := worker.able(name, 0)
+		h.apply(&Op{Kind: OpKick, Tube: tube, N: 10000})
+		for {
+			r := h.apply(&Op{Kind: OpGrab, Client: worker.id, Tube: tube, Bound: MaxKey, Gear: &worker.gear})
+			if r.Status != StatusReserved {
+				break
+			}
+			worker.report(r.ID, RelayDone, "", StatusOK)
+			h.deliver()
+		}
+	}
+	for n, waits := range h.waits {
+		if len(waits) > 0 {
+			h.t.Errorf("session %d waits for ever: %v", n, waits)
+		}
+	}
+	for id := JobID(1); id <= h.last; id++ {
+		times := h.ended[id]
+		if h.deleted[id] {
+			times++
+		}
+		if times != 1 {
+			h.t.Errorf("job %d ended %d times", id, times)
+		}
+	}
+}
+
+func TestRandomSubmissions(t *testing.T) {
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		w := newGearWorld(t, GearOptions{Retries: rng.Uint32N(3), BuryFailed: rng.IntN(3) == 0})
+		h := &gearHistory{gearWorld: w, rng: rng, scribe: newScribe(w.core), deleted: map[JobID]bool{}, put: map[JobID]bool{}}
+		for range 4 {
+			h.peers = append(h.peers, w.session())
+			h.waits = append(h.waits, map[JobID]uint32{})
+		}
+		h.putters = []*peer{w.join("f"), w.join("default")}
+		for n := range 600 {
+			h.step()
+			if n%100 == 99 {
+				h.compareReplay()
+			}
+		}
+		h.finish()
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}

@@ -1,0 +1,499 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"polystalk/shard/slab"
+)
+
+// A gearWorld is a world that gives out ids and hears of jobs that end.
+type gearWorld struct {
+	*world
+	ended map[JobID]int
+}
+
+func (w *gearWorld) NextID() JobID        { w.last++; return w.last }
+func (w *gearWorld) JobFinished(id JobID) { w.ended[id]++ }
+
+func newGearWorld(t *testing.T, o GearOptions) *gearWorld {
+	w := &gearWorld{world: newWorld(t), ended: map[JobID]int{}}
+	w.core.ended = w.JobFinished
+	w.core.GearOptions(o)
+	return w
+}
+
+// A gearPeer is a Gearman session.
+type gearPeer struct {
+	*gearWorld
+	id   ClientID
+	mail Mail
+	gear Gear
+}
+
+func (w *gearWorld) session() *gearPeer {
+	p := &gearPeer{gearWorld: w}
+	p.gear.Mail, p.gear.Numbers = &p.mail, w
+	return p
+}
+
+func (p *gearPeer) op(op Op, want Status) Reply {
+	p.t.Helper()
+	op.Gear = &p.gear
+	op.Client = p.id
+	r := p.do(op, want)
+	p.id = r.Client
+	return r
+}
+
+// submit wants a job with that id.
+func (p *gearPeer) submit(function, unique, body string, pri uint32, background bool, want JobID) {
+	p.t.Helper()
+	p.gear.SetUnique([]byte(unique))
+	p.gear.ByBody = unique == "-"
+	p.gear.Background = background
+	r := p.op(Op{Kind: OpSubmit, Name: []byte(function), Pri: pri, Body: []byte(body)}, StatusOK)
+	if r.ID != want {
+		p.t.Fatalf("job %d, want %d", r.ID, want)
+	}
+	p.gear.Due = 0
+}
+
+func (p *gearPeer) able(function string, timeout Time) TubeID {
+	p.t.Helper()
+	p.gear.Timeout = timeout
+	return p.op(Op{Kind: OpRegister, Name: []byte(function)}, StatusOK).Tube
+}
+
+// grab wants the jobs with these ids, in this order; zero: none.
+func (p *gearPeer) grab(tube TubeID, want ...JobID) {
+	p.t.Helper()
+	for _, id := range want {
+		status := StatusReserved
+		if id == 0 {
+			status = StatusTimedOut
+		}
+		if r := p.op(Op{Kind: OpGrab, Tube: tube, Bound: MaxKey}, status); r.ID != id {
+			p.t.Fatalf("grabbed %d, want %d of %d", r.ID, id, want)
+		}
+	}
+}
+
+func (p *gearPeer) report(id JobID, k RelayKind, body string, want Status) {
+	p.t.Helper()
+	p.gear.Relay = k
+	p.op(Op{Kind: OpReport, ID: id, Body: []byte(body)}, want)
+}
+
+func (p *gearPeer) close() {
+	p.t.Helper()
+	if p.id != 0 {
+		p.op(Op{Kind: OpClose}, StatusOK)
+	}
+}
+
+// hears wants exactly these relays, and "noop" first if it was told of a job.
+func (p *gearPeer) hears(want ...string) {
+	p.t.Helper()
+	var got []string
+	p.core.TakeMail(nil)
+	if p.mail.Told() {
+		got = append(got, "noop")
+	}
+	for r := p.mail.Take(); r != nil; r = r.Next {
+		got = append(got, fmt.Sprintf("%d*%d:%d:%s", r.Kind, r.Copies, r.Job, r.Large.Append(r.Body)))
+	}
+	if !slices.Equal(got, want) {
+		p.t.Fatalf("heard %q, want %q", got, want)
+	}
+}
+
+func (w *gearWorld) isOver(ids ...JobID) {
+	w.t.Helper()
+	for _, id := range ids {
+		if i, _, _ := w.core.find(id); i != 0 || w.ended[id] != 1 {
+			w.t.Fatalf("job %d: record %d, ended %d times", id, i, w.ended[id])
+		}
+	}
+}
+
+func TestGrabTakesByPriorityThenByAge(t *testing.T) {
+	p := newGearWorld(t, GearOptions{}).session()
+	f := p.able("f", 0)
+	for i, pri := range []uint32{1<<32 - 1, 1<<32 - 1, 1024, 1024, 0, 0} {
+		p.submit("f", "", "x", pri, true, JobID(i+1))
+	}
+	p.grab(f, 5, 6, 3, 4, 1, 2, 0)
+}
+
+func TestLostJobGoesBehindThoseThatWait(t *testing.T) {
+	w := newGearWorld(t, GearOptions{})
+	p, q := w.session(), w.session()
+	f := p.able("f", 0)
+	for i := range JobID(3) {
+		q.submit("f", "", "x", 1024, true, i+1)
+	}
+	p.grab(f, 1, 2)
+	p.close() // loses 1, then 2
+	q.submit("f", "", "x", 1024, true, 4)
+	q.able("f", 0)
+	q.grab(f, 3, 1, 2, 4, 0)
+	q.op(Op{Kind: OpUnregister, Tube: f}, StatusOK)
+	q.report(1, RelayDone, "", StatusNotFound)
+	q.submit("f", "", "x", 0, true, 5)
+	q.able("f", 0)
+	q.grab(f, 5, 3, 1, 2, 4)
+}
+
+func TestJobFailsWhenItsWorkerIsLostTooOften(t *testing.T) {
+	w := newGearWorld(t, GearOptions{Retries: 2})
+	c, p := w.session(), w.session()
+	f := p.able("f", Second)
+	c.submit("f", "u", "x", 1024, false, 1)
+	p.grab(f, 1)
+	w.pass(Second)
+	c.hears()
+	p.grab(f, 1)
+	w.pass(Second)
+	c.hears(fmt.Sprintf("%d*1:1:", RelayFailed))
+	p.grab(f, 0)
+	w.isOver(1)
+}
+
+func TestSubmissionsJoin(t *testing.T) {
+	w := newGearWorld(t, GearOptions{})
+	c, d, p := w.session(), w.session(), w.session()
+	c.submit("f", "u", "first", 1024, false, 1)
+	d.submit("f", "u", "second", 0, false, 1)
+	c.submit("f", "u", "third", 1024, false, 1)
+	d.submit("g", "u", "elsewhere", 1024, false, 2)
+	d.submit("f", "", "same", 1024, true, 3)
+	d.submit("f", "", "same", 1024, true, 4)
+	d.submit("f", "-", "same", 1024, true, 5)
+	d.submit("f", "-", "same", 1024, true, 5)
+	d.submit("f", "-", "other", 1024, true, 6)
+	d.submit("f", "-", "", 1024, true, 7)
+	d.submit("f", "-", "", 1024, true, 8)
+	f := p.able("f", 0)
+	p.grab(f, 1)
+	p.report(1, RelayData, "d", StatusOK)
+	p.report(1, RelayDone, "r", StatusOK)
+	data, done := RelayData, RelayDone
+	c.hears(fmt.Sprintf("%d*2:1:d", data), fmt.Sprintf("%d*2:1:r", done))
+	d.hears(fmt.Sprintf("%d*1:1:d", data), fmt.Sprintf("%d*1:1:r", done))
+	w.isOver(1)
+	d.submit("f", "u", "again", 1024, true, 9)
+}
+
+func TestLargeBodiesJoin(t *testing.T) {
+	w := newGearWorld(t, GearOptions{})
+	p := w.session()
+	p.gear.SetUnique([]byte("-"))
+	p.gear.ByBody, p.gear.Background = true, true
+	whole := strings.Repeat("abc", slab.MaxSize)
+	submit := func(want JobID, text string, cuts ...int) {
+		t.Helper()
+		var l Large
+		at := 0
+		for _, cut := range append(cuts, len(text)) {
+			l = append(l, []byte(text[at:cut]))
+			at = cut
+		}
+		if r := p.op(Op{Kind: OpSubmit, Name: []byte("f"), Large: l}, StatusOK); r.ID != want {
+			t.Fatalf("job %d, want %d", r.ID, want)
+		}
+	}
+	submit(1, whole)
+	submit(1, whole, 1, 1, 70000)
+	submit(2, whole[:len(whole)-1]+"x", 500)
+	submit(1, whole, 0, 9)
+}
+
+func TestClientsLeave(t *testing.T) {
+	w := newGearWorld(t, GearOptions{})
+	c, d, p := w.session(), w.session(), w.session()
+	c.submit("f", "queued", "x", 1024, false, 1)
+	c.submit("f", "shared", "x", 1024, false, 2)
+	d.submit("f", "shared", "x", 1024, false, 2)
+	d.submit("f", "sticky", "x", 1024, true, 3)
+	c.submit("f", "sticky", "x", 1024, false, 3)
+	c.submit("f", "runs", "x", 0, false, 4)
+	f := p.able("f", 0)
+	p.grab(f, 4)
+	c.close()
+	w.isOver(1)
+	p.report(4, RelayData, "d", StatusOK)
+	p.grab(f, 2, 3, 0)
+	p.close()
+	w.isOver(4)
+	q := w.session()
+	q.able("f", 0)
+	q.grab(f, 2, 3, 0)
+}
+
+func TestCancelledJobIsOver(t *testing.T) {
+	w := newGearWorld(t, GearOptions{})
+	c, p := w.session(), w.session()
+	f := p.able("f", 0)
+	c.submit("f", "u", "x", 1024, false, 1)
+	p.op(Op{Kind: OpCancelJob, ID: 1}, StatusOK)
+	w.isOver(1)
+	p.op(Op{Kind: OpCancelJob, ID: 1}, StatusNotFound)
+	c.submit("f", "u", "x", 1024, false, 2)
+	p.grab(f, 2)
+	p.op(Op{Kind: OpCancelJob, ID: 2}, StatusOK)
+	p.op(Op{Kind: OpCancelJob, ID: 2}, StatusNotFound)
+	c.submit("f", "u", "x", 1024, true, 3)
+	p.report(2, RelayDone, "late", StatusOK)
+	w.isOver(2)
+	c.hears(fmt.Sprintf("%d*1:1:", RelayFailed), fmt.Sprintf("%d*1:2:", RelayFailed))
+	p.grab(f, 3)
+	p.op(Op{Kind: OpCancelJob, ID: 3}, StatusOK)
+	p.close()
+	w.isOver(3)
+}
+
+func TestBeanstalkdWorkerOfASubmittedJob(t *testing.T) {
+	w := newGearWorld(t, GearOptions{})
+	c := w.session()
+	b := w.join("f")
+	c.submit("f", "deleted", "x", 1024, false, 1)
+	c.submit("f", "buried", "x", 1024, false, 2)
+	c.submit("f", "unheld", "x", 1024, false, 3)
+	b.reserve(1)
+	b.reserve(2)
+	if s := w.stats(2); s.TTR != noTTR {
+		t.Errorf("ttr %d", s.TTR)
+	}
+	b.on(OpDelete, 1, StatusOK)
+	b.on(OpBury, 2, StatusOK)
+	b.on(OpDelete, 3, StatusOK)
+	c.hears(fmt.Sprintf("%d*1:1:", RelayDone), fmt.Sprintf("%d*1:2:", RelayFailed), fmt.Sprintf("%d*1:3:", RelayFailed))
+	c.submit("f", "buried", "x", 1024, false, 4)
+	c.close()
+	w.isOver(4)
+	w.isIn(2, Buried)
+	if n := b.kick(1); n != 1 {
+		t.Fatal(n)
+	}
+	b.reserve(2)
+	b.release(2, 1024, 0)
+	b.reserve(2)
+}
+
+func TestGearmanWorkerOfAPutJob(t *testing.T) {
+	w := newGearWorld(t, GearOptions{Retries: 1})
+	b := w.join("f")
+	p := w.session()
+	f := p.able("f", 0)
+	b.put(1024, 0, 2)
+	b.put(1024, 0, 2)
+	p.grab(f, 1, 2)
+	w.pass(2 * Second)
+	w.isIn(1, Ready)
+	p.grab(f, 1, 2)
+	p.report(1, RelayFailed, "", StatusOK)
+	w.isIn(1, Buried)
+	p.report(2, RelayDone, "", StatusOK)
+	w.isOver(2)
+}
+
+func TestFailedBackgroundJobIsKept(t *testing.T) {
+	w := newGearWorld(t, GearOptions{BuryFailed: true})
+	c, p := w.session(), w.session()
+	f := p.able("f", 0)
+	c.submit("f", "u", "x", 1024, true, 1)
+	c.submit("f", "u", "x", 1024, false, 1)
+	p.grab(f, 1)
+	p.report(1, RelayException, "e", StatusOK)
+	c.hears(fmt.Sprintf("%d*1:1:e", RelayException))
+	w.isIn(1, Buried)
+	c.submit("f", "u", "x", 1024, false, 2)
+	p.grab(f, 2)
+	p.report(2, RelayFailed, "", StatusOK)
+	w.isOver(2)
+}
+
+// A job whose worker is lost once too often has failed as well.
+func TestJobLostTooOftenIsKept(t *testing.T) {
+	w := newGearWorld(t, GearOptions{BuryFailed: true, Retries: 1})
+	c, p := w.session(), w.session()
+	f := p.able("f", 0)
+	c.submit("f", "u", "x", 1024, true, 1)
+	c.submit("f", "u", "x", 1024, false, 1)
+	c.submit("f", "v", "x", 1024, false, 2)
+	p.grab(f, 1)
+	p.grab(f, 2)
+	p.op(Op{Kind: OpClose}, StatusOK)
+	c.hears(fmt.Sprintf("%d*1:1:", RelayFailed), fmt.Sprintf("%d*1:2:", RelayFailed))
+	w.isIn(1, Buried)
+	w.isOver(2)
+}
+
+func TestSleepersAreToldOnce(t *testing.T) {
+	w := newGearWorld(t, GearOptions{})
+	c := w.session()
+	var all []*gearPeer
+	for range 3 {
+		p := w.session()
+		p.able("f", 0)
+		p.gear.Sleepers.Add(1)
+		all = append(all, p)
+	}
+	p, q, awake := all[0], all[1], all[2]
+	p.mail.Sleep()
+	q.mail.Sleep()
+	c.submit("f", "", "x", 1024, true, 1)
+	p.hears("noop")
+	q.hears("noop")
+	awake.hears()
+	c.submit("f", "", "x", 1024, true, 2)
+	p.hears()
+	if p.mail.Sleep() {
+		t.Error("sleeps again without having grabbed")
+	}
+	c.submit("f", "", "x", 1024, true, 3)
+	p.hears()
+	sleep := func() {
+		t.Helper()
+		if p.mail.Wake(); !p.mail.Sleep() {
+			t.Error("does not go to sleep")
+		}
+	}
+	sleep()
+	w.pause("f", 10)
+	c.submit("f", "", "x", 1024, true, 4)
+	p.hears()
+	w.pass(10 * Second)
+	p.hears("noop")
+	sleep()
+	c.gear.Due = w.now + 5*Second
+	c.submit("f", "later", "x", 1024, true, 5)
+	p.hears()
+	w.pass(5 * Second)
+	p.hears("noop")
+	sleep()
+	c.submit("f", "", "x", 1024, true, 6)
+	p.mail.Wake() // it grabs before it hears
+	p.hears()
+}
+
+func TestWakeupTellsInTurn(t *testing.T) {
+	w := newGearWorld(t, GearOptions{Wakeup: 2})
+	c := w.session()
+	var all []*gearPeer
+	join := func() {
+		p := w.session()
+		p.able("f", 0)
+		p.gear.Sleepers.Add(1)
+		p.mail.Sleep()
+		all = append(all, p)
+	}
+	told := func(want ...int) {
+		t.Helper()
+		c.submit("f", "", "x", 1024, true, w.core.lastID+1)
+		for i, p := range all {
+			if slices.Contains(want, i) {
+				p.hears("noop")
+			} else {
+				p.hears()
+			}
+		}
+	}
+	for range 5 {
+		join()
+	}
+	told(0, 1)
+	told(2, 3)
+	told(4)
+	for _, p := range all {
+		p.mail.Wake()
+		p.mail.Sleep()
+	}
+	told(4, 0)
+	all[0].mail.Wake()
+	all[0].mail.Sleep()
+	join() // has its turn behind those who wait for theirs
+	told(1, 2)
+	all[3].close() // whose turn it was
+	all = slices.Delete(all, 3, 4)
+	told(0, 4)
+}
+
+func TestFunctionsHaveLimits(t *testing.T) {
+	w := newGearWorld(t, GearOptions{})
+	p := w.session()
+	p.op(Op{Kind: OpDrop, Name: []byte("f")}, StatusNotFound)
+	p.op(Op{Kind: OpFunction, Name: []byte("f")}, StatusOK)
+	p.gear.Limits = [NumClasses]uint32{1, 0, 2}
+	p.op(Op{Kind: OpLimit, Name: []byte("f")}, StatusOK)
+	p.submit("f", "a", "x", 1024, true, 1)
+	p.op(Op{Kind: OpSubmit, Name: []byte("f"), Pri: 0}, StatusOK) // joins
+	p.gear.SetUnique(nil)
+	p.op(Op{Kind: OpSubmit, Name: []byte("f"), Pri: 0}, StatusFull)
+	p.submit("f", "b", "x", 1<<32-1, true, 2)
+	p.gear.SetUnique(nil)
+	p.op(Op{Kind: OpSubmit, Name: []byte("f"), Pri: 1<<32 - 1}, StatusFull)
+	p.op(Op{Kind: OpDrop, Name: []byte("f")}, StatusInUse)
+	p.op(Op{Kind: OpFunctions}, StatusOK)
+	list := p.gear.Functions
+	p.gear.Cursor = 0
+	if len(list) != 1 || list[0].Name != "f" || list[0].Waiting != [NumClasses]uint64{0, 1, 1} {
+		t.Errorf("%+v", list)
+	}
+	f := p.able("f", 0)
+	p.grab(f, 1, 2)
+	p.report(1, RelayDone, "", StatusOK)
+	p.report(2, RelayDone, "", StatusOK)
+	p.op(Op{Kind: OpDrop, Name: []byte("f")}, StatusInUse)
+	p.op(Op{Kind: OpUnregister, Tube: f}, StatusOK)
+	p.op(Op{Kind: OpDrop, Name: []byte("f")}, StatusOK)
+}
+
+// With --gearman-wakeup, whoever was told may leave before it asks: then others
+// are told.
+func TestWakeupOfAWorkerThatLeaves(t *testing.T) {
+	w := newGearWorld(t, GearOptions{Wakeup: 1})
+	c := w.session()
+	var all []*gearPeer
+	var f TubeID
+	for range 3 {
+		p := w.session()
+		f = p.able("f", 0)
+		p.gear.Sleepers.Add(1)
+		p.mail.Sleep()
+		all = append(all, p)
+	}
+	c.submit("f", "", "x", 1024, true, 1)
+	all[0].hears("noop")
+	all[0].close()
+	all[1].hears("noop")
+	all[1].op(Op{Kind: OpUnregister, Tube: f}, StatusOK)
+	all[2].hears("noop")
+	all[2].grab(f, 1)
+}
+
+// A pause holds up many jobs; at its end as many are told as if they came then.
+func TestWakeupAfterAPause(t *testing.T) {
+	w := newGearWorld(t, GearOptions{Wakeup: 1})
+	c := w.session()
+	var all []*gearPeer
+	for range 4 {
+		p := w.session()
+		p.able("f", 0)
+		p.gear.Sleepers.Add(1)
+		p.mail.Sleep()
+		all = append(all, p)
+	}
+	w.pause("f", 10)
+	for id := range JobID(3) {
+		c.submit("f", "", "x", 1024, true, id+1)
+	}
+	w.pass(10 * Second)
+	for _, p := range all[:3] {
+		p.hears("noop")
+	}
+	all[3].hears()
+}

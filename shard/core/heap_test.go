@@ -1,0 +1,136 @@
+package core
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"polystalk/shard/slab"
+)
+
+// heapTwin is the trivial model of a jobHeap: the entries in any order.
+type heapTwin struct {
+	jobs *slab.Pool[job]
+	heap jobHeap
+	list []heapEntry
+	last JobID
+}
+
+func (w *heapTwin) compare(a, b heapEntry) int {
+	x, y := w.jobs.At(a.job), w.jobs.At(b.job)
+	switch {
+	case a.b != b.b:
+		return int(int64(a.b) - int64(b.b))
+	case a.a != b.a:
+		return int(int64(a.a) - int64(b.a))
+	}
+	return int(x.id) - int(y.id)
+}
+
+func (w *heapTwin) push(a uint64, b uint32) {
+	i, j := w.jobs.Alloc()
+	w.last++
+	j.id = w.last
+	e := heapEntry{a, b, i}
+	w.heap.push(w.jobs, e)
+	w.list = append(w.list, e)
+}
+
+func (w *heapTwin) remove(k int) {
+	e := w.list[k]
+	w.list = slices.Delete(w.list, k, k+1)
+	w.heap.remove(w.jobs, int(w.jobs.At(e.job).pos))
+	w.jobs.Free(e.job)
+}
+
+// check compares with the list: the top, every position, the order along
+// every path, and the blocks held.
+func (w *heapTwin) check(t *testing.T) {
+	t.Helper()
+	if w.heap.n != len(w.list) {
+		t.Fatalf("%d entries, want %d", w.heap.n, len(w.list))
+	}
+	for _, e := range w.list {
+		if got := *w.heap.at(int(w.jobs.At(e.job).pos)); got != e {
+			t.Fatalf("entry %v is not where its job says; there is %v", e, got)
+		}
+	}
+	for i := 1; i < w.heap.n; i++ {
+		if w.compare(*w.heap.at(i), *w.heap.at((i - 1) / 4)) < 0 {
+			t.Fatalf("entry %d is before its parent", i)
+		}
+	}
+	if len(w.list) > 0 {
+		if want := slices.MinFunc(w.list, w.compare); *w.heap.top() != want {
+			t.Fatalf("top %v, want %v", *w.heap.top(), want)
+		}
+	}
+	if most := (w.heap.n+heapChunk-1)/heapChunk + 1; len(w.heap.chunks) > most {
+		t.Fatalf("%d blocks for %d entries", len(w.heap.chunks), w.heap.n)
+	}
+}
+
+func TestHeapEqualsSortedList(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		w := &heapTwin{jobs: slab.NewPool[job]()}
+		few := 1 + rng.Uint64N(50) // so that keys repeat
+		for step := range 3000 {
+			growing := step/700%2 == 0
+			switch n := rng.IntN(10); {
+			case n < 6 == growing || len(w.list) == 0:
+				w.push(rng.Uint64N(few), rng.Uint32N(3))
+			case n == 9:
+				k := rng.IntN(len(w.list))
+				w.list[k].a, w.list[k].b = rng.Uint64N(few), rng.Uint32N(3)
+				w.heap.set(w.jobs, int(w.jobs.At(w.list[k].job).pos), w.list[k])
+			default:
+				w.remove(rng.IntN(len(w.list)))
+			}
+			if step%40 == 0 || len(w.list) < 8 {
+				w.check(t)
+			}
+		}
+		for len(w.list) > 0 {
+			w.remove(slices.Index(w.list, *w.heap.top()))
+		}
+		w.check(t)
+		w.jobs.Close()
+	}
+}
+
+// The first block grows 4, 16, 64, 256, 1024, then blocks are added; an
+// emptied heap is small again.
+func TestHeapBlocksFollowTheNumberOfJobs(t *testing.T) {
+	w := &heapTwin{jobs: slab.NewPool[job]()}
+	defer w.jobs.Close()
+	room := func() (n int) {
+		for _, c := range w.heap.chunks {
+			n += len(c)
+		}
+		return n
+	}
+	for n := 1; n <= 3*heapChunk+1; n++ {
+		w.push(uint64(n), 0)
+		want := 4
+		for want < n && want < heapChunk {
+			want *= 4
+		}
+		if n > heapChunk {
+			want = (n + heapChunk - 1) / heapChunk * heapChunk
+		}
+		if room() != want {
+			t.Fatalf("%d jobs: room for %d, want %d", n, room(), want)
+		}
+	}
+	w.check(t)
+	for len(w.list) > 0 {
+		w.remove(len(w.list) - 1)
+		if n := len(w.list); room() > n+heapChunk*3/2 || n < 512 && room() > max(heapSmall, 16*n+16) {
+			t.Fatalf("%d jobs: room for %d", n, room())
+		}
+	}
+	if room() > heapSmall {
+		t.Errorf("an empty heap keeps room for %d", room())
+	}
+}

@@ -1,0 +1,134 @@
+package core
+
+import "polystalk/shard/slab"
+
+// idChunk bucket heads make one block of an idTable.
+const (
+	idShift = 9
+	idChunk = 1 << idShift
+)
+
+// idTable finds a core's jobs by id: linear hashing, chained through the job
+// records. It splits one bucket per insert, merges two per remove, so it never
+// stops to rehash, and it shrinks as jobs go.
+type idTable struct {
+	chunks [][]uint32
+	n      int    // jobs
+	size   int    // buckets in use
+	mask   uint64 // size rounded up to a power of two, minus one
+}
+
+const idTableMin = 64
+
+// idHash leaves up to 64 neighbours neighbours: what was put together is found in
+// the same cache lines, also when the table grows or shrinks. Every n-th id, which
+// is what one of n shards has, is spread as well.
+func idHash(id JobID) uint64 {
+	return uint64(id)>>6*0x9E3779B97F4A7C15>>20 + uint64(id)&63
+}
+
+func (t *idTable) init() {
+	t.chunks = [][]uint32{make([]uint32, idTableMin)}
+	t.size = idTableMin
+	t.mask = idTableMin - 1
+}
+
+func (t *idTable) head(b uint64) *uint32 { return &t.chunks[b>>idShift][b&(idChunk-1)] }
+
+func (t *idTable) bucket(id JobID) uint64 {
+	h := idHash(id)
+	b := h & t.mask
+	if b >= uint64(t.size) {
+		b = h & (t.mask >> 1)
+	}
+	return b
+}
+
+func (t *idTable) find(jobs *slab.Pool[job], id JobID) (uint32, *job) {
+	for i := *t.head(t.bucket(id)); i != 0; {
+		j := jobs.At(i)
+		if j.id == id {
+			return i, j
+		}
+		i = j.hash
+	}
+	return 0, nil
+}
+
+func (t *idTable) insert(jobs *slab.Pool[job], id JobID, i uint32) {
+	h := t.head(t.bucket(id))
+	jobs.At(i).hash = *h
+	*h = i
+	t.n++
+	if t.n > t.size {
+		t.split(jobs)
+	}
+}
+
+func (t *idTable) remove(jobs *slab.Pool[job], id JobID) {
+	p := t.head(t.bucket(id))
+	for *p != 0 {
+		j := jobs.At(*p)
+		if j.id == id {
+			*p = j.hash
+			j.hash = 0
+			t.n--
+			break
+		}
+		p = &j.hash
+	}
+	// Two merges a removal: with one, the table would lag behind a drain and
+	// end half as large as it began.
+	for range 2 {
+		if t.n < t.size/2 && t.size > idTableMin {
+			t.merge(jobs)
+		}
+	}
+}
+
+// split adds one bucket and moves into it what belongs there.
+func (t *idTable) split(jobs *slab.Pool[job]) {
+	b := uint64(t.size)
+	if c := int(b >> idShift); c == len(t.chunks) {
+		t.chunks = append(t.chunks, make([]uint32, idChunk))
+	} else if c == 0 && int(b) == len(t.chunks[0]) {
+		bigger := make([]uint32, min(2*len(t.chunks[0]), idChunk))
+		copy(bigger, t.chunks[0])
+		t.chunks[0] = bigger
+	}
+	if b > t.mask {
+		t.mask = t.mask<<1 | 1
+	}
+	t.size++
+	from, to := t.head(b&(t.mask>>1)), t.head(b)
+	for *from != 0 {
+		j := jobs.At(*from)
+		if idHash(j.id)&t.mask != b {
+			from = &j.hash
+			continue
+		}
+		i := *from
+		*from = j.hash
+		j.hash = *to
+		*to = i
+	}
+}
+
+// merge takes the last bucket away again.
+func (t *idTable) merge(jobs *slab.Pool[job]) {
+	t.size--
+	b := uint64(t.size)
+	last := t.head(b)
+	into := t.head(b & (t.mask >> 1))
+	for *into != 0 {
+		into = &jobs.At(*into).hash
+	}
+	*into, *last = *last, 0
+	if b == (t.mask+1)/2 {
+		t.mask >>= 1
+	}
+	if need := int(b+idChunk-1) >> idShift; len(t.chunks) > need+1 {
+		t.chunks[len(t.chunks)-1] = nil
+		t.chunks = t.chunks[:len(t.chunks)-1]
+	}
+}

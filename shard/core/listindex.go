@@ -1,0 +1,109 @@
+package core
+
+import "math/bits"
+
+// A ListIndex finds the entries of a long list by hash. It knows positions only:
+// the list is its holder's, which appends at the end and fills the place of a
+// removed entry with the last one. Like an idTable it splits one bucket per Add
+// and merges one per Remove, so it never stops to rehash, and it shrinks. It
+// takes 8 bytes an entry and a quarter more at most. The zero value is empty.
+type ListIndex struct {
+	heads []uint32 // by bucket, as many as entries: positions plus one
+	next  []uint32 // by position: the next in its bucket
+}
+
+// Len is the number of entries.
+func (x *ListIndex) Len() int { return len(x.next) }
+
+func (x *ListIndex) bucket(hash uint64) uint64 {
+	n := uint64(len(x.heads))
+	mask := uint64(1)<<bits.Len64(n-1) - 1
+	b := hash & mask
+	if b >= n {
+		b &= mask >> 1
+	}
+	return b
+}
+
+// splitFrom is the bucket of which bucket b was split off: its number without the
+// highest bit.
+func splitFrom(b uint64) uint64 { return b &^ (1 << (bits.Len64(b) - 1)) }
+
+// First is the first entry whose hash may be that one, Next the one behind an
+// entry; -1 when there is none. Entries with other hashes are among them.
+func (x *ListIndex) First(hash uint64) int {
+	if len(x.heads) == 0 {
+		return -1
+	}
+	return int(x.heads[x.bucket(hash)]) - 1
+}
+
+// Next is the entry to be looked at after that at a position.
+func (x *ListIndex) Next(at int) int { return int(x.next[at]) - 1 }
+
+// Add notes an entry behind the last. hashOf is asked for the hashes of entries,
+// also of this one.
+func (x *ListIndex) Add(hashOf func(at int) uint64) {
+	x.heads = append(x.heads, 0)
+	n := uint64(len(x.heads))
+	if n > 1 {
+		// The entries of the bucket that is split are distributed anew.
+		from := splitFrom(n - 1)
+		i := x.heads[from]
+		x.heads[from] = 0
+		for i != 0 {
+			next := x.next[i-1]
+			x.push(i, hashOf(int(i-1)))
+			i = next
+		}
+	}
+	x.next = append(x.next, 0)
+	x.push(uint32(n), hashOf(int(n-1)))
+}
+
+func (x *ListIndex) push(i uint32, hash uint64) {
+	b := x.bucket(hash)
+	x.next[i-1] = x.heads[b]
+	x.heads[b] = i
+}
+
+// Remove forgets the entry at a position; the last one is at that position then.
+// hashOf still speaks of the list as it was.
+func (x *ListIndex) Remove(at int, hashOf func(at int) uint64) {
+	n := len(x.next)
+	*x.link(at, hashOf(at)) = x.next[at]
+	if last := n - 1; last != at {
+		*x.link(last, hashOf(last)) = uint32(at + 1)
+		x.next[at] = x.next[last]
+	}
+	x.next = Shrink(x.next[:n-1])
+	// The last bucket goes into the one that it was split from.
+	b := uint64(n - 1)
+	i := x.heads[b]
+	x.heads = Shrink(x.heads[:b])
+	if b == 0 {
+		return
+	}
+	into := &x.heads[splitFrom(b)]
+	for *into != 0 {
+		into = &x.next[*into-1]
+	}
+	*into = i
+}
+
+// link is the place that holds the position at, whose entry has that hash.
+func (x *ListIndex) link(at int, hash uint64) *uint32 {
+	p := &x.heads[x.bucket(hash)]
+	for *p != uint32(at+1) {
+		p = &x.next[*p-1]
+	}
+	return p
+}
+
+// Shrink is list in memory of its size when it has much too much.
+func Shrink[T any](list []T) []T {
+	if cap(list) < 64 || len(list) > cap(list)/4 {
+		return list
+	}
+	return append(make([]T, 0, 2*len(list)), list...)
+}

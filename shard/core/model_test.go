@@ -1,0 +1,319 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+)
+
+// model is the naive twin of Core: it keeps all jobs in one map, sorts
+// whenever it needs an order, and knows nothing of heaps, links or timers.
+// It follows the protocol document and the comments of Op.
+type model struct {
+	now Time
+
+	delayedAt Time // no two delays are set at the same moment
+	jobs      map[JobID]*modelJob
+	tubes     []*modelTube // in the order in which they came
+	clients   map[ClientID]*modelClient
+	waiting   []*modelClient // in the order in which they began to wait
+	woken     []modelWake
+	log       []string // what a Directory hears
+	seq       int      // orders burials and reservations
+
+	total, timeouts uint64
+}
+
+type modelJob struct {
+	id                JobID
+	pri, delay, ttr   uint32
+	body              string
+	tube              *modelTube
+	state             State
+	client            *modelClient
+	deadline, created Time
+	since             int // when it was buried or reserved
+	stats             JobStats
+}
+
+type modelTube struct {
+	id                     TubeID // as the core calls it: it orders ties
+	name                   string
+	pinned                 bool
+	using                  int
+	pauseUntil, pauseFor   Time
+	total, deletes, pauses uint64
+}
+
+type modelClient struct {
+	id      ClientID
+	waiter  *Waiter
+	watches []*modelTube
+	waiting bool
+	until   Time
+	seq     uint64
+	offer   func() offered // the twin of Waiter.offer
+}
+
+// modelWake is what a woken client is told.
+type modelWake struct {
+	waiter *Waiter
+	client ClientID
+	held   uint32
+	status Status
+	id     JobID
+	body   string
+}
+
+func newModel() *model {
+	return &model{jobs: map[JobID]*modelJob{}, clients: map[ClientID]*modelClient{}}
+}
+
+// sorted returns the jobs that keep says, ordered by key.
+func (m *model) sorted(keep func(*modelJob) bool, key func(*modelJob) int64) []*modelJob {
+	var list []*modelJob
+	for _, j := range m.jobs {
+		if keep(j) {
+			list = append(list, j)
+		}
+	}
+	slices.SortFunc(list, func(a, b *modelJob) int {
+		return cmp.Or(cmp.Compare(key(a), key(b)), cmp.Compare(a.id, b.id))
+	})
+	return list
+}
+
+func (m *model) in(t *modelTube, s State) []*modelJob {
+	return m.sorted(func(j *modelJob) bool { return j.tube == t && j.state == s }, func(j *modelJob) int64 {
+		switch s {
+		case Ready:
+			return int64(j.pri)
+		case Delayed:
+			return int64(j.deadline)
+		}
+		return int64(j.since)
+	})
+}
+
+// held are a client's reserved jobs, the first to run out first.
+func (m *model) held(cl *modelClient) []*modelJob {
+	return m.sorted(func(j *modelJob) bool { return j.client == cl }, func(j *modelJob) int64 { return int64(j.deadline) })
+}
+
+func (m *model) tubeNamed(name string) *modelTube {
+	for _, t := range m.tubes {
+		if t.name == name {
+			return t
+		}
+	}
+	return nil
+}
+
+// open finds or makes a tube; the core's handle for it is id.
+func (m *model) open(name string, id TubeID) *modelTube {
+	if t := m.tubeNamed(name); t != nil {
+		return t
+	}
+	t := &modelTube{id: id, name: name}
+	m.tubes = append(m.tubes, t)
+	m.log = append(m.log, "+"+name)
+	return t
+}
+
+// sweep forgets t when nothing needs it.
+func (m *model) sweep(t *modelTube) {
+	used := t.pinned || t.using > 0
+	for _, cl := range m.clients {
+		used = used || slices.Contains(cl.watches, t)
+	}
+	for _, j := range m.jobs {
+		used = used || j.tube == t
+	}
+	if !used {
+		m.tubes = slices.DeleteFunc(m.tubes, func(o *modelTube) bool { return o == t })
+		m.log = append(m.log, "-"+t.name)
+	}
+}
+
+// best is the job that a reserve over tubes takes, nil when there is none.
+func (m *model) best(tubes ...*modelTube) *modelJob {
+	var best *modelJob
+	for _, t := range tubes {
+		if t.pauseUntil != 0 {
+			continue
+		}
+		if ready := m.in(t, Ready); len(ready) > 0 {
+			if j := ready[0]; best == nil || j.pri < best.pri || j.pri == best.pri && j.id < best.id {
+				best = j
+			}
+		}
+	}
+	return best
+}
+
+func (m *model) set(j *modelJob, s State, cl *modelClient, deadline Time) {
+	m.seq++
+	j.state, j.client, j.deadline, j.since = s, cl, deadline, m.seq
+	switch s {
+	case Reserved:
+		j.stats.Reserves++
+	case Buried:
+		j.stats.Buries++
+	case Ready:
+		m.serve(j.tube)
+	}
+}
+
+func (m *model) reserve(j *modelJob, cl *modelClient) {
+	m.set(j, Reserved, cl, m.now+Time(j.ttr)*Second)
+}
+
+// serve gives what t has to those who wait for it, first come first served.
+func (m *model) serve(t *modelTube) {
+	for _, cl := range slices.Clone(m.waiting) {
+		j := m.best(t)
+		if j == nil || !slices.Contains(cl.watches, t) {
+			continue
+		}
+		switch cl.offer() {
+		case offerWon:
+			m.unwait(cl)
+			m.reserve(j, cl)
+			m.woken = append(m.woken, modelWake{cl.waiter, cl.id, uint32(len(m.held(cl))), StatusReserved, j.id, j.body})
+		case offerLost:
+			m.unwait(cl)
+		}
+	}
+}
+
+func (m *model) unwait(cl *modelClient) {
+	cl.waiting = false
+	m.waiting = slices.DeleteFunc(m.waiting, func(o *modelClient) bool { return o == cl })
+}
+
+func (m *model) wake(cl *modelClient, s Status) {
+	m.unwait(cl)
+	if cl.offer() == offerWon {
+		m.woken = append(m.woken, modelWake{cl.waiter, cl.id, uint32(len(m.held(cl))), s, 0, ""})
+	}
+}
+
+// tubeDue and clientDue are the next moments at which something happens by
+// itself.
+func (m *model) tubeDue(t *modelTube) Time {
+	at := Never
+	if t.pauseUntil != 0 {
+		at = t.pauseUntil
+	}
+	if d := m.in(t, Delayed); len(d) > 0 {
+		at = min(at, d[0].deadline)
+	}
+	return at
+}
+
+func (m *model) clientDue(cl *modelClient) Time {
+	at := Never
+	if cl.waiting {
+		at = cl.until
+	}
+	if h := m.held(cl); len(h) > 0 {
+		at = min(at, h[0].deadline)
+		if cl.waiting {
+			at = min(at, h[0].deadline-Second)
+		}
+	}
+	return at
+}
+
+// next is the moment of the next event, and the event. At one moment tubes go
+// before clients, and lower handles before higher ones.
+func (m *model) next() (at Time, t *modelTube, cl *modelClient) {
+	at = Never
+	for _, o := range m.tubes {
+		if d := m.tubeDue(o); d < at || d == at && t != nil && o.id < t.id {
+			at, t = d, o
+		}
+	}
+	for _, o := range m.clients {
+		if d := m.clientDue(o); d < at || d == at && cl != nil && o.id < cl.id {
+			at, t, cl = d, nil, o
+		}
+	}
+	return at, t, cl
+}
+
+// expire does one event after the other until now.
+func (m *model) expire(now Time) {
+	m.now = max(m.now, now)
+	for {
+		at, t, cl := m.next()
+		switch {
+		case at > m.now || at == Never:
+			return
+		case t != nil && t.pauseUntil == at:
+			t.pauseUntil, t.pauseFor = 0, 0
+			m.serve(t)
+		case t != nil:
+			m.set(m.in(t, Delayed)[0], Ready, nil, 0)
+		default:
+			held := m.held(cl)
+			switch {
+			case cl.waiting && len(held) > 0 && held[0].deadline-Second <= at:
+				m.wake(cl, StatusDeadlineSoon)
+			case cl.waiting && cl.until <= at:
+				m.wake(cl, StatusTimedOut)
+			default:
+				held[0].stats.Timeouts++
+				m.timeouts++
+				m.set(held[0], Ready, nil, 0)
+			}
+		}
+	}
+}
+
+func (m *model) tubeStats(t *modelTube) TubeStats {
+	s := TubeStats{
+		Name: t.name, Using: uint64(t.using), Total: t.total, Deletes: t.deletes, Pauses: t.pauses, Pause: t.pauseFor,
+		Ready: uint64(len(m.in(t, Ready))), Reserved: uint64(len(m.in(t, Reserved))),
+		Delayed: uint64(len(m.in(t, Delayed))), Buried: uint64(len(m.in(t, Buried))),
+	}
+	if t.pauseUntil != 0 {
+		s.PauseLeft = t.pauseUntil - m.now
+	}
+	for _, j := range m.in(t, Ready) {
+		if j.pri < 1024 {
+			s.Urgent++
+		}
+	}
+	for _, cl := range m.clients {
+		if slices.Contains(cl.watches, t) {
+			s.Watching++
+			if cl.waiting {
+				s.Waiting++
+			}
+		}
+	}
+	return s
+}
+
+func (m *model) jobStats(j *modelJob) JobStats {
+	s := j.stats
+	s.ID, s.Tube, s.State, s.Pri, s.Delay, s.TTR = j.id, j.tube.name, j.state, j.pri, j.delay, j.ttr
+	s.Age = m.now - j.created
+	if j.deadline != 0 {
+		s.TimeLeft = j.deadline - m.now
+	}
+	return s
+}
+
+func (m *model) counts() Counts {
+	c := Counts{Total: m.total, Timeouts: m.timeouts, Tubes: uint64(len(m.tubes)), Clients: uint64(len(m.clients))}
+	for _, t := range m.tubes {
+		s := m.tubeStats(t)
+		c.Urgent += s.Urgent
+		c.Ready += s.Ready
+		c.Reserved += s.Reserved
+		c.Delayed += s.Delayed
+		c.Buried += s.Buried
+	}
+	return c
+}

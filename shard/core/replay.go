@@ -1,0 +1,269 @@
+package core
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"polystalk/shard/record"
+	"polystalk/shard/slab"
+)
+
+// ErrMemory is the error of a replay for whose jobs there is no memory.
+var ErrMemory = errors.New("out of memory for the journal's jobs")
+
+// A Replay builds a core's state from records, in the order in which they
+// were written. The core must be new; it is used by nobody else before Done.
+type Replay struct {
+	// Ahead is by how much the time of day, which records tell, is ahead of the core's
+	// time; see moment.go. It may be set before the first Apply.
+	Ahead Time
+
+	c       *Core
+	partial map[uint64]*partialJob // by id
+	highID  uint64                 // also of jobs that are gone: ids never start again
+}
+
+// A partialJob waits for its body's Chunks.
+type partialJob struct {
+	rec  record.Record
+	body Large
+	got  uint64
+}
+
+// Replay starts a replay.
+func (c *Core) Replay() *Replay {
+	return &Replay{c: c, partial: make(map[uint64]*partialJob)}
+}
+
+// Apply takes one record; its slices are only read during the call. It ignores
+// records about jobs that it does not know: their Put was in a segment that
+// has gone, after a Delete or a Copy that comes later.
+func (p *Replay) Apply(r *record.Record) error {
+	p.highID = max(p.highID, r.ID)
+	switch r.Kind {
+	case record.Put, record.Copy:
+		if r.Chunked > 0 {
+			part := &partialJob{rec: *r}
+			part.rec.Tube = slices.Clone(r.Tube)
+			if s := r.Submitted; s != nil {
+				s.Unique, s.Reducer = slices.Clone(s.Unique), slices.Clone(s.Reducer)
+			}
+			p.partial[r.ID] = part
+			return nil
+		}
+		return p.put(r, nil)
+	case record.Chunk:
+		part := p.partial[r.ID]
+		if part == nil {
+			return nil
+		}
+		part.got += uint64(len(r.Body))
+		if part.got > part.rec.Chunked {
+			return fmt.Errorf("job %d has a body longer than the %d bytes it announces", r.ID, part.rec.Chunked)
+		}
+		part.body = append(part.body, slices.Clone(r.Body))
+		if part.got == part.rec.Chunked {
+			delete(p.partial, r.ID)
+			return p.put(&part.rec, part.body)
+		}
+	case record.Update:
+		if i, j, t := p.c.find(JobID(r.ID)); i != 0 {
+			p.c.leave(t, i, j)
+			if r.Submitted != nil && j.isGear() {
+				p.c.gear.setExtra(j.ttr, gearExtra{lost: r.Submitted.Lost})
+			}
+			p.place(t, i, j, r)
+		}
+	case record.Delete:
+		// Only of its own slot: one that raises the highest id (see logNumber) may
+		// come behind the job that got this id, since the logs of shards have no order
+		// among each other within a batch.
+		if part := p.partial[r.ID]; part != nil && part.rec.Slot == r.Slot {
+			delete(p.partial, r.ID)
+		}
+		if i, j, t := p.c.find(JobID(r.ID)); i != 0 && t.slot == r.Slot {
+			p.remove(t, i, j)
+		}
+	case record.Pause:
+		t := p.tube(r.Tube, r.Slot)
+		until := Time(r.Until)
+		if until != 0 {
+			until = DayOf(until, -p.Ahead)
+		}
+		p.c.setPause(t, until, Time(r.Length))
+		p.c.refresh(t)
+	}
+	return nil
+}
+
+// Gap says that records are missing here: bodies that are not complete cannot
+// be trusted to become so, and are forgotten. It returns how many those are.
+func (p *Replay) Gap() int {
+	n := len(p.partial)
+	clear(p.partial)
+	return n
+}
+
+// tube opens a tube without telling the directory: most may be empty again in
+// the end.
+func (p *Replay) tube(name []byte, slot uint16) *tube {
+	dir := p.c.dir
+	p.c.dir = nil
+	t := p.c.openTube(name)
+	p.c.dir = dir
+	return t
+}
+
+func (p *Replay) put(r *record.Record, large Large) error {
+	if i, j, t := p.c.find(JobID(r.ID)); i != 0 {
+		p.remove(t, i, j) // a Copy: all of it is here again
+	}
+	op := Op{ID: JobID(r.ID), Body: r.Body, Large: large}
+	if large == nil && len(r.Body) > slab.MaxSize {
+		op.Large = Large{slices.Clone(r.Body)} // from somewhere that has no Chunks
+	}
+	i, j := p.c.newJob(&op)
+	if i == 0 {
+		return ErrMemory
+	}
+	t := p.tube(r.Tube, r.Slot)
+	j.ttr = r.TTR
+	if r.Submitted != nil && !p.submitted(t, i, j, &op, r.Submitted) {
+		return ErrMemory
+	}
+	j.created = DayOf(Time(r.Created), -p.Ahead)
+	j.setCommit(r.Commit)
+	j.tube = t.id
+	t.jobs++
+	t.restored++
+	p.place(t, i, j, r)
+	return nil
+}
+
+// submitted gives j what a submitted job has besides. It reports false when there
+// is no memory.
+func (p *Replay) submitted(t *tube, i uint32, j *job, op *Op, s *record.Submitted) bool {
+	c := p.c
+	c.makeFunction(t)
+	op.Gear = &Gear{Background: true, ByBody: s.ByBody}
+	op.Gear.SetUnique(s.Unique)
+	op.Gear.SetReducer(s.Reducer)
+	if !c.newGear(t, i, j, op) {
+		return false
+	}
+	x := c.gearOf(j)
+	c.gear.setExtra(j.ttr, gearExtra{lost: s.Lost})
+	if !s.Joinable {
+		c.gear.forget(j.ttr, x)
+	}
+	return true
+}
+
+// place brings a job that is in no container into the recorded state.
+func (p *Replay) place(t *tube, i uint32, j *job, r *record.Record) {
+	n := &r.Counts
+	j.pri, j.delay = r.Pri, r.Delay
+	j.reserves, j.timeouts, j.releases, j.buries, j.kicks = n.Reserves, n.Timeouts, n.Releases, n.Buries, n.Kicks
+	switch r.Job.State {
+	case record.Delayed:
+		p.c.enterDelayed(t, i, j, DayOf(Time(r.Due), -p.Ahead))
+	case record.Buried:
+		p.c.enterBuried(t, i, j)
+		if j.isGear() {
+			p.c.settled(j)
+		}
+		j.buries = n.Buries // it counts the old burial
+		j.deadline = Time(r.Due)
+	default:
+		p.c.enterReady(t, i, j)
+	}
+}
+
+func (p *Replay) remove(t *tube, i uint32, j *job) {
+	p.c.leave(t, i, j)
+	p.c.freeJob(i, j)
+	t.jobs--
+	t.restored--
+}
+
+// Done ends the replay: what the core holds is now as of the moment now. Jobs
+// whose delay is over become ready at the next Expire.
+func (p *Replay) Done(now Time) {
+	c := p.c
+	c.advance(now)
+	for _, t := range c.tubes {
+		if t == nil {
+			continue
+		}
+		p.sortBuried(t)
+		if t.pauseUntil != 0 && t.pauseUntil <= now {
+			c.setPause(t, 0, 0)
+			c.refresh(t)
+		}
+		if t.pauseUntil != 0 {
+			// Its clients will be back; meanwhile nobody uses it, and it would
+			// forget its pause.
+			t.kept = true
+			c.timers.want(&t.timer, t.pauseUntil)
+		}
+		if t.gear != nil && t.jobs == 0 {
+			t.gear = nil // it is made again when somebody names it
+		}
+		if t.pinned {
+			continue // the directory knows it
+		}
+		dir := c.dir
+		c.dir = nil
+		c.closeTube(t)
+		if c.dir = dir; dir != nil && c.names[t.name] == t {
+			dir.TubeAdded(t.name)
+		}
+	}
+	if c.log == nil {
+		return
+	}
+	c.eachJob(func(j *job) { c.account(c.tubes[j.tube], j, 1) })
+	c.log.HighID = max(c.log.HighID, p.highID)
+	c.log.Pauses = c.pauses
+}
+
+// sortBuried restores the order of burial: a Copy has put a job behind others.
+func (p *Replay) sortBuried(t *tube) {
+	c := p.c
+	list := make([]uint32, 0, t.buried.n)
+	sorted := true
+	last := Time(0)
+	for i := t.buried.head; i != 0; i = c.jobs.At(i).next {
+		at := c.jobs.At(i).deadline
+		sorted = sorted && at >= last
+		last = at
+		list = append(list, i)
+		c.buriedAt = max(c.buriedAt, at)
+	}
+	if sorted {
+		return
+	}
+	slices.SortStableFunc(list, func(a, b uint32) int {
+		return cmp.Compare(c.jobs.At(a).deadline, c.jobs.At(b).deadline)
+	})
+	for _, i := range list {
+		t.buried.remove(c.jobs, i)
+		t.buried.pushBack(c.jobs, i)
+	}
+}
+
+// EachID calls f for every job's id, in no order.
+func (c *Core) EachID(f func(JobID)) { c.eachJob(func(j *job) { f(j.id) }) }
+
+func (c *Core) eachJob(f func(*job)) {
+	for b := range uint64(c.ids.size) {
+		for i := *c.ids.head(b); i != 0; {
+			j := c.jobs.At(i)
+			next := j.hash
+			f(j)
+			i = next
+		}
+	}
+}

@@ -1,0 +1,468 @@
+package core
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"polystalk/shard/record"
+)
+
+var (
+	replaySeed = flag.Uint64("replay.seed", 0, "play only this history of TestReplay")
+	replayRuns = flag.Int("replay.runs", 80, "how many histories TestReplay plays")
+)
+
+// A scribe keeps what a core records, in segments as a journal does, and what
+// the records alone say of each job.
+type scribe struct {
+	core     *Core
+	buf      record.Buffer
+	segments []*scribeSegment
+	counts   map[uint64]record.Counts // as last recorded
+}
+
+type scribeSegment struct {
+	recs       [][]byte
+	lastCommit uint64
+	high       uint64 // id
+}
+
+func newScribe(c *Core) *scribe {
+	s := &scribe{core: c, counts: map[uint64]record.Counts{}, segments: []*scribeSegment{{}}}
+	s.buf.Commit = 1
+	c.LogTo(&s.buf)
+	return s
+}
+
+// take moves what was recorded to the last segment.
+func (s *scribe) take() error {
+	last := s.segments[len(s.segments)-1]
+	data, refs := s.buf.Data, s.buf.Refs
+	for total := len(data); len(data) > 0; {
+		var rec, ref []byte
+		rec, ref, data, refs = record.Next(data, refs, total-len(data))
+		whole := append(slices.Clone(rec), ref...)
+		var r record.Record
+		if _, err := record.Parse(&r, whole); err != nil {
+			return err
+		}
+		if r.Kind == record.Put || r.Kind == record.Copy || r.Kind == record.Update {
+			s.counts[r.ID] = r.Counts
+		}
+		last.recs = append(last.recs, whole)
+		last.lastCommit = s.buf.Commit
+		last.high = max(last.high, r.ID)
+	}
+	s.buf.Data, s.buf.Refs = s.buf.Data[:0], nil
+	return nil
+}
+
+// compact copies what lives in the first segment to the end and drops it.
+func (s *scribe) compact() error {
+	first := s.segments[0]
+	s.segments = append(s.segments[1:], &scribeSegment{})
+	for _, rec := range first.recs {
+		var r record.Record
+		if _, err := record.Parse(&r, rec); err != nil {
+			return err
+		}
+		switch r.Kind {
+		case record.Put, record.Copy:
+			s.core.CopyJob(JobID(r.ID), first.lastCommit)
+		case record.Pause:
+			s.core.CopyPause(r.Tube)
+		}
+	}
+	return s.take()
+}
+
+// replay makes a core of what is there. It comes with a log of its own.
+func (s *scribe) replay(now Time, dir Directory) (*Core, *record.Buffer, error) {
+	c := New(dir)
+	c.Pin("default")
+	buf := new(record.Buffer)
+	c.LogTo(buf)
+	p := c.Replay()
+	for _, seg := range s.segments {
+		for _, rec := range seg.recs {
+			var r record.Record
+			own := slices.Clone(rec)
+			if _, err := record.Parse(&r, own); err != nil {
+				return c, buf, err
+			}
+			if err := p.Apply(&r); err != nil {
+				return c, buf, err
+			}
+			clear(own) // Apply keeps nothing of it
+		}
+	}
+	p.Done(now)
+	if len(buf.Data) > 0 {
+		return c, buf, fmt.Errorf("a replay records %d bytes itself", len(buf.Data))
+	}
+	return c, buf, c.Check()
+}
+
+// settle lets everything happen that is due.
+func settle(c *Core, now Time) {
+	for c.Expire(now); c.Next() <= now; {
+		c.Expire(now)
+	}
+}
+
+// A fact is what must survive of a job.
+type fact struct {
+	tube            string
+	state           State
+	pri, delay, ttr uint32
+	created, due    Time
+	body            string
+	counts          record.Counts
+}
+
+func facts(c *Core, counts map[uint64]record.Counts) map[JobID]fact {
+	m := map[JobID]fact{}
+	c.eachJob(func(j *job) {
+		f := fact{
+			tube: c.tubes[j.tube].name, state: j.state, pri: j.pri, delay: j.delay, ttr: j.ttr, created: j.created,
+			body:   string(c.bodyOf(j)),
+			counts: record.Counts{Reserves: j.reserves, Timeouts: j.timeouts, Releases: j.releases, Buries: j.buries, Kicks: j.kicks},
+		}
+		if counts != nil {
+			f.counts = counts[uint64(j.id)]
+		}
+		switch j.state {
+		case Reserved:
+			f.state = Ready
+		case Delayed, Buried:
+			f.due = j.deadline
+		}
+		m[j.id] = f
+	})
+	return m
+}
+
+func buriedIn(c *Core, t *tube) (ids []JobID) {
+	for i := t.buried.head; i != 0; i = c.jobs.At(i).next {
+		ids = append(ids, c.jobs.At(i).id)
+	}
+	return ids
+}
+
+// compareReplay replays s and compares what comes out with the core.
+func compareReplay(s *scribe, now Time) error {
+	settle(s.core, now)
+	now = max(now, s.core.now)
+	if err := s.take(); err != nil {
+		return err
+	}
+	heard := &world{dir: []string{}}
+	c, buf, err := s.replay(now, heard)
+	if err != nil {
+		c.Close()
+		return err
+	}
+	defer c.Close()
+	settle(c, now)
+	if err := c.Check(); err != nil {
+		return err
+	}
+	was, is := facts(s.core, s.counts), facts(c, nil)
+	for id, f := range was {
+		if g, ok := is[id]; !ok || f != g {
+			f.body, g.body = fmt.Sprintf("%.20q %d", f.body, len(f.body)), fmt.Sprintf("%.20q %d", g.body, len(g.body))
+			return fmt.Errorf("job %d: replayed (%v) as %+v, want %+v", id, ok, g, f)
+		}
+	}
+	if len(is) != len(was) {
+		return fmt.Errorf("%d jobs after the replay, want %d", len(is), len(was))
+	}
+	if err := sums(s.core, &s.buf); err != nil {
+		return fmt.Errorf("before the replay: %w", err)
+	}
+	if err := sums(c, buf); err != nil {
+		return fmt.Errorf("after the replay: %w", err)
+	}
+	high := uint64(0)
+	for _, seg := range s.segments {
+		high = max(high, seg.high)
+	}
+	if buf.HighID != high || s.buf.HighID < high {
+		return fmt.Errorf("the highest id is %d, recorded %d, was %d", buf.HighID, high, s.buf.HighID)
+	}
+	if err := compareTubes(s.core, c, heard.dir); err != nil {
+		return err
+	}
+	if err := reservesInOrder(c, was, now); err != nil {
+		return err
+	}
+	return pausesEnd(c)
+}
+
+// sums recounts what a buffer says of its core.
+func sums(c *Core, buf *record.Buffer) error {
+	live, jobs := int64(0), int64(0)
+	c.eachJob(func(j *job) {
+		live += record.JobSize(len(c.tubes[j.tube].name), int(j.size))
+		jobs++
+	})
+	if buf.Live != live || buf.Jobs != jobs {
+		return fmt.Errorf("%d jobs of %d bytes, the buffer says %d of %d", jobs, live, buf.Jobs, buf.Live)
+	}
+	return nil
+}
+
+// compareTubes: pauses and the order of the buried; tubes that nothing needs
+// are gone, and the directory has heard of those that are there, once.
+func compareTubes(was, is *Core, heard []string) error {
+	want := map[string]bool{"+default": true}
+	for _, t := range was.tubes {
+		if t == nil {
+			continue
+		}
+		r := is.names[t.name]
+		if r == nil {
+			if t.jobs > 0 || t.pauseUntil != 0 {
+				return fmt.Errorf("tube %q is lost", t.name)
+			}
+			continue
+		}
+		if !r.pinned && t.jobs == 0 && t.pauseUntil == 0 {
+			return fmt.Errorf("tube %q is there for nothing", t.name)
+		}
+		if t.pauseUntil != r.pauseUntil || t.pauseFor != r.pauseFor {
+			return fmt.Errorf("tube %q: paused until %d for %d, want %d, %d", t.name, r.pauseUntil, r.pauseFor, t.pauseUntil, t.pauseFor)
+		}
+		if a, b := buriedIn(was, t), buriedIn(is, r); !slices.Equal(a, b) {
+			return fmt.Errorf("tube %q: buried %v, want %v", t.name, b, a)
+		}
+	}
+	for name := range is.names {
+		if was.names[name] == nil {
+			return fmt.Errorf("tube %q is there again", name)
+		}
+		want["+"+name] = true
+	}
+	slices.Sort(heard)
+	if !slices.Equal(heard, slices.Sorted(maps.Keys(want))) {
+		return fmt.Errorf("the directory heard %v, want %v", heard, slices.Sorted(maps.Keys(want)))
+	}
+	return nil
+}
+
+// reservesInOrder reserves everything that can be.
+func reservesInOrder(c *Core, jobs map[JobID]fact, now Time) error {
+	var want []JobID
+	paused := map[string]bool{}
+	for name, t := range c.names {
+		paused[name] = t.pauseUntil != 0
+	}
+	for id, f := range jobs {
+		if f.state == Ready && !paused[f.tube] {
+			want = append(want, id)
+		}
+	}
+	slices.SortFunc(want, func(a, b JobID) int { return cmp.Or(cmp.Compare(jobs[a].pri, jobs[b].pri), cmp.Compare(a, b)) })
+	cl := ClientID(0)
+	for _, name := range slices.Sorted(maps.Keys(c.names)) {
+		var r Reply
+		c.Apply(now, &Op{Kind: OpWatch, Client: cl, Waiter: new(Waiter), Name: []byte(name)}, &r)
+		cl = r.Client
+	}
+	for _, id := range want {
+		var r Reply
+		c.Apply(now, &Op{Kind: OpReserve, Client: cl, Bound: MaxKey}, &r)
+		if r.Status != StatusReserved || r.ID != id {
+			return fmt.Errorf("reserve gives job %d (status %d), want %d", r.ID, r.Status, id)
+		}
+	}
+	var r Reply
+	c.Apply(now, &Op{Kind: OpReserve, Client: cl, Bound: MaxKey}, &r)
+	if r.Status == StatusReserved {
+		return fmt.Errorf("reserve gives job %d, which is not ready", r.ID)
+	}
+	for r.Status = StatusMore; r.Status == StatusMore; {
+		c.Apply(now, &Op{Kind: OpClose, Client: cl}, &r)
+	}
+	return c.Check()
+}
+
+// pausesEnd: a tube that only its pause kept is gone afterwards.
+func pausesEnd(c *Core) error {
+	for _, name := range slices.Sorted(maps.Keys(c.names)) {
+		t := c.names[name]
+		if t == nil || t.pauseUntil == 0 || t.pauseUntil > c.now+1e6*Second { // others are gone already, or last a century
+			continue
+		}
+		settle(c, t.pauseUntil-1)
+		if c.names[name] != t || t.pauseUntil == 0 {
+			return fmt.Errorf("tube %q is gone before its pause ends", name)
+		}
+		end := t.pauseUntil
+		jobs := t.jobs
+		settle(c, end)
+		if got := c.names[name]; got != nil && got.pauseUntil != 0 || (got != nil) != (jobs > 0 || t.pinned) {
+			return fmt.Errorf("tube %q with %d jobs after its pause: there is %+v", name, jobs, got)
+		}
+	}
+	return c.Check()
+}
+
+// play plays one history; what is replayed at the end goes on as the core of
+// the next life.
+func playReplay(seed uint64) (*driver, error) {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	d := newDriver(rng.IntN)
+	defer d.core.Close()
+	s := newScribe(d.core)
+	// What newDriver's widen did is before the log: it makes no record.
+	for range 400 {
+		if err := d.step(); err != nil {
+			return d, err
+		}
+		if err := s.take(); err != nil {
+			return d, err
+		}
+		if rng.IntN(3) == 0 {
+			s.buf.Commit++
+		}
+		switch rng.IntN(60) {
+		case 0, 1:
+			s.segments = append(s.segments, &scribeSegment{})
+		case 2:
+			if len(s.segments) > 1 {
+				d.trace = append(d.trace, "compact")
+				if err := s.compact(); err != nil {
+					return d, err
+				}
+			}
+		case 3:
+			if d.last > 0 {
+				s.core.CopyJob(1+JobID(rng.Uint64N(uint64(d.last))), s.buf.Commit)
+			}
+		case 4, 5:
+			// Ahead of the twin it settles; the twin follows.
+			if err := d.settled(); err != nil {
+				return d, err
+			}
+			if err := compareReplay(s, d.now); err != nil {
+				return d, err
+			}
+		}
+	}
+	if err := d.settled(); err != nil {
+		return d, err
+	}
+	return d, compareReplay(s, d.now)
+}
+
+// settled expires what is due in the core and in its twin.
+func (d *driver) settled() error {
+	d.now = max(d.now, d.core.now)
+	settle(d.core, d.now)
+	d.twin.expire(d.now)
+	return d.compare()
+}
+
+// again replays what w's core recorded and puts a new core in its place.
+func (w *world) again(s *scribe) {
+	w.t.Helper()
+	if err := s.take(); err != nil {
+		w.t.Fatal(err)
+	}
+	c, _, err := s.replay(w.now, nil)
+	w.t.Cleanup(c.Close)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.core = c
+}
+
+// TestReplayOfForgottenPause: a tube that was forgotten while it was paused
+// comes back without its pause.
+func TestReplayOfForgottenPause(t *testing.T) {
+	for name, leave := range map[string]func(p *peer, id JobID){
+		"its job is deleted last": func(p *peer, id JobID) {
+			p.do(Op{Kind: OpClose, Client: p.id, Tube: p.tube}, StatusOK)
+			p.do(Op{Kind: OpDelete, ID: id}, StatusOK)
+		},
+		"its client leaves last": func(p *peer, id JobID) {
+			p.do(Op{Kind: OpDelete, ID: id}, StatusOK)
+			p.do(Op{Kind: OpClose, Client: p.id, Tube: p.tube}, StatusOK)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			s := newScribe(w.core)
+			p := w.join("a")
+			id := p.put(1, 0, 10)
+			w.pause("a", 100)
+			leave(p, id)
+			q := w.join("a")
+			id = q.put(1, 0, 10)
+			w.again(s)
+			w.join("a").reserve(id)
+		})
+	}
+}
+
+// TestCommitOfReplies: a reply waits for its own record, and for that of the
+// job it shows.
+func TestCommitOfReplies(t *testing.T) {
+	w := newWorld(t)
+	s := newScribe(w.core)
+	wants := func(what string, r Reply, commit uint64) {
+		t.Helper()
+		if r.Commit != commit {
+			t.Errorf("%s depends on commit %d, want %d", what, r.Commit, commit)
+		}
+	}
+	p, q := w.join("a"), w.join("a")
+	at := func(n uint64, op Op) Reply {
+		t.Helper()
+		s.buf.Commit = n
+		return w.do(op, StatusOK)
+	}
+	wants("join", at(2, Op{Kind: OpWatch, Client: p.id, Name: []byte("b")}), 0)
+	wants("put", at(3, Op{Kind: OpPut, Client: p.id, Tube: p.tube, ID: 1, TTR: 10}), 3)
+	s.buf.Commit = 4
+	wants("reserve", p.reserve(1), 3)
+	wants("peek", w.do(Op{Kind: OpPeek, ID: 1}, StatusFound), 3)
+	wants("release", at(5, Op{Kind: OpRelease, Client: p.id, ID: 1}), 5)
+	s.buf.Commit = 6
+	wants("reserve-job", p.do(Op{Kind: OpReserveJob, Client: p.id, ID: 1}, StatusReserved), 3)
+	wants("touch", at(7, Op{Kind: OpTouch, Client: p.id, ID: 1}), 0)
+	wants("bury", at(8, Op{Kind: OpBury, Client: p.id, ID: 1}), 8)
+	wants("kick of nothing", at(9, Op{Kind: OpKick, Tube: p.tube, N: 0}), 0)
+	wants("kick", at(9, Op{Kind: OpKick, Tube: p.tube, N: 5}), 9)
+	wants("pause", at(10, Op{Kind: OpPause, Name: []byte("a"), Delay: 9}), 10)
+	wants("delete", at(11, Op{Kind: OpDelete, ID: 1}), 11)
+	q.waiter.Arm()
+	w.pause("a", 0)
+	q.wait(Never)
+	s.buf.Commit = 12
+	at(12, Op{Kind: OpPut, Client: p.id, Tube: p.tube, ID: 2, TTR: 10})
+	woken := w.core.TakeWoken(nil)
+	if len(woken) != 1 {
+		t.Fatalf("%d are woken", len(woken))
+	}
+	wants("a wake-up", woken[0].Msg.Reply, 12)
+}
+
+// TestReplay compares what comes back with what was there.
+func TestReplay(t *testing.T) {
+	first, last := uint64(1), uint64(*replayRuns)
+	if *replaySeed != 0 {
+		first, last = *replaySeed, *replaySeed
+	}
+	for seed := first; seed <= last; seed++ {
+		if d, err := playReplay(seed); err != nil {
+			t.Fatalf("%v\nhistory:\n%s\nrerun: go test ./shard -run TestReplay -replay.seed=%d", err, d.recent(), seed)
+		}
+	}
+}

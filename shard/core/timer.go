@@ -1,0 +1,256 @@
+package core
+
+// timer wakes a tube (a delayed job is due, a pause ends) or a client (a
+// reservation runs out, the safety margin or the end of a wait arrives).
+// at may be earlier than what it waits for: moving it later is put off until
+// it fires, which makes the common case, a deadline moving on, free.
+type timer struct {
+	at     Time
+	pos    int // index in the heap plus one; zero: not in it
+	tube   *tube
+	client *client
+}
+
+// dueAt is the moment t really waits for.
+func (c *Core) dueAt(t *timer) Time {
+	if t.tube != nil {
+		return t.tube.due()
+	}
+	return c.whenAwake(t.client.nextAt())
+}
+
+// rank orders what happens at the same moment: tubes first, so that a job
+// whose delay ends serves a client before that client's wait ends, then by
+// handle, so that the order does not depend on the heap's shape.
+func (t *timer) rank() uint64 {
+	if t.tube != nil {
+		return uint64(t.tube.id)
+	}
+	return 1<<32 | uint64(t.client.id)
+}
+
+// timers is a binary heap of timers by (at, rank); the field holds few
+// thousands of entries at most times, one per tube or client with something
+// pending.
+type timers struct {
+	heap []timerEntry
+}
+
+type timerEntry struct {
+	at Time
+	t  *timer
+}
+
+func (e timerEntry) before(f timerEntry) bool {
+	return e.at < f.at || e.at == f.at && e.t.rank() < f.t.rank()
+}
+
+// next is the earliest moment, Never when there is none.
+func (h *timers) next() Time {
+	if len(h.heap) == 0 {
+		return Never
+	}
+	return h.heap[0].at
+}
+
+// want makes t fire at or before at.
+func (h *timers) want(t *timer, at Time) {
+	switch {
+	case at == Never:
+	case t.pos == 0:
+		t.at = at
+		h.heap = append(h.heap, timerEntry{})
+		h.up(len(h.heap)-1, timerEntry{at, t})
+	case at < t.at:
+		t.at = at
+		h.up(t.pos-1, timerEntry{at, t})
+	}
+}
+
+// stop takes t out.
+func (h *timers) stop(t *timer) {
+	if t.pos == 0 {
+		return
+	}
+	i := t.pos - 1
+	t.pos = 0
+	n := len(h.heap) - 1
+	last := h.heap[n]
+	h.heap[n] = timerEntry{}
+	h.heap = h.heap[:n]
+	if cap(h.heap) >= shrinkMin && n < cap(h.heap)/shrinkPart {
+		h.heap = append(make([]timerEntry, 0, max(16, 2*n)), h.heap...)
+	}
+	if i == n {
+		return
+	}
+	h.place(i, last)
+}
+
+// move makes t, which is in the heap, fire at at; Never takes it out.
+func (h *timers) move(t *timer, at Time) {
+	if at == Never {
+		h.stop(t)
+		return
+	}
+	t.at = at
+	h.place(t.pos-1, timerEntry{at, t})
+}
+
+// place puts e at index i or wherever it belongs from there.
+func (h *timers) place(i int, e timerEntry) {
+	if i > 0 && e.before(h.heap[(i-1)/2]) {
+		h.up(i, e)
+	} else {
+		h.down(i, e)
+	}
+}
+
+func (h *timers) up(i int, e timerEntry) {
+	for i > 0 {
+		p := (i - 1) / 2
+		if !e.before(h.heap[p]) {
+			break
+		}
+		h.heap[i] = h.heap[p]
+		h.heap[i].t.pos = i + 1
+		i = p
+	}
+	h.heap[i] = e
+	e.t.pos = i + 1
+}
+
+func (h *timers) down(i int, e timerEntry) {
+	for {
+		kid := 2*i + 1
+		if kid >= len(h.heap) {
+			break
+		}
+		if kid+1 < len(h.heap) && h.heap[kid+1].before(h.heap[kid]) {
+			kid++
+		}
+		if !h.heap[kid].before(e) {
+			break
+		}
+		h.heap[i] = h.heap[kid]
+		h.heap[i].t.pos = i + 1
+		i = kid
+	}
+	h.heap[i] = e
+	e.t.pos = i + 1
+}
+
+// expireMax jobs at most change state in one Expire, so that a million jobs
+// due in the same second stop nobody for long.
+const expireMax = 1024
+
+// Next is the moment at which Expire has something to do, or earlier; Never
+// when nothing is pending.
+func (c *Core) Next() Time { return c.timers.next() }
+
+// Expire does what is due at now: delayed jobs become ready, pauses end,
+// reservations run out, waits end. It does them in the order of their times,
+// however late it is called, so a stall changes no outcome: a client whose
+// job became ready before its wait ended gets the job. It does a bounded
+// amount: when Next is still not after now, call it again.
+func (c *Core) Expire(now Time) {
+	c.advance(now)
+	for left := expireMax; left > 0 && c.timers.next() <= c.now; left-- {
+		t := c.timers.heap[0].t
+		// An early timer finds nothing due at its time, and moves on.
+		if t.tube != nil {
+			left -= c.expireTube(t.tube, t.at, left)
+		} else {
+			left -= c.expireClient(t.client, t.at-c.slept, left)
+		}
+		c.timers.move(t, c.dueAt(t))
+		if t.tube != nil && !t.tube.resting() {
+			c.closeTube(t.tube) // if only its pause kept it
+		}
+	}
+}
+
+// advance moves the core's time on; a clock that steps back stands still.
+func (c *Core) advance(now Time) { c.now = max(c.now, now) }
+
+// expireTube does what is due in t at the moment at, up to most jobs.
+func (c *Core) expireTube(t *tube, at Time, most int) (done int) {
+	if t.pauseUntil == at {
+		c.unpause(t)
+	}
+	if f := t.gear; f != nil && f.forgetAt == at {
+		if f.forgetAt = 0; !t.inUse() {
+			t.gear = nil // Expire closes the tube
+		}
+	}
+	for t.delay.n > 0 && Time(t.delay.top().a) == at && done < most {
+		i := t.delay.top().job
+		j := c.jobs.At(i)
+		c.leaveDelayed(t, j)
+		c.enterReady(t, i, j)
+		c.match(t)
+		done++
+	}
+	return done
+}
+
+// due is the next moment at which something happens to t by itself.
+func (t *tube) due() Time {
+	at := Never
+	if t.delay.n > 0 {
+		at = Time(t.delay.top().a)
+	}
+	if t.pauseUntil != 0 {
+		at = min(at, t.pauseUntil)
+	}
+	if t.resting() {
+		at = min(at, t.gear.forgetAt)
+	}
+	return at
+}
+
+// expireClient does what is due for cl at the time awake at, up to most jobs.
+func (c *Core) expireClient(cl *client, at Time, most int) (done int) {
+	// DEADLINE_SOON goes first: a client that waits must hear of it before
+	// its job is gone. Source: prot.c, conn_timeout.
+	if cl.waiting {
+		switch {
+		case cl.due.n > 0 && Time(cl.due.top().a)-Second <= at:
+			c.wake(cl, StatusDeadlineSoon)
+		case cl.until <= at:
+			c.wake(cl, StatusTimedOut)
+		}
+	}
+	for cl.due.n > 0 && Time(cl.due.top().a) == at && done < most {
+		i := cl.due.top().job
+		j := c.jobs.At(i)
+		t := c.tubes[j.tube]
+		c.leaveReserved(t, i, j)
+		j.timeouts++
+		c.counts.Timeouts++
+		c.giveBack(t, i, j, cl)
+		done++
+	}
+	return done
+}
+
+// nextAt is when something happens to cl by itself, in time awake.
+func (cl *client) nextAt() Time {
+	at := Never
+	if cl.due.n > 0 {
+		at = Time(cl.due.top().a)
+		if cl.waiting {
+			at -= Second
+		}
+	}
+	if cl.waiting {
+		at = min(at, cl.until)
+	}
+	return at
+}
+
+// deadlineSoon reports whether cl holds a job that runs out within the safety
+// margin of one second. Source: protocol document, "reserve".
+func (c *Core) deadlineSoon(cl *client) bool {
+	return cl.due.n > 0 && c.awake() >= Time(cl.due.top().a)-Second
+}

@@ -1,0 +1,217 @@
+package core
+
+import "polystalk/shard/slab"
+
+// A uniqueTable finds submitted jobs by the hash of their unique id. It is a
+// linear hash table like idTable, so that it never stops to grow. But hashes have
+// no neighbours: in a long table a visit to a bucket waits for memory, and is to be
+// the only one. So a bucket is a cache line with the hashes in it; what does not
+// fit is chained behind its last slot.
+//
+// Against a Go map, at a million jobs: 16 bytes a job less, and no spell in which
+// all of its parts grow at once, since they fill evenly.
+type uniqueTable struct {
+	chunks [][]uniqueBucket
+	n      int // jobs
+	size   int // buckets in use
+	mask   uint32
+}
+
+type uniqueBucket [bucketSlots]uniqueSlot
+
+// A uniqueSlot is free if its job is zero. The last one of a bucket may begin a
+// chain instead: then its job has the bit chained, and its hash means nothing.
+type uniqueSlot struct {
+	hash uint32
+	job  uint32 // in gearing.jobs
+}
+
+const (
+	bucketSlots = 8
+	bucketLoad  = 5 // jobs to a bucket, on average
+	chained     = 1 << 31
+	// recordMax is the highest job that can be in the table.
+	recordMax = chained - 1
+
+	uniqueMin   = 4 // buckets of a new table
+	uniqueShift = 6
+	uniqueChunk = 1 << uniqueShift // buckets in one block
+)
+
+func (t *uniqueTable) at(b uint32) *uniqueBucket {
+	return &t.chunks[b>>uniqueShift][b&(uniqueChunk-1)]
+}
+
+func (t *uniqueTable) bucket(hash uint32) uint32 {
+	b := hash & t.mask
+	if b >= uint32(t.size) {
+		b = hash & (t.mask >> 1)
+	}
+	return b
+}
+
+// find returns a job with that hash for which is reports true, or zero.
+func (t *uniqueTable) find(jobs *slab.Pool[gearJob], hash uint32, is func(n uint32) bool) uint32 {
+	if t.n == 0 {
+		return 0
+	}
+	b := t.at(t.bucket(hash))
+	for i := range b {
+		if s := &b[i]; s.hash == hash && s.inUse() && is(s.job) {
+			return s.job
+		}
+	}
+	for n := b.chain(); n != 0; {
+		x := jobs.At(n)
+		if x.hash == hash && is(n) {
+			return n
+		}
+		n = x.next
+	}
+	return 0
+}
+
+// inUse reports whether the slot holds a job of its own.
+func (s *uniqueSlot) inUse() bool { return s.job-1 < recordMax }
+
+// chain is the first job of the chain, or zero.
+func (b *uniqueBucket) chain() uint32 {
+	if n := b[bucketSlots-1].job; n&chained != 0 {
+		return n &^ chained
+	}
+	return 0
+}
+
+// insert adds job n, whose record has its hash already.
+func (t *uniqueTable) insert(jobs *slab.Pool[gearJob], n uint32) {
+	if t.n == 0 {
+		t.chunks = [][]uniqueBucket{make([]uniqueBucket, uniqueMin)}
+		t.size, t.mask = uniqueMin, uniqueMin-1
+	}
+	hash := jobs.At(n).hash
+	t.at(t.bucket(hash)).add(jobs, uniqueSlot{hash, n})
+	t.n++
+	if t.n > t.size*bucketLoad {
+		t.split(jobs)
+	}
+}
+
+func (b *uniqueBucket) add(jobs *slab.Pool[gearJob], s uniqueSlot) {
+	for i := range b {
+		if b[i].job == 0 {
+			b[i] = s
+			return
+		}
+	}
+	// The first time, the job of the last slot becomes the second of the chain:
+	// its next is zero.
+	last := &b[bucketSlots-1]
+	jobs.At(s.job).next = last.job &^ chained
+	last.job = s.job | chained
+}
+
+// remove takes job n out, which is there.
+func (t *uniqueTable) remove(jobs *slab.Pool[gearJob], n uint32) {
+	t.at(t.bucket(jobs.At(n).hash)).remove(jobs, n)
+	if t.n--; t.n == 0 {
+		*t = uniqueTable{}
+		return
+	}
+	for range 2 { // as idTable does
+		if t.n < t.size*bucketLoad/2 && t.size > uniqueMin {
+			t.merge(jobs)
+		}
+	}
+}
+
+// remove has the first of the chain take the place of a job, so that only a full
+// bucket has a chain.
+func (b *uniqueBucket) remove(jobs *slab.Pool[gearJob], n uint32) {
+	first := b.chain()
+	for i := range b {
+		if b[i].job != n {
+			continue
+		}
+		b[i] = uniqueSlot{}
+		if first != 0 {
+			x := jobs.At(first)
+			b[i] = uniqueSlot{x.hash, first}
+			b.unchain(x)
+		}
+		return
+	}
+	x := jobs.At(n)
+	if first == n {
+		b.unchain(x)
+		return
+	}
+	before := jobs.At(first)
+	for before.next != n {
+		before = jobs.At(before.next)
+	}
+	before.next, x.next = x.next, 0
+}
+
+// unchain takes the first of the chain out of it.
+func (b *uniqueBucket) unchain(first *gearJob) {
+	last := &b[bucketSlots-1]
+	if first.next == 0 {
+		*last = uniqueSlot{}
+		return
+	}
+	last.job = first.next | chained
+	first.next = 0
+}
+
+// split adds one bucket and moves into it what belongs there.
+func (t *uniqueTable) split(jobs *slab.Pool[gearJob]) {
+	b := uint32(t.size)
+	if c := int(b >> uniqueShift); c == len(t.chunks) {
+		t.chunks = append(t.chunks, make([]uniqueBucket, uniqueChunk))
+	} else if c == 0 && int(b) == len(t.chunks[0]) {
+		bigger := make([]uniqueBucket, min(2*len(t.chunks[0]), uniqueChunk))
+		copy(bigger, t.chunks[0])
+		t.chunks[0] = bigger
+	}
+	if b > t.mask {
+		t.mask = t.mask<<1 | 1
+	}
+	t.size++
+	t.scatter(jobs, t.at(b&(t.mask>>1)).take())
+}
+
+// merge takes the last bucket away again.
+func (t *uniqueTable) merge(jobs *slab.Pool[gearJob]) {
+	t.size--
+	b := uint32(t.size)
+	all := t.at(b).take()
+	if b == (t.mask+1)/2 {
+		t.mask >>= 1
+	}
+	t.scatter(jobs, all)
+	if need := int(b+uniqueChunk-1) >> uniqueShift; len(t.chunks) > need+1 {
+		t.chunks[len(t.chunks)-1] = nil
+		t.chunks = t.chunks[:len(t.chunks)-1]
+	}
+}
+
+// take empties the bucket.
+func (b *uniqueBucket) take() (all uniqueBucket) {
+	all, *b = *b, all
+	return all
+}
+
+// scatter puts what was in a bucket where it belongs.
+func (t *uniqueTable) scatter(jobs *slab.Pool[gearJob], all uniqueBucket) {
+	for n := all.chain(); n != 0; {
+		x := jobs.At(n)
+		s := uniqueSlot{x.hash, n}
+		n, x.next = x.next, 0
+		t.at(t.bucket(s.hash)).add(jobs, s)
+	}
+	for i := range all {
+		if s := &all[i]; s.inUse() {
+			t.at(t.bucket(s.hash)).add(jobs, *s)
+		}
+	}
+}

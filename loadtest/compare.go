@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"polystalk/loadtest/proc"
 )
 
 // A comparison is every load against every target, several rounds.
@@ -20,7 +22,7 @@ type comparison struct {
 // run interleaves: within a round every load meets every target in turn, each
 // a fresh process, so that a slow minute of the machine hits all of them; the
 // target that begins moves on by one each round.
-func (c *comparison) run(ctx context.Context, sp *spawner) ([]run, error) {
+func (c *comparison) run(ctx context.Context, sp *proc.Spawner) ([]run, error) {
 	var runs []run
 	total := 0
 	for round := range c.Rounds {
@@ -62,7 +64,7 @@ func meets(l Load, t target, round int) bool {
 	return (l.Rounds == 0 || round < l.Rounds) && !slices.Contains(l.Skip, t.Name)
 }
 
-func (c *comparison) one(ctx context.Context, sp *spawner, l Load, t *target) (_ *run, err error) {
+func (c *comparison) one(ctx context.Context, sp *proc.Spawner, l Load, t *target) (_ *run, err error) {
 	p := plan{Addr: t.addr, ServerPID: t.pid}
 	if t.addr == "" {
 		s, err := startTarget(ctx, sp, *t, l)

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"polystalk/loadtest/proc"
 )
 
 func TestMedian(t *testing.T) {
@@ -102,7 +104,7 @@ func TestReportsOfProcessesAddUp(t *testing.T) {
 	err := r.add([]*report{
 		{Ops: 300, Wall: time.Second, LoadCPU: 200 * time.Millisecond, Commands: encode(a), ExcludedCPU: 100 * time.Millisecond},
 		{Ops: 100, Wall: 2 * time.Second, LoadCPU: 200 * time.Millisecond, Commands: encode(b)},
-	}, cpuTime{Total: 900 * time.Millisecond, User: time.Second})
+	}, proc.CPUTime{Total: 900 * time.Millisecond, User: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +112,7 @@ func TestReportsOfProcessesAddUp(t *testing.T) {
 		r.Latency.Count != 400 || !near(r.Latency.P50, 1) || !near(r.Latency.Max, 5) {
 		t.Errorf("%+v", r)
 	}
-	if err := new(run).add([]*report{{Wall: time.Second}}, cpuTime{}); err == nil {
+	if err := new(run).add([]*report{{Wall: time.Second}}, proc.CPUTime{}); err == nil {
 		t.Error("a run without operations passed")
 	}
 }

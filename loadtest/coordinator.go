@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"polystalk/loadtest/proc"
 )
 
 // A run is the outcome of one load against one server, once. Times are those
@@ -45,12 +47,12 @@ type worker struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *json.Decoder
-	stderr *tail
+	stderr *proc.Tail
 }
 
 // measure runs l once against the server at addr. pid 0 leaves out what needs
 // the server's process. progress gets operations answered so far.
-func measure(ctx context.Context, sp *spawner, l Load, p plan, progress func(ops int64, since time.Duration)) (_ *run, err error) {
+func measure(ctx context.Context, sp *proc.Spawner, l Load, p plan, progress func(ops int64, since time.Duration)) (_ *run, err error) {
 	defer func() { // processes that were ended report that as their failure
 		if err != nil && ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -58,7 +60,7 @@ func measure(ctx context.Context, sp *spawner, l Load, p plan, progress func(ops
 	}()
 	r := &run{Load: l.Name}
 	if p.ServerPID != 0 {
-		if r.RSSBefore, err = processRSS(p.ServerPID); err != nil {
+		if r.RSSBefore, err = proc.RSS(p.ServerPID); err != nil {
 			return nil, err
 		}
 	}
@@ -80,9 +82,9 @@ func measure(ctx context.Context, sp *spawner, l Load, p plan, progress func(ops
 	if _, err := await(workers, "warm", nil); err != nil {
 		return nil, err
 	}
-	var before, after cpuTime
+	var before, after proc.CPUTime
 	if p.ServerPID != 0 {
-		if before, err = processCPU(p.ServerPID); err != nil {
+		if before, err = proc.CPU(p.ServerPID); err != nil {
 			return nil, err
 		}
 	}
@@ -95,14 +97,14 @@ func measure(ctx context.Context, sp *spawner, l Load, p plan, progress func(ops
 		return nil, err
 	}
 	if p.ServerPID != 0 {
-		if after, err = processCPU(p.ServerPID); err != nil {
+		if after, err = proc.CPU(p.ServerPID); err != nil {
 			return nil, err
 		}
-		if r.RSSAfter, err = processRSS(p.ServerPID); err != nil {
+		if r.RSSAfter, err = proc.RSS(p.ServerPID); err != nil {
 			return nil, err
 		}
 	}
-	if err := r.add(reports, after.since(before)); err != nil {
+	if err := r.add(reports, after.Since(before)); err != nil {
 		return nil, err
 	}
 	if err := proceed(workers); err != nil {
@@ -121,7 +123,7 @@ func measure(ctx context.Context, sp *spawner, l Load, p plan, progress func(ops
 }
 
 // add puts the processes' reports together.
-func (r *run) add(reports []*report, cpu cpuTime) error {
+func (r *run) add(reports []*report, cpu proc.CPUTime) error {
 	var commands, delivery *hdrhistogram.Histogram
 	var wall, load time.Duration
 	var err error
@@ -163,12 +165,12 @@ func (r *run) add(reports []*report, cpu cpuTime) error {
 	return nil
 }
 
-func startWorker(ctx context.Context, sp *spawner, p plan) (*worker, error) {
+func startWorker(ctx context.Context, sp *proc.Spawner, p plan) (*worker, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{cmd: exec.CommandContext(ctx, self, "worker"), stderr: &tail{}}
+	w := &worker{cmd: exec.CommandContext(ctx, self, "worker"), stderr: &proc.Tail{}}
 	w.cmd.Stderr = w.stderr
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -178,7 +180,7 @@ func startWorker(ctx context.Context, sp *spawner, p plan) (*worker, error) {
 		return nil, err
 	}
 	w.out = json.NewDecoder(bufio.NewReader(out))
-	if err := sp.start(w.cmd, p.Load.LoadCPUs); err != nil {
+	if err := sp.Start(w.cmd, p.Load.LoadCPUs); err != nil {
 		return nil, err
 	}
 	return w, json.NewEncoder(w.in).Encode(p)

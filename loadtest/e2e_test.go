@@ -12,18 +12,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"polystalk/loadtest/proc"
 )
 
-// TestMain lets this binary be started as a load process, as the floor, and
-// as a child whose CPU is measured.
+// TestMain lets this binary be started as a load process and as the floor.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "worker", "floor":
 			main()
-			return
-		case "burn":
-			burn()
 			return
 		}
 	}
@@ -238,7 +236,7 @@ func TestEveryWorkloadRunsOnBeanstalkd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := startTarget(t.Context(), newSpawner(), tg, Load{})
+	s, err := startTarget(t.Context(), proc.NewSpawner(), tg, Load{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"polystalk/codec/gearman"
 	"polystalk/codec/gearmantest"
+	"polystalk/loadtest/proc"
 )
 
 // smallGearmanLoads covers every workload in a size that a slow fake can bear.
@@ -212,7 +213,7 @@ func TestEveryGearmanWorkloadRunsOnGearmand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := startTarget(t.Context(), newSpawner(), tg, Load{Protocol: gearmanProtocol})
+	s, err := startTarget(t.Context(), proc.NewSpawner(), tg, Load{Protocol: gearmanProtocol})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"polystalk/loadtest/proc"
 )
 
 // gearmanMemory: count background jobs are submitted and resident memory is
@@ -40,7 +42,7 @@ func (w *gearmanMemory) run(ph *phase) error {
 	load := &w.plan.Load
 	m := &memory{BodyBytes: load.Body}
 	var err error
-	if m.RSSEmpty, err = processRSS(w.plan.ServerPID); err != nil {
+	if m.RSSEmpty, err = proc.RSS(w.plan.ServerPID); err != nil {
 		return err
 	}
 	if err := w.submit(ph); err != nil { // as many as -count says
@@ -53,7 +55,7 @@ func (w *gearmanMemory) run(ph *phase) error {
 	if err := ph.rest(time.Second); err != nil {
 		return err
 	}
-	if m.RSSFull, err = processRSS(w.plan.ServerPID); err != nil {
+	if m.RSSFull, err = proc.RSS(w.plan.ServerPID); err != nil {
 		return err
 	}
 	if err := w.everyone(ph, w.takers, w.submitted()); err != nil {
@@ -62,7 +64,7 @@ func (w *gearmanMemory) run(ph *phase) error {
 	if err := ph.rest(load.Settle); err != nil {
 		return err
 	}
-	if m.RSSDrained, err = processRSS(w.plan.ServerPID); err != nil {
+	if m.RSSDrained, err = proc.RSS(w.plan.ServerPID); err != nil {
 		return err
 	}
 	w.mem = m

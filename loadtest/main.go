@@ -41,6 +41,7 @@ import (
 	"time"
 
 	"polystalk/loadtest/floor"
+	"polystalk/loadtest/proc"
 )
 
 func main() {
@@ -74,7 +75,7 @@ func floorMain(ctx context.Context, args []string) error {
 	fs := flag.NewFlagSet("loadtest floor", flag.ContinueOnError)
 	o := floor.Options{}
 	fs.StringVar(&o.Addr, "addr", "127.0.0.1:11300", "listen `address`")
-	fs.IntVar(&o.Loops, "loops", max(1, len(allowedCPUs())), "event loops")
+	fs.IntVar(&o.Loops, "loops", max(1, len(proc.AllowedCPUs())), "event loops")
 	fs.IntVar(&o.Body, "body", 64, "`bytes` of the body of every reserved job")
 	if err := fs.Parse(args); err != nil {
 		return err
@@ -187,7 +188,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 		*addr = cmp.Or(*addr, proto.addr)
 		o.Targets = []target{{Name: *addr, Command: "running at " + *addr, addr: *addr, pid: *pid}}
 	} else {
-		defaultCPUs(&base, allowedCPUs())
+		defaultCPUs(&base, proc.AllowedCPUs())
 	}
 	uniqueNames(o.Targets)
 	for _, line := range lines {
@@ -254,7 +255,7 @@ func quoted(args []string) string {
 // before a failure is still written to the table.
 func session(ctx context.Context, o *options, stdout io.Writer) error {
 	started := time.Now()
-	runs, err := o.run(ctx, newSpawner())
+	runs, err := o.run(ctx, proc.NewSpawner())
 	baseline := o.Targets[0].Name
 	sums := summarizeRuns(runs, baseline)
 	if len(sums) > 0 && o.json != "-" && o.csv != "-" && o.markdown != "-" {

@@ -12,9 +12,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
+
+	"polystalk/loadtest/proc"
 )
 
 // A target is a server to compare, by its command line.
@@ -82,19 +83,19 @@ type server struct {
 	pid    int
 	cmd    *exec.Cmd
 	dir    string
-	output *tail
+	output *proc.Tail
 	ended  chan struct{} // closed when the process has ended
 	err    error         // how it ended; valid after ended
 }
 
 // startTarget starts t pinned to cpus and returns once it accepts connections.
 // The caller stops it.
-func startTarget(ctx context.Context, sp *spawner, t target, l Load) (_ *server, err error) {
+func startTarget(ctx context.Context, sp *proc.Spawner, t target, l Load) (_ *server, err error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	s := &server{addr: "127.0.0.1:" + strconv.Itoa(port), output: &tail{}, ended: make(chan struct{})}
+	s := &server{addr: "127.0.0.1:" + strconv.Itoa(port), output: &proc.Tail{}, ended: make(chan struct{})}
 	args := slices.Clone(t.args)
 	for i, a := range args {
 		if strings.Contains(a, "{dir}") && s.dir == "" {
@@ -106,7 +107,7 @@ func startTarget(ctx context.Context, sp *spawner, t target, l Load) (_ *server,
 	}
 	s.cmd = exec.Command(args[0], args[1:]...)
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
-	if err := sp.start(s.cmd, l.ServerCPUs); err != nil {
+	if err := sp.Start(s.cmd, l.ServerCPUs); err != nil {
 		s.clean()
 		return nil, err
 	}
@@ -194,28 +195,4 @@ func freePort() (int, error) {
 	}
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
-// A tail keeps the last bytes written to it.
-type tail struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-const tailLen = 2000
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b = append(t.b, p...)
-	if over := len(t.b) - tailLen; over > 0 {
-		t.b = append(t.b[:0], t.b[over:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return cmp.Or(strings.TrimSpace(string(t.b)), "(none)")
 }

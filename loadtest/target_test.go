@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"polystalk/loadtest/proc"
 )
 
 func TestParseTarget(t *testing.T) {
@@ -34,7 +36,7 @@ func TestServerThatEndsAtOnce(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no ls here to stand for a broken server; install coreutils")
 	}
-	_, err = startTarget(t.Context(), newSpawner(), g, Load{})
+	_, err = startTarget(t.Context(), proc.NewSpawner(), g, Load{})
 	if err == nil || !strings.Contains(err.Error(), "ended before it listened") || !strings.Contains(err.Error(), "no-such-option-here") {
 		t.Errorf("error %v", err)
 	}
@@ -50,18 +52,4 @@ func TestFreePortCanBeUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-}
-
-func TestTailKeepsTheEnd(t *testing.T) {
-	var k tail
-	if k.String() != "(none)" {
-		t.Errorf("empty: %q", k.String())
-	}
-	for range 500 {
-		k.Write([]byte("some line\n"))
-	}
-	k.Write([]byte("the last words"))
-	if s := k.String(); len(s) > tailLen || !strings.HasSuffix(s, "the last words") {
-		t.Errorf("%d bytes: %q", len(s), s)
-	}
 }

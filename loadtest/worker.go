@@ -10,6 +10,8 @@ import (
 	"math"
 	"os"
 	"time"
+
+	"polystalk/loadtest/proc"
 )
 
 // A load process and its coordinator talk in JSON lines. The process reports
@@ -141,7 +143,7 @@ func runPhase(ctx context.Context, e *env, w workload, d time.Duration, count in
 	if count > 0 {
 		ph.count = max(1, count/int64(load.Processes))
 	}
-	cpu, err := processCPU(os.Getpid())
+	cpu, err := proc.CPU(os.Getpid())
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +177,7 @@ func runPhase(ctx context.Context, e *env, w workload, d time.Duration, count in
 		return nil, err
 	}
 	wall := time.Duration(now()-ph.started) - ph.excludedWall
-	after, err := processCPU(os.Getpid())
+	after, err := proc.CPU(os.Getpid())
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"polystalk/loadtest/proc"
 )
 
 // A workload is one process's part of a load. setup may be slow and is not
@@ -270,7 +272,7 @@ func (ph *phase) exclude(f func() error) error {
 	if pid == 0 {
 		return errors.New("this workload needs the server's process id (-compare, or -pid)")
 	}
-	cpu, err := processCPU(pid)
+	cpu, err := proc.CPU(pid)
 	if err != nil {
 		return err
 	}
@@ -278,7 +280,7 @@ func (ph *phase) exclude(f func() error) error {
 	if err := f(); err != nil {
 		return err
 	}
-	after, err := processCPU(pid)
+	after, err := proc.CPU(pid)
 	if err != nil {
 		return err
 	}

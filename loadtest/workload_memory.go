@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"polystalk/loadtest/proc"
 )
 
 // A memory is what the memory workload found, in bytes of the server's
@@ -74,7 +76,7 @@ func (w *memoryUse) run(ph *phase) error {
 	m := &memory{Jobs: int64(w.jobs) * int64(len(w.actors)), BodyBytes: load.Body}
 	ph.count = 0
 	var err error
-	if m.RSSEmpty, err = processRSS(w.plan.ServerPID); err != nil {
+	if m.RSSEmpty, err = proc.RSS(w.plan.ServerPID); err != nil {
 		return err
 	}
 	bulk := ph.commands
@@ -87,7 +89,7 @@ func (w *memoryUse) run(ph *phase) error {
 	if err := ph.rest(time.Second); err != nil {
 		return err
 	}
-	if m.RSSFull, err = processRSS(w.plan.ServerPID); err != nil {
+	if m.RSSFull, err = proc.RSS(w.plan.ServerPID); err != nil {
 		return err
 	}
 	if w.light != nil {
@@ -109,7 +111,7 @@ func (w *memoryUse) run(ph *phase) error {
 	if err := ph.rest(load.Settle); err != nil {
 		return err
 	}
-	if m.RSSDrained, err = processRSS(w.plan.ServerPID); err != nil {
+	if m.RSSDrained, err = proc.RSS(w.plan.ServerPID); err != nil {
 		return err
 	}
 	w.mem = m

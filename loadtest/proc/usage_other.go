@@ -1,6 +1,6 @@
 //go:build !linux
 
-package main
+package proc
 
 import (
 	"errors"
@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// processCPU asks ps(1), whose times end at hundredths of a second: runs of
+// CPU asks ps(1), whose times end at hundredths of a second: runs of
 // less than some seconds are coarse here.
-func processCPU(pid int) (cpuTime, error) {
+func CPU(pid int) (CPUTime, error) {
 	f, err := ps(pid, "utime=", "time=")
 	if err != nil {
-		return cpuTime{}, err
+		return CPUTime{}, err
 	}
 	user, err1 := parseClock(f[0])
 	total, err2 := parseClock(f[1])
-	return cpuTime{Total: total, User: user, System: total - user}, errors.Join(err1, err2)
+	return CPUTime{Total: total, User: user, System: total - user}, errors.Join(err1, err2)
 }
 
-// processRSS returns resident bytes.
-func processRSS(pid int) (int64, error) {
+// RSS returns resident bytes.
+func RSS(pid int) (int64, error) {
 	f, err := ps(pid, "rss=")
 	if err != nil {
 		return 0, err
@@ -63,7 +63,7 @@ func setAffinity(int, []int) error {
 	return errors.New("pinning to cores needs Linux; say -server-cpus all -load-cpus all")
 }
 
-func allowedCPUs() []int { return nil }
+func AllowedCPUs() []int { return nil }
 
 // tieToParent does nothing: there is no such signal here.
 func tieToParent(*exec.Cmd) {}

@@ -1,4 +1,4 @@
-package main
+package proc
 
 import (
 	"bufio"
@@ -11,12 +11,21 @@ import (
 	"time"
 )
 
+// TestMain lets this binary be started as a child whose CPU is measured.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "burn" {
+		burn()
+		return
+	}
+	os.Exit(m.Run())
+}
+
 // burn is the child of TestCPUOfAChild: it prints its cores, uses a known
 // amount of CPU, says so and waits for its input to end.
 func burn() {
-	fmt.Println(allowedCPUs())
+	fmt.Println(AllowedCPUs())
 	for {
-		t, err := processCPU(os.Getpid())
+		t, err := CPU(os.Getpid())
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -30,7 +39,7 @@ func burn() {
 }
 
 func TestCPUOfAChild(t *testing.T) {
-	cpus := allowedCPUs()
+	cpus := AllowedCPUs()
 	one := cpus[max(0, len(cpus)-1):] // none where there is no pinning
 	self, err := os.Executable()
 	if err != nil {
@@ -45,13 +54,13 @@ func TestCPUOfAChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := newSpawner().start(cmd, one); err != nil {
+	if err := NewSpawner().Start(cmd, one); err != nil {
 		t.Fatal(err)
 	}
 	out := bufio.NewReader(stdout)
 	cores, _ := out.ReadString('\n')
 	word, _ := out.ReadString('\n')
-	used, err := processCPU(cmd.Process.Pid)
+	used, err := CPU(cmd.Process.Pid)
 	in.Close()
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
@@ -70,7 +79,7 @@ func TestCPUOfAChild(t *testing.T) {
 	if sum := used.User + used.System; sum > total+2*tick {
 		t.Errorf("user and system %v, but %v in all", sum, total)
 	}
-	if !slices.Equal(allowedCPUs(), cpus) {
-		t.Errorf("this process may now use %v only", allowedCPUs())
+	if !slices.Equal(AllowedCPUs(), cpus) {
+		t.Errorf("this process may now use %v only", AllowedCPUs())
 	}
 }

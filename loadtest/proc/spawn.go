@@ -1,4 +1,4 @@
-package main
+package proc
 
 import (
 	"fmt"
@@ -6,11 +6,11 @@ import (
 	"runtime"
 )
 
-// A spawner starts processes on given cores: a child inherits the affinity of
+// A Spawner starts processes on given cores: a child inherits the affinity of
 // the thread that forks it, so no helper program and no gap between start and
 // pinning. It owns one thread for its whole life, because that thread's
 // affinity is changed and because a child's death signal is tied to it.
-type spawner struct {
+type Spawner struct {
 	requests chan spawnRequest
 }
 
@@ -20,9 +20,11 @@ type spawnRequest struct {
 	err  chan error
 }
 
-func newSpawner() *spawner {
-	s := &spawner{requests: make(chan spawnRequest)}
-	all := allowedCPUs()
+// NewSpawner starts the thread from which processes are started. It ends with
+// this process.
+func NewSpawner() *Spawner {
+	s := &Spawner{requests: make(chan spawnRequest)}
+	all := AllowedCPUs()
 	go func() {
 		runtime.LockOSThread()
 		for r := range s.requests {
@@ -32,8 +34,9 @@ func newSpawner() *spawner {
 	return s
 }
 
-// start starts cmd on cpus; none means all that this process may use.
-func (s *spawner) start(cmd *exec.Cmd, cpus []int) error {
+// Start starts cmd on cpus; none means all that this process may use. The
+// caller waits for cmd.
+func (s *Spawner) Start(cmd *exec.Cmd, cpus []int) error {
 	r := spawnRequest{cmd: cmd, cpus: cpus, err: make(chan error)}
 	s.requests <- r
 	return <-r.err

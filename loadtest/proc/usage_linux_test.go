@@ -1,4 +1,4 @@
-package main
+package proc
 
 import (
 	"os"
@@ -20,7 +20,7 @@ func TestParseStatSkipsTheCommandName(t *testing.T) {
 }
 
 func TestRSSGrowsWithTouchedMemory(t *testing.T) {
-	before, err := processRSS(os.Getpid())
+	before, err := RSS(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestRSSGrowsWithTouchedMemory(t *testing.T) {
 	for i := 0; i < size; i += 4096 {
 		b[i] = 1
 	}
-	after, err := processRSS(os.Getpid())
+	after, err := RSS(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}

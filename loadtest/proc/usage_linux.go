@@ -1,4 +1,4 @@
-package main
+package proc
 
 import (
 	"bytes"
@@ -12,21 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processCPU reads the CPU time of a whole process, all threads, dead ones
+// CPU reads the CPU time of a whole process, all threads, dead ones
 // included. The total is the process's CPU clock, exact to the nanosecond
 // (clock_getcpuclockid(3): the clock's number is made of the process id);
 // /proc/PID/stat counts in hundredths of a second and serves for the split.
-func processCPU(pid int) (cpuTime, error) {
+func CPU(pid int) (CPUTime, error) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|2), &ts); err != nil {
-		return cpuTime{}, fmt.Errorf("CPU clock of process %d: %w", pid, err)
+		return CPUTime{}, fmt.Errorf("CPU clock of process %d: %w", pid, err)
 	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return cpuTime{}, err
+		return CPUTime{}, err
 	}
 	user, system, err := parseStat(stat)
-	return cpuTime{Total: time.Duration(ts.Nano()), User: user, System: system}, err
+	return CPUTime{Total: time.Duration(ts.Nano()), User: user, System: system}, err
 }
 
 // parseStat takes utime and stime, fields 14 and 15 of proc(5), out of a stat
@@ -47,9 +47,9 @@ func parseStat(stat []byte) (user, system time.Duration, err error) {
 	return time.Duration(u) * tick, time.Duration(s) * tick, nil
 }
 
-// processRSS returns resident bytes. smaps_rollup walks the page tables; the
+// RSS returns resident bytes. smaps_rollup walks the page tables; the
 // cheaper counters in /proc/PID/status may lag behind by megabytes.
-func processRSS(pid int) (int64, error) {
+func RSS(pid int) (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
 		return 0, err
@@ -75,8 +75,8 @@ func setAffinity(tid int, cpus []int) error {
 	return nil
 }
 
-// allowedCPUs lists the cores that this process may use.
-func allowedCPUs() []int {
+// AllowedCPUs lists the cores that this process may use.
+func AllowedCPUs() []int {
 	var set unix.CPUSet
 	var cpus []int
 	if unix.SchedGetaffinity(0, &set) != nil {

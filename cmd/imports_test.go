@@ -1,0 +1,348 @@
+package cmd
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A row says what a package may import: packages of the module, by their
+// folder, and libraries, by their name in the list below. What only its tests
+// import stands apart. The standard library is everybody's.
+//
+// A new package needs a row, and what it imports later is added to it; what it
+// no longer imports is taken out. The test prints the row that it wants.
+type row struct{ folder, imports, tests string }
+
+var table = []row{
+	// Bytes to values and back.
+	{"codec", "", ""},
+	{"codec/beanstalk", "", ""},
+	{"codec/binlog", "codec/beanstalk x/sys", "codec/wiretest"},
+	{"codec/gearman", "codec/beanstalk", ""},
+	{"codec/gearmantest", "codec/wiretest", ""},
+	{"codec/wiretest", "", ""},
+
+	// The state of a part of the tubes, its owner, and how it outlives the process.
+	{"shard", "shard/core shard/journal shard/ring", ""},
+	{"shard/core", "bytebufferpool shard/record shard/slab xxhash", ""},
+	{"shard/journal", "shard/record x/sys", "shard/core"},
+	{"shard/record", "", ""},
+	{"shard/ring", "", ""},
+	{"shard/slab", "x/sys", ""},
+
+	// Connections, and which shard a command is for.
+	{"router", "bytebufferpool codec codec/beanstalk codec/binlog codec/gearman gnet router/migrate shard shard/core shard/journal shard/record shard/slab x/sys", "router/history"},
+	{"router/history", "", ""},
+	{"router/migrate", "codec/binlog shard/core shard/record", ""},
+	{"router/sim", "router shard shard/core", "codec/gearman codec/wiretest router/history"},
+
+	// The programs.
+	{"cmd", "", ""},
+	{"cmd/internal/release", "", ""},
+	{"cmd/polystalk", "cmd/internal/release codec/binlog codec/gearman pflag router/migrate shard/core shard/journal shard/record", "codec/wiretest"},
+	{"cmd/polystalkd", "cmd/internal/release codec/binlog codec/gearman go-systemd pflag router shard/journal x/sys", "codec/gearmantest codec/wiretest go-beanstalk shard/record"},
+
+	// What puts load on servers, also on others than ours.
+	{"loadtest", "codec/gearman hdrhistogram loadtest/floor loadtest/proc plot x/sync x/sys", "codec/gearmantest"},
+	{"loadtest/floor", "gnet", ""},
+	{"loadtest/proc", "x/sys", ""},
+}
+
+// libraries are the only ones that the module uses; go.mod says what for.
+var libraries = map[string]string{
+	"bytebufferpool": "github.com/valyala/bytebufferpool",
+	"gnet":           "github.com/panjf2000/gnet/v2",
+	"go-beanstalk":   "github.com/beanstalkd/go-beanstalk",
+	"go-systemd":     "github.com/coreos/go-systemd/v22",
+	"hdrhistogram":   "github.com/HdrHistogram/hdrhistogram-go",
+	"pflag":          "github.com/spf13/pflag",
+	"plot":           "gonum.org/v1/plot",
+	"x/sync":         "golang.org/x/sync",
+	"x/sys":          "golang.org/x/sys",
+	"xxhash":         "github.com/cespare/xxhash/v2",
+}
+
+// A law holds for the rows of a folder and of those below it, so that the table
+// is not widened without a thought. With only, nothing else of the module may be
+// imported than those folders and what lies below them, and nothing of never.
+type law struct {
+	folder      string
+	only, never string
+	tests       bool // it holds for tests as well
+	why         string
+}
+
+var laws = []law{
+	{folder: "codec", only: "codec", tests: true, why: "a codec knows bytes and values, no server"},
+	{folder: "shard", only: "shard", tests: true, why: "the state knows neither bytes nor connections"},
+	{folder: "shard/core", only: "shard/record shard/slab", why: "the core is deterministic, and what it imports is too"},
+	{folder: "router", only: "router codec shard", tests: true, why: "a server does not know its programs"},
+	{folder: "router/placement", never: "codec gnet", why: "where a tube lives has nothing to do with what is spoken"},
+	{folder: "router/ops", never: "codec gnet router/session", why: "operations over shards work without a connection"},
+	{folder: "router/session", never: "codec gnet router/reactor", why: "a session serves any protocol, over any transport"},
+	{folder: "router/beanstalkd", never: "router/gearmand gnet", why: "protocols do not know each other"},
+	{folder: "router/gearmand", never: "router/beanstalkd gnet", why: "protocols do not know each other"},
+	{folder: "cmd", only: "cmd router codec shard", tests: true, why: "the load generator is a program by itself"},
+	{folder: "loadtest", only: "loadtest codec", tests: true, why: "it drives other servers too"},
+}
+
+// gnetFiles begin the names of the files that may import gnet: sessions work
+// with other transports, and loadtest/floor is the constant server that the
+// load generator itself is measured against.
+var gnetFiles = []string{"router/gnet.go", "router/reactor/", "loadtest/floor/"}
+
+// short is the name of an import in the table; empty for one of the standard
+// library. What is neither a package of the module nor a library of the list
+// stays as it is.
+func short(path string) string {
+	if path == module {
+		return "."
+	}
+	if folder, ours := strings.CutPrefix(path, module+"/"); ours {
+		return folder
+	}
+	for name, root := range libraries {
+		if within(path, root) {
+			return name
+		}
+	}
+	if first, _, _ := strings.Cut(path, "/"); strings.Contains(first, ".") || path == "C" {
+		return path
+	}
+	return ""
+}
+
+// rows are what the packages of all do import; what tests import is named in
+// tests only if the package itself does not.
+func rows(all []*source) []row {
+	type set = map[string]bool
+	built, tests := make(map[string]set), make(map[string]set)
+	for _, s := range all {
+		if built[s.dir()] == nil {
+			built[s.dir()], tests[s.dir()] = make(set), make(set)
+		}
+		to := built
+		if s.isTest() {
+			to = tests
+		}
+		for _, path := range s.imports() {
+			if name := short(path); name != "" && name != s.dir() {
+				to[s.dir()][name] = true
+			}
+		}
+	}
+	var found []row
+	for _, folder := range slices.Sorted(maps.Keys(built)) {
+		maps.DeleteFunc(tests[folder], func(name string, _ bool) bool { return built[folder][name] })
+		found = append(found, row{folder,
+			strings.Join(slices.Sorted(maps.Keys(built[folder])), " "),
+			strings.Join(slices.Sorted(maps.Keys(tests[folder])), " ")})
+	}
+	return found
+}
+
+func (r row) String() string { return fmt.Sprintf("{%q, %q, %q},", r.folder, r.imports, r.tests) }
+
+// tableFaults compares what is imported with what may be.
+func tableFaults(all []*source, table []row) []string {
+	var faults []string
+	may := make(map[string]row)
+	for _, r := range table {
+		if _, twice := may[r.folder]; twice {
+			faults = append(faults, r.folder+" has two rows")
+		}
+		may[r.folder] = r
+	}
+	for _, is := range rows(all) {
+		r, ok := may[is.folder]
+		delete(may, is.folder)
+		before := len(faults)
+		if !ok {
+			faults = append(faults, is.folder+" has no row")
+		} else {
+			imports, tests := strings.Fields(r.imports), strings.Fields(r.tests)
+			for _, name := range strings.Fields(is.imports) {
+				if !slices.Contains(imports, name) {
+					faults = append(faults, is.folder+" may not import "+name)
+				}
+			}
+			for _, name := range strings.Fields(is.tests) {
+				if !slices.Contains(imports, name) && !slices.Contains(tests, name) {
+					faults = append(faults, "the tests of "+is.folder+" may not import "+name)
+				}
+			}
+			for _, name := range imports {
+				if !slices.Contains(strings.Fields(is.imports), name) {
+					faults = append(faults, is.folder+" does not import "+name+", which it may")
+				}
+			}
+			for _, name := range tests {
+				if !slices.Contains(strings.Fields(is.tests), name) {
+					faults = append(faults, "the tests of "+is.folder+" alone do not import "+name+", which they may")
+				}
+			}
+		}
+		if len(faults) > before {
+			faults[len(faults)-1] += "\n\tif that is meant, its row is " + is.String()
+		}
+	}
+	for folder := range may {
+		faults = append(faults, folder+" has a row and no Go file")
+	}
+	return faults
+}
+
+// lawFaults lists the rows that break a law, and what in a row is neither a
+// package nor a library.
+func lawFaults(table []row, laws []law) []string {
+	var faults []string
+	ours := func(name string) bool {
+		return slices.ContainsFunc(table, func(r row) bool { return r.folder == name })
+	}
+	// any reports whether name is one of the folders or libraries in list, or lies below one.
+	any := func(list, name string) bool {
+		return slices.ContainsFunc(strings.Fields(list), func(folder string) bool { return within(name, folder) })
+	}
+	for _, r := range table {
+		for _, name := range strings.Fields(r.imports + " " + r.tests) {
+			if _, library := libraries[name]; !library && !ours(name) {
+				faults = append(faults, r.folder+": "+name+" is neither a package with a row nor a library of the list")
+			}
+		}
+		for _, l := range laws {
+			if !within(r.folder, l.folder) {
+				continue
+			}
+			names := r.imports
+			if l.tests {
+				names += " " + r.tests
+			}
+			for _, name := range strings.Fields(names) {
+				if l.only != "" && ours(name) && !any(l.only, name) || any(l.never, name) {
+					faults = append(faults, fmt.Sprintf("%s must not import %s: %s", r.folder, name, l.why))
+				}
+			}
+		}
+	}
+	return faults
+}
+
+// gnetFaults lists the files that import gnet and may not.
+func gnetFaults(all []*source) []string {
+	var faults []string
+	for _, s := range all {
+		may := slices.ContainsFunc(gnetFiles, func(prefix string) bool { return strings.HasPrefix(s.name, prefix) })
+		if !may && slices.ContainsFunc(s.imports(), func(path string) bool { return short(path) == "gnet" }) {
+			faults = append(faults, s.name+" imports gnet: only "+strings.Join(gnetFiles, ", ")+" may")
+		}
+	}
+	return faults
+}
+
+func TestImportsAreInTheTable(t *testing.T) {
+	all := readTree(t)
+	for _, f := range slices.Concat(tableFaults(all, table), lawFaults(table, laws), gnetFaults(all)) {
+		t.Error(f)
+	}
+	for name := range libraries {
+		if !slices.ContainsFunc(table, func(r row) bool {
+			return slices.Contains(strings.Fields(r.imports+" "+r.tests), name)
+		}) {
+			t.Errorf("%s is in the list of libraries, and no row has it", name)
+		}
+	}
+}
+
+func TestTableFaultsAreFound(t *testing.T) {
+	table := []row{
+		{"codec", "", ""},
+		{"shard", "shard/ring x/sys", "xxhash"},
+		{"shard/ring", "", "shard"},
+	}
+	for _, tt := range []struct {
+		text string // of shard/a.go
+		test string // of shard/a_test.go
+		want int
+	}{
+		{`import (_ "polystalk/shard/ring"; _ "golang.org/x/sys/unix")`, `import _ "github.com/cespare/xxhash/v2"`, 0},
+		{`import (_ "polystalk/shard/ring"; _ "golang.org/x/sys/unix"; _ "time")`, `import (_ "github.com/cespare/xxhash/v2"; _ "polystalk/shard/ring")`, 0},
+		{`import (_ "polystalk/shard/ring"; _ "golang.org/x/sys/unix")`, `import (_ "github.com/cespare/xxhash/v2"; _ "polystalk/shard")`, 0},
+		{`import (_ "polystalk/shard/ring"; _ "golang.org/x/sys/unix"; _ "polystalk/codec")`, `import _ "github.com/cespare/xxhash/v2"`, 1},
+		{`import (_ "polystalk/shard/ring"; _ "golang.org/x/sys/unix")`, `import (_ "github.com/cespare/xxhash/v2"; _ "polystalk/codec")`, 1},
+		{`import (_ "polystalk/shard/ring"; _ "golang.org/x/sys/unix"; _ "example.org/x")`, `import _ "github.com/cespare/xxhash/v2"`, 1},
+		{`import (_ "polystalk/shard/ring"; _ "golang.org/x/sys/unix"; _ "C")`, `import _ "github.com/cespare/xxhash/v2"`, 1},
+		{`import (_ "polystalk/shard/ring"; _ "golang.org/x/sys/unix"; _ "polystalk")`, `import _ "github.com/cespare/xxhash/v2"`, 1},
+		// What only tests may import, the package may not; and then the tests no longer do so alone.
+		{`import (_ "polystalk/shard/ring"; _ "golang.org/x/sys/unix"; _ "github.com/cespare/xxhash/v2")`, ``, 2},
+		// What is no longer imported.
+		{`import _ "polystalk/shard/ring"`, `import _ "github.com/cespare/xxhash/v2"`, 1},
+		{`import (_ "polystalk/shard/ring"; _ "golang.org/x/sys/unix")`, ``, 1},
+	} {
+		got := tableFaults([]*source{
+			mustParse(t, "codec/a.go", "package codec"),
+			mustParse(t, "shard/a.go", "package shard; "+tt.text),
+			mustParse(t, "shard/a_test.go", "package shard; "+tt.test),
+			mustParse(t, "shard/ring/a.go", "package ring"),
+			mustParse(t, "shard/ring/a_test.go", `package ring; import _ "polystalk/shard"`),
+		}, table)
+		if len(got) != tt.want {
+			t.Errorf("%s, %s\n\tfound %q, want %d", tt.text, tt.test, got, tt.want)
+		}
+	}
+	if got := tableFaults([]*source{mustParse(t, "new/a.go", "package a")}, nil); len(got) != 1 {
+		t.Errorf("a package without a row: found %q, want 1", got)
+	}
+	if got := tableFaults(nil, table[:1]); len(got) != 1 {
+		t.Errorf("a row without a package: found %q, want 1", got)
+	}
+	if got := tableFaults([]*source{mustParse(t, "codec/a.go", "package codec")}, []row{table[0], table[0]}); len(got) != 1 {
+		t.Errorf("a package with two rows: found %q, want 1", got)
+	}
+}
+
+func TestLawFaultsAreFound(t *testing.T) {
+	others := []row{ // what the row under test may name
+		{"cmd/polystalkd", "", ""}, {"codec", "", ""}, {"shard", "", ""}, {"shard/record", "", ""}, {"shard/journal", "", ""},
+		{"router", "", ""}, {"router/gearmand", "", ""}, {"router/session", "", ""},
+	}
+	for _, tt := range []struct {
+		row  row
+		want int
+	}{
+		{row{"codec/x", "codec x/sys", ""}, 0},
+		{row{"codec/x", "shard", ""}, 1},
+		{row{"codec/x", "", "router"}, 1},
+		{row{"shard/x", "codec shard", ""}, 1},
+		{row{"shardlike", "codec", ""}, 0},
+		{row{"shard/core", "shard/record xxhash", "shard/journal"}, 0},
+		{row{"shard/core", "shard/journal", ""}, 1},
+		{row{"router/x", "codec shard router", ""}, 0},
+		{row{"router/x", "cmd/polystalkd", ""}, 1},
+		{row{"router/ops", "codec", ""}, 1},
+		{row{"router/ops", "router/session", "codec"}, 1},
+		{row{"router/session/x", "gnet", ""}, 1},
+		{row{"router/beanstalkd", "router/gearmand codec", ""}, 1},
+		{row{"loadtest/x", "codec", ""}, 0},
+		{row{"loadtest/x", "codec router", "shard"}, 2},
+		{row{"cmd/x", "router unheard", ""}, 1},
+	} {
+		if got := lawFaults(append(others, tt.row), laws); len(got) != tt.want {
+			t.Errorf("%v: found %q, want %d", tt.row, got, tt.want)
+		}
+	}
+}
+
+func TestGnetFaultsAreFound(t *testing.T) {
+	for name, want := range map[string]int{
+		"router/session.go": 1, "router/gnet.go": 0, "router/reactor/accept.go": 0,
+		"router/reactorlike/a.go": 1, "loadtest/floor/a.go": 0, "loadtest/a.go": 1,
+	} {
+		got := gnetFaults([]*source{mustParse(t, name, `package a; import _ "github.com/panjf2000/gnet/v2/pkg/logging"`)})
+		if len(got) != want {
+			t.Errorf("%s: found %q, want %d", name, got, want)
+		}
+	}
+}

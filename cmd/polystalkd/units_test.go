@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// readmeUnits are the units that the README shows, by file name.
+// readmeUnits are the units that the README beside this file shows, by file name.
 func readmeUnits(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// inCode finds what a README says as code: flags stand there so.
+var inCode = regexp.MustCompile("`[^`\n]+`")
+
+// wordsInCode are the words that a README says as code, without what comes after a "=".
+func wordsInCode(t *testing.T, file string) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := make(map[string]bool)
+	for _, code := range inCode.FindAllString(string(text), -1) {
+		for _, word := range strings.Fields(strings.Trim(code, "`")) {
+			word, _, _ = strings.Cut(word, "=")
+			words[word] = true
+		}
+	}
+	return words
+}
+
+// TestReadmesNameEveryFlag: what --help lists is explained, in README.md or, in place
+// of gearmand, in GEARMAND.md.
+func TestReadmesNameEveryFlag(t *testing.T) {
+	ours := newFlagSet(newConfig())
+	for file, fs := range map[string]*pflag.FlagSet{"README.md": ours, "GEARMAND.md": newGearmandFlags(newConfig()).all} {
+		words := wordsInCode(t, file)
+		fs.VisitAll(func(f *pflag.Flag) {
+			if !words["--"+f.Name] && (f.Shorthand == "" || !words["-"+f.Shorthand]) {
+				t.Errorf("%s does not name %s", file, spelling(f))
+			}
+		})
+	}
+}
+
+// TestReadmeNamesNoOtherFlag: what README.md has in its tables of flags is there.
+func TestReadmeNamesNoOtherFlag(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tables, _ := strings.Cut(string(text), "## Flags and variables\n")
+	tables, _, _ = strings.Cut(tables, "\n## ")
+	fs, named := newFlagSet(newConfig()), 0
+	for line := range strings.Lines(tables) {
+		if !strings.HasPrefix(line, "| `-") {
+			continue
+		}
+		cell, _, _ := strings.Cut(line[1:], "|")
+		for _, code := range inCode.FindAllString(cell, -1) {
+			word, _, _ := strings.Cut(strings.Trim(code, "`"), " ")
+			name, long := strings.CutPrefix(word, "--")
+			switch {
+			case long && fs.Lookup(name) == nil,
+				!long && strings.HasPrefix(word, "-") && fs.ShorthandLookup(word[1:]) == nil:
+				t.Errorf("README.md explains %s, which is no flag", word)
+			}
+			named++
+		}
+	}
+	if named < 20 {
+		t.Errorf("README.md explains only %d flags", named)
+	}
+}

@@ -1,0 +1,111 @@
+package cmd
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+// readReadmes returns the texts of all Markdown files by path from the root on.
+func readReadmes(t *testing.T) map[string]string {
+	t.Helper()
+	texts := make(map[string]string)
+	err := filepath.WalkDir("..", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && name != ".." && (strings.HasPrefix(e.Name(), ".") || e.Name() == "bin" || e.Name() == "testdata"):
+			return filepath.SkipDir
+		case e.IsDir() || path.Ext(name) != ".md":
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		texts[strings.TrimPrefix(filepath.ToSlash(name), "../")] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return texts
+}
+
+var (
+	codeBlock = regexp.MustCompile("(?ms)^```.*?^```$")
+	heading   = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	linkTo    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+)
+
+// anchor is the name that a heading has as the target of a link.
+func anchor(heading string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, heading)
+}
+
+// TestReadmesLinksLeadSomewhere: each link to a file or folder of ours names one that
+// is there, and each link to a heading one of that file.
+func TestReadmesLinksLeadSomewhere(t *testing.T) {
+	texts := readReadmes(t)
+	links := 0
+	for name, text := range texts {
+		for _, m := range linkTo.FindAllStringSubmatch(codeBlock.ReplaceAllString(text, ""), -1) {
+			link := m[1]
+			if strings.Contains(link, "://") {
+				continue
+			}
+			links++
+			file, want, _ := strings.Cut(link, "#")
+			target := name
+			if file != "" {
+				target = path.Join(path.Dir(name), file)
+			}
+			if _, err := os.Stat(filepath.Join("..", target)); err != nil {
+				t.Errorf("%s: the link %s leads nowhere: %v", name, link, err)
+				continue
+			}
+			if want == "" {
+				continue
+			}
+			found := false
+			for _, h := range heading.FindAllStringSubmatch(codeBlock.ReplaceAllString(texts[target], ""), -1) {
+				found = found || anchor(h[1]) == want
+			}
+			if !found {
+				t.Errorf("%s: the link %s leads to no heading of %s", name, link, target)
+			}
+		}
+	}
+	if links < 20 {
+		t.Errorf("only %d links were found in %d files", links, len(texts))
+	}
+}
+
+// TestReadmeIsShort: the first README is read whole. What needs more room stands below
+// the folder that it is about.
+func TestReadmeIsShort(t *testing.T) {
+	const (
+		bytesMax = 9000
+		lineMax  = 140 // characters
+	)
+	text := readReadmes(t)["README.md"]
+	if n := len(text); n > bytesMax || n == 0 {
+		t.Errorf("README.md has %d bytes, want at most %d: move something below the folder that it is about", n, bytesMax)
+	}
+	for i, line := range strings.Split(text, "\n") {
+		if n := utf8.RuneCountInString(line); n > lineMax {
+			t.Errorf("README.md:%d has %d characters, want at most %d", i+1, n, lineMax)
+		}
+	}
+}

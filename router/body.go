@@ -3,7 +3,7 @@ package router
 import (
 	"bytes"
 
-	"polystalk/shard/journal"
+	"polystalk/shard/commit"
 	"polystalk/shard/slab"
 )
 
@@ -34,10 +34,10 @@ func (s *session) collect(b []byte) (n int) {
 	n = min(len(b), size+2-s.got)
 	if s.loop.srv.journal != nil {
 		switch s.keepsRoom(n+len(s.used.name), size+2+len(s.used.name)) {
-		case journal.Wait:
+		case commit.Wait:
 			s.block()
 			return 0
-		case journal.Full:
+		case commit.Full:
 			s.refuseBody()
 			return 0
 		}

@@ -2,8 +2,8 @@ package router
 
 import (
 	"polystalk/codec/beanstalk"
+	"polystalk/shard/commit"
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
 	"polystalk/shard/slab"
 )
 
@@ -283,10 +283,10 @@ func (s *session) kickStops() bool {
 		return true
 	case s.blocked:
 		return true
-	case j.Pressure() == journal.Wait:
+	case j.Pressure() == commit.Wait:
 		s.block()
 		return true
-	case j.Pressure() == journal.Full:
+	case j.Pressure() == commit.Full:
 		s.deferred, s.phase = false, phaseIdle
 		s.loop.out = beanstalk.AppendKicked(s.loop.out, s.gather.kicked)
 		s.goOn()

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
+	"polystalk/shard/commit"
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
 	"polystalk/shard/slab"
 )
 
@@ -170,10 +170,10 @@ func (g *gearSession) command(b []byte) (n int, more bool) {
 		}
 	}
 	switch g.room() {
-	case journal.Wait:
+	case commit.Wait:
 		s.block()
 		return 0, false
-	case journal.Full:
+	case commit.Full:
 		s.loop.round.budget--
 		s.loop.gear.count(m)
 		s.loop.out = gearman.AppendError(s.loop.out, gearman.ErrorQueue)
@@ -237,10 +237,10 @@ func (g *gearSession) collect(b []byte) (n int) {
 	n = min(len(b), size-s.got)
 	if g.recorded() {
 		switch s.keepsRoom(n+len(g.keep), size+len(g.keep)) {
-		case journal.Wait:
+		case commit.Wait:
 			s.block()
 			return 0
-		case journal.Full:
+		case commit.Full:
 			g.refuseBody()
 			return 0
 		}

@@ -9,6 +9,7 @@ import (
 
 	"polystalk/codec/binlog"
 	"polystalk/router/migrate"
+	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	"polystalk/shard/journal"
 )
@@ -22,6 +23,7 @@ const importMark = "importing"
 // files stay as they are.
 type importing struct {
 	s     *Server
+	j     *journal.Journal
 	dir   string
 	last  uint64 // number of beanstalkd's last file
 	jobs  *binlog.Contents
@@ -31,7 +33,7 @@ type importing struct {
 
 // findImport looks for files of beanstalkd's, before the journal is read. It
 // gives nil when there are none.
-func (s *Server) findImport(dir string) (*importing, error) {
+func (s *Server) findImport(dir string, j *journal.Journal) (*importing, error) {
 	files, err := binlog.Files(dir)
 	if err != nil {
 		return nil, err
@@ -52,13 +54,13 @@ func (s *Server) findImport(dir string) (*importing, error) {
 	} else if !os.IsNotExist(err) {
 		return nil, err
 	}
-	return &importing{s: s, dir: dir, last: files[len(files)-1].Number}, nil
+	return &importing{s: s, j: j, dir: dir, last: files[len(files)-1].Number}, nil
 }
 
 // wanted reports whether the files are still to be taken over, once the journal
 // was read.
 func (m *importing) wanted(fresh bool) (bool, error) {
-	switch done := m.s.journal.Imported(); {
+	switch done := m.j.Imported(); {
 	case done >= m.last:
 		m.s.log.Info("beanstalkd's files were taken over before, and are left alone; they may be removed",
 			"dir", m.dir, "files", fmt.Sprintf("binlog.1 to binlog.%d", m.last))
@@ -87,7 +89,7 @@ func (m *importing) read(replays []*core.Replay) error {
 		}
 		m.ids, m.slots = append(m.ids, r.ID), append(m.slots, r.Slot)
 	}
-	m.s.journal.RaiseID(m.jobs.HighestID)
+	m.j.RaiseID(m.jobs.HighestID)
 	if err := os.WriteFile(filepath.Join(m.dir, importMark), nil, 0o600); err != nil {
 		return err
 	}
@@ -100,21 +102,21 @@ const importStep = 256
 
 // write has the jobs written to the journal, which was started.
 func (m *importing) write(recopy func(slot uint16, ids []uint64, after uint64, tube []byte)) error {
-	j := m.s.journal
+	j := m.j
 	for i := range m.ids {
 		recopy(m.slots[i], m.ids[i:i+1], math.MaxUint64, nil)
 		if i%importStep != importStep-1 {
 			continue
 		}
 		j.Rouse()
-		for j.Pressure() == journal.Wait {
+		for j.Pressure() == commit.Wait {
 			select {
 			case err := <-m.s.failed:
 				return err
 			case <-time.After(time.Millisecond):
 			}
 		}
-		if j.Pressure() == journal.Full {
+		if j.Pressure() == commit.Full {
 			return fmt.Errorf("taking over beanstalkd's files: the disk is full after %d of %d jobs: make room for about %d bytes, or give another directory",
 				i+1, len(m.ids), 2*m.jobs.BodyBytes)
 		}

@@ -2,7 +2,7 @@ package router
 
 import (
 	"polystalk/codec/beanstalk"
-	"polystalk/shard/journal"
+	"polystalk/shard/commit"
 )
 
 // input takes bytes from the connection; they are the caller's again when it
@@ -177,10 +177,10 @@ func (s *session) command(b []byte) (n int, more bool) {
 			return 0, false
 		}
 		switch s.room() {
-		case journal.Wait:
+		case commit.Wait:
 			s.block()
 			return 0, false
-		case journal.Full:
+		case commit.Full:
 			if s.cmd.Kind != beanstalk.Put || s.cmd.Size <= s.loop.srv.cfg.MaxJobSize && !s.cmd.Trailing {
 				s.loop.round.budget--
 				s.refuse()

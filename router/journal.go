@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"polystalk/shard"
+	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	"polystalk/shard/journal"
 	"polystalk/shard/record"
@@ -19,6 +20,10 @@ type Journal struct {
 	Every       time.Duration
 	Disk        journal.Disk // nil: that of Dir
 }
+
+// journalDescriptors is how many descriptors a journal has at most, with those of its
+// directory and the lock.
+const journalDescriptors = journal.Descriptors + 2
 
 // A JournalError says that the journal could not be read, or has failed: what
 // was not acknowledged may be lost.
@@ -42,7 +47,7 @@ func (s *Server) openJournal(cfg *Journal) error {
 		s.clock.stamp(copier)
 		s.shards[uint64(slot)&s.mask].Recopy(copier, ids, after, tube)
 	}
-	s.journal = journal.New(journal.Options{
+	j := journal.New(journal.Options{
 		Disk: disk, SegmentSize: cfg.SegmentSize, Sync: cfg.Sync, Every: cfg.Every,
 		Shards: len(s.shards), Now: time.Now, Log: s.log,
 		Copy:      func(slot uint16, ids []uint64, after uint64) { recopy(slot, ids, after, nil) },
@@ -54,16 +59,17 @@ func (s *Server) openJournal(cfg *Journal) error {
 		Notify: s.wakeLoops,
 		Fail:   func(err error) { s.failed <- err },
 	})
+	s.journal = j
 	var m *importing
 	if cfg.Dir != "" {
 		var err error
-		if m, err = s.findImport(cfg.Dir); err != nil {
+		if m, err = s.findImport(cfg.Dir, j); err != nil {
 			return err
 		}
 	}
-	if m, err := s.recover(m); err != nil {
+	if m, err := s.recover(j, m); err != nil {
 		return err
-	} else if err := s.journal.Start(); err != nil || m == nil {
+	} else if err := j.Start(); err != nil || m == nil {
 		return err
 	} else {
 		return m.write(recopy)
@@ -78,7 +84,7 @@ func (strangers) Post(*core.Message) {}
 // recover replays the journal, or what is to be imported, which it gives back
 // to be written. A worker has whole shards, so that each hears
 // of its tubes in order.
-func (s *Server) recover(m *importing) (*importing, error) {
+func (s *Server) recover(j *journal.Journal, m *importing) (*importing, error) {
 	workers := min(s.cfg.Loops, len(s.shards))
 	replays := make([]*core.Replay, len(s.shards))
 	var moment shard.Batch
@@ -87,7 +93,7 @@ func (s *Server) recover(m *importing) (*importing, error) {
 		replays[i] = sh.Replay()
 		replays[i].Ahead = moment.Ahead
 	}
-	found, err := s.journal.Recover(journal.Replayer{
+	found, err := j.Recover(journal.Replayer{
 		Workers: workers,
 		Worker:  func(slot uint16) int { return int(uint64(slot)&s.mask) % workers },
 		Apply: func(_ int, r *record.Record) error {
@@ -111,7 +117,7 @@ func (s *Server) recover(m *importing) (*importing, error) {
 	}
 	now := s.clock.now()
 	for i, r := range replays {
-		s.shards[i].Record(s.journal.Log(i))
+		s.shards[i].Record(j.Log(i))
 		r.Done(now) // one after the other: list-tubes shows in which order
 	}
 	var wait sync.WaitGroup
@@ -123,14 +129,14 @@ func (s *Server) recover(m *importing) (*importing, error) {
 		})
 	}
 	wait.Wait()
-	s.ids.resume(s.journal.HighID())
+	s.ids.resume(j.HighID())
 	if found.Segments > 0 {
 		if found.Cut != "" {
 			s.log.Warn("the journal ended in the middle of a write that was never acknowledged as durable; that was cut off", "at", found.Cut)
 		}
 		jobs := int64(0)
 		for i := range s.shards {
-			jobs += s.journal.Log(i).Buffer.Jobs
+			jobs += j.Log(i).Buffer.Jobs
 		}
 		dir := ""
 		if c := s.cfg.Journal; c != nil { // nil: a test's, whose disk is none
@@ -156,9 +162,9 @@ func (s *Server) wakeLoops() {
 }
 
 // binlog is what stats tells about the journal.
-func (s *Server) binlog() journal.Stats {
+func (s *Server) binlog() commit.Stats {
 	if s.journal == nil {
-		return journal.Stats{}
+		return commit.Stats{}
 	}
 	return s.journal.Stats()
 }

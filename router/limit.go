@@ -4,8 +4,6 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
-
-	"polystalk/shard/journal"
 )
 
 // A connectionLimit is how many clients are served at a time, and what says so.
@@ -58,7 +56,7 @@ func (c *Config) connectionsFor(descriptors int) int {
 	other := descriptorsBase + descriptorsPump + listenersMost*descriptorsListener +
 		c.Loops*(descriptorsLoop+listenersMost*descriptorsDoor)
 	if c.Journal != nil {
-		other += journal.Descriptors + 2 // its directory and the lock
+		other += journalDescriptors
 	}
 	return max(1, descriptors-other)
 }

@@ -3,8 +3,8 @@ package router
 import (
 	"polystalk/codec/beanstalk"
 	"polystalk/codec/gearman"
+	"polystalk/shard/commit"
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
 	"polystalk/shard/slab"
 )
 
@@ -15,38 +15,38 @@ import (
 
 // A permit is what a session has of the journal's room.
 type permit struct {
-	claim journal.Claim
+	claim commit.Claim
 	waits bool   // it is for claim that the session is blocked, not for Pressure alone
 	asked uint64 // … and this was Notified before the journal was asked
 	unlet int64  // bytes for which the deferred operation waits, with its own; see unadmitted
 }
 
 // answered notes what the journal said of the claim; it was asked when Notified was asked.
-func (p *permit) answered(asked uint64, answer journal.Pressure) journal.Pressure {
-	p.asked, p.waits = asked, answer == journal.Wait
+func (p *permit) answered(asked uint64, answer commit.Pressure) commit.Pressure {
+	p.asked, p.waits = asked, answer == commit.Wait
 	return answer
 }
 
 // canAsk reports whether a blocked session may try its command again.
 func (s *session) canAsk() bool {
 	j := s.loop.srv.journal
-	return j.Pressure() != journal.Wait && !(s.permit.waits && j.Notified() == s.permit.asked)
+	return j.Pressure() != commit.Wait && !(s.permit.waits && j.Notified() == s.permit.asked)
 }
 
 // room says whether the parsed command may be run: one that needs space on the
 // disk waits or is refused while there is none, before it changes anything.
-func (s *session) room() journal.Pressure {
+func (s *session) room() commit.Pressure {
 	srv := s.loop.srv
 	if srv.journal == nil || !needsSpace(s.cmd.Kind) {
-		return journal.Open
+		return commit.Open
 	}
 	if s.largePut() {
 		return s.mayFit(int(s.cmd.Size))
 	}
 	s.permit.waits = false
 	p := srv.journal.Pressure()
-	if p == journal.Full && s.cmd.Kind == beanstalk.ReserveJob {
-		return journal.Open // it goes on, but is not recorded
+	if p == commit.Full && s.cmd.Kind == beanstalk.ReserveJob {
+		return commit.Open // it goes on, but is not recorded
 	}
 	return p
 }
@@ -59,10 +59,10 @@ func (s *session) largePut() bool {
 }
 
 // room is session.room for Gearman: submissions that are recorded need space.
-func (g *gearSession) room() journal.Pressure {
+func (g *gearSession) room() commit.Pressure {
 	s := g.s
 	if !g.recorded() {
-		return journal.Open
+		return commit.Open
 	}
 	if size := g.m.Size; size > slab.MaxSize {
 		return s.mayFit(size)
@@ -78,18 +78,18 @@ func (g *gearSession) recorded() bool {
 }
 
 // mayFit says whether a large body of size bytes is worth being received.
-func (s *session) mayFit(size int) journal.Pressure {
+func (s *session) mayFit(size int) commit.Pressure {
 	j := s.loop.srv.journal
 	asked := j.Notified()
 	p := s.permit.answered(asked, j.Fits(&s.permit.claim, int64(size)))
-	if p == journal.Full {
+	if p == commit.Full {
 		s.loop.srv.complain("a body is refused that is larger than what the disk has room for", "conn", s, "bytes", size)
 	}
 	return p
 }
 
 // admit asks the journal for room for so many bytes altogether.
-func (s *session) admit(bytes int64) journal.Pressure {
+func (s *session) admit(bytes int64) commit.Pressure {
 	j := s.loop.srv.journal
 	asked := j.Notified()
 	return s.permit.answered(asked, j.Claim(&s.permit.claim, bytes))
@@ -100,13 +100,13 @@ const stepMax = 1 << 20
 
 // keepsRoom says whether there is room for n more bytes of the body being read, of size
 // bytes altogether, both with the names that go with it, and asks for more in one go.
-func (s *session) keepsRoom(n, size int) journal.Pressure {
+func (s *session) keepsRoom(n, size int) commit.Pressure {
 	need := int64(s.got + n + headMax)
 	if need <= s.permit.claim.Bytes() {
-		return journal.Open
+		return commit.Open
 	}
 	p := s.admit(min(need+min(need, stepMax), int64(size+headMax)))
-	if p == journal.Full && size > slab.MaxSize+headMax {
+	if p == commit.Full && size > slab.MaxSize+headMax {
 		s.loop.srv.complain("a body is refused in the middle: the disk is full", "conn", s, "bytes", size, "received", s.got)
 	}
 	return p
@@ -134,19 +134,19 @@ func (s *session) unadmitted(r *core.Reply) bool {
 
 // staysOut reports whether the deferred operation waits for room on, or is given up.
 func (s *session) staysOut() bool {
-	p := journal.Full
+	p := commit.Full
 	switch {
 	case s.dying:
 	case s.blocked:
 		return true
 	default:
-		if p = s.admit(s.permit.unlet); p == journal.Wait {
+		if p = s.admit(s.permit.unlet); p == commit.Wait {
 			s.block()
 			return true
 		}
 	}
 	s.permit.unlet = 0
-	if p == journal.Open {
+	if p == commit.Open {
 		return false
 	}
 	s.deferred, s.phase = false, phaseIdle

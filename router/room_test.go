@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"polystalk/codec/gearman"
+	"polystalk/shard/commit"
 	"polystalk/shard/journal"
 )
 
@@ -74,7 +75,7 @@ func (f *fixture) exhaust(j *journal.Journal) {
 	f.t.Helper()
 	c := f.open()
 	for range 1000 {
-		if j.Pressure() != journal.Open {
+		if j.Pressure() != commit.Open {
 			return
 		}
 		c.send("put 1 0 1 30000\r\n" + strings.Repeat("x", 30000) + "\r\n")

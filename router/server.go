@@ -18,8 +18,8 @@ import (
 	"polystalk/codec/beanstalk"
 	"polystalk/codec/gearman"
 	"polystalk/shard"
+	"polystalk/shard/commit"
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
 )
 
 // A Server is the whole of it: shards, event loops, connections.
@@ -30,14 +30,14 @@ type Server struct {
 	mask     uint64 // slot to shard
 	ids      *idMap
 	dir      *directory
-	draining atomic.Bool      // no jobs are taken
-	drained  atomic.Bool      // … and never again: Drain was called
-	journal  *journal.Journal // nil: none
-	failed   chan error       // … its end
-	heldMax  int              // of each session; the constant, but for tests
-	acct     *account         // what all connections keep
-	lookMax  int              // of each survey; likewise
-	bodies   *bodyRoom        // for large ones, half of that
+	draining atomic.Bool    // no jobs are taken
+	drained  atomic.Bool    // … and never again: Drain was called
+	journal  commit.Storage // nil: none
+	failed   chan error     // … its end
+	heldMax  int            // of each session; the constant, but for tests
+	acct     *account       // what all connections keep
+	lookMax  int            // of each survey; likewise
+	bodies   *bodyRoom      // for large ones, half of that
 
 	clock *clock
 	base  core.Time // clock at the start

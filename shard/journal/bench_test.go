@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	. "polystalk/shard/commit"
 	"polystalk/shard/core"
 	. "polystalk/shard/journal"
 )

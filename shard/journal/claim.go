@@ -1,96 +1,80 @@
 package journal
 
-import "polystalk/shard/record"
-
-// A Claim is somebody's call on room in the journal for what is not in a Log yet: the
-// part of a body that has arrived, with a step ahead. Room that is promised to one is
-// nobody else's, so what a client only announces is not claimed. The zero value claims
-// nothing. A Claim belongs to one caller, who ends it with Release.
-//
-// No two claims can wait for each other. One that waits is answered by the keeper's next
-// try to make room: it gets what it asked for, or is refused, and with that loses what it
-// had, of which the next to ask can have its part.
-type Claim struct {
-	bytes   int64  // that may be recorded, without what goes with them
-	granted int64  // … with that: its share of Journal.promised
-	want    int64  // asked for besides, and waited for: its share of Journal.wants
-	after   uint64 // the keeper's tries, or measurings, before the question was put
-	fits    bool   // the question is Fits
-}
-
-// Bytes is how many may be recorded.
-func (c *Claim) Bytes() int64 { return c.bytes }
+import (
+	"polystalk/shard/commit"
+	"polystalk/shard/record"
+)
 
 // Fits asks whether there may be room for n bytes some day, without promising any: an
 // answer by what the disk said not long ago, if it is yes, and by what it says when asked
 // now, if it is Full. Wait means to ask again after the next Notify.
-func (j *Journal) Fits(c *Claim, n int64) Pressure {
-	if j.Pressure() == Wait {
-		return Wait
+func (j *Journal) Fits(c *commit.Claim, n int64) commit.Pressure {
+	if j.Pressure() == commit.Wait {
+		return commit.Wait
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch {
 	case j.footprint(n) <= j.capacity():
-		c.fits = false
-		return Open
-	case !c.fits:
-		c.fits, c.after = true, j.measured
+		c.Fitting = false
+		return commit.Open
+	case !c.Fitting:
+		c.Fitting, c.Asked = true, j.measured
 		j.asked.Store(true)
 		j.poke()
-	case j.measured > c.after:
-		c.fits = false
-		return Full
+	case j.measured > c.Asked:
+		c.Fitting = false
+		return commit.Full
 	}
-	return Wait
+	return commit.Wait
 }
 
 // Claim raises c to n bytes, if there is room for them. Wait means to ask again after
 // the next Notify, and that room is made meanwhile. Full means that none could be made
 // since the question was first put; c is released.
-func (j *Journal) Claim(c *Claim, n int64) Pressure {
-	if n <= c.bytes {
-		return Open
+func (j *Journal) Claim(c *commit.Claim, n int64) commit.Pressure {
+	if n <= c.Body {
+		return commit.Open
 	}
-	need := j.footprint(n) - c.granted
+	need := j.footprint(n) - c.Granted
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	room := j.available()-need >= j.claimMargin()
 	switch {
-	case room && j.Pressure() == Open:
+	case room && j.Pressure() == commit.Open:
 		j.promised.Add(need)
-		j.wants.Add(-c.want)
-		*c = Claim{bytes: n, granted: c.granted + need}
-		return Open
-	case c.want == 0:
-		c.after = j.tries
+		j.wants.Add(-c.Wanted)
+		*c = commit.Claim{Body: n, Granted: c.Granted + need}
+		return commit.Open
+	case c.Wanted == 0:
+		c.Asked = j.tries
 		j.poke()
-	case !room && j.refused > c.after:
-		j.wants.Add(-c.want)
-		j.promised.Add(-c.granted)
-		*c = Claim{}
+	case !room && j.refused > c.Asked:
+		j.wants.Add(-c.Wanted)
+		j.promised.Add(-c.Granted)
+		*c = commit.Claim{}
 		j.poke()
-		return Full
+		return commit.Full
 	}
-	j.wants.Add(need - c.want)
-	c.want = need
-	return Wait
+	j.wants.Add(need - c.Wanted)
+	c.Wanted = need
+	return commit.Wait
 }
 
 // Release gives back what c has and waits for, once its bytes are in a Log or have come
 // to nothing. A shard may be owned.
-func (j *Journal) Release(c *Claim) {
-	if *c != (Claim{}) {
+func (j *Journal) Release(c *commit.Claim) {
+	if *c != (commit.Claim{}) {
 		j.release(c)
 	}
 }
 
-func (j *Journal) release(c *Claim) {
-	j.promised.Add(-c.granted)
-	j.wants.Add(-c.want)
-	*c = Claim{}
+func (j *Journal) release(c *commit.Claim) {
+	j.promised.Add(-c.Granted)
+	j.wants.Add(-c.Wanted)
+	*c = commit.Claim{}
 	// Who asks from now on sees that; who waits is told by the keeper.
-	if j.Pressure() != Open || j.wants.Load() > 0 || j.full.Load() {
+	if j.Pressure() != commit.Open || j.wants.Load() > 0 || j.full.Load() {
 		j.poke()
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	. "polystalk/shard/commit"
 	"polystalk/shard/core"
 	. "polystalk/shard/journal"
 )

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	. "polystalk/shard/commit"
 	"polystalk/shard/core"
 	. "polystalk/shard/journal"
 )

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	. "polystalk/shard/commit"
 	. "polystalk/shard/journal"
 )
 

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"polystalk/shard/commit"
 	"polystalk/shard/record"
 )
 
@@ -25,16 +26,6 @@ const (
 	// SyncNever: acknowledged once it is written; the kernel's own pace. Only
 	// what compaction moves is made durable, before its old place is given up.
 	SyncNever
-)
-
-// Pressure says whether changes that need space are taken.
-type Pressure int32
-
-// The values of Pressure.
-const (
-	Open Pressure = iota
-	Wait          // not now: the disk is behind
-	Full          // no: there is no space left
 )
 
 // Options say how a Journal is run.
@@ -175,7 +166,7 @@ func (j *Journal) Log(i int) *Log { return j.logs[i] }
 func (j *Journal) Acked() uint64 { return j.acked.Load() }
 
 // Pressure says whether changes are taken. It may be called by anyone.
-func (j *Journal) Pressure() Pressure { return Pressure(j.pressure.Load()) }
+func (j *Journal) Pressure() commit.Pressure { return commit.Pressure(j.pressure.Load()) }
 
 // HighID is the highest id that a job has had.
 func (j *Journal) HighID() uint64 { return max(j.highID.Load(), j.globals.HighID) }
@@ -330,7 +321,7 @@ func (j *Journal) fail(err error) {
 	}
 	j.changed.Broadcast()
 	j.mu.Unlock()
-	j.pressure.Store(int32(Wait))
+	j.pressure.Store(int32(commit.Wait))
 	if first && j.opts.Fail != nil && !errors.Is(err, ErrStopped) {
 		j.opts.Fail(err)
 	}
@@ -361,21 +352,11 @@ func (j *Journal) tell() {
 	}
 }
 
-// Stats are what stats and metrics tell.
-type Stats struct {
-	Oldest, Current   uint64 // numbers of segments
-	Segments          int
-	Bytes, Live       int64 // on disk; of the live jobs
-	Batches, Records  uint64
-	Migrated, Commits uint64
-	Pending, Promised int64 // bytes in Logs, about; of bodies that were let in
-}
-
 // Stats may be called by anyone.
-func (j *Journal) Stats() Stats {
+func (j *Journal) Stats() commit.Stats {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	s := Stats{
+	s := commit.Stats{
 		Oldest: j.oldest, Current: j.oldest, Bytes: j.size(), Live: j.live.Load(),
 		Segments: len(j.closed) + len(j.spares) + 1,
 		Batches:  j.written.Load(), Records: j.records.Load(), Migrated: j.migrated.Load(), Commits: j.acked.Load(),
@@ -402,3 +383,5 @@ func (j *Journal) Segment(n uint64) uint64 {
 	}
 	return j.oldest
 }
+
+var _ commit.Storage = (*Journal)(nil)

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"polystalk/shard/commit"
 )
 
 // poke has the keeper look.
@@ -83,7 +85,7 @@ func (j *Journal) tidy() error {
 		urgent := wanted || j.full.Load() || j.overBound()
 		compactable := j.compactable(urgent)
 		// Rather too much on disk than clients who wait for ever.
-		stuck := !compactable && j.Pressure() != Open
+		stuck := !compactable && j.Pressure() != commit.Open
 		if wanted && compactable && j.mostlyGarbage() {
 			// A file that is used again need not be filled, and takes nothing.
 			if err := j.compact(true); err != nil && !errors.Is(err, errNoCopy) {
@@ -139,7 +141,7 @@ func (j *Journal) tellSpace() {
 	t, full := &j.told, j.full.Load()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.full == full || !full && j.Pressure() != Open || !t.at.IsZero() && time.Since(t.at) < tellEvery {
+	if t.full == full || !full && j.Pressure() != commit.Open || !t.at.IsZero() && time.Since(t.at) < tellEvery {
 		return
 	}
 	t.full, t.at = full, time.Now()

@@ -3,6 +3,7 @@ package journal
 import (
 	"sync"
 
+	"polystalk/shard/commit"
 	"polystalk/shard/record"
 )
 
@@ -38,7 +39,7 @@ const pendingStep = 16 << 10
 // appended will be durable, or one above.
 func (l *Log) Begin() {
 	l.mu.Lock()
-	l.Buffer.Tight, l.Buffer.Full = l.j.tight.Load(), l.j.Pressure() == Full
+	l.Buffer.Tight, l.Buffer.Full = l.j.tight.Load(), l.j.Pressure() == commit.Full
 	if !l.queued {
 		// Queued first, then the number read: a commit that begins after the
 		// reading finds this log in the queue. If the queue was taken between

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	. "polystalk/shard/commit"
 	"polystalk/shard/core"
 	. "polystalk/shard/journal"
 	"polystalk/shard/record"

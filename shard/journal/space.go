@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 
+	"polystalk/shard/commit"
 	"polystalk/shard/record"
 )
 
@@ -40,14 +41,14 @@ func (j *Journal) available() int64 { return j.ahead() - j.pending.Load() }
 func (j *Journal) press() {
 	p, tight := j.measure()
 	j.tight.Store(tight)
-	if Pressure(j.pressure.Load()) != p && Pressure(j.pressure.Swap(int32(p))) != p && p != Wait {
+	if commit.Pressure(j.pressure.Load()) != p && commit.Pressure(j.pressure.Swap(int32(p))) != p && p != commit.Wait {
 		j.notify()
 	}
 }
 
 // raise is press for who has a log open: it only ever stops others.
 func (j *Journal) raise() {
-	if p, tight := j.measure(); p != Open {
+	if p, tight := j.measure(); p != commit.Open {
 		j.tight.Store(tight)
 		j.pressure.Store(int32(p))
 	}
@@ -56,20 +57,20 @@ func (j *Journal) raise() {
 // measure returns the pressure, and whether records are to be left out that can be:
 // when nothing is left but the reserve, although the disk may only be behind, and
 // though a compaction may be about to make room, which itself takes from the reserve.
-func (j *Journal) measure() (p Pressure, tight bool) {
+func (j *Journal) measure() (p commit.Pressure, tight bool) {
 	size := j.opts.SegmentSize
 	pending := j.pending.Load()
 	avail := j.ahead() - pending
 	switch {
 	case avail < size/16:
-		p = Wait
+		p = commit.Wait
 		if j.full.Load() {
-			p = Full
+			p = commit.Full
 		}
 	case pending > size/4:
-		p = Wait
+		p = commit.Wait
 	}
-	return p, p == Full || avail < 0
+	return p, p == commit.Full || avail < 0
 }
 
 // spareWanted reports whether another segment should be prepared.

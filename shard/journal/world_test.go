@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	. "polystalk/shard/commit"
 	"polystalk/shard/core"
 	. "polystalk/shard/journal"
 	"polystalk/shard/record"

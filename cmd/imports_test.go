@@ -27,14 +27,15 @@ var table = []row{
 
 	// The state of a part of the tubes, its owner, and how it outlives the process.
 	{"shard", "shard/core shard/journal shard/ring", ""},
+	{"shard/commit", "", ""},
 	{"shard/core", "bytebufferpool shard/record shard/slab xxhash", ""},
-	{"shard/journal", "shard/record x/sys", "shard/core"},
+	{"shard/journal", "shard/commit shard/record x/sys", "shard/core"},
 	{"shard/record", "", ""},
 	{"shard/ring", "", ""},
 	{"shard/slab", "x/sys", ""},
 
 	// Connections, and which shard a command is for.
-	{"router", "bytebufferpool codec codec/beanstalk codec/binlog codec/gearman gnet router/migrate shard shard/core shard/journal shard/record shard/slab x/sys", "router/history"},
+	{"router", "bytebufferpool codec codec/beanstalk codec/binlog codec/gearman gnet router/migrate shard shard/commit shard/core shard/journal shard/record shard/slab x/sys", "router/history"},
 	{"router/history", "", ""},
 	{"router/migrate", "codec/binlog shard/core shard/record", ""},
 	{"router/sim", "router shard shard/core", "codec/gearman codec/wiretest router/history"},

@@ -59,7 +59,7 @@ var limits = []limit{
 		{"cmd/polystalkd", 3},
 		{"router", 13},
 		{"router/sim", 4},
-		{"shard/journal", 18},
+		{"shard/journal", 17},
 		{"shard/core", 2},
 	}},
 }

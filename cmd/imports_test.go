@@ -47,8 +47,10 @@ var table = []row{
 	{"cmd/polystalkd", "cmd/internal/release codec/binlog codec/gearman go-systemd pflag router shard/journal x/sys", "codec/gearmantest codec/wiretest go-beanstalk shard/record"},
 
 	// What puts load on servers, also on others than ours.
-	{"loadtest", "codec/gearman hdrhistogram loadtest/floor loadtest/proc plot x/sync x/sys", "codec/gearmantest"},
+	{"loadtest", "codec/gearman loadtest/drive loadtest/floor loadtest/latency loadtest/proc plot x/sync x/sys", "codec/gearmantest"},
+	{"loadtest/drive", "loadtest/latency x/sys", ""},
 	{"loadtest/floor", "gnet", ""},
+	{"loadtest/latency", "hdrhistogram", ""},
 	{"loadtest/proc", "x/sys", ""},
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+
+	"polystalk/loadtest/drive"
 )
 
 const (
@@ -18,7 +20,7 @@ const (
 
 // A conn is one connection on which beanstalkd's protocol is spoken.
 type conn struct {
-	link
+	drive.Link
 	depth    int
 	constant bool
 	tube     string // the tube in use, for messages
@@ -26,30 +28,30 @@ type conn struct {
 }
 
 func dial(ctx context.Context, addr string, l *Load, constant bool) (*conn, error) {
-	k, err := dialLink(ctx, addr, l.Body)
+	k, err := drive.Dial(ctx, addr, l.Body)
 	if err != nil {
 		return nil, err
 	}
-	return &conn{link: k, depth: l.Depth, constant: constant, tube: "default"}, nil
+	return &conn{Link: k, depth: l.Depth, constant: constant, tube: "default"}, nil
 }
 
 // batch sends n commands, at most depth of them in flight: see the function.
-func (c *conn) batch(l *lane, n int, write func(i int), check func(i int, r *reply) error) error {
-	return batch(&c.link, l, n, c.depth, write, c.read, check)
+func (c *conn) batch(l *drive.Lane, n int, write func(i int), check func(i int, r *reply) error) error {
+	return drive.Batch(&c.Link, l, n, c.depth, write, c.read, check)
 }
 
 // read returns the next reply; it is valid until the next call.
 func (c *conn) read() (*reply, error) {
 	for {
-		n, want, err := parseReply(c.in[c.lo:c.hi], &c.rep)
+		n, want, err := parseReply(c.Unread(), &c.rep)
 		if err != nil {
 			return nil, err
 		}
 		if n > 0 {
-			c.lo += n
+			c.Use(n)
 			return &c.rep, nil
 		}
-		if err := c.fill(want); err != nil {
+		if err := c.Fill(want); err != nil {
 			return nil, err
 		}
 	}
@@ -85,50 +87,50 @@ func (c *conn) watching(cmd string, n uint64, r *reply) error {
 }
 
 func (c *conn) putBody(pri, delay int, stamp uint64) {
-	c.stampBody(stamp)
-	b := append(c.out, "put "...)
+	c.StampBody(stamp)
+	b := append(c.Out, "put "...)
 	b = strconv.AppendInt(b, int64(pri), 10)
 	b = append(b, ' ')
 	b = strconv.AppendInt(b, int64(delay), 10)
 	b = append(b, ' ')
 	b = strconv.AppendInt(b, jobTTR, 10)
 	b = append(b, ' ')
-	b = strconv.AppendInt(b, int64(len(c.body)), 10)
+	b = strconv.AppendInt(b, int64(len(c.Body)), 10)
 	b = append(b, "\r\n"...)
-	b = append(b, c.body...)
-	c.out = append(b, "\r\n"...)
+	b = append(b, c.Body...)
+	c.Out = append(b, "\r\n"...)
 }
 
 // checkBody compares a reserved job's body with the one put under stamp.
 func (c *conn) checkBody(r *reply, stamp uint64) error {
-	if len(r.body) != len(c.body) {
-		return c.wrong("reserve", fmt.Sprintf("a body of %d bytes", len(c.body)), r)
+	if len(r.body) != len(c.Body) {
+		return c.wrong("reserve", fmt.Sprintf("a body of %d bytes", len(c.Body)), r)
 	}
 	if c.constant {
 		return nil
 	}
-	c.stampBody(stamp)
-	if !bytes.Equal(r.body, c.body) {
-		return fmt.Errorf("job %d (tube %q) came back with another body: expected %.40q…, got %.40q…", r.num, c.tube, c.body, r.body)
+	c.StampBody(stamp)
+	if !bytes.Equal(r.body, c.Body) {
+		return fmt.Errorf("job %d (tube %q) came back with another body: expected %.40q…, got %.40q…", r.num, c.tube, c.Body, r.body)
 	}
 	return nil
 }
 
-func (c *conn) word(cmd string) { c.out = append(append(c.out, cmd...), "\r\n"...) }
+func (c *conn) word(cmd string) { c.Out = append(append(c.Out, cmd...), "\r\n"...) }
 
 func (c *conn) named(cmd, tube string) {
-	c.out = append(append(append(append(c.out, cmd...), ' '), tube...), "\r\n"...)
+	c.Out = append(append(append(append(c.Out, cmd...), ' '), tube...), "\r\n"...)
 }
 
 func (c *conn) numbered(cmd string, id uint64) {
-	c.out = append(append(c.out, cmd...), ' ')
-	c.out = append(strconv.AppendUint(c.out, id, 10), "\r\n"...)
+	c.Out = append(append(c.Out, cmd...), ' ')
+	c.Out = append(strconv.AppendUint(c.Out, id, 10), "\r\n"...)
 }
 
 // call sends one uncounted command and checks the kind of its reply.
 func (c *conn) call(k kind, cmd string) (*reply, error) {
 	c.word(cmd)
-	if err := c.flush(); err != nil {
+	if err := c.Flush(); err != nil {
 		return nil, err
 	}
 	r, err := c.read()
@@ -159,13 +161,14 @@ func (c *conn) watchOnly(tube string) error {
 // server's port, not ours, that lingers.
 func (c *conn) quit() error {
 	c.word("quit")
-	if err := c.flush(); err != nil {
+	if err := c.Flush(); err != nil {
 		return err
 	}
-	if n, err := c.nc.Read(c.in); n > 0 {
-		return fmt.Errorf("the server answered quit with %.40q", c.in[:n])
+	var more [64]byte
+	if n, err := c.NC.Read(more[:]); n > 0 {
+		return fmt.Errorf("the server answered quit with %.40q", more[:n])
 	} else if !errors.Is(err, io.EOF) {
 		return fmt.Errorf("quit: %w", err)
 	}
-	return c.nc.Close()
+	return c.NC.Close()
 }

@@ -90,8 +90,8 @@ func beanstalkdVersion(ctx context.Context, addr string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer c.nc.Close()
-	c.nc.SetDeadline(time.Now().Add(grace))
+	defer c.NC.Close()
+	c.NC.SetDeadline(time.Now().Add(grace))
 	r, err := c.call(kindOK, "stats")
 	if err != nil {
 		return "", err

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
 
+	"polystalk/loadtest/latency"
 	"polystalk/loadtest/proc"
 )
 
@@ -32,7 +34,7 @@ func threeRounds() []run {
 			cpu  float64
 		}{{"ref", 8}, {"new", 4}, {"floor", 2}} {
 			runs = append(runs, run{Load: "cycle", Server: s.name, Round: round + 1, OpsRate: 1000 / (s.cpu * slow), CPU: s.cpu * slow,
-				Latency: latency{P99: 100}, RSSAfter: 1 << 20})
+				Latency: latency.Summary{P99: 100}, RSSAfter: 1 << 20})
 		}
 	}
 	runs = append(runs, run{Load: "busy", Server: "new", Round: 1, CPU: 6}, run{Load: "memory", Server: "new", Round: 1, CPU: 1,
@@ -90,11 +92,11 @@ func TestMemoryFigures(t *testing.T) {
 }
 
 func TestReportsOfProcessesAddUp(t *testing.T) {
-	a, b := new(recorder), new(recorder)
-	a.record(1000, 300)
-	b.record(5000, 100)
-	encode := func(r *recorder) []byte {
-		text, err := encodeHistogram(r.h)
+	a, b := new(latency.Recorder), new(latency.Recorder)
+	a.Record(1000, 300)
+	b.Record(5000, 100)
+	encode := func(r *latency.Recorder) []byte {
+		text, err := latency.Encode(r.Histogram())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,3 +118,5 @@ func TestReportsOfProcessesAddUp(t *testing.T) {
 		t.Error("a run without operations passed")
 	}
 }
+
+func near(a, b float64) bool { return math.Abs(a-b) <= b*0.002 } // three significant figures

@@ -12,8 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
+	"polystalk/loadtest/latency"
 	"polystalk/loadtest/proc"
 )
 
@@ -34,12 +33,12 @@ type run struct {
 	LoadCPU  float64 `json:"load_cpu_us_per_op"`
 	LoadBusy float64 `json:"load_cores_busy"`
 	// Latency is of commands, or from put to reservation where the workload is about that.
-	Latency   latency `json:"latency"`
-	Commands  latency `json:"command_latency"`
-	RSSBefore int64   `json:"rss_before_bytes"` // before the load connected
-	RSSAfter  int64   `json:"rss_after_bytes"`  // at the end of the measured phase
-	Memory    *memory `json:"memory,omitempty"`
-	Growth    *growth `json:"growth,omitempty"`
+	Latency   latency.Summary `json:"latency"`
+	Commands  latency.Summary `json:"command_latency"`
+	RSSBefore int64           `json:"rss_before_bytes"` // before the load connected
+	RSSAfter  int64           `json:"rss_after_bytes"`  // at the end of the measured phase
+	Memory    *memory         `json:"memory,omitempty"`
+	Growth    *growth         `json:"growth,omitempty"`
 }
 
 // A worker is one load process as the coordinator sees it.
@@ -124,7 +123,7 @@ func measure(ctx context.Context, sp *proc.Spawner, l Load, p plan, progress fun
 
 // add puts the processes' reports together.
 func (r *run) add(reports []*report, cpu proc.CPUTime) error {
-	var commands, delivery *hdrhistogram.Histogram
+	var commands, delivery *latency.Histogram
 	var wall, load time.Duration
 	var err error
 	for _, rep := range reports {
@@ -140,10 +139,10 @@ func (r *run) add(reports []*report, cpu proc.CPUTime) error {
 			r.Memory = rep.Memory
 		}
 		r.Growth = r.Growth.plus(rep.Growth)
-		if commands, err = mergeHistogram(commands, rep.Commands); err != nil {
+		if commands, err = latency.Merge(commands, rep.Commands); err != nil {
 			return err
 		}
-		if delivery, err = mergeHistogram(delivery, rep.Delivery); err != nil {
+		if delivery, err = latency.Merge(delivery, rep.Delivery); err != nil {
 			return err
 		}
 	}
@@ -157,10 +156,10 @@ func (r *run) add(reports []*report, cpu proc.CPUTime) error {
 	r.CPU, r.CPUUser, r.CPUSys = us(cpu.Total), us(cpu.User), us(cpu.System)
 	r.LoadCPU = us(load)
 	r.Busy, r.LoadBusy = cpu.Total.Seconds()/r.Seconds, load.Seconds()/r.Seconds
-	r.Commands = summarize(commands)
+	r.Commands = latency.Summarize(commands)
 	r.Latency = r.Commands
 	if delivery != nil {
-		r.Latency = summarize(delivery)
+		r.Latency = latency.Summarize(delivery)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"polystalk/loadtest/latency"
 	"polystalk/loadtest/proc"
 )
 
@@ -109,7 +110,7 @@ func TestCountBoundsOperations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := mergeHistogram(nil, rep.Commands)
+	h, err := latency.Merge(nil, rep.Commands)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +255,7 @@ func TestEveryWorkloadRunsOnBeanstalkd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.nc.Close()
+	defer c.NC.Close()
 	r, err := c.call(kindOK, "stats")
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
+	"polystalk/loadtest/drive"
 )
 
 // gearmanVersion asks the server.
@@ -16,8 +17,8 @@ func gearmanVersion(ctx context.Context, addr string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer c.nc.Close()
-	c.nc.SetDeadline(time.Now().Add(grace))
+	defer c.NC.Close()
+	c.NC.SetDeadline(time.Now().Add(grace))
 	line, err := c.ask1("version")
 	if err != nil {
 		return "", err
@@ -31,8 +32,8 @@ func gearmanVersion(ctx context.Context, addr string) (string, error) {
 
 // ask1 sends a line of text and returns the line that answers it.
 func (c *gearmanConn) ask1(command string) (string, error) {
-	c.out = append(append(c.out, command...), "\r\n"...)
-	if err := c.flush(); err != nil {
+	c.Out = append(append(c.Out, command...), "\r\n"...)
+	if err := c.Flush(); err != nil {
 		return "", err
 	}
 	return c.line(command)
@@ -75,7 +76,7 @@ func (c *gearmanConn) jobs() (map[string]uint64, error) {
 // workers report has no answer that could be waited for. A server that does not
 // get there has lost jobs, or made some up.
 func (c *gearmanConn) settle(functions [][]byte, want uint64) error {
-	for end := now() + int64(grace); ; time.Sleep(2 * time.Millisecond) {
+	for end := drive.Now() + int64(grace); ; time.Sleep(2 * time.Millisecond) {
 		totals, err := c.jobs()
 		if err != nil {
 			return err
@@ -87,7 +88,7 @@ func (c *gearmanConn) settle(functions [][]byte, want uint64) error {
 		if n == want {
 			return nil
 		}
-		if n < want || now() > end {
+		if n < want || drive.Now() > end {
 			return fmt.Errorf("the server says that there are %d jobs of this load, expected %d", n, want)
 		}
 	}
@@ -96,7 +97,7 @@ func (c *gearmanConn) settle(functions [][]byte, want uint64) error {
 // drop removes functions that nobody uses any more. The server may still have
 // to learn that their workers have gone.
 func (c *gearmanConn) drop(functions [][]byte) error {
-	end := now() + int64(grace)
+	end := drive.Now() + int64(grace)
 	for _, f := range functions {
 		for {
 			line, err := c.ask1("drop function " + string(f))
@@ -106,7 +107,7 @@ func (c *gearmanConn) drop(functions [][]byte) error {
 			if line == "OK" {
 				break
 			}
-			if line != "ERR there are still connected workers or executing clients" || now() > end {
+			if line != "ERR there are still connected workers or executing clients" || drive.Now() > end {
 				return fmt.Errorf("wrong reply to drop function %s: expected OK, got %q", f, line)
 			}
 			time.Sleep(2 * time.Millisecond)

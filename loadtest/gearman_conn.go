@@ -3,20 +3,19 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
 	"time"
 
 	"polystalk/codec/gearman"
+	"polystalk/loadtest/drive"
 )
 
 // A gearmanConn is one connection on which Gearman is spoken, by a client, a
 // worker or an administrator.
 type gearmanConn struct {
-	link
+	drive.Link
 	depth  int
 	unique []byte // the template of a unique id: a prefix, and a stamp
 	msg    gearman.Message
@@ -24,11 +23,11 @@ type gearmanConn struct {
 }
 
 func dialGearman(ctx context.Context, addr string, l *Load) (*gearmanConn, error) {
-	k, err := dialLink(ctx, addr, l.Body)
+	k, err := drive.Dial(ctx, addr, l.Body)
 	if err != nil {
 		return nil, err
 	}
-	return &gearmanConn{link: k, depth: l.Depth, unique: make([]byte, stampLen)}, nil
+	return &gearmanConn{Link: k, depth: l.Depth, unique: make([]byte, drive.StampLen)}, nil
 }
 
 // connectGearman opens a connection that fail will close. Its unique ids are no
@@ -43,15 +42,15 @@ func (e *env) connectGearman(ctx context.Context) (*gearmanConn, error) {
 }
 
 // batch sends n requests, at most depth of them in flight: see the function.
-func (c *gearmanConn) batch(l *lane, n, depth int, write func(i int), check func(i int, m *gearman.Message) error) error {
-	return batch(&c.link, l, n, depth, write, c.read, check)
+func (c *gearmanConn) batch(l *drive.Lane, n, depth int, write func(i int), check func(i int, m *gearman.Message) error) error {
+	return drive.Batch(&c.Link, l, n, depth, write, c.read, check)
 }
 
 // read returns the next packet or line; it is valid until the next call, and so
 // is c.data.
 func (c *gearmanConn) read() (*gearman.Message, error) {
 	for {
-		b := c.in[c.lo:c.hi]
+		b := c.Unread()
 		n, fault := gearman.ParseReply(&c.msg, b, maxBody)
 		if fault != nil {
 			return nil, fmt.Errorf("malformed reply %.40q: %w", b, fault)
@@ -59,13 +58,13 @@ func (c *gearmanConn) read() (*gearman.Message, error) {
 		total := n + c.msg.Size
 		if n > 0 && len(b) >= total {
 			c.data = b[n:total]
-			c.lo += total
+			c.Use(total)
 			return &c.msg, nil
 		}
 		if n == 0 {
 			total = len(b) + 1
 		}
-		if err := c.fill(total); err != nil {
+		if err := c.Fill(total); err != nil {
 			return nil, err
 		}
 	}
@@ -86,20 +85,18 @@ func (c *gearmanConn) expect(request, t gearman.Type, m *gearman.Message) error 
 
 // request appends a request without data.
 func (c *gearmanConn) request(t gearman.Type, args ...[]byte) {
-	c.out = gearman.AppendRequest(c.out, t, args...)
+	c.Out = gearman.AppendRequest(c.Out, t, args...)
 }
 
 // submit appends the submission of the job of that stamp.
 func (c *gearmanConn) submit(t gearman.Type, function []byte, stamp uint64) {
-	c.stampBody(stamp)
-	c.out = gearman.AppendRequestHead(c.out, t, len(c.body), function, c.stampUnique(stamp))
-	c.out = append(c.out, c.body...)
+	c.StampBody(stamp)
+	c.Out = gearman.AppendRequestHead(c.Out, t, len(c.Body), function, c.stampUnique(stamp))
+	c.Out = append(c.Out, c.Body...)
 }
 
 func (c *gearmanConn) stampUnique(stamp uint64) []byte {
-	var raw [8]byte
-	binary.BigEndian.PutUint64(raw[:], stamp)
-	hex.Encode(c.unique[len(c.unique)-stampLen:], raw[:])
+	drive.PutStamp(c.unique[len(c.unique)-drive.StampLen:], stamp)
 	return c.unique
 }
 
@@ -122,8 +119,8 @@ func (c *gearmanConn) assigned(m *gearman.Message) (stamp uint64, err error) {
 		return 0, err
 	}
 	unique := m.Args[2]
-	if at := len(c.unique) - stampLen; len(unique) == len(c.unique) && bytes.Equal(unique[:at], c.unique[:at]) {
-		stamp, err = bodyStamp(unique[at:])
+	if at := len(c.unique) - drive.StampLen; len(unique) == len(c.unique) && bytes.Equal(unique[:at], c.unique[:at]) {
+		stamp, err = drive.Stamp(unique[at:])
 	} else {
 		err = fmt.Errorf("expected a unique id such as %q, got %q", c.unique, unique)
 	}
@@ -136,27 +133,27 @@ func (c *gearmanConn) assigned(m *gearman.Message) (stamp uint64, err error) {
 // checkData compares the data of the last reply, about the job of that handle,
 // with the body submitted under stamp.
 func (c *gearmanConn) checkData(handle []byte, stamp uint64) error {
-	c.stampBody(stamp)
-	if !bytes.Equal(c.data, c.body) {
+	c.StampBody(stamp)
+	if !bytes.Equal(c.data, c.Body) {
 		return fmt.Errorf("job %q came back with another body: expected %d bytes %.40q…, got %d bytes %.40q…",
-			handle, len(c.body), c.body, len(c.data), c.data)
+			handle, len(c.Body), c.Body, len(c.data), c.data)
 	}
 	return nil
 }
 
 // complete appends the WORK_COMPLETE of a job.
 func (c *gearmanConn) complete(handle, result []byte) {
-	c.out = gearman.AppendRequestHead(c.out, gearman.WorkComplete, len(result), handle)
-	c.out = append(c.out, result...)
+	c.Out = gearman.AppendRequestHead(c.Out, gearman.WorkComplete, len(result), handle)
+	c.Out = append(c.Out, result...)
 }
 
 // quit says that nothing more will come and waits for the server to close. A
 // worker may be woken meanwhile.
 func (c *gearmanConn) quit() error {
-	c.nc.SetDeadline(time.Now().Add(grace))
-	half, ok := c.nc.(interface{ CloseWrite() error })
+	c.NC.SetDeadline(time.Now().Add(grace))
+	half, ok := c.NC.(interface{ CloseWrite() error })
 	if !ok {
-		return c.nc.Close()
+		return c.NC.Close()
 	}
 	if err := half.CloseWrite(); err != nil {
 		return fmt.Errorf("close: %w", err)
@@ -164,8 +161,8 @@ func (c *gearmanConn) quit() error {
 	for {
 		m, err := c.read()
 		switch {
-		case errors.Is(err, errClosed) || errors.Is(err, net.ErrClosed):
-			return c.nc.Close()
+		case errors.Is(err, drive.ErrClosed) || errors.Is(err, net.ErrClosed):
+			return c.NC.Close()
 		case err != nil:
 			return fmt.Errorf("close: %w", err)
 		case m.Type != gearman.Noop:

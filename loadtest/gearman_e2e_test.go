@@ -12,6 +12,7 @@ import (
 
 	"polystalk/codec/gearman"
 	"polystalk/codec/gearmantest"
+	"polystalk/loadtest/latency"
 	"polystalk/loadtest/proc"
 )
 
@@ -52,7 +53,7 @@ func TestEveryGearmanWorkloadRunsAndLeavesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h, err := mergeHistogram(nil, rep.Commands)
+			h, err := latency.Merge(nil, rep.Commands)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -231,7 +232,7 @@ func TestEveryGearmanWorkloadRunsOnGearmand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.nc.Close()
+	defer c.NC.Close()
 	if jobs, err := c.jobs(); err != nil || len(jobs) != 0 {
 		t.Errorf("functions %v are left on the server, %v", jobs, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"polystalk/codec/gearman"
+	"polystalk/loadtest/drive"
 )
 
 // echo: every connection sends its body, depth times a turn, and must get it
@@ -43,23 +44,23 @@ func newEchoer(c *gearmanConn) *echoer {
 	a := &echoer{c: c}
 	a.write = func(int) {
 		a.sent++
-		c.stampBody(a.sent)
-		c.request(gearman.EchoReq, c.body)
+		c.StampBody(a.sent)
+		c.request(gearman.EchoReq, c.Body)
 	}
 	a.check = func(_ int, m *gearman.Message) error {
 		if err := c.expect(gearman.EchoReq, gearman.EchoRes, m); err != nil {
 			return err
 		}
 		a.heard++
-		if c.stampBody(a.heard); !bytes.Equal(c.data, c.body) {
+		if c.StampBody(a.heard); !bytes.Equal(c.data, c.Body) {
 			return fmt.Errorf("an echo came back with another body: expected %d bytes %.40q…, got %d bytes %.40q…",
-				len(c.body), c.body, len(c.data), c.data)
+				len(c.Body), c.Body, len(c.data), c.data)
 		}
 		return nil
 	}
 	return a
 }
 
-func (a *echoer) turn(l *lane) error {
+func (a *echoer) turn(l *drive.Lane) error {
 	return a.c.batch(l, a.c.depth, a.c.depth, a.write, a.check)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
+	"polystalk/loadtest/drive"
 )
 
 // foreground: conns clients submit jobs, depth at once, and wait for all of
@@ -56,7 +57,7 @@ func (w *foreground) setup(ctx context.Context) error {
 	_, err = openAll(ctx, len(w.workers), w.connectGearman, func(i int, c *gearmanConn) error {
 		w.workers[i] = &gearmanWorker{c: c, function: w.function}
 		c.request(gearman.CanDo, w.function)
-		return c.flush()
+		return c.Flush()
 	})
 	return err
 }
@@ -74,8 +75,8 @@ func (w *foreground) run(ph *phase) error {
 	if err := w.failure(); err != nil {
 		return err
 	}
-	t := now()
-	defer func() { ph.excludedWall += time.Duration(now() - t) }()
+	t := drive.Now()
+	defer func() { ph.excludedWall += time.Duration(drive.Now() - t) }()
 	return w.control.settle([][]byte{w.function}, 0)
 }
 
@@ -88,7 +89,7 @@ func (w *foreground) stop() error {
 	var last []byte
 	for i := range w.workers {
 		w.stopper.submit(gearman.SubmitJobBG, w.function, stopStamps+uint64(i))
-		if err := w.stopper.flush(); err != nil {
+		if err := w.stopper.Flush(); err != nil {
 			return err
 		}
 		m, err := w.stopper.read()
@@ -134,7 +135,7 @@ func newGearmanClient(c *gearmanConn, function []byte, i, n uint64) *gearmanClie
 	return &gearmanClient{c: c, function: function, next: i, step: n, jobs: make([]foregroundJob, c.depth)}
 }
 
-func (a *gearmanClient) turn(l *lane) error {
+func (a *gearmanClient) turn(l *drive.Lane) error {
 	c := a.c
 	for i := range a.jobs {
 		j := &a.jobs[i]
@@ -142,11 +143,11 @@ func (a *gearmanClient) turn(l *lane) error {
 		c.submit(gearman.SubmitJob, a.function, a.next)
 		a.next += a.step
 	}
-	due, err := l.begin(len(a.jobs))
+	due, err := l.Begin(len(a.jobs))
 	if err != nil {
 		return err
 	}
-	if err := c.ask(); err != nil {
+	if err := c.Ask(); err != nil {
 		return err
 	}
 	for created, done := 0, 0; done < len(a.jobs); {
@@ -174,7 +175,7 @@ func (a *gearmanClient) turn(l *lane) error {
 			return err
 		}
 		done++
-		l.answered(due, c.at)
+		l.Answered(due, c.At)
 	}
 	return nil
 }
@@ -205,7 +206,7 @@ func (a *gearmanWorker) work() error {
 	for {
 		// Behind the report of the last job, as worker libraries do.
 		c.request(gearman.GrabJobUniq)
-		if err := c.ask(); err != nil {
+		if err := c.Ask(); err != nil {
 			return err
 		}
 		m, err := c.read()
@@ -230,7 +231,7 @@ func (a *gearmanWorker) work() error {
 		}
 		c.complete(m.Args[0], c.data)
 		if stamp >= stopStamps {
-			return c.flush()
+			return c.Flush()
 		}
 	}
 }
@@ -238,7 +239,7 @@ func (a *gearmanWorker) work() error {
 // sleep returns once the server has woken the worker.
 func (a *gearmanWorker) sleep() error {
 	a.c.request(gearman.PreSleep)
-	if err := a.c.ask(); err != nil {
+	if err := a.c.Ask(); err != nil {
 		return err
 	}
 	m, err := a.c.read()

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
+	"polystalk/loadtest/drive"
+	"polystalk/loadtest/latency"
 )
 
 // fillDepth is how many jobs are in flight on a connection where speed is all
@@ -124,10 +126,10 @@ func (s *gearmanStock) take(stamp uint64, function []byte) error {
 // settle checks that the server has the jobs that were not taken, and takes the
 // time of that off the measurement, if there is one.
 func (s *gearmanStock) settle(ph *phase) error {
-	t := now()
+	t := drive.Now()
 	err := s.control.settle(s.functions, s.submitted()-s.taken.Load())
 	if ph != nil {
-		ph.excludedWall += time.Duration(now() - t)
+		ph.excludedWall += time.Duration(drive.Now() - t)
 	}
 	return err
 }
@@ -141,7 +143,7 @@ func (s *gearmanStock) everyone(ph *phase, takers []*gearmanTaker, n uint64) err
 		return err
 	}
 	for _, a := range takers {
-		if err := a.c.flush(); err != nil {
+		if err := a.c.Flush(); err != nil {
 			return err
 		}
 	}
@@ -159,7 +161,7 @@ func (s *gearmanStock) clear(ctx context.Context) error {
 			return err
 		}
 		a.c.depth = fillDepth
-		ph := &phase{env: s.env, ctx: ctx, deadline: math.MaxInt64, commands: new(recorder), delivery: new(recorder)}
+		ph := &phase{env: s.env, ctx: ctx, deadline: math.MaxInt64, commands: new(latency.Recorder), delivery: new(latency.Recorder)}
 		if err := s.everyone(ph, []*gearmanTaker{a}, left); err != nil {
 			return err
 		}
@@ -183,7 +185,7 @@ func (s *gearmanStock) worker(ctx context.Context) (*gearmanTaker, error) {
 	for _, f := range s.functions {
 		c.request(gearman.CanDo, f)
 	}
-	return &gearmanTaker{c: c, stock: s}, c.flush()
+	return &gearmanTaker{c: c, stock: s}, c.Flush()
 }
 
 // A gearmanSubmitter submits background jobs of one function.
@@ -210,14 +212,14 @@ func newGearmanSubmitter(c *gearmanConn, s *gearmanStock, i int) *gearmanSubmitt
 		a.handle = append(a.handle[:0], m.Args[0]...)
 		a.n++
 		if a.grown != nil {
-			a.grown.add(c.at)
+			a.grown.add(c.At)
 		}
 		return nil
 	}
 	return a
 }
 
-func (a *gearmanSubmitter) turn(l *lane) error {
+func (a *gearmanSubmitter) turn(l *drive.Lane) error {
 	n := a.stock.claim(a.c.depth)
 	if n == 0 {
 		return errDone
@@ -233,7 +235,7 @@ type gearmanTaker struct {
 	stock *gearmanStock
 }
 
-func (a *gearmanTaker) turn(l *lane) error {
+func (a *gearmanTaker) turn(l *drive.Lane) error {
 	c := a.c
 	n := a.stock.claim(c.depth)
 	if n == 0 {

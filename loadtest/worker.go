@@ -11,6 +11,8 @@ import (
 	"os"
 	"time"
 
+	"polystalk/loadtest/drive"
+	"polystalk/loadtest/latency"
 	"polystalk/loadtest/proc"
 )
 
@@ -139,7 +141,7 @@ func firstOf(e *env, err error) error {
 // sooner. With progress it reports four times a second.
 func runPhase(ctx context.Context, e *env, w workload, d time.Duration, count int64, progress func(message) error) (*report, error) {
 	load := &e.plan.Load
-	ph := &phase{env: e, ctx: ctx, commands: new(recorder), delivery: new(recorder)}
+	ph := &phase{env: e, ctx: ctx, commands: new(latency.Recorder), delivery: new(latency.Recorder)}
 	if count > 0 {
 		ph.count = max(1, count/int64(load.Processes))
 	}
@@ -147,7 +149,7 @@ func runPhase(ctx context.Context, e *env, w workload, d time.Duration, count in
 	if err != nil {
 		return nil, err
 	}
-	ph.started = now()
+	ph.started = drive.Now()
 	ph.deadline = ph.started + int64(d)
 	if load.endless() {
 		ph.deadline = math.MaxInt64
@@ -176,17 +178,17 @@ func runPhase(ctx context.Context, e *env, w workload, d time.Duration, count in
 	if err = firstOf(e, err); err != nil {
 		return nil, err
 	}
-	wall := time.Duration(now()-ph.started) - ph.excludedWall
+	wall := time.Duration(drive.Now()-ph.started) - ph.excludedWall
 	after, err := proc.CPU(os.Getpid())
 	if err != nil {
 		return nil, err
 	}
 	rep := &report{Ops: ph.ops(), Unsent: ph.unsent(), Wall: wall, Excluded: ph.excludedWall, ExcludedCPU: ph.excludedCPU,
 		LoadCPU: after.Total - cpu.Total, Memory: e.mem, Growth: e.growth}
-	if rep.Commands, err = encodeHistogram(ph.commands.h); err != nil {
+	if rep.Commands, err = latency.Encode(ph.commands.Histogram()); err != nil {
 		return nil, err
 	}
-	if rep.Delivery, err = encodeHistogram(ph.delivery.h); err != nil {
+	if rep.Delivery, err = latency.Encode(ph.delivery.Histogram()); err != nil {
 		return nil, err
 	}
 	return rep, nil

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"polystalk/loadtest/drive"
+	"polystalk/loadtest/latency"
 	"polystalk/loadtest/proc"
 )
 
@@ -48,7 +50,7 @@ type spec struct {
 // A connection is what an env keeps until it is closed, in peace or not.
 type connection interface {
 	quit() error
-	shut()
+	Shut()
 }
 
 // An env is what a workload has of its process.
@@ -80,7 +82,7 @@ func (e *env) fail(err error) {
 	e.err = err
 	close(e.ended)
 	for c := range e.conns {
-		c.shut()
+		c.Shut()
 	}
 }
 
@@ -104,7 +106,7 @@ func (e *env) adopt(c connection) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.err != nil {
-		c.shut()
+		c.Shut()
 		return e.err
 	}
 	e.conns[c] = true
@@ -172,10 +174,10 @@ type phase struct {
 	started  int64
 	deadline int64
 	count    int64 // commands over all lanes; 0: by the deadline alone
-	lanes    []*lane
+	lanes    []*drive.Lane
 	lanesMu  sync.Mutex
-	commands *recorder
-	delivery *recorder
+	commands *latency.Recorder
+	delivery *latency.Recorder
 
 	excludedCPU, excludedWall time.Duration // see exclude
 }
@@ -183,25 +185,22 @@ type phase struct {
 // actor is one connection's behaviour: turn does the smallest piece of it
 // after which nothing is left unanswered.
 type actor interface {
-	turn(l *lane) error
+	turn(l *drive.Lane) error
 }
 
 // lane returns lane i of n paced lanes; paced is false for consumers, whose
 // commands follow from others'.
-func (ph *phase) lane(i, n int, paced bool) (*lane, error) {
+func (ph *phase) lane(i, n int, paced bool) (*drive.Lane, error) {
 	load := &ph.env.plan.Load
-	l := &lane{commands: ph.commands, delivery: ph.delivery, deadline: ph.deadline}
+	l := &drive.Lane{Commands: ph.commands, Delivery: ph.delivery, Deadline: ph.deadline}
 	if ph.count > 0 {
-		l.budget = max(1, ph.count/int64(n))
+		l.Budget = max(1, ph.count/int64(n))
 	}
 	if paced && load.Rate > 0 {
-		a, err := newAlarm()
-		if err != nil {
+		// Lanes of all processes share the rate; this process's are every Processes-th.
+		if err := l.OpenLoop(ph.started, load.Rate, i*load.Processes+ph.env.plan.Process, n*load.Processes, load.Arrivals == "poisson"); err != nil {
 			return nil, err
 		}
-		l.alarm, l.overtime = a, ph.deadline-ph.started
-		// Lanes of all processes share the rate; this process's are every Processes-th.
-		l.pace = newSchedule(ph.started, load.Rate, i*load.Processes+ph.env.plan.Process, n*load.Processes, load.Arrivals == "poisson")
 	}
 	ph.lanesMu.Lock()
 	ph.lanes = append(ph.lanes, l)
@@ -215,7 +214,7 @@ func (ph *phase) ops() int64 {
 	defer ph.lanesMu.Unlock()
 	var n int64
 	for _, l := range ph.lanes {
-		n += l.ops.Load()
+		n += l.Ops()
 	}
 	return n
 }
@@ -224,7 +223,7 @@ func (ph *phase) ops() int64 {
 func (ph *phase) unsent() int64 {
 	var n int64
 	for _, l := range ph.lanes {
-		n += l.unsent()
+		n += l.Unsent()
 	}
 	return n
 }
@@ -247,14 +246,9 @@ func runActors[A actor](ph *phase, actors []A) error {
 // errDone is returned by a turn that finds nothing left to do.
 var errDone = errors.New("nothing left to do")
 
-func (ph *phase) turns(a actor, l *lane) error {
-	defer func() {
-		l.flush()
-		if l.alarm != nil {
-			l.alarm.close()
-		}
-	}()
-	for l.more() && ph.ctx.Err() == nil {
+func (ph *phase) turns(a actor, l *drive.Lane) error {
+	defer l.End()
+	for l.More() && ph.ctx.Err() == nil {
 		if err := a.turn(l); errors.Is(err, errDone) {
 			return nil
 		} else if err != nil {
@@ -276,7 +270,7 @@ func (ph *phase) exclude(f func() error) error {
 	if err != nil {
 		return err
 	}
-	t := now()
+	t := drive.Now()
 	if err := f(); err != nil {
 		return err
 	}
@@ -285,7 +279,7 @@ func (ph *phase) exclude(f func() error) error {
 		return err
 	}
 	ph.excludedCPU += after.Total - cpu.Total
-	ph.excludedWall += time.Duration(now() - t)
+	ph.excludedWall += time.Duration(drive.Now() - t)
 	return nil
 }
 
@@ -307,7 +301,7 @@ func (c *conn) deleteAll(ids []uint64) error {
 		for _, id := range ids[:n] {
 			c.numbered("delete", id)
 		}
-		if err := c.flush(); err != nil {
+		if err := c.Flush(); err != nil {
 			return err
 		}
 		for range n {
@@ -343,7 +337,7 @@ func (c *conn) anchors(n int, tube func(i int) string) ([]uint64, error) {
 			c.named("use", tube(j))
 			c.putBody(jobPri, anchorIn, uint64(j))
 		}
-		if err := c.flush(); err != nil {
+		if err := c.Flush(); err != nil {
 			return ids, err
 		}
 		for range m - i {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"polystalk/loadtest/drive"
 )
 
 // connect: what a web request does that leaves a job behind. Every one of conns
@@ -75,7 +77,7 @@ func (w *connect) run(ph *phase) error {
 	if err != nil {
 		return err
 	}
-	defer l.flush()
+	defer l.Flush()
 	s := &visiting{connect: w, l: l, in: make([]byte, maxLine+2)}
 	for i := range w.all {
 		w.all[i].fd = -1
@@ -118,10 +120,10 @@ func (w *connect) teardown(ctx context.Context) error {
 // visiting is one run.
 type visiting struct {
 	*connect
-	l       *lane
+	l       *drive.Lane
 	begun   int64 // visits so far
 	in, out []byte
-	link    link
+	link    drive.Link
 	rep     reply
 }
 
@@ -130,7 +132,7 @@ type visiting struct {
 func (s *visiting) fill(ph *phase) (open int, err error) {
 	for i := range s.all {
 		v := &s.all[i]
-		if v.fd < 0 && s.l.more() && (s.l.budget == 0 || s.begun < s.l.budget) && ph.ctx.Err() == nil {
+		if v.fd < 0 && s.l.More() && (s.l.Budget == 0 || s.begun < s.l.Budget) && ph.ctx.Err() == nil {
 			if err := s.open(v); err != nil {
 				return 0, err
 			}
@@ -154,7 +156,7 @@ func (s *visiting) open(v *visit) error {
 	case *unix.SockaddrUnix:
 		family = unix.AF_UNIX
 	}
-	begun := now()
+	begun := drive.Now()
 	fd, err := unix.Socket(family, unix.SOCK_STREAM, 0)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
@@ -199,10 +201,10 @@ func (s *visiting) serve() error {
 // take reads a reply, which no server sends in parts, and goes on.
 func (s *visiting) take(v *visit) error {
 	n, err := unix.Read(v.fd, s.in)
-	at := now()
+	at := drive.Now()
 	if n <= 0 {
 		if err == nil {
-			err = errClosed
+			err = drive.ErrClosed
 		}
 		return fmt.Errorf("receive: %w", err)
 	}
@@ -211,7 +213,7 @@ func (s *visiting) take(v *visit) error {
 	} else if used != n {
 		return fmt.Errorf("one reply was due, got %q", s.in[:n])
 	}
-	c := conn{link: s.link, constant: s.plan.Constant, tube: s.tube}
+	c := conn{Link: s.link, constant: s.plan.Constant, tube: s.tube}
 	if !v.put {
 		if err := c.usingTube(&s.rep); err != nil {
 			return err
@@ -226,7 +228,7 @@ func (s *visiting) take(v *visit) error {
 	if !s.plan.Throwaway {
 		s.ids = append(s.ids, s.rep.num)
 	}
-	s.l.answered(v.begun, at)
+	s.l.Answered(v.begun, at)
 	fd := v.fd
 	v.fd = -1
 	return unix.Close(fd)
@@ -234,11 +236,11 @@ func (s *visiting) take(v *visit) error {
 
 // putCommand is a put whose body is stamped with the number of puts so far.
 func (s *visiting) putCommand() []byte {
-	if s.link.body == nil {
-		s.link.body = newBody(s.plan.Load.Body)
+	if s.link.Body == nil {
+		s.link.Body = drive.NewBody(s.plan.Load.Body)
 	}
-	c := conn{link: s.link}
-	c.out = s.out[:0]
+	c := conn{Link: s.link}
+	c.Out = s.out[:0]
 	c.putBody(jobPri, 0, uint64(s.begun))
-	return c.out
+	return c.Out
 }

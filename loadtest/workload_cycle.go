@@ -1,6 +1,10 @@
 package main
 
-import "context"
+import (
+	"context"
+
+	"polystalk/loadtest/drive"
+)
 
 // A cycler puts depth jobs into a tube of its own, reserves them and deletes
 // them. Since nobody else touches the tube, the jobs must come back in the
@@ -35,7 +39,7 @@ func newCycler(c *conn) *cycler {
 	return a
 }
 
-func (a *cycler) turn(l *lane) error {
+func (a *cycler) turn(l *drive.Lane) error {
 	if err := a.c.batch(l, a.c.depth, a.put, a.onPut); err != nil {
 		return err
 	}
@@ -43,7 +47,7 @@ func (a *cycler) turn(l *lane) error {
 }
 
 // takeAll reserves and deletes the depth jobs that were put.
-func (a *cycler) takeAll(l *lane) error {
+func (a *cycler) takeAll(l *drive.Lane) error {
 	n := a.c.depth
 	if err := a.c.batch(l, n, a.hold, a.onHold); err != nil {
 		return err

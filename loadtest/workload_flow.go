@@ -7,6 +7,8 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+
+	"polystalk/loadtest/drive"
 )
 
 // A flow is producers and consumers that meet on one tube (one per load
@@ -34,8 +36,8 @@ type flow struct {
 const stopStamp = math.MaxUint64
 
 func stampedBodies(l Load) error {
-	if l.Body < stampLen {
-		return fmt.Errorf("bodies carry a stamp here: %d bytes or more", stampLen)
+	if l.Body < drive.StampLen {
+		return fmt.Errorf("bodies carry a stamp here: %d bytes or more", drive.StampLen)
 	}
 	return nil
 }
@@ -104,7 +106,7 @@ func (w *flow) run(ph *phase) error {
 		}
 		consuming.Go(func() {
 			w.fail(a.consume(l))
-			l.flush()
+			l.Flush()
 		})
 	}
 	err := runActors(ph, w.producers)
@@ -130,7 +132,7 @@ func (w *flow) run(ph *phase) error {
 func (w *flow) putStops(n int) error {
 	for range n {
 		w.control.putBody(stopPri, 0, stopStamp)
-		if err := w.control.flush(); err != nil {
+		if err := w.control.Flush(); err != nil {
 			return err
 		}
 		if r, err := w.control.read(); err != nil {
@@ -147,7 +149,7 @@ func (w *flow) takeStops() error {
 	c := w.control
 	for {
 		c.word("reserve-with-timeout 0")
-		if err := c.flush(); err != nil {
+		if err := c.Flush(); err != nil {
 			return err
 		}
 		r, err := c.read()
@@ -157,7 +159,7 @@ func (w *flow) takeStops() error {
 		if err := c.expect("reserve-with-timeout 0", kindReserved, r); err != nil {
 			return err
 		}
-		if stamp, err := bodyStamp(r.body); err != nil || stamp != stopStamp {
+		if stamp, err := drive.Stamp(r.body); err != nil || stamp != stopStamp {
 			return errors.Join(fmt.Errorf("tube %q: job %d was left over", w.tube, r.num), err)
 		}
 		if err := c.deleteAll([]uint64{r.num}); err != nil {
@@ -176,8 +178,8 @@ type producer struct {
 
 func newProducer(w *flow, c *conn) *producer { return &producer{w: w, c: c} }
 
-func (a *producer) turn(l *lane) error {
-	if l.pace == nil {
+func (a *producer) turn(l *drive.Lane) error {
+	if !l.IsOpen() {
 		select {
 		case <-a.w.tickets:
 		case <-a.w.done():
@@ -185,14 +187,14 @@ func (a *producer) turn(l *lane) error {
 		}
 	}
 	// Not batch: the stamp is the time that begin returns.
-	due, err := l.begin(a.c.depth)
+	due, err := l.Begin(a.c.depth)
 	if err != nil {
 		return err
 	}
 	for range a.c.depth {
 		a.c.putBody(jobPri, 0, uint64(due))
 	}
-	if err := a.c.ask(); err != nil {
+	if err := a.c.Ask(); err != nil {
 		return err
 	}
 	var sum uint64
@@ -205,7 +207,7 @@ func (a *producer) turn(l *lane) error {
 			return err
 		}
 		sum += r.num
-		l.answered(due, a.c.at)
+		l.Answered(due, a.c.At)
 	}
 	a.w.putSum.Add(sum)
 	return nil
@@ -229,12 +231,12 @@ func newConsumer(w *flow, c *conn) *consumer {
 }
 
 // consume goes on until a job says stop.
-func (a *consumer) consume(l *lane) error {
+func (a *consumer) consume(l *drive.Lane) error {
 	for stopped := false; !stopped; {
 		for range a.c.depth {
 			a.c.word("reserve")
 		}
-		if err := a.c.ask(); err != nil {
+		if err := a.c.Ask(); err != nil {
 			return err
 		}
 		for i := range a.c.depth {
@@ -245,7 +247,7 @@ func (a *consumer) consume(l *lane) error {
 			if err := a.c.expect("reserve", kindReserved, r); err != nil {
 				return err
 			}
-			stamp, err := bodyStamp(r.body)
+			stamp, err := drive.Stamp(r.body)
 			if err == nil {
 				err = a.c.checkBody(r, stamp)
 			}
@@ -253,12 +255,12 @@ func (a *consumer) consume(l *lane) error {
 				return err
 			}
 			a.ids[i] = r.num
-			l.counted()
+			l.Counted()
 			if stamp == stopStamp {
 				stopped = true
 				continue
 			}
-			l.delivery.record(a.c.at-int64(stamp), 1)
+			l.Delivery.Record(a.c.At-int64(stamp), 1)
 			a.w.gotSum.Add(r.num)
 			if n := a.w.reserved.Add(1); n%int64(a.c.depth) == 0 {
 				select {

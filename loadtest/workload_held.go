@@ -44,14 +44,14 @@ func (w *held) run(ph *phase) error {
 	if err != nil {
 		return err
 	}
-	defer l.flush()
+	defer l.Flush()
 	// At least one round; a round is never cut short, and the deadline counts
 	// measured time only.
-	for first := true; first || l.more(); first = false {
+	for first := true; first || l.More(); first = false {
 		if err := ph.exclude(w.hold); err != nil {
 			return err
 		}
-		l.deadline = ph.deadline + int64(ph.excludedWall)
+		l.Deadline = ph.deadline + int64(ph.excludedWall)
 		if err := w.c.batch(l, len(w.ids), w.drop, w.onDrop); err != nil {
 			return err
 		}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"polystalk/loadtest/drive"
 )
 
 // laravel: what a Laravel worker sends through pheanstalk when it polls a high
@@ -68,7 +70,7 @@ type poller struct {
 	list      []byte
 }
 
-func (a *poller) turn(l *lane) error {
+func (a *poller) turn(l *drive.Lane) error {
 	if a.turns++; a.turns%a.w.plan.Load.Reconnect == 0 {
 		if err := a.w.quit(a.c); err != nil {
 			return err
@@ -91,23 +93,23 @@ func (a *poller) turn(l *lane) error {
 	return a.finish(l)
 }
 
-// one sends the command that c.out holds and returns its reply.
-func (a *poller) one(l *lane) (*reply, error) {
-	t, err := l.begin(1)
+// one sends the command that c.Out holds and returns its reply.
+func (a *poller) one(l *drive.Lane) (*reply, error) {
+	t, err := l.Begin(1)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.c.ask(); err != nil {
+	if err := a.c.Ask(); err != nil {
 		return nil, err
 	}
 	r, err := a.c.read()
 	if err == nil {
-		l.answered(t, a.c.at)
+		l.Answered(t, a.c.At)
 	}
 	return r, err
 }
 
-func (a *poller) push(l *lane) error {
+func (a *poller) push(l *drive.Lane) error {
 	a.c.tube = a.low
 	a.c.named("use", a.low)
 	r, err := a.one(l)
@@ -126,7 +128,7 @@ func (a *poller) push(l *lane) error {
 }
 
 // pop makes tube the only one watched and asks for a job without waiting.
-func (a *poller) pop(l *lane, tube string, expected kind) error {
+func (a *poller) pop(l *drive.Lane, tube string, expected kind) error {
 	c := a.c
 	c.named("watch", tube)
 	r, err := a.one(l)
@@ -160,14 +162,14 @@ func (a *poller) pop(l *lane, tube string, expected kind) error {
 		return err
 	}
 	a.id = r.num
-	stamp, err := bodyStamp(r.body)
+	stamp, err := drive.Stamp(r.body)
 	if err != nil {
 		return err
 	}
 	return c.checkBody(r, stamp)
 }
 
-func (a *poller) finish(l *lane) error {
+func (a *poller) finish(l *drive.Lane) error {
 	c := a.c
 	c.numbered("stats-job", a.id)
 	r, err := a.one(l)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"polystalk/loadtest/drive"
+	"polystalk/loadtest/latency"
 	"polystalk/loadtest/proc"
 )
 
@@ -81,9 +83,9 @@ func (w *memoryUse) run(ph *phase) error {
 	}
 	bulk := ph.commands
 	if w.light != nil {
-		bulk = new(recorder)
+		bulk = new(latency.Recorder)
 	}
-	if err := w.everyone(ph, bulk, func(a *stocker, l *lane) error { return a.fill(l, w.jobs) }); err != nil {
+	if err := w.everyone(ph, bulk, func(a *stocker, l *drive.Lane) error { return a.fill(l, w.jobs) }); err != nil {
 		return err
 	}
 	if err := ph.rest(time.Second); err != nil {
@@ -97,7 +99,7 @@ func (w *memoryUse) run(ph *phase) error {
 			return err
 		}
 	}
-	if err := w.everyone(ph, bulk, func(a *stocker, l *lane) error {
+	if err := w.everyone(ph, bulk, func(a *stocker, l *drive.Lane) error {
 		for {
 			if err := a.take(l); errors.Is(err, errDone) {
 				return nil
@@ -119,11 +121,11 @@ func (w *memoryUse) run(ph *phase) error {
 }
 
 // everyone runs f on each connection at once, latencies going to bulk.
-func (w *memoryUse) everyone(ph *phase, bulk *recorder, f func(*stocker, *lane) error) error {
+func (w *memoryUse) everyone(ph *phase, bulk *latency.Recorder, f func(*stocker, *drive.Lane) error) error {
 	actors := make([]once, len(w.actors))
 	for i, a := range w.actors {
-		actors[i] = func(l *lane) error {
-			l.commands = bulk
+		actors[i] = func(l *drive.Lane) error {
+			l.Commands = bulk
 			if err := f(a, l); err != nil {
 				return err
 			}
@@ -134,23 +136,21 @@ func (w *memoryUse) everyone(ph *phase, bulk *recorder, f func(*stocker, *lane) 
 }
 
 // once is an actor with a single turn.
-type once func(l *lane) error
+type once func(l *drive.Lane) error
 
-func (f once) turn(l *lane) error { return f(l) }
+func (f once) turn(l *drive.Lane) error { return f(l) }
 
 func (w *memoryUse) lightLoad(ph *phase) error {
-	a, err := newAlarm()
-	if err != nil {
-		return err
-	}
 	l, err := ph.lane(0, 1, false)
 	if err != nil {
 		return err
 	}
 	load := &w.plan.Load
-	start := now()
-	l.deadline, l.overtime = start+int64(load.Duration), int64(load.Duration)
-	l.alarm, l.pace = a, newSchedule(start, load.LightRate, 0, 1, load.Arrivals == "poisson")
+	start := drive.Now()
+	l.Deadline = start + int64(load.Duration)
+	if err := l.OpenLoop(start, load.LightRate, 0, 1, load.Arrivals == "poisson"); err != nil {
+		return err
+	}
 	if err := ph.turns(w.light, l); err != nil {
 		return fmt.Errorf("light load: %w", err)
 	}

@@ -1,6 +1,11 @@
 package main
 
-import "context"
+import (
+	"context"
+
+	"polystalk/loadtest/drive"
+	"polystalk/loadtest/latency"
+)
 
 // A stocker puts jobs into a tube of its own and takes them out again, in
 // order: the k-th job put carries the stamp k and must be the k-th reserved.
@@ -41,10 +46,10 @@ func newStocker(c *conn, keep bool) *stocker {
 }
 
 // fill puts n jobs, depth at a time.
-func (a *stocker) fill(l *lane, n int) error { return a.c.batch(l, n, a.put, a.onPut) }
+func (a *stocker) fill(l *drive.Lane, n int) error { return a.c.batch(l, n, a.put, a.onPut) }
 
 // take reserves and deletes depth jobs, or what is left.
-func (a *stocker) take(l *lane) error {
+func (a *stocker) take(l *drive.Lane) error {
 	n := int(min(uint64(a.c.depth), a.last-a.first))
 	if n == 0 {
 		return errDone
@@ -56,7 +61,9 @@ func (a *stocker) take(l *lane) error {
 }
 
 // unmeasured is a lane for work that is not part of a phase.
-func unmeasured() *lane { return &lane{commands: new(recorder), delivery: new(recorder)} }
+func unmeasured() *drive.Lane {
+	return &drive.Lane{Commands: new(latency.Recorder), Delivery: new(latency.Recorder)}
+}
 
 // putOnly: every connection puts into a tube of its own, depth jobs a turn.
 // The jobs stay until the teardown, which deletes them by id.
@@ -67,7 +74,7 @@ type putOnly struct {
 
 type putter struct{ *stocker }
 
-func (a putter) turn(l *lane) error { return a.fill(l, a.c.depth) }
+func (a putter) turn(l *drive.Lane) error { return a.fill(l, a.c.depth) }
 
 func newPut(e *env) workload { return &putOnly{env: e} }
 
@@ -107,7 +114,7 @@ type drain struct {
 
 type drainer struct{ *stocker }
 
-func (a drainer) turn(l *lane) error { return a.take(l) }
+func (a drainer) turn(l *drive.Lane) error { return a.take(l) }
 
 func newDrain(e *env) workload { return &drain{env: e} }
 

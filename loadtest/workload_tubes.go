@@ -1,6 +1,10 @@
 package main
 
-import "context"
+import (
+	"context"
+
+	"polystalk/loadtest/drive"
+)
 
 // manyTubes: tubes tubes exist all the time, since each holds one job delayed
 // for hours, and are divided among the connections. A turn moves to the next
@@ -94,7 +98,7 @@ func newWanderer(c *conn, tubes []string) *wanderer {
 	return a
 }
 
-func (a *wanderer) turn(l *lane) error {
+func (a *wanderer) turn(l *drive.Lane) error {
 	if err := a.c.batch(l, 3, a.move, a.onMove); err != nil {
 		return err
 	}
@@ -165,7 +169,7 @@ func newWatcher(c *conn, tubes []string) *watcher {
 	return a
 }
 
-func (a *watcher) turn(l *lane) error {
+func (a *watcher) turn(l *drive.Lane) error {
 	n := a.c.depth
 	if err := a.c.batch(l, 2*n, a.spread, a.onSpread); err != nil {
 		return err

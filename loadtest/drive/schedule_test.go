@@ -1,9 +1,11 @@
-package main
+package drive
 
 import (
 	"math"
 	"testing"
 	"time"
+
+	"polystalk/loadtest/latency"
 )
 
 // All lanes together must send rate commands a second, evenly and without
@@ -77,20 +79,20 @@ func TestOpenLoopCountsFromTheDueTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.close()
-	start := now() - int64(time.Second) // a second late already
-	l := &lane{commands: new(recorder), deadline: now() + int64(time.Hour), pace: newSchedule(start, 1000, 0, 1, false), alarm: a}
+	start := Now() - int64(time.Second) // a second late already
+	l := &Lane{Commands: new(latency.Recorder), Deadline: Now() + int64(time.Hour), schedule: newSchedule(start, 1000, 0, 1, false), alarm: a}
 	for i := range int64(10) {
-		from, err := l.begin(1)
+		from, err := l.Begin(1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if want := start + i*int64(time.Millisecond); from != want {
 			t.Fatalf("command %d counts from %d, expected %d", i, from, want)
 		}
-		l.answered(from, from+int64(time.Second))
+		l.Answered(from, from+int64(time.Second))
 	}
-	l.flush()
-	if got := l.commands.h.ValueAtQuantile(50); math.Abs(float64(got)-1e9) > 1e6 {
+	l.Flush()
+	if got := l.Commands.Histogram().ValueAtQuantile(50); math.Abs(float64(got)-1e9) > 1e6 {
 		t.Errorf("median latency %d ns, expected a second", got)
 	}
 }
@@ -98,20 +100,20 @@ func TestOpenLoopCountsFromTheDueTime(t *testing.T) {
 // Arrivals due before the deadline are sent after it, within the overtime;
 // what is still unsent then is counted.
 func TestLateArrivalsAreSentOrCounted(t *testing.T) {
-	start := now() - int64(2*time.Second)
-	l := &lane{deadline: start + int64(time.Second), overtime: int64(time.Hour), pace: newSchedule(start, 10, 0, 1, false)}
+	start := Now() - int64(2*time.Second)
+	l := &Lane{Deadline: start + int64(time.Second), overtime: int64(time.Hour), schedule: newSchedule(start, 10, 0, 1, false)}
 	sent := 0
-	for l.more() {
-		l.pace.take(1)
+	for l.More() {
+		l.schedule.take(1)
 		sent++
 	}
-	if sent != 10 || l.unsent() != 0 {
-		t.Errorf("%d of 10 arrivals sent, %d counted as unsent", sent, l.unsent())
+	if sent != 10 || l.Unsent() != 0 {
+		t.Errorf("%d of 10 arrivals sent, %d counted as unsent", sent, l.Unsent())
 	}
-	l = &lane{deadline: start + int64(time.Second), overtime: 1, pace: newSchedule(start, 10, 0, 1, false)}
-	l.pace.take(3)
-	if l.more() || l.unsent() != 7 {
-		t.Errorf("goes on after its overtime, or %d of 7 counted as unsent", l.unsent())
+	l = &Lane{Deadline: start + int64(time.Second), overtime: 1, schedule: newSchedule(start, 10, 0, 1, false)}
+	l.schedule.take(3)
+	if l.More() || l.Unsent() != 7 {
+		t.Errorf("goes on after its overtime, or %d of 7 counted as unsent", l.Unsent())
 	}
 }
 
@@ -122,11 +124,11 @@ func TestAlarmIsNeverEarly(t *testing.T) {
 	}
 	defer a.close()
 	for range 20 {
-		due := now() + int64(300*time.Microsecond)
+		due := Now() + int64(300*time.Microsecond)
 		if err := a.sleepUntil(due); err != nil {
 			t.Fatal(err)
 		}
-		if n := now(); n < due {
+		if n := Now(); n < due {
 			t.Fatalf("woke %d ns early", due-n)
 		}
 	}

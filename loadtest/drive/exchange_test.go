@@ -1,4 +1,4 @@
-package main
+package drive
 
 import (
 	"bytes"
@@ -90,11 +90,17 @@ func TestAskSendsWhatTheKernelLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &conn{link: link{nc: client, exchange: x, in: make([]byte, 64), out: make([]byte, size)}}
-	if err := c.ask(); err != nil {
+	k := &Link{NC: client, exchange: x, in: make([]byte, 64), Out: make([]byte, size)}
+	if err := k.Ask(); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := c.read(); err != nil || r.kind != kindDeleted || len(c.out) != 0 {
-		t.Errorf("%+v, %v, %d bytes left to send", r, err, len(c.out))
+	const answer = "DELETED\r\n"
+	for len(k.Unread()) < len(answer) {
+		if err := k.Fill(len(answer)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if string(k.Unread()) != answer || len(k.Out) != 0 {
+		t.Errorf("%q, %d bytes left to send", k.Unread(), len(k.Out))
 	}
 }

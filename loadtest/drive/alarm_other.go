@@ -1,6 +1,6 @@
 //go:build !linux
 
-package main
+package drive
 
 import "time"
 
@@ -10,9 +10,9 @@ type alarm struct{}
 
 func newAlarm() (*alarm, error) { return &alarm{}, nil }
 
-// sleepUntil returns at due (in nanoseconds of now), at once if that is past.
+// sleepUntil returns at due (in nanoseconds of Now), at once if that is past.
 func (a *alarm) sleepUntil(due int64) error {
-	time.Sleep(time.Duration(due - now()))
+	time.Sleep(time.Duration(due - Now()))
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package main
+package drive
 
 import (
 	"math"
@@ -8,7 +8,7 @@ import (
 
 // A schedule fixes when arrivals are due, before any of them happens: that is
 // what keeps a stalled server from slowing the load down and hiding its own
-// stall. Times are nanoseconds of now.
+// stall. Times are nanoseconds of Now.
 type schedule struct {
 	start int64
 	step  float64    // nanoseconds between two commands of this lane

@@ -1,4 +1,4 @@
-package main
+package drive
 
 import (
 	"fmt"
@@ -25,9 +25,9 @@ func newAlarm() (*alarm, error) {
 	return &alarm{fd: fd, f: os.NewFile(uintptr(fd), "timerfd")}, nil
 }
 
-// sleepUntil returns at due (in nanoseconds of now), at once if that is past.
+// sleepUntil returns at due (in nanoseconds of Now), at once if that is past.
 func (a *alarm) sleepUntil(due int64) error {
-	d := due - now()
+	d := due - Now()
 	if d <= 0 {
 		return nil
 	}

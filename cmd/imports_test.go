@@ -35,9 +35,10 @@ var table = []row{
 	{"shard/slab", "x/sys", ""},
 
 	// Connections, and which shard a command is for.
-	{"router", "bytebufferpool codec codec/beanstalk codec/binlog codec/gearman gnet router/migrate shard shard/commit shard/core shard/journal shard/record shard/slab x/sys", "router/history"},
+	{"router", "bytebufferpool codec codec/beanstalk codec/binlog codec/gearman gnet router/migrate router/placement shard shard/commit shard/core shard/journal shard/record shard/slab x/sys", "router/history"},
 	{"router/history", "", ""},
 	{"router/migrate", "codec/binlog shard/core shard/record", ""},
+	{"router/placement", "shard shard/core", ""},
 	{"router/sim", "router shard shard/core", "codec/gearman codec/wiretest router/history"},
 
 	// The programs.

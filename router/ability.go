@@ -3,12 +3,13 @@ package router
 import (
 	"hash/maphash"
 
+	"polystalk/router/placement"
 	"polystalk/shard/core"
 )
 
 // An ability is a function for which the connection is a worker.
 type ability struct {
-	tubeRef
+	placement.Tube
 	mirror   *core.Mirror
 	sleepers *core.Sleepers
 	number   int   // of it in the gearDirectory
@@ -24,20 +25,20 @@ type abilities struct {
 	added  int64          // … of who came last; negative: that one is next
 }
 
-func (l *abilities) hash(at int) uint64 { return maphash.String(watchSeed, l.list[at].name) }
+func (l *abilities) hash(at int) uint64 { return maphash.String(watchSeed, l.list[at].Name) }
 
 // find is the position of a function, or -1.
 func (l *abilities) find(name []byte) int {
 	if l.byName.Len() == 0 {
 		for i := range l.list {
-			if l.list[i].name == string(name) {
+			if l.list[i].Name == string(name) {
 				return i
 			}
 		}
 		return -1
 	}
 	i := l.byName.First(maphash.Bytes(watchSeed, name))
-	for i >= 0 && l.list[i].name != string(name) {
+	for i >= 0 && l.list[i].Name != string(name) {
 		i = l.byName.Next(i)
 	}
 	return i

@@ -70,7 +70,7 @@ func (s *session) number(rest []byte) (id core.JobID) {
 			a.read(rest[size:], l.srv.cfg.MaxJobSize)
 		}
 		l.tally[tallyIDAdds]++
-		id = l.srv.ids.take(1 + a.puts)
+		id = l.srv.places.IDs().Take(1 + a.puts)
 		a.id = id + 1
 	}
 	return id
@@ -113,7 +113,7 @@ func (s *session) endAhead(left int) {
 	a.at, a.end, a.puts = 0, 0, 0
 	if run.n > 0 {
 		l.tally[tallyIDAdds]++
-		if !l.srv.ids.giveBack(run.first, run.n) {
+		if !l.srv.places.IDs().GiveBack(run.first, run.n) {
 			s.numbered = run
 		}
 	}
@@ -125,7 +125,7 @@ func (s *session) endAhead(left int) {
 // dropNumbers uses up ids of which no job will come.
 func (s *session) dropNumbers() {
 	for ; s.numbered.n > 0; s.numbered.n-- {
-		s.loop.ended.finish(s.numbered.first)
+		s.loop.ended.Finish(s.numbered.first)
 		s.numbered.first++
 	}
 }
@@ -134,6 +134,6 @@ func (s *session) dropNumbers() {
 // refused.
 func (s *session) skipNumber() {
 	if s.loop.ahead.puts > 0 || s.numbered.n > 0 {
-		s.loop.ended.finish(s.number(nil))
+		s.loop.ended.Finish(s.number(nil))
 	}
 }

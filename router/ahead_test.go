@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"polystalk/router/placement"
 )
 
 // TestSharedWordsOncePerTurn: however many commands come at once, the words that all
@@ -47,8 +49,8 @@ func TestSharedWordsOncePerTurn(t *testing.T) {
 		t.Errorf("15 commands at once wrote the counter %d times, and counts %d times",
 			got["id-adds"]-before["id-adds"], got["end-adds"]-before["end-adds"])
 	}
-	if got := f.counters()["end-adds"]; got > 100*n/pageIDs+1 {
-		t.Errorf("%d ids in pages of %d wrote their counts %d times", 100*n, pageIDs, got)
+	if got := f.counters()["end-adds"]; got > 100*n/placement.PageIDs+1 {
+		t.Errorf("%d ids in pages of %d wrote their counts %d times", 100*n, placement.PageIDs, got)
 	}
 	f.check()
 }
@@ -155,7 +157,7 @@ func TestIDsKeptForTheirLines(t *testing.T) {
 		var busy func()
 		a.s.s.conn = &writeHook{a, func() {
 			if busy == nil {
-				f.d.srv.ids.take(1)
+				f.d.srv.places.IDs().Take(1)
 				busy = f.own(0)
 			}
 		}}

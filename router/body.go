@@ -33,7 +33,7 @@ func (s *session) collect(b []byte) (n int) {
 	size := int(s.cmd.Size)
 	n = min(len(b), size+2-s.got)
 	if s.loop.srv.journal != nil {
-		switch s.keepsRoom(n+len(s.used.name), size+2+len(s.used.name)) {
+		switch s.keepsRoom(n+len(s.used.Name), size+2+len(s.used.Name)) {
 		case commit.Wait:
 			s.block()
 			return 0

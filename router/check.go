@@ -6,13 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"polystalk/router/placement"
 	"polystalk/shard/core"
 )
 
 // CheckShards walks every core's invariants. It may be called between any two
 // calls to a Driven.
 func (d *Driven) CheckShards() error {
-	for _, sh := range d.srv.shards {
+	for _, sh := range d.srv.places.Shards() {
 		if err := sh.Check(); err != nil {
 			return fmt.Errorf("shard %d: %w", sh.Index, err)
 		}
@@ -39,7 +40,7 @@ func (d *Driven) CheckOutboxes() error {
 	return nil
 }
 
-// Check compares what sessions, shards, directory and ids know of each other,
+// Check compares what sessions, shards, the list of tubes and ids know of each other,
 // and reports every contradiction. It is for a Driven at rest: no shard is
 // owned or due, every message has been delivered.
 func (d *Driven) Check() error {
@@ -117,13 +118,13 @@ func (k *drivenChecker) sessions() {
 }
 
 // watchedBy is what a session of either protocol watches.
-func watchedBy(s *session) (list []tubeRef) {
+func watchedBy(s *session) (list []placement.Tube) {
 	for _, w := range s.watched {
-		list = append(list, s.loop.srv.refTo(w))
+		list = append(list, s.loop.srv.places.TubeOf(w))
 	}
 	if s.gear != nil {
 		for i := range s.gear.abilities.list {
-			list = append(list, s.gear.abilities.list[i].tubeRef)
+			list = append(list, s.gear.abilities.list[i].Tube)
 		}
 	}
 	return list
@@ -132,7 +133,7 @@ func watchedBy(s *session) (list []tubeRef) {
 // shards compares each core's clients with the sessions' links.
 func (k *drivenChecker) shards() {
 	seen := 0
-	for _, sh := range k.d.srv.shards {
+	for _, sh := range k.d.srv.places.Shards() {
 		for v := range sh.Clients() {
 			s := k.owners[place{sh.Index, v.ID}]
 			if s == nil {
@@ -152,8 +153,8 @@ func (k *drivenChecker) shards() {
 			}
 			var names []string
 			for _, w := range watchedBy(s) {
-				if w.shard == sh.Index {
-					names = append(names, w.name)
+				if w.Shard == sh.Index {
+					names = append(names, w.Name)
 				}
 			}
 			slices.Sort(names)
@@ -174,10 +175,10 @@ func (k *drivenChecker) tubes() {
 	using, watching, waiting := map[string]int{}, map[string]int{}, map[string]int{}
 	for ds := range k.d.sessions {
 		if ds.s.gear == nil {
-			using[ds.s.used.name]++
+			using[ds.s.used.Name]++
 		}
 		for _, w := range watchedBy(ds.s) {
-			name := w.name
+			name := w.Name
 			watching[name]++
 			if ds.s.phase == phaseWaiting {
 				waiting[name]++
@@ -185,7 +186,7 @@ func (k *drivenChecker) tubes() {
 		}
 	}
 	var names []string
-	for _, sh := range k.d.srv.shards {
+	for _, sh := range k.d.srv.places.Shards() {
 		for t := range sh.Tubes() {
 			names = append(names, t.Name)
 			if home := k.d.ShardOf(t.Name); home != sh.Index {
@@ -203,11 +204,16 @@ func (k *drivenChecker) tubes() {
 			}
 		}
 	}
-	listed := k.d.srv.dir.all()
+	tubes := k.d.srv.places.Tubes()
+	if err := tubes.Check(); err != nil {
+		k.fail("the list of tubes: %v", err)
+	}
+	list, _ := tubes.Names()
+	listed := slices.Collect(list.All())
 	slices.Sort(names)
 	slices.Sort(listed)
-	if !slices.Equal(names, listed) || k.d.srv.dir.size() != len(listed) {
-		k.fail("tubes %q; the directory has %q (%d)", names, listed, k.d.srv.dir.size())
+	if !slices.Equal(names, listed) || tubes.Len() != len(listed) {
+		k.fail("tubes %q; listed are %q (%d)", names, listed, tubes.Len())
 	}
 }
 
@@ -215,7 +221,7 @@ func (k *drivenChecker) tubes() {
 // whose body is awaited.
 func (k *drivenChecker) jobs() {
 	live := make(map[core.JobID]int)
-	for _, sh := range k.d.srv.shards {
+	for _, sh := range k.d.srv.places.Shards() {
 		for j := range sh.Jobs() {
 			if at, ok := live[j.ID]; ok {
 				k.fail("job %d is in shards %d and %d", j.ID, at, sh.Index)
@@ -228,14 +234,14 @@ func (k *drivenChecker) jobs() {
 	}
 	for ds := range k.d.sessions {
 		if s := ds.s; s.putID != 0 {
-			live[s.putID] = s.used.shard
+			live[s.putID] = s.used.Shard
 		}
 	}
-	ids := k.d.srv.ids
+	ids := k.d.srv.places.IDs()
 	found := 0
-	for id := range ids.last.Load() + 1 {
-		at, ok := ids.find(core.JobID(id))
-		if want, lives := live[core.JobID(id)]; ok != lives || ok && at != want {
+	for id := range ids.Last() + 1 {
+		at, ok := ids.Find(id)
+		if want, lives := live[id]; ok != lives || ok && at != want {
 			k.fail("job %d: in shard %d: %v; its id leads to %d: %v", id, want, lives, at, ok)
 		}
 		if ok {

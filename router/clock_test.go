@@ -111,7 +111,7 @@ func (f *fixture) ask(tube string, op core.Op) (r core.Reply) {
 	f.t.Helper()
 	sh := f.d.ShardOf(tube)
 	if tube == "" {
-		sh, _ = f.d.srv.ids.find(op.ID)
+		sh, _ = f.d.srv.places.OfJob(op.ID)
 	}
 	release := f.own(sh)
 	defer release()

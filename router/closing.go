@@ -17,7 +17,7 @@ func (s *session) close() {
 		s.waiter.Claim(s.res.seq)
 	}
 	if s.putID != 0 {
-		l.ended.finish(s.putID)
+		l.ended.Finish(s.putID)
 		s.putID = 0
 	}
 	s.dropNumbers()
@@ -72,8 +72,8 @@ func (s *session) startClosing() {
 		s.gone()
 		return
 	}
-	if len(s.links) == 1 && s.used.shard == s.links[0].shard {
-		s.closeLink(s.used.id)
+	if len(s.links) == 1 && s.used.Shard == s.links[0].shard {
+		s.closeLink(s.used.ID)
 		return
 	}
 	s.res.at = 0
@@ -117,8 +117,8 @@ func (s *session) leaveNext() {
 		}
 		return
 	}
-	op.Kind, op.Client, op.Tube = core.OpUnuse, 0, s.used.id
-	s.submit(s.used.shard, stepLeaveUsed)
+	op.Kind, op.Client, op.Tube = core.OpUnuse, 0, s.used.ID
+	s.submit(s.used.Shard, stepLeaveUsed)
 }
 
 // closeStep takes the reply of one step.

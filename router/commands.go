@@ -117,7 +117,7 @@ func (s *session) dispatch(rest []byte) (n int) {
 	case beanstalk.ListTubesWatched:
 		s.listWatched()
 	case beanstalk.ListTubeUsed:
-		s.loop.out = beanstalk.AppendUsing(s.loop.out, s.used.name)
+		s.loop.out = beanstalk.AppendUsing(s.loop.out, s.used.Name)
 	case beanstalk.Quit:
 		s.loop.flush(s)
 		if s.leaving = len(s.replies) > 0; !s.leaving {
@@ -131,7 +131,7 @@ func (s *session) dispatch(rest []byte) (n int) {
 // onJob submits an operation on the job that the command names.
 func (s *session) onJob(kind core.OpKind, st step, missing string) {
 	id := core.JobID(s.cmd.ID)
-	sh, ok := s.loop.srv.ids.find(id)
+	sh, ok := s.loop.srv.places.OfJob(id)
 	if !ok {
 		s.say(missing)
 		return
@@ -144,15 +144,15 @@ func (s *session) onJob(kind core.OpKind, st step, missing string) {
 // onUsed submits an operation on the used tube.
 func (s *session) onUsed(kind core.OpKind, st step) {
 	op := &s.req.Op
-	op.Kind, op.Tube, op.Client = kind, s.used.id, 0
-	s.submit(s.used.shard, st)
+	op.Kind, op.Tube, op.Client = kind, s.used.ID, 0
+	s.submit(s.used.Shard, st)
 }
 
 // onTube submits an operation on the tube that the command names.
 func (s *session) onTube(kind core.OpKind, st step) {
 	op := &s.req.Op
 	op.Kind, op.Name, op.Client = kind, s.cmd.Name, 0
-	s.submit(s.loop.srv.shardOf(s.cmd.Name), st)
+	s.submit(s.loop.srv.places.OfTube(s.cmd.Name), st)
 }
 
 // handle takes the reply of the operation under way. It may be called with
@@ -171,7 +171,7 @@ func (s *session) handle(r *core.Reply) {
 		s.say(simpleReply(s.cmd.Kind, r.Status))
 	case stepDelete:
 		if r.Status == core.StatusOK {
-			s.loop.ended.finish(s.req.Op.ID)
+			s.loop.ended.Finish(s.req.Op.ID)
 		}
 		s.say(simpleReply(s.cmd.Kind, r.Status))
 	case stepPeek:
@@ -198,7 +198,7 @@ func (s *session) handle(r *core.Reply) {
 	case stepUse:
 		s.usedNow(r)
 	case stepUnuse:
-		*out = beanstalk.AppendUsing(*out, s.used.name)
+		*out = beanstalk.AppendUsing(*out, s.used.Name)
 	case stepWatch:
 		s.watchedNow(r, l)
 	case stepMirror:
@@ -313,7 +313,7 @@ func (s *session) put(rest []byte) (n int) {
 	}
 	// The reference numbers a job when its line parses, before the body.
 	s.putID = s.number(rest)
-	srv.ids.note(s.putID, s.used.shard)
+	srv.places.IDs().Note(s.putID, s.used.Shard)
 	if len(rest) >= size+2 && size <= slab.MaxSize {
 		s.enqueue(rest[:size:size], rest[size:size+2])
 		return size + 2
@@ -336,16 +336,16 @@ func (s *session) enqueue(body, end []byte) {
 		return
 	}
 	op := &s.req.Op
-	op.Kind, op.Client, op.Tube, op.ID = core.OpPut, 0, s.used.id, s.putID
+	op.Kind, op.Client, op.Tube, op.ID = core.OpPut, 0, s.used.ID, s.putID
 	op.Pri, op.Delay, op.TTR = s.cmd.Pri, s.cmd.Delay, s.cmd.TTR
 	op.Body, op.Large = body, s.pieces
-	s.submit(s.used.shard, stepPut)
+	s.submit(s.used.Shard, stepPut)
 	s.advance()
 }
 
 // dropPut answers a put of which no job came.
 func (s *session) dropPut(msg string) {
-	s.loop.ended.finish(s.putID)
+	s.loop.ended.Finish(s.putID)
 	s.putID = 0
 	s.endBody()
 	s.say(msg)

@@ -13,8 +13,6 @@ import (
 	"polystalk/shard/core"
 )
 
-const slots = core.Slots
-
 // shardsPerLoop is the least number of shards a loop: two loops should not
 // often meet in one.
 const shardsPerLoop = 4
@@ -52,8 +50,8 @@ func (c *Config) Validate() error {
 	switch {
 	case c.Loops < 0 || c.Loops > 1024:
 		return fmt.Errorf("loops is %d: use 1 to 1024", c.Loops)
-	case c.Shards < 0 || c.Shards > slots:
-		return fmt.Errorf("shards is %d: use 1 to %d", c.Shards, slots)
+	case c.Shards < 0 || c.Shards > core.Slots:
+		return fmt.Errorf("shards is %d: use 1 to %d", c.Shards, core.Slots)
 	case bits.OnesCount(uint(c.Shards)) > 1:
 		return fmt.Errorf("shards is %d: use a power of two", c.Shards)
 	case c.MaxJobSize > beanstalk.MaxJobSizeLimit:
@@ -77,7 +75,7 @@ func (c *Config) fill() {
 		c.Loops = runtime.NumCPU()
 	}
 	if c.Shards == 0 {
-		c.Shards = min(slots, 1<<bits.Len(uint(c.Loops*shardsPerLoop-1)))
+		c.Shards = min(core.Slots, 1<<bits.Len(uint(c.Loops*shardsPerLoop-1)))
 	}
 	if c.MaxJobSize == 0 {
 		c.MaxJobSize = beanstalk.DefaultMaxJobSize

@@ -49,7 +49,7 @@ func (l *loop) show() {
 	b := &l.batch
 	l.tally[tallyVisits], l.tally[tallyBusy] = b.Visits, b.Busy
 	l.tally[tallySent], l.tally[tallyHelped] = b.Sent, b.Helped
-	l.tally[tallyEndAdds] = l.ended.adds
+	l.tally[tallyEndAdds] = l.ended.Adds()
 	for i, n := range l.tally {
 		if l.shown[i].Load() != n {
 			l.shown[i].Store(n)
@@ -85,7 +85,7 @@ func (s *Server) Counters() []Counter {
 			cmds[k] += l.cmds[k].Load()
 		}
 	}
-	for _, sh := range s.shards {
+	for _, sh := range s.places.Shards() {
 		c := sh.Counters()
 		most = max(most, c.Deepest)
 		rounds += c.Rounds
@@ -97,7 +97,7 @@ func (s *Server) Counters() []Counter {
 	gear, n := gearCounters(nil, loops)
 	commands += n
 
-	list := []Counter{{"loops", uint64(len(loops))}, {"shards", uint64(len(s.shards))}}
+	list := []Counter{{"loops", uint64(len(loops))}, {"shards", uint64(len(s.places.Shards()))}}
 	for i, name := range tallyNames {
 		list = append(list, Counter{name, sums[i]})
 	}

@@ -143,7 +143,7 @@ func TestWakeUpThatFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer srv.shards[0].Close()
+	defer srv.places.Shard(0).Close()
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
 		t.Fatal(err)

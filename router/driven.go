@@ -45,10 +45,10 @@ func (d *Driven) Stamp(b *shard.Batch) { d.srv.clock.stamp(b) }
 func (d *Driven) Drain() { d.srv.Drain() }
 
 // Shards are the server's shards.
-func (d *Driven) Shards() []*shard.Shard { return d.srv.shards }
+func (d *Driven) Shards() []*shard.Shard { return d.srv.places.Shards() }
 
 // ShardOf is the index of the shard in which a tube of that name lives.
-func (d *Driven) ShardOf(tube string) int { return d.srv.shardOf([]byte(tube)) }
+func (d *Driven) ShardOf(tube string) int { return d.srv.places.OfTube([]byte(tube)) }
 
 // HoldAtMost has connections paused that get ahead by more than n bytes,
 // instead of heldMax.
@@ -60,7 +60,7 @@ func (d *Driven) LookAtMost(n int) { d.srv.lookMax = n }
 
 // Close gives the memory of the shards back; nothing may be used afterwards.
 func (d *Driven) Close() {
-	for _, sh := range d.srv.shards {
+	for _, sh := range d.srv.places.Shards() {
 		sh.Close()
 	}
 }

@@ -75,14 +75,6 @@ const (
 	ShutdownNone
 )
 
-// numbers gives out ids for jobs of one shard. It implements core.Numbers.
-type numbers struct {
-	ids *idMap
-	sh  int
-}
-
-func (n *numbers) NextID() core.JobID { return n.ids.next(n.sh) }
-
 // newGear makes s a session that speaks Gearman.
 func newGear(s *session) *gearSession {
 	g := &gearSession{s: s, exceptions: s.loop.srv.cfg.Gearman.Exceptions}
@@ -351,8 +343,8 @@ func (g *gearSession) submit(body []byte, large core.Large) {
 		s.producer = true
 		s.loop.producers.Add(1)
 	}
-	sh := s.loop.srv.shardOf(m.Args[0])
-	g.op.Numbers = &s.loop.srv.numbers[sh]
+	sh := s.loop.srv.places.OfTube(m.Args[0])
+	g.op.Numbers = s.loop.srv.places.Numbers(sh)
 	op.Kind, op.Client, op.Name = core.OpSubmit, s.clientAt(sh), m.Args[0]
 	op.Pri, op.Body, op.Large = priority.Pri(), body, large
 	s.submit(sh, stepGearSubmit)
@@ -400,7 +392,7 @@ func (g *gearSession) find(handle []byte) (id core.JobID, sh int, ok bool) {
 	if !ok {
 		return 0, 0, false
 	}
-	sh, ok = srv.ids.find(core.JobID(n))
+	sh, ok = srv.places.OfJob(core.JobID(n))
 	return core.JobID(n), sh, ok
 }
 

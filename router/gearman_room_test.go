@@ -21,7 +21,7 @@ func (f *fixture) keepOn(disk journal.Disk) *journal.Journal {
 	f.t.Helper()
 	srv := f.d.srv
 	j := journal.New(journal.Options{
-		Disk: disk, SegmentSize: 1 << 20, Shards: len(srv.shards), Manual: true,
+		Disk: disk, SegmentSize: 1 << 20, Shards: len(srv.places.Shards()), Manual: true,
 		Now: time.Now, Log: slog.New(slog.DiscardHandler), Notify: srv.wakeLoops,
 	})
 	srv.journal, srv.cfg.Journal = j, &Journal{Disk: disk}

@@ -230,7 +230,7 @@ func TestGearmanUnderLoad(t *testing.T) {
 		if err := s.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
-		for _, sh := range s.shards {
+		for _, sh := range s.places.Shards() {
 			if err := sh.Check(); err != nil {
 				t.Error(err)
 			}

@@ -35,7 +35,7 @@ func (g *gearSession) admin() {
 	case gearman.CreateFunction:
 		g.onFunction(core.OpFunction, m.Args[0], stepGearOK)
 	case gearman.DropFunction:
-		g.onFunction(core.OpDrop, []byte(srv.dir.find(string(m.Args[0]))), stepGearDrop)
+		g.onFunction(core.OpDrop, []byte(srv.places.Tubes().FindFolded(string(m.Args[0]))), stepGearDrop)
 	case gearman.CancelJob:
 		id, sh, ok := g.find(m.Args[0])
 		if !ok {
@@ -76,7 +76,7 @@ func (g *gearSession) mayShutDown() bool {
 func (g *gearSession) onFunction(kind core.OpKind, name []byte, st step) {
 	op := &g.s.req.Op
 	op.Kind, op.Client, op.Name = kind, 0, name
-	g.s.submit(g.s.loop.srv.shardOf(name), st)
+	g.s.submit(g.s.loop.srv.places.OfTube(name), st)
 }
 
 // askAll asks the shard whose turn it is, from the beginning.
@@ -128,7 +128,7 @@ func (g *gearSession) listNext(r *core.Reply) {
 		s.submitLater(s.step)
 		return
 	}
-	if g.at++; g.at < len(s.loop.srv.shards) && !s.dying {
+	if g.at++; g.at < len(s.loop.srv.places.Shards()) && !s.dying {
 		g.askAll(s.req.Op.Kind, s.step)
 		return
 	}

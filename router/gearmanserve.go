@@ -89,7 +89,7 @@ func (s *Server) sayUnwanted() {
 
 // hasJobs reports whether any job waits or runs; buried ones are left out.
 func (s *Server) hasJobs(b *shard.Batch) bool {
-	for _, sh := range s.shards {
+	for _, sh := range s.places.Shards() {
 		for !sh.Own(b) {
 			time.Sleep(20 * time.Microsecond)
 		}

@@ -50,7 +50,7 @@ func (g *gearSession) uniqueAnswered(r *core.Reply) {
 		s.submitLater(stepGearUnique)
 		return
 	}
-	if g.at++; g.at < len(s.loop.srv.shards) {
+	if g.at++; g.at < len(s.loop.srv.places.Shards()) {
 		g.nextUnique()
 		return
 	}

@@ -10,7 +10,7 @@ import (
 func (g *gearSession) register(timeout core.Time) {
 	s, op := g.s, &g.s.req.Op
 	s.setWorker()
-	sh := s.loop.srv.shardOf(g.m.Args[0])
+	sh := s.loop.srv.places.OfTube(g.m.Args[0])
 	g.op.Timeout = timeout
 	op.Kind, op.Client, op.Name = core.OpRegister, s.clientAt(sh), g.m.Args[0]
 	s.submit(sh, stepGearRegister)
@@ -25,12 +25,12 @@ func (g *gearSession) registered(r *core.Reply) {
 	if r.N == 0 {
 		return // it was one
 	}
-	a := ability{tubeRef: g.s.loop.srv.refTo(r.Face), mirror: r.Mirror, sleepers: g.op.Sleepers}
+	a := ability{Tube: g.s.loop.srv.places.TubeOf(r.Face), mirror: r.Mirror, sleepers: g.op.Sleepers}
 	if g.sleeping {
 		a.sleepers.Add(1)
 	}
-	g.s.linkTo(a.shard).watching++
-	a.number = g.s.loop.srv.gearDir.addFunction(g.entry, a.name)
+	g.s.linkTo(a.Shard).watching++
+	a.number = g.s.loop.srv.gearDir.addFunction(g.entry, a.Name)
 	g.abilities.add(a)
 }
 
@@ -40,9 +40,9 @@ func (g *gearSession) unregister(i int) {
 	if g.sleeping {
 		a.sleepers.Add(-1)
 	}
-	s.linkTo(a.shard).watching--
+	s.linkTo(a.Shard).watching--
 	s.loop.srv.gearDir.removeFunction(g.entry, a.number)
-	g.forget(a.shard, a.id, stepGearUnregister)
+	g.forget(a.Shard, a.ID, stepGearUnregister)
 }
 
 // forget has a shard forget that the connection is a worker of a function there,
@@ -123,7 +123,7 @@ func (g *gearSession) best() (at, class int) {
 	l := g.s.loop
 	for i := range g.s.links {
 		if k := &g.s.links[i]; k.watching > 0 {
-			l.srv.shards[k.shard].Catchup(&l.batch)
+			l.srv.places.Shard(k.shard).Catchup(&l.batch)
 		}
 	}
 	l.round.budget -= len(g.abilities.list) / 16
@@ -147,9 +147,9 @@ func (g *gearSession) grabNext() {
 	}
 	a := &g.abilities.list[at]
 	g.at = at
-	op.Kind, op.Client, op.Tube = core.OpGrab, s.clientAt(a.shard), a.id
+	op.Kind, op.Client, op.Tube = core.OpGrab, s.clientAt(a.Shard), a.ID
 	op.Bound = core.Key{Pri: core.ClassLast[class], ID: core.MaxKey.ID}
-	s.submit(a.shard, stepGearGrab)
+	s.submit(a.Shard, stepGearGrab)
 }
 
 func (g *gearSession) grabbed(r *core.Reply) {
@@ -164,7 +164,7 @@ func (g *gearSession) grabbed(r *core.Reply) {
 		size = r.Large.Len()
 	}
 	s.loop.out = gearman.AppendAssignHead(s.loop.out, g.m.Type, &gearman.Assignment{
-		Handle: g.handleOf(r.ID), Function: a.name,
+		Handle: g.handleOf(r.ID), Function: a.Name,
 		Unique: g.op.Unique(), Reducer: g.op.Reducer(), Size: size,
 	})
 	s.loop.out = append(s.loop.out, r.Body...)

@@ -84,7 +84,7 @@ func (m *importing) read(replays []*core.Replay) error {
 		if err != nil {
 			return err
 		}
-		if err := replays[uint64(r.Slot)&m.s.mask].Apply(r); err != nil {
+		if err := replays[m.s.places.OfSlot(r.Slot)].Apply(r); err != nil {
 			return err
 		}
 		m.ids, m.slots = append(m.ids, r.ID), append(m.slots, r.Slot)

@@ -45,16 +45,16 @@ func (s *Server) openJournal(cfg *Journal) error {
 	copier := &shard.Batch{Home: strangers{}}
 	recopy := func(slot uint16, ids []uint64, after uint64, tube []byte) {
 		s.clock.stamp(copier)
-		s.shards[uint64(slot)&s.mask].Recopy(copier, ids, after, tube)
+		s.places.Shard(s.places.OfSlot(slot)).Recopy(copier, ids, after, tube)
 	}
 	j := journal.New(journal.Options{
 		Disk: disk, SegmentSize: cfg.SegmentSize, Sync: cfg.Sync, Every: cfg.Every,
-		Shards: len(s.shards), Now: time.Now, Log: s.log,
+		Shards: len(s.places.Shards()), Now: time.Now, Log: s.log,
 		Copy:      func(slot uint16, ids []uint64, after uint64) { recopy(slot, ids, after, nil) },
 		CopyPause: func(slot uint16, tube []byte) { recopy(slot, nil, 0, tube) },
 		Lives: func(slot uint16, id, after uint64) bool {
 			s.clock.stamp(copier)
-			return s.shards[uint64(slot)&s.mask].NeedsCopy(copier, id, after)
+			return s.places.Shard(s.places.OfSlot(slot)).NeedsCopy(copier, id, after)
 		},
 		Notify: s.wakeLoops,
 		Fail:   func(err error) { s.failed <- err },
@@ -85,19 +85,19 @@ func (strangers) Post(*core.Message) {}
 // to be written. A worker has whole shards, so that each hears
 // of its tubes in order.
 func (s *Server) recover(j *journal.Journal, m *importing) (*importing, error) {
-	workers := min(s.cfg.Loops, len(s.shards))
-	replays := make([]*core.Replay, len(s.shards))
+	workers := min(s.cfg.Loops, len(s.places.Shards()))
+	replays := make([]*core.Replay, len(s.places.Shards()))
 	var moment shard.Batch
 	s.clock.stamp(&moment)
-	for i, sh := range s.shards {
+	for i, sh := range s.places.Shards() {
 		replays[i] = sh.Replay()
 		replays[i].Ahead = moment.Ahead
 	}
 	found, err := j.Recover(journal.Replayer{
 		Workers: workers,
-		Worker:  func(slot uint16) int { return int(uint64(slot)&s.mask) % workers },
+		Worker:  func(slot uint16) int { return s.places.OfSlot(slot) % workers },
 		Apply: func(_ int, r *record.Record) error {
-			return replays[uint64(r.Slot)&s.mask].Apply(r)
+			return replays[s.places.OfSlot(r.Slot)].Apply(r)
 		},
 	})
 	if err != nil {
@@ -117,25 +117,25 @@ func (s *Server) recover(j *journal.Journal, m *importing) (*importing, error) {
 	}
 	now := s.clock.now()
 	for i, r := range replays {
-		s.shards[i].Record(j.Log(i))
+		s.places.Shard(i).Record(j.Log(i))
 		r.Done(now) // one after the other: list-tubes shows in which order
 	}
 	var wait sync.WaitGroup
 	for w := range workers {
 		wait.Go(func() {
-			for i := w; i < len(s.shards); i += workers {
-				s.shards[i].EachID(func(id core.JobID) { s.ids.note(id, i) })
+			for i := w; i < len(s.places.Shards()); i += workers {
+				s.places.Shard(i).EachID(func(id core.JobID) { s.places.IDs().Note(id, i) })
 			}
 		})
 	}
 	wait.Wait()
-	s.ids.resume(j.HighID())
+	s.places.IDs().Resume(j.HighID())
 	if found.Segments > 0 {
 		if found.Cut != "" {
 			s.log.Warn("the journal ended in the middle of a write that was never acknowledged as durable; that was cut off", "at", found.Cut)
 		}
 		jobs := int64(0)
-		for i := range s.shards {
+		for i := range s.places.Shards() {
 			jobs += j.Log(i).Buffer.Jobs
 		}
 		dir := ""

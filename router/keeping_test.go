@@ -10,7 +10,7 @@ import (
 // bound gives the server an account with that bound.
 func (f *fixture) bound(most int64) *account {
 	a := newAccount(most)
-	f.d.srv.acct, f.d.srv.dir.acct = a, a
+	f.d.srv.acct = a
 	return a
 }
 

@@ -115,7 +115,7 @@ func TestHeldJobCreatedIsForgotten(t *testing.T) {
 	f.rest()
 	commit()
 	c.hears(answer(gearman.JobCreated, "H:x:1"))
-	f.d.srv.ids.resume(1233)
+	f.d.srv.places.IDs().Resume(1233)
 	c.asks(packet(gearman.SubmitJob, "other", "", ""))
 	commit()
 	created := answer(gearman.JobCreated, "H:x:1234")

@@ -2,16 +2,6 @@ package router
 
 import "polystalk/shard/core"
 
-// tubeRef names a tube in its shard.
-type tubeRef struct {
-	name  string
-	shard int
-	id    core.TubeID
-}
-
-// refTo is the tube of that face.
-func (s *Server) refTo(f *core.Face) tubeRef { return tubeRef{f.Name(), s.shardOfFace(f), f.ID()} }
-
 // link is the session as one shard knows it.
 type link struct {
 	shard    int
@@ -62,7 +52,7 @@ func (s *session) learn(sh int, r *core.Reply) *link {
 		if s.byShard != nil {
 			s.byShard[sh] = int32(n)
 		} else if n > linkScan {
-			s.byShard = make([]int32, len(s.loop.srv.shards))
+			s.byShard = make([]int32, len(s.loop.srv.places.Shards()))
 			for i := range s.links {
 				s.byShard[s.links[i].shard] = int32(i + 1)
 			}

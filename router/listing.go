@@ -62,19 +62,19 @@ func (s *session) saysOn() bool {
 
 // listTubes answers list-tubes: with the tubes that there are now.
 func (s *session) listTubes() {
-	names, odd := s.loop.srv.dir.list()
+	names, foreign := s.loop.srv.places.Tubes().Names()
 	out := &s.loop.out
-	*out = beanstalk.AppendTubeListHead(*out, names.n, names.bytes)
+	*out = beanstalk.AppendTubeListHead(*out, names.Len(), names.ShownBytes())
 	at := 0
 	s.sayList(func() bool {
-		for end := min(at+partNames, names.n); at < end; at++ {
-			name := names.at(at)
-			if odd {
+		for end := min(at+partNames, names.Len()); at < end; at++ {
+			name := names.At(at)
+			if foreign {
 				name = string(gearman.AppendQuoted(nil, []byte(name)))
 			}
 			*out = beanstalk.AppendTubeListName(*out, name)
 		}
-		if at < names.n {
+		if at < names.Len() {
 			return true
 		}
 		s.say(beanstalk.MsgTubeListEnd)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"polystalk/codec/gearman"
+	"polystalk/router/placement"
 	"polystalk/shard/core"
 )
 
@@ -143,47 +144,10 @@ func TestDropFunctionByAnotherCase(t *testing.T) {
 	a.asks("drop function MAIL\ndrop function MAIL\ndrop function MAIL\ndrop function MAIL\n",
 		"OK\r\nOK\r\nOK\r\nERR function not found\r\n")
 	a.asks("drop function oTHER\ndrop function Other\n", "OK\r\nERR function not found\r\n")
-	if d := f.d.srv.dir; len(d.folded) != 0 {
-		t.Errorf("%v is left", d.folded)
+	if err := f.d.srv.places.Tubes().Check(); err != nil {
+		t.Errorf("something of them is left: %v", err)
 	}
 	f.check()
-}
-
-// A snapshot stays what it was, whatever becomes of the list.
-func TestNameListSnapshots(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	var l nameList
-	var model []string
-	type pair struct {
-		got  *nameList
-		want []string
-	}
-	var taken []pair
-	for i := range 20_000 {
-		if grow := i%8000 < 4000; rng.IntN(10) < 4 != grow || len(model) == 0 {
-			name := fmt.Sprint(i)
-			l.add(name)
-			model = append(model, name)
-		} else {
-			at := rng.IntN(len(model))
-			l.remove(at)
-			model[at] = model[len(model)-1]
-			model = model[:len(model)-1]
-		}
-		if rng.IntN(400) == 0 {
-			taken = append(taken, pair{l.snapshot(), slices.Clone(model)})
-		}
-	}
-	taken = append(taken, pair{&l, model})
-	for i, p := range taken {
-		var got []string
-		for at := range p.got.n {
-			got = append(got, p.got.at(at))
-		}
-		if !slices.Equal(got, p.want) {
-			t.Fatalf("snapshot %d: %d names, want %d", i, len(got), len(p.want))
-		}
-	}
 }
 
 // To leave one of many functions costs no more than to leave one of few, and the turns
@@ -195,7 +159,7 @@ func TestAbilitiesTakeTurns(t *testing.T) {
 	c.says("put 0 0 60 1\nx\n", "INSERTED 1\n")
 	var ready *core.Mirror // of a function with a job
 	f.own(0)()
-	op := core.Op{Kind: core.OpMirror, Tube: c.s.s.used.id}
+	op := core.Op{Kind: core.OpMirror, Tube: c.s.s.used.ID}
 	var r core.Reply
 	f.d.Shards()[0].Apply(&f.other, &op, &r)
 	ready = r.Mirror
@@ -205,19 +169,19 @@ func TestAbilitiesTakeTurns(t *testing.T) {
 		switch r := rng.IntN(4); {
 		case r < 2 && len(model) < 40 || len(model) == 0:
 			name := fmt.Sprint("f", i)
-			l.add(ability{tubeRef: tubeRef{name: name}, mirror: ready})
+			l.add(ability{Tube: placement.Tube{Name: name}, mirror: ready})
 			model = append(model, name)
 		case r == 2:
 			at := rng.IntN(len(model))
 			name := model[at]
-			if i := l.find([]byte(name)); i < 0 || l.remove(i).name != name {
+			if i := l.find([]byte(name)); i < 0 || l.remove(i).Name != name {
 				t.Fatalf("%q is not found", name)
 			}
 			model = slices.Delete(model, at, at+1)
 		default:
 			at, _ := l.best()
 			last := model[len(model)-1]
-			if got := l.list[at].name; got != last {
+			if got := l.list[at].Name; got != last {
 				t.Fatalf("%d functions: the turn is that of %q, want %q", len(model), got, last)
 			}
 			l.serve(at)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"polystalk/codec/beanstalk"
+	"polystalk/router/placement"
 	"polystalk/shard"
 	"polystalk/shard/core"
 )
@@ -43,8 +44,8 @@ type loop struct {
 	gap      core.Time     // between callbacks, on average
 	yielded  core.Time     // when it last let others have its processor; the event loop's own
 
-	ahead ahead    // of the session whose turn it is
-	ended finisher // ids, for the loop's sessions
+	ahead ahead              // of the session whose turn it is
+	ended placement.Finisher // ids, for the loop's sessions
 
 	signals signals
 	tally   [numTallies]uint64 // what shown holds is as of the last settle
@@ -73,7 +74,7 @@ func newLoop(srv *Server, wake func()) *loop {
 	l := &loop{srv: srv, wake: wake}
 	l.runAfter = func(d time.Duration) { time.AfterFunc(d, l.run) }
 	l.batch.Home = l
-	l.ended.ids = srv.ids
+	l.ended = srv.places.Finisher()
 	return l
 }
 

@@ -190,7 +190,7 @@ func (s *session) refuse() {
 
 // refuseBody answers a put for whose body, which is being read, there is no room.
 func (s *session) refuseBody() {
-	s.loop.ended.finish(s.putID)
+	s.loop.ended.Finish(s.putID)
 	s.putID = 0
 	s.endBody()
 	left := int(s.cmd.Size) + 2 - s.got

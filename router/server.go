@@ -17,6 +17,7 @@ import (
 
 	"polystalk/codec/beanstalk"
 	"polystalk/codec/gearman"
+	"polystalk/router/placement"
 	"polystalk/shard"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
@@ -26,16 +27,14 @@ import (
 type Server struct {
 	cfg      Config
 	log      *slog.Logger
-	shards   []*shard.Shard
-	mask     uint64 // slot to shard
-	ids      *idMap
-	dir      *directory
+	places   *placement.Map
 	draining atomic.Bool    // no jobs are taken
 	drained  atomic.Bool    // … and never again: Drain was called
 	journal  commit.Storage // nil: none
 	failed   chan error     // … its end
 	heldMax  int            // of each session; the constant, but for tests
 	acct     *account       // what all connections keep
+	freed    *freedBodies   // large bodies to be collected
 	lookMax  int            // of each survey; likewise
 	bodies   *bodyRoom      // for large ones, half of that
 
@@ -45,7 +44,6 @@ type Server struct {
 	uname unix.Utsname
 
 	gearDir  gearDirectory
-	numbers  []numbers   // by shard
 	unwanted chan bool   // see ShutdownWanted
 	leaving  atomic.Bool // … once no job is left
 
@@ -79,18 +77,16 @@ func newServer(cfg Config, clock *clock) (*Server, error) {
 	s := &Server{
 		cfg:     cfg,
 		log:     cfg.Log,
-		mask:    uint64(cfg.Shards - 1),
 		heldMax: heldMax,
 		lookMax: lookMax,
 		acct:    newAccount(cfg.ConnectionMemory - cfg.ConnectionMemory/garbagePart),
-		ids:     newIDMap(),
-		dir:     newDirectory(),
+		freed:   newFreedBodies(),
 		clock:   clock,
 		quit:    make(chan struct{}),
 
 		unwanted: make(chan bool, 1),
 	}
-	s.dir.acct = s.acct
+	s.places = placement.New(placement.Options{Shards: cfg.Shards, Naming: tubeNaming, BodyFreed: s.bodyFreed})
 	s.bodies = newBodyRoom(s.acct.most / 2)
 	s.told.Store(new([]*loop))
 	s.base = clock.now()
@@ -105,28 +101,28 @@ func newServer(cfg Config, clock *clock) (*Server, error) {
 		s.cfg.Gearman.Prefix = "H:" + host[:min(len(host), gearman.MaxPrefix-len("H:"))]
 	}
 	for i := range cfg.Shards {
-		s.numbers = append(s.numbers, numbers{s.ids, i})
-		machine := core.New(&shardDirectory{s.dir, finisher{ids: s.ids}})
-		if i == s.shardOf(defaultTube) {
+		machine := core.New(s.places.Directory())
+		if i == s.places.OfTube(defaultTube) {
 			machine.Pin(string(defaultTube))
 		}
 		gear := &s.cfg.Gearman
 		machine.GearOptions(core.GearOptions{
 			Retries: gear.Retries, Wakeup: gear.Wakeup, BuryFailed: gear.BuryFailed, Hash: new(maphash.Hash),
 		})
-		s.shards = append(s.shards, shard.New(i, machine, clock.stamp))
+		s.places.Add(shard.New(i, machine, clock.stamp))
 	}
 	return s, nil
 }
 
-// shardOf is the shard of a tube: its slot is fixed for ever, the shard by the
-// number of shards.
-func (s *Server) shardOf(tube []byte) int {
-	return int(uint64(core.SlotOf(tube)) & s.mask)
+// bodyFreed hears of a large body that no job has any more. A shard is owned.
+func (s *Server) bodyFreed(body core.Large) {
+	n := 0
+	for _, p := range body {
+		s.acct.orphan(p)
+		n += cap(p)
+	}
+	s.freed.add(n)
 }
-
-// shardOfFace is shardOf for a tube that is there.
-func (s *Server) shardOfFace(f *core.Face) int { return int(uint64(f.Slot()) & s.mask) }
 
 // Start reads the journal, if there is one, which may take its time, and starts
 // the shards' goroutines and the event loops.
@@ -136,12 +132,12 @@ func (s *Server) Start() error {
 			return &JournalError{err}
 		}
 	}
-	for _, sh := range s.shards {
+	for _, sh := range s.places.Shards() {
 		sh.Start()
 	}
-	go reclaim(s.dir.freed, s.quit)
+	go reclaim(s.freed, s.quit)
 	go s.keepWithin(s.acct.watch(), s.quit)
-	go s.clock.watch(s.quit, s.shards)
+	go s.clock.watch(s.quit, s.places.Shards())
 	return s.net.start()
 }
 
@@ -158,7 +154,7 @@ func (s *Server) Drain() {
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.net.shutdown(ctx)
 	close(s.quit)
-	for _, sh := range s.shards {
+	for _, sh := range s.places.Shards() {
 		sh.Stop()
 	}
 	if s.journal != nil {
@@ -189,7 +185,7 @@ func (s *Server) stats(n *core.Counts) *beanstalk.ServerStats {
 		JobTimeouts:         n.Timeouts,
 		TotalJobs:           n.Total,
 		MaxJobSize:          uint64(s.cfg.MaxJobSize),
-		CurrentTubes:        uint64(s.dir.size()),
+		CurrentTubes:        uint64(s.places.Tubes().Len()),
 		PID:                 os.Getpid(),
 		Version:             s.cfg.Version,
 		Uptime:              int64((s.clock.now() - s.base) / core.Second),

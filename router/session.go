@@ -4,6 +4,7 @@ import (
 	"github.com/valyala/bytebufferpool"
 
 	"polystalk/codec/beanstalk"
+	"polystalk/router/placement"
 	"polystalk/shard/core"
 )
 
@@ -64,7 +65,7 @@ type session struct {
 
 	numbered idRun // ids of puts that were not run yet; see ahead.go
 
-	used    tubeRef
+	used    placement.Tube
 	watched []*core.Face
 	byName  core.ListIndex // of watched, once that is long
 	spread  bool           // the entries of watched publish their best keys: they are, or were, in several shards
@@ -138,7 +139,7 @@ func (s *session) advance() {
 	l := s.loop
 	for s.pending {
 		s.pending = false
-		sh := l.srv.shards[s.target]
+		sh := l.srv.places.Shard(s.target)
 		if !sh.Own(&l.batch) {
 			s.req.Keep()
 			if s.phase < phaseClosing {

@@ -183,7 +183,7 @@ func TestDrainingRefusesPutsAndUsesUpTheirIDs(t *testing.T) {
 	f.d.Drain()
 	c.says("put 0 0 60 1\nx\n", "DRAINING\n")
 	c.says("reserve\n", "RESERVED 1 1\nx\n")
-	if got := f.d.srv.ids.last.Load(); got != 2 {
+	if got := f.d.srv.places.IDs().Last(); got != 2 {
 		t.Errorf("%d ids given out, want 2", got)
 	}
 	f.check()

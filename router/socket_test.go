@@ -26,7 +26,7 @@ func newSocketEnd(t *testing.T) *socketEnd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { srv.shards[0].Close() })
+	t.Cleanup(func() { srv.places.Shard(0).Close() })
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)

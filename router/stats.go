@@ -39,7 +39,7 @@ func (s *session) gathered(r *core.Reply) {
 	switch {
 	case s.step == stepStats:
 		s.gather.sum.Add(op.Counts)
-		if s.gather.at++; s.gather.at < len(s.loop.srv.shards) {
+		if s.gather.at++; s.gather.at < len(s.loop.srv.places.Shards()) {
 			s.statsNext()
 			return
 		}

@@ -95,7 +95,7 @@ func (v *survey) begin() {
 		v.shards = v.shards[:0]
 		for i := range s.links {
 			if l := &s.links[i]; l.watching > 0 {
-				sh := s.loop.srv.shards[l.shard]
+				sh := s.loop.srv.places.Shard(l.shard)
 				v.shards = append(v.shards, followed{sh, sh.Readied(), 0})
 			}
 		}

@@ -16,7 +16,7 @@ func (s *session) join() {
 	op := &s.req.Op
 	op.Kind, op.Client, op.Waiter = core.OpJoin, 0, &s.waiter
 	op.Name, op.Mirror = defaultTube, false
-	s.submit(s.loop.srv.shardOf(defaultTube), stepJoin)
+	s.submit(s.loop.srv.places.OfTube(defaultTube), stepJoin)
 	s.advance()
 	if s.dying && s.phase < phaseBusy {
 		s.close()
@@ -32,7 +32,7 @@ func (s *session) joined(r *core.Reply, l *link) {
 		s.dying = true
 		return
 	}
-	s.used = s.loop.srv.refTo(r.Face)
+	s.used = s.loop.srv.places.TubeOf(r.Face)
 	s.watched = append(s.watched, r.Face)
 	l.watching++
 }
@@ -42,10 +42,10 @@ func (s *session) joined(r *core.Reply, l *link) {
 func (s *session) use() {
 	op := &s.req.Op
 	name := s.cmd.Name
-	sh := s.loop.srv.shardOf(name)
+	sh := s.loop.srv.places.OfTube(name)
 	op.Kind, op.Client, op.Name, op.Tube = core.OpUse, 0, name, 0
-	if sh == s.used.shard {
-		op.Tube = s.used.id
+	if sh == s.used.Shard {
+		op.Tube = s.used.ID
 	}
 	s.submit(sh, stepUse)
 }
@@ -54,13 +54,13 @@ func (s *session) usedNow(r *core.Reply) {
 	op := &s.req.Op
 	op.Name = nil
 	old := s.used
-	s.used = s.loop.srv.refTo(r.Face)
-	if old.shard == s.target {
-		s.loop.out = beanstalk.AppendUsing(s.loop.out, s.used.name)
+	s.used = s.loop.srv.places.TubeOf(r.Face)
+	if old.Shard == s.target {
+		s.loop.out = beanstalk.AppendUsing(s.loop.out, s.used.Name)
 		return
 	}
-	op.Kind, op.Tube = core.OpUnuse, old.id
-	s.submit(old.shard, stepUnuse)
+	op.Kind, op.Tube = core.OpUnuse, old.ID
+	s.submit(old.Shard, stepUnuse)
 }
 
 // watchAt is the position of name in the watch list, or -1.
@@ -87,7 +87,7 @@ var watchSeed = maphash.MakeSeed()
 func (s *session) watchHash(at int) uint64 { return maphash.String(watchSeed, s.watched[at].Name()) }
 
 // shardOfWatch is the shard of the entry at a position.
-func (s *session) shardOfWatch(at int) int { return s.loop.srv.shardOfFace(s.watched[at]) }
+func (s *session) shardOfWatch(at int) int { return s.loop.srv.places.OfFace(s.watched[at]) }
 
 func (s *session) watch() {
 	name := s.cmd.Name
@@ -96,7 +96,7 @@ func (s *session) watch() {
 		return
 	}
 	op := &s.req.Op
-	sh := s.loop.srv.shardOf(name)
+	sh := s.loop.srv.places.OfTube(name)
 	op.Kind, op.Client, op.Name, op.Waiter = core.OpWatch, s.clientAt(sh), name, &s.waiter
 	op.Mirror = s.spread || s.shardOfWatch(0) != sh
 	s.submit(sh, stepWatch)

@@ -1,4 +1,4 @@
-package router
+package placement
 
 import (
 	"math/rand/v2"
@@ -8,8 +8,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// pages counts the pages and regions that an idMap keeps.
-func (m *idMap) pages() (pages, regions int) {
+// pages counts the pages and regions that are kept.
+func (m *IDs) pages() (pages, regions int) {
 	rs := *m.regions.Load()
 	for i := range rs {
 		r := rs[i].Load()
@@ -26,15 +26,21 @@ func (m *idMap) pages() (pages, regions int) {
 	return pages, regions
 }
 
-func TestIDMapFindsWhatIsNotFinished(t *testing.T) {
+// next gives out an id for a job of a shard.
+func next(m *IDs, sh int) core.JobID {
+	n := Numbers{m, sh}
+	return n.NextID()
+}
+
+func TestIDsFindWhatIsNotFinished(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	m := newIDMap()
+	m := NewIDs()
 	live := map[core.JobID]int{}
 	var order []core.JobID
 	for i := range 20_000 {
 		if rng.IntN(3) > 0 || len(order) == 0 {
-			sh := rng.IntN(slots)
-			id := m.next(sh)
+			sh := rng.IntN(core.Slots)
+			id := next(m, sh)
 			if want := core.JobID(i); len(live) == 0 && id > want+1 {
 				t.Fatalf("id %d after %d puts", id, i)
 			}
@@ -45,36 +51,36 @@ func TestIDMapFindsWhatIsNotFinished(t *testing.T) {
 			id := order[n]
 			order[n] = order[len(order)-1]
 			order = order[:len(order)-1]
-			m.finish(id)
+			m.Finish(id)
 			delete(live, id)
 		}
 	}
 	last := core.JobID(m.last.Load())
 	for id := core.JobID(0); id <= last+10; id++ {
-		sh, ok := m.find(id)
+		sh, ok := m.Find(id)
 		want, lives := live[id]
 		if ok != lives || ok && sh != want {
 			t.Fatalf("id %d: shard %d, %v; want %d, %v", id, sh, ok, want, lives)
 		}
 	}
-	if _, ok := m.find(1<<64 - 1); ok {
+	if _, ok := m.Find(1<<64 - 1); ok {
 		t.Error("found the largest id")
 	}
 	for _, id := range order {
-		m.finish(id)
+		m.Finish(id)
 	}
 	if pages, _ := m.pages(); pages > 1 {
 		t.Errorf("%d pages are kept for no job", pages)
 	}
 }
 
-func TestIDMapDropsPagesAndRegions(t *testing.T) {
-	m := newIDMap()
-	survivors := []core.JobID{3 * pageIDs, regionIDs + 5}
+func TestIDsDropPagesAndRegions(t *testing.T) {
+	m := NewIDs()
+	survivors := []core.JobID{3 * PageIDs, regionIDs + 5}
 	for range 3 * regionIDs {
-		id := m.next(7)
+		id := next(m, 7)
 		if id != survivors[0] && id != survivors[1] {
-			m.finish(id)
+			m.Finish(id)
 		}
 	}
 	// Id 3*regionIDs is the first of the region that follows.
@@ -82,11 +88,11 @@ func TestIDMapDropsPagesAndRegions(t *testing.T) {
 		t.Errorf("%d pages in %d regions, want one each for two survivors and the last id", pages, regions)
 	}
 	for _, id := range survivors {
-		if sh, ok := m.find(id); !ok || sh != 7 {
+		if sh, ok := m.Find(id); !ok || sh != 7 {
 			t.Errorf("survivor %d: shard %d, %v", id, sh, ok)
 		}
-		m.finish(id)
-		if _, ok := m.find(id); ok {
+		m.Finish(id)
+		if _, ok := m.Find(id); ok {
 			t.Errorf("%d is found after its end", id)
 		}
 	}
@@ -95,8 +101,8 @@ func TestIDMapDropsPagesAndRegions(t *testing.T) {
 	}
 }
 
-func TestIDMapIsSharedByManyLoops(t *testing.T) {
-	m := newIDMap()
+func TestIDsAreSharedByManyLoops(t *testing.T) {
+	m := NewIDs()
 	const loops, each = 8, 50_000
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -106,15 +112,15 @@ func TestIDMapIsSharedByManyLoops(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(g), 5))
 			var mine []core.JobID
 			for range each {
-				id := m.next(g)
-				if sh, ok := m.find(id); !ok || sh != g {
+				id := next(m, g)
+				if sh, ok := m.Find(id); !ok || sh != g {
 					t.Errorf("id %d: shard %d, %v; want %d", id, sh, ok, g)
 					return
 				}
-				m.find(core.JobID(rng.Uint64N(uint64(id) + 100)))
+				m.Find(core.JobID(rng.Uint64N(uint64(id) + 100)))
 				if mine = append(mine, id); len(mine) > 100 {
 					n := rng.IntN(len(mine))
-					m.finish(mine[n])
+					m.Finish(mine[n])
 					mine[n] = mine[len(mine)-1]
 					mine = mine[:len(mine)-1]
 				}
@@ -135,13 +141,13 @@ func TestIDMapIsSharedByManyLoops(t *testing.T) {
 	}
 	found := 0
 	for id := range core.JobID(loops*each + 1) {
-		sh, ok := m.find(id)
+		sh, ok := m.Find(id)
 		if g, lives := kept[id]; ok != lives || ok && sh != g {
 			t.Fatalf("id %d: shard %d, %v; want %d, %v", id, sh, ok, g, lives)
 		}
 		if ok {
 			found++
-			m.finish(id)
+			m.Finish(id)
 		}
 	}
 	if found != len(kept) {
@@ -157,14 +163,14 @@ func TestIDMapIsSharedByManyLoops(t *testing.T) {
 func TestIDPlaces(t *testing.T) {
 	const wordsPerLine = 16
 	taken := map[[2]uint64]uint64{}
-	for id := range uint64(pageIDs) {
+	for id := range uint64(PageIDs) {
 		word, shift := idPlace(id)
-		if was, ok := taken[[2]uint64{word, shift}]; ok || word >= pageIDs/2 || shift != 0 && shift != 16 {
+		if was, ok := taken[[2]uint64{word, shift}]; ok || word >= PageIDs/2 || shift != 0 && shift != 16 {
 			t.Fatalf("id %d is in word %d at bit %d, as is %d (%t)", id, word, shift, was, ok)
 		}
 		taken[[2]uint64{word, shift}] = id
 	}
-	for first := range uint64(pageIDs - 16) {
+	for first := range uint64(PageIDs - 16) {
 		lines := map[uint64]bool{}
 		for i := range uint64(16) {
 			word, _ := idPlace(first + i)

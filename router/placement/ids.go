@@ -1,28 +1,30 @@
-package router
+package placement
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 
 	"polystalk/shard/core"
 )
 
-// Sizes of an idMap: a page covers pageIDs ids with two bytes each, a region
-// covers regionPages pages.
 const (
-	pageIDs     = 256
+	// PageIDs is how many ids a page of the table covers, with two bytes each: a Finisher
+	// that ends ids in their order tells IDs of it once in so many.
+	PageIDs = 256
+	// regionPages is how many pages a region has.
 	regionPages = 4096
-	regionIDs   = pageIDs * regionPages
+	regionIDs   = PageIDs * regionPages
 )
 
-// idMap gives out job ids, 1, 2, 3 … over the whole server, and tells in
+// IDs gives out job ids, 1, 2, 3 … over the whole server, and tells in
 // which shard a job lives, so that a command that names a job visits one
 // shard. Two bytes per live job when ids are dense; a page whose ids are all
 // finished is dropped, a region with its last page.
 //
 // Every id that was given out is finished exactly once: when its job is
 // deleted, or when no job came of it. That is what lets a page count down.
-type idMap struct {
+type IDs struct {
 	last    atomic.Uint64
 	_       [56]byte // every put writes last, every command reads regions
 	regions atomic.Pointer[[]atomic.Pointer[idRegion]]
@@ -36,7 +38,7 @@ type idRegion struct {
 
 type idPage struct {
 	finished atomic.Uint32 // ids
-	shards   [pageIDs / 2]atomic.Uint32
+	shards   [PageIDs / 2]atomic.Uint32
 }
 
 // idPlace is where a page keeps an id: which word, and how far up in it. Ids follow each
@@ -44,46 +46,45 @@ type idPage struct {
 // once are on few; the next eight are on another, so that loops which put at the same time
 // are on different ones.
 func idPlace(id uint64) (word, shift uint64) {
-	const lines, run = pageIDs * 2 / 64, 8
-	at := id/run%lines*(pageIDs/lines) + id%pageIDs/(run*lines)*run + id%run
+	const lines, run = PageIDs * 2 / 64, 8
+	at := id/run%lines*(PageIDs/lines) + id%PageIDs/(run*lines)*run + id%run
 	return at / 2, at % 2 * 16
 }
 
-func newIDMap() *idMap {
-	m := new(idMap)
+// NewIDs are ids of which none was given out.
+func NewIDs() *IDs {
+	m := new(IDs)
 	m.regions.Store(new([]atomic.Pointer[idRegion]))
 	// There is no job 0: its page must not wait for it.
-	m.finish(0)
+	m.Finish(0)
 	return m
 }
 
-// next gives out an id and notes its shard.
-func (m *idMap) next(sh int) core.JobID {
-	id := m.take(1)
-	m.note(id, sh)
-	return id
-}
+// Take gives out n ids that follow each other, and returns the first. Each is to be
+// noted or finished.
+func (m *IDs) Take(n int) core.JobID { return core.JobID(m.last.Add(uint64(n)) - uint64(n) + 1) }
 
-// take gives out n ids that follow each other, and returns the first.
-func (m *idMap) take(n int) core.JobID { return core.JobID(m.last.Add(uint64(n)) - uint64(n) + 1) }
-
-// giveBack takes back the last n of what take gave out, from the id first on. It
+// GiveBack takes back the last n of what Take gave out, from the id first on. It
 // reports false when others have taken ids since.
-func (m *idMap) giveBack(first core.JobID, n int) bool {
+func (m *IDs) GiveBack(first core.JobID, n int) bool {
 	before := uint64(first) - 1
 	return m.last.CompareAndSwap(before+uint64(n), before)
 }
 
-// note notes the shard of an id that was given out. The job must not be visible to
+// Note notes the shard of an id that was given out. The job must not be visible to
 // anyone before.
-func (m *idMap) note(jid core.JobID, sh int) {
+func (m *IDs) Note(jid core.JobID, sh int) {
 	id := uint64(jid)
 	word, shift := idPlace(id)
 	m.page(id).shards[word].Or(uint32(sh+1) << shift)
 }
 
-// find returns the shard of a live job.
-func (m *idMap) find(jid core.JobID) (sh int, ok bool) {
+// Last is the highest id that was given out; zero: none.
+func (m *IDs) Last() core.JobID { return core.JobID(m.last.Load()) }
+
+// Find returns the index of the shard of a live job; ok is false if there is none of that
+// id.
+func (m *IDs) Find(jid core.JobID) (sh int, ok bool) {
 	id := uint64(jid)
 	rs := *m.regions.Load()
 	if id/regionIDs >= uint64(len(rs)) {
@@ -93,7 +94,7 @@ func (m *idMap) find(jid core.JobID) (sh int, ok bool) {
 	if r == nil {
 		return 0, false
 	}
-	p := r.pages[id/pageIDs%regionPages].Load()
+	p := r.pages[id/PageIDs%regionPages].Load()
 	if p == nil {
 		return 0, false
 	}
@@ -102,22 +103,25 @@ func (m *idMap) find(jid core.JobID) (sh int, ok bool) {
 	return sh - 1, sh != 0
 }
 
-// finish forgets an id for ever: its job is deleted, or never came to be.
-func (m *idMap) finish(jid core.JobID) {
+// Finish forgets an id for ever: its job is deleted, or never came to be.
+func (m *IDs) Finish(jid core.JobID) {
 	m.clear(jid)
-	m.count(uint64(jid)/pageIDs, 1)
+	m.count(uint64(jid)/PageIDs, 1)
 }
 
-// clear is the part of finish that others see at once; count is to follow.
-func (m *idMap) clear(jid core.JobID) {
+// clear is the part of Finish that others see at once; count is to follow.
+func (m *IDs) clear(jid core.JobID) {
 	word, shift := idPlace(uint64(jid))
 	m.page(uint64(jid)).shards[word].And(^(uint32(0xffff) << shift))
 }
 
 // count counts n ids of a page that were cleared.
-func (m *idMap) count(page uint64, n uint32) {
-	if m.page(page*pageIDs).finished.Add(n) < pageIDs {
+func (m *IDs) count(page uint64, n uint32) {
+	switch done := m.page(page * PageIDs).finished.Add(n); {
+	case done < PageIDs:
 		return
+	case done > PageIDs:
+		panic(fmt.Sprintf("placement: %d ids are finished of the %d from %d on", done, PageIDs, page*PageIDs))
 	}
 	rs := *m.regions.Load()
 	at := page / regionPages
@@ -130,45 +134,9 @@ func (m *idMap) count(page uint64, n uint32) {
 	}
 }
 
-// A finisher finishes ids for one owner at a time, and counts those of a page for
-// itself until it meets another page: cores that delete jobs of the same page need not
-// write its count in turns. The page is kept as long.
-type finisher struct {
-	ids     *idMap
-	pending [2]pendingCount // by page, one of which may just end when the next begins
-	adds    uint64          // how often it wrote a page's count
-}
-
-type pendingCount struct {
-	page uint64
-	n    uint32
-}
-
-func (f *finisher) finish(jid core.JobID) {
-	f.ids.clear(jid)
-	page := uint64(jid) / pageIDs
-	p := &f.pending[page%uint64(len(f.pending))]
-	if p.page != page {
-		f.settle(p)
-		p.page = page
-	}
-	if p.n++; p.n == pageIDs {
-		f.settle(p)
-	}
-}
-
-// settle tells the page of what was counted.
-func (f *finisher) settle(p *pendingCount) {
-	if p.n > 0 {
-		f.adds++
-		f.ids.count(p.page, p.n)
-		p.n = 0
-	}
-}
-
-// resume goes on behind the highest id that was ever given out; all ids up to
-// it are finished but for those that were noted.
-func (m *idMap) resume(high uint64) {
+// Resume goes on behind the highest id that was ever given out; all ids up to
+// it are finished but for those that were noted. Nobody else may use the ids meanwhile.
+func (m *IDs) Resume(high uint64) {
 	m.last.Store(high)
 	for n := uint64(0); n <= high/regionIDs; n++ {
 		rs := *m.regions.Load()
@@ -190,14 +158,14 @@ func (m *idMap) resume(high uint64) {
 
 // resumeRegion counts what is finished in the region that starts at first. It
 // reports whether that is all of it.
-func (m *idMap) resumeRegion(r *idRegion, first, high uint64) bool {
+func (m *IDs) resumeRegion(r *idRegion, first, high uint64) bool {
 	pages := uint32(0)
 	for k := range r.pages {
-		at := first + uint64(k)*pageIDs
+		at := first + uint64(k)*PageIDs
 		if at > high {
 			break
 		}
-		given := min(pageIDs, high-at+1)
+		given := min(PageIDs, high-at+1)
 		p := r.pages[k].Load()
 		live := uint64(0)
 		if p != nil {
@@ -211,7 +179,7 @@ func (m *idMap) resumeRegion(r *idRegion, first, high uint64) bool {
 				}
 			}
 		}
-		if live == 0 && given == pageIDs {
+		if live == 0 && given == PageIDs {
 			r.pages[k].Store(nil)
 			pages++
 			continue
@@ -228,8 +196,8 @@ func (m *idMap) resumeRegion(r *idRegion, first, high uint64) bool {
 
 // page returns the page of an id that was given out and is not finished, so
 // neither the page nor its region can go meanwhile.
-func (m *idMap) page(id uint64) *idPage {
-	at := &m.region(id).pages[id/pageIDs%regionPages]
+func (m *IDs) page(id uint64) *idPage {
+	at := &m.region(id).pages[id/PageIDs%regionPages]
 	p := at.Load()
 	if p == nil {
 		at.CompareAndSwap(nil, new(idPage))
@@ -238,7 +206,7 @@ func (m *idMap) page(id uint64) *idPage {
 	return p
 }
 
-func (m *idMap) region(id uint64) *idRegion {
+func (m *IDs) region(id uint64) *idRegion {
 	n := id / regionIDs
 	if rs := *m.regions.Load(); n < uint64(len(rs)) {
 		if r := rs[n].Load(); r != nil {

@@ -93,10 +93,11 @@ func AppendTubeListHead(dst []byte, n, bytes int) []byte {
 
 const tubeListHead = "---\n"
 
-// MsgTubeListEnd ends the reply.
+// MsgTubeListEnd ends the reply to list-tubes and list-tubes-watched.
 const MsgTubeListEnd = crlf
 
-// AppendTubeListName appends one name.
+// AppendTubeListName appends one name of the reply to list-tubes and
+// list-tubes-watched.
 func AppendTubeListName(dst []byte, name string) []byte {
 	dst = append(dst, "- "...)
 	dst = append(dst, name...)

@@ -39,12 +39,13 @@ func AppendWorkersHead(dst []byte, fd uint64, address string, id []byte) []byte 
 	return append(dst, " :"...)
 }
 
-// AppendWorkersFunction appends the name of a function to that line.
+// AppendWorkersFunction appends the name of a function to a connection's line of the
+// reply to workers.
 func AppendWorkersFunction(dst []byte, name string) []byte {
 	return AppendListed(append(dst, ' '), name)
 }
 
-// MsgWorkersEnd ends the line.
+// MsgWorkersEnd ends a connection's line of the reply to workers.
 const MsgWorkersEnd = "\n"
 
 // DefaultClientID is the id of a connection that has set none.

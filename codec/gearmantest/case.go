@@ -38,9 +38,9 @@
 //
 // A Campaign plays random histories instead (history.go), on gearmand and on
 // another server in lock-step, and compares all that either says (pair.go,
-// settle.go). What cannot be compared is passed over (known.go), normalised
-// (ghost.go, settle.go) or never sent (request.go). Chapters named in comments are
-// those of the observations, and their letters the tags above.
+// step.go). What cannot be compared is passed over (known.go), normalised
+// (ghost.go, step.go) or never sent (request.go). A comment with one of the tags above
+// says so why the two servers are not compared there.
 package gearmantest
 
 import (

@@ -13,7 +13,7 @@ import (
 
 // Lockstep is a Start for the gearmand of that name as a reference: one thread, so
 // that requests that arrive one after the other run so, and functions that take
-// turns as 2.0.0 always has it (chapter 6, [V]).
+// turns as 2.0.0 always has it (tag V).
 func Lockstep(program string) Start {
 	return func(c *Case, dir string) (*Server, error) {
 		with := *c

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// exorcise takes out of a list of gearmand's what chapter 8.1 and 13 [I] want gone:
+// exorcise takes out of a list of gearmand's what is to be gone (tag I):
 // queued jobs that nobody wants any more, which it keeps until a worker looks, and
 // the mark of running ones. A job that was once submitted in the background is a
-// background job, whoever joins or leaves (chapter 7, [I]).
+// background job, whoever joins or leaves (tag I).
 func (k *known) exorcise(list string, lines []string) []string {
 	lines = slices.Clone(lines)
 	for _, j := range k.jobs {

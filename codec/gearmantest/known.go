@@ -92,7 +92,7 @@ func (k *known) twin(function, unique, body string) *knownJob {
 }
 
 // losesMany reports whether i runs several jobs of one queue: if they are lost
-// together, their order is free (chapter 6).
+// together, their order is free.
 func (k *known) losesMany(i int, functions ...string) bool {
 	type queue struct {
 		function string
@@ -122,9 +122,9 @@ func (k *known) leavesWoken(i int, function string) bool {
 // mayLose reports whether i may be lost as the worker of a job.
 //
 // A job that gearmand has once seen abandoned is never run again, even if it is
-// wanted in the background or by somebody who joined it since (chapter 7, [I]);
+// wanted in the background or by somebody who joined it since (tag I);
 // ours runs it. One that nobody wants any more is queued again by gearmand, with
-// sleepers woken for nothing (chapter 8.1 says only that it is not run), and where
+// sleepers woken for nothing, where all that is owed is that it is not run; and where
 // a job waits for its time gearmand may end the wrong one then.
 func (k *known) mayLose(j *knownJob, i int, waiting int) bool {
 	abandoned := j.ignored || j.cancelled || waiting == 0 && j.waiting[i] > 0
@@ -135,7 +135,7 @@ func (k *known) mayLose(j *knownJob, i int, waiting int) bool {
 // mayClose reports whether connection i may be closed.
 //
 // If all who wait for a queued job leave, gearmand drops even a job that is also
-// wanted in the background (chapter 7, [I]). Where others wait for their time, it
+// wanted in the background (tag I). Where others wait for their time, it
 // may later end the wrong one.
 func (k *known) mayClose(i int) bool {
 	c := &k.conns[i]
@@ -220,9 +220,9 @@ func (k *known) unregister(i int, function string) {
 // maySubmit reports whether a job may be submitted. epoch says that its time is in
 // the future.
 //
-// gearmand lets a submission join a job that it is not going to run (chapter 7,
-// [I]) and counts such jobs for limits (8.1, [I]); 1.1.20 wakes sleepers for a job
-// whose time has not come, and starves low jobs behind it (9.1 and 6, [V]).
+// gearmand lets a submission join a job that it is not going to run, and counts
+// such jobs for limits (tag I); 1.1.20 wakes sleepers for a job whose time has not
+// come, and starves low jobs behind it (tag V).
 func (k *known) maySubmit(function, unique, body string, class int, epoch bool) bool {
 	if j := k.twin(function, unique, body); j != nil {
 		return !j.ghost && !j.cancelled
@@ -239,8 +239,8 @@ func (k *known) maySubmit(function, unique, body string, class int, epoch bool) 
 
 // mayPick reports whether i may ask for a job, or whether there is one.
 //
-// 1.1.20 looks function by function where 2.0.0 looks priority by priority (chapter
-// 6, [V]): they agree while the best jobs of all functions are of one priority.
+// 1.1.20 looks function by function where 2.0.0 looks priority by priority (tag V):
+// they agree while the best jobs of all functions are of one priority.
 // Passing by ghosts, or by jobs whose time has not come, changes the turn of
 // functions in 1.1.20.
 func (k *known) mayPick(i int) bool {
@@ -267,7 +267,8 @@ func (k *known) mayPick(i int) bool {
 	return true
 }
 
-// mayAskUnique: gearmand finds jobs by their unique that it is not going to run.
+// mayAskUnique reports whether the status of a job may be asked for by its unique:
+// gearmand finds jobs so that it is not going to run.
 func (k *known) mayAskUnique(unique string) bool {
 	return !slices.ContainsFunc(k.jobs, func(j *knownJob) bool {
 		return !j.gone && j.unique == unique && (j.ghost || j.cancelled)
@@ -280,15 +281,15 @@ func (k *known) mayAsk(handle string) bool {
 	return j == nil || !j.ghost
 }
 
-// mayCancel: a ghost can be cancelled again in gearmand, and so can a job that
-// runs on after it was cancelled (chapter 13, [I]).
+// mayCancel reports whether a job may be cancelled: a ghost can be cancelled again in gearmand, and so can a job that
+// runs on after it was cancelled (tag I).
 func (k *known) mayCancel(handle string) bool {
 	j := k.job(handle)
 	return j == nil || !j.cancelled && !j.ghost && (j.holder >= 0 || j.delayed || !k.delayed(j.function))
 }
 
-// mayDrop: gearmand drops a function with waiting jobs, and then has dangling ones
-// (chapter 13, [I]).
+// mayDrop reports whether a function may be dropped: gearmand drops one with waiting
+// jobs, and then has dangling ones (tag I).
 func (k *known) mayDrop(function string) bool {
 	return !slices.ContainsFunc(k.jobs, func(j *knownJob) bool {
 		return !j.gone && strings.EqualFold(j.function, function)

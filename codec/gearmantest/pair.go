@@ -37,8 +37,8 @@ type peer struct {
 	got []message
 }
 
-// drain takes what is there, up to the last whole message.
-func (p *peer) drain() {
+// receive takes what is there, up to the last whole message.
+func (p *peer) receive() {
 	b, _ := p.pending()
 	for {
 		m, n := cutMessage(b)
@@ -72,7 +72,7 @@ type play struct {
 func (c *Campaign) playOn(h History, addresses [2]string, longest time.Duration) error {
 	g := &play{c: c, h: h, k: newKnown(h.Conns), max: longest}
 	g.k.few = slices.Contains(h.Opts, "--worker-wakeup")
-	defer g.leave()
+	defer g.stop()
 	for n, address := range addresses {
 		g.sides[n] = side{address: address, conns: make([]*peer, h.Conns)}
 		k, err := dial(address)
@@ -89,7 +89,7 @@ func (c *Campaign) playOn(h History, addresses [2]string, longest time.Duration)
 	for i := range g.k.conns {
 		err := g.finish(i)
 		if err == nil {
-			err = g.settle(order{actor: -1, unordered: true})
+			err = g.compareStep(order{actor: -1, unordered: true})
 		}
 		if err != nil {
 			return &difference{err.Error(), g.log}
@@ -98,7 +98,7 @@ func (c *Campaign) playOn(h History, addresses [2]string, longest time.Duration)
 	return nil
 }
 
-func (g *play) leave() {
+func (g *play) stop() {
 	for _, s := range g.sides {
 		for _, c := range append(s.conns, s.control) {
 			if c != nil {
@@ -155,7 +155,7 @@ func (g *play) open(i int) error {
 		g.sides[n].conns[i] = &peer{conn: c}
 	}
 	g.k.conns[i] = knownConn{open: true}
-	return g.settle(order{actor: -1, unordered: true})
+	return g.compareStep(order{actor: -1, unordered: true})
 }
 
 // finish sends the rest of a request that was sent in part.
@@ -260,7 +260,7 @@ func (g *play) exchange(i int, all []request, cuts []uint32) error {
 	if len(all) == 1 && all[0].job != nil {
 		how.actor = i
 	}
-	if err := g.settle(how); err != nil {
+	if err := g.compareStep(how); err != nil {
 		return err
 	}
 	if cancelled != nil {
@@ -292,13 +292,13 @@ func (g *play) look() error {
 func (p *peer) reach(mark string, longest time.Duration) error {
 	want := message{packetTypes["ECHO_RES"], mark}
 	for end := time.Now().Add(longest); ; {
-		p.drain()
+		p.receive()
 		if slices.Contains(p.got, want) {
 			return nil
 		}
 		_, ended := p.pending()
 		if ended || time.Now().After(end) {
-			if p.drain(); slices.Contains(p.got, want) {
+			if p.receive(); slices.Contains(p.got, want) {
 				return nil
 			}
 			return fmt.Errorf("no answer behind %s (closed: %t)", show(p.got), ended)
@@ -357,5 +357,5 @@ func (g *play) close(i int, reset bool) error {
 		g.sides[n].conns[i] = nil
 	}
 	g.k.close(i)
-	return g.settle(order{actor: -1, unordered: true})
+	return g.compareStep(order{actor: -1, unordered: true})
 }

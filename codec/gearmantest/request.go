@@ -39,7 +39,7 @@ var (
 		packet(18, "f", strings.Repeat("u", 65), "x"), packet(21, "f", strings.Repeat("u", 300), "x"), packet(37, "f", "u", strings.Repeat("r", 65), "", "x"),
 		packet(14, strings.Repeat("h", 64)),
 	}
-	// What ends the connection. Types from 0x80000000 end gearmand (chapter 1.1, [I]).
+	// What ends the connection. Types from 0x80000000 end gearmand (tag I).
 	bad = [...]string{
 		"\x00REX" + packet(16, "hi")[4:], "\x00\x00\x00\x00" + packet(16, "hi")[4:], packet(0), packet(43), packet(0x7fffffff, "x"),
 		"one two three four five six\n", "maxqueue f 1 2 3 4\r\n", strings.Repeat("x", 9000) + "\n",
@@ -86,12 +86,12 @@ func (k *known) handle(i int, pick uint32, held bool) string {
 // needs no answer. Not ok: it cannot be compared. behind says that others are
 // pipelined before it.
 //
-// Never sent are: too few arguments, for which gearmand waits (chapter 1, [I]);
-// handles and uniques of 64 bytes where it answers nothing or garbage (7 and 10,
-// [I]); "create function" with a bare line feed or no name (13, [I]); a second
-// CAN_DO of one function, which it counts twice (5, [I]); client ids with blanks
-// (5, [I]); WORK_FAIL behind WORK_EXCEPTION (5.2, [I]); a report pipelined behind a
-// grab, which no worker can send: gearmand frees the workload that it is to send.
+// Never sent, all of tag I, are: too few arguments, for which gearmand waits;
+// handles and uniques of 64 bytes where it answers nothing or garbage; "create
+// function" with a bare line feed or no name; a second CAN_DO of one function, which
+// it counts twice; client ids with blanks; WORK_FAIL behind WORK_EXCEPTION; a report
+// pipelined behind a grab, which no worker can send: gearmand frees the workload that
+// it is to send.
 func (k *known) request(i int, a Action, h *History, behind bool) (r request, ok bool) {
 	c := &k.conns[i]
 	f := h.Functions[a.Function%len(h.Functions)]

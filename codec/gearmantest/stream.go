@@ -66,8 +66,8 @@ func (m message) String() string {
 	return describe([]byte("\x00RES" + packet(m.kind, m.body)[4:]))
 }
 
-// split sorts messages by what they are. Between answers others may come anywhere
-// (chapter 1), and a NOOP and a report may come either way round.
+// split sorts messages by what they are. Between answers others may come anywhere,
+// and a NOOP and a report may come either way round.
 func split(all []message) (answers, noops, relays []message) {
 	for _, m := range all {
 		switch {
@@ -118,7 +118,7 @@ func isMark(m message) bool {
 // The lists that an administrator may ask for.
 var lists = [...]string{"workers", "status", "prioritystatus", "show jobs", "show unique jobs"}
 
-// normalList makes lines comparable: their order is free (chapter 13); of workers
+// normalList makes lines comparable: their order is free; of workers
 // the descriptor is, and the order of functions, which gearmand's --round-robin
 // changes at each grab.
 func normalList(which string, lines []string) []string {

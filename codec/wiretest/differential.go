@@ -91,7 +91,7 @@ func (p *Pair) Play(s Session) error {
 			return g.difference(i, err)
 		}
 	}
-	if err := g.leave(); err != nil {
+	if err := g.cleanUp(); err != nil {
 		return g.difference(len(s.Events), err)
 	}
 	return nil
@@ -422,9 +422,9 @@ func (g *play) end(i int) error {
 	return nil
 }
 
-// leave compares all that can be seen, closes the session's connections and
+// cleanUp compares all that can be seen, closes the session's connections and
 // deletes its jobs: nothing may be left.
-func (g *play) leave() error {
+func (g *play) cleanUp() error {
 	for i := range g.k.conns {
 		for g.k.conns[i].open && g.k.contested(i) {
 			// Whoever waits for it goes first.

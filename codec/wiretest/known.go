@@ -10,11 +10,11 @@ import (
 
 // A knownConn is what a session knows about one of its connections.
 type knownConn struct {
-	open    bool
-	use     string
-	watch   []string
-	held    []uint64
-	waiting []Action // not yet answered: a reserve and what was sent behind it
+	open     bool
+	use      string
+	watch    []string
+	reserved []uint64
+	waiting  []Action // not yet answered: a reserve and what was sent behind it
 }
 
 // known is what a session knows about the servers, from their replies alone.
@@ -73,7 +73,7 @@ func (k *known) contested(i int) bool {
 		}
 		var offered []string
 		jobs := 0
-		for _, id := range k.conns[i].held {
+		for _, id := range k.conns[i].reserved {
 			t := k.tube[id]
 			if !slices.Contains(c.watch, t) {
 				continue
@@ -90,12 +90,12 @@ func (k *known) contested(i int) bool {
 	return false
 }
 
-// pick resolves a symbolic job: mostly one that the connection holds when held
+// pick resolves a symbolic job: mostly one that the connection has reserved if such a one
 // is asked for, else mostly one that exists.
-func (k *known) pick(i int, pick uint32, held bool) uint64 {
-	mine, die := k.conns[i].held, pick>>28
+func (k *known) pick(i int, pick uint32, reserved bool) uint64 {
+	mine, die := k.conns[i].reserved, pick>>28
 	switch {
-	case held && len(mine) > 0 && die < 14:
+	case reserved && len(mine) > 0 && die < 14:
 		return mine[int(pick&0xffff)%len(mine)]
 	case len(k.live) > 0 && die < 15:
 		return k.live[int(pick&0xffff)%len(k.live)]
@@ -105,7 +105,7 @@ func (k *known) pick(i int, pick uint32, held bool) uint64 {
 
 // bytes renders an action as connection i sends it.
 func (k *known) render(i int, a Action, unquoted bool) string {
-	id := func(held bool) string { return strconv.FormatUint(k.pick(i, a.Pick, held), 10) }
+	id := func(reserved bool) string { return strconv.FormatUint(k.pick(i, a.Pick, reserved), 10) }
 	tube := tubeNames[a.Tube]
 	switch a.Op {
 	case OpPut:
@@ -208,11 +208,11 @@ func (k *known) learn(i int, sent string, reply []byte) {
 		id := number(words)
 		k.live, k.tube[id], k.last = append(k.live, id), c.use, max(k.last, id)
 	case "RESERVED":
-		c.held = append(c.held, number(words))
+		c.reserved = append(c.reserved, number(words))
 	case "DELETED":
-		k.live, c.held = drop(k.live, number(verb)), drop(c.held, number(verb))
+		k.live, c.reserved = drop(k.live, number(verb)), drop(c.reserved, number(verb))
 	case "RELEASED", "BURIED":
-		c.held = drop(c.held, number(verb))
+		c.reserved = drop(c.reserved, number(verb))
 	case "USING":
 		if verb[0] == "use" {
 			c.use = verb[1]

@@ -69,7 +69,7 @@ func (p *player) gather(old []Step) ([]string, error) {
 				mine = append(mine, s)
 			}
 		}
-		fresh, err := p.drain(conn)
+		fresh, err := p.arrivals(conn)
 		if err != nil {
 			return nil, err
 		}
@@ -104,8 +104,8 @@ func (p *player) still(pattern string, line []byte) bool {
 	return err == nil
 }
 
-// drain renders all that arrives on a connection.
-func (p *player) drain(conn string) ([]Step, error) {
+// arrivals renders all that arrives on a connection.
+func (p *player) arrivals(conn string) ([]Step, error) {
 	if p.ended[conn] {
 		return nil, nil
 	}

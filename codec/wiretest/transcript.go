@@ -8,8 +8,8 @@
 //	a> put 0 0 10 5          send on connection a, CRLF added
 //	a>> hel                  send as it stands, nothing added
 //	a< INSERTED 1            one line must arrive, ended by CRLF
-//	a< OK {size}             the head of a YAML reply …
-//	a| id: 1                 … and its lines, ended by LF
+//	a< OK {size}             the head of a YAML reply
+//	a| id: 1                 a line of a YAML reply's body, ended by LF
 //	a< (nothing)             no byte arrives
 //	a< EOF                   the server closes, having said nothing more
 //	a! halfclose             shut down the sending side
@@ -22,9 +22,9 @@
 // Connections are single letters and open when first named. Text has the
 // escapes \r \n \t \0 \\ \xNN \{ \< and the repeat {300*x}. In what must
 // arrive, {n} is any decimal number, {any} any text, {near 9} a number at most
-// one away (servers round seconds down, at slightly different moments), {size} the length of the YAML lines
-// below it, and <name> a job id: the first one seen under that name, wherever
-// it is used afterwards, also in what is sent.
+// one away (servers round seconds down, at slightly different moments), {size} the
+// length of the YAML lines below it, and <name> a job id: the first one seen under
+// that name, wherever it is used afterwards, also in what is sent.
 //
 // Comments begin with #. Some are directives for the whole file:
 //

@@ -11,16 +11,17 @@ import (
 // An order says how much order there is in what was said in it.
 type order struct {
 	// actor, if not -1, has submitted one job and nothing else: then a NOOP comes
-	// before the answer (chapter 4). Elsewhere what is not asked for has no place
-	// among the answers (chapter 1).
+	// before the answer. Elsewhere what is not asked for has no place among the
+	// answers.
 	actor int
-	// unordered: jobs may have lost their worker, in any order (chapter 6).
+	// unordered says that jobs may have lost their worker; they are queued again in
+	// any order.
 	unordered bool
 }
 
-// settle compares what both servers have said to everyone in the step that is
+// compareStep compares what both servers have said to everyone in the step that is
 // over, and the lists that an administrator can see.
-func (g *play) settle(how order) error {
+func (g *play) compareStep(how order) error {
 	if err := g.agree(); err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func (g *play) compare(i int, how order) error {
 		var got [2][]message
 		for n := range g.sides {
 			c := g.sides[n].conns[i]
-			c.drain()
+			c.receive()
 			got[n] = c.got
 		}
 		got[0] = g.normal(got[0])
@@ -82,8 +83,8 @@ func (g *play) compare(i int, how order) error {
 	return nil
 }
 
-// differ says how two series of messages differ, or "". final: whatever is still
-// to come.
+// differ says how two series of messages differ, or "". final says that they do,
+// whatever is still to come.
 func differ(a, b []message, ordered, unordered bool) (why string, final bool) {
 	answersA, noopsA, relaysA := split(a)
 	answersB, noopsB, relaysB := split(b)
@@ -135,11 +136,11 @@ func (g *play) normal(all []message) []message {
 	for _, m := range all {
 		switch m.kind {
 		case packetTypes["WORK_FAIL"]:
-			// The bare handle, whatever the worker sent (chapter 5.2, [I]).
+			// The bare handle, whatever the worker sent (tag I).
 			m.body = m.arg()
 		}
 		if m.unasked() {
-			// A cancelled job has failed, and nothing follows (chapter 13, [I]).
+			// A cancelled job has failed, and nothing follows (tag I).
 			if slices.ContainsFunc(g.k.jobs, func(j *knownJob) bool { return j.silent && j.handle == m.arg() }) {
 				continue
 			}
@@ -156,7 +157,7 @@ func (g *play) ask(n int) (got [len(lists)][]string, err error) {
 		return got, err
 	}
 	for end := time.Now().Add(g.max); ; {
-		c.drain()
+		c.receive()
 		at := 0
 		for _, m := range c.got {
 			if at < len(lists) && m.body == ".\n" {

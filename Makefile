@@ -96,7 +96,7 @@ bench-journal: build ## polystalkd -b against beanstalkd -b, three minutes; load
 		--assert '50-connections-16-pipelined: polystalkd-b.cpu/memory<=1.6'
 
 .PHONY: bench-gearman
-bench-gearman: build ## polystalkd's Gearman against gearmand, 15 minutes, most of them gearmand's with a million jobs; loadtest/GEARMAN.md
+bench-gearman: build ## polystalkd's Gearman against gearmand, six minutes, most of them gearmand's with a million jobs; loadtest/GEARMAN.md
 	@command -v gearmand >/dev/null || { echo "make bench-gearman: gearmand is not installed: apt-get install gearman-job-server" >&2; exit 1; }
 	mkdir -p loadtest/out
 	go run ./loadtest -protocol gearman -bench -goals -rounds 5 --server-cpus 0 --load-cpus 1 \

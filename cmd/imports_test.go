@@ -35,7 +35,8 @@ var table = []row{
 	{"shard/slab", "x/sys", ""},
 
 	// Connections, and which shard a command is for.
-	{"router", "bytebufferpool codec codec/beanstalk codec/binlog codec/gearman gnet router/migrate router/placement shard shard/commit shard/core shard/journal shard/record shard/slab x/sys", "router/history"},
+	{"router", "bytebufferpool codec codec/beanstalk codec/binlog codec/gearman gnet router/clock router/migrate router/placement shard shard/commit shard/core shard/journal shard/record shard/slab x/sys", "router/history"},
+	{"router/clock", "shard shard/core x/sys", ""},
 	{"router/history", "", ""},
 	{"router/migrate", "codec/binlog shard/core shard/record", ""},
 	{"router/placement", "shard shard/core", ""},

@@ -121,7 +121,7 @@ func (r *bodyRoom) overdue(now core.Time) (late []*session) {
 
 // hurry cuts those off.
 func (s *Server) hurry() {
-	for _, late := range s.bodies.overdue(s.clock.awake()) {
+	for _, late := range s.bodies.overdue(s.clock.Awake()) {
 		late.loop.signal(late, func(late *session) {
 			if late.kept.large && late.phase < phaseClosing && !late.blocked { // else the disk has no room
 				s.complain("closing a connection: its body does not come, and others wait", "conn", late, "received", late.got)

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"polystalk/codec/gearman"
@@ -159,60 +157,6 @@ func TestSuspend(t *testing.T) {
 	f.check()
 }
 
-// TestIdleServerAfterSuspend: what was due in a suspend is done within clockEvery of its
-// end, though nobody sends anything and timers have stood still.
-func TestIdleServerAfterSuspend(t *testing.T) {
-	for _, dayStoodStill := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			var slept atomic.Int64
-			start := time.Now()
-			k := givenClock(func() core.Time { return hour + core.Time(time.Since(start)) })
-			k.asleep = func() core.Time { return core.Time(slept.Load()) }
-			k.both = func() (awake, day core.Time) {
-				if dayStoodStill {
-					return k.awake(), k.awake()
-				}
-				return k.awake(), k.awake() + k.asleep()
-			}
-			machine := core.New(nil)
-			defer machine.Close()
-			machine.Pin("default")
-			sh := shard.New(0, machine, k.stamp)
-			sh.Start()
-			defer sh.Stop()
-			quit := make(chan struct{})
-			defer close(quit)
-			go k.watch(quit, []*shard.Shard{sh})
-
-			counts := func(op *core.Op) (n core.Counts) {
-				b := &shard.Batch{Home: stranger{}}
-				for !sh.Own(b) {
-					time.Sleep(time.Microsecond)
-				}
-				if op != nil {
-					k.stamp(b)
-					var r core.Reply
-					sh.Apply(b, op, &r)
-				}
-				n = sh.Counts()
-				sh.Release(b)
-				return n
-			}
-			counts(&core.Op{Kind: core.OpPut, Tube: 1, ID: 1, TTR: 1, Delay: 3600})
-			time.Sleep(10 * time.Minute)
-			if n := counts(nil); n.Delayed != 1 {
-				t.Fatalf("%d jobs delayed, want 1", n.Delayed)
-			}
-			slept.Store(int64(8 * hour))
-			time.Sleep(clockEvery)
-			synctest.Wait()
-			if n := counts(nil); n.Ready != 1 {
-				t.Errorf("%d jobs ready, want 1: %v", n.Ready, n)
-			}
-		})
-	}
-}
-
 // TestDelayRightAfterSuspend: a delay that begins in the first turn after a suspend does
 // not count it.
 func TestDelayRightAfterSuspend(t *testing.T) {
@@ -224,27 +168,6 @@ func TestDelayRightAfterSuspend(t *testing.T) {
 	c.says("peek-ready\n", "NOT_FOUND\n")
 	f.pass(core.Second)
 	c.says("peek-ready\n", "FOUND 1 1\na\n")
-}
-
-// TestDriftingClock: while the time of day drifts, translated moments move with it in
-// steps: two that were made one after the other keep their order.
-func TestDriftingClock(t *testing.T) {
-	now, day := core.Time(1000), core.Time(1000)
-	k := givenClock(func() core.Time { return now })
-	k.both = func() (core.Time, core.Time) { return now, day }
-	var last, b shard.Batch
-	for range 100_000 {
-		k.stamp(&b)
-		if off := b.Day() - day; off < -dayTolerance || off > dayTolerance {
-			t.Fatalf("the time of day is taken for %v off", time.Duration(off))
-		}
-		if b.Now <= last.Now && last.Now != 0 || b.Slept != 0 {
-			t.Fatalf("at %d, after %d", b.Now, last.Now)
-		}
-		last = b
-		now += 1_000_000
-		day += 999_500 // 500 parts in a million, the most by which clocks are slewed
-	}
 }
 
 // TestWarningsAfterClockIsSetBack: warnings go on. It is the fault of holding them back
@@ -274,19 +197,4 @@ func (counting) Enabled(context.Context, slog.Level) bool { return true }
 func (c counting) Handle(context.Context, slog.Record) error {
 	*c.n++
 	return nil
-}
-
-// TestSystemClock: the system's clocks are read as the server needs them.
-func TestSystemClock(t *testing.T) {
-	k := newClock()
-	var a, b shard.Batch
-	k.stamp(&a)
-	k.stamp(&b)
-	day := core.Time(time.Now().UnixNano())
-	if b.Now < a.Now || b.Slept < a.Slept || day-b.Day() > hour || b.Day()-day > hour {
-		t.Errorf("%v, %v and %v", a, b, day)
-	}
-	if s := k.asleep(); s > suspendMin {
-		t.Errorf("the machine was suspended for %v within this test", time.Duration(s))
-	}
 }

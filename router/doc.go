@@ -30,7 +30,7 @@
 // to the output and notes a next step, which runs after the release. So
 // nobody ever waits for a shard while owning another.
 //
-// Time is that of a clock which nobody sets (clock.go). Where tubes and jobs live is what
+// Time is that of a clock which nobody sets (package clock). Where tubes and jobs live is what
 // package placement knows, which also gives out job ids; the puts that a client has sent
 // at once get theirs together (ahead.go).
 package router

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"polystalk/router/clock"
 )
 
 // A slowLog is in the middle of saying that clients wait to be accepted until it is let
@@ -139,7 +141,7 @@ func TestNobodyTakesAPlace(t *testing.T) {
 
 // TestWakeUpThatFails is tried again: a loop that is not woken once is not for ever.
 func TestWakeUpThatFails(t *testing.T) {
-	srv, err := newServer(Config{Loops: 1, Shards: 1}, newClock())
+	srv, err := newServer(Config{Loops: 1, Shards: 1}, clock.System())
 	if err != nil {
 		t.Fatal(err)
 	}

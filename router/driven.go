@@ -3,6 +3,7 @@ package router
 import (
 	"time"
 
+	"polystalk/router/clock"
 	"polystalk/shard"
 	"polystalk/shard/core"
 )
@@ -19,9 +20,9 @@ type Driven struct {
 	sessions map[*DrivenSession]struct{} // those that are not gone
 }
 
-// NewDriven makes a server whose time is clock, which must not step back.
-func NewDriven(cfg Config, clock func() core.Time) (*Driven, error) {
-	srv, err := newServer(cfg, givenClock(clock))
+// NewDriven makes a server whose time is what now tells, which must not step back.
+func NewDriven(cfg Config, now func() core.Time) (*Driven, error) {
+	srv, err := newServer(cfg, clock.Given(now))
 	if err != nil {
 		return nil, err
 	}
@@ -29,17 +30,14 @@ func NewDriven(cfg Config, clock func() core.Time) (*Driven, error) {
 }
 
 // SetDay gives the server a time of day, which may step, instead of that of its clock.
-func (d *Driven) SetDay(day func() core.Time) {
-	k := d.srv.clock
-	k.both = func() (core.Time, core.Time) { return k.awake(), day() }
-}
+func (d *Driven) SetDay(day func() core.Time) { d.srv.clock.SetDay(day) }
 
 // SetSuspended tells for how long the machine has been suspended in all, which the clock
 // that NewDriven was given leaves out. A server notices that by the time of day.
-func (d *Driven) SetSuspended(total func() core.Time) { d.srv.clock.asleep = total }
+func (d *Driven) SetSuspended(total func() core.Time) { d.srv.clock.SetSuspended(total) }
 
 // Stamp gives b the present moment: for whoever owns shards, or has them Tick.
-func (d *Driven) Stamp(b *shard.Batch) { d.srv.clock.stamp(b) }
+func (d *Driven) Stamp(b *shard.Batch) { d.srv.clock.Stamp(b) }
 
 // Drain is Server.Drain.
 func (d *Driven) Drain() { d.srv.Drain() }

@@ -93,7 +93,7 @@ func (s *Server) hasJobs(b *shard.Batch) bool {
 		for !sh.Own(b) {
 			time.Sleep(20 * time.Microsecond)
 		}
-		s.clock.stamp(b)
+		s.clock.Stamp(b)
 		n := sh.Counts()
 		sh.Release(b)
 		if n.Ready+n.Delayed+n.Reserved > 0 {

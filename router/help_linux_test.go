@@ -3,6 +3,7 @@ package router
 import (
 	"testing"
 
+	"polystalk/router/clock"
 	"polystalk/shard/core"
 )
 
@@ -10,7 +11,7 @@ import (
 // wake-up, to help it out, is done by the loop: a helper cannot register a connection.
 func TestHelpLeavesNoTaskBehind(t *testing.T) {
 	now := core.Time(0)
-	srv, err := newServer(Config{Loops: 1, Shards: 1}, givenClock(func() core.Time { return now }))
+	srv, err := newServer(Config{Loops: 1, Shards: 1}, clock.Given(func() core.Time { return now }))
 	if err != nil {
 		t.Fatal(err)
 	}

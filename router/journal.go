@@ -44,7 +44,7 @@ func (s *Server) openJournal(cfg *Journal) error {
 	s.failed = make(chan error, 1)
 	copier := &shard.Batch{Home: strangers{}}
 	recopy := func(slot uint16, ids []uint64, after uint64, tube []byte) {
-		s.clock.stamp(copier)
+		s.clock.Stamp(copier)
 		s.places.Shard(s.places.OfSlot(slot)).Recopy(copier, ids, after, tube)
 	}
 	j := journal.New(journal.Options{
@@ -53,7 +53,7 @@ func (s *Server) openJournal(cfg *Journal) error {
 		Copy:      func(slot uint16, ids []uint64, after uint64) { recopy(slot, ids, after, nil) },
 		CopyPause: func(slot uint16, tube []byte) { recopy(slot, nil, 0, tube) },
 		Lives: func(slot uint16, id, after uint64) bool {
-			s.clock.stamp(copier)
+			s.clock.Stamp(copier)
 			return s.places.Shard(s.places.OfSlot(slot)).NeedsCopy(copier, id, after)
 		},
 		Notify: s.wakeLoops,
@@ -88,7 +88,7 @@ func (s *Server) recover(j *journal.Journal, m *importing) (*importing, error) {
 	workers := min(s.cfg.Loops, len(s.places.Shards()))
 	replays := make([]*core.Replay, len(s.places.Shards()))
 	var moment shard.Batch
-	s.clock.stamp(&moment)
+	s.clock.Stamp(&moment)
 	for i, sh := range s.places.Shards() {
 		replays[i] = sh.Replay()
 		replays[i].Ahead = moment.Ahead
@@ -115,7 +115,7 @@ func (s *Server) recover(j *journal.Journal, m *importing) (*importing, error) {
 			m = nil
 		}
 	}
-	now := s.clock.now()
+	now := s.clock.Now()
 	for i, r := range replays {
 		s.places.Shard(i).Record(j.Log(i))
 		r.Done(now) // one after the other: list-tubes shows in which order

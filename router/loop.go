@@ -112,7 +112,7 @@ const idleAfter = core.Time(50 * time.Microsecond)
 // It never waits, so helpers may meet in any order, and a loop in the middle
 // of a turn is not entered again.
 func (l *loop) help() bool {
-	if l.srv.clock.now()-core.Time(l.turned.Load()) < idleAfter || !l.own.TryLock() {
+	if l.srv.clock.Now()-core.Time(l.turned.Load()) < idleAfter || !l.own.TryLock() {
 		return false
 	}
 	defer l.exit()
@@ -217,7 +217,7 @@ func (l *loop) drain(round bool) {
 
 // stamp begins a callback.
 func (l *loop) stamp() {
-	l.srv.clock.stamp(&l.batch)
+	l.srv.clock.Stamp(&l.batch)
 	l.round.counted, l.round.looked = 0, l.batch.Now-l.batch.Slept
 }
 

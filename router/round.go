@@ -109,7 +109,7 @@ func (l *loop) spend(units int) {
 	r := &l.round
 	r.left -= units
 	if r.counted += units; r.counted >= lookUnits {
-		now := l.srv.clock.awake()
+		now := l.srv.clock.Awake()
 		if took := int((now - r.looked) / unitTime); took > 0 {
 			r.left += r.counted - max(took, r.counted/4)
 		}

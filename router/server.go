@@ -17,6 +17,7 @@ import (
 
 	"polystalk/codec/beanstalk"
 	"polystalk/codec/gearman"
+	"polystalk/router/clock"
 	"polystalk/router/placement"
 	"polystalk/shard"
 	"polystalk/shard/commit"
@@ -38,7 +39,7 @@ type Server struct {
 	lookMax  int            // of each survey; likewise
 	bodies   *bodyRoom      // for large ones, half of that
 
-	clock *clock
+	clock *clock.Clock
 	base  core.Time // clock at the start
 	id    string
 	uname unix.Utsname
@@ -54,13 +55,13 @@ type Server struct {
 	loops []*loop
 	told  atomic.Pointer[[]*loop] // the same
 
-	quietUntil atomic.Int64 // complain: a time of clock.awake
+	quietUntil atomic.Int64 // complain: a time of clock.Awake
 	suppressed atomic.Uint64
 }
 
 // New makes a server that does nothing yet.
 func New(cfg Config) (*Server, error) {
-	s, err := newServer(cfg, newClock())
+	s, err := newServer(cfg, clock.System())
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +70,7 @@ func New(cfg Config) (*Server, error) {
 }
 
 // newServer makes a server without a network.
-func newServer(cfg Config, clock *clock) (*Server, error) {
+func newServer(cfg Config, k *clock.Clock) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ func newServer(cfg Config, clock *clock) (*Server, error) {
 		lookMax: lookMax,
 		acct:    newAccount(cfg.ConnectionMemory - cfg.ConnectionMemory/garbagePart),
 		freed:   newFreedBodies(),
-		clock:   clock,
+		clock:   k,
 		quit:    make(chan struct{}),
 
 		unwanted: make(chan bool, 1),
@@ -89,7 +90,7 @@ func newServer(cfg Config, clock *clock) (*Server, error) {
 	s.places = placement.New(placement.Options{Shards: cfg.Shards, Naming: tubeNaming, BodyFreed: s.bodyFreed})
 	s.bodies = newBodyRoom(s.acct.most / 2)
 	s.told.Store(new([]*loop))
-	s.base = clock.now()
+	s.base = k.Now()
 	var id [8]byte
 	rand.Read(id[:]) // never fails
 	s.id = hex.EncodeToString(id[:])
@@ -109,7 +110,7 @@ func newServer(cfg Config, clock *clock) (*Server, error) {
 		machine.GearOptions(core.GearOptions{
 			Retries: gear.Retries, Wakeup: gear.Wakeup, BuryFailed: gear.BuryFailed, Hash: new(maphash.Hash),
 		})
-		s.places.Add(shard.New(i, machine, clock.stamp))
+		s.places.Add(shard.New(i, machine, k.Stamp))
 	}
 	return s, nil
 }
@@ -137,7 +138,7 @@ func (s *Server) Start() error {
 	}
 	go reclaim(s.freed, s.quit)
 	go s.keepWithin(s.acct.watch(), s.quit)
-	go s.clock.watch(s.quit, s.places.Shards())
+	go s.clock.Watch(s.quit, s.places.Shards())
 	return s.net.start()
 }
 
@@ -188,7 +189,7 @@ func (s *Server) stats(n *core.Counts) *beanstalk.ServerStats {
 		CurrentTubes:        uint64(s.places.Tubes().Len()),
 		PID:                 os.Getpid(),
 		Version:             s.cfg.Version,
-		Uptime:              int64((s.clock.now() - s.base) / core.Second),
+		Uptime:              int64((s.clock.Now() - s.base) / core.Second),
 		BinlogMaxSize:       s.cfg.BinlogMaxSize,
 		Draining:            s.draining.Load(),
 		ID:                  s.id,
@@ -230,7 +231,7 @@ const complainEvery = time.Second
 
 // complain logs a warning about clients or limits, once a second at most.
 func (s *Server) complain(msg string, args ...any) {
-	now := int64(s.clock.awake())
+	now := int64(s.clock.Awake())
 	until := s.quietUntil.Load()
 	if now < until || !s.quietUntil.CompareAndSwap(until, now+int64(complainEvery)) {
 		s.suppressed.Add(1)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"polystalk/router/clock"
 )
 
 // A socketEnd is the client's side of a connection that gnet does not have, whose loop
@@ -22,7 +24,7 @@ type socketEnd struct {
 
 func newSocketEnd(t *testing.T) *socketEnd {
 	t.Helper()
-	srv, err := newServer(Config{Shards: 1}, newClock())
+	srv, err := newServer(Config{Shards: 1}, clock.System())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package router
+package clock
 
 import (
 	"golang.org/x/sys/unix"

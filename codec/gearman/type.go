@@ -5,6 +5,10 @@ type Type uint32
 
 // The packets, with their arguments as PROTOCOL has them; the arguments that
 // stand before "data" are ended by a NUL each, of the others all but the last.
+//
+// A new one takes a Type and its shape here, a case in check if an argument has a limit
+// (parse.go), its reply (reply.go), what it does (package router/gearmand), and a case in
+// codec/gearmantest/testdata. A line of text takes a Verb instead (admin.go).
 const (
 	Text              Type = 0  // no packet: a line of text
 	CanDo             Type = 1  // function

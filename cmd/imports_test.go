@@ -35,9 +35,10 @@ var table = []row{
 	{"shard/slab", "x/sys", ""},
 
 	// Connections, and which shard a command is for.
-	{"router", "bytebufferpool codec codec/beanstalk codec/binlog codec/gearman gnet router/clock router/migrate router/placement shard shard/commit shard/core shard/journal shard/record shard/slab x/sys", "router/history"},
+	{"router", "codec codec/beanstalk codec/binlog codec/gearman gnet router/clock router/memory router/migrate router/placement shard shard/commit shard/core shard/journal shard/record shard/slab x/sys", "router/history"},
 	{"router/clock", "shard shard/core x/sys", ""},
 	{"router/history", "", ""},
+	{"router/memory", "bytebufferpool shard/core", ""},
 	{"router/migrate", "codec/binlog shard/core shard/record", ""},
 	{"router/placement", "shard shard/core", ""},
 	{"router/sim", "router shard shard/core", "codec/gearman codec/wiretest router/history"},

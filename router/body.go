@@ -3,6 +3,7 @@ package router
 import (
 	"bytes"
 
+	"polystalk/router/memory"
 	"polystalk/shard/commit"
 	"polystalk/shard/slab"
 )
@@ -21,7 +22,7 @@ const (
 func (s *session) startBody(size int) {
 	s.got = 0
 	if size-2 <= slab.MaxSize {
-		s.pooled = takeBuffer()
+		s.pooled = memory.TakeBuffer()
 		s.pooled.B = s.pooled.B[:0]
 		s.keep(cap(s.pooled.B))
 	}
@@ -97,7 +98,7 @@ func (s *session) endBody() {
 	}
 	if s.pooled != nil {
 		s.keep(-cap(s.pooled.B))
-		giveBuffer(s.pooled)
+		memory.GiveBuffer(s.pooled)
 		s.pooled = nil
 	}
 	for _, p := range s.pieces {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
+	"polystalk/router/memory"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	"polystalk/shard/slab"
@@ -194,7 +195,7 @@ func (g *gearSession) command(b []byte) (n int, more bool) {
 	s.phase = phaseBody
 	s.got = 0
 	if size <= slab.MaxSize {
-		s.pooled = takeBuffer()
+		s.pooled = memory.TakeBuffer()
 		s.pooled.B = s.pooled.B[:0]
 		s.keep(cap(s.pooled.B))
 	}

@@ -38,7 +38,7 @@ func (g *gearSession) takeEarly() (first *core.Relay) {
 	first = g.early.first
 	g.s.keep(-relayBytes * g.early.relays)
 	for r := first; r != nil; r = r.Next {
-		g.s.loop.srv.acct.releaseRelay(r)
+		g.s.loop.srv.acct.ReleaseRelay(r)
 	}
 	g.early = earlyMail{}
 	return first
@@ -58,7 +58,7 @@ func (g *gearSession) keepBack(relays *core.Relay) {
 		e.last = r
 		e.bytes += relayBytes + len(r.Body) + r.Large.Len()
 		e.relays++
-		g.s.loop.srv.acct.holdRelay(r)
+		g.s.loop.srv.acct.RetainRelay(r)
 		g.s.keep(relayBytes)
 	}
 	if e.bytes > g.s.loop.srv.cfg.Gearman.MaxUnread {
@@ -140,12 +140,12 @@ func (g *gearSession) writeShared(body []byte, large core.Large) {
 	}
 	acct := s.loop.srv.acct
 	for _, p := range large {
-		acct.hold(p, true)
+		acct.Retain(p, true)
 	}
 	s.large = large
 	s.sendLarge()
 	for _, p := range large {
-		acct.release(p)
+		acct.Release(p)
 	}
 }
 

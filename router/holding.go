@@ -1,8 +1,7 @@
 package router
 
 import (
-	"github.com/valyala/bytebufferpool"
-
+	"polystalk/router/memory"
 	"polystalk/shard/core"
 )
 
@@ -13,7 +12,7 @@ import (
 // A heldReply is output that waits for a commit.
 type heldReply struct {
 	commit uint64
-	bytes  *bytebufferpool.ByteBuffer
+	bytes  *memory.Buffer
 	large  core.Large // instead of bytes
 }
 
@@ -46,7 +45,7 @@ func (s *session) holdReply(p []byte, large core.Large) {
 	}
 	if large != nil {
 		for _, p := range large {
-			s.loop.srv.acct.hold(p, false)
+			s.loop.srv.acct.Retain(p, false)
 		}
 		s.keep(partCost)
 		s.replies = append(s.replies, heldReply{commit: s.commit, large: large})
@@ -61,7 +60,7 @@ func (s *session) holdReply(p []byte, large core.Large) {
 			return
 		}
 	}
-	b := takeBuffer()
+	b := memory.TakeBuffer()
 	b.B = append(b.B[:0], p...)
 	s.keep(cap(b.B) + partCost)
 	s.replies = append(s.replies, heldReply{commit: s.commit, bytes: b})
@@ -104,11 +103,11 @@ func (s *session) dropReplies() {
 func (s *session) forget(r *heldReply) {
 	if r.bytes != nil {
 		s.keep(-cap(r.bytes.B) - partCost)
-		giveBuffer(r.bytes)
+		memory.GiveBuffer(r.bytes)
 		return
 	}
 	for _, p := range r.large {
-		s.loop.srv.acct.release(p)
+		s.loop.srv.acct.Release(p)
 	}
 	s.keep(-partCost)
 }

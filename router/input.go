@@ -2,6 +2,7 @@ package router
 
 import (
 	"polystalk/codec/beanstalk"
+	"polystalk/router/memory"
 	"polystalk/shard/commit"
 )
 
@@ -33,7 +34,7 @@ func (s *session) hold(b []byte) {
 	}
 	had := 0
 	if s.in == nil {
-		s.in = takeBuffer()
+		s.in = memory.TakeBuffer()
 		s.inAt = 0
 	} else {
 		had = cap(s.in.B)
@@ -94,7 +95,7 @@ func (s *session) resume() {
 func (s *session) dropInput() {
 	if s.in != nil {
 		s.keep(-cap(s.in.B))
-		giveBuffer(s.in)
+		memory.GiveBuffer(s.in)
 		s.in = nil
 		s.inAt = 0
 	}

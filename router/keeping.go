@@ -16,7 +16,7 @@ type keeping struct {
 	large bool // it is in the bodyRoom, or waits for it
 }
 
-// Under pressure a connection may keep less, see account.allow: heldLeast of input,
+// Under pressure a connection may keep less, see memory.Account.Allow: heldLeast of input,
 // which is more than the longest beginning of a command, unsentLeast of replies, and
 // flushLeast of them are written at once.
 const (
@@ -35,7 +35,7 @@ func (s *session) keep(n int) {
 	s.kept.bytes += n
 	l.keepChange += n
 	if l.keepChange >= keepStep || l.keepChange <= -keepStep {
-		l.srv.acct.add(l.keepChange)
+		l.srv.acct.Add(l.keepChange)
 		l.keepChange = 0
 	}
 	if (s.kept.at == 0) == (s.kept.bytes > 0) {
@@ -65,10 +65,10 @@ func (s *session) listKeeper() {
 // heldMax, unsentMax and flushAt are what the session may keep now of each.
 func (s *session) heldMax() int {
 	srv := s.loop.srv
-	return srv.acct.allow(srv.heldMax, min(srv.heldMax, heldLeast))
+	return srv.acct.Allow(srv.heldMax, min(srv.heldMax, heldLeast))
 }
 
-func (s *session) unsentMax() int { return s.loop.srv.acct.allow(unsentMax, unsentLeast) }
+func (s *session) unsentMax() int { return s.loop.srv.acct.Allow(unsentMax, unsentLeast) }
 
 // A keeper is a session that may have to go.
 type keeper struct {
@@ -90,18 +90,6 @@ func (k keeper) worse(o keeper) int {
 // reads: what it leaves unread does not amount to anything.
 func (k keeper) reads() bool { return k.unsent <= blockMax }
 
-// watch has the channel told when the sum is high.
-func (a *account) watch() <-chan struct{} {
-	c := make(chan struct{}, 1)
-	a.high = func() {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
-	}
-	return c
-}
-
 // keepWithin sheds while the sum is above the bound, and has the collector run more
 // often while it is high, until quit is closed: what is counted is in use, and with what
 // the collector leaves lying it would be twice as much.
@@ -115,7 +103,7 @@ func (s *Server) keepWithin(high <-chan struct{}, quit <-chan struct{}) {
 			return
 		case <-tick.C:
 			s.hurry()
-			if usual != 0 && s.acct.sum.Load() < s.acct.most/4 {
+			if usual != 0 && s.acct.Sum() < s.acct.Bound/4 {
 				debug.SetGCPercent(usual)
 				usual = 0
 			}
@@ -127,7 +115,7 @@ func (s *Server) keepWithin(high <-chan struct{}, quit <-chan struct{}) {
 				debug.SetGCPercent(usual)
 			}
 		}
-		for s.acct.excess() > 0 {
+		for s.acct.Excess() > 0 {
 			s.shed()
 			select {
 			case <-quit:
@@ -154,11 +142,11 @@ const shedEvery = 10 * time.Millisecond
 // shed cuts off the worst of all connections, until what is left is within the bound
 // if all of them go. It waits for the loops, and must not be called by one.
 func (s *Server) shed() {
-	excess := s.acct.excess()
+	excess := s.acct.Excess()
 	if excess <= 0 {
 		return
 	}
-	excess += s.acct.most / shedMargin
+	excess += s.acct.Bound / shedMargin
 	var all []keeper
 	s.mu.Lock()
 	loops := slices.Clone(s.loops)

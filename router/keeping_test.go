@@ -5,18 +5,19 @@ import (
 	"testing"
 
 	"polystalk/codec/gearman"
+	"polystalk/router/memory"
 )
 
 // bound gives the server an account with that bound.
-func (f *fixture) bound(most int64) *account {
-	a := newAccount(most)
+func (f *fixture) bound(most int64) *memory.Account {
+	a := memory.NewAccount(most)
 	f.d.srv.acct = a
 	return a
 }
 
 // counted is what the account would say if every loop had told it all.
 func (f *fixture) counted() int64 {
-	n := f.d.srv.acct.sum.Load()
+	n := f.d.srv.acct.Sum()
 	for _, l := range f.d.srv.loops {
 		n += int64(l.keepChange)
 	}
@@ -80,7 +81,7 @@ func TestHeldInputStaysWithinTheBound(t *testing.T) {
 		}
 	}
 	f.rest()
-	if n := f.counted(); n > most || a.excess() > 0 || n < most/2 {
+	if n := f.counted(); n > most || a.Excess() > 0 || n < most/2 {
 		t.Errorf("%d bytes are counted with a bound of %d", n, most)
 	}
 	for i, c := range all {
@@ -128,7 +129,7 @@ func TestUnreadRepliesStayWithinTheBound(t *testing.T) {
 			}
 		}
 	}
-	if n := a.sum.Load(); n > most || n < most/2 {
+	if n := a.Sum(); n > most || n < most/2 {
 		t.Errorf("%d bytes are counted with a bound of %d", n, most)
 	}
 	// Who reads is served beside them.
@@ -169,8 +170,8 @@ func TestTheWorstReaderIsCutOff(t *testing.T) {
 			t.Errorf("client %d is closed within the bound", i)
 		}
 	}
-	sum := f.d.srv.acct.sum.Load()
-	f.d.srv.acct.most = sum - 100_000 // a sixteenth of which is freed besides
+	sum := f.d.srv.acct.Sum()
+	f.d.srv.acct.Bound = sum - 100_000 // a sixteenth of which is freed besides
 	f.d.srv.shed()
 	f.rest()
 	for i, c := range all {
@@ -178,8 +179,8 @@ func TestTheWorstReaderIsCutOff(t *testing.T) {
 			t.Errorf("client %d with %d bytes unread: closed %v", i, c.q.bytes, c.closed)
 		}
 	}
-	if f.d.srv.acct.excess() > 0 || ahead.closed {
-		t.Errorf("%d bytes above the bound, the client ahead is closed: %v", f.d.srv.acct.excess(), ahead.closed)
+	if f.d.srv.acct.Excess() > 0 || ahead.closed {
+		t.Errorf("%d bytes above the bound, the client ahead is closed: %v", f.d.srv.acct.Excess(), ahead.closed)
 	}
 	f.check()
 }

@@ -355,7 +355,7 @@ func (s *session) checkUnsent() {
 
 // flushFull writes what has gathered in mid-turn.
 func (l *loop) flushFull(s *session) {
-	if len(l.out) >= flushLeast && len(l.out) >= l.srv.acct.allow(flushAt, flushLeast) {
+	if len(l.out) >= flushLeast && len(l.out) >= l.srv.acct.Allow(flushAt, flushLeast) {
 		l.flush(s)
 	}
 }

@@ -1,10 +1,12 @@
 package router
 
+import "polystalk/router/memory"
+
 // A sendQueue is output that a socket did not take, in order. What may change is
 // copied into blocks of the queue's own, what never changes is kept as it is. The
 // account is told of all of it. Not safe for concurrent use.
 type sendQueue struct {
-	acct  *account
+	acct  *memory.Account
 	parts []sendPart // from first on
 	first int
 	tail  []byte // the newest block, as far as it is used
@@ -36,8 +38,8 @@ func (q *sendQueue) add(p []byte, stable bool) {
 	old := q.bytes
 	q.bytes += len(p)
 	if stable {
-		q.acct.hold(p, false)
-		q.acct.add(partCost)
+		q.acct.Retain(p, false)
+		q.acct.Add(partCost)
 		q.parts = append(q.parts, sendPart{p: p, whole: p})
 		return
 	}
@@ -46,7 +48,7 @@ func (q *sendQueue) add(p []byte, stable bool) {
 		if len(q.tail) == cap(q.tail) {
 			q.tail = make([]byte, 0, max(min(old, blockMax), blockMin, len(p)))
 			opens = cap(q.tail)
-			q.acct.add(opens)
+			q.acct.Add(opens)
 		}
 		n := min(len(p), cap(q.tail)-len(q.tail))
 		at := len(q.tail)
@@ -80,7 +82,7 @@ func (q *sendQueue) sent(n int) {
 	for n > 0 {
 		part := &q.parts[q.first]
 		if part.opens > 0 {
-			q.acct.add(-q.front) // the block before it is done with
+			q.acct.Add(-q.front) // the block before it is done with
 			q.front, part.opens = part.opens, 0
 		}
 		k := min(n, len(part.p))
@@ -92,7 +94,7 @@ func (q *sendQueue) sent(n int) {
 	}
 	switch {
 	case q.first == len(q.parts):
-		q.acct.add(-q.front)
+		q.acct.Add(-q.front)
 		q.parts, q.first, q.tail, q.front = q.parts[:0], 0, nil, 0
 		if cap(q.parts) > 64 {
 			q.parts = nil
@@ -106,8 +108,8 @@ func (q *sendQueue) sent(n int) {
 
 func (q *sendQueue) done(part *sendPart) {
 	if part.whole != nil {
-		q.acct.release(part.whole)
-		q.acct.add(-partCost)
+		q.acct.Release(part.whole)
+		q.acct.Add(-partCost)
 	}
 	*part = sendPart{}
 	q.first++

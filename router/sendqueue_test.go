@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"testing"
+
+	"polystalk/router/memory"
 )
 
 // TestSendQueueGivesBackWhatItCounts plays random additions and partial writes:
 // the bytes come out as they went in, and an empty queue costs nothing.
 func TestSendQueueGivesBackWhatItCounts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	acct := newAccount(1 << 40)
+	acct := memory.NewAccount(1 << 40)
 	shared := bytes.Repeat([]byte("shared "), 3000)
 	for round := range 300 {
 		q := &sendQueue{acct: acct}
@@ -48,7 +50,7 @@ func TestSendQueueGivesBackWhatItCounts(t *testing.T) {
 			if q.bytes != len(want)-len(got) {
 				t.Fatalf("%d bytes unsent, want %d", q.bytes, len(want)-len(got))
 			}
-			if n := acct.sum.Load(); n < 0 || q.bytes > 0 && n == 0 && len(acct.shared) == 0 {
+			if n := acct.Sum(); n < 0 || q.bytes > 0 && n == 0 && acct.Parts() == 0 {
 				t.Fatalf("%d bytes unsent, %d counted", q.bytes, n)
 			}
 		}
@@ -62,8 +64,8 @@ func TestSendQueueGivesBackWhatItCounts(t *testing.T) {
 				t.Fatalf("round %d: %d bytes came, other than the %d that went", round, len(got), len(want))
 			}
 		}
-		if n := acct.sum.Load(); n != 0 || len(acct.shared) != 0 {
-			t.Fatalf("round %d: %d bytes and %d parts are counted for an empty queue", round, n, len(acct.shared))
+		if n := acct.Sum(); n != 0 || acct.Parts() != 0 {
+			t.Fatalf("round %d: %d bytes and %d parts are counted for an empty queue", round, n, acct.Parts())
 		}
 	}
 }
@@ -71,7 +73,7 @@ func TestSendQueueGivesBackWhatItCounts(t *testing.T) {
 // TestSharedBodiesCountOnce: a body costs nothing while a job has it, and its
 // length once when only readers do, however many.
 func TestSharedBodiesCountOnce(t *testing.T) {
-	a := newAccount(1 << 40)
+	a := memory.NewAccount(1 << 40)
 	p := make([]byte, 100_000)
 	var queues [10]sendQueue
 	for i := range queues {
@@ -79,19 +81,19 @@ func TestSharedBodiesCountOnce(t *testing.T) {
 		queues[i].add(p, true)
 	}
 	entries := int64(len(queues) * partCost)
-	if n := a.sum.Load(); n != entries {
+	if n := a.Sum(); n != entries {
 		t.Errorf("%d bytes while the job is there, want %d", n, entries)
 	}
-	a.orphan(p)
-	a.orphan(p)
-	if n := a.sum.Load(); n != entries+int64(cap(p)) {
+	a.Orphan(p)
+	a.Orphan(p)
+	if n := a.Sum(); n != entries+int64(cap(p)) {
 		t.Errorf("%d bytes once the job is gone, want %d", n, entries+int64(cap(p)))
 	}
 	for i := range queues {
 		queues[i].sent(10)
 		queues[i].drop()
 	}
-	if n := a.sum.Load(); n != 0 {
+	if n := a.Sum(); n != 0 {
 		t.Errorf("%d bytes at the end", n)
 	}
 }
@@ -99,7 +101,7 @@ func TestSharedBodiesCountOnce(t *testing.T) {
 // TestSmallRepliesShareBlocks: what is counted is about what was added, also when
 // shared bodies come in between.
 func TestSmallRepliesShareBlocks(t *testing.T) {
-	a := newAccount(1 << 40)
+	a := memory.NewAccount(1 << 40)
 	q := &sendQueue{acct: a}
 	body := make([]byte, 1000)
 	const n = 2000
@@ -107,7 +109,7 @@ func TestSmallRepliesShareBlocks(t *testing.T) {
 		q.add(make([]byte, 40), false)
 		q.add(body, true)
 	}
-	if got, most := a.sum.Load(), int64(n*(40+partCost)+2*blockMax); got > most {
+	if got, most := a.Sum(), int64(n*(40+partCost)+2*blockMax); got > most {
 		t.Errorf("%d bytes counted for %d small replies, want at most %d", got, n, most)
 	}
 }

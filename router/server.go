@@ -18,6 +18,7 @@ import (
 	"polystalk/codec/beanstalk"
 	"polystalk/codec/gearman"
 	"polystalk/router/clock"
+	"polystalk/router/memory"
 	"polystalk/router/placement"
 	"polystalk/shard"
 	"polystalk/shard/commit"
@@ -29,15 +30,15 @@ type Server struct {
 	cfg      Config
 	log      *slog.Logger
 	places   *placement.Map
-	draining atomic.Bool    // no jobs are taken
-	drained  atomic.Bool    // … and never again: Drain was called
-	journal  commit.Storage // nil: none
-	failed   chan error     // … its end
-	heldMax  int            // of each session; the constant, but for tests
-	acct     *account       // what all connections keep
-	freed    *freedBodies   // large bodies to be collected
-	lookMax  int            // of each survey; likewise
-	bodies   *bodyRoom      // for large ones, half of that
+	draining atomic.Bool     // no jobs are taken
+	drained  atomic.Bool     // … and never again: Drain was called
+	journal  commit.Storage  // nil: none
+	failed   chan error      // … its end
+	heldMax  int             // of each session; the constant, but for tests
+	acct     *memory.Account // what all connections keep
+	freed    *memory.Freed   // large bodies to be collected
+	lookMax  int             // of each survey; likewise
+	bodies   *bodyRoom       // for large ones, half of that
 
 	clock *clock.Clock
 	base  core.Time // clock at the start
@@ -80,15 +81,15 @@ func newServer(cfg Config, k *clock.Clock) (*Server, error) {
 		log:     cfg.Log,
 		heldMax: heldMax,
 		lookMax: lookMax,
-		acct:    newAccount(cfg.ConnectionMemory - cfg.ConnectionMemory/garbagePart),
-		freed:   newFreedBodies(),
+		acct:    memory.NewAccount(cfg.ConnectionMemory - cfg.ConnectionMemory/garbagePart),
+		freed:   memory.NewFreed(),
 		clock:   k,
 		quit:    make(chan struct{}),
 
 		unwanted: make(chan bool, 1),
 	}
 	s.places = placement.New(placement.Options{Shards: cfg.Shards, Naming: tubeNaming, BodyFreed: s.bodyFreed})
-	s.bodies = newBodyRoom(s.acct.most / 2)
+	s.bodies = newBodyRoom(s.acct.Bound / 2)
 	s.told.Store(new([]*loop))
 	s.base = k.Now()
 	var id [8]byte
@@ -119,10 +120,10 @@ func newServer(cfg Config, k *clock.Clock) (*Server, error) {
 func (s *Server) bodyFreed(body core.Large) {
 	n := 0
 	for _, p := range body {
-		s.acct.orphan(p)
+		s.acct.Orphan(p)
 		n += cap(p)
 	}
-	s.freed.add(n)
+	s.freed.Add(n)
 }
 
 // Start reads the journal, if there is one, which may take its time, and starts
@@ -136,8 +137,8 @@ func (s *Server) Start() error {
 	for _, sh := range s.places.Shards() {
 		sh.Start()
 	}
-	go reclaim(s.freed, s.quit)
-	go s.keepWithin(s.acct.watch(), s.quit)
+	go memory.Reclaim(s.freed, s.quit)
+	go s.keepWithin(s.acct.High(), s.quit)
 	go s.clock.Watch(s.quit, s.places.Shards())
 	return s.net.start()
 }

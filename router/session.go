@@ -1,9 +1,8 @@
 package router
 
 import (
-	"github.com/valyala/bytebufferpool"
-
 	"polystalk/codec/beanstalk"
+	"polystalk/router/memory"
 	"polystalk/router/placement"
 	"polystalk/shard/core"
 )
@@ -50,13 +49,13 @@ type session struct {
 
 	opening opening
 
-	in    *bytebufferpool.ByteBuffer // held input, from inAt on
+	in    *memory.Buffer // held input, from inAt on
 	inAt  int
 	large core.Large // body to send after out, once the shard is released
 
 	cmd     beanstalk.Command // its Name is good while the command is dispatched
 	got     int               // bytes of the put being read, of its body and \r\n
-	pooled  *bytebufferpool.ByteBuffer
+	pooled  *memory.Buffer
 	pieces  core.Large
 	tail    [2]byte // what follows a body in pieces
 	skip    int     // bytes of body still to discard

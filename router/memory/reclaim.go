@@ -1,4 +1,4 @@
-package router
+package memory
 
 import (
 	"runtime/debug"
@@ -47,8 +47,10 @@ func (w *heapWatch) collected(objects uint64) { w.last, w.resting = objects, obj
 
 func near(a, b uint64) bool { return max(a, b)-min(a, b) < reclaimRest }
 
-// reclaim runs until quit is closed.
-func reclaim(freed *freedBodies, quit <-chan struct{}) {
+// Reclaim has the collector run when that gives back much: after large bodies were freed,
+// and when the heap is much too large, or has come to rest. It returns when quit is closed;
+// one goroutine may run it.
+func Reclaim(freed *Freed, quit <-chan struct{}) {
 	heap := []metrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/heap/free:bytes"},

@@ -1,16 +1,16 @@
-package router
+package memory
 
 import (
 	"sync/atomic"
 	"time"
 )
 
-// freedBodies are large bodies that no job has any more, in bytes, since they were last
+// Freed are large bodies that no job has any more, in bytes, since they were last
 // collected. They lie on the collector's heap, which would be in no hurry: it runs when
-// as much again was allocated.
-type freedBodies struct {
+// as much again was allocated. Safe for concurrent use.
+type Freed struct {
 	bytes atomic.Int64
-	told  chan struct{} // something was added
+	told  chan struct{} // something was added, and there is enough of it
 }
 
 const (
@@ -21,10 +21,11 @@ const (
 	freedPause = 100 * time.Millisecond
 )
 
-func newFreedBodies() *freedBodies { return &freedBodies{told: make(chan struct{}, 1)} }
+// NewFreed is for a server that has freed nothing yet; Reclaim collects what it will.
+func NewFreed() *Freed { return &Freed{told: make(chan struct{}, 1)} }
 
-// add counts n bytes more. It may be called while a shard is owned.
-func (f *freedBodies) add(n int) {
+// Add counts n bytes more. It may be called while a shard is owned.
+func (f *Freed) Add(n int) {
 	if f.bytes.Add(int64(n)) < freedMin {
 		return
 	}
@@ -34,9 +35,12 @@ func (f *freedBodies) add(n int) {
 	}
 }
 
+// Bytes is how many there are.
+func (f *Freed) Bytes() int64 { return f.bytes.Load() }
+
 // due reports whether they are to be collected now; before is what it saw freedPause
 // ago. Then they count no more.
-func (f *freedBodies) due(before int64) bool {
+func (f *Freed) due(before int64) bool {
 	n := f.bytes.Load()
 	if n < freedMin || n != before && n < freedMost {
 		return false

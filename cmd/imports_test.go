@@ -47,7 +47,13 @@ var table = []row{
 	{"cmd", "", ""},
 	{"cmd/internal/release", "", ""},
 	{"cmd/polystalk", "cmd/internal/release codec/binlog codec/gearman pflag router/migrate shard/core shard/journal shard/record", "codec/wiretest"},
-	{"cmd/polystalkd", "cmd/internal/release codec/binlog codec/gearman go-systemd pflag router shard/journal x/sys", "codec/gearmantest codec/wiretest go-beanstalk shard/record"},
+	{"cmd/polystalkd", "cmd/internal/release cmd/polystalkd/account cmd/polystalkd/config cmd/polystalkd/fault cmd/polystalkd/listen cmd/polystalkd/logging cmd/polystalkd/ownfile codec/binlog go-systemd router shard/journal x/sys", "codec/gearman codec/gearmantest codec/wiretest go-beanstalk shard/record"},
+	{"cmd/polystalkd/account", "cmd/polystalkd/config cmd/polystalkd/fault", ""},
+	{"cmd/polystalkd/config", "cmd/internal/release cmd/polystalkd/fault codec/beanstalk codec/gearman pflag router", ""},
+	{"cmd/polystalkd/fault", "", ""},
+	{"cmd/polystalkd/listen", "cmd/polystalkd/config cmd/polystalkd/fault go-systemd x/sys", ""},
+	{"cmd/polystalkd/logging", "cmd/polystalkd/account cmd/polystalkd/config cmd/polystalkd/fault cmd/polystalkd/ownfile", ""},
+	{"cmd/polystalkd/ownfile", "x/sys", ""},
 
 	// What puts load on servers, also on others than ours.
 	{"loadtest", "codec/gearman loadtest/drive loadtest/floor loadtest/latency loadtest/proc plot x/sync x/sys", "codec/gearmantest"},

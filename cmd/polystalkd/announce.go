@@ -5,27 +5,29 @@ import (
 	"os"
 
 	"polystalk/cmd/internal/release"
+	"polystalk/cmd/polystalkd/config"
+	"polystalk/cmd/polystalkd/listen"
 	"polystalk/router"
 	"polystalk/shard/journal"
 )
 
 // announce says in the log what is served, and with which settings: they come from
 // flags, variables, a file and the machine. Sizes are bytes.
-func announce(c *Config, srv *router.Server, socks *sockets, log *slog.Logger) {
-	if len(socks.gearman) > 0 {
+func announce(c *config.Config, srv *router.Server, socks *listen.Sockets, log *slog.Logger) {
+	if len(socks.Gearman) > 0 {
 		gear := srv.Gearman()
-		log.Info("serving Gearman", "listen", names(socks.gearman), "speaks", "gearmand "+spokenGearman,
+		log.Info("serving Gearman", "listen", listen.Names(socks.Gearman), "speaks", "gearmand "+config.SpokenGearman,
 			"prefix", gear.Prefix, "max-body", gear.MaxBody, "max-unread", gear.MaxUnread, "shutdown", c.Gearman.Shutdown)
 	}
 	var about []any
-	if len(socks.beanstalkd) > 0 {
-		about = append(about, "listen", names(socks.beanstalkd), "speaks", "beanstalkd "+spoken)
+	if len(socks.Beanstalkd) > 0 {
+		about = append(about, "listen", listen.Names(socks.Beanstalkd), "speaks", "beanstalkd "+config.Spoken)
 	}
 	about = append(about, "loops", c.Loops, "shards", c.Shards, "max-job-size", c.MaxJobSize)
 	if c.BinlogDir == "" {
 		about = append(about, "journal", "none")
 	} else {
-		about = append(about, "journal", c.BinlogDir, "fsync", c.fsync(), "segment-size", max(c.BinlogSize, journal.SegmentMin))
+		about = append(about, "journal", c.BinlogDir, "fsync", fsync(c), "segment-size", max(c.BinlogSize, journal.SegmentMin))
 	}
 	connections, from := srv.ConnectionLimit()
 	about = append(about, "max-connections", connections, "max-connections-from", from, "version", release.Version, "pid", os.Getpid())
@@ -33,7 +35,7 @@ func announce(c *Config, srv *router.Server, socks *sockets, log *slog.Logger) {
 }
 
 // fsync says when the journal is flushed.
-func (c *Config) fsync() string {
+func fsync(c *config.Config) string {
 	switch {
 	case c.NoFsync:
 		return "left to the kernel"

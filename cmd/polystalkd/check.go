@@ -5,21 +5,25 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"polystalk/cmd/polystalkd/account"
+	"polystalk/cmd/polystalkd/config"
+	"polystalk/cmd/polystalkd/fault"
 )
 
-// check serves --check-args: it looks at what a start would meet, and opens nothing.
+// checkArgs serves --check-args: it looks at what a start would meet, and opens nothing.
 // c is valid. In place of gearmand the words of the command line are all, as there.
-func (c *Config) check(stderr io.Writer, name string) error {
+func checkArgs(c *config.Config, stderr io.Writer, name string) error {
 	if c.Gearmand {
 		return nil
 	}
-	for _, w := range c.warnings {
+	for _, w := range c.Warnings {
 		fmt.Fprintf(stderr, "%s: warning: %s\n", name, w)
 	}
-	if _, err := findAccount(c); err != nil {
+	if _, err := account.Find(c); err != nil {
 		return err
 	}
-	if err := c.checkDirName(); err != nil || c.BinlogDir == "" {
+	if err := checkDirName(c); err != nil || c.BinlogDir == "" {
 		return err
 	}
 	info, err := os.Stat(c.BinlogDir)
@@ -27,7 +31,7 @@ func (c *Config) check(stderr io.Writer, name string) error {
 		err = errors.New("it is no directory")
 	}
 	if err != nil {
-		return faultf(exitBinlog, "%s: the journal's directory %q cannot be used: %v", c.origin("binlog-dir"), c.BinlogDir, err)
+		return fault.New(fault.Journal, "%s: the journal's directory %q cannot be used: %v", c.Origin("binlog-dir"), c.BinlogDir, err)
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"polystalk/cmd/polystalkd/fault"
 )
 
 // TestCheckArgsChangesNothing: with a port taken, a directory in use and a socket file
@@ -59,7 +61,7 @@ func TestCheckArgsFindsFaults(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := runToEnd(t, binary, cleanEnv(), "--check-args", "-b", file); got.code != exitBinlog || !strings.Contains(got.stderr, "no directory") {
+	if got := runToEnd(t, binary, cleanEnv(), "--check-args", "-b", file); got.code != fault.Journal || !strings.Contains(got.stderr, "no directory") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -187,100 +186,5 @@ func TestVersionAndHelpGoToStdout(t *testing.T) {
 		if got := runToEnd(t, binary, cleanEnv(), args...); got.code == 0 || got.stdout != "" || !strings.Contains(got.stderr, "unknown argument") {
 			t.Errorf("%q: %+v", args, got)
 		}
-	}
-	// A variable of that name is somebody's note, not a question.
-	c, err := parse(nil, map[string]string{"POLYSTALKD_VERSION": "1.2.3", "POLYSTALKD_HELP": "true"})
-	if err != nil || c == nil {
-		t.Errorf("variables: %v", err)
-	}
-}
-
-func parse(args []string, env map[string]string) (*Config, error) {
-	return parseConfig(args, func(name string) (string, bool) {
-		v, ok := env[name]
-		return v, ok
-	})
-}
-
-func TestFlagWinsOverVariable(t *testing.T) {
-	env := map[string]string{
-		"POLYSTALKD_PORT": "1", "POLYSTALKD_LISTEN": "::1, unix:/x", "POLYSTALKD_MAX_JOB_SIZE": "2",
-		"POLYSTALKD_LOOPS": "3", "POLYSTALKD_VERBOSE": "2", "POLYSTALKD_NO_FSYNC": "true",
-		"POLYSTALKD_FSYNC_MS": "0", "POLYSTALKD_BINLOG_SIZE": "", "POLYSTALKD_LOG_FORMAT": "json",
-	}
-	for _, tt := range []struct {
-		args string
-		want string
-	}{
-		{"", "1 [::1 unix:/x] 2 3 2 true 0s 10485760 json"},
-		{"-p11300 -lfoo -z 99999 --loops 4 -V -F=false -f7 -s1 --log-format=text", "11300 [foo] 99999 4 1 false 7ms 1 text"},
-		{"-l a -l b --listen c --port 5", "5 [a b c] 2 3 2 true 0s 10485760 json"},
-		{"-F -f 50", "1 [::1 unix:/x] 2 3 2 false 50ms 10485760 json"},
-		{"-f 50", "1 [::1 unix:/x] 2 3 2 false 50ms 10485760 json"},
-	} {
-		c, err := parse(strings.Fields(tt.args), env)
-		if err != nil {
-			t.Errorf("%s: %v", tt.args, err)
-			continue
-		}
-		got := fmt.Sprint(c.Port, " ", c.Listen, " ", c.MaxJobSize, " ", c.Loops, " ", c.Verbose, " ", c.NoFsync, " ", c.FsyncEvery, " ", c.BinlogSize, " ", c.LogFormat)
-		if got != tt.want {
-			t.Errorf("%s:\n got %s\nwant %s", tt.args, got, tt.want)
-		}
-	}
-}
-
-func TestDefaultsAreTheReferences(t *testing.T) {
-	c, err := parse(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	if len(c.addresses) != 1 || c.addresses[0].host != "0.0.0.0" || c.addresses[0].port != "11300" {
-		t.Errorf("addresses %+v", c.addresses)
-	}
-	if c.MaxJobSize != 65535 || c.BinlogSize != 10<<20 || c.FsyncEvery != 0 || c.NoFsync {
-		t.Errorf("job size %d, binlog size %d, fsync every %v", c.MaxJobSize, c.BinlogSize, c.FsyncEvery)
-	}
-	if c.Loops < 1 || c.Shards < 4*c.Loops || c.Shards >= 8*c.Loops || c.Shards&(c.Shards-1) != 0 {
-		t.Errorf("%d loops and %d shards", c.Loops, c.Shards)
-	}
-}
-
-func TestOddValuesThatTheReferenceAccepts(t *testing.T) {
-	for _, tt := range []struct {
-		args  []string
-		size  uint32
-		warns int
-	}{
-		{[]string{"-z", "2000000000"}, jobSizeMax, 1},
-		{[]string{"-z99999999999999999999999"}, jobSizeMax, 1},
-		{[]string{"-z", "-1"}, jobSizeMax, 1},
-		{[]string{"-z", "1073741824"}, jobSizeMax, 0},
-		{[]string{"-z", " +12"}, 12, 0},
-		{[]string{"-z0"}, 0, 0},
-		{[]string{"-c", "-n"}, jobSizeDefault, 2},
-		{[]string{"-Fz7"}, 7, 0},
-	} {
-		c, err := parse(tt.args, nil)
-		if err != nil {
-			t.Errorf("%q: %v", tt.args, err)
-			continue
-		}
-		if c.MaxJobSize != tt.size || len(c.warnings) != tt.warns {
-			t.Errorf("%q: size %d, want %d; warnings %q, want %d", tt.args, c.MaxJobSize, tt.size, c.warnings, tt.warns)
-		}
-	}
-}
-
-func TestServiceLinkIsNoPort(t *testing.T) {
-	c, err := parse(nil, map[string]string{"POLYSTALKD_PORT": "tcp://10.0.0.1:11300"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.Port != "11300" || len(c.warnings) != 1 {
-		t.Errorf("port %q, warnings %q", c.Port, c.warnings)
 	}
 }

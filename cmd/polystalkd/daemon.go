@@ -11,34 +11,34 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
-)
 
-// The daemon is told by this variable which descriptor it reports on. A Go process
-// cannot fork and go on, so it starts itself again.
-const reportVariable = "POLYSTALKD_DAEMON_REPORT"
+	"polystalk/cmd/polystalkd/config"
+	"polystalk/cmd/polystalkd/fault"
+)
 
 // served is what the daemon reports once it serves.
 var served = []byte{'1'}
 
-// detach starts this program again as a daemon and waits until it serves (nil) or has
-// ended: then the code it ended with. Its errors come on our stderr meanwhile.
-func detach(c *Config) (code int, err error) {
+// detach starts this program again as a daemon, since a Go process cannot fork and go
+// on, and waits until it serves (nil) or has ended: then the code it ended with. Its
+// errors come on our stderr meanwhile.
+func detach(c *config.Config) (code int, err error) {
 	if os.Getenv("LISTEN_FDS") != "" && os.Getenv("LISTEN_PID") == strconv.Itoa(os.Getpid()) {
-		return 0, faultf(exitUsage, "%s: sockets that the service manager passes in do not survive it: leave it out, the service manager keeps the server in the background", c.origin("daemon"))
+		return 0, fault.New(fault.Usage, "%s: sockets that the service manager passes in do not survive it: leave it out, the service manager keeps the server in the background", c.Origin("daemon"))
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return 0, faultf(exitSystem, "%s: this program's file is not known: %v", c.origin("daemon"), err)
+		return 0, fault.New(fault.System, "%s: this program's file is not known: %v", c.Origin("daemon"), err)
 	}
 	report, w, err := os.Pipe()
 	if err != nil {
-		return 0, faultf(exitSystem, "%s: %v", c.origin("daemon"), err)
+		return 0, fault.New(fault.System, "%s: %v", c.Origin("daemon"), err)
 	}
 	defer report.Close()
 	cmd := &exec.Cmd{
 		Path: self, Args: os.Args, Stderr: os.Stderr,
 		ExtraFiles: []*os.File{w}, // as descriptor 3
-		Env:        append(os.Environ(), reportVariable+"=3"),
+		Env:        append(os.Environ(), config.ReportVariable+"=3"),
 
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
@@ -48,7 +48,7 @@ func detach(c *Config) (code int, err error) {
 	err = cmd.Start()
 	w.Close()
 	if err != nil {
-		return 0, faultf(exitSystem, "%s: %v", c.origin("daemon"), err)
+		return 0, fault.New(fault.System, "%s: %v", c.Origin("daemon"), err)
 	}
 	go func() {
 		for sig := range signals {
@@ -56,7 +56,7 @@ func detach(c *Config) (code int, err error) {
 		}
 	}()
 	if _, err := io.ReadFull(report, make([]byte, len(served))); err == nil {
-		return exitOK, nil
+		return fault.OK, nil
 	}
 	err = cmd.Wait()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
@@ -65,7 +65,7 @@ func detach(c *Config) (code int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("the daemon: %w", err)
 	}
-	return exitOK, nil // a signal ended it before it served
+	return fault.OK, nil // a signal ended it before it served
 }
 
 // A parent is who waits for us to serve: see detach. A nil one is nobody.
@@ -74,11 +74,11 @@ type parent struct{ report *os.File }
 // takeParent is the parent of a daemon, nil for any other process. It may be called
 // once.
 func takeParent() *parent {
-	fd, err := strconv.Atoi(os.Getenv(reportVariable))
+	fd, err := strconv.Atoi(os.Getenv(config.ReportVariable))
 	if err != nil {
 		return nil
 	}
-	os.Unsetenv(reportVariable)
+	os.Unsetenv(config.ReportVariable)
 	syscall.CloseOnExec(fd)
 	return &parent{os.NewFile(uintptr(fd), "report")}
 }

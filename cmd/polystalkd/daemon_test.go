@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"polystalk/cmd/polystalkd/config"
+	"polystalk/cmd/polystalkd/fault"
 	"polystalk/codec/gearman"
 	"polystalk/codec/wiretest"
 )
@@ -108,7 +110,7 @@ func TestDaemonServesWhenItsParentEnds(t *testing.T) {
 			}
 		}
 		env, err := os.ReadFile(proc + "/environ")
-		if err != nil || !strings.Contains(string(env), reportVariable) {
+		if err != nil || !strings.Contains(string(env), config.ReportVariable) {
 			t.Errorf("it was not started as a daemon: %v", err)
 		}
 	}
@@ -145,7 +147,7 @@ func TestDaemonsStartErrorsAreSeen(t *testing.T) {
 	} {
 		args := append([]string{"gearmand", "-d", "-L", "127.0.0.1", "-l", "none", "-P", dir + "/pid"}, strings.Fields(tt.args)...)
 		got := runToEnd(t, binary, cleanEnv(), args...)
-		if got.code != exitGearmand || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, tt.says) {
+		if got.code != fault.Gearmand || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, tt.says) {
 			t.Errorf("%s: %+v", tt.args, got)
 		}
 		if _, err := os.Stat(dir + "/pid"); !errors.Is(err, fs.ErrNotExist) {
@@ -202,7 +204,7 @@ func TestStartInVainLeavesThePidFile(t *testing.T) {
 		t.Fatalf("the pid file holds %q, %v", want, err)
 	}
 	got := runToEnd(t, binary, cleanEnv(), "gearmand", "-L", "127.0.0.1", "-p", "0", "-P", path, "--journal", dir, "--config-file", os.DevNull)
-	if got.code != exitGearmand || !strings.Contains(got.stderr, "in use by another server") {
+	if got.code != fault.Gearmand || !strings.Contains(got.stderr, "in use by another server") {
 		t.Fatalf("%+v", got)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != string(want) {

@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"testing"
 
+	"polystalk/cmd/polystalkd/fault"
 	"polystalk/codec/gearman"
 	"polystalk/codec/wiretest"
 )
@@ -313,7 +314,7 @@ func TestLargestBodyIsAFlag(t *testing.T) {
 	}
 	for _, value := range []string{"0", "-1", "64M", "1073741825"} {
 		got := runToEnd(t, binary, cleanEnv(), "--gearman-max-body", value)
-		if got.code != exitUsage || !strings.Contains(got.stderr, `flag --gearman-max-body: bad value "`+value+`"`) {
+		if got.code != fault.Usage || !strings.Contains(got.stderr, `flag --gearman-max-body: bad value "`+value+`"`) {
 			t.Errorf("%s: %+v", value, got)
 		}
 	}
@@ -355,7 +356,7 @@ func TestGearmandTakesInheritedSockets(t *testing.T) {
 	daemon := exec.Command("sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, binary, "gearmand", "-d")
 	daemon.Env, daemon.ExtraFiles = cmd.Env, []*os.File{fileOf(t, l)}
 	out, err := daemon.CombinedOutput()
-	if daemon.ProcessState.ExitCode() != exitGearmand || !strings.Contains(string(out), "flag -d: sockets") {
+	if daemon.ProcessState.ExitCode() != fault.Gearmand || !strings.Contains(string(out), "flag -d: sockets") {
 		t.Errorf("-d with sockets: %v, %s", err, out)
 	}
 }
@@ -447,7 +448,7 @@ func TestFailuresAreLogged(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")
 	got := runToEnd(t, binary, cleanEnv(), "gearmand", "-L", "127.0.0.1", "-p", "0", "-l", log, "--journal", dir+"/no")
-	if got.code != exitGearmand || !strings.Contains(got.stderr, "--journal") {
+	if got.code != fault.Gearmand || !strings.Contains(got.stderr, "--journal") {
 		t.Errorf("%+v", got)
 	}
 	awaitFile(t, log, "the server has failed")

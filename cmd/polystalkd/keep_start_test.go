@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"polystalk/cmd/polystalkd/fault"
 )
 
 // What an import that did not end has left is not served as if it were whole,
@@ -16,7 +18,7 @@ func TestInterruptedImportWithoutItsFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := runToEnd(t, binary, cleanEnv(), "-l127.0.0.1", "-p0", "-b", dir)
-	if got.code != exitBinlog || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, "put them back") {
+	if got.code != fault.Journal || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, "put them back") {
 		t.Errorf("exit code %d, stderr %q", got.code, got.stderr)
 	}
 }

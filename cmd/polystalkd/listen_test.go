@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"polystalk/cmd/polystalkd/fault"
 )
 
 // leaveSocket makes a unix socket at path that nobody listens on.
@@ -36,8 +38,8 @@ func refuseUnix(t *testing.T, path string, says ...string) {
 		t.Fatal(err)
 	}
 	got := runToEnd(t, binary, cleanEnv(), "-l", "unix:"+path)
-	if got.code != exitSystem {
-		t.Errorf("exit code %d, want %d", got.code, exitSystem)
+	if got.code != fault.System {
+		t.Errorf("exit code %d, want %d", got.code, fault.System)
 	}
 	for _, want := range append(says, "-l", path) {
 		if !strings.Contains(got.stderr, want) {
@@ -145,7 +147,7 @@ func TestUnixSocketIsRemovedAtExit(t *testing.T) {
 func TestUnixSocketOfAFailedStartIsRemoved(t *testing.T) {
 	path := filepath.Join(shortDir(t), "s")
 	got := runToEnd(t, binary, cleanEnv(), "-l", "unix:"+path, "-l", "192.0.2.1", "-p", "0")
-	if got.code != exitSystem {
+	if got.code != fault.System {
 		t.Errorf("exit code %d: %s", got.code, got.stderr)
 	}
 	if _, err := os.Lstat(path); !os.IsNotExist(err) {
@@ -279,8 +281,8 @@ func TestBecomingAUserWithoutTheRightFails(t *testing.T) {
 	timer := time.AfterFunc(hang, func() { cmd.Process.Kill() })
 	defer timer.Stop()
 	out, _ := cmd.CombinedOutput()
-	if code := cmd.ProcessState.ExitCode(); code != exitUserSet {
-		t.Errorf("exit code %d, want %d", code, exitUserSet)
+	if code := cmd.ProcessState.ExitCode(); code != fault.UserSet {
+		t.Errorf("exit code %d, want %d", code, fault.UserSet)
 	}
 	for _, want := range []string{"-u", `"root"`, "start as root"} {
 		if !strings.Contains(string(out), want) {
@@ -306,13 +308,15 @@ func TestLockedDirectoryIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	if err := lock(held, hang); err != nil {
+	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		t.Fatal(err)
 	}
 	got := runToEnd(t, binary, cleanEnv(), "-l", "unix:"+dir+"/s")
-	if got.code != exitSystem || !strings.Contains(got.stderr, "locking the directory "+dir) {
+	if got.code != fault.System || !strings.Contains(got.stderr, "locking the directory "+dir) {
 		t.Errorf("%+v", got)
 	}
-	unlock(held)
+	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_UN); err != nil {
+		t.Fatal(err)
+	}
 	startServer(t, unixCommand(dir+"/s"))
 }

@@ -2,15 +2,11 @@ package main
 
 import (
 	"bytes"
-	"log/slog"
-	"log/syslog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 func TestLogFileIsOpenedAgain(t *testing.T) {
@@ -88,46 +84,6 @@ func TestLogCanBeSwitchedOff(t *testing.T) {
 	}
 	if stderr.Len() > 0 {
 		t.Errorf("stderr: %s", &stderr)
-	}
-}
-
-// TestSyslogTellsSeverities: as the daemon gets them, 8 for each facility and one for
-// each severity.
-func TestSyslogTellsSeverities(t *testing.T) {
-	path := filepath.Join(shortDir(t), "s")
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	conn.SetReadDeadline(time.Now().Add(hang))
-	w, err := syslog.Dial("unixgram", path, syslog.LOG_DAEMON|syslog.LOG_INFO, "gearmand")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	for _, format := range []string{"text", "json"} {
-		log := slog.New(newSyslogHandler(&Config{LogFormat: format}, w, slog.LevelInfo)).With("a", 1).WithGroup("g")
-		log.Debug("unheard")
-		for _, tt := range []struct {
-			level    slog.Level
-			severity string
-		}{{slog.LevelInfo, "<30>"}, {slog.LevelWarn, "<28>"}, {slog.LevelError, "<27>"}} {
-			log.Log(t.Context(), tt.level, "hello", "b", 2)
-			buf := make([]byte, 1000)
-			n, err := conn.Read(buf)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := strings.TrimSuffix(string(buf[:n]), "\n")
-			want := "msg=hello a=1 g.b=2"
-			if format == "json" {
-				want = `{"msg":"hello","a":1,"g":{"b":2}}`
-			}
-			if !strings.HasPrefix(got, tt.severity) || !strings.HasSuffix(got, ": "+want) || !strings.Contains(got, "gearmand[") {
-				t.Errorf("%v: %q, want %s…: %s", tt.level, got, tt.severity, want)
-			}
-		}
 	}
 }
 

@@ -1,17 +1,17 @@
 // Polystalkd is a job server that speaks the beanstalkd and the Gearman protocol on
 // every core. It takes beanstalkd's flags with their meaning and exit codes;
-// polystalkd -h lists them, config.go holds their defaults and limits.
+// polystalkd -h lists them, package config holds their defaults and limits.
 //
 // As polystalkd gearmand, or under the name gearmand, it takes gearmand's flags,
-// exit code and signals instead (gearmand.go, gearmandflags.go). Both command lines
-// fill the same Config; from there on there is one server.
+// exit code and signals instead. Both command lines fill the same Config; from there
+// on there is one server.
 //
 // The program is thin: it reads its configuration, opens the sockets, drops
 // privileges, and then hands the listeners to package router and the signals
 // to its Drain, Retire and Shutdown.
 //
-//	parseConfig   ┐
-//	parseGearmand ┴→ Validate → (detach) → listenAll → become → router → READY=1 … signal → STOPPING=1 → Shutdown
+//	config.Parse         ┐
+//	config.ParseGearmand ┴→ Validate → (detach) → listen.All → Become → router → READY=1 … signal → STOPPING=1 → Shutdown
 package main
 
 import (
@@ -22,12 +22,16 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"runtime"
 	"time"
 
 	// daemon speaks sd_notify(3).
 	"github.com/coreos/go-systemd/v22/daemon"
 
+	"polystalk/cmd/polystalkd/account"
+	"polystalk/cmd/polystalkd/config"
+	"polystalk/cmd/polystalkd/fault"
+	"polystalk/cmd/polystalkd/listen"
+	"polystalk/cmd/polystalkd/logging"
 	"polystalk/router"
 )
 
@@ -44,20 +48,20 @@ func run(args []string, stdout, stderr io.Writer) int {
 	p, args := programOf(args)
 	c, err := p.parse(args, os.LookupEnv)
 	switch {
-	case errors.Is(err, errHelp):
+	case errors.Is(err, config.ErrHelp):
 		p.writeHelp(stdout)
-		return exitOK
-	case errors.Is(err, errVersion):
+		return fault.OK
+	case errors.Is(err, config.ErrVersion):
 		fmt.Fprintln(stdout, p.version())
-		return exitOK
+		return fault.OK
 	}
 	if err == nil {
-		c.warnOfVariables(os.Environ())
+		c.WarnOfVariables(os.Environ())
 		err = c.Validate()
 	}
-	code := exitOK
+	code := fault.OK
 	if err == nil && c.CheckArgs {
-		err = c.check(stderr, p.name)
+		err = checkArgs(c, stderr, p.name)
 	} else if err == nil {
 		var waiting *parent
 		if c.Daemon {
@@ -78,33 +82,33 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 // serve runs the server until a signal ends it (nil) or something fails. waiting is
 // let go once it serves.
-func serve(c *Config, waiting *parent, stderr io.Writer) (err error) {
+func serve(c *config.Config, waiting *parent, stderr io.Writer) (err error) {
 	signals := catchSignals()
-	if err := c.setDescriptors(); err != nil {
+	if err := setDescriptors(c); err != nil {
 		return err
 	}
-	who, err := findAccount(c)
+	who, err := account.Find(c)
 	if err != nil {
 		return err
 	}
-	log, err := openLog(c, who, stderr)
+	log, err := logging.Open(c, who, stderr)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		// Whoever reads the log elsewhere does not see stderr.
-		if err != nil && !log.toStderr {
+		if err != nil && !log.ToStderr {
 			log.Error("the server has failed", "err", err)
 		}
 	}()
-	for _, w := range c.warnings {
+	for _, w := range c.Warnings {
 		log.Warn(w)
 	}
-	socks, err := listenAll(c, who.owners(), log.Logger)
+	socks, err := listen.All(c, who.Owners(), log.Logger)
 	if err != nil {
 		return err
 	}
-	defer socks.close(log.Logger)
+	defer socks.Close(log.Logger)
 	pid, err := openPidFile(c)
 	if err != nil {
 		return err
@@ -115,25 +119,25 @@ func serve(c *Config, waiting *parent, stderr io.Writer) (err error) {
 		return err
 	}
 	if who != nil {
-		if err := who.become(c); err != nil {
+		if err := who.Become(c); err != nil {
 			return err
 		}
 	}
 
 	setProcs(c)
-	keep, err := openKeep(c, log.Logger)
+	dir, err := openJournalDir(c, log.Logger)
 	if err != nil {
 		return err
 	}
-	rc := c.router()
-	rc.Journal, rc.Log = keep.cfg, log.Logger
+	rc := c.Router()
+	rc.Journal, rc.Log = dir.cfg, log.Logger
 	srv, err := router.New(rc)
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
 	early, ended, err := start(srv, signals, log.Logger)
 	if err != nil {
-		return explainKeep(c, err)
+		return explainJournal(c, err)
 	} else if ended {
 		return nil
 	}
@@ -144,11 +148,11 @@ func serve(c *Config, waiting *parent, stderr io.Writer) (err error) {
 	failed := serveAll(srv, socks)
 	announce(c, srv, socks, log.Logger)
 	notify(daemon.SdNotifyReady, log.Logger)
-	if waiting != nil && log.toStderr {
+	if waiting != nil && log.ToStderr {
 		log.Warn("the log ends here, a daemon has no stderr: give --log-file or --syslog")
 	}
 	if err := waiting.release(); err != nil {
-		return faultf(exitSystem, "%s: %v", c.origin("daemon"), err)
+		return fault.New(fault.System, "%s: %v", c.Origin("daemon"), err)
 	}
 
 	failure := (&watch{c: c, srv: srv, log: log}).wait(early, signals, failed)
@@ -158,11 +162,11 @@ func serve(c *Config, waiting *parent, stderr io.Writer) (err error) {
 	}
 
 	notify(daemon.SdNotifyStopping, log.Logger)
-	socks.removeFiles(log.Logger)
+	socks.RemoveFiles(log.Logger)
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
 	defer cancel()
 	err = srv.Shutdown(ctx)
-	keep.close()
+	dir.close()
 	select {
 	case e := <-srv.Failed():
 		err = &router.JournalError{Err: e}
@@ -179,8 +183,8 @@ func serve(c *Config, waiting *parent, stderr io.Writer) (err error) {
 
 // serveAll serves each listener until it fails, which is delivered, or is closed by
 // the server.
-func serveAll(srv *router.Server, socks *sockets) (failed <-chan error) {
-	errs := make(chan error, len(socks.beanstalkd)+len(socks.gearman))
+func serveAll(srv *router.Server, socks *listen.Sockets) (failed <-chan error) {
+	errs := make(chan error, len(socks.Beanstalkd)+len(socks.Gearman))
 	start := func(ls []net.Listener, serve func(net.Listener) error) {
 		for _, l := range ls {
 			go func() {
@@ -190,27 +194,9 @@ func serveAll(srv *router.Server, socks *sockets) (failed <-chan error) {
 			}()
 		}
 	}
-	start(socks.beanstalkd, srv.Serve)
-	start(socks.gearman, srv.ServeGearman)
+	start(socks.Beanstalkd, srv.Serve)
+	start(socks.Gearman, srv.ServeGearman)
 	return errs
-}
-
-// setProcs gives as many processors as loops, which let the other goroutines (shards,
-// this one) have theirs now and then; see router's yieldEvery. With one more, that is
-// idle, each loop that has nothing to do for a moment has the runtime wake a thread to
-// look for work: a fifth of the CPU of a nearly idle server, and a sixth of that of a
-// connection that puts one job. Whoever sets GOMAXPROCS by hand is obeyed.
-func setProcs(c *Config) {
-	if os.Getenv("GOMAXPROCS") != "" {
-		return
-	}
-	procs := c.Loops
-	if c.BinlogDir != "" {
-		// The committer keeps one while it waits for the disk. With none idle the
-		// runtime looks every 20 µs whether to take it away: a sixth of all CPU.
-		procs += 2
-	}
-	runtime.GOMAXPROCS(procs)
 }
 
 // journalFailed: what was acknowledged is safe, as far as -f and -F go, but

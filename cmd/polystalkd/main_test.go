@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"polystalk/cmd/polystalkd/config"
 )
 
 // binary is the polystalkd under test, built once by TestMain.
@@ -47,7 +49,7 @@ func TestMain(m *testing.M) {
 // cleanEnv is our environment without what would configure the program.
 func cleanEnv(extra ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, envPrefix) || strings.HasPrefix(v, "GEARMAND_") || strings.HasPrefix(v, "LISTEN_") || strings.HasPrefix(v, "NOTIFY_SOCKET=")
+		return strings.HasPrefix(v, config.EnvPrefix) || strings.HasPrefix(v, "GEARMAND_") || strings.HasPrefix(v, "LISTEN_") || strings.HasPrefix(v, "NOTIFY_SOCKET=")
 	})
 	return append(env, extra...)
 }
@@ -341,7 +343,7 @@ func TestSettingsReachTheServer(t *testing.T) {
 		t.Errorf("start line: %d loops and %d shards, want 1 and 4", s.loops, s.shards)
 	}
 	got := stats(t, s.listen[0])
-	for key, want := range map[string]string{"max-job-size": "4096", "binlog-max-size": "8192", "version": statsVersion()} {
+	for key, want := range map[string]string{"max-job-size": "4096", "binlog-max-size": "8192", "version": config.StatsVersion()} {
 		if got[key] != want {
 			t.Errorf("stats %s: %s, want %s", key, got[key], want)
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"polystalk/cmd/polystalkd/fault"
 )
 
 // TestNoLinkIsFollowed: whoever owns the directory of the pid file or of the log could
@@ -24,7 +26,7 @@ func TestNoLinkIsFollowed(t *testing.T) {
 			}
 			args := []string{"gearmand", "-L", "127.0.0.1", "-p", "0", "--config-file", os.DevNull, flag, path}
 			got := runToEnd(t, binary, cleanEnv(), args...)
-			if got.code != exitGearmand || !strings.Contains(got.stderr, "flag "+short+": ") || !strings.Contains(got.stderr, name) {
+			if got.code != fault.Gearmand || !strings.Contains(got.stderr, "flag "+short+": ") || !strings.Contains(got.stderr, name) {
 				t.Errorf("%s %s: %+v", flag, name, got)
 			}
 			if text, err := os.ReadFile(victim); err != nil || string(text) != "precious\n" {
@@ -42,7 +44,7 @@ func TestNoLinkIsFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := runToEnd(t, binary, cleanEnv(), "gearmand", "-L", "127.0.0.1", "-p", "0", "--config-file", os.DevNull, flag, path)
-		if got.code != exitGearmand || !strings.Contains(got.stderr, "symbolic link") {
+		if got.code != fault.Gearmand || !strings.Contains(got.stderr, "symbolic link") {
 			t.Errorf("%s dangling: %+v", flag, got)
 		}
 		if _, err := os.Lstat(filepath.Join(dir, "new")); err == nil {

@@ -9,50 +9,22 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
-	"strconv"
 	"strings"
 	"time"
 
+	"polystalk/cmd/polystalkd/config"
+	"polystalk/cmd/polystalkd/fault"
 	"polystalk/router"
 )
 
-// parsePprof reads Pprof, a HOST:PORT, into pprofAddr. Profiles show what the
-// program does and slow it down while they are taken, and there is no
-// password: only those who are on the machine get them.
-func (c *Config) parsePprof() error {
-	if c.Pprof == "" {
-		return nil
-	}
-	bad := func(what string) error {
-		return faultf(exitUsage, "%s: %q %s: give one of this machine's own, as in --pprof 127.0.0.1:6060", c.origin("pprof"), c.Pprof, what)
-	}
-	host, port, err := net.SplitHostPort(c.Pprof)
-	if err != nil {
-		return bad("is not an address with a port")
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
-		return bad("has no port from 0 to 65535")
-	}
-	if host == "localhost" {
-		// By itself, since what a resolver makes of it is not ours to know.
-		host = "127.0.0.1"
-	}
-	ip, err := netip.ParseAddr(host)
-	if err != nil || !ip.IsLoopback() {
-		return bad("is not a loopback address")
-	}
-	c.pprofAddr = net.JoinHostPort(host, port)
-	return nil
-}
-
 // listenPprof opens the listener of --pprof, nil when it was not given.
-func listenPprof(c *Config) (net.Listener, error) {
-	if c.pprofAddr == "" {
+func listenPprof(c *config.Config) (net.Listener, error) {
+	if c.PprofAddr == "" {
 		return nil, nil
 	}
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", c.pprofAddr)
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", c.PprofAddr)
 	if err != nil {
-		return nil, faultf(exitSystem, "%s: %q cannot be listened on (%v): choose another address or port", c.origin("pprof"), c.Pprof, cause(err))
+		return nil, fault.New(fault.System, "%s: %q cannot be listened on (%v): choose another address or port", c.Origin("pprof"), c.Pprof, fault.Cause(err))
 	}
 	return l, nil
 }

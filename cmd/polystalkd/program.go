@@ -5,6 +5,8 @@ import (
 	"io"
 	"path/filepath"
 
+	"polystalk/cmd/polystalkd/config"
+	"polystalk/cmd/polystalkd/fault"
 	"polystalk/router"
 )
 
@@ -13,17 +15,28 @@ import (
 type program struct {
 	name      string // begins the line of an error
 	version   func() string
-	parse     func(args []string, lookupEnv func(string) (string, bool)) (*Config, error)
+	parse     func(args []string, lookupEnv func(string) (string, bool)) (*config.Config, error)
 	writeHelp func(w io.Writer)
 	exitCode  func(err error) int
 }
 
-const normalHelp = "polystalkd -h"
-
 // normal has beanstalkd's flags.
 var normal = program{
-	name: "polystalkd", version: versionLine,
-	parse: parseConfig, writeHelp: writeHelp, exitCode: exitCode,
+	name: "polystalkd", version: config.VersionLine,
+	parse: config.Parse, writeHelp: config.WriteHelp, exitCode: exitCode,
+}
+
+// inPlaceOfGearmand is the program that is started as gearmand is, under that name.
+func inPlaceOfGearmand(name string) program {
+	help := name + " --help"
+	return program{
+		name: name, version: config.GearmandVersionLine,
+		parse: func(args []string, lookupEnv func(string) (string, bool)) (*config.Config, error) {
+			return config.ParseGearmand(args, lookupEnv, help)
+		},
+		writeHelp: func(w io.Writer) { config.WriteGearmandHelp(w, name) },
+		exitCode:  func(error) int { return fault.Gearmand },
+	}
 }
 
 // programOf tells from the program's name and first argument which command line it is,
@@ -43,11 +56,11 @@ func programOf(args []string) (program, []string) {
 
 // exitCode is that of the reference.
 func exitCode(err error) int {
-	if f, ok := errors.AsType[*fault](err); ok {
-		return f.code
+	if f, ok := errors.AsType[*fault.Fault](err); ok {
+		return f.Code
 	}
 	if _, ok := errors.AsType[*router.JournalError](err); ok {
-		return exitBinlog
+		return fault.Journal
 	}
-	return exitSystem
+	return fault.System
 }

@@ -8,6 +8,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"polystalk/cmd/polystalkd/config"
+	"polystalk/cmd/polystalkd/logging"
 	"polystalk/router"
 )
 
@@ -43,9 +45,9 @@ func start(srv *router.Server, signals <-chan os.Signal, log *slog.Logger) (earl
 
 // A watch looks after a server that serves.
 type watch struct {
-	c   *Config
+	c   *config.Config
 	srv *router.Server
-	log *logger
+	log *logging.Logger
 
 	asked string // to end once no job is left; empty: not by a signal
 }
@@ -84,7 +86,7 @@ func (w *watch) handle(sig os.Signal) (end bool) {
 		w.srv.Drain()
 		w.log.Info("draining: no new jobs are accepted", "signal", "SIGUSR1")
 	case sig == syscall.SIGHUP && w.c.Gearmand:
-		w.log.reopen()
+		w.log.Reopen()
 	case sig == syscall.SIGHUP:
 		// There is no file to read again, and a job server must not lose its
 		// jobs to a log rotation script or a closed terminal.

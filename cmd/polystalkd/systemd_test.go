@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"polystalk/cmd/polystalkd/fault"
 )
 
 // activated is polystalkd with files passed down as a service manager does it:
@@ -88,8 +90,8 @@ func TestInheritedDescriptorThatIsNoListenerIsRefused(t *testing.T) {
 			if s.serves() {
 				t.Fatal("it serves")
 			}
-			if code := s.end(); code != exitSystem {
-				t.Errorf("exit code %d, want %d", code, exitSystem)
+			if code := s.end(); code != fault.System {
+				t.Errorf("exit code %d, want %d", code, fault.System)
 			}
 			for _, want := range []string{"LISTEN_FDS", "descriptor 3", "ListenStream="} {
 				if !strings.Contains(s.logText(), want) {

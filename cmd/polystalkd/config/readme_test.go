@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"os"
@@ -15,7 +15,7 @@ var inCode = regexp.MustCompile("`[^`\n]+`")
 // wordsInCode are the words that a README says as code, without what comes after a "=".
 func wordsInCode(t *testing.T, file string) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile(file)
+	text, err := os.ReadFile("../" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestReadmesNameEveryFlag(t *testing.T) {
 
 // TestReadmeNamesNoOtherFlag: what README.md has in its tables of flags is there.
 func TestReadmeNamesNoOtherFlag(t *testing.T) {
-	text, err := os.ReadFile("README.md")
+	text, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package listen
 
 import (
 	"errors"
@@ -10,6 +10,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"polystalk/cmd/polystalkd/fault"
 )
 
 // unixPathMax is the longest path of a unix socket, in bytes, without the NUL.
@@ -70,7 +72,7 @@ func bindUnix(path string, dir *os.File, owners []int) (*net.UnixListener, fs.Fi
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: choose a path that this user may create", cause(err))
+		return nil, nil, fmt.Errorf("%w: choose a path that this user may create", fault.Cause(err))
 	}
 	l.SetUnlinkOnClose(false) // it would remove whatever has the path by then
 	made, err := os.Lstat(path)
@@ -88,7 +90,7 @@ func clearStale(path string, owners []int) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("%w: choose a path that this user may create", cause(err))
+		return fmt.Errorf("%w: choose a path that this user may create", fault.Cause(err))
 	}
 	const remedy = "choose another path, or remove it yourself"
 	switch mode := found.Mode(); {
@@ -112,7 +114,7 @@ func clearStale(path string, owners []int) error {
 	case errors.Is(err, syscall.ENOENT):
 		return nil
 	case !errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("a socket is there and may be in use (%w): %s", cause(err), remedy)
+		return fmt.Errorf("a socket is there and may be in use (%w): %s", fault.Cause(err), remedy)
 	}
 	if owner := int(found.Sys().(*syscall.Stat_t).Uid); !slices.Contains(owners, owner) {
 		return fmt.Errorf("a socket left behind by another user (id %d) is there: %s", owner, remedy)
@@ -122,7 +124,7 @@ func clearStale(path string, owners []int) error {
 		return fmt.Errorf("another process is changing this path: choose another path, or stop that process")
 	}
 	if err := os.Remove(path); err != nil {
-		return fmt.Errorf("removing the socket left behind there: %w: %s", cause(err), remedy)
+		return fmt.Errorf("removing the socket left behind there: %w: %s", fault.Cause(err), remedy)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package listen
 
 import (
 	"os"
@@ -16,19 +16,16 @@ func TestBacklogIsSet(t *testing.T) {
 		{[]string{"-b", "17"}, func(n uint32) bool { return n == 17 }},
 		{nil, func(n uint32) bool { return n >= 128 }}, // what the system allows
 	} {
-		c, err := parseAsGearmand(t, nil, append([]string{"-L", "127.0.0.1", "-p", "0"}, tt.args...)...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ls, err := listenTCP(c.gearmanTCP(), c.Gearman.addresses[0])
+		c := gearmandConfig(t, tt.args...)
+		ls, err := listenTCP(gearmanTCP(c), c.Gearman.Addresses[0])
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer closeAll(ls)
-		if err := c.setBacklog(ls); err != nil {
+		if err := setBacklog(c, ls); err != nil {
 			t.Fatal(err)
 		}
-		f := fileOf(t, ls[0].(interface{ File() (*os.File, error) }))
+		f := file(t, ls[0].(interface{ File() (*os.File, error) }))
 		info, err := unix.GetsockoptTCPInfo(int(f.Fd()), unix.IPPROTO_TCP, unix.TCP_INFO)
 		if err != nil {
 			t.Fatal(err)

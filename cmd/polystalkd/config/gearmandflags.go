@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ type gearmandFlags struct {
 	configFile string
 }
 
-// ours is the name by which Config knows a flag: see Config.origin.
+// ours is the name by which Config knows a flag: see Config.Origin.
 func (g *gearmandFlags) ours(f *pflag.Flag) string {
 	if name, ok := g.renamed[f.Name]; ok {
 		return name
@@ -74,8 +74,8 @@ func newGearmandFlags(c *Config) *gearmandFlags {
 	fs.FuncP("file-descriptors", "f", "allow the process `N` descriptors (default: as many as the user may have)", g.setDescriptors)
 	fs.StringVar(&g.configFile, "config-file", gearmandConf, "read more flags from `FILE`")
 	fs.BoolVar(&c.CheckArgs, "check-args", false, "check the flags and exit")
-	fs.BoolFuncP("version", "V", "show the version and exit", stopWith(errVersion))
-	fs.BoolFuncP("help", "h", "show this text and exit", stopWith(errHelp))
+	fs.BoolFuncP("version", "V", "show the version and exit", stopWith(ErrVersion))
+	fs.BoolFuncP("help", "h", "show this text and exit", stopWith(ErrHelp))
 
 	fs = g.own
 	fs.StringArrayVar(&c.Listen, "beanstalk-listen", nil, "speak beanstalkd's protocol on `ADDR`, HOST:PORT or unix:PATH, as in\n127.0.0.1:11300; may be given several times (default: not at all)")
@@ -102,7 +102,7 @@ func newGearmandFlags(c *Config) *gearmandFlags {
 // unusedFlags are those that have nothing to set here; a line in the log says why.
 func (g *gearmandFlags) unusedFlags() {
 	fs := g.unused
-	note := func(flag, why string) { g.c.warnings = append(g.c.warnings, "flag "+flag+" has no effect: "+why) }
+	note := func(flag, why string) { g.c.Warnings = append(g.c.Warnings, "flag "+flag+" has no effect: "+why) }
 	fs.FuncP("threads", "t", "`N` threads: there is one event loop per core; see --loops", func(s string) error {
 		if _, err := strconv.Atoi(s); err != nil {
 			return &badValue{"give a whole number", "4"}
@@ -184,7 +184,7 @@ func (g *gearmandFlags) setDescriptors(s string) error {
 	}
 	// gearmand takes 0 and less for no wish, and goes on with too few.
 	if n > 0 && n < descriptorsMin {
-		g.c.warnings = append(g.c.warnings, fmt.Sprintf("flag -f: %d descriptors are too few to serve anybody; %d are allowed", n, descriptorsMin))
+		g.c.Warnings = append(g.c.Warnings, fmt.Sprintf("flag -f: %d descriptors are too few to serve anybody; %d are allowed", n, descriptorsMin))
 		n = descriptorsMin
 	}
 	g.c.Descriptors = uint64(max(n, 0))

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"slices"
@@ -7,13 +7,17 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// warnOfVariables warns of variables that look like ours and are not read: a name that
+// ReportVariable tells a daemon, which the program starts, on which descriptor it
+// reports that it serves.
+const ReportVariable = "POLYSTALKD_DAEMON_REPORT"
+
+// WarnOfVariables warns of variables that look like ours and are not read: a name that
 // is slightly wrong would else go unnoticed for ever. environ is as os.Environ has it.
-func (c *Config) warnOfVariables(environ []string) {
+func (c *Config) WarnOfVariables(environ []string) {
 	known := map[string]bool{
-		reportVariable: true,
+		ReportVariable: true,
 		// Somebody's note about the program: see hasEnv.
-		envPrefix + "VERSION": true, envPrefix + "HELP": true,
+		EnvPrefix + "VERSION": true, EnvPrefix + "HELP": true,
 	}
 	remedy := " is not read in place of gearmand: give the flag"
 	if !c.Gearmand {
@@ -26,8 +30,8 @@ func (c *Config) warnOfVariables(environ []string) {
 	}
 	for _, v := range slices.Sorted(slices.Values(environ)) {
 		name, value, _ := strings.Cut(v, "=")
-		if strings.HasPrefix(name, envPrefix) && value != "" && !known[name] && !isServiceLink(name, value) {
-			c.warnings = append(c.warnings, "variable "+name+remedy)
+		if strings.HasPrefix(name, EnvPrefix) && value != "" && !known[name] && !isServiceLink(name, value) {
+			c.Warnings = append(c.Warnings, "variable "+name+remedy)
 		}
 	}
 }

@@ -1,6 +1,8 @@
-package main
+package listen
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+)
 
 // keepIdle is the option for the time of silence before the first probe.
 const keepIdle = unix.TCP_KEEPIDLE

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -8,35 +8,20 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/pflag"
+
+	"polystalk/cmd/polystalkd/fault"
 )
 
 // gearmandConf is read where no other file is named; it need not be there.
 const gearmandConf = "/etc/gearmand.conf"
 
-// exitGearmand is the code of every failure, as gearmand has it.
-const exitGearmand = 1
-
-// inPlaceOfGearmand is the program that is started as gearmand is, under that name.
-func inPlaceOfGearmand(name string) program {
-	help := name + " --help"
-	return program{
-		name: name, version: gearmandVersionLine,
-		parse: func(args []string, lookupEnv func(string) (string, bool)) (*Config, error) {
-			return parseGearmand(args, lookupEnv, help)
-		},
-		writeHelp: func(w io.Writer) { writeGearmandHelp(w, name) },
-		exitCode:  func(error) int { return exitGearmand },
-	}
-}
-
-// parseGearmand is parseConfig for gearmand's command line, its file of options and
+// ParseGearmand is Parse for gearmand's command line, its file of options and
 // its environment. The command line wins over the file, which wins over the
 // environment. help is the command that shows the flags.
 // Source: gearmand 1.1.20, gearmand/gearmand.cc.
-func parseGearmand(args []string, lookupEnv func(string) (string, bool), help string) (*Config, error) {
+func ParseGearmand(args []string, lookupEnv func(string) (string, bool), help string) (*Config, error) {
 	c := newConfig()
 	c.Gearmand = true
 	g := newGearmandFlags(c)
@@ -63,13 +48,13 @@ func noArgument(fs *pflag.FlagSet, help string) error {
 	if fs.NArg() == 1 {
 		switch fs.Arg(0) {
 		case "version":
-			return errVersion
+			return ErrVersion
 		case "help":
-			return errHelp
+			return ErrHelp
 		}
 	}
 	if fs.NArg() > 0 {
-		return faultf(exitUsage, "unknown argument %q: every option is a flag; see %s", fs.Arg(0), help)
+		return fault.New(fault.Usage, "unknown argument %q: every option is a flag; see %s", fs.Arg(0), help)
 	}
 	return nil
 }
@@ -84,7 +69,7 @@ func (g *gearmandFlags) readFile(help string) error {
 		return nil
 	}
 	if err != nil {
-		return faultf(exitUsage, "%s: the file %q cannot be read (%v): give another, or leave --config-file out", g.c.origin("config-file"), file, cause(err))
+		return fault.New(fault.Usage, "%s: the file %q cannot be read (%v): give another, or leave --config-file out", g.c.Origin("config-file"), file, fault.Cause(err))
 	}
 	var args []string
 	for line := range strings.Lines(string(text)) {
@@ -109,8 +94,8 @@ func (g *gearmandFlags) readFile(help string) error {
 
 // prefixed says of a fault where it was found; what is no fault stays as it is.
 func prefixed(where string, err error) error {
-	if f, ok := errors.AsType[*fault](err); ok {
-		return faultf(f.code, "%s: %s", where, f.line)
+	if f, ok := errors.AsType[*fault.Fault](err); ok {
+		return fault.New(f.Code, "%s: %s", where, f)
 	}
 	return err
 }
@@ -124,7 +109,7 @@ func (g *gearmandFlags) readPort(lookupEnv func(string) (string, bool)) error {
 	}
 	if strings.HasPrefix(value, "tcp://") {
 		// Kubernetes sets this in every pod beside a service named gearmand.
-		g.c.warnings = append(g.c.warnings, fmt.Sprintf("variable %s=%s is a Kubernetes service link, not a port, and is ignored", name, value))
+		g.c.Warnings = append(g.c.Warnings, fmt.Sprintf("variable %s=%s is a Kubernetes service link, not a port, and is ignored", name, value))
 		return nil
 	}
 	g.c.Port, g.c.origins["port"] = value, "variable "+name
@@ -155,11 +140,11 @@ func explainGearmand(err error, help string) error {
 		if unknown.GetSpecifiedShortnames() == "" {
 			for _, e := range elsewhere {
 				if strings.HasPrefix(name, e.begin) {
-					return faultf(exitUsage, "flag --%s: %s", name, e.remedy)
+					return fault.New(fault.Usage, "flag --%s: %s", name, e.remedy)
 				}
 			}
 		} else if name == "v" {
-			return faultf(exitUsage, "unknown flag -v: give --verbose LEVEL to log more, or -V for the version")
+			return fault.New(fault.Usage, "unknown flag -v: give --verbose LEVEL to log more, or -V for the version")
 		}
 	}
 	return explain(err, help)
@@ -172,11 +157,11 @@ func (c *Config) makeAbsolute() error {
 		return nil
 	}
 	paths := []*string{&c.PidFile, &c.BinlogDir}
-	if c.logsToFile() {
+	if c.LogsToFile() {
 		paths = append(paths, &c.LogFile)
 	}
-	for i := range c.addresses {
-		paths = append(paths, &c.addresses[i].path)
+	for i := range c.Addresses {
+		paths = append(paths, &c.Addresses[i].Path)
 	}
 	for _, p := range paths {
 		if *p == "" {
@@ -184,32 +169,14 @@ func (c *Config) makeAbsolute() error {
 		}
 		abs, err := filepath.Abs(*p)
 		if err != nil {
-			return faultf(exitSystem, "%s: the working directory is not known (%v): give absolute paths", c.origin("daemon"), err)
+			return fault.New(fault.System, "%s: the working directory is not known (%v): give absolute paths", c.Origin("daemon"), err)
 		}
 		*p = abs
 	}
 	return nil
 }
 
-// setDescriptors sets the limit of descriptors that was asked for. Without, the
-// runtime has raised it to what this user may have.
-func (c *Config) setDescriptors() error {
-	if c.Descriptors == 0 {
-		return nil
-	}
-	var r syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
-		return faultf(exitSystem, "%s: reading the limit: %v", c.origin("file-descriptors"), err)
-	}
-	most := r.Max
-	r.Cur, r.Max = c.Descriptors, max(r.Max, c.Descriptors)
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
-		return faultf(exitSystem, "%s: %d descriptors: %v: give at most %d, or start as root", c.origin("file-descriptors"), c.Descriptors, err, most)
-	}
-	return nil
-}
-
-func writeGearmandHelp(w io.Writer, name string) {
+func WriteGearmandHelp(w io.Writer, name string) {
 	g := newGearmandFlags(newConfig())
 	fmt.Fprintf(w, `polystalkd serves Gearman in place of gearmand, on every core.
 

@@ -1,15 +1,11 @@
-package main
+package config
 
 import (
-	"errors"
 	"fmt"
-	"net"
-	"syscall"
-	"time"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
+	"polystalk/cmd/polystalkd/fault"
 	"polystalk/codec/gearman"
 	"polystalk/router"
 )
@@ -27,7 +23,7 @@ type gearmanConfig struct {
 	MaxUnread  uint32   // of what is relayed to a client, in bytes; 0: twice MaxBody
 	Verbose    string   // the level of the log as gearmand names it; empty: from LogLevel
 
-	addresses []address // Listen, parsed by Validate
+	Addresses []Address // Listen, parsed by Validate
 }
 
 func (c *Config) gearmanFlags(fs *pflag.FlagSet) {
@@ -59,16 +55,16 @@ func setBytes(to *uint32) func(string) error {
 func (c *Config) validateGearman() error {
 	g := &c.Gearman
 	if !gearman.ValidPrefix(g.Prefix) {
-		return faultf(exitUsage, "%s: %q cannot begin a job handle: give at most %d bytes, no blanks", c.origin("gearman-prefix"), g.Prefix, gearman.MaxPrefix)
+		return fault.New(fault.Usage, "%s: %q cannot begin a job handle: give at most %d bytes, no blanks", c.Origin("gearman-prefix"), g.Prefix, gearman.MaxPrefix)
 	}
 	if g.Failed != "drop" && g.Failed != "bury" {
-		return faultf(exitUsage, "%s: %q is unknown: give drop or bury", c.origin("gearman-failed"), g.Failed)
+		return fault.New(fault.Usage, "%s: %q is unknown: give drop or bury", c.Origin("gearman-failed"), g.Failed)
 	}
 	if _, ok := shutdownFrom[g.Shutdown]; !ok {
-		return faultf(exitUsage, "%s: %q is unknown: give local, any or none", c.origin("gearman-shutdown"), g.Shutdown)
+		return fault.New(fault.Usage, "%s: %q is unknown: give local, any or none", c.Origin("gearman-shutdown"), g.Shutdown)
 	}
 	if g.Wakeup < 0 {
-		return faultf(exitUsage, "%s: %d is negative: give 0 (all) or more", c.origin("gearman-wakeup"), g.Wakeup)
+		return fault.New(fault.Usage, "%s: %d is negative: give 0 (all) or more", c.Origin("gearman-wakeup"), g.Wakeup)
 	}
 	return nil
 }
@@ -84,61 +80,4 @@ func (g *gearmanConfig) router() router.GearmanConfig {
 		Exceptions: g.Exceptions, BuryFailed: g.Failed == "bury", Shutdown: shutdownFrom[g.Shutdown],
 		MaxBody: g.MaxBody, MaxUnread: int(g.MaxUnread), Version: gearmanVersion(), Verbose: g.Verbose,
 	}
-}
-
-// gearmanTCP is tcpConfig with the timing of keep-alive probes that was asked for.
-func (c *Config) gearmanTCP() *net.ListenConfig {
-	lc := tcpConfig
-	lc.KeepAliveConfig = c.KeepAlive // where a listener's options are not its connections'
-	lc.Control = func(network, address string, raw syscall.RawConn) error {
-		err := tcpConfig.Control(network, address, raw)
-		if err == nil && c.KeepAlive.Enable {
-			err = setKeepAlive(raw, &c.KeepAlive)
-		}
-		return err
-	}
-	return &lc
-}
-
-// setKeepAlive sets what is not negative of the timing of a listener's connections.
-func setKeepAlive(raw syscall.RawConn, k *net.KeepAliveConfig) error {
-	var errs error
-	err := raw.Control(func(fd uintptr) {
-		set := func(option int, value int) {
-			if value >= 0 {
-				errs = errors.Join(errs, syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, option, value))
-			}
-		}
-		set(keepIdle, seconds(k.Idle))
-		set(unix.TCP_KEEPINTVL, seconds(k.Interval))
-		set(unix.TCP_KEEPCNT, k.Count)
-	})
-	return errors.Join(err, errs)
-}
-
-// seconds rounds up; what is negative stays so.
-func seconds(d time.Duration) int {
-	if d < 0 {
-		return -1
-	}
-	return int((d + time.Second - 1) / time.Second)
-}
-
-// setBacklog has the system hold as many connections that were not accepted yet as was
-// asked for. Go asks for as many as the system allows.
-func (c *Config) setBacklog(ls []net.Listener) error {
-	if c.Backlog == 0 {
-		return nil
-	}
-	for _, l := range ls {
-		raw, err := l.(*net.TCPListener).SyscallConn()
-		var listenErr error
-		if err == nil {
-			err = raw.Control(func(fd uintptr) { listenErr = syscall.Listen(int(fd), c.Backlog) })
-		}
-		if err = errors.Join(err, listenErr); err != nil {
-			return faultf(exitSystem, "%s: %v: give another number, or leave it out", c.origin("backlog"), err)
-		}
-	}
-	return nil
 }

@@ -1,10 +1,12 @@
-package main
+package logging
 
 import (
 	"context"
 	"log/slog"
 	"log/syslog"
 	"strings"
+
+	"polystalk/cmd/polystalkd/config"
 )
 
 // syslogHandler gives each record to the syslog daemon with the severity of its level;
@@ -15,7 +17,7 @@ type syslogHandler struct {
 }
 
 // openSyslog connects to this machine's daemon.
-func openSyslog(c *Config, level slog.Level) (slog.Handler, error) {
+func openSyslog(c *config.Config, level slog.Level) (slog.Handler, error) {
 	w, err := syslog.New(syslog.LOG_DAEMON|syslog.LOG_INFO, "gearmand")
 	if err != nil {
 		return nil, err
@@ -23,7 +25,7 @@ func openSyslog(c *Config, level slog.Level) (slog.Handler, error) {
 	return newSyslogHandler(c, w, level), nil
 }
 
-func newSyslogHandler(c *Config, w *syslog.Writer, level slog.Level) slog.Handler {
+func newSyslogHandler(c *config.Config, w *syslog.Writer, level slog.Level) slog.Handler {
 	h := &syslogHandler{level: level}
 	for i, say := range []func(string) error{w.Debug, w.Info, w.Warning, w.Err} {
 		opts := &slog.HandlerOptions{Level: level, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {

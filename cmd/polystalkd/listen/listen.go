@@ -1,4 +1,6 @@
-package main
+// Package listen opens the sockets that a Config asks for, of both protocols, or takes
+// over those of the service manager, and removes the files of unix sockets again.
+package listen
 
 import (
 	"context"
@@ -12,58 +14,61 @@ import (
 
 	// activation reads LISTEN_FDS and LISTEN_PID as sd_listen_fds(3) does.
 	"github.com/coreos/go-systemd/v22/activation"
+
+	"polystalk/cmd/polystalkd/config"
+	"polystalk/cmd/polystalkd/fault"
 )
 
 // resolveWait is the longest that looking up the host names of -l may take.
 const resolveWait = 10 * time.Second
 
-// sockets are the listeners to serve and the unix socket files that are ours
+// Sockets are the listeners to serve and the unix socket files that are ours
 // to remove.
-type sockets struct {
+type Sockets struct {
 	// Each is a *net.TCPListener or a *net.UnixListener.
-	beanstalkd, gearman []net.Listener
+	Beanstalkd, Gearman []net.Listener
 
 	files []*socketFile
 }
 
-// listenAll opens what the service manager passed down or, where it passed
+// All opens what the service manager passed down or, where it passed
 // nothing, every address of c for the protocol that the command line is about;
 // and the addresses for the other one. On an error nothing stays open. Errors are
 // faults with the code of the reference.
-func listenAll(c *Config, owners []int, log *slog.Logger) (_ *sockets, err error) {
-	s := &sockets{}
+func All(c *config.Config, owners []int, log *slog.Logger) (_ *Sockets, err error) {
+	s := &Sockets{}
 	defer func() {
 		if err != nil {
-			s.close(log)
+			s.Close(log)
 		}
 	}()
 	inherited, err := inheritedListeners()
 	if err != nil {
 		return nil, err
 	}
-	beanstalkd, gearman := c.addresses, c.Gearman.addresses
+	beanstalkd, gearman := c.Addresses, c.Gearman.Addresses
 	if len(inherited) > 0 {
 		replaced := []string{"listen", "port"}
 		if c.Gearmand {
 			replaced = []string{"gearman-listen", "port", "backlog", "keepalive-idle", "keepalive-interval", "keepalive-count"}
-			s.gearman, gearman = inherited, nil
+			s.Gearman, gearman = inherited, nil
 		} else {
-			s.beanstalkd, beanstalkd = inherited, nil
+			s.Beanstalkd, beanstalkd = inherited, nil
 		}
 		for _, name := range replaced {
-			if c.isSet(name) {
-				log.Warn("sockets were passed in by the service manager; ignoring " + c.origin(name))
+			if c.IsSet(name) {
+				log.Warn("sockets were passed in by the service manager; ignoring " + c.Origin(name))
 			}
 		}
 	}
 	opened := make(opened)
 	for _, a := range beanstalkd {
-		if a.path != "" {
-			l, file, err := listenUnix(a.path, owners)
+		if a.Path != "" {
+			l, file, err := listenUnix(a.Path, owners)
 			if err != nil {
-				return nil, faultf(exitSystem, "%s: %q: %v", a.from, a.given, err)
+				return nil, fault.New(fault.System, "%s: %q: %v", a.From, a.Given, err)
 			}
-			s.beanstalkd = append(s.beanstalkd, l)
+			s.Beanstalkd = append(s.Beanstalkd, l)
 			s.files = append(s.files, file)
 			continue
 		}
@@ -71,15 +76,15 @@ func listenAll(c *Config, owners []int, log *slog.Logger) (_ *sockets, err error
 		if err != nil {
 			return nil, err
 		}
-		s.beanstalkd = append(s.beanstalkd, ls...)
+		s.Beanstalkd = append(s.Beanstalkd, ls...)
 	}
 	for _, a := range gearman {
-		ls, err := opened.listen(c.gearmanTCP(), a)
+		ls, err := opened.listen(gearmanTCP(c), a)
 		if err != nil {
 			return nil, err
 		}
-		s.gearman = append(s.gearman, ls...)
-		if err := c.setBacklog(ls); err != nil {
+		s.Gearman = append(s.Gearman, ls...)
+		if err := setBacklog(c, ls); err != nil {
 			return nil, err
 		}
 	}
@@ -90,25 +95,25 @@ func listenAll(c *Config, owners []int, log *slog.Logger) (_ *sockets, err error
 // localhost often stands for two, and a client may try either; the reference
 // takes the first that works. Addresses that this machine does not have are
 // passed over as long as one is left.
-func listenTCP(config *net.ListenConfig, a address) ([]net.Listener, error) {
+func listenTCP(lc *net.ListenConfig, a config.Address) ([]net.Listener, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), resolveWait)
 	defer cancel()
-	port, err := lookupPort(a.port)
+	port, err := config.LookupPort(a.Port)
 	if err != nil {
 		return nil, bindFault(a, netip.AddrPort{}, err)
 	}
-	if a.host == "" && !a.v6only {
-		l, err := config.Listen(ctx, "tcp", net.JoinHostPort("", strconv.Itoa(port)))
+	if a.Host == "" && !a.V6Only {
+		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort("", strconv.Itoa(port)))
 		if err != nil {
 			return nil, bindFault(a, netip.AddrPortFrom(netip.IPv6Unspecified(), uint16(port)), err)
 		}
 		return []net.Listener{l}, nil
 	}
 	ips := []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
-	if a.host != "" {
-		if ips, err = net.DefaultResolver.LookupNetIP(ctx, "ip", a.host); err != nil {
-			return nil, faultf(exitSystem, "%s: %q is neither an IP address nor a name that resolves (%v): give an address of this machine, as in %s",
-				a.from, a.given, err, a.like)
+	if a.Host != "" {
+		if ips, err = net.DefaultResolver.LookupNetIP(ctx, "ip", a.Host); err != nil {
+			return nil, fault.New(fault.System, "%s: %q is neither an IP address nor a name that resolves (%v): give an address of this machine, as in %s",
+				a.From, a.Given, err, a.Like)
 		}
 	}
 	var (
@@ -121,7 +126,7 @@ func listenTCP(config *net.ListenConfig, a address) ([]net.Listener, error) {
 			continue
 		}
 		seen[ip] = true
-		l, err := config.Listen(ctx, a.network(ip), net.JoinHostPort(ip.String(), strconv.Itoa(port)))
+		l, err := lc.Listen(ctx, network(&a, ip), net.JoinHostPort(ip.String(), strconv.Itoa(port)))
 		switch {
 		case err == nil:
 			ls = append(ls, l)
@@ -143,11 +148,11 @@ func listenTCP(config *net.ListenConfig, a address) ([]net.Listener, error) {
 
 // network keeps a listener to the family of its address: Go's "tcp" would widen
 // 0.0.0.0 to IPv6. "::" means both, as beanstalkd has it, or not, as gearmand has.
-func (a *address) network(ip netip.Addr) string {
+func network(a *config.Address, ip netip.Addr) string {
 	switch {
 	case ip.Is4():
 		return "tcp4"
-	case ip.IsUnspecified() && !a.v6only:
+	case ip.IsUnspecified() && !a.V6Only:
 		return "tcp"
 	}
 	return "tcp6"
@@ -170,13 +175,13 @@ var tcpConfig = net.ListenConfig{
 
 // bindFault explains why the system refused an address, or at of those that it
 // stands for.
-func bindFault(a address, at netip.AddrPort, err error) *fault {
-	where := a.from + " " + strconv.Quote(a.given)
+func bindFault(a config.Address, at netip.AddrPort, err error) *fault.Fault {
+	where := a.From + " " + strconv.Quote(a.Given)
 	port := where
-	if a.portFrom != "" {
-		port = a.portFrom + " " + strconv.Quote(a.port)
+	if a.PortFrom != "" {
+		port = a.PortFrom + " " + strconv.Quote(a.Port)
 		switch {
-		case a.given == "":
+		case a.Given == "":
 			where = port
 		default:
 			port += " on " + where
@@ -184,23 +189,15 @@ func bindFault(a address, at netip.AddrPort, err error) *fault {
 	}
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		f := faultf(exitSystem, "%s: the port is in use: stop the server that has it, or choose another port", port)
-		f.inUse = at
+		f := fault.New(fault.System, "%s: the port is in use: stop the server that has it, or choose another port", port)
+		f.InUse = at
 		return f
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
-		return faultf(exitSystem, "%s: this user may not open the port: choose one above 1023, or start as root and give -u", port)
+		return fault.New(fault.System, "%s: this user may not open the port: choose one above 1023, or start as root and give -u", port)
 	case errors.Is(err, syscall.EADDRNOTAVAIL), errors.Is(err, syscall.EAFNOSUPPORT):
-		return faultf(exitSystem, "%s: this machine has no such address: give one that it has, as in %s", where, a.like)
+		return fault.New(fault.System, "%s: this machine has no such address: give one that it has, as in %s", where, a.Like)
 	}
-	return faultf(exitSystem, "%s: %v: choose another address or port", port, cause(err))
-}
-
-// cause strips the operation and the address that net puts around an error.
-func cause(err error) error {
-	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return op.Err
-	}
-	return err
+	return fault.New(fault.System, "%s: %v: choose another address or port", port, fault.Cause(err))
 }
 
 // inheritedListeners takes over the sockets named by LISTEN_FDS, all of them;
@@ -228,7 +225,7 @@ func inheritedListeners() ([]net.Listener, error) {
 		if !ok {
 			// The descriptors stay as they are: a wrong LISTEN_FDS may name some of
 			// the Go runtime's own, and the process is about to end.
-			return nil, faultf(exitSystem, "variable LISTEN_FDS: inherited descriptor %d is not a listening TCP or unix stream socket: check ListenStream= in the socket unit", fd)
+			return nil, fault.New(fault.System, "variable LISTEN_FDS: inherited descriptor %d is not a listening TCP or unix stream socket: check ListenStream= in the socket unit", fd)
 		}
 		f.Close()
 		ls = append(ls, l)
@@ -236,8 +233,8 @@ func inheritedListeners() ([]net.Listener, error) {
 	return ls, nil
 }
 
-// names lists the addresses in use, for the log.
-func names(ls []net.Listener) []string {
+// Names lists the addresses in use, for the log.
+func Names(ls []net.Listener) []string {
 	names := []string{}
 	for _, l := range ls {
 		name := l.Addr().String()
@@ -249,9 +246,9 @@ func names(ls []net.Listener) []string {
 	return names
 }
 
-// removeFiles removes our unix socket files. It comes before the listeners are
+// RemoveFiles removes our unix socket files. It comes before the listeners are
 // closed: see socketFile.
-func (s *sockets) removeFiles(log *slog.Logger) {
+func (s *Sockets) RemoveFiles(log *slog.Logger) {
 	for _, f := range s.files {
 		if err := f.remove(); err != nil {
 			log.Warn("unix socket file left behind", "path", f.path, "err", err)
@@ -260,10 +257,10 @@ func (s *sockets) removeFiles(log *slog.Logger) {
 	s.files = nil
 }
 
-func (s *sockets) close(log *slog.Logger) {
-	s.removeFiles(log)
-	closeAll(s.beanstalkd)
-	closeAll(s.gearman)
+func (s *Sockets) Close(log *slog.Logger) {
+	s.RemoveFiles(log)
+	closeAll(s.Beanstalkd)
+	closeAll(s.Gearman)
 }
 
 func closeAll(ls []net.Listener) {

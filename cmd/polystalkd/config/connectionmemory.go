@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -26,14 +26,14 @@ func (c *Config) setConnectionMemory(s string) error {
 // fillConnectionMemory sets what was not set, and raises what is too little.
 func (c *Config) fillConnectionMemory() {
 	least := max(connectionMemoryMin, 2*int64(c.MaxJobSize))
-	if len(c.Gearman.addresses) > 0 {
+	if len(c.Gearman.Addresses) > 0 {
 		least = max(least, 2*int64(c.Gearman.MaxBody))
 	}
 	switch n := c.ConnectionMemory; {
 	case n == 0:
 		c.ConnectionMemory = max(least, machineMemory(os.DirFS("/"))/connectionMemoryPart)
 	case n < least:
-		c.warnings = append(c.warnings, fmt.Sprintf("the least memory for connections is %d bytes, enough for two of the largest bodies; it is used instead of %d", least, n))
+		c.Warnings = append(c.Warnings, fmt.Sprintf("the least memory for connections is %d bytes, enough for two of the largest bodies; it is used instead of %d", least, n))
 		c.ConnectionMemory = least
 	}
 }

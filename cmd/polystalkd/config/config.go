@@ -1,4 +1,7 @@
-package main
+// Package config is what a user can set about polystalkd: the command line of its own,
+// that in place of gearmand with its file of options, and the environment. All fill one
+// Config. Nothing of the system is changed or opened here but that file.
+package config
 
 import (
 	"log/slog"
@@ -7,14 +10,16 @@ import (
 	"strings"
 	"time"
 
+	"polystalk/cmd/polystalkd/fault"
+	"polystalk/codec/beanstalk"
 	"polystalk/router"
 )
 
 // Limits and defaults. Sizes are bytes.
 const (
-	jobSizeDefault    = 1<<16 - 1 // as the reference
-	jobSizeMax        = 1 << 30   // as the reference; a larger -z becomes this, with a warning
-	binlogSizeDefault = 10 << 20  // as the reference
+	jobSizeDefault    = beanstalk.DefaultMaxJobSize
+	jobSizeMax        = beanstalk.MaxJobSizeLimit // a larger -z becomes this, with a warning
+	binlogSizeDefault = 10 << 20                  // as the reference
 
 	loopsMax       = 1024
 	shardsMax      = 4096 // tubes hash onto 4096 slots; a shard without a slot would have nothing to do
@@ -22,8 +27,8 @@ const (
 	connectionsMax = 1 << 24
 )
 
-// Config is everything a user can set. parseConfig fills it from the command
-// line and the environment, parseGearmand from gearmand's; Validate must have
+// Config is everything a user can set. Parse fills it from the command
+// line and the environment, ParseGearmand from gearmand's; Validate must have
 // passed before it is used.
 type Config struct {
 	// Listen are beanstalkd's addresses as given: HOST or unix:PATH, none means
@@ -36,7 +41,7 @@ type Config struct {
 	BinlogDir  string        // the journal's; empty: jobs are in memory only
 	BinlogSize int64         // bytes in a file of the journal; also in stats
 	FsyncEvery time.Duration // how long what is acknowledged may not be durable; 0: not at all
-	NoFsync    bool          // … without a limit
+	NoFsync    bool          // flushing is left to the kernel, however long that takes
 
 	Loops          int // reactor loops; 0: one per core
 	Shards         int // power of two; 0: from Loops
@@ -46,23 +51,23 @@ type Config struct {
 
 	Gearman  gearmanConfig
 	Gearmand bool // started in place of gearmand
-	process       // … which has more to say about the process
+	process
 
 	LogLevel  string // debug, info, warn or error
 	LogFormat string // text or json
 	Verbose   int    // times -V was given; each lowers LogLevel by a step
 
 	Pprof     string // HOST:PORT for profiles and counters, loopback only; empty: off
-	pprofAddr string // Pprof, checked by Validate
+	PprofAddr string // Pprof, checked by Validate
 
-	addresses []address         // Listen, parsed by Validate
-	warnings  []string          // for the log, once there is one
+	Addresses []Address         // Listen, parsed by Validate
+	Warnings  []string          // for the log, once there is one
 	spellings map[string]string // long name → -p, as the user has to write it
 	origins   map[string]string // long name → "flag -p" or "variable POLYSTALKD_PORT", for what was set
 }
 
-// process is what only the command line in place of gearmand sets about the process.
-// The zero value of a field leaves things as they are.
+// process is what only the command line in place of gearmand sets: how the process
+// runs. The zero value of a field leaves things as they are.
 type process struct {
 	CheckArgs   bool   // end with success once everything is checked
 	LogFile     string // path, stderr or none; empty: stderr
@@ -74,26 +79,29 @@ type process struct {
 	KeepAlive   net.KeepAliveConfig // of Gearman's connections; its zero value: the system's timing
 }
 
-// isSet reports whether the flag of that long name was given, on the command
+// IsSet reports whether the flag of that long name was given, on the command
 // line or in the environment.
-func (c *Config) isSet(name string) bool { return c.origins[name] != "" }
+func (c *Config) IsSet(name string) bool { return c.origins[name] != "" }
 
-// origin names where the value of a flag came from, for messages.
-func (c *Config) origin(name string) string {
+// Origin names where the value of a flag came from, for messages.
+func (c *Config) Origin(name string) string {
 	if o := c.origins[name]; o != "" {
 		return o
 	}
 	return "flag " + c.spellings[name]
 }
 
+// Spelling is a flag as the user has to write it.
+func (c *Config) Spelling(name string) string { return c.spellings[name] }
+
 // Validate checks what can be checked without touching the system, and fills
 // in the defaults that depend on the machine. Errors are faults.
 func (c *Config) Validate() error {
-	if _, err := c.logLevel(); err != nil {
+	if _, err := c.Level(); err != nil {
 		return err
 	}
 	if c.LogFormat != "text" && c.LogFormat != "json" {
-		return faultf(exitUsage, "%s: unknown format %q: give text or json", c.origin("log-format"), c.LogFormat)
+		return fault.New(fault.Usage, "%s: unknown format %q: give text or json", c.Origin("log-format"), c.LogFormat)
 	}
 	for _, n := range []struct {
 		name     string
@@ -106,11 +114,11 @@ func (c *Config) Validate() error {
 		{"max-connections", c.MaxConnections, connectionsMax, "as many as the descriptor limit allows"},
 	} {
 		if n.value < 0 || n.value > n.max {
-			return faultf(exitUsage, "%s: %d is out of range: give 0 (%s) to %d", c.origin(n.name), n.value, n.zeroMean, n.max)
+			return fault.New(fault.Usage, "%s: %d is out of range: give 0 (%s) to %d", c.Origin(n.name), n.value, n.zeroMean, n.max)
 		}
 	}
 	if c.Shards&(c.Shards-1) != 0 {
-		return faultf(exitUsage, "%s: %d is not a power of two: give 1, 2, 4, 8 and so on", c.origin("shards"), c.Shards)
+		return fault.New(fault.Usage, "%s: %d is not a power of two: give 1, 2, 4, 8 and so on", c.Origin("shards"), c.Shards)
 	}
 	if err := c.parseAddresses(); err != nil {
 		return err
@@ -137,11 +145,11 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// router is the configuration as package router takes it, without journal and log.
-func (c *Config) router() router.Config {
+// Router is the configuration as package router takes it, without journal and log.
+func (c *Config) Router() router.Config {
 	gear := c.Gearman.router()
 	if gear.Verbose == "" {
-		level, _ := c.logLevel()
+		level, _ := c.Level()
 		gear.Verbose = strings.Replace(level.String(), "WARN", "WARNING", 1)
 	}
 	return router.Config{
@@ -151,13 +159,13 @@ func (c *Config) router() router.Config {
 		MaxConnections:   c.MaxConnections,
 		ConnectionMemory: c.ConnectionMemory,
 		BinlogMaxSize:    c.BinlogSize,
-		Version:          statsVersion(),
+		Version:          StatsVersion(),
 		Gearman:          gear,
 	}
 }
 
-// logLevel is LogLevel lowered by one step for each -V.
-func (c *Config) logLevel() (slog.Level, error) {
+// Level is LogLevel lowered by one step for each -V.
+func (c *Config) Level() (slog.Level, error) {
 	levels := []struct {
 		name  string
 		level slog.Level
@@ -167,5 +175,10 @@ func (c *Config) logLevel() (slog.Level, error) {
 			return levels[max(0, i-max(0, c.Verbose))].level, nil
 		}
 	}
-	return 0, faultf(exitUsage, "%s: unknown level %q: give debug, info, warn or error", c.origin("log-level"), c.LogLevel)
+	return 0, fault.New(fault.Usage, "%s: unknown level %q: give debug, info, warn or error", c.Origin("log-level"), c.LogLevel)
+}
+
+// LogsToFile reports whether --log-file names a file.
+func (c *Config) LogsToFile() bool {
+	return c.LogFile != "" && c.LogFile != "stderr" && c.LogFile != "none"
 }

@@ -1,24 +1,27 @@
-package main
+package listen
 
 import (
 	"errors"
 	"net"
 	"net/netip"
 	"strconv"
+
+	"polystalk/cmd/polystalkd/config"
+	"polystalk/cmd/polystalkd/fault"
 )
 
 // opened says for which address of the command line each listener was opened.
-type opened map[net.Listener]address
+type opened map[net.Listener]config.Address
 
 // listen is listenTCP. Where a listener of our own is in the way it names the two
 // addresses: there is no other server to be stopped.
-func (o opened) listen(config *net.ListenConfig, a address) ([]net.Listener, error) {
-	ls, err := listenTCP(config, a)
-	if f, ok := errors.AsType[*fault](err); ok && f.inUse.IsValid() {
+func (o opened) listen(lc *net.ListenConfig, a config.Address) ([]net.Listener, error) {
+	ls, err := listenTCP(lc, a)
+	if f, ok := errors.AsType[*fault.Fault](err); ok && f.InUse.IsValid() {
 		for l, first := range o {
-			if at, ok := l.Addr().(*net.TCPAddr); ok && overlap(at.AddrPort(), f.inUse) {
-				return nil, faultf(exitSystem, "%s %s: %s is opened for %s %s already: leave one of the two out, or choose another port",
-					a.from, strconv.Quote(a.given), at, first.from, strconv.Quote(first.given))
+			if at, ok := l.Addr().(*net.TCPAddr); ok && overlap(at.AddrPort(), f.InUse) {
+				return nil, fault.New(fault.System, "%s %s: %s is opened for %s %s already: leave one of the two out, or choose another port",
+					a.From, strconv.Quote(a.Given), at, first.From, strconv.Quote(first.Given))
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -12,23 +12,25 @@ import (
 	// pflag, because beanstalkd's users write -p11300, -f0 and -VV, which the
 	// standard flag package cannot read.
 	"github.com/spf13/pflag"
+
+	"polystalk/cmd/polystalkd/fault"
 )
 
-// envPrefix and a flag's long name in upper case, "_" for "-", make the name of
+// EnvPrefix and a flag's long name in upper case, "_" for "-", make the name of
 // its environment variable.
-const envPrefix = "POLYSTALKD_"
+const EnvPrefix = "POLYSTALKD_"
 
-// Returned by parseConfig when the command line asks for text instead of a
+// Returned by Parse when the command line asks for text instead of a
 // server. As in the reference, whichever comes first on the line wins.
 var (
-	errHelp    = errors.New("help wanted")
-	errVersion = errors.New("version wanted")
+	ErrHelp    = errors.New("help wanted")
+	ErrVersion = errors.New("version wanted")
 )
 
-// parseConfig reads the command line (without the program's name), then the
+// Parse reads the command line (without the program's name), then the
 // environment for every flag that the line does not set. It returns a Config
-// that still needs Validate, or errHelp, errVersion or a *fault.
-func parseConfig(args []string, lookupEnv func(string) (string, bool)) (*Config, error) {
+// that still needs Validate, or ErrHelp, ErrVersion or a *fault.Fault.
+func Parse(args []string, lookupEnv func(string) (string, bool)) (*Config, error) {
 	c := newConfig()
 	fs := newFlagSet(c)
 	if err := fs.Parse(args); err != nil {
@@ -84,14 +86,14 @@ func newFlagSet(c *Config) *pflag.FlagSet {
 	fs.StringVar(&c.Pprof, "pprof", "", "serve profiles and counters by HTTP on `ADDR`,\nHOST:PORT of this machine only (default off)")
 	fs.CountVarP(&c.Verbose, "verbose", "V", "log more``; may be repeated") // the quotes: it takes no value
 	fs.BoolVar(&c.CheckArgs, "check-args", false, "check flags and variables and exit")
-	fs.BoolFuncP("version", "v", "show the version and exit", stopWith(errVersion))
-	fs.BoolFuncP("help", "h", "show this text and exit", stopWith(errHelp))
+	fs.BoolFuncP("version", "v", "show the version and exit", stopWith(ErrVersion))
+	fs.BoolFuncP("help", "h", "show this text and exit", stopWith(ErrHelp))
 
 	// Accepted for old scripts, as the reference does.
 	for _, name := range []string{"compact", "no-compact"} {
 		short := name[:1]
 		fs.BoolFuncP(name, short, "", func(string) error {
-			c.warnings = append(c.warnings, "flag -"+short+" has no effect: it was removed from beanstalkd, a journal is always compacted")
+			c.Warnings = append(c.Warnings, "flag -"+short+" has no effect: it was removed from beanstalkd, a journal is always compacted")
 			return nil
 		})
 		fs.Lookup(name).Hidden = true
@@ -111,7 +113,7 @@ func hasEnv(f *pflag.Flag) bool {
 }
 
 func envName(f *pflag.Flag) string {
-	return envPrefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 }
 
 // fromEnv sets f from its variable. An empty variable counts as unset; that of
@@ -124,7 +126,7 @@ func fromEnv(c *Config, fs *pflag.FlagSet, f *pflag.Flag, lookupEnv func(string)
 	}
 	if f.Name == "port" && strings.HasPrefix(value, "tcp://") {
 		// Kubernetes sets this in every pod beside a service named polystalkd.
-		c.warnings = append(c.warnings, fmt.Sprintf("variable %s=%s is a Kubernetes service link, not a port, and is ignored", name, value))
+		c.Warnings = append(c.Warnings, fmt.Sprintf("variable %s=%s is a Kubernetes service link, not a port, and is ignored", name, value))
 		return nil
 	}
 	values := []string{value}
@@ -144,14 +146,14 @@ func fromEnv(c *Config, fs *pflag.FlagSet, f *pflag.Flag, lookupEnv func(string)
 	}
 	for _, v := range values {
 		if err := fs.Set(f.Name, strings.TrimSpace(v)); err != nil {
-			return faultf(exitUsage, "variable %s: %s", name, complaint(f, v, err, normalHelp))
+			return fault.New(fault.Usage, "variable %s: %s", name, complaint(f, v, err, normalHelp))
 		}
 	}
 	c.origins[f.Name] = "variable " + name
 	return nil
 }
 
-// explain turns an error of pflag into errHelp, errVersion or a fault. help is the
+// explain turns an error of pflag into ErrHelp, ErrVersion or a fault. help is the
 // command that shows the flags.
 func explain(err error, help string) error {
 	var (
@@ -161,10 +163,10 @@ func explain(err error, help string) error {
 		syntax  *pflag.InvalidSyntaxError
 	)
 	switch {
-	case errors.Is(err, errHelp):
-		return errHelp
-	case errors.Is(err, errVersion):
-		return errVersion
+	case errors.Is(err, ErrHelp):
+		return ErrHelp
+	case errors.Is(err, ErrVersion):
+		return ErrVersion
 	case errors.As(err, &unknown):
 		name := "--" + unknown.GetSpecifiedName()
 		if group := unknown.GetSpecifiedShortnames(); group != "" {
@@ -173,18 +175,18 @@ func explain(err error, help string) error {
 				name += " in -" + group
 			}
 		}
-		return faultf(exitUsage, "unknown flag %s: leave it out, or see %s for the flags there are", name, help)
+		return fault.New(fault.Usage, "unknown flag %s: leave it out, or see %s for the flags there are", name, help)
 	case errors.As(err, &missing):
 		f := missing.GetFlag()
 		kind, _ := pflag.UnquoteUsage(f)
-		return faultf(exitUsage, "flag %s: its value is missing: give %s %s", spelling(f), spelling(f), kind)
+		return fault.New(fault.Usage, "flag %s: its value is missing: give %s %s", spelling(f), spelling(f), kind)
 	case errors.As(err, &invalid):
 		f := invalid.GetFlag()
-		return faultf(exitUsage, "flag %s: %s", spelling(f), complaint(f, invalid.GetValue(), err, help))
+		return fault.New(fault.Usage, "flag %s: %s", spelling(f), complaint(f, invalid.GetValue(), err, help))
 	case errors.As(err, &syntax):
-		return faultf(exitUsage, "unknown flag %s: see %s for the flags there are", syntax.GetSpecifiedFlag(), help)
+		return fault.New(fault.Usage, "unknown flag %s: see %s for the flags there are", syntax.GetSpecifiedFlag(), help)
 	}
-	return faultf(exitUsage, "%v: see %s", err, help)
+	return fault.New(fault.Usage, "%v: see %s", err, help)
 }
 
 // complaint says what is wrong with a value and what would be right.
@@ -228,7 +230,7 @@ func (c *Config) setJobSize(s string) error {
 	}
 	// The reference reads -1 as a huge number and goes on with its maximum.
 	if negative || n > jobSizeMax {
-		c.warnings = append(c.warnings, fmt.Sprintf("the largest job size allowed is %d bytes; it is used instead of %s", jobSizeMax, s))
+		c.Warnings = append(c.Warnings, fmt.Sprintf("the largest job size allowed is %d bytes; it is used instead of %s", jobSizeMax, s))
 		n = jobSizeMax
 	}
 	c.MaxJobSize = uint32(n)
@@ -284,8 +286,8 @@ func parseNumber(s string) (n uint64, negative, ok bool) {
 	return n, negative && n > 0, true
 }
 
-// writeHelp writes the text of -h.
-func writeHelp(w io.Writer) {
+// WriteHelp writes the text of -h.
+func WriteHelp(w io.Writer) {
 	fmt.Fprintf(w, `polystalkd serves the beanstalkd protocol on every core.
 
 Use: polystalkd [FLAGS]
@@ -298,5 +300,7 @@ A journal that is at rest is looked after with polystalk; see polystalk --help.
 Every flag but -v, -h and --check-args is also read from the environment, as %sLISTEN or
 %sMAX_JOB_SIZE; a flag on the command line wins.
 SIGUSR1 stops new jobs from being accepted. SIGTERM and SIGINT end the server.
-`, newFlagSet(&Config{}).FlagUsages(), envPrefix, envPrefix)
+`, newFlagSet(&Config{}).FlagUsages(), EnvPrefix, EnvPrefix)
 }
+
+const normalHelp = "polystalkd -h"

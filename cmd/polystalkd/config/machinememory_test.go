@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"testing"
@@ -62,8 +62,8 @@ func TestConnectionMemory(t *testing.T) {
 		if err == nil {
 			err = c.Validate()
 		}
-		if err != nil || c.router().ConnectionMemory != tt.want || len(c.warnings) != tt.warn {
-			t.Errorf("%q: %d bytes, warnings %q, %v, want %d", tt.args, c.ConnectionMemory, c.warnings, err, tt.want)
+		if err != nil || c.Router().ConnectionMemory != tt.want || len(c.Warnings) != tt.warn {
+			t.Errorf("%q: %d bytes, warnings %q, %v, want %d", tt.args, c.ConnectionMemory, c.Warnings, err, tt.want)
 		}
 	}
 	c, err := parse(nil, nil)

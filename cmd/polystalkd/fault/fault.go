@@ -1,0 +1,49 @@
+// Package fault has the errors that end polystalkd before it serves, and the codes
+// with which it exits.
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+)
+
+// Exit codes. Those of the reference keep their numbers, so that the scripts
+// and service managers around it go on to tell causes apart.
+const (
+	OK       = 0
+	Usage    = 5   // a flag, a variable or an argument that cannot be used
+	Journal  = 10  // the journal's directory cannot be taken, or the journal has failed
+	UserFind = 32  // looking the user up failed
+	NoUser   = 33  // there is no such user
+	UserSet  = 34  // becoming the user failed
+	System   = 111 // no socket, or the operating system refused something else
+)
+
+// Gearmand is the code of every failure in place of gearmand, as gearmand has it.
+const Gearmand = 1
+
+// A Fault ends the program before it serves: one line for stderr and the exit
+// code. The line names what was given, with its value, and what to do about it.
+type Fault struct {
+	Code int // for os.Exit
+	line string
+
+	InUse netip.AddrPort // what somebody else listens on, if that is why
+}
+
+func (f *Fault) Error() string { return f.line }
+
+// New makes a Fault with one of the codes above; the format is that of package fmt.
+func New(code int, format string, args ...any) *Fault {
+	return &Fault{Code: code, line: fmt.Sprintf(format, args...)}
+}
+
+// Cause strips the operation and the address that net puts around an error.
+func Cause(err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op.Err
+	}
+	return err
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"polystalk/cmd/polystalkd/config"
+	"polystalk/cmd/polystalkd/fault"
+	"polystalk/codec/binlog"
+	"polystalk/router"
+	"polystalk/shard/journal"
+)
+
+// A journalDir is the journal's directory, held against other servers. The lock ends
+// with the process: wherever the server ends before it was shut down, in the
+// middle of a start or by an error, something may still write there.
+type journalDir struct {
+	cfg  *router.Journal // nil: jobs are in memory only
+	lock *binlog.DirLock
+}
+
+// openJournalDir locks the journal's directory, as the account that will write it.
+func openJournalDir(c *config.Config, log *slog.Logger) (*journalDir, error) {
+	if err := checkDirName(c); err != nil {
+		return nil, err
+	}
+	if c.BinlogDir == "" {
+		return &journalDir{}, nil
+	}
+	lock, err := binlog.Lock(c.BinlogDir)
+	if locked, ok := errors.AsType[binlog.LockedError](err); ok {
+		return nil, fault.New(fault.Journal, "%s: the directory is in use by another server: %v: stop that one first, or give another directory", c.Origin("binlog-dir"), locked)
+	}
+	if err != nil {
+		return nil, fault.New(fault.Journal, "%s: the journal's directory %q cannot be used: %v", c.Origin("binlog-dir"), c.BinlogDir, err)
+	}
+	d := &journalDir{lock: lock, cfg: &router.Journal{Dir: c.BinlogDir, SegmentSize: c.BinlogSize, Every: c.FsyncEvery}}
+	switch {
+	case c.NoFsync:
+		d.cfg.Sync = journal.SyncNever
+	case c.FsyncEvery > 0:
+		d.cfg.Sync = journal.SyncEvery
+	}
+	if c.BinlogSize < journal.SegmentMin {
+		log.Warn("segments of the journal are made larger than asked for", "bytes", journal.SegmentMin, "asked", c.BinlogSize)
+	}
+	return d, nil
+}
+
+func checkDirName(c *config.Config) error {
+	if c.BinlogDir == "" && c.IsSet("binlog-dir") {
+		return fault.New(fault.Journal, "%s: the name of the journal's directory is empty: give one, or leave %s out to keep jobs in memory only", c.Origin("binlog-dir"), c.Spelling("binlog-dir"))
+	}
+	return nil
+}
+
+// close gives the directory back; nothing of the server can touch it any more.
+func (d *journalDir) close() {
+	if d.lock != nil {
+		d.lock.Unlock()
+	}
+}
+
+// explainJournal says what to do about a journal that cannot be read.
+func explainJournal(c *config.Config, err error) error {
+	var damage *journal.Damage
+	if errors.As(err, &damage) {
+		return fault.New(fault.Journal, "%s: %v; nothing was changed: polystalk journal salvage %s NEWDIR takes over what can be read",
+			c.Origin("binlog-dir"), err, c.BinlogDir)
+	}
+	if _, ok := errors.AsType[*router.JournalError](err); ok {
+		return fault.New(fault.Journal, "%s: the journal in %q cannot be used: %v", c.Origin("binlog-dir"), c.BinlogDir, err)
+	}
+	return fmt.Errorf("starting: %w", err)
+}

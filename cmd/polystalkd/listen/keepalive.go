@@ -1,0 +1,50 @@
+package listen
+
+import (
+	"errors"
+	"net"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"polystalk/cmd/polystalkd/config"
+)
+
+// gearmanTCP is tcpConfig with the timing of keep-alive probes that was asked for.
+func gearmanTCP(c *config.Config) *net.ListenConfig {
+	lc := tcpConfig
+	lc.KeepAliveConfig = c.KeepAlive // where a listener's options are not its connections'
+	lc.Control = func(network, address string, raw syscall.RawConn) error {
+		err := tcpConfig.Control(network, address, raw)
+		if err == nil && c.KeepAlive.Enable {
+			err = setKeepAlive(raw, &c.KeepAlive)
+		}
+		return err
+	}
+	return &lc
+}
+
+// setKeepAlive sets what is not negative of the timing of a listener's connections.
+func setKeepAlive(raw syscall.RawConn, k *net.KeepAliveConfig) error {
+	var errs error
+	err := raw.Control(func(fd uintptr) {
+		set := func(option int, value int) {
+			if value >= 0 {
+				errs = errors.Join(errs, syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, option, value))
+			}
+		}
+		set(keepIdle, seconds(k.Idle))
+		set(unix.TCP_KEEPINTVL, seconds(k.Interval))
+		set(unix.TCP_KEEPCNT, k.Count)
+	})
+	return errors.Join(err, errs)
+}
+
+// seconds rounds up; what is negative stays so.
+func seconds(d time.Duration) int {
+	if d < 0 {
+		return -1
+	}
+	return int((d + time.Second - 1) / time.Second)
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+
+	"polystalk/cmd/polystalkd/config"
+	"polystalk/cmd/polystalkd/fault"
+	"polystalk/cmd/polystalkd/ownfile"
+)
+
+// A pidFile holds the process's id while it serves.
+type pidFile struct {
+	path string
+	file *os.File // to be written, nil: it is
+}
+
+// openPidFile makes the file, for who wants to send signals; an empty path means
+// nowhere. One that is there already is left as it is until write: the start may yet
+// fail because of the other server whose it is.
+func openPidFile(c *config.Config) (*pidFile, error) {
+	if c.PidFile == "" {
+		return nil, nil
+	}
+	f, err := ownfile.Open(c.PidFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, pidFileMode)
+	if err == nil {
+		p := &pidFile{c.PidFile, f}
+		return p, p.write(c)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		f, err = ownfile.Open(c.PidFile, os.O_WRONLY|os.O_CREATE, pidFileMode)
+	}
+	if err != nil {
+		return nil, pidFault(c, err)
+	}
+	return &pidFile{c.PidFile, f}, nil
+}
+
+const pidFileMode = 0o644
+
+func pidFault(c *config.Config, err error) *fault.Fault {
+	return fault.New(fault.System, "%s: the process id cannot be written (%v): give a file that this user may write", c.Origin("pid-file"), err)
+}
+
+// write writes the id in place of what is there, once. It needs no rights any more.
+func (p *pidFile) write(c *config.Config) error {
+	if p == nil || p.file == nil {
+		return nil
+	}
+	f := p.file
+	p.file = nil
+	info, err := f.Stat()
+	if err == nil && info.Mode().IsRegular() {
+		err = f.Truncate(0)
+	}
+	if err == nil {
+		_, err = f.Write(pidLine())
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return pidFault(c, err)
+	}
+	return nil
+}
+
+func pidLine() []byte { return fmt.Appendf(nil, "%d\n", os.Getpid()) }
+
+// remove removes the file unless it is another server's: it was not written, or
+// another has written it since.
+func (p *pidFile) remove(log *slog.Logger) {
+	if p == nil {
+		return
+	}
+	if p.file != nil {
+		p.file.Close()
+		return
+	}
+	text, err := ownfile.Read(p.path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && string(text) != string(pidLine()) {
+		return
+	}
+	if err == nil {
+		err = os.Remove(p.path)
+	}
+	if err != nil {
+		log.Warn("pid file left behind", "path", p.path, "err", err)
+	}
+}

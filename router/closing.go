@@ -40,10 +40,10 @@ func (s *session) close() {
 	}
 	// A client that is woken by a job given back finds all of them given
 	// back: the reference does this in one go.
-	l.batch.Hold = true
+	l.batch.Defer = true
 	s.startClosing()
 	s.advance()
-	l.batch.Hold = false
+	l.batch.Defer = false
 	l.batch.Deliver()
 }
 

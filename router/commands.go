@@ -96,7 +96,7 @@ func (s *session) dispatch(rest []byte) (n int) {
 		s.onUsed(core.OpPeekBuried, stepPeek)
 	case beanstalk.Kick:
 		s.gather.kicked = 0
-		op.N, op.KickMore, op.KickDelayed = cmd.Bound, false, false
+		op.N, op.Kicked = cmd.Bound, core.KickUndecided
 		s.onUsed(core.OpKick, stepKick)
 	case beanstalk.Use:
 		s.use()
@@ -267,7 +267,7 @@ func (s *session) kicked(r *core.Reply) {
 	}
 	op := &s.req.Op
 	op.N -= r.N
-	op.KickMore, op.KickDelayed = true, r.KickDelayed
+	op.Kicked = r.Kicked
 	s.submitLater(stepKick)
 }
 

@@ -21,8 +21,8 @@ import (
 type gearSession struct {
 	s    *session
 	m    gearman.Message
-	keep []byte    // arguments that outlive the input
-	op   core.Gear // of the operation under way
+	keep []byte          // arguments that outlive the input
+	op   core.FunctionOp // of the operation under way
 	mail core.Mail
 
 	abilities  abilities
@@ -81,7 +81,7 @@ func newGear(s *session) *gearSession {
 	g := &gearSession{s: s, exceptions: s.loop.srv.cfg.Gearman.Exceptions}
 	g.mail.Msg.Home, g.mail.Msg.Owner = s.loop, s
 	g.op.Mail = &g.mail
-	s.req.Op.Gear = &g.op
+	s.req.Op.Function = &g.op
 	g.entry = s.loop.srv.gearDir.add(s.conn)
 	return g
 }

@@ -25,17 +25,17 @@ func (g *gearSession) admin() {
 		g.workers()
 	case gearman.Status, gearman.PriorityStatus:
 		g.at = 0
-		g.askAll(core.OpFunctions, stepGearFunctions)
+		g.askAll(core.OpListFunctions, stepGearFunctions)
 	case gearman.ShowJobs, gearman.ShowUniqueJobs:
 		g.at = 0
 		g.askAll(core.OpListJobs, stepGearJobs)
 	case gearman.MaxQueue:
 		g.op.Limits = [core.NumClasses]uint32(m.Limits)
-		g.onFunction(core.OpLimit, m.Args[0], stepGearOK)
+		g.onFunction(core.OpLimitFunction, m.Args[0], stepGearOK)
 	case gearman.CreateFunction:
-		g.onFunction(core.OpFunction, m.Args[0], stepGearOK)
+		g.onFunction(core.OpCreateFunction, m.Args[0], stepGearOK)
 	case gearman.DropFunction:
-		g.onFunction(core.OpDrop, []byte(srv.places.Tubes().FindFolded(string(m.Args[0]))), stepGearDrop)
+		g.onFunction(core.OpDropFunction, []byte(srv.places.Tubes().FindFolded(string(m.Args[0]))), stepGearDrop)
 	case gearman.CancelJob:
 		id, sh, ok := g.find(m.Args[0])
 		if !ok {

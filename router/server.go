@@ -108,7 +108,7 @@ func newServer(cfg Config, k *clock.Clock) (*Server, error) {
 			machine.Pin(string(defaultTube))
 		}
 		gear := &s.cfg.Gearman
-		machine.GearOptions(core.GearOptions{
+		machine.SetSubmitOptions(core.SubmitOptions{
 			Retries: gear.Retries, Wakeup: gear.Wakeup, BuryFailed: gear.BuryFailed, Hash: new(maphash.Hash),
 		})
 		s.places.Add(shard.New(i, machine, k.Stamp))

@@ -85,9 +85,9 @@ type Batch struct {
 	// holder takes them out.
 	Local []*core.Message
 
-	// Hold keeps what is to be delivered until Deliver is called, so that
+	// Defer keeps what is to be delivered until Deliver is called, so that
 	// several visits look like one to whoever they wake.
-	Hold bool
+	Defer bool
 
 	// Visits counts how often a shard was taken, Busy how often it was found
 	// owned, Sent the messages left in inboxes, Helped those run for others.
@@ -120,7 +120,7 @@ func (s *Shard) Apply(b *Batch, op *core.Op, r *core.Reply) {
 	if b.Slept > s.core.SleptFor() {
 		s.core.Slept(b.Slept)
 	}
-	if s.log == nil || !op.Kind.Logs() && !s.core.LogsTimers() {
+	if s.log == nil || !op.Kind.Records() && !s.core.RecordsTimers() {
 		s.core.Apply(b.Now, op, r)
 		return
 	}
@@ -139,7 +139,7 @@ func (s *Shard) begin(b *Batch) {
 // right after a replay.
 func (s *Shard) Record(l *journal.Log) {
 	s.log = l
-	s.core.LogTo(&l.Buffer)
+	s.core.RecordTo(&l.Buffer)
 }
 
 // Replay starts a replay into the shard, which is new.
@@ -199,7 +199,7 @@ func (s *Shard) Release(b *Batch) {
 		if wake {
 			s.log.Wake()
 		}
-		if !b.Hold {
+		if !b.Defer {
 			b.Deliver()
 		}
 		if ran == drainMax {
@@ -247,7 +247,7 @@ func (s *Shard) tick(b *Batch) (next core.Time) {
 // expire does what is due; the shard must be owned.
 func (s *Shard) expire(b *Batch) {
 	s.core.Slept(b.Slept)
-	if s.log == nil || !s.core.LogsTimers() {
+	if s.log == nil || !s.core.RecordsTimers() {
 		s.core.Expire(b.Now)
 		return
 	}
@@ -256,8 +256,8 @@ func (s *Shard) expire(b *Batch) {
 	s.unwoken = s.log.End() || s.unwoken
 }
 
-// GearOptions sets how submitted jobs are treated; call it before anything else.
-func (s *Shard) GearOptions(o core.GearOptions) { s.core.GearOptions(o) }
+// SetSubmitOptions says how submitted jobs are treated; call it before anything else.
+func (s *Shard) SetSubmitOptions(o core.SubmitOptions) { s.core.SetSubmitOptions(o) }
 
 // Tick does one round of the goroutine: it runs the due timers and the inbox.
 // It reports false when the shard is owned. For a driver of a shard that was
@@ -329,7 +329,7 @@ func (s *Shard) drain(b *Batch) (n int) {
 }
 
 // Deliver posts what an owner has collected; no shard may be owned any more.
-// Release does it, unless Hold is set.
+// Release does it, unless Defer is set.
 func (b *Batch) Deliver() {
 	// Mail goes first: a session that submits hears of what it woke before the
 	// answer.

@@ -66,7 +66,7 @@ func (r *replica) apply(rec *record.Record) error {
 
 // done ends the replay. Jobs are described into buf from then on.
 func (r *replica) done(buf *record.Buffer) {
-	r.core.LogTo(buf)
+	r.core.RecordTo(buf)
 	r.replay.Done(core.Time(r.now.UnixNano()))
 	for name, p := range r.paused {
 		if p.until <= r.now.UnixNano() {

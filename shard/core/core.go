@@ -41,15 +41,15 @@ type Core struct {
 	timers      timers
 	readied     *ReadyLog
 
-	counts   coreCounts
-	woken    []*Waiter
-	dir      Directory
-	gear     *gearing     // nil until a Gearman client comes
-	gearOpts *GearOptions // … for it; nil: none
-	ended    func(JobID)  // tells dir, if it wants to hear of it
-	lastID   JobID        // the highest that was here
+	counts      coreCounts
+	woken       []*Waiter
+	dir         Directory
+	submissions *submissions   // nil until a Gearman client comes
+	submitOpts  *SubmitOptions // … for it; nil: none
+	ended       func(JobID)    // tells dir, if it wants to hear of it
+	lastID      JobID          // the highest that was here
 
-	log     *record.Buffer // nil: nothing is recorded
+	buf     *record.Buffer // nil: nothing is recorded
 	scratch *[]byte        // a tube name being recorded
 	pauses  int64          // see record.Buffer
 
@@ -89,8 +89,8 @@ func (c *Core) Close() {
 	c.jobs.Close()
 	c.bodies.Close()
 	c.watches.Close()
-	if c.gear != nil {
-		c.gear.close()
+	if c.submissions != nil {
+		c.submissions.close()
 	}
 }
 
@@ -113,8 +113,8 @@ func (c *Core) Apply(now Time, op *Op, r *Reply) {
 	}
 	*r = Reply{Client: op.Client}
 	logged := -1
-	if c.log != nil && op.Kind.Logs() {
-		logged = len(c.log.Data)
+	if c.buf != nil && op.Kind.Records() {
+		logged = len(c.buf.Data)
 	}
 	switch op.Kind {
 	case OpPut:
@@ -155,15 +155,15 @@ func (c *Core) Apply(now Time, op *Op, r *Reply) {
 	case OpStatsJob, OpStatsTube, OpStats:
 		c.applyStats(op, r)
 	default:
-		c.applyGear(op, r)
+		c.applyFunction(op, r)
 	}
 	if cl := c.clients[r.Client]; cl != nil {
 		r.Held = uint32(cl.held.n)
 	}
 	if logged >= 0 {
-		c.log.Pauses = c.pauses // some have ended by themselves, where nothing is recorded
-		if len(c.log.Data) != logged {
-			r.Commit = max(r.Commit, c.log.Commit)
+		c.buf.Pauses = c.pauses // some have ended by themselves, where nothing is recorded
+		if len(c.buf.Data) != logged {
+			r.Commit = max(r.Commit, c.buf.Commit)
 		}
 	}
 }
@@ -184,4 +184,68 @@ func (c *Core) findHeld(op *Op) (uint32, *job, *tube) {
 		return 0, nil, nil
 	}
 	return i, j, t
+}
+
+// Directory hears which tubes come and go, in the order in which they do; it
+// serves list-tubes. Both are called while the shard is owned: they must not
+// block on anything that waits for a shard.
+type Directory interface {
+	TubeAdded(name string)
+	TubeRemoved(name string)
+}
+
+// A Directory that is a BodyHearer hears of large bodies that no job has any more,
+// under the same terms.
+type BodyHearer interface {
+	BodyFreed(Large)
+}
+
+// A Finisher is a Directory that hears of jobs that end without an OpDelete. It
+// is called while the shard is owned, like a Directory.
+type Finisher interface {
+	JobFinished(JobID)
+}
+
+// Numbers gives out the server's next job id. It is called while the shard is
+// owned, and only for a job that comes to be: one that joins another takes none.
+type Numbers interface {
+	NextID() JobID
+}
+
+// applyFunction runs the operations of gearop.go.
+func (c *Core) applyFunction(op *Op, r *Reply) {
+	switch op.Kind {
+	case OpSubmit:
+		c.submit(op, r)
+	case OpGrab:
+		c.grab(op, r)
+	case OpReport:
+		c.report(op, r)
+	case OpRegister:
+		c.register(op, r)
+	case OpUnregister:
+		c.unregister(op, r)
+	case OpCreateFunction:
+		c.openFunction(op.Name).function.created = true
+	case OpDropFunction:
+		r.Status = c.drop(op.Name)
+	case OpLimitFunction:
+		if t := c.findTube(op.Name); t != nil && t.function != nil {
+			t.function.limits = op.Function.Limits
+			c.closeTube(t) // if only its limits kept it
+		}
+	case OpJobStatus:
+		_, j, _ := c.find(op.ID)
+		c.status(j, op, r)
+	case OpUniqueStatus:
+		c.uniqueStatus(op, r)
+	case OpCancelJob:
+		c.cancel(op, r)
+	case OpListFunctions:
+		c.functions(op.Function, r)
+	case OpListJobs:
+		c.listJobs(op.Function, r)
+	default:
+		panic("core: no such operation")
+	}
 }

@@ -155,7 +155,7 @@ func (d *driver) do(cn *conn, op *Op) error {
 		return offerHeld
 	}
 	d.trace = append(d.trace, fmt.Sprintf("%d conn %d: %s", d.now, slices.Index(d.conns, cn), opString(op)))
-	d.core.Apply(d.now, op, &got)
+	d.core.Apply(d.now, made(op), &got)
 	d.trace = append(d.trace, fmt.Sprintf("  status %d client %d tube %d job %d n %d", got.Status, got.Client, got.Tube, got.ID, got.N))
 	want := d.twin.apply(d.now, op, offer, &got)
 	if err := compareReply(&got, &want); err != nil {

@@ -11,49 +11,49 @@ import (
 func TestUnusedFunctionIsForgotten(t *testing.T) {
 	const step, end = 10 * Second, 20_000 * Second
 	name := []byte("f")
-	worker := func(p *gearPeer) { // for a step
+	worker := func(p *functionPeer) { // for a step
 		f := p.able("f", 0)
 		p.pass(step)
 		p.op(Op{Kind: OpUnregister, Tube: f}, StatusOK)
 	}
-	limit := func(p *gearPeer, n uint32) {
-		p.gear.Limits = [NumClasses]uint32{n, n, n}
-		p.op(Op{Kind: OpLimit, Name: name}, StatusOK)
+	limit := func(p *functionPeer, n uint32) {
+		p.function.Limits = [NumClasses]uint32{n, n, n}
+		p.op(Op{Kind: OpLimitFunction, Name: name}, StatusOK)
 	}
 	for _, tc := range []struct {
 		name string
-		use  func(p *gearPeer)
+		use  func(p *functionPeer)
 		rest Time // from when on it is not used; Never
 	}{
-		{"a job that is done", func(p *gearPeer) {
+		{"a job that is done", func(p *functionPeer) {
 			p.submit("f", "", "x", 0, true, 1)
 			p.pass(step)
 			p.do(Op{Kind: OpDelete, ID: 1}, StatusOK)
 		}, step},
 		{"a worker that left", worker, step},
-		{"used again", func(p *gearPeer) {
+		{"used again", func(p *functionPeer) {
 			worker(p)
 			p.pass(functionRest - step)
 			worker(p)
 		}, functionRest + step},
-		{"a job that waits", func(p *gearPeer) { p.submit("f", "", "x", 0, true, 1) }, Never},
-		{"a worker that stays", func(p *gearPeer) { p.able("f", 0) }, Never},
-		{"created", func(p *gearPeer) { p.op(Op{Kind: OpFunction, Name: name}, StatusOK) }, Never},
-		{"a limit", func(p *gearPeer) {
+		{"a job that waits", func(p *functionPeer) { p.submit("f", "", "x", 0, true, 1) }, Never},
+		{"a worker that stays", func(p *functionPeer) { p.able("f", 0) }, Never},
+		{"created", func(p *functionPeer) { p.op(Op{Kind: OpCreateFunction, Name: name}, StatusOK) }, Never},
+		{"a limit", func(p *functionPeer) {
 			worker(p)
 			limit(p, 5)
 		}, Never},
-		{"a limit that was taken away", func(p *gearPeer) {
+		{"a limit that was taken away", func(p *functionPeer) {
 			worker(p)
 			limit(p, 5)
 			p.pass(step)
 			limit(p, 0)
 		}, 2 * step},
-		{"a pause", func(p *gearPeer) {
+		{"a pause", func(p *functionPeer) {
 			worker(p)
 			p.do(Op{Kind: OpPause, Name: name, Delay: 7200}, StatusOK)
 		}, step + 7200*Second},
-		{"a beanstalkd client", func(p *gearPeer) {
+		{"a beanstalkd client", func(p *functionPeer) {
 			worker(p)
 			tube := p.do(Op{Kind: OpUse, Name: name}, StatusOK).Tube
 			p.pass(step)
@@ -61,7 +61,7 @@ func TestUnusedFunctionIsForgotten(t *testing.T) {
 		}, 2 * step},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p := newGearWorld(t, GearOptions{}).session()
+			p := newFunctionWorld(t, SubmitOptions{}).session()
 			start := p.now
 			tc.use(p)
 			for ; p.now < start+end; p.pass(step) {
@@ -83,8 +83,8 @@ func TestNamesGiveMemoryBack(t *testing.T) {
 	var r Reply
 	now := Second
 	submit := func(i int) {
-		gear := Gear{Background: true, Numbers: count(i + 1)}
-		c.Apply(now, &Op{Kind: OpSubmit, Name: fmt.Appendf(nil, "function %d", i), Gear: &gear}, &r)
+		function := FunctionOp{Background: true, Numbers: count(i + 1)}
+		c.Apply(now, &Op{Kind: OpSubmit, Name: fmt.Appendf(nil, "function %d", i), Function: &function}, &r)
 		if r.Status != StatusOK {
 			t.Fatalf("status %d", r.Status)
 		}

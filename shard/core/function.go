@@ -4,7 +4,7 @@ import "slices"
 
 // A function is a tube that Gearman sessions have named; see tube.gear.
 type function struct {
-	created  bool     // by OpFunction
+	created  bool     // by OpCreateFunction
 	forgetAt Time     // when it is forgotten, if nobody uses it until then; see restFunction
 	workers  []uint32 // watches, a ring: who has just registered has its turn last
 	turn     int      // who of them is to be woken first
@@ -20,7 +20,7 @@ const functionRest = 3600 * Second
 // restFunction has t, of which nothing is left but the name, forgotten after functionRest,
 // unless somebody has set something about it.
 func (c *Core) restFunction(t *tube) {
-	f := t.gear
+	f := t.function
 	if f.created || f.limits != [NumClasses]uint32{} || t.pauseUntil != 0 {
 		f.forgetAt = 0
 		return
@@ -30,7 +30,7 @@ func (c *Core) restFunction(t *tube) {
 }
 
 // resting reports whether t is a function of which only the name is left.
-func (t *tube) resting() bool { return t.gear != nil && t.gear.forgetAt != 0 }
+func (t *tube) resting() bool { return t.function != nil && t.function.forgetAt != 0 }
 
 // openFunction finds or makes the function of that name.
 func (c *Core) openFunction(name []byte) *tube {
@@ -40,9 +40,9 @@ func (c *Core) openFunction(name []byte) *tube {
 }
 
 func (c *Core) makeFunction(t *tube) {
-	if t.gear == nil {
-		c.gearUp()
-		t.gear = new(function)
+	if t.function == nil {
+		c.ensureSubmissions()
+		t.function = new(function)
 	}
 }
 
@@ -74,10 +74,10 @@ func (f *function) remove(w uint32) {
 	}
 }
 
-// rouse tells the sleeping workers of f that there is a job, or as many of them
+// wakeSleepers tells the sleeping workers of f that there is a job, or as many of them
 // as hear of one, those first that were told longest ago. It reports whether some
 // may be left that do not know. Source: gearmand's --worker-wakeup.
-func (c *Core) rouse(f *function) bool {
+func (c *Core) wakeSleepers(f *function) bool {
 	if f.sleepers.n.Load() == 0 {
 		return false
 	}
@@ -91,8 +91,8 @@ func (c *Core) rouse(f *function) bool {
 		if !m.tell() {
 			continue
 		}
-		c.gear.post(m)
-		if woken++; woken == c.gear.opts.Wakeup {
+		c.submissions.post(m)
+		if woken++; woken == c.submissions.opts.Wakeup {
 			f.turn = (at + 1) % n
 			return true
 		}
@@ -103,14 +103,14 @@ func (c *Core) rouse(f *function) bool {
 // workerLeft: the worker that has left f may have been the one that was told of
 // a job.
 func (c *Core) workerLeft(t *tube) {
-	if c.gear.opts.Wakeup > 0 && t.readyPos != 0 {
-		c.rouse(t.gear)
+	if c.submissions.opts.Wakeup > 0 && t.readyPos != 0 {
+		c.wakeSleepers(t.function)
 	}
 }
 
 // register makes cl a worker of t.
 func (c *Core) register(op *Op, r *Reply) {
-	cl := c.gearClient(op)
+	cl := c.mailClient(op)
 	t := c.openFunction(op.Name)
 	r.Client = cl.id
 	if c.watchAt(cl, t) < 0 {
@@ -118,11 +118,11 @@ func (c *Core) register(op *Op, r *Reply) {
 			r.Status = StatusOutOfMemory
 			return
 		}
-		t.gear.add(cl.watches.list[len(cl.watches.list)-1])
+		t.function.add(cl.watches.list[len(cl.watches.list)-1])
 		r.N = 1
 	}
-	cl.setTimeout(t, op.Gear.Timeout)
-	op.Gear.Sleepers = &t.gear.sleepers
+	cl.setTimeout(t, op.Function.Timeout)
+	op.Function.Sleepers = &t.function.sleepers
 	r.Tube, r.Face, r.Mirror = t.id, t.Face, c.mirrorOf(t)
 }
 
@@ -141,7 +141,7 @@ func (cl *client) setTimeout(t *tube, d Time) {
 // unregister: the jobs of the function that the client runs lose their worker. A
 // bounded number of its jobs is looked at in a visit.
 func (c *Core) unregister(op *Op, r *Reply) {
-	cl, left := c.clients[op.Client], &op.Gear.Cursor
+	cl, left := c.clients[op.Client], &op.Function.Cursor
 	if op.Tube == 0 {
 		if !c.ignoreSome(cl, boundedMax) || !c.returnJobs(cl, boundedMax) {
 			r.Status = StatusMore
@@ -176,29 +176,100 @@ func (c *Core) unregister(op *Op, r *Reply) {
 func (c *Core) drop(name []byte) Status {
 	t := c.findTube(name)
 	switch {
-	case t == nil || t.gear == nil:
+	case t == nil || t.function == nil:
 		return StatusNotFound
-	case len(t.gear.workers) > 0 || t.jobs > 0:
+	case len(t.function.workers) > 0 || t.jobs > 0:
 		return StatusInUse
 	}
-	t.gear = nil
+	t.function = nil
 	c.closeTube(t)
 	return StatusOK
 }
 
 // functions lists what has been named by Gearman sessions, or has jobs. It looks
 // at a bounded number of tubes a visit.
-func (c *Core) functions(x *Gear, r *Reply) {
+func (c *Core) functions(x *FunctionOp, r *Reply) {
 	for n := 0; x.Cursor < uint64(len(c.tubes)); x.Cursor++ {
 		if n == boundedMax {
 			r.Status = StatusMore
 			return
 		}
 		n++
-		if t := c.tubes[x.Cursor]; t != nil && (t.gear != nil || t.jobs > 0) {
+		if t := c.tubes[x.Cursor]; t != nil && (t.function != nil || t.jobs > 0) {
 			x.Functions = append(x.Functions, FunctionStatus{
 				Name: t.name, Waiting: t.waiting(), Running: t.reserved, Workers: uint64(t.watching),
 			})
 		}
 	}
+}
+
+// classes checks how many jobs of each class wait in t.
+func (k *checker) classes(t *tube) {
+	var n [NumClasses]uint64
+	for i := range t.ready.n {
+		n[classOf(t.ready.at(i).b)]++
+	}
+	for i := range t.delay.n {
+		n[classOf(k.c.jobs.At(t.delay.at(i).job).pri)]++
+	}
+	if w := t.waiting(); n != w {
+		k.fail("tube %q: %v jobs wait, counted %v", t.name, n, w)
+	}
+}
+
+func (c *Core) grab(op *Op, r *Reply) {
+	cl, t := c.clients[op.Client], c.tubes[op.Tube]
+	switch {
+	case t.readyPos == 0:
+		r.Status = StatusTimedOut
+		return
+	case op.Bound.Less(t.best()):
+		r.Status = StatusElsewhere
+		return
+	}
+	j := c.reserve(t, cl)
+	c.publish(t)
+	c.replyJob(r, StatusReserved, j)
+	op.Function.SetUnique(nil)
+	op.Function.SetReducer(nil)
+	if j.isSubmitted() {
+		x := c.submissionOf(j)
+		op.Function.SetUnique(c.submissions.uniqueOf(x))
+		op.Function.SetReducer(c.submissions.reducerOf(x))
+	}
+}
+
+// Classes are the three priorities of a function among those of a tube.
+const (
+	ClassHigh = iota
+	ClassNormal
+	ClassLow
+	NumClasses
+)
+
+// lowFrom is the first priority of ClassLow. ClassHigh is what is urgent.
+const lowFrom = 1 << 31
+
+// ClassLast is the last priority of each class.
+var ClassLast = [NumClasses]uint32{urgentBelow - 1, lowFrom - 1, 1<<32 - 1}
+
+func classOf(pri uint32) int {
+	switch {
+	case pri < urgentBelow:
+		return ClassHigh
+	case pri < lowFrom:
+		return ClassNormal
+	}
+	return ClassLow
+}
+
+// ClassOf is the class of a priority.
+func ClassOf(pri uint32) int { return classOf(pri) }
+
+// A FunctionStatus counts one function's jobs and workers.
+type FunctionStatus struct {
+	Name    string
+	Waiting [NumClasses]uint64 // ready or delayed
+	Running uint64
+	Workers uint64
 }

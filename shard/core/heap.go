@@ -156,3 +156,35 @@ func (h *jobHeap) shrink() {
 		h.chunks[0] = append(make([]heapEntry, 0, len(first)/4), first[:len(first)/4]...)
 	}
 }
+
+// heap checks order, positions and blocks of h and calls visit for each job.
+func (k *checker) heap(where string, h *jobHeap, visit func(heapEntry)) {
+	room := 0
+	for _, chunk := range h.chunks {
+		room += len(chunk)
+	}
+	if h.n < 0 || h.n > room || len(h.chunks) > (h.n+heapChunk-1)>>heapShift+1 {
+		k.fail("%s: %d entries in %d blocks with room for %d", where, h.n, len(h.chunks), room)
+		return
+	}
+	for i := range h.n {
+		e := *h.at(i)
+		if _, known := k.at[e.job]; !known {
+			k.fail("%s: entry %d names record %d, which is no job", where, i, e.job)
+			return
+		}
+		if p := h.at((i - 1) / 4); i > 0 && e.less(k.c.jobs, p) {
+			k.fail("%s: entry %d is before its parent", where, i)
+		}
+		if j := k.c.jobs.At(e.job); j.pos != uint32(i) {
+			k.fail("%s: job %d at %d thinks that it is at %d", where, j.id, i, j.pos)
+		}
+		visit(e)
+	}
+	for i := h.n; i < room; i++ {
+		if *h.at(i) != (heapEntry{}) {
+			k.fail("%s: entry %d beyond %d is not empty", where, i, h.n)
+			return
+		}
+	}
+}

@@ -1,6 +1,10 @@
 package core
 
-import "polystalk/shard/slab"
+import (
+	"math/bits"
+
+	"polystalk/shard/slab"
+)
 
 // idChunk bucket heads make one block of an idTable.
 const (
@@ -130,5 +134,55 @@ func (t *idTable) merge(jobs *slab.Pool[job]) {
 	if need := int(b+idChunk-1) >> idShift; len(t.chunks) > need+1 {
 		t.chunks[len(t.chunks)-1] = nil
 		t.chunks = t.chunks[:len(t.chunks)-1]
+	}
+}
+
+// ids checks the id table and learns from it which jobs there are; all other
+// places are compared with it, so no broken index is followed.
+func (k *checker) ids() {
+	t := &k.c.ids
+	if want := uint64(1)<<bits.Len(uint(t.size-1)) - 1; t.mask != want {
+		k.fail("ids: mask %#x with %d buckets, want %#x", t.mask, t.size, want)
+	}
+	if t.n > t.size || t.size > idTableMin && t.n < t.size/2 || t.size < idTableMin {
+		k.fail("ids: %d buckets for %d jobs", t.size, t.n)
+	}
+	if need := (t.size + idChunk - 1) >> idShift; len(t.chunks) < need || len(t.chunks) > need+1 {
+		k.fail("ids: %d blocks for %d buckets", len(t.chunks), t.size)
+	}
+	room := 0
+	for _, chunk := range t.chunks {
+		room += len(chunk)
+	}
+	if t.size > room {
+		k.fail("ids: %d buckets, room for %d", t.size, room)
+		return
+	}
+	byID := make(map[JobID]bool, t.n)
+	for b := range uint64(room) {
+		head := *t.head(b)
+		if b >= uint64(t.size) && head != 0 {
+			k.fail("ids: bucket %d is beyond %d and not empty", b, t.size)
+			continue
+		}
+		for i := head; i != 0; {
+			if _, twice := k.at[i]; twice {
+				k.fail("ids: record %d is in two buckets or in a ring", i)
+				break
+			}
+			k.at[i] = ""
+			j := k.c.jobs.At(i)
+			switch {
+			case t.bucket(j.id) != b:
+				k.fail("ids: job %d is in bucket %d, not in %d", j.id, b, t.bucket(j.id))
+			case j.id == 0 || byID[j.id]:
+				k.fail("ids: job %d is there twice, or has no id", j.id)
+			}
+			byID[j.id] = true
+			i = j.hash
+		}
+	}
+	if len(k.at) != t.n || t.n != k.c.jobs.Len() {
+		k.fail("ids: %d jobs found, %d counted, %d records in use", len(k.at), t.n, k.c.jobs.Len())
 	}
 }

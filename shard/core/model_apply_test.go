@@ -101,9 +101,10 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 		}
 	case OpKick:
 		s := Buried
+		r.Kicked = KickBuried
 		t := m.tubeByID(op.Tube)
 		if len(m.in(t, Buried)) == 0 {
-			s, r.KickDelayed = Delayed, true
+			s, r.Kicked = Delayed, KickDelayed
 		}
 		for _, j := range m.in(t, s) {
 			if r.N < op.N {

@@ -1,15 +1,5 @@
 package core
 
-// Time is a moment in nanoseconds, or a length of time. The core only ever gets it as
-// an argument; it begins with the time of day at the start, and see moment.go.
-type Time int64
-
-// Second is one second of Time; the wire speaks seconds, the core nanoseconds.
-const Second Time = 1e9
-
-// Never is later than every deadline.
-const Never Time = 1<<63 - 1
-
 // JobID names a job over the whole server: 1, 2, 3 … in the order in which
 // the put lines parse. Zero names no job.
 type JobID uint64
@@ -22,141 +12,292 @@ type (
 	ClientID uint32
 )
 
-// State is the place a job is in.
-type State uint8
-
-// The four states of a job.
-const (
-	Ready State = iota + 1
-	Delayed
-	Reserved
-	Buried
-)
-
-// String is the state's word in stats-job.
-func (s State) String() string {
-	switch s {
-	case Ready:
-		return "ready"
-	case Delayed:
-		return "delayed"
-	case Reserved:
-		return "reserved"
-	case Buried:
-		return "buried"
-	}
-	return "invalid"
-}
-
 // OpKind says what an Op asks for.
 type OpKind uint8
 
-// The operations of a core. Comments name the fields of Op they read beyond
-// Kind, and the statuses they answer beyond StatusOK.
+// The operations on tubes and jobs. What each does, reads and answers stands at the
+// method of Op that makes it. Those on functions are in op_function.go.
 const (
 	OpNone OpKind = iota
 
-	// OpJoin makes a client that uses and watches the tube Name.
-	// Name, Waiter. Reply: Client, Tube, Face. StatusOutOfMemory.
-	OpJoin
-	// OpUse uses the tube Name, made if need be, and lets go of Tube where
-	// that is not zero. Name, Tube. Reply: Tube, Face.
-	OpUse
-	// OpUnuse lets go of the used tube. Tube.
-	OpUnuse
-	// OpWatch adds the tube Name to the client's watch list; the caller knows
-	// that it is not on it yet. Client (zero: a new one), Waiter, Name,
-	// Mirror. Reply: Client, Tube, Face, Mirror. StatusOutOfMemory.
-	OpWatch
-	// OpMirror asks for the published best key of a watched tube. Tube.
-	// Reply: Mirror.
-	OpMirror
-	// OpIgnore takes a tube from the watch list. Client, Tube.
-	OpIgnore
-	// OpReturn makes the client's reserved jobs ready again, a bounded number
-	// a visit: StatusMore asks for another. Client.
-	OpReturn
-	// OpClose forgets a client: it no longer waits, its reserved jobs are ready
-	// again, its watch list is empty, it no longer uses Tube. Bounded like
-	// OpReturn. Client, Tube.
-	OpClose
+	OpJoin   // see Join
+	OpUse    // see Use
+	OpUnuse  // see Unuse
+	OpWatch  // see Watch
+	OpMirror // see AskMirror
+	OpIgnore // see Ignore
+	OpReturn // see ReturnJobs
+	OpClose  // see Close
 
-	// OpPut adds a job. Tube, ID, Pri, Delay, TTR, Body or Large.
-	// StatusOutOfMemory.
-	OpPut
-	// OpReserve takes the best ready job of the watched tubes here.
-	// Client, Bound; Wait, Multi, Until, Seq. StatusReserved, StatusElsewhere,
-	// StatusDeadlineSoon, StatusTimedOut (nothing here, and Wait is not set or,
-	// with Multi, the wait is over), StatusWaiting. With Multi, the first three end
-	// the wait Seq, which is closed, or zero; the others leave it as it is here.
-	OpReserve
-	// OpCancel takes a waiting client out of the queues. Client.
-	OpCancel
-	// OpReserveJob takes the job ID. Client (zero: a new one), Waiter, ID.
-	// StatusReserved, StatusNotFound. Reply: Client.
-	OpReserveJob
-	// OpDelete … OpTouch: ID, Client and what the command carries.
-	// StatusNotFound.
-	OpDelete
-	OpRelease
-	OpBury
-	OpTouch
-	// OpKick kicks up to N jobs of Tube; StatusMore (with Reply.N so far) asks
-	// for another visit with KickMore set, KickDelayed as replied and N less.
-	OpKick
-	// OpKickJob kicks the buried or delayed job ID. StatusNotFound.
-	OpKickJob
-	// OpPeek: ID. OpPeekReady, OpPeekDelayed, OpPeekBuried: Tube.
-	// StatusFound, StatusNotFound.
-	OpPeek
-	OpPeekReady
-	OpPeekDelayed
-	OpPeekBuried
-	// OpPause keeps reserve from the tube Name for Delay. StatusNotFound.
-	OpPause
-	// OpStatsJob: ID. OpStatsTube: Name. OpStats: nothing. They fill the
-	// matching pointer of Op. StatusNotFound.
-	OpStatsJob
-	OpStatsTube
-	OpStats
+	OpPut         // see Put
+	OpReserve     // see Reserve, ReserveOrWait, ReserveBetter and ReserveQueued
+	OpCancel      // see CancelWait
+	OpReserveJob  // see ReserveJob
+	OpDelete      // see Delete
+	OpRelease     // see Release
+	OpBury        // see Bury
+	OpTouch       // see Touch
+	OpKick        // see Kick
+	OpKickJob     // see KickJob
+	OpPeek        // see Peek
+	OpPeekReady   // see PeekReady
+	OpPeekDelayed // see PeekDelayed
+	OpPeekBuried  // see PeekBuried
+	OpPause       // see Pause
+	OpStatsJob    // see StatsJob
+	OpStatsTube   // see StatsTube
+	OpStats       // see Stats
 
-	// Those of Gearman sessions are in gearop.go.
-	gearFirst
+	functionKinds // those of op_function.go begin here
 )
 
-// Op is one operation on one core. Slices are only read during Apply, except
-// Large: the core keeps it, and the caller must not write to it again.
+// Op is one operation on one core. It is made by the method that has the operation's
+// name, which sets every field that the operation reads; what other fields hold does not
+// matter then, so one Op serves a session all its life.
+//
+// The slices that a method takes are only read during Apply, except Large: the core keeps
+// it, and the caller must not write to it again. Of bodies, Large is for those longer than
+// slab.MaxSize, and Body for the others; one of the two is nil.
+//
+// All operations answer StatusOK or what their method names, and StatusNotFound if the
+// job or the tube that they name does not exist.
 type Op struct {
-	Kind        OpKind
-	Wait        bool
-	Multi       bool // it concerns other shards too: ask the Waiter's Guard
-	Mirror      bool
-	KickMore    bool
-	KickDelayed bool
-	Client      ClientID
-	Tube        TubeID
-	ID          JobID
-	Pri         uint32
-	N           uint32
-	Admitted    uint32 // bytes; see StatusUnadmitted
-	Delay, TTR  uint32 // seconds
-	Name        []byte
-	Body        []byte // at most slab.MaxSize bytes
-	Large       Large  // a body longer than that, instead of Body
-	Bound       Key
-	Until       Time // when a waiting reserve gives up, in time awake (moment.go); Never for plain reserve
-	Seq         uint64
-	Waiter      *Waiter
-	JobStats    *JobStats
-	TubeStats   *TubeStats
-	Counts      *Counts
-	Gear        *Gear // of the operations from gearFirst on
+	Kind       OpKind
+	Kicked     Kicked // by an earlier visit of this kick
+	Wait       bool
+	Multi      bool     // it concerns other shards too: ask the Waiter's Guard
+	Mirror     bool     // answer the tube's Mirror
+	Client     ClientID // zero: none, or a new one where the method says so
+	Tube       TubeID
+	ID         JobID
+	Pri        uint32
+	N          uint32
+	Admitted   uint32 // bytes for which the journal has made room; see StatusUnadmitted
+	Delay, TTR uint32 // seconds
+	Name       []byte
+	Body       []byte
+	Large      Large
+	Bound      Key
+	Until      Time // when a wait ends, in time awake (time.go); Never for plain reserve
+	Seq        uint64
+	Waiter     *Waiter
+	JobStats   *JobStats
+	TubeStats  *TubeStats
+	Counts     *Counts
+
+	// Function is the rest of an operation on functions. It belongs to the session, which
+	// sets it once; nil for sessions that know no functions.
+	Function *FunctionOp
+}
+
+// set begins an operation. Name, Body and Large are those of this one, or nil: Keep would
+// copy what was left there, and the collector keep it.
+func (o *Op) set(k OpKind, c ClientID, name, body []byte, large Large) {
+	o.Kind, o.Client = k, c
+	o.Name, o.Body, o.Large = name, body, large
+}
+
+// Join makes a client that uses and watches the tube, made if need be. Its waits are w's.
+// Reply: Client, Tube, Face. StatusOutOfMemory.
+func (o *Op) Join(name []byte, w *Waiter) {
+	o.set(OpJoin, 0, name, nil, nil)
+	o.Waiter, o.Mirror = w, false
+}
+
+// Use uses the tube, made if need be, and after that lets go of the one that was used
+// before, unless old is zero. Reply: Tube, Face.
+func (o *Op) Use(name []byte, old TubeID) {
+	o.set(OpUse, 0, name, nil, nil)
+	o.Tube = old
+}
+
+// Unuse lets go of the used tube; zero: there is none.
+func (o *Op) Unuse(t TubeID) {
+	o.set(OpUnuse, 0, nil, nil, nil)
+	o.Tube = t
+}
+
+// Watch adds the tube, made if need be, to the watch list of c, of which the caller knows
+// that it is not on it yet. Zero: of a new client, whose waits are w's. Mirror asks for
+// the tube's Mirror as well. Reply: Client, Tube, Face, Mirror. StatusOutOfMemory.
+func (o *Op) Watch(c ClientID, name []byte, w *Waiter, mirror bool) {
+	o.set(OpWatch, c, name, nil, nil)
+	o.Waiter, o.Mirror = w, mirror
+}
+
+// AskMirror asks for the published best key of a tube that the caller watches.
+// Reply: Mirror.
+func (o *Op) AskMirror(t TubeID) {
+	o.set(OpMirror, 0, nil, nil, nil)
+	o.Tube = t
+}
+
+// Ignore takes a tube that c watches from its watch list.
+func (o *Op) Ignore(c ClientID, t TubeID) {
+	o.set(OpIgnore, c, nil, nil, nil)
+	o.Tube = t
+}
+
+// ReturnJobs ends the wait of c and makes its reserved jobs ready again, a bounded number
+// a visit: StatusMore asks for the same once more.
+func (o *Op) ReturnJobs(c ClientID) { o.set(OpReturn, c, nil, nil, nil) }
+
+// Close forgets c, unless that is zero: it no longer waits, its reserved jobs are ready
+// again, its watch list is empty. Then it lets go of the used tube, unless that is zero.
+// StatusMore as for ReturnJobs.
+func (o *Op) Close(c ClientID, used TubeID) {
+	o.set(OpClose, c, nil, nil, nil)
+	o.Tube = used
+}
+
+// Put adds a job to a tube that the caller uses. The delay and the time to run are in
+// seconds. StatusOutOfMemory.
+func (o *Op) Put(t TubeID, id JobID, pri, delay, ttr uint32, body []byte, large Large) {
+	o.set(OpPut, 0, nil, body, large)
+	o.Tube, o.ID, o.Pri, o.Delay, o.TTR = t, id, pri, delay, ttr
+}
+
+// Reserve takes the best ready job of the tubes that c watches; it does not wait, and no
+// other shard has any of them. StatusReserved; StatusDeadlineSoon and StatusTimedOut:
+// there is none. A wait of c here is over.
+func (o *Op) Reserve(c ClientID) { o.reserve(c, MaxKey, false, false, 0, 0) }
+
+// ReserveOrWait is Reserve for a client that waits, if there is no job, until the time
+// awake until: the wait is seq of its Waiter, which is open. StatusWaiting: the Waiter will
+// be woken.
+func (o *Op) ReserveOrWait(c ClientID, seq uint64, until Time) {
+	o.reserve(c, MaxKey, true, false, seq, until)
+}
+
+// ReserveBetter is Reserve for a client that watches tubes in other shards as well: it
+// takes the best job here unless that goes behind bound, or the Waiter's Guard does not
+// vouch for it. StatusReserved, StatusElsewhere, StatusDeadlineSoon, StatusTimedOut
+// (there is none here). The first and the third end the wait seq, which is closed or zero;
+// the others leave it as it is here.
+func (o *Op) ReserveBetter(c ClientID, bound Key, seq uint64) {
+	o.reserve(c, bound, false, true, seq, 0)
+}
+
+// ReserveQueued is ReserveBetter for the best job whatever it is, and queues the client if
+// there is none, until the time awake until: StatusWaiting. StatusTimedOut: that moment has
+// come.
+func (o *Op) ReserveQueued(c ClientID, seq uint64, until Time) {
+	o.reserve(c, MaxKey, true, true, seq, until)
+}
+
+func (o *Op) reserve(c ClientID, bound Key, wait, multi bool, seq uint64, until Time) {
+	o.set(OpReserve, c, nil, nil, nil)
+	o.Bound, o.Wait, o.Multi, o.Seq, o.Until = bound, wait, multi, seq, until
+}
+
+// CancelWait takes c, if it waits, out of the queues; zero: nobody.
+func (o *Op) CancelWait(c ClientID) { o.set(OpCancel, c, nil, nil, nil) }
+
+// onJob begins an operation on one job.
+func (o *Op) onJob(k OpKind, c ClientID, id JobID) {
+	o.set(k, c, nil, nil, nil)
+	o.ID = id
+}
+
+// ReserveJob takes a job that is not reserved for c; zero: for a new client, whose waits
+// are w's. StatusReserved. Reply: Client.
+func (o *Op) ReserveJob(c ClientID, id JobID, w *Waiter) {
+	o.onJob(OpReserveJob, c, id)
+	o.Waiter = w
+}
+
+// Delete deletes a job that nobody but c has reserved.
+func (o *Op) Delete(c ClientID, id JobID) { o.onJob(OpDelete, c, id) }
+
+// Release makes a job that c has reserved ready again, or delayed for so many seconds.
+func (o *Op) Release(c ClientID, id JobID, pri, delay uint32) {
+	o.onJob(OpRelease, c, id)
+	o.Pri, o.Delay = pri, delay
+}
+
+// Bury buries a job that c has reserved. StatusUnadmitted.
+func (o *Op) Bury(c ClientID, id JobID, pri uint32) {
+	o.onJob(OpBury, c, id)
+	o.Pri, o.Admitted = pri, 0
+}
+
+// Touch begins the time to run of a job that c has reserved anew.
+func (o *Op) Touch(c ClientID, id JobID) { o.onJob(OpTouch, c, id) }
+
+// Kicked is which jobs of a tube a kick makes ready: the buried ones if there is any, else
+// the delayed ones, never both.
+type Kicked uint8
+
+// The choice is made by the first visit, and kept by those that follow, even when others
+// have emptied the list of buried jobs meanwhile.
+const (
+	KickUndecided Kicked = iota
+	KickBuried
+	KickDelayed
+)
+
+// onTube begins an operation on a tube that the caller uses.
+func (o *Op) onTube(k OpKind, t TubeID) {
+	o.set(k, 0, nil, nil, nil)
+	o.Tube = t
+}
+
+// Kick kicks up to n jobs of a tube that the caller uses, a bounded number a visit.
+// Reply: N, as many as it has kicked. StatusMore asks for KickOn.
+func (o *Op) Kick(t TubeID, n uint32) {
+	o.onTube(OpKick, t)
+	o.N, o.Kicked = n, KickUndecided
+}
+
+// KickOn makes a kick that r has answered with StatusMore the one for the rest.
+func (o *Op) KickOn(r *Reply) { o.N, o.Kicked = o.N-r.N, r.Kicked }
+
+// KickJob kicks a buried or delayed job.
+func (o *Op) KickJob(c ClientID, id JobID) { o.onJob(OpKickJob, c, id) }
+
+// Peek shows a job. StatusFound. Reply: ID, Body or Large.
+func (o *Op) Peek(c ClientID, id JobID) { o.onJob(OpPeek, c, id) }
+
+// PeekReady shows the first ready job of a tube that the caller uses; as Peek.
+func (o *Op) PeekReady(t TubeID) { o.onTube(OpPeekReady, t) }
+
+// PeekDelayed shows the job of such a tube that is ready next; as Peek.
+func (o *Op) PeekDelayed(t TubeID) { o.onTube(OpPeekDelayed, t) }
+
+// PeekBuried shows the job of such a tube that was buried first; as Peek.
+func (o *Op) PeekBuried(t TubeID) { o.onTube(OpPeekBuried, t) }
+
+// onName begins an operation on a tube that need not exist.
+func (o *Op) onName(k OpKind, name []byte) { o.set(k, 0, name, nil, nil) }
+
+// Pause keeps reserve from a tube for so many seconds; zero: no longer.
+func (o *Op) Pause(name []byte, delay uint32) {
+	o.onName(OpPause, name)
+	o.Delay = delay
+}
+
+// StatsJob fills s with what there is to tell about a job.
+func (o *Op) StatsJob(c ClientID, id JobID, s *JobStats) {
+	o.onJob(OpStatsJob, c, id)
+	o.JobStats = s
+}
+
+// StatsTube fills s with what there is to tell about a tube.
+func (o *Op) StatsTube(name []byte, s *TubeStats) {
+	o.onName(OpStatsTube, name)
+	o.TubeStats = s
+}
+
+// Stats fills n with the sums of the whole core.
+func (o *Op) Stats(n *Counts) {
+	o.set(OpStats, 0, nil, nil, nil)
+	o.Counts = n
 }
 
 // Status is the outcome of an Op.
 type Status uint8
 
-// Outcomes; op kinds say which of them they give.
+// Outcomes; the methods of Op say which of them each operation gives.
 const (
 	StatusOK Status = iota
 	StatusReserved
@@ -165,7 +306,7 @@ const (
 	StatusTimedOut
 	StatusDeadlineSoon
 	StatusWaiting     // registered; the Waiter will be woken
-	StatusElsewhere   // the best job here is above Bound, or another shard may have a better one
+	StatusElsewhere   // the best job here is behind Bound, or another shard may have a better one
 	StatusMore        // bounded work: ask again
 	StatusOutOfMemory // nothing was changed
 	StatusFull        // the function has as many jobs as it may; nothing was changed
@@ -178,17 +319,17 @@ const (
 // Reply answers an Op. Body aliases the core's memory: it is good until the
 // shard is released; a Large body is instead of it, and never changes.
 type Reply struct {
-	Status      Status
-	KickDelayed bool
-	Client      ClientID
-	Held        uint32 // jobs that Client holds here now
-	Tube        TubeID
-	N           uint32
-	ID          JobID
-	Face        *Face // of a tube that is used or watched now
-	Body        []byte
-	Large       Large
-	Mirror      *Mirror
+	Status Status
+	Kicked Kicked
+	Client ClientID
+	Held   uint32 // jobs that Client holds here now
+	Tube   TubeID
+	N      uint32
+	ID     JobID
+	Face   *Face // of a tube that is used or watched now
+	Body   []byte
+	Large  Large
+	Mirror *Mirror
 
 	// Commit is the number of the journal's commit on which the reply depends:
 	// that of its own record, and of the job it shows. Zero: on none.
@@ -207,60 +348,4 @@ var MaxKey = Key{1<<32 - 1, 1<<64 - 1}
 // Less reports whether a job with key k is to be reserved before one with l.
 func (k Key) Less(l Key) bool {
 	return k.Pri < l.Pri || k.Pri == l.Pri && k.ID < l.ID
-}
-
-// Directory hears which tubes come and go, in the order in which they do; it
-// serves list-tubes. Both are called while the shard is owned: they must not
-// block on anything that waits for a shard.
-type Directory interface {
-	TubeAdded(name string)
-	TubeRemoved(name string)
-}
-
-// A Directory that is a BodyHearer hears of large bodies that no job has any more,
-// under the same terms.
-type BodyHearer interface {
-	BodyFreed(Large)
-}
-
-// JobStats is what stats-job tells.
-type JobStats struct {
-	ID                                          JobID
-	Tube                                        string
-	State                                       State
-	Pri, Delay, TTR                             uint32 // seconds
-	Age, TimeLeft                               Time
-	Reserves, Timeouts, Releases, Buries, Kicks uint32
-	Commit                                      uint64 // of the journal's, with all of it; see Reply.Commit
-}
-
-// TubeStats is what stats-tube tells.
-type TubeStats struct {
-	Name                                     string
-	Urgent, Ready, Reserved, Delayed, Buried uint64
-	Using, Watching, Waiting                 uint64
-	Total, Deletes, Pauses                   uint64
-	Pause, PauseLeft                         Time
-}
-
-// Counts sums up one core, for the server's stats.
-type Counts struct {
-	Urgent, Ready, Reserved, Delayed, Buried uint64
-	Total, Timeouts                          uint64
-	Tubes, Clients                           uint64
-	MappedBytes                              uint64 // memory outside the collector's heap
-}
-
-// Add adds d to c, for sums over shards.
-func (c *Counts) Add(d *Counts) {
-	c.Urgent += d.Urgent
-	c.Ready += d.Ready
-	c.Reserved += d.Reserved
-	c.Delayed += d.Delayed
-	c.Buried += d.Buried
-	c.Total += d.Total
-	c.Timeouts += d.Timeouts
-	c.Tubes += d.Tubes
-	c.Clients += d.Clients
-	c.MappedBytes += d.MappedBytes
 }

@@ -71,13 +71,13 @@ func (p *Replay) Apply(r *record.Record) error {
 	case record.Update:
 		if i, j, t := p.c.find(JobID(r.ID)); i != 0 {
 			p.c.leave(t, i, j)
-			if r.Submitted != nil && j.isGear() {
-				p.c.gear.setExtra(j.ttr, gearExtra{lost: r.Submitted.Lost})
+			if r.Submitted != nil && j.isSubmitted() {
+				p.c.submissions.setProgress(j.ttr, progress{lost: r.Submitted.Lost})
 			}
 			p.place(t, i, j, r)
 		}
 	case record.Delete:
-		// Only of its own slot: one that raises the highest id (see logNumber) may
+		// Only of its own slot: one that raises the highest id (see recordNumber) may
 		// come behind the job that got this id, since the logs of shards have no order
 		// among each other within a batch.
 		if part := p.partial[r.ID]; part != nil && part.rec.Slot == r.Slot {
@@ -147,16 +147,16 @@ func (p *Replay) put(r *record.Record, large Large) error {
 func (p *Replay) submitted(t *tube, i uint32, j *job, op *Op, s *record.Submitted) bool {
 	c := p.c
 	c.makeFunction(t)
-	op.Gear = &Gear{Background: true, ByBody: s.ByBody}
-	op.Gear.SetUnique(s.Unique)
-	op.Gear.SetReducer(s.Reducer)
-	if !c.newGear(t, i, j, op) {
+	op.Function = &FunctionOp{Background: true, ByBody: s.ByBody}
+	op.Function.SetUnique(s.Unique)
+	op.Function.SetReducer(s.Reducer)
+	if !c.newSubmission(t, i, j, op) {
 		return false
 	}
-	x := c.gearOf(j)
-	c.gear.setExtra(j.ttr, gearExtra{lost: s.Lost})
+	x := c.submissionOf(j)
+	c.submissions.setProgress(j.ttr, progress{lost: s.Lost})
 	if !s.Joinable {
-		c.gear.forget(j.ttr, x)
+		c.submissions.unindex(j.ttr, x)
 	}
 	return true
 }
@@ -171,8 +171,8 @@ func (p *Replay) place(t *tube, i uint32, j *job, r *record.Record) {
 		p.c.enterDelayed(t, i, j, DayOf(Time(r.Due), -p.Ahead))
 	case record.Buried:
 		p.c.enterBuried(t, i, j)
-		if j.isGear() {
-			p.c.settled(j)
+		if j.isSubmitted() {
+			p.c.conclude(j)
 		}
 		j.buries = n.Buries // it counts the old burial
 		j.deadline = Time(r.Due)
@@ -208,8 +208,8 @@ func (p *Replay) Done(now Time) {
 			t.kept = true
 			c.timers.want(&t.timer, t.pauseUntil)
 		}
-		if t.gear != nil && t.jobs == 0 {
-			t.gear = nil // it is made again when somebody names it
+		if t.function != nil && t.jobs == 0 {
+			t.function = nil // it is made again when somebody names it
 		}
 		if t.pinned {
 			continue // the directory knows it
@@ -221,12 +221,12 @@ func (p *Replay) Done(now Time) {
 			dir.TubeAdded(t.name)
 		}
 	}
-	if c.log == nil {
+	if c.buf == nil {
 		return
 	}
 	c.eachJob(func(j *job) { c.account(c.tubes[j.tube], j, 1) })
-	c.log.HighID = max(c.log.HighID, p.highID)
-	c.log.Pauses = c.pauses
+	c.buf.HighID = max(c.buf.HighID, p.highID)
+	c.buf.Pauses = c.pauses
 }
 
 // sortBuried restores the order of burial: a Copy has put a job behind others.

@@ -35,7 +35,7 @@ type scribeSegment struct {
 func newScribe(c *Core) *scribe {
 	s := &scribe{core: c, counts: map[uint64]record.Counts{}, segments: []*scribeSegment{{}}}
 	s.buf.Commit = 1
-	c.LogTo(&s.buf)
+	c.RecordTo(&s.buf)
 	return s
 }
 
@@ -86,7 +86,7 @@ func (s *scribe) replay(now Time, dir Directory) (*Core, *record.Buffer, error) 
 	c := New(dir)
 	c.Pin("default")
 	buf := new(record.Buffer)
-	c.LogTo(buf)
+	c.RecordTo(buf)
 	p := c.Replay()
 	for _, seg := range s.segments {
 		for _, rec := range seg.recs {
@@ -347,7 +347,7 @@ func playReplay(seed uint64) (*driver, error) {
 			}
 		case 4, 5:
 			// Ahead of the twin it settles; the twin follows.
-			if err := d.settled(); err != nil {
+			if err := d.conclude(); err != nil {
 				return d, err
 			}
 			if err := compareReplay(s, d.now); err != nil {
@@ -355,14 +355,14 @@ func playReplay(seed uint64) (*driver, error) {
 			}
 		}
 	}
-	if err := d.settled(); err != nil {
+	if err := d.conclude(); err != nil {
 		return d, err
 	}
 	return d, compareReplay(s, d.now)
 }
 
 // settled expires what is due in the core and in its twin.
-func (d *driver) settled() error {
+func (d *driver) conclude() error {
 	d.now = max(d.now, d.core.now)
 	settle(d.core, d.now)
 	d.twin.expire(d.now)

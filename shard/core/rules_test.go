@@ -188,17 +188,17 @@ func TestKickIsBounded(t *testing.T) {
 	p := newWorld(t).join("default")
 	p.fill(2*boundedMax+10, 0, 100)
 	r := p.do(Op{Kind: OpKick, Tube: p.tube, N: 1 << 31}, StatusMore)
-	if r.N != boundedMax || !r.KickDelayed {
+	if r.N != boundedMax || r.Kicked != KickDelayed {
 		t.Fatalf("%+v", r)
 	}
 	// A job buried meanwhile must not change the choice.
 	p.reserve(1)
 	p.on(OpBury, 1, StatusOK)
-	r = p.do(Op{Kind: OpKick, Tube: p.tube, N: boundedMax, KickMore: true, KickDelayed: true}, StatusOK)
+	r = p.do(Op{Kind: OpKick, Tube: p.tube, N: boundedMax, Kicked: KickDelayed}, StatusOK)
 	if r.N != boundedMax {
 		t.Errorf("kicked %d", r.N)
 	}
-	r = p.do(Op{Kind: OpKick, Tube: p.tube, N: 1 << 31, KickMore: true, KickDelayed: true}, StatusOK)
+	r = p.do(Op{Kind: OpKick, Tube: p.tube, N: 1 << 31, Kicked: KickDelayed}, StatusOK)
 	if r.N != 10 {
 		t.Errorf("kicked %d", r.N)
 	}
@@ -217,11 +217,11 @@ func TestKickNeverTakesBuriedAndDelayed(t *testing.T) {
 	}
 	delayed := p.put(0, 100, 10)
 	r := p.do(Op{Kind: OpKick, Tube: p.tube, N: boundedMax + 5}, StatusMore)
-	if r.N != boundedMax || r.KickDelayed {
+	if r.N != boundedMax || r.Kicked != KickBuried {
 		t.Fatalf("%+v", r)
 	}
 	p.on(OpDelete, boundedMax+1, StatusOK)
-	r = p.do(Op{Kind: OpKick, Tube: p.tube, N: 5, KickMore: true}, StatusOK)
+	r = p.do(Op{Kind: OpKick, Tube: p.tube, N: 5, Kicked: KickBuried}, StatusOK)
 	if r.N != 0 {
 		t.Errorf("kicked %d", r.N)
 	}

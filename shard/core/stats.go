@@ -1,5 +1,7 @@
 package core
 
+import "iter"
+
 func (c *Core) applyStats(op *Op, r *Reply) {
 	switch op.Kind {
 	case OpStatsJob:
@@ -60,8 +62,130 @@ func (c *Core) Counts() Counts {
 	n.Tubes = uint64(len(c.tubes) - 1 - len(c.freeTubes))
 	n.Clients = uint64(len(c.clients) - 1 - len(c.freeClients))
 	n.MappedBytes = uint64(c.jobs.MappedBytes() + c.bodies.MappedBytes() + c.watches.MappedBytes())
-	if g := c.gear; g != nil {
+	if g := c.submissions; g != nil {
 		n.MappedBytes += uint64(g.jobs.MappedBytes() + g.texts.MappedBytes())
 	}
 	return n
+}
+
+// JobStats is what stats-job tells.
+type JobStats struct {
+	ID                                          JobID
+	Tube                                        string
+	State                                       State
+	Pri, Delay, TTR                             uint32 // seconds
+	Age, TimeLeft                               Time
+	Reserves, Timeouts, Releases, Buries, Kicks uint32
+	Commit                                      uint64 // of the journal's, with all of it; see Reply.Commit
+}
+
+// TubeStats is what stats-tube tells.
+type TubeStats struct {
+	Name                                     string
+	Urgent, Ready, Reserved, Delayed, Buried uint64
+	Using, Watching, Waiting                 uint64
+	Total, Deletes, Pauses                   uint64
+	Pause, PauseLeft                         Time
+}
+
+// Counts sums up one core, for the server's stats.
+type Counts struct {
+	Urgent, Ready, Reserved, Delayed, Buried uint64
+	Total, Timeouts                          uint64
+	Tubes, Clients                           uint64
+	MappedBytes                              uint64 // memory outside the collector's heap
+}
+
+// Add adds d to c, for sums over shards.
+func (c *Counts) Add(d *Counts) {
+	c.Urgent += d.Urgent
+	c.Ready += d.Ready
+	c.Reserved += d.Reserved
+	c.Delayed += d.Delayed
+	c.Buried += d.Buried
+	c.Total += d.Total
+	c.Timeouts += d.Timeouts
+	c.Tubes += d.Tubes
+	c.Clients += d.Clients
+	c.MappedBytes += d.MappedBytes
+}
+
+// A JobView is one job as an inspector sees it.
+type JobView struct {
+	ID       JobID
+	Tube     string
+	State    State
+	Pri      uint32
+	Client   ClientID // who reserved it, else zero
+	Deadline Time     // zero when ready or buried
+	Body     []byte   // good until the next operation
+}
+
+// A TubeView is one tube as an inspector sees it.
+type TubeView struct {
+	ID                       TubeID
+	Name                     string
+	Pinned, Paused, Function bool
+	Jobs, Ready              int
+	Using, Watching, Waiting int
+}
+
+// A ClientView is one client as an inspector sees it.
+type ClientView struct {
+	ID      ClientID
+	Watches []string
+	Held    int
+	Waiting bool
+}
+
+// Jobs walks all jobs, in no order.
+func (c *Core) Jobs() iter.Seq[JobView] {
+	return func(yield func(JobView) bool) {
+		for b := range uint64(c.ids.size) {
+			for i := *c.ids.head(b); i != 0; {
+				j := c.jobs.At(i)
+				v := JobView{j.id, c.tubes[j.tube].name, j.state, j.pri, j.client, j.deadline, c.bodyOf(j)}
+				if j.state == Buried {
+					v.Deadline = 0
+				}
+				if !yield(v) {
+					return
+				}
+				i = j.hash
+			}
+		}
+	}
+}
+
+// Tubes walks all tubes.
+func (c *Core) Tubes() iter.Seq[TubeView] {
+	return func(yield func(TubeView) bool) {
+		for _, t := range c.tubes {
+			if t != nil && !yield(TubeView{
+				ID: t.id, Name: t.name, Pinned: t.pinned, Paused: t.pauseUntil != 0, Function: t.function != nil,
+				Jobs: t.jobs, Ready: t.ready.n,
+				Using: int(t.using), Watching: int(t.watching), Waiting: t.waiters.n,
+			}) {
+				return
+			}
+		}
+	}
+}
+
+// Clients walks all clients.
+func (c *Core) Clients() iter.Seq[ClientView] {
+	return func(yield func(ClientView) bool) {
+		for _, cl := range c.clients {
+			if cl == nil {
+				continue
+			}
+			v := ClientView{ID: cl.id, Held: cl.held.n, Waiting: cl.waiting}
+			for _, i := range cl.watches.list {
+				v.Watches = append(v.Watches, c.tubes[c.watches.At(i).tube].name)
+			}
+			if !yield(v) {
+				return
+			}
+		}
+	}
 }

@@ -170,17 +170,14 @@ func (c *Core) Expire(now Time) {
 	}
 }
 
-// advance moves the core's time on; a clock that steps back stands still.
-func (c *Core) advance(now Time) { c.now = max(c.now, now) }
-
 // expireTube does what is due in t at the moment at, up to most jobs.
 func (c *Core) expireTube(t *tube, at Time, most int) (done int) {
 	if t.pauseUntil == at {
 		c.unpause(t)
 	}
-	if f := t.gear; f != nil && f.forgetAt == at {
+	if f := t.function; f != nil && f.forgetAt == at {
 		if f.forgetAt = 0; !t.inUse() {
-			t.gear = nil // Expire closes the tube
+			t.function = nil // Expire closes the tube
 		}
 	}
 	for t.delay.n > 0 && Time(t.delay.top().a) == at && done < most {
@@ -204,7 +201,7 @@ func (t *tube) due() Time {
 		at = min(at, t.pauseUntil)
 	}
 	if t.resting() {
-		at = min(at, t.gear.forgetAt)
+		at = min(at, t.function.forgetAt)
 	}
 	return at
 }
@@ -253,4 +250,37 @@ func (cl *client) nextAt() Time {
 // margin of one second. Source: protocol document, "reserve".
 func (c *Core) deadlineSoon(cl *client) bool {
 	return cl.due.n > 0 && c.awake() >= Time(cl.due.top().a)-Second
+}
+
+// timers checks the heap of timers, and that each tube and client is woken no
+// later than something happens to it.
+func (k *checker) timers() {
+	h := k.c.timers.heap
+	for i, e := range h {
+		if e.t.pos != i+1 || e.t.at != e.at {
+			k.fail("timers: entry %d at %d thinks it is entry %d at %d", i, e.at, e.t.pos-1, e.t.at)
+		}
+		if p := (i - 1) / 2; i > 0 && e.before(h[p]) {
+			k.fail("timers: entry %d is before its parent", i)
+		}
+		if t := e.t.tube; t != nil && (int(t.id) >= len(k.c.tubes) || k.c.tubes[t.id] != t) {
+			k.fail("timers: tube %q is gone", t.name)
+		}
+		if cl := e.t.client; cl != nil && (int(cl.id) >= len(k.c.clients) || k.c.clients[cl.id] != cl) {
+			k.fail("timers: client %d is gone", cl.id)
+		}
+	}
+	on := func(t *timer, due Time) bool {
+		return due == Never || t.pos > 0 && t.pos <= len(h) && h[t.pos-1].t == t && t.at <= due
+	}
+	for _, t := range k.c.tubes {
+		if t != nil && !on(&t.timer, t.due()) {
+			k.fail("tube %q: due at %d, timer at %d (%d)", t.name, t.due(), t.timer.at, t.timer.pos)
+		}
+	}
+	for _, cl := range k.c.clients {
+		if cl != nil && !on(&cl.timer, k.c.dueAt(&cl.timer)) {
+			k.fail("client %d: due at %d, timer at %d (%d)", cl.id, k.c.dueAt(&cl.timer), cl.timer.at, cl.timer.pos)
+		}
+	}
 }

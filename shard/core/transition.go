@@ -18,23 +18,12 @@ func (c *Core) applyPut(op *Op, r *Reply) {
 	c.counts.Total++
 	if op.Delay > 0 {
 		c.enterDelayed(t, i, j, c.delayUntil(op.Delay))
-		c.logNew(t, j)
+		c.recordNew(t, j)
 		return
 	}
 	c.enterReady(t, i, j)
-	c.logNew(t, j)
+	c.recordNew(t, j)
 	c.match(t)
-}
-
-// delayUntil is when a delay of d seconds, set now, ends. Two delays never
-// have the same now: of two jobs that one turn puts with the same delay, the
-// one that was put first is to come first, whatever their ids.
-func (c *Core) delayUntil(d uint32) Time {
-	if c.now <= c.delayedAt {
-		c.now = c.delayedAt + 1
-	}
-	c.delayedAt = c.now
-	return c.now + Time(d)*Second
 }
 
 func (c *Core) applyReserve(op *Op, r *Reply) {
@@ -84,8 +73,8 @@ func (c *Core) applyReserveJob(op *Op, r *Reply) {
 	was := j.state
 	c.leave(t, i, j)
 	c.enterReserved(t, i, j, cl)
-	if was != Ready && c.log != nil && !c.log.Full {
-		c.logUpdate(t, j) // it comes back ready, not buried or delayed
+	if was != Ready && c.buf != nil && !c.buf.Full {
+		c.recordUpdate(t, j) // it comes back ready, not buried or delayed
 	}
 	c.replyJob(r, StatusReserved, j)
 	r.Client = cl.id
@@ -97,11 +86,11 @@ func (c *Core) applyDelete(op *Op, r *Reply) {
 		r.Status = StatusNotFound
 		return
 	}
-	if j.isGear() {
-		c.gearDeleted(j)
+	if j.isSubmitted() {
+		c.submissionDeleted(j)
 	}
 	c.leave(t, i, j)
-	c.logDelete(t, j)
+	c.recordDelete(t, j)
 	c.freeJob(i, j)
 	t.jobs--
 	t.deletes++
@@ -115,7 +104,7 @@ func (c *Core) applyRelease(op *Op, r *Reply) {
 		return
 	}
 	c.leaveReserved(t, i, j)
-	if j.isGear() && c.unwanted(j) {
+	if j.isSubmitted() && c.unwanted(j) {
 		c.dropJob(t, i, j)
 		return
 	}
@@ -123,11 +112,11 @@ func (c *Core) applyRelease(op *Op, r *Reply) {
 	j.releases++
 	if op.Delay > 0 {
 		c.enterDelayed(t, i, j, c.delayUntil(op.Delay))
-		c.logUpdate(t, j)
+		c.recordUpdate(t, j)
 		return
 	}
 	c.enterReady(t, i, j)
-	c.logUpdate(t, j)
+	c.recordUpdate(t, j)
 	c.match(t)
 }
 
@@ -137,20 +126,20 @@ func (c *Core) applyBury(op *Op, r *Reply) {
 		r.Status = StatusNotFound
 		return
 	}
-	if j.isGear() && !c.gearOf(j).cancelled && c.unadmitted(j, op, r) {
+	if j.isSubmitted() && !c.submissionOf(j).cancelled && c.unadmitted(j, op, r) {
 		return
 	}
 	c.leaveReserved(t, i, j)
-	if j.isGear() && c.gearOf(j).cancelled {
+	if j.isSubmitted() && c.submissionOf(j).cancelled {
 		c.dropJob(t, i, j)
 		return
 	}
 	j.pri = op.Pri
 	c.enterBuried(t, i, j)
-	if j.isGear() {
-		c.gearBuried(t, j)
+	if j.isSubmitted() {
+		c.submissionBuried(t, j)
 	}
-	c.logUpdate(t, j)
+	c.recordUpdate(t, j)
 }
 
 func (c *Core) applyTouch(op *Op, r *Reply) {
@@ -169,19 +158,21 @@ func (c *Core) applyTouch(op *Op, r *Reply) {
 // visit; the caller comes again for the rest, and others get their turn.
 const boundedMax = 1024
 
-// applyKick kicks buried jobs if there is any, else delayed ones, never both;
-// a further visit (KickMore) keeps to the choice of the first, even when
-// others have emptied the buried list meanwhile.
 func (c *Core) applyKick(op *Op, r *Reply) {
 	t := c.tubes[op.Tube]
-	delayed := op.KickDelayed || !op.KickMore && t.buried.n == 0
-	r.KickDelayed = delayed
+	r.Kicked = op.Kicked
+	if r.Kicked == KickUndecided {
+		r.Kicked = KickBuried
+		if t.buried.n == 0 {
+			r.Kicked = KickDelayed
+		}
+	}
 	for r.N < op.N {
 		var i uint32
 		switch {
-		case delayed && t.delay.n > 0:
+		case r.Kicked == KickDelayed && t.delay.n > 0:
 			i = t.delay.top().job
-		case !delayed && t.buried.n > 0:
+		case r.Kicked == KickBuried && t.buried.n > 0:
 			i = t.buried.head
 		default:
 			return
@@ -211,7 +202,7 @@ func (c *Core) kick(t *tube, i uint32) {
 	c.leave(t, i, j)
 	j.kicks++
 	c.enterReady(t, i, j)
-	c.logUpdate(t, j)
+	c.recordUpdate(t, j)
 	c.match(t)
 }
 
@@ -285,7 +276,7 @@ func (c *Core) applyClose(op *Op, r *Reply) {
 	if op.Client != 0 {
 		cl := c.clients[op.Client]
 		c.unwait(cl)
-		if cl.mail != nil && !c.leaveJobs(cl, boundedMax) {
+		if cl.mail != nil && !c.unfollowSome(cl, boundedMax) {
 			r.Status = StatusMore
 			return
 		}
@@ -300,5 +291,65 @@ func (c *Core) applyClose(op *Op, r *Reply) {
 	}
 	if op.Kind == OpClose {
 		c.unuse(op.Tube)
+	}
+}
+
+// giveBack makes a job that cl does not hold any more ready again. One that its
+// worker has lost goes to the tail of its priority, or fails if that was once too
+// often.
+func (c *Core) giveBack(t *tube, i uint32, j *job, cl *client) {
+	if !j.isSubmitted() {
+		c.enterReady(t, i, j)
+		c.match(t)
+		return
+	}
+	if c.unwanted(j) {
+		c.dropJob(t, i, j)
+		return
+	}
+	if cl.mail == nil {
+		c.enterReady(t, i, j)
+		c.match(t)
+		return
+	}
+	g := c.submissions
+	lost := g.progressOf(j.ttr).lost + 1
+	if g.opts.Retries > 0 && lost >= g.opts.Retries {
+		x := c.submissionOf(j)
+		c.relay(j, x, RelayFailed, nil, nil)
+		if g.opts.BuryFailed && x.background {
+			g.setProgress(j.ttr, progress{})
+			c.buryFailed(t, i, j)
+		} else {
+			c.dropJob(t, i, j)
+		}
+		return
+	}
+	g.setProgress(j.ttr, progress{lost: lost})
+	if g.tail != c.lastID {
+		g.tail, g.turn = c.lastID, 0
+	}
+	g.turn++
+	c.enterReadyAt(t, i, j, g.tail, g.turn)
+	if g.opts.Retries > 0 {
+		c.recordIfRoom(t, j)
+	}
+	c.match(t)
+}
+
+// dropJob ends a job that is in no container any more.
+func (c *Core) dropJob(t *tube, i uint32, j *job) {
+	c.recordDelete(t, j)
+	id := j.id
+	c.freeJob(i, j)
+	t.jobs--
+	t.deletes++
+	c.finished(id)
+	c.closeTube(t)
+}
+
+func (c *Core) finished(id JobID) {
+	if c.ended != nil {
+		c.ended(id)
 	}
 }

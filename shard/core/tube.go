@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"slices"
 
 	"polystalk/shard/record"
@@ -39,7 +40,7 @@ type tube struct {
 
 	timer timer
 
-	gear *function // what else a function is; nil: none is of this name
+	function *function // what else a function is; nil: none is of this name
 }
 
 // urgentBelow is the priority under which a ready job counts as urgent.
@@ -79,13 +80,13 @@ func (c *Core) closeTube(t *tube) {
 	if t.inUse() {
 		return
 	}
-	if t.gear != nil {
+	if t.function != nil {
 		c.restFunction(t)
 		return
 	}
 	if t.pauseUntil != 0 {
 		c.setPause(t, 0, 0)
-		c.logPause(t)
+		c.recordPause(t)
 	}
 	c.timers.stop(&t.timer)
 	delete(c.names, t.name)
@@ -144,39 +145,6 @@ func (c *Core) refresh(t *tube) {
 			t.readyPos = 0
 		}
 	}
-}
-
-// publish makes the mirror true, and notes in the log if t has a better job now.
-func (c *Core) publish(t *tube) {
-	if !t.mirrored {
-		return
-	}
-	k := Key{}
-	if t.readyPos != 0 {
-		k = t.best()
-	}
-	was := t.mirror.stored()
-	if k == was {
-		return
-	}
-	t.mirror.store(k)
-	if k.ID != 0 && (was.ID == 0 || k.Less(was)) {
-		c.readied.add(t.Face, k)
-	}
-}
-
-// best is the key of the first ready job; there must be one.
-func (t *tube) best() Key {
-	e := t.ready.top()
-	return Key{e.b, JobID(e.a)}
-}
-
-func (c *Core) mirrorOf(t *tube) *Mirror {
-	if !t.mirrored {
-		t.mirrored = true
-		c.publish(t)
-	}
-	return &t.mirror
 }
 
 // The enter and leave functions move a job between its containers and keep
@@ -297,12 +265,12 @@ func (c *Core) pause(t *tube, d Time) {
 	if d == 0 {
 		// The reference pauses for a nanosecond, which only un-pauses.
 		c.unpause(t)
-		c.logPause(t)
+		c.recordPause(t)
 		c.closeTube(t) // if only its pause kept it
 		return
 	}
 	c.setPause(t, c.now+d, d)
-	c.logPause(t)
+	c.recordPause(t)
 	c.refresh(t)
 	c.publish(t)
 	c.timers.want(&t.timer, t.pauseUntil)
@@ -326,8 +294,129 @@ func (c *Core) unpause(t *tube) {
 	t.kept = false
 	c.refresh(t)
 	c.match(t)
-	if t.gear != nil && t.readyPos != 0 {
-		for n := 1; n < t.ready.n && c.rouse(t.gear); n++ { // as if each job came now
+	if t.function != nil && t.readyPos != 0 {
+		for n := 1; n < t.ready.n && c.wakeSleepers(t.function); n++ { // as if each job came now
 		}
 	}
+}
+
+func (k *checker) tubes() {
+	c := k.c
+	jobs := make(map[TubeID]int)
+	reserved := make(map[TubeID]uint64)
+	// In no fixed order: a check only reports.
+	for i := range k.at {
+		j := c.jobs.At(i)
+		jobs[j.tube]++
+		if j.state == Reserved {
+			reserved[j.tube]++
+		}
+		if int(j.tube) >= len(c.tubes) || c.tubes[j.tube] == nil {
+			k.fail("job %d is in tube %d, which is gone", j.id, j.tube)
+		}
+	}
+	named, ready := 0, 0
+	for id, t := range c.tubes {
+		if t == nil {
+			continue
+		}
+		named++
+		if t.id != TubeID(id) || c.names[t.name] != t || t.timer.tube != t || t.timer.client != nil {
+			k.fail("tube %d %q: the handle, the name or the timer is not its own", id, t.name)
+		}
+		if t.jobs != jobs[t.id] || t.reserved != reserved[t.id] {
+			k.fail("tube %q: %d jobs, %d reserved; counted %d, %d",
+				t.name, jobs[t.id], reserved[t.id], t.jobs, t.reserved)
+		}
+		if t.jobs != t.ready.n+t.delay.n+t.buried.n+int(t.reserved) || uint64(t.jobs)+t.deletes != t.total+t.restored {
+			k.fail("tube %q: the sum of its states is not its %d jobs, or those and its %d deletes not its total of %d and %d",
+				t.name, t.jobs, t.deletes, t.total, t.restored)
+		}
+		if !t.inUse() && (t.function == nil || t.function.forgetAt == 0 && !t.function.created && t.pauseUntil == 0 && t.function.limits == [NumClasses]uint32{}) {
+			k.fail("tube %q: nothing needs it", t.name)
+		}
+		if (t.pauseUntil == 0) != (t.pauseFor == 0) {
+			k.fail("tube %q: paused until %d for %d", t.name, t.pauseUntil, t.pauseFor)
+		}
+		k.tubeJobs(t)
+		k.classes(t)
+		if k.readyTube(t) {
+			ready++
+		}
+	}
+	if named != len(c.names) {
+		k.fail("%d tubes, %d names", named, len(c.names))
+	}
+	if ready != len(c.ready) {
+		k.fail("%d tubes to reserve from, %d listed", ready, len(c.ready))
+	}
+}
+
+func (k *checker) tubeJobs(t *tube) {
+	urgent := uint64(0)
+	where := fmt.Sprintf("tube %q ready", t.name)
+	k.heap(where, &t.ready, func(e heapEntry) {
+		j := k.place(e.job, Ready, where)
+		if j == nil {
+			return
+		}
+		if e.b != j.pri || e.a != uint64(j.id) && (j.prev == 0 || e.a < uint64(j.id)) || j.tube != t.id || j.deadline != 0 || j.client != 0 {
+			k.fail("%s: job %d is under a wrong key or in a wrong tube", where, j.id)
+		}
+		if j.pri < urgentBelow {
+			urgent++
+		}
+	})
+	if urgent != t.urgent {
+		k.fail("tube %q: %d urgent, counted %d", t.name, urgent, t.urgent)
+	}
+	delayed := fmt.Sprintf("tube %q delayed", t.name)
+	k.heap(delayed, &t.delay, func(e heapEntry) {
+		j := k.place(e.job, Delayed, delayed)
+		if j != nil && (e.b != 0 || e.a != uint64(j.deadline) || j.tube != t.id || j.client != 0) {
+			k.fail("%s: job %d is under a wrong key or in a wrong tube", delayed, j.id)
+		}
+	})
+	buried := fmt.Sprintf("tube %q buried", t.name)
+	last := Time(0)
+	k.list(buried, &t.buried, func(i uint32) {
+		j := k.place(i, Buried, buried)
+		if j != nil && (j.tube != t.id || j.deadline <= last || j.client != 0) {
+			k.fail("%s: job %d is in a wrong tube or out of order", buried, j.id)
+		}
+		if j != nil {
+			last = j.deadline
+		}
+	})
+	k.sums.Ready += uint64(t.ready.n)
+	k.sums.Urgent += t.urgent
+	k.sums.Delayed += uint64(t.delay.n)
+	k.sums.Buried += uint64(t.buried.n)
+	k.sums.Reserved += t.reserved
+}
+
+// readyTube checks the tube's place in the ready list and its published key.
+// It reports whether something can be reserved from t.
+func (k *checker) readyTube(t *tube) bool {
+	can := t.ready.n > 0 && t.pauseUntil == 0
+	listed := t.readyPos > 0 && t.readyPos <= len(k.c.ready) && k.c.ready[t.readyPos-1] == t
+	if can != listed || !can && t.readyPos != 0 {
+		k.fail("tube %q: to reserve from: %v; listed: %v, at %d", t.name, can, listed, t.readyPos)
+	}
+	for i := t.waiters.head; can && i != 0; i = k.c.watches.At(i).next {
+		if cl := k.c.clientOf(i); cl.waiter.word.Load() != waitWord(cl.seq, waitOpen) {
+			continue // over, or not to be served yet
+		}
+		k.fail("tube %q: it has both a job to give and a client that waits", t.name)
+	}
+	if t.mirrored {
+		want := Key{}
+		if can {
+			want = t.best()
+		}
+		if got, ok := t.mirror.Load(); got != want || ok != can {
+			k.fail("tube %q: publishes %v, best is %v", t.name, got, want)
+		}
+	}
+	return can
 }

@@ -11,7 +11,7 @@ import (
 // Unique ids whose hash without a seed is the same where the bucket is taken from:
 // they are not all in one bucket, where each submission would look at all.
 func TestNobodyChoosesTheBucket(t *testing.T) {
-	w := newGearWorld(t, GearOptions{Hash: new(maphash.Hash)})
+	w := newFunctionWorld(t, SubmitOptions{Hash: new(maphash.Hash)})
 	c := w.session()
 	const jobs, bits = 400, 0xFFF << 32
 	for n, id := 0, JobID(1); id <= jobs; n++ {
@@ -21,10 +21,10 @@ func TestNobodyChoosesTheBucket(t *testing.T) {
 			id++
 		}
 	}
-	table := &w.core.gear.unique
+	table := &w.core.submissions.unique
 	for b := range uint32(table.size) {
 		n := 0
-		for i := table.at(b).chain(); i != 0; i = w.core.gear.jobs.At(i).next {
+		for i := table.at(b).chain(); i != 0; i = w.core.submissions.jobs.At(i).next {
 			n++
 		}
 		if n > jobs/4 {

@@ -23,7 +23,7 @@ type uniqueBucket [bucketSlots]uniqueSlot
 // chain instead: then its job has the bit chained, and its hash means nothing.
 type uniqueSlot struct {
 	hash uint32
-	job  uint32 // in gearing.jobs
+	job  uint32 // in submissions.jobs
 }
 
 const (
@@ -51,7 +51,7 @@ func (t *uniqueTable) bucket(hash uint32) uint32 {
 }
 
 // find returns a job with that hash for which is reports true, or zero.
-func (t *uniqueTable) find(jobs *slab.Pool[gearJob], hash uint32, is func(n uint32) bool) uint32 {
+func (t *uniqueTable) find(jobs *slab.Pool[submission], hash uint32, is func(n uint32) bool) uint32 {
 	if t.n == 0 {
 		return 0
 	}
@@ -83,7 +83,7 @@ func (b *uniqueBucket) chain() uint32 {
 }
 
 // insert adds job n, whose record has its hash already.
-func (t *uniqueTable) insert(jobs *slab.Pool[gearJob], n uint32) {
+func (t *uniqueTable) insert(jobs *slab.Pool[submission], n uint32) {
 	if t.n == 0 {
 		t.chunks = [][]uniqueBucket{make([]uniqueBucket, uniqueMin)}
 		t.size, t.mask = uniqueMin, uniqueMin-1
@@ -96,7 +96,7 @@ func (t *uniqueTable) insert(jobs *slab.Pool[gearJob], n uint32) {
 	}
 }
 
-func (b *uniqueBucket) add(jobs *slab.Pool[gearJob], s uniqueSlot) {
+func (b *uniqueBucket) add(jobs *slab.Pool[submission], s uniqueSlot) {
 	for i := range b {
 		if b[i].job == 0 {
 			b[i] = s
@@ -111,7 +111,7 @@ func (b *uniqueBucket) add(jobs *slab.Pool[gearJob], s uniqueSlot) {
 }
 
 // remove takes job n out, which is there.
-func (t *uniqueTable) remove(jobs *slab.Pool[gearJob], n uint32) {
+func (t *uniqueTable) remove(jobs *slab.Pool[submission], n uint32) {
 	t.at(t.bucket(jobs.At(n).hash)).remove(jobs, n)
 	if t.n--; t.n == 0 {
 		*t = uniqueTable{}
@@ -126,7 +126,7 @@ func (t *uniqueTable) remove(jobs *slab.Pool[gearJob], n uint32) {
 
 // remove has the first of the chain take the place of a job, so that only a full
 // bucket has a chain.
-func (b *uniqueBucket) remove(jobs *slab.Pool[gearJob], n uint32) {
+func (b *uniqueBucket) remove(jobs *slab.Pool[submission], n uint32) {
 	first := b.chain()
 	for i := range b {
 		if b[i].job != n {
@@ -153,7 +153,7 @@ func (b *uniqueBucket) remove(jobs *slab.Pool[gearJob], n uint32) {
 }
 
 // unchain takes the first of the chain out of it.
-func (b *uniqueBucket) unchain(first *gearJob) {
+func (b *uniqueBucket) unchain(first *submission) {
 	last := &b[bucketSlots-1]
 	if first.next == 0 {
 		*last = uniqueSlot{}
@@ -164,7 +164,7 @@ func (b *uniqueBucket) unchain(first *gearJob) {
 }
 
 // split adds one bucket and moves into it what belongs there.
-func (t *uniqueTable) split(jobs *slab.Pool[gearJob]) {
+func (t *uniqueTable) split(jobs *slab.Pool[submission]) {
 	b := uint32(t.size)
 	if c := int(b >> uniqueShift); c == len(t.chunks) {
 		t.chunks = append(t.chunks, make([]uniqueBucket, uniqueChunk))
@@ -181,7 +181,7 @@ func (t *uniqueTable) split(jobs *slab.Pool[gearJob]) {
 }
 
 // merge takes the last bucket away again.
-func (t *uniqueTable) merge(jobs *slab.Pool[gearJob]) {
+func (t *uniqueTable) merge(jobs *slab.Pool[submission]) {
 	t.size--
 	b := uint32(t.size)
 	all := t.at(b).take()
@@ -202,7 +202,7 @@ func (b *uniqueBucket) take() (all uniqueBucket) {
 }
 
 // scatter puts what was in a bucket where it belongs.
-func (t *uniqueTable) scatter(jobs *slab.Pool[gearJob], all uniqueBucket) {
+func (t *uniqueTable) scatter(jobs *slab.Pool[submission], all uniqueBucket) {
 	for n := all.chain(); n != 0; {
 		x := jobs.At(n)
 		s := uniqueSlot{x.hash, n}

@@ -8,13 +8,13 @@ import (
 )
 
 type uniqueTwin struct {
-	jobs  *slab.Pool[gearJob]
+	jobs  *slab.Pool[submission]
 	table uniqueTable
 	all   map[uint32][]uint32 // hash to jobs
 }
 
 func newUniqueTwin(t *testing.T) *uniqueTwin {
-	w := &uniqueTwin{jobs: slab.NewPool[gearJob](), all: map[uint32][]uint32{}}
+	w := &uniqueTwin{jobs: slab.NewPool[submission](), all: map[uint32][]uint32{}}
 	t.Cleanup(w.jobs.Close)
 	return w
 }

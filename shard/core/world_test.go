@@ -47,7 +47,7 @@ func (w *world) join(name string) *peer {
 func (w *world) do(op Op, want Status) Reply {
 	w.t.Helper()
 	var r Reply
-	w.core.Apply(w.now, &op, &r)
+	w.core.Apply(w.now, made(&op), &r)
 	if r.Status != want {
 		w.t.Fatalf("operation %d: status %d, want %d", op.Kind, r.Status, want)
 	}

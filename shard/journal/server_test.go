@@ -68,7 +68,7 @@ func (s *server) open(shards int) error {
 	var replays []*core.Replay
 	for i := range shards {
 		d := &desk{core: core.New(nil), log: s.j.Log(i)}
-		d.core.LogTo(&d.log.Buffer)
+		d.core.RecordTo(&d.log.Buffer)
 		replays = append(replays, d.core.Replay())
 		s.desks = append(s.desks, d)
 	}

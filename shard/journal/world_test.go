@@ -114,7 +114,7 @@ func (w *world) open(strict bool) (*Recovered, error) {
 	var replays []*core.Replay
 	for i := range w.opts.Shards {
 		p := &part{w: w, i: i, core: core.New(nil), log: w.j.Log(i), base: newFacts()}
-		p.core.LogTo(&p.log.Buffer)
+		p.core.RecordTo(&p.log.Buffer)
 		replays = append(replays, p.core.Replay())
 		w.shards = append(w.shards, p)
 	}
@@ -170,7 +170,7 @@ func (w *world) closeCores() {
 // dump adds all that the core holds.
 func (p *part) dump(to *facts) {
 	var b record.Buffer
-	p.core.LogTo(&b)
+	p.core.RecordTo(&b)
 	var ids []core.JobID
 	p.core.EachID(func(id core.JobID) { ids = append(ids, id) })
 	slices.Sort(ids)
@@ -186,7 +186,7 @@ func (p *part) dump(to *facts) {
 	for _, rec := range split(&b, b.Data, b.Refs) {
 		to.apply(rec)
 	}
-	p.core.LogTo(&p.log.Buffer)
+	p.core.RecordTo(&p.log.Buffer)
 }
 
 // verify compares what came back with each old part's history.

@@ -43,3 +43,27 @@ func (c *Core) whenAwake(t Time) Time {
 	}
 	return t + c.slept
 }
+
+// Time is a moment in nanoseconds, or a length of time. The core only ever gets it as
+// an argument; it begins with the time of day at the start, and see moment.go.
+type Time int64
+
+// Second is one second of Time; the wire speaks seconds, the core nanoseconds.
+const Second Time = 1e9
+
+// Never is later than every deadline.
+const Never Time = 1<<63 - 1
+
+// advance moves the core's time on; a clock that steps back stands still.
+func (c *Core) advance(now Time) { c.now = max(c.now, now) }
+
+// delayUntil is when a delay of d seconds, set now, ends. Two delays never
+// have the same now: of two jobs that one turn puts with the same delay, the
+// one that was put first is to come first, whatever their ids.
+func (c *Core) delayUntil(d uint32) Time {
+	if c.now <= c.delayedAt {
+		c.now = c.delayedAt + 1
+	}
+	c.delayedAt = c.now
+	return c.now + Time(d)*Second
+}

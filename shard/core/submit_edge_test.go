@@ -8,7 +8,7 @@ import (
 // A worker gives up a function of which it runs very many jobs, among others: they
 // go back in parts, and in the order in which it took them.
 func TestUnregisterIsBounded(t *testing.T) {
-	p := newGearWorld(t, GearOptions{}).session()
+	p := newFunctionWorld(t, SubmitOptions{}).session()
 	f, g := p.able("f", 0), p.able("g", 0)
 	const jobs = 2*boundedMax + 10
 	for id := JobID(1); id <= jobs; id += 2 {
@@ -41,7 +41,7 @@ func TestUnregisterIsBounded(t *testing.T) {
 }
 
 func TestUnregisterAllIsBounded(t *testing.T) {
-	p := newGearWorld(t, GearOptions{}).session()
+	p := newFunctionWorld(t, SubmitOptions{}).session()
 	for i := range 2*boundedMax + 10 {
 		p.able(fmt.Sprint(i), 0)
 	}
@@ -58,7 +58,7 @@ func TestUnregisterAllIsBounded(t *testing.T) {
 // Many functions have a job with the same unique id: each is found in its own, and
 // the newest of all when only the id is asked for, in parts.
 func TestUniqueIDOfManyFunctions(t *testing.T) {
-	p := newGearWorld(t, GearOptions{}).session()
+	p := newFunctionWorld(t, SubmitOptions{}).session()
 	const functions = 2*boundedMax + 10
 	for i := range JobID(functions) {
 		p.submit(fmt.Sprint(i), "u", "x", 1024, true, i+1)
@@ -68,7 +68,7 @@ func TestUniqueIDOfManyFunctions(t *testing.T) {
 	}
 	p.op(Op{Kind: OpCancelJob, ID: functions}, StatusOK)
 	newest := JobID(0)
-	p.gear.Cursor = 0
+	p.function.Cursor = 0
 	for _, want := range []Status{StatusMore, StatusMore, StatusOK} {
 		newest = max(newest, p.op(Op{Kind: OpUniqueStatus}, want).ID)
 	}
@@ -79,16 +79,16 @@ func TestUniqueIDOfManyFunctions(t *testing.T) {
 
 // The question for a unique id costs the same however many functions there are.
 func TestUniqueIDAmongManyFunctions(t *testing.T) {
-	p := newGearWorld(t, GearOptions{}).session()
+	p := newFunctionWorld(t, SubmitOptions{}).session()
 	const functions = 10 * boundedMax
 	for i := range JobID(functions) {
 		p.submit(fmt.Sprint(i), fmt.Sprint("u", i), "x", 1024, true, i+1)
 	}
-	p.gear.SetUnique([]byte("none"))
-	p.gear.Cursor = 0
+	p.function.SetUnique([]byte("none"))
+	p.function.Cursor = 0
 	p.op(Op{Kind: OpUniqueStatus}, StatusNotFound)
-	p.gear.SetUnique([]byte("u77"))
-	p.gear.Cursor = 0
+	p.function.SetUnique([]byte("u77"))
+	p.function.Cursor = 0
 	if r := p.op(Op{Kind: OpUniqueStatus}, StatusOK); r.ID != 78 {
 		t.Errorf("job %d", r.ID)
 	}
@@ -96,7 +96,7 @@ func TestUniqueIDAmongManyFunctions(t *testing.T) {
 
 // A timeout that lasts longer than time itself is none.
 func TestVeryLongTimeout(t *testing.T) {
-	p := newGearWorld(t, GearOptions{}).session()
+	p := newFunctionWorld(t, SubmitOptions{}).session()
 	f := p.able("f", Never-1)
 	p.submit("f", "", "x", 1024, true, 1)
 	p.grab(f, 1)
@@ -106,8 +106,8 @@ func TestVeryLongTimeout(t *testing.T) {
 
 // The memory of those who have waited in a rush goes back.
 func TestWaitsAreForgotten(t *testing.T) {
-	p := newGearWorld(t, GearOptions{}).session()
-	const jobs = 2 * waitsKept
+	p := newFunctionWorld(t, SubmitOptions{}).session()
+	const jobs = 2 * followerListsKept
 	for range 2 {
 		first := p.last + 1
 		for id := first; id < first+jobs; id++ {
@@ -116,7 +116,7 @@ func TestWaitsAreForgotten(t *testing.T) {
 		for id := first; id < first+jobs; id++ {
 			p.op(Op{Kind: OpCancelJob, ID: id}, StatusOK)
 		}
-		if g := p.core.gear; len(g.waits) != 1 || len(g.free) != 0 {
+		if g := p.core.submissions; len(g.waits) != 1 || len(g.free) != 0 {
 			t.Fatalf("%d lists, %d free", len(g.waits), len(g.free))
 		}
 	}

@@ -9,39 +9,39 @@ import (
 	"polystalk/shard/slab"
 )
 
-// A gearWorld is a world that gives out ids and hears of jobs that end.
-type gearWorld struct {
+// A functionWorld is a world that gives out ids and hears of jobs that end.
+type functionWorld struct {
 	*world
 	ended map[JobID]int
 }
 
-func (w *gearWorld) NextID() JobID        { w.last++; return w.last }
-func (w *gearWorld) JobFinished(id JobID) { w.ended[id]++ }
+func (w *functionWorld) NextID() JobID        { w.last++; return w.last }
+func (w *functionWorld) JobFinished(id JobID) { w.ended[id]++ }
 
-func newGearWorld(t *testing.T, o GearOptions) *gearWorld {
-	w := &gearWorld{world: newWorld(t), ended: map[JobID]int{}}
+func newFunctionWorld(t *testing.T, o SubmitOptions) *functionWorld {
+	w := &functionWorld{world: newWorld(t), ended: map[JobID]int{}}
 	w.core.ended = w.JobFinished
-	w.core.GearOptions(o)
+	w.core.SetSubmitOptions(o)
 	return w
 }
 
-// A gearPeer is a Gearman session.
-type gearPeer struct {
-	*gearWorld
-	id   ClientID
-	mail Mail
-	gear Gear
+// A functionPeer is a Gearman session.
+type functionPeer struct {
+	*functionWorld
+	id       ClientID
+	mail     Mail
+	function FunctionOp
 }
 
-func (w *gearWorld) session() *gearPeer {
-	p := &gearPeer{gearWorld: w}
-	p.gear.Mail, p.gear.Numbers = &p.mail, w
+func (w *functionWorld) session() *functionPeer {
+	p := &functionPeer{functionWorld: w}
+	p.function.Mail, p.function.Numbers = &p.mail, w
 	return p
 }
 
-func (p *gearPeer) op(op Op, want Status) Reply {
+func (p *functionPeer) op(op Op, want Status) Reply {
 	p.t.Helper()
-	op.Gear = &p.gear
+	op.Function = &p.function
 	op.Client = p.id
 	r := p.do(op, want)
 	p.id = r.Client
@@ -49,26 +49,26 @@ func (p *gearPeer) op(op Op, want Status) Reply {
 }
 
 // submit wants a job with that id.
-func (p *gearPeer) submit(function, unique, body string, pri uint32, background bool, want JobID) {
+func (p *functionPeer) submit(function, unique, body string, pri uint32, background bool, want JobID) {
 	p.t.Helper()
-	p.gear.SetUnique([]byte(unique))
-	p.gear.ByBody = unique == "-"
-	p.gear.Background = background
+	p.function.SetUnique([]byte(unique))
+	p.function.ByBody = unique == "-"
+	p.function.Background = background
 	r := p.op(Op{Kind: OpSubmit, Name: []byte(function), Pri: pri, Body: []byte(body)}, StatusOK)
 	if r.ID != want {
 		p.t.Fatalf("job %d, want %d", r.ID, want)
 	}
-	p.gear.Due = 0
+	p.function.Due = 0
 }
 
-func (p *gearPeer) able(function string, timeout Time) TubeID {
+func (p *functionPeer) able(function string, timeout Time) TubeID {
 	p.t.Helper()
-	p.gear.Timeout = timeout
+	p.function.Timeout = timeout
 	return p.op(Op{Kind: OpRegister, Name: []byte(function)}, StatusOK).Tube
 }
 
 // grab wants the jobs with these ids, in this order; zero: none.
-func (p *gearPeer) grab(tube TubeID, want ...JobID) {
+func (p *functionPeer) grab(tube TubeID, want ...JobID) {
 	p.t.Helper()
 	for _, id := range want {
 		status := StatusReserved
@@ -81,13 +81,13 @@ func (p *gearPeer) grab(tube TubeID, want ...JobID) {
 	}
 }
 
-func (p *gearPeer) report(id JobID, k RelayKind, body string, want Status) {
+func (p *functionPeer) report(id JobID, k RelayKind, body string, want Status) {
 	p.t.Helper()
-	p.gear.Relay = k
+	p.function.Relay = k
 	p.op(Op{Kind: OpReport, ID: id, Body: []byte(body)}, want)
 }
 
-func (p *gearPeer) close() {
+func (p *functionPeer) close() {
 	p.t.Helper()
 	if p.id != 0 {
 		p.op(Op{Kind: OpClose}, StatusOK)
@@ -95,7 +95,7 @@ func (p *gearPeer) close() {
 }
 
 // hears wants exactly these relays, and "noop" first if it was told of a job.
-func (p *gearPeer) hears(want ...string) {
+func (p *functionPeer) hears(want ...string) {
 	p.t.Helper()
 	var got []string
 	p.core.TakeMail(nil)
@@ -110,7 +110,7 @@ func (p *gearPeer) hears(want ...string) {
 	}
 }
 
-func (w *gearWorld) isOver(ids ...JobID) {
+func (w *functionWorld) isOver(ids ...JobID) {
 	w.t.Helper()
 	for _, id := range ids {
 		if i, _, _ := w.core.find(id); i != 0 || w.ended[id] != 1 {
@@ -120,7 +120,7 @@ func (w *gearWorld) isOver(ids ...JobID) {
 }
 
 func TestGrabTakesByPriorityThenByAge(t *testing.T) {
-	p := newGearWorld(t, GearOptions{}).session()
+	p := newFunctionWorld(t, SubmitOptions{}).session()
 	f := p.able("f", 0)
 	for i, pri := range []uint32{1<<32 - 1, 1<<32 - 1, 1024, 1024, 0, 0} {
 		p.submit("f", "", "x", pri, true, JobID(i+1))
@@ -129,7 +129,7 @@ func TestGrabTakesByPriorityThenByAge(t *testing.T) {
 }
 
 func TestLostJobGoesBehindThoseThatWait(t *testing.T) {
-	w := newGearWorld(t, GearOptions{})
+	w := newFunctionWorld(t, SubmitOptions{})
 	p, q := w.session(), w.session()
 	f := p.able("f", 0)
 	for i := range JobID(3) {
@@ -148,7 +148,7 @@ func TestLostJobGoesBehindThoseThatWait(t *testing.T) {
 }
 
 func TestJobFailsWhenItsWorkerIsLostTooOften(t *testing.T) {
-	w := newGearWorld(t, GearOptions{Retries: 2})
+	w := newFunctionWorld(t, SubmitOptions{Retries: 2})
 	c, p := w.session(), w.session()
 	f := p.able("f", Second)
 	c.submit("f", "u", "x", 1024, false, 1)
@@ -163,7 +163,7 @@ func TestJobFailsWhenItsWorkerIsLostTooOften(t *testing.T) {
 }
 
 func TestSubmissionsJoin(t *testing.T) {
-	w := newGearWorld(t, GearOptions{})
+	w := newFunctionWorld(t, SubmitOptions{})
 	c, d, p := w.session(), w.session(), w.session()
 	c.submit("f", "u", "first", 1024, false, 1)
 	d.submit("f", "u", "second", 0, false, 1)
@@ -188,10 +188,10 @@ func TestSubmissionsJoin(t *testing.T) {
 }
 
 func TestLargeBodiesJoin(t *testing.T) {
-	w := newGearWorld(t, GearOptions{})
+	w := newFunctionWorld(t, SubmitOptions{})
 	p := w.session()
-	p.gear.SetUnique([]byte("-"))
-	p.gear.ByBody, p.gear.Background = true, true
+	p.function.SetUnique([]byte("-"))
+	p.function.ByBody, p.function.Background = true, true
 	whole := strings.Repeat("abc", slab.MaxSize)
 	submit := func(want JobID, text string, cuts ...int) {
 		t.Helper()
@@ -212,7 +212,7 @@ func TestLargeBodiesJoin(t *testing.T) {
 }
 
 func TestClientsLeave(t *testing.T) {
-	w := newGearWorld(t, GearOptions{})
+	w := newFunctionWorld(t, SubmitOptions{})
 	c, d, p := w.session(), w.session(), w.session()
 	c.submit("f", "queued", "x", 1024, false, 1)
 	c.submit("f", "shared", "x", 1024, false, 2)
@@ -234,7 +234,7 @@ func TestClientsLeave(t *testing.T) {
 }
 
 func TestCancelledJobIsOver(t *testing.T) {
-	w := newGearWorld(t, GearOptions{})
+	w := newFunctionWorld(t, SubmitOptions{})
 	c, p := w.session(), w.session()
 	f := p.able("f", 0)
 	c.submit("f", "u", "x", 1024, false, 1)
@@ -256,7 +256,7 @@ func TestCancelledJobIsOver(t *testing.T) {
 }
 
 func TestBeanstalkdWorkerOfASubmittedJob(t *testing.T) {
-	w := newGearWorld(t, GearOptions{})
+	w := newFunctionWorld(t, SubmitOptions{})
 	c := w.session()
 	b := w.join("f")
 	c.submit("f", "deleted", "x", 1024, false, 1)
@@ -284,7 +284,7 @@ func TestBeanstalkdWorkerOfASubmittedJob(t *testing.T) {
 }
 
 func TestGearmanWorkerOfAPutJob(t *testing.T) {
-	w := newGearWorld(t, GearOptions{Retries: 1})
+	w := newFunctionWorld(t, SubmitOptions{Retries: 1})
 	b := w.join("f")
 	p := w.session()
 	f := p.able("f", 0)
@@ -301,7 +301,7 @@ func TestGearmanWorkerOfAPutJob(t *testing.T) {
 }
 
 func TestFailedBackgroundJobIsKept(t *testing.T) {
-	w := newGearWorld(t, GearOptions{BuryFailed: true})
+	w := newFunctionWorld(t, SubmitOptions{BuryFailed: true})
 	c, p := w.session(), w.session()
 	f := p.able("f", 0)
 	c.submit("f", "u", "x", 1024, true, 1)
@@ -318,7 +318,7 @@ func TestFailedBackgroundJobIsKept(t *testing.T) {
 
 // A job whose worker is lost once too often has failed as well.
 func TestJobLostTooOftenIsKept(t *testing.T) {
-	w := newGearWorld(t, GearOptions{BuryFailed: true, Retries: 1})
+	w := newFunctionWorld(t, SubmitOptions{BuryFailed: true, Retries: 1})
 	c, p := w.session(), w.session()
 	f := p.able("f", 0)
 	c.submit("f", "u", "x", 1024, true, 1)
@@ -333,13 +333,13 @@ func TestJobLostTooOftenIsKept(t *testing.T) {
 }
 
 func TestSleepersAreToldOnce(t *testing.T) {
-	w := newGearWorld(t, GearOptions{})
+	w := newFunctionWorld(t, SubmitOptions{})
 	c := w.session()
-	var all []*gearPeer
+	var all []*functionPeer
 	for range 3 {
 		p := w.session()
 		p.able("f", 0)
-		p.gear.Sleepers.Add(1)
+		p.function.Sleepers.Add(1)
 		all = append(all, p)
 	}
 	p, q, awake := all[0], all[1], all[2]
@@ -369,7 +369,7 @@ func TestSleepersAreToldOnce(t *testing.T) {
 	w.pass(10 * Second)
 	p.hears("noop")
 	sleep()
-	c.gear.Due = w.now + 5*Second
+	c.function.Due = w.now + 5*Second
 	c.submit("f", "later", "x", 1024, true, 5)
 	p.hears()
 	w.pass(5 * Second)
@@ -381,13 +381,13 @@ func TestSleepersAreToldOnce(t *testing.T) {
 }
 
 func TestWakeupTellsInTurn(t *testing.T) {
-	w := newGearWorld(t, GearOptions{Wakeup: 2})
+	w := newFunctionWorld(t, SubmitOptions{Wakeup: 2})
 	c := w.session()
-	var all []*gearPeer
+	var all []*functionPeer
 	join := func() {
 		p := w.session()
 		p.able("f", 0)
-		p.gear.Sleepers.Add(1)
+		p.function.Sleepers.Add(1)
 		p.mail.Sleep()
 		all = append(all, p)
 	}
@@ -423,23 +423,23 @@ func TestWakeupTellsInTurn(t *testing.T) {
 }
 
 func TestFunctionsHaveLimits(t *testing.T) {
-	w := newGearWorld(t, GearOptions{})
+	w := newFunctionWorld(t, SubmitOptions{})
 	p := w.session()
-	p.op(Op{Kind: OpDrop, Name: []byte("f")}, StatusNotFound)
-	p.op(Op{Kind: OpFunction, Name: []byte("f")}, StatusOK)
-	p.gear.Limits = [NumClasses]uint32{1, 0, 2}
-	p.op(Op{Kind: OpLimit, Name: []byte("f")}, StatusOK)
+	p.op(Op{Kind: OpDropFunction, Name: []byte("f")}, StatusNotFound)
+	p.op(Op{Kind: OpCreateFunction, Name: []byte("f")}, StatusOK)
+	p.function.Limits = [NumClasses]uint32{1, 0, 2}
+	p.op(Op{Kind: OpLimitFunction, Name: []byte("f")}, StatusOK)
 	p.submit("f", "a", "x", 1024, true, 1)
 	p.op(Op{Kind: OpSubmit, Name: []byte("f"), Pri: 0}, StatusOK) // joins
-	p.gear.SetUnique(nil)
+	p.function.SetUnique(nil)
 	p.op(Op{Kind: OpSubmit, Name: []byte("f"), Pri: 0}, StatusFull)
 	p.submit("f", "b", "x", 1<<32-1, true, 2)
-	p.gear.SetUnique(nil)
+	p.function.SetUnique(nil)
 	p.op(Op{Kind: OpSubmit, Name: []byte("f"), Pri: 1<<32 - 1}, StatusFull)
-	p.op(Op{Kind: OpDrop, Name: []byte("f")}, StatusInUse)
-	p.op(Op{Kind: OpFunctions}, StatusOK)
-	list := p.gear.Functions
-	p.gear.Cursor = 0
+	p.op(Op{Kind: OpDropFunction, Name: []byte("f")}, StatusInUse)
+	p.op(Op{Kind: OpListFunctions}, StatusOK)
+	list := p.function.Functions
+	p.function.Cursor = 0
 	if len(list) != 1 || list[0].Name != "f" || list[0].Waiting != [NumClasses]uint64{0, 1, 1} {
 		t.Errorf("%+v", list)
 	}
@@ -447,22 +447,22 @@ func TestFunctionsHaveLimits(t *testing.T) {
 	p.grab(f, 1, 2)
 	p.report(1, RelayDone, "", StatusOK)
 	p.report(2, RelayDone, "", StatusOK)
-	p.op(Op{Kind: OpDrop, Name: []byte("f")}, StatusInUse)
+	p.op(Op{Kind: OpDropFunction, Name: []byte("f")}, StatusInUse)
 	p.op(Op{Kind: OpUnregister, Tube: f}, StatusOK)
-	p.op(Op{Kind: OpDrop, Name: []byte("f")}, StatusOK)
+	p.op(Op{Kind: OpDropFunction, Name: []byte("f")}, StatusOK)
 }
 
 // With --gearman-wakeup, whoever was told may leave before it asks: then others
 // are told.
 func TestWakeupOfAWorkerThatLeaves(t *testing.T) {
-	w := newGearWorld(t, GearOptions{Wakeup: 1})
+	w := newFunctionWorld(t, SubmitOptions{Wakeup: 1})
 	c := w.session()
-	var all []*gearPeer
+	var all []*functionPeer
 	var f TubeID
 	for range 3 {
 		p := w.session()
 		f = p.able("f", 0)
-		p.gear.Sleepers.Add(1)
+		p.function.Sleepers.Add(1)
 		p.mail.Sleep()
 		all = append(all, p)
 	}
@@ -477,13 +477,13 @@ func TestWakeupOfAWorkerThatLeaves(t *testing.T) {
 
 // A pause holds up many jobs; at its end as many are told as if they came then.
 func TestWakeupAfterAPause(t *testing.T) {
-	w := newGearWorld(t, GearOptions{Wakeup: 1})
+	w := newFunctionWorld(t, SubmitOptions{Wakeup: 1})
 	c := w.session()
-	var all []*gearPeer
+	var all []*functionPeer
 	for range 4 {
 		p := w.session()
 		p.able("f", 0)
-		p.gear.Sleepers.Add(1)
+		p.function.Sleepers.Add(1)
 		p.mail.Sleep()
 		all = append(all, p)
 	}

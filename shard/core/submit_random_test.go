@@ -7,34 +7,34 @@ import (
 	"testing"
 )
 
-// A gearHistory plays random sessions of both protocols against one core.
-type gearHistory struct {
-	*gearWorld
+// A functionHistory plays random sessions of both protocols against one core.
+type functionHistory struct {
+	*functionWorld
 	rng     *rand.Rand
 	scribe  *scribe
-	peers   []*gearPeer
+	peers   []*functionPeer
 	waits   []map[JobID]uint32 // by peer: submissions that wait
 	putters []*peer
 	deleted map[JobID]bool
 	put     map[JobID]bool
 }
 
-var gearNames = []string{"", "f", "g", "default"}
+var functionNames = []string{"", "f", "g", "default"}
 
-func (h *gearHistory) name() string { return gearNames[h.rng.IntN(len(gearNames))] }
+func (h *functionHistory) name() string { return functionNames[h.rng.IntN(len(functionNames))] }
 
 // some is a job's id that may live.
-func (h *gearHistory) some() JobID { return JobID(1 + h.rng.Uint64N(uint64(h.last)+1)) }
+func (h *functionHistory) some() JobID { return JobID(1 + h.rng.Uint64N(uint64(h.last)+1)) }
 
-func (h *gearHistory) apply(op *Op) (r Reply) {
-	h.core.Apply(h.now, op, &r)
+func (h *functionHistory) apply(op *Op) (r Reply) {
+	h.core.Apply(h.now, made(op), &r)
 	if err := h.core.Check(); err != nil {
 		h.t.Fatalf("after operation %d: %v", op.Kind, err)
 	}
 	return r
 }
 
-func (h *gearHistory) step() {
+func (h *functionHistory) step() {
 	if h.rng.IntN(4) == 0 {
 		h.now += Time(h.rng.IntN(3)) * Second / 2
 	}
@@ -51,7 +51,7 @@ func (h *gearHistory) step() {
 	h.deliver()
 }
 
-func (h *gearHistory) putterStep(p *peer) {
+func (h *functionHistory) putterStep(p *peer) {
 	id := h.some()
 	op := Op{Client: p.id, ID: id, Tube: p.tube, Pri: h.rng.Uint32N(3000), Bound: MaxKey}
 	switch h.rng.IntN(7) {
@@ -75,27 +75,27 @@ func (h *gearHistory) putterStep(p *peer) {
 	}
 }
 
-func (h *gearHistory) peerStep(n int) {
+func (h *functionHistory) peerStep(n int) {
 	p := h.peers[n]
-	op := &Op{Client: p.id, ID: h.some(), Name: []byte(h.name()), Gear: &p.gear, Bound: MaxKey}
+	op := &Op{Client: p.id, ID: h.some(), Name: []byte(h.name()), Function: &p.function, Bound: MaxKey}
 	switch h.rng.IntN(12) {
 	case 0, 1, 2, 3:
 		op.Kind, op.Pri = OpSubmit, []uint32{0, 1024, 1<<32 - 1}[h.rng.IntN(3)]
 		op.Body = fmt.Appendf(nil, "%d", h.rng.IntN(3))
-		p.gear.SetUnique([]byte([]string{"", "-", "u", "v"}[h.rng.IntN(4)]))
-		p.gear.SetReducer([]byte([]string{"", "red"}[h.rng.IntN(2)]))
-		p.gear.ByBody = string(p.gear.Unique()) == "-"
-		p.gear.Background = h.rng.IntN(2) == 0
-		if p.gear.Due = 0; h.rng.IntN(4) == 0 {
-			p.gear.Due = h.now + Time(h.rng.IntN(3))*Second
+		p.function.SetUnique([]byte([]string{"", "-", "u", "v"}[h.rng.IntN(4)]))
+		p.function.SetReducer([]byte([]string{"", "red"}[h.rng.IntN(2)]))
+		p.function.ByBody = string(p.function.Unique()) == "-"
+		p.function.Background = h.rng.IntN(2) == 0
+		if p.function.Due = 0; h.rng.IntN(4) == 0 {
+			p.function.Due = h.now + Time(h.rng.IntN(3))*Second
 		}
 		r := h.apply(op)
 		p.id = r.Client
-		if !p.gear.Background {
+		if !p.function.Background {
 			h.waits[n][r.ID]++
 		}
 	case 4:
-		op.Kind, p.gear.Timeout = OpRegister, Time(h.rng.IntN(2))*Second
+		op.Kind, p.function.Timeout = OpRegister, Time(h.rng.IntN(2))*Second
 		p.id = h.apply(op).Client
 	case 5, 6, 7:
 		if t := h.ability(p); t != 0 {
@@ -107,7 +107,7 @@ func (h *gearHistory) peerStep(n int) {
 		if i := h.held(p); i != 0 {
 			op.ID = h.core.jobs.At(i).id
 		}
-		p.gear.Relay = RelayKind(1 + h.rng.IntN(6))
+		p.function.Relay = RelayKind(1 + h.rng.IntN(6))
 		h.apply(op)
 	case 10:
 		op.Kind = OpCancelJob
@@ -128,7 +128,7 @@ func (h *gearHistory) peerStep(n int) {
 	}
 }
 
-func (h *gearHistory) ability(p *gearPeer) TubeID {
+func (h *functionHistory) ability(p *functionPeer) TubeID {
 	if p.id == 0 || len(h.core.clients[p.id].watches.list) == 0 {
 		return 0
 	}
@@ -136,7 +136,7 @@ func (h *gearHistory) ability(p *gearPeer) TubeID {
 	return h.core.watches.At(all[h.rng.IntN(len(all))]).tube
 }
 
-func (h *gearHistory) held(p *gearPeer) uint32 {
+func (h *functionHistory) held(p *functionPeer) uint32 {
 	if p.id == 0 {
 		return 0
 	}
@@ -144,7 +144,7 @@ func (h *gearHistory) held(p *gearPeer) uint32 {
 }
 
 // deliver takes what the sessions hear: each of their submissions ends once.
-func (h *gearHistory) deliver() {
+func (h *functionHistory) deliver() {
 	h.core.TakeMail(nil)
 	for n, p := range h.peers {
 		for r := p.mail.Take(); r != nil; r = r.Next {
@@ -163,7 +163,7 @@ func (h *gearHistory) deliver() {
 
 // compareReplay replays what was recorded: the jobs that somebody wants even
 // without a client are there as they were.
-func (h *gearHistory) compareReplay() {
+func (h *functionHistory) compareReplay() {
 	if err := h.scribe.take(); err != nil {
 		h.t.Fatal(err)
 	}
@@ -175,26 +175,26 @@ func (h *gearHistory) compareReplay() {
 	if buf.Live != h.scribe.buf.Live || buf.Jobs != h.scribe.buf.Jobs {
 		h.t.Fatalf("%d bytes of %d jobs, want %d of %d", buf.Live, buf.Jobs, h.scribe.buf.Live, h.scribe.buf.Jobs)
 	}
-	got, want := describeJobs(c, h.core.gear.opts), describeJobs(h.core, h.core.gear.opts)
+	got, want := describeJobs(c, h.core.submissions.opts), describeJobs(h.core, h.core.submissions.opts)
 	if !slices.Equal(got, want) {
 		h.t.Fatalf("replayed %q\nwant %q", got, want)
 	}
 }
 
-func describeJobs(c *Core, o GearOptions) (list []string) {
+func describeJobs(c *Core, o SubmitOptions) (list []string) {
 	c.eachJob(func(j *job) {
-		if !j.isGear() {
+		if !j.isSubmitted() {
 			list = append(list, fmt.Sprint(j.id))
 			return
 		}
-		x := c.gearOf(j)
+		x := c.submissionOf(j)
 		if x.background {
-			lost := c.gear.extraOf(j.ttr).lost
+			lost := c.submissions.progressOf(j.ttr).lost
 			if o.Retries == 0 {
 				lost = 0 // not recorded: nothing depends on it
 			}
 			list = append(list, fmt.Sprintf("%d %q %d %q %q %q %v %v %d", j.id, c.tubes[j.tube].name, j.pri,
-				c.gear.uniqueOf(x), c.gear.reducerOf(x), c.bodyOf(j), x.byBody, x.indexed, lost))
+				c.submissions.uniqueOf(x), c.submissions.reducerOf(x), c.bodyOf(j), x.byBody, x.indexed, lost))
 		}
 	})
 	slices.Sort(list)
@@ -202,14 +202,14 @@ func describeJobs(c *Core, o GearOptions) (list []string) {
 }
 
 // finish works everything off, and wants every job to end once.
-func (h *gearHistory) finish() {
+func (h *functionHistory) finish() {
 	for _, p := range h.putters {
 		h.apply(&Op{Kind: OpReturn, Client: p.id})
 	}
 	for _, p := range h.peers {
 		if p.id != 0 {
 			for _, w := range slices.Clone(h.core.clients[p.id].watches.list) {
-				h.apply(&Op{Kind: OpUnregister, Client: p.id, Tube: h.core.watches.At(w).tube, Gear: &p.gear})
+				h.apply(&Op{Kind: OpUnregister, Client: p.id, Tube: h.core.watches.At(w).tube, Function: &p.function})
 			}
 		}
 	}
@@ -218,11 +218,11 @@ func (h *gearHistory) finish() {
 	h.check()
 	h.deliver()
 	worker := h.session()
-	for _, name := range gearNames {
+	for _, name := range functionNames {
 		tube := worker.able(name, 0)
 		h.apply(&Op{Kind: OpKick, Tube: tube, N: 10000})
 		for {
-			r := h.apply(&Op{Kind: OpGrab, Client: worker.id, Tube: tube, Bound: MaxKey, Gear: &worker.gear})
+			r := h.apply(&Op{Kind: OpGrab, Client: worker.id, Tube: tube, Bound: MaxKey, Function: &worker.function})
 			if r.Status != StatusReserved {
 				break
 			}
@@ -249,8 +249,8 @@ func (h *gearHistory) finish() {
 func TestRandomSubmissions(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 7))
-		w := newGearWorld(t, GearOptions{Retries: rng.Uint32N(3), BuryFailed: rng.IntN(3) == 0})
-		h := &gearHistory{gearWorld: w, rng: rng, scribe: newScribe(w.core), deleted: map[JobID]bool{}, put: map[JobID]bool{}}
+		w := newFunctionWorld(t, SubmitOptions{Retries: rng.Uint32N(3), BuryFailed: rng.IntN(3) == 0})
+		h := &functionHistory{functionWorld: w, rng: rng, scribe: newScribe(w.core), deleted: map[JobID]bool{}, put: map[JobID]bool{}}
 		for range 4 {
 			h.peers = append(h.peers, w.session())
 			h.waits = append(h.waits, map[JobID]uint32{})

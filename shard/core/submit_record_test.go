@@ -7,12 +7,12 @@ import (
 )
 
 // recorded is what the records in b alone make of the jobs of a server.
-func (p *gearPeer) replayed(b *record.Buffer) (highest uint64, live []JobID) {
+func (p *functionPeer) replayed(b *record.Buffer) (highest uint64, live []JobID) {
 	p.t.Helper()
 	c := New(nil)
 	p.t.Cleanup(c.Close)
 	log := new(record.Buffer)
-	c.LogTo(log)
+	c.RecordTo(log)
 	rp := c.Replay()
 	for data := b.Data; len(data) > 0; {
 		var r record.Record
@@ -32,13 +32,13 @@ func (p *gearPeer) replayed(b *record.Buffer) (highest uint64, live []JobID) {
 
 // Handles of jobs that end with the process are not given to others in the next.
 func TestForegroundJobsUseUpTheirNumbers(t *testing.T) {
-	p := newGearWorld(t, GearOptions{}).session()
+	p := newFunctionWorld(t, SubmitOptions{}).session()
 	buf := &record.Buffer{Commit: 3}
-	p.core.LogTo(buf)
+	p.core.RecordTo(buf)
 	p.submit("f", "", "x", 1024, true, 1)
 	var r Reply
 	for range 20 {
-		p.gear.Background = false
+		p.function.Background = false
 		r = p.op(Op{Kind: OpSubmit, Name: []byte("f"), Pri: 1024, Body: []byte("x")}, StatusOK)
 		if r.Commit != 3 {
 			t.Fatalf("depends on commit %d", r.Commit)
@@ -61,10 +61,10 @@ func TestForegroundJobsUseUpTheirNumbers(t *testing.T) {
 // must not be the job's end.
 func TestNumbersUsedUpDeleteNoJob(t *testing.T) {
 	for _, inChunks := range []bool{false, true} {
-		p := newGearWorld(t, GearOptions{}).session()
+		p := newFunctionWorld(t, SubmitOptions{}).session()
 		numbers := &record.Buffer{Commit: 3}
-		p.core.LogTo(numbers)
-		p.gear.Background = false
+		p.core.RecordTo(numbers)
+		p.function.Background = false
 		p.op(Op{Kind: OpSubmit, Name: []byte("f"), Pri: 1024, Body: []byte("x")}, StatusOK)
 
 		last, slot := numbers.HighID, SlotOf([]byte("elsewhere"))
@@ -87,8 +87,8 @@ func TestNumbersUsedUpDeleteNoJob(t *testing.T) {
 
 // What tells of a job depends on the job's record.
 func TestStatusDependsOnTheJob(t *testing.T) {
-	p := newGearWorld(t, GearOptions{}).session()
-	p.core.LogTo(&record.Buffer{Commit: 3})
+	p := newFunctionWorld(t, SubmitOptions{}).session()
+	p.core.RecordTo(&record.Buffer{Commit: 3})
 	p.submit("f", "u", "x", 1024, true, 1)
 	for _, op := range []Op{{Kind: OpJobStatus, ID: 1}, {Kind: OpUniqueStatus}} {
 		if r := p.op(op, StatusOK); r.ID != 1 || r.Commit != 3 {
@@ -100,9 +100,9 @@ func TestStatusDependsOnTheJob(t *testing.T) {
 // On a full disk only what a command was let in for is recorded, and what frees room.
 func TestFullDiskIsNotFilledByFailures(t *testing.T) {
 	for _, disk := range []struct{ tight, full bool }{{false, false}, {true, false}, {true, true}} {
-		w := newGearWorld(t, GearOptions{Retries: 100, BuryFailed: true})
+		w := newFunctionWorld(t, SubmitOptions{Retries: 100, BuryFailed: true})
 		buf := &record.Buffer{}
-		w.core.LogTo(buf)
+		w.core.RecordTo(buf)
 		c, p := w.session(), w.session()
 		c.submit("f", "u", "x", 1024, true, 1)
 		buf.Tight, buf.Full = disk.tight, disk.full
@@ -128,7 +128,7 @@ func TestFullDiskIsNotFilledByFailures(t *testing.T) {
 		more("a failure", !disk.tight)
 
 		b := w.session()
-		b.gear.Mail = nil
+		b.function.Mail = nil
 		b.op(Op{Kind: OpReserveJob, ID: 1}, StatusReserved)
 		more("a reserve-job of a buried job", !disk.full)
 		b.op(Op{Kind: OpDelete, ID: 1}, StatusOK)

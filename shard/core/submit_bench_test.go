@@ -12,8 +12,8 @@ func BenchmarkJoin(b *testing.B) {
 			c := New(nil)
 			defer c.Close()
 			var last JobID
-			op := Op{Kind: OpSubmit, Name: []byte("f"), Body: []byte("x"), Gear: &Gear{Mail: new(Mail), Numbers: counter{&last}}}
-			op.Gear.SetUnique([]byte("u"))
+			op := Op{Kind: OpSubmit, Name: []byte("f"), Body: []byte("x"), Function: &FunctionOp{Mail: new(Mail), Numbers: counter{&last}}}
+			op.Function.SetUnique([]byte("u"))
 			var r Reply
 			for range n {
 				op.Client = 0
@@ -41,8 +41,8 @@ func BenchmarkSubmitUnique(b *testing.B) {
 			c := New(nil)
 			defer c.Close()
 			var last JobID
-			op := Op{Kind: OpSubmit, Body: []byte("x"), Gear: &Gear{Mail: new(Mail), Numbers: counter{&last}, Background: true}}
-			op.Gear.SetUnique([]byte("u"))
+			op := Op{Kind: OpSubmit, Body: []byte("x"), Function: &FunctionOp{Mail: new(Mail), Numbers: counter{&last}, Background: true}}
+			op.Function.SetUnique([]byte("u"))
 			var r Reply
 			for i := range n {
 				op.Name = fmt.Append(nil, i)

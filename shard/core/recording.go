@@ -5,15 +5,15 @@ import "polystalk/shard/record"
 // What the core says for the journal. It only encodes, into a buffer that it
 // was given; when and where that is written is the journal's business.
 
-// LogTo has the core append a record of every change that must outlive the
+// RecordTo has the core append a record of every change that must outlive the
 // process to buf. Whoever reads buf keeps Apply out meanwhile.
-func (c *Core) LogTo(buf *record.Buffer) { c.log, c.scratch = buf, new([]byte) }
+func (c *Core) RecordTo(buf *record.Buffer) { c.buf, c.scratch = buf, new([]byte) }
 
-// Logs reports whether an operation may append records.
-func (k OpKind) Logs() bool {
+// Records reports whether an operation may append records.
+func (k OpKind) Records() bool {
 	switch k {
 	case OpPut, OpDelete, OpRelease, OpBury, OpKick, OpKickJob, OpPause, OpReserveJob,
-		OpUse, OpUnuse, OpIgnore, OpClose, OpDrop, // the last tube's user ends its pause
+		OpUse, OpUnuse, OpIgnore, OpClose, OpDropFunction, // the last tube's user ends its pause
 		OpSubmit, OpReport, OpCancelJob, OpUnregister:
 		return true
 	}
@@ -23,17 +23,17 @@ func (k OpKind) Logs() bool {
 // records reports whether what happens to j is recorded: all but submitted jobs
 // that are only done while somebody waits for them.
 func (c *Core) records(j *job) bool {
-	return c.log != nil && (!j.isGear() || c.gearOf(j).background)
+	return c.buf != nil && (!j.isSubmitted() || c.submissionOf(j).background)
 }
 
-// LogsTimers reports whether what is due may append records: a job that fails
+// RecordsTimers reports whether what is due may append records: a job that fails
 // because its time is up once too often.
-func (c *Core) LogsTimers() bool { return c.gear != nil && c.gear.opts.Retries > 0 }
+func (c *Core) RecordsTimers() bool { return c.submissions != nil && c.submissions.opts.Retries > 0 }
 
 // recorded describes a job as it is to come back: its reservation ends with
 // the process.
-func (c *Core) recorded(j *job, t *tube) record.Job {
-	ahead := Time(c.log.Ahead)
+func (c *Core) recordOf(j *job, t *tube) record.Job {
+	ahead := Time(c.buf.Ahead)
 	r := record.Job{
 		ID: uint64(j.id), Created: int64(DayOf(j.created, ahead)),
 		Pri: j.pri, Delay: j.delay, TTR: c.ttrOf(j),
@@ -48,32 +48,32 @@ func (c *Core) recorded(j *job, t *tube) record.Job {
 	}
 	*c.scratch = append((*c.scratch)[:0], t.name...)
 	r.Tube = *c.scratch
-	if j.isGear() {
-		r.Submitted = c.submitted(j)
+	if j.isSubmitted() {
+		r.Submitted = c.submittedRecord(j)
 	}
 	return r
 }
 
-// logPut records a job in full.
-func (c *Core) logPut(t *tube, j *job) {
+// recordPut records a job in full.
+func (c *Core) recordPut(t *tube, j *job) {
 	if !c.records(j) {
 		return
 	}
-	r := c.recorded(j, t)
+	r := c.recordOf(j, t)
 	var pieces Large
 	if j.flags&flagLarge != 0 {
 		pieces = c.large[j.body]
 	} else {
 		r.Body = c.bodies.Get(j.body, int(j.size))
 	}
-	c.log.Put(&r, t.slot, pieces)
-	j.setCommit(c.log.Commit)
+	c.buf.Put(&r, t.slot, pieces)
+	j.setCommit(c.buf.Commit)
 }
 
-// logNew is logPut for a job that was not there before.
-func (c *Core) logNew(t *tube, j *job) {
+// recordNew is recordPut for a job that was not there before.
+func (c *Core) recordNew(t *tube, j *job) {
 	if c.records(j) {
-		c.logPut(t, j)
+		c.recordPut(t, j)
 		c.account(t, j, 1)
 	}
 }
@@ -81,21 +81,21 @@ func (c *Core) logNew(t *tube, j *job) {
 // numbersAhead is how many ids the record of one covers that is in no other.
 const numbersAhead = 1 << 16
 
-// logNumber sees to it that the id of a job that is not recorded is not given out
+// recordNumber sees to it that the id of a job that is not recorded is not given out
 // again in another life of the server, in which somebody may still ask for it: the
 // end of a job that never was raises the highest id, now and then. What tells of the
 // job depends on that record; a put with a higher id, which does as much, may still
 // be under way.
-func (c *Core) logNumber(t *tube, j *job) {
-	if c.log == nil {
+func (c *Core) recordNumber(t *tube, j *job) {
+	if c.buf == nil {
 		return
 	}
-	if n := &c.gear.numbered; uint64(j.id) > n.id {
-		n.id, n.commit = uint64(j.id)+numbersAhead, c.log.Commit
-		c.log.HighID = max(c.log.HighID, n.id)
-		c.log.Delete(n.id, t.slot)
+	if n := &c.submissions.numbered; uint64(j.id) > n.id {
+		n.id, n.commit = uint64(j.id)+numbersAhead, c.buf.Commit
+		c.buf.HighID = max(c.buf.HighID, n.id)
+		c.buf.Delete(n.id, t.slot)
 	}
-	j.setCommit(c.gear.numbered.commit)
+	j.setCommit(c.submissions.numbered.commit)
 }
 
 // numbered is up to which id a record says that ids are used up.
@@ -104,55 +104,55 @@ type numbered struct{ id, commit uint64 }
 // account keeps the sums of what a journal without anything twice would hold.
 func (c *Core) account(t *tube, j *job, n int64) {
 	more := 0
-	if j.isGear() {
-		more = c.submitted(j).Size()
+	if j.isSubmitted() {
+		more = c.submittedRecord(j).Size()
 	}
 	size := record.JobSize(len(t.name)+more, int(j.size))
-	c.log.Live += n * size
-	c.log.Largest = max(c.log.Largest, record.LargestOf(size, int(j.size)))
-	c.log.Jobs += n
-	c.log.HighID = max(c.log.HighID, uint64(j.id))
+	c.buf.Live += n * size
+	c.buf.Largest = max(c.buf.Largest, record.LargestOf(size, int(j.size)))
+	c.buf.Jobs += n
+	c.buf.HighID = max(c.buf.HighID, uint64(j.id))
 }
 
-func (c *Core) logUpdate(t *tube, j *job) {
+func (c *Core) recordUpdate(t *tube, j *job) {
 	if c.records(j) {
-		r := c.recorded(j, t)
-		c.log.Update(&r, t.slot)
+		r := c.recordOf(j, t)
+		c.buf.Update(&r, t.slot)
 	}
 }
 
-// logIfRoom is logUpdate for what no command was let in for, so that it could
+// recordIfRoom is recordUpdate for what no command was let in for, so that it could
 // happen any number of times on a full disk, until there is no room to delete. What
 // it would record does not survive the process then; the job does.
-func (c *Core) logIfRoom(t *tube, j *job) {
-	if c.log != nil && !c.log.Tight {
-		c.logUpdate(t, j)
+func (c *Core) recordIfRoom(t *tube, j *job) {
+	if c.buf != nil && !c.buf.Tight {
+		c.recordUpdate(t, j)
 	}
 }
 
-func (c *Core) logDelete(t *tube, j *job) {
+func (c *Core) recordDelete(t *tube, j *job) {
 	if c.records(j) {
-		c.log.Delete(uint64(j.id), t.slot)
+		c.buf.Delete(uint64(j.id), t.slot)
 		c.account(t, j, -1)
 	}
 }
 
-func (c *Core) logPause(t *tube) {
-	if c.log == nil {
+func (c *Core) recordPause(t *tube) {
+	if c.buf == nil {
 		return
 	}
 	until := t.pauseUntil
 	if until != 0 {
-		until = DayOf(until, Time(c.log.Ahead))
+		until = DayOf(until, Time(c.buf.Ahead))
 	}
-	c.log.Pause(t.name, t.slot, int64(until), int64(t.pauseFor))
+	c.buf.Pause(t.name, t.slot, int64(until), int64(t.pauseFor))
 }
 
 // CopyJob records a job in full once more, unless it is gone or has been since
 // commit number after.
 func (c *Core) CopyJob(id JobID, after uint64) {
 	if i, j, t := c.find(id); i != 0 && j.commit() <= after {
-		c.logPut(t, j)
+		c.recordPut(t, j)
 	}
 }
 
@@ -165,7 +165,7 @@ func (c *Core) NeedsCopy(id JobID, after uint64) bool {
 // CopyPause records once more that a tube is paused, if it is.
 func (c *Core) CopyPause(tube []byte) {
 	if t := c.findTube(tube); t != nil && t.pauseUntil != 0 {
-		c.logPause(t)
+		c.recordPause(t)
 	}
 }
 

@@ -1,0 +1,175 @@
+package core
+
+// The operations on functions and on what is submitted to them. A function is a tube that
+// has been named by somebody who submits jobs to it or works for it; its workers are
+// clients that watch it. What each operation does, reads and answers stands at the method
+// of Op that makes it.
+const (
+	OpCreateFunction OpKind = iota + functionKinds // see CreateFunction
+	OpDropFunction                                 // see DropFunction
+	OpLimitFunction                                // see LimitFunction
+	OpRegister                                     // see Register
+	OpUnregister                                   // see Unregister
+	OpSubmit                                       // see Submit
+	OpGrab                                         // see Grab
+	OpReport                                       // see Report and ReportStatus
+	OpJobStatus                                    // see JobStatus
+	OpUniqueStatus                                 // see UniqueStatus
+	OpCancelJob                                    // see CancelJob
+	OpListFunctions                                // see ListFunctions
+	OpListJobs                                     // see ListJobs
+)
+
+// uniqueMax is the most bytes of a unique id or a reducer. Source: PROTOCOL of
+// gearmand, and its GEARMAN_UNIQUE_SIZE.
+const uniqueMax = 64
+
+// FunctionOp is what operations on functions carry besides Op and Reply, both ways. It
+// belongs to the session, which sets Mail; the core touches it only during Apply.
+type FunctionOp struct {
+	Mail    *Mail   // by which the session hears of its jobs, and of jobs to do
+	Numbers Numbers // for a job that comes to be
+
+	Background bool
+	ByBody     bool // joins a job with the same body that was submitted so too
+	Due        Time // when the job may run; past or zero: at once
+	Timeout    Time // how long a grabbed job may run; zero: as long as it takes
+	Relay      RelayKind
+	Limits     [NumClasses]uint32 // jobs of any class; zero: no limit
+
+	Running                bool
+	Numerator, Denominator uint32    // how far a job is, as its worker said
+	Clients                uint32    // submissions that wait
+	Sleepers               *Sleepers // of the function
+
+	Functions []FunctionStatus // appended to
+	Jobs      []SubmittedJob   // appended to
+	Cursor    uint64           // how far an operation in several visits has come
+
+	unique, reducer       [uniqueMax]byte
+	uniqueLen, reducerLen uint8
+}
+
+// Unique is good until the next operation.
+func (f *FunctionOp) Unique() []byte { return f.unique[:f.uniqueLen] }
+
+// Reducer is good until the next operation.
+func (f *FunctionOp) Reducer() []byte { return f.reducer[:f.reducerLen] }
+
+// SetUnique copies at most 64 bytes, the longest there are.
+func (f *FunctionOp) SetUnique(b []byte) { f.uniqueLen = uint8(copy(f.unique[:], b)) }
+
+// SetReducer copies at most 64 bytes, the longest there are.
+func (f *FunctionOp) SetReducer(b []byte) { f.reducerLen = uint8(copy(f.reducer[:], b)) }
+
+// CreateFunction makes the function, which then stays until DropFunction; others are
+// forgotten when nobody has used them for long.
+func (o *Op) CreateFunction(name []byte) { o.onName(OpCreateFunction, name) }
+
+// DropFunction forgets the function. StatusInUse.
+func (o *Op) DropFunction(name []byte) { o.onName(OpDropFunction, name) }
+
+// LimitFunction bounds the function, if there is one: with so many jobs of any class it
+// takes no more of that class. Zero is no limit.
+func (o *Op) LimitFunction(name []byte, most [NumClasses]uint32) {
+	o.onName(OpLimitFunction, name)
+	o.Function.Limits = most
+}
+
+// Register makes c a worker of the function, made if need be, or gives it a new timeout;
+// zero: a new client. Jobs that it grabs there are lost after that time, or never if it is
+// zero. Reads Function: Mail. Reply: Client, Tube, Face, Mirror, N (1 if it was no worker
+// of the function), Function: Sleepers. StatusOutOfMemory.
+func (o *Op) Register(c ClientID, name []byte, timeout Time) {
+	o.set(OpRegister, c, name, nil, nil)
+	o.Function.Timeout = timeout
+}
+
+// Unregister ends that; zero: for all functions. Jobs of the function that c runs lose
+// their worker. It looks at a bounded number a visit: StatusMore asks for the same once
+// more, with Function.Cursor as it is left.
+func (o *Op) Unregister(c ClientID, t TubeID) {
+	o.set(OpUnregister, c, nil, nil, nil)
+	o.Tube = t
+	o.Function.Cursor = 0
+}
+
+// A SubmitRequest is what a client submits. Its slices are only read during Apply, except
+// Large.
+type SubmitRequest struct {
+	Function        []byte
+	Pri             uint32
+	Body            []byte
+	Large           Large // instead of Body if that is longer than slab.MaxSize
+	Unique, Reducer []byte
+	Background      bool // it is done even if nobody waits for it
+	ByBody          bool // it joins a job with the same body that was submitted so too
+	Due             Time // when it may run; past or zero: at once
+	Numbers         Numbers
+}
+
+// Submit adds a job to a function, made if need be, or joins one that has the same unique
+// id; c is zero for a new client. Reads Function: Mail, unless in the background.
+// Reply: ID; Client, if it waits for the job. StatusFull, StatusOutOfMemory,
+// StatusUnadmitted.
+func (o *Op) Submit(c ClientID, s *SubmitRequest) {
+	o.set(OpSubmit, c, s.Function, s.Body, s.Large)
+	o.Pri, o.Admitted = s.Pri, 0
+	f := o.Function
+	f.Background, f.ByBody, f.Due, f.Numbers = s.Background, s.ByBody, s.Due, s.Numbers
+	f.SetUnique(s.Unique)
+	f.SetReducer(s.Reducer)
+}
+
+// Grab takes the best ready job of a function of which c is a worker, unless that goes
+// behind bound. StatusReserved, StatusElsewhere, StatusTimedOut. Reply: ID, Body or Large,
+// Function: Unique, Reducer.
+func (o *Op) Grab(c ClientID, t TubeID, bound Key) {
+	o.set(OpGrab, c, nil, nil, nil)
+	o.Tube, o.Bound = t, bound
+}
+
+// Report tells those who wait for a job that c runs. Reply: N clients were told.
+func (o *Op) Report(c ClientID, id JobID, k RelayKind, body []byte, large Large) {
+	o.set(OpReport, c, nil, body, large)
+	o.ID = id
+	o.Function.Relay = k
+}
+
+// ReportStatus is Report for how far the job is; body is how the worker has put it.
+func (o *Op) ReportStatus(c ClientID, id JobID, numerator, denominator uint32, body []byte) {
+	o.Report(c, id, RelayStatus, body, nil)
+	o.Function.Numerator, o.Function.Denominator = numerator, denominator
+}
+
+// JobStatus asks how far a job is. Reply: ID, Function: Running, Numerator, Denominator,
+// Clients.
+func (o *Op) JobStatus(id JobID) { o.onJob(OpJobStatus, 0, id) }
+
+// UniqueStatus is JobStatus for the newest job with that unique id, of any function. It
+// looks at a bounded number of jobs a visit, however many functions there are: StatusMore
+// asks for the same once more, with Function.Cursor as it is left. Each visit answers on
+// its own; Reply.ID is zero if it has found none.
+func (o *Op) UniqueStatus(unique []byte) {
+	o.set(OpUniqueStatus, 0, nil, nil, nil)
+	o.Function.SetUnique(unique)
+	o.Function.ByBody, o.Function.Cursor = false, 0
+}
+
+// CancelJob ends a job: who waits for it is told that it failed. One that runs goes on
+// unheard.
+func (o *Op) CancelJob(id JobID) { o.onJob(OpCancelJob, 0, id) }
+
+// ListFunctions appends the functions, and the tubes with jobs, to Function.Functions: a
+// bounded number a visit. StatusMore asks for the same once more, with Function.Cursor as
+// it is left.
+func (o *Op) ListFunctions() {
+	o.set(OpListFunctions, 0, nil, nil, nil)
+	o.Function.Cursor = 0
+}
+
+// ListJobs is ListFunctions for jobs and Function.Jobs.
+func (o *Op) ListJobs() {
+	o.set(OpListJobs, 0, nil, nil, nil)
+	o.Function.Cursor = 0
+}

@@ -1,0 +1,148 @@
+package core
+
+import "sync/atomic"
+
+// Mirror is a tube's best ready key, published for routers that choose among
+// shards without visiting them. Written only by the tube's owner, read by anyone. A
+// paused tube publishes none.
+//
+// The key is in two words, of which each has the low half of the id: words that were
+// not written together do not fit. It takes two stores, where a counter around
+// them would take four.
+type Mirror struct {
+	word atomic.Uint64 // priority << 32 | low half of the id
+	id   atomic.Uint64
+}
+
+// Load returns the published key; ok is false when nothing can be reserved.
+func (m *Mirror) Load() (k Key, ok bool) {
+	for {
+		w := m.word.Load()
+		id := m.id.Load()
+		if uint32(w) == uint32(id) && m.word.Load() == w {
+			return Key{uint32(w >> 32), JobID(id)}, id != 0
+		}
+	}
+}
+
+// stored is Load for the tube's owner; no ID: nothing can be reserved.
+func (m *Mirror) stored() Key { return Key{uint32(m.word.Load() >> 32), JobID(m.id.Load())} }
+
+func (m *Mirror) store(k Key) {
+	if was := m.id.Load(); uint32(was) == uint32(k.ID) && was != uint64(k.ID) {
+		// The halves cannot tell the two ids apart. Who has read the old word and
+		// the new id reads another word then, or one with which the id is right.
+		m.word.Store(uint64(uint32(k.ID) ^ 1))
+	}
+	m.id.Store(uint64(k.ID))
+	m.word.Store(uint64(k.Pri)<<32 | uint64(uint32(k.ID)))
+}
+
+// A Face is what of a tube may be looked at without owning its shard, by whoever
+// uses or watches it: its name and handles, which never change, and its best ready
+// key. A watch list of a router is one pointer to a Face an entry.
+type Face struct {
+	name   string
+	id     TubeID
+	slot   uint16
+	mirror Mirror // good once a router has asked for it
+}
+
+// Name is the tube's name.
+func (f *Face) Name() string { return f.name }
+
+// ID is the tube's handle in its core.
+func (f *Face) ID() TubeID { return f.id }
+
+// Slot is the tube's slot, from which its shard follows.
+func (f *Face) Slot() uint16 { return f.slot }
+
+// Load is that of the tube's Mirror, which must have been asked for.
+func (f *Face) Load() (k Key, ok bool) { return f.mirror.Load() }
+
+// readyLogSize is how many entries a ReadyLog keeps: what is readied while a
+// reserve over several shards looks around, with plenty to spare. 12 KiB.
+const readyLogSize = 512
+
+// A ReadyLog tells which tubes of a shard have got a better ready job: whoever has
+// looked at the Faces of several shards, one after the other, sees in their logs
+// what he has missed meanwhile. The shard's owner adds to it, anyone reads it.
+//
+// An entry is added whenever the published key of a tube appears or becomes
+// smaller, for whatever reason: a put, a release, a kick, the end of a delay, of a
+// pause, of a time to run or of a client. The key is published first, and both
+// are done before the shard is released, hence before the answer to what caused it.
+// So, for a moment a and a later one b: if the key of a tube was above k, or none,
+// when it was read after a, and is k at b, then there is an entry for the tube, with
+// a key of k or less, that the log did not have at a and has at b.
+//
+// A tube whose keys nobody has asked for has no entries, which makes this free
+// for servers on which no client watches tubes of several shards.
+type ReadyLog struct {
+	head atomic.Uint64 // entries added so far
+	_    [56]byte
+	ring [readyLogSize]readyEntry
+}
+
+type readyEntry struct {
+	face atomic.Pointer[Face]
+	id   atomic.Uint64
+	pri  atomic.Uint32
+}
+
+// Head is the number of entries so far, which is also that of the next one.
+func (l *ReadyLog) Head() uint64 { return l.head.Load() }
+
+// At is entry n, of those before Head: the tube and the key of its best job then.
+// It is not ok when the entry is no longer kept.
+func (l *ReadyLog) At(n uint64) (f *Face, k Key, ok bool) {
+	e := &l.ring[n%readyLogSize]
+	f, k = e.face.Load(), Key{e.pri.Load(), JobID(e.id.Load())}
+	// Its place is written again for entry n+readyLogSize, once the head is there.
+	return f, k, l.head.Load()-n < readyLogSize
+}
+
+func (l *ReadyLog) add(f *Face, k Key) {
+	n := l.head.Load()
+	e := &l.ring[n%readyLogSize]
+	e.face.Store(f)
+	e.pri.Store(k.Pri)
+	e.id.Store(uint64(k.ID))
+	l.head.Store(n + 1)
+}
+
+// Readied tells which tubes have got a better ready job. Anyone may read it.
+func (c *Core) Readied() *ReadyLog { return c.readied }
+
+// publish makes the mirror true, and notes in the log if t has a better job now.
+func (c *Core) publish(t *tube) {
+	if !t.mirrored {
+		return
+	}
+	k := Key{}
+	if t.readyPos != 0 {
+		k = t.best()
+	}
+	was := t.mirror.stored()
+	if k == was {
+		return
+	}
+	t.mirror.store(k)
+	if k.ID != 0 && (was.ID == 0 || k.Less(was)) {
+		c.readied.add(t.Face, k)
+	}
+}
+
+func (c *Core) mirrorOf(t *tube) *Mirror {
+	if !t.mirrored {
+		t.mirrored = true
+		c.publish(t)
+	}
+	return &t.mirror
+}
+
+// best is the key of the first ready job; there must be one.
+func (t *tube) best() Key {
+	e := t.ready.top()
+	return Key{e.b, JobID(e.a)}
+}

@@ -1,0 +1,373 @@
+package core
+
+import (
+	"bytes"
+	"hash"
+
+	"github.com/cespare/xxhash/v2"
+
+	"polystalk/shard/record"
+	"polystalk/shard/slab"
+)
+
+// submissions is what a core needs for submitted jobs.
+type submissions struct {
+	opts       SubmitOptions
+	jobs       *slab.Pool[submission]
+	texts      *slab.Bytes // uniques and reducers
+	unique     uniqueTable // the jobs that can be joined
+	progresses map[uint32]progress
+	waits      []followerList   // by submission.waits: who waits; 0 is none
+	free       []uint32         // of waits
+	mail       []*Mail          // to be posted
+	record     record.Submitted // scratch of submitted
+
+	numbered numbered // see recordNumber
+
+	tail JobID  // the last job when one was sent behind it
+	turn uint32 // how many were since
+}
+
+// A submission is what a submitted job has besides a job: 32 bytes without pointers.
+type submission struct {
+	hash                  uint32 // see hashIn and submissions.unique
+	next                  uint32 // see uniqueTable
+	job                   uint32 // its job
+	unique, reducer       uint32 // in submissions.texts
+	waits                 uint32 // in submissions.waits; zero: nobody
+	uniqueLen, reducerLen uint8
+	background            bool
+	byBody                bool // its unique id is its body
+	indexed               bool
+	cancelled             bool // it runs, but is over for everybody else
+	extra                 bool // there is one in submissions.progresses
+}
+
+// A progress is what few jobs have.
+type progress struct {
+	lost                   uint32 // how often its worker was
+	numerator, denominator uint32
+}
+
+// noTTR is the time to run of a submitted job that a beanstalkd client reserves.
+const noTTR = 1<<32 - 1
+
+// SetSubmitOptions says how submitted jobs are treated, before the first operation and the
+// first record that is replayed.
+func (c *Core) SetSubmitOptions(o SubmitOptions) { c.submitOpts = &o }
+
+// ensureSubmissions prepares for submitted jobs.
+func (c *Core) ensureSubmissions() {
+	if c.submissions != nil {
+		return
+	}
+	c.submissions = &submissions{jobs: slab.NewPool[submission](), texts: slab.NewBytes(), waits: make([]followerList, 1)}
+	if c.submitOpts != nil {
+		c.submissions.opts = *c.submitOpts
+	}
+	if c.submissions.opts.Hash == nil {
+		c.submissions.opts.Hash = xxhash.New()
+	}
+}
+
+func (g *submissions) close() {
+	g.jobs.Close()
+	g.texts.Close()
+}
+
+// submissionOf is the submission of a job that isSubmitted.
+func (c *Core) submissionOf(j *job) *submission { return c.submissions.jobs.At(j.ttr) }
+
+// ttrOf is a job's time to run, in seconds.
+func (c *Core) ttrOf(j *job) uint32 {
+	if j.isSubmitted() {
+		return noTTR
+	}
+	return j.ttr
+}
+
+// deadlineOf is when a reservation of j by cl that begins now runs out, in time awake. A job
+// that was put has its own time to run, whoever takes it.
+func (c *Core) deadlineOf(j *job, t *tube, cl *client) Time {
+	if !j.isSubmitted() {
+		return c.awake() + Time(j.ttr)*Second
+	}
+	if cl.mail == nil {
+		return c.awake() + noTTR*Second
+	}
+	if d := cl.timeouts[t.id]; d != 0 && d < Never-c.now {
+		return c.awake() + d
+	}
+	return Never
+}
+
+// sumOf is the hash of what makes op's job one that others join, within its
+// function. Not ok: it never joins another.
+func (g *submissions) sumOf(op *Op) (sum uint64, ok bool) {
+	h := g.opts.Hash
+	h.Reset()
+	switch {
+	case !op.Function.ByBody:
+		h.Write(op.Function.Unique()) // a hash's Write never fails
+		return h.Sum64(), op.Function.uniqueLen > 0
+	case op.Large == nil:
+		h.Write(op.Body)
+		return ^h.Sum64(), len(op.Body) > 0
+	}
+	for _, p := range op.Large {
+		h.Write(p)
+	}
+	return ^h.Sum64(), true
+}
+
+// hashIn is under which hash such a job of t is found. In 32 bits few of ten million
+// jobs have the same.
+func hashIn(t *tube, sum uint64) uint32 { return hashAmong(uint32(t.id)%uniqueGroups, sum) }
+
+// uniqueGroups are into how many groups functions fall, each with a hash of its own for
+// the same unique id. So a question that names no function looks under so many hashes,
+// however many functions there are; and an id that each of very many functions has
+// makes no longer chain than that many would have jobs.
+const uniqueGroups = 256
+
+func hashAmong(group uint32, sum uint64) uint32 {
+	const spread = 0x9E3779B97F4A7C15 // 2^64 by the golden ratio, as in idHash
+	return uint32((sum ^ uint64(group)*spread) >> 32)
+}
+
+// findUnique finds the job of t that op joins, zero if there is none.
+func (c *Core) findUnique(t *tube, op *Op, hash uint32) uint32 {
+	n := c.submissions.unique.find(c.submissions.jobs, hash, func(n uint32) bool {
+		x := c.submissions.jobs.At(n)
+		switch j := c.jobs.At(x.job); {
+		case j.tube != t.id || x.byBody != op.Function.ByBody:
+			return false
+		case x.byBody:
+			return c.sameBody(j, op)
+		}
+		return bytes.Equal(c.submissions.uniqueOf(x), op.Function.Unique())
+	})
+	if n == 0 {
+		return 0
+	}
+	return c.submissions.jobs.At(n).job
+}
+
+func (g *submissions) uniqueOf(x *submission) []byte { return g.texts.Get(x.unique, int(x.uniqueLen)) }
+func (g *submissions) reducerOf(x *submission) []byte {
+	return g.texts.Get(x.reducer, int(x.reducerLen))
+}
+
+// newSubmission gives job i of t what a submitted job has besides. It reports false when
+// there is no memory; nothing is left behind then.
+func (c *Core) newSubmission(t *tube, i uint32, j *job, op *Op) bool {
+	g := c.submissions
+	n, x := g.jobs.Alloc()
+	if n == 0 {
+		return false
+	}
+	if n > recordMax {
+		g.jobs.Free(n)
+		return false
+	}
+	var ok bool
+	if x.unique, ok = g.texts.Put(op.Function.Unique()); !ok {
+		g.jobs.Free(n)
+		return false
+	}
+	if x.reducer, ok = g.texts.Put(op.Function.Reducer()); !ok {
+		g.texts.Free(x.unique, len(op.Function.Unique()))
+		g.jobs.Free(n)
+		return false
+	}
+	x.uniqueLen, x.reducerLen = op.Function.uniqueLen, op.Function.reducerLen
+	x.job, x.background, x.byBody = i, op.Function.Background, op.Function.ByBody
+	j.flags |= flagSubmitted
+	j.ttr = n
+	var sum uint64
+	if sum, x.indexed = g.sumOf(op); x.indexed {
+		x.hash = hashIn(t, sum)
+		g.unique.insert(g.jobs, n)
+	}
+	return true
+}
+
+// progressOf is the progress of record n.
+func (g *submissions) progressOf(n uint32) progress {
+	if !g.jobs.At(n).extra {
+		return progress{}
+	}
+	return g.progresses[n]
+}
+
+func (g *submissions) setProgress(n uint32, e progress) {
+	x := g.jobs.At(n)
+	switch was := x.extra; {
+	case e != progress{}:
+		if g.progresses == nil {
+			g.progresses = make(map[uint32]progress)
+		}
+		g.progresses[n], x.extra = e, true
+	case was:
+		x.extra = false
+		if delete(g.progresses, n); len(g.progresses) == 0 {
+			g.progresses = nil // a map never shrinks
+		}
+	}
+}
+
+// submittedRecord describes what j has besides, until the next call.
+func (c *Core) submittedRecord(j *job) *record.Submitted {
+	x := c.submissionOf(j)
+	c.submissions.record = record.Submitted{
+		Unique: c.submissions.uniqueOf(x), Reducer: c.submissions.reducerOf(x),
+		ByBody: x.byBody, Joinable: x.indexed, Lost: c.submissions.progressOf(j.ttr).lost,
+	}
+	return &c.submissions.record
+}
+
+// unindex takes x out of the index: nobody can join it any more.
+func (g *submissions) unindex(n uint32, x *submission) {
+	if !x.indexed {
+		return
+	}
+	x.indexed = false
+	g.unique.remove(g.jobs, n)
+}
+
+// freeSubmission forgets what j has besides; nobody waits for it any more.
+func (c *Core) freeSubmission(j *job) {
+	g := c.submissions
+	x := c.submissionOf(j)
+	c.unfollowAll(x)
+	g.unindex(j.ttr, x)
+	g.setProgress(j.ttr, progress{})
+	g.texts.Free(x.unique, int(x.uniqueLen))
+	g.texts.Free(x.reducer, int(x.reducerLen))
+	g.jobs.Free(j.ttr)
+}
+
+// SubmitOptions are how a core treats submitted jobs.
+type SubmitOptions struct {
+	// Retries is how often a job may lose its worker before it fails; zero: any
+	// number of times.
+	Retries uint32
+	// Wakeup is how many sleeping workers hear of a job; zero: all.
+	Wakeup int
+	// BuryFailed keeps a background job that its worker fails, buried.
+	BuryFailed bool
+	// Hash is that of unique ids, the core's alone. With a seed of its own clients cannot
+	// choose ids that all fall into one bucket, where each submission would look at all
+	// of them; nothing else depends on it. Nil: xxhash, without a seed.
+	Hash hash.Hash64
+}
+
+// A SubmittedJob is one live job in a list.
+type SubmittedJob struct {
+	ID         JobID
+	Lost       uint32
+	Background bool
+	Unique     string
+}
+
+// submissions checks what is known about submitted jobs: every record belongs to one
+// job, the index finds those that can be joined, and the lists of who waits agree.
+func (k *checker) submissions() {
+	c := k.c
+	g := c.submissions
+	if g == nil {
+		for i := range k.at { // in no fixed order: a check only reports
+			if j := c.jobs.At(i); j.isSubmitted() {
+				k.fail("job %d: submitted, to a core that knows nothing of it", j.id)
+			}
+		}
+		return
+	}
+	jobs, indexed, waits, texts, progresses := 0, 0, 0, 0, 0
+	listed := make(map[*follower]bool)
+	for i := range k.at { // in no fixed order, as above
+		j := c.jobs.At(i)
+		if !j.isSubmitted() {
+			continue
+		}
+		jobs++
+		x := c.submissionOf(j)
+		if x.job != i {
+			k.fail("job %d: what was submitted belongs to record %d", j.id, x.job)
+		}
+		if j.state != Reserved && c.unwanted(j) {
+			k.fail("job %d: %s, and nobody wants it", j.id, j.state)
+		}
+		for _, n := range []uint8{x.uniqueLen, x.reducerLen} {
+			if n > 0 {
+				texts++
+			}
+		}
+		if x.indexed {
+			indexed++
+			if g.unique.find(g.jobs, x.hash, func(n uint32) bool { return n == j.ttr }) == 0 {
+				k.fail("job %d: its unique id is not in the index", j.id)
+			}
+		}
+		if _, ok := g.progresses[j.ttr]; ok != x.extra {
+			k.fail("job %d: what few jobs have is there %v, said to be %v", j.id, ok, x.extra)
+		} else if ok {
+			progresses++
+		}
+		if x.waits != 0 {
+			waits++
+		}
+		var prev *follower
+		n := uint32(0)
+		for a := g.waits[x.waits].first; a != nil; prev, a = a, a.next {
+			if a.job != i || a.prev != prev || a.n == 0 || listed[a] || a.client.mail == nil {
+				k.fail("job %d: who waits for it is not in order", j.id)
+				break
+			}
+			listed[a] = true
+			n += a.n
+		}
+		if n != g.waits[x.waits].n {
+			k.fail("job %d: %d submissions wait, counted %d", j.id, n, g.waits[x.waits].n)
+		}
+	}
+	if jobs != g.jobs.Len() || texts != g.texts.Len() {
+		k.fail("submissions: %d jobs with %d texts, %d and %d stored", jobs, texts, g.jobs.Len(), g.texts.Len())
+	}
+	if progresses != len(g.progresses) {
+		k.fail("submissions: %d jobs have something besides, %d are kept", progresses, len(g.progresses))
+	}
+	if indexed != g.unique.n {
+		k.fail("submissions: %d jobs to be joined, %d in the index", indexed, g.unique.n)
+	}
+	if waits+len(g.free)+1 != len(g.waits) {
+		k.fail("submissions: %d jobs are waited for, %d of %d lists are free", waits, len(g.free), len(g.waits)-1)
+	}
+	for _, cl := range c.clients {
+		if cl == nil {
+			continue
+		}
+		var later *follower
+		for a := cl.follows; a != nil; later, a = a, a.earlier {
+			if a.client != cl || a.later != later || !listed[a] {
+				k.fail("client %d: what it waits for is not in order", cl.id)
+				break
+			}
+			delete(listed, a)
+		}
+	}
+	if len(listed) > 0 {
+		k.fail("submissions: %d waits are no client's", len(listed))
+	}
+	for _, t := range c.tubes {
+		if t == nil || t.function == nil {
+			continue
+		}
+		for _, i := range t.function.workers {
+			cl := c.clientOf(i)
+			if at := c.watchAt(cl, t); cl.mail == nil || at < 0 || cl.watches.list[at] != i {
+				k.fail("function %q: a worker of client %d that is none", t.name, cl.id)
+			}
+		}
+	}
+}

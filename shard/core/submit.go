@@ -1,0 +1,257 @@
+package core
+
+import "bytes"
+
+// Submitted jobs. Sources: gearmand's PROTOCOL, and what gearmand 1.1.20 and 2.0.0
+// were seen to do, except where they lose work.
+
+// mailClient is clientFor for a Gearman session.
+func (c *Core) mailClient(op *Op) *client {
+	cl := c.clientFor(op)
+	cl.mail = op.Function.Mail
+	return cl
+}
+
+func (c *Core) submit(op *Op, r *Reply) {
+	x := op.Function
+	t := c.openFunction(op.Name)
+	if sum, ok := c.submissions.sumOf(op); ok {
+		if i := c.findUnique(t, op, hashIn(t, sum)); i != 0 {
+			c.join(t, i, op, r)
+			return
+		}
+	}
+	total := t.reserved + uint64(t.ready.n+t.delay.n)
+	if most := t.function.limits[classOf(op.Pri)]; most > 0 && total >= uint64(most) {
+		r.Status = StatusFull
+		c.closeTube(t)
+		return
+	}
+	op.ID = x.Numbers.NextID()
+	i, j := c.newJob(op)
+	if i != 0 && !c.newSubmission(t, i, j, op) {
+		c.freeJob(i, j)
+		i = 0
+	}
+	if i == 0 {
+		c.finished(op.ID)
+		r.Status = StatusOutOfMemory
+		c.closeTube(t)
+		return
+	}
+	r.ID = j.id
+	j.created = c.now
+	j.pri = op.Pri
+	j.tube = t.id
+	t.jobs++
+	t.total++
+	c.counts.Total++
+	if !x.Background {
+		cl := c.mailClient(op)
+		c.follow(cl, i, c.submissionOf(j))
+		c.recordNumber(t, j)
+		r.Commit = max(r.Commit, j.commit())
+		r.Client = cl.id
+	}
+	if x.Due > c.now {
+		j.delay = uint32(min((x.Due-c.now+Second-1)/Second, 1<<32-1))
+		c.enterDelayed(t, i, j, x.Due)
+		c.recordNew(t, j)
+		return
+	}
+	c.enterReady(t, i, j)
+	c.recordNew(t, j)
+	c.match(t)
+}
+
+// join adds a submission to a job that is there already, whose priority, body
+// and time stay as they are.
+func (c *Core) join(t *tube, i uint32, op *Op, r *Reply) {
+	j := c.jobs.At(i)
+	x := c.submissionOf(j)
+	if op.Function.Background && c.unadmitted(j, op, r) {
+		return
+	}
+	r.ID = j.id
+	if !op.Function.Background {
+		cl := c.mailClient(op)
+		c.follow(cl, i, x)
+		r.Client = cl.id
+	} else if !x.background {
+		x.background = true
+		c.recordNew(t, j)
+	}
+	r.Commit = max(r.Commit, j.commit())
+}
+
+// unadmitted reports whether op, which would have the submitted job j recorded in full,
+// is to wait for room for its body.
+func (c *Core) unadmitted(j *job, op *Op, r *Reply) bool {
+	if c.buf == nil || op.Admitted >= j.size || j.flags&flagLarge == 0 || c.submissionOf(j).background {
+		return false
+	}
+	r.Status, r.N = StatusUnadmitted, j.size
+	return true
+}
+
+// report: a job that was put has nobody who waits; its failure buries it, so that
+// nothing is lost.
+func (c *Core) report(op *Op, r *Reply) {
+	i, j, t := c.findHeld(op)
+	if i == 0 {
+		r.Status = StatusNotFound
+		return
+	}
+	k := op.Function.Relay
+	keep := !j.isSubmitted()
+	if j.isSubmitted() {
+		x := c.submissionOf(j)
+		if k == RelayStatus {
+			c.submissions.setProgress(j.ttr, progress{c.submissions.progressOf(j.ttr).lost, op.Function.Numerator, op.Function.Denominator})
+		}
+		r.N = c.relay(j, x, k, op.Body, op.Large)
+		keep = c.submissions.opts.BuryFailed && x.background
+	}
+	if !k.Ends() {
+		return
+	}
+	c.leaveReserved(t, i, j)
+	if k == RelayDone || !keep {
+		c.dropJob(t, i, j)
+		return
+	}
+	c.buryFailed(t, i, j)
+}
+
+// buryFailed keeps a job that has failed and is in no container any more.
+func (c *Core) buryFailed(t *tube, i uint32, j *job) {
+	c.enterBuried(t, i, j)
+	if j.isSubmitted() {
+		c.conclude(j)
+	}
+	c.recordIfRoom(t, j)
+}
+
+// unwanted reports whether nobody would hear of the job's result, and nobody
+// asked for it to be done all the same.
+func (c *Core) unwanted(j *job) bool {
+	x := c.submissionOf(j)
+	return x.cancelled || !x.background && x.waits == 0
+}
+
+// submissionDeleted tells those who wait that a beanstalkd client has deleted the job:
+// it has done it if it had reserved it.
+func (c *Core) submissionDeleted(j *job) {
+	k := RelayFailed
+	if j.state == Reserved {
+		k = RelayDone
+	}
+	c.relay(j, c.submissionOf(j), k, nil, nil)
+}
+
+// submissionBuried: for those who wait, a buried job has failed.
+func (c *Core) submissionBuried(t *tube, j *job) {
+	x := c.submissionOf(j)
+	c.relay(j, x, RelayFailed, nil, nil)
+	c.conclude(j)
+	if !x.background {
+		x.background = true // it is kept, whoever left
+		c.recordNew(t, j)
+	}
+}
+
+// settled: the job is over for those who wait, though it is still there; who
+// submits the same starts anew.
+func (c *Core) conclude(j *job) {
+	x := c.submissionOf(j)
+	c.unfollowAll(x)
+	c.submissions.unindex(j.ttr, x)
+}
+
+func (c *Core) cancel(op *Op, r *Reply) {
+	i, j, t := c.find(op.ID)
+	switch {
+	case i == 0, j.state == Reserved && (!j.isSubmitted() || c.submissionOf(j).cancelled):
+		r.Status = StatusNotFound
+		return
+	case j.isSubmitted():
+		c.relay(j, c.submissionOf(j), RelayFailed, nil, nil)
+		c.conclude(j)
+	}
+	if j.state == Reserved {
+		// Nor does it come back from the journal.
+		c.recordDelete(t, j)
+		x := c.submissionOf(j)
+		x.cancelled, x.background = true, false
+		return
+	}
+	c.leave(t, i, j)
+	c.dropJob(t, i, j)
+}
+
+// status tells about j, which may be nil.
+func (c *Core) status(j *job, op *Op, r *Reply) {
+	x := op.Function
+	if j == nil {
+		r.Status = StatusNotFound
+		return
+	}
+	r.ID, r.Commit = j.id, j.commit()
+	x.Running = j.state == Reserved
+	x.Numerator, x.Denominator, x.Clients = 0, 0, 0
+	if !j.isSubmitted() {
+		return
+	}
+	e := c.submissions.progressOf(j.ttr)
+	x.Numerator, x.Denominator, x.Clients = e.numerator, e.denominator, c.submissions.waits[c.submissionOf(j).waits].n
+}
+
+// uniqueStatus tells about the newest job of any function with op's unique id. It
+// looks at a bounded number of jobs a visit, or a group's more.
+func (c *Core) uniqueStatus(op *Op, r *Reply) {
+	c.ensureSubmissions()
+	sum, ok := c.submissions.sumOf(op)
+	var newest *job
+	groups, looked := uint64(min(uniqueGroups, len(c.tubes))), 0
+	x := op.Function
+	for ; ok && x.Cursor < groups && looked < boundedMax; x.Cursor++ {
+		looked++
+		c.submissions.unique.find(c.submissions.jobs, hashAmong(uint32(x.Cursor), sum), func(n uint32) bool {
+			looked++
+			g := c.submissions.jobs.At(n)
+			if g.byBody || !bytes.Equal(c.submissions.uniqueOf(g), x.Unique()) {
+				return false
+			}
+			if j := c.jobs.At(g.job); newest == nil || j.id > newest.id {
+				newest = j
+			}
+			return false // there may be others
+		})
+	}
+	c.status(newest, op, r)
+	if ok && x.Cursor < groups {
+		r.Status = StatusMore
+	}
+}
+
+// listMax jobs, or a bucket more, are listed in a visit.
+const listMax = 512
+
+func (c *Core) listJobs(x *FunctionOp, r *Reply) {
+	for ; x.Cursor < uint64(c.ids.size); x.Cursor++ {
+		if len(x.Jobs) >= listMax {
+			r.Status = StatusMore
+			return
+		}
+		for i := *c.ids.head(x.Cursor); i != 0; {
+			j := c.jobs.At(i)
+			s := SubmittedJob{ID: j.id, Background: true}
+			if j.isSubmitted() {
+				g := c.submissionOf(j)
+				s.Lost, s.Background, s.Unique = c.submissions.progressOf(j.ttr).lost, g.background, string(c.submissions.uniqueOf(g))
+			}
+			x.Jobs = append(x.Jobs, s)
+			i = j.hash
+		}
+	}
+}

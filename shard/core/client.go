@@ -23,7 +23,13 @@ type client struct {
 	timeouts map[TubeID]Time // of jobs that it grabs there; not there: none
 }
 
-// client returns the client of that handle, a new one for zero.
+// A clientTable is a core's clients by handle; 0 is nil.
+type clientTable struct {
+	clients     []*client
+	freeClients []ClientID
+}
+
+// clientFor returns the client of that handle, a new one for zero.
 func (c *Core) clientFor(op *Op) *client {
 	if op.Client != 0 {
 		return c.clients[op.Client]

@@ -3,7 +3,6 @@ package core
 import (
 	"github.com/cespare/xxhash/v2"
 
-	"polystalk/shard/record"
 	"polystalk/shard/slab"
 )
 
@@ -19,39 +18,29 @@ func SlotOf(name []byte) uint16 { return uint16(xxhash.Sum64(name) % Slots) }
 // and the clients that deal with them. It is not safe for concurrent use. All of
 // it is whole cache lines, so that none is another core's as well.
 type Core struct {
-	now       Time
-	slept     Time // of now; see moment.go
-	delayedAt Time // when a delay was last set; see delayUntil
-	buriedAt  Time // when a job was last buried; see enterBuried
+	clock
 
-	jobs      *slab.Pool[job]
-	bodies    *slab.Bytes
-	large     []Large // bodies above slab.MaxSize; index 0 may be used
-	freeLarge []uint32
-	ids       idTable
+	jobs   *slab.Pool[job]
+	bodies *slab.Bytes // those that are not Large
+	largeBodies
+	ids idTable
 
-	tubes       []*tube // by TubeID; 0 is nil
-	freeTubes   []TubeID
-	names       map[string]*tube
-	namesMost   int     // how many there were since names was made
-	ready       []*tube // those from which something can be reserved
-	clients     []*client
-	watches     *slab.Pool[watch]
-	freeClients []ClientID
-	timers      timers
-	readied     *ReadyLog
+	tubeTable
+	ready []*tube // those from which something can be reserved
+	clientTable
+	watches *slab.Pool[watch]
+	timers  timers
+	readied *ReadyLog
 
 	counts      coreCounts
 	woken       []*Waiter
 	dir         Directory
-	submissions *submissions   // nil until a Gearman client comes
-	submitOpts  *SubmitOptions // … for it; nil: none
-	ended       func(JobID)    // tells dir, if it wants to hear of it
+	ended       func(JobID)    // dir's JobFinished; nil: it does not want to hear of it
+	submissions *submissions   // nil until something is done with a function
+	submitOpts  *SubmitOptions // for submissions; nil: none were set
 	lastID      JobID          // the highest that was here
 
-	buf     *record.Buffer // nil: nothing is recorded
-	scratch *[]byte        // a tube name being recorded
-	pauses  int64          // see record.Buffer
+	recorder
 
 	_ [8]byte // to whole cache lines
 }
@@ -66,13 +55,12 @@ func New(dir Directory) *Core {
 	c := &Core{
 		jobs:    slab.NewPool[job](),
 		bodies:  slab.NewBytes(),
-		tubes:   make([]*tube, 1),
-		names:   make(map[string]*tube),
-		clients: make([]*client, 1),
 		readied: new(ReadyLog),
 		watches: slab.NewPool[watch](),
 		dir:     dir,
 	}
+	c.tubes, c.names = make([]*tube, 1), make(map[string]*tube)
+	c.clients = make([]*client, 1)
 	c.ids.init()
 	if f, ok := dir.(Finisher); ok {
 		c.ended = f.JobFinished

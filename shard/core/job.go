@@ -133,6 +133,12 @@ func (c *Core) freeJob(i uint32, j *job) {
 	c.jobs.Free(i)
 }
 
+// largeBodies are the bodies above slab.MaxSize, by job.body. Index 0 may be used.
+type largeBodies struct {
+	large     []Large
+	freeLarge []uint32
+}
+
 // storeLarge stores a body above the slabs' largest class.
 func (c *Core) storeLarge(body Large) uint32 {
 	if n := len(c.freeLarge); n > 0 {

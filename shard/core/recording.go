@@ -5,6 +5,13 @@ import "polystalk/shard/record"
 // What the core says for the journal. It only encodes, into a buffer that it
 // was given; when and where that is written is the journal's business.
 
+// A recorder is what a core has for its records.
+type recorder struct {
+	buf     *record.Buffer // nil: nothing is recorded
+	scratch *[]byte        // the name of a tube that is being recorded
+	pauses  int64          // see record.Buffer
+}
+
 // RecordTo has the core append a record of every change that must outlive the
 // process to buf. Whoever reads buf keeps Apply out meanwhile.
 func (c *Core) RecordTo(buf *record.Buffer) { c.buf, c.scratch = buf, new([]byte) }
@@ -23,7 +30,7 @@ func (k OpKind) Records() bool {
 // records reports whether what happens to j is recorded: all but submitted jobs
 // that are only done while somebody waits for them.
 func (c *Core) records(j *job) bool {
-	return c.buf != nil && (!j.isSubmitted() || c.submissionOf(j).background)
+	return c.buf != nil && (!j.isSubmitted() || c.submissionOf(j).is(subBackground))
 }
 
 // RecordsTimers reports whether what is due may append records: a job that fails

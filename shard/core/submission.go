@@ -36,11 +36,29 @@ type submission struct {
 	unique, reducer       uint32 // in submissions.texts
 	waits                 uint32 // in submissions.waits; zero: nobody
 	uniqueLen, reducerLen uint8
-	background            bool
-	byBody                bool // its unique id is its body
-	indexed               bool
-	cancelled             bool // it runs, but is over for everybody else
-	extra                 bool // there is one in submissions.progresses
+	flags                 submissionFlags
+}
+
+// submissionFlags say what else a submitted job is.
+type submissionFlags uint8
+
+const (
+	subBackground submissionFlags = 1 << iota // it is done even if nobody waits for it
+	subByBody                                 // its unique id is its body
+	subIndexed                                // it is in submissions.unique: others may join it
+	subCancelled                              // it runs, but is over for everybody else
+	subProgress                               // there is an entry in submissions.progresses
+)
+
+// is reports whether x has the flag.
+func (x *submission) is(f submissionFlags) bool { return x.flags&f != 0 }
+
+// set gives x the flag or takes it away.
+func (x *submission) set(f submissionFlags, on bool) {
+	x.flags &^= f
+	if on {
+		x.flags |= f
+	}
 }
 
 // A progress is what few jobs have.
@@ -140,9 +158,9 @@ func (c *Core) findUnique(t *tube, op *Op, hash uint32) uint32 {
 	n := c.submissions.unique.find(c.submissions.jobs, hash, func(n uint32) bool {
 		x := c.submissions.jobs.At(n)
 		switch j := c.jobs.At(x.job); {
-		case j.tube != t.id || x.byBody != op.Function.ByBody:
+		case j.tube != t.id || x.is(subByBody) != op.Function.ByBody:
 			return false
-		case x.byBody:
+		case x.is(subByBody):
 			return c.sameBody(j, op)
 		}
 		return bytes.Equal(c.submissions.uniqueOf(x), op.Function.Unique())
@@ -181,11 +199,13 @@ func (c *Core) newSubmission(t *tube, i uint32, j *job, op *Op) bool {
 		return false
 	}
 	x.uniqueLen, x.reducerLen = op.Function.uniqueLen, op.Function.reducerLen
-	x.job, x.background, x.byBody = i, op.Function.Background, op.Function.ByBody
+	x.job = i
+	x.set(subBackground, op.Function.Background)
+	x.set(subByBody, op.Function.ByBody)
 	j.flags |= flagSubmitted
 	j.ttr = n
-	var sum uint64
-	if sum, x.indexed = g.sumOf(op); x.indexed {
+	sum, joins := g.sumOf(op)
+	if x.set(subIndexed, joins); joins {
 		x.hash = hashIn(t, sum)
 		g.unique.insert(g.jobs, n)
 	}
@@ -194,7 +214,7 @@ func (c *Core) newSubmission(t *tube, i uint32, j *job, op *Op) bool {
 
 // progressOf is the progress of record n.
 func (g *submissions) progressOf(n uint32) progress {
-	if !g.jobs.At(n).extra {
+	if !g.jobs.At(n).is(subProgress) {
 		return progress{}
 	}
 	return g.progresses[n]
@@ -202,14 +222,15 @@ func (g *submissions) progressOf(n uint32) progress {
 
 func (g *submissions) setProgress(n uint32, e progress) {
 	x := g.jobs.At(n)
-	switch was := x.extra; {
+	switch was := x.is(subProgress); {
 	case e != progress{}:
 		if g.progresses == nil {
 			g.progresses = make(map[uint32]progress)
 		}
-		g.progresses[n], x.extra = e, true
+		g.progresses[n] = e
+		x.set(subProgress, true)
 	case was:
-		x.extra = false
+		x.set(subProgress, false)
 		if delete(g.progresses, n); len(g.progresses) == 0 {
 			g.progresses = nil // a map never shrinks
 		}
@@ -221,17 +242,17 @@ func (c *Core) submittedRecord(j *job) *record.Submitted {
 	x := c.submissionOf(j)
 	c.submissions.record = record.Submitted{
 		Unique: c.submissions.uniqueOf(x), Reducer: c.submissions.reducerOf(x),
-		ByBody: x.byBody, Joinable: x.indexed, Lost: c.submissions.progressOf(j.ttr).lost,
+		ByBody: x.is(subByBody), Joinable: x.is(subIndexed), Lost: c.submissions.progressOf(j.ttr).lost,
 	}
 	return &c.submissions.record
 }
 
 // unindex takes x out of the index: nobody can join it any more.
 func (g *submissions) unindex(n uint32, x *submission) {
-	if !x.indexed {
+	if !x.is(subIndexed) {
 		return
 	}
-	x.indexed = false
+	x.set(subIndexed, false)
 	g.unique.remove(g.jobs, n)
 }
 
@@ -303,14 +324,14 @@ func (k *checker) submissions() {
 				texts++
 			}
 		}
-		if x.indexed {
+		if x.is(subIndexed) {
 			indexed++
 			if g.unique.find(g.jobs, x.hash, func(n uint32) bool { return n == j.ttr }) == 0 {
 				k.fail("job %d: its unique id is not in the index", j.id)
 			}
 		}
-		if _, ok := g.progresses[j.ttr]; ok != x.extra {
-			k.fail("job %d: what few jobs have is there %v, said to be %v", j.id, ok, x.extra)
+		if _, ok := g.progresses[j.ttr]; ok != x.is(subProgress) {
+			k.fail("job %d: what few jobs have is there %v, said to be %v", j.id, ok, x.is(subProgress))
 		} else if ok {
 			progresses++
 		}

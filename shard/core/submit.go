@@ -77,8 +77,8 @@ func (c *Core) join(t *tube, i uint32, op *Op, r *Reply) {
 		cl := c.mailClient(op)
 		c.follow(cl, i, x)
 		r.Client = cl.id
-	} else if !x.background {
-		x.background = true
+	} else if !x.is(subBackground) {
+		x.set(subBackground, true)
 		c.recordNew(t, j)
 	}
 	r.Commit = max(r.Commit, j.commit())
@@ -87,7 +87,7 @@ func (c *Core) join(t *tube, i uint32, op *Op, r *Reply) {
 // unadmitted reports whether op, which would have the submitted job j recorded in full,
 // is to wait for room for its body.
 func (c *Core) unadmitted(j *job, op *Op, r *Reply) bool {
-	if c.buf == nil || op.Admitted >= j.size || j.flags&flagLarge == 0 || c.submissionOf(j).background {
+	if c.buf == nil || op.Admitted >= j.size || j.flags&flagLarge == 0 || c.submissionOf(j).is(subBackground) {
 		return false
 	}
 	r.Status, r.N = StatusUnadmitted, j.size
@@ -110,7 +110,7 @@ func (c *Core) report(op *Op, r *Reply) {
 			c.submissions.setProgress(j.ttr, progress{c.submissions.progressOf(j.ttr).lost, op.Function.Numerator, op.Function.Denominator})
 		}
 		r.N = c.relay(j, x, k, op.Body, op.Large)
-		keep = c.submissions.opts.BuryFailed && x.background
+		keep = c.submissions.opts.BuryFailed && x.is(subBackground)
 	}
 	if !k.Ends() {
 		return
@@ -136,7 +136,7 @@ func (c *Core) buryFailed(t *tube, i uint32, j *job) {
 // asked for it to be done all the same.
 func (c *Core) unwanted(j *job) bool {
 	x := c.submissionOf(j)
-	return x.cancelled || !x.background && x.waits == 0
+	return x.is(subCancelled) || !x.is(subBackground) && x.waits == 0
 }
 
 // submissionDeleted tells those who wait that a beanstalkd client has deleted the job:
@@ -154,8 +154,8 @@ func (c *Core) submissionBuried(t *tube, j *job) {
 	x := c.submissionOf(j)
 	c.relay(j, x, RelayFailed, nil, nil)
 	c.conclude(j)
-	if !x.background {
-		x.background = true // it is kept, whoever left
+	if !x.is(subBackground) {
+		x.set(subBackground, true) // it is kept, whoever left
 		c.recordNew(t, j)
 	}
 }
@@ -171,7 +171,7 @@ func (c *Core) conclude(j *job) {
 func (c *Core) cancel(op *Op, r *Reply) {
 	i, j, t := c.find(op.ID)
 	switch {
-	case i == 0, j.state == Reserved && (!j.isSubmitted() || c.submissionOf(j).cancelled):
+	case i == 0, j.state == Reserved && (!j.isSubmitted() || c.submissionOf(j).is(subCancelled)):
 		r.Status = StatusNotFound
 		return
 	case j.isSubmitted():
@@ -182,7 +182,8 @@ func (c *Core) cancel(op *Op, r *Reply) {
 		// Nor does it come back from the journal.
 		c.recordDelete(t, j)
 		x := c.submissionOf(j)
-		x.cancelled, x.background = true, false
+		x.set(subCancelled, true)
+		x.set(subBackground, false)
 		return
 	}
 	c.leave(t, i, j)
@@ -219,7 +220,7 @@ func (c *Core) uniqueStatus(op *Op, r *Reply) {
 		c.submissions.unique.find(c.submissions.jobs, hashAmong(uint32(x.Cursor), sum), func(n uint32) bool {
 			looked++
 			g := c.submissions.jobs.At(n)
-			if g.byBody || !bytes.Equal(c.submissions.uniqueOf(g), x.Unique()) {
+			if g.is(subByBody) || !bytes.Equal(c.submissions.uniqueOf(g), x.Unique()) {
 				return false
 			}
 			if j := c.jobs.At(g.job); newest == nil || j.id > newest.id {
@@ -248,7 +249,7 @@ func (c *Core) listJobs(x *FunctionOp, r *Reply) {
 			s := SubmittedJob{ID: j.id, Background: true}
 			if j.isSubmitted() {
 				g := c.submissionOf(j)
-				s.Lost, s.Background, s.Unique = c.submissions.progressOf(j.ttr).lost, g.background, string(c.submissions.uniqueOf(g))
+				s.Lost, s.Background, s.Unique = c.submissions.progressOf(j.ttr).lost, g.is(subBackground), string(c.submissions.uniqueOf(g))
 			}
 			x.Jobs = append(x.Jobs, s)
 			i = j.hash

@@ -188,13 +188,13 @@ func describeJobs(c *Core, o SubmitOptions) (list []string) {
 			return
 		}
 		x := c.submissionOf(j)
-		if x.background {
+		if x.is(subBackground) {
 			lost := c.submissions.progressOf(j.ttr).lost
 			if o.Retries == 0 {
 				lost = 0 // not recorded: nothing depends on it
 			}
 			list = append(list, fmt.Sprintf("%d %q %d %q %q %q %v %v %d", j.id, c.tubes[j.tube].name, j.pri,
-				c.submissions.uniqueOf(x), c.submissions.reducerOf(x), c.bodyOf(j), x.byBody, x.indexed, lost))
+				c.submissions.uniqueOf(x), c.submissions.reducerOf(x), c.bodyOf(j), x.is(subByBody), x.is(subIndexed), lost))
 		}
 	})
 	slices.Sort(list)

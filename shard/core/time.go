@@ -25,6 +25,14 @@ func DayOf(t, ahead Time) Time {
 	}
 }
 
+// A clock is a core's time.
+type clock struct {
+	now       Time
+	slept     Time // how much of now the machine was suspended
+	delayedAt Time // when a delay was last set; see delayUntil
+	buriedAt  Time // when a job was last buried; see enterBuried
+}
+
 // Slept tells for how long the machine has been suspended in all, before the moment of
 // the next operation.
 func (c *Core) Slept(total Time) { c.slept = max(c.slept, total) }

@@ -126,11 +126,11 @@ func (c *Core) applyBury(op *Op, r *Reply) {
 		r.Status = StatusNotFound
 		return
 	}
-	if j.isSubmitted() && !c.submissionOf(j).cancelled && c.unadmitted(j, op, r) {
+	if j.isSubmitted() && !c.submissionOf(j).is(subCancelled) && c.unadmitted(j, op, r) {
 		return
 	}
 	c.leaveReserved(t, i, j)
-	if j.isSubmitted() && c.submissionOf(j).cancelled {
+	if j.isSubmitted() && c.submissionOf(j).is(subCancelled) {
 		c.dropJob(t, i, j)
 		return
 	}
@@ -317,7 +317,7 @@ func (c *Core) giveBack(t *tube, i uint32, j *job, cl *client) {
 	if g.opts.Retries > 0 && lost >= g.opts.Retries {
 		x := c.submissionOf(j)
 		c.relay(j, x, RelayFailed, nil, nil)
-		if g.opts.BuryFailed && x.background {
+		if g.opts.BuryFailed && x.is(subBackground) {
 			g.setProgress(j.ttr, progress{})
 			c.buryFailed(t, i, j)
 		} else {

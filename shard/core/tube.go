@@ -34,13 +34,21 @@ type tube struct {
 	low             uint64 // ready or delayed, of ClassLow
 	reserved        uint64
 	total           uint64 // put since the process began
-	restored        uint64 // … before
+	restored        uint64 // those that a replay has brought back
 	deletes         uint64
 	pauses          uint64
 
 	timer timer
 
 	function *function // what else a function is; nil: none is of this name
+}
+
+// A tubeTable is a core's tubes, by handle and by name.
+type tubeTable struct {
+	tubes     []*tube // by TubeID; 0 is nil
+	freeTubes []TubeID
+	names     map[string]*tube
+	namesMost int // how many there were since names was made
 }
 
 // urgentBelow is the priority under which a ready job counts as urgent.

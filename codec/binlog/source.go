@@ -27,7 +27,7 @@ type source struct {
 // openSource opens a file of a log, to be closed. A link, or what else took the
 // file's place, is an error. buf, if it has the capacity, becomes the window.
 func openSource(path string, buf []byte) (*source, error) {
-	// Not to wait for the writer of a pipe.
+	// O_NONBLOCK: a pipe in the place of the file would have its opening wait for a writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("read the log: %w", err)

@@ -56,11 +56,19 @@ var table = []row{
 	{"cmd/polystalkd/ownfile", "x/sys", ""},
 
 	// What puts load on servers, also on others than ours.
-	{"loadtest", "codec/gearman loadtest/drive loadtest/floor loadtest/latency loadtest/proc plot x/sync x/sys", "codec/gearmantest"},
+	{"loadtest", "loadtest/beanstalkd loadtest/compare loadtest/floor loadtest/gearmand loadtest/measure loadtest/proc loadtest/report loadtest/workload", "codec/gearmantest"},
+	{"loadtest/beanstalkd", "loadtest/drive loadtest/latency loadtest/workload x/sys", "loadtest/compare loadtest/proc loadtest/workload/workloadtest"},
+	{"loadtest/compare", "loadtest/measure loadtest/proc loadtest/workload", "loadtest/beanstalkd loadtest/measure/measuretest"},
 	{"loadtest/drive", "loadtest/latency x/sys", ""},
 	{"loadtest/floor", "gnet", ""},
+	{"loadtest/gearmand", "codec/gearman loadtest/drive loadtest/workload", "codec/gearmantest loadtest/compare loadtest/latency loadtest/proc loadtest/workload/workloadtest"},
 	{"loadtest/latency", "hdrhistogram", ""},
+	{"loadtest/measure", "loadtest/latency loadtest/proc loadtest/workload", ""},
+	{"loadtest/measure/measuretest", "loadtest/latency loadtest/measure loadtest/workload", ""},
 	{"loadtest/proc", "x/sys", ""},
+	{"loadtest/report", "loadtest/compare loadtest/measure loadtest/workload plot", "loadtest/beanstalkd loadtest/measure/measuretest"},
+	{"loadtest/workload", "loadtest/drive loadtest/latency loadtest/proc x/sync", ""},
+	{"loadtest/workload/workloadtest", "loadtest/workload", ""},
 }
 
 // libraries are the only ones that the module uses; go.mod says what for.

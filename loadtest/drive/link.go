@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// MaxBody bounds what the load tester is ready to buffer for one reply.
+const MaxBody = 1<<30 + 2
+
 // A Link is one connection to the server, whatever is spoken on it, used by one
 // goroutine: requests are appended to Out, written at once, and their replies
 // read in order.

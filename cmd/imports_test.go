@@ -35,18 +35,19 @@ var table = []row{
 	{"shard/slab", "x/sys", ""},
 
 	// Connections, and which shard a command is for.
-	{"router", "codec codec/beanstalk codec/binlog codec/gearman gnet router/clock router/memory router/migrate router/placement shard shard/commit shard/core shard/journal shard/record shard/slab x/sys", "router/history"},
+	{"router", "codec codec/beanstalk codec/gearman gnet router/clock router/memory router/placement router/restore shard shard/commit shard/core shard/journal shard/slab x/sys", "router/history"},
 	{"router/clock", "shard shard/core x/sys", ""},
 	{"router/history", "", ""},
 	{"router/memory", "bytebufferpool shard/core", ""},
-	{"router/migrate", "codec/binlog shard/core shard/record", ""},
 	{"router/placement", "shard shard/core", ""},
+	{"router/restore", "codec/binlog router/clock router/placement router/restore/migrate shard shard/commit shard/core shard/journal shard/record", ""},
+	{"router/restore/migrate", "codec/binlog shard/core shard/record", ""},
 	{"router/sim", "router shard shard/core", "codec/gearman codec/wiretest router/history"},
 
 	// The programs.
 	{"cmd", "", ""},
 	{"cmd/internal/release", "", ""},
-	{"cmd/polystalk", "cmd/internal/release codec/binlog codec/gearman pflag router/migrate shard/core shard/journal shard/record", "codec/wiretest"},
+	{"cmd/polystalk", "cmd/internal/release codec/binlog codec/gearman pflag router/restore/migrate shard/core shard/journal shard/record", "codec/wiretest"},
 	{"cmd/polystalkd", "cmd/internal/release cmd/polystalkd/account cmd/polystalkd/config cmd/polystalkd/fault cmd/polystalkd/listen cmd/polystalkd/logging cmd/polystalkd/ownfile codec/binlog go-systemd router shard/journal x/sys", "codec/gearman codec/gearmantest codec/wiretest go-beanstalk shard/record"},
 	{"cmd/polystalkd/account", "cmd/polystalkd/config cmd/polystalkd/fault", ""},
 	{"cmd/polystalkd/config", "cmd/internal/release cmd/polystalkd/fault codec/beanstalk codec/gearman pflag router", ""},

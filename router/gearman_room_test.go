@@ -25,7 +25,7 @@ func (f *fixture) keepOn(disk journal.Disk) *journal.Journal {
 		Now: time.Now, Log: slog.New(slog.DiscardHandler), Notify: srv.wakeLoops,
 	})
 	srv.journal, srv.cfg.Journal = j, &Journal{Disk: disk}
-	if _, err := srv.recover(j, nil); err != nil {
+	if err := srv.target().Replay(j); err != nil {
 		f.t.Fatal(err)
 	}
 	if err := j.Start(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"polystalk/shard"
+	"polystalk/shard/core"
 )
 
 // ServeGearman is Serve for connections that speak Gearman.
@@ -39,6 +40,11 @@ func (s *Server) wantShutdown(graceful bool) {
 		s.sayUnwanted()
 	}
 }
+
+// strangers is the Home of who never has messages.
+type strangers struct{}
+
+func (strangers) Post(*core.Message) {}
 
 // leave closes the listeners for Gearman, or all, and waits for the last job.
 func (s *Server) leave(all bool) {

@@ -33,7 +33,7 @@ type Server struct {
 	draining atomic.Bool     // no jobs are taken
 	drained  atomic.Bool     // … and never again: Drain was called
 	journal  commit.Storage  // nil: none
-	failed   chan error      // … its end
+	failed   <-chan error    // … its end
 	heldMax  int             // of each session; the constant, but for tests
 	acct     *memory.Account // what all connections keep
 	freed    *memory.Freed   // large bodies to be collected
@@ -130,9 +130,11 @@ func (s *Server) bodyFreed(body core.Large) {
 // the shards' goroutines and the event loops.
 func (s *Server) Start() error {
 	if s.cfg.Journal != nil {
-		if err := s.openJournal(s.cfg.Journal); err != nil {
+		j, failed, err := s.target().Open(s.cfg.Journal, s.wakeLoops)
+		if err != nil {
 			return &JournalError{err}
 		}
+		s.journal, s.failed = j, failed
 	}
 	for _, sh := range s.places.Shards() {
 		sh.Start()

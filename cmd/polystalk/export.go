@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"polystalk/codec/binlog"
-	"polystalk/router/migrate"
+	"polystalk/router/restore/migrate"
 	"polystalk/shard/core"
 	"polystalk/shard/record"
 )

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"polystalk/codec/binlog"
-	"polystalk/router/migrate"
+	"polystalk/router/restore/migrate"
 )
 
 var salvageCommand = &command{

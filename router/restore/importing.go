@@ -1,4 +1,4 @@
-package router
+package restore
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"polystalk/codec/binlog"
-	"polystalk/router/migrate"
+	"polystalk/router/restore/migrate"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	"polystalk/shard/journal"
@@ -22,10 +22,13 @@ const importMark = "importing"
 // An importing takes over the jobs of a directory that beanstalkd wrote. Its
 // files stay as they are.
 type importing struct {
-	s     *Server
-	j     *journal.Journal
-	dir   string
-	last  uint64 // number of beanstalkd's last file
+	t    *Target
+	j    *journal.Journal
+	dir  string
+	last uint64 // number of beanstalkd's last file
+
+	// jobs is what the files hold, nil if they were taken over before. ids and slots are
+	// those of the jobs, one by one.
 	jobs  *binlog.Contents
 	ids   []uint64
 	slots []uint16
@@ -33,7 +36,7 @@ type importing struct {
 
 // findImport looks for files of beanstalkd's, before the journal is read. It
 // gives nil when there are none.
-func (s *Server) findImport(dir string, j *journal.Journal) (*importing, error) {
+func (t *Target) findImport(dir string, j *journal.Journal) (*importing, error) {
 	files, err := binlog.Files(dir)
 	if err != nil {
 		return nil, err
@@ -47,14 +50,14 @@ func (s *Server) findImport(dir string, j *journal.Journal) (*importing, error) 
 		return nil, nil
 	}
 	if err == nil {
-		s.log.Warn("beanstalkd's files were being taken over when the server ended: starting again", "dir", dir)
+		t.Log.Warn("beanstalkd's files were being taken over when the server ended: starting again", "dir", dir)
 		if err := journal.Erase(journal.Dir(dir)); err != nil {
 			return nil, err
 		}
 	} else if !os.IsNotExist(err) {
 		return nil, err
 	}
-	return &importing{s: s, j: j, dir: dir, last: files[len(files)-1].Number}, nil
+	return &importing{t: t, j: j, dir: dir, last: files[len(files)-1].Number}, nil
 }
 
 // wanted reports whether the files are still to be taken over, once the journal
@@ -62,13 +65,23 @@ func (s *Server) findImport(dir string, j *journal.Journal) (*importing, error) 
 func (m *importing) wanted(fresh bool) (bool, error) {
 	switch done := m.j.Imported(); {
 	case done >= m.last:
-		m.s.log.Info("beanstalkd's files were taken over before, and are left alone; they may be removed",
+		m.t.Log.Info("beanstalkd's files were taken over before, and are left alone; they may be removed",
 			"dir", m.dir, "files", fmt.Sprintf("binlog.1 to binlog.%d", m.last))
 		return false, nil
 	case !fresh:
 		return false, fmt.Errorf("it holds a journal and beside it files of beanstalkd's, up to binlog.%d, that are not in it: move one of the two elsewhere", m.last)
 	}
 	return true, nil
+}
+
+// readIfWanted is read for files that are still to be taken over, once the journal was
+// read; fresh says that it was empty.
+func (m *importing) readIfWanted(fresh bool, replays []*core.Replay) error {
+	wanted, err := m.wanted(fresh)
+	if err != nil || !wanted {
+		return err
+	}
+	return m.read(replays)
 }
 
 // read brings the jobs into the shards' replays.
@@ -78,13 +91,13 @@ func (m *importing) read(replays []*core.Replay) error {
 		return fmt.Errorf("taking over beanstalkd's files: %w; polystalk journal salvage %s NEWDIR takes over what can be read", err, m.dir)
 	}
 	for _, d := range m.jobs.Damages {
-		m.s.log.Warn("beanstalkd had not finished writing this when it ended, and had not answered; it is left out", "what", d.Error())
+		m.t.Log.Warn("beanstalkd had not finished writing this when it ended, and had not answered; it is left out", "what", d.Error())
 	}
 	for r, err := range migrate.Records(m.jobs) {
 		if err != nil {
 			return err
 		}
-		if err := replays[m.s.places.OfSlot(r.Slot)].Apply(r); err != nil {
+		if err := replays[m.t.Places.OfSlot(r.Slot)].Apply(r); err != nil {
 			return err
 		}
 		m.ids, m.slots = append(m.ids, r.ID), append(m.slots, r.Slot)
@@ -100,18 +113,18 @@ func (m *importing) read(replays []*core.Replay) error {
 // importStep jobs are written between two looks at how far the disk is.
 const importStep = 256
 
-// write has the jobs written to the journal, which was started.
-func (m *importing) write(recopy func(slot uint16, ids []uint64, after uint64, tube []byte)) error {
+// write has the jobs written to the journal, which was started and fails as failed says.
+func (m *importing) write(to *copier, failed <-chan error) error {
 	j := m.j
 	for i := range m.ids {
-		recopy(m.slots[i], m.ids[i:i+1], math.MaxUint64, nil)
+		to.jobs(m.slots[i], m.ids[i:i+1], math.MaxUint64)
 		if i%importStep != importStep-1 {
 			continue
 		}
 		j.Rouse()
 		for j.Pressure() == commit.Wait {
 			select {
-			case err := <-m.s.failed:
+			case err := <-failed:
 				return err
 			case <-time.After(time.Millisecond):
 			}
@@ -130,7 +143,7 @@ func (m *importing) write(recopy func(slot uint16, ids []uint64, after uint64, t
 	if err := journal.Dir(m.dir).Sync(); err != nil {
 		return err // with the mark back, the next start would begin again
 	}
-	m.s.log.Info("beanstalkd's files were taken over, and are left as they are", "dir", m.dir,
+	m.t.Log.Info("beanstalkd's files were taken over, and are left as they are", "dir", m.dir,
 		"files", m.jobs.Files, "last", fmt.Sprintf("binlog.%d", m.last), "jobs", len(m.ids))
 	return nil
 }

@@ -16,7 +16,7 @@ func isCore(s *source) bool {
 	if s.isTest() || within(s.dir(), "codec/wiretest") || within(s.dir(), "codec/gearmantest") {
 		return false
 	}
-	return slices.ContainsFunc([]string{"codec", "shard/core", "shard/record", "shard/slab"}, func(folder string) bool {
+	return slices.ContainsFunc([]string{"codec", "shard/core", "shard/listindex", "shard/record", "shard/slab"}, func(folder string) bool {
 		return within(s.dir(), folder)
 	})
 }

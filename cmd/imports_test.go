@@ -28,14 +28,15 @@ var table = []row{
 	// The state of a part of the tubes, its owner, and how it outlives the process.
 	{"shard", "shard/core shard/journal shard/ring", ""},
 	{"shard/commit", "", ""},
-	{"shard/core", "bytebufferpool shard/record shard/slab xxhash", ""},
+	{"shard/core", "bytebufferpool shard/listindex shard/record shard/slab xxhash", ""},
 	{"shard/journal", "shard/commit shard/record x/sys", "shard/core"},
+	{"shard/listindex", "", ""},
 	{"shard/record", "", ""},
 	{"shard/ring", "", ""},
 	{"shard/slab", "x/sys", ""},
 
 	// Connections, and which shard a command is for.
-	{"router", "codec codec/beanstalk codec/gearman gnet router/clock router/memory router/placement router/restore shard shard/commit shard/core shard/journal shard/slab x/sys", "router/history"},
+	{"router", "codec codec/beanstalk codec/gearman gnet router/clock router/memory router/placement router/restore shard shard/commit shard/core shard/journal shard/listindex shard/slab x/sys", "router/history"},
 	{"router/clock", "shard shard/core x/sys", ""},
 	{"router/history", "", ""},
 	{"router/memory", "bytebufferpool shard/core", ""},
@@ -99,7 +100,7 @@ type law struct {
 var laws = []law{
 	{folder: "codec", only: "codec", tests: true, why: "a codec knows bytes and values, no server"},
 	{folder: "shard", only: "shard", tests: true, why: "the state knows neither bytes nor connections"},
-	{folder: "shard/core", only: "shard/record shard/slab", why: "the core is deterministic, and what it imports is too"},
+	{folder: "shard/core", only: "shard/listindex shard/record shard/slab", why: "the core is deterministic, and what it imports is too"},
 	{folder: "router", only: "router codec shard", tests: true, why: "a server does not know its programs"},
 	{folder: "router/placement", never: "codec gnet", why: "where a tube lives has nothing to do with what is spoken"},
 	{folder: "router/ops", never: "codec gnet router/session", why: "operations over shards work without a connection"},

@@ -5,6 +5,7 @@ import (
 
 	"polystalk/router/placement"
 	"polystalk/shard/core"
+	"polystalk/shard/listindex"
 )
 
 // An ability is a function for which the connection is a worker.
@@ -20,9 +21,9 @@ type ability struct {
 // come, to go and to be served cost the same in a list of any length.
 type abilities struct {
 	list   []ability
-	byName core.ListIndex // of lists longer than watchScan
-	served int64          // turn of who was served last
-	added  int64          // … of who came last; negative: that one is next
+	byName listindex.Index // of lists longer than watchScan
+	served int64           // turn of who was served last
+	added  int64           // … of who came last; negative: that one is next
 }
 
 func (l *abilities) hash(at int) uint64 { return maphash.String(watchSeed, l.list[at].Name) }
@@ -61,13 +62,13 @@ func (l *abilities) remove(at int) ability {
 	a, n := l.list[at], len(l.list)-1
 	switch {
 	case n == watchScan:
-		l.byName = core.ListIndex{}
+		l.byName = listindex.Index{}
 	case n > watchScan:
 		l.byName.Remove(at, l.hash)
 	}
 	l.list[at] = l.list[n]
 	l.list[n] = ability{}
-	l.list = core.Shrink(l.list[:n])
+	l.list = listindex.Shrink(l.list[:n])
 	return a
 }
 

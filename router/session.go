@@ -5,6 +5,7 @@ import (
 	"polystalk/router/memory"
 	"polystalk/router/placement"
 	"polystalk/shard/core"
+	"polystalk/shard/listindex"
 )
 
 type phase uint8
@@ -66,8 +67,8 @@ type session struct {
 
 	used    placement.Tube
 	watched []*core.Face
-	byName  core.ListIndex // of watched, once that is long
-	spread  bool           // the entries of watched publish their best keys: they are, or were, in several shards
+	byName  listindex.Index // of watched, once that is long
+	spread  bool            // the entries of watched publish their best keys: they are, or were, in several shards
 	links   []link
 	byShard []int32 // links by shard plus one, once links is long
 

@@ -5,6 +5,7 @@ import (
 
 	"polystalk/codec/beanstalk"
 	"polystalk/shard/core"
+	"polystalk/shard/listindex"
 )
 
 // watchScan is the length of a watch list up to which comparing names beats an
@@ -164,13 +165,13 @@ func (s *session) unwatch(i int) (sh int) {
 	n := len(s.watched) - 1
 	switch {
 	case n == watchScan:
-		s.byName = core.ListIndex{}
+		s.byName = listindex.Index{}
 	case n > watchScan:
 		s.byName.Remove(i, s.watchHash)
 	}
 	s.watched[i] = s.watched[n]
 	s.watched[n] = nil
-	s.watched = core.Shrink(s.watched[:n])
+	s.watched = listindex.Shrink(s.watched[:n])
 	s.linkTo(sh).watching--
 	return sh
 }

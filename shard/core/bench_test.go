@@ -64,6 +64,23 @@ func (b *bench) run(tb *testing.B) {
 
 func BenchmarkCycle(tb *testing.B) { newBench(tb).run(tb) }
 
+// BenchmarkCycleMade is BenchmarkCycle with one Op for all, as a session has.
+func BenchmarkCycleMade(tb *testing.B) {
+	b := newBench(tb)
+	body := make([]byte, 64)
+	op := new(Op)
+	tb.ReportAllocs()
+	for tb.Loop() {
+		b.last++
+		op.Put(b.tube, b.last, 1<<31, 0, 60, body, nil)
+		b.do(op, StatusOK)
+		op.Reserve(b.client)
+		b.do(op, StatusReserved)
+		op.Delete(b.client, b.reply.ID)
+		b.do(op, StatusOK)
+	}
+}
+
 // BenchmarkCycleIdleTubes: other tubes with one delayed job each cost nothing.
 func BenchmarkCycleIdleTubes(tb *testing.B) {
 	b := newBench(tb)

@@ -1,6 +1,10 @@
 package core
 
-import "fmt"
+import (
+	"fmt"
+
+	"polystalk/shard/listindex"
+)
 
 // A client is a connection as one core knows it: what it watches here, what
 // it holds here, whether it waits here.
@@ -149,7 +153,7 @@ type watch struct {
 // would show.
 type watchList struct {
 	list   []uint32  // watches
-	byTube ListIndex // kept from watchScan tubes on
+	byTube listindex.Index // kept from watchScan tubes on
 }
 
 // watchScan is the length of a watch list up to which walking it beats looking
@@ -247,12 +251,12 @@ func (c *Core) ignore(cl *client, at int) {
 	n := len(l.list) - 1
 	switch {
 	case n == watchScan:
-		l.byTube = ListIndex{}
+		l.byTube = listindex.Index{}
 	case n > watchScan:
 		l.byTube.Remove(at, func(at int) uint64 { return tubeHash(c.watches.At(l.list[at]).tube) })
 	}
 	l.list[at] = l.list[n]
-	l.list = Shrink(l.list[:n])
+	l.list = listindex.Shrink(l.list[:n])
 	c.watches.Free(i)
 	t.watching--
 	c.closeTube(t)

@@ -1,21 +1,24 @@
-package core
+// Package listindex finds the entries of long lists by hash: of watch lists, which may
+// have a million entries and change one by one.
+package listindex
 
 import "math/bits"
 
-// A ListIndex finds the entries of a long list by hash. It knows positions only:
+// An Index finds the entries of a long list by hash. It knows positions only:
 // the list is its holder's, which appends at the end and fills the place of a
-// removed entry with the last one. Like an idTable it splits one bucket per Add
+// removed entry with the last one. It is a linear hash table: it splits one bucket per Add
 // and merges one per Remove, so it never stops to rehash, and it shrinks. It
 // takes 8 bytes an entry and a quarter more at most. The zero value is empty.
-type ListIndex struct {
+type Index struct {
 	heads []uint32 // by bucket, as many as entries: positions plus one
 	next  []uint32 // by position: the next in its bucket
 }
 
 // Len is the number of entries.
-func (x *ListIndex) Len() int { return len(x.next) }
+func (x *Index) Len() int { return len(x.next) }
 
-func (x *ListIndex) bucket(hash uint64) uint64 {
+// bucket is where entries with that hash are.
+func (x *Index) bucket(hash uint64) uint64 {
 	n := uint64(len(x.heads))
 	mask := uint64(1)<<bits.Len64(n-1) - 1
 	b := hash & mask
@@ -29,21 +32,21 @@ func (x *ListIndex) bucket(hash uint64) uint64 {
 // highest bit.
 func splitFrom(b uint64) uint64 { return b &^ (1 << (bits.Len64(b) - 1)) }
 
-// First is the first entry whose hash may be that one, Next the one behind an
-// entry; -1 when there is none. Entries with other hashes are among them.
-func (x *ListIndex) First(hash uint64) int {
+// First is the first entry whose hash may be that one, -1 when there is none. The others
+// come by Next; entries with other hashes are among them.
+func (x *Index) First(hash uint64) int {
 	if len(x.heads) == 0 {
 		return -1
 	}
 	return int(x.heads[x.bucket(hash)]) - 1
 }
 
-// Next is the entry to be looked at after that at a position.
-func (x *ListIndex) Next(at int) int { return int(x.next[at]) - 1 }
+// Next is the entry to be looked at after the one at a position, -1 when there is none.
+func (x *Index) Next(at int) int { return int(x.next[at]) - 1 }
 
 // Add notes an entry behind the last. hashOf is asked for the hashes of entries,
 // also of this one.
-func (x *ListIndex) Add(hashOf func(at int) uint64) {
+func (x *Index) Add(hashOf func(at int) uint64) {
 	x.heads = append(x.heads, 0)
 	n := uint64(len(x.heads))
 	if n > 1 {
@@ -61,7 +64,8 @@ func (x *ListIndex) Add(hashOf func(at int) uint64) {
 	x.push(uint32(n), hashOf(int(n-1)))
 }
 
-func (x *ListIndex) push(i uint32, hash uint64) {
+// push puts entry i, counted from one, in its bucket.
+func (x *Index) push(i uint32, hash uint64) {
 	b := x.bucket(hash)
 	x.next[i-1] = x.heads[b]
 	x.heads[b] = i
@@ -69,7 +73,7 @@ func (x *ListIndex) push(i uint32, hash uint64) {
 
 // Remove forgets the entry at a position; the last one is at that position then.
 // hashOf still speaks of the list as it was.
-func (x *ListIndex) Remove(at int, hashOf func(at int) uint64) {
+func (x *Index) Remove(at int, hashOf func(at int) uint64) {
 	n := len(x.next)
 	*x.link(at, hashOf(at)) = x.next[at]
 	if last := n - 1; last != at {
@@ -92,7 +96,7 @@ func (x *ListIndex) Remove(at int, hashOf func(at int) uint64) {
 }
 
 // link is the place that holds the position at, whose entry has that hash.
-func (x *ListIndex) link(at int, hash uint64) *uint32 {
+func (x *Index) link(at int, hash uint64) *uint32 {
 	p := &x.heads[x.bucket(hash)]
 	for *p != uint32(at+1) {
 		p = &x.next[*p-1]

@@ -1,4 +1,4 @@
-package core
+package listindex
 
 import (
 	"math/rand/v2"
@@ -10,7 +10,7 @@ import (
 // looks for each entry after every change.
 func TestListIndexFindsWhatIsThere(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	var x ListIndex
+	var x Index
 	var list []uint64
 	hashOf := func(at int) uint64 { return list[at] }
 	for round := range 3000 {

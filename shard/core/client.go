@@ -152,7 +152,7 @@ type watch struct {
 // A watchList is the tubes that a client watches, in the order that list-tubes
 // would show.
 type watchList struct {
-	list   []uint32  // watches
+	list   []uint32        // watches
 	byTube listindex.Index // kept from watchScan tubes on
 }
 

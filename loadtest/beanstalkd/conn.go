@@ -24,10 +24,10 @@ const (
 // A conn is one connection on which beanstalkd's protocol is spoken.
 type conn struct {
 	drive.Link
-	depth    int
-	constant bool
+	depth    int    // commands in flight, at most
+	constant bool   // the server answers constants: what they say of jobs is not checked
 	tube     string // the tube in use, for messages
-	rep      reply
+	rep      reply  // the last one read
 }
 
 func dial(ctx context.Context, addr string, l *workload.Load, constant bool) (*conn, error) {
@@ -38,9 +38,18 @@ func dial(ctx context.Context, addr string, l *workload.Load, constant bool) (*c
 	return &conn{Link: k, depth: l.Depth, constant: constant, tube: "default"}, nil
 }
 
-// batch sends n commands, at most depth of them in flight: see the function.
+// batch sends n commands, at most depth of them in flight: see drive.Batch.
 func (c *conn) batch(l *drive.Lane, n int, write func(i int), check func(i int, r *reply) error) error {
 	return drive.Batch(&c.Link, l, n, c.depth, write, c.read, check)
+}
+
+// inBulk runs f with many commands in flight, whatever the depth: for what is
+// not measured.
+func (c *conn) inBulk(f func() error) error {
+	depth := c.depth
+	c.depth = 256
+	defer func() { c.depth = depth }()
+	return f()
 }
 
 // read returns the next reply; it is valid until the next call.
@@ -89,6 +98,7 @@ func (c *conn) watching(cmd string, n uint64, r *reply) error {
 	return nil
 }
 
+// putBody appends a put of a body with that stamp; delay is in seconds.
 func (c *conn) putBody(pri, delay int, stamp uint64) {
 	c.StampBody(stamp)
 	b := append(c.Out, "put "...)
@@ -127,12 +137,15 @@ func (c *conn) checkBody(r *reply, stamp uint64) error {
 	return nil
 }
 
+// word appends a command without an argument, or with those that cmd has.
 func (c *conn) word(cmd string) { c.Out = append(append(c.Out, cmd...), "\r\n"...) }
 
+// named appends a command about a tube.
 func (c *conn) named(cmd, tube string) {
 	c.Out = append(append(append(append(c.Out, cmd...), ' '), tube...), "\r\n"...)
 }
 
+// numbered appends a command about a job.
 func (c *conn) numbered(cmd string, id uint64) {
 	c.Out = append(append(c.Out, cmd...), ' ')
 	c.Out = append(strconv.AppendUint(c.Out, id, 10), "\r\n"...)
@@ -151,7 +164,8 @@ func (c *conn) call(k kind, cmd string) (*reply, error) {
 	return r, c.expect(cmd, k, r)
 }
 
-// own makes tube the one that c uses and the only one that it watches.
+// own makes tube the one that c, a new connection, uses and the only one that it
+// watches.
 func (c *conn) own(tube string) error {
 	if _, err := c.call(kindUsing, "use "+tube); err != nil {
 		return err
@@ -160,6 +174,7 @@ func (c *conn) own(tube string) error {
 	return c.watchOnly(tube)
 }
 
+// watchOnly makes tube the only one that a new connection watches.
 func (c *conn) watchOnly(tube string) error {
 	if _, err := c.call(kindWatching, "watch "+tube); err != nil {
 		return err
@@ -168,7 +183,7 @@ func (c *conn) watchOnly(tube string) error {
 	return err
 }
 
-// quit says goodbye and waits for the server to close, so that it is the
+// Quit says goodbye and waits for the server to close, so that it is the
 // server's port, not ours, that lingers.
 func (c *conn) Quit() error {
 	c.word("quit")

@@ -11,22 +11,19 @@ import (
 // them. Since nobody else touches the tube, the jobs must come back in the
 // order of their ids, with the bodies they were put with.
 type cycler struct {
-	c                     *conn
-	stamp                 uint64 // of the last job put
-	ids                   []uint64
-	put                   func(i int)
-	hold                  func(i int)
-	drop                  func(i int)
-	onPut, onHold, onDrop func(i int, r *reply) error
+	*deleter                // its ids are those of the jobs put
+	stamp            uint64 // of the last job put
+	put, reserve     func(i int)
+	onPut, onReserve func(i int, r *reply) error
 }
 
 func newCycler(c *conn) *cycler {
-	a := &cycler{c: c, ids: make([]uint64, c.depth)}
+	a := &cycler{deleter: newDeleter(c, c.depth)}
 	// Made once: a closure per turn would be garbage per turn.
 	a.put = func(int) { a.stamp++; c.putBody(jobPri, 0, a.stamp) }
 	a.onPut = func(i int, r *reply) error { a.ids[i] = r.num; return c.expect("put", kindInserted, r) }
-	a.hold = func(int) { c.word("reserve") }
-	a.onHold = func(i int, r *reply) error {
+	a.reserve = func(int) { c.word("reserve") }
+	a.onReserve = func(i int, r *reply) error {
 		if err := c.expect("reserve", kindReserved, r); err != nil {
 			return err
 		}
@@ -35,8 +32,6 @@ func newCycler(c *conn) *cycler {
 		}
 		return c.checkBody(r, a.stamp-uint64(c.depth-1-i))
 	}
-	a.drop = func(i int) { c.numbered("delete", a.ids[i]) }
-	a.onDrop = func(_ int, r *reply) error { return c.expect("delete", kindDeleted, r) }
 	return a
 }
 
@@ -50,10 +45,10 @@ func (a *cycler) Turn(l *drive.Lane) error {
 // takeAll reserves and deletes the depth jobs that were put.
 func (a *cycler) takeAll(l *drive.Lane) error {
 	n := a.c.depth
-	if err := a.c.batch(l, n, a.hold, a.onHold); err != nil {
+	if err := a.c.batch(l, n, a.reserve, a.onReserve); err != nil {
 		return err
 	}
-	return a.c.batch(l, n, a.drop, a.onDrop)
+	return a.delete(l, n)
 }
 
 // cycle: every connection has a tube of its own and cycles on it. With tubes

@@ -27,8 +27,8 @@ type flow struct {
 	control   *conn
 	ahead     int // batches that may be put and not yet reserved, closed loop
 
-	tickets  chan struct{}
-	reserved atomic.Int64
+	tickets  chan struct{} // closed loop: one for each batch that may be put now
+	reserved atomic.Int64  // jobs in this phase
 	putSum   atomic.Uint64 // of the ids of all jobs put
 	gotSum   atomic.Uint64 // of the ids of all jobs reserved
 }
@@ -217,18 +217,12 @@ func (a *producer) Turn(l *drive.Lane) error {
 // A consumer reserves depth jobs, then deletes them. The latency of its
 // reserve says nothing (it waits for a producer) and is not recorded.
 type consumer struct {
-	w      *flow
-	c      *conn
-	ids    []uint64
-	drop   func(i int)
-	onDrop func(i int, r *reply) error
+	w *flow
+	*deleter
 }
 
 func newConsumer(w *flow, c *conn) *consumer {
-	a := &consumer{w: w, c: c, ids: make([]uint64, c.depth)}
-	a.drop = func(i int) { c.numbered("delete", a.ids[i]) }
-	a.onDrop = func(_ int, r *reply) error { return c.expect("delete", kindDeleted, r) }
-	return a
+	return &consumer{w: w, deleter: newDeleter(c, c.depth)}
 }
 
 // consume goes on until a job says stop.
@@ -270,7 +264,7 @@ func (a *consumer) consume(l *drive.Lane) error {
 				}
 			}
 		}
-		if err := a.c.batch(l, a.c.depth, a.drop, a.onDrop); err != nil {
+		if err := a.delete(l, a.c.depth); err != nil {
 			return err
 		}
 	}

@@ -13,18 +13,12 @@ import (
 // them happens outside the measurement, as often as the duration asks for.
 type held struct {
 	env
-	c      *conn
-	ids    []uint64
-	rng    *rand.Rand
-	drop   func(i int)
-	onDrop func(i int, r *reply) error
+	*deleter
+	rng *rand.Rand
 }
 
 func newHeld(e *workload.Env) workload.Workload {
-	w := &held{env: env{e}, ids: make([]uint64, e.Plan.Load.Held), rng: rand.New(rand.NewPCG(1, 2))}
-	w.drop = func(i int) { w.c.numbered("delete", w.ids[i]) }
-	w.onDrop = func(_ int, r *reply) error { return w.c.expect("delete", kindDeleted, r) }
-	return w
+	return &held{env: env{e}, rng: rand.New(rand.NewPCG(1, 2))}
 }
 
 func oneConnection(l workload.Load) error {
@@ -34,11 +28,13 @@ func oneConnection(l workload.Load) error {
 	return nil
 }
 
-func (w *held) Setup(ctx context.Context) (err error) {
-	if w.c, err = w.connect(ctx); err != nil {
+func (w *held) Setup(ctx context.Context) error {
+	c, err := w.connect(ctx)
+	if err != nil {
 		return err
 	}
-	return w.c.own(w.TubeName("held", 0))
+	w.deleter = newDeleter(c, w.Plan.Load.Held)
+	return c.own(w.TubeName("held", 0))
 }
 
 func (w *held) Run(ph *workload.Phase) error {
@@ -50,22 +46,19 @@ func (w *held) Run(ph *workload.Phase) error {
 	// At least one round; a round is never cut short, and the deadline counts
 	// measured time only.
 	for first := true; first || l.More(); first = false {
-		if err := ph.Exclude(w.hold); err != nil {
+		if err := ph.Exclude(func() error { return w.c.inBulk(w.fill) }); err != nil {
 			return err
 		}
 		l.Deadline = ph.Deadline + int64(ph.Excluded())
-		if err := w.c.batch(l, len(w.ids), w.drop, w.onDrop); err != nil {
+		if err := w.delete(l, len(w.ids)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// hold puts and reserves all jobs, many at a time.
-func (w *held) hold() error {
-	depth := w.c.depth
-	w.c.depth = 256
-	defer func() { w.c.depth = depth }()
+// fill puts and reserves all jobs, and shuffles them.
+func (w *held) fill() error {
 	l := workload.UnmeasuredLane()
 	put := func(i int) { w.c.putBody(jobPri, 0, uint64(i)) }
 	onPut := func(i int, r *reply) error {
@@ -75,7 +68,7 @@ func (w *held) hold() error {
 	if err := w.c.batch(l, len(w.ids), put, onPut); err != nil {
 		return err
 	}
-	onHold := func(i int, r *reply) error {
+	onReserve := func(i int, r *reply) error {
 		if err := w.c.expect("reserve", kindReserved, r); err != nil {
 			return err
 		}
@@ -84,7 +77,7 @@ func (w *held) hold() error {
 		}
 		return w.c.checkBody(r, uint64(i))
 	}
-	if err := w.c.batch(l, len(w.ids), func(int) { w.c.word("reserve") }, onHold); err != nil {
+	if err := w.c.batch(l, len(w.ids), func(int) { w.c.word("reserve") }, onReserve); err != nil {
 		return err
 	}
 	w.rng.Shuffle(len(w.ids), func(i, j int) { w.ids[i], w.ids[j] = w.ids[j], w.ids[i] })

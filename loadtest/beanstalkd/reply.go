@@ -57,14 +57,33 @@ func parseReply(b []byte, r *reply) (n, want int, err error) {
 	if b[end+1] != '\n' {
 		return 0, 0, fmt.Errorf("reply line with a carriage return inside: %q", b[:end+2])
 	}
-	line := b[:end]
+	size, bad := r.parseLine(b[:end])
+	if bad || size > drive.MaxBody {
+		return 0, 0, fmt.Errorf("malformed reply line %q", b[:end])
+	}
+	if size < 0 {
+		return end + 2, 0, nil
+	}
+	total := end + 2 + size + 2
+	if len(b) < total {
+		return 0, total, nil
+	}
+	if b[total-2] != '\r' || b[total-1] != '\n' {
+		return 0, 0, fmt.Errorf("body of %q is not followed by CR LF but by %q", r.line, b[total-2:total])
+	}
+	r.body = b[end+2 : total-2]
+	return total, 0, nil
+}
+
+// parseLine reads a reply's line. size is that of the body behind it, -1 if there
+// is none; bad tells that the line is not what its first word promises.
+func (r *reply) parseLine(line []byte) (size int, bad bool) {
 	*r = reply{line: line}
 	word, rest, hasRest := line, []byte(nil), false
 	if before, after, ok := bytes.Cut(line, []byte{' '}); ok {
 		word, rest, hasRest = before, after, true
 	}
-	size := -1
-	bad := false
+	size = -1
 	switch string(word) {
 	case "INSERTED":
 		r.kind = kindInserted
@@ -107,21 +126,7 @@ func parseReply(b []byte, r *reply) (n, want int, err error) {
 	default:
 		r.kind = kindOther
 	}
-	if bad || size > drive.MaxBody {
-		return 0, 0, fmt.Errorf("malformed reply line %q", line)
-	}
-	if size < 0 {
-		return end + 2, 0, nil
-	}
-	total := end + 2 + size + 2
-	if len(b) < total {
-		return 0, total, nil
-	}
-	if b[total-2] != '\r' || b[total-1] != '\n' {
-		return 0, 0, fmt.Errorf("body of %q is not followed by CR LF but by %q", line, b[total-2:total])
-	}
-	r.body = b[end+2 : total-2]
-	return total, 0, nil
+	return size, bad
 }
 
 // parseUint reads a decimal number that fills b; bad tells that it does not.

@@ -11,29 +11,27 @@ import (
 // A stocker puts jobs into a tube of its own and takes them out again, in
 // order: the k-th job put carries the stamp k and must be the k-th reserved.
 type stocker struct {
-	c           *conn
-	first, last uint64   // stamps of the jobs in the tube: first < stamp <= last
-	ids         []uint64 // of one batch
-	all         []uint64 // of every job in the tube, if kept
-	keep        bool
-	put, hold   func(i int)
-	drop        func(i int)
-	onPut       func(i int, r *reply) error
-	onHold      func(i int, r *reply) error
-	onDrop      func(i int, r *reply) error
+	*deleter                  // its ids are those of the jobs of a batch, reserved
+	first, last      uint64   // stamps of the jobs in the tube: first < stamp <= last
+	listed           bool     // all is wanted
+	all              []uint64 // ids of every job in the tube
+	put, reserve     func(i int)
+	onPut, onReserve func(i int, r *reply) error
 }
 
-func newStocker(c *conn, keep bool) *stocker {
-	a := &stocker{c: c, keep: keep, ids: make([]uint64, c.depth)}
+// newStocker is one whose tube is empty. listed: the ids of all jobs are wanted, to
+// delete them in the end.
+func newStocker(c *conn, listed bool) *stocker {
+	a := &stocker{deleter: newDeleter(c, c.depth), listed: listed}
 	a.put = func(int) { a.last++; c.putBody(jobPri, 0, a.last) }
 	a.onPut = func(_ int, r *reply) error {
-		if a.keep {
+		if a.listed {
 			a.all = append(a.all, r.num)
 		}
 		return c.expect("put", kindInserted, r)
 	}
-	a.hold = func(int) { c.word("reserve") }
-	a.onHold = func(i int, r *reply) error {
+	a.reserve = func(int) { c.word("reserve") }
+	a.onReserve = func(i int, r *reply) error {
 		if err := c.expect("reserve", kindReserved, r); err != nil {
 			return err
 		}
@@ -41,8 +39,6 @@ func newStocker(c *conn, keep bool) *stocker {
 		a.first++
 		return c.checkBody(r, a.first)
 	}
-	a.drop = func(i int) { c.numbered("delete", a.ids[i]) }
-	a.onDrop = func(_ int, r *reply) error { return c.expect("delete", kindDeleted, r) }
 	return a
 }
 
@@ -55,10 +51,10 @@ func (a *stocker) take(l *drive.Lane) error {
 	if n == 0 {
 		return workload.ErrDone
 	}
-	if err := a.c.batch(l, n, a.hold, a.onHold); err != nil {
+	if err := a.c.batch(l, n, a.reserve, a.onReserve); err != nil {
 		return err
 	}
-	return a.c.batch(l, n, a.drop, a.onDrop)
+	return a.delete(l, n)
 }
 
 // takeAll reserves and deletes all jobs.
@@ -135,11 +131,7 @@ func (w *drain) Setup(ctx context.Context) error {
 		if err := c.own(w.TubeName("drain", i)); err != nil {
 			return err
 		}
-		// Filled in large batches whatever the depth: the filling is not measured.
-		depth := c.depth
-		c.depth = 256
-		defer func() { c.depth = depth }()
-		return s.fill(workload.UnmeasuredLane(), max(1, jobs))
+		return c.inBulk(func() error { return s.fill(workload.UnmeasuredLane(), max(1, jobs)) })
 	})
 	return err
 }

@@ -59,7 +59,7 @@ func (w *manyTubes) Teardown(context.Context) error {
 type wanderer struct {
 	*cycler
 	tubes  []string
-	at     int // tube in use
+	used   int // index of the tube in use
 	move   func(i int)
 	onMove func(i int, r *reply) error
 }
@@ -75,10 +75,10 @@ func newWanderer(c *conn, tubes []string) *wanderer {
 		switch i {
 		case 0:
 			if len(tubes) > 1 {
-				last = tubes[a.at]
+				last = tubes[a.used]
 			}
-			a.at = (a.at + 1) % len(tubes)
-			c.tube = tubes[a.at]
+			a.used = (a.used + 1) % len(tubes)
+			c.tube = tubes[a.used]
 			c.named("use", c.tube)
 		case 1:
 			c.named("watch", c.tube)
@@ -142,16 +142,16 @@ func (w *multiWatch) Teardown(context.Context) error { return w.QuitAll() }
 // A watcher is a cycler that puts into one watched tube after the other.
 type watcher struct {
 	*cycler
-	tubes    []string
-	named    int // tube of the last use written
-	answered int // tube of the last use answered
-	spread   func(i int)
-	onSpread func(i int, r *reply) error
+	tubes     []string
+	named     int // tube of the last use written
+	answered  int // tube of the last use answered
+	putNext   func(i int)
+	onPutNext func(i int, r *reply) error
 }
 
 func newWatcher(c *conn, tubes []string) *watcher {
 	a := &watcher{cycler: newCycler(c), tubes: tubes}
-	a.spread = func(i int) {
+	a.putNext = func(i int) {
 		if i%2 == 0 {
 			a.named = (a.named + 1) % len(tubes)
 			c.named("use", tubes[a.named])
@@ -159,7 +159,7 @@ func newWatcher(c *conn, tubes []string) *watcher {
 		}
 		a.put(i / 2)
 	}
-	a.onSpread = func(i int, r *reply) error {
+	a.onPutNext = func(i int, r *reply) error {
 		if i%2 == 0 {
 			a.answered = (a.answered + 1) % len(tubes)
 			c.tube = tubes[a.answered]
@@ -172,7 +172,7 @@ func newWatcher(c *conn, tubes []string) *watcher {
 
 func (a *watcher) Turn(l *drive.Lane) error {
 	n := a.c.depth
-	if err := a.c.batch(l, 2*n, a.spread, a.onSpread); err != nil {
+	if err := a.c.batch(l, 2*n, a.putNext, a.onPutNext); err != nil {
 		return err
 	}
 	return a.takeAll(l)

@@ -31,7 +31,7 @@ func dial(ctx context.Context, addr string, l *workload.Load) (*conn, error) {
 	return &conn{Link: k, depth: l.Depth, unique: make([]byte, drive.StampLen)}, nil
 }
 
-// batch sends n requests, at most depth of them in flight: see the function.
+// batch sends n requests, at most depth of them in flight: see drive.Batch.
 func (c *conn) batch(l *drive.Lane, n, depth int, write func(i int), check func(i int, m *gearman.Message) error) error {
 	return drive.Batch(&c.Link, l, n, depth, write, c.read, check)
 }
@@ -137,7 +137,7 @@ func (c *conn) complete(handle, result []byte) {
 	c.Out = append(c.Out, result...)
 }
 
-// quit says that nothing more will come and waits for the server to close. A
+// Quit says that nothing more will come and waits for the server to close. A
 // worker may be woken meanwhile.
 func (c *conn) Quit() error {
 	c.NC.SetDeadline(time.Now().Add(workload.Grace))

@@ -1,29 +1,5 @@
 package beanstalkd
 
-// deleteAll deletes jobs by id, many at a time, outside any measurement.
-func (c *conn) deleteAll(ids []uint64) error {
-	for len(ids) > 0 {
-		n := min(len(ids), 256)
-		for _, id := range ids[:n] {
-			c.numbered("delete", id)
-		}
-		if err := c.Flush(); err != nil {
-			return err
-		}
-		for range n {
-			r, err := c.read()
-			if err != nil {
-				return err
-			}
-			if err := c.expect("delete", kindDeleted, r); err != nil {
-				return err
-			}
-		}
-		ids = ids[n:]
-	}
-	return nil
-}
-
 // anchors puts one long-delayed job into each tube, so that the tubes exist,
 // and returns the jobs' ids.
 func (c *conn) anchors(n int, tube func(i int) string) ([]uint64, error) {

@@ -10,13 +10,13 @@ import (
 )
 
 // isCore reports whether s must be deterministic: the codecs without their test
-// libraries, the state machine of a shard, and what it imports. The packages around
-// the core serve it and may know clocks and goroutines.
+// libraries, the state machine of a shard, and what it imports, and a journal's
+// arithmetic. The packages around the core serve it and may know clocks and goroutines.
 func isCore(s *source) bool {
 	if s.isTest() || within(s.dir(), "codec/wiretest") || within(s.dir(), "codec/gearmantest") {
 		return false
 	}
-	return slices.ContainsFunc([]string{"codec", "shard/core", "shard/listindex", "shard/record", "shard/slab"}, func(folder string) bool {
+	return slices.ContainsFunc([]string{"codec", "shard/core", "shard/listindex", "shard/record", "shard/slab", "shard/journal/space"}, func(folder string) bool {
 		return within(s.dir(), folder)
 	})
 }

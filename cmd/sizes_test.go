@@ -34,7 +34,6 @@ var limits = []limit{
 		{"router.loop", 39},
 		{"router.Server", 26},
 		{"router.session", 51},
-		{"shard/journal.Journal", 61},
 	}},
 	{"booleans", 3, "name the states that they stand for", booleans, []size{
 		{"codec/gearmantest.knownJob", 8},
@@ -42,7 +41,6 @@ var limits = []limit{
 		{"router.session", 16},
 		{"router.socket", 9},
 		{"router/sim.Sock", 8},
-		{"shard/journal.Journal", 7},
 	}},
 	{"files", 25, "a prefix that several names share is a package", files, []size{
 		{"router", 56},
@@ -52,7 +50,6 @@ var limits = []limit{
 		{"cmd/polystalkd", 1},
 		{"router", 13},
 		{"router/sim", 4},
-		{"shard/journal", 17},
 	}},
 }
 

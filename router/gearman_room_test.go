@@ -22,7 +22,7 @@ func (f *fixture) keepOn(disk journal.Disk) *journal.Journal {
 	srv := f.d.srv
 	j := journal.New(journal.Options{
 		Disk: disk, SegmentSize: 1 << 20, Shards: len(srv.places.Shards()), Manual: true,
-		Now: time.Now, Log: slog.New(slog.DiscardHandler), Notify: srv.wakeLoops,
+		Now: time.Now, Logger: slog.New(slog.DiscardHandler), Notify: srv.wakeLoops,
 	})
 	srv.journal, srv.cfg.Journal = j, &Journal{Disk: disk}
 	if err := srv.target().Replay(j); err != nil {

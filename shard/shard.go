@@ -4,8 +4,8 @@ import (
 	"iter"
 	"sync/atomic"
 
+	"polystalk/shard/commit"
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
 	"polystalk/shard/ring"
 )
 
@@ -33,8 +33,8 @@ type Shard struct {
 	inbox *ring.Ring[*core.Message]
 	clock func(*Batch)
 
-	log     *journal.Log // nil: no journal
-	unwoken bool         // the committer is to be woken; owner only
+	log     *commit.Log // nil: no journal
+	unwoken bool        // a commit is to be requested; owner only
 
 	readied *core.ReadyLog // the core's
 
@@ -137,7 +137,7 @@ func (s *Shard) begin(b *Batch) {
 
 // Record has the shard's changes recorded. Call it before anything else, or
 // right after a replay.
-func (s *Shard) Record(l *journal.Log) {
+func (s *Shard) Record(l *commit.Log) {
 	s.log = l
 	s.core.RecordTo(&l.Buffer)
 }
@@ -197,7 +197,7 @@ func (s *Shard) Release(b *Batch) {
 		s.unwoken = false
 		s.own.Store(0)
 		if wake {
-			s.log.Wake()
+			s.log.Request()
 		}
 		if !b.Defer {
 			b.Deliver()

@@ -121,7 +121,7 @@ func (m *importing) write(to *copier, failed <-chan error) error {
 		if i%importStep != importStep-1 {
 			continue
 		}
-		j.Rouse()
+		j.Wake()
 		for j.Pressure() == commit.Wait {
 			select {
 			case err := <-failed:

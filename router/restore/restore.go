@@ -41,7 +41,7 @@ func (t *Target) Open(cfg *Config, notify func()) (j *journal.Journal, failed <-
 	keeper := t.newCopier()
 	j = journal.New(journal.Options{
 		Disk: disk, SegmentSize: cfg.SegmentSize, Sync: cfg.Sync, Every: cfg.Every,
-		Shards: len(t.Places.Shards()), Now: time.Now, Log: t.Log,
+		Shards: len(t.Places.Shards()), Now: time.Now, Logger: t.Log,
 		Copy: keeper.jobs, CopyPause: keeper.pause, Lives: keeper.lives,
 		Notify: notify,
 		Fail:   func(err error) { failure <- err },

@@ -12,9 +12,9 @@ import (
 // on behind is on the disk when it returns; see "Proof" in the package's
 // documentation.
 func (r *recovery) adopt() error {
-	j := r.j
+	j, list := r.j, r.j.segments
 	r.out.Segments = len(r.segments)
-	j.globals = r.out.Globals
+	j.writer.globals = r.out.Globals
 	// A name that we see need not be durable: who gave it may have ended, or
 	// failed, before it was.
 	if err := j.disk.Sync(); err != nil {
@@ -51,12 +51,12 @@ func (r *recovery) adopt() error {
 		s.lastCommit = s.number
 		closed := i < r.last
 		if closed && s.lastBatch != 0 && s.lastBatch <= r.synced {
-			j.closed = append(j.closed, s)
+			list.closed = append(list.closed, s)
 			continue
 		}
 		if i > r.last+1 {
-			j.free.Add(s.room())
-			j.spares = append(j.spares, s)
+			j.ledger.AddFree(s.room())
+			list.spares = append(list.spares, s)
 			continue
 		}
 		f, err := j.disk.Open(segmentName(s.number))
@@ -69,27 +69,22 @@ func (r *recovery) adopt() error {
 		}
 		if closed {
 			f.Close()
-			j.closed = append(j.closed, s)
+			list.closed = append(list.closed, s)
 			continue
 		}
 		s.file = f
-		j.free.Add(s.room())
+		j.ledger.AddFree(s.room())
 		if i > r.last {
-			j.spares = append(j.spares, s)
+			list.spares = append(list.spares, s)
 			continue
 		}
-		j.cur = s
-		j.unsynced = append(j.unsynced, s)
+		list.cur = s
+		list.unsynced = append(list.unsynced, s)
 	}
-	j.batch = max(r.expect, 1) - 1
-	j.written.Store(j.batch)
-	j.synced.Store(j.batch)
-	j.begun.Store(j.cur.number)
-	j.acked.Store(j.cur.number)
-	j.durable, j.forced = j.cur.number, j.cur.number
-	j.oldest, j.marked = r.numbers[0], r.oldest
-	j.staging = make([]byte, batchHead)
-	j.stagedGlobals = batchHead
+	list.oldest, list.marked = r.numbers[0], r.oldest
+	list.recount()
+	j.writer.resume(max(r.expect, 1)-1, list.cur.number)
+	j.committer.Resume(list.cur.number)
 	return nil
 }
 
@@ -112,7 +107,7 @@ func (r *recovery) rewrite(s *segment, f File, buf []byte) ([]byte, error) {
 		// Memory may have forgotten since it was replayed what the disk never had.
 		at, last := from, uint64(0)
 		for at < s.at {
-			b, ok := batchAt(buf, at, r.j.id, s.number)
+			b, ok := batchAt(buf, at, r.j.segments.id, s.number)
 			if !ok {
 				break
 			}

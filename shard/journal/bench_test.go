@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	. "polystalk/shard/commit"
+	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	. "polystalk/shard/journal"
 )
@@ -61,7 +61,7 @@ func BenchmarkRecover(b *testing.B) {
 	}
 	body := make([]byte, 100)
 	for n := range jobs {
-		if s.j.Pressure() != Open && !s.admitted() {
+		if s.j.Pressure() != commit.Open && !s.admitted() {
 			b.Fatal(s.fails)
 		}
 		s.do(n, &core.Op{Kind: core.OpPut, ID: s.newID(), TTR: 1, Body: body})

@@ -10,15 +10,15 @@ import (
 	"testing"
 	"time"
 
-	. "polystalk/shard/commit"
+	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	. "polystalk/shard/journal"
 )
 
 // claimed asks for room until there is an answer.
-func (w *world) claimed(c *Claim, n int64) (p Pressure) {
+func (w *world) claimed(c *commit.Claim, n int64) (p commit.Pressure) {
 	for range 20 {
-		if p = w.j.Claim(c, n); p != Wait {
+		if p = w.j.Claim(c, n); p != commit.Wait {
 			break
 		}
 		if w.j.Tend() != nil || w.commit() != nil {
@@ -48,9 +48,9 @@ func TestLargeBodies(t *testing.T) {
 	must(t, second(w.open(true)))
 	p := w.shards[0]
 	size := 3 * SegmentMin
-	var c Claim
+	var c commit.Claim
 	for n := range 12 {
-		if answer := w.claimed(&c, int64(size)); answer != Open {
+		if answer := w.claimed(&c, int64(size)); answer != commit.Open {
 			t.Fatalf("body %d: %d: %+v", n, answer, w.j.Stats())
 		}
 		p.large(size)
@@ -66,7 +66,7 @@ func TestLargeBodies(t *testing.T) {
 	must(t, second(w.open(true)))
 	d := w.fake
 	d.limit = d.size() + SegmentMin
-	if answer := w.claimed(&c, int64(size)); answer != Full {
+	if answer := w.claimed(&c, int64(size)); answer != commit.Full {
 		t.Errorf("on a full disk: %d", answer)
 	}
 	w.closeCores()
@@ -84,15 +84,15 @@ func TestAnotherBodyDidNotFit(t *testing.T) {
 		if _, err := w.open(true); err != nil {
 			return err
 		}
-		var huge, small Claim
+		var huge, small commit.Claim
 		for round := range 20 {
-			if p := w.claimed(&huge, 60*SegmentMin); p != Full {
+			if p := w.claimed(&huge, 60*SegmentMin); p != commit.Full {
 				return fmt.Errorf("round %d: %d for more than the disk has", round, p)
 			}
 			if s := w.j.Stats(); s.Promised != 0 {
 				return fmt.Errorf("%d bytes are promised to what was refused", s.Promised)
 			}
-			if p := w.claimed(&small, 6*SegmentMin); p != Open {
+			if p := w.claimed(&small, 6*SegmentMin); p != commit.Open {
 				return fmt.Errorf("round %d: %d for a body that fits: %+v, %v", round, p, w.j.Stats(), d)
 			}
 			w.j.Release(&small)
@@ -100,9 +100,9 @@ func TestAnotherBodyDidNotFit(t *testing.T) {
 				return err
 			}
 			for n := range 200 {
-				if p := w.j.Pressure(); p == Full {
+				if p := w.j.Pressure(); p == commit.Full {
 					return fmt.Errorf("round %d, small put %d: refused with %d of %d bytes taken", round, n, d.size(), d.limit)
-				} else if p == Open {
+				} else if p == commit.Open {
 					w.shards[0].put()
 				}
 				if err := w.commit(); err != nil {
@@ -137,7 +137,7 @@ func TestClaimsWithHalfOfTheRoom(t *testing.T) {
 			return err
 		}
 		const need, step = 15 * SegmentMin, SegmentMin / 3
-		claims := make([]Claim, 2+seed%5)
+		claims := make([]commit.Claim, 2+seed%5)
 		over := make([]bool, len(claims))
 		got, refused, left := 0, 0, len(claims)
 		for turn := 0; left > 0; turn++ {
@@ -150,21 +150,21 @@ func TestClaimsWithHalfOfTheRoom(t *testing.T) {
 				continue
 			}
 			switch w.j.Claim(c, min(need, c.Bytes()+step)) {
-			case Open:
+			case commit.Open:
 				if over[i] = c.Bytes() == need; over[i] {
 					got++
 					left--
 					w.shards[0].large(need)
 					w.j.Release(c)
 				}
-			case Full:
+			case commit.Full:
 				if c.Bytes() != 0 {
 					return errors.New("what is refused keeps what it had")
 				}
 				refused++
 				left--
 				over[i] = true
-			case Wait:
+			case commit.Wait:
 				if w.rng.IntN(3) == 0 {
 					if err := w.j.Tend(); err != nil {
 						return err
@@ -205,14 +205,14 @@ func TestPromisesHold(t *testing.T) {
 			return err
 		}
 		type body struct {
-			c    Claim
+			c    commit.Claim
 			size int
 		}
 		var bodies []*body
 		most := []int{3000, 45_000, 65_000, 2_000_000}[w.rng.IntN(4)]
 		for {
 			b := &body{size: most/2 + w.rng.IntN(most/2)}
-			if w.claimed(&b.c, int64(b.size)+256) != Open {
+			if w.claimed(&b.c, int64(b.size)+256) != commit.Open {
 				break
 			}
 			bodies = append(bodies, b)
@@ -266,7 +266,7 @@ func TestAClaimEndsWithItsClient(t *testing.T) {
 		w := newWorld(1, d)
 		must(t, second(w.open(true)))
 		before := d.size()
-		var c Claim
+		var c commit.Claim
 		if waits {
 			d.before = func(op, name string) error {
 				if op == "create" && d.size() > 10*SegmentMin {
@@ -274,14 +274,14 @@ func TestAClaimEndsWithItsClient(t *testing.T) {
 				}
 				return nil
 			}
-			if p := w.claimed(&c, 20*SegmentMin); p != Wait {
+			if p := w.claimed(&c, 20*SegmentMin); p != commit.Wait {
 				t.Errorf("%d for want of descriptors", p)
 			}
-			if p := w.j.Pressure(); p != Open {
+			if p := w.j.Pressure(); p != commit.Open {
 				t.Errorf("pressure %d for want of descriptors", p)
 			}
 			d.before = nil
-		} else if p := w.claimed(&c, 20*SegmentMin); p != Open {
+		} else if p := w.claimed(&c, 20*SegmentMin); p != commit.Open {
 			t.Fatalf("%d", p)
 		}
 		w.j.Release(&c)
@@ -303,27 +303,27 @@ func TestFits(t *testing.T) {
 	d.limit = 20 * SegmentMin
 	w := newWorld(1, d)
 	must(t, second(w.open(true)))
-	var c Claim
-	answer := func(n int64) (p Pressure) {
+	var c commit.Claim
+	answer := func(n int64) (p commit.Pressure) {
 		for range 3 {
-			if p = w.j.Fits(&c, n); p != Wait {
+			if p = w.j.Fits(&c, n); p != commit.Wait {
 				break
 			}
 			must(t, w.j.Tend())
 		}
 		return p
 	}
-	if p := answer(10 * SegmentMin); p != Open {
+	if p := answer(10 * SegmentMin); p != commit.Open {
 		t.Errorf("what fits: %d", p)
 	}
-	if p := answer(25 * SegmentMin); p != Full {
+	if p := answer(25 * SegmentMin); p != commit.Full {
 		t.Errorf("what does not fit: %d", p)
 	}
 	d.limit *= 2
-	if p := w.j.Fits(&c, 25*SegmentMin); p != Wait {
+	if p := w.j.Fits(&c, 25*SegmentMin); p != commit.Wait {
 		t.Errorf("what was said not to fit is refused unseen: %d", p)
 	}
-	if p := answer(25 * SegmentMin); p != Open {
+	if p := answer(25 * SegmentMin); p != commit.Open {
 		t.Errorf("what fits since: %d", p)
 	}
 	if d.size() > 3*SegmentMin || w.j.Stats().Promised != 0 {
@@ -343,20 +343,20 @@ func TestTightBeforeFull(t *testing.T) {
 		w.shards[0].put()
 		must(t, w.j.Commit()) // and nobody tends
 	}
-	for w.j.Pressure() == Open {
+	for w.j.Pressure() == commit.Open {
 		put()
 	}
-	if w.j.Pressure() != Wait || tight(w.j) {
+	if w.j.Pressure() != commit.Wait || tight(w.j) {
 		t.Errorf("pressure %d, tight %v at first", w.j.Pressure(), tight(w.j))
 	}
 	for range SegmentMin / 16 / 1000 {
 		put()
 	}
-	if w.j.Pressure() != Wait || !tight(w.j) {
+	if w.j.Pressure() != commit.Wait || !tight(w.j) {
 		t.Errorf("pressure %d, tight %v with nothing but the reserve", w.j.Pressure(), tight(w.j))
 	}
 	must(t, w.j.Tend())
-	if w.j.Pressure() != Open || tight(w.j) {
+	if w.j.Pressure() != commit.Open || tight(w.j) {
 		t.Errorf("pressure %d, tight %v with room", w.j.Pressure(), tight(w.j))
 	}
 	w.closeCores()
@@ -367,8 +367,8 @@ func TestSparesHoldNoDescriptor(t *testing.T) {
 	d := newFakeDisk(1)
 	w := newWorld(1, d)
 	must(t, second(w.open(true)))
-	var c Claim
-	if p := w.claimed(&c, 40*SegmentMin); p != Open {
+	var c commit.Claim
+	if p := w.claimed(&c, 40*SegmentMin); p != commit.Open {
 		t.Fatalf("%d", p)
 	}
 	if n := d.opened(); n > 3 {
@@ -408,7 +408,7 @@ func TestWantOfDescriptors(t *testing.T) {
 		done := make(chan []*customer)
 		go func() { done <- s.customers(1, 4, 200) }()
 		go func() {
-			for s.j.Pressure() == Open && s.j.Pending() < SegmentMin/4 {
+			for s.j.Pressure() == commit.Open && s.j.Pending() < SegmentMin/4 {
 				time.Sleep(time.Millisecond)
 			}
 			close(none)
@@ -436,9 +436,9 @@ func TestFullIsTold(t *testing.T) {
 	w := newWorld(1, d)
 	w.weight, w.fat = 3000, 0
 	var log bytes.Buffer
-	w.opts.Log = slog.New(slog.NewTextHandler(&log, nil))
+	w.opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	must(t, second(w.open(true)))
-	until := func(p Pressure, do func()) {
+	until := func(p commit.Pressure, do func()) {
 		t.Helper()
 		for n := 0; w.j.Pressure() != p; n++ {
 			if n > 10_000 {
@@ -450,12 +450,12 @@ func TestFullIsTold(t *testing.T) {
 		}
 	}
 	for round := range 3 {
-		until(Full, w.shards[0].put)
+		until(commit.Full, w.shards[0].put)
 		SettleTold(w.j)
 		if n := strings.Count(log.String(), "level=ERROR"); n != round+1 {
 			t.Errorf("round %d: told %d times that it is full", round, n)
 		}
-		until(Open, w.shards[0].delete)
+		until(commit.Open, w.shards[0].delete)
 		SettleTold(w.j)
 		if n := strings.Count(log.String(), "there is space again"); n != round+1 {
 			t.Errorf("round %d: told %d times that there is space", round, n)

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	. "polystalk/shard/commit"
+	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	. "polystalk/shard/journal"
 )
@@ -240,14 +240,14 @@ func TestStalled(t *testing.T) {
 	}
 	acked := s.j.Acked()
 	puts, last := 0, uint64(0)
-	for s.j.Pressure() == Open {
+	for s.j.Pressure() == commit.Open {
 		if puts++; puts > 10*SegmentMin/1000 {
 			t.Fatal("puts are taken for ever")
 		}
 		r := s.do(puts, &core.Op{Kind: core.OpPut, ID: s.newID(), TTR: 1, Body: make([]byte, 1000)})
 		last = max(last, r.Commit)
 	}
-	if p := s.j.Pressure(); p != Wait || s.j.Pending() > SegmentMin/2 {
+	if p := s.j.Pressure(); p != commit.Wait || s.j.Pending() > SegmentMin/2 {
 		t.Errorf("pressure %d, %d bytes wait", p, s.j.Pending())
 	}
 	if tight(s.j) {

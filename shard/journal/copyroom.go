@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 
+	"polystalk/shard/journal/space"
 	"polystalk/shard/record"
 )
 
@@ -31,56 +32,56 @@ func largeOf(rec []byte) int64 {
 
 // take promises room for what of a segment has to be copied and is large, and makes it.
 func (r *copyRoom) take(c *compaction, data []byte) error {
-	j, need := c.j, int64(0)
-	r.bytes = make(map[uint64]int64)
-	for at := int64(headerSize); at < c.s.at; {
-		b, ok := batchAt(data, at, j.id, c.s.number)
-		if !ok {
-			return nil // who copies says so
-		}
-		at += int64(b.size)
-		for recs := b.records; len(recs) > 0; recs = recs[record.Len(recs):] {
-			if k := record.KindOf(recs); k != record.Put && k != record.Copy {
-				continue
-			}
-			n, id := largeOf(recs), record.IDOf(recs)
-			if n == 0 || r.bytes[id] > 0 || j.opts.Lives != nil && !j.opts.Lives(record.SlotOf(recs), id, c.s.lastCommit) {
-				continue
-			}
-			r.bytes[id] = j.footprint(n)
-			need += r.bytes[id]
-		}
-	}
-	for need > 0 && j.available() < need {
-		if !j.addSpare() {
-			if err := j.failure(); err != nil {
+	k, need := c.k, r.measure(c, data)
+	for !k.ledger.Promise(need) {
+		if !k.preparer.add() {
+			if err := k.committer.Err(); err != nil {
 				return err
 			}
 			return errNoCopy
 		}
 	}
-	j.promised.Add(need)
 	return nil
 }
 
+// measure notes what every large body takes that begins in a segment and lives, and
+// returns the sum.
+func (r *copyRoom) measure(c *compaction, data []byte) (need int64) {
+	sums := c.k.ledger.Sums()
+	lives := c.k.opts.Lives
+	r.bytes = make(map[uint64]int64)
+	for at := int64(headerSize); at < c.segment.at; {
+		b, ok := batchAt(data, at, c.k.segments.id, c.segment.number)
+		if !ok {
+			break // who copies says so
+		}
+		at += int64(b.size)
+		for recs := b.records; len(recs) > 0; recs = recs[record.Len(recs):] {
+			if kind := record.KindOf(recs); kind != record.Put && kind != record.Copy {
+				continue
+			}
+			n, id := largeOf(recs), record.IDOf(recs)
+			if n == 0 || r.bytes[id] > 0 || lives != nil && !lives(record.SlotOf(recs), id, c.segment.lastCommit) {
+				continue
+			}
+			r.bytes[id] = sums.Footprint(n)
+			need += r.bytes[id]
+		}
+	}
+	return need
+}
+
 // copied gives back what was promised for a job: it is in a Log, or gone.
-func (r *copyRoom) copied(j *Journal, id uint64) {
+func (r *copyRoom) copied(l *space.Ledger, id uint64) {
 	if n := r.bytes[id]; n > 0 {
-		j.promised.Add(-n)
+		l.GiveBack(n)
 		delete(r.bytes, id)
 	}
 }
 
 // end gives back the rest.
-func (r *copyRoom) end(j *Journal) {
+func (r *copyRoom) end(l *space.Ledger) {
 	for id := range r.bytes {
-		r.copied(j, id)
+		r.copied(l, id)
 	}
-}
-
-// postpone has compaction wait until less lives, or there is more to give up.
-func (j *Journal) postpone() {
-	j.mu.Lock()
-	j.round = round{vain: len(j.closed), live: j.live.Load()}
-	j.mu.Unlock()
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	. "polystalk/shard/commit"
+	"polystalk/shard/commit"
 	. "polystalk/shard/journal"
 )
 
@@ -35,12 +35,12 @@ func TestLargeBodiesOnAFullDisk(t *testing.T) {
 				p := w.shards[w.rng.IntN(len(w.shards))]
 				if w.rng.IntN(30) == 0 {
 					size := 70_000 + w.rng.IntN(6*SegmentMin)
-					var c Claim
-					if w.claimed(&c, int64(size)+256) == Open {
+					var c commit.Claim
+					if w.claimed(&c, int64(size)+256) == commit.Open {
 						p.large(size)
 					}
 					w.j.Release(&c)
-				} else if w.j.Pressure() == Open {
+				} else if w.j.Pressure() == commit.Open {
 					p.put()
 				} else {
 					refused++
@@ -68,7 +68,7 @@ func TestLargeBodiesOnAFullDisk(t *testing.T) {
 		if err := w.j.Tend(); err != nil {
 			return err
 		}
-		if p := w.j.Pressure(); p != Open || w.j.Stats().Promised != 0 {
+		if p := w.j.Pressure(); p != commit.Open || w.j.Stats().Promised != 0 {
 			return fmt.Errorf("pressure %d with no job left: %+v, %v", p, w.j.Stats(), d)
 		}
 		d.cut()

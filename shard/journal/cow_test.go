@@ -35,7 +35,7 @@ func TestCopyOnWriteIsToldOf(t *testing.T) {
 		w.opts.Disk = cowDisk{w.disk, name}
 		for range 2 {
 			var log bytes.Buffer
-			w.opts.Log = slog.New(slog.NewTextHandler(&log, nil))
+			w.opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			must(t, second(w.open(true)))
 			must(t, w.j.Close())
 			if told := strings.Count(log.String(), "file system"); (told > 0) != (name != "") || told > 0 && strings.Count(log.String(), "\n") != 1 {

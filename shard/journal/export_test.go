@@ -4,26 +4,26 @@ package journal
 // shard imports this one.
 
 // Begun is the number of the last commit begun.
-func (j *Journal) Begun() uint64 { return j.begun.Load() }
+func (j *Journal) Begun() uint64 { return j.committer.Begun() }
 
 // DurableCommit is the last commit known to be durable, whatever the policy.
 func (j *Journal) DurableCommit() uint64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.durable
+	j.segments.mu.Lock()
+	defer j.segments.mu.Unlock()
+	return j.writer.durable
 }
 
 // Idle reports whether no log waits to be written.
-func (j *Journal) Idle() bool { return j.queue.Load() == nil }
+func (j *Journal) Idle() bool { return j.committer.Idle() }
 
 // Pending is the bytes in Logs, about.
-func (j *Journal) Pending() int64 { return j.pending.Load() }
+func (j *Journal) Pending() int64 { return j.ledger.Sums().Pending }
 
 // SegmentName is the name of a segment's file.
 func SegmentName(number uint64) string { return segmentName(number) }
 
 // End is where the next batch goes.
-func (j *Journal) End() (segment uint64, at int64) { return j.cur.number, j.cur.at }
+func (j *Journal) End() (segment uint64, at int64) { return j.segments.cur.number, j.segments.cur.at }
 
 // Batches are the offsets of a segment's batches, and of their ends without
 // the padding.
@@ -52,10 +52,11 @@ func SetVersion(data []byte, v uint32) { le.PutUint32(data[8:], v) }
 const HeaderSize = headerSize
 
 // Sync makes durable what is written, as the timer does.
-func (j *Journal) Sync() error { return j.sync() }
+func (j *Journal) Sync() error { return j.writer.sync() }
 
-// SettleTold has the log told of what it was to be told later.
+// SettleTold has the operator told of what he was to be told later.
 func SettleTold(j *Journal) {
-	j.told.at = j.told.at.Add(-tellEvery)
-	j.tellSpace()
+	r := j.keeper.report
+	r.at = r.at.Add(-saidEvery)
+	r.tellSpace()
 }

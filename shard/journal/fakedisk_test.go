@@ -57,7 +57,7 @@ type inode struct {
 	dirty         map[int][][]byte // sectors' versions since the last sync
 
 	errs int  // write-backs that failed
-	seen bool // … the last of which a sync has told of
+	seen bool // a sync has told of the last of them
 }
 
 func newFakeDisk(seed uint64) *fakeDisk {

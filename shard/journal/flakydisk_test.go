@@ -13,7 +13,7 @@ import (
 type flaky struct {
 	syncs int // one sync in so many fails; zero: none
 	idle  int // before one operation in so many the kernel writes back by itself
-	backs int // … of which one in so many fails; zero: none
+	backs int // one of these write-backs in so many fails; zero: none
 	dirs  int // one sync of the directory in so many fails; zero: none
 }
 

@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"polystalk/shard/commit"
-	"polystalk/shard/record"
+	"polystalk/shard/journal/space"
 )
 
 // SyncPolicy says when what was written is made durable.
@@ -36,7 +35,7 @@ type Options struct {
 	Every       time.Duration
 	Shards      int
 	Now         func() time.Time // for what is noted in batches
-	Log         *slog.Logger
+	Logger      *slog.Logger     // for the operator; nil: nobody is told
 
 	// Copy makes a shard record jobs again that have not been since commit
 	// number after, CopyPause a tube's pause. They are called by the keeper.
@@ -56,332 +55,255 @@ type Options struct {
 	Manual bool
 }
 
-// A Journal is one directory's. Recover and Start come first, in this order.
+// A Journal is one directory's. Recover and Start come first, in this order. It wires its
+// parts together, and is what others see of them:
+//
+//	committer  numbers commits: takes what is in the Logs and has the writer write it
+//	writer     puts records into batches, batches into segments, and syncs them
+//	keeper     has segments ready before they are needed, and gives up old ones
+//	preparer   makes and removes the files of spare segments, for the keeper
+//	segments   are the files there are; what is shared between writer and keeper
+//	ledger     is how much space there is, and whose; anyone's
+//	gate       tells shards and sessions when there is none
 type Journal struct {
-	opts Options
-	disk *handDisk
-	id   identity
-	logs []*Log
-	step int // see pendingStep
+	opts      Options
+	disk      *handDisk
+	ledger    *space.Ledger
+	segments  *segments
+	committer *commit.Committer
+	gate      *gate
+	preparer  *preparer
+	writer    *writer
+	keeper    *keeper
 
-	queue atomic.Pointer[Log] // logs with records, linked
-	begun atomic.Uint64       // the last commit begun
-	awake atomic.Bool         // the committer is awake, or will be
-	wake  chan struct{}
-	acked atomic.Uint64
-
-	pending  atomic.Int64 // bytes in Logs, about
-	promised atomic.Int64 // bytes to Claims
-	wants    atomic.Int64 // bytes that Claims wait for
-	free     atomic.Int64 // bytes in segments that are not written yet
-	live     atomic.Int64 // bytes of a Copy of every job
-	jobs     atomic.Int64
-	pauses   atomic.Int64 // bytes of the ends of all pauses
-	largest  atomic.Int64 // bytes of the largest record of a job
-	pressure atomic.Int32
-	tight    atomic.Bool // see record.Buffer
-	full     atomic.Bool // a segment is wanted, and the last try to prepare one found no space
-	asked    atomic.Bool // somebody wants to know what the disk has
-	told     told        // of the keeper
-	quota    quota       // of the keeper: a limit that the disk does not show
-	highID   atomic.Uint64
-	globals  record.Globals // its HighID is above
-
-	// Of who makes a commit.
-	committing    sync.Mutex
-	batch         uint64 // the last one written
-	staging       []byte // what is written next, after room for its head
-	stagedGlobals int    // … of which this is not worth a write
-	taken         int64  // bytes that pending still counts, of what is not written yet
-
-	syncing sync.Mutex    // one sync at a time
-	written atomic.Uint64 // last batch written
-	synced  atomic.Uint64 // last batch durable
-
-	mu       sync.Mutex
-	cur      *segment   // written by the committer
-	changed  *sync.Cond // durable, failed, spares or closed has changed
-	closed   []*segment // oldest first
-	spares   []*segment // next first
-	unsynced []*segment // written and not synced, the current one last
-	oldest   uint64     // the first segment that is needed
-	marked   uint64     // … as the last batch says
-	durable  uint64     // last commit that is on disk
-	forced   uint64     // … is to be, whatever the policy
-	tries    uint64     // to prepare a segment
-	refused  uint64     // the last of them that found no space
-	measured uint64     // how often space was measured
-	space    int64      // bytes that the disk had then, besides the segments
-	surplus  time.Time  // since when there are spares that nobody needs; zero: there are none
-	starved  bool       // the committer waits for a spare
-	failed   error
-	stopping bool
-	alone    bool  // the keeper is gone: the committer prepares its segments
-	round    round // of compaction
-
-	migrated, records atomic.Uint64
-	notified          atomic.Uint64
-
-	tend    chan struct{}
-	dirtied chan struct{}
-	quit    chan struct{}
+	quit    chan struct{} // closed for all goroutines to end
 	running sync.WaitGroup
 }
 
-// A segment is one file.
-type segment struct {
-	number     uint64
-	file       File // nil: closed; open of the current one, those not synced and the next
-	size       int64
-	at         int64  // end of what is written
-	lastBatch  uint64 // … of those that were recovered
-	lastCommit uint64 // no record here is known under a higher number
-}
+var _ commit.Storage = (*Journal)(nil)
 
-// ErrStopped is the error of waiting for a journal that was closed.
-var ErrStopped = errors.New("the journal is closed")
-
-func newJournal(o Options) *Journal {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
+// New makes a journal on a disk; Recover comes next, then Start.
+func New(o Options) *Journal {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.SegmentSize = max(o.SegmentSize, SegmentMin)
-	j := &Journal{
-		opts: o, disk: &handDisk{Disk: o.Disk},
-		wake: make(chan struct{}, 1), tend: make(chan struct{}, 1),
-		dirtied: make(chan struct{}, 1), quit: make(chan struct{}),
-	}
-	j.changed = sync.NewCond(&j.mu)
-	j.step = min(pendingStep, int(o.SegmentSize)/16/max(o.Shards, 1))
-	for range o.Shards {
-		j.logs = append(j.logs, &Log{j: j})
+	j := &Journal{opts: o, disk: &handDisk{Disk: o.Disk}, ledger: space.New(o.SegmentSize), quit: make(chan struct{})}
+	j.segments = newSegments(j.disk, o.SegmentSize, j.ledger)
+	wakeKeeper := newWaker()
+	j.writer = &writer{opts: &j.opts, segments: j.segments, ledger: j.ledger, keeper: wakeKeeper, dirty: newWaker()}
+	j.committer = commit.New(commit.Options{
+		Sink: j.writer, Logs: o.Shards, Step: appendStep(o.SegmentSize, o.Shards),
+		Here: o.Sync != SyncAlways && !o.Manual, Prompt: j.prompt,
+		Appended: j.appended, Acked: j.acked, Failed: j.failed,
+	})
+	j.gate = &gate{ledger: j.ledger, committer: j.committer, tell: o.Notify}
+	report := &report{logger: o.Logger, committer: j.committer, ledger: j.ledger}
+	j.preparer = &preparer{opts: &j.opts, disk: j.disk, segments: j.segments, ledger: j.ledger, gate: j.gate, committer: j.committer, report: report}
+	j.writer.committer, j.writer.preparer = j.committer, j.preparer
+	j.keeper = &keeper{
+		opts: &j.opts, disk: j.disk, segments: j.segments, ledger: j.ledger, gate: j.gate,
+		committer: j.committer, writer: j.writer, preparer: j.preparer, report: report,
+		waker: wakeKeeper, quit: j.quit,
 	}
 	return j
 }
 
+// appendStep is how often a Log tells how much waits in it, in bytes: less often than a
+// shard appends, since the sum is everybody's. What they keep to themselves is together
+// little of a segment.
+func appendStep(segment int64, shards int) int {
+	return min(16<<10, int(segment)/16/max(shards, 1))
+}
+
+// prompt is commit.Options.Prompt. What may be in the Logs must fit into what is open: to
+// wait for a segment is for the committer's goroutine only, and who asks may be the keeper.
+func (j *Journal) prompt() bool {
+	unknown := j.opts.SegmentSize/16 + int64(j.opts.Shards*appendStep(j.opts.SegmentSize, j.opts.Shards))
+	sums := j.ledger.Sums()
+	return j.segments.open() >= sums.Pending+unknown && !j.writer.syncDue()
+}
+
+// appended is commit.Options.Appended.
+func (j *Journal) appended(n int64) {
+	j.ledger.Append(n)
+	j.gate.tightenPressure()
+}
+
+// acked is commit.Options.Acked.
+func (j *Journal) acked() {
+	j.gate.updatePressure()
+	j.gate.notifyAcked()
+	if !j.ledger.Full() && j.segments.anotherWanted() {
+		j.keeper.wake() // before clients have to wait
+	}
+}
+
+// failed is commit.Options.Failed.
+func (j *Journal) failed(err error) {
+	j.segments.broadcast()
+	if j.opts.Fail != nil && !errors.Is(err, commit.ErrStopped) {
+		j.opts.Fail(err)
+	}
+}
+
 // Log is the log of shard i.
-func (j *Journal) Log(i int) *Log { return j.logs[i] }
+func (j *Journal) Log(i int) *commit.Log { return j.committer.Log(i) }
 
-// Acked is the last commit whose replies may leave.
-func (j *Journal) Acked() uint64 { return j.acked.Load() }
+// Acked implements commit.Storage.
+func (j *Journal) Acked() uint64 { return j.committer.Acked() }
 
-// Pressure says whether changes are taken. It may be called by anyone.
-func (j *Journal) Pressure() commit.Pressure { return commit.Pressure(j.pressure.Load()) }
+// Pressure implements commit.Storage.
+func (j *Journal) Pressure() commit.Pressure { return j.committer.Pressure() }
+
+// Notified implements commit.Storage.
+func (j *Journal) Notified() uint64 { return j.gate.notified.Load() }
+
+// Here implements commit.Storage.
+func (j *Journal) Here() bool { return j.committer.Here() }
+
+// CommitHere implements commit.Storage.
+func (j *Journal) CommitHere() { j.committer.CommitHere() }
+
+// Wake has the committer's goroutine make a commit, whoever else would.
+func (j *Journal) Wake() { j.committer.Wake() }
+
+// Commit makes a commit; see commit.Committer. For who runs a journal by hand.
+func (j *Journal) Commit() error { return j.committer.Commit() }
+
+// Tend does what the keeper has to do now; for who runs a journal by hand.
+func (j *Journal) Tend() error { return j.keeper.tend() }
+
+// Durable waits until everything that is in the Logs by now is on disk,
+// whatever the policy.
+func (j *Journal) Durable() error { return j.writer.awaitDurable(nil) }
 
 // HighID is the highest id that a job has had.
-func (j *Journal) HighID() uint64 { return max(j.highID.Load(), j.globals.HighID) }
+func (j *Journal) HighID() uint64 { return j.writer.highestID() }
+
+// RaiseID keeps ids up to n from being given out again. It is called before Start.
+func (j *Journal) RaiseID(n uint64) { j.writer.globals.HighID = max(j.writer.globals.HighID, n) }
 
 // Imported is the last of beanstalkd's files that was taken over, by number.
-func (j *Journal) Imported() uint64 { return j.globals.Imported }
+func (j *Journal) Imported() uint64 { return j.writer.globals.Imported }
 
 // SetImported notes that, durably: what was taken over is in the Logs.
 func (j *Journal) SetImported(n uint64) error {
-	j.committing.Lock()
-	j.globals.Imported = n
-	g := j.globals
-	g.HighID = j.HighID()
-	j.staging = g.Append(j.staging)
-	j.committing.Unlock()
+	j.committer.Exclude(func() { j.writer.setImported(n) })
 	return j.Durable()
 }
 
-// RaiseID keeps ids up to n from being given out again.
-func (j *Journal) RaiseID(n uint64) { j.globals.HighID = max(j.globals.HighID, n) }
-
 // Start begins to commit; the cores must have been replayed.
 func (j *Journal) Start() error {
-	for _, l := range j.logs {
-		b := &l.Buffer
-		j.account(b.Live, b.Jobs, b.HighID)
-		j.pauses.Add(b.Pauses)
-		j.largest.Store(max(j.largest.Load(), b.Largest))
-		l.live, l.jobs, l.pauses = b.Live, b.Jobs, b.Pauses
+	for _, l := range j.committer.Logs() {
+		j.writer.grow(0, l.Grown())
 	}
-	j.highID.Store(max(j.highID.Load(), j.globals.HighID))
-	if j.cur != nil && j.cur.at == headerSize {
-		j.stageGlobals() // only now is the highest id known
-	}
-	if j.cur == nil {
-		if j.id == (identity{}) {
-			rand.Read(j.id[:]) // never fails
-		}
-		s, err := j.prepare(j.nextNumber())
-		if err == nil {
-			s.file, err = j.disk.Open(segmentName(s.number))
-		}
-		if err != nil {
-			return fmt.Errorf("preparing the first segment: %w", err)
-		}
-		j.free.Add(s.room())
-		j.mu.Lock()
-		j.cur, j.oldest = s, s.number
-		j.unsynced = append(j.unsynced, s)
-		j.mu.Unlock()
-		j.stageGlobals()
+	if err := j.begin(); err != nil {
+		return err
 	}
 	j.disk.hand.hold(handSize)
-	j.space = j.diskSpace()
-	j.press()
-	for j.spareWanted() {
-		if !j.addSpare() {
+	j.keeper.measure()
+	j.gate.updatePressure()
+	for j.segments.anotherWanted() {
+		if !j.preparer.add() {
 			break
 		}
 	}
-	if err := j.failure(); err != nil {
+	if err := j.committer.Err(); err != nil {
 		return err
 	}
-	if _, err := j.openNext(); err != nil {
+	if _, err := j.preparer.openNext(); err != nil {
 		return err
 	}
 	j.warnOfCopyOnWrite()
 	if j.opts.Manual {
 		return nil
 	}
-	j.running.Add(2)
-	go j.runCommitter()
-	go j.runKeeper()
+	j.running.Go(func() { j.committer.Run(j.quit) })
+	j.running.Go(j.keeper.run)
 	if j.opts.Sync == SyncEvery {
-		j.running.Add(1)
-		go j.runSyncer()
+		j.running.Go(func() { j.writer.syncEvery(j.opts.Every, j.quit) })
 	}
-	j.poke()
+	j.keeper.wake()
+	return nil
+}
+
+// begin makes the first segment of a new journal. Only now is the highest id known, with
+// which every segment starts.
+func (j *Journal) begin() error {
+	s := j.segments
+	switch {
+	case s.cur != nil && s.cur.at > headerSize:
+		return nil
+	case s.cur != nil:
+		j.writer.stageGlobals()
+		return nil
+	case s.id == identity{}:
+		rand.Read(s.id[:]) // never fails
+	}
+	first, err := j.preparer.prepare(s.nextNumber())
+	if err == nil {
+		first.file, err = j.disk.Open(segmentName(first.number))
+	}
+	if err != nil {
+		return fmt.Errorf("preparing the first segment: %w", err)
+	}
+	j.ledger.AddFree(first.room())
+	s.begin(first)
+	j.writer.stageGlobals()
 	return nil
 }
 
 // warnOfCopyOnWrite says that a full disk cannot be foreseen, where that is so.
 func (j *Journal) warnOfCopyOnWrite() {
-	if f, ok := j.cur.file.(copyOnWriter); ok {
+	if f, ok := j.segments.cur.file.(copyOnWriter); ok {
 		if name := f.CopyOnWrite(); name != "" {
-			j.opts.Log.Warn("on this file system no space can be kept for what was accepted: a full disk may end the server instead of being answered OUT_OF_MEMORY; keep some of it free, or give a directory on ext4 or xfs", "file system", name)
+			j.opts.Logger.Warn("on this file system no space can be kept for what was accepted: a full disk may end the server instead of being answered OUT_OF_MEMORY; keep some of it free, or give a directory on ext4 or xfs", "file system", name)
 		}
 	}
-}
-
-func (s *segment) room() int64 { return s.size - s.at }
-
-// nextNumber is the number of the next segment to prepare.
-func (j *Journal) nextNumber() uint64 {
-	switch {
-	case len(j.spares) > 0:
-		return j.spares[len(j.spares)-1].number + 1
-	case j.cur != nil:
-		return j.cur.number + 1
-	case len(j.closed) > 0:
-		return j.closed[len(j.closed)-1].number + 1
-	}
-	return 1
 }
 
 // Close commits what is left, makes it durable unless the policy is SyncNever,
 // and closes the files. Nobody may append any more.
 func (j *Journal) Close() error {
+	s := j.segments
 	if !j.opts.Manual {
-		j.mu.Lock()
-		j.stopping = true
-		j.changed.Broadcast()
-		j.mu.Unlock()
+		s.mu.Lock()
+		s.stopping = true
+		s.changed.Broadcast()
+		s.mu.Unlock()
 		close(j.quit)
 		j.running.Wait()
 	}
-	j.mu.Lock()
-	j.alone = true
-	j.mu.Unlock()
-	err := j.failure()
+	s.mu.Lock()
+	s.alone = true
+	s.mu.Unlock()
+	err := j.committer.Err()
 	if err == nil {
-		err = j.Commit()
+		err = j.committer.Commit()
 	}
 	if err == nil && j.opts.Sync != SyncNever {
-		err = j.sync()
+		err = j.writer.sync()
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, s := range j.unsynced {
-		s.file.Close()
-	}
-	if j.nextIsOpen() {
-		j.spares[0].file.Close()
-	}
+	s.close()
 	j.disk.hand.hold(0)
-	j.unsynced, j.spares = nil, nil
 	return err
 }
 
-func (j *Journal) failure() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.failed
-}
-
-// fail ends the journal.
-func (j *Journal) fail(err error) {
-	j.mu.Lock()
-	first := j.failed == nil
-	if first {
-		j.failed = err
-	}
-	j.changed.Broadcast()
-	j.mu.Unlock()
-	j.pressure.Store(int32(commit.Wait))
-	if first && j.opts.Fail != nil && !errors.Is(err, ErrStopped) {
-		j.opts.Fail(err)
-	}
-}
-
-// account moves the sums of what lives.
-func (j *Journal) account(live, jobs int64, highID uint64) {
-	j.live.Add(live)
-	j.jobs.Add(jobs)
-	if highID > j.highID.Load() {
-		j.highID.Store(highID) // by the committer alone
-	}
-}
-
-// Notified counts the calls of Notify but those that are about Acked alone. After Claim or
-// Fits has said Wait it is of no use to ask again before this has moved.
-func (j *Journal) Notified() uint64 { return j.notified.Load() }
-
-// notify tells that something may be there that a Claim waits for.
-func (j *Journal) notify() {
-	j.notified.Add(1)
-	j.tell()
-}
-
-func (j *Journal) tell() {
-	if j.opts.Notify != nil {
-		j.opts.Notify()
-	}
-}
-
-// Stats may be called by anyone.
+// Stats implements commit.Storage.
 func (j *Journal) Stats() commit.Stats {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	s := commit.Stats{
-		Oldest: j.oldest, Current: j.oldest, Bytes: j.size(), Live: j.live.Load(),
-		Segments: len(j.closed) + len(j.spares) + 1,
-		Batches:  j.written.Load(), Records: j.records.Load(), Migrated: j.migrated.Load(), Commits: j.acked.Load(),
-		Pending: j.pending.Load(), Promised: j.promised.Load(),
+	sums := j.ledger.Sums()
+	s := j.segments
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return commit.Stats{
+		Oldest: s.oldest, Current: s.current(), Segments: len(s.closed) + len(s.spares) + 1,
+		Bytes: sums.Size, Live: sums.Live,
+		Batches: j.writer.written.Load(), Records: j.writer.records.Load(),
+		Migrated: j.keeper.migrated.Load(), Commits: j.Acked(),
+		Pending: sums.Pending, Promised: sums.Promised,
 	}
-	if n := len(j.unsynced); n > 0 {
-		s.Current = j.unsynced[n-1].number
-	}
-	return s
 }
 
-// Segment is the number of the segment that holds what commit n wrote, or the
-// current one.
-func (j *Journal) Segment(n uint64) uint64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, s := range j.closed {
-		if n <= s.lastCommit {
-			return s.number
-		}
-	}
-	if k := len(j.unsynced); k > 0 {
-		return j.unsynced[k-1].number
-	}
-	return j.oldest
-}
-
-var _ commit.Storage = (*Journal)(nil)
+// Segment implements commit.Storage.
+func (j *Journal) Segment(n uint64) uint64 { return j.segments.holding(n) }

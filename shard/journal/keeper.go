@@ -2,171 +2,180 @@ package journal
 
 import (
 	"errors"
-	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"polystalk/shard/commit"
+	"polystalk/shard/journal/space"
 )
 
-// poke has the keeper look.
-func (j *Journal) poke() {
-	select {
-	case j.tend <- struct{}{}:
-	default:
-	}
+// A keeper keeps house: it has segments ready before they are needed, gives up old ones,
+// and asks the disk what it has. It is one goroutine, or with Options.Manual whoever calls
+// Tend. To tend is to do one round of all that; to wake the keeper is to have it tend.
+type keeper struct {
+	opts      *Options
+	disk      *handDisk
+	segments  *segments
+	ledger    *space.Ledger
+	gate      *gate
+	committer *commit.Committer
+	writer    *writer
+	preparer  *preparer
+	report    *report
+
+	waker // what wakes it
+	quit  <-chan struct{}
+
+	round    round         // of compaction
+	migrated atomic.Uint64 // jobs that compaction has had copied, or found dead
 }
 
-// fullRetry is how often a full disk is looked at again.
+// fullRetry is how often the keeper tends at the least, and so how often a full disk is
+// looked at again.
 const fullRetry = 200 * time.Millisecond
 
-func (j *Journal) runKeeper() {
-	defer j.running.Done()
+// run tends until the journal is closed or fails: it is the keeper's goroutine.
+func (k *keeper) run() {
 	defer func() {
-		j.mu.Lock()
-		j.alone = true
-		j.changed.Broadcast()
-		j.mu.Unlock()
+		s := k.segments
+		s.mu.Lock()
+		s.alone = true
+		s.changed.Broadcast()
+		s.mu.Unlock()
 	}()
 	timer := time.NewTimer(fullRetry)
 	defer timer.Stop()
 	for {
 		select {
-		case <-j.quit:
+		case <-k.quit:
 			return
-		case <-j.tend:
+		case <-k.waker:
 		case <-timer.C:
-			if j.awake.Load() {
-				j.rouse() // nobody waits for what was recorded, but it is to last
+			if k.committer.Requested() {
+				k.committer.Wake() // nobody waits for what was recorded, but it is to last
 			}
 		}
-		if err := j.Tend(); err != nil {
+		if err := k.tend(); err != nil {
 			return
 		}
 		timer.Reset(fullRetry)
 	}
 }
 
-// Tend does what the keeper has to do now: it prepares segments and gives up
-// old ones. Only the keeper calls it. An error has ended the journal when it
-// returns.
-func (j *Journal) Tend() error {
-	err := j.tidy()
-	if err != nil && !errors.Is(err, ErrStopped) {
-		j.fail(err)
-	}
-	return err
-}
-
-func (j *Journal) tidy() error {
+// tend does what there is to do now. Only the keeper calls it. An error has ended the
+// journal when it returns.
+func (k *keeper) tend() error {
 	for {
-		if err := j.failure(); err != nil {
+		again, err := k.step()
+		if err != nil && !errors.Is(err, commit.ErrStopped) {
+			k.committer.Fail(err)
+		}
+		if err != nil || !again {
 			return err
-		}
-		if j.disk.hand.short() {
-			j.disk.hand.fill()
-		}
-		j.measureSpace()
-		j.press()
-		if j.wants.Load() > 0 {
-			j.notify() // a promise was given back, perhaps
-		}
-		if err := j.trim(); err != nil {
-			return err
-		}
-		if _, err := j.openNext(); err != nil {
-			return err
-		}
-		wanted := j.spareWanted()
-		if !wanted && j.full.Swap(false) {
-			j.press() // nobody needs what there was no space for
-		}
-		j.tellSpace()
-		urgent := wanted || j.full.Load() || j.overBound()
-		compactable := j.compactable(urgent)
-		// Rather too much on disk than clients who wait for ever.
-		stuck := !compactable && j.Pressure() != commit.Open
-		if wanted && compactable && j.mostlyGarbage() {
-			// A file that is used again need not be filled, and takes nothing.
-			if err := j.compact(true); err != nil && !errors.Is(err, errNoCopy) {
-				return j.unlessPassing(err)
-			} else if err != nil {
-				j.postpone()
-			}
-			continue
-		}
-		if wanted && (stuck || j.spareAllowed()) {
-			if j.addSpare() {
-				continue
-			}
-			if err := j.failure(); err != nil {
-				return err
-			}
-		}
-		if !compactable {
-			j.round.left = 0
-			return nil
-		}
-		if err := j.compact(urgent); err != nil && !errors.Is(err, errNoCopy) {
-			return j.unlessPassing(err)
-		} else if err != nil {
-			j.postpone()
 		}
 	}
 }
 
-func (j *Journal) unlessPassing(err error) error {
-	if passing(err) {
-		j.opts.Log.Warn("an old segment cannot be given up now; trying again", "err", err)
-		return nil
+// step looks at everything once, and adds or gives up at most one segment. It reports
+// whether there may be more to do.
+func (k *keeper) step() (again bool, err error) {
+	if err := k.tidy(); err != nil {
+		return false, err
 	}
+	wanted := k.segments.anotherWanted()
+	if !wanted && k.ledger.SetFull(false) {
+		k.gate.updatePressure() // nobody needs what there was no space for
+	}
+	k.report.tellSpace()
+	sums := k.ledger.Sums()
+	urgent := wanted || k.ledger.Full() || sums.OverBound()
+	compactable := k.compactable(urgent)
+	if wanted && compactable && k.mostlyGarbage() {
+		// A file that is used again need not be filled, and takes nothing.
+		return k.tryCompact(true)
+	}
+	// Rather too much on disk than clients who wait for ever.
+	stuck := !compactable && k.committer.Pressure() != commit.Open
+	if wanted && (stuck || k.segments.anotherAllowed()) {
+		if k.preparer.add() {
+			return true, nil
+		}
+		if err := k.committer.Err(); err != nil {
+			return false, err
+		}
+	}
+	if !compactable {
+		k.round.left = 0
+		return false, nil
+	}
+	return k.tryCompact(urgent)
+}
+
+// tidy does what costs little: it takes up descriptors, hears what the disk has, notifies
+// those who may be let in, gives back spares, and opens the next one.
+func (k *keeper) tidy() error {
+	if err := k.committer.Err(); err != nil {
+		return err
+	}
+	if k.disk.hand.short() {
+		k.disk.hand.fill()
+	}
+	if k.ledger.Asked() {
+		k.measure()
+		k.gate.notify()
+	}
+	k.gate.updatePressure()
+	if sums := k.ledger.Sums(); sums.Wanted > 0 {
+		k.gate.notify() // a promise was given back, perhaps
+	}
+	if err := k.preparer.trim(); err != nil {
+		return err
+	}
+	_, err := k.preparer.openNext()
 	return err
 }
 
-// told is what the log was told about the disk's space.
-type told struct {
-	mu     sync.Mutex
-	full   bool
-	at     time.Time // … when
-	warned time.Time // of what passes
-	reason error     // why there was no space
+// measure asks the disk what it has. No sum with the answer overflows.
+func (k *keeper) measure() { k.ledger.Measured(min(k.disk.Free(), 1<<60)) }
+
+// tryCompact gives up the oldest segment, or puts that off if it cannot be done now. It
+// reports whether to go on.
+func (k *keeper) tryCompact(urgent bool) (again bool, err error) {
+	switch err := k.compact(urgent); {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, errNoCopy):
+		k.postpone()
+		return true, nil
+	case passing(err):
+		k.opts.Logger.Warn("an old segment cannot be given up now; trying again", "err", err)
+		return false, nil
+	default:
+		return false, err
+	}
 }
 
-// tellEvery is how often the log is told at most. What it was told last is true, or
-// will be corrected.
-const tellEvery = time.Second
-
-// tellSpace tells the log when there is no space that is wanted, and when there is again.
-func (j *Journal) tellSpace() {
-	t, full := &j.told, j.full.Load()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.full == full || !full && j.Pressure() != commit.Open || !t.at.IsZero() && time.Since(t.at) < tellEvery {
+// feedCommitter has a segment for a committer that waits for one, while the keeper itself
+// waits for a commit.
+func (k *keeper) feedCommitter() {
+	if k.segments.noSpare() && !k.preparer.add() {
+		k.pause(fullRetry)
 		return
 	}
-	t.full, t.at = full, time.Now()
-	if t.full {
-		j.opts.Log.Error("the disk is full: changes for which there is no space left are refused; deleting goes on", "err", t.reason)
-	} else {
-		j.opts.Log.Info("there is space again: changes are taken")
+	switch ready, err := k.preparer.openNext(); {
+	case err != nil:
+		k.committer.Fail(err)
+	case !ready:
+		k.pause(fullRetry)
 	}
 }
 
-// warnEvery is how often the log is told of what passes.
-const warnEvery = 10 * time.Second
-
-func (t *told) warn(log *slog.Logger, msg string, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.warned.IsZero() || time.Since(t.warned) > warnEvery {
-		t.warned = time.Now()
-		log.Warn(msg, "err", err)
+// pause waits; it reports false when the journal is to be closed.
+func (k *keeper) pause(d time.Duration) bool {
+	select {
+	case <-k.quit:
+		return false
+	case <-time.After(d):
+		return true
 	}
-}
-
-// because notes why there is no space.
-func (t *told) because(err error) {
-	t.mu.Lock()
-	t.reason = err
-	t.mu.Unlock()
 }

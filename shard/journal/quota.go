@@ -11,12 +11,12 @@ import "time"
 // takes twice as much. The zero value knows of no limit. It belongs to who
 // prepares segments.
 type quota struct {
-	err  error         // of the last try; nil: it knows of no limit
-	at   time.Time     // … when that was
-	wait time.Duration // until the next
-	low  int64         // the least free space seen since then
-	rise int64         // … above which there is reason to try, in bytes
-	vain int           // tries for that reason that have failed
+	err       error         // of the last try; nil: it knows of no limit
+	at        time.Time     // when that was
+	wait      time.Duration // from then until the next try
+	low       int64         // the least free space seen since then, in bytes
+	rise      int64         // so many bytes more than low are a reason to try
+	fruitless int           // tries for that reason that have failed
 }
 
 const (
@@ -38,7 +38,7 @@ func (q *quota) closed(now time.Time, free int64) error {
 	case since < 0 || since >= q.wait:
 		return nil
 	case since >= quotaRise && free-q.low >= q.rise:
-		q.vain++
+		q.fruitless++
 		return nil
 	}
 	return q.err
@@ -47,7 +47,7 @@ func (q *quota) closed(now time.Time, free int64) error {
 // hit notes that a try has failed for want of so many bytes.
 func (q *quota) hit(now time.Time, free, lack int64, err error) {
 	q.wait = min(max(2*q.wait, quotaWait), quotaWaitMax)
-	q.err, q.at, q.low, q.rise = err, now, free, lack<<min(q.vain, 20)
+	q.err, q.at, q.low, q.rise = err, now, free, lack<<min(q.fruitless, 20)
 }
 
 // moved forgets the limit: there may be room now.

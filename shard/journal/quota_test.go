@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	. "polystalk/shard/commit"
+	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	. "polystalk/shard/journal"
 )
@@ -19,7 +19,7 @@ func againstQuota(t *testing.T) *world {
 	w.fake.limit, w.fake.shown = 8*SegmentMin, 100*SegmentMin
 	w.fat, w.weight = 0, 3000
 	must(t, second(w.open(true)))
-	for w.j.Pressure() != Full {
+	for w.j.Pressure() != commit.Full {
 		for range 20 {
 			w.shards[w.rng.IntN(len(w.shards))].put()
 		}
@@ -74,7 +74,7 @@ func TestQuota(t *testing.T) {
 			c.more(w.fake, w)
 			for waited := look; ; waited += look {
 				w.wait(t, look)
-				if w.j.Pressure() == Open {
+				if w.j.Pressure() == commit.Open {
 					break
 				}
 				if waited >= c.within {

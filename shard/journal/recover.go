@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -43,15 +44,12 @@ type Recovered struct {
 // progressEvery is how often a long recovery says how far it is.
 const progressEvery = 2 * time.Second
 
-// New makes a journal on a disk; Recover comes next, then Start.
-func New(o Options) *Journal { return newJournal(o) }
-
 // Recover reads the journal, hands what it holds to p, and gets ready to go on
 // behind it. A torn end, of which nothing was acknowledged as durable, is cut
 // off; anything else that cannot be read is a *Damage, and nothing is changed.
 func (j *Journal) Recover(p Replayer) (*Recovered, error) {
 	start := time.Now()
-	numbers, err := j.list()
+	numbers, err := listSegments(j.disk, j.opts.Logger)
 	if err != nil || len(numbers) == 0 {
 		return &Recovered{}, err
 	}
@@ -69,9 +67,9 @@ func (j *Journal) Recover(p Replayer) (*Recovered, error) {
 	return &r.out, r.adopt()
 }
 
-// list is the numbers of the segments there are, in order.
-func (j *Journal) list() ([]uint64, error) {
-	names, err := j.disk.List()
+// listSegments is the numbers of the segments there are, in order.
+func listSegments(d Disk, logger *slog.Logger) ([]uint64, error) {
+	names, err := d.List()
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +78,7 @@ func (j *Journal) list() ([]uint64, error) {
 		if n, ok := numberOf(name); ok {
 			numbers = append(numbers, n)
 		} else if strings.HasPrefix(name, prefix) && !strings.HasSuffix(name, tmpSuffix) {
-			j.opts.Log.Warn("a file in the journal's directory is not one of its segments, and is left alone", "file", name)
+			logger.Warn("a file in the journal's directory is not one of its segments, and is left alone", "file", name)
 		}
 	}
 	slices.Sort(numbers)
@@ -201,7 +199,7 @@ func (r *recovery) run() error {
 		}
 		if i++; time.Since(shown) >= progressEvery {
 			shown = time.Now()
-			r.j.opts.Log.Info("reading the journal", "segments", i, "of", len(r.numbers))
+			r.j.opts.Logger.Info("reading the journal", "segments", i, "of", len(r.numbers))
 		}
 	}
 	return w.wait()
@@ -223,7 +221,7 @@ func (r *recovery) scan(number uint64, buf []byte) *scan {
 		return s
 	}
 	if number == r.numbers[0] {
-		r.j.id = id
+		r.j.segments.id = id
 	}
 	s.scan(id)
 	return s
@@ -255,7 +253,7 @@ func (s *scan) scan(id identity) {
 // take takes the next segment.
 func (r *recovery) take(i int, s *scan, w *workers) error {
 	name := segmentName(s.number)
-	if id, _, _, _ := parseHeader(s.data); id != r.j.id {
+	if id, _, _, _ := parseHeader(s.data); id != r.j.segments.id {
 		return &Damage{name, 16, "it belongs to another journal"}
 	}
 	if i > 0 && s.number != r.numbers[i-1]+1 {

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	. "polystalk/shard/commit"
+	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	. "polystalk/shard/journal"
 	"polystalk/shard/record"
@@ -32,7 +32,7 @@ type server struct {
 type desk struct {
 	mu     sync.Mutex
 	core   *core.Core
-	log    *Log
+	log    *commit.Log
 	client core.ClientID
 	tube   core.TubeID
 }
@@ -114,7 +114,7 @@ func (s *server) at(i int, f func(d *desk)) {
 	wake := d.log.End()
 	d.mu.Unlock()
 	if wake {
-		d.log.Wake()
+		d.log.Request()
 	}
 }
 
@@ -151,7 +151,7 @@ func (s *server) await(commit uint64) bool {
 func (s *server) admitted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.j.Pressure() != Open && len(s.fails) == 0 {
+	for s.j.Pressure() != commit.Open && len(s.fails) == 0 {
 		s.changed.Wait()
 	}
 	return len(s.fails) == 0

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	. "polystalk/shard/commit"
+	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	. "polystalk/shard/journal"
 )
@@ -31,7 +31,7 @@ func TestFull(t *testing.T) {
 					return fmt.Errorf("round %d: the disk is never full: %v", round, d)
 				}
 				for range 20 {
-					if w.j.Pressure() == Open {
+					if w.j.Pressure() == commit.Open {
 						w.shards[w.rng.IntN(len(w.shards))].put()
 					}
 				}
@@ -41,14 +41,14 @@ func TestFull(t *testing.T) {
 				if err := w.tend(); err != nil {
 					return fmt.Errorf("round %d, put %d: %w", round, w.id, err)
 				}
-				if p := w.j.Pressure(); p != Open {
+				if p := w.j.Pressure(); p != commit.Open {
 					refused++
-					if p == Full {
+					if p == commit.Full {
 						full++
 					}
 				}
 			}
-			if w.j.Pressure() != Full {
+			if w.j.Pressure() != commit.Full {
 				return fmt.Errorf("round %d: pressure %d on a full disk", round, w.j.Pressure())
 			}
 			if !tight(w.j) {
@@ -71,7 +71,7 @@ func TestFull(t *testing.T) {
 			if err := w.tend(); err != nil {
 				return err
 			}
-			if p := w.j.Pressure(); p != Open {
+			if p := w.j.Pressure(); p != commit.Open {
 				return fmt.Errorf("round %d: pressure %d after most jobs were deleted: %+v, %v", round, p, w.j.Stats(), d)
 			}
 			if w.rng.IntN(2) == 0 {
@@ -82,7 +82,7 @@ func TestFull(t *testing.T) {
 			}
 		}
 		// More space comes from outside.
-		for w.j.Pressure() != Full {
+		for w.j.Pressure() != commit.Full {
 			w.shards[0].put()
 			if err := w.commit(); err != nil {
 				return err
@@ -96,7 +96,7 @@ func TestFull(t *testing.T) {
 		if err := w.tend(); err != nil {
 			return err
 		}
-		if p := w.j.Pressure(); p != Open {
+		if p := w.j.Pressure(); p != commit.Open {
 			return fmt.Errorf("pressure %d with space again", p)
 		}
 		d.cut()

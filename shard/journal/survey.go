@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"iter"
+	"log/slog"
 	"math"
 	"time"
 
@@ -53,7 +54,7 @@ type Loss struct {
 
 	sure   bool   // damage, whatever was durable
 	before int64  // batches before it
-	oldest uint64 // … and what they say of the oldest segment
+	oldest uint64 // the oldest segment that is needed, as those batches say
 }
 
 // Count is how many batches are known to be lost.
@@ -96,7 +97,7 @@ func (b *Batch) Records() iter.Seq2[*record.Record, error] {
 // Look surveys the journal on a disk; nil: there is none. Damage is no error
 // here, but found and listed, all of it.
 func Look(d Disk) (*Survey, error) {
-	numbers, err := New(Options{Disk: d}).list()
+	numbers, err := listSegments(d, slog.New(slog.DiscardHandler))
 	if err != nil || len(numbers) == 0 {
 		return nil, err
 	}

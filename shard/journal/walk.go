@@ -17,13 +17,15 @@ type walk struct {
 	losses   []Loss
 	batches  int64
 	expect   uint64 // the next batch's number; zero: not known yet
-	oldest   uint64 // segment, as the batches say
+	oldest   uint64 // the oldest segment that is needed, as the batches say
 
-	index  int   // behind the last batch: of the segment
-	offset int64 // … and in it
-	rough  bool  // there lies something that is none
-	broken bool  // something is missing since the last batch
-	cause  int   // index in losses of what may be why; -1: nothing yet
+	// The last batch ends in segments[index] at offset. rough says that something lies
+	// there that is no batch.
+	index  int
+	offset int64
+	rough  bool
+	broken bool // something is missing since the last batch
+	cause  int  // index in losses of what may be why; -1: nothing yet
 }
 
 func newWalk(s *Survey) *walk {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	. "polystalk/shard/commit"
+	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	. "polystalk/shard/journal"
 	"polystalk/shard/record"
@@ -26,7 +26,7 @@ type world struct {
 	shards []*part
 	now    core.Time
 	id     uint64 // the last one given out
-	high   uint64 // … of which it was acknowledged that it was
+	high   uint64 // the last one of which it was acknowledged that it was given out
 	said   uint64 // the last commit that was acknowledged, safe or not
 	steps  int
 	parts  int // shards; zero: 1 to 3
@@ -39,7 +39,7 @@ type part struct {
 	w      *world
 	i      int
 	core   *core.Core
-	log    *Log
+	log    *commit.Log
 	client core.ClientID
 	tubes  []core.TubeID
 	names  []string // of these
@@ -270,7 +270,7 @@ func (p *part) apply(op *core.Op) (r core.Reply) {
 func (p *part) act() {
 	w := p.w
 	n := w.rng.IntN(100)
-	if w.j.Pressure() != Open || n < 30 {
+	if w.j.Pressure() != commit.Open || n < 30 {
 		p.delete()
 		return
 	}
@@ -330,9 +330,9 @@ func (p *part) put() {
 		op.Delay = 1 + w.rng.Uint32N(500)
 	}
 	if size > 65536 {
-		var room Claim
+		var room commit.Claim
 		defer w.j.Release(&room)
-		for tries := 0; w.j.Claim(&room, int64(size)) != Open; tries++ {
+		for tries := 0; w.j.Claim(&room, int64(size)) != commit.Open; tries++ {
 			if tries == 5 || w.j.Tend() != nil {
 				return
 			}

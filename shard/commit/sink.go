@@ -1,0 +1,36 @@
+package commit
+
+import "polystalk/shard/record"
+
+// A Sink is where commits go: segment files today, a replicated log perhaps later. Only
+// who makes a commit calls it, so never two goroutines at a time, but now one and now
+// another: the committer's own, or an event loop in CommitHere. No shard is owned then,
+// and no Log is open, so a Sink may wait as long as it has to.
+//
+// An error of either method ends the storage, unless it is ErrStopped: nothing is tried
+// again, and neither the commit under way nor a later one is acknowledged. A Sink need not
+// undo anything, since what it took may then be lost or kept: nobody was told.
+type Sink interface {
+	// Write takes what one Log has for commit e.Commit. There is one call for each Log
+	// that has something, none for the others, and for some the Entry is empty. The order
+	// between the records of one Log is to be kept, from call to call and from commit to
+	// commit; that of different Logs is free. What e refers to is the caller's again when
+	// Write returns, but for the pieces in e.Refs, which never change.
+	Write(e *Entry) error
+
+	// Sync ends commit n. When it returns nil, all that Write took so far is as safe as
+	// the policy of the Sink says, and n may be acknowledged. Numbers come one after the
+	// other; there may be commits without any Entry.
+	Sync(n uint64) error
+}
+
+// An Entry is what one Log gives to one commit.
+type Entry struct {
+	Commit uint64
+	// Data holds whole records without the bodies in Refs, as in record.Buffer.
+	Data []byte
+	Refs []record.Ref
+	// Counted is how many of their bytes Options.Appended was told of.
+	Counted int64
+	Grown   Growth
+}

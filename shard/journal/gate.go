@@ -1,0 +1,48 @@
+package journal
+
+import (
+	"sync/atomic"
+
+	"polystalk/shard/commit"
+	"polystalk/shard/journal/space"
+)
+
+// A gate says whether changes are taken, as the space is, and has those notified who wait
+// for that.
+type gate struct {
+	ledger    *space.Ledger
+	committer *commit.Committer
+	notified  atomic.Uint64
+	tell      func() // Options.Notify; nil: nobody waits
+}
+
+// updatePressure says whether changes are taken by now, and notifies if they are again, or
+// are refused. No shard may be owned and no Log open: who is notified may go on at once.
+func (g *gate) updatePressure() {
+	p, tight := g.ledger.Pressure()
+	if g.committer.SetPressure(p, tight) && p != commit.Wait {
+		g.notify()
+	}
+}
+
+// tightenPressure is updatePressure for who has a Log open: it only ever stops others.
+func (g *gate) tightenPressure() {
+	if p, tight := g.ledger.Pressure(); p != commit.Open {
+		g.committer.SetPressure(p, tight)
+	}
+}
+
+// notify tells those who wait that something may be there for them, or that there will be
+// nothing.
+func (g *gate) notify() {
+	g.notified.Add(1)
+	g.notifyAcked()
+}
+
+// notifyAcked tells those who wait that a commit was acknowledged, and does not count: who
+// waits for space need not ask again.
+func (g *gate) notifyAcked() {
+	if g.tell != nil {
+		g.tell()
+	}
+}

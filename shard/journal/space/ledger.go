@@ -1,0 +1,140 @@
+package space
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"polystalk/shard/commit"
+)
+
+// A Ledger keeps the sums. Its methods may be called by anyone at any time, but for those
+// that name their caller. None of them waits for more than a few instructions.
+type Ledger struct {
+	segment int64
+
+	promised atomic.Int64
+	wanted   atomic.Int64
+	pending  atomic.Int64
+	free     atomic.Int64
+	live     atomic.Int64
+	jobs     atomic.Int64
+	pauses   atomic.Int64
+	largest  atomic.Int64
+	size     atomic.Int64
+	closed   atomic.Int64
+
+	full  atomic.Bool // a segment is wanted, and the last try to prepare one found no space
+	asked atomic.Bool // somebody wants to know what the disk has
+
+	// taken is how much of pending has left the Logs and is not written yet. It belongs to
+	// who makes a commit.
+	taken int64
+
+	// mu is held while something is promised, so that two do not get the same bytes, and
+	// for the answers below that a Claim is refused by.
+	mu       sync.Mutex
+	tries    uint64 // how often a segment was tried to be prepared
+	refused  uint64 // the last of these tries that found no space
+	measured uint64 // how often the disk was asked what it has
+	disk     int64  // bytes that it had then, besides the segments
+}
+
+// New makes the Ledger of a journal without any segment, whose new ones have the size
+// segment, in bytes.
+func New(segment int64) *Ledger { return &Ledger{segment: segment} }
+
+// Sums are the figures of this moment. A byte on its way from promised to pending, or from
+// pending to what is written, may be in it twice, but is never missing: promised is read
+// before pending and pending before free, which is how bytes move.
+func (l *Ledger) Sums() Sums {
+	s := Sums{Segment: l.segment, Wanted: l.wanted.Load()}
+	s.Promised = l.promised.Load()
+	s.Pending = l.pending.Load()
+	s.Free = l.free.Load()
+	s.Live, s.Jobs, s.Pauses, s.Largest = l.live.Load(), l.jobs.Load(), l.pauses.Load(), l.largest.Load()
+	s.Size, s.Closed = l.size.Load(), l.closed.Load()
+	return s
+}
+
+// Full reports whether a segment is wanted for which there is no space.
+func (l *Ledger) Full() bool { return l.full.Load() }
+
+// SetFull says so, and reports what was said before. The keeper calls it.
+func (l *Ledger) SetFull(full bool) (before bool) { return l.full.Swap(full) }
+
+// Pressure is that of this moment; see Sums.Pressure.
+func (l *Ledger) Pressure() (p commit.Pressure, tight bool) {
+	s := l.Sums()
+	return s.Pressure(l.Full())
+}
+
+// AnotherWanted is Sums.AnotherWanted of this moment.
+func (l *Ledger) AnotherWanted() bool { s := l.Sums(); return s.AnotherWanted() }
+
+// Append notes that n bytes more wait in a Log.
+func (l *Ledger) Append(n int64) { l.pending.Add(n) }
+
+// Take notes that a commit has what a Log had: n bytes that Append was told of, which stay
+// pending, and what has become of the Log's sums. Who makes a commit calls it, and nobody
+// else writes largest.
+func (l *Ledger) Take(n int64, g commit.Growth) {
+	l.taken += n
+	l.live.Add(g.Live)
+	l.jobs.Add(g.Jobs)
+	l.pauses.Add(g.Pauses)
+	if g.Largest > l.largest.Load() {
+		l.largest.Store(g.Largest)
+	}
+}
+
+// Write notes that n bytes of a segment were written, of what was taken. They leave free
+// before they leave pending. Who makes a commit calls it.
+func (l *Ledger) Write(n int64) {
+	l.free.Add(-n)
+	l.settle(min(l.taken, n))
+}
+
+// Written notes that all is written that was taken. Who makes a commit calls it.
+func (l *Ledger) Written() { l.settle(l.taken) }
+
+func (l *Ledger) settle(n int64) {
+	l.taken -= n
+	l.pending.Add(-n)
+}
+
+// AddFree notes that n bytes more can be written: a segment was prepared. With n below
+// zero it was given back, or its end stays empty.
+func (l *Ledger) AddFree(n int64) { l.free.Add(n) }
+
+// SetSegments notes how many bytes all segments have, and the closed ones of them.
+func (l *Ledger) SetSegments(size, closed int64) {
+	l.size.Store(size)
+	l.closed.Store(closed)
+}
+
+// Try numbers a try to prepare a segment, which now begins. The keeper calls it.
+func (l *Ledger) Try() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tries++
+	return l.tries
+}
+
+// Refuse notes that a try found no space.
+func (l *Ledger) Refuse(try uint64) {
+	l.mu.Lock()
+	l.refused = try
+	l.mu.Unlock()
+	l.full.Store(true)
+}
+
+// Asked reports whether Fits waits to hear what the disk has; Measured tells it.
+func (l *Ledger) Asked() bool { return l.asked.Swap(false) }
+
+// Measured notes that the disk has n bytes besides the segments.
+func (l *Ledger) Measured(n int64) {
+	l.mu.Lock()
+	l.disk = n
+	l.measured++
+	l.mu.Unlock()
+}

@@ -1,0 +1,126 @@
+package space
+
+import (
+	"polystalk/shard/commit"
+	"polystalk/shard/record"
+)
+
+// Sums are the figures of one moment; all are bytes but Jobs. See the package's
+// documentation for what they have to do with each other.
+type Sums struct {
+	Segment  int64 // the size of a new segment
+	Promised int64 // to Claims, and to a compaction under way
+	Wanted   int64 // asked for by Claims that wait
+	Pending  int64 // in Logs, or taken from there and not written yet
+	Free     int64 // in segments, and not written yet
+	Live     int64 // a Copy of every job
+	Jobs     int64 // jobs that live
+	Pauses   int64 // the ends of all pauses
+	Largest  int64 // the largest record of a job there has been
+	Size     int64 // all segments
+	Closed   int64 // those that are not written any more
+}
+
+// deleteShare is what is kept for each job's Delete, in bytes, with its part of a batch's
+// head.
+const deleteShare = record.DeleteSize + 8
+
+// slackRecords is how many of the largest records Slack is for.
+const slackRecords = 4
+
+// Reserve is what changes may not use.
+func (s *Sums) Reserve() int64 {
+	return s.Segment + s.Slack() + deleteShare*s.Jobs + s.Pauses
+}
+
+// Slack is what goes with a segment's worth of copies besides: what is copied may leave
+// the ends of two segments empty, into which the next record does not go, and the last
+// that were let in, on several threads, may take more than was left.
+func (s *Sums) Slack() int64 {
+	n := slackRecords * s.Largest
+	return max(0, min(n, s.Live+n-s.Segment))
+}
+
+// Ahead is what may still be written besides the reserve and what is promised, before
+// anything that is pending.
+func (s *Sums) Ahead() int64 { return s.Free - s.Promised - s.Reserve() }
+
+// Available is what may still be promised, or taken in by changes in one piece.
+func (s *Sums) Available() int64 { return s.Ahead() - s.Pending }
+
+// Margin is what claims leave to what is not claimed, and comes in one piece: that is
+// refused later than they are.
+func (s *Sums) Margin() int64 { return s.Segment / 4 }
+
+// Footprint is what n bytes of records may take in segments: they bring heads of chunks
+// and batches, and the end of a segment stays empty when the next record is too large.
+func (s *Sums) Footprint(n int64) int64 {
+	const largest = record.ChunkMax + 1<<10
+	return n + n/256 + n*largest/(s.Segment-largest)
+}
+
+// Bound is what the directory may hold: twice what lives, three segments, and slack.
+func (s *Sums) Bound() int64 {
+	return 2*(s.Live+s.Promised) + 3*s.Segment + s.Slack()
+}
+
+// Capacity is how many bytes more could be recorded if all that the disk has besides the
+// segments became segments, and all garbage were gone.
+func (s *Sums) Capacity(disk int64) int64 {
+	return disk + s.Size - s.Live - s.Pending - s.Promised - s.Reserve()
+}
+
+// Pressure is whether changes are taken, and whether records are to be left out that can
+// be. Changes are Full where they would Wait, once a segment was wanted and there was no
+// space to prepare it. Tight is earlier than Full when nothing is left but the reserve,
+// although the disk may only be behind, and though a compaction may be about to make room,
+// which itself takes from the reserve.
+func (s *Sums) Pressure(full bool) (p commit.Pressure, tight bool) {
+	available := s.Available()
+	switch {
+	case available < s.Segment/16:
+		p = commit.Wait
+		if full {
+			p = commit.Full
+		}
+	case s.Pending > s.Segment/4:
+		p = commit.Wait
+	}
+	return p, p == commit.Full || available < 0
+}
+
+// AnotherWanted reports whether another segment should be prepared: before clients have to
+// wait, or because claims do. It looks at Ahead, not at what is available, since what is
+// pending is about to be written whether or not there is another.
+func (s *Sums) AnotherWanted() bool {
+	return s.Ahead() < s.Segment/2 || s.Wanted > 0 && s.Available() < s.Wanted+s.Margin()
+}
+
+// AnotherAllowed reports whether another segment keeps the bound, or is needed for a
+// claim, whose bytes count in the bound only once they are promised.
+func (s *Sums) AnotherAllowed() bool { return s.Wanted > 0 || s.Size+s.Segment <= s.Bound() }
+
+// SpareAllowed reports whether a segment that is given up may stay as a spare, though none
+// is wanted yet.
+func (s *Sums) SpareAllowed() bool { return s.Size+s.Segment <= s.Bound() }
+
+// OverBound reports whether the directory holds more than it may.
+func (s *Sums) OverBound() bool { return s.Size > s.Bound() }
+
+// SpareSurplus reports whether nobody is about to need the last spare segment.
+func (s *Sums) SpareSurplus() bool { return s.Wanted == 0 && s.Ahead() >= s.Segment+s.Segment/2 }
+
+// Compactable reports whether giving up the oldest segment is worth what has to be copied:
+// closed segments hold half as much again as lives and half a segment, or, when it is
+// urgent, a little more than lives. With one closed segment the latter is so up to half a
+// segment that lives; see the package's documentation for what that is for.
+func (s *Sums) Compactable(urgent bool) bool {
+	if urgent {
+		return s.Closed > s.Live+s.Live/16+s.Segment*7/16
+	}
+	return s.Closed > s.Live+s.Live/2+s.Segment/2
+}
+
+// MostlyGarbage reports whether to give up the oldest segment is quicker than to prepare a
+// new one.
+func (s *Sums) MostlyGarbage() bool { return s.Closed > 4*s.Live }

@@ -47,7 +47,6 @@ var limits = []limit{
 	}},
 	{"lines", 499, "split it by its nouns", lines, nil},
 	{"comments that begin with …", 0, "write whole sentences that can be understood where they stand", continued, []size{
-		{"cmd/polystalkd", 1},
 		{"router", 13},
 		{"router/sim", 4},
 	}},

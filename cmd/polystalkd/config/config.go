@@ -159,7 +159,7 @@ func (c *Config) Router() router.Config {
 		MaxConnections:   c.MaxConnections,
 		ConnectionMemory: c.ConnectionMemory,
 		BinlogMaxSize:    c.BinlogSize,
-		Version:          StatsVersion(),
+		Version:          statsVersion(),
 		Gearman:          gear,
 	}
 }

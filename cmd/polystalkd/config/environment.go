@@ -17,7 +17,7 @@ func (c *Config) WarnOfVariables(environ []string) {
 	known := map[string]bool{
 		ReportVariable: true,
 		// Somebody's note about the program: see hasEnv.
-		EnvPrefix + "VERSION": true, EnvPrefix + "HELP": true,
+		envPrefix + "VERSION": true, envPrefix + "HELP": true,
 	}
 	remedy := " is not read in place of gearmand: give the flag"
 	if !c.Gearmand {
@@ -30,7 +30,7 @@ func (c *Config) WarnOfVariables(environ []string) {
 	}
 	for _, v := range slices.Sorted(slices.Values(environ)) {
 		name, value, _ := strings.Cut(v, "=")
-		if strings.HasPrefix(name, EnvPrefix) && value != "" && !known[name] && !isServiceLink(name, value) {
+		if strings.HasPrefix(name, envPrefix) && value != "" && !known[name] && !isServiceLink(name, value) {
 			c.Warnings = append(c.Warnings, "variable "+name+remedy)
 		}
 	}

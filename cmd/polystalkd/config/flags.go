@@ -16,9 +16,9 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 )
 
-// EnvPrefix and a flag's long name in upper case, "_" for "-", make the name of
+// envPrefix and a flag's long name in upper case, "_" for "-", make the name of
 // its environment variable.
-const EnvPrefix = "POLYSTALKD_"
+const envPrefix = "POLYSTALKD_"
 
 // Returned by Parse when the command line asks for text instead of a
 // server. As in the reference, whichever comes first on the line wins.
@@ -113,7 +113,7 @@ func hasEnv(f *pflag.Flag) bool {
 }
 
 func envName(f *pflag.Flag) string {
-	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 }
 
 // fromEnv sets f from its variable. An empty variable counts as unset; that of
@@ -300,7 +300,7 @@ A journal that is at rest is looked after with polystalk; see polystalk --help.
 Every flag but -v, -h and --check-args is also read from the environment, as %sLISTEN or
 %sMAX_JOB_SIZE; a flag on the command line wins.
 SIGUSR1 stops new jobs from being accepted. SIGTERM and SIGINT end the server.
-`, newFlagSet(&Config{}).FlagUsages(), EnvPrefix, EnvPrefix)
+`, newFlagSet(&Config{}).FlagUsages(), envPrefix, envPrefix)
 }
 
 const normalHelp = "polystalkd -h"

@@ -10,13 +10,13 @@ const Spoken = "1.13"
 // SpokenGearman is the release of gearmand whose behaviour we follow.
 const SpokenGearman = "2.0.0"
 
-// StatsVersion is the version key of the stats reply. Clients compare it as a
+// statsVersion is the version key of the stats reply. Clients compare it as a
 // number or as dotted numbers to learn which commands they may send, so it
 // starts with the release we speak, padded to three parts for strict semantic
 // version parsers. What follows "+" is build metadata, which such parsers
 // ignore; beanstalkd's own builds between releases use the same sign
 // ("1.10+4+gdeadbee"), so clients have met it.
-func StatsVersion() string { return Spoken + ".0+polystalk." + release.Version }
+func statsVersion() string { return Spoken + ".0+polystalk." + release.Version }
 
 // gearmanVersion is what Gearman's command version answers, in the same form: its
 // monitoring knows gearmand's releases, not beanstalkd's.

@@ -1,0 +1,74 @@
+// Package daemon runs the polystalkd of these sources for tests that see it from
+// outside, and talks to it: over its sockets, by signals, through its log and its exit
+// code.
+package daemon
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Binary is the polystalkd under test, built once by Main.
+var Binary string
+
+// Main is a package's TestMain: it builds the program, runs the tests, and removes it.
+func Main(m *testing.M) {
+	dir, err := os.MkdirTemp("", "polystalkd-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	Binary = filepath.Join(dir, "polystalkd")
+	build := exec.Command("go", "build", "-o", Binary, "polystalk/cmd/polystalkd")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build has it
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building polystalkd: %v\n%s", err, out)
+		os.RemoveAll(dir)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// Program is the program the protocol tests play: what Main built, or
+// another one named in POLYSTALKD_BIN.
+func Program(t *testing.T) string {
+	t.Helper()
+	if program := os.Getenv("POLYSTALKD_BIN"); program != "" {
+		return program
+	}
+	return Binary
+}
+
+// Hang bounds every wait for the program; a test that meets it has failed.
+const Hang = 20 * time.Second
+
+// CleanEnv is our environment without what would configure the program.
+func CleanEnv(extra ...string) []string {
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "POLYSTALKD_") || strings.HasPrefix(v, "GEARMAND_") || strings.HasPrefix(v, "LISTEN_") || strings.HasPrefix(v, "NOTIFY_SOCKET=")
+	})
+	return append(env, extra...)
+}
+
+// noteSources looks at the sources of the program, once a test has begun: go test takes
+// notice of that, and answers from its cache only if they are the same as then.
+var noteSources = sync.OnceFunc(func() {
+	for _, folder := range []string{"cmd", "codec", "router", "shard"} {
+		_ = filepath.WalkDir(filepath.Join("..", "..", "..", "..", folder), func(name string, d fs.DirEntry, err error) error {
+			if err == nil && strings.HasSuffix(name, ".go") {
+				_, _ = os.Stat(name)
+			}
+			return err
+		})
+	}
+})

@@ -1,0 +1,168 @@
+package daemon
+
+import (
+	"bufio"
+	"bytes"
+	bits "encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"polystalk/codec/gearman"
+	"polystalk/codec/wiretest"
+)
+
+// A GearmanConn is a connection to a server that speaks Gearman: a client's, a
+// worker's or an administrator's.
+type GearmanConn struct {
+	*net.TCPConn
+	R *bufio.Reader // of what the server says
+}
+
+// StartGearman starts the daemon with a port for Gearman.
+func StartGearman(t *testing.T, args ...string) (s *wiretest.Server, gear string) {
+	t.Helper()
+	port, err := wiretest.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gear = fmt.Sprintf("127.0.0.1:%d", port)
+	args = append(append(ShardArgs(4), "--gearman-listen", gear, "--gearman-prefix", "H:lap"), args...)
+	return Start(t, args...), gear
+}
+
+// DialGearman opens a connection that is closed with the test.
+func DialGearman(t *testing.T, address string) *GearmanConn {
+	t.Helper()
+	n, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &GearmanConn{n.(*net.TCPConn), bufio.NewReader(n)}
+	_ = c.SetDeadline(time.Now().Add(ClientTime))
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// Send writes a packet, or several. The error is ErrCut.
+func (c *GearmanConn) Send(b []byte) error {
+	if _, err := c.Write(b); err != nil {
+		return ErrCut
+	}
+	return nil
+}
+
+// Reply reads a packet. The error is ErrCut unless time is up.
+func (c *GearmanConn) Reply() (gearman.Type, [][]byte, error) {
+	head := make([]byte, gearman.HeaderSize)
+	_, err := io.ReadFull(c.R, head)
+	var body []byte
+	if err == nil {
+		body = make([]byte, bits.BigEndian.Uint32(head[8:]))
+		_, err = io.ReadFull(c.R, body)
+	}
+	if err != nil {
+		if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
+			return 0, nil, errors.New("the server does not answer")
+		}
+		return 0, nil, ErrCut
+	}
+	t := gearman.Type(bits.BigEndian.Uint32(head[4:]))
+	if t == gearman.Error {
+		return t, nil, fmt.Errorf("the server says %q", body)
+	}
+	return t, bytes.SplitN(body, []byte{0}, 3), nil
+}
+
+// ErrCut is the error of a connection that ends.
+var ErrCut = errors.New("the connection was killed")
+
+// Ask sends what asks and wants this packet for an answer.
+func (c *GearmanConn) Ask(t *testing.T, text string, kind gearman.Type, body string) {
+	t.Helper()
+	if err := c.Send([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	c.Hear(t, kind, body)
+}
+
+// Hear wants this packet next.
+func (c *GearmanConn) Hear(t *testing.T, kind gearman.Type, body string) {
+	t.Helper()
+	want := Response(kind, body)
+	got := make([]byte, len(want))
+	if n, err := io.ReadFull(c.R, got); string(got[:n]) != want {
+		t.Fatalf("got %.200q (%v), want %.200q", got[:n], err, want)
+	}
+}
+
+// Created submits a job, and returns the number in its handle.
+func (c *GearmanConn) Created(t *testing.T, kind gearman.Type, args ...string) (number int) {
+	t.Helper()
+	if err := c.Send([]byte(Request(kind, args...))); err != nil {
+		t.Fatal(err)
+	}
+	// Nobody else is served on this connection: the answer ends with the mark.
+	if err := c.Send([]byte("getpid\n")); err != nil {
+		t.Fatal(err)
+	}
+	text, err := c.R.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, found := strings.Cut(text, "H:lap:")
+	text, _, ended := strings.Cut(text, "OK")
+	number, err = strconv.Atoi(text)
+	if !found || !ended || err != nil {
+		t.Fatalf("%v %q: got %.200q", kind, args, text)
+	}
+	return number
+}
+
+// List asks for a list, and returns its lines without the last.
+func (c *GearmanConn) List(t *testing.T, command string) (lines []string) {
+	t.Helper()
+	if err := c.Send([]byte(command + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		line, err := c.R.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if line == ".\n" {
+			return lines
+		}
+		lines = append(lines, line)
+	}
+}
+
+// Ends wants the server to close the connection without another byte.
+func (c *GearmanConn) Ends(t *testing.T, after string) {
+	t.Helper()
+	if b, err := io.ReadAll(c.R); err != nil || len(b) > 0 {
+		t.Fatalf("after %.60q: got %q, %v; want the end", after, b, err)
+	}
+}
+
+// Request is a packet of a client or a worker.
+func Request(t gearman.Type, args ...string) string {
+	return string(gearman.AppendRequest(nil, t, inBytes(args)...))
+}
+
+// Response is a packet of a server.
+func Response(t gearman.Type, args ...string) string {
+	return string(gearman.AppendReply(nil, t, inBytes(args)...))
+}
+
+func inBytes(args []string) (list [][]byte) {
+	for _, a := range args {
+		list = append(list, []byte(a))
+	}
+	return list
+}

@@ -1,0 +1,9 @@
+package gearmand
+
+import (
+	"testing"
+
+	"polystalk/cmd/polystalkd/e2e/daemon"
+)
+
+func TestMain(m *testing.M) { daemon.Main(m) }

@@ -1,0 +1,182 @@
+//go:build linux
+
+package keep
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/codec/gearman"
+	"polystalk/codec/wiretest"
+)
+
+// smallDisk is a file system of its own with so many bytes.
+func smallDisk(t *testing.T, bytes int) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounting a file system takes root")
+	}
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", bytes)); err != nil {
+		t.Skip("no tmpfs here: ", err)
+	}
+	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
+	return dir
+}
+
+// fill puts jobs until there is no space for them, and returns their ids.
+func fill(t *testing.T, c *wiretest.Client, size int) (ids []uint64) {
+	t.Helper()
+	put := fmt.Sprintf("put 5 0 1000 %d\r\n%s\r\n", size, strings.Repeat("f", size))
+	for range 100_000 {
+		reply := daemon.MustAsk(t, c, "%s", put)
+		var id uint64
+		if reply == "OUT_OF_MEMORY\r\n" {
+			return ids
+		}
+		if _, err := fmt.Sscanf(reply, "INSERTED %d\r\n", &id); err != nil {
+			t.Fatalf("put: %q", reply)
+		}
+		ids = append(ids, id)
+	}
+	t.Fatal("the disk is never full")
+	return nil
+}
+
+// accepted puts until one is taken again.
+func accepted(t *testing.T, c *wiretest.Client) (id uint64) {
+	t.Helper()
+	for end := time.Now().Add(daemon.Hang); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		reply := daemon.MustAsk(t, c, "put 5 0 1000 4\r\nmore\r\n")
+		if reply == "OUT_OF_MEMORY\r\n" {
+			continue
+		}
+		if _, err := fmt.Sscanf(reply, "INSERTED %d\r\n", &id); err != nil {
+			t.Fatalf("put: %q", reply)
+		}
+		return id
+	}
+	t.Fatal("space came back, but puts are refused")
+	return 0
+}
+
+// TestFullDisk: what needs space is refused before it changes anything, what
+// gives space is done, and with space everything goes on.
+func TestFullDisk(t *testing.T) {
+	for _, policy := range [][]string{nil, {"-f", "5"}, {"-F"}} {
+		t.Run("policy="+strings.Join(policy, ""), func(t *testing.T) {
+			dir := smallDisk(t, 6<<20)
+			args := append([]string{"-s", "300000"}, policy...)
+			s := startLogged(t, dir, args...)
+			c := s.Client()
+			// Jobs in each state, from before.
+			for id := uint64(1); id <= 4; id++ {
+				daemon.Expect(t, c, "put 5 0 1000 4\r\nlive\r\n", fmt.Sprintf("INSERTED %d\r\n", id))
+			}
+			daemon.Expect(t, c, "reserve-job 2\r\n", "RESERVED 2 4\r\nlive\r\n")
+			daemon.Expect(t, c, "bury 2 9\r\n", "BURIED\r\n")
+			daemon.Expect(t, c, "reserve-job 3\r\n", "RESERVED 3 4\r\nlive\r\n")
+			daemon.Expect(t, c, "release 3 8 5000\r\n", "RELEASED\r\n")
+			daemon.Expect(t, c, "reserve-job 1\r\n", "RESERVED 1 4\r\nlive\r\n")
+			filler := filepath.Join(dir, "filler")
+			if err := os.WriteFile(filler, make([]byte, 2<<20), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			ids := fill(t, c, 3000)
+			before := see(t, c, upTo(ids[len(ids)-1]))
+
+			const full = "OUT_OF_MEMORY\r\n"
+			for range 3 {
+				daemon.Expect(t, c, "put 0 0 100 1\r\nx\r\n", full)
+				daemon.Expect(t, c, "put 0 60 100 1\r\nx\r\n", full)
+				daemon.Expect(t, c, "release 1 77 500\r\n", full)
+				daemon.Expect(t, c, "release 1 77 0\r\n", full)
+				daemon.Expect(t, c, "bury 1 77\r\n", full)
+				daemon.Expect(t, c, "kick 10\r\n", full)
+				daemon.Expect(t, c, "kick-job 2\r\n", full)
+				daemon.Expect(t, c, "kick-job 3\r\n", full)
+				daemon.Expect(t, c, "pause-tube default 1000\r\n", full)
+			}
+			sameJobs(t, see(t, c, upTo(ids[len(ids)-1]+100)), before)
+			if st := fields(daemon.MustAsk(t, c, "stats-tube default\r\n")); st["pause"] != "0" {
+				t.Error("the tube is paused nevertheless")
+			}
+			// It is still reserved, and ours.
+			daemon.Expect(t, c, "touch 1\r\n", "TOUCHED\r\n")
+			daemon.Expect(t, c, "delete 1\r\n", "DELETED\r\n")
+			daemon.Expect(t, c, fmt.Sprintf("reserve-job %d\r\n", ids[0]), fmt.Sprintf("RESERVED %d 3000\r\n%s\r\n", ids[0], strings.Repeat("f", 3000)))
+			daemon.Expect(t, c, fmt.Sprintf("delete %d\r\n", ids[0]), "DELETED\r\n")
+
+			// Space from outside.
+			if err := os.Remove(filler); err != nil {
+				t.Fatal(err)
+			}
+			more := accepted(t, c)
+			daemon.Expect(t, c, "kick-job 2\r\n", "KICKED\r\n")
+			ids = append(ids, fill(t, c, 3000)...)
+
+			// A restart while it is full.
+			before = see(t, c, upTo(ids[len(ids)-1]))
+			c.Close()
+			s.Crash()
+			s = startLogged(t, dir, args...)
+			c = s.Client()
+			sameJobs(t, see(t, c, upTo(ids[len(ids)-1]+100)), before)
+
+			// Space by deleting: every job can be.
+			for _, id := range ids[1:] {
+				daemon.Expect(t, c, fmt.Sprintf("delete %d\r\n", id), "DELETED\r\n")
+			}
+			last := accepted(t, c)
+			again := fill(t, c, 3000)
+			if len(again) < len(ids)/2 {
+				t.Errorf("%d jobs fitted at first, after all were deleted only %d", len(ids), len(again))
+			}
+			before = see(t, c, upTo(again[len(again)-1]))
+			if before[more] == nil || before[last] == nil {
+				t.Error("a job put after the space came back is missing")
+			}
+			s.Crash()
+			s = startLogged(t, dir, args...)
+			sameJobs(t, see(t, s.Client(), upTo(again[len(again)-1]+100)), before)
+		})
+	}
+}
+
+// TestLostWorkersDoNotFillTheDisk: on a full disk a worker takes a job and drops it
+// over and over. Each time is recorded while there is room; what deleting needs is
+// left.
+func TestLostWorkersDoNotFillTheDisk(t *testing.T) {
+	dir := smallDisk(t, 12<<20)
+	s, gear := daemon.StartGearman(t, "-b", dir, "-s", "1048576", "--gearman-retries", "2000000000", "--log-level", "error")
+	w := daemon.DialGearman(t, gear)
+	job := w.Created(t, gearman.SubmitJobBG, "f", "u", "x")
+	c := daemon.Client(t, s)
+	ids := fill(t, c, 60_000)
+
+	const group = 200
+	takes := strings.Repeat(daemon.Request(gearman.CanDo, "f")+daemon.Request(gearman.GrabJob)+daemon.Request(gearman.CantDo, "f"), group)
+	given := daemon.Response(gearman.JobAssign, fmt.Sprintf("H:lap:%d\x00f\x00x", job))
+	for range 500 {
+		if err := w.Send([]byte(takes)); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, group*len(given))
+		if n, err := io.ReadFull(w.R, got); string(got) != strings.Repeat(given, group) {
+			t.Fatalf("got %.200q (%v)", got[:n], err)
+		}
+	}
+	for _, id := range ids {
+		if reply := daemon.MustAsk(t, c, "delete %d\r\n", id); reply != "DELETED\r\n" {
+			t.Fatalf("delete %d: %q", id, reply)
+		}
+	}
+	accepted(t, c)
+}

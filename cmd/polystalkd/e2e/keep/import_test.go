@@ -1,0 +1,288 @@
+package keep
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/codec/wiretest"
+)
+
+// legacy fills a directory as beanstalkd does, kills it, and returns what it
+// showed of its jobs, and the highest id it gave out.
+func legacy(t *testing.T, dir string, large bool) (jobs map[uint64]*sighting, high uint64) {
+	t.Helper()
+	program, _ := daemon.Reference(t)
+	args := []string{"-b", dir, "-s", "20000"}
+	if large {
+		args = append(args, "-z", "300000")
+	}
+	s, err := wiretest.StartServer(program, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	c := daemon.Client(t, s)
+	other := daemon.Client(t, s)
+	put := func(tube string, pri, delay, ttr int, body string) (id uint64) {
+		daemon.MustAsk(t, c, "use %s\r\n", tube)
+		reply := daemon.MustAsk(t, c, "put %d %d %d %d\r\n%s\r\n", pri, delay, ttr, len(body), body)
+		if _, err := fmt.Sscanf(reply, "INSERTED %d\r\n", &id); err != nil {
+			t.Fatalf("put: %q", reply)
+		}
+		return id
+	}
+	reserve := func(id uint64) { daemon.MustAsk(t, c, "reserve-job %d\r\n", id) }
+	put("default", 0, 0, 1, "")
+	put("default", 4294967295, 0, 4294967295, "a line\r\nand another\x00\xff")
+	put("a-tube", 7, 4000000, 60, "delayed for long")
+	put("a-tube", 7, 3000, 60, "delayed")
+	b := put("b-tube", 1, 0, 60, "buried")
+	reserve(b)
+	daemon.Expect(t, c, fmt.Sprintf("bury %d 99\r\n", b), "BURIED\r\n")
+	b2 := put("b-tube", 1, 5000, 60, "buried, kicked, buried")
+	for range 2 {
+		reserve(b2)
+		daemon.Expect(t, c, fmt.Sprintf("bury %d 5\r\n", b2), "BURIED\r\n")
+		daemon.Expect(t, c, fmt.Sprintf("kick-job %d\r\n", b2), "KICKED\r\n")
+	}
+	reserve(b2)
+	daemon.Expect(t, c, fmt.Sprintf("bury %d 5\r\n", b2), "BURIED\r\n")
+	r := put("a-tube", 3, 0, 60, "released with delay")
+	reserve(r)
+	daemon.Expect(t, c, fmt.Sprintf("release %d 4 7000\r\n", r), "RELEASED\r\n")
+	// Old jobs that its compaction moves.
+	for i := range 30 {
+		put(strings.Repeat("m", 200), i, 0, 1000, strings.Repeat("moved", 40))
+	}
+	for i := range 400 {
+		id := put("churn", i, 0, 10, strings.Repeat("c", i))
+		daemon.Expect(t, c, fmt.Sprintf("delete %d\r\n", id), "DELETED\r\n")
+	}
+	if large {
+		put("big", 1, 0, 10, strings.Repeat("large\x00", 40_000))
+		put("big", 1, 0, 10, strings.Repeat("e", 65533))
+	}
+	gone := put("default", 0, 0, 10, "deleted, and the last")
+	daemon.Expect(t, c, fmt.Sprintf("delete %d\r\n", gone), "DELETED\r\n")
+	jobs = see(t, c, upTo(gone))
+	if fields(daemon.MustAsk(t, c, "stats\r\n"))["binlog-records-migrated"] == "0" {
+		t.Fatal("nothing was moved: the directory is not what it is meant to be")
+	}
+	// Reserved at the end: it comes back ready.
+	for id, j := range jobs {
+		if j.stats["tube"] == strings.Repeat("m", 200) && id%2 == 0 {
+			daemon.MustAsk(t, other, "reserve-job %d\r\n", id)
+		}
+	}
+	daemon.Kill(s)
+	return jobs, gone
+}
+
+// expectImported compares with what beanstalkd showed. What it does not write
+// down cannot come back: how often a job was reserved since its last record.
+func expectImported(t *testing.T, c *wiretest.Client, jobs map[uint64]*sighting, high uint64) {
+	t.Helper()
+	found := see(t, c, upTo(high+100))
+	want := maps.Clone(jobs)
+	for id, j := range want {
+		g := found[id]
+		if g != nil && g.stats["reserves"] != j.stats["reserves"] && j.stats["tube"] == strings.Repeat("m", 200) {
+			g.stats["reserves"] = j.stats["reserves"]
+		}
+	}
+	sameJobs(t, found, want)
+}
+
+// lowest is the number of the first of beanstalkd's files.
+func lowest(t *testing.T, files map[string]string) int {
+	t.Helper()
+	low := 1 << 30
+	for name := range files {
+		var n int
+		if _, err := fmt.Sscanf(name, "binlog.%d", &n); err != nil {
+			t.Fatal(err)
+		}
+		low = min(low, n)
+	}
+	return low
+}
+
+const (
+	tookOver  = "beanstalkd's files were taken over, and are left as they are"
+	takenOver = "beanstalkd's files were taken over before, and are left alone"
+	startOver = "were being taken over when the server ended: starting again"
+)
+
+// TestTakesOverBeanstalkdsDirectory: all jobs of a killed beanstalkd are had,
+// once, whatever happens afterwards; its files stay as they are. Of its faults
+// this has "body of 65534–65535 bytes" in the next test.
+func TestTakesOverBeanstalkdsDirectory(t *testing.T) {
+	for _, shards := range []string{"1", "16"} {
+		t.Run("shards="+shards, func(t *testing.T) {
+			dir := t.TempDir()
+			jobs, high := legacy(t, dir, true)
+			files := contents(t, dir, "binlog.")
+			s := startLogged(t, dir, "--shards", shards)
+			c := s.Client()
+			expectImported(t, c, jobs, high)
+			if !s.LogHas(tookOver) {
+				t.Error("the log does not say so")
+			}
+			if n := fmt.Sprintf(`"binlog.%d"`, len(files)+lowest(t, files)-1); !s.LogHas(n) {
+				t.Errorf("the log does not name %s", n)
+			}
+			daemon.Expect(t, c, "put 0 0 100 3\r\nnew\r\n", fmt.Sprintf("INSERTED %d\r\n", high+1))
+			daemon.Expect(t, c, fmt.Sprintf("delete %d\r\n", high+1), "DELETED\r\n")
+			gone := slices.Min(slices.Collect(maps.Keys(jobs)))
+			daemon.Expect(t, c, fmt.Sprintf("delete %d\r\n", gone), "DELETED\r\n")
+			delete(jobs, gone)
+			s.Crash()
+
+			s = startLogged(t, dir)
+			if !s.LogHas(takenOver) || s.LogHas(tookOver) {
+				t.Errorf("the second start did not leave the files alone: %s", s.LogText())
+			}
+			expectImported(t, s.Client(), jobs, high)
+			daemon.Expect(t, s.Client(), "put 0 0 100 3\r\nnew\r\n", fmt.Sprintf("INSERTED %d\r\n", high+2))
+			s.Crash()
+			if now := contents(t, dir, "binlog."); !maps.Equal(now, files) {
+				t.Error("beanstalkd's files are not as they were")
+			}
+
+			// What beanstalkd has written since cannot be brought together with it.
+			later := filepath.Join(dir, "binlog.1000000")
+			if err := os.WriteFile(later, append([]byte{7, 0, 0, 0}, make([]byte, 4092)...), 0o400); err != nil {
+				t.Fatal(err)
+			}
+			refuses(t, dir, "binlog.1000000", "not in it")
+			if err := os.Remove(later); err != nil {
+				t.Fatal(err)
+			}
+
+			// Without its files, all is in the journal.
+			for name := range files {
+				if err := os.Remove(filepath.Join(dir, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s = startLogged(t, dir)
+			c = s.Client()
+			daemon.Expect(t, c, fmt.Sprintf("delete %d\r\n", high+2), "DELETED\r\n")
+			expectImported(t, c, jobs, high)
+		})
+	}
+}
+
+// TestKilledWhileTakingOver: a journal that is not whole is made anew.
+func TestKilledWhileTakingOver(t *testing.T) {
+	dir := t.TempDir()
+	jobs, high := legacy(t, dir, false)
+	files := contents(t, dir, "binlog.")
+	before := func(call string, when int) {
+		s := startTraced(t, dir, fmt.Sprintf("%s:signal=KILL:when=%d", call, when), "--loops", "1", "-s", "262144")
+		s.WaitLog("serving") // or its end
+		s.Crash()
+	}
+	partial := 0
+	for _, c := range []struct {
+		call string
+		when int
+	}{{"pwrite64", 1}, {"fdatasync", 1}, {"fdatasync", 2}, {"pwrite64", 3}, {"pwrite64", 5}, {"fdatasync", 5}, {"unlinkat", 1}, {"unlinkat", 3}, {"unlinkat", 5}, {"fsync", 1}, {"fsync", 2}, {"fsync", 3}} {
+		for _, name := range segments(t, dir) {
+			os.Remove(name)
+		}
+		os.Remove(filepath.Join(dir, "importing"))
+		before(c.call, c.when)
+		if _, err := os.Stat(filepath.Join(dir, "importing")); err == nil {
+			partial++
+		}
+		s := startLogged(t, dir)
+		expectImported(t, s.Client(), jobs, high)
+		if _, err := os.Stat(filepath.Join(dir, "importing")); err == nil {
+			t.Error("the mark is still there")
+		}
+		s.Crash()
+	}
+	if partial == 0 {
+		t.Error("no crash came in the middle")
+	}
+
+	// As a crash leaves it: the mark, and some of the jobs. Without beanstalkd's
+	// files that is not all there was.
+	if err := os.WriteFile(filepath.Join(dir, "importing"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	aside := t.TempDir()
+	move := func(from, to string) {
+		for name := range files {
+			if err := os.Rename(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	move(dir, aside)
+	refuses(t, dir, "importing", "put them back")
+	move(aside, dir)
+	s := startLogged(t, dir)
+	if !s.LogHas(startOver) || !s.LogHas(tookOver) {
+		t.Errorf("it did not start again: %s", s.LogText())
+	}
+	expectImported(t, s.Client(), jobs, high)
+	s.Crash()
+	if now := contents(t, dir, "binlog."); !maps.Equal(now, files) {
+		t.Error("beanstalkd's files are not as they were")
+	}
+}
+
+// TestCountersAfterRestart: what stats says of the past is beanstalkd's.
+func TestCountersAfterRestart(t *testing.T) {
+	program, _ := daemon.Reference(t)
+	var after [2][2]map[string]string
+	for i, args := range [][]string{{program}, {daemon.Program(t), "--log-level", "error"}} {
+		dir := t.TempDir()
+		args = append(args, "-b", dir)
+		s := startOther(t, args)
+		c := daemon.Client(t, s)
+		daemon.Expect(t, c, "use a\r\n", "USING a\r\n")
+		for id := range 5 {
+			daemon.Expect(t, c, "put 0 0 100 1\r\nx\r\n", fmt.Sprintf("INSERTED %d\r\n", id+1))
+		}
+		daemon.Expect(t, c, "delete 1\r\n", "DELETED\r\n")
+		daemon.Expect(t, c, "reserve-job 2\r\n", "RESERVED 2 1\r\nx\r\n")
+		daemon.Expect(t, c, "bury 2 0\r\n", "BURIED\r\n")
+		daemon.Expect(t, c, "reserve-job 3\r\n", "RESERVED 3 1\r\nx\r\n")
+		daemon.Expect(t, c, "release 3 0 1000\r\n", "RELEASED\r\n")
+		daemon.Kill(s)
+		s = startOther(t, args)
+		c = daemon.Client(t, s)
+		after[i] = [2]map[string]string{fields(daemon.MustAsk(t, c, "stats\r\n")), fields(daemon.MustAsk(t, c, "stats-tube a\r\n"))}
+		daemon.Kill(s)
+	}
+	for n, keys := range [][]string{
+		{"current-jobs-urgent", "current-jobs-ready", "current-jobs-reserved", "current-jobs-delayed", "current-jobs-buried", "total-jobs", "job-timeouts", "cmd-put", "cmd-delete", "current-tubes"},
+		{"current-jobs-urgent", "current-jobs-ready", "current-jobs-delayed", "current-jobs-buried", "total-jobs", "cmd-delete", "pause"},
+	} {
+		for _, key := range keys {
+			if w, g := after[0][n][key], after[1][n][key]; w != g {
+				t.Errorf("after a restart %s is %s, with beanstalkd %s", key, g, w)
+			}
+		}
+	}
+}
+
+// startOther runs a program that is not necessarily ours.
+func startOther(t *testing.T, args []string) *wiretest.Server {
+	t.Helper()
+	s, err := wiretest.StartServer(args[0], args[1:]...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}

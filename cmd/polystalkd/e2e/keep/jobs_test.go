@@ -1,0 +1,204 @@
+package keep
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/codec/wiretest"
+)
+
+// startKept runs the daemon with a journal in dir until the test's end, or
+// until it is killed.
+func startKept(t *testing.T, dir string, args ...string) *wiretest.Server {
+	t.Helper()
+	return daemon.Start(t, append([]string{"-b", dir, "--log-level", "error"}, args...)...)
+}
+
+// startLogged is startKept with the log at hand.
+func startLogged(t *testing.T, dir string, args ...string) *daemon.Server {
+	t.Helper()
+	return daemon.Serve(t, append([]string{"-b", dir}, args...)...)
+}
+
+// fields are the values of a reply in YAML, without quotes.
+func fields(reply string) map[string]string {
+	m := make(map[string]string)
+	for line := range strings.SplitSeq(reply, "\n") {
+		if key, value, ok := strings.Cut(line, ": "); ok {
+			m[key] = strings.Trim(value, `"`)
+		}
+	}
+	return m
+}
+
+// A sighting is a job as a server shows it.
+type sighting struct {
+	stats map[string]string
+	body  string
+	at    time.Time // about when
+}
+
+// n is a value of stats-job.
+func (s *sighting) n(key string) int {
+	n, err := strconv.Atoi(s.stats[key])
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// shape is what of a job must not change by itself: all of stats-job but what
+// depends on the moment and the place.
+func (s *sighting) shape() string {
+	var b strings.Builder
+	for _, key := range []string{"tube", "state", "pri", "delay", "ttr", "reserves", "timeouts", "releases", "buries", "kicks"} {
+		fmt.Fprintf(&b, "%s=%s ", key, s.stats[key])
+	}
+	fmt.Fprintf(&b, "body=%d:%.40q", len(s.body), s.body)
+	return b.String()
+}
+
+// see looks at jobs; those that are not there are left out.
+func see(t *testing.T, c *wiretest.Client, ids []uint64) map[uint64]*sighting {
+	t.Helper()
+	found := make(map[uint64]*sighting)
+	for chunk := range slices.Chunk(ids, 2000) {
+		var ask bytes.Buffer
+		for _, id := range chunk {
+			fmt.Fprintf(&ask, "peek %d\r\nstats-job %d\r\n", id, id)
+		}
+		fed := daemon.Feed(c, ask.Bytes())
+		for _, id := range chunk {
+			job, err := c.Reply(wiretest.Patience)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stats, err := c.Reply(wiretest.Patience)
+			if err != nil {
+				t.Fatal(err)
+			}
+			head, body, _ := bytes.Cut(job, []byte("\r\n"))
+			if string(head) == "NOT_FOUND" && string(stats) == "NOT_FOUND\r\n" {
+				continue
+			}
+			if !bytes.HasPrefix(head, fmt.Appendf(nil, "FOUND %d ", id)) || !bytes.HasPrefix(stats, []byte("OK ")) {
+				t.Fatalf("job %d: %.60q, %.60q", id, job, stats)
+			}
+			found[id] = &sighting{fields(string(stats)), string(bytes.TrimSuffix(body, []byte("\r\n"))), time.Now()}
+		}
+		if err := <-fed; err != nil {
+			t.Fatal(err)
+		}
+	}
+	return found
+}
+
+// upTo is 1 to n.
+func upTo(n uint64) (ids []uint64) {
+	for id := range n {
+		ids = append(ids, id+1)
+	}
+	return ids
+}
+
+// sameJobs compares two looks at the same jobs, none of which was due between.
+func sameJobs(t *testing.T, got, want map[uint64]*sighting) {
+	t.Helper()
+	for id, w := range want {
+		g := got[id]
+		if g == nil {
+			t.Errorf("job %d is lost: %s", id, w.shape())
+			continue
+		}
+		if g.shape() != w.shape() || g.body != w.body {
+			t.Errorf("job %d was\n\t%s, is\n\t%s", id, w.shape(), g.shape())
+		}
+		passed := int(g.at.Sub(w.at).Seconds())
+		if d := g.n("age") - w.n("age") - passed; d < -1 || d > 2 {
+			t.Errorf("job %d was %d s old, and %d s later %d", id, w.n("age"), passed, g.n("age"))
+		}
+		if w.stats["state"] == "delayed" {
+			if d := w.n("time-left") - g.n("time-left") - passed; d < -1 || d > 2 {
+				t.Errorf("job %d was due in %d s, and %d s later in %d", id, w.n("time-left"), passed, g.n("time-left"))
+			}
+		}
+	}
+	for id, g := range got {
+		if want[id] == nil {
+			t.Errorf("job %d is there, and should not be: %s", id, g.shape())
+		}
+	}
+}
+
+// segments are the journal's files in dir.
+func segments(t *testing.T, dir string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "journal.*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// contents are the files of dir whose names start with prefix.
+func contents(t *testing.T, dir, prefix string) map[string]string {
+	t.Helper()
+	m := make(map[string]string)
+	names, err := filepath.Glob(filepath.Join(dir, prefix+"*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m[filepath.Base(name)] = string(b)
+	}
+	return m
+}
+
+// putN puts n jobs in one go and wants each acknowledged; it returns the last
+// id.
+func putN(t *testing.T, c *wiretest.Client, n int, command string) (last uint64) {
+	t.Helper()
+	fed := daemon.Feed(c, bytes.Repeat([]byte(command), n))
+	for range n {
+		reply, err := c.Reply(wiretest.Patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Sscanf(string(reply), "INSERTED %d\r\n", &last); err != nil {
+			t.Fatalf("put: %q", reply)
+		}
+	}
+	if err := <-fed; err != nil {
+		t.Fatal(err)
+	}
+	return last
+}
+
+// hearOut reads what a server still says before it closes.
+func hearOut(c *wiretest.Client) string {
+	c.SetReadDeadline(time.Now().Add(daemon.Hang))
+	var all bytes.Buffer
+	for {
+		reply, err := c.Reply(daemon.Hang)
+		all.Write(reply)
+		if err != nil {
+			if err != io.EOF {
+				fmt.Fprintf(&all, "(%v)", err)
+			}
+			return all.String()
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package keep
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/codec/wiretest"
+)
+
+// TestOneServerForADirectory: a second server, ours or beanstalkd, leaves with
+// 10 and changes nothing.
+func TestOneServerForADirectory(t *testing.T) {
+	dir := t.TempDir()
+	s := startKept(t, dir, "-s", "300000")
+	c := daemon.Client(t, s)
+	putN(t, c, 10, "put 0 0 100 3\r\nabc\r\n")
+	files := slices.Sorted(maps.Keys(contents(t, dir, "")))
+
+	second := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(), "-l", "127.0.0.1", "-p", "0", "-b", dir)
+	pid := fmt.Sprint(s.Cmd.Process.Pid)
+	if second.Code != 10 || !strings.Contains(second.Stderr, "in use by another server") || !strings.Contains(second.Stderr, pid) {
+		t.Errorf("exit code %d and %q, want 10 and our process %s named", second.Code, second.Stderr, pid)
+	}
+	if lines := strings.Count(second.Stderr, "\n"); lines != 1 {
+		t.Errorf("%d lines: %s", lines, second.Stderr)
+	}
+	if program, _ := daemon.Reference(t); program != "" {
+		port, err := wiretest.FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := daemon.RunToEnd(t, program, daemon.CleanEnv(), "-l", "127.0.0.1", "-p", fmt.Sprint(port), "-b", dir)
+		if other.Code != 10 {
+			t.Errorf("beanstalkd: exit code %d and %q, want 10", other.Code, other.Stderr)
+		}
+	}
+	if now := slices.Sorted(maps.Keys(contents(t, dir, ""))); !slices.Equal(now, files) {
+		t.Errorf("the directory has %q, had %q", now, files)
+	}
+	daemon.Expect(t, c, "put 0 0 100 3\r\nabc\r\n", "INSERTED 11\r\n")
+	daemon.Kill(s)
+	// The lock ends with the process.
+	s = startKept(t, dir)
+	daemon.AwaitStat(t, s, "current-jobs-ready", 11)
+
+	// And the other way round.
+	program, _ := daemon.Reference(t)
+	theirs := t.TempDir()
+	r := startOther(t, []string{program, "-b", theirs})
+	refused := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(), "-l", "127.0.0.1", "-p", "0", "-b", theirs)
+	if refused.Code != 10 {
+		t.Errorf("with beanstalkd in the directory: exit code %d and %q, want 10", refused.Code, refused.Stderr)
+	}
+	if found := segments(t, theirs); len(found) > 0 {
+		t.Errorf("it left %q in beanstalkd's directory", found)
+	}
+	daemon.Kill(r)
+}
+
+// TestLockedToTheEnd: a signal during a long start ends the server while the
+// journal is still being read, and written. The directory is another server's
+// only when nothing of this one is left.
+func TestLockedToTheEnd(t *testing.T) {
+	dir := t.TempDir()
+	first := startKept(t, dir)
+	daemon.Expect(t, daemon.Client(t, first), "put 0 0 100 3\r\nabc\r\n", "INSERTED 1\r\n")
+	daemon.Kill(first)
+	// The start takes long at its first flush, the end at removing the socket.
+	s := strace(t, []string{
+		"-o", os.DevNull, "-e", "trace=fdatasync,unlinkat",
+		"-e", "inject=fdatasync:delay_enter=4000000", "-e", "inject=unlinkat:delay_enter=3000000",
+	}, dir, []string{"-l", "unix:" + filepath.Join(t.TempDir(), "socket")})
+	pid := s.Cmd.Process.Pid
+	for end := time.Now().Add(daemon.Hang); lockedBy(t, dir) != pid; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it does not lock the directory")
+		}
+	}
+	s.Signal(syscall.SIGTERM)
+	if s.WaitLog("ending before the start was complete") == nil {
+		t.Fatal("the start was not interrupted")
+	}
+	for lockedBy(t, dir) == pid {
+		time.Sleep(time.Millisecond)
+	}
+	// The kernel gives the lock back a moment before it calls the process dead.
+	for end := time.Now().Add(time.Second); alive(pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the directory is free while the server goes on")
+		}
+	}
+	if code := s.End(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// lockedBy is the process that has the lock of dir, or 0.
+func lockedBy(t *testing.T, dir string) int {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	lock := unix.Flock_t{Type: unix.F_WRLCK}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_GETLK, &lock); err != nil {
+		t.Fatal(err)
+	}
+	if lock.Type == unix.F_UNLCK {
+		return 0
+	}
+	return int(lock.Pid)
+}
+
+// alive reports whether there is such a process, and not only what it leaves to
+// its parent.
+func alive(pid int) bool {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, after, _ := strings.Cut(string(b), ") ")
+	return after != "" && after[0] != 'Z' && after[0] != 'X'
+}
+
+// TestTermUnderLoad: SIGTERM in the middle of everything. Who was told
+// INSERTED has a job afterwards, who was told DELETED has none.
+func TestTermUnderLoad(t *testing.T) {
+	for _, policy := range [][]string{nil, {"-f", "50"}, {"-F"}} {
+		t.Run("policy="+strings.Join(policy, ""), func(t *testing.T) {
+			dir := t.TempDir()
+			for round := range 2 {
+				s := startLogged(t, dir, append([]string{"-s", "500000", "--log-level", "info"}, policy...)...)
+				var mu sync.Mutex
+				inserted, deleted := make(map[string]bool), make(map[string]bool)
+				begun := make(chan struct{}, 100)
+				var wg sync.WaitGroup
+				for n := range 4 {
+					c := s.Client()
+					wg.Go(func() {
+						for i := 0; ; i++ {
+							// Two puts, and a delete of one's put before.
+							var ask bytes.Buffer
+							body := fmt.Sprintf("%d of %d in %d", i, n, round)
+							fmt.Fprintf(&ask, "put 0 0 100 %d\r\n%s\r\nput 0 0 100 4\r\ngone\r\n", len(body), body)
+							if c.Say(ask.Bytes()) != nil {
+								return
+							}
+							reply, err := c.Reply(wiretest.Patience)
+							if err != nil {
+								return
+							}
+							if !strings.HasPrefix(string(reply), "INSERTED ") {
+								t.Errorf("%q", reply)
+								return
+							}
+							mu.Lock()
+							inserted[body] = true
+							mu.Unlock()
+							if reply, err = c.Reply(wiretest.Patience); err != nil {
+								return
+							}
+							id := strings.Fields(string(reply))[1]
+							if reply, err = c.Ask("delete " + id + "\r\n"); err != nil {
+								return
+							}
+							if string(reply) != "DELETED\r\n" {
+								t.Errorf("%q", reply)
+								return
+							}
+							mu.Lock()
+							deleted[id] = true
+							mu.Unlock()
+							select {
+							case begun <- struct{}{}:
+							default:
+							}
+						}
+					})
+				}
+				for range 50 {
+					<-begun
+				}
+				time.Sleep(time.Duration(round) * 7 * time.Millisecond)
+				s.Signal(syscall.SIGTERM)
+				wg.Wait()
+				if code := s.End(); code != 0 {
+					t.Errorf("exit code %d", code)
+				}
+				if strings.Contains(s.LogText(), "WARN") {
+					t.Errorf("it ended with a warning:\n%s", s.LogText())
+				}
+				again := startKept(t, dir)
+				c := daemon.Client(t, again)
+				there := make(map[string]bool)
+				for {
+					head, body, _ := strings.Cut(daemon.MustAsk(t, c, "reserve-with-timeout 0\r\n"), "\r\n")
+					if head == "TIMED_OUT" {
+						break
+					}
+					id := strings.Fields(head)[1]
+					if deleted[id] {
+						t.Errorf("job %s is back", id)
+					}
+					there[strings.TrimSuffix(body, "\r\n")] = true
+					daemon.Expect(t, c, "delete "+id+"\r\n", "DELETED\r\n")
+				}
+				for body := range inserted {
+					if !there[body] {
+						t.Errorf("round %d: %q is lost", round, body)
+					}
+				}
+				again.Stop()
+			}
+		})
+	}
+}

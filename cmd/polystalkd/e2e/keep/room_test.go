@@ -1,0 +1,219 @@
+//go:build linux
+
+package keep
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/codec/wiretest"
+)
+
+// announcePart sends the line of a large put and the beginning of its body.
+func announcePart(t *testing.T, c *wiretest.Client, size, sent int) {
+	t.Helper()
+	if _, err := fmt.Fprintf(c, "put 5 0 1000 %d\r\n%s", size, strings.Repeat("a", sent)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// comesTrue waits for something that the server does by itself.
+func comesTrue(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(daemon.Hang); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(what)
+		}
+	}
+}
+
+// TestRoomGoesWithItsClient: what was announced, or has come in part, takes no room once
+// its client has gone, and neither the disk nor the descriptors before it comes.
+func TestRoomGoesWithItsClient(t *testing.T) {
+	for _, sent := range []int{0, 5 << 20} {
+		dir := smallDisk(t, 16<<20)
+		s := startKept(t, dir, "-s", "262144", "-z", "1000000000")
+		c := daemon.Client(t, s)
+		daemon.MustAsk(t, c, "put 5 0 1000 1\r\nx\r\n")
+		files := len(descriptorsOf(t, s))
+		const clients = 2
+		var gone []*wiretest.Client
+		for range clients {
+			b := daemon.Client(t, s)
+			announcePart(t, b, 8<<20, sent/clients)
+			gone = append(gone, b)
+		}
+		daemon.MustAsk(t, c, "put 5 0 1000 1\r\ny\r\n")
+		if n := len(descriptorsOf(t, s)); n > files+clients+25 {
+			t.Errorf("%d bytes sent of each: %d descriptors, %d before", sent/clients, n, files)
+		}
+		for _, b := range gone {
+			daemon.ResetClient(b)
+		}
+		comesTrue(t, fmt.Sprintf("%d bytes sent: files of %d that are gone stay", sent, clients), func() bool { return len(segments(t, dir)) <= 3 })
+		if reply := daemon.MustAsk(t, c, "put 5 0 1000 %d\r\n%s\r\n", 6<<20, strings.Repeat("b", 6<<20)); !strings.HasPrefix(reply, "INSERTED ") {
+			t.Errorf("a body for which there is room: %q", reply)
+		}
+	}
+}
+
+// TestRoomGoesWithItsServer: what was made for a body under way is given back by the
+// next server.
+func TestRoomGoesWithItsServer(t *testing.T) {
+	dir := smallDisk(t, 16<<20)
+	s := startKept(t, dir, "-s", "262144", "-z", "1000000000")
+	announcePart(t, daemon.Client(t, s), 8<<20, 6<<20)
+	comesTrue(t, "no room is made for what has come", func() bool { return len(segments(t, dir)) > 20 })
+	daemon.Kill(s)
+	c := daemon.Client(t, startKept(t, dir, "-s", "262144"))
+	comesTrue(t, "files for a body that is gone stay", func() bool { return len(segments(t, dir)) <= 3 })
+	daemon.MustAsk(t, c, "put 5 0 1000 1\r\nx\r\n")
+}
+
+// descriptorsOf are a server's.
+func descriptorsOf(t *testing.T, s *wiretest.Server) (numbers []int) {
+	t.Helper()
+	names, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.Cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		n, _ := strconv.Atoi(name.Name())
+		numbers = append(numbers, n)
+	}
+	return numbers
+}
+
+// TestWhatFitsIsTaken: that one body did not fit keeps no other out, large or small.
+func TestWhatFitsIsTaken(t *testing.T) {
+	dir := smallDisk(t, 40<<20)
+	s := startKept(t, dir, "-s", "1048576", "-z", "1000000000")
+	c := daemon.Client(t, s)
+	put := func(size int) string {
+		return daemon.MustAsk(t, c, "put 5 0 1000 %d\r\n%s\r\n", size, strings.Repeat("b", size))
+	}
+	for round := range 4 {
+		for _, size := range []int{60 << 20, 39 << 20} {
+			if reply := put(size); reply != "OUT_OF_MEMORY\r\n" {
+				t.Fatalf("round %d: %d bytes: %q", round, size, reply)
+			}
+		}
+		for n := range 2 {
+			if reply := put(3 << 20); !strings.HasPrefix(reply, "INSERTED ") {
+				t.Errorf("round %d: body %d of 3 MiB, which fits: %q", round, n, reply)
+			}
+		}
+		if reply := put(39 << 20); reply != "OUT_OF_MEMORY\r\n" {
+			t.Fatalf("round %d: %q", round, reply)
+		}
+		for n := range 30 {
+			if reply := put(50_000); !strings.HasPrefix(reply, "INSERTED ") {
+				t.Fatalf("round %d: small body %d: %q", round, n, reply)
+			}
+		}
+	}
+}
+
+// TestBodiesThatFitOnlyOneAtATime arrive together: each is answered, one is taken, and
+// what comes behind the others' is not harmed.
+func TestBodiesThatFitOnlyOneAtATime(t *testing.T) {
+	dir := smallDisk(t, 40<<20)
+	s := startKept(t, dir, "-s", "1048576", "-z", "1000000000")
+	const size, half = 24 << 20, 12 << 20
+	var clients []*wiretest.Client
+	for range 3 {
+		clients = append(clients, daemon.Client(t, s))
+	}
+	var mu sync.Mutex
+	var taken []uint64
+	var running sync.WaitGroup
+	for _, c := range clients {
+		running.Go(func() {
+			if _, err := fmt.Fprintf(c, "put 5 0 1000 %d\r\n", size); err != nil {
+				t.Error(err)
+				return
+			}
+			part := []byte(strings.Repeat("p", half/8))
+			for range 16 {
+				if _, err := c.Write(part); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+			if _, err := io.WriteString(c, "\r\nlist-tube-used\r\n"); err != nil {
+				t.Error(err)
+				return
+			}
+			reply, err := c.Reply(wiretest.Patience)
+			var id uint64
+			if scanned(string(reply), "INSERTED %d\r\n", &id) {
+				mu.Lock()
+				taken = append(taken, id)
+				mu.Unlock()
+			} else if string(reply) != "OUT_OF_MEMORY\r\n" {
+				t.Errorf("%.60q (%v)", reply, err)
+			}
+			if reply, err := c.Reply(wiretest.Patience); string(reply) != "USING default\r\n" {
+				t.Errorf("%.60q (%v) behind it", reply, err)
+			}
+		})
+	}
+	running.Wait()
+	if len(taken) != 1 {
+		t.Errorf("%d are taken", len(taken))
+	}
+	deletable(t, s, taken)
+}
+
+// TestJournalHasItsDescriptors: clients have all others, and writers go on.
+func TestJournalHasItsDescriptors(t *testing.T) {
+	for _, policy := range [][]string{nil, {"-f", "5"}, {"-F"}} {
+		t.Run("policy="+strings.Join(policy, ""), func(t *testing.T) {
+			dir := t.TempDir()
+			s := startKept(t, dir, append([]string{"-s", "262144"}, policy...)...)
+			c := daemon.Client(t, s)
+			daemon.MustAsk(t, c, "put 5 0 1000 1\r\nx\r\n")
+			most := len(descriptorsOf(t, s))
+			limit := unix.Rlimit{Cur: uint64(most), Max: uint64(most)}
+			if err := unix.Prlimit(s.Cmd.Process.Pid, unix.RLIMIT_NOFILE, &limit, nil); err != nil {
+				t.Skip(err)
+			}
+			// Into what gaps there are; to be taken up takes two for a moment.
+			for range 60 {
+				k, err := wiretest.Dial("tcp", s.Address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { k.Close() })
+			}
+			comesTrue(t, "there is always another descriptor", func() bool {
+				free := most
+				for _, n := range descriptorsOf(t, s) {
+					if n < most {
+						free--
+					}
+				}
+				return free <= 1
+			})
+			put := fmt.Sprintf("put 5 0 1000 %d\r\n%s\r\n", 60_000, strings.Repeat("d", 60_000))
+			for n := range 120 {
+				if reply := daemon.MustAsk(t, c, "%s", put); !strings.HasPrefix(reply, "INSERTED ") {
+					t.Fatalf("put %d: %q", n, reply)
+				}
+			}
+			for id := range uint64(100) {
+				daemon.Expect(t, c, fmt.Sprintf("delete %d\r\n", id+2), "DELETED\r\n")
+			}
+			daemon.MustAsk(t, c, "%s", put)
+		})
+	}
+}

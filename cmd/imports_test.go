@@ -195,12 +195,12 @@ func tableFaults(all []*source, table []row) []string {
 			faults = append(faults, is.folder+" has no row")
 		} else {
 			imports, tests := strings.Fields(r.imports), strings.Fields(r.tests)
-			for _, name := range strings.Fields(is.imports) {
+			for name := range strings.FieldsSeq(is.imports) {
 				if !slices.Contains(imports, name) {
 					faults = append(faults, is.folder+" may not import "+name)
 				}
 			}
-			for _, name := range strings.Fields(is.tests) {
+			for name := range strings.FieldsSeq(is.tests) {
 				if !slices.Contains(imports, name) && !slices.Contains(tests, name) {
 					faults = append(faults, "the tests of "+is.folder+" may not import "+name)
 				}
@@ -238,7 +238,7 @@ func lawFaults(table []row, laws []law) []string {
 		return slices.ContainsFunc(strings.Fields(list), func(folder string) bool { return within(name, folder) })
 	}
 	for _, r := range table {
-		for _, name := range strings.Fields(r.imports + " " + r.tests) {
+		for name := range strings.FieldsSeq(r.imports + " " + r.tests) {
 			if _, library := libraries[name]; !library && !ours(name) {
 				faults = append(faults, r.folder+": "+name+" is neither a package with a row nor a library of the list")
 			}
@@ -251,7 +251,7 @@ func lawFaults(table []row, laws []law) []string {
 			if l.tests {
 				names += " " + r.tests
 			}
-			for _, name := range strings.Fields(names) {
+			for name := range strings.FieldsSeq(names) {
 				if l.only != "" && ours(name) && !any(l.only, name) || any(l.never, name) {
 					faults = append(faults, fmt.Sprintf("%s must not import %s: %s", r.folder, name, l.why))
 				}

@@ -77,7 +77,17 @@ func newGearmandFlags(c *Config) *gearmandFlags {
 	fs.BoolFuncP("version", "V", "show the version and exit", stopWith(ErrVersion))
 	fs.BoolFuncP("help", "h", "show this text and exit", stopWith(ErrHelp))
 
-	fs = g.own
+	g.ownFlags(take)
+	g.unusedFlags()
+	for _, fs := range []*pflag.FlagSet{g.theirs, g.own, g.unused} {
+		fs.VisitAll(g.all.AddFlag)
+	}
+	return g
+}
+
+// ownFlags are polystalkd's, by names that gearmand has not; take adopts one.
+func (g *gearmandFlags) ownFlags(take func(fs *pflag.FlagSet, ours, name, short string)) {
+	fs, c := g.own, g.c
 	fs.StringArrayVar(&c.Listen, "beanstalk-listen", nil, "speak beanstalkd's protocol on `ADDR`, HOST:PORT or unix:PATH, as in\n127.0.0.1:11300; may be given several times (default: not at all)")
 	g.renamed["beanstalk-listen"] = "listen"
 	take(fs, "binlog-dir", "journal", "")
@@ -91,12 +101,6 @@ func newGearmandFlags(c *Config) *gearmandFlags {
 		take(fs, name, name, "")
 	}
 	fs.Lookup("log-format").Usage = "write the log as `FORMAT`: text or json"
-
-	g.unusedFlags()
-	for _, fs := range []*pflag.FlagSet{g.theirs, g.own, g.unused} {
-		fs.VisitAll(g.all.AddFlag)
-	}
-	return g
 }
 
 // unusedFlags are those that have nothing to set here; a line in the log says why.

@@ -21,7 +21,7 @@ func wordsInCode(t *testing.T, file string) map[string]bool {
 	}
 	words := make(map[string]bool)
 	for _, code := range inCode.FindAllString(string(text), -1) {
-		for _, word := range strings.Fields(strings.Trim(code, "`")) {
+		for word := range strings.FieldsSeq(strings.Trim(code, "`")) {
 			word, _, _ = strings.Cut(word, "=")
 			words[word] = true
 		}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	// daemon speaks sd_notify(3).
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"polystalk/cmd/polystalkd/account"
+	"polystalk/cmd/polystalkd/config"
+	"polystalk/cmd/polystalkd/fault"
+	"polystalk/cmd/polystalkd/listen"
+	"polystalk/cmd/polystalkd/logging"
+	"polystalk/router"
+)
+
+// shutdownWait bounds the work in flight after SIGTERM; with it the process
+// ends within a second of the signal.
+const shutdownWait = 800 * time.Millisecond
+
+// serve runs the server until a signal ends it (nil) or something fails. waiting is
+// let go once it serves.
+func serve(c *config.Config, waiting *parent, stderr io.Writer) (err error) {
+	signals := catchSignals()
+	if err := setDescriptors(c); err != nil {
+		return err
+	}
+	who, err := account.Find(c)
+	if err != nil {
+		return err
+	}
+	log, err := logging.Open(c, who, stderr)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// Whoever reads the log elsewhere does not see stderr.
+		if err != nil && !log.ToStderr {
+			log.Error("the server has failed", "err", err)
+		}
+	}()
+	for _, w := range c.Warnings {
+		log.Warn(w)
+	}
+	open, err := openAll(c, who.Owners(), log.Logger)
+	if err != nil {
+		return err
+	}
+	defer open.close(log.Logger)
+	if who != nil {
+		if err := who.Become(c); err != nil {
+			return err
+		}
+	}
+	return open.serve(c, signals, waiting, log)
+}
+
+// opened is what the server opens while it may: before it becomes the user that it is
+// to run as.
+type opened struct {
+	socks    *listen.Sockets
+	pid      *pidFile     // nil: none is wanted
+	profiles net.Listener // nil: none are wanted
+}
+
+// openAll opens what c asks for. owners are the users whose dead sockets it may
+// replace. On an error nothing stays behind.
+func openAll(c *config.Config, owners []int, log *slog.Logger) (_ *opened, err error) {
+	o := &opened{}
+	if o.socks, err = listen.All(c, owners, log); err != nil {
+		return nil, err
+	}
+	if o.pid, err = openPidFile(c); err == nil {
+		o.profiles, err = listenPprof(c)
+	}
+	if err != nil {
+		o.close(log)
+		return nil, err
+	}
+	return o, nil
+}
+
+// close removes the files that were made. The profiles' listener is closed by who
+// serves them, or with the process.
+func (o *opened) close(log *slog.Logger) {
+	o.pid.remove(log)
+	o.socks.Close(log)
+}
+
+// serve is the server's life, as the account that it runs as: it reads the journal,
+// serves until it is to end, and ends.
+func (o *opened) serve(c *config.Config, signals <-chan os.Signal, waiting *parent, log *logging.Logger) error {
+	setProcs(c)
+	dir, err := openJournalDir(c, log.Logger)
+	if err != nil {
+		return err
+	}
+	rc := c.Router()
+	rc.Journal, rc.Log = dir.cfg, log.Logger
+	srv, err := router.New(rc)
+	if err != nil {
+		return fmt.Errorf("setting up: %w", err)
+	}
+	early, ended, err := start(srv, signals, log.Logger)
+	if err != nil {
+		return explainJournal(c, err)
+	} else if ended {
+		return nil
+	}
+	if err := o.pid.write(c); err != nil {
+		return err
+	}
+	defer startPprof(o.profiles, srv, log.Logger).close()
+	failed := serveAll(srv, o.socks)
+	announce(c, srv, o.socks, log.Logger)
+	notify(daemon.SdNotifyReady, log.Logger)
+	if waiting != nil && log.ToStderr {
+		log.Warn("the log ends here, a daemon has no stderr: give --log-file or --syslog")
+	}
+	if err := waiting.release(); err != nil {
+		return fault.New(fault.System, "%s: %v", c.Origin("daemon"), err)
+	}
+
+	failure := (&watch{c: c, srv: srv, log: log}).wait(early, signals, failed)
+	if _, ok := errors.AsType[*router.JournalError](failure); ok {
+		// Whatever waits for the journal must not be answered any more.
+		return failure
+	}
+	if err := o.shutDown(srv, dir, log.Logger); err != nil {
+		return err
+	}
+	return failure
+}
+
+// shutDown ends the server with what is under way, for shutdownWait. The error is the
+// journal's.
+func (o *opened) shutDown(srv *router.Server, dir *journalDir, log *slog.Logger) error {
+	notify(daemon.SdNotifyStopping, log)
+	o.socks.RemoveFiles(log)
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
+	defer cancel()
+	err := srv.Shutdown(ctx)
+	dir.close()
+	select {
+	case e := <-srv.Failed():
+		err = &router.JournalError{Err: e}
+	default:
+	}
+	if _, ok := errors.AsType[*router.JournalError](err); ok {
+		return journalFailed(err)
+	}
+	if err != nil {
+		log.Warn("shut down before everything in flight was finished", "err", err)
+	}
+	return nil
+}
+
+// serveAll serves each listener until it fails, which is delivered, or is closed by
+// the server.
+func serveAll(srv *router.Server, socks *listen.Sockets) (failed <-chan error) {
+	errs := make(chan error, len(socks.Beanstalkd)+len(socks.Gearman))
+	start := func(ls []net.Listener, serve func(net.Listener) error) {
+		for _, l := range ls {
+			go func() {
+				if err := serve(l); err != nil {
+					errs <- err
+				}
+			}()
+		}
+	}
+	start(socks.Beanstalkd, srv.Serve)
+	start(socks.Gearman, srv.ServeGearman)
+	return errs
+}
+
+// journalFailed: what was acknowledged is safe, as far as -f and -F go, but
+// nothing more can be.
+func journalFailed(err error) error {
+	return fmt.Errorf("the journal has failed, and what was not acknowledged may be lost: %w", &router.JournalError{Err: err})
+}
+
+// notify tells the service manager, if there is one, about our state.
+func notify(state string, log *slog.Logger) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		log.Warn("the service manager could not be notified", "state", state, "err", err)
+	}
+}

@@ -18,9 +18,9 @@ type Kind uint8
 // The commands. Unknown, the zero Kind, never comes without an error.
 //
 // A new one takes a Kind and its word here, a case in match and one in parseArgs
-// (parse.go), its reply (reply.go), its line in the table of what commands do (package
-// router/beanstalkd), and a conversation in codec/wiretest/testdata, which is played
-// against the simulator, the server and the reference.
+// (parse.go), its reply (reply.go), what it does (the doc of package router/beanstalkd
+// tells how), and a conversation in codec/wiretest/testdata, which is played against the
+// simulator, the server and the reference.
 const (
 	Unknown Kind = iota
 	Put

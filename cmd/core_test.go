@@ -12,12 +12,14 @@ import (
 // isCore reports whether s must be deterministic: the codecs without their test
 // libraries, the state machine of a shard, and what it imports, and a journal's
 // arithmetic. The packages around the core serve it and may know clocks and goroutines.
-func isCore(s *source) bool {
-	if s.isTest() || within(s.dir(), "codec/wiretest") || within(s.dir(), "codec/gearmantest") {
+func isCore(s *source) bool { return !s.isTest() && isCoreFolder(s.dir()) }
+
+func isCoreFolder(dir string) bool {
+	if within(dir, "codec/wiretest") || within(dir, "codec/gearmantest") {
 		return false
 	}
 	return slices.ContainsFunc([]string{"codec", "shard/core", "shard/listindex", "shard/record", "shard/slab", "shard/journal/space"}, func(folder string) bool {
-		return within(s.dir(), folder)
+		return within(dir, folder)
 	})
 }
 
@@ -132,6 +134,20 @@ func TestCoreIsDeterministic(t *testing.T) {
 		if isCore(s) {
 			for _, f := range coreFaults(s) {
 				t.Error(f)
+			}
+		}
+	}
+}
+
+// What the core imports could else bring in what is kept out of its own files.
+func TestCoreImportsTheCoreAlone(t *testing.T) {
+	for _, r := range table {
+		if r.folder != "shard/core" && !(within(r.folder, "codec") && isCoreFolder(r.folder)) {
+			continue
+		}
+		for name := range strings.FieldsSeq(r.imports) {
+			if _, library := libraries[name]; !library && !isCoreFolder(name) {
+				t.Errorf("%s imports %s, which need not be deterministic", r.folder, name)
 			}
 		}
 	}

@@ -117,6 +117,7 @@ var laws = []law{
 	{folder: "router/beanstalkd", never: "router/gearmand gnet", why: "protocols do not know each other"},
 	{folder: "router/gearmand", never: "router/beanstalkd gnet", why: "protocols do not know each other"},
 	{folder: "cmd", only: "cmd router codec shard", tests: true, why: "the load generator is a program by itself"},
+	{folder: "cmd/polystalkd/e2e", never: "router shard/core cmd/polystalkd/config", tests: true, why: "these tests see the program from outside"},
 	{folder: "loadtest", only: "loadtest codec", tests: true, why: "it drives other servers too"},
 }
 
@@ -356,6 +357,7 @@ func TestLawFaultsAreFound(t *testing.T) {
 		{row{"router/ops", "router/session", "codec"}, 1},
 		{row{"router/session/x", "gnet", ""}, 1},
 		{row{"router/beanstalkd", "router/gearmand codec", ""}, 1},
+		{row{"cmd/polystalkd/e2e/x", "", "router/session"}, 1},
 		{row{"loadtest/x", "codec", ""}, 0},
 		{row{"loadtest/x", "codec router", "shard"}, 2},
 		{row{"cmd/x", "router unheard", ""}, 1},

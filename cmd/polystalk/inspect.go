@@ -35,11 +35,11 @@ escapes.
 
 // An inspection is one run of inspect.
 type inspection struct {
-	listJobs, listRecords bool
+	listJobs, listRecords bool // flags; neither: an overview
 
 	out io.Writer
 	v   *journal.Survey
-	r   *replica
+	r   *replica // the jobs; nil: records alone are listed
 }
 
 func (i *inspection) run(args []string, out io.Writer) error {
@@ -83,6 +83,7 @@ func (i *inspection) run(args []string, out io.Writer) error {
 // moment is a time as a person reads it, in UTC.
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
+// nano is a moment in Unix nanoseconds; zero is none.
 func nano(ns int64) string {
 	if ns == 0 {
 		return "-"
@@ -110,51 +111,56 @@ func (i *inspection) segments() {
 	fmt.Fprintln(i.out)
 }
 
-// A census is the jobs of a tube by state.
-type census struct{ ready, delayed, buried, bytes int64 }
+// A census is how many jobs there are by state, and the bytes of their bodies.
+type census struct{ jobs, ready, delayed, buried, bytes int64 }
 
-func (c *census) add(d *census) {
-	c.ready += d.ready
-	c.delayed += d.delayed
-	c.buried += d.buried
-	c.bytes += d.bytes
+// count adds a job, which has that state.
+func (c *census) count(j *record.Job, state string) {
+	c.jobs++
+	c.bytes += int64(len(j.Body))
+	switch state {
+	case "ready":
+		c.ready++
+	case "delayed":
+		c.delayed++
+	case "buried":
+		c.buried++
+	}
 }
 
-// sums counts the jobs.
-func (i *inspection) sums() error {
-	tubes := make(map[string]*census)
+// censuses counts the jobs of all tubes and of each; a paused one is there without any.
+func (i *inspection) censuses() (total census, tubes map[string]*census, err error) {
+	tubes = make(map[string]*census)
 	for name := range i.r.paused {
 		tubes[name] = new(census)
 	}
-	var total census
-	ids := i.r.ids()
-	for _, id := range ids {
+	for _, id := range i.r.ids() {
 		j, err := i.r.job(id)
 		if err != nil {
-			return err
-		}
-		one := census{bytes: int64(len(j.Body))}
-		switch i.r.stateOf(j) {
-		case "ready":
-			one.ready = 1
-		case "delayed":
-			one.delayed = 1
-		case "buried":
-			one.buried = 1
+			return total, nil, err
 		}
 		c := tubes[string(j.Tube)]
 		if c == nil {
 			c = new(census)
 			tubes[string(j.Tube)] = c
 		}
-		c.add(&one)
-		total.add(&one)
+		c.count(j, i.r.stateOf(j))
+		total.count(j, i.r.stateOf(j))
+	}
+	return total, tubes, nil
+}
+
+// sums shows how many jobs there are, in all and by tube.
+func (i *inspection) sums() error {
+	total, tubes, err := i.censuses()
+	if err != nil {
+		return err
 	}
 	size := int64(0)
 	for _, s := range i.v.Segments {
 		size += s.Size
 	}
-	fmt.Fprintf(i.out, "jobs: %d (%d ready, %d delayed, %d buried), %d bytes of bodies\n", len(ids), total.ready, total.delayed, total.buried, total.bytes)
+	fmt.Fprintf(i.out, "jobs: %d (%d ready, %d delayed, %d buried), %d bytes of bodies\n", total.jobs, total.ready, total.delayed, total.buried, total.bytes)
 	fmt.Fprintf(i.out, "bytes: %d in segments, %d for the jobs that live\n", size, i.r.view.Live)
 	fmt.Fprintf(i.out, "highest id: %d\n", i.v.Globals.HighID)
 	if n := i.v.Globals.Imported; n > 0 {

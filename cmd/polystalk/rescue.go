@@ -13,9 +13,10 @@ import (
 
 // A rescue is jobs on their way into a new journal.
 type rescue struct {
-	r                *replica
-	highID, imported uint64
-	jobs             int
+	r        *replica
+	highID   uint64 // given to a job, also to one that is gone: ids go on above it
+	imported uint64 // the last of beanstalkd's files that the old journal had taken over
+	jobs     int    // written
 }
 
 const (
@@ -23,8 +24,11 @@ const (
 	// must not take half of it for all.
 	unfinished = "unfinished"
 
-	segmentSize = 10 << 20 // as polystalkd without -s
-	commitSize  = 256 << 10
+	// segmentSize is in bytes, as polystalkd has it without -s.
+	segmentSize = 10 << 20
+	// commitSize is about how many bytes of records are written at once: enough to keep
+	// the disk busy, and little memory.
+	commitSize = 256 << 10
 )
 
 // write makes the journal in dir, which is empty.

@@ -9,7 +9,7 @@
 //
 // Replies are read here, in reply.go, and not by the job server's own codec: a
 // mistake that both shared would not be seen. The package imports workload,
-// drive and latency; main.go alone imports it.
+// drive and latency; but for tests, main.go alone imports it.
 package beanstalkd
 
 import "polystalk/loadtest/workload"

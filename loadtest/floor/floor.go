@@ -4,8 +4,8 @@
 // so it is the lower bound that a comparison shows.
 //
 // It is part of the load tester, not of the job server, and is the one place
-// besides router/gnet.go that imports gnet: the rule that only the router
-// does is about the server.
+// besides the server's own event loops that imports gnet: the rule that nothing
+// else does is about the server. main.go runs it in a process of its own.
 package floor
 
 import (

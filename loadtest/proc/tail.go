@@ -16,6 +16,7 @@ type Tail struct {
 
 const tailLen = 2000
 
+// Write never fails.
 func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -63,6 +63,7 @@ func setAffinity(int, []int) error {
 	return errors.New("pinning to cores needs Linux; say -server-cpus all -load-cpus all")
 }
 
+// AllowedCPUs lists no cores where there is no pinning.
 func AllowedCPUs() []int { return nil }
 
 // tieToParent does nothing: there is no such signal here.

@@ -7,7 +7,8 @@ import (
 	"polystalk/loadtest/workload"
 )
 
-// ThreeRounds: the second round was slow for both, which the ratios must not see.
+// ThreeRounds are runs of three servers under one load, and of one under two
+// more. The second round was slow for all, which the ratios must not see.
 func ThreeRounds() []measure.Run {
 	var runs []measure.Run
 	for round, slow := range []float64{1, 10, 1} {

@@ -311,6 +311,11 @@ func (p *part) delete() {
 	if p.w.rng.IntN(4) > 0 {
 		k /= 2 // rather the old ones
 	}
+	p.remove(k)
+}
+
+// remove deletes the job that is number k of all.
+func (p *part) remove(k int) {
 	id := p.all[k]
 	if r := p.apply(&core.Op{Kind: core.OpDelete, Client: p.client, ID: core.JobID(id)}); r.Status == core.StatusOK {
 		p.all = slices.Delete(p.all, k, k+1)

@@ -191,7 +191,7 @@ func (c *compaction) rest() error {
 			return err
 		}
 	}
-	if k.segments.anotherWanted() && k.segments.anotherAllowed() && !k.preparer.add() {
+	if k.segments.anotherWanted() && k.segments.anotherAllowed() && k.preparer.add() != nil {
 		if err := k.committer.Err(); err != nil {
 			return err
 		}

@@ -31,14 +31,15 @@ func largeOf(rec []byte) int64 {
 }
 
 // take promises room for what of a segment has to be copied and is large, and makes it.
+// Its error is errNoCopy if the disk has no room for that.
 func (r *copyRoom) take(c *compaction, data []byte) error {
 	k, need := c.k, r.measure(c, data)
 	for !k.ledger.Promise(need) {
-		if !k.preparer.add() {
-			if err := k.committer.Err(); err != nil {
-				return err
-			}
+		switch err := k.preparer.add(); {
+		case errors.Is(err, errNoSpace):
 			return errNoCopy
+		case err != nil:
+			return err // what is passing says nothing of the disk: the next try is soon
 		}
 	}
 	return nil

@@ -205,7 +205,7 @@ func (j *Journal) Start() error {
 	j.keeper.measure()
 	j.gate.updatePressure()
 	for j.segments.anotherWanted() {
-		if !j.preparer.add() {
+		if j.preparer.add() != nil {
 			break
 		}
 	}

@@ -97,7 +97,7 @@ func (k *keeper) step() (again bool, err error) {
 	// Rather too much on disk than clients who wait for ever.
 	stuck := !compactable && k.committer.Pressure() != commit.Open
 	if wanted && (stuck || k.segments.anotherAllowed()) {
-		if k.preparer.add() {
+		if k.preparer.add() == nil {
 			return true, nil
 		}
 		if err := k.committer.Err(); err != nil {
@@ -148,7 +148,7 @@ func (k *keeper) tryCompact(urgent bool) (again bool, err error) {
 		k.postpone()
 		return true, nil
 	case passing(err):
-		k.opts.Logger.Warn("an old segment cannot be given up now; trying again", "err", err)
+		k.report.warn("an old segment cannot be given up now; trying again", err)
 		return false, nil
 	default:
 		return false, err
@@ -158,7 +158,7 @@ func (k *keeper) tryCompact(urgent bool) (again bool, err error) {
 // feedCommitter has a segment for a committer that waits for one, while the keeper itself
 // waits for a commit.
 func (k *keeper) feedCommitter() {
-	if k.segments.noSpare() && !k.preparer.add() {
+	if k.segments.noSpare() && k.preparer.add() != nil {
 		k.pause(fullRetry)
 		return
 	}

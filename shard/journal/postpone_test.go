@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"syscall"
 	"testing"
 
 	"polystalk/shard/commit"
@@ -58,4 +59,31 @@ func TestEmptyQueueEndsAFullDisk(t *testing.T) {
 		t.Errorf("pressure %d with nothing in the queue: %+v", answer, w.j.Stats())
 	}
 	w.closeCores()
+}
+
+// TestWantOfDescriptorsDoesNotPostpone: while no file can be made, a segment whose body
+// cannot be copied stays as it is, and is given up with the next descriptor: that the
+// process has none says nothing of the disk.
+func TestWantOfDescriptorsDoesNotPostpone(t *testing.T) {
+	for _, cause := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
+		w, _ := behindABody(t, 100_000)
+		tries := 0
+		w.fake.before = func(op, name string) error {
+			if op == "create" {
+				tries++
+				return cause
+			}
+			return nil
+		}
+		must(t, w.j.Tend())
+		if s := w.j.Stats(); s.Oldest != 1 || tries == 0 {
+			t.Errorf("%v: after %d tries %+v", cause, tries, s)
+		}
+		w.fake.before = nil
+		must(t, w.j.Tend())
+		if s := w.j.Stats(); s.Oldest == 1 || w.j.Pressure() != commit.Open {
+			t.Errorf("%v: it is over, and the segment is kept: pressure %d, %+v", cause, w.j.Pressure(), s)
+		}
+		w.closeCores()
+	}
 }

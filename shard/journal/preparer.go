@@ -30,9 +30,9 @@ type preparer struct {
 	surplus time.Time // since when there are spares that nobody needs; zero: there are none
 }
 
-// add prepares a segment. It reports false when there is no space; other
-// errors end the journal.
-func (p *preparer) add() bool {
+// add prepares a segment. An error that is neither errNoSpace nor passing has ended the
+// journal when it returns.
+func (p *preparer) add() error {
 	p.segments.mu.Lock()
 	number := p.segments.nextNumber()
 	p.segments.mu.Unlock()
@@ -41,7 +41,7 @@ func (p *preparer) add() bool {
 	switch {
 	case err == nil:
 		p.take(s)
-		return true
+		return nil
 	case passing(err):
 		p.ledger.SetFull(false) // it did not come to the question
 		p.report.warn("a segment cannot be prepared now; trying again", err)
@@ -50,12 +50,12 @@ func (p *preparer) add() bool {
 		p.report.because(err)
 	default:
 		p.committer.Fail(err)
-		return false
+		return err
 	}
 	p.gate.updatePressure()
 	p.gate.notify() // who waits is refused
 	p.report.tellSpace()
-	return false
+	return err
 }
 
 // passing reports whether an error is about the process, whose clients have all

@@ -268,7 +268,7 @@ func (w *writer) prepareAlone(stopping, none bool) error {
 	switch {
 	case !none:
 		return fmt.Errorf("the next segment cannot be opened: %w", syscall.EMFILE)
-	case w.preparer.add():
+	case w.preparer.add() == nil:
 		return nil
 	case stopping:
 		return fmt.Errorf("%w, and %w", commit.ErrStopped, errNoSpace)

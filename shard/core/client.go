@@ -22,9 +22,10 @@ type client struct {
 
 	timer timer
 
-	mail     *Mail           // of a Gearman session; nil: none
-	follows  *follower       // the jobs that it waits for
-	timeouts map[TubeID]Time // of jobs that it grabs there; not there: none
+	// What a client of functions has besides; see usesFunctions.
+	mail     *Mail
+	follows  *follower       // the jobs of which it wants to hear, the newest first
+	timeouts map[TubeID]Time // how long jobs that it grabs there may run; not there: for ever
 }
 
 // A clientTable is a core's clients by handle; 0 is nil.
@@ -33,10 +34,23 @@ type clientTable struct {
 	freeClients []ClientID
 }
 
-// clientFor returns the client of that handle, a new one for zero.
+// clientAt is the client of a handle, which must be in use.
+func (c *clientTable) clientAt(id ClientID) *client {
+	if cl := c.clients[id]; cl != nil {
+		return cl
+	}
+	panic(fmt.Sprintf("core: client %d of %d is closed", id, len(c.clients)))
+}
+
+// usesFunctions reports whether cl submits jobs or works for functions. Jobs that it holds
+// run out when it has said so at their function, not by their own time to run; and it is
+// told by its Mail, where others have only a Waiter.
+func (cl *client) usesFunctions() bool { return cl.mail != nil }
+
+// clientFor returns the client of op, a new one for zero.
 func (c *Core) clientFor(op *Op) *client {
 	if op.Client != 0 {
-		return c.clients[op.Client]
+		return c.clientAt(op.Client)
 	}
 	cl := &client{waiter: op.Waiter}
 	cl.timer.client = cl
@@ -51,29 +65,6 @@ func (c *Core) clientFor(op *Op) *client {
 	return cl
 }
 
-// match hands the ready jobs of t to those who wait for them, the most urgent
-// job to whoever came first, and publishes what is left. It is its own step after
-// every transition that makes a job ready: no tube keeps both a job to give and a
-// client to give it to, unless that one's wait is closed.
-func (c *Core) match(t *tube) {
-	for i := t.waiters.head; i != 0 && t.readyPos != 0; {
-		cl := c.clientOf(i)
-		i = c.watches.At(i).next
-		switch cl.waiter.offer(cl.seq) {
-		case offerWon:
-			c.unwait(cl)
-			j := c.reserve(t, cl)
-			c.woke(cl, StatusReserved, j)
-		case offerLost:
-			c.unwait(cl) // served by another shard, or gone
-		}
-	}
-	c.publish(t)
-	if t.function != nil && t.readyPos != 0 {
-		c.wakeSleepers(t.function)
-	}
-}
-
 // reserve takes the best job of t for cl. What t has left is the caller's to
 // publish.
 func (c *Core) reserve(t *tube, cl *client) *job {
@@ -82,28 +73,6 @@ func (c *Core) reserve(t *tube, cl *client) *job {
 	c.leaveReady(t, j)
 	c.enterReserved(t, i, j, cl)
 	return j
-}
-
-// wake ends the wait of cl with a status, unless another shard has ended it. A wait
-// that is closed ends here only: its session looks around again, and comes back.
-func (c *Core) wake(cl *client, s Status) {
-	won := cl.waiter.offer(cl.seq) == offerWon
-	c.unwait(cl)
-	if won {
-		c.woke(cl, s, nil)
-	}
-}
-
-// woke fills the message of a waiter that was won; j is nil unless it gets one.
-func (c *Core) woke(cl *client, s Status, j *job) {
-	m := &cl.waiter.Msg
-	m.Op.Client = cl.id
-	m.Reply = Reply{Status: s, Client: cl.id, Held: uint32(cl.held.n)}
-	if j != nil {
-		c.replyJob(&m.Reply, s, j)
-		m.KeepBody()
-	}
-	c.woken = append(c.woken, cl.waiter)
 }
 
 // returnJobs makes up to most of cl's reserved jobs ready again, oldest
@@ -134,6 +103,9 @@ func (c *Core) closeClient(cl *client, most int) bool {
 	if !c.ignoreSome(cl, most) {
 		return false
 	}
+	if c.clients[cl.id] != cl || cl.held.n != 0 || cl.waiting {
+		panic(fmt.Sprintf("core: client %d is closed twice, or too early: it holds %d jobs, waits: %v", cl.id, cl.held.n, cl.waiting))
+	}
 	c.timers.stop(&cl.timer)
 	c.clients[cl.id] = nil
 	c.freeClients = append(c.freeClients, cl.id)
@@ -159,41 +131,6 @@ type watchList struct {
 // watchScan is the length of a watch list up to which walking it beats looking
 // into an index.
 const watchScan = 16
-
-// waitQueue is a tube's waiting clients, first come first served: a list of
-// watches.
-type waitQueue struct {
-	head, tail uint32
-	n          int
-}
-
-func (c *Core) queue(q *waitQueue, i uint32) {
-	w := c.watches.At(i)
-	w.prev, w.next = q.tail, 0
-	if q.tail != 0 {
-		c.watches.At(q.tail).next = i
-	} else {
-		q.head = i
-	}
-	q.tail = i
-	q.n++
-}
-
-func (c *Core) unqueue(q *waitQueue, i uint32) {
-	w := c.watches.At(i)
-	if w.prev != 0 {
-		c.watches.At(w.prev).next = w.next
-	} else {
-		q.head = w.next
-	}
-	if w.next != 0 {
-		c.watches.At(w.next).prev = w.prev
-	} else {
-		q.tail = w.prev
-	}
-	w.prev, w.next = 0, 0
-	q.n--
-}
 
 // watchAt is the position of t on cl's watch list, or -1.
 func (c *Core) watchAt(cl *client, t *tube) int {
@@ -243,7 +180,7 @@ func (c *Core) ignore(cl *client, at int) {
 	l := &cl.watches
 	i := l.list[at]
 	t := c.tubes[c.watches.At(i).tube]
-	if cl.mail != nil {
+	if cl.usesFunctions() {
 		delete(cl.timeouts, t.id)
 		t.function.remove(i)
 		c.workerLeft(t)
@@ -258,6 +195,9 @@ func (c *Core) ignore(cl *client, at int) {
 	l.list[at] = l.list[n]
 	l.list = listindex.Shrink(l.list[:n])
 	c.watches.Free(i)
+	if t.watching == 0 {
+		panic(fmt.Sprintf("core: client %d ignores tube %q, which nobody watches", cl.id, t.name))
+	}
 	t.watching--
 	c.closeTube(t)
 }
@@ -285,33 +225,6 @@ func (c *Core) bestTube(cl *client) *tube {
 		}
 	}
 	return best
-}
-
-// wait queues cl in every tube it watches.
-func (c *Core) wait(cl *client, seq uint64, until Time) {
-	cl.waiting = true
-	cl.seq = seq
-	cl.until = until
-	for _, i := range cl.watches.list {
-		c.queue(&c.tubes[c.watches.At(i).tube].waiters, i)
-	}
-	c.counts.waiting++
-	c.timers.want(&cl.timer, c.dueAt(&cl.timer))
-}
-
-// unwait takes cl out of the queues again. A wait that another shard has
-// served stays queued here until OpCancel or until it is found out; since a
-// session has one command under way, its next reserve, watch or ignore here
-// ends it too.
-func (c *Core) unwait(cl *client) {
-	if !cl.waiting {
-		return
-	}
-	cl.waiting = false
-	for _, i := range cl.watches.list {
-		c.unqueue(&c.tubes[c.watches.At(i).tube].waiters, i)
-	}
-	c.counts.waiting--
 }
 
 // clientOf is whose watch i is.
@@ -393,43 +306,5 @@ func (k *checker) watchList(cl *client, watching map[*tube]uint32) {
 		}
 		seen[t] = true
 		watching[t]++
-	}
-}
-
-// waits checks that a client is in the queue of each tube it watches while it
-// waits, once, and otherwise in none.
-func (k *checker) waits() {
-	c := k.c
-	queued := make(map[uint32]bool)
-	for _, t := range c.tubes {
-		if t == nil {
-			continue
-		}
-		n, prev := 0, uint32(0)
-		for i := t.waiters.head; i != 0; prev, i = i, c.watches.At(i).next {
-			if w := c.watches.At(i); w.tube != t.id || w.prev != prev || queued[i] || !c.clientOf(i).waiting {
-				k.fail("tube %q: waiter %d of client %d does not belong there", t.name, n, w.client)
-				break
-			}
-			queued[i] = true
-			n++
-		}
-		if n != t.waiters.n || t.waiters.tail != prev {
-			k.fail("tube %q: %d wait, counted %d, or the tail is wrong", t.name, n, t.waiters.n)
-		}
-	}
-	for _, cl := range c.clients {
-		if cl == nil {
-			continue
-		}
-		for _, i := range cl.watches.list {
-			if queued[i] != cl.waiting {
-				k.fail("client %d: waits: %v; queued in tube %d: %v", cl.id, cl.waiting, c.watches.At(i).tube, queued[i])
-			}
-			delete(queued, i)
-		}
-	}
-	if len(queued) > 0 {
-		k.fail("%d places in wait queues belong to no watch list", len(queued))
 	}
 }

@@ -127,7 +127,7 @@ func (c *Core) Apply(now Time, op *Op, r *Reply) {
 		c.applyPeek(op, r)
 	case OpCancel:
 		if op.Client != 0 {
-			c.unwait(c.clients[op.Client])
+			c.unwait(c.clientAt(op.Client))
 		}
 	case OpJoin, OpUse, OpUnuse, OpWatch, OpMirror, OpIgnore:
 		c.applyTube(op, r)

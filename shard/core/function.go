@@ -141,7 +141,7 @@ func (cl *client) setTimeout(t *tube, d Time) {
 // unregister: the jobs of the function that the client runs lose their worker. A
 // bounded number of its jobs is looked at in a visit.
 func (c *Core) unregister(op *Op, r *Reply) {
-	cl, left := c.clients[op.Client], &op.Function.Cursor
+	cl, left := c.clientAt(op.Client), &op.Function.Cursor
 	if op.Tube == 0 {
 		if !c.ignoreSome(cl, boundedMax) || !c.returnJobs(cl, boundedMax) {
 			r.Status = StatusMore
@@ -149,7 +149,7 @@ func (c *Core) unregister(op *Op, r *Reply) {
 		return
 	}
 	if *left == 0 {
-		c.ignore(cl, c.watchAt(cl, c.tubes[op.Tube]))
+		c.ignore(cl, c.watchAt(cl, c.tubeAt(op.Tube)))
 		*left = uint64(cl.held.n)
 	}
 	for n := 0; *left > 0 && cl.held.n > 0; n++ {
@@ -165,7 +165,7 @@ func (c *Core) unregister(op *Op, r *Reply) {
 			cl.held.pushBack(c.jobs, i) // after one round the order is the same again
 			continue
 		}
-		t := c.tubes[op.Tube]
+		t := c.tubeAt(op.Tube)
 		c.leaveReserved(t, i, j)
 		c.giveBack(t, i, j, cl)
 	}
@@ -218,7 +218,7 @@ func (k *checker) classes(t *tube) {
 }
 
 func (c *Core) grab(op *Op, r *Reply) {
-	cl, t := c.clients[op.Client], c.tubes[op.Tube]
+	cl, t := c.clientAt(op.Client), c.tubeAt(op.Tube)
 	switch {
 	case t.readyPos == 0:
 		r.Status = StatusTimedOut

@@ -1,6 +1,10 @@
 package core
 
-import "polystalk/shard/slab"
+import (
+	"fmt"
+
+	"polystalk/shard/slab"
+)
 
 // heapChunk entries make one block of a jobHeap. Blocks, because a slice that
 // doubles copies a hundred megabytes at ten million jobs, and keeps them.
@@ -28,11 +32,13 @@ type jobHeap struct {
 	chunks [][]heapEntry
 }
 
+// at is the entry at a position below n.
 func (h *jobHeap) at(i int) *heapEntry { return &h.chunks[i>>heapShift][i&(heapChunk-1)] }
 
 // top is the smallest entry; the heap must not be empty.
 func (h *jobHeap) top() *heapEntry { return &h.chunks[0][0] }
 
+// less reports whether x goes before y.
 func (x *heapEntry) less(jobs *slab.Pool[job], y *heapEntry) bool {
 	if x.b != y.b {
 		return x.b < y.b
@@ -47,14 +53,18 @@ func (x *heapEntry) less(jobs *slab.Pool[job], y *heapEntry) bool {
 	return i.id < j.id
 }
 
+// push adds a job that is in no heap.
 func (h *jobHeap) push(jobs *slab.Pool[job], e heapEntry) {
 	h.grow()
 	h.n++
 	h.up(jobs, h.n-1, e)
 }
 
-// remove takes out the entry at position i.
+// remove takes out the entry at position i; it panics if there is none.
 func (h *jobHeap) remove(jobs *slab.Pool[job], i int) {
+	if uint(i) >= uint(h.n) {
+		h.lacks(i)
+	}
 	h.n--
 	last := *h.at(h.n)
 	*h.at(h.n) = heapEntry{}
@@ -70,8 +80,12 @@ func (h *jobHeap) remove(jobs *slab.Pool[job], i int) {
 	h.shrink()
 }
 
-// set gives the entry at position i a new key.
+// set gives the entry at position i, which is that of the same job, a new key; it panics
+// if it is another's.
 func (h *jobHeap) set(jobs *slab.Pool[job], i int, e heapEntry) {
+	if uint(i) >= uint(h.n) || h.at(i).job != e.job {
+		h.lacks(i)
+	}
 	if i > 0 && e.less(jobs, h.at((i-1)/4)) {
 		h.up(jobs, i, e)
 	} else {
@@ -79,6 +93,11 @@ func (h *jobHeap) set(jobs *slab.Pool[job], i int, e heapEntry) {
 	}
 }
 
+func (h *jobHeap) lacks(i int) {
+	panic(fmt.Sprintf("core: a job is said to be at %d of a heap of %d, and is not", i, h.n))
+}
+
+// up puts e at position i, which is free, or above it.
 func (h *jobHeap) up(jobs *slab.Pool[job], i int, e heapEntry) {
 	for i > 0 {
 		p := (i - 1) / 4
@@ -94,6 +113,7 @@ func (h *jobHeap) up(jobs *slab.Pool[job], i int, e heapEntry) {
 	jobs.At(e.job).pos = uint32(i)
 }
 
+// down puts e at position i, which is free, or below it.
 func (h *jobHeap) down(jobs *slab.Pool[job], i int, e heapEntry) {
 	for {
 		first := 4*i + 1

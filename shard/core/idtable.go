@@ -22,6 +22,7 @@ type idTable struct {
 	mask   uint64 // size rounded up to a power of two, minus one
 }
 
+// idTableMin is how many buckets an empty table has.
 const idTableMin = 64
 
 // idHash leaves up to 64 neighbours neighbours: what was put together is found in
@@ -31,14 +32,18 @@ func idHash(id JobID) uint64 {
 	return uint64(id)>>6*0x9E3779B97F4A7C15>>20 + uint64(id)&63
 }
 
+// init makes the table an empty one.
 func (t *idTable) init() {
 	t.chunks = [][]uint32{make([]uint32, idTableMin)}
 	t.size = idTableMin
 	t.mask = idTableMin - 1
 }
 
+// head is where the chain of a bucket begins.
 func (t *idTable) head(b uint64) *uint32 { return &t.chunks[b>>idShift][b&(idChunk-1)] }
 
+// bucket is the bucket of an id: those that are not there yet are part of the one that
+// they will be split from.
 func (t *idTable) bucket(id JobID) uint64 {
 	h := idHash(id)
 	b := h & t.mask
@@ -48,6 +53,7 @@ func (t *idTable) bucket(id JobID) uint64 {
 	return b
 }
 
+// find is the record with that id, or zero and nil.
 func (t *idTable) find(jobs *slab.Pool[job], id JobID) (uint32, *job) {
 	for i := *t.head(t.bucket(id)); i != 0; {
 		j := jobs.At(i)
@@ -59,6 +65,7 @@ func (t *idTable) find(jobs *slab.Pool[job], id JobID) (uint32, *job) {
 	return 0, nil
 }
 
+// insert adds record i, whose id no other has.
 func (t *idTable) insert(jobs *slab.Pool[job], id JobID, i uint32) {
 	h := t.head(t.bucket(id))
 	jobs.At(i).hash = *h
@@ -69,7 +76,8 @@ func (t *idTable) insert(jobs *slab.Pool[job], id JobID, i uint32) {
 	}
 }
 
-func (t *idTable) remove(jobs *slab.Pool[job], id JobID) {
+// remove takes out a job, and reports whether it was there.
+func (t *idTable) remove(jobs *slab.Pool[job], id JobID) (was bool) {
 	p := t.head(t.bucket(id))
 	for *p != 0 {
 		j := jobs.At(*p)
@@ -77,6 +85,7 @@ func (t *idTable) remove(jobs *slab.Pool[job], id JobID) {
 			*p = j.hash
 			j.hash = 0
 			t.n--
+			was = true
 			break
 		}
 		p = &j.hash
@@ -88,6 +97,7 @@ func (t *idTable) remove(jobs *slab.Pool[job], id JobID) {
 			t.merge(jobs)
 		}
 	}
+	return was
 }
 
 // split adds one bucket and moves into it what belongs there.

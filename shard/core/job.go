@@ -1,10 +1,37 @@
 package core
 
 import (
-	"bytes"
+	"fmt"
 
 	"polystalk/shard/slab"
 )
+
+// State is the place a job is in.
+type State uint8
+
+// The four states of a job. A job has none of them only while an operation moves it.
+const (
+	nowhere State = iota
+	Ready
+	Delayed
+	Reserved
+	Buried
+)
+
+// String is the state's word in stats-job.
+func (s State) String() string {
+	switch s {
+	case Ready:
+		return "ready"
+	case Delayed:
+		return "delayed"
+	case Reserved:
+		return "reserved"
+	case Buried:
+		return "buried"
+	}
+	return "invalid"
+}
 
 // A job is a pointer-free record in a slab, so that the collector has nothing
 // to walk. Its State names the containers it is in:
@@ -16,7 +43,7 @@ import (
 //	Buried    tube.buried list, oldest first
 //
 // deadline is zero when Ready, the moment of burial when Buried, and in time awake
-// (moment.go) when Reserved. Source: beanstalkd doc/protocol.txt.
+// (time.go) when Reserved. Source: beanstalkd doc/protocol.txt.
 type job struct {
 	id       JobID
 	created  Time
@@ -25,7 +52,7 @@ type job struct {
 	size     uint32 // bytes of the body
 	pri      uint32
 	delay    uint32 // seconds, as last set
-	ttr      uint32 // seconds; of a gear job the index of its submission instead: see ttrOf
+	ttr      uint32 // seconds; of a submitted job see submission
 	tube     TubeID
 	client   ClientID // who reserved it
 	prev     uint32   // list links; a job is in one list at most. Ready: see heapEntry
@@ -52,42 +79,12 @@ const (
 	flagSubmitted                      // it was submitted, not put: there is a submission
 )
 
-// isSubmitted reports whether the job was submitted by a Gearman client.
+// isSubmitted reports whether the job was submitted to a function, not put.
 func (j *job) isSubmitted() bool { return j.flags&flagSubmitted != 0 }
 
-// jobList is a list of jobs by slab index, linked through the records.
-type jobList struct {
-	head, tail uint32
-	n          int
-}
-
-func (l *jobList) pushBack(jobs *slab.Pool[job], i uint32) {
-	j := jobs.At(i)
-	j.prev, j.next = l.tail, 0
-	if l.tail != 0 {
-		jobs.At(l.tail).next = i
-	} else {
-		l.head = i
-	}
-	l.tail = i
-	l.n++
-}
-
-func (l *jobList) remove(jobs *slab.Pool[job], i uint32) {
-	j := jobs.At(i)
-	if j.prev != 0 {
-		jobs.At(j.prev).next = j.next
-	} else {
-		l.head = j.next
-	}
-	if j.next != 0 {
-		jobs.At(j.next).prev = j.prev
-	} else {
-		l.tail = j.prev
-	}
-	j.prev, j.next = 0, 0
-	l.n--
-}
+// submission is the index of a submitted job's submission, which has the place of a time
+// to run: such a job has none of its own.
+func (j *job) submission() uint32 { return j.ttr }
 
 // newJob makes a record and stores the body. It returns 0 when memory for
 // either cannot be had; nothing is left behind then.
@@ -117,123 +114,213 @@ func (c *Core) newJob(op *Op) (uint32, *job) {
 
 // freeJob forgets a job that is in no container any more.
 func (c *Core) freeJob(i uint32, j *job) {
+	j.mustBe(nowhere)
 	if j.isSubmitted() {
 		c.freeSubmission(j)
 	}
-	c.ids.remove(c.jobs, j.id)
+	if !c.ids.remove(c.jobs, j.id) {
+		panic(fmt.Sprintf("core: job %d, record %d, is not in the table of ids", j.id, i))
+	}
 	if j.flags&flagLarge != 0 {
-		if h, ok := c.dir.(BodyHearer); ok {
-			h.BodyFreed(c.large[j.body])
-		}
-		c.large[j.body] = nil
-		c.freeLarge = append(c.freeLarge, j.body)
+		c.freeLargeBody(j.body)
 	} else {
 		c.bodies.Free(j.body, int(j.size))
 	}
 	c.jobs.Free(i)
 }
 
-// largeBodies are the bodies above slab.MaxSize, by job.body. Index 0 may be used.
-type largeBodies struct {
-	large     []Large
-	freeLarge []uint32
-}
-
-// storeLarge stores a body above the slabs' largest class.
-func (c *Core) storeLarge(body Large) uint32 {
-	if n := len(c.freeLarge); n > 0 {
-		i := c.freeLarge[n-1]
-		c.freeLarge = c.freeLarge[:n-1]
-		c.large[i] = body
-		return i
-	}
-	c.large = append(c.large, body)
-	return uint32(len(c.large) - 1)
-}
-
-// replyJob fills r with a job; see Reply for how long its body is good.
-func (c *Core) replyJob(r *Reply, s Status, j *job) {
-	r.Status = s
-	r.ID = j.id
-	r.Commit = max(r.Commit, j.commit())
-	if j.flags&flagLarge != 0 {
-		r.Large = c.large[j.body]
-	} else {
-		r.Body = c.bodies.Get(j.body, int(j.size))
+// mustBe panics unless the job is where its caller supposes it.
+func (j *job) mustBe(s State) {
+	if j.state != s {
+		j.isElsewhere(s)
 	}
 }
 
-// State is the place a job is in.
-type State uint8
+func (j *job) isElsewhere(s State) {
+	panic(fmt.Sprintf("core: job %d of tube %d, client %d: %s, not %s", j.id, j.tube, j.client, j.state, s))
+}
 
-// String is the state's word in stats-job.
-func (s State) String() string {
-	switch s {
+// The functions enter… and leave… move a job into its container and out of it, and keep
+// every counter; nothing else touches a job's state. Between a leave and the next enter
+// the job is nowhere: an enter of a job that is somewhere panics, and so does a leave of
+// one that is somewhere else.
+
+// enterReady makes a job ready in the place that its priority and id give it.
+func (c *Core) enterReady(t *tube, i uint32, j *job) { c.enterReadyAt(t, i, j, j.id, 0) }
+
+// enterReadyAt makes a job ready behind the job with id behind, and behind those
+// that were put there with a lower turn; see heapEntry.
+func (c *Core) enterReadyAt(t *tube, i uint32, j *job, behind JobID, turn uint32) {
+	j.mustBe(nowhere)
+	j.state = Ready
+	j.deadline = 0
+	j.prev = turn
+	t.ready.push(c.jobs, heapEntry{a: uint64(behind), b: j.pri, job: i})
+	c.counts.Ready++
+	switch {
+	case j.pri < urgentBelow:
+		t.urgent++
+		c.counts.Urgent++
+	case j.pri >= lowFrom:
+		t.low++
+	}
+	c.refresh(t)
+}
+
+// leaveReady takes a ready job out. The tube's mirror is the caller's to publish.
+func (c *Core) leaveReady(t *tube, j *job) {
+	j.mustBe(Ready)
+	t.ready.remove(c.jobs, int(j.pos))
+	j.state = nowhere
+	j.prev = 0
+	c.counts.Ready--
+	switch {
+	case j.pri < urgentBelow:
+		t.urgent--
+		c.counts.Urgent--
+	case j.pri >= lowFrom:
+		t.low--
+	}
+	c.refresh(t)
+}
+
+// enterDelayed delays a job until a moment.
+func (c *Core) enterDelayed(t *tube, i uint32, j *job, until Time) {
+	j.mustBe(nowhere)
+	j.state = Delayed
+	j.deadline = until
+	t.delay.push(c.jobs, heapEntry{a: uint64(until), job: i})
+	c.counts.Delayed++
+	switch {
+	case j.pri < urgentBelow:
+		t.urgentDelayed++
+	case j.pri >= lowFrom:
+		t.low++
+	}
+	c.timers.want(&t.timer, until)
+}
+
+// leaveDelayed takes a delayed job out. The tube's timer stays as it is: it will find
+// nothing to do, and move on.
+func (c *Core) leaveDelayed(t *tube, j *job) {
+	j.mustBe(Delayed)
+	t.delay.remove(c.jobs, int(j.pos))
+	j.state = nowhere
+	c.counts.Delayed--
+	switch {
+	case j.pri < urgentBelow:
+		t.urgentDelayed--
+	case j.pri >= lowFrom:
+		t.low--
+	}
+}
+
+// enterReserved gives a job to cl.
+func (c *Core) enterReserved(t *tube, i uint32, j *job, cl *client) {
+	j.mustBe(nowhere)
+	j.state = Reserved
+	j.client = cl.id
+	j.deadline = c.deadlineOf(j, t, cl)
+	j.reserves++
+	cl.held.pushBack(c.jobs, i)
+	cl.due.push(c.jobs, heapEntry{a: uint64(j.deadline), job: i})
+	t.reserved++
+	c.counts.Reserved++
+	c.timers.want(&cl.timer, c.dueAt(&cl.timer))
+}
+
+// leaveReserved takes a job from the client that has reserved it.
+func (c *Core) leaveReserved(t *tube, i uint32, j *job) {
+	j.mustBe(Reserved)
+	cl := c.clientAt(j.client)
+	cl.held.remove(c.jobs, i)
+	cl.due.remove(c.jobs, int(j.pos))
+	j.state = nowhere
+	j.client = 0
+	t.reserved--
+	c.counts.Reserved--
+}
+
+// enterBuried buries a job, behind those that are buried already.
+func (c *Core) enterBuried(t *tube, i uint32, j *job) {
+	j.mustBe(nowhere)
+	j.state = Buried
+	// No two at the same moment: a replay sorts by it.
+	c.buriedAt = max(c.now, c.buriedAt+1)
+	j.deadline = c.buriedAt
+	j.buries++
+	t.buried.pushBack(c.jobs, i)
+	c.counts.Buried++
+}
+
+// leaveBuried takes a buried job out.
+func (c *Core) leaveBuried(t *tube, i uint32, j *job) {
+	j.mustBe(Buried)
+	t.buried.remove(c.jobs, i)
+	j.state = nowhere
+	c.counts.Buried--
+}
+
+// leave takes a job out of wherever it is.
+func (c *Core) leave(t *tube, i uint32, j *job) {
+	switch j.state {
 	case Ready:
-		return "ready"
+		c.leaveReady(t, j)
+		c.publish(t)
 	case Delayed:
-		return "delayed"
+		c.leaveDelayed(t, j)
 	case Reserved:
-		return "reserved"
+		c.leaveReserved(t, i, j)
 	case Buried:
-		return "buried"
-	}
-	return "invalid"
-}
-
-// Large is a body above slab.MaxSize, in pieces, so that a gigabyte is neither
-// allocated nor copied in one go. It never changes once it is part of a job:
-// replies and slow readers share it, and it outlives the job for them.
-type Large [][]byte
-
-// Len is the number of bytes.
-func (l Large) Len() (n int) {
-	for _, p := range l {
-		n += len(p)
-	}
-	return n
-}
-
-// Append appends the bytes to dst.
-func (l Large) Append(dst []byte) []byte {
-	for _, p := range l {
-		dst = append(dst, p...)
-	}
-	return dst
-}
-
-func (c *Core) sameBody(j *job, op *Op) bool {
-	if op.Large == nil {
-		return j.flags&flagLarge == 0 && bytes.Equal(c.bodies.Get(j.body, int(j.size)), op.Body)
-	}
-	if j.flags&flagLarge == 0 || int(j.size) != op.Large.Len() {
-		return false
-	}
-	a, b := c.large[j.body], op.Large
-	var x, y []byte
-	for {
-		for ; len(x) == 0 && len(a) > 0; a = a[1:] {
-			x = a[0]
-		}
-		for ; len(y) == 0 && len(b) > 0; b = b[1:] {
-			y = b[0]
-		}
-		n := min(len(x), len(y))
-		if n == 0 {
-			return true // of the same length: both are at their end
-		}
-		if !bytes.Equal(x[:n], y[:n]) {
-			return false
-		}
-		x, y = x[n:], y[n:]
+		c.leaveBuried(t, i, j)
+	default:
+		j.isElsewhere(Ready)
 	}
 }
 
-func (c *Core) bodyOf(j *job) []byte {
-	if j.flags&flagLarge != 0 {
-		return c.large[j.body].Append(nil)
+// jobList is a list of jobs by slab index, linked through the records.
+type jobList struct {
+	head, tail uint32
+	n          int
+}
+
+// pushBack adds job i, which is in no list.
+func (l *jobList) pushBack(jobs *slab.Pool[job], i uint32) {
+	j := jobs.At(i)
+	j.prev, j.next = l.tail, 0
+	if l.tail != 0 {
+		jobs.At(l.tail).next = i
+	} else {
+		l.head = i
 	}
-	return c.bodies.Get(j.body, int(j.size))
+	l.tail = i
+	l.n++
+}
+
+// remove takes out job i, which is in l. It panics when it can see that it is not: its
+// links are those of another list's only job, or of none.
+func (l *jobList) remove(jobs *slab.Pool[job], i uint32) {
+	j := jobs.At(i)
+	if j.prev == 0 && l.head != i || j.next == 0 && l.tail != i {
+		l.misses(i, j)
+	}
+	if j.prev != 0 {
+		jobs.At(j.prev).next = j.next
+	} else {
+		l.head = j.next
+	}
+	if j.next != 0 {
+		jobs.At(j.next).prev = j.prev
+	} else {
+		l.tail = j.prev
+	}
+	j.prev, j.next = 0, 0
+	l.n--
+}
+
+func (l *jobList) misses(i uint32, j *job) {
+	panic(fmt.Sprintf("core: job %d, record %d between %d and %d, is not in the list from %d to %d of %d jobs",
+		j.id, i, j.prev, j.next, l.head, l.tail, l.n))
 }
 
 // list checks the links of l and calls visit for each job.
@@ -256,46 +343,3 @@ func (k *checker) list(where string, l *jobList, visit func(uint32)) {
 		k.fail("%s: %d jobs, tail %d; counted %d, %d", where, n, prev, l.n, l.tail)
 	}
 }
-
-// bodies checks that each body is stored once and nothing else is.
-func (k *checker) bodies() {
-	c := k.c
-	small := 0
-	large := make(map[uint32]bool)
-	// In no fixed order, as above.
-	for i := range k.at {
-		j := c.jobs.At(i)
-		switch {
-		case j.flags&flagLarge != 0 && (int(j.body) >= len(c.large) || large[j.body]):
-			k.fail("job %d: its large body %d is another's or is not there", j.id, j.body)
-		case j.flags&flagLarge != 0:
-			large[j.body] = true
-			if c.large[j.body].Len() != int(j.size) {
-				k.fail("job %d: %d bytes stored of %d", j.id, c.large[j.body].Len(), j.size)
-			}
-		case j.size > 0:
-			small++
-		}
-	}
-	if small != c.bodies.Len() {
-		k.fail("bodies: %d stored for %d jobs", c.bodies.Len(), small)
-	}
-	free := make(map[uint32]bool, len(c.freeLarge))
-	for _, i := range c.freeLarge {
-		if int(i) >= len(c.large) || free[i] || large[i] || c.large[i] != nil {
-			k.fail("bodies: large slot %d is free and in use, or free twice", i)
-		}
-		free[i] = true
-	}
-	if len(free)+len(large) != len(c.large) {
-		k.fail("bodies: %d large slots, %d free, %d in use", len(c.large), len(free), len(large))
-	}
-}
-
-// The four states of a job.
-const (
-	Ready State = iota + 1
-	Delayed
-	Reserved
-	Buried
-)

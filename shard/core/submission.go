@@ -110,7 +110,7 @@ func (c *Core) deadlineOf(j *job, t *tube, cl *client) Time {
 	if !j.isSubmitted() {
 		return c.awake() + Time(j.ttr)*Second
 	}
-	if cl.mail == nil {
+	if !cl.usesFunctions() {
 		return c.awake() + noTTR*Second
 	}
 	if d := cl.timeouts[t.id]; d != 0 && d < Never-c.now {
@@ -386,7 +386,7 @@ func (k *checker) submissions() {
 		}
 		for _, i := range t.function.workers {
 			cl := c.clientOf(i)
-			if at := c.watchAt(cl, t); cl.mail == nil || at < 0 || cl.watches.list[at] != i {
+			if at := c.watchAt(cl, t); !cl.usesFunctions() || at < 0 || cl.watches.list[at] != i {
 				k.fail("function %q: a worker of client %d that is none", t.name, cl.id)
 			}
 		}

@@ -1,5 +1,7 @@
 package core
 
+import "fmt"
+
 // timer wakes a tube (a delayed job is due, a pause ends) or a client (a
 // reservation runs out, the safety margin or the end of a wait arrives).
 // at may be earlier than what it waits for: moving it later is put off until
@@ -36,11 +38,14 @@ type timers struct {
 	heap []timerEntry
 }
 
+// A timerEntry has the timer's moment beside it, so that the heap is sorted without
+// looking at the timers.
 type timerEntry struct {
 	at Time
 	t  *timer
 }
 
+// before reports whether e fires before f.
 func (e timerEntry) before(f timerEntry) bool {
 	return e.at < f.at || e.at == f.at && e.t.rank() < f.t.rank()
 }
@@ -89,6 +94,9 @@ func (h *timers) stop(t *timer) {
 
 // move makes t, which is in the heap, fire at at; Never takes it out.
 func (h *timers) move(t *timer, at Time) {
+	if uint(t.pos-1) >= uint(len(h.heap)) {
+		panic(fmt.Sprintf("core: a timer for %d is said to be at %d of %d, and is not", t.at, t.pos-1, len(h.heap)))
+	}
 	if at == Never {
 		h.stop(t)
 		return
@@ -106,6 +114,7 @@ func (h *timers) place(i int, e timerEntry) {
 	}
 }
 
+// up puts e at index i, which is free, or above it.
 func (h *timers) up(i int, e timerEntry) {
 	for i > 0 {
 		p := (i - 1) / 2
@@ -120,6 +129,7 @@ func (h *timers) up(i int, e timerEntry) {
 	e.t.pos = i + 1
 }
 
+// down puts e at index i, which is free, or below it.
 func (h *timers) down(i int, e timerEntry) {
 	for {
 		kid := 2*i + 1

@@ -1,10 +1,12 @@
 package core
 
+import "fmt"
+
 // The operations of the job's life, one function each. Sources: protocol
 // document of beanstalkd 1.13 and, where it is silent, prot.c's dispatch_cmd.
 
 func (c *Core) applyPut(op *Op, r *Reply) {
-	t := c.tubes[op.Tube]
+	t := c.tubeAt(op.Tube)
 	i, j := c.newJob(op)
 	if i == 0 {
 		r.Status = StatusOutOfMemory
@@ -27,7 +29,7 @@ func (c *Core) applyPut(op *Op, r *Reply) {
 }
 
 func (c *Core) applyReserve(op *Op, r *Reply) {
-	cl := c.clients[op.Client]
+	cl := c.clientAt(op.Client)
 	if !op.Multi || cl.seq != op.Seq {
 		c.unwait(cl)
 	}
@@ -148,7 +150,7 @@ func (c *Core) applyTouch(op *Op, r *Reply) {
 		r.Status = StatusNotFound
 		return
 	}
-	cl := c.clients[j.client]
+	cl := c.clientAt(j.client)
 	j.deadline = c.deadlineOf(j, t, cl)
 	cl.due.set(c.jobs, int(j.pos), heapEntry{a: uint64(j.deadline), job: i})
 	c.timers.want(&cl.timer, c.dueAt(&cl.timer))
@@ -159,7 +161,7 @@ func (c *Core) applyTouch(op *Op, r *Reply) {
 const boundedMax = 1024
 
 func (c *Core) applyKick(op *Op, r *Reply) {
-	t := c.tubes[op.Tube]
+	t := c.tubeAt(op.Tube)
 	r.Kicked = op.Kicked
 	if r.Kicked == KickUndecided {
 		r.Kicked = KickBuried
@@ -212,15 +214,15 @@ func (c *Core) applyPeek(op *Op, r *Reply) {
 	case OpPeek:
 		i, _ = c.ids.find(c.jobs, op.ID)
 	case OpPeekReady:
-		if t := c.tubes[op.Tube]; t.ready.n > 0 {
+		if t := c.tubeAt(op.Tube); t.ready.n > 0 {
 			i = t.ready.top().job
 		}
 	case OpPeekDelayed:
-		if t := c.tubes[op.Tube]; t.delay.n > 0 {
+		if t := c.tubeAt(op.Tube); t.delay.n > 0 {
 			i = t.delay.top().job
 		}
 	case OpPeekBuried:
-		i = c.tubes[op.Tube].buried.head
+		i = c.tubeAt(op.Tube).buried.head
 	}
 	if i == 0 {
 		r.Status = StatusNotFound
@@ -240,10 +242,10 @@ func (c *Core) applyTube(op *Op, r *Reply) {
 	case OpUnuse:
 		c.unuse(op.Tube)
 	case OpMirror:
-		r.Mirror = c.mirrorOf(c.tubes[op.Tube])
+		r.Mirror = c.mirrorOf(c.tubeAt(op.Tube))
 	case OpIgnore:
-		cl := c.clients[op.Client]
-		c.ignore(cl, c.watchAt(cl, c.tubes[op.Tube]))
+		cl := c.clientAt(op.Client)
+		c.ignore(cl, c.watchAt(cl, c.tubeAt(op.Tube)))
 	case OpJoin, OpWatch:
 		cl := c.clientFor(op)
 		t := c.openTube(op.Name)
@@ -267,16 +269,19 @@ func (c *Core) unuse(id TubeID) {
 	if id == 0 {
 		return
 	}
-	t := c.tubes[id]
+	t := c.tubeAt(id)
+	if t.using == 0 {
+		panic(fmt.Sprintf("core: tube %q is let go of, and nobody uses it", t.name))
+	}
 	t.using--
 	c.closeTube(t)
 }
 
 func (c *Core) applyClose(op *Op, r *Reply) {
 	if op.Client != 0 {
-		cl := c.clients[op.Client]
+		cl := c.clientAt(op.Client)
 		c.unwait(cl)
-		if cl.mail != nil && !c.unfollowSome(cl, boundedMax) {
+		if cl.usesFunctions() && !c.unfollowSome(cl, boundedMax) {
 			r.Status = StatusMore
 			return
 		}
@@ -307,7 +312,7 @@ func (c *Core) giveBack(t *tube, i uint32, j *job, cl *client) {
 		c.dropJob(t, i, j)
 		return
 	}
-	if cl.mail == nil {
+	if !cl.usesFunctions() {
 		c.enterReady(t, i, j)
 		c.match(t)
 		return

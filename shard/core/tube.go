@@ -54,7 +54,16 @@ type tubeTable struct {
 // urgentBelow is the priority under which a ready job counts as urgent.
 const urgentBelow = 1024
 
-func (c *Core) findTube(name []byte) *tube { return c.names[string(name)] }
+// tubeAt is the tube of a handle, which must be in use.
+func (c *tubeTable) tubeAt(id TubeID) *tube {
+	if t := c.tubes[id]; t != nil {
+		return t
+	}
+	panic(fmt.Sprintf("core: tube %d of %d is closed", id, len(c.tubes)))
+}
+
+// findTube is the tube of that name, or nil.
+func (c *tubeTable) findTube(name []byte) *tube { return c.names[string(name)] }
 
 // openTube finds or makes the tube of that name.
 func (c *Core) openTube(name []byte) *tube {
@@ -87,6 +96,10 @@ func (t *tube) inUse() bool { return t.jobs > 0 || t.watching > 0 || t.using > 0
 func (c *Core) closeTube(t *tube) {
 	if t.inUse() {
 		return
+	}
+	if t.jobs != 0 || t.ready.n+t.delay.n+t.buried.n+t.waiters.n != 0 || c.tubes[t.id] != t {
+		panic(fmt.Sprintf("core: tube %d %q is closed with %d jobs, %d ready, %d delayed, %d buried, %d waiting",
+			t.id, t.name, t.jobs, t.ready.n, t.delay.n, t.buried.n, t.waiters.n))
 	}
 	if t.function != nil {
 		c.restFunction(t)
@@ -152,119 +165,6 @@ func (c *Core) refresh(t *tube) {
 			c.ready = c.ready[:n]
 			t.readyPos = 0
 		}
-	}
-}
-
-// The enter and leave functions move a job between its containers and keep
-// every counter; nothing else touches a job's state.
-
-func (c *Core) enterReady(t *tube, i uint32, j *job) { c.enterReadyAt(t, i, j, j.id, 0) }
-
-// enterReadyAt makes a job ready behind the job with id behind, and behind those
-// that were put there with a lower turn; see heapEntry.
-func (c *Core) enterReadyAt(t *tube, i uint32, j *job, behind JobID, turn uint32) {
-	j.state = Ready
-	j.deadline = 0
-	j.prev = turn
-	t.ready.push(c.jobs, heapEntry{a: uint64(behind), b: j.pri, job: i})
-	c.counts.Ready++
-	switch {
-	case j.pri < urgentBelow:
-		t.urgent++
-		c.counts.Urgent++
-	case j.pri >= lowFrom:
-		t.low++
-	}
-	c.refresh(t)
-}
-
-func (c *Core) leaveReady(t *tube, j *job) {
-	t.ready.remove(c.jobs, int(j.pos))
-	j.prev = 0
-	c.counts.Ready--
-	switch {
-	case j.pri < urgentBelow:
-		t.urgent--
-		c.counts.Urgent--
-	case j.pri >= lowFrom:
-		t.low--
-	}
-	c.refresh(t)
-}
-
-func (c *Core) enterDelayed(t *tube, i uint32, j *job, until Time) {
-	j.state = Delayed
-	j.deadline = until
-	t.delay.push(c.jobs, heapEntry{a: uint64(until), job: i})
-	c.counts.Delayed++
-	switch {
-	case j.pri < urgentBelow:
-		t.urgentDelayed++
-	case j.pri >= lowFrom:
-		t.low++
-	}
-	c.timers.want(&t.timer, until)
-}
-
-func (c *Core) leaveDelayed(t *tube, j *job) {
-	t.delay.remove(c.jobs, int(j.pos))
-	c.counts.Delayed--
-	switch {
-	case j.pri < urgentBelow:
-		t.urgentDelayed--
-	case j.pri >= lowFrom:
-		t.low--
-	}
-}
-
-func (c *Core) enterReserved(t *tube, i uint32, j *job, cl *client) {
-	j.state = Reserved
-	j.client = cl.id
-	j.deadline = c.deadlineOf(j, t, cl)
-	j.reserves++
-	cl.held.pushBack(c.jobs, i)
-	cl.due.push(c.jobs, heapEntry{a: uint64(j.deadline), job: i})
-	t.reserved++
-	c.counts.Reserved++
-	c.timers.want(&cl.timer, c.dueAt(&cl.timer))
-}
-
-func (c *Core) leaveReserved(t *tube, i uint32, j *job) {
-	cl := c.clients[j.client]
-	cl.held.remove(c.jobs, i)
-	cl.due.remove(c.jobs, int(j.pos))
-	j.client = 0
-	t.reserved--
-	c.counts.Reserved--
-}
-
-func (c *Core) enterBuried(t *tube, i uint32, j *job) {
-	j.state = Buried
-	// No two at the same moment: a replay sorts by it.
-	c.buriedAt = max(c.now, c.buriedAt+1)
-	j.deadline = c.buriedAt
-	j.buries++
-	t.buried.pushBack(c.jobs, i)
-	c.counts.Buried++
-}
-
-func (c *Core) leaveBuried(t *tube, i uint32) {
-	t.buried.remove(c.jobs, i)
-	c.counts.Buried--
-}
-
-// leave takes a job out of wherever it is.
-func (c *Core) leave(t *tube, i uint32, j *job) {
-	switch j.state {
-	case Ready:
-		c.leaveReady(t, j)
-		c.publish(t)
-	case Delayed:
-		c.leaveDelayed(t, j)
-	case Reserved:
-		c.leaveReserved(t, i, j)
-	case Buried:
-		c.leaveBuried(t, i)
 	}
 }
 

@@ -1,6 +1,10 @@
 package core
 
-import "polystalk/shard/slab"
+import (
+	"fmt"
+
+	"polystalk/shard/slab"
+)
 
 // A uniqueTable finds submitted jobs by the hash of their unique id. It is a
 // linear hash table like idTable, so that it never stops to grow. But hashes have
@@ -38,10 +42,12 @@ const (
 	uniqueChunk = 1 << uniqueShift // buckets in one block
 )
 
+// at is a bucket that is in use.
 func (t *uniqueTable) at(b uint32) *uniqueBucket {
 	return &t.chunks[b>>uniqueShift][b&(uniqueChunk-1)]
 }
 
+// bucket is the number of the bucket for a hash.
 func (t *uniqueTable) bucket(hash uint32) uint32 {
 	b := hash & t.mask
 	if b >= uint32(t.size) {
@@ -96,6 +102,7 @@ func (t *uniqueTable) insert(jobs *slab.Pool[submission], n uint32) {
 	}
 }
 
+// add puts s in a free slot, or in front of the chain.
 func (b *uniqueBucket) add(jobs *slab.Pool[submission], s uniqueSlot) {
 	for i := range b {
 		if b[i].job == 0 {
@@ -141,14 +148,20 @@ func (b *uniqueBucket) remove(jobs *slab.Pool[submission], n uint32) {
 		return
 	}
 	x := jobs.At(n)
+	if first == 0 {
+		panic(fmt.Sprintf("core: submission %d with hash %#x is not in its bucket", n, x.hash))
+	}
 	if first == n {
 		b.unchain(x)
 		return
 	}
-	before := jobs.At(first)
-	for before.next != n {
-		before = jobs.At(before.next)
+	at := first
+	for jobs.At(at).next != n {
+		if at = jobs.At(at).next; at == 0 {
+			panic(fmt.Sprintf("core: submission %d with hash %#x is not in the chain from %d", n, x.hash, first))
+		}
 	}
+	before := jobs.At(at)
 	before.next, x.next = x.next, 0
 }
 

@@ -111,3 +111,148 @@ func (w *Waiter) offer(seq uint64) offered {
 		}
 	}
 }
+
+// waitQueue is a tube's waiting clients, first come first served: a list of
+// watches.
+type waitQueue struct {
+	head, tail uint32
+	n          int
+}
+
+func (c *Core) queue(q *waitQueue, i uint32) {
+	w := c.watches.At(i)
+	w.prev, w.next = q.tail, 0
+	if q.tail != 0 {
+		c.watches.At(q.tail).next = i
+	} else {
+		q.head = i
+	}
+	q.tail = i
+	q.n++
+}
+
+func (c *Core) unqueue(q *waitQueue, i uint32) {
+	w := c.watches.At(i)
+	if w.prev != 0 {
+		c.watches.At(w.prev).next = w.next
+	} else {
+		q.head = w.next
+	}
+	if w.next != 0 {
+		c.watches.At(w.next).prev = w.prev
+	} else {
+		q.tail = w.prev
+	}
+	w.prev, w.next = 0, 0
+	q.n--
+}
+
+// wait queues cl in every tube it watches.
+func (c *Core) wait(cl *client, seq uint64, until Time) {
+	cl.waiting = true
+	cl.seq = seq
+	cl.until = until
+	for _, i := range cl.watches.list {
+		c.queue(&c.tubes[c.watches.At(i).tube].waiters, i)
+	}
+	c.counts.waiting++
+	c.timers.want(&cl.timer, c.dueAt(&cl.timer))
+}
+
+// unwait takes cl out of the queues again. A wait that another shard has
+// served stays queued here until OpCancel or until it is found out; since a
+// session has one command under way, its next reserve, watch or ignore here
+// ends it too.
+func (c *Core) unwait(cl *client) {
+	if !cl.waiting {
+		return
+	}
+	cl.waiting = false
+	for _, i := range cl.watches.list {
+		c.unqueue(&c.tubes[c.watches.At(i).tube].waiters, i)
+	}
+	c.counts.waiting--
+}
+
+// match hands the ready jobs of t to those who wait for them, the most urgent
+// job to whoever came first, and publishes what is left. It is its own step after
+// every transition that makes a job ready: no tube keeps both a job to give and a
+// client to give it to, unless that one's wait is closed.
+func (c *Core) match(t *tube) {
+	for i := t.waiters.head; i != 0 && t.readyPos != 0; {
+		cl := c.clientOf(i)
+		i = c.watches.At(i).next
+		switch cl.waiter.offer(cl.seq) {
+		case offerWon:
+			c.unwait(cl)
+			j := c.reserve(t, cl)
+			c.woke(cl, StatusReserved, j)
+		case offerLost:
+			c.unwait(cl) // served by another shard, or gone
+		}
+	}
+	c.publish(t)
+	if t.function != nil && t.readyPos != 0 {
+		c.wakeSleepers(t.function)
+	}
+}
+
+// wake ends the wait of cl with a status, unless another shard has ended it. A wait
+// that is closed ends here only: its session looks around again, and comes back.
+func (c *Core) wake(cl *client, s Status) {
+	won := cl.waiter.offer(cl.seq) == offerWon
+	c.unwait(cl)
+	if won {
+		c.woke(cl, s, nil)
+	}
+}
+
+// woke fills the message of a waiter that was won; j is nil unless it gets one.
+func (c *Core) woke(cl *client, s Status, j *job) {
+	m := &cl.waiter.Msg
+	m.Op.Client = cl.id
+	m.Reply = Reply{Status: s, Client: cl.id, Held: uint32(cl.held.n)}
+	if j != nil {
+		c.replyJob(&m.Reply, s, j)
+		m.KeepBody()
+	}
+	c.woken = append(c.woken, cl.waiter)
+}
+
+// waits checks that a client is in the queue of each tube it watches while it
+// waits, once, and otherwise in none.
+func (k *checker) waits() {
+	c := k.c
+	queued := make(map[uint32]bool)
+	for _, t := range c.tubes {
+		if t == nil {
+			continue
+		}
+		n, prev := 0, uint32(0)
+		for i := t.waiters.head; i != 0; prev, i = i, c.watches.At(i).next {
+			if w := c.watches.At(i); w.tube != t.id || w.prev != prev || queued[i] || !c.clientOf(i).waiting {
+				k.fail("tube %q: waiter %d of client %d does not belong there", t.name, n, w.client)
+				break
+			}
+			queued[i] = true
+			n++
+		}
+		if n != t.waiters.n || t.waiters.tail != prev {
+			k.fail("tube %q: %d wait, counted %d, or the tail is wrong", t.name, n, t.waiters.n)
+		}
+	}
+	for _, cl := range c.clients {
+		if cl == nil {
+			continue
+		}
+		for _, i := range cl.watches.list {
+			if queued[i] != cl.waiting {
+				k.fail("client %d: waits: %v; queued in tube %d: %v", cl.id, cl.waiting, c.watches.At(i).tube, queued[i])
+			}
+			delete(queued, i)
+		}
+	}
+	if len(queued) > 0 {
+		k.fail("%d places in wait queues belong to no watch list", len(queued))
+	}
+}

@@ -36,9 +36,15 @@ type clientTable struct {
 
 // clientAt is the client of a handle, which must be in use.
 func (c *clientTable) clientAt(id ClientID) *client {
-	if cl := c.clients[id]; cl != nil {
-		return cl
+	cl := c.clients[id]
+	if cl == nil {
+		c.noClient(id)
 	}
+	return cl
+}
+
+//go:noinline
+func (c *clientTable) noClient(id ClientID) {
 	panic(fmt.Sprintf("core: client %d of %d is closed", id, len(c.clients)))
 }
 

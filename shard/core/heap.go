@@ -93,6 +93,7 @@ func (h *jobHeap) set(jobs *slab.Pool[job], i int, e heapEntry) {
 	}
 }
 
+//go:noinline
 func (h *jobHeap) lacks(i int) {
 	panic(fmt.Sprintf("core: a job is said to be at %d of a heap of %d, and is not", i, h.n))
 }

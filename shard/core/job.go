@@ -136,6 +136,7 @@ func (j *job) mustBe(s State) {
 	}
 }
 
+//go:noinline
 func (j *job) isElsewhere(s State) {
 	panic(fmt.Sprintf("core: job %d of tube %d, client %d: %s, not %s", j.id, j.tube, j.client, j.state, s))
 }
@@ -318,6 +319,7 @@ func (l *jobList) remove(jobs *slab.Pool[job], i uint32) {
 	l.n--
 }
 
+//go:noinline
 func (l *jobList) misses(i uint32, j *job) {
 	panic(fmt.Sprintf("core: job %d, record %d between %d and %d, is not in the list from %d to %d of %d jobs",
 		j.id, i, j.prev, j.next, l.head, l.tail, l.n))

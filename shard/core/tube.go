@@ -56,9 +56,15 @@ const urgentBelow = 1024
 
 // tubeAt is the tube of a handle, which must be in use.
 func (c *tubeTable) tubeAt(id TubeID) *tube {
-	if t := c.tubes[id]; t != nil {
-		return t
+	t := c.tubes[id]
+	if t == nil {
+		c.noTube(id)
 	}
+	return t
+}
+
+//go:noinline
+func (c *tubeTable) noTube(id TubeID) {
 	panic(fmt.Sprintf("core: tube %d of %d is closed", id, len(c.tubes)))
 }
 

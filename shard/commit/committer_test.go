@@ -1,0 +1,324 @@
+package commit
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A memory is a Sink that keeps the bytes of each Log's records, of which a record is one
+// letter here, and what was called.
+type memory struct {
+	c      *Committer
+	kept   string
+	calls  []string
+	grown  Growth
+	counts int64
+	fail   error        // of the next Sync
+	during func(string) // called in every call, with what it is
+}
+
+func (m *memory) note(what string) {
+	m.calls = append(m.calls, what)
+	if m.during != nil {
+		m.during(what)
+	}
+}
+
+func (m *memory) Write(e *Entry) error {
+	m.kept += string(e.Data)
+	for _, r := range e.Refs {
+		m.kept += string(r.Piece)
+	}
+	m.counts += e.Counted
+	m.grown.Live += e.Grown.Live
+	m.grown.Records += e.Grown.Records
+	m.grown.HighID = max(m.grown.HighID, e.Grown.HighID)
+	m.note(fmt.Sprintf("write %d", e.Commit))
+	return nil
+}
+
+func (m *memory) Sync(n uint64) error {
+	m.note(fmt.Sprintf("sync %d", n))
+	return m.fail
+}
+
+// newMemory makes a Committer of so many Logs whose commits go into memory.
+func newMemory(logs int, change func(*Options)) (*Committer, *memory) {
+	m := &memory{}
+	o := Options{
+		Sink: m, Logs: logs, Step: 10,
+		Prompt: func() bool { return true }, Appended: func(int64) {}, Acked: func() {}, Failed: func(error) {},
+	}
+	if change != nil {
+		change(&o)
+	}
+	m.c = New(o)
+	return m.c, m
+}
+
+// add appends letters to a Log, and returns the number they are waited for under.
+func add(l *Log, letters string) uint64 {
+	l.Begin()
+	defer l.End()
+	l.Buffer.Data = append(l.Buffer.Data, letters...)
+	l.Buffer.Records += uint64(len(letters))
+	return l.Buffer.Commit
+}
+
+func (m *memory) expect(t *testing.T, kept string, calls ...string) {
+	t.Helper()
+	if m.kept != kept || !slices.Equal(m.calls, calls) {
+		t.Errorf("kept %q by %q, want %q by %q", m.kept, m.calls, kept, calls)
+	}
+	m.calls = nil
+}
+
+// A commit takes what all Logs hold, and is acknowledged once that is safe; one without
+// any record is a commit too.
+func TestCommit(t *testing.T) {
+	c, m := newMemory(2, nil)
+	c.Resume(41)
+	if n := add(c.Log(0), "a"); n != 42 {
+		t.Errorf("waited for under %d", n)
+	}
+	add(c.Log(0), "b")
+	m.during = func(what string) {
+		if c.Acked() != 41 {
+			t.Errorf("%d is acknowledged in %s", c.Acked(), what)
+		}
+	}
+	if err := c.Commit(); err != nil || c.Acked() != 42 || c.Begun() != 42 {
+		t.Errorf("%v, %d is acknowledged of %d", err, c.Acked(), c.Begun())
+	}
+	m.expect(t, "ab", "write 42", "sync 42")
+	m.during = nil
+	c.Commit()
+	m.expect(t, "ab", "sync 43")
+	add(c.Log(1), "c")
+	add(c.Log(0), "d")
+	c.Commit()
+	m.expect(t, "abdc", "write 44", "write 44", "sync 44")
+	if m.grown.Records != 4 || c.Acked() != 44 {
+		t.Errorf("%+v, %d", m.grown, c.Acked())
+	}
+}
+
+// What is appended while a commit is under way goes with it or with the next, and is
+// acknowledged no sooner than it is safe, and by no number that nobody commits.
+func TestAppendDuringACommit(t *testing.T) {
+	c, m := newMemory(2, nil)
+	add(c.Log(0), "a")
+	var number uint64
+	m.during = func(what string) {
+		if number == 0 {
+			number = add(c.Log(0), "b") // was taken already
+		}
+	}
+	c.Commit()
+	m.expect(t, "a", "write 1", "sync 1")
+	if number != 2 {
+		t.Errorf("waited for under %d", number)
+	}
+	if c.Idle() {
+		t.Error("nothing is to be committed")
+	}
+	c.Commit()
+	m.expect(t, "ab", "write 2", "sync 2")
+	if !c.Idle() || c.Acked() != 2 {
+		t.Errorf("idle %v, %d is acknowledged", c.Idle(), c.Acked())
+	}
+}
+
+// Records that go with commit n although they are waited for under n+1 have another commit
+// made.
+func TestLateNumberIsAcknowledged(t *testing.T) {
+	c, m := newMemory(2, nil)
+	add(c.Log(0), "a")
+	late := uint64(0)
+	// The other Log is on the list before the commit begins, and its number is read after.
+	l := c.Log(1)
+	l.mu.Lock()
+	l.queued = true
+	c.enqueue(l)
+	l.mu.Unlock()
+	c.begun.Add(1)
+	l.mu.Lock()
+	l.Buffer.Commit = c.begun.Load() + 1
+	l.Buffer.Data = append(l.Buffer.Data, 'b')
+	late = l.Buffer.Commit
+	l.mu.Unlock()
+	c.begun.Add(^uint64(0)) // which is the commit that takes it
+	c.Commit()
+	m.expect(t, "ba", "write 1", "write 1", "sync 1")
+	if late != 2 || !c.Requested() || len(c.wake) != 1 {
+		t.Fatalf("waited for under %d, and requested is %v", late, c.Requested())
+	}
+	c.Commit()
+	if c.Acked() != late {
+		t.Errorf("%d is acknowledged", c.Acked())
+	}
+}
+
+// An error ends it: nothing is acknowledged after that, and it is told once.
+func TestError(t *testing.T) {
+	var told []error
+	c, m := newMemory(1, func(o *Options) { o.Failed = func(err error) { told = append(told, err) } })
+	add(c.Log(0), "a")
+	c.Commit()
+	broken := errors.New("broken")
+	m.fail = broken
+	add(c.Log(0), "b")
+	if err := c.Commit(); err != broken {
+		t.Error(err)
+	}
+	m.fail = nil
+	m.calls = nil
+	if err := c.Commit(); err != broken {
+		t.Error(err)
+	}
+	m.expect(t, "ab")
+	c.Fail(errors.New("another"))
+	if c.Acked() != 1 || c.Err() != broken || !slices.Equal(told, []error{broken}) || c.Pressure() != Wait {
+		t.Errorf("%d is acknowledged, error %v, told %v, pressure %d", c.Acked(), c.Err(), told, c.Pressure())
+	}
+}
+
+// To be stopped is no failure, and what fails elsewhere during a commit keeps it from being
+// acknowledged.
+func TestStoppedAndFailedMeanwhile(t *testing.T) {
+	told := 0
+	c, m := newMemory(1, func(o *Options) { o.Failed = func(error) { told++ } })
+	m.fail = fmt.Errorf("waiting: %w", ErrStopped)
+	if err := c.Commit(); !errors.Is(err, ErrStopped) || told != 0 || c.Err() != nil {
+		t.Errorf("%v, told %d times, %v", err, told, c.Err())
+	}
+	m.fail = nil
+	elsewhere := errors.New("elsewhere")
+	m.during = func(string) { c.Fail(elsewhere) }
+	if err := c.Commit(); err != elsewhere || c.Acked() != 0 || told != 1 {
+		t.Errorf("%v, %d is acknowledged, told %d times", err, c.Acked(), told)
+	}
+}
+
+// CommitHere commits what was requested, and leaves to the goroutine what would wait.
+func TestCommitHere(t *testing.T) {
+	prompt := true
+	c, m := newMemory(1, func(o *Options) { o.Here = true; o.Prompt = func() bool { return prompt } })
+	add(c.Log(0), "a")
+	c.CommitHere()
+	m.expect(t, "") // nobody has requested it
+	c.Request()
+	if len(c.wake) != 0 {
+		t.Error("the goroutine is woken for what is to be done here")
+	}
+	c.CommitHere()
+	m.expect(t, "a", "write 1", "sync 1")
+	add(c.Log(0), "b")
+	c.Request()
+	prompt = false
+	c.CommitHere()
+	m.expect(t, "a")
+	if len(c.wake) != 1 || !c.Requested() {
+		t.Error("nobody commits")
+	}
+	prompt = true
+	c.Exclude(func() {
+		<-c.wake
+		c.CommitHere()
+		m.expect(t, "a")
+		if len(c.wake) != 1 {
+			t.Error("nobody commits what somebody else was about to")
+		}
+	})
+}
+
+// Sums come as differences, and bytes that wait are told in steps, with pieces at once.
+func TestWhatLogsTell(t *testing.T) {
+	var appended int64
+	c, m := newMemory(1, func(o *Options) { o.Appended = func(n int64) { appended += n } })
+	l := c.Log(0)
+	l.Buffer.Live, l.Buffer.HighID = 100, 7
+	if g := l.Grown(); g.Live != 100 || g.HighID != 7 {
+		t.Errorf("%+v", g)
+	}
+	add(l, "123456789")
+	if appended != 0 {
+		t.Errorf("%d bytes are told of 9", appended)
+	}
+	l.Buffer.Live, l.Buffer.HighID = 90, 8
+	add(l, "a")
+	add(l, "b")
+	if appended != 10 {
+		t.Errorf("%d bytes are told of 11", appended)
+	}
+	c.Commit()
+	if m.counts != 10 || m.grown.Live != -10 || m.grown.HighID != 8 || m.grown.Records != 11 {
+		t.Errorf("%d bytes counted, %+v", m.counts, m.grown)
+	}
+	add(l, strings.Repeat("x", 25))
+	if appended != 35 {
+		t.Errorf("%d bytes are told of 36", appended)
+	}
+}
+
+// A busy Committer allocates nothing for a commit.
+func TestCommitAllocatesNothing(t *testing.T) {
+	c := New(Options{
+		Sink: &discard{}, Logs: 2, Step: 1 << 20,
+		Prompt: func() bool { return true }, Appended: func(int64) {}, Acked: func() {}, Failed: func(error) {},
+	})
+	if n := testing.AllocsPerRun(100, func() {
+		add(c.Log(0), "some records of a shard")
+		add(c.Log(1), "and some of another")
+		c.Commit()
+	}); n > 0 {
+		t.Errorf("%v allocations a commit", n)
+	}
+}
+
+type discard struct{ bytes int }
+
+func (d *discard) Write(e *Entry) error { d.bytes += len(e.Data); return nil }
+func (d *discard) Sync(uint64) error    { return nil }
+
+// Everything that several goroutines append is kept, in the order of each, and is
+// acknowledged under the number that they were told.
+func TestManyAppend(t *testing.T) {
+	const shards, each = 4, 500
+	c, m := newMemory(shards, nil)
+	quit := make(chan struct{})
+	var running, shardsDone sync.WaitGroup
+	running.Go(func() { c.Run(quit) })
+	for i := range shards {
+		shardsDone.Go(func() {
+			l := c.Log(i)
+			for range each {
+				l.Begin()
+				l.Buffer.Data = append(l.Buffer.Data, byte('a'+i))
+				n := l.Buffer.Commit
+				if l.End() {
+					l.Request()
+				}
+				for start := time.Now(); c.Acked() < n; time.Sleep(time.Microsecond) {
+					if time.Since(start) > 10*time.Second {
+						t.Errorf("commit %d is never acknowledged, %d is", n, c.Acked())
+						return
+					}
+				}
+			}
+		})
+	}
+	shardsDone.Wait()
+	close(quit)
+	running.Wait()
+	for i := range shards {
+		if n := strings.Count(m.kept, string(rune('a'+i))); n != each {
+			t.Errorf("%d of %d records of shard %d are kept", n, each, i)
+		}
+	}
+}

@@ -40,10 +40,8 @@ type Options struct {
 // that is as safe as it should be says so in Acked. One commit serves all Logs, because to
 // make a thousand records safe costs what it costs for one.
 //
-// There is one order of commits, and one Acked, for all shards. Who waits for several
-// changes supposes that: it waits for the highest of their numbers alone. A storage with
-// several sequences, as one for each group of slots that are replicated together, would
-// have a Committer for each, and its waiters would have to keep one number for each.
+// It has one order of commits for all its Logs; see the package's documentation for who
+// relies on that.
 //
 // Three words stand for three things. To request a commit is to see to it that one is
 // made, by whomever. To wake is to have the committer's goroutine make one. To commit is

@@ -2,11 +2,34 @@
 // last. Shards and sessions know of durability what is here, and nothing else; segment
 // files (package journal) are behind it today, and a log that is replicated may be later.
 //
-// What passes the seam are records (package record), never operations. A record says what
-// has become of a job, so to read it again gives the same job on any machine and at any
-// time. An operation would not: submissions draw ids from a counter that all shards share
-// while they are applied, and which of several sleeping workers is told depends on what
-// sessions do meanwhile. So whatever stands behind the seam stores, sends and replays
-// records in the order in which a Log took them, and the core that made them is the only
-// one that ever decides.
+//	shard ── Begin, records, End ──► Log ┐
+//	shard ── Begin, records, End ──► Log ┼─► Committer ── Write, Sync ──► Sink
+//	shard ── Begin, records, End ──► Log ┘       │
+//	                                             ▼
+//	session ◄── may this reply leave? ─────── Storage
+//	        ◄── may this change be made? ────
+//
+// A change has a number before it is safe: that of the commit that will take its record.
+// A reply that tells of the change carries the number, and leaves once Storage.Acked has
+// come to it. Meanwhile shards and sessions go on.
+//
+// # Records, never operations
+//
+// What passes the seam are records (package record). A record says what has become of a
+// job, so to read it again gives the same job on any machine and at any time. An operation
+// would not: submissions draw ids from a counter that all shards share while they are
+// applied, and which of several sleeping workers is told depends on what sessions do
+// meanwhile. So whatever stands behind the seam stores, sends and replays records in the
+// order in which a Log took them, and the core that made them is the only one that ever
+// decides.
+//
+// # One order of commits
+//
+// All shards share one sequence of commits, and there is one number up to which all is
+// safe. Who depends on several changes relies on that, and keeps the highest of their
+// numbers alone: a job that of its last record, a reply that of the job it tells of, a
+// session that of the replies it has given, and compaction asks whether a job's last record
+// is younger than a segment. Were slots replicated in several groups, each with commits of
+// its own, every one of these would be a mark, which names the group with the number, and
+// a session would keep the latest mark of each group. Nothing is built for that.
 package commit

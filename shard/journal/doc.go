@@ -1,11 +1,12 @@
-// Package journal keeps jobs across the end of the process: the cores of all
-// shards append records (package record) to Logs, one committer writes them to
-// one sequence of segment files and makes them durable, and who waits for that
-// is told.
+// Package journal keeps jobs across the end of the process: it is a commit.Storage
+// of files. The cores of all shards append records (package record) to Logs, one
+// committer (package commit) has them written to one sequence of segment files and
+// made durable, and who waits for that is told.
 //
 //	core ─► Log ┐
 //	core ─► Log ┼─► committer: one write, one fdatasync ─► Acked, Notify
 //	core ─► Log ┘        │
+//	                   writer
 //	                     ▼
 //	   [segment 7][segment 8][segment 9 ···|   ][segment 10, empty]
 //	        ▲                                        ▲
@@ -25,7 +26,30 @@
 // Space: the directory holds at most twice the size of the live jobs plus three
 // segments and four of the largest records. Space is prepared before it is used,
 // so a disk that is full shows before a job is accepted, in Pressure, and a delete
-// still finds room.
+// still finds room. How that adds up stands in package space.
+//
+// # Who does what
+//
+// Three goroutines run a journal. The committer's makes commits when it is woken; where
+// a commit is only a write, who waits for it may make it instead (commit.Committer). The
+// keeper's prepares segments, gives up old ones and measures the disk. With SyncEvery a
+// third one syncs. What they share is little, and each thing has one owner:
+//
+//	commit.Committer   the order of commits, Acked, Pressure; anyone reads those
+//	writer             batches and what is staged; who makes a commit, and who syncs
+//	segments           the lists of files, with a lock
+//	preparer, keeper   spare files, compaction, the quota; the keeper
+//	space.Ledger       how much there is and whose it is; anyone, by atomic counters
+//	gate               Pressure, as the Ledger has it, and who is notified of it
+//	report             what the operator was told
+//
+// The committer may wait for the keeper, when no segment is prepared, and the keeper for
+// the committer, when copies are to be durable. So that they never wait for each other,
+// the keeper serves a starved committer while it waits (keeper.feedCommitter). Nobody else
+// waits: shards append to memory, sessions are notified.
+//
+// To request is to see to it that a commit is made. To wake is to have a goroutine look. To
+// notify is to tell sessions that they may go on. To tend is to do the keeper's work once.
 //
 // After an error of a write or a sync nothing is tried again, since the kernel
 // may have dropped what it could not write and would report success: the

@@ -50,9 +50,12 @@
 // next one; and what compaction writes before it gives anything up, at most a segment.
 // The two rules meet: whenever another segment would break the bound (Sums.AnotherAllowed
 // says no), the closed segments hold so much garbage that giving one up makes one
-// (Sums.Compactable, when it is urgent, says yes). If that were not so, a journal at its bound could
-// neither grow nor shrink, and its clients would wait for ever. TestNeverStuck holds the
-// two against each other.
+// (Sums.Compactable, when it is urgent, says yes). If that were not so, a journal at its
+// bound could neither grow nor shrink, and its clients would wait for ever. TestNeverStuck
+// holds the two against each other. They meet as long as there is one spare at most. With
+// two there is room for clients, unless the deletes of very many small jobs reserve it; and
+// a round of compaction may be known to be fruitless. Both are for the keeper to see: when
+// nothing can be given up and clients wait, it prefers to break the bound.
 //
 // # Several threads
 //

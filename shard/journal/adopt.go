@@ -23,69 +23,88 @@ func (r *recovery) adopt() error {
 	if err := j.removeTemporaries(); err != nil {
 		return err
 	}
-	keep := len(r.segments)
-	if r.cut != nil {
-		r.last = r.cut.index
-		s := r.segments[r.last]
-		s.at = r.cut.offset
-		if r.cut.torn || r.behind > 0 {
-			r.out.Cut = fmt.Sprintf("%s at offset %d", segmentName(s.number), s.at)
-		}
-		if r.behind > 0 {
-			keep = r.last + 1
-			// From the end, so that a crash meanwhile leaves no gap.
-			for _, s := range slices.Backward(r.segments[keep:]) {
-				if err := j.disk.Remove(segmentName(s.number)); err != nil {
-					return err
-				}
-			}
-			if err := j.disk.Sync(); err != nil {
-				return err
-			}
-		}
+	if err := r.cutOff(); err != nil {
+		return err
 	}
 	var buf []byte
-	for i, s := range r.segments[:keep] {
-		// Numbers of commits go on from those of segments: below, each stands
-		// for the segment that a record was read from.
-		s.lastCommit = s.number
-		closed := i < r.last
-		if closed && s.lastBatch != 0 && s.lastBatch <= r.synced {
-			list.closed = append(list.closed, s)
-			continue
-		}
-		if i > r.last+1 {
-			j.ledger.AddFree(s.room())
-			list.spares = append(list.spares, s)
-			continue
-		}
-		f, err := j.disk.Open(segmentName(s.number))
-		if err != nil {
+	for i, s := range r.segments {
+		var err error
+		if buf, err = r.adoptSegment(i, s, buf); err != nil {
 			return err
 		}
-		if buf, err = r.rewrite(s, f, buf); err != nil {
-			f.Close()
-			return err
-		}
-		if closed {
-			f.Close()
-			list.closed = append(list.closed, s)
-			continue
-		}
-		s.file = f
-		j.ledger.AddFree(s.room())
-		if i > r.last {
-			list.spares = append(list.spares, s)
-			continue
-		}
-		list.cur = s
-		list.unsynced = append(list.unsynced, s)
 	}
 	list.oldest, list.marked = r.numbers[0], r.oldest
 	list.recount()
 	j.writer.resume(max(r.expect, 1)-1, list.cur.number)
 	j.committer.Resume(list.cur.number)
 	return nil
+}
+
+// cutOff ends the history at the cut, if there is one, and removes the files behind it if
+// they hold batches: those were never durable, and must not follow on what comes.
+func (r *recovery) cutOff() error {
+	if r.cut == nil {
+		return nil
+	}
+	r.last = r.cut.index
+	s := r.segments[r.last]
+	s.at = r.cut.offset
+	if r.cut.torn || r.behind > 0 {
+		r.out.Cut = fmt.Sprintf("%s at offset %d", segmentName(s.number), s.at)
+	}
+	if r.behind == 0 {
+		return nil
+	}
+	// From the end, so that a crash meanwhile leaves no gap.
+	for _, s := range slices.Backward(r.segments[r.last+1:]) {
+		if err := r.j.disk.Remove(segmentName(s.number)); err != nil {
+			return err
+		}
+	}
+	r.segments = r.segments[:r.last+1]
+	return r.j.disk.Sync()
+}
+
+// adoptSegment makes segment number i a closed one, the current one, or a spare, and
+// writes it again unless all it holds is proven. It uses buf, and returns it, perhaps a
+// larger one.
+func (r *recovery) adoptSegment(i int, s *segment, buf []byte) ([]byte, error) {
+	list := r.j.segments
+	// Numbers of commits go on from those of segments: below, each stands
+	// for the segment that a record was read from.
+	s.lastCommit = s.number
+	closed := i < r.last
+	if closed && s.lastBatch != 0 && s.lastBatch <= r.synced {
+		list.closed = append(list.closed, s)
+		return buf, nil
+	}
+	if i > r.last+1 {
+		r.j.ledger.AddFree(s.room())
+		list.spares = append(list.spares, s)
+		return buf, nil
+	}
+	f, err := r.j.disk.Open(segmentName(s.number))
+	if err != nil {
+		return buf, err
+	}
+	if buf, err = r.rewrite(s, f, buf); err != nil {
+		f.Close()
+		return buf, err
+	}
+	if closed {
+		f.Close()
+		list.closed = append(list.closed, s)
+		return buf, nil
+	}
+	s.file = f
+	r.j.ledger.AddFree(s.room())
+	if i > r.last {
+		list.spares = append(list.spares, s)
+		return buf, nil
+	}
+	list.cur = s
+	list.unsynced = append(list.unsynced, s)
+	return buf, nil
 }
 
 // rewrite makes durable what s is taken to hold: its batches that are not

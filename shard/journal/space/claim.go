@@ -44,7 +44,7 @@ func (l *Ledger) Claim(c *commit.Claim, n int64, taken bool) (p commit.Pressure,
 	switch {
 	case room && taken:
 		l.promised.Add(need)
-		l.wanted.Add(-c.Wanted)
+		take("wanted", &l.wanted, c.Wanted)
 		*c = commit.Claim{Body: n, Granted: c.Granted + need}
 		return commit.Open, false
 	case c.Wanted == 0:
@@ -61,8 +61,8 @@ func (l *Ledger) Claim(c *commit.Claim, n int64, taken bool) (p commit.Pressure,
 
 // Release gives back what c has and waits for.
 func (l *Ledger) Release(c *commit.Claim) {
-	l.wanted.Add(-c.Wanted)
-	l.promised.Add(-c.Granted)
+	take("wanted", &l.wanted, c.Wanted)
+	take("promised", &l.promised, c.Granted)
 	*c = commit.Claim{}
 }
 
@@ -79,4 +79,4 @@ func (l *Ledger) Promise(n int64) bool {
 }
 
 // GiveBack ends a Promise, or a part of it.
-func (l *Ledger) GiveBack(n int64) { l.promised.Add(-n) }
+func (l *Ledger) GiveBack(n int64) { take("promised", &l.promised, n) }

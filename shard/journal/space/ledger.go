@@ -1,6 +1,7 @@
 package space
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -99,7 +100,15 @@ func (l *Ledger) Written() { l.settle(l.taken) }
 
 func (l *Ledger) settle(n int64) {
 	l.taken -= n
-	l.pending.Add(-n)
+	take("pending", &l.pending, n)
+}
+
+// take takes n bytes off a counter to which they were added before: so many must be there,
+// at any moment.
+func take(what string, counter *atomic.Int64, n int64) {
+	if left := counter.Add(-n); left < 0 {
+		panic(fmt.Sprintf("%d bytes are %s once %d are taken off", left, what, n))
+	}
 }
 
 // AddFree notes that n bytes more can be written: a segment was prepared. With n below

@@ -179,3 +179,23 @@ func TestNoByteIsMissed(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// To take off more than there is, is a broken invariant, and says what and how much.
+func TestMoreThanThereIs(t *testing.T) {
+	for what, broken := range map[string]func(l *Ledger){
+		"-1 bytes are promised once 6 are taken off": func(l *Ledger) { l.Promise(5); l.GiveBack(6) },
+		"-7 bytes are pending once 7 are taken off":  func(l *Ledger) { l.Take(7, commit.Growth{}); l.Written() },
+		"-9 bytes are wanted once 9 are taken off":   func(l *Ledger) { l.Release(&commit.Claim{Wanted: 9}) },
+	} {
+		func() {
+			defer func() {
+				if got := recover(); got != what {
+					t.Errorf("panic %v, want %s", got, what)
+				}
+			}()
+			l := New(segment)
+			l.AddFree(2 * segment)
+			broken(l)
+		}()
+	}
+}

@@ -60,6 +60,7 @@ func (c *Core) freeLargeBody(i uint32) {
 	c.freeLarge = append(c.freeLarge, i)
 }
 
+// sameBody reports whether j has op's body.
 func (c *Core) sameBody(j *job, op *Op) bool {
 	if op.Large == nil {
 		return j.flags&flagLarge == 0 && bytes.Equal(c.bodies.Get(j.body, int(j.size)), op.Body)
@@ -87,6 +88,7 @@ func (c *Core) sameBody(j *job, op *Op) bool {
 	}
 }
 
+// bodyOf is j's body, in one piece.
 func (c *Core) bodyOf(j *job) []byte {
 	if j.flags&flagLarge != 0 {
 		return c.large[j.body].Append(nil)
@@ -111,7 +113,7 @@ func (k *checker) bodies() {
 	c := k.c
 	small := 0
 	large := make(map[uint32]bool)
-	// In no fixed order, as above.
+	// In no fixed order: a check only reports.
 	for i := range k.at {
 		j := c.jobs.At(i)
 		switch {

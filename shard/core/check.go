@@ -38,6 +38,7 @@ type checker struct {
 	sums coreCounts // added up from the jobs themselves
 }
 
+// fail notes a broken invariant.
 func (k *checker) fail(format string, args ...any) {
 	if len(k.errs) < checkErrorsMax {
 		k.errs = append(k.errs, fmt.Errorf(format, args...))
@@ -69,6 +70,7 @@ func (k *checker) handles() {
 	checkHandles(k, "clients", k.c.clients, k.c.freeClients)
 }
 
+// checkHandles checks one table of handles.
 func checkHandles[T any, ID ~uint32](k *checker, what string, all []*T, free []ID) {
 	if len(all) == 0 || all[0] != nil {
 		k.fail("%s: handle 0 is in use", what)

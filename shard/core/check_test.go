@@ -39,7 +39,7 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 		"core's ready":           func(p parts) { p.counts.Ready++ },
 		"core's waiting":         func(p parts) { p.counts.waiting++ },
 		"core's total":           func(p parts) { p.counts.Total = 0 },
-		"waits but not queued":   func(p parts) { p.unqueue(&p.tube.waiters, p.waiter.watches.list[0]) },
+		"waits but not queued":   func(p parts) { w := p.waiter.watches.list[0]; p.unqueue(&p.tubeAt(p.watches.At(w).tube).waiters, w) },
 		"queued but not waiting": func(p parts) { p.waiter.waiting = false },
 		"waiter and job":         func(p parts) { p.watch(p.waiter, p.tube); p.wait(p.waiter, p.waiter.waiter.Arm(), Never) },
 		"watch of another":       func(p parts) { p.watches.At(p.waiter.watches.list[0]).client = p.holder.id },

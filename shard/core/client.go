@@ -7,7 +7,7 @@ import (
 )
 
 // A client is a connection as one core knows it: what it watches here, what
-// it holds here, whether it waits here.
+// it holds here, whether it waits here. Holding a job is having reserved it.
 type client struct {
 	id      ClientID
 	waiter  *Waiter
@@ -236,6 +236,8 @@ func (c *Core) bestTube(cl *client) *tube {
 // clientOf is whose watch i is.
 func (c *Core) clientOf(i uint32) *client { return c.clients[c.watches.At(i).client] }
 
+// clients checks the table of clients, and each of them; and that by now all jobs were
+// found in a container.
 func (k *checker) clients() {
 	c := k.c
 	watching := make(map[*tube]uint32)
@@ -262,7 +264,7 @@ func (k *checker) clients() {
 	if watches != c.watches.Len() {
 		k.fail("%d watches, %d on lists", c.watches.Len(), watches)
 	}
-	// In no fixed order, as above.
+	// In no fixed order: a check only reports.
 	for i, where := range k.at {
 		if where == "" {
 			j := c.jobs.At(i)

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"fmt"
+
 	"github.com/cespare/xxhash/v2"
 
 	"polystalk/shard/slab"
@@ -15,8 +17,9 @@ const Slots = 4096
 func SlotOf(name []byte) uint16 { return uint16(xxhash.Sum64(name) % Slots) }
 
 // A Core is the state machine of one shard: a set of tubes with their jobs,
-// and the clients that deal with them. It is not safe for concurrent use. All of
-// it is whole cache lines, so that none is another core's as well.
+// and the clients that deal with them. It is not safe for concurrent use: but for what
+// the package's doc names, its methods are for whoever owns the shard. All of it is whole
+// cache lines, so that none is another core's as well.
 type Core struct {
 	clock
 
@@ -45,6 +48,7 @@ type Core struct {
 	_ [8]byte // to whole cache lines
 }
 
+// coreCounts are the sums that a core keeps: Counts, but for what can be read off a table.
 type coreCounts struct {
 	Counts
 	waiting uint64
@@ -93,7 +97,8 @@ func (c *Core) TakeWoken(dst []*Waiter) []*Waiter {
 
 // Apply runs op at now and fills r. Due timers are run first, so a job whose
 // delay is over is there for the operation. Operations on what does not
-// exist answer StatusNotFound; a wrong handle is the caller's bug and panics.
+// exist answer StatusNotFound; a wrong handle is the caller's bug and panics, as does
+// whatever else shows that the core's state is broken: no answer would be right any more.
 func (c *Core) Apply(now Time, op *Op, r *Reply) {
 	c.advance(now)
 	if c.timers.next() <= c.now {
@@ -156,51 +161,7 @@ func (c *Core) Apply(now Time, op *Op, r *Reply) {
 	}
 }
 
-// find looks up a job and its tube.
-func (c *Core) find(id JobID) (uint32, *job, *tube) {
-	i, j := c.ids.find(c.jobs, id)
-	if i == 0 {
-		return 0, nil, nil
-	}
-	return i, j, c.tubes[j.tube]
-}
-
-// findHeld looks up a job that the op's client has reserved.
-func (c *Core) findHeld(op *Op) (uint32, *job, *tube) {
-	i, j, t := c.find(op.ID)
-	if i == 0 || j.state != Reserved || j.client != op.Client || op.Client == 0 {
-		return 0, nil, nil
-	}
-	return i, j, t
-}
-
-// Directory hears which tubes come and go, in the order in which they do; it
-// serves list-tubes. Both are called while the shard is owned: they must not
-// block on anything that waits for a shard.
-type Directory interface {
-	TubeAdded(name string)
-	TubeRemoved(name string)
-}
-
-// A Directory that is a BodyHearer hears of large bodies that no job has any more,
-// under the same terms.
-type BodyHearer interface {
-	BodyFreed(Large)
-}
-
-// A Finisher is a Directory that hears of jobs that end without an OpDelete. It
-// is called while the shard is owned, like a Directory.
-type Finisher interface {
-	JobFinished(JobID)
-}
-
-// Numbers gives out the server's next job id. It is called while the shard is
-// owned, and only for a job that comes to be: one that joins another takes none.
-type Numbers interface {
-	NextID() JobID
-}
-
-// applyFunction runs the operations of gearop.go.
+// applyFunction runs the operations of op_function.go.
 func (c *Core) applyFunction(op *Op, r *Reply) {
 	switch op.Kind {
 	case OpSubmit:
@@ -234,6 +195,52 @@ func (c *Core) applyFunction(op *Op, r *Reply) {
 	case OpListJobs:
 		c.listJobs(op.Function, r)
 	default:
-		panic("core: no such operation")
+		panic(fmt.Sprintf("core: there is no operation %d", op.Kind))
 	}
+}
+
+// find looks up a job and its tube; zero: there is none.
+func (c *Core) find(id JobID) (uint32, *job, *tube) {
+	i, j := c.ids.find(c.jobs, id)
+	if i == 0 {
+		return 0, nil, nil
+	}
+	return i, j, c.tubes[j.tube]
+}
+
+// findHeld looks up a job that the op's client has reserved.
+func (c *Core) findHeld(op *Op) (uint32, *job, *tube) {
+	i, j, t := c.find(op.ID)
+	if i == 0 || j.state != Reserved || j.client != op.Client || op.Client == 0 {
+		return 0, nil, nil
+	}
+	return i, j, t
+}
+
+// Directory hears which tubes come and go, in the order in which they do; it
+// serves list-tubes. Both are called while the shard is owned: they must not
+// block on anything that waits for a shard.
+type Directory interface {
+	TubeAdded(name string)
+	TubeRemoved(name string)
+}
+
+// A BodyHearer is a Directory that hears of large bodies that no job has any more. It is
+// called while the shard is owned, like a Directory.
+type BodyHearer interface {
+	BodyFreed(Large)
+}
+
+// A Finisher is a Directory that hears of jobs that end without an OpDelete. It
+// is called while the shard is owned, like a Directory.
+type Finisher interface {
+	JobFinished(JobID)
+}
+
+// Numbers gives out the server's next job id. It is called while the shard is owned, in
+// the middle of an OpSubmit, and only for a job that comes to be: one that joins another
+// takes none. So the ids of submitted jobs depend on the order in which shards ask, which
+// no history of one core tells.
+type Numbers interface {
+	NextID() JobID
 }

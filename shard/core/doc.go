@@ -27,7 +27,7 @@
 // Time is that of a clock which nobody sets; what of it counts for what, and how it
 // becomes the time of day in a journal, is in moment.go.
 //
-// Gearman sessions submit jobs instead of putting them (gear*.go): a function is a
+// Gearman sessions submit jobs instead of putting them (function.go): a function is a
 // tube, what a submitted job has besides is in a side record, and who waits for
 // it, or sleeps until there is one, is told by Mail that a Shard posts once it is
 // released.

@@ -152,7 +152,7 @@ func (d *driver) do(cn *conn, op *Op) error {
 			return offerWon
 		}
 		cn.word = waitCalled
-		return offerHeld
+		return offerCalled
 	}
 	d.trace = append(d.trace, fmt.Sprintf("%d conn %d: %s", d.now, slices.Index(d.conns, cn), opString(op)))
 	d.core.Apply(d.now, made(op), &got)

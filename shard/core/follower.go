@@ -1,43 +1,47 @@
 package core
 
-// A followerList is who waits for one job; see submissions.waits.
+import "fmt"
+
+// A followerList is who wants to hear of one job; see submissions.followers. Each of its
+// followers has submitted the job once or more, in the foreground, and is told by Mail
+// what the job's worker says and how it ends.
 type followerList struct {
 	first *follower
 	n     uint32 // submissions
 }
 
-// An follower is one client that waits for one job. It is in the job's list and
-// in the client's.
+// A follower is one client that follows one job. It is in the job's list and in the
+// client's.
 type follower struct {
-	client     *client
-	job        uint32
-	n          uint32 // submissions
-	prev, next *follower
-	// later and earlier link the client's list, newest first.
-	later, earlier *follower
+	client *client
+	job    uint32
+	n      uint32 // submissions
+
+	prev, next     *follower // in the job's list
+	later, earlier *follower // in the client's, newest first
 }
 
-// followerListsKept lists are kept for jobs to come when nobody waits for any.
+// followerListsKept lists are kept for jobs to come when nobody follows any.
 const followerListsKept = 1024
 
-// await adds a submission of cl to those that wait for job i.
+// follow adds a submission of cl to those of job i.
 func (c *Core) follow(cl *client, i uint32, x *submission) {
 	g := c.submissions
 	if a := g.followerOf(cl, i, x); a != nil {
 		a.n++
-		g.waits[x.waits].n++
+		g.followers[x.followers].n++
 		return
 	}
-	if x.waits == 0 {
-		if n := len(g.free); n > 0 {
-			x.waits = g.free[n-1]
-			g.free = g.free[:n-1]
+	if x.followers == 0 {
+		if n := len(g.freeFollowers); n > 0 {
+			x.followers = g.freeFollowers[n-1]
+			g.freeFollowers = g.freeFollowers[:n-1]
 		} else {
-			x.waits = uint32(len(g.waits))
-			g.waits = append(g.waits, followerList{})
+			x.followers = uint32(len(g.followers))
+			g.followers = append(g.followers, followerList{})
 		}
 	}
-	list := &g.waits[x.waits]
+	list := &g.followers[x.followers]
 	a := &follower{client: cl, job: i, n: 1, next: list.first, earlier: cl.follows}
 	if a.next != nil {
 		a.next.prev = a
@@ -50,10 +54,10 @@ func (c *Core) follow(cl *client, i uint32, x *submission) {
 	cl.follows = a
 }
 
-// followerOf is cl among those that wait for job i, or nil. It walks both lists at
-// once: many clients may wait for one job, and one client for many.
+// followerOf is cl among the followers of job i, or nil. It walks both lists at once: one
+// job may have many followers, and one client follow many.
 func (g *submissions) followerOf(cl *client, i uint32, x *submission) *follower {
-	for a, b := g.waits[x.waits].first, cl.follows; a != nil && b != nil; a, b = a.next, b.earlier {
+	for a, b := g.followers[x.followers].first, cl.follows; a != nil && b != nil; a, b = a.next, b.earlier {
 		switch {
 		case a.client == cl:
 			return a
@@ -67,7 +71,10 @@ func (g *submissions) followerOf(cl *client, i uint32, x *submission) *follower 
 // unfollow takes a out of both lists.
 func (c *Core) unfollow(x *submission, a *follower) {
 	g := c.submissions
-	list := &g.waits[x.waits]
+	list := &g.followers[x.followers]
+	if list.n < a.n {
+		panic(fmt.Sprintf("core: client %d leaves job %d with %d submissions of %d", a.client.id, a.job, a.n, list.n))
+	}
 	list.n -= a.n
 	if a.prev != nil {
 		a.prev.next = a.next
@@ -86,25 +93,25 @@ func (c *Core) unfollow(x *submission, a *follower) {
 		a.earlier.later = a.later
 	}
 	if list.first == nil {
-		g.free = append(g.free, x.waits)
-		x.waits = 0
-		if n := len(g.free); n > followerListsKept && n == len(g.waits)-1 {
-			g.waits, g.free = make([]followerList, 1), nil // after a rush
+		g.freeFollowers = append(g.freeFollowers, x.followers)
+		x.followers = 0
+		if n := len(g.freeFollowers); n > followerListsKept && n == len(g.followers)-1 {
+			g.followers, g.freeFollowers = make([]followerList, 1), nil // after a rush
 		}
 	}
 }
 
-// unfollowAll leaves nobody waiting for x.
+// unfollowAll leaves x without followers.
 func (c *Core) unfollowAll(x *submission) {
-	for x.waits != 0 {
-		c.unfollow(x, c.submissions.waits[x.waits].first)
+	for x.followers != 0 {
+		c.unfollow(x, c.submissions.followers[x.followers].first)
 	}
 }
 
-// tell sends a report to all who wait for a job, and returns how many clients that
-// are. body is copied, once for all.
+// relay sends a report to all who follow a job, and returns how many clients that are.
+// The body is copied, once for all.
 func (c *Core) relay(j *job, x *submission, k RelayKind, body []byte, large Large) (told uint32) {
-	a := c.submissions.waits[x.waits].first
+	a := c.submissions.followers[x.followers].first
 	if a == nil {
 		return 0
 	}

@@ -1,15 +1,53 @@
 package core
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
-// A function is a tube that Gearman sessions have named; see tube.gear.
+// A function is what a tube has besides once somebody has submitted a job to it, or works
+// for it. Such a tube stays until it is dropped, or until nobody has used it for
+// functionRest.
 type function struct {
-	created  bool     // by OpCreateFunction
-	forgetAt Time     // when it is forgotten, if nobody uses it until then; see restFunction
-	workers  []uint32 // watches, a ring: who has just registered has its turn last
-	turn     int      // who of them is to be woken first
-	sleepers Sleepers
-	limits   [NumClasses]uint32
+	created  bool               // by OpCreateFunction
+	forgetAt Time               // when it is forgotten, if nobody uses it until then; see restFunction
+	workers  []uint32           // watches, a ring: who has just registered has its turn last
+	turn     int                // index in workers of who is to be woken first
+	sleepers Sleepers           // how many of them sleep
+	limits   [NumClasses]uint32 // as set by OpLimitFunction; zero: none
+}
+
+// A FunctionStatus counts one function's jobs and workers.
+type FunctionStatus struct {
+	Name    string
+	Waiting [NumClasses]uint64 // ready or delayed
+	Running uint64
+	Workers uint64
+}
+
+// Classes are the three priorities of a function among those of a tube.
+const (
+	ClassHigh = iota
+	ClassNormal
+	ClassLow
+	NumClasses
+)
+
+// lowFrom is the first priority of ClassLow. ClassHigh is what is urgent.
+const lowFrom = 1 << 31
+
+// ClassLast is the last priority of each class.
+var ClassLast = [NumClasses]uint32{urgentBelow - 1, lowFrom - 1, 1<<32 - 1}
+
+// ClassOf is the class of a priority.
+func ClassOf(pri uint32) int {
+	switch {
+	case pri < urgentBelow:
+		return ClassHigh
+	case pri < lowFrom:
+		return ClassNormal
+	}
+	return ClassLow
 }
 
 // functionRest is how long a function is remembered that nobody uses. gearmand never
@@ -39,6 +77,7 @@ func (c *Core) openFunction(name []byte) *tube {
 	return t
 }
 
+// makeFunction makes t a function, unless it is one.
 func (c *Core) makeFunction(t *tube) {
 	if t.function == nil {
 		c.ensureSubmissions()
@@ -54,6 +93,7 @@ func (t *tube) waiting() (n [NumClasses]uint64) {
 	return n
 }
 
+// add makes the holder of watch w a worker, the one that is woken last.
 func (f *function) add(w uint32) {
 	if f.turn == 0 {
 		f.workers = append(f.workers, w)
@@ -63,8 +103,12 @@ func (f *function) add(w uint32) {
 	f.turn++
 }
 
+// remove takes the holder of watch w out of the workers.
 func (f *function) remove(w uint32) {
 	i := slices.Index(f.workers, w)
+	if i < 0 {
+		panic(fmt.Sprintf("core: watch %d belongs to none of %d workers", w, len(f.workers)))
+	}
 	f.workers = slices.Delete(f.workers, i, i+1)
 	if f.turn > i {
 		f.turn--
@@ -74,9 +118,9 @@ func (f *function) remove(w uint32) {
 	}
 }
 
-// wakeSleepers tells the sleeping workers of f that there is a job, or as many of them
-// as hear of one, those first that were told longest ago. It reports whether some
-// may be left that do not know. Source: gearmand's --worker-wakeup.
+// wakeSleepers tells sleeping workers of f that a job is ready: all of them, or at most
+// SubmitOptions.Wakeup, in turn from f.turn. It reports whether it stopped at that limit,
+// so that others may still sleep. Source: gearmand's --worker-wakeup.
 func (c *Core) wakeSleepers(f *function) bool {
 	if f.sleepers.n.Load() == 0 {
 		return false
@@ -100,17 +144,17 @@ func (c *Core) wakeSleepers(f *function) bool {
 	return false
 }
 
-// workerLeft: the worker that has left f may have been the one that was told of
-// a job.
+// workerLeft tells others of the jobs of t, from which a worker has gone: it may have been
+// the one that was told of them.
 func (c *Core) workerLeft(t *tube) {
 	if c.submissions.opts.Wakeup > 0 && t.readyPos != 0 {
 		c.wakeSleepers(t.function)
 	}
 }
 
-// register makes cl a worker of t.
+// register makes a client a worker of a function.
 func (c *Core) register(op *Op, r *Reply) {
-	cl := c.mailClient(op)
+	cl := c.functionClient(op)
 	t := c.openFunction(op.Name)
 	r.Client = cl.id
 	if c.watchAt(cl, t) < 0 {
@@ -126,7 +170,7 @@ func (c *Core) register(op *Op, r *Reply) {
 	r.Tube, r.Face, r.Mirror = t.id, t.Face, c.mirrorOf(t)
 }
 
-// setTimeout: jobs that cl grabs from t run out after d; zero: never.
+// setTimeout has jobs that cl grabs from t run out after d; zero: never.
 func (cl *client) setTimeout(t *tube, d Time) {
 	if d == 0 {
 		delete(cl.timeouts, t.id)
@@ -138,8 +182,32 @@ func (cl *client) setTimeout(t *tube, d Time) {
 	cl.timeouts[t.id] = d
 }
 
-// unregister: the jobs of the function that the client runs lose their worker. A
-// bounded number of its jobs is looked at in a visit.
+// grab takes the best job of a function for one of its workers. Its unique id and reducer
+// go with it; a job that was put has none.
+func (c *Core) grab(op *Op, r *Reply) {
+	cl, t := c.clientAt(op.Client), c.tubeAt(op.Tube)
+	switch {
+	case t.readyPos == 0:
+		r.Status = StatusTimedOut
+		return
+	case op.Bound.Less(t.best()):
+		r.Status = StatusElsewhere
+		return
+	}
+	j := c.reserve(t, cl)
+	c.publish(t)
+	c.replyJob(r, StatusReserved, j)
+	op.Function.SetUnique(nil)
+	op.Function.SetReducer(nil)
+	if j.isSubmitted() {
+		x := c.submissionOf(j)
+		op.Function.SetUnique(c.submissions.uniqueOf(x))
+		op.Function.SetReducer(c.submissions.reducerOf(x))
+	}
+}
+
+// unregister ends what register began: the jobs of the function that the client runs lose
+// their worker. A bounded number of its jobs is looked at in a visit.
 func (c *Core) unregister(op *Op, r *Reply) {
 	cl, left := c.clientAt(op.Client), &op.Function.Cursor
 	if op.Tube == 0 {
@@ -186,8 +254,8 @@ func (c *Core) drop(name []byte) Status {
 	return StatusOK
 }
 
-// functions lists what has been named by Gearman sessions, or has jobs. It looks
-// at a bounded number of tubes a visit.
+// functions lists what is a function, or has jobs. It looks at a bounded number of tubes a
+// visit.
 func (c *Core) functions(x *FunctionOp, r *Reply) {
 	for n := 0; x.Cursor < uint64(len(c.tubes)); x.Cursor++ {
 		if n == boundedMax {
@@ -207,69 +275,12 @@ func (c *Core) functions(x *FunctionOp, r *Reply) {
 func (k *checker) classes(t *tube) {
 	var n [NumClasses]uint64
 	for i := range t.ready.n {
-		n[classOf(t.ready.at(i).b)]++
+		n[ClassOf(t.ready.at(i).b)]++
 	}
 	for i := range t.delay.n {
-		n[classOf(k.c.jobs.At(t.delay.at(i).job).pri)]++
+		n[ClassOf(k.c.jobs.At(t.delay.at(i).job).pri)]++
 	}
 	if w := t.waiting(); n != w {
 		k.fail("tube %q: %v jobs wait, counted %v", t.name, n, w)
 	}
-}
-
-func (c *Core) grab(op *Op, r *Reply) {
-	cl, t := c.clientAt(op.Client), c.tubeAt(op.Tube)
-	switch {
-	case t.readyPos == 0:
-		r.Status = StatusTimedOut
-		return
-	case op.Bound.Less(t.best()):
-		r.Status = StatusElsewhere
-		return
-	}
-	j := c.reserve(t, cl)
-	c.publish(t)
-	c.replyJob(r, StatusReserved, j)
-	op.Function.SetUnique(nil)
-	op.Function.SetReducer(nil)
-	if j.isSubmitted() {
-		x := c.submissionOf(j)
-		op.Function.SetUnique(c.submissions.uniqueOf(x))
-		op.Function.SetReducer(c.submissions.reducerOf(x))
-	}
-}
-
-// Classes are the three priorities of a function among those of a tube.
-const (
-	ClassHigh = iota
-	ClassNormal
-	ClassLow
-	NumClasses
-)
-
-// lowFrom is the first priority of ClassLow. ClassHigh is what is urgent.
-const lowFrom = 1 << 31
-
-// ClassLast is the last priority of each class.
-var ClassLast = [NumClasses]uint32{urgentBelow - 1, lowFrom - 1, 1<<32 - 1}
-
-func classOf(pri uint32) int {
-	switch {
-	case pri < urgentBelow:
-		return ClassHigh
-	case pri < lowFrom:
-		return ClassNormal
-	}
-	return ClassLow
-}
-
-// ClassOf is the class of a priority.
-func ClassOf(pri uint32) int { return classOf(pri) }
-
-// A FunctionStatus counts one function's jobs and workers.
-type FunctionStatus struct {
-	Name    string
-	Waiting [NumClasses]uint64 // ready or delayed
-	Running uint64
-	Workers uint64
 }

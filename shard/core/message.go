@@ -72,8 +72,8 @@ func (m *Message) Done() {
 	m.Reply.Body, m.Reply.Large = nil, nil
 }
 
-// Mail is what shards have for one Gearman session besides answers: what workers
-// say about its jobs, and that a job came while it slept. Any shard adds to it
+// Mail is what shards have for one session that uses functions, besides answers: what
+// workers say about its jobs, and that a job came while it slept. Any shard adds to it
 // while owned; the session takes it out when Msg comes to its Home.
 type Mail struct {
 	Msg    Message // Home and Owner are the session's to set
@@ -124,7 +124,7 @@ type Relay struct {
 // if it is that already, or has heard of one since it last woke up.
 func (m *Mail) Sleep() bool { return m.state.CompareAndSwap(mailAwake, mailAsleep) }
 
-// Wake ends that; whether it was told does not matter any more.
+// Wake ends the session's sleep; whether it was told does not matter any more.
 func (m *Mail) Wake() {
 	if m.state.Load() != mailAwake {
 		m.state.Store(mailAwake)
@@ -136,7 +136,8 @@ func (m *Mail) Told() bool {
 	return m.state.Load() == mailTold && m.state.CompareAndSwap(mailTold, mailHeard)
 }
 
-// tell tells a session of a job. It reports false if it does not sleep, or was told.
+// tell tells a session of a job, which ends what the core takes for its sleep. It reports
+// false if it does not sleep, or was told already.
 func (m *Mail) tell() bool {
 	return m.state.Load() == mailAsleep && m.state.CompareAndSwap(mailAsleep, mailTold)
 }
@@ -154,7 +155,7 @@ func (m *Mail) Take() *Relay {
 	return first
 }
 
-// UnderWay reports that Msg is.
+// UnderWay reports whether Msg has been posted and not yet been taken.
 func (m *Mail) UnderWay() bool { return m.posted.Load() }
 
 // Add puts r in, to be taken out when Msg is next delivered. What a shard adds
@@ -187,7 +188,8 @@ func (g *submissions) takeMail(dst []*Mail) []*Mail {
 // HasMail reports whether there is anything for TakeMail.
 func (c *Core) HasMail() bool { return c.submissions != nil && len(c.submissions.mail) > 0 }
 
-// TakeMail is TakeWoken for mail.
+// TakeMail appends the Mail that has something new, of sessions to which nothing was under
+// way, to dst. The caller posts it.
 func (c *Core) TakeMail(dst []*Mail) []*Mail {
 	if c.submissions == nil {
 		return dst
@@ -201,5 +203,5 @@ type Sleepers struct {
 	n atomic.Int32
 }
 
-// Add counts n more, or fewer.
+// Add counts n more sleepers, or fewer.
 func (s *Sleepers) Add(n int32) { s.n.Add(n) }

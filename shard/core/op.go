@@ -185,6 +185,7 @@ func (o *Op) ReserveQueued(c ClientID, seq uint64, until Time) {
 	o.reserve(c, MaxKey, true, true, seq, until)
 }
 
+// reserve makes an OpReserve. With multi, other shards have some of the client's tubes.
 func (o *Op) reserve(c ClientID, bound Key, wait, multi bool, seq uint64, until Time) {
 	o.set(OpReserve, c, nil, nil, nil)
 	o.Bound, o.Wait, o.Multi, o.Seq, o.Until = bound, wait, multi, seq, until

@@ -28,6 +28,7 @@ func (m *Mirror) Load() (k Key, ok bool) {
 // stored is Load for the tube's owner; no ID: nothing can be reserved.
 func (m *Mirror) stored() Key { return Key{uint32(m.word.Load() >> 32), JobID(m.id.Load())} }
 
+// store publishes k; the tube's owner calls it.
 func (m *Mirror) store(k Key) {
 	if was := m.id.Load(); uint32(was) == uint32(k.ID) && was != uint64(k.ID) {
 		// The halves cannot tell the two ids apart. Who has read the old word and
@@ -45,7 +46,7 @@ type Face struct {
 	name   string
 	id     TubeID
 	slot   uint16
-	mirror Mirror // good once a router has asked for it
+	mirror Mirror // true once a router has asked for it
 }
 
 // Name is the tube's name.
@@ -84,6 +85,7 @@ type ReadyLog struct {
 	ring [readyLogSize]readyEntry
 }
 
+// A readyEntry is one entry; see ReadyLog.At for how it is read while it changes.
 type readyEntry struct {
 	face atomic.Pointer[Face]
 	id   atomic.Uint64
@@ -102,6 +104,7 @@ func (l *ReadyLog) At(n uint64) (f *Face, k Key, ok bool) {
 	return f, k, l.head.Load()-n < readyLogSize
 }
 
+// add notes that k is the best key of f now; the shard's owner calls it.
 func (l *ReadyLog) add(f *Face, k Key) {
 	n := l.head.Load()
 	e := &l.ring[n%readyLogSize]
@@ -133,6 +136,7 @@ func (c *Core) publish(t *tube) {
 	}
 }
 
+// mirrorOf is t's mirror, which is kept true from now on.
 func (c *Core) mirrorOf(t *tube) *Mirror {
 	if !t.mirrored {
 		t.mirrored = true

@@ -2,8 +2,11 @@ package core
 
 import "polystalk/shard/record"
 
-// What the core says for the journal. It only encodes, into a buffer that it
-// was given; when and where that is written is the journal's business.
+// What the core says for whoever keeps its jobs: a journal, or replicas. It only encodes,
+// into a buffer that it was given; when and where that goes is not its business.
+//
+// It tells what came of an operation, not the operation: see the package's doc for why
+// nothing else could be replayed.
 
 // A recorder is what a core has for its records.
 type recorder struct {
@@ -28,7 +31,7 @@ func (k OpKind) Records() bool {
 }
 
 // records reports whether what happens to j is recorded: all but submitted jobs
-// that are only done while somebody waits for them.
+// that are only done while somebody follows them.
 func (c *Core) records(j *job) bool {
 	return c.buf != nil && (!j.isSubmitted() || c.submissionOf(j).is(subBackground))
 }
@@ -37,8 +40,8 @@ func (c *Core) records(j *job) bool {
 // because its time is up once too often.
 func (c *Core) RecordsTimers() bool { return c.submissions != nil && c.submissions.opts.Retries > 0 }
 
-// recorded describes a job as it is to come back: its reservation ends with
-// the process.
+// recordOf describes a job as it is to come back: its reservation ends with
+// the process. What it returns is good until the next call.
 func (c *Core) recordOf(j *job, t *tube) record.Job {
 	ahead := Time(c.buf.Ahead)
 	r := record.Job{
@@ -105,10 +108,12 @@ func (c *Core) recordNumber(t *tube, j *job) {
 	j.setCommit(c.submissions.numbered.commit)
 }
 
-// numbered is up to which id a record says that ids are used up.
+// numbered is the id up to which a record says that ids are used up, and that record's
+// commit.
 type numbered struct{ id, commit uint64 }
 
-// account keeps the sums of what a journal without anything twice would hold.
+// account keeps the sums of what a journal without anything twice would hold: n is 1 for a
+// job that comes to be, and -1 for one that ends.
 func (c *Core) account(t *tube, j *job, n int64) {
 	more := 0
 	if j.isSubmitted() {
@@ -121,6 +126,7 @@ func (c *Core) account(t *tube, j *job, n int64) {
 	c.buf.HighID = max(c.buf.HighID, uint64(j.id))
 }
 
+// recordUpdate records the state, the priority, the delay and the counters of a job.
 func (c *Core) recordUpdate(t *tube, j *job) {
 	if c.records(j) {
 		r := c.recordOf(j, t)
@@ -128,15 +134,17 @@ func (c *Core) recordUpdate(t *tube, j *job) {
 	}
 }
 
-// recordIfRoom is recordUpdate for what no command was let in for, so that it could
-// happen any number of times on a full disk, until there is no room to delete. What
-// it would record does not survive the process then; the job does.
+// recordIfRoom is recordUpdate for a change that no command asked for, a lost worker or a
+// failed job, and for which no room was set aside. On a Tight disk it records nothing, or
+// such changes would take the room in which to delete: after a restart the job is as before
+// the change. The job itself is never lost.
 func (c *Core) recordIfRoom(t *tube, j *job) {
 	if c.buf != nil && !c.buf.Tight {
 		c.recordUpdate(t, j)
 	}
 }
 
+// recordDelete records the end of a job.
 func (c *Core) recordDelete(t *tube, j *job) {
 	if c.records(j) {
 		c.buf.Delete(uint64(j.id), t.slot)
@@ -144,6 +152,7 @@ func (c *Core) recordDelete(t *tube, j *job) {
 	}
 }
 
+// recordPause records that a tube is paused, or is no longer.
 func (c *Core) recordPause(t *tube) {
 	if c.buf == nil {
 		return
@@ -179,6 +188,8 @@ func (c *Core) CopyPause(tube []byte) {
 // commit is the number under which the job's last full record is durable.
 func (j *job) commit() uint64 { return uint64(j.commitHigh)<<32 | uint64(j.commitLow) }
 
+// setCommit notes that number; 48 bits are enough for a thousand commits a second over
+// thousands of years.
 func (j *job) setCommit(n uint64) {
 	j.commitLow, j.commitHigh = uint32(n), uint16(n>>32)
 }

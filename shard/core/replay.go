@@ -17,7 +17,7 @@ var ErrMemory = errors.New("out of memory for the journal's jobs")
 // were written. The core must be new; it is used by nobody else before Done.
 type Replay struct {
 	// Ahead is by how much the time of day, which records tell, is ahead of the core's
-	// time; see moment.go. It may be set before the first Apply.
+	// time; see time.go. It may be set before the first Apply.
 	Ahead Time
 
 	c       *Core
@@ -72,7 +72,7 @@ func (p *Replay) Apply(r *record.Record) error {
 		if i, j, t := p.c.find(JobID(r.ID)); i != 0 {
 			p.c.leave(t, i, j)
 			if r.Submitted != nil && j.isSubmitted() {
-				p.c.submissions.setProgress(j.ttr, progress{lost: r.Submitted.Lost})
+				p.c.submissions.setProgress(j.submission(), progress{lost: r.Submitted.Lost})
 			}
 			p.place(t, i, j, r)
 		}
@@ -116,6 +116,7 @@ func (p *Replay) tube(name []byte, slot uint16) *tube {
 	return t
 }
 
+// put makes the job of a Put or a Copy. Its body is in r, or in large.
 func (p *Replay) put(r *record.Record, large Large) error {
 	if i, j, t := p.c.find(JobID(r.ID)); i != 0 {
 		p.remove(t, i, j) // a Copy: all of it is here again
@@ -142,8 +143,7 @@ func (p *Replay) put(r *record.Record, large Large) error {
 	return nil
 }
 
-// submitted gives j what a submitted job has besides. It reports false when there
-// is no memory.
+// submitted gives j its submission. It reports false when there is no memory.
 func (p *Replay) submitted(t *tube, i uint32, j *job, op *Op, s *record.Submitted) bool {
 	c := p.c
 	c.makeFunction(t)
@@ -154,9 +154,9 @@ func (p *Replay) submitted(t *tube, i uint32, j *job, op *Op, s *record.Submitte
 		return false
 	}
 	x := c.submissionOf(j)
-	c.submissions.setProgress(j.ttr, progress{lost: s.Lost})
+	c.submissions.setProgress(j.submission(), progress{lost: s.Lost})
 	if !s.Joinable {
-		c.submissions.unindex(j.ttr, x)
+		c.submissions.unindex(j.submission(), x)
 	}
 	return true
 }
@@ -181,6 +181,7 @@ func (p *Replay) place(t *tube, i uint32, j *job, r *record.Record) {
 	}
 }
 
+// remove forgets a job, as if it had never been.
 func (p *Replay) remove(t *tube, i uint32, j *job) {
 	p.c.leave(t, i, j)
 	p.c.freeJob(i, j)
@@ -205,7 +206,7 @@ func (p *Replay) Done(now Time) {
 		if t.pauseUntil != 0 {
 			// Its clients will be back; meanwhile nobody uses it, and it would
 			// forget its pause.
-			t.kept = true
+			t.pauseKeeps = true
 			c.timers.want(&t.timer, t.pauseUntil)
 		}
 		if t.function != nil && t.jobs == 0 {
@@ -257,6 +258,7 @@ func (p *Replay) sortBuried(t *tube) {
 // EachID calls f for every job's id, in no order.
 func (c *Core) EachID(f func(JobID)) { c.eachJob(func(j *job) { f(j.id) }) }
 
+// eachJob calls f for every job, which f may free, in no order.
 func (c *Core) eachJob(f func(*job)) {
 	for b := range uint64(c.ids.size) {
 		for i := *c.ids.head(b); i != 0; {

@@ -2,6 +2,7 @@ package core
 
 import "iter"
 
+// applyStats fills what the operation points to.
 func (c *Core) applyStats(op *Op, r *Reply) {
 	switch op.Kind {
 	case OpStatsJob:
@@ -24,6 +25,7 @@ func (c *Core) applyStats(op *Op, r *Reply) {
 	}
 }
 
+// jobStats is what there is to tell about a job.
 func (c *Core) jobStats(j *job, t *tube) JobStats {
 	s := JobStats{
 		ID: j.id, Tube: t.name, State: j.state,
@@ -42,6 +44,7 @@ func (c *Core) jobStats(j *job, t *tube) JobStats {
 	return s
 }
 
+// tubeStats is what there is to tell about a tube.
 func (c *Core) tubeStats(t *tube) TubeStats {
 	s := TubeStats{
 		Name:   t.name,

@@ -10,31 +10,32 @@ import (
 	"polystalk/shard/slab"
 )
 
-// submissions is what a core needs for submitted jobs.
+// submissions is what a core needs for jobs that are submitted to functions, besides what
+// it has for all jobs.
 type submissions struct {
-	opts       SubmitOptions
-	jobs       *slab.Pool[submission]
-	texts      *slab.Bytes // uniques and reducers
-	unique     uniqueTable // the jobs that can be joined
-	progresses map[uint32]progress
-	waits      []followerList   // by submission.waits: who waits; 0 is none
-	free       []uint32         // of waits
-	mail       []*Mail          // to be posted
-	record     record.Submitted // scratch of submitted
+	opts          SubmitOptions
+	jobs          *slab.Pool[submission]
+	texts         *slab.Bytes         // unique ids and reducers
+	unique        uniqueTable         // the jobs that can be joined
+	progresses    map[uint32]progress // by job.submission, of the few that have one
+	followers     []followerList      // by submission.followers; 0 is nobody
+	freeFollowers []uint32            // those of followers that no job has
+	mail          []*Mail             // to be posted once the shard is released
+	record        record.Submitted    // what submittedRecord returns
 
 	numbered numbered // see recordNumber
 
-	tail JobID  // the last job when one was sent behind it
-	turn uint32 // how many were since
+	tail JobID  // the last job of all when one was sent to the tail of its priority
+	turn uint32 // how many have been sent behind that job since
 }
 
-// A submission is what a submitted job has besides a job: 32 bytes without pointers.
+// A submission is what a submitted job has besides a job: 28 bytes without pointers.
 type submission struct {
 	hash                  uint32 // see hashIn and submissions.unique
 	next                  uint32 // see uniqueTable
 	job                   uint32 // its job
 	unique, reducer       uint32 // in submissions.texts
-	waits                 uint32 // in submissions.waits; zero: nobody
+	followers             uint32 // in submissions.followers; zero: nobody
 	uniqueLen, reducerLen uint8
 	flags                 submissionFlags
 }
@@ -61,25 +62,43 @@ func (x *submission) set(f submissionFlags, on bool) {
 	}
 }
 
-// A progress is what few jobs have.
+// A progress is what happened to a submitted job so far. Few have any at a time: it is as
+// good as zero for the others.
 type progress struct {
-	lost                   uint32 // how often its worker was
-	numerator, denominator uint32
+	lost                   uint32 // how often it has lost its worker
+	numerator, denominator uint32 // as its worker has reported last
 }
 
-// noTTR is the time to run of a submitted job that a beanstalkd client reserves.
+// noTTR is the time to run, in seconds, of a submitted job that a client reserves as if it
+// had been put.
 const noTTR = 1<<32 - 1
+
+// SubmitOptions are how a core treats submitted jobs.
+type SubmitOptions struct {
+	// Retries is how often a job may lose its worker before it fails; zero: any
+	// number of times.
+	Retries uint32
+	// Wakeup is how many sleeping workers hear of a job; zero: all.
+	Wakeup int
+	// BuryFailed keeps a background job that its worker fails, buried.
+	BuryFailed bool
+	// Hash is that of unique ids, the core's alone. With a seed of its own clients cannot
+	// choose ids that all fall into one bucket, where each submission would look at all
+	// of them; nothing else depends on it. Nil: xxhash, without a seed.
+	Hash hash.Hash64
+}
 
 // SetSubmitOptions says how submitted jobs are treated, before the first operation and the
 // first record that is replayed.
 func (c *Core) SetSubmitOptions(o SubmitOptions) { c.submitOpts = &o }
 
-// ensureSubmissions prepares for submitted jobs.
+// ensureSubmissions prepares for submitted jobs, the first time that somebody names a
+// function: a core without any pays nothing for them.
 func (c *Core) ensureSubmissions() {
 	if c.submissions != nil {
 		return
 	}
-	c.submissions = &submissions{jobs: slab.NewPool[submission](), texts: slab.NewBytes(), waits: make([]followerList, 1)}
+	c.submissions = &submissions{jobs: slab.NewPool[submission](), texts: slab.NewBytes(), followers: make([]followerList, 1)}
 	if c.submitOpts != nil {
 		c.submissions.opts = *c.submitOpts
 	}
@@ -88,13 +107,14 @@ func (c *Core) ensureSubmissions() {
 	}
 }
 
+// close unmaps what is outside the collector's view.
 func (g *submissions) close() {
 	g.jobs.Close()
 	g.texts.Close()
 }
 
 // submissionOf is the submission of a job that isSubmitted.
-func (c *Core) submissionOf(j *job) *submission { return c.submissions.jobs.At(j.ttr) }
+func (c *Core) submissionOf(j *job) *submission { return c.submissions.jobs.At(j.submission()) }
 
 // ttrOf is a job's time to run, in seconds.
 func (c *Core) ttrOf(j *job) uint32 {
@@ -119,8 +139,8 @@ func (c *Core) deadlineOf(j *job, t *tube, cl *client) Time {
 	return Never
 }
 
-// sumOf is the hash of what makes op's job one that others join, within its
-// function. Not ok: it never joins another.
+// sumOf is the hash of what makes op's job one that others join, within its function: of
+// its unique id, or of its body. Not ok: it never joins another.
 func (g *submissions) sumOf(op *Op) (sum uint64, ok bool) {
 	h := g.opts.Hash
 	h.Reset()
@@ -138,8 +158,8 @@ func (g *submissions) sumOf(op *Op) (sum uint64, ok bool) {
 	return ^h.Sum64(), true
 }
 
-// hashIn is under which hash such a job of t is found. In 32 bits few of ten million
-// jobs have the same.
+// hashIn is the hash under which a job of t with that sum is found. In 32 bits few of ten
+// million jobs have the same.
 func hashIn(t *tube, sum uint64) uint32 { return hashAmong(uint32(t.id)%uniqueGroups, sum) }
 
 // uniqueGroups are into how many groups functions fall, each with a hash of its own for
@@ -148,6 +168,7 @@ func hashIn(t *tube, sum uint64) uint32 { return hashAmong(uint32(t.id)%uniqueGr
 // makes no longer chain than that many would have jobs.
 const uniqueGroups = 256
 
+// hashAmong is hashIn for the functions of a group.
 func hashAmong(group uint32, sum uint64) uint32 {
 	const spread = 0x9E3779B97F4A7C15 // 2^64 by the golden ratio, as in idHash
 	return uint32((sum ^ uint64(group)*spread) >> 32)
@@ -171,7 +192,10 @@ func (c *Core) findUnique(t *tube, op *Op, hash uint32) uint32 {
 	return c.submissions.jobs.At(n).job
 }
 
+// uniqueOf is x's unique id, good until x is freed.
 func (g *submissions) uniqueOf(x *submission) []byte { return g.texts.Get(x.unique, int(x.uniqueLen)) }
+
+// reducerOf is x's reducer, good until x is freed.
 func (g *submissions) reducerOf(x *submission) []byte {
 	return g.texts.Get(x.reducer, int(x.reducerLen))
 }
@@ -220,6 +244,7 @@ func (g *submissions) progressOf(n uint32) progress {
 	return g.progresses[n]
 }
 
+// setProgress gives record n a progress, or none if that is zero.
 func (g *submissions) setProgress(n uint32, e progress) {
 	x := g.jobs.At(n)
 	switch was := x.is(subProgress); {
@@ -237,12 +262,13 @@ func (g *submissions) setProgress(n uint32, e progress) {
 	}
 }
 
-// submittedRecord describes what j has besides, until the next call.
+// submittedRecord is what a record tells of j besides what it tells of every job. It is
+// good until the next call.
 func (c *Core) submittedRecord(j *job) *record.Submitted {
 	x := c.submissionOf(j)
 	c.submissions.record = record.Submitted{
 		Unique: c.submissions.uniqueOf(x), Reducer: c.submissions.reducerOf(x),
-		ByBody: x.is(subByBody), Joinable: x.is(subIndexed), Lost: c.submissions.progressOf(j.ttr).lost,
+		ByBody: x.is(subByBody), Joinable: x.is(subIndexed), Lost: c.submissions.progressOf(j.submission()).lost,
 	}
 	return &c.submissions.record
 }
@@ -256,31 +282,16 @@ func (g *submissions) unindex(n uint32, x *submission) {
 	g.unique.remove(g.jobs, n)
 }
 
-// freeSubmission forgets what j has besides; nobody waits for it any more.
+// freeSubmission forgets the submission of j, and who follows it.
 func (c *Core) freeSubmission(j *job) {
 	g := c.submissions
 	x := c.submissionOf(j)
 	c.unfollowAll(x)
-	g.unindex(j.ttr, x)
-	g.setProgress(j.ttr, progress{})
+	g.unindex(j.submission(), x)
+	g.setProgress(j.submission(), progress{})
 	g.texts.Free(x.unique, int(x.uniqueLen))
 	g.texts.Free(x.reducer, int(x.reducerLen))
-	g.jobs.Free(j.ttr)
-}
-
-// SubmitOptions are how a core treats submitted jobs.
-type SubmitOptions struct {
-	// Retries is how often a job may lose its worker before it fails; zero: any
-	// number of times.
-	Retries uint32
-	// Wakeup is how many sleeping workers hear of a job; zero: all.
-	Wakeup int
-	// BuryFailed keeps a background job that its worker fails, buried.
-	BuryFailed bool
-	// Hash is that of unique ids, the core's alone. With a seed of its own clients cannot
-	// choose ids that all fall into one bucket, where each submission would look at all
-	// of them; nothing else depends on it. Nil: xxhash, without a seed.
-	Hash hash.Hash64
+	g.jobs.Free(j.submission())
 }
 
 // A SubmittedJob is one live job in a list.
@@ -292,7 +303,7 @@ type SubmittedJob struct {
 }
 
 // submissions checks what is known about submitted jobs: every record belongs to one
-// job, the index finds those that can be joined, and the lists of who waits agree.
+// job, the index finds those that can be joined, and the lists of who follows whom agree.
 func (k *checker) submissions() {
 	c := k.c
 	g := c.submissions
@@ -304,9 +315,9 @@ func (k *checker) submissions() {
 		}
 		return
 	}
-	jobs, indexed, waits, texts, progresses := 0, 0, 0, 0, 0
+	jobs, indexed, followed, texts, progresses := 0, 0, 0, 0, 0
 	listed := make(map[*follower]bool)
-	for i := range k.at { // in no fixed order, as above
+	for i := range k.at { // in no fixed order: a check only reports
 		j := c.jobs.At(i)
 		if !j.isSubmitted() {
 			continue
@@ -326,43 +337,43 @@ func (k *checker) submissions() {
 		}
 		if x.is(subIndexed) {
 			indexed++
-			if g.unique.find(g.jobs, x.hash, func(n uint32) bool { return n == j.ttr }) == 0 {
+			if g.unique.find(g.jobs, x.hash, func(n uint32) bool { return n == j.submission() }) == 0 {
 				k.fail("job %d: its unique id is not in the index", j.id)
 			}
 		}
-		if _, ok := g.progresses[j.ttr]; ok != x.is(subProgress) {
-			k.fail("job %d: what few jobs have is there %v, said to be %v", j.id, ok, x.is(subProgress))
+		if _, ok := g.progresses[j.submission()]; ok != x.is(subProgress) {
+			k.fail("job %d: its progress is there: %v, said to be: %v", j.id, ok, x.is(subProgress))
 		} else if ok {
 			progresses++
 		}
-		if x.waits != 0 {
-			waits++
+		if x.followers != 0 {
+			followed++
 		}
 		var prev *follower
 		n := uint32(0)
-		for a := g.waits[x.waits].first; a != nil; prev, a = a, a.next {
+		for a := g.followers[x.followers].first; a != nil; prev, a = a, a.next {
 			if a.job != i || a.prev != prev || a.n == 0 || listed[a] || a.client.mail == nil {
-				k.fail("job %d: who waits for it is not in order", j.id)
+				k.fail("job %d: its followers are not in order", j.id)
 				break
 			}
 			listed[a] = true
 			n += a.n
 		}
-		if n != g.waits[x.waits].n {
-			k.fail("job %d: %d submissions wait, counted %d", j.id, n, g.waits[x.waits].n)
+		if n != g.followers[x.followers].n {
+			k.fail("job %d: %d submissions follow, counted %d", j.id, n, g.followers[x.followers].n)
 		}
 	}
 	if jobs != g.jobs.Len() || texts != g.texts.Len() {
 		k.fail("submissions: %d jobs with %d texts, %d and %d stored", jobs, texts, g.jobs.Len(), g.texts.Len())
 	}
 	if progresses != len(g.progresses) {
-		k.fail("submissions: %d jobs have something besides, %d are kept", progresses, len(g.progresses))
+		k.fail("submissions: %d jobs have a progress, %d are kept", progresses, len(g.progresses))
 	}
 	if indexed != g.unique.n {
 		k.fail("submissions: %d jobs to be joined, %d in the index", indexed, g.unique.n)
 	}
-	if waits+len(g.free)+1 != len(g.waits) {
-		k.fail("submissions: %d jobs are waited for, %d of %d lists are free", waits, len(g.free), len(g.waits)-1)
+	if followed+len(g.freeFollowers)+1 != len(g.followers) {
+		k.fail("submissions: %d jobs have followers, %d of %d lists are free", followed, len(g.freeFollowers), len(g.followers)-1)
 	}
 	for _, cl := range c.clients {
 		if cl == nil {
@@ -371,14 +382,14 @@ func (k *checker) submissions() {
 		var later *follower
 		for a := cl.follows; a != nil; later, a = a, a.earlier {
 			if a.client != cl || a.later != later || !listed[a] {
-				k.fail("client %d: what it waits for is not in order", cl.id)
+				k.fail("client %d: what it follows is not in order", cl.id)
 				break
 			}
 			delete(listed, a)
 		}
 	}
 	if len(listed) > 0 {
-		k.fail("submissions: %d waits are no client's", len(listed))
+		k.fail("submissions: %d followers are no client's", len(listed))
 	}
 	for _, t := range c.tubes {
 		if t == nil || t.function == nil {

@@ -2,16 +2,18 @@ package core
 
 import "bytes"
 
-// Submitted jobs. Sources: gearmand's PROTOCOL, and what gearmand 1.1.20 and 2.0.0
-// were seen to do, except where they lose work.
+// What becomes of submitted jobs. Sources: gearmand's PROTOCOL, and what gearmand 1.1.20
+// and 2.0.0 were seen to do, except where they lose work.
 
-// mailClient is clientFor for a Gearman session.
-func (c *Core) mailClient(op *Op) *client {
+// functionClient is clientFor a client that uses functions.
+func (c *Core) functionClient(op *Op) *client {
 	cl := c.clientFor(op)
 	cl.mail = op.Function.Mail
 	return cl
 }
 
+// submit adds a job, or joins one. A job that nobody would do in the background has a
+// follower from the beginning.
 func (c *Core) submit(op *Op, r *Reply) {
 	x := op.Function
 	t := c.openFunction(op.Name)
@@ -22,7 +24,7 @@ func (c *Core) submit(op *Op, r *Reply) {
 		}
 	}
 	total := t.reserved + uint64(t.ready.n+t.delay.n)
-	if most := t.function.limits[classOf(op.Pri)]; most > 0 && total >= uint64(most) {
+	if most := t.function.limits[ClassOf(op.Pri)]; most > 0 && total >= uint64(most) {
 		r.Status = StatusFull
 		c.closeTube(t)
 		return
@@ -47,7 +49,7 @@ func (c *Core) submit(op *Op, r *Reply) {
 	t.total++
 	c.counts.Total++
 	if !x.Background {
-		cl := c.mailClient(op)
+		cl := c.functionClient(op)
 		c.follow(cl, i, c.submissionOf(j))
 		c.recordNumber(t, j)
 		r.Commit = max(r.Commit, j.commit())
@@ -74,7 +76,7 @@ func (c *Core) join(t *tube, i uint32, op *Op, r *Reply) {
 	}
 	r.ID = j.id
 	if !op.Function.Background {
-		cl := c.mailClient(op)
+		cl := c.functionClient(op)
 		c.follow(cl, i, x)
 		r.Client = cl.id
 	} else if !x.is(subBackground) {
@@ -84,8 +86,9 @@ func (c *Core) join(t *tube, i uint32, op *Op, r *Reply) {
 	r.Commit = max(r.Commit, j.commit())
 }
 
-// unadmitted reports whether op, which would have the submitted job j recorded in full,
-// is to wait for room for its body.
+// unadmitted reports whether op, which would have the submitted job j recorded in full for
+// the first time, is to wait until the journal has made room for j's body. What op brings
+// along itself has room already; a small body needs no more than every command has.
 func (c *Core) unadmitted(j *job, op *Op, r *Reply) bool {
 	if c.buf == nil || op.Admitted >= j.size || j.flags&flagLarge == 0 || c.submissionOf(j).is(subBackground) {
 		return false
@@ -94,8 +97,8 @@ func (c *Core) unadmitted(j *job, op *Op, r *Reply) bool {
 	return true
 }
 
-// report: a job that was put has nobody who waits; its failure buries it, so that
-// nothing is lost.
+// report takes what a worker says about a job that it runs, and ends the job if it says so.
+// A job that was put has no followers: its failure buries it, so that nothing is lost.
 func (c *Core) report(op *Op, r *Reply) {
 	i, j, t := c.findHeld(op)
 	if i == 0 {
@@ -107,7 +110,7 @@ func (c *Core) report(op *Op, r *Reply) {
 	if j.isSubmitted() {
 		x := c.submissionOf(j)
 		if k == RelayStatus {
-			c.submissions.setProgress(j.ttr, progress{c.submissions.progressOf(j.ttr).lost, op.Function.Numerator, op.Function.Denominator})
+			c.submissions.setProgress(j.submission(), progress{c.submissions.progressOf(j.submission()).lost, op.Function.Numerator, op.Function.Denominator})
 		}
 		r.N = c.relay(j, x, k, op.Body, op.Large)
 		keep = c.submissions.opts.BuryFailed && x.is(subBackground)
@@ -123,6 +126,35 @@ func (c *Core) report(op *Op, r *Reply) {
 	c.buryFailed(t, i, j)
 }
 
+// loseWorker takes back a job whose worker has gone or has taken too long. It goes to the
+// tail of its priority, so that a job that kills its workers does not keep others from
+// being done; and fails if that was once too often.
+func (c *Core) loseWorker(t *tube, i uint32, j *job) {
+	g := c.submissions
+	lost := g.progressOf(j.submission()).lost + 1
+	if g.opts.Retries > 0 && lost >= g.opts.Retries {
+		x := c.submissionOf(j)
+		c.relay(j, x, RelayFailed, nil, nil)
+		if g.opts.BuryFailed && x.is(subBackground) {
+			g.setProgress(j.submission(), progress{})
+			c.buryFailed(t, i, j)
+		} else {
+			c.dropJob(t, i, j)
+		}
+		return
+	}
+	g.setProgress(j.submission(), progress{lost: lost})
+	if g.tail != c.lastID {
+		g.tail, g.turn = c.lastID, 0
+	}
+	g.turn++
+	c.enterReadyAt(t, i, j, g.tail, g.turn)
+	if g.opts.Retries > 0 {
+		c.recordIfRoom(t, j)
+	}
+	c.match(t)
+}
+
 // buryFailed keeps a job that has failed and is in no container any more.
 func (c *Core) buryFailed(t *tube, i uint32, j *job) {
 	c.enterBuried(t, i, j)
@@ -132,15 +164,15 @@ func (c *Core) buryFailed(t *tube, i uint32, j *job) {
 	c.recordIfRoom(t, j)
 }
 
-// unwanted reports whether nobody would hear of the job's result, and nobody
-// asked for it to be done all the same.
+// unwanted reports whether nobody would hear of a submitted job's result, and nobody asked
+// for it to be done all the same.
 func (c *Core) unwanted(j *job) bool {
 	x := c.submissionOf(j)
-	return x.is(subCancelled) || !x.is(subBackground) && x.waits == 0
+	return x.is(subCancelled) || !x.is(subBackground) && x.followers == 0
 }
 
-// submissionDeleted tells those who wait that a beanstalkd client has deleted the job:
-// it has done it if it had reserved it.
+// submissionDeleted tells the followers of a job that it is deleted: who deletes a job that
+// it has reserved has done it.
 func (c *Core) submissionDeleted(j *job) {
 	k := RelayFailed
 	if j.state == Reserved {
@@ -149,25 +181,27 @@ func (c *Core) submissionDeleted(j *job) {
 	c.relay(j, c.submissionOf(j), k, nil, nil)
 }
 
-// submissionBuried: for those who wait, a buried job has failed.
+// submissionBuried tells the followers of a job that is buried that it has failed. From
+// then on it is kept whoever has gone, like one that was put.
 func (c *Core) submissionBuried(t *tube, j *job) {
 	x := c.submissionOf(j)
 	c.relay(j, x, RelayFailed, nil, nil)
 	c.conclude(j)
 	if !x.is(subBackground) {
-		x.set(subBackground, true) // it is kept, whoever left
+		x.set(subBackground, true)
 		c.recordNew(t, j)
 	}
 }
 
-// settled: the job is over for those who wait, though it is still there; who
-// submits the same starts anew.
+// conclude makes a job one that is over for its followers, though it is still there: who
+// submits the same begins anew.
 func (c *Core) conclude(j *job) {
 	x := c.submissionOf(j)
 	c.unfollowAll(x)
-	c.submissions.unindex(j.ttr, x)
+	c.submissions.unindex(j.submission(), x)
 }
 
+// cancel ends a job, or has one that runs go on unheard.
 func (c *Core) cancel(op *Op, r *Reply) {
 	i, j, t := c.find(op.ID)
 	switch {
@@ -203,8 +237,8 @@ func (c *Core) status(j *job, op *Op, r *Reply) {
 	if !j.isSubmitted() {
 		return
 	}
-	e := c.submissions.progressOf(j.ttr)
-	x.Numerator, x.Denominator, x.Clients = e.numerator, e.denominator, c.submissions.waits[c.submissionOf(j).waits].n
+	e := c.submissions.progressOf(j.submission())
+	x.Numerator, x.Denominator, x.Clients = e.numerator, e.denominator, c.submissions.followers[c.submissionOf(j).followers].n
 }
 
 // uniqueStatus tells about the newest job of any function with op's unique id. It
@@ -238,6 +272,8 @@ func (c *Core) uniqueStatus(op *Op, r *Reply) {
 // listMax jobs, or a bucket more, are listed in a visit.
 const listMax = 512
 
+// listJobs appends the jobs of the next buckets of the table of ids. A job may be listed
+// twice if the table grows between two visits, and missed if it shrinks.
 func (c *Core) listJobs(x *FunctionOp, r *Reply) {
 	for ; x.Cursor < uint64(c.ids.size); x.Cursor++ {
 		if len(x.Jobs) >= listMax {
@@ -249,7 +285,7 @@ func (c *Core) listJobs(x *FunctionOp, r *Reply) {
 			s := SubmittedJob{ID: j.id, Background: true}
 			if j.isSubmitted() {
 				g := c.submissionOf(j)
-				s.Lost, s.Background, s.Unique = c.submissions.progressOf(j.ttr).lost, g.is(subBackground), string(c.submissions.uniqueOf(g))
+				s.Lost, s.Background, s.Unique = c.submissions.progressOf(j.submission()).lost, g.is(subBackground), string(c.submissions.uniqueOf(g))
 			}
 			x.Jobs = append(x.Jobs, s)
 			i = j.hash

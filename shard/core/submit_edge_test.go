@@ -116,8 +116,8 @@ func TestWaitsAreForgotten(t *testing.T) {
 		for id := first; id < first+jobs; id++ {
 			p.op(Op{Kind: OpCancelJob, ID: id}, StatusOK)
 		}
-		if g := p.core.submissions; len(g.waits) != 1 || len(g.free) != 0 {
-			t.Fatalf("%d lists, %d free", len(g.waits), len(g.free))
+		if g := p.core.submissions; len(g.followers) != 1 || len(g.freeFollowers) != 0 {
+			t.Fatalf("%d lists, %d free", len(g.followers), len(g.freeFollowers))
 		}
 	}
 }

@@ -189,7 +189,7 @@ func describeJobs(c *Core, o SubmitOptions) (list []string) {
 		}
 		x := c.submissionOf(j)
 		if x.is(subBackground) {
-			lost := c.submissions.progressOf(j.ttr).lost
+			lost := c.submissions.progressOf(j.submission()).lost
 			if o.Retries == 0 {
 				lost = 0 // not recorded: nothing depends on it
 			}

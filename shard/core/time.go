@@ -1,5 +1,16 @@
 package core
 
+// Time is a moment in nanoseconds, or a length of time. The core only ever gets it as
+// an argument; it begins with the time of day at the start of the server, and goes
+// on by itself.
+type Time int64
+
+// Second is one second of Time; the wire speaks seconds, the core nanoseconds.
+const Second Time = 1e9
+
+// Never is later than every deadline.
+const Never Time = 1<<63 - 1
+
 // The core's time only goes on. It is that of the owner's Batch, of which three figures
 // belong together:
 //
@@ -51,16 +62,6 @@ func (c *Core) whenAwake(t Time) Time {
 	}
 	return t + c.slept
 }
-
-// Time is a moment in nanoseconds, or a length of time. The core only ever gets it as
-// an argument; it begins with the time of day at the start, and see moment.go.
-type Time int64
-
-// Second is one second of Time; the wire speaks seconds, the core nanoseconds.
-const Second Time = 1e9
-
-// Never is later than every deadline.
-const Never Time = 1<<63 - 1
 
 // advance moves the core's time on; a clock that steps back stands still.
 func (c *Core) advance(now Time) { c.now = max(c.now, now) }

@@ -5,6 +5,7 @@ import "fmt"
 // The operations of the job's life, one function each. Sources: protocol
 // document of beanstalkd 1.13 and, where it is silent, prot.c's dispatch_cmd.
 
+// applyPut adds a job, which waits, or goes to whoever waits for it.
 func (c *Core) applyPut(op *Op, r *Reply) {
 	t := c.tubeAt(op.Tube)
 	i, j := c.newJob(op)
@@ -28,6 +29,9 @@ func (c *Core) applyPut(op *Op, r *Reply) {
 	c.match(t)
 }
 
+// applyReserve takes the best job for a client, or has it wait. A reserve that concerns
+// several shards may only take what is the best of all of them, or say that there is
+// nothing: whether it is, the bound and the Waiter's Guard tell.
 func (c *Core) applyReserve(op *Op, r *Reply) {
 	cl := c.clientAt(op.Client)
 	if !op.Multi || cl.seq != op.Seq {
@@ -65,6 +69,7 @@ func (c *Core) applyReserve(op *Op, r *Reply) {
 	}
 }
 
+// applyReserveJob takes a job whatever its state, if nobody has it.
 func (c *Core) applyReserveJob(op *Op, r *Reply) {
 	i, j, t := c.find(op.ID)
 	if i == 0 || j.state == Reserved {
@@ -82,6 +87,7 @@ func (c *Core) applyReserveJob(op *Op, r *Reply) {
 	r.Client = cl.id
 }
 
+// applyDelete deletes a job that is the client's, or nobody's.
 func (c *Core) applyDelete(op *Op, r *Reply) {
 	i, j, t := c.find(op.ID)
 	if i == 0 || j.state == Reserved && (j.client != op.Client || op.Client == 0) {
@@ -99,6 +105,8 @@ func (c *Core) applyDelete(op *Op, r *Reply) {
 	c.closeTube(t)
 }
 
+// applyRelease gives a reserved job back, under another priority and perhaps delayed. A
+// submitted one that nobody wants any more ends instead.
 func (c *Core) applyRelease(op *Op, r *Reply) {
 	i, j, t := c.findHeld(op)
 	if i == 0 {
@@ -122,6 +130,8 @@ func (c *Core) applyRelease(op *Op, r *Reply) {
 	c.match(t)
 }
 
+// applyBury puts a reserved job aside. A submitted one that was cancelled meanwhile ends
+// instead; others are kept from then on, and are recorded for it.
 func (c *Core) applyBury(op *Op, r *Reply) {
 	i, j, t := c.findHeld(op)
 	if i == 0 {
@@ -144,6 +154,7 @@ func (c *Core) applyBury(op *Op, r *Reply) {
 	c.recordUpdate(t, j)
 }
 
+// applyTouch begins a reservation's time anew.
 func (c *Core) applyTouch(op *Op, r *Reply) {
 	i, j, t := c.findHeld(op)
 	if i == 0 {
@@ -160,6 +171,9 @@ func (c *Core) applyTouch(op *Op, r *Reply) {
 // visit; the caller comes again for the rest, and others get their turn.
 const boundedMax = 1024
 
+// applyKick kicks buried jobs if there is any, else delayed ones, never both;
+// a further visit keeps to the choice of the first, even when
+// others have emptied the buried list meanwhile.
 func (c *Core) applyKick(op *Op, r *Reply) {
 	t := c.tubeAt(op.Tube)
 	r.Kicked = op.Kicked
@@ -188,6 +202,7 @@ func (c *Core) applyKick(op *Op, r *Reply) {
 	}
 }
 
+// applyKickJob kicks one job.
 func (c *Core) applyKickJob(op *Op, r *Reply) {
 	i, j, t := c.find(op.ID)
 	if i == 0 || j.state != Buried && j.state != Delayed {
@@ -208,6 +223,7 @@ func (c *Core) kick(t *tube, i uint32) {
 	c.match(t)
 }
 
+// applyPeek shows a job, where it stays.
 func (c *Core) applyPeek(op *Op, r *Reply) {
 	var i uint32
 	switch op.Kind {
@@ -265,6 +281,7 @@ func (c *Core) applyTube(op *Op, r *Reply) {
 	}
 }
 
+// unuse lets go of a tube that a client has used; zero: none.
 func (c *Core) unuse(id TubeID) {
 	if id == 0 {
 		return
@@ -277,6 +294,8 @@ func (c *Core) unuse(id TubeID) {
 	c.closeTube(t)
 }
 
+// applyClose takes from a client what it has, in parts: what it follows, its jobs, and for
+// good its watch list and itself.
 func (c *Core) applyClose(op *Op, r *Reply) {
 	if op.Client != 0 {
 		cl := c.clientAt(op.Client)
@@ -299,50 +318,20 @@ func (c *Core) applyClose(op *Op, r *Reply) {
 	}
 }
 
-// giveBack makes a job that cl does not hold any more ready again. One that its
-// worker has lost goes to the tail of its priority, or fails if that was once too
-// often.
+// giveBack makes a job that cl does not hold any more ready again, unless nobody wants it.
 func (c *Core) giveBack(t *tube, i uint32, j *job, cl *client) {
-	if !j.isSubmitted() {
-		c.enterReady(t, i, j)
-		c.match(t)
-		return
-	}
-	if c.unwanted(j) {
+	switch {
+	case j.isSubmitted() && c.unwanted(j):
 		c.dropJob(t, i, j)
-		return
-	}
-	if !cl.usesFunctions() {
+	case j.isSubmitted() && cl.usesFunctions():
+		c.loseWorker(t, i, j)
+	default:
 		c.enterReady(t, i, j)
 		c.match(t)
-		return
 	}
-	g := c.submissions
-	lost := g.progressOf(j.ttr).lost + 1
-	if g.opts.Retries > 0 && lost >= g.opts.Retries {
-		x := c.submissionOf(j)
-		c.relay(j, x, RelayFailed, nil, nil)
-		if g.opts.BuryFailed && x.is(subBackground) {
-			g.setProgress(j.ttr, progress{})
-			c.buryFailed(t, i, j)
-		} else {
-			c.dropJob(t, i, j)
-		}
-		return
-	}
-	g.setProgress(j.ttr, progress{lost: lost})
-	if g.tail != c.lastID {
-		g.tail, g.turn = c.lastID, 0
-	}
-	g.turn++
-	c.enterReadyAt(t, i, j, g.tail, g.turn)
-	if g.opts.Retries > 0 {
-		c.recordIfRoom(t, j)
-	}
-	c.match(t)
 }
 
-// dropJob ends a job that is in no container any more.
+// dropJob ends a job that is in no container any more, without an OpDelete.
 func (c *Core) dropJob(t *tube, i uint32, j *job) {
 	c.recordDelete(t, j)
 	id := j.id
@@ -353,6 +342,7 @@ func (c *Core) dropJob(t *tube, i uint32, j *job) {
 	c.closeTube(t)
 }
 
+// finished tells the Finisher, if there is one, of a job that no OpDelete has ended.
 func (c *Core) finished(id JobID) {
 	if c.ended != nil {
 		c.ended(id)

@@ -7,13 +7,13 @@ import (
 	"polystalk/shard/record"
 )
 
-// A tube exists while a client uses or watches it, while it holds jobs, or
+// A tube exists while a client uses or watches it, while it has jobs, or
 // for ever when it is pinned ("default").
 type tube struct {
 	*Face
-	mirrored bool // its mirror is kept, since a router asked for it
-	pinned   bool
-	kept     bool // until its pause ends: it comes from a journal
+	mirrored   bool // its mirror is kept true, since a router asked for it
+	pinned     bool
+	pauseKeeps bool // it exists until its pause ends: that comes from a journal
 
 	ready, delay jobHeap
 	buried       jobList
@@ -27,20 +27,20 @@ type tube struct {
 
 	waiters waitQueue
 
-	using, watching uint32
-	jobs            int // in whatever state
-	urgent          uint64
+	using, watching uint32 // clients
+	jobs            int    // in whatever state
+	urgent          uint64 // ready, with a priority below urgentBelow
 	urgentDelayed   uint64
 	low             uint64 // ready or delayed, of ClassLow
 	reserved        uint64
 	total           uint64 // put since the process began
-	restored        uint64 // those that a replay has brought back
+	restored        uint64 // jobs that a replay has brought back
 	deletes         uint64
 	pauses          uint64
 
 	timer timer
 
-	function *function // what else a function is; nil: none is of this name
+	function *function // nil: nobody has named it as a function
 }
 
 // A tubeTable is a core's tubes, by handle and by name.
@@ -95,7 +95,9 @@ func (c *Core) openTube(name []byte) *tube {
 }
 
 // inUse reports whether t is more than a name.
-func (t *tube) inUse() bool { return t.jobs > 0 || t.watching > 0 || t.using > 0 || t.pinned || t.kept }
+func (t *tube) inUse() bool {
+	return t.jobs > 0 || t.watching > 0 || t.using > 0 || t.pinned || t.pauseKeeps
+}
 
 // closeTube forgets t if nothing needs it any more, a function after a while. A
 // forgotten tube forgets its pause and its counters, as in the reference.
@@ -174,6 +176,7 @@ func (c *Core) refresh(t *tube) {
 	}
 }
 
+// pause keeps reserve from t for d, from now on; zero ends a pause.
 func (c *Core) pause(t *tube, d Time) {
 	t.pauses++
 	if d == 0 {
@@ -203,17 +206,20 @@ func (c *Core) setPause(t *tube, until, length Time) {
 	t.pauseUntil, t.pauseFor = until, length
 }
 
+// unpause ends the pause of t, and gives its jobs to who waits for them.
 func (c *Core) unpause(t *tube) {
 	c.setPause(t, 0, 0)
-	t.kept = false
+	t.pauseKeeps = false
 	c.refresh(t)
 	c.match(t)
 	if t.function != nil && t.readyPos != 0 {
-		for n := 1; n < t.ready.n && c.wakeSleepers(t.function); n++ { // as if each job came now
+		// As if each job came now: match has told of the first.
+		for n := 1; n < t.ready.n && c.wakeSleepers(t.function); n++ {
 		}
 	}
 }
 
+// tubes checks the table of tubes, and each of them.
 func (k *checker) tubes() {
 	c := k.c
 	jobs := make(map[TubeID]int)
@@ -266,6 +272,7 @@ func (k *checker) tubes() {
 	}
 }
 
+// tubeJobs checks the containers of t, and its counters of what is in them.
 func (k *checker) tubeJobs(t *tube) {
 	urgent := uint64(0)
 	where := fmt.Sprintf("tube %q ready", t.name)

@@ -1,6 +1,9 @@
 package core
 
-import "sync/atomic"
+import (
+	"fmt"
+	"sync/atomic"
+)
 
 // A Waiter is the one word that shards share about a client: who serves its
 // waiting reserve. The session arms it and hands the sequence number to every
@@ -33,6 +36,7 @@ const (
 	waitCalled
 )
 
+// waitWord is the word of the wait seq in a state.
 func waitWord(seq, state uint64) uint64 { return seq<<2 | state }
 
 // A Guard knows what a client has seen of the other shards. A core asks it, owned,
@@ -45,8 +49,10 @@ type Guard interface {
 	Stands(k Key) bool
 }
 
+// stands asks the Guard, if there is one.
 func (w *Waiter) stands(k Key) bool { return w.Guard == nil || w.Guard.Stands(k) }
 
+// arm begins the next wait in a state.
 func (w *Waiter) arm(state uint64) uint64 {
 	seq := w.word.Load()>>2 + 1
 	w.word.Store(waitWord(seq, state))
@@ -87,9 +93,9 @@ func (w *Waiter) Claim(seq uint64) bool {
 type offered uint8
 
 const (
-	offerWon  offered = iota // the wait is the offering shard's to end
-	offerHeld                // it is closed; its session will see that there was something
-	offerLost                // it is over
+	offerWon    offered = iota // the wait is the offering shard's to end
+	offerCalled                // it is closed; its session will see that there was something
+	offerLost                  // it is over
 )
 
 // offer claims the wait seq if it is open, and calls if it is closed.
@@ -102,10 +108,10 @@ func (w *Waiter) offer(seq uint64) offered {
 			}
 		case waitWord(seq, waitClosed):
 			if w.word.CompareAndSwap(waitWord(seq, waitClosed), waitWord(seq, waitCalled)) {
-				return offerHeld
+				return offerCalled
 			}
 		case waitWord(seq, waitCalled):
-			return offerHeld
+			return offerCalled
 		default:
 			return offerLost
 		}
@@ -119,6 +125,7 @@ type waitQueue struct {
 	n          int
 }
 
+// queue adds watch i to a tube's queue.
 func (c *Core) queue(q *waitQueue, i uint32) {
 	w := c.watches.At(i)
 	w.prev, w.next = q.tail, 0
@@ -131,8 +138,13 @@ func (c *Core) queue(q *waitQueue, i uint32) {
 	q.n++
 }
 
+// unqueue takes watch i, which is in q, out of it. It panics when it can see that it is not.
 func (c *Core) unqueue(q *waitQueue, i uint32) {
 	w := c.watches.At(i)
+	if w.prev == 0 && q.head != i || w.next == 0 && q.tail != i {
+		panic(fmt.Sprintf("core: client %d, watch %d between %d and %d, is not in the queue of tube %d from %d to %d of %d",
+			w.client, i, w.prev, w.next, w.tube, q.head, q.tail, q.n))
+	}
 	if w.prev != 0 {
 		c.watches.At(w.prev).next = w.next
 	} else {

@@ -29,19 +29,19 @@ type Address struct {
 // code of the reference, where it fails on binding.
 func (c *Config) parseAddresses() (err error) {
 	if c.Gearmand {
-		if c.Addresses, err = c.pairs("listen", c.Listen, "127.0.0.1:11300", true); err != nil {
+		if c.Addresses, err = c.pairs("listen", c.Listen, "127.0.0.1:"+portDefault, true); err != nil {
 			return err
 		}
-		c.Gearman.Addresses, err = c.hosts("gearman-listen", c.Gearman.Listen, "", "4730")
+		c.Gearman.Addresses, err = c.hosts("gearman-listen", c.Gearman.Listen, "", gearmanPortDefault)
 		for i := range c.Gearman.Addresses {
 			c.Gearman.Addresses[i].V6Only = true
 		}
 		return err
 	}
-	if c.Addresses, err = c.hosts("listen", c.Listen, "0.0.0.0", "11300"); err != nil {
+	if c.Addresses, err = c.hosts("listen", c.Listen, "0.0.0.0", portDefault); err != nil {
 		return err
 	}
-	c.Gearman.Addresses, err = c.pairs("gearman-listen", c.Gearman.Listen, "127.0.0.1:4730", false)
+	c.Gearman.Addresses, err = c.pairs("gearman-listen", c.Gearman.Listen, "127.0.0.1:"+gearmanPortDefault, false)
 	return err
 }
 

@@ -21,6 +21,9 @@ const (
 	jobSizeMax        = beanstalk.MaxJobSizeLimit // a larger -z becomes this, with a warning
 	binlogSizeDefault = 10 << 20                  // as the reference
 
+	portDefault        = "11300" // as beanstalkd
+	gearmanPortDefault = "4730"  // as gearmand
+
 	loopsMax       = 1024
 	shardsMax      = 4096 // tubes hash onto 4096 slots; a shard without a slot would have nothing to do
 	shardsPerLoop  = 4    // at least; rounded up to a power of two
@@ -66,14 +69,14 @@ type Config struct {
 	origins   map[string]string // long name → "flag -p" or "variable POLYSTALKD_PORT", for what was set
 }
 
-// process is what only the command line in place of gearmand sets: how the process
-// runs. The zero value of a field leaves things as they are.
+// process is how the process runs. All but CheckArgs is set only by the command line in
+// place of gearmand; the zero value of a field leaves things as they are.
 type process struct {
-	CheckArgs   bool   // end with success once everything is checked
-	LogFile     string // path, stderr or none; empty: stderr
-	Syslog      bool
-	PidFile     string
-	Daemon      bool
+	CheckArgs   bool                // end with success once everything is checked
+	LogFile     string              // path, stderr or none; empty: stderr
+	Syslog      bool                // the log goes to syslog, and to LogFile only if that is set
+	PidFile     string              // path; empty: nowhere
+	Daemon      bool                // run in the background once it serves
 	Descriptors uint64              // limit to set
 	Backlog     int                 // of Gearman's listeners
 	KeepAlive   net.KeepAliveConfig // of Gearman's connections; its zero value: the system's timing

@@ -69,7 +69,7 @@ func newFlagSet(c *Config) *pflag.FlagSet {
 
 	fs.StringArrayVarP(&c.Listen, "listen", "l", nil,
 		"listen on `ADDR`: a name, an IP address or unix:PATH;\nmay be given several times (default 0.0.0.0)")
-	fs.StringVarP(&c.Port, "port", "p", "11300", "listen on TCP `PORT`")
+	fs.StringVarP(&c.Port, "port", "p", portDefault, "listen on TCP `PORT`")
 	fs.StringVarP(&c.User, "user", "u", "", "become `USER`, with its groups, once listening")
 	fs.FuncP("max-job-size", "z", fmt.Sprintf("accept jobs of up to `BYTES`, at most %d (default %d)", jobSizeMax, jobSizeDefault), c.setJobSize)
 	fs.StringVarP(&c.BinlogDir, "binlog-dir", "b", "", "keep jobs in a journal in `DIR`; a change is acknowledged\nonce it is on the disk, and nothing acknowledged is lost")

@@ -54,7 +54,7 @@ func newGearmandFlags(c *Config) *gearmandFlags {
 	fs := g.theirs
 	fs.StringArrayVarP(&c.Gearman.Listen, "listen", "L", nil, "listen on `HOST`, a name or an IP address; may be given several\ntimes (default: all addresses)")
 	g.renamed["listen"] = "gearman-listen"
-	fs.StringVarP(&c.Port, "port", "p", "4730", "listen on TCP `PORT`")
+	fs.StringVarP(&c.Port, "port", "p", gearmanPortDefault, "listen on TCP `PORT`")
 	fs.FuncP("backlog", "b", "let `N` connections wait to be accepted (default: as many as the system allows)", g.setBacklog)
 	g.keepAliveFlags(fs)
 	take(fs, "gearman-retries", "job-retries", "j")

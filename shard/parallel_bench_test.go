@@ -76,7 +76,7 @@ func (h *hand) run() {
 		for c.waits {
 			h.take()
 			if c.waits {
-				pause()
+				yield()
 			}
 		}
 	}

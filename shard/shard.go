@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"fmt"
 	"iter"
 	"sync/atomic"
 
@@ -15,8 +16,8 @@ const (
 	// shard) against help; a client has one message under way at most.
 	inboxSize = 512
 
-	// drainMax messages are run in one visit; the rest is the goroutine's.
-	drainMax = 128
+	// visitMax messages are run in one visit; the rest is the goroutine's.
+	visitMax = 128
 )
 
 // A Shard is a Core with an ownership word and an inbox. Whoever turns the
@@ -33,8 +34,8 @@ type Shard struct {
 	inbox *ring.Ring[*core.Message]
 	clock func(*Batch)
 
-	log     *commit.Log // nil: no journal
-	unwoken bool        // a commit is to be requested; owner only
+	log         *commit.Log // nil: no journal
+	wantsCommit bool        // a commit is to be requested; owner only
 
 	readied *core.ReadyLog // the core's
 
@@ -73,37 +74,6 @@ func New(index int, machine *core.Core, clock func(*Batch)) *Shard {
 	return s
 }
 
-// A Batch is what one event loop (or shard goroutine) carries from shard to
-// shard: the time of its turn, and the messages to deliver once the shard is
-// released. Not safe for concurrent use.
-type Batch struct {
-	Now          core.Time
-	Slept, Ahead core.Time // see moment.go of package core
-	Home         core.Home // messages for it are left in Local instead of being posted
-
-	// Local holds finished messages of Home itself, oldest first. The
-	// holder takes them out.
-	Local []*core.Message
-
-	// Defer keeps what is to be delivered until Deliver is called, so that
-	// several visits look like one to whoever they wake.
-	Defer bool
-
-	// Visits counts how often a shard was taken, Busy how often it was found
-	// owned, Sent the messages left in inboxes, Helped those run for others.
-	Visits, Busy, Sent, Helped uint64
-
-	mail  []*core.Mail
-	out   []*core.Message
-	woken []*core.Waiter
-}
-
-// FromDay is the moment at which the time of day is day, as far as b's owner knows.
-func (b *Batch) FromDay(day core.Time) core.Time { return core.DayOf(day, -b.Ahead) }
-
-// Day is the time of day now.
-func (b *Batch) Day() core.Time { return core.DayOf(b.Now, b.Ahead) }
-
 // Own takes the shard if nobody has it. It never waits.
 func (s *Shard) Own(b *Batch) bool {
 	if s.own.Load() != 0 || !s.own.CompareAndSwap(0, 1) {
@@ -117,6 +87,7 @@ func (s *Shard) Own(b *Batch) bool {
 // Apply runs op in place; the shard must be owned. r.Body is good until
 // Release.
 func (s *Shard) Apply(b *Batch, op *core.Op, r *core.Reply) {
+	s.mustBeOwned()
 	if b.Slept > s.core.SleptFor() {
 		s.core.Slept(b.Slept)
 	}
@@ -126,7 +97,19 @@ func (s *Shard) Apply(b *Batch, op *core.Op, r *core.Reply) {
 	}
 	s.begin(b)
 	s.core.Apply(b.Now, op, r)
-	s.unwoken = s.log.End() || s.unwoken
+	s.wantsCommit = s.log.End() || s.wantsCommit
+}
+
+// mustBeOwned panics if nobody owns the shard: then the caller does not.
+func (s *Shard) mustBeOwned() {
+	if s.own.Load() == 0 {
+		s.isFree()
+	}
+}
+
+//go:noinline
+func (s *Shard) isFree() {
+	panic(fmt.Sprintf("shard: shard %d is used or released by somebody who does not own it", s.Index))
 }
 
 // begin opens the log for records of the moment of b; the shard must be owned.
@@ -151,7 +134,7 @@ func (s *Shard) EachID(f func(core.JobID)) { s.core.EachID(f) }
 // Recopy records jobs again, and a tube's pause unless tube is nil; see
 // CopyJob. It waits for the shard and must not be called by an event loop.
 func (s *Shard) Recopy(b *Batch, ids []uint64, after uint64, tube []byte) {
-	s.ownPatiently(b)
+	s.OwnPatiently(b)
 	s.begin(b)
 	for _, id := range ids {
 		s.core.CopyJob(core.JobID(id), after)
@@ -159,13 +142,13 @@ func (s *Shard) Recopy(b *Batch, ids []uint64, after uint64, tube []byte) {
 	if tube != nil {
 		s.core.CopyPause(tube)
 	}
-	s.unwoken = s.log.End() || s.unwoken
+	s.wantsCommit = s.log.End() || s.wantsCommit
 	s.Release(b)
 }
 
 // NeedsCopy reports whether Recopy would record a job again; it waits as Recopy does.
 func (s *Shard) NeedsCopy(b *Batch, id, after uint64) bool {
-	s.ownPatiently(b)
+	s.OwnPatiently(b)
 	defer s.Release(b)
 	return s.core.NeedsCopy(core.JobID(id), after)
 }
@@ -174,8 +157,9 @@ func (s *Shard) NeedsCopy(b *Batch, id, after uint64) bool {
 // delivers. Nothing that was pushed before stays behind unseen: the inbox is
 // looked at once more after the word is free.
 func (s *Shard) Release(b *Batch) {
+	s.mustBeOwned()
 	for first := true; ; first = false {
-		ran := s.drain(b)
+		ran := s.runInbox(b)
 		old := len(b.woken)
 		b.woken = s.core.TakeWoken(b.woken)
 		for _, w := range b.woken[old:] {
@@ -193,8 +177,8 @@ func (s *Shard) Release(b *Batch) {
 		if int64(next) != s.due.Load() {
 			s.due.Store(int64(next))
 		}
-		wake := s.unwoken
-		s.unwoken = false
+		wake := s.wantsCommit
+		s.wantsCommit = false
 		s.own.Store(0)
 		if wake {
 			s.log.Request()
@@ -202,7 +186,7 @@ func (s *Shard) Release(b *Batch) {
 		if !b.Defer {
 			b.Deliver()
 		}
-		if ran == drainMax {
+		if ran == visitMax {
 			nudge = true // the rest is the goroutine's
 		}
 		if nudge {
@@ -211,7 +195,7 @@ func (s *Shard) Release(b *Batch) {
 		// A message pushed while the word was ours is still there: its sender
 		// found us owning and relies on this look. One whose sender has not
 		// finished its push is left: the sender looks at the word afterwards.
-		if ran == drainMax || !first && ran == 0 || s.inbox.Empty() || !s.Own(b) {
+		if ran == visitMax || !first && ran == 0 || s.inbox.Empty() || !s.Own(b) {
 			return
 		}
 	}
@@ -226,22 +210,12 @@ func (s *Shard) Send(b *Batch, m *core.Message) {
 		if s.Own(b) {
 			s.Release(b)
 		} else {
-			pause()
+			yield()
 		}
 	}
 	if s.Own(b) {
 		s.Release(b)
 	}
-}
-
-// tick is one round of the goroutine for an owner: expire, drain, release.
-// It returns when the next timer is due; what the drain brought nudges.
-func (s *Shard) tick(b *Batch) (next core.Time) {
-	s.expire(b)
-	next = s.core.Next()
-	s.wakeAt = next
-	s.Release(b)
-	return next
 }
 
 // expire does what is due; the shard must be owned.
@@ -253,26 +227,11 @@ func (s *Shard) expire(b *Batch) {
 	}
 	s.begin(b)
 	s.core.Expire(b.Now)
-	s.unwoken = s.log.End() || s.unwoken
+	s.wantsCommit = s.log.End() || s.wantsCommit
 }
 
 // SetSubmitOptions says how submitted jobs are treated; call it before anything else.
 func (s *Shard) SetSubmitOptions(o core.SubmitOptions) { s.core.SetSubmitOptions(o) }
-
-// Tick does one round of the goroutine: it runs the due timers and the inbox.
-// It reports false when the shard is owned. For a driver of a shard that was
-// not started.
-func (s *Shard) Tick(b *Batch) bool {
-	if !s.Own(b) {
-		return false
-	}
-	select {
-	case <-s.wake:
-	default:
-	}
-	s.tick(b)
-	return true
-}
 
 // Catchup runs timers that are due already but that the goroutine has not come
 // to; what a router reads in Mirrors is then as of now. It costs one read
@@ -287,33 +246,15 @@ func (s *Shard) Catchup(b *Batch) {
 // Readied tells which tubes have got a better ready job. Anyone may read it.
 func (s *Shard) Readied() *core.ReadyLog { return s.readied }
 
-// Due is the moment at which the goroutine would call Tick: zero when it was
-// nudged, Never when nothing is pending. For a driver of a shard that was not
-// started.
-func (s *Shard) Due() core.Time {
-	if len(s.wake) > 0 {
-		return 0
-	}
-	return s.wakeAt
-}
-
-// Nudge makes the goroutine look at the shard soon.
-func (s *Shard) Nudge() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-// drain runs up to drainMax messages; the shard must be owned.
-func (s *Shard) drain(b *Batch) (n int) {
+// runInbox runs up to visitMax messages; the shard must be owned.
+func (s *Shard) runInbox(b *Batch) (n int) {
 	if s.inbox.Empty() {
 		return 0
 	}
 	if depth := uint32(s.inbox.Len()); depth > s.deepest.Load() {
 		s.deepest.Store(depth)
 	}
-	for n < drainMax && !s.inbox.Empty() {
+	for n < visitMax && !s.inbox.Empty() {
 		m, ok := s.inbox.Pop()
 		if !ok {
 			break
@@ -326,36 +267,6 @@ func (s *Shard) drain(b *Batch) (n int) {
 	}
 	b.Helped += uint64(n)
 	return n
-}
-
-// Deliver posts what an owner has collected; no shard may be owned any more.
-// Release does it, unless Defer is set.
-func (b *Batch) Deliver() {
-	// Mail goes first: a session that submits hears of what it woke before the
-	// answer.
-	for i, m := range b.mail {
-		b.post(&m.Msg)
-		b.mail[i] = nil
-	}
-	b.mail = b.mail[:0]
-	for i, w := range b.woken {
-		b.post(&w.Msg)
-		b.woken[i] = nil
-	}
-	b.woken = b.woken[:0]
-	for i, m := range b.out {
-		b.post(m)
-		b.out[i] = nil
-	}
-	b.out = b.out[:0]
-}
-
-func (b *Batch) post(m *core.Message) {
-	if m.Home == b.Home {
-		b.Local = append(b.Local, m)
-		return
-	}
-	m.Home.Post(m)
 }
 
 // Counters are what a shard counts about itself. What its visitors meet is in

@@ -3,6 +3,7 @@ package shard
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -76,6 +77,27 @@ func TestOwnMessagesStayLocal(t *testing.T) {
 	}
 }
 
+// TestUseWithoutOwningPanics: so does a second release, unless somebody else owns the shard
+// by then.
+func TestUseWithoutOwningPanics(t *testing.T) {
+	s := newTestShard(t, nil)
+	b := &Batch{Now: 1, Home: newTestHome()}
+	op := put(1, 0, 1)
+	for what, use := range map[string]func(){
+		"an operation": func() { s.Apply(b, &op, new(core.Reply)) },
+		"a release":    func() { s.Release(b) },
+	} {
+		func() {
+			defer func() {
+				if r := recover(); r == nil || !strings.HasPrefix(fmt.Sprint(r), "shard: shard 3 ") {
+					t.Errorf("%s of who does not own the shard: %v", what, r)
+				}
+			}()
+			use()
+		}()
+	}
+}
+
 // A pushingHome leaves a message in an inbox when it hears of another, at the
 // moment when a sender that found the shard owned may.
 type pushingHome struct {
@@ -114,19 +136,19 @@ func TestVisitIsBounded(t *testing.T) {
 	home := newTestHome()
 	owner, sender := &Batch{Now: 1, Home: newTestHome()}, &Batch{Now: 1, Home: home}
 	s.Own(owner)
-	for i := range 2*drainMax + 1 {
+	for i := range 2*visitMax + 1 {
 		s.Send(sender, &core.Message{Op: put(core.JobID(i+1), 0, 1), Home: home})
 	}
 	s.Release(owner)
-	if n := len(home.posted); n != drainMax {
-		t.Errorf("%d messages in one visit, want %d", n, drainMax)
+	if n := len(home.posted); n != visitMax {
+		t.Errorf("%d messages in one visit, want %d", n, visitMax)
 	}
 	for s.Due() == 0 {
 		if !s.Tick(owner) {
 			t.Fatal("owned")
 		}
 	}
-	if n := len(home.posted); n != 2*drainMax+1 {
+	if n := len(home.posted); n != 2*visitMax+1 {
 		t.Errorf("%d messages run in the end", n)
 	}
 }
@@ -375,7 +397,7 @@ func TestFullInboxMakesSendersHelp(t *testing.T) {
 		})
 	}
 	for done.Load() < inboxSize {
-		pause()
+		yield()
 	}
 	if n := s.inbox.Len(); n != inboxSize {
 		t.Errorf("%d messages in the inbox, want %d", n, inboxSize)
@@ -403,7 +425,7 @@ func TestWakeUpsAcrossShards(t *testing.T) {
 	}
 	visit := func(s *Shard, b *Batch, op core.Op) (r core.Reply) {
 		for !s.Own(b) {
-			pause()
+			yield()
 		}
 		b.Now = clock()
 		s.Apply(b, &op, &r)

@@ -2,8 +2,23 @@
 //
 // The Core is deterministic. It takes (now, operation) and answers with a
 // Reply and with woken Waiters; it reads no clock, does no I/O, starts no
-// goroutine and draws no random number, so the same history gives the same
-// state anywhere: in a test, in the simulator, in a journal's replay.
+// goroutine and draws no random number. So the same history gives the same
+// state anywhere, in a test, in the simulator, in a journal's replay, where a history is
+// more than operations:
+//
+//   - OpSubmit takes the id of a new job from Numbers while it applies, since only then
+//     is it known whether the job is new. Which id that is depends on the order in which
+//     all shards ask.
+//   - A reserve over several shards asks the client's Waiter, and its Guard, which depend on
+//     the other shards; and who is woken of the sleeping workers depends on Mail and
+//     Sleepers, atomics that sessions move whenever they like.
+//
+// These answers are inputs, like the time. They are in no operation, and nobody notes them.
+// That is why records are kept and replicated, and operations never: a record (package
+// record) tells what came of an operation, the job as it is now, and a Replay of records
+// gives the same jobs wherever and whenever it is done. What is not in records does not
+// outlive a core: clients, watch lists, reservations, and submitted jobs that are only done
+// while somebody follows them.
 //
 // A job is in exactly one place, named by its State:
 //
@@ -25,23 +40,34 @@
 // beanstalkd 1.13, "Job Lifecycle".)
 //
 // Time is that of a clock which nobody sets; what of it counts for what, and how it
-// becomes the time of day in a journal, is in moment.go.
+// becomes the time of day in a journal, is in time.go.
 //
-// Gearman sessions submit jobs instead of putting them (function.go): a function is a
-// tube, what a submitted job has besides is in a side record, and who waits for
-// it, or sleeps until there is one, is told by Mail that a Shard posts once it is
-// released.
+// Jobs are put into tubes, or submitted to functions (function.go, submission.go). A
+// function is a tube, and the two kinds of clients see each other's jobs. What a submitted
+// job has besides is in a side record: a unique id by which others join it, and its
+// followers, the clients that want to hear what becomes of it. They, and workers that sleep
+// until there is a job, are told by Mail that a Shard posts once it is released.
+//
+// An Op is made by the method that has the operation's name, in op.go and op_function.go;
+// what it does, reads and answers stands there. Apply runs it: transition.go has the life of
+// a job, submit.go what is different for submitted ones.
 //
 // Three things may be looked at, or changed, without owning: a tube's Face, which
 // publishes its best key, a shard's ReadyLog, which tells what became better, and a
 // client's Waiter, the word that decides which shard ends its wait. They make a
 // reserve over several shards take place at one moment; how is told where the router
-// does it (survey.go, reserve.go). A core asks a Waiter and its Guard while it
-// applies an operation: their answers are inputs, like the time.
+// does it. All else belongs to whoever owns the shard. Bodies that are Large, and what a
+// Relay carries, never change, and are shared by whoever has them.
+//
+// What must not be is checked twice. Cheap assertions are always on: a job that enters a
+// container while it is in another, a handle that is closed, an index out of its heap
+// panic with the values, since no answer would be right any more. Check walks everything,
+// for tests and for an operator who asks.
 //
 // Budget: 96 bytes a job record, 16 a heap entry, about 8 for the table of
 // ids, and the body in a size class at most 1/8 too large, all of it but the
-// table and the heap outside the collector's view. A watch takes 16 bytes there,
+// table and the heap outside the collector's view. A submitted job takes 28 more, its
+// unique id and about 13 in the index of those. A watch takes 16 bytes there,
 // 4 in its client's list and 8 in the index of a long one; a router's watch list
 // as much again. put, reserve and delete
 // allocate nothing once the slabs are warm.

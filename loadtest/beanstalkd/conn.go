@@ -63,7 +63,7 @@ func (c *conn) read() (*reply, error) {
 			c.Use(n)
 			return &c.rep, nil
 		}
-		if err := c.Fill(want); err != nil {
+		if err := c.Receive(want); err != nil {
 			return nil, err
 		}
 	}

@@ -91,7 +91,7 @@ func (w *connect) Run(ph *workload.Phase) error {
 		}
 	}()
 	for {
-		open, err := s.fill(ph)
+		open, err := s.openMissing(ph)
 		if err != nil || open == 0 {
 			return err
 		}
@@ -128,9 +128,9 @@ type visiting struct {
 	rep     reply
 }
 
-// fill opens connections for clients that have none, unless the phase is over,
-// and returns how many are open.
-func (s *visiting) fill(ph *workload.Phase) (open int, err error) {
+// openMissing opens connections for clients that have none, unless the phase is
+// over, and returns how many are open.
+func (s *visiting) openMissing(ph *workload.Phase) (open int, err error) {
 	for i := range s.all {
 		v := &s.all[i]
 		if v.fd < 0 && s.l.More() && (s.l.Budget == 0 || s.begun < s.l.Budget) && ph.Ctx.Err() == nil {
@@ -183,7 +183,7 @@ func (s *visiting) send(fd int) error {
 	return nil
 }
 
-// serve waits for replies and takes them.
+// serve waits for replies and answers them.
 func (s *visiting) serve() error {
 	if _, err := unix.Poll(s.polls, int(100*time.Millisecond/time.Millisecond)); err != nil && err != unix.EINTR {
 		return fmt.Errorf("poll: %w", err)
@@ -192,15 +192,16 @@ func (s *visiting) serve() error {
 		if s.polls[i].Revents == 0 || s.all[i].fd < 0 {
 			continue
 		}
-		if err := s.take(&s.all[i]); err != nil {
+		if err := s.answer(&s.all[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// take reads a reply, which no server sends in parts, and goes on.
-func (s *visiting) take(v *visit) error {
+// answer reads a reply, which no server sends in parts, and sends what comes
+// next, or closes.
+func (s *visiting) answer(v *visit) error {
 	n, err := unix.Read(v.fd, s.in)
 	at := drive.Now()
 	if n <= 0 {

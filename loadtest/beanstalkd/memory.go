@@ -64,7 +64,7 @@ func (w *memory) Run(ph *workload.Phase) error {
 
 // everyone runs f on each connection at once, latencies going to bulk.
 func (w *memory) everyone(ph *workload.Phase, bulk *latency.Recorder, f func(*stocker, *drive.Lane) error) error {
-	actors := make([]once, len(w.actors))
+	actors := make([]oneTurn, len(w.actors))
 	for i, a := range w.actors {
 		actors[i] = func(l *drive.Lane) error {
 			l.Commands = bulk
@@ -77,10 +77,10 @@ func (w *memory) everyone(ph *workload.Phase, bulk *latency.Recorder, f func(*st
 	return workload.RunActors(ph, actors)
 }
 
-// once is an actor with a single turn.
-type once func(l *drive.Lane) error
+// oneTurn is an actor with a single turn.
+type oneTurn func(l *drive.Lane) error
 
-func (f once) Turn(l *drive.Lane) error { return f(l) }
+func (f oneTurn) Turn(l *drive.Lane) error { return f(l) }
 
 func (w *memory) lightLoad(ph *workload.Phase) error {
 	l, err := ph.Lane(0, 1, false)

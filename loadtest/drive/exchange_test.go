@@ -96,7 +96,7 @@ func TestAskSendsWhatTheKernelLeft(t *testing.T) {
 	}
 	const answer = "DELETED\r\n"
 	for len(k.Unread()) < len(answer) {
-		if err := k.Fill(len(answer)); err != nil {
+		if err := k.Receive(len(answer)); err != nil {
 			t.Fatal(err)
 		}
 	}

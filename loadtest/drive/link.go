@@ -49,7 +49,7 @@ func Dial(ctx context.Context, addr string, body int) (Link, error) {
 func (k *Link) StampBody(stamp uint64) { PutStamp(k.Body, stamp) }
 
 // Ask writes what has been appended and returns when the answer begins to
-// arrive, or as soon as that is for Flush and Fill to sort out.
+// arrive, or as soon as that is for Flush and Receive to sort out.
 func (k *Link) Ask() error {
 	if k.lo != k.hi {
 		return k.Flush()
@@ -81,7 +81,7 @@ func (k *Link) Flush() error {
 }
 
 // Unread returns the bytes that have come and were not used. They are valid
-// until the next Ask or Fill.
+// until the next Ask or Receive.
 func (k *Link) Unread() []byte { return k.in[k.lo:k.hi] }
 
 // Use takes the first n bytes off Unread.
@@ -90,8 +90,8 @@ func (k *Link) Use(n int) { k.lo += n }
 // ErrClosed is an end of the connection where a reply was due.
 var ErrClosed = errors.New("the server closed the connection while replies were due")
 
-// Fill reads once, after making room for Unread to hold want bytes.
-func (k *Link) Fill(want int) error {
+// Receive reads once, after making room for Unread to hold want bytes.
+func (k *Link) Receive(want int) error {
 	if k.lo == k.hi {
 		k.lo, k.hi = 0, 0
 	}

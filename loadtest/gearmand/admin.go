@@ -21,7 +21,7 @@ func version(ctx context.Context, addr string) (string, error) {
 	}
 	defer c.NC.Close()
 	c.NC.SetDeadline(time.Now().Add(workload.Grace))
-	line, err := c.ask1("version")
+	line, err := c.askLine("version")
 	if err != nil {
 		return "", err
 	}
@@ -32,8 +32,8 @@ func version(ctx context.Context, addr string) (string, error) {
 	return version, c.Quit()
 }
 
-// ask1 sends a line of text and returns the line that answers it.
-func (c *conn) ask1(command string) (string, error) {
+// askLine sends a line of text and returns the line that answers it.
+func (c *conn) askLine(command string) (string, error) {
 	c.Out = append(append(c.Out, command...), "\r\n"...)
 	if err := c.Flush(); err != nil {
 		return "", err
@@ -55,7 +55,7 @@ func (c *conn) line(command string) (string, error) {
 // jobs asks how many jobs there are of each function, waiting and running.
 func (c *conn) jobs() (map[string]uint64, error) {
 	totals := map[string]uint64{}
-	for line, err := c.ask1("status"); line != "."; line, err = c.line("status") {
+	for line, err := c.askLine("status"); line != "."; line, err = c.line("status") {
 		if err != nil {
 			return nil, err
 		}
@@ -102,7 +102,7 @@ func (c *conn) drop(functions [][]byte) error {
 	end := drive.Now() + int64(workload.Grace)
 	for _, f := range functions {
 		for {
-			line, err := c.ask1("drop function " + string(f))
+			line, err := c.askLine("drop function " + string(f))
 			if err != nil {
 				return err
 			}

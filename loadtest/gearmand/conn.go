@@ -54,7 +54,7 @@ func (c *conn) read() (*gearman.Message, error) {
 		if n == 0 {
 			total = len(b) + 1
 		}
-		if err := c.Fill(total); err != nil {
+		if err := c.Receive(total); err != nil {
 			return nil, err
 		}
 	}

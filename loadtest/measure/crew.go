@@ -17,12 +17,13 @@ import (
 // A process is one load process as it is seen from outside.
 type process struct {
 	cmd    *exec.Cmd
-	in     io.WriteCloser
-	out    *json.Decoder
+	in     io.WriteCloser // its plan, and a line for each stage that it may begin
+	out    *json.Decoder  // its messages
 	stderr *proc.Tail
 }
 
-// start starts a load process with its plan.
+// start starts a load process with its plan. With an error it may have started
+// nevertheless, and is returned then, to be killed.
 func start(ctx context.Context, sp *proc.Spawner, plan workload.Plan) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {

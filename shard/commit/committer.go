@@ -104,10 +104,18 @@ func (c *Committer) Requested() bool { return c.requested.Load() }
 func (c *Committer) Pressure() Pressure { return Pressure(c.pressure.Load()) }
 
 // SetPressure says whether changes are taken, and whether records are to be left out that
-// can be, as record.Buffer has it. It reports whether the pressure was another.
+// can be, as record.Buffer has it. It reports whether the pressure was another. After
+// Fail it stays Wait.
 func (c *Committer) SetPressure(p Pressure, tight bool) (changed bool) {
 	c.tight.Store(tight)
-	return c.Pressure() != p && Pressure(c.pressure.Swap(int32(p))) != p
+	if c.Pressure() == p || Pressure(c.pressure.Swap(int32(p))) == p {
+		return false
+	}
+	if c.Err() != nil {
+		c.pressure.Store(int32(Wait)) // Fail may have said so before us
+		return false
+	}
+	return true
 }
 
 // enqueue puts l on the list of logs to be taken; l is locked.

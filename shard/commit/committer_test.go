@@ -322,3 +322,18 @@ func TestManyAppend(t *testing.T) {
 		}
 	}
 }
+
+// Once it has ended, changes wait for ever, whatever the space is that somebody was just
+// about to tell of.
+func TestPressureAfterTheEnd(t *testing.T) {
+	c, _ := newMemory(1, nil)
+	if !c.SetPressure(Full, true) || c.SetPressure(Full, true) || !c.SetPressure(Open, false) || c.Pressure() != Open {
+		t.Errorf("pressure %d", c.Pressure())
+	}
+	c.Fail(errors.New("broken"))
+	for p := range Pressure(3) {
+		if c.SetPressure(p, false); c.Pressure() != Wait {
+			t.Errorf("pressure %d after the end", c.Pressure())
+		}
+	}
+}

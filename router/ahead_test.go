@@ -155,12 +155,12 @@ func TestIDsKeptForTheirLines(t *testing.T) {
 		// The replies are written in the middle of A's turn. That is when another loop
 		// puts, and then has the shard for a while.
 		var busy func()
-		a.s.s.conn = &writeHook{a, func() {
+		a.onWrite = func() {
 			if busy == nil {
-				f.d.srv.places.IDs().Take(1)
+				f.d.srv.host.Map.IDs().Take(1)
 				busy = f.own(0)
 			}
-		}}
+		}
 		put := "put 0 0 9 1\r\nx\r\n"
 		a.send(put + strings.Repeat("peek 1\r\n", 8) + put + put)
 		if busy == nil {
@@ -182,15 +182,4 @@ func TestIDsKeptForTheirLines(t *testing.T) {
 		b.says(strings.ReplaceAll(put, "\r", ""), "INSERTED 6\n")
 		f.check()
 	}
-}
-
-// A writeHook is a client whose replies are noticed.
-type writeHook struct {
-	*testConn
-	written func()
-}
-
-func (h *writeHook) Write(p []byte) {
-	h.testConn.Write(p)
-	h.written()
 }

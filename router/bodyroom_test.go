@@ -1,6 +1,7 @@
 package router
 
 import (
+	"polystalk/router/session"
 	"strings"
 	"testing"
 
@@ -11,9 +12,8 @@ import (
 // TestLargeBodiesWaitForOneAnother: of those that do not fit together the later ones
 // wait, in their order, whichever protocol they come by; everybody else goes on.
 func TestLargeBodiesWaitForOneAnother(t *testing.T) {
-	f := newGearFixture(t)
-	f.d.srv.cfg.MaxJobSize = 1 << 20
-	f.d.srv.bodies = newBodyRoom(1 << 20)
+	f := newFixture(t, Config{Loops: 1, Shards: 4, MaxJobSize: 1 << 20, Gearman: GearmanConfig{Prefix: "H:x"}})
+	f.d.srv.host.LimitBodies(1 << 20)
 	body := strings.Repeat("b", 600_000)
 	line := "put 0 0 60 600000\r\n"
 	first, second, third, small := f.open(), f.open(), f.openGear(), f.open()
@@ -22,12 +22,12 @@ func TestLargeBodiesWaitForOneAnother(t *testing.T) {
 	second.send(line + body[:10])
 	third.send(packet(gearman.SubmitJobBG, "f", "", body)[:200_000])
 	f.rest()
-	if !second.s.s.blocked || !third.s.s.blocked || first.s.s.blocked {
-		t.Fatalf("blocked: %v, %v, %v", first.s.s.blocked, second.s.s.blocked, third.s.s.blocked)
+	if !second.stoppedBy(session.NoRoom) || !third.stoppedBy(session.NoRoom) || first.stoppedBy(session.NoRoom) {
+		t.Fatalf("blocked: %v, %v, %v", first.stoppedBy(session.NoRoom), second.stoppedBy(session.NoRoom), third.stoppedBy(session.NoRoom))
 	}
 	small.says("put 0 0 60 5\nhello\n", "INSERTED 2\n")
 	first.says(body[100_000:]+"\n", "INSERTED 1\n")
-	if second.s.s.blocked || !third.s.s.blocked {
+	if second.stoppedBy(session.NoRoom) || !third.stoppedBy(session.NoRoom) {
 		t.Fatal("the next is not let in, or all are")
 	}
 	second.s.Abort()
@@ -36,8 +36,8 @@ func TestLargeBodiesWaitForOneAnother(t *testing.T) {
 	f.rest()
 	third.hears(answer(gearman.JobCreated, "H:x:4"))
 	first.says("put 0 0 60 600000\n"+body+"\n", "INSERTED 5\n")
-	if r := f.d.srv.bodies; r.used != 0 || len(r.inside)+len(r.waiting) != 0 {
-		t.Errorf("%d bytes used, %d inside, %d wait", r.used, len(r.inside), len(r.waiting))
+	if used, inside, waiting := f.d.srv.host.BodyRoom(); used != 0 || inside+waiting != 0 {
+		t.Errorf("%d bytes used, %d inside, %d wait", used, inside, waiting)
 	}
 	f.check()
 }
@@ -46,13 +46,13 @@ func TestLargeBodiesWaitForOneAnother(t *testing.T) {
 // should; a body larger than the room is let in alone.
 func TestBodiesThatDoNotCome(t *testing.T) {
 	f := newFixture(t, Config{Shards: 2, MaxJobSize: 1 << 20})
-	f.d.srv.bodies = newBodyRoom(100_000)
+	f.d.srv.host.LimitBodies(100_000)
 	f.d.HoldAtMost(1 << 20)
 	body := strings.Repeat("b", 600_000)
 	slow, next, last := f.open(), f.open(), f.open()
 	slow.send("put 0 0 60 600000\r\nb")
 	f.pass(bodyGrace + core.Second)
-	f.d.srv.hurry()
+	f.d.srv.host.Hurry()
 	f.rest()
 	if slow.closed {
 		t.Fatal("closed though nobody waits")
@@ -61,14 +61,14 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	last.send("put 0 0 60 70000\r\n")
 	last.s.Abort()
 	f.rest()
-	if !next.s.s.blocked || slow.closed {
+	if !next.stoppedBy(session.NoRoom) || slow.closed {
 		t.Fatal("two at a time")
 	}
-	f.d.srv.hurry()
+	f.d.srv.host.Hurry()
 	f.rest()
 	next.wants("INSERTED 2\n")
-	if !slow.closed || len(f.d.srv.bodies.waiting)+len(f.d.srv.bodies.inside) != 0 {
-		t.Errorf("closed %v, %d wait, %d inside", slow.closed, len(f.d.srv.bodies.waiting), len(f.d.srv.bodies.inside))
+	if _, inside, waiting := f.d.srv.host.BodyRoom(); !slow.closed || inside+waiting != 0 {
+		t.Errorf("closed %v, %d wait, %d inside", slow.closed, waiting, inside)
 	}
 	f.check()
 }
@@ -89,14 +89,14 @@ func TestRefusedBodyLeavesTheRoom(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f, j, _ := newClaimFixture(t)
-			f.d.srv.bodies = newBodyRoom(size)
+			f.d.srv.host.LimitBodies(size)
 			first, second := f.open(), f.open()
 			if tt.gear {
 				second = f.openGear()
 			}
 			first.send(put + body[:10])
 			second.send(tt.sent)
-			if !second.s.s.blocked {
+			if !second.stoppedBy(session.NoRoom) {
 				t.Fatal("two at a time")
 			}
 			first.s.Abort()
@@ -109,8 +109,8 @@ func TestRefusedBodyLeavesTheRoom(t *testing.T) {
 			if got := second.take(); got != tt.want {
 				t.Errorf("got %.100q, want %.100q", got, tt.want)
 			}
-			if r := f.d.srv.bodies; r.used != 0 || len(r.inside)+len(r.waiting) != 0 || second.s.s.kept.large {
-				t.Errorf("%d bytes used, %d inside, %d wait", r.used, len(r.inside), len(r.waiting))
+			if used, inside, waiting := f.d.srv.host.BodyRoom(); used != 0 || inside+waiting != 0 || second.s.s.View().InBodyRoom {
+				t.Errorf("%d bytes used, %d inside, %d wait", used, inside, waiting)
 			}
 		})
 	}
@@ -119,19 +119,19 @@ func TestRefusedBodyLeavesTheRoom(t *testing.T) {
 // TestSuspendedBodies: a suspend is no time in which a body could have come.
 func TestSuspendedBodies(t *testing.T) {
 	f := newFixture(t, Config{Shards: 2, MaxJobSize: 1 << 20})
-	f.d.srv.bodies = newBodyRoom(100_000)
+	f.d.srv.host.LimitBodies(100_000)
 	slow, next := f.open(), f.open()
 	slow.send("put 0 0 60 600000\r\nb")
 	next.send("put 0 0 60 70000\r\n")
 	f.slept += 10 * bodyGrace
 	f.open().says("list-tube-used\n", "USING default\n") // by which it is noticed
-	f.d.srv.hurry()
+	f.d.srv.host.Hurry()
 	f.rest()
 	if slow.closed {
 		t.Error("closed after a suspend")
 	}
 	f.pass(2 * bodyGrace)
-	f.d.srv.hurry()
+	f.d.srv.host.Hurry()
 	f.rest()
 	if !slow.closed {
 		t.Error("it keeps others waiting")

@@ -4,16 +4,31 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
+	"polystalk/router/ops"
 	"polystalk/router/placement"
+	"polystalk/router/session"
 	"polystalk/shard/core"
 )
 
-// CheckShards walks every core's invariants. It may be called between any two
-// calls to a Driven.
+// An inspected connection tells what it knows of the shards. Those of both protocols do.
+type inspected interface {
+	// Handles is how the shards know the client.
+	Handles() *ops.Handles
+	// Used is the tube that it uses, if it uses one.
+	Used() (placement.Tube, bool)
+	// Watched is where it is among those who watch.
+	Watched() []placement.Tube
+	// Numbered is the job that it is about to put, and the shard; zero: none.
+	Numbered() (core.JobID, int)
+	// CheckAtRest looks for what cannot be when nothing is left to do.
+	CheckAtRest() error
+}
+
+// CheckShards walks every core's invariants. It may be called between any two calls to a
+// Driven.
 func (d *Driven) CheckShards() error {
-	for _, sh := range d.srv.places.Shards() {
+	for _, sh := range d.Shards() {
 		if err := sh.Check(); err != nil {
 			return fmt.Errorf("shard %d: %w", sh.Index, err)
 		}
@@ -21,35 +36,29 @@ func (d *Driven) CheckShards() error {
 	return nil
 }
 
-// CheckOutboxes looks for messages that were posted again while they were under
-// way. It may be called between any two calls to a Driven.
+// CheckOutboxes looks for messages that were posted again while they were under way. It may
+// be called between any two calls to a Driven.
 func (d *Driven) CheckOutboxes() error {
-	for i, l := range d.srv.loops {
-		// Linked in twice, a message makes the list a ring: who goes at double speed
-		// meets the other.
-		fast := l.outbox.Load()
-		for slow := fast; fast != nil; slow = slow.Next.Load() {
-			if fast = fast.Next.Load(); fast == nil {
-				break
-			}
-			if fast = fast.Next.Load(); fast != nil && fast == slow.Next.Load() {
-				return fmt.Errorf("loop %d: a message was posted twice", i)
-			}
+	for i, l := range d.srv.host.Loops() {
+		if err := l.CheckOutbox(); err != nil {
+			return fmt.Errorf("loop %d: %w", i, err)
 		}
 	}
 	return nil
 }
 
-// Check compares what sessions, shards, the list of tubes and ids know of each other,
-// and reports every contradiction. It is for a Driven at rest: no shard is
-// owned or due, every message has been delivered.
+// Check compares what sessions, shards, directory and ids know of each other, and reports
+// every contradiction. It is for a Driven at rest: no shard is owned or due, every message
+// has been delivered.
 func (d *Driven) Check() error {
-	k := &drivenChecker{d: d, owners: make(map[place]*session)}
-	k.sessions()
+	k := &drivenChecker{d: d, owners: make(map[place]*session.Session)}
+	for ds := range d.sessions {
+		k.session(ds.s)
+	}
 	k.shards()
 	k.tubes()
 	k.jobs()
-	k.counters()
+	k.loops()
 	return errors.Join(k.errs...)
 }
 
@@ -62,7 +71,7 @@ type place struct {
 type drivenChecker struct {
 	d      *Driven
 	errs   []error
-	owners map[place]*session
+	owners map[place]*session.Session
 }
 
 func (k *drivenChecker) fail(format string, args ...any) {
@@ -71,69 +80,31 @@ func (k *drivenChecker) fail(format string, args ...any) {
 	}
 }
 
-// sessions checks what each session says of itself.
-func (k *drivenChecker) sessions() {
-	for ds := range k.d.sessions {
-		s := ds.s
-		switch {
-		case s.phase == phaseBusy || s.phase == phaseClosing:
-			k.fail("session %p: phase %d, step %d: stuck", s, s.phase, s.step)
-		case s.pending || s.deferred || s.queued || s.dying:
-			k.fail("session %p: pending %v, deferred %v, queued %v, dying %v at rest", s, s.pending, s.deferred, s.queued, s.dying)
-		case s.eof && !s.stalled:
-			k.fail("session %p: its client sends no more and it does not end", s)
+func inspect(s *session.Session) inspected { return s.Protocol().(inspected) }
+
+// session checks what a session says of itself.
+func (k *drivenChecker) session(s *session.Session) {
+	c := inspect(s)
+	if err := errors.Join(s.CheckAtRest(), c.CheckAtRest(), c.Handles().Check()); err != nil {
+		k.fail("session %p: %w", s, err)
+	}
+	for i := range c.Handles().Len() {
+		h := c.Handles().At(i)
+		p := place{h.Shard, h.Client}
+		if k.owners[p] != nil {
+			k.fail("session %p: client %d of shard %d is also another's", s, h.Client, h.Shard)
 		}
-		if s.gear == nil && s.in != nil && s.phase == phaseIdle && !s.stalled && strings.Contains(string(s.in.B[s.inAt:]), "\r\n") {
-			k.fail("session %p: idle with input held: %q", s, s.in.B[s.inAt:])
-		}
-		if s.phase != phaseBody && (s.pooled != nil || s.pieces != nil) || s.phase != phaseBody && s.putID != 0 {
-			k.fail("session %p: phase %d, %d bytes of body, put id %d", s, s.phase, s.got, s.putID)
-		}
-		if ds.HasMail() {
-			k.fail("session %p: its mail is under way at rest", s)
-		}
-		for i, w := range s.watched {
-			if s.watchAt([]byte(w.Name())) != i {
-				k.fail("session %p: %q is entry %d, found at %d", s, w.Name(), i, s.watchAt([]byte(w.Name())))
-			}
-			if !s.spread && s.shardOfWatch(i) != s.shardOfWatch(0) {
-				k.fail("session %p: watches several shards, but has no published key of %q", s, w.Name())
-			}
-		}
-		for i := range s.links {
-			l := &s.links[i]
-			if s.linkTo(l.shard) != l {
-				k.fail("session %p: link %d is not the one to shard %d", s, i, l.shard)
-			}
-			p := place{l.shard, l.client}
-			if k.owners[p] != nil {
-				k.fail("session %p: client %d of shard %d is also another's", s, l.client, l.shard)
-			}
-			k.owners[p] = s
-			if l.waiting && s.phase != phaseWaiting {
-				k.fail("session %p: registered in shard %d but does not wait", s, l.shard)
-			}
+		k.owners[p] = s
+		if h.Waiting && !s.Waiting() {
+			k.fail("session %p: registered in shard %d but does not wait", s, h.Shard)
 		}
 	}
 }
 
-// watchedBy is what a session of either protocol watches.
-func watchedBy(s *session) (list []placement.Tube) {
-	for _, w := range s.watched {
-		list = append(list, s.loop.srv.places.TubeOf(w))
-	}
-	if s.gear != nil {
-		for i := range s.gear.abilities.list {
-			list = append(list, s.gear.abilities.list[i].Tube)
-		}
-	}
-	return list
-}
-
-// shards compares each core's clients with the sessions' links.
+// shards compares each core's clients with the sessions' handles.
 func (k *drivenChecker) shards() {
 	seen := 0
-	for _, sh := range k.d.srv.places.Shards() {
+	for _, sh := range k.d.Shards() {
 		for v := range sh.Clients() {
 			s := k.owners[place{sh.Index, v.ID}]
 			if s == nil {
@@ -141,52 +112,57 @@ func (k *drivenChecker) shards() {
 				continue
 			}
 			seen++
-			l := s.linkTo(sh.Index)
-			if int(l.held) < v.Held {
-				k.fail("shard %d: client %d holds %d jobs, its session knows of %d", sh.Index, v.ID, v.Held, l.held)
-			}
-			if waits := s.phase == phaseWaiting && (l.watching > 0 || v.Held > 0); v.Waiting && s.phase != phaseWaiting || waits && !v.Waiting {
-				k.fail("shard %d: client %d waits: %v; its session: phase %d", sh.Index, v.ID, v.Waiting, s.phase)
-			}
-			if v.Waiting && !l.waiting {
-				k.fail("shard %d: client %d waits and its session does not know", sh.Index, v.ID)
-			}
-			var names []string
-			for _, w := range watchedBy(s) {
-				if w.Shard == sh.Index {
-					names = append(names, w.Name)
-				}
-			}
-			slices.Sort(names)
-			slices.Sort(v.Watches)
-			if !slices.Equal(names, v.Watches) || len(names) != l.watching {
-				k.fail("shard %d: client %d watches %q, its session %q (%d)", sh.Index, v.ID, v.Watches, names, l.watching)
-			}
+			k.client(sh.Index, &v, s)
 		}
 	}
 	if seen != len(k.owners) {
-		k.fail("%d clients in shards, %d links to them", seen, len(k.owners))
+		k.fail("%d clients in shards, %d handles to them", seen, len(k.owners))
 	}
 }
 
-// tubes compares the cores' tubes with the directory and with what sessions
-// use and watch, and looks for waits that should have been served.
+// client compares a client of a shard with what its session knows of it.
+func (k *drivenChecker) client(shard int, v *core.ClientView, s *session.Session) {
+	h := inspect(s).Handles().In(shard)
+	if int(h.Held) < v.Held {
+		k.fail("shard %d: client %d holds %d jobs, its session knows of %d", shard, v.ID, v.Held, h.Held)
+	}
+	if waits := s.Waiting() && (h.Watching > 0 || v.Held > 0); v.Waiting && !s.Waiting() || waits && !v.Waiting {
+		k.fail("shard %d: client %d waits: %v; its session is %v", shard, v.ID, v.Waiting, s.View().Life)
+	}
+	if v.Waiting && !h.Waiting {
+		k.fail("shard %d: client %d waits and its session does not know", shard, v.ID)
+	}
+	var names []string
+	for _, w := range inspect(s).Watched() {
+		if w.Shard == shard {
+			names = append(names, w.Name)
+		}
+	}
+	slices.Sort(names)
+	slices.Sort(v.Watches)
+	if !slices.Equal(names, v.Watches) || len(names) != h.Watching {
+		k.fail("shard %d: client %d watches %q, its session %q (%d)", shard, v.ID, v.Watches, names, h.Watching)
+	}
+}
+
+// tubes compares the cores' tubes with the directory and with what sessions use and watch,
+// and looks for waits that should have been served.
 func (k *drivenChecker) tubes() {
 	using, watching, waiting := map[string]int{}, map[string]int{}, map[string]int{}
 	for ds := range k.d.sessions {
-		if ds.s.gear == nil {
-			using[ds.s.used.Name]++
+		c := inspect(ds.s)
+		if t, ok := c.Used(); ok {
+			using[t.Name]++
 		}
-		for _, w := range watchedBy(ds.s) {
-			name := w.Name
-			watching[name]++
-			if ds.s.phase == phaseWaiting {
-				waiting[name]++
+		for _, w := range c.Watched() {
+			watching[w.Name]++
+			if ds.Waiting() {
+				waiting[w.Name]++
 			}
 		}
 	}
 	var names []string
-	for _, sh := range k.d.srv.places.Shards() {
+	for _, sh := range k.d.Shards() {
 		for t := range sh.Tubes() {
 			names = append(names, t.Name)
 			if home := k.d.ShardOf(t.Name); home != sh.Index {
@@ -204,24 +180,23 @@ func (k *drivenChecker) tubes() {
 			}
 		}
 	}
-	tubes := k.d.srv.places.Tubes()
-	if err := tubes.Check(); err != nil {
-		k.fail("the list of tubes: %v", err)
-	}
-	list, _ := tubes.Names()
-	listed := slices.Collect(list.All())
+	tubes := k.d.srv.host.Map.Tubes()
+	all, _ := tubes.Names()
+	listed := slices.Sorted(all.All())
 	slices.Sort(names)
-	slices.Sort(listed)
 	if !slices.Equal(names, listed) || tubes.Len() != len(listed) {
-		k.fail("tubes %q; listed are %q (%d)", names, listed, tubes.Len())
+		k.fail("tubes %q; the directory has %q (%d)", names, listed, tubes.Len())
+	}
+	if err := tubes.Check(); err != nil {
+		k.fail("directory: %w", err)
 	}
 }
 
-// jobs checks that ids lead to exactly the jobs there are, and those puts
-// whose body is awaited.
+// jobs checks that ids lead to exactly the jobs there are, and those puts whose body is
+// awaited.
 func (k *drivenChecker) jobs() {
 	live := make(map[core.JobID]int)
-	for _, sh := range k.d.srv.places.Shards() {
+	for _, sh := range k.d.Shards() {
 		for j := range sh.Jobs() {
 			if at, ok := live[j.ID]; ok {
 				k.fail("job %d is in shards %d and %d", j.ID, at, sh.Index)
@@ -233,15 +208,15 @@ func (k *drivenChecker) jobs() {
 		}
 	}
 	for ds := range k.d.sessions {
-		if s := ds.s; s.putID != 0 {
-			live[s.putID] = s.used.Shard
+		if id, shard := inspect(ds.s).Numbered(); id != 0 {
+			live[id] = shard
 		}
 	}
-	ids := k.d.srv.places.IDs()
+	m := k.d.srv.host.Map
 	found := 0
-	for id := range ids.Last() + 1 {
-		at, ok := ids.Find(id)
-		if want, lives := live[id]; ok != lives || ok && at != want {
+	for id := range m.IDs().Last() + 1 {
+		at, ok := m.OfJob(core.JobID(id))
+		if want, lives := live[core.JobID(id)]; ok != lives || ok && at != want {
 			k.fail("job %d: in shard %d: %v; its id leads to %d: %v", id, want, lives, at, ok)
 		}
 		if ok {
@@ -253,39 +228,15 @@ func (k *drivenChecker) jobs() {
 	}
 }
 
-// counters compares the loops' sums with the sessions.
-func (k *drivenChecker) counters() {
-	type sums struct{ connections, producers, workers, waiting int64 }
-	want := make(map[*loop]sums)
+// loops compares the loops' sums with the sessions.
+func (k *drivenChecker) loops() {
+	all := make(map[*session.Loop][]*session.Session)
 	for ds := range k.d.sessions {
-		s := ds.s
-		n := want[s.loop]
-		n.connections++
-		if s.producer {
-			n.producers++
-		}
-		if s.worker {
-			n.workers++
-		}
-		if s.phase == phaseWaiting {
-			n.waiting++
-		}
-		want[s.loop] = n
+		all[ds.s.Loop()] = append(all[ds.s.Loop()], ds.s)
 	}
-	for i, l := range k.d.srv.loops {
-		got := sums{l.connections.Load(), l.producers.Load(), l.workers.Load(), l.waiting.Load()}
-		if got != want[l] {
-			k.fail("loop %d counts %+v, its sessions %+v", i, got, want[l])
-		}
-		kept := int64(len(l.holders)) // what waits for the disk, or for its time
-		if len(l.late) > 0 {
-			kept++
-		}
-		if n := l.unfinished.Load() - kept; n != 0 {
-			k.fail("loop %d: %d operations or turns unfinished at rest", i, n)
-		}
-		if n := len(l.batch.Local) + l.queue.len() + l.answer.len() + len(l.out); n > 0 || l.outbox.Load() != nil {
-			k.fail("loop %d: %d entries left at rest", i, n)
+	for i, l := range k.d.srv.host.Loops() {
+		if err := l.CheckAtRest(all[l]); err != nil {
+			k.fail("loop %d: %w", i, err)
 		}
 	}
 }

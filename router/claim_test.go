@@ -2,6 +2,7 @@ package router
 
 import (
 	"fmt"
+	"polystalk/router/session"
 	"strings"
 	"testing"
 
@@ -50,14 +51,14 @@ func (c *testConn) sendMuch(j *journal.Journal, n int) {
 		k := min(n, 64<<10)
 		c.send(strings.Repeat("x", k))
 		for range 20 {
-			if !c.s.s.blocked {
+			if !c.stoppedBy(session.NoRoom) {
 				break
 			}
 			c.f.tended(j)
 		}
 		n -= k
 	}
-	if c.s.s.blocked {
+	if c.stoppedBy(session.NoRoom) {
 		c.f.t.Fatal("there is no room")
 	}
 }
@@ -112,7 +113,7 @@ func TestBodyThatWaitsHalfWay(t *testing.T) {
 				c.sendMuch(j, claimedSize/2)
 				rest := strings.Repeat("x", claimedSize/2) + p.end + p.after
 				c.send(rest)
-				if !c.s.s.blocked || j.Stats().Promised == 0 {
+				if !c.stoppedBy(session.NoRoom) || j.Stats().Promised == 0 {
 					t.Fatal("it does not wait")
 				}
 				d.full.Store(strings.HasSuffix(end, "full"))

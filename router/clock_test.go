@@ -109,7 +109,7 @@ func (f *fixture) ask(tube string, op core.Op) (r core.Reply) {
 	f.t.Helper()
 	sh := f.d.ShardOf(tube)
 	if tube == "" {
-		sh, _ = f.d.srv.places.OfJob(op.ID)
+		sh, _ = f.d.srv.host.Map.OfJob(op.ID)
 	}
 	release := f.own(sh)
 	defer release()
@@ -175,12 +175,12 @@ func TestDelayRightAfterSuspend(t *testing.T) {
 func TestWarningsAfterClockIsSetBack(t *testing.T) {
 	f := newFixture(t, Config{Shards: 1})
 	n := 0
-	f.d.srv.log = slog.New(counting{slog.DiscardHandler, &n})
-	f.d.srv.complain("one")
-	f.d.srv.complain("held back")
+	f.d.srv.host.Log = slog.New(counting{slog.DiscardHandler, &n})
+	f.d.srv.host.Complain("one")
+	f.d.srv.host.Complain("held back")
 	f.ahead -= 8 * hour
 	f.now += 2 * core.Second
-	f.d.srv.complain("another")
+	f.d.srv.host.Complain("another")
 	if n != 2 {
 		t.Errorf("%d warnings were logged, want 2", n)
 	}

@@ -9,8 +9,21 @@ import (
 	"runtime"
 
 	"polystalk/codec/beanstalk"
-	"polystalk/codec/gearman"
+	"polystalk/router/gearmand"
 	"polystalk/shard/core"
+)
+
+// GearmanConfig says how Gearman is spoken.
+type GearmanConfig = gearmand.Config
+
+// ShutdownFrom says whose shutdown command is obeyed.
+type ShutdownFrom = gearmand.ShutdownFrom
+
+// Whose shutdown is obeyed: that of this machine, of anyone, of nobody.
+const (
+	ShutdownLocal = gearmand.ShutdownLocal
+	ShutdownAny   = gearmand.ShutdownAny
+	ShutdownNone  = gearmand.ShutdownNone
 )
 
 // shardsPerLoop is the least number of shards a loop: two loops should not
@@ -56,21 +69,16 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("shards is %d: use a power of two", c.Shards)
 	case c.MaxJobSize > beanstalk.MaxJobSizeLimit:
 		return fmt.Errorf("the largest job size is %d: use at most %d", c.MaxJobSize, beanstalk.MaxJobSizeLimit)
-	case !gearman.ValidPrefix(c.Gearman.Prefix):
-		return fmt.Errorf("the prefix of job handles is %q: use at most %d bytes, no blanks", c.Gearman.Prefix, gearman.MaxPrefix)
-	case c.Gearman.MaxBody > beanstalk.MaxJobSizeLimit:
-		return fmt.Errorf("the largest body of a Gearman packet is %d: use at most %d", c.Gearman.MaxBody, beanstalk.MaxJobSizeLimit)
-	case c.Gearman.MaxUnread < 0:
-		return errors.New("what may be unread of a Gearman client is negative")
 	case c.ConnectionMemory < 0:
 		return errors.New("the memory for connections is negative")
 	case c.MaxConnections < 0:
 		return errors.New("max connections is negative")
 	}
-	return nil
+	return c.Gearman.Validate()
 }
 
-func (c *Config) fill() {
+// fill gives the fields that are zero their defaults; host is the machine's name.
+func (c *Config) fill(host string) {
 	if c.Loops == 0 {
 		c.Loops = runtime.NumCPU()
 	}
@@ -83,18 +91,7 @@ func (c *Config) fill() {
 	if c.ConnectionMemory == 0 {
 		c.ConnectionMemory = math.MaxInt64
 	}
-	if c.Gearman.MaxBody == 0 {
-		c.Gearman.MaxBody = gearman.DefaultMaxBody
-	}
-	if c.Gearman.MaxUnread == 0 {
-		c.Gearman.MaxUnread = 2 * int(c.Gearman.MaxBody)
-	}
-	if c.Gearman.Verbose == "" {
-		c.Gearman.Verbose = "INFO"
-	}
-	if c.Gearman.Version == "" {
-		c.Gearman.Version = "2.0.0"
-	}
+	c.Gearman.Fill(host)
 	if c.Version == "" {
 		c.Version = "1.13.0"
 	}

@@ -1,36 +1,32 @@
-// Package router connects clients to shards: it turns commands into
-// operations, sends them to where the tube or job lives, and turns replies
-// into bytes. It merges watch lists across shards for reserve, and figures
-// across shards and loops for stats.
+// Package router is the server: it wires shards, protocols and event loops together, and
+// is what the program polystalkd runs.
+//
+// Its rooms, each a package, from the wire inwards:
+//
+//	reactor     event loops on gnet, sockets, accepting
+//	session     one connection on one loop: its life, input, output, turns, bounds
+//	beanstalkd  that protocol on a session
+//	gearmand    that protocol on a session
+//	ops         operations of several visits to shards, as values: reserve, walk, leave
+//	direct      the same operations from a goroutine that may wait
+//	placement   where tubes and jobs live; job ids; the names of tubes
+//	clock       the server's time, which nobody sets
+//	memory      what connections keep, counted and bounded
+//	restore     what brings jobs back when a server starts
+//
+// Below them package shard and its rooms hold the jobs. Who may import whom is a table in
+// cmd/imports_test.go.
 //
 // The life of a command:
 //
-//	listener -> the first free event loop (door_linux.go) -> the loop with the fewest connections
-//	socket -> event loop (gnet.go) -> session.input -> codec/beanstalk.Parse
-//	   -> dispatch (commands.go, reserve.go, tubes.go, stats.go)
-//	   -> submit to a shard:
-//	        free: Apply in place, handle appends the reply, Release
-//	        busy: the message goes into its inbox; whoever owns the shard
-//	              runs it and posts it to the loop's outbox; handle then
-//	   -> one write per turn (loop.flush)
+//	socket -> event loop (reactor) -> session.Loop.Input -> Protocol.Input (beanstalkd)
+//	   parses, fills an operation, and visits a shard:
+//	     free: it is run in place, Protocol.Took appends the reply, the shard is released
+//	     busy: the message goes into its inbox; whoever owns the shard runs it and posts it
+//	           to the session's loop; Took then
+//	   -> one write a turn (session.Session.Flush)
 //
-// A connection that speaks Gearman is a session with a gearSession (gearman*.go)
-// that takes the bytes and the replies instead:
-//
-//	session.process -> gearSession.command -> codec/gearman.Parse -> run -> submit
-//	session.handle  -> gearSession.handle
-//	loop.deliver    -> gearSession.hearMail: what workers report, and NOOP
-//
-// A session belongs to one loop and has one operation under way, so replies
-// are in order without further ado, and input that comes meanwhile is held.
-// Sessions know no gnet type: gnet.go feeds them through loop.input,
-// loop.event and the Conn interface, and so does a Driven (driven.go).
-//
-// A step's reply may be handled while its shard is owned: handle only appends
-// to the output and notes a next step, which runs after the release. So
-// nobody ever waits for a shard while owning another.
-//
-// Time is that of a clock which nobody sets (package clock). Where tubes and jobs live is what
-// package placement knows, which also gives out job ids; the puts that a client has sent
-// at once get theirs together (ahead.go).
+// A Driven is the same server without network, clock and goroutines, for the simulator and
+// for tests. Another protocol is a session.Front that New makes and Serve is given;
+// protocol_test.go has one.
 package router

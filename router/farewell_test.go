@@ -70,10 +70,10 @@ func TestClosedConnectionsAreForgotten(t *testing.T) {
 	}
 	go srv.Serve(l)
 	keepers := func() (n int) {
-		for _, l := range srv.loops {
-			l.own.Lock()
-			n += len(l.keepers)
-			l.own.Unlock()
+		for _, l := range srv.host.Loops() {
+			l.Enter()
+			n += l.View().Charged
+			l.Exit()
 		}
 		return n
 	}

@@ -3,11 +3,26 @@ package router
 import (
 	"bytes"
 	"fmt"
+	"polystalk/router/session"
 	"strings"
 	"testing"
 
 	"polystalk/shard"
 	"polystalk/shard/core"
+)
+
+// The limits of a session, by the names that the tests have for them.
+const (
+	roundUnits = session.RoundUnits
+	debtUnits  = session.DebtUnits
+	heldMax    = session.HeldMax
+	behindMax  = session.BehindMax
+	unsentMax  = session.UnsentMax
+	flushAt    = session.FlushAt
+	pieceMin   = session.PieceMin
+	bodyGrace  = session.BodyGrace
+	headMax    = session.HeadMax
+	lateMax    = session.CorkMax
 )
 
 // A fixture is a server driven by hand, with one loop whose wake-ups are
@@ -192,4 +207,7 @@ func (f *fixture) check() {
 }
 
 // later is how often the loop put turns off.
-func (f *fixture) later() int { return int(f.l.l.tally[tallyDeferred]) }
+func (f *fixture) later() int { return int(f.d.srv.host.Sums().Tallies[session.TallyDeferred]) }
+
+// stoppedBy reports whether that keeps the client's commands from being parsed.
+func (c *testConn) stoppedBy(r session.Stops) bool { return c.s.s.View().Stops&r != 0 }

@@ -21,10 +21,10 @@ func (f *fixture) keepOn(disk journal.Disk) *journal.Journal {
 	f.t.Helper()
 	srv := f.d.srv
 	j := journal.New(journal.Options{
-		Disk: disk, SegmentSize: 1 << 20, Shards: len(srv.places.Shards()), Manual: true,
-		Now: time.Now, Logger: slog.New(slog.DiscardHandler), Notify: srv.wakeLoops,
+		Disk: disk, SegmentSize: 1 << 20, Shards: len(srv.host.Map.Shards()), Manual: true,
+		Now: time.Now, Logger: slog.New(slog.DiscardHandler), Notify: srv.host.Wake,
 	})
-	srv.journal, srv.cfg.Journal = j, &Journal{Disk: disk}
+	srv.journal, srv.host.Journal, srv.cfg.Journal = j, j, &Journal{Disk: disk}
 	if err := srv.target().Replay(j); err != nil {
 		f.t.Fatal(err)
 	}

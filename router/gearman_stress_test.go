@@ -9,13 +9,13 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"polystalk/router/direct"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"polystalk/codec/gearman"
-	"polystalk/shard"
 )
 
 // A gearConn is a blocking client. Its deadline is patience, not a measurement.
@@ -220,9 +220,9 @@ func TestGearmanUnderLoad(t *testing.T) {
 		clients.Wait()
 		cancel()
 		workers.Wait()
-		b := &shard.Batch{Home: strangers{}}
+		caller := direct.New(s.host.Map, s.host.Clock)
 		for range 1000 { // what vanished has to be noticed
-			if !s.hasJobs(b) {
+			if !hasJobs(caller) {
 				break
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -230,7 +230,7 @@ func TestGearmanUnderLoad(t *testing.T) {
 		if err := s.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
-		for _, sh := range s.places.Shards() {
+		for _, sh := range s.host.Map.Shards() {
 			if err := sh.Check(); err != nil {
 				t.Error(err)
 			}

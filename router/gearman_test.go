@@ -3,6 +3,7 @@ package router
 import (
 	"bytes"
 	"fmt"
+	"polystalk/router/gearmand"
 	"strings"
 	"testing"
 
@@ -144,13 +145,14 @@ func TestGrabOverShards(t *testing.T) {
 func TestReportsDoNotOvertakeTheSubmission(t *testing.T) {
 	f := newGearFixture(t)
 	c := f.openGear()
-	g := c.s.s.gear
+	mail := c.s.s.Protocol().(interface{ Mail() *core.Mail }).Mail()
 	release := f.own(f.d.ShardOf("f"))
 	c.send(packet(gearman.SubmitJob, "f", "u", "x"))
 	// As if another owner had posted its mail before the one that ran the
 	// submission posts the answer.
-	c.s.s.loop.batch.Local = append(c.s.s.loop.batch.Local, &g.mail.Msg)
-	g.mail.Add(&core.Relay{Job: 1, Kind: core.RelayData, Copies: 1, Body: []byte("d")})
+	b := c.s.s.Loop().Batch()
+	b.Local = append(b.Local, &mail.Msg)
+	mail.Add(&core.Relay{Job: 1, Kind: core.RelayData, Copies: 1, Body: []byte("d")})
 	f.l.Drain()
 	c.hears()
 	release()
@@ -242,11 +244,11 @@ func TestResetOfManyAbilities(t *testing.T) {
 	w.send(strings.Repeat(packet(gearman.GrabJob), functions))
 	f.rest()
 	w.take()
-	visits := f.l.l.batch.Visits
+	visits := f.l.l.Batch().Visits
 	w.send(packet(gearman.ResetAbilities) + packet(gearman.PreSleep) + packet(gearman.GrabJob))
 	f.rest()
 	w.hears(answer(gearman.NoJob))
-	if n := f.l.l.batch.Visits - visits; n > 2*4 {
+	if n := f.l.l.Batch().Visits - visits; n > 2*4 {
 		t.Errorf("%d visits", n)
 	}
 	w.asks(packet(gearman.CanDo, "f0")+packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", "f0", "x"))
@@ -264,7 +266,7 @@ func TestSchedulesAreAccountedFor(t *testing.T) {
 	const jobs = 200
 	c.send(strings.Repeat(packet(gearman.SubmitJobSched, "f", "", "", "", "29", "2", "3", "x"), jobs))
 	f.rest()
-	if f.later() < jobs*scheduleCost/roundUnits/2 {
+	if f.later() < jobs*gearmand.ScheduleCost/roundUnits/2 {
 		t.Errorf("put off %d times", f.later())
 	}
 	if n := strings.Count(c.take(), "H:x:"); n != jobs {

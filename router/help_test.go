@@ -3,45 +3,7 @@ package router
 import (
 	"testing"
 	"time"
-
-	"polystalk/shard/core"
 )
-
-// Only an idle loop is helped, and never one in the middle of a turn: its
-// helper may be in its own callback.
-func TestHelp(t *testing.T) {
-	now := core.Time(1)
-	d, err := NewDriven(Config{Loops: 1, Shards: 1, MaxJobSize: 1 << 16}, func() core.Time { return now })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	ran := 0
-	l := newLoop(d.srv, func() {})
-	s := &session{loop: l}
-	add := func() { l.signal(s, func(*session) { ran++ }) }
-
-	l.enter()
-	l.batch.Now = now
-	add()
-	now += 2 * idleAfter
-	if l.help() || ran != 0 {
-		t.Error("a loop was helped in the middle of its turn")
-	}
-	l.batch.Now = now
-	l.exit()
-	if l.help() || ran != 0 {
-		t.Error("a loop was helped just after its turn")
-	}
-	now += idleAfter
-	if !l.help() || ran != 1 {
-		t.Errorf("an idle loop was not helped: its signal ran %d times", ran)
-	}
-	add()
-	if l.help() {
-		t.Error("a loop was helped just after it was helped")
-	}
-}
 
 // A slowConn is in the middle of writing until it is let go.
 type slowConn struct {
@@ -70,7 +32,7 @@ func TestAnswerBeingDeliveredIsWork(t *testing.T) {
 	c.send("put 0 0 9 1\r\nx\r\n")
 	release()
 	l := f.l.l
-	if !l.hasWork() {
+	if !l.HasWork() {
 		t.Fatal("nothing is under way")
 	}
 
@@ -78,16 +40,16 @@ func TestAnswerBeingDeliveredIsWork(t *testing.T) {
 	c.writing = writing
 	go func() {
 		defer close(drained)
-		l.enter()
-		defer l.exit()
-		l.drain(true)
+		l.Enter()
+		defer l.Exit()
+		l.Drain(true)
 	}()
 	<-writing
-	if l.own.TryLock() {
+	if l.TryEnter() {
 		t.Fatal("the loop is not in its turn")
 	}
 	looked := make(chan bool)
-	go func() { looked <- l.hasWork() }()
+	go func() { looked <- l.HasWork() }()
 	select {
 	case <-looked:
 		t.Error("no work was found while an answer was being sent")

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"polystalk/router/session"
 	"strings"
 	"testing"
 
@@ -11,42 +12,42 @@ import (
 // bound gives the server an account with that bound.
 func (f *fixture) bound(most int64) *memory.Account {
 	a := memory.NewAccount(most)
-	f.d.srv.acct = a
+	f.d.srv.host.Account = a
 	return a
 }
 
 // counted is what the account would say if every loop had told it all.
 func (f *fixture) counted() int64 {
-	n := f.d.srv.acct.Sum()
-	for _, l := range f.d.srv.loops {
-		n += int64(l.keepChange)
+	n := f.d.srv.host.Account.Sum()
+	for _, l := range f.d.srv.host.Loops() {
+		n += int64(l.View().Untold)
 	}
 	return n
 }
 
 // A queueConn is a client that reads nothing, on a socket that keeps what it is not
-// read in a sendQueue, as those of gnet do.
+// read in a memory.SendQueue, as those of gnet do.
 type queueConn struct {
 	testConn
-	q sendQueue
+	q memory.SendQueue
 }
 
-func (c *queueConn) Write(p []byte) { c.q.add(p, false) }
+func (c *queueConn) Write(p []byte) { c.q.Add(p, false) }
 func (c *queueConn) WriteStable(pieces [][]byte) {
 	for _, p := range pieces {
-		c.q.add(p, true)
+		c.q.Add(p, true)
 	}
 }
-func (c *queueConn) Unsent() int { return c.q.bytes }
-func (c *queueConn) Drop()       { c.q.drop(); c.closed = true }
+func (c *queueConn) Unsent() int { return c.q.Bytes() }
+func (c *queueConn) Drop()       { c.q.Drop(); c.closed = true }
 
 // reads has the client read all.
 func (c *queueConn) reads() {
-	for c.q.bytes > 0 {
-		for _, p := range c.q.peek(nil, 1<<20) {
+	for c.q.Bytes() > 0 {
+		for _, p := range c.q.Peek(nil, 1<<20) {
 			c.got.Write(p)
 		}
-		c.q.sent(c.got.Len())
+		c.q.Sent(c.got.Len())
 		c.got.Reset()
 		c.s.Drained()
 		c.f.rest()
@@ -56,7 +57,7 @@ func (c *queueConn) reads() {
 func (f *fixture) openUnread() *queueConn {
 	c := &queueConn{}
 	c.f, c.canPause = f, true
-	c.q.acct = f.d.srv.acct
+	c.q.Account = f.d.srv.host.Account
 	c.s = f.l.Open(c)
 	return c
 }
@@ -105,8 +106,8 @@ func TestHeldInputStaysWithinTheBound(t *testing.T) {
 			t.Fatalf("client %d: paused %v, closed %v", i, c.paused, c.closed)
 		}
 	}
-	if n := f.counted(); n != 0 || len(f.l.l.keepers) != 0 {
-		t.Errorf("%d bytes are counted for %d clients when all is read", n, len(f.l.l.keepers))
+	if n := f.counted(); n != 0 || f.l.l.View().Charged != 0 {
+		t.Errorf("%d bytes are counted for %d clients when all is read", n, f.l.l.View().Charged)
 	}
 	f.check()
 }
@@ -163,24 +164,24 @@ func TestTheWorstReaderIsCutOff(t *testing.T) {
 	ahead := f.openUnread() // keeps more than any, but leaves nothing unread
 	ahead.send("reserve\r\nreserve\r\n" + strings.Repeat("x", 2<<20))
 	f.rest()
-	f.d.srv.shed()
+	f.d.srv.host.Shed()
 	f.rest()
 	for i, c := range all {
 		if c.closed {
 			t.Errorf("client %d is closed within the bound", i)
 		}
 	}
-	sum := f.d.srv.acct.Sum()
-	f.d.srv.acct.Bound = sum - 100_000 // a sixteenth of which is freed besides
-	f.d.srv.shed()
+	sum := f.d.srv.host.Account.Sum()
+	f.d.srv.host.Account.Bound = sum - 100_000 // a sixteenth of which is freed besides
+	f.d.srv.host.Shed()
 	f.rest()
 	for i, c := range all {
 		if want := i >= 9; c.closed != want {
-			t.Errorf("client %d with %d bytes unread: closed %v", i, c.q.bytes, c.closed)
+			t.Errorf("client %d with %d bytes unread: closed %v", i, c.q.Bytes(), c.closed)
 		}
 	}
-	if f.d.srv.acct.Excess() > 0 || ahead.closed {
-		t.Errorf("%d bytes above the bound, the client ahead is closed: %v", f.d.srv.acct.Excess(), ahead.closed)
+	if f.d.srv.host.Account.Excess() > 0 || ahead.closed {
+		t.Errorf("%d bytes above the bound, the client ahead is closed: %v", f.d.srv.host.Account.Excess(), ahead.closed)
 	}
 	f.check()
 }
@@ -225,7 +226,7 @@ func TestLargeEchoIsCounted(t *testing.T) {
 	f.bound(64 << 20)
 	c := &queueConn{}
 	c.f, c.canPause = f, true
-	c.q.acct = f.d.srv.acct
+	c.q.Account = f.d.srv.host.Account
 	c.s = f.l.OpenGearman(c)
 	const size = 2 << 20
 	for at, p := 0, packet(gearman.EchoReq, strings.Repeat("e", size)); at < len(p); at += 64 << 10 {
@@ -238,12 +239,12 @@ func TestLargeEchoIsCounted(t *testing.T) {
 	if n := f.counted(); n < size || n > size+size/4 {
 		t.Errorf("%d bytes are counted of %d", n, size)
 	}
-	if len(f.l.l.keepers) != 1 || !c.s.s.stalled {
-		t.Errorf("%d clients keep something; it goes on: %v", len(f.l.l.keepers), !c.s.s.stalled)
+	if f.l.l.View().Charged != 1 || !c.stoppedBy(session.Unread) {
+		t.Errorf("%d clients keep something; it goes on: %v", f.l.l.View().Charged, !c.stoppedBy(session.Unread))
 	}
 	c.reads()
-	if n := f.counted(); n != 0 || len(f.l.l.keepers) != 0 || c.s.s.stalled {
-		t.Errorf("%d bytes are counted for %d clients when all is read, or it does not go on", n, len(f.l.l.keepers))
+	if n := f.counted(); n != 0 || f.l.l.View().Charged != 0 || c.stoppedBy(session.Unread) {
+		t.Errorf("%d bytes are counted for %d clients when all is read, or it does not go on", n, f.l.l.View().Charged)
 	}
 	f.check()
 }

@@ -47,8 +47,8 @@ func TestJobCreatedComesWithTheResult(t *testing.T) {
 
 	// The first look finds that everything was sent, and is the last one.
 	tick()
-	if n := len(f.l.l.late); n > 0 || f.l.l.unfinished.Load() != 0 {
-		t.Fatalf("%d sessions on the list, %d unfinished", n, f.l.l.unfinished.Load())
+	if n := f.l.l.View().Corked; n > 0 || f.l.l.View().Unfinished != 0 {
+		t.Fatalf("%d sessions on the list, %d unfinished", n, f.l.l.View().Unfinished)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestJobCreatedIsKeptForShort(t *testing.T) {
 	b.hears()
 	tick()
 	b.hears(answer(gearman.JobCreated, "H:x:2"))
-	if n := f.l.l.unfinished.Load(); n != 0 {
+	if n := f.l.l.View().Unfinished; n != 0 {
 		t.Fatalf("%d unfinished", n)
 	}
 }
@@ -115,7 +115,7 @@ func TestHeldJobCreatedIsForgotten(t *testing.T) {
 	f.rest()
 	commit()
 	c.hears(answer(gearman.JobCreated, "H:x:1"))
-	f.d.srv.places.IDs().Resume(1233)
+	f.d.srv.host.Map.IDs().Resume(1233)
 	c.asks(packet(gearman.SubmitJob, "other", "", ""))
 	commit()
 	created := answer(gearman.JobCreated, "H:x:1234")

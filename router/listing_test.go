@@ -2,14 +2,11 @@ package router
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"polystalk/codec/gearman"
-	"polystalk/router/placement"
-	"polystalk/shard/core"
 )
 
 // tubesOf is what a reply to list-tubes or list-tubes-watched lists.
@@ -144,51 +141,8 @@ func TestDropFunctionByAnotherCase(t *testing.T) {
 	a.asks("drop function MAIL\ndrop function MAIL\ndrop function MAIL\ndrop function MAIL\n",
 		"OK\r\nOK\r\nOK\r\nERR function not found\r\n")
 	a.asks("drop function oTHER\ndrop function Other\n", "OK\r\nERR function not found\r\n")
-	if err := f.d.srv.places.Tubes().Check(); err != nil {
+	if err := f.d.srv.host.Map.Tubes().Check(); err != nil {
 		t.Errorf("something of them is left: %v", err)
 	}
 	f.check()
-}
-
-// To leave one of many functions costs no more than to leave one of few, and the turns
-// in which functions are served stay what they were.
-func TestAbilitiesTakeTurns(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 4))
-	f := newFixture(t, Config{Shards: 1})
-	c := f.open()
-	c.says("put 0 0 60 1\nx\n", "INSERTED 1\n")
-	var ready *core.Mirror // of a function with a job
-	f.own(0)()
-	op := core.Op{Kind: core.OpMirror, Tube: c.s.s.used.ID}
-	var r core.Reply
-	f.d.Shards()[0].Apply(&f.other, &op, &r)
-	ready = r.Mirror
-	var l abilities
-	var model []string // next to be served last
-	for i := range 20_000 {
-		switch r := rng.IntN(4); {
-		case r < 2 && len(model) < 40 || len(model) == 0:
-			name := fmt.Sprint("f", i)
-			l.add(ability{Tube: placement.Tube{Name: name}, mirror: ready})
-			model = append(model, name)
-		case r == 2:
-			at := rng.IntN(len(model))
-			name := model[at]
-			if i := l.find([]byte(name)); i < 0 || l.remove(i).Name != name {
-				t.Fatalf("%q is not found", name)
-			}
-			model = slices.Delete(model, at, at+1)
-		default:
-			at, _ := l.best()
-			last := model[len(model)-1]
-			if got := l.list[at].Name; got != last {
-				t.Fatalf("%d functions: the turn is that of %q, want %q", len(model), got, last)
-			}
-			l.serve(at)
-			model = slices.Insert(model[:len(model)-1], 0, last)
-		}
-		if l.find([]byte("none")) >= 0 {
-			t.Fatal("what is not there is found")
-		}
-	}
 }

@@ -134,9 +134,9 @@ func TestBetterJobBeforeTheVisit(t *testing.T) {
 func (f *fixture) tubeID(name string) core.TubeID {
 	f.t.Helper()
 	for ds := range f.d.sessions {
-		for _, w := range ds.s.watched {
-			if w.Name() == name {
-				return w.ID()
+		for _, w := range inspect(ds.s).Watched() {
+			if w.Name == name {
+				return w.ID
 			}
 		}
 	}
@@ -281,55 +281,5 @@ func TestLongListFollowsTheLogs(t *testing.T) {
 	}
 	if n := turns("watch "+names[5]+"\n"+poll+poll, fmt.Sprintf("WATCHING %d\n%sTIMED_OUT\n", n, got())); n < 7 {
 		t.Errorf("another list was looked at in %d turns", n)
-	}
-}
-
-// TestSurveySeesWhatCameSince: the moment at which nothing was ready, or nothing better,
-// has to be shown.
-func TestSurveySeesWhatCameSince(t *testing.T) {
-	for _, n := range []int{3, 40} {
-		f := newFixture(t, Config{Shards: 8})
-		p, other := f.open(), f.open()
-		c, names := f.wide(n)
-		f.d.LookAtMost(1000)
-		s := c.s.s
-		look := func(where int) *survey {
-			t.Helper()
-			v := s.surveyed()
-			v.begin()
-			for !v.look() {
-			}
-			if v.where != where || !v.quiet(core.MaxKey, -1) {
-				t.Fatalf("%d tubes: at rest the best is in shard %d, want %d", n, v.where, where)
-			}
-			return v
-		}
-		id := 0
-		for i, name := range append(names, "stranger") {
-			other.says("watch "+name+"\n", fmt.Sprintf("WATCHING %d\n", i+2)) // so that it is noted
-			at := f.d.ShardOf(name)
-			for _, delay := range []core.Time{0, 1} {
-				v := look(-1)
-				p.says(fmt.Sprintf("use %s\nput 7 %d 60 1\nx\n", name, delay), fmt.Sprintf("USING %s\nINSERTED %d\n", name, id+1))
-				f.pass(delay * core.Second)
-				id++
-				p.says(fmt.Sprintf("delete %d\n", id), "DELETED\n")
-				strange := i == n
-				if got := v.quiet(core.MaxKey, -1); got != strange {
-					t.Fatalf("%s: nothing came: %v", name, got)
-				}
-				if got := v.quiet(core.Key{Pri: 7, ID: core.JobID(id)}, -1); !got {
-					t.Fatalf("%s: what came is not better than itself", name)
-				}
-				if got := v.quiet(core.Key{Pri: 7, ID: core.JobID(id + 1)}, -1); got != strange {
-					t.Fatalf("%s: nothing better came: %v", name, got)
-				}
-				if got := v.quiet(core.MaxKey, at); !got {
-					t.Fatalf("%s: something came in another shard than %d", name, at)
-				}
-			}
-		}
-		f.put(p, names[0], "3 0 60", "x")
-		look(f.d.ShardOf(names[0]))
 	}
 }

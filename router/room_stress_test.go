@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
-	"polystalk/shard/core"
 	"polystalk/shard/journal"
 )
 
@@ -123,7 +122,7 @@ func TestRoomForAll(t *testing.T) {
 	clients.Wait()
 	over()
 	disk.Wait()
-	eventually(t, func() bool { return srv.stats(new(core.Counts)).CurrentConnections == 0 })
+	eventually(t, func() bool { return srv.host.Sums().Connections == 0 })
 	eventually(t, func() bool {
 		st := srv.journal.Stats()
 		return st.Promised == 0 && st.Pending == 0
@@ -174,4 +173,16 @@ func roomClient(rng *rand.Rand, address string, gear bool) error {
 		return fmt.Errorf("after the last command: %w", err)
 	}
 	return nil
+}
+
+// eventually fails unless ok comes about.
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	for range 2000 {
+		if ok() {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Error("it does not come about")
 }

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"polystalk/router/session"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -223,13 +224,13 @@ func TestKickThatWaits(t *testing.T) {
 				}
 			}
 			b.send("kick 5000\r\nlist-tube-used\r\n")
-			if !b.s.s.deferred {
+			if !b.s.s.Deferred() {
 				t.Fatal("it is done at once")
 			}
 			f.exhaust(j)
 			f.rest()
 			b.hears()
-			if !b.s.s.blocked {
+			if !b.stoppedBy(session.NoRoom) {
 				t.Fatal("it does not wait")
 			}
 			switch end {

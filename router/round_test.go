@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"polystalk/router/session"
 	"strings"
 	"testing"
 	"time"
 
-	"polystalk/codec/beanstalk"
 	"polystalk/shard/core"
 	"polystalk/shard/journal"
 )
@@ -21,8 +21,8 @@ const callbackMax = 2*(roundUnits/2+debtUnits) + roundUnits
 
 // commands is how many the loop has run.
 func (f *fixture) commands() (n int) {
-	for k := range beanstalk.NumKinds {
-		n += int(f.l.l.cmds[k].Load())
+	for _, k := range f.d.srv.host.Sums().Commands {
+		n += int(k)
 	}
 	return n
 }
@@ -107,12 +107,12 @@ func TestTheQueueIsServedInTurn(t *testing.T) {
 		n := 3000 + 10*i // less than behindMax bytes
 		f.bounded("input", func() { c.send(strings.Repeat("use default\r\n", n)) })
 	}
-	queue := f.l.l.queue.len()
+	queue := f.l.l.View().Queued
 	if queue != floods {
 		t.Fatalf("%d sessions are in the queue, want %d", queue, floods)
 	}
 	turns = turns[:0]
-	for f.asked && f.l.l.queue.len() == queue {
+	for f.asked && f.l.l.View().Queued == queue {
 		f.bounded("drain", func() { f.round() })
 	}
 	if len(turns) < 3*floods {
@@ -133,7 +133,7 @@ func TestTheQueueIsServedInTurn(t *testing.T) {
 func TestManyAnswersAtOnce(t *testing.T) {
 	f := newFixture(t, Config{Shards: 1})
 	const n = 2000
-	const most = (roundUnits + 2*debtUnits) / writeUnits
+	const most = (roundUnits + 2*debtUnits) / session.WriteUnits
 	served := 0
 	for range n {
 		c := f.open()
@@ -182,7 +182,7 @@ func TestOneCommitForMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.asked = true
-	const most = (roundUnits + 3*debtUnits) / writeUnits
+	const most = (roundUnits + 3*debtUnits) / session.WriteUnits
 	for f.asked {
 		was := served
 		if f.round(); served-was > most {
@@ -208,8 +208,8 @@ func TestLittleIsHeldOfWhoIsBehind(t *testing.T) {
 	for range 100 {
 		for !c.paused {
 			c.send(chunk)
-			if sent++; c.s.s.held() > behindMax+reading {
-				t.Fatalf("%d bytes are held", c.s.s.held())
+			if sent++; c.s.s.View().Held > behindMax+reading {
+				t.Fatalf("%d bytes are held", c.s.s.View().Held)
 			}
 			if !f.asked {
 				t.Fatal("it is not behind")
@@ -217,8 +217,8 @@ func TestLittleIsHeldOfWhoIsBehind(t *testing.T) {
 		}
 		for c.paused && f.round() {
 		}
-		if c.paused || c.s.s.held() > 0 {
-			t.Fatalf("paused %v with %d bytes held", c.paused, c.s.s.held())
+		if c.paused || c.s.s.View().Held > 0 {
+			t.Fatalf("paused %v with %d bytes held", c.paused, c.s.s.View().Held)
 		}
 	}
 	if got, want := strings.Count(c.take(), "\n"), sent*(reading/len(line)); got != want {
@@ -238,19 +238,21 @@ func TestALoopThatFeedsItselfHearsItsSockets(t *testing.T) {
 	}()
 	stop := make(chan struct{})
 	stopped := make(chan int, 2)
-	for _, l := range *srv.told.Load() {
-		var again func(*session)
+	for _, l := range srv.host.Loops() {
+		var again func(*session.Session)
 		n := 0
-		again = func(s *session) {
+		again = func(s *session.Session) {
 			select {
 			case <-stop:
 				stopped <- n
 			default:
 				n++
-				l.signal(s, again)
+				l.Signal(s, again)
 			}
 		}
-		l.signal(&session{loop: l, phase: phaseGone}, again)
+		s := new(session.Session)
+		s.Init(l, nil, nil)
+		l.Signal(s, again)
 	}
 	for range 4 {
 		c, err := net.Dial("tcp", addrs[0].String())
@@ -284,9 +286,9 @@ func TestSignalsHaveTheirRounds(t *testing.T) {
 	const signals, units = 500, 100
 	var ran []int
 	for i := range signals {
-		l.signal(c.s.s, func(s *session) {
+		l.Signal(c.s.s, func(s *session.Session) {
 			ran = append(ran, i)
-			l.round.budget -= units
+			l.Spend(units)
 		})
 	}
 	for rounds := 0; len(ran) < signals; rounds++ {

@@ -2,62 +2,47 @@ package router
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"hash/maphash"
 	"log/slog"
+	"net"
 	"os"
-	"slices"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"polystalk/codec/beanstalk"
-	"polystalk/codec/gearman"
+	"polystalk/router/beanstalkd"
 	"polystalk/router/clock"
+	"polystalk/router/gearmand"
 	"polystalk/router/memory"
+	"polystalk/router/ops"
 	"polystalk/router/placement"
+	"polystalk/router/reactor"
+	"polystalk/router/restore"
+	"polystalk/router/session"
 	"polystalk/shard"
-	"polystalk/shard/commit"
 	"polystalk/shard/core"
+	"polystalk/shard/journal"
 )
 
 // A Server is the whole of it: shards, event loops, connections.
 type Server struct {
-	cfg      Config
-	log      *slog.Logger
-	places   *placement.Map
-	draining atomic.Bool     // no jobs are taken
-	drained  atomic.Bool     // … and never again: Drain was called
-	journal  commit.Storage  // nil: none
-	failed   <-chan error    // … its end
-	heldMax  int             // of each session; the constant, but for tests
-	acct     *memory.Account // what all connections keep
-	freed    *memory.Freed   // large bodies to be collected
-	lookMax  int             // of each survey; likewise
-	bodies   *bodyRoom       // for large ones, half of that
+	cfg   Config
+	log   *slog.Logger
+	host  *session.Host // what all connections share
+	freed *memory.Freed // large bodies to be collected
 
-	clock *clock.Clock
-	base  core.Time // clock at the start
-	id    string
-	uname unix.Utsname
+	beanstalkd *beanstalkd.Front
+	gearmand   *gearmand.Front
+	reactor    *reactor.Reactor // nil in a Driven
 
-	gearDir  gearDirectory
+	journal *journal.Journal // nil: jobs are in memory only
+	failed  <-chan error     // its end
+
+	drained  atomic.Bool // Drain was called: no jobs are taken ever again
+	retiring atomic.Bool // the server ends once no job is left
 	unwanted chan bool   // see ShutdownWanted
-	leaving  atomic.Bool // … once no job is left
-
-	net  *network
-	quit chan struct{} // ends reclaim
-
-	mu    sync.Mutex
-	loops []*loop
-	told  atomic.Pointer[[]*loop] // the same
-
-	quietUntil atomic.Int64 // complain: a time of clock.Awake
-	suppressed atomic.Uint64
+	quit     chan struct{}
 }
 
 // New makes a server that does nothing yet.
@@ -66,8 +51,17 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.net = newNetwork(s)
+	s.reactor = reactor.New(s.reactorOptions())
 	return s, nil
+}
+
+// reactorOptions is how the event loops are run.
+func (s *Server) reactorOptions() reactor.Options {
+	o := reactor.Options{Host: s.host, Loops: s.cfg.Loops, MaxConnections: s.cfg.MaxConnections}
+	if s.cfg.Journal != nil {
+		o.OtherDescriptors = journal.Descriptors + 2 // its directory and the lock
+	}
+	return o
 }
 
 // newServer makes a server without a network.
@@ -75,90 +69,126 @@ func newServer(cfg Config, k *clock.Clock) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cfg.fill()
-	s := &Server{
-		cfg:     cfg,
-		log:     cfg.Log,
-		heldMax: heldMax,
-		lookMax: lookMax,
-		acct:    memory.NewAccount(cfg.ConnectionMemory - cfg.ConnectionMemory/garbagePart),
-		freed:   memory.NewFreed(),
-		clock:   k,
-		quit:    make(chan struct{}),
-
-		unwanted: make(chan bool, 1),
-	}
-	s.places = placement.New(placement.Options{Shards: cfg.Shards, Naming: tubeNaming, BodyFreed: s.bodyFreed})
-	s.bodies = newBodyRoom(s.acct.Bound / 2)
-	s.told.Store(new([]*loop))
-	s.base = k.Now()
-	var id [8]byte
-	rand.Read(id[:]) // never fails
-	s.id = hex.EncodeToString(id[:])
-	if err := unix.Uname(&s.uname); err != nil {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
 		return nil, os.NewSyscallError("uname", err)
 	}
-	if s.cfg.Gearman.Prefix == "" {
-		host := unix.ByteSliceToString(s.uname.Nodename[:])
-		s.cfg.Gearman.Prefix = "H:" + host[:min(len(host), gearman.MaxPrefix-len("H:"))]
+	cfg.fill(unix.ByteSliceToString(name.Nodename[:]))
+	s := &Server{
+		cfg:      cfg,
+		log:      cfg.Log,
+		freed:    memory.NewFreed(),
+		unwanted: make(chan bool, 1),
+		quit:     make(chan struct{}),
 	}
+	acct := memory.NewAccount(cfg.ConnectionMemory - cfg.ConnectionMemory/session.GarbagePart)
+	h := session.NewHost(acct)
+	h.Map = placement.New(placement.Options{Shards: cfg.Shards, Naming: tubeNaming, BodyFreed: s.bodyFreed})
+	h.Clock, h.Log, h.ConnectionMemory = k, cfg.Log, cfg.ConnectionMemory
+	h.HeldMost, h.LookMost = session.HeldMax, ops.LookMost
+	s.host = h
 	for i := range cfg.Shards {
-		machine := core.New(s.places.Directory())
-		if i == s.places.OfTube(defaultTube) {
-			machine.Pin(string(defaultTube))
-		}
-		gear := &s.cfg.Gearman
-		machine.SetSubmitOptions(core.SubmitOptions{
-			Retries: gear.Retries, Wakeup: gear.Wakeup, BuryFailed: gear.BuryFailed, Hash: new(maphash.Hash),
-		})
-		s.places.Add(shard.New(i, machine, k.Stamp))
+		h.Map.Add(shard.New(i, s.newCore(i), k.Stamp))
 	}
-	return s, nil
+	var err error
+	s.beanstalkd, err = beanstalkd.New(h, beanstalkd.Config{
+		MaxJobSize: cfg.MaxJobSize, BinlogMaxSize: cfg.BinlogMaxSize, Version: cfg.Version,
+	})
+	s.gearmand = gearmand.New(h, cfg.Gearman, s.wantShutdown)
+	return s, err
+}
+
+// newCore makes the machine of a shard.
+func (s *Server) newCore(i int) *core.Core {
+	m := s.host.Map
+	machine := core.New(m.Directory())
+	if i == m.OfTube([]byte(beanstalkd.DefaultTube)) {
+		machine.Pin(beanstalkd.DefaultTube)
+	}
+	g := &s.cfg.Gearman
+	machine.SetSubmitOptions(core.SubmitOptions{
+		Retries: g.Retries, Wakeup: g.Wakeup, BuryFailed: g.BuryFailed, Hash: new(maphash.Hash),
+	})
+	return machine
 }
 
 // bodyFreed hears of a large body that no job has any more. A shard is owned.
 func (s *Server) bodyFreed(body core.Large) {
 	n := 0
 	for _, p := range body {
-		s.acct.Orphan(p)
+		s.host.Account.Orphan(p)
 		n += cap(p)
 	}
 	s.freed.Add(n)
 }
 
-// Start reads the journal, if there is one, which may take its time, and starts
-// the shards' goroutines and the event loops.
+// fronts are the protocols that are spoken.
+func (s *Server) fronts() []session.Front { return []session.Front{s.beanstalkd, s.gearmand} }
+
+// Start reads the journal, if there is one, which may take its time, and starts the shards'
+// goroutines and the event loops.
 func (s *Server) Start() error {
 	if s.cfg.Journal != nil {
-		j, failed, err := s.target().Open(s.cfg.Journal, s.wakeLoops)
-		if err != nil {
+		if err := s.openJournal(s.cfg.Journal); err != nil {
 			return &JournalError{err}
 		}
-		s.journal, s.failed = j, failed
 	}
-	for _, sh := range s.places.Shards() {
+	shards := s.host.Map.Shards()
+	for _, sh := range shards {
 		sh.Start()
 	}
 	go memory.Reclaim(s.freed, s.quit)
-	go s.keepWithin(s.acct.High(), s.quit)
-	go s.clock.Watch(s.quit, s.places.Shards())
-	return s.net.start()
+	go s.host.KeepWithin(s.quit)
+	go s.host.Clock.Watch(s.quit, shards)
+	return s.reactor.Start()
 }
 
-// Drain makes every put from now on answer DRAINING, and every submission of a
-// Gearman client an ERROR.
+// openJournal reads the journal, and has the shards record what happens from now on.
+func (s *Server) openJournal(cfg *Journal) (err error) {
+	s.journal, s.failed, err = s.target().Open(cfg, s.host.Wake)
+	if err != nil {
+		return err
+	}
+	s.host.Journal = s.journal
+	return nil
+}
+
+// target is what the journal's jobs come back into.
+func (s *Server) target() *restore.Target {
+	return &restore.Target{Places: s.host.Map, Clock: s.host.Clock, Log: s.log, Workers: s.cfg.Loops}
+}
+
+// Failed delivers the error that ended the journal: nothing more is acknowledged, and the
+// process should end. It is nil without a journal.
+func (s *Server) Failed() <-chan error { return s.failed }
+
+// Serve serves clients of beanstalkd's protocol that connect to l, a *net.TCPListener or
+// *net.UnixListener, which is the server's from then on, until Shutdown or Retire. Several
+// listeners may be served at once; see reactor.Reactor.Serve.
+func (s *Server) Serve(l net.Listener) error { return s.reactor.Serve(l, s.beanstalkd) }
+
+// ServeGearman is Serve for clients that speak Gearman.
+func (s *Server) ServeGearman(l net.Listener) error { return s.reactor.Serve(l, s.gearmand) }
+
+// Gearman is how that is spoken, defaults filled in.
+func (s *Server) Gearman() GearmanConfig { return s.cfg.Gearman }
+
+// ConnectionLimit is how many clients are served at a time, and, for people, what says so.
+func (s *Server) ConnectionLimit() (n int, from string) { return s.reactor.ConnectionLimit() }
+
+// Drain makes every put from now on answer DRAINING, and every submission of a Gearman
+// client an ERROR.
 func (s *Server) Drain() {
 	s.drained.Store(true)
-	s.draining.Store(true)
+	s.host.Draining.Store(true)
 }
 
-// Shutdown stops accepting, lets what was received be answered as long as
-// ctx allows, and closes every connection and the journal. Without one, jobs
-// are gone with the process.
+// Shutdown stops accepting, lets what was received be answered as long as ctx allows, and
+// closes every connection and the journal. Without one, jobs are gone with the process.
 func (s *Server) Shutdown(ctx context.Context) error {
-	err := s.net.shutdown(ctx)
+	err := s.reactor.Shutdown(ctx)
 	close(s.quit)
-	for _, sh := range s.places.Shards() {
+	for _, sh := range s.host.Map.Shards() {
 		sh.Stop()
 	}
 	if s.journal != nil {
@@ -167,81 +197,4 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		}
 	}
 	return err
-}
-
-// addLoop registers an event loop's side; called as loops are met.
-func (s *Server) addLoop(l *loop) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.loops = append(s.loops, l)
-	told := slices.Clone(s.loops)
-	s.told.Store(&told)
-}
-
-// stats completes the sums of the shards with what the loops count.
-func (s *Server) stats(n *core.Counts) *beanstalk.ServerStats {
-	st := &beanstalk.ServerStats{
-		CurrentJobsUrgent:   n.Urgent,
-		CurrentJobsReady:    n.Ready,
-		CurrentJobsReserved: n.Reserved,
-		CurrentJobsDelayed:  n.Delayed,
-		CurrentJobsBuried:   n.Buried,
-		JobTimeouts:         n.Timeouts,
-		TotalJobs:           n.Total,
-		MaxJobSize:          uint64(s.cfg.MaxJobSize),
-		CurrentTubes:        uint64(s.places.Tubes().Len()),
-		PID:                 os.Getpid(),
-		Version:             s.cfg.Version,
-		Uptime:              int64((s.clock.Now() - s.base) / core.Second),
-		BinlogMaxSize:       s.cfg.BinlogMaxSize,
-		Draining:            s.draining.Load(),
-		ID:                  s.id,
-		Hostname:            unix.ByteSliceToString(s.uname.Nodename[:]),
-		OS:                  unix.ByteSliceToString(s.uname.Version[:]),
-		Platform:            unix.ByteSliceToString(s.uname.Machine[:]),
-	}
-	if b := s.binlog(); b.Current > 0 {
-		st.BinlogOldestIndex, st.BinlogCurrentIndex = int(b.Oldest), int(b.Current)
-		st.BinlogRecordsMigrated, st.BinlogRecordsWritten = int64(b.Migrated), int64(b.Records)
-	}
-	var ru unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &ru) == nil {
-		st.RusageUtime = time.Duration(ru.Utime.Nano())
-		st.RusageStime = time.Duration(ru.Stime.Nano())
-	}
-	var conns, producers, workers, waiting int64
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.loops {
-		conns += l.connections.Load()
-		producers += l.producers.Load()
-		workers += l.workers.Load()
-		waiting += l.waiting.Load()
-		st.TotalConnections += l.total.Load()
-		for k := range l.cmds {
-			st.Cmd[k] += l.cmds[k].Load()
-		}
-	}
-	st.CurrentConnections = uint64(conns)
-	st.CurrentProducers = uint64(producers)
-	st.CurrentWorkers = uint64(workers)
-	st.CurrentWaiting = uint64(waiting)
-	return st
-}
-
-// complainEvery bounds what clients can make the server log.
-const complainEvery = time.Second
-
-// complain logs a warning about clients or limits, once a second at most.
-func (s *Server) complain(msg string, args ...any) {
-	now := int64(s.clock.Awake())
-	until := s.quietUntil.Load()
-	if now < until || !s.quietUntil.CompareAndSwap(until, now+int64(complainEvery)) {
-		s.suppressed.Add(1)
-		return
-	}
-	if n := s.suppressed.Swap(0); n > 0 {
-		args = append(args, "suppressed", n)
-	}
-	s.log.Warn(msg, args...)
 }

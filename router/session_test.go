@@ -156,12 +156,12 @@ func TestBodyMemoryFollowsArrival(t *testing.T) {
 	c := f.open()
 	c.send("put 0 0 60 1000000000\r\n")
 	c.send("only this much")
-	if p := c.s.s.pieces; len(p) != 1 || cap(p[0]) > pieceMin {
+	if p := c.s.s.View().Pieces; len(p) != 1 || cap(p[0]) > pieceMin {
 		t.Errorf("%d pieces allocated for 14 bytes", len(p))
 	}
 	c.s.Abort()
 	f.check()
-	if !c.s.Gone() || c.s.s.pieces != nil {
+	if !c.s.Gone() || c.s.s.View().Pieces != nil {
 		t.Error("the body outlives its session")
 	}
 }
@@ -183,7 +183,7 @@ func TestDrainingRefusesPutsAndUsesUpTheirIDs(t *testing.T) {
 	f.d.Drain()
 	c.says("put 0 0 60 1\nx\n", "DRAINING\n")
 	c.says("reserve\n", "RESERVED 1 1\nx\n")
-	if got := f.d.srv.places.IDs().Last(); got != 2 {
+	if got := f.d.srv.host.Map.IDs().Last(); got != 2 {
 		t.Errorf("%d ids given out, want 2", got)
 	}
 	f.check()
@@ -431,7 +431,7 @@ func TestAbortInEveryPhase(t *testing.T) {
 				if !c.s.Gone() || !c.closed {
 					t.Errorf("gone %v, closed %v", c.s.Gone(), c.closed)
 				}
-				if s := c.s.s; s.in != nil || s.pieces != nil || s.pooled != nil || s.large != nil {
+				if s := c.s.s; s.View().Charged != 0 || s.HeldInput() != nil || s.HasBody() {
 					t.Error("buffers are kept")
 				}
 				for _, sh := range f.d.Shards() {

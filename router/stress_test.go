@@ -15,8 +15,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"polystalk/shard/core"
 )
 
 // serve starts a server on TCP and on a unix socket.
@@ -95,7 +93,7 @@ func TestEveryEndLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	first.Close()
-	eventually(t, func() bool { return s.net.open.Load() == 0 })
+	eventually(t, func() bool { return connections(s) == 0 })
 	served := openDescriptors(t)
 
 	var clients sync.WaitGroup
@@ -115,8 +113,8 @@ func TestEveryEndLeavesNothing(t *testing.T) {
 		}
 	}
 	clients.Wait()
-	awaitNothing(t, s.net)
-	eventually(t, func() bool { return s.stats(new(core.Counts)).CurrentConnections == 0 })
+	awaitNothing(t, s)
+	eventually(t, func() bool { return s.host.Sums().Connections == 0 })
 	eventually(t, func() bool { return openDescriptors(t) <= served })
 
 	pauses := counted(s, "pauses")
@@ -126,7 +124,7 @@ func TestEveryEndLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	go io.WriteString(paused, bursts(size)[3].commands)
-	eventually(t, func() bool { return s.net.open.Load() == 1 && counted(s, "pauses") > pauses })
+	eventually(t, func() bool { return connections(s) == 1 && counted(s, "pauses") > pauses })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := s.Shutdown(ctx); err != nil || ctx.Err() != nil {
@@ -191,4 +189,22 @@ func counted(s *Server, name string) uint64 {
 		}
 	}
 	return 0
+}
+
+// connections is how many clients the server has, or is about to have.
+func connections(s *Server) int {
+	open, _ := s.reactor.Connections()
+	return open
+}
+
+// awaitNothing waits until no connection is counted any more.
+func awaitNothing(t *testing.T, s *Server) {
+	t.Helper()
+	eventually(t, func() bool {
+		open, behind := s.reactor.Connections()
+		return open == 0 && behind == 0
+	})
+	if open, behind := s.reactor.Connections(); open != 0 || behind != 0 {
+		t.Errorf("%d connections and %d behind are counted", open, behind)
+	}
 }

@@ -49,6 +49,9 @@ func NewAccount(bound int64) *Account {
 // Sum is the number of bytes that are counted.
 func (a *Account) Sum() int64 { return a.sum.Load() }
 
+// Low reports whether the sum is far below the bound.
+func (a *Account) Low() bool { return a.sum.Load() < a.Bound/4 }
+
 // High tells when something was added and the sum is above half of the bound. What comes
 // while nobody has taken the last word is not told again.
 func (a *Account) High() <-chan struct{} { return a.high }

@@ -66,8 +66,8 @@ type gearJob struct {
 // A fate is what may have ended a job.
 type fate struct {
 	gone      bool // it has ended
-	at        int  // … in that step
-	cancelled bool // … unless it runs
+	at        int  // the step in which it ended
+	cancelled bool // it has ended, unless it runs
 	mayBeGone bool // it may have ended: nobody was told
 	mayFail   bool // somebody tried something with which it fails, or ends
 }
@@ -112,7 +112,7 @@ type gearConn struct {
 	excepted   uint64
 	waits      map[uint64]*gearWait // foreground jobs, by id
 	told       map[uint64]bool      // jobs that it was given
-	holds      map[uint64]gearHold  // … which it has not let go
+	holds      map[uint64]gearHold  // those of told that it has not let go
 	got        map[int]uint32       // reports that it has heard, how often
 }
 

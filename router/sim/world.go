@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"polystalk/router"
+	"polystalk/router/session"
 	"polystalk/shard"
 	"polystalk/shard/core"
 )
@@ -113,14 +114,14 @@ func (w *World) setClock() {
 	}
 }
 
-// A Sock is one connection, both ends of it. It implements router.Conn.
+// A Sock is one connection, both ends of it. It implements session.Conn.
 type Sock struct {
 	w *World
 	s *router.DrivenSession
 
 	sent      []byte // by the client, not yet seen by the server
 	shut      bool   // the client sends no more
-	told      bool   // … and the server knows
+	told      bool   // the server knows that it sends no more
 	broken    bool   // the client is gone
 	Got       []byte // by the client
 	Ended     bool   // the server has closed
@@ -136,7 +137,7 @@ func (w *World) Open() *Sock { return w.open((*router.DrivenLoop).Open) }
 // OpenGearman is Open for a connection that speaks Gearman.
 func (w *World) OpenGearman() *Sock { return w.open((*router.DrivenLoop).OpenGearman) }
 
-func (w *World) open(f func(*router.DrivenLoop, router.Conn) *router.DrivenSession) *Sock {
+func (w *World) open(f func(*router.DrivenLoop, session.Conn) *router.DrivenSession) *Sock {
 	k := &Sock{w: w}
 	w.next = (w.next + 1) % len(w.loops)
 	k.s = f(w.loops[w.next].DrivenLoop, k)
@@ -144,7 +145,7 @@ func (w *World) open(f func(*router.DrivenLoop, router.Conn) *router.DrivenSessi
 	return k
 }
 
-// Write implements router.Conn.
+// Write implements session.Conn.
 func (k *Sock) Write(p []byte) {
 	if k.Ended && !k.broken {
 		panic("sim: the server writes after closing")
@@ -152,14 +153,14 @@ func (k *Sock) Write(p []byte) {
 	k.Got = append(k.Got, p...)
 }
 
-// WriteStable implements router.Conn.
+// WriteStable implements session.Conn.
 func (k *Sock) WriteStable(pieces [][]byte) {
 	for _, p := range pieces {
 		k.Write(p)
 	}
 }
 
-// Unsent implements router.Conn.
+// Unsent implements session.Conn.
 func (k *Sock) Unsent() int {
 	switch {
 	case k.congested && k.Glutted:
@@ -170,7 +171,7 @@ func (k *Sock) Unsent() int {
 	return 0
 }
 
-// Close implements router.Conn.
+// Close implements session.Conn.
 func (k *Sock) Close() {
 	if k.Ended {
 		panic("sim: the server closes twice")
@@ -178,7 +179,7 @@ func (k *Sock) Close() {
 	k.Ended = true
 }
 
-// Pause implements router.Conn.
+// Pause implements session.Conn.
 func (k *Sock) Pause() bool {
 	if k.paused || !k.inInput {
 		panic("sim: the server pauses what is paused, or out of turn")
@@ -188,7 +189,7 @@ func (k *Sock) Pause() bool {
 	return true
 }
 
-// Resume implements router.Conn.
+// Resume implements session.Conn.
 func (k *Sock) Resume() bool {
 	if !k.paused {
 		panic("sim: the server resumes what is not paused")
@@ -197,7 +198,7 @@ func (k *Sock) Resume() bool {
 	return true
 }
 
-// Drop implements router.Conn.
+// Drop implements session.Conn.
 func (k *Sock) Drop() { k.Close() }
 
 // Send sends b to the server, which gets it in pieces and later.

@@ -159,7 +159,8 @@ func (o *Op) Put(t TubeID, id JobID, pri, delay, ttr uint32, body []byte, large 
 
 // Reserve takes the best ready job of the tubes that c watches; it does not wait, and no
 // other shard has any of them. StatusReserved; StatusDeadlineSoon and StatusTimedOut:
-// there is none. A wait of c here is over.
+// there is none. A wait of c here is over. If the caller sets Op.Waiter besides, the
+// waits of c are that one's from here on; so it is with the three that follow.
 func (o *Op) Reserve(c ClientID) { o.reserve(c, MaxKey, false, false, 0, 0) }
 
 // ReserveOrWait is Reserve for a client that waits, if there is no job, until the time
@@ -189,6 +190,7 @@ func (o *Op) ReserveQueued(c ClientID, seq uint64, until Time) {
 func (o *Op) reserve(c ClientID, bound Key, wait, multi bool, seq uint64, until Time) {
 	o.set(OpReserve, c, nil, nil, nil)
 	o.Bound, o.Wait, o.Multi, o.Seq, o.Until = bound, wait, multi, seq, until
+	o.Waiter = nil
 }
 
 // CancelWait takes c, if it waits, out of the queues; zero: nobody.

@@ -34,6 +34,9 @@ func (c *Core) applyPut(op *Op, r *Reply) {
 // nothing: whether it is, the bound and the Waiter's Guard tell.
 func (c *Core) applyReserve(op *Op, r *Reply) {
 	cl := c.clientAt(op.Client)
+	if op.Waiter != nil {
+		cl.waiter = op.Waiter
+	}
 	if !op.Multi || cl.seq != op.Seq {
 		c.unwait(cl)
 	}

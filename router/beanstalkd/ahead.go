@@ -1,0 +1,138 @@
+package beanstalkd
+
+import (
+	"polystalk/codec/beanstalk"
+	"polystalk/router/session"
+	"polystalk/shard/core"
+	"polystalk/shard/slab"
+)
+
+// The counter of ids is the one word of the server that every put writes. So when a
+// client has sent several commands at once, the first put takes the ids of all puts
+// among them: the loop parses ahead to see which those are, and runs what it has parsed.
+//
+// Ids stay in the order in which put lines arrive, since only lines that are here get
+// one. What could not be run in this turn (its shard is busy, a reserve waits) is parsed
+// again in a later one, and its ids go back: the counter is as if they had not been taken,
+// unless others have taken ids meanwhile. Then they stay with the session for the same
+// lines, and are used up, without a job, if those never become puts: the client has gone,
+// or the disk is full. There are gaps only then, and where a put is refused
+// that beanstalkd had numbered as well.
+
+// aheadMax is how many commands are parsed ahead at most.
+const aheadMax = 31
+
+// An ahead is what a loop has parsed of the input that it is processing.
+type ahead struct {
+	cmds    [aheadMax]parsed
+	at, end int        // those of cmds that are not run yet
+	puts    int        // puts among them, whose ids follow each other
+	id      core.JobID // of the first of those puts
+}
+
+type parsed struct {
+	cmd beanstalk.Command
+	n   int // bytes of its line
+}
+
+// An idRun are ids that follow each other.
+type idRun struct {
+	first core.JobID
+	n     int
+}
+
+// parseNext is beanstalk.Parse for what may have been parsed already.
+func (c *conn) parseNext(b []byte) (n int, err error) {
+	a := c.ahead
+	if a.at == a.end {
+		return beanstalk.Parse(&c.cmd, b)
+	}
+	p := &a.cmds[a.at]
+	a.at++
+	c.cmd = p.cmd
+	return p.n, nil
+}
+
+// number is the id of the put at hand, whose line rest follows.
+func (c *conn) number(rest []byte) (id core.JobID) {
+	a := c.ahead
+	switch {
+	case a.puts > 0:
+		id = a.id
+		a.id++
+		a.puts--
+	case c.numbered.n > 0:
+		id = c.numbered.first
+		c.numbered.first++
+		c.numbered.n--
+	default:
+		if size := int(c.cmd.Size) + 2; a.at == a.end && len(rest) > size && size-2 <= slab.MaxSize {
+			a.read(rest[size:], c.front.cfg.MaxJobSize)
+		}
+		c.Loop().Tally(session.TallyIDAdds, 1)
+		id = c.Host().Map.IDs().Take(1 + a.puts)
+		a.id = id + 1
+	}
+	return id
+}
+
+// read parses the commands at the front of b, as far as it is certain which bytes are
+// commands and that all of them will be run.
+func (a *ahead) read(b []byte, maxSize uint32) {
+	a.at, a.end = 0, 0
+	for a.end < aheadMax {
+		p := &a.cmds[a.end]
+		n, err := beanstalk.Parse(&p.cmd, b)
+		if n == 0 || err != nil || p.cmd.Kind == beanstalk.Quit {
+			return
+		}
+		p.n = n
+		if p.cmd.Kind != beanstalk.Put {
+			a.end++
+			b = b[n:]
+			continue
+		}
+		if p.cmd.Size > maxSize || p.cmd.Trailing {
+			return
+		}
+		a.end++
+		a.puts++
+		if size := int(p.cmd.Size) + 2; len(b)-n <= size || size-2 > slab.MaxSize {
+			return
+		} else {
+			b = b[n+size:]
+		}
+	}
+}
+
+// endAhead ends a turn of the session's input, of which left bytes were not used.
+func (c *conn) endAhead(left int) {
+	a := c.ahead
+	run := idRun{a.id, a.puts}
+	a.at, a.end, a.puts = 0, 0, 0
+	if run.n > 0 {
+		c.Loop().Tally(session.TallyIDAdds, 1)
+		if !c.Host().Map.IDs().GiveBack(run.first, run.n) {
+			c.numbered = run
+		}
+	}
+	if left == 0 || c.Closing() {
+		c.dropNumbers()
+	}
+}
+
+// dropNumbers uses up ids of which no job will come.
+func (c *conn) dropNumbers() {
+	for ; c.numbered.n > 0; c.numbered.n-- {
+		c.Loop().Ended.Finish(c.numbered.first)
+		c.numbered.first++
+	}
+}
+
+// skipNumber uses up the id that the put at hand may have been given already, which is
+// refused.
+func (c *conn) skipNumber() {
+	if c.ahead.puts > 0 || c.numbered.n > 0 {
+		c.Loop().Ended.Finish(c.number(nil))
+	}
+}

@@ -1,0 +1,43 @@
+package beanstalkd
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"polystalk/router/ops"
+	"polystalk/router/placement"
+	"polystalk/shard/core"
+)
+
+// Handles is how the shards know the client.
+func (c *conn) Handles() *ops.Handles { return &c.handles }
+
+// Used is the tube that the client uses.
+func (c *conn) Used() (t placement.Tube, ok bool) { return c.used, true }
+
+// Watched is where the client is among those who watch.
+func (c *conn) Watched() (list []placement.Tube) {
+	for i := range c.watched.Len() {
+		list = append(list, c.front.host.Map.TubeOf(c.watched.Face(i)))
+	}
+	return list
+}
+
+// Numbered is the job that a put is about to become, and its shard; zero: there is none.
+func (c *conn) Numbered() (id core.JobID, shard int) { return c.putID, c.used.Shard }
+
+// CheckAtRest looks for what cannot be when nothing is left to do.
+func (c *conn) CheckAtRest() error {
+	var errs []error
+	if in := c.HeldInput(); c.parse == parseLine && !c.Stopped() && bytes.Contains(in, []byte(crlf)) {
+		errs = append(errs, fmt.Errorf("idle with input held: %q", in))
+	}
+	if c.parse != readBody && (c.HasBody() || c.putID != 0) {
+		errs = append(errs, fmt.Errorf("some of a body, or put %d, and none is read", c.putID))
+	}
+	if err := c.watched.Check(c.front.host.Map); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

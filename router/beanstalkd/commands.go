@@ -1,0 +1,234 @@
+package beanstalkd
+
+import (
+	"polystalk/codec/beanstalk"
+	"polystalk/router/ops"
+	"polystalk/router/session"
+	"polystalk/shard/commit"
+	"polystalk/shard/core"
+)
+
+// A walk is what a command of several visits remembers between them, but for reserve.
+type walk struct {
+	shards ops.Walk
+	sum    *core.Counts
+	kick   ops.Kick
+	leave  ops.Leave
+	shard  int     // where a visit that was put off goes
+	list   listing // what is left of a reply that comes in parts
+}
+
+// walking is the session's walk.
+func (c *conn) walking() *walk {
+	if c.walk == nil {
+		c.walk = new(walk)
+	}
+	return c.walk
+}
+
+// dispatch runs the parsed command; rest is the input behind its line. It returns how many
+// bytes of rest the command used.
+func (c *conn) dispatch(rest []byte) (n int) {
+	cmd := &c.cmd
+	c.count()
+	switch cmd.Kind {
+	case beanstalk.Put:
+		return c.put(rest)
+	case beanstalk.Reserve:
+		c.startReserve(core.Never)
+	case beanstalk.ReserveWithTimeout:
+		c.startReserve(core.Time(cmd.Timeout) * core.Second)
+	case beanstalk.Delete, beanstalk.Release, beanstalk.Bury, beanstalk.Touch,
+		beanstalk.KickJob, beanstalk.Peek, beanstalk.ReserveJob, beanstalk.StatsJob:
+		c.onJob()
+	case beanstalk.PeekReady:
+		c.Op().PeekReady(c.used.ID)
+		c.visit(c.used.Shard, (*conn).peeked)
+	case beanstalk.PeekDelayed:
+		c.Op().PeekDelayed(c.used.ID)
+		c.visit(c.used.Shard, (*conn).peeked)
+	case beanstalk.PeekBuried:
+		c.Op().PeekBuried(c.used.ID)
+		c.visit(c.used.Shard, (*conn).peeked)
+	case beanstalk.Kick:
+		c.walking().kick.Start(c.used.ID, cmd.Bound, c.Op())
+		c.visit(c.used.Shard, (*conn).kicked)
+	case beanstalk.Use:
+		c.use()
+	case beanstalk.Watch:
+		c.watch()
+	case beanstalk.Ignore:
+		c.ignore()
+	case beanstalk.PauseTube:
+		c.Op().Pause(cmd.Name, cmd.Delay)
+		c.visit(c.Host().Map.OfTube(cmd.Name), (*conn).paused)
+	case beanstalk.StatsTube:
+		c.Op().StatsTube(cmd.Name, new(core.TubeStats))
+		c.visit(c.Host().Map.OfTube(cmd.Name), (*conn).saidTube)
+	case beanstalk.Stats:
+		c.stats()
+	case beanstalk.ListTubes:
+		c.listTubes()
+	case beanstalk.ListTubesWatched:
+		c.listWatched()
+	case beanstalk.ListTubeUsed:
+		c.sayUsing()
+	case beanstalk.Quit:
+		c.QuitNow()
+	}
+	c.Run()
+	return 0
+}
+
+// onJob runs a command that names a job, where that lives.
+func (c *conn) onJob() {
+	cmd, op := &c.cmd, c.Op()
+	id := core.JobID(cmd.ID)
+	shard, ok := c.Host().Map.OfJob(id)
+	if !ok {
+		c.Say(beanstalk.MsgNotFound)
+		return
+	}
+	client, then := c.handles.Client(shard), (*conn).changed
+	switch cmd.Kind {
+	case beanstalk.Delete:
+		op.Delete(client, id)
+		then = (*conn).deleted
+	case beanstalk.Release:
+		op.Release(client, id, cmd.Pri, cmd.Delay)
+	case beanstalk.Bury:
+		op.Bury(client, id, cmd.Pri)
+	case beanstalk.Touch:
+		op.Touch(client, id)
+	case beanstalk.KickJob:
+		op.KickJob(client, id)
+	case beanstalk.Peek:
+		op.Peek(client, id)
+		then = (*conn).peeked
+	case beanstalk.ReserveJob:
+		op.ReserveJob(client, id, nil)
+		then = (*conn).reservedJob
+	case beanstalk.StatsJob:
+		op.StatsJob(client, id, new(core.JobStats))
+		then = (*conn).saidJob
+	}
+	c.visit(shard, then)
+}
+
+// changed takes the reply to a command whose answer follows from the status alone. To bury
+// a job that was not recorded so far may have to wait for room.
+func (c *conn) changed(r *core.Reply) {
+	if c.Unadmitted(r) {
+		c.next = (*conn).admitted
+		return
+	}
+	c.EndBody()
+	c.Say(simpleReply(c.cmd.Kind, r.Status))
+}
+
+// admitted goes on with an operation that waits for room for the body of its job.
+func (c *conn) admitted() {
+	switch c.Admitted() {
+	case commit.Open:
+		c.visitAgain()
+	case commit.Wait:
+		c.next = (*conn).admitted
+	default:
+		if !c.Broken() {
+			c.Say(beanstalk.MsgOutOfMemory)
+		}
+	}
+}
+
+func (c *conn) deleted(r *core.Reply) {
+	if r.Status == core.StatusOK {
+		c.Loop().Ended.Finish(core.JobID(c.cmd.ID))
+	}
+	c.Say(simpleReply(beanstalk.Delete, r.Status))
+}
+
+// simpleReply is the answer to a command on one job.
+func simpleReply(k beanstalk.Kind, st core.Status) string {
+	if st == core.StatusNotFound {
+		return beanstalk.MsgNotFound
+	}
+	switch k {
+	case beanstalk.Delete:
+		return beanstalk.MsgDeleted
+	case beanstalk.Release:
+		return beanstalk.MsgReleased
+	case beanstalk.Bury:
+		return beanstalk.MsgBuried
+	case beanstalk.Touch:
+		return beanstalk.MsgTouched
+	case beanstalk.KickJob:
+		return beanstalk.MsgKicked
+	}
+	return beanstalk.MsgInternalError
+}
+
+func (c *conn) peeked(r *core.Reply) {
+	out := c.Out()
+	switch {
+	case r.Status != core.StatusFound:
+		c.Say(beanstalk.MsgNotFound)
+	case r.Large != nil:
+		*out = beanstalk.AppendFoundHeader(*out, uint64(r.ID), r.Large.Len())
+		c.SendLarge(r.Large, crlf)
+	default:
+		*out = beanstalk.AppendFound(*out, uint64(r.ID), r.Body)
+	}
+}
+
+func (c *conn) reservedJob(r *core.Reply) {
+	if r.Status != core.StatusReserved {
+		c.Say(beanstalk.MsgNotFound)
+		return
+	}
+	c.Take(session.Worker)
+	c.sayReserved(r)
+}
+
+// sayReserved answers with a job.
+func (c *conn) sayReserved(r *core.Reply) {
+	out := c.Out()
+	if r.Large != nil {
+		*out = beanstalk.AppendReservedHeader(*out, uint64(r.ID), r.Large.Len())
+		c.SendLarge(r.Large, crlf)
+		return
+	}
+	*out = beanstalk.AppendReserved(*out, uint64(r.ID), r.Body)
+}
+
+// kicked adds up a kick that comes in bounded parts.
+func (c *conn) kicked(r *core.Reply) {
+	if c.walk.kick.Next(r, c.Op()) {
+		c.later(session.PartUnits, session.NoRoom, (*conn).kickOn)
+		return
+	}
+	c.sayKicked()
+}
+
+func (c *conn) sayKicked() {
+	out := c.Out()
+	*out = beanstalk.AppendKicked(*out, c.walk.kick.Moved)
+}
+
+// kickOn goes on with a kick in a later turn, if there is room on the disk for what it
+// changes. When there will be none it ends with what it has moved.
+func (c *conn) kickOn() {
+	if j := c.Host().Journal; j != nil && !c.Closing() {
+		switch {
+		case c.Broken():
+			return
+		case j.Pressure() == commit.Wait:
+			c.Block()
+			c.later(0, session.NoRoom, (*conn).kickOn)
+			return
+		case j.Pressure() == commit.Full:
+			c.sayKicked()
+			return
+		}
+	}
+	c.visitAgain()
+}

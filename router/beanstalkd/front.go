@@ -1,0 +1,79 @@
+package beanstalkd
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"polystalk/codec/beanstalk"
+	"polystalk/router/session"
+	"polystalk/shard/core"
+)
+
+// Config says how the protocol is spoken.
+type Config struct {
+	// MaxJobSize is the largest job body in bytes.
+	MaxJobSize uint32
+	// BinlogMaxSize is what stats reports as binlog-max-size, in bytes.
+	BinlogMaxSize int64
+	// Version is what stats reports; it starts with digits.
+	Version string
+}
+
+// A Front is the protocol's side of a server. It implements session.Front.
+type Front struct {
+	cfg  Config
+	host *session.Host
+	base int // of its kinds of commands, as the loops count them
+
+	started core.Time
+	id      string
+	uname   unix.Utsname
+
+	// ahead is, by the index of a loop, what that has parsed of the input of the
+	// connection whose turn it is. A loop touches its own alone.
+	ahead [loopsMost]*ahead
+}
+
+// loopsMost is how many loops there may be.
+const loopsMost = 1024
+
+// DefaultTube is what every client uses and watches at first. It is always there.
+const DefaultTube = "default"
+
+// New makes the host's front for the protocol, before there is a loop.
+func New(host *session.Host, cfg Config) (*Front, error) {
+	f := &Front{cfg: cfg, host: host, started: host.Clock.Now()}
+	f.base = host.Base(int(beanstalk.NumKinds))
+	var id [8]byte
+	rand.Read(id[:]) // never fails
+	f.id = hex.EncodeToString(id[:])
+	if err := unix.Uname(&f.uname); err != nil {
+		return nil, os.NewSyscallError("uname", err)
+	}
+	return f, nil
+}
+
+// Name implements session.Front.
+func (f *Front) Name() string { return "beanstalkd" }
+
+// Kinds implements session.Front: "cmd-" and the command's word. The first is no command.
+func (f *Front) Kinds() []string {
+	names := make([]string, beanstalk.NumKinds)
+	for k := beanstalk.Unknown + 1; k < beanstalk.NumKinds; k++ {
+		names[k] = "cmd-" + k.String()
+	}
+	return names
+}
+
+// Open implements session.Front.
+func (f *Front) Open(l *session.Loop, c session.Conn) *session.Session {
+	if f.ahead[l.Index] == nil {
+		f.ahead[l.Index] = new(ahead)
+	}
+	s := &conn{front: f, ahead: f.ahead[l.Index]}
+	s.Init(l, c, s)
+	return &s.Session
+}

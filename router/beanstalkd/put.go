@@ -1,0 +1,98 @@
+package beanstalkd
+
+import (
+	"polystalk/codec/beanstalk"
+	"polystalk/router/session"
+	"polystalk/shard/commit"
+	"polystalk/shard/core"
+	"polystalk/shard/slab"
+)
+
+const crlf = "\r\n"
+
+// put takes a put line; rest is what follows it.
+func (c *conn) put(rest []byte) (n int) {
+	size := int(c.cmd.Size)
+	if c.cmd.Size > c.front.cfg.MaxJobSize {
+		c.skipPut(beanstalk.MsgJobTooBig)
+		return 0
+	}
+	if c.cmd.Trailing {
+		c.Say(beanstalk.MsgBadFormat)
+		return 0
+	}
+	c.Take(session.Producer)
+	// The reference numbers a job when its line parses, before the body.
+	c.putID = c.number(rest)
+	c.Host().Map.IDs().Note(c.putID, c.used.Shard)
+	if len(rest) >= size+len(crlf) && size <= slab.MaxSize {
+		c.enqueue(rest[:size:size], nil, rest[size:size+len(crlf)])
+		return size + len(crlf)
+	}
+	c.parse = readBody
+	c.StartBody(size, len(crlf))
+	return 0
+}
+
+// collect takes what belongs to the body being read, and returns how much that was:
+// nothing when there is no room for it.
+func (c *conn) collect(b []byte) (n int) {
+	n, room := c.Collect(b, len(c.used.Name), c.Host().Journal != nil)
+	switch {
+	case room == commit.Full:
+		c.refuseBody()
+	case room == commit.Open && c.BodyLeft() == 0:
+		c.enqueue(c.Collected())
+	}
+	return n
+}
+
+// enqueue puts the job that was read, unless its body does not end as it should. A large
+// body is in pieces.
+func (c *conn) enqueue(body []byte, large core.Large, end []byte) {
+	c.parse = parseLine
+	switch {
+	case string(end) != crlf:
+		c.dropPut(beanstalk.MsgExpectedCRLF)
+		return
+	case c.Host().Draining.Load():
+		c.dropPut(beanstalk.MsgDraining)
+		return
+	}
+	cmd := &c.cmd
+	c.Op().Put(c.used.ID, c.putID, cmd.Pri, cmd.Delay, cmd.TTR, body, large)
+	c.visit(c.used.Shard, (*conn).putDone)
+	c.Run()
+}
+
+func (c *conn) putDone(r *core.Reply) {
+	id := c.putID
+	if r.Status != core.StatusOK {
+		c.Host().Complain("out of memory for a job", "conn", &c.Session, "bytes", c.cmd.Size)
+		c.dropPut(beanstalk.MsgOutOfMemory)
+		return
+	}
+	c.putID = 0
+	op := c.Op()
+	op.Body, op.Large = nil, nil // nothing here keeps it when the job is deleted
+	c.EndBody()
+	out := c.Out()
+	*out = beanstalk.AppendInserted(*out, uint64(id))
+}
+
+// dropPut answers a put of which no job came.
+func (c *conn) dropPut(msg string) {
+	c.Loop().Ended.Finish(c.putID)
+	c.putID = 0
+	op := c.Op()
+	op.Body, op.Large = nil, nil
+	c.EndBody()
+	c.Say(msg)
+}
+
+// skipPut throws the body of a put away that is answered with msg.
+func (c *conn) skipPut(msg string) {
+	c.skip = int(c.cmd.Size) + len(crlf)
+	c.answer = msg
+	c.parse = skipBody
+}

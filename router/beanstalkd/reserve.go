@@ -1,0 +1,105 @@
+package beanstalkd
+
+import (
+	"polystalk/codec/beanstalk"
+	"polystalk/router/ops"
+	"polystalk/router/session"
+	"polystalk/shard/core"
+)
+
+// startReserve reserves a job, and waits at most d for one.
+func (c *conn) startReserve(d core.Time) {
+	c.Take(session.Worker)
+	if c.reserve == nil {
+		l := c.Loop()
+		c.reserve = ops.NewReserve(c.Host().Map, l.Batch(), l, &c.watched, &c.handles)
+		m := &c.reserve.Waiter.Msg
+		m.Home, m.Owner = l, &c.Session
+	}
+	c.reserveOn(c.reserve.Start(d, c.Op()), nil)
+}
+
+// reserveTook takes the reply of one of its visits.
+func (c *conn) reserveTook(r *core.Reply) {
+	c.reserveOn(c.reserve.Took(r, c.handles.In(c.Visited()), c.Op()), r)
+}
+
+// look goes on with the survey of several shards. What was found for a client that is gone
+// would go back at once.
+func (c *conn) look() {
+	if !c.Broken() {
+		c.reserveOn(c.reserve.Look(c.Op()), nil)
+	}
+}
+
+// reserveOn does what the reserve needs next; a job is in r.
+func (c *conn) reserveOn(s ops.Step, r *core.Reply) {
+	switch s.Said {
+	case core.StatusOK:
+	case core.StatusReserved:
+		c.sayReserved(r)
+	case core.StatusDeadlineSoon:
+		c.Say(beanstalk.MsgDeadlineSoon)
+	case core.StatusTimedOut:
+		c.Say(beanstalk.MsgTimedOut)
+	default:
+		c.Say(beanstalk.MsgInternalError)
+	}
+	switch s.Next {
+	case ops.Visit:
+		c.visit(s.Shard, (*conn).reserveTook)
+	case ops.Look:
+		c.next = (*conn).look
+		c.After()
+	case ops.Later:
+		c.later(0, 0, (*conn).look)
+	case ops.Wait:
+		c.wait()
+	}
+}
+
+// wait leaves the session waiting: the next thing to come is the wake-up, if that is not
+// here already.
+func (c *conn) wait() {
+	if c.reserve.TakeEarly() {
+		c.woken()
+		return
+	}
+	c.Wait()
+	if c.HalfClosed() && !c.Broken() {
+		c.GiveUp()
+	}
+}
+
+// Came implements session.Protocol: the wake-up.
+func (c *conn) Came(m *core.Message) {
+	switch {
+	case c.Closing():
+		m.Done()
+	case c.Busy():
+		c.reserve.Early() // the answer that the client waits is on its way
+	default:
+		if c.Waiting() {
+			c.EndWait()
+		}
+		c.woken()
+	}
+}
+
+// woken takes it.
+func (c *conn) woken() {
+	m := &c.reserve.Waiter.Msg
+	h := c.handles.Learn(m.From, len(c.Host().Map.Shards()), &m.Reply)
+	c.Depend(m.Reply.Commit)
+	c.reserveOn(c.reserve.Woken(&m.Reply, h, c.Op()), &m.Reply)
+	m.Done()
+}
+
+// GiveUp implements session.Protocol: the wait times out, unless a shard was quicker
+// and its wake-up is under way.
+func (c *conn) GiveUp() {
+	if s, ok := c.reserve.GiveUp(c.Op()); ok {
+		c.EndWait()
+		c.reserveOn(s, nil)
+	}
+}

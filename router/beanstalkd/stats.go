@@ -1,0 +1,153 @@
+package beanstalkd
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"polystalk/codec/beanstalk"
+	"polystalk/codec/gearman"
+	"polystalk/router/ops"
+	"polystalk/shard/commit"
+	"polystalk/shard/core"
+)
+
+// statsCost is what one shard's part of stats takes of a turn's budget.
+const statsCost = 4
+
+// stats starts the walk over the shards.
+func (c *conn) stats() {
+	w := c.walking()
+	w.sum = new(core.Counts)
+	c.statsOf(w.shards.Start(c.Host().Map), new(core.Counts))
+}
+
+func (c *conn) statsOf(shard int, n *core.Counts) {
+	c.Spend(statsCost)
+	c.Op().Stats(n)
+	c.visit(shard, (*conn).gathered)
+}
+
+// gathered takes one shard's part.
+func (c *conn) gathered(r *core.Reply) {
+	w, op := c.walk, c.Op()
+	w.sum.Add(op.Counts)
+	if h := w.shards.Next(r.Status); h.Shard != ops.None {
+		c.statsOf(h.Shard, op.Counts)
+		return
+	}
+	out := c.Out()
+	*out = beanstalk.AppendServerStats(*out, c.front.stats(w.sum))
+	w.sum, op.Counts = nil, nil
+}
+
+// stats completes the sums of the shards with what the loops count.
+func (f *Front) stats(n *core.Counts) *beanstalk.ServerStats {
+	h := f.host
+	loops := h.Sums()
+	st := &beanstalk.ServerStats{
+		CurrentJobsUrgent:   n.Urgent,
+		CurrentJobsReady:    n.Ready,
+		CurrentJobsReserved: n.Reserved,
+		CurrentJobsDelayed:  n.Delayed,
+		CurrentJobsBuried:   n.Buried,
+		JobTimeouts:         n.Timeouts,
+		TotalJobs:           n.Total,
+		MaxJobSize:          uint64(f.cfg.MaxJobSize),
+		CurrentTubes:        uint64(h.Map.Tubes().Len()),
+		CurrentConnections:  uint64(loops.Connections),
+		CurrentProducers:    uint64(loops.Producers),
+		CurrentWorkers:      uint64(loops.Workers),
+		CurrentWaiting:      uint64(loops.Waiting),
+		TotalConnections:    loops.TotalConnections,
+		PID:                 os.Getpid(),
+		Version:             f.cfg.Version,
+		Uptime:              seconds(h.Clock.Now() - f.started),
+		BinlogMaxSize:       f.cfg.BinlogMaxSize,
+		Draining:            h.Draining.Load(),
+		ID:                  f.id,
+		Hostname:            unix.ByteSliceToString(f.uname.Nodename[:]),
+		OS:                  unix.ByteSliceToString(f.uname.Version[:]),
+		Platform:            unix.ByteSliceToString(f.uname.Machine[:]),
+	}
+	copy(st.Cmd[:], loops.Commands[f.base:])
+	if b := f.binlog(); b.Current > 0 {
+		st.BinlogOldestIndex, st.BinlogCurrentIndex = int(b.Oldest), int(b.Current)
+		st.BinlogRecordsMigrated, st.BinlogRecordsWritten = int64(b.Migrated), int64(b.Records)
+	}
+	var ru unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &ru) == nil {
+		st.RusageUtime = time.Duration(ru.Utime.Nano())
+		st.RusageStime = time.Duration(ru.Stime.Nano())
+	}
+	return st
+}
+
+// binlog is what stats tells about the journal.
+func (f *Front) binlog() commit.Stats {
+	if f.host.Journal == nil {
+		return commit.Stats{}
+	}
+	return f.host.Journal.Stats()
+}
+
+func (c *conn) saidJob(r *core.Reply) {
+	op := c.Op()
+	if j := op.JobStats; r.Status == core.StatusNotFound {
+		c.Say(beanstalk.MsgNotFound)
+	} else {
+		st := jobStats(j)
+		if log := c.Host().Journal; log != nil {
+			st.File = int(log.Segment(j.Commit))
+		}
+		out := c.Out()
+		*out = beanstalk.AppendJobStats(*out, &st)
+	}
+	op.JobStats = nil
+}
+
+func (c *conn) saidTube(r *core.Reply) {
+	op := c.Op()
+	if r.Status == core.StatusNotFound {
+		c.Say(beanstalk.MsgNotFound)
+	} else {
+		st := tubeStats(op.TubeStats)
+		out := c.Out()
+		*out = beanstalk.AppendTubeStats(*out, &st)
+	}
+	op.TubeStats = nil
+}
+func jobStats(j *core.JobStats) beanstalk.JobStats {
+	return beanstalk.JobStats{
+		ID: uint64(j.ID), Tube: betweenQuotes(j.Tube), State: j.State.String(),
+		Pri: j.Pri, Age: seconds(j.Age), Delay: int64(j.Delay), TTR: int64(j.TTR),
+		TimeLeft: seconds(j.TimeLeft),
+		Reserves: j.Reserves, Timeouts: j.Timeouts, Releases: j.Releases,
+		Buries: j.Buries, Kicks: j.Kicks,
+	}
+}
+
+func tubeStats(t *core.TubeStats) beanstalk.TubeStats {
+	return beanstalk.TubeStats{
+		Name:   betweenQuotes(t.Name),
+		Urgent: t.Urgent, Ready: t.Ready, Reserved: t.Reserved,
+		Delayed: t.Delayed, Buried: t.Buried, TotalJobs: t.Total,
+		Using: t.Using, Watching: t.Watching, Waiting: t.Waiting,
+		CmdDelete: t.Deletes, CmdPause: t.Pauses,
+		Pause: seconds(t.Pause), PauseTimeLeft: seconds(t.PauseLeft),
+	}
+}
+
+// betweenQuotes is a tube's name for stats-job and stats-tube, which put it in double
+// quotes whatever it is. That of a function may have bytes that need escapes, as in
+// list-tubes.
+func betweenQuotes(name string) string {
+	if beanstalk.ValidTubeName([]byte(name)) {
+		return name
+	}
+	quoted := gearman.AppendQuoted(nil, []byte(name))
+	return string(quoted[1 : len(quoted)-1])
+}
+
+func seconds(t core.Time) int64 { return int64(t / core.Second) }

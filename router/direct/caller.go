@@ -1,0 +1,129 @@
+package direct
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"polystalk/router/clock"
+	"polystalk/router/ops"
+	"polystalk/router/placement"
+	"polystalk/shard"
+	"polystalk/shard/core"
+)
+
+// A Caller belongs to one goroutine at a time.
+type Caller struct {
+	m     *placement.Map
+	clock *clock.Clock
+	batch shard.Batch
+	msg   core.Message
+
+	inbox atomic.Pointer[core.Message] // what has come back, newest first
+	came  chan struct{}                // has one entry if something is in inbox
+	taken []*core.Message              // out of inbox, and not yet waited for
+}
+
+// New makes a Caller for the shards of a server, whose goroutines run.
+func New(m *placement.Map, k *clock.Clock) *Caller {
+	c := &Caller{m: m, clock: k, came: make(chan struct{}, 1)}
+	c.batch.Home = c
+	c.msg.Home, c.msg.Owner = c, c
+	return c
+}
+
+// Post implements core.Home; from any goroutine.
+func (c *Caller) Post(m *core.Message) {
+	for {
+		head := c.inbox.Load()
+		m.Next.Store(head)
+		if c.inbox.CompareAndSwap(head, m) {
+			break
+		}
+	}
+	select {
+	case c.came <- struct{}{}:
+	default:
+	}
+}
+
+// Op is the operation that Do runs next; its methods fill it.
+func (c *Caller) Op() *core.Op { return &c.msg.Op }
+
+// Do runs Op on a shard, and waits for the reply, which is good until the next Do. The
+// change it tells of may not be durable yet: see core.Reply.Commit.
+func (c *Caller) Do(i int) *core.Reply {
+	c.msg.Done() // of the last reply
+	return c.do(i)
+}
+
+func (c *Caller) do(i int) *core.Reply {
+	c.clock.Stamp(&c.batch)
+	sh := c.m.Shard(i)
+	if sh.Own(&c.batch) {
+		sh.Apply(&c.batch, &c.msg.Op, &c.msg.Reply)
+		c.msg.From = i
+		c.msg.KeepBody()
+		sh.Release(&c.batch)
+		return &c.msg.Reply
+	}
+	c.msg.Keep()
+	sh.Send(&c.batch, &c.msg)
+	for !c.await(&c.msg) {
+		<-c.came
+	}
+	return &c.msg.Reply
+}
+
+// await reports whether m has come.
+func (c *Caller) await(m *core.Message) bool {
+	for k := c.inbox.Swap(nil); k != nil; {
+		next := k.Next.Load()
+		k.Next.Store(nil)
+		c.taken = append(c.taken, k)
+		k = next
+	}
+	c.taken = append(c.taken, c.batch.Local...)
+	clear(c.batch.Local)
+	c.batch.Local = c.batch.Local[:0]
+	i := slices.Index(c.taken, m)
+	if i >= 0 {
+		c.taken = slices.Delete(c.taken, i, i+1)
+	}
+	return i >= 0
+}
+
+// Each runs operations on all shards, one after the other, each until it has no more: fill
+// says with what, first being true for the first one on a shard, and take takes the reply;
+// it reports whether to go on.
+func (c *Caller) Each(fill func(op *core.Op, first bool), take func(shard int, r *core.Reply) (more bool)) {
+	var w ops.Walk
+	first := true
+	for h := (ops.Hop{Shard: w.Start(c.m)}); h.Shard != ops.None; {
+		fill(c.Op(), first)
+		r := c.do(h.Shard)
+		more := take(h.Shard, r)
+		status := r.Status
+		c.msg.Done()
+		if !more {
+			return
+		}
+		next := w.Next(status)
+		first = next.Shard != h.Shard
+		h = next
+	}
+}
+
+// Counts sums up all shards.
+func (c *Caller) Counts() core.Counts {
+	var sum, one core.Counts
+	c.Each(func(op *core.Op, _ bool) { op.Stats(&one) }, func(int, *core.Reply) bool {
+		sum.Add(&one)
+		return true
+	})
+	return sum
+}
+
+// Spend, MayGoOn and LookMost implement ops.Pace: a Caller has all the time there is.
+func (c *Caller) Spend(int)     {}
+func (c *Caller) MayGoOn() bool { return true }
+func (c *Caller) LookMost() int { return ops.LookMost }

@@ -1,0 +1,106 @@
+package gearmand
+
+import (
+	"hash/maphash"
+
+	"polystalk/router/ops"
+	"polystalk/router/placement"
+	"polystalk/shard/core"
+	"polystalk/shard/listindex"
+)
+
+// An ability is a function for which the connection is a worker, as its session knows it.
+type ability struct {
+	placement.Tube
+	mirror   *core.Mirror
+	sleepers *core.Sleepers
+	number   int   // of it in the directory
+	turn     int64 // when it was served last: the lowest is next
+}
+
+// abilities are those of one connection, in no order. A long list is indexed, so that to
+// come, to go and to be served cost the same in a list of any length.
+type abilities struct {
+	list   []ability
+	byName listindex.Index // of list, if that is longer than indexMin
+	served int64           // turn of the one that was served last
+	added  int64           // turn of the one that came last: below all others, so that one is next
+}
+
+// indexMin is the length of a list up to which comparing names beats an index.
+const indexMin = 8
+
+func (l *abilities) hash(at int) uint64 { return maphash.String(ops.Seed, l.list[at].Name) }
+
+// find is the position of a function, or -1.
+func (l *abilities) find(name []byte) int {
+	if l.byName.Len() == 0 {
+		for i := range l.list {
+			if l.list[i].Name == string(name) {
+				return i
+			}
+		}
+		return -1
+	}
+	i := l.byName.First(maphash.Bytes(ops.Seed, name))
+	for i >= 0 && l.list[i].Name != string(name) {
+		i = l.byName.Next(i)
+	}
+	return i
+}
+
+// add adds a function, as the next to be served.
+func (l *abilities) add(a ability) {
+	l.added--
+	a.turn = l.added
+	l.list = append(l.list, a)
+	if n := len(l.list); n > indexMin {
+		for l.byName.Len() < n {
+			l.byName.Add(l.hash)
+		}
+	}
+}
+
+// remove takes the function at a position away; the last one takes its place.
+func (l *abilities) remove(at int) ability {
+	a, n := l.list[at], len(l.list)-1
+	switch {
+	case n == indexMin:
+		l.byName = listindex.Index{}
+	case n > indexMin:
+		l.byName.Remove(at, l.hash)
+	}
+	l.list[at] = l.list[n]
+	l.list[n] = ability{}
+	l.list = listindex.Shrink(l.list[:n])
+	return a
+}
+
+// serve has all others have their turns first.
+func (l *abilities) serve(at int) {
+	l.served++
+	l.list[at].turn = l.served
+}
+
+// sleep counts the connection among the sleepers of each function, or off it: -1.
+func (l *abilities) sleep(n int32) {
+	for i := range l.list {
+		l.list[i].sleepers.Add(n)
+	}
+}
+
+// best is the function to be served next, or -1: the first in turn of those with a job
+// of the best class. Source: gearmand 2.0.0, which rotates within a priority.
+func (l *abilities) best() (at, class int) {
+	at, class = -1, core.NumClasses
+	for i := range l.list {
+		k, ok := l.list[i].mirror.Load()
+		if !ok {
+			continue
+		}
+		if c := core.ClassOf(k.Pri); c < class || c == class && l.list[i].turn < l.list[at].turn {
+			at, class = i, c
+		}
+	}
+	return at, class
+}

@@ -1,0 +1,61 @@
+package gearmand
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"polystalk/router/placement"
+	"polystalk/shard/core"
+)
+
+// To leave one of many functions costs no more than to leave one of few, and the turns
+// in which functions are served stay what they were.
+func TestAbilitiesTakeTurns(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	machine := core.New(placement.New(placement.Options{Shards: 1, BodyFreed: func(core.Large) {}, Naming: placement.Naming{
+		Fold:  func(name string) string { return name },
+		Shown: func(name string) (int, bool) { return len(name), false },
+	}}).Directory())
+	var (
+		op core.Op
+		r  core.Reply
+	)
+	op.Join([]byte("f"), nil)
+	machine.Apply(1, &op, &r)
+	tube := r.Tube
+	op.Put(tube, 1, 0, 0, 60, []byte("x"), nil)
+	machine.Apply(1, &op, &r)
+	op.AskMirror(tube)
+	machine.Apply(1, &op, &r)
+	ready := r.Mirror // of a function with a job
+	var l abilities
+	var model []string // next to be served last
+	for i := range 20_000 {
+		switch r := rng.IntN(4); {
+		case r < 2 && len(model) < 40 || len(model) == 0:
+			name := fmt.Sprint("f", i)
+			l.add(ability{Tube: placement.Tube{Name: name}, mirror: ready})
+			model = append(model, name)
+		case r == 2:
+			at := rng.IntN(len(model))
+			name := model[at]
+			if i := l.find([]byte(name)); i < 0 || l.remove(i).Name != name {
+				t.Fatalf("%q is not found", name)
+			}
+			model = slices.Delete(model, at, at+1)
+		default:
+			at, _ := l.best()
+			last := model[len(model)-1]
+			if got := l.list[at].Name; got != last {
+				t.Fatalf("%d functions: the turn is that of %q, want %q", len(model), got, last)
+			}
+			l.serve(at)
+			model = slices.Insert(model[:len(model)-1], 0, last)
+		}
+		if l.find([]byte("none")) >= 0 {
+			t.Fatal("what is not there is found")
+		}
+	}
+}

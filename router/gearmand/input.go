@@ -1,0 +1,262 @@
+package gearmand
+
+import (
+	"polystalk/codec"
+	"polystalk/codec/gearman"
+	"polystalk/shard/commit"
+	"polystalk/shard/core"
+	"polystalk/shard/slab"
+)
+
+// Input implements session.Protocol.
+func (c *conn) Input(b []byte) (n int) {
+	for n < len(b) {
+		used, more := c.input(c, b[n:])
+		n += used
+		if !more {
+			break
+		}
+		c.FlushFull()
+	}
+	return n
+}
+
+// The functions that follow are what conn.input may be. Each uses bytes from the front of b
+// and reports whether the next may have its turn: more is false when the session is stopped,
+// or b holds only a beginning.
+
+// opening takes the first message of a connection. It tells when the other end takes us
+// for a server of HTTP, as a web page can make any browser do on its user's machine: the
+// lines behind it would be commands.
+func (c *conn) opening(b []byte) (n int, more bool) {
+	if !c.Reads() {
+		return 0, false
+	}
+	n, _ = gearman.Parse(&c.m, b, c.front.cfg.MaxBody)
+	foreign := c.m.Type == gearman.Text && codec.IsForeign(b[:n], false)
+	if n == 0 {
+		foreign = codec.IsTLS(b) // which need not have a line's end
+	}
+	switch {
+	case foreign:
+		c.Quit()
+		c.front.host.Complain("closing a connection: its first line is a request of HTTP or TLS", "conn", &c.Session)
+		return len(b), true
+	case n == 0:
+		return 0, false
+	}
+	c.input = (*conn).command
+	return c.command(b)
+}
+
+// command takes one message.
+func (c *conn) command(b []byte) (n int, more bool) {
+	if !c.Reads() {
+		return 0, false
+	}
+	m := &c.m
+	n, fault := gearman.Parse(m, b, c.front.cfg.MaxBody)
+	if n == 0 {
+		return 0, false
+	}
+	if fault != nil {
+		c.Spend(1)
+		c.faulty(fault)
+		return n, true
+	}
+	if c.front.host.Draining.Load() {
+		if _, _, submits := m.Type.Submits(); submits {
+			c.refuse(gearman.ErrorDraining)
+			return n, true
+		}
+	}
+	switch c.room() {
+	case commit.Wait:
+		c.Block()
+		return 0, false
+	case commit.Full:
+		c.refuse(gearman.ErrorQueue)
+		return n, true
+	}
+	if m.Size > slab.MaxSize && m.Type.HasData() && c.Crowded(m.Size) {
+		return 0, false
+	}
+	c.counted()
+	return n + c.dispatch(b[n:]), true
+}
+
+// dispatch runs the message, whose arguments were taken, if its data is all in b, and
+// returns how much that was. Else the data is to be collected.
+func (c *conn) dispatch(b []byte) (n int) {
+	size := c.m.Size
+	switch {
+	case !c.m.Type.HasData():
+		c.skipNext(size)
+		c.run(nil, nil)
+		return 0
+	case size <= slab.MaxSize && len(b) >= size:
+		c.run(b[:size:size], nil)
+		return size
+	}
+	c.keepArgs()
+	c.StartBody(size, 0)
+	c.input = (*conn).collect
+	return 0
+}
+
+// counted counts the message.
+func (c *conn) counted() {
+	c.Spend(1)
+	c.Loop().Count(c.front.base + kinds.of(&c.m))
+}
+
+// faulty answers a message that cannot be understood.
+func (c *conn) faulty(fault *gearman.Fault) {
+	out := c.Out()
+	*out = fault.AppendReply(*out, &c.m)
+	if fault.Close {
+		c.Refuse()
+		return
+	}
+	c.skipNext(c.m.Size)
+}
+
+// refuse answers a submission that is not taken, and throws its data away.
+func (c *conn) refuse(why string) {
+	c.counted()
+	c.fail(why)
+	c.LeaveBodyRoom()
+	c.skipNext(c.m.Size)
+}
+
+// room says whether the message may be run: submissions that are recorded need space on
+// the disk.
+func (c *conn) room() commit.Pressure {
+	if !c.recorded() {
+		return commit.Open
+	}
+	return c.Room(c.m.Size)
+}
+
+// recorded reports whether the message's data is to be recorded.
+func (c *conn) recorded() bool {
+	_, background, submits := c.m.Type.Submits()
+	return submits && background && c.front.host.Journal != nil
+}
+
+// skipNext has the next n bytes thrown away.
+func (c *conn) skipNext(n int) {
+	if n > 0 {
+		c.skip = n
+		c.input = (*conn).throwAway
+	}
+}
+
+// throwAway takes what is to be thrown away.
+func (c *conn) throwAway(b []byte) (n int, more bool) {
+	if c.Stopped() {
+		return 0, false
+	}
+	n = min(c.skip, len(b))
+	if c.skip -= n; c.skip == 0 {
+		c.input = (*conn).command
+	}
+	return n, true
+}
+
+// keepArgs copies the arguments out of the input: they are needed when that is gone.
+func (c *conn) keepArgs() {
+	m := &c.m
+	c.args = c.args[:0]
+	for _, a := range m.Args[:m.N] {
+		c.args = append(c.args, a...)
+	}
+	at := 0
+	for i, a := range m.Args[:m.N] {
+		m.Args[i] = c.args[at : at+len(a) : at+len(a)]
+		at += len(a)
+	}
+}
+
+// collect takes what belongs to the data of the message, and runs it when all is there.
+func (c *conn) collect(b []byte) (n int, more bool) {
+	if c.Stopped() {
+		return 0, false
+	}
+	n, room := c.Collect(b, len(c.args), c.recorded())
+	switch {
+	case room == commit.Full:
+		left := c.BodyLeft()
+		c.EndBody()
+		c.fail(gearman.ErrorQueue)
+		c.input = (*conn).command
+		c.skipNext(left)
+	case c.BodyLeft() == 0:
+		c.input = (*conn).command
+		small, large, _ := c.Collected()
+		c.run(small, large)
+	}
+	return n, true
+}
+
+// run does what the message asks for; its data is in body or large.
+func (c *conn) run(body []byte, large core.Large) {
+	c.patient.heard()
+	switch m := &c.m; m.Type {
+	case gearman.Text:
+		c.admin()
+	case gearman.EchoReq:
+		c.echo(body, large)
+	case gearman.CanDo:
+		c.register(0)
+	case gearman.CanDoTimeout:
+		c.register(core.Time(m.Timeout))
+	case gearman.CantDo:
+		if i := c.abilities.find(m.Args[0]); i >= 0 {
+			c.unregister(i)
+		}
+	case gearman.ResetAbilities:
+		c.reset()
+	case gearman.PreSleep:
+		c.preSleep()
+	case gearman.GrabJob, gearman.GrabJobUniq, gearman.GrabJobAll:
+		c.grab()
+	case gearman.WorkStatus, gearman.WorkComplete, gearman.WorkFail,
+		gearman.WorkException, gearman.WorkData, gearman.WorkWarning:
+		c.report(body, large)
+	case gearman.GetStatus:
+		c.getStatus()
+	case gearman.GetStatusUnique:
+		c.getStatusUnique()
+	case gearman.OptionReq:
+		c.setOption(m.Args[0])
+	case gearman.SetClientID:
+		c.front.directory.setID(c.entry, m.Args[0])
+	default:
+		c.submit(body, large)
+	}
+	c.Run()
+}
+
+// echo answers with the data that came.
+func (c *conn) echo(body []byte, large core.Large) {
+	out := c.Out()
+	*out = gearman.AppendEchoHead(*out, c.m.Size)
+	if large != nil {
+		c.writeShared(nil, large) // no job has it
+	} else {
+		*out = append(*out, body...)
+	}
+	c.EndBody()
+}
+
+// setOption switches an option on; there is one.
+func (c *conn) setOption(name []byte) {
+	if !gearman.IsExceptions(name) {
+		c.fail(gearman.ErrorUnknownOption)
+		return
+	}
+	c.exceptions = true
+	out := c.Out()
+	*out = gearman.AppendReply(*out, gearman.OptionRes, name)
+}

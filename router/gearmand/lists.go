@@ -1,0 +1,124 @@
+package gearmand
+
+import (
+	"polystalk/codec/gearman"
+	"polystalk/router/ops"
+	"polystalk/router/session"
+	"polystalk/shard/core"
+)
+
+// A list is as long as there are functions, jobs or workers: it is said in parts. The
+// loop's other connections have their turns in between, a client that does not read has no
+// more for now, and mail waits for the end.
+
+// listStops keep a list from going on.
+const listStops = session.Unread | session.Uncommitted
+
+const (
+	// askCost is what one shard's part of a list takes of a turn's budget.
+	askCost = 4
+	// partNames are written in a part of the answer to workers, in about as many units as
+	// partCost.
+	partNames = 512
+	partCost  = 64
+)
+
+// listAll answers the verbs for which each shard has a part of the list.
+func (c *conn) listAll() {
+	c.early.waits = allWaits
+	c.askShard(c.walk.Start(c.places()))
+}
+
+// askShard asks a shard for its part, from the beginning.
+func (c *conn) askShard(shard int) {
+	c.Spend(askCost)
+	switch c.m.Verb {
+	case gearman.ShowJobs, gearman.ShowUniqueJobs:
+		c.Op().ListJobs()
+		c.visit(shard, (*conn).jobsListed)
+	default:
+		c.Op().ListFunctions()
+		c.visit(shard, (*conn).functionsListed)
+	}
+}
+
+// listNext goes on with a list, of which one visit's part has been said.
+func (c *conn) listNext(r *core.Reply) {
+	hop := ops.Hop{Shard: ops.None}
+	if !c.Broken() {
+		hop = c.walk.Next(r.Status)
+	}
+	switch {
+	case hop.Later:
+		c.visitLater(listStops)
+	case hop.Shard != ops.None:
+		c.askShard(hop.Shard)
+	default:
+		c.op.Functions, c.op.Jobs = nil, nil
+		c.Say(gearman.MsgEnd)
+		c.listSaid()
+	}
+}
+
+// listSaid is for when a list is at its end.
+func (c *conn) listSaid() {
+	c.sayNoop()
+	c.mailMayGo()
+}
+
+func (c *conn) functionsListed(r *core.Reply) {
+	out := c.Out()
+	for i := range c.op.Functions {
+		f := &c.op.Functions[i]
+		s := gearman.FunctionStatus{Waiting: f.Waiting, Running: f.Running, Workers: f.Workers}
+		if c.m.Verb == gearman.Status {
+			*out = gearman.AppendStatusLine(*out, f.Name, &s)
+		} else {
+			*out = gearman.AppendPriorityStatusLine(*out, f.Name, &s)
+		}
+	}
+	c.op.Functions = c.op.Functions[:0]
+	c.listNext(r)
+}
+
+func (c *conn) jobsListed(r *core.Reply) {
+	out := c.Out()
+	for _, j := range c.op.Jobs {
+		if c.m.Verb == gearman.ShowJobs {
+			*out = gearman.AppendJobLine(*out, c.handleOf(j.ID), j.Lost, j.Background)
+		} else {
+			*out = gearman.AppendUniqueLine(*out, j.Unique)
+		}
+	}
+	c.op.Jobs = c.op.Jobs[:0]
+	c.listNext(r)
+}
+
+// workers answers the command of that name.
+func (c *conn) workers() {
+	c.early.waits = allWaits
+	c.list = new(workersList)
+	c.sayWorkers()
+}
+
+// sayWorkers goes on with it.
+func (c *conn) sayWorkers() {
+	if c.Broken() {
+		return // nobody is to hear it
+	}
+	out, more := c.Out(), false
+	for {
+		if *out, more = c.front.directory.part(*out, c.list); !more {
+			break
+		}
+		c.Spend(partCost)
+		c.FlushFull()
+		if !c.MayGoOn() {
+			c.next = (*conn).sayWorkers
+			c.Later(0, listStops)
+			return
+		}
+	}
+	c.list = nil
+	c.listSaid()
+}

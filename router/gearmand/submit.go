@@ -1,0 +1,123 @@
+package gearmand
+
+import (
+	"time"
+
+	"polystalk/codec/gearman"
+	"polystalk/router/session"
+	"polystalk/shard/commit"
+	"polystalk/shard/core"
+)
+
+// ScheduleCost is what looking for the minute of a schedule counts in a turn.
+const ScheduleCost = 64
+
+// epochMax is the last second that fits a core.Time.
+const epochMax = int64(core.Never/core.Second) - 1
+
+// submit submits a job.
+func (c *conn) submit(body []byte, large core.Large) {
+	m := &c.m
+	due, ok := c.due()
+	if !ok {
+		c.fail(gearman.ErrorSchedule)
+		c.EndBody()
+		return
+	}
+	priority, background, _ := m.Type.Submits()
+	c.Take(session.Producer)
+	shard := c.places().OfTube(m.Args[0])
+	c.Op().Submit(c.handles.Client(shard), &core.SubmitRequest{
+		Function: m.Args[0], Pri: priority.Pri(), Body: body, Large: large,
+		Unique: m.Args[1], Reducer: m.Reducer(), ByBody: string(m.Args[1]) == "-",
+		Background: background, Due: due, Numbers: c.places().Numbers(shard),
+	})
+	c.early.waits = reportsWait
+	c.visit(shard, (*conn).submitted)
+}
+
+// due is when the job that is submitted may run, zero: at once. ok is false when its
+// schedule never comes.
+func (c *conn) due() (at core.Time, ok bool) {
+	b := c.Loop().Batch()
+	switch c.m.Type {
+	case gearman.SubmitJobEpoch:
+		return b.FromDay(core.Time(min(max(c.m.Epoch, 0), epochMax)) * core.Second), true
+	case gearman.SubmitJobSched:
+		c.Spend(ScheduleCost)
+		t, ok := c.m.Schedule.Next(time.Unix(0, int64(b.Day())))
+		if !ok {
+			return 0, false
+		}
+		return b.FromDay(core.Time(t.UnixNano())), true
+	}
+	return 0, true
+}
+
+// submitted takes the reply of a submission.
+func (c *conn) submitted(r *core.Reply) {
+	if c.Unadmitted(r) {
+		c.next = (*conn).submitAgain
+		return
+	}
+	op := c.Op()
+	op.Name, op.Body, op.Large = nil, nil, nil
+	c.EndBody()
+	c.sayNoop() // before the answer: the job may have woken this very connection
+	switch r.Status {
+	case core.StatusFull:
+		c.fail(gearman.ErrorQueueFull)
+	case core.StatusOutOfMemory:
+		c.front.host.Complain("out of memory for a job", "conn", &c.Session, "bytes", c.m.Size)
+		c.fail(gearman.ErrorQueue)
+	default:
+		c.created(r.ID)
+	}
+	c.mailMayGo()
+}
+
+// created answers that the job is there, with JOB_CREATED.
+func (c *conn) created(id core.JobID) {
+	out := c.Out()
+	first := len(*out) == 0
+	*out = gearman.AppendJobCreated(*out, c.handleOf(id))
+	if c.op.Background {
+		return
+	}
+	if first && !c.patient.eager {
+		c.Cork()
+	}
+	c.patient.waits = true
+}
+
+// submitAgain submits the job for which there was no room, or gives it up.
+func (c *conn) submitAgain() {
+	switch c.Admitted() {
+	case commit.Open:
+		c.Visit(c.Visited())
+	case commit.Wait:
+		c.next = (*conn).submitAgain
+	case commit.Full:
+		if !c.Broken() {
+			c.fail(gearman.ErrorQueue)
+			c.mailMayGo()
+		}
+	}
+}
+
+// A patience is what is known of how a client waits for its jobs. One that submits a
+// foreground job and waits for it is sent two packets: JOB_CREATED, which it does nothing
+// about, and the result. To write to a socket is two thirds of what such a job costs, so a
+// busy loop keeps JOB_CREATED back until there is something else to say, for a short while
+// (session.Session.Cork): 3 writes a job become 2. A client that was seen to go on before
+// the result, as one that submits several jobs does, is answered at once from then on.
+type patience struct {
+	waits bool // a foreground job was created and has not ended
+	eager bool // the client has gone on in the meantime
+}
+
+// heard notes that the client has sent a message.
+func (p *patience) heard() { p.eager = p.eager || p.waits }
+
+// ended notes that the client has heard the end of a job.
+func (p *patience) ended() { p.waits = false }

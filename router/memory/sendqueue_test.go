@@ -1,0 +1,113 @@
+package memory
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestSendQueueGivesBackWhatItCounts plays random additions and partial writes:
+// the bytes come out as they went in, and an empty queue costs nothing.
+func TestSendQueueGivesBackWhatItCounts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	acct := NewAccount(1 << 40)
+	shared := bytes.Repeat([]byte("shared "), 3000)
+	for round := range 300 {
+		q := &SendQueue{Account: acct}
+		var want, got []byte
+		pour := func(most int) {
+			var bufs [][]byte
+			if rng.IntN(2) == 0 {
+				bufs = make([][]byte, 0, 1+rng.IntN(4))
+			}
+			n := rng.IntN(most + 1)
+			left := n
+			for _, p := range q.Peek(bufs, most) {
+				k := min(left, len(p))
+				got = append(got, p[:k]...)
+				left -= k
+			}
+			q.Sent(n - left)
+		}
+		for range rng.IntN(100) {
+			switch rng.IntN(5) {
+			case 0:
+				q.Add(shared, true)
+				want = append(want, shared...)
+			case 1, 2:
+				p := make([]byte, rng.IntN(1<<rng.IntN(15)))
+				for i := range p {
+					p[i] = byte(rng.Uint32())
+				}
+				q.Add(p, false)
+				want = append(want, p...)
+				clear(p)
+			case 3:
+				pour(1 << rng.IntN(18))
+			}
+			if q.bytes != len(want)-len(got) {
+				t.Fatalf("%d bytes unsent, want %d", q.bytes, len(want)-len(got))
+			}
+			if n := acct.Sum(); n < 0 || q.bytes > 0 && n == 0 && acct.Parts() == 0 {
+				t.Fatalf("%d bytes unsent, %d counted", q.bytes, n)
+			}
+		}
+		if round%3 == 0 {
+			q.Drop()
+		} else {
+			for q.bytes > 0 {
+				pour(1 << 20)
+			}
+			if !bytes.Equal(got, want) {
+				t.Fatalf("round %d: %d bytes came, other than the %d that went", round, len(got), len(want))
+			}
+		}
+		if n := acct.Sum(); n != 0 || acct.Parts() != 0 {
+			t.Fatalf("round %d: %d bytes and %d parts are counted for an empty queue", round, n, acct.Parts())
+		}
+	}
+}
+
+// TestSharedBodiesCountOnce: a body costs nothing while a job has it, and its
+// length once when only readers do, however many.
+func TestSharedBodiesCountOnce(t *testing.T) {
+	a := NewAccount(1 << 40)
+	p := make([]byte, 100_000)
+	var queues [10]SendQueue
+	for i := range queues {
+		queues[i].Account = a
+		queues[i].Add(p, true)
+	}
+	entries := int64(len(queues) * partCost)
+	if n := a.Sum(); n != entries {
+		t.Errorf("%d bytes while the job is there, want %d", n, entries)
+	}
+	a.Orphan(p)
+	a.Orphan(p)
+	if n := a.Sum(); n != entries+int64(cap(p)) {
+		t.Errorf("%d bytes once the job is gone, want %d", n, entries+int64(cap(p)))
+	}
+	for i := range queues {
+		queues[i].Sent(10)
+		queues[i].Drop()
+	}
+	if n := a.Sum(); n != 0 {
+		t.Errorf("%d bytes at the end", n)
+	}
+}
+
+// TestSmallRepliesShareBlocks: what is counted is about what was added, also when
+// shared bodies come in between.
+func TestSmallRepliesShareBlocks(t *testing.T) {
+	a := NewAccount(1 << 40)
+	q := &SendQueue{Account: a}
+	body := make([]byte, 1000)
+	const n = 2000
+	for range n {
+		q.Add(make([]byte, 40), false)
+		q.Add(body, true)
+	}
+	if got, most := a.Sum(), int64(n*(40+partCost)+2*blockMax); got > most {
+		t.Errorf("%d bytes counted for %d small replies, want at most %d", got, n, most)
+	}
+}

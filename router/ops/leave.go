@@ -1,0 +1,107 @@
+package ops
+
+import (
+	"polystalk/router/placement"
+	"polystalk/shard/core"
+)
+
+// A Leave gives back all that a client has, and has the shards forget it. The order is
+// the reference's (conn.c, connclose), which list-tubes shows: its jobs are ready again,
+// the watch list is emptied, the used tube is let go.
+//
+// A client of one shard only is forgotten in one visit, or as many as the work there is
+// bounded to.
+type Leave struct {
+	m       *placement.Map
+	handles *Handles
+	list    *WatchList
+	used    placement.Tube
+
+	next int // index into handles, while jobs are given back
+	at   int // the shard that was visited last
+	step leaving
+}
+
+// leaving is what a visit of a Leave is for.
+type leaving uint8
+
+const (
+	leaveJobs  leaving = iota // those that are reserved in one shard become ready again
+	leaveTube                 // one entry of the watch list
+	leaveUsed                 // the used tube
+	leaveShard                // one shard forgets the client
+)
+
+// leaveMax tubes of the watch list are taken off in one turn.
+const leaveMax = 1024
+
+// Start fills op for the first visit. list may be nil, and used the zero Tube, of clients
+// that have none.
+func (l *Leave) Start(m *placement.Map, h *Handles, list *WatchList, used placement.Tube, op *core.Op) Hop {
+	*l = Leave{m: m, handles: h, list: list, used: used}
+	switch {
+	case h.Len() == 0:
+		return done
+	case list == nil:
+		return l.shard(0, op)
+	case h.Len() == 1 && used.Shard == h.At(0).Shard:
+		return l.shard(used.ID, op)
+	}
+	return l.giveBack(op)
+}
+
+// Next takes the reply of a visit, and fills op for the one that follows.
+func (l *Leave) Next(r *core.Reply, op *core.Op) Hop {
+	if r.Status == core.StatusMore {
+		return Hop{l.at, true}
+	}
+	switch l.step {
+	case leaveJobs:
+		return l.giveBack(op)
+	case leaveTube:
+		return l.unwatch(op)
+	case leaveShard:
+		l.handles.drop()
+	}
+	if l.handles.Len() == 0 {
+		return done
+	}
+	return l.shard(0, op)
+}
+
+// giveBack is for the next shard in which the client holds jobs, or waits: that ends
+// with it.
+func (l *Leave) giveBack(op *core.Op) Hop {
+	for l.next < l.handles.Len() {
+		k := l.handles.At(l.next)
+		l.next++
+		if k.Held > 0 || k.Waiting {
+			l.step, l.at = leaveJobs, k.Shard
+			op.ReturnJobs(k.Client)
+			return Hop{Shard: k.Shard}
+		}
+	}
+	return l.unwatch(op)
+}
+
+// unwatch takes the first entry off the watch list, or else lets go of the used tube.
+func (l *Leave) unwatch(op *core.Op) Hop {
+	if l.list.Len() > 0 {
+		l.step, l.at = leaveTube, l.list.Remove(l.m, l.handles, 0, op)
+		return Hop{l.at, l.list.Len()%leaveMax == leaveMax-1}
+	}
+	if l.used.ID == 0 {
+		return l.shard(0, op)
+	}
+	l.step, l.at = leaveUsed, l.used.Shard
+	op.Unuse(l.used.ID)
+	return Hop{Shard: l.at}
+}
+
+// shard has the shard of the last handle forget the client, and its used tube with it.
+func (l *Leave) shard(used core.TubeID, op *core.Op) Hop {
+	k := l.handles.At(l.handles.Len() - 1)
+	l.step, l.at = leaveShard, k.Shard
+	op.Close(k.Client, used)
+	return Hop{Shard: k.Shard}
+}

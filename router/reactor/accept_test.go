@@ -1,0 +1,139 @@
+package reactor
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"polystalk/shard/journal"
+)
+
+// TestConnectionsLeaveDescriptors: what a limit of descriptors allows leaves some for all
+// else, more with a journal and with every loop, and is never none.
+func TestConnectionsLeaveDescriptors(t *testing.T) {
+	for _, tt := range []struct{ descriptors, loops, want, other int }{
+		{0, 1, 1, 0}, {31, 1, 1, 0}, {33, 1, 2, 0}, {100, 1, 69, 0}, {1024, 2, 984, 0},
+		{1024, 2, 984 - journal.Descriptors - 2, journal.Descriptors + 2}, {1024, 8, 930, 0}, {1024, 1024, 1, 0}, {1 << 30, 1, 1<<30 - 31, 0},
+	} {
+		o := Options{Loops: tt.loops, OtherDescriptors: tt.other}
+		if got := o.connectionsFor(tt.descriptors); got != tt.want {
+			t.Errorf("%d descriptors, %d loops: %d connections, want %d", tt.descriptors, tt.loops, got, tt.want)
+		}
+	}
+	var r unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
+		t.Fatal(err)
+	}
+	if got := descriptors(); uint64(got) != min(uint64(r.Cur), 1<<30) {
+		t.Errorf("%d descriptors, the limit is %d", got, r.Cur)
+	}
+}
+
+// TestTooManyConnectionsAreRefused: those who are in go on, the next is closed, and once
+// one leaves another may come.
+func TestTooManyConnectionsAreRefused(t *testing.T) {
+	s := start(t, newReactor(t, Options{Loops: 1, MaxConnections: 2}), "tcp", "127.0.0.1:0")
+	// answers reports whether the server serves c.
+	answers := func(c net.Conn) bool {
+		t.Helper()
+		before := time.Now()
+		ok := echoes(t, c)
+		if !ok && time.Since(before) > 15*time.Second {
+			t.Fatal("neither answered nor closed")
+		}
+		return ok
+	}
+	first, second := s.dial(t), s.dial(t)
+	if !answers(first) || !answers(second) {
+		t.Fatal("refused within the limit")
+	}
+	if answers(s.dial(t)) {
+		t.Error("served beyond the limit")
+	}
+	if !answers(first) || !answers(second) {
+		t.Error("those who are in are served no more")
+	}
+	second.Close()
+	for range 1000 {
+		if c := s.dial(t); answers(c) {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if n, _ := s.Connections(); n != 2 {
+		t.Errorf("%d connections are open, want the first and the new one", n)
+	}
+	s.stop(t)
+}
+
+func TestServeTellsThatItsListenerIsClosed(t *testing.T) {
+	r := newReactor(t, Options{Loops: 1, MaxConnections: 2})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if err := r.Serve(l, new(echoFront)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Serve on a closed listener: %v", err)
+	}
+}
+
+// TestRefuseClosesThatFront: its open connections go on, and so does the other front.
+func TestRefuseClosesThatFront(t *testing.T) {
+	s := start(t, newReactor(t, Options{Loops: 2}), "tcp", "127.0.0.1:0")
+	listen := func() net.Listener {
+		t.Helper()
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	other := new(echoFront)
+	l := listen()
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l, other) }()
+	theirs := &running{Reactor: s.Reactor, addr: l.Addr()}
+	old := theirs.dial(t)
+	if !echoes(t, old) || !echoes(t, s.dial(t)) {
+		t.Fatal("not served")
+	}
+	s.Refuse(other)
+	if err := <-served; err != nil {
+		t.Errorf("Serve of what is refused: %v", err)
+	}
+	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
+		t.Error("what is refused is accepted")
+	}
+	if err := s.Serve(listen(), other); err != nil {
+		t.Errorf("a new listener of what is refused: %v", err)
+	}
+	if !echoes(t, old) || !echoes(t, s.dial(t)) {
+		t.Error("who is not refused is served no more")
+	}
+	s.Refuse(nil)
+	s.AwaitServe()
+	if !echoes(t, old) {
+		t.Error("an open connection is served no more")
+	}
+	s.stop(t)
+}
+
+// TestShutdownBeforeStart: there is nothing to wait for.
+func TestShutdownBeforeStart(t *testing.T) {
+	r := newReactor(t, Options{Loops: 1})
+	if err := r.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Serve(l, new(echoFront)); err != nil {
+		t.Errorf("Serve after Shutdown: %v", err)
+	}
+}

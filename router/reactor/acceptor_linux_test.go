@@ -1,0 +1,246 @@
+package reactor
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"polystalk/router/clock"
+	"polystalk/router/session"
+	"polystalk/shard/core"
+)
+
+// A slowLog is in the middle of saying that clients wait to be accepted until it is let go
+// on: the loop that says so is accepting.
+type slowLog struct {
+	slog.Handler
+	once   sync.Once
+	saying chan struct{}
+	goOn   chan struct{}
+}
+
+func (h *slowLog) Handle(_ context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, complaintFull) {
+		h.once.Do(func() {
+			close(h.saying)
+			<-h.goOn
+		})
+	}
+	return nil
+}
+
+func (h *slowLog) Enabled(context.Context, slog.Level) bool { return true }
+
+// TestListenerClosesWhileALoopAccepts: the end of the server waits for the loop, and the
+// loop needs what whoever ends the server has locked.
+func TestListenerClosesWhileALoopAccepts(t *testing.T) {
+	h := &slowLog{saying: make(chan struct{}), goOn: make(chan struct{})}
+	r := New(Options{Loops: 1, Host: newHost(t, clock.System(), slog.New(h))})
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	r.accepting.Add(1)
+	go func() {
+		defer r.accepting.Done()
+		served <- r.listen(l, new(echoFront), connectionLimit{n: 1, from: "this test"})
+	}()
+	for range 2 { // the second does not come in
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	wait := func(c <-chan struct{}, what string) {
+		t.Helper()
+		select {
+		case <-c:
+		case <-time.After(20 * time.Second):
+			t.Fatal(what)
+		}
+	}
+	wait(h.saying, "nobody had to wait")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := r.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	closing := func() bool {
+		if !r.mu.TryLock() {
+			return true
+		}
+		defer r.mu.Unlock()
+		return r.refused.all
+	}
+	for end := time.Now().Add(20 * time.Second); !closing() && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	close(h.goOn)
+	wait(ended, "it does not end")
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNobodyTakesAPlace but who is accepted: a loop that looks and finds nobody must not
+// have another turn a client away meanwhile.
+func TestNobodyTakesAPlace(t *testing.T) {
+	r := newReactor(t, Options{Loops: 1, MaxConnections: 1})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	raw, err := l.(*net.TCPListener).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := &listener{reactor: r, l: l, raw: raw, limit: r.opts.limitOf(1000)}
+	if !in.limit.asked {
+		t.Fatalf("the limit is %+v", in.limit)
+	}
+	a := &acceptor{in: in}
+	asked := 0
+	if err := raw.Control(func(fd uintptr) {
+		if a.acceptOne(fd, func() bool { asked++; return true }) {
+			t.Error("there is another")
+		}
+		a.acceptFrom(fd)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := r.Connections(); asked != 0 || n != 0 {
+		t.Errorf("a place was taken %d times for nobody, %d are", asked, n)
+	}
+	for i, want := range []bool{true, true, false, false} {
+		if got := r.seats.take(2); got != want {
+			t.Errorf("place %d of 2: %v", i+1, got)
+		}
+	}
+}
+
+// TestClientsWaitInTheBacklog when as many are served as descriptors allow, until one of
+// those goes.
+func TestClientsWaitInTheBacklog(t *testing.T) {
+	s := start(t, newReactor(t, Options{Loops: 2}), "tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.accepting.Add(1)
+	go func() {
+		defer s.accepting.Done()
+		if err := s.listen(l, s.front, connectionLimit{n: 2, from: "this test"}); err != nil {
+			t.Error(err)
+		}
+	}()
+	s.addr = l.Addr()
+	first, second := s.dial(t), s.dial(t)
+	if !echoes(t, first) || !echoes(t, second) {
+		t.Fatal("not served within the limit")
+	}
+	third := s.dial(t)
+	third.SetDeadline(time.Now().Add(20 * retryMin))
+	if echoes(t, third) {
+		t.Error("served beyond the limit")
+	}
+	third.SetDeadline(time.Now().Add(20 * time.Second))
+	first.Close()
+	b := make([]byte, 1)
+	if _, err := third.Read(b); err != nil {
+		t.Errorf("not served once there is room: %v", err)
+	}
+	s.stop(t)
+}
+
+// TestWakeUpThatFails is tried again: a loop that is not woken once is not for ever.
+func TestWakeUpThatFails(t *testing.T) {
+	host := newHost(t, clock.System(), slog.New(slog.DiscardHandler))
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(p[0])
+	defer unix.Close(p[1])
+	w := &waker{fd: p[0]} // which nobody can write to
+	w.loop = &eventLoop{Loop: session.NewLoop(host, w.wake)}
+	w.loop.Ask()
+	w.mu.Lock()
+	w.fd = p[1]
+	w.mu.Unlock()
+	ready := []unix.PollFd{{Fd: int32(p[0]), Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(ready, 20_000)
+		if err == unix.EINTR {
+			continue
+		}
+		if n != 1 || err != nil {
+			t.Errorf("the loop is not woken: %d, %v", n, err)
+		}
+		break
+	}
+	w.mu.Lock()
+	w.fd = -1
+	w.mu.Unlock()
+}
+
+// TestHelpLeavesNoTaskBehind: what was handed to a loop while another had taken its
+// wake-up, to help it out, is done by the loop: a helper cannot register a connection.
+func TestHelpLeavesNoTaskBehind(t *testing.T) {
+	l := new(eventLoop)
+	done := false
+	helping := false
+	wakes := 0
+	host := newHost(t, clock.Given(func() core.Time {
+		if helping { // the helper looks whether the loop is idle: it has taken the wake-up
+			helping = false
+			l.do(func() { done = true })
+			if wakes != 0 {
+				t.Error("woken though a call is under way")
+			}
+		}
+		return core.Time(time.Hour)
+	}), slog.New(slog.DiscardHandler))
+	l.Loop = session.NewLoop(host, func() { wakes++ })
+	l.BeHelped(l.hasTasks)
+	s := l.Open(new(echoFront), new(nowhere))
+	ran := false
+	helping = true
+	l.Signal(s, func(*session.Session) { ran = true })
+	if helping || !ran {
+		t.Fatal("an idle loop is not helped")
+	}
+	if wakes != 1 || done {
+		t.Fatalf("%d wake-ups, done by the helper: %v", wakes, done)
+	}
+	l.work()
+	if !done {
+		t.Error("not done by the loop")
+	}
+}
+
+// A nowhere is a connection to nobody.
+type nowhere struct{}
+
+func (nowhere) Write([]byte)         {}
+func (nowhere) WriteStable([][]byte) {}
+func (nowhere) Unsent() int          { return 0 }
+func (nowhere) Close()               {}
+func (nowhere) Drop()                {}
+func (nowhere) Pause() bool          { return false }
+func (nowhere) Resume() bool         { return false }

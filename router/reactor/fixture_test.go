@@ -1,0 +1,179 @@
+package reactor
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"math"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"polystalk/router/clock"
+	"polystalk/router/memory"
+	"polystalk/router/ops"
+	"polystalk/router/placement"
+	"polystalk/router/session"
+	"polystalk/shard"
+	"polystalk/shard/core"
+)
+
+// An echoFront makes sessions that say what they hear, and refuse who begins with a mark.
+// They are told from each other by their addresses, so it is not empty.
+type echoFront struct{ _ int }
+
+type echo struct{ session.Session }
+
+func (*echoFront) Name() string    { return "echo" }
+func (*echoFront) Kinds() []string { return nil }
+
+func (*echoFront) Open(l *session.Loop, c session.Conn) *session.Session {
+	e := new(echo)
+	e.Init(l, c, e)
+	return &e.Session
+}
+
+// refusal is what they say to one who says '!'.
+const refusal = "go away\n"
+
+// Input implements session.Protocol.
+func (e *echo) Input(b []byte) int {
+	if !e.Reads() {
+		return 0
+	}
+	if b[0] == '!' {
+		e.Say(refusal)
+		e.Refuse()
+		return len(b)
+	}
+	out := e.Out()
+	*out = append(*out, b...)
+	return len(b)
+}
+
+func (e *echo) Took(*core.Reply)   {}
+func (e *echo) Next()              {}
+func (e *echo) Came(*core.Message) {}
+func (e *echo) GiveUp()            {}
+func (e *echo) Close()             { e.Gone() }
+
+// newHost makes what loops share, with one shard, which does nothing.
+func newHost(t *testing.T, k *clock.Clock, log *slog.Logger) *session.Host {
+	t.Helper()
+	places := placement.New(placement.Options{
+		Shards:    1,
+		Naming:    placement.Naming{Fold: func(s string) string { return s }, Shown: func(s string) (int, bool) { return len(s), false }},
+		BodyFreed: func(core.Large) {},
+	})
+	places.Add(shard.New(0, core.New(places.Directory()), k.Stamp))
+	t.Cleanup(places.Shard(0).Close)
+	h := session.NewHost(memory.NewAccount(math.MaxInt64))
+	h.Map, h.Clock, h.Log = places, k, log
+	h.Account = memory.NewAccount(math.MaxInt64)
+	h.HeldMost, h.LookMost = session.HeldMax, ops.LookMost
+	return h
+}
+
+// newReactor makes one that is not started. Its Host is made here.
+func newReactor(t *testing.T, o Options) *Reactor {
+	t.Helper()
+	o.Host = newHost(t, clock.System(), slog.New(slog.DiscardHandler))
+	return New(o)
+}
+
+// A served reactor, with one listener of connections that echo.
+type running struct {
+	*Reactor
+	addr   net.Addr
+	front  session.Front
+	served chan error // what Serve has returned
+}
+
+// start starts r and serves a listener.
+func start(t *testing.T, r *Reactor, network, address string) *running {
+	t.Helper()
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &running{Reactor: r, addr: l.Addr(), front: new(echoFront), served: make(chan error, 1)}
+	go func() { s.served <- r.Serve(l, s.front) }()
+	return s
+}
+
+// stop shuts it down, when everybody has been served.
+func (s *running) stop(t *testing.T) {
+	t.Helper()
+	const most = 20 * time.Second
+	began := time.Now()
+	s.stopWithin(t, most)
+	if time.Since(began) >= most {
+		t.Error("the end has not come by itself")
+	}
+}
+
+// stopWithin shuts it down, at the latest after that time.
+func (s *running) stopWithin(t *testing.T, most time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Errorf("shutdown: %v", err)
+	}
+	if err := <-s.served; err != nil {
+		t.Errorf("Serve after Shutdown: %v", err)
+	}
+}
+
+// dial makes a client, which is closed in the end.
+func (s *running) dial(t *testing.T) net.Conn {
+	t.Helper()
+	c, err := net.Dial(s.addr.Network(), s.addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	return c
+}
+
+// echoes reports whether c is answered, with what it says.
+func echoes(t *testing.T, c net.Conn) bool {
+	t.Helper()
+	const want = "hear this\n"
+	b := make([]byte, len(want))
+	if _, err := io.WriteString(c, want); err != nil {
+		return false
+	}
+	_, err := io.ReadFull(c, b)
+	if err == nil && string(b) != want {
+		t.Fatalf("got %q", b)
+	}
+	return err == nil
+}
+
+// openDescriptors counts this process's, listing excluded.
+func openDescriptors(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	return len(all)
+}
+
+// eventually waits for what other goroutines are about to bring about.
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	for range 2000 {
+		if ok() {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Error("it does not come about")
+}

@@ -1,0 +1,90 @@
+package reactor
+
+import (
+	"strconv"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// A connectionLimit is how many clients are served at a time, and what says so.
+type connectionLimit struct {
+	n     int
+	from  string
+	asked bool // for by the operator
+}
+
+// ConnectionLimit is how many clients are served at a time, and, for people, what says so.
+func (r *Reactor) ConnectionLimit() (n int, from string) {
+	l := r.opts.limitOf(descriptors())
+	return l.n, l.from
+}
+
+// limitOf takes MaxConnections, unless that is 0 or more than the descriptors allow.
+func (o *Options) limitOf(descriptors int) connectionLimit {
+	want := o.MaxConnections
+	if n := o.connectionsFor(descriptors); want == 0 || want > n {
+		return connectionLimit{n: n, from: "the limit of " + strconv.Itoa(descriptors) + " descriptors"}
+	}
+	return connectionLimit{want, "--max-connections", true}
+}
+
+// descriptors is the process's limit.
+func descriptors() int {
+	var r unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
+		return 1024
+	}
+	return int(min(r.Cur, 1<<30))
+}
+
+// What the server needs descriptors for besides its connections, each of which has one.
+const (
+	// descriptorsBase are for standard streams, log, the runtime's poller, profiles, the
+	// directories of unix sockets.
+	descriptorsBase     = 16
+	descriptorsNotifier = 2
+	descriptorsListener = 1
+	// A loop has its poller, that one's bell and a waker of two; and for a moment one more,
+	// of a connection that is turned away, or that goes on without gnet.
+	descriptorsLoop     = 5
+	descriptorsAcceptor = 1 // for each loop and listener
+	// listenersMost are counted with.
+	listenersMost = 4
+)
+
+// connectionsFor leaves descriptors for all else, the journal's among them: of clients
+// there may be any number, and none of them is to keep the server from writing.
+func (o *Options) connectionsFor(descriptors int) int {
+	other := descriptorsBase + descriptorsNotifier + listenersMost*descriptorsListener +
+		o.Loops*(descriptorsLoop+listenersMost*descriptorsAcceptor) + o.OtherDescriptors
+	return max(1, descriptors-other)
+}
+
+// seats count the connections that there are, or are about to be.
+type seats struct {
+	taken atomic.Int64
+	full  atomic.Bool // clients wait until a seat is given up
+}
+
+// take takes a seat, unless as many are taken as may be.
+func (s *seats) take(limit int64) bool {
+	for {
+		taken := s.taken.Load()
+		if taken >= limit {
+			return false
+		}
+		if s.taken.CompareAndSwap(taken, taken+1) {
+			return true
+		}
+	}
+}
+
+// giveUpSeat takes a connection off the count, and lets one in for it.
+func (r *Reactor) giveUpSeat() {
+	s := &r.seats
+	s.taken.Add(-1)
+	if s.full.Load() && s.full.CompareAndSwap(true, false) {
+		r.openAcceptors()
+	}
+}

@@ -1,0 +1,75 @@
+//go:build !linux
+
+package reactor
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"polystalk/router/session"
+)
+
+// An acceptor is Linux's.
+type acceptor struct{}
+
+func (*acceptor) accept() {}
+
+// listen accepts from l until r refuses it, by way of net and gnet's Enroll: options of a
+// listener reach its connections on Linux only.
+func (r *Reactor) listen(l net.Listener, f session.Front, limit connectionLimit) error {
+	r.mu.Lock()
+	if r.refused.has(f) {
+		r.mu.Unlock()
+		return l.Close()
+	}
+	r.listeners[l] = served{front: f, close: func() { l.Close() }, open: func() {}}
+	r.mu.Unlock()
+	wait := retryMin
+	for {
+		for !limit.asked && r.seats.taken.Load() >= int64(limit.n) && !r.refuses(f) {
+			r.host.Complain(complaintFull, "addr", l.Addr().String(), "limit", limit.n, "from", limit.from)
+			time.Sleep(retryMax)
+		}
+		nc, err := l.Accept()
+		switch {
+		case err == nil:
+			wait = retryMin
+			r.admit(nc, f, limit)
+		case r.refuses(f):
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("accept on %s: %w", l.Addr(), err)
+		default:
+			r.host.Complain(complaintAccept, "addr", l.Addr().String(), "err", err)
+			time.Sleep(wait)
+			wait = min(2*wait, retryMax)
+		}
+	}
+}
+
+// admit enrolls a new connection, or closes it when there are too many.
+func (r *Reactor) admit(nc net.Conn, f session.Front, limit connectionLimit) {
+	if r.seats.taken.Add(1) > int64(limit.n) && limit.asked {
+		r.seats.taken.Add(-1)
+		r.host.Complain(complaintRefused, "conn", session.Remote{Addr: nc.RemoteAddr()}, "limit", limit.n, "from", limit.from)
+		nc.Close()
+		return
+	}
+	k := &socket{reactor: r, front: f}
+	if _, err := r.client.EnrollContext(nc, k); err != nil || k.s == nil {
+		r.giveUpSeat()
+		r.host.Complain(complaintLost, "conn", session.Remote{Addr: nc.RemoteAddr()}, "err", err)
+	}
+}
+
+// refuses reports whether new connections of f are refused.
+func (r *Reactor) refuses(f session.Front) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refused.has(f)
+}
+
+// openAcceptors has nothing to open: listen looks by itself.
+func (r *Reactor) openAcceptors() {}

@@ -1,0 +1,144 @@
+package reactor
+
+import (
+	"golang.org/x/sys/unix"
+	"polystalk/router/memory"
+
+	"polystalk/router/session"
+)
+
+const (
+	// writeMax bytes are written at once by an event loop, to a reader that keeps up.
+	writeMax = 1 << 20
+	// sendParts of the queue are looked at together.
+	sendParts = 16
+)
+
+// Write implements session.Conn.
+func (k *socket) Write(p []byte) { k.write(p, false, writeMax) }
+
+// WriteStable implements session.Conn.
+func (k *socket) WriteStable(pieces [][]byte) {
+	left := writeMax
+	for _, p := range pieces {
+		k.write(p, true, left)
+		left -= len(p)
+	}
+}
+
+// write writes most bytes at once, or a little more.
+func (k *socket) write(p []byte, stable bool, most int) {
+	if k.isBroken() || len(p) == 0 {
+		return
+	}
+	if k.unsent != nil {
+		k.unsent.Add(p, stable)
+		return
+	}
+	for len(p) > 0 && most > 0 {
+		n, ok := k.send(p)
+		if !ok {
+			return
+		}
+		if n == 0 {
+			break
+		}
+		p = p[n:]
+		most -= n
+	}
+	if len(p) > 0 {
+		k.loop.Tally(session.TallyBehind, 1)
+		k.reactor.behind.Add(1)
+		k.unsent = &memory.SendQueue{Account: k.reactor.host.Account}
+		k.unsent.Add(p, stable)
+		k.await(false)
+	}
+}
+
+// send writes what the socket takes of p; false: it is broken.
+func (k *socket) send(p []byte) (int, bool) {
+	for k.fd >= 0 {
+		k.loop.Tally(session.TallyWrites, 1)
+		n, err := send(k.fd, p)
+		switch {
+		case n > 0:
+			return n, true
+		case err == unix.EAGAIN:
+			return 0, true
+		case err != unix.EINTR:
+			k.fail()
+			return 0, false
+		}
+	}
+	k.breakOff()
+	return 0, false
+}
+
+// await has ready called once the socket can be written to, or read from.
+func (k *socket) await(input bool) {
+	if err := k.reactor.notifier.watch(k, input); err != nil {
+		k.complain("closing a connection: cannot wait for its client", err)
+		k.fail()
+	}
+}
+
+// ready is called in a turn of the session when await has come true.
+func (k *socket) ready(s *session.Session) {
+	switch {
+	case k.fd < 0 || k.isBroken():
+	case k.unsent != nil:
+		k.sendUnsent()
+		if k.unsent == nil && k.stage == serving {
+			s.Drained()
+		}
+	case k.stage == parting && k.c == nil:
+		k.discard()
+	}
+}
+
+// sendUnsent goes on with what the socket did not take.
+func (k *socket) sendUnsent() {
+	var room [sendParts][]byte
+	for most := writeMax; most > 0; {
+		for _, p := range k.unsent.Peek(room[:0], most) {
+			n, ok := k.send(p)
+			if !ok {
+				return
+			}
+			most -= n
+			k.loop.Spend(session.WriteUnits + n/session.UnitBytes)
+			if k.unsent.Sent(n); n < len(p) {
+				k.await(false)
+				return
+			}
+		}
+		if k.unsent.Bytes() == 0 {
+			k.dropUnsent()
+			if k.isClosed() && k.c == nil {
+				k.finish()
+			}
+			return
+		}
+	}
+	k.await(false)
+}
+
+// dropUnsent forgets what is unsent.
+func (k *socket) dropUnsent() {
+	if k.unsent != nil {
+		k.unsent.Drop()
+		k.unsent = nil
+		k.reactor.behind.Add(-1)
+		if k.s != nil {
+			k.s.UnsentChanged() // also one that is closed
+		}
+	}
+}
+
+// Unsent implements session.Conn.
+func (k *socket) Unsent() int {
+	if k.unsent == nil {
+		return 0
+	}
+	return k.unsent.Bytes()
+}

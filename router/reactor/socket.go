@@ -1,0 +1,272 @@
+package reactor
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"polystalk/router/memory"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+	"golang.org/x/sys/unix"
+
+	"polystalk/router/session"
+)
+
+// A socket is a connection. It implements session.Conn and session.Parter. All of it
+// belongs to who holds its loop. Who has its descriptor and which stages there are is
+// drawn in the package doc.
+type socket struct {
+	reactor *Reactor
+	front   session.Front
+	loop    *eventLoop
+	s       *session.Session // nil in its first turn
+	c       gnet.Conn        // nil once gnet has let go: fd is ours then
+	fd      int              // -1: closed
+
+	stage stage
+	// inCallback: gnet has called about this connection, and closes it if what we
+	// return says so.
+	inCallback bool
+	notified   bool // the notifier knows fd
+	pause      pause
+	unsent     *memory.SendQueue // what the socket did not take; nil: nothing
+	linger     *time.Timer       // drops it when it has been closed for lingerMax; nil: not before
+}
+
+// A stage is how far a connection is; see the package doc.
+type stage uint8
+
+const (
+	serving stage = iota // the session uses it
+	broken               // it cannot be used any more, and the session has not closed it yet
+	closing              // closed by the session: what is unsent is sent
+	parting              // closing, and what the client still sends is thrown away
+	over                 // closed, and nothing is sent any more
+)
+
+func (s stage) String() string {
+	return [...]string{"serving", "broken", "closing", "parting", "over"}[s]
+}
+
+// stagesAfter are the stages that may follow each.
+var stagesAfter = [...]uint8{
+	serving: 1<<broken | 1<<closing | 1<<parting,
+	broken:  1 << over,
+	closing: 1 << over,
+	parting: 1<<closing | 1<<over,
+	over:    0,
+}
+
+// move changes the stage.
+func (k *socket) move(to stage) {
+	if stagesAfter[k.stage]&(1<<to) == 0 {
+		panic(fmt.Sprintf("socket of %v: moves from %v to %v, fd %d, gnet has it %v, %d bytes unsent",
+			k.LogValue(), k.stage, to, k.fd, k.c != nil, k.Unsent()))
+	}
+	k.stage = to
+}
+
+// isClosed reports whether the session has closed it, isBroken whether nothing can be sent
+// any more.
+func (k *socket) isClosed() bool { return k.stage >= closing }
+func (k *socket) isBroken() bool { return k.stage == broken || k.stage == over }
+
+// breakOff has nothing be sent any more.
+func (k *socket) breakOff() {
+	switch k.stage {
+	case serving:
+		k.move(broken)
+	case closing, parting:
+		k.move(over)
+	}
+}
+
+// fail gives the connection up: it is broken.
+func (k *socket) fail() {
+	k.breakOff()
+	k.dropUnsent()
+	switch {
+	case k.inCallback:
+	case k.c != nil:
+		k.c.Close()
+	case k.isClosed():
+		k.end()
+	default:
+		k.loop.Signal(k.s, (*session.Session).Abort)
+	}
+}
+
+// lingerMax is how long a closed connection may take to read its last replies.
+const lingerMax = 10 * time.Second
+
+// Close implements session.Conn.
+func (k *socket) Close() { k.closeTo(closing) }
+
+// Part implements session.Parter. A connection that ends by our doing, in the middle of
+// what its client says, is not simply closed: the kernel answers what it has not read, and
+// what still comes, with a reset, and a client that is told so may lose the reply that says
+// why. So the sending side is closed behind the reply, and what comes is thrown away, until
+// the client has closed its own, or for as long as a client has to read its last replies.
+func (k *socket) Part() {
+	if k.c != nil {
+		k.closeTo(parting)
+		return
+	}
+	k.Close()
+}
+
+// closeTo closes a connection that the session uses; to is closing or parting.
+func (k *socket) closeTo(to stage) {
+	switch k.stage {
+	case serving:
+		k.move(to)
+	case broken:
+		k.move(over)
+	default:
+		return
+	}
+	if k.unsent != nil || k.stage == parting {
+		k.linger = k.reactor.afterFunc(lingerMax, func() {
+			k.loop.Signal(k.s, func(*session.Session) { k.Drop() })
+		})
+	}
+	switch {
+	case k.inCallback:
+	case k.c != nil:
+		k.c.Close()
+	case k.unsent == nil:
+		k.end()
+	}
+}
+
+// Drop implements session.Conn.
+func (k *socket) Drop() {
+	k.dropUnsent()
+	switch k.stage {
+	case serving, broken:
+		k.Close()
+		return
+	case parting:
+		k.move(closing)
+	}
+	k.end()
+}
+
+// detach is called when gnet closes its descriptor: the connection ends with it, or goes
+// on with another.
+func (k *socket) detach() {
+	own := -1
+	if k.stage == serving || k.stage == parting || k.stage == closing && k.unsent != nil {
+		fd, err := unix.FcntlInt(uintptr(k.fd), unix.F_DUPFD_CLOEXEC, 0)
+		if err == nil {
+			own = fd
+		} else {
+			k.complain("closing a connection: no descriptor to answer it to the end", os.NewSyscallError("fcntl", err))
+		}
+	}
+	r := k.reactor
+	r.notifier.forget(k)
+	k.c, k.fd = nil, own
+	if own < 0 {
+		k.breakOff()
+		k.dropUnsent()
+		k.uncount()
+		if !k.isClosed() {
+			k.loop.Event(k.s, (*session.Session).Abort)
+		}
+		return
+	}
+	r.mu.Lock()
+	r.detached[k] = struct{}{}
+	r.mu.Unlock()
+	switch {
+	case k.unsent != nil:
+		k.await(false)
+	case k.isClosed():
+		k.finish()
+	}
+}
+
+// finish ends the connection when all is sent.
+func (k *socket) finish() {
+	if k.stage != parting {
+		k.end()
+		return
+	}
+	if err := unix.Shutdown(k.fd, unix.SHUT_WR); err != nil {
+		k.end()
+		return
+	}
+	k.discard()
+}
+
+// discardMost bytes are thrown away before the loop's others have their turn.
+const discardMost = 256 << 10
+
+// discard reads to the end, some at a time, and ends the connection there.
+func (k *socket) discard() {
+	b := make([]byte, 16<<10)
+	for range discardMost / len(b) {
+		n, err := unix.Read(k.fd, b)
+		switch {
+		case n > 0:
+			k.loop.Spend(session.InputUnits + n/session.UnitBytes)
+		case err == unix.EAGAIN:
+			k.await(true)
+			return
+		case err != unix.EINTR:
+			k.end()
+			return
+		}
+	}
+	k.await(true)
+}
+
+// end closes a connection that gnet does not have, and that the session has closed.
+func (k *socket) end() {
+	if k.c != nil || k.fd < 0 {
+		return
+	}
+	k.breakOff()
+	if k.stage != over {
+		panic(fmt.Sprintf("socket of %v: ends while %v", k.LogValue(), k.stage))
+	}
+	r := k.reactor
+	r.notifier.forget(k)
+	r.mu.Lock()
+	delete(r.detached, k)
+	r.mu.Unlock()
+	unix.Close(k.fd)
+	k.fd = -1
+	k.uncount()
+}
+
+// uncount takes the connection off the count, once. Nothing keeps it then: clients that
+// come and are closed fast enough would otherwise pile up in ten seconds' timers.
+func (k *socket) uncount() {
+	if k.linger != nil {
+		k.linger.Stop()
+		k.linger = nil
+	}
+	k.loop.uncount()
+	k.reactor.giveUpSeat()
+}
+
+// complain tells the operator why the connection is closed.
+func (k *socket) complain(msg string, err error) {
+	k.reactor.host.Complain(msg, "conn", k, "err", err)
+}
+
+// LogValue implements slog.LogValuer: a socket stands in the log for its client's address.
+func (k *socket) LogValue() slog.Value { return slog.StringValue(session.PeerName(k.Peer())) }
+
+// Peer is the client's address, as the system has it now; nil if it is not connected any
+// more.
+func (k *socket) Peer() net.Addr {
+	if k.fd < 0 {
+		return nil
+	}
+	return peerAt(k.fd)
+}

@@ -1,0 +1,149 @@
+package session
+
+import (
+	"slices"
+	"sync"
+
+	"polystalk/shard/core"
+)
+
+// A bodyRoom lets large bodies in that are to be received: as many at a time as fit into
+// a part of what connections may keep, in the order in which they are announced. So
+// producers of large bodies wait for one another, rather than that some of them are cut
+// off in the middle. A body that is larger than the whole room is let in alone.
+type bodyRoom struct {
+	most int64 // bytes
+
+	mu      sync.Mutex
+	used    int64
+	inside  map[*Session]bodyStay
+	waiting []bodyWait // the oldest first
+}
+
+// A bodyStay is a body that is being received.
+type bodyStay struct {
+	size  int64
+	until core.Time // when it should be complete
+}
+
+type bodyWait struct {
+	s    *Session
+	size int64
+}
+
+// A body should come within BodyGrace and a second for every bodyRate bytes, if others
+// wait.
+const (
+	BodyGrace = 10 * core.Second
+	bodyRate  = 1 << 20
+)
+
+func newBodyRoom(most int64) *bodyRoom {
+	return &bodyRoom{most: most, inside: make(map[*Session]bodyStay)}
+}
+
+// Crowded reports whether the session has to wait before it receives a large body of size
+// bytes: it is stopped by NoRoom then, and its command is to be parsed again. From when it
+// is asked until LeaveBodyRoom or EndBody the body has a place, or waits for one.
+func (s *Session) Crowded(size int) bool {
+	r := s.loop.host.bodies
+	s.body.listed = true
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.inside[s]; ok {
+		return false
+	}
+	if !slices.ContainsFunc(r.waiting, func(w bodyWait) bool { return w.s == s }) {
+		r.waiting = append(r.waiting, bodyWait{s, int64(size)})
+	}
+	r.admit(s.loop.awake())
+	if _, ok := r.inside[s]; ok {
+		return false
+	}
+	s.stops |= NoRoom
+	return true
+}
+
+// admit lets those in who are next; r is locked.
+func (r *bodyRoom) admit(now core.Time) (admitted []*Session) {
+	n := 0
+	for _, w := range r.waiting {
+		if r.used > 0 && r.used+w.size > r.most {
+			break
+		}
+		r.used += w.size
+		r.inside[w.s] = bodyStay{w.size, now + BodyGrace + core.Time(w.size/bodyRate)*core.Second}
+		admitted = append(admitted, w.s)
+		n++
+	}
+	r.waiting = slices.Delete(r.waiting, 0, n)
+	return admitted
+}
+
+// LeaveBodyRoom is for when the body was received, or will not be.
+func (s *Session) LeaveBodyRoom() {
+	if !s.body.listed {
+		return
+	}
+	s.body.listed = false
+	r := s.loop.host.bodies
+	r.mu.Lock()
+	if stay, ok := r.inside[s]; ok {
+		r.used -= stay.size
+		delete(r.inside, s)
+	} else {
+		r.waiting = slices.DeleteFunc(r.waiting, func(w bodyWait) bool { return w.s == s })
+	}
+	admitted := r.admit(s.loop.awake())
+	r.mu.Unlock()
+	for _, a := range admitted {
+		a.loop.Signal(a, (*Session).letIn)
+	}
+}
+
+// letIn goes on with a session that waited for its body's turn.
+func (s *Session) letIn() {
+	if s.life < closing && s.stops&NoRoom != 0 {
+		s.lift(NoRoom)
+	}
+}
+
+// overdue are those who keep others waiting for longer than they should.
+func (r *bodyRoom) overdue(now core.Time) (late []*Session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.waiting) == 0 {
+		return nil
+	}
+	for s, stay := range r.inside {
+		if stay.until < now {
+			late = append(late, s)
+		}
+	}
+	return late
+}
+
+// BodyRoom is how many bytes of large bodies have a place, of how many sessions, and how
+// many sessions wait for one.
+func (h *Host) BodyRoom() (used int64, inside, waiting int) {
+	r := h.bodies
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.used, len(r.inside), len(r.waiting)
+}
+
+// LimitBodies sets how many bytes of large bodies are received at the same time, one body
+// excepted. It is to be called before there are sessions.
+func (h *Host) LimitBodies(most int64) { h.bodies = newBodyRoom(most) }
+
+// Hurry cuts those off whose large bodies do not come while others wait.
+func (h *Host) Hurry() {
+	for _, late := range h.bodies.overdue(h.Clock.Awake()) {
+		late.loop.Signal(late, func(late *Session) {
+			if late.body.listed && late.life < closing && late.stops&NoRoom == 0 { // else the disk has no room
+				h.Complain("closing a connection: its body does not come, and others wait", "conn", late, "received", late.body.got)
+				late.Abort()
+			}
+		})
+	}
+}

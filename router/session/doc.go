@@ -1,0 +1,61 @@
+// Package session holds what every connection needs, whatever protocol is spoken on it:
+// its turns on an event loop, its held input and its output, one operation under way in a
+// shard, its share of the disk's room and of the memory that connections may take, and
+// its end. What is said on it is a Protocol's, a package of its own (package beanstalkd
+// is one, package gearmand another); where its bytes come from is a Conn's (package
+// reactor, or a test).
+//
+// # Events and one function
+//
+// Whatever happens to a session changes some of its state and then calls Session.Go,
+// which does what can be done now: parse what is held, read again, or end.
+//
+//	bytes came             Loop.Input
+//	an operation is back   Loop, by way of Post: Protocol.Took
+//	a wake-up, mail        Loop, by way of Post: Protocol.Came
+//	its turn               Loop: Protocol.Next, if Later was called
+//	the socket is empty    Session.Drained   lifts Unread
+//	a commit is durable    Loop              lifts Uncommitted
+//	there is room          Loop              lifts NoRoom
+//	the client half-closes Session.HalfClose
+//	it is broken           Session.Abort
+//
+// # Lives
+//
+//	        the shard is busy, or Later          it is back, or the turn has come
+//	ready ──────────────────────────────► busy ──────────────────────────────► ready
+//	  │  Wait: nothing to be reserved                                            ▲
+//	  └─────────────────────────────────► waiting ───────────────────────────────┘
+//	                                            Came, or GiveUp: EndWait
+//	ready, waiting ── Abort; or all is said that HalfClose or Quit left ──► closing
+//	closing ── Protocol.Close has given everything back: Gone ──► gone
+//
+// A session that is busy when it is to end closes as soon as its operation is back: what
+// that did must be known to be undone. Any other move panics, with the session's values.
+//
+// Besides its life a session has an ending, which only moves on (open, half-closed,
+// quitting, refused, broken), and reasons to stop, Stops: while one is set no command is
+// parsed. A command that waits for one of them to be lifted is put off by Later.
+//
+// # One operation
+//
+// One operation is under way at a time, so replies come in order by themselves. A
+// protocol fills Op and names the shard by Visit. If that is free the operation is run in
+// place, by whoever has the loop, and Took takes the reply while the shard is owned: it
+// appends to Out, and notes what is next, either another Visit or, for what must not be
+// done while a shard is owned, After. If it is busy the message is left there, and the
+// same happens when it is back. So nobody ever waits for a shard, and nobody owns two.
+//
+// # Who may touch what
+//
+// A session belongs to its Loop and is touched only by who holds that: the event loop's
+// goroutine, or another that found it idle (Loop.help). Loop.Post and Loop.Signal may be
+// called by anyone. A Host is what the loops of a server share.
+//
+// # Memory of a connection
+//
+// An idle connection that speaks beanstalkd's protocol is budgeted with 1,000 bytes of ours:
+// a Session of at most 640, of which the message that carries its operation is 360, and
+// what the protocol adds. What it keeps besides while it is not idle is charged to an
+// account, bounded over all connections (charge.go).
+package session

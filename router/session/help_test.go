@@ -1,0 +1,57 @@
+package session
+
+import (
+	"log/slog"
+	"math"
+	"testing"
+
+	"polystalk/router/clock"
+	"polystalk/router/memory"
+	"polystalk/router/placement"
+	"polystalk/shard/core"
+)
+
+// newTestHost is a host without shards, whose time is now.
+func newTestHost(now *core.Time) *Host {
+	h := NewHost(memory.NewAccount(math.MaxInt64))
+	h.Map = placement.New(placement.Options{Shards: 1, BodyFreed: func(core.Large) {}, Naming: placement.Naming{
+		Fold:  func(name string) string { return name },
+		Shown: func(name string) (int, bool) { return len(name), false },
+	}})
+	h.Clock = clock.Given(func() core.Time { return *now })
+	h.Log = slog.New(slog.DiscardHandler)
+	h.HeldMost = HeldMax
+	return h
+}
+
+// Only an idle loop is helped, and never one in the middle of a turn: its
+// helper may be in its own callback.
+func TestHelp(t *testing.T) {
+	now := core.Time(1)
+	ran := 0
+	l := NewLoop(newTestHost(&now), func() {})
+	l.BeHelped(func() bool { return false })
+	s := &Session{loop: l}
+	add := func() { l.Signal(s, func(*Session) { ran++ }) }
+
+	l.Enter()
+	l.batch.Now = now
+	add()
+	now += 2 * idleAfter
+	if l.help() || ran != 0 {
+		t.Error("a loop was helped in the middle of its turn")
+	}
+	l.batch.Now = now
+	l.Exit()
+	if l.help() || ran != 0 {
+		t.Error("a loop was helped just after its turn")
+	}
+	now += idleAfter
+	if !l.help() || ran != 1 {
+		t.Errorf("an idle loop was not helped: its signal ran %d times", ran)
+	}
+	add()
+	if l.help() {
+		t.Error("a loop was helped just after it was helped")
+	}
+}

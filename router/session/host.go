@@ -1,0 +1,110 @@
+package session
+
+import (
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"polystalk/router/clock"
+	"polystalk/router/memory"
+	"polystalk/router/placement"
+	"polystalk/shard/commit"
+)
+
+// A Host is what the loops of a server and the sessions on them share. Its exported fields
+// are set before there is a loop, and not changed after that.
+type Host struct {
+	Map     *placement.Map
+	Clock   *clock.Clock
+	Journal commit.Storage // nil: nothing has to be durable
+	Log     *slog.Logger
+
+	// Account counts what all connections keep, and ConnectionMemory is its bound in
+	// bytes as the operator has said it.
+	Account          *memory.Account
+	ConnectionMemory int64
+
+	// HeldMost bytes of commands are kept of a session that cannot go on (its reserve
+	// waits, its replies are not read, its shard is busy). Then its connection is
+	// paused until a quarter of that is left.
+	HeldMost int
+	// LookMost is how many tubes of a long watch list are looked at at a time.
+	LookMost int
+
+	// Draining says that no jobs are taken.
+	Draining atomic.Bool
+
+	bodies *bodyRoom
+	kinds  int // of commands, of all fronts
+
+	mu    sync.Mutex
+	loops atomic.Pointer[[]*Loop]
+
+	quietUntil atomic.Int64 // Complain: a time of Clock.Awake
+	suppressed atomic.Uint64
+}
+
+const (
+	// HeldMax is what Host.HeldMost should be. It is one read of the loop's: to touch a
+	// page that is new costs more than the commands in it, so four times as much had a
+	// thousand clients that pipeline get on at half the rate.
+	HeldMax = 64 << 10
+	// BehindMax bytes of commands are kept while a session that could go on waits for
+	// its turn: there may be many, and what is read now is not served sooner.
+	BehindMax = 48 << 10
+)
+
+// NewHost makes a Host whose fields are to be set. Its sessions keep no more than acct
+// allows; large bodies, as they are received, have half of that.
+func NewHost(acct *memory.Account) *Host {
+	h := &Host{Account: acct, bodies: newBodyRoom(acct.Bound / 2)}
+	h.loops.Store(new([]*Loop))
+	return h
+}
+
+// Base is from where a front with so many kinds of commands counts them. It is to be
+// called once for each front, before there is a loop.
+func (h *Host) Base(kinds int) (base int) {
+	base = h.kinds
+	h.kinds += kinds
+	return base
+}
+
+// add puts a new loop on the list, and returns its index.
+func (h *Host) add(l *Loop) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := append(slices.Clone(*h.loops.Load()), l)
+	h.loops.Store(&all)
+	return len(all) - 1
+}
+
+// Loops are all loops that there are by now. They are not to be changed.
+func (h *Host) Loops() []*Loop { return *h.loops.Load() }
+
+// Wake has the loops look at what their sessions wait for: a commit was acknowledged, or
+// there is room again. It may be called by anyone.
+func (h *Host) Wake() {
+	for _, l := range h.Loops() {
+		l.lookAtGate()
+	}
+}
+
+// complainEvery bounds what clients can make the server log.
+const complainEvery = time.Second
+
+// Complain logs a warning about clients or limits, once a second at most.
+func (h *Host) Complain(msg string, args ...any) {
+	now := int64(h.Clock.Awake())
+	until := h.quietUntil.Load()
+	if now < until || !h.quietUntil.CompareAndSwap(until, now+int64(complainEvery)) {
+		h.suppressed.Add(1)
+		return
+	}
+	if n := h.suppressed.Swap(0); n > 0 {
+		args = append(args, "suppressed", n)
+	}
+	h.Log.Warn(msg, args...)
+}

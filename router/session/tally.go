@@ -1,0 +1,117 @@
+package session
+
+import "sync/atomic"
+
+// A Tally is what a loop counts for itself, without atomics, and publishes once per
+// callback of the event loop.
+type Tally int
+
+// The tallies of a loop.
+const (
+	TallyInputs   Tally = iota // times that a connection brought bytes
+	TallyWrites                // system calls that wrote replies
+	TallyDeferred              // turns put off, so that other connections had theirs
+	TallyBehind                // times that a socket did not take all, and the rest began to wait
+	TallyPauses                // times that a connection was no longer read because it got ahead
+	TallyHelps                 // times that others did an idle loop's turn
+	tallyVisits                // times that a shard was taken
+	tallyBusy                  // times that a shard was found owned by another
+	tallySent                  // operations left in the inbox of a busy shard
+	tallyHelped                // operations of others that a loop ran from an inbox
+	TallyIDAdds                // times that a put wrote the counter of ids, which all loops share
+	tallyEndAdds               // times that a loop wrote how many ids of a page have ended
+	NumTallies
+)
+
+// tallyNames are the names of the tallies as counters, summed over all loops.
+var tallyNames = [NumTallies]string{
+	TallyInputs:   "inputs",
+	TallyWrites:   "writes",
+	TallyDeferred: "turns-deferred",
+	TallyBehind:   "behind",
+	TallyPauses:   "pauses",
+	TallyHelps:    "helps",
+	tallyVisits:   "shard-visits",
+	tallyBusy:     "shard-busy",
+	tallySent:     "inbox-sent",
+	tallyHelped:   "inbox-helped",
+	TallyIDAdds:   "id-adds",
+	tallyEndAdds:  "end-adds",
+}
+
+// String is the tally's name as a counter.
+func (t Tally) String() string { return tallyNames[t] }
+
+// tallies are a loop's, as it counts them and as of the end of its last callback.
+type tallies struct {
+	own   [NumTallies]uint64
+	shown [NumTallies]atomic.Uint64
+}
+
+// Tally counts n more; for who has the loop.
+func (l *Loop) Tally(t Tally, n uint64) { l.tallies.own[t] += n }
+
+// show publishes what has changed. Only the loop calls it, so the load and the store need
+// not be one step.
+func (l *Loop) show() {
+	b, t := &l.batch, &l.tallies
+	t.own[tallyVisits], t.own[tallyBusy] = b.Visits, b.Busy
+	t.own[tallySent], t.own[tallyHelped] = b.Sent, b.Helped
+	t.own[tallyEndAdds] = l.Ended.Adds()
+	for i, n := range t.own {
+		if t.shown[i].Load() != n {
+			t.shown[i].Store(n)
+		}
+	}
+}
+
+// counts are what other loops read of a loop, for statistics. Only the loop writes, so
+// its lines stay with its core.
+type counts struct {
+	connections, producers, workers, waiting atomic.Int64
+	total                                    atomic.Uint64
+	commands                                 []atomic.Uint64 // by Front base and kind
+}
+
+// countRole counts one session more, or fewer, in a role.
+func (l *Loop) countRole(r Roles, n int64) {
+	switch r {
+	case Producer:
+		l.counts.producers.Add(n)
+	case Worker:
+		l.counts.workers.Add(n)
+	case waits:
+		l.counts.waiting.Add(n)
+	}
+}
+
+// Count counts a command: its index among its Front's kinds behind what Host.Base gives.
+func (l *Loop) Count(kind int) { l.counts.commands[kind].Add(1) }
+
+// Sums are what all loops have counted. Figures are not all of one moment.
+type Sums struct {
+	Connections, Producers, Workers, Waiting int64
+	TotalConnections                         uint64
+	Commands                                 []uint64 // as of Loop.Count
+	Tallies                                  [NumTallies]uint64
+}
+
+// Sums adds up what the loops have counted; from any goroutine, without disturbing one.
+func (h *Host) Sums() *Sums {
+	n := &Sums{Commands: make([]uint64, h.kinds)}
+	for _, l := range h.Loops() {
+		c := &l.counts
+		n.Connections += c.connections.Load()
+		n.Producers += c.producers.Load()
+		n.Workers += c.workers.Load()
+		n.Waiting += c.waiting.Load()
+		n.TotalConnections += c.total.Load()
+		for i := range c.commands {
+			n.Commands[i] += c.commands[i].Load()
+		}
+		for i := range n.Tallies {
+			n.Tallies[i] += l.tallies.shown[i].Load()
+		}
+	}
+	return n
+}

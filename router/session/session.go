@@ -257,8 +257,15 @@ func (s *Session) QuitNow() {
 	}
 }
 
-// Refuse is Quit because of what the client says, of which there may be more.
-func (s *Session) Refuse() { s.end = max(s.end, refused) }
+// Refuse is Quit because of what the client says, of which there may be more, unless it has
+// said that there is not.
+func (s *Session) Refuse() {
+	if s.end == open {
+		s.end = refused
+		return
+	}
+	s.Quit()
+}
 
 // HalfClose: the client sends no more. What it sent is answered, then the connection is
 // closed; a wait ends now.

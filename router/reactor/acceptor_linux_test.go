@@ -135,9 +135,11 @@ func TestNobodyTakesAPlace(t *testing.T) {
 }
 
 // TestClientsWaitInTheBacklog when as many are served as descriptors allow, until one of
-// those goes.
+// those goes. That is not left to the timer that looks again.
 func TestClientsWaitInTheBacklog(t *testing.T) {
-	s := start(t, newReactor(t, Options{Loops: 2}), "tcp", "127.0.0.1:0")
+	r := newReactor(t, Options{Loops: 2})
+	r.afterFunc = func(time.Duration, func()) *time.Timer { return time.NewTimer(time.Hour) }
+	s := start(t, r, "tcp", "127.0.0.1:0")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -32,7 +32,12 @@ var bursts = sync.OnceValue(func() []burst {
 	for i := range all {
 		all[i].gets = all[i].says
 	}
-	return append(all, burst{"is refused", append([]byte("!"), long...), []byte(refusal)})
+	// Enough to be paused; what is left fits into any socket, else nobody could tell the
+	// server that no more comes.
+	held := long[:session.HeldMax+60_000]
+	return append(all,
+		burst{"is paused behind a wait", append([]byte("?"), held...), held},
+		burst{"is refused", append([]byte("!"), long...), []byte(refusal)})
 })
 
 type halfCloser interface {

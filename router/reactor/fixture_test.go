@@ -19,7 +19,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// An echoFront makes sessions that say what they hear, and refuse who begins with a mark.
+// An echoFront makes sessions that say what they hear; one that hears '!' refuses its client,
+// and one that hears '?' waits until that half-closes, and says the rest then.
 // They are told from each other by their addresses, so it is not empty.
 type echoFront struct{ _ int }
 
@@ -47,6 +48,10 @@ func (e *echo) Input(b []byte) int {
 		e.Refuse()
 		return len(b)
 	}
+	if b[0] == '?' {
+		e.Wait()
+		return 1
+	}
 	out := e.Out()
 	*out = append(*out, b...)
 	return len(b)
@@ -55,7 +60,7 @@ func (e *echo) Input(b []byte) int {
 func (e *echo) Took(*core.Reply)   {}
 func (e *echo) Next()              {}
 func (e *echo) Came(*core.Message) {}
-func (e *echo) GiveUp()            {}
+func (e *echo) GiveUp()            { e.EndWait() }
 func (e *echo) Close()             { e.Gone() }
 
 // newHost makes what loops share, with one shard, which does nothing.
@@ -70,7 +75,6 @@ func newHost(t *testing.T, k *clock.Clock, log *slog.Logger) *session.Host {
 	t.Cleanup(places.Shard(0).Close)
 	h := session.NewHost(memory.NewAccount(math.MaxInt64))
 	h.Map, h.Clock, h.Log = places, k, log
-	h.Account = memory.NewAccount(math.MaxInt64)
 	h.HeldMost, h.LookMost = session.HeldMax, ops.LookMost
 	return h
 }

@@ -2,8 +2,8 @@ package reactor
 
 import (
 	"golang.org/x/sys/unix"
-	"polystalk/router/memory"
 
+	"polystalk/router/memory"
 	"polystalk/router/session"
 )
 

@@ -33,7 +33,7 @@ var limits = []limit{
 		{"codec/beanstalk.ServerStats", 30}, // the lines of the protocol's stats, one each
 	}},
 	{"booleans", 3, "name the states that they stand for", booleans, []size{
-		{"codec/gearmantest.knownJob", 8},
+		{"codec/gearmantest.knownJob", 8}, // what a test's history knows of a job: any of it may be so beside any other
 		{"router/sim.Sock", 8},
 	}},
 	{"files", 25, "a prefix that several names share is a package", files, nil},

@@ -23,7 +23,7 @@ type Storage interface {
 	CommitHere()
 
 	// Pressure says whether a change may be made that needs space, and comes in one piece.
-	// To record less than what is there, as to delete, is always possible.
+	// What frees space, as to delete, need not ask.
 	Pressure() Pressure
 
 	// Notified counts the calls of the function that wakes who waits, but for those that

@@ -1,7 +1,7 @@
 package record
 
 // A Buffer gathers the records of one core until a journal writes them. The
-// core appends; who reads and empties it is Log's business (package journal).
+// core appends; who reads and empties it is a Log's business (package commit).
 type Buffer struct {
 	// Data holds the records without the bodies in Refs.
 	Data []byte

@@ -54,14 +54,6 @@ const (
 // is reports whether x has the flag.
 func (x *submission) is(f submissionFlags) bool { return x.flags&f != 0 }
 
-// set gives x the flag or takes it away.
-func (x *submission) set(f submissionFlags, on bool) {
-	x.flags &^= f
-	if on {
-		x.flags |= f
-	}
-}
-
 // A progress is what happened to a submitted job so far. Few have any at a time: it is as
 // good as zero for the others.
 type progress struct {
@@ -224,12 +216,16 @@ func (c *Core) newSubmission(t *tube, i uint32, j *job, op *Op) bool {
 	}
 	x.uniqueLen, x.reducerLen = op.Function.uniqueLen, op.Function.reducerLen
 	x.job = i
-	x.set(subBackground, op.Function.Background)
-	x.set(subByBody, op.Function.ByBody)
+	if op.Function.Background {
+		x.flags |= subBackground
+	}
+	if op.Function.ByBody {
+		x.flags |= subByBody
+	}
 	j.flags |= flagSubmitted
 	j.ttr = n
-	sum, joins := g.sumOf(op)
-	if x.set(subIndexed, joins); joins {
+	if sum, joins := g.sumOf(op); joins {
+		x.flags |= subIndexed
 		x.hash = hashIn(t, sum)
 		g.unique.insert(g.jobs, n)
 	}
@@ -253,9 +249,9 @@ func (g *submissions) setProgress(n uint32, e progress) {
 			g.progresses = make(map[uint32]progress)
 		}
 		g.progresses[n] = e
-		x.set(subProgress, true)
+		x.flags |= subProgress
 	case was:
-		x.set(subProgress, false)
+		x.flags &^= subProgress
 		if delete(g.progresses, n); len(g.progresses) == 0 {
 			g.progresses = nil // a map never shrinks
 		}
@@ -278,7 +274,7 @@ func (g *submissions) unindex(n uint32, x *submission) {
 	if !x.is(subIndexed) {
 		return
 	}
-	x.set(subIndexed, false)
+	x.flags &^= subIndexed
 	g.unique.remove(g.jobs, n)
 }
 

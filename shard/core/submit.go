@@ -80,7 +80,7 @@ func (c *Core) join(t *tube, i uint32, op *Op, r *Reply) {
 		c.follow(cl, i, x)
 		r.Client = cl.id
 	} else if !x.is(subBackground) {
-		x.set(subBackground, true)
+		x.flags |= subBackground
 		c.recordNew(t, j)
 	}
 	r.Commit = max(r.Commit, j.commit())
@@ -188,7 +188,7 @@ func (c *Core) submissionBuried(t *tube, j *job) {
 	c.relay(j, x, RelayFailed, nil, nil)
 	c.conclude(j)
 	if !x.is(subBackground) {
-		x.set(subBackground, true)
+		x.flags |= subBackground
 		c.recordNew(t, j)
 	}
 }
@@ -216,8 +216,8 @@ func (c *Core) cancel(op *Op, r *Reply) {
 		// Nor does it come back from the journal.
 		c.recordDelete(t, j)
 		x := c.submissionOf(j)
-		x.set(subCancelled, true)
-		x.set(subBackground, false)
+		x.flags |= subCancelled
+		x.flags &^= subBackground
 		return
 	}
 	c.leave(t, i, j)

@@ -105,13 +105,13 @@ func (c *Core) closeTube(t *tube) {
 	if t.inUse() {
 		return
 	}
-	if t.jobs != 0 || t.ready.n+t.delay.n+t.buried.n+t.waiters.n != 0 || c.tubes[t.id] != t {
-		panic(fmt.Sprintf("core: tube %d %q is closed with %d jobs, %d ready, %d delayed, %d buried, %d waiting",
-			t.id, t.name, t.jobs, t.ready.n, t.delay.n, t.buried.n, t.waiters.n))
-	}
 	if t.function != nil {
 		c.restFunction(t)
 		return
+	}
+	if t.jobs != 0 || t.ready.n+t.delay.n+t.buried.n+t.waiters.n != 0 || c.tubes[t.id] != t {
+		panic(fmt.Sprintf("core: tube %d %q is closed with %d jobs, %d ready, %d delayed, %d buried, %d waiting",
+			t.id, t.name, t.jobs, t.ready.n, t.delay.n, t.buried.n, t.waiters.n))
 	}
 	if t.pauseUntil != 0 {
 		c.setPause(t, 0, 0)

@@ -90,13 +90,13 @@ func (k *drivenChecker) session(s *session.Session) {
 	}
 	for i := range c.Handles().Len() {
 		h := c.Handles().At(i)
-		p := place{h.Shard, h.Client}
+		p := place{h.Shard(), h.Client}
 		if k.owners[p] != nil {
-			k.fail("session %p: client %d of shard %d is also another's", s, h.Client, h.Shard)
+			k.fail("session %p: client %d of shard %d is also another's", s, h.Client, h.Shard())
 		}
 		k.owners[p] = s
 		if h.Waiting && !s.Waiting() {
-			k.fail("session %p: registered in shard %d but does not wait", s, h.Shard)
+			k.fail("session %p: registered in shard %d but does not wait", s, h.Shard())
 		}
 	}
 }
@@ -140,7 +140,7 @@ func (k *drivenChecker) client(shard int, v *core.ClientView, s *session.Session
 	}
 	slices.Sort(names)
 	slices.Sort(v.Watches)
-	if !slices.Equal(names, v.Watches) || len(names) != h.Watching {
+	if !slices.Equal(names, v.Watches) || len(names) != int(h.Watching) {
 		k.fail("shard %d: client %d watches %q, its session %q (%d)", shard, v.ID, v.Watches, names, h.Watching)
 	}
 }

@@ -42,6 +42,13 @@ type conn struct {
 	entry      *entry     // what others may see of it
 }
 
+// Op is the operation that visit has run.
+func (c *conn) Op() *core.Op {
+	op := c.Session.Op()
+	op.Function = &c.op
+	return op
+}
+
 // visit has the operation that was filled in run on a shard; then takes its reply.
 func (c *conn) visit(shard int, then func(*conn, *core.Reply)) {
 	c.then = then

@@ -136,7 +136,7 @@ func (f *fixture) check() {
 		}
 		for i := range c.p.Handles().Len() {
 			k := c.p.Handles().At(i)
-			owners[place{k.Shard, k.Client}] = c
+			owners[place{k.Shard(), k.Client}] = c
 		}
 	}
 	if err := f.l.CheckAtRest(open); err != nil {
@@ -160,7 +160,7 @@ func (f *fixture) check() {
 			}
 			slices.Sort(names)
 			slices.Sort(v.Watches)
-			if n := c.p.Handles().In(i).Watching; !slices.Equal(names, v.Watches) || len(names) != n {
+			if n := c.p.Handles().In(i).Watching; !slices.Equal(names, v.Watches) || len(names) != int(n) {
 				f.t.Fatalf("shard %d: client %d watches %q, it says %q (%d)", i, v.ID, v.Watches, names, n)
 			}
 		}

@@ -45,7 +45,6 @@ func (f *Front) Open(l *session.Loop, nc session.Conn) *session.Session {
 	c.Init(l, nc, c)
 	c.mail.Msg.Home, c.mail.Msg.Owner = l, &c.Session
 	c.op.Mail = &c.mail
-	c.Op().Function = &c.op
 	c.entry = f.directory.add(nc)
 	return &c.Session
 }

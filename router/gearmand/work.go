@@ -71,7 +71,7 @@ func (c *conn) resetNext() {
 	for i := range c.handles.Len() {
 		if h := c.handles.At(i); h.Watching > 0 {
 			h.Watching = 0
-			c.forget(h.Shard, 0, (*conn).resetOne)
+			c.forget(h.Shard(), 0, (*conn).resetOne)
 			return
 		}
 	}
@@ -126,7 +126,7 @@ func (c *conn) endSleep() {
 func (c *conn) best() (at, class int) {
 	for i := range c.handles.Len() {
 		if h := c.handles.At(i); h.Watching > 0 {
-			c.places().Shard(h.Shard).Catchup(c.Loop().Batch())
+			c.places().Shard(h.Shard()).Catchup(c.Loop().Batch())
 		}
 	}
 	c.Spend(len(c.abilities.list) / 16)

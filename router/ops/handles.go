@@ -4,12 +4,15 @@ import "polystalk/shard/core"
 
 // A Handle is a client as one shard knows it.
 type Handle struct {
-	Shard    int // its index
 	Client   core.ClientID
-	Watching int    // tubes that it watches there, or functions that it works for
+	Watching int32  // tubes that it watches there, or functions that it works for
 	Held     uint32 // jobs that it has reserved there, as last heard: too high when one ran out
+	shard    int16  // see Shard
 	Waiting  bool   // it is in the queues there, for the Reserve under way
 }
+
+// Shard is the index of that shard.
+func (k *Handle) Shard() int { return int(k.shard) }
 
 // Handles are those of one client, in the order in which shards have come to know it.
 // The zero value has none.
@@ -36,7 +39,7 @@ func (h *Handles) In(shard int) *Handle {
 		return nil
 	}
 	for i := range h.list {
-		if h.list[i].Shard == shard {
+		if int(h.list[i].shard) == shard {
 			return &h.list[i]
 		}
 	}
@@ -59,7 +62,7 @@ func (h *Handles) Learn(shard, shards int, r *core.Reply) *Handle {
 	}
 	k := h.In(shard)
 	if k == nil {
-		h.list = append(h.list, Handle{Shard: shard, Client: r.Client})
+		h.list = append(h.list, Handle{shard: int16(shard), Client: r.Client})
 		n := len(h.list)
 		k = &h.list[n-1]
 		if h.byShard != nil {
@@ -67,7 +70,7 @@ func (h *Handles) Learn(shard, shards int, r *core.Reply) *Handle {
 		} else if n > handlesScan {
 			h.byShard = make([]int32, shards)
 			for i := range h.list {
-				h.byShard[h.list[i].Shard] = int32(i + 1)
+				h.byShard[h.list[i].shard] = int32(i + 1)
 			}
 		}
 	}
@@ -79,7 +82,7 @@ func (h *Handles) Learn(shard, shards int, r *core.Reply) *Handle {
 func (h *Handles) drop() {
 	n := len(h.list) - 1
 	if h.byShard != nil {
-		h.byShard[h.list[n].Shard] = 0
+		h.byShard[h.list[n].shard] = 0
 	}
 	h.list = h.list[:n]
 }

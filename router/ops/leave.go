@@ -44,7 +44,7 @@ func (l *Leave) Start(m *placement.Map, h *Handles, list *WatchList, used placem
 		return done
 	case list == nil:
 		return l.shard(0, op)
-	case h.Len() == 1 && used.Shard == h.At(0).Shard:
+	case h.Len() == 1 && used.Shard == h.At(0).Shard():
 		return l.shard(used.ID, op)
 	}
 	return l.giveBack(op)
@@ -76,9 +76,9 @@ func (l *Leave) giveBack(op *core.Op) Hop {
 		k := l.handles.At(l.next)
 		l.next++
 		if k.Held > 0 || k.Waiting {
-			l.step, l.at = leaveJobs, k.Shard
+			l.step, l.at = leaveJobs, k.Shard()
 			op.ReturnJobs(k.Client)
-			return Hop{Shard: k.Shard}
+			return Hop{Shard: k.Shard()}
 		}
 	}
 	return l.unwatch(op)
@@ -101,7 +101,7 @@ func (l *Leave) unwatch(op *core.Op) Hop {
 // shard has the shard of the last handle forget the client, and its used tube with it.
 func (l *Leave) shard(used core.TubeID, op *core.Op) Hop {
 	k := l.handles.At(l.handles.Len() - 1)
-	l.step, l.at = leaveShard, k.Shard
+	l.step, l.at = leaveShard, k.Shard()
 	op.Close(k.Client, used)
-	return Hop{Shard: k.Shard}
+	return Hop{Shard: k.Shard()}
 }

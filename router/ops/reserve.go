@@ -162,8 +162,8 @@ func (r *Reserve) visit(k *Handle, st step, op *core.Op) Step {
 		op.ReserveBetter(k.Client, core.MaxKey, r.seq)
 	}
 	op.Waiter = &r.Waiter
-	r.step, r.shard = st, k.Shard
-	return Step{Next: Visit, Shard: k.Shard}
+	r.step, r.shard = st, k.Shard()
+	return Step{Next: Visit, Shard: k.Shard()}
 }
 
 // look surveys the shards from the beginning.
@@ -298,8 +298,8 @@ func (r *Reserve) cancel(op *core.Op) Step {
 		if k := &r.handles.list[i]; k.Waiting {
 			k.Waiting = false
 			op.CancelWait(k.Client)
-			r.shard = k.Shard
-			return Step{Next: Visit, Shard: k.Shard}
+			r.shard = k.Shard()
+			return Step{Next: Visit, Shard: k.Shard()}
 		}
 	}
 	return Step{}

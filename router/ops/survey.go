@@ -98,7 +98,7 @@ func (v *survey) begin() {
 		v.shards = v.shards[:0]
 		for i := range r.handles.list {
 			if k := &r.handles.list[i]; k.Watching > 0 {
-				sh := r.m.Shard(k.Shard)
+				sh := r.m.Shard(k.Shard())
 				v.shards = append(v.shards, followed{sh, sh.Readied(), 0})
 			}
 		}

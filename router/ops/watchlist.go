@@ -150,8 +150,8 @@ func (w *WatchList) Check(m *placement.Map) error {
 // Check looks for contradictions in the handles.
 func (h *Handles) Check() error {
 	for i := range h.list {
-		if k := &h.list[i]; h.In(k.Shard) != k {
-			return fmt.Errorf("handle %d is not the one in shard %d", i, k.Shard)
+		if k := &h.list[i]; h.In(k.Shard()) != k {
+			return fmt.Errorf("handle %d is not the one in shard %d", i, k.Shard())
 		}
 	}
 	return nil

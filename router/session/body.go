@@ -12,12 +12,13 @@ import (
 // start small, since what a client only announces is not allocated, and double up to a
 // size that is quickly zeroed.
 type Body struct {
-	size, tail int // of the body, and of what belongs to it behind
-	got        int // bytes of both that have come
-	pooled     *memory.Buffer
-	pieces     core.Large
-	behind     [tailMax]byte // what is behind a body in pieces
-	listed     bool          // it is in the Host's room for bodies, or waits for it
+	pooled *memory.Buffer
+	pieces core.Large
+	size   int32         // bytes of the body
+	got    int32         // bytes of it and its tail that have come
+	tail   uint8         // bytes that belong to it behind
+	behind [tailMax]byte // the tail of a body in pieces
+	listed bool          // it is in the Host's room for bodies, or waits for it
 }
 
 const (
@@ -31,7 +32,7 @@ const (
 // two bytes behind it.
 func (s *Session) StartBody(size, tail int) {
 	b := &s.body
-	b.size, b.tail, b.got = size, tail, 0
+	b.size, b.tail, b.got = int32(size), uint8(tail), 0
 	if size <= slab.MaxSize {
 		b.pooled = memory.TakeBuffer()
 		b.pooled.B = b.pooled.B[:0]
@@ -45,9 +46,9 @@ func (s *Session) StartBody(size, tail int) {
 // BodyLeft bytes, is to be skipped.
 func (s *Session) Collect(p []byte, names int, recorded bool) (n int, room commit.Pressure) {
 	b := &s.body
-	n = min(len(p), b.size+b.tail-b.got)
+	n = min(len(p), s.BodyLeft())
 	if recorded {
-		switch room = s.keepRoom(n+names, b.size+b.tail+names); room {
+		switch room = s.keepRoom(n+names, int(b.size)+int(b.tail)+names); room {
 		case commit.Wait:
 			s.Block()
 			return 0, room
@@ -64,18 +65,18 @@ func (s *Session) Collect(p []byte, names int, recorded bool) (n int, room commi
 	} else {
 		s.collectLarge(p[:n])
 	}
-	b.got += n
+	b.got += int32(n)
 	return n, commit.Open
 }
 
 // collectLarge adds p to the pieces, and what is behind the body to behind.
 func (s *Session) collectLarge(p []byte) {
 	b := &s.body
-	at := b.got
-	for len(p) > 0 && at < b.size {
+	at, size := int(b.got), int(b.size)
+	for len(p) > 0 && at < size {
 		i := len(b.pieces) - 1
 		if i < 0 || len(b.pieces[i]) == cap(b.pieces[i]) {
-			b.pieces = append(b.pieces, make([]byte, 0, min(pieceMax, max(PieceMin, at), b.size-at)))
+			b.pieces = append(b.pieces, make([]byte, 0, min(pieceMax, max(PieceMin, at), size-at)))
 			i++
 			s.Charge(cap(b.pieces[i]))
 		}
@@ -86,12 +87,12 @@ func (s *Session) collectLarge(p []byte) {
 		p = p[k:]
 	}
 	if len(p) > 0 {
-		copy(b.behind[at-b.size:], p)
+		copy(b.behind[at-size:], p)
 	}
 }
 
 // BodyLeft is how many bytes of the body and its tail have not come.
-func (s *Session) BodyLeft() int { return s.body.size + s.body.tail - s.body.got }
+func (s *Session) BodyLeft() int { return int(s.body.size) + int(s.body.tail) - int(s.body.got) }
 
 // Collected is the body and what is behind it, when all has come: either small, which is
 // good until EndBody, or large, which is for the taking.

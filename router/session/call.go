@@ -8,8 +8,8 @@ import (
 // A call is the one operation of a session: what it is, where it is to be run, and how far
 // it is.
 type call struct {
-	msg   core.Message
-	shard int32 // to be visited, or visited last
+	msg   *core.Message // nil: none is needed now; see Loop.takeMessage
+	shard int32         // to be visited, or visited last
 	state callState
 	until Stops // of callDeferred: it waits for these to be lifted
 
@@ -32,8 +32,45 @@ func (c callState) String() string {
 }
 
 // Op is the operation that Visit has run. Fields that its kind does not read may have
-// values of earlier ones.
-func (s *Session) Op() *core.Op { return &s.call.msg.Op }
+// values of earlier ones, also of other sessions. It is the same until the command is done,
+// or at least to the end of the turn.
+func (s *Session) Op() *core.Op {
+	if s.call.msg == nil {
+		s.call.msg = s.loop.takeMessage(s)
+	}
+	return &s.call.msg.Op
+}
+
+// takeMessage lends the session a message for what it does next. A session without an
+// operation has none: most connections are idle, and a message is as large as all the
+// rest of a session. In place, all sessions of a loop use the same one.
+func (l *Loop) takeMessage(s *Session) *core.Message {
+	n := len(l.messages)
+	if n == 0 {
+		return &core.Message{Home: l, Owner: s}
+	}
+	m := l.messages[n-1]
+	l.messages = l.messages[:n-1]
+	m.Owner = s
+	return m
+}
+
+// messagesMost are kept by a loop: more were under way at a time, at busy shards.
+const messagesMost = 64
+
+// giveMessage takes the message back at the end of a turn, unless an operation is under way
+// or was put off.
+func (s *Session) giveMessage() {
+	m := s.call.msg
+	if m == nil || s.call.state != callIdle {
+		return
+	}
+	s.call.msg = nil
+	m.Op.Function, m.Op.Waiter = nil, nil // these are the session's
+	if l := s.loop; len(l.messages) < messagesMost {
+		l.messages = append(l.messages, m)
+	}
+}
 
 // Visited is the shard of the reply that Took was given.
 func (s *Session) Visited() int { return int(s.call.shard) }
@@ -91,8 +128,9 @@ func (s *Session) Run() {
 			return
 		}
 		s.call.state, s.call.taking = callIdle, true
-		r := &s.call.msg.Reply
-		sh.Apply(&l.batch, &s.call.msg.Op, r)
+		m := s.call.msg
+		r := &m.Reply
+		sh.Apply(&l.batch, &m.Op, r)
 		if r.Commit > s.out.commit {
 			s.out.commit = r.Commit
 		}
@@ -114,7 +152,7 @@ func (s *Session) send(sh *shard.Shard) {
 		s.move(busy)
 	}
 	l.unfinished.Add(1)
-	sh.Send(&l.batch, &s.call.msg)
+	sh.Send(&l.batch, s.call.msg)
 }
 
 // returned takes the operation back from the shard.
@@ -122,7 +160,7 @@ func (s *Session) returned() {
 	if s.call.state != callAway {
 		s.broken("gets an answer to nothing")
 	}
-	m := &s.call.msg
+	m := s.call.msg
 	s.loop.unfinished.Add(-1)
 	s.call.state = callIdle
 	if s.life == busy {

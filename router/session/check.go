@@ -39,7 +39,7 @@ type LoopView struct {
 // View tells what the loop is like now.
 func (l *Loop) View() LoopView {
 	return LoopView{
-		Queued: l.queue.len(), Corked: len(l.corked), Charged: len(l.charged.list),
+		Queued: l.queue.len(), Corked: len(l.corks.list), Charged: len(l.charged.list),
 		Untold: l.charged.change, Unfinished: l.unfinished.Load(),
 	}
 }
@@ -91,7 +91,7 @@ func (l *Loop) CheckAtRest(all []*Session) error {
 		return fmt.Errorf("it counts %+v, its sessions are %+v", got, want)
 	}
 	kept := int64(len(l.gate.replies)) // what waits for the disk, or for its time
-	if len(l.corked) > 0 {
+	if len(l.corks.list) > 0 {
 		kept++
 	}
 	if n := l.unfinished.Load() - kept; n != 0 {

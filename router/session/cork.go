@@ -36,6 +36,15 @@ type corking struct {
 	since core.Time
 }
 
+// corks are a loop's sessions with output kept back.
+type corks struct {
+	list []corking // the oldest first
+	at   core.Time // when uncork has something to do, if there is any
+	gap  core.Time // between callbacks, on average
+	// runAfter calls Loop.run after that time; nil: no replies are kept back.
+	runAfter func(time.Duration)
+}
+
 // Cork says that all output that was gathered up to here may wait for what follows it.
 func (s *Session) Cork() {
 	if s.out.cork == nil {
@@ -49,16 +58,16 @@ func (s *Session) keepCorked(out []byte) bool {
 	c, l := s.out.cork, s.loop
 	upTo := c.upTo
 	c.upTo = 0
-	if upTo != len(out) || l.gap > busyGap || l.runAfter == nil || s.end > open {
+	if upTo != len(out) || l.corks.gap > busyGap || l.corks.runAfter == nil || s.end > open {
 		return false
 	}
 	c.kept = append(c.kept, out...)
 	c.since = l.batch.Now
-	if len(l.corked) == 0 {
+	if len(l.corks.list) == 0 {
 		l.unfinished.Add(1)
 		l.lookAtCorked(CorkMax)
 	}
-	l.corked = append(l.corked, corking{s, c.since})
+	l.corks.list = append(l.corks.list, corking{s, c.since})
 	return true
 }
 
@@ -84,18 +93,18 @@ func (s *Session) sendCorked(p []byte) {
 
 // lookAtCorked has uncork called d from now.
 func (l *Loop) lookAtCorked(d core.Time) {
-	l.uncorkAt = l.batch.Now + d
-	l.runAfter(time.Duration(d))
+	l.corks.at = l.batch.Now + d
+	l.corks.runAfter(time.Duration(d))
 }
 
 // uncork sends what was kept back for long enough.
 func (l *Loop) uncork() {
-	if len(l.corked) == 0 || l.batch.Now < l.uncorkAt {
+	if len(l.corks.list) == 0 || l.batch.Now < l.corks.at {
 		return
 	}
 	i := 0
-	for ; i < len(l.corked); i++ {
-		e := l.corked[i]
+	for ; i < len(l.corks.list); i++ {
+		e := l.corks.list[i]
 		if c := e.s.out.cork; len(c.kept) > 0 && c.since == e.since {
 			if l.batch.Now-e.since < CorkMax {
 				break
@@ -103,11 +112,11 @@ func (l *Loop) uncork() {
 			e.s.Uncork()
 		}
 	}
-	k := copy(l.corked, l.corked[i:])
-	clear(l.corked[k:])
-	if l.corked = l.corked[:k]; k == 0 {
+	k := copy(l.corks.list, l.corks.list[i:])
+	clear(l.corks.list[k:])
+	if l.corks.list = l.corks.list[:k]; k == 0 {
 		l.unfinished.Add(-1)
 		return
 	}
-	l.lookAtCorked(max(l.corked[0].since+CorkMax-l.batch.Now, corkStep))
+	l.lookAtCorked(max(l.corks.list[0].since+CorkMax-l.batch.Now, corkStep))
 }

@@ -21,27 +21,21 @@ type Loop struct {
 	Index int
 	Ended placement.Finisher
 
-	host   *Host
-	shards []*shard.Shard // the host's, by index
-	batch  shard.Batch
-	out    []byte // replies of the session whose turn it is
-	round  round
-	queue  fifo[*Session]      // to go on in a later turn
-	answer fifo[*core.Message] // came back, and not yet delivered
+	host     *Host
+	shards   []*shard.Shard // the host's, by index
+	batch    shard.Batch
+	out      []byte // replies of the session whose turn it is
+	round    round
+	queue    fifo[*Session]      // to go on in a later turn
+	messages []*core.Message     // that no session has
+	answer   fifo[*core.Message] // came back, and not yet delivered
 
 	gate    gate
 	charged chargedList
 
 	wakeUp wakeUp
 
-	// runAfter calls run after that time; nil: no replies are kept back. uncorkAt is
-	// when uncork has something to do, if there is any, and gap the time between
-	// callbacks, on average.
-	runAfter func(time.Duration)
-	corked   []corking // the oldest first
-	uncorkAt core.Time
-	gap      core.Time
-
+	corks   corks
 	yielded core.Time // when it last let others have its processor; the event loop's own
 	signals signals
 	tallies tallies
@@ -71,7 +65,7 @@ type wakeUp struct {
 func NewLoop(h *Host, wake func()) *Loop {
 	l := &Loop{host: h, shards: h.Map.Shards(), Ended: h.Map.Finisher()}
 	l.wakeUp.call = wake
-	l.runAfter = func(d time.Duration) { time.AfterFunc(d, l.run) }
+	l.corks.runAfter = func(d time.Duration) { time.AfterFunc(d, l.run) }
 	l.batch.Home = l
 	l.counts.commands = make([]atomic.Uint64, h.kinds)
 	l.Index = h.add(l)
@@ -84,7 +78,7 @@ func (l *Loop) BeHelped(tasks func() bool) { l.wakeUp.tasks = tasks }
 
 // RunAfter replaces the timer by which the loop looks at replies that it keeps back: f has
 // Drain called after that time. nil: none are kept back.
-func (l *Loop) RunAfter(f func(time.Duration)) { l.runAfter = f }
+func (l *Loop) RunAfter(f func(time.Duration)) { l.corks.runAfter = f }
 
 // Enter and Exit surround every callback of the event loop, hence all other calls but
 // those that say that anyone may make them.
@@ -215,14 +209,13 @@ func (l *Loop) Open(f Front, c Conn) *Session {
 func (l *Loop) Input(s *Session, b []byte) {
 	before := l.batch.Now
 	l.stamp()
-	l.gap += (l.batch.Now - before - l.gap) / gapWeight
+	l.corks.gap += (l.batch.Now - before - l.corks.gap) / gapWeight
 	l.tallies.own[TallyInputs]++
 	floor := min(l.round.left, 0)
 	l.startTurn(max(l.round.left, l.fresh()))
 	l.round.budget -= InputUnits
 	s.input(b)
-	s.Flush()
-	l.endTurn()
+	l.endTurn(s)
 	l.round.left = max(l.round.left, floor) // nobody else's answer waits for it
 	l.settle()
 }
@@ -286,8 +279,7 @@ func (l *Loop) settle() {
 func (l *Loop) turn(s *Session, f func(*Session)) {
 	l.startTurn(l.shareOf(s))
 	f(s)
-	s.Flush()
-	l.endTurn()
+	l.endTurn(s)
 }
 
 // later puts s at the end of the queue.
@@ -310,8 +302,7 @@ func (l *Loop) serveQueue() {
 		l.unfinished.Add(-1)
 		l.startTurn(share)
 		s.turn()
-		s.Flush()
-		l.endTurn()
+		l.endTurn(s)
 	}
 }
 
@@ -349,8 +340,7 @@ func (l *Loop) deliver() {
 		m := l.answer.pop()
 		l.startTurn(l.shareOf(s))
 		s.arrived(m)
-		s.Flush()
-		l.endTurn()
+		l.endTurn(s)
 	}
 	l.takeLocal()
 }

@@ -122,7 +122,10 @@ func (s *Session) sendLarge() {
 		s.checkUnsent()
 	}
 	s.loop.round.budget -= body.Len() / UnitBytes
-	s.out.large, s.call.msg.Reply.Large = nil, nil // nothing here keeps it when it is deleted
+	s.out.large = nil
+	if m := s.call.msg; m != nil {
+		m.Reply.Large = nil // nothing here keeps it when it is deleted
+	}
 	s.Say(s.out.behind)
 }
 

@@ -75,7 +75,7 @@ const (
 // keepRoom says whether there is room for n more bytes of the body being read, of size
 // bytes altogether, both with the names that go with it, and asks for more in one go.
 func (s *Session) keepRoom(n, size int) commit.Pressure {
-	need := int64(s.body.got + n + HeadMax)
+	need := int64(int(s.body.got) + n + HeadMax)
 	if need <= s.permit.claim.Bytes() {
 		return commit.Open
 	}

@@ -86,8 +86,10 @@ func (l *Loop) fresh() int {
 	return max(freshMin, min(freshMost, freshUnits/max(1, int(l.counts.connections.Load()))))
 }
 
-// endTurn counts what the turn has used.
-func (l *Loop) endTurn() {
+// endTurn has what s said in its turn sent, and counts what the turn has used.
+func (l *Loop) endTurn(s *Session) {
+	s.Flush()
+	s.giveMessage()
 	r := &l.round
 	l.spend(r.lent - r.budget)
 	r.lent, r.budget, r.share = 0, 0, 0

@@ -87,7 +87,6 @@ type Session struct {
 // Init makes the session that p embeds that of a connection on the loop.
 func (s *Session) Init(l *Loop, c Conn, p Protocol) {
 	s.loop, s.conn, s.proto = l, c, p
-	s.call.msg.Home, s.call.msg.Owner = l, s
 }
 
 // move changes the session's life.
@@ -235,7 +234,7 @@ func (s *Session) turn() {
 
 // arrived takes a message out of the loop's outbox.
 func (s *Session) arrived(m *core.Message) {
-	if m == &s.call.msg {
+	if m == s.call.msg {
 		s.returned()
 	} else {
 		s.proto.Came(m)

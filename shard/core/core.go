@@ -139,12 +139,7 @@ func (c *Core) Apply(now Time, op *Op, r *Reply) {
 	case OpReturn, OpClose:
 		c.applyClose(op, r)
 	case OpPause:
-		t := c.findTube(op.Name)
-		if t == nil {
-			r.Status = StatusNotFound
-		} else {
-			c.pause(t, Time(op.Delay)*Second)
-		}
+		c.applyPause(op, r)
 	case OpStatsJob, OpStatsTube, OpStats:
 		c.applyStats(op, r)
 	default:

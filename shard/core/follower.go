@@ -143,3 +143,46 @@ func (c *Core) unfollowSome(cl *client, most int) bool {
 	}
 	return cl.follows == nil
 }
+
+// followers checks the list of who follows a submitted job.
+func (k *checker) followers(i uint32, j *job, sums *submissionSums) {
+	g := k.c.submissions
+	x := k.c.submissionOf(j)
+	if x.followers != 0 {
+		sums.followed++
+	}
+	var prev *follower
+	n := uint32(0)
+	for a := g.followers[x.followers].first; a != nil; prev, a = a, a.next {
+		if a.job != i || a.prev != prev || a.n == 0 || sums.listed[a] || !a.client.usesFunctions() {
+			k.fail("job %d: its followers are not in order", j.id)
+			break
+		}
+		sums.listed[a] = true
+		n += a.n
+	}
+	if n != g.followers[x.followers].n {
+		k.fail("job %d: %d submissions follow, counted %d", j.id, n, g.followers[x.followers].n)
+	}
+}
+
+// follows checks the clients' lists of what they follow, in which each follower of a job's
+// list is once.
+func (k *checker) follows(listed map[*follower]bool) {
+	for _, cl := range k.c.clients {
+		if cl == nil {
+			continue
+		}
+		var later *follower
+		for a := cl.follows; a != nil; later, a = a, a.earlier {
+			if a.client != cl || a.later != later || !listed[a] {
+				k.fail("client %d: what it follows is not in order", cl.id)
+				break
+			}
+			delete(listed, a)
+		}
+	}
+	if len(listed) > 0 {
+		k.fail("submissions: %d followers are no client's", len(listed))
+	}
+}

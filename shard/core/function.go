@@ -284,3 +284,18 @@ func (k *checker) classes(t *tube) {
 		k.fail("tube %q: %v jobs wait, counted %v", t.name, n, w)
 	}
 }
+
+// workers checks that the workers of each function are clients that watch it.
+func (k *checker) workers() {
+	for _, t := range k.c.tubes {
+		if t == nil || t.function == nil {
+			continue
+		}
+		for _, i := range t.function.workers {
+			cl := k.c.clientOf(i)
+			if at := k.c.watchAt(cl, t); !cl.usesFunctions() || at < 0 || cl.watches.list[at] != i {
+				k.fail("function %q: a worker of client %d that is none", t.name, cl.id)
+			}
+		}
+	}
+}

@@ -298,104 +298,74 @@ type SubmittedJob struct {
 	Unique     string
 }
 
+// submissionSums are what a walk over the submitted jobs has added up.
+type submissionSums struct {
+	jobs, indexed, followed, texts, progresses int
+
+	// listed are the followers that were found in the list of a job.
+	listed map[*follower]bool
+}
+
 // submissions checks what is known about submitted jobs: every record belongs to one
 // job, the index finds those that can be joined, and the lists of who follows whom agree.
 func (k *checker) submissions() {
-	c := k.c
-	g := c.submissions
-	if g == nil {
-		for i := range k.at { // in no fixed order: a check only reports
-			if j := c.jobs.At(i); j.isSubmitted() {
-				k.fail("job %d: submitted, to a core that knows nothing of it", j.id)
-			}
-		}
-		return
-	}
-	jobs, indexed, followed, texts, progresses := 0, 0, 0, 0, 0
-	listed := make(map[*follower]bool)
+	c, g := k.c, k.c.submissions
+	sums := submissionSums{listed: make(map[*follower]bool)}
 	for i := range k.at { // in no fixed order: a check only reports
 		j := c.jobs.At(i)
-		if !j.isSubmitted() {
-			continue
-		}
-		jobs++
-		x := c.submissionOf(j)
-		if x.job != i {
-			k.fail("job %d: what was submitted belongs to record %d", j.id, x.job)
-		}
-		if j.state != Reserved && c.unwanted(j) {
-			k.fail("job %d: %s, and nobody wants it", j.id, j.state)
-		}
-		for _, n := range []uint8{x.uniqueLen, x.reducerLen} {
-			if n > 0 {
-				texts++
-			}
-		}
-		if x.is(subIndexed) {
-			indexed++
-			if g.unique.find(g.jobs, x.hash, func(n uint32) bool { return n == j.submission() }) == 0 {
-				k.fail("job %d: its unique id is not in the index", j.id)
-			}
-		}
-		if _, ok := g.progresses[j.submission()]; ok != x.is(subProgress) {
-			k.fail("job %d: its progress is there: %v, said to be: %v", j.id, ok, x.is(subProgress))
-		} else if ok {
-			progresses++
-		}
-		if x.followers != 0 {
-			followed++
-		}
-		var prev *follower
-		n := uint32(0)
-		for a := g.followers[x.followers].first; a != nil; prev, a = a, a.next {
-			if a.job != i || a.prev != prev || a.n == 0 || listed[a] || a.client.mail == nil {
-				k.fail("job %d: its followers are not in order", j.id)
-				break
-			}
-			listed[a] = true
-			n += a.n
-		}
-		if n != g.followers[x.followers].n {
-			k.fail("job %d: %d submissions follow, counted %d", j.id, n, g.followers[x.followers].n)
+		switch {
+		case !j.isSubmitted():
+		case g == nil:
+			k.fail("job %d: submitted, to a core that knows nothing of it", j.id)
+		default:
+			k.submission(i, j, &sums)
+			k.followers(i, j, &sums)
 		}
 	}
-	if jobs != g.jobs.Len() || texts != g.texts.Len() {
-		k.fail("submissions: %d jobs with %d texts, %d and %d stored", jobs, texts, g.jobs.Len(), g.texts.Len())
+	if g == nil {
+		return
 	}
-	if progresses != len(g.progresses) {
-		k.fail("submissions: %d jobs have a progress, %d are kept", progresses, len(g.progresses))
+	if sums.jobs != g.jobs.Len() || sums.texts != g.texts.Len() {
+		k.fail("submissions: %d jobs with %d texts, %d and %d stored", sums.jobs, sums.texts, g.jobs.Len(), g.texts.Len())
 	}
-	if indexed != g.unique.n {
-		k.fail("submissions: %d jobs to be joined, %d in the index", indexed, g.unique.n)
+	if sums.progresses != len(g.progresses) {
+		k.fail("submissions: %d jobs have a progress, %d are kept", sums.progresses, len(g.progresses))
 	}
-	if followed+len(g.freeFollowers)+1 != len(g.followers) {
-		k.fail("submissions: %d jobs have followers, %d of %d lists are free", followed, len(g.freeFollowers), len(g.followers)-1)
+	if sums.indexed != g.unique.n {
+		k.fail("submissions: %d jobs to be joined, %d in the index", sums.indexed, g.unique.n)
 	}
-	for _, cl := range c.clients {
-		if cl == nil {
-			continue
+	if sums.followed+len(g.freeFollowers)+1 != len(g.followers) {
+		k.fail("submissions: %d jobs have followers, %d of %d lists are free", sums.followed, len(g.freeFollowers), len(g.followers)-1)
+	}
+	k.follows(sums.listed)
+	k.workers()
+}
+
+// submission checks what a submitted job has besides a job.
+func (k *checker) submission(i uint32, j *job, sums *submissionSums) {
+	c, g := k.c, k.c.submissions
+	sums.jobs++
+	x := c.submissionOf(j)
+	if x.job != i {
+		k.fail("job %d: what was submitted belongs to record %d", j.id, x.job)
+	}
+	if j.state != Reserved && c.unwanted(j) {
+		k.fail("job %d: %s, and nobody wants it", j.id, j.state)
+	}
+	for _, n := range []uint8{x.uniqueLen, x.reducerLen} {
+		if n > 0 {
+			sums.texts++
 		}
-		var later *follower
-		for a := cl.follows; a != nil; later, a = a, a.earlier {
-			if a.client != cl || a.later != later || !listed[a] {
-				k.fail("client %d: what it follows is not in order", cl.id)
-				break
-			}
-			delete(listed, a)
+	}
+	if x.is(subIndexed) {
+		sums.indexed++
+		if g.unique.find(g.jobs, x.hash, func(n uint32) bool { return n == j.submission() }) == 0 {
+			k.fail("job %d: its unique id is not in the index", j.id)
 		}
 	}
-	if len(listed) > 0 {
-		k.fail("submissions: %d followers are no client's", len(listed))
-	}
-	for _, t := range c.tubes {
-		if t == nil || t.function == nil {
-			continue
-		}
-		for _, i := range t.function.workers {
-			cl := c.clientOf(i)
-			if at := c.watchAt(cl, t); !cl.usesFunctions() || at < 0 || cl.watches.list[at] != i {
-				k.fail("function %q: a worker of client %d that is none", t.name, cl.id)
-			}
-		}
+	if _, ok := g.progresses[j.submission()]; ok != x.is(subProgress) {
+		k.fail("job %d: its progress is there: %v, said to be: %v", j.id, ok, x.is(subProgress))
+	} else if ok {
+		sums.progresses++
 	}
 }

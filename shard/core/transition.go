@@ -250,6 +250,16 @@ func (c *Core) applyPeek(op *Op, r *Reply) {
 	c.replyJob(r, StatusFound, c.jobs.At(i))
 }
 
+// applyPause pauses a tube, or ends its pause.
+func (c *Core) applyPause(op *Op, r *Reply) {
+	t := c.findTube(op.Name)
+	if t == nil {
+		r.Status = StatusNotFound
+		return
+	}
+	c.pause(t, Time(op.Delay)*Second)
+}
+
 // applyTube runs what a connection does to its used tube and watch list.
 func (c *Core) applyTube(op *Op, r *Reply) {
 	switch op.Kind {

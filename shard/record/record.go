@@ -1,6 +1,6 @@
 // Package record is the language of the journal: what a shard's core says
 // about its jobs so that they can be had back. It only encodes and decodes;
-// it knows no file (package journal) and no state machine (package shard).
+// it knows no file (package journal) and no state machine (package core).
 //
 // A record starts with eight bytes, little-endian as everything here:
 //
@@ -32,8 +32,12 @@
 //
 // Moments are nanoseconds since the Unix epoch, by the time of day when the record was
 // made; due of a buried job is only for their order, and goes on whatever that does.
-// Lengths of time are nanoseconds too; delay and ttr are seconds. Of records about the same job the later
-// counts; records about a job that no Put or Copy made are void.
+// Lengths of time are nanoseconds too; delay and ttr are seconds.
+//
+// Of records about the same job the later counts; records about a job that no Put or Copy
+// made are void. A record tells what came of an operation, never which one it was: so a
+// replay needs nothing but records, and may begin with a Copy of each job. Package core says
+// why operations could not be replayed.
 package record
 
 import (
@@ -134,14 +138,17 @@ func JobSize(tube, body int) int64 {
 	return n + 8 + int64(body) + int64((body+ChunkMax-1)/ChunkMax)*chunkSize
 }
 
+// le is the order of the bytes of every number.
 var le = binary.LittleEndian
 
+// head appends the eight bytes with which a record of n bytes begins.
 func head(b []byte, n int, k Kind, flags uint8, slot uint16) []byte {
 	b = le.AppendUint32(b, uint32(n))
 	b = append(b, byte(k), flags)
 	return le.AppendUint16(b, slot)
 }
 
+// fixed appends what every Put and Copy begin with.
 func (j *Job) fixed(b []byte) []byte {
 	b = le.AppendUint64(b, j.ID)
 	b = le.AppendUint64(b, uint64(j.Created))
@@ -184,6 +191,7 @@ func (j *Job) AppendPut(b []byte, slot uint16, chunked int) []byte {
 	return append(b, j.Body...)
 }
 
+// append appends what a Put or Copy of a submitted job has between n and the body.
 func (s *Submitted) append(b, tube []byte) []byte {
 	how := byte(0)
 	if s.ByBody {
@@ -198,6 +206,7 @@ func (s *Submitted) append(b, tube []byte) []byte {
 	return append(b, s.Reducer...)
 }
 
+// append appends the counters.
 func (c *Counts) append(b []byte) []byte {
 	b = le.AppendUint32(b, c.Reserves)
 	b = le.AppendUint32(b, c.Timeouts)
@@ -358,6 +367,8 @@ func allowed(k Kind) uint8 {
 	return 0
 }
 
+// parseJob decodes what follows the head of a Put or Copy, and reports whether it has the
+// shape of one.
 func (r *Record) parseJob(b []byte, flags uint8) bool {
 	fixed := putSize - headSize
 	if r.Kind == Copy {
@@ -411,22 +422,24 @@ func (r *Record) parseJob(b []byte, flags uint8) bool {
 	return true
 }
 
+// parse decodes the counters, of which there must be all.
 func (c *Counts) parse(b []byte) {
 	c.Reserves, c.Timeouts, c.Releases = le.Uint32(b), le.Uint32(b[4:]), le.Uint32(b[8:])
 	c.Buries, c.Kicks = le.Uint32(b[12:]), le.Uint32(b[16:])
 }
 
+// knownState reports whether a job may be recorded in that state.
 func knownState(s uint8) bool { return s == Ready || s == Buried || s == Delayed }
 
 // Len is the length of the record at the start of b, which must hold a head.
 func Len(b []byte) int { return int(le.Uint32(b)) }
 
-// KindOf is the kind of the record at the start of b, SlotOf its slot. b must
+// KindOf is the kind of the record at the start of b, which must
 // hold a head that Parse would accept, or a checksum vouches for.
 func KindOf(b []byte) Kind { return Kind(b[4]) }
 
 // IDOf is the id of a record that names a job; see KindOf.
 func IDOf(b []byte) uint64 { return le.Uint64(b[headSize:]) }
 
-// SlotOf: see KindOf.
+// SlotOf is the slot of the record at the start of b; see KindOf.
 func SlotOf(b []byte) uint16 { return le.Uint16(b[6:]) }

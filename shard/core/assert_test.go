@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"polystalk/shard/record"
 )
 
 // TestBrokenInvariantsPanic: what shows that the state is broken ends the process, with the
@@ -11,23 +13,23 @@ import (
 func TestBrokenInvariantsPanic(t *testing.T) {
 	type parts struct {
 		*peer
-		tube   *tube
-		record func(JobID) uint32
-		job    func(JobID) *job
+		tube *tube
+		rec  func(JobID) uint32
+		job  func(JobID) *job
 	}
 	breaks := map[string]func(p parts){
-		"enters a second container": func(p parts) { p.core.enterBuried(p.tube, p.record(1), p.job(1)) },
-		"reserved twice":            func(p parts) { p.core.enterReserved(p.tube, p.record(4), p.job(4), p.core.clients[p.id]) },
+		"enters a second container": func(p parts) { p.core.enterBuried(p.tube, p.rec(1), p.job(1)) },
+		"reserved twice":            func(p parts) { p.core.enterReserved(p.tube, p.rec(4), p.job(4), p.core.clients[p.id]) },
 		"leaves where it is not":    func(p parts) { p.core.leaveDelayed(p.tube, p.job(1)) },
 		"leaves twice": func(p parts) {
-			p.core.leave(p.tube, p.record(3), p.job(3))
-			p.core.leave(p.tube, p.record(3), p.job(3))
+			p.core.leave(p.tube, p.rec(3), p.job(3))
+			p.core.leave(p.tube, p.rec(3), p.job(3))
 		},
-		"freed in a container":     func(p parts) { p.core.freeJob(p.record(1), p.job(1)) },
-		"freed without an id":      func(p parts) { j := p.job(1); p.core.leave(p.tube, p.record(1), j); j.id = 99; p.core.freeJob(1, j) },
-		"index out of its heap":    func(p parts) { p.job(1).pos = 7; p.core.leave(p.tube, p.record(1), p.job(1)) },
+		"freed in a container":     func(p parts) { p.core.freeJob(p.rec(1), p.job(1)) },
+		"freed without an id":      func(p parts) { j := p.job(1); p.core.leave(p.tube, p.rec(1), j); j.id = 99; p.core.freeJob(1, j) },
+		"index out of its heap":    func(p parts) { p.job(1).pos = 7; p.core.leave(p.tube, p.rec(1), p.job(1)) },
 		"touched, another's index": func(p parts) { p.job(4).pos = 9; p.on(OpTouch, 4, StatusOK) },
-		"list of another":          func(p parts) { p.tube.buried.remove(p.core.jobs, p.record(4)) },
+		"list of another":          func(p parts) { p.tube.buried.remove(p.core.jobs, p.rec(4)) },
 		"queue of another":         func(p parts) { p.core.unqueue(&p.tube.waiters, p.core.clients[p.id].watches.list[0]) },
 		"timer out of its heap":    func(p parts) { p.core.timers.move(&timer{pos: 99}, 5) },
 		"large body freed twice":   func(p parts) { i := p.job(5).body; p.core.freeLargeBody(i); p.core.freeLargeBody(i) },
@@ -57,6 +59,10 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 			p.core.submissions.followers = append(p.core.submissions.followers, followerList{n: 1})
 			p.core.unfollow(&submission{followers: 1}, &follower{client: p.core.clients[p.id], n: 2})
 		},
+		"fewer jobs than none": func(p parts) {
+			p.core.RecordTo(new(record.Buffer)) // which knows nothing of the jobs that are there
+			p.core.recordDelete(p.tube, p.job(1))
+		},
 		"not in the index": func(p parts) {
 			p.core.ensureSubmissions()
 			n, _ := p.core.submissions.jobs.Alloc()
@@ -85,8 +91,8 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 			}()
 			breakIt(parts{
 				peer: p, tube: w.core.tubes[p.tube],
-				record: func(id JobID) uint32 { i, _, _ := w.core.find(id); return i },
-				job:    func(id JobID) *job { _, j, _ := w.core.find(id); return j },
+				rec: func(id JobID) uint32 { i, _, _ := w.core.find(id); return i },
+				job: func(id JobID) *job { _, j, _ := w.core.find(id); return j },
 			})
 			t.Error("nothing has happened")
 		})

@@ -1,6 +1,10 @@
 package core
 
-import "polystalk/shard/record"
+import (
+	"fmt"
+
+	"polystalk/shard/record"
+)
 
 // What the core says for whoever keeps its jobs: a journal, or replicas. It only encodes,
 // into a buffer that it was given; when and where that goes is not its business.
@@ -123,6 +127,9 @@ func (c *Core) account(t *tube, j *job, n int64) {
 	c.buf.Live += n * size
 	c.buf.Largest = max(c.buf.Largest, record.LargestOf(size, int(j.size)))
 	c.buf.Jobs += n
+	if c.buf.Live < 0 || c.buf.Jobs < 0 {
+		panic(fmt.Sprintf("core: after job %d of %d bytes, %+d, the journal has %d jobs of %d bytes", j.id, size, n, c.buf.Jobs, c.buf.Live))
+	}
 	c.buf.HighID = max(c.buf.HighID, uint64(j.id))
 }
 

@@ -35,6 +35,25 @@ func TestJobIsDone(t *testing.T) {
 	}
 }
 
+// A large result comes to a client that is a worker as well, and has just been given a
+// large job of which it was not told yet: both arrive whole.
+func TestLargeResultLeavesLargeJobAlone(t *testing.T) {
+	f := newGearFixture(t)
+	both, w := f.connect(), f.connect()
+	large := strings.Repeat("x", 100_000)
+	w.asks(packet(gearman.CanDo, "f"))
+	both.asks(packet(gearman.CanDo, "g")+packet(gearman.SubmitJobBG, "g", "", large), answer(gearman.JobCreated, "H:x:1"))
+	both.asks(packet(gearman.SubmitJob, "f", "", "x"), answer(gearman.JobCreated, "H:x:2"))
+	w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:2", "f", "x"))
+	release := f.own(f.host.Map.OfTube([]byte("g")))
+	both.send(packet(gearman.GrabJob))
+	release() // the job is on its way
+	w.send(packet(gearman.WorkComplete, "H:x:2", large))
+	f.rest()
+	both.hears(answer(gearman.WorkComplete, "H:x:2", large), answer(gearman.JobAssign, "H:x:1", "g", large))
+	f.check()
+}
+
 // The first line is that of a browser: nothing behind it is done.
 func TestForeignFirstLineCloses(t *testing.T) {
 	f := newGearFixture(t)

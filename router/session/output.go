@@ -111,7 +111,8 @@ func (s *Session) FlushFull() {
 	}
 }
 
-// sendLarge sends a body too large to be copied, which Took has left here.
+// sendLarge sends a body too large to be copied, which was left by SendLarge: the reply's,
+// or one that comes unasked while a shard has the operation, and writes its reply.
 func (s *Session) sendLarge() {
 	body := s.out.large
 	s.Flush()
@@ -123,7 +124,7 @@ func (s *Session) sendLarge() {
 	}
 	s.loop.round.budget -= body.Len() / UnitBytes
 	s.out.large = nil
-	if m := s.call.msg; m != nil {
+	if m := s.call.msg; m != nil && s.call.state != callAway {
 		m.Reply.Large = nil // nothing here keeps it when it is deleted
 	}
 	s.Say(s.out.behind)

@@ -38,7 +38,7 @@ func (s *Server) Counters() []Counter {
 	list = append(list, Counter{"shard-rounds", rounds}, Counter{"inbox-left", left},
 		Counter{"inbox-most", most}, Counter{"commands", commands})
 	at := 0
-	for _, f := range s.fronts() { // in the order in which they were made, as their kinds are counted
+	for _, f := range s.fronts {
 		for _, name := range f.Kinds() {
 			if name != "" {
 				list = append(list, Counter{name, n.Commands[at]})

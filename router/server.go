@@ -34,6 +34,7 @@ type Server struct {
 
 	beanstalkd *beanstalkd.Front
 	gearmand   *gearmand.Front
+	fronts     []session.Front  // the protocols that are spoken, in the order in which their kinds are counted
 	reactor    *reactor.Reactor // nil in a Driven
 
 	journal *journal.Journal // nil: jobs are in memory only
@@ -95,6 +96,7 @@ func newServer(cfg Config, k *clock.Clock) (*Server, error) {
 		MaxJobSize: cfg.MaxJobSize, BinlogMaxSize: cfg.BinlogMaxSize, Version: cfg.Version,
 	})
 	s.gearmand = gearmand.New(h, cfg.Gearman, s.wantShutdown)
+	s.fronts = []session.Front{s.beanstalkd, s.gearmand}
 	return s, err
 }
 
@@ -121,9 +123,6 @@ func (s *Server) bodyFreed(body core.Large) {
 	}
 	s.freed.Add(n)
 }
-
-// fronts are the protocols that are spoken.
-func (s *Server) fronts() []session.Front { return []session.Front{s.beanstalkd, s.gearmand} }
 
 // Start reads the journal, if there is one, which may take its time, and starts the shards'
 // goroutines and the event loops.

@@ -39,6 +39,7 @@ var (
 	codeBlock = regexp.MustCompile("(?ms)^```.*?^```$")
 	heading   = regexp.MustCompile(`(?m)^#+ (.*)$`)
 	linkTo    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	pathNamed = regexp.MustCompile("`((?:cmd|codec|loadtest|router|shard)(?:/[A-Za-z0-9_.-]+)+)`")
 )
 
 // anchor is the name that a heading has as the target of a link.
@@ -89,6 +90,22 @@ func TestReadmesLinksLeadSomewhere(t *testing.T) {
 	}
 	if links < 20 {
 		t.Errorf("only %d links were found in %d files", links, len(texts))
+	}
+}
+
+// TestReadmesNameWhatIsThere: each file or folder of ours that is named is there.
+func TestReadmesNameWhatIsThere(t *testing.T) {
+	named := 0
+	for name, text := range readReadmes(t) {
+		for _, m := range pathNamed.FindAllStringSubmatch(text, -1) {
+			named++
+			if _, err := os.Stat(filepath.Join("..", m[1])); err != nil {
+				t.Errorf("%s names %s: %v", name, m[1], err)
+			}
+		}
+	}
+	if named < 20 {
+		t.Errorf("only %d files and folders are named", named)
 	}
 }
 

@@ -2,6 +2,11 @@ package router
 
 import "polystalk/router/session"
 
+// A new figure is added where it arises: what a loop counts as it goes is a Tally (package
+// session, tally.go), a kind of command is named by its protocol's Front (Kinds), what a
+// shard counts is in shard.Counters. Counters below gathers them under their names, each of
+// which is explained in cmd/polystalkd/README.md.
+
 // A Counter is one figure about the server's inside, for whoever measures it. All but
 // those named "most" only grow.
 type Counter struct {

@@ -47,6 +47,15 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 			p.do(Op{Kind: OpUnuse, Tube: p.tube.id}, StatusOK)
 		},
 		"nobody watches": func(p parts) { p.tube.watching = 0; p.core.ignore(p.core.clients[p.id], 0) },
+		"waits by nothing": func(p parts) {
+			p.core.clients[p.id].waiter = nil
+			p.do(Op{Kind: OpReserve, Client: p.id, Bound: MaxKey, Wait: true, Multi: true}, StatusOK)
+		},
+		"another waiter": func(p parts) {
+			cl := p.core.clients[p.id]
+			p.core.wait(cl, p.waiter.Arm(), Never)
+			p.core.Apply(p.now, &Op{Kind: OpReserve, Client: p.id, Bound: MaxKey, Waiter: new(Waiter)}, new(Reply))
+		},
 		"client closed": func(p parts) {
 			p.do(Op{Kind: OpClose, Client: p.id}, StatusOK)
 			p.do(Op{Kind: OpReserve, Client: p.id}, StatusOK)

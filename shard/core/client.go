@@ -53,6 +53,15 @@ func (c *clientTable) noClient(id ClientID) {
 // told by its Mail, where others have only a Waiter.
 func (cl *client) usesFunctions() bool { return cl.mail != nil }
 
+// setWaiter makes w the one by which cl waits from now on. It panics if cl is waiting by
+// another, whose word no shard would look at any more.
+func (cl *client) setWaiter(w *Waiter) {
+	if cl.waiting && cl.waiter != w {
+		panic(fmt.Sprintf("core: client %d is given another Waiter in its wait %d", cl.id, cl.seq))
+	}
+	cl.waiter = w
+}
+
 // clientFor returns the client of op, a new one for zero.
 func (c *Core) clientFor(op *Op) *client {
 	if op.Client != 0 {

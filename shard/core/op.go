@@ -52,8 +52,9 @@ const (
 )
 
 // Op is one operation on one core. It is made by the method that has the operation's
-// name, which sets every field that the operation reads; what other fields hold does not
-// matter then, so one Op serves a session all its life.
+// name, which sets every field that the operation reads but for those that it says are the
+// caller's; what other fields hold does not matter then, so one Op may serve many operations,
+// of many sessions.
 //
 // The slices that a method takes are only read during Apply, except Large: the core keeps
 // it, and the caller must not write to it again. Of bodies, Large is for those longer than
@@ -86,7 +87,7 @@ type Op struct {
 	Counts     *Counts
 
 	// Function is the rest of an operation on functions. It belongs to the session, which
-	// sets it once; nil for sessions that know no functions.
+	// sets it before it calls the method of such an operation; no other reads it.
 	Function *FunctionOp
 }
 
@@ -97,7 +98,8 @@ func (o *Op) set(k OpKind, c ClientID, name, body []byte, large Large) {
 	o.Name, o.Body, o.Large = name, body, large
 }
 
-// Join makes a client that uses and watches the tube, made if need be. Its waits are w's.
+// Join makes a client that uses and watches the tube, made if need be. Its waits are w's;
+// nil: those of the Waiter that its first reserve brings.
 // Reply: Client, Tube, Face. StatusOutOfMemory.
 func (o *Op) Join(name []byte, w *Waiter) {
 	o.set(OpJoin, 0, name, nil, nil)
@@ -118,7 +120,7 @@ func (o *Op) Unuse(t TubeID) {
 }
 
 // Watch adds the tube, made if need be, to the watch list of c, of which the caller knows
-// that it is not on it yet. Zero: of a new client, whose waits are w's. Mirror asks for
+// that it is not on it yet. Zero: of a new client, whose waits are w's as for Join. Mirror asks for
 // the tube's Mirror as well. Reply: Client, Tube, Face, Mirror. StatusOutOfMemory.
 func (o *Op) Watch(c ClientID, name []byte, w *Waiter, mirror bool) {
 	o.set(OpWatch, c, name, nil, nil)
@@ -203,7 +205,7 @@ func (o *Op) onJob(k OpKind, c ClientID, id JobID) {
 }
 
 // ReserveJob takes a job that is not reserved for c; zero: for a new client, whose waits
-// are w's. StatusReserved. Reply: Client.
+// are w's as for Join. StatusReserved. Reply: Client.
 func (o *Op) ReserveJob(c ClientID, id JobID, w *Waiter) {
 	o.onJob(OpReserveJob, c, id)
 	o.Waiter = w

@@ -49,6 +49,7 @@ func made(op *Op) *Op {
 		default: // no method asks so
 			o.reserve(op.Client, op.Bound, op.Wait, op.Multi, op.Seq, op.Until)
 		}
+		o.Waiter = op.Waiter // the caller's
 	case OpCancel:
 		o.CancelWait(op.Client)
 	case OpReserveJob:

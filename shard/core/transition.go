@@ -35,7 +35,10 @@ func (c *Core) applyPut(op *Op, r *Reply) {
 func (c *Core) applyReserve(op *Op, r *Reply) {
 	cl := c.clientAt(op.Client)
 	if op.Waiter != nil {
-		cl.waiter = op.Waiter
+		cl.setWaiter(op.Waiter)
+	}
+	if cl.waiter == nil && (op.Wait || op.Multi) {
+		panic(fmt.Sprintf("core: client %d reserves in wait %d, and has no Waiter", cl.id, op.Seq))
 	}
 	if !op.Multi || cl.seq != op.Seq {
 		c.unwait(cl)

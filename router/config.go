@@ -26,16 +26,35 @@ const (
 	ShutdownNone  = gearmand.ShutdownNone
 )
 
-// shardsPerLoop is the least number of shards a loop: two loops should not
-// often meet in one.
+const (
+	// LoopsMax is the largest number of event loops.
+	LoopsMax = 1024
+	// ShardsMax is the largest number of shards: tubes are hashed onto so many slots, and
+	// a shard without a slot would have nothing to do.
+	ShardsMax = core.Slots
+)
+
+// shardsPerLoop is the least number of shards a loop: two loops should not often meet in
+// one.
 const shardsPerLoop = 4
+
+// DefaultLoops is the number of event loops unless another is asked for: one for each core
+// that the process has. That is not runtime.NumCPU, since GOMAXPROCS starts from what a
+// container's CPU limit leaves.
+func DefaultLoops() int { return min(runtime.GOMAXPROCS(0), LoopsMax) }
+
+// DefaultShards is the number of shards for so many loops unless another is asked for: four
+// to seven for each.
+func DefaultShards(loops int) int {
+	return min(ShardsMax, 1<<bits.Len(uint(loops*shardsPerLoop-1)))
+}
 
 // Config says how a Server is built. The zero value of a field is its default.
 type Config struct {
-	// Loops is the number of event loops; default one per core.
+	// Loops is the number of event loops, up to LoopsMax; default DefaultLoops.
 	Loops int
-	// Shards is the number of shards, a power of two up to 4096; default four
-	// to seven per loop.
+	// Shards is the number of shards, a power of two up to ShardsMax; default
+	// DefaultShards of Loops.
 	Shards int
 	// MaxJobSize is the largest job body in bytes; default 65,535.
 	MaxJobSize uint32
@@ -61,10 +80,10 @@ type Config struct {
 // Validate reports what cannot be used.
 func (c *Config) Validate() error {
 	switch {
-	case c.Loops < 0 || c.Loops > 1024:
-		return fmt.Errorf("loops is %d: use 1 to 1024", c.Loops)
-	case c.Shards < 0 || c.Shards > core.Slots:
-		return fmt.Errorf("shards is %d: use 1 to %d", c.Shards, core.Slots)
+	case c.Loops < 0 || c.Loops > LoopsMax:
+		return fmt.Errorf("loops is %d: use 1 to %d", c.Loops, LoopsMax)
+	case c.Shards < 0 || c.Shards > ShardsMax:
+		return fmt.Errorf("shards is %d: use 1 to %d", c.Shards, ShardsMax)
 	case bits.OnesCount(uint(c.Shards)) > 1:
 		return fmt.Errorf("shards is %d: use a power of two", c.Shards)
 	case c.MaxJobSize > beanstalk.MaxJobSizeLimit:
@@ -80,10 +99,10 @@ func (c *Config) Validate() error {
 // fill gives the fields that are zero their defaults; host is the machine's name.
 func (c *Config) fill(host string) {
 	if c.Loops == 0 {
-		c.Loops = runtime.NumCPU()
+		c.Loops = DefaultLoops()
 	}
 	if c.Shards == 0 {
-		c.Shards = min(core.Slots, 1<<bits.Len(uint(c.Loops*shardsPerLoop-1)))
+		c.Shards = DefaultShards(c.Loops)
 	}
 	if c.MaxJobSize == 0 {
 		c.MaxJobSize = beanstalk.DefaultMaxJobSize

@@ -6,7 +6,6 @@ package config
 import (
 	"log/slog"
 	"net"
-	"runtime"
 	"strings"
 	"time"
 
@@ -24,9 +23,6 @@ const (
 	portDefault        = "11300" // as beanstalkd
 	gearmanPortDefault = "4730"  // as gearmand
 
-	loopsMax       = 1024
-	shardsMax      = 4096 // tubes hash onto 4096 slots; a shard without a slot would have nothing to do
-	shardsPerLoop  = 4    // at least; rounded up to a power of two
 	connectionsMax = 1 << 24
 )
 
@@ -112,8 +108,8 @@ func (c *Config) Validate() error {
 		max      int
 		zeroMean string
 	}{
-		{"loops", c.Loops, loopsMax, "one per core"},
-		{"shards", c.Shards, shardsMax, "a default from --loops"},
+		{"loops", c.Loops, router.LoopsMax, "one per core"},
+		{"shards", c.Shards, router.ShardsMax, "a default from --loops"},
 		{"max-connections", c.MaxConnections, connectionsMax, "as many as the descriptor limit allows"},
 	} {
 		if n.value < 0 || n.value > n.max {
@@ -137,13 +133,10 @@ func (c *Config) Validate() error {
 	}
 	c.fillConnectionMemory()
 	if c.Loops == 0 {
-		// Not NumCPU: GOMAXPROCS starts from what a container's CPU limit leaves.
-		c.Loops = min(runtime.GOMAXPROCS(0), loopsMax)
+		c.Loops = router.DefaultLoops()
 	}
 	if c.Shards == 0 {
-		for c.Shards = 1; c.Shards < c.Loops*shardsPerLoop && c.Shards < shardsMax; {
-			c.Shards *= 2
-		}
+		c.Shards = router.DefaultShards(c.Loops)
 	}
 	return nil
 }

@@ -46,17 +46,16 @@ func (c *Caller) Post(m *core.Message) {
 	}
 }
 
-// Op is the operation that Do runs next; its methods fill it.
-func (c *Caller) Op() *core.Op { return &c.msg.Op }
-
-// Do runs Op on a shard, and waits for the reply, which is good until the next Do. The
-// change it tells of may not be durable yet: see core.Reply.Commit.
-func (c *Caller) Do(i int) *core.Reply {
-	c.msg.Done() // of the last reply
-	return c.do(i)
+// Op is the operation that Do runs next; its methods fill it. The last reply is not good
+// any more.
+func (c *Caller) Op() *core.Op {
+	c.msg.Done()
+	return &c.msg.Op
 }
 
-func (c *Caller) do(i int) *core.Reply {
+// Do runs Op on a shard, and waits for the reply, which is good until the next Do or Op.
+// The change it tells of may not be durable yet: see core.Reply.Commit.
+func (c *Caller) Do(i int) *core.Reply {
 	c.clock.Stamp(&c.batch)
 	sh := c.m.Shard(i)
 	if sh.Own(&c.batch) {
@@ -100,7 +99,7 @@ func (c *Caller) Each(fill func(op *core.Op, first bool), take func(shard int, r
 	first := true
 	for h := (ops.Hop{Shard: w.Start(c.m)}); h.Shard != ops.None; {
 		fill(c.Op(), first)
-		r := c.do(h.Shard)
+		r := c.Do(h.Shard)
 		more := take(h.Shard, r)
 		status := r.Status
 		c.msg.Done()

@@ -39,7 +39,7 @@ func (c *Caller) NewClient() *Client {
 
 // visit runs Op on a shard, and notes what the reply tells of the client there.
 func (k *Client) visit(shard int) (*core.Reply, *ops.Handle) {
-	r := k.do(shard)
+	r := k.Do(shard)
 	return r, k.handles.Learn(shard, len(k.m.Shards()), r)
 }
 

@@ -1,0 +1,114 @@
+package direct
+
+import (
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+
+	"polystalk/router/clock"
+	"polystalk/router/placement"
+	"polystalk/shard"
+	"polystalk/shard/core"
+)
+
+// A house is some shards whose goroutines run, and who calls them.
+type house struct {
+	t     *testing.T
+	m     *placement.Map
+	clock *clock.Clock
+}
+
+func newHouse(t *testing.T, shards int) *house {
+	h := &house{t: t, clock: clock.System()}
+	h.m = placement.New(placement.Options{
+		Shards:    shards,
+		BodyFreed: func(core.Large) {},
+		Naming: placement.Naming{
+			Fold:  func(name string) string { return name },
+			Shown: func(name string) (int, bool) { return len(name), false },
+		},
+	})
+	for i := range shards {
+		sh := shard.New(i, core.New(h.m.Directory()), h.clock.Stamp)
+		h.m.Add(sh)
+		sh.Start()
+		t.Cleanup(func() {
+			sh.Stop()
+			if err := sh.Check(); err != nil {
+				t.Errorf("shard %d: %v", i, err)
+			}
+			sh.Close()
+		})
+	}
+	return h
+}
+
+func (h *house) caller() *Caller { return New(h.m, h.clock) }
+
+// client is one that watches tubes t0 to t<n>.
+func (h *house) client(n int) *Client {
+	k := h.caller().NewClient()
+	for i := range n {
+		h.watch(k, i)
+	}
+	return k
+}
+
+func (h *house) watch(k *Client, tube int) {
+	if err := k.Watch(tubeName(tube)); err != nil {
+		h.t.Error(err)
+	}
+}
+
+func tubeName(i int) string { return "t" + strconv.Itoa(i) }
+
+// put puts a job into a tube, and returns its id. The tube is used for as long.
+func (h *house) put(c *Caller, tube int, pri uint32, body []byte, large core.Large) core.JobID {
+	name := []byte(tubeName(tube))
+	i := h.m.OfTube(name)
+	c.Op().Use(name, 0)
+	used := c.Do(i).Tube
+	id := h.m.Numbers(i).NextID()
+	c.Op().Put(used, id, pri, 0, 600, body, large)
+	if r := c.Do(i); r.Status != core.StatusOK {
+		h.t.Errorf("put: status %d", r.Status)
+	}
+	c.Op().Unuse(used)
+	c.Do(i)
+	return id
+}
+
+// disturb takes shards now and then until the returned function is called, so that callers
+// meet busy ones.
+func (h *house) disturb() (stop func()) {
+	quit := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		b := &shard.Batch{Home: nobody{}}
+		for i := 0; ; i++ {
+			select {
+			case <-quit:
+				return
+			default:
+			}
+			sh := h.m.Shard(i % len(h.m.Shards()))
+			sh.OwnPatiently(b)
+			h.clock.Stamp(b)
+			for range i % 4 {
+				runtime.Gosched()
+			}
+			sh.Release(b)
+			runtime.Gosched()
+		}
+	})
+	return func() {
+		close(quit)
+		wg.Wait()
+	}
+}
+
+// nobody is the home of a batch that has no messages of its own.
+type nobody struct{}
+
+func (nobody) Post(*core.Message) {}

@@ -41,7 +41,7 @@ var table = []row{
 	{"router", "codec/beanstalk codec/gearman router/beanstalkd router/clock router/direct router/gearmand router/memory router/ops router/placement router/reactor router/restore router/session shard shard/core shard/journal x/sys", "router/history shard/commit shard/slab"},
 	{"router/beanstalkd", "codec codec/beanstalk codec/gearman router/ops router/placement router/session shard/commit shard/core shard/slab x/sys", ""},
 	{"router/clock", "shard shard/core x/sys", ""},
-	{"router/direct", "router/clock router/ops router/placement shard shard/core", "shard/slab"},
+	{"router/direct", "router/clock router/ops router/placement shard shard/core", "router/history shard/slab"},
 	{"router/gearmand", "codec codec/gearman router/ops router/placement router/session shard/commit shard/core shard/listindex shard/slab", "router/clock router/memory shard"},
 	{"router/history", "", ""},
 	{"router/memory", "bytebufferpool shard/core", ""},

@@ -105,9 +105,9 @@ func (c *Core) Apply(now Time, op *Op, r *Reply) {
 		c.Expire(now)
 	}
 	*r = Reply{Client: op.Client}
-	logged := -1
+	before := -1
 	if c.buf != nil && op.Kind.Records() {
-		logged = len(c.buf.Data)
+		before = len(c.buf.Data)
 	}
 	switch op.Kind {
 	case OpPut:
@@ -148,9 +148,9 @@ func (c *Core) Apply(now Time, op *Op, r *Reply) {
 	if cl := c.clients[r.Client]; cl != nil {
 		r.Held = uint32(cl.held.n)
 	}
-	if logged >= 0 {
+	if before >= 0 {
 		c.buf.Pauses = c.pauses // some have ended by themselves, where nothing is recorded
-		if len(c.buf.Data) != logged {
+		if len(c.buf.Data) != before {
 			r.Commit = max(r.Commit, c.buf.Commit)
 		}
 	}

@@ -117,7 +117,7 @@ func (l *ReadyLog) add(f *Face, k Key) {
 // Readied tells which tubes have got a better ready job. Anyone may read it.
 func (c *Core) Readied() *ReadyLog { return c.readied }
 
-// publish makes the mirror true, and notes in the log if t has a better job now.
+// publish makes the mirror true, and notes in the ReadyLog if t has a better job now.
 func (c *Core) publish(t *tube) {
 	if !t.mirrored {
 		return

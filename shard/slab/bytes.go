@@ -27,6 +27,7 @@ var (
 	classOf   [MaxSize/grain + 1]uint8 // by (n+grain-1)/grain
 )
 
+// init fills the tables of classes: steps of 16 bytes at first, then of an eighth.
 func init() {
 	size, class := 0, 0
 	for unit := range classOf {

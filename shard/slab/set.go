@@ -9,6 +9,7 @@ type set struct {
 	sums  []uint64 // bit w%64 of sum w/64: word w is not zero
 }
 
+// add puts i into the set, in which it may be.
 func (s *set) add(i int) {
 	w := i / 64
 	for len(s.words) <= w {
@@ -21,6 +22,7 @@ func (s *set) add(i int) {
 	s.sums[w/64] |= 1 << (w % 64)
 }
 
+// remove takes i out of the set, in which it need not be.
 func (s *set) remove(i int) {
 	w := i / 64
 	if w >= len(s.words) {

@@ -46,6 +46,9 @@ func (c *conn) CheckAtRest() error {
 	if e := &c.early; e.waits != noneWaits || e.first != nil || e.relays != 0 {
 		fail("%d relays are kept back at rest (%d)", e.relays, e.waits)
 	}
+	if c.HasBody() && c.BodyLeft() == 0 {
+		fail("a body that has come is kept at rest")
+	}
 	if c.next != nil || c.list != nil {
 		fail("it is to go on at rest: list %v", c.list)
 	}

@@ -89,9 +89,9 @@ func (c *conn) resetOne(r *core.Reply) {
 }
 
 // preSleep: from now on the connection hears of a job, unless there is one already or it
-// has heard of one and not grabbed since. It counts itself as sleeping first and looks
-// then, and a shard publishes first and looks for sleepers then, so no job falls in
-// between.
+// has heard of one and not grabbed since (source: gearmand, which sends no second NOOP until
+// the worker grabs). It counts itself as sleeping first and looks then, and a shard
+// publishes first and looks for sleepers then, so no job falls in between.
 func (c *conn) preSleep() {
 	fell := c.mail.Sleep()
 	if fell {

@@ -1,9 +1,8 @@
 // Package session holds what every connection needs, whatever protocol is spoken on it:
 // its turns on an event loop, its held input and its output, one operation under way in a
 // shard, its share of the disk's room and of the memory that connections may take, and
-// its end. What is said on it is a Protocol's, a package of its own (package beanstalkd
-// is one, package gearmand another); where its bytes come from is a Conn's (package
-// reactor, or a test).
+// its end. What is said on it is a Protocol's, each in a package of its own, as beanstalkd
+// is; where its bytes come from is a Conn's (package reactor, or a test).
 //
 // # Events and one function
 //

@@ -83,9 +83,8 @@ type Mail struct {
 }
 
 // What Mail.state says. The session goes to sleep and wakes up; a shard tells it,
-// and once it has heard that it is told nothing more until it wakes up. Source:
-// gearmand, which sends no second NOOP until the worker grabs, even if it asks to
-// sleep again.
+// and once it has heard that it is told nothing more until it wakes up by asking for a
+// job, even if it says that it goes to sleep again: its protocol wants it so.
 const (
 	mailAwake uint32 = iota
 	mailAsleep

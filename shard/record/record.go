@@ -18,8 +18,8 @@
 //	Pause   until i64 | length i64 | tube
 //	State   highest id u64 | imported u64
 //
-// A Put or Copy with FlagSubmitted tells of a job that a Gearman client has
-// submitted. Behind n it goes on
+// A Put or Copy with FlagSubmitted tells of a job that was submitted, as a client of a
+// function does, and not put. Behind n it goes on
 //
 //	high u8 | unique u8 | reducer u8 | how u8 | lost u32 | tube | unique | reducer | body
 //

@@ -29,6 +29,7 @@ func (c *Core) submit(op *Op, r *Reply) {
 		c.closeTube(t)
 		return
 	}
+	// From here on the id is used up, whatever comes of it.
 	op.ID = x.Numbers.NextID()
 	i, j := c.newJob(op)
 	if i != 0 && !c.newSubmission(t, i, j, op) {
@@ -49,6 +50,8 @@ func (c *Core) submit(op *Op, r *Reply) {
 	t.total++
 	c.counts.Total++
 	if !x.Background {
+		// It has a follower before anybody can be given it, and is recorded nowhere but for
+		// its number.
 		cl := c.functionClient(op)
 		c.follow(cl, i, c.submissionOf(j))
 		c.recordNumber(t, j)

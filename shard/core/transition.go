@@ -4,6 +4,13 @@ import "fmt"
 
 // The operations of the job's life, one function each. Sources: protocol
 // document of beanstalkd 1.13 and, where it is silent, prot.c's dispatch_cmd.
+//
+// Their steps have one order. A job leaves a container and enters another; then what came
+// of it is recorded; then it is matched with who waits, and published if it is left; and
+// closeTube is last. The record comes before match, since who is given the job is told of
+// the commit on which it depends. A job that ends is recorded before it is freed, for the
+// record is made of it. After closeTube the tube may be gone, and after match the job may
+// be anybody's: neither is looked at again.
 
 // applyPut adds a job, which waits, or goes to whoever waits for it.
 func (c *Core) applyPut(op *Op, r *Reply) {
@@ -41,11 +48,15 @@ func (c *Core) applyReserve(op *Op, r *Reply) {
 		panic(fmt.Sprintf("core: client %d reserves in wait %d, and has no Waiter", cl.id, op.Seq))
 	}
 	if !op.Multi || cl.seq != op.Seq {
+		// An earlier wait, which another shard has ended. A visit for the wait in which
+		// the client is queued here keeps its place.
 		c.unwait(cl)
 	}
 	t := c.bestTube(cl)
 	soon := t == nil && c.deadlineSoon(cl)
 	if t != nil || soon {
+		// That a job of the client runs out soon is only to be said if no shard has a job
+		// for it: MaxKey goes behind every job that the bound may be.
 		k := MaxKey
 		if t != nil {
 			k = t.best()
@@ -55,6 +66,8 @@ func (c *Core) applyReserve(op *Op, r *Reply) {
 			return
 		}
 		if op.Multi {
+			// This answer ends the wait. It is closed, so no other shard can end it; those
+			// in whose queues the client still is find out, or are told by OpCancel.
 			c.unwait(cl)
 			cl.waiter.Take(op.Seq)
 		}
@@ -87,7 +100,9 @@ func (c *Core) applyReserveJob(op *Op, r *Reply) {
 	c.leave(t, i, j)
 	c.enterReserved(t, i, j, cl)
 	if was != Ready && c.buf != nil && !c.buf.Full {
-		c.recordUpdate(t, j) // it comes back ready, not buried or delayed
+		// After a restart it is ready, not buried or delayed as it was. On a disk that is
+		// full for good it is as it was: nobody loses a job by that.
+		c.recordUpdate(t, j)
 	}
 	c.replyJob(r, StatusReserved, j)
 	r.Client = cl.id
@@ -108,7 +123,7 @@ func (c *Core) applyDelete(op *Op, r *Reply) {
 	c.freeJob(i, j)
 	t.jobs--
 	t.deletes++
-	c.closeTube(t)
+	c.closeTube(t) // if only its jobs kept it
 }
 
 // applyRelease gives a reserved job back, under another priority and perhaps delayed. A
@@ -145,7 +160,7 @@ func (c *Core) applyBury(op *Op, r *Reply) {
 		return
 	}
 	if j.isSubmitted() && !c.submissionOf(j).is(subCancelled) && c.unadmitted(j, op, r) {
-		return
+		return // and the job is where it was: the same comes again
 	}
 	c.leaveReserved(t, i, j)
 	if j.isSubmitted() && c.submissionOf(j).is(subCancelled) {
@@ -267,6 +282,7 @@ func (c *Core) applyPause(op *Op, r *Reply) {
 func (c *Core) applyTube(op *Op, r *Reply) {
 	switch op.Kind {
 	case OpUse:
+		// The new one first: if it is the old one, nothing comes or goes.
 		t := c.openTube(op.Name)
 		t.using++
 		c.unuse(op.Tube)

@@ -14,7 +14,7 @@ import (
 // that gets its bytes from elsewhere than gnet does the same with a real one.
 //
 // A Driven is used by one goroutine. The shards are not started: call Tick of those that
-// are Due. A loop's wake must have Drain called soon after.
+// are Due. A loop's wake must have GoOn called soon after.
 type Driven struct {
 	srv      *Server
 	sessions map[*DrivenSession]struct{} // those that are not gone
@@ -69,21 +69,21 @@ type DrivenLoop struct {
 	l *session.Loop
 }
 
-// NewLoop adds a loop. It calls wake when Drain is to be called once every other connection
-// that has input was served; with no shard owned, and wake must not call Drain itself.
+// NewLoop adds a loop. It calls wake when GoOn is to be called once every other connection
+// that has input was served; with no shard owned, and wake must not call GoOn itself.
 func (d *Driven) NewLoop(wake func()) *DrivenLoop {
 	l := session.NewLoop(d.srv.host, wake)
 	l.RunAfter(nil)
 	return &DrivenLoop{d: d, l: l}
 }
 
-// KeepReplies has the loop keep some replies back while it is busy, as those of a Server
-// do: runAfter is called when Drain is to be called after that time.
-func (dl *DrivenLoop) KeepReplies(runAfter func(time.Duration)) { dl.l.RunAfter(runAfter) }
+// CorkReplies has the loop keep some replies back while it is busy, as those of a Server
+// do: runAfter is called when GoOn is to be called after that time.
+func (dl *DrivenLoop) CorkReplies(runAfter func(time.Duration)) { dl.l.RunAfter(runAfter) }
 
-// Drain goes on with what finished elsewhere and with turns put off.
-func (dl *DrivenLoop) Drain() {
-	dl.l.Drain(true)
+// GoOn goes on with what finished elsewhere and with turns put off.
+func (dl *DrivenLoop) GoOn() {
+	dl.l.GoOn(true)
 	dl.d.sweep()
 }
 
@@ -132,9 +132,9 @@ func (ds *DrivenSession) event(f func(*session.Session)) {
 	ds.d.sweep()
 }
 
-// Drained tells that Conn.Unsent has fallen to zero. The session goes on in its loop's next
-// Drain.
-func (ds *DrivenSession) Drained() { ds.s.Loop().Signal(ds.s, (*session.Session).Drained) }
+// AllSent tells that Conn.Unsent has fallen to zero. The session goes on in its loop's next
+// GoOn.
+func (ds *DrivenSession) AllSent() { ds.s.Loop().Signal(ds.s, (*session.Session).AllSent) }
 
 // Gone reports that the session has ended and no shard knows it any more.
 func (ds *DrivenSession) Gone() bool { return ds.s.IsGone() }

@@ -66,7 +66,7 @@ func (f *fixture) round() bool {
 	was := f.asked
 	f.asked = false
 	if was {
-		f.l.Drain()
+		f.l.GoOn()
 	}
 	for _, sh := range f.d.Shards() {
 		f.d.Stamp(&f.other)

@@ -51,7 +51,7 @@ func TestListsWaitForTheirReader(t *testing.T) {
 			t.Fatalf("%q: %d lines for a client that does not read", command, n)
 		}
 		a.unsent = 0
-		a.s.Drained()
+		a.s.AllSent()
 		f.rest()
 		if got := a.take(); !strings.HasSuffix(got, "\n.\n") {
 			t.Fatalf("%q: it does not go on: %d bytes", command, len(got))

@@ -16,7 +16,7 @@ func (f *fixture) secondLoop() (l *DrivenLoop, rest func()) {
 	return l, func() {
 		for asked {
 			asked = false
-			l.Drain()
+			l.GoOn()
 		}
 	}
 }

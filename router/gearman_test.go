@@ -153,7 +153,7 @@ func TestReportsDoNotOvertakeTheSubmission(t *testing.T) {
 	b := c.s.s.Loop().Batch()
 	b.Local = append(b.Local, &mail.Msg)
 	mail.Add(&core.Relay{Job: 1, Kind: core.RelayData, Copies: 1, Body: []byte("d")})
-	f.l.Drain()
+	f.l.GoOn()
 	c.hears()
 	release()
 	f.rest()

@@ -42,7 +42,7 @@ func TestAnswerBeingDeliveredIsWork(t *testing.T) {
 		defer close(drained)
 		l.Enter()
 		defer l.Exit()
-		l.Drain(true)
+		l.GoOn(true)
 	}()
 	<-writing
 	if l.TryEnter() {

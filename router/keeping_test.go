@@ -49,7 +49,7 @@ func (c *queueConn) reads() {
 		}
 		c.q.Sent(c.got.Len())
 		c.got.Reset()
-		c.s.Drained()
+		c.s.AllSent()
 		c.f.rest()
 	}
 }

@@ -14,7 +14,7 @@ import (
 func newLateFixture(t *testing.T, cfg Config) (f *fixture, tick func()) {
 	f = newFixture(t, cfg)
 	var due core.Time
-	f.l.KeepReplies(func(d time.Duration) { due = f.now + core.Time(d) })
+	f.l.CorkReplies(func(d time.Duration) { due = f.now + core.Time(d) })
 	return f, func() {
 		t.Helper()
 		if due == 0 {

@@ -79,7 +79,7 @@ func TestLongListsComeInParts(t *testing.T) {
 		t.Errorf("%d bytes for a client that does not read", n)
 	}
 	c.unsent = 0
-	c.s.Drained()
+	c.s.AllSent()
 	f.rest()
 	if got := tubesOf(t, c.take()); len(got) != tubes+4 {
 		t.Errorf("%d tubes for one that reads again", len(got))

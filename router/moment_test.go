@@ -72,7 +72,7 @@ func TestDeathIsOneStep(t *testing.T) {
 	if woken != 1 || sum.Ready != 1 || sum.Reserved != 1 {
 		t.Errorf("woken %d times, then %d jobs ready and %d reserved, want one of each", woken, sum.Ready, sum.Reserved)
 	}
-	l.Drain()
+	l.GoOn()
 	if got := waiter.got.String(); got != "WATCHING 2\r\nRESERVED 1 1\r\nx\r\n" {
 		t.Errorf("the waiting client got %q", got)
 	}

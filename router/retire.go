@@ -48,7 +48,7 @@ func (s *Server) awaitLastJob() {
 		if !hasJobs(caller) {
 			// A job that is acknowledged from here on would be lost with the process.
 			draining.Store(true)
-			if s.pause() {
+			if s.endsFirst() {
 				return
 			}
 			if !hasJobs(caller) {
@@ -59,7 +59,7 @@ func (s *Server) awaitLastJob() {
 			draining.Store(false)
 			draining.CompareAndSwap(false, s.drained.Load())
 		}
-		if s.pause() {
+		if s.endsFirst() {
 			return
 		}
 	}
@@ -68,8 +68,8 @@ func (s *Server) awaitLastJob() {
 // gracePoll is how often it is looked whether jobs are left.
 const gracePoll = 20 * time.Millisecond
 
-// pause waits for gracePoll, and reports whether the server has ended meanwhile.
-func (s *Server) pause() (ended bool) {
+// endsFirst waits for gracePoll, and reports whether the server has ended meanwhile.
+func (s *Server) endsFirst() (ended bool) {
 	select {
 	case <-s.quit:
 		return true

@@ -236,7 +236,7 @@ func TestUnreadRepliesStopTheSession(t *testing.T) {
 		t.Fatal("closed with commands unanswered")
 	}
 	c.unsent = 0
-	c.s.Drained()
+	c.s.AllSent()
 	f.rest()
 	c.wants("USING default\nUSING a\nINSERTED 1\n")
 	if !c.closed {
@@ -250,7 +250,7 @@ func TestDrainedWhileNotStalledIsNothing(t *testing.T) {
 	f := newFixture(t, Config{Shards: 4})
 	c := f.open()
 	c.says("reserve\n", "")
-	c.s.Drained()
+	c.s.AllSent()
 	f.rest()
 	c.wants("")
 	if !c.s.Waiting() {
@@ -258,7 +258,7 @@ func TestDrainedWhileNotStalledIsNothing(t *testing.T) {
 	}
 	f.check()
 	c.s.Abort()
-	c.s.Drained()
+	c.s.AllSent()
 	f.check()
 }
 

@@ -52,7 +52,7 @@ func (c *conn) refuse() {
 		c.Say(beanstalk.MsgOutOfMemory)
 		return
 	}
-	c.LeaveBodyRoom()
+	c.FreeBodyRoom()
 	c.skipNumber()
 	c.skipPut(beanstalk.MsgOutOfMemory)
 }

@@ -81,7 +81,7 @@ func (f *fixture) round() bool {
 	was := f.asked
 	f.asked = false
 	if was {
-		f.l.Drain(true)
+		f.l.GoOn(true)
 	}
 	for _, sh := range f.host.Map.Shards() {
 		f.host.Clock.Stamp(&f.other)

@@ -125,7 +125,7 @@ func (c *conn) faulty(fault *gearman.Fault) {
 func (c *conn) refuse(why string) {
 	c.counted()
 	c.fail(why)
-	c.LeaveBodyRoom()
+	c.FreeBodyRoom()
 	c.skipNext(c.m.Size)
 }
 

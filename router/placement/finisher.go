@@ -22,16 +22,16 @@ func (f *Finisher) Finish(jid core.JobID) {
 	page := uint64(jid) / PageIDs
 	p := &f.pending[page%uint64(len(f.pending))]
 	if p.page != page {
-		f.settle(p)
+		f.report(p)
 		p.page = page
 	}
 	if p.n++; p.n == PageIDs {
-		f.settle(p)
+		f.report(p)
 	}
 }
 
-// settle tells the page of what was counted.
-func (f *Finisher) settle(p *pendingCount) {
+// report tells the page of what was counted.
+func (f *Finisher) report(p *pendingCount) {
 	if p.n > 0 {
 		f.adds++
 		f.ids.count(p.page, p.n)

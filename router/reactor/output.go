@@ -89,7 +89,7 @@ func (k *socket) ready(s *session.Session) {
 	case k.unsent != nil:
 		k.sendUnsent()
 		if k.unsent == nil && k.stage == serving {
-			s.Drained()
+			s.AllSent()
 		}
 	case k.stage == parting && k.c == nil:
 		k.discard()

@@ -64,7 +64,7 @@ func (e *socketEnd) until(t *testing.T, ok func() bool) {
 	for end := time.After(20 * time.Second); !ok(); {
 		select {
 		case <-e.woken:
-			e.k.loop.Drain(true)
+			e.k.loop.GoOn(true)
 		case <-end:
 			t.Fatal("it does not come about")
 		}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A waker has a loop's Drain called by its poller: it is one end of a pair of sockets
+// A waker has a loop's GoOn called by its poller: it is one end of a pair of sockets
 // whose other end is among the loop's connections, and a byte in it makes that one ready.
 // So the call takes its place among all that is ready, and every other socket has its turn
 // between two of them.
@@ -90,7 +90,7 @@ func (w *waker) wake() {
 // woken is called by the event loop.
 func (w *waker) woken() {
 	w.loop.Enter()
-	w.loop.Drain(true)
+	w.loop.GoOn(true)
 	w.loop.Exit()
 	w.loop.work()
 }

@@ -48,7 +48,7 @@ func (s *Session) Collect(p []byte, names int, recorded bool) (n int, room commi
 	b := &s.body
 	n = min(len(p), s.BodyLeft())
 	if recorded {
-		switch room = s.keepRoom(n+names, int(b.size)+int(b.tail)+names); room {
+		switch room = s.claimRoom(n+names, int(b.size)+int(b.tail)+names); room {
 		case commit.Wait:
 			s.Block()
 			return 0, room
@@ -112,7 +112,7 @@ func (s *Session) HasBody() bool { return s.body.pooled != nil || s.body.pieces 
 func (s *Session) EndBody() {
 	b := &s.body
 	if b.listed {
-		s.LeaveBodyRoom()
+		s.FreeBodyRoom()
 	}
 	if b.pooled != nil {
 		s.Charge(-cap(b.pooled.B))

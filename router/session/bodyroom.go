@@ -44,7 +44,7 @@ func newBodyRoom(most int64) *bodyRoom {
 
 // Crowded reports whether the session has to wait before it receives a large body of size
 // bytes: it is stopped by NoRoom then, and its command is to be parsed again. From when it
-// is asked until LeaveBodyRoom or EndBody the body has a place, or waits for one.
+// is asked until FreeBodyRoom or EndBody the body has a place, or waits for one.
 func (s *Session) Crowded(size int) bool {
 	r := s.loop.host.bodies
 	s.body.listed = true
@@ -80,8 +80,8 @@ func (r *bodyRoom) admit(now core.Time) (admitted []*Session) {
 	return admitted
 }
 
-// LeaveBodyRoom is for when the body was received, or will not be.
-func (s *Session) LeaveBodyRoom() {
+// FreeBodyRoom is for when the body was received, or will not be.
+func (s *Session) FreeBodyRoom() {
 	if !s.body.listed {
 		return
 	}

@@ -13,7 +13,7 @@
 //	an operation is back   Loop, by way of Post: Protocol.Took
 //	a wake-up, mail        Loop, by way of Post: Protocol.Came
 //	its turn               Loop: Protocol.Next, if Later was called
-//	the socket is empty    Session.Drained   lifts Unread
+//	the socket is empty    Session.AllSent   lifts Unread
 //	a commit is durable    Loop              lifts Uncommitted
 //	there is room          Loop              lifts NoRoom
 //	the client half-closes Session.HalfClose

@@ -16,8 +16,8 @@ type gate struct {
 	looking atomic.Bool
 }
 
-// hold puts s on the list of sessions with held replies.
-func (l *Loop) hold(s *Session) {
+// awaitCommit puts s on the list of sessions with replies behind the gate.
+func (l *Loop) awaitCommit(s *Session) {
 	l.gate.replies = append(l.gate.replies, s)
 	l.unfinished.Add(1)
 	l.gate.waiting.Add(1)

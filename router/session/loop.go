@@ -49,9 +49,9 @@ type Loop struct {
 	unfinished atomic.Int64
 }
 
-// A wakeUp has a loop's Drain called, by its poller or by who helps.
+// A wakeUp has a loop's GoOn called, by its poller or by who helps.
 type wakeUp struct {
-	// call has the poller call Drain, in its next pass over what is ready; from any
+	// call has the poller call GoOn, in its next pass over what is ready; from any
 	// goroutine. underWay is set while such a call is.
 	call     func()
 	underWay atomic.Bool
@@ -60,7 +60,7 @@ type wakeUp struct {
 	tasks func() bool
 }
 
-// NewLoop adds a loop to the host. wake is to have Drain(true) called by the loop's
+// NewLoop adds a loop to the host. wake is to have GoOn(true) called by the loop's
 // poller, in its next pass over what is ready; it may be called by anyone, at any time.
 func NewLoop(h *Host, wake func()) *Loop {
 	l := &Loop{host: h, shards: h.Map.Shards(), Ended: h.Map.Finisher()}
@@ -73,11 +73,11 @@ func NewLoop(h *Host, wake func()) *Loop {
 }
 
 // BeHelped allows others to drain the loop in their own goroutines while it is idle. tasks
-// reports whether the poller has something to do, when it was woken, besides Drain.
+// reports whether the poller has something to do, when it was woken, besides GoOn.
 func (l *Loop) BeHelped(tasks func() bool) { l.wakeUp.tasks = tasks }
 
 // RunAfter replaces the timer by which the loop looks at replies that it keeps back: f has
-// Drain called after that time. nil: none are kept back.
+// GoOn called after that time. nil: none are kept back.
 func (l *Loop) RunAfter(f func(time.Duration)) { l.corks.runAfter = f }
 
 // Enter and Exit surround every callback of the event loop, hence all other calls but
@@ -102,7 +102,7 @@ func (l *Loop) Batch() *shard.Batch { return &l.batch }
 // awake is the time of the callback without what was spent in suspends.
 func (l *Loop) awake() core.Time { return l.batch.Now - l.batch.Slept }
 
-// run has Drain called soon; from any goroutine, with no shard owned.
+// run has GoOn called soon; from any goroutine, with no shard owned.
 func (l *Loop) run() {
 	w := &l.wakeUp
 	if w.underWay.Load() || !w.underWay.CompareAndSwap(false, true) {
@@ -140,7 +140,7 @@ func (l *Loop) help() bool {
 	}
 	defer l.Exit()
 	l.Tally(TallyHelps, 1)
-	l.Drain(false)
+	l.GoOn(false)
 	if l.wakeUp.tasks() {
 		l.Ask() // whoever left it found this call under way, which cannot do it
 	}
@@ -200,7 +200,7 @@ func (l *Loop) Open(f Front, c Conn) *Session {
 			s.Run()
 			s.Go()
 		})
-		l.settle()
+		l.endCallback()
 	}
 	return s
 }
@@ -217,20 +217,20 @@ func (l *Loop) Input(s *Session, b []byte) {
 	s.input(b)
 	l.endTurn(s)
 	l.round.left = max(l.round.left, floor) // nobody else's answer waits for it
-	l.settle()
+	l.endCallback()
 }
 
 // Event gives s a turn for something that happened to its connection.
 func (l *Loop) Event(s *Session, f func(*Session)) {
 	l.stamp()
 	l.turn(s, f)
-	l.settle()
+	l.endCallback()
 }
 
-// Drain goes on with what came from elsewhere: finished messages and signals. When the
+// GoOn goes on with what came from elsewhere: finished messages and signals. When the
 // poller calls it, by way of wake, a round begins, and the queue has its share of that; a
 // helper comes in between.
-func (l *Loop) Drain(round bool) {
+func (l *Loop) GoOn(round bool) {
 	l.stamp()
 	l.wakeUp.underWay.Store(false) // what comes from here on has to wake the loop again
 	if round {
@@ -257,7 +257,7 @@ func (l *Loop) Drain(round bool) {
 		l.round.left = max(l.round.left, 0) + RoundUnits/2
 		l.serveQueue()
 	}
-	l.settle()
+	l.endCallback()
 }
 
 // stamp begins a callback.
@@ -266,8 +266,8 @@ func (l *Loop) stamp() {
 	l.round.counted, l.round.looked = 0, l.awake()
 }
 
-// settle ends every callback of the event loop.
-func (l *Loop) settle() {
+// endCallback ends every callback of the event loop.
+func (l *Loop) endCallback() {
 	l.deliver()
 	if l.queue.len() > 0 || l.answer.len() > 0 {
 		l.Ask()

@@ -19,13 +19,13 @@ type output struct {
 	large   core.Large // a body to send after what the loop has gathered, once no shard is owned
 	behind  string     // to be said after large
 	commit  uint64     // what was said depends on it
-	replies []heldReply
+	replies []gatedReply
 	bytes   int   // in replies
 	cork    *cork // nil: nothing was ever corked
 }
 
-// A heldReply is output that waits for a commit.
-type heldReply struct {
+// A gatedReply is output that waits for a commit.
+type gatedReply struct {
 	commit uint64
 	bytes  *memory.Buffer
 	large  core.Large // instead of bytes
@@ -42,7 +42,7 @@ const (
 	UnitBytes = 1 << 10
 	// coalesceMax bytes of replies that wait for the same commit are kept as one.
 	coalesceMax = 64 << 10
-	// partCost is what a held reply takes besides its bytes, about.
+	// partCost is what a gated reply takes besides its bytes, about.
 	partCost = 128
 )
 
@@ -71,7 +71,7 @@ func (s *Session) Depend(commit uint64) {
 func (s *Session) Unsent() int { return s.conn.Unsent() + s.out.bytes }
 
 // LeavesAtOnce reports whether what is said now is handed to the socket at once.
-func (s *Session) LeavesAtOnce() bool { return s.conn.Unsent() == 0 && !s.mustHold() }
+func (s *Session) LeavesAtOnce() bool { return s.conn.Unsent() == 0 && !s.isGated() }
 
 // Flush sends what was said. It stops the session while the client does not read.
 func (s *Session) Flush() {
@@ -82,9 +82,9 @@ func (s *Session) Flush() {
 	l.round.budget -= WriteUnits + len(l.out)/UnitBytes
 	switch {
 	case s.life == gone:
-	case s.mustHold():
+	case s.isGated():
 		s.Uncork()
-		s.holdReply(l.out, nil)
+		s.gateReply(l.out, nil)
 	case s.out.cork != nil:
 		if !s.keepCorked(l.out) {
 			s.sendCorked(l.out)
@@ -116,8 +116,8 @@ func (s *Session) FlushFull() {
 func (s *Session) sendLarge() {
 	body := s.out.large
 	s.Flush()
-	if s.mustHold() {
-		s.holdReply(nil, body)
+	if s.isGated() {
+		s.gateReply(nil, body)
 	} else {
 		s.conn.WriteStable(body)
 		s.checkUnsent()
@@ -144,8 +144,8 @@ func (s *Session) checkUnsent() {
 	}
 }
 
-// mustHold reports whether output of the session cannot leave yet.
-func (s *Session) mustHold() bool {
+// isGated reports whether output of the session cannot leave yet.
+func (s *Session) isGated() bool {
 	return len(s.out.replies) > 0 || s.out.commit > s.acked()
 }
 
@@ -157,12 +157,12 @@ func (s *Session) acked() uint64 {
 	return 0
 }
 
-// holdReply queues output.
-func (s *Session) holdReply(p []byte, large core.Large) {
+// gateReply queues output.
+func (s *Session) gateReply(p []byte, large core.Large) {
 	o, acct := &s.out, s.loop.host.Account
 	n := len(o.replies)
 	if n == 0 {
-		s.loop.hold(s)
+		s.loop.awaitCommit(s)
 	}
 	o.bytes += len(p) + large.Len()
 	if o.bytes > s.unsentMost() {
@@ -173,7 +173,7 @@ func (s *Session) holdReply(p []byte, large core.Large) {
 			acct.Retain(p, false)
 		}
 		s.Charge(partCost)
-		o.replies = append(o.replies, heldReply{commit: o.commit, large: large})
+		o.replies = append(o.replies, gatedReply{commit: o.commit, large: large})
 		return
 	}
 	if n > 0 {
@@ -188,7 +188,7 @@ func (s *Session) holdReply(p []byte, large core.Large) {
 	b := memory.TakeBuffer()
 	b.B = append(b.B[:0], p...)
 	s.Charge(cap(b.B) + partCost)
-	o.replies = append(o.replies, heldReply{commit: o.commit, bytes: b})
+	o.replies = append(o.replies, gatedReply{commit: o.commit, bytes: b})
 }
 
 // letGo sends what waited for a commit up to acked. It reports whether nothing waits any
@@ -226,8 +226,8 @@ func (s *Session) dropReplies() {
 	o.replies, o.bytes = nil, 0
 }
 
-// forget gives a held reply's memory back.
-func (s *Session) forget(r *heldReply) {
+// forget gives a gated reply's memory back.
+func (s *Session) forget(r *gatedReply) {
 	if r.bytes != nil {
 		s.Charge(-cap(r.bytes.B) - partCost)
 		memory.GiveBuffer(r.bytes)

@@ -72,9 +72,9 @@ const (
 	HeadMax = 256
 )
 
-// keepRoom says whether there is room for n more bytes of the body being read, of size
+// claimRoom says whether there is room for n more bytes of the body being read, of size
 // bytes altogether, both with the names that go with it, and asks for more in one go.
-func (s *Session) keepRoom(n, size int) commit.Pressure {
+func (s *Session) claimRoom(n, size int) commit.Pressure {
 	need := int64(int(s.body.got) + n + HeadMax)
 	if need <= s.permit.claim.Bytes() {
 		return commit.Open

@@ -54,7 +54,7 @@ type Conn interface {
 	// WriteStable is Write for pieces that never change; they may be kept.
 	WriteStable(pieces [][]byte)
 	// Unsent is the number of bytes kept. Once it falls to zero the session's
-	// Drained is called.
+	// AllSent is called.
 	Unsent() int
 	// Close closes the connection after what is unsent, Drop at once. The session is
 	// not told.

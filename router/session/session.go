@@ -186,7 +186,7 @@ func (s *Session) settle() {
 	}
 	if s.in.flow == paused && s.held() <= s.loop.host.HeldMost/4 {
 		if s.conn.Unsent() > 0 {
-			s.stops |= Unread // until Drained is called
+			s.stops |= Unread // until AllSent is called
 			return
 		}
 		if !s.readAgain() {
@@ -208,8 +208,8 @@ func (s *Session) lift(r Stops) {
 	s.Go()
 }
 
-// Drained is called when the connection has sent everything.
-func (s *Session) Drained() {
+// AllSent is called when the connection has sent everything.
+func (s *Session) AllSent() {
 	s.listCharged()
 	if s.stops&Unread != 0 {
 		s.lift(Unread)

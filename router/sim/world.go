@@ -48,7 +48,7 @@ type World struct {
 	Pauses int
 }
 
-// loop is one event loop and the calls of Drain it asked for.
+// loop is one event loop and the calls of GoOn it asked for.
 type loop struct {
 	*router.DrivenLoop
 	asked bool
@@ -70,7 +70,7 @@ func (l *loop) next() core.Time {
 func (l *loop) drain(now core.Time) {
 	l.asked = false
 	l.later = slices.DeleteFunc(l.later, func(t core.Time) bool { return t <= now })
-	l.Drain()
+	l.GoOn()
 }
 
 // nobody is the Home of the foreign owner: no message is its own.
@@ -92,7 +92,7 @@ func New(seed uint64, loops int, cfg router.Config) (*World, error) {
 		l := new(loop)
 		ask := func() { l.asked = true }
 		l.DrivenLoop = d.NewLoop(ask)
-		l.KeepReplies(func(d time.Duration) { l.later = append(l.later, w.now+core.Time(d)) })
+		l.CorkReplies(func(d time.Duration) { l.later = append(l.later, w.now+core.Time(d)) })
 		w.loops = append(w.loops, l)
 	}
 	return w, nil
@@ -263,7 +263,7 @@ func (k *Sock) coming() bool {
 func (k *Sock) congest(on bool) {
 	if k.congested && !on {
 		k.congested = false
-		k.s.Drained()
+		k.s.AllSent()
 		return
 	}
 	k.congested = on && !k.Ended

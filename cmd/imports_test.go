@@ -38,7 +38,7 @@ var table = []row{
 	{"shard/slab", "x/sys", ""},
 
 	// Connections, and which shard a command is for.
-	{"router", "codec/beanstalk codec/gearman router/beanstalkd router/clock router/direct router/gearmand router/memory router/ops router/placement router/reactor router/restore router/session shard shard/core shard/journal x/sys", "router/history shard/commit shard/slab"},
+	{"router", "codec/beanstalk codec/gearman router/beanstalkd router/clock router/direct router/gearmand router/memory router/ops router/placement router/reactor router/restore router/session shard shard/commit shard/core x/sys", "router/history shard/journal shard/slab"},
 	{"router/beanstalkd", "codec codec/beanstalk codec/gearman router/ops router/placement router/session shard/commit shard/core shard/slab x/sys", ""},
 	{"router/clock", "shard shard/core x/sys", ""},
 	{"router/direct", "router/clock router/ops router/placement shard shard/core", "router/history shard/slab"},

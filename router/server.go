@@ -21,8 +21,8 @@ import (
 	"polystalk/router/restore"
 	"polystalk/router/session"
 	"polystalk/shard"
+	"polystalk/shard/commit"
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
 )
 
 // A Server is the whole of it: shards, event loops, connections.
@@ -37,13 +37,19 @@ type Server struct {
 	fronts     []session.Front  // the protocols that are spoken, in the order in which their kinds are counted
 	reactor    *reactor.Reactor // nil in a Driven
 
-	journal *journal.Journal // nil: jobs are in memory only
-	failed  <-chan error     // its end
+	journal storage      // nil: jobs are in memory only
+	failed  <-chan error // its end
 
 	drained  atomic.Bool // Drain was called: no jobs are taken ever again
 	retiring atomic.Bool // the server ends once no job is left
 	unwanted chan bool   // see ShutdownWanted
 	quit     chan struct{}
+}
+
+// storage is what keeps jobs, opened by package restore.
+type storage interface {
+	commit.Storage
+	Close() error
 }
 
 // New makes a server that does nothing yet.
@@ -60,7 +66,7 @@ func New(cfg Config) (*Server, error) {
 func (s *Server) reactorOptions() reactor.Options {
 	o := reactor.Options{Host: s.host, Loops: s.cfg.Loops, MaxConnections: s.cfg.MaxConnections}
 	if s.cfg.Journal != nil {
-		o.OtherDescriptors = journal.Descriptors + 2 // its directory and the lock
+		o.OtherDescriptors = restore.Descriptors
 	}
 	return o
 }
@@ -143,12 +149,12 @@ func (s *Server) Start() error {
 }
 
 // openJournal reads the journal, and has the shards record what happens from now on.
-func (s *Server) openJournal(cfg *Journal) (err error) {
-	s.journal, s.failed, err = s.target().Open(cfg, s.host.Wake)
+func (s *Server) openJournal(cfg *Journal) error {
+	j, failed, err := s.target().Open(cfg, s.host.Wake)
 	if err != nil {
 		return err
 	}
-	s.host.Journal = s.journal
+	s.journal, s.host.Journal, s.failed = j, j, failed
 	return nil
 }
 

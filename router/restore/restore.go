@@ -18,6 +18,10 @@ type Config struct {
 	Disk        journal.Disk // nil: that of Dir
 }
 
+// Descriptors is how many descriptors an open journal has at most, with those of its
+// directory and of the lock on that.
+const Descriptors = journal.Descriptors + 2
+
 // A Target is what jobs are brought back into. All of it must be given.
 type Target struct {
 	Places  *placement.Map // whose shards nobody has used

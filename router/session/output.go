@@ -60,7 +60,9 @@ func (s *Session) SendLarge(body core.Large, behind string) {
 	s.out.large, s.out.behind = body, behind
 }
 
-// Depend has what is said from here on wait for a commit.
+// Depend has what is said from here on wait for a commit. The highest number is enough
+// since there is one order of commits for all shards (package commit); with one for each
+// group of slots a session would keep a number for each.
 func (s *Session) Depend(commit uint64) {
 	if commit > s.out.commit {
 		s.out.commit = commit

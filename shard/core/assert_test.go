@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"polystalk/shard/record"
+	"polystalk/shard/store"
 )
 
 // TestBrokenInvariantsPanic: what shows that the state is broken ends the process, with the
@@ -15,7 +16,7 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 		*peer
 		tube *tube
 		rec  func(JobID) uint32
-		job  func(JobID) *job
+		job  func(JobID) *store.Job
 	}
 	breaks := map[string]func(p parts){
 		"enters a second container": func(p parts) { p.core.enterBuried(p.tube, p.rec(1), p.job(1)) },
@@ -26,15 +27,15 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 			p.core.leave(p.tube, p.rec(3), p.job(3))
 		},
 		"freed in a container":     func(p parts) { p.core.freeJob(p.rec(1), p.job(1)) },
-		"freed without an id":      func(p parts) { j := p.job(1); p.core.leave(p.tube, p.rec(1), j); j.id = 99; p.core.freeJob(1, j) },
-		"index out of its heap":    func(p parts) { p.job(1).pos = 7; p.core.leave(p.tube, p.rec(1), p.job(1)) },
-		"touched, another's index": func(p parts) { p.job(4).pos = 9; p.on(OpTouch, 4, StatusOK) },
-		"list of another":          func(p parts) { p.tube.buried.remove(p.core.jobs, p.rec(4)) },
+		"freed without an id":      func(p parts) { j := p.job(1); p.core.leave(p.tube, p.rec(1), j); j.ID = 99; p.core.freeJob(1, j) },
+		"index out of its heap":    func(p parts) { p.job(1).Pos = 7; p.core.leave(p.tube, p.rec(1), p.job(1)) },
+		"touched, another's index": func(p parts) { p.job(4).Pos = 9; p.on(OpTouch, 4, StatusOK) },
+		"list of another":          func(p parts) { p.tube.buried.Remove(p.core.jobs, p.rec(4)) },
 		"queue of another":         func(p parts) { p.core.unqueue(&p.tube.waiters, p.core.clients[p.id].watches.list[0]) },
 		"timer out of its heap":    func(p parts) { p.core.timers.move(&timer{pos: 99}, 5) },
-		"large body freed twice":   func(p parts) { i := p.job(5).body; p.core.freeLargeBody(i); p.core.freeLargeBody(i) },
+		"large body freed twice":   func(p parts) { i := p.job(5).Body; p.core.freeLargeBody(i); p.core.freeLargeBody(i) },
 		"large body in use": func(p parts) {
-			p.core.freeLarge = append(p.core.freeLarge, p.job(5).body)
+			p.core.freeLarge = append(p.core.freeLarge, p.job(5).Body)
 			p.core.storeLarge(Large{{1}})
 		},
 		"tube closed": func(p parts) { p.core.tubes[p.tube.id] = nil; p.peer.kick(1) },
@@ -66,7 +67,7 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 		"submissions below zero": func(p parts) {
 			p.core.ensureSubmissions()
 			p.core.submissions.followers = append(p.core.submissions.followers, followerList{n: 1})
-			p.core.unfollow(&submission{followers: 1}, &follower{client: p.core.clients[p.id], n: 2})
+			p.core.unfollow(&store.Submission{Followers: 1}, &follower{client: p.core.clients[p.id], n: 2})
 		},
 		"fewer jobs than none": func(p parts) {
 			p.core.RecordTo(new(record.Buffer)) // which knows nothing of the jobs that are there
@@ -76,8 +77,8 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 			p.core.ensureSubmissions()
 			n, _ := p.core.submissions.jobs.Alloc()
 			m, _ := p.core.submissions.jobs.Alloc()
-			p.core.submissions.unique.insert(p.core.submissions.jobs, n)
-			p.core.submissions.unique.remove(p.core.submissions.jobs, m)
+			p.core.submissions.unique.Insert(p.core.submissions.jobs, n)
+			p.core.submissions.unique.Remove(p.core.submissions.jobs, m)
 		},
 	}
 	for name, breakIt := range breaks {
@@ -94,14 +95,14 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 			p.reserve(4)
 			w.join("other")
 			defer func() {
-				if got := fmt.Sprint(recover()); !strings.HasPrefix(got, "core: ") {
+				if got := fmt.Sprint(recover()); !strings.HasPrefix(got, "core: ") && !strings.HasPrefix(got, "store: ") {
 					t.Errorf("%s, want a panic that tells of the core", got)
 				}
 			}()
 			breakIt(parts{
 				peer: p, tube: w.core.tubes[p.tube],
 				rec: func(id JobID) uint32 { i, _, _ := w.core.find(id); return i },
-				job: func(id JobID) *job { _, j, _ := w.core.find(id); return j },
+				job: func(id JobID) *store.Job { _, j, _ := w.core.find(id); return j },
 			})
 			t.Error("nothing has happened")
 		})

@@ -3,6 +3,8 @@ package core
 import (
 	"bytes"
 	"fmt"
+
+	"polystalk/shard/store"
 )
 
 // Large is a body above slab.MaxSize, in pieces, so that a gigabyte is neither
@@ -61,14 +63,14 @@ func (c *Core) freeLargeBody(i uint32) {
 }
 
 // sameBody reports whether j has op's body.
-func (c *Core) sameBody(j *job, op *Op) bool {
+func (c *Core) sameBody(j *store.Job, op *Op) bool {
 	if op.Large == nil {
-		return j.flags&flagLarge == 0 && bytes.Equal(c.bodies.Get(j.body, int(j.size)), op.Body)
+		return j.Flags&store.FlagLarge == 0 && bytes.Equal(c.bodies.Get(j.Body, int(j.Size)), op.Body)
 	}
-	if j.flags&flagLarge == 0 || int(j.size) != op.Large.Len() {
+	if j.Flags&store.FlagLarge == 0 || int(j.Size) != op.Large.Len() {
 		return false
 	}
-	a, b := c.large[j.body], op.Large
+	a, b := c.large[j.Body], op.Large
 	var x, y []byte
 	for {
 		for ; len(x) == 0 && len(a) > 0; a = a[1:] {
@@ -89,22 +91,22 @@ func (c *Core) sameBody(j *job, op *Op) bool {
 }
 
 // bodyOf is j's body, in one piece.
-func (c *Core) bodyOf(j *job) []byte {
-	if j.flags&flagLarge != 0 {
-		return c.large[j.body].Append(nil)
+func (c *Core) bodyOf(j *store.Job) []byte {
+	if j.Flags&store.FlagLarge != 0 {
+		return c.large[j.Body].Append(nil)
 	}
-	return c.bodies.Get(j.body, int(j.size))
+	return c.bodies.Get(j.Body, int(j.Size))
 }
 
 // replyJob fills r with a job; see Reply for how long its body is good.
-func (c *Core) replyJob(r *Reply, s Status, j *job) {
+func (c *Core) replyJob(r *Reply, s Status, j *store.Job) {
 	r.Status = s
-	r.ID = j.id
-	r.Commit = max(r.Commit, j.commit())
-	if j.flags&flagLarge != 0 {
-		r.Large = c.large[j.body]
+	r.ID = j.ID
+	r.Commit = max(r.Commit, j.Commit())
+	if j.Flags&store.FlagLarge != 0 {
+		r.Large = c.large[j.Body]
 	} else {
-		r.Body = c.bodies.Get(j.body, int(j.size))
+		r.Body = c.bodies.Get(j.Body, int(j.Size))
 	}
 }
 
@@ -117,14 +119,14 @@ func (k *checker) bodies() {
 	for i := range k.at {
 		j := c.jobs.At(i)
 		switch {
-		case j.flags&flagLarge != 0 && (int(j.body) >= len(c.large) || large[j.body]):
-			k.fail("job %d: its large body %d is another's or is not there", j.id, j.body)
-		case j.flags&flagLarge != 0:
-			large[j.body] = true
-			if c.large[j.body].Len() != int(j.size) {
-				k.fail("job %d: %d bytes stored of %d", j.id, c.large[j.body].Len(), j.size)
+		case j.Flags&store.FlagLarge != 0 && (int(j.Body) >= len(c.large) || large[j.Body]):
+			k.fail("job %d: its large body %d is another's or is not there", j.ID, j.Body)
+		case j.Flags&store.FlagLarge != 0:
+			large[j.Body] = true
+			if c.large[j.Body].Len() != int(j.Size) {
+				k.fail("job %d: %d bytes stored of %d", j.ID, c.large[j.Body].Len(), j.Size)
 			}
-		case j.size > 0:
+		case j.Size > 0:
 			small++
 		}
 	}

@@ -3,6 +3,8 @@ package core
 import (
 	"errors"
 	"fmt"
+
+	"polystalk/shard/store"
 )
 
 // Check walks the whole core and reports every broken invariant, nil when
@@ -11,7 +13,7 @@ import (
 // command.
 func (c *Core) Check() error {
 	k := checker{c: c, at: make(map[uint32]string, c.jobs.Len())}
-	k.ids()
+	c.ids.Check(c.jobs, k.at, k.fail) // all other places are compared with what it finds
 	k.tubes()
 	k.clients()
 	k.waits()
@@ -45,9 +47,30 @@ func (k *checker) fail(format string, args ...any) {
 	}
 }
 
+// known reports whether record i is a job's.
+func (k *checker) known(i uint32) bool {
+	_, known := k.at[i]
+	return known
+}
+
+// failAt is fail for what is at a place.
+func (k *checker) failAt(where string) func(string, ...any) {
+	return func(format string, args ...any) { k.fail("%s: %s", where, fmt.Sprintf(format, args...)) }
+}
+
+// heap checks h and calls visit for each entry.
+func (k *checker) heap(where string, h *store.Heap, visit func(store.Entry)) {
+	h.Check(k.c.jobs, k.known, visit, k.failAt(where))
+}
+
+// list checks l and calls visit for each job.
+func (k *checker) list(where string, l *store.List, visit func(uint32)) {
+	l.Check(k.c.jobs, k.known, visit, k.failAt(where))
+}
+
 // place notes that job i was found in a container of its state; nil when it
 // cannot be looked at.
-func (k *checker) place(i uint32, s State, where string) *job {
+func (k *checker) place(i uint32, s State, where string) *store.Job {
 	seen, known := k.at[i]
 	if !known {
 		k.fail("%s: record %d is no job of the id table", where, i)
@@ -55,10 +78,10 @@ func (k *checker) place(i uint32, s State, where string) *job {
 	}
 	j := k.c.jobs.At(i)
 	if seen != "" {
-		k.fail("%s: job %d is in %s too", where, j.id, seen)
+		k.fail("%s: job %d is in %s too", where, j.ID, seen)
 	}
-	if j.state != s {
-		k.fail("%s: job %d is %s", where, j.id, j.state)
+	if j.State != s {
+		k.fail("%s: job %d is %s", where, j.ID, j.State)
 	}
 	k.at[i] = where
 	return j

@@ -3,6 +3,8 @@ package core
 import (
 	"strings"
 	"testing"
+
+	"polystalk/shard/store"
 )
 
 // TestCheckFindsWhatIsBroken breaks one thing at a time.
@@ -12,20 +14,20 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 		tube   *tube
 		holder *client // holds two jobs
 		waiter *client // waits in another tube
-		job    func(JobID) *job
+		job    func(JobID) *store.Job
 	}
 	breaks := map[string]func(p parts){
-		"two states":             func(p parts) { p.job(1).state = Buried },
-		"lost from its heap":     func(p parts) { p.tube.ready.n-- },
-		"heap position":          func(p parts) { p.job(2).pos = 0 },
-		"heap order":             func(p parts) { p.tube.ready.at(0).b = 99 },
-		"list link":              func(p parts) { p.job(4).prev = 77 },
-		"list tail":              func(p parts) { p.holder.held.tail = p.holder.held.head },
-		"list count":             func(p parts) { p.holder.held.n++ },
-		"holder":                 func(p parts) { p.job(4).client = p.waiter.id },
-		"deadline":               func(p parts) { p.job(3).deadline++ },
-		"tube of a job":          func(p parts) { p.job(1).tube = p.tubes[1].id },
-		"tube that is gone":      func(p parts) { p.job(1).tube = 99 },
+		"two states":             func(p parts) { p.job(1).State = Buried },
+		"lost from its heap":     func(p parts) { p.tube.ready.N-- },
+		"heap position":          func(p parts) { p.job(2).Pos = 0 },
+		"heap order":             func(p parts) { p.tube.ready.At(0).B = 99 },
+		"list link":              func(p parts) { p.job(4).Prev = 77 },
+		"list tail":              func(p parts) { p.holder.held.Tail = p.holder.held.Head },
+		"list count":             func(p parts) { p.holder.held.N++ },
+		"holder":                 func(p parts) { p.job(4).Client = p.waiter.id },
+		"deadline":               func(p parts) { p.job(3).Deadline++ },
+		"tube of a job":          func(p parts) { p.job(1).Tube = p.tubes[1].id },
+		"tube that is gone":      func(p parts) { p.job(1).Tube = 99 },
 		"tube's jobs":            func(p parts) { p.tube.jobs++ },
 		"tube's reserved":        func(p parts) { p.tube.reserved-- },
 		"tube's urgent":          func(p parts) { p.tube.urgent++ },
@@ -51,15 +53,15 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 		"timer too late":         func(p parts) { p.holder.timer.at++; p.timers.heap[p.holder.timer.pos-1].at++ },
 		"timer lost":             func(p parts) { p.timers.stop(&p.tube.timer) },
 		"timer order":            func(p parts) { p.timers.heap[0].at = Never },
-		"id table's count":       func(p parts) { p.ids.n++ },
-		"id table's chain":       func(p parts) { *p.ids.head(p.ids.bucket(1)) = 0 },
-		"id table's mask":        func(p parts) { p.ids.mask = 31 },
-		"id table too large":     func(p parts) { p.ids.size = 512 },
-		"id":                     func(p parts) { p.job(1).id = 1000 },
-		"body lost":              func(p parts) { p.bodies.Free(p.job(1).body, int(p.job(1).size)) },
-		"body size":              func(p parts) { p.job(5).size++ },
-		"large body shared":      func(p parts) { p.job(1).flags = flagLarge },
-		"large slot free twice":  func(p parts) { p.freeLarge = append(p.freeLarge, p.job(5).body) },
+		"id table's count":       func(p parts) { p.ids.N++ },
+		"id table's chain":       func(p parts) { *p.ids.Head(p.ids.Bucket(1)) = 0 },
+		"id table's mask":        func(p parts) { p.ids.Mask = 31 },
+		"id table too large":     func(p parts) { p.ids.Size = 512 },
+		"id":                     func(p parts) { p.job(1).ID = 1000 },
+		"body lost":              func(p parts) { p.bodies.Free(p.job(1).Body, int(p.job(1).Size)) },
+		"body size":              func(p parts) { p.job(5).Size++ },
+		"large body shared":      func(p parts) { p.job(1).Flags = store.FlagLarge },
+		"large slot free twice":  func(p parts) { p.freeLarge = append(p.freeLarge, p.job(5).Body) },
 		"tube handle free twice": func(p parts) { p.freeTubes = append(p.freeTubes, p.tube.id) },
 		"client handle lost":     func(p parts) { p.clients = append(p.clients, nil) },
 	}
@@ -83,7 +85,7 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 		c := w.core
 		breakIt(parts{
 			Core: c, tube: c.tubes[p.tube], holder: c.clients[p.id], waiter: c.clients[q.id],
-			job: func(id JobID) *job { _, j, _ := c.find(id); return j },
+			job: func(id JobID) *store.Job { _, j, _ := c.find(id); return j },
 		})
 		if err := c.Check(); err == nil {
 			t.Errorf("%s: not found", name)
@@ -97,7 +99,7 @@ func TestCheckTellsOnlySoMuch(t *testing.T) {
 	p.fill(1000, 5, 0)
 	for id := range JobID(1000) {
 		_, j, _ := w.core.find(id + 1)
-		j.state = Delayed
+		j.State = Delayed
 	}
 	err := w.core.Check()
 	if err == nil || strings.Count(err.Error(), "\n") >= checkErrorsMax {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"polystalk/shard/listindex"
+
+	"polystalk/shard/store"
 )
 
 // A client is a connection as one core knows it: what it watches here, what
@@ -13,8 +15,8 @@ type client struct {
 	waiter  *Waiter
 	watches watchList
 
-	held jobList // reserved jobs, oldest reservation first
-	due  jobHeap // the same by deadline, in time awake
+	held store.List // reserved jobs, oldest reservation first
+	due  store.Heap // the same by deadline, in time awake
 
 	waiting bool
 	seq     uint64 // the wait's number, for Waiter.Claim
@@ -82,8 +84,8 @@ func (c *Core) clientFor(op *Op) *client {
 
 // reserve takes the best job of t for cl. What t has left is the caller's to
 // publish.
-func (c *Core) reserve(t *tube, cl *client) *job {
-	i := t.ready.top().job
+func (c *Core) reserve(t *tube, cl *client) *store.Job {
+	i := t.ready.Top().Job
 	j := c.jobs.At(i)
 	c.leaveReady(t, j)
 	c.enterReserved(t, i, j, cl)
@@ -93,14 +95,14 @@ func (c *Core) reserve(t *tube, cl *client) *job {
 // returnJobs makes up to most of cl's reserved jobs ready again, oldest
 // reservation first. It reports whether none is left.
 func (c *Core) returnJobs(cl *client, most int) bool {
-	for ; most > 0 && cl.held.n > 0; most-- {
-		i := cl.held.head
+	for ; most > 0 && cl.held.N > 0; most-- {
+		i := cl.held.Head
 		j := c.jobs.At(i)
-		t := c.tubes[j.tube]
+		t := c.tubes[j.Tube]
 		c.leaveReserved(t, i, j)
 		c.giveBack(t, i, j, cl)
 	}
-	return cl.held.n == 0
+	return cl.held.N == 0
 }
 
 // ignoreSome takes up to most tubes off the watch list, in the reference's order
@@ -118,8 +120,8 @@ func (c *Core) closeClient(cl *client, most int) bool {
 	if !c.ignoreSome(cl, most) {
 		return false
 	}
-	if c.clients[cl.id] != cl || cl.held.n != 0 || cl.waiting {
-		panic(fmt.Sprintf("core: client %d is closed twice, or too early: it holds %d jobs, waits: %v", cl.id, cl.held.n, cl.waiting))
+	if c.clients[cl.id] != cl || cl.held.N != 0 || cl.waiting {
+		panic(fmt.Sprintf("core: client %d is closed twice, or too early: it holds %d jobs, waits: %v", cl.id, cl.held.N, cl.waiting))
 	}
 	c.timers.stop(&cl.timer)
 	c.clients[cl.id] = nil
@@ -277,7 +279,7 @@ func (k *checker) clients() {
 	for i, where := range k.at {
 		if where == "" {
 			j := c.jobs.At(i)
-			k.fail("job %d: %s, but in no container", j.id, j.state)
+			k.fail("job %d: %s, but in no container", j.ID, j.State)
 		}
 	}
 }
@@ -287,19 +289,19 @@ func (k *checker) clients() {
 func (k *checker) held(cl *client) {
 	where := fmt.Sprintf("client %d held", cl.id)
 	k.list(where, &cl.held, func(i uint32) {
-		if j := k.place(i, Reserved, where); j != nil && j.client != cl.id {
-			k.fail("%s: job %d belongs to client %d", where, j.id, j.client)
+		if j := k.place(i, Reserved, where); j != nil && j.Client != cl.id {
+			k.fail("%s: job %d belongs to client %d", where, j.ID, j.Client)
 		}
 	})
 	due := fmt.Sprintf("client %d due", cl.id)
-	k.heap(due, &cl.due, func(e heapEntry) {
-		j := k.c.jobs.At(e.job)
-		if k.at[e.job] != where || e.b != 0 || e.a != uint64(j.deadline) {
-			k.fail("%s: job %d is in %q, deadline %d under key %d", due, j.id, k.at[e.job], j.deadline, e.a)
+	k.heap(due, &cl.due, func(e store.Entry) {
+		j := k.c.jobs.At(e.Job)
+		if k.at[e.Job] != where || e.B != 0 || e.A != uint64(j.Deadline) {
+			k.fail("%s: job %d is in %q, deadline %d under key %d", due, j.ID, k.at[e.Job], j.Deadline, e.A)
 		}
 	})
-	if cl.held.n != cl.due.n {
-		k.fail("%s: %d jobs, %d deadlines", where, cl.held.n, cl.due.n)
+	if cl.held.N != cl.due.N {
+		k.fail("%s: %d jobs, %d deadlines", where, cl.held.N, cl.due.N)
 	}
 }
 

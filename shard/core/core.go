@@ -6,6 +6,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"polystalk/shard/slab"
+	"polystalk/shard/store"
 )
 
 // Slots is the number of parts into which tubes are hashed, for ever: a shard
@@ -23,10 +24,10 @@ func SlotOf(name []byte) uint16 { return uint16(xxhash.Sum64(name) % Slots) }
 type Core struct {
 	clock
 
-	jobs   *slab.Pool[job]
+	jobs   *slab.Pool[store.Job]
 	bodies *slab.Bytes // those that are not Large
 	largeBodies
-	ids idTable
+	ids store.IDTable
 
 	tubeTable
 	ready []*tube // those from which something can be reserved
@@ -57,7 +58,7 @@ type coreCounts struct {
 // New makes an empty core. dir may be nil.
 func New(dir Directory) *Core {
 	c := &Core{
-		jobs:    slab.NewPool[job](),
+		jobs:    slab.NewPool[store.Job](),
 		bodies:  slab.NewBytes(),
 		readied: new(ReadyLog),
 		watches: slab.NewPool[watch](),
@@ -65,7 +66,7 @@ func New(dir Directory) *Core {
 	}
 	c.tubes, c.names = make([]*tube, 1), make(map[string]*tube)
 	c.clients = make([]*client, 1)
-	c.ids.init()
+	c.ids.Init()
 	if f, ok := dir.(Finisher); ok {
 		c.ended = f.JobFinished
 	}
@@ -146,7 +147,7 @@ func (c *Core) Apply(now Time, op *Op, r *Reply) {
 		c.applyFunction(op, r)
 	}
 	if cl := c.clients[r.Client]; cl != nil {
-		r.Held = uint32(cl.held.n)
+		r.Held = uint32(cl.held.N)
 	}
 	if before >= 0 {
 		c.buf.Pauses = c.pauses // some have ended by themselves, where nothing is recorded
@@ -195,18 +196,18 @@ func (c *Core) applyFunction(op *Op, r *Reply) {
 }
 
 // find looks up a job and its tube; zero: there is none.
-func (c *Core) find(id JobID) (uint32, *job, *tube) {
-	i, j := c.ids.find(c.jobs, id)
+func (c *Core) find(id JobID) (uint32, *store.Job, *tube) {
+	i, j := c.ids.Find(c.jobs, id)
 	if i == 0 {
 		return 0, nil, nil
 	}
-	return i, j, c.tubes[j.tube]
+	return i, j, c.tubes[j.Tube]
 }
 
 // findHeld looks up a job that the op's client has reserved.
-func (c *Core) findHeld(op *Op) (uint32, *job, *tube) {
+func (c *Core) findHeld(op *Op) (uint32, *store.Job, *tube) {
 	i, j, t := c.find(op.ID)
-	if i == 0 || j.state != Reserved || j.client != op.Client || op.Client == 0 {
+	if i == 0 || j.State != Reserved || j.Client != op.Client || op.Client == 0 {
 		return 0, nil, nil
 	}
 	return i, j, t

@@ -1,6 +1,10 @@
 package core
 
-import "fmt"
+import (
+	"fmt"
+
+	"polystalk/shard/store"
+)
 
 // A followerList is who wants to hear of one job; see submissions.followers. Each of its
 // followers has submitted the job once or more, in the foreground, and is told by Mail
@@ -25,23 +29,23 @@ type follower struct {
 const followerListsKept = 1024
 
 // follow adds a submission of cl to those of job i.
-func (c *Core) follow(cl *client, i uint32, x *submission) {
+func (c *Core) follow(cl *client, i uint32, x *store.Submission) {
 	g := c.submissions
 	if a := g.followerOf(cl, i, x); a != nil {
 		a.n++
-		g.followers[x.followers].n++
+		g.followers[x.Followers].n++
 		return
 	}
-	if x.followers == 0 {
+	if x.Followers == 0 {
 		if n := len(g.freeFollowers); n > 0 {
-			x.followers = g.freeFollowers[n-1]
+			x.Followers = g.freeFollowers[n-1]
 			g.freeFollowers = g.freeFollowers[:n-1]
 		} else {
-			x.followers = uint32(len(g.followers))
+			x.Followers = uint32(len(g.followers))
 			g.followers = append(g.followers, followerList{})
 		}
 	}
-	list := &g.followers[x.followers]
+	list := &g.followers[x.Followers]
 	a := &follower{client: cl, job: i, n: 1, next: list.first, earlier: cl.follows}
 	if a.next != nil {
 		a.next.prev = a
@@ -56,8 +60,8 @@ func (c *Core) follow(cl *client, i uint32, x *submission) {
 
 // followerOf is cl among the followers of job i, or nil. It walks both lists at once: one
 // job may have many followers, and one client follow many.
-func (g *submissions) followerOf(cl *client, i uint32, x *submission) *follower {
-	for a, b := g.followers[x.followers].first, cl.follows; a != nil && b != nil; a, b = a.next, b.earlier {
+func (g *submissions) followerOf(cl *client, i uint32, x *store.Submission) *follower {
+	for a, b := g.followers[x.Followers].first, cl.follows; a != nil && b != nil; a, b = a.next, b.earlier {
 		switch {
 		case a.client == cl:
 			return a
@@ -69,9 +73,9 @@ func (g *submissions) followerOf(cl *client, i uint32, x *submission) *follower 
 }
 
 // unfollow takes a out of both lists.
-func (c *Core) unfollow(x *submission, a *follower) {
+func (c *Core) unfollow(x *store.Submission, a *follower) {
 	g := c.submissions
-	list := &g.followers[x.followers]
+	list := &g.followers[x.Followers]
 	if list.n < a.n {
 		panic(fmt.Sprintf("core: client %d leaves job %d with %d submissions of %d", a.client.id, a.job, a.n, list.n))
 	}
@@ -93,8 +97,8 @@ func (c *Core) unfollow(x *submission, a *follower) {
 		a.earlier.later = a.later
 	}
 	if list.first == nil {
-		g.freeFollowers = append(g.freeFollowers, x.followers)
-		x.followers = 0
+		g.freeFollowers = append(g.freeFollowers, x.Followers)
+		x.Followers = 0
 		if n := len(g.freeFollowers); n > followerListsKept && n == len(g.followers)-1 {
 			g.followers, g.freeFollowers = make([]followerList, 1), nil // after a rush
 		}
@@ -102,16 +106,16 @@ func (c *Core) unfollow(x *submission, a *follower) {
 }
 
 // unfollowAll leaves x without followers.
-func (c *Core) unfollowAll(x *submission) {
-	for x.followers != 0 {
-		c.unfollow(x, c.submissions.followers[x.followers].first)
+func (c *Core) unfollowAll(x *store.Submission) {
+	for x.Followers != 0 {
+		c.unfollow(x, c.submissions.followers[x.Followers].first)
 	}
 }
 
 // relay sends a report to all who follow a job, and returns how many clients that are.
 // The body is copied, once for all.
-func (c *Core) relay(j *job, x *submission, k RelayKind, body []byte, large Large) (told uint32) {
-	a := c.submissions.followers[x.followers].first
+func (c *Core) relay(j *store.Job, x *store.Submission, k RelayKind, body []byte, large Large) (told uint32) {
+	a := c.submissions.followers[x.Followers].first
 	if a == nil {
 		return 0
 	}
@@ -119,7 +123,7 @@ func (c *Core) relay(j *job, x *submission, k RelayKind, body []byte, large Larg
 		body = append([]byte(nil), body...)
 	}
 	for ; a != nil; a = a.next {
-		a.client.mail.Add(&Relay{Job: j.id, Kind: k, Copies: a.n, Body: body, Large: large})
+		a.client.mail.Add(&Relay{Job: j.ID, Kind: k, Copies: a.n, Body: body, Large: large})
 		c.submissions.post(a.client.mail)
 		told++
 	}
@@ -135,8 +139,8 @@ func (c *Core) unfollowSome(cl *client, most int) bool {
 		j := c.jobs.At(i)
 		x := c.submissionOf(j)
 		c.unfollow(x, cl.follows)
-		if j.state != Reserved && c.unwanted(j) {
-			t := c.tubes[j.tube]
+		if j.State != Reserved && c.unwanted(j) {
+			t := c.tubes[j.Tube]
 			c.leave(t, i, j)
 			c.dropJob(t, i, j)
 		}
@@ -145,24 +149,24 @@ func (c *Core) unfollowSome(cl *client, most int) bool {
 }
 
 // followers checks the list of who follows a submitted job.
-func (k *checker) followers(i uint32, j *job, sums *submissionSums) {
+func (k *checker) followers(i uint32, j *store.Job, sums *submissionSums) {
 	g := k.c.submissions
 	x := k.c.submissionOf(j)
-	if x.followers != 0 {
+	if x.Followers != 0 {
 		sums.followed++
 	}
 	var prev *follower
 	n := uint32(0)
-	for a := g.followers[x.followers].first; a != nil; prev, a = a, a.next {
+	for a := g.followers[x.Followers].first; a != nil; prev, a = a, a.next {
 		if a.job != i || a.prev != prev || a.n == 0 || sums.listed[a] || !a.client.usesFunctions() {
-			k.fail("job %d: its followers are not in order", j.id)
+			k.fail("job %d: its followers are not in order", j.ID)
 			break
 		}
 		sums.listed[a] = true
 		n += a.n
 	}
-	if n != g.followers[x.followers].n {
-		k.fail("job %d: %d submissions follow, counted %d", j.id, n, g.followers[x.followers].n)
+	if n != g.followers[x.Followers].n {
+		k.fail("job %d: %d submissions follow, counted %d", j.ID, n, g.followers[x.Followers].n)
 	}
 }
 

@@ -89,7 +89,7 @@ func (c *Core) makeFunction(t *tube) {
 func (t *tube) waiting() (n [NumClasses]uint64) {
 	n[ClassHigh] = t.urgent + t.urgentDelayed
 	n[ClassLow] = t.low
-	n[ClassNormal] = uint64(t.ready.n+t.delay.n) - n[ClassHigh] - n[ClassLow]
+	n[ClassNormal] = uint64(t.ready.N+t.delay.N) - n[ClassHigh] - n[ClassLow]
 	return n
 }
 
@@ -199,7 +199,7 @@ func (c *Core) grab(op *Op, r *Reply) {
 	c.replyJob(r, StatusReserved, j)
 	op.Function.SetUnique(nil)
 	op.Function.SetReducer(nil)
-	if j.isSubmitted() {
+	if j.IsSubmitted() {
 		x := c.submissionOf(j)
 		op.Function.SetUnique(c.submissions.uniqueOf(x))
 		op.Function.SetReducer(c.submissions.reducerOf(x))
@@ -218,19 +218,19 @@ func (c *Core) unregister(op *Op, r *Reply) {
 	}
 	if *left == 0 {
 		c.ignore(cl, c.watchAt(cl, c.tubeAt(op.Tube)))
-		*left = uint64(cl.held.n)
+		*left = uint64(cl.held.N)
 	}
-	for n := 0; *left > 0 && cl.held.n > 0; n++ {
+	for n := 0; *left > 0 && cl.held.N > 0; n++ {
 		if n == boundedMax {
 			r.Status = StatusMore
 			return
 		}
 		*left--
-		i := cl.held.head
+		i := cl.held.Head
 		j := c.jobs.At(i)
-		if j.tube != op.Tube {
-			cl.held.remove(c.jobs, i)
-			cl.held.pushBack(c.jobs, i) // after one round the order is the same again
+		if j.Tube != op.Tube {
+			cl.held.Remove(c.jobs, i)
+			cl.held.PushBack(c.jobs, i) // after one round the order is the same again
 			continue
 		}
 		t := c.tubeAt(op.Tube)
@@ -274,11 +274,11 @@ func (c *Core) functions(x *FunctionOp, r *Reply) {
 // classes checks how many jobs of each class wait in t.
 func (k *checker) classes(t *tube) {
 	var n [NumClasses]uint64
-	for i := range t.ready.n {
-		n[ClassOf(t.ready.at(i).b)]++
+	for i := range t.ready.N {
+		n[ClassOf(t.ready.At(i).B)]++
 	}
-	for i := range t.delay.n {
-		n[ClassOf(k.c.jobs.At(t.delay.at(i).job).pri)]++
+	for i := range t.delay.N {
+		n[ClassOf(k.c.jobs.At(t.delay.At(i).Job).Pri)]++
 	}
 	if w := t.waiting(); n != w {
 		k.fail("tube %q: %v jobs wait, counted %v", t.name, n, w)

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"polystalk/shard/slab"
+	"polystalk/shard/store"
 )
 
 // TestNothingSharesCacheLines: what different cores of the machine write at
@@ -14,7 +15,7 @@ import (
 func TestNothingSharesCacheLines(t *testing.T) {
 	for name, size := range map[string]uintptr{
 		"Core": unsafe.Sizeof(Core{}),
-		"Pool": unsafe.Sizeof(slab.Pool[job]{}),
+		"Pool": unsafe.Sizeof(slab.Pool[store.Job]{}),
 	} {
 		if size != 256 && size != 512 {
 			t.Errorf("%s has %d bytes, want 256 or 512: change the padding at its end", name, size)

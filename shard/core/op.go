@@ -1,15 +1,22 @@
 package core
 
-// JobID names a job over the whole server: 1, 2, 3 … in the order in which
-// the put lines parse. Zero names no job.
-type JobID uint64
+import "polystalk/shard/store"
 
-// TubeID and ClientID are handles that one core gave out; they mean nothing
-// to another. Zero is none. A TubeID is good while its holder uses or watches
-// the tube, a ClientID until OpClose.
+// The names and the time of package store, which keeps the jobs.
 type (
-	TubeID   uint32
-	ClientID uint32
+	JobID    = store.JobID
+	TubeID   = store.TubeID
+	ClientID = store.ClientID
+	Time     = store.Time
+	State    = store.State
+)
+
+// The four states of a job.
+const (
+	Ready    = store.Ready
+	Delayed  = store.Delayed
+	Reserved = store.Reserved
+	Buried   = store.Buried
 )
 
 // OpKind says what an Op asks for.

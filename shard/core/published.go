@@ -147,6 +147,6 @@ func (c *Core) mirrorOf(t *tube) *Mirror {
 
 // best is the key of the first ready job; there must be one.
 func (t *tube) best() Key {
-	e := t.ready.top()
-	return Key{e.b, JobID(e.a)}
+	e := t.ready.Top()
+	return Key{e.B, JobID(e.A)}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"polystalk/shard/record"
+	"polystalk/shard/store"
 )
 
 // What the core says for whoever keeps its jobs: a journal, or replicas. It only encodes,
@@ -36,8 +37,8 @@ func (k OpKind) Records() bool {
 
 // records reports whether what happens to j is recorded: all but submitted jobs
 // that are only done while somebody follows them.
-func (c *Core) records(j *job) bool {
-	return c.buf != nil && (!j.isSubmitted() || c.submissionOf(j).is(subBackground))
+func (c *Core) records(j *store.Job) bool {
+	return c.buf != nil && (!j.IsSubmitted() || c.submissionOf(j).Is(store.Background))
 }
 
 // RecordsTimers reports whether what is due may append records: a job that fails
@@ -46,46 +47,46 @@ func (c *Core) RecordsTimers() bool { return c.submissions != nil && c.submissio
 
 // recordOf describes a job as it is to come back: its reservation ends with
 // the process. What it returns is good until the next call.
-func (c *Core) recordOf(j *job, t *tube) record.Job {
+func (c *Core) recordOf(j *store.Job, t *tube) record.Job {
 	ahead := Time(c.buf.Ahead)
 	r := record.Job{
-		ID: uint64(j.id), Created: int64(DayOf(j.created, ahead)),
-		Pri: j.pri, Delay: j.delay, TTR: c.ttrOf(j),
+		ID: uint64(j.ID), Created: int64(DayOf(j.Created, ahead)),
+		Pri: j.Pri, Delay: j.Delay, TTR: c.ttrOf(j),
 		State:  record.Ready,
-		Counts: record.Counts{Reserves: j.reserves, Timeouts: j.timeouts, Releases: j.releases, Buries: j.buries, Kicks: j.kicks},
+		Counts: record.Counts{Reserves: j.Reserves, Timeouts: j.Timeouts, Releases: j.Releases, Buries: j.Buries, Kicks: j.Kicks},
 	}
-	switch j.state {
+	switch j.State {
 	case Delayed:
-		r.State, r.Due = record.Delayed, int64(DayOf(j.deadline, ahead))
+		r.State, r.Due = record.Delayed, int64(DayOf(j.Deadline, ahead))
 	case Buried:
-		r.State, r.Due = record.Buried, int64(j.deadline) // only their order counts: it must not step
+		r.State, r.Due = record.Buried, int64(j.Deadline) // only their order counts: it must not step
 	}
 	*c.scratch = append((*c.scratch)[:0], t.name...)
 	r.Tube = *c.scratch
-	if j.isSubmitted() {
+	if j.IsSubmitted() {
 		r.Submitted = c.submittedRecord(j)
 	}
 	return r
 }
 
 // recordPut records a job in full.
-func (c *Core) recordPut(t *tube, j *job) {
+func (c *Core) recordPut(t *tube, j *store.Job) {
 	if !c.records(j) {
 		return
 	}
 	r := c.recordOf(j, t)
 	var pieces Large
-	if j.flags&flagLarge != 0 {
-		pieces = c.large[j.body]
+	if j.Flags&store.FlagLarge != 0 {
+		pieces = c.large[j.Body]
 	} else {
-		r.Body = c.bodies.Get(j.body, int(j.size))
+		r.Body = c.bodies.Get(j.Body, int(j.Size))
 	}
 	c.buf.Put(&r, t.slot, pieces)
-	j.setCommit(c.buf.Commit)
+	j.SetCommit(c.buf.Commit)
 }
 
 // recordNew is recordPut for a job that was not there before.
-func (c *Core) recordNew(t *tube, j *job) {
+func (c *Core) recordNew(t *tube, j *store.Job) {
 	if c.records(j) {
 		c.recordPut(t, j)
 		c.account(t, j, 1)
@@ -100,16 +101,16 @@ const numbersAhead = 1 << 16
 // end of a job that never was raises the highest id, now and then. What tells of the
 // job depends on that record; a put with a higher id, which does as much, may still
 // be under way.
-func (c *Core) recordNumber(t *tube, j *job) {
+func (c *Core) recordNumber(t *tube, j *store.Job) {
 	if c.buf == nil {
 		return
 	}
-	if n := &c.submissions.numbered; uint64(j.id) > n.id {
-		n.id, n.commit = uint64(j.id)+numbersAhead, c.buf.Commit
+	if n := &c.submissions.numbered; uint64(j.ID) > n.id {
+		n.id, n.commit = uint64(j.ID)+numbersAhead, c.buf.Commit
 		c.buf.HighID = max(c.buf.HighID, n.id)
 		c.buf.Delete(n.id, t.slot)
 	}
-	j.setCommit(c.submissions.numbered.commit)
+	j.SetCommit(c.submissions.numbered.commit)
 }
 
 // numbered is the id up to which a record says that ids are used up, and that record's
@@ -118,23 +119,23 @@ type numbered struct{ id, commit uint64 }
 
 // account keeps the sums of what a journal without anything twice would hold: n is 1 for a
 // job that comes to be, and -1 for one that ends.
-func (c *Core) account(t *tube, j *job, n int64) {
+func (c *Core) account(t *tube, j *store.Job, n int64) {
 	more := 0
-	if j.isSubmitted() {
+	if j.IsSubmitted() {
 		more = c.submittedRecord(j).Size()
 	}
-	size := record.JobSize(len(t.name)+more, int(j.size))
+	size := record.JobSize(len(t.name)+more, int(j.Size))
 	c.buf.Live += n * size
-	c.buf.Largest = max(c.buf.Largest, record.LargestOf(size, int(j.size)))
+	c.buf.Largest = max(c.buf.Largest, record.LargestOf(size, int(j.Size)))
 	c.buf.Jobs += n
 	if c.buf.Live < 0 || c.buf.Jobs < 0 {
-		panic(fmt.Sprintf("core: after job %d of %d bytes, %+d, the journal has %d jobs of %d bytes", j.id, size, n, c.buf.Jobs, c.buf.Live))
+		panic(fmt.Sprintf("core: after job %d of %d bytes, %+d, the journal has %d jobs of %d bytes", j.ID, size, n, c.buf.Jobs, c.buf.Live))
 	}
-	c.buf.HighID = max(c.buf.HighID, uint64(j.id))
+	c.buf.HighID = max(c.buf.HighID, uint64(j.ID))
 }
 
 // recordUpdate records the state, the priority, the delay and the counters of a job.
-func (c *Core) recordUpdate(t *tube, j *job) {
+func (c *Core) recordUpdate(t *tube, j *store.Job) {
 	if c.records(j) {
 		r := c.recordOf(j, t)
 		c.buf.Update(&r, t.slot)
@@ -145,16 +146,16 @@ func (c *Core) recordUpdate(t *tube, j *job) {
 // failed job, and for which no room was set aside. On a Tight disk it records nothing, or
 // such changes would take the room in which to delete: after a restart the job is as before
 // the change. The job itself is never lost.
-func (c *Core) recordIfRoom(t *tube, j *job) {
+func (c *Core) recordIfRoom(t *tube, j *store.Job) {
 	if c.buf != nil && !c.buf.Tight {
 		c.recordUpdate(t, j)
 	}
 }
 
 // recordDelete records the end of a job.
-func (c *Core) recordDelete(t *tube, j *job) {
+func (c *Core) recordDelete(t *tube, j *store.Job) {
 	if c.records(j) {
-		c.buf.Delete(uint64(j.id), t.slot)
+		c.buf.Delete(uint64(j.ID), t.slot)
 		c.account(t, j, -1)
 	}
 }
@@ -174,7 +175,7 @@ func (c *Core) recordPause(t *tube) {
 // CopyJob records a job in full once more, unless it is gone or has been since
 // commit number after.
 func (c *Core) CopyJob(id JobID, after uint64) {
-	if i, j, t := c.find(id); i != 0 && j.commit() <= after {
+	if i, j, t := c.find(id); i != 0 && j.Commit() <= after {
 		c.recordPut(t, j)
 	}
 }
@@ -182,7 +183,7 @@ func (c *Core) CopyJob(id JobID, after uint64) {
 // NeedsCopy reports whether CopyJob would record a job.
 func (c *Core) NeedsCopy(id JobID, after uint64) bool {
 	i, j, _ := c.find(id)
-	return i != 0 && j.commit() <= after
+	return i != 0 && j.Commit() <= after
 }
 
 // CopyPause records once more that a tube is paused, if it is.
@@ -190,13 +191,4 @@ func (c *Core) CopyPause(tube []byte) {
 	if t := c.findTube(tube); t != nil && t.pauseUntil != 0 {
 		c.recordPause(t)
 	}
-}
-
-// commit is the number under which the job's last full record is durable.
-func (j *job) commit() uint64 { return uint64(j.commitHigh)<<32 | uint64(j.commitLow) }
-
-// setCommit notes that number; 48 bits are enough for a thousand commits a second over
-// thousands of years.
-func (j *job) setCommit(n uint64) {
-	j.commitLow, j.commitHigh = uint32(n), uint16(n>>32)
 }

@@ -8,6 +8,7 @@ import (
 
 	"polystalk/shard/record"
 	"polystalk/shard/slab"
+	"polystalk/shard/store"
 )
 
 // ErrMemory is the error of a replay for whose jobs there is no memory.
@@ -71,8 +72,8 @@ func (p *Replay) Apply(r *record.Record) error {
 	case record.Update:
 		if i, j, t := p.c.find(JobID(r.ID)); i != 0 {
 			p.c.leave(t, i, j)
-			if r.Submitted != nil && j.isSubmitted() {
-				p.c.submissions.setProgress(j.submission(), progress{lost: r.Submitted.Lost})
+			if r.Submitted != nil && j.IsSubmitted() {
+				p.c.submissions.setProgress(j.Submission(), progress{lost: r.Submitted.Lost})
 			}
 			p.place(t, i, j, r)
 		}
@@ -130,13 +131,13 @@ func (p *Replay) put(r *record.Record, large Large) error {
 		return ErrMemory
 	}
 	t := p.tube(r.Tube, r.Slot)
-	j.ttr = r.TTR
+	j.TTR = r.TTR
 	if r.Submitted != nil && !p.submitted(t, i, j, &op, r.Submitted) {
 		return ErrMemory
 	}
-	j.created = DayOf(Time(r.Created), -p.Ahead)
-	j.setCommit(r.Commit)
-	j.tube = t.id
+	j.Created = DayOf(Time(r.Created), -p.Ahead)
+	j.SetCommit(r.Commit)
+	j.Tube = t.id
 	t.jobs++
 	t.restored++
 	p.place(t, i, j, r)
@@ -144,7 +145,7 @@ func (p *Replay) put(r *record.Record, large Large) error {
 }
 
 // submitted gives j its submission. It reports false when there is no memory.
-func (p *Replay) submitted(t *tube, i uint32, j *job, op *Op, s *record.Submitted) bool {
+func (p *Replay) submitted(t *tube, i uint32, j *store.Job, op *Op, s *record.Submitted) bool {
 	c := p.c
 	c.makeFunction(t)
 	op.Function = &FunctionOp{Background: true, ByBody: s.ByBody}
@@ -154,35 +155,35 @@ func (p *Replay) submitted(t *tube, i uint32, j *job, op *Op, s *record.Submitte
 		return false
 	}
 	x := c.submissionOf(j)
-	c.submissions.setProgress(j.submission(), progress{lost: s.Lost})
+	c.submissions.setProgress(j.Submission(), progress{lost: s.Lost})
 	if !s.Joinable {
-		c.submissions.unindex(j.submission(), x)
+		c.submissions.unindex(j.Submission(), x)
 	}
 	return true
 }
 
 // place brings a job that is in no container into the recorded state.
-func (p *Replay) place(t *tube, i uint32, j *job, r *record.Record) {
+func (p *Replay) place(t *tube, i uint32, j *store.Job, r *record.Record) {
 	n := &r.Counts
-	j.pri, j.delay = r.Pri, r.Delay
-	j.reserves, j.timeouts, j.releases, j.buries, j.kicks = n.Reserves, n.Timeouts, n.Releases, n.Buries, n.Kicks
+	j.Pri, j.Delay = r.Pri, r.Delay
+	j.Reserves, j.Timeouts, j.Releases, j.Buries, j.Kicks = n.Reserves, n.Timeouts, n.Releases, n.Buries, n.Kicks
 	switch r.Job.State {
 	case record.Delayed:
 		p.c.enterDelayed(t, i, j, DayOf(Time(r.Due), -p.Ahead))
 	case record.Buried:
 		p.c.enterBuried(t, i, j)
-		if j.isSubmitted() {
+		if j.IsSubmitted() {
 			p.c.conclude(j)
 		}
-		j.buries = n.Buries // it counts the old burial
-		j.deadline = Time(r.Due)
+		j.Buries = n.Buries // it counts the old burial
+		j.Deadline = Time(r.Due)
 	default:
 		p.c.enterReady(t, i, j)
 	}
 }
 
 // remove forgets a job, as if it had never been.
-func (p *Replay) remove(t *tube, i uint32, j *job) {
+func (p *Replay) remove(t *tube, i uint32, j *store.Job) {
 	p.c.leave(t, i, j)
 	p.c.freeJob(i, j)
 	t.jobs--
@@ -225,7 +226,7 @@ func (p *Replay) Done(now Time) {
 	if c.buf == nil {
 		return
 	}
-	c.eachJob(func(j *job) { c.account(c.tubes[j.tube], j, 1) })
+	c.eachJob(func(j *store.Job) { c.account(c.tubes[j.Tube], j, 1) })
 	c.buf.HighID = max(c.buf.HighID, p.highID)
 	c.buf.Pauses = c.pauses
 }
@@ -233,11 +234,11 @@ func (p *Replay) Done(now Time) {
 // sortBuried restores the order of burial: a Copy has put a job behind others.
 func (p *Replay) sortBuried(t *tube) {
 	c := p.c
-	list := make([]uint32, 0, t.buried.n)
+	list := make([]uint32, 0, t.buried.N)
 	sorted := true
 	last := Time(0)
-	for i := t.buried.head; i != 0; i = c.jobs.At(i).next {
-		at := c.jobs.At(i).deadline
+	for i := t.buried.Head; i != 0; i = c.jobs.At(i).Next {
+		at := c.jobs.At(i).Deadline
 		sorted = sorted && at >= last
 		last = at
 		list = append(list, i)
@@ -247,23 +248,23 @@ func (p *Replay) sortBuried(t *tube) {
 		return
 	}
 	slices.SortStableFunc(list, func(a, b uint32) int {
-		return cmp.Compare(c.jobs.At(a).deadline, c.jobs.At(b).deadline)
+		return cmp.Compare(c.jobs.At(a).Deadline, c.jobs.At(b).Deadline)
 	})
 	for _, i := range list {
-		t.buried.remove(c.jobs, i)
-		t.buried.pushBack(c.jobs, i)
+		t.buried.Remove(c.jobs, i)
+		t.buried.PushBack(c.jobs, i)
 	}
 }
 
 // EachID calls f for every job's id, in no order.
-func (c *Core) EachID(f func(JobID)) { c.eachJob(func(j *job) { f(j.id) }) }
+func (c *Core) EachID(f func(JobID)) { c.eachJob(func(j *store.Job) { f(j.ID) }) }
 
 // eachJob calls f for every job, which f may free, in no order.
-func (c *Core) eachJob(f func(*job)) {
-	for b := range uint64(c.ids.size) {
-		for i := *c.ids.head(b); i != 0; {
+func (c *Core) eachJob(f func(*store.Job)) {
+	for b := range uint64(c.ids.Size) {
+		for i := *c.ids.Head(b); i != 0; {
 			j := c.jobs.At(i)
-			next := j.hash
+			next := j.Hash
 			f(j)
 			i = next
 		}

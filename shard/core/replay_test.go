@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"polystalk/shard/record"
+	"polystalk/shard/store"
 )
 
 var (
@@ -127,29 +128,29 @@ type fact struct {
 
 func facts(c *Core, counts map[uint64]record.Counts) map[JobID]fact {
 	m := map[JobID]fact{}
-	c.eachJob(func(j *job) {
+	c.eachJob(func(j *store.Job) {
 		f := fact{
-			tube: c.tubes[j.tube].name, state: j.state, pri: j.pri, delay: j.delay, ttr: j.ttr, created: j.created,
+			tube: c.tubes[j.Tube].name, state: j.State, pri: j.Pri, delay: j.Delay, ttr: j.TTR, created: j.Created,
 			body:   string(c.bodyOf(j)),
-			counts: record.Counts{Reserves: j.reserves, Timeouts: j.timeouts, Releases: j.releases, Buries: j.buries, Kicks: j.kicks},
+			counts: record.Counts{Reserves: j.Reserves, Timeouts: j.Timeouts, Releases: j.Releases, Buries: j.Buries, Kicks: j.Kicks},
 		}
 		if counts != nil {
-			f.counts = counts[uint64(j.id)]
+			f.counts = counts[uint64(j.ID)]
 		}
-		switch j.state {
+		switch j.State {
 		case Reserved:
 			f.state = Ready
 		case Delayed, Buried:
-			f.due = j.deadline
+			f.due = j.Deadline
 		}
-		m[j.id] = f
+		m[j.ID] = f
 	})
 	return m
 }
 
 func buriedIn(c *Core, t *tube) (ids []JobID) {
-	for i := t.buried.head; i != 0; i = c.jobs.At(i).next {
-		ids = append(ids, c.jobs.At(i).id)
+	for i := t.buried.Head; i != 0; i = c.jobs.At(i).Next {
+		ids = append(ids, c.jobs.At(i).ID)
 	}
 	return ids
 }
@@ -207,8 +208,8 @@ func compareReplay(s *scribe, now Time) error {
 // sums recounts what a buffer says of its core.
 func sums(c *Core, buf *record.Buffer) error {
 	live, jobs := int64(0), int64(0)
-	c.eachJob(func(j *job) {
-		live += record.JobSize(len(c.tubes[j.tube].name), int(j.size))
+	c.eachJob(func(j *store.Job) {
+		live += record.JobSize(len(c.tubes[j.Tube].name), int(j.Size))
 		jobs++
 	})
 	if buf.Live != live || buf.Jobs != jobs {

@@ -1,6 +1,10 @@
 package core
 
-import "iter"
+import (
+	"iter"
+
+	"polystalk/shard/store"
+)
 
 // applyStats fills what the operation points to.
 func (c *Core) applyStats(op *Op, r *Reply) {
@@ -12,7 +16,7 @@ func (c *Core) applyStats(op *Op, r *Reply) {
 			return
 		}
 		*op.JobStats = c.jobStats(j, t)
-		r.Commit = j.commit()
+		r.Commit = j.Commit()
 	case OpStatsTube:
 		t := c.findTube(op.Name)
 		if t == nil {
@@ -26,20 +30,20 @@ func (c *Core) applyStats(op *Op, r *Reply) {
 }
 
 // jobStats is what there is to tell about a job.
-func (c *Core) jobStats(j *job, t *tube) JobStats {
+func (c *Core) jobStats(j *store.Job, t *tube) JobStats {
 	s := JobStats{
-		ID: j.id, Tube: t.name, State: j.state,
-		Pri: j.pri, Delay: j.delay, TTR: c.ttrOf(j),
-		Age:      c.now - j.created,
-		Reserves: j.reserves, Timeouts: j.timeouts, Releases: j.releases,
-		Buries: j.buries, Kicks: j.kicks,
-		Commit: j.commit(),
+		ID: j.ID, Tube: t.name, State: j.State,
+		Pri: j.Pri, Delay: j.Delay, TTR: c.ttrOf(j),
+		Age:      c.now - j.Created,
+		Reserves: j.Reserves, Timeouts: j.Timeouts, Releases: j.Releases,
+		Buries: j.Buries, Kicks: j.Kicks,
+		Commit: j.Commit(),
 	}
-	switch j.state { // Expire may be behind
+	switch j.State { // Expire may be behind
 	case Reserved:
-		s.TimeLeft = max(0, j.deadline-c.awake())
+		s.TimeLeft = max(0, j.Deadline-c.awake())
 	case Delayed:
-		s.TimeLeft = max(0, j.deadline-c.now)
+		s.TimeLeft = max(0, j.Deadline-c.now)
 	}
 	return s
 }
@@ -48,8 +52,8 @@ func (c *Core) jobStats(j *job, t *tube) JobStats {
 func (c *Core) tubeStats(t *tube) TubeStats {
 	s := TubeStats{
 		Name:   t.name,
-		Urgent: t.urgent, Ready: uint64(t.ready.n), Reserved: t.reserved,
-		Delayed: uint64(t.delay.n), Buried: uint64(t.buried.n),
+		Urgent: t.urgent, Ready: uint64(t.ready.N), Reserved: t.reserved,
+		Delayed: uint64(t.delay.N), Buried: uint64(t.buried.N),
 		Using: uint64(t.using), Watching: uint64(t.watching), Waiting: uint64(t.waiters.n),
 		Total: t.total, Deletes: t.deletes, Pauses: t.pauses,
 	}
@@ -144,17 +148,17 @@ type ClientView struct {
 // Jobs walks all jobs, in no order.
 func (c *Core) Jobs() iter.Seq[JobView] {
 	return func(yield func(JobView) bool) {
-		for b := range uint64(c.ids.size) {
-			for i := *c.ids.head(b); i != 0; {
+		for b := range uint64(c.ids.Size) {
+			for i := *c.ids.Head(b); i != 0; {
 				j := c.jobs.At(i)
-				v := JobView{j.id, c.tubes[j.tube].name, j.state, j.pri, j.client, j.deadline, c.bodyOf(j)}
-				if j.state == Buried {
+				v := JobView{j.ID, c.tubes[j.Tube].name, j.State, j.Pri, j.Client, j.Deadline, c.bodyOf(j)}
+				if j.State == Buried {
 					v.Deadline = 0
 				}
 				if !yield(v) {
 					return
 				}
-				i = j.hash
+				i = j.Hash
 			}
 		}
 	}
@@ -166,7 +170,7 @@ func (c *Core) Tubes() iter.Seq[TubeView] {
 		for _, t := range c.tubes {
 			if t != nil && !yield(TubeView{
 				ID: t.id, Name: t.name, Pinned: t.pinned, Paused: t.pauseUntil != 0, Function: t.function != nil,
-				Jobs: t.jobs, Ready: t.ready.n,
+				Jobs: t.jobs, Ready: t.ready.N,
 				Using: int(t.using), Watching: int(t.watching), Waiting: t.waiters.n,
 			}) {
 				return
@@ -182,7 +186,7 @@ func (c *Core) Clients() iter.Seq[ClientView] {
 			if cl == nil {
 				continue
 			}
-			v := ClientView{ID: cl.id, Held: cl.held.n, Waiting: cl.waiting}
+			v := ClientView{ID: cl.id, Held: cl.held.N, Waiting: cl.waiting}
 			for _, i := range cl.watches.list {
 				v.Watches = append(v.Watches, c.tubes[c.watches.At(i).tube].name)
 			}

@@ -8,15 +8,16 @@ import (
 
 	"polystalk/shard/record"
 	"polystalk/shard/slab"
+	"polystalk/shard/store"
 )
 
 // submissions is what a core needs for jobs that are submitted to functions, besides what
 // it has for all jobs.
 type submissions struct {
 	opts          SubmitOptions
-	jobs          *slab.Pool[submission]
+	jobs          *slab.Pool[store.Submission]
 	texts         *slab.Bytes         // unique ids and reducers
-	unique        uniqueTable         // the jobs that can be joined
+	unique        store.UniqueTable   // the jobs that can be joined
 	progresses    map[uint32]progress // by job.submission, of the few that have one
 	followers     []followerList      // by submission.followers; 0 is nobody
 	freeFollowers []uint32            // those of followers that no job has
@@ -28,31 +29,6 @@ type submissions struct {
 	tail JobID  // the last job of all when one was sent to the tail of its priority
 	turn uint32 // how many have been sent behind that job since
 }
-
-// A submission is what a submitted job has besides a job: 28 bytes without pointers.
-type submission struct {
-	hash                  uint32 // see hashIn and submissions.unique
-	next                  uint32 // see uniqueTable
-	job                   uint32 // its job
-	unique, reducer       uint32 // in submissions.texts
-	followers             uint32 // in submissions.followers; zero: nobody
-	uniqueLen, reducerLen uint8
-	flags                 submissionFlags
-}
-
-// submissionFlags say what else a submitted job is.
-type submissionFlags uint8
-
-const (
-	subBackground submissionFlags = 1 << iota // it is done even if nobody waits for it
-	subByBody                                 // its unique id is its body
-	subIndexed                                // it is in submissions.unique: others may join it
-	subCancelled                              // it runs, but is over for everybody else
-	subProgress                               // there is an entry in submissions.progresses
-)
-
-// is reports whether x has the flag.
-func (x *submission) is(f submissionFlags) bool { return x.flags&f != 0 }
 
 // A progress is what happened to a submitted job so far. Few have any at a time: it is as
 // good as zero for the others.
@@ -90,7 +66,7 @@ func (c *Core) ensureSubmissions() {
 	if c.submissions != nil {
 		return
 	}
-	c.submissions = &submissions{jobs: slab.NewPool[submission](), texts: slab.NewBytes(), followers: make([]followerList, 1)}
+	c.submissions = &submissions{jobs: slab.NewPool[store.Submission](), texts: slab.NewBytes(), followers: make([]followerList, 1)}
 	if c.submitOpts != nil {
 		c.submissions.opts = *c.submitOpts
 	}
@@ -105,22 +81,24 @@ func (g *submissions) close() {
 	g.texts.Close()
 }
 
-// submissionOf is the submission of a job that isSubmitted.
-func (c *Core) submissionOf(j *job) *submission { return c.submissions.jobs.At(j.submission()) }
+// submissionOf is the submission of a job that IsSubmitted.
+func (c *Core) submissionOf(j *store.Job) *store.Submission {
+	return c.submissions.jobs.At(j.Submission())
+}
 
 // ttrOf is a job's time to run, in seconds.
-func (c *Core) ttrOf(j *job) uint32 {
-	if j.isSubmitted() {
+func (c *Core) ttrOf(j *store.Job) uint32 {
+	if j.IsSubmitted() {
 		return noTTR
 	}
-	return j.ttr
+	return j.TTR
 }
 
 // deadlineOf is when a reservation of j by cl that begins now runs out, in time awake. A job
 // that was put has its own time to run, whoever takes it.
-func (c *Core) deadlineOf(j *job, t *tube, cl *client) Time {
-	if !j.isSubmitted() {
-		return c.awake() + Time(j.ttr)*Second
+func (c *Core) deadlineOf(j *store.Job, t *tube, cl *client) Time {
+	if !j.IsSubmitted() {
+		return c.awake() + Time(j.TTR)*Second
 	}
 	if !cl.usesFunctions() {
 		return c.awake() + noTTR*Second
@@ -168,12 +146,12 @@ func hashAmong(group uint32, sum uint64) uint32 {
 
 // findUnique finds the job of t that op joins, zero if there is none.
 func (c *Core) findUnique(t *tube, op *Op, hash uint32) uint32 {
-	n := c.submissions.unique.find(c.submissions.jobs, hash, func(n uint32) bool {
+	n := c.submissions.unique.Find(c.submissions.jobs, hash, func(n uint32) bool {
 		x := c.submissions.jobs.At(n)
-		switch j := c.jobs.At(x.job); {
-		case j.tube != t.id || x.is(subByBody) != op.Function.ByBody:
+		switch j := c.jobs.At(x.Job); {
+		case j.Tube != t.id || x.Is(store.ByBody) != op.Function.ByBody:
 			return false
-		case x.is(subByBody):
+		case x.Is(store.ByBody):
 			return c.sameBody(j, op)
 		}
 		return bytes.Equal(c.submissions.uniqueOf(x), op.Function.Unique())
@@ -181,60 +159,62 @@ func (c *Core) findUnique(t *tube, op *Op, hash uint32) uint32 {
 	if n == 0 {
 		return 0
 	}
-	return c.submissions.jobs.At(n).job
+	return c.submissions.jobs.At(n).Job
 }
 
 // uniqueOf is x's unique id, good until x is freed.
-func (g *submissions) uniqueOf(x *submission) []byte { return g.texts.Get(x.unique, int(x.uniqueLen)) }
+func (g *submissions) uniqueOf(x *store.Submission) []byte {
+	return g.texts.Get(x.Unique, int(x.UniqueLen))
+}
 
 // reducerOf is x's reducer, good until x is freed.
-func (g *submissions) reducerOf(x *submission) []byte {
-	return g.texts.Get(x.reducer, int(x.reducerLen))
+func (g *submissions) reducerOf(x *store.Submission) []byte {
+	return g.texts.Get(x.Reducer, int(x.ReducerLen))
 }
 
 // newSubmission gives job i of t what a submitted job has besides. It reports false when
 // there is no memory; nothing is left behind then.
-func (c *Core) newSubmission(t *tube, i uint32, j *job, op *Op) bool {
+func (c *Core) newSubmission(t *tube, i uint32, j *store.Job, op *Op) bool {
 	g := c.submissions
 	n, x := g.jobs.Alloc()
 	if n == 0 {
 		return false
 	}
-	if n > recordMax {
+	if n > store.SubmissionMax {
 		g.jobs.Free(n)
 		return false
 	}
 	var ok bool
-	if x.unique, ok = g.texts.Put(op.Function.Unique()); !ok {
+	if x.Unique, ok = g.texts.Put(op.Function.Unique()); !ok {
 		g.jobs.Free(n)
 		return false
 	}
-	if x.reducer, ok = g.texts.Put(op.Function.Reducer()); !ok {
-		g.texts.Free(x.unique, len(op.Function.Unique()))
+	if x.Reducer, ok = g.texts.Put(op.Function.Reducer()); !ok {
+		g.texts.Free(x.Unique, len(op.Function.Unique()))
 		g.jobs.Free(n)
 		return false
 	}
-	x.uniqueLen, x.reducerLen = op.Function.uniqueLen, op.Function.reducerLen
-	x.job = i
+	x.UniqueLen, x.ReducerLen = op.Function.uniqueLen, op.Function.reducerLen
+	x.Job = i
 	if op.Function.Background {
-		x.flags |= subBackground
+		x.Flags |= store.Background
 	}
 	if op.Function.ByBody {
-		x.flags |= subByBody
+		x.Flags |= store.ByBody
 	}
-	j.flags |= flagSubmitted
-	j.ttr = n
+	j.Flags |= store.FlagSubmitted
+	j.TTR = n
 	if sum, joins := g.sumOf(op); joins {
-		x.flags |= subIndexed
-		x.hash = hashIn(t, sum)
-		g.unique.insert(g.jobs, n)
+		x.Flags |= store.Indexed
+		x.Hash = hashIn(t, sum)
+		g.unique.Insert(g.jobs, n)
 	}
 	return true
 }
 
 // progressOf is the progress of record n.
 func (g *submissions) progressOf(n uint32) progress {
-	if !g.jobs.At(n).is(subProgress) {
+	if !g.jobs.At(n).Is(store.HasProgress) {
 		return progress{}
 	}
 	return g.progresses[n]
@@ -243,15 +223,15 @@ func (g *submissions) progressOf(n uint32) progress {
 // setProgress gives record n a progress, or none if that is zero.
 func (g *submissions) setProgress(n uint32, e progress) {
 	x := g.jobs.At(n)
-	switch was := x.is(subProgress); {
+	switch was := x.Is(store.HasProgress); {
 	case e != progress{}:
 		if g.progresses == nil {
 			g.progresses = make(map[uint32]progress)
 		}
 		g.progresses[n] = e
-		x.flags |= subProgress
+		x.Flags |= store.HasProgress
 	case was:
-		x.flags &^= subProgress
+		x.Flags &^= store.HasProgress
 		if delete(g.progresses, n); len(g.progresses) == 0 {
 			g.progresses = nil // a map never shrinks
 		}
@@ -260,34 +240,34 @@ func (g *submissions) setProgress(n uint32, e progress) {
 
 // submittedRecord is what a record tells of j besides what it tells of every job. It is
 // good until the next call.
-func (c *Core) submittedRecord(j *job) *record.Submitted {
+func (c *Core) submittedRecord(j *store.Job) *record.Submitted {
 	x := c.submissionOf(j)
 	c.submissions.record = record.Submitted{
 		Unique: c.submissions.uniqueOf(x), Reducer: c.submissions.reducerOf(x),
-		ByBody: x.is(subByBody), Joinable: x.is(subIndexed), Lost: c.submissions.progressOf(j.submission()).lost,
+		ByBody: x.Is(store.ByBody), Joinable: x.Is(store.Indexed), Lost: c.submissions.progressOf(j.Submission()).lost,
 	}
 	return &c.submissions.record
 }
 
 // unindex takes x out of the index: nobody can join it any more.
-func (g *submissions) unindex(n uint32, x *submission) {
-	if !x.is(subIndexed) {
+func (g *submissions) unindex(n uint32, x *store.Submission) {
+	if !x.Is(store.Indexed) {
 		return
 	}
-	x.flags &^= subIndexed
-	g.unique.remove(g.jobs, n)
+	x.Flags &^= store.Indexed
+	g.unique.Remove(g.jobs, n)
 }
 
 // freeSubmission forgets the submission of j, and who follows it.
-func (c *Core) freeSubmission(j *job) {
+func (c *Core) freeSubmission(j *store.Job) {
 	g := c.submissions
 	x := c.submissionOf(j)
 	c.unfollowAll(x)
-	g.unindex(j.submission(), x)
-	g.setProgress(j.submission(), progress{})
-	g.texts.Free(x.unique, int(x.uniqueLen))
-	g.texts.Free(x.reducer, int(x.reducerLen))
-	g.jobs.Free(j.submission())
+	g.unindex(j.Submission(), x)
+	g.setProgress(j.Submission(), progress{})
+	g.texts.Free(x.Unique, int(x.UniqueLen))
+	g.texts.Free(x.Reducer, int(x.ReducerLen))
+	g.jobs.Free(j.Submission())
 }
 
 // A SubmittedJob is one live job in a list.
@@ -314,9 +294,9 @@ func (k *checker) submissions() {
 	for i := range k.at { // in no fixed order: a check only reports
 		j := c.jobs.At(i)
 		switch {
-		case !j.isSubmitted():
+		case !j.IsSubmitted():
 		case g == nil:
-			k.fail("job %d: submitted, to a core that knows nothing of it", j.id)
+			k.fail("job %d: submitted, to a core that knows nothing of it", j.ID)
 		default:
 			k.submission(i, j, &sums)
 			k.followers(i, j, &sums)
@@ -331,8 +311,8 @@ func (k *checker) submissions() {
 	if sums.progresses != len(g.progresses) {
 		k.fail("submissions: %d jobs have a progress, %d are kept", sums.progresses, len(g.progresses))
 	}
-	if sums.indexed != g.unique.n {
-		k.fail("submissions: %d jobs to be joined, %d in the index", sums.indexed, g.unique.n)
+	if sums.indexed != g.unique.N {
+		k.fail("submissions: %d jobs to be joined, %d in the index", sums.indexed, g.unique.N)
 	}
 	if sums.followed+len(g.freeFollowers)+1 != len(g.followers) {
 		k.fail("submissions: %d jobs have followers, %d of %d lists are free", sums.followed, len(g.freeFollowers), len(g.followers)-1)
@@ -342,29 +322,29 @@ func (k *checker) submissions() {
 }
 
 // submission checks what a submitted job has besides a job.
-func (k *checker) submission(i uint32, j *job, sums *submissionSums) {
+func (k *checker) submission(i uint32, j *store.Job, sums *submissionSums) {
 	c, g := k.c, k.c.submissions
 	sums.jobs++
 	x := c.submissionOf(j)
-	if x.job != i {
-		k.fail("job %d: what was submitted belongs to record %d", j.id, x.job)
+	if x.Job != i {
+		k.fail("job %d: what was submitted belongs to record %d", j.ID, x.Job)
 	}
-	if j.state != Reserved && c.unwanted(j) {
-		k.fail("job %d: %s, and nobody wants it", j.id, j.state)
+	if j.State != Reserved && c.unwanted(j) {
+		k.fail("job %d: %s, and nobody wants it", j.ID, j.State)
 	}
-	for _, n := range []uint8{x.uniqueLen, x.reducerLen} {
+	for _, n := range []uint8{x.UniqueLen, x.ReducerLen} {
 		if n > 0 {
 			sums.texts++
 		}
 	}
-	if x.is(subIndexed) {
+	if x.Is(store.Indexed) {
 		sums.indexed++
-		if g.unique.find(g.jobs, x.hash, func(n uint32) bool { return n == j.submission() }) == 0 {
-			k.fail("job %d: its unique id is not in the index", j.id)
+		if g.unique.Find(g.jobs, x.Hash, func(n uint32) bool { return n == j.Submission() }) == 0 {
+			k.fail("job %d: its unique id is not in the index", j.ID)
 		}
 	}
-	if _, ok := g.progresses[j.submission()]; ok != x.is(subProgress) {
-		k.fail("job %d: its progress is there: %v, said to be: %v", j.id, ok, x.is(subProgress))
+	if _, ok := g.progresses[j.Submission()]; ok != x.Is(store.HasProgress) {
+		k.fail("job %d: its progress is there: %v, said to be: %v", j.ID, ok, x.Is(store.HasProgress))
 	} else if ok {
 		sums.progresses++
 	}

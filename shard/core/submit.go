@@ -1,6 +1,10 @@
 package core
 
-import "bytes"
+import (
+	"bytes"
+
+	"polystalk/shard/store"
+)
 
 // What becomes of submitted jobs. Sources: gearmand's PROTOCOL, and what gearmand 1.1.20
 // and 2.0.0 were seen to do, except where they lose work.
@@ -23,7 +27,7 @@ func (c *Core) submit(op *Op, r *Reply) {
 			return
 		}
 	}
-	total := t.reserved + uint64(t.ready.n+t.delay.n)
+	total := t.reserved + uint64(t.ready.N+t.delay.N)
 	if most := t.function.limits[ClassOf(op.Pri)]; most > 0 && total >= uint64(most) {
 		r.Status = StatusFull
 		c.closeTube(t)
@@ -42,10 +46,10 @@ func (c *Core) submit(op *Op, r *Reply) {
 		c.closeTube(t)
 		return
 	}
-	r.ID = j.id
-	j.created = c.now
-	j.pri = op.Pri
-	j.tube = t.id
+	r.ID = j.ID
+	j.Created = c.now
+	j.Pri = op.Pri
+	j.Tube = t.id
 	t.jobs++
 	t.total++
 	c.counts.Total++
@@ -55,11 +59,11 @@ func (c *Core) submit(op *Op, r *Reply) {
 		cl := c.functionClient(op)
 		c.follow(cl, i, c.submissionOf(j))
 		c.recordNumber(t, j)
-		r.Commit = max(r.Commit, j.commit())
+		r.Commit = max(r.Commit, j.Commit())
 		r.Client = cl.id
 	}
 	if x.Due > c.now {
-		j.delay = uint32(min((x.Due-c.now+Second-1)/Second, 1<<32-1))
+		j.Delay = uint32(min((x.Due-c.now+Second-1)/Second, 1<<32-1))
 		c.enterDelayed(t, i, j, x.Due)
 		c.recordNew(t, j)
 		return
@@ -77,26 +81,26 @@ func (c *Core) join(t *tube, i uint32, op *Op, r *Reply) {
 	if op.Function.Background && c.unadmitted(j, op, r) {
 		return
 	}
-	r.ID = j.id
+	r.ID = j.ID
 	if !op.Function.Background {
 		cl := c.functionClient(op)
 		c.follow(cl, i, x)
 		r.Client = cl.id
-	} else if !x.is(subBackground) {
-		x.flags |= subBackground
+	} else if !x.Is(store.Background) {
+		x.Flags |= store.Background
 		c.recordNew(t, j)
 	}
-	r.Commit = max(r.Commit, j.commit())
+	r.Commit = max(r.Commit, j.Commit())
 }
 
 // unadmitted reports whether op, which would have the submitted job j recorded in full for
 // the first time, is to wait until the journal has made room for j's body. What op brings
 // along itself has room already; a small body needs no more than every command has.
-func (c *Core) unadmitted(j *job, op *Op, r *Reply) bool {
-	if c.buf == nil || op.Admitted >= j.size || j.flags&flagLarge == 0 || c.submissionOf(j).is(subBackground) {
+func (c *Core) unadmitted(j *store.Job, op *Op, r *Reply) bool {
+	if c.buf == nil || op.Admitted >= j.Size || j.Flags&store.FlagLarge == 0 || c.submissionOf(j).Is(store.Background) {
 		return false
 	}
-	r.Status, r.N = StatusUnadmitted, j.size
+	r.Status, r.N = StatusUnadmitted, j.Size
 	return true
 }
 
@@ -109,14 +113,14 @@ func (c *Core) report(op *Op, r *Reply) {
 		return
 	}
 	k := op.Function.Relay
-	keep := !j.isSubmitted()
-	if j.isSubmitted() {
+	keep := !j.IsSubmitted()
+	if j.IsSubmitted() {
 		x := c.submissionOf(j)
 		if k == RelayStatus {
-			c.submissions.setProgress(j.submission(), progress{c.submissions.progressOf(j.submission()).lost, op.Function.Numerator, op.Function.Denominator})
+			c.submissions.setProgress(j.Submission(), progress{c.submissions.progressOf(j.Submission()).lost, op.Function.Numerator, op.Function.Denominator})
 		}
 		r.N = c.relay(j, x, k, op.Body, op.Large)
-		keep = c.submissions.opts.BuryFailed && x.is(subBackground)
+		keep = c.submissions.opts.BuryFailed && x.Is(store.Background)
 	}
 	if !k.Ends() {
 		return
@@ -132,21 +136,21 @@ func (c *Core) report(op *Op, r *Reply) {
 // loseWorker takes back a job whose worker has gone or has taken too long. It goes to the
 // tail of its priority, so that a job that kills its workers does not keep others from
 // being done; and fails if that was once too often.
-func (c *Core) loseWorker(t *tube, i uint32, j *job) {
+func (c *Core) loseWorker(t *tube, i uint32, j *store.Job) {
 	g := c.submissions
-	lost := g.progressOf(j.submission()).lost + 1
+	lost := g.progressOf(j.Submission()).lost + 1
 	if g.opts.Retries > 0 && lost >= g.opts.Retries {
 		x := c.submissionOf(j)
 		c.relay(j, x, RelayFailed, nil, nil)
-		if g.opts.BuryFailed && x.is(subBackground) {
-			g.setProgress(j.submission(), progress{})
+		if g.opts.BuryFailed && x.Is(store.Background) {
+			g.setProgress(j.Submission(), progress{})
 			c.buryFailed(t, i, j)
 		} else {
 			c.dropJob(t, i, j)
 		}
 		return
 	}
-	g.setProgress(j.submission(), progress{lost: lost})
+	g.setProgress(j.Submission(), progress{lost: lost})
 	if g.tail != c.lastID {
 		g.tail, g.turn = c.lastID, 0
 	}
@@ -159,9 +163,9 @@ func (c *Core) loseWorker(t *tube, i uint32, j *job) {
 }
 
 // buryFailed keeps a job that has failed and is in no container any more.
-func (c *Core) buryFailed(t *tube, i uint32, j *job) {
+func (c *Core) buryFailed(t *tube, i uint32, j *store.Job) {
 	c.enterBuried(t, i, j)
-	if j.isSubmitted() {
+	if j.IsSubmitted() {
 		c.conclude(j)
 	}
 	c.recordIfRoom(t, j)
@@ -169,16 +173,16 @@ func (c *Core) buryFailed(t *tube, i uint32, j *job) {
 
 // unwanted reports whether nobody would hear of a submitted job's result, and nobody asked
 // for it to be done all the same.
-func (c *Core) unwanted(j *job) bool {
+func (c *Core) unwanted(j *store.Job) bool {
 	x := c.submissionOf(j)
-	return x.is(subCancelled) || !x.is(subBackground) && x.followers == 0
+	return x.Is(store.Cancelled) || !x.Is(store.Background) && x.Followers == 0
 }
 
 // submissionDeleted tells the followers of a job that it is deleted: who deletes a job that
 // it has reserved has done it.
-func (c *Core) submissionDeleted(j *job) {
+func (c *Core) submissionDeleted(j *store.Job) {
 	k := RelayFailed
-	if j.state == Reserved {
+	if j.State == Reserved {
 		k = RelayDone
 	}
 	c.relay(j, c.submissionOf(j), k, nil, nil)
@@ -186,41 +190,41 @@ func (c *Core) submissionDeleted(j *job) {
 
 // submissionBuried tells the followers of a job that is buried that it has failed. From
 // then on it is kept whoever has gone, like one that was put.
-func (c *Core) submissionBuried(t *tube, j *job) {
+func (c *Core) submissionBuried(t *tube, j *store.Job) {
 	x := c.submissionOf(j)
 	c.relay(j, x, RelayFailed, nil, nil)
 	c.conclude(j)
-	if !x.is(subBackground) {
-		x.flags |= subBackground
+	if !x.Is(store.Background) {
+		x.Flags |= store.Background
 		c.recordNew(t, j)
 	}
 }
 
 // conclude makes a job one that is over for its followers, though it is still there: who
 // submits the same begins anew.
-func (c *Core) conclude(j *job) {
+func (c *Core) conclude(j *store.Job) {
 	x := c.submissionOf(j)
 	c.unfollowAll(x)
-	c.submissions.unindex(j.submission(), x)
+	c.submissions.unindex(j.Submission(), x)
 }
 
 // cancel ends a job, or has one that runs go on unheard.
 func (c *Core) cancel(op *Op, r *Reply) {
 	i, j, t := c.find(op.ID)
 	switch {
-	case i == 0, j.state == Reserved && (!j.isSubmitted() || c.submissionOf(j).is(subCancelled)):
+	case i == 0, j.State == Reserved && (!j.IsSubmitted() || c.submissionOf(j).Is(store.Cancelled)):
 		r.Status = StatusNotFound
 		return
-	case j.isSubmitted():
+	case j.IsSubmitted():
 		c.relay(j, c.submissionOf(j), RelayFailed, nil, nil)
 		c.conclude(j)
 	}
-	if j.state == Reserved {
+	if j.State == Reserved {
 		// Nor does it come back from the journal.
 		c.recordDelete(t, j)
 		x := c.submissionOf(j)
-		x.flags |= subCancelled
-		x.flags &^= subBackground
+		x.Flags |= store.Cancelled
+		x.Flags &^= store.Background
 		return
 	}
 	c.leave(t, i, j)
@@ -228,20 +232,20 @@ func (c *Core) cancel(op *Op, r *Reply) {
 }
 
 // status tells about j, which may be nil.
-func (c *Core) status(j *job, op *Op, r *Reply) {
+func (c *Core) status(j *store.Job, op *Op, r *Reply) {
 	x := op.Function
 	if j == nil {
 		r.Status = StatusNotFound
 		return
 	}
-	r.ID, r.Commit = j.id, j.commit()
-	x.Running = j.state == Reserved
+	r.ID, r.Commit = j.ID, j.Commit()
+	x.Running = j.State == Reserved
 	x.Numerator, x.Denominator, x.Clients = 0, 0, 0
-	if !j.isSubmitted() {
+	if !j.IsSubmitted() {
 		return
 	}
-	e := c.submissions.progressOf(j.submission())
-	x.Numerator, x.Denominator, x.Clients = e.numerator, e.denominator, c.submissions.followers[c.submissionOf(j).followers].n
+	e := c.submissions.progressOf(j.Submission())
+	x.Numerator, x.Denominator, x.Clients = e.numerator, e.denominator, c.submissions.followers[c.submissionOf(j).Followers].n
 }
 
 // uniqueStatus tells about the newest job of any function with op's unique id. It
@@ -249,18 +253,18 @@ func (c *Core) status(j *job, op *Op, r *Reply) {
 func (c *Core) uniqueStatus(op *Op, r *Reply) {
 	c.ensureSubmissions()
 	sum, ok := c.submissions.sumOf(op)
-	var newest *job
+	var newest *store.Job
 	groups, looked := uint64(min(uniqueGroups, len(c.tubes))), 0
 	x := op.Function
 	for ; ok && x.Cursor < groups && looked < boundedMax; x.Cursor++ {
 		looked++
-		c.submissions.unique.find(c.submissions.jobs, hashAmong(uint32(x.Cursor), sum), func(n uint32) bool {
+		c.submissions.unique.Find(c.submissions.jobs, hashAmong(uint32(x.Cursor), sum), func(n uint32) bool {
 			looked++
 			g := c.submissions.jobs.At(n)
-			if g.is(subByBody) || !bytes.Equal(c.submissions.uniqueOf(g), x.Unique()) {
+			if g.Is(store.ByBody) || !bytes.Equal(c.submissions.uniqueOf(g), x.Unique()) {
 				return false
 			}
-			if j := c.jobs.At(g.job); newest == nil || j.id > newest.id {
+			if j := c.jobs.At(g.Job); newest == nil || j.ID > newest.ID {
 				newest = j
 			}
 			return false // there may be others
@@ -278,20 +282,20 @@ const listMax = 512
 // listJobs appends the jobs of the next buckets of the table of ids. A job may be listed
 // twice if the table grows between two visits, and missed if it shrinks.
 func (c *Core) listJobs(x *FunctionOp, r *Reply) {
-	for ; x.Cursor < uint64(c.ids.size); x.Cursor++ {
+	for ; x.Cursor < uint64(c.ids.Size); x.Cursor++ {
 		if len(x.Jobs) >= listMax {
 			r.Status = StatusMore
 			return
 		}
-		for i := *c.ids.head(x.Cursor); i != 0; {
+		for i := *c.ids.Head(x.Cursor); i != 0; {
 			j := c.jobs.At(i)
-			s := SubmittedJob{ID: j.id, Background: true}
-			if j.isSubmitted() {
+			s := SubmittedJob{ID: j.ID, Background: true}
+			if j.IsSubmitted() {
 				g := c.submissionOf(j)
-				s.Lost, s.Background, s.Unique = c.submissions.progressOf(j.submission()).lost, g.is(subBackground), string(c.submissions.uniqueOf(g))
+				s.Lost, s.Background, s.Unique = c.submissions.progressOf(j.Submission()).lost, g.Is(store.Background), string(c.submissions.uniqueOf(g))
 			}
 			x.Jobs = append(x.Jobs, s)
-			i = j.hash
+			i = j.Hash
 		}
 	}
 }

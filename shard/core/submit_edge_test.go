@@ -35,7 +35,7 @@ func TestUnregisterIsBounded(t *testing.T) {
 	p.grab(f, 0)
 	check(3, Op{Kind: OpUnregister}) // all
 	p.report(jobs, RelayData, "", StatusNotFound)
-	if held := p.core.clients[p.id].held.n; held != 0 {
+	if held := p.core.clients[p.id].held.N; held != 0 {
 		t.Errorf("%d jobs are held", held)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"polystalk/shard/store"
 )
 
 // A functionHistory plays random sessions of both protocols against one core.
@@ -105,7 +107,7 @@ func (h *functionHistory) peerStep(n int) {
 	case 8, 9:
 		op.Kind = OpReport
 		if i := h.held(p); i != 0 {
-			op.ID = h.core.jobs.At(i).id
+			op.ID = h.core.jobs.At(i).ID
 		}
 		p.function.Relay = RelayKind(1 + h.rng.IntN(6))
 		h.apply(op)
@@ -140,7 +142,7 @@ func (h *functionHistory) held(p *functionPeer) uint32 {
 	if p.id == 0 {
 		return 0
 	}
-	return h.core.clients[p.id].held.head
+	return h.core.clients[p.id].held.Head
 }
 
 // deliver takes what the sessions hear: each of their submissions ends once.
@@ -182,19 +184,19 @@ func (h *functionHistory) compareReplay() {
 }
 
 func describeJobs(c *Core, o SubmitOptions) (list []string) {
-	c.eachJob(func(j *job) {
-		if !j.isSubmitted() {
-			list = append(list, fmt.Sprint(j.id))
+	c.eachJob(func(j *store.Job) {
+		if !j.IsSubmitted() {
+			list = append(list, fmt.Sprint(j.ID))
 			return
 		}
 		x := c.submissionOf(j)
-		if x.is(subBackground) {
-			lost := c.submissions.progressOf(j.submission()).lost
+		if x.Is(store.Background) {
+			lost := c.submissions.progressOf(j.Submission()).lost
 			if o.Retries == 0 {
 				lost = 0 // not recorded: nothing depends on it
 			}
-			list = append(list, fmt.Sprintf("%d %q %d %q %q %q %v %v %d", j.id, c.tubes[j.tube].name, j.pri,
-				c.submissions.uniqueOf(x), c.submissions.reducerOf(x), c.bodyOf(j), x.is(subByBody), x.is(subIndexed), lost))
+			list = append(list, fmt.Sprintf("%d %q %d %q %q %q %v %v %d", j.ID, c.tubes[j.Tube].name, j.Pri,
+				c.submissions.uniqueOf(x), c.submissions.reducerOf(x), c.bodyOf(j), x.Is(store.ByBody), x.Is(store.Indexed), lost))
 		}
 	})
 	slices.Sort(list)

@@ -1,10 +1,5 @@
 package core
 
-// Time is a moment in nanoseconds, or a length of time. The core only ever gets it as
-// an argument; it begins with the time of day at the start of the server, and goes
-// on by itself.
-type Time int64
-
 // Second is one second of Time; the wire speaks seconds, the core nanoseconds.
 const Second Time = 1e9
 

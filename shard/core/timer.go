@@ -190,8 +190,8 @@ func (c *Core) expireTube(t *tube, at Time, most int) (done int) {
 			t.function = nil // Expire closes the tube
 		}
 	}
-	for t.delay.n > 0 && Time(t.delay.top().a) == at && done < most {
-		i := t.delay.top().job
+	for t.delay.N > 0 && Time(t.delay.Top().A) == at && done < most {
+		i := t.delay.Top().Job
 		j := c.jobs.At(i)
 		c.leaveDelayed(t, j)
 		c.enterReady(t, i, j)
@@ -204,8 +204,8 @@ func (c *Core) expireTube(t *tube, at Time, most int) (done int) {
 // due is the next moment at which something happens to t by itself.
 func (t *tube) due() Time {
 	at := Never
-	if t.delay.n > 0 {
-		at = Time(t.delay.top().a)
+	if t.delay.N > 0 {
+		at = Time(t.delay.Top().A)
 	}
 	if t.pauseUntil != 0 {
 		at = min(at, t.pauseUntil)
@@ -222,18 +222,18 @@ func (c *Core) expireClient(cl *client, at Time, most int) (done int) {
 	// its job is gone. Source: prot.c, conn_timeout.
 	if cl.waiting {
 		switch {
-		case cl.due.n > 0 && Time(cl.due.top().a)-Second <= at:
+		case cl.due.N > 0 && Time(cl.due.Top().A)-Second <= at:
 			c.wake(cl, StatusDeadlineSoon)
 		case cl.until <= at:
 			c.wake(cl, StatusTimedOut)
 		}
 	}
-	for cl.due.n > 0 && Time(cl.due.top().a) == at && done < most {
-		i := cl.due.top().job
+	for cl.due.N > 0 && Time(cl.due.Top().A) == at && done < most {
+		i := cl.due.Top().Job
 		j := c.jobs.At(i)
-		t := c.tubes[j.tube]
+		t := c.tubes[j.Tube]
 		c.leaveReserved(t, i, j)
-		j.timeouts++
+		j.Timeouts++
 		c.counts.Timeouts++
 		c.giveBack(t, i, j, cl)
 		done++
@@ -244,8 +244,8 @@ func (c *Core) expireClient(cl *client, at Time, most int) (done int) {
 // nextAt is when something happens to cl by itself, in time awake.
 func (cl *client) nextAt() Time {
 	at := Never
-	if cl.due.n > 0 {
-		at = Time(cl.due.top().a)
+	if cl.due.N > 0 {
+		at = Time(cl.due.Top().A)
 		if cl.waiting {
 			at -= Second
 		}
@@ -259,7 +259,7 @@ func (cl *client) nextAt() Time {
 // deadlineSoon reports whether cl holds a job that runs out within the safety
 // margin of one second. Source: protocol document, "reserve".
 func (c *Core) deadlineSoon(cl *client) bool {
-	return cl.due.n > 0 && c.awake() >= Time(cl.due.top().a)-Second
+	return cl.due.N > 0 && c.awake() >= Time(cl.due.Top().A)-Second
 }
 
 // timers checks the heap of timers, and that each tube and client is woken no

@@ -1,6 +1,10 @@
 package core
 
-import "fmt"
+import (
+	"fmt"
+
+	"polystalk/shard/store"
+)
 
 // The operations of the job's life, one function each. Sources: protocol
 // document of beanstalkd 1.13 and, where it is silent, prot.c's dispatch_cmd.
@@ -20,9 +24,9 @@ func (c *Core) applyPut(op *Op, r *Reply) {
 		r.Status = StatusOutOfMemory
 		return
 	}
-	j.created = c.now
-	j.pri, j.delay, j.ttr = op.Pri, op.Delay, op.TTR
-	j.tube = t.id
+	j.Created = c.now
+	j.Pri, j.Delay, j.TTR = op.Pri, op.Delay, op.TTR
+	j.Tube = t.id
 	t.jobs++
 	t.total++
 	c.counts.Total++
@@ -91,12 +95,12 @@ func (c *Core) applyReserve(op *Op, r *Reply) {
 // applyReserveJob takes a job whatever its state, if nobody has it.
 func (c *Core) applyReserveJob(op *Op, r *Reply) {
 	i, j, t := c.find(op.ID)
-	if i == 0 || j.state == Reserved {
+	if i == 0 || j.State == Reserved {
 		r.Status = StatusNotFound
 		return
 	}
 	cl := c.clientFor(op)
-	was := j.state
+	was := j.State
 	c.leave(t, i, j)
 	c.enterReserved(t, i, j, cl)
 	if was != Ready && c.buf != nil && !c.buf.Full {
@@ -111,11 +115,11 @@ func (c *Core) applyReserveJob(op *Op, r *Reply) {
 // applyDelete deletes a job that is the client's, or nobody's.
 func (c *Core) applyDelete(op *Op, r *Reply) {
 	i, j, t := c.find(op.ID)
-	if i == 0 || j.state == Reserved && (j.client != op.Client || op.Client == 0) {
+	if i == 0 || j.State == Reserved && (j.Client != op.Client || op.Client == 0) {
 		r.Status = StatusNotFound
 		return
 	}
-	if j.isSubmitted() {
+	if j.IsSubmitted() {
 		c.submissionDeleted(j)
 	}
 	c.leave(t, i, j)
@@ -135,12 +139,12 @@ func (c *Core) applyRelease(op *Op, r *Reply) {
 		return
 	}
 	c.leaveReserved(t, i, j)
-	if j.isSubmitted() && c.unwanted(j) {
+	if j.IsSubmitted() && c.unwanted(j) {
 		c.dropJob(t, i, j)
 		return
 	}
-	j.pri, j.delay = op.Pri, op.Delay
-	j.releases++
+	j.Pri, j.Delay = op.Pri, op.Delay
+	j.Releases++
 	if op.Delay > 0 {
 		c.enterDelayed(t, i, j, c.delayUntil(op.Delay))
 		c.recordUpdate(t, j)
@@ -159,17 +163,17 @@ func (c *Core) applyBury(op *Op, r *Reply) {
 		r.Status = StatusNotFound
 		return
 	}
-	if j.isSubmitted() && !c.submissionOf(j).is(subCancelled) && c.unadmitted(j, op, r) {
+	if j.IsSubmitted() && !c.submissionOf(j).Is(store.Cancelled) && c.unadmitted(j, op, r) {
 		return // and the job is where it was: the same comes again
 	}
 	c.leaveReserved(t, i, j)
-	if j.isSubmitted() && c.submissionOf(j).is(subCancelled) {
+	if j.IsSubmitted() && c.submissionOf(j).Is(store.Cancelled) {
 		c.dropJob(t, i, j)
 		return
 	}
-	j.pri = op.Pri
+	j.Pri = op.Pri
 	c.enterBuried(t, i, j)
-	if j.isSubmitted() {
+	if j.IsSubmitted() {
 		c.submissionBuried(t, j)
 	}
 	c.recordUpdate(t, j)
@@ -182,9 +186,9 @@ func (c *Core) applyTouch(op *Op, r *Reply) {
 		r.Status = StatusNotFound
 		return
 	}
-	cl := c.clientAt(j.client)
-	j.deadline = c.deadlineOf(j, t, cl)
-	cl.due.set(c.jobs, int(j.pos), heapEntry{a: uint64(j.deadline), job: i})
+	cl := c.clientAt(j.Client)
+	j.Deadline = c.deadlineOf(j, t, cl)
+	cl.due.Set(c.jobs, int(j.Pos), store.Entry{A: uint64(j.Deadline), Job: i})
 	c.timers.want(&cl.timer, c.dueAt(&cl.timer))
 }
 
@@ -200,17 +204,17 @@ func (c *Core) applyKick(op *Op, r *Reply) {
 	r.Kicked = op.Kicked
 	if r.Kicked == KickUndecided {
 		r.Kicked = KickBuried
-		if t.buried.n == 0 {
+		if t.buried.N == 0 {
 			r.Kicked = KickDelayed
 		}
 	}
 	for r.N < op.N {
 		var i uint32
 		switch {
-		case r.Kicked == KickDelayed && t.delay.n > 0:
-			i = t.delay.top().job
-		case r.Kicked == KickBuried && t.buried.n > 0:
-			i = t.buried.head
+		case r.Kicked == KickDelayed && t.delay.N > 0:
+			i = t.delay.Top().Job
+		case r.Kicked == KickBuried && t.buried.N > 0:
+			i = t.buried.Head
 		default:
 			return
 		}
@@ -226,7 +230,7 @@ func (c *Core) applyKick(op *Op, r *Reply) {
 // applyKickJob kicks one job.
 func (c *Core) applyKickJob(op *Op, r *Reply) {
 	i, j, t := c.find(op.ID)
-	if i == 0 || j.state != Buried && j.state != Delayed {
+	if i == 0 || j.State != Buried && j.State != Delayed {
 		r.Status = StatusNotFound
 		return
 	}
@@ -238,7 +242,7 @@ func (c *Core) applyKickJob(op *Op, r *Reply) {
 func (c *Core) kick(t *tube, i uint32) {
 	j := c.jobs.At(i)
 	c.leave(t, i, j)
-	j.kicks++
+	j.Kicks++
 	c.enterReady(t, i, j)
 	c.recordUpdate(t, j)
 	c.match(t)
@@ -249,17 +253,17 @@ func (c *Core) applyPeek(op *Op, r *Reply) {
 	var i uint32
 	switch op.Kind {
 	case OpPeek:
-		i, _ = c.ids.find(c.jobs, op.ID)
+		i, _ = c.ids.Find(c.jobs, op.ID)
 	case OpPeekReady:
-		if t := c.tubeAt(op.Tube); t.ready.n > 0 {
-			i = t.ready.top().job
+		if t := c.tubeAt(op.Tube); t.ready.N > 0 {
+			i = t.ready.Top().Job
 		}
 	case OpPeekDelayed:
-		if t := c.tubeAt(op.Tube); t.delay.n > 0 {
-			i = t.delay.top().job
+		if t := c.tubeAt(op.Tube); t.delay.N > 0 {
+			i = t.delay.Top().Job
 		}
 	case OpPeekBuried:
-		i = c.tubeAt(op.Tube).buried.head
+		i = c.tubeAt(op.Tube).buried.Head
 	}
 	if i == 0 {
 		r.Status = StatusNotFound
@@ -351,11 +355,11 @@ func (c *Core) applyClose(op *Op, r *Reply) {
 }
 
 // giveBack makes a job that cl does not hold any more ready again, unless nobody wants it.
-func (c *Core) giveBack(t *tube, i uint32, j *job, cl *client) {
+func (c *Core) giveBack(t *tube, i uint32, j *store.Job, cl *client) {
 	switch {
-	case j.isSubmitted() && c.unwanted(j):
+	case j.IsSubmitted() && c.unwanted(j):
 		c.dropJob(t, i, j)
-	case j.isSubmitted() && cl.usesFunctions():
+	case j.IsSubmitted() && cl.usesFunctions():
 		c.loseWorker(t, i, j)
 	default:
 		c.enterReady(t, i, j)
@@ -364,9 +368,9 @@ func (c *Core) giveBack(t *tube, i uint32, j *job, cl *client) {
 }
 
 // dropJob ends a job that is in no container any more, without an OpDelete.
-func (c *Core) dropJob(t *tube, i uint32, j *job) {
+func (c *Core) dropJob(t *tube, i uint32, j *store.Job) {
 	c.recordDelete(t, j)
-	id := j.id
+	id := j.ID
 	c.freeJob(i, j)
 	t.jobs--
 	t.deletes++

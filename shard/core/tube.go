@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"polystalk/shard/record"
+	"polystalk/shard/store"
 )
 
 // A tube exists while a client uses or watches it, while it has jobs, or
@@ -15,8 +16,8 @@ type tube struct {
 	pinned     bool
 	pauseKeeps bool // it exists until its pause ends: that comes from a journal
 
-	ready, delay jobHeap
-	buried       jobList
+	ready, delay store.Heap
+	buried       store.List
 
 	pauseUntil Time // zero: not paused
 	pauseFor   Time // as asked, for stats-tube
@@ -109,9 +110,9 @@ func (c *Core) closeTube(t *tube) {
 		c.restFunction(t)
 		return
 	}
-	if t.jobs != 0 || t.ready.n+t.delay.n+t.buried.n+t.waiters.n != 0 || c.tubes[t.id] != t {
+	if t.jobs != 0 || t.ready.N+t.delay.N+t.buried.N+t.waiters.n != 0 || c.tubes[t.id] != t {
 		panic(fmt.Sprintf("core: tube %d %q is closed with %d jobs, %d ready, %d delayed, %d buried, %d waiting",
-			t.id, t.name, t.jobs, t.ready.n, t.delay.n, t.buried.n, t.waiters.n))
+			t.id, t.name, t.jobs, t.ready.N, t.delay.N, t.buried.N, t.waiters.n))
 	}
 	if t.pauseUntil != 0 {
 		c.setPause(t, 0, 0)
@@ -159,7 +160,7 @@ func (c *Core) Pin(name string) { c.openTube([]byte(name)).pinned = true }
 // refresh keeps Core.ready true; every change to t.ready or to its pause ends here.
 // The mirror follows with publish: after match, when jobs were made ready.
 func (c *Core) refresh(t *tube) {
-	can := t.ready.n > 0 && t.pauseUntil == 0
+	can := t.ready.N > 0 && t.pauseUntil == 0
 	if can != (t.readyPos != 0) {
 		if can {
 			c.ready = append(c.ready, t)
@@ -214,7 +215,7 @@ func (c *Core) unpause(t *tube) {
 	c.match(t)
 	if t.function != nil && t.readyPos != 0 {
 		// As if each job came now: match has told of the first.
-		for n := 1; n < t.ready.n && c.wakeSleepers(t.function); n++ {
+		for n := 1; n < t.ready.N && c.wakeSleepers(t.function); n++ {
 		}
 	}
 }
@@ -227,12 +228,12 @@ func (k *checker) tubes() {
 	// In no fixed order: a check only reports.
 	for i := range k.at {
 		j := c.jobs.At(i)
-		jobs[j.tube]++
-		if j.state == Reserved {
-			reserved[j.tube]++
+		jobs[j.Tube]++
+		if j.State == Reserved {
+			reserved[j.Tube]++
 		}
-		if int(j.tube) >= len(c.tubes) || c.tubes[j.tube] == nil {
-			k.fail("job %d is in tube %d, which is gone", j.id, j.tube)
+		if int(j.Tube) >= len(c.tubes) || c.tubes[j.Tube] == nil {
+			k.fail("job %d is in tube %d, which is gone", j.ID, j.Tube)
 		}
 	}
 	named, ready := 0, 0
@@ -248,7 +249,7 @@ func (k *checker) tubes() {
 			k.fail("tube %q: %d jobs, %d reserved; counted %d, %d",
 				t.name, jobs[t.id], reserved[t.id], t.jobs, t.reserved)
 		}
-		if t.jobs != t.ready.n+t.delay.n+t.buried.n+int(t.reserved) || uint64(t.jobs)+t.deletes != t.total+t.restored {
+		if t.jobs != t.ready.N+t.delay.N+t.buried.N+int(t.reserved) || uint64(t.jobs)+t.deletes != t.total+t.restored {
 			k.fail("tube %q: the sum of its states is not its %d jobs, or those and its %d deletes not its total of %d and %d",
 				t.name, t.jobs, t.deletes, t.total, t.restored)
 		}
@@ -276,15 +277,15 @@ func (k *checker) tubes() {
 func (k *checker) tubeJobs(t *tube) {
 	urgent := uint64(0)
 	where := fmt.Sprintf("tube %q ready", t.name)
-	k.heap(where, &t.ready, func(e heapEntry) {
-		j := k.place(e.job, Ready, where)
+	k.heap(where, &t.ready, func(e store.Entry) {
+		j := k.place(e.Job, Ready, where)
 		if j == nil {
 			return
 		}
-		if e.b != j.pri || e.a != uint64(j.id) && (j.prev == 0 || e.a < uint64(j.id)) || j.tube != t.id || j.deadline != 0 || j.client != 0 {
-			k.fail("%s: job %d is under a wrong key or in a wrong tube", where, j.id)
+		if e.B != j.Pri || e.A != uint64(j.ID) && (j.Prev == 0 || e.A < uint64(j.ID)) || j.Tube != t.id || j.Deadline != 0 || j.Client != 0 {
+			k.fail("%s: job %d is under a wrong key or in a wrong tube", where, j.ID)
 		}
-		if j.pri < urgentBelow {
+		if j.Pri < urgentBelow {
 			urgent++
 		}
 	})
@@ -292,34 +293,34 @@ func (k *checker) tubeJobs(t *tube) {
 		k.fail("tube %q: %d urgent, counted %d", t.name, urgent, t.urgent)
 	}
 	delayed := fmt.Sprintf("tube %q delayed", t.name)
-	k.heap(delayed, &t.delay, func(e heapEntry) {
-		j := k.place(e.job, Delayed, delayed)
-		if j != nil && (e.b != 0 || e.a != uint64(j.deadline) || j.tube != t.id || j.client != 0) {
-			k.fail("%s: job %d is under a wrong key or in a wrong tube", delayed, j.id)
+	k.heap(delayed, &t.delay, func(e store.Entry) {
+		j := k.place(e.Job, Delayed, delayed)
+		if j != nil && (e.B != 0 || e.A != uint64(j.Deadline) || j.Tube != t.id || j.Client != 0) {
+			k.fail("%s: job %d is under a wrong key or in a wrong tube", delayed, j.ID)
 		}
 	})
 	buried := fmt.Sprintf("tube %q buried", t.name)
 	last := Time(0)
 	k.list(buried, &t.buried, func(i uint32) {
 		j := k.place(i, Buried, buried)
-		if j != nil && (j.tube != t.id || j.deadline <= last || j.client != 0) {
-			k.fail("%s: job %d is in a wrong tube or out of order", buried, j.id)
+		if j != nil && (j.Tube != t.id || j.Deadline <= last || j.Client != 0) {
+			k.fail("%s: job %d is in a wrong tube or out of order", buried, j.ID)
 		}
 		if j != nil {
-			last = j.deadline
+			last = j.Deadline
 		}
 	})
-	k.sums.Ready += uint64(t.ready.n)
+	k.sums.Ready += uint64(t.ready.N)
 	k.sums.Urgent += t.urgent
-	k.sums.Delayed += uint64(t.delay.n)
-	k.sums.Buried += uint64(t.buried.n)
+	k.sums.Delayed += uint64(t.delay.N)
+	k.sums.Buried += uint64(t.buried.N)
 	k.sums.Reserved += t.reserved
 }
 
 // readyTube checks the tube's place in the ready list and its published key.
 // It reports whether something can be reserved from t.
 func (k *checker) readyTube(t *tube) bool {
-	can := t.ready.n > 0 && t.pauseUntil == 0
+	can := t.ready.N > 0 && t.pauseUntil == 0
 	listed := t.readyPos > 0 && t.readyPos <= len(k.c.ready) && k.c.ready[t.readyPos-1] == t
 	if can != listed || !can && t.readyPos != 0 {
 		k.fail("tube %q: to reserve from: %v; listed: %v, at %d", t.name, can, listed, t.readyPos)

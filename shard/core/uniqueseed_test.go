@@ -22,13 +22,13 @@ func TestNobodyChoosesTheBucket(t *testing.T) {
 		}
 	}
 	table := &w.core.submissions.unique
-	for b := range uint32(table.size) {
+	for b := range uint32(table.Size) {
 		n := 0
-		for i := table.at(b).chain(); i != 0; i = w.core.submissions.jobs.At(i).next {
+		for i := table.At(b).Chain(); i != 0; i = w.core.submissions.jobs.At(i).Next {
 			n++
 		}
 		if n > jobs/4 {
-			t.Errorf("%d jobs in one of %d buckets", n, table.size)
+			t.Errorf("%d jobs in one of %d buckets", n, table.Size)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package core
+package store
 
 import (
 	"fmt"
@@ -6,18 +6,18 @@ import (
 	"polystalk/shard/slab"
 )
 
-// A uniqueTable finds submitted jobs by the hash of their unique id. It is a
-// linear hash table like idTable, so that it never stops to grow. But hashes have
+// A UniqueTable finds submitted jobs by the hash of their unique id. It is a
+// linear hash table like IDTable, so that it never stops to grow. But hashes have
 // no neighbours: in a long table a visit to a bucket waits for memory, and is to be
 // the only one. So a bucket is a cache line with the hashes in it; what does not
 // fit is chained behind its last slot.
 //
 // Against a Go map, at a million jobs: 16 bytes a job less, and no spell in which
 // all of its parts grow at once, since they fill evenly.
-type uniqueTable struct {
+type UniqueTable struct {
 	chunks [][]uniqueBucket
-	n      int // jobs
-	size   int // buckets in use
+	N      int // jobs
+	Size   int // buckets in use
 	mask   uint32
 }
 
@@ -27,83 +27,83 @@ type uniqueBucket [bucketSlots]uniqueSlot
 // chain instead: then its job has the bit chained, and its hash means nothing.
 type uniqueSlot struct {
 	hash uint32
-	job  uint32 // in submissions.jobs
+	job  uint32 // in the pool of Submissions
 }
 
 const (
 	bucketSlots = 8
 	bucketLoad  = 5 // jobs to a bucket, on average
 	chained     = 1 << 31
-	// recordMax is the highest job that can be in the table.
-	recordMax = chained - 1
+	// SubmissionMax is the highest submission that can be in the table.
+	SubmissionMax = chained - 1
 
 	uniqueMin   = 4 // buckets of a new table
 	uniqueShift = 6
 	uniqueChunk = 1 << uniqueShift // buckets in one block
 )
 
-// at is a bucket that is in use.
-func (t *uniqueTable) at(b uint32) *uniqueBucket {
+// At is a bucket that is in use.
+func (t *UniqueTable) At(b uint32) *uniqueBucket {
 	return &t.chunks[b>>uniqueShift][b&(uniqueChunk-1)]
 }
 
 // bucket is the number of the bucket for a hash.
-func (t *uniqueTable) bucket(hash uint32) uint32 {
+func (t *UniqueTable) bucket(hash uint32) uint32 {
 	b := hash & t.mask
-	if b >= uint32(t.size) {
+	if b >= uint32(t.Size) {
 		b = hash & (t.mask >> 1)
 	}
 	return b
 }
 
-// find returns a job with that hash for which is reports true, or zero.
-func (t *uniqueTable) find(jobs *slab.Pool[submission], hash uint32, is func(n uint32) bool) uint32 {
-	if t.n == 0 {
+// Find returns a job with that hash for which is reports true, or zero.
+func (t *UniqueTable) Find(jobs *slab.Pool[Submission], hash uint32, is func(n uint32) bool) uint32 {
+	if t.N == 0 {
 		return 0
 	}
-	b := t.at(t.bucket(hash))
+	b := t.At(t.bucket(hash))
 	for i := range b {
 		if s := &b[i]; s.hash == hash && s.inUse() && is(s.job) {
 			return s.job
 		}
 	}
-	for n := b.chain(); n != 0; {
+	for n := b.Chain(); n != 0; {
 		x := jobs.At(n)
-		if x.hash == hash && is(n) {
+		if x.Hash == hash && is(n) {
 			return n
 		}
-		n = x.next
+		n = x.Next
 	}
 	return 0
 }
 
 // inUse reports whether the slot holds a job of its own.
-func (s *uniqueSlot) inUse() bool { return s.job-1 < recordMax }
+func (s *uniqueSlot) inUse() bool { return s.job-1 < SubmissionMax }
 
-// chain is the first job of the chain, or zero.
-func (b *uniqueBucket) chain() uint32 {
+// Chain is the first job of the chain, or zero.
+func (b *uniqueBucket) Chain() uint32 {
 	if n := b[bucketSlots-1].job; n&chained != 0 {
 		return n &^ chained
 	}
 	return 0
 }
 
-// insert adds job n, whose record has its hash already.
-func (t *uniqueTable) insert(jobs *slab.Pool[submission], n uint32) {
-	if t.n == 0 {
+// Insert adds job n, whose record has its hash already.
+func (t *UniqueTable) Insert(jobs *slab.Pool[Submission], n uint32) {
+	if t.N == 0 {
 		t.chunks = [][]uniqueBucket{make([]uniqueBucket, uniqueMin)}
-		t.size, t.mask = uniqueMin, uniqueMin-1
+		t.Size, t.mask = uniqueMin, uniqueMin-1
 	}
-	hash := jobs.At(n).hash
-	t.at(t.bucket(hash)).add(jobs, uniqueSlot{hash, n})
-	t.n++
-	if t.n > t.size*bucketLoad {
+	hash := jobs.At(n).Hash
+	t.At(t.bucket(hash)).add(jobs, uniqueSlot{hash, n})
+	t.N++
+	if t.N > t.Size*bucketLoad {
 		t.split(jobs)
 	}
 }
 
 // add puts s in a free slot, or in front of the chain.
-func (b *uniqueBucket) add(jobs *slab.Pool[submission], s uniqueSlot) {
+func (b *uniqueBucket) add(jobs *slab.Pool[Submission], s uniqueSlot) {
 	for i := range b {
 		if b[i].job == 0 {
 			b[i] = s
@@ -113,19 +113,19 @@ func (b *uniqueBucket) add(jobs *slab.Pool[submission], s uniqueSlot) {
 	// The first time, the job of the last slot becomes the second of the chain:
 	// its next is zero.
 	last := &b[bucketSlots-1]
-	jobs.At(s.job).next = last.job &^ chained
+	jobs.At(s.job).Next = last.job &^ chained
 	last.job = s.job | chained
 }
 
-// remove takes job n out, which is there.
-func (t *uniqueTable) remove(jobs *slab.Pool[submission], n uint32) {
-	t.at(t.bucket(jobs.At(n).hash)).remove(jobs, n)
-	if t.n--; t.n == 0 {
-		*t = uniqueTable{}
+// Remove takes job n out, which is there.
+func (t *UniqueTable) Remove(jobs *slab.Pool[Submission], n uint32) {
+	t.At(t.bucket(jobs.At(n).Hash)).remove(jobs, n)
+	if t.N--; t.N == 0 {
+		*t = UniqueTable{}
 		return
 	}
-	for range 2 { // as idTable does
-		if t.n < t.size*bucketLoad/2 && t.size > uniqueMin {
+	for range 2 { // as IDTable does
+		if t.N < t.Size*bucketLoad/2 && t.Size > uniqueMin {
 			t.merge(jobs)
 		}
 	}
@@ -133,8 +133,8 @@ func (t *uniqueTable) remove(jobs *slab.Pool[submission], n uint32) {
 
 // remove has the first of the chain take the place of a job, so that only a full
 // bucket has a chain.
-func (b *uniqueBucket) remove(jobs *slab.Pool[submission], n uint32) {
-	first := b.chain()
+func (b *uniqueBucket) remove(jobs *slab.Pool[Submission], n uint32) {
+	first := b.Chain()
 	for i := range b {
 		if b[i].job != n {
 			continue
@@ -142,43 +142,43 @@ func (b *uniqueBucket) remove(jobs *slab.Pool[submission], n uint32) {
 		b[i] = uniqueSlot{}
 		if first != 0 {
 			x := jobs.At(first)
-			b[i] = uniqueSlot{x.hash, first}
+			b[i] = uniqueSlot{x.Hash, first}
 			b.unchain(x)
 		}
 		return
 	}
 	x := jobs.At(n)
 	if first == 0 {
-		panic(fmt.Sprintf("core: submission %d with hash %#x is not in its bucket", n, x.hash))
+		panic(fmt.Sprintf("store: submission %d with hash %#x is not in its bucket", n, x.Hash))
 	}
 	if first == n {
 		b.unchain(x)
 		return
 	}
 	at := first
-	for jobs.At(at).next != n {
-		if at = jobs.At(at).next; at == 0 {
-			panic(fmt.Sprintf("core: submission %d with hash %#x is not in the chain from %d", n, x.hash, first))
+	for jobs.At(at).Next != n {
+		if at = jobs.At(at).Next; at == 0 {
+			panic(fmt.Sprintf("store: submission %d with hash %#x is not in the chain from %d", n, x.Hash, first))
 		}
 	}
 	before := jobs.At(at)
-	before.next, x.next = x.next, 0
+	before.Next, x.Next = x.Next, 0
 }
 
 // unchain takes the first of the chain out of it.
-func (b *uniqueBucket) unchain(first *submission) {
+func (b *uniqueBucket) unchain(first *Submission) {
 	last := &b[bucketSlots-1]
-	if first.next == 0 {
+	if first.Next == 0 {
 		*last = uniqueSlot{}
 		return
 	}
-	last.job = first.next | chained
-	first.next = 0
+	last.job = first.Next | chained
+	first.Next = 0
 }
 
 // split adds one bucket and moves into it what belongs there.
-func (t *uniqueTable) split(jobs *slab.Pool[submission]) {
-	b := uint32(t.size)
+func (t *UniqueTable) split(jobs *slab.Pool[Submission]) {
+	b := uint32(t.Size)
 	if c := int(b >> uniqueShift); c == len(t.chunks) {
 		t.chunks = append(t.chunks, make([]uniqueBucket, uniqueChunk))
 	} else if c == 0 && int(b) == len(t.chunks[0]) {
@@ -189,15 +189,15 @@ func (t *uniqueTable) split(jobs *slab.Pool[submission]) {
 	if b > t.mask {
 		t.mask = t.mask<<1 | 1
 	}
-	t.size++
-	t.scatter(jobs, t.at(b&(t.mask>>1)).take())
+	t.Size++
+	t.scatter(jobs, t.At(b&(t.mask>>1)).take())
 }
 
 // merge takes the last bucket away again.
-func (t *uniqueTable) merge(jobs *slab.Pool[submission]) {
-	t.size--
-	b := uint32(t.size)
-	all := t.at(b).take()
+func (t *UniqueTable) merge(jobs *slab.Pool[Submission]) {
+	t.Size--
+	b := uint32(t.Size)
+	all := t.At(b).take()
 	if b == (t.mask+1)/2 {
 		t.mask >>= 1
 	}
@@ -215,16 +215,16 @@ func (b *uniqueBucket) take() (all uniqueBucket) {
 }
 
 // scatter puts what was in a bucket where it belongs.
-func (t *uniqueTable) scatter(jobs *slab.Pool[submission], all uniqueBucket) {
-	for n := all.chain(); n != 0; {
+func (t *UniqueTable) scatter(jobs *slab.Pool[Submission], all uniqueBucket) {
+	for n := all.Chain(); n != 0; {
 		x := jobs.At(n)
-		s := uniqueSlot{x.hash, n}
-		n, x.next = x.next, 0
-		t.at(t.bucket(s.hash)).add(jobs, s)
+		s := uniqueSlot{x.Hash, n}
+		n, x.Next = x.Next, 0
+		t.At(t.bucket(s.hash)).add(jobs, s)
 	}
 	for i := range all {
 		if s := &all[i]; s.inUse() {
-			t.at(t.bucket(s.hash)).add(jobs, *s)
+			t.At(t.bucket(s.hash)).add(jobs, *s)
 		}
 	}
 }

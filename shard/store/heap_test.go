@@ -1,4 +1,4 @@
-package core
+package store
 
 import (
 	"math/rand/v2"
@@ -8,72 +8,72 @@ import (
 	"polystalk/shard/slab"
 )
 
-// heapTwin is the trivial model of a jobHeap: the entries in any order.
+// heapTwin is the trivial model of a Heap: the entries in any order.
 type heapTwin struct {
-	jobs *slab.Pool[job]
-	heap jobHeap
-	list []heapEntry
+	jobs *slab.Pool[Job]
+	heap Heap
+	list []Entry
 	last JobID
 }
 
-func (w *heapTwin) compare(a, b heapEntry) int {
-	x, y := w.jobs.At(a.job), w.jobs.At(b.job)
+func (w *heapTwin) compare(a, b Entry) int {
+	x, y := w.jobs.At(a.Job), w.jobs.At(b.Job)
 	switch {
-	case a.b != b.b:
-		return int(int64(a.b) - int64(b.b))
-	case a.a != b.a:
-		return int(int64(a.a) - int64(b.a))
+	case a.B != b.B:
+		return int(int64(a.B) - int64(b.B))
+	case a.A != b.A:
+		return int(int64(a.A) - int64(b.A))
 	}
-	return int(x.id) - int(y.id)
+	return int(x.ID) - int(y.ID)
 }
 
 func (w *heapTwin) push(a uint64, b uint32) {
 	i, j := w.jobs.Alloc()
 	w.last++
-	j.id = w.last
-	e := heapEntry{a, b, i}
-	w.heap.push(w.jobs, e)
+	j.ID = w.last
+	e := Entry{a, b, i}
+	w.heap.Push(w.jobs, e)
 	w.list = append(w.list, e)
 }
 
 func (w *heapTwin) remove(k int) {
 	e := w.list[k]
 	w.list = slices.Delete(w.list, k, k+1)
-	w.heap.remove(w.jobs, int(w.jobs.At(e.job).pos))
-	w.jobs.Free(e.job)
+	w.heap.Remove(w.jobs, int(w.jobs.At(e.Job).Pos))
+	w.jobs.Free(e.Job)
 }
 
 // check compares with the list: the top, every position, the order along
 // every path, and the blocks held.
 func (w *heapTwin) check(t *testing.T) {
 	t.Helper()
-	if w.heap.n != len(w.list) {
-		t.Fatalf("%d entries, want %d", w.heap.n, len(w.list))
+	if w.heap.N != len(w.list) {
+		t.Fatalf("%d entries, want %d", w.heap.N, len(w.list))
 	}
 	for _, e := range w.list {
-		if got := *w.heap.at(int(w.jobs.At(e.job).pos)); got != e {
+		if got := *w.heap.At(int(w.jobs.At(e.Job).Pos)); got != e {
 			t.Fatalf("entry %v is not where its job says; there is %v", e, got)
 		}
 	}
-	for i := 1; i < w.heap.n; i++ {
-		if w.compare(*w.heap.at(i), *w.heap.at((i - 1) / 4)) < 0 {
+	for i := 1; i < w.heap.N; i++ {
+		if w.compare(*w.heap.At(i), *w.heap.At((i - 1) / 4)) < 0 {
 			t.Fatalf("entry %d is before its parent", i)
 		}
 	}
 	if len(w.list) > 0 {
-		if want := slices.MinFunc(w.list, w.compare); *w.heap.top() != want {
-			t.Fatalf("top %v, want %v", *w.heap.top(), want)
+		if want := slices.MinFunc(w.list, w.compare); *w.heap.Top() != want {
+			t.Fatalf("top %v, want %v", *w.heap.Top(), want)
 		}
 	}
-	if most := (w.heap.n+heapChunk-1)/heapChunk + 1; len(w.heap.chunks) > most {
-		t.Fatalf("%d blocks for %d entries", len(w.heap.chunks), w.heap.n)
+	if most := (w.heap.N+heapChunk-1)/heapChunk + 1; len(w.heap.chunks) > most {
+		t.Fatalf("%d blocks for %d entries", len(w.heap.chunks), w.heap.N)
 	}
 }
 
 func TestHeapEqualsSortedList(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 3))
-		w := &heapTwin{jobs: slab.NewPool[job]()}
+		w := &heapTwin{jobs: slab.NewPool[Job]()}
 		few := 1 + rng.Uint64N(50) // so that keys repeat
 		for step := range 3000 {
 			growing := step/700%2 == 0
@@ -82,8 +82,8 @@ func TestHeapEqualsSortedList(t *testing.T) {
 				w.push(rng.Uint64N(few), rng.Uint32N(3))
 			case n == 9:
 				k := rng.IntN(len(w.list))
-				w.list[k].a, w.list[k].b = rng.Uint64N(few), rng.Uint32N(3)
-				w.heap.set(w.jobs, int(w.jobs.At(w.list[k].job).pos), w.list[k])
+				w.list[k].A, w.list[k].B = rng.Uint64N(few), rng.Uint32N(3)
+				w.heap.Set(w.jobs, int(w.jobs.At(w.list[k].Job).Pos), w.list[k])
 			default:
 				w.remove(rng.IntN(len(w.list)))
 			}
@@ -92,7 +92,7 @@ func TestHeapEqualsSortedList(t *testing.T) {
 			}
 		}
 		for len(w.list) > 0 {
-			w.remove(slices.Index(w.list, *w.heap.top()))
+			w.remove(slices.Index(w.list, *w.heap.Top()))
 		}
 		w.check(t)
 		w.jobs.Close()
@@ -102,7 +102,7 @@ func TestHeapEqualsSortedList(t *testing.T) {
 // The first block grows 4, 16, 64, 256, 1024, then blocks are added; an
 // emptied heap is small again.
 func TestHeapBlocksFollowTheNumberOfJobs(t *testing.T) {
-	w := &heapTwin{jobs: slab.NewPool[job]()}
+	w := &heapTwin{jobs: slab.NewPool[Job]()}
 	defer w.jobs.Close()
 	room := func() (n int) {
 		for _, c := range w.heap.chunks {

@@ -1,4 +1,4 @@
-package core
+package store
 
 import (
 	"math/rand/v2"
@@ -8,27 +8,27 @@ import (
 )
 
 type tableTwin struct {
-	jobs  *slab.Pool[job]
-	table idTable
+	jobs  *slab.Pool[Job]
+	table IDTable
 	all   map[JobID]uint32
 }
 
 func newTableTwin(t *testing.T) *tableTwin {
-	w := &tableTwin{jobs: slab.NewPool[job](), all: map[JobID]uint32{}}
-	w.table.init()
+	w := &tableTwin{jobs: slab.NewPool[Job](), all: map[JobID]uint32{}}
+	w.table.Init()
 	t.Cleanup(w.jobs.Close)
 	return w
 }
 
 func (w *tableTwin) insert(id JobID) {
 	i, j := w.jobs.Alloc()
-	j.id = id
-	w.table.insert(w.jobs, id, i)
+	j.ID = id
+	w.table.Insert(w.jobs, id, i)
 	w.all[id] = i
 }
 
 func (w *tableTwin) remove(id JobID) {
-	w.table.remove(w.jobs, id)
+	w.table.Remove(w.jobs, id)
 	w.jobs.Free(w.all[id])
 	delete(w.all, id)
 }
@@ -36,19 +36,15 @@ func (w *tableTwin) remove(id JobID) {
 func (w *tableTwin) check(t *testing.T) {
 	t.Helper()
 	for id, i := range w.all {
-		if got, j := w.table.find(w.jobs, id); got != i || j != w.jobs.At(i) {
+		if got, j := w.table.Find(w.jobs, id); got != i || j != w.jobs.At(i) {
 			t.Fatalf("job %d: found %d, want %d", id, got, i)
 		}
 	}
 	n := len(w.all)
-	if w.table.n != n || w.table.size < n || w.table.size > max(idTableMin, 2*n+1) {
-		t.Fatalf("%d jobs, counted %d, in %d buckets", n, w.table.n, w.table.size)
+	if w.table.N != n || w.table.Size < n || w.table.Size > max(idTableMin, 2*n+1) {
+		t.Fatalf("%d jobs, counted %d, in %d buckets", n, w.table.N, w.table.Size)
 	}
-	k := checker{c: &Core{ids: w.table, jobs: w.jobs}, at: map[uint32]string{}}
-	k.ids()
-	for _, err := range k.errs {
-		t.Fatal(err)
-	}
+	w.table.Check(w.jobs, map[uint32]string{}, t.Fatalf)
 }
 
 func TestIDTableEqualsMap(t *testing.T) {
@@ -63,10 +59,10 @@ func TestIDTableEqualsMap(t *testing.T) {
 			case there:
 				w.remove(id)
 			default:
-				if i, j := w.table.find(w.jobs, id); i != 0 || j != nil {
+				if i, j := w.table.Find(w.jobs, id); i != 0 || j != nil {
 					t.Fatalf("job %d was found", id)
 				}
-				w.table.remove(w.jobs, id) // nothing happens
+				w.table.Remove(w.jobs, id) // nothing happens
 			}
 			if step%200 == 0 {
 				w.check(t)
@@ -94,13 +90,13 @@ func TestIDTableGrowsAndShrinks(t *testing.T) {
 				id = JobID(most - n)
 			}
 			w.remove(id)
-			if near(n) || near(w.table.size) {
+			if near(n) || near(w.table.Size) {
 				w.check(t)
 			}
 		}
 		w.check(t)
-		if w.table.size != idTableMin {
-			t.Errorf("an empty table keeps %d buckets", w.table.size)
+		if w.table.Size != idTableMin {
+			t.Errorf("an empty table keeps %d buckets", w.table.Size)
 		}
 	}
 }
@@ -114,9 +110,9 @@ func TestIDTableSpreadsConsecutiveIDs(t *testing.T) {
 			w.insert(1_000_000 + n*stride)
 		}
 		longest := 0
-		for b := range uint64(w.table.size) {
+		for b := range uint64(w.table.Size) {
 			n := 0
-			for i := *w.table.head(b); i != 0; i = w.jobs.At(i).hash {
+			for i := *w.table.Head(b); i != 0; i = w.jobs.At(i).Hash {
 				n++
 			}
 			longest = max(longest, n)

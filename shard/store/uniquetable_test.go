@@ -1,4 +1,4 @@
-package core
+package store
 
 import (
 	"math/rand/v2"
@@ -8,28 +8,28 @@ import (
 )
 
 type uniqueTwin struct {
-	jobs  *slab.Pool[submission]
-	table uniqueTable
+	jobs  *slab.Pool[Submission]
+	table UniqueTable
 	all   map[uint32][]uint32 // hash to jobs
 }
 
 func newUniqueTwin(t *testing.T) *uniqueTwin {
-	w := &uniqueTwin{jobs: slab.NewPool[submission](), all: map[uint32][]uint32{}}
+	w := &uniqueTwin{jobs: slab.NewPool[Submission](), all: map[uint32][]uint32{}}
 	t.Cleanup(w.jobs.Close)
 	return w
 }
 
 func (w *uniqueTwin) insert(hash uint32) {
 	n, x := w.jobs.Alloc()
-	x.hash = hash
-	w.table.insert(w.jobs, n)
+	x.Hash = hash
+	w.table.Insert(w.jobs, n)
 	w.all[hash] = append(w.all[hash], n)
 }
 
 func (w *uniqueTwin) remove(hash uint32, i int) {
 	list := w.all[hash]
-	w.table.remove(w.jobs, list[i])
-	if w.jobs.At(list[i]).next != 0 {
+	w.table.Remove(w.jobs, list[i])
+	if w.jobs.At(list[i]).Next != 0 {
 		panic("a job that is out has one behind it")
 	}
 	w.jobs.Free(list[i])
@@ -43,9 +43,9 @@ func (w *uniqueTwin) check(t *testing.T) {
 	n := 0
 	for hash, list := range w.all {
 		seen := map[uint32]bool{}
-		w.table.find(w.jobs, hash, func(n uint32) bool { seen[n] = true; return false })
+		w.table.Find(w.jobs, hash, func(n uint32) bool { seen[n] = true; return false })
 		for _, n := range list {
-			if got := w.table.find(w.jobs, hash, func(m uint32) bool { return m == n }); got != n || !seen[n] {
+			if got := w.table.Find(w.jobs, hash, func(m uint32) bool { return m == n }); got != n || !seen[n] {
 				t.Fatalf("job %d of hash %#x: found %d", n, hash, got)
 			}
 		}
@@ -54,24 +54,24 @@ func (w *uniqueTwin) check(t *testing.T) {
 		}
 		n += len(list)
 	}
-	if w.table.n != n || n > w.table.size*bucketLoad || n > 0 && w.table.size > max(uniqueMin, 2*n/bucketLoad+2) {
-		t.Fatalf("%d jobs, counted %d, in %d buckets", n, w.table.n, w.table.size)
+	if w.table.N != n || n > w.table.Size*bucketLoad || n > 0 && w.table.Size > max(uniqueMin, 2*n/bucketLoad+2) {
+		t.Fatalf("%d jobs, counted %d, in %d buckets", n, w.table.N, w.table.Size)
 	}
 	slots := 0
-	for b := range uint32(w.table.size) {
+	for b := range uint32(w.table.Size) {
 		free := 0
-		for _, s := range w.table.at(b) {
+		for _, s := range w.table.At(b) {
 			if s.job == 0 {
 				free++
 			} else if s.inUse() {
 				slots++
 			}
 		}
-		first := w.table.at(b).chain()
+		first := w.table.At(b).Chain()
 		if first != 0 && free > 0 {
 			t.Fatalf("bucket %d has a chain and %d free slots", b, free)
 		}
-		for n := first; n != 0; n = w.jobs.At(n).next {
+		for n := first; n != 0; n = w.jobs.At(n).Next {
 			slots++
 		}
 	}
@@ -106,8 +106,8 @@ func TestUniqueTableEqualsMap(t *testing.T) {
 				w.remove(hash, 0)
 			}
 		}
-		if w.table.n != 0 || w.table.chunks != nil {
-			t.Fatalf("an empty table has %d jobs in %d blocks", w.table.n, len(w.table.chunks))
+		if w.table.N != 0 || w.table.chunks != nil {
+			t.Fatalf("an empty table has %d jobs in %d blocks", w.table.N, len(w.table.chunks))
 		}
 	}
 }

@@ -1,0 +1,212 @@
+package store
+
+import (
+	"fmt"
+
+	"polystalk/shard/slab"
+)
+
+// heapChunk entries make one block of a Heap. Blocks, because a slice that
+// doubles copies a hundred megabytes at ten million jobs, and keeps them.
+const (
+	heapShift = 10
+	heapChunk = 1 << heapShift
+	heapSmall = 16 // entries that a heap keeps room for when it is empty
+)
+
+// An Entry orders by (b, a), then by job id.
+//
+//	ready:     b = priority, a = id; of a job that was sent to the tail, the id
+//	           of the last job then, and Job.Prev is its turn behind that one
+//	deadlines: b = 0,        a = deadline
+type Entry struct {
+	A   uint64
+	B   uint32
+	Job uint32
+}
+
+// A Heap is a 4-ary heap of jobs with their keys beside them; each record
+// knows its position, so any job leaves in O(log n).
+type Heap struct {
+	N      int
+	chunks [][]Entry
+}
+
+// At is the entry at a position below n.
+func (h *Heap) At(i int) *Entry { return &h.chunks[i>>heapShift][i&(heapChunk-1)] }
+
+// Top is the smallest entry; the heap must not be empty.
+func (h *Heap) Top() *Entry { return &h.chunks[0][0] }
+
+// less reports whether x goes before y.
+func (x *Entry) less(jobs *slab.Pool[Job], y *Entry) bool {
+	if x.B != y.B {
+		return x.B < y.B
+	}
+	if x.A != y.A {
+		return x.A < y.A
+	}
+	i, j := jobs.At(x.Job), jobs.At(y.Job)
+	if i.State == Ready && i.Prev != j.Prev {
+		return i.Prev < j.Prev
+	}
+	return i.ID < j.ID
+}
+
+// Push adds a job that is in no heap.
+func (h *Heap) Push(jobs *slab.Pool[Job], e Entry) {
+	h.grow()
+	h.N++
+	h.up(jobs, h.N-1, e)
+}
+
+// Remove takes out the entry at position i; it panics if there is none.
+func (h *Heap) Remove(jobs *slab.Pool[Job], i int) {
+	if uint(i) >= uint(h.N) {
+		h.lacks(i)
+	}
+	h.N--
+	last := *h.At(h.N)
+	*h.At(h.N) = Entry{}
+	if i < h.N {
+		// The freed place is filled with the last entry, which may belong
+		// above or below it.
+		if i > 0 && last.less(jobs, h.At((i-1)/4)) {
+			h.up(jobs, i, last)
+		} else {
+			h.down(jobs, i, last)
+		}
+	}
+	h.shrink()
+}
+
+// Set gives the entry at position i, which is that of the same job, a new key; it panics
+// if it is another's.
+func (h *Heap) Set(jobs *slab.Pool[Job], i int, e Entry) {
+	if uint(i) >= uint(h.N) || h.At(i).Job != e.Job {
+		h.lacks(i)
+	}
+	if i > 0 && e.less(jobs, h.At((i-1)/4)) {
+		h.up(jobs, i, e)
+	} else {
+		h.down(jobs, i, e)
+	}
+}
+
+//go:noinline
+func (h *Heap) lacks(i int) {
+	panic(fmt.Sprintf("store: a job is said to be at %d of a heap of %d, and is not", i, h.N))
+}
+
+// up puts e at position i, which is free, or above it.
+func (h *Heap) up(jobs *slab.Pool[Job], i int, e Entry) {
+	for i > 0 {
+		p := (i - 1) / 4
+		pe := h.At(p)
+		if !e.less(jobs, pe) {
+			break
+		}
+		*h.At(i) = *pe
+		jobs.At(pe.Job).Pos = uint32(i)
+		i = p
+	}
+	*h.At(i) = e
+	jobs.At(e.Job).Pos = uint32(i)
+}
+
+// down puts e at position i, which is free, or below it.
+func (h *Heap) down(jobs *slab.Pool[Job], i int, e Entry) {
+	for {
+		first := 4*i + 1
+		if first >= h.N {
+			break
+		}
+		kid, least := first, h.At(first)
+		for k := first + 1; k < min(first+4, h.N); k++ {
+			if ke := h.At(k); ke.less(jobs, least) {
+				kid, least = k, ke
+			}
+		}
+		if !least.less(jobs, &e) {
+			break
+		}
+		*h.At(i) = *least
+		jobs.At(least.Job).Pos = uint32(i)
+		i = kid
+	}
+	*h.At(i) = e
+	jobs.At(e.Job).Pos = uint32(i)
+}
+
+// grow makes room for one more entry. The first block grows by doubling, so
+// that a tube with one job stays small.
+func (h *Heap) grow() {
+	c := h.N >> heapShift
+	if c == len(h.chunks) {
+		size := heapChunk
+		if c == 0 {
+			size = 4
+		}
+		h.chunks = append(h.chunks, make([]Entry, size))
+		return
+	}
+	if first := h.chunks[0]; c == 0 && h.N == len(first) {
+		bigger := make([]Entry, min(4*len(first), heapChunk))
+		copy(bigger, first)
+		h.chunks[0] = bigger
+	}
+}
+
+// shrink gives memory back late, so that a queue that swings around a border
+// does not allocate: the last block when half of the one before is empty too,
+// and the first by quarters when it is 15/16 empty, since many tubes may have
+// had their rush once.
+func (h *Heap) shrink() {
+	last := len(h.chunks) - 1
+	if last > 0 {
+		if h.N <= last*heapChunk-heapChunk/2 {
+			h.chunks[last] = nil
+			h.chunks = h.chunks[:last]
+			if last == 1 {
+				h.chunks = append([][]Entry(nil), h.chunks...)
+			}
+		}
+		return
+	}
+	if first := h.chunks[0]; len(first) > heapSmall && h.N < len(first)/16 {
+		h.chunks[0] = append(make([]Entry, 0, len(first)/4), first[:len(first)/4]...)
+	}
+}
+
+// Check walks h and tells fail what is wrong: its order, positions and blocks. known says
+// whether a record is a job's; visit is called for each entry, and only for those.
+func (h *Heap) Check(jobs *slab.Pool[Job], known func(uint32) bool, visit func(Entry), fail func(format string, args ...any)) {
+	room := 0
+	for _, chunk := range h.chunks {
+		room += len(chunk)
+	}
+	if h.N < 0 || h.N > room || len(h.chunks) > (h.N+heapChunk-1)>>heapShift+1 {
+		fail("%d entries in %d blocks with room for %d", h.N, len(h.chunks), room)
+		return
+	}
+	for i := range h.N {
+		e := *h.At(i)
+		if !known(e.Job) {
+			fail("entry %d names record %d, which is no job", i, e.Job)
+			return
+		}
+		if p := h.At((i - 1) / 4); i > 0 && e.less(jobs, p) {
+			fail("entry %d is before its parent", i)
+		}
+		if j := jobs.At(e.Job); j.Pos != uint32(i) {
+			fail("job %d at %d thinks that it is at %d", j.ID, i, j.Pos)
+		}
+		visit(e)
+	}
+	for i := h.N; i < room; i++ {
+		if *h.At(i) != (Entry{}) {
+			fail("entry %d beyond %d is not empty", i, h.N)
+			return
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package store
+
+import "fmt"
+
+// State is the place a job is in.
+type State uint8
+
+// The four states of a job. A job has none of them only while an operation moves it.
+const (
+	Nowhere State = iota
+	Ready
+	Delayed
+	Reserved
+	Buried
+)
+
+// String is the state's word in stats-job.
+func (s State) String() string {
+	switch s {
+	case Ready:
+		return "ready"
+	case Delayed:
+		return "delayed"
+	case Reserved:
+		return "reserved"
+	case Buried:
+		return "buried"
+	}
+	return "invalid"
+}
+
+// A Job is a pointer-free record in a slab, so that the collector has nothing
+// to walk. Its State names the containers it is in:
+//
+//	Ready     tube.ready  heap by (pri, id)
+//	Delayed   tube.delay  heap by (deadline, id)
+//	Reserved  client.held list, oldest reservation first, and
+//	          client.due  heap by (deadline, id)
+//	Buried    tube.buried list, oldest first
+//
+// Deadline is zero when Ready, the moment of burial when Buried, and in time awake when
+// Reserved. The containers are package core's. Source: beanstalkd doc/protocol.txt.
+type Job struct {
+	ID       JobID
+	Created  Time
+	Deadline Time
+	Body     uint32 // slab reference; or an index of package core's, for a large one
+	Size     uint32 // bytes of the body
+	Pri      uint32
+	Delay    uint32 // seconds, as last set
+	TTR      uint32 // seconds; of a submitted job see Submission
+	Tube     TubeID
+	Client   ClientID // who reserved it
+	Prev     uint32   // list links; a job is in one list at most. Ready: see Entry
+	Next     uint32
+	Pos      uint32 // index in its heap
+	Hash     uint32 // next job in its bucket of the id table
+	Reserves uint32
+	Timeouts uint32
+	Releases uint32
+	Buries   uint32
+	Kicks    uint32
+	State    State
+	Flags    Flags
+
+	commitHigh uint16 // see Commit
+	commitLow  uint32
+}
+
+// Flags say what else a job is.
+type Flags uint8
+
+// The flags.
+const (
+	FlagLarge     Flags = 1 << iota // its body is too large for a slab
+	FlagSubmitted                   // it was submitted, not put: there is a Submission
+)
+
+// IsSubmitted reports whether the job was submitted to a function, not put.
+func (j *Job) IsSubmitted() bool { return j.Flags&FlagSubmitted != 0 }
+
+// Submission is the index of a submitted job's Submission, which has the place of a time
+// to run: such a job has none of its own.
+func (j *Job) Submission() uint32 { return j.TTR }
+
+// MustBe panics unless the job is where its caller supposes it.
+func (j *Job) MustBe(s State) {
+	if j.State != s {
+		j.IsElsewhere(s)
+	}
+}
+
+// IsElsewhere panics, and says where the job is.
+//
+//go:noinline
+func (j *Job) IsElsewhere(s State) {
+	panic(fmt.Sprintf("store: job %d of tube %d, client %d: %s, not %s", j.ID, j.Tube, j.Client, j.State, s))
+}
+
+// Commit is the number under which the job's last full record is durable.
+func (j *Job) Commit() uint64 { return uint64(j.commitHigh)<<32 | uint64(j.commitLow) }
+
+// SetCommit notes that number; 48 bits are enough for a thousand commits a second over
+// thousands of years.
+func (j *Job) SetCommit(n uint64) {
+	j.commitLow, j.commitHigh = uint32(n), uint16(n>>32)
+}

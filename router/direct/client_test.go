@@ -22,6 +22,17 @@ const (
 	shards = 8
 )
 
+// sizes are how many tubes there are in how many shards: a list that is looked at in full,
+// one of which only what has changed is, and one that lies within a shard.
+var sizes = []struct{ tubes, shards int }{{tubes, shards}, {80, 16}, {5, 1}}
+
+// everySize runs a test for each of them.
+func everySize(t *testing.T, f func(t *testing.T, tubes, shards int)) {
+	for _, n := range sizes {
+		t.Run(fmt.Sprintf("%d tubes, %d shards", n.tubes, n.shards), func(t *testing.T) { f(t, n.tubes, n.shards) })
+	}
+}
+
 // bodyOf is what a job's body is by its number: now and then a large one.
 func bodyOf(n int) (body []byte, large core.Large) {
 	b := fmt.Appendf(nil, "job %d", n)
@@ -33,8 +44,10 @@ func bodyOf(n int) (body []byte, large core.Large) {
 
 // TestNoJobIsHadTwiceOrLost has many goroutines put, reserve, give back and delete at the
 // same time, most of them over all shards, and some of them stop waiting at any moment.
-func TestNoJobIsHadTwiceOrLost(t *testing.T) {
-	const producers, consumers, jobs = 3, 6, 4000
+func TestNoJobIsHadTwiceOrLost(t *testing.T) { everySize(t, noJobIsHadTwiceOrLost) }
+
+func noJobIsHadTwiceOrLost(t *testing.T, tubes, shards int) {
+	const producers, consumers, jobs = 3, 6, 3000
 	h := newHouse(t, shards)
 	defer h.disturb()()
 	var numbers, deleted atomic.Int64
@@ -150,7 +163,9 @@ func numberOf(t *testing.T, job Job) (n int) {
 
 // TestOrderOfOneReserver: one client gets all jobs of all tubes in their order: those that
 // are there at once by priority, and those that come one after the other as they come.
-func TestOrderOfOneReserver(t *testing.T) {
+func TestOrderOfOneReserver(t *testing.T) { everySize(t, orderOfOneReserver) }
+
+func orderOfOneReserver(t *testing.T, tubes, shards int) {
 	h := newHouse(t, shards)
 	defer h.disturb()()
 	c, k := h.caller(), h.client(tubes)

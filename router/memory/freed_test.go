@@ -16,12 +16,12 @@ func TestFreedBodiesAreCollected(t *testing.T) {
 	}
 	f.Add(freedMin - 1)
 	look(freedMin-1, false)
-	if len(f.told) != 0 {
-		t.Error("told of little")
+	if len(f.enough) != 0 {
+		t.Error("little is enough")
 	}
 	f.Add(100)
-	if len(f.told) != 1 {
-		t.Error("not told")
+	if len(f.enough) != 1 {
+		t.Error("much is not enough")
 	}
 	before := look(0, false)
 	f.Add(freedMin)

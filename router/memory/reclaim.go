@@ -7,7 +7,7 @@ import (
 )
 
 // Jobs and bodies are unmapped as they go; what heaps and tables leave on the
-// collector's heap is not given back before it runs, which on a drained and
+// collector's heap is not given back before it runs, which on an emptied and
 // idle server is minutes away, and then only slowly. So it is run when the
 // heap is much too large, or once when it has come to rest.
 const (
@@ -58,19 +58,19 @@ func Reclaim(freed *Freed, quit <-chan struct{}) {
 	var w heapWatch
 	tick := time.NewTicker(reclaimEvery)
 	defer tick.Stop()
-	pause := time.NewTimer(freedPause)
-	defer pause.Stop()
+	quiet := time.NewTimer(freedQuiet)
+	defer quiet.Stop()
 	before, armed := int64(0), true
 	for {
 		now := false
 		select {
 		case <-quit:
 			return
-		case <-freed.told:
+		case <-freed.enough:
 			if armed {
 				continue
 			}
-		case <-pause.C:
+		case <-quiet.C:
 			armed = false
 			now = freed.due(before)
 		case <-tick.C:
@@ -84,7 +84,7 @@ func Reclaim(freed *Freed, quit <-chan struct{}) {
 		}
 		if before = freed.bytes.Load(); before >= freedMin && !armed {
 			armed = true
-			pause.Reset(freedPause)
+			quiet.Reset(freedQuiet)
 		}
 	}
 }

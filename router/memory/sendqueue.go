@@ -1,9 +1,8 @@
 package memory
 
-// A SendQueue is output that a socket did not take, in order. What may change is
-// copied into blocks of the queue's own, what never changes is kept as it is. The
-// account is told of all of it. Its zero value with an Account is
-// empty. Not safe for concurrent use.
+// A SendQueue is output that a socket did not take, in order. What may change is copied
+// into blocks of the queue's own, what never changes stays as it is. The account is told
+// of all of it. Its zero value with an Account is empty. Not safe for concurrent use.
 type SendQueue struct {
 	Account *Account
 	parts   []sendPart // from first on

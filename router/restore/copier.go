@@ -36,8 +36,8 @@ func (c *copier) jobs(slot uint16, ids []uint64, after uint64) {
 	c.at(slot).Recopy(&c.batch, ids, after, nil)
 }
 
-// pause is CopyPause of journal.Options.
-func (c *copier) pause(slot uint16, tube []byte) {
+// tubePause is CopyPause of journal.Options.
+func (c *copier) tubePause(slot uint16, tube []byte) {
 	c.at(slot).Recopy(&c.batch, nil, 0, tube)
 }
 

@@ -46,7 +46,7 @@ func (t *Target) Open(cfg *Config, notify func()) (j *journal.Journal, failed <-
 	j = journal.New(journal.Options{
 		Disk: disk, SegmentSize: cfg.SegmentSize, Sync: cfg.Sync, Every: cfg.Every,
 		Shards: len(t.Places.Shards()), Now: time.Now, Logger: t.Log,
-		Copy: keeper.jobs, CopyPause: keeper.pause, Lives: keeper.lives,
+		Copy: keeper.jobs, CopyPause: keeper.tubePause, Lives: keeper.lives,
 		Notify: notify,
 		Fail:   func(err error) { failure <- err },
 	})

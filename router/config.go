@@ -10,6 +10,7 @@ import (
 
 	"polystalk/codec/beanstalk"
 	"polystalk/router/gearmand"
+	"polystalk/router/session"
 	"polystalk/shard/core"
 )
 
@@ -28,7 +29,7 @@ const (
 
 const (
 	// LoopsMax is the largest number of event loops.
-	LoopsMax = 1024
+	LoopsMax = session.LoopsMax
 	// ShardsMax is the largest number of shards: tubes are hashed onto so many slots, and
 	// a shard without a slot would have nothing to do.
 	ShardsMax = core.Slots

@@ -1,6 +1,11 @@
 package router
 
-import "testing"
+import (
+	"testing"
+
+	"polystalk/codec/beanstalk"
+	"polystalk/router/gearmand"
+)
 
 // The number of shards is a power of two, four to seven for each loop, and never more than
 // there are slots.
@@ -15,5 +20,12 @@ func TestDefaultShards(t *testing.T) {
 	c.fill("host")
 	if want := DefaultLoops(); c.Loops != want || c.Shards != DefaultShards(want) {
 		t.Errorf("%d loops and %d shards by default, want %d and %d", c.Loops, c.Shards, want, DefaultShards(want))
+	}
+}
+
+// A body that one protocol takes can be a job of the other's.
+func TestLargestBodiesAreTheSame(t *testing.T) {
+	if gearmand.MaxBodyLimit != beanstalk.MaxJobSizeLimit {
+		t.Errorf("%d and %d", gearmand.MaxBodyLimit, beanstalk.MaxJobSizeLimit)
 	}
 }

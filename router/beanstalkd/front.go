@@ -34,11 +34,8 @@ type Front struct {
 
 	// ahead is, by the index of a loop, what that has parsed of the input of the
 	// connection whose turn it is. A loop touches its own alone.
-	ahead [loopsMost]*ahead
+	ahead [session.LoopsMax]*ahead
 }
-
-// loopsMost is how many loops there may be.
-const loopsMost = 1024
 
 // DefaultTube is what every client uses and watches at first. It is always there.
 const DefaultTube = "default"

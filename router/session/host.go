@@ -47,6 +47,8 @@ type Host struct {
 }
 
 const (
+	// LoopsMax is the most loops that a Host may have.
+	LoopsMax = 1024
 	// HeldMax is what Host.HeldMost should be. It is one read of the loop's: to touch a
 	// page that is new costs more than the commands in it, so four times as much had a
 	// thousand clients that pipeline get on at half the rate.

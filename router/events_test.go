@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
+	"polystalk/shard"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	"polystalk/shard/journal"
@@ -95,9 +96,34 @@ func newEventWorld(t *testing.T, seed uint64) *eventWorld {
 	}
 	if w.rng.IntN(4) > 0 {
 		w.disk = &fillingDisk{Disk: journal.Dir(t.TempDir())}
-		w.journal = w.keepOn(w.disk)
+		w.keepAll()
 	}
 	return w
+}
+
+// keepAll gives the world a journal that frees old segments.
+func (w *eventWorld) keepAll() {
+	b := &shard.Batch{Home: stranger{}}
+	at := func(slot uint16) *shard.Shard {
+		i := w.d.srv.host.Map.OfSlot(slot)
+		w.giveBack(i) // else it would be waited for
+		w.d.Stamp(b)
+		return w.d.Shards()[i]
+	}
+	w.journal = w.keepWith(journal.Options{
+		Disk:      w.disk,
+		Copy:      func(slot uint16, ids []uint64, after uint64) { at(slot).Recopy(b, ids, after, nil) },
+		CopyPause: func(slot uint16, tube []byte) { at(slot).Recopy(b, nil, 0, tube) },
+		Lives:     func(slot uint16, id, after uint64) bool { return at(slot).NeedsCopy(b, id, after) },
+	})
+}
+
+// giveBack gives shard i back, if it was taken.
+func (w *eventWorld) giveBack(i int) {
+	if w.released[i] != nil {
+		w.released[i]()
+		w.released[i] = nil
+	}
 }
 
 // begin opens a connection.
@@ -292,10 +318,7 @@ func (w *eventWorld) happens() {
 			w.released[i] = w.own(i)
 		}
 	case 5, 6:
-		if w.released[i] != nil {
-			w.released[i]()
-			w.released[i] = nil
-		}
+		w.giveBack(i)
 	case 7:
 		w.now += core.Time(w.rng.Int64N(1 << w.rng.IntN(31)))
 		w.looksAtCorks()
@@ -353,11 +376,8 @@ func (w *eventWorld) fill() {
 // end has everything come to its end, and looks what is left.
 func (w *eventWorld) end() {
 	w.t.Helper()
-	for i, release := range w.released {
-		if release != nil {
-			release()
-			w.released[i] = nil
-		}
+	for i := range w.released {
+		w.giveBack(i)
 	}
 	if w.disk != nil {
 		w.disk.full.Store(false)

@@ -19,12 +19,18 @@ func (f *fixture) keep() *journal.Journal {
 // keepOn is keep on a disk.
 func (f *fixture) keepOn(disk journal.Disk) *journal.Journal {
 	f.t.Helper()
+	return f.keepWith(journal.Options{Disk: disk})
+}
+
+// keepWith is keep with a disk, and with who copies jobs out of old segments, if anybody
+// does.
+func (f *fixture) keepWith(o journal.Options) *journal.Journal {
+	f.t.Helper()
 	srv := f.d.srv
-	j := journal.New(journal.Options{
-		Disk: disk, SegmentSize: 1 << 20, Shards: len(srv.host.Map.Shards()), Manual: true,
-		Now: time.Now, Logger: slog.New(slog.DiscardHandler), Notify: srv.host.Wake,
-	})
-	srv.journal, srv.host.Journal, srv.cfg.Journal = j, j, &Journal{Disk: disk}
+	o.SegmentSize, o.Shards, o.Manual = 1<<20, len(srv.host.Map.Shards()), true
+	o.Now, o.Logger, o.Notify = time.Now, slog.New(slog.DiscardHandler), srv.host.Wake
+	j := journal.New(o)
+	srv.journal, srv.host.Journal, srv.cfg.Journal = j, j, &Journal{Disk: o.Disk}
 	if err := srv.target().Replay(j); err != nil {
 		f.t.Fatal(err)
 	}

@@ -62,9 +62,14 @@ type randomEnd struct {
 
 func newRandomEnd(t *testing.T, r *Reactor) *randomEnd {
 	t.Helper()
-	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, fd := range ends {
+		if err := unix.SetNonblock(fd, true); err != nil {
+			t.Fatal(err)
+		}
 	}
 	e := &randomEnd{r: r, client: os.NewFile(uintptr(ends[1]), "client")}
 	r.afterFunc = func(_ time.Duration, f func()) *time.Timer {

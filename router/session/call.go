@@ -67,6 +67,7 @@ func (s *Session) giveMessage() {
 	}
 	s.call.msg = nil
 	m.Op.Function, m.Op.Waiter = nil, nil // these are the session's
+	m.Op.Large, m.Reply.Large = nil, nil  // which would keep a body whose job is gone
 	if l := s.loop; len(l.messages) < messagesMost {
 		l.messages = append(l.messages, m)
 	}

@@ -36,6 +36,7 @@ func (t *Target) replay(j *journal.Journal, m *importing) (*journal.Recovered, e
 		Apply: func(_ int, r *record.Record) error {
 			return replays[t.Places.OfSlot(r.Slot)].Apply(r)
 		},
+		Progress: t.Progress,
 	})
 	if err != nil {
 		return found, err

@@ -28,6 +28,13 @@ type Target struct {
 	Clock   *clock.Clock
 	Log     *slog.Logger
 	Workers int // how many goroutines may read at a time
+
+	// Progress hears how many bytes of the journal were read so far, of how many; nil:
+	// nobody wants to know. It is called by Open's goroutine.
+	Progress func(read, all int64)
+	// Failed hears of the error that ends the journal, before it is delivered; nil: only
+	// the channel does. It must not block.
+	Failed func(error)
 }
 
 // Open gives the journal of a directory, from which all jobs have come back, and which
@@ -48,7 +55,12 @@ func (t *Target) Open(cfg *Config, notify func()) (j *journal.Journal, failed <-
 		Shards: len(t.Places.Shards()), Now: time.Now, Logger: t.Log,
 		Copy: keeper.jobs, CopyPause: keeper.tubePause, Lives: keeper.lives,
 		Notify: notify,
-		Fail:   func(err error) { failure <- err },
+		Fail: func(err error) {
+			if t.Failed != nil {
+				t.Failed(err)
+			}
+			failure <- err
+		},
 	})
 	var m *importing
 	if cfg.Dir != "" {

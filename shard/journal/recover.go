@@ -29,6 +29,9 @@ type Replayer struct {
 	Workers int
 	Worker  func(slot uint16) int
 	Apply   func(worker int, r *record.Record) error
+	// Progress hears how many bytes of all segments were read, from 0 on; nil: nobody
+	// wants to know. It is called by the goroutine that calls Recover.
+	Progress func(read, all int64)
 }
 
 // Recovered says what was found.
@@ -152,6 +155,28 @@ func (r *recovery) firstSize() int64 {
 	return n
 }
 
+// progress says that nothing was read so far, and returns what is to be called with the
+// bytes of each segment that was.
+func (r *recovery) progress() func(n int64) {
+	if r.p.Progress == nil {
+		return func(int64) {}
+	}
+	all := int64(0)
+	for _, n := range r.numbers {
+		if f, err := r.j.disk.Open(segmentName(n)); err == nil { // else to read it fails
+			size, _ := f.Size()
+			all += size
+			f.Close()
+		}
+	}
+	read := int64(0)
+	r.p.Progress(read, all)
+	return func(n int64) {
+		read += n
+		r.p.Progress(read, max(read, all))
+	}
+}
+
 // run reads all segments and replays them up to the cut.
 func (r *recovery) run() error {
 	window := max(1, min(r.p.Workers+2, int(windowMax/max(r.j.opts.SegmentSize, r.firstSize()))))
@@ -186,6 +211,7 @@ func (r *recovery) run() error {
 	w := startWorkers(r.p, free)
 	defer func() { r.out.Globals.HighID = max(r.out.Globals.HighID, slices.Max(w.high)) }()
 	shown := time.Now()
+	progress := r.progress()
 	i := 0
 	for c := range scans {
 		s := <-c
@@ -197,6 +223,7 @@ func (r *recovery) run() error {
 			w.wait()
 			return err
 		}
+		progress(int64(len(s.data)))
 		if i++; time.Since(shown) >= progressEvery {
 			shown = time.Now()
 			r.j.opts.Logger.Info("reading the journal", "segments", i, "of", len(r.numbers))

@@ -1,0 +1,23 @@
+package admin
+
+import "time"
+
+// An Audit is the newest changes that operators have made, the newest first.
+type Audit struct {
+	Entries []Entry `json:"entries"`
+	Kept    int     `json:"kept"` // entries that the server keeps at most
+}
+
+// An Entry is one change, or one that was refused.
+type Entry struct {
+	Number    uint64    `json:"number,string"`
+	Time      time.Time `json:"time"`
+	Name      string    `json:"name"` // of the token; empty: none was shown
+	Role      string    `json:"role"`
+	Client    string    `json:"client"` // its address
+	Action    string    `json:"action"` // method and route
+	Path      string    `json:"path"`   // as it was asked for
+	Status    int       `json:"status"` // of the answer
+	Affected  uint64    `json:"affected"`
+	RequestID string    `json:"request_id"`
+}

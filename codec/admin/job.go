@@ -1,0 +1,96 @@
+package admin
+
+import (
+	"encoding/base64"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A Job is what there is to tell about one.
+type Job struct {
+	ID    uint64 `json:"id,string"`
+	Tube  string `json:"tube"` // as ShownName
+	Path  string `json:"tube_path"`
+	State string `json:"state"` // ready, delayed, reserved or buried
+
+	Pri          uint32 `json:"pri"`
+	DelaySeconds uint32 `json:"delay_seconds"`
+	TTRSeconds   uint32 `json:"ttr_seconds"`
+
+	AgeSeconds  float64 `json:"age_seconds"`
+	LeftSeconds float64 `json:"left_seconds"` // until it is ready, or its time to run is over
+
+	Reserves uint32 `json:"reserves_total"`
+	Timeouts uint32 `json:"timeouts_total"`
+	Releases uint32 `json:"releases_total"`
+	Buries   uint32 `json:"buries_total"`
+	Kicks    uint32 `json:"kicks_total"`
+
+	Content
+}
+
+// A Content is a job's body, in one of two forms, or what there is of it.
+type Content struct {
+	Size      *int    `json:"body_bytes,omitempty"`  // of all of it; absent: it was not looked at
+	Text      *string `json:"body,omitempty"`        // as it is
+	Base64    *string `json:"body_base64,omitempty"` // for what is no text
+	Truncated bool    `json:"body_truncated,omitempty"`
+}
+
+// NewContent is the content of a body, of which at most that many bytes are shown.
+func NewContent(body []byte, most int) Content {
+	n := len(body)
+	c := Content{Size: &n}
+	if n > most {
+		body, c.Truncated = body[:most], true
+		if text := body[:wholeRunes(body)]; isText(text) {
+			body = text
+		}
+	}
+	if isText(body) {
+		text := string(body)
+		c.Text = &text
+		return c
+	}
+	text := base64.StdEncoding.EncodeToString(body)
+	c.Base64 = &text
+	return c
+}
+
+// wholeRunes is how many bytes of b there are before a character that is cut off.
+func wholeRunes(b []byte) int {
+	for n := len(b) - 1; n >= 0 && n >= len(b)-utf8.UTFMax; n-- {
+		if utf8.RuneStart(b[n]) {
+			if !utf8.FullRune(b[n:]) {
+				return n
+			}
+			break
+		}
+	}
+	return len(b)
+}
+
+// isText reports whether b can stand in JSON as it is.
+func isText(b []byte) bool {
+	return utf8.Valid(b) && strings.IndexFunc(string(b), func(r rune) bool {
+		return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t'
+	}) < 0
+}
+
+// A NewJob is a job to be put. One of the two bodies is to be given, or neither.
+type NewJob struct {
+	Pri          *uint32 `json:"pri"`           // absent: 0, the most urgent there is
+	DelaySeconds uint32  `json:"delay_seconds"` // absent: none
+	TTRSeconds   *uint32 `json:"ttr_seconds"`   // absent: DefaultTTR
+	Body         *string `json:"body"`
+	BodyBase64   []byte  `json:"body_base64"`
+}
+
+// DefaultTTR is how many seconds a worker has for a job that says nothing.
+const DefaultTTR = 60
+
+// A Put is the id of a job that was put.
+type Put struct {
+	ID uint64 `json:"id,string"`
+}

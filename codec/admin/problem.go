@@ -1,0 +1,121 @@
+package admin
+
+// A Problem says why a request was not served, as application/problem+json.
+// Source: RFC 9457, section 3.
+type Problem struct {
+	Type      string `json:"type"` // of its Kind, a path on the server that explains it
+	Title     string `json:"title"`
+	Status    int    `json:"status"`
+	Detail    string `json:"detail,omitempty"`
+	Remedy    string `json:"remedy"`          // what to do
+	Field     string `json:"field,omitempty"` // of the request, that is meant
+	RequestID string `json:"request_id,omitempty"`
+}
+
+// Error implements error.
+func (p *Problem) Error() string {
+	if p.Detail == "" {
+		return p.Title + ": " + p.Remedy
+	}
+	return p.Title + ": " + p.Detail + ": " + p.Remedy
+}
+
+// ProblemPath is where the server explains its kinds of problems; a Kind's slug follows.
+const ProblemPath = "/problems/"
+
+// A Kind is one of the problems that there are.
+type Kind struct {
+	Slug    string
+	Status  int
+	Title   string
+	Explain string // for the page about it
+	Remedy  string // where nothing better is known
+}
+
+// The kinds of problems.
+var (
+	BadRequest = &Kind{"bad-request", 400, "The request cannot be understood",
+		"A path or a query holds something that the server cannot read: an id that is no number, an unknown parameter.",
+		"correct the parameter that is named"}
+	NoToken = &Kind{"no-token", 401, "A token is needed",
+		"The request shows no token, or one that nobody has. Tokens stand in the file of --http-tokens-file; one that was taken out there is of no use any more.",
+		"send a header Authorization: Bearer TOKEN"}
+	ReadOnly = &Kind{"read-only", 403, "The token may not do that",
+		"Each token has a role: read, operate or admin. Each may do what the ones before it may.",
+		"use a token with the role that is named"}
+	CrossOrigin = &Kind{"cross-origin", 403, "The request comes from another site",
+		"A browser says that a page of another origin has sent the request. Such a page could act in the name of who looks at it.",
+		"open the page from this server itself, or allow the other origin with --http-origin"}
+	NotFound = &Kind{"not-found", 404, "There is nothing of that name",
+		"The tube, the job or the path does not exist. A tube exists as long as it has jobs or somebody uses or watches it; a job until it is deleted.",
+		"look it up again"}
+	MethodNotAllowed = &Kind{"method-not-allowed", 405, "The path knows no such method",
+		"The header Allow of the answer lists the methods that the path knows.",
+		"use one of the methods in the header Allow"}
+	JobReserved = &Kind{"job-reserved", 409, "A worker has the job",
+		"A reserved job belongs to the worker that has it, until it deletes, releases or buries it, is gone, or its time to run is over.",
+		"wait until the worker is done, then try again"}
+	JobMoved = &Kind{"job-moved", 409, "The job is in another state",
+		"What was asked for does not go with the state in which the job is by now: only buried and delayed jobs can be kicked.",
+		"look at the job again"}
+	KeyInUse = &Kind{"key-in-use", 422, "The Idempotency-Key was used for another request",
+		"A key names one request, with its path and its body, for ten minutes.",
+		"use a new key for each new request"}
+	TooLarge = &Kind{"too-large", 413, "The body is too large",
+		"A body of JSON may have 1 MB, and that of a job as much as --max-job-size says.",
+		"send less, or raise --max-job-size"}
+	NotJSON = &Kind{"not-json", 415, "The body is not JSON",
+		"What changes something takes JSON, and says so: no form of another site can do that unasked.",
+		"send JSON with a header Content-Type: application/json"}
+	WrongHost = &Kind{"wrong-host", 421, "The server is asked for by a name that is not its own",
+		"The header Host holds a name that was not allowed. A site could give its own name this server's address, and have a browser talk to it.",
+		"ask for it by its address or as localhost, or allow the name with --http-host"}
+	Invalid = &Kind{"invalid", 422, "A value cannot be used",
+		"The JSON is well formed, but a member is unknown, is of another type, or is out of its range.",
+		"correct the member that is named"}
+	Busy = &Kind{"busy", 429, "The server does something large already",
+		"Requests that take much time, or much memory, are served one at a time, so that the clients of the queue do not feel them.",
+		"try again after the seconds in the header Retry-After"}
+	Starting = &Kind{"starting", 503, "The server reads its journal",
+		"Jobs are served once all of the journal was read; /readyz says how far that is.",
+		"wait until /readyz answers 200"}
+	Stopping = &Kind{"stopping", 503, "The server ends",
+		"It was told to end, or its journal has failed, and takes nothing more.",
+		"ask the server that comes in its place"}
+	Uncertain = &Kind{"uncertain", 503, "It is not known whether the change is kept",
+		"The change was made, but the disk did not confirm it in time. After a crash it may be there or not.",
+		"look at what has become of it before you try again"}
+	DiskFull = &Kind{"disk-full", 507, "The disk is full",
+		"There is no space for the change in the journal. Nothing was changed; deleting goes on.",
+		"delete jobs, or make space on the disk of --binlog-dir"}
+	OutOfMemory = &Kind{"out-of-memory", 507, "There is no memory for the job",
+		"The machine gives the server no more memory. Nothing was changed.",
+		"delete jobs, or give the server more memory"}
+	Failed = &Kind{"internal", 500, "The server has made a mistake",
+		"This should not happen; the log of the server has the request's id and where it happened.",
+		"report it, with the lines of the log"}
+)
+
+// Kinds are all of them, by their slugs.
+var Kinds = func() map[string]*Kind {
+	all := make(map[string]*Kind)
+	for _, k := range []*Kind{
+		BadRequest, NoToken, ReadOnly, CrossOrigin, NotFound, MethodNotAllowed, JobReserved, JobMoved,
+		KeyInUse, TooLarge, NotJSON, WrongHost, Invalid, Busy, Starting, Stopping, Uncertain, DiskFull, OutOfMemory, Failed,
+	} {
+		all[k.Slug] = k
+	}
+	return all
+}()
+
+// Problem is one of the kind; the detail says what it is about. It has the kind's remedy.
+func (k *Kind) Problem(detail string) *Problem {
+	return &Problem{Type: ProblemPath + k.Slug, Title: k.Title, Status: k.Status, Detail: detail, Remedy: k.Remedy}
+}
+
+// With is Problem about a field of the request, with a remedy of its own.
+func (k *Kind) With(field, detail, remedy string) *Problem {
+	p := k.Problem(detail)
+	p.Field, p.Remedy = field, remedy
+	return p
+}

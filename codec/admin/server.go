@@ -1,0 +1,95 @@
+package admin
+
+import "time"
+
+// A Server is what there is to tell about all of it.
+type Server struct {
+	Version       string      `json:"version"`
+	GoVersion     string      `json:"go_version"`
+	Hostname      string      `json:"hostname"`
+	PID           int         `json:"pid"`
+	Started       time.Time   `json:"started"`
+	UptimeSeconds int64       `json:"uptime_seconds"`
+	State         string      `json:"state"` // starting, serving or stopping
+	Draining      bool        `json:"draining"`
+	Loops         int         `json:"loops"`
+	Shards        int         `json:"shards"`
+	MaxJobSize    uint32      `json:"max_job_size_bytes"`
+	MappedBytes   uint64      `json:"memory_mapped_bytes"`
+	Tubes         int         `json:"tubes"`
+	Jobs          Counts      `json:"jobs"`
+	JobsTotal     uint64      `json:"jobs_total"`
+	JobTimeouts   uint64      `json:"job_timeouts_total"`
+	Connections   Connections `json:"connections"`
+	AsOf          time.Time   `json:"as_of"`
+}
+
+// Counts are numbers of jobs by their state. Urgent ones are ready too.
+type Counts struct {
+	Ready    uint64 `json:"ready"`
+	Urgent   uint64 `json:"urgent"`
+	Delayed  uint64 `json:"delayed"`
+	Reserved uint64 `json:"reserved"`
+	Buried   uint64 `json:"buried"`
+}
+
+// Connections are those of clients of all protocols, but for HTTP.
+type Connections struct {
+	Open      int64  `json:"open"`
+	Limit     int    `json:"limit"`
+	Accepted  uint64 `json:"accepted_total"`
+	Producers int64  `json:"producers"`
+	Workers   int64  `json:"workers"`
+	Waiting   int64  `json:"waiting"`
+}
+
+// A Journal is how jobs are kept.
+type Journal struct {
+	Enabled  bool   `json:"enabled"`
+	Pressure string `json:"pressure"` // open, wait or full: whether changes are taken
+
+	Segments       int    `json:"segments"`
+	OldestSegment  uint64 `json:"oldest_segment"`
+	CurrentSegment uint64 `json:"current_segment"`
+	Bytes          int64  `json:"bytes"`
+	LiveBytes      int64  `json:"live_bytes"`
+	PendingBytes   int64  `json:"pending_bytes"`
+	PromisedBytes  int64  `json:"promised_bytes"`
+	Batches        uint64 `json:"batches_total"`
+	Records        uint64 `json:"records_total"`
+	Migrated       uint64 `json:"migrated_records_total"`
+	Commits        uint64 `json:"commits_total"`
+}
+
+// A Setting is one that is in effect.
+type Setting struct {
+	Name   string `json:"name"` // of the flag
+	Value  string `json:"value"`
+	Origin string `json:"origin"` // where it was set: a flag, a variable, a file, or default
+}
+
+// A Config is all settings, without secrets.
+type Config struct {
+	Settings []Setting `json:"settings"`
+}
+
+// A LogLevel is from which level on the server logs: debug, info, warn or error.
+type LogLevel struct {
+	Level string `json:"level"`
+}
+
+// A Drain says whether new jobs are refused.
+type Drain struct {
+	Draining bool `json:"draining"`
+}
+
+// A Session is that of a browser.
+type Session struct {
+	Name string `json:"name"` // of the token
+	Role string `json:"role"`
+}
+
+// A Login begins a session.
+type Login struct {
+	Token string `json:"token"`
+}

@@ -1,0 +1,86 @@
+package admin
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A Tube is what there is to tell about one.
+type Tube struct {
+	Name string `json:"name"` // as ShownName
+	Path string `json:"path"` // percent-encoded, to stand in a path of the API
+
+	Jobs      Counts `json:"jobs"`
+	JobsTotal uint64 `json:"jobs_total"`
+	Deletes   uint64 `json:"deletes_total"`
+	Pauses    uint64 `json:"pauses_total"`
+
+	Using    uint64 `json:"using"`
+	Watching uint64 `json:"watching"`
+	Waiting  uint64 `json:"waiting"`
+
+	PauseSeconds     int64 `json:"pause_seconds"`
+	PauseLeftSeconds int64 `json:"pause_left_seconds"`
+}
+
+// Tubes are a part of a list of tubes.
+type Tubes struct {
+	Tubes    []Tube    `json:"tubes"`
+	Matching int       `json:"matching"`       // tubes that match, in this part or not
+	Next     string    `json:"next,omitempty"` // what after= goes on with; empty: this is the end
+	AsOf     time.Time `json:"as_of"`
+}
+
+// A Pause is how long reserve is kept from a tube.
+type Pause struct {
+	Seconds uint32 `json:"seconds"`
+}
+
+// A Kick asks for up to so many jobs of a tube to be made ready.
+type Kick struct {
+	Count uint32 `json:"count"`
+}
+
+// Kicked is how many were.
+type Kicked struct {
+	Kicked uint32 `json:"kicked"`
+}
+
+// ShownName is a tube's name as a string that can be shown, and told from every other: the
+// name itself, but for octets that are no UTF-8, or that are control characters, which are
+// written as \xNN, and a backslash before those, which is doubled where one is needed.
+func ShownName(name string) string {
+	if utf8.ValidString(name) && strings.IndexFunc(name, unicode.IsControl) < 0 && !strings.Contains(name, `\`) {
+		return name
+	}
+	var b strings.Builder
+	for i := 0; i < len(name); {
+		r, n := utf8.DecodeRuneInString(name[i:])
+		switch {
+		case r == '\\':
+			b.WriteString(`\\`)
+		case r == utf8.RuneError && n == 1 || unicode.IsControl(r):
+			for _, c := range []byte(name[i : i+n]) {
+				b.WriteString(`\x`)
+				b.WriteString(strings.ToUpper(strconv.FormatUint(uint64(c)|0x100, 16)[1:]))
+			}
+		default:
+			b.WriteString(name[i : i+n])
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// PathName is a tube's name as it stands in a path.
+func PathName(name string) string {
+	// A segment of dots alone would be taken for a way up.
+	if name == "." || name == ".." {
+		return strings.ReplaceAll(name, ".", "%2E")
+	}
+	return url.PathEscape(name)
+}

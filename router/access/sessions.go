@@ -1,0 +1,95 @@
+package access
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"sync"
+	"time"
+)
+
+const (
+	// SessionIdle ends a session that nobody uses.
+	SessionIdle = 12 * time.Hour
+	// sessionsMax bounds the memory for them; beyond it the one that was idle longest ends.
+	sessionsMax = 1000
+)
+
+// Sessions are those of browsers, which show an id in place of the token. They are in
+// memory only: a restart ends them. They may be used by anyone at any time.
+type Sessions struct {
+	tokens *Tokens
+
+	mu   sync.Mutex
+	open map[Digest]*session // by the digest of the id, so that a look-up's time tells nothing of it
+}
+
+type session struct {
+	token Digest // with which it was begun
+	used  time.Time
+}
+
+// NewSessions are none yet, for the holders of tokens.
+func NewSessions(t *Tokens) *Sessions { return &Sessions{tokens: t, open: make(map[Digest]*session)} }
+
+// Begin begins a session for who has shown a token. false: the token is nobody's.
+func (s *Sessions) Begin(token string, now time.Time) (id string, g Grant, ok bool) {
+	d := DigestOf(token)
+	if g, ok = s.tokens.find(d); !ok {
+		return "", g, false
+	}
+	var b [32]byte
+	rand.Read(b[:]) // never fails
+	id = base64.RawURLEncoding.EncodeToString(b[:])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.open) >= sessionsMax {
+		s.endLongestIdle()
+	}
+	s.open[DigestOf(id)] = &session{token: d, used: now}
+	return id, g, true
+}
+
+// endLongestIdle makes room for one.
+func (s *Sessions) endLongestIdle() {
+	var oldest Digest
+	var used time.Time
+	for d, v := range s.open {
+		if used.IsZero() || v.used.Before(used) {
+			oldest, used = d, v.used
+		}
+	}
+	delete(s.open, oldest)
+}
+
+// Find is what the holder of a session may do, by what the file of tokens says now: a
+// token that is gone takes its sessions with it.
+func (s *Sessions) Find(id string, now time.Time) (Grant, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := DigestOf(id)
+	v := s.open[d]
+	if v == nil {
+		return Grant{}, false
+	}
+	g, ok := s.tokens.find(v.token)
+	if !ok || now.Sub(v.used) > SessionIdle {
+		delete(s.open, d)
+		return Grant{}, false
+	}
+	v.used = now
+	return g, true
+}
+
+// End ends a session, if there is one.
+func (s *Sessions) End(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, DigestOf(id))
+}
+
+// Len is how many sessions there are.
+func (s *Sessions) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open)
+}

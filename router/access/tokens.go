@@ -1,0 +1,165 @@
+package access
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync/atomic"
+)
+
+// A Digest is the SHA-256 of a token.
+type Digest [sha256.Size]byte
+
+// DigestOf is that of a token as it is shown.
+func DigestOf(token string) Digest { return sha256.Sum256([]byte(token)) }
+
+// A holder is a line of the file.
+type holder struct {
+	grant  Grant
+	digest Digest
+}
+
+// Tokens are those of a file, as it was when it was last read without an error. They may
+// be used by anyone at any time.
+type Tokens struct {
+	path    string
+	holders atomic.Pointer[[]holder]
+}
+
+// tokensMax bounds the file, since every question looks at all of it.
+const (
+	tokensMax     = 1000
+	tokensSizeMax = 1 << 20
+)
+
+// OpenTokens reads a file of tokens. Each line is
+//
+//	NAME ROLE sha256:HEX [+bodies]
+//
+// with blanks between the words; empty lines and those that begin with # are passed over.
+// ROLE is read, operate or admin; HEX is the SHA-256 of the token, and +bodies lets a
+// reader see the bodies of jobs. An error names the line and says what to do.
+func OpenTokens(path string) (*Tokens, error) {
+	t := &Tokens{path: path}
+	return t, t.Reload()
+}
+
+// Reload reads the file again. On an error all stays as it was.
+func (t *Tokens) Reload() error {
+	text, err := readSmall(t.path)
+	if err != nil {
+		return fmt.Errorf("the file of tokens cannot be read: %w: give a file that this user may read", err)
+	}
+	list, err := parseTokens(text)
+	if err != nil {
+		return fmt.Errorf("%s:%w", t.path, err)
+	}
+	t.holders.Store(&list)
+	return nil
+}
+
+// readSmall reads a file that must not be larger than a file of tokens may be.
+func readSmall(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() && info.Mode()&fs.ModeNamedPipe == 0 {
+		return "", fmt.Errorf("%s is no file", path)
+	}
+	if info.Size() > tokensSizeMax {
+		return "", fmt.Errorf("%s has %d bytes, at most %d are read", path, info.Size(), tokensSizeMax)
+	}
+	text, err := os.ReadFile(path)
+	return string(text), err
+}
+
+// parseTokens reads the text of a file. Its errors begin with the line's number.
+func parseTokens(text string) ([]holder, error) {
+	var list []holder
+	names := make(map[string]int)
+	digests := make(map[Digest]int)
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		words := strings.Fields(line)
+		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+			continue
+		}
+		h, err := parseHolder(words)
+		if err == nil {
+			if first, twice := names[h.grant.Name]; twice {
+				err = fmt.Errorf("the name %q is in line %d already: give each token a name of its own", h.grant.Name, first)
+			} else if first, twice := digests[h.digest]; twice {
+				err = fmt.Errorf("the token is in line %d already: make a new one", first)
+			} else if len(list) == tokensMax {
+				err = fmt.Errorf("there are more than %d tokens: take out what nobody uses", tokensMax)
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%d: %w", n, err)
+		}
+		names[h.grant.Name], digests[h.digest] = n, n
+		list = append(list, h)
+	}
+	if len(list) == 0 {
+		return nil, errors.New("1: there is no token: give at least one line, as in: ops admin sha256:<the token's SHA-256 in hex>")
+	}
+	return list, nil
+}
+
+// parseHolder reads the words of a line. It must not say what the digest was: somebody may
+// have put the token itself there, and errors go to the log.
+func parseHolder(words []string) (h holder, err error) {
+	if len(words) < 3 || len(words) > 4 {
+		return h, fmt.Errorf("there are %d words: give a name, a role and sha256:HEX, then perhaps +bodies", len(words))
+	}
+	h.grant.Name = words[0]
+	if h.grant.Role, err = ParseRole(words[1]); err != nil || h.grant.Role == Nobody {
+		return h, fmt.Errorf("unknown role %q: give read, operate or admin", words[1])
+	}
+	text, ok := strings.CutPrefix(words[2], "sha256:")
+	if n, err := hex.Decode(h.digest[:], []byte(padded(text))); !ok || err != nil || n != len(h.digest) || len(text) != 2*len(h.digest) {
+		return h, fmt.Errorf("the third word is no digest: give sha256: and %d hexadecimal digits, as from: printf %%s TOKEN | sha256sum", 2*len(h.digest))
+	}
+	if len(words) == 4 {
+		if words[3] != "+bodies" {
+			return h, fmt.Errorf("unknown word %q: give +bodies, or leave it out", words[3])
+		}
+		h.grant.Bodies = true
+	}
+	return h, nil
+}
+
+// padded is at most as much of the text as a Digest has room for.
+func padded(text string) string { return text[:min(len(text), 2*sha256.Size)] }
+
+// Find is what the holder of a token may do; false: it is nobody's.
+func (t *Tokens) Find(token string) (Grant, bool) { return t.find(DigestOf(token)) }
+
+// find compares with all digests, whichever is right.
+func (t *Tokens) find(d Digest) (Grant, bool) {
+	list := *t.holders.Load()
+	at := -1
+	for i := range list {
+		at = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(list[i].digest[:], d[:]), i, at)
+	}
+	if at < 0 {
+		return Grant{}, false
+	}
+	return list[at].grant, true
+}
+
+// Len is how many tokens there are.
+func (t *Tokens) Len() int { return len(*t.holders.Load()) }
+
+// Exposed reports whether others than the owner of the file may read it: a warning is due.
+func (t *Tokens) Exposed() bool {
+	info, err := os.Stat(t.path)
+	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o004 != 0
+}

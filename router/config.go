@@ -62,6 +62,9 @@ type Config struct {
 	// MaxConnections is how many clients are served at a time; default what
 	// the limit of descriptors allows.
 	MaxConnections int
+	// OtherDescriptors are how many descriptors the process needs for what is not the
+	// server's: connections of clients leave room for them.
+	OtherDescriptors int
 	// ConnectionMemory bounds what all connections together make the server keep
 	// besides jobs, in bytes: input that cannot be used yet, bodies that are not all
 	// there, and output that is not read. Default no bound.

@@ -11,8 +11,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"polystalk/router/admin"
 	"polystalk/router/beanstalkd"
 	"polystalk/router/clock"
+	"polystalk/router/direct"
 	"polystalk/router/gearmand"
 	"polystalk/router/memory"
 	"polystalk/router/ops"
@@ -37,6 +39,10 @@ type Server struct {
 	fronts     []session.Front  // the protocols that are spoken, in the order in which their kinds are counted
 	reactor    *reactor.Reactor // nil in a Driven
 
+	life     admin.Life
+	operator *admin.Operator
+	gate     direct.Gate // where the operator waits for the journal
+
 	journal storage      // nil: jobs are in memory only
 	failed  <-chan error // its end
 
@@ -59,14 +65,22 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s.reactor = reactor.New(s.reactorOptions())
+	s.operator = admin.New(admin.Options{
+		Host: s.host, Life: &s.life, Gate: &s.gate, Fronts: s.fronts,
+		ConnectionLimit: s.reactor.ConnectionLimit, SetDraining: s.setDraining,
+		MaxJobSize: func() uint32 { return s.cfg.MaxJobSize },
+	})
 	return s, nil
 }
 
 // reactorOptions is how the event loops are run.
 func (s *Server) reactorOptions() reactor.Options {
-	o := reactor.Options{Host: s.host, Loops: s.cfg.Loops, MaxConnections: s.cfg.MaxConnections}
+	o := reactor.Options{
+		Host: s.host, Loops: s.cfg.Loops, MaxConnections: s.cfg.MaxConnections,
+		OtherDescriptors: s.cfg.OtherDescriptors,
+	}
 	if s.cfg.Journal != nil {
-		o.OtherDescriptors = restore.Descriptors
+		o.OtherDescriptors += restore.Descriptors
 	}
 	return o
 }
@@ -145,12 +159,24 @@ func (s *Server) Start() error {
 	go memory.Reclaim(s.freed, s.quit)
 	go s.host.KeepWithin(s.quit)
 	go s.host.Clock.Watch(s.quit, shards)
-	return s.reactor.Start()
+	if err := s.reactor.Start(); err != nil {
+		return err
+	}
+	s.life.Serve()
+	return nil
 }
+
+// Operator does what operators ask for. It is there before Start, and tells how far that is.
+func (s *Server) Operator() *admin.Operator { return s.operator }
 
 // openJournal reads the journal, and has the shards record what happens from now on.
 func (s *Server) openJournal(cfg *Journal) error {
-	j, failed, err := s.target().Open(cfg, s.host.Wake)
+	t := s.target()
+	t.Progress, t.Failed = s.life.Read, s.life.Fail
+	j, failed, err := t.Open(cfg, func() {
+		s.host.Wake()
+		s.gate.Wake()
+	})
 	if err != nil {
 		return err
 	}
@@ -184,13 +210,20 @@ func (s *Server) ConnectionLimit() (n int, from string) { return s.reactor.Conne
 // Drain makes every put from now on answer DRAINING, and every submission of a Gearman
 // client an ERROR.
 func (s *Server) Drain() {
-	s.drained.Store(true)
-	s.host.Draining.Store(true)
+	s.setDraining(true)
+}
+
+// setDraining drains, or takes jobs again. A server that retires, with its last job gone,
+// may set host.Draining for a moment by itself; see awaitLastJob.
+func (s *Server) setDraining(on bool) {
+	s.drained.Store(on)
+	s.host.Draining.Store(on)
 }
 
 // Shutdown stops accepting, lets what was received be answered as long as ctx allows, and
 // closes every connection and the journal. Without one, jobs are gone with the process.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.life.Stop()
 	err := s.reactor.Shutdown(ctx)
 	close(s.quit)
 	for _, sh := range s.host.Map.Shards() {

@@ -1,0 +1,108 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/direct"
+	"polystalk/shard/commit"
+	"polystalk/shard/core"
+	"polystalk/shard/slab"
+)
+
+// claimHead bytes are more than a job takes in the journal besides its body and the name
+// of its tube.
+const claimHead = 256
+
+// A NewJob is a job to be put. Delay and time to run are seconds.
+type NewJob struct {
+	Tube            string
+	Pri, Delay, TTR uint32
+	Body            []byte // the operator's from then on
+}
+
+// Put adds a job, and returns its id once that is durable.
+func (o *Operator) Put(ctx context.Context, j NewJob) (id core.JobID, err error) {
+	if most := o.opts.MaxJobSize(); len(j.Body) > int(most) {
+		return 0, wire.TooLarge.With("body", fmt.Sprintf("the body has %d bytes, at most %d are taken", len(j.Body), most), wire.TooLarge.Remedy)
+	}
+	if err := o.Ready(); err != nil {
+		return 0, err
+	}
+	var claim commit.Claim
+	if storage := o.journal(); storage != nil && len(j.Body) > slab.MaxSize {
+		if err := o.opts.Gate.Claim(ctx, storage, &claim, int64(len(j.Body)+len(j.Tube)+claimHead)); err != nil {
+			return 0, noRoom(err)
+		}
+		defer storage.Release(&claim)
+	}
+	err = o.change(ctx, func(c *direct.Caller) (uint64, error) {
+		if err := checkName(c, j.Tube); err != nil {
+			return 0, err
+		}
+		if o.Draining() {
+			return 0, wire.Stopping.With("", "the server drains: no new jobs are taken", "put the job on another server, or end the drain: DELETE drain")
+		}
+		var n uint64
+		var ok bool
+		if id, n, ok = c.Put([]byte(j.Tube), j.Pri, j.Delay, max(1, j.TTR), j.Body); !ok {
+			return 0, wire.OutOfMemory.Problem("")
+		}
+		return n, nil
+	})
+	return id, err
+}
+
+// noJob is the problem of who names a job that is not there.
+func noJob(id core.JobID) error {
+	return wire.NotFound.Problem(fmt.Sprintf("there is no job %d", id))
+}
+
+// Job is what there is to tell about one, once that is durable, and, if it is wanted, its
+// body.
+func (o *Operator) Job(ctx context.Context, id core.JobID, body bool) (s core.JobStats, b []byte, err error) {
+	err = o.durably(ctx, func(c *direct.Caller) (uint64, error) {
+		found := true
+		if body {
+			b, found = c.Peek(id)
+		}
+		var ok bool
+		if s, ok = c.StatsJob(id); !ok || !found {
+			return 0, noJob(id)
+		}
+		return s.Commit, nil
+	})
+	return s, b, err
+}
+
+// Delete deletes a job that no worker has. It goes on when the disk is full.
+func (o *Operator) Delete(ctx context.Context, id core.JobID) error {
+	return o.durably(ctx, func(c *direct.Caller) (uint64, error) {
+		n, ok := c.DeleteJob(id)
+		if ok {
+			return n, nil
+		}
+		if s, there := c.StatsJob(id); there && s.State == core.Reserved {
+			return 0, wire.JobReserved.Problem(fmt.Sprintf("job %d is reserved", id))
+		}
+		return 0, noJob(id)
+	})
+}
+
+// KickJob makes a buried or delayed job ready.
+func (o *Operator) KickJob(ctx context.Context, id core.JobID) error {
+	return o.change(ctx, func(c *direct.Caller) (uint64, error) {
+		n, ok := c.KickJob(id)
+		if ok {
+			return n, nil
+		}
+		switch s, there := c.StatsJob(id); {
+		case there && s.State == core.Reserved:
+			return 0, wire.JobReserved.Problem(fmt.Sprintf("job %d is reserved", id))
+		case there:
+			return 0, wire.JobMoved.Problem(fmt.Sprintf("job %d is %v", id, s.State))
+		}
+		return 0, noJob(id)
+	})
+}

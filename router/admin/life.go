@@ -1,0 +1,69 @@
+package admin
+
+import (
+	"sync/atomic"
+
+	wire "polystalk/codec/admin"
+)
+
+// A Phase is a part of a server's life.
+type Phase int32
+
+// The phases, one after the other.
+const (
+	Starting Phase = iota // the journal is read
+	Serving
+	Stopping
+)
+
+// String is the phase's name in answers.
+func (p Phase) String() string { return [...]string{"starting", "serving", "stopping"}[p] }
+
+// A Life is how far a server's life is. The zero value is at its beginning. All methods may
+// be called by anyone at any time.
+type Life struct {
+	phase     atomic.Int32
+	read, all atomic.Int64
+	failure   atomic.Pointer[string]
+}
+
+// Phase is where it is. Who sees Serving sees all that was set up before.
+func (l *Life) Phase() Phase { return Phase(l.phase.Load()) }
+
+// Serve ends the start. Who was told to stop before that goes on to.
+func (l *Life) Serve() { l.phase.CompareAndSwap(int32(Starting), int32(Serving)) }
+
+// Stop begins the end.
+func (l *Life) Stop() { l.phase.Store(int32(Stopping)) }
+
+// Read notes how many bytes of the journal were read, of how many.
+func (l *Life) Read(read, all int64) {
+	l.all.Store(all)
+	l.read.Store(read)
+}
+
+// Progress is what Read has noted; nil: nothing is being read.
+func (l *Life) Progress() *wire.Progress {
+	all := l.all.Load()
+	if l.Phase() != Starting || all == 0 {
+		return nil
+	}
+	return &wire.Progress{ReadBytes: l.read.Load(), AllBytes: all}
+}
+
+// Fail notes why the journal has ended.
+func (l *Life) Fail(err error) {
+	text := err.Error()
+	l.failure.CompareAndSwap(nil, &text)
+}
+
+// Failure is what Fail has noted; empty: nothing.
+func (l *Life) Failure() string {
+	if f := l.failure.Load(); f != nil {
+		return *f
+	}
+	return ""
+}
+
+// Bytes are how many bytes of the journal were read, of how many, also after the start.
+func (l *Life) Bytes() (read, all int64) { return l.read.Load(), l.all.Load() }

@@ -1,0 +1,131 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/direct"
+	"polystalk/router/session"
+	"polystalk/shard/commit"
+)
+
+// Options say what an Operator is for. All of them must be given.
+type Options struct {
+	Host *session.Host
+	Life *Life
+	Gate *direct.Gate // which the journal wakes
+	// Fronts are the protocols, in the order in which their kinds are counted.
+	Fronts []session.Front
+	// ConnectionLimit is how many clients are served at a time.
+	ConnectionLimit func() (n int, from string)
+	// SetDraining has new jobs refused, or taken again.
+	SetDraining func(bool)
+	// MaxJobSize is how many bytes the body of a job may have.
+	MaxJobSize func() uint32
+}
+
+// callersMost operations run at a time: those that come meanwhile wait for one of them.
+// More would not be quicker, since each takes a processor, of which the event loops need
+// all.
+const callersMost = 4
+
+// An Operator does what operators ask for. It may be used by anyone at any time; before
+// the server serves, only what says so may be called.
+type Operator struct {
+	opts    Options
+	started time.Time
+	callers chan *direct.Caller // those that are free
+	samples samples
+	alive   alive
+}
+
+// New makes the operator of a server.
+func New(o Options) *Operator {
+	op := &Operator{opts: o, started: time.Now(), callers: make(chan *direct.Caller, callersMost)}
+	for range callersMost {
+		op.callers <- direct.New(o.Host.Map, o.Host.Clock)
+	}
+	return op
+}
+
+// Life is how far the server's life is; at any time.
+func (o *Operator) Life() *Life { return o.opts.Life }
+
+// MaxJobSize is how many bytes the body of a job may have; at any time.
+func (o *Operator) MaxJobSize() uint32 { return o.opts.MaxJobSize() }
+
+// Ready is nil if operations are served; at any time.
+func (o *Operator) Ready() error {
+	switch life := o.opts.Life; {
+	case life.Failure() != "":
+		return wire.Stopping.Problem("the journal has failed: " + life.Failure())
+	case life.Phase() == Starting:
+		return wire.Starting.Problem("")
+	case life.Phase() == Stopping:
+		return wire.Stopping.Problem("")
+	}
+	return nil
+}
+
+// journal is where changes are kept; nil: nowhere.
+func (o *Operator) journal() commit.Storage { return o.opts.Host.Journal }
+
+// run runs f with a caller of its own, once one is free.
+func (o *Operator) run(ctx context.Context, f func(c *direct.Caller) error) error {
+	if err := o.Ready(); err != nil {
+		return err
+	}
+	var c *direct.Caller
+	select {
+	case c = <-o.callers:
+	case <-ctx.Done():
+		return wire.Busy.Problem("the operations before this one take too long")
+	}
+	defer func() { o.callers <- c }()
+	return f(c)
+}
+
+// change is run for what takes space in the journal: it waits for room first, and for the
+// journal afterwards. f reports the commit on which its change depends.
+func (o *Operator) change(ctx context.Context, f func(c *direct.Caller) (commit uint64, err error)) error {
+	if err := o.Ready(); err != nil {
+		return err
+	}
+	if err := o.opts.Gate.Room(ctx, o.journal()); err != nil {
+		return noRoom(err)
+	}
+	return o.durably(ctx, f)
+}
+
+// durably is change for what takes no space: it goes on when the disk is full. The caller
+// is given back before the journal is waited for, so that many changes share a commit.
+func (o *Operator) durably(ctx context.Context, f func(c *direct.Caller) (commit uint64, err error)) error {
+	var n uint64
+	err := o.run(ctx, func(c *direct.Caller) (err error) {
+		n, err = f(c)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if o.opts.Gate.Committed(ctx, o.journal(), n) != nil {
+		return wire.Uncertain.Problem("the journal has not acknowledged the change in time")
+	}
+	return nil
+}
+
+// noRoom is the problem of who waited for room.
+func noRoom(err error) error {
+	if errors.Is(err, direct.ErrFull) {
+		return wire.DiskFull.Problem("")
+	}
+	return wire.Busy.Problem("the disk is behind")
+}
+
+// Draining reports whether new jobs are refused; at any time.
+func (o *Operator) Draining() bool { return o.opts.Host.Draining.Load() }
+
+// SetDraining has new jobs refused, or taken again.
+func (o *Operator) SetDraining(on bool) { o.opts.SetDraining(on) }

@@ -1,0 +1,149 @@
+package admin
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/direct"
+	"polystalk/router/session"
+	"polystalk/shard"
+	"polystalk/shard/commit"
+	"polystalk/shard/core"
+)
+
+// A Sample is the server's figures of about one moment. It is never changed, so all who ask
+// within sampleFor share one.
+type Sample struct {
+	Number   uint64 // counts samples
+	At       time.Time
+	Started  time.Time
+	Draining bool
+
+	Jobs        core.Counts
+	Tubes       int
+	Shards      []shard.Counters
+	Loops       int
+	Sums        *session.Sums
+	Commands    []Protocol
+	Connections int // clients that may be served at a time
+
+	Journal  *commit.Stats // nil: there is none
+	Pressure commit.Pressure
+}
+
+// A Protocol is the commands of one, by their kinds; those without a name are left out.
+type Protocol struct {
+	Name  string
+	Kinds []Command
+}
+
+// A Command is how often one kind was received, well formed.
+type Command struct {
+	Name  string
+	Count uint64
+}
+
+// sampleFor is how long a sample serves: who watches costs a sum over all shards a second,
+// however many they are.
+const sampleFor = time.Second
+
+// samples are the newest ones.
+type samples struct {
+	mu     sync.Mutex // held while one is made
+	server *Sample
+	tubes  *TubeSample
+	number uint64
+}
+
+// Sample gives the figures of the last second.
+func (o *Operator) Sample(ctx context.Context) (*Sample, error) {
+	s := &o.samples
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server != nil && time.Since(s.server.At) < sampleFor {
+		return s.server, o.Ready()
+	}
+	err := o.run(ctx, func(c *direct.Caller) error {
+		s.number++
+		s.server = o.sample(c)
+		s.server.Number = s.number
+		return nil
+	})
+	return s.server, err
+}
+
+func (o *Operator) sample(c *direct.Caller) *Sample {
+	h := o.opts.Host
+	v := &Sample{
+		At: time.Now(), Started: o.started, Draining: o.Draining(),
+		Jobs: c.Counts(), Tubes: h.Map.Tubes().Len(), Loops: len(h.Loops()), Sums: h.Sums(),
+	}
+	for _, sh := range h.Map.Shards() {
+		v.Shards = append(v.Shards, sh.Counters())
+	}
+	at := 0
+	for _, f := range o.opts.Fronts {
+		p := Protocol{Name: f.Name()}
+		for _, name := range f.Kinds() {
+			if name != "" {
+				p.Kinds = append(p.Kinds, Command{name, v.Sums.Commands[at]})
+			}
+			at++
+		}
+		v.Commands = append(v.Commands, p)
+	}
+	v.Connections, _ = o.opts.ConnectionLimit()
+	if j := o.journal(); j != nil {
+		st := j.Stats()
+		v.Journal, v.Pressure = &st, j.Pressure()
+	}
+	return v
+}
+
+// Server is what there is to tell about the server, but for the version of the program.
+func (o *Operator) Server(ctx context.Context) (*wire.Server, error) {
+	v, err := o.Sample(ctx)
+	if err != nil {
+		return nil, err
+	}
+	host, _ := os.Hostname() // empty: it has none
+	return &wire.Server{
+		GoVersion: runtime.Version(), Hostname: host, PID: os.Getpid(),
+		Started: v.Started.UTC(), UptimeSeconds: int64(time.Since(v.Started).Seconds()),
+		State: o.opts.Life.Phase().String(), Draining: o.Draining(),
+		Loops: v.Loops, Shards: len(v.Shards), MaxJobSize: o.opts.MaxJobSize(),
+		MappedBytes: v.Jobs.MappedBytes, Tubes: v.Tubes,
+		Jobs:      wire.Counts{Ready: v.Jobs.Ready, Urgent: v.Jobs.Urgent, Delayed: v.Jobs.Delayed, Reserved: v.Jobs.Reserved, Buried: v.Jobs.Buried},
+		JobsTotal: v.Jobs.Total, JobTimeouts: v.Jobs.Timeouts,
+		Connections: wire.Connections{
+			Open: v.Sums.Connections, Limit: v.Connections, Accepted: v.Sums.TotalConnections,
+			Producers: v.Sums.Producers, Workers: v.Sums.Workers, Waiting: v.Sums.Waiting,
+		},
+		AsOf: v.At.UTC(),
+	}, nil
+}
+
+// pressures are the names of commit.Pressure.
+var pressures = [...]string{commit.Open: "open", commit.Wait: "wait", commit.Full: "full"}
+
+// Journal is how jobs are kept, as of now.
+func (o *Operator) Journal() (*wire.Journal, error) {
+	if err := o.Ready(); err != nil {
+		return nil, err
+	}
+	j := o.journal()
+	if j == nil {
+		return &wire.Journal{Pressure: pressures[commit.Open]}, nil
+	}
+	s := j.Stats()
+	return &wire.Journal{
+		Enabled: true, Pressure: pressures[j.Pressure()],
+		Segments: s.Segments, OldestSegment: s.Oldest, CurrentSegment: s.Current,
+		Bytes: s.Bytes, LiveBytes: s.Live, PendingBytes: s.Pending, PromisedBytes: s.Promised,
+		Batches: s.Batches, Records: s.Records, Migrated: s.Migrated, Commits: s.Commits,
+	}, nil
+}

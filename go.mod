@@ -13,12 +13,17 @@ require (
 	github.com/coreos/go-systemd/v22 v22.7.0
 	// The event loops of the server, and of loadtest's constant server.
 	github.com/panjf2000/gnet/v2 v2.10.0
+	// /metrics: the formats that scrapers of Prometheus ask for, its names for what every
+	// Go process has.
+	github.com/prometheus/client_golang v1.25.0
+	// Tests: the parser of Prometheus reads what /metrics says.
+	github.com/prometheus/common v0.72.0
 	// The reference's short flags with attached values, and long ones beside them.
 	github.com/spf13/pflag v1.0.10
 	// Buffers for what must outlive a turn: held input, bodies under way.
 	github.com/valyala/bytebufferpool v1.0.0
 	// loadtest: errgroup, to open connections a few at a time.
-	golang.org/x/sync v0.16.0
+	golang.org/x/sync v0.23.0
 	// Memory maps, limits, non-blocking writes, affinity: what syscall lacks.
 	golang.org/x/sys v0.49.0
 	// loadtest: the chart, as SVG or PNG.
@@ -31,11 +36,16 @@ require (
 	codeberg.org/go-pdf/fpdf v0.11.1 // indirect
 	git.sr.ht/~sbinet/gg v0.7.0 // indirect
 	github.com/ajstarks/svgo v0.0.0-20211024235047-1546f124cd8b // indirect
+	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
+	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/panjf2000/ants/v2 v2.12.1 // indirect
+	github.com/prometheus/client_model v0.6.3 // indirect
+	github.com/prometheus/procfs v0.22.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.28.0 // indirect
 	golang.org/x/image v0.30.0 // indirect
-	golang.org/x/text v0.28.0 // indirect
+	golang.org/x/text v0.42.0 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
 )

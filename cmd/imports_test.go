@@ -20,6 +20,7 @@ type row struct{ folder, imports, tests string }
 var table = []row{
 	// Bytes to values and back.
 	{"codec", "", ""},
+	{"codec/admin", "", ""},
 	{"codec/beanstalk", "", ""},
 	{"codec/binlog", "codec/beanstalk x/sys", "codec/wiretest"},
 	{"codec/gearman", "codec/beanstalk", ""},
@@ -39,10 +40,12 @@ var table = []row{
 	{"shard/store", "shard/slab", ""},
 
 	// Connections, and which shard a command is for.
-	{"router", "codec/beanstalk codec/gearman router/beanstalkd router/clock router/direct router/gearmand router/memory router/ops router/placement router/reactor router/restore router/session shard shard/commit shard/core x/sys", "router/history shard/journal shard/slab"},
+	{"router", "codec/beanstalk codec/gearman router/admin router/beanstalkd router/clock router/direct router/gearmand router/memory router/ops router/placement router/reactor router/restore router/session shard shard/commit shard/core x/sys", "router/history shard/journal shard/slab"},
+	{"router/access", "", ""},
+	{"router/admin", "codec/admin codec/beanstalk router/direct router/session shard shard/commit shard/core shard/slab", ""},
 	{"router/beanstalkd", "codec codec/beanstalk codec/gearman router/ops router/placement router/session shard/commit shard/core shard/slab x/sys", ""},
 	{"router/clock", "shard shard/core x/sys", ""},
-	{"router/direct", "router/clock router/ops router/placement shard shard/core", "router/history shard/slab"},
+	{"router/direct", "router/clock router/ops router/placement shard shard/commit shard/core shard/slab", "router/history"},
 	{"router/gearmand", "codec codec/gearman router/ops router/placement router/session shard/commit shard/core shard/listindex shard/slab", "router/clock router/memory shard"},
 	{"router/history", "", ""},
 	{"router/memory", "bytebufferpool shard/core", ""},
@@ -52,15 +55,16 @@ var table = []row{
 	{"router/restore", "codec/binlog router/clock router/placement router/restore/migrate shard shard/commit shard/core shard/journal shard/record", ""},
 	{"router/restore/migrate", "codec/binlog shard/core shard/record", ""},
 	{"router/session", "router/clock router/memory router/ops router/placement shard shard/commit shard/core shard/slab", ""},
+	{"router/web", "client_golang codec/admin router/access router/admin router/session shard/commit shard/core", "expfmt router"},
 	{"router/sim", "router router/session shard shard/core", "codec/gearman codec/wiretest router/history"},
 
 	// The programs.
 	{"cmd", "", ""},
 	{"cmd/internal/release", "", ""},
 	{"cmd/polystalk", "cmd/internal/release codec/binlog codec/gearman pflag router/restore/migrate shard/core shard/journal shard/record", "codec/wiretest"},
-	{"cmd/polystalkd", "cmd/internal/release cmd/polystalkd/account cmd/polystalkd/config cmd/polystalkd/fault cmd/polystalkd/listen cmd/polystalkd/logging cmd/polystalkd/ownfile codec/binlog go-systemd router shard/journal x/sys", ""},
+	{"cmd/polystalkd", "cmd/internal/release cmd/polystalkd/account cmd/polystalkd/config cmd/polystalkd/fault cmd/polystalkd/listen cmd/polystalkd/logging cmd/polystalkd/ownfile codec/admin codec/binlog go-systemd router router/access router/web shard/journal x/sys", ""},
 	{"cmd/polystalkd/account", "cmd/polystalkd/config cmd/polystalkd/fault", ""},
-	{"cmd/polystalkd/config", "cmd/internal/release cmd/polystalkd/fault codec/beanstalk codec/gearman pflag router", ""},
+	{"cmd/polystalkd/config", "cmd/internal/release cmd/polystalkd/fault codec/beanstalk codec/gearman pflag router router/access", ""},
 	{"cmd/polystalkd/e2e/daemon", "codec/gearman codec/wiretest", ""},
 	{"cmd/polystalkd/e2e/gearman", "", "cmd/internal/release cmd/polystalkd/e2e/daemon codec/gearman codec/gearmantest codec/wiretest go-beanstalk"},
 	{"cmd/polystalkd/e2e/gearmand", "", "cmd/internal/release cmd/polystalkd/e2e/daemon cmd/polystalkd/fault codec/gearman codec/wiretest x/sys"},
@@ -91,6 +95,8 @@ var table = []row{
 // libraries are the only ones that the module uses; go.mod says what for.
 var libraries = map[string]string{
 	"bytebufferpool": "github.com/valyala/bytebufferpool",
+	"client_golang":  "github.com/prometheus/client_golang",
+	"expfmt":         "github.com/prometheus/common",
 	"gnet":           "github.com/panjf2000/gnet/v2",
 	"go-beanstalk":   "github.com/beanstalkd/go-beanstalk",
 	"go-systemd":     "github.com/coreos/go-systemd/v22",
@@ -124,6 +130,8 @@ var laws = []law{
 	{folder: "router/session", never: "codec gnet router/reactor shard/journal", why: "a session serves any protocol, over any transport"},
 	{folder: "router/beanstalkd", never: "router/gearmand gnet", why: "protocols do not know each other"},
 	{folder: "router/gearmand", never: "router/beanstalkd gnet", why: "protocols do not know each other"},
+	{folder: "router/admin", never: "gnet router/web", why: "what operators do does not depend on how they ask"},
+	{folder: "router/access", only: "router/access", why: "who may do what has nothing to do with how it is asked, or of whom"},
 	{folder: "cmd", only: "cmd router codec shard", tests: true, why: "the load generator is a program by itself"},
 	{folder: "cmd/polystalkd/e2e", never: "router shard/core cmd/polystalkd/config", tests: true, why: "these tests see the program from outside"},
 	{folder: "loadtest", only: "loadtest codec", tests: true, why: "it drives other servers too"},

@@ -23,6 +23,9 @@ func checkArgs(c *config.Config, stderr io.Writer, name string) error {
 	if _, err := account.Find(c); err != nil {
 		return err
 	}
+	if err := checkHTTP(c); err != nil {
+		return err
+	}
 	if err := checkDirName(c); err != nil || c.BinlogDir == "" {
 		return err
 	}

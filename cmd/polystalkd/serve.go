@@ -19,6 +19,7 @@ import (
 	"polystalk/cmd/polystalkd/listen"
 	"polystalk/cmd/polystalkd/logging"
 	"polystalk/router"
+	"polystalk/router/web"
 )
 
 // shutdownWait bounds the work in flight after SIGTERM; with it the process
@@ -104,10 +105,18 @@ func (o *opened) serve(c *config.Config, signals <-chan os.Signal, waiting *pare
 	}
 	rc := c.Router()
 	rc.Journal, rc.Log = dir.cfg, log.Logger
+	if n := len(o.socks.HTTP); n > 0 {
+		rc.OtherDescriptors = n + web.Descriptors
+	}
 	srv, err := router.New(rc)
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
+	ops, err := serveHTTP(c, srv, o.socks.HTTP, log) // before the journal is read, so that probes can say how far that is
+	if err != nil {
+		return err
+	}
+	defer ops.close()
 	early, ended, err := start(srv, signals, log.Logger)
 	if err != nil {
 		return explainJournal(c, err)
@@ -128,12 +137,12 @@ func (o *opened) serve(c *config.Config, signals <-chan os.Signal, waiting *pare
 		return fault.New(fault.System, "%s: %v", c.Origin("daemon"), err)
 	}
 
-	failure := (&watch{c: c, srv: srv, log: log}).wait(early, signals, failed)
+	failure := (&watch{c: c, srv: srv, ops: ops, log: log}).wait(early, signals, failed)
 	if _, ok := errors.AsType[*router.JournalError](failure); ok {
 		// Whatever waits for the journal must not be answered any more.
 		return failure
 	}
-	if err := o.shutDown(srv, dir, log.Logger); err != nil {
+	if err := o.shutDown(srv, ops, dir, log.Logger); err != nil {
 		return err
 	}
 	return failure
@@ -141,11 +150,12 @@ func (o *opened) serve(c *config.Config, signals <-chan os.Signal, waiting *pare
 
 // shutDown ends the server with what is under way, for shutdownWait. The error is the
 // journal's.
-func (o *opened) shutDown(srv *router.Server, dir *journalDir, log *slog.Logger) error {
+func (o *opened) shutDown(srv *router.Server, ops *operators, dir *journalDir, log *slog.Logger) error {
 	notify(daemon.SdNotifyStopping, log)
 	o.socks.RemoveFiles(log)
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
 	defer cancel()
+	ops.stop(ctx)
 	err := srv.Shutdown(ctx)
 	dir.close()
 	select {

@@ -47,6 +47,7 @@ func start(srv *router.Server, signals <-chan os.Signal, log *slog.Logger) (earl
 type watch struct {
 	c   *config.Config
 	srv *router.Server
+	ops *operators
 	log *logging.Logger
 
 	asked string // to end once no job is left; empty: not by a signal
@@ -87,6 +88,9 @@ func (w *watch) handle(sig os.Signal) (end bool) {
 		w.log.Info("draining: no new jobs are accepted", "signal", "SIGUSR1")
 	case sig == syscall.SIGHUP && w.c.Gearmand:
 		w.log.Reopen()
+		w.ops.reload()
+	case sig == syscall.SIGHUP && w.ops.hasTokens():
+		w.ops.reload()
 	case sig == syscall.SIGHUP:
 		// There is no file to read again, and a job server must not lose its
 		// jobs to a log rotation script or a closed terminal.

@@ -49,6 +49,7 @@ type Config struct {
 	ConnectionMemory int64 // bytes that connections may make the server keep besides jobs; 0: a part of the machine's
 
 	Gearman  gearmanConfig
+	HTTP     httpConfig
 	Gearmand bool // started in place of gearmand
 	process
 
@@ -126,6 +127,9 @@ func (c *Config) Validate() error {
 		return err
 	}
 	if err := c.validateGearman(); err != nil {
+		return err
+	}
+	if err := c.validateHTTP(); err != nil {
 		return err
 	}
 	if err := c.makeAbsolute(); err != nil {

@@ -81,6 +81,7 @@ func newFlagSet(c *Config) *pflag.FlagSet {
 	fs.IntVar(&c.MaxConnections, "max-connections", 0, "serve at most `N` connections at once; 0: from the descriptor limit")
 	fs.Func("connection-memory", "let all connections together keep `BYTES` besides jobs: commands sent ahead,\nunfinished bodies, unread replies; 0: a quarter of the memory there is", c.setConnectionMemory)
 	c.gearmanFlags(fs)
+	c.httpFlags(fs)
 	fs.StringVar(&c.LogLevel, "log-level", "info", "log from `LEVEL` on: debug, info, warn or error")
 	fs.StringVar(&c.LogFormat, "log-format", "text", "write the log on stderr as `FORMAT`: text or json")
 	fs.StringVar(&c.Pprof, "pprof", "", "serve profiles and counters by HTTP on `ADDR`,\nHOST:PORT of this machine only (default off)")
@@ -130,6 +131,9 @@ func fromEnv(c *Config, fs *pflag.FlagSet, f *pflag.Flag, lookupEnv func(string)
 		return nil
 	}
 	values := []string{value}
+	if httpLists(f.Name) {
+		values = strings.Split(value, ",")
+	}
 	switch f.Name {
 	case "fsync-ms", "no-fsync":
 		// Each undoes the other, and the command line wins.

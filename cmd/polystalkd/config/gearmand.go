@@ -120,7 +120,7 @@ func (g *gearmandFlags) readPort(lookupEnv func(string) (string, bool)) error {
 // not here, and what to do instead.
 var elsewhere = []struct{ begin, remedy string }{
 	{"ssl", "TLS is not spoken: leave it out, and put a TLS proxy such as stunnel before the port, with --gearman-shutdown none"},
-	{"http-", "HTTP is not spoken: leave it out, and submit with a Gearman client"},
+	{"http-", "jobs are not submitted by HTTP: leave it out, and submit with a Gearman client"},
 	{"libmemcached-", storeRemedy},
 	{"libsqlite3-", storeRemedy},
 	{"libpq-", storeRemedy},
@@ -163,6 +163,10 @@ func (c *Config) makeAbsolute() error {
 	for i := range c.Addresses {
 		paths = append(paths, &c.Addresses[i].Path)
 	}
+	for i := range c.HTTP.Addresses {
+		paths = append(paths, &c.HTTP.Addresses[i].Path)
+	}
+	paths = append(paths, &c.HTTP.TokensFile, &c.HTTP.Cert, &c.HTTP.Key)
 	for _, p := range paths {
 		if *p == "" {
 			continue

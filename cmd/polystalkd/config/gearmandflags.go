@@ -100,6 +100,9 @@ func (g *gearmandFlags) ownFlags(take func(fs *pflag.FlagSet, ours, name, short 
 		"gearman-failed", "gearman-shutdown", "gearman-max-body", "gearman-max-unread", "log-format", "pprof"} {
 		take(fs, name, name, "")
 	}
+	for _, name := range httpFlagNames {
+		take(fs, name, name, "")
+	}
 	fs.Lookup("log-format").Usage = "write the log as `FORMAT`: text or json"
 }
 
@@ -220,7 +223,7 @@ func setQueueType(s string) error {
 
 func setProtocol(s string) error {
 	if s == "http" {
-		return &badValue{"HTTP is not spoken: leave it out, and submit with a Gearman client", ""}
+		return &badValue{"jobs are not submitted by HTTP: leave it out, and submit with a Gearman client", ""}
 	}
 	return &badValue{"there is no such protocol: leave it out", ""}
 }

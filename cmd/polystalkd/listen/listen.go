@@ -26,7 +26,7 @@ const resolveWait = 10 * time.Second
 // to remove.
 type Sockets struct {
 	// Each is a *net.TCPListener or a *net.UnixListener.
-	Beanstalkd, Gearman []net.Listener
+	Beanstalkd, Gearman, HTTP []net.Listener
 
 	files []*socketFile
 }
@@ -42,10 +42,11 @@ func All(c *config.Config, owners []int, log *slog.Logger) (_ *Sockets, err erro
 			s.Close(log)
 		}
 	}()
-	inherited, err := inheritedListeners()
+	inherited, web, err := inheritedListeners()
 	if err != nil {
 		return nil, err
 	}
+	s.HTTP = web
 	beanstalkd, gearman := c.Addresses, c.Gearman.Addresses
 	if len(inherited) > 0 {
 		replaced := []string{"listen", "port"}
@@ -88,7 +89,7 @@ func All(c *config.Config, owners []int, log *slog.Logger) (_ *Sockets, err erro
 			return nil, err
 		}
 	}
-	return s, nil
+	return s, s.listenHTTP(c, opened, owners, log)
 }
 
 // listenTCP opens every IP address that a.host stands for. A name such as
@@ -201,9 +202,9 @@ func bindFault(a config.Address, at netip.AddrPort, err error) *fault.Fault {
 }
 
 // inheritedListeners takes over the sockets named by LISTEN_FDS, all of them;
-// the reference takes the first. None is not an error.
-func inheritedListeners() ([]net.Listener, error) {
-	var ls []net.Listener
+// the reference takes the first. None is not an error. Those that are named http, by
+// FileDescriptorName= of the socket unit, stand apart.
+func inheritedListeners() (ls, web []net.Listener, err error) {
 	for _, f := range activation.Files(true) {
 		fd := int(f.Fd())
 		kind, kindErr := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_TYPE)
@@ -225,12 +226,17 @@ func inheritedListeners() ([]net.Listener, error) {
 		if !ok {
 			// The descriptors stay as they are: a wrong LISTEN_FDS may name some of
 			// the Go runtime's own, and the process is about to end.
-			return nil, fault.New(fault.System, "variable LISTEN_FDS: inherited descriptor %d is not a listening TCP or unix stream socket: check ListenStream= in the socket unit", fd)
+			return nil, nil, fault.New(fault.System, "variable LISTEN_FDS: inherited descriptor %d is not a listening TCP or unix stream socket: check ListenStream= in the socket unit", fd)
 		}
+		named := f.Name()
 		f.Close()
+		if named == "http" {
+			web = append(web, l)
+			continue
+		}
 		ls = append(ls, l)
 	}
-	return ls, nil
+	return ls, web, nil
 }
 
 // Names lists the addresses in use, for the log.
@@ -261,6 +267,7 @@ func (s *Sockets) Close(log *slog.Logger) {
 	s.RemoveFiles(log)
 	closeAll(s.Beanstalkd)
 	closeAll(s.Gearman)
+	closeAll(s.HTTP)
 }
 
 func closeAll(ls []net.Listener) {

@@ -13,7 +13,8 @@ import (
 // A Logger is where the log goes.
 type Logger struct {
 	*slog.Logger
-	file *logFile // nil: none
+	Level *slog.LevelVar // from which on is logged; it may be set at any time
+	file  *logFile       // nil: none
 
 	ToStderr bool // what is logged is seen where the program was started
 }
@@ -21,8 +22,10 @@ type Logger struct {
 // Open opens the log of a validated c; who is the account that will write it, or
 // nil. stderr is written to unless c names another place.
 func Open(c *config.Config, who *account.Account, stderr io.Writer) (*Logger, error) {
-	level, _ := c.Level()
-	l := &Logger{}
+	first, _ := c.Level()
+	level := new(slog.LevelVar)
+	level.Set(first)
+	l := &Logger{Level: level}
 	var handlers []slog.Handler
 	if c.Syslog {
 		h, err := openSyslog(c, level)
@@ -53,7 +56,7 @@ func Open(c *config.Config, who *account.Account, stderr io.Writer) (*Logger, er
 	return l, nil
 }
 
-func newHandler(c *config.Config, w io.Writer, level slog.Level) slog.Handler {
+func newHandler(c *config.Config, w io.Writer, level slog.Leveler) slog.Handler {
 	opts := &slog.HandlerOptions{Level: level}
 	if c.LogFormat == "json" {
 		return slog.NewJSONHandler(w, opts)

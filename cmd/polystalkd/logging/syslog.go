@@ -12,12 +12,12 @@ import (
 // syslogHandler gives each record to the syslog daemon with the severity of its level;
 // the daemon adds time and severity itself.
 type syslogHandler struct {
-	level slog.Level
+	level slog.Leveler
 	to    [4]slog.Handler // by severity: debug, info, warning, error
 }
 
 // openSyslog connects to this machine's daemon.
-func openSyslog(c *config.Config, level slog.Level) (slog.Handler, error) {
+func openSyslog(c *config.Config, level slog.Leveler) (slog.Handler, error) {
 	w, err := syslog.New(syslog.LOG_DAEMON|syslog.LOG_INFO, "gearmand")
 	if err != nil {
 		return nil, err
@@ -25,7 +25,7 @@ func openSyslog(c *config.Config, level slog.Level) (slog.Handler, error) {
 	return newSyslogHandler(c, w, level), nil
 }
 
-func newSyslogHandler(c *config.Config, w *syslog.Writer, level slog.Level) slog.Handler {
+func newSyslogHandler(c *config.Config, w *syslog.Writer, level slog.Leveler) slog.Handler {
 	h := &syslogHandler{level: level}
 	for i, say := range []func(string) error{w.Debug, w.Info, w.Warning, w.Err} {
 		opts := &slog.HandlerOptions{Level: level, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
@@ -52,7 +52,9 @@ func (say lineWriter) Write(p []byte) (int, error) {
 }
 
 // Enabled implements slog.Handler.
-func (h *syslogHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
+func (h *syslogHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= h.level.Level()
+}
 
 // Handle implements slog.Handler.
 func (h *syslogHandler) Handle(ctx context.Context, r slog.Record) error {

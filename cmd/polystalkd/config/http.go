@@ -1,0 +1,140 @@
+package config
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"polystalk/cmd/polystalkd/fault"
+	"polystalk/router/access"
+)
+
+// httpConfig is what a user can set about what operators are served by HTTP.
+type httpConfig struct {
+	Listen     []string // HOST:PORT or unix:PATH each; none: HTTP is not spoken
+	TokensFile string   // see access.OpenTokens; empty: there are no tokens
+	Anonymous  string   // the role of who shows no token; empty: see AnonymousOn
+	Hosts      []string // names by which the server may be asked for
+	Origins    []string // sites whose pages may change something
+	Proxies    []string // addresses and networks of proxies that are believed
+	Cert, Key  string   // files of TLS; empty: it is not spoken
+
+	Addresses     []Address      // Listen, parsed by Validate
+	ProxyNetworks []netip.Prefix // Proxies, parsed by Validate
+}
+
+func (c *Config) httpFlags(fs *pflag.FlagSet) {
+	h := &c.HTTP
+	fs.StringArrayVar(&h.Listen, "http", nil,
+		"serve probes, metrics and the operators' API by HTTP on `ADDR`, HOST:PORT\nor unix:PATH, as in 127.0.0.1:11380; may be given several times (default off)")
+	fs.StringVar(&h.TokensFile, "http-tokens-file", "", "take the tokens of operators from `FILE`")
+	fs.StringVar(&h.Anonymous, "http-anonymous", "", "let who shows no token do what `ROLE` may: none, read or operate (default operate\non loopback addresses and unix sockets if there are no tokens, else none)")
+	fs.StringArrayVar(&h.Hosts, "http-host", nil, "serve who asks for the server as `NAME` by HTTP, besides localhost and\naddresses; may be given several times")
+	fs.StringArrayVar(&h.Origins, "http-origin", nil, "let pages of the site `URL` change something by HTTP, as in\nhttps://ops.example.com; may be given several times")
+	fs.StringArrayVar(&h.Proxies, "http-trusted-proxy", nil, "believe X-Forwarded-For and X-Forwarded-Proto of the proxy at `CIDR`, an\naddress or a network; may be given several times")
+	fs.StringVar(&h.Cert, "http-tls-cert", "", "speak TLS instead of plain HTTP, with the certificates in `FILE`")
+	fs.StringVar(&h.Key, "http-tls-key", "", "take the key of --http-tls-cert from `FILE`")
+}
+
+// httpLists are the flags of HTTP whose variables hold several values.
+func httpLists(flag string) bool {
+	switch flag {
+	case "http", "http-host", "http-origin", "http-trusted-proxy":
+		return true
+	}
+	return false
+}
+
+// httpFlagNames are all of them, for the command line in place of gearmand.
+var httpFlagNames = []string{"http", "http-tokens-file", "http-anonymous", "http-host", "http-origin", "http-trusted-proxy", "http-tls-cert", "http-tls-key"}
+
+// AnonymousOn is what who shows no token may do on a listener. Without tokens that is what
+// anybody may do there by the protocols, if it is this machine's alone. With tokens it is
+// nothing unless it is said: what comes from this machine may come through a proxy from
+// anywhere.
+func (h *httpConfig) AnonymousOn(l net.Addr) (access.Role, error) {
+	if h.Anonymous != "" {
+		return access.ParseRole(h.Anonymous)
+	}
+	if h.TokensFile == "" && isLocal(l) {
+		return access.Operate, nil
+	}
+	return access.Nobody, nil
+}
+
+// isLocal reports whether only this machine can connect to an address.
+func isLocal(l net.Addr) bool {
+	tcp, ok := l.(*net.TCPAddr)
+	return !ok || tcp.IP.IsLoopback()
+}
+
+// CheckExposed refuses an address that others than this machine can connect to, if nobody
+// has said who they may be: by mistake everybody could delete jobs, or nobody could do
+// anything.
+func (c *Config) CheckExposed(l net.Addr, from, given string) error {
+	h := &c.HTTP
+	if isLocal(l) || h.TokensFile != "" || h.Anonymous != "" {
+		return nil
+	}
+	return fault.New(fault.Usage, "%s: %q can be reached from other machines, and nothing says who may do what: give --http-tokens-file, or --http-anonymous with what everybody may do (none, read or operate), or an address of this machine alone, as in 127.0.0.1:11380", from, given)
+}
+
+func (c *Config) validateHTTP() (err error) {
+	h := &c.HTTP
+	if h.Addresses, err = c.pairs("http", h.Listen, "127.0.0.1:11380", true); err != nil {
+		return err
+	}
+	for i := range h.Addresses {
+		a := &h.Addresses[i]
+		if ip, err := netip.ParseAddr(a.Host); a.Path == "" && (a.Host == "" || err == nil) {
+			if err := c.CheckExposed(&net.TCPAddr{IP: net.IP(ip.AsSlice())}, a.From, a.Given); err != nil {
+				return err
+			}
+		}
+	}
+	switch h.Anonymous {
+	case "", "none", "read", "operate":
+	default:
+		return fault.New(fault.Usage, "%s: unknown role %q: give none, read or operate", c.Origin("http-anonymous"), h.Anonymous)
+	}
+	for _, name := range h.Hosts {
+		if name == "" || strings.ContainsAny(name, "/:* \t") {
+			return fault.New(fault.Usage, "%s: %q is no host name: give the name alone, as in ops.example.com", c.Origin("http-host"), name)
+		}
+	}
+	for _, origin := range h.Origins {
+		if err := http.NewCrossOriginProtection().AddTrustedOrigin(origin); err != nil {
+			return fault.New(fault.Usage, "%s: %q is no origin: give scheme and host, as in https://ops.example.com", c.Origin("http-origin"), origin)
+		}
+	}
+	h.ProxyNetworks = nil
+	for _, given := range h.Proxies {
+		p, err := netip.ParsePrefix(given)
+		if ip, ipErr := netip.ParseAddr(given); err != nil && ipErr == nil {
+			p, err = ip.Prefix(ip.BitLen())
+		}
+		if err != nil {
+			return fault.New(fault.Usage, "%s: %q is no address and no network: give one, as in 10.0.0.5 or 10.0.0.0/24", c.Origin("http-trusted-proxy"), given)
+		}
+		h.ProxyNetworks = append(h.ProxyNetworks, p)
+	}
+	if (h.Cert == "") != (h.Key == "") {
+		have, want := "http-tls-cert", "http-tls-key"
+		if h.Cert == "" {
+			have, want = want, have
+		}
+		return fault.New(fault.Usage, "%s: it is of no use without --%s: give both files, or neither", c.Origin(have), want)
+	}
+	return nil
+}
+
+// Scheme is that of the URLs.
+func (h *httpConfig) Scheme() string {
+	if h.Cert != "" {
+		return "https"
+	}
+	return "http"
+}

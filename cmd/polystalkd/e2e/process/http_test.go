@@ -1,0 +1,207 @@
+package process
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/cmd/polystalkd/fault"
+)
+
+// httpOf is where a server says that it serves HTTP.
+func httpOf(t *testing.T, s *daemon.Server) string {
+	t.Helper()
+	line := s.WaitLog("serving HTTP")
+	if line == nil {
+		t.Fatalf("no line in the log says where: %s", s.LogText())
+	}
+	return line["listen"].(string)
+}
+
+// ask sends a request, with a token if that is not empty.
+func askHTTP(t *testing.T, client *http.Client, method, url, token string) (status int, body string) {
+	t.Helper()
+	r, err := http.NewRequest(method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// oneShot is a client that keeps no connection.
+func oneShot() *http.Client {
+	return &http.Client{Timeout: daemon.Hang, Transport: &http.Transport{DisableKeepAlives: true}}
+}
+
+func TestHTTPIsOffUnlessGiven(t *testing.T) {
+	s := daemon.Serve(t)
+	if s.LogHas("serving HTTP") {
+		t.Error("it is served")
+	}
+}
+
+func TestHTTPIsServedOnTCPAndUnixSockets(t *testing.T) {
+	path := filepath.Join(daemon.ShortDir(t), "h")
+	for _, in := range []string{"", "gearmand"} {
+		cmd := exec.Command(daemon.Binary, "--log-format", "json", "-l", "127.0.0.1", "-p", "0", "--http", "127.0.0.1:0", "--http", "unix:"+path)
+		if in != "" {
+			cmd = exec.Command(daemon.Binary, in, "--log-format", "json", "-L", "127.0.0.1", "-p", "0", "--http", "127.0.0.1:0", "--http", "unix:"+path)
+		}
+		cmd.Env = daemon.CleanEnv()
+		s := daemon.Await(t, cmd)
+		client := oneShot()
+		if status, body := askHTTP(t, client, "GET", "http://"+httpOf(t, s)+"/readyz", ""); status != 200 || body != "ok\n" {
+			t.Errorf("/readyz: %d %q", status, body)
+		}
+		client.Transport = &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}}
+		if status, body := askHTTP(t, client, "GET", "http://localhost/metrics", ""); status != 200 || !strings.Contains(body, "polystalk_ready 1\n") {
+			t.Errorf("/metrics by the unix socket: %d %q", status, body)
+		}
+		s.Signal(syscall.SIGTERM)
+		s.EndsWith(0)
+		if _, err := os.Lstat(path); !os.IsNotExist(err) {
+			t.Errorf("the unix socket is left: %v", err)
+		}
+	}
+}
+
+func TestHTTPThatCannotBeServedEndsTheStart(t *testing.T) {
+	dir := t.TempDir()
+	broken := filepath.Join(dir, "broken")
+	if err := os.WriteFile(broken, []byte("nonsense\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"--http", "0.0.0.0:0"}, []string{"--http", "other machines", "--http-tokens-file"}},
+		{[]string{"--http", ":0"}, []string{"other machines"}},
+		{[]string{"--http", "[::]:0"}, []string{"other machines"}},
+		{[]string{"--http", "192.0.2.1:80"}, []string{"other machines"}},
+		{[]string{"--http", "11380"}, []string{"no address with a port", "127.0.0.1:11380"}},
+		{[]string{"--http", "127.0.0.1:0", "--http-tokens-file", filepath.Join(dir, "none")}, []string{"--http-tokens-file", "cannot be read", "give a file"}},
+		{[]string{"--http", "127.0.0.1:0", "--http-tokens-file", broken}, []string{broken + ":1:", "give a name, a role"}},
+		{[]string{"--http", "127.0.0.1:0", "--http-anonymous", "admin"}, []string{"--http-anonymous", `"admin"`, "none, read or operate"}},
+		{[]string{"--http", "127.0.0.1:0", "--http-host", "http://a"}, []string{"--http-host", "is no host name"}},
+		{[]string{"--http", "127.0.0.1:0", "--http-origin", "ops.example"}, []string{"--http-origin", "https://ops.example.com"}},
+		{[]string{"--http", "127.0.0.1:0", "--http-trusted-proxy", "proxy"}, []string{"--http-trusted-proxy", "10.0.0.0/24"}},
+		{[]string{"--http", "127.0.0.1:0", "--http-tls-cert", broken}, []string{"--http-tls-cert", "--http-tls-key", "both"}},
+		{[]string{"--http", "127.0.0.1:0", "--http-tls-cert", broken, "--http-tls-key", broken}, []string{"--http-tls-cert", "PEM"}},
+	} {
+		for _, more := range [][]string{nil, {"--check-args"}} {
+			cmd := exec.Command(daemon.Binary, append(append([]string{"--log-format", "json", "-l", "127.0.0.1", "-p", "0"}, tt.args...), more...)...)
+			cmd.Env = daemon.CleanEnv()
+			s := daemon.Launch(t, cmd)
+			s.EndsWith(fault.Usage)
+			for _, want := range tt.want {
+				if !strings.Contains(s.LogText(), want) {
+					t.Errorf("%v: stderr has no %q: %s", tt.args, want, s.LogText())
+				}
+			}
+		}
+	}
+	s := daemon.Serve(t, "--http", "0.0.0.0:0", "--http-anonymous", "none")
+	_, port, _ := net.SplitHostPort(httpOf(t, s))
+	if status, _ := askHTTP(t, oneShot(), "GET", "http://127.0.0.1:"+port+"/metrics", ""); status != 401 {
+		t.Errorf("/metrics of one that is open to all, for nobody: %d", status)
+	}
+}
+
+func TestTokensAreReadAgainAtSIGHUP(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens")
+	write := func(token string) {
+		t.Helper()
+		if err := os.WriteFile(file, fmt.Appendf(nil, "a read sha256:%x\n", sha256.Sum256([]byte(token))), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("one")
+	s := daemon.Serve(t, "--http", "127.0.0.1:0", "--http-tokens-file", file)
+	if s.WaitLog("everybody on this machine may read the file of tokens: chmod o-r") == nil {
+		t.Error("no warning")
+	}
+	url := "http://" + httpOf(t, s) + "/metrics"
+	expect := func(token string, want int) {
+		t.Helper()
+		if status, body := askHTTP(t, oneShot(), "GET", url, token); status != want {
+			t.Errorf("token %q: %d %s", token, status, body)
+		}
+	}
+	expect("one", 200)
+	expect("", 401) // although it is a loopback address
+	write("two")
+	s.Signal(syscall.SIGHUP)
+	s.WaitLog("the tokens were read again")
+	expect("one", 401)
+	expect("two", 200)
+	if err := os.WriteFile(file, []byte("broken\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.Signal(syscall.SIGHUP)
+	if line := s.WaitLog("the tokens stay as they were"); line == nil || !strings.Contains(line["err"].(string), file+":1:") {
+		t.Errorf("the log does not say what is wrong: %v", line)
+	}
+	expect("two", 200)
+}
+
+func TestHTTPSocketIsPassedDown(t *testing.T) {
+	tcp, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tcp.Close()
+	cmd := activated([]*os.File{daemon.FileOf(t, tcp)}, "-l", "127.0.0.1", "-p", "0")
+	cmd.Env = append(cmd.Env, "LISTEN_FDNAMES=http")
+	s := daemon.Await(t, cmd)
+	if status, _ := askHTTP(t, oneShot(), "GET", "http://"+tcp.Addr().String()+"/livez", ""); status != 200 {
+		t.Errorf("/livez: %d", status)
+	}
+	if got := daemon.Ask(t, daemon.Dial(t, s.Listen[0]), "nonsense\r\n"); got != "UNKNOWN_COMMAND" {
+		t.Errorf("beanstalkd's own address: %q", got)
+	}
+}
+
+// TestHTTPIsOpenBeforeTheJournalIsRead: the log has it before the line that says that
+// clients are served.
+func TestHTTPIsOpenBeforeTheJournalIsRead(t *testing.T) {
+	s := daemon.Serve(t, "-b", t.TempDir(), "--http", "127.0.0.1:0")
+	status, body := askHTTP(t, oneShot(), "GET", "http://"+httpOf(t, s)+"/readyz?verbose", "")
+	if status != 200 || !strings.Contains(body, "[ok] started") {
+		t.Errorf("%d %s", status, body)
+	}
+	var line map[string]any
+	for text := range strings.Lines(s.LogText()) {
+		if json.Unmarshal([]byte(text), &line) == nil && (line["msg"] == "serving" || line["msg"] == "serving HTTP") {
+			break
+		}
+	}
+	if line["msg"] != "serving HTTP" {
+		t.Errorf("%q came first", line["msg"])
+	}
+}

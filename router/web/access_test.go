@@ -1,0 +1,287 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"polystalk/router/access"
+)
+
+// pathOf is a path that a route serves.
+func pathOf(rt *route) string {
+	_, path, _ := strings.Cut(rt.pattern, " ")
+	return strings.NewReplacer("{tube}", "default", "{id}", "1", "{slug}", "no-token").Replace(path)
+}
+
+func TestForeignHostIsRefused(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	for _, host := range []string{"evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "queue.example.evil", "evil.example:11380", "2130706433", "0x7f.1"} {
+		for _, path := range []string{"/problems/no-token", "/api/v1/session", "/nothing"} {
+			a := w.do("DELETE", path, ask{host: host})
+			if path == "/problems/no-token" {
+				a = w.do("GET", path, ask{host: host})
+			}
+			if p := a.wants(t, 421, "wrong-host").problem(t); !strings.Contains(p.Remedy, "--http-host") || !strings.Contains(p.Detail, host) {
+				t.Errorf("%s of %s: %s", path, host, a.body)
+			}
+		}
+		for _, path := range []string{"/livez", "/readyz", "/healthz"} {
+			w.do("GET", path, ask{host: host}).wants(t, 200, "")
+		}
+	}
+	for _, host := range []string{"localhost", "LocalHost:1", "localhost.", "127.0.0.1", "10.1.2.3:80", "[::1]", "[::1]:8080", "queue.example", "QUEUE.example:443"} {
+		w.do("GET", "/problems/no-token", ask{host: host}).wants(t, 200, "")
+	}
+}
+
+func TestCrossSiteRequestIsRefused(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	for _, header := range []map[string]string{
+		{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"},
+		{"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"},
+	} {
+		for i := range table {
+			rt := &table[i]
+			if !rt.changes() {
+				w.do("GET", "/problems/no-token", ask{header: header}).wants(t, 200, "")
+				continue
+			}
+			a := w.do(rt.method(), pathOf(rt), ask{header: header, token: adminToken})
+			if p := a.wants(t, 403, "cross-origin").problem(t); !strings.Contains(p.Remedy, "--http-origin") {
+				t.Errorf("%s with %v: %s", rt.pattern, header, a.body)
+			}
+		}
+	}
+	for _, header := range []map[string]string{
+		{}, {"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"},
+		{"Sec-Fetch-Site": "cross-site", "Origin": "https://ops.example"}, {"Origin": w.url},
+	} {
+		w.do("DELETE", "/api/v1/session", ask{header: header}).wants(t, 204, "")
+	}
+}
+
+func TestEveryRouteHasARole(t *testing.T) {
+	open := map[string]bool{
+		"GET /livez": true, "GET /healthz": true, "GET /readyz": true, "GET /problems/{slug}": true,
+		"POST /api/v1/session": true, "DELETE /api/v1/session": true,
+	}
+	for i := range table {
+		rt := &table[i]
+		switch {
+		case rt.need == access.Nobody && !open[rt.pattern]:
+			t.Errorf("%s is open to everybody", rt.pattern)
+		case rt.changes() && rt.need == access.Read:
+			t.Errorf("%s changes something, and reading is enough for it", rt.pattern)
+		case rt.method() == "":
+			t.Errorf("%q has no method", rt.pattern)
+		case rt.flags&large != 0 && rt.changes():
+			t.Errorf("%s is heavy and changes something: its answer would be kept back", rt.pattern)
+		}
+	}
+	// What the mux serves is what the table has.
+	w := newWorld(t, setup{})
+	for i := range table {
+		rt := &table[i]
+		r, err := http.NewRequest(rt.method(), w.url+pathOf(rt), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, pattern := w.web.mux.Handler(r); pattern != rt.pattern {
+			t.Errorf("%s is served by %q", rt.pattern, pattern)
+		}
+	}
+	if len(w.web.routes) != len(table) {
+		t.Errorf("%d routes of %d", len(w.web.routes), len(table))
+	}
+}
+
+func TestRolesAreKept(t *testing.T) {
+	w := newWorld(t, setup{})
+	roles := map[access.Role]string{access.Nobody: "", access.Read: readToken, access.Operate: operateToken, access.Admin: adminToken}
+	for i := range table {
+		rt := &table[i]
+		for role, token := range roles {
+			a := w.do(rt.method(), pathOf(rt), ask{token: token})
+			switch {
+			case rt.need == access.Nobody || role >= rt.need:
+				if a.status == 401 && rt.need > access.Nobody || a.status == 403 {
+					t.Errorf("%s with the role %v: %d %s", rt.pattern, role, a.status, a.body)
+				}
+			case role == access.Nobody:
+				a.wants(t, 401, "no-token")
+				if a.header.Get("WWW-Authenticate") == "" {
+					t.Errorf("%s: no WWW-Authenticate", rt.pattern)
+				}
+			default:
+				if p := a.wants(t, 403, "read-only").problem(t); !strings.Contains(p.Remedy, rt.need.String()) {
+					t.Errorf("%s with the role %v: %s", rt.pattern, role, a.body)
+				}
+			}
+			if rt.changes() && role == access.Read && rt.need > access.Nobody && a.status != 403 {
+				t.Errorf("%s with a token for reading: %d", rt.pattern, a.status)
+			}
+		}
+	}
+}
+
+func TestWrongTokenIsRefused(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	for _, header := range []string{
+		"Bearer", "Bearer ", "Bearer x", "Bearer " + readToken[:len(readToken)-1], "Bearer " + readToken + "x", "Bearer  " + readToken,
+		"Basic " + readToken, readToken, "", fmt.Sprintf("Bearer sha256:%x", access.DigestOf(readToken)), "Bearer " + strings.Repeat("x", 10000),
+	} {
+		if header == "" {
+			continue
+		}
+		// Who shows something wrong is told so, although showing nothing would do.
+		w.do("GET", "/metrics", ask{header: map[string]string{"Authorization": header}}).wants(t, 401, "no-token")
+	}
+	w.do("GET", "/metrics", ask{header: map[string]string{"Authorization": "bearer " + readToken}}).wants(t, 200, "")
+	w.do("GET", "/metrics", ask{}).wants(t, 200, "")
+	if strings.Contains(w.logged.String(), readToken) {
+		t.Error("the log shows a token")
+	}
+	bare := newWorld(t, setup{noTokens: true})
+	bare.do("GET", "/metrics", ask{token: readToken}).wants(t, 401, "no-token")
+	bare.do("GET", "/metrics", ask{}).wants(t, 401, "no-token")
+}
+
+func TestTokensAreReloaded(t *testing.T) {
+	w := newWorld(t, setup{})
+	w.do("GET", "/metrics", ask{token: readToken}).wants(t, 200, "")
+	cookie := w.login(readToken)
+	replace := func(text string) error {
+		if err := os.WriteFile(w.tokens, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return w.web.opts.Tokens.Reload()
+	}
+	if replace("nonsense\n") == nil {
+		t.Error("a broken file is taken")
+	}
+	w.do("GET", "/metrics", ask{token: readToken}).wants(t, 200, "")
+	if err := replace(fmt.Sprintf("new read sha256:%x\n", access.DigestOf("another"))); err != nil {
+		t.Fatal(err)
+	}
+	w.do("GET", "/metrics", ask{token: readToken}).wants(t, 401, "no-token")
+	w.do("GET", "/metrics", ask{header: map[string]string{"Cookie": cookie}}).wants(t, 401, "no-token")
+	w.do("GET", "/metrics", ask{token: "another"}).wants(t, 200, "")
+}
+
+// login begins a session, and returns the header Cookie for it.
+func (w *world) login(token string) string {
+	w.t.Helper()
+	a := w.do("POST", "/api/v1/session", ask{json: true, body: fmt.Sprintf(`{"token":%q}`, token)}).wants(w.t, 200, "")
+	set := a.header.Get("Set-Cookie")
+	for _, want := range []string{"HttpOnly", "SameSite=Strict", "Max-Age=43200"} {
+		if !strings.Contains(set, want) {
+			w.t.Errorf("the cookie has no %s: %s", want, set)
+		}
+	}
+	if strings.Contains(set, "Path=") || strings.Contains(set, "Secure") {
+		w.t.Errorf("the cookie is %s", set)
+	}
+	cookie, _, _ := strings.Cut(set, ";")
+	return cookie
+}
+
+func TestSessionStandsForItsToken(t *testing.T) {
+	w := newWorld(t, setup{})
+	for _, tt := range []struct {
+		ask    ask
+		status int
+		slug   string
+	}{
+		{ask{json: true, body: `{"token":"wrong"}`}, 401, "no-token"},
+		{ask{json: true, body: `{"token":""}`}, 401, "no-token"},
+		{ask{json: true, body: `{}`}, 401, "no-token"},
+		{ask{json: true, body: `{"token":1}`}, 422, "invalid"},
+		{ask{json: true, body: `{"tokens":"x"}`}, 422, "invalid"},
+		{ask{json: true, body: `{"token"`}, 400, "bad-request"},
+		{ask{json: true}, 400, "bad-request"},
+		{ask{json: true, body: `{"token":"x"}{}`}, 400, "bad-request"},
+		{ask{body: "token=" + readToken}, 415, "not-json"},
+		{ask{body: `{"token":"x"}`, header: map[string]string{"Content-Type": "text/plain"}}, 415, "not-json"},
+		{ask{json: true, body: `x`, header: map[string]string{"Content-Encoding": "gzip"}}, 415, "not-json"},
+	} {
+		a := w.do("POST", "/api/v1/session", tt.ask).wants(t, tt.status, tt.slug)
+		if a.header.Get("Set-Cookie") != "" {
+			t.Errorf("%+v: a cookie is set", tt.ask)
+		}
+	}
+	cookie := w.login(readToken)
+	has := ask{header: map[string]string{"Cookie": cookie}}
+	w.do("GET", "/metrics", has).wants(t, 200, "")
+	w.do("DELETE", "/api/v1/session", has).wants(t, 204, "")
+	w.do("GET", "/metrics", has).wants(t, 401, "no-token")
+
+	proxied := w.do("POST", "/api/v1/session", ask{json: true, body: fmt.Sprintf(`{"token":%q}`, readToken), header: map[string]string{"X-Forwarded-Proto": "https"}})
+	if strings.Contains(proxied.header.Get("Set-Cookie"), "Secure") {
+		t.Error("anybody is believed that he speaks TLS")
+	}
+	bare := newWorld(t, setup{noTokens: true})
+	bare.do("POST", "/api/v1/session", ask{json: true, body: `{"token":"x"}`}).wants(t, 404, "not-found")
+}
+
+func TestForwardedAddressesOfProxiesAreBelieved(t *testing.T) {
+	w := newWorld(t, setup{})
+	for _, tt := range []struct {
+		remote, forwarded, proto, want string
+		secure                         bool
+	}{
+		{"192.0.2.1:99", "", "", "192.0.2.1", false},
+		{"192.0.2.1:99", "198.51.100.7", "https", "192.0.2.1", false},
+		{"10.0.0.1:99", "198.51.100.7", "https", "198.51.100.7", true},
+		{"10.0.0.1:99", "198.51.100.7, 10.0.0.2", "HTTPS", "198.51.100.7", true},
+		{"10.0.0.1:99", "1.2.3.4, 198.51.100.7, 10.0.0.2", "http", "198.51.100.7", false},
+		{"10.0.0.1:99", "nonsense", "", "10.0.0.1", false},
+		{"10.0.0.1:99", "1.2.3.4, nonsense", "", "10.0.0.1", false},
+		{"[::ffff:10.0.0.1]:99", "198.51.100.7", "", "198.51.100.7", false},
+		{"@", "198.51.100.7", "https", "unix", false},
+	} {
+		r := &http.Request{RemoteAddr: tt.remote, Header: http.Header{}}
+		if tt.forwarded != "" {
+			r.Header.Set("X-Forwarded-For", tt.forwarded)
+		}
+		if tt.proto != "" {
+			r.Header.Set("X-Forwarded-Proto", tt.proto)
+		}
+		if addr, secure := w.web.clientOf(r); addr != tt.want || secure != tt.secure {
+			t.Errorf("%+v: %s, %t", tt, addr, secure)
+		}
+	}
+}
+
+func TestAnswersCarrySecurityHeaders(t *testing.T) {
+	w := newWorld(t, setup{})
+	for _, path := range []string{"/livez", "/metrics", "/nothing", "/problems/nothing", "/problems/no-token"} {
+		a := w.do("GET", path, ask{token: readToken})
+		for name, want := range securityHeaders {
+			if got := a.header.Get(name); got != want {
+				t.Errorf("%s: %s is %q", path, name, got)
+			}
+		}
+		if a.header.Get("Access-Control-Allow-Origin") != "" || a.header.Get("X-Request-Id") == "" {
+			t.Errorf("%s: %v", path, a.header)
+		}
+	}
+}
+
+func TestUnknownPathsAndMethodsAreProblems(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	w.do("GET", "/", ask{}).wants(t, 404, "not-found")
+	w.do("GET", "/api/v1/nothing", ask{}).wants(t, 404, "not-found")
+	w.do("GET", "/problems/nothing", ask{}).wants(t, 404, "not-found")
+	a := w.do("POST", "/livez", ask{})
+	if a.wants(t, 405, "method-not-allowed"); a.header.Get("Allow") != "GET, HEAD" {
+		t.Errorf("Allow is %q", a.header.Get("Allow"))
+	}
+	if a := w.do("HEAD", "/livez", ask{}); a.status != 200 || a.body != "" {
+		t.Errorf("HEAD: %d %q", a.status, a.body)
+	}
+	w.do("GET", "/livez", ask{body: "x"}).wants(t, 400, "bad-request")
+	w.do("DELETE", "/api/v1/session", ask{header: map[string]string{"If-Match": `"x"`}}).wants(t, 400, "bad-request")
+}

@@ -1,0 +1,60 @@
+package web
+
+import (
+	"sync"
+	"time"
+
+	wire "polystalk/codec/admin"
+)
+
+// auditMax is how many entries are kept.
+const auditMax = 1000
+
+// pathMax is how much of a path an entry keeps, in bytes: it is what clients choose.
+const pathMax = 300
+
+// An auditRing is the newest changes, also those that were refused. It is in memory only;
+// the log has them too.
+type auditRing struct {
+	mu      sync.Mutex
+	entries []wire.Entry // a ring, once there are auditMax
+	next    uint64       // number of the next
+}
+
+func (a *auditRing) add(e wire.Entry) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e.Number = a.next
+	if len(a.entries) < auditMax {
+		a.entries = append(a.entries, e)
+	} else {
+		a.entries[a.next%auditMax] = e
+	}
+	a.next++
+}
+
+// newest are at most n entries with numbers below before, the newest first.
+func (a *auditRing) newest(n int, before uint64) []wire.Entry {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	list := []wire.Entry{}
+	oldest := a.next - uint64(len(a.entries))
+	for at := min(before, a.next); at > oldest && len(list) < n; at-- {
+		list = append(list, a.entries[(at-1)%auditMax])
+	}
+	return list
+}
+
+// note notes a change, or a try.
+func (s *Server) note(rt *route, c *call, status int) {
+	path := c.r.URL.EscapedPath()
+	e := wire.Entry{
+		Time: time.Now().UTC(), Name: c.grant.Name, Role: c.grant.Role.String(), Client: c.client,
+		Action: rt.pattern, Path: path[:min(len(path), pathMax)], Status: status, Affected: c.affected, RequestID: c.id,
+	}
+	s.audit.add(e)
+	if status < 300 {
+		s.log.Info("an operator has changed something", "action", e.Action, "path", e.Path, "name", e.Name, "role", e.Role,
+			"client", e.Client, "affected", e.Affected, "request", e.RequestID)
+	}
+}

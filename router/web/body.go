@@ -1,0 +1,120 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	wire "polystalk/codec/admin"
+)
+
+// jsonMax is the largest body of JSON but for that of a job, and the largest of any that is
+// read beside others.
+const jsonMax = 1 << 20
+
+// bodyMax is the largest body of a request: a job's, as JSON writes it at worst.
+func (s *Server) bodyMax() int64 {
+	return max(jsonMax, int64(s.op.MaxJobSize())*4/3+64<<10)
+}
+
+// readBody reads the body of a request. A large one takes a place, so that few of them are
+// in memory at a time; leave gives that back, and is to be called whatever the error.
+func (s *Server) readBody(c *call) (leave func(), err error) {
+	leave = func() {}
+	if e := c.r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return leave, wire.NotJSON.With("Content-Encoding", fmt.Sprintf("the body is encoded as %q", e), "send it as it is")
+	}
+	most := s.bodyMax()
+	if c.r.ContentLength > most {
+		return leave, tooLarge(most)
+	}
+	if c.r.ContentLength < 0 || c.r.ContentLength > jsonMax {
+		if err := s.uploads.enter(c.ctx); err != nil {
+			return leave, err
+		}
+		leave = s.uploads.leave
+	}
+	var b bytes.Buffer
+	if n := c.r.ContentLength; n > 0 {
+		b.Grow(int(min(n, jsonMax)) + bytes.MinRead)
+	}
+	_, err = io.Copy(&b, http.MaxBytesReader(bare(c.w), c.r.Body, most))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return leave, tooLarge(most)
+	}
+	if err != nil {
+		return leave, wire.BadRequest.With("", "the body did not come whole: "+err.Error(), "send it again")
+	}
+	c.body = b.Bytes()
+	return leave, nil
+}
+
+// bare is net/http's own writer, which MaxBytesReader has close the connection instead of
+// waiting for the rest.
+func bare(w http.ResponseWriter) http.ResponseWriter {
+	for {
+		inner, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return w
+		}
+		w = inner.Unwrap()
+	}
+}
+
+func tooLarge(most int64) error {
+	return wire.TooLarge.Problem(fmt.Sprintf("at most %d bytes are taken here", most))
+}
+
+// mediaType is that of the body, without parameters.
+func (c *call) mediaType() string {
+	t, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return t
+}
+
+// decode reads the body into v, strictly: all members must be known and of the right type,
+// and nothing may follow.
+func (c *call) decode(v any) error {
+	if t := c.mediaType(); t != "application/json" {
+		return wire.NotJSON.With("Content-Type", fmt.Sprintf("it is %q", c.r.Header.Get("Content-Type")), wire.NotJSON.Remedy)
+	}
+	d := json.NewDecoder(bytes.NewReader(c.body))
+	d.DisallowUnknownFields()
+	err := d.Decode(v)
+	if err == nil {
+		if _, err := d.Token(); err != io.EOF {
+			return wire.BadRequest.With("", "something follows the JSON", "send one object")
+		}
+		return nil
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return wire.Invalid.With(wrong.Field, fmt.Sprintf("%s is no %s", wrong.Value, typeName(wrong)), "see /api/v1/openapi.json for what it may be")
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return wire.Invalid.With(strings.Trim(name, `"`), "the member is unknown", "leave it out, or see /api/v1/openapi.json for what it should be")
+	}
+	return wire.BadRequest.With("", "the body is no JSON: "+err.Error(), "send one JSON object")
+}
+
+// typeName is what a member should have been, for people.
+func typeName(e *json.UnmarshalTypeError) string {
+	switch name := e.Type.String(); {
+	case strings.HasPrefix(name, "uint"):
+		return "whole number from 0 to what " + name[4:] + " bits hold"
+	case strings.HasPrefix(name, "int"):
+		return "whole number"
+	case strings.HasPrefix(name, "admin."):
+		return "object"
+	case name == "[]uint8":
+		return "string in base64"
+	default:
+		return name
+	}
+}

@@ -1,0 +1,63 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"time"
+
+	wire "polystalk/codec/admin"
+)
+
+// heavyWait is how long a heavy request waits for those before it.
+const heavyWait = 2 * time.Second
+
+// places are for requests of which few may be served at a time. There is one for those that
+// take time, since there is about one processor more than event loops: two of them would
+// have loops wait for one.
+type places chan struct{}
+
+func newPlaces(n int) places { return make(chan struct{}, n) }
+
+// enter waits for a place, for heavyWait at most.
+func (p places) enter(ctx context.Context) error {
+	timer := time.NewTimer(heavyWait)
+	defer timer.Stop()
+	select {
+	case p <- struct{}{}:
+		return nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return wire.Busy.Problem("")
+}
+
+func (p places) leave() { <-p }
+
+// A held answer is kept until it is complete, so that a client that reads it slowly keeps
+// no place meanwhile.
+type held struct {
+	http.ResponseWriter
+	status int
+	body   bytes.Buffer
+}
+
+func (w *held) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+}
+
+func (w *held) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.body.Write(p)
+}
+
+// send sends it, if there is one.
+func (w *held) send() {
+	if w.status == 0 {
+		return
+	}
+	w.ResponseWriter.WriteHeader(w.status)
+	w.ResponseWriter.Write(w.body.Bytes())
+}

@@ -1,0 +1,164 @@
+package web
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"maps"
+	"net/http"
+	"sync"
+	"time"
+
+	wire "polystalk/codec/admin"
+)
+
+const (
+	keysMax   = 1000
+	keyFor    = 10 * time.Minute
+	keyLength = 255 // bytes
+	// keptMax is the largest answer that is kept; all that have keys are smaller.
+	keptMax = 64 << 10
+)
+
+// A keyStore keeps the answers to requests that have named themselves, so that one that is
+// sent again, because its answer was lost, is not done again.
+// Source: draft-ietf-httpapi-idempotency-key-header-07.
+type keyStore struct {
+	mu    sync.Mutex
+	kept  map[keyOf]*keptAnswer
+	order []keyOf // the oldest first
+}
+
+// keyOf is a key and who has chosen it.
+type keyOf struct{ name, key string }
+
+// A keptAnswer is what was answered, once done is closed.
+type keptAnswer struct {
+	request [sha256.Size]byte
+	at      time.Time
+	done    chan struct{}
+	status  int // 0: it came to nothing, and the request may be tried again
+	header  http.Header
+	body    []byte
+}
+
+// begin finds the answer to a request, or makes a new one, which is first to be filled.
+func (k *keyStore) begin(key keyOf, request [sha256.Size]byte, now time.Time) (a *keptAnswer, first bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.order) > 0 {
+		oldest := k.order[0]
+		if v := k.kept[oldest]; v != nil && now.Sub(v.at) < keyFor && len(k.order) < keysMax {
+			break
+		}
+		delete(k.kept, oldest)
+		k.order = k.order[1:]
+	}
+	if a = k.kept[key]; a != nil {
+		return a, false
+	}
+	if k.kept == nil {
+		k.kept = make(map[keyOf]*keptAnswer)
+	}
+	a = &keptAnswer{request: request, at: now, done: make(chan struct{})}
+	k.kept[key] = a
+	k.order = append(k.order, key)
+	return a, true
+}
+
+// forget takes an answer away that came to nothing.
+func (k *keyStore) forget(key keyOf, a *keptAnswer) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.kept[key] == a {
+		delete(k.kept, key)
+		for i, o := range k.order {
+			if o == key {
+				k.order = append(k.order[:i], k.order[i+1:]...)
+				break
+			}
+		}
+	}
+}
+
+// copied writes an answer, and keeps a copy.
+type copied struct {
+	http.ResponseWriter
+	status int
+	body   bytes.Buffer
+}
+
+func (w *copied) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *copied) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	if w.body.Len() <= keptMax {
+		w.body.Write(p)
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// once has a request handled, unless it is a POST with a key that was handled before: that
+// is answered as it was then. What was refused may be tried again with the same key.
+func (s *Server) once(rt *route, c *call) error {
+	keys := c.r.Header.Values("Idempotency-Key")
+	if rt.method() != http.MethodPost || len(keys) == 0 {
+		return rt.handler(s, c)
+	}
+	if len(keys) > 1 || keys[0] == "" || len(keys[0]) > keyLength {
+		return wire.BadRequest.With("Idempotency-Key", "it is empty, too long, or given twice", "give one of 1 to 255 characters")
+	}
+	h := sha256.New()
+	h.Write([]byte(c.r.URL.RequestURI() + "\n" + c.r.Header.Get("Content-Type") + "\n"))
+	h.Write(c.body)
+	var request [sha256.Size]byte
+	h.Sum(request[:0])
+	key := keyOf{c.grant.Name, keys[0]}
+	for {
+		a, first := s.keys.begin(key, request, time.Now())
+		if a.request != request {
+			return wire.KeyInUse.With("Idempotency-Key", "", wire.KeyInUse.Remedy)
+		}
+		if first {
+			return s.fill(rt, c, key, a)
+		}
+		select {
+		case <-a.done:
+		case <-c.ctx.Done():
+			return wire.Busy.Problem("the first request with this key is under way")
+		}
+		if a.status != 0 {
+			maps.Copy(c.w.Header(), a.header)
+			c.w.Header().Set("Idempotency-Replayed", "true")
+			c.w.WriteHeader(a.status)
+			c.w.Write(a.body)
+			return nil
+		}
+	}
+}
+
+// fill has the first request of a key handled.
+func (s *Server) fill(rt *route, c *call, key keyOf, a *keptAnswer) error {
+	w := &copied{ResponseWriter: c.w}
+	defer func() {
+		if w.status == 0 || w.body.Len() > keptMax {
+			s.keys.forget(key, a)
+		} else {
+			a.body = w.body.Bytes()
+			a.header = http.Header{}
+			for _, name := range []string{"Content-Type", "Location"} {
+				if v := w.Header().Values(name); len(v) > 0 {
+					a.header[name] = v
+				}
+			}
+			a.status = w.status
+		}
+		close(a.done)
+	}()
+	c.w = w
+	return rt.handler(s, c)
+}

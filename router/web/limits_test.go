@@ -1,0 +1,195 @@
+package web
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"polystalk/router/access"
+)
+
+// dial connects without saying anything.
+func (w *world) dial() net.Conn {
+	w.t.Helper()
+	conn, err := net.Dial("tcp", w.addr)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	return conn
+}
+
+// asks sends a request on a connection and reads the status.
+func asks(t *testing.T, conn net.Conn, request string) int {
+	t.Helper()
+	if _, err := io.WriteString(conn, request); err != nil {
+		return 0
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return 0
+	}
+	io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+// TestConnectionsThatSayNothingKeepNobodyOut: 200 of them, silent or idle, and a probe is
+// answered all the same.
+func TestConnectionsThatSayNothingKeepNobodyOut(t *testing.T) {
+	w := newWorld(t, setup{})
+	var conns []net.Conn
+	for i := range 200 {
+		conn := w.dial()
+		conns = append(conns, conn)
+		if i%2 == 0 {
+			if status := asks(t, conn, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"); status != 200 {
+				t.Fatalf("connection %d: status %d", i, status)
+			}
+		} else {
+			io.WriteString(conn, "GET /livez HTTP/1.1\r\nHost:")
+		}
+	}
+	w.do("GET", "/readyz", ask{}).wants(t, 200, "")
+	if n := w.web.connections.len(); n > connectionsMax {
+		t.Errorf("%d connections", n)
+	}
+	if n := w.web.connections.dropped.Load(); n < 72 {
+		t.Errorf("only %d were dropped", n)
+	}
+	// The newest of them are served on.
+	if status := asks(t, conns[198], "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"); status != 200 {
+		t.Errorf("the newest idle one: status %d", status)
+	}
+	conns[0].SetDeadline(time.Now().Add(5 * time.Second))
+	if _, err := conns[0].Read(make([]byte, 1)); err == nil {
+		t.Error("the oldest one is still open")
+	}
+}
+
+// TestConnectionsWithRequestsAreNotDropped: then the newest goes.
+func TestConnectionsWithRequestsAreNotDropped(t *testing.T) {
+	var c connections
+	pipes := func() net.Conn { a, _ := net.Pipe(); return a }
+	busy := make([]net.Conn, connectionsMax)
+	for i := range busy {
+		busy[i] = pipes()
+		c.changed(busy[i], http.StateNew)
+		c.changed(busy[i], http.StateActive)
+	}
+	late := pipes()
+	c.changed(late, http.StateNew)
+	if _, err := late.Write(nil); err == nil {
+		t.Error("the newest is open")
+	}
+	c.changed(busy[5], http.StateIdle)
+	c.changed(late, http.StateClosed)
+	next := pipes()
+	c.changed(next, http.StateNew)
+	if _, err := busy[5].Write(nil); err == nil {
+		t.Error("the idle one is open")
+	}
+	if c.len() != connectionsMax || c.dropped.Load() != 2 {
+		t.Errorf("%d connections, %d dropped", c.len(), c.dropped.Load())
+	}
+}
+
+func TestSlowHeaderIsCutOff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes headerWithin")
+	}
+	t.Parallel()
+	w := newWorld(t, setup{})
+	conn := w.dial()
+	start := time.Now()
+	go func() {
+		for _, err := io.WriteString(conn, "GET /livez HTTP/1.1\r\n"); err == nil; {
+			time.Sleep(200 * time.Millisecond)
+			_, err = io.WriteString(conn, "X-A: b\r\n")
+		}
+	}()
+	io.Copy(io.Discard, conn)
+	if took := time.Since(start); took < headerWithin-time.Second || took > headerWithin+3*time.Second {
+		t.Errorf("it was cut off after %v", took)
+	}
+}
+
+func TestHugeHeaderIsRefused(t *testing.T) {
+	w := newWorld(t, setup{})
+	for _, request := range []string{
+		"GET /livez HTTP/1.1\r\nHost: x\r\nX-Large: " + strings.Repeat("x", 2*headerMax) + "\r\n\r\n",
+		"GET /livez?" + strings.Repeat("x", 2*headerMax) + " HTTP/1.1\r\nHost: x\r\n\r\n",
+	} {
+		if status := asks(t, w.dial(), request); status != 431 {
+			t.Errorf("status %d", status)
+		}
+	}
+	if status := asks(t, w.dial(), "GET /livez HTTP/1.1\r\nHost: x\r\nX-Large: "+strings.Repeat("x", headerMax/2)+"\r\n\r\n"); status != 200 {
+		t.Errorf("half of it: status %d", status)
+	}
+}
+
+func TestLargeBodyIsRefused(t *testing.T) {
+	w := newWorld(t, setup{maxJob: 1000})
+	most := int(w.web.bodyMax())
+	w.do("POST", "/api/v1/session", ask{json: true, body: strings.Repeat(" ", most+1)}).wants(t, 413, "too-large")
+	// Whatever it says about itself.
+	conn := w.dial()
+	chunk := fmt.Sprintf("%x\r\n%s\r\n", 100_000, strings.Repeat(" ", 100_000))
+	var answer []byte
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		if resp, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil && resp.StatusCode == 413 && resp.Close {
+			answer, _ = io.ReadAll(resp.Body)
+		}
+	})
+	io.WriteString(conn, "POST /api/v1/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+	for range most/100_000 + 1 {
+		if _, err := io.WriteString(conn, chunk); err != nil {
+			break
+		}
+	}
+	reading.Wait()
+	if !strings.Contains(string(answer), "too-large") {
+		t.Errorf("a body without a length: %q", answer)
+	}
+	// One that does not come whole.
+	if status := asks(t, w.dial(), "POST /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n"); status != 400 {
+		t.Errorf("a negative length: %d", status)
+	}
+}
+
+// TestOneHeavyRequestAtATime: the next waits for a while, then it is told when to come.
+func TestOneHeavyRequestAtATime(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Read})
+	if err := w.web.heavy.enter(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	a := w.do("GET", "/metrics", ask{}).wants(t, 429, "busy")
+	if took := time.Since(start); took < heavyWait || a.header.Get("Retry-After") == "" {
+		t.Errorf("refused after %v, Retry-After %q", took, a.header.Get("Retry-After"))
+	}
+	w.do("GET", "/readyz", ask{}).wants(t, 200, "")
+	time.AfterFunc(heavyWait/4, w.web.heavy.leave)
+	w.do("GET", "/metrics", ask{}).wants(t, 200, "")
+	w.do("GET", "/metrics", ask{}).wants(t, 200, "")
+}
+
+// TestPanicIsAnswered: the server lives on, and says which request it was.
+func TestPanicIsAnswered(t *testing.T) {
+	w := newWorld(t, setup{})
+	w.web.metrics.handler = nil
+	a := w.do("GET", "/metrics", ask{token: readToken}).wants(t, 500, "internal")
+	if !strings.Contains(w.logged.String(), a.problem(t).RequestID) {
+		t.Errorf("the log does not name the request: %s", w.logged)
+	}
+	w.do("GET", "/readyz", ask{}).wants(t, 200, "")
+}

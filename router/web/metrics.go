@@ -1,0 +1,68 @@
+package web
+
+import (
+	"net/http"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metrics are what /metrics shows: constant metrics over one sample, what is counted here
+// about HTTP itself, and the process's and the runtime's own.
+type metrics struct {
+	handler  http.Handler
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+}
+
+// The prefix of all names but the library's.
+const namespace = "polystalk"
+
+func newMetrics(s *Server) *metrics {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: "http_requests_total", Help: "Requests by HTTP, by route.",
+		}, []string{"route", "method", "code"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "http_request_seconds", Help: "Time to serve a request by HTTP.",
+			Buckets: prometheus.ExponentialBuckets(1.0/4096, 4, 9),
+		}, []string{"route"}),
+	}
+	r := prometheus.NewRegistry()
+	r.MustRegister(
+		m.requests, m.seconds, &serverMetrics{s},
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	m.handler = promhttp.HandlerFor(r, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.HTTPErrorOnError, EnableOpenMetrics: true,
+	})
+	return m
+}
+
+// served counts a request. A method that is none of ours has no label of its own: those who
+// ask could make as many as they like.
+func (m *metrics) served(route, method string, status int, took time.Duration) {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete:
+	default:
+		method = "other"
+	}
+	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
+	m.seconds.WithLabelValues(route).Observe(took.Seconds())
+}
+
+// showMetrics serves /metrics.
+func (s *Server) showMetrics(c *call) error {
+	s.metrics.handler.ServeHTTP(c.w, c.r)
+	return nil
+}
+
+// build are the labels of build_info.
+func (s *Server) build() []string {
+	return []string{s.opts.Version, runtime.Version(), s.opts.Speaks}
+}

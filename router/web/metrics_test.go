@@ -1,0 +1,134 @@
+package web
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"polystalk/router/access"
+)
+
+// scrape reads a page of metrics: name and labels, as they stand there, to value.
+func scrape(t *testing.T, text string) map[string]string {
+	t.Helper()
+	p := expfmt.NewTextParser(model.LegacyValidation)
+	if _, err := p.TextToMetricFamilies(strings.NewReader(text)); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	values := make(map[string]string)
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		at := strings.LastIndexByte(line, ' ')
+		values[line[:at]] = line[at+1:]
+	}
+	return values
+}
+
+// put puts jobs, as a client would.
+func (w *world) put(tube string, n int) {
+	w.t.Helper()
+	for range n {
+		if _, err := w.srv.Operator().Put(w.t.Context(), newJob(tube, "x")); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func TestMetricsShowTheServer(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Read, dir: t.TempDir()})
+	w.put("mail", 3)
+	text := w.do("GET", "/metrics", ask{}).wants(t, 200, "").body
+	got := scrape(t, text)
+	for name, want := range map[string]string{
+		`polystalk_ready`: "1", `polystalk_draining`: "0", `polystalk_jobs{state="ready"}`: "3", `polystalk_jobs{state="buried"}`: "0",
+		`polystalk_job_events_total{event="put"}`: "3", `polystalk_tubes`: "2", `polystalk_event_loops`: "1", `polystalk_shards`: "4",
+		`polystalk_connections`: "0", `polystalk_commands_total{command="cmd-put",protocol="beanstalkd"}`: "0",
+		`polystalk_journal_pressure{state="open"}`: "1", `polystalk_journal_records_total`: "3", `polystalk_clients{role="worker"}`: "0",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %s", name, got[name], want)
+		}
+	}
+	for _, name := range []string{"go_goroutines", "process_cpu_seconds_total", "polystalk_start_time_seconds", `polystalk_journal_bytes{kind="live"}`, "polystalk_shard_visits_total", "polystalk_connections_limit"} {
+		if got[name] == "" {
+			t.Errorf("%s is not there", name)
+		}
+	}
+	text = w.do("GET", "/metrics", ask{}).body
+	if got := scrape(t, text); got[`polystalk_http_requests_total{code="200",method="GET",route="GET /metrics"}`] != "1" {
+		t.Errorf("requests are not counted: %s", text)
+	}
+	check(t, text)
+}
+
+// check has promtool look at a page, if it is there.
+func check(t *testing.T, text string) {
+	t.Helper()
+	path, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Log("promtool is not installed")
+		return
+	}
+	cmd := exec.Command(path, "check", "metrics")
+	cmd.Stdin = strings.NewReader(text)
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("promtool: %v\n%s", err, out)
+	}
+}
+
+func TestMetricsComeAsAsked(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Read})
+	a := w.do("GET", "/metrics", ask{header: map[string]string{"Accept": "application/openmetrics-text; version=1.0.0"}}).wants(t, 200, "")
+	if !strings.HasSuffix(a.body, "# EOF\n") || !strings.HasPrefix(a.header.Get("Content-Type"), "application/openmetrics-text") {
+		t.Errorf("OpenMetrics: %s", a.header.Get("Content-Type"))
+	}
+	a = w.do("GET", "/metrics", ask{header: map[string]string{"Accept-Encoding": "gzip"}}).wants(t, 200, "")
+	z, err := gzip.NewReader(bytes.NewReader([]byte(a.body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil || scrape(t, string(text))["polystalk_ready"] != "1" {
+		t.Errorf("compressed: %v", err)
+	}
+}
+
+func TestMetricsWithTheNamesOfTheExporter(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Read})
+	w.put("mail", 2)
+	w.put("news", 1)
+	if err := w.srv.Operator().Pause(t.Context(), "news", 100); err != nil {
+		t.Fatal(err)
+	}
+	got := scrape(t, w.do("GET", "/metrics/beanstalkd", ask{}).wants(t, 200, "").body)
+	for name, want := range map[string]string{
+		`beanstalkd_up`: "1", `beanstalkd_current_jobs_ready_count`: "3", `beanstalkd_total_jobs_count`: "3", `beanstalkd_cmd_put_total`: "0",
+		`beanstalkd_current_tubes_count`: "3", `beanstalkd_cmd_reserve_with_timeout_total`: "0", `beanstalkd_job_timeouts_count`: "0",
+		`beanstalkd_tube_current_jobs_ready_count{tube="mail"}`: "2", `beanstalkd_tube_current_jobs_ready_count{tube="default"}`: "0",
+		`beanstalkd_tube_pause_seconds_total{tube="news"}`: "100", `beanstalkd_tube_cmd_pause_tube_total{tube="news"}`: "1",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %s", name, got[name], want)
+		}
+	}
+	if n := len(got); n != 1+22+13+3*13 {
+		t.Errorf("%d series", n)
+	}
+	got = scrape(t, w.do("GET", "/metrics/beanstalkd?match=ne*", ask{}).wants(t, 200, "").body)
+	if got[`beanstalkd_tube_total_jobs_count{tube="news"}`] != "1" || got[`beanstalkd_tube_total_jobs_count{tube="mail"}`] != "" {
+		t.Errorf("match: %v", got)
+	}
+	w.do("GET", "/metrics/beanstalkd?match=%5B", ask{}).wants(t, 400, "bad-request")
+	w.do("GET", "/metrics/beanstalkd?tube=x", ask{}).wants(t, 400, "bad-request")
+	w.do("GET", "/metrics/beanstalkd?match=a&match=b", ask{}).wants(t, 400, "bad-request")
+	w.do("GET", "/metrics/beanstalkd?match=%zz", ask{}).wants(t, 400, "bad-request")
+}

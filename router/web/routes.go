@@ -1,0 +1,59 @@
+package web
+
+import (
+	"net/http"
+
+	"polystalk/router/access"
+)
+
+// A route is a method and a path, who may use it, and what serves it.
+type route struct {
+	pattern string // as http.ServeMux reads it
+	need    access.Role
+	flags   flags
+	handler func(s *Server, c *call) error
+}
+
+// flags are what is special about a route.
+type flags uint8
+
+const (
+	// anyHost: it is served whatever Host says. It shows no names and changes nothing.
+	anyHost flags = 1 << iota
+	// early: it is served while the journal is read, and when the server ends.
+	early
+	// large: it takes time or memory, so one is served at a time.
+	large
+	// takesBody: it reads the body of the request; others refuse one.
+	takesBody
+)
+
+// changes reports whether the route changes something.
+func (rt *route) changes() bool { return !safe(rt.method()) }
+
+// method is the one that the pattern begins with.
+func (rt *route) method() string {
+	for i := range len(rt.pattern) {
+		if rt.pattern[i] == ' ' {
+			return rt.pattern[:i]
+		}
+	}
+	return ""
+}
+
+// safe reports whether a method changes nothing.
+func safe(method string) bool { return method == http.MethodGet || method == http.MethodHead }
+
+// The table of all routes. A role of access.Nobody is for everybody.
+var table = []route{
+	{"GET /livez", access.Nobody, anyHost | early, (*Server).livez},
+	{"GET /healthz", access.Nobody, anyHost | early, (*Server).livez},
+	{"GET /readyz", access.Nobody, anyHost | early, (*Server).readyz},
+	{"GET /problems/{slug}", access.Nobody, early, (*Server).explain},
+
+	{"GET /metrics", access.Read, anyHost | early | large, (*Server).showMetrics},
+	{"GET /metrics/beanstalkd", access.Read, anyHost | large, (*Server).showBeanstalkd},
+
+	{"POST /api/v1/session", access.Nobody, early | takesBody, (*Server).login},
+	{"DELETE /api/v1/session", access.Nobody, early, (*Server).logout},
+}

@@ -1,0 +1,47 @@
+package web
+
+import (
+	"net/http"
+	"time"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/access"
+)
+
+// sessionCookie has no Path, so that it goes with the paths that the API has before the
+// browser, whatever prefix a proxy puts before them.
+const sessionCookie = "polystalk-session"
+
+// login begins the session of a browser, which has no place to keep a token in.
+func (s *Server) login(c *call) error {
+	var in wire.Login
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	if s.sessions == nil {
+		return wire.NotFound.With("", "the server has no tokens, so there are no sessions", "give --http-tokens-file")
+	}
+	id, g, ok := s.sessions.Begin(in.Token, time.Now())
+	if !ok {
+		return s.noToken(c, "the token is not one of the server's")
+	}
+	http.SetCookie(c.w, c.cookie(id, int(access.SessionIdle/time.Second)))
+	c.grant = g
+	return c.answer(http.StatusOK, wire.Session{Name: g.Name, Role: g.Role.String()})
+}
+
+// logout ends the session that the request shows, if it shows one.
+func (s *Server) logout(c *call) error {
+	if cookie, err := c.r.Cookie(sessionCookie); err == nil && s.sessions != nil {
+		s.sessions.End(cookie.Value)
+	}
+	http.SetCookie(c.w, c.cookie("", -1))
+	return c.done()
+}
+
+func (c *call) cookie(id string, maxAge int) *http.Cookie {
+	return &http.Cookie{
+		Name: sessionCookie, Value: id, MaxAge: maxAge,
+		HttpOnly: true, Secure: c.secure, SameSite: http.SameSiteStrictMode,
+	}
+}

@@ -54,6 +54,27 @@ func TestLargeResultLeavesLargeJobAlone(t *testing.T) {
 	f.check()
 }
 
+// A worker that sleeps registers at a shard that is busy, and a job comes before it hears
+// that it is registered: nobody is counted as sleeping there, and it must look itself.
+func TestSleeperThatRegistersLooksForJobs(t *testing.T) {
+	f := newGearFixture(t)
+	w, c := f.connect(), f.connect()
+	w.asks(packet(gearman.PreSleep))
+	release := f.own(f.host.Map.OfTube([]byte("f")))
+	w.send(packet(gearman.CanDo, "f"))
+	release() // it is registered, and its reply is on its way
+	c.send(packet(gearman.SubmitJobBG, "f", "", "x"))
+	f.rest()
+	c.hears(answer(gearman.JobCreated, "H:x:1"))
+	w.hears(answer(gearman.Noop))
+	w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", "f", "x"))
+	// It is awake: no job is a reason for a NOOP until it sleeps again.
+	c.asks(packet(gearman.SubmitJobBG, "g", "", "x"), answer(gearman.JobCreated, "H:x:2"))
+	w.asks(packet(gearman.CanDo, "g"))
+	w.asks(packet(gearman.PreSleep), answer(gearman.Noop))
+	f.check()
+}
+
 // The first line is that of a browser: nothing behind it is done.
 func TestForeignFirstLineCloses(t *testing.T) {
 	f := newGearFixture(t)

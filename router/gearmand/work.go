@@ -15,6 +15,10 @@ func (c *conn) register(timeout core.Time) {
 	c.visit(shard, (*conn).registered)
 }
 
+// registered takes the reply. A worker that sleeps counts itself as sleeping there first and
+// looks for a job then, as in preSleep: the reply of a shard that was busy comes after the
+// shard has gone on, and a job that has come since has woken nobody. Such a worker hears of
+// a job that was there before as well, of which gearmand does not tell it.
 func (c *conn) registered(r *core.Reply) {
 	c.Op().Name = nil
 	if r.Status != core.StatusOK {
@@ -31,6 +35,11 @@ func (c *conn) registered(r *core.Reply) {
 	c.handles.In(a.Shard).Watching++
 	a.number = c.front.directory.addFunction(c.entry, a.Name)
 	c.abilities.add(a)
+	if _, ready := a.mirror.Load(); ready && c.sleeping {
+		c.wake()
+		out := c.Out()
+		*out = gearman.AppendNoop(*out)
+	}
 }
 
 // unregister ends that for the ability at a position.

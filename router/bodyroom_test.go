@@ -22,12 +22,12 @@ func TestLargeBodiesWaitForOneAnother(t *testing.T) {
 	second.send(line + body[:10])
 	third.send(packet(gearman.SubmitJobBG, "f", "", body)[:200_000])
 	f.rest()
-	if !second.stoppedBy(session.NoRoom) || !third.stoppedBy(session.NoRoom) || first.stoppedBy(session.NoRoom) {
-		t.Fatalf("blocked: %v, %v, %v", first.stoppedBy(session.NoRoom), second.stoppedBy(session.NoRoom), third.stoppedBy(session.NoRoom))
+	if !second.stoppedBy(session.NoPlace) || !third.stoppedBy(session.NoPlace) || first.stoppedBy(session.NoPlace) {
+		t.Fatalf("blocked: %v, %v, %v", first.stoppedBy(session.NoPlace), second.stoppedBy(session.NoPlace), third.stoppedBy(session.NoPlace))
 	}
 	small.says("put 0 0 60 5\nhello\n", "INSERTED 2\n")
 	first.says(body[100_000:]+"\n", "INSERTED 1\n")
-	if second.stoppedBy(session.NoRoom) || !third.stoppedBy(session.NoRoom) {
+	if second.stoppedBy(session.NoPlace) || !third.stoppedBy(session.NoPlace) {
 		t.Fatal("the next is not let in, or all are")
 	}
 	second.s.Abort()
@@ -61,7 +61,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	last.send("put 0 0 60 70000\r\n")
 	last.s.Abort()
 	f.rest()
-	if !next.stoppedBy(session.NoRoom) || slow.closed {
+	if !next.stoppedBy(session.NoPlace) || slow.closed {
 		t.Fatal("two at a time")
 	}
 	f.d.srv.host.Hurry()
@@ -96,7 +96,7 @@ func TestRefusedBodyLeavesTheRoom(t *testing.T) {
 			}
 			first.send(put + body[:10])
 			second.send(tt.sent)
-			if !second.stoppedBy(session.NoRoom) {
+			if !second.stoppedBy(session.NoPlace) {
 				t.Fatal("two at a time")
 			}
 			first.s.Abort()

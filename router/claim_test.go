@@ -51,14 +51,14 @@ func (c *testConn) sendMuch(j *journal.Journal, n int) {
 		k := min(n, 64<<10)
 		c.send(strings.Repeat("x", k))
 		for range 20 {
-			if !c.stoppedBy(session.NoRoom) {
+			if !c.stoppedBy(session.NoSpace | session.NoPlace) {
 				break
 			}
 			c.f.tended(j)
 		}
 		n -= k
 	}
-	if c.stoppedBy(session.NoRoom) {
+	if c.stoppedBy(session.NoSpace | session.NoPlace) {
 		c.f.t.Fatal("there is no room")
 	}
 }
@@ -113,7 +113,7 @@ func TestBodyThatWaitsHalfWay(t *testing.T) {
 				c.sendMuch(j, claimedSize/2)
 				rest := strings.Repeat("x", claimedSize/2) + p.end + p.after
 				c.send(rest)
-				if !c.stoppedBy(session.NoRoom) || j.Stats().Promised == 0 {
+				if !c.stoppedBy(session.NoSpace) || j.Stats().Promised == 0 {
 					t.Fatal("it does not wait")
 				}
 				d.full.Store(strings.HasSuffix(end, "full"))

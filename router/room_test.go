@@ -230,7 +230,7 @@ func TestKickThatWaits(t *testing.T) {
 			f.exhaust(j)
 			f.rest()
 			b.hears()
-			if !b.stoppedBy(session.NoRoom) {
+			if !b.stoppedBy(session.NoSpace) {
 				t.Fatal("it does not wait")
 			}
 			switch end {

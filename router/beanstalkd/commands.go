@@ -203,7 +203,7 @@ func (c *conn) sayReserved(r *core.Reply) {
 // kicked adds up a kick that comes in bounded parts.
 func (c *conn) kicked(r *core.Reply) {
 	if c.walk.kick.Next(r, c.Op()) {
-		c.later(session.PartUnits, session.NoRoom, (*conn).kickOn)
+		c.later(session.PartUnits, session.NoSpace, (*conn).kickOn)
 		return
 	}
 	c.sayKicked()
@@ -223,7 +223,7 @@ func (c *conn) kickOn() {
 			return
 		case j.Pressure() == commit.Wait:
 			c.Block()
-			c.later(0, session.NoRoom, (*conn).kickOn)
+			c.later(0, session.NoSpace, (*conn).kickOn)
 			return
 		case j.Pressure() == commit.Full:
 			c.sayKicked()

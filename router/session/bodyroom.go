@@ -43,7 +43,7 @@ func newBodyRoom(most int64) *bodyRoom {
 }
 
 // Crowded reports whether the session has to wait before it receives a large body of size
-// bytes: it is stopped by NoRoom then, and its command is to be parsed again. From when it
+// bytes: it is stopped by NoPlace then, and its command is to be parsed again. From when it
 // is asked until FreeBodyRoom or EndBody the body has a place, or waits for one.
 func (s *Session) Crowded(size int) bool {
 	r := s.loop.host.bodies
@@ -56,12 +56,15 @@ func (s *Session) Crowded(size int) bool {
 	if !slices.ContainsFunc(r.waiting, func(w bodyWait) bool { return w.s == s }) {
 		r.waiting = append(r.waiting, bodyWait{s, int64(size)})
 	}
-	r.admit(s.loop.awake())
-	if _, ok := r.inside[s]; ok {
-		return false
+	// Whoever was there before would have been let in when room became free.
+	switch admitted := r.admit(s.loop.awake()); {
+	case len(admitted) == 0:
+		s.stops |= NoPlace
+		return true
+	case len(admitted) > 1 || admitted[0] != s:
+		s.broken("lets others in")
 	}
-	s.stops |= NoRoom
-	return true
+	return false
 }
 
 // admit lets those in who are next; r is locked.
@@ -103,8 +106,8 @@ func (s *Session) FreeBodyRoom() {
 
 // letIn goes on with a session that waited for its body's turn.
 func (s *Session) letIn() {
-	if s.life < closing && s.stops&NoRoom != 0 {
-		s.lift(NoRoom)
+	if s.life < closing && s.stops&NoPlace != 0 {
+		s.lift(NoPlace)
 	}
 }
 
@@ -140,7 +143,7 @@ func (h *Host) LimitBodies(most int64) { h.bodies = newBodyRoom(most) }
 func (h *Host) Hurry() {
 	for _, late := range h.bodies.overdue(h.Clock.Awake()) {
 		late.loop.Signal(late, func(late *Session) {
-			if late.body.listed && late.life < closing && late.stops&NoRoom == 0 { // else the disk has no room
+			if late.body.listed && late.life < closing && late.stops&(NoSpace|NoPlace) == 0 { // else the disk has no room for it, or another body has come to wait
 				h.Complain("closing a connection: its body does not come, and others wait", "conn", late, "received", late.body.got)
 				late.Abort()
 			}

@@ -15,7 +15,8 @@
 //	its turn               Loop: Protocol.Next, if Later was called
 //	the socket is empty    Session.AllSent   lifts Unread
 //	a commit is durable    Loop              lifts Uncommitted
-//	there is room          Loop              lifts NoRoom
+//	there is room          Loop              lifts NoSpace
+//	its body has a place   Loop, by a Signal lifts NoPlace
 //	the client half-closes Session.HalfClose
 //	it is broken           Session.Abort
 //

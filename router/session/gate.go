@@ -105,7 +105,7 @@ func (l *Loop) openForRoom() {
 			g.waiting.Add(-1)
 		case s.canAsk():
 			g.waiting.Add(-1)
-			l.turn(s, func(s *Session) { s.lift(NoRoom) })
+			l.turn(s, func(s *Session) { s.lift(NoSpace) })
 		default:
 			g.room = append(g.room, s)
 		}

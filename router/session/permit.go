@@ -9,7 +9,7 @@ import (
 // What needs space on the disk is let in before it changes anything: a command in one
 // piece by the log's Pressure, a body that comes in parts by a Claim that grows as they
 // come, so that what a client only announces takes nothing. A session that waits for room
-// is stopped by NoRoom; one that goes lets go of its claim (EndBody).
+// is stopped by NoSpace; one that goes lets go of its claim (EndBody).
 
 // A permit is what a session has of the disk's room.
 type permit struct {
@@ -54,7 +54,7 @@ func (s *Session) Room(size int) commit.Pressure {
 
 // Block stops the session until there is room.
 func (s *Session) Block() {
-	s.stops |= NoRoom
+	s.stops |= NoSpace
 	s.loop.block(s)
 }
 
@@ -99,7 +99,7 @@ func (s *Session) Unadmitted(r *core.Reply) bool {
 	s.call.msg.Keep() // the input goes on
 	op.Admitted = r.N
 	s.permit.unlet = own + int64(r.N)
-	s.Later(PartUnits, NoRoom)
+	s.Later(PartUnits, NoSpace)
 	return true
 }
 
@@ -113,7 +113,7 @@ func (s *Session) Admitted() commit.Pressure {
 	}
 	if p == commit.Wait {
 		s.Block()
-		s.Later(0, NoRoom)
+		s.Later(0, NoSpace)
 		return p
 	}
 	s.permit.unlet = 0

@@ -50,7 +50,8 @@ type Stops uint8
 const (
 	Unread      Stops = 1 << iota // replies are not being read
 	Uncommitted                   // too many replies wait for commits
-	NoRoom                        // the next command, or part of a body, waits for room: on the disk, or for its turn as a large body
+	NoSpace                       // the next command, or part of a body, waits for room on the disk; see Block
+	NoPlace                       // the next command's large body waits for a place among others; see Crowded
 )
 
 // Roles are what a session is counted as in the server's statistics, until it is gone.

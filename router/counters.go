@@ -2,10 +2,15 @@ package router
 
 import "polystalk/router/session"
 
-// A new figure is added where it arises: what a loop counts as it goes is a Tally (package
-// session, tally.go), a kind of command is named by its protocol's Front (Kinds), what a
-// shard counts is in shard.Counters. Counters below gathers them under their names, each of
-// which is explained in cmd/polystalkd/README.md.
+// A new figure is added where it arises, and Counters below gathers them under their names:
+//
+//   - What a loop counts as it goes takes a constant among the tallies and its name in
+//     tallyNames (router/session/tally.go), and a call of Loop.Tally where it happens.
+//     Counters shows it then without a change.
+//   - A kind of command is named by its protocol's Front, in Kinds, and counted by Loop.Count.
+//   - What a shard counts is a field of shard.Counters, and a line in Counters below.
+//
+// Each takes a line in the table of cmd/polystalkd/README.md, "Watching it".
 
 // A Counter is one figure about the server's inside, for whoever measures it. All but
 // those named "most" only grow.

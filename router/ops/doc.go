@@ -3,6 +3,10 @@
 // list, to ask all shards one after the other, to kick many jobs in parts, and to give
 // back all that a client has.
 //
+// How a reserve chooses among shards is told in two places, and the second has the proof:
+// Reserve (reserve.go) has its steps, and why who waits has nothing ready; survey (survey.go)
+// shows that who is served has the best job of all at one moment.
+//
 // Each is a value that is fed the replies and names the shard to be visited next; it
 // fills the core.Op for that visit itself. It owns no shard, waits for nobody, and knows
 // no protocol and no connection. So whoever can visit a shard can run one: a session by

@@ -1,5 +1,26 @@
 package session
 
+// What bounds a client that reads slowly, or not at all, and where it stands:
+//
+//	FlushAt      replies are written to the socket in mid-turn from so many bytes on, so the
+//	             buffer of the loop stays small (output.go)
+//	UnsentMax    more than that which the socket did not take, or that waits for commits,
+//	             stops the session: no command is run, so no reply is added (output.go;
+//	             the stops and what lifts them are in the package doc)
+//	HeldMost     what it sends meanwhile is kept up to that; then its connection is no longer
+//	             read, and its own socket fills up (host.go, input.go)
+//	Allow        lowers UnsentMax, HeldMost and FlushAt for everybody as all connections
+//	             together come near to what they may keep (memory.Account; heldMost and
+//	             unsentMost below)
+//	Shed, cutOff above that the worst are closed, first those that leave the most unread
+//	             (shed.go; cutOff below)
+//
+// One command's reply may pass UnsentMax, since it is asked between commands: by a body, or
+// by a part of a list, which goes on only while no stop is set (MayGoOn). What comes unasked
+// has no command that could be stopped: what is reported to a Gearman client is bounded by
+// its protocol (MaxUnread of package gearmand). A connection that was closed has ten seconds
+// to read its last replies (package reactor).
+
 // A charge is what one session has the server keep, as the account knows it: its held
 // input, its unfinished body and its replies that wait for a commit, in bytes of memory.
 // What a socket did not take is counted where it is.

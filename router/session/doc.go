@@ -14,7 +14,7 @@
 //	a wake-up, mail        Loop, by way of Post: Protocol.Came
 //	its turn               Loop: Protocol.Next, if Later was called
 //	the socket is empty    Session.AllSent   lifts Unread
-//	a commit is durable    Loop              lifts Uncommitted
+//	a commit is acked      Loop              lifts Uncommitted
 //	there is room          Loop              lifts NoSpace
 //	its body has a place   Loop, by a Signal lifts NoPlace
 //	the client half-closes Session.HalfClose
@@ -35,7 +35,23 @@
 //
 // Besides its life a session has an ending, which only moves on (open, half-closed,
 // quitting, refused, broken), and reasons to stop, Stops: while one is set no command is
-// parsed. A command that waits for one of them to be lifted is put off by Later.
+// parsed. A command that waits for one of them to be lifted is put off by Later. What sets
+// each and what lifts it:
+//
+//	             is set by                               is lifted by
+//	Unread       checkUnsent (output.go): the socket     AllSent (session.go): it has
+//	             did not take more than unsentMost;      taken everything
+//	             settle (session.go): it has not taken
+//	             all when a pause could end
+//	Uncommitted  gateReply (output.go): more than        openGate (gate.go): at most
+//	             unsentMost waits for commits            half of unsentMost waits
+//	NoSpace      Block (permit.go): the disk has none    openForRoom (gate.go): there may be
+//	NoPlace      Crowded (bodyroom.go): other large      letIn (bodyroom.go): another session's
+//	             bodies are being received               FreeBodyRoom signals that it is its turn
+//
+// unsentMost is what a session may keep of replies; see charge.go. A commit is acked once
+// it is as safe as the policy asks for: on the disk with -b alone, only written with -f
+// and -F.
 //
 // # One operation
 //

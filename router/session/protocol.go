@@ -2,6 +2,23 @@ package session
 
 import "polystalk/shard/core"
 
+// A new protocol takes these steps. router/protocol_test.go is the example to begin with: it
+// takes those from 2 to 5 for a protocol of two commands, within the test.
+//
+//  1. A codec, below codec: bytes to values and back, if that is more than a line or two.
+//  2. A package below router with a Protocol, which embeds a Session and calls its Init, and
+//     a Front that makes one for each connection. Front.Kinds names its commands.
+//  3. Host.Base, called once by what makes the Front, before there is a loop, says from
+//     where it counts them, as Loop.Count(base + kind).
+//  4. router.newServer makes the Front and appends it to Server.fronts, in the order in which
+//     Base was called: the counters are named by that (router/counters.go).
+//  5. A method like Server.ServeGearman gives the reactor a listener and the Front.
+//  6. In cmd/polystalkd: a flag (config/flags.go) and its row in the README there, the
+//     address (config/address.go), and its sockets opened, served and announced (package
+//     listen, serve.go, announce.go).
+//  7. In cmd/imports_test.go: a row for each new package, and a law that keeps protocols
+//     from knowing each other.
+
 // A Protocol is what is spoken on one connection: it turns bytes into operations and
 // replies into bytes. The Session that it embeds calls it; all calls are made on the
 // session's loop, and all but Took with no shard owned.

@@ -32,4 +32,15 @@
 // is younger than a segment. Were slots replicated in several groups, each with commits of
 // its own, every one of these would be a mark, which names the group with the number, and
 // a session would keep the latest mark of each group. Nothing is built for that.
+//
+// # What is not behind the seam
+//
+// Three things here have the shape of files, and another storage would have to find an
+// answer of its own for each: Storage.Segment and the segments in Stats, which only
+// statistics tell of; Stats.Migrated, what of it compaction has copied; and the fields of a
+// Claim, which are how package journal counts its tries to make room.
+//
+// How jobs come back at a start is not part of Storage either. Package restore of the router
+// opens the journal, replays it into the cores and takes over beanstalkd's files, and gives
+// compaction its way to have a shard record a job again; it knows package journal by name.
 package commit

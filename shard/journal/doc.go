@@ -51,6 +51,20 @@
 // To request is to see to it that a commit is made. To wake is to have a goroutine look. To
 // notify is to tell sessions that they may go on. To tend is to do the keeper's work once.
 //
+// # A torn end
+//
+// A process that ends within a write, by kill -9 or a power cut, leaves the last batch, or
+// several that were not synced, in part: a checksum does not hold, or of several one is
+// missing. That is a torn end, and with SyncAlways no reply that depends on it has left. The
+// next start cuts it off: the batches before it, which follow on each other by number, are
+// the history, what follows is overwritten with zeros (adopt.go), and the log says so.
+//
+// It is one only if no batch that can still be read behind it says, in synced, that what is
+// missing was durable. If one does, that is Damage, and stops the start (recovery.verdict in
+// recover.go). Nobody says so of the last batch: damage to that looks like a torn end.
+//
+// # Errors
+//
 // After an error of a write or a sync nothing is tried again, since the kernel
 // may have dropped what it could not write and would report success: the
 // journal stops for good, acknowledges nothing more, and says so to Fail.

@@ -10,7 +10,9 @@ import "polystalk/router/session"
 //   - A kind of command is named by its protocol's Front, in Kinds, and counted by Loop.Count.
 //   - What a shard counts is a field of shard.Counters, and a line in Counters below.
 //
-// Each takes a line in the table of cmd/polystalkd/README.md, "Watching it".
+// Each takes a line in the table of cmd/polystalkd/README.md, "Watching it". What operators
+// are to see as well is a metric besides: router/web/metrics_server.go, where a tally takes a
+// row in tallies, and a line in the table of router/web/README.md.
 
 // A Counter is one figure about the server's inside, for whoever measures it. All but
 // those named "most" only grow.

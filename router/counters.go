@@ -37,7 +37,7 @@ func (s *Server) Counters() []Counter {
 		c := sh.Counters()
 		most = max(most, c.Deepest)
 		rounds += c.Rounds
-		left += c.Helped
+		left += c.Left
 	}
 	n := s.host.Sums()
 	for _, k := range n.Commands {

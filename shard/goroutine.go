@@ -39,8 +39,8 @@ func (s *Shard) run() {
 		s.clock(b)
 		next := s.tick(b)
 		s.rounds.Add(1)
-		if s.helped.Load() != b.Helped {
-			s.helped.Store(b.Helped)
+		if s.left.Load() != b.Helped {
+			s.left.Store(b.Helped)
 		}
 		if next == core.Never {
 			timer.Stop()

@@ -48,10 +48,10 @@ type Shard struct {
 	quit   chan struct{}
 	done   chan struct{}
 
-	// Written by owners, deepest only when it grows, rounds and helped by the
+	// Written by owners, deepest only when it grows, rounds and left by the
 	// goroutine only; read by Counters.
-	deepest        atomic.Uint32
-	rounds, helped atomic.Uint64
+	deepest      atomic.Uint32
+	rounds, left atomic.Uint64
 
 	_ [8]byte // to whole cache lines
 }
@@ -274,7 +274,7 @@ func (s *Shard) runInbox(b *Batch) (n int) {
 type Counters struct {
 	Deepest uint64 // messages found waiting in the inbox at a time, at most
 	Rounds  uint64 // turns of the goroutine
-	Helped  uint64 // messages that the goroutine ran
+	Left    uint64 // messages that the goroutine ran: who owned the shard had left them
 }
 
 // Counters may be called at any time, by anyone.
@@ -282,7 +282,7 @@ func (s *Shard) Counters() Counters {
 	return Counters{
 		Deepest: uint64(s.deepest.Load()),
 		Rounds:  s.rounds.Load(),
-		Helped:  s.helped.Load(),
+		Left:    s.left.Load(),
 	}
 }
 

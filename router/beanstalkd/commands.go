@@ -43,16 +43,16 @@ func (c *conn) dispatch(rest []byte) (n int) {
 		c.onJob()
 	case beanstalk.PeekReady:
 		c.Op().PeekReady(c.used.ID)
-		c.visit(c.used.Shard, (*conn).peeked)
+		c.runOn(c.used.Shard, (*conn).peeked)
 	case beanstalk.PeekDelayed:
 		c.Op().PeekDelayed(c.used.ID)
-		c.visit(c.used.Shard, (*conn).peeked)
+		c.runOn(c.used.Shard, (*conn).peeked)
 	case beanstalk.PeekBuried:
 		c.Op().PeekBuried(c.used.ID)
-		c.visit(c.used.Shard, (*conn).peeked)
+		c.runOn(c.used.Shard, (*conn).peeked)
 	case beanstalk.Kick:
 		c.walking().kick.Start(c.used.ID, cmd.Bound, c.Op())
-		c.visit(c.used.Shard, (*conn).kicked)
+		c.runOn(c.used.Shard, (*conn).kicked)
 	case beanstalk.Use:
 		c.use()
 	case beanstalk.Watch:
@@ -61,10 +61,10 @@ func (c *conn) dispatch(rest []byte) (n int) {
 		c.ignore()
 	case beanstalk.PauseTube:
 		c.Op().Pause(cmd.Name, cmd.Delay)
-		c.visit(c.Host().Map.OfTube(cmd.Name), (*conn).paused)
+		c.runOn(c.Host().Map.OfTube(cmd.Name), (*conn).paused)
 	case beanstalk.StatsTube:
 		c.Op().StatsTube(cmd.Name, new(core.TubeStats))
-		c.visit(c.Host().Map.OfTube(cmd.Name), (*conn).saidTube)
+		c.runOn(c.Host().Map.OfTube(cmd.Name), (*conn).saidTube)
 	case beanstalk.Stats:
 		c.stats()
 	case beanstalk.ListTubes:
@@ -112,27 +112,27 @@ func (c *conn) onJob() {
 		op.StatsJob(client, id, new(core.JobStats))
 		then = (*conn).saidJob
 	}
-	c.visit(shard, then)
+	c.runOn(shard, then)
 }
 
 // changed takes the reply to a command whose answer follows from the status alone. To bury
 // a job that was not recorded so far may have to wait for room.
 func (c *conn) changed(r *core.Reply) {
 	if c.Unadmitted(r) {
-		c.next = (*conn).admitted
+		c.next = (*conn).runAdmitted
 		return
 	}
 	c.EndBody()
 	c.Say(simpleReply(c.cmd.Kind, r.Status))
 }
 
-// admitted goes on with an operation that waits for room for the body of its job.
-func (c *conn) admitted() {
+// runAdmitted goes on with an operation that waits for room for the body of its job.
+func (c *conn) runAdmitted() {
 	switch c.Admitted() {
 	case commit.Open:
 		c.visitAgain()
 	case commit.Wait:
-		c.next = (*conn).admitted
+		c.next = (*conn).runAdmitted
 	default:
 		if !c.Broken() {
 			c.Say(beanstalk.MsgOutOfMemory)
@@ -203,7 +203,7 @@ func (c *conn) sayReserved(r *core.Reply) {
 // kicked adds up a kick that comes in bounded parts.
 func (c *conn) kicked(r *core.Reply) {
 	if c.walk.kick.Next(r, c.Op()) {
-		c.later(session.PartUnits, session.NoSpace, (*conn).kickOn)
+		c.goOnLater(session.PartUnits, session.NoSpace, (*conn).kickOn)
 		return
 	}
 	c.sayKicked()
@@ -223,7 +223,7 @@ func (c *conn) kickOn() {
 			return
 		case j.Pressure() == commit.Wait:
 			c.Block()
-			c.later(0, session.NoSpace, (*conn).kickOn)
+			c.goOnLater(0, session.NoSpace, (*conn).kickOn)
 			return
 		case j.Pressure() == commit.Full:
 			c.sayKicked()

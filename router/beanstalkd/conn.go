@@ -95,7 +95,7 @@ func (c *conn) runCommands(b []byte) (n int) {
 			if c.Stopped() {
 				return n
 			}
-			n += c.collect(b[n:])
+			n += c.collectBody(b[n:])
 		}
 		c.FlushFull()
 	}
@@ -116,13 +116,13 @@ func (c *conn) command(b []byte) (n int, more bool) {
 		c.fault(err)
 		return n, true
 	}
-	switch p := c.room(); {
+	switch p := c.diskRoom(); {
 	case p == commit.Wait:
 		c.Block()
 		return 0, false
 	case p == commit.Full && !c.isRefusedAnyway():
 		c.Spend(1)
-		c.refuse()
+		c.refuseCommand()
 		return n, true
 	case c.isLargePut() && c.Crowded(int(c.cmd.Size)):
 		return 0, false
@@ -172,21 +172,21 @@ func (c *conn) Took(r *core.Reply) {
 	c.then(c, r)
 }
 
-// visit has the operation run on a shard; then gets the reply.
-func (c *conn) visit(shard int, then func(*conn, *core.Reply)) {
+// runOn has the operation run on a shard; then gets the reply.
+func (c *conn) runOn(shard int, then func(*conn, *core.Reply)) {
 	c.then = then
 	c.Visit(shard)
 }
 
-// visitLater is visit for a further part of bounded work: the loop's other connections
+// visitLater is runOn for a further part of bounded work: the loop's other connections
 // come first.
-func (c *conn) visitLater() { c.later(session.PartUnits, 0, (*conn).visitAgain) }
+func (c *conn) visitLater() { c.goOnLater(session.PartUnits, 0, (*conn).visitAgain) }
 
 // visitAgain visits the same shard with the same operation.
 func (c *conn) visitAgain() { c.Visit(c.Visited()) }
 
-// later has next called in a later turn, once none of until stops the session.
-func (c *conn) later(units int, until session.Stops, next func(*conn)) {
+// goOnLater has next called in a later turn, once none of until stops the session.
+func (c *conn) goOnLater(units int, until session.Stops, next func(*conn)) {
 	c.next = next
 	c.Later(units, until)
 }
@@ -200,12 +200,12 @@ func (c *conn) Next() {
 
 // Start implements session.Starter: a new client uses and watches the default tube.
 func (c *conn) Start() {
-	c.Op().Join(defaultTube, nil)
-	c.visit(c.Host().Map.OfTube(defaultTube), (*conn).joined)
+	c.Op().Join(defaultName, nil)
+	c.runOn(c.Host().Map.OfTube(defaultName), (*conn).joined)
 	c.Run()
 }
 
-var defaultTube = []byte(DefaultTube)
+var defaultName = []byte(DefaultTube)
 
 func (c *conn) joined(r *core.Reply) {
 	if r.Status != core.StatusOK {
@@ -242,7 +242,7 @@ func (c *conn) leaveOn(h ops.Hop) {
 		c.Gone()
 	case h.Later:
 		c.walk.shard = h.Shard
-		c.later(session.PartUnits, 0, (*conn).leaveLater)
+		c.goOnLater(session.PartUnits, 0, (*conn).leaveLater)
 	default:
 		c.Visit(h.Shard)
 	}

@@ -33,7 +33,7 @@ func (c *conn) sayOn() {
 		c.Spend(namesCost)
 		c.FlushFull()
 		if !c.MayGoOn() {
-			c.later(0, session.Unread|session.Uncommitted, (*conn).sayOn)
+			c.goOnLater(0, session.Unread|session.Uncommitted, (*conn).sayOn)
 			return
 		}
 	}

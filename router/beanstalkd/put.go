@@ -34,9 +34,9 @@ func (c *conn) put(rest []byte) (n int) {
 	return 0
 }
 
-// collect takes what belongs to the body being read, and returns how much that was:
+// collectBody takes what belongs to the body being read, and returns how much that was:
 // nothing when there is no room for it.
-func (c *conn) collect(b []byte) (n int) {
+func (c *conn) collectBody(b []byte) (n int) {
 	n, room := c.Collect(b, len(c.used.Name), c.Host().Journal != nil)
 	switch {
 	case room == commit.Full:
@@ -61,7 +61,7 @@ func (c *conn) enqueue(body []byte, large core.Large, end []byte) {
 	}
 	cmd := &c.cmd
 	c.Op().Put(c.used.ID, c.putID, cmd.Pri, cmd.Delay, cmd.TTR, body, large)
-	c.visit(c.used.Shard, (*conn).putDone)
+	c.runOn(c.used.Shard, (*conn).putDone)
 	c.Run()
 }
 

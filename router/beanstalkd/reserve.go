@@ -24,9 +24,9 @@ func (c *conn) reserveTook(r *core.Reply) {
 	c.reserveOn(c.reserve.Took(r, c.handles.In(c.Visited()), c.Op()), r)
 }
 
-// look goes on with the survey of several shards. What was found for a client that is gone
+// surveyOn goes on with the survey of several shards. What was found for a client that is gone
 // would go back at once.
-func (c *conn) look() {
+func (c *conn) surveyOn() {
 	if !c.Broken() {
 		c.reserveOn(c.reserve.Look(c.Op()), nil)
 	}
@@ -47,20 +47,20 @@ func (c *conn) reserveOn(s ops.Step, r *core.Reply) {
 	}
 	switch s.Next {
 	case ops.Visit:
-		c.visit(s.Shard, (*conn).reserveTook)
+		c.runOn(s.Shard, (*conn).reserveTook)
 	case ops.Look:
-		c.next = (*conn).look
+		c.next = (*conn).surveyOn
 		c.After()
 	case ops.Later:
-		c.later(0, 0, (*conn).look)
+		c.goOnLater(0, 0, (*conn).surveyOn)
 	case ops.Wait:
-		c.wait()
+		c.startWaiting()
 	}
 }
 
-// wait leaves the session waiting: the next thing to come is the wake-up, if that is not
+// startWaiting leaves the session waiting: the next thing to come is the wake-up, if that is not
 // here already.
-func (c *conn) wait() {
+func (c *conn) startWaiting() {
 	if c.reserve.TakeEarly() {
 		c.woken()
 		return

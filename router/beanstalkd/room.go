@@ -17,9 +17,9 @@ func needsSpace(k beanstalk.Kind) bool {
 	return false
 }
 
-// room says whether the parsed command may be run: one that needs space on the disk waits
+// diskRoom says whether the parsed command may be run: one that needs space on the disk waits
 // or is refused while there is none, before it changes anything.
-func (c *conn) room() commit.Pressure {
+func (c *conn) diskRoom() commit.Pressure {
 	if !needsSpace(c.cmd.Kind) {
 		return commit.Open
 	}
@@ -45,8 +45,8 @@ func (c *conn) isRefusedAnyway() bool {
 	return c.cmd.Kind == beanstalk.Put && (c.cmd.Size > c.front.cfg.MaxJobSize || c.cmd.Trailing)
 }
 
-// refuse answers a command for which the disk has no space.
-func (c *conn) refuse() {
+// refuseCommand answers a command for which the disk has no space.
+func (c *conn) refuseCommand() {
 	c.count()
 	if c.cmd.Kind != beanstalk.Put {
 		c.Say(beanstalk.MsgOutOfMemory)

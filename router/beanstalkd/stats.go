@@ -26,7 +26,7 @@ func (c *conn) stats() {
 func (c *conn) statsOf(shard int, n *core.Counts) {
 	c.Spend(statsCost)
 	c.Op().Stats(n)
-	c.visit(shard, (*conn).gathered)
+	c.runOn(shard, (*conn).gathered)
 }
 
 // gathered takes one shard's part.

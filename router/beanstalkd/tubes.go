@@ -16,7 +16,7 @@ func (c *conn) use() {
 		old = c.used.ID
 	}
 	c.Op().Use(name, old)
-	c.visit(shard, (*conn).usedNow)
+	c.runOn(shard, (*conn).usedNow)
 }
 
 func (c *conn) usedNow(r *core.Reply) {
@@ -27,7 +27,7 @@ func (c *conn) usedNow(r *core.Reply) {
 		return
 	}
 	c.Op().Unuse(old.ID)
-	c.visit(old.Shard, func(c *conn, _ *core.Reply) { c.sayUsing() })
+	c.runOn(old.Shard, func(c *conn, _ *core.Reply) { c.sayUsing() })
 }
 
 func (c *conn) sayUsing() {
@@ -46,7 +46,7 @@ func (c *conn) watch() {
 		c.sayWatching()
 		return
 	}
-	c.visit(c.watched.Watch(c.Host().Map, &c.handles, name, c.Op()), (*conn).watchedNow)
+	c.runOn(c.watched.Watch(c.Host().Map, &c.handles, name, c.Op()), (*conn).watchedNow)
 }
 
 func (c *conn) watchedNow(r *core.Reply) {
@@ -61,7 +61,7 @@ func (c *conn) watchedNow(r *core.Reply) {
 // published asks for the published keys of the list's other tubes, where that is needed.
 func (c *conn) published(r *core.Reply) {
 	if shard := c.watched.Publish(c.Host().Map, r.Mirror, c.Op()); shard != ops.None {
-		c.visit(shard, (*conn).published)
+		c.runOn(shard, (*conn).published)
 		return
 	}
 	c.sayWatching()
@@ -76,7 +76,7 @@ func (c *conn) ignore() {
 		c.Say(beanstalk.MsgNotIgnored)
 	default:
 		shard := c.watched.Remove(c.Host().Map, &c.handles, i, c.Op())
-		c.visit(shard, func(c *conn, _ *core.Reply) { c.sayWatching() })
+		c.runOn(shard, func(c *conn, _ *core.Reply) { c.sayWatching() })
 	}
 }
 

@@ -122,7 +122,7 @@ func (c *Caller) Counts() core.Counts {
 	return sum
 }
 
-// Spend, MayGoOn and LookMost implement ops.Pace: a Caller has all the time there is.
-func (c *Caller) Spend(int)     {}
-func (c *Caller) MayGoOn() bool { return true }
-func (c *Caller) LookMost() int { return ops.LookMost }
+// Spend, SpendOne and LookMost implement ops.Pace: a Caller has all the time there is.
+func (c *Caller) Spend(int)             {}
+func (c *Caller) SpendOne() (goOn bool) { return true }
+func (c *Caller) LookMost() int         { return ops.LookMost }

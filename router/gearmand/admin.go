@@ -18,14 +18,14 @@ func (c *conn) admin() {
 		c.listAll()
 	case gearman.MaxQueue:
 		c.Op().LimitFunction(m.Args[0], m.Limits)
-		c.visit(c.places().OfTube(m.Args[0]), (*conn).done)
+		c.runOn(c.places().OfTube(m.Args[0]), (*conn).done)
 	case gearman.CreateFunction:
 		c.Op().CreateFunction(m.Args[0])
-		c.visit(c.places().OfTube(m.Args[0]), (*conn).done)
+		c.runOn(c.places().OfTube(m.Args[0]), (*conn).done)
 	case gearman.DropFunction:
 		name := []byte(c.places().Tubes().FindFolded(string(m.Args[0])))
 		c.Op().DropFunction(name)
-		c.visit(c.places().OfTube(name), (*conn).dropped)
+		c.runOn(c.places().OfTube(name), (*conn).dropped)
 	case gearman.CancelJob:
 		c.cancel(m.Args[0])
 	case gearman.Version:
@@ -65,7 +65,7 @@ func (c *conn) cancel(handle []byte) {
 		return
 	}
 	c.Op().CancelJob(id)
-	c.visit(shard, (*conn).cancelled)
+	c.runOn(shard, (*conn).cancelled)
 }
 
 func (c *conn) cancelled(r *core.Reply) {

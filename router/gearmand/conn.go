@@ -15,7 +15,7 @@ type conn struct {
 	session.Session
 	front *Front
 
-	// What is next; see the package doc. then is set by visit, next by who calls After
+	// What is next; see the package doc. then is set by runOn, next by who calls After
 	// or Later.
 	input func(c *conn, b []byte) (n int, more bool)
 	then  func(*conn, *core.Reply)
@@ -42,15 +42,15 @@ type conn struct {
 	entry      *entry     // what others may see of it
 }
 
-// Op is the operation that visit has run.
+// Op is the operation that runOn has run.
 func (c *conn) Op() *core.Op {
 	op := c.Session.Op()
 	op.Function = &c.op
 	return op
 }
 
-// visit has the operation that was filled in run on a shard; then takes its reply.
-func (c *conn) visit(shard int, then func(*conn, *core.Reply)) {
+// runOn has the operation that was filled in run on a shard; then takes its reply.
+func (c *conn) runOn(shard int, then func(*conn, *core.Reply)) {
 	c.then = then
 	c.Visit(shard)
 }

@@ -66,16 +66,16 @@ func (c *conn) command(b []byte) (n int, more bool) {
 	}
 	if c.front.host.Draining.Load() {
 		if _, _, submits := m.Type.Submits(); submits {
-			c.refuse(gearman.ErrorDraining)
+			c.refuseSubmission(gearman.ErrorDraining)
 			return n, true
 		}
 	}
-	switch c.room() {
+	switch c.diskRoom() {
 	case commit.Wait:
 		c.Block()
 		return 0, false
 	case commit.Full:
-		c.refuse(gearman.ErrorQueue)
+		c.refuseSubmission(gearman.ErrorQueue)
 		return n, true
 	}
 	if m.Size > slab.MaxSize && m.Type.HasData() && c.Crowded(m.Size) {
@@ -92,15 +92,15 @@ func (c *conn) dispatch(b []byte) (n int) {
 	switch {
 	case !c.m.Type.HasData():
 		c.skipNext(size)
-		c.run(nil, nil)
+		c.runMessage(nil, nil)
 		return 0
 	case size <= slab.MaxSize && len(b) >= size:
-		c.run(b[:size:size], nil)
+		c.runMessage(b[:size:size], nil)
 		return size
 	}
 	c.keepArgs()
 	c.StartBody(size, 0)
-	c.input = (*conn).collect
+	c.input = (*conn).collectData
 	return 0
 }
 
@@ -121,17 +121,17 @@ func (c *conn) faulty(fault *gearman.Fault) {
 	c.skipNext(c.m.Size)
 }
 
-// refuse answers a submission that is not taken, and throws its data away.
-func (c *conn) refuse(why string) {
+// refuseSubmission answers a submission that is not taken, and throws its data away.
+func (c *conn) refuseSubmission(why string) {
 	c.counted()
 	c.fail(why)
 	c.FreeBodyRoom()
 	c.skipNext(c.m.Size)
 }
 
-// room says whether the message may be run: submissions that are recorded need space on
+// diskRoom says whether the message may be run: submissions that are recorded need space on
 // the disk.
-func (c *conn) room() commit.Pressure {
+func (c *conn) diskRoom() commit.Pressure {
 	if !c.recorded() {
 		return commit.Open
 	}
@@ -178,8 +178,8 @@ func (c *conn) keepArgs() {
 	}
 }
 
-// collect takes what belongs to the data of the message, and runs it when all is there.
-func (c *conn) collect(b []byte) (n int, more bool) {
+// collectData takes what belongs to the data of the message, and runs it when all is there.
+func (c *conn) collectData(b []byte) (n int, more bool) {
 	if c.Stopped() {
 		return 0, false
 	}
@@ -194,13 +194,13 @@ func (c *conn) collect(b []byte) (n int, more bool) {
 	case c.BodyLeft() == 0:
 		c.input = (*conn).command
 		small, large, _ := c.Collected()
-		c.run(small, large)
+		c.runMessage(small, large)
 	}
 	return n, true
 }
 
-// run does what the message asks for; its data is in body or large.
-func (c *conn) run(body []byte, large core.Large) {
+// runMessage does what the message asks for; its data is in body or large.
+func (c *conn) runMessage(body []byte, large core.Large) {
 	c.patient.heard()
 	switch m := &c.m; m.Type {
 	case gearman.Text:

@@ -35,10 +35,10 @@ func (c *conn) askShard(shard int) {
 	switch c.m.Verb {
 	case gearman.ShowJobs, gearman.ShowUniqueJobs:
 		c.Op().ListJobs()
-		c.visit(shard, (*conn).jobsListed)
+		c.runOn(shard, (*conn).jobsListed)
 	default:
 		c.Op().ListFunctions()
-		c.visit(shard, (*conn).functionsListed)
+		c.runOn(shard, (*conn).functionsListed)
 	}
 }
 

@@ -43,7 +43,7 @@ func (c *conn) report(body []byte, large core.Large) {
 	} else {
 		c.Op().Report(client, id, relayOf(m.Type), body, large)
 	}
-	c.visit(shard, (*conn).reported)
+	c.runOn(shard, (*conn).reported)
 }
 
 // failsAgain reports whether a WORK_FAIL, which has no data, is about the job that its

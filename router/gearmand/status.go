@@ -15,7 +15,7 @@ func (c *conn) getStatus() {
 		return
 	}
 	c.Op().JobStatus(id)
-	c.visit(shard, (*conn).statusTold)
+	c.runOn(shard, (*conn).statusTold)
 }
 
 func (c *conn) statusTold(r *core.Reply) { c.sayStatus(c.jobStatus(r)) }
@@ -55,7 +55,7 @@ func (c *conn) getStatusUnique() {
 func (c *conn) askUnique(shard int) {
 	c.Op().UniqueStatus(c.m.Args[0])
 	c.Spend(uniqueCost)
-	c.visit(shard, (*conn).uniqueTold)
+	c.runOn(shard, (*conn).uniqueTold)
 }
 
 func (c *conn) uniqueTold(r *core.Reply) {

@@ -33,7 +33,7 @@ func (c *conn) submit(body []byte, large core.Large) {
 		Background: background, Due: due, Numbers: c.places().Numbers(shard),
 	})
 	c.early.waits = reportsWait
-	c.visit(shard, (*conn).submitted)
+	c.runOn(shard, (*conn).submitted)
 }
 
 // due is when the job that is submitted may run, zero: at once. ok is false when its

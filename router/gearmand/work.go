@@ -12,7 +12,7 @@ func (c *conn) register(timeout core.Time) {
 	c.Take(session.Worker)
 	shard := c.places().OfTube(c.m.Args[0])
 	c.Op().Register(c.handles.Client(shard), c.m.Args[0], timeout)
-	c.visit(shard, (*conn).registered)
+	c.runOn(shard, (*conn).registered)
 }
 
 // registered takes the reply. A worker that sleeps counts itself as sleeping there first and
@@ -57,7 +57,7 @@ func (c *conn) unregister(i int) {
 // any: of tube zero.
 func (c *conn) forget(shard int, tube core.TubeID, then func(*conn, *core.Reply)) {
 	c.Op().Unregister(c.handles.Client(shard), tube)
-	c.visit(shard, then)
+	c.runOn(shard, then)
 }
 
 func (c *conn) unregistered(r *core.Reply) {
@@ -164,7 +164,7 @@ func (c *conn) grabBest() {
 	c.grabbing = at
 	last := core.Key{Pri: core.ClassLast[class], ID: core.MaxKey.ID}
 	c.Op().Grab(c.handles.Client(a.Shard), a.ID, last)
-	c.visit(a.Shard, (*conn).grabbed)
+	c.runOn(a.Shard, (*conn).grabbed)
 }
 
 func (c *conn) grabbed(r *core.Reply) {

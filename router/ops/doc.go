@@ -30,5 +30,5 @@ type Hop struct {
 	Later bool // bounded work is not done: others are to have their turns first
 }
 
-// done is the end of a walk.
-var done = Hop{Shard: None}
+// walkOver is the end of a walk.
+var walkOver = Hop{Shard: None}

@@ -41,7 +41,7 @@ func (l *Leave) Start(m *placement.Map, h *Handles, list *WatchList, used placem
 	*l = Leave{m: m, handles: h, list: list, used: used}
 	switch {
 	case h.Len() == 0:
-		return done
+		return walkOver
 	case list == nil:
 		return l.shard(0, op)
 	case h.Len() == 1 && used.Shard == h.At(0).Shard():
@@ -64,7 +64,7 @@ func (l *Leave) Next(r *core.Reply, op *core.Op) Hop {
 		l.handles.drop()
 	}
 	if l.handles.Len() == 0 {
-		return done
+		return walkOver
 	}
 	return l.shard(0, op)
 }

@@ -47,12 +47,12 @@ type Reserve struct {
 	list    *WatchList
 	handles *Handles
 
-	survey *survey // nil: no reserve has reached over several shards
-	step   step    // what the visit under way is for
-	early  bool    // the wake-up has come before Took has said Wait; see Woken
-	shard  int     // that is being visited
-	next   int     // index into handles: who is to be asked next
-	seq    uint64  // the wait's number; zero: none is armed
+	survey  *survey // nil: no reserve has reached over several shards
+	purpose purpose // what the visit under way is for
+	early   bool    // the wake-up has come before Took has said Wait; see Woken
+	shard   int     // that is being visited
+	next    int     // index into handles: who is to be asked next
+	seq     uint64  // the wait's number; zero: none is armed
 
 	wait core.Time // that was asked for: zero, some seconds, or core.Never
 	end  core.Time // the same as a moment in time awake
@@ -63,21 +63,21 @@ type Reserve struct {
 type Pace interface {
 	// Spend counts so many units.
 	Spend(units int)
-	// MayGoOn counts one unit, and reports whether the turn may go on.
-	MayGoOn() bool
-	// LookMost is how many tubes of a long list are looked at before MayGoOn is asked.
+	// SpendOne counts one unit, and reports whether the turn may go on.
+	SpendOne() (goOn bool)
+	// LookMost is how many tubes of a long list are looked at before a unit is spent.
 	LookMost() int
 }
 
-// step says what a visit is for.
-type step uint8
+// A purpose says what a visit is for.
+type purpose uint8
 
 const (
-	alone    step = iota // all is in one shard
-	probe                // the shard with the best published key
-	margin               // is DEADLINE_SOON due? Asked before TIMED_OUT
-	register             // one of several shards to wait in
-	cancel               // one of those that did not serve
+	alone    purpose = iota // all is in one shard
+	probe                   // the shard with the best published key
+	margin                  // is DEADLINE_SOON due? Asked before TIMED_OUT
+	register                // one of several shards to wait in
+	cancel                  // one of those that did not serve
 )
 
 // Next says what a Reserve needs to go on.
@@ -136,12 +136,12 @@ func (r *Reserve) Start(d core.Time, op *core.Op) Step {
 		return r.visit(&r.handles.list[watching], alone, op)
 	}
 	r.seq = 0 // of a reserve within one shard that had not to wait, perhaps
-	return r.look(op)
+	return r.lookAnew(op)
 }
 
 // visit fills op for the visit to one shard.
-func (r *Reserve) visit(k *Handle, st step, op *core.Op) Step {
-	switch st {
+func (r *Reserve) visit(k *Handle, why purpose, op *core.Op) Step {
+	switch why {
 	case alone:
 		if r.wait == 0 {
 			op.Reserve(k.Client)
@@ -162,17 +162,17 @@ func (r *Reserve) visit(k *Handle, st step, op *core.Op) Step {
 		op.ReserveBetter(k.Client, core.MaxKey, r.seq)
 	}
 	op.Waiter = &r.Waiter
-	r.step, r.shard = st, k.Shard()
+	r.purpose, r.shard = why, k.Shard()
 	return Step{Next: Visit, Shard: k.Shard()}
 }
 
-// look surveys the shards from the beginning.
-func (r *Reserve) look(op *core.Op) Step {
+// lookAnew surveys the shards from the beginning.
+func (r *Reserve) lookAnew(op *core.Op) Step {
 	r.surveyed().begin()
 	return r.Look(op)
 }
 
-// lookAgain is look when a shard did not serve what the survey had found. The caller may
+// lookAgain is lookAnew when a shard did not serve what the survey had found. The caller may
 // own that shard.
 func (r *Reserve) lookAgain() Step {
 	r.surveyed().stale = true
@@ -184,13 +184,13 @@ func (r *Reserve) Look(op *core.Op) Step {
 	v := r.survey
 	if v.stale {
 		v.begin()
-		if !r.pace.MayGoOn() {
+		if !r.pace.SpendOne() {
 			return Step{Next: Later}
 		}
 	}
 	for {
 		if !v.look() {
-			if !r.pace.MayGoOn() {
+			if !r.pace.SpendOne() {
 				return Step{Next: Later}
 			}
 			continue
@@ -202,7 +202,7 @@ func (r *Reserve) Look(op *core.Op) Step {
 			return r.noneReady(op)
 		}
 		v.begin()
-		if !r.pace.MayGoOn() {
+		if !r.pace.SpendOne() {
 			return Step{Next: Later}
 		}
 	}
@@ -249,13 +249,13 @@ func (r *Reserve) register(op *core.Op) Step {
 
 // Took takes the reply of the visit, and what the handle of its shard is since.
 func (r *Reserve) Took(reply *core.Reply, k *Handle, op *core.Op) Step {
-	if r.step == cancel {
+	if r.purpose == cancel {
 		return r.cancel(op)
 	}
 	switch reply.Status {
 	case core.StatusWaiting:
 		k.Waiting = true
-		if r.step == alone {
+		if r.purpose == alone {
 			return Step{Next: Wait}
 		}
 		return r.register(op)
@@ -263,11 +263,11 @@ func (r *Reserve) Took(reply *core.Reply, k *Handle, op *core.Op) Step {
 		return r.lookAgain()
 	case core.StatusTimedOut:
 		switch {
-		case r.step == alone:
+		case r.purpose == alone:
 			return Step{Said: core.StatusTimedOut}
-		case r.step == margin:
+		case r.purpose == margin:
 			return r.askMargin(op)
-		case r.step == register: // the time was over meanwhile
+		case r.purpose == register: // the time was over meanwhile
 			r.wait = 0
 			return r.lookAgain()
 		case r.list.Spread: // another client was quicker
@@ -276,7 +276,7 @@ func (r *Reserve) Took(reply *core.Reply, k *Handle, op *core.Op) Step {
 		// The only shard with watched tubes has nothing; jobs are held in others.
 		return r.noneReady(op)
 	}
-	if r.step == alone {
+	if r.purpose == alone {
 		return Step{Said: reply.Status}
 	}
 	k.Waiting = false
@@ -293,7 +293,7 @@ func (r *Reserve) say(s core.Status, op *core.Op) Step {
 
 // cancel leaves the queue of the next shard in which the client still is.
 func (r *Reserve) cancel(op *core.Op) Step {
-	r.step = cancel
+	r.purpose = cancel
 	for i := range r.handles.list {
 		if k := &r.handles.list[i]; k.Waiting {
 			k.Waiting = false

@@ -236,7 +236,7 @@ func (v *survey) follow(most int) bool {
 			if !ok {
 				return false
 			}
-			at := r.list.find(f)
+			at := r.list.findFace(f)
 			if at < 0 {
 				continue
 			}
@@ -268,7 +268,7 @@ func (v *survey) quiet(k core.Key, except int) bool {
 		}
 		for n, head := w.seen, w.log.Head(); n != head; n++ {
 			f, key, ok := w.log.At(n)
-			if left--; left < 0 || !ok || key.Less(k) && r.list.find(f) >= 0 {
+			if left--; left < 0 || !ok || key.Less(k) && r.list.findFace(f) >= 0 {
 				return false
 			}
 		}

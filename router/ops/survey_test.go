@@ -35,10 +35,10 @@ func newBench(t *testing.T, shards int) *bench {
 	return b
 }
 
-// Spend, MayGoOn and LookMost implement Pace.
-func (b *bench) Spend(int)     {}
-func (b *bench) MayGoOn() bool { return true }
-func (b *bench) LookMost() int { return LookMost }
+// Spend, SpendOne and LookMost implement Pace.
+func (b *bench) Spend(int)      {}
+func (b *bench) SpendOne() bool { return true }
+func (b *bench) LookMost() int  { return LookMost }
 
 // do runs op on a shard.
 func (b *bench) do(i int, op *core.Op) (r core.Reply) {

@@ -26,7 +26,7 @@ func (w *Walk) Next(s core.Status) Hop {
 		return Hop{w.at, true}
 	}
 	if w.at++; w.at == w.shards {
-		return done
+		return walkOver
 	}
 	return Hop{Shard: w.at}
 }

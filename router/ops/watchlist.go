@@ -54,8 +54,8 @@ func (w *WatchList) Find(name []byte) int {
 	return i
 }
 
-// find is the position of a tube that may have been on the list, or -1.
-func (w *WatchList) find(f *core.Face) int {
+// findFace is the position of a tube that may have been on the list, or -1.
+func (w *WatchList) findFace(f *core.Face) int {
 	if w.byName.Len() == 0 {
 		for i, g := range w.faces {
 			if g == f {

@@ -62,7 +62,7 @@ func (s *Session) Crowded(size int) bool {
 		s.stops |= NoPlace
 		return true
 	case len(admitted) > 1 || admitted[0] != s:
-		s.broken("lets others in")
+		s.impossible("lets others in")
 	}
 	return false
 }

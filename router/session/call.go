@@ -79,7 +79,7 @@ func (s *Session) Visited() int { return int(s.call.shard) }
 // Visit has Op run on a shard, by Run; Took gets the reply.
 func (s *Session) Visit(shard int) {
 	if s.call.state != callIdle {
-		s.broken("has an operation to run")
+		s.impossible("has an operation to run")
 	}
 	s.call.shard = int32(shard)
 	s.call.state = callReady
@@ -92,7 +92,7 @@ func (s *Session) After() { s.call.after = true }
 // none of until is set. units are counted as what the turn has done.
 func (s *Session) Later(units int, until Stops) {
 	if s.call.state != callIdle {
-		s.broken("puts an operation off")
+		s.impossible("puts an operation off")
 	}
 	s.call.state, s.call.until = callDeferred, until
 	s.loop.round.budget -= units
@@ -122,7 +122,7 @@ func (s *Session) Run() {
 	for s.call.state == callReady {
 		sh := l.shards[s.call.shard]
 		if s.call.taking {
-			s.broken("wants another shard while it owns one")
+			s.impossible("wants another shard while it owns one")
 		}
 		if !sh.Own(&l.batch) {
 			s.send(sh)
@@ -159,7 +159,7 @@ func (s *Session) send(sh *shard.Shard) {
 // returned takes the operation back from the shard.
 func (s *Session) returned() {
 	if s.call.state != callAway {
-		s.broken("gets an answer to nothing")
+		s.impossible("gets an answer to nothing")
 	}
 	m := s.call.msg
 	s.loop.unfinished.Add(-1)
@@ -180,7 +180,7 @@ func (s *Session) returned() {
 // finish does what was left to be done with no shard owned.
 func (s *Session) finish() {
 	if s.out.large != nil {
-		s.sendLarge()
+		s.writeLarge()
 	}
 	for s.call.after {
 		s.call.after = false

@@ -59,7 +59,7 @@ func (s *Session) Charge(n int) {
 		l.charged.change = 0
 	}
 	if s.charge.bytes < 0 {
-		s.broken("gives back more memory than it was charged for")
+		s.impossible("gives back more memory than it was charged for")
 	}
 	if (s.charge.at == 0) == (s.charge.bytes > 0) {
 		s.listCharged()

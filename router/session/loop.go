@@ -11,8 +11,8 @@ import (
 )
 
 // A Loop is the sessions' side of one event loop: those on it share its output buffer, its
-// batch and its clock. All but Post, Signal, Wake's part and the counters is touched only
-// by who holds own: the event loop's goroutine, or a helper.
+// batch and its clock. All but Post, Signal, lookAtGate and the atomics is touched only by
+// who holds own: the event loop's goroutine, or a helper.
 type Loop struct {
 	own    sync.Mutex
 	turned atomic.Int64 // when it had its last turn
@@ -117,7 +117,8 @@ func (l *Loop) run() {
 	}
 }
 
-// Ask is run for the loop itself, and for who has left the poller something to do.
+// Ask is like run, but never helps: the poller makes the call. It is for the loop itself,
+// and for who has left the poller something to do.
 func (l *Loop) Ask() {
 	w := &l.wakeUp
 	if !w.underWay.Load() && w.underWay.CompareAndSwap(false, true) {

@@ -113,9 +113,9 @@ func (s *Session) FlushFull() {
 	}
 }
 
-// sendLarge sends a body too large to be copied, which was left by SendLarge: the reply's,
+// writeLarge sends a body too large to be copied, which was left by SendLarge: the reply's,
 // or one that comes unasked while a shard has the operation, and writes its reply.
-func (s *Session) sendLarge() {
+func (s *Session) writeLarge() {
 	body := s.out.large
 	s.Flush()
 	if s.isGated() {
@@ -202,13 +202,13 @@ func (s *Session) letGo(acked uint64) bool {
 		r := &o.replies[n]
 		if r.large != nil {
 			o.bytes -= r.large.Len()
-			s.loop.spend(WriteUnits + r.large.Len()/UnitBytes)
+			s.loop.spendRound(WriteUnits + r.large.Len()/UnitBytes)
 			s.conn.WriteStable(r.large)
 			s.forget(r)
 			continue
 		}
 		o.bytes -= len(r.bytes.B)
-		s.loop.spend(WriteUnits + len(r.bytes.B)/UnitBytes)
+		s.loop.spendRound(WriteUnits + len(r.bytes.B)/UnitBytes)
 		s.conn.Write(r.bytes.B)
 		s.forget(r)
 	}

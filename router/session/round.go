@@ -91,24 +91,25 @@ func (l *Loop) endTurn(s *Session) {
 	s.Flush()
 	s.giveMessage()
 	r := &l.round
-	l.spend(r.lent - r.budget)
+	l.spendRound(r.lent - r.budget)
 	r.lent, r.budget, r.share = 0, 0, 0
 }
 
-// more reports whether the turn may go on: its budget is spent.
+// more lends the turn, which has spent its budget, the next units of its share. It reports
+// false if none are left: the turn is over.
 func (l *Loop) more() bool {
 	r := &l.round
 	before := r.left
-	l.spend(r.lent - r.budget)
+	l.spendRound(r.lent - r.budget)
 	r.share -= before - r.left
 	r.lent = max(0, min(r.share, lookUnits))
 	r.budget = r.lent
 	return r.budget > 0
 }
 
-// spend takes units off the round, or what they were worth by the clock: at least a
+// spendRound takes units off the round, or what they were worth by the clock: at least a
 // quarter, since what comes between two looks is not only turns.
-func (l *Loop) spend(units int) {
+func (l *Loop) spendRound(units int) {
 	r := &l.round
 	r.left -= units
 	if r.counted += units; r.counted >= lookUnits {
@@ -123,8 +124,8 @@ func (l *Loop) spend(units int) {
 // Spend counts units of work that the turn under way has done.
 func (l *Loop) Spend(units int) { l.round.budget -= units }
 
-// MayGoOn counts a unit, and reports whether the turn may go on. It implements ops.Pace.
-func (l *Loop) MayGoOn() bool {
+// SpendOne counts a unit, and reports whether the turn may go on. It implements ops.Pace.
+func (l *Loop) SpendOne() (goOn bool) {
 	l.round.budget--
 	if l.host.LookMost != ops.LookMost {
 		l.round.budget -= RoundUnits // a test has a survey take many rounds

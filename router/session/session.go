@@ -39,7 +39,7 @@ const (
 	open       ending = iota
 	halfClosed        // the client sends no more: what is here is answered, then it is closed
 	quitting          // no more is taken from it; it is closed once it has its replies
-	refused           // quitting, for what it says, of which more may be on its way
+	refused           // like quitting, but the client may be in mid-request: closed so that it can still read why
 	broken            // it is closed as soon as no operation is under way
 )
 
@@ -93,13 +93,13 @@ func (s *Session) Init(l *Loop, c Conn, p Protocol) {
 // move changes the session's life.
 func (s *Session) move(to life) {
 	if moves[s.life]&(1<<to) == 0 {
-		s.broken("moves to " + to.String())
+		s.impossible("moves to " + to.String())
 	}
 	s.life = to
 }
 
-// broken ends the process: the session is not as it must be.
-func (s *Session) broken(what string) {
+// impossible ends the process: the session is not as it must be.
+func (s *Session) impossible(what string) {
 	panic(fmt.Sprintf("session of %v: %s, but is %v, ending %d, stops %#x, call %v to shard %d, queued %v",
 		PeerOf(s.conn), what, s.life, s.end, s.stops, s.call.state, s.call.shard, s.queued))
 }
@@ -122,7 +122,7 @@ func (s *Session) Busy() bool { return s.life == busy }
 // Waiting reports whether a reserve of the session waits.
 func (s *Session) Waiting() bool { return s.life == waiting }
 
-// Gone reports that the session has ended and no shard knows it any more.
+// IsGone reports that the session has ended and no shard knows it any more.
 func (s *Session) IsGone() bool { return s.life == gone }
 
 // Broken reports whether the session is to close as soon as it can: what it asked for is
@@ -135,8 +135,9 @@ func (s *Session) HalfClosed() bool { return s.end >= halfClosed }
 // Stopped reports whether no more of the input may be used now.
 func (s *Session) Stopped() bool { return s.stops != 0 || s.life != ready || s.end >= quitting }
 
-// Reads reports whether the next command may be parsed. When the turn's time is spent it
-// may not, and the session has a later turn.
+// Reads reports whether the next command may be parsed, for who parses it if so. It is more
+// than a question: when the turn's time is spent it may not, and the session is put into
+// the queue for a later turn.
 func (s *Session) Reads() bool {
 	if s.Stopped() {
 		return false
@@ -148,7 +149,8 @@ func (s *Session) Reads() bool {
 	return true
 }
 
-// MayGoOn reports whether a reply that comes in parts may go on in this turn.
+// MayGoOn reports whether a reply that comes in parts may go on in this turn. It spends
+// nothing: each part does, by Spend.
 func (s *Session) MayGoOn() bool {
 	return s.stops == 0 && (s.loop.round.budget > 0 || s.loop.more())
 }

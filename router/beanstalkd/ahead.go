@@ -18,6 +18,9 @@ import (
 // lines, and are used up, without a job, if those never become puts: the client has gone,
 // or the disk is full. There are gaps only then, and where a put is refused
 // that beanstalkd had numbered as well.
+//
+// It takes several connections, and a server, to see that: the test is ahead_test.go of
+// package router.
 
 // aheadMax is how many commands are parsed ahead at most.
 const aheadMax = 31

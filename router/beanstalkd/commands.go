@@ -26,14 +26,14 @@ func (c *conn) walking() *walk {
 	return c.walk
 }
 
-// dispatch runs the parsed command; rest is the input behind its line. It returns how many
+// dispatch begins the parsed command; rest is the input behind its line. It returns how many
 // bytes of rest the command used.
 func (c *conn) dispatch(rest []byte) (n int) {
 	cmd := &c.cmd
 	c.count()
 	switch cmd.Kind {
 	case beanstalk.Put:
-		return c.put(rest)
+		n = c.put(rest)
 	case beanstalk.Reserve:
 		c.startReserve(core.Never)
 	case beanstalk.ReserveWithTimeout:
@@ -76,8 +76,7 @@ func (c *conn) dispatch(rest []byte) (n int) {
 	case beanstalk.Quit:
 		c.QuitNow()
 	}
-	c.Run()
-	return 0
+	return n
 }
 
 // onJob runs a command that names a job, where that lives.

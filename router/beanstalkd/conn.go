@@ -56,7 +56,8 @@ func (c *conn) Input(b []byte) (n int) {
 }
 
 // runCommands runs the commands at the front of b, and returns how many bytes it used. It
-// stops at an incomplete command, and where the session does.
+// stops at an incomplete command, and where the session does. What it calls only notes an
+// operation: all are run here, by Run.
 func (c *conn) runCommands(b []byte) (n int) {
 	for n < len(b) {
 		switch c.parse {
@@ -97,6 +98,7 @@ func (c *conn) runCommands(b []byte) (n int) {
 			}
 			n += c.collectBody(b[n:])
 		}
+		c.Run()
 		c.FlushFull()
 	}
 	return n
@@ -202,7 +204,6 @@ func (c *conn) Next() {
 func (c *conn) Start() {
 	c.Op().Join(defaultName, nil)
 	c.runOn(c.Host().Map.OfTube(defaultName), (*conn).joined)
-	c.Run()
 }
 
 var defaultName = []byte(DefaultTube)

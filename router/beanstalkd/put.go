@@ -62,7 +62,6 @@ func (c *conn) enqueue(body []byte, large core.Large, end []byte) {
 	cmd := &c.cmd
 	c.Op().Put(c.used.ID, c.putID, cmd.Pri, cmd.Delay, cmd.TTR, body, large)
 	c.runOn(c.used.Shard, (*conn).putDone)
-	c.Run()
 }
 
 func (c *conn) putDone(r *core.Reply) {

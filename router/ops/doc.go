@@ -14,8 +14,8 @@
 //
 // A client of the shards is its Handles, one for each shard that knows it, and its
 // WatchList. Both belong to whoever runs the operations, and so do these values: none of
-// them may be used by two goroutines at a time. The one exception is said where it is:
-// see Survey.Stands.
+// them may be used by two goroutines at a time, with one exception: whoever runs a visit for
+// a Reserve calls its core.Guard, which is its survey, while the client waits for the answer.
 //
 // The calls that take a reply may be made while the shard of that reply is owned, as
 // they only note what is next. Reserve.Look visits shards, and must not.

@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"fmt"
+
 	"polystalk/router/placement"
 	"polystalk/shard"
 	"polystalk/shard/core"
@@ -35,7 +37,7 @@ import (
 // Who watches tubes of one shard only and holds jobs in others is a case apart: the
 // margin of those is asked for one moment, and the ready job for another.
 //
-// One is made for a client by New and used for all of its reserves, one after the other.
+// One is made for a client by NewReserve and used for all of its reserves, one after the other.
 type Reserve struct {
 	// Waiter is what the shards know of the wait. Its Msg is the wake-up, whose Home
 	// and Owner are the client's to set, and which goes to Woken when it has come.
@@ -135,7 +137,9 @@ func (r *Reserve) Start(d core.Time, op *core.Op) Step {
 	if !spread {
 		return r.visit(&r.handles.list[watching], alone, op)
 	}
-	r.seq = 0 // of a reserve within one shard that had not to wait, perhaps
+	// A reserve within one shard that was served at once has left its wait armed, and open.
+	// Forget it: this reserve needs one that is closed.
+	r.seq = 0
 	return r.lookAnew(op)
 }
 
@@ -275,12 +279,14 @@ func (r *Reserve) Took(reply *core.Reply, k *Handle, op *core.Op) Step {
 		}
 		// The only shard with watched tubes has nothing; jobs are held in others.
 		return r.noneReady(op)
+	case core.StatusReserved, core.StatusDeadlineSoon:
+		if r.purpose == alone {
+			return Step{Said: reply.Status}
+		}
+		k.Waiting = false
+		return r.say(reply.Status, op)
 	}
-	if r.purpose == alone {
-		return Step{Said: reply.Status}
-	}
-	k.Waiting = false
-	return r.say(reply.Status, op)
+	panic(fmt.Sprintf("ops: shard %d answers a reserve with status %d, asked for purpose %d", r.shard, reply.Status, r.purpose))
 }
 
 // say answers the client, which is then taken out of the queues.

@@ -249,7 +249,7 @@ func (v *survey) follow(most int) bool {
 	return true
 }
 
-// Stands implements core.Guard for the shard that the session has asked.
+// Stands implements core.Guard for the shard that the Reserve visits.
 func (v *survey) Stands(k core.Key) bool { return v.quiet(k, v.r.shard) }
 
 // quiet reports that no tube on the list has got a job before k since it was looked

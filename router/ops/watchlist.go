@@ -20,7 +20,7 @@ type WatchList struct {
 	// Spread says that the faces publish their best keys: they are, or were, in
 	// several shards.
 	Spread bool
-	// Changed says that the list is another than the last Survey has seen.
+	// changed says that the list is another than the Reserve's survey has last seen.
 	changed bool
 }
 

@@ -46,7 +46,7 @@ type Face struct {
 	name   string
 	id     TubeID
 	slot   uint16
-	mirror Mirror // true once a router has asked for it
+	mirror Mirror // it is kept up to date once a router has asked for it
 }
 
 // Name is the tube's name.

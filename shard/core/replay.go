@@ -131,7 +131,7 @@ func (p *Replay) put(r *record.Record, large Large) error {
 		return ErrMemory
 	}
 	t := p.tube(r.Tube, r.Slot)
-	j.TTR = r.TTR
+	j.SetTTR(r.TTR)
 	if r.Submitted != nil && !p.submitted(t, i, j, &op, r.Submitted) {
 		return ErrMemory
 	}

@@ -130,7 +130,7 @@ func facts(c *Core, counts map[uint64]record.Counts) map[JobID]fact {
 	m := map[JobID]fact{}
 	c.eachJob(func(j *store.Job) {
 		f := fact{
-			tube: c.tubes[j.Tube].name, state: j.State, pri: j.Pri, delay: j.Delay, ttr: j.TTR, created: j.Created,
+			tube: c.tubes[j.Tube].name, state: j.State, pri: j.Pri, delay: j.Delay, ttr: j.TTR(), created: j.Created,
 			body:   string(c.bodyOf(j)),
 			counts: record.Counts{Reserves: j.Reserves, Timeouts: j.Timeouts, Releases: j.Releases, Buries: j.Buries, Kicks: j.Kicks},
 		}

@@ -91,14 +91,14 @@ func (c *Core) ttrOf(j *store.Job) uint32 {
 	if j.IsSubmitted() {
 		return noTTR
 	}
-	return j.TTR
+	return j.TTR()
 }
 
 // deadlineOf is when a reservation of j by cl that begins now runs out, in time awake. A job
 // that was put has its own time to run, whoever takes it.
 func (c *Core) deadlineOf(j *store.Job, t *tube, cl *client) Time {
 	if !j.IsSubmitted() {
-		return c.awake() + Time(j.TTR)*Second
+		return c.awake() + Time(j.TTR())*Second
 	}
 	if !cl.usesFunctions() {
 		return c.awake() + noTTR*Second
@@ -202,8 +202,7 @@ func (c *Core) newSubmission(t *tube, i uint32, j *store.Job, op *Op) bool {
 	if op.Function.ByBody {
 		x.Flags |= store.ByBody
 	}
-	j.Flags |= store.FlagSubmitted
-	j.TTR = n
+	j.Submit(n)
 	if sum, joins := g.sumOf(op); joins {
 		x.Flags |= store.Indexed
 		x.Hash = hashIn(t, sum)

@@ -25,7 +25,8 @@ func (c *Core) applyPut(op *Op, r *Reply) {
 		return
 	}
 	j.Created = c.now
-	j.Pri, j.Delay, j.TTR = op.Pri, op.Delay, op.TTR
+	j.Pri, j.Delay = op.Pri, op.Delay
+	j.SetTTR(op.TTR)
 	j.Tube = t.id
 	t.jobs++
 	t.total++

@@ -79,10 +79,13 @@ func (w *Waiter) Reset(seq uint64) {
 	w.word.CompareAndSwap(waitWord(seq, waitCalled), waitWord(seq, waitClosed))
 }
 
-// Take ends the wait seq, which is closed, on behalf of its own session.
+// Take ends the wait seq, which is closed or called; zero: there is none. It is for the
+// session, or for the shard that answers it, while nobody else can end the wait. It is no
+// compare-and-swap: a shard's call that comes now may be lost, which does not matter to a
+// wait that is over.
 func (w *Waiter) Take(seq uint64) {
 	if seq != 0 {
-		w.word.Store(waitWord(seq, waitClaimed)) // the last of shards' calls does not matter any more
+		w.word.Store(waitWord(seq, waitClaimed))
 	}
 }
 

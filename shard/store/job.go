@@ -41,27 +41,27 @@ func (s State) String() string {
 // Deadline is zero when Ready, the moment of burial when Buried, and in time awake when
 // Reserved. The containers are package core's. Source: beanstalkd doc/protocol.txt.
 type Job struct {
-	ID       JobID
-	Created  Time
-	Deadline Time
-	Body     uint32 // slab reference; or an index of package core's, for a large one
-	Size     uint32 // bytes of the body
-	Pri      uint32
-	Delay    uint32 // seconds, as last set
-	TTR      uint32 // seconds; of a submitted job see Submission
-	Tube     TubeID
-	Client   ClientID // who reserved it
-	Prev     uint32   // list links; a job is in one list at most. Ready: see Entry
-	Next     uint32
-	Pos      uint32 // index in its heap
-	Hash     uint32 // next job in its bucket of the id table
-	Reserves uint32
-	Timeouts uint32
-	Releases uint32
-	Buries   uint32
-	Kicks    uint32
-	State    State
-	Flags    Flags
+	ID              JobID
+	Created         Time
+	Deadline        Time
+	Body            uint32 // slab reference; or an index of package core's, for a large one
+	Size            uint32 // bytes of the body
+	Pri             uint32
+	Delay           uint32 // seconds, as last set
+	ttrOrSubmission uint32 // see TTR and Submission
+	Tube            TubeID
+	Client          ClientID // who reserved it
+	Prev            uint32   // list links; a job is in one list at most. Ready: see Entry
+	Next            uint32
+	Pos             uint32 // index in its heap
+	Hash            uint32 // next job in its bucket of the id table
+	Reserves        uint32
+	Timeouts        uint32
+	Releases        uint32
+	Buries          uint32
+	Kicks           uint32
+	State           State
+	Flags           Flags
 
 	commitHigh uint16 // see Commit
 	commitLow  uint32
@@ -79,9 +79,21 @@ const (
 // IsSubmitted reports whether the job was submitted to a function, not put.
 func (j *Job) IsSubmitted() bool { return j.Flags&FlagSubmitted != 0 }
 
-// Submission is the index of a submitted job's Submission, which has the place of a time
-// to run: such a job has none of its own.
-func (j *Job) Submission() uint32 { return j.TTR }
+// TTR is the time to run, in seconds, of a job that was put. It shares its place with
+// Submission, since a submitted job has no time to run of its own.
+func (j *Job) TTR() uint32 { return j.ttrOrSubmission }
+
+// SetTTR says how long a job that was put may run, in seconds.
+func (j *Job) SetTTR(seconds uint32) { j.ttrOrSubmission = seconds }
+
+// Submission is the index of a submitted job's Submission.
+func (j *Job) Submission() uint32 { return j.ttrOrSubmission }
+
+// Submit makes the job a submitted one, with the Submission of that index.
+func (j *Job) Submit(index uint32) {
+	j.Flags |= FlagSubmitted
+	j.ttrOrSubmission = index
+}
 
 // MustBe panics unless the job is where its caller supposes it.
 func (j *Job) MustBe(s State) {

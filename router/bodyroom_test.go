@@ -1,11 +1,11 @@
 package router
 
 import (
-	"polystalk/router/session"
 	"strings"
 	"testing"
 
 	"polystalk/codec/gearman"
+	"polystalk/router/session"
 	"polystalk/shard/core"
 )
 

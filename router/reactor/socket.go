@@ -5,12 +5,12 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"polystalk/router/memory"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
 	"golang.org/x/sys/unix"
 
+	"polystalk/router/memory"
 	"polystalk/router/session"
 )
 

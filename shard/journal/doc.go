@@ -45,8 +45,30 @@
 //
 // The committer may wait for the keeper, when no segment is prepared, and the keeper for
 // the committer, when copies are to be durable. So that they never wait for each other,
-// the keeper serves a starved committer while it waits (keeper.feedCommitter). Nobody else
-// waits: shards append to memory, sessions are notified.
+// the keeper serves a starved committer while it waits (keeper.feedCommitter). Shards never
+// wait: they append to memory.
+//
+// # Who waits for what
+//
+// The preparer has no goroutine: its work is done by the keeper's, or, when that has ended,
+// by who makes a commit and needs a segment. Locks, and pauses of the keeper that end by
+// themselves, aside, these are all that wait:
+//
+//	who                 on                until                          is woken by
+//	keeper              its waker         there may be something to do   Journal.acked, Fits, Claim, Release; writer.rotate,
+//	                                                                     writer.awaitSpare; by itself every fullRetry
+//	committer           Committer.wake    a commit is to be made         Committer.Request, CommitHere; writer.awaitDurable; the keeper's timer
+//	who makes a commit  segments.changed  the next segment is open       segments.add, preparer.openNext; the end of the keeper
+//	keeper, Durable     segments.changed  a commit is durable            writer.Sync; Journal.Close, which ends the waiting
+//	the same keeper     segments.changed  who makes a commit is starved  writer.awaitSpare; then the keeper serves it
+//	syncEvery           writer.dirty      something is not synced        writer.Sync
+//	sessions            Options.Notify    a commit is acked, or there    gate.notifyAcked, gate.notify
+//	                                      may be room
+//
+// A waker holds one wake-up, so it may be woken before it waits. segments.changed is one
+// condition variable for three conditions: it is always broadcast, and who is woken looks
+// whether its own has come. A failure of the journal broadcasts as well, and ends all
+// waiting for good.
 //
 // To request is to see to it that a commit is made. To wake is to have a goroutine look. To
 // notify is to tell sessions that they may go on. To tend is to do the keeper's work once.

@@ -160,8 +160,10 @@ func (w *writer) Sync(n uint64) error {
 	return nil
 }
 
-// wishes are whether somebody waits for a commit to be durable, and whether the next batch
-// has to be written, though it is empty, because it says that a segment is not needed.
+// wishes are what a commit is asked for besides its records. forced: somebody waits for it
+// to be durable. mark: the oldest segment is not needed any more and no batch says so yet.
+// Who has given that segment up waits for such a batch, so with both one is written though
+// there are no records for it.
 func (w *writer) wishes() (forced, mark bool) {
 	s := w.segments
 	s.mu.Lock()

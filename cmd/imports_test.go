@@ -55,7 +55,7 @@ var table = []row{
 	{"router/restore", "codec/binlog router/clock router/placement router/restore/migrate shard shard/commit shard/core shard/journal shard/record", ""},
 	{"router/restore/migrate", "codec/binlog shard/core shard/record", ""},
 	{"router/session", "router/clock router/memory router/ops router/placement shard shard/commit shard/core shard/slab", ""},
-	{"router/web", "client_golang codec/admin router/access router/admin router/session shard/commit shard/core", "expfmt router"},
+	{"router/web", "client_golang codec/admin router/access router/admin router/session shard/commit shard/core", "expfmt kin-openapi router shard/journal"},
 	{"router/sim", "router router/session shard shard/core", "codec/gearman codec/wiretest router/history"},
 
 	// The programs.
@@ -101,6 +101,7 @@ var libraries = map[string]string{
 	"go-beanstalk":   "github.com/beanstalkd/go-beanstalk",
 	"go-systemd":     "github.com/coreos/go-systemd/v22",
 	"hdrhistogram":   "github.com/HdrHistogram/hdrhistogram-go",
+	"kin-openapi":    "github.com/getkin/kin-openapi",
 	"pflag":          "github.com/spf13/pflag",
 	"plot":           "gonum.org/v1/plot",
 	"x/sync":         "golang.org/x/sync",

@@ -82,6 +82,9 @@ var (
 	Stopping = &Kind{"stopping", 503, "The server ends",
 		"It was told to end, or its journal has failed, and takes nothing more.",
 		"ask the server that comes in its place"}
+	Draining = &Kind{"draining", 503, "The server takes no new jobs",
+		"It drains: workers finish what there is, and producers are to go elsewhere.",
+		"put the job on another server, or end the drain: DELETE /api/v1/drain"}
 	Uncertain = &Kind{"uncertain", 503, "It is not known whether the change is kept",
 		"The change was made, but the disk did not confirm it in time. After a crash it may be there or not.",
 		"look at what has become of it before you try again"}
@@ -101,7 +104,7 @@ var Kinds = func() map[string]*Kind {
 	all := make(map[string]*Kind)
 	for _, k := range []*Kind{
 		BadRequest, NoToken, ReadOnly, CrossOrigin, NotFound, MethodNotAllowed, JobReserved, JobMoved,
-		KeyInUse, TooLarge, NotJSON, WrongHost, Invalid, Busy, Starting, Stopping, Uncertain, DiskFull, OutOfMemory, Failed,
+		KeyInUse, TooLarge, NotJSON, WrongHost, Invalid, Busy, Starting, Stopping, Draining, Uncertain, DiskFull, OutOfMemory, Failed,
 	} {
 		all[k.Slug] = k
 	}

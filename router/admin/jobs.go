@@ -19,7 +19,7 @@ const claimHead = 256
 type NewJob struct {
 	Tube            string
 	Pri, Delay, TTR uint32
-	Body            []byte // the operator's from then on
+	Body            []byte
 }
 
 // Put adds a job, and returns its id once that is durable.
@@ -42,7 +42,7 @@ func (o *Operator) Put(ctx context.Context, j NewJob) (id core.JobID, err error)
 			return 0, err
 		}
 		if o.Draining() {
-			return 0, wire.Stopping.With("", "the server drains: no new jobs are taken", "put the job on another server, or end the drain: DELETE drain")
+			return 0, wire.Draining.Problem("")
 		}
 		var n uint64
 		var ok bool

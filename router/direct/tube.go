@@ -1,6 +1,8 @@
 package direct
 
 import (
+	"bytes"
+
 	"polystalk/router/ops"
 	"polystalk/shard/core"
 	"polystalk/shard/slab"
@@ -10,8 +12,7 @@ import (
 const pieceMax = 1 << 20
 
 // Put adds a job to a tube, which is made if need be. The delay and the time to run are in
-// seconds. A body of more than slab.MaxSize bytes is the server's from then on. It reports
-// on which commit the change depends; false: there is no memory for it.
+// seconds. The body is copied. It reports on which commit the change depends; false: there is no memory for it.
 func (c *Caller) Put(tube []byte, pri, delay, ttr uint32, body []byte) (id core.JobID, commit uint64, ok bool) {
 	shard := c.m.OfTube(tube)
 	c.Op().Use(tube, 0)
@@ -22,8 +23,7 @@ func (c *Caller) Put(tube []byte, pri, delay, ttr uint32, body []byte) (id core.
 	var large core.Large
 	if len(body) > slab.MaxSize {
 		for at := 0; at < len(body); at += pieceMax {
-			end := min(at+pieceMax, len(body))
-			large = append(large, body[at:end:end])
+			large = append(large, bytes.Clone(body[at:min(at+pieceMax, len(body))]))
 		}
 		body = nil
 	}

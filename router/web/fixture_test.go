@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -21,6 +22,7 @@ import (
 	"polystalk/router"
 	"polystalk/router/access"
 	"polystalk/router/admin"
+	"polystalk/shard/journal"
 )
 
 // The tokens of a world.
@@ -66,6 +68,7 @@ type setup struct {
 	anonymous access.Role
 	noTokens  bool
 	dir       string // of a journal; empty: none
+	disk      journal.Disk
 	unstarted bool
 	maxJob    uint32
 	options   func(*Options)
@@ -91,7 +94,7 @@ func newWorld(t *testing.T, with setup) *world {
 	log := slog.New(slog.NewTextHandler(w.logged, nil))
 	cfg := router.Config{Loops: 1, Shards: 4, Log: log, MaxJobSize: with.maxJob, Version: "1.2.3"}
 	if with.dir != "" {
-		cfg.Journal = &router.Journal{Dir: with.dir, SegmentSize: 1 << 20}
+		cfg.Journal = &router.Journal{Dir: with.dir, SegmentSize: 1 << 20, Disk: with.disk}
 	}
 	srv, err := router.New(cfg)
 	if err != nil {
@@ -243,4 +246,54 @@ func (a *answer) problem(t *testing.T) *wire.Problem {
 
 func newJob(tube, body string) admin.NewJob {
 	return admin.NewJob{Tube: tube, TTR: 60, Body: []byte(body)}
+}
+
+// beanstalkd is a client of that protocol: it sends a line, and returns the first one that
+// comes back.
+func (w *world) beanstalkd() func(line string) string {
+	w.t.Helper()
+	conn := w.connect(w.srv.Serve)
+	r := bufio.NewReader(conn)
+	return func(line string) string {
+		fmt.Fprintf(conn, "%s\r\n", line)
+		got, err := r.ReadString('\n')
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return got
+	}
+}
+
+// function has a worker of Gearman say that it knows a function, which is a tube then,
+// until release is called.
+func (w *world) function(name string) (release func()) {
+	w.t.Helper()
+	conn := w.connect(w.srv.ServeGearman)
+	head := []byte{0, 'R', 'E', 'Q', 0, 0, 0, 1, 0, 0, byte(len(name) >> 8), byte(len(name))}
+	conn.Write(append(head, name...))
+	for range 1000 {
+		if _, err := w.srv.Operator().Tube(w.t.Context(), name); err == nil {
+			return func() { conn.Close() }
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	w.t.Fatalf("there is no function %q", name)
+	return nil
+}
+
+// connect connects to a listener that is served so.
+func (w *world) connect(serve func(net.Listener) error) net.Conn {
+	w.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	go serve(l)
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	return conn
 }

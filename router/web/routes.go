@@ -54,6 +54,30 @@ var table = []route{
 	{"GET /metrics", access.Read, anyHost | early | large, (*Server).showMetrics},
 	{"GET /metrics/beanstalkd", access.Read, anyHost | large, (*Server).showBeanstalkd},
 
+	{"GET /api/v1/session", access.Nobody, early, (*Server).whoami},
 	{"POST /api/v1/session", access.Nobody, early | takesBody, (*Server).login},
 	{"DELETE /api/v1/session", access.Nobody, early, (*Server).logout},
+
+	{"GET /api/v1/openapi.json", access.Read, early, (*Server).describe},
+	{"GET /api/v1/server", access.Read, 0, (*Server).getServer},
+	{"GET /api/v1/journal", access.Read, 0, (*Server).getJournal},
+	{"GET /api/v1/config", access.Read, early, (*Server).getConfig},
+	{"GET /api/v1/audit", access.Admin, early, (*Server).getAudit},
+	{"GET /api/v1/log-level", access.Read, early, (*Server).getLogLevel},
+	{"PUT /api/v1/log-level", access.Admin, early | takesBody, (*Server).putLogLevel},
+	{"GET /api/v1/drain", access.Read, early, (*Server).getDrain},
+	{"PUT /api/v1/drain", access.Admin, 0, (*Server).putDrain},
+	{"DELETE /api/v1/drain", access.Admin, 0, (*Server).deleteDrain},
+
+	{"GET /api/v1/tubes", access.Read, large, (*Server).getTubes},
+	{"GET /api/v1/tubes/{tube}", access.Read, 0, (*Server).getTube},
+	{"PUT /api/v1/tubes/{tube}/pause", access.Operate, takesBody, (*Server).putPause},
+	{"DELETE /api/v1/tubes/{tube}/pause", access.Operate, 0, (*Server).deletePause},
+	{"POST /api/v1/tubes/{tube}/kick", access.Operate, takesBody, (*Server).kickTube},
+	{"POST /api/v1/tubes/{tube}/jobs", access.Operate, takesBody, (*Server).putJob},
+
+	{"GET /api/v1/jobs/{id}", access.Read, 0, (*Server).getJob},
+	{"GET /api/v1/jobs/{id}/body", access.Read, 0, (*Server).getBody},
+	{"DELETE /api/v1/jobs/{id}", access.Operate, 0, (*Server).deleteJob},
+	{"POST /api/v1/jobs/{id}/kick", access.Operate, 0, (*Server).kickJob},
 }

@@ -64,6 +64,7 @@ type Server struct {
 	keys     keyStore
 	audit    auditRing
 	metrics  *metrics
+	boot     string // of this process alone, in tags
 
 	http        *http.Server
 	connections connections
@@ -78,6 +79,7 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	s := &Server{
 		opts: o, op: o.Operator, log: o.Log, mux: http.NewServeMux(),
+		boot:   newRequestID(),
 		routes: make(map[string]*route), origins: http.NewCrossOriginProtection(),
 		heavy: newPlaces(1), uploads: newPlaces(2),
 	}

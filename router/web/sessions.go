@@ -30,6 +30,11 @@ func (s *Server) login(c *call) error {
 	return c.answer(http.StatusOK, wire.Session{Name: g.Name, Role: g.Role.String()})
 }
 
+// whoami says what who asks may do.
+func (s *Server) whoami(c *call) error {
+	return c.answer(http.StatusOK, wire.Session{Name: c.grant.Name, Role: c.grant.Role.String()})
+}
+
 // logout ends the session that the request shows, if it shows one.
 func (s *Server) logout(c *call) error {
 	if cookie, err := c.r.Cookie(sessionCookie); err == nil && s.sessions != nil {

@@ -1,0 +1,53 @@
+package web
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"strconv"
+
+	wire "polystalk/codec/admin"
+	"polystalk/shard/core"
+)
+
+// number reads a parameter that is a number; absent: as without it.
+func number(q url.Values, name string, without, least, most uint64) (uint64, error) {
+	if !q.Has(name) {
+		return without, nil
+	}
+	n, err := strconv.ParseUint(q.Get(name), 10, 64)
+	if err != nil || n < least || n > most {
+		remedy := fmt.Sprintf("give a whole number from %d on", least)
+		if most < math.MaxUint64 {
+			remedy = fmt.Sprintf("give a whole number from %d to %d", least, most)
+		}
+		return 0, wire.BadRequest.With(name, fmt.Sprintf("%q is no such number", q.Get(name)), remedy)
+	}
+	return n, nil
+}
+
+// one reads a parameter that is one of some words, of which the first is that without it.
+func one(q url.Values, name string, words ...string) (string, error) {
+	if !q.Has(name) {
+		return words[0], nil
+	}
+	for _, w := range words {
+		if q.Get(name) == w {
+			return w, nil
+		}
+	}
+	return "", wire.BadRequest.With(name, fmt.Sprintf("%q is unknown", q.Get(name)), fmt.Sprintf("give one of %q", words))
+}
+
+// tube is the name of the tube in the path, byte for byte.
+func (c *call) tube() string { return c.r.PathValue("tube") }
+
+// job is the id in the path.
+func (c *call) job() (core.JobID, error) {
+	text := c.r.PathValue("id")
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || n == 0 {
+		return 0, wire.BadRequest.With("id", fmt.Sprintf("%q is no id of a job", text), "give a whole number from 1 on")
+	}
+	return core.JobID(n), nil
+}

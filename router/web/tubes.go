@@ -1,0 +1,195 @@
+package web
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	wire "polystalk/codec/admin"
+	"polystalk/shard/core"
+)
+
+const (
+	tubesDefault = 100
+	tubesMost    = 1000
+)
+
+// sortKeys are what tubes can be sorted by, besides their names.
+var sortKeys = map[string]func(t *core.TubeStats) uint64{
+	"ready": func(t *core.TubeStats) uint64 { return t.Ready }, "urgent": func(t *core.TubeStats) uint64 { return t.Urgent },
+	"delayed": func(t *core.TubeStats) uint64 { return t.Delayed }, "reserved": func(t *core.TubeStats) uint64 { return t.Reserved },
+	"buried": func(t *core.TubeStats) uint64 { return t.Buried }, "total": func(t *core.TubeStats) uint64 { return t.Total },
+	"using": func(t *core.TubeStats) uint64 { return t.Using }, "watching": func(t *core.TubeStats) uint64 { return t.Watching },
+	"waiting": func(t *core.TubeStats) uint64 { return t.Waiting },
+	"name":    func(*core.TubeStats) uint64 { return 0 },
+}
+
+// A tubeOrder is that of a list of tubes: by a number, then by name.
+type tubeOrder struct {
+	key  func(t *core.TubeStats) uint64
+	down bool
+}
+
+func (o *tubeOrder) compare(a, b *core.TubeStats) int { return o.against(a, o.key(b), b.Name) }
+
+// against compares a tube with a place in the list.
+func (o *tubeOrder) against(t *core.TubeStats, n uint64, name string) int {
+	byNumber := cmp.Compare(o.key(t), n)
+	if o.down {
+		byNumber = -byNumber
+	}
+	return cmp.Or(byNumber, cmp.Compare(t.Name, name))
+}
+
+// getTubes lists tubes. A cursor is a place in the list: it holds for ever, whatever
+// becomes of the tubes meanwhile.
+func (s *Server) getTubes(c *call) error {
+	q, err := c.query("match", "sort", "limit", "after")
+	if err != nil {
+		return err
+	}
+	match, err := newGlob(q.Get("match"))
+	if err != nil {
+		return err
+	}
+	by := cmp.Or(q.Get("sort"), "name")
+	name, down := strings.CutPrefix(by, "-")
+	order := tubeOrder{sortKeys[name], down}
+	if order.key == nil || by == "-name" {
+		return wire.BadRequest.With("sort", fmt.Sprintf("%q is unknown", by), "give name, ready, urgent, delayed, reserved, buried, total, using, watching or waiting, the numbers with - before them for the largest first")
+	}
+	limit, err := number(q, "limit", tubesDefault, 1, tubesMost)
+	if err != nil {
+		return err
+	}
+	list := cursor{filter: hashed(q.Get("match"), by)}
+	if q.Has("after") {
+		if err := list.read(q.Get("after")); err != nil {
+			return err
+		}
+	}
+	all, err := s.op.Tubes(c.ctx)
+	if err != nil {
+		return err
+	}
+	if c.tagged(hashed(s.boot, strconv.FormatUint(all.Number, 10), c.r.URL.RawQuery), true) {
+		return nil
+	}
+	out := wire.Tubes{Tubes: []wire.Tube{}, AsOf: all.At.UTC()}
+	var rows []*core.TubeStats
+	for i := range all.Rows {
+		t := &all.Rows[i]
+		if !match.matches(t.Name) {
+			continue
+		}
+		out.Matching++
+		if !q.Has("after") || order.against(t, list.number, list.name) > 0 {
+			rows = append(rows, t)
+		}
+	}
+	slices.SortFunc(rows, order.compare)
+	if len(rows) > int(limit) {
+		rows = rows[:limit]
+		last := rows[limit-1]
+		list.number, list.name = order.key(last), last.Name
+		out.Next = list.String()
+	}
+	for _, t := range rows {
+		out.Tubes = append(out.Tubes, tubeValue(t))
+	}
+	return c.answer(http.StatusOK, out)
+}
+
+// A cursor is a place in a list, and which list that is.
+type cursor struct {
+	filter string // hashed
+	number uint64
+	name   string
+}
+
+// String is how it stands in an answer.
+func (k cursor) String() string {
+	b := append([]byte(k.filter), 0)
+	b = binary.BigEndian.AppendUint64(b, k.number)
+	return base64.RawURLEncoding.EncodeToString(append(b, k.name...))
+}
+
+// read reads one that was given out for the same list.
+func (k *cursor) read(text string) error {
+	const head = 24 + 1 + 8
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(b) < head || b[24] != 0 {
+		return wire.BadRequest.With("after", "it is no cursor", "give what the answer before has as next, with the same parameters")
+	}
+	if string(b[:24]) != k.filter {
+		return wire.BadRequest.With("after", "the cursor is that of another list", "keep match and sort as they were, or begin again without after")
+	}
+	k.number, k.name = binary.BigEndian.Uint64(b[25:]), string(b[head:])
+	return nil
+}
+
+func tubeValue(t *core.TubeStats) wire.Tube {
+	return wire.Tube{
+		Name: wire.ShownName(t.Name), Path: wire.PathName(t.Name),
+		Jobs:      wire.Counts{Ready: t.Ready, Urgent: t.Urgent, Delayed: t.Delayed, Reserved: t.Reserved, Buried: t.Buried},
+		JobsTotal: t.Total, Deletes: t.Deletes, Pauses: t.Pauses,
+		Using: t.Using, Watching: t.Watching, Waiting: t.Waiting,
+		PauseSeconds: int64(t.Pause / core.Second), PauseLeftSeconds: int64(t.PauseLeft / core.Second),
+	}
+}
+
+func (s *Server) getTube(c *call) error {
+	if _, err := c.query(); err != nil {
+		return err
+	}
+	t, err := s.op.Tube(c.ctx, c.tube())
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, tubeValue(&t))
+}
+
+func (s *Server) putPause(c *call) error {
+	var in wire.Pause
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	if in.Seconds == 0 {
+		return wire.Invalid.With("seconds", "it is 0, or not there", "give 1 or more, or end the pause with DELETE")
+	}
+	return s.pause(c, in.Seconds)
+}
+
+func (s *Server) deletePause(c *call) error { return s.pause(c, 0) }
+
+func (s *Server) pause(c *call, seconds uint32) error {
+	if _, err := c.query(); err != nil {
+		return err
+	}
+	if err := s.op.Pause(c.ctx, c.tube(), seconds); err != nil {
+		return err
+	}
+	c.affected = 1
+	return c.done()
+}
+
+func (s *Server) kickTube(c *call) error {
+	var in wire.Kick
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	if in.Count == 0 {
+		return wire.Invalid.With("count", "it is 0, or not there", "give how many jobs to kick at most")
+	}
+	n, err := s.op.Kick(c.ctx, c.tube(), in.Count)
+	c.affected = uint64(n)
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, wire.Kicked{Kicked: n})
+}

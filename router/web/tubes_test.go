@@ -1,0 +1,168 @@
+package web
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/access"
+)
+
+func TestTubesAreListedInParts(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	for i := range 25 {
+		w.put(fmt.Sprintf("t%02d", i), i%4)
+		if i%4 == 0 {
+			w.put(fmt.Sprintf("t%02d", i), 4)
+		}
+	}
+	for _, sort := range []string{"", "name", "ready", "-ready", "-total"} {
+		var names []string
+		var last *wire.Tube
+		for after := ""; ; {
+			q := url.Values{"limit": {"7"}, "match": {"t*"}}
+			if sort != "" {
+				q.Set("sort", sort)
+			}
+			if after != "" {
+				q.Set("after", after)
+			}
+			var page wire.Tubes
+			w.do("GET", "/api/v1/tubes?"+q.Encode(), ask{}).wants(t, 200, "").read(t, &page)
+			if page.Matching != 25 || time.Since(page.AsOf) > time.Minute || len(page.Tubes) > 7 {
+				t.Fatalf("%+v", page)
+			}
+			for i := range page.Tubes {
+				now := &page.Tubes[i]
+				if last != nil {
+					a, b := last.Jobs.Ready, now.Jobs.Ready
+					switch {
+					case sort == "ready" && a > b, strings.HasPrefix(sort, "-") && a < b,
+						(sort == "" || sort == "name" || a == b) && last.Name >= now.Name:
+						t.Errorf("sort %q: %s with %d comes before %s with %d", sort, last.Name, a, now.Name, b)
+					}
+				}
+				names, last = append(names, now.Name), now
+			}
+			if after = page.Next; after == "" {
+				break
+			}
+		}
+		if len(names) != 25 {
+			t.Errorf("sort %q: %d tubes: %v", sort, len(names), names)
+		}
+	}
+	var page wire.Tubes
+	first := w.do("GET", "/api/v1/tubes?limit=1000", ask{}).wants(t, 200, "")
+	first.read(t, &page)
+	if page.Matching != 26 || page.Next != "" {
+		t.Errorf("%+v", page)
+	}
+	tag := first.header.Get("ETag")
+	if !strings.HasPrefix(tag, `W/"`) {
+		t.Errorf("ETag %q", tag)
+	}
+	w.do("GET", "/api/v1/tubes?limit=1000", ask{header: map[string]string{"If-None-Match": `"x", ` + tag}}).wants(t, 304, "")
+	w.do("GET", "/api/v1/tubes?limit=999", ask{header: map[string]string{"If-None-Match": tag}}).wants(t, 200, "")
+}
+
+func TestListsThatCannotBeAreRefused(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	w.put("a", 1)
+	var page wire.Tubes
+	w.do("GET", "/api/v1/tubes?limit=1", ask{}).wants(t, 200, "").read(t, &page)
+	for query, field := range map[string]string{
+		"limit=0": "limit", "limit=1001": "limit", "limit=-1": "limit", "limit=x": "limit", "limit=": "limit", "limit=1.5": "limit",
+		"sort=x": "sort", "sort=--ready": "sort", "sort=-": "sort", "sort=-name": "sort", "match=[": "match", "after=": "after", "after=x": "after",
+		"after=" + strings.Repeat("A", 43): "after", "order=x": "order", "limit=1&limit=2": "limit",
+		"limit=1&sort=ready&after=" + page.Next: "after", "limit=1&match=x&after=" + page.Next: "after",
+	} {
+		if p := w.do("GET", "/api/v1/tubes?"+query, ask{}).wants(t, 400, "bad-request").problem(t); p.Field != field {
+			t.Errorf("%s: %+v", query, p)
+		}
+	}
+	w.do("GET", "/api/v1/tubes?limit=5&after="+page.Next, ask{}).wants(t, 200, "")
+}
+
+// TestTubesOfAnyNameAreReached: a function of Gearman may have any.
+func TestTubesOfAnyNameAreReached(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	for _, name := range []string{"a/b", "..", "\x00", "\xff\xfe", "a b", "%2F", "ä", strings.Repeat("x", 300), "?", "a\nb"} {
+		release := w.function(name)
+		target := "/api/v1/tubes/" + wire.PathName(name)
+		var tube wire.Tube
+		w.do("GET", target, ask{}).wants(t, 200, "").read(t, &tube)
+		if tube.Path != wire.PathName(name) || tube.Name != wire.ShownName(name) {
+			t.Errorf("%q: %+v", name, tube)
+		}
+		w.do("POST", target+"/jobs", ask{json: true, body: `{"body":"x"}`}).wants(t, 201, "")
+		w.do("PUT", target+"/pause", ask{json: true, body: `{"seconds":9}`}).wants(t, 204, "")
+		w.do("GET", target, ask{}).wants(t, 200, "").read(t, &tube)
+		if tube.Jobs.Ready != 1 || tube.PauseSeconds != 9 {
+			t.Errorf("%q: %+v", name, tube)
+		}
+		release()
+	}
+	for _, name := range []string{"nothing", "", "-x", "a/b/c", "%ff%00"} {
+		target := "/api/v1/tubes/" + wire.PathName(name)
+		if name == "" {
+			continue // another path
+		}
+		w.do("GET", target, ask{}).wants(t, 404, "not-found")
+		w.do("PUT", target+"/pause", ask{json: true, body: `{"seconds":9}`}).wants(t, 404, "not-found")
+		w.do("POST", target+"/kick", ask{json: true, body: `{"count":9}`}).wants(t, 404, "not-found")
+	}
+	// What nobody has made, and not every client can say, is not made.
+	for _, name := range []string{"-x", "new name", "a\x00", strings.Repeat("y", 201)} {
+		w.do("POST", "/api/v1/tubes/"+wire.PathName(name)+"/jobs", ask{json: true, body: `{}`}).wants(t, 422, "invalid")
+	}
+	var page wire.Tubes
+	w.do("GET", "/api/v1/tubes?limit=1000", ask{}).wants(t, 200, "").read(t, &page)
+	for _, tube := range page.Tubes {
+		if tube.Name == "nothing" || tube.Name == "new name" {
+			t.Errorf("the tube %q was made", tube.Name)
+		}
+	}
+}
+
+func TestPauseAndKick(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
+	w.put("mail", 1)
+	tube := func() (v wire.Tube) {
+		t.Helper()
+		w.do("GET", "/api/v1/tubes/mail", ask{}).wants(t, 200, "").read(t, &v)
+		return v
+	}
+	for _, bad := range []string{`{}`, `{"seconds":0}`, `{"seconds":-1}`, `{"seconds":1.5}`, `{"seconds":"60"}`, `{"seconds":4294967296}`, `{"second":60}`, `[]`, `"x"`} {
+		a := w.do("PUT", "/api/v1/tubes/mail/pause", ask{json: true, body: bad}).wants(t, 422, "invalid")
+		if a.problem(t).Field == "" && bad[0] == '{' {
+			t.Errorf("%s: no field is named: %s", bad, a.body)
+		}
+	}
+	if tube().Pauses != 0 {
+		t.Error("it was paused")
+	}
+	w.do("PUT", "/api/v1/tubes/mail/pause", ask{json: true, body: `{"seconds":60}`}).wants(t, 204, "")
+	if v := tube(); v.PauseSeconds != 60 || v.PauseLeftSeconds < 50 {
+		t.Errorf("%+v", v)
+	}
+	w.do("DELETE", "/api/v1/tubes/mail/pause", ask{}).wants(t, 204, "")
+	if v := tube(); v.PauseSeconds != 0 {
+		t.Errorf("%+v", v)
+	}
+	for range 5 {
+		w.do("POST", "/api/v1/tubes/mail/jobs", ask{json: true, body: `{"delay_seconds":1000,"body":"x"}`}).wants(t, 201, "")
+	}
+	if v := tube(); v.Jobs.Delayed != 5 || v.Jobs.Ready != 1 {
+		t.Errorf("%+v", v)
+	}
+	w.do("POST", "/api/v1/tubes/mail/kick", ask{json: true, body: `{"count":0}`}).wants(t, 422, "invalid")
+	var kicked wire.Kicked
+	w.do("POST", "/api/v1/tubes/mail/kick", ask{json: true, body: `{"count":3}`}).wants(t, 200, "").read(t, &kicked)
+	if v := tube(); kicked.Kicked != 3 || v.Jobs.Delayed != 2 || v.Jobs.Ready != 4 {
+		t.Errorf("%+v, %+v", kicked, v)
+	}
+}

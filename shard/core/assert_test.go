@@ -21,7 +21,7 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 	breaks := map[string]func(p parts){
 		"enters a second container": func(p parts) { p.core.enterBuried(p.tube, p.rec(1), p.job(1)) },
 		"reserved twice":            func(p parts) { p.core.enterReserved(p.tube, p.rec(4), p.job(4), p.core.clients[p.id]) },
-		"leaves where it is not":    func(p parts) { p.core.leaveDelayed(p.tube, p.job(1)) },
+		"leaves where it is not":    func(p parts) { p.core.leaveDelayed(p.tube, p.rec(1), p.job(1)) },
 		"leaves twice": func(p parts) {
 			p.core.leave(p.tube, p.rec(3), p.job(3))
 			p.core.leave(p.tube, p.rec(3), p.job(3))
@@ -30,7 +30,7 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 		"freed without an id":      func(p parts) { j := p.job(1); p.core.leave(p.tube, p.rec(1), j); j.ID = 99; p.core.freeJob(1, j) },
 		"index out of its heap":    func(p parts) { p.job(1).Pos = 7; p.core.leave(p.tube, p.rec(1), p.job(1)) },
 		"touched, another's index": func(p parts) { p.job(4).Pos = 9; p.on(OpTouch, 4, StatusOK) },
-		"list of another":          func(p parts) { p.tube.buried.Remove(p.core.jobs, p.rec(4)) },
+		"list of another":          func(p parts) { p.tube.buried.Remove(p.core.jobs, p.rec(4), p.job(4)) },
 		"queue of another":         func(p parts) { p.core.unqueue(&p.tube.waiters, p.core.clients[p.id].watches.list[0]) },
 		"timer out of its heap":    func(p parts) { p.core.timers.move(&timer{pos: 99}, 5) },
 		"large body freed twice":   func(p parts) { i := p.job(5).Body; p.core.freeLargeBody(i); p.core.freeLargeBody(i) },

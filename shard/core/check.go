@@ -124,13 +124,15 @@ func (k *checker) counters() {
 	if got != k.sums {
 		k.fail("counters: %+v, added up %+v", got, k.sums)
 	}
-	restored := uint64(0)
+	restored, deletes := uint64(0), uint64(0)
 	for _, t := range k.c.tubes {
 		if t != nil {
 			restored += t.restored
+			deletes += t.deletes
 		}
 	}
-	if got.Total+restored < uint64(k.c.jobs.Len()) {
-		k.fail("counters: %d jobs put, %d restored, %d now", got.Total, restored, k.c.jobs.Len())
+	// Those of tubes that are forgotten went with them.
+	if jobs := uint64(k.c.jobs.Len()); restored > k.c.restored || got.Total+k.c.restored < jobs+deletes {
+		k.fail("counters: %d jobs put, %d restored, %d deleted, %d now", got.Total, k.c.restored, deletes, jobs)
 	}
 }

@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 
+	"polystalk/shard/flow"
 	"polystalk/shard/listindex"
 
 	"polystalk/shard/store"
@@ -87,7 +88,8 @@ func (c *Core) clientFor(op *Op) *client {
 func (c *Core) reserve(t *tube, cl *client) *store.Job {
 	i := t.ready.Top().Job
 	j := c.jobs.At(i)
-	c.leaveReady(t, j)
+	c.waited(t, j)
+	c.leaveReady(t, i, j)
 	c.enterReserved(t, i, j, cl)
 	return j
 }
@@ -100,6 +102,7 @@ func (c *Core) returnJobs(cl *client, most int) bool {
 		j := c.jobs.At(i)
 		t := c.tubes[j.Tube]
 		c.leaveReserved(t, i, j)
+		c.count(t, flow.Return)
 		c.giveBack(t, i, j, cl)
 	}
 	return cl.held.N == 0
@@ -289,18 +292,22 @@ func (k *checker) clients() {
 func (k *checker) held(cl *client) {
 	where := fmt.Sprintf("client %d held", cl.id)
 	k.list(where, &cl.held, func(i uint32) {
-		if j := k.place(i, Reserved, where); j != nil && j.Client != cl.id {
-			k.fail("%s: job %d belongs to client %d", where, j.ID, j.Client)
+		j := k.place(i, Reserved, where)
+		if j == nil {
+			return
+		}
+		if j.Client != cl.id || int(j.Pos) >= cl.due.N || cl.due.At(int(j.Pos)).Job != i {
+			k.fail("%s: job %d belongs to client %d, or its deadline is another's", where, j.ID, j.Client)
 		}
 	})
 	due := fmt.Sprintf("client %d due", cl.id)
 	k.heap(due, &cl.due, func(e store.Entry) {
 		j := k.c.jobs.At(e.Job)
-		if k.at[e.Job] != where || e.B != 0 || e.A != uint64(j.Deadline) {
-			k.fail("%s: job %d is in %q, deadline %d under key %d", due, j.ID, k.at[e.Job], j.Deadline, e.A)
+		if k.at[e.Job] != where || e.B != 0 {
+			k.fail("%s: job %d is in %q, under key %d", due, j.ID, k.at[e.Job], e.B)
 		}
 	})
-	if cl.held.N != cl.due.N {
+	if int(cl.held.N) != cl.due.N {
 		k.fail("%s: %d jobs, %d deadlines", where, cl.held.N, cl.due.N)
 	}
 }

@@ -37,22 +37,24 @@ type Core struct {
 	readied *ReadyLog
 
 	counts      coreCounts
+	sums        *coreSums
 	woken       []*Waiter
 	dir         Directory
 	ended       func(JobID)    // dir's JobFinished; nil: it does not want to hear of it
 	submissions *submissions   // nil until something is done with a function
 	submitOpts  *SubmitOptions // for submissions; nil: none were set
 	lastID      JobID          // the highest that was here
+	restored    uint64         // jobs that a replay has brought back
 
 	recorder
 
-	_ [8]byte // to whole cache lines
+	_ [16]byte // to whole cache lines
 }
 
 // coreCounts are the sums that a core keeps: Counts, but for what can be read off a table.
 type coreCounts struct {
-	Counts
-	waiting uint64
+	Urgent, Ready, Reserved, Delayed, Buried uint64
+	Total, Timeouts, waiting                 uint64
 }
 
 // New makes an empty core. dir may be nil.
@@ -61,6 +63,7 @@ func New(dir Directory) *Core {
 		jobs:    slab.NewPool[store.Job](),
 		bodies:  slab.NewBytes(),
 		readied: new(ReadyLog),
+		sums:    new(coreSums),
 		watches: slab.NewPool[watch](),
 		dir:     dir,
 	}
@@ -141,6 +144,8 @@ func (c *Core) Apply(now Time, op *Op, r *Reply) {
 		c.applyClose(op, r)
 	case OpPause:
 		c.applyPause(op, r)
+	case OpFlow:
+		c.applyFlow(op, r)
 	case OpStatsJob, OpStatsTube, OpStats:
 		c.applyStats(op, r)
 	default:

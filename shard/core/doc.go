@@ -69,6 +69,6 @@
 // table and the heap outside the collector's view. A submitted job takes 28 more, its
 // unique id and about 13 in the index of those. A watch takes 16 bytes there,
 // 4 in its client's list and 8 in the index of a long one; a router's watch list
-// as much again. put, reserve and delete
-// allocate nothing once the slabs are warm.
+// as much again. A tube takes 288 bytes and its name, and 320 for its Flow once somebody has
+// reserved from it. put, reserve and delete allocate nothing once the slabs are warm.
 package core

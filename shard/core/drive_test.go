@@ -432,6 +432,9 @@ func (d *driver) compare() error {
 			return fmt.Errorf("tube stats %+v, want %+v", got, want)
 		}
 	}
+	if err := d.compareFlows(); err != nil {
+		return err
+	}
 	if at, _, _ := d.twin.next(); d.core.Next() > at {
 		return fmt.Errorf("Next is %d, something happens at %d", d.core.Next(), at)
 	}
@@ -447,6 +450,25 @@ func (d *driver) compare() error {
 		}
 	}
 	return d.core.Check()
+}
+
+// compareFlows compares what has passed through each tube, and through all.
+func (d *driver) compareFlows() error {
+	for _, t := range append([]*modelTube{nil}, d.twin.tubes...) {
+		var got Flow
+		op, name := new(Op), "all"
+		op.AskFlow(nil, &got)
+		if t != nil {
+			name = t.name
+			op.AskFlow([]byte(name), &got)
+		}
+		d.core.applyFlow(op, new(Reply))
+		got.Wait.Sum, got.Run.Sum = 0, 0 // to a microsecond only
+		if want := d.twin.flowOf(t); got != want {
+			return fmt.Errorf("tube %q: flow %+v, want %+v", name, got, want)
+		}
+	}
+	return nil
 }
 
 // drain closes all connections and deletes all jobs: nothing may be left.

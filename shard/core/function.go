@@ -3,6 +3,8 @@ package core
 import (
 	"fmt"
 	"slices"
+
+	"polystalk/shard/flow"
 )
 
 // A function is what a tube has besides once somebody has submitted a job to it, or works
@@ -87,8 +89,8 @@ func (c *Core) makeFunction(t *tube) {
 
 // waiting counts the ready and delayed jobs of t by class, whoever put them.
 func (t *tube) waiting() (n [NumClasses]uint64) {
-	n[ClassHigh] = t.urgent + t.urgentDelayed
-	n[ClassLow] = t.low
+	n[ClassHigh] = uint64(t.urgent) + uint64(t.urgentDelayed)
+	n[ClassLow] = uint64(t.low) + uint64(t.lowDelayed)
 	n[ClassNormal] = uint64(t.ready.N+t.delay.N) - n[ClassHigh] - n[ClassLow]
 	return n
 }
@@ -229,12 +231,13 @@ func (c *Core) unregister(op *Op, r *Reply) {
 		i := cl.held.Head
 		j := c.jobs.At(i)
 		if j.Tube != op.Tube {
-			cl.held.Remove(c.jobs, i)
-			cl.held.PushBack(c.jobs, i) // after one round the order is the same again
+			cl.held.Remove(c.jobs, i, j)
+			cl.held.PushBack(c.jobs, i, j) // after one round the order is the same again
 			continue
 		}
 		t := c.tubeAt(op.Tube)
 		c.leaveReserved(t, i, j)
+		c.count(t, flow.Return)
 		c.giveBack(t, i, j, cl)
 	}
 	*left = 0

@@ -6,6 +6,19 @@ import (
 	"polystalk/shard/store"
 )
 
+// countIn notes that j, which is new, is one of t's.
+func (c *Core) countIn(t *tube, j *store.Job) {
+	j.Tube = t.id
+	t.jobs++
+	t.bytes += uint64(j.Size)
+}
+
+// countOut notes that j is to be gone.
+func (c *Core) countOut(t *tube, j *store.Job) {
+	t.jobs--
+	t.bytes -= uint64(j.Size)
+}
+
 // newJob makes a record and stores the body. It returns 0 when memory for
 // either cannot be had; nothing is left behind then.
 func (c *Core) newJob(op *Op) (uint32, *store.Job) {
@@ -55,15 +68,19 @@ func (c *Core) freeJob(i uint32, j *store.Job) {
 // one that is somewhere else.
 
 // enterReady makes a job ready in the place that its priority and id give it.
-func (c *Core) enterReady(t *tube, i uint32, j *store.Job) { c.enterReadyAt(t, i, j, j.ID, 0) }
+func (c *Core) enterReady(t *tube, i uint32, j *store.Job) {
+	c.enterReadyAt(t, i, j, c.now, j.ID, 0)
+}
 
 // enterReadyAt makes a job ready behind the job with id behind, and behind those
-// that were put there with a lower turn; see store.Entry.
-func (c *Core) enterReadyAt(t *tube, i uint32, j *store.Job, behind JobID, turn uint32) {
+// that were put there with a lower turn; see store.Entry. It counts as ready since a moment
+// that is not before that of the job which became so last: the list is in order.
+func (c *Core) enterReadyAt(t *tube, i uint32, j *store.Job, since Time, behind JobID, turn uint32) {
 	j.MustBe(store.Nowhere)
 	j.State = Ready
-	j.Deadline = 0
-	j.Prev = turn
+	j.Since = since
+	j.Client = ClientID(turn)
+	t.readyList.PushBack(c.jobs, i, j)
 	t.ready.Push(c.jobs, store.Entry{A: uint64(behind), B: j.Pri, Job: i})
 	c.counts.Ready++
 	switch {
@@ -77,11 +94,12 @@ func (c *Core) enterReadyAt(t *tube, i uint32, j *store.Job, behind JobID, turn 
 }
 
 // leaveReady takes a ready job out. The tube's mirror is the caller's to publish.
-func (c *Core) leaveReady(t *tube, j *store.Job) {
+func (c *Core) leaveReady(t *tube, i uint32, j *store.Job) {
 	j.MustBe(Ready)
 	t.ready.Remove(c.jobs, int(j.Pos))
+	t.readyList.Remove(c.jobs, i, j)
 	j.State = store.Nowhere
-	j.Prev = 0
+	j.Client = 0
 	c.counts.Ready--
 	switch {
 	case j.Pri < urgentBelow:
@@ -97,30 +115,32 @@ func (c *Core) leaveReady(t *tube, j *store.Job) {
 func (c *Core) enterDelayed(t *tube, i uint32, j *store.Job, until Time) {
 	j.MustBe(store.Nowhere)
 	j.State = Delayed
-	j.Deadline = until
+	j.Since = c.now
+	t.delayList.PushBack(c.jobs, i, j)
 	t.delay.Push(c.jobs, store.Entry{A: uint64(until), Job: i})
 	c.counts.Delayed++
 	switch {
 	case j.Pri < urgentBelow:
 		t.urgentDelayed++
 	case j.Pri >= lowFrom:
-		t.low++
+		t.lowDelayed++
 	}
 	c.timers.want(&t.timer, until)
 }
 
 // leaveDelayed takes a delayed job out. The tube's timer stays as it is: it will find
 // nothing to do, and move on.
-func (c *Core) leaveDelayed(t *tube, j *store.Job) {
+func (c *Core) leaveDelayed(t *tube, i uint32, j *store.Job) {
 	j.MustBe(Delayed)
 	t.delay.Remove(c.jobs, int(j.Pos))
+	t.delayList.Remove(c.jobs, i, j)
 	j.State = store.Nowhere
 	c.counts.Delayed--
 	switch {
 	case j.Pri < urgentBelow:
 		t.urgentDelayed--
 	case j.Pri >= lowFrom:
-		t.low--
+		t.lowDelayed--
 	}
 }
 
@@ -129,10 +149,10 @@ func (c *Core) enterReserved(t *tube, i uint32, j *store.Job, cl *client) {
 	j.MustBe(store.Nowhere)
 	j.State = Reserved
 	j.Client = cl.id
-	j.Deadline = c.deadlineOf(j, t, cl)
+	j.Since = c.now
 	j.Reserves++
-	cl.held.PushBack(c.jobs, i)
-	cl.due.Push(c.jobs, store.Entry{A: uint64(j.Deadline), Job: i})
+	cl.held.PushBack(c.jobs, i, j)
+	cl.due.Push(c.jobs, store.Entry{A: uint64(c.deadlineOf(j, t, cl)), Job: i})
 	t.reserved++
 	c.counts.Reserved++
 	c.timers.want(&cl.timer, c.dueAt(&cl.timer))
@@ -142,12 +162,13 @@ func (c *Core) enterReserved(t *tube, i uint32, j *store.Job, cl *client) {
 func (c *Core) leaveReserved(t *tube, i uint32, j *store.Job) {
 	j.MustBe(Reserved)
 	cl := c.clientAt(j.Client)
-	cl.held.Remove(c.jobs, i)
+	cl.held.Remove(c.jobs, i, j)
 	cl.due.Remove(c.jobs, int(j.Pos))
 	j.State = store.Nowhere
 	j.Client = 0
 	t.reserved--
 	c.counts.Reserved--
+	c.ran(t, j)
 }
 
 // enterBuried buries a job, behind those that are buried already.
@@ -156,16 +177,16 @@ func (c *Core) enterBuried(t *tube, i uint32, j *store.Job) {
 	j.State = Buried
 	// No two at the same moment: a replay sorts by it.
 	c.buriedAt = max(c.now, c.buriedAt+1)
-	j.Deadline = c.buriedAt
+	j.Since = c.buriedAt
 	j.Buries++
-	t.buried.PushBack(c.jobs, i)
+	t.buried.PushBack(c.jobs, i, j)
 	c.counts.Buried++
 }
 
 // leaveBuried takes a buried job out.
 func (c *Core) leaveBuried(t *tube, i uint32, j *store.Job) {
 	j.MustBe(Buried)
-	t.buried.Remove(c.jobs, i)
+	t.buried.Remove(c.jobs, i, j)
 	j.State = store.Nowhere
 	c.counts.Buried--
 }
@@ -174,10 +195,10 @@ func (c *Core) leaveBuried(t *tube, i uint32, j *store.Job) {
 func (c *Core) leave(t *tube, i uint32, j *store.Job) {
 	switch j.State {
 	case Ready:
-		c.leaveReady(t, j)
+		c.leaveReady(t, i, j)
 		c.publish(t)
 	case Delayed:
-		c.leaveDelayed(t, j)
+		c.leaveDelayed(t, i, j)
 	case Reserved:
 		c.leaveReserved(t, i, j)
 	case Buried:

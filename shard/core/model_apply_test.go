@@ -1,6 +1,10 @@
 package core
 
-import "slices"
+import (
+	"slices"
+
+	"polystalk/shard/flow"
+)
 
 // apply runs op and returns the reply it expects. got is what the core
 // replied: the model takes new handles from it, and only those.
@@ -52,6 +56,7 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 			held := m.held(cl)
 			slices.SortFunc(held, func(a, b *modelJob) int { return a.since - b.since })
 			for _, j := range held {
+				m.happens(j.tube, flow.Return)
 				m.set(j, Ready, nil, 0)
 			}
 		}
@@ -80,14 +85,13 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 		}
 	case OpDelete:
 		if found(job != nil && (job.state != Reserved || mine)) {
-			delete(m.jobs, job.id)
-			job.tube.deletes++
-			m.sweep(job.tube)
+			m.delete(job)
 		}
 	case OpRelease:
 		if found(mine) {
 			job.pri, job.delay = op.Pri, op.Delay
 			job.stats.Releases++
+			m.happens(job.tube, flow.Release)
 			m.enter(job, op.Delay)
 		}
 	case OpBury:
@@ -110,12 +114,14 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 			if r.N < op.N {
 				r.N++
 				j.stats.Kicks++
+				m.happens(j.tube, flow.Kick)
 				m.set(j, Ready, nil, 0)
 			}
 		}
 	case OpKickJob:
 		if found(job != nil && (job.state == Buried || job.state == Delayed)) {
 			job.stats.Kicks++
+			m.happens(job.tube, flow.Kick)
 			m.set(job, Ready, nil, 0)
 		}
 	case OpPeekReady, OpPeekDelayed, OpPeekBuried:
@@ -192,6 +198,8 @@ func (m *model) put(op *Op) {
 // enter makes a put or released job ready or delayed.
 func (m *model) enter(j *modelJob, delay uint32) {
 	if delay > 0 {
+		m.leaves(j, Delayed)
+		j.state = 0 // that was counted
 		m.now = max(m.now, m.delayedAt+1)
 		m.delayedAt = m.now
 		m.set(j, Delayed, nil, m.now+Time(delay)*Second)

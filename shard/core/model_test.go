@@ -3,6 +3,8 @@ package core
 import (
 	"cmp"
 	"slices"
+
+	"polystalk/shard/flow"
 )
 
 // model is the naive twin of Core: it keeps all jobs in one map, sorts
@@ -20,7 +22,9 @@ type model struct {
 	log       []string // what a Directory hears
 	seq       int      // orders burials and reservations
 
+	buriedAt        Time // no two are buried at the same moment
 	total, timeouts uint64
+	flow            Flow
 }
 
 type modelJob struct {
@@ -31,7 +35,8 @@ type modelJob struct {
 	state             State
 	client            *modelClient
 	deadline, created Time
-	since             int // when it was buried or reserved
+	since             int  // when it was buried or reserved
+	at                Time // when it entered its state
 	stats             JobStats
 }
 
@@ -42,6 +47,7 @@ type modelTube struct {
 	using                  int
 	pauseUntil, pauseFor   Time
 	total, deletes, pauses uint64
+	flow                   Flow
 }
 
 type modelClient struct {
@@ -151,13 +157,66 @@ func (m *model) best(tubes ...*modelTube) *modelJob {
 }
 
 func (m *model) set(j *modelJob, s State, cl *modelClient, deadline Time) {
+	m.setAt(j, s, cl, deadline, m.now)
+}
+
+// happens counts an event in a tube.
+func (m *model) happens(t *modelTube, e flow.Event) {
+	t.flow.Events[e]++
+	m.flow.Events[e]++
+}
+
+// took counts a length of time.
+func (m *model) took(d Time, of func(*Flow) *flow.Times, t *modelTube) {
+	b := 0
+	for b < flow.Buckets-1 && float64(d) > flow.Bound(b) {
+		b++
+	}
+	of(&t.flow).N[b]++
+	of(&m.flow).N[b]++
+}
+
+// leaves counts what a job's leaving its state tells; s is the next one.
+func (m *model) leaves(j *modelJob, s State) {
+	switch {
+	case j.state == Ready && s == Reserved:
+		m.took(m.now-j.at, func(f *Flow) *flow.Times { return &f.Wait }, j.tube)
+	case j.state == Reserved:
+		m.took(m.now-j.at, func(f *Flow) *flow.Times { return &f.Run }, j.tube)
+	}
+}
+
+// delete ends a job.
+func (m *model) delete(j *modelJob) {
+	m.leaves(j, 0)
+	delete(m.jobs, j.id)
+	j.tube.deletes++
+	m.flow.Deletes++
+	m.sweep(j.tube)
+}
+
+// setAt is set for what happened at a moment that may be past.
+func (m *model) setAt(j *modelJob, s State, cl *modelClient, deadline, at Time) {
 	m.seq++
+	m.leaves(j, s)
+	switch s {
+	case Ready:
+		for _, o := range m.in(j.tube, Ready) {
+			at = max(at, o.at)
+		}
+	case Buried:
+		at = max(at, m.buriedAt+1)
+		m.buriedAt = at
+	}
+	j.at = at
 	j.state, j.client, j.deadline, j.since = s, cl, deadline, m.seq
 	switch s {
 	case Reserved:
 		j.stats.Reserves++
+		m.happens(j.tube, flow.Reserve)
 	case Buried:
 		j.stats.Buries++
+		m.happens(j.tube, flow.Bury)
 	case Ready:
 		m.serve(j.tube)
 	}
@@ -253,7 +312,7 @@ func (m *model) expire(now Time) {
 			t.pauseUntil, t.pauseFor = 0, 0
 			m.serve(t)
 		case t != nil:
-			m.set(m.in(t, Delayed)[0], Ready, nil, 0)
+			m.setAt(m.in(t, Delayed)[0], Ready, nil, 0, at)
 		default:
 			held := m.held(cl)
 			switch {
@@ -264,6 +323,7 @@ func (m *model) expire(now Time) {
 			default:
 				held[0].stats.Timeouts++
 				m.timeouts++
+				m.happens(held[0].tube, flow.Timeout)
 				m.set(held[0], Ready, nil, 0)
 			}
 		}
@@ -303,6 +363,26 @@ func (m *model) jobStats(j *modelJob) JobStats {
 		s.TimeLeft = j.deadline - m.now
 	}
 	return s
+}
+
+// flowOf is what has passed through a tube, nil: through all.
+func (m *model) flowOf(t *modelTube) Flow {
+	f := &m.flow
+	f.Puts = m.total
+	if t != nil {
+		f = &t.flow
+		f.Puts, f.Deletes = t.total, t.deletes
+	}
+	g := *f
+	for _, j := range m.jobs {
+		if j.tube == t {
+			g.Bytes += uint64(len(j.body))
+		}
+		if j.tube == t && j.state == Ready {
+			g.Waiting, g.Oldest = true, max(g.Oldest, m.now-j.at)
+		}
+	}
+	return g
 }
 
 func (m *model) counts() Counts {

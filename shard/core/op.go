@@ -54,6 +54,7 @@ const (
 	OpStatsJob    // see StatsJob
 	OpStatsTube   // see StatsTube
 	OpStats       // see Stats
+	OpFlow        // see AskFlow
 
 	functionKinds // those of op_function.go begin here
 )
@@ -92,6 +93,7 @@ type Op struct {
 	JobStats   *JobStats
 	TubeStats  *TubeStats
 	Counts     *Counts
+	Flow       *Flow
 
 	// Function is the rest of an operation on functions. It belongs to the session, which
 	// sets it before it calls the method of such an operation; no other reads it.
@@ -304,6 +306,13 @@ func (o *Op) StatsTube(name []byte, s *TubeStats) {
 func (o *Op) Stats(n *Counts) {
 	o.set(OpStats, 0, nil, nil, nil)
 	o.Counts = n
+}
+
+// AskFlow fills f with what has passed through a tube, or with nil for a name through the
+// whole core.
+func (o *Op) AskFlow(name []byte, f *Flow) {
+	o.onName(OpFlow, name)
+	o.Flow = f
 }
 
 // Status is the outcome of an Op.

@@ -87,6 +87,8 @@ func made(op *Op) *Op {
 		o.StatsTube(op.Name, op.TubeStats)
 	case OpStats:
 		o.Stats(op.Counts)
+	case OpFlow:
+		o.AskFlow(op.Name, op.Flow)
 	case OpCreateFunction:
 		o.CreateFunction(op.Name)
 	case OpDropFunction:

@@ -56,10 +56,12 @@ func (c *Core) recordOf(j *store.Job, t *tube) record.Job {
 		Counts: record.Counts{Reserves: j.Reserves, Timeouts: j.Timeouts, Releases: j.Releases, Buries: j.Buries, Kicks: j.Kicks},
 	}
 	switch j.State {
+	case Ready, Reserved:
+		r.Due = int64(DayOf(j.Since, ahead)) // so that it is as old after a restart
 	case Delayed:
-		r.State, r.Due = record.Delayed, int64(DayOf(j.Deadline, ahead))
+		r.State, r.Due = record.Delayed, int64(DayOf(c.dueOf(j), ahead))
 	case Buried:
-		r.State, r.Due = record.Buried, int64(j.Deadline) // only their order counts: it must not step
+		r.State, r.Due = record.Buried, int64(j.Since) // only their order counts: it must not step
 	}
 	*c.scratch = append((*c.scratch)[:0], t.name...)
 	r.Tube = *c.scratch

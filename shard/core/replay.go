@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -137,9 +136,9 @@ func (p *Replay) put(r *record.Record, large Large) error {
 	}
 	j.Created = DayOf(Time(r.Created), -p.Ahead)
 	j.SetCommit(r.Commit)
-	j.Tube = t.id
-	t.jobs++
+	p.c.countIn(t, j)
 	t.restored++
+	p.c.restored++
 	p.place(t, i, j, r)
 	return nil
 }
@@ -169,29 +168,39 @@ func (p *Replay) place(t *tube, i uint32, j *store.Job, r *record.Record) {
 	j.Reserves, j.Timeouts, j.Releases, j.Buries, j.Kicks = n.Reserves, n.Timeouts, n.Releases, n.Buries, n.Kicks
 	switch r.Job.State {
 	case record.Delayed:
-		p.c.enterDelayed(t, i, j, DayOf(Time(r.Due), -p.Ahead))
+		due := DayOf(Time(r.Due), -p.Ahead)
+		p.c.enterDelayed(t, i, j, due)
+		j.Since = due - Time(j.Delay)*Second
 	case record.Buried:
 		p.c.enterBuried(t, i, j)
 		if j.IsSubmitted() {
 			p.c.conclude(j)
 		}
 		j.Buries = n.Buries // it counts the old burial
-		j.Deadline = Time(r.Due)
+		j.Since = Time(r.Due)
 	default:
 		p.c.enterReady(t, i, j)
+		switch {
+		case r.Due != 0:
+			j.Since = DayOf(Time(r.Due), -p.Ahead)
+		case r.Kind == record.Put:
+			j.Since = j.Created + Time(j.Delay)*Second // nothing else has happened to it
+		default: // of a journal that does not tell
+			j.Since = j.Created
+		}
 	}
 }
 
 // remove forgets a job, as if it had never been.
 func (p *Replay) remove(t *tube, i uint32, j *store.Job) {
 	p.c.leave(t, i, j)
+	p.c.countOut(t, j)
 	p.c.freeJob(i, j)
-	t.jobs--
 	t.restored--
+	p.c.restored--
 }
 
-// Done ends the replay: what the core holds is now as of the moment now. Jobs
-// whose delay is over become ready at the next Expire.
+// Done ends the replay: what the core holds is now as of the moment now.
 func (p *Replay) Done(now Time) {
 	c := p.c
 	c.advance(now)
@@ -199,7 +208,8 @@ func (p *Replay) Done(now Time) {
 		if t == nil {
 			continue
 		}
-		p.sortBuried(t)
+		p.ripen(t)
+		p.sortLists(t)
 		if t.pauseUntil != 0 && t.pauseUntil <= now {
 			c.setPause(t, 0, 0)
 			c.refresh(t)
@@ -231,28 +241,33 @@ func (p *Replay) Done(now Time) {
 	c.buf.Pauses = c.pauses
 }
 
-// sortBuried restores the order of burial: a Copy has put a job behind others.
-func (p *Replay) sortBuried(t *tube) {
+// ripen makes the jobs ready whose delay is over: since it was, so that they take their
+// place among those that became so later.
+func (p *Replay) ripen(t *tube) {
 	c := p.c
-	list := make([]uint32, 0, t.buried.N)
-	sorted := true
-	last := Time(0)
-	for i := t.buried.Head; i != 0; i = c.jobs.At(i).Next {
-		at := c.jobs.At(i).Deadline
-		sorted = sorted && at >= last
-		last = at
-		list = append(list, i)
-		c.buriedAt = max(c.buriedAt, at)
+	for t.delay.N > 0 && Time(t.delay.Top().A) <= c.now {
+		e := *t.delay.Top()
+		j := c.jobs.At(e.Job)
+		c.leaveDelayed(t, e.Job, j)
+		c.enterReady(t, e.Job, j)
+		j.Since = Time(e.A)
 	}
-	if sorted {
-		return
+}
+
+// sortLists restores the orders in which jobs came: a Copy has put a job behind others. What
+// the time of day has it that is to come has come now.
+func (p *Replay) sortLists(t *tube) {
+	c := p.c
+	for _, l := range []*store.List{&t.readyList, &t.delayList, &t.buried} {
+		l.Sort(c.jobs)
 	}
-	slices.SortStableFunc(list, func(a, b uint32) int {
-		return cmp.Compare(c.jobs.At(a).Deadline, c.jobs.At(b).Deadline)
-	})
-	for _, i := range list {
-		t.buried.Remove(c.jobs, i)
-		t.buried.PushBack(c.jobs, i)
+	for _, l := range []*store.List{&t.readyList, &t.delayList} {
+		for i := l.Tail; i != 0 && c.jobs.At(i).Since > c.now; i = c.jobs.At(i).Prev {
+			c.jobs.At(i).Since = c.now
+		}
+	}
+	if i := t.buried.Tail; i != 0 {
+		c.buriedAt = max(c.buriedAt, c.jobs.At(i).Since)
 	}
 }
 

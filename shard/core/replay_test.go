@@ -122,6 +122,7 @@ type fact struct {
 	state           State
 	pri, delay, ttr uint32
 	created, due    Time
+	since           Time // of Delayed and Buried; a Ready one may have been reserved, unrecorded
 	body            string
 	counts          record.Counts
 }
@@ -140,8 +141,10 @@ func facts(c *Core, counts map[uint64]record.Counts) map[JobID]fact {
 		switch j.State {
 		case Reserved:
 			f.state = Ready
-		case Delayed, Buried:
-			f.due = j.Deadline
+		case Delayed:
+			f.due, f.since = c.dueOf(j), j.Since
+		case Buried:
+			f.since = j.Since
 		}
 		m[j.ID] = f
 	})

@@ -41,9 +41,9 @@ func (c *Core) jobStats(j *store.Job, t *tube) JobStats {
 	}
 	switch j.State { // Expire may be behind
 	case Reserved:
-		s.TimeLeft = max(0, j.Deadline-c.awake())
+		s.TimeLeft = max(0, c.dueOf(j)-c.awake())
 	case Delayed:
-		s.TimeLeft = max(0, j.Deadline-c.now)
+		s.TimeLeft = max(0, c.dueOf(j)-c.now)
 	}
 	return s
 }
@@ -52,7 +52,7 @@ func (c *Core) jobStats(j *store.Job, t *tube) JobStats {
 func (c *Core) tubeStats(t *tube) TubeStats {
 	s := TubeStats{
 		Name:   t.name,
-		Urgent: t.urgent, Ready: uint64(t.ready.N), Reserved: t.reserved,
+		Urgent: uint64(t.urgent), Ready: uint64(t.ready.N), Reserved: t.reserved,
 		Delayed: uint64(t.delay.N), Buried: uint64(t.buried.N),
 		Using: uint64(t.using), Watching: uint64(t.watching), Waiting: uint64(t.waiters.n),
 		Total: t.total, Deletes: t.deletes, Pauses: t.pauses,
@@ -65,7 +65,11 @@ func (c *Core) tubeStats(t *tube) TubeStats {
 
 // Counts sums up the core.
 func (c *Core) Counts() Counts {
-	n := c.counts.Counts
+	k := &c.counts
+	n := Counts{
+		Urgent: k.Urgent, Ready: k.Ready, Reserved: k.Reserved, Delayed: k.Delayed, Buried: k.Buried,
+		Total: k.Total, Timeouts: k.Timeouts,
+	}
 	n.Tubes = uint64(len(c.tubes) - 1 - len(c.freeTubes))
 	n.Clients = uint64(len(c.clients) - 1 - len(c.freeClients))
 	n.MappedBytes = uint64(c.jobs.MappedBytes() + c.bodies.MappedBytes() + c.watches.MappedBytes())
@@ -151,9 +155,12 @@ func (c *Core) Jobs() iter.Seq[JobView] {
 		for b := range uint64(c.ids.Size) {
 			for i := *c.ids.Head(b); i != 0; {
 				j := c.jobs.At(i)
-				v := JobView{j.ID, c.tubes[j.Tube].name, j.State, j.Pri, j.Client, j.Deadline, c.bodyOf(j)}
-				if j.State == Buried {
-					v.Deadline = 0
+				v := JobView{ID: j.ID, Tube: c.tubes[j.Tube].name, State: j.State, Pri: j.Pri, Body: c.bodyOf(j)}
+				switch j.State {
+				case Delayed:
+					v.Deadline = c.dueOf(j)
+				case Reserved:
+					v.Client, v.Deadline = j.Client, c.dueOf(j)
 				}
 				if !yield(v) {
 					return
@@ -171,7 +178,7 @@ func (c *Core) Tubes() iter.Seq[TubeView] {
 			if t != nil && !yield(TubeView{
 				ID: t.id, Name: t.name, Pinned: t.pinned, Paused: t.pauseUntil != 0, Function: t.function != nil,
 				Jobs: t.jobs, Ready: t.ready.N,
-				Using: int(t.using), Watching: int(t.watching), Waiting: t.waiters.n,
+				Using: int(t.using), Watching: int(t.watching), Waiting: int(t.waiters.n),
 			}) {
 				return
 			}
@@ -186,7 +193,7 @@ func (c *Core) Clients() iter.Seq[ClientView] {
 			if cl == nil {
 				continue
 			}
-			v := ClientView{ID: cl.id, Held: cl.held.N, Waiting: cl.waiting}
+			v := ClientView{ID: cl.id, Held: int(cl.held.N), Waiting: cl.waiting}
 			for _, i := range cl.watches.list {
 				v.Watches = append(v.Watches, c.tubes[c.watches.At(i).tube].name)
 			}

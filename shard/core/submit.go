@@ -3,6 +3,7 @@ package core
 import (
 	"bytes"
 
+	"polystalk/shard/flow"
 	"polystalk/shard/store"
 )
 
@@ -49,8 +50,7 @@ func (c *Core) submit(op *Op, r *Reply) {
 	r.ID = j.ID
 	j.Created = c.now
 	j.Pri = op.Pri
-	j.Tube = t.id
-	t.jobs++
+	c.countIn(t, j)
 	t.total++
 	c.counts.Total++
 	if !x.Background {
@@ -155,7 +155,7 @@ func (c *Core) loseWorker(t *tube, i uint32, j *store.Job) {
 		g.tail, g.turn = c.lastID, 0
 	}
 	g.turn++
-	c.enterReadyAt(t, i, j, g.tail, g.turn)
+	c.enterReadyAt(t, i, j, c.now, g.tail, g.turn)
 	if g.opts.Retries > 0 {
 		c.recordIfRoom(t, j)
 	}
@@ -165,6 +165,7 @@ func (c *Core) loseWorker(t *tube, i uint32, j *store.Job) {
 // buryFailed keeps a job that has failed and is in no container any more.
 func (c *Core) buryFailed(t *tube, i uint32, j *store.Job) {
 	c.enterBuried(t, i, j)
+	c.count(t, flow.Bury)
 	if j.IsSubmitted() {
 		c.conclude(j)
 	}

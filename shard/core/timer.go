@@ -1,6 +1,10 @@
 package core
 
-import "fmt"
+import (
+	"fmt"
+
+	"polystalk/shard/flow"
+)
 
 // timer wakes a tube (a delayed job is due, a pause ends) or a client (a
 // reservation runs out, the safety margin or the end of a wait arrives).
@@ -193,8 +197,12 @@ func (c *Core) expireTube(t *tube, at Time, most int) (done int) {
 	for t.delay.N > 0 && Time(t.delay.Top().A) == at && done < most {
 		i := t.delay.Top().Job
 		j := c.jobs.At(i)
-		c.leaveDelayed(t, j)
-		c.enterReady(t, i, j)
+		c.leaveDelayed(t, i, j)
+		since := at
+		if last := t.readyList.Tail; last != 0 {
+			since = max(since, c.jobs.At(last).Since)
+		}
+		c.enterReadyAt(t, i, j, since, j.ID, 0)
 		c.match(t)
 		done++
 	}
@@ -235,6 +243,7 @@ func (c *Core) expireClient(cl *client, at Time, most int) (done int) {
 		c.leaveReserved(t, i, j)
 		j.Timeouts++
 		c.counts.Timeouts++
+		c.count(t, flow.Timeout)
 		c.giveBack(t, i, j, cl)
 		done++
 	}

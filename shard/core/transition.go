@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 
+	"polystalk/shard/flow"
 	"polystalk/shard/store"
 )
 
@@ -27,8 +28,7 @@ func (c *Core) applyPut(op *Op, r *Reply) {
 	j.Created = c.now
 	j.Pri, j.Delay = op.Pri, op.Delay
 	j.SetTTR(op.TTR)
-	j.Tube = t.id
-	t.jobs++
+	c.countIn(t, j)
 	t.total++
 	c.counts.Total++
 	if op.Delay > 0 {
@@ -102,6 +102,11 @@ func (c *Core) applyReserveJob(op *Op, r *Reply) {
 	}
 	cl := c.clientFor(op)
 	was := j.State
+	if was == Ready {
+		c.waited(t, j)
+	} else {
+		c.count(t, flow.Reserve)
+	}
 	c.leave(t, i, j)
 	c.enterReserved(t, i, j, cl)
 	if was != Ready && c.buf != nil && !c.buf.Full {
@@ -125,8 +130,8 @@ func (c *Core) applyDelete(op *Op, r *Reply) {
 	}
 	c.leave(t, i, j)
 	c.recordDelete(t, j)
+	c.countOut(t, j)
 	c.freeJob(i, j)
-	t.jobs--
 	t.deletes++
 	c.closeTube(t) // if only its jobs kept it
 }
@@ -146,6 +151,7 @@ func (c *Core) applyRelease(op *Op, r *Reply) {
 	}
 	j.Pri, j.Delay = op.Pri, op.Delay
 	j.Releases++
+	c.count(t, flow.Release)
 	if op.Delay > 0 {
 		c.enterDelayed(t, i, j, c.delayUntil(op.Delay))
 		c.recordUpdate(t, j)
@@ -174,6 +180,7 @@ func (c *Core) applyBury(op *Op, r *Reply) {
 	}
 	j.Pri = op.Pri
 	c.enterBuried(t, i, j)
+	c.count(t, flow.Bury)
 	if j.IsSubmitted() {
 		c.submissionBuried(t, j)
 	}
@@ -188,8 +195,7 @@ func (c *Core) applyTouch(op *Op, r *Reply) {
 		return
 	}
 	cl := c.clientAt(j.Client)
-	j.Deadline = c.deadlineOf(j, t, cl)
-	cl.due.Set(c.jobs, int(j.Pos), store.Entry{A: uint64(j.Deadline), Job: i})
+	cl.due.Set(c.jobs, int(j.Pos), store.Entry{A: uint64(c.deadlineOf(j, t, cl)), Job: i})
 	c.timers.want(&cl.timer, c.dueAt(&cl.timer))
 }
 
@@ -244,6 +250,7 @@ func (c *Core) kick(t *tube, i uint32) {
 	j := c.jobs.At(i)
 	c.leave(t, i, j)
 	j.Kicks++
+	c.count(t, flow.Kick)
 	c.enterReady(t, i, j)
 	c.recordUpdate(t, j)
 	c.match(t)
@@ -372,8 +379,8 @@ func (c *Core) giveBack(t *tube, i uint32, j *store.Job, cl *client) {
 func (c *Core) dropJob(t *tube, i uint32, j *store.Job) {
 	c.recordDelete(t, j)
 	id := j.ID
+	c.countOut(t, j)
 	c.freeJob(i, j)
-	t.jobs--
 	t.deletes++
 	c.finished(id)
 	c.closeTube(t)

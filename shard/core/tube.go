@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"polystalk/shard/flow"
 	"polystalk/shard/record"
 	"polystalk/shard/store"
 )
@@ -17,7 +18,12 @@ type tube struct {
 	pauseKeeps bool // it exists until its pause ends: that comes from a journal
 
 	ready, delay store.Heap
-	buried       store.List
+
+	// The same jobs in the order in which they became so.
+	readyList, delayList, buried store.List
+
+	tubeClasses
+	waiters waitQueue
 
 	pauseUntil Time // zero: not paused
 	pauseFor   Time // as asked, for stats-tube
@@ -26,22 +32,33 @@ type tube struct {
 	// can be reserved from it (empty or paused).
 	readyPos int
 
-	waiters waitQueue
-
 	using, watching uint32 // clients
 	jobs            int    // in whatever state
-	urgent          uint64 // ready, with a priority below urgentBelow
-	urgentDelayed   uint64
-	low             uint64 // ready or delayed, of ClassLow
+	bytes           uint64 // of their bodies
 	reserved        uint64
-	total           uint64 // put since the process began
-	restored        uint64 // jobs that a replay has brought back
-	deletes         uint64
-	pauses          uint64
+	tubeTotals
 
 	timer timer
 
-	function *function // nil: nobody has named it as a function
+	flow     *flow.Flow // nil: see flowOf
+	function *function  // nil: nobody has named it as a function
+}
+
+// tubeClasses are how many jobs of a tube are of a class, but for ClassNormal, which has
+// what is left.
+type tubeClasses struct {
+	urgent        uint32 // ready, with a priority below urgentBelow
+	urgentDelayed uint32
+	low           uint32 // ready, of ClassLow
+	lowDelayed    uint32
+}
+
+// tubeTotals are what only grows; see Flow for the rest of that.
+type tubeTotals struct {
+	total    uint64 // put since the process began
+	restored uint64 // jobs that a replay has brought back
+	deletes  uint64
+	pauses   uint64
 }
 
 // A tubeTable is a core's tubes, by handle and by name.
@@ -110,7 +127,7 @@ func (c *Core) closeTube(t *tube) {
 		c.restFunction(t)
 		return
 	}
-	if t.jobs != 0 || t.ready.N+t.delay.N+t.buried.N+t.waiters.n != 0 || c.tubes[t.id] != t {
+	if t.jobs != 0 || t.ready.N+t.delay.N+int(t.buried.N+t.waiters.n) != 0 || c.tubes[t.id] != t {
 		panic(fmt.Sprintf("core: tube %d %q is closed with %d jobs, %d ready, %d delayed, %d buried, %d waiting",
 			t.id, t.name, t.jobs, t.ready.N, t.delay.N, t.buried.N, t.waiters.n))
 	}
@@ -224,11 +241,13 @@ func (c *Core) unpause(t *tube) {
 func (k *checker) tubes() {
 	c := k.c
 	jobs := make(map[TubeID]int)
+	bytes := make(map[TubeID]uint64)
 	reserved := make(map[TubeID]uint64)
 	// In no fixed order: a check only reports.
 	for i := range k.at {
 		j := c.jobs.At(i)
 		jobs[j.Tube]++
+		bytes[j.Tube] += uint64(j.Size)
 		if j.State == Reserved {
 			reserved[j.Tube]++
 		}
@@ -245,11 +264,14 @@ func (k *checker) tubes() {
 		if t.id != TubeID(id) || c.names[t.name] != t || t.timer.tube != t || t.timer.client != nil {
 			k.fail("tube %d %q: the handle, the name or the timer is not its own", id, t.name)
 		}
+		if t.bytes != bytes[t.id] {
+			k.fail("tube %q: bodies of %d bytes, counted %d", t.name, bytes[t.id], t.bytes)
+		}
 		if t.jobs != jobs[t.id] || t.reserved != reserved[t.id] {
 			k.fail("tube %q: %d jobs, %d reserved; counted %d, %d",
 				t.name, jobs[t.id], reserved[t.id], t.jobs, t.reserved)
 		}
-		if t.jobs != t.ready.N+t.delay.N+t.buried.N+int(t.reserved) || uint64(t.jobs)+t.deletes != t.total+t.restored {
+		if t.jobs != t.ready.N+t.delay.N+int(t.buried.N)+int(t.reserved) || uint64(t.jobs)+t.deletes != t.total+t.restored {
 			k.fail("tube %q: the sum of its states is not its %d jobs, or those and its %d deletes not its total of %d and %d",
 				t.name, t.jobs, t.deletes, t.total, t.restored)
 		}
@@ -275,14 +297,14 @@ func (k *checker) tubes() {
 
 // tubeJobs checks the containers of t, and its counters of what is in them.
 func (k *checker) tubeJobs(t *tube) {
-	urgent := uint64(0)
+	urgent := uint32(0)
 	where := fmt.Sprintf("tube %q ready", t.name)
 	k.heap(where, &t.ready, func(e store.Entry) {
 		j := k.place(e.Job, Ready, where)
 		if j == nil {
 			return
 		}
-		if e.B != j.Pri || e.A != uint64(j.ID) && (j.Prev == 0 || e.A < uint64(j.ID)) || j.Tube != t.id || j.Deadline != 0 || j.Client != 0 {
+		if e.B != j.Pri || e.A != uint64(j.ID) && (j.Client == 0 || e.A < uint64(j.ID)) || j.Tube != t.id {
 			k.fail("%s: job %d is under a wrong key or in a wrong tube", where, j.ID)
 		}
 		if j.Pri < urgentBelow {
@@ -295,26 +317,44 @@ func (k *checker) tubeJobs(t *tube) {
 	delayed := fmt.Sprintf("tube %q delayed", t.name)
 	k.heap(delayed, &t.delay, func(e store.Entry) {
 		j := k.place(e.Job, Delayed, delayed)
-		if j != nil && (e.B != 0 || e.A != uint64(j.Deadline) || j.Tube != t.id || j.Client != 0) {
+		if j != nil && (e.B != 0 || j.Tube != t.id || j.Client != 0) {
 			k.fail("%s: job %d is under a wrong key or in a wrong tube", delayed, j.ID)
 		}
 	})
+	k.arrivals(where, &t.readyList, t.ready.N)
+	k.arrivals(delayed, &t.delayList, t.delay.N)
 	buried := fmt.Sprintf("tube %q buried", t.name)
 	last := Time(0)
 	k.list(buried, &t.buried, func(i uint32) {
 		j := k.place(i, Buried, buried)
-		if j != nil && (j.Tube != t.id || j.Deadline <= last || j.Client != 0) {
+		if j != nil && (j.Tube != t.id || j.Since <= last || j.Client != 0) {
 			k.fail("%s: job %d is in a wrong tube or out of order", buried, j.ID)
 		}
 		if j != nil {
-			last = j.Deadline
+			last = j.Since
 		}
 	})
 	k.sums.Ready += uint64(t.ready.N)
-	k.sums.Urgent += t.urgent
+	k.sums.Urgent += uint64(t.urgent)
 	k.sums.Delayed += uint64(t.delay.N)
 	k.sums.Buried += uint64(t.buried.N)
 	k.sums.Reserved += t.reserved
+}
+
+// arrivals checks the list of what was found at a place already, in a heap of n jobs: the
+// same jobs, in the order in which they came.
+func (k *checker) arrivals(where string, l *store.List, n int) {
+	last := Time(-1 << 63)
+	k.list(where, l, func(i uint32) {
+		j := k.c.jobs.At(i)
+		if k.at[i] != where || j.Since < last {
+			k.fail("%s: job %d is listed, and in %q since %d, behind one since %d", where, j.ID, k.at[i], j.Since, last)
+		}
+		last = j.Since
+	})
+	if int(l.N) != n {
+		k.fail("%s: %d jobs, %d listed", where, n, l.N)
+	}
 }
 
 // readyTube checks the tube's place in the ready list and its published key.

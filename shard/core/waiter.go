@@ -126,8 +126,7 @@ func (w *Waiter) offer(seq uint64) offered {
 // waitQueue is a tube's waiting clients, first come first served: a list of
 // watches.
 type waitQueue struct {
-	head, tail uint32
-	n          int
+	head, tail, n uint32
 }
 
 // queue adds watch i to a tube's queue.
@@ -245,7 +244,7 @@ func (k *checker) waits() {
 		if t == nil {
 			continue
 		}
-		n, prev := 0, uint32(0)
+		n, prev := uint32(0), uint32(0)
 		for i := t.waiters.head; i != 0; prev, i = i, c.watches.At(i).next {
 			if w := c.watches.At(i); w.tube != t.id || w.prev != prev || queued[i] || !c.clientOf(i).waiting {
 				k.fail("tube %q: waiter %d of client %d does not belong there", t.name, n, w.client)

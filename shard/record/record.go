@@ -31,7 +31,8 @@
 // them. The job is not there before its last Chunk is.
 //
 // Moments are nanoseconds since the Unix epoch, by the time of day when the record was
-// made; due of a buried job is only for their order, and goes on whatever that does.
+// made; due of a buried job is only for their order, and goes on whatever that does. Due of
+// a ready job is since when it is so, if that is known; a Put has none.
 // Lengths of time are nanoseconds too; delay and ttr are seconds.
 //
 // Of records about the same job the later counts; records about a job that no Put or Copy
@@ -103,7 +104,7 @@ const (
 type Job struct {
 	ID              uint64
 	Created         int64
-	Due             int64 // delayed: when it becomes ready; buried: when it was buried
+	Due             int64 // delayed: when it becomes ready; buried: when it was buried; ready: since when, or zero
 	Pri, Delay, TTR uint32
 	State           uint8
 	Counts          Counts
@@ -175,7 +176,16 @@ func (j *Job) AppendPut(b []byte, slot uint16, chunked int) []byte {
 		flags |= FlagSubmitted
 		n += j.Submitted.Size()
 	}
-	b = j.fixed(head(b, n, kind, flags, slot))
+	b = head(b, n, kind, flags, slot)
+	if kind == Put && j.State == Ready {
+		// Of a Put, due says whether it is delayed.
+		due := j.Due
+		j.Due = 0
+		b = j.fixed(b)
+		j.Due = due
+	} else {
+		b = j.fixed(b)
+	}
 	if kind == Copy {
 		b = j.Counts.append(append(b, j.State))
 	}

@@ -17,7 +17,7 @@ const (
 // An Entry orders by (b, a), then by job id.
 //
 //	ready:     b = priority, a = id; of a job that was sent to the tail, the id
-//	           of the last job then, and Job.Prev is its turn behind that one
+//	           of the last job then, and Job.Client is its turn behind that one
 //	deadlines: b = 0,        a = deadline
 type Entry struct {
 	A   uint64
@@ -47,8 +47,8 @@ func (x *Entry) less(jobs *slab.Pool[Job], y *Entry) bool {
 		return x.A < y.A
 	}
 	i, j := jobs.At(x.Job), jobs.At(y.Job)
-	if i.State == Ready && i.Prev != j.Prev {
-		return i.Prev < j.Prev
+	if i.State == Ready && i.Client != j.Client {
+		return i.Client < j.Client
 	}
 	return i.ID < j.ID
 }

@@ -32,26 +32,26 @@ func (s State) String() string {
 // A Job is a pointer-free record in a slab, so that the collector has nothing
 // to walk. Its State names the containers it is in:
 //
-//	Ready     tube.ready  heap by (pri, id)
-//	Delayed   tube.delay  heap by (deadline, id)
-//	Reserved  client.held list, oldest reservation first, and
-//	          client.due  heap by (deadline, id)
-//	Buried    tube.buried list, oldest first
+//	Ready     a heap by (pri, id), and a list
+//	Delayed   a heap by (the moment at which it is due, id), and a list
+//	Reserved  its client's heap by (deadline, id), and a list
+//	Buried    a list
 //
-// Deadline is zero when Ready, the moment of burial when Buried, and in time awake when
-// Reserved. The containers are package core's. Source: beanstalkd doc/protocol.txt.
+// Since is when the job entered its state, and all lists are in the order of that. A
+// moment to come, at which a delay or a reservation ends, is in the heap's Entry only.
+// Source of the states: beanstalkd doc/protocol.txt.
 type Job struct {
 	ID              JobID
 	Created         Time
-	Deadline        Time
+	Since           Time
 	Body            uint32 // slab reference; or an index of package core's, for a large one
 	Size            uint32 // bytes of the body
 	Pri             uint32
 	Delay           uint32 // seconds, as last set
 	ttrOrSubmission uint32 // see TTR and Submission
 	Tube            TubeID
-	Client          ClientID // who reserved it
-	Prev            uint32   // list links; a job is in one list at most. Ready: see Entry
+	Client          ClientID // who reserved it; while it is Ready, its turn: see Entry
+	Prev            uint32   // list links; a job is in one list at most
 	Next            uint32
 	Pos             uint32 // index in its heap
 	Hash            uint32 // next job in its bucket of the id table

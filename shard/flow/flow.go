@@ -1,0 +1,230 @@
+// Package flow counts what passes through a tube, and how long it took: numbers that only
+// grow, in a fixed place, for who wants to know rates and quantiles. It reads no clock.
+package flow
+
+import "math/bits"
+
+// Buckets is how many a histogram has.
+const Buckets = 32
+
+// Bound is the upper bound of a bucket in nanoseconds, which belongs to it: powers of two
+// seconds from 2^-11, exactly, so that every scale by powers of two can be made of them.
+// The last bucket, for which there is none, takes the rest.
+func Bound(bucket int) (ns float64) { return unit / 4.0 * float64(uint64(1)<<bucket) }
+
+// unit is the nanoseconds of 2^-9 s: 10^9 / 2^9, of which the first bucket has a quarter.
+const unit = 1953125
+
+// Bucket is the bucket of a length of time in nanoseconds. A negative one, which a clock
+// that was set may have left behind, is none.
+func Bucket(ns int64) int {
+	if ns <= unit/4 {
+		return 0 // of those that are served at once, most
+	}
+	if ns > 1<<60 {
+		return Buckets - 1
+	}
+	return min(bits.Len64((4*uint64(ns)-1)/unit), Buckets-1)
+}
+
+// A Length is a length of time, ready to be counted in several places.
+type Length struct {
+	bucket int
+	units  uint64 // of 1024 ns
+}
+
+// LengthOf is that of so many nanoseconds.
+func LengthOf(ns int64) Length { return Length{Bucket(ns), uint64(max(0, ns)) >> 10} }
+
+// An Event is something that happens to a job of a tube.
+type Event int
+
+// The events that a Flow counts. Puts and deletes are not among them: they are counted
+// whether anybody ever reserves from the tube or not.
+const (
+	Reserve Event = iota // it was given to a client; without those that Waited counts
+	Release              // it was given back by its client's word
+	Bury
+	Kick
+	Timeout // its reservation ran out
+	Return  // it came back since its client has gone
+	Flush   // it has ended by a flush
+	Events  // how many there are
+)
+
+// The places of a Flow's numbers: those of each event, then the buckets of both histograms.
+const (
+	waitAt  = int(Events) // from ready to reserved
+	runAt   = waitAt + Buckets
+	numbers = runAt + Buckets
+)
+
+// A Flow is what one tube, or one core, has counted. A count costs the same whatever there
+// was. There may be one for each of very many tubes, so numbers are of 32 bits, and go on
+// in the carry of those few tubes in which one was full. The zero value has seen nothing.
+type Flow struct {
+	n     [numbers]uint32
+	sum   [2]uint64 // of waits and runs, in units of 1024 ns: six hundred thousand years
+	carry *[numbers]uint32
+}
+
+// Count counts an event.
+func (f *Flow) Count(e Event) { f.add(int(e)) }
+
+// Waited counts a job that was reserved after a time.
+func (f *Flow) Waited(l Length) {
+	f.sum[0] += l.units
+	f.add(waitAt + l.bucket)
+}
+
+// Ran counts a reservation that has ended after a time, however it ended.
+func (f *Flow) Ran(l Length) {
+	f.sum[1] += l.units
+	f.add(runAt + l.bucket)
+}
+
+// add counts one at a place.
+func (f *Flow) add(at int) {
+	if f.n[at]++; f.n[at] == 0 {
+		f.full(at)
+	}
+}
+
+//go:noinline
+func (f *Flow) full(at int) {
+	if f.carry == nil {
+		f.carry = new([numbers]uint32)
+	}
+	f.carry[at]++
+}
+
+// CountN counts an event that has happened n times.
+func (f *Flow) CountN(e Event, n int) {
+	was := f.n[e]
+	f.n[e] += uint32(n)
+	if f.n[e] < was {
+		f.full(int(e))
+	}
+}
+
+// Of is how often an event has happened.
+func (f *Flow) Of(e Event) (n uint64) {
+	if e == Reserve {
+		w := f.Wait()
+		n = w.Count()
+	}
+	return n + f.at(int(e))
+}
+
+// at is the number at a place, whole.
+func (f *Flow) at(at int) uint64 {
+	n := uint64(f.n[at])
+	if f.carry != nil {
+		n += uint64(f.carry[at]) << 32
+	}
+	return n
+}
+
+// Wait is how long jobs were ready before they were reserved.
+func (f *Flow) Wait() Times { return f.times(waitAt, f.sum[0]) }
+
+// Run is how long reservations took.
+func (f *Flow) Run() Times { return f.times(runAt, f.sum[1]) }
+
+// times copies the histogram at a place.
+func (f *Flow) times(at int, sum uint64) (t Times) {
+	for b := range t.N {
+		t.N[b] = f.at(at + b)
+	}
+	t.Sum = float64(sum) * 1024
+	return t
+}
+
+// Times are the counts of a histogram: of lengths of time, by bucket.
+type Times struct {
+	N   [Buckets]uint64
+	Sum float64 // nanoseconds
+}
+
+// Count is how many lengths of time were counted.
+func (t *Times) Count() (n uint64) {
+	for _, k := range t.N {
+		n += k
+	}
+	return n
+}
+
+// Add adds those of u, of another tube or core.
+func (t *Times) Add(u *Times) {
+	for b, n := range u.N {
+		t.N[b] += n
+	}
+	t.Sum += u.Sum
+}
+
+// Sub takes those of u away, which were counted before in the same place.
+func (t *Times) Sub(u *Times) {
+	for b, n := range u.N {
+		t.N[b] -= n
+	}
+	t.Sum -= u.Sum
+}
+
+// Quantile is the upper bound of the bucket in which the q-th of all lengths of time is, in
+// nanoseconds, so at most twice too much; not ok if none was counted. In the last bucket it
+// is that bucket's lower bound.
+func (t *Times) Quantile(q float64) (ns float64, ok bool) {
+	all := t.Count()
+	if all == 0 {
+		return 0, false
+	}
+	rank := uint64(q * float64(all))
+	for b, n := range t.N[:Buckets-1] {
+		if rank < n || rank == n && q >= 1 && n == all {
+			return Bound(b), true
+		}
+		rank -= n
+		all -= n
+	}
+	return Bound(Buckets - 2), true
+}
+
+// Totals are a Flow for all tubes of a core together, of which there are few.
+type Totals struct {
+	events    [Events]uint64
+	wait, run [Buckets]uint64
+	sum       [2]uint64
+}
+
+// Count is Flow.Count.
+func (f *Totals) Count(e Event) { f.events[e]++ }
+
+// CountN is Flow.CountN.
+func (f *Totals) CountN(e Event, n int) { f.events[e] += uint64(n) }
+
+// Waited is Flow.Waited.
+func (f *Totals) Waited(l Length) {
+	f.sum[0] += l.units
+	f.wait[l.bucket%Buckets]++
+}
+
+// Ran is Flow.Ran.
+func (f *Totals) Ran(l Length) {
+	f.sum[1] += l.units
+	f.run[l.bucket%Buckets]++
+}
+
+// Of is Flow.Of.
+func (f *Totals) Of(e Event) (n uint64) {
+	if e == Reserve {
+		w := f.Wait()
+		n = w.Count()
+	}
+	return n + f.events[e]
+}
+
+// Wait is Flow.Wait.
+func (f *Totals) Wait() Times { return Times{f.wait, float64(f.sum[0]) * 1024} }
+
+// Run is Flow.Run.
+func (f *Totals) Run() Times { return Times{f.run, float64(f.sum[1]) * 1024} }

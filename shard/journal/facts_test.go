@@ -102,7 +102,7 @@ func (f *facts) differ(g *facts, now int64, keep func(slot uint16) bool, slotOf 
 		if a == nil {
 			return fmt.Errorf("job %d is there, and should not be", id)
 		}
-		if err := a.differ(b); err != nil {
+		if err := a.differ(b, now); err != nil {
 			return fmt.Errorf("job %d: %w", id, err)
 		}
 	}
@@ -126,7 +126,7 @@ func (f *facts) differ(g *facts, now int64, keep func(slot uint16) bool, slotOf 
 	return nil
 }
 
-func (j *fact) differ(k *fact) error {
+func (j *fact) differ(k *fact, now int64) error {
 	if !bytes.Equal(j.Body, k.Body) {
 		return fmt.Errorf("its body of %d bytes is one of %d or altered", len(j.Body), len(k.Body))
 	}
@@ -135,6 +135,9 @@ func (j *fact) differ(k *fact) error {
 	}
 	a, b := j.Job, k.Job
 	a.Tube, a.Body, b.Tube, b.Body = nil, nil, nil, nil
+	if a.State == record.Delayed && a.Due <= now && b.State == record.Ready && (b.Due == 0 || b.Due == a.Due) {
+		b.State, b.Due = a.State, a.Due // it has become ready, when it was to be
+	}
 	if as, bs := fmt.Sprintf("%+v", a), fmt.Sprintf("%+v", b); as != bs {
 		return fmt.Errorf("%s, want %s", bs, as)
 	}

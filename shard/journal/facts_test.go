@@ -138,6 +138,9 @@ func (j *fact) differ(k *fact, now int64) error {
 	if a.State == record.Delayed && a.Due <= now && b.State == record.Ready && (b.Due == 0 || b.Due == a.Due) {
 		b.State, b.Due = a.State, a.Due // it has become ready, when it was to be
 	}
+	if a.State == record.Ready && b.State == record.Ready && a.Due > now && b.Due == now {
+		b.Due = a.Due // what is to come has come now
+	}
 	if as, bs := fmt.Sprintf("%+v", a), fmt.Sprintf("%+v", b); as != bs {
 		return fmt.Errorf("%s, want %s", bs, as)
 	}

@@ -172,7 +172,7 @@ func TestTheWorstReaderIsCutOff(t *testing.T) {
 		}
 	}
 	sum := f.d.srv.host.Account.Sum()
-	f.d.srv.host.Account.Bound = sum - 100_000 // a sixteenth of which is freed besides
+	f.d.srv.host.Account.SetBound(sum - 100_000) // a sixteenth of which is freed besides
 	f.d.srv.host.Shed()
 	f.rest()
 	for i, c := range all {

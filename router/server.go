@@ -29,7 +29,7 @@ import (
 
 // A Server is the whole of it: shards, event loops, connections.
 type Server struct {
-	cfg   Config
+	cfg   Config // as it was made; see Apply
 	log   *slog.Logger
 	host  *session.Host // what all connections share
 	freed *memory.Freed // large bodies to be collected
@@ -46,6 +46,7 @@ type Server struct {
 	journal storage      // nil: jobs are in memory only
 	failed  <-chan error // its end
 
+	started  atomic.Bool // Start has returned
 	drained  atomic.Bool // Drain was called: no jobs are taken ever again
 	retiring atomic.Bool // the server ends once no job is left
 	unwanted chan bool   // see ShutdownWanted
@@ -68,7 +69,7 @@ func New(cfg Config) (*Server, error) {
 	s.operator = admin.New(admin.Options{
 		Host: s.host, Life: &s.life, Gate: &s.gate, Fronts: s.fronts,
 		ConnectionLimit: s.reactor.ConnectionLimit, SetDraining: s.setDraining,
-		MaxJobSize: func() uint32 { return s.cfg.MaxJobSize },
+		MaxJobSize: s.beanstalkd.MaxJobSize,
 	})
 	return s, nil
 }
@@ -102,11 +103,11 @@ func newServer(cfg Config, k *clock.Clock) (*Server, error) {
 		unwanted: make(chan bool, 1),
 		quit:     make(chan struct{}),
 	}
-	acct := memory.NewAccount(cfg.ConnectionMemory - cfg.ConnectionMemory/session.GarbagePart)
-	h := session.NewHost(acct)
+	h := session.NewHost(memory.NewAccount(cfg.ConnectionMemory))
 	h.Map = placement.New(placement.Options{Shards: cfg.Shards, Naming: tubeNaming, BodyFreed: s.bodyFreed})
-	h.Clock, h.Log, h.ConnectionMemory = k, cfg.Log, cfg.ConnectionMemory
+	h.Clock, h.Log = k, cfg.Log
 	h.HeldMost, h.LookMost = session.HeldMax, ops.LookMost
+	h.BoundConnections(cfg.ConnectionMemory)
 	s.host = h
 	for i := range cfg.Shards {
 		h.Map.Add(shard.New(i, s.newCore(i), k.Stamp))
@@ -127,11 +128,15 @@ func (s *Server) newCore(i int) *core.Core {
 	if i == m.OfTube([]byte(beanstalkd.DefaultTube)) {
 		machine.Pin(beanstalkd.DefaultTube)
 	}
-	g := &s.cfg.Gearman
-	machine.SetSubmitOptions(core.SubmitOptions{
-		Retries: g.Retries, Wakeup: g.Wakeup, BuryFailed: g.BuryFailed, Hash: new(maphash.Hash),
-	})
+	opts := submitOptions(&s.cfg.Gearman)
+	opts.Hash = new(maphash.Hash)
+	machine.SetSubmitOptions(opts)
 	return machine
+}
+
+// submitOptions are what a shard is told of how Gearman is spoken.
+func submitOptions(g *GearmanConfig) core.SubmitOptions {
+	return core.SubmitOptions{Retries: g.Retries, Wakeup: g.Wakeup, BuryFailed: g.BuryFailed}
 }
 
 // bodyFreed hears of a large body that no job has any more. A shard is owned.
@@ -163,6 +168,7 @@ func (s *Server) Start() error {
 		return err
 	}
 	s.life.Serve()
+	s.started.Store(true)
 	return nil
 }
 
@@ -202,7 +208,7 @@ func (s *Server) Serve(l net.Listener) error { return s.reactor.Serve(l, s.beans
 func (s *Server) ServeGearman(l net.Listener) error { return s.reactor.Serve(l, s.gearmand) }
 
 // Gearman is how that is spoken, defaults filled in.
-func (s *Server) Gearman() GearmanConfig { return s.cfg.Gearman }
+func (s *Server) Gearman() GearmanConfig { return s.gearmand.Config() }
 
 // ConnectionLimit is how many clients are served at a time, and, for people, what says so.
 func (s *Server) ConnectionLimit() (n int, from string) { return s.reactor.ConnectionLimit() }

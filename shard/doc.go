@@ -23,11 +23,11 @@
 //
 // Who may call what:
 //
-//	an owner                 Apply, Release, Counts, EachID, Jobs, Tubes, Clients, Check
+//	an owner                 Apply, Release, SetSubmitOptions, Counts, EachID, Jobs, Tubes, Clients, Check
 //	an event loop            Own, Send, Catchup; then it is an owner or not, and goes on at once
 //	a goroutine that waits   OwnPatiently, Recopy, NeedsCopy
 //	anybody, at any time     Readied, Counters, Nudge, and what package core says of a Face
-//	before the shard is used New, Record, Replay, SetSubmitOptions, Start
+//	before the shard is used New, Record, Replay, Start
 //	a driver without Start   Tick, Due
 //
 // A Batch is what one of them carries from shard to shard: the moment of its turn and what

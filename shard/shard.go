@@ -230,7 +230,8 @@ func (s *Shard) expire(b *Batch) {
 	s.wantsCommit = s.log.End() || s.wantsCommit
 }
 
-// SetSubmitOptions says how submitted jobs are treated; call it before anything else.
+// SetSubmitOptions says how submitted jobs are treated from now on; the shard must be owned,
+// or not be shared yet.
 func (s *Shard) SetSubmitOptions(o core.SubmitOptions) { s.core.SetSubmitOptions(o) }
 
 // Catchup runs timers that are due already but that the goroutine has not come

@@ -31,6 +31,10 @@ type ahead struct {
 	at, end int        // those of cmds that are not run yet
 	puts    int        // puts among them, whose ids follow each other
 	id      core.JobID // of the first of those puts
+
+	// maxSize is the largest job body in bytes: the front's as it was when the input
+	// came, so that a put is not taken by one limit and received by another.
+	maxSize uint32
 }
 
 type parsed struct {
@@ -70,7 +74,7 @@ func (c *conn) number(rest []byte) (id core.JobID) {
 		c.numbered.n--
 	default:
 		if size := int(c.cmd.Size) + 2; a.at == a.end && len(rest) > size && size-2 <= slab.MaxSize {
-			a.read(rest[size:], c.front.cfg.MaxJobSize)
+			a.read(rest[size:])
 		}
 		c.Loop().Tally(session.TallyIDAdds, 1)
 		id = c.Host().Map.IDs().Take(1 + a.puts)
@@ -81,7 +85,7 @@ func (c *conn) number(rest []byte) (id core.JobID) {
 
 // read parses the commands at the front of b, as far as it is certain which bytes are
 // commands and that all of them will be run.
-func (a *ahead) read(b []byte, maxSize uint32) {
+func (a *ahead) read(b []byte) {
 	a.at, a.end = 0, 0
 	for a.end < aheadMax {
 		p := &a.cmds[a.end]
@@ -95,7 +99,7 @@ func (a *ahead) read(b []byte, maxSize uint32) {
 			b = b[n:]
 			continue
 		}
-		if p.cmd.Size > maxSize || p.cmd.Trailing {
+		if p.cmd.Size > a.maxSize || p.cmd.Trailing {
 			return
 		}
 		a.end++

@@ -48,6 +48,7 @@ const (
 
 // Input implements session.Protocol.
 func (c *conn) Input(b []byte) (n int) {
+	c.ahead.maxSize = c.front.maxJobSize.Load()
 	n = c.runCommands(b)
 	if a := c.ahead; a.puts > 0 || a.at < a.end || c.numbered.n > 0 {
 		c.endAhead(len(b) - n)

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"os"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -24,8 +25,11 @@ type Config struct {
 
 // A Front is the protocol's side of a server. It implements session.Front.
 type Front struct {
-	cfg  Config
+	cfg  Config // but for its MaxJobSize, which may change
 	host *session.Host
+
+	maxJobSize atomic.Uint32 // bytes; see ahead.maxSize
+
 	base int // of its kinds of commands, as the loops count them
 
 	started core.Time
@@ -43,6 +47,7 @@ const DefaultTube = "default"
 // New makes the host's front for the protocol, before there is a loop.
 func New(host *session.Host, cfg Config) (*Front, error) {
 	f := &Front{cfg: cfg, host: host, started: host.Clock.Now()}
+	f.maxJobSize.Store(cfg.MaxJobSize)
 	f.base = host.Base(int(beanstalk.NumKinds))
 	var id [8]byte
 	rand.Read(id[:]) // never fails
@@ -52,6 +57,13 @@ func New(host *session.Host, cfg Config) (*Front, error) {
 	}
 	return f, nil
 }
+
+// MaxJobSize is the largest job body in bytes; at any time.
+func (f *Front) MaxJobSize() uint32 { return f.maxJobSize.Load() }
+
+// SetMaxJobSize changes Config.MaxJobSize, at any time. A body that is being received, and
+// every job that is there, stays.
+func (f *Front) SetMaxJobSize(bytes uint32) { f.maxJobSize.Store(bytes) }
 
 // Name implements session.Front.
 func (f *Front) Name() string { return "beanstalkd" }

@@ -13,7 +13,7 @@ const crlf = "\r\n"
 // put takes a put line; rest is what follows it.
 func (c *conn) put(rest []byte) (n int) {
 	size := int(c.cmd.Size)
-	if c.cmd.Size > c.front.cfg.MaxJobSize {
+	if c.cmd.Size > c.ahead.maxSize {
 		c.skipPut(beanstalk.MsgJobTooBig)
 		return 0
 	}

@@ -42,7 +42,7 @@ func (c *conn) isLargePut() bool {
 // isRefusedAnyway reports whether the parsed command is a put that is refused whatever room
 // there is.
 func (c *conn) isRefusedAnyway() bool {
-	return c.cmd.Kind == beanstalk.Put && (c.cmd.Size > c.front.cfg.MaxJobSize || c.cmd.Trailing)
+	return c.cmd.Kind == beanstalk.Put && (c.cmd.Size > c.ahead.maxSize || c.cmd.Trailing)
 }
 
 // refuseCommand answers a command for which the disk has no space.

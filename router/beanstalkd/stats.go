@@ -54,7 +54,7 @@ func (f *Front) stats(n *core.Counts) *beanstalk.ServerStats {
 		CurrentJobsBuried:   n.Buried,
 		JobTimeouts:         n.Timeouts,
 		TotalJobs:           n.Total,
-		MaxJobSize:          uint64(f.cfg.MaxJobSize),
+		MaxJobSize:          uint64(f.MaxJobSize()),
 		CurrentTubes:        uint64(h.Map.Tubes().Len()),
 		CurrentConnections:  uint64(loops.Connections),
 		CurrentProducers:    uint64(loops.Producers),

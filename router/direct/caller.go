@@ -1,8 +1,10 @@
 package direct
 
 import (
+	"context"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"polystalk/router/clock"
 	"polystalk/router/ops"
@@ -72,6 +74,27 @@ func (c *Caller) Do(i int) *core.Reply {
 	}
 	return &c.msg.Reply
 }
+
+// Visit has f called, which must not wait, while it owns a shard. It reports false when ctx
+// has ended before the shard was free; one that is free is visited even so.
+func (c *Caller) Visit(ctx context.Context, i int, f func(*shard.Shard)) bool {
+	sh := c.m.Shard(i)
+	for {
+		c.clock.Stamp(&c.batch)
+		if sh.Own(&c.batch) {
+			f(sh)
+			sh.Release(&c.batch)
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		time.Sleep(visitAgain)
+	}
+}
+
+// visitAgain is how long Visit leaves a shard to its owner.
+const visitAgain = 20 * time.Microsecond
 
 // await reports whether m has come.
 func (c *Caller) await(m *core.Message) bool {

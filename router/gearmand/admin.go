@@ -29,9 +29,9 @@ func (c *conn) admin() {
 	case gearman.CancelJob:
 		c.cancel(m.Args[0])
 	case gearman.Version:
-		*out = gearman.AppendOK(*out, c.front.cfg.Version)
+		*out = gearman.AppendOK(*out, c.front.cfg.Load().Version)
 	case gearman.Verbose:
-		*out = gearman.AppendOK(*out, c.front.cfg.Verbose)
+		*out = gearman.AppendOK(*out, c.front.cfg.Load().Verbose)
 	case gearman.GetPID:
 		*out = gearman.AppendOK(*out, strconv.Itoa(os.Getpid()))
 	case gearman.Shutdown, gearman.ShutdownGraceful:

@@ -96,12 +96,12 @@ func (c *conn) fail(body string) {
 }
 
 func (c *conn) handleOf(id core.JobID) gearman.Handle {
-	return gearman.Handle{Prefix: c.front.cfg.Prefix, ID: uint64(id)}
+	return gearman.Handle{Prefix: c.front.cfg.Load().Prefix, ID: uint64(id)}
 }
 
 // find is the job of a handle and the shard in which it lives.
 func (c *conn) find(handle []byte) (id core.JobID, shard int, ok bool) {
-	n, ok := gearman.ParseHandle(c.front.cfg.Prefix, handle)
+	n, ok := gearman.ParseHandle(c.front.cfg.Load().Prefix, handle)
 	if !ok {
 		return 0, 0, false
 	}

@@ -1,6 +1,9 @@
 package gearmand
 
 import (
+	"fmt"
+	"sync/atomic"
+
 	"polystalk/router/session"
 )
 
@@ -8,8 +11,8 @@ import (
 // share. It implements session.Front.
 type Front struct {
 	host *session.Host
-	cfg  Config
-	base int // from where the host counts this protocol's commands
+	cfg  atomic.Pointer[Config] // never changed in place
+	base int                    // from where the host counts this protocol's commands
 
 	directory directory
 
@@ -23,7 +26,8 @@ type Front struct {
 // the server, whose answer is on its way then: see Config.Shutdown. It is called by loops,
 // perhaps by several at a time, and must not wait.
 func New(host *session.Host, cfg Config, wantShutdown func(graceful bool)) *Front {
-	f := &Front{host: host, cfg: cfg, wantShutdown: wantShutdown}
+	f := &Front{host: host, wantShutdown: wantShutdown}
+	f.cfg.Store(&cfg)
 	f.base = host.Base(len(f.Kinds()))
 	return f
 }
@@ -37,11 +41,21 @@ func (f *Front) Name() string { return "Gearman" }
 func (f *Front) Kinds() []string { return kinds.names }
 
 // Config is how Gearman is spoken.
-func (f *Front) Config() Config { return f.cfg }
+func (f *Front) Config() Config { return *f.cfg.Load() }
+
+// Set changes how Gearman is spoken, at any time. cfg is to be complete and valid, with the
+// Prefix that there is: clients know handles by it. Of the rest each message goes by what
+// holds when it comes, and Exceptions is for new connections.
+func (f *Front) Set(cfg Config) {
+	if was := f.cfg.Load().Prefix; cfg.Prefix != was {
+		panic(fmt.Sprintf("gearmand: handles begin with %q, and are to begin with %q", was, cfg.Prefix))
+	}
+	f.cfg.Store(&cfg)
+}
 
 // Open implements session.Front.
 func (f *Front) Open(l *session.Loop, nc session.Conn) *session.Session {
-	c := &conn{front: f, input: (*conn).opening, exceptions: f.cfg.Exceptions}
+	c := &conn{front: f, input: (*conn).opening, exceptions: f.cfg.Load().Exceptions}
 	c.Init(l, nc, c)
 	c.mail.Msg.Home, c.mail.Msg.Owner = l, &c.Session
 	c.op.Mail = &c.mail

@@ -32,7 +32,7 @@ func (c *conn) opening(b []byte) (n int, more bool) {
 	if !c.Reads() {
 		return 0, false
 	}
-	n, _ = gearman.Parse(&c.m, b, c.front.cfg.MaxBody)
+	n, _ = gearman.Parse(&c.m, b, c.front.cfg.Load().MaxBody)
 	foreign := c.m.Type == gearman.Text && codec.IsForeign(b[:n], false)
 	if n == 0 {
 		foreign = codec.IsTLS(b) // which need not have a line's end
@@ -55,7 +55,7 @@ func (c *conn) command(b []byte) (n int, more bool) {
 		return 0, false
 	}
 	m := &c.m
-	n, fault := gearman.Parse(m, b, c.front.cfg.MaxBody)
+	n, fault := gearman.Parse(m, b, c.front.cfg.Load().MaxBody)
 	if n == 0 {
 		return 0, false
 	}

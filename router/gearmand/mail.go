@@ -58,7 +58,7 @@ func (c *conn) keepBack(relays *core.Relay) {
 		c.front.host.Account.RetainRelay(r)
 		c.Charge(relayBytes)
 	}
-	if e.bytes > c.front.cfg.MaxUnread {
+	if e.bytes > c.front.cfg.Load().MaxUnread {
 		c.cutOff(e.bytes)
 	}
 }
@@ -104,7 +104,7 @@ func (c *conn) sayNoop() {
 func (c *conn) relay(r *core.Relay) {
 	for ; r != nil; r = r.Next {
 		for range r.Copies {
-			if unsent := c.Unsent(); unsent > c.front.cfg.MaxUnread {
+			if unsent := c.Unsent(); unsent > c.front.cfg.Load().MaxUnread {
 				c.cutOff(unsent)
 				return
 			}

@@ -11,7 +11,7 @@ const addressesCost = 256
 
 // mayShutDown reports whether the client's shutdown is obeyed.
 func (c *conn) mayShutDown() bool {
-	switch c.front.cfg.Shutdown {
+	switch c.front.cfg.Load().Shutdown {
 	case ShutdownAny:
 		return true
 	case ShutdownNone:

@@ -49,7 +49,7 @@ func (c *conn) report(body []byte, large core.Large) {
 // failsAgain reports whether a WORK_FAIL, which has no data, is about the job that its
 // worker has just ended by WORK_EXCEPTION: some send both, and die of an ERROR.
 func (c *conn) failsAgain(handle []byte) bool {
-	n, ours := gearman.ParseHandle(c.front.cfg.Prefix, handle)
+	n, ours := gearman.ParseHandle(c.front.cfg.Load().Prefix, handle)
 	if !ours || core.JobID(n) != c.excepted { // ids begin at 1
 		return false
 	}

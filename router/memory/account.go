@@ -23,9 +23,7 @@ import (
 // A nil Account counts nothing. All methods may be called by anyone at any time, also
 // while a shard is owned.
 type Account struct {
-	// Bound is the number of bytes within which all of it should stay. It is fixed once
-	// several goroutines use the Account.
-	Bound int64
+	bound atomic.Int64 // see Bound
 
 	high chan struct{} // see High
 	sum  atomic.Int64
@@ -43,14 +41,25 @@ type sharedPart struct {
 
 // NewAccount is an account of nothing yet.
 func NewAccount(bound int64) *Account {
-	return &Account{Bound: bound, high: make(chan struct{}, 1), shared: make(map[*byte]*sharedPart)}
+	a := &Account{high: make(chan struct{}, 1), shared: make(map[*byte]*sharedPart)}
+	a.bound.Store(bound)
+	return a
+}
+
+// Bound is the number of bytes within which all of it should stay.
+func (a *Account) Bound() int64 { return a.bound.Load() }
+
+// SetBound changes it. What is kept above a lower one is told by High.
+func (a *Account) SetBound(bound int64) {
+	a.bound.Store(bound)
+	a.tellIfHigh(a.sum.Load(), bound)
 }
 
 // Sum is the number of bytes that are counted.
 func (a *Account) Sum() int64 { return a.sum.Load() }
 
 // Low reports whether the sum is far below the bound.
-func (a *Account) Low() bool { return a.sum.Load() < a.Bound/4 }
+func (a *Account) Low() bool { return a.sum.Load() < a.Bound()/4 }
 
 // High tells when something was added and the sum is above half of the bound. What comes
 // while nobody has taken the last word is not told again.
@@ -61,11 +70,18 @@ func (a *Account) Add(n int) {
 	if a == nil || n == 0 {
 		return
 	}
-	if sum := a.sum.Add(int64(n)); n > 0 && sum > a.Bound/2 {
-		select {
-		case a.high <- struct{}{}:
-		default:
-		}
+	if sum := a.sum.Add(int64(n)); n > 0 {
+		a.tellIfHigh(sum, a.Bound())
+	}
+}
+
+func (a *Account) tellIfHigh(sum, bound int64) {
+	if sum <= bound/2 {
+		return
+	}
+	select {
+	case a.high <- struct{}{}:
+	default:
 	}
 }
 
@@ -76,7 +92,7 @@ func (a *Account) Allow(full, least int) int {
 	if a == nil {
 		return full
 	}
-	quarter := a.Bound / 4
+	quarter := a.Bound() / 4
 	left := 3*quarter - a.sum.Load()
 	if left >= quarter {
 		return full
@@ -89,7 +105,7 @@ func (a *Account) Excess() int64 {
 	if a == nil {
 		return math.MinInt64
 	}
-	return a.sum.Load() - a.Bound
+	return a.sum.Load() - a.Bound()
 }
 
 // Retain counts memory that never changes for one more reader, until Release. As long as a

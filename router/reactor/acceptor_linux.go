@@ -114,7 +114,8 @@ func (a *acceptor) accept() { a.in.raw.Control(a.from) }
 // turns clients away that are too many, and looks at the limit once there is one; without
 // it they wait in the backlog, so that a seat is taken before one is accepted.
 func (a *acceptor) acceptFrom(fd uintptr) {
-	r, limit := a.in.reactor, a.in.limit
+	r := a.in.reactor
+	limit := r.limit.Load()
 	most := int64(limit.n)
 	for range acceptMax {
 		if limit.asked {
@@ -186,7 +187,7 @@ func (a *acceptor) place(fd int) {
 
 // turnAway closes a connection that is one too many.
 func (a *acceptor) turnAway(fd int) {
-	limit := a.in.limit
+	limit := a.in.reactor.limit.Load()
 	a.in.reactor.host.Complain(complaintRefused, "conn", session.Remote{Addr: peerAt(fd)}, "limit", limit.n, "from", limit.from)
 	unix.Close(fd)
 }

@@ -53,7 +53,8 @@ func TestListenerClosesWhileALoopAccepts(t *testing.T) {
 	r.accepting.Add(1)
 	go func() {
 		defer r.accepting.Done()
-		served <- r.listen(l, new(echoFront), connectionLimit{n: 1, from: "this test"})
+		r.setLimit(connectionLimit{n: 1, from: "this test"})
+		served <- r.listen(l, new(echoFront))
 	}()
 	for range 2 { // the second does not come in
 		c, err := net.Dial("tcp", l.Addr().String())
@@ -110,9 +111,9 @@ func TestNobodyTakesAPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := &listener{reactor: r, l: l, raw: raw, limit: r.opts.limitOf(1000)}
-	if !in.limit.asked {
-		t.Fatalf("the limit is %+v", in.limit)
+	in := &listener{reactor: r, l: l, raw: raw}
+	if limit := r.limit.Load(); !limit.asked {
+		t.Fatalf("the limit is %+v", limit)
 	}
 	a := &acceptor{in: in}
 	asked := 0
@@ -144,10 +145,11 @@ func TestClientsWaitInTheBacklog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.setLimit(connectionLimit{n: 2, from: "this test"})
 	s.accepting.Add(1)
 	go func() {
 		defer s.accepting.Done()
-		if err := s.listen(l, s.front, connectionLimit{n: 2, from: "this test"}); err != nil {
+		if err := s.listen(l, s.front); err != nil {
 			t.Error(err)
 		}
 	}()

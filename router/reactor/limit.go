@@ -16,8 +16,28 @@ type connectionLimit struct {
 
 // ConnectionLimit is how many clients are served at a time, and, for people, what says so.
 func (r *Reactor) ConnectionLimit() (n int, from string) {
-	l := r.opts.limitOf(descriptors())
+	l := r.limit.Load()
 	return l.n, l.from
+}
+
+// SetMaxConnections changes Options.MaxConnections. Who is connected stays; with a higher
+// limit those who wait in the backlog are let in.
+func (r *Reactor) SetMaxConnections(n int) {
+	o := r.opts
+	o.MaxConnections = n
+	r.setLimit(o.limitOf(descriptors()))
+	r.warnIfFewer(n)
+	r.openAcceptors()
+}
+
+func (r *Reactor) setLimit(l connectionLimit) { r.limit.Store(&l) }
+
+// warnIfFewer tells the operator who has asked for more than there are descriptors for.
+func (r *Reactor) warnIfFewer(want int) {
+	if limit := r.limit.Load(); want > limit.n {
+		r.host.Log.Warn("the limit of descriptors allows fewer connections than --max-connections; raise it (ulimit -n, LimitNOFILE)",
+			"max-connections", want, "served", limit.n)
+	}
 }
 
 // limitOf takes MaxConnections, unless that is 0 or more than the descriptors allow.

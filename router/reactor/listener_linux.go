@@ -20,7 +20,6 @@ type listener struct {
 	l       net.Listener
 	raw     syscall.RawConn
 	front   session.Front
-	limit   connectionLimit
 
 	mu        sync.Mutex // the acceptors are opened and shut with it
 	acceptors []*acceptor
@@ -29,7 +28,7 @@ type listener struct {
 }
 
 // listen accepts from l until r refuses it.
-func (r *Reactor) listen(l net.Listener, f session.Front, limit connectionLimit) error {
+func (r *Reactor) listen(l net.Listener, f session.Front) error {
 	sc, ok := l.(syscall.Conn)
 	if !ok {
 		return errors.New("it has no descriptor")
@@ -38,7 +37,7 @@ func (r *Reactor) listen(l net.Listener, f session.Front, limit connectionLimit)
 	if err != nil {
 		return err
 	}
-	in := &listener{reactor: r, l: l, raw: raw, front: f, limit: limit, done: make(chan struct{})}
+	in := &listener{reactor: r, l: l, raw: raw, front: f, done: make(chan struct{})}
 	if _, ok := l.(*net.TCPListener); ok {
 		if err := in.control(inheritable); err != nil {
 			return err

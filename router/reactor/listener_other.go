@@ -18,7 +18,7 @@ func (*acceptor) accept() {}
 
 // listen accepts from l until r refuses it, by way of net and gnet's Enroll: options of a
 // listener reach its connections on Linux only.
-func (r *Reactor) listen(l net.Listener, f session.Front, limit connectionLimit) error {
+func (r *Reactor) listen(l net.Listener, f session.Front) error {
 	r.mu.Lock()
 	if r.refused.has(f) {
 		r.mu.Unlock()
@@ -28,7 +28,7 @@ func (r *Reactor) listen(l net.Listener, f session.Front, limit connectionLimit)
 	r.mu.Unlock()
 	wait := retryMin
 	for {
-		for !limit.asked && r.seats.taken.Load() >= int64(limit.n) && !r.refuses(f) {
+		for limit := r.limit.Load(); !limit.asked && r.seats.taken.Load() >= int64(limit.n) && !r.refuses(f); limit = r.limit.Load() {
 			r.host.Complain(complaintFull, "addr", l.Addr().String(), "limit", limit.n, "from", limit.from)
 			time.Sleep(retryMax)
 		}
@@ -36,7 +36,7 @@ func (r *Reactor) listen(l net.Listener, f session.Front, limit connectionLimit)
 		switch {
 		case err == nil:
 			wait = retryMin
-			r.admit(nc, f, limit)
+			r.admit(nc, f)
 		case r.refuses(f):
 			return nil
 		case errors.Is(err, net.ErrClosed):
@@ -50,7 +50,8 @@ func (r *Reactor) listen(l net.Listener, f session.Front, limit connectionLimit)
 }
 
 // admit enrolls a new connection, or closes it when there are too many.
-func (r *Reactor) admit(nc net.Conn, f session.Front, limit connectionLimit) {
+func (r *Reactor) admit(nc net.Conn, f session.Front) {
+	limit := r.limit.Load()
 	if r.seats.taken.Add(1) > int64(limit.n) && limit.asked {
 		r.seats.taken.Add(-1)
 		r.host.Complain(complaintRefused, "conn", session.Remote{Addr: nc.RemoteAddr()}, "limit", limit.n, "from", limit.from)

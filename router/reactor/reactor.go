@@ -42,6 +42,7 @@ type Reactor struct {
 	strange error
 	yields  bool // the event loops let others have their processors; see session.Loop.MustYield
 
+	limit    atomic.Pointer[connectionLimit]
 	seats    seats
 	behind   atomic.Int64 // connections with output that was not taken
 	notifier *notifier
@@ -58,7 +59,7 @@ type Reactor struct {
 
 // New makes a Reactor that does nothing yet.
 func New(o Options) *Reactor {
-	return &Reactor{
+	r := &Reactor{
 		opts:      o,
 		host:      o.Host,
 		loops:     make(map[gnet.EventLoop]*eventLoop),
@@ -68,6 +69,8 @@ func New(o Options) *Reactor {
 		listeners: make(map[net.Listener]served),
 		refused:   refused{fronts: make(map[session.Front]struct{})},
 	}
+	r.setLimit(o.limitOf(descriptors()))
+	return r
 }
 
 // Start starts the event loops.
@@ -83,6 +86,7 @@ func (r *Reactor) Start() error {
 		return fmt.Errorf("event loops: %w", err)
 	}
 	r.client = client
+	r.warnIfFewer(r.opts.MaxConnections)
 	r.yields = runtime.GOMAXPROCS(0) <= r.opts.Loops
 	err = r.notifier.start()
 	if err == nil {

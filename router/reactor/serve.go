@@ -26,7 +26,7 @@ const (
 // reactor's from then on, until Shutdown or Refuse; f makes their sessions. Several
 // listeners may be served at once. It returns when l is closed: nil if it was to be.
 //
-// As many connections are served as Options.MaxConnections says, and further ones closed
+// As many connections are served as Options.MaxConnections or SetMaxConnections says, and further ones closed
 // at once; or as many as the limit of descriptors leaves room for, and further clients wait
 // in the backlog until others go, as they do when descriptors or memory run out for another
 // reason. Accepting goes on whatever happens.
@@ -39,12 +39,7 @@ func (r *Reactor) Serve(l net.Listener, f session.Front) error {
 	r.accepting.Add(1)
 	r.mu.Unlock()
 	defer r.accepting.Done()
-	limit := r.opts.limitOf(descriptors())
-	if want := r.opts.MaxConnections; want > limit.n {
-		r.host.Log.Warn("the limit of descriptors allows fewer connections than --max-connections; raise it (ulimit -n, LimitNOFILE)",
-			"max-connections", want, "served", limit.n)
-	}
-	return r.listen(l, f, limit)
+	return r.listen(l, f)
 }
 
 // A served listener.

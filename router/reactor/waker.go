@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,7 +20,8 @@ import (
 // there is no more, before it looks at a socket again, and two loops that have something
 // for each other feed each other.
 type waker struct {
-	loop *eventLoop // set by Reactor.meet, before anybody can want it woken
+	loop  *eventLoop    // set by Reactor.meet, before anybody can want it woken
+	turns atomic.Uint64 // times that the poller has called it
 
 	mu sync.Mutex // held to use fd
 	fd int        // -1: closed
@@ -93,6 +95,7 @@ func (w *waker) woken() {
 	w.loop.GoOn(true)
 	w.loop.Exit()
 	w.loop.work()
+	w.turns.Add(1)
 }
 
 // stopWakers is called when the event loops have ended.

@@ -12,9 +12,8 @@ import (
 // producers of large bodies wait for one another, rather than that some of them are cut
 // off in the middle. A body that is larger than the whole room is let in alone.
 type bodyRoom struct {
-	most int64 // bytes
-
 	mu      sync.Mutex
+	most    int64 // bytes
 	used    int64
 	inside  map[*Session]bodyStay
 	waiting []bodyWait // the oldest first
@@ -40,6 +39,14 @@ const (
 
 func newBodyRoom(most int64) *bodyRoom {
 	return &bodyRoom{most: most, inside: make(map[*Session]bodyStay)}
+}
+
+// setMost changes how many bytes have room, and lets those in who fit now.
+func (r *bodyRoom) setMost(most int64, now core.Time) (admitted []*Session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.most = most
+	return r.admit(now)
 }
 
 // Crowded reports whether the session has to wait before it receives a large body of size

@@ -104,7 +104,7 @@ func (s *Session) cutOff(unsent, held int) {
 	}
 	h := s.loop.host
 	h.Complain("closing a connection: all together keep more than they may",
-		"conn", s, "unsent", unsent, "held", held, "bound", h.ConnectionMemory)
+		"conn", s, "unsent", unsent, "held", held, "bound", h.connectionMemory.Load())
 	if s.life >= closing {
 		s.conn.Drop() // of its last replies
 		return

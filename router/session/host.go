@@ -21,10 +21,8 @@ type Host struct {
 	Journal commit.Storage // nil: nothing has to be durable
 	Log     *slog.Logger
 
-	// Account counts what all connections keep, and ConnectionMemory is its bound in
-	// bytes as the operator has said it.
-	Account          *memory.Account
-	ConnectionMemory int64
+	// Account counts what all connections keep; see BoundConnections.
+	Account *memory.Account
 
 	// HeldMost bytes of commands are kept of a session that cannot go on (its reserve
 	// waits, its replies are not read, its shard is busy). Then its connection is
@@ -36,8 +34,9 @@ type Host struct {
 	// Draining says that no jobs are taken.
 	Draining atomic.Bool
 
-	bodies *bodyRoom
-	kinds  int // of commands, of all fronts
+	connectionMemory atomic.Int64 // the bound, in bytes, as the operator has said it
+	bodies           *bodyRoom
+	kinds            int // of commands, of all fronts
 
 	mu    sync.Mutex
 	loops atomic.Pointer[[]*Loop]
@@ -61,9 +60,24 @@ const (
 // NewHost makes a Host whose fields are to be set. Its sessions keep no more than acct
 // allows; large bodies, as they are received, have half of that.
 func NewHost(acct *memory.Account) *Host {
-	h := &Host{Account: acct, bodies: newBodyRoom(acct.Bound / 2)}
+	h := &Host{Account: acct, bodies: newBodyRoom(acct.Bound() / 2)}
+	h.connectionMemory.Store(acct.Bound())
 	h.loops.Store(new([]*Loop))
 	return h
+}
+
+// BoundConnections says how many bytes all connections together may make the server keep
+// besides jobs. A part of it is left to the collector (GarbagePart); the account has the
+// rest, and large bodies have half of that. It may be called at any time, by anyone but a
+// loop: who keeps more than a lower bound allows is cut off as if it had come to that by
+// itself.
+func (h *Host) BoundConnections(bytes int64) {
+	h.connectionMemory.Store(bytes)
+	bound := bytes - bytes/GarbagePart
+	h.Account.SetBound(bound)
+	for _, s := range h.bodies.setMost(bound/2, h.Clock.Awake()) {
+		s.loop.Signal(s, (*Session).letIn)
+	}
 }
 
 // Base is from where a front with so many kinds of commands counts them. It is to be

@@ -88,7 +88,7 @@ func (h *Host) Shed() {
 	if excess <= 0 {
 		return
 	}
-	excess += h.Account.Bound / shedMargin
+	excess += h.Account.Bound() / shedMargin
 	var all []debtor
 	for _, l := range h.Loops() {
 		l.own.Lock()

@@ -56,9 +56,19 @@ type SubmitOptions struct {
 	Hash hash.Hash64
 }
 
-// SetSubmitOptions says how submitted jobs are treated, before the first operation and the
-// first record that is replayed.
-func (c *Core) SetSubmitOptions(o SubmitOptions) { c.submitOpts = &o }
+// SetSubmitOptions says how submitted jobs are treated: before the first operation and the
+// first record that is replayed, and again later. From the second call on the Hash stays as
+// it was, since jobs are found by it. A job's lost workers are counted whatever Retries is.
+func (c *Core) SetSubmitOptions(o SubmitOptions) {
+	if c.submitOpts != nil {
+		o.Hash = c.submitOpts.Hash
+	}
+	c.submitOpts = &o
+	if g := c.submissions; g != nil {
+		o.Hash = g.opts.Hash
+		g.opts = o
+	}
+}
 
 // ensureSubmissions prepares for submitted jobs, the first time that somebody names a
 // function: a core without any pays nothing for them.

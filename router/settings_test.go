@@ -1,0 +1,231 @@
+package router
+
+import (
+	"context"
+	"io"
+	"net"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"polystalk/codec/gearman"
+	"polystalk/shard"
+)
+
+// TestSettingsThatCannotBeUsedChangeNothing: not those that could, either.
+func TestSettingsThatCannotBeUsedChangeNothing(t *testing.T) {
+	f := newGearFixture(t)
+	srv := f.d.srv
+	for name, spoil := range map[string]func(*Settings){
+		"largest job":        func(s *Settings) { s.MaxJobSize = 1<<30 + 1 },
+		"negative":           func(s *Settings) { s.ConnectionMemory = -1 },
+		"max connections":    func(s *Settings) { s.MaxConnections = -1 },
+		"Gearman packet is ": func(s *Settings) { s.Gearman.MaxBody = 1<<30 + 1 },
+		"unread":             func(s *Settings) { s.Gearman.MaxUnread = -1 },
+	} {
+		to := Settings{MaxJobSize: 7, MaxConnections: 7, ConnectionMemory: 1 << 40, Gearman: GearmanConfig{MaxBody: 7, Retries: 7}}
+		spoil(&to)
+		was := srv.Gearman()
+		if err := srv.Apply(to); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := srv.Gearman(); !reflect.DeepEqual(got, was) {
+			t.Errorf("%s: %+v", name, got)
+		}
+		f.open().says("put 0 0 9 8\n12345678\n", "INSERTED 1\n")
+		f.open().says("delete 1\n", "DELETED\n")
+		f = newGearFixture(t)
+		srv = f.d.srv
+	}
+}
+
+// TestSettingsHoldForWhatComes: what is under way goes on as it began.
+func TestSettingsHoldForWhatComes(t *testing.T) {
+	f := newGearFixture(t)
+	set := func(size uint32, g GearmanConfig) {
+		t.Helper()
+		if err := f.d.srv.Apply(Settings{MaxJobSize: size, Gearman: g}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	under, c := f.open(), f.open()
+	under.send("put 0 0 9 1000\r\n" + strings.Repeat("x", 500))
+	set(10, GearmanConfig{MaxBody: 10, Exceptions: true, Version: "ignored", Prefix: "ignored", Verbose: "DEBUG"})
+	c.says("put 0 0 9 11\n12345678901\n", "JOB_TOO_BIG\n")
+	c.says("put 0 0 9 10\n1234567890\n", "INSERTED 2\n")
+	under.says(strings.Repeat("x", 500)+"\n", "INSERTED 1\n")
+	under.says("put 0 0 9 11\n12345678901\n", "JOB_TOO_BIG\n")
+	g := f.openGear()
+	g.asks("verbose\n", "OK DEBUG\n")
+	g.asks("version\n", "OK 2.0.0\n")
+	g.send(packet(gearman.EchoReq, "12345678901"))
+	f.rest()
+	if got := g.take(); !strings.Contains(got, "DATA_TOO_LARGE") || !g.closed {
+		t.Errorf("above the limit: %q", got)
+	}
+
+	set(1000, GearmanConfig{})
+	c.says("put 0 0 9 11\n12345678901\n", "INSERTED 3\n")
+	set(0, GearmanConfig{})
+	c.send("stats\r\n")
+	f.rest()
+	if got := c.take(); !strings.Contains(got, "\nmax-job-size: 65535\n") {
+		t.Errorf("the default is not 65535: %s", got)
+	}
+}
+
+// TestRetriesChangeWhileJobsWait: a job that has lost two workers before the limit was set
+// has lost them.
+func TestRetriesChangeWhileJobsWait(t *testing.T) {
+	f := newGearFixture(t)
+	client := f.openGear()
+	client.asks(packet(gearman.SubmitJob, "f", "", "x"), answer(gearman.JobCreated, "H:x:1"))
+	lose := func() {
+		t.Helper()
+		w := f.openGear()
+		w.send(packet(gearman.CanDo, "f"))
+		w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", "f", "x"))
+		w.s.Abort()
+		f.rest()
+	}
+	lose()
+	lose()
+	client.hears()
+	if err := f.d.srv.Apply(Settings{Gearman: GearmanConfig{Retries: 3}}); err != nil {
+		t.Fatal(err)
+	}
+	lose()
+	client.hears(answer(gearman.WorkFail, "H:x:1"))
+}
+
+// TestBoundOfConnectionsChanges: those who keep more than a lower one allows are looked for.
+func TestBoundOfConnectionsChanges(t *testing.T) {
+	f := newFixture(t, Config{Shards: 4, ConnectionMemory: 1 << 40})
+	srv := f.d.srv
+	for _, tt := range []struct{ memory, bound int64 }{{8 << 20, 6 << 20}, {0, 1<<63 - 1 - (1<<63-1)/4}, {4 << 20, 3 << 20}} {
+		if err := srv.Apply(Settings{ConnectionMemory: tt.memory}); err != nil {
+			t.Fatal(err)
+		}
+		if got := srv.host.Account.Bound(); got != tt.bound {
+			t.Errorf("bound %d of %d, want %d", got, tt.memory, tt.bound)
+		}
+	}
+	srv.host.Account.Add(2 << 20)
+	<-srv.host.Account.High()
+	if err := srv.Apply(Settings{ConnectionMemory: 2 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-srv.host.Account.High():
+	default:
+		t.Error("nobody is told that more is kept than a lower bound allows")
+	}
+	srv.host.Account.Add(-2 << 20)
+}
+
+// serving is a started server with a listener, until the end of the test.
+func serving(t *testing.T, cfg Config) (*Server, net.Addr) {
+	t.Helper()
+	srv, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Alive(t.Context()); err != nil {
+		t.Errorf("before the start: %v", err)
+	}
+	if err := srv.Start(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := srv.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return srv, l.Addr()
+}
+
+// TestMaxConnectionsChange: who is one too many is closed, who is connected stays.
+func TestMaxConnectionsChange(t *testing.T) {
+	srv, addr := serving(t, Config{Loops: 1, Shards: 1})
+	dial := func() net.Conn {
+		t.Helper()
+		c, err := net.Dial("tcp", addr.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		c.SetDeadline(time.Now().Add(20 * time.Second))
+		return c
+	}
+	served := func(c net.Conn) bool {
+		t.Helper()
+		_, err := io.WriteString(c, "list-tube-used\r\n")
+		if err == nil {
+			_, err = io.ReadFull(c, make([]byte, len("USING default\r\n")))
+		}
+		return err == nil
+	}
+	first, second := dial(), dial()
+	if !served(first) || !served(second) {
+		t.Fatal("two clients are not served")
+	}
+	for _, most := range []int{1, 3} {
+		if err := srv.Apply(Settings{MaxConnections: most}); err != nil {
+			t.Fatal(err)
+		}
+		if n, from := srv.ConnectionLimit(); n != most || from != "--max-connections" {
+			t.Errorf("the limit is %d from %s", n, from)
+		}
+		if third := dial(); served(third) != (most == 3) {
+			t.Errorf("of at most %d, the third is served: %v", most, most != 3)
+		}
+		if !served(first) || !served(second) {
+			t.Errorf("at most %d: who was connected is not any more", most)
+		}
+	}
+}
+
+// TestAliveNamesWhatIsStuck: a shard that somebody keeps, a loop in a turn without end.
+func TestAliveNamesWhatIsStuck(t *testing.T) {
+	srv, _ := serving(t, Config{Loops: 2, Shards: 4})
+	alive := func(within time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		defer cancel()
+		return srv.Alive(ctx)
+	}
+	for range 50 {
+		if err := alive(20 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := shard.Batch{Home: stranger{}}
+	srv.host.Clock.Stamp(&b)
+	sh := srv.host.Map.Shard(2)
+	sh.OwnPatiently(&b)
+	if err := alive(50 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "shards [2]") {
+		t.Errorf("a shard is kept: %v", err)
+	}
+	sh.Release(&b)
+
+	loop := srv.host.Loops()[1]
+	loop.Enter()
+	if err := alive(50 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "event loops [1]") {
+		t.Errorf("a loop does not turn: %v", err)
+	}
+	loop.Exit()
+	if err := alive(20 * time.Second); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"polystalk/router/direct"
@@ -27,20 +28,42 @@ func (c *Config) Settings() Settings {
 	}
 }
 
-// Apply changes all settings, or none if one of them cannot be used. Each holds for what
-// comes from then on: no client is cut off, but for those that keep more than a lower
-// ConnectionMemory allows; who is connected stays, also above a lower MaxConnections; a
-// body that is being received is received. It waits for the shards: it may be called by
-// anyone but a loop, once Start has returned, and by one at a time.
-func (s *Server) Apply(to Settings) error {
+// Prepare looks at settings, and returns what applies all of them, which cannot fail; or
+// why one of them cannot be used. It changes nothing itself.
+//
+// Each setting holds for what comes from then on: no client is cut off, but for those that
+// keep more than a lower ConnectionMemory allows; who is connected stays, also above a
+// lower MaxConnections; a body that is being received is received. To apply waits for the
+// shards: it may be done by anyone but a loop, by one at a time. Before Start has returned
+// there is an error.
+func (s *Server) Prepare(to Settings) (apply func(), err error) {
+	if s.reactor != nil && !s.started.Load() {
+		return nil, errStarting
+	}
 	cfg := s.cfg
 	was := s.gearmand.Config()
 	cfg.MaxJobSize, cfg.MaxConnections, cfg.ConnectionMemory, cfg.Gearman = to.MaxJobSize, to.MaxConnections, to.ConnectionMemory, to.Gearman
 	cfg.Gearman.Prefix, cfg.Gearman.Version = was.Prefix, was.Version
 	if err := cfg.Validate(); err != nil {
-		return fmt.Errorf("nothing was changed: %w", err)
+		return nil, err
 	}
 	cfg.fill("")
+	return func() { s.apply(&cfg) }, nil
+}
+
+var errStarting = errors.New("the server is being started: try again when it serves")
+
+// Apply is Prepare, and then applies.
+func (s *Server) Apply(to Settings) error {
+	apply, err := s.Prepare(to)
+	if err != nil {
+		return fmt.Errorf("nothing was changed: %w", err)
+	}
+	apply()
+	return nil
+}
+
+func (s *Server) apply(cfg *Config) {
 	s.host.BoundConnections(cfg.ConnectionMemory)
 	s.beanstalkd.SetMaxJobSize(cfg.MaxJobSize)
 	s.gearmand.Set(cfg.Gearman)
@@ -52,5 +75,4 @@ func (s *Server) Apply(to Settings) error {
 	for i := range s.host.Map.Shards() {
 		caller.Visit(context.Background(), i, func(sh *shard.Shard) { sh.SetSubmitOptions(opts) })
 	}
-	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"net"
 	"reflect"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -134,6 +136,9 @@ func serving(t *testing.T, cfg Config) (*Server, net.Addr) {
 	if err := srv.Alive(t.Context()); err != nil {
 		t.Errorf("before the start: %v", err)
 	}
+	if err := srv.Apply(Settings{}); err == nil {
+		t.Error("settings are changed before the start")
+	}
 	if err := srv.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -154,6 +159,55 @@ func serving(t *testing.T, cfg Config) (*Server, net.Addr) {
 		}
 	})
 	return srv, l.Addr()
+}
+
+// TestSettingsChangeUnderLoad: whatever they are, who keeps to them is served.
+func TestSettingsChangeUnderLoad(t *testing.T) {
+	srv, addr := serving(t, Config{Loops: 2, Shards: 4, MaxJobSize: 6})
+	gear, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go srv.ServeGearman(gear) // until the server ends
+	var stop atomic.Bool
+	var clients sync.WaitGroup
+	play := func(addr net.Addr, say, hear string) {
+		c, err := net.Dial("tcp", addr.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients.Go(func() {
+			defer c.Close()
+			got := make([]byte, len(hear))
+			for !stop.Load() {
+				c.SetDeadline(time.Now().Add(20 * time.Second))
+				if _, err := io.WriteString(c, say); err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := io.ReadFull(c, got); err != nil || string(got) != hear {
+					t.Errorf("%q %v, want %q", got, err, hear)
+					return
+				}
+			}
+		})
+	}
+	for range 4 {
+		play(addr, "use default\r\n", "USING default\r\n")
+		play(addr, "put 0 0 9 100\r\n"+strings.Repeat("x", 100)+"\r\n", "JOB_TOO_BIG\r\n")
+		play(gear.Addr(), packet(gearman.EchoReq, "123456"), answer(gearman.EchoRes, "123456"))
+	}
+	for n := range 200 {
+		to := Settings{
+			MaxJobSize: uint32(6 + n%90), MaxConnections: 1 + n%50, ConnectionMemory: 1<<20 + int64(n),
+			Gearman: GearmanConfig{MaxBody: uint32(6 + n), MaxUnread: 100 + n, Retries: uint32(n % 3), Wakeup: n % 2, BuryFailed: n%2 == 0, Exceptions: n%3 == 0},
+		}
+		if err := srv.Apply(to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop.Store(true)
+	clients.Wait()
 }
 
 // TestMaxConnectionsChange: who is one too many is closed, who is connected stays.

@@ -15,6 +15,7 @@ type Logger struct {
 	*slog.Logger
 	Level *slog.LevelVar // from which on is logged; it may be set at any time
 	file  *logFile       // nil: none
+	look  look
 
 	ToStderr bool // what is logged is seen where the program was started
 }
@@ -22,13 +23,12 @@ type Logger struct {
 // Open opens the log of a validated c; who is the account that will write it, or
 // nil. stderr is written to unless c names another place.
 func Open(c *config.Config, who *account.Account, stderr io.Writer) (*Logger, error) {
-	first, _ := c.Level()
-	level := new(slog.LevelVar)
-	level.Set(first)
-	l := &Logger{Level: level}
+	k := newLook()
+	l := &Logger{Level: k.level, look: k}
+	l.Set(c)
 	var handlers []slog.Handler
 	if c.Syslog {
-		h, err := openSyslog(c, level)
+		h, err := openSyslog(&l.look)
 		if err != nil {
 			return nil, fault.New(fault.System, "%s: %v: start a syslog daemon, or give --log-file", c.Origin("syslog"), err)
 		}
@@ -40,10 +40,10 @@ func Open(c *config.Config, who *account.Account, stderr io.Writer) (*Logger, er
 		if l.file, err = openLogFile(c.LogFile, who); err != nil {
 			return nil, fault.New(fault.System, "%s: the log cannot be written (%v): give a file that this user may write, stderr or none", c.Origin("log-file"), err)
 		}
-		handlers = append(handlers, newHandler(c, l.file, level))
+		handlers = append(handlers, l.look.handler(l.file))
 	case c.LogFile == "stderr" || c.LogFile == "" && !c.Syslog:
 		l.ToStderr = true
-		handlers = append(handlers, newHandler(c, stderr, level))
+		handlers = append(handlers, l.look.handler(stderr))
 	}
 	switch len(handlers) {
 	case 0:
@@ -56,12 +56,11 @@ func Open(c *config.Config, who *account.Account, stderr io.Writer) (*Logger, er
 	return l, nil
 }
 
-func newHandler(c *config.Config, w io.Writer, level slog.Leveler) slog.Handler {
-	opts := &slog.HandlerOptions{Level: level}
-	if c.LogFormat == "json" {
-		return slog.NewJSONHandler(w, opts)
-	}
-	return slog.NewTextHandler(w, opts)
+// Set has what is logged from now on follow a valid c, in level and format.
+func (l *Logger) Set(c *config.Config) {
+	level, _ := c.Level()
+	l.Level.Set(level)
+	l.look.json.Store(c.LogFormat == "json")
 }
 
 // Reopen serves SIGHUP: the file may have been moved away.

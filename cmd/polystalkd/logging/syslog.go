@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"log/syslog"
 	"strings"
-
-	"polystalk/cmd/polystalkd/config"
 )
 
 // syslogHandler gives each record to the syslog daemon with the severity of its level;
@@ -17,28 +15,23 @@ type syslogHandler struct {
 }
 
 // openSyslog connects to this machine's daemon.
-func openSyslog(c *config.Config, level slog.Leveler) (slog.Handler, error) {
+func openSyslog(k *look) (slog.Handler, error) {
 	w, err := syslog.New(syslog.LOG_DAEMON|syslog.LOG_INFO, "gearmand")
 	if err != nil {
 		return nil, err
 	}
-	return newSyslogHandler(c, w, level), nil
+	return newSyslogHandler(k, w), nil
 }
 
-func newSyslogHandler(c *config.Config, w *syslog.Writer, level slog.Leveler) slog.Handler {
-	h := &syslogHandler{level: level}
+func newSyslogHandler(k *look, w *syslog.Writer) slog.Handler {
+	h := &syslogHandler{level: k.level}
 	for i, say := range []func(string) error{w.Debug, w.Info, w.Warning, w.Err} {
-		opts := &slog.HandlerOptions{Level: level, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		h.to[i] = k.handlerOf(lineWriter(say), &slog.HandlerOptions{Level: k.level, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 			if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey) {
 				return slog.Attr{}
 			}
 			return a
-		}}
-		if c.LogFormat == "json" {
-			h.to[i] = slog.NewJSONHandler(lineWriter(say), opts)
-		} else {
-			h.to[i] = slog.NewTextHandler(lineWriter(say), opts)
-		}
+		}})
 	}
 	return h
 }

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"polystalk/cmd/polystalkd/config"
 )
 
 // TestSyslogTellsSeverities: as the daemon gets them, 8 for each facility and one for
@@ -34,7 +32,9 @@ func TestSyslogTellsSeverities(t *testing.T) {
 	}
 	defer w.Close()
 	for _, format := range []string{"text", "json"} {
-		log := slog.New(newSyslogHandler(&config.Config{LogFormat: format}, w, slog.LevelInfo)).With("a", 1).WithGroup("g")
+		k := newLook()
+		k.json.Store(format == "json")
+		log := slog.New(newSyslogHandler(&k, w)).With("a", 1).WithGroup("g")
 		log.Debug("unheard")
 		for _, tt := range []struct {
 			level    slog.Level

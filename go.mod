@@ -15,6 +15,8 @@ require (
 	github.com/getkin/kin-openapi v0.152.0
 	// The event loops of the server, and of loadtest's constant server.
 	github.com/panjf2000/gnet/v2 v2.10.0
+	// Files of the configuration: a TOML parser that tells where each key stands.
+	github.com/pelletier/go-toml/v2 v2.4.3
 	// /metrics: the formats that scrapers of Prometheus ask for, its names for what every
 	// Go process has.
 	github.com/prometheus/client_golang v1.25.0

@@ -1,42 +1,24 @@
 package router
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"time"
-
-	"polystalk/router/direct"
-	"polystalk/shard"
+	"strings"
 )
 
-// AliveWithin is how long a loop may take for its turn, and a shard until it can be owned,
-// of a server that is alive.
-const AliveWithin = time.Second
-
-// Alive reports whether the server gets on: every event loop has a turn, and every shard
-// can be owned, within AliveWithin and before ctx ends. Else the error names those that do
-// not. A server that is being started, and reads its journal, is alive. It may be called
-// by anyone but a loop, at any time; a call is a wake-up of each loop and a visit to each
-// shard.
-func (s *Server) Alive(ctx context.Context) error {
-	if !s.started.Load() {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, AliveWithin)
-	defer cancel()
-	loops := make(chan error, 1)
-	go func() { loops <- s.reactor.Alive(ctx) }()
-	var stuck []int
-	caller := direct.New(s.host.Map, s.host.Clock)
-	for i := range s.host.Map.Shards() {
-		if !caller.Visit(ctx, i, func(*shard.Shard) {}) {
-			stuck = append(stuck, i)
+// Alive is nil while the server gets on: every event loop has a turn, and every shard can be
+// owned, within a second. Else the error names what does not. It says what a probe by HTTP
+// hears (admin.Operator.Alive), for whoever is to watch the process, and may be called at
+// any time.
+func (s *Server) Alive() error {
+	h := s.operator.Alive()
+	var failed []string
+	for _, c := range h.Checks {
+		if c.Detail != "" {
+			failed = append(failed, c.Detail)
 		}
 	}
-	err := <-loops
-	if stuck != nil {
-		err = errors.Join(err, fmt.Errorf("the shards %v could not be owned", stuck))
+	if failed == nil {
+		return nil
 	}
-	return err
+	return errors.New(strings.Join(failed, "; "))
 }

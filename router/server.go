@@ -46,7 +46,6 @@ type Server struct {
 	journal storage      // nil: jobs are in memory only
 	failed  <-chan error // its end
 
-	started  atomic.Bool // Start has returned
 	drained  atomic.Bool // Drain was called: no jobs are taken ever again
 	retiring atomic.Bool // the server ends once no job is left
 	unwanted chan bool   // see ShutdownWanted
@@ -68,7 +67,7 @@ func New(cfg Config) (*Server, error) {
 	s.reactor = reactor.New(s.reactorOptions())
 	s.operator = admin.New(admin.Options{
 		Host: s.host, Life: &s.life, Gate: &s.gate, Fronts: s.fronts,
-		ConnectionLimit: s.reactor.ConnectionLimit, SetDraining: s.setDraining,
+		LoopsTurn: s.reactor.Alive, ConnectionLimit: s.reactor.ConnectionLimit, SetDraining: s.setDraining,
 		MaxJobSize: s.beanstalkd.MaxJobSize,
 	})
 	return s, nil
@@ -168,7 +167,6 @@ func (s *Server) Start() error {
 		return err
 	}
 	s.life.Serve()
-	s.started.Store(true)
 	return nil
 }
 

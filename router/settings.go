@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"polystalk/router/admin"
 	"polystalk/router/direct"
 	"polystalk/shard"
 )
@@ -37,7 +38,7 @@ func (c *Config) Settings() Settings {
 // shards: it may be done by anyone but a loop, by one at a time. Before Start has returned
 // there is an error.
 func (s *Server) Prepare(to Settings) (apply func(), err error) {
-	if s.reactor != nil && !s.started.Load() {
+	if s.reactor != nil && s.life.Phase() == admin.Starting {
 		return nil, errStarting
 	}
 	cfg := s.cfg

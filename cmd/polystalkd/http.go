@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"time"
 
@@ -29,8 +30,8 @@ type operators struct {
 }
 
 // serveHTTP serves operators on the listeners until close, whatever the server does
-// meanwhile. Errors are faults.
-func serveHTTP(c *config.Config, srv *router.Server, ls []net.Listener, log *logging.Logger) (*operators, error) {
+// meanwhile. Their tokens are read again by reloads. Errors are faults.
+func serveHTTP(c *config.Config, srv *router.Server, ls []net.Listener, reloads *reloader, log *logging.Logger) (*operators, error) {
 	o := &operators{log: log}
 	if len(ls) == 0 {
 		return o, nil
@@ -42,11 +43,14 @@ func serveHTTP(c *config.Config, srv *router.Server, ls []net.Listener, log *log
 	if err != nil {
 		return nil, err
 	}
+	if o.tokens != nil {
+		reloads.parts = append(reloads.parts, o.prepareTokens)
+	}
 	o.server, err = web.New(web.Options{
 		Operator: srv.Operator(), Log: log.Logger, Level: log.Level,
 		Version: release.Version, Speaks: "beanstalkd " + config.Spoken + ", gearmand " + config.SpokenGearman,
 		Tokens: o.tokens, Hosts: c.HTTP.Hosts, Origins: c.HTTP.Origins, Proxies: c.HTTP.ProxyNetworks,
-		Settings: func() []wire.Setting { return settings(c) },
+		Settings: func() []wire.Setting { return shownSettings(reloads.settings()) },
 	})
 	if err != nil {
 		return nil, fault.New(fault.Usage, "%s: %v", c.Origin("http-origin"), err)
@@ -108,12 +112,28 @@ func certificates(c *config.Config) (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}, nil
 }
 
-// settings are what is set, for those who ask.
-func settings(c *config.Config) (list []wire.Setting) {
-	for _, s := range c.Settings() {
-		list = append(list, wire.Setting{Name: s.Name, Value: s.Value, Origin: s.Origin})
+// shownSettings are what is in effect, for those who ask.
+func shownSettings(settings []config.Setting) (list []wire.Setting) {
+	for _, s := range settings {
+		shown := wire.Setting{Name: s.Name, Origin: s.Origin}
+		if s.Value != nil {
+			shown.Value = fmt.Sprint(s.Value)
+		}
+		list = append(list, shown)
 	}
 	return list
+}
+
+// prepareTokens is a reloadable: it reads the file of tokens that there is.
+func (o *operators) prepareTokens(*config.Config) (apply func(), err error) {
+	put, err := o.tokens.Prepare()
+	if err != nil {
+		return nil, fault.New(fault.Usage, "the tokens stay as they were: %v", err)
+	}
+	return func() {
+		put()
+		o.log.Info("the tokens were read again", "tokens", o.tokens.Len())
+	}, nil
 }
 
 // hasTokens reports whether there is something to reload.

@@ -4,7 +4,8 @@
 //
 // As polystalkd gearmand, or under the name gearmand, it takes gearmand's flags,
 // exit code and signals instead. Both command lines fill the same Config; from there
-// on there is one server.
+// on there is one server. With --config both read files as well, and SIGHUP reads all
+// anew: see reloader.
 //
 // The program is thin: it reads its configuration, opens the sockets, drops
 // privileges, and then hands the listeners to package router and the signals
@@ -40,11 +41,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stdout, p.version())
 		return fault.OK
 	}
+	code := fault.OK
 	if err == nil {
 		c.WarnOfVariables(os.Environ())
 		err = c.Validate()
 	}
-	code := fault.OK
+	if c != nil && c.Check != "" {
+		return p.checkConfig(c, err, stdout, stderr)
+	}
 	if err == nil && c.CheckArgs {
 		err = checkArgs(c, stderr, p.name)
 	} else if err == nil {
@@ -55,12 +59,16 @@ func run(args []string, stdout, stderr io.Writer) int {
 		if c.Daemon && waiting == nil {
 			code, err = detach(c)
 		} else {
-			err = serve(c, waiting, stderr)
+			read := func() (*config.Config, error) { return p.read(args) }
+			err = serve(c, read, waiting, stderr)
 		}
 	}
 	if err == nil {
 		return code
 	}
-	fmt.Fprintf(stderr, "%s: %v\n", p.name, err)
+	if c != nil {
+		err = c.Explain(err)
+	}
+	p.complain(stderr, err)
 	return p.exitCode(err)
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 
 	"polystalk/cmd/polystalkd/config"
@@ -36,6 +38,28 @@ func inPlaceOfGearmand(name string) program {
 		},
 		writeHelp: func(w io.Writer) { config.WriteGearmandHelp(w, name) },
 		exitCode:  func(error) int { return fault.Gearmand },
+	}
+}
+
+// read reads the configuration anew, which was read before: args are without the
+// program's name.
+func (p *program) read(args []string) (*config.Config, error) {
+	c, err := p.parse(args, os.LookupEnv)
+	if err == nil {
+		c.WarnOfVariables(os.Environ())
+		err = c.Validate()
+	}
+	return c, err
+}
+
+// complain writes what is wrong, a line each, and below it the line of a file that it is
+// about.
+func (p *program) complain(w io.Writer, err error) {
+	for _, f := range fault.All(err) {
+		fmt.Fprintf(w, "%s: %v\n", p.name, f)
+		if f.Excerpt != "" {
+			fmt.Fprintf(w, "    %s\n", f.Excerpt)
+		}
 	}
 }
 

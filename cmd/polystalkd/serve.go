@@ -27,8 +27,8 @@ import (
 const shutdownWait = 800 * time.Millisecond
 
 // serve runs the server until a signal ends it (nil) or something fails. waiting is
-// let go once it serves.
-func serve(c *config.Config, waiting *parent, stderr io.Writer) (err error) {
+// let go once it serves; read reads the configuration anew.
+func serve(c *config.Config, read func() (*config.Config, error), waiting *parent, stderr io.Writer) (err error) {
 	signals := catchSignals()
 	if err := setDescriptors(c); err != nil {
 		return err
@@ -60,7 +60,7 @@ func serve(c *config.Config, waiting *parent, stderr io.Writer) (err error) {
 			return err
 		}
 	}
-	return open.serve(c, signals, waiting, log)
+	return open.serve(c, read, signals, waiting, log)
 }
 
 // opened is what the server opens while it may: before it becomes the user that it is
@@ -97,7 +97,7 @@ func (o *opened) close(log *slog.Logger) {
 
 // serve is the server's life, as the account that it runs as: it reads the journal,
 // serves until it is to end, and ends.
-func (o *opened) serve(c *config.Config, signals <-chan os.Signal, waiting *parent, log *logging.Logger) error {
+func (o *opened) serve(c *config.Config, read func() (*config.Config, error), signals <-chan os.Signal, waiting *parent, log *logging.Logger) error {
 	setProcs(c)
 	dir, err := openJournalDir(c, log.Logger)
 	if err != nil {
@@ -112,7 +112,8 @@ func (o *opened) serve(c *config.Config, signals <-chan os.Signal, waiting *pare
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
-	ops, err := serveHTTP(c, srv, o.socks.HTTP, log) // before the journal is read, so that probes can say how far that is
+	reloads := newReloader(c, read, srv, log)
+	ops, err := serveHTTP(c, srv, o.socks.HTTP, reloads, log) // before the journal is read, so that probes can say how far that is
 	if err != nil {
 		return err
 	}
@@ -130,6 +131,7 @@ func (o *opened) serve(c *config.Config, signals <-chan os.Signal, waiting *pare
 	failed := serveAll(srv, o.socks)
 	announce(c, srv, o.socks, log.Logger)
 	notify(daemon.SdNotifyReady, log.Logger)
+	defer startWatchdog(srv.Alive, log.Logger)()
 	if waiting != nil && log.ToStderr {
 		log.Warn("the log ends here, a daemon has no stderr: give --log-file or --syslog")
 	}
@@ -137,7 +139,7 @@ func (o *opened) serve(c *config.Config, signals <-chan os.Signal, waiting *pare
 		return fault.New(fault.System, "%s: %v", c.Origin("daemon"), err)
 	}
 
-	failure := (&watch{c: c, srv: srv, ops: ops, log: log}).wait(early, signals, failed)
+	failure := (&watch{c: c, srv: srv, ops: ops, log: log, reloads: reloads}).wait(early, signals, failed)
 	if _, ok := errors.AsType[*router.JournalError](failure); ok {
 		// Whatever waits for the journal must not be answered any more.
 		return failure

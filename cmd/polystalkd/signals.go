@@ -8,6 +8,9 @@ import (
 	"os/signal"
 	"syscall"
 
+	// daemon speaks sd_notify(3).
+	"github.com/coreos/go-systemd/v22/daemon"
+
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/logging"
 	"polystalk/router"
@@ -50,6 +53,8 @@ type watch struct {
 	ops *operators
 	log *logging.Logger
 
+	reloads *reloader
+
 	asked string // to end once no job is left; empty: not by a signal
 }
 
@@ -86,18 +91,32 @@ func (w *watch) handle(sig os.Signal) (end bool) {
 	case sig == syscall.SIGUSR1:
 		w.srv.Drain()
 		w.log.Info("draining: no new jobs are accepted", "signal", "SIGUSR1")
-	case sig == syscall.SIGHUP && w.c.Gearmand:
-		w.log.Reopen()
-		w.ops.reload()
-	case sig == syscall.SIGHUP && w.ops.hasTokens():
-		w.ops.reload()
 	case sig == syscall.SIGHUP:
-		// There is no file to read again, and a job server must not lose its
-		// jobs to a log rotation script or a closed terminal.
-		w.log.Info("ignored: there is nothing to reload", "signal", "SIGHUP")
+		w.hangUp()
 	default:
 		w.log.Info("shutting down", "signal", sig.String())
 		return true
 	}
 	return false
+}
+
+// hangUp serves SIGHUP: what there is of a log file, configuration files and tokens is
+// opened and read again. The service manager is told of it either way, since some send the signal
+// for a reload and wait for its end.
+func (w *watch) hangUp() {
+	notify(daemon.SdNotifyReloading+"\n"+daemon.SdNotifyMonotonicUsec(), w.log.Logger)
+	defer notify(daemon.SdNotifyReady, w.log.Logger)
+	if w.c.Gearmand {
+		w.log.Reopen()
+	}
+	switch {
+	case w.c.File != "":
+		w.reloads.reload() // tokens as well; it has told of errors
+	case w.ops.hasTokens():
+		w.ops.reload()
+	case !w.c.Gearmand:
+		// There is no file to read again, and a job server must not lose its
+		// jobs to a log rotation script or a closed terminal.
+		w.log.Info("ignored: there is nothing to reload", "signal", "SIGHUP")
+	}
 }

@@ -51,16 +51,26 @@ func OpenTokens(path string) (*Tokens, error) {
 
 // Reload reads the file again. On an error all stays as it was.
 func (t *Tokens) Reload() error {
+	put, err := t.Prepare()
+	if err != nil {
+		return err
+	}
+	put()
+	return nil
+}
+
+// Prepare reads the file again, and returns what puts its tokens in place of those that
+// there are.
+func (t *Tokens) Prepare() (put func(), err error) {
 	text, err := readSmall(t.path)
 	if err != nil {
-		return fmt.Errorf("the file of tokens cannot be read: %w: give a file that this user may read", err)
+		return nil, fmt.Errorf("the file of tokens cannot be read: %w: give a file that this user may read", err)
 	}
 	list, err := parseTokens(text)
 	if err != nil {
-		return fmt.Errorf("%s:%w", t.path, err)
+		return nil, fmt.Errorf("%s:%w", t.path, err)
 	}
-	t.holders.Store(&list)
-	return nil
+	return func() { t.holders.Store(&list) }, nil
 }
 
 // readSmall reads a file that must not be larger than a file of tokens may be.

@@ -1,12 +1,14 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/direct"
+	"polystalk/shard"
 	"polystalk/shard/commit"
 )
 
@@ -16,8 +18,6 @@ const (
 	// aliveFor is how long an answer holds: probes may come from anybody, as often as they
 	// like.
 	aliveFor = 500 * time.Millisecond
-	// aliveStep is how often it is looked whether a loop has turned.
-	aliveStep = time.Millisecond
 )
 
 // alive is the last answer of Alive.
@@ -25,7 +25,6 @@ type alive struct {
 	mu     sync.Mutex // held while it is found out
 	at     time.Time
 	checks []wire.Check
-	stuck  bool // a caller waits for a shard, and may wait for ever
 }
 
 // ok and fail are what a Check says.
@@ -43,7 +42,7 @@ func check(name string, good bool, detail string) wire.Check {
 }
 
 // Alive reports whether the server lives: every event loop has a turn, and every shard can
-// be visited, within a second. While it starts there is nothing to ask. It may be called at
+// be owned, within a second. While it starts there is nothing to ask. It may be called at
 // any time; several who ask at once share an answer, which may be half a second old.
 func (o *Operator) Alive() *wire.Health {
 	h := &wire.Health{Status: ok, State: o.opts.Life.Phase().String()}
@@ -54,7 +53,7 @@ func (o *Operator) Alive() *wire.Health {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.at.IsZero() || time.Since(a.at) > aliveFor {
-		a.checks = []wire.Check{o.loopsTurn(), o.shardsAnswer()}
+		a.checks = o.look()
 		a.at = time.Now()
 	}
 	h.Checks = a.checks
@@ -66,48 +65,38 @@ func (o *Operator) Alive() *wire.Health {
 	return h
 }
 
-// loopsTurn asks each loop for a turn.
-func (o *Operator) loopsTurn() wire.Check {
-	loops := o.opts.Host.Loops()
-	end := time.Now().Add(aliveWithin)
-	for i, l := range loops {
-		before := l.Turned()
-		l.Ask()
-		for l.Turned() == before {
-			if time.Now().After(end) {
-				return check("loops", false, fmt.Sprintf("event loop %d of %d had no turn for %v", i, len(loops), aliveWithin))
-			}
-			time.Sleep(aliveStep)
-		}
-	}
-	return check("loops", true, "")
+// look finds out whether the loops turn and the shards can be owned.
+func (o *Operator) look() []wire.Check {
+	ctx, cancel := context.WithTimeout(context.Background(), aliveWithin)
+	defer cancel()
+	loops := make(chan error, 1)
+	go func() { loops <- o.opts.LoopsTurn(ctx) }()
+	shards := o.shardsOwned(ctx)
+	return []wire.Check{verdict("loops", <-loops), verdict("shards", shards)}
 }
 
-// shardsAnswer visits each shard. One that never answers keeps the caller, so that is not
-// one of those that others need.
-func (o *Operator) shardsAnswer() wire.Check {
-	a := &o.alive
-	if a.stuck {
-		return check("shards", false, "a shard has not answered for long")
+// shardsOwned owns each shard for a moment. One that cannot be had keeps nobody: the visit
+// is given up.
+func (o *Operator) shardsOwned(ctx context.Context) error {
+	var stuck []int
+	caller := direct.New(o.opts.Host.Map, o.opts.Host.Clock)
+	for i := range o.opts.Host.Map.Shards() {
+		if !caller.Visit(ctx, i, func(*shard.Shard) {}) {
+			stuck = append(stuck, i)
+		}
 	}
-	done := make(chan struct{})
-	go func() {
-		direct.New(o.opts.Host.Map, o.opts.Host.Clock).Counts()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return check("shards", true, "")
-	case <-time.After(aliveWithin):
-		a.stuck = true
-		go func() {
-			<-done
-			a.mu.Lock()
-			a.stuck = false
-			a.mu.Unlock()
-		}()
-		return check("shards", false, fmt.Sprintf("a shard was not free for %v", aliveWithin))
+	if stuck != nil {
+		return fmt.Errorf("the shards %v could not be owned within %v", stuck, aliveWithin)
 	}
+	return nil
+}
+
+// verdict is the check of what has ended with err.
+func verdict(name string, err error) wire.Check {
+	if err != nil {
+		return check(name, false, err.Error())
+	}
+	return check(name, true, "")
 }
 
 // Readiness reports whether clients should come: not while the journal is read, when it has

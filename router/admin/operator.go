@@ -18,6 +18,9 @@ type Options struct {
 	Gate *direct.Gate // which the journal wakes
 	// Fronts are the protocols, in the order in which their kinds are counted.
 	Fronts []session.Front
+	// LoopsTurn waits until every event loop has had a turn; the error names those that
+	// had none before ctx ended.
+	LoopsTurn func(ctx context.Context) error
 	// ConnectionLimit is how many clients are served at a time.
 	ConnectionLimit func() (n int, from string)
 	// SetDraining has new jobs refused, or taken again.

@@ -93,10 +93,6 @@ func (l *Loop) Exit() {
 	l.own.Unlock()
 }
 
-// Turned is when the loop had its last turn, as its clock has it; from any goroutine. One
-// that lives has another soon after Ask.
-func (l *Loop) Turned() core.Time { return core.Time(l.turned.Load()) }
-
 // Host is what the loop shares with others.
 func (l *Loop) Host() *Host { return l.host }
 

@@ -11,6 +11,9 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 )
 
+// everywhere is where beanstalkd listens unless it is told: every IPv4 address.
+const everywhere = "0.0.0.0"
+
 // An Address is one place to listen.
 type Address struct {
 	Given string // as the user wrote it
@@ -27,22 +30,22 @@ type Address struct {
 
 // parseAddresses reads the addresses of both protocols. A bad one ends with the
 // code of the reference, where it fails on binding.
-func (c *Config) parseAddresses() (err error) {
+func (c *Config) parseAddresses() {
+	var err error
 	if c.Gearmand {
-		if c.Addresses, err = c.pairs("listen", c.Listen, "127.0.0.1:"+portDefault, true); err != nil {
-			return err
-		}
+		c.Addresses, err = c.pairs("listen", c.Listen, "127.0.0.1:"+portDefault, true)
+		c.found(err)
 		c.Gearman.Addresses, err = c.hosts("gearman-listen", c.Gearman.Listen, "", gearmanPortDefault)
+		c.found(err)
 		for i := range c.Gearman.Addresses {
 			c.Gearman.Addresses[i].V6Only = true
 		}
-		return err
+		return
 	}
-	if c.Addresses, err = c.hosts("listen", c.Listen, "0.0.0.0", portDefault); err != nil {
-		return err
-	}
+	c.Addresses, err = c.hosts("listen", c.Listen, everywhere, portDefault)
+	c.found(err)
 	c.Gearman.Addresses, err = c.pairs("gearman-listen", c.Gearman.Listen, "127.0.0.1:"+gearmanPortDefault, false)
-	return err
+	c.found(err)
 }
 
 // once is a list of addresses without those that were given before: beanstalkd takes

@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
+	"polystalk/cmd/polystalkd/config/tomlfile"
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/codec/beanstalk"
 	"polystalk/router"
@@ -63,7 +65,18 @@ type Config struct {
 	Addresses []Address         // Listen, parsed by Validate
 	Warnings  []string          // for the log, once there is one
 	spellings map[string]string // long name → -p, as the user has to write it
-	origins   map[string]string // long name → "flag -p" or "variable POLYSTALKD_PORT", for what was set
+	sources
+}
+
+// sources are where the values of a Config come from.
+type sources struct {
+	File  string // of --config, absolute; empty: there is none
+	Check Check  // what --check-config asks for
+
+	origins map[string]string // long name → "flag -p", "variable POLYSTALKD_PORT" or "file /f:7", for what was set
+	places  []tomlfile.Place  // of those of them that stand in files
+	keys    *keyTable         // the flags as they were filled
+	faults  fault.Faults      // in the environment and in files, for Validate
 }
 
 // process is how the process runs. All but CheckArgs is set only by the command line in
@@ -96,12 +109,14 @@ func (c *Config) Spelling(name string) string { return c.spellings[name] }
 
 // Validate checks what can be checked without touching the system, and fills
 // in the defaults that depend on the machine. Errors are faults.
+//
+// It looks at everything: what is wrong, also with the environment and files that were read
+// before, is one *fault.Fault, or all of them as fault.Faults.
 func (c *Config) Validate() error {
-	if _, err := c.Level(); err != nil {
-		return err
-	}
+	_, err := c.Level()
+	c.found(err)
 	if c.LogFormat != "text" && c.LogFormat != "json" {
-		return fault.New(fault.Usage, "%s: unknown format %q: give text or json", c.Origin("log-format"), c.LogFormat)
+		c.found(fault.New(fault.Usage, "%s: unknown format %q: give text or json", c.Origin("log-format"), c.LogFormat))
 	}
 	for _, n := range []struct {
 		name     string
@@ -114,36 +129,30 @@ func (c *Config) Validate() error {
 		{"max-connections", c.MaxConnections, connectionsMax, "as many as the descriptor limit allows"},
 	} {
 		if n.value < 0 || n.value > n.max {
-			return fault.New(fault.Usage, "%s: %d is out of range: give 0 (%s) to %d", c.Origin(n.name), n.value, n.zeroMean, n.max)
+			c.found(fault.New(fault.Usage, "%s: %d is out of range: give 0 (%s) to %d", c.Origin(n.name), n.value, n.zeroMean, n.max))
 		}
 	}
-	if c.Shards&(c.Shards-1) != 0 {
-		return fault.New(fault.Usage, "%s: %d is not a power of two: give 1, 2, 4, 8 and so on", c.Origin("shards"), c.Shards)
+	if c.Shards > 0 && c.Shards <= router.ShardsMax && c.Shards&(c.Shards-1) != 0 {
+		c.found(fault.New(fault.Usage, "%s: %d is not a power of two: give 1, 2, 4, 8 and so on", c.Origin("shards"), c.Shards))
 	}
-	if err := c.parseAddresses(); err != nil {
-		return err
-	}
-	if err := c.parsePprof(); err != nil {
-		return err
-	}
-	if err := c.validateGearman(); err != nil {
-		return err
-	}
-	if err := c.validateHTTP(); err != nil {
-		return err
-	}
-	if err := c.makeAbsolute(); err != nil {
-		return err
-	}
+	c.parseAddresses()
+	c.found(c.parsePprof())
+	c.validateGearman()
+	c.validateHTTP()
+	c.found(c.makeAbsolute())
 	c.fillConnectionMemory()
 	if c.Loops == 0 {
-		c.Loops = router.DefaultLoops()
+		c.Loops = defaultLoops()
 	}
 	if c.Shards == 0 {
 		c.Shards = router.DefaultShards(c.Loops)
 	}
-	return nil
+	return c.Explain(c.faults.Err())
 }
+
+// defaultLoops is that of the process as it was started: it sets GOMAXPROCS itself, and may
+// read its configuration again after that.
+var defaultLoops = sync.OnceValue(router.DefaultLoops)
 
 // Router is the configuration as package router takes it, without journal and log.
 func (c *Config) Router() router.Config {

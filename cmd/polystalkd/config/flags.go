@@ -27,9 +27,10 @@ var (
 	ErrVersion = errors.New("version wanted")
 )
 
-// Parse reads the command line (without the program's name), then the
-// environment for every flag that the line does not set. It returns a Config
-// that still needs Validate, or ErrHelp, ErrVersion or a *fault.Fault.
+// Parse reads the command line (without the program's name), then the environment for
+// every flag that the line does not set, then the files for what neither sets. It returns
+// a Config that still needs Validate, which knows what is wrong with the last two, or
+// ErrHelp, ErrVersion or a *fault.Fault.
 func Parse(args []string, lookupEnv func(string) (string, bool)) (*Config, error) {
 	c := newConfig()
 	fs := newFlagSet(c)
@@ -42,20 +43,20 @@ func Parse(args []string, lookupEnv func(string) (string, bool)) (*Config, error
 	fs.VisitAll(func(f *pflag.Flag) { c.spellings[f.Name] = spelling(f) })
 	fs.Visit(func(f *pflag.Flag) { c.origins[f.Name] = "flag " + spelling(f) })
 
-	var err error
 	fs.VisitAll(func(f *pflag.Flag) {
-		if err == nil && !f.Changed && hasEnv(f) {
-			err = fromEnv(c, fs, f, lookupEnv)
+		if !f.Changed && hasEnv(f) {
+			c.found(fromEnv(c, fs, f, lookupEnv))
 		}
 	})
-	if err != nil {
-		return nil, err
-	}
+	c.keys = &keyTable{all: fs, ours: func(f *pflag.Flag) string { return f.Name }, help: normalHelp}
+	c.keys.scratch = func() *pflag.FlagSet { return newFlagSet(newConfig()) }
+	c.readFiles()
+	c.findCredentials(lookupEnv)
 	return c, nil
 }
 
 func newConfig() *Config {
-	return &Config{spellings: make(map[string]string), origins: make(map[string]string)}
+	return &Config{spellings: make(map[string]string), sources: sources{origins: make(map[string]string)}}
 }
 
 // newFlagSet ties each flag to its field of c and sets the defaults.
@@ -71,22 +72,29 @@ func newFlagSet(c *Config) *pflag.FlagSet {
 		"listen on `ADDR`: a name, an IP address or unix:PATH;\nmay be given several times (default 0.0.0.0)")
 	fs.StringVarP(&c.Port, "port", "p", portDefault, "listen on TCP `PORT`")
 	fs.StringVarP(&c.User, "user", "u", "", "become `USER`, with its groups, once listening")
-	fs.FuncP("max-job-size", "z", fmt.Sprintf("accept jobs of up to `BYTES`, at most %d (default %d)", jobSizeMax, jobSizeDefault), c.setJobSize)
+	number(fs, "max-job-size", "z", fmt.Sprintf("accept jobs of up to `BYTES`, at most %d (default %d)", jobSizeMax, jobSizeDefault), c.setJobSize,
+		func() int64 { return int64(c.MaxJobSize) })
 	fs.StringVarP(&c.BinlogDir, "binlog-dir", "b", "", "keep jobs in a journal in `DIR`; a change is acknowledged\nonce it is on the disk, and nothing acknowledged is lost")
-	fs.FuncP("fsync-ms", "f", "acknowledge changes at once and flush the journal within `MS`: a power\ncut can lose that much, the end of the process nothing; 0: as without -f", c.setFsync)
-	fs.BoolFuncP("no-fsync", "F", "acknowledge changes at once and leave flushing to the kernel: a power\ncut can lose about 30 seconds, the end of the process nothing", c.setNoFsync)
-	fs.FuncP("binlog-size", "s", fmt.Sprintf("let a file of the journal have `BYTES` (default %d);\nwithout -b only shown in stats", binlogSizeDefault), c.setBinlogSize)
+	number(fs, "fsync-ms", "f", "acknowledge changes at once and flush the journal within `MS`: a power\ncut can lose that much, the end of the process nothing; 0: as without -f", c.setFsync, c.fsyncMS)
+	truth(fs, "no-fsync", "F", "acknowledge changes at once and leave flushing to the kernel: a power\ncut can lose about 30 seconds, the end of the process nothing", c.setNoFsync,
+		func() bool { return c.NoFsync })
+	number(fs, "binlog-size", "s", fmt.Sprintf("let a file of the journal have `BYTES` (default %d);\nwithout -b only shown in stats", binlogSizeDefault), c.setBinlogSize,
+		func() int64 { return c.BinlogSize })
 	fs.IntVar(&c.Loops, "loops", 0, "run `N` reactor loops; 0: one per core")
 	fs.IntVar(&c.Shards, "shards", 0, "split the tubes over `N` shards, a power of two; 0: 4 to 7 per loop")
 	fs.IntVar(&c.MaxConnections, "max-connections", 0, "serve at most `N` connections at once; 0: from the descriptor limit")
-	fs.Func("connection-memory", "let all connections together keep `BYTES` besides jobs: commands sent ahead,\nunfinished bodies, unread replies; 0: a quarter of the memory there is", c.setConnectionMemory)
+	number(fs, "connection-memory", "", "let all connections together keep `BYTES` besides jobs: commands sent ahead,\nunfinished bodies, unread replies; 0: a quarter of the memory there is", c.setConnectionMemory,
+		func() int64 { return c.ConnectionMemory })
 	c.gearmanFlags(fs)
 	c.httpFlags(fs)
 	fs.StringVar(&c.LogLevel, "log-level", "info", "log from `LEVEL` on: debug, info, warn or error")
 	fs.StringVar(&c.LogFormat, "log-format", "text", "write the log on stderr as `FORMAT`: text or json")
 	fs.StringVar(&c.Pprof, "pprof", "", "serve profiles and counters by HTTP on `ADDR`,\nHOST:PORT of this machine only (default off)")
 	fs.CountVarP(&c.Verbose, "verbose", "V", "log more``; may be repeated") // the quotes: it takes no value
-	fs.BoolVar(&c.CheckArgs, "check-args", false, "check flags and variables and exit")
+	fs.StringVar(&c.File, "config", "", "read options from `FILE`, in TOML, then from FILE.d/*.toml;\nSIGHUP reads them again")
+	fs.Var((*check)(&c.Check), "check-config", "check all that can be checked and exit; `HOW` is only, or print to\nshow what is in effect, and where it comes from")
+	fs.Lookup("check-config").NoOptDefVal = string(CheckOnly)
+	fs.BoolVar(&c.CheckArgs, "check-args", false, "check flags, variables and files and exit")
 	fs.BoolFuncP("version", "v", "show the version and exit", stopWith(ErrVersion))
 	fs.BoolFuncP("help", "h", "show this text and exit", stopWith(ErrHelp))
 
@@ -110,7 +118,7 @@ func stopWith(err error) func(string) error {
 // POLYSTALKD_VERSION in a container's environment is somebody's note, not a wish to
 // see ours.
 func hasEnv(f *pflag.Flag) bool {
-	return f.Name != "version" && f.Name != "help" && f.Name != "check-args"
+	return f.Name != "version" && f.Name != "help" && f.Name != "check-args" && f.Name != "check-config"
 }
 
 func envName(f *pflag.Flag) string {
@@ -251,6 +259,14 @@ func (c *Config) setFsync(s string) error {
 	return nil
 }
 
+// fsyncMS is what is in effect of -f: nothing beside -F.
+func (c *Config) fsyncMS() int64 {
+	if c.NoFsync {
+		return 0
+	}
+	return int64(c.FsyncEvery / time.Millisecond)
+}
+
 func (c *Config) setNoFsync(s string) error {
 	on, err := strconv.ParseBool(s)
 	if err != nil {
@@ -301,9 +317,12 @@ Use: polystalkd [FLAGS]
 
 %s
 A journal that is at rest is looked after with polystalk; see polystalk --help.
-Every flag but -v, -h and --check-args is also read from the environment, as %sLISTEN or
-%sMAX_JOB_SIZE; a flag on the command line wins.
-SIGUSR1 stops new jobs from being accepted. SIGTERM and SIGINT end the server.
+Every flag that says how the server is to be is also read from the environment, as
+%sLISTEN or %sMAX_JOB_SIZE, and from the files of --config, as the
+key listen or max-job-size. A flag on the command line wins over both, the environment
+over files.
+SIGHUP reads files again and applies what can be applied. SIGUSR1 stops new jobs from
+being accepted. SIGTERM and SIGINT end the server.
 `, newFlagSet(&Config{}).FlagUsages(), envPrefix, envPrefix)
 }
 

@@ -37,9 +37,11 @@ func (c *Config) gearmanFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&g.Failed, "gearman-failed", "drop", "`WHAT` becomes of background jobs that fail: drop or bury")
 	fs.StringVar(&g.Shutdown, "gearman-shutdown", "local", "obey the shutdown command of `WHOM`: local, any or none")
 	g.MaxBody = gearman.DefaultMaxBody
-	fs.Func("gearman-max-body", fmt.Sprintf("take Gearman packets with a body of up to `BYTES`, at most %d\n(default %d)", jobSizeMax, g.MaxBody), setBytes(&g.MaxBody))
-	fs.Func("gearman-max-unread", "cut Gearman clients off that leave `BYTES` from workers unread (default twice\nthe largest body)", setBytes(&g.MaxUnread))
+	number(fs, "gearman-max-body", "", fmt.Sprintf("take Gearman packets with a body of up to `BYTES`, at most %d\n(default %d)", jobSizeMax, g.MaxBody), setBytes(&g.MaxBody), get(&g.MaxBody))
+	numberOrNone(fs, "gearman-max-unread", "", "cut Gearman clients off that leave `BYTES` from workers unread (default twice\nthe largest body)", setBytes(&g.MaxUnread), get(&g.MaxUnread))
 }
+
+func get(from *uint32) func() int64 { return func() int64 { return int64(*from) } }
 
 func setBytes(to *uint32) func(string) error {
 	return func(s string) error {
@@ -52,21 +54,20 @@ func setBytes(to *uint32) func(string) error {
 	}
 }
 
-func (c *Config) validateGearman() error {
+func (c *Config) validateGearman() {
 	g := &c.Gearman
 	if !gearman.ValidPrefix(g.Prefix) {
-		return fault.New(fault.Usage, "%s: %q cannot begin a job handle: give at most %d bytes, no blanks", c.Origin("gearman-prefix"), g.Prefix, gearman.MaxPrefix)
+		c.found(fault.New(fault.Usage, "%s: %q cannot begin a job handle: give at most %d bytes, no blanks", c.Origin("gearman-prefix"), g.Prefix, gearman.MaxPrefix))
 	}
 	if g.Failed != "drop" && g.Failed != "bury" {
-		return fault.New(fault.Usage, "%s: %q is unknown: give drop or bury", c.Origin("gearman-failed"), g.Failed)
+		c.found(fault.New(fault.Usage, "%s: %q is unknown: give drop or bury", c.Origin("gearman-failed"), g.Failed))
 	}
 	if _, ok := shutdownFrom[g.Shutdown]; !ok {
-		return fault.New(fault.Usage, "%s: %q is unknown: give local, any or none", c.Origin("gearman-shutdown"), g.Shutdown)
+		c.found(fault.New(fault.Usage, "%s: %q is unknown: give local, any or none", c.Origin("gearman-shutdown"), g.Shutdown))
 	}
 	if g.Wakeup < 0 {
-		return fault.New(fault.Usage, "%s: %d is negative: give 0 (all) or more", c.Origin("gearman-wakeup"), g.Wakeup)
+		c.found(fault.New(fault.Usage, "%s: %d is negative: give 0 (all) or more", c.Origin("gearman-wakeup"), g.Wakeup))
 	}
-	return nil
 }
 
 var shutdownFrom = map[string]router.ShutdownFrom{

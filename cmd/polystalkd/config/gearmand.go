@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
 
@@ -18,8 +19,8 @@ import (
 const gearmandConf = "/etc/gearmand.conf"
 
 // ParseGearmand is Parse for gearmand's command line, its file of options and
-// its environment. The command line wins over the file, which wins over the
-// environment. help is the command that shows the flags.
+// its environment. The command line wins over that file, which wins over the environment,
+// which wins over the files of --config. help is the command that shows the flags.
 // Source: gearmand 1.1.20, gearmand/gearmand.cc.
 func ParseGearmand(args []string, lookupEnv func(string) (string, bool), help string) (*Config, error) {
 	c := newConfig()
@@ -36,9 +37,11 @@ func ParseGearmand(args []string, lookupEnv func(string) (string, bool), help st
 	if err := g.readFile(help); err != nil {
 		return nil, err
 	}
-	if err := g.readPort(lookupEnv); err != nil {
-		return nil, err
-	}
+	g.readPort(lookupEnv)
+	c.keys = &keyTable{all: g.all, unused: g.unused, ours: g.ours, help: help}
+	c.keys.scratch = func() *pflag.FlagSet { return newGearmandFlags(newConfig()).all }
+	c.readFiles()
+	c.findCredentials(lookupEnv)
 	return c, nil
 }
 
@@ -64,7 +67,11 @@ func noArgument(fs *pflag.FlagSet, help string) error {
 // any word that is no flag; here that is an error, since it is mostly a slip.
 func (g *gearmandFlags) readFile(help string) error {
 	file := g.configFile
-	text, err := os.ReadFile(file)
+	path, err := fromStart(file)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && !g.all.Changed("config-file") {
 		return nil
 	}
@@ -101,19 +108,18 @@ func prefixed(where string, err error) error {
 }
 
 // readPort takes the port from the environment where nothing else sets it.
-func (g *gearmandFlags) readPort(lookupEnv func(string) (string, bool)) error {
+func (g *gearmandFlags) readPort(lookupEnv func(string) (string, bool)) {
 	const name = "GEARMAND_PORT"
 	value, ok := lookupEnv(name)
 	if !ok || value == "" || g.all.Changed("port") {
-		return nil
+		return
 	}
 	if strings.HasPrefix(value, "tcp://") {
 		// Kubernetes sets this in every pod beside a service named gearmand.
 		g.c.Warnings = append(g.c.Warnings, fmt.Sprintf("variable %s=%s is a Kubernetes service link, not a port, and is ignored", name, value))
-		return nil
+		return
 	}
 	g.c.Port, g.c.origins["port"] = value, "variable "+name
-	return nil
 }
 
 // elsewhere are the flags of gearmand, by how they begin, that name something that is
@@ -171,13 +177,29 @@ func (c *Config) makeAbsolute() error {
 		if *p == "" {
 			continue
 		}
-		abs, err := filepath.Abs(*p)
+		abs, err := fromStart(*p)
 		if err != nil {
-			return fault.New(fault.System, "%s: the working directory is not known (%v): give absolute paths", c.Origin("daemon"), err)
+			return err
 		}
 		*p = abs
 	}
 	return nil
+}
+
+// startDir is the directory that the program was started in: the working directory when
+// it is first asked for. A daemon leaves it.
+var startDir = sync.OnceValues(os.Getwd)
+
+// fromStart is a path that does not depend on the working directory.
+func fromStart(path string) (string, error) {
+	if filepath.IsAbs(path) {
+		return path, nil
+	}
+	dir, err := startDir()
+	if err != nil {
+		return "", fault.New(fault.System, "the working directory is not known (%v): give %q as absolute path", err, path)
+	}
+	return filepath.Join(dir, path), nil
 }
 
 func WriteGearmandHelp(w io.Writer, name string) {
@@ -194,8 +216,8 @@ Accepted without effect:
 %s
 Flags of gearmand for TLS, HTTP and databases are refused. The file of options
 holds flags as on the command line, which wins. GEARMAND_PORT is the port unless
-a flag sets it.
+a flag sets it. The files of --config have the long flags as keys; all others win.
 SIGTERM and SIGINT end the server. SIGUSR1 refuses new connections and ends it
-when no job is left. SIGHUP opens the log file again.
+when no job is left. SIGHUP opens the log file and reads the files of --config again.
 `, name, g.theirs.FlagUsages(), g.own.FlagUsages(), g.unused.FlagUsages())
 }

@@ -55,7 +55,8 @@ func newGearmandFlags(c *Config) *gearmandFlags {
 	fs.StringArrayVarP(&c.Gearman.Listen, "listen", "L", nil, "listen on `HOST`, a name or an IP address; may be given several\ntimes (default: all addresses)")
 	g.renamed["listen"] = "gearman-listen"
 	fs.StringVarP(&c.Port, "port", "p", gearmanPortDefault, "listen on TCP `PORT`")
-	fs.FuncP("backlog", "b", "let `N` connections wait to be accepted (default: as many as the system allows)", g.setBacklog)
+	numberOrNone(fs, "backlog", "b", "let `N` connections wait to be accepted (default: as many as the system allows)", g.setBacklog,
+		func() int64 { return int64(c.Backlog) })
 	g.keepAliveFlags(fs)
 	take(fs, "gearman-retries", "job-retries", "j")
 	take(fs, "gearman-wakeup", "worker-wakeup", "w")
@@ -66,12 +67,14 @@ func newGearmandFlags(c *Config) *gearmandFlags {
 	fs.StringVarP(&c.LogFile, "log-file", "l", "", "write the log to `FILE`, stderr or none (default stderr)")
 	fs.BoolVar(&c.Syslog, "syslog", false, "write the log to syslog, and to a file only with --log-file")
 	g.renamed["verbose"] = "log-level"
-	fs.Func("verbose", "log from `LEVEL` on: DEBUG, INFO or NOTICE, WARNING, or one\nof ERROR, CRITICAL, ALERT, FATAL (default INFO)", g.setVerbose)
+	word(fs, "verbose", "", "log from `LEVEL` on: DEBUG, INFO or NOTICE, WARNING, or one\nof ERROR, CRITICAL, ALERT, FATAL (default INFO)", g.setVerbose,
+		func() string { return c.Gearman.Verbose })
 	c.Gearman.Verbose = "INFO"
 	fs.StringVarP(&c.PidFile, "pid-file", "P", "", "write the process id to `FILE` (default: nowhere)")
 	fs.BoolVarP(&c.Daemon, "daemon", "d", false, "detach and run in the background, once it serves")
 	take(fs, "user", "user", "u")
-	fs.FuncP("file-descriptors", "f", "allow the process `N` descriptors (default: as many as the user may have)", g.setDescriptors)
+	numberOrNone(fs, "file-descriptors", "f", "allow the process `N` descriptors (default: as many as the user may have)", g.setDescriptors,
+		func() int64 { return int64(c.Descriptors) })
 	fs.StringVar(&g.configFile, "config-file", gearmandConf, "read more flags from `FILE`")
 	fs.BoolVar(&c.CheckArgs, "check-args", false, "check the flags and exit")
 	fs.BoolFuncP("version", "V", "show the version and exit", stopWith(ErrVersion))
@@ -97,7 +100,7 @@ func (g *gearmandFlags) ownFlags(take func(fs *pflag.FlagSet, ours, name, short 
 	fs.Lookup("journal-fsync-ms").Usage = strings.ReplaceAll(fs.Lookup("journal-fsync-ms").Usage, "; 0: as without -f", "")
 	fs.Lookup("journal-size").Usage = fmt.Sprintf("let a file of the journal have `BYTES` (default %d)", binlogSizeDefault)
 	for _, name := range []string{"max-job-size", "loops", "shards", "max-connections", "connection-memory",
-		"gearman-failed", "gearman-shutdown", "gearman-max-body", "gearman-max-unread", "log-format", "pprof"} {
+		"gearman-failed", "gearman-shutdown", "gearman-max-body", "gearman-max-unread", "log-format", "pprof", "config", "check-config"} {
 		take(fs, name, name, "")
 	}
 	for _, name := range httpFlagNames {
@@ -153,12 +156,13 @@ func (g *gearmandFlags) keepAliveFlags(fs *pflag.FlagSet) {
 		name, usage string
 		max         int // as the system has it
 		set         func(n int)
+		get         func() int
 	}{
-		{"keepalive-idle", "probe after `SECONDS` without traffic; -1: as the system does (default -1)", 32767, func(n int) { k.Idle = time.Duration(n) * time.Second }},
-		{"keepalive-interval", "probe again after `SECONDS`; -1: as the system does (default -1)", 32767, func(n int) { k.Interval = time.Duration(n) * time.Second }},
-		{"keepalive-count", "give up after `N` probes; -1: as the system does (default -1)", 127, func(n int) { k.Count = n }},
+		{"keepalive-idle", "probe after `SECONDS` without traffic; -1: as the system does (default -1)", 32767, seconds(&k.Idle), inSeconds(&k.Idle)},
+		{"keepalive-interval", "probe again after `SECONDS`; -1: as the system does (default -1)", 32767, seconds(&k.Interval), inSeconds(&k.Interval)},
+		{"keepalive-count", "give up after `N` probes; -1: as the system does (default -1)", 127, func(n int) { k.Count = n }, func() int { return k.Count }},
 	} {
-		fs.Func(f.name, f.usage, func(s string) error {
+		number(fs, f.name, "", f.usage, func(s string) error {
 			n, err := strconv.Atoi(s)
 			if err != nil || n < -1 || n == 0 || n > f.max {
 				return &badValue{fmt.Sprintf("give 1 to %d, or -1 for what the system does", f.max), ""}
@@ -168,9 +172,21 @@ func (g *gearmandFlags) keepAliveFlags(fs *pflag.FlagSet) {
 			}
 			f.set(n)
 			return nil
+		}, func() int64 {
+			if n := f.get(); n > 0 {
+				return int64(n)
+			}
+			return -1
 		})
 	}
 }
+
+// seconds sets a time; one below zero, which stands for the system's, stays so.
+func seconds(d *time.Duration) func(n int) {
+	return func(n int) { *d = time.Duration(n) * time.Second }
+}
+
+func inSeconds(d *time.Duration) func() int { return func() int { return int(*d / time.Second) } }
 
 func (g *gearmandFlags) setBacklog(s string) error {
 	n, err := strconv.ParseUint(s, 10, 31)

@@ -82,32 +82,30 @@ func (c *Config) CheckExposed(l net.Addr, from, given string) error {
 	return fault.New(fault.Usage, "%s: %q can be reached from other machines, and nothing says who may do what: give --http-tokens-file, or --http-anonymous with what everybody may do (none, read or operate), or an address of this machine alone, as in 127.0.0.1:11380", from, given)
 }
 
-func (c *Config) validateHTTP() (err error) {
+func (c *Config) validateHTTP() {
 	h := &c.HTTP
-	if h.Addresses, err = c.pairs("http", h.Listen, "127.0.0.1:11380", true); err != nil {
-		return err
-	}
+	var err error
+	h.Addresses, err = c.pairs("http", h.Listen, "127.0.0.1:11380", true)
+	c.found(err)
 	for i := range h.Addresses {
 		a := &h.Addresses[i]
 		if ip, err := netip.ParseAddr(a.Host); a.Path == "" && (a.Host == "" || err == nil) {
-			if err := c.CheckExposed(&net.TCPAddr{IP: net.IP(ip.AsSlice())}, a.From, a.Given); err != nil {
-				return err
-			}
+			c.found(c.CheckExposed(&net.TCPAddr{IP: net.IP(ip.AsSlice())}, a.From, a.Given))
 		}
 	}
 	switch h.Anonymous {
 	case "", "none", "read", "operate":
 	default:
-		return fault.New(fault.Usage, "%s: unknown role %q: give none, read or operate", c.Origin("http-anonymous"), h.Anonymous)
+		c.found(fault.New(fault.Usage, "%s: unknown role %q: give none, read or operate", c.Origin("http-anonymous"), h.Anonymous))
 	}
 	for _, name := range h.Hosts {
 		if name == "" || strings.ContainsAny(name, "/:* \t") {
-			return fault.New(fault.Usage, "%s: %q is no host name: give the name alone, as in ops.example.com", c.Origin("http-host"), name)
+			c.found(fault.New(fault.Usage, "%s: %q is no host name: give the name alone, as in ops.example.com", c.Origin("http-host"), name))
 		}
 	}
 	for _, origin := range h.Origins {
 		if err := http.NewCrossOriginProtection().AddTrustedOrigin(origin); err != nil {
-			return fault.New(fault.Usage, "%s: %q is no origin: give scheme and host, as in https://ops.example.com", c.Origin("http-origin"), origin)
+			c.found(fault.New(fault.Usage, "%s: %q is no origin: give scheme and host, as in https://ops.example.com", c.Origin("http-origin"), origin))
 		}
 	}
 	h.ProxyNetworks = nil
@@ -117,7 +115,7 @@ func (c *Config) validateHTTP() (err error) {
 			p, err = ip.Prefix(ip.BitLen())
 		}
 		if err != nil {
-			return fault.New(fault.Usage, "%s: %q is no address and no network: give one, as in 10.0.0.5 or 10.0.0.0/24", c.Origin("http-trusted-proxy"), given)
+			c.found(fault.New(fault.Usage, "%s: %q is no address and no network: give one, as in 10.0.0.5 or 10.0.0.0/24", c.Origin("http-trusted-proxy"), given))
 		}
 		h.ProxyNetworks = append(h.ProxyNetworks, p)
 	}
@@ -126,9 +124,8 @@ func (c *Config) validateHTTP() (err error) {
 		if h.Cert == "" {
 			have, want = want, have
 		}
-		return fault.New(fault.Usage, "%s: it is of no use without --%s: give both files, or neither", c.Origin(have), want)
+		c.found(fault.New(fault.Usage, "%s: it is of no use without --%s: give both files, or neither", c.Origin(have), want))
 	}
-	return nil
 }
 
 // Scheme is that of the URLs.

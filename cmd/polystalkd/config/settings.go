@@ -2,48 +2,131 @@ package config
 
 import (
 	"fmt"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
+
+	"polystalk/cmd/polystalkd/config/tomlfile"
 )
 
-// A Setting is one that is in effect.
-type Setting struct{ Name, Value, Origin string }
+// A Setting is one key, by its name, as it is in effect.
+type Setting struct {
+	Name   string
+	Value  any    // string, int64, bool or []string; nil: nothing was set, and there is no default
+	Origin string // what has set it, as in "flag -p" or "file /etc/polystalkd.toml:7"; else "default"
 
-// Settings are all that can be set, as they are in effect, without secrets: those are in
-// files, of which only the names are here. Values that depend on the machine are filled in
-// by Validate.
-func (c *Config) Settings() []Setting {
-	filled := map[string]string{
-		"loops":             fmt.Sprint(c.Loops),
-		"shards":            fmt.Sprint(c.Shards),
-		"connection-memory": fmt.Sprint(c.ConnectionMemory),
-		"max-job-size":      fmt.Sprint(c.MaxJobSize),
-		"binlog-size":       fmt.Sprint(c.BinlogSize),
-		"fsync-ms":          fmt.Sprint(c.FsyncEvery.Milliseconds()),
-		"no-fsync":          fmt.Sprint(c.NoFsync),
-		"gearman-max-body":  fmt.Sprint(c.Gearman.MaxBody),
+	// Live says that a new value holds as soon as it is read again. Another needs a
+	// restart.
+	Live bool
+}
 
-		"gearman-max-unread": fmt.Sprint(c.Gearman.MaxUnread),
-	}
-	// What a user sets is a variable behind a flag, so the flags know the values. To make
-	// flags sets the defaults: that is done to a copy, which has ours back after that.
-	shown := *c
-	fs := newFlagSet(&shown)
-	shown = *c
-	var list []Setting
-	fs.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden || !hasEnv(f) {
+// live are, by our names, the keys that Router or the log can be given anew: see
+// router.Settings and package logging.
+var live = map[string]bool{
+	"log-level": true, "verbose": true, "log-format": true,
+	"max-connections": true, "max-job-size": true, "connection-memory": true,
+	"gearman-retries": true, "gearman-wakeup": true, "gearman-exceptions": true, "gearman-failed": true,
+	"gearman-shutdown": true, "gearman-max-body": true, "gearman-max-unread": true,
+}
+
+// Settings are all keys of a valid Config, in the order in which --help has the flags.
+// Those that have no effect are left out.
+func (c *Config) Settings() (all []Setting) {
+	t := c.keys
+	t.each(func(f *pflag.Flag) {
+		if t.unused != nil && t.unused.Lookup(f.Name) != nil || strings.HasSuffix(f.Value.Type(), "func") {
 			return
 		}
-		value, ok := filled[f.Name]
-		if !ok {
-			value = f.Value.String()
+		name := t.ours(f)
+		s := Setting{Name: f.Name, Value: valueOf(f), Origin: "default", Live: live[name]}
+		if c.IsSet(name) {
+			s.Origin = c.origins[name]
+		} else if name == "listen" && !c.Gearmand {
+			s.Value = []string{everywhere}
 		}
-		origin := c.origins[f.Name]
-		if origin == "" {
-			origin = "default"
-		}
-		list = append(list, Setting{f.Name, value, origin})
+		all = append(all, s)
 	})
-	return list
+	return all
+}
+
+// valueOf is a flag's value, nil if that is nothing.
+func valueOf(f *pflag.Flag) any {
+	text := f.Value.String()
+	switch kindOf(f) {
+	case lists:
+		if list := f.Value.(pflag.SliceValue).GetSlice(); len(list) > 0 {
+			return list
+		}
+		return nil
+	case numbers:
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n
+		}
+		return nil
+	case truths:
+		return text == "true"
+	}
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+// WriteSettings writes what is in effect as a file for --config, with the origin of each
+// key as comment.
+func (c *Config) WriteSettings(w io.Writer) error {
+	for _, s := range c.Settings() {
+		line := "# " + s.Name + " is not set"
+		if s.Value != nil {
+			text, err := tomlfile.Line(s.Name, s.Value)
+			if err != nil {
+				return err
+			}
+			line = fmt.Sprintf("%-40s # %s", text, printable(s.Origin))
+		}
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printable keeps the name of a file from ending a comment.
+func printable(s string) string {
+	if quoted := strconv.Quote(s); quoted != `"`+s+`"` {
+		return quoted
+	}
+	return s
+}
+
+// A Change is a key whose value is another one than before.
+type Change struct {
+	Name     string
+	From, To any // as in Setting
+	Origin   string
+}
+
+// Changes compares what is in effect with a Config that was read anew, of the same command
+// line: which keys have changed that hold at once, and which that need a restart.
+func Changes(running []Setting, next *Config) (applied, restart []Change) {
+	now := make(map[string]Setting)
+	for _, s := range running {
+		now[s.Name] = s
+	}
+	for _, s := range next.Settings() {
+		was := now[s.Name]
+		if reflect.DeepEqual(was.Value, s.Value) {
+			continue
+		}
+		ch := Change{s.Name, was.Value, s.Value, s.Origin}
+		if s.Live {
+			applied = append(applied, ch)
+		} else {
+			restart = append(restart, ch)
+		}
+	}
+	return applied, restart
 }

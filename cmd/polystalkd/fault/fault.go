@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 )
 
 // Exit codes. Those of the reference keep their numbers, so that the scripts
@@ -31,6 +32,9 @@ type Fault struct {
 	line string
 
 	InUse netip.AddrPort // what somebody else listens on, if that is why
+
+	// Excerpt is the line of a file that is at fault; empty: no file is.
+	Excerpt string
 }
 
 func (f *Fault) Error() string { return f.line }
@@ -38,6 +42,52 @@ func (f *Fault) Error() string { return f.line }
 // New makes a Fault with one of the codes above; the format is that of package fmt.
 func New(code int, format string, args ...any) *Fault {
 	return &Fault{Code: code, line: fmt.Sprintf(format, args...)}
+}
+
+// Faults are several, none of which hides another.
+type Faults []*Fault
+
+// Error is one line for each.
+func (f Faults) Error() string {
+	var lines []string
+	for _, one := range f {
+		lines = append(lines, one.line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap has the code of the first be that of all.
+func (f Faults) Unwrap() []error {
+	var list []error
+	for _, one := range f {
+		list = append(list, one)
+	}
+	return list
+}
+
+// Err is nil without a fault, the only one, or all.
+func (f Faults) Err() error {
+	switch len(f) {
+	case 0:
+		return nil
+	case 1:
+		return f[0]
+	}
+	return f
+}
+
+// All are the faults that err consists of. What is none becomes one with the code System.
+func All(err error) Faults {
+	if err == nil {
+		return nil
+	}
+	if list, ok := errors.AsType[Faults](err); ok {
+		return list
+	}
+	if f, ok := errors.AsType[*Fault](err); ok {
+		return Faults{f}
+	}
+	return Faults{New(System, "%v", err)}
 }
 
 // Cause strips the operation and the address that net puts around an error.

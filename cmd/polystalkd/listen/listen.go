@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -110,12 +111,9 @@ func listenTCP(lc *net.ListenConfig, a config.Address) ([]net.Listener, error) {
 		}
 		return []net.Listener{l}, nil
 	}
-	ips := []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
-	if a.Host != "" {
-		if ips, err = net.DefaultResolver.LookupNetIP(ctx, "ip", a.Host); err != nil {
-			return nil, fault.New(fault.System, "%s: %q is neither an IP address nor a name that resolves (%v): give an address of this machine, as in %s",
-				a.From, a.Given, err, a.Like)
-		}
+	ips, err := resolve(ctx, a)
+	if err != nil {
+		return nil, err
 	}
 	var (
 		ls     []net.Listener
@@ -145,6 +143,35 @@ func listenTCP(lc *net.ListenConfig, a config.Address) ([]net.Listener, error) {
 		return nil, bindFault(a, netip.AddrPort{}, absent)
 	}
 	return ls, nil
+}
+
+// resolve finds the IP addresses that an address of TCP stands for.
+func resolve(ctx context.Context, a config.Address) ([]netip.Addr, error) {
+	if a.Host == "" {
+		return []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}, nil
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", a.Host)
+	if err != nil {
+		return nil, fault.New(fault.System, "%s: %q is neither an IP address nor a name that resolves (%v): give an address of this machine, as in %s",
+			a.From, a.Given, err, a.Like)
+	}
+	return ips, nil
+}
+
+// Check looks the names of all addresses up, and opens nothing. Its errors are faults, all
+// of them.
+func Check(c *config.Config) error {
+	ctx, cancel := context.WithTimeout(context.Background(), resolveWait)
+	defer cancel()
+	var all fault.Faults
+	for _, a := range slices.Concat(c.Addresses, c.Gearman.Addresses, c.HTTP.Addresses) {
+		if a.Path != "" {
+			continue
+		}
+		_, err := resolve(ctx, a)
+		all = append(all, fault.All(err)...)
+	}
+	return all.Err()
 }
 
 // network keeps a listener to the family of its address: Go's "tcp" would widen

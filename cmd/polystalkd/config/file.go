@@ -1,0 +1,197 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"polystalk/cmd/polystalkd/config/tomlfile"
+	"polystalk/cmd/polystalkd/fault"
+)
+
+// found keeps what is wrong for Validate; nil is nothing.
+func (c *Config) found(err error) { c.faults = append(c.faults, fault.All(err)...) }
+
+// badFile is a fault of a file.
+func (c *Config) badFile(at tomlfile.Place, format string, args ...any) {
+	f := fault.New(fault.Usage, "%s: %s", at, fmt.Sprintf(format, args...))
+	f.Excerpt = at.Text
+	c.faults = append(c.faults, f)
+}
+
+// Explain gives the faults that err consists of, those about a value from a file, the line
+// of that file.
+func (c *Config) Explain(err error) error {
+	for _, f := range fault.All(err) {
+		for _, at := range c.places {
+			if rest, ok := strings.CutPrefix(f.Error(), at.String()); ok && f.Excerpt == "" && strings.IndexAny(rest, ": ") == 0 {
+				f.Excerpt = at.Text
+			}
+		}
+	}
+	return err
+}
+
+// opposite are two keys of which each undoes the other, by our names: where they stand in
+// different places, the stronger place has both.
+var opposite = map[string]string{"fsync-ms": "no-fsync", "no-fsync": "fsync-ms"}
+
+// A filed value is one that a file has for a key.
+type filed struct {
+	tomlfile.Entry
+	flag  *pflag.Flag
+	texts []string // for pflag.Set, one after the other
+}
+
+// readFiles reads the file of --config and those of its directory. A value of a later file
+// replaces that of an earlier one; it counts where neither the command line nor the
+// environment has the key. All are checked.
+func (c *Config) readFiles() {
+	if c.File == "" {
+		if c.IsSet("config") {
+			c.found(fault.New(fault.Usage, "%s: the name of the file is empty: give one, or leave %s out", c.Origin("config"), c.Spelling("config")))
+		}
+		return
+	}
+	path, err := fromStart(c.File)
+	if err != nil {
+		c.found(err)
+		return
+	}
+	c.File = path
+	files, problems := tomlfile.List(path)
+	last := make(map[string]filed) // by our name
+	for _, file := range files {
+		entries, more := tomlfile.Read(file)
+		problems = append(problems, more...)
+		here := make(map[string]filed)
+		for _, e := range entries {
+			if v, ok := c.fileEntry(e); ok {
+				here[c.keys.ours(v.flag)] = v
+			}
+		}
+		c.contradictions(here)
+		for name, v := range here {
+			if other := opposite[name]; other != "" && here[other].flag == nil {
+				delete(last, other)
+			}
+			last[name] = v
+		}
+	}
+	for _, p := range problems {
+		c.badFile(p.Place, "%s", p.Says)
+	}
+	c.keys.each(func(f *pflag.Flag) {
+		if v, ok := last[c.keys.ours(f)]; ok {
+			c.take(v)
+		}
+	})
+}
+
+// contradictions looks for opposite keys in one file, which has no order.
+func (c *Config) contradictions(here map[string]filed) {
+	never, every := here["no-fsync"], here["fsync-ms"]
+	if never.Value == true && every.Value != nil && every.Value != int64(0) {
+		c.badFile(never.Place, "%s contradicts %s in line %d: leave one of the two out", never.Key, every.Key, every.Line)
+	}
+}
+
+// fileEntry checks what a file says of one key.
+func (c *Config) fileEntry(e tomlfile.Entry) (filed, bool) {
+	f := c.keys.all.Lookup(e.Key)
+	if f == nil || !c.keys.isKey(f) {
+		c.badFile(e.Place, "%s", c.keys.unknown(e.Key))
+		return filed{}, false
+	}
+	texts, err := textsOf(e, kindOf(f))
+	if err != nil {
+		c.badFile(e.Place, "%v", err)
+		return filed{}, false
+	}
+	scratch := c.keys.scratch()
+	for _, s := range texts {
+		if err := scratch.Set(f.Name, s); err != nil {
+			c.badFile(e.Place, "%s: %s", e.Key, fileComplaint(f, s, err, c.keys.help))
+			return filed{}, false
+		}
+	}
+	return filed{e, f, texts}, true
+}
+
+// take sets what a file has, unless something stronger has.
+func (c *Config) take(v filed) {
+	name := c.keys.ours(v.flag)
+	if c.IsSet(name) || c.IsSet(opposite[name]) && !strings.HasPrefix(c.origins[opposite[name]], "file ") {
+		return
+	}
+	for _, s := range v.texts {
+		// The same value was set in a scratch copy before.
+		if err := c.keys.all.Set(v.flag.Name, s); err != nil {
+			panic(fmt.Sprintf("config: %s: %v", v.Place, err))
+		}
+	}
+	c.origins[name] = v.Place.String()
+	c.places = append(c.places, v.Place)
+}
+
+// textsOf is a value of a file as pflag takes it.
+func textsOf(e tomlfile.Entry, k kind) (texts []string, err error) {
+	list, isList := e.Value.([]any)
+	switch {
+	case k != lists && isList:
+		return nil, wrongType(e, k)
+	case !isList:
+		list = []any{e.Value}
+	}
+	for _, v := range list {
+		text, ok := v.(string)
+		n, isNumber := v.(int64)
+		b, isTruth := v.(bool)
+		switch {
+		case k == words && isNumber, k == numbers && isNumber:
+			text = strconv.FormatInt(n, 10)
+		case k == truths && isTruth:
+			text = strconv.FormatBool(b)
+		case !ok || k == numbers || k == truths:
+			return nil, wrongType(e, k)
+		}
+		texts = append(texts, text)
+	}
+	return texts, nil
+}
+
+func wrongType(e tomlfile.Entry, k kind) error {
+	want := map[kind]string{
+		words:   "text in quotes",
+		numbers: "a whole number without quotes",
+		truths:  "true or false, without quotes",
+		lists:   "text in quotes, or several in brackets, as in [\"a\", \"b\"]",
+	}
+	return fmt.Errorf("%s has a value of the wrong type: give %s", e.Key, want[k])
+}
+
+// fileComplaint is complaint with an example as a file has it.
+func fileComplaint(f *pflag.Flag, value string, err error, help string) string {
+	if bad, ok := errors.AsType[*badValue](err); ok {
+		remedy := bad.remedy
+		if bad.example != "" {
+			remedy += ", as in " + f.Name + " = " + bad.example
+		}
+		return fmt.Sprintf("bad value %q: %s", value, remedy)
+	}
+	return complaint(f, value, err, help)
+}
+
+// unknown says of a word that it is no key, and which one may be meant.
+func (t *keyTable) unknown(word string) string {
+	if f := t.all.Lookup(word); f != nil && !f.Hidden {
+		return fmt.Sprintf("%q is for the command line only: leave it out", word)
+	}
+	if near := nearest(word, t.names()); near != "" {
+		return fmt.Sprintf("unknown key %q: write %s, or leave it out", word, near)
+	}
+	return fmt.Sprintf("unknown key %q: leave it out, or see %s: the keys are the long flags without the dashes", word, t.help)
+}

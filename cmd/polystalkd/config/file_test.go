@@ -1,0 +1,447 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"polystalk/cmd/polystalkd/config/tomlfile"
+	"polystalk/cmd/polystalkd/fault"
+)
+
+// A commandLine is one of the two that the program has.
+type commandLine struct {
+	name  string
+	parse func(args []string, env map[string]string) (*Config, error)
+	flags func() *keyTable
+}
+
+var commandLines = []commandLine{
+	{"polystalkd", parse, func() *keyTable { c, _ := parse(nil, nil); return c.keys }},
+	{"gearmand", parseGearmand, func() *keyTable { c, _ := parseGearmand(nil, nil); return c.keys }},
+}
+
+// parseGearmand is parse in place of gearmand, without gearmand's own file.
+func parseGearmand(args []string, env map[string]string) (*Config, error) {
+	return ParseGearmand(append([]string{"--config-file", os.DevNull}, args...), func(name string) (string, bool) {
+		v, ok := env[name]
+		return v, ok
+	}, "help")
+}
+
+// confFile writes a file of a configuration, and returns its path.
+func confFile(t *testing.T, text string, more ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "p.toml")
+	files := append([]string{path, text}, more...)
+	for i := 0; i < len(files); i += 2 {
+		name := files[i]
+		if i > 0 {
+			name = filepath.Join(path+".d", name)
+			if err := os.MkdirAll(path+".d", 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(name, []byte(files[i+1]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+// faultsOf reads a configuration to the end, and returns what is wrong with it.
+func faultsOf(t *testing.T, l *commandLine, env map[string]string, args ...string) fault.Faults {
+	t.Helper()
+	c, err := l.parse(args, env)
+	if err == nil {
+		err = c.Validate()
+	}
+	return fault.All(err)
+}
+
+// TestEveryErrorOfFilesIsToldAtOnce: with file, line, what stands there and a remedy.
+func TestEveryErrorOfFilesIsToldAtOnce(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		more       []string
+		want       []string // place, words of the message, the line; separated by |
+	}{
+		{"unknown key", "port = 1\nmax_job_sise = 5\n", nil, []string{":2|unknown key \"max_job_sise\"|write max-job-size,|max_job_sise = 5"}},
+		{"keys of no meaning", "frobnicate = 1\ncheck-config = \"print\"\nconfig = 'x'\nno-compact = true\nz = 1\n", nil, []string{
+			":1|unknown key \"frobnicate\": leave it out, or see polystalkd -h", ":2|for the command line only", ":3|for the command line only", ":4|unknown key", ":5|unknown key"}},
+		{"wrong types", "loops = \"4\"\nno-fsync = 1\nlisten = 5\nuser = true\nport = 1.5\nlog-level = [\"info\"]\nshards = 2020-01-01\nlisten.x = 'y'\n", nil, []string{
+			":1|loops|a whole number without quotes|loops = \"4\"", ":2|no-fsync|true or false", ":3|listen|[\"a\", \"b\"]", ":4|user|text in quotes", ":5|port|text in quotes", ":6|log-level|text in quotes", ":7|shards|a whole number", ":8|unknown key \"listen.x\""}},
+		{"bad values", "fsync-ms = -1\nloops = 1025\nshards = 6\nlog-level = \"loud\"\nlog-format = 'xml'\ngearman-failed = 'x'\ngearman-wakeup = -1\npprof = ':1'\n", nil, []string{
+			":1|bad value \"-1\"|as in fsync-ms = 50|fsync-ms = -1", ":4|unknown level|log-level = \"loud\"", ":5|unknown format|log-format", ":2|1025 is out of range", ":3|power of two|shards = 6",
+			":8|loopback", ":6|drop or bury", ":7|negative"}},
+		{"two files", "loops = 'x'\n", []string{"b.toml", "\nportt = 1\n", "a.toml", "shards = true"}, []string{
+			":1|loops|whole number", ".d/a.toml:1|shards|whole number|shards = true", ".d/b.toml:2|unknown key|write port"}},
+		{"no TOML behind others", "loops = 'x'\nport =\n", []string{"b.toml", "shards = 6\n"}, []string{":1|loops|whole number", ":2|write a key", ".d/b.toml:1|power of two"}},
+		{"twice", "port = 1\nport = 2\n", nil, []string{":2|port stands in line 1 already: leave one"}},
+		{"contradiction", "fsync-ms = 5\nno-fsync = true\n", nil, []string{":2|no-fsync contradicts fsync-ms in line 1"}},
+		{"an address", "listen = ['127.0.0.1:11300']\nport = 'x'\ngearman-listen = ['y']\n", nil, []string{":1|holds a port|listen = [", ":3|no address with a port|gearman-listen"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := confFile(t, tt.text, tt.more...)
+			got := faultsOf(t, &commandLines[0], nil, "--config", path)
+			if len(got) != len(tt.want) {
+				t.Fatalf("%d faults, want %d:\n%v", len(got), len(tt.want), got)
+			}
+			for _, want := range tt.want {
+				words := strings.Split(want, "|")
+				i := slices.IndexFunc(got, func(f *fault.Fault) bool { return strings.HasPrefix(f.Error(), "file "+path+words[0]+":") })
+				if i < 0 {
+					t.Errorf("nothing is said of %s: %v", words[0], got)
+					continue
+				}
+				for _, w := range words[1:] {
+					if all := got[i].Error() + "\n" + got[i].Excerpt; !strings.Contains(all, w) {
+						t.Errorf("%q does not hold %q", all, w)
+					}
+				}
+				if got[i].Excerpt == "" {
+					t.Errorf("%v: no excerpt", got[i])
+				}
+			}
+		})
+	}
+}
+
+// TestFilesAndVariablesAreToldTogether, and what cannot be read.
+func TestFilesAndVariablesAreToldTogether(t *testing.T) {
+	path := confFile(t, "loops = 'x'\n")
+	if err := os.WriteFile(path+".d", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := faultsOf(t, &commandLines[0], map[string]string{"POLYSTALKD_SHARDS": "x", "POLYSTALKD_CONFIG": path, "POLYSTALKD_MAX_JOB_SIZE": "y"})
+	if all := got.Error(); len(got) != 4 || !strings.Contains(all, "POLYSTALKD_SHARDS") || !strings.Contains(all, "POLYSTALKD_MAX_JOB_SIZE") || !strings.Contains(all, path+".d: its files cannot be listed") {
+		t.Errorf("%v", got)
+	}
+	for _, args := range [][]string{{"--config", filepath.Join(t.TempDir(), "none")}, {"--config", ""}, {"--config", t.TempDir()}} {
+		if got := faultsOf(t, &commandLines[0], nil, args...); len(got) != 1 || got[0].Code != fault.Usage {
+			t.Errorf("%q: %v", args, got)
+		}
+	}
+}
+
+// TestFilesInPlaceOfGearmand: keys are gearmand's flags there.
+func TestFilesInPlaceOfGearmand(t *testing.T) {
+	path := confFile(t, "port = 4731\njob-retries = 3\nverbose = \"DEBUG\"\nthreads = 4\njournal-no-fsync = true\nlisten = [\"::1\"]\n")
+	c, err := parseGearmand([]string{"--config", path, "-w2"}, map[string]string{"GEARMAND_PORT": "4732"})
+	if err == nil {
+		err = c.Validate()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := c.Router().Gearman
+	if c.Port != "4732" || g.Retries != 3 || g.Wakeup != 2 || c.LogLevel != "debug" || g.Verbose != "DEBUG" || !c.NoFsync || c.Gearman.Addresses[0].Host != "::1" || len(c.Warnings) != 1 {
+		t.Errorf("%+v %q", c, c.Warnings)
+	}
+	got := faultsOf(t, &commandLines[1], nil, "--config", confFile(t, "max-job-size = 1\ngearman-retries = 1\nssl = true\nqueue-type = 'mysql'\nconfig-file = '/x'\n"))
+	if all := got.Error(); len(got) != 4 || !strings.Contains(all, "--journal DIR") || !strings.Contains(all, "config-file\" is for the command line") {
+		t.Errorf("%v", got)
+	}
+}
+
+// choices are two values for a key, as pflag takes them. The first is not its default.
+func choices(f *pflag.Flag) (one, two string) {
+	switch f.Name {
+	case "log-level":
+		return "debug", "error"
+	case "log-format":
+		return "json", "text"
+	case "gearman-failed":
+		return "bury", "drop"
+	case "gearman-shutdown":
+		return "any", "none"
+	case "verbose":
+		if kindOf(f) == words {
+			return "DEBUG", "ERROR"
+		}
+	case "queue-type":
+		return "builtin", "builtin"
+	case "file-descriptors":
+		return "100", "200"
+	case "pprof":
+		return "127.0.0.1:1", "127.0.0.1:2"
+	case "http-anonymous":
+		return "read", "operate"
+	case "http-origin":
+		return "https://a.example", "https://b.example"
+	case "gearman-listen", "beanstalk-listen", "http":
+		return "127.0.0.1:1", "127.0.0.1:2"
+	}
+	switch kindOf(f) {
+	case numbers:
+		return "2", "8"
+	case truths:
+		return "true", "false"
+	case lists:
+		return "127.0.0.1", "127.0.0.2"
+	}
+	return "1", "2"
+}
+
+// inFile is a key with a value as a file has it.
+func inFile(t *testing.T, f *pflag.Flag, text string) string {
+	t.Helper()
+	var v any = text
+	switch kindOf(f) {
+	case numbers:
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v = n
+	case truths:
+		v = text == "true"
+	}
+	line, err := tomlfile.Line(f.Name, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return line + "\n"
+}
+
+// TestPrecedenceOfEveryKey: a later file before an earlier one, the environment before
+// files, the command line before all, whatever the flag.
+func TestPrecedenceOfEveryKey(t *testing.T) {
+	for _, l := range commandLines {
+		tested := 0
+		table := l.flags()
+		table.each(func(f *pflag.Flag) {
+			if f.Name == "protocol" { // which refuses everything
+				return
+			}
+			one, two := choices(f)
+			isSet := func(c *Config) string {
+				return fmt.Sprint(valueOf(c.keys.all.Lookup(f.Name)))
+			}
+			alone, err := l.parse([]string{"--" + f.Name + "=" + one}, nil)
+			if err != nil {
+				t.Fatalf("%s: %v", f.Name, err)
+			}
+			want := isSet(alone)
+			hasEnv := l.name == "polystalkd"
+			for given := 1; given < 16; given++ {
+				file, dir, env, line := given&1 != 0, given&2 != 0, given&4 != 0 && hasEnv, given&8 != 0
+				strongest := ""
+				pick := func(on bool, who string) {
+					if on {
+						strongest = who
+					}
+				}
+				pick(file, "file p.toml:1")
+				pick(dir, "file p.toml.d/x.toml:1")
+				pick(env, "variable "+envName(f))
+				pick(line, "flag "+spelling(f))
+				value := func(who string) string {
+					if who == strongest {
+						return one
+					}
+					return two
+				}
+				var text, more, args = "", "", []string{}
+				vars := map[string]string{}
+				if file {
+					text = inFile(t, f, value("file p.toml:1"))
+				}
+				if dir {
+					more = inFile(t, f, value("file p.toml.d/x.toml:1"))
+				}
+				if env {
+					vars[envName(f)] = value("variable " + envName(f))
+				}
+				if line {
+					args = append(args, "--"+f.Name+"="+value("flag "+spelling(f)))
+				}
+				path := confFile(t, text, "x.toml", more)
+				c, err := l.parse(append(args, "--config", path), vars)
+				if err != nil || len(c.faults) > 0 {
+					t.Errorf("%s %s %04b: %v %v", l.name, f.Name, given, err, c.faults)
+					continue
+				}
+				if strongest == "" {
+					continue // only a variable, which this command line does not read
+				}
+				origin := strings.ReplaceAll(c.Origin(table.ours(f)), filepath.Dir(path)+"/", "")
+				if got := isSet(c); got != want || origin != strongest {
+					t.Errorf("%s %s %04b: %s from %s, want %s from %s", l.name, f.Name, given, got, origin, want, strongest)
+				}
+				tested++
+			}
+		})
+		if tested < 20*8 {
+			t.Errorf("%s: only %d cases", l.name, tested)
+		}
+	}
+}
+
+// TestOppositesGoByThePlace: of -f and -F the stronger place counts.
+func TestOppositesGoByThePlace(t *testing.T) {
+	for _, tt := range []struct {
+		file, dir string
+		env       map[string]string
+		args      string
+		want      string
+	}{
+		{"fsync-ms = 5", "no-fsync = true", nil, "", "0s true"},
+		{"no-fsync = true", "fsync-ms = 5", nil, "", "5ms false"},
+		{"no-fsync = true\nfsync-ms = 0", "", nil, "", "0s true"},
+		{"no-fsync = false\nfsync-ms = 5", "", nil, "", "5ms false"},
+		{"no-fsync = true", "", map[string]string{"POLYSTALKD_FSYNC_MS": "7"}, "", "7ms false"},
+		{"fsync-ms = 5", "", map[string]string{"POLYSTALKD_NO_FSYNC": "true"}, "", "0s true"},
+		{"no-fsync = true", "", map[string]string{"POLYSTALKD_NO_FSYNC": "true"}, "-f 9", "9ms false"},
+		{"fsync-ms = 5", "", nil, "-F", "0s true"},
+	} {
+		c, err := parse(append(strings.Fields(tt.args), "--config", confFile(t, tt.file, "x.toml", tt.dir)), tt.env)
+		if err == nil {
+			err = c.Validate()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(c.FsyncEvery, " ", c.NoFsync); got != tt.want {
+			t.Errorf("%+v: %s", tt, got)
+		}
+	}
+}
+
+// stripped are the lines of a printed configuration without their comments.
+func stripped(text string) (lines []string) {
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, " # ")
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	return lines
+}
+
+// TestPrintedConfigurationPrintsTheSame when it is read.
+func TestPrintedConfigurationPrintsTheSame(t *testing.T) {
+	print := func(l *commandLine, env map[string]string, args ...string) (string, *Config) {
+		t.Helper()
+		c, err := l.parse(args, env)
+		if err == nil {
+			err = c.Validate()
+		}
+		if err != nil {
+			t.Fatalf("%q: %v", args, err)
+		}
+		var b strings.Builder
+		if err := c.WriteSettings(&b); err != nil {
+			t.Fatal(err)
+		}
+		return b.String(), c
+	}
+	for _, args := range []string{
+		"", "-F", "-f 50 -F", "-F -f 50", "-VV -l a -l unix:/b'\"c --shards 4 -z 9999999999 -s1 --pprof localhost:1 --connection-memory 1",
+		"--gearman-max-body 5 --gearman-max-unread 7 --gearman-prefix x --gearman-exceptions -u someone -b /x",
+		"gearmand", "gearmand -L ::1 -L a --backlog 7 -f 100 --verbose ALERT --keepalive-idle 7 -d -R -t 4 --beanstalk-listen unix:/x -P /y --journal z --journal-fsync-ms 9",
+	} {
+		l, list := &commandLines[0], strings.Fields(args)
+		if len(list) > 0 && list[0] == "gearmand" {
+			l, list = &commandLines[1], list[1:]
+		}
+		first, c := print(l, map[string]string{"POLYSTALKD_LOG_FORMAT": "json"}, list...)
+		second, again := print(l, nil, "--config", confFile(t, first))
+		if got, want := stripped(second), stripped(first); !slices.Equal(got, want) {
+			t.Errorf("%s: printed\n%s\nread back it is\n%s", args, first, second)
+		}
+		if a, b := fmt.Sprintf("%+v", c.Router()), fmt.Sprintf("%+v", again.Router()); a != b {
+			t.Errorf("%s: the server is\n%s, read back\n%s", args, a, b)
+		}
+		if applied, restart := Changes(c.Settings(), again); applied != nil || restart != nil {
+			t.Errorf("%s: read back it has changed: %v %v", args, applied, restart)
+		}
+	}
+	text, _ := print(&commandLines[0], map[string]string{"POLYSTALKD_SHARDS": "8"}, "--config", confFile(t, "\nlog-format = 'json'"), "-p0")
+	for _, want := range []string{"port = \"0\" ", "# flag -p\n", "shards = 8 ", "# variable POLYSTALKD_SHARDS\n", "p.toml:2\n", "listen = [\"0.0.0.0\"] ", "# default\n", "# user is not set\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+}
+
+// TestLiveKeysAreThoseOfRouterSettings: what changes of them is what the server can be
+// given anew; the log has the rest.
+func TestLiveKeysAreThoseOfRouterSettings(t *testing.T) {
+	log := []string{"log-level", "verbose", "log-format"}
+	for _, l := range commandLines {
+		build := func(args ...string) *Config {
+			c, err := l.parse(args, nil)
+			if err == nil {
+				err = c.Validate()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		base := build()
+		rc := base.Router()
+		was := rc.Settings()
+		was.Gearman.Prefix, was.Gearman.Version = "", ""
+		for _, s := range base.Settings() {
+			f := base.keys.all.Lookup(s.Name)
+			one, two := choices(f)
+			switch s.Name {
+			case "user", "queue-type": // not looked up here; only one is taken
+				continue
+			case "http-tls-cert", "http-tls-key": // neither without the other
+				continue
+			case "connection-memory":
+				one = "1234567890"
+			}
+			changed := build("--" + s.Name + "=" + one)
+			if applied, restart := Changes(base.Settings(), changed); len(applied)+len(restart) == 0 {
+				changed = build("--" + s.Name + "=" + two) // the other is the default
+			}
+			applied, restart := Changes(base.Settings(), changed)
+			keys := func(list []Change) (names []string) {
+				for _, ch := range list {
+					names = append(names, ch.Name)
+				}
+				return names
+			}
+			rc := changed.Router()
+			now := rc.Settings()
+			now.Gearman.Prefix, now.Gearman.Version = "", ""
+			reaches := !reflect.DeepEqual(was, now)
+			inLog := slices.Contains(log, base.keys.ours(f))
+			if s.Live != (reaches || inLog) {
+				t.Errorf("%s %s: live is %v, it reaches the server's settings: %v", l.name, s.Name, s.Live, reaches)
+			}
+			if got := keys(applied); s.Live && !slices.Contains(got, s.Name) || !s.Live && slices.Contains(got, s.Name) {
+				t.Errorf("%s %s: applied are %v", l.name, s.Name, got)
+			}
+			if got := keys(restart); s.Live && len(got) > 0 || !s.Live && !slices.Contains(got, s.Name) {
+				t.Errorf("%s %s: a restart is needed for %v", l.name, s.Name, got)
+			}
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	names := parseNames()
+	for word, want := range map[string]string{
+		"prot": "port", "Max_Job_Size": "max-job-size", "max-conections": "max-connections", "loop": "loops", "gearmanlisten": "gearman-listen",
+		"x": "", "": "", "workers": "", "listening-addresses": "", strings.Repeat("port", 100): "",
+	} {
+		if got := nearest(word, names); got != want {
+			t.Errorf("%q: %q, want %q", word, got, want)
+		}
+	}
+}
+
+func parseNames() []string {
+	c, _ := parse(nil, nil)
+	return c.keys.names()
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+)
+
+// startWatchdog tells the service manager that the server gets on, twice in each interval
+// that it wants to hear so (WATCHDOG_USEC), as long as alive finds nothing: else the
+// service manager ends the process, and starts another. Without such a wish it does
+// nothing. stop ends it, and waits until it has ended.
+func startWatchdog(alive func() error, log *slog.Logger) (stop func()) {
+	interval, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		log.Warn("the service manager's watchdog is not served", "err", err)
+	}
+	if err != nil || interval <= 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { feedWatchdog(ctx, interval/2, alive, log) })
+	return func() {
+		cancel()
+		done.Wait()
+	}
+}
+
+// feedWatchdog feeds it until ctx ends.
+func feedWatchdog(ctx context.Context, every time.Duration, alive func() error, log *slog.Logger) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		err := alive()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			notify(daemon.SdNotifyWatchdog, log)
+		default:
+			log.Error("the server does not get on, and the service manager's watchdog is not fed", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

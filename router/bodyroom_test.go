@@ -116,6 +116,28 @@ func TestRefusedBodyLeavesTheRoom(t *testing.T) {
 	}
 }
 
+// TestBodyThatComesInTheLastMoment: it is complete before its session hears that it is late,
+// and what comes behind it is not late.
+func TestBodyThatComesInTheLastMoment(t *testing.T) {
+	f := newFixture(t, Config{Loops: 1, Shards: 2, MaxJobSize: 1 << 20})
+	f.d.srv.host.LimitBodies(700_000)
+	body := strings.Repeat("b", 600_000)
+	slow, next := f.open(), f.open()
+	slow.send("put 0 0 60 600000\r\nb")
+	next.send("put 0 0 60 200000\r\n")
+	f.pass(bodyGrace + core.Second)
+	f.d.srv.host.Hurry()
+	slow.send(body[1:] + "\r\nput 0 0 60 400000\r\nb")
+	f.rest()
+	slow.wants("INSERTED 1\n")
+	if _, inside, waiting := f.d.srv.host.BodyRoom(); slow.closed || inside != 2 || waiting != 0 {
+		t.Errorf("closed: %v, %d inside, %d wait", slow.closed, inside, waiting)
+	}
+	slow.says(body[:400_000-1]+"\n", "INSERTED 2\n")
+	next.says(body[:200_000]+"\n", "INSERTED 3\n")
+	f.check()
+}
+
 // TestSuspendedBodies: a suspend is no time in which a body could have come.
 func TestSuspendedBodies(t *testing.T) {
 	f := newFixture(t, Config{Shards: 2, MaxJobSize: 1 << 20})

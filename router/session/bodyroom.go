@@ -133,6 +133,14 @@ func (r *bodyRoom) overdue(now core.Time) (late []*Session) {
 	return late
 }
 
+// isOverdue reports whether the body that s receives now should be complete.
+func (r *bodyRoom) isOverdue(s *Session, now core.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	stay, ok := r.inside[s]
+	return ok && stay.until < now
+}
+
 // BodyRoom is how many bytes of large bodies have a place, of how many sessions, and how
 // many sessions wait for one.
 func (h *Host) BodyRoom() (used int64, inside, waiting int) {
@@ -146,11 +154,14 @@ func (h *Host) BodyRoom() (used int64, inside, waiting int) {
 // excepted. It is to be called before there are sessions.
 func (h *Host) LimitBodies(most int64) { h.bodies = newBodyRoom(most) }
 
-// Hurry cuts those off whose large bodies do not come while others wait.
+// Hurry cuts those off whose large bodies do not come while others wait. The body may come
+// before its session hears of that, and another behind it; and who is stopped by NoSpace
+// cannot go on, whatever comes.
 func (h *Host) Hurry() {
-	for _, late := range h.bodies.overdue(h.Clock.Awake()) {
+	r := h.bodies
+	for _, late := range r.overdue(h.Clock.Awake()) {
 		late.loop.Signal(late, func(late *Session) {
-			if late.body.listed && late.life < closing && late.stops&(NoSpace|NoPlace) == 0 { // else the disk has no room for it, or another body has come to wait
+			if late.life < closing && late.stops&NoSpace == 0 && r.isOverdue(late, h.Clock.Awake()) {
 				h.Complain("closing a connection: its body does not come, and others wait", "conn", late, "received", late.body.got)
 				late.Abort()
 			}

@@ -34,7 +34,7 @@ var limits = []limit{
 	}},
 	{"booleans", 3, "name the states that they stand for", booleans, []size{
 		{"codec/gearmantest.knownJob", 8}, // what a test's history knows of a job: any of it may be so beside any other
-		{"router/sim.Sock", 8},
+		{"router/sim.Sock", 8},            // both ends of a connection: any of it may be so beside any other
 	}},
 	{"files", 25, "a prefix that several names share is a package", files, nil},
 	{"lines", 499, "split it by its nouns", lines, nil},

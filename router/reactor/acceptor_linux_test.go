@@ -50,12 +50,10 @@ func TestListenerClosesWhileALoopAccepts(t *testing.T) {
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)
-	r.accepting.Add(1)
-	go func() {
-		defer r.accepting.Done()
+	r.accepting.Go(func() {
 		r.setLimit(connectionLimit{n: 1, from: "this test"})
 		served <- r.listen(l, new(echoFront))
-	}()
+	})
 	for range 2 { // the second does not come in
 		c, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
@@ -146,13 +144,11 @@ func TestClientsWaitInTheBacklog(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.setLimit(connectionLimit{n: 2, from: "this test"})
-	s.accepting.Add(1)
-	go func() {
-		defer s.accepting.Done()
+	s.accepting.Go(func() {
 		if err := s.listen(l, s.front); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
 	s.addr = l.Addr()
 	first, second := s.dial(t), s.dial(t)
 	if !echoes(t, first) || !echoes(t, second) {

@@ -26,6 +26,7 @@ const httpStopWait = 300 * time.Millisecond
 type operators struct {
 	server *web.Server
 	tokens *access.Tokens // nil: there are none
+	pair   *certificate   // nil: TLS is not spoken
 	log    *logging.Logger
 }
 
@@ -39,13 +40,11 @@ func serveHTTP(c *config.Config, srv *router.Server, ls []net.Listener, reloads 
 	if err := o.openTokens(c); err != nil {
 		return nil, err
 	}
-	secure, err := certificates(c)
-	if err != nil {
+	var err error
+	if o.pair, err = openCertificate(c); err != nil {
 		return nil, err
 	}
-	if o.tokens != nil {
-		reloads.parts = append(reloads.parts, o.prepareTokens)
-	}
+	reloads.parts = append(reloads.parts, o.prepareFiles)
 	o.server, err = web.New(web.Options{
 		Operator: srv.Operator(), Log: log.Logger, Level: log.Level,
 		Version: release.Version, Speaks: "beanstalkd " + config.Spoken + ", gearmand " + config.SpokenGearman,
@@ -61,8 +60,8 @@ func serveHTTP(c *config.Config, srv *router.Server, ls []net.Listener, reloads 
 			return nil, fault.New(fault.Usage, "%s: %v", c.Origin("http-anonymous"), err)
 		}
 		log.Info("serving HTTP", "listen", listen.Names([]net.Listener{l})[0], "scheme", c.HTTP.Scheme(), "tokens", o.tokens != nil, "anonymous", anonymous.String())
-		if secure != nil {
-			l = tls.NewListener(l, secure)
+		if o.pair != nil {
+			l = tls.NewListener(l, o.pair.config())
 		}
 		go func() {
 			if err := o.server.Serve(l, anonymous); err != nil {
@@ -95,21 +94,8 @@ func checkHTTP(c *config.Config) error {
 	if err := new(operators).openTokens(c); err != nil {
 		return err
 	}
-	_, err := certificates(c)
+	_, err := openCertificate(c)
 	return err
-}
-
-// certificates is how TLS is spoken; nil: not at all.
-func certificates(c *config.Config) (*tls.Config, error) {
-	if c.HTTP.Cert == "" {
-		return nil, nil
-	}
-	pair, err := tls.LoadX509KeyPair(c.HTTP.Cert, c.HTTP.Key)
-	if err != nil {
-		return nil, fault.New(fault.Usage, "%s: %q and its key %q cannot be used: %v: give two files in PEM that this user may read and that belong together",
-			c.Origin("http-tls-cert"), c.HTTP.Cert, c.HTTP.Key, err)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}, nil
 }
 
 // shownSettings are what is in effect, for those who ask.
@@ -124,31 +110,43 @@ func shownSettings(settings []config.Setting) (list []wire.Setting) {
 	return list
 }
 
-// prepareTokens is a reloadable: it reads the file of tokens that there is.
-func (o *operators) prepareTokens(*config.Config) (apply func(), err error) {
-	put, err := o.tokens.Prepare()
-	if err != nil {
-		return nil, fault.New(fault.Usage, "the tokens stay as they were: %v", err)
+// prepareFiles is a reloadable: it reads the files of tokens and of TLS again, those that
+// there were at the start.
+func (o *operators) prepareFiles(*config.Config) (apply func(), err error) {
+	var all fault.Faults
+	put, use := func() {}, func() {}
+	if o.tokens != nil {
+		if put, err = o.tokens.Prepare(); err != nil {
+			all = append(all, fault.New(fault.Usage, "the tokens stay as they were: %v", err))
+		}
 	}
-	return func() {
-		put()
-		o.log.Info("the tokens were read again", "tokens", o.tokens.Len())
-	}, nil
+	if o.pair != nil {
+		use, err = o.pair.prepare()
+		all = append(all, fault.All(err)...)
+	}
+	return func() { put(); use() }, all.Err()
 }
 
-// hasTokens reports whether there is something to reload.
-func (o *operators) hasTokens() bool { return o.tokens != nil }
+// hasFiles reports whether there is something to read again.
+func (o *operators) hasFiles() bool { return o.tokens != nil || o.pair != nil }
 
-// reload reads the file of tokens again, if there is one.
+// reload reads the file of tokens and those of TLS again, without the configuration.
 func (o *operators) reload() {
-	if o.tokens == nil {
-		return
+	if o.tokens != nil {
+		if err := o.tokens.Reload(); err != nil {
+			o.log.Error("the tokens stay as they were", "signal", "SIGHUP", "err", err)
+		} else {
+			o.log.Info("the tokens were read again", "signal", "SIGHUP", "tokens", o.tokens.Len())
+		}
 	}
-	if err := o.tokens.Reload(); err != nil {
-		o.log.Error("the tokens stay as they were", "signal", "SIGHUP", "err", err)
-		return
+	if o.pair != nil {
+		if use, err := o.pair.prepare(); err != nil {
+			o.log.Error("the certificate stays as it was", "signal", "SIGHUP", "err", err)
+		} else {
+			use()
+			o.log.Info("the certificate was read again", "signal", "SIGHUP", "until", o.pair.until())
+		}
 	}
-	o.log.Info("the tokens were read again", "signal", "SIGHUP", "tokens", o.tokens.Len())
 }
 
 // stop has no more operations begun, and waits for those under way.

@@ -111,8 +111,8 @@ func (w *watch) hangUp() {
 	}
 	switch {
 	case w.c.File != "":
-		w.reloads.reload() // tokens as well; it has told of errors
-	case w.ops.hasTokens():
+		w.reloads.reload() // those of operators as well; it has told of errors
+	case w.ops.hasFiles():
 		w.ops.reload()
 	case !w.c.Gearmand:
 		// There is no file to read again, and a job server must not lose its

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"crypto/tls"
+	"sync/atomic"
+	"time"
+
+	"polystalk/cmd/polystalkd/config"
+	"polystalk/cmd/polystalkd/fault"
+)
+
+// A certificate is that of TLS, with its key, as their files were when they were last read
+// without an error.
+type certificate struct {
+	cert, key, from string // the files, and what has named the first
+	current         atomic.Pointer[tls.Certificate]
+}
+
+// openCertificate reads the one of c; nil: TLS is not spoken. Errors are faults.
+func openCertificate(c *config.Config) (*certificate, error) {
+	if c.HTTP.Cert == "" {
+		return nil, nil
+	}
+	k := &certificate{cert: c.HTTP.Cert, key: c.HTTP.Key, from: c.Origin("http-tls-cert")}
+	use, err := k.prepare()
+	if err != nil {
+		return nil, err
+	}
+	use()
+	return k, nil
+}
+
+// prepare reads the files again, and returns what has new connections use them. Errors are
+// faults.
+func (k *certificate) prepare() (use func(), err error) {
+	pair, err := tls.LoadX509KeyPair(k.cert, k.key)
+	if err != nil {
+		return nil, fault.New(fault.Usage, "%s: %q and its key %q cannot be used: %v: give two files in PEM that this user may read and that belong together",
+			k.from, k.cert, k.key, err)
+	}
+	return func() { k.current.Store(&pair) }, nil
+}
+
+// until is when it is no longer valid.
+func (k *certificate) until() time.Time { return k.current.Load().Leaf.NotAfter }
+
+// config is how TLS is spoken.
+func (k *certificate) config() *tls.Config {
+	return &tls.Config{
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return k.current.Load(), nil },
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"http/1.1"},
+	}
+}

@@ -25,6 +25,7 @@ var table = []row{
 	{"codec/binlog", "codec/beanstalk x/sys", "codec/wiretest"},
 	{"codec/gearman", "codec/beanstalk", ""},
 	{"codec/gearmantest", "codec/wiretest", ""},
+	{"codec/openmetrics", "", "expfmt"},
 	{"codec/wiretest", "", ""},
 
 	// The state of a part of the tubes, its owner, and how it outlives the process.
@@ -41,7 +42,7 @@ var table = []row{
 	{"shard/store", "shard/slab", ""},
 
 	// Connections, and which shard a command is for.
-	{"router", "codec/beanstalk codec/gearman router/admin router/beanstalkd router/clock router/direct router/gearmand router/memory router/ops router/placement router/reactor router/restore router/session shard shard/commit shard/core x/sys", "router/history shard/journal shard/slab"},
+	{"router", "codec/beanstalk codec/gearman router/admin router/beanstalkd router/clock router/direct router/gearmand router/memory router/ops router/placement router/reactor router/restore router/session shard shard/commit shard/core x/sys", "codec/admin router/history shard/journal shard/slab"},
 	{"router/access", "", ""},
 	{"router/admin", "codec/admin codec/beanstalk router/direct router/session shard shard/commit shard/core shard/slab", ""},
 	{"router/beanstalkd", "codec codec/beanstalk codec/gearman router/ops router/placement router/session shard/commit shard/core shard/slab x/sys", ""},
@@ -56,7 +57,7 @@ var table = []row{
 	{"router/restore", "codec/binlog router/clock router/placement router/restore/migrate shard shard/commit shard/core shard/journal shard/record", ""},
 	{"router/restore/migrate", "codec/binlog shard/core shard/record", ""},
 	{"router/session", "router/clock router/memory router/ops router/placement shard shard/commit shard/core shard/slab", ""},
-	{"router/web", "client_golang codec/admin router/access router/admin router/session shard/commit shard/core", "expfmt kin-openapi router shard/journal"},
+	{"router/web", "client_golang codec/admin codec/openmetrics router/access router/admin router/session shard/commit shard/core", "expfmt kin-openapi router shard/journal"},
 	{"router/sim", "router router/session shard shard/core", "codec/gearman codec/wiretest router/history"},
 
 	// The programs.

@@ -35,7 +35,7 @@ const (
 
 // A world is a server with HTTP on a free port, and a client.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	srv    *router.Server
 	web    *Server
 	url    string
@@ -88,7 +88,7 @@ func tokenLines() string {
 	return b.String()
 }
 
-func newWorld(t *testing.T, with setup) *world {
+func newWorld(t testing.TB, with setup) *world {
 	t.Helper()
 	w := &world{t: t, logged: &logged{}, client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 50}}}
 	log := slog.New(slog.NewTextHandler(w.logged, nil))
@@ -209,7 +209,7 @@ func (w *world) do(method, target string, a ask) *answer {
 }
 
 // wants fails the test unless the answer has that status; a problem must be of the kind.
-func (a *answer) wants(t *testing.T, status int, slug string) *answer {
+func (a *answer) wants(t testing.TB, status int, slug string) *answer {
 	t.Helper()
 	if a.status != status {
 		t.Errorf("status %d, want %d: %s", a.status, status, a.body)
@@ -227,7 +227,7 @@ func (a *answer) wants(t *testing.T, status int, slug string) *answer {
 }
 
 // read reads the answer's JSON.
-func (a *answer) read(t *testing.T, v any) {
+func (a *answer) read(t testing.TB, v any) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(a.body))
 	d.DisallowUnknownFields()
@@ -237,7 +237,7 @@ func (a *answer) read(t *testing.T, v any) {
 }
 
 // problem is the answer's.
-func (a *answer) problem(t *testing.T) *wire.Problem {
+func (a *answer) problem(t testing.TB) *wire.Problem {
 	t.Helper()
 	var p wire.Problem
 	a.read(t, &p)
@@ -272,7 +272,7 @@ func (w *world) function(name string) (release func()) {
 	head := []byte{0, 'R', 'E', 'Q', 0, 0, 0, 1, 0, 0, byte(len(name) >> 8), byte(len(name))}
 	conn.Write(append(head, name...))
 	for range 1000 {
-		if _, err := w.srv.Operator().Tube(w.t.Context(), name); err == nil {
+		if _, err := w.srv.Operator().Tube(context.Background(), name); err == nil {
 			return func() { conn.Close() }
 		}
 		time.Sleep(5 * time.Millisecond)

@@ -3,9 +3,7 @@ package web
 import (
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
+	"polystalk/codec/openmetrics"
 	"polystalk/router/admin"
 	"polystalk/shard/core"
 )
@@ -13,7 +11,7 @@ import (
 // The names here are those of the exporter for beanstalkd that is most used, so that its
 // dashboards and alerts go on to work. Types are those of the names: what ends in _total is
 // a counter, all else a gauge. They stand apart from /metrics because some of them break
-// Prometheus's rules for names.
+// Prometheus's rules for names, and are written by hand because there may be many tubes.
 // Source of the names: davidtannock/beanstalkd_exporter, internal/exporter/metrics.go.
 const beanstalkdPrefix = "beanstalkd_"
 
@@ -22,6 +20,46 @@ var beanstalkdCommands = []string{
 	"bury", "delete", "ignore", "kick", "list-tube-used", "list-tubes", "list-tubes-watched", "pause-tube",
 	"peek", "peek-buried", "peek-delayed", "peek-ready", "put", "release", "reserve", "reserve-with-timeout",
 	"stats", "stats-job", "stats-tube", "touch", "use", "watch",
+}
+
+// beanstalkdServer are its figures about the server, by what stats calls them.
+var beanstalkdServer = []struct {
+	stat  string
+	value func(v *admin.Sample) uint64
+}{
+	{"current-connections", func(v *admin.Sample) uint64 { return uint64(v.Sums.Connections) }},
+	{"current-jobs-buried", func(v *admin.Sample) uint64 { return v.Jobs.Buried }},
+	{"current-jobs-delayed", func(v *admin.Sample) uint64 { return v.Jobs.Delayed }},
+	{"current-jobs-ready", func(v *admin.Sample) uint64 { return v.Jobs.Ready }},
+	{"current-jobs-reserved", func(v *admin.Sample) uint64 { return v.Jobs.Reserved }},
+	{"current-jobs-urgent", func(v *admin.Sample) uint64 { return v.Jobs.Urgent }},
+	{"current-producers", func(v *admin.Sample) uint64 { return uint64(v.Sums.Producers) }},
+	{"current-tubes", func(v *admin.Sample) uint64 { return uint64(v.Tubes) }},
+	{"current-waiting", func(v *admin.Sample) uint64 { return uint64(v.Sums.Waiting) }},
+	{"current-workers", func(v *admin.Sample) uint64 { return uint64(v.Sums.Workers) }},
+	{"job-timeouts", func(v *admin.Sample) uint64 { return v.Jobs.Timeouts }},
+	{"total-connections", func(v *admin.Sample) uint64 { return v.Sums.TotalConnections }},
+	{"total-jobs", func(v *admin.Sample) uint64 { return v.Jobs.Total }},
+}
+
+// beanstalkdTube are its figures about a tube, and what its names end in.
+var beanstalkdTube = []struct {
+	stat, unit string
+	value      func(t *core.TubeStats) uint64
+}{
+	{"cmd-delete", "_total", func(t *core.TubeStats) uint64 { return t.Deletes }},
+	{"cmd-pause-tube", "_total", func(t *core.TubeStats) uint64 { return t.Pauses }},
+	{"current-jobs-buried", "_count", func(t *core.TubeStats) uint64 { return t.Buried }},
+	{"current-jobs-delayed", "_count", func(t *core.TubeStats) uint64 { return t.Delayed }},
+	{"current-jobs-ready", "_count", func(t *core.TubeStats) uint64 { return t.Ready }},
+	{"current-jobs-reserved", "_count", func(t *core.TubeStats) uint64 { return t.Reserved }},
+	{"current-jobs-urgent", "_count", func(t *core.TubeStats) uint64 { return t.Urgent }},
+	{"current-using", "_count", func(t *core.TubeStats) uint64 { return t.Using }},
+	{"current-waiting", "_count", func(t *core.TubeStats) uint64 { return t.Waiting }},
+	{"current-watching", "_count", func(t *core.TubeStats) uint64 { return t.Watching }},
+	{"pause", "_seconds_total", func(t *core.TubeStats) uint64 { return uint64(t.Pause / core.Second) }},
+	{"pause-time-left", "_seconds_total", func(t *core.TubeStats) uint64 { return uint64(t.PauseLeft / core.Second) }},
+	{"total-jobs", "_count", func(t *core.TubeStats) uint64 { return t.Total }},
 }
 
 // showBeanstalkd serves /metrics/beanstalkd, with the tubes that match=GLOB says, else all.
@@ -42,71 +80,64 @@ func (s *Server) showBeanstalkd(c *call) error {
 	if err != nil {
 		return err
 	}
-	r := prometheus.NewPedanticRegistry()
-	r.MustRegister(beanstalkdMetrics{v, tubes, match})
-	promhttp.HandlerFor(r, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}).ServeHTTP(c.w, c.r)
+	out := c.stream(openmetrics.ContentType)
+	out.beanstalkdServer(v)
+	out.beanstalkdTubes(tubes.Rows, match)
+	out.end()
 	return nil
 }
 
-type beanstalkdMetrics struct {
-	server *admin.Sample
-	tubes  *admin.TubeSample
-	match  *glob
+// beanstalkdName is the name of a metric.
+func beanstalkdName(stat, unit string) string {
+	return beanstalkdPrefix + strings.ReplaceAll(stat, "-", "_") + unit
 }
 
-// Describe implements prometheus.Collector.
-func (m beanstalkdMetrics) Describe(chan<- *prometheus.Desc) {}
+func kindOf(name string) openmetrics.Kind {
+	if strings.HasSuffix(name, "_total") {
+		return openmetrics.Counter
+	}
+	return openmetrics.Gauge
+}
 
-// Collect implements prometheus.Collector.
-func (m beanstalkdMetrics) Collect(out chan<- prometheus.Metric) {
-	e := emitter{out, beanstalkdPrefix}
-	v := m.server
+// single adds a family of one sample.
+func (s *stream) single(name, help string, n uint64) {
+	s.buf = openmetrics.AppendFamily(s.buf, name, kindOf(name), help)
+	s.buf = openmetrics.AppendSample(s.buf, name, "", "", n)
+}
+
+func (s *stream) beanstalkdServer(v *admin.Sample) {
 	counts := make(map[string]uint64)
 	for _, p := range v.Commands {
 		for _, k := range p.Kinds {
 			counts[k.Name] = k.Count
 		}
 	}
-	e.gauge("up", "Whether beanstalkd answers; always 1.", 1, nil)
+	s.single(beanstalkdPrefix+"up", "Whether beanstalkd answers; always 1.", 1)
 	for _, name := range beanstalkdCommands {
-		e.counter("cmd_"+strings.ReplaceAll(name, "-", "_")+"_total", "Commands "+name+" so far.", float64(counts["cmd-"+name]), nil)
+		s.single(beanstalkdName("cmd-"+name, "_total"), "Commands "+name+" so far.", counts["cmd-"+name])
 	}
-	for _, g := range []struct {
-		name string
-		n    uint64
-	}{
-		{"current_connections", uint64(v.Sums.Connections)}, {"current_jobs_buried", v.Jobs.Buried},
-		{"current_jobs_delayed", v.Jobs.Delayed}, {"current_jobs_ready", v.Jobs.Ready},
-		{"current_jobs_reserved", v.Jobs.Reserved}, {"current_jobs_urgent", v.Jobs.Urgent},
-		{"current_producers", uint64(v.Sums.Producers)}, {"current_tubes", uint64(v.Tubes)},
-		{"current_waiting", uint64(v.Sums.Waiting)}, {"current_workers", uint64(v.Sums.Workers)},
-		{"job_timeouts", v.Jobs.Timeouts}, {"total_connections", v.Sums.TotalConnections}, {"total_jobs", v.Jobs.Total},
-	} {
-		e.gauge(g.name+"_count", "As "+strings.ReplaceAll(g.name, "_", "-")+" in stats.", float64(g.n), nil)
-	}
-	for i := range m.tubes.Rows {
-		if t := &m.tubes.Rows[i]; m.match.matches(t.Name) {
-			e.tube(t)
-		}
+	for _, f := range beanstalkdServer {
+		s.single(beanstalkdName(f.stat, "_count"), "As "+f.stat+" in stats.", f.value(v))
 	}
 }
 
-// tube emits what the exporter has about a tube.
-func (e emitter) tube(t *core.TubeStats) {
-	name := shownLabel(t.Name)
-	tube := label{"tube"}
-	e.counter("tube_cmd_delete_total", "Jobs deleted in the tube.", float64(t.Deletes), tube, name)
-	e.counter("tube_cmd_pause_tube_total", "Times that the tube was paused.", float64(t.Pauses), tube, name)
-	for _, g := range []struct {
-		name string
-		n    uint64
-	}{
-		{"current_jobs_buried", t.Buried}, {"current_jobs_delayed", t.Delayed}, {"current_jobs_ready", t.Ready},
-		{"current_jobs_reserved", t.Reserved}, {"current_jobs_urgent", t.Urgent}, {"current_using", t.Using},
-		{"current_waiting", t.Waiting}, {"current_watching", t.Watching}, {"total_jobs", t.Total},
-	} {
-		e.gauge("tube_"+g.name+"_count", "As "+strings.ReplaceAll(g.name, "_", "-")+" in stats-tube.", float64(g.n), tube, name)
+// beanstalkdTubes adds the families of tubes, each with all of them that match.
+func (s *stream) beanstalkdTubes(rows []core.TubeStats, match *glob) {
+	var names []string // as they are shown
+	var shown []*core.TubeStats
+	for i := range rows {
+		if t := &rows[i]; match.matches(t.Name) {
+			shown, names = append(shown, t), append(names, shownLabel(t.Name))
+		}
 	}
-	e.counter("tube_pause_seconds_total", "For how long the tube is paused in all.", float64(t.Pause/core.Second), tube, name)
-	e.counter("tube_pause_time_left_seconds_total", "For how long the tube is still paused.", float64(t.PauseLeft/core.Second), tube, name)
+	for _, f := range beanstalkdTube {
+		name := beanstalkdName("tube-"+f.stat, f.unit)
+		s.buf = openmetrics.AppendFamily(s.buf, name, kindOf(name), "As "+f.stat+" in stats-tube.")
+		for i, t := range shown {
+			s.buf = openmetrics.AppendSample(s.buf, name, "tube", names[i], f.value(t))
+			if !s.flush() {
+				return
+			}
+		}
+	}
 }

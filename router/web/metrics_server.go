@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -14,13 +15,16 @@ import (
 // from the same sample, for a bounded number of them.
 type serverMetrics struct{ s *Server }
 
+// sampleWithin bounds the wait for a sample; without one the server's families are missing.
+const sampleWithin = 5 * time.Second
+
 // Describe implements prometheus.Collector. Nothing is said of what will come: some of it
 // depends on whether there is a journal.
 func (m *serverMetrics) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (m *serverMetrics) Collect(out chan<- prometheus.Metric) {
-	e := emitter{out: out, prefix: namespace + "_"}
+	e := emitter{out}
 	op := m.s.op
 	ready := op.Readiness().Status == "ok"
 	e.gauge("build_info", "What runs; always 1.", 1, label{"version", "goversion", "speaks"}, m.s.build()...)
@@ -28,16 +32,15 @@ func (m *serverMetrics) Collect(out chan<- prometheus.Metric) {
 	e.gauge("draining", "Whether new jobs are refused.", truth(op.Draining()), nil)
 	e.gauge("http_connections", "Connections by HTTP.", float64(m.s.connections.len()), nil)
 	e.counter("http_connections_dropped_total", "Connections by HTTP that were closed for others.", float64(m.s.connections.dropped.Load()), nil)
-	if v, err := op.Sample(context.Background()); err == nil {
+	ctx, cancel := context.WithTimeout(m.s.ended, sampleWithin)
+	defer cancel()
+	if v, err := op.Sample(ctx); err == nil {
 		e.server(v)
 	}
 }
 
 // An emitter makes constant metrics.
-type emitter struct {
-	out    chan<- prometheus.Metric
-	prefix string
-}
+type emitter struct{ out chan<- prometheus.Metric }
 
 type label []string
 
@@ -50,7 +53,7 @@ func (e emitter) counter(name, help string, v float64, labels label, values ...s
 }
 
 func (e emitter) emit(t prometheus.ValueType, name, help string, v float64, labels label, values []string) {
-	d := prometheus.NewDesc(e.prefix+name, help, labels, nil)
+	d := prometheus.NewDesc(namespace+"_"+name, help, labels, nil)
 	e.out <- prometheus.MustNewConstMetric(d, t, v, values...)
 }
 

@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"io"
 	"os/exec"
 	"strings"
@@ -37,7 +38,7 @@ func scrape(t *testing.T, text string) map[string]string {
 func (w *world) put(tube string, n int) {
 	w.t.Helper()
 	for range n {
-		if _, err := w.srv.Operator().Put(w.t.Context(), newJob(tube, "x")); err != nil {
+		if _, err := w.srv.Operator().Put(context.Background(), newJob(tube, "x")); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -126,6 +127,14 @@ func TestMetricsWithTheNamesOfTheExporter(t *testing.T) {
 	got = scrape(t, w.do("GET", "/metrics/beanstalkd?match=ne*", ask{}).wants(t, 200, "").body)
 	if got[`beanstalkd_tube_total_jobs_count{tube="news"}`] != "1" || got[`beanstalkd_tube_total_jobs_count{tube="mail"}`] != "" {
 		t.Errorf("match: %v", got)
+	}
+	a := w.do("GET", "/metrics/beanstalkd", ask{header: map[string]string{"Accept-Encoding": "gzip"}}).wants(t, 200, "")
+	z, err := gzip.NewReader(strings.NewReader(a.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(z); err != nil || scrape(t, string(text))["beanstalkd_up"] != "1" {
+		t.Errorf("compressed: %v", err)
 	}
 	w.do("GET", "/metrics/beanstalkd?match=%5B", ask{}).wants(t, 400, "bad-request")
 	w.do("GET", "/metrics/beanstalkd?tube=x", ask{}).wants(t, 400, "bad-request")

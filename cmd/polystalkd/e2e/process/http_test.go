@@ -2,10 +2,17 @@ package process
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -14,6 +21,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/cmd/polystalkd/fault"
@@ -203,5 +211,120 @@ func TestHTTPIsOpenBeforeTheJournalIsRead(t *testing.T) {
 	}
 	if line["msg"] != "serving HTTP" {
 		t.Errorf("%q came first", line["msg"])
+	}
+}
+
+// writeCertificate makes a certificate for 127.0.0.1 that signs itself.
+func writeCertificate(t *testing.T) (cert, key string, pool *x509.CertPool) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, about, about, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: pkcs8}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool = x509.NewCertPool()
+	pool.AddCert(parsed)
+	return cert, key, pool
+}
+
+func TestHTTPIsServedWithTLS(t *testing.T) {
+	cert, key, pool := writeCertificate(t)
+	s := daemon.Serve(t, "--http", "127.0.0.1:0", "--http-tls-cert", cert, "--http-tls-key", key)
+	addr := httpOf(t, s)
+	client := oneShot()
+	client.Transport = &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: pool}}
+	if status, body := askHTTP(t, client, "GET", "https://"+addr+"/readyz", ""); status != 200 {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, _ := askHTTP(t, oneShot(), "GET", "http://"+addr+"/readyz", ""); status != 400 {
+		t.Errorf("without TLS: %d", status)
+	}
+}
+
+// TestConfigShowsWhatIsInEffect: each setting once, with where it was set, and no secret.
+func TestConfigShowsWhatIsInEffect(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens")
+	digest := fmt.Sprintf("%x", sha256.Sum256([]byte("secret")))
+	if err := os.WriteFile(file, []byte("a read sha256:"+digest+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(daemon.Binary, "--log-format", "json", "-l", "127.0.0.1", "-p", "0", "-z", "1000", "--http", "127.0.0.1:0", "--http-tokens-file", file)
+	cmd.Env = daemon.CleanEnv("POLYSTALKD_SHARDS=8")
+	s := daemon.Await(t, cmd)
+	status, body := askHTTP(t, oneShot(), "GET", "http://"+httpOf(t, s)+"/api/v1/config", "secret")
+	var got struct {
+		Settings []struct{ Name, Value, Origin string }
+	}
+	if err := json.Unmarshal([]byte(body), &got); err != nil || status != 200 {
+		t.Fatalf("%d %v %s", status, err, body)
+	}
+	values := make(map[string]string)
+	for _, v := range got.Settings {
+		if _, twice := values[v.Name]; twice {
+			t.Errorf("%s is there twice", v.Name)
+		}
+		values[v.Name] = v.Value + " by " + v.Origin
+	}
+	for name, want := range map[string]string{
+		"max-job-size": "1000 by flag -z", "shards": "8 by variable POLYSTALKD_SHARDS", "log-level": "info by default",
+		"listen": "[127.0.0.1] by flag -l", "http-tokens-file": file + " by flag --http-tokens-file", "binlog-size": "10485760 by default",
+		"fsync-ms": "0 by default", "gearman-max-body": "67108864 by default",
+	} {
+		if values[name] != want {
+			t.Errorf("%s is %q, want %q", name, values[name], want)
+		}
+	}
+	if strings.Contains(body, digest) || len(values) < 30 {
+		t.Errorf("%d settings: %s", len(values), body)
+	}
+}
+
+// TestLogLevelByHTTP: it holds at once.
+func TestLogLevelByHTTP(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(file, fmt.Appendf(nil, "a admin sha256:%x\n", sha256.Sum256([]byte("secret"))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := daemon.Serve(t, "--http", "127.0.0.1:0", "--http-tokens-file", file)
+	r, err := http.NewRequest("PUT", "http://"+httpOf(t, s)+"/api/v1/log-level", strings.NewReader(`{"level":"error"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer secret")
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := oneShot().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 200 {
+		t.Fatalf("status %d", resp.StatusCode)
+	}
+	s.Signal(syscall.SIGTERM)
+	s.EndsWith(0)
+	if s.LogHas("shutting down") {
+		t.Error("it logs at the level info")
 	}
 }

@@ -1,0 +1,75 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/access"
+)
+
+// FuzzCursor: what is no cursor of the list is refused, what is one is read as it was
+// written.
+func FuzzCursor(f *testing.F) {
+	filter := hashed("t*", "-ready")
+	for _, k := range []cursor{{filter, 0, ""}, {filter, 1<<64 - 1, "a\x00b"}, {hashed("", "name"), 7, "mail"}} {
+		f.Add(k.String())
+	}
+	f.Add("")
+	f.Add(strings.Repeat("A", 44))
+	f.Fuzz(func(t *testing.T, text string) {
+		k := cursor{filter: filter}
+		err := k.read(text)
+		if p, ok := errors.AsType[*wire.Problem](err); err != nil && (!ok || p.Status != 400 || p.Field != "after") {
+			t.Fatalf("%q: %v", text, err)
+		}
+		if err == nil {
+			again := cursor{filter: filter}
+			if err := again.read(k.String()); err != nil || again != k {
+				t.Fatalf("%q is read as %+v, and that as %+v, %v", text, k, again, err)
+			}
+		}
+	})
+}
+
+// FuzzRequest: whatever path, query and body come, the answer is one that is described, and
+// never a mistake of the server's.
+func FuzzRequest(f *testing.F) {
+	for _, s := range [][4]string{
+		{"GET", "/api/v1/tubes?limit=3&sort=-ready&after=x", "", ""},
+		{"POST", "/api/v1/tubes/a%2Fb/jobs", "application/json", `{"body":"x"}`},
+		{"POST", "/api/v1/tubes/mail/jobs?pri=1&ttr=2", "application/octet-stream", "\x00\xff"},
+		{"PUT", "/api/v1/tubes/%00/pause", "application/json", `{"seconds":1}`},
+		{"DELETE", "/api/v1/jobs/18446744073709551615", "", ""},
+		{"POST", "/api/v1/session", "application/json", `{"token":null}`},
+		{"GET", "/metrics/beanstalkd?match=[a-", "", ""},
+		{"GET", "/api/v1/tubes/../tubes//x", "", ""},
+		{"PUT", "/api/v1/log-level", "application/json; charset=x", `{"level":{}}`},
+	} {
+		f.Add(s[0], s[1], s[2], s[3])
+	}
+	w := newWorld(f, setup{anonymous: access.Operate, maxJob: 1000})
+	f.Fuzz(func(t *testing.T, method, target, kind, body string) {
+		u, err := url.ParseRequestURI(target)
+		if err != nil || !strings.HasPrefix(target, "/") || u.Host != "" {
+			return
+		}
+		r := httptest.NewRequest(http.MethodGet, "/", strings.NewReader(body))
+		r.Method, r.URL, r.Host = method, u, "localhost"
+		if kind != "" {
+			r.Header.Set("Content-Type", kind)
+		}
+		got := httptest.NewRecorder()
+		w.web.ServeHTTP(got, r)
+		if got.Code >= 500 && got.Code != 503 {
+			t.Fatalf("%s %q: %d %s", method, target, got.Code, got.Body)
+		}
+		if got.Code >= 400 && got.Header().Get("Content-Type") != "application/problem+json" && !strings.HasSuffix(u.Path, "z") {
+			t.Fatalf("%s %q: %d of type %q", method, target, got.Code, got.Header().Get("Content-Type"))
+		}
+	})
+}

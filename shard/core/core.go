@@ -144,12 +144,14 @@ func (c *Core) Apply(now Time, op *Op, r *Reply) {
 		c.applyClose(op, r)
 	case OpPause:
 		c.applyPause(op, r)
-	case OpFlow:
-		c.applyFlow(op, r)
 	case OpStatsJob, OpStatsTube, OpStats:
 		c.applyStats(op, r)
 	default:
-		c.applyFunction(op, r)
+		if op.Kind >= operatorKinds {
+			c.applyOperator(op, r)
+		} else {
+			c.applyFunction(op, r)
+		}
 	}
 	if cl := c.clients[r.Client]; cl != nil {
 		r.Held = uint32(cl.held.N)

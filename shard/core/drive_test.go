@@ -21,6 +21,7 @@ type driver struct {
 	now   Time
 	last  JobID
 	looks int
+	scan  *scanTwin
 	puts  int // how many more operations are puts: some histories begin with a full queue
 	trace []string
 }
@@ -107,6 +108,17 @@ func (d *driver) tick() {
 
 // step does one random thing to both and compares.
 func (d *driver) step() error {
+	switch {
+	case d.scan == nil && d.pick(20) == 0:
+		d.scan = d.beginScan()
+	case d.scan != nil && d.pick(2) == 0:
+		if err := d.scanOn(d.scan); err != nil {
+			return err
+		}
+		if d.scan.over {
+			d.scan = nil
+		}
+	}
 	d.tick()
 	if d.pick(8) == 0 {
 		d.trace = append(d.trace, fmt.Sprintf("%d expire", d.now))
@@ -435,6 +447,11 @@ func (d *driver) compare() error {
 	if err := d.compareFlows(); err != nil {
 		return err
 	}
+	if d.pick(8) == 0 {
+		if err := d.compareBrowsed(); err != nil {
+			return err
+		}
+	}
 	if at, _, _ := d.twin.next(); d.core.Next() > at {
 		return fmt.Errorf("Next is %d, something happens at %d", d.core.Next(), at)
 	}
@@ -455,14 +472,15 @@ func (d *driver) compare() error {
 // compareFlows compares what has passed through each tube, and through all.
 func (d *driver) compareFlows() error {
 	for _, t := range append([]*modelTube{nil}, d.twin.tubes...) {
-		var got Flow
+		x := new(OperatorOp)
 		op, name := new(Op), "all"
-		op.AskFlow(nil, &got)
+		op.AskFlow(nil, x)
 		if t != nil {
 			name = t.name
-			op.AskFlow([]byte(name), &got)
+			op.AskFlow([]byte(name), x)
 		}
 		d.core.applyFlow(op, new(Reply))
+		got := x.Flow
 		got.Wait.Sum, got.Run.Sum = 0, 0 // to a microsecond only
 		if want := d.twin.flowOf(t); got != want {
 			return fmt.Errorf("tube %q: flow %+v, want %+v", name, got, want)

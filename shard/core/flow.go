@@ -101,7 +101,7 @@ func (c *Core) oldest(t *tube) (age Time, ok bool) {
 
 // applyFlow fills the Flow of a tube, or of the core.
 func (c *Core) applyFlow(op *Op, r *Reply) {
-	g := op.Flow
+	g := &op.Operator.Flow
 	*g = Flow{}
 	if op.Name == nil {
 		g.Puts, g.Deletes = c.counts.Total, c.counts.Total+c.restored-uint64(c.jobs.Len())

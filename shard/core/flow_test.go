@@ -11,8 +11,9 @@ import (
 // flowIn is the flow of a tube.
 func (w *world) flowIn(name string) (f Flow) {
 	w.t.Helper()
-	w.do(Op{Kind: OpFlow, Name: []byte(name), Flow: &f}, StatusOK)
-	return f
+	x := new(OperatorOp)
+	w.do(Op{Kind: OpFlow, Name: []byte(name), Operator: x}, StatusOK)
+	return x.Flow
 }
 
 // TestFlowTellsHowLongJobsTook: to wait, and to be run, whatever ends that.
@@ -36,7 +37,7 @@ func TestFlowTellsHowLongJobsTook(t *testing.T) {
 	if f.Oldest != 0 || !f.Waiting || f.Puts != 2 || f.Deletes != 1 || f.Events[flow.Release] != 1 {
 		t.Errorf("%+v", f)
 	}
-	w.do(Op{Kind: OpFlow, Name: []byte("unknown"), Flow: &f}, StatusNotFound)
+	w.do(Op{Kind: OpFlow, Name: []byte("unknown"), Operator: new(OperatorOp)}, StatusNotFound)
 }
 
 // TestAgeOutlivesTheProcess: a job is as old after a restart, and a delay that ended

@@ -54,7 +54,6 @@ const (
 	OpStatsJob    // see StatsJob
 	OpStatsTube   // see StatsTube
 	OpStats       // see Stats
-	OpFlow        // see AskFlow
 
 	functionKinds // those of op_function.go begin here
 )
@@ -93,11 +92,13 @@ type Op struct {
 	JobStats   *JobStats
 	TubeStats  *TubeStats
 	Counts     *Counts
-	Flow       *Flow
 
 	// Function is the rest of an operation on functions. It belongs to the session, which
 	// sets it before it calls the method of such an operation; no other reads it.
 	Function *FunctionOp
+
+	// Operator is the rest of an operation of an operator.
+	Operator *OperatorOp
 }
 
 // set begins an operation. Name, Body and Large are those of this one, or nil: Keep would
@@ -306,13 +307,6 @@ func (o *Op) StatsTube(name []byte, s *TubeStats) {
 func (o *Op) Stats(n *Counts) {
 	o.set(OpStats, 0, nil, nil, nil)
 	o.Counts = n
-}
-
-// AskFlow fills f with what has passed through a tube, or with nil for a name through the
-// whole core.
-func (o *Op) AskFlow(name []byte, f *Flow) {
-	o.onName(OpFlow, name)
-	o.Flow = f
 }
 
 // Status is the outcome of an Op.

@@ -18,6 +18,8 @@ const (
 	OpCancelJob                                    // see CancelJob
 	OpListFunctions                                // see ListFunctions
 	OpListJobs                                     // see ListJobs
+
+	operatorKinds // those of op_operator.go begin here
 )
 
 // uniqueMax is the most bytes of a unique id or a reducer. Source: PROTOCOL of

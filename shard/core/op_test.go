@@ -88,7 +88,17 @@ func made(op *Op) *Op {
 	case OpStats:
 		o.Stats(op.Counts)
 	case OpFlow:
-		o.AskFlow(op.Name, op.Flow)
+		o.AskFlow(op.Name, op.Operator)
+	case OpTubes:
+		o.ListTubes(op.Operator)
+	case OpHead:
+		o.ListHead(op.Name, State(op.N), op.Operator)
+	case OpList:
+		o.ListArrivals(op.Name, State(op.N), op.Operator)
+	case OpScan:
+		o.ScanJobs(op.Name, op.Operator)
+	case OpHolders:
+		o.ListHolders(op.Operator)
 	case OpCreateFunction:
 		o.CreateFunction(op.Name)
 	case OpDropFunction:
@@ -145,11 +155,11 @@ func made(op *Op) *Op {
 // TestOpsLeaveNothingBehind: names and bodies of the operation before are not copied again
 // by Keep.
 func TestOpsLeaveNothingBehind(t *testing.T) {
-	for kind := OpJoin; kind <= OpListJobs; kind++ {
-		if kind == functionKinds {
+	for kind := OpJoin; kind <= OpHolders; kind++ {
+		if kind == functionKinds || kind == operatorKinds {
 			kind++
 		}
-		o := made(&Op{Kind: kind, Function: new(FunctionOp)})
+		o := made(&Op{Kind: kind, Function: new(FunctionOp), Operator: new(OperatorOp)})
 		if o.Kind != kind || o.Client != 0 {
 			t.Errorf("operation %d is made as %d, of client %d", kind, o.Kind, o.Client)
 		}

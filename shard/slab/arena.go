@@ -155,6 +155,31 @@ func (a *arena) bit(base unsafe.Pointer, slot uint32) (word *uint64, bit uint64)
 	return word, 1 << (slot % 64)
 }
 
+// nextUsed is Pool.NextUsed.
+func (a *arena) nextUsed(i uint32, words int) (at uint32, found bool) {
+	n, slot := int(i>>a.shift), i&a.mask
+	for ; n < len(a.bases); n, slot = n+1, 0 {
+		r := &a.regions[n]
+		if a.bases[n] == nil || r.used == 0 {
+			slot = r.fresh
+		}
+		// What is not below fresh was never handed out.
+		for ; slot < r.fresh; slot = (slot/64 + 1) * 64 {
+			if words--; words < 0 {
+				return uint32(n)<<a.shift | slot, false
+			}
+			word, _ := a.bit(a.bases[n], slot)
+			if left := *word >> (slot % 64); left != 0 {
+				return uint32(n)<<a.shift | slot + uint32(bits.TrailingZeros64(left)), true
+			}
+		}
+		if words--; words < 0 && n+1 < len(a.bases) {
+			return uint32(n+1) << a.shift, false
+		}
+	}
+	return 0, false
+}
+
 // empty decides what becomes of region n, whose last slot was just freed.
 //
 // It stays mapped, as the spare, if it touched at most keep bytes: then a

@@ -2,6 +2,7 @@ package slab
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -385,4 +386,41 @@ func BenchmarkPoolAt(b *testing.B) {
 		sum += p.At(i).ID
 	}
 	_ = sum
+}
+
+// TestNextUsedFindsEachOnce: all records in use, in order, whatever the number of words that
+// one look may take.
+func TestNextUsedFindsEachOnce(t *testing.T) {
+	for _, few := range []bool{false, true} {
+		p := NewPool[[96]byte]()
+		var want []uint32
+		for n := range 60_000 {
+			i, _ := p.Alloc()
+			if !few || n%7919 == 0 || n > 59_990 {
+				want = append(want, i)
+			}
+		}
+		for at, found := p.NextUsed(0, 1<<30); found; at, found = p.NextUsed(at+1, 1<<30) {
+			if _, keep := slices.BinarySearch(want, at); !keep {
+				p.Free(at)
+			}
+		}
+		for _, words := range []int{1, 3, 1 << 20} {
+			var got []uint32
+			for i := uint32(0); ; {
+				at, found := p.NextUsed(i, words)
+				if found {
+					got = append(got, at)
+					at++
+				}
+				if i = at; at == 0 {
+					break
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("%d words a look: %d records, want %d", words, len(got), len(want))
+			}
+		}
+		p.Close()
+	}
 }

@@ -138,6 +138,46 @@ func (h *Heap) down(jobs *slab.Pool[Job], i int, e Entry) {
 	jobs.At(e.Job).Pos = uint32(i)
 }
 
+// First calls show for the jobs in the order of their keys, the smallest first, until show
+// reports false. It changes nothing; it takes a few steps a job, and room in front for as
+// many positions, which it returns to be given to it again.
+func (h *Heap) First(jobs *slab.Pool[Job], front []uint32, show func(i uint32) bool) []uint32 {
+	// front is a binary heap of the positions that may be next: those whose parents have
+	// been shown, and no others.
+	front = front[:0]
+	less := func(x, y int) bool { return h.At(int(front[x])).less(jobs, h.At(int(front[y]))) }
+	if h.N > 0 {
+		front = append(front, 0)
+	}
+	for len(front) > 0 {
+		p := int(front[0])
+		if !show(h.At(p).Job) {
+			break
+		}
+		last := len(front) - 1
+		front[0] = front[last]
+		front = front[:last]
+		for i := 0; ; {
+			kid := 2*i + 1
+			if kid+1 < last && less(kid+1, kid) {
+				kid++
+			}
+			if kid >= last || !less(kid, i) {
+				break
+			}
+			front[i], front[kid] = front[kid], front[i]
+			i = kid
+		}
+		for k := 4*p + 1; k < min(4*p+5, h.N); k++ {
+			front = append(front, uint32(k))
+			for i := len(front) - 1; i > 0 && less(i, (i-1)/2); i = (i - 1) / 2 {
+				front[i], front[(i-1)/2] = front[(i-1)/2], front[i]
+			}
+		}
+	}
+	return front
+}
+
 // grow makes room for one more entry. The first block grows by doubling, so
 // that a tube with one job stays small.
 func (h *Heap) grow() {

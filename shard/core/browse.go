@@ -1,0 +1,295 @@
+package core
+
+import (
+	"bytes"
+	"fmt"
+
+	"polystalk/shard/flow"
+	"polystalk/shard/store"
+)
+
+// A visit of an operator: what is left of its work, and of the rows that are wanted.
+type browsing struct {
+	c    *Core
+	x    *OperatorOp
+	work int
+	rows int
+}
+
+// browse begins a visit.
+func (c *Core) browse(x *OperatorOp) browsing {
+	rows := rowsMax
+	if x.Limit > 0 {
+		rows = min(rows, x.Limit)
+	}
+	return browsing{c: c, x: x, work: visitWork, rows: rows}
+}
+
+// applyOperator runs the operations of op_operator.go.
+func (c *Core) applyOperator(op *Op, r *Reply) {
+	switch op.Kind {
+	case OpFlow:
+		c.applyFlow(op, r)
+		return
+	case OpTubes:
+		c.listTubes(op.Operator, r)
+		return
+	case OpHolders:
+		c.listHolders(op.Operator, r)
+		return
+	}
+	var t *tube
+	if op.Name != nil {
+		if t = c.findTube(op.Name); t == nil {
+			r.Status = StatusNotFound
+			return
+		}
+	}
+	switch op.Kind {
+	case OpHead:
+		c.listHead(t, State(op.N), op.Operator)
+	case OpList:
+		c.listArrivals(t, State(op.N), op.Operator, r)
+	case OpScan:
+		c.scan(t, op.Operator, r)
+	default:
+		panic(fmt.Sprintf("core: there is no operation %d", op.Kind))
+	}
+}
+
+// listTubes appends the next tubes.
+func (c *Core) listTubes(x *OperatorOp, r *Reply) {
+	most := tubesMax
+	if x.Limit > 0 {
+		most = min(most, x.Limit)
+	}
+	for n := 0; x.Cursor.At < uint64(len(c.tubes)); x.Cursor.At++ {
+		if n == most {
+			r.Status = StatusMore
+			return
+		}
+		n++
+		if t := c.tubes[x.Cursor.At]; t != nil {
+			x.Tubes = append(x.Tubes, c.tubeRow(t))
+		}
+	}
+}
+
+// tubeRow is what a list tells about a tube.
+func (c *Core) tubeRow(t *tube) TubeRow {
+	row := TubeRow{TubeStats: c.tubeStats(t), ID: t.id, Slot: t.slot, Function: t.function != nil, Bytes: t.bytes}
+	row.Oldest, _ = c.oldest(t)
+	if t.flow != nil {
+		for e := range row.Events {
+			row.Events[e] = t.flow.Of(flow.Event(e))
+		}
+	}
+	return row
+}
+
+// listHead appends the first jobs of t.
+func (c *Core) listHead(t *tube, s State, x *OperatorOp) {
+	b := c.browse(x)
+	switch s {
+	case Ready:
+		x.order = t.ready.First(c.jobs, x.order, func(i uint32) bool { return b.show(i) })
+	case Delayed:
+		x.order = t.delay.First(c.jobs, x.order, func(i uint32) bool { return b.show(i) })
+	case Buried:
+		for i := t.buried.Head; i != 0 && b.show(i); i = c.jobs.At(i).Next {
+		}
+	}
+}
+
+// listOf is the list of the jobs of t in a state, nil if there is none.
+func (t *tube) listOf(s State) *store.List {
+	switch s {
+	case Ready:
+		return &t.readyList
+	case Delayed:
+		return &t.delayList
+	case Buried:
+		return &t.buried
+	}
+	return nil
+}
+
+// listArrivals appends the next jobs of one of t's lists.
+func (c *Core) listArrivals(t *tube, s State, x *OperatorOp, r *Reply) {
+	l := t.listOf(s)
+	if l == nil {
+		r.Status = StatusNotFound
+		return
+	}
+	b := c.browse(x)
+	if !b.walk(l, x.Newest, func(j *store.Job) bool { return j.Tube == t.id && j.State == s }) {
+		r.Status = StatusMore
+	}
+}
+
+// walk shows the jobs of l that are wanted, behind the one that the cursor names. in reports
+// whether a job is in l. walk reports whether it came to the end.
+func (b *browsing) walk(l *store.List, newest bool, in func(*store.Job) bool) bool {
+	c, at := b.c, &b.x.Cursor
+	next := func(j *store.Job) uint32 {
+		if newest {
+			return j.Prev
+		}
+		return j.Next
+	}
+	i := l.Head
+	if newest {
+		i = l.Tail
+	}
+	seeks := at.Last != 0
+	if seeks {
+		if _, j, _ := c.find(at.Last); j != nil && in(j) && j.Since == at.Since {
+			i, seeks = next(j), false
+		}
+	}
+	for k := 0; seeks && k < len(at.Near); k++ {
+		if _, j, _ := c.find(at.Near[k]); j != nil && in(j) && at.before(j, newest) {
+			i = next(j)
+			break
+		}
+	}
+	for ; i != 0; i = next(c.jobs.At(i)) {
+		if b.spent() {
+			return false
+		}
+		j := c.jobs.At(i)
+		if seeks && at.before(j, newest) {
+			b.work--
+			at.Near[0] = j.ID
+			continue // it was shown, or was there when those behind it were
+		}
+		seeks = false
+		if !b.look(i) {
+			return false
+		}
+		copy(at.Near[1:], at.Near[:])
+		at.Near[0] = at.Last
+		at.Since, at.Last = j.Since, j.ID
+	}
+	return true
+}
+
+// before reports whether j goes before the job of the cursor, or is that.
+func (at *Cursor) before(j *store.Job, newest bool) bool {
+	switch {
+	case j.Since == at.Since:
+		return j.ID == at.Last || (j.ID < at.Last) != newest
+	case newest:
+		return j.Since > at.Since
+	}
+	return j.Since < at.Since
+}
+
+// scan looks at the next records.
+func (c *Core) scan(t *tube, x *OperatorOp, r *Reply) {
+	b := c.browse(x)
+	for {
+		at, used := c.jobs.NextUsed(uint32(x.Cursor.At), b.work)
+		switch {
+		case used:
+		case at == 0: // no more
+			return
+		default:
+			x.Cursor.At = uint64(at)
+			r.Status = StatusMore
+			return
+		}
+		x.Cursor.At = uint64(at)
+		if b.spent() || (t == nil || c.jobs.At(at).Tube == t.id) && !b.look(at) {
+			r.Status = StatusMore
+			return
+		}
+		b.work--
+		x.Cursor.At++
+		if x.Cursor.At > 1<<32-1 {
+			return
+		}
+	}
+}
+
+// listHolders appends the next reserved jobs.
+func (c *Core) listHolders(x *OperatorOp, r *Reply) {
+	b := c.browse(x)
+	for ; x.Cursor.At < uint64(len(c.clients)); x.Cursor.At++ {
+		b.work--
+		cl := c.clients[x.Cursor.At]
+		if b.spent() || cl != nil && !b.walk(&cl.held, false, func(j *store.Job) bool { return j.State == Reserved && j.Client == cl.id }) {
+			r.Status = StatusMore
+			return
+		}
+		x.Cursor = Cursor{At: x.Cursor.At}
+	}
+}
+
+// spent reports whether the visit is over.
+func (b *browsing) spent() bool { return b.work <= 0 || b.rows <= 0 }
+
+// look shows a job if it is wanted. It reports false if the visit has no work left for that:
+// then it has shown nothing.
+func (b *browsing) look(i uint32) bool {
+	j := b.c.jobs.At(i)
+	b.x.Looked++
+	b.work--
+	if !b.x.Filter.wants(j) {
+		return true
+	}
+	if n := len(b.x.Filter.Contains); n > 0 {
+		switch {
+		case j.Flags&store.FlagLarge != 0:
+			if !b.x.Filter.LargeAreSearched {
+				return true
+			}
+		case int(j.Size) < n:
+			return true
+		default:
+			// The first of a visit may take more than there is, or it would never be.
+			cost := int(j.Size)/bodyUnit + 1
+			if cost > b.work && b.work < visitWork-1 {
+				return false
+			}
+			b.work -= cost
+			if !bytes.Contains(b.c.bodies.Get(j.Body, int(j.Size)), b.x.Filter.Contains) {
+				return true
+			}
+		}
+	}
+	return b.show(i)
+}
+
+// wants reports whether j passes all of f but for what its body contains.
+func (f *Filter) wants(j *store.Job) bool {
+	return f.States.Has(j.State) && j.ID >= f.MinID && (f.MaxID == 0 || j.ID <= f.MaxID) &&
+		(f.EnteredBy == 0 || j.Since <= f.EnteredBy) && (f.CreatedBy == 0 || j.Created <= f.CreatedBy)
+}
+
+// show appends a row. It reports false if the visit is over: then it has not.
+func (b *browsing) show(i uint32) bool {
+	if b.spent() {
+		return false
+	}
+	c, x, j := b.c, b.x, b.c.jobs.At(i)
+	b.rows--
+	b.work--
+	row := JobRow{
+		JobStats: c.jobStats(j, c.tubes[j.Tube]), TubeID: j.Tube,
+		Since: j.Since, InState: max(0, c.now-j.Since), Size: j.Size, BodyAt: len(x.Bodies),
+	}
+	if j.State == Reserved {
+		row.Client = j.Client
+	}
+	switch {
+	case j.Flags&store.FlagLarge != 0:
+		row.Large = c.large[j.Body]
+	case x.Body > 0:
+		row.BodySize = int(min(x.Body, j.Size))
+		x.Bodies = append(x.Bodies, c.bodies.Get(j.Body, int(j.Size))[:row.BodySize]...)
+		b.work -= row.BodySize / bodyUnit
+	}
+	x.Jobs = append(x.Jobs, row)
+	return true
+}

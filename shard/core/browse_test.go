@@ -1,0 +1,334 @@
+package core
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+
+	"polystalk/shard/slab"
+	"polystalk/shard/store"
+)
+
+// A scanTwin is a scan that goes on while the driver plays: which jobs have been there since
+// it began, and which it has shown.
+type scanTwin struct {
+	x       OperatorOp
+	tube    string // empty: all
+	present []JobID
+	shown   map[JobID]int
+	over    bool
+}
+
+// The operations are run without what is due, which the twin has not run either.
+
+// beginScan begins a scan of what the twin has now.
+func (d *driver) beginScan() *scanTwin {
+	s := &scanTwin{shown: make(map[JobID]int)}
+	if d.pick(3) == 0 {
+		s.tube = d.names[d.pick(len(d.names))]
+	}
+	if d.pick(3) == 0 {
+		s.x.Filter.Contains = []byte{byte(d.pick(200))}
+	}
+	if d.pick(3) == 0 {
+		s.x.Filter.MinID, s.x.Filter.MaxID = JobID(d.pick(20)), d.last
+	}
+	s.x.Limit = 1 + d.pick(5)
+	for id, j := range d.twin.jobs {
+		if s.wants(j) {
+			s.present = append(s.present, id)
+		}
+	}
+	return s
+}
+
+func (s *scanTwin) wants(j *modelJob) bool {
+	f := &s.x.Filter
+	return (s.tube == "" || j.tube.name == s.tube) && j.id >= f.MinID && (f.MaxID == 0 || j.id <= f.MaxID) &&
+		(len(f.Contains) == 0 || len(j.body) <= slab.MaxSize && bytes.Contains([]byte(j.body), f.Contains))
+}
+
+// scanOn makes a visit of a scan, and compares what was shown once it is over.
+func (d *driver) scanOn(s *scanTwin) error {
+	s.present = slices.DeleteFunc(s.present, func(id JobID) bool { return d.twin.jobs[id] == nil })
+	var name []byte
+	if s.tube != "" {
+		name = []byte(s.tube)
+	}
+	op, r := new(Op), new(Reply)
+	op.ScanJobs(name, &s.x)
+	s.x.Jobs, s.x.Bodies = s.x.Jobs[:0], s.x.Bodies[:0]
+	s.x.Body = uint32(d.pick(2) * 10)
+	d.core.applyOperator(op, r)
+	if r.Status == StatusNotFound && d.twin.tubeNamed(s.tube) == nil {
+		s.over = true
+		return nil // with all of its jobs
+	}
+	for i := range s.x.Jobs {
+		row := &s.x.Jobs[i]
+		j := d.twin.jobs[row.ID]
+		if j == nil || !s.wants(j) {
+			return fmt.Errorf("the scan shows job %d, which is not there or not wanted", row.ID)
+		}
+		if err := d.compareRow(&s.x, row, j); err != nil {
+			return err
+		}
+		s.shown[row.ID]++
+		if s.shown[row.ID] > 1 {
+			return fmt.Errorf("the scan shows job %d twice", row.ID)
+		}
+	}
+	if r.Status == StatusMore {
+		return nil
+	}
+	s.over = true
+	for _, id := range s.present {
+		if s.shown[id] != 1 {
+			return fmt.Errorf("the scan has not shown job %d, which was there", id)
+		}
+	}
+	return nil
+}
+
+// compareRow compares a row with the twin's job.
+func (d *driver) compareRow(x *OperatorOp, row *JobRow, j *modelJob) error {
+	want := d.twin.jobStats(j)
+	got := row.JobStats
+	got.Commit = 0
+	holder := ClientID(0)
+	if j.client != nil {
+		holder = j.client.id
+	}
+	if got != want || row.Client != holder || row.Since != j.at || row.InState != d.twin.now-j.at || int(row.Size) != len(j.body) {
+		return fmt.Errorf("row %+v, want %+v of client %d since %d", *row, want, holder, j.at)
+	}
+	body := string(x.Bodies[row.BodyAt : row.BodyAt+row.BodySize])
+	if row.Large != nil {
+		body = string(row.Large.Append(nil))
+	} else if len(body) != min(int(x.Body), len(j.body)) {
+		return fmt.Errorf("row of job %d has %d bytes of its body of %d", j.id, len(body), len(j.body))
+	}
+	if !bytes.HasPrefix([]byte(j.body), []byte(body)) {
+		return fmt.Errorf("row of job %d has the body %q", j.id, body)
+	}
+	return nil
+}
+
+// shown runs an operation to its end, and compares the rows with jobs.
+func (d *driver) shown(what string, make func(*Op, *OperatorOp), want []*modelJob) error {
+	x := &OperatorOp{Limit: 1 + d.pick(4)}
+	for n := 0; ; n++ {
+		op, r := new(Op), new(Reply)
+		make(op, x)
+		d.core.applyOperator(op, r)
+		if r.Status != StatusMore || n > 1000+len(want) {
+			break
+		}
+	}
+	var got, ids []JobID
+	for i := range x.Jobs {
+		got = append(got, x.Jobs[i].ID)
+	}
+	for _, j := range want {
+		ids = append(ids, j.id)
+	}
+	if !slices.Equal(got, ids) {
+		return fmt.Errorf("%s: %v, want %v", what, got, ids)
+	}
+	for i, j := range want {
+		if err := d.compareRow(x, &x.Jobs[i], j); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compareBrowsed looks at everything in every way that an operator may.
+func (d *driver) compareBrowsed() error {
+	byEntry := func(list []*modelJob) []*modelJob {
+		slices.SortFunc(list, func(a, b *modelJob) int { return cmp.Compare(a.since, b.since) })
+		return list
+	}
+	var tubes OperatorOp
+	op := new(Op)
+	op.ListTubes(&tubes)
+	d.core.applyOperator(op, new(Reply))
+	if len(tubes.Tubes) != len(d.twin.tubes) {
+		return fmt.Errorf("%d tubes, want %d", len(tubes.Tubes), len(d.twin.tubes))
+	}
+	for i := range tubes.Tubes {
+		row := &tubes.Tubes[i]
+		t := d.twin.tubeNamed(row.Name)
+		if t == nil || row.ID != t.id || row.TubeStats != d.twin.tubeStats(t) {
+			return fmt.Errorf("row %+v is not that of %+v", *row, t)
+		}
+		if f := d.twin.flowOf(t); row.Events != f.Events || row.Bytes != f.Bytes || row.Oldest != f.Oldest {
+			return fmt.Errorf("row %+v, want the flow %+v", *row, f)
+		}
+	}
+	t := d.twin.tubes[d.pick(len(d.twin.tubes))]
+	for _, s := range []State{Ready, Delayed, Buried} {
+		list := d.twin.in(t, s)
+		x := &OperatorOp{Limit: 1 + d.pick(20)}
+		head := list[:min(x.Limit, len(list))]
+		err := d.shown("head", func(o *Op, y *OperatorOp) { y.Limit = x.Limit; o.ListHead([]byte(t.name), s, y) }, head)
+		if err != nil {
+			return err
+		}
+		byEntry(list)
+		if err := d.shown("oldest first", func(o *Op, x *OperatorOp) { o.ListArrivals([]byte(t.name), s, x) }, list); err != nil {
+			return err
+		}
+		slices.Reverse(list)
+		err = d.shown("newest first", func(o *Op, x *OperatorOp) { x.Newest = true; o.ListArrivals([]byte(t.name), s, x) }, list)
+		if err != nil {
+			return err
+		}
+	}
+	var held []*modelJob
+	for id := range ClientID(len(d.core.clients)) {
+		if cl := d.twin.clients[id]; cl != nil {
+			held = append(held, byEntry(d.twin.held(cl))...)
+		}
+	}
+	return d.shown("holders", func(o *Op, x *OperatorOp) { o.ListHolders(x) }, held)
+}
+
+// TestListGoesOnWhereItsJobHasGone: at the place that the job of the cursor had, also when
+// that is farther than one visit walks.
+func TestListGoesOnWhereItsJobHasGone(t *testing.T) {
+	for _, newest := range []bool{false, true} {
+		w := newWorld(t)
+		p := w.join("a")
+		const jobs = 3 * visitWork
+		for range jobs {
+			w.now++
+			p.last++
+			w.core.Apply(w.now, &Op{Kind: OpPut, Tube: p.tube, ID: p.last, TTR: 10}, new(Reply))
+		}
+		x := &OperatorOp{Newest: newest}
+		seen := make(map[JobID]bool)
+		for visits := 0; ; visits++ {
+			op, r := new(Op), new(Reply)
+			x.Jobs = x.Jobs[:0]
+			op.ListArrivals([]byte("a"), Ready, x)
+			w.core.Apply(w.now, op, r)
+			for i := range x.Jobs {
+				if seen[x.Jobs[i].ID] {
+					t.Fatalf("job %d is shown twice", x.Jobs[i].ID)
+				}
+				seen[x.Jobs[i].ID] = true
+			}
+			if r.Status != StatusMore {
+				break
+			}
+			if len(x.Jobs) > 0 {
+				w.core.Apply(w.now, &Op{Kind: OpDelete, ID: x.Cursor.Last}, new(Reply)) // the cursor's
+			}
+			if visits > 100 {
+				t.Fatal("it never ends")
+			}
+		}
+		if len(seen) != jobs {
+			t.Errorf("%d jobs are shown, want %d", len(seen), jobs)
+		}
+	}
+}
+
+// TestVisitsAreBounded: however many jobs there are, and however few are wanted.
+func TestVisitsAreBounded(t *testing.T) {
+	w := newWorld(t)
+	p := w.join("a")
+	body := bytes.Repeat([]byte("x"), 10*bodyUnit)
+	for range 5000 {
+		p.last++
+		w.core.Apply(w.now, &Op{Kind: OpPut, Tube: p.tube, ID: p.last, TTR: 10, Body: body}, new(Reply))
+	}
+	for name, tt := range map[string]struct {
+		filter Filter
+		looks  int // at most, in a visit
+	}{
+		"all":    {Filter{}, visitWork},
+		"none":   {Filter{States: StatesOf(Buried)}, visitWork},
+		"search": {Filter{Contains: []byte("y")}, visitWork/11 + 1},
+	} {
+		x := &OperatorOp{Filter: tt.filter}
+		looked, visits := 0, 0
+		for more := true; more; visits++ {
+			op, r := new(Op), new(Reply)
+			op.ScanJobs(nil, x)
+			x.Jobs = x.Jobs[:0]
+			w.core.Apply(w.now, op, r)
+			more = r.Status == StatusMore
+			if looked += x.Looked; x.Looked > tt.looks || len(x.Jobs) > rowsMax {
+				t.Fatalf("%s: a visit looks at %d jobs, shows %d", name, x.Looked, len(x.Jobs))
+			}
+		}
+		if looked < 5000 || looked > 5000+visits {
+			t.Errorf("%s: %d jobs in %d visits", name, looked, visits)
+		}
+	}
+}
+
+// TestBrowsingMakesNoGarbage once the asker's slices have grown.
+func TestBrowsingMakesNoGarbage(t *testing.T) {
+	w := newWorld(t)
+	p := w.join("a")
+	p.fill(300, 5, 0)
+	x := &OperatorOp{Body: 16}
+	op, r := new(Op), new(Reply)
+	if n := testing.AllocsPerRun(100, func() {
+		for _, list := range []func(){
+			func() { op.ScanJobs(nil, x) },
+			func() { op.ListHead([]byte("a"), Ready, x) },
+			func() { op.ListArrivals([]byte("a"), Ready, x) },
+			func() { op.ListTubes(x) },
+		} {
+			x.Jobs, x.Bodies, x.Tubes, x.Cursor = x.Jobs[:0], x.Bodies[:0], x.Tubes[:0], Cursor{}
+			list()
+			w.core.Apply(w.now, op, r)
+		}
+	}); n > 8 {
+		t.Errorf("%v allocations for 900 rows", n)
+	}
+}
+
+// TestSearchLeavesLargeBodies to who asks for that.
+func TestSearchLeavesLargeBodies(t *testing.T) {
+	w := newWorld(t)
+	p := w.join("a")
+	w.do(Op{Kind: OpPut, Tube: p.tube, ID: 1, TTR: 9, Large: Large{make([]byte, 70_000)}}, StatusOK)
+	for _, asks := range []bool{false, true} {
+		x := &OperatorOp{Filter: Filter{Contains: []byte("no"), LargeAreSearched: asks}}
+		op, r := new(Op), new(Reply)
+		op.ScanJobs(nil, x)
+		w.core.Apply(w.now, op, r)
+		if found := len(x.Jobs) == 1 && x.Jobs[0].Large.Len() == 70_000; found != asks {
+			t.Errorf("asked for: %v; rows %+v", asks, x.Jobs)
+		}
+	}
+}
+
+func benchmarkScan(b *testing.B, f Filter, body uint32) {
+	w := newBench(b)
+	for range 100_000 {
+		w.putOne()
+	}
+	x := &OperatorOp{Filter: f, Body: body}
+	op, r := new(Op), new(Reply)
+	for b.Loop() {
+		x.Jobs, x.Bodies = x.Jobs[:0], x.Bodies[:0]
+		op.ScanJobs(nil, x)
+		w.Apply(w.now, op, r)
+		if r.Status != StatusMore {
+			x.Cursor = Cursor{}
+		}
+	}
+}
+
+// The cost of one visit.
+func BenchmarkScanNone(b *testing.B)   { benchmarkScan(b, Filter{States: StatesOf(store.Buried)}, 0) }
+func BenchmarkScanRows(b *testing.B)   { benchmarkScan(b, Filter{}, 128) }
+func BenchmarkScanSearch(b *testing.B) { benchmarkScan(b, Filter{Contains: []byte("zz")}, 0) }

@@ -1,0 +1,145 @@
+package core
+
+import "polystalk/shard/flow"
+
+// The operations of an operator: who looks at what is there without taking anything. What
+// each does, reads and answers stands at the method of Op that makes it. Each visit does a
+// bounded amount of work, however much there is: StatusMore asks for the same once more,
+// with Operator.Cursor as it is left. Between two visits others do as they like.
+const (
+	OpFlow    OpKind = iota + operatorKinds // see AskFlow
+	OpTubes                                 // see ListTubes
+	OpHead                                  // see ListHead
+	OpList                                  // see ListArrivals
+	OpScan                                  // see ScanJobs
+	OpHolders                               // see ListHolders
+)
+
+// What a visit may do, in units of work: to look at a job is one, and so is each bodyUnit
+// bytes of a body that are searched or copied.
+const (
+	visitWork = 2048
+	bodyUnit  = 512
+	tubesMax  = 1024 // rows of tubes in a visit
+	rowsMax   = 1000 // rows of jobs in a visit
+)
+
+// An OperatorOp is what operations of an operator carry besides Op and Reply, both ways. It
+// belongs to whoever asks; the core touches it only during Apply. Rows are appended to its
+// slices, so that one OperatorOp serves many visits without garbage.
+type OperatorOp struct {
+	Flow   Flow
+	Filter Filter
+	Cursor Cursor
+	Newest bool   // ListArrivals begins with those that came last
+	Limit  int    // rows wanted in a visit; zero, or too many: as many as a visit gives
+	Body   uint32 // bytes of each body that are wanted
+
+	Tubes  []TubeRow
+	Jobs   []JobRow
+	Bodies []byte // what JobRow.Body tells of
+	Looked int    // jobs that were looked at in this visit
+
+	order []uint32 // of ListHead: positions in a heap
+}
+
+// A Cursor says how far an operation in several visits has come. It is a value: it may be
+// kept as long as one likes, and holds nothing. The zero Cursor is the beginning.
+type Cursor struct {
+	At    uint64 // in a table: of tubes, of clients, of records
+	Since Time   // of the last job of a list that was shown
+	Last  JobID  // that job
+	// Near are jobs before that one, from which its place is found if it has gone from the
+	// list: the last few that were shown, or one that a visit has passed which looked for it.
+	Near [4]JobID
+}
+
+// A Filter says which jobs are wanted; zero fields want all.
+type Filter struct {
+	States           States
+	MinID, MaxID     JobID
+	EnteredBy        Time // those that were in their state by then already, in core time
+	CreatedBy        Time // those that were put by then
+	Contains         []byte
+	LargeAreSearched bool // by the asker: Contains leaves large bodies to it, which never change
+}
+
+// States is a set of states; none means all.
+type States uint8
+
+// StatesOf is the set of some states.
+func StatesOf(list ...State) (s States) {
+	for _, x := range list {
+		s |= 1 << x
+	}
+	return s
+}
+
+// Has reports whether s has a state.
+func (s States) Has(x State) bool { return s == 0 || s&(1<<x) != 0 }
+
+// A TubeRow is one tube of a list.
+type TubeRow struct {
+	TubeStats
+	ID       TubeID
+	Slot     uint16
+	Function bool
+	Bytes    uint64 // of bodies
+	Oldest   Time   // how long the job has been ready that has been so for longest; else zero
+	Events   [flow.Events]uint64
+}
+
+// A JobRow is one job of a list.
+type JobRow struct {
+	JobStats
+	TubeID   TubeID
+	Client   ClientID // who has reserved it, else zero
+	Since    Time     // when it entered its state, in core time
+	InState  Time     // how long ago that was
+	Size     uint32   // bytes of the body
+	BodyAt   int      // where what was wanted of it begins in OperatorOp.Bodies
+	BodySize int
+	Large    Large // instead, of a large one; it never changes
+}
+
+// onOperator begins an operation of an operator.
+func (o *Op) onOperator(k OpKind, name []byte, x *OperatorOp) {
+	o.onName(k, name)
+	o.Operator = x
+	x.Looked = 0
+}
+
+// AskFlow fills x.Flow with what has passed through a tube, or with nil for a name through
+// the whole core.
+func (o *Op) AskFlow(name []byte, x *OperatorOp) { o.onOperator(OpFlow, name, x) }
+
+// ListTubes appends the tubes to x.Tubes, from x.Cursor on. One that comes or goes meanwhile
+// may or may not be there.
+func (o *Op) ListTubes(x *OperatorOp) { o.onOperator(OpTubes, nil, x) }
+
+// ListHead appends the first jobs of a tube in a state to x.Jobs, as they are now: ready
+// ones in the order in which they would be served, delayed ones in which they are due,
+// buried ones in which they were buried, which is that of a kick. There is no more than one
+// visit of them. x.Filter is not read.
+func (o *Op) ListHead(name []byte, s State, x *OperatorOp) {
+	o.onOperator(OpHead, name, x)
+	o.N = uint32(s)
+}
+
+// ListArrivals appends the jobs of a tube in a state, but Reserved, that x.Filter wants, in
+// the order in which they entered it, from x.Cursor on. Who enters meanwhile is behind
+// those that are there. If the job of the cursor has gone from there, its place is found by
+// its moment; of several of the same moment one may be shown again or left out then.
+func (o *Op) ListArrivals(name []byte, s State, x *OperatorOp) {
+	o.onOperator(OpList, name, x)
+	o.N = uint32(s)
+}
+
+// ScanJobs appends the jobs that x.Filter wants to x.Jobs, of one tube or with nil of all,
+// from x.Cursor on. A job that is there and wanted from the first visit to the last is
+// shown exactly once, wherever it moves meanwhile.
+func (o *Op) ScanJobs(name []byte, x *OperatorOp) { o.onOperator(OpScan, name, x) }
+
+// ListHolders appends the reserved jobs that x.Filter wants to x.Jobs, client by client,
+// from x.Cursor on, each client's in the order in which it has reserved them.
+func (o *Op) ListHolders(x *OperatorOp) { o.onOperator(OpHolders, nil, x) }

@@ -92,6 +92,33 @@ func TestBrokenFileChangesNothing(t *testing.T) {
 	}
 }
 
+// TestFilesThatTheUserMayNotReadChangeNothing: who starts as root and becomes another user
+// reads the files as that one later.
+func TestFilesThatTheUserMayNotReadChangeNothing(t *testing.T) {
+	path := confFile(t, "max-job-size = 10\n")
+	args := []string{"--config", path}
+	if os.Geteuid() == 0 {
+		args = append(args, "-u", "nobody")
+	}
+	s := daemon.Serve(t, args...)
+	write(t, path, "max-job-size = 20\n")
+	dir := path + ".d"
+	write(t, filepath.Join(dir, "a.toml"), "")
+	for _, name := range []string{path, dir} {
+		if err := os.Chmod(name, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) }) // or it cannot be removed
+	s.Signal(syscall.SIGHUP)
+	logs(t, s, "file "+path+": it cannot be read (permission denied): give a file that this user may read", 1)
+	logs(t, s, "file "+dir+": its files cannot be listed (permission denied): let this user read the directory", 1)
+	logs(t, s, "nothing was changed", 1)
+	if got := daemon.Stats(t, s.Listen[0])["max-job-size"]; got != "10" {
+		t.Errorf("jobs of %s bytes", got)
+	}
+}
+
 // TestReloadAppliesWhatItCan, and says of the rest that it needs a restart.
 func TestReloadAppliesWhatItCan(t *testing.T) {
 	s, path, notify := start(t, "", "--gearman-wakeup", "3")

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"polystalk/cmd/internal/release"
@@ -44,12 +45,13 @@ func serveHTTP(c *config.Config, srv *router.Server, ls []net.Listener, reloads 
 	if o.pair, err = openCertificate(c); err != nil {
 		return nil, err
 	}
-	reloads.parts = append(reloads.parts, o.prepareFiles)
+	reloads.parts = append(reloads.parts, o.prepareFiles, o.prepareRules)
 	o.server, err = web.New(web.Options{
 		Operator: srv.Operator(), Log: log.Logger, Level: log.Level,
 		Version: release.Version, Speaks: "beanstalkd " + config.Spoken + ", gearmand " + config.SpokenGearman,
-		Tokens: o.tokens, Hosts: c.HTTP.Hosts, Origins: c.HTTP.Origins, Proxies: c.HTTP.ProxyNetworks,
+		Tokens: o.tokens, Rules: rules(c),
 		Settings: func() []wire.Setting { return shownSettings(reloads.settings()) },
+		Reload:   func() (*wire.Reloaded, error) { return reloadForOperators(reloads) },
 	})
 	if err != nil {
 		return nil, fault.New(fault.Usage, "%s: %v", c.Origin("http-origin"), err)
@@ -125,6 +127,40 @@ func (o *operators) prepareFiles(*config.Config) (apply func(), err error) {
 		all = append(all, fault.All(err)...)
 	}
 	return func() { put(); use() }, all.Err()
+}
+
+// rules say whom to believe.
+func rules(c *config.Config) web.Rules {
+	return web.Rules{Hosts: c.HTTP.Hosts, Origins: c.HTTP.Origins, Proxies: c.HTTP.ProxyNetworks}
+}
+
+// prepareRules is a reloadable.
+func (o *operators) prepareRules(next *config.Config) (apply func(), err error) {
+	if apply, err = o.server.Prepare(rules(next)); err != nil {
+		err = fault.New(fault.Usage, "%s: %v", next.Origin("http-origin"), err) // Validate has let it through
+	}
+	return apply, err
+}
+
+// reloadForOperators reloads, and says what came of it as the API has it.
+func reloadForOperators(reloads *reloader) (*wire.Reloaded, error) {
+	did, err := reloads.reload()
+	if err != nil {
+		var lines []string
+		for _, f := range fault.All(err) {
+			lines = append(lines, strings.TrimSpace(f.Error()+"\n"+f.Excerpt))
+		}
+		return nil, wire.BadConfiguration.Problem(strings.Join(lines, "\n"))
+	}
+	return &wire.Reloaded{Applied: changes(did.Applied), Restart: changes(did.Restart)}, nil
+}
+
+func changes(list []config.Change) []wire.Change {
+	all := []wire.Change{}
+	for _, ch := range list {
+		all = append(all, wire.Change{Name: ch.Name, From: shown(ch.From), To: shown(ch.To), Origin: ch.Origin})
+	}
+	return all
 }
 
 // hasFiles reports whether there is something to read again.

@@ -94,6 +94,9 @@ var (
 	OutOfMemory = &Kind{"out-of-memory", 507, "There is no memory for the job",
 		"The machine gives the server no more memory. Nothing was changed.",
 		"delete jobs, or give the server more memory"}
+	BadConfiguration = &Kind{"bad-configuration", 422, "The configuration cannot be used",
+		"It was read again, and something in it is wrong. Nothing was changed: the server goes on with what it had.",
+		"correct what is named, then reload again"}
 	Failed = &Kind{"internal", 500, "The server has made a mistake",
 		"This should not happen; the log of the server has the request's id and where it happened.",
 		"report it, with the lines of the log"}
@@ -104,7 +107,7 @@ var Kinds = func() map[string]*Kind {
 	all := make(map[string]*Kind)
 	for _, k := range []*Kind{
 		BadRequest, NoToken, ReadOnly, CrossOrigin, NotFound, MethodNotAllowed, JobReserved, JobMoved,
-		KeyInUse, TooLarge, NotJSON, WrongHost, Invalid, Busy, Starting, Stopping, Draining, Uncertain, DiskFull, OutOfMemory, Failed,
+		KeyInUse, TooLarge, NotJSON, WrongHost, Invalid, Busy, Starting, Stopping, Draining, Uncertain, DiskFull, OutOfMemory, BadConfiguration, Failed,
 	} {
 		all[k.Slug] = k
 	}

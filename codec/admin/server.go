@@ -73,6 +73,20 @@ type Config struct {
 	Settings []Setting `json:"settings"`
 }
 
+// A Reloaded is what came of reading the configuration again.
+type Reloaded struct {
+	Applied []Change `json:"applied"` // hold from now on
+	Restart []Change `json:"restart"` // will hold after a restart
+}
+
+// A Change is a setting with another value than before.
+type Change struct {
+	Name   string `json:"name"`
+	From   string `json:"from"`
+	To     string `json:"to"`
+	Origin string `json:"origin"`
+}
+
 // A LogLevel is from which level on the server logs: debug, info, warn or error.
 type LogLevel struct {
 	Level string `json:"level"`

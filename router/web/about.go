@@ -38,6 +38,18 @@ func (s *Server) getConfig(c *call) error {
 	return c.answer(http.StatusOK, wire.Config{Settings: s.opts.Settings()})
 }
 
+func (s *Server) reload(c *call) error {
+	if _, err := c.query(); err != nil {
+		return err
+	}
+	did, err := s.opts.Reload()
+	if err != nil {
+		return err
+	}
+	c.affected = uint64(len(did.Applied))
+	return c.answer(http.StatusOK, did)
+}
+
 // getAudit shows the newest entries, or those below a number.
 func (s *Server) getAudit(c *call) error {
 	q, err := c.query("limit", "before")

@@ -117,3 +117,16 @@ func TestChangesAreAudited(t *testing.T) {
 		t.Errorf("%d entries from %d on", len(got), got[0].Number)
 	}
 }
+
+func TestReloadSaysWhatCameOfIt(t *testing.T) {
+	w := newWorld(t, setup{})
+	var did wire.Reloaded
+	w.do("POST", "/api/v1/reload", ask{token: adminToken}).wants(t, 200, "").read(t, &did)
+	if len(did.Applied) != 1 || did.Applied[0].Name != "max-job-size" || len(did.Restart) != 0 {
+		t.Errorf("%+v", did)
+	}
+	w.web.opts.Reload = func() (*wire.Reloaded, error) { return nil, wire.BadConfiguration.Problem("file x:1: no") }
+	if p := w.do("POST", "/api/v1/reload", ask{token: adminToken}).wants(t, 422, "bad-configuration").problem(t); p.Detail != "file x:1: no" {
+		t.Errorf("%+v", p)
+	}
+}

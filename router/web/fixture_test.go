@@ -103,8 +103,13 @@ func newWorld(t testing.TB, with setup) *world {
 	w.srv = srv
 	o := Options{
 		Operator: srv.Operator(), Log: log, Version: "v1", Speaks: "both", Level: new(slog.LevelVar),
-		Hosts: []string{"queue.example"}, Origins: []string{"https://ops.example"},
-		Proxies:  []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+		Rules: Rules{
+			Hosts: []string{"queue.example"}, Origins: []string{"https://ops.example"},
+			Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+		},
+		Reload: func() (*wire.Reloaded, error) {
+			return &wire.Reloaded{Applied: []wire.Change{{Name: "max-job-size", From: "1", To: "2", Origin: "file x:1"}}, Restart: []wire.Change{}}, nil
+		},
 		Settings: func() []wire.Setting { return []wire.Setting{{Name: "port", Value: "11300", Origin: "default"}} },
 	}
 	if !with.noTokens {

@@ -23,7 +23,7 @@ func (s *Server) checkHost(r *http.Request) error {
 	if _, err := netip.ParseAddr(host); err == nil || strings.EqualFold(host, "localhost") {
 		return nil
 	}
-	if slices.ContainsFunc(s.opts.Hosts, func(name string) bool { return strings.EqualFold(name, host) }) {
+	if slices.ContainsFunc(s.rules.Load().Hosts, func(name string) bool { return strings.EqualFold(name, host) }) {
 		return nil
 	}
 	return wire.WrongHost.With("Host", fmt.Sprintf("the name %q is not allowed", r.Host), wire.WrongHost.Remedy)
@@ -31,7 +31,7 @@ func (s *Server) checkHost(r *http.Request) error {
 
 // checkOrigin refuses what a page of another site has a browser send.
 func (s *Server) checkOrigin(r *http.Request) error {
-	if err := s.origins.Check(r); err != nil {
+	if err := s.rules.Load().origins.Check(r); err != nil {
 		origin := r.Header.Get("Origin")
 		detail := fmt.Sprintf("its origin is %q, and it is sent to %q", origin, r.Host)
 		if origin == "" {
@@ -75,5 +75,5 @@ func (s *Server) clientOf(r *http.Request) (addr string, secure bool) {
 
 // isProxy reports whether what comes from ip is believed.
 func (s *Server) isProxy(ip netip.Addr) bool {
-	return slices.ContainsFunc(s.opts.Proxies, func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })
+	return slices.ContainsFunc(s.rules.Load().Proxies, func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })
 }

@@ -62,6 +62,7 @@ var table = []route{
 	{"GET /api/v1/server", access.Read, 0, (*Server).getServer},
 	{"GET /api/v1/journal", access.Read, 0, (*Server).getJournal},
 	{"GET /api/v1/config", access.Read, early, (*Server).getConfig},
+	{"POST /api/v1/reload", access.Admin, 0, (*Server).reload},
 	{"GET /api/v1/audit", access.Admin, early, (*Server).getAudit},
 	{"GET /api/v1/log-level", access.Read, early, (*Server).getLogLevel},
 	{"PUT /api/v1/log-level", access.Admin, early | takesBody, (*Server).putLogLevel},

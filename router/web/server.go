@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	wire "polystalk/codec/admin"
@@ -39,15 +40,36 @@ type Options struct {
 	Speaks   string // the versions of the protocols, for people
 
 	Tokens *access.Tokens // nil: there are none
+	Rules  Rules
+
+	// Settings are those in effect, without secrets.
+	Settings func() []wire.Setting
+	// Reload reads the configuration again: all of it is used, or nothing.
+	Reload func() (*wire.Reloaded, error)
+	Level  *slog.LevelVar // of the log
+}
+
+// Rules say whom to believe about names and addresses; see Server.Prepare.
+type Rules struct {
 	// Hosts are names by which the server may be asked for, besides localhost and
 	// addresses; Origins are sites whose pages may change something, as https://HOST:PORT.
 	Hosts, Origins []string
 	// Proxies are the addresses of proxies whose X-Forwarded-For and -Proto are believed.
 	Proxies []netip.Prefix
 
-	// Settings are those in effect, without secrets.
-	Settings func() []wire.Setting
-	Level    *slog.LevelVar // of the log
+	origins *http.CrossOriginProtection // made of Origins
+}
+
+// Prepare looks at other rules, by which requests are judged once apply was called. The
+// error is about Origins; nothing has changed then.
+func (s *Server) Prepare(r Rules) (apply func(), err error) {
+	r.origins = http.NewCrossOriginProtection()
+	for _, origin := range r.Origins {
+		if err := r.origins.AddTrustedOrigin(origin); err != nil {
+			return nil, err
+		}
+	}
+	return func() { s.rules.Store(&r) }, nil
 }
 
 // A Server is the handler, and what runs it.
@@ -57,7 +79,7 @@ type Server struct {
 	log      *slog.Logger
 	mux      *http.ServeMux
 	routes   map[string]*route // by pattern
-	origins  *http.CrossOriginProtection
+	rules    atomic.Pointer[Rules]
 	sessions *access.Sessions // nil: there are no tokens
 	heavy    places           // of requests that take time
 	uploads  places           // of large bodies
@@ -75,19 +97,19 @@ type Server struct {
 	stopping    bool
 }
 
-// New makes a Server. The error is about Origins.
+// New makes a Server. The error is about Options.Rules.
 func New(o Options) (*Server, error) {
 	s := &Server{
 		opts: o, op: o.Operator, log: o.Log, mux: http.NewServeMux(),
 		boot:   newRequestID(),
-		routes: make(map[string]*route), origins: http.NewCrossOriginProtection(),
-		heavy: newPlaces(1), uploads: newPlaces(2),
+		routes: make(map[string]*route),
+		heavy:  newPlaces(1), uploads: newPlaces(2),
 	}
-	for _, origin := range o.Origins {
-		if err := s.origins.AddTrustedOrigin(origin); err != nil {
-			return nil, err
-		}
+	judge, err := s.Prepare(o.Rules)
+	if err != nil {
+		return nil, err
 	}
+	judge()
 	if o.Tokens != nil {
 		s.sessions = access.NewSessions(o.Tokens)
 	}

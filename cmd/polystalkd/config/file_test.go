@@ -370,8 +370,11 @@ func TestPrintedConfigurationPrintsTheSame(t *testing.T) {
 	}
 }
 
+// judged is by what operators' requests are judged.
+func judged(c *Config) []any { return []any{c.HTTP.Hosts, c.HTTP.Origins, c.HTTP.ProxyNetworks} }
+
 // TestLiveKeysAreThoseOfRouterSettings: what changes of them is what the server can be
-// given anew; the log has the rest.
+// given anew, or what operators' requests are judged by; the log has the rest.
 func TestLiveKeysAreThoseOfRouterSettings(t *testing.T) {
 	log := []string{"log-level", "verbose", "log-format"}
 	for _, l := range commandLines {
@@ -414,7 +417,7 @@ func TestLiveKeysAreThoseOfRouterSettings(t *testing.T) {
 			rc := changed.Router()
 			now := rc.Settings()
 			now.Gearman.Prefix, now.Gearman.Version = "", ""
-			reaches := !reflect.DeepEqual(was, now)
+			reaches := !reflect.DeepEqual(was, now) || !reflect.DeepEqual(judged(base), judged(changed))
 			inLog := slices.Contains(log, base.keys.ours(f))
 			if s.Live != (reaches || inLog) {
 				t.Errorf("%s %s: live is %v, it reaches the server's settings: %v", l.name, s.Name, s.Live, reaches)

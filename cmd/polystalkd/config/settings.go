@@ -23,13 +23,14 @@ type Setting struct {
 	Live bool
 }
 
-// live are, by our names, the keys that Router or the log can be given anew: see
-// router.Settings and package logging.
+// live are, by our names, the keys that Router, the log or operators can be given anew: see
+// router.Settings, package logging and web.Rules.
 var live = map[string]bool{
 	"log-level": true, "verbose": true, "log-format": true,
 	"max-connections": true, "max-job-size": true, "connection-memory": true,
 	"gearman-retries": true, "gearman-wakeup": true, "gearman-exceptions": true, "gearman-failed": true,
 	"gearman-shutdown": true, "gearman-max-body": true, "gearman-max-unread": true,
+	"http-host": true, "http-origin": true, "http-trusted-proxy": true,
 }
 
 // Settings are all keys of a valid Config, in the order in which --help has the flags.

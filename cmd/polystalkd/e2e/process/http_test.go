@@ -328,3 +328,52 @@ func TestLogLevelByHTTP(t *testing.T) {
 		t.Error("it logs at the level info")
 	}
 }
+
+// TestReloadByHTTP: what is wrong is in the answer, with file and line, and changes nothing.
+func TestReloadByHTTP(t *testing.T) {
+	dir := t.TempDir()
+	tokens, conf := filepath.Join(dir, "tokens"), filepath.Join(dir, "conf.toml")
+	write := func(file, text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(tokens, fmt.Sprintf("a admin sha256:%x\n", sha256.Sum256([]byte("secret"))))
+	write(conf, "max-job-size = 100\n")
+	s := daemon.Serve(t, "--config", conf, "--http", "127.0.0.1:0", "--http-tokens-file", tokens)
+	url := "http://" + httpOf(t, s)
+	reload := func(want int, holds ...string) {
+		t.Helper()
+		status, body := askHTTP(t, oneShot(), "POST", url+"/api/v1/reload", "secret")
+		for _, h := range holds {
+			if !strings.Contains(body, h) {
+				t.Errorf("the answer has no %s: %s", h, body)
+			}
+		}
+		if status != want {
+			t.Errorf("status %d, want %d: %s", status, want, body)
+		}
+	}
+	write(conf, "max-job-size = 200\nshards = 16\nhttp-host = [\"ops.example\"]\n")
+	reload(200, `{"name":"max-job-size","from":"100","to":"200"`, `"restart":[{"name":"shards"`, `"name":"http-host"`)
+	r, err := http.NewRequest("GET", url+"/api/v1/server", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = "ops.example"
+	r.Header.Set("Authorization", "Bearer secret")
+	resp, err := oneShot().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 200 {
+		t.Errorf("the new name: status %d", resp.StatusCode)
+	}
+	write(conf, "max-job-size = 300\nshard = 16\n")
+	reload(422, "/problems/bad-configuration", conf+":2", "shard")
+	if status, body := askHTTP(t, oneShot(), "GET", url+"/api/v1/server", "secret"); status != 200 || !strings.Contains(body, `"max_job_size_bytes":200`) {
+		t.Errorf("after it: %d %s", status, body)
+	}
+}

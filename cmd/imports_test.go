@@ -57,7 +57,7 @@ var table = []row{
 	{"router/restore", "codec/binlog router/clock router/placement router/restore/migrate shard shard/commit shard/core shard/journal shard/record", ""},
 	{"router/restore/migrate", "codec/binlog shard/core shard/record", ""},
 	{"router/session", "router/clock router/memory router/ops router/placement shard shard/commit shard/core shard/slab", ""},
-	{"router/web", "client_golang codec/admin codec/openmetrics router/access router/admin router/session shard/commit shard/core", "expfmt kin-openapi router shard/journal"},
+	{"router/web", "client_golang codec/admin codec/openmetrics router/access router/admin router/session shard/commit shard/core shard/flow", "expfmt kin-openapi router shard/journal"},
 	{"router/sim", "router router/session shard shard/core", "codec/gearman codec/wiretest router/history"},
 
 	// The programs.

@@ -70,7 +70,7 @@ func TestServerIsNotAliveWhenALoopIsStuck(t *testing.T) {
 	l.Enter()
 	h := s.Operator().Alive()
 	l.Exit()
-	if h.Status != "fail" || h.Checks[0].Status != "fail" || !strings.Contains(h.Checks[0].Detail, "event loop 1 of 2") {
+	if h.Status != "fail" || h.Checks[0].Status != "fail" || !strings.Contains(h.Checks[0].Detail, "event loops [1]") {
 		t.Errorf("%+v", h)
 	}
 }

@@ -24,6 +24,7 @@ type Sample struct {
 	Draining bool
 
 	Jobs        core.Counts
+	Flow        core.Flow // through all tubes, since the start
 	Tubes       int
 	Shards      []shard.Counters
 	Loops       int
@@ -80,7 +81,7 @@ func (o *Operator) sample(c *direct.Caller) *Sample {
 	h := o.opts.Host
 	v := &Sample{
 		At: time.Now(), Started: o.started, Draining: o.Draining(),
-		Jobs: c.Counts(), Tubes: h.Map.Tubes().Len(), Loops: len(h.Loops()), Sums: h.Sums(),
+		Jobs: c.Counts(), Flow: c.Flow(), Tubes: h.Map.Tubes().Len(), Loops: len(h.Loops()), Sums: h.Sums(),
 	}
 	for _, sh := range h.Map.Shards() {
 		v.Shards = append(v.Shards, sh.Counters())

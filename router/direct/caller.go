@@ -145,6 +145,18 @@ func (c *Caller) Counts() core.Counts {
 	return sum
 }
 
+// Flow is what has passed through all shards.
+func (c *Caller) Flow() core.Flow {
+	var sum core.Flow
+	var x core.OperatorOp
+	c.Each(func(op *core.Op, _ bool) { op.AskFlow(nil, &x) }, func(int, *core.Reply) bool {
+		sum.Add(&x.Flow)
+		return true
+	})
+	c.Op().Operator = nil
+	return sum
+}
+
 // Spend, SpendOne and LookMost implement ops.Pace: a Caller has all the time there is.
 func (c *Caller) Spend(int)             {}
 func (c *Caller) SpendOne() (goOn bool) { return true }

@@ -9,6 +9,8 @@ import (
 	"polystalk/router/admin"
 	"polystalk/router/session"
 	"polystalk/shard/commit"
+	"polystalk/shard/core"
+	"polystalk/shard/flow"
 )
 
 // serverMetrics shows a sample as metrics. Families of single tubes would be added here,
@@ -90,9 +92,41 @@ func (e emitter) jobs(v *admin.Sample) {
 	e.gauge("jobs_urgent", "Ready jobs with a priority below 1024.", float64(v.Jobs.Urgent), nil)
 	e.gauge("tubes", "Tubes there are.", float64(v.Tubes), nil)
 	e.gauge("memory_mapped_bytes", "Memory for jobs and their bodies, outside of the collector's heap.", float64(v.Jobs.MappedBytes), nil)
-	const help = "What happened to jobs."
-	e.counter("job_events_total", help, float64(v.Jobs.Total), label{"event"}, "put")
-	e.counter("job_events_total", help, float64(v.Jobs.Timeouts), label{"event"}, "timeout")
+	e.flow(&v.Flow)
+}
+
+// events are the names of what is counted of jobs.
+var events = [flow.Events]string{
+	flow.Reserve: "reserve", flow.Release: "release", flow.Bury: "bury", flow.Kick: "kick",
+	flow.Timeout: "timeout", flow.Return: "return", flow.Flush: "flush",
+}
+
+// flow emits what has passed through all tubes.
+func (e emitter) flow(f *core.Flow) {
+	event := func(name string, n uint64) {
+		e.counter("job_events_total", "What happened to jobs.", float64(n), label{"event"}, name)
+	}
+	event("put", f.Puts)
+	event("delete", f.Deletes)
+	for i, name := range events {
+		event(name, f.Events[i])
+	}
+	e.times("job_wait_seconds", "How long jobs were ready before they were reserved.", &f.Wait)
+	e.times("job_run_seconds", "How long reservations took, however they ended.", &f.Run)
+}
+
+// times emits a histogram.
+func (e emitter) times(name, help string, t *flow.Times) {
+	buckets := make(map[float64]uint64)
+	n := uint64(0)
+	for b, k := range t.N {
+		n += k
+		if b < flow.Buckets-1 {
+			buckets[flow.Bound(b)/1e9] = n
+		}
+	}
+	d := prometheus.NewDesc(namespace+"_"+name, help, nil, nil)
+	e.out <- prometheus.MustNewConstHistogram(d, n, t.Sum/1e9, buckets)
 }
 
 func (e emitter) clients(v *admin.Sample) {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
@@ -64,8 +65,26 @@ func TestMetricsShowTheServer(t *testing.T) {
 			t.Errorf("%s is not there", name)
 		}
 	}
+	worker := w.beanstalkd()
+	worker("watch mail")
+	if s := worker("reserve"); s != "RESERVED 1 1\r\n" {
+		t.Fatal(s)
+	}
+	worker("delete 1") // what comes is the job's body
+	worker("list-tube-used")
+	time.Sleep(1100 * time.Millisecond) // a sample serves a second
+	got = scrape(t, w.do("GET", "/metrics", ask{}).body)
+	for name, want := range map[string]string{
+		`polystalk_job_events_total{event="reserve"}`: "1", `polystalk_job_events_total{event="delete"}`: "1", `polystalk_job_events_total{event="put"}`: "3",
+		`polystalk_job_events_total{event="timeout"}`: "0", `polystalk_job_wait_seconds_count`: "1", `polystalk_job_run_seconds_count`: "1",
+		`polystalk_job_run_seconds_bucket{le="524288"}`: "1", `polystalk_job_wait_seconds_bucket{le="+Inf"}`: "1", `polystalk_clients{role="worker"}`: "1",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %s", name, got[name], want)
+		}
+	}
 	text = w.do("GET", "/metrics", ask{}).body
-	if got := scrape(t, text); got[`polystalk_http_requests_total{code="200",method="GET",route="GET /metrics"}`] != "1" {
+	if got := scrape(t, text); got[`polystalk_http_requests_total{code="200",method="GET",route="GET /metrics"}`] != "2" {
 		t.Errorf("requests are not counted: %s", text)
 	}
 	check(t, text)

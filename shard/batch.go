@@ -7,7 +7,7 @@ import "polystalk/shard/core"
 // released. Not safe for concurrent use.
 type Batch struct {
 	Now          core.Time
-	Slept, Ahead core.Time // see time.go of package core
+	Slept, Ahead core.Time // see timer.go of package core
 	Home         core.Home // messages for it are left in Local instead of being posted
 
 	// Local holds finished messages of Home itself, oldest first. The

@@ -37,9 +37,18 @@ func (c *Core) applyOperator(op *Op, r *Reply) {
 	case OpHolders:
 		c.listHolders(op.Operator, r)
 		return
+	case OpJob:
+		c.askJob(op, r)
+		return
+	case OpMany:
+		c.actOnMany(op, r)
+		return
+	case OpEdit:
+		c.edit(op, r)
+		return
 	}
 	var t *tube
-	if op.Name != nil {
+	if op.Name != nil || op.Kind != OpScan && op.Kind <= OpEdit {
 		if t = c.findTube(op.Name); t == nil {
 			r.Status = StatusNotFound
 			return
@@ -52,6 +61,8 @@ func (c *Core) applyOperator(op *Op, r *Reply) {
 		c.listArrivals(t, State(op.N), op.Operator, r)
 	case OpScan:
 		c.scan(t, op.Operator, r)
+	case OpSweep:
+		c.sweep(op, r)
 	default:
 		panic(fmt.Sprintf("core: there is no operation %d", op.Kind))
 	}

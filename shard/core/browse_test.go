@@ -52,7 +52,7 @@ func (s *scanTwin) wants(j *modelJob) bool {
 
 // scanOn makes a visit of a scan, and compares what was shown once it is over.
 func (d *driver) scanOn(s *scanTwin) error {
-	s.present = slices.DeleteFunc(s.present, func(id JobID) bool { return d.twin.jobs[id] == nil })
+	s.present = slices.DeleteFunc(s.present, func(id JobID) bool { j := d.twin.jobs[id]; return j == nil || !s.wants(j) })
 	var name []byte
 	if s.tube != "" {
 		name = []byte(s.tube)
@@ -101,7 +101,7 @@ func (d *driver) compareRow(x *OperatorOp, row *JobRow, j *modelJob) error {
 	if j.client != nil {
 		holder = j.client.id
 	}
-	if got != want || row.Client != holder || row.Since != j.at || row.InState != d.twin.now-j.at || int(row.Size) != len(j.body) {
+	if got != want || row.Client != holder || row.Since != j.at || row.InState != max(0, d.twin.now-j.at) || int(row.Size) != len(j.body) {
 		return fmt.Errorf("row %+v, want %+v of client %d since %d", *row, want, holder, j.at)
 	}
 	body := string(x.Bodies[row.BodyAt : row.BodyAt+row.BodySize])

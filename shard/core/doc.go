@@ -40,7 +40,7 @@
 // beanstalkd 1.13, "Job Lifecycle".)
 //
 // Time is that of a clock which nobody sets; what of it counts for what, and how it
-// becomes the time of day in a journal, is in time.go.
+// becomes the time of day in a journal, is in timer.go.
 //
 // Jobs are put into tubes, or submitted to functions (function.go, submission.go). A
 // function is a tube, and the two kinds of clients see each other's jobs. What a submitted

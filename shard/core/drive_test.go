@@ -173,6 +173,9 @@ func (d *driver) do(cn *conn, op *Op) error {
 	if err := compareReply(&got, &want); err != nil {
 		return err
 	}
+	if op.Kind == OpMany && !slices.Equal(op.Operator.Results, d.twin.results) {
+		return fmt.Errorf("results %v, want %v", op.Operator.Results, d.twin.results)
+	}
 	if (got.Mirror != nil) != (op.Mirror || op.Kind == OpMirror) {
 		return fmt.Errorf("mirror %v", got.Mirror)
 	}
@@ -227,6 +230,7 @@ func (d *driver) op(cn *conn) *Op {
 		OpPut, OpPut, OpPut, OpPut, OpPut, OpReserve, OpReserve, OpReserve, OpReserve, OpReserve, OpCancel, OpReserveJob,
 		OpDelete, OpDelete, OpRelease, OpRelease, OpBury, OpBury, OpTouch, OpKick, OpKickJob,
 		OpPeek, OpPeekReady, OpPeekDelayed, OpPeekBuried, OpPause, OpStatsJob, OpStatsTube, OpStats,
+		OpMany, OpSweep, OpEdit,
 	}
 	op.Kind = kinds[d.pick(len(kinds))]
 	if d.puts > 0 {
@@ -306,6 +310,8 @@ func (d *driver) op(cn *conn) *Op {
 		op.TubeStats = new(TubeStats)
 	case OpStats:
 		op.Counts = new(Counts)
+	case OpMany, OpSweep, OpEdit:
+		d.operate(cn, op)
 	}
 	return op
 }

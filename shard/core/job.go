@@ -54,12 +54,38 @@ func (c *Core) freeJob(i uint32, j *store.Job) {
 	if !c.ids.Remove(c.jobs, j.ID) {
 		panic(fmt.Sprintf("core: job %d, record %d, is not in the table of ids", j.ID, i))
 	}
+	c.freeBody(j)
+	c.jobs.Free(i)
+}
+
+// freeBody forgets a job's body.
+func (c *Core) freeBody(j *store.Job) {
 	if j.Flags&store.FlagLarge != 0 {
 		c.freeLargeBody(j.Body)
 	} else {
 		c.bodies.Free(j.Body, int(j.Size))
 	}
-	c.jobs.Free(i)
+}
+
+// countClass counts n ready jobs of a priority more.
+func (c *Core) countClass(t *tube, pri uint32, n int32) {
+	switch {
+	case pri < urgentBelow:
+		t.urgent += uint32(n)
+		c.counts.Urgent += uint64(int64(n))
+	case pri >= lowFrom:
+		t.low += uint32(n)
+	}
+}
+
+// countDelayed counts n delayed jobs of a priority more.
+func (t *tube) countDelayed(pri uint32, n int32) {
+	switch {
+	case pri < urgentBelow:
+		t.urgentDelayed += uint32(n)
+	case pri >= lowFrom:
+		t.lowDelayed += uint32(n)
+	}
 }
 
 // The functions enter… and leave… move a job into its container and out of it, and keep

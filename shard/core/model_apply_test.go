@@ -120,9 +120,7 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 		}
 	case OpKickJob:
 		if found(job != nil && (job.state == Buried || job.state == Delayed)) {
-			job.stats.Kicks++
-			m.happens(job.tube, flow.Kick)
-			m.set(job, Ready, nil, 0)
+			m.kick(job)
 		}
 	case OpPeekReady, OpPeekDelayed, OpPeekBuried:
 		job = nil
@@ -154,6 +152,8 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 			r.Status = StatusNotFound
 		}
 	case OpStats:
+	case OpMany, OpSweep, OpEdit:
+		m.results = m.operate(op, &r)
 	default:
 		panic("the model does not know this operation")
 	}
@@ -161,6 +161,13 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 		r.Held = uint32(len(m.held(cl)))
 	}
 	return r
+}
+
+// kick makes a buried or delayed job ready.
+func (m *model) kick(j *modelJob) {
+	j.stats.Kicks++
+	m.happens(j.tube, flow.Kick)
+	m.set(j, Ready, nil, 0)
 }
 
 func (m *model) tubeByID(id TubeID) *modelTube {

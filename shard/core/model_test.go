@@ -25,6 +25,7 @@ type model struct {
 	buriedAt        Time // no two are buried at the same moment
 	total, timeouts uint64
 	flow            Flow
+	results         []Status // of the last OpMany
 }
 
 type modelJob struct {

@@ -86,7 +86,7 @@ type Op struct {
 	Body       []byte
 	Large      Large
 	Bound      Key
-	Until      Time // when a wait ends, in time awake (time.go); Never for plain reserve
+	Until      Time // when a wait ends, in time awake (timer.go); Never for plain reserve
 	Seq        uint64
 	Waiter     *Waiter
 	JobStats   *JobStats
@@ -329,6 +329,9 @@ const (
 	// A large body that was not recorded so far would be, of Reply.N bytes; nothing was
 	// changed. Ask again, with Op.Admitted, once the journal has let so many in.
 	StatusUnadmitted
+	StatusUnwanted // an operator's filter does not want the job
+	StatusUnfit    // what an operator asks does not apply to the job as it is
+	StatusChanged  // the job is not as an operator has seen it
 )
 
 // Reply answers an Op. Body aliases the core's memory: it is good until the

@@ -2,7 +2,8 @@ package core
 
 import "polystalk/shard/flow"
 
-// The operations of an operator: who looks at what is there without taking anything. What
+// The operations of an operator: who looks at what is there without taking anything, and
+// acts on jobs that are others' or nobody's. What
 // each does, reads and answers stands at the method of Op that makes it. Each visit does a
 // bounded amount of work, however much there is: StatusMore asks for the same once more,
 // with Operator.Cursor as it is left. Between two visits others do as they like.
@@ -13,6 +14,10 @@ const (
 	OpList                                  // see ListArrivals
 	OpScan                                  // see ScanJobs
 	OpHolders                               // see ListHolders
+	OpJob                                   // see AskJob
+	OpMany                                  // see ActOnMany
+	OpSweep                                 // see Sweep
+	OpEdit                                  // see Edit
 )
 
 // What a visit may do, in units of work: to look at a job is one, and so is each bodyUnit
@@ -31,7 +36,8 @@ type OperatorOp struct {
 	Flow   Flow
 	Filter Filter
 	Cursor Cursor
-	Newest bool   // ListArrivals begins with those that came last
+	Newest bool // ListArrivals begins with those that came last
+	Act    Action
 	Limit  int    // rows wanted in a visit; zero, or too many: as many as a visit gives
 	Body   uint32 // bytes of each body that are wanted
 
@@ -40,6 +46,10 @@ type OperatorOp struct {
 	Bodies []byte // what JobRow.Body tells of
 	Looked int    // jobs that were looked at in this visit
 
+	Results []Status // what became of each job of an ActOnMany
+	Version uint64   // of the job of AskJob and Edit: another whenever anything about it is
+
+	ids   []JobID
 	order []uint32 // of ListHead: positions in a heap
 }
 
@@ -77,6 +87,44 @@ func StatesOf(list ...State) (s States) {
 
 // Has reports whether s has a state.
 func (s States) Has(x State) bool { return s == 0 || s&(1<<x) != 0 }
+
+// A Verb is what an operator does to jobs.
+type Verb uint8
+
+// The verbs. Each says to which states it applies; what workers hold is left alone unless
+// Action.Force is set, and a job to which it does not apply is as it was.
+const (
+	VerbDelete  Verb = iota + 1 // any; a submitted one fails for who waits for it
+	VerbKick                    // buried, delayed
+	VerbBury                    // ready, delayed, reserved; a submitted one fails for who waits for it
+	VerbRelease                 // reserved: it is ready again, and its worker's word is not heard any more
+	VerbTouch                   // reserved: its time to run begins anew
+	VerbSet                     // any: its priority, its delay, its time to run
+)
+
+// An Action is what is to be done to jobs.
+type Action struct {
+	Verb    Verb
+	Changes Changes // of VerbSet and Edit: which of those that follow
+	Force   bool    // also to jobs that are reserved
+	Pri     uint32
+	Delay   uint32 // seconds from now; of a ready or delayed job. Zero: it is ready
+	TTR     uint32 // seconds, from the next reservation or touch on; of a job that was put
+}
+
+// Changes are what of a job is to be changed.
+type Changes uint8
+
+// The changes; a new body is Edit's alone.
+const (
+	ChangePri Changes = 1 << iota
+	ChangeDelay
+	ChangeTTR
+	ChangeBody
+)
+
+// actMax is how many jobs an operator may change in a visit: each costs as much as a command.
+const actMax = 256
 
 // A TubeRow is one tube of a list.
 type TubeRow struct {
@@ -143,3 +191,42 @@ func (o *Op) ScanJobs(name []byte, x *OperatorOp) { o.onOperator(OpScan, name, x
 // ListHolders appends the reserved jobs that x.Filter wants to x.Jobs, client by client,
 // from x.Cursor on, each client's in the order in which it has reserved them.
 func (o *Op) ListHolders(x *OperatorOp) { o.onOperator(OpHolders, nil, x) }
+
+// AskJob appends one job to x.Jobs, and tells its x.Version. The version is the same as long
+// as nothing about the job has changed; another core, or process, has others.
+func (o *Op) AskJob(id JobID, x *OperatorOp) {
+	o.onOperator(OpJob, nil, x)
+	o.ID = id
+}
+
+// ActOnMany does x.Act to jobs, at most 256: x.Results says of each what became of it, in
+// their order. StatusOK; StatusNotFound; StatusUnwanted: x.Filter does not want it, perhaps
+// no longer; StatusInUse: it is reserved, and Force is not set; StatusUnfit: it is not in a
+// state to which the verb applies, or it is submitted, and the change is not for such;
+// StatusUnadmitted as for Bury. Reply: N, to how many jobs it was done.
+func (o *Op) ActOnMany(ids []JobID, x *OperatorOp) {
+	o.onOperator(OpMany, nil, x)
+	x.ids = ids
+	o.Admitted = 0
+	x.Results = x.Results[:0]
+}
+
+// Sweep does x.Act, of which the verb is delete, kick or bury, to the jobs of a tube in a
+// state, but Reserved, that entered it by x.Filter.EnteredBy: the oldest first, a bounded
+// number a visit. StatusMore asks for the same once more. StatusUnfit: the verb does not
+// apply to the state. Reply: N, to how many jobs this visit has done it. x.Filter wants
+// nothing else.
+func (o *Op) Sweep(name []byte, s State, x *OperatorOp) {
+	o.onOperator(OpSweep, name, x)
+	o.N = uint32(s)
+	o.Admitted = 0
+}
+
+// Edit changes one job, unless its version is not the one expected; zero expects any. A new
+// body, of x.Act.Changes, is body or large. StatusChanged: it has another version;
+// StatusInUse, StatusUnfit as for ActOnMany, and StatusOutOfMemory: nothing was changed.
+func (o *Op) Edit(id JobID, expect uint64, body []byte, large Large, x *OperatorOp) {
+	o.onOperator(OpEdit, nil, x)
+	o.ID, o.Body, o.Large = id, body, large
+	o.Seq = expect
+}

@@ -99,6 +99,14 @@ func made(op *Op) *Op {
 		o.ScanJobs(op.Name, op.Operator)
 	case OpHolders:
 		o.ListHolders(op.Operator)
+	case OpJob:
+		o.AskJob(op.ID, op.Operator)
+	case OpMany:
+		o.ActOnMany(op.Operator.ids, op.Operator)
+	case OpSweep:
+		o.Sweep(op.Name, State(op.N), op.Operator)
+	case OpEdit:
+		o.Edit(op.ID, op.Seq, op.Body, op.Large, op.Operator)
 	case OpCreateFunction:
 		o.CreateFunction(op.Name)
 	case OpDropFunction:
@@ -155,7 +163,7 @@ func made(op *Op) *Op {
 // TestOpsLeaveNothingBehind: names and bodies of the operation before are not copied again
 // by Keep.
 func TestOpsLeaveNothingBehind(t *testing.T) {
-	for kind := OpJoin; kind <= OpHolders; kind++ {
+	for kind := OpJoin; kind <= OpEdit; kind++ {
 		if kind == functionKinds || kind == operatorKinds {
 			kind++
 		}

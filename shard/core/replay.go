@@ -17,7 +17,7 @@ var ErrMemory = errors.New("out of memory for the journal's jobs")
 // were written. The core must be new; it is used by nobody else before Done.
 type Replay struct {
 	// Ahead is by how much the time of day, which records tell, is ahead of the core's
-	// time; see time.go. It may be set before the first Apply.
+	// time; see timer.go. It may be set before the first Apply.
 	Ahead Time
 
 	c       *Core

@@ -221,15 +221,19 @@ func (c *Core) cancel(op *Op, r *Reply) {
 		c.conclude(j)
 	}
 	if j.State == Reserved {
-		// Nor does it come back from the journal.
-		c.recordDelete(t, j)
-		x := c.submissionOf(j)
-		x.Flags |= store.Cancelled
-		x.Flags &^= store.Background
+		c.cancelRunning(t, j)
 		return
 	}
 	c.leave(t, i, j)
 	c.dropJob(t, i, j)
+}
+
+// cancelRunning has a submitted job that is reserved go on unheard.
+func (c *Core) cancelRunning(t *tube, j *store.Job) {
+	c.recordDelete(t, j) // nor does it come back from the journal
+	x := c.submissionOf(j)
+	x.Flags |= store.Cancelled
+	x.Flags &^= store.Background
 }
 
 // status tells about j, which may be nil.

@@ -44,6 +44,10 @@ func (h *functionHistory) step() {
 		h.core.Expire(h.now)
 		h.check()
 	}
+	if h.rng.IntN(10) == 0 {
+		h.operatorStep()
+		h.deliver()
+	}
 	n := h.rng.IntN(len(h.peers) + len(h.putters))
 	if n >= len(h.peers) {
 		h.putterStep(h.putters[n-len(h.peers)])
@@ -51,6 +55,25 @@ func (h *functionHistory) step() {
 		h.peerStep(n)
 	}
 	h.deliver()
+}
+
+// operatorStep does what an operator may to some jobs.
+func (h *functionHistory) operatorStep() {
+	x := &OperatorOp{Act: Action{
+		Verb: Verb(1 + h.rng.IntN(6)), Changes: Changes(h.rng.IntN(8)), Force: h.rng.IntN(2) == 0,
+		Pri: h.rng.Uint32N(3000), Delay: h.rng.Uint32N(2), TTR: 1 + h.rng.Uint32N(3),
+	}}
+	switch h.rng.IntN(3) {
+	case 0:
+		x.ids = []JobID{h.some(), h.some()}
+		h.apply(&Op{Kind: OpMany, Operator: x})
+	case 1:
+		x.Act.Verb, x.Filter.EnteredBy = Verb(1+h.rng.IntN(3)), h.now-Second
+		h.apply(&Op{Kind: OpSweep, Name: []byte(h.name()), N: 1 + h.rng.Uint32N(4), Operator: x})
+	case 2:
+		x.Act.Changes |= ChangeBody
+		h.apply(&Op{Kind: OpEdit, ID: h.some(), Body: fmt.Appendf(nil, "%d", h.rng.IntN(3)), Operator: x})
+	}
 }
 
 func (h *functionHistory) putterStep(p *peer) {

@@ -1,0 +1,301 @@
+package core
+
+import (
+	"encoding/binary"
+
+	"github.com/cespare/xxhash/v2"
+
+	"polystalk/shard/flow"
+	"polystalk/shard/store"
+)
+
+// askJob tells about one job.
+func (c *Core) askJob(op *Op, r *Reply) {
+	i, j, _ := c.find(op.ID)
+	if i == 0 {
+		r.Status = StatusNotFound
+		return
+	}
+	b := c.browse(op.Operator)
+	b.show(i)
+	op.Operator.Version = c.version(j)
+	r.Commit = j.Commit()
+}
+
+// version is a number for j as it is.
+func (c *Core) version(j *store.Job) uint64 {
+	var b [72]byte
+	le := binary.LittleEndian
+	le.PutUint64(b[0:], uint64(j.Created))
+	le.PutUint64(b[8:], uint64(j.Since))
+	if j.State == Delayed || j.State == Reserved {
+		le.PutUint64(b[16:], uint64(c.dueOf(j)))
+	}
+	for k, n := range [...]uint32{j.Pri, j.Delay, c.ttrOf(j), uint32(j.Client), j.Reserves, j.Timeouts, j.Releases, j.Buries, j.Kicks, uint32(j.State)} {
+		le.PutUint32(b[24+4*k:], n)
+	}
+	h := xxhash.New()
+	h.Write(b[:]) // a hash's Write never fails
+	if j.Flags&store.FlagLarge != 0 {
+		for _, p := range c.large[j.Body] {
+			h.Write(p)
+		}
+	} else {
+		h.Write(c.bodies.Get(j.Body, int(j.Size)))
+	}
+	return h.Sum64()
+}
+
+// actOnMany does the same to several jobs, and says of each what became of it.
+func (c *Core) actOnMany(op *Op, r *Reply) {
+	x := op.Operator
+	for _, id := range x.ids[:min(len(x.ids), actMax)] {
+		s := StatusNotFound
+		if i, j, t := c.find(id); i != 0 {
+			s = StatusUnwanted
+			if x.Filter.wants(j) {
+				s = c.act(t, i, j, op)
+			}
+		}
+		if s == StatusOK {
+			r.N++
+		}
+		x.Results = append(x.Results, s)
+	}
+}
+
+// sweep does the same to the jobs of a list, from its head on. Each leaves it, or the sweep
+// ends.
+func (c *Core) sweep(op *Op, r *Reply) {
+	x, s := op.Operator, State(op.N)
+	switch v := x.Act.Verb; {
+	case s != Ready && s != Delayed && s != Buried,
+		v != VerbDelete && v != VerbKick && v != VerbBury,
+		v == VerbKick && s == Ready, v == VerbBury && s == Buried:
+		r.Status = StatusUnfit
+		return
+	}
+	for {
+		t := c.findTube(op.Name)
+		if t == nil {
+			return // with its last job
+		}
+		i := t.listOf(s).Head
+		if i == 0 {
+			return
+		}
+		j := c.jobs.At(i)
+		if x.Filter.EnteredBy != 0 && j.Since > x.Filter.EnteredBy {
+			return
+		}
+		if r.N == actMax {
+			r.Status = StatusMore
+			return
+		}
+		if r.Status = c.act(t, i, j, op); r.Status != StatusOK {
+			return
+		}
+		r.N++
+	}
+}
+
+// act does what an operator asks to one job. After it the tube may be gone, and the job
+// anybody's.
+func (c *Core) act(t *tube, i uint32, j *store.Job, op *Op) Status {
+	a := &op.Operator.Act
+	if j.State == Reserved && !a.Force {
+		return StatusInUse
+	}
+	if j.IsSubmitted() && c.submissionOf(j).Is(store.Cancelled) {
+		return StatusNotFound // for everybody but its worker it is over
+	}
+	switch a.Verb {
+	case VerbDelete:
+		c.endJob(t, i, j)
+	case VerbKick:
+		if j.State != Buried && j.State != Delayed {
+			return StatusUnfit
+		}
+		c.kick(t, i)
+	case VerbBury:
+		return c.buryByOperator(t, i, j, op)
+	case VerbRelease:
+		if j.State != Reserved {
+			return StatusUnfit
+		}
+		c.leaveReserved(t, i, j)
+		c.count(t, flow.Return)
+		if j.IsSubmitted() && c.unwanted(j) {
+			c.dropJob(t, i, j)
+			return StatusOK
+		}
+		c.enterReady(t, i, j)
+		c.match(t)
+	case VerbTouch:
+		if j.State != Reserved {
+			return StatusUnfit
+		}
+		cl := c.clientAt(j.Client)
+		cl.due.Set(c.jobs, int(j.Pos), store.Entry{A: uint64(c.deadlineOf(j, t, cl)), Job: i})
+		c.timers.want(&cl.timer, c.dueAt(&cl.timer))
+	case VerbSet:
+		if !c.fits(j, a) || a.Changes&ChangeBody != 0 {
+			return StatusUnfit
+		}
+		c.change(t, i, j, a)
+	default:
+		return StatusUnfit
+	}
+	return StatusOK
+}
+
+// endJob ends a job by an operator's word: who waits for it is told that it failed, and a
+// submitted one that runs goes on unheard, as one that is cancelled.
+func (c *Core) endJob(t *tube, i uint32, j *store.Job) {
+	if j.IsSubmitted() {
+		c.relay(j, c.submissionOf(j), RelayFailed, nil, nil)
+		c.conclude(j)
+		if j.State == Reserved {
+			c.cancelRunning(t, j)
+			return
+		}
+	}
+	c.leave(t, i, j)
+	c.dropJob(t, i, j)
+}
+
+// buryByOperator puts a job aside, wherever it is.
+func (c *Core) buryByOperator(t *tube, i uint32, j *store.Job, op *Op) Status {
+	if j.State == Buried {
+		return StatusUnfit
+	}
+	var r Reply
+	if j.IsSubmitted() && c.unadmitted(j, op, &r) {
+		return r.Status
+	}
+	c.leave(t, i, j)
+	c.enterBuried(t, i, j)
+	c.count(t, flow.Bury)
+	if j.IsSubmitted() {
+		c.submissionBuried(t, j)
+	}
+	c.recordUpdate(t, j)
+	return StatusOK
+}
+
+// fits reports whether all that a changes can be changed in j.
+func (c *Core) fits(j *store.Job, a *Action) bool {
+	switch {
+	case a.Changes == 0,
+		a.Changes&ChangeDelay != 0 && j.State != Ready && j.State != Delayed,
+		a.Changes&ChangeTTR != 0 && j.IsSubmitted():
+		return false
+	case a.Changes&ChangeBody != 0 && j.IsSubmitted():
+		// Who waits for it has sent another; who joins it by its body would not find it.
+		x := c.submissionOf(j)
+		return x.Followers == 0 && !x.Is(store.ByBody)
+	}
+	return true
+}
+
+// change changes what is not the body of a job. It keeps its place among those that came
+// before and after it.
+func (c *Core) change(t *tube, i uint32, j *store.Job, a *Action) {
+	if a.Changes&ChangePri != 0 {
+		c.changePri(t, i, j, a.Pri)
+	}
+	if a.Changes&ChangeTTR != 0 {
+		j.SetTTR(a.TTR)
+	}
+	moved := a.Changes&ChangeDelay != 0 && (j.State == Delayed || a.Delay > 0)
+	if moved {
+		j.Delay = a.Delay
+		c.leave(t, i, j)
+		if a.Delay > 0 {
+			c.enterDelayed(t, i, j, c.delayUntil(a.Delay))
+		} else {
+			c.enterReady(t, i, j)
+		}
+	}
+	if a.Changes&(ChangeTTR|ChangeBody) != 0 {
+		c.recordPut(t, j) // an Update tells of neither
+	} else {
+		c.recordUpdate(t, j)
+	}
+	if j.State == Ready {
+		c.match(t)
+	}
+}
+
+// changePri changes a job's priority where it is.
+func (c *Core) changePri(t *tube, i uint32, j *store.Job, pri uint32) {
+	switch j.State {
+	case Ready:
+		c.countClass(t, j.Pri, -1)
+		e := *t.ready.At(int(j.Pos))
+		e.B = pri
+		t.ready.Set(c.jobs, int(j.Pos), e)
+		c.countClass(t, pri, 1)
+	case Delayed:
+		t.countDelayed(j.Pri, -1)
+		t.countDelayed(pri, 1)
+	}
+	j.Pri = pri
+}
+
+// edit changes one job, if it is as the operator has seen it.
+func (c *Core) edit(op *Op, r *Reply) {
+	x := op.Operator
+	i, j, t := c.find(op.ID)
+	switch {
+	case i == 0, j.IsSubmitted() && c.submissionOf(j).Is(store.Cancelled):
+		r.Status = StatusNotFound
+		return
+	case op.Seq != 0 && op.Seq != c.version(j):
+		r.Status = StatusChanged
+		return
+	case j.State == Reserved && !x.Act.Force:
+		r.Status = StatusInUse
+		return
+	case !c.fits(j, &x.Act):
+		r.Status = StatusUnfit
+		return
+	}
+	if x.Act.Changes&ChangeBody != 0 && !c.changeBody(t, j, op) {
+		r.Status = StatusOutOfMemory
+		return
+	}
+	id := j.ID
+	c.change(t, i, j, &x.Act)
+	if _, j, _ := c.find(id); j != nil {
+		x.Version = c.version(j)
+	}
+}
+
+// changeBody gives a job another body; the record of it is the caller's to make. It reports
+// false, and has changed nothing, when there is no memory.
+func (c *Core) changeBody(t *tube, j *store.Job, op *Op) bool {
+	var body, size uint32
+	if op.Large != nil {
+		body, size = c.storeLarge(op.Large), uint32(op.Large.Len())
+	} else {
+		ref, ok := c.bodies.Put(op.Body)
+		if !ok {
+			return false
+		}
+		body, size = ref, uint32(len(op.Body))
+	}
+	if c.records(j) {
+		c.account(t, j, -1)
+	}
+	t.bytes += uint64(size) - uint64(j.Size)
+	c.freeBody(j)
+	j.Body, j.Size = body, size
+	if j.Flags &^= store.FlagLarge; op.Large != nil {
+		j.Flags |= store.FlagLarge
+	}
+	if c.records(j) {
+		c.account(t, j, 1)
+	}
+	return true
+}

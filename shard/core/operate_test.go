@@ -1,0 +1,120 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// many does the same to several jobs.
+func (w *world) many(a Action, ids []JobID, want ...Status) {
+	w.t.Helper()
+	x := &OperatorOp{Act: a, ids: ids}
+	w.do(Op{Kind: OpMany, Operator: x}, StatusOK)
+	if !slices.Equal(x.Results, want) {
+		w.t.Fatalf("results %v, want %v", x.Results, want)
+	}
+}
+
+// TestOperatorTakesFromAWorker: only by force, and then the worker's own word is not heard
+// any more.
+func TestOperatorTakesFromAWorker(t *testing.T) {
+	for _, verb := range []Verb{VerbDelete, VerbBury, VerbRelease} {
+		w := newWorld(t)
+		p := w.join("a")
+		id := p.put(5, 0, 10)
+		p.reserve(id)
+		w.many(Action{Verb: verb}, []JobID{id, 99}, StatusInUse, StatusNotFound)
+		w.many(Action{Verb: verb, Force: true}, []JobID{id}, StatusOK)
+		p.on(OpTouch, id, StatusNotFound)
+		p.do(Op{Kind: OpRelease, Client: p.id, ID: id}, StatusNotFound)
+		if n := len(slices.Collect(w.core.Jobs())); (n == 0) != (verb == VerbDelete) {
+			t.Errorf("after verb %d there are %d jobs", verb, n)
+		}
+	}
+}
+
+// TestOperatorLeavesWhatIsNotWanted: jobs that moved on since the operator looked.
+func TestOperatorLeavesWhatIsNotWanted(t *testing.T) {
+	w := newWorld(t)
+	p := w.join("a")
+	first := p.put(5, 0, 10)
+	seen := w.now
+	w.pass(Second)
+	second := p.put(5, 0, 10)
+	x := &OperatorOp{Act: Action{Verb: VerbDelete}, ids: []JobID{first, second}, Filter: Filter{EnteredBy: seen}}
+	r := w.do(Op{Kind: OpMany, Operator: x}, StatusOK)
+	if r.N != 1 || !slices.Equal(x.Results, []Status{StatusOK, StatusUnwanted}) {
+		t.Errorf("%d, results %v", r.N, x.Results)
+	}
+}
+
+// TestSweepIsBounded, and comes to its end: also if that is the end of the tube.
+func TestSweepIsBounded(t *testing.T) {
+	w := newWorld(t)
+	p := w.join("a")
+	p.fill(2*actMax+10, 5, 0)
+	w.do(Op{Kind: OpClose, Client: p.id, Tube: p.tube}, StatusOK)
+	x := &OperatorOp{Act: Action{Verb: VerbDelete}}
+	for visit, want := range []uint32{actMax, actMax, 10} {
+		status := StatusMore
+		if want < actMax {
+			status = StatusOK
+		}
+		if r := w.do(Op{Kind: OpSweep, Name: []byte("a"), N: uint32(Ready), Operator: x}, status); r.N != want {
+			t.Errorf("visit %d deletes %d, want %d", visit, r.N, want)
+		}
+	}
+	w.do(Op{Kind: OpSweep, Name: []byte("a"), N: uint32(Ready), Operator: x}, StatusNotFound)
+}
+
+// TestEditWantsWhatItHasSeen: a job that has changed is not changed over that.
+func TestEditWantsWhatItHasSeen(t *testing.T) {
+	w := newWorld(t)
+	s := newScribe(w.core)
+	p := w.join("a")
+	id := p.put(5, 0, 10)
+	x := &OperatorOp{Act: Action{Changes: ChangeBody | ChangeTTR | ChangePri, TTR: 77, Pri: 8}}
+	w.do(Op{Kind: OpJob, ID: id, Operator: x}, StatusOK)
+	seen := x.Version
+	p.reserve(id)
+	p.release(id, 5, 0)
+	w.do(Op{Kind: OpEdit, ID: id, Seq: seen, Body: []byte("mended"), Operator: x}, StatusChanged)
+	w.do(Op{Kind: OpJob, ID: id, Operator: x}, StatusOK)
+	w.do(Op{Kind: OpEdit, ID: id, Seq: x.Version, Body: []byte("mended"), Operator: x}, StatusOK)
+	edited := x.Version
+	w.do(Op{Kind: OpJob, ID: id, Operator: x}, StatusOK)
+	if x.Version != edited || edited == seen {
+		t.Errorf("versions %d, edited %d, now %d", seen, edited, x.Version)
+	}
+	w.again(s)
+	if st := w.stats(id); st.TTR != 77 || st.Pri != 8 || st.Releases != 1 {
+		t.Errorf("after a restart %+v", st)
+	}
+	if r := w.join("a").reserve(id); string(r.Body) != "mended" {
+		t.Errorf("after a restart its body is %q", r.Body)
+	}
+}
+
+// TestOperatorAndSubmittedJobs: who waits is told, and what others rely on is not changed.
+func TestOperatorAndSubmittedJobs(t *testing.T) {
+	w := newFunctionWorld(t, SubmitOptions{})
+	c, p := w.session(), w.session()
+	f := p.able("f", 0)
+	c.submit("f", "u", "x", 1024, false, 1)
+	c.submit("f", "v", "x", 1024, false, 2)
+	c.submit("f", "w", "x", 1024, false, 3)
+	w.many(Action{Verb: VerbDelete}, []JobID{1}, StatusOK)
+	w.isOver(1)
+	p.grab(f, 2)
+	w.many(Action{Verb: VerbDelete, Force: true}, []JobID{2}, StatusOK)
+	p.report(2, RelayDone, "late", StatusOK) // unheard
+	w.isOver(2)
+	x := &OperatorOp{Act: Action{Changes: ChangeBody}}
+	w.do(Op{Kind: OpEdit, ID: 3, Body: []byte("y"), Operator: x}, StatusUnfit)
+	w.many(Action{Verb: VerbSet, Changes: ChangeTTR, TTR: 5}, []JobID{3}, StatusUnfit)
+	w.many(Action{Verb: VerbBury}, []JobID{3}, StatusOK)
+	c.hears(fmt.Sprintf("%d*1:1:", RelayFailed), fmt.Sprintf("%d*1:2:", RelayFailed), fmt.Sprintf("%d*1:3:", RelayFailed))
+	w.isIn(3, Buried)
+	w.do(Op{Kind: OpEdit, ID: 3, Body: []byte("y"), Operator: x}, StatusOK) // nobody waits any more
+}

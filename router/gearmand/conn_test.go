@@ -68,9 +68,38 @@ func TestSleeperThatRegistersLooksForJobs(t *testing.T) {
 	c.hears(answer(gearman.JobCreated, "H:x:1"))
 	w.hears(answer(gearman.Noop))
 	w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", "f", "x"))
-	// It is awake: no job is a reason for a NOOP until it sleeps again.
+	// Of a job that was there before it is not told, whether it sleeps or not.
 	c.asks(packet(gearman.SubmitJobBG, "g", "", "x"), answer(gearman.JobCreated, "H:x:2"))
-	w.asks(packet(gearman.CanDo, "g"))
+	w.asks(packet(gearman.PreSleep) + packet(gearman.CanDo, "g"))
+	w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:2", "g", "x"))
+	f.check()
+}
+
+// A worker that registers in its sleep and is woken before it hears of that is not counted
+// as sleeping any more: a job for the function wakes nobody.
+func TestSleeperThatIsWokenWhileItRegisters(t *testing.T) {
+	f := newGearFixture(t)
+	w, c := f.connect(), f.connect()
+	g, h := "g", "h"
+	for f.host.Map.OfTube([]byte(g)) == f.host.Map.OfTube([]byte(h)) {
+		h += "h"
+	}
+	w.asks(packet(gearman.CanDo, h) + packet(gearman.PreSleep))
+	release := f.own(f.host.Map.OfTube([]byte(g)))
+	w.send(packet(gearman.CanDo, g))
+	c.send(packet(gearman.SubmitJobBG, h, "", "x"))
+	f.rest()
+	c.hears(answer(gearman.JobCreated, "H:x:1"))
+	w.hears(answer(gearman.Noop))
+	release()
+	f.rest()
+	c.asks(packet(gearman.SubmitJobBG, g, "", "x"), answer(gearman.JobCreated, "H:x:2"))
+	w.hears()
+	for _, a := range w.p.abilities.list {
+		if n := a.sleepers.Count(); n != 0 {
+			t.Errorf("%d workers of %q are counted as sleeping", n, a.Name)
+		}
+	}
 	w.asks(packet(gearman.PreSleep), answer(gearman.Noop))
 	f.check()
 }

@@ -11,14 +11,14 @@ import (
 func (c *conn) register(timeout core.Time) {
 	c.Take(session.Worker)
 	shard := c.places().OfTube(c.m.Args[0])
-	c.Op().Register(c.handles.Client(shard), c.m.Args[0], timeout)
+	c.Op().Register(c.handles.Client(shard), c.m.Args[0], timeout, c.sleeping)
 	c.runOn(shard, (*conn).registered)
 }
 
-// registered takes the reply. A worker that sleeps counts itself as sleeping there first and
-// looks for a job then, as in preSleep: the reply of a shard that was busy comes after the
-// shard has gone on, and a job that has come since has woken nobody. Such a worker hears of
-// a job that was there before as well, of which gearmand does not tell it.
+// registered takes the reply. A worker that sleeps was counted as sleeping there by the
+// shard itself: were it counted here, a job that came after a busy shard had gone on and
+// before its reply was taken would have woken nobody. Of a job that was there before it is
+// not told, as by gearmand.
 func (c *conn) registered(r *core.Reply) {
 	c.Op().Name = nil
 	if r.Status != core.StatusOK {
@@ -29,17 +29,12 @@ func (c *conn) registered(r *core.Reply) {
 		return // it was one
 	}
 	a := ability{Tube: c.places().TubeOf(r.Face), mirror: r.Mirror, sleepers: c.op.Sleepers}
-	if c.sleeping {
-		a.sleepers.Add(1)
+	if c.Op().N == 1 && !c.sleeping {
+		a.sleepers.Add(-1) // it was told of a job elsewhere meanwhile
 	}
 	c.handles.In(a.Shard).Watching++
 	a.number = c.front.directory.addFunction(c.entry, a.Name)
 	c.abilities.add(a)
-	if _, ready := a.mirror.Load(); ready && c.sleeping {
-		c.wake()
-		out := c.Out()
-		*out = gearman.AppendNoop(*out)
-	}
 }
 
 // unregister ends that for the ability at a position.

@@ -105,6 +105,7 @@ type gearConn struct {
 
 	able       map[string]bool // functions, as of what was sent
 	timed      map[string]bool // those once given a timeout
+	blind      map[string]bool // those registered while it slept
 	sleeps     int             // PRE_SLEEP without a NOOP, since it last asked for a job
 	heard      bool            // a NOOP, since then: it is told no more
 	exceptions bool
@@ -283,7 +284,7 @@ func (c *gearChaos) pass() {
 func (c *gearChaos) join() *gearConn {
 	cn := &gearConn{
 		k: c.w.OpenGearman(), bias: bias(c.rng.IntN(int(numBiases))),
-		able: map[string]bool{}, timed: map[string]bool{}, waits: map[uint64]*gearWait{},
+		able: map[string]bool{}, timed: map[string]bool{}, blind: map[string]bool{}, waits: map[uint64]*gearWait{},
 		told: map[uint64]bool{}, holds: map[uint64]gearHold{}, got: map[int]uint32{},
 	}
 	cn.k.Glutted = c.rng.IntN(10) == 0

@@ -77,8 +77,12 @@ func (c *gearChaos) answered(cn *gearConn) (*gearAsk, error) {
 
 // passed: the server has dealt with what it does not answer.
 func (c *gearChaos) passed(cn *gearConn, q *gearAsk) {
-	if q.t == gearman.PreSleep {
+	switch q.t {
+	case gearman.PreSleep:
 		cn.sleeps++
+		clear(cn.blind)
+	case gearman.CanDo, gearman.CanDoTimeout:
+		cn.blind[q.fn] = true // until it goes to sleep
 	}
 	p := q.report
 	if p == nil {

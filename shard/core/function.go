@@ -165,6 +165,7 @@ func (c *Core) register(op *Op, r *Reply) {
 			return
 		}
 		t.function.add(cl.watches.list[len(cl.watches.list)-1])
+		t.function.sleepers.Add(int32(op.N)) // now: the next job that comes looks for sleepers
 		r.N = 1
 	}
 	cl.setTimeout(t, op.Function.Timeout)

@@ -204,3 +204,6 @@ type Sleepers struct {
 
 // Add counts n more sleepers, or fewer.
 func (s *Sleepers) Add(n int32) { s.n.Add(n) }
+
+// Count is how many there are.
+func (s *Sleepers) Count() int { return int(s.n.Load()) }

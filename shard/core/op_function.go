@@ -80,11 +80,15 @@ func (o *Op) LimitFunction(name []byte, most [NumClasses]uint32) {
 
 // Register makes c a worker of the function, made if need be, or gives it a new timeout;
 // zero: a new client. Jobs that it grabs there are lost after that time, or never if it is
-// zero. Reads Function: Mail. Reply: Client, Tube, Face, Mirror, N (1 if it was no worker
+// zero. One that is asleep is counted among the function's Sleepers, if it was no worker of
+// it. Reads Function: Mail. Reply: Client, Tube, Face, Mirror, N (1 if it was no worker
 // of the function), Function: Sleepers. StatusOutOfMemory.
-func (o *Op) Register(c ClientID, name []byte, timeout Time) {
+func (o *Op) Register(c ClientID, name []byte, timeout Time, asleep bool) {
 	o.set(OpRegister, c, name, nil, nil)
 	o.Function.Timeout = timeout
+	if o.N = 0; asleep {
+		o.N = 1
+	}
 }
 
 // Unregister ends that; zero: for all functions. Jobs of the function that c runs lose

@@ -114,7 +114,7 @@ func made(op *Op) *Op {
 	case OpLimitFunction:
 		o.LimitFunction(op.Name, f.Limits)
 	case OpRegister:
-		o.Register(op.Client, op.Name, f.Timeout)
+		o.Register(op.Client, op.Name, f.Timeout, op.N == 1)
 	case OpUnregister:
 		at := f.Cursor
 		o.Unregister(op.Client, op.Tube)

@@ -46,9 +46,12 @@ func (c *Core) applyOperator(op *Op, r *Reply) {
 	case OpEdit:
 		c.edit(op, r)
 		return
+	case OpPutCopy:
+		c.putCopy(op, r)
+		return
 	}
 	var t *tube
-	if op.Name != nil || op.Kind != OpScan && op.Kind <= OpEdit {
+	if op.Name != nil || op.Kind != OpScan && op.Kind <= OpPutCopy {
 		if t = c.findTube(op.Name); t == nil {
 			r.Status = StatusNotFound
 			return

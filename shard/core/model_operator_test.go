@@ -114,8 +114,12 @@ func (m *model) operate(op *Op, r *Reply) (results []Status) {
 		case j.state == Reserved && !x.Act.Force:
 			r.Status = StatusInUse
 		default:
-			if r.Status = m.change(j, &x.Act); r.Status == StatusOK && x.Act.Changes&ChangeBody != 0 {
-				j.body = string(op.Large.Append(op.Body))
+			was := j.body
+			if x.Act.Changes&ChangeBody != 0 {
+				j.body = string(op.Large.Append(op.Body)) // before anybody is given it
+			}
+			if r.Status = m.change(j, &x.Act); r.Status != StatusOK {
+				j.body = was
 			}
 		}
 	}

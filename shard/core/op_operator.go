@@ -18,6 +18,7 @@ const (
 	OpMany                                  // see ActOnMany
 	OpSweep                                 // see Sweep
 	OpEdit                                  // see Edit
+	OpPutCopy                               // see PutCopy
 )
 
 // What a visit may do, in units of work: to look at a job is one, and so is each bodyUnit
@@ -229,4 +230,15 @@ func (o *Op) Edit(id JobID, expect uint64, body []byte, large Large, x *Operator
 	o.onOperator(OpEdit, nil, x)
 	o.ID, o.Body, o.Large = id, body, large
 	o.Seq = expect
+}
+
+// PutCopy puts a job into a tube, made if need be, that is like one of another tube or
+// another core: as old, with its counters, its priority, its time to run and the rest of its
+// delay, ready, delayed or buried as that is; one that is reserved becomes ready. It has an
+// id of its own, and waits from now on. A job that was submitted is put as one in the
+// background that nobody can join would be: it has a time to run, from is to have that.
+// StatusOutOfMemory.
+func (o *Op) PutCopy(name []byte, id JobID, from *JobStats, body []byte, large Large) {
+	o.set(OpPutCopy, 0, name, body, large)
+	o.ID, o.JobStats = id, from
 }

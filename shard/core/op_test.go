@@ -107,6 +107,8 @@ func made(op *Op) *Op {
 		o.Sweep(op.Name, State(op.N), op.Operator)
 	case OpEdit:
 		o.Edit(op.ID, op.Seq, op.Body, op.Large, op.Operator)
+	case OpPutCopy:
+		o.PutCopy(op.Name, op.ID, op.JobStats, op.Body, op.Large)
 	case OpCreateFunction:
 		o.CreateFunction(op.Name)
 	case OpDropFunction:
@@ -163,7 +165,7 @@ func made(op *Op) *Op {
 // TestOpsLeaveNothingBehind: names and bodies of the operation before are not copied again
 // by Keep.
 func TestOpsLeaveNothingBehind(t *testing.T) {
-	for kind := OpJoin; kind <= OpEdit; kind++ {
+	for kind := OpJoin; kind <= OpPutCopy; kind++ {
 		if kind == functionKinds || kind == operatorKinds {
 			kind++
 		}

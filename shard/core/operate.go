@@ -299,3 +299,36 @@ func (c *Core) changeBody(t *tube, j *store.Job, op *Op) bool {
 	}
 	return true
 }
+
+// putCopy adds a job that is like another one.
+func (c *Core) putCopy(op *Op, r *Reply) {
+	from := op.JobStats
+	t := c.openTube(op.Name)
+	i, j := c.newJob(op)
+	if i == 0 {
+		c.closeTube(t)
+		r.Status = StatusOutOfMemory
+		return
+	}
+	j.Created = c.now - max(0, from.Age)
+	j.Pri, j.Delay = from.Pri, from.Delay
+	j.SetTTR(from.TTR)
+	c.countIn(t, j)
+	t.total++
+	c.counts.Total++
+	switch {
+	case from.State == Delayed && from.TimeLeft > 0:
+		j.Delay = uint32((from.TimeLeft + Second - 1) / Second)
+		c.enterDelayed(t, i, j, c.now+from.TimeLeft)
+	case from.State == Buried:
+		c.enterBuried(t, i, j)
+	default:
+		c.enterReady(t, i, j)
+	}
+	j.Reserves, j.Timeouts, j.Releases = from.Reserves, from.Timeouts, from.Releases
+	j.Buries, j.Kicks = from.Buries, from.Kicks
+	c.recordNew(t, j)
+	if j.State == Ready {
+		c.match(t)
+	}
+}

@@ -118,3 +118,52 @@ func TestOperatorAndSubmittedJobs(t *testing.T) {
 	w.isIn(3, Buried)
 	w.do(Op{Kind: OpEdit, ID: 3, Body: []byte("y"), Operator: x}, StatusOK) // nobody waits any more
 }
+
+// TestCopyIsLikeTheJob, in whatever state that is, also after a restart.
+func TestCopyIsLikeTheJob(t *testing.T) {
+	w := newWorld(t)
+	s := newScribe(w.core)
+	p := w.join("a")
+	ready, delayed, buried := p.put(5, 0, 10), p.put(6, 100, 20), p.put(1, 0, 30)
+	p.reserve(buried)
+	p.do(Op{Kind: OpBury, Client: p.id, ID: buried, Pri: 7}, StatusOK)
+	w.pass(40 * Second)
+	copies := map[JobID]JobStats{}
+	for _, id := range []JobID{ready, delayed, buried} {
+		x := &OperatorOp{Body: 100}
+		w.do(Op{Kind: OpJob, ID: id, Operator: x}, StatusOK)
+		row := &x.Jobs[0]
+		w.last++
+		w.do(Op{Kind: OpPutCopy, Name: []byte("b"), ID: w.last, JobStats: &row.JobStats, Body: x.Bodies[:row.BodySize]}, StatusOK)
+		copies[w.last] = row.JobStats
+	}
+	for range 2 {
+		for id, want := range copies {
+			want.ID, want.Tube, want.Commit = id, "b", 0
+			if want.State == Delayed {
+				want.Delay = 60 // what was left of it
+			}
+			got := w.stats(id)
+			got.Commit = 0
+			if got != want {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+		}
+		w.again(s)
+	}
+	q := w.join("b")
+	if r := q.reserve(w.last - 2); string(r.Body) != "job 1" {
+		t.Errorf("the body %q", r.Body)
+	}
+	q.nothing()
+}
+
+// TestCopyGoesToWhoWaits, as any job that is put.
+func TestCopyGoesToWhoWaits(t *testing.T) {
+	w := newWorld(t)
+	p := w.join("b")
+	p.wait(Never)
+	w.last = 1
+	w.do(Op{Kind: OpPutCopy, Name: []byte("b"), ID: 1, JobStats: &JobStats{State: Reserved, TTR: 5}, Body: []byte("job 1")}, StatusOK)
+	w.wakes(p.gets(1))
+}

@@ -29,7 +29,7 @@ func (k OpKind) Records() bool {
 	switch k {
 	case OpPut, OpDelete, OpRelease, OpBury, OpKick, OpKickJob, OpPause, OpReserveJob,
 		OpUse, OpUnuse, OpIgnore, OpClose, OpDropFunction, // the last tube's user ends its pause
-		OpSubmit, OpReport, OpCancelJob, OpUnregister, OpMany, OpSweep, OpEdit:
+		OpSubmit, OpReport, OpCancelJob, OpUnregister, OpMany, OpSweep, OpEdit, OpPutCopy:
 		return true
 	}
 	return false

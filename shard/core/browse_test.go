@@ -332,3 +332,36 @@ func benchmarkScan(b *testing.B, f Filter, body uint32) {
 func BenchmarkScanNone(b *testing.B)   { benchmarkScan(b, Filter{States: StatesOf(store.Buried)}, 0) }
 func BenchmarkScanRows(b *testing.B)   { benchmarkScan(b, Filter{}, 128) }
 func BenchmarkScanSearch(b *testing.B) { benchmarkScan(b, Filter{Contains: []byte("zz")}, 0) }
+
+// BenchmarkHead shows the first thousand of a million jobs.
+func BenchmarkHead(b *testing.B) {
+	w := newBench(b)
+	for range 1_000_000 {
+		w.put.Pri = w.put.Pri*1664525 + 1013904223
+		w.putOne()
+	}
+	x := new(OperatorOp)
+	op, r := new(Op), new(Reply)
+	for b.Loop() {
+		x.Jobs = x.Jobs[:0]
+		op.ListHead([]byte("default"), Ready, x)
+		w.Apply(w.now, op, r)
+	}
+}
+
+// BenchmarkSweep deletes all there are, a visit's number at a time, of random priorities.
+func BenchmarkSweep(b *testing.B) {
+	w := newBench(b)
+	x := &OperatorOp{Act: Action{Verb: VerbDelete}}
+	op, r := new(Op), new(Reply)
+	for b.Loop() {
+		b.StopTimer()
+		for range actMax {
+			w.put.Pri = w.put.Pri*1664525 + 1013904223
+			w.putOne()
+		}
+		b.StartTimer()
+		op.Sweep([]byte("default"), Ready, x)
+		w.Apply(w.now, op, r)
+	}
+}

@@ -59,6 +59,13 @@
 // does it. All else belongs to whoever owns the shard. Bodies that are Large, and what a
 // Relay carries, never change, and are shared by whoever has them.
 //
+// An operator looks at jobs and acts on them by operations of its own (op_operator.go),
+// which name tubes, and make none but that of a copy. A visit does a bounded amount of work,
+// however many jobs there are, and says that there is more. Lists are in the order in which
+// jobs entered their state. A scan goes by the places of the records, which stay where they
+// are while their jobs live: so it need not remember what it has shown, and between two
+// visits nothing is kept here.
+//
 // What must not be is checked twice. Cheap assertions are always on: a job that enters a
 // container while it is in another, a handle that is closed, an index out of its heap
 // panic with the values, since no answer would be right any more. Check walks everything,

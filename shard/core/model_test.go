@@ -361,7 +361,7 @@ func (m *model) jobStats(j *modelJob) JobStats {
 	s.ID, s.Tube, s.State, s.Pri, s.Delay, s.TTR = j.id, j.tube.name, j.state, j.pri, j.delay, j.ttr
 	s.Age = m.now - j.created
 	if j.deadline != 0 {
-		s.TimeLeft = j.deadline - m.now
+		s.TimeLeft = max(0, j.deadline-m.now) // an operation may set several delays, each a nanosecond later
 	}
 	return s
 }

@@ -23,8 +23,34 @@ type Tube struct {
 	Watching uint64 `json:"watching"`
 	Waiting  uint64 `json:"waiting"`
 
+	// What the bodies take that are there, and how long the job has been ready that has been
+	// so for longest: zero if none is.
+	BodyBytes          uint64  `json:"job_body_bytes"`
+	OldestReadySeconds float64 `json:"oldest_ready_seconds"`
+
+	Events map[string]uint64 `json:"events_total"`
+	Rates  Rates             `json:"rates"`
+	Wait   Quantiles         `json:"wait"` // of jobs, until they were reserved
+	Run    Quantiles         `json:"run"`  // of reservations, however they ended
+
 	PauseSeconds     int64 `json:"pause_seconds"`
 	PauseLeftSeconds int64 `json:"pause_left_seconds"`
+}
+
+// Rates are how often something happens a second, as means of about a minute.
+type Rates struct {
+	Put     float64 `json:"put_per_second"`
+	Reserve float64 `json:"reserve_per_second"`
+	Delete  float64 `json:"delete_per_second"`
+	Timeout float64 `json:"timeout_per_second"`
+}
+
+// Quantiles are of lengths of time since the tube was made: none of them is less than the
+// real one, and none more than twice that. They are zero if there was none.
+type Quantiles struct {
+	Count uint64  `json:"count"`
+	P50   float64 `json:"p50_seconds"`
+	P99   float64 `json:"p99_seconds"`
 }
 
 // Tubes are a part of a list of tubes.

@@ -3,79 +3,15 @@ package admin
 import (
 	"context"
 	"fmt"
-	"runtime"
-	"slices"
-	"time"
 
 	wire "polystalk/codec/admin"
 	"polystalk/codec/beanstalk"
 	"polystalk/router/direct"
-	"polystalk/shard/core"
 )
-
-// A TubeSample is all tubes, each as of its own visit. It is never changed.
-type TubeSample struct {
-	Number uint64 // another whenever a row is
-	At     time.Time
-	Rows   []core.TubeStats // in the order of list-tubes
-}
-
-const (
-	// tubesFor is how long a TubeSample serves.
-	tubesFor = 2 * time.Second
-	// tubesStep is how many tubes are looked at before others have the processor.
-	tubesStep = 256
-)
-
-// Tubes gives all tubes as of the last two seconds.
-func (o *Operator) Tubes(ctx context.Context) (*TubeSample, error) {
-	s := &o.samples
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tubes != nil && time.Since(s.tubes.At) < tubesFor {
-		return s.tubes, o.Ready()
-	}
-	err := o.run(ctx, func(c *direct.Caller) error {
-		names, _ := o.opts.Host.Map.Tubes().Names()
-		v := &TubeSample{At: time.Now(), Rows: make([]core.TubeStats, 0, names.Len())}
-		for i := range names.Len() {
-			if i%tubesStep == tubesStep-1 {
-				if ctx.Err() != nil {
-					return wire.Busy.Problem("to look at all tubes takes too long")
-				}
-				runtime.Gosched()
-			}
-			if row, ok := c.StatsTube([]byte(names.At(i))); ok {
-				v.Rows = append(v.Rows, row)
-			}
-		}
-		if old := s.tubes; old != nil && slices.Equal(old.Rows, v.Rows) {
-			v.Number = old.Number
-		} else {
-			s.number++
-			v.Number = s.number
-		}
-		s.tubes = v
-		return nil
-	})
-	return s.tubes, err
-}
 
 // noTube is the problem of who names a tube that is not there.
 func noTube(name string) error {
 	return wire.NotFound.Problem(fmt.Sprintf("there is no tube %q", wire.ShownName(name)))
-}
-
-// Tube is what there is to tell about one.
-func (o *Operator) Tube(ctx context.Context, name string) (s core.TubeStats, err error) {
-	err = o.run(ctx, func(c *direct.Caller) error {
-		var ok bool
-		if s, ok = c.StatsTube([]byte(name)); !ok {
-			return noTube(name)
-		}
-		return nil
-	})
-	return s, err
 }
 
 // Pause keeps reserve from a tube for so many seconds; zero: no longer.

@@ -157,6 +157,15 @@ func (c *Caller) Flow() core.Flow {
 	return sum
 }
 
+// FlowOf is what has passed through a tube; false: there is none of that name.
+func (c *Caller) FlowOf(tube []byte) (f core.Flow, ok bool) {
+	var x core.OperatorOp
+	c.Op().AskFlow(tube, &x)
+	ok = c.Do(c.m.OfTube(tube)).Status == core.StatusOK
+	c.Op().Operator = nil
+	return x.Flow, ok
+}
+
 // Spend, SpendOne and LookMost implement ops.Pace: a Caller has all the time there is.
 func (c *Caller) Spend(int)             {}
 func (c *Caller) SpendOne() (goOn bool) { return true }

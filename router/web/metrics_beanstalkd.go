@@ -45,21 +45,21 @@ var beanstalkdServer = []struct {
 // beanstalkdTube are its figures about a tube, and what its names end in.
 var beanstalkdTube = []struct {
 	stat, unit string
-	value      func(t *core.TubeStats) uint64
+	value      func(t *core.TubeRow) uint64
 }{
-	{"cmd-delete", "_total", func(t *core.TubeStats) uint64 { return t.Deletes }},
-	{"cmd-pause-tube", "_total", func(t *core.TubeStats) uint64 { return t.Pauses }},
-	{"current-jobs-buried", "_count", func(t *core.TubeStats) uint64 { return t.Buried }},
-	{"current-jobs-delayed", "_count", func(t *core.TubeStats) uint64 { return t.Delayed }},
-	{"current-jobs-ready", "_count", func(t *core.TubeStats) uint64 { return t.Ready }},
-	{"current-jobs-reserved", "_count", func(t *core.TubeStats) uint64 { return t.Reserved }},
-	{"current-jobs-urgent", "_count", func(t *core.TubeStats) uint64 { return t.Urgent }},
-	{"current-using", "_count", func(t *core.TubeStats) uint64 { return t.Using }},
-	{"current-waiting", "_count", func(t *core.TubeStats) uint64 { return t.Waiting }},
-	{"current-watching", "_count", func(t *core.TubeStats) uint64 { return t.Watching }},
-	{"pause", "_seconds_total", func(t *core.TubeStats) uint64 { return uint64(t.Pause / core.Second) }},
-	{"pause-time-left", "_seconds_total", func(t *core.TubeStats) uint64 { return uint64(t.PauseLeft / core.Second) }},
-	{"total-jobs", "_count", func(t *core.TubeStats) uint64 { return t.Total }},
+	{"cmd-delete", "_total", func(t *core.TubeRow) uint64 { return t.Deletes }},
+	{"cmd-pause-tube", "_total", func(t *core.TubeRow) uint64 { return t.Pauses }},
+	{"current-jobs-buried", "_count", func(t *core.TubeRow) uint64 { return t.Buried }},
+	{"current-jobs-delayed", "_count", func(t *core.TubeRow) uint64 { return t.Delayed }},
+	{"current-jobs-ready", "_count", func(t *core.TubeRow) uint64 { return t.Ready }},
+	{"current-jobs-reserved", "_count", func(t *core.TubeRow) uint64 { return t.Reserved }},
+	{"current-jobs-urgent", "_count", func(t *core.TubeRow) uint64 { return t.Urgent }},
+	{"current-using", "_count", func(t *core.TubeRow) uint64 { return t.Using }},
+	{"current-waiting", "_count", func(t *core.TubeRow) uint64 { return t.Waiting }},
+	{"current-watching", "_count", func(t *core.TubeRow) uint64 { return t.Watching }},
+	{"pause", "_seconds_total", func(t *core.TubeRow) uint64 { return uint64(t.Pause / core.Second) }},
+	{"pause-time-left", "_seconds_total", func(t *core.TubeRow) uint64 { return uint64(t.PauseLeft / core.Second) }},
+	{"total-jobs", "_count", func(t *core.TubeRow) uint64 { return t.Total }},
 }
 
 // showBeanstalkd serves /metrics/beanstalkd, with the tubes that match=GLOB says, else all.
@@ -122,9 +122,9 @@ func (s *stream) beanstalkdServer(v *admin.Sample) {
 }
 
 // beanstalkdTubes adds the families of tubes, each with all of them that match.
-func (s *stream) beanstalkdTubes(rows []core.TubeStats, match *glob) {
+func (s *stream) beanstalkdTubes(rows []core.TubeRow, match *glob) {
 	var names []string // as they are shown
-	var shown []*core.TubeStats
+	var shown []*core.TubeRow
 	for i := range rows {
 		if t := &rows[i]; match.matches(t.Name) {
 			shown, names = append(shown, t), append(names, shownLabel(t.Name))

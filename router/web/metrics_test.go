@@ -90,13 +90,13 @@ func TestMetricsShowTheServer(t *testing.T) {
 	check(t, text)
 }
 
-// check has promtool look at a page, if it is there.
+// check has promtool look at a page. It comes last in a test, which is skipped by it where
+// there is none.
 func check(t *testing.T, text string) {
 	t.Helper()
 	path, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Log("promtool is not installed")
-		return
+		t.Skip("promtool is not installed; it is in Debian's package prometheus")
 	}
 	cmd := exec.Command(path, "check", "metrics")
 	cmd.Stdin = strings.NewReader(text)

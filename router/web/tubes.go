@@ -11,7 +11,9 @@ import (
 	"strings"
 
 	wire "polystalk/codec/admin"
+	"polystalk/router/admin"
 	"polystalk/shard/core"
+	"polystalk/shard/flow"
 )
 
 const (
@@ -20,25 +22,26 @@ const (
 )
 
 // sortKeys are what tubes can be sorted by, besides their names.
-var sortKeys = map[string]func(t *core.TubeStats) uint64{
-	"ready": func(t *core.TubeStats) uint64 { return t.Ready }, "urgent": func(t *core.TubeStats) uint64 { return t.Urgent },
-	"delayed": func(t *core.TubeStats) uint64 { return t.Delayed }, "reserved": func(t *core.TubeStats) uint64 { return t.Reserved },
-	"buried": func(t *core.TubeStats) uint64 { return t.Buried }, "total": func(t *core.TubeStats) uint64 { return t.Total },
-	"using": func(t *core.TubeStats) uint64 { return t.Using }, "watching": func(t *core.TubeStats) uint64 { return t.Watching },
-	"waiting": func(t *core.TubeStats) uint64 { return t.Waiting },
-	"name":    func(*core.TubeStats) uint64 { return 0 },
+var sortKeys = map[string]func(t *core.TubeRow) uint64{
+	"ready": func(t *core.TubeRow) uint64 { return t.Ready }, "urgent": func(t *core.TubeRow) uint64 { return t.Urgent },
+	"delayed": func(t *core.TubeRow) uint64 { return t.Delayed }, "reserved": func(t *core.TubeRow) uint64 { return t.Reserved },
+	"buried": func(t *core.TubeRow) uint64 { return t.Buried }, "total": func(t *core.TubeRow) uint64 { return t.Total },
+	"using": func(t *core.TubeRow) uint64 { return t.Using }, "watching": func(t *core.TubeRow) uint64 { return t.Watching },
+	"waiting": func(t *core.TubeRow) uint64 { return t.Waiting },
+	"bytes":   func(t *core.TubeRow) uint64 { return t.Bytes }, "oldest": func(t *core.TubeRow) uint64 { return uint64(t.Oldest) },
+	"name": func(*core.TubeRow) uint64 { return 0 },
 }
 
 // A tubeOrder is that of a list of tubes: by a number, then by name.
 type tubeOrder struct {
-	key  func(t *core.TubeStats) uint64
+	key  func(t *core.TubeRow) uint64
 	down bool
 }
 
-func (o *tubeOrder) compare(a, b *core.TubeStats) int { return o.against(a, o.key(b), b.Name) }
+func (o *tubeOrder) compare(a, b *core.TubeRow) int { return o.against(a, o.key(b), b.Name) }
 
 // against compares a tube with a place in the list.
-func (o *tubeOrder) against(t *core.TubeStats, n uint64, name string) int {
+func (o *tubeOrder) against(t *core.TubeRow, n uint64, name string) int {
 	byNumber := cmp.Compare(o.key(t), n)
 	if o.down {
 		byNumber = -byNumber
@@ -61,7 +64,7 @@ func (s *Server) getTubes(c *call) error {
 	name, down := strings.CutPrefix(by, "-")
 	order := tubeOrder{sortKeys[name], down}
 	if order.key == nil || by == "-name" {
-		return wire.BadRequest.With("sort", fmt.Sprintf("%q is unknown", by), "give name, ready, urgent, delayed, reserved, buried, total, using, watching or waiting, the numbers with - before them for the largest first")
+		return wire.BadRequest.With("sort", fmt.Sprintf("%q is unknown", by), "give name, ready, urgent, delayed, reserved, buried, total, using, watching, waiting, bytes or oldest, the numbers with - before them for the largest first")
 	}
 	limit, err := number(q, "limit", tubesDefault, 1, tubesMost)
 	if err != nil {
@@ -81,7 +84,7 @@ func (s *Server) getTubes(c *call) error {
 		return nil
 	}
 	out := wire.Tubes{Tubes: []wire.Tube{}, AsOf: all.At.UTC()}
-	var rows []*core.TubeStats
+	var rows []int // of the sample
 	for i := range all.Rows {
 		t := &all.Rows[i]
 		if !match.matches(t.Name) {
@@ -89,18 +92,22 @@ func (s *Server) getTubes(c *call) error {
 		}
 		out.Matching++
 		if !q.Has("after") || order.against(t, list.number, list.name) > 0 {
-			rows = append(rows, t)
+			rows = append(rows, i)
 		}
 	}
-	slices.SortFunc(rows, order.compare)
+	slices.SortFunc(rows, func(a, b int) int { return order.compare(&all.Rows[a], &all.Rows[b]) })
 	if len(rows) > int(limit) {
 		rows = rows[:limit]
-		last := rows[limit-1]
+		last := &all.Rows[rows[limit-1]]
 		list.number, list.name = order.key(last), last.Name
 		out.Next = list.String()
 	}
-	for _, t := range rows {
-		out.Tubes = append(out.Tubes, tubeValue(t))
+	for _, i := range rows {
+		t, err := s.op.View(c.ctx, all, i)
+		if err != nil {
+			return err
+		}
+		out.Tubes = append(out.Tubes, tubeValue(&t))
 	}
 	return c.answer(http.StatusOK, out)
 }
@@ -133,14 +140,32 @@ func (k *cursor) read(text string) error {
 	return nil
 }
 
-func tubeValue(t *core.TubeStats) wire.Tube {
-	return wire.Tube{
+// tubeValue is a tube as it stands in answers.
+func tubeValue(t *admin.TubeView) wire.Tube {
+	v := wire.Tube{
 		Name: wire.ShownName(t.Name), Path: wire.PathName(t.Name),
 		Jobs:      wire.Counts{Ready: t.Ready, Urgent: t.Urgent, Delayed: t.Delayed, Reserved: t.Reserved, Buried: t.Buried},
 		JobsTotal: t.Total, Deletes: t.Deletes, Pauses: t.Pauses,
 		Using: t.Using, Watching: t.Watching, Waiting: t.Waiting,
+		BodyBytes: t.Bytes, OldestReadySeconds: seconds(t.Oldest),
+		Events: make(map[string]uint64, len(events)),
+		Rates: wire.Rates{
+			Put: float64(t.Rates.Put), Reserve: float64(t.Rates.Reserve), Delete: float64(t.Rates.Delete), Timeout: float64(t.Rates.Timeout),
+		},
+		Wait: quantiles(&t.Flow.Wait), Run: quantiles(&t.Flow.Run),
 		PauseSeconds: int64(t.Pause / core.Second), PauseLeftSeconds: int64(t.PauseLeft / core.Second),
 	}
+	for e, name := range events {
+		v.Events[name] = t.Events[e]
+	}
+	return v
+}
+
+// quantiles are those of a histogram.
+func quantiles(t *flow.Times) wire.Quantiles {
+	p50, _ := t.Quantile(0.5) // zero if there are none
+	p99, _ := t.Quantile(0.99)
+	return wire.Quantiles{Count: t.Count(), P50: p50 / 1e9, P99: p99 / 1e9}
 }
 
 func (s *Server) getTube(c *call) error {

@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"net/url"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -164,5 +165,76 @@ func TestPauseAndKick(t *testing.T) {
 	w.do("POST", "/api/v1/tubes/mail/kick", ask{json: true, body: `{"count":3}`}).wants(t, 200, "").read(t, &kicked)
 	if v := tube(); kicked.Kicked != 3 || v.Jobs.Delayed != 2 || v.Jobs.Ready != 4 {
 		t.Errorf("%+v, %+v", kicked, v)
+	}
+}
+
+// TestTubesTellWhatPassesThroughThem: the list and the tube alone tell the same.
+func TestTubesTellWhatPassesThroughThem(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	list := func() map[string]wire.Tube {
+		var page wire.Tubes
+		w.do("GET", "/api/v1/tubes", ask{}).wants(t, 200, "").read(t, &page)
+		all := make(map[string]wire.Tube)
+		for _, tube := range page.Tubes {
+			all[tube.Name] = tube
+		}
+		return all
+	}
+	w.put("mail", 1)
+	w.put("idle", 1)
+	if got := list()["mail"]; got.Rates != (wire.Rates{}) || got.Wait.Count != 0 || got.BodyBytes != 1 {
+		t.Errorf("at first: %+v", got)
+	}
+	worker := w.beanstalkd()
+	worker("watch mail")
+	worker("ignore default")
+	if s := worker("reserve"); s != "RESERVED 1 1\r\n" {
+		t.Fatal(s)
+	}
+	worker("delete 1") // what comes is the job's body
+	worker("list-tube-used")
+	w.put("mail", 20)
+	time.Sleep(2100 * time.Millisecond) // a sample serves two seconds
+	mail := list()["mail"]
+	if mail.Events["reserve"] != 1 || mail.Events["timeout"] != 0 || mail.Deletes != 1 || mail.BodyBytes != 20 || mail.Jobs.Ready != 20 {
+		t.Errorf("%+v", mail)
+	}
+	if mail.OldestReadySeconds < 2 || mail.OldestReadySeconds > 60 {
+		t.Errorf("the oldest is ready for %v s", mail.OldestReadySeconds)
+	}
+	if r := mail.Rates; r.Put <= r.Reserve || r.Reserve <= 0 || r.Delete != r.Reserve || r.Timeout != 0 || r.Put > 10 {
+		t.Errorf("%+v", r)
+	}
+	for _, q := range []wire.Quantiles{mail.Wait, mail.Run} {
+		if q.Count != 1 || q.P50 <= 0 || q.P99 != q.P50 || q.P99 > 60 {
+			t.Errorf("%+v", q)
+		}
+	}
+	var alone wire.Tube
+	w.do("GET", "/api/v1/tubes/mail", ask{}).wants(t, 200, "").read(t, &alone)
+	if alone.OldestReadySeconds < mail.OldestReadySeconds {
+		t.Errorf("the oldest is ready for %v s, then for %v s", mail.OldestReadySeconds, alone.OldestReadySeconds)
+	}
+	alone.OldestReadySeconds = mail.OldestReadySeconds
+	if !reflect.DeepEqual(alone, mail) {
+		t.Errorf("alone %+v\nin the list %+v", alone, mail)
+	}
+	if idle := list()["idle"]; idle.Rates != (wire.Rates{}) || idle.Wait.Count != 0 {
+		t.Errorf("%+v", idle)
+	}
+}
+
+// TestListsSortByBytesAndAge: the largest tube, and the one that waits for longest.
+func TestListsSortByBytesAndAge(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	w.put("old", 1)
+	time.Sleep(20 * time.Millisecond)
+	w.put("large", 5)
+	for sort, want := range map[string]string{"-bytes": "large", "-oldest": "old"} {
+		var page wire.Tubes
+		w.do("GET", "/api/v1/tubes?limit=1&sort="+sort, ask{}).wants(t, 200, "").read(t, &page)
+		if len(page.Tubes) != 1 || page.Tubes[0].Name != want {
+			t.Errorf("sort %s: %+v", sort, page.Tubes)
+		}
 	}
 }

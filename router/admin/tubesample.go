@@ -1,0 +1,229 @@
+package admin
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"time"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/direct"
+	"polystalk/shard/core"
+	"polystalk/shard/flow"
+)
+
+// A TubeSample is all tubes, each as of a visit to its shard. It is never changed, so all
+// who ask within tubesFor share one.
+type TubeSample struct {
+	Number uint64 // another whenever a row is, but for what only time has changed
+	At     time.Time
+	Rows   []core.TubeRow // shard by shard, each in the order of its table
+	Rates  []Rates        // of each row
+
+	ends []int // where each shard's rows end
+}
+
+// Rates are how often something happens in a tube, a second: means in which the past counts
+// the less the longer it is ago, by e after ratesOver. Zero in the first sample of a tube.
+type Rates struct {
+	Put, Reserve, Delete, Timeout float32
+}
+
+const (
+	// tubesFor is how long a TubeSample serves.
+	tubesFor = 2 * time.Second
+	// ratesOver is the time over which rates are means.
+	ratesOver = time.Minute
+	// ratesForgotten is after how long without a sample rates begin anew: what is known of
+	// the time between would be no rate of the last minute.
+	ratesForgotten = 2 * time.Minute
+)
+
+// Tubes gives all tubes as of the last two seconds. Nothing is looked at unless somebody
+// asks.
+func (o *Operator) Tubes(ctx context.Context) (*TubeSample, error) {
+	s := &o.samples
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tubes != nil && time.Since(s.tubes.At) < tubesFor {
+		return s.tubes, o.Ready()
+	}
+	err := o.run(ctx, func(c *direct.Caller) error {
+		v := o.sampleTubes(ctx, c)
+		if v == nil {
+			return wire.Busy.Problem("to look at all tubes takes too long")
+		}
+		old := s.tubes
+		v.follow(old)
+		if old != nil && v.shows(old) {
+			v.Number = old.Number
+		} else {
+			s.number++
+			v.Number = s.number
+		}
+		s.tubes = v
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.tubes, nil
+}
+
+// sampleTubes looks at all tubes, in visits that are bounded; nil: ctx has ended.
+func (o *Operator) sampleTubes(ctx context.Context, c *direct.Caller) *TubeSample {
+	// Some come while others are listed.
+	x := core.OperatorOp{Tubes: make([]core.TubeRow, 0, o.opts.Host.Map.Tubes().Len()+64)}
+	v := &TubeSample{At: time.Now()}
+	c.Each(func(op *core.Op, first bool) {
+		if first {
+			x.Cursor = core.Cursor{}
+		}
+		op.ListTubes(&x)
+	}, func(_ int, r *core.Reply) bool {
+		if r.Status != core.StatusMore {
+			v.ends = append(v.ends, len(x.Tubes))
+		}
+		runtime.Gosched() // event loops come first
+		return ctx.Err() == nil
+	})
+	c.Op().Operator = nil
+	if ctx.Err() != nil {
+		return nil
+	}
+	v.Rows = x.Tubes
+	v.Rates = make([]Rates, len(v.Rows))
+	return v
+}
+
+// follow works out the rates, from those of the sample before, which may be nil. A shard's
+// rows are in the order of their ids, so both samples are walked once. An id whose name is
+// another is another tube.
+func (v *TubeSample) follow(old *TubeSample) {
+	if old == nil || v.At.Sub(old.At) > ratesForgotten || len(old.ends) != len(v.ends) {
+		return
+	}
+	took := v.At.Sub(old.At).Seconds()
+	keep := math.Exp(-took / ratesOver.Seconds())
+	i, k := 0, 0
+	for shard, end := range v.ends {
+		for ; i < end; i++ {
+			row := &v.Rows[i]
+			for k < old.ends[shard] && old.Rows[k].ID < row.ID {
+				k++
+			}
+			if k < old.ends[shard] && old.Rows[k].ID == row.ID && old.Rows[k].Name == row.Name {
+				v.Rates[i] = old.Rates[k].next(&old.Rows[k], row, took, keep)
+			}
+		}
+		k = old.ends[shard]
+	}
+}
+
+// next are the rates after a time in seconds, in which a tube has gone from old to now.
+func (r Rates) next(old, now *core.TubeRow, took, keep float64) Rates {
+	mean := func(was float32, from, to uint64) float32 {
+		if to < from { // a tube of the same name that was made anew
+			return 0
+		}
+		rate := float64(was)*keep + float64(to-from)/took*(1-keep)
+		if rate < 1e-4 { // less than one in hours: so that a tube at rest comes to rest here
+			return 0
+		}
+		return float32(rate)
+	}
+	return Rates{
+		mean(r.Put, old.Total, now.Total),
+		mean(r.Reserve, old.Events[flow.Reserve], now.Events[flow.Reserve]),
+		mean(r.Delete, old.Deletes, now.Deletes),
+		mean(r.Timeout, old.Events[flow.Timeout], now.Events[flow.Timeout]),
+	}
+}
+
+// shows reports whether v shows nothing that old does not, but for ages.
+func (v *TubeSample) shows(old *TubeSample) bool {
+	if len(v.Rows) != len(old.Rows) {
+		return false
+	}
+	for i := range v.Rows {
+		a, b := v.Rows[i], old.Rows[i]
+		a.Oldest, b.Oldest = 0, 0
+		if a != b || v.Rates[i] != old.Rates[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// A TubeView is one tube.
+type TubeView struct {
+	core.TubeRow
+	Rates
+	Flow core.Flow
+}
+
+// View completes a row with the histograms of its tube, as of now; for a tube that has gone
+// meanwhile they are empty. Each is a visit to a shard.
+func (o *Operator) View(ctx context.Context, v *TubeSample, i int) (t TubeView, err error) {
+	t.TubeRow, t.Rates = v.Rows[i], v.Rates[i]
+	if t.Events == ([flow.Events]uint64{}) {
+		return t, nil // nothing was ever reserved
+	}
+	err = o.run(ctx, func(c *direct.Caller) error {
+		t.Flow, _ = c.FlowOf([]byte(t.Name))
+		return nil
+	})
+	return t, err
+}
+
+// Tube is what there is to tell about one, as of now; its rates are those of the last two
+// seconds' sample.
+func (o *Operator) Tube(ctx context.Context, name string) (t TubeView, err error) {
+	err = o.run(ctx, func(c *direct.Caller) error {
+		var ok bool
+		if t.TubeStats, ok = c.StatsTube([]byte(name)); !ok {
+			return noTube(name)
+		}
+		if t.Flow, ok = c.FlowOf([]byte(name)); !ok {
+			return noTube(name) // it has gone between the visits
+		}
+		return nil
+	})
+	if err != nil {
+		return t, err
+	}
+	t.Bytes, t.Oldest, t.Events = t.Flow.Bytes, t.Flow.Oldest, t.Flow.Events
+	all, err := o.Tubes(ctx)
+	if err != nil {
+		return t, err
+	}
+	for i := range all.Rows {
+		if all.Rows[i].Name == name {
+			t.Rates = all.Rates[i]
+		}
+	}
+	return t, nil
+}
+
+// Flows calls f for each row of a sample that is wanted, in their order, with what has passed
+// through its tube as of now, until f reports false. f may take its time: nothing is held
+// meanwhile that others wait for, but the use of one caller.
+func (o *Operator) Flows(ctx context.Context, v *TubeSample, wanted func(i int) bool, f func(i int, flow *core.Flow) bool) error {
+	return o.run(ctx, func(c *direct.Caller) error {
+		var none core.Flow
+		for i := range v.Rows {
+			if !wanted(i) {
+				continue
+			}
+			got := &none // of a tube from which nothing was ever reserved
+			if v.Rows[i].Events != ([flow.Events]uint64{}) {
+				seen, _ := c.FlowOf([]byte(v.Rows[i].Name))
+				got = &seen
+			}
+			if ctx.Err() != nil || !f(i, got) {
+				break
+			}
+		}
+		return nil
+	})
+}

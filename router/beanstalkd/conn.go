@@ -181,10 +181,6 @@ func (c *conn) runOn(shard int, then func(*conn, *core.Reply)) {
 	c.Visit(shard)
 }
 
-// visitLater is runOn for a further part of bounded work: the loop's other connections
-// come first.
-func (c *conn) visitLater() { c.goOnLater(session.PartUnits, 0, (*conn).visitAgain) }
-
 // visitAgain visits the same shard with the same operation.
 func (c *conn) visitAgain() { c.Visit(c.Visited()) }
 

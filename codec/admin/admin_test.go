@@ -51,7 +51,7 @@ func TestContentIsTextOrBase64(t *testing.T) {
 		{"a\xff\xff", 2, `{"body_bytes":3,"body_base64":"Yf8=","body_truncated":true}`},
 		{"hello", 0, `{"body_bytes":5,"body":"","body_truncated":true}`},
 	} {
-		got, err := json.Marshal(NewContent([]byte(tt.body), tt.most))
+		got, err := json.Marshal(NewContent([]byte(tt.body)[:min(len(tt.body), tt.most)], len(tt.body)))
 		if err != nil || string(got) != tt.want {
 			t.Errorf("%q up to %d: %s, %v, want %s", tt.body, tt.most, got, err, tt.want)
 		}

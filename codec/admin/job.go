@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/base64"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -18,8 +19,9 @@ type Job struct {
 	DelaySeconds uint32 `json:"delay_seconds"`
 	TTRSeconds   uint32 `json:"ttr_seconds"`
 
-	AgeSeconds  float64 `json:"age_seconds"`
-	LeftSeconds float64 `json:"left_seconds"` // until it is ready, or its time to run is over
+	AgeSeconds   float64 `json:"age_seconds"`
+	StateSeconds float64 `json:"state_seconds"` // since it entered its state
+	LeftSeconds  float64 `json:"left_seconds"`  // until it is ready, or its time to run is over
 
 	Reserves uint32 `json:"reserves_total"`
 	Timeouts uint32 `json:"timeouts_total"`
@@ -30,20 +32,26 @@ type Job struct {
 	Content
 }
 
+// Jobs are a part of a list of jobs.
+type Jobs struct {
+	Jobs   []Job     `json:"jobs"`
+	Looked int       `json:"looked_at"`      // jobs, for this part
+	Next   string    `json:"next,omitempty"` // for the next part; empty: this is the last
+	AsOf   time.Time `json:"as_of"`          // when this part was begun
+}
+
 // A Content is a job's body, in one of two forms, or what there is of it.
 type Content struct {
-	Size      *int    `json:"body_bytes,omitempty"`  // of all of it; absent: it was not looked at
+	Size      int     `json:"body_bytes"`            // of all of it, shown or not
 	Text      *string `json:"body,omitempty"`        // as it is
 	Base64    *string `json:"body_base64,omitempty"` // for what is no text
 	Truncated bool    `json:"body_truncated,omitempty"`
 }
 
-// NewContent is the content of a body, of which at most that many bytes are shown.
-func NewContent(body []byte, most int) Content {
-	n := len(body)
-	c := Content{Size: &n}
-	if n > most {
-		body, c.Truncated = body[:most], true
+// NewContent is the content of a body of so many bytes, of which the first ones are shown.
+func NewContent(body []byte, size int) Content {
+	c := Content{Size: size, Truncated: len(body) < size}
+	if c.Truncated {
 		if text := body[:wholeRunes(body)]; isText(text) {
 			body = text
 		}

@@ -58,6 +58,9 @@ var (
 	JobMoved = &Kind{"job-moved", 409, "The job is in another state",
 		"What was asked for does not go with the state in which the job is by now: only buried and delayed jobs can be kicked.",
 		"look at the job again"}
+	CursorExpired = &Kind{"cursor-expired", 410, "The cursor is of no use any more",
+		"A place in a list of jobs is that of one process: the server was started anew since.",
+		"begin again without after"}
 	KeyInUse = &Kind{"key-in-use", 422, "The Idempotency-Key was used for another request",
 		"A key names one request, with its path and its body, for ten minutes.",
 		"use a new key for each new request"}
@@ -106,7 +109,7 @@ var (
 var Kinds = func() map[string]*Kind {
 	all := make(map[string]*Kind)
 	for _, k := range []*Kind{
-		BadRequest, NoToken, ReadOnly, CrossOrigin, NotFound, MethodNotAllowed, JobReserved, JobMoved,
+		BadRequest, NoToken, ReadOnly, CrossOrigin, NotFound, MethodNotAllowed, JobReserved, JobMoved, CursorExpired,
 		KeyInUse, TooLarge, NotJSON, WrongHost, Invalid, Busy, Starting, Stopping, Draining, Uncertain, DiskFull, OutOfMemory, BadConfiguration, Failed,
 	} {
 		all[k.Slug] = k

@@ -59,21 +59,24 @@ func noJob(id core.JobID) error {
 	return wire.NotFound.Problem(fmt.Sprintf("there is no job %d", id))
 }
 
-// Job is what there is to tell about one, once that is durable, and, if it is wanted, its
-// body.
-func (o *Operator) Job(ctx context.Context, id core.JobID, body bool) (s core.JobStats, b []byte, err error) {
+// Job is what there is to tell about one, once that is durable, and at most so many bytes of
+// its body. The version is another whenever anything about the job is, and that of this
+// process alone.
+func (o *Operator) Job(ctx context.Context, id core.JobID, body uint32) (row JobRow, version uint64, err error) {
 	err = o.durably(ctx, func(c *direct.Caller) (uint64, error) {
-		found := true
-		if body {
-			b, found = c.Peek(id)
-		}
-		var ok bool
-		if s, ok = c.StatsJob(id); !ok || !found {
+		x := core.OperatorOp{Body: body}
+		n, ok := c.AskJob(id, &x)
+		if !ok {
 			return 0, noJob(id)
 		}
-		return s.Commit, nil
+		row, version = JobRow{JobRow: x.Jobs[0], Body: x.Bodies}, x.Version
+		if row.Large != nil {
+			row.Body = beginning(row.Large, int(body))
+			row.Large = nil
+		}
+		return n, nil
 	})
-	return s, b, err
+	return row, version, err
 }
 
 // Delete deletes a job that no worker has. It goes on when the disk is full.

@@ -254,7 +254,7 @@ func newJob(tube, body string) admin.NewJob {
 }
 
 // beanstalkd is a client of that protocol: it sends a line, and returns the first one that
-// comes back.
+// comes back; a body is read over.
 func (w *world) beanstalkd() func(line string) string {
 	w.t.Helper()
 	conn := w.connect(w.srv.Serve)
@@ -264,6 +264,9 @@ func (w *world) beanstalkd() func(line string) string {
 		got, err := r.ReadString('\n')
 		if err != nil {
 			w.t.Fatal(err)
+		}
+		if strings.HasPrefix(got, "RESERVED ") {
+			r.ReadString('\n') // the body
 		}
 		return got
 	}

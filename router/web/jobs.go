@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	wire "polystalk/codec/admin"
@@ -82,13 +83,25 @@ func jsonJob(c *call) (j admin.NewJob, err error) {
 	return j, nil
 }
 
-func jobValue(j *core.JobStats) wire.Job {
+func jobValue(j *admin.JobRow) wire.Job {
 	return wire.Job{
 		ID: uint64(j.ID), Tube: wire.ShownName(j.Tube), Path: wire.PathName(j.Tube), State: j.State.String(),
 		Pri: j.Pri, DelaySeconds: j.Delay, TTRSeconds: j.TTR,
-		AgeSeconds: seconds(j.Age), LeftSeconds: seconds(j.TimeLeft),
+		AgeSeconds: seconds(j.Age), StateSeconds: seconds(j.InState), LeftSeconds: seconds(j.TimeLeft),
 		Reserves: j.Reserves, Timeouts: j.Timeouts, Releases: j.Releases, Buries: j.Buries, Kicks: j.Kicks,
+		Content: wire.Content{Size: int(j.Size)},
 	}
+}
+
+// shown is how much of bodies is shown in each of the ways in which one asks for it.
+var shown = map[string]uint32{"none": 0, "preview": previewMax, "full": math.MaxUint32}
+
+// showing reads the parameter body, and refuses who may not read bodies.
+func (c *call) showing(q url.Values) (how string, most uint32, err error) {
+	if how, err = one(q, "body", "none", "preview", "full"); err != nil || how == "none" {
+		return how, 0, err
+	}
+	return how, shown[how], c.mayRead()
 }
 
 // seconds is a time to the millisecond.
@@ -107,36 +120,32 @@ func (s *Server) getJob(c *call) error {
 	if err != nil {
 		return err
 	}
-	show, err := one(q, "body", "none", "preview", "full")
+	show, most, err := c.showing(q)
 	if err != nil {
 		return err
-	}
-	if show != "none" {
-		if err := c.mayRead(); err != nil {
-			return err
-		}
 	}
 	id, err := c.job()
 	if err != nil {
 		return err
 	}
-	j, body, err := s.op.Job(c.ctx, id, show != "none")
+	j, version, err := s.op.Job(c.ctx, id, most)
 	if err != nil {
 		return err
 	}
-	v := jobValue(&j)
 	// What passes with time alone is no change.
-	tag := fmt.Sprintf("%d %v %d %d %d %d %d %d %d %d", v.ID, v.State, v.Pri, v.DelaySeconds, v.TTRSeconds, v.Reserves, v.Timeouts, v.Releases, v.Buries, v.Kicks)
-	if c.tagged(hashed(s.boot, tag, show, string(body)), false) {
+	if c.tagged(s.jobTag(version)+show[:1], false) {
 		return nil
 	}
-	switch show {
-	case "preview":
-		v.Content = wire.NewContent(body, previewMax)
-	case "full":
-		v.Content = wire.NewContent(body, len(body))
+	v := jobValue(&j)
+	if show != "none" {
+		v.Content = wire.NewContent(j.Body, int(j.Size))
 	}
 	return c.answer(http.StatusOK, v)
+}
+
+// jobTag begins the tag of a job: versions are those of one process.
+func (s *Server) jobTag(version uint64) string {
+	return hashed(s.boot, "job")[:8] + fmt.Sprintf("%016x", version)
 }
 
 // getBody sends a body as it is. No browser is to show it: whoever has put it may have
@@ -152,10 +161,11 @@ func (s *Server) getBody(c *call) error {
 	if err != nil {
 		return err
 	}
-	_, body, err := s.op.Job(c.ctx, id, true)
+	j, _, err := s.op.Job(c.ctx, id, math.MaxUint32)
 	if err != nil {
 		return err
 	}
+	body := j.Body
 	if c.tagged(hashed(s.boot, string(body)), false) {
 		return nil
 	}

@@ -70,7 +70,7 @@ func TestMetricsShowTheServer(t *testing.T) {
 	if s := worker("reserve"); s != "RESERVED 1 1\r\n" {
 		t.Fatal(s)
 	}
-	worker("delete 1") // what comes is the job's body
+	worker("delete 1")
 	worker("list-tube-used")
 	time.Sleep(1100 * time.Millisecond) // a sample serves a second
 	got = scrape(t, w.do("GET", "/metrics", ask{}).body)

@@ -75,8 +75,10 @@ var table = []route{
 	{"PUT /api/v1/tubes/{tube}/pause", access.Operate, takesBody, (*Server).putPause},
 	{"DELETE /api/v1/tubes/{tube}/pause", access.Operate, 0, (*Server).deletePause},
 	{"POST /api/v1/tubes/{tube}/kick", access.Operate, takesBody, (*Server).kickTube},
+	{"GET /api/v1/tubes/{tube}/jobs", access.Read, 0, (*Server).getTubeJobs},
 	{"POST /api/v1/tubes/{tube}/jobs", access.Operate, takesBody, (*Server).putJob},
 
+	{"GET /api/v1/jobs", access.Read, 0, (*Server).getJobs},
 	{"GET /api/v1/jobs/{id}", access.Read, 0, (*Server).getJob},
 	{"GET /api/v1/jobs/{id}/body", access.Read, 0, (*Server).getBody},
 	{"DELETE /api/v1/jobs/{id}", access.Operate, 0, (*Server).deleteJob},

@@ -131,7 +131,7 @@ func (k *cursor) read(text string) error {
 	const head = 24 + 1 + 8
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) < head || b[24] != 0 {
-		return wire.BadRequest.With("after", "it is no cursor", "give what the answer before has as next, with the same parameters")
+		return noCursor()
 	}
 	if string(b[:24]) != k.filter {
 		return wire.BadRequest.With("after", "the cursor is that of another list", "keep match and sort as they were, or begin again without after")

@@ -95,6 +95,15 @@ type NewJob struct {
 	BodyBase64   []byte  `json:"body_base64"`
 }
 
+// An EditJob is what is to be changed in a job; what is absent stays as it is.
+type EditJob struct {
+	Pri          *uint32 `json:"pri"`
+	DelaySeconds *uint32 `json:"delay_seconds"` // from now; 0: it is ready
+	TTRSeconds   *uint32 `json:"ttr_seconds"`   // from the next reservation on
+	Body         *string `json:"body"`
+	BodyBase64   *[]byte `json:"body_base64"`
+}
+
 // DefaultTTR is how many seconds a worker has for a job that says nothing.
 const DefaultTTR = 60
 

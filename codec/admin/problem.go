@@ -56,11 +56,14 @@ var (
 		"A reserved job belongs to the worker that has it, until it deletes, releases or buries it, is gone, or its time to run is over.",
 		"wait until the worker is done, then try again"}
 	JobMoved = &Kind{"job-moved", 409, "The job is in another state",
-		"What was asked for does not go with the state in which the job is by now: only buried and delayed jobs can be kicked.",
+		"What was asked for does not go with the job as it is by now: only buried and delayed jobs can be kicked, only reserved ones released, and only ready and delayed ones have a delay. A job that was submitted has no time to run, and its body stays while somebody waits for it.",
 		"look at the job again"}
 	CursorExpired = &Kind{"cursor-expired", 410, "The cursor is of no use any more",
 		"A place in a list of jobs is that of one process: the server was started anew since.",
 		"begin again without after"}
+	Changed = &Kind{"changed", 412, "The job is not what it was",
+		"The request says by If-Match what the job was when it was looked at, and something about it has changed since. Nothing was changed by the request.",
+		"look at the job again, and send the request with its new tag"}
 	KeyInUse = &Kind{"key-in-use", 422, "The Idempotency-Key was used for another request",
 		"A key names one request, with its path and its body, for ten minutes.",
 		"use a new key for each new request"}
@@ -109,7 +112,7 @@ var (
 var Kinds = func() map[string]*Kind {
 	all := make(map[string]*Kind)
 	for _, k := range []*Kind{
-		BadRequest, NoToken, ReadOnly, CrossOrigin, NotFound, MethodNotAllowed, JobReserved, JobMoved, CursorExpired,
+		BadRequest, NoToken, ReadOnly, CrossOrigin, NotFound, MethodNotAllowed, JobReserved, JobMoved, CursorExpired, Changed,
 		KeyInUse, TooLarge, NotJSON, WrongHost, Invalid, Busy, Starting, Stopping, Draining, Uncertain, DiskFull, OutOfMemory, BadConfiguration, Failed,
 	} {
 		all[k.Slug] = k

@@ -24,8 +24,8 @@ type NewJob struct {
 
 // Put adds a job, and returns its id once that is durable.
 func (o *Operator) Put(ctx context.Context, j NewJob) (id core.JobID, err error) {
-	if most := o.opts.MaxJobSize(); len(j.Body) > int(most) {
-		return 0, wire.TooLarge.With("body", fmt.Sprintf("the body has %d bytes, at most %d are taken", len(j.Body), most), wire.TooLarge.Remedy)
+	if err := checkSize(j.Body, o.opts.MaxJobSize()); err != nil {
+		return 0, err
 	}
 	if err := o.Ready(); err != nil {
 		return 0, err
@@ -77,35 +77,4 @@ func (o *Operator) Job(ctx context.Context, id core.JobID, body uint32) (row Job
 		return n, nil
 	})
 	return row, version, err
-}
-
-// Delete deletes a job that no worker has. It goes on when the disk is full.
-func (o *Operator) Delete(ctx context.Context, id core.JobID) error {
-	return o.durably(ctx, func(c *direct.Caller) (uint64, error) {
-		n, ok := c.DeleteJob(id)
-		if ok {
-			return n, nil
-		}
-		if s, there := c.StatsJob(id); there && s.State == core.Reserved {
-			return 0, wire.JobReserved.Problem(fmt.Sprintf("job %d is reserved", id))
-		}
-		return 0, noJob(id)
-	})
-}
-
-// KickJob makes a buried or delayed job ready.
-func (o *Operator) KickJob(ctx context.Context, id core.JobID) error {
-	return o.change(ctx, func(c *direct.Caller) (uint64, error) {
-		n, ok := c.KickJob(id)
-		if ok {
-			return n, nil
-		}
-		switch s, there := c.StatsJob(id); {
-		case there && s.State == core.Reserved:
-			return 0, wire.JobReserved.Problem(fmt.Sprintf("job %d is reserved", id))
-		case there:
-			return 0, wire.JobMoved.Problem(fmt.Sprintf("job %d is %v", id, s.State))
-		}
-		return 0, noJob(id)
-	})
 }

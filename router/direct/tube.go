@@ -1,11 +1,8 @@
 package direct
 
 import (
-	"bytes"
-
 	"polystalk/router/ops"
 	"polystalk/shard/core"
-	"polystalk/shard/slab"
 )
 
 // pieceMax is the largest piece of a large body.
@@ -20,13 +17,7 @@ func (c *Caller) Put(tube []byte, pri, delay, ttr uint32, body []byte) (id core.
 	ids := c.m.IDs()
 	id = ids.Take(1)
 	ids.Note(id, shard)
-	var large core.Large
-	if len(body) > slab.MaxSize {
-		for at := 0; at < len(body); at += pieceMax {
-			large = append(large, bytes.Clone(body[at:min(at+pieceMax, len(body))]))
-		}
-		body = nil
-	}
+	body, large := stored(body)
 	c.Op().Put(used, id, pri, delay, ttr, body, large)
 	r := c.Do(shard)
 	ok, commit = r.Status == core.StatusOK, r.Commit

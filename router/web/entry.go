@@ -148,8 +148,10 @@ func (s *Server) handle(rt *route, c *call) error {
 	if rt.flags&takesBody == 0 && c.r.ContentLength != 0 {
 		return wire.BadRequest.With("", "the request has a body, and this path takes none", "send it without a body")
 	}
-	if rt.changes() && c.r.Header.Get("If-Match")+c.r.Header.Get("If-Unmodified-Since") != "" {
-		return wire.BadRequest.With("If-Match", "the request has a condition, which is not looked at here", "leave the header out")
+	for _, name := range []string{"If-Match", "If-Unmodified-Since"} {
+		if rt.changes() && c.r.Header.Get(name) != "" && (rt.flags&conditional == 0 || name != "If-Match") {
+			return wire.BadRequest.With(name, "the request has a condition, which is not looked at here", "leave the header out")
+		}
 	}
 	if rt.flags&early == 0 {
 		if err := s.op.Ready(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/admin"
@@ -180,8 +181,10 @@ func (s *Server) getBody(c *call) error {
 	return nil
 }
 
-func (s *Server) deleteJob(c *call) error { return s.onJob(c, s.op.Delete) }
-func (s *Server) kickJob(c *call) error   { return s.onJob(c, s.op.KickJob) }
+func (s *Server) kickJob(c *call) error    { return s.onJob(c, s.op.KickJob) }
+func (s *Server) releaseJob(c *call) error { return s.onJob(c, s.op.ReleaseJob) }
+func (s *Server) deleteJob(c *call) error  { return s.onAnyJob(c, s.op.Delete) }
+func (s *Server) buryJob(c *call) error    { return s.onAnyJob(c, s.op.BuryJob) }
 
 // onJob does something to the job in the path.
 func (s *Server) onJob(c *call, do func(ctx context.Context, id core.JobID) error) error {
@@ -197,4 +200,114 @@ func (s *Server) onJob(c *call, do func(ctx context.Context, id core.JobID) erro
 	}
 	c.affected = 1
 	return c.done()
+}
+
+// onAnyJob is onJob for what can be forced on jobs that workers have.
+func (s *Server) onAnyJob(c *call, do func(ctx context.Context, id core.JobID, force bool) error) error {
+	force, err := c.force()
+	if err != nil {
+		return err
+	}
+	id, err := c.job()
+	if err != nil {
+		return err
+	}
+	if err := do(c.ctx, id, force); err != nil {
+		return err
+	}
+	c.affected = 1
+	return c.done()
+}
+
+// force reads the parameter force, the only one.
+func (c *call) force() (bool, error) {
+	q, err := c.query("force")
+	if err != nil {
+		return false, err
+	}
+	word, err := one(q, "force", "false", "true")
+	return word == "true", err
+}
+
+// editJob changes a job, perhaps only if it is what the client has seen.
+func (s *Server) editJob(c *call) error {
+	var e admin.Edit
+	var err error
+	if e.Force, err = c.force(); err != nil {
+		return err
+	}
+	id, err := c.job()
+	if err != nil {
+		return err
+	}
+	if err := c.decodeEdit(&e); err != nil {
+		return err
+	}
+	if e.Expect, err = s.expected(c); err != nil {
+		return err
+	}
+	version, err := s.op.Edit(c.ctx, id, &e)
+	if err != nil {
+		return err
+	}
+	c.affected = 1
+	if version != 0 {
+		c.w.Header().Set("ETag", `"`+s.jobTag(version)+`n"`)
+	}
+	return c.done()
+}
+
+// decodeEdit reads what is to be changed.
+func (c *call) decodeEdit(e *admin.Edit) error {
+	var in wire.EditJob
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	for _, p := range []struct {
+		change core.Changes
+		from   *uint32
+		to     *uint32
+	}{{core.ChangePri, in.Pri, &e.Pri}, {core.ChangeDelay, in.DelaySeconds, &e.Delay}, {core.ChangeTTR, in.TTRSeconds, &e.TTR}} {
+		if p.from != nil {
+			*p.to = *p.from
+			e.Changes |= p.change
+		}
+	}
+	e.TTR = max(1, e.TTR) // as for put
+	switch {
+	case in.Body != nil && in.BodyBase64 != nil:
+		return wire.Invalid.With("body_base64", "there is a body already", "give body or body_base64, not both")
+	case in.Body != nil:
+		e.Body = []byte(*in.Body)
+		e.Changes |= core.ChangeBody
+	case in.BodyBase64 != nil:
+		e.Body = *in.BodyBase64
+		e.Changes |= core.ChangeBody
+	}
+	if e.Changes == 0 {
+		return wire.Invalid.With("", "nothing is to be changed", "give one of pri, delay_seconds, ttr_seconds, body and body_base64")
+	}
+	return nil
+}
+
+// expected is the version of a job that If-Match wants; zero: any. A tag of another process,
+// or what is none, is no longer that of any job.
+// Source: RFC 9110, section 13.1.1.
+func (s *Server) expected(c *call) (version uint64, err error) {
+	headers := c.r.Header.Values("If-Match")
+	if len(headers) == 0 || len(headers) == 1 && headers[0] == "*" {
+		return 0, nil
+	}
+	if len(headers) > 1 || strings.Contains(headers[0], ",") {
+		return 0, wire.BadRequest.With("If-Match", "it has several tags", "give that of the job as it was looked at")
+	}
+	tag := headers[0]
+	begin := len(s.jobTag(0)) - 16 + 1
+	if len(tag) == begin+16+2 {
+		version, err = strconv.ParseUint(tag[begin:begin+16], 16, 64)
+		if err == nil && strings.HasPrefix(tag, `"`+s.jobTag(version)) {
+			return version, nil
+		}
+	}
+	return 0, wire.Changed.With("If-Match", "no job has that tag", wire.Changed.Remedy)
 }

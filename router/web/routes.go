@@ -26,6 +26,8 @@ const (
 	large
 	// takesBody: it reads the body of the request; others refuse one.
 	takesBody
+	// conditional: it looks at the header If-Match; others refuse one.
+	conditional
 )
 
 // changes reports whether the route changes something.
@@ -81,6 +83,9 @@ var table = []route{
 	{"GET /api/v1/jobs", access.Read, 0, (*Server).getJobs},
 	{"GET /api/v1/jobs/{id}", access.Read, 0, (*Server).getJob},
 	{"GET /api/v1/jobs/{id}/body", access.Read, 0, (*Server).getBody},
+	{"PATCH /api/v1/jobs/{id}", access.Operate, takesBody | conditional, (*Server).editJob},
 	{"DELETE /api/v1/jobs/{id}", access.Operate, 0, (*Server).deleteJob},
 	{"POST /api/v1/jobs/{id}/kick", access.Operate, 0, (*Server).kickJob},
+	{"POST /api/v1/jobs/{id}/bury", access.Operate, 0, (*Server).buryJob},
+	{"POST /api/v1/jobs/{id}/release", access.Operate, 0, (*Server).releaseJob},
 }

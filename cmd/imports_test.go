@@ -48,6 +48,7 @@ var table = []row{
 	{"router/beanstalkd", "codec codec/beanstalk codec/gearman router/ops router/placement router/session shard/commit shard/core shard/slab x/sys", ""},
 	{"router/clock", "shard shard/core x/sys", ""},
 	{"router/direct", "router/clock router/ops router/placement shard shard/commit shard/core shard/slab", "router/history"},
+	{"router/exposition", "client_golang codec/admin codec/openmetrics router/admin shard/core shard/flow", ""},
 	{"router/gearmand", "codec codec/gearman router/ops router/placement router/session shard/commit shard/core shard/listindex shard/slab", "router/clock router/memory shard"},
 	{"router/history", "", ""},
 	{"router/memory", "bytebufferpool shard/core", ""},
@@ -57,7 +58,7 @@ var table = []row{
 	{"router/restore", "codec/binlog router/clock router/placement router/restore/migrate shard shard/commit shard/core shard/journal shard/record", ""},
 	{"router/restore/migrate", "codec/binlog shard/core shard/record", ""},
 	{"router/session", "router/clock router/memory router/ops router/placement shard shard/commit shard/core shard/slab", ""},
-	{"router/web", "client_golang codec/admin codec/openmetrics router/access router/admin router/session shard/commit shard/core shard/flow", "expfmt kin-openapi router shard/journal"},
+	{"router/web", "client_golang codec/admin codec/openmetrics router/access router/admin router/exposition router/session shard/commit shard/core shard/flow", "expfmt kin-openapi router shard/journal"},
 	{"router/sim", "router router/session shard shard/core", "codec/gearman codec/wiretest router/history"},
 
 	// The programs.

@@ -50,6 +50,7 @@ func serveHTTP(c *config.Config, srv *router.Server, ls []net.Listener, reloads 
 		Operator: srv.Operator(), Log: log.Logger, Level: log.Level,
 		Version: release.Version, Speaks: "beanstalkd " + config.Spoken + ", gearmand " + config.SpokenGearman,
 		Tokens: o.tokens, Rules: rules(c),
+		MetricsTubes: c.HTTP.MetricsTubes, MetricsMatch: c.HTTP.MetricsMatch,
 		Settings: func() []wire.Setting { return shownSettings(reloads.settings()) },
 		Reload:   func() (*wire.Reloaded, error) { return reloadForOperators(reloads) },
 	})

@@ -14,6 +14,9 @@ type Kind string
 const (
 	Counter Kind = "counter"
 	Gauge   Kind = "gauge"
+
+	// Histogram has the series _bucket, with the label le, _sum and _count.
+	Histogram Kind = "histogram"
 )
 
 // ContentType is that of the text.
@@ -47,6 +50,45 @@ func AppendSample(dst []byte, name, label, value string, n uint64) []byte {
 	dst = append(dst, ' ')
 	dst = strconv.AppendUint(dst, n, 10)
 	return append(dst, '\n')
+}
+
+// AppendLabel adds a label to those of a series. The value must be UTF-8.
+func AppendLabel(dst []byte, label, value string) []byte {
+	if len(dst) > 0 {
+		dst = append(dst, ',')
+	}
+	dst = append(dst, label...)
+	dst = append(dst, `="`...)
+	dst = appendEscaped(dst, value)
+	return append(dst, '"')
+}
+
+// AppendBound adds the label le of a bucket: what it counts does not exceed the bound.
+func AppendBound(dst []byte, bound float64) []byte {
+	if len(dst) > 0 {
+		dst = append(dst, ',')
+	}
+	dst = append(dst, `le="`...)
+	dst = appendNumber(dst, bound)
+	return append(dst, '"')
+}
+
+// AppendSeries adds a sample with the labels that AppendLabel has made, at least one.
+func AppendSeries(dst []byte, name string, labels []byte, v float64) []byte {
+	dst = append(dst, name...)
+	dst = append(dst, '{')
+	dst = append(dst, labels...)
+	dst = append(dst, "} "...)
+	dst = appendNumber(dst, v)
+	return append(dst, '\n')
+}
+
+// appendNumber adds a number as it is written shortest; whole ones, which most are, quickly.
+func appendNumber(dst []byte, v float64) []byte {
+	if n := int64(v); v >= 0 && v < 1<<53 && float64(n) == v {
+		return strconv.AppendInt(dst, n, 10)
+	}
+	return strconv.AppendFloat(dst, v, 'g', -1, 64)
 }
 
 func appendEscaped(dst []byte, s string) []byte {

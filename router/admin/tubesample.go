@@ -205,25 +205,17 @@ func (o *Operator) Tube(ctx context.Context, name string) (t TubeView, err error
 	return t, nil
 }
 
-// Flows calls f for each row of a sample that is wanted, in their order, with what has passed
-// through its tube as of now, until f reports false. f may take its time: nothing is held
-// meanwhile that others wait for, but the use of one caller.
-func (o *Operator) Flows(ctx context.Context, v *TubeSample, wanted func(i int) bool, f func(i int, flow *core.Flow) bool) error {
+// Flows reads the histograms of some rows of a sample into out, as of now, each by a visit to
+// a shard: of a tube that has gone they are empty. out has place for all of them.
+func (o *Operator) Flows(ctx context.Context, v *TubeSample, rows []int, out []core.Flow) error {
 	return o.run(ctx, func(c *direct.Caller) error {
-		var none core.Flow
-		for i := range v.Rows {
-			if !wanted(i) {
-				continue
-			}
-			got := &none // of a tube from which nothing was ever reserved
-			if v.Rows[i].Events != ([flow.Events]uint64{}) {
-				seen, _ := c.FlowOf([]byte(v.Rows[i].Name))
-				got = &seen
-			}
-			if ctx.Err() != nil || !f(i, got) {
-				break
+		for k, i := range rows {
+			out[k] = core.Flow{}
+			if row := &v.Rows[i]; row.Events != ([flow.Events]uint64{}) { // something was reserved
+				out[k], _ = c.FlowOf([]byte(row.Name))
 			}
 		}
-		return nil
+		runtime.Gosched()
+		return ctx.Err()
 	})
 }

@@ -105,6 +105,9 @@ func (s *Server) serve(rt *route, rw http.ResponseWriter, r *http.Request) {
 	c.client, c.secure = s.clientOf(r)
 	defer func() {
 		if v := recover(); v != nil {
+			if v == http.ErrAbortHandler {
+				panic(v) // a long answer that could not be completed
+			}
 			s.log.Error("a request has made the server fail", "request", c.id, "route", rt.pattern, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 			if w.status != 0 {
 				panic(http.ErrAbortHandler) // what the client has is not all

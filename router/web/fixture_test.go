@@ -102,7 +102,7 @@ func newWorld(t testing.TB, with setup) *world {
 	}
 	w.srv = srv
 	o := Options{
-		Operator: srv.Operator(), Log: log, Version: "v1", Speaks: "both", Level: new(slog.LevelVar),
+		Operator: srv.Operator(), Log: log, Version: "v1", Speaks: "both", Level: new(slog.LevelVar), MetricsTubes: 200,
 		Rules: Rules{
 			Hosts: []string{"queue.example"}, Origins: []string{"https://ops.example"},
 			Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},

@@ -2,6 +2,7 @@ package web
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	wire "polystalk/codec/admin"
@@ -19,6 +20,21 @@ func newGlob(pattern string) (*glob, error) {
 		return nil, wire.BadRequest.With("match", "the pattern cannot be read", `write \[ for a bracket; *, ? and [a-z] stand for characters`)
 	}
 	return &glob{pattern}, nil
+}
+
+// anyGlob matches what one of some patterns does.
+func anyGlob(patterns []string) (func(name string) bool, error) {
+	var all []*glob
+	for _, p := range patterns {
+		g, err := newGlob(p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, g)
+	}
+	return func(name string) bool {
+		return slices.ContainsFunc(all, func(g *glob) bool { return g.matches(name) })
+	}, nil
 }
 
 // matches reports whether the name of a tube does.

@@ -1,14 +1,21 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	wire "polystalk/codec/admin"
+	"polystalk/codec/openmetrics"
+	"polystalk/router/exposition"
 )
 
 // metrics are what /metrics shows: constant metrics over one sample, what is counted here
@@ -59,6 +66,43 @@ func (m *metrics) served(route, method string, status int, took time.Duration) {
 // showMetrics serves /metrics.
 func (s *Server) showMetrics(c *call) error {
 	s.metrics.handler.ServeHTTP(c.w, c.r)
+	return nil
+}
+
+// showTubes serves /metrics/tubes: all tubes, or those that match=GLOB says, with the
+// families of the groups in family=, else with all.
+func (s *Server) showTubes(c *call) error {
+	q, err := c.query("match", "family")
+	if err != nil {
+		return err
+	}
+	match, err := newGlob(q.Get("match"))
+	if err != nil {
+		return err
+	}
+	groups := exposition.Groups
+	if q.Has("family") {
+		groups = strings.Split(q.Get("family"), ",")
+	}
+	for _, g := range groups {
+		if !slices.Contains(exposition.Groups, g) {
+			return wire.BadRequest.With("family", fmt.Sprintf("%q is unknown", g), "give some of "+strings.Join(exposition.Groups, ", ")+", with commas between them")
+		}
+	}
+	all, err := s.op.Tubes(c.ctx)
+	if err != nil {
+		return err
+	}
+	out := c.stream(openmetrics.ContentType)
+	page := exposition.Page{Operator: s.op, Sample: all, Wanted: match.matches, Groups: groups, Part: func(made []byte) ([]byte, bool) {
+		out.buf = made
+		goOn := out.flush()
+		return out.buf, goOn
+	}}
+	if err := page.Write(c.ctx); err != nil {
+		panic(http.ErrAbortHandler) // it has begun: an end would say that it is all
+	}
+	out.end()
 	return nil
 }
 

@@ -7,14 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"polystalk/router/admin"
+	"polystalk/router/exposition"
 	"polystalk/router/session"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	"polystalk/shard/flow"
 )
 
-// serverMetrics shows a sample as metrics. Families of single tubes would be added here,
-// from the same sample, for a bounded number of them.
+// serverMetrics shows a sample as metrics, and a bounded number of tubes.
 type serverMetrics struct{ s *Server }
 
 // sampleWithin bounds the wait for a sample; without one the server's families are missing.
@@ -39,6 +39,24 @@ func (m *serverMetrics) Collect(out chan<- prometheus.Metric) {
 	if v, err := op.Sample(ctx); err == nil {
 		e.server(v)
 	}
+	m.tubes(ctx, e)
+}
+
+// tubes emits the families of the tubes that are chosen.
+func (m *serverMetrics) tubes(ctx context.Context, e emitter) {
+	all, err := m.s.op.Tubes(ctx)
+	if err != nil {
+		return
+	}
+	chosen := m.s.shown.Of(all)
+	for _, i := range chosen {
+		t, err := m.s.op.View(ctx, all, i)
+		if err != nil {
+			return
+		}
+		exposition.Collect(e.out, &t)
+	}
+	e.gauge("metrics_tubes_omitted", "Tubes that are not shown here, for there are too many.", float64(len(all.Rows)-len(chosen)), nil)
 }
 
 // An emitter makes constant metrics.
@@ -95,12 +113,6 @@ func (e emitter) jobs(v *admin.Sample) {
 	e.flow(&v.Flow)
 }
 
-// events are the names of what is counted of jobs.
-var events = [flow.Events]string{
-	flow.Reserve: "reserve", flow.Release: "release", flow.Bury: "bury", flow.Kick: "kick",
-	flow.Timeout: "timeout", flow.Return: "return", flow.Flush: "flush",
-}
-
 // flow emits what has passed through all tubes.
 func (e emitter) flow(f *core.Flow) {
 	event := func(name string, n uint64) {
@@ -108,7 +120,7 @@ func (e emitter) flow(f *core.Flow) {
 	}
 	event("put", f.Puts)
 	event("delete", f.Deletes)
-	for i, name := range events {
+	for i, name := range exposition.Events {
 		event(name, f.Events[i])
 	}
 	e.times("job_wait_seconds", "How long jobs were ready before they were reserved.", &f.Wait)

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -159,4 +161,94 @@ func TestMetricsWithTheNamesOfTheExporter(t *testing.T) {
 	w.do("GET", "/metrics/beanstalkd?tube=x", ask{}).wants(t, 400, "bad-request")
 	w.do("GET", "/metrics/beanstalkd?match=a&match=b", ask{}).wants(t, 400, "bad-request")
 	w.do("GET", "/metrics/beanstalkd?match=%zz", ask{}).wants(t, 400, "bad-request")
+}
+
+// TestMetricsShowSomeTubes: those that were asked for, then the busiest, and /metrics/tubes
+// all, each with the same series.
+func TestMetricsShowSomeTubes(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate, options: func(o *Options) { o.MetricsTubes, o.MetricsMatch = 3, []string{"want*"} }})
+	for i := range 20 {
+		w.put(fmt.Sprintf("t%02d", i), i+1)
+	}
+	w.put("wanted", 1)
+	worker := w.beanstalkd()
+	worker("watch t19")
+	if s := worker("reserve"); !strings.HasPrefix(s, "RESERVED") {
+		t.Fatal(s)
+	}
+	worker("list-tube-used")                   // what comes is the body
+	release := w.function("odd\xff\"\\\nname") // after it a sample serves for two seconds
+	defer release()
+	text := w.do("GET", "/metrics", ask{}).wants(t, 200, "").body
+	got := scrape(t, text)
+	for name, want := range map[string]string{
+		`polystalk_metrics_tubes_omitted`:                               "20",
+		`polystalk_tube_jobs{state="ready",tube="wanted"}`:              "1",
+		`polystalk_tube_jobs{state="ready",tube="t18"}`:                 "19",
+		`polystalk_tube_jobs{state="reserved",tube="t19"}`:              "1",
+		`polystalk_tube_job_body_bytes{tube="t19"}`:                     "20",
+		`polystalk_tube_job_events_total{event="put",tube="t19"}`:       "20",
+		`polystalk_tube_job_events_total{event="reserve",tube="t19"}`:   "1",
+		`polystalk_tube_clients{role="watching",tube="t19"}`:            "1",
+		`polystalk_tube_job_wait_seconds_count{tube="t19"}`:             "1",
+		`polystalk_tube_job_wait_seconds_bucket{tube="t19",le="16384"}`: "1",
+		`polystalk_tube_job_run_seconds_bucket{tube="t19",le="+Inf"}`:   "0",
+		`polystalk_tube_jobs{state="ready",tube="t17"}`:                 "",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	all := w.do("GET", "/metrics/tubes", ask{}).wants(t, 200, "").body
+	series := scrape(t, all)
+	if len(series) != 23*(4+1+3+1+1+9+2*15) {
+		t.Errorf("%d series of all tubes", len(series))
+	}
+	if series[`polystalk_tube_jobs{tube="odd\\xFF\"\\\\\\x0Aname",state="ready"}`] != "0" {
+		t.Errorf("a name is not written as it should be: %s", all)
+	}
+	ours := families(t, text)
+	for key, v := range families(t, all) {
+		if o, ok := ours[key]; ok && o != v && !strings.Contains(key, "oldest") {
+			t.Errorf("%s is %s in /metrics/tubes, and %s in /metrics", key, v, o)
+		}
+		delete(ours, key)
+	}
+	for key := range ours {
+		if strings.HasPrefix(key, "polystalk_tube_") {
+			t.Errorf("%s is not in /metrics/tubes", key)
+		}
+	}
+	some := scrape(t, w.do("GET", "/metrics/tubes?match=t0*&family=jobs,age", ask{}).wants(t, 200, "").body)
+	if len(some) != 10*(4+1+3+1+1) || some[`polystalk_tube_jobs{tube="t03",state="ready"}`] != "4" {
+		t.Errorf("%d series: %v", len(some), some)
+	}
+	w.do("GET", "/metrics/tubes?family=jobs,x", ask{}).wants(t, 400, "bad-request")
+	w.do("GET", "/metrics/tubes?family=", ask{}).wants(t, 400, "bad-request")
+	w.do("GET", "/metrics/tubes?match=[", ask{}).wants(t, 400, "bad-request")
+	check(t, all)
+	check(t, text)
+}
+
+// families reads a page as a library does: name and labels in one order, to value.
+func families(t *testing.T, text string) map[string]string {
+	t.Helper()
+	p := expfmt.NewTextParser(model.LegacyValidation)
+	fs, err := p.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]string)
+	for name, f := range fs {
+		for _, m := range f.Metric {
+			var labels []string
+			for _, l := range m.Label {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			slices.Sort(labels)
+			m.Label = nil
+			all[fmt.Sprint(name, labels)] = m.String()
+		}
+	}
+	return all
 }

@@ -54,6 +54,7 @@ var table = []route{
 	{"GET /problems/{slug}", access.Nobody, early, (*Server).explain},
 
 	{"GET /metrics", access.Read, anyHost | early | large, (*Server).showMetrics},
+	{"GET /metrics/tubes", access.Read, anyHost, (*Server).showTubes},
 	{"GET /metrics/beanstalkd", access.Read, anyHost, (*Server).showBeanstalkd},
 
 	{"GET /api/v1/session", access.Nobody, early, (*Server).whoami},

@@ -14,6 +14,7 @@ import (
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
 	"polystalk/router/admin"
+	"polystalk/router/exposition"
 )
 
 // Limits of what a client may do to the server.
@@ -41,6 +42,11 @@ type Options struct {
 
 	Tokens *access.Tokens // nil: there are none
 	Rules  Rules
+
+	// MetricsTubes is how many tubes /metrics shows; those first whose names match one of
+	// MetricsMatch.
+	MetricsTubes int
+	MetricsMatch []string
 
 	// Settings are those in effect, without secrets.
 	Settings func() []wire.Setting
@@ -86,7 +92,8 @@ type Server struct {
 	keys     keyStore
 	audit    auditRing
 	metrics  *metrics
-	boot     string // of this process alone, in tags
+	shown    *exposition.Choice // of /metrics
+	boot     string             // of this process alone, in tags
 
 	http        *http.Server
 	connections connections
@@ -97,7 +104,7 @@ type Server struct {
 	stopping    bool
 }
 
-// New makes a Server. The error is about Options.Rules.
+// New makes a Server. The error is about Options.Rules, or about MetricsMatch.
 func New(o Options) (*Server, error) {
 	s := &Server{
 		opts: o, op: o.Operator, log: o.Log, mux: http.NewServeMux(),
@@ -113,6 +120,11 @@ func New(o Options) (*Server, error) {
 	if o.Tokens != nil {
 		s.sessions = access.NewSessions(o.Tokens)
 	}
+	match, err := anyGlob(o.MetricsMatch)
+	if err != nil {
+		return nil, err
+	}
+	s.shown = exposition.NewChoice(o.MetricsTubes, match)
 	s.ended, s.stop = context.WithCancel(context.Background())
 	s.metrics = newMetrics(s)
 	for i := range table {

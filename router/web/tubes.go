@@ -12,6 +12,7 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/admin"
+	"polystalk/router/exposition"
 	"polystalk/shard/core"
 	"polystalk/shard/flow"
 )
@@ -148,14 +149,14 @@ func tubeValue(t *admin.TubeView) wire.Tube {
 		JobsTotal: t.Total, Deletes: t.Deletes, Pauses: t.Pauses,
 		Using: t.Using, Watching: t.Watching, Waiting: t.Waiting,
 		BodyBytes: t.Bytes, OldestReadySeconds: seconds(t.Oldest),
-		Events: make(map[string]uint64, len(events)),
+		Events: make(map[string]uint64, len(exposition.Events)),
 		Rates: wire.Rates{
 			Put: float64(t.Rates.Put), Reserve: float64(t.Rates.Reserve), Delete: float64(t.Rates.Delete), Timeout: float64(t.Rates.Timeout),
 		},
 		Wait: quantiles(&t.Flow.Wait), Run: quantiles(&t.Flow.Run),
 		PauseSeconds: int64(t.Pause / core.Second), PauseLeftSeconds: int64(t.PauseLeft / core.Second),
 	}
-	for e, name := range events {
+	for e, name := range exposition.Events {
 		v.Events[name] = t.Events[e]
 	}
 	return v

@@ -33,6 +33,7 @@ var examples = map[string]any{
 	"http-anonymous":     "read",
 	"http-host":          []string{"ops.example.com"},
 	"http-trusted-proxy": []string{"10.0.0.5"},
+	"http-metrics-match": []string{"mail-*"},
 	"http-tls-cert":      "/etc/polystalkd/tls.crt",
 	"http-tls-key":       "/etc/polystalkd/tls.key",
 }

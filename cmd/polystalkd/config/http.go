@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -22,6 +23,9 @@ type httpConfig struct {
 	Proxies    []string // addresses and networks of proxies that are believed
 	Cert, Key  string   // files of TLS; empty: it is not spoken
 
+	MetricsTubes int      // how many tubes /metrics shows
+	MetricsMatch []string // patterns of the names of those that come first
+
 	Addresses     []Address      // Listen, parsed by Validate
 	ProxyNetworks []netip.Prefix // Proxies, parsed by Validate
 }
@@ -35,6 +39,8 @@ func (c *Config) httpFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&h.Hosts, "http-host", nil, "serve who asks for the server as `NAME` by HTTP, besides localhost and\naddresses; may be given several times")
 	fs.StringArrayVar(&h.Origins, "http-origin", nil, "let pages of the site `URL` change something by HTTP, as in\nhttps://ops.example.com; may be given several times")
 	fs.StringArrayVar(&h.Proxies, "http-trusted-proxy", nil, "believe X-Forwarded-For and X-Forwarded-Proto of the proxy at `CIDR`, an\naddress or a network; may be given several times")
+	fs.IntVar(&h.MetricsTubes, "http-metrics-tubes", 200, "show `N` tubes in /metrics, the busiest; 0 to 10000")
+	fs.StringArrayVar(&h.MetricsMatch, "http-metrics-match", nil, "show tubes whose names match `GLOB` before others in /metrics; may be given\nseveral times")
 	fs.StringVar(&h.Cert, "http-tls-cert", "", "speak TLS instead of plain HTTP, with the certificates in `FILE`")
 	fs.StringVar(&h.Key, "http-tls-key", "", "take the key of --http-tls-cert from `FILE`")
 }
@@ -42,14 +48,14 @@ func (c *Config) httpFlags(fs *pflag.FlagSet) {
 // httpLists are the flags of HTTP whose variables hold several values.
 func httpLists(flag string) bool {
 	switch flag {
-	case "http", "http-host", "http-origin", "http-trusted-proxy":
+	case "http", "http-host", "http-origin", "http-trusted-proxy", "http-metrics-match":
 		return true
 	}
 	return false
 }
 
 // httpFlagNames are all of them, for the command line in place of gearmand.
-var httpFlagNames = []string{"http", "http-tokens-file", "http-anonymous", "http-host", "http-origin", "http-trusted-proxy", "http-tls-cert", "http-tls-key"}
+var httpFlagNames = []string{"http", "http-tokens-file", "http-anonymous", "http-host", "http-origin", "http-trusted-proxy", "http-metrics-tubes", "http-metrics-match", "http-tls-cert", "http-tls-key"}
 
 // AnonymousOn is what who shows no token may do on a listener. Without tokens that is what
 // anybody may do there by the protocols, if it is this machine's alone. With tokens it is
@@ -119,6 +125,14 @@ func (c *Config) validateHTTP() {
 		}
 		h.ProxyNetworks = append(h.ProxyNetworks, p)
 	}
+	if h.MetricsTubes < 0 || h.MetricsTubes > metricsTubesMost {
+		c.found(fault.New(fault.Usage, "%s: %d tubes cannot be shown: give 0 to %d, and read /metrics/tubes for more", c.Origin("http-metrics-tubes"), h.MetricsTubes, metricsTubesMost))
+	}
+	for _, pattern := range h.MetricsMatch {
+		if _, err := path.Match(pattern, ""); err != nil {
+			c.found(fault.New(fault.Usage, "%s: the pattern %q cannot be read: give one as in mail-* or [a-m]*", c.Origin("http-metrics-match"), pattern))
+		}
+	}
 	if (h.Cert == "") != (h.Key == "") {
 		have, want := "http-tls-cert", "http-tls-key"
 		if h.Cert == "" {
@@ -127,6 +141,10 @@ func (c *Config) validateHTTP() {
 		c.found(fault.New(fault.Usage, "%s: it is of no use without --%s: give both files, or neither", c.Origin(have), want))
 	}
 }
+
+// metricsTubesMost is how many tubes may be shown in /metrics: each has 49 series, of which
+// the library makes objects.
+const metricsTubesMost = 10_000
 
 // Scheme is that of the URLs.
 func (h *httpConfig) Scheme() string {

@@ -118,6 +118,8 @@ func TestHTTPThatCannotBeServedEndsTheStart(t *testing.T) {
 		{[]string{"--http", "127.0.0.1:0", "--http-anonymous", "admin"}, []string{"--http-anonymous", `"admin"`, "none, read or operate"}},
 		{[]string{"--http", "127.0.0.1:0", "--http-host", "http://a"}, []string{"--http-host", "is no host name"}},
 		{[]string{"--http", "127.0.0.1:0", "--http-origin", "ops.example"}, []string{"--http-origin", "https://ops.example.com"}},
+		{[]string{"--http", "127.0.0.1:0", "--http-metrics-match", "mail["}, []string{"--http-metrics-match", "mail-*"}},
+		{[]string{"--http", "127.0.0.1:0", "--http-metrics-tubes", "10001"}, []string{"--http-metrics-tubes", "/metrics/tubes"}},
 		{[]string{"--http", "127.0.0.1:0", "--http-trusted-proxy", "proxy"}, []string{"--http-trusted-proxy", "10.0.0.0/24"}},
 		{[]string{"--http", "127.0.0.1:0", "--http-tls-cert", broken}, []string{"--http-tls-cert", "--http-tls-key", "both"}},
 		{[]string{"--http", "127.0.0.1:0", "--http-tls-cert", broken, "--http-tls-key", broken}, []string{"--http-tls-cert", "PEM"}},

@@ -61,7 +61,8 @@ func (p *Page) numbers(buf []byte, f *family, rows []int) (_ []byte, ok bool) {
 	if f.counter {
 		kind = openmetrics.Counter
 	}
-	buf = openmetrics.AppendFamily(buf, Prefix+f.name, kind, f.help)
+	name := Prefix + f.name
+	buf = openmetrics.AppendFamily(buf, name, kind, f.help)
 	var labels []byte
 	for _, i := range rows {
 		t := &p.Sample.Rows[i]
@@ -71,7 +72,7 @@ func (p *Page) numbers(buf []byte, f *family, rows []int) (_ []byte, ok bool) {
 			if f.label != "" {
 				labels = openmetrics.AppendLabel(labels[:own], f.label, s.value)
 			}
-			buf = openmetrics.AppendSeries(buf, Prefix+f.name, labels, s.of(t))
+			buf = openmetrics.AppendSeries(buf, name, labels, s.of(t))
 		}
 		if buf, ok = p.Part(buf); !ok {
 			return buf, false
@@ -83,6 +84,7 @@ func (p *Page) numbers(buf []byte, f *family, rows []int) (_ []byte, ok bool) {
 // times adds a family of histograms.
 func (p *Page) times(ctx context.Context, buf []byte, h *histogram, rows []int) (_ []byte, ok bool, err error) {
 	name := Prefix + h.name
+	bucket, sum, count := name+"_bucket", name+"_sum", name+"_count"
 	buf = openmetrics.AppendFamily(buf, name, openmetrics.Histogram, h.help)
 	flows := make([]core.Flow, flowsAtOnce)
 	var labels []byte
@@ -96,12 +98,12 @@ func (p *Page) times(ctx context.Context, buf []byte, h *histogram, rows []int) 
 			own := len(labels)
 			n := cumulative(t, func(bound float64, n uint64) {
 				labels = openmetrics.AppendBound(labels[:own], bound)
-				buf = openmetrics.AppendSeries(buf, name+"_bucket", labels, float64(n))
+				buf = openmetrics.AppendSeries(buf, bucket, labels, float64(n))
 			})
 			labels = openmetrics.AppendLabel(labels[:own], "le", "+Inf")
-			buf = openmetrics.AppendSeries(buf, name+"_bucket", labels, float64(n))
-			buf = openmetrics.AppendSeries(buf, name+"_sum", labels[:own], t.Sum/1e9)
-			buf = openmetrics.AppendSeries(buf, name+"_count", labels[:own], float64(n))
+			buf = openmetrics.AppendSeries(buf, bucket, labels, float64(n))
+			buf = openmetrics.AppendSeries(buf, sum, labels[:own], t.Sum/1e9)
+			buf = openmetrics.AppendSeries(buf, count, labels[:own], float64(n))
 			if buf, ok = p.Part(buf); !ok {
 				return buf, false, nil
 			}

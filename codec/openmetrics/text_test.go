@@ -2,6 +2,7 @@ package openmetrics
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -34,5 +35,27 @@ func TestTextIsReadBack(t *testing.T) {
 	}
 	if g := got["jobs"]; g.GetType().String() != "GAUGE" || g.Metric[0].Gauge.GetValue() != math.MaxUint32 || len(g.Metric[0].Label) != 0 {
 		t.Errorf("%v", g)
+	}
+}
+
+// TestNumbersAreWrittenShortest: each is read as it was, and whole ones have no exponent.
+func TestNumbersAreWrittenShortest(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 1: "1", 1e6: "1000000", 1 << 52: "4503599627370496", 0.00390625: "0.00390625", 1.5: "1.5", -2: "-2", -0.5: "-0.5", 1e300: "1e+300",
+	} {
+		got := string(AppendSeries(nil, "m", AppendLabel(nil, "a", "b"), v))
+		if got != `m{a="b"} `+want+"\n" {
+			t.Errorf("%v is written as %q, want %s", v, got, want)
+		}
+	}
+	for _, v := range []float64{1<<53 - 1, 1 << 53, 1<<63 - 1024, 1 << 63, math.MaxFloat64, math.Inf(1), math.Inf(-1), math.SmallestNonzeroFloat64} {
+		if got, err := strconv.ParseFloat(string(appendNumber(nil, v)), 64); err != nil || got != v {
+			t.Errorf("%v is read as %v: %v", v, got, err)
+		}
+	}
+	labels := AppendLabel(nil, "tube", "a\"b\\c\nd")
+	labels = AppendBound(labels, 0.25)
+	if got, want := string(labels), `tube="a\"b\\c\nd",le="0.25"`; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

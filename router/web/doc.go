@@ -9,7 +9,7 @@
 //	                                        a handler ─► admin.Operator ─► shards
 //
 // It is off the path of the protocols: it has goroutines of its own, and all it knows of
-// the server is package admin. It is there before the journal is read, so that probes can
+// the server is package admin; package exposition shows tubes as metrics. It is there before the journal is read, so that probes can
 // say how far that is.
 //
 // Every route stands in one table with the role that it needs (routes.go); there is no

@@ -193,3 +193,28 @@ func TestPanicIsAnswered(t *testing.T) {
 	}
 	w.do("GET", "/readyz", ask{}).wants(t, 200, "")
 }
+
+// TestAllTubesTakeAPlaceWhileTheyAreMade: and none while a client reads them slowly.
+func TestAllTubesTakeAPlaceWhileTheyAreMade(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	w.tubesOf(4000) // about 12 MB of text, which no socket takes at once
+	if err := w.web.heavy.enter(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.do("GET", "/metrics/tubes", ask{}).wants(t, 429, "busy")
+	w.web.heavy.leave()
+	conn, err := net.Dial("tcp", w.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET /metrics/tubes HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	if _, err := conn.Read(make([]byte, 100)); err != nil { // it has begun
+		t.Fatal(err)
+	}
+	time.Sleep(300 * time.Millisecond)
+	w.do("GET", "/metrics", ask{}).wants(t, 200, "")
+	if all := w.do("GET", "/metrics/tubes?family=age", ask{}).wants(t, 200, "").body; strings.Count(all, "\n") != 4001+2 {
+		t.Errorf("%d lines", strings.Count(all, "\n"))
+	}
+}

@@ -93,15 +93,31 @@ func (s *Server) showTubes(c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := s.heavy.enter(c.ctx); err != nil {
+		return err
+	}
+	entered := true // while it is made; not while it is sent, for as long as a client likes
+	leave := func() {
+		if entered {
+			entered = false
+			s.heavy.leave()
+		}
+	}
+	defer leave()
 	out := c.stream(openmetrics.ContentType)
 	page := exposition.Page{Operator: s.op, Sample: all, Wanted: match.matches, Groups: groups, Part: func(made []byte) ([]byte, bool) {
-		out.buf = made
+		if out.buf = made; len(made) < streamPart {
+			return made, true
+		}
+		leave()
 		goOn := out.flush()
-		return out.buf, goOn
+		entered = s.heavy.enter(c.ctx) == nil
+		return out.buf, goOn && entered
 	}}
-	if err := page.Write(c.ctx); err != nil {
+	if err := page.Write(c.ctx); err != nil || !entered {
 		panic(http.ErrAbortHandler) // it has begun: an end would say that it is all
 	}
+	leave()
 	out.end()
 	return nil
 }

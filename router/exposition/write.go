@@ -34,6 +34,9 @@ func (p *Page) Write(ctx context.Context) error {
 		}
 	}
 	buf, ok := p.Part(nil)
+	if !ok {
+		return nil
+	}
 	for i := range families {
 		f := &families[i]
 		if !slices.Contains(p.Groups, f.group) {

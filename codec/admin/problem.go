@@ -64,6 +64,12 @@ var (
 	Changed = &Kind{"changed", 412, "The job is not what it was",
 		"The request says by If-Match what the job was when it was looked at, and something about it has changed since. Nothing was changed by the request.",
 		"look at the job again, and send the request with its new tag"}
+	MoreThanExpected = &Kind{"more-than-expected", 409, "There are more jobs than expected",
+		"The request says how many jobs are expected at most, and more are selected. Nothing was changed.",
+		"count again with dry_run, or expect more"}
+	Cancelled = &Kind{"cancelled", 409, "The operation was cancelled",
+		"Somebody has cancelled it, or the server ends. What was done before that stays done.",
+		"begin it again with the same selection and as_of: it goes on with what is left"}
 	KeyInUse = &Kind{"key-in-use", 422, "The Idempotency-Key was used for another request",
 		"A key names one request, with its path and its body, for ten minutes.",
 		"use a new key for each new request"}
@@ -112,7 +118,7 @@ var (
 var Kinds = func() map[string]*Kind {
 	all := make(map[string]*Kind)
 	for _, k := range []*Kind{
-		BadRequest, NoToken, ReadOnly, CrossOrigin, NotFound, MethodNotAllowed, JobReserved, JobMoved, CursorExpired, Changed,
+		BadRequest, NoToken, ReadOnly, CrossOrigin, NotFound, MethodNotAllowed, JobReserved, JobMoved, CursorExpired, Changed, MoreThanExpected, Cancelled,
 		KeyInUse, TooLarge, NotJSON, WrongHost, Invalid, Busy, Starting, Stopping, Draining, Uncertain, DiskFull, OutOfMemory, BadConfiguration, Failed,
 	} {
 		all[k.Slug] = k

@@ -48,3 +48,10 @@ func stored(body []byte) ([]byte, core.Large) {
 	}
 	return nil, large
 }
+
+// ActOnMany is core.Op.ActOnMany on a shard. It reports on which commit the changes depend.
+func (c *Caller) ActOnMany(shard int, ids []core.JobID, x *core.OperatorOp) (commit uint64) {
+	c.Op().ActOnMany(ids, x)
+	_, commit = c.operate(shard)
+	return commit
+}

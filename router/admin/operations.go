@@ -17,10 +17,11 @@ const (
 
 // An Operation is a Bulk that waits, runs or is over. It may be asked by anyone at any time.
 type Operation struct {
-	ID    uint64
-	Bulk  Bulk
-	Name  string // of who has begun it
-	Began time.Time
+	ID      uint64
+	Bulk    Bulk
+	Name    string // of who has begun it
+	Request string // its id
+	Began   time.Time
 	Progress
 
 	cancel  context.CancelFunc
@@ -76,7 +77,7 @@ func NewOperations(o *Operator) *Operations {
 
 // Begin begins an operation, which ctx ends. ended is called when it is over. Too many that
 // wait already are Busy.
-func (l *Operations) Begin(ctx context.Context, b Bulk, name string, ended func()) (*Operation, error) {
+func (l *Operations) Begin(ctx context.Context, b Bulk, name, request string, ended func()) (*Operation, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	under := 0
@@ -97,7 +98,7 @@ func (l *Operations) Begin(ctx context.Context, b Bulk, name string, ended func(
 		}
 	}
 	l.last++
-	op := &Operation{ID: l.last, Bulk: b, Name: name, Began: time.Now(), started: make(chan struct{}), done: make(chan struct{})}
+	op := &Operation{ID: l.last, Bulk: b, Name: name, Request: request, Began: time.Now(), started: make(chan struct{}), done: make(chan struct{})}
 	ctx, op.cancel = context.WithCancel(ctx)
 	l.list = append(l.list, op)
 	go func() {

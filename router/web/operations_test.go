@@ -24,7 +24,7 @@ func TestOperationsRunOneAfterTheOther(t *testing.T) {
 	var over sync.WaitGroup
 	begin := func(ctx context.Context) (*admin.Operation, error) {
 		over.Add(1)
-		op, err := l.Begin(ctx, b, "me", over.Done)
+		op, err := l.Begin(ctx, b, "me", "r", over.Done)
 		if err != nil {
 			over.Done()
 		}
@@ -64,5 +64,51 @@ func TestOperationsRunOneAfterTheOther(t *testing.T) {
 	over.Wait()
 	if all := l.List(); len(all) > 100 || l.Find(all[0].ID) != all[0] || l.Find(1) != nil {
 		t.Errorf("%d are remembered", len(all))
+	}
+}
+
+func TestOperationsByHTTP(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), maxJob: 200_000})
+	w.stocked()
+	const path = "/api/v1/operations"
+	run := func(body string) *answer { return w.do("POST", path, ask{json: true, body: body}) }
+	for _, tt := range []struct {
+		body   string
+		status int
+		slug   string
+	}{
+		{`{}`, 422, "invalid"},
+		{`{"action":"eat","select":{"tube":"mail"}}`, 422, "invalid"},
+		{`{"action":"delete","select":{}}`, 422, "invalid"},
+		{`{"action":"delete","select":{"tube":"mail","all_tubes":true}}`, 422, "invalid"},
+		{`{"action":"delete","select":{"tube":"mail","states":["dead"]}}`, 400, "bad-request"},
+		{`{"action":"delete","select":{"tube":"mail"},"set":{"pri":1}}`, 422, "invalid"},
+		{`{"action":"set","select":{"tube":"mail"}}`, 422, "invalid"},
+		{`{"action":"delete","select":{"tube":"mail"},"as_of":"0"}`, 410, "cursor-expired"},
+		{`{"action":"delete","select":{"tube":"mail"},"expect_at_most":11}`, 409, "more-than-expected"},
+		{`{"action":"delete","select":{"tube":"nobody"}}`, 404, "not-found"},
+	} {
+		run(tt.body).wants(t, tt.status, tt.slug)
+	}
+	var v wire.Operation
+	run(`{"action":"delete","select":{"tube":"mail"},"dry_run":true}`).wants(t, 200, "").read(t, &v)
+	if v.State != "done" || v.Matched != 13 || v.Done != 0 || v.AsOf == "" {
+		t.Errorf("%+v", v)
+	}
+	w.putOne(ask{json: true, body: `{}`}, "")
+	got := run(`{"action":"delete","select":{"tube":"mail"},"as_of":"`+v.AsOf+`","expect_at_most":13}`).wants(t, 200, "")
+	v = wire.Operation{}
+	if got.read(t, &v); v.Done != 12 || v.Skipped["reserved"] != 1 {
+		t.Errorf("%+v", v)
+	}
+	w.do("GET", "/api/v1/"+got.header.Get("Location"), ask{}).wants(t, 200, "")
+	w.do("DELETE", "/api/v1/"+got.header.Get("Location"), ask{}).wants(t, 204, "")
+	w.do("GET", path+"/999", ask{}).wants(t, 404, "not-found")
+	var all wire.Operations
+	if w.do("GET", path, ask{}).wants(t, 200, "").read(t, &all); len(all.Operations) != 4 || all.Operations[0].Done != 12 {
+		t.Errorf("%+v", all)
+	}
+	if n := len(w.list("/api/v1/tubes/mail/jobs", "")); n != 2 {
+		t.Errorf("%d jobs are left", n)
 	}
 }

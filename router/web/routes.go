@@ -89,4 +89,9 @@ var table = []route{
 	{"POST /api/v1/jobs/{id}/kick", access.Operate, 0, (*Server).kickJob},
 	{"POST /api/v1/jobs/{id}/bury", access.Operate, 0, (*Server).buryJob},
 	{"POST /api/v1/jobs/{id}/release", access.Operate, 0, (*Server).releaseJob},
+
+	{"POST /api/v1/operations", access.Operate, takesBody, (*Server).newOperation},
+	{"GET /api/v1/operations", access.Read, 0, (*Server).getOperations},
+	{"GET /api/v1/operations/{id}", access.Read, 0, (*Server).getOperation},
+	{"DELETE /api/v1/operations/{id}", access.Operate, 0, (*Server).cancelOperation},
 }

@@ -80,20 +80,21 @@ func (s *Server) Prepare(r Rules) (apply func(), err error) {
 
 // A Server is the handler, and what runs it.
 type Server struct {
-	opts     Options
-	op       *admin.Operator
-	log      *slog.Logger
-	mux      *http.ServeMux
-	routes   map[string]*route // by pattern
-	rules    atomic.Pointer[Rules]
-	sessions *access.Sessions // nil: there are no tokens
-	heavy    places           // of requests that take time
-	uploads  places           // of large bodies
-	keys     keyStore
-	audit    auditRing
-	metrics  *metrics
-	shown    *exposition.Choice // of /metrics
-	boot     string             // of this process alone, in tags
+	opts       Options
+	op         *admin.Operator
+	log        *slog.Logger
+	mux        *http.ServeMux
+	routes     map[string]*route // by pattern
+	rules      atomic.Pointer[Rules]
+	sessions   *access.Sessions // nil: there are no tokens
+	heavy      places           // of requests that take time
+	uploads    places           // of large bodies
+	keys       keyStore
+	operations *admin.Operations
+	audit      auditRing
+	metrics    *metrics
+	shown      *exposition.Choice // of /metrics
+	boot       string             // of this process alone, in tags
 
 	http        *http.Server
 	connections connections
@@ -111,6 +112,7 @@ func New(o Options) (*Server, error) {
 		boot:   newRequestID(),
 		routes: make(map[string]*route),
 		heavy:  newPlaces(1), uploads: newPlaces(2),
+		operations: admin.NewOperations(o.Operator),
 	}
 	judge, err := s.Prepare(o.Rules)
 	if err != nil {

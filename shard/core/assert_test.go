@@ -33,10 +33,10 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 		"list of another":          func(p parts) { p.tube.buried.Remove(p.core.jobs, p.rec(4), p.job(4)) },
 		"queue of another":         func(p parts) { p.core.unqueue(&p.tube.waiters, p.core.clients[p.id].watches.list[0]) },
 		"timer out of its heap":    func(p parts) { p.core.timers.move(&timer{pos: 99}, 5) },
-		"large body freed twice":   func(p parts) { i := p.job(5).Body; p.core.freeLargeBody(i); p.core.freeLargeBody(i) },
+		"large body freed twice":   func(p parts) { i := p.job(5).Body; p.core.large.Remove(i); p.core.large.Remove(i) },
 		"large body in use": func(p parts) {
-			p.core.freeLarge = append(p.core.freeLarge, p.job(5).Body)
-			p.core.storeLarge(Large{{1}})
+			p.core.large.Free = append(p.core.large.Free, p.job(5).Body)
+			p.core.large.Put(Large{{1}})
 		},
 		"tube closed": func(p parts) { p.core.tubes[p.tube.id] = nil; p.peer.kick(1) },
 		"tube closed with jobs": func(p parts) {

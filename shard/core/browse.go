@@ -298,7 +298,7 @@ func (b *browsing) show(i uint32) bool {
 	}
 	switch {
 	case j.Flags&store.FlagLarge != 0:
-		row.Large = c.large[j.Body]
+		row.Large = c.large.At(j.Body)
 	case x.Body > 0:
 		row.BodySize = int(min(x.Body, j.Size))
 		x.Bodies = append(x.Bodies, c.bodies.Get(j.Body, int(j.Size))[:row.BodySize]...)

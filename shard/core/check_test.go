@@ -65,7 +65,7 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 		"body lost":              func(p parts) { p.bodies.Free(p.job(1).Body, int(p.job(1).Size)) },
 		"body size":              func(p parts) { p.job(5).Size++ },
 		"large body shared":      func(p parts) { p.job(1).Flags = store.FlagLarge },
-		"large slot free twice":  func(p parts) { p.freeLarge = append(p.freeLarge, p.job(5).Body) },
+		"large slot free twice":  func(p parts) { p.large.Free = append(p.large.Free, p.job(5).Body) },
 		"tube handle free twice": func(p parts) { p.freeTubes = append(p.freeTubes, p.tube.id) },
 		"client handle lost":     func(p parts) { p.clients = append(p.clients, nil) },
 	}

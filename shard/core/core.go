@@ -26,8 +26,8 @@ type Core struct {
 
 	jobs   *slab.Pool[store.Job]
 	bodies *slab.Bytes // those that are not Large
-	largeBodies
-	ids store.IDTable
+	large  store.LargeBodies
+	ids    store.IDTable
 
 	tubeTable
 	ready []*tube // those from which something can be reserved

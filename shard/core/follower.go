@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"polystalk/shard/store"
 )
@@ -146,6 +147,130 @@ func (c *Core) unfollowSome(cl *client, most int) bool {
 		}
 	}
 	return cl.follows == nil
+}
+
+// Mail is what shards have for one session that uses functions, besides answers: what
+// workers say about its jobs, and that a job came while it slept. Any shard adds to it
+// while owned; the session takes it out when Msg comes to its Home.
+type Mail struct {
+	Msg    Message // Home and Owner are the session's to set
+	head   atomic.Pointer[Relay]
+	posted atomic.Bool // Msg is under way
+	state  atomic.Uint32
+}
+
+// What Mail.state says. The session goes to sleep and wakes up; a shard tells it,
+// and once it has heard that it is told nothing more until it wakes up by asking for a
+// job, even if it says that it goes to sleep again: its protocol wants it so.
+const (
+	mailAwake uint32 = iota
+	mailAsleep
+	mailTold
+	mailHeard
+)
+
+// RelayKind says what a Relay tells.
+type RelayKind uint8
+
+// The kinds of relays. With the last three the job is over.
+const (
+	RelayData RelayKind = iota + 1
+	RelayWarning
+	RelayStatus // its body is as the worker sent it
+	RelayDone
+	RelayFailed // it has no body
+	RelayException
+)
+
+// Ends reports whether the job is over.
+func (k RelayKind) Ends() bool { return k >= RelayDone }
+
+// A Relay is one report about a job for one session that waits for it. Its bytes
+// never change, and may be another session's as well.
+type Relay struct {
+	Job    JobID
+	Kind   RelayKind
+	Copies uint32 // submissions of the session that wait for the job
+	Body   []byte
+	Large  Large // instead of Body
+	Next   *Relay
+}
+
+// Sleep makes the session one that is to be told of a job, once. It reports false
+// if it is that already, or has heard of one since it last woke up.
+func (m *Mail) Sleep() bool { return m.state.CompareAndSwap(mailAwake, mailAsleep) }
+
+// Wake ends the session's sleep; whether it was told does not matter any more.
+func (m *Mail) Wake() {
+	if m.state.Load() != mailAwake {
+		m.state.Store(mailAwake)
+	}
+}
+
+// Told reports, once, that a job came while the session slept.
+func (m *Mail) Told() bool {
+	return m.state.Load() == mailTold && m.state.CompareAndSwap(mailTold, mailHeard)
+}
+
+// tell tells a session of a job, which ends what the core takes for its sleep. It reports
+// false if it does not sleep, or was told already.
+func (m *Mail) tell() bool {
+	return m.state.Load() == mailAsleep && m.state.CompareAndSwap(mailAsleep, mailTold)
+}
+
+// Take takes the relays out, oldest first: in the order in which each shard added
+// them. It is for when Msg has come back; from then on Msg may be posted again.
+func (m *Mail) Take() *Relay {
+	m.posted.Store(false)
+	var first *Relay
+	for r := m.head.Swap(nil); r != nil; {
+		next := r.Next
+		r.Next = first
+		first, r = r, next
+	}
+	return first
+}
+
+// UnderWay reports whether Msg has been posted and not yet been taken.
+func (m *Mail) UnderWay() bool { return m.posted.Load() }
+
+// Add puts r in, to be taken out when Msg is next delivered. What a shard adds
+// stays in order, since it is owned meanwhile.
+func (m *Mail) Add(r *Relay) {
+	for {
+		head := m.head.Load()
+		r.Next = head
+		if m.head.CompareAndSwap(head, r) {
+			return
+		}
+	}
+}
+
+// post has m delivered once the shard is released, unless it is under way.
+func (g *submissions) post(m *Mail) {
+	if !m.posted.Swap(true) {
+		g.mail = append(g.mail, m)
+	}
+}
+
+// takeMail appends what is to be delivered to dst.
+func (g *submissions) takeMail(dst []*Mail) []*Mail {
+	dst = append(dst, g.mail...)
+	clear(g.mail)
+	g.mail = g.mail[:0]
+	return dst
+}
+
+// HasMail reports whether there is anything for TakeMail.
+func (c *Core) HasMail() bool { return c.submissions != nil && len(c.submissions.mail) > 0 }
+
+// TakeMail appends the Mail that has something new, of sessions to which nothing was under
+// way, to dst. The caller posts it.
+func (c *Core) TakeMail(dst []*Mail) []*Mail {
+	if c.submissions == nil {
+		return dst
+	}
+	return c.submissions.takeMail(dst)
 }
 
 // followers checks the list of who follows a submitted job.

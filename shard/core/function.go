@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"polystalk/shard/flow"
 )
@@ -274,6 +275,18 @@ func (c *Core) functions(x *FunctionOp, r *Reply) {
 		}
 	}
 }
+
+// Sleepers counts the sleeping workers of a function. Sessions count themselves,
+// so that a job that comes while nobody sleeps costs one look.
+type Sleepers struct {
+	n atomic.Int32
+}
+
+// Add counts n more sleepers, or fewer.
+func (s *Sleepers) Add(n int32) { s.n.Add(n) }
+
+// Count is how many there are.
+func (s *Sleepers) Count() int { return int(s.n.Load()) }
 
 // classes checks how many jobs of each class wait in t.
 func (k *checker) classes(t *tube) {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"fmt"
 
 	"polystalk/shard/store"
@@ -29,7 +30,7 @@ func (c *Core) newJob(op *Op) (uint32, *store.Job) {
 	if op.Large != nil {
 		j.Size = uint32(op.Large.Len())
 		j.Flags |= store.FlagLarge
-		j.Body = c.storeLarge(op.Large)
+		j.Body = c.large.Put(op.Large)
 	} else {
 		j.Size = uint32(len(op.Body))
 		ref, ok := c.bodies.Put(op.Body)
@@ -58,12 +59,43 @@ func (c *Core) freeJob(i uint32, j *store.Job) {
 	c.jobs.Free(i)
 }
 
-// freeBody forgets a job's body.
+// freeBody forgets a job's body. Replies that share a large one still may.
 func (c *Core) freeBody(j *store.Job) {
-	if j.Flags&store.FlagLarge != 0 {
-		c.freeLargeBody(j.Body)
-	} else {
+	if j.Flags&store.FlagLarge == 0 {
 		c.bodies.Free(j.Body, int(j.Size))
+		return
+	}
+	body := c.large.Remove(j.Body)
+	if h, ok := c.dir.(BodyHearer); ok {
+		h.BodyFreed(body)
+	}
+}
+
+// sameBody reports whether j has op's body.
+func (c *Core) sameBody(j *store.Job, op *Op) bool {
+	if op.Large == nil {
+		return j.Flags&store.FlagLarge == 0 && bytes.Equal(c.bodies.Get(j.Body, int(j.Size)), op.Body)
+	}
+	return j.Flags&store.FlagLarge != 0 && c.large.At(j.Body).Equal(op.Large)
+}
+
+// bodyOf is j's body, in one piece.
+func (c *Core) bodyOf(j *store.Job) []byte {
+	if j.Flags&store.FlagLarge != 0 {
+		return c.large.At(j.Body).Append(nil)
+	}
+	return c.bodies.Get(j.Body, int(j.Size))
+}
+
+// replyJob fills r with a job; see Reply for how long its body is good.
+func (c *Core) replyJob(r *Reply, s Status, j *store.Job) {
+	r.Status = s
+	r.ID = j.ID
+	r.Commit = max(r.Commit, j.Commit())
+	if j.Flags&store.FlagLarge != 0 {
+		r.Large = c.large.At(j.Body)
+	} else {
+		r.Body = c.bodies.Get(j.Body, int(j.Size))
 	}
 }
 
@@ -232,4 +264,30 @@ func (c *Core) leave(t *tube, i uint32, j *store.Job) {
 	default:
 		j.IsElsewhere(Ready)
 	}
+}
+
+// bodies checks that each body is stored once and nothing else is.
+func (k *checker) bodies() {
+	c := k.c
+	small := 0
+	large := make(map[uint32]bool)
+	// In no fixed order: a check only reports.
+	for i := range k.at {
+		j := c.jobs.At(i)
+		switch {
+		case j.Flags&store.FlagLarge != 0 && (int(j.Body) >= len(c.large.Bodies) || large[j.Body]):
+			k.fail("job %d: its large body %d is another's or is not there", j.ID, j.Body)
+		case j.Flags&store.FlagLarge != 0:
+			large[j.Body] = true
+			if n := c.large.At(j.Body).Len(); n != int(j.Size) {
+				k.fail("job %d: %d bytes stored of %d", j.ID, n, j.Size)
+			}
+		case j.Size > 0:
+			small++
+		}
+	}
+	if small != c.bodies.Len() {
+		k.fail("bodies: %d stored for %d jobs", c.bodies.Len(), small)
+	}
+	c.large.Check(large, k.failAt("bodies"))
 }

@@ -37,7 +37,7 @@ func (c *Core) version(j *store.Job) uint64 {
 	h := xxhash.New()
 	h.Write(b[:]) // a hash's Write never fails
 	if j.Flags&store.FlagLarge != 0 {
-		for _, p := range c.large[j.Body] {
+		for _, p := range c.large.At(j.Body) {
 			h.Write(p)
 		}
 	} else {
@@ -277,7 +277,7 @@ func (c *Core) edit(op *Op, r *Reply) {
 func (c *Core) changeBody(t *tube, j *store.Job, op *Op) bool {
 	var body, size uint32
 	if op.Large != nil {
-		body, size = c.storeLarge(op.Large), uint32(op.Large.Len())
+		body, size = c.large.Put(op.Large), uint32(op.Large.Len())
 	} else {
 		ref, ok := c.bodies.Put(op.Body)
 		if !ok {

@@ -150,3 +150,17 @@ func (t *tube) best() Key {
 	e := t.ready.Top()
 	return Key{e.B, JobID(e.A)}
 }
+
+// Key orders ready jobs: the smaller priority first, then the older job.
+type Key struct {
+	Pri uint32
+	ID  JobID
+}
+
+// MaxKey is not before any job's key.
+var MaxKey = Key{1<<32 - 1, 1<<64 - 1}
+
+// Less reports whether a job with key k is to be reserved before one with l.
+func (k Key) Less(l Key) bool {
+	return k.Pri < l.Pri || k.Pri == l.Pri && k.ID < l.ID
+}

@@ -79,7 +79,7 @@ func (c *Core) recordPut(t *tube, j *store.Job) {
 	r := c.recordOf(j, t)
 	var pieces Large
 	if j.Flags&store.FlagLarge != 0 {
-		pieces = c.large[j.Body]
+		pieces = c.large.At(j.Body)
 	} else {
 		r.Body = c.bodies.Get(j.Body, int(j.Size))
 	}

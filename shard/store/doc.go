@@ -7,6 +7,7 @@
 //	Heap              by a key of two numbers, then by id; any job leaves in O(log n)
 //	IDTable           by id
 //	UniqueTable       by the hash of a unique id
+//	LargeBodies       the bodies that are too large for slabs
 //
 // A record has its links and its places in itself, so a container takes nothing for a job
 // but what a Heap and a UniqueTable have beside it to spare a look at the record. A

@@ -44,7 +44,7 @@ type Job struct {
 	ID              JobID
 	Created         Time
 	Since           Time
-	Body            uint32 // slab reference; or an index of package core's, for a large one
+	Body            uint32 // slab reference; or a place in LargeBodies, for a large one
 	Size            uint32 // bytes of the body
 	Pri             uint32
 	Delay           uint32 // seconds, as last set

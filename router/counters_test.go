@@ -1,6 +1,7 @@
 package router
 
 import (
+	"maps"
 	"testing"
 
 	"polystalk/codec/gearman"
@@ -37,7 +38,7 @@ func TestCountersOfFreeShards(t *testing.T) {
 	c.says("put 0 0 9 1\nx\n", "INSERTED 1\n")
 	c.says("reserve\ndelete 1\n", "RESERVED 1 1\nx\nDELETED\n")
 	f.counts(map[string]uint64{
-		"inputs": 2, "shard-visits": 4, "shard-busy": 0, "inbox-sent": 0, "inbox-helped": 0, "inbox-most": 0,
+		"inputs": 2, "received-bytes": 35, "shard-visits": 4, "shard-busy": 0, "inbox-sent": 0, "inbox-helped": 0, "inbox-most": 0,
 		"commands": 3, "cmd-put": 1, "cmd-reserve": 1, "cmd-delete": 1, "cmd-kick": 0, "turns-deferred": 0,
 	})
 }
@@ -101,4 +102,47 @@ func TestCountersOfGearman(t *testing.T) {
 		"commands": 5, "gearman-submit-job-bg": 2, "gearman-can-do": 1, "gearman-grab-job": 1, "gearman-show-jobs": 1,
 		"gearman-submit-job": 0, "cmd-put": 0,
 	})
+}
+
+// errors are how often each error was answered, of all protocols; those that never were are
+// left out.
+func (f *fixture) errors() map[string]uint64 {
+	n, at := f.d.srv.host.Sums().Errors, 0
+	m := make(map[string]uint64)
+	for _, front := range f.d.srv.fronts {
+		for _, name := range front.Errors() {
+			if n[at] > 0 {
+				m[front.Name()+" "+name] = n[at]
+			}
+			at++
+		}
+	}
+	if at != len(n) {
+		f.t.Errorf("%d errors are counted, and %d have names", len(n), at)
+	}
+	return m
+}
+
+// TestErrorsAreCounted: every answer that says that something was not done, once each.
+func TestErrorsAreCounted(t *testing.T) {
+	f := newFixture(t, Config{Shards: 4, MaxJobSize: 10})
+	c := f.open()
+	c.says("nonsense\ndelete x\ndelete 9\ntouch 9\npeek 9\npeek-ready\nstats-tube none\n",
+		"UNKNOWN_COMMAND\nBAD_FORMAT\nNOT_FOUND\nNOT_FOUND\nNOT_FOUND\nNOT_FOUND\nNOT_FOUND\n")
+	c.says("put 0 0 9 11\n12345678901\n", "JOB_TOO_BIG\n")
+	c.says("put 0 0 9 1\nxyz\nreserve-with-timeout 0\nignore default\n", "EXPECTED_CRLF\nUNKNOWN_COMMAND\nTIMED_OUT\nNOT_IGNORED\n")
+	f.d.Drain()
+	c.says("put 0 0 9 1\nx\n", "DRAINING\n")
+	g := f.openGear()
+	g.asks(packet(gearman.SubmitJobBG, "f", "", "x"), string(gearman.AppendError(nil, gearman.ErrorDraining)))
+	g.asks(packet(gearman.WorkFail, "H:x:1"), string(gearman.AppendError(nil, gearman.ErrorNoJobResult)))
+	g.asks("nonsense\ncancel job H:x:9\n", "ERR UNKNOWN_COMMAND Unknown+server+commandnonsense\r\n", gearman.MsgUnknownJob)
+	want := map[string]uint64{
+		"beanstalkd unknown_command": 2, "beanstalkd bad_format": 1, "beanstalkd not_found": 5, "beanstalkd job_too_big": 1,
+		"beanstalkd expected_crlf": 1, "beanstalkd draining": 1,
+		"Gearman queue_error": 1, "Gearman job_not_found": 1, "Gearman unknown_command": 1, "Gearman unknown_job": 1,
+	}
+	if got := f.errors(); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
 }

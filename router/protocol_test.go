@@ -30,8 +30,9 @@ func newLineFront(h *session.Host) *lineFront {
 	return f
 }
 
-func (*lineFront) Name() string    { return "lines" }
-func (*lineFront) Kinds() []string { return []string{"lines-echo", "lines-put"} }
+func (*lineFront) Name() string     { return "lines" }
+func (*lineFront) Kinds() []string  { return []string{"lines-echo", "lines-put"} }
+func (*lineFront) Errors() []string { return nil }
 
 func (f *lineFront) Open(l *session.Loop, nc session.Conn) *session.Session {
 	c := &lineConn{front: f}

@@ -1,5 +1,7 @@
 package gearman
 
+import "strings"
+
 // The bodies of ERROR packets: code, NUL, text. Observed, word by word; clients
 // show the text and some compare the code. The last group is polystalk's: there
 // gearmand hangs, closes the connection or dies.
@@ -99,6 +101,24 @@ var (
 
 // Error makes a Fault an error, for logs.
 func (f *Fault) Error() string { return "gearman: " + f.what }
+
+// Code is the code of the answer in lower case, as in "invalid_packet", or without one what
+// is wrong.
+func (f *Fault) Code() string {
+	switch {
+	case f.body != "":
+		return ErrorCode(f.body)
+	case f.line != "":
+		return strings.ToLower(strings.Fields(f.line)[1])
+	}
+	return strings.ReplaceAll(f.what, " ", "_")
+}
+
+// ErrorCode is the code of an ERROR in lower case; body is one of the Error constants.
+func ErrorCode(body string) string {
+	code, _, _ := strings.Cut(body, "\x00")
+	return strings.ToLower(code)
+}
 
 // AppendReply appends the answer to the message m in which Parse found f:
 // nothing where the connection just ends.

@@ -85,7 +85,7 @@ func (c *conn) onJob() {
 	id := core.JobID(cmd.ID)
 	shard, ok := c.Host().Map.OfJob(id)
 	if !ok {
-		c.Say(beanstalk.MsgNotFound)
+		c.fail(notFound)
 		return
 	}
 	client, then := c.handles.Client(shard), (*conn).changed
@@ -122,7 +122,7 @@ func (c *conn) changed(r *core.Reply) {
 		return
 	}
 	c.EndBody()
-	c.Say(simpleReply(c.cmd.Kind, r.Status))
+	c.sayChanged(c.cmd.Kind, r.Status)
 }
 
 // runAdmitted goes on with an operation that waits for room for the body of its job.
@@ -134,7 +134,7 @@ func (c *conn) runAdmitted() {
 		c.next = (*conn).runAdmitted
 	default:
 		if !c.Broken() {
-			c.Say(beanstalk.MsgOutOfMemory)
+			c.fail(outOfMemory)
 		}
 	}
 }
@@ -143,34 +143,29 @@ func (c *conn) deleted(r *core.Reply) {
 	if r.Status == core.StatusOK {
 		c.Loop().Ended.Finish(core.JobID(c.cmd.ID))
 	}
-	c.Say(simpleReply(beanstalk.Delete, r.Status))
+	c.sayChanged(beanstalk.Delete, r.Status)
 }
 
-// simpleReply is the answer to a command on one job.
-func simpleReply(k beanstalk.Kind, st core.Status) string {
+// simpleReplies are the answers to commands on one job, if there is that job.
+var simpleReplies = [beanstalk.NumKinds]string{
+	beanstalk.Delete: beanstalk.MsgDeleted, beanstalk.Release: beanstalk.MsgReleased, beanstalk.Bury: beanstalk.MsgBuried,
+	beanstalk.Touch: beanstalk.MsgTouched, beanstalk.KickJob: beanstalk.MsgKicked,
+}
+
+// sayChanged answers a command on one job.
+func (c *conn) sayChanged(k beanstalk.Kind, st core.Status) {
 	if st == core.StatusNotFound {
-		return beanstalk.MsgNotFound
+		c.fail(notFound)
+		return
 	}
-	switch k {
-	case beanstalk.Delete:
-		return beanstalk.MsgDeleted
-	case beanstalk.Release:
-		return beanstalk.MsgReleased
-	case beanstalk.Bury:
-		return beanstalk.MsgBuried
-	case beanstalk.Touch:
-		return beanstalk.MsgTouched
-	case beanstalk.KickJob:
-		return beanstalk.MsgKicked
-	}
-	return beanstalk.MsgInternalError
+	c.Say(simpleReplies[k])
 }
 
 func (c *conn) peeked(r *core.Reply) {
 	out := c.Out()
 	switch {
 	case r.Status != core.StatusFound:
-		c.Say(beanstalk.MsgNotFound)
+		c.fail(notFound)
 	case r.Large != nil:
 		*out = beanstalk.AppendFoundHeader(*out, uint64(r.ID), r.Large.Len())
 		c.SendLarge(r.Large, crlf)
@@ -181,7 +176,7 @@ func (c *conn) peeked(r *core.Reply) {
 
 func (c *conn) reservedJob(r *core.Reply) {
 	if r.Status != core.StatusReserved {
-		c.Say(beanstalk.MsgNotFound)
+		c.fail(notFound)
 		return
 	}
 	c.Take(session.Worker)

@@ -19,9 +19,9 @@ type conn struct {
 
 	cmd    beanstalk.Command // its Name is good while the command is dispatched
 	parse  parse
-	known  bool   // its first line was looked at: it is not another protocol's
-	skip   int    // bytes of a body still to be thrown away
-	answer string // to what is being skipped
+	known  bool    // its first line was looked at: it is not another protocol's
+	skip   int     // bytes of a body still to be thrown away
+	answer failure // to what is being skipped
 
 	putID    core.JobID // of the put whose body is being read, or whose job is not there yet
 	numbered idRun      // ids of puts that were not run yet; see ahead.go
@@ -79,7 +79,7 @@ func (c *conn) runCommands(b []byte) (n int) {
 			n += used
 			if done {
 				c.parse = parseLine
-				c.Say(beanstalk.MsgBadFormat)
+				c.fail(badFormat)
 			} else if used == 0 {
 				return n
 			}
@@ -91,7 +91,7 @@ func (c *conn) runCommands(b []byte) (n int) {
 			n += used
 			if c.skip -= used; c.skip == 0 {
 				c.parse = parseLine
-				c.Say(c.answer)
+				c.fail(c.answer)
 			}
 		case readBody:
 			if c.Stopped() {
@@ -140,12 +140,12 @@ func (c *conn) fault(err error) {
 	case beanstalk.ErrLineTooLong:
 		c.parse = skipLine
 	case beanstalk.ErrUnknownCommand:
-		c.Say(beanstalk.MsgUnknownCommand)
+		c.fail(unknownCommand)
 	default:
 		if c.cmd.Kind != beanstalk.Unknown {
 			c.count() // Parse says when a bad line still counts
 		}
-		c.Say(beanstalk.MsgBadFormat)
+		c.fail(badFormat)
 	}
 }
 

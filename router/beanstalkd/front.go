@@ -30,7 +30,8 @@ type Front struct {
 
 	maxJobSize atomic.Uint32 // bytes; see ahead.maxSize
 
-	base int // of its kinds of commands, as the loops count them
+	base      int // of its kinds of commands, as the loops count them
+	errorBase int // of failures
 
 	started core.Time
 	id      string
@@ -49,6 +50,7 @@ func New(host *session.Host, cfg Config) (*Front, error) {
 	f := &Front{cfg: cfg, host: host, started: host.Clock.Now()}
 	f.maxJobSize.Store(cfg.MaxJobSize)
 	f.base = host.Base(int(beanstalk.NumKinds))
+	f.errorBase = host.ErrorBase(int(failures))
 	var id [8]byte
 	rand.Read(id[:]) // never fails
 	f.id = hex.EncodeToString(id[:])

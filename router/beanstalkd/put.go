@@ -14,11 +14,11 @@ const crlf = "\r\n"
 func (c *conn) put(rest []byte) (n int) {
 	size := int(c.cmd.Size)
 	if c.cmd.Size > c.ahead.maxSize {
-		c.skipPut(beanstalk.MsgJobTooBig)
+		c.skipPut(jobTooBig)
 		return 0
 	}
 	if c.cmd.Trailing {
-		c.Say(beanstalk.MsgBadFormat)
+		c.fail(badFormat)
 		return 0
 	}
 	c.Take(session.Producer)
@@ -53,10 +53,10 @@ func (c *conn) enqueue(body []byte, large core.Large, end []byte) {
 	c.parse = parseLine
 	switch {
 	case string(end) != crlf:
-		c.dropPut(beanstalk.MsgExpectedCRLF)
+		c.dropPut(expectedCRLF)
 		return
 	case c.Host().Draining.Load():
-		c.dropPut(beanstalk.MsgDraining)
+		c.dropPut(draining)
 		return
 	}
 	cmd := &c.cmd
@@ -68,7 +68,7 @@ func (c *conn) putDone(r *core.Reply) {
 	id := c.putID
 	if r.Status != core.StatusOK {
 		c.Host().Complain("out of memory for a job", "conn", &c.Session, "bytes", c.cmd.Size)
-		c.dropPut(beanstalk.MsgOutOfMemory)
+		c.dropPut(outOfMemory)
 		return
 	}
 	c.putID = 0
@@ -80,18 +80,18 @@ func (c *conn) putDone(r *core.Reply) {
 }
 
 // dropPut answers a put of which no job came.
-func (c *conn) dropPut(msg string) {
+func (c *conn) dropPut(why failure) {
 	c.Loop().Ended.Finish(c.putID)
 	c.putID = 0
 	op := c.Op()
 	op.Body, op.Large = nil, nil
 	c.EndBody()
-	c.Say(msg)
+	c.fail(why)
 }
 
-// skipPut throws the body of a put away that is answered with msg.
-func (c *conn) skipPut(msg string) {
+// skipPut throws the body of a put away that has failed.
+func (c *conn) skipPut(why failure) {
 	c.skip = int(c.cmd.Size) + len(crlf)
-	c.answer = msg
+	c.answer = why
 	c.parse = skipBody
 }

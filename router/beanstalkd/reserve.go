@@ -43,7 +43,7 @@ func (c *conn) reserveOn(s ops.Step, r *core.Reply) {
 	case core.StatusTimedOut:
 		c.Say(beanstalk.MsgTimedOut)
 	default:
-		c.Say(beanstalk.MsgInternalError)
+		c.fail(internalError)
 	}
 	switch s.Next {
 	case ops.Visit:

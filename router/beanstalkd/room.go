@@ -49,12 +49,12 @@ func (c *conn) isRefusedAnyway() bool {
 func (c *conn) refuseCommand() {
 	c.count()
 	if c.cmd.Kind != beanstalk.Put {
-		c.Say(beanstalk.MsgOutOfMemory)
+		c.fail(outOfMemory)
 		return
 	}
 	c.FreeBodyRoom()
 	c.skipNumber()
-	c.skipPut(beanstalk.MsgOutOfMemory)
+	c.skipPut(outOfMemory)
 }
 
 // refuseBody answers a put for whose body, which is being read, there is no room.
@@ -63,6 +63,6 @@ func (c *conn) refuseBody() {
 	c.putID = 0
 	left := c.BodyLeft()
 	c.EndBody()
-	c.skipPut(beanstalk.MsgOutOfMemory)
+	c.skipPut(outOfMemory)
 	c.skip = left
 }

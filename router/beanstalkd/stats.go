@@ -95,7 +95,7 @@ func (f *Front) binlog() commit.Stats {
 func (c *conn) saidJob(r *core.Reply) {
 	op := c.Op()
 	if j := op.JobStats; r.Status == core.StatusNotFound {
-		c.Say(beanstalk.MsgNotFound)
+		c.fail(notFound)
 	} else {
 		st := jobStats(j)
 		if log := c.Host().Journal; log != nil {
@@ -110,7 +110,7 @@ func (c *conn) saidJob(r *core.Reply) {
 func (c *conn) saidTube(r *core.Reply) {
 	op := c.Op()
 	if r.Status == core.StatusNotFound {
-		c.Say(beanstalk.MsgNotFound)
+		c.fail(notFound)
 	} else {
 		st := tubeStats(op.TubeStats)
 		out := c.Out()

@@ -51,7 +51,7 @@ func (c *conn) watch() {
 
 func (c *conn) watchedNow(r *core.Reply) {
 	if r.Status != core.StatusOK {
-		c.Say(beanstalk.MsgOutOfMemory)
+		c.fail(outOfMemory)
 		return
 	}
 	c.watched.Add(r.Face, c.handles.In(c.Visited()))
@@ -82,7 +82,7 @@ func (c *conn) ignore() {
 
 func (c *conn) paused(r *core.Reply) {
 	if r.Status == core.StatusNotFound {
-		c.Say(beanstalk.MsgNotFound)
+		c.fail(notFound)
 		return
 	}
 	c.Say(beanstalk.MsgPaused)

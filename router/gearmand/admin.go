@@ -49,9 +49,9 @@ func (c *conn) dropped(r *core.Reply) {
 	c.Op().Name = nil
 	switch r.Status {
 	case core.StatusNotFound:
-		c.Say(gearman.MsgFunctionNotFound)
+		c.refuseLine(gearman.MsgFunctionNotFound, functionNotFound)
 	case core.StatusInUse:
-		c.Say(gearman.MsgFunctionBusy)
+		c.refuseLine(gearman.MsgFunctionBusy, functionBusy)
 	default:
 		c.Say(gearman.MsgOK)
 	}
@@ -61,7 +61,7 @@ func (c *conn) dropped(r *core.Reply) {
 func (c *conn) cancel(handle []byte) {
 	id, shard, ok := c.find(handle)
 	if !ok {
-		c.Say(gearman.MsgUnknownJob)
+		c.refuseLine(gearman.MsgUnknownJob, unknownJob)
 		return
 	}
 	c.Op().CancelJob(id)
@@ -70,7 +70,7 @@ func (c *conn) cancel(handle []byte) {
 
 func (c *conn) cancelled(r *core.Reply) {
 	if r.Status == core.StatusNotFound {
-		c.Say(gearman.MsgUnknownJob)
+		c.refuseLine(gearman.MsgUnknownJob, unknownJob)
 		return
 	}
 	c.Say(gearman.MsgOK)
@@ -81,8 +81,7 @@ func (c *conn) shutDown() {
 	verb, host := c.m.Verb, c.front.host
 	if !c.mayShutDown() {
 		host.Complain("refused the command "+verb.String()+": see --gearman-shutdown", "conn", &c.Session)
-		out := c.Out()
-		*out = gearman.ErrUnknownCommand.AppendReply(*out, &c.m)
+		c.sayFault(gearman.ErrUnknownCommand)
 		return
 	}
 	host.Log.Info("a Gearman administrator sent "+verb.String(), "conn", &c.Session)

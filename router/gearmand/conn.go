@@ -89,12 +89,6 @@ func (c *conn) GiveUp() {}
 // places is where functions and jobs live.
 func (c *conn) places() *placement.Map { return c.front.host.Map }
 
-// fail answers with an ERROR, one of package gearman's.
-func (c *conn) fail(body string) {
-	out := c.Out()
-	*out = gearman.AppendError(*out, body)
-}
-
 func (c *conn) handleOf(id core.JobID) gearman.Handle {
 	return gearman.Handle{Prefix: c.front.cfg.Load().Prefix, ID: uint64(id)}
 }

@@ -10,9 +10,10 @@ import (
 // A Front is the server's side of Gearman: how it is spoken, and what its connections
 // share. It implements session.Front.
 type Front struct {
-	host *session.Host
-	cfg  atomic.Pointer[Config] // never changed in place
-	base int                    // from where the host counts this protocol's commands
+	host      *session.Host
+	cfg       atomic.Pointer[Config] // never changed in place
+	base      int                    // from where the host counts this protocol's commands
+	errorBase int                    // and its failures
 
 	directory directory
 
@@ -29,6 +30,7 @@ func New(host *session.Host, cfg Config, wantShutdown func(graceful bool)) *Fron
 	f := &Front{host: host, wantShutdown: wantShutdown}
 	f.cfg.Store(&cfg)
 	f.base = host.Base(len(f.Kinds()))
+	f.errorBase = host.ErrorBase(len(failures))
 	return f
 }
 

@@ -112,8 +112,7 @@ func (c *conn) counted() {
 
 // faulty answers a message that cannot be understood.
 func (c *conn) faulty(fault *gearman.Fault) {
-	out := c.Out()
-	*out = fault.AppendReply(*out, &c.m)
+	c.sayFault(fault)
 	if fault.Close {
 		c.Refuse()
 		return

@@ -26,8 +26,9 @@ type echoFront struct{ _ int }
 
 type echo struct{ session.Session }
 
-func (*echoFront) Name() string    { return "echo" }
-func (*echoFront) Kinds() []string { return nil }
+func (*echoFront) Name() string     { return "echo" }
+func (*echoFront) Kinds() []string  { return nil }
+func (*echoFront) Errors() []string { return nil }
 
 func (*echoFront) Open(l *session.Loop, c session.Conn) *session.Session {
 	e := new(echo)

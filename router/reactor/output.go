@@ -62,6 +62,7 @@ func (k *socket) send(p []byte) (int, bool) {
 		n, err := send(k.fd, p)
 		switch {
 		case n > 0:
+			k.loop.Tally(session.TallySent, uint64(n))
 			return n, true
 		case err == unix.EAGAIN:
 			return 0, true

@@ -37,6 +37,7 @@ type Host struct {
 	connectionMemory atomic.Int64 // the bound, in bytes, as the operator has said it
 	bodies           *bodyRoom
 	kinds            int // of commands, of all fronts
+	errors           int // that all fronts may answer with
 
 	mu    sync.Mutex
 	loops atomic.Pointer[[]*Loop]
@@ -85,6 +86,14 @@ func (h *Host) BoundConnections(bytes int64) {
 func (h *Host) Base(kinds int) (base int) {
 	base = h.kinds
 	h.kinds += kinds
+	return base
+}
+
+// ErrorBase is from where a front that answers with so many errors counts them. It is to be
+// called once for each front, in the order of Base, before there is a loop.
+func (h *Host) ErrorBase(errors int) (base int) {
+	base = h.errors
+	h.errors += errors
 	return base
 }
 

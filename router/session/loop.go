@@ -68,6 +68,7 @@ func NewLoop(h *Host, wake func()) *Loop {
 	l.corks.runAfter = func(d time.Duration) { time.AfterFunc(d, l.run) }
 	l.batch.Home = l
 	l.counts.commands = make([]atomic.Uint64, h.kinds)
+	l.counts.errors = make([]atomic.Uint64, h.errors)
 	l.Index = h.add(l)
 	return l
 }
@@ -212,6 +213,7 @@ func (l *Loop) Input(s *Session, b []byte) {
 	l.stamp()
 	l.corks.gap += (l.batch.Now - before - l.corks.gap) / gapWeight
 	l.tallies.own[TallyInputs]++
+	l.tallies.own[TallyReceived] += uint64(len(b))
 	floor := min(l.round.left, 0)
 	l.startTurn(max(l.round.left, l.fresh()))
 	l.round.budget -= InputUnits

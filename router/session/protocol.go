@@ -9,7 +9,8 @@ import "polystalk/shard/core"
 //  2. A package below router with a Protocol, which embeds a Session and calls its Init, and
 //     a Front that makes one for each connection. Front.Kinds names its commands.
 //  3. Host.Base, called once by what makes the Front, before there is a loop, says from
-//     where it counts them, as Loop.Count(base + kind).
+//     where it counts them, as Loop.Count(base + kind). Front.Errors, Host.ErrorBase and
+//     Loop.CountError are the same for what it refuses.
 //  4. router.newServer makes the Front and appends it to Server.fronts, in the order in which
 //     Base was called: the counters are named by that (router/counters.go).
 //  5. A method like Server.ServeGearman gives the reactor a listener and the Front.
@@ -55,6 +56,9 @@ type Front interface {
 	// one by Loop.Count, with what Host.Base gave and the index in this list. One
 	// without a name is not shown.
 	Kinds() []string
+	// Errors names the errors that it answers with, in lower case: a session counts one
+	// by Loop.CountError, with what Host.ErrorBase gave and the index in this list.
+	Errors() []string
 	// Open makes a session for a new connection: a value that embeds a Session,
 	// which is returned after Session.Init. It has its first turn by Start.
 	Open(l *Loop, c Conn) *Session

@@ -9,7 +9,9 @@ type Tally int
 // The tallies of a loop.
 const (
 	TallyInputs   Tally = iota // times that a connection brought bytes
+	TallyReceived              // bytes that connections brought
 	TallyWrites                // system calls that wrote replies
+	TallySent                  // bytes of replies that sockets took
 	TallyDeferred              // turns put off, so that other connections had theirs
 	TallyBehind                // times that a socket did not take all, and the rest began to wait
 	TallyPauses                // times that a connection was no longer read because it got ahead
@@ -26,7 +28,9 @@ const (
 // tallyNames are the names of the tallies as counters, summed over all loops.
 var tallyNames = [NumTallies]string{
 	TallyInputs:   "inputs",
+	TallyReceived: "received-bytes",
 	TallyWrites:   "writes",
+	TallySent:     "sent-bytes",
 	TallyDeferred: "turns-deferred",
 	TallyBehind:   "behind",
 	TallyPauses:   "pauses",
@@ -71,6 +75,7 @@ type counts struct {
 	connections, producers, workers, waiting atomic.Int64
 	total                                    atomic.Uint64
 	commands                                 []atomic.Uint64 // by Front base and kind
+	errors                                   []atomic.Uint64 // by what Host.ErrorBase gave and error
 }
 
 // countRole counts one session more, or fewer, in a role.
@@ -88,17 +93,22 @@ func (l *Loop) countRole(r Roles, n int64) {
 // Count counts a command: its index among its Front's kinds behind what Host.Base gives.
 func (l *Loop) Count(kind int) { l.counts.commands[kind].Add(1) }
 
+// CountError counts a command that was answered by an error: its index among its Front's
+// errors behind what Host.ErrorBase gives.
+func (l *Loop) CountError(i int) { l.counts.errors[i].Add(1) }
+
 // Sums are what all loops have counted. Figures are not all of one moment.
 type Sums struct {
 	Connections, Producers, Workers, Waiting int64
 	TotalConnections                         uint64
 	Commands                                 []uint64 // as of Loop.Count
+	Errors                                   []uint64 // as of Loop.CountError
 	Tallies                                  [NumTallies]uint64
 }
 
 // Sums adds up what the loops have counted; from any goroutine, without disturbing one.
 func (h *Host) Sums() *Sums {
-	n := &Sums{Commands: make([]uint64, h.kinds)}
+	n := &Sums{Commands: make([]uint64, h.kinds), Errors: make([]uint64, h.errors)}
 	for _, l := range h.Loops() {
 		c := &l.counts
 		n.Connections += c.connections.Load()
@@ -108,6 +118,9 @@ func (h *Host) Sums() *Sums {
 		n.TotalConnections += c.total.Load()
 		for i := range c.commands {
 			n.Commands[i] += c.commands[i].Load()
+		}
+		for i := range c.errors {
+			n.Errors[i] += c.errors[i].Load()
 		}
 		for i := range n.Tallies {
 			n.Tallies[i] += l.tallies.shown[i].Load()

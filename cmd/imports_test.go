@@ -30,11 +30,12 @@ var table = []row{
 
 	// The state of a part of the tubes, its owner, and how it outlives the process.
 	{"shard", "shard/commit shard/core shard/ring", ""},
-	{"shard/commit", "shard/record", ""},
+	{"shard/commit", "shard/histogram shard/record", ""},
 	{"shard/core", "bytebufferpool shard/flow shard/listindex shard/record shard/slab shard/store xxhash", ""},
-	{"shard/journal", "shard/commit shard/journal/space shard/record x/sys", "shard/core"},
+	{"shard/journal", "shard/commit shard/histogram shard/journal/space shard/record x/sys", "shard/core"},
 	{"shard/journal/space", "shard/commit shard/record", ""},
 	{"shard/flow", "", ""},
+	{"shard/histogram", "", ""},
 	{"shard/listindex", "", ""},
 	{"shard/record", "", ""},
 	{"shard/ring", "", ""},
@@ -129,7 +130,7 @@ var laws = []law{
 	{folder: "codec", only: "codec", tests: true, why: "a codec knows bytes and values, no server"},
 	{folder: "shard", only: "shard", tests: true, why: "the state knows neither bytes nor connections"},
 	{folder: "shard/core", only: "shard/flow shard/listindex shard/record shard/slab shard/store", why: "the core is deterministic, and what it imports is too"},
-	{folder: "shard/commit", only: "shard/record", why: "what stands behind it may be another than the journal"},
+	{folder: "shard/commit", only: "shard/histogram shard/record", why: "what stands behind it may be another than the journal"},
 	{folder: "shard/journal/space", only: "shard/commit shard/record", why: "it is arithmetic, and knows no files"},
 	{folder: "router", only: "router codec shard", tests: true, why: "a server does not know its programs"},
 	{folder: "router/placement", never: "codec gnet", why: "where a tube lives has nothing to do with what is spoken"},

@@ -1,5 +1,7 @@
 package commit
 
+import "polystalk/shard/histogram"
+
 // A Storage is what sessions and the server need to know of durability: when a reply may
 // leave, whether a change may be made, and what to say about it. Journal (package
 // journal) is the one there is.
@@ -65,4 +67,8 @@ type Stats struct {
 	Batches, Records  uint64
 	Migrated, Commits uint64
 	Pending, Promised int64 // bytes in Logs, about; of bodies that were let in
+
+	Written uint64           // bytes, since the start
+	Sizes   histogram.Counts // of commits since the start that had records: how many those were
+	Syncs   histogram.Counts // of commits to the disk since the start: how long they took
 }

@@ -302,6 +302,7 @@ func (j *Journal) Stats() commit.Stats {
 		Batches: j.writer.written.Load(), Records: j.writer.records.Load(),
 		Migrated: j.keeper.migrated.Load(), Commits: j.Acked(),
 		Pending: sums.Pending, Promised: sums.Promised,
+		Written: j.writer.figures.bytes.Load(), Sizes: j.writer.figures.sizes.Read(), Syncs: j.writer.figures.syncs.Read(),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"polystalk/shard/commit"
+	"polystalk/shard/histogram"
 	"polystalk/shard/journal/space"
 	"polystalk/shard/record"
 )
@@ -37,6 +38,8 @@ type writer struct {
 	globals       record.Globals // what every segment begins with; HighID as it was recovered
 	highID        atomic.Uint64  // the highest id of a job that a commit has met
 	records       atomic.Uint64  // how many there were
+	uncounted     uint64         // of them, those of the commit that is being made
+	figures       figures
 
 	dirty   waker         // something was written that no commit has synced
 	syncing sync.Mutex    // held by who syncs
@@ -46,6 +49,13 @@ type writer struct {
 	// These are guarded by segments.mu, and segments.changed tells of durable.
 	durable uint64 // the last commit that is on disk
 	forced  uint64 // the last commit that is to be, whatever the policy
+}
+
+// figures are a writer's, for who watches it.
+type figures struct {
+	bytes atomic.Uint64       // of batches, as they are in segments
+	sizes histogram.Histogram // of commits that had records: how many
+	syncs histogram.Histogram // how long they took
 }
 
 // resume goes on behind a last batch, all of which is durable by now, as is all that is
@@ -64,6 +74,7 @@ func (w *writer) resume(batch, n uint64) {
 func (w *writer) grow(n int64, g commit.Growth) {
 	w.ledger.Take(n, g)
 	w.records.Add(g.Records)
+	w.uncounted += g.Records
 	if g.HighID > w.highID.Load() {
 		w.highID.Store(g.HighID)
 	}
@@ -146,6 +157,10 @@ func (w *writer) Sync(n uint64) error {
 		}
 	}
 	w.ledger.Written()
+	if w.uncounted > 0 {
+		w.figures.sizes.Count(w.uncounted)
+		w.uncounted = 0
+	}
 	if w.written.Load() != w.synced.Load() && w.opts.Sync != SyncAlways && !forced {
 		w.dirty.wake()
 		return nil
@@ -197,6 +212,7 @@ func (w *writer) writeBatch(n uint64) error {
 	// No record in it is known under a higher number; see commit.Log.Begin.
 	cur.lastCommit = n + 1
 	w.ledger.Write(int64(k))
+	w.figures.bytes.Add(uint64(k))
 	w.written.Store(w.batch)
 	w.staging = append(out[:0], make([]byte, batchHead)...)
 	w.stagedGlobals = batchHead
@@ -302,6 +318,7 @@ func (w *writer) sync() error {
 	s.mu.Lock()
 	files := append([]*segment(nil), s.unsynced...)
 	s.mu.Unlock()
+	begun := w.opts.Now()
 	for _, f := range files {
 		if err := f.file.Sync(); err != nil {
 			err = fmt.Errorf("syncing %s: %w", segmentName(f.number), err)
@@ -309,6 +326,7 @@ func (w *writer) sync() error {
 			return err
 		}
 	}
+	w.figures.syncs.Took(w.opts.Now().Sub(begun))
 	w.synced.Store(target)
 	s.mu.Lock()
 	defer s.mu.Unlock()

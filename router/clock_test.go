@@ -89,7 +89,7 @@ func (f *fixture) wantsTimes(when string, delay, pause, date int) {
 			want = date
 		}
 		var s core.JobStats
-		f.ask("", core.Op{Kind: core.OpStatsJob, ID: id, JobStats: &s})
+		f.ask("", core.Op{Kind: core.OpStatsJob, ID: id, Figures: core.Figures{JobStats: &s}})
 		if state := map[bool]core.State{true: core.Delayed, false: core.Ready}[want > 0]; s.State != state || want > 0 && s.TimeLeft/core.Second != core.Time(want) {
 			f.t.Errorf("%s: job %d is %v for %v, want %v for %d s", when, id, s.State, time.Duration(s.TimeLeft), state, want)
 		}
@@ -98,7 +98,7 @@ func (f *fixture) wantsTimes(when string, delay, pause, date int) {
 		}
 	}
 	var s core.TubeStats
-	f.ask("paused", core.Op{Kind: core.OpStatsTube, Name: []byte("paused"), TubeStats: &s})
+	f.ask("paused", core.Op{Kind: core.OpStatsTube, Name: []byte("paused"), Figures: core.Figures{TubeStats: &s}})
 	if s.PauseLeft/core.Second != core.Time(pause) {
 		f.t.Errorf("%s: the pause goes on for %v, want %d s", when, time.Duration(s.PauseLeft), pause)
 	}

@@ -238,7 +238,7 @@ func TestGoroutineRunsTimers(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
 		var st core.JobStats
-		apply(core.Op{Kind: core.OpStatsJob, ID: 1, JobStats: &st})
+		apply(core.Op{Kind: core.OpStatsJob, ID: 1, Figures: core.Figures{JobStats: &st}})
 		if st.State != core.Ready || st.Timeouts != 1 {
 			t.Errorf("after its time to run: %v, %d timeouts", st.State, st.Timeouts)
 		}

@@ -49,6 +49,12 @@ func (c *Core) applyOperator(op *Op, r *Reply) {
 	case OpPutCopy:
 		c.putCopy(op, r)
 		return
+	case OpHeld:
+		c.listHeld(op, r)
+		return
+	case OpAskHolders:
+		c.askHolders(op.Operator, r)
+		return
 	}
 	var t *tube
 	if op.Name != nil || op.Kind != OpScan && op.Kind <= OpPutCopy {
@@ -226,20 +232,6 @@ func (c *Core) scan(t *tube, x *OperatorOp, r *Reply) {
 	}
 }
 
-// listHolders appends the next reserved jobs.
-func (c *Core) listHolders(x *OperatorOp, r *Reply) {
-	b := c.browse(x)
-	for ; x.Cursor.At < uint64(len(c.clients)); x.Cursor.At++ {
-		b.work--
-		cl := c.clients[x.Cursor.At]
-		if b.spent() || cl != nil && !b.walk(&cl.held, false, func(j *store.Job) bool { return j.State == Reserved && j.Client == cl.id }) {
-			r.Status = StatusMore
-			return
-		}
-		x.Cursor = Cursor{At: x.Cursor.At}
-	}
-}
-
 // spent reports whether the visit is over.
 func (b *browsing) spent() bool { return b.work <= 0 || b.rows <= 0 }
 
@@ -294,7 +286,7 @@ func (b *browsing) show(i uint32) bool {
 		Since: j.Since, InState: max(0, c.now-j.Since), Size: j.Size, BodyAt: len(x.Bodies),
 	}
 	if j.State == Reserved {
-		row.Client = j.Client
+		row.Client, row.Conn = j.Client, c.clientAt(j.Client).conn
 	}
 	switch {
 	case j.Flags&store.FlagLarge != 0:

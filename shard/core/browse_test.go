@@ -97,12 +97,12 @@ func (d *driver) compareRow(x *OperatorOp, row *JobRow, j *modelJob) error {
 	want := d.twin.jobStats(j)
 	got := row.JobStats
 	got.Commit = 0
-	holder := ClientID(0)
+	holder, conn := ClientID(0), uint64(0)
 	if j.client != nil {
-		holder = j.client.id
+		holder, conn = j.client.id, j.client.conn
 	}
-	if got != want || row.Client != holder || row.Since != j.at || row.InState != max(0, d.twin.now-j.at) || int(row.Size) != len(j.body) {
-		return fmt.Errorf("row %+v, want %+v of client %d since %d", *row, want, holder, j.at)
+	if got != want || row.Client != holder || row.Conn != conn || row.Since != j.at || row.InState != max(0, d.twin.now-j.at) || int(row.Size) != len(j.body) {
+		return fmt.Errorf("row %+v, want %+v of client %d of connection %d since %d", *row, want, holder, conn, j.at)
 	}
 	body := string(x.Bodies[row.BodyAt : row.BodyAt+row.BodySize])
 	if row.Large != nil {
@@ -187,13 +187,46 @@ func (d *driver) compareBrowsed() error {
 			return err
 		}
 	}
-	var held []*modelJob
-	for id := range ClientID(len(d.core.clients)) {
-		if cl := d.twin.clients[id]; cl != nil {
-			held = append(held, byEntry(d.twin.held(cl))...)
+	return d.compareHolders(byEntry)
+}
+
+// compareHolders looks at who holds what: at all of them, and at each by itself.
+func (d *driver) compareHolders(byEntry func([]*modelJob) []*modelJob) error {
+	var all []*modelJob
+	var asked OperatorOp
+	for id := range ClientID(len(d.core.clients) + 1) {
+		asked.Holders = append(asked.Holders, Holder{Client: id, Conn: 1}, Holder{Client: id})
+		cl := d.twin.clients[id]
+		if cl == nil {
+			continue
+		}
+		asked.Holders = append(asked.Holders, Holder{Client: id, Conn: cl.conn})
+		held := byEntry(d.twin.held(cl))
+		all = append(all, held...)
+		if err := d.shown("held", func(o *Op, x *OperatorOp) { o.ListHeld(id, cl.conn, x) }, held); err != nil {
+			return err
+		}
+		if err := d.shown("held by another", func(o *Op, x *OperatorOp) { o.ListHeld(id, cl.conn+1, x) }, nil); err != nil {
+			return err
 		}
 	}
-	return d.shown("holders", func(o *Op, x *OperatorOp) { o.ListHolders(x) }, held)
+	op := new(Op)
+	op.AskHolders(&asked)
+	d.core.applyOperator(op, new(Reply))
+	for _, h := range asked.Holders {
+		want := Holder{Client: h.Client, Conn: h.Conn}
+		if cl := d.twin.clients[h.Client]; cl != nil && cl.conn == h.Conn {
+			held := byEntry(d.twin.held(cl))
+			want.Known, want.Held, want.Waits = true, uint32(len(held)), cl.waiting
+			if len(held) > 0 {
+				want.Oldest = max(0, d.twin.now-held[0].at)
+			}
+		}
+		if h != want {
+			return fmt.Errorf("holder %+v, want %+v", h, want)
+		}
+	}
+	return d.shown("holders", func(o *Op, x *OperatorOp) { o.ListHolders(x) }, all)
 }
 
 // TestListGoesOnWhereItsJobHasGone: at the place that the job of the cursor had, also when

@@ -13,6 +13,7 @@ import (
 // it holds here, whether it waits here. Holding a job is having reserved it.
 type client struct {
 	id      ClientID
+	conn    uint64 // the number of its connection; zero: it has none
 	waiter  *Waiter
 	watches watchList
 
@@ -70,7 +71,7 @@ func (c *Core) clientFor(op *Op) *client {
 	if op.Client != 0 {
 		return c.clientAt(op.Client)
 	}
-	cl := &client{waiter: op.Waiter}
+	cl := &client{waiter: op.Waiter, conn: op.Conn}
 	cl.timer.client = cl
 	if n := len(c.freeClients); n > 0 {
 		cl.id = c.freeClients[n-1]

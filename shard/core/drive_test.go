@@ -28,6 +28,7 @@ type driver struct {
 
 // conn is what a session knows of itself.
 type conn struct {
+	number  uint64
 	id      ClientID
 	use     TubeID
 	watches map[string]TubeID
@@ -51,7 +52,7 @@ func newDriver(pick func(n int) int) *driver {
 	d.core.Pin("default")
 	d.twin.open("default", 1).pinned = true
 	for range 1 + pick(8) {
-		d.conns = append(d.conns, &conn{waiter: new(Waiter), watches: map[string]TubeID{}, mirrors: map[string]*Mirror{}})
+		d.conns = append(d.conns, &conn{number: uint64(len(d.conns)) + 100, waiter: new(Waiter), watches: map[string]TubeID{}, mirrors: map[string]*Mirror{}})
 	}
 	d.names = []string{"default"}
 	n, wide := pick(6), pick(8) == 0
@@ -75,7 +76,7 @@ func (d *driver) widen() {
 	cn := d.conns[0]
 	for _, name := range d.names {
 		if d.pick(6) > 0 {
-			op := &Op{Kind: OpWatch, Client: cn.id, Waiter: cn.waiter, Name: []byte(name)}
+			op := &Op{Kind: OpWatch, Client: cn.id, Conn: cn.number, Waiter: cn.waiter, Name: []byte(name)}
 			if err := d.do(cn, op); err != nil {
 				panic(err)
 			}
@@ -213,7 +214,7 @@ func compareReply(got, want *Reply) error {
 
 // op makes an operation that cn may send now; nil when there is none.
 func (d *driver) op(cn *conn) *Op {
-	op := &Op{Client: cn.id, Waiter: cn.waiter, Tube: cn.use}
+	op := &Op{Client: cn.id, Conn: cn.number, Waiter: cn.waiter, Tube: cn.use}
 	if cn.waits {
 		switch d.pick(4) {
 		case 0:

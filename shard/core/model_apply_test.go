@@ -14,7 +14,7 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 	r := Reply{Client: op.Client}
 	newClient := func() *modelClient {
 		if cl == nil {
-			cl = &modelClient{id: got.Client, waiter: op.Waiter}
+			cl = &modelClient{id: got.Client, conn: op.Conn, waiter: op.Waiter}
 			m.clients[got.Client] = cl
 			r.Client = got.Client
 		}

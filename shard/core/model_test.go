@@ -53,6 +53,7 @@ type modelTube struct {
 
 type modelClient struct {
 	id      ClientID
+	conn    uint64
 	waiter  *Waiter
 	watches []*modelTube
 	waiting bool

@@ -68,7 +68,7 @@ const (
 // Op is one operation on one core. It is made by the method that has the operation's
 // name, which sets every field that the operation reads but for those that it says are the
 // caller's; what other fields hold does not matter then, so one Op may serve many operations,
-// of many sessions.
+// of many sessions. Conn is always the caller's.
 //
 // The slices that a method takes are only read during Apply, except Large: the core keeps
 // it, and the caller must not write to it again. Of bodies, Large is for those longer than
@@ -96,9 +96,8 @@ type Op struct {
 	Until      Time // when a wait ends, in time awake (timer.go); Never for plain reserve
 	Seq        uint64
 	Waiter     *Waiter
-	JobStats   *JobStats
-	TubeStats  *TubeStats
-	Counts     *Counts
+	Conn       uint64 // the number of the connection that asks, of which a client is made; zero: it is none
+	Figures
 
 	// Function is the rest of an operation on functions. It belongs to the session, which
 	// sets it before it calls the method of such an operation; no other reads it.
@@ -106,6 +105,13 @@ type Op struct {
 
 	// Operator is the rest of an operation of an operator.
 	Operator *OperatorOp
+}
+
+// Figures are where those go that an operation is asked for, of the kind that its method names.
+type Figures struct {
+	JobStats  *JobStats
+	TubeStats *TubeStats
+	Counts    *Counts
 }
 
 // set begins an operation. Name, Body and Large are those of this one, or nil: Keep would

@@ -8,17 +8,19 @@ import "polystalk/shard/flow"
 // bounded amount of work, however much there is: StatusMore asks for the same once more,
 // with Operator.Cursor as it is left. Between two visits others do as they like.
 const (
-	OpFlow    OpKind = iota + operatorKinds // see AskFlow
-	OpTubes                                 // see ListTubes
-	OpHead                                  // see ListHead
-	OpList                                  // see ListArrivals
-	OpScan                                  // see ScanJobs
-	OpHolders                               // see ListHolders
-	OpJob                                   // see AskJob
-	OpMany                                  // see ActOnMany
-	OpSweep                                 // see Sweep
-	OpEdit                                  // see Edit
-	OpPutCopy                               // see PutCopy
+	OpFlow       OpKind = iota + operatorKinds // see AskFlow
+	OpTubes                                    // see ListTubes
+	OpHead                                     // see ListHead
+	OpList                                     // see ListArrivals
+	OpScan                                     // see ScanJobs
+	OpHolders                                  // see ListHolders
+	OpJob                                      // see AskJob
+	OpMany                                     // see ActOnMany
+	OpSweep                                    // see Sweep
+	OpEdit                                     // see Edit
+	OpPutCopy                                  // see PutCopy
+	OpHeld                                     // see ListHeld
+	OpAskHolders                               // see AskHolders
 )
 
 // What a visit may do, in units of work: to look at a job is one, and so is each bodyUnit
@@ -42,10 +44,11 @@ type OperatorOp struct {
 	Limit  int    // rows wanted in a visit; zero, or too many: as many as a visit gives
 	Body   uint32 // bytes of each body that are wanted
 
-	Tubes  []TubeRow
-	Jobs   []JobRow
-	Bodies []byte // what JobRow.Body tells of
-	Looked int    // jobs that were looked at in this visit
+	Tubes   []TubeRow
+	Jobs    []JobRow
+	Bodies  []byte // what JobRow.Body tells of
+	Looked  int    // jobs that were looked at in this visit
+	Holders []Holder
 
 	Results []Status // what became of each job of an ActOnMany
 	Version uint64   // of the job of AskJob and Edit: another whenever anything about it is
@@ -143,6 +146,7 @@ type JobRow struct {
 	JobStats
 	TubeID   TubeID
 	Client   ClientID // who has reserved it, else zero
+	Conn     uint64   // the number of that one's connection; zero: it has none
 	Since    Time     // when it entered its state, in core time
 	InState  Time     // how long ago that was
 	Size     uint32   // bytes of the body
@@ -188,10 +192,6 @@ func (o *Op) ListArrivals(name []byte, s State, x *OperatorOp) {
 // from x.Cursor on. A job that is there and wanted from the first visit to the last is
 // shown exactly once, wherever it moves meanwhile.
 func (o *Op) ScanJobs(name []byte, x *OperatorOp) { o.onOperator(OpScan, name, x) }
-
-// ListHolders appends the reserved jobs that x.Filter wants to x.Jobs, client by client,
-// from x.Cursor on, each client's in the order in which it has reserved them.
-func (o *Op) ListHolders(x *OperatorOp) { o.onOperator(OpHolders, nil, x) }
 
 // AskJob appends one job to x.Jobs, and tells its x.Version. The version is the same as long
 // as nothing about the job has changed; another core, or process, has others.

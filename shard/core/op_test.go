@@ -14,7 +14,7 @@ func made(op *Op) *Op {
 		Kind: 255, Kicked: 255, Wait: true, Multi: true, Mirror: true, Client: 1 << 30, Tube: 1 << 30,
 		ID: 1 << 60, Pri: 77, N: 77, Admitted: 1 << 31, Delay: 77, TTR: 77, Name: junk, Body: junk,
 		Large: Large{junk}, Bound: Key{7, 7}, Until: 7, Seq: 77, Waiter: new(Waiter),
-		JobStats: new(JobStats), TubeStats: new(TubeStats), Counts: new(Counts), Function: op.Function,
+		Figures: Figures{new(JobStats), new(TubeStats), new(Counts)}, Function: op.Function,
 	}
 	f := op.Function
 	switch op.Kind {
@@ -99,6 +99,10 @@ func made(op *Op) *Op {
 		o.ScanJobs(op.Name, op.Operator)
 	case OpHolders:
 		o.ListHolders(op.Operator)
+	case OpHeld:
+		o.ListHeld(ClientID(op.N), op.Seq, op.Operator)
+	case OpAskHolders:
+		o.AskHolders(op.Operator)
 	case OpJob:
 		o.AskJob(op.ID, op.Operator)
 	case OpMany:
@@ -156,6 +160,7 @@ func made(op *Op) *Op {
 	default:
 		panic(fmt.Sprintf("operation %d has no method", op.Kind))
 	}
+	o.Conn = op.Conn // the caller's
 	if o.Client == 0 {
 		o.Client = op.Client // the reply repeats it, which some tests go by
 	}
@@ -165,7 +170,7 @@ func made(op *Op) *Op {
 // TestOpsLeaveNothingBehind: names and bodies of the operation before are not copied again
 // by Keep.
 func TestOpsLeaveNothingBehind(t *testing.T) {
-	for kind := OpJoin; kind <= OpPutCopy; kind++ {
+	for kind := OpJoin; kind <= OpAskHolders; kind++ {
 		if kind == functionKinds || kind == operatorKinds {
 			kind++
 		}

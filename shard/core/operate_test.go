@@ -134,7 +134,7 @@ func TestCopyIsLikeTheJob(t *testing.T) {
 		w.do(Op{Kind: OpJob, ID: id, Operator: x}, StatusOK)
 		row := &x.Jobs[0]
 		w.last++
-		w.do(Op{Kind: OpPutCopy, Name: []byte("b"), ID: w.last, JobStats: &row.JobStats, Body: x.Bodies[:row.BodySize]}, StatusOK)
+		w.do(Op{Kind: OpPutCopy, Name: []byte("b"), ID: w.last, Figures: Figures{JobStats: &row.JobStats}, Body: x.Bodies[:row.BodySize]}, StatusOK)
 		copies[w.last] = row.JobStats
 	}
 	for range 2 {
@@ -164,6 +164,6 @@ func TestCopyGoesToWhoWaits(t *testing.T) {
 	p := w.join("b")
 	p.wait(Never)
 	w.last = 1
-	w.do(Op{Kind: OpPutCopy, Name: []byte("b"), ID: 1, JobStats: &JobStats{State: Reserved, TTR: 5}, Body: []byte("job 1")}, StatusOK)
+	w.do(Op{Kind: OpPutCopy, Name: []byte("b"), ID: 1, Figures: Figures{JobStats: &JobStats{State: Reserved, TTR: 5}}, Body: []byte("job 1")}, StatusOK)
 	w.wakes(p.gets(1))
 }

@@ -343,7 +343,7 @@ func TestTubeLivesWhileItHoldsJobs(t *testing.T) {
 	p.do(Op{Kind: OpClose, Client: p.id, Tube: p.tube}, StatusOK)
 	w.isIn(id, Ready)
 	w.do(Op{Kind: OpDelete, ID: id}, StatusOK)
-	w.do(Op{Kind: OpStatsTube, Name: []byte("a"), TubeStats: new(TubeStats)}, StatusNotFound)
+	w.do(Op{Kind: OpStatsTube, Name: []byte("a"), Figures: Figures{TubeStats: new(TubeStats)}}, StatusNotFound)
 	if w.core.Next() != Never {
 		t.Errorf("a timer is left")
 	}

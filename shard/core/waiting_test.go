@@ -157,7 +157,7 @@ func TestPauseZeroServesWaiters(t *testing.T) {
 	w.pause("default", 0)
 	w.wakes(p.gets(id))
 	var s TubeStats
-	w.do(Op{Kind: OpStatsTube, Name: []byte("default"), TubeStats: &s}, StatusOK)
+	w.do(Op{Kind: OpStatsTube, Name: []byte("default"), Figures: Figures{TubeStats: &s}}, StatusOK)
 	if s.Pauses != 2 || s.Pause != 0 || s.PauseLeft != 0 {
 		t.Errorf("%+v", s)
 	}
@@ -217,7 +217,7 @@ func TestTimeLeftIsNeverNegative(t *testing.T) {
 	w.pause("late", 2)
 	w.now += 5 * Second
 	var s TubeStats
-	w.do(Op{Kind: OpStatsTube, Name: []byte("late"), TubeStats: &s}, StatusOK)
+	w.do(Op{Kind: OpStatsTube, Name: []byte("late"), Figures: Figures{TubeStats: &s}}, StatusOK)
 	if s.PauseLeft < 0 {
 		t.Errorf("%+v", s)
 	}

@@ -136,7 +136,7 @@ func (w *world) pause(name string, seconds uint32) {
 func (w *world) stats(id JobID) JobStats {
 	w.t.Helper()
 	var s JobStats
-	w.do(Op{Kind: OpStatsJob, ID: id, JobStats: &s}, StatusOK)
+	w.do(Op{Kind: OpStatsJob, ID: id, Figures: Figures{JobStats: &s}}, StatusOK)
 	return s
 }
 

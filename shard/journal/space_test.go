@@ -207,7 +207,7 @@ func TestManyPauses(t *testing.T) {
 	for i := range 20000 {
 		name := fmt.Appendf(nil, "a tube with a number of its own, which is %d", i)
 		var s core.TubeStats
-		w.shards[w.partOf(core.SlotOf(name))].apply(&core.Op{Kind: core.OpStatsTube, Name: name, TubeStats: &s})
+		w.shards[w.partOf(core.SlotOf(name))].apply(&core.Op{Kind: core.OpStatsTube, Name: name, Figures: core.Figures{TubeStats: &s}})
 		if s.Pause != 1<<30*core.Second {
 			t.Fatalf("%s is paused for %d", name, s.Pause)
 		}

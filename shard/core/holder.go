@@ -1,0 +1,93 @@
+package core
+
+import "polystalk/shard/store"
+
+// A Holder is a client of a core and what it has there. Who asks says which client is meant:
+// by its handle and by its connection, since a handle is another's once a client has gone.
+type Holder struct {
+	Client ClientID
+	Conn   uint64
+
+	Known   bool   // that connection's client is there; else what follows is zero
+	Held    uint32 // jobs that it has reserved
+	Oldest  Time   // how long the first of them has been so
+	Waits   bool   // for a job to reserve
+	Follows bool   // it wants to hear of submitted jobs that have not ended
+}
+
+// holdersMax clients are looked at in a visit.
+const holdersMax = 1024
+
+// ListHolders appends the reserved jobs that x.Filter wants to x.Jobs, client by client,
+// from x.Cursor on, each client's in the order in which it has reserved them.
+func (o *Op) ListHolders(x *OperatorOp) { o.onOperator(OpHolders, nil, x) }
+
+// ListHeld appends the jobs that a client of a connection has reserved and x.Filter wants to
+// x.Jobs, in the order in which it has reserved them, from x.Cursor on. StatusNotFound: the
+// client is not, or no longer, that connection's.
+func (o *Op) ListHeld(client ClientID, conn uint64, x *OperatorOp) {
+	o.onOperator(OpHeld, nil, x)
+	o.N, o.Seq = uint32(client), conn
+}
+
+// AskHolders fills in x.Holders, from x.Cursor on.
+func (o *Op) AskHolders(x *OperatorOp) { o.onOperator(OpAskHolders, nil, x) }
+
+// clientOfConn is the client of a handle, nil unless it is that connection's.
+func (c *Core) clientOfConn(id ClientID, conn uint64) *client {
+	if int(id) >= len(c.clients) || c.clients[id] == nil || c.clients[id].conn != conn {
+		return nil
+	}
+	return c.clients[id]
+}
+
+// walkHeld shows the next jobs that cl has reserved. It reports whether it came to the end.
+func (b *browsing) walkHeld(cl *client) bool {
+	return b.walk(&cl.held, false, func(j *store.Job) bool { return j.State == Reserved && j.Client == cl.id })
+}
+
+// listHolders appends the next reserved jobs.
+func (c *Core) listHolders(x *OperatorOp, r *Reply) {
+	b := c.browse(x)
+	for ; x.Cursor.At < uint64(len(c.clients)); x.Cursor.At++ {
+		b.work--
+		cl := c.clients[x.Cursor.At]
+		if b.spent() || cl != nil && !b.walkHeld(cl) {
+			r.Status = StatusMore
+			return
+		}
+		x.Cursor = Cursor{At: x.Cursor.At}
+	}
+}
+
+// listHeld appends the next jobs of one client.
+func (c *Core) listHeld(op *Op, r *Reply) {
+	cl := c.clientOfConn(ClientID(op.N), op.Seq)
+	if cl == nil {
+		r.Status = StatusNotFound
+		return
+	}
+	if b := c.browse(op.Operator); !b.walkHeld(cl) {
+		r.Status = StatusMore
+	}
+}
+
+// askHolders tells of the next clients.
+func (c *Core) askHolders(x *OperatorOp, r *Reply) {
+	end := min(x.Cursor.At+holdersMax, uint64(len(x.Holders)))
+	for ; x.Cursor.At < end; x.Cursor.At++ {
+		h := &x.Holders[x.Cursor.At]
+		*h = Holder{Client: h.Client, Conn: h.Conn}
+		cl := c.clientOfConn(h.Client, h.Conn)
+		if cl == nil {
+			continue
+		}
+		h.Known, h.Held, h.Waits, h.Follows = true, cl.held.N, cl.waiting, cl.follows != nil
+		if i := cl.held.Head; i != 0 {
+			h.Oldest = max(0, c.now-c.jobs.At(i).Since)
+		}
+	}
+	if end < uint64(len(x.Holders)) {
+		r.Status = StatusMore
+	}
+}

@@ -16,6 +16,7 @@ import (
 	wire "polystalk/codec/admin"
 	"polystalk/router"
 	"polystalk/router/access"
+	"polystalk/router/api"
 	"polystalk/router/web"
 )
 
@@ -25,7 +26,7 @@ const httpStopWait = 300 * time.Millisecond
 
 // operators are served by HTTP. The zero value serves nobody.
 type operators struct {
-	server *web.Server
+	server *api.API
 	tokens *access.Tokens // nil: there are none
 	pair   *certificate   // nil: TLS is not spoken
 	log    *logging.Logger
@@ -46,7 +47,7 @@ func serveHTTP(c *config.Config, srv *router.Server, ls []net.Listener, reloads 
 		return nil, err
 	}
 	reloads.parts = append(reloads.parts, o.prepareFiles, o.prepareRules)
-	o.server, err = web.New(web.Options{
+	o.server, err = api.New(api.Options{
 		Operator: srv.Operator(), Log: log.Logger, Level: log.Level,
 		Version: release.Version, Speaks: "beanstalkd " + config.Spoken + ", gearmand " + config.SpokenGearman,
 		Tokens: o.tokens, Rules: rules(c),

@@ -7,8 +7,8 @@ import (
 	wire "polystalk/codec/admin"
 )
 
-// auditMax is how many entries are kept.
-const auditMax = 1000
+// AuditMax is how many entries are kept.
+const AuditMax = 1000
 
 // pathMax is how much of a path an entry keeps, in bytes: it is what clients choose.
 const pathMax = 300
@@ -17,7 +17,7 @@ const pathMax = 300
 // the log has them too.
 type auditRing struct {
 	mu      sync.Mutex
-	entries []wire.Entry // a ring, once there are auditMax
+	entries []wire.Entry // a ring, once there are AuditMax
 	next    uint64       // number of the next
 }
 
@@ -25,10 +25,10 @@ func (a *auditRing) add(e wire.Entry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	e.Number = a.next
-	if len(a.entries) < auditMax {
+	if len(a.entries) < AuditMax {
 		a.entries = append(a.entries, e)
 	} else {
-		a.entries[a.next%auditMax] = e
+		a.entries[a.next%AuditMax] = e
 	}
 	a.next++
 }
@@ -40,17 +40,17 @@ func (a *auditRing) newest(n int, before uint64) []wire.Entry {
 	list := []wire.Entry{}
 	oldest := a.next - uint64(len(a.entries))
 	for at := min(before, a.next); at > oldest && len(list) < n; at-- {
-		list = append(list, a.entries[(at-1)%auditMax])
+		list = append(list, a.entries[(at-1)%AuditMax])
 	}
 	return list
 }
 
 // note notes a change, or a try.
-func (s *Server) note(rt *route, c *call, status int) {
-	path := c.r.URL.EscapedPath()
+func (s *Server) note(rt *Route, c *Call, status int) {
+	path := c.R.URL.EscapedPath()
 	e := wire.Entry{
-		Time: time.Now().UTC(), Name: c.grant.Name, Role: c.grant.Role.String(), Client: c.client,
-		Action: rt.pattern, Path: path[:min(len(path), pathMax)], Status: status, Affected: c.affected, RequestID: c.id,
+		Time: time.Now().UTC(), Name: c.Grant.Name, Role: c.Grant.Role.String(), Client: c.client,
+		Action: rt.Pattern, Path: path[:min(len(path), pathMax)], Status: status, Affected: c.Affected, RequestID: c.ID,
 	}
 	s.audit.add(e)
 	if status < 300 {
@@ -58,3 +58,6 @@ func (s *Server) note(rt *route, c *call, status int) {
 			"client", e.Client, "affected", e.Affected, "request", e.RequestID)
 	}
 }
+
+// Audit is at most n entries with numbers below before, the newest first.
+func (s *Server) Audit(n int, before uint64) []wire.Entry { return s.audit.newest(n, before) }

@@ -17,40 +17,40 @@ import (
 // read beside others.
 const jsonMax = 1 << 20
 
-// bodyMax is the largest body of a request: a job's, as JSON writes it at worst.
-func (s *Server) bodyMax() int64 {
-	return max(jsonMax, int64(s.op.MaxJobSize())*4/3+64<<10)
+// BodyMax is the largest body of a request: a job's, as JSON writes it at worst.
+func (s *Server) BodyMax() int64 {
+	return max(jsonMax, int64(s.opts.MaxJobSize())*4/3+64<<10)
 }
 
 // readBody reads the body of a request. A large one takes a place, so that few of them are
 // in memory at a time; leave gives that back, and is to be called whatever the error.
-func (s *Server) readBody(c *call) (leave func(), err error) {
+func (s *Server) readBody(c *Call) (leave func(), err error) {
 	leave = func() {}
-	if e := c.r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+	if e := c.R.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return leave, wire.NotJSON.With("Content-Encoding", fmt.Sprintf("the body is encoded as %q", e), "send it as it is")
 	}
-	most := s.bodyMax()
-	if c.r.ContentLength > most {
+	most := s.BodyMax()
+	if c.R.ContentLength > most {
 		return leave, tooLarge(most)
 	}
-	if c.r.ContentLength < 0 || c.r.ContentLength > jsonMax {
-		if err := s.uploads.enter(c.ctx); err != nil {
+	if c.R.ContentLength < 0 || c.R.ContentLength > jsonMax {
+		if err := s.uploads.enter(c.Ctx); err != nil {
 			return leave, err
 		}
 		leave = s.uploads.leave
 	}
 	var b bytes.Buffer
-	if n := c.r.ContentLength; n > 0 {
+	if n := c.R.ContentLength; n > 0 {
 		b.Grow(int(min(n, jsonMax)) + bytes.MinRead)
 	}
-	_, err = io.Copy(&b, http.MaxBytesReader(bare(c.w), c.r.Body, most))
+	_, err = io.Copy(&b, http.MaxBytesReader(bare(c.W), c.R.Body, most))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return leave, tooLarge(most)
 	}
 	if err != nil {
 		return leave, wire.BadRequest.With("", "the body did not come whole: "+err.Error(), "send it again")
 	}
-	c.body = b.Bytes()
+	c.Body = b.Bytes()
 	return leave, nil
 }
 
@@ -70,22 +70,22 @@ func tooLarge(most int64) error {
 	return wire.TooLarge.Problem(fmt.Sprintf("at most %d bytes are taken here", most))
 }
 
-// mediaType is that of the body, without parameters.
-func (c *call) mediaType() string {
-	t, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
+// MediaType is that of the body, without parameters.
+func (c *Call) MediaType() string {
+	t, _, err := mime.ParseMediaType(c.R.Header.Get("Content-Type"))
 	if err != nil {
 		return ""
 	}
 	return t
 }
 
-// decode reads the body into v, strictly: all members must be known and of the right type,
+// Decode reads the body into v, strictly: all members must be known and of the right type,
 // and nothing may follow.
-func (c *call) decode(v any) error {
-	if t := c.mediaType(); t != "application/json" {
-		return wire.NotJSON.With("Content-Type", fmt.Sprintf("it is %q", c.r.Header.Get("Content-Type")), wire.NotJSON.Remedy)
+func (c *Call) Decode(v any) error {
+	if t := c.MediaType(); t != "application/json" {
+		return wire.NotJSON.With("Content-Type", fmt.Sprintf("it is %q", c.R.Header.Get("Content-Type")), wire.NotJSON.Remedy)
 	}
-	d := json.NewDecoder(bytes.NewReader(c.body))
+	d := json.NewDecoder(bytes.NewReader(c.Body))
 	d.DisallowUnknownFields()
 	err := d.Decode(v)
 	if err == nil {

@@ -33,7 +33,7 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 		delete(c.open, conn)
 		return
 	case http.StateNew:
-		if len(c.open) >= connectionsMax {
+		if len(c.open) >= ConnectionsMax {
 			c.drop(conn)
 		}
 	}

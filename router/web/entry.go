@@ -15,9 +15,9 @@ import (
 	"polystalk/router/access"
 )
 
-// securityHeaders go with every answer. Nothing here is a page with scripts; should a
+// SecurityHeaders go with every answer. Nothing here is a page with scripts; should a
 // browser show an answer as one all the same, it may load and do nothing.
-var securityHeaders = map[string]string{
+var SecurityHeaders = map[string]string{
 	"Content-Security-Policy":      "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 	"Cross-Origin-Resource-Policy": "same-origin",
 	"Cross-Origin-Opener-Policy":   "same-origin",
@@ -53,9 +53,9 @@ func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // ServeHTTP implements http.Handler: it answers what is no route, and has the mux find the
 // others.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	id := newRequestID()
+	id := newID()
 	h := w.Header()
-	for name, value := range securityHeaders {
+	for name, value := range SecurityHeaders {
 		h.Set(name, value)
 	}
 	h.Set("X-Request-Id", id)
@@ -78,7 +78,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p = wire.NotFound.With("", "the server has no such path", "see /api/v1/openapi.json for the paths there are")
 	}
 	sendProblem(w, r, id, p)
-	s.metrics.served("other", r.Method, p.Status, 0)
+	s.opts.Observe("other", r.Method, p.Status, 0)
 }
 
 // discarded is an answer that nobody gets.
@@ -91,73 +91,73 @@ func (d *discarded) WriteHeader(int)             {}
 // requestKey finds the id of a request.
 type requestKey struct{}
 
-func newRequestID() string {
+func newID() string {
 	var b [8]byte
 	rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
 
 // serve serves a request on a route.
-func (s *Server) serve(rt *route, rw http.ResponseWriter, r *http.Request) {
+func (s *Server) serve(rt *Route, rw http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	w := &recorder{ResponseWriter: rw}
-	c := &call{w: w, r: r, id: r.Context().Value(requestKey{}).(string)}
+	c := &Call{W: w, R: r, ID: r.Context().Value(requestKey{}).(string)}
 	c.client, c.secure = s.clientOf(r)
 	defer func() {
 		if v := recover(); v != nil {
 			if v == http.ErrAbortHandler {
 				panic(v) // a long answer that could not be completed
 			}
-			s.log.Error("a request has made the server fail", "request", c.id, "route", rt.pattern, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			s.log.Error("a request has made the server fail", "request", c.ID, "route", rt.Pattern, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 			if w.status != 0 {
 				panic(http.ErrAbortHandler) // what the client has is not all
 			}
-			sendProblem(w, r, c.id, wire.Failed.Problem(""))
+			sendProblem(w, r, c.ID, wire.Failed.Problem(""))
 		}
-		s.metrics.served(rt.pattern, rt.method(), w.status, time.Since(start))
-		if rt.changes() && c.grant.Role > access.Nobody { // others could push out what was changed
+		s.opts.Observe(rt.Pattern, rt.Method(), w.status, time.Since(start))
+		if rt.Changes() && c.Grant.Role > access.Nobody { // others could push out what was changed
 			s.note(rt, c, w.status)
 		}
 	}()
 	if err := s.handle(rt, c); err != nil && w.status == 0 {
 		p, ok := errors.AsType[*wire.Problem](err)
 		if !ok {
-			s.log.Error("a request could not be served", "request", c.id, "route", rt.pattern, "err", err)
+			s.log.Error("a request could not be served", "request", c.ID, "route", rt.Pattern, "err", err)
 			p = wire.Failed.Problem("")
 		}
 		if p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable {
 			w.Header().Set("Retry-After", "2")
 		}
-		sendProblem(w, r, c.id, p)
+		sendProblem(w, r, c.ID, p)
 	}
 }
 
 // handle lets a request in, and has it handled.
-func (s *Server) handle(rt *route, c *call) error {
-	if rt.flags&anyHost == 0 {
-		if err := s.checkHost(c.r); err != nil {
+func (s *Server) handle(rt *Route, c *Call) error {
+	if rt.Flags&AnyHost == 0 {
+		if err := s.checkHost(c.R); err != nil {
 			return err
 		}
 	}
-	if err := s.checkOrigin(c.r); err != nil {
+	if err := s.checkOrigin(c.R); err != nil {
 		return err
 	}
-	if err := s.identify(c); err != nil && rt.need > access.Nobody {
+	if err := s.identify(c); err != nil && rt.Need > access.Nobody {
 		return err
 	}
-	if !c.grant.May(rt.need) {
+	if !c.Grant.May(rt.Need) {
 		return s.mayNot(rt, c)
 	}
-	if rt.flags&takesBody == 0 && c.r.ContentLength != 0 {
+	if rt.Flags&TakesBody == 0 && c.R.ContentLength != 0 {
 		return wire.BadRequest.With("", "the request has a body, and this path takes none", "send it without a body")
 	}
 	for _, name := range []string{"If-Match", "If-Unmodified-Since"} {
-		if rt.changes() && c.r.Header.Get(name) != "" && (rt.flags&conditional == 0 || name != "If-Match") {
+		if rt.Changes() && c.R.Header.Get(name) != "" && (rt.Flags&Conditional == 0 || name != "If-Match") {
 			return wire.BadRequest.With(name, "the request has a condition, which is not looked at here", "leave the header out")
 		}
 	}
-	if rt.flags&early == 0 {
-		if err := s.op.Ready(); err != nil {
+	if rt.Flags&Early == 0 {
+		if err := s.opts.Ready(); err != nil {
 			return err
 		}
 		if err := s.begin(); err != nil {
@@ -165,14 +165,14 @@ func (s *Server) handle(rt *route, c *call) error {
 		}
 		defer s.running.Done()
 	}
-	ctx, cancel := context.WithTimeout(c.r.Context(), operationWithin)
+	ctx, cancel := context.WithTimeout(c.R.Context(), operationWithin)
 	defer cancel()
 	defer context.AfterFunc(s.ended, cancel)()
-	c.ctx = ctx
-	if rt.flags&large != 0 {
+	c.Ctx = ctx
+	if rt.Flags&Large != 0 {
 		return s.alone(rt, c)
 	}
-	if rt.flags&takesBody != 0 {
+	if rt.Flags&TakesBody != 0 {
 		leave, err := s.readBody(c)
 		defer leave()
 		if err != nil {
@@ -184,62 +184,62 @@ func (s *Server) handle(rt *route, c *call) error {
 
 // alone handles a heavy request, which is a GET. It is answered once it has given its place
 // back.
-func (s *Server) alone(rt *route, c *call) error {
-	w := &held{ResponseWriter: c.w}
-	c.w = w
-	if err := s.heavy.enter(c.ctx); err != nil {
+func (s *Server) alone(rt *Route, c *Call) error {
+	w := &held{ResponseWriter: c.W}
+	c.W = w
+	if err := s.heavy.enter(c.Ctx); err != nil {
 		return err
 	}
 	err := func() error {
 		defer s.heavy.leave()
-		return rt.handler(s, c)
+		return rt.Handler(c)
 	}()
 	w.send()
 	return err
 }
 
 // identify finds out who asks: by a token, by a session, or by where he comes in.
-func (s *Server) identify(c *call) error {
-	if header := c.r.Header.Values("Authorization"); len(header) > 0 {
+func (s *Server) identify(c *Call) error {
+	if header := c.R.Header.Values("Authorization"); len(header) > 0 {
 		scheme, token, _ := strings.Cut(header[0], " ")
 		if len(header) > 1 || !strings.EqualFold(scheme, "Bearer") {
 			return s.noToken(c, "the header Authorization is not of the form Bearer TOKEN")
 		}
 		if s.opts.Tokens != nil {
 			if g, ok := s.opts.Tokens.Find(token); ok {
-				c.grant = g
+				c.Grant = g
 				return nil
 			}
 		}
 		return s.noToken(c, "the token is not one of the server's")
 	}
 	if s.sessions != nil {
-		if cookie, err := c.r.Cookie(sessionCookie); err == nil {
+		if cookie, err := c.R.Cookie(sessionCookie); err == nil {
 			if g, ok := s.sessions.Find(cookie.Value, time.Now()); ok {
-				c.grant = g
+				c.Grant = g
 				return nil
 			}
 		}
 	}
-	c.grant.Role, _ = c.r.Context().Value(listenerKey{}).(access.Role)
+	c.Grant.Role, _ = c.R.Context().Value(listenerKey{}).(access.Role)
 	return nil
 }
 
 // noToken is the problem of who is not known.
-func (s *Server) noToken(c *call, detail string) error {
-	c.w.Header().Set("WWW-Authenticate", `Bearer realm="polystalk"`)
+func (s *Server) noToken(c *Call, detail string) error {
+	c.W.Header().Set("WWW-Authenticate", `Bearer realm="polystalk"`)
 	return wire.NoToken.Problem(detail)
 }
 
 // mayNot is the problem of who has no sufficient role.
-func (s *Server) mayNot(rt *route, c *call) error {
-	if c.grant.Name == "" && c.grant.Role == access.Nobody {
-		return s.noToken(c, fmt.Sprintf("this takes the role %v, and the request shows no token", rt.need))
+func (s *Server) mayNot(rt *Route, c *Call) error {
+	if c.Grant.Name == "" && c.Grant.Role == access.Nobody {
+		return s.noToken(c, fmt.Sprintf("this takes the role %v, and the request shows no token", rt.Need))
 	}
 	who := "who shows no token here"
-	if c.grant.Name != "" {
-		who = fmt.Sprintf("the token %q", c.grant.Name)
+	if c.Grant.Name != "" {
+		who = fmt.Sprintf("the token %q", c.Grant.Name)
 	}
-	return wire.ReadOnly.With("", fmt.Sprintf("this takes the role %v, and %s has the role %v", rt.need, who, c.grant.Role),
-		fmt.Sprintf("use a token with the role %v", rt.need))
+	return wire.ReadOnly.With("", fmt.Sprintf("this takes the role %v, and %s has the role %v", rt.Need, who, c.Grant.Role),
+		fmt.Sprintf("use a token with the role %v", rt.Need))
 }

@@ -9,8 +9,8 @@ import (
 	wire "polystalk/codec/admin"
 )
 
-// heavyWait is how long a heavy request waits for those before it.
-const heavyWait = 2 * time.Second
+// HeavyWait is how long a heavy request waits for those before it.
+const HeavyWait = 2 * time.Second
 
 // places are for requests of which few may be served at a time. There is one for those that
 // take time, since there is about one processor more than event loops: two of them would
@@ -19,9 +19,9 @@ type places chan struct{}
 
 func newPlaces(n int) places { return make(chan struct{}, n) }
 
-// enter waits for a place, for heavyWait at most.
+// enter waits for a place, for HeavyWait at most.
 func (p places) enter(ctx context.Context) error {
-	timer := time.NewTimer(heavyWait)
+	timer := time.NewTimer(HeavyWait)
 	defer timer.Stop()
 	select {
 	case p <- struct{}{}:
@@ -60,4 +60,14 @@ func (w *held) send() {
 	}
 	w.ResponseWriter.WriteHeader(w.status)
 	w.ResponseWriter.Write(w.body.Bytes())
+}
+
+// Heavy takes the place of a request that takes time; leave gives it back. The error is a
+// *admin.Problem. A route that is Large has it all the time; others take it for as long as
+// they need it, and not while they send what a client reads.
+func (s *Server) Heavy(ctx context.Context) (leave func(), err error) {
+	if err := s.heavy.enter(ctx); err != nil {
+		return nil, err
+	}
+	return s.heavy.leave, nil
 }

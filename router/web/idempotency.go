@@ -104,20 +104,20 @@ func (w *copied) Write(p []byte) (int, error) {
 
 // once has a request handled, unless it is a POST with a key that was handled before: that
 // is answered as it was then. What was refused may be tried again with the same key.
-func (s *Server) once(rt *route, c *call) error {
-	keys := c.r.Header.Values("Idempotency-Key")
-	if rt.method() != http.MethodPost || len(keys) == 0 {
-		return rt.handler(s, c)
+func (s *Server) once(rt *Route, c *Call) error {
+	keys := c.R.Header.Values("Idempotency-Key")
+	if rt.Method() != http.MethodPost || len(keys) == 0 {
+		return rt.Handler(c)
 	}
 	if len(keys) > 1 || keys[0] == "" || len(keys[0]) > keyLength {
 		return wire.BadRequest.With("Idempotency-Key", "it is empty, too long, or given twice", "give one of 1 to 255 characters")
 	}
 	h := sha256.New()
-	h.Write([]byte(c.r.URL.RequestURI() + "\n" + c.r.Header.Get("Content-Type") + "\n"))
-	h.Write(c.body)
+	h.Write([]byte(c.R.URL.RequestURI() + "\n" + c.R.Header.Get("Content-Type") + "\n"))
+	h.Write(c.Body)
 	var request [sha256.Size]byte
 	h.Sum(request[:0])
-	key := keyOf{c.grant.Name, keys[0]}
+	key := keyOf{c.Grant.Name, keys[0]}
 	for {
 		a, first := s.keys.begin(key, request, time.Now())
 		if a.request != request {
@@ -128,22 +128,22 @@ func (s *Server) once(rt *route, c *call) error {
 		}
 		select {
 		case <-a.done:
-		case <-c.ctx.Done():
+		case <-c.Ctx.Done():
 			return wire.Busy.Problem("the first request with this key is under way")
 		}
 		if a.status != 0 {
-			maps.Copy(c.w.Header(), a.header)
-			c.w.Header().Set("Idempotency-Replayed", "true")
-			c.w.WriteHeader(a.status)
-			c.w.Write(a.body)
+			maps.Copy(c.W.Header(), a.header)
+			c.W.Header().Set("Idempotency-Replayed", "true")
+			c.W.WriteHeader(a.status)
+			c.W.Write(a.body)
 			return nil
 		}
 	}
 }
 
 // fill has the first request of a key handled.
-func (s *Server) fill(rt *route, c *call, key keyOf, a *keptAnswer) error {
-	w := &copied{ResponseWriter: c.w}
+func (s *Server) fill(rt *Route, c *Call, key keyOf, a *keptAnswer) error {
+	w := &copied{ResponseWriter: c.W}
 	defer func() {
 		if w.status == 0 || w.body.Len() > keptMax {
 			s.keys.forget(key, a)
@@ -159,6 +159,6 @@ func (s *Server) fill(rt *route, c *call, key keyOf, a *keptAnswer) error {
 		}
 		close(a.done)
 	}()
-	c.w = w
-	return rt.handler(s, c)
+	c.W = w
+	return rt.Handler(c)
 }

@@ -13,15 +13,13 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
-	"polystalk/router/admin"
-	"polystalk/router/exposition"
 )
 
 // Limits of what a client may do to the server.
 const (
-	connectionsMax = 128
-	headerMax      = 16 << 10 // bytes; net/http reads some more before it says so
-	headerWithin   = 5 * time.Second
+	ConnectionsMax = 128
+	HeaderMax      = 16 << 10 // bytes; net/http reads some more before it says so
+	HeaderWithin   = 5 * time.Second
 	bodyWithin     = 30 * time.Second
 	answerWithin   = 60 * time.Second // from the header on, for who reads slowly
 	idleMax        = time.Minute
@@ -31,28 +29,21 @@ const (
 
 // Descriptors are as many as a Server needs for its connections, with those that it has
 // just accepted and is about to close.
-const Descriptors = connectionsMax + 8
+const Descriptors = ConnectionsMax + 8
 
-// Options say how a Server is made. What is not there is not served, or not asked for.
+// Options say how a Server is made. All but Tokens must be given.
 type Options struct {
-	Operator *admin.Operator
-	Log      *slog.Logger
-	Version  string // of the program
-	Speaks   string // the versions of the protocols, for people
-
+	Log    *slog.Logger
 	Tokens *access.Tokens // nil: there are none
 	Rules  Rules
 
-	// MetricsTubes is how many tubes /metrics shows; those first whose names match one of
-	// MetricsMatch.
-	MetricsTubes int
-	MetricsMatch []string
-
-	// Settings are those in effect, without secrets.
-	Settings func() []wire.Setting
-	// Reload reads the configuration again: all of it is used, or nothing.
-	Reload func() (*wire.Reloaded, error)
-	Level  *slog.LevelVar // of the log
+	// Ready is nil once routes that are not Early may be served; else the problem that they
+	// are answered with.
+	Ready func() error
+	// MaxJobSize is how many bytes the body of a job may have.
+	MaxJobSize func() uint32
+	// Observe hears of each request that was answered; route is "other" for what is none.
+	Observe func(route, method string, status int, took time.Duration)
 }
 
 // Rules say whom to believe about names and addresses; see Server.Prepare.
@@ -80,21 +71,15 @@ func (s *Server) Prepare(r Rules) (apply func(), err error) {
 
 // A Server is the handler, and what runs it.
 type Server struct {
-	opts       Options
-	op         *admin.Operator
-	log        *slog.Logger
-	mux        *http.ServeMux
-	routes     map[string]*route // by pattern
-	rules      atomic.Pointer[Rules]
-	sessions   *access.Sessions // nil: there are no tokens
-	heavy      places           // of requests that take time
-	uploads    places           // of large bodies
-	keys       keyStore
-	operations *admin.Operations
-	audit      auditRing
-	metrics    *metrics
-	shown      *exposition.Choice // of /metrics
-	boot       string             // of this process alone, in tags
+	opts     Options
+	log      *slog.Logger
+	mux      *http.ServeMux
+	rules    atomic.Pointer[Rules]
+	sessions *access.Sessions // nil: there are no tokens
+	heavy    places           // of requests that take time
+	uploads  places           // of large bodies
+	keys     keyStore
+	audit    auditRing
 
 	http        *http.Server
 	connections connections
@@ -105,14 +90,11 @@ type Server struct {
 	stopping    bool
 }
 
-// New makes a Server. The error is about Options.Rules, or about MetricsMatch.
+// New makes a Server without routes. The error is about Options.Rules.
 func New(o Options) (*Server, error) {
 	s := &Server{
-		opts: o, op: o.Operator, log: o.Log, mux: http.NewServeMux(),
-		boot:   newRequestID(),
-		routes: make(map[string]*route),
-		heavy:  newPlaces(1), uploads: newPlaces(2),
-		operations: admin.NewOperations(o.Operator),
+		opts: o, log: o.Log, mux: http.NewServeMux(),
+		heavy: newPlaces(1), uploads: newPlaces(2),
 	}
 	judge, err := s.Prepare(o.Rules)
 	if err != nil {
@@ -122,25 +104,14 @@ func New(o Options) (*Server, error) {
 	if o.Tokens != nil {
 		s.sessions = access.NewSessions(o.Tokens)
 	}
-	match, err := anyGlob(o.MetricsMatch)
-	if err != nil {
-		return nil, err
-	}
-	s.shown = exposition.NewChoice(o.MetricsTubes, match)
 	s.ended, s.stop = context.WithCancel(context.Background())
-	s.metrics = newMetrics(s)
-	for i := range table {
-		rt := &table[i]
-		s.routes[rt.pattern] = rt
-		s.mux.HandleFunc(rt.pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(rt, w, r) })
-	}
 	s.http = &http.Server{
 		Handler:           s,
-		ReadHeaderTimeout: headerWithin,
+		ReadHeaderTimeout: HeaderWithin,
 		ReadTimeout:       bodyWithin,
 		WriteTimeout:      answerWithin,
 		IdleTimeout:       idleMax,
-		MaxHeaderBytes:    headerMax,
+		MaxHeaderBytes:    HeaderMax,
 		ConnState:         s.connections.changed,
 		// It is about single connections, and clients can cause it at will.
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
@@ -153,6 +124,25 @@ func New(o Options) (*Server, error) {
 	}
 	s.http.Protocols.SetHTTP1(true)
 	return s, nil
+}
+
+// Handle adds routes, before Serve. A pattern that is there already panics.
+func (s *Server) Handle(routes []Route) {
+	for i := range routes {
+		rt := &routes[i]
+		s.mux.HandleFunc(rt.Pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(rt, w, r) })
+	}
+}
+
+// Pattern is that of the route that serves r; empty: there is none.
+func (s *Server) Pattern(r *http.Request) string {
+	_, pattern := s.mux.Handler(r)
+	return pattern
+}
+
+// Connections are how many there are, and how many were closed to make room for others.
+func (s *Server) Connections() (open int, dropped uint64) {
+	return s.connections.len(), s.connections.dropped.Load()
 }
 
 // listenerKey finds the role of who shows no token to a listener.
@@ -174,13 +164,12 @@ func (s *Server) Serve(l net.Listener, anonymous access.Role) error {
 	return err
 }
 
-// Stop has the API refuse operations from now on, and waits for those under way, which are
+// Stop has operations refused from now on, and waits for those under way, which are
 // broken off when ctx ends. Probes are answered on, and say that the server stops.
 func (s *Server) Stop(ctx context.Context) {
 	s.mu.Lock()
 	s.stopping = true
 	s.mu.Unlock()
-	s.op.Life().Stop()
 	done := make(chan struct{})
 	go func() {
 		s.running.Wait()
@@ -209,3 +198,15 @@ func (s *Server) begin() error {
 	s.running.Add(1)
 	return nil
 }
+
+// Background begins what goes on when its request was answered: until done is called, or ctx
+// ends, which it does with the server. The error is a *admin.Problem: the server stops.
+func (s *Server) Background() (ctx context.Context, done func(), err error) {
+	if err := s.begin(); err != nil {
+		return nil, nil, err
+	}
+	return s.ended, s.running.Done, nil
+}
+
+// Ended is done once the server's operations are to end.
+func (s *Server) Ended() context.Context { return s.ended }

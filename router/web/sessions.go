@@ -12,10 +12,10 @@ import (
 // browser, whatever prefix a proxy puts before them.
 const sessionCookie = "polystalk-session"
 
-// login begins the session of a browser, which has no place to keep a token in.
-func (s *Server) login(c *call) error {
+// Login begins the session of a browser, which has no place to keep a token in.
+func (s *Server) Login(c *Call) error {
 	var in wire.Login
-	if err := c.decode(&in); err != nil {
+	if err := c.Decode(&in); err != nil {
 		return err
 	}
 	if s.sessions == nil {
@@ -25,26 +25,26 @@ func (s *Server) login(c *call) error {
 	if !ok {
 		return s.noToken(c, "the token is not one of the server's")
 	}
-	http.SetCookie(c.w, c.cookie(id, int(access.SessionIdle/time.Second)))
-	c.grant = g
-	return c.answer(http.StatusOK, wire.Session{Name: g.Name, Role: g.Role.String()})
+	http.SetCookie(c.W, c.cookie(id, int(access.SessionIdle/time.Second)))
+	c.Grant = g
+	return c.Answer(http.StatusOK, wire.Session{Name: g.Name, Role: g.Role.String()})
 }
 
-// whoami says what who asks may do.
-func (s *Server) whoami(c *call) error {
-	return c.answer(http.StatusOK, wire.Session{Name: c.grant.Name, Role: c.grant.Role.String()})
+// Whoami says what who asks may do.
+func (s *Server) Whoami(c *Call) error {
+	return c.Answer(http.StatusOK, wire.Session{Name: c.Grant.Name, Role: c.Grant.Role.String()})
 }
 
-// logout ends the session that the request shows, if it shows one.
-func (s *Server) logout(c *call) error {
-	if cookie, err := c.r.Cookie(sessionCookie); err == nil && s.sessions != nil {
+// Logout ends the session that the request shows, if it shows one.
+func (s *Server) Logout(c *Call) error {
+	if cookie, err := c.R.Cookie(sessionCookie); err == nil && s.sessions != nil {
 		s.sessions.End(cookie.Value)
 	}
-	http.SetCookie(c.w, c.cookie("", -1))
-	return c.done()
+	http.SetCookie(c.W, c.cookie("", -1))
+	return c.Done()
 }
 
-func (c *call) cookie(id string, maxAge int) *http.Cookie {
+func (c *Call) cookie(id string, maxAge int) *http.Cookie {
 	return &http.Cookie{
 		Name: sessionCookie, Value: id, MaxAge: maxAge,
 		HttpOnly: true, Secure: c.secure, SameSite: http.SameSiteStrictMode,

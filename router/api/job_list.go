@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/admin"
+	"polystalk/router/web"
 	"polystalk/shard/core"
 )
 
@@ -30,8 +31,8 @@ const (
 var orders = map[string]admin.Order{"scan": admin.Scan, "next": admin.Next, "oldest": admin.Oldest, "newest": admin.Newest}
 
 // getTubeJobs lists jobs of a tube.
-func (s *Server) getTubeJobs(c *call) error {
-	q, err := c.query("order", "state", "limit", "after", "contains", "id_min", "id_max", "older_than", "body")
+func (a *API) getTubeJobs(c *web.Call) error {
+	q, err := c.Query("order", "state", "limit", "after", "contains", "id_min", "id_max", "older_than", "body")
 	if err != nil {
 		return err
 	}
@@ -39,24 +40,24 @@ func (s *Server) getTubeJobs(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.listJobs(c, q, &admin.JobQuery{Tube: c.tube(), Order: orders[order]})
+	return a.listJobs(c, q, &admin.JobQuery{Tube: tubeOf(c), Order: orders[order]})
 }
 
 // getJobs lists jobs of all tubes.
-func (s *Server) getJobs(c *call) error {
-	q, err := c.query("state", "limit", "after", "contains", "id_min", "id_max", "older_than", "body")
+func (a *API) getJobs(c *web.Call) error {
+	q, err := c.Query("state", "limit", "after", "contains", "id_min", "id_max", "older_than", "body")
 	if err != nil {
 		return err
 	}
-	return s.listJobs(c, q, &admin.JobQuery{AllTubes: true})
+	return a.listJobs(c, q, &admin.JobQuery{AllTubes: true})
 }
 
-func (s *Server) listJobs(c *call, q url.Values, jobs *admin.JobQuery) error {
-	how, err := c.readJobQuery(q, jobs)
+func (a *API) listJobs(c *web.Call, q url.Values, jobs *admin.JobQuery) error {
+	how, err := readJobQuery(c, q, jobs)
 	if err != nil {
 		return err
 	}
-	list := s.jobListOf(c, q)
+	list := a.jobListOf(c, q)
 	var from *admin.Place
 	if q.Has("after") {
 		if jobs.Order == admin.Next {
@@ -66,7 +67,7 @@ func (s *Server) listJobs(c *call, q url.Values, jobs *admin.JobQuery) error {
 			return err
 		}
 	}
-	part, err := s.jobPart(c, jobs, from)
+	part, err := a.jobPart(c, jobs, from)
 	if err != nil {
 		return err
 	}
@@ -82,22 +83,23 @@ func (s *Server) listJobs(c *call, q url.Values, jobs *admin.JobQuery) error {
 		}
 		out.Jobs = append(out.Jobs, v)
 	}
-	return c.answer(http.StatusOK, out)
+	return c.Answer(http.StatusOK, out)
 }
 
 // jobPart asks for a part of a list. What looks at more jobs than it shows is heavy.
-func (s *Server) jobPart(c *call, jobs *admin.JobQuery, from *admin.Place) (*admin.JobPart, error) {
+func (a *API) jobPart(c *web.Call, jobs *admin.JobQuery, from *admin.Place) (*admin.JobPart, error) {
 	if jobs.Order != admin.Next {
-		if err := s.heavy.enter(c.ctx); err != nil {
+		leave, err := a.Heavy(c.Ctx)
+		if err != nil {
 			return nil, err
 		}
-		defer s.heavy.leave()
+		defer leave()
 	}
-	return s.op.Jobs(c.ctx, jobs, from)
+	return a.op.Jobs(c.Ctx, jobs, from)
 }
 
 // readJobQuery reads the parameters but for order and after. It says how bodies are shown.
-func (c *call) readJobQuery(q url.Values, jobs *admin.JobQuery) (how string, err error) {
+func readJobQuery(c *web.Call, q url.Values, jobs *admin.JobQuery) (how string, err error) {
 	if err := readStates(q, jobs); err != nil {
 		return "", err
 	}
@@ -122,7 +124,7 @@ func (c *call) readJobQuery(q url.Values, jobs *admin.JobQuery) (how string, err
 		if n := len(f.Contains); n == 0 || n > containsMost {
 			return "", wire.BadRequest.With("contains", fmt.Sprintf("it has %d bytes", n), fmt.Sprintf("give 1 to %d", containsMost))
 		}
-		if err := c.mayRead(); err != nil { // to guess is to read
+		if err := mayRead(c); err != nil { // to guess is to read
 			return "", err
 		}
 	}
@@ -133,7 +135,7 @@ func (c *call) readJobQuery(q url.Values, jobs *admin.JobQuery) (how string, err
 			}
 		}
 	}
-	how, jobs.Body, err = c.showing(q)
+	how, jobs.Body, err = showing(c, q)
 	return how, err
 }
 
@@ -179,12 +181,12 @@ type jobList struct {
 	list string // hashed: all parameters on which the list depends
 }
 
-func (s *Server) jobListOf(c *call, q url.Values) jobList {
-	parts := []string{s.boot, c.tube()}
+func (a *API) jobListOf(c *web.Call, q url.Values) jobList {
+	parts := []string{a.boot, tubeOf(c)}
 	for _, name := range []string{"order", "state", "contains", "id_min", "id_max", "older_than"} {
 		parts = append(parts, name+"="+q.Get(name))
 	}
-	return jobList{s.boot, hashed(parts...)}
+	return jobList{a.boot, web.Hashed(parts...)}
 }
 
 // placeParts are the sizes of the parts of a cursor: the process, the list, the place, and
@@ -197,7 +199,7 @@ const (
 )
 
 // process is that of the cursor.
-func (l jobList) process() []byte { return []byte(hashed(l.boot, "cursor")[:placeBoot]) }
+func (l jobList) process() []byte { return []byte(web.Hashed(l.boot, "cursor")[:placeBoot]) }
 
 // mac proves that b was made here.
 func (l jobList) mac(b []byte) []byte {

@@ -1,10 +1,11 @@
-package web
+package api
 
 import (
 	"strings"
 
 	"polystalk/codec/openmetrics"
 	"polystalk/router/admin"
+	"polystalk/router/web"
 	"polystalk/shard/core"
 )
 
@@ -63,8 +64,8 @@ var beanstalkdTube = []struct {
 }
 
 // showBeanstalkd serves /metrics/beanstalkd, with the tubes that match=GLOB says, else all.
-func (s *Server) showBeanstalkd(c *call) error {
-	q, err := c.query("match")
+func (a *API) showBeanstalkd(c *web.Call) error {
+	q, err := c.Query("match")
 	if err != nil {
 		return err
 	}
@@ -72,18 +73,18 @@ func (s *Server) showBeanstalkd(c *call) error {
 	if err != nil {
 		return err
 	}
-	v, err := s.op.Sample(c.ctx)
+	v, err := a.op.Sample(c.Ctx)
 	if err != nil {
 		return err
 	}
-	tubes, err := s.op.Tubes(c.ctx)
+	tubes, err := a.op.Tubes(c.Ctx)
 	if err != nil {
 		return err
 	}
-	out := c.stream(openmetrics.ContentType)
-	out.beanstalkdServer(v)
-	out.beanstalkdTubes(tubes.Rows, match)
-	out.end()
+	out := beanstalkdPage{c.Stream(openmetrics.ContentType)}
+	out.server(v)
+	out.tubes(tubes.Rows, match)
+	out.End()
 	return nil
 }
 
@@ -99,30 +100,33 @@ func kindOf(name string) openmetrics.Kind {
 	return openmetrics.Gauge
 }
 
+// A beanstalkdPage is the answer.
+type beanstalkdPage struct{ *web.Stream }
+
 // single adds a family of one sample.
-func (s *stream) single(name, help string, n uint64) {
-	s.buf = openmetrics.AppendFamily(s.buf, name, kindOf(name), help)
-	s.buf = openmetrics.AppendSample(s.buf, name, "", "", n)
+func (p beanstalkdPage) single(name, help string, n uint64) {
+	p.Buf = openmetrics.AppendFamily(p.Buf, name, kindOf(name), help)
+	p.Buf = openmetrics.AppendSample(p.Buf, name, "", "", n)
 }
 
-func (s *stream) beanstalkdServer(v *admin.Sample) {
+func (p beanstalkdPage) server(v *admin.Sample) {
 	counts := make(map[string]uint64)
-	for _, p := range v.Commands {
-		for _, k := range p.Kinds {
+	for _, front := range v.Commands {
+		for _, k := range front.Kinds {
 			counts[k.Name] = k.Count
 		}
 	}
-	s.single(beanstalkdPrefix+"up", "Whether beanstalkd answers; always 1.", 1)
+	p.single(beanstalkdPrefix+"up", "Whether beanstalkd answers; always 1.", 1)
 	for _, name := range beanstalkdCommands {
-		s.single(beanstalkdName("cmd-"+name, "_total"), "Commands "+name+" so far.", counts["cmd-"+name])
+		p.single(beanstalkdName("cmd-"+name, "_total"), "Commands "+name+" so far.", counts["cmd-"+name])
 	}
 	for _, f := range beanstalkdServer {
-		s.single(beanstalkdName(f.stat, "_count"), "As "+f.stat+" in stats.", f.value(v))
+		p.single(beanstalkdName(f.stat, "_count"), "As "+f.stat+" in stats.", f.value(v))
 	}
 }
 
-// beanstalkdTubes adds the families of tubes, each with all of them that match.
-func (s *stream) beanstalkdTubes(rows []core.TubeRow, match *glob) {
+// tubes adds the families of tubes, each with all of them that match.
+func (p beanstalkdPage) tubes(rows []core.TubeRow, match *glob) {
 	var names []string // as they are shown
 	var shown []*core.TubeRow
 	for i := range rows {
@@ -132,10 +136,10 @@ func (s *stream) beanstalkdTubes(rows []core.TubeRow, match *glob) {
 	}
 	for _, f := range beanstalkdTube {
 		name := beanstalkdName("tube-"+f.stat, f.unit)
-		s.buf = openmetrics.AppendFamily(s.buf, name, kindOf(name), "As "+f.stat+" in stats-tube.")
+		p.Buf = openmetrics.AppendFamily(p.Buf, name, kindOf(name), "As "+f.stat+" in stats-tube.")
 		for i, t := range shown {
-			s.buf = openmetrics.AppendSample(s.buf, name, "tube", names[i], f.value(t))
-			if !s.flush() {
+			p.Buf = openmetrics.AppendSample(p.Buf, name, "tube", names[i], f.value(t))
+			if !p.Flush() {
 				return
 			}
 		}

@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"errors"
@@ -10,13 +10,14 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
+	"polystalk/router/web"
 )
 
 // FuzzCursor: what is no cursor of the list is refused, what is one is read as it was
 // written.
 func FuzzCursor(f *testing.F) {
-	filter := hashed("t*", "-ready")
-	for _, k := range []cursor{{filter, 0, ""}, {filter, 1<<64 - 1, "a\x00b"}, {hashed("", "name"), 7, "mail"}} {
+	filter := web.Hashed("t*", "-ready")
+	for _, k := range []cursor{{filter, 0, ""}, {filter, 1<<64 - 1, "a\x00b"}, {web.Hashed("", "name"), 7, "mail"}} {
 		f.Add(k.String())
 	}
 	f.Add("")

@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"bufio"
@@ -22,6 +22,7 @@ import (
 	"polystalk/router"
 	"polystalk/router/access"
 	"polystalk/router/admin"
+	"polystalk/router/web"
 	"polystalk/shard/journal"
 )
 
@@ -37,7 +38,7 @@ const (
 type world struct {
 	t      testing.TB
 	srv    *router.Server
-	web    *Server
+	web    *API
 	url    string
 	addr   string
 	tokens string // the path of their file
@@ -103,7 +104,7 @@ func newWorld(t testing.TB, with setup) *world {
 	w.srv = srv
 	o := Options{
 		Operator: srv.Operator(), Log: log, Version: "v1", Speaks: "both", Level: new(slog.LevelVar), MetricsTubes: 200,
-		Rules: Rules{
+		Rules: web.Rules{
 			Hosts: []string{"queue.example"}, Origins: []string{"https://ops.example"},
 			Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
 		},

@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"bufio"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"polystalk/router/access"
+	"polystalk/router/web"
 )
 
 // dial connects without saying anything.
@@ -58,11 +59,8 @@ func TestConnectionsThatSayNothingKeepNobodyOut(t *testing.T) {
 		}
 	}
 	w.do("GET", "/readyz", ask{}).wants(t, 200, "")
-	if n := w.web.connections.len(); n > connectionsMax {
-		t.Errorf("%d connections", n)
-	}
-	if n := w.web.connections.dropped.Load(); n < 72 {
-		t.Errorf("only %d were dropped", n)
+	if n, dropped := w.web.Connections(); n > web.ConnectionsMax || dropped < 72 {
+		t.Errorf("%d connections, and %d were dropped", n, dropped)
 	}
 	// The newest of them are served on.
 	if status := asks(t, conns[198], "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"); status != 200 {
@@ -74,36 +72,9 @@ func TestConnectionsThatSayNothingKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// TestConnectionsWithRequestsAreNotDropped: then the newest goes.
-func TestConnectionsWithRequestsAreNotDropped(t *testing.T) {
-	var c connections
-	pipes := func() net.Conn { a, _ := net.Pipe(); return a }
-	busy := make([]net.Conn, connectionsMax)
-	for i := range busy {
-		busy[i] = pipes()
-		c.changed(busy[i], http.StateNew)
-		c.changed(busy[i], http.StateActive)
-	}
-	late := pipes()
-	c.changed(late, http.StateNew)
-	if _, err := late.Write(nil); err == nil {
-		t.Error("the newest is open")
-	}
-	c.changed(busy[5], http.StateIdle)
-	c.changed(late, http.StateClosed)
-	next := pipes()
-	c.changed(next, http.StateNew)
-	if _, err := busy[5].Write(nil); err == nil {
-		t.Error("the idle one is open")
-	}
-	if c.len() != connectionsMax || c.dropped.Load() != 2 {
-		t.Errorf("%d connections, %d dropped", c.len(), c.dropped.Load())
-	}
-}
-
 func TestSlowHeaderIsCutOff(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes headerWithin")
+		t.Skip("it takes HeaderWithin")
 	}
 	t.Parallel()
 	w := newWorld(t, setup{})
@@ -116,7 +87,7 @@ func TestSlowHeaderIsCutOff(t *testing.T) {
 		}
 	}()
 	io.Copy(io.Discard, conn)
-	if took := time.Since(start); took < headerWithin-time.Second || took > headerWithin+3*time.Second {
+	if took := time.Since(start); took < web.HeaderWithin-time.Second || took > web.HeaderWithin+3*time.Second {
 		t.Errorf("it was cut off after %v", took)
 	}
 }
@@ -124,21 +95,21 @@ func TestSlowHeaderIsCutOff(t *testing.T) {
 func TestHugeHeaderIsRefused(t *testing.T) {
 	w := newWorld(t, setup{})
 	for _, request := range []string{
-		"GET /livez HTTP/1.1\r\nHost: x\r\nX-Large: " + strings.Repeat("x", 2*headerMax) + "\r\n\r\n",
-		"GET /livez?" + strings.Repeat("x", 2*headerMax) + " HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /livez HTTP/1.1\r\nHost: x\r\nX-Large: " + strings.Repeat("x", 2*web.HeaderMax) + "\r\n\r\n",
+		"GET /livez?" + strings.Repeat("x", 2*web.HeaderMax) + " HTTP/1.1\r\nHost: x\r\n\r\n",
 	} {
 		if status := asks(t, w.dial(), request); status != 431 {
 			t.Errorf("status %d", status)
 		}
 	}
-	if status := asks(t, w.dial(), "GET /livez HTTP/1.1\r\nHost: x\r\nX-Large: "+strings.Repeat("x", headerMax/2)+"\r\n\r\n"); status != 200 {
+	if status := asks(t, w.dial(), "GET /livez HTTP/1.1\r\nHost: x\r\nX-Large: "+strings.Repeat("x", web.HeaderMax/2)+"\r\n\r\n"); status != 200 {
 		t.Errorf("half of it: status %d", status)
 	}
 }
 
 func TestLargeBodyIsRefused(t *testing.T) {
 	w := newWorld(t, setup{maxJob: 1000})
-	most := int(w.web.bodyMax())
+	most := int(w.web.BodyMax())
 	w.do("POST", "/api/v1/session", ask{json: true, body: strings.Repeat(" ", most+1)}).wants(t, 413, "too-large")
 	// Whatever it says about itself.
 	conn := w.dial()
@@ -169,16 +140,17 @@ func TestLargeBodyIsRefused(t *testing.T) {
 // TestOneHeavyRequestAtATime: the next waits for a while, then it is told when to come.
 func TestOneHeavyRequestAtATime(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Read})
-	if err := w.web.heavy.enter(t.Context()); err != nil {
+	leave, err := w.web.Heavy(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now()
 	a := w.do("GET", "/metrics", ask{}).wants(t, 429, "busy")
-	if took := time.Since(start); took < heavyWait || a.header.Get("Retry-After") == "" {
+	if took := time.Since(start); took < web.HeavyWait || a.header.Get("Retry-After") == "" {
 		t.Errorf("refused after %v, Retry-After %q", took, a.header.Get("Retry-After"))
 	}
 	w.do("GET", "/readyz", ask{}).wants(t, 200, "")
-	time.AfterFunc(heavyWait/4, w.web.heavy.leave)
+	time.AfterFunc(web.HeavyWait/4, leave)
 	w.do("GET", "/metrics", ask{}).wants(t, 200, "")
 	w.do("GET", "/metrics", ask{}).wants(t, 200, "")
 }
@@ -198,11 +170,12 @@ func TestPanicIsAnswered(t *testing.T) {
 func TestAllTubesTakeAPlaceWhileTheyAreMade(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.tubesOf(4000) // about 12 MB of text, which no socket takes at once
-	if err := w.web.heavy.enter(t.Context()); err != nil {
+	leave, err := w.web.Heavy(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
 	w.do("GET", "/metrics/tubes", ask{}).wants(t, 429, "busy")
-	w.web.heavy.leave()
+	leave()
 	conn, err := net.Dial("tcp", w.addr)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"fmt"
@@ -6,29 +6,30 @@ import (
 	"strings"
 
 	wire "polystalk/codec/admin"
+	"polystalk/router/web"
 )
 
 // livez says whether the process should be left alone.
-func (s *Server) livez(c *call) error { return c.probe(s.op.Alive()) }
+func (a *API) livez(c *web.Call) error { return probe(c, a.op.Alive()) }
 
 // readyz says whether clients should be sent here.
-func (s *Server) readyz(c *call) error { return c.probe(s.op.Readiness()) }
+func (a *API) readyz(c *web.Call) error { return probe(c, a.op.Readiness()) }
 
 // probe answers with a state of health: as JSON for who asks for that, else as lines for
 // people. Parameters are not looked at but for verbose, since probes add their own.
-func (c *call) probe(h *wire.Health) error {
+func probe(c *web.Call, h *wire.Health) error {
 	status := http.StatusOK
 	if h.Status != "ok" {
 		status = http.StatusServiceUnavailable
 	}
-	verbose := c.r.URL.Query().Has("verbose")
-	if strings.Contains(c.r.Header.Get("Accept"), "application/json") {
+	verbose := c.R.URL.Query().Has("verbose")
+	if strings.Contains(c.R.Header.Get("Accept"), "application/json") {
 		if !verbose {
 			h = &wire.Health{Status: h.Status, State: h.State, Notes: h.Notes, Progress: h.Progress}
 		}
-		return c.answer(status, h)
+		return c.Answer(status, h)
 	}
-	return c.text(status, healthText(h, verbose))
+	return c.Text(status, healthText(h, verbose))
 }
 
 // healthText is a state of health for people: the verdict, then what there is to say.
@@ -52,4 +53,13 @@ func healthText(h *wire.Health, verbose bool) string {
 		}
 	}
 	return b.String()
+}
+
+// explain serves the page about a kind of problem.
+func (a *API) explain(c *web.Call) error {
+	k := wire.Kinds[c.R.PathValue("slug")]
+	if k == nil {
+		return wire.NotFound.Problem("there is no such kind of problem")
+	}
+	return c.Text(http.StatusOK, fmt.Sprintf("%s (%d)\n\n%s\n\nWhat to do: %s.\n", k.Title, k.Status, k.Explain, k.Remedy))
 }

@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // serverMetrics shows a sample as metrics, and a bounded number of tubes.
-type serverMetrics struct{ s *Server }
+type serverMetrics struct{ a *API }
 
 // sampleWithin bounds the wait for a sample; without one the server's families are missing.
 const sampleWithin = 5 * time.Second
@@ -27,14 +27,15 @@ func (m *serverMetrics) Describe(chan<- *prometheus.Desc) {}
 // Collect implements prometheus.Collector.
 func (m *serverMetrics) Collect(out chan<- prometheus.Metric) {
 	e := emitter{out}
-	op := m.s.op
+	op := m.a.op
 	ready := op.Readiness().Status == "ok"
-	e.gauge("build_info", "What runs; always 1.", 1, label{"version", "goversion", "speaks"}, m.s.build()...)
+	e.gauge("build_info", "What runs; always 1.", 1, label{"version", "goversion", "speaks"}, m.a.build()...)
 	e.gauge("ready", "Whether clients should be sent here, as /readyz says.", truth(ready), nil)
 	e.gauge("draining", "Whether new jobs are refused.", truth(op.Draining()), nil)
-	e.gauge("http_connections", "Connections by HTTP.", float64(m.s.connections.len()), nil)
-	e.counter("http_connections_dropped_total", "Connections by HTTP that were closed for others.", float64(m.s.connections.dropped.Load()), nil)
-	ctx, cancel := context.WithTimeout(m.s.ended, sampleWithin)
+	open, dropped := m.a.Connections()
+	e.gauge("http_connections", "Connections by HTTP.", float64(open), nil)
+	e.counter("http_connections_dropped_total", "Connections by HTTP that were closed for others.", float64(dropped), nil)
+	ctx, cancel := context.WithTimeout(m.a.Ended(), sampleWithin)
 	defer cancel()
 	if v, err := op.Sample(ctx); err == nil {
 		e.server(v)
@@ -44,13 +45,13 @@ func (m *serverMetrics) Collect(out chan<- prometheus.Metric) {
 
 // tubes emits the families of the tubes that are chosen.
 func (m *serverMetrics) tubes(ctx context.Context, e emitter) {
-	all, err := m.s.op.Tubes(ctx)
+	all, err := m.a.op.Tubes(ctx)
 	if err != nil {
 		return
 	}
-	chosen := m.s.shown.Of(all)
+	chosen := m.a.shown.Of(all)
 	for _, i := range chosen {
-		t, err := m.s.op.View(ctx, all, i)
+		t, err := m.a.op.View(ctx, all, i)
 		if err != nil {
 			return
 		}

@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"context"
@@ -99,7 +99,8 @@ func TestNotReadyWhenTheJournalHasFailed(t *testing.T) {
 
 func TestNotReadyWhenStopping(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
-	if err := w.web.begin(); err != nil {
+	ctx, done, err := w.web.Background()
+	if err != nil {
 		t.Fatal(err)
 	}
 	stopped := make(chan time.Duration)
@@ -108,19 +109,23 @@ func TestNotReadyWhenStopping(t *testing.T) {
 		w.web.Stop(t.Context())
 		stopped <- time.Since(start)
 	}()
-	for w.web.begin() == nil { // not yet
-		w.web.running.Done()
+	for { // until it stops
+		_, done, err := w.web.Background()
+		if err != nil {
+			break
+		}
+		done()
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(30 * time.Millisecond)
 	w.do("GET", "/readyz", ask{}).wants(t, 503, "")
 	w.do("GET", "/livez", ask{}).wants(t, 200, "")
 	w.do("GET", "/metrics/beanstalkd", ask{}).wants(t, 503, "stopping")
-	w.web.running.Done()
+	done()
 	if took := <-stopped; took < 30*time.Millisecond {
 		t.Errorf("it did not wait for what was under way: %v", took)
 	}
-	if w.web.ended.Err() == nil {
+	if ctx.Err() == nil {
 		t.Error("what is under way is not told")
 	}
 }

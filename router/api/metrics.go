@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"fmt"
@@ -16,6 +16,7 @@ import (
 	wire "polystalk/codec/admin"
 	"polystalk/codec/openmetrics"
 	"polystalk/router/exposition"
+	"polystalk/router/web"
 )
 
 // metrics are what /metrics shows: constant metrics over one sample, what is counted here
@@ -29,7 +30,7 @@ type metrics struct {
 // The prefix of all names but the library's.
 const namespace = "polystalk"
 
-func newMetrics(s *Server) *metrics {
+func newMetrics(a *API) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "http_requests_total", Help: "Requests by HTTP, by route.",
@@ -41,7 +42,7 @@ func newMetrics(s *Server) *metrics {
 	}
 	r := prometheus.NewRegistry()
 	r.MustRegister(
-		m.requests, m.seconds, &serverMetrics{s},
+		m.requests, m.seconds, &serverMetrics{a},
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -64,15 +65,15 @@ func (m *metrics) served(route, method string, status int, took time.Duration) {
 }
 
 // showMetrics serves /metrics.
-func (s *Server) showMetrics(c *call) error {
-	s.metrics.handler.ServeHTTP(c.w, c.r)
+func (a *API) showMetrics(c *web.Call) error {
+	a.metrics.handler.ServeHTTP(c.W, c.R)
 	return nil
 }
 
 // showTubes serves /metrics/tubes: all tubes, or those that match=GLOB says, with the
 // families of the groups in family=, else with all.
-func (s *Server) showTubes(c *call) error {
-	q, err := c.query("match", "family")
+func (a *API) showTubes(c *web.Call) error {
+	q, err := c.Query("match", "family")
 	if err != nil {
 		return err
 	}
@@ -89,40 +90,41 @@ func (s *Server) showTubes(c *call) error {
 			return wire.BadRequest.With("family", fmt.Sprintf("%q is unknown", g), "give some of "+strings.Join(exposition.Groups, ", ")+", with commas between them")
 		}
 	}
-	all, err := s.op.Tubes(c.ctx)
+	all, err := a.op.Tubes(c.Ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.heavy.enter(c.ctx); err != nil {
+	leave, err := a.Heavy(c.Ctx) // while it is made; not while it is sent, for as long as a client likes
+	if err != nil {
 		return err
 	}
-	entered := true // while it is made; not while it is sent, for as long as a client likes
-	leave := func() {
-		if entered {
-			entered = false
-			s.heavy.leave()
+	defer func() {
+		if leave != nil {
+			leave()
 		}
-	}
-	defer leave()
-	out := c.stream(openmetrics.ContentType)
-	page := exposition.Page{Operator: s.op, Sample: all, Wanted: match.matches, Groups: groups, Part: func(made []byte) ([]byte, bool) {
-		if out.buf = made; len(made) < streamPart {
+	}()
+	out := c.Stream(openmetrics.ContentType)
+	page := exposition.Page{Operator: a.op, Sample: all, Wanted: match.matches, Groups: groups, Part: func(made []byte) ([]byte, bool) {
+		if out.Buf = made; len(made) < web.StreamPart {
 			return made, true
 		}
 		leave()
-		goOn := out.flush()
-		entered = s.heavy.enter(c.ctx) == nil
-		return out.buf, goOn && entered
+		goOn := out.Flush()
+		if leave, err = a.Heavy(c.Ctx); err != nil {
+			leave = nil
+		}
+		return out.Buf, goOn && leave != nil
 	}}
-	if err := page.Write(c.ctx); err != nil || !entered {
+	if err := page.Write(c.Ctx); err != nil || leave == nil {
 		panic(http.ErrAbortHandler) // it has begun: an end would say that it is all
 	}
 	leave()
-	out.end()
+	leave = nil
+	out.End()
 	return nil
 }
 
 // build are the labels of build_info.
-func (s *Server) build() []string {
-	return []string{s.opts.Version, runtime.Version(), s.opts.Speaks}
+func (a *API) build() []string {
+	return []string{a.opts.Version, runtime.Version(), a.opts.Speaks}
 }

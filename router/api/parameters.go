@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	wire "polystalk/codec/admin"
+	"polystalk/router/web"
 	"polystalk/shard/core"
 )
 
@@ -39,12 +40,12 @@ func one(q url.Values, name string, words ...string) (string, error) {
 	return "", wire.BadRequest.With(name, fmt.Sprintf("%q is unknown", q.Get(name)), fmt.Sprintf("give one of %q", words))
 }
 
-// tube is the name of the tube in the path, byte for byte.
-func (c *call) tube() string { return c.r.PathValue("tube") }
+// tubeOf is the name of the tube in the path, byte for byte.
+func tubeOf(c *web.Call) string { return c.R.PathValue("tube") }
 
-// job is the id in the path.
-func (c *call) job() (core.JobID, error) {
-	text := c.r.PathValue("id")
+// jobOf is the id in the path.
+func jobOf(c *web.Call) (core.JobID, error) {
+	text := c.R.PathValue("id")
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || n == 0 {
 		return 0, wire.BadRequest.With("id", fmt.Sprintf("%q is no id of a job", text), "give a whole number from 1 on")

@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"encoding/base64"
@@ -177,12 +177,15 @@ func TestListsOfJobsAreRefused(t *testing.T) {
 		w.do("GET", mail+q, ask{token: bodiesToken}).wants(t, 200, "")
 	}
 	w.do("GET", mail, ask{token: readToken}).wants(t, 200, "")
-	w.web.heavy <- struct{}{}
+	leave, err := w.web.Heavy(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	if a := w.do("GET", mail, ask{}).wants(t, 429, "busy"); a.header.Get("Retry-After") == "" {
 		t.Errorf("%v", a.header)
 	}
 	w.do("GET", mail+"?order=next", ask{}).wants(t, 200, "")
-	<-w.web.heavy
+	leave()
 }
 
 // TestListsShowWhatIsThere: each job exactly once, though all of them move.

@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/admin"
+	"polystalk/router/web"
 	"polystalk/shard/core"
 )
 
@@ -18,10 +19,10 @@ import (
 const previewMax = 256
 
 // putJob puts a job: as JSON, or the body as it is with the rest as parameters.
-func (s *Server) putJob(c *call) error {
+func (a *API) putJob(c *web.Call) error {
 	var j admin.NewJob
 	var err error
-	if c.mediaType() == "application/octet-stream" {
+	if c.MediaType() == "application/octet-stream" {
 		j, err = rawJob(c)
 	} else {
 		j, err = jsonJob(c)
@@ -29,19 +30,19 @@ func (s *Server) putJob(c *call) error {
 	if err != nil {
 		return err
 	}
-	j.Tube = c.tube()
-	id, err := s.op.Put(c.ctx, j)
+	j.Tube = tubeOf(c)
+	id, err := a.op.Put(c.Ctx, j)
 	if err != nil {
 		return err
 	}
-	c.affected = 1
+	c.Affected = 1
 	// Relative, so that it leads there behind whatever prefix a proxy puts before it.
-	c.w.Header().Set("Location", "../../jobs/"+strconv.FormatUint(uint64(id), 10))
-	return c.answer(http.StatusCreated, wire.Put{ID: uint64(id)})
+	c.W.Header().Set("Location", "../../jobs/"+strconv.FormatUint(uint64(id), 10))
+	return c.Answer(http.StatusCreated, wire.Put{ID: uint64(id)})
 }
 
-func rawJob(c *call) (j admin.NewJob, err error) {
-	q, err := c.query("pri", "delay", "ttr")
+func rawJob(c *web.Call) (j admin.NewJob, err error) {
+	q, err := c.Query("pri", "delay", "ttr")
 	if err != nil {
 		return j, err
 	}
@@ -56,16 +57,16 @@ func rawJob(c *call) (j admin.NewJob, err error) {
 		}
 		*p.to = uint32(n)
 	}
-	j.Body = c.body
+	j.Body = c.Body
 	return j, nil
 }
 
-func jsonJob(c *call) (j admin.NewJob, err error) {
+func jsonJob(c *web.Call) (j admin.NewJob, err error) {
 	var in wire.NewJob
-	if _, err := c.query(); err != nil {
+	if _, err := c.Query(); err != nil {
 		return j, err
 	}
-	if err := c.decode(&in); err != nil {
+	if err := c.Decode(&in); err != nil {
 		return j, err
 	}
 	if in.Body != nil && in.BodyBase64 != nil {
@@ -98,130 +99,130 @@ func jobValue(j *admin.JobRow) wire.Job {
 var shown = map[string]uint32{"none": 0, "preview": previewMax, "full": math.MaxUint32}
 
 // showing reads the parameter body, and refuses who may not read bodies.
-func (c *call) showing(q url.Values) (how string, most uint32, err error) {
+func showing(c *web.Call, q url.Values) (how string, most uint32, err error) {
 	if how, err = one(q, "body", "none", "preview", "full"); err != nil || how == "none" {
 		return how, 0, err
 	}
-	return how, shown[how], c.mayRead()
+	return how, shown[how], mayRead(c)
 }
 
 // seconds is a time to the millisecond.
 func seconds(t core.Time) float64 { return math.Round(float64(t)/1e6) / 1e3 }
 
 // mayRead refuses who may not read bodies.
-func (c *call) mayRead() error {
-	if c.grant.MayReadBodies() {
+func mayRead(c *web.Call) error {
+	if c.Grant.MayReadBodies() {
 		return nil
 	}
 	return wire.ReadOnly.With("body", "the token may not read the bodies of jobs", "use a token with the role operate, or with +bodies in its line")
 }
 
-func (s *Server) getJob(c *call) error {
-	q, err := c.query("body")
+func (a *API) getJob(c *web.Call) error {
+	q, err := c.Query("body")
 	if err != nil {
 		return err
 	}
-	show, most, err := c.showing(q)
+	show, most, err := showing(c, q)
 	if err != nil {
 		return err
 	}
-	id, err := c.job()
+	id, err := jobOf(c)
 	if err != nil {
 		return err
 	}
-	j, version, err := s.op.Job(c.ctx, id, most)
+	j, version, err := a.op.Job(c.Ctx, id, most)
 	if err != nil {
 		return err
 	}
 	// What passes with time alone is no change.
-	if c.tagged(s.jobTag(version)+show[:1], false) {
+	if c.Tagged(a.jobTag(version)+show[:1], false) {
 		return nil
 	}
 	v := jobValue(&j)
 	if show != "none" {
 		v.Content = wire.NewContent(j.Body, int(j.Size))
 	}
-	return c.answer(http.StatusOK, v)
+	return c.Answer(http.StatusOK, v)
 }
 
 // jobTag begins the tag of a job: versions are those of one process.
-func (s *Server) jobTag(version uint64) string {
-	return hashed(s.boot, "job")[:8] + fmt.Sprintf("%016x", version)
+func (a *API) jobTag(version uint64) string {
+	return web.Hashed(a.boot, "job")[:8] + fmt.Sprintf("%016x", version)
 }
 
 // getBody sends a body as it is. No browser is to show it: whoever has put it may have
 // meant a page.
-func (s *Server) getBody(c *call) error {
-	if _, err := c.query(); err != nil {
+func (a *API) getBody(c *web.Call) error {
+	if _, err := c.Query(); err != nil {
 		return err
 	}
-	if err := c.mayRead(); err != nil {
+	if err := mayRead(c); err != nil {
 		return err
 	}
-	id, err := c.job()
+	id, err := jobOf(c)
 	if err != nil {
 		return err
 	}
-	j, _, err := s.op.Job(c.ctx, id, math.MaxUint32)
+	j, _, err := a.op.Job(c.Ctx, id, math.MaxUint32)
 	if err != nil {
 		return err
 	}
 	body := j.Body
-	if c.tagged(hashed(s.boot, string(body)), false) {
+	if c.Tagged(web.Hashed(a.boot, string(body)), false) {
 		return nil
 	}
-	h := c.w.Header()
+	h := c.W.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="job-%d"`, id))
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	c.w.WriteHeader(http.StatusOK)
-	if c.r.Method != http.MethodHead {
-		c.w.Write(body)
+	c.W.WriteHeader(http.StatusOK)
+	if c.R.Method != http.MethodHead {
+		c.W.Write(body)
 	}
 	return nil
 }
 
-func (s *Server) kickJob(c *call) error    { return s.onJob(c, s.op.KickJob) }
-func (s *Server) releaseJob(c *call) error { return s.onJob(c, s.op.ReleaseJob) }
-func (s *Server) deleteJob(c *call) error  { return s.onAnyJob(c, s.op.Delete) }
-func (s *Server) buryJob(c *call) error    { return s.onAnyJob(c, s.op.BuryJob) }
+func (a *API) kickJob(c *web.Call) error    { return a.onJob(c, a.op.KickJob) }
+func (a *API) releaseJob(c *web.Call) error { return a.onJob(c, a.op.ReleaseJob) }
+func (a *API) deleteJob(c *web.Call) error  { return a.onAnyJob(c, a.op.Delete) }
+func (a *API) buryJob(c *web.Call) error    { return a.onAnyJob(c, a.op.BuryJob) }
 
 // onJob does something to the job in the path.
-func (s *Server) onJob(c *call, do func(ctx context.Context, id core.JobID) error) error {
-	if _, err := c.query(); err != nil {
+func (a *API) onJob(c *web.Call, do func(ctx context.Context, id core.JobID) error) error {
+	if _, err := c.Query(); err != nil {
 		return err
 	}
-	id, err := c.job()
+	id, err := jobOf(c)
 	if err != nil {
 		return err
 	}
-	if err := do(c.ctx, id); err != nil {
+	if err := do(c.Ctx, id); err != nil {
 		return err
 	}
-	c.affected = 1
-	return c.done()
+	c.Affected = 1
+	return c.Done()
 }
 
 // onAnyJob is onJob for what can be forced on jobs that workers have.
-func (s *Server) onAnyJob(c *call, do func(ctx context.Context, id core.JobID, force bool) error) error {
-	force, err := c.force()
+func (a *API) onAnyJob(c *web.Call, do func(ctx context.Context, id core.JobID, force bool) error) error {
+	forced, err := force(c)
 	if err != nil {
 		return err
 	}
-	id, err := c.job()
+	id, err := jobOf(c)
 	if err != nil {
 		return err
 	}
-	if err := do(c.ctx, id, force); err != nil {
+	if err := do(c.Ctx, id, forced); err != nil {
 		return err
 	}
-	c.affected = 1
-	return c.done()
+	c.Affected = 1
+	return c.Done()
 }
 
 // force reads the parameter force, the only one.
-func (c *call) force() (bool, error) {
-	q, err := c.query("force")
+func force(c *web.Call) (bool, error) {
+	q, err := c.Query("force")
 	if err != nil {
 		return false, err
 	}
@@ -230,37 +231,37 @@ func (c *call) force() (bool, error) {
 }
 
 // editJob changes a job, perhaps only if it is what the client has seen.
-func (s *Server) editJob(c *call) error {
+func (a *API) editJob(c *web.Call) error {
 	var e admin.Edit
 	var err error
-	if e.Force, err = c.force(); err != nil {
+	if e.Force, err = force(c); err != nil {
 		return err
 	}
-	id, err := c.job()
+	id, err := jobOf(c)
 	if err != nil {
 		return err
 	}
-	if err := c.decodeEdit(&e); err != nil {
+	if err := decodeEdit(c, &e); err != nil {
 		return err
 	}
-	if e.Expect, err = s.expected(c); err != nil {
+	if e.Expect, err = a.expected(c); err != nil {
 		return err
 	}
-	version, err := s.op.Edit(c.ctx, id, &e)
+	version, err := a.op.Edit(c.Ctx, id, &e)
 	if err != nil {
 		return err
 	}
-	c.affected = 1
+	c.Affected = 1
 	if version != 0 {
-		c.w.Header().Set("ETag", `"`+s.jobTag(version)+`n"`)
+		c.W.Header().Set("ETag", `"`+a.jobTag(version)+`n"`)
 	}
-	return c.done()
+	return c.Done()
 }
 
 // decodeEdit reads what is to be changed.
-func (c *call) decodeEdit(e *admin.Edit) error {
+func decodeEdit(c *web.Call, e *admin.Edit) error {
 	var in wire.EditJob
-	if err := c.decode(&in); err != nil {
+	if err := c.Decode(&in); err != nil {
 		return err
 	}
 	for _, p := range []struct {
@@ -293,8 +294,8 @@ func (c *call) decodeEdit(e *admin.Edit) error {
 // expected is the version of a job that If-Match wants; zero: any. A tag of another process,
 // or what is none, is no longer that of any job.
 // Source: RFC 9110, section 13.1.1.
-func (s *Server) expected(c *call) (version uint64, err error) {
-	headers := c.r.Header.Values("If-Match")
+func (a *API) expected(c *web.Call) (version uint64, err error) {
+	headers := c.R.Header.Values("If-Match")
 	if len(headers) == 0 || len(headers) == 1 && headers[0] == "*" {
 		return 0, nil
 	}
@@ -302,10 +303,10 @@ func (s *Server) expected(c *call) (version uint64, err error) {
 		return 0, wire.BadRequest.With("If-Match", "it has several tags", "give that of the job as it was looked at")
 	}
 	tag := headers[0]
-	begin := len(s.jobTag(0)) - 16 + 1
+	begin := len(a.jobTag(0)) - 16 + 1
 	if len(tag) == begin+16+2 {
 		version, err = strconv.ParseUint(tag[begin:begin+16], 16, 64)
-		if err == nil && strings.HasPrefix(tag, `"`+s.jobTag(version)) {
+		if err == nil && strings.HasPrefix(tag, `"`+a.jobTag(version)) {
 			return version, nil
 		}
 	}

@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"bufio"
@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-
-	"polystalk/router/access"
 )
 
 // tubesOf has that many tubes with a job each.
@@ -25,7 +23,7 @@ func (w *world) tubesOf(n int) {
 // some of them, the first part of their list, and all of them with our names and the exporter's. A sample
 // of a second ago serves most of them, as it does who asks often.
 func BenchmarkPages(b *testing.B) {
-	w := newWorld(b, setup{anonymous: access.Operate})
+	w := newWorld(b, setup{})
 	w.tubesOf(50_000)
 	w.used(50_000)
 	for _, target := range []string{"/metrics", "/api/v1/tubes?sort=-ready", "/metrics/beanstalkd", "/metrics/tubes", "/livez"} {
@@ -35,8 +33,9 @@ func BenchmarkPages(b *testing.B) {
 			for b.Loop() {
 				r := httptest.NewRequest("GET", target, nil)
 				r.Host = "localhost"
+				r.Header.Set("Authorization", "Bearer "+operateToken)
 				got := &counted{header: make(http.Header)}
-				w.web.ServeHTTP(got, r.WithContext(context.WithValue(r.Context(), listenerKey{}, access.Operate)))
+				w.web.ServeHTTP(got, r)
 				if got.status != 200 {
 					b.Fatal(got.status)
 				}

@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/admin"
+	"polystalk/router/web"
 	"polystalk/shard/core"
 )
 
@@ -29,24 +30,25 @@ var reasons = map[core.Status]string{
 }
 
 // newOperation begins an operation. One that has ended soon is answered as such.
-func (s *Server) newOperation(c *call) error {
+func (a *API) newOperation(c *web.Call) error {
 	var in wire.NewOperation
-	if _, err := c.query(); err != nil {
+	if _, err := c.Query(); err != nil {
 		return err
 	}
-	if err := c.decode(&in); err != nil {
+	if err := c.Decode(&in); err != nil {
 		return err
 	}
-	b, err := s.bulkOf(c, &in)
+	b, err := a.bulkOf(c, &in)
 	if err != nil {
 		return err
 	}
-	if err := s.begin(); err != nil {
+	ctx, done, err := a.Background()
+	if err != nil {
 		return err
 	}
-	op, err := s.operations.Begin(s.ended, b, c.grant.Name, c.id, s.running.Done)
+	op, err := a.operations.Begin(ctx, b, c.Grant.Name, c.ID, done)
 	if err != nil {
-		s.running.Done()
+		done()
 		return err
 	}
 	status := http.StatusAccepted
@@ -55,18 +57,18 @@ func (s *Server) newOperation(c *call) error {
 		status = http.StatusOK
 	case <-time.After(operationSoon):
 	}
-	v := s.operationValue(op)
-	c.affected = v.Done
+	v := a.operationValue(op)
+	c.Affected = v.Done
 	if _, _, err := op.State(); err != nil && v.Done == 0 {
 		return err
 	}
 	// Relative, so that it leads there behind whatever prefix a proxy puts before it.
-	c.w.Header().Set("Location", "operations/"+strconv.FormatUint(op.ID, 10))
-	return c.answer(status, v)
+	c.W.Header().Set("Location", "operations/"+strconv.FormatUint(op.ID, 10))
+	return c.Answer(status, v)
 }
 
 // bulkOf is what is asked for.
-func (s *Server) bulkOf(c *call, in *wire.NewOperation) (b admin.Bulk, err error) {
+func (a *API) bulkOf(c *web.Call, in *wire.NewOperation) (b admin.Bulk, err error) {
 	sel := &in.Select
 	b.Action.Verb = verbs[in.Action]
 	if b.Action.Verb == 0 {
@@ -103,18 +105,18 @@ func (s *Server) bulkOf(c *call, in *wire.NewOperation) (b admin.Bulk, err error
 		b.AtMost = *in.ExpectAtMost
 	}
 	if in.AsOf != "" {
-		b.AsOf, err = s.readAsOf(in.AsOf)
+		b.AsOf, err = a.readAsOf(in.AsOf)
 	}
 	return b, err
 }
 
 // asOfText is a moment of this process.
-func (s *Server) asOfText(t core.Time) string {
-	return hashed(s.boot, "as_of")[:8] + strconv.FormatInt(int64(t), 16)
+func (a *API) asOfText(t core.Time) string {
+	return web.Hashed(a.boot, "as_of")[:8] + strconv.FormatInt(int64(t), 16)
 }
 
-func (s *Server) readAsOf(text string) (core.Time, error) {
-	digits, ok := strings.CutPrefix(text, s.asOfText(0)[:8])
+func (a *API) readAsOf(text string) (core.Time, error) {
+	digits, ok := strings.CutPrefix(text, a.asOfText(0)[:8])
 	if !ok {
 		return 0, wire.CursorExpired.With("as_of", "another process has given it out", "make the dry run again")
 	}
@@ -125,7 +127,7 @@ func (s *Server) readAsOf(text string) (core.Time, error) {
 	return core.Time(n), nil
 }
 
-func (s *Server) operationValue(op *admin.Operation) wire.Operation {
+func (a *API) operationValue(op *admin.Operation) wire.Operation {
 	state, ended, err := op.State()
 	t := op.Tally()
 	v := wire.Operation{
@@ -138,7 +140,7 @@ func (s *Server) operationValue(op *admin.Operation) wire.Operation {
 		}
 	}
 	if t.AsOf != 0 {
-		v.AsOf = s.asOfText(t.AsOf)
+		v.AsOf = a.asOfText(t.AsOf)
 	}
 	if !ended.IsZero() {
 		at := ended.UTC()
@@ -155,45 +157,45 @@ func (s *Server) operationValue(op *admin.Operation) wire.Operation {
 	return v
 }
 
-func (s *Server) getOperations(c *call) error {
-	if _, err := c.query(); err != nil {
+func (a *API) getOperations(c *web.Call) error {
+	if _, err := c.Query(); err != nil {
 		return err
 	}
 	out := wire.Operations{Operations: []wire.Operation{}}
-	for _, op := range s.operations.List() {
-		out.Operations = append(out.Operations, s.operationValue(op))
+	for _, op := range a.operations.List() {
+		out.Operations = append(out.Operations, a.operationValue(op))
 	}
-	return c.answer(http.StatusOK, out)
+	return c.Answer(http.StatusOK, out)
 }
 
 // operation finds that in the path.
-func (s *Server) operation(c *call) (*admin.Operation, error) {
-	if _, err := c.query(); err != nil {
+func (a *API) operation(c *web.Call) (*admin.Operation, error) {
+	if _, err := c.Query(); err != nil {
 		return nil, err
 	}
-	id, err := c.job() // the same kind of number
+	id, err := jobOf(c) // the same kind of number
 	if err != nil {
 		return nil, err
 	}
-	if op := s.operations.Find(uint64(id)); op != nil {
+	if op := a.operations.Find(uint64(id)); op != nil {
 		return op, nil
 	}
 	return nil, wire.NotFound.Problem(fmt.Sprintf("no operation %d is remembered", id))
 }
 
-func (s *Server) getOperation(c *call) error {
-	op, err := s.operation(c)
+func (a *API) getOperation(c *web.Call) error {
+	op, err := a.operation(c)
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, s.operationValue(op))
+	return c.Answer(http.StatusOK, a.operationValue(op))
 }
 
-func (s *Server) cancelOperation(c *call) error {
-	op, err := s.operation(c)
+func (a *API) cancelOperation(c *web.Call) error {
+	op, err := a.operation(c)
 	if err != nil {
 		return err
 	}
 	op.Cancel()
-	return c.done()
+	return c.Done()
 }

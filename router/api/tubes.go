@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	wire "polystalk/codec/admin"
 	"polystalk/router/admin"
 	"polystalk/router/exposition"
+	"polystalk/router/web"
 	"polystalk/shard/core"
 	"polystalk/shard/flow"
 )
@@ -52,8 +53,8 @@ func (o *tubeOrder) against(t *core.TubeRow, n uint64, name string) int {
 
 // getTubes lists tubes. A cursor is a place in the list: it holds for ever, whatever
 // becomes of the tubes meanwhile.
-func (s *Server) getTubes(c *call) error {
-	q, err := c.query("match", "sort", "limit", "after")
+func (a *API) getTubes(c *web.Call) error {
+	q, err := c.Query("match", "sort", "limit", "after")
 	if err != nil {
 		return err
 	}
@@ -71,17 +72,17 @@ func (s *Server) getTubes(c *call) error {
 	if err != nil {
 		return err
 	}
-	list := cursor{filter: hashed(q.Get("match"), by)}
+	list := cursor{filter: web.Hashed(q.Get("match"), by)}
 	if q.Has("after") {
 		if err := list.read(q.Get("after")); err != nil {
 			return err
 		}
 	}
-	all, err := s.op.Tubes(c.ctx)
+	all, err := a.op.Tubes(c.Ctx)
 	if err != nil {
 		return err
 	}
-	if c.tagged(hashed(s.boot, strconv.FormatUint(all.Number, 10), c.r.URL.RawQuery), true) {
+	if c.Tagged(web.Hashed(a.boot, strconv.FormatUint(all.Number, 10), c.R.URL.RawQuery), true) {
 		return nil
 	}
 	out := wire.Tubes{Tubes: []wire.Tube{}, AsOf: all.At.UTC()}
@@ -104,13 +105,13 @@ func (s *Server) getTubes(c *call) error {
 		out.Next = list.String()
 	}
 	for _, i := range rows {
-		t, err := s.op.View(c.ctx, all, i)
+		t, err := a.op.View(c.Ctx, all, i)
 		if err != nil {
 			return err
 		}
 		out.Tubes = append(out.Tubes, tubeValue(&t))
 	}
-	return c.answer(http.StatusOK, out)
+	return c.Answer(http.StatusOK, out)
 }
 
 // A cursor is a place in a list, and which list that is.
@@ -169,53 +170,53 @@ func quantiles(t *flow.Times) wire.Quantiles {
 	return wire.Quantiles{Count: t.Count(), P50: p50 / 1e9, P99: p99 / 1e9}
 }
 
-func (s *Server) getTube(c *call) error {
-	if _, err := c.query(); err != nil {
+func (a *API) getTube(c *web.Call) error {
+	if _, err := c.Query(); err != nil {
 		return err
 	}
-	t, err := s.op.Tube(c.ctx, c.tube())
+	t, err := a.op.Tube(c.Ctx, tubeOf(c))
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, tubeValue(&t))
+	return c.Answer(http.StatusOK, tubeValue(&t))
 }
 
-func (s *Server) putPause(c *call) error {
+func (a *API) putPause(c *web.Call) error {
 	var in wire.Pause
-	if err := c.decode(&in); err != nil {
+	if err := c.Decode(&in); err != nil {
 		return err
 	}
 	if in.Seconds == 0 {
 		return wire.Invalid.With("seconds", "it is 0, or not there", "give 1 or more, or end the pause with DELETE")
 	}
-	return s.pause(c, in.Seconds)
+	return a.pause(c, in.Seconds)
 }
 
-func (s *Server) deletePause(c *call) error { return s.pause(c, 0) }
+func (a *API) deletePause(c *web.Call) error { return a.pause(c, 0) }
 
-func (s *Server) pause(c *call, seconds uint32) error {
-	if _, err := c.query(); err != nil {
+func (a *API) pause(c *web.Call, seconds uint32) error {
+	if _, err := c.Query(); err != nil {
 		return err
 	}
-	if err := s.op.Pause(c.ctx, c.tube(), seconds); err != nil {
+	if err := a.op.Pause(c.Ctx, tubeOf(c), seconds); err != nil {
 		return err
 	}
-	c.affected = 1
-	return c.done()
+	c.Affected = 1
+	return c.Done()
 }
 
-func (s *Server) kickTube(c *call) error {
+func (a *API) kickTube(c *web.Call) error {
 	var in wire.Kick
-	if err := c.decode(&in); err != nil {
+	if err := c.Decode(&in); err != nil {
 		return err
 	}
 	if in.Count == 0 {
 		return wire.Invalid.With("count", "it is 0, or not there", "give how many jobs to kick at most")
 	}
-	n, err := s.op.Kick(c.ctx, c.tube(), in.Count)
-	c.affected = uint64(n)
+	n, err := a.op.Kick(c.Ctx, tubeOf(c), in.Count)
+	c.Affected = uint64(n)
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, wire.Kicked{Kicked: n})
+	return c.Answer(http.StatusOK, wire.Kicked{Kicked: n})
 }

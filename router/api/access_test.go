@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"fmt"
@@ -8,10 +8,17 @@ import (
 	"testing"
 
 	"polystalk/router/access"
+	"polystalk/router/web"
 )
 
+// method is the one of the pattern.
+func (e *entry) method() string { return (&web.Route{Pattern: e.pattern}).Method() }
+
+// changes reports whether the route changes something.
+func (e *entry) changes() bool { return (&web.Route{Pattern: e.pattern}).Changes() }
+
 // pathOf is a path that a route serves.
-func pathOf(rt *route) string {
+func pathOf(rt *entry) string {
 	_, path, _ := strings.Cut(rt.pattern, " ")
 	return strings.NewReplacer("{tube}", "default", "{id}", "1", "{slug}", "no-token").Replace(path)
 }
@@ -77,7 +84,7 @@ func TestEveryRouteHasARole(t *testing.T) {
 			t.Errorf("%s changes something, and reading is enough for it", rt.pattern)
 		case rt.method() == "":
 			t.Errorf("%q has no method", rt.pattern)
-		case rt.flags&large != 0 && rt.changes():
+		case rt.flags&web.Large != 0 && rt.changes():
 			t.Errorf("%s is heavy and changes something: its answer would be kept back", rt.pattern)
 		}
 	}
@@ -89,12 +96,9 @@ func TestEveryRouteHasARole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, pattern := w.web.mux.Handler(r); pattern != rt.pattern {
+		if pattern := w.web.Pattern(r); pattern != rt.pattern {
 			t.Errorf("%s is served by %q", rt.pattern, pattern)
 		}
-	}
-	if len(w.web.routes) != len(table) {
-		t.Errorf("%d routes of %d", len(w.web.routes), len(table))
 	}
 }
 
@@ -227,40 +231,11 @@ func TestSessionStandsForItsToken(t *testing.T) {
 	bare.do("POST", "/api/v1/session", ask{json: true, body: `{"token":"x"}`}).wants(t, 404, "not-found")
 }
 
-func TestForwardedAddressesOfProxiesAreBelieved(t *testing.T) {
-	w := newWorld(t, setup{})
-	for _, tt := range []struct {
-		remote, forwarded, proto, want string
-		secure                         bool
-	}{
-		{"192.0.2.1:99", "", "", "192.0.2.1", false},
-		{"192.0.2.1:99", "198.51.100.7", "https", "192.0.2.1", false},
-		{"10.0.0.1:99", "198.51.100.7", "https", "198.51.100.7", true},
-		{"10.0.0.1:99", "198.51.100.7, 10.0.0.2", "HTTPS", "198.51.100.7", true},
-		{"10.0.0.1:99", "1.2.3.4, 198.51.100.7, 10.0.0.2", "http", "198.51.100.7", false},
-		{"10.0.0.1:99", "nonsense", "", "10.0.0.1", false},
-		{"10.0.0.1:99", "1.2.3.4, nonsense", "", "10.0.0.1", false},
-		{"[::ffff:10.0.0.1]:99", "198.51.100.7", "", "198.51.100.7", false},
-		{"@", "198.51.100.7", "https", "unix", false},
-	} {
-		r := &http.Request{RemoteAddr: tt.remote, Header: http.Header{}}
-		if tt.forwarded != "" {
-			r.Header.Set("X-Forwarded-For", tt.forwarded)
-		}
-		if tt.proto != "" {
-			r.Header.Set("X-Forwarded-Proto", tt.proto)
-		}
-		if addr, secure := w.web.clientOf(r); addr != tt.want || secure != tt.secure {
-			t.Errorf("%+v: %s, %t", tt, addr, secure)
-		}
-	}
-}
-
 func TestAnswersCarrySecurityHeaders(t *testing.T) {
 	w := newWorld(t, setup{})
 	for _, path := range []string{"/livez", "/metrics", "/nothing", "/problems/nothing", "/problems/no-token"} {
 		a := w.do("GET", path, ask{token: readToken})
-		for name, want := range securityHeaders {
+		for name, want := range web.SecurityHeaders {
 			if got := a.header.Get(name); got != want {
 				t.Errorf("%s: %s is %q", path, name, got)
 			}

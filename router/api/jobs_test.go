@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"context"
@@ -220,25 +220,6 @@ func TestIdempotencyKeyMakesOneOfMany(t *testing.T) {
 	w.do("GET", "/api/v1/tubes/mail", ask{token: readToken}).read(t, &tube)
 	if tube.JobsTotal != 3 {
 		t.Errorf("%d jobs were put", tube.JobsTotal)
-	}
-}
-
-func TestKeysAreForgotten(t *testing.T) {
-	var k keyStore
-	now := time.Unix(1e9, 0)
-	for i := range 3 * keysMax {
-		if _, first := k.begin(keyOf{"", fmt.Sprint(i)}, [32]byte{}, now); !first {
-			t.Fatal("a new key is known")
-		}
-	}
-	if len(k.kept) > keysMax || len(k.order) != len(k.kept) {
-		t.Errorf("%d keys, %d in order", len(k.kept), len(k.order))
-	}
-	if _, first := k.begin(keyOf{"", fmt.Sprint(3*keysMax - 1)}, [32]byte{}, now.Add(keyFor-1)); first {
-		t.Error("the newest is forgotten")
-	}
-	if _, first := k.begin(keyOf{"", fmt.Sprint(3*keysMax - 1)}, [32]byte{}, now.Add(keyFor)); !first || len(k.kept) != 1 {
-		t.Errorf("an old one is known; %d are kept", len(k.kept))
 	}
 }
 

@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
+	"polystalk/router/web"
 )
 
 func TestServerJournalAndConfigAreShown(t *testing.T) {
@@ -110,10 +111,10 @@ func TestChangesAreAudited(t *testing.T) {
 		t.Error("the log has nothing about it")
 	}
 	w.do("GET", "/api/v1/audit?limit=0", ask{token: adminToken}).wants(t, 400, "bad-request")
-	for range auditMax + 10 {
-		w.web.audit.add(wire.Entry{Role: "admin"})
+	for range web.AuditMax + 10 {
+		w.do("PUT", "/api/v1/drain?x=1", ask{token: adminToken}).wants(t, 400, "bad-request")
 	}
-	if got := read("?limit=1000"); len(got) != auditMax || got[0].Number != auditMax+12 || got[auditMax-1].Number != 13 {
+	if got := read("?limit=1000"); len(got) != web.AuditMax || got[0].Number != web.AuditMax+12 || got[web.AuditMax-1].Number != 13 {
 		t.Errorf("%d entries from %d on", len(got), got[0].Number)
 	}
 }

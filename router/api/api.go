@@ -1,0 +1,75 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/access"
+	"polystalk/router/admin"
+	"polystalk/router/exposition"
+	"polystalk/router/web"
+)
+
+// Options say how an API is made. What is not there is not served, or not asked for.
+type Options struct {
+	Operator *admin.Operator
+	Log      *slog.Logger
+	Level    *slog.LevelVar // of the log
+	Version  string         // of the program
+	Speaks   string         // the versions of the protocols, for people
+
+	Tokens *access.Tokens // nil: there are none
+	Rules  web.Rules
+
+	// MetricsTubes is how many tubes /metrics shows; those first whose names match one of
+	// MetricsMatch.
+	MetricsTubes int
+	MetricsMatch []string
+
+	// Settings are those in effect, without secrets.
+	Settings func() []wire.Setting
+	// Reload reads the configuration again: all of it is used, or nothing.
+	Reload func() (*wire.Reloaded, error)
+}
+
+// An API is all that is served by HTTP, with the server that serves it.
+type API struct {
+	*web.Server
+	opts       Options
+	op         *admin.Operator
+	operations *admin.Operations
+	metrics    *metrics
+	shown      *exposition.Choice // of /metrics
+	boot       string             // of this process alone, in tags and cursors
+}
+
+// New makes an API. The error is about Options.Rules, or about MetricsMatch.
+func New(o Options) (*API, error) {
+	match, err := anyGlob(o.MetricsMatch)
+	if err != nil {
+		return nil, err
+	}
+	a := &API{
+		opts: o, op: o.Operator, operations: admin.NewOperations(o.Operator),
+		shown: exposition.NewChoice(o.MetricsTubes, match), boot: rand.Text(),
+	}
+	a.metrics = newMetrics(a)
+	a.Server, err = web.New(web.Options{
+		Log: o.Log, Tokens: o.Tokens, Rules: o.Rules,
+		Ready: o.Operator.Ready, MaxJobSize: o.Operator.MaxJobSize, Observe: a.metrics.served,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.Handle(a.routes())
+	return a, nil
+}
+
+// Stop has operations refused from now on, and waits for those under way, which are broken
+// off when ctx ends. Probes are answered on, and say that the server stops.
+func (a *API) Stop(ctx context.Context) {
+	a.op.Life().Stop()
+	a.Server.Stop(ctx)
+}

@@ -1,0 +1,49 @@
+package web
+
+import (
+	"net/http"
+
+	"polystalk/router/access"
+)
+
+// A Route is a method and a path, who may use it, and what serves it.
+type Route struct {
+	Pattern string // as http.ServeMux reads it
+	Need    access.Role
+	Flags   Flags
+	// Handler answers, or returns the problem that is the answer. What it has sent before
+	// an error stands: the error is not sent then.
+	Handler func(c *Call) error
+}
+
+// Flags are what is special about a route.
+type Flags uint8
+
+const (
+	// AnyHost: it is served whatever Host says. It shows no names and changes nothing.
+	AnyHost Flags = 1 << iota
+	// Early: it is served while the journal is read, and when the server ends.
+	Early
+	// Large: it takes time or memory, so one is served at a time.
+	Large
+	// TakesBody: it reads the body of the request; others refuse one.
+	TakesBody
+	// Conditional: it looks at the header If-Match; others refuse one.
+	Conditional
+)
+
+// Changes reports whether the route changes something.
+func (rt *Route) Changes() bool { return !safe(rt.Method()) }
+
+// Method is the one that the pattern begins with.
+func (rt *Route) Method() string {
+	for i := range len(rt.Pattern) {
+		if rt.Pattern[i] == ' ' {
+			return rt.Pattern[:i]
+		}
+	}
+	return ""
+}
+
+// safe reports whether a method changes nothing.
+func safe(method string) bool { return method == http.MethodGet || method == http.MethodHead }

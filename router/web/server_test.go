@@ -1,0 +1,89 @@
+package web
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// TestConnectionsWithRequestsAreNotDropped: then the newest goes.
+func TestConnectionsWithRequestsAreNotDropped(t *testing.T) {
+	var c connections
+	pipes := func() net.Conn { a, _ := net.Pipe(); return a }
+	busy := make([]net.Conn, ConnectionsMax)
+	for i := range busy {
+		busy[i] = pipes()
+		c.changed(busy[i], http.StateNew)
+		c.changed(busy[i], http.StateActive)
+	}
+	late := pipes()
+	c.changed(late, http.StateNew)
+	if _, err := late.Write(nil); err == nil {
+		t.Error("the newest is open")
+	}
+	c.changed(busy[5], http.StateIdle)
+	c.changed(late, http.StateClosed)
+	next := pipes()
+	c.changed(next, http.StateNew)
+	if _, err := busy[5].Write(nil); err == nil {
+		t.Error("the idle one is open")
+	}
+	if c.len() != ConnectionsMax || c.dropped.Load() != 2 {
+		t.Errorf("%d connections, %d dropped", c.len(), c.dropped.Load())
+	}
+}
+
+func TestKeysAreForgotten(t *testing.T) {
+	var k keyStore
+	now := time.Unix(1e9, 0)
+	for i := range 3 * keysMax {
+		if _, first := k.begin(keyOf{"", fmt.Sprint(i)}, [32]byte{}, now); !first {
+			t.Fatal("a new key is known")
+		}
+	}
+	if len(k.kept) > keysMax || len(k.order) != len(k.kept) {
+		t.Errorf("%d keys, %d in order", len(k.kept), len(k.order))
+	}
+	if _, first := k.begin(keyOf{"", fmt.Sprint(3*keysMax - 1)}, [32]byte{}, now.Add(keyFor-1)); first {
+		t.Error("the newest is forgotten")
+	}
+	if _, first := k.begin(keyOf{"", fmt.Sprint(3*keysMax - 1)}, [32]byte{}, now.Add(keyFor)); !first || len(k.kept) != 1 {
+		t.Errorf("an old one is known; %d are kept", len(k.kept))
+	}
+}
+
+func TestForwardedAddressesOfProxiesAreBelieved(t *testing.T) {
+	s, err := New(Options{Log: slog.New(slog.DiscardHandler), Rules: Rules{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		remote, forwarded, proto, want string
+		secure                         bool
+	}{
+		{"192.0.2.1:99", "", "", "192.0.2.1", false},
+		{"192.0.2.1:99", "198.51.100.7", "https", "192.0.2.1", false},
+		{"10.0.0.1:99", "198.51.100.7", "https", "198.51.100.7", true},
+		{"10.0.0.1:99", "198.51.100.7, 10.0.0.2", "HTTPS", "198.51.100.7", true},
+		{"10.0.0.1:99", "1.2.3.4, 198.51.100.7, 10.0.0.2", "http", "198.51.100.7", false},
+		{"10.0.0.1:99", "nonsense", "", "10.0.0.1", false},
+		{"10.0.0.1:99", "1.2.3.4, nonsense", "", "10.0.0.1", false},
+		{"[::ffff:10.0.0.1]:99", "198.51.100.7", "", "198.51.100.7", false},
+		{"@", "198.51.100.7", "https", "unix", false},
+	} {
+		r := &http.Request{RemoteAddr: tt.remote, Header: http.Header{}}
+		if tt.forwarded != "" {
+			r.Header.Set("X-Forwarded-For", tt.forwarded)
+		}
+		if tt.proto != "" {
+			r.Header.Set("X-Forwarded-Proto", tt.proto)
+		}
+		if addr, secure := s.clientOf(r); addr != tt.want || secure != tt.secure {
+			t.Errorf("%+v: %s, %t", tt, addr, secure)
+		}
+	}
+}

@@ -45,10 +45,10 @@ var table = []row{
 	// Connections, and which shard a command is for.
 	{"router", "codec/beanstalk codec/gearman router/admin router/beanstalkd router/clock router/direct router/gearmand router/memory router/ops router/placement router/reactor router/restore router/session shard shard/commit shard/core x/sys", "codec/admin router/history shard/journal shard/slab"},
 	{"router/access", "", ""},
-	{"router/admin", "codec/admin codec/beanstalk router/direct router/session shard shard/commit shard/core shard/flow shard/slab", ""},
+	{"router/admin", "codec/admin codec/beanstalk router/direct router/session shard shard/commit shard/core shard/flow shard/histogram shard/slab", ""},
 	{"router/beanstalkd", "codec codec/beanstalk codec/gearman router/ops router/placement router/session shard/commit shard/core shard/slab x/sys", ""},
 	{"router/clock", "shard shard/core x/sys", ""},
-	{"router/direct", "router/clock router/ops router/placement shard shard/commit shard/core shard/slab", "router/history"},
+	{"router/direct", "router/clock router/ops router/placement shard shard/commit shard/core shard/histogram shard/slab", "router/history"},
 	{"router/exposition", "client_golang codec/admin codec/openmetrics router/admin shard/core shard/flow", ""},
 	{"router/gearmand", "codec codec/gearman router/ops router/placement router/session shard/commit shard/core shard/listindex shard/slab", "router/clock router/memory shard"},
 	{"router/history", "", ""},

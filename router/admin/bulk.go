@@ -68,6 +68,19 @@ func (p *Progress) change(f func(t *Tally)) {
 // with a problem. What was done before that stays done. The end of ctx cancels it between two
 // visits.
 func (o *Operator) RunBulk(ctx context.Context, b *Bulk, p *Progress) error {
+	err := o.runBulk(ctx, b, p)
+	if !b.DryRun {
+		t := p.Tally()
+		var left uint64
+		for _, n := range t.Skipped {
+			left += n
+		}
+		o.deeds.count(verbActions[b.Action.Verb], t.Done, left, err)
+	}
+	return err
+}
+
+func (o *Operator) runBulk(ctx context.Context, b *Bulk, p *Progress) error {
 	asOf := b.AsOf
 	if asOf == 0 {
 		asOf = o.opts.Host.Clock.Now()
@@ -177,7 +190,7 @@ func (o *Operator) bulkPart(ctx context.Context, b *Bulk, asOf core.Time, part *
 	rest(start)
 	for i, s := range x.Results {
 		if s == core.StatusUnadmitted { // there must be room for its body
-			if o.BuryJob(ctx, ids[i], b.Action.Force) == nil {
+			if o.bury(ctx, ids[i], b.Action.Force) == nil {
 				x.Results[i] = core.StatusOK
 			}
 		}

@@ -22,6 +22,7 @@ type Edit struct {
 // Edit changes a job, and returns its new version once that is durable; zero: it is gone by
 // then.
 func (o *Operator) Edit(ctx context.Context, id core.JobID, e *Edit) (version uint64, err error) {
+	defer o.did("set", &err)
 	if err := checkSize(e.Body, o.opts.MaxJobSize()); err != nil {
 		return 0, err
 	}
@@ -68,23 +69,31 @@ func (o *Operator) withRoom(ctx context.Context, size int, f func(c *direct.Call
 
 // Delete deletes a job; force: also one that a worker has, whose word is not heard any more
 // then. It goes on when the disk is full.
-func (o *Operator) Delete(ctx context.Context, id core.JobID, force bool) error {
+func (o *Operator) Delete(ctx context.Context, id core.JobID, force bool) (err error) {
+	defer o.did("delete", &err)
 	return o.durably(ctx, act(id, core.Action{Verb: core.VerbDelete, Force: force}, 0))
 }
 
 // KickJob makes a buried or delayed job ready.
-func (o *Operator) KickJob(ctx context.Context, id core.JobID) error {
+func (o *Operator) KickJob(ctx context.Context, id core.JobID) (err error) {
+	defer o.did("kick", &err)
 	return o.change(ctx, act(id, core.Action{Verb: core.VerbKick}, 0))
 }
 
 // ReleaseJob takes a job from the worker that has it: it is ready again.
-func (o *Operator) ReleaseJob(ctx context.Context, id core.JobID) error {
+func (o *Operator) ReleaseJob(ctx context.Context, id core.JobID) (err error) {
+	defer o.did("release", &err)
 	return o.change(ctx, act(id, core.Action{Verb: core.VerbRelease, Force: true}, 0))
 }
 
 // BuryJob puts a job aside; force: also one that a worker has, whose word is not heard any
 // more then.
-func (o *Operator) BuryJob(ctx context.Context, id core.JobID, force bool) error {
+func (o *Operator) BuryJob(ctx context.Context, id core.JobID, force bool) (err error) {
+	defer o.did("bury", &err)
+	return o.bury(ctx, id, force)
+}
+
+func (o *Operator) bury(ctx context.Context, id core.JobID, force bool) error {
 	row, _, err := o.Job(ctx, id, 0)
 	if err != nil {
 		return err

@@ -24,6 +24,7 @@ type NewJob struct {
 
 // Put adds a job, and returns its id once that is durable.
 func (o *Operator) Put(ctx context.Context, j NewJob) (id core.JobID, err error) {
+	defer o.did("put", &err)
 	if err := checkSize(j.Body, o.opts.MaxJobSize()); err != nil {
 		return 0, err
 	}

@@ -9,6 +9,7 @@ import (
 	"polystalk/router/direct"
 	"polystalk/router/session"
 	"polystalk/shard/commit"
+	"polystalk/shard/histogram"
 )
 
 // Options say what an Operator is for. All of them must be given.
@@ -42,16 +43,25 @@ type Operator struct {
 	callers chan *direct.Caller // those that are free
 	samples samples
 	alive   alive
+	deeds   deeds
+	steps   histogram.Histogram // see Steps
 }
 
 // New makes the operator of a server.
 func New(o Options) *Operator {
 	op := &Operator{opts: o, started: time.Now(), callers: make(chan *direct.Caller, callersMost)}
+	op.deeds.init()
 	for range callersMost {
-		op.callers <- direct.New(o.Host.Map, o.Host.Clock)
+		c := direct.New(o.Host.Map, o.Host.Clock)
+		c.Steps = &op.steps
+		op.callers <- c
 	}
 	return op
 }
+
+// Steps are how long its operations have had a shard, each time that they did. While one
+// has it no client is served there.
+func (o *Operator) Steps() histogram.Counts { return o.steps.Read() }
 
 // Life is how far the server's life is; at any time.
 func (o *Operator) Life() *Life { return o.opts.Life }

@@ -36,16 +36,28 @@ type Sample struct {
 	Pressure commit.Pressure
 }
 
-// A Protocol is the commands of one, by their kinds; those without a name are left out.
+// A Protocol is the commands of one, by their kinds, received and well formed, and the errors
+// that it has answered with; those without a name are left out.
 type Protocol struct {
-	Name  string
-	Kinds []Command
+	Name   string
+	Kinds  []Count
+	Errors []Count
 }
 
-// A Command is how often one kind was received, well formed.
-type Command struct {
+// A Count is how often something was counted.
+type Count struct {
 	Name  string
 	Count uint64
+}
+
+// counted names what is counted, and returns what is left of n.
+func counted(names []string, n []uint64) (list []Count, rest []uint64) {
+	for i, name := range names {
+		if name != "" {
+			list = append(list, Count{name, n[i]})
+		}
+	}
+	return list, n[len(names):]
 }
 
 // sampleFor is how long a sample serves: who watches costs a sum over all shards a second,
@@ -86,15 +98,11 @@ func (o *Operator) sample(c *direct.Caller) *Sample {
 	for _, sh := range h.Map.Shards() {
 		v.Shards = append(v.Shards, sh.Counters())
 	}
-	at := 0
+	commands, errors := v.Sums.Commands, v.Sums.Errors
 	for _, f := range o.opts.Fronts {
 		p := Protocol{Name: f.Name()}
-		for _, name := range f.Kinds() {
-			if name != "" {
-				p.Kinds = append(p.Kinds, Command{name, v.Sums.Commands[at]})
-			}
-			at++
-		}
+		p.Kinds, commands = counted(f.Kinds(), commands)
+		p.Errors, errors = counted(f.Errors(), errors)
 		v.Commands = append(v.Commands, p)
 	}
 	v.Connections, _ = o.opts.ConnectionLimit()

@@ -15,7 +15,8 @@ func noTube(name string) error {
 }
 
 // Pause keeps reserve from a tube for so many seconds; zero: no longer.
-func (o *Operator) Pause(ctx context.Context, name string, seconds uint32) error {
+func (o *Operator) Pause(ctx context.Context, name string, seconds uint32) (err error) {
+	defer func() { o.deeds.count("pause", 0, 0, err) }()
 	return o.change(ctx, func(c *direct.Caller) (uint64, error) {
 		n, ok := c.Pause([]byte(name), seconds)
 		if !ok {
@@ -28,6 +29,7 @@ func (o *Operator) Pause(ctx context.Context, name string, seconds uint32) error
 // Kick makes up to count jobs of a tube ready: the buried ones if there are any, else the
 // delayed ones.
 func (o *Operator) Kick(ctx context.Context, name string, count uint32) (kicked uint32, err error) {
+	defer func() { o.deeds.count("kick", uint64(kicked), 0, err) }()
 	err = o.change(ctx, func(c *direct.Caller) (n uint64, err error) {
 		if _, ok := c.StatsTube([]byte(name)); !ok { // to kick would make it
 			return 0, noTube(name)

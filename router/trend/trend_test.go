@@ -1,0 +1,342 @@
+package trend
+
+import (
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"polystalk/shard/flow"
+)
+
+var (
+	small = &Layout{Gauges: []string{"ready"}, Counters: []string{"put"}, Times: []string{"wait"}}
+	// The series of small.
+	ready, put, waitP50, waitP99 = 0, 1, 2, 3
+)
+
+// A world has simulated time: wall is what the machine's clock says, and no reading has a
+// clock that nobody can set.
+type world struct {
+	t     *testing.T
+	h     *History
+	wall  time.Time
+	count float64
+	times flow.Times
+}
+
+func newWorld(t *testing.T) *world {
+	h := New(small, small, 3)
+	return &world{t: t, h: h, wall: time.Unix(1_000_000_020, 0)} // a full minute
+}
+
+func (w *world) reading(gauge float64) *Reading {
+	return &Reading{At: w.wall, Gauges: []float64{gauge}, Counters: []float64{w.count}, Times: []flow.Times{w.times}}
+}
+
+// read reads the server, after a time.
+func (w *world) read(after time.Duration, gauge float64) {
+	w.wall = w.wall.Add(after)
+	w.h.Server(w.reading(gauge))
+}
+
+// wants compares the points of a series that have begun since so long ago.
+func (w *world) wants(series int, ago time.Duration, step int64, want ...float64) {
+	w.t.Helper()
+	s := SpanOf(w.wall.Add(-ago).Unix(), w.wall.Unix()+1, step, w.wall.Unix())
+	got, ok := w.h.ServerPoints([]int{series}, s)
+	if !ok || !slices.EqualFunc(got[0], want, func(g float32, x float64) bool {
+		return math.Abs(float64(g)-x) < 1e-5 || math.IsNaN(float64(g)) && math.IsNaN(x)
+	}) {
+		w.t.Errorf("series %d by %d s: %v, want %v", series, step, got, want)
+	}
+}
+
+var nan = math.NaN()
+
+func TestNamesOfSeries(t *testing.T) {
+	if got := small.Series(); !slices.Equal(got, []string{"ready", "put_per_second", "wait_p50_seconds", "wait_p99_seconds"}) {
+		t.Error(got)
+	}
+}
+
+// TestSlotsKeepTheLargestAndTheMean: whatever step is asked for.
+func TestSlotsKeepTheLargestAndTheMean(t *testing.T) {
+	w := newWorld(t)
+	for i := range 20 { // readings after 1, 2, … 20 seconds
+		w.count += float64(i)
+		w.read(time.Second, float64(100-i))
+	}
+	w.wants(ready, 20*time.Second, 5, 100, 96, 91, 86, 81)
+	// Those in the first slot tell of three seconds, each of the others of five.
+	w.wants(put, 20*time.Second, 5, (1.0+2+3)/3, (4.0+5+6+7+8)/5, (9.0+10+11+12+13)/5, (14.0+15+16+17+18)/5, 19)
+	w.wants(ready, 20*time.Second, 10, 100, 91, 81)
+	w.wants(ready, 20*time.Second, 60, 100)
+	w.wants(put, 20*time.Second, 60, 10)
+}
+
+// TestNothingIsMadeUp: for a time without a reading there are no points, and no rate tells of
+// a time that was too long.
+func TestNothingIsMadeUp(t *testing.T) {
+	w := newWorld(t)
+	w.read(0, 1)
+	w.wants(ready, 0, 5, 1)
+	w.wants(put, 0, 5, nan) // of one reading there is no rate
+	w.count = 10
+	w.read(5*time.Second, 2)
+	w.count = 1000
+	w.read(rateWithin+time.Second, 3)
+	w.count += 50
+	w.read(5*time.Second, 4)
+	w.wants(ready, 26*time.Second, 5, 1, 2, nan, nan, 3, 4)
+	w.wants(put, 26*time.Second, 5, nan, 2, nan, nan, nan, 10)
+	w.read(5*time.Second, nan)
+	w.wants(ready, 5*time.Second, 5, 4, nan)
+	w.count = 1 // made anew
+	w.read(5*time.Second, 5)
+	w.wants(put, 5*time.Second, 5, 0, nan)
+	w.wants(waitP99, 31*time.Second, 60, nan)
+}
+
+// TestHoursLater: of what is older than the rings nothing is left, at once or bit by bit.
+func TestHoursLater(t *testing.T) {
+	for _, pause := range []time.Duration{30 * time.Hour, 1000 * time.Hour} {
+		w := newWorld(t)
+		w.read(0, 1)
+		w.read(pause, 2)
+		got, _ := w.h.ServerPoints([]int{ready}, SpanOf(w.wall.Unix()-CoarseFor, w.wall.Unix()+1, 60, w.wall.Unix()))
+		known := slices.DeleteFunc(got[0], func(v float32) bool { return v != v })
+		if !slices.Equal(known, []float32{2}) {
+			t.Errorf("after %v there is %v", pause, known)
+		}
+	}
+}
+
+// TestClockSetBack: what was kept for the time that comes again is dropped, and the rest
+// stays.
+func TestClockSetBack(t *testing.T) {
+	w := newWorld(t)
+	for i := range 10 {
+		w.read(5*time.Second, float64(i))
+	}
+	w.read(-22*time.Second, 100) // of the slot in which 5 was
+	w.wants(ready, 27*time.Second, 5, nan, 0, 1, 2, 3, 100)
+	w.wall = w.wall.Add(25 * time.Second)
+	w.wants(ready, 25*time.Second, 5, 100, nan, nan, nan, nan, nan)
+}
+
+// TestClockThatIsSet: a rate is by the time that has gone by, not by what the clock says,
+// if the readings know it.
+func TestClockThatIsSet(t *testing.T) {
+	h := New(small, small, 1)
+	from := time.Now()
+	at := func(after time.Duration, count float64) {
+		h.Server(&Reading{At: from.Add(after), Gauges: []float64{1}, Counters: []float64{count}, Times: make([]flow.Times, 1)})
+	}
+	at(0, 0)
+	at(5*time.Second, 50)
+	s := SpanOf(from.Unix(), from.Unix()+6, 60, from.Unix())
+	p, _ := h.ServerPoints([]int{put}, s)
+	if got := p[0][len(p[0])-1]; got != 10 {
+		t.Errorf("%v a second, want 10", p)
+	}
+}
+
+// TestQuantilesAreOfTheirSlot: of what was counted in it alone, and in no other.
+func TestQuantilesAreOfTheirSlot(t *testing.T) {
+	w := newWorld(t)
+	w.times.N[20] = 1_000_000 // long ago
+	w.read(0, 0)
+	w.times.N[3] += 99
+	w.times.N[7]++
+	w.read(5*time.Second, 0)
+	w.read(5*time.Second, 0)
+	w.times.N[flow.Buckets-1]++
+	w.read(5*time.Second, 0)
+	bound := func(b int) float64 { return flow.Bound(b) / 1e9 }
+	w.wants(waitP50, 15*time.Second, 5, nan, bound(3), nan, bound(flow.Buckets-2))
+	w.wants(waitP99, 15*time.Second, 5, nan, bound(7), nan, bound(flow.Buckets-2))
+	w.wants(waitP50, 15*time.Second, 60, bound(3))
+	w.wants(waitP99, 15*time.Second, 30, bound(flow.Buckets-2))
+}
+
+// TestEveryQuantileIsKeptExactly: a bucket is what is kept of it.
+func TestEveryQuantileIsKeptExactly(t *testing.T) {
+	for b := range flow.Buckets {
+		w := newWorld(t)
+		w.read(0, 0)
+		w.times.N[b]++
+		w.read(5*time.Second, 0)
+		want, _ := w.times.Quantile(0.5)
+		w.wants(waitP50, 0, 5, want/1e9)
+	}
+}
+
+// TestLikeATwin: readings at random times, with a clock that is set, against a history that
+// keeps everything.
+func TestLikeATwin(t *testing.T) {
+	seed := rand.Uint64()
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	w := newWorld(t)
+	gauges, rates := make(map[int64]float64), make(map[int64][2]float64) // by the seconds in which they begin
+	var last time.Time
+	lastCount := 0.0
+	for range 3000 {
+		after := time.Duration(rnd.IntN(7000)) * time.Millisecond
+		switch rnd.IntN(40) {
+		case 0:
+			after = time.Duration(rnd.IntN(300)) * time.Second
+		case 1:
+			after = -time.Duration(rnd.IntN(200)) * time.Second
+		}
+		w.count += float64(rnd.IntN(100))
+		g := float64(rnd.IntN(1000))
+		w.read(after, g)
+		slot := w.wall.Unix() / 5 * 5
+		for s := range gauges {
+			if s <= slot-FineFor || s > slot || s == slot && w.wall.Before(last) && last.Unix()/5*5 != slot {
+				delete(gauges, s)
+				delete(rates, s)
+			}
+		}
+		gauges[slot] = max(gauges[slot], g)
+		if took := w.wall.Sub(last); took > 0 && took <= rateWithin {
+			r := rates[slot]
+			rates[slot] = [2]float64{r[0] + w.count - lastCount, r[1] + took.Seconds()}
+		}
+		last, lastCount = w.wall, w.count
+	}
+	now := w.wall.Unix()
+	s := SpanOf(now-FineFor+5, now+1, 5, now)
+	got, _ := w.h.ServerPoints([]int{ready, put}, s)
+	for i := range got[0] {
+		at := s.From + int64(i)*5
+		g, known := gauges[at]
+		if v := got[0][i]; known != (v == v) || known && v != float32(g) {
+			t.Fatalf("seed %d: %v at %d, want %v %v", seed, v, at, g, known)
+		}
+		r, known := rates[at]
+		if v := float64(got[1][i]); known != (v == v) || known && math.Abs(v-r[0]/r[1]) > 1e-3*v {
+			t.Fatalf("seed %d: %v a second at %d, want %v %v", seed, v, at, r[0]/r[1], known)
+		}
+	}
+}
+
+func TestSpans(t *testing.T) {
+	const now = 1_000_000_020
+	for _, c := range []struct {
+		from, to, step int64
+		want           Span
+	}{
+		{now - 60, now, 0, Span{now - 60, now, 5}},
+		{now - 58, now + 1, 0, Span{now - 60, now + 5, 5}},
+		{now - FineFor, now, 0, Span{now - FineFor, now, 5}},
+		{now - FineFor - 1, now, 0, Span{now - FineFor - 60, now, 60}},
+		{now - CoarseFor, now, 0, Span{now - CoarseFor, now, 60}},
+		{now - 10, now, 300, Span{1_000_000_000 - 1_000_000_000%300, 1_000_000_200, 300}},
+		{now, now, 0, Span{now, now + 5, 5}},
+		{0, now, 0, Span{0, 1_000_334_160, 667_140}},
+	} {
+		got := SpanOf(c.from, c.to, c.step, now)
+		if c.from == 0 {
+			if got.Points() > PointsMost || got.To < now || !ValidStep(got.Step) {
+				t.Errorf("all of it: %+v", got)
+			}
+			continue
+		}
+		if got != c.want {
+			t.Errorf("%+v: %+v", c, got)
+		}
+	}
+	for step, want := range map[int64]bool{5: true, 10: true, 15: true, 20: true, 30: true, 60: true, 120: true, 25: false, 1: false, 0: false, -5: false, 61: false, 90: false} {
+		if ValidStep(step) != want {
+			t.Errorf("ValidStep(%d) is %v", step, !want)
+		}
+	}
+}
+
+// TestTubesThatVanishKeepTheirGraph: until somebody else needs the place; those that are
+// wanted keep it.
+func TestTubesThatVanishKeepTheirGraph(t *testing.T) {
+	w := newWorld(t)
+	step := func(there []string, wanted ...string) {
+		w.wall = w.wall.Add(5 * time.Second)
+		w.h.Place(w.wall, wanted)
+		for _, name := range there {
+			w.h.Tube(name, w.reading(7))
+		}
+	}
+	kept := func(want ...string) {
+		t.Helper()
+		if got := w.h.Kept(); !slices.Equal(got, want) {
+			t.Errorf("%q have a history, want %q", got, want)
+		}
+	}
+	step([]string{"a", "b", "x"}, "a", "b")
+	kept("a", "b")
+	step([]string{"b", "c"}, "b", "c") // a has gone
+	kept("a", "b", "c")
+	for range 100 {
+		step([]string{"b", "c"}, "b")
+	}
+	kept("a", "b", "c")
+	s := SpanOf(w.wall.Unix()-FineFor, w.wall.Unix(), 5, w.wall.Unix())
+	if p, ok := w.h.TubePoints("a", []int{ready}, s); !ok || !slices.Contains(p[0], 7) {
+		t.Error("the graph of a has gone")
+	}
+	if _, ok := w.h.TubePoints("x", []int{ready}, s); ok {
+		t.Error("x has a graph, and was never wanted")
+	}
+	step([]string{"b", "c", "d"}, "b", "d") // somebody needs a place: a goes
+	kept("b", "c", "d")
+	step([]string{"b", "d", "e"}, "e") // all of them are there: c was not wanted for longest
+	kept("b", "d", "e")
+	step([]string{"b", "e", "f"}, "e")
+	step([]string{"b", "e", "f"}, "e", "f")
+	kept("b", "e", "f") // d has gone before
+	step([]string{"e"}, "e")
+	step([]string{"e"}, "e", "b", "d", "g", "h")
+	kept("b", "d", "e") // b is wanted again, so it stays although it has gone
+	w.h.Limit(1)
+	kept("e")
+	w.h.Limit(0)
+	kept()
+	step([]string{"e"}, "e")
+	if _, ok := w.h.ServerPoints([]int{0}, s); ok || len(w.h.Kept()) != 0 {
+		t.Error("there is a history of nothing")
+	}
+	w.h.Limit(2)
+	step([]string{"e"}, "e")
+	kept("e")
+}
+
+// TestMemoryOfATube: it is what the guide says, from the start, whatever happens.
+func TestMemoryOfATube(t *testing.T) {
+	l := &Layout{Gauges: make([]string, 6), Counters: make([]string, 4), Times: make([]string, 2)}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	h := New(l, l, 100)
+	var names []string
+	for i := range 100 {
+		names = append(names, strconv.Itoa(i))
+	}
+	now := time.Unix(1e9, 0)
+	h.Place(now, names)
+	for i := range 50 {
+		for _, name := range names {
+			h.Tube(name, &Reading{At: now.Add(time.Duration(i) * time.Minute), Gauges: make([]float64, 6), Counters: make([]float64, 4), Times: make([]flow.Times, 2)})
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	each := (after.HeapAlloc - before.HeapAlloc) / 101
+	t.Logf("%d bytes each", each)
+	if each > 110_000 {
+		t.Errorf("a tube takes %d bytes", each)
+	}
+	runtime.KeepAlive(h)
+}

@@ -74,10 +74,15 @@ type samples struct {
 
 // Sample gives the figures of the last second.
 func (o *Operator) Sample(ctx context.Context) (*Sample, error) {
+	return o.SampleWithin(ctx, sampleFor)
+}
+
+// SampleWithin is Sample for who asks as time goes by: the sample is not as old as is said.
+func (o *Operator) SampleWithin(ctx context.Context, age time.Duration) (*Sample, error) {
 	s := &o.samples
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.server != nil && time.Since(s.server.At) < sampleFor {
+	if s.server != nil && time.Since(s.server.At) < age {
 		return s.server, o.Ready()
 	}
 	err := o.run(ctx, func(c *direct.Caller) error {

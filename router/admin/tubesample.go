@@ -19,6 +19,9 @@ type TubeSample struct {
 	At     time.Time
 	Rows   []core.TubeRow // shard by shard, each in the order of its table
 	Rates  []Rates        // of each row
+	// Changed is the Number of the sample in which each row was last another than before,
+	// but for what only time has changed.
+	Changed []uint64
 
 	ends []int // where each shard's rows end
 }
@@ -42,10 +45,15 @@ const (
 // Tubes gives all tubes as of the last two seconds. Nothing is looked at unless somebody
 // asks.
 func (o *Operator) Tubes(ctx context.Context) (*TubeSample, error) {
+	return o.TubesWithin(ctx, tubesFor)
+}
+
+// TubesWithin is Tubes for who asks as time goes by: the sample is not as old as is said.
+func (o *Operator) TubesWithin(ctx context.Context, age time.Duration) (*TubeSample, error) {
 	s := &o.samples
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.tubes != nil && time.Since(s.tubes.At) < tubesFor {
+	if s.tubes != nil && time.Since(s.tubes.At) < age {
 		return s.tubes, o.Ready()
 	}
 	err := o.run(ctx, func(c *direct.Caller) error {
@@ -53,14 +61,8 @@ func (o *Operator) Tubes(ctx context.Context) (*TubeSample, error) {
 		if v == nil {
 			return wire.Busy.Problem("to look at all tubes takes too long")
 		}
-		old := s.tubes
-		v.follow(old)
-		if old != nil && v.shows(old) {
-			v.Number = old.Number
-		} else {
-			s.number++
-			v.Number = s.number
-		}
+		v.follow(s.tubes, s.number+1)
+		s.number = max(s.number, v.Number)
 		s.tubes = v
 		return nil
 	})
@@ -92,20 +94,25 @@ func (o *Operator) sampleTubes(ctx context.Context, c *direct.Caller) *TubeSampl
 		return nil
 	}
 	v.Rows = x.Tubes
-	v.Rates = make([]Rates, len(v.Rows))
 	return v
 }
 
-// follow works out the rates, from those of the sample before, which may be nil. A shard's
-// rows are in the order of their ids, so both samples are walked once. An id whose name is
-// another is another tube.
-func (v *TubeSample) follow(old *TubeSample) {
+// follow works out the rates and what has changed, from the sample before, which may be nil;
+// v has the number next unless nothing has. A shard's rows are in the order of their ids, so
+// both samples are walked once. An id whose name is another is another tube.
+func (v *TubeSample) follow(old *TubeSample, next uint64) {
+	v.Number = next
+	v.Rates = make([]Rates, len(v.Rows))
+	v.Changed = make([]uint64, len(v.Rows))
+	for i := range v.Changed {
+		v.Changed[i] = next
+	}
 	if old == nil || v.At.Sub(old.At) > ratesForgotten || len(old.ends) != len(v.ends) {
 		return
 	}
 	took := v.At.Sub(old.At).Seconds()
 	keep := math.Exp(-took / ratesOver.Seconds())
-	i, k := 0, 0
+	i, k, same := 0, 0, 0
 	for shard, end := range v.ends {
 		for ; i < end; i++ {
 			row := &v.Rows[i]
@@ -114,10 +121,24 @@ func (v *TubeSample) follow(old *TubeSample) {
 			}
 			if k < old.ends[shard] && old.Rows[k].ID == row.ID && old.Rows[k].Name == row.Name {
 				v.Rates[i] = old.Rates[k].next(&old.Rows[k], row, took, keep)
+				if v.Rates[i] == old.Rates[k] && settled(row) == settled(&old.Rows[k]) {
+					v.Changed[i] = old.Changed[k]
+					same++
+				}
 			}
 		}
 		k = old.ends[shard]
 	}
+	if same == len(v.Rows) && same == len(old.Rows) {
+		v.Number = old.Number
+	}
+}
+
+// settled is a row without what time alone changes.
+func settled(row *core.TubeRow) core.TubeRow {
+	r := *row
+	r.Oldest, r.PauseLeft = 0, min(r.PauseLeft, 1)
+	return r
 }
 
 // next are the rates after a time in seconds, in which a tube has gone from old to now.
@@ -138,21 +159,6 @@ func (r Rates) next(old, now *core.TubeRow, took, keep float64) Rates {
 		mean(r.Delete, old.Deletes, now.Deletes),
 		mean(r.Timeout, old.Events[flow.Timeout], now.Events[flow.Timeout]),
 	}
-}
-
-// shows reports whether v shows nothing that old does not, but for ages.
-func (v *TubeSample) shows(old *TubeSample) bool {
-	if len(v.Rows) != len(old.Rows) {
-		return false
-	}
-	for i := range v.Rows {
-		a, b := v.Rows[i], old.Rows[i]
-		a.Oldest, b.Oldest = 0, 0
-		if a != b || v.Rates[i] != old.Rates[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // A TubeView is one tube.

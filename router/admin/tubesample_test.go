@@ -2,6 +2,7 @@ package admin
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,12 +23,12 @@ func TestRatesFollowTheTube(t *testing.T) {
 			v.Rows = append(v.Rows, rows...)
 			v.ends = append(v.ends, len(v.Rows))
 		}
-		v.Rates = make([]Rates, len(v.Rows))
 		return v
 	}
 	first := sample(0, []core.TubeRow{tubeRow(1, "a", 10), tubeRow(2, "gone", 10), tubeRow(5, "b", 10)}, []core.TubeRow{tubeRow(1, "c", 10)})
 	second := sample(10*time.Second, []core.TubeRow{tubeRow(1, "a", 20), tubeRow(2, "new", 30), tubeRow(3, "newer", 30), tubeRow(5, "b", 5)}, []core.TubeRow{tubeRow(1, "c", 110)})
-	second.follow(first)
+	first.follow(nil, 1)
+	second.follow(first, 2)
 	part := 1 - math.Exp(-10.0/60)
 	for i, want := range []float64{1 * part, 0, 0, 0, 10 * part} {
 		if got := float64(second.Rates[i].Put); math.Abs(got-want) > 1e-6 {
@@ -35,12 +36,12 @@ func TestRatesFollowTheTube(t *testing.T) {
 		}
 	}
 	late := sample(10*time.Second+ratesForgotten+1, []core.TubeRow{tubeRow(1, "a", 9999)}, nil)
-	late.follow(second)
+	late.follow(second, 3)
 	if late.Rates[0] != (Rates{}) {
 		t.Errorf("after a long time without a sample: %+v", late.Rates[0])
 	}
 	other := sample(11*time.Second, []core.TubeRow{tubeRow(1, "a", 9999)})
-	other.follow(second)
+	other.follow(second, 3)
 	if other.Rates[0] != (Rates{}) {
 		t.Errorf("with another number of shards: %+v", other.Rates[0])
 	}
@@ -50,10 +51,11 @@ func TestRatesFollowTheTube(t *testing.T) {
 // and rest is shown as rest.
 func TestRatesComeNearTheTruth(t *testing.T) {
 	row := tubeRow(1, "a", 0)
-	v := &TubeSample{At: time.Now(), Rows: []core.TubeRow{row}, Rates: make([]Rates, 1), ends: []int{1}}
+	v := &TubeSample{At: time.Now(), Rows: []core.TubeRow{row}, ends: []int{1}}
+	v.follow(nil, 1)
 	step := func() {
-		next := &TubeSample{At: v.At.Add(5 * time.Second), Rows: []core.TubeRow{row}, Rates: make([]Rates, 1), ends: []int{1}}
-		next.follow(v)
+		next := &TubeSample{At: v.At.Add(5 * time.Second), Rows: []core.TubeRow{row}, ends: []int{1}}
+		next.follow(v, v.Number+1)
 		v = next
 	}
 	for range 100 {
@@ -76,16 +78,59 @@ func TestRatesComeNearTheTruth(t *testing.T) {
 	if v.Rates[0] != (Rates{}) {
 		t.Errorf("at rest: %+v", v.Rates[0])
 	}
-	old := v
+	number := v.Number
 	row.Oldest = 5
 	step()
-	if !v.shows(old) {
+	if v.Number != number || v.Changed[0] != number {
 		t.Error("an age makes another sample of it")
 	}
 	row.Ready++
-	old = v
 	step()
-	if v.shows(old) {
+	if v.Number != number+1 || v.Changed[0] != number+1 {
 		t.Error("a job more makes no other sample")
 	}
+}
+
+// TestRowsThatChange: each knows the sample in which it did, and the sample has another number
+// if a row has, or has come or gone; time alone changes nothing.
+func TestRowsThatChange(t *testing.T) {
+	v := &TubeSample{At: time.Now(), ends: []int{0}}
+	v.follow(nil, 6)
+	step := func(rows ...core.TubeRow) {
+		next := &TubeSample{At: v.At.Add(time.Second), Rows: rows, ends: []int{len(rows)}}
+		next.follow(v, v.Number+1)
+		v = next
+	}
+	wants := func(number uint64, changed ...uint64) {
+		t.Helper()
+		if v.Number != number || !slices.Equal(v.Changed, changed) {
+			t.Errorf("number %d, changed %v, want %d, %v", v.Number, v.Changed, number, changed)
+		}
+	}
+	a, b, c := tubeRow(1, "a", 0), tubeRow(2, "b", 0), tubeRow(3, "c", 0)
+	step(a, b)
+	wants(7, 7, 7)
+	step(a, b)
+	wants(7, 7, 7)
+	b.Ready = 1
+	step(a, b)
+	wants(8, 7, 8)
+	b.Oldest += 5
+	a.Pause, a.PauseLeft = 10, 10
+	step(a, b)
+	wants(9, 9, 8)
+	a.PauseLeft = 9
+	step(a, b)
+	wants(9, 9, 8)
+	a.PauseLeft = 0
+	step(a, b)
+	wants(10, 10, 8)
+	step(b)
+	wants(11, 8)
+	step(b, c)
+	wants(12, 8, 12)
+	step(b, tubeRow(3, "d", 0))
+	wants(13, 8, 13)
+	step(b, tubeRow(3, "d", 0))
+	wants(13, 8, 13)
 }

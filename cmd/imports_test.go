@@ -55,12 +55,14 @@ var table = []row{
 	{"router/memory", "bytebufferpool shard/core", ""},
 	{"router/ops", "router/placement shard shard/core shard/listindex", ""},
 	{"router/placement", "shard shard/core", ""},
+	{"router/ranking", "router/admin", "shard/core"},
 	{"router/reactor", "gnet router/memory router/session x/sys", "router/clock router/ops router/placement shard shard/core shard/journal"},
 	{"router/restore", "codec/binlog router/clock router/placement router/restore/migrate shard shard/commit shard/core shard/journal shard/record", ""},
 	{"router/restore/migrate", "codec/binlog shard/core shard/record", ""},
 	{"router/session", "router/clock router/memory router/ops router/placement shard shard/commit shard/core shard/slab", ""},
 	{"router/web", "codec/admin router/access", ""},
-	{"router/api", "client_golang codec/admin codec/openmetrics router/access router/admin router/exposition router/session router/web shard/commit shard/core shard/flow", "expfmt kin-openapi router shard/journal"},
+	{"router/api", "client_golang codec/admin codec/openmetrics router/access router/admin router/exposition router/ranking router/session router/web shard/commit shard/core shard/flow", "expfmt kin-openapi router shard/journal"},
+	{"router/trend", "shard/flow", ""},
 	{"router/sim", "router router/session shard shard/core", "codec/gearman codec/wiretest router/history"},
 
 	// The programs.

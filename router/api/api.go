@@ -8,7 +8,7 @@ import (
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
 	"polystalk/router/admin"
-	"polystalk/router/exposition"
+	"polystalk/router/ranking"
 	"polystalk/router/web"
 )
 
@@ -41,8 +41,8 @@ type API struct {
 	op         *admin.Operator
 	operations *admin.Operations
 	metrics    *metrics
-	shown      *exposition.Choice // of /metrics
-	boot       string             // of this process alone, in tags and cursors
+	shown      *ranking.Choice // of /metrics
+	boot       string          // of this process alone, in tags and cursors
 }
 
 // New makes an API. The error is about Options.Rules, or about MetricsMatch.
@@ -53,7 +53,7 @@ func New(o Options) (*API, error) {
 	}
 	a := &API{
 		opts: o, op: o.Operator, operations: admin.NewOperations(o.Operator),
-		shown: exposition.NewChoice(o.MetricsTubes, match), boot: rand.Text(),
+		shown: ranking.NewChoice(o.MetricsTubes, match), boot: rand.Text(),
 	}
 	a.metrics = newMetrics(a)
 	a.Server, err = web.New(web.Options{

@@ -1,4 +1,4 @@
-package exposition
+package ranking
 
 import (
 	"cmp"
@@ -50,7 +50,7 @@ func (c *Choice) Of(v *admin.TubeSample) []int {
 			}
 		}
 	}
-	for _, i := range best(all, 2*c.most, busier) {
+	for _, i := range First(all, 2*c.most, busier) {
 		if name := v.Rows[i].Name; !c.last[name].IsZero() {
 			c.last[name] = v.At
 		}
@@ -65,7 +65,7 @@ func (c *Choice) Of(v *admin.TubeSample) []int {
 			class[i]++
 		}
 	}
-	chosen := best(all, c.most, func(a, b int) int { return cmp.Or(cmp.Compare(class[a], class[b]), busier(a, b)) })
+	chosen := First(all, c.most, func(a, b int) int { return cmp.Or(cmp.Compare(class[a], class[b]), busier(a, b)) })
 	last := make(map[string]time.Time, len(chosen))
 	for _, i := range chosen {
 		name := v.Rows[i].Name
@@ -84,8 +84,8 @@ func activity(v *admin.TubeSample, i int) float32 {
 	return r.Put + r.Reserve + r.Delete + r.Timeout
 }
 
-// best are the first n, in their order. Few of many are moved at all.
-func best(rows func(func(int) bool), n int, compare func(a, b int) int) []int {
+// First are the first n in an order, sorted. Few of many are moved at all.
+func First(rows func(func(int) bool), n int, compare func(a, b int) int) []int {
 	if n == 0 {
 		return nil
 	}

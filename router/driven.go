@@ -1,9 +1,12 @@
 package router
 
 import (
+	"context"
 	"time"
 
+	"polystalk/router/admin"
 	"polystalk/router/clock"
+	"polystalk/router/direct"
 	"polystalk/router/session"
 	"polystalk/shard"
 	"polystalk/shard/core"
@@ -61,6 +64,27 @@ func (d *Driven) Close() {
 	for _, sh := range d.Shards() {
 		sh.Close()
 	}
+}
+
+// NewOperator makes somebody who does what operators do. He calls turn wherever he would
+// sleep until others have gone on: see direct.Caller.TakeTurns.
+func (d *Driven) NewOperator(turn func()) *admin.Operator {
+	s := d.srv
+	s.life.Serve()
+	return admin.New(admin.Options{
+		Host: s.host, Life: &s.life, Gate: &s.gate, Fronts: s.fronts,
+		LoopsTurn:       func(context.Context) error { return nil },
+		ConnectionLimit: func() (int, string) { return s.cfg.MaxConnections, "" },
+		SetDraining:     s.setDraining, MaxJobSize: s.beanstalkd.MaxJobSize, Turn: turn,
+	})
+}
+
+// NewCaller makes one who runs operations without a connection, and takes turns as
+// NewOperator says.
+func (d *Driven) NewCaller(turn func()) *direct.Caller {
+	c := direct.New(d.srv.host.Map, d.srv.host.Clock)
+	c.TakeTurns(turn)
+	return c
 }
 
 // A DrivenLoop stands for one event loop: its sessions take turns, and share one Batch.

@@ -125,12 +125,12 @@ func longAgo(t, ago core.Time) core.Time {
 
 // run makes the part. Further on in a list, a tube that is gone is the end of it.
 func (b *browse) run(ctx context.Context, further bool) error {
-	until := b.part.At.Add(listWithin)
+	until := b.o.opts.Host.Clock.Now() + core.Time(listWithin)
 	for more := true; more; {
 		if ctx.Err() != nil {
 			return wire.Busy.Problem("to look at the jobs takes too long")
 		}
-		if len(b.part.Rows) >= b.q.Limit || b.shown >= shownPart || time.Now().After(until) {
+		if len(b.part.Rows) >= b.q.Limit || b.shown >= shownPart || b.o.opts.Host.Clock.Now() > until {
 			b.at.Cursor = b.x.Cursor
 			next := b.at
 			b.part.Next = &next
@@ -144,14 +144,20 @@ func (b *browse) run(ctx context.Context, further bool) error {
 		}
 		b.take()
 		if more {
-			rest(start)
+			b.o.rest(start)
 		}
 	}
 	return nil
 }
 
 // rest leaves a shard to others for as long as a visit that began at start has had it.
-func rest(start time.Time) { time.Sleep(min(time.Since(start), restMost)) }
+func (o *Operator) rest(start time.Time) {
+	if o.opts.Turn != nil {
+		o.opts.Turn()
+		return
+	}
+	time.Sleep(min(time.Since(start), restMost))
+}
 
 // visit looks at the next jobs.
 func (b *browse) visit() (more, found bool) {

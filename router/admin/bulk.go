@@ -141,7 +141,7 @@ func (o *Operator) eachPart(ctx context.Context, q *JobQuery, begun core.Time, f
 		if err != nil {
 			return err
 		}
-		rest(start)
+		o.rest(start)
 		if !q.AllTubes {
 			shard = o.opts.Host.Map.OfTube([]byte(q.Tube))
 		}
@@ -187,7 +187,7 @@ func (o *Operator) bulkPart(ctx context.Context, b *Bulk, asOf core.Time, part *
 	if err != nil {
 		return false, err
 	}
-	rest(start)
+	o.rest(start)
 	for i, s := range x.Results {
 		if s == core.StatusUnadmitted { // there must be room for its body
 			if o.bury(ctx, ids[i], b.Action.Force) == nil {

@@ -12,7 +12,7 @@ import (
 	"polystalk/shard/histogram"
 )
 
-// Options say what an Operator is for. All of them must be given.
+// Options say what an Operator is for. All of them must be given, but for Turn.
 type Options struct {
 	Host *session.Host
 	Life *Life
@@ -28,6 +28,9 @@ type Options struct {
 	SetDraining func(bool)
 	// MaxJobSize is how many bytes the body of a job may have.
 	MaxJobSize func() uint32
+	// Turn, if it is not nil, is called wherever the operator would sleep to leave the shards
+	// to others: see direct.Caller.TakeTurns.
+	Turn func()
 }
 
 // callersMost operations run at a time: those that come meanwhile wait for one of them.
@@ -54,6 +57,7 @@ func New(o Options) *Operator {
 	for range callersMost {
 		c := direct.New(o.Host.Map, o.Host.Clock)
 		c.Steps = &op.steps
+		c.TakeTurns(o.Turn)
 		op.callers <- c
 	}
 	return op

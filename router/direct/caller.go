@@ -24,6 +24,7 @@ type Caller struct {
 	inbox atomic.Pointer[core.Message] // what has come back, newest first
 	came  chan struct{}                // has one entry if something is in inbox
 	taken []*core.Message              // out of inbox, and not yet waited for
+	turn  func()                       // instead of sleeping until something came; see TakeTurns
 
 	// Steps counts how long shards were owned by Do, where it has owned one: what it leaves
 	// to a shard's owner is part of what that has to do. nil: nobody wants to know.
@@ -37,6 +38,10 @@ func New(m *placement.Map, k *clock.Clock) *Caller {
 	c.msg.Home, c.msg.Owner = c, c
 	return c
 }
+
+// TakeTurns has c call turn, again and again, instead of sleeping until a shard has answered:
+// for who runs callers and shards in one goroutine, and lets the others go on in turn.
+func (c *Caller) TakeTurns(turn func()) { c.turn = turn }
 
 // Post implements core.Home; from any goroutine.
 func (c *Caller) Post(m *core.Message) {
@@ -79,9 +84,18 @@ func (c *Caller) Do(i int) *core.Reply {
 	c.msg.Keep()
 	sh.Send(&c.batch, &c.msg)
 	for !c.await(&c.msg) {
-		<-c.came
+		c.sleep()
 	}
 	return &c.msg.Reply
+}
+
+// sleep lasts until something may have come.
+func (c *Caller) sleep() {
+	if c.turn != nil {
+		c.turn()
+		return
+	}
+	<-c.came
 }
 
 // Visit has f called, which must not wait, while it owns a shard. It reports false when ctx

@@ -245,6 +245,8 @@ type JobView struct {
 	Pri      uint32
 	Client   ClientID // who reserved it, else zero
 	Deadline Time     // zero when ready or buried
+	Since    Time     // when it entered its state
+	Moves    uint32   // how often it was reserved, released, buried, kicked, or has timed out
 	Body     []byte   // good until the next operation
 }
 
@@ -271,7 +273,8 @@ func (c *Core) Jobs() iter.Seq[JobView] {
 		for b := range uint64(c.ids.Size) {
 			for i := *c.ids.Head(b); i != 0; {
 				j := c.jobs.At(i)
-				v := JobView{ID: j.ID, Tube: c.tubes[j.Tube].name, State: j.State, Pri: j.Pri, Body: c.bodyOf(j)}
+				v := JobView{ID: j.ID, Tube: c.tubes[j.Tube].name, State: j.State, Pri: j.Pri, Since: j.Since, Body: c.bodyOf(j)}
+				v.Moves = j.Reserves + j.Timeouts + j.Releases + j.Buries + j.Kicks
 				switch j.State {
 				case Delayed:
 					v.Deadline = c.dueOf(j)

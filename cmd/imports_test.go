@@ -63,7 +63,7 @@ var table = []row{
 	{"router/web", "codec/admin router/access", ""},
 	{"router/api", "client_golang codec/admin codec/openmetrics router/access router/admin router/exposition router/ranking router/session router/web shard/commit shard/core shard/flow", "expfmt kin-openapi router shard/journal"},
 	{"router/trend", "shard/flow", ""},
-	{"router/sim", "router router/session shard shard/core", "codec/gearman codec/wiretest router/history"},
+	{"router/sim", "router router/admin router/direct router/session shard shard/core", "codec/admin codec/gearman codec/wiretest router/history"},
 
 	// The programs.
 	{"cmd", "", ""},

@@ -55,6 +55,8 @@ type gearChaos struct {
 	reports []*gearReport       // by number
 	open    []*gearReport       // those not checked yet
 	fates   map[uint64]*fate
+	boss    *boss           // who looks and acts beside them; nil: nobody
+	shaky   map[uint64]bool // jobs that an operator may have taken from their workers
 }
 
 // A gearJob is what clients were told of a submitted job.
@@ -146,7 +148,7 @@ func newGearChaos(seed uint64) *gearChaos {
 	rng := rand.New(rand.NewPCG(seed, 4))
 	c := &gearChaos{
 		seen: map[string]int{}, jobs: map[uint64]*gearJob{}, home: map[string]string{},
-		fates: map[uint64]*fate{}, calm: rng.IntN(2) == 0, hasty: rng.IntN(2) == 0,
+		fates: map[uint64]*fate{}, shaky: map[uint64]bool{}, calm: rng.IntN(2) == 0, hasty: rng.IntN(2) == 0,
 	}
 	if rng.IntN(4) == 0 {
 		c.retries = 1 + rng.Uint32N(3)
@@ -214,6 +216,11 @@ func (c *gearChaos) step() error {
 			c.w.occupy() // so that it takes a while
 			c.part(cn)
 			c.goOn(cn)
+		}
+	}
+	if c.boss != nil {
+		if err := c.boss.step(); err != nil {
+			return err
 		}
 	}
 	switch r := c.rng.IntN(100); {

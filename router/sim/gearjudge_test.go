@@ -104,7 +104,7 @@ func (c *gearChaos) passed(cn *gearConn, q *gearAsk) {
 	case p.t == gearman.WorkComplete:
 		f.gone, f.at = true, c.steps
 	case put || c.jobs[p.id] == nil:
-		f.mayBeGone = c.jobs[p.id] == nil && !put // one of a client that has left, perhaps
+		f.mayBeGone = f.mayBeGone || c.jobs[p.id] == nil && !put // one of a client that has left, perhaps
 	case c.bury:
 		f.mayBeGone = true
 	default:
@@ -307,7 +307,7 @@ func (c *gearChaos) assigned(cn *gearConn, q *gearAsk, p *gearPacket) error {
 	}) {
 		return nil // it may have lost it again
 	}
-	firm := submitted && !cn.timed[fn]
+	firm := submitted && !cn.timed[fn] && !c.shaky[id]
 	cn.holds[id] = gearHold{fn, firm}
 	if !firm {
 		return nil // its time may have run out before the answer came

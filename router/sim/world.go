@@ -8,8 +8,9 @@
 // send into pieces, pretends that they do not read, and sets the system's clock.
 // Sessions of both protocols share the tubes. There is no journal: its threads follow no seed.
 //
-//	World    the scheduler: sockets, loops, shards, time
-//	Twin     one big naive queue, which serial histories are compared with
+//	World     the scheduler: sockets, loops, shards, time
+//	Operator  who looks and acts beside the clients, a visit at a time
+//	Twin      one big naive queue, which serial histories are compared with
 package sim
 
 import (
@@ -43,6 +44,9 @@ type World struct {
 	foreign shard.Batch
 	owned   []*shard.Shard
 	next    int // loop of the next socket
+
+	operator *Operator // nil: there is none
+	watch    func()    // if not nil, called before anything happens
 
 	// Pauses counts how often the server has paused a connection.
 	Pauses int
@@ -99,7 +103,12 @@ func New(seed uint64, loops int, cfg router.Config) (*World, error) {
 }
 
 // Close gives the memory of the shards back.
-func (w *World) Close() { w.D.Close() }
+func (w *World) Close() {
+	if w.operator != nil {
+		w.operator.end()
+	}
+	w.D.Close()
+}
 
 // Now is the world's time.
 func (w *World) Now() core.Time { return w.now }
@@ -271,6 +280,11 @@ func (k *Sock) congest(on bool) {
 
 // Late does one random thing that may be due, and lets no time pass.
 func (w *World) Late() {
+	w.look()
+	if o := w.operator; o != nil && o.Busy() > 0 && w.rng.IntN(3) == 0 {
+		o.goOn(w.rng.IntN(o.Busy()))
+		return
+	}
 	switch w.rng.IntN(8) {
 	case 0, 1:
 		if l := w.loops[w.rng.IntN(len(w.loops))]; l.wants(w.now) && (l.slow == 0 || w.rng.IntN(l.slow) == 0) {
@@ -299,6 +313,13 @@ func (w *World) Late() {
 		if k := w.anySock(); k != nil {
 			k.congest(w.rng.IntN(4) == 0)
 		}
+	}
+}
+
+// look tells whoever watches the world that something is about to happen.
+func (w *World) look() {
+	if w.watch != nil {
+		w.watch()
 	}
 }
 
@@ -356,7 +377,16 @@ const restMax = 200_000
 // order, until nothing is.
 func (w *World) Rest() error {
 	for range restMax {
+		w.look()
+		if err := w.fault(); err != nil {
+			return err
+		}
 		var todo []func()
+		if o := w.operator; o != nil {
+			for i := range o.Busy() {
+				todo = append(todo, func() { o.goOn(i) })
+			}
+		}
 		if len(w.owned) > 0 {
 			todo = append(todo, func() { w.release(w.rng.IntN(len(w.owned))) })
 		}

@@ -82,6 +82,9 @@ func (c *Core) sameBody(j *store.Job, op *Op) bool {
 // bodyOf is j's body, in one piece.
 func (c *Core) bodyOf(j *store.Job) []byte {
 	if j.Flags&store.FlagLarge != 0 {
+		if l := c.large.At(j.Body); len(l) == 1 {
+			return l[0]
+		}
 		return c.large.At(j.Body).Append(nil)
 	}
 	return c.bodies.Get(j.Body, int(j.Size))

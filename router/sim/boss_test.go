@@ -1,0 +1,439 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/admin"
+	"polystalk/router/direct"
+	"polystalk/shard/core"
+)
+
+// TestOperatorBesideAllVerbs is TestChaosOfBothProtocols with an operator, who does all that
+// operators can at random, in visits that everybody else goes on between. What he looks at
+// is compared with what was there, and what clients are told with what he has done.
+func TestOperatorBesideAllVerbs(t *testing.T) {
+	seen := map[string]int{}
+	seeds(t, 30, func(seed uint64) error {
+		c := newGearChaos(seed)
+		c.boss = newBoss(c, seed)
+		err := c.run(1500)
+		for what, n := range c.seen {
+			seen[what] += n
+		}
+		return err
+	})
+	if *seedFlag != 0 {
+		return
+	}
+	for _, what := range bossTasks {
+		if seen[what.name] == 0 {
+			t.Errorf("no %s ever ended", what.name)
+		}
+	}
+	for _, what := range []string{"scanned", "listed", "held", "tubes", "swept", "deleted", "kicked", "buried", "released", "touched", "set", "edited", "changed", "found nothing"} {
+		if seen[what] == 0 {
+			t.Errorf("nothing was ever %s", what)
+		}
+	}
+	if testing.Verbose() {
+		for _, what := range slices.Sorted(maps.Keys(seen)) {
+			t.Log(what, seen[what])
+		}
+	}
+}
+
+// A boss is an operator, and what is known of what he looks at and does.
+type boss struct {
+	c     *gearChaos
+	o     *Operator
+	rng   *rand.Rand
+	n     int
+	acted map[uint64]int // acts on a job that have begun or ended
+	views []*viewing
+}
+
+// bossTasks are what he does.
+var bossTasks = []struct {
+	name string
+	do   func(*boss, *direct.Caller) error
+}{
+	{"scan", (*boss).scan}, {"scan again", (*boss).scan}, {"list", (*boss).list}, {"head", (*boss).head},
+	{"holders", (*boss).holders}, {"list of tubes", (*boss).tubes},
+	{"act on one", (*boss).actOnOne}, {"act on many", (*boss).actOnMany}, {"sweep", (*boss).sweep}, {"bulk", (*boss).bulk},
+	{"edit", (*boss).edit}, {"put", (*boss).put}, {"pause or kick of a tube", (*boss).tube},
+}
+
+func newBoss(c *gearChaos, seed uint64) *boss {
+	b := &boss{c: c, o: c.w.NewOperator(), rng: rand.New(rand.NewPCG(seed, 9)), acted: map[uint64]int{}}
+	c.w.watch = b.observe
+	return b
+}
+
+// step begins a task now and then.
+func (b *boss) step() error {
+	if b.o.Busy() < 3 && b.rng.IntN(8) == 0 {
+		what := bossTasks[b.rng.IntN(len(bossTasks))]
+		b.o.Begin(func(c *direct.Caller) error {
+			if err := what.do(b, c); err != nil {
+				return fmt.Errorf("%s: %w", what.name, err)
+			}
+			b.c.seen[what.name]++
+			return nil
+		})
+	}
+	return b.c.w.fault()
+}
+
+func (b *boss) name() string { return b.c.names[b.rng.IntN(len(b.c.names))] }
+
+func (b *boss) shards() int { return len(b.c.w.D.Shards()) }
+
+// jobs are all there are.
+func (b *boss) jobs() (list []core.JobView) {
+	for _, sh := range b.c.w.D.Shards() {
+		for j := range sh.Jobs() {
+			j.Body = bytes.Clone(j.Body)
+			list = append(list, j)
+		}
+	}
+	slices.SortFunc(list, func(x, y core.JobView) int { return int(int64(x.ID) - int64(y.ID)) })
+	return list
+}
+
+// job is one that there is, mostly.
+func (b *boss) job() uint64 {
+	list := b.jobs()
+	if len(list) == 0 || b.rng.IntN(20) == 0 {
+		return uint64(1 + b.rng.IntN(b.c.puts+10))
+	}
+	return uint64(list[b.rng.IntN(len(list))].ID)
+}
+
+// moment is one at which nothing enters a state.
+func (b *boss) moment() core.Time {
+	b.c.w.now += 2
+	return b.c.w.now - 1
+}
+
+// begins notes that jobs may be acted on from now on.
+func (b *boss) begins(a *core.Action, ids ...uint64) {
+	for _, id := range ids {
+		b.acted[id]++
+		if a.Verb == core.VerbDelete || a.Verb == core.VerbBury {
+			b.c.fate(id).mayFail = true
+		}
+		if a.Force {
+			b.c.shaky[id] = true
+			for _, cn := range b.c.gears {
+				if h, ok := cn.holds[id]; ok {
+					cn.holds[id] = gearHold{fn: h.fn}
+				}
+			}
+		}
+		for _, v := range b.views {
+			v.drop(core.JobID(id))
+		}
+	}
+}
+
+// ended notes what came of an act on a job.
+func (b *boss) ended(a *core.Action, id uint64, s core.Status) error {
+	b.acted[id]++
+	if s != core.StatusOK {
+		b.c.seen["found nothing"]++
+		return nil
+	}
+	b.c.seen[[...]string{"", "deleted", "kicked", "buried", "released", "touched", "set"}[a.Verb]]++
+	if a.Verb != core.VerbDelete {
+		return nil
+	}
+	if _, put := b.c.inserted[id]; !put {
+		b.c.fate(id).cancelled = true
+		return nil
+	}
+	if b.c.deleted[id] {
+		return fmt.Errorf("job %d is deleted twice", id)
+	}
+	b.c.deleted[id] = true
+	return nil
+}
+
+// action is what he does to jobs.
+func (b *boss) action() core.Action {
+	return core.Action{
+		Verb: core.Verb(1 + b.rng.IntN(6)), Force: b.rng.IntN(2) == 0,
+		Changes: core.Changes(1 + b.rng.IntN(7)), Pri: uint32([]int{0, 5, 2000}[b.rng.IntN(3)]), Delay: uint32(b.rng.IntN(3)), TTR: uint32(1 + b.rng.IntN(60)),
+	}
+}
+
+// refusal is the problem that an operation ended with, but for a bug's.
+func refusal(err error, may ...string) error {
+	if err == nil {
+		return nil
+	}
+	p, ok := errors.AsType[*wire.Problem](err)
+	if !ok || !slices.Contains(may, strings.TrimPrefix(p.Type, wire.ProblemPath)) {
+		return err
+	}
+	return nil
+}
+
+func (b *boss) actOnOne(*direct.Caller) error {
+	id, a, ctx := b.job(), b.action(), context.Background()
+	do := map[core.Verb]func() error{
+		core.VerbDelete:  func() error { return b.o.Admin.Delete(ctx, core.JobID(id), a.Force) },
+		core.VerbKick:    func() error { return b.o.Admin.KickJob(ctx, core.JobID(id)) },
+		core.VerbBury:    func() error { return b.o.Admin.BuryJob(ctx, core.JobID(id), a.Force) },
+		core.VerbRelease: func() error { a.Force = true; return b.o.Admin.ReleaseJob(ctx, core.JobID(id)) },
+	}[a.Verb]
+	if do == nil {
+		a.Verb = core.VerbSet
+		do = func() error {
+			_, err := b.o.Admin.Edit(ctx, core.JobID(id), &admin.Edit{Action: a})
+			return err
+		}
+	}
+	a.Force = a.Force || a.Verb == core.VerbRelease
+	b.begins(&a, id)
+	err := do()
+	s := core.StatusOK
+	if err != nil {
+		s = core.StatusNotFound
+	}
+	if err := b.ended(&a, id, s); err != nil {
+		return err
+	}
+	return refusal(err, "not-found", "job-reserved", "job-moved", "changed", "awaited")
+}
+
+func (b *boss) actOnMany(c *direct.Caller) error {
+	shard, a := b.rng.IntN(b.shards()), b.action()
+	var ids []core.JobID
+	for j := range b.c.w.D.Shards()[shard].Jobs() {
+		if len(ids) < 20 {
+			ids = append(ids, j.ID)
+		}
+	}
+	slices.Sort(ids)
+	b.rng.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	ids = append(ids[:min(len(ids), 1+b.rng.IntN(8))], core.JobID(b.job()))
+	x := core.OperatorOp{Act: a}
+	if b.rng.IntN(3) == 0 {
+		x.Filter.States = core.States(1 + b.rng.IntN(31))
+	}
+	for _, id := range ids {
+		b.begins(&a, uint64(id))
+	}
+	c.ActOnMany(shard, ids, &x)
+	for i, s := range x.Results {
+		if err := b.ended(&a, uint64(ids[i]), s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep has all go that were in a state at a moment, and nobody else.
+func (b *boss) sweep(c *direct.Caller) error {
+	name, a := b.name(), core.Action{Verb: core.Verb(1 + b.rng.IntN(3))}
+	s := []core.State{core.Ready, core.Delayed, core.Buried}[b.rng.IntN(3)]
+	if a.Verb == core.VerbKick && s == core.Ready || a.Verb == core.VerbBury && s == core.Buried {
+		a.Verb = core.VerbDelete
+	}
+	x := core.OperatorOp{Act: a, Filter: core.Filter{EnteredBy: b.moment()}}
+	in := func(j *core.JobView) bool { return j.Tube == name && j.State == s && j.Since <= x.Filter.EnteredBy }
+	would := b.doom(&a, func(j *core.JobView) bool {
+		due := s == core.Ready && j.Deadline != 0 && j.Deadline <= x.Filter.EnteredBy // nobody has noticed yet
+		return in(j) || j.Tube == name && due
+	})
+	done := uint64(0)
+	for more := true; more; {
+		c.Op().Sweep([]byte(name), s, &x)
+		r := c.Do(b.c.w.D.ShardOf(name))
+		done += uint64(r.N)
+		if more = r.Status == core.StatusMore; more {
+			b.o.Turn()
+		}
+	}
+	b.c.seen["swept"] += int(done)
+	if done > uint64(len(would)) {
+		return fmt.Errorf("%d of %d jobs were swept", done, len(would))
+	}
+	for _, j := range b.jobs() {
+		if in(&j) {
+			return fmt.Errorf("job %d, %v since %d, is left of those from before %d", j.ID, j.State, j.Since, x.Filter.EnteredBy)
+		}
+	}
+	return nil
+}
+
+// doom notes that those jobs may be acted on which are wanted, and returns them.
+func (b *boss) doom(a *core.Action, wanted func(*core.JobView) bool) map[core.JobID]core.JobView {
+	would := map[core.JobID]core.JobView{}
+	for _, j := range b.jobs() {
+		if wanted(&j) {
+			would[j.ID] = j
+			b.begins(a, uint64(j.ID))
+			if a.Verb == core.VerbDelete {
+				b.c.fate(uint64(j.ID)).mayBeGone = true
+			}
+		}
+	}
+	return would
+}
+
+// bulk does the same to all jobs that were there at a moment, and to nobody else.
+func (b *boss) bulk(*direct.Caller) error {
+	a := b.action()
+	a.Changes &^= core.ChangeTTR
+	q := admin.JobQuery{Tube: b.name(), AllTubes: b.rng.IntN(2) == 0, Filter: core.Filter{States: core.States(b.rng.IntN(32))}}
+	if b.rng.IntN(3) > 0 {
+		q.Filter.MinID = core.JobID(b.job())
+	}
+	bulk := admin.Bulk{Jobs: q, Action: a, AsOf: b.moment(), AtMost: math.MaxUint64, DryRun: b.rng.IntN(4) == 0}
+	if b.rng.IntN(3) == 0 {
+		bulk.Limit = uint64(1 + b.rng.IntN(10))
+	}
+	if b.rng.IntN(4) == 0 {
+		bulk.AtMost = uint64(b.rng.IntN(100))
+	}
+	wanted := func(j *core.JobView) bool {
+		return (q.AllTubes || j.Tube == q.Tube) && q.Filter.States.Has(j.State) && j.ID >= q.Filter.MinID && j.Since <= bulk.AsOf
+	}
+	var would map[core.JobID]core.JobView
+	if !bulk.DryRun {
+		would = b.doom(&a, func(j *core.JobView) bool {
+			ready := *j
+			ready.State = core.Ready
+			due := j.Deadline != 0 && j.Deadline <= bulk.AsOf // nobody has noticed yet
+			return wanted(j) || due && wanted(&ready)
+		})
+	}
+	var p admin.Progress
+	err := b.o.Admin.RunBulk(context.Background(), &bulk, &p)
+	tally := p.Tally()
+	if err != nil {
+		if tally.Done > 0 {
+			return fmt.Errorf("%d jobs were acted on, and then: %w", tally.Done, err)
+		}
+		return refusal(err, "not-found", "more-than-expected")
+	}
+	skipped := uint64(0)
+	for _, n := range tally.Skipped {
+		skipped += n
+	}
+	switch {
+	case bulk.DryRun && (tally.Done > 0 || skipped > 0),
+		!bulk.DryRun && tally.Matched != tally.Done+skipped,
+		bulk.Limit > 0 && tally.Matched > bulk.Limit,
+		!bulk.DryRun && tally.Done > uint64(len(would)):
+		return fmt.Errorf("%+v of %d jobs, at most %d", tally, len(would), bulk.Limit)
+	}
+	if bulk.DryRun || bulk.Limit > 0 || a.Verb != core.VerbDelete && a.Verb != core.VerbKick && a.Verb != core.VerbBury {
+		return nil
+	}
+	for _, j := range b.jobs() {
+		was, ok := would[j.ID]
+		if !ok || was.Since != j.Since || was.Moves != j.Moves || was.State != j.State || j.State == core.Reserved {
+			continue
+		}
+		if a.Verb == core.VerbKick && j.State == core.Ready || a.Verb == core.VerbBury && j.State == core.Buried {
+			continue
+		}
+		return fmt.Errorf("job %d, %v since %d, was left out of %+v", j.ID, j.State, j.Since, tally)
+	}
+	return nil
+}
+
+// edit changes a job as it was seen.
+func (b *boss) edit(*direct.Caller) error {
+	id, ctx := b.job(), context.Background()
+	view := b.view(true, func(j *core.JobView) bool { return uint64(j.ID) == id })
+	defer b.unview(view)
+	acted := b.acted[id]
+	row, version, err := b.o.Admin.Job(ctx, core.JobID(id), admin.ShownMost)
+	if err != nil {
+		return refusal(err, "not-found")
+	}
+	if int(row.Size) == len(row.Body) {
+		if err := b.c.meet(string(row.Body), id); err != nil {
+			return err
+		}
+	}
+	e := &admin.Edit{Action: b.action(), Expect: version}
+	e.Verb = core.VerbSet
+	for range b.rng.IntN(6) {
+		b.o.Turn()
+	}
+	if acted != b.acted[id] {
+		view.present = nil
+	}
+	b.n++
+	body := fmt.Sprintf("edited-%d ", b.n)
+	if b.rng.IntN(2) == 0 {
+		e.Changes |= core.ChangeBody
+		if b.rng.IntN(10) == 0 {
+			body += strings.Repeat("z", 60_000+b.rng.IntN(100_000))
+		}
+		e.Body = []byte(body)
+		b.c.bodies[body] = id
+	}
+	same := view.present[core.JobID(id)]
+	b.begins(&e.Action, id)
+	acted = b.acted[id]
+	view.present = map[core.JobID]core.JobView{core.JobID(id): same}
+	_, err = b.o.Admin.Edit(ctx, core.JobID(id), e)
+	b.observe()
+	_, still := view.present[core.JobID(id)]
+	if acted != b.acted[id] {
+		still = false
+	}
+	if p, ok := errors.AsType[*wire.Problem](err); ok && p.Type == wire.ProblemPath+wire.Changed.Slug {
+		b.c.seen["changed"]++
+		if still && same.ID != 0 {
+			return fmt.Errorf("job %d is as it was: %w", id, err)
+		}
+	}
+	if err == nil {
+		b.c.seen["edited"]++
+		if _, put := b.c.inserted[id]; put && e.Body != nil {
+			b.c.inserted[id] = body
+		}
+	}
+	b.acted[id]++
+	return refusal(err, "not-found", "job-reserved", "job-moved", "changed", "awaited")
+}
+
+func (b *boss) put(*direct.Caller) error {
+	b.n++
+	body := fmt.Sprintf("an operator's %d ", b.n)
+	if b.rng.IntN(20) == 0 {
+		body += strings.Repeat("w", 60_000+b.rng.IntN(100_000))
+	}
+	b.c.bodies[body] = 0
+	id, err := b.o.Admin.Put(context.Background(), admin.NewJob{Tube: b.name(), Pri: 5, Delay: uint32(b.rng.IntN(2)), TTR: 2, Body: []byte(body)})
+	if err != nil {
+		return err
+	}
+	b.c.inserted[uint64(id)] = body
+	return b.c.meet(body, uint64(id))
+}
+
+func (b *boss) tube(*direct.Caller) (err error) {
+	if b.rng.IntN(2) == 0 {
+		err = b.o.Admin.Pause(context.Background(), b.name(), uint32(b.rng.IntN(2)))
+	} else {
+		_, err = b.o.Admin.Kick(context.Background(), b.name(), uint32(1+b.rng.IntN(5)))
+	}
+	return refusal(err, "not-found")
+}

@@ -49,7 +49,7 @@ var table = []row{
 	{"router/beanstalkd", "codec codec/beanstalk codec/gearman router/ops router/placement router/session shard/commit shard/core shard/slab x/sys", ""},
 	{"router/clock", "shard shard/core x/sys", ""},
 	{"router/direct", "router/clock router/ops router/placement shard shard/commit shard/core shard/histogram shard/slab", "router/history"},
-	{"router/exposition", "client_golang codec/admin codec/openmetrics router/admin shard/core shard/flow", ""},
+	{"router/exposition", "client_golang codec/admin codec/openmetrics router/admin router/ranking router/session shard/commit shard/core shard/flow shard/histogram", ""},
 	{"router/gearmand", "codec codec/gearman router/ops router/placement router/session shard/commit shard/core shard/listindex shard/slab", "router/clock router/memory shard"},
 	{"router/history", "", ""},
 	{"router/memory", "bytebufferpool shard/core", ""},
@@ -61,7 +61,7 @@ var table = []row{
 	{"router/restore/migrate", "codec/binlog shard/core shard/record", ""},
 	{"router/session", "router/clock router/memory router/ops router/placement shard shard/commit shard/core shard/slab", ""},
 	{"router/web", "codec/admin router/access", ""},
-	{"router/api", "client_golang codec/admin codec/openmetrics router/access router/admin router/exposition router/ranking router/session router/web shard/commit shard/core shard/flow", "expfmt kin-openapi router shard/journal"},
+	{"router/api", "client_golang codec/admin codec/openmetrics router/access router/admin router/exposition router/ranking router/web shard/core shard/flow", "expfmt kin-openapi router shard/journal"},
 	{"router/trend", "shard/flow", ""},
 	{"router/sim", "router router/admin router/direct router/session shard shard/core", "codec/admin codec/gearman codec/wiretest router/history"},
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"time"
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
@@ -55,14 +56,17 @@ func New(o Options) (*API, error) {
 		opts: o, op: o.Operator, operations: admin.NewOperations(o.Operator),
 		shown: ranking.NewChoice(o.MetricsTubes, match), boot: rand.Text(),
 	}
-	a.metrics = newMetrics(a)
 	a.Server, err = web.New(web.Options{
 		Log: o.Log, Tokens: o.Tokens, Rules: o.Rules,
-		Ready: o.Operator.Ready, MaxJobSize: o.Operator.MaxJobSize, Observe: a.metrics.served,
+		Ready: o.Operator.Ready, MaxJobSize: o.Operator.MaxJobSize,
+		Observe: func(route, method string, status int, took time.Duration) {
+			a.metrics.served(route, method, status, took)
+		},
 	})
 	if err != nil {
 		return nil, err
 	}
+	a.metrics = newMetrics(a)
 	a.Handle(a.routes())
 	return a, nil
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"fmt"
 	"net/http"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,24 +24,38 @@ type metrics struct {
 	handler  http.Handler
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
+	streams  prometheus.Gauge // event streams that are open
 }
-
-// The prefix of all names but the library's.
-const namespace = "polystalk"
 
 func newMetrics(a *API) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Name: "http_requests_total", Help: "Requests by HTTP, by route.",
+			Name: exposition.Prefix + "http_requests_total", Help: "Requests by HTTP, by route.",
 		}, []string{"route", "method", "code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: namespace, Name: "http_request_seconds", Help: "Time to serve a request by HTTP.",
+			Name: exposition.Prefix + "http_request_seconds", Help: "Time to serve a request by HTTP.",
 			Buckets: prometheus.ExponentialBuckets(1.0/4096, 4, 9),
 		}, []string{"route"}),
+		streams: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: exposition.Prefix + "http_event_streams", Help: "Streams of events that are open.",
+		}),
 	}
+	connections := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: exposition.Prefix + "http_connections", Help: "Connections by HTTP.",
+	}, func() float64 {
+		open, _ := a.Connections()
+		return float64(open)
+	})
+	dropped := prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: exposition.Prefix + "http_connections_dropped_total", Help: "Connections by HTTP that were closed for others.",
+	}, func() float64 {
+		_, dropped := a.Connections()
+		return float64(dropped)
+	})
 	r := prometheus.NewRegistry()
 	r.MustRegister(
-		m.requests, m.seconds, &serverMetrics{a},
+		m.requests, m.seconds, m.streams, connections, dropped,
+		&exposition.Server{Operator: a.op, Shown: a.shown, Ended: a.Ended(), Version: a.opts.Version, Speaks: a.opts.Speaks},
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -94,7 +107,41 @@ func (a *API) showTubes(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	leave, err := a.Heavy(c.Ctx) // while it is made; not while it is sent, for as long as a client likes
+	return a.page(c, func(part exposition.Part) error {
+		page := exposition.Page{Operator: a.op, Sample: all, Wanted: match.matches, Groups: groups, Part: part}
+		return page.Write(c.Ctx)
+	})
+}
+
+// showBeanstalkd serves /metrics/beanstalkd, with the tubes that match=GLOB says, else all.
+func (a *API) showBeanstalkd(c *web.Call) error {
+	q, err := c.Query("match")
+	if err != nil {
+		return err
+	}
+	match, err := newGlob(q.Get("match"))
+	if err != nil {
+		return err
+	}
+	v, err := a.op.Sample(c.Ctx)
+	if err != nil {
+		return err
+	}
+	tubes, err := a.op.Tubes(c.Ctx)
+	if err != nil {
+		return err
+	}
+	return a.page(c, func(part exposition.Part) error {
+		page := exposition.BeanstalkdPage{Sample: v, Tubes: tubes, Wanted: match.matches, Part: part}
+		page.Write()
+		return nil
+	})
+}
+
+// page sends what write makes. It has a place among the heavy requests while it makes
+// something, and none while that is sent, for as long as a client likes.
+func (a *API) page(c *web.Call, write func(part exposition.Part) error) error {
+	leave, err := a.Heavy(c.Ctx)
 	if err != nil {
 		return err
 	}
@@ -104,7 +151,7 @@ func (a *API) showTubes(c *web.Call) error {
 		}
 	}()
 	out := c.Stream(openmetrics.ContentType)
-	page := exposition.Page{Operator: a.op, Sample: all, Wanted: match.matches, Groups: groups, Part: func(made []byte) ([]byte, bool) {
+	err = write(func(made []byte) ([]byte, bool) {
 		if out.Buf = made; len(made) < web.StreamPart {
 			return made, true
 		}
@@ -114,17 +161,12 @@ func (a *API) showTubes(c *web.Call) error {
 			leave = nil
 		}
 		return out.Buf, goOn && leave != nil
-	}}
-	if err := page.Write(c.Ctx); err != nil || leave == nil {
+	})
+	if err != nil || leave == nil {
 		panic(http.ErrAbortHandler) // it has begun: an end would say that it is all
 	}
 	leave()
 	leave = nil
 	out.End()
 	return nil
-}
-
-// build are the labels of build_info.
-func (a *API) build() []string {
-	return []string{a.opts.Version, runtime.Version(), a.opts.Speaks}
 }

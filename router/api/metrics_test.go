@@ -57,6 +57,9 @@ func TestMetricsShowTheServer(t *testing.T) {
 		`polystalk_job_events_total{event="put"}`: "3", `polystalk_tubes`: "2", `polystalk_event_loops`: "1", `polystalk_shards`: "4",
 		`polystalk_connections`: "0", `polystalk_commands_total{command="cmd-put",protocol="beanstalkd"}`: "0",
 		`polystalk_journal_pressure{state="open"}`: "1", `polystalk_journal_records_total`: "3", `polystalk_clients{role="worker"}`: "0",
+		`polystalk_journal_commit_records_sum`: "3", `polystalk_job_body_bytes`: "3", `polystalk_http_event_streams`: "0",
+		`polystalk_command_errors_total{error="not_found",protocol="beanstalkd"}`: "0", `polystalk_network_received_bytes_total`: "0",
+		`polystalk_operator_operations_total{action="put",result="done"}`: "3", `polystalk_operator_jobs_total{action="delete",result="skipped"}`: "0",
 	} {
 		if got[name] != want {
 			t.Errorf("%s is %q, want %s", name, got[name], want)
@@ -73,6 +76,7 @@ func TestMetricsShowTheServer(t *testing.T) {
 		t.Fatal(s)
 	}
 	worker("delete 1")
+	worker("delete 1")
 	worker("list-tube-used")
 	time.Sleep(1100 * time.Millisecond) // a sample serves a second
 	got = scrape(t, w.do("GET", "/metrics", ask{}).body)
@@ -80,6 +84,8 @@ func TestMetricsShowTheServer(t *testing.T) {
 		`polystalk_job_events_total{event="reserve"}`: "1", `polystalk_job_events_total{event="delete"}`: "1", `polystalk_job_events_total{event="put"}`: "3",
 		`polystalk_job_events_total{event="timeout"}`: "0", `polystalk_job_wait_seconds_count`: "1", `polystalk_job_run_seconds_count`: "1",
 		`polystalk_job_run_seconds_bucket{le="524288"}`: "1", `polystalk_job_wait_seconds_bucket{le="+Inf"}`: "1", `polystalk_clients{role="worker"}`: "1",
+		`polystalk_command_errors_total{error="not_found",protocol="beanstalkd"}`: "1",
+		`polystalk_network_received_bytes_total`:                                  "57", `polystalk_network_sent_bytes_total`: "64",
 	} {
 		if got[name] != want {
 			t.Errorf("%s is %q, want %s", name, got[name], want)

@@ -85,13 +85,13 @@ func eventSeries() []series {
 	return list
 }
 
-// A histogram is a family of them.
-type histogram struct {
+// A timesFamily is a family of histograms.
+type timesFamily struct {
 	name, help string
 	of         func(f *core.Flow) *flow.Times
 }
 
-var histograms = []histogram{
+var histograms = []timesFamily{
 	{"tube_job_wait_seconds", "How long jobs of a tube were ready before they were reserved.", func(f *core.Flow) *flow.Times { return &f.Wait }},
 	{"tube_job_run_seconds", "How long reservations of a tube's jobs took, however they ended.", func(f *core.Flow) *flow.Times { return &f.Run }},
 }

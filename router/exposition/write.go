@@ -20,10 +20,12 @@ type Page struct {
 	Wanted   func(name string) bool // which tubes
 	Groups   []string               // of families; see Groups
 
-	// Part takes what was made, and gives the buffer to go on with; false ends the page.
-	// Nothing is held meanwhile that others wait for.
-	Part func(made []byte) (buf []byte, goOn bool)
+	Part Part
 }
+
+// A Part takes what was made of a page so far, and gives the buffer to go on with; false ends
+// the page. Nothing is held meanwhile that others wait for.
+type Part func(made []byte) (buf []byte, goOn bool)
 
 // Write makes the page, family by family. The error is that of looking at tubes.
 func (p *Page) Write(ctx context.Context) error {
@@ -85,7 +87,7 @@ func (p *Page) numbers(buf []byte, f *family, rows []int) (_ []byte, ok bool) {
 }
 
 // times adds a family of histograms.
-func (p *Page) times(ctx context.Context, buf []byte, h *histogram, rows []int) (_ []byte, ok bool, err error) {
+func (p *Page) times(ctx context.Context, buf []byte, h *timesFamily, rows []int) (_ []byte, ok bool, err error) {
 	name := Prefix + h.name
 	bucket, sum, count := name+"_bucket", name+"_sum", name+"_count"
 	buf = openmetrics.AppendFamily(buf, name, openmetrics.Histogram, h.help)

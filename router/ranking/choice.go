@@ -18,10 +18,9 @@ const stay = time.Hour
 // places: graphs with holes, and alerts on series that come and go, help nobody. It may be
 // used by anyone at any time.
 type Choice struct {
-	most  int
-	match func(name string) bool
-
 	mu     sync.Mutex
+	most   int
+	match  func(name string) bool
 	sample *admin.TubeSample
 	chosen []int // rows of sample
 	// last is when a tube that is chosen was chosen, or was among the busiest.
@@ -31,6 +30,14 @@ type Choice struct {
 // NewChoice makes one of at most so many tubes; match says which are asked for by name.
 func NewChoice(most int, match func(name string) bool) *Choice {
 	return &Choice{most: most, match: match, last: make(map[string]time.Time)}
+}
+
+// Set changes how many are chosen, and which are asked for by name. What was chosen stays if
+// there is a place for it.
+func (c *Choice) Set(most int, match func(name string) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.most, c.match, c.sample = most, match, nil
 }
 
 // Of gives the rows of a sample that are shown; they are not to be changed.

@@ -52,6 +52,10 @@ func TestAChosenTubeStays(t *testing.T) {
 	wants(123*time.Minute, map[string]float32{"a": 9, "b": 8, "wanted": 0}, "a", "wanted")
 	wants(124*time.Minute, map[string]float32{"x": 0}, "x")
 	wants(125*time.Minute, nil)
+	c.Set(1, func(name string) bool { return name == "b" })
+	wants(126*time.Minute, b, "b")
+	c.Set(2, func(string) bool { return false })
+	wants(127*time.Minute, b, "a", "b") // it stays, though others are busier
 	none := NewChoice(0, c.match)
 	if got := none.Of(sampleOf(at, map[string]float32{"wanted": 1})); len(got) != 0 {
 		t.Errorf("of none, %v are chosen", got)

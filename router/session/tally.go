@@ -16,9 +16,9 @@ const (
 	TallyBehind                // times that a socket did not take all, and the rest began to wait
 	TallyPauses                // times that a connection was no longer read because it got ahead
 	TallyHelps                 // times that others did an idle loop's turn
-	tallyVisits                // times that a shard was taken
-	tallyBusy                  // times that a shard was found owned by another
-	tallySent                  // operations left in the inbox of a busy shard
+	TallyVisits                // times that a shard was taken
+	TallyBusy                  // times that a shard was found owned by another
+	TallyLeft                  // operations left in the inbox of a busy shard
 	tallyHelped                // operations of others that a loop ran from an inbox
 	TallyIDAdds                // times that a put wrote the counter of ids, which all loops share
 	tallyEndAdds               // times that a loop wrote how many ids of a page have ended
@@ -35,9 +35,9 @@ var tallyNames = [NumTallies]string{
 	TallyBehind:   "behind",
 	TallyPauses:   "pauses",
 	TallyHelps:    "helps",
-	tallyVisits:   "shard-visits",
-	tallyBusy:     "shard-busy",
-	tallySent:     "inbox-sent",
+	TallyVisits:   "shard-visits",
+	TallyBusy:     "shard-busy",
+	TallyLeft:     "inbox-sent",
 	tallyHelped:   "inbox-helped",
 	TallyIDAdds:   "id-adds",
 	tallyEndAdds:  "end-adds",
@@ -59,8 +59,8 @@ func (l *Loop) Tally(t Tally, n uint64) { l.tallies.own[t] += n }
 // not be one step.
 func (l *Loop) show() {
 	b, t := &l.batch, &l.tallies
-	t.own[tallyVisits], t.own[tallyBusy] = b.Visits, b.Busy
-	t.own[tallySent], t.own[tallyHelped] = b.Sent, b.Helped
+	t.own[TallyVisits], t.own[TallyBusy] = b.Visits, b.Busy
+	t.own[TallyLeft], t.own[tallyHelped] = b.Sent, b.Helped
 	t.own[tallyEndAdds] = l.Ended.Adds()
 	for i, n := range t.own {
 		if t.shown[i].Load() != n {

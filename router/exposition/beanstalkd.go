@@ -1,11 +1,11 @@
-package api
+package exposition
 
 import (
 	"strings"
 
+	wire "polystalk/codec/admin"
 	"polystalk/codec/openmetrics"
 	"polystalk/router/admin"
-	"polystalk/router/web"
 	"polystalk/shard/core"
 )
 
@@ -63,31 +63,6 @@ var beanstalkdTube = []struct {
 	{"total-jobs", "_count", func(t *core.TubeRow) uint64 { return t.Total }},
 }
 
-// showBeanstalkd serves /metrics/beanstalkd, with the tubes that match=GLOB says, else all.
-func (a *API) showBeanstalkd(c *web.Call) error {
-	q, err := c.Query("match")
-	if err != nil {
-		return err
-	}
-	match, err := newGlob(q.Get("match"))
-	if err != nil {
-		return err
-	}
-	v, err := a.op.Sample(c.Ctx)
-	if err != nil {
-		return err
-	}
-	tubes, err := a.op.Tubes(c.Ctx)
-	if err != nil {
-		return err
-	}
-	out := beanstalkdPage{c.Stream(openmetrics.ContentType)}
-	out.server(v)
-	out.tubes(tubes.Rows, match)
-	out.End()
-	return nil
-}
-
 // beanstalkdName is the name of a metric.
 func beanstalkdName(stat, unit string) string {
 	return beanstalkdPrefix + strings.ReplaceAll(stat, "-", "_") + unit
@@ -100,48 +75,59 @@ func kindOf(name string) openmetrics.Kind {
 	return openmetrics.Gauge
 }
 
-// A beanstalkdPage is the answer.
-type beanstalkdPage struct{ *web.Stream }
-
-// single adds a family of one sample.
-func (p beanstalkdPage) single(name, help string, n uint64) {
-	p.Buf = openmetrics.AppendFamily(p.Buf, name, kindOf(name), help)
-	p.Buf = openmetrics.AppendSample(p.Buf, name, "", "", n)
+// A BeanstalkdPage is the text of a server and of many tubes with the exporter's names.
+type BeanstalkdPage struct {
+	Sample *admin.Sample
+	Tubes  *admin.TubeSample
+	Wanted func(name string) bool // which tubes
+	Part   Part
 }
 
-func (p beanstalkdPage) server(v *admin.Sample) {
-	counts := make(map[string]uint64)
-	for _, front := range v.Commands {
-		for _, k := range front.Kinds {
-			counts[k.Name] = k.Count
-		}
+// Write makes the page, family by family.
+func (p *BeanstalkdPage) Write() {
+	buf, ok := p.Part(nil)
+	if !ok {
+		return
 	}
-	p.single(beanstalkdPrefix+"up", "Whether beanstalkd answers; always 1.", 1)
-	for _, name := range beanstalkdCommands {
-		p.single(beanstalkdName("cmd-"+name, "_total"), "Commands "+name+" so far.", counts["cmd-"+name])
-	}
-	for _, f := range beanstalkdServer {
-		p.single(beanstalkdName(f.stat, "_count"), "As "+f.stat+" in stats.", f.value(v))
-	}
-}
-
-// tubes adds the families of tubes, each with all of them that match.
-func (p beanstalkdPage) tubes(rows []core.TubeRow, match *glob) {
+	buf = p.server(buf)
 	var names []string // as they are shown
-	var shown []*core.TubeRow
-	for i := range rows {
-		if t := &rows[i]; match.matches(t.Name) {
-			shown, names = append(shown, t), append(names, shownLabel(t.Name))
+	var rows []*core.TubeRow
+	for i := range p.Tubes.Rows {
+		if t := &p.Tubes.Rows[i]; p.Wanted(t.Name) {
+			rows, names = append(rows, t), append(names, wire.ShownName(t.Name))
 		}
 	}
 	for _, f := range beanstalkdTube {
 		name := beanstalkdName("tube-"+f.stat, f.unit)
-		p.Buf = openmetrics.AppendFamily(p.Buf, name, kindOf(name), "As "+f.stat+" in stats-tube.")
-		for i, t := range shown {
-			p.Buf = openmetrics.AppendSample(p.Buf, name, "tube", names[i], f.value(t))
-			if !p.Flush() {
+		buf = openmetrics.AppendFamily(buf, name, kindOf(name), "As "+f.stat+" in stats-tube.")
+		for i, t := range rows {
+			buf = openmetrics.AppendSample(buf, name, "tube", names[i], f.value(t))
+			if buf, ok = p.Part(buf); !ok {
 				return
 			}
 		}
 	}
+	p.Part(buf)
+}
+
+// server adds the families of the server.
+func (p *BeanstalkdPage) server(buf []byte) []byte {
+	single := func(name, help string, n uint64) {
+		buf = openmetrics.AppendFamily(buf, name, kindOf(name), help)
+		buf = openmetrics.AppendSample(buf, name, "", "", n)
+	}
+	counts := make(map[string]uint64)
+	for _, front := range p.Sample.Commands {
+		for _, k := range front.Kinds {
+			counts[k.Name] = k.Count
+		}
+	}
+	single(beanstalkdPrefix+"up", "Whether beanstalkd answers; always 1.", 1)
+	for _, name := range beanstalkdCommands {
+		single(beanstalkdName("cmd-"+name, "_total"), "Commands "+name+" so far.", counts["cmd-"+name])
+	}
+	for _, f := range beanstalkdServer {
+		single(beanstalkdName(f.stat, "_count"), "As "+f.stat+" in stats.", f.value(p.Sample))
+	}
+	return buf
 }

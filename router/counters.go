@@ -7,7 +7,7 @@ import "polystalk/router/session"
 //   - What a loop counts as it goes takes a constant among the tallies and its name in
 //     tallyNames (router/session/tally.go), and a call of Loop.Tally where it happens.
 //     Counters shows it then without a change.
-//   - A kind of command is named by its protocol's Front, in Kinds, and counted by Loop.Count.
+//   - A kind of command is named by its protocol's Front, in Kinds, and counted by Session.Count.
 //   - An error is named by Front.Errors and counted by Loop.CountError; operators alone see it.
 //   - What a shard counts is a field of shard.Counters, and a line in Counters below.
 //

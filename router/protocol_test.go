@@ -74,10 +74,10 @@ func (c *lineConn) line(line []byte) {
 	word, rest, _ := bytes.Cut(line, []byte(" "))
 	switch string(word) {
 	case "echo":
-		c.Loop().Count(c.front.base)
+		c.Count(c.front.base)
 		c.Say(string(rest) + "\n")
 	case "put":
-		c.Loop().Count(c.front.base + 1)
+		c.Count(c.front.base + 1)
 		if c.front.host.Draining.Load() {
 			c.Say("-draining\n")
 			return

@@ -162,12 +162,13 @@ func (c *conn) isForeign(b []byte, n int, err error) bool {
 
 func (c *conn) refuseForeign() bool {
 	c.Quit()
+	c.Host().CountRejection(session.RejectedForeign)
 	c.Host().Complain("closing a connection: its first line is a request of HTTP or TLS", "conn", &c.Session)
 	return true
 }
 
 // count counts the command at hand.
-func (c *conn) count() { c.Loop().Count(c.front.base + int(c.cmd.Kind)) }
+func (c *conn) count() { c.Count(c.front.base + int(c.cmd.Kind)) }
 
 // Took implements session.Protocol.
 func (c *conn) Took(r *core.Reply) {

@@ -3,6 +3,7 @@ package gearmand
 import (
 	"polystalk/codec"
 	"polystalk/codec/gearman"
+	"polystalk/router/session"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	"polystalk/shard/slab"
@@ -40,6 +41,7 @@ func (c *conn) opening(b []byte) (n int, more bool) {
 	switch {
 	case foreign:
 		c.Quit()
+		c.front.host.CountRejection(session.RejectedForeign)
 		c.front.host.Complain("closing a connection: its first line is a request of HTTP or TLS", "conn", &c.Session)
 		return len(b), true
 	case n == 0:
@@ -107,7 +109,7 @@ func (c *conn) dispatch(b []byte) (n int) {
 // counted counts the message.
 func (c *conn) counted() {
 	c.Spend(1)
-	c.Loop().Count(c.front.base + kinds.of(&c.m))
+	c.Count(c.front.base + kinds.of(&c.m))
 }
 
 // faulty answers a message that cannot be understood.

@@ -100,6 +100,7 @@ func (c *conn) preSleep() {
 	fell := c.mail.Sleep()
 	if fell {
 		c.sleeping = true
+		c.Take(session.Sleeper)
 		c.abilities.sleep(1)
 	}
 	if at, _ := c.best(); at >= 0 {
@@ -123,6 +124,7 @@ func (c *conn) endSleep() {
 		return
 	}
 	c.sleeping = false
+	c.Leave(session.Sleeper)
 	c.abilities.sleep(-1)
 }
 

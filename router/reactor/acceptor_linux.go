@@ -188,6 +188,7 @@ func (a *acceptor) place(fd int) {
 // turnAway closes a connection that is one too many.
 func (a *acceptor) turnAway(fd int) {
 	limit := a.in.reactor.limit.Load()
+	a.in.reactor.host.CountRejection(session.RejectedLimit)
 	a.in.reactor.host.Complain(complaintRefused, "conn", session.Remote{Addr: peerAt(fd)}, "limit", limit.n, "from", limit.from)
 	unix.Close(fd)
 }

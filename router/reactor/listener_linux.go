@@ -115,6 +115,7 @@ func (in *listener) adopt(l *eventLoop, fd int) {
 	if err := l.adopt(fd, k); err != nil && k.s == nil {
 		l.uncount()
 		r.giveUpSeat()
+		r.host.CountRejection(session.RejectedLost)
 		r.host.Complain(complaintLost, "addr", in.l.Addr().String(), "err", err)
 	}
 }

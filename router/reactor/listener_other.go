@@ -54,6 +54,7 @@ func (r *Reactor) admit(nc net.Conn, f session.Front) {
 	limit := r.limit.Load()
 	if r.seats.taken.Add(1) > int64(limit.n) && limit.asked {
 		r.seats.taken.Add(-1)
+		r.host.CountRejection(session.RejectedLimit)
 		r.host.Complain(complaintRefused, "conn", session.Remote{Addr: nc.RemoteAddr()}, "limit", limit.n, "from", limit.from)
 		nc.Close()
 		return
@@ -61,6 +62,7 @@ func (r *Reactor) admit(nc net.Conn, f session.Front) {
 	k := &socket{reactor: r, front: f}
 	if _, err := r.client.EnrollContext(nc, k); err != nil || k.s == nil {
 		r.giveUpSeat()
+		r.host.CountRejection(session.RejectedLost)
 		r.host.Complain(complaintLost, "conn", session.Remote{Addr: nc.RemoteAddr()}, "err", err)
 	}
 }

@@ -60,6 +60,8 @@ type randomEnd struct {
 	timers []func()
 }
 
+var randomFront = new(echoFront)
+
 func newRandomEnd(t *testing.T, r *Reactor) *randomEnd {
 	t.Helper()
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
@@ -85,7 +87,7 @@ func newRandomEnd(t *testing.T, r *Reactor) *randomEnd {
 	l.Enter()
 	defer l.Exit()
 	e.k.inCallback = true
-	e.k.s = l.Open(new(echoFront), e.k)
+	e.k.s = l.Open(randomFront, e.k)
 	e.k.inCallback = false
 	return e
 }

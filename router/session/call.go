@@ -47,11 +47,11 @@ func (s *Session) Op() *core.Op {
 func (l *Loop) takeMessage(s *Session) *core.Message {
 	n := len(l.messages)
 	if n == 0 {
-		return &core.Message{Home: l, Owner: s}
+		return &core.Message{Home: l, Owner: s, Op: core.Op{Conn: s.notes.number}}
 	}
 	m := l.messages[n-1]
 	l.messages = l.messages[:n-1]
-	m.Owner = s
+	m.Owner, m.Op.Conn = s, s.notes.number
 	return m
 }
 
@@ -179,7 +179,7 @@ func (s *Session) returned() {
 
 // finish does what was left to be done with no shard owned.
 func (s *Session) finish() {
-	if s.out.large != nil {
+	if s.loop.large.body != nil {
 		s.writeLarge()
 	}
 	for s.call.after {

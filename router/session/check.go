@@ -71,7 +71,7 @@ func (s *Session) CheckAtRest() error {
 // CheckAtRest compares the loop's sums with those of its sessions, all of them, and looks
 // for what cannot be when nothing is left to do.
 func (l *Loop) CheckAtRest(all []*Session) error {
-	type sums struct{ connections, producers, workers, waiting int64 }
+	type sums struct{ connections, producers, workers, sleepers, waiting int64 }
 	var want sums
 	for _, s := range all {
 		want.connections++
@@ -81,12 +81,24 @@ func (l *Loop) CheckAtRest(all []*Session) error {
 		if s.roles&Worker != 0 {
 			want.workers++
 		}
+		if s.roles&Sleeper != 0 {
+			want.sleepers++
+		}
 		if s.life == waiting {
 			want.waiting++
 		}
+		if l.roll.find(s.notes.number) != s {
+			return fmt.Errorf("session %d is not on the roll", s.notes.number)
+		}
+	}
+	if err := l.roll.check(len(all)); err != nil {
+		return err
 	}
 	c := &l.counts
-	got := sums{c.connections.Load(), c.producers.Load(), c.workers.Load(), c.waiting.Load()}
+	got := sums{0, c.producers.Load(), c.workers.Load(), c.sleepers.Load(), c.waiting.Load()}
+	for i := range c.fronts {
+		got.connections += c.fronts[i].open.Load()
+	}
 	if got != want {
 		return fmt.Errorf("it counts %+v, its sessions are %+v", got, want)
 	}
@@ -97,7 +109,7 @@ func (l *Loop) CheckAtRest(all []*Session) error {
 	if n := l.unfinished.Load() - kept; n != 0 {
 		return fmt.Errorf("%d operations or turns unfinished at rest", n)
 	}
-	if n := len(l.batch.Local) + l.queue.len() + l.answer.len() + len(l.out); n > 0 || l.outbox.Load() != nil {
+	if n := len(l.batch.Local) + l.queue.len() + l.answer.len() + len(l.out); n > 0 || l.outbox.Load() != nil || l.large.body != nil {
 		return fmt.Errorf("%d entries left at rest", n)
 	}
 	return nil

@@ -86,9 +86,9 @@ func (s *Session) sendCorked(p []byte) {
 		c.kept = append(c.kept, p...)
 		p = nil
 	}
-	s.conn.Write(c.kept)
+	s.write(c.kept)
 	c.kept = c.kept[:0]
-	s.conn.Write(p)
+	s.write(p)
 }
 
 // lookAtCorked has uncork called d from now.

@@ -39,8 +39,12 @@ type Host struct {
 	kinds            int // of commands, of all fronts
 	errors           int // that all fronts may answer with
 
-	mu    sync.Mutex
-	loops atomic.Pointer[[]*Loop]
+	mu     sync.Mutex
+	loops  atomic.Pointer[[]*Loop]
+	fronts atomic.Pointer[[]Front] // in the order in which their first connections came
+
+	numbers  atomic.Uint64 // of the newest connection; see numberFor
+	rejected [NumRejections]atomic.Uint64
 
 	quietUntil atomic.Int64 // Complain: a time of Clock.Awake
 	suppressed atomic.Uint64
@@ -64,6 +68,7 @@ func NewHost(acct *memory.Account) *Host {
 	h := &Host{Account: acct, bodies: newBodyRoom(acct.Bound() / 2)}
 	h.connectionMemory.Store(acct.Bound())
 	h.loops.Store(new([]*Loop))
+	h.fronts.Store(new([]Front))
 	return h
 }
 

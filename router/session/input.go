@@ -22,6 +22,7 @@ const (
 
 // input takes bytes from the connection; they are the caller's again when it returns.
 func (s *Session) input(b []byte) {
+	s.notes.in += uint64(len(b))
 	if s.life >= closing || s.end == broken {
 		return
 	}

@@ -25,11 +25,13 @@ type Loop struct {
 	shards   []*shard.Shard // the host's, by index
 	batch    shard.Batch
 	out      []byte // replies of the session whose turn it is
+	large    largeOutput
 	round    round
 	queue    fifo[*Session]      // to go on in a later turn
 	messages []*core.Message     // that no session has
 	answer   fifo[*core.Message] // came back, and not yet delivered
 
+	roll    roll
 	gate    gate
 	charged chargedList
 
@@ -192,10 +194,9 @@ func (l *Loop) HasWork() bool {
 
 // Open makes a session for a new connection and gives it its first turn.
 func (l *Loop) Open(f Front, c Conn) *Session {
-	l.counts.connections.Add(1)
-	l.counts.total.Add(1)
 	l.stamp()
 	s := f.Open(l, c)
+	l.enroll(s, f)
 	if st, ok := s.proto.(Starter); ok {
 		l.turn(s, func(s *Session) {
 			st.Start()
@@ -253,7 +254,7 @@ func (l *Loop) GoOn(round bool) {
 			l.Ask()
 			break
 		}
-		l.turn(g.s, g.f)
+		l.answerSignal(g)
 	}
 	if round {
 		// Half of it is theirs, whatever the answers took.

@@ -16,12 +16,18 @@ import (
 
 // An output is what a session has said and what has not left.
 type output struct {
-	large   core.Large // a body to send after what the loop has gathered, once no shard is owned
-	behind  string     // to be said after large
-	commit  uint64     // what was said depends on it
+	commit  uint64 // what was said depends on it
 	replies []gatedReply
 	bytes   int   // in replies
 	cork    *cork // nil: nothing was ever corked
+}
+
+// A largeOutput is a body to be sent after what the loop has gathered, once no shard is owned,
+// and what is to be said behind it. It is there from SendLarge to the next Run, so a loop has
+// one for all of its sessions.
+type largeOutput struct {
+	body   core.Large
+	behind string
 }
 
 // A gatedReply is output that waits for a commit.
@@ -57,7 +63,7 @@ func (s *Session) Say(msg string) { s.loop.out = append(s.loop.out, msg...) }
 // it, as soon as no shard is owned: by Run. The body never changes, and is kept no longer
 // than until it has left.
 func (s *Session) SendLarge(body core.Large, behind string) {
-	s.out.large, s.out.behind = body, behind
+	s.loop.large = largeOutput{body, behind}
 }
 
 // Depend has what is said from here on wait for a commit. The highest number is enough
@@ -93,7 +99,7 @@ func (s *Session) Flush() {
 			s.checkUnsent()
 		}
 	default:
-		s.conn.Write(l.out)
+		s.write(l.out)
 		s.checkUnsent()
 	}
 	l.out = l.out[:0]
@@ -116,20 +122,32 @@ func (s *Session) FlushFull() {
 // writeLarge sends a body too large to be copied, which was left by SendLarge: the reply's,
 // or one that comes unasked while a shard has the operation, and writes its reply.
 func (s *Session) writeLarge() {
-	body := s.out.large
+	body, behind := s.loop.large.body, s.loop.large.behind
 	s.Flush()
 	if s.isGated() {
 		s.gateReply(nil, body)
 	} else {
-		s.conn.WriteStable(body)
+		s.writeStable(body)
 		s.checkUnsent()
 	}
 	s.loop.round.budget -= body.Len() / UnitBytes
-	s.out.large = nil
+	s.loop.large = largeOutput{}
 	if m := s.call.msg; m != nil && s.call.state != callAway {
 		m.Reply.Large = nil // nothing here keeps it when it is deleted
 	}
-	s.Say(s.out.behind)
+	s.Say(behind)
+}
+
+// write hands output to the connection.
+func (s *Session) write(p []byte) {
+	s.notes.out += uint64(len(p))
+	s.conn.Write(p)
+}
+
+// writeStable is write for what never changes.
+func (s *Session) writeStable(pieces core.Large) {
+	s.notes.out += uint64(pieces.Len())
+	s.conn.WriteStable(pieces)
 }
 
 // checkUnsent stops the session while its client does not read.
@@ -203,13 +221,13 @@ func (s *Session) letGo(acked uint64) bool {
 		if r.large != nil {
 			o.bytes -= r.large.Len()
 			s.loop.spendRound(WriteUnits + r.large.Len()/UnitBytes)
-			s.conn.WriteStable(r.large)
+			s.writeStable(r.large)
 			s.forget(r)
 			continue
 		}
 		o.bytes -= len(r.bytes.B)
 		s.loop.spendRound(WriteUnits + len(r.bytes.B)/UnitBytes)
-		s.conn.Write(r.bytes.B)
+		s.write(r.bytes.B)
 		s.forget(r)
 	}
 	k := copy(o.replies, o.replies[n:])

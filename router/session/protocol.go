@@ -9,7 +9,7 @@ import "polystalk/shard/core"
 //  2. A package below router with a Protocol, which embeds a Session and calls its Init, and
 //     a Front that makes one for each connection. Front.Kinds names its commands.
 //  3. Host.Base, called once by what makes the Front, before there is a loop, says from
-//     where it counts them, as Loop.Count(base + kind). Front.Errors, Host.ErrorBase and
+//     where it counts them, as Session.Count(base + kind). Front.Errors, Host.ErrorBase and
 //     Loop.CountError are the same for what it refuses.
 //  4. router.newServer makes the Front and appends it to Server.fronts, in the order in which
 //     Base was called: the counters are named by that (router/counters.go).
@@ -53,7 +53,7 @@ type Front interface {
 	// Name is the protocol's for people, as in logs.
 	Name() string
 	// Kinds names the kinds of commands that it counts, as counters: a session counts
-	// one by Loop.Count, with what Host.Base gave and the index in this list. One
+	// one by Session.Count, with what Host.Base gave and the index in this list. One
 	// without a name is not shown.
 	Kinds() []string
 	// Errors names the errors that it answers with, in lower case: a session counts one

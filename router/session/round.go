@@ -83,13 +83,18 @@ func (l *Loop) shareOf(s *Session) int {
 // fresh is what a session may use however little is left of the round: the more
 // connections there are that may all come at once, the less.
 func (l *Loop) fresh() int {
-	return max(freshMin, min(freshMost, freshUnits/max(1, int(l.counts.connections.Load()))))
+	return max(freshMin, min(freshMost, freshUnits/max(1, l.roll.n)))
 }
 
 // endTurn has what s said in its turn sent, and counts what the turn has used.
 func (l *Loop) endTurn(s *Session) {
 	s.Flush()
 	s.giveMessage()
+	l.endUnits()
+}
+
+// endUnits counts what the turn under way has used.
+func (l *Loop) endUnits() {
 	r := &l.round
 	l.spendRound(r.lent - r.budget)
 	r.lent, r.budget, r.share = 0, 0, 0

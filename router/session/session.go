@@ -57,10 +57,11 @@ const (
 // Roles are what a session is counted as in the server's statistics, until it is gone.
 type Roles uint8
 
-// The roles. They stay once they were taken on, but for waiting.
+// The roles. They stay once they were taken on, but for waiting and sleeping.
 const (
 	Producer Roles = 1 << iota // it has put a job
 	Worker                     // it has reserved one, or wanted to
+	Sleeper                    // it works for functions, and sleeps until there is a job; see Leave
 	waits                      // a reserve of it waits, or did when it was closed
 )
 
@@ -75,7 +76,9 @@ type Session struct {
 	end    ending
 	stops  Stops
 	roles  Roles
-	queued bool // on the loop's list of sessions that go on in a later turn
+	queued bool  // on the loop's list of sessions that go on in a later turn
+	front  uint8 // whose session it is, among Host.fronts
+	notes  notes
 
 	call   call
 	in     input
@@ -163,6 +166,14 @@ func (s *Session) Take(r Roles) {
 	if s.roles&r == 0 {
 		s.roles |= r
 		s.loop.countRole(r, 1)
+	}
+}
+
+// Leave ends a role that Take has begun.
+func (s *Session) Leave(r Roles) {
+	if s.roles&r != 0 {
+		s.roles &^= r
+		s.loop.countRole(r, -1)
 	}
 }
 
@@ -305,8 +316,7 @@ func (s *Session) Wait() {
 // EndWait ends that.
 func (s *Session) EndWait() {
 	s.move(ready)
-	s.roles &^= waits
-	s.loop.countRole(waits, -1)
+	s.Leave(waits)
 }
 
 // close lets the client go: its connection, then what it holds.
@@ -346,12 +356,13 @@ func (s *Session) closeConn() {
 // less also sees its jobs ready again.
 func (s *Session) Gone() {
 	s.move(gone)
-	for _, r := range [...]Roles{Producer, Worker, waits} {
-		if s.roles&r != 0 {
-			s.loop.countRole(r, -1)
-		}
+	for _, r := range [...]Roles{Producer, Worker, Sleeper, waits} {
+		s.Leave(r)
 	}
-	s.loop.counts.connections.Add(-1)
+	l := s.loop
+	l.counts.fronts[s.front].open.Add(-1)
+	l.roll.remove(s)
+	l.toldOfEnd(s)
 }
 
 // LogValue implements slog.LogValuer: a session stands in the log, as conn, for its

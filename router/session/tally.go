@@ -72,10 +72,16 @@ func (l *Loop) show() {
 // counts are what other loops read of a loop, for statistics. Only the loop writes, so
 // its lines stay with its core.
 type counts struct {
-	connections, producers, workers, waiting atomic.Int64
-	total                                    atomic.Uint64
-	commands                                 []atomic.Uint64 // by Front base and kind
-	errors                                   []atomic.Uint64 // by what Host.ErrorBase gave and error
+	producers, workers, sleepers, waiting atomic.Int64
+	fronts                                [frontsMax]frontCounts
+	commands                              []atomic.Uint64 // by Front base and kind
+	errors                                []atomic.Uint64 // by what Host.ErrorBase gave and error
+}
+
+// frontCounts are of the connections of one front.
+type frontCounts struct {
+	open     atomic.Int64
+	accepted atomic.Uint64
 }
 
 // countRole counts one session more, or fewer, in a role.
@@ -85,13 +91,12 @@ func (l *Loop) countRole(r Roles, n int64) {
 		l.counts.producers.Add(n)
 	case Worker:
 		l.counts.workers.Add(n)
+	case Sleeper:
+		l.counts.sleepers.Add(n)
 	case waits:
 		l.counts.waiting.Add(n)
 	}
 }
-
-// Count counts a command: its index among its Front's kinds behind what Host.Base gives.
-func (l *Loop) Count(kind int) { l.counts.commands[kind].Add(1) }
 
 // CountError counts a command that was answered by an error: its index among its Front's
 // errors behind what Host.ErrorBase gives.
@@ -100,22 +105,44 @@ func (l *Loop) CountError(i int) { l.counts.errors[i].Add(1) }
 // Sums are what all loops have counted. Figures are not all of one moment.
 type Sums struct {
 	Connections, Producers, Workers, Waiting int64
+	Sleeping                                 int64 // Gearman's workers that wait to be told of a job
 	TotalConnections                         uint64
-	Commands                                 []uint64 // as of Loop.Count
+	Fronts                                   []FrontSums // of which there ever was a connection
+	Rejected                                 [NumRejections]uint64
+	Commands                                 []uint64 // as of Session.Count
 	Errors                                   []uint64 // as of Loop.CountError
 	Tallies                                  [NumTallies]uint64
+}
+
+// FrontSums are the connections of one protocol.
+type FrontSums struct {
+	Front    Front
+	Open     int64
+	Accepted uint64
 }
 
 // Sums adds up what the loops have counted; from any goroutine, without disturbing one.
 func (h *Host) Sums() *Sums {
 	n := &Sums{Commands: make([]uint64, h.kinds), Errors: make([]uint64, h.errors)}
+	for _, f := range *h.fronts.Load() {
+		n.Fronts = append(n.Fronts, FrontSums{Front: f})
+	}
+	for i := range n.Rejected {
+		n.Rejected[i] = h.rejected[i].Load()
+	}
 	for _, l := range h.Loops() {
 		c := &l.counts
-		n.Connections += c.connections.Load()
+		for i := range n.Fronts {
+			f, open, accepted := &n.Fronts[i], c.fronts[i].open.Load(), c.fronts[i].accepted.Load()
+			f.Open += open
+			f.Accepted += accepted
+			n.Connections += open
+			n.TotalConnections += accepted
+		}
 		n.Producers += c.producers.Load()
 		n.Workers += c.workers.Load()
+		n.Sleeping += c.sleepers.Load()
 		n.Waiting += c.waiting.Load()
-		n.TotalConnections += c.total.Load()
 		for i := range c.commands {
 			n.Commands[i] += c.commands[i].Load()
 		}

@@ -1,0 +1,81 @@
+package session
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"polystalk/shard/core"
+)
+
+// TestRollAgainstASlice: whoever comes and goes, the roll has the others in their order, each
+// is found by its number, and a walk from any number on shows those that follow.
+func TestRollAgainstASlice(t *testing.T) {
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		var roll roll
+		var all []*Session
+		last := uint64(0)
+		most := 1 + r.IntN(2000)
+		for step := range 6000 {
+			if grow := step/1500%2 == 0; len(all) == 0 || len(all) < most && r.IntN(4) < 3 == grow {
+				last += 1 + r.Uint64N(3)
+				s := new(Session)
+				s.notes.number = last
+				roll.add(s)
+				all = append(all, s)
+			} else {
+				i := r.IntN(len(all))
+				roll.remove(all[i])
+				all = slices.Delete(all, i, i+1)
+			}
+			number := r.Uint64N(last + 2)
+			at, _ := slices.BinarySearchFunc(all, number, func(s *Session, n uint64) int { return int(s.notes.number) - int(n) })
+			var want *Session
+			if at < len(all) && all[at].notes.number == number {
+				want = all[at]
+				at++
+			}
+			if got := roll.find(number); got != want {
+				t.Fatalf("seed %d: session %d is found: %t, want %t", seed, number, got != nil, want != nil)
+			}
+			for s := range roll.after(number) {
+				if at == len(all) || s != all[at] || r.IntN(20) == 0 {
+					break
+				}
+				at++
+			}
+			if step%50 == 0 {
+				if err := roll.check(len(all)); err != nil {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
+				if got := slices.Collect(roll.after(0)); !slices.Equal(got, all) {
+					t.Fatalf("seed %d: %d sessions, want %d", seed, len(got), len(all))
+				}
+				if most, n := 4*len(all)/rollBlockMax+2, len(roll.blocks); n > most {
+					t.Fatalf("seed %d: %d blocks for %d sessions", seed, n, len(all))
+				}
+			}
+		}
+	}
+}
+
+// TestNumbersTellTheirLoops: they are unlike each other, rise, and leave little out when
+// connections come to all loops alike.
+func TestNumbersTellTheirLoops(t *testing.T) {
+	now := core.Time(1)
+	h := newTestHost(&now)
+	for range 5 {
+		NewLoop(h, func() {})
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	last := uint64(0)
+	for range 1000 {
+		l := r.IntN(5)
+		n := h.numberFor(l)
+		if n <= last || n > last+5 || h.LoopOf(n).Index != l {
+			t.Fatalf("loop %d gives %d behind %d, which is loop %d's", l, n, last, h.LoopOf(n).Index)
+		}
+		last = n
+	}
+}

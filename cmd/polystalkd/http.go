@@ -46,7 +46,7 @@ func serveHTTP(c *config.Config, srv *router.Server, ls []net.Listener, reloads 
 	if o.pair, err = openCertificate(c); err != nil {
 		return nil, err
 	}
-	reloads.parts = append(reloads.parts, o.prepareFiles, o.prepareRules)
+	reloads.parts = append(reloads.parts, o.prepareFiles, o.prepareRules, o.prepareMetrics)
 	o.server, err = api.New(api.Options{
 		Operator: srv.Operator(), Log: log.Logger, Level: log.Level,
 		Version: release.Version, Speaks: "beanstalkd " + config.Spoken + ", gearmand " + config.SpokenGearman,
@@ -131,15 +131,24 @@ func (o *operators) prepareFiles(*config.Config) (apply func(), err error) {
 	return func() { put(); use() }, all.Err()
 }
 
-// rules say whom to believe.
+// rules say whom to believe, and what may be seen.
 func rules(c *config.Config) web.Rules {
-	return web.Rules{Hosts: c.HTTP.Hosts, Origins: c.HTTP.Origins, Proxies: c.HTTP.ProxyNetworks}
+	bodies, _ := access.ParseBodies(c.HTTP.Bodies) // Validate has looked at it
+	return web.Rules{Hosts: c.HTTP.Hosts, Origins: c.HTTP.Origins, Proxies: c.HTTP.ProxyNetworks, Bodies: bodies}
 }
 
 // prepareRules is a reloadable.
 func (o *operators) prepareRules(next *config.Config) (apply func(), err error) {
 	if apply, err = o.server.Prepare(rules(next)); err != nil {
 		err = fault.New(fault.Usage, "%s: %v", next.Origin("http-origin"), err) // Validate has let it through
+	}
+	return apply, err
+}
+
+// prepareMetrics is a reloadable.
+func (o *operators) prepareMetrics(next *config.Config) (apply func(), err error) {
+	if apply, err = o.server.PrepareMetrics(next.HTTP.MetricsTubes, next.HTTP.MetricsMatch); err != nil {
+		err = fault.New(fault.Usage, "%s: %v", next.Origin("http-metrics-match"), err) // Validate has let it through
 	}
 	return apply, err
 }

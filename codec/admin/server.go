@@ -101,6 +101,8 @@ type Drain struct {
 type Session struct {
 	Name string `json:"name"` // of the token
 	Role string `json:"role"`
+
+	Bodies string `json:"bodies"` // how much of them may be seen: none, preview or full
 }
 
 // A Login begins a session.

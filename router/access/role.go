@@ -10,7 +10,7 @@ type Role uint8
 const (
 	Nobody  Role = iota // what is for everybody: whether the server lives
 	Read                // look at all but the bodies of jobs
-	Operate             // put, change and delete jobs, pause tubes; read bodies
+	Operate             // put, change and delete jobs, pause tubes; see their bodies as far as anybody may
 	Admin               // what is about the server itself: its drain, its log
 )
 
@@ -33,11 +33,45 @@ func ParseRole(name string) (Role, error) {
 type Grant struct {
 	Name   string // of the token; empty: he showed none
 	Role   Role
-	Bodies bool // he may read the bodies of jobs although his role is Read
+	Bodies bool // he may see all of the bodies of jobs, whatever his role
 }
 
 // May reports whether the grant is enough for what needs a role.
 func (g Grant) May(need Role) bool { return g.Role >= need }
 
-// MayReadBodies reports whether the bodies of jobs may be shown.
-func (g Grant) MayReadBodies() bool { return g.Bodies || g.Role >= Operate }
+// Sees is how much of the bodies of jobs he may see where operators see as much as usual.
+func (g Grant) Sees(usual Bodies) Bodies {
+	switch {
+	case g.Bodies:
+		return Full
+	case g.Role >= Operate:
+		return usual
+	}
+	return None
+}
+
+// Bodies is how much of the bodies of jobs somebody may see. What stands in them may be
+// nobody's business who only keeps the queue going.
+type Bodies uint8
+
+// How much that is.
+const (
+	None    Bodies = iota
+	Preview        // how each of them begins
+	Full
+)
+
+var bodiesNames = [...]string{None: "none", Preview: "preview", Full: "full"}
+
+// String is the name as ParseBodies reads it.
+func (b Bodies) String() string { return bodiesNames[b] }
+
+// ParseBodies reads how much somebody may see.
+func ParseBodies(name string) (Bodies, error) {
+	for b, n := range bodiesNames {
+		if n == name {
+			return Bodies(b), nil
+		}
+	}
+	return None, fmt.Errorf("%q is unknown: give full, preview or none", name)
+}

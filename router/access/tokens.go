@@ -42,8 +42,8 @@ const (
 //	NAME ROLE sha256:HEX [+bodies]
 //
 // with blanks between the words; empty lines and those that begin with # are passed over.
-// ROLE is read, operate or admin; HEX is the SHA-256 of the token, and +bodies lets a
-// reader see the bodies of jobs. An error names the line and says what to do.
+// ROLE is read, operate or admin; HEX is the SHA-256 of the token, and +bodies lets its
+// holder see all of the bodies of jobs, whatever others see. An error names the line and says what to do.
 func OpenTokens(path string) (*Tokens, error) {
 	t := &Tokens{path: path}
 	return t, t.Reload()

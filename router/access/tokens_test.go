@@ -87,10 +87,21 @@ func TestGrantsGrow(t *testing.T) {
 			t.Errorf("%v is read as %v, %v", has, p, err)
 		}
 	}
-	for g, want := range map[Grant]bool{{Role: Nobody}: false, {Role: Read}: false, {Role: Read, Bodies: true}: true, {Role: Operate}: true, {Role: Admin}: true} {
-		if g.MayReadBodies() != want {
-			t.Errorf("%v reads bodies: %t", g, !want)
+	for _, usual := range []Bodies{None, Preview, Full} {
+		for g, want := range map[Grant]Bodies{
+			{Role: Nobody}: None, {Role: Read}: None, {Role: Operate}: usual, {Role: Admin}: usual,
+			{Role: Read, Bodies: true}: Full, {Role: Operate, Bodies: true}: Full,
+		} {
+			if got := g.Sees(usual); got != want {
+				t.Errorf("%v sees %v where %v is usual, want %v", g, got, usual, want)
+			}
 		}
+		if b, err := ParseBodies(usual.String()); err != nil || b != usual {
+			t.Errorf("%v is read as %v, %v", usual, b, err)
+		}
+	}
+	if _, err := ParseBodies("some"); err == nil {
+		t.Error("some bodies are read")
 	}
 }
 

@@ -261,3 +261,44 @@ func TestUnknownPathsAndMethodsAreProblems(t *testing.T) {
 	w.do("GET", "/livez", ask{body: "x"}).wants(t, 400, "bad-request")
 	w.do("DELETE", "/api/v1/session", ask{header: map[string]string{"If-Match": `"x"`}}).wants(t, 400, "bad-request")
 }
+
+// TestBodiesAreShownAsFarAsTheServerSays: to operators and administrators, by each way in
+// which a body could be read or guessed; to readers never, to who has +bodies always.
+func TestBodiesAreShownAsFarAsTheServerSays(t *testing.T) {
+	for usual, ways := range map[access.Bodies]struct{ preview, full int }{access.None: {403, 403}, access.Preview: {200, 403}, access.Full: {200, 200}} {
+		w := newWorld(t, setup{anonymous: access.Operate, options: func(o *Options) { o.Rules.Bodies = usual }})
+		w.put("mail", 1)
+		for token, want := range map[string]struct{ preview, full int }{
+			readToken: {403, 403}, bodiesToken: {200, 200}, operateToken: ways, adminToken: ways, "": ways,
+		} {
+			see := func(path string, status int) {
+				t.Helper()
+				slug := ""
+				if status == 403 {
+					slug = "read-only"
+				}
+				a := w.do("GET", path, ask{token: token}).wants(t, status, slug)
+				if status == 403 && (strings.Contains(a.body, `"body":"x"`) || !strings.Contains(a.problem(t).Remedy, "+bodies")) {
+					t.Errorf("%v, %q: %s", usual, token, a.body)
+				}
+			}
+			for _, path := range []string{"/api/v1/jobs/1", "/api/v1/tubes/mail/jobs", "/api/v1/jobs"} {
+				see(path, 200)
+				see(path+"?body=none", 200)
+				see(path+"?body=preview", want.preview)
+				see(path+"?body=full", want.full)
+			}
+			see("/api/v1/jobs/1/body", want.full)
+			see("/api/v1/jobs?contains=x", want.full)
+			if token == readToken || token == bodiesToken {
+				continue
+			}
+			count := ask{token: token, json: true, body: `{"action":"delete","dry_run":true,"select":{"all_tubes":true,"contains":"x"}}`}
+			slug := ""
+			if want.full == 403 {
+				slug = "read-only"
+			}
+			w.do("POST", "/api/v1/operations", count).wants(t, want.full, slug)
+		}
+	}
+}

@@ -71,6 +71,17 @@ func New(o Options) (*API, error) {
 	return a, nil
 }
 
+// PrepareMetrics looks at another number of tubes for /metrics, and at patterns of those that
+// come first, which it shows once apply was called. The error is about the patterns; nothing
+// has changed then.
+func (a *API) PrepareMetrics(tubes int, match []string) (apply func(), err error) {
+	matches, err := anyGlob(match)
+	if err != nil {
+		return nil, err
+	}
+	return func() { a.shown.Set(tubes, matches) }, nil
+}
+
 // Stop has operations refused from now on, and waits for those under way, which are broken
 // off when ctx ends. Probes are answered on, and say that the server stops.
 func (a *API) Stop(ctx context.Context) {

@@ -106,7 +106,7 @@ func newWorld(t testing.TB, with setup) *world {
 		Operator: srv.Operator(), Log: log, Version: "v1", Speaks: "both", Level: new(slog.LevelVar), MetricsTubes: 200,
 		Rules: web.Rules{
 			Hosts: []string{"queue.example"}, Origins: []string{"https://ops.example"},
-			Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+			Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Bodies: access.Full,
 		},
 		Reload: func() (*wire.Reloaded, error) {
 			return &wire.Reloaded{Applied: []wire.Change{{Name: "max-job-size", From: "1", To: "2", Origin: "file x:1"}}, Restart: []wire.Change{}}, nil

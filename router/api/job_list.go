@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	wire "polystalk/codec/admin"
+	"polystalk/router/access"
 	"polystalk/router/admin"
 	"polystalk/router/web"
 	"polystalk/shard/core"
@@ -124,7 +125,7 @@ func readJobQuery(c *web.Call, q url.Values, jobs *admin.JobQuery) (how string, 
 		if n := len(f.Contains); n == 0 || n > containsMost {
 			return "", wire.BadRequest.With("contains", fmt.Sprintf("it has %d bytes", n), fmt.Sprintf("give 1 to %d", containsMost))
 		}
-		if err := mayRead(c); err != nil { // to guess is to read
+		if err := maySee(c, access.Full); err != nil { // to guess is to see
 			return "", err
 		}
 	}

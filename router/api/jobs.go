@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	wire "polystalk/codec/admin"
+	"polystalk/router/access"
 	"polystalk/router/admin"
 	"polystalk/router/web"
 	"polystalk/shard/core"
@@ -95,26 +96,35 @@ func jobValue(j *admin.JobRow) wire.Job {
 	}
 }
 
-// shown is how much of bodies is shown in each of the ways in which one asks for it.
-var shown = map[string]uint32{"none": 0, "preview": previewMax, "full": math.MaxUint32}
+// shown is how many bytes of bodies are shown.
+var shown = [...]uint32{access.None: 0, access.Preview: previewMax, access.Full: math.MaxUint32}
 
-// showing reads the parameter body, and refuses who may not read bodies.
+// showing reads the parameter body, and refuses who may not see that.
 func showing(c *web.Call, q url.Values) (how string, most uint32, err error) {
-	if how, err = one(q, "body", "none", "preview", "full"); err != nil || how == "none" {
+	if how, err = one(q, "body", "none", "preview", "full"); err != nil {
 		return how, 0, err
 	}
-	return how, shown[how], mayRead(c)
+	wanted, err := access.ParseBodies(how)
+	if err != nil {
+		return how, 0, err
+	}
+	return how, shown[wanted], maySee(c, wanted)
 }
 
 // seconds is a time to the millisecond.
 func seconds(t core.Time) float64 { return math.Round(float64(t)/1e6) / 1e3 }
 
-// mayRead refuses who may not read bodies.
-func mayRead(c *web.Call) error {
-	if c.Grant.MayReadBodies() {
+// maySee refuses who may not see that much of bodies.
+func maySee(c *web.Call, wanted access.Bodies) error {
+	switch {
+	case c.Sees >= wanted:
 		return nil
+	case c.Grant.Role < access.Operate:
+		return wire.ReadOnly.With("body", "who asks may not see the bodies of jobs", "use a token with the role operate, or with +bodies in its line")
+	case c.Sees == access.Preview:
+		return wire.ReadOnly.With("body", "who asks may see the beginnings of bodies alone", "ask for body=preview, use a token with +bodies in its line, or start the server with --http-bodies full")
 	}
-	return wire.ReadOnly.With("body", "the token may not read the bodies of jobs", "use a token with the role operate, or with +bodies in its line")
+	return wire.ReadOnly.With("body", "the bodies of jobs are not shown here", "use a token with +bodies in its line, or start the server with --http-bodies full")
 }
 
 func (a *API) getJob(c *web.Call) error {
@@ -156,7 +166,7 @@ func (a *API) getBody(c *web.Call) error {
 	if _, err := c.Query(); err != nil {
 		return err
 	}
-	if err := mayRead(c); err != nil {
+	if err := maySee(c, access.Full); err != nil {
 		return err
 	}
 	id, err := jobOf(c)

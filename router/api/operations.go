@@ -11,6 +11,7 @@ import (
 	"time"
 
 	wire "polystalk/codec/admin"
+	"polystalk/router/access"
 	"polystalk/router/admin"
 	"polystalk/router/web"
 	"polystalk/shard/core"
@@ -87,6 +88,11 @@ func (a *API) bulkOf(c *web.Call, in *wire.NewOperation) (b admin.Bulk, err erro
 	b.Jobs.Filter = core.Filter{States: core.StatesOf(list...), MinID: core.JobID(sel.MinID), MaxID: core.JobID(sel.MaxID), Contains: []byte(sel.Contains)}
 	if len(sel.Contains) > containsMost {
 		return b, wire.Invalid.With("select.contains", "it is too long", fmt.Sprintf("give at most %d bytes", containsMost))
+	}
+	if sel.Contains != "" {
+		if err := maySee(c, access.Full); err != nil { // to guess is to see
+			return b, err
+		}
 	}
 	b.Jobs.OlderThan = core.Time(sel.OlderThanSeconds) * core.Second
 	if b.Action.Force = in.Force || in.Action == "release"; in.Set.Pri != nil {

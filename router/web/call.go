@@ -20,6 +20,7 @@ type Call struct {
 	Ctx      context.Context // ends with the client, with the server, or after operationWithin
 	ID       string          // of the request
 	Grant    access.Grant    // what who asks may do
+	Sees     access.Bodies   // how much of the bodies of jobs he may see
 	Body     []byte          // of a route that TakesBody
 	Affected uint64          // jobs, or whatever was changed: the handler's word for the audit
 

@@ -148,6 +148,7 @@ func (s *Server) handle(rt *Route, c *Call) error {
 	if !c.Grant.May(rt.Need) {
 		return s.mayNot(rt, c)
 	}
+	c.Sees = c.Grant.Sees(s.rules.Load().Bodies)
 	if rt.Flags&TakesBody == 0 && c.R.ContentLength != 0 {
 		return wire.BadRequest.With("", "the request has a body, and this path takes none", "send it without a body")
 	}

@@ -46,13 +46,16 @@ type Options struct {
 	Observe func(route, method string, status int, took time.Duration)
 }
 
-// Rules say whom to believe about names and addresses; see Server.Prepare.
+// Rules say whom to believe about names and addresses, and what may be seen; see
+// Server.Prepare.
 type Rules struct {
 	// Hosts are names by which the server may be asked for, besides localhost and
 	// addresses; Origins are sites whose pages may change something, as https://HOST:PORT.
 	Hosts, Origins []string
 	// Proxies are the addresses of proxies whose X-Forwarded-For and -Proto are believed.
 	Proxies []netip.Prefix
+	// Bodies is how much of the bodies of jobs operators see.
+	Bodies access.Bodies
 
 	origins *http.CrossOriginProtection // made of Origins
 }

@@ -27,12 +27,13 @@ func (s *Server) Login(c *Call) error {
 	}
 	http.SetCookie(c.W, c.cookie(id, int(access.SessionIdle/time.Second)))
 	c.Grant = g
-	return c.Answer(http.StatusOK, wire.Session{Name: g.Name, Role: g.Role.String()})
+	return s.Whoami(c)
 }
 
 // Whoami says what who asks may do.
 func (s *Server) Whoami(c *Call) error {
-	return c.Answer(http.StatusOK, wire.Session{Name: c.Grant.Name, Role: c.Grant.Role.String()})
+	g := c.Grant
+	return c.Answer(http.StatusOK, wire.Session{Name: g.Name, Role: g.Role.String(), Bodies: g.Sees(s.rules.Load().Bodies).String()})
 }
 
 // Logout ends the session that the request shows, if it shows one.

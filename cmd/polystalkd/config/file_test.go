@@ -174,6 +174,8 @@ func choices(f *pflag.Flag) (one, two string) {
 		return "127.0.0.1:1", "127.0.0.1:2"
 	case "http-anonymous":
 		return "read", "operate"
+	case "http-bodies":
+		return "preview", "none"
 	case "http-origin":
 		return "https://a.example", "https://b.example"
 	case "gearman-listen", "beanstalk-listen", "http":
@@ -370,8 +372,11 @@ func TestPrintedConfigurationPrintsTheSame(t *testing.T) {
 	}
 }
 
-// judged is by what operators' requests are judged.
-func judged(c *Config) []any { return []any{c.HTTP.Hosts, c.HTTP.Origins, c.HTTP.ProxyNetworks} }
+// judged is by what operators' requests are judged, and what they are shown.
+func judged(c *Config) []any {
+	h := &c.HTTP
+	return []any{h.Hosts, h.Origins, h.ProxyNetworks, h.Bodies, h.MetricsTubes, h.MetricsMatch}
+}
 
 // TestLiveKeysAreThoseOfRouterSettings: what changes of them is what the server can be
 // given anew, or what operators' requests are judged by; the log has the rest.

@@ -26,6 +26,8 @@ type httpConfig struct {
 	MetricsTubes int      // how many tubes /metrics shows
 	MetricsMatch []string // patterns of the names of those that come first
 
+	Bodies string // how much of the bodies of jobs operators see; see access.ParseBodies
+
 	Addresses     []Address      // Listen, parsed by Validate
 	ProxyNetworks []netip.Prefix // Proxies, parsed by Validate
 }
@@ -41,6 +43,7 @@ func (c *Config) httpFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&h.Proxies, "http-trusted-proxy", nil, "believe X-Forwarded-For and X-Forwarded-Proto of the proxy at `CIDR`, an\naddress or a network; may be given several times")
 	fs.IntVar(&h.MetricsTubes, "http-metrics-tubes", 200, "show `N` tubes in /metrics, the busiest; 0 to 10000")
 	fs.StringArrayVar(&h.MetricsMatch, "http-metrics-match", nil, "show tubes whose names match `GLOB` before others in /metrics; may be given\nseveral times")
+	fs.StringVar(&h.Bodies, "http-bodies", "full", "show operators `PART` of the bodies of jobs: full, preview (how they begin) or\nnone; a token with +bodies shows all of them")
 	fs.StringVar(&h.Cert, "http-tls-cert", "", "speak TLS instead of plain HTTP, with the certificates in `FILE`")
 	fs.StringVar(&h.Key, "http-tls-key", "", "take the key of --http-tls-cert from `FILE`")
 }
@@ -55,7 +58,7 @@ func httpLists(flag string) bool {
 }
 
 // httpFlagNames are all of them, for the command line in place of gearmand.
-var httpFlagNames = []string{"http", "http-tokens-file", "http-anonymous", "http-host", "http-origin", "http-trusted-proxy", "http-metrics-tubes", "http-metrics-match", "http-tls-cert", "http-tls-key"}
+var httpFlagNames = []string{"http", "http-tokens-file", "http-anonymous", "http-host", "http-origin", "http-trusted-proxy", "http-metrics-tubes", "http-metrics-match", "http-bodies", "http-tls-cert", "http-tls-key"}
 
 // AnonymousOn is what who shows no token may do on a listener. Without tokens that is what
 // anybody may do there by the protocols, if it is this machine's alone. With tokens it is
@@ -132,6 +135,9 @@ func (c *Config) validateHTTP() {
 		if _, err := path.Match(pattern, ""); err != nil {
 			c.found(fault.New(fault.Usage, "%s: the pattern %q cannot be read: give one as in mail-* or [a-m]*", c.Origin("http-metrics-match"), pattern))
 		}
+	}
+	if _, err := access.ParseBodies(h.Bodies); err != nil {
+		c.found(fault.New(fault.Usage, "%s: %v", c.Origin("http-bodies"), err))
 	}
 	if (h.Cert == "") != (h.Key == "") {
 		have, want := "http-tls-cert", "http-tls-key"

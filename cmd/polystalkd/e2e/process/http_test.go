@@ -120,6 +120,7 @@ func TestHTTPThatCannotBeServedEndsTheStart(t *testing.T) {
 		{[]string{"--http", "127.0.0.1:0", "--http-origin", "ops.example"}, []string{"--http-origin", "https://ops.example.com"}},
 		{[]string{"--http", "127.0.0.1:0", "--http-metrics-match", "mail["}, []string{"--http-metrics-match", "mail-*"}},
 		{[]string{"--http", "127.0.0.1:0", "--http-metrics-tubes", "10001"}, []string{"--http-metrics-tubes", "/metrics/tubes"}},
+		{[]string{"--http", "127.0.0.1:0", "--http-bodies", "some"}, []string{"--http-bodies", "full, preview or none"}},
 		{[]string{"--http", "127.0.0.1:0", "--http-trusted-proxy", "proxy"}, []string{"--http-trusted-proxy", "10.0.0.0/24"}},
 		{[]string{"--http", "127.0.0.1:0", "--http-tls-cert", broken}, []string{"--http-tls-cert", "--http-tls-key", "both"}},
 		{[]string{"--http", "127.0.0.1:0", "--http-tls-cert", broken, "--http-tls-key", broken}, []string{"--http-tls-cert", "PEM"}},
@@ -373,6 +374,22 @@ func TestReloadByHTTP(t *testing.T) {
 	if resp.StatusCode != 200 {
 		t.Errorf("the new name: status %d", resp.StatusCode)
 	}
+	omitted := func(want string) {
+		t.Helper()
+		if _, body := askHTTP(t, oneShot(), "GET", url+"/metrics", "secret"); !strings.Contains(body, "\npolystalk_metrics_tubes_omitted "+want+"\n") {
+			t.Errorf("not %s tubes are left out of /metrics", want)
+		}
+	}
+	omitted("0")
+	write(conf, "max-job-size = 200\nhttp-metrics-tubes = 0\nhttp-bodies = \"none\"\n")
+	reload(200, `{"name":"http-metrics-tubes","from":"200","to":"0"`, `{"name":"http-bodies","from":"full","to":"none"`)
+	omitted("1")
+	if _, body := askHTTP(t, oneShot(), "GET", url+"/api/v1/session", "secret"); !strings.Contains(body, `"bodies":"none"`) {
+		t.Errorf("bodies are shown on: %s", body)
+	}
+	write(conf, "max-job-size = 300\nhttp-metrics-tubes = 7\nhttp-metrics-match = [\"mail[\"]\n")
+	reload(422, conf+":3", "http-metrics-match")
+	omitted("1")
 	write(conf, "max-job-size = 300\nshard = 16\n")
 	reload(422, "/problems/bad-configuration", conf+":2", "shard")
 	if status, body := askHTTP(t, oneShot(), "GET", url+"/api/v1/server", "secret"); status != 200 || !strings.Contains(body, `"max_job_size_bytes":200`) {

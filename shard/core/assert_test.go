@@ -30,6 +30,7 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 		"freed without an id":      func(p parts) { j := p.job(1); p.core.leave(p.tube, p.rec(1), j); j.ID = 99; p.core.freeJob(1, j) },
 		"index out of its heap":    func(p parts) { p.job(1).Pos = 7; p.core.leave(p.tube, p.rec(1), p.job(1)) },
 		"touched, another's index": func(p parts) { p.job(4).Pos = 9; p.on(OpTouch, 4, StatusOK) },
+		"dropped, and not taken":   func(p parts) { p.core.leaveTaken(p.tube, p.job(4)) },
 		"list of another":          func(p parts) { p.tube.buried.Remove(p.core.jobs, p.rec(4), p.job(4)) },
 		"queue of another":         func(p parts) { p.core.unqueue(&p.tube.waiters, p.core.clients[p.id].watches.list[0]) },
 		"timer out of its heap":    func(p parts) { p.core.timers.move(&timer{pos: 99}, 5) },

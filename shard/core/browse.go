@@ -46,8 +46,8 @@ func (c *Core) applyOperator(op *Op, r *Reply) {
 	case OpEdit:
 		c.edit(op, r)
 		return
-	case OpPutCopy:
-		c.putCopy(op, r)
+	case OpPutCopies:
+		c.putCopies(op, r)
 		return
 	case OpHeld:
 		c.listHeld(op, r)
@@ -57,7 +57,7 @@ func (c *Core) applyOperator(op *Op, r *Reply) {
 		return
 	}
 	var t *tube
-	if op.Name != nil || op.Kind != OpScan && op.Kind <= OpPutCopy {
+	if op.Name != nil || op.Kind != OpScan && op.Kind <= OpPutCopies {
 		if t = c.findTube(op.Name); t == nil {
 			r.Status = StatusNotFound
 			return
@@ -281,21 +281,30 @@ func (b *browsing) show(i uint32) bool {
 	c, x, j := b.c, b.x, b.c.jobs.At(i)
 	b.rows--
 	b.work--
-	row := JobRow{
-		JobStats: c.jobStats(j, c.tubes[j.Tube]), TubeID: j.Tube,
-		Since: j.Since, InState: max(0, c.now-j.Since), Size: j.Size, BodyAt: len(x.Bodies),
-	}
-	if j.State == Reserved {
-		row.Client, row.Conn = j.Client, c.clientAt(j.Client).conn
-	}
-	switch {
-	case j.Flags&store.FlagLarge != 0:
-		row.Large = c.large.At(j.Body)
-	case x.Body > 0:
+	row := c.jobRow(j, x)
+	if row.Large == nil && x.Body > 0 {
 		row.BodySize = int(min(x.Body, j.Size))
 		x.Bodies = append(x.Bodies, c.bodies.Get(j.Body, int(j.Size))[:row.BodySize]...)
 		b.work -= row.BodySize / bodyUnit
 	}
 	x.Jobs = append(x.Jobs, row)
 	return true
+}
+
+// jobRow is what a list tells about a job, but for its body unless that is large.
+func (c *Core) jobRow(j *store.Job, x *OperatorOp) JobRow {
+	row := JobRow{
+		JobStats: c.jobStats(j, c.tubes[j.Tube]), TubeID: j.Tube,
+		Since: j.Since, InState: max(0, c.now-j.Since), Size: j.Size, BodyAt: len(x.Bodies),
+	}
+	switch {
+	case isTaken(j):
+		row.Moving = true
+	case j.State == Reserved:
+		row.Client, row.Conn = j.Client, c.clientAt(j.Client).conn
+	}
+	if j.Flags&store.FlagLarge != 0 {
+		row.Large = c.large.At(j.Body)
+	}
+	return row
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"polystalk/shard/slab"
@@ -133,6 +134,17 @@ func (d *driver) shown(what string, make func(*Op, *OperatorOp), want []*modelJo
 	}
 	for _, j := range want {
 		ids = append(ids, j.id)
+	}
+	if d.putBack && strings.HasSuffix(what, "first") {
+		for i := range x.Jobs[min(1, len(x.Jobs)):] {
+			if (x.Jobs[i].Since < x.Jobs[i+1].Since) == (what == "newest first") && x.Jobs[i].Since != x.Jobs[i+1].Since {
+				return fmt.Errorf("%s: %v are not in order", what, got)
+			}
+		}
+		slices.SortFunc(x.Jobs, func(a, b JobRow) int { return cmp.Compare(a.ID, b.ID) })
+		slices.SortFunc(want, func(a, b *modelJob) int { return cmp.Compare(a.id, b.id) })
+		slices.Sort(got)
+		slices.Sort(ids)
 	}
 	if !slices.Equal(got, ids) {
 		return fmt.Errorf("%s: %v, want %v", what, got, ids)

@@ -15,6 +15,7 @@ func (c *Core) Check() error {
 	k := checker{c: c, at: make(map[uint32]string, c.jobs.Len())}
 	c.ids.Check(c.jobs, k.at, k.fail) // all other places are compared with what it finds
 	k.tubes()
+	k.moves()
 	k.clients()
 	k.waits()
 	k.timers()

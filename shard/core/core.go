@@ -45,10 +45,11 @@ type Core struct {
 	submitOpts  *SubmitOptions // for submissions; nil: none were set
 	lastID      JobID          // the highest that was here
 	restored    uint64         // jobs that a replay has brought back
+	moving      map[JobID]moving
 
 	recorder
 
-	_ [16]byte // to whole cache lines
+	_ [8]byte // to whole cache lines
 }
 
 // coreCounts are the sums that a core keeps: Counts, but for what can be read off a table.

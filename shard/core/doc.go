@@ -65,6 +65,8 @@
 // jobs entered their state. A scan goes by the places of the records, which stay where they
 // are while their jobs live: so it need not remember what it has shown, and between two
 // visits nothing is kept here.
+// What an operator moves to another tube is the one thing that outlives a visit: such a job is
+// nobody's until it is dropped, or put back to where it was (move.go).
 //
 // What must not be is checked twice. Cheap assertions are always on: a job that enters a
 // container while it is in another, a handle that is closed, an index out of its heap

@@ -22,8 +22,12 @@ type driver struct {
 	last  JobID
 	looks int
 	scan  *scanTwin
-	puts  int // how many more operations are puts: some histories begin with a full queue
-	trace []string
+	moves []*moveTwin
+	// putBack: jobs were put back, so of those that entered a state at one moment any may be
+	// the first in its list.
+	putBack bool
+	puts    int // how many more operations are puts: some histories begin with a full queue
+	trace   []string
 }
 
 // conn is what a session knows of itself.
@@ -180,6 +184,9 @@ func (d *driver) do(cn *conn, op *Op) error {
 	if (got.Mirror != nil) != (op.Mirror || op.Kind == OpMirror) {
 		return fmt.Errorf("mirror %v", got.Mirror)
 	}
+	if err := d.moved(op); err != nil {
+		return err
+	}
 	d.settle(cn, op, &got)
 	if err := d.compareStats(op, &got); err != nil {
 		return err
@@ -231,12 +238,15 @@ func (d *driver) op(cn *conn) *Op {
 		OpPut, OpPut, OpPut, OpPut, OpPut, OpReserve, OpReserve, OpReserve, OpReserve, OpReserve, OpCancel, OpReserveJob,
 		OpDelete, OpDelete, OpRelease, OpRelease, OpBury, OpBury, OpTouch, OpKick, OpKickJob,
 		OpPeek, OpPeekReady, OpPeekDelayed, OpPeekBuried, OpPause, OpStatsJob, OpStatsTube, OpStats,
-		OpMany, OpSweep, OpEdit,
+		OpMany, OpSweep, OpEdit, OpPutCopies, OpPutCopies,
 	}
 	op.Kind = kinds[d.pick(len(kinds))]
 	if d.puts > 0 {
 		d.puts--
 		op.Kind = OpPut
+	}
+	if op.Kind == OpPutCopies {
+		return d.move(op)
 	}
 	name := d.names[d.pick(len(d.names))]
 	op.Name = []byte(name)
@@ -498,6 +508,7 @@ func (d *driver) compareFlows() error {
 
 // drain closes all connections and deletes all jobs: nothing may be left.
 func (d *driver) drain() error {
+	d.endMoves()
 	for _, cn := range d.conns {
 		var r Reply
 		d.core.Apply(d.now, &Op{Kind: OpClose, Client: cn.id, Tube: cn.use}, &r)

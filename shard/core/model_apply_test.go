@@ -152,6 +152,8 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 			r.Status = StatusNotFound
 		}
 	case OpStats:
+	case OpPutCopies:
+		m.putCopies(op, &r, got)
 	case OpMany, OpSweep, OpEdit:
 		m.results = m.operate(op, &r)
 	default:

@@ -9,8 +9,13 @@ import (
 )
 
 // act is what an operator does to one job.
-func (m *model) act(j *modelJob, a *Action) Status {
-	if j.state == Reserved && !a.Force {
+func (m *model) act(j *modelJob, a *Action, admitted uint32) Status {
+	switch {
+	case a.Verb >= VerbRead:
+		return m.actMoving(j, a.Verb, admitted)
+	case j.isTaken():
+		return StatusMoving
+	case j.state == Reserved && !a.Force:
 		return StatusInUse
 	}
 	switch a.Verb {
@@ -76,7 +81,7 @@ func (m *model) operate(op *Op, r *Reply) (results []Status) {
 			if j := m.jobs[id]; j != nil {
 				s = StatusUnwanted
 				if x.Filter.States.Has(j.state) {
-					s = m.act(j, &x.Act)
+					s = m.act(j, &x.Act, op.Admitted)
 				}
 			}
 			if s == StatusOK {
@@ -101,7 +106,7 @@ func (m *model) operate(op *Op, r *Reply) (results []Status) {
 			if j.state != s || x.Filter.EnteredBy != 0 && j.at > x.Filter.EnteredBy {
 				continue
 			}
-			m.act(j, &x.Act)
+			m.act(j, &x.Act, 0)
 			r.N++
 		}
 	case OpEdit:
@@ -111,6 +116,8 @@ func (m *model) operate(op *Op, r *Reply) (results []Status) {
 			r.Status = StatusNotFound
 		case op.Seq == 1:
 			r.Status = StatusChanged // no version is that
+		case j.isTaken():
+			r.Status = StatusMoving
 		case j.state == Reserved && !x.Act.Force:
 			r.Status = StatusInUse
 		default:

@@ -25,7 +25,9 @@ type model struct {
 	buriedAt        Time // no two are buried at the same moment
 	total, timeouts uint64
 	flow            Flow
-	results         []Status // of the last OpMany
+	results         []Status   // of the last OpMany
+	read            []modelJob // by the last VerbRead or VerbTake
+	copied          []modelJob // by the next OpPutCopies
 }
 
 type modelJob struct {
@@ -39,6 +41,7 @@ type modelJob struct {
 	since             int  // when it was buried or reserved
 	at                Time // when it entered its state
 	stats             JobStats
+	taken             *modelTaken // nil: it is not
 }
 
 type modelTube struct {

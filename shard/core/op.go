@@ -345,6 +345,8 @@ const (
 	StatusUnwanted // an operator's filter does not want the job
 	StatusUnfit    // what an operator asks does not apply to the job as it is
 	StatusChanged  // the job is not as an operator has seen it
+	StatusMoving   // an operator has taken the job, to move it
+	StatusAwaited  // somebody waits for what comes of the job
 )
 
 // Reply answers an Op. Body aliases the core's memory: it is good until the

@@ -18,7 +18,7 @@ const (
 	OpMany                                     // see ActOnMany
 	OpSweep                                    // see Sweep
 	OpEdit                                     // see Edit
-	OpPutCopy                                  // see PutCopy
+	OpPutCopies                                // see PutCopies
 	OpHeld                                     // see ListHeld
 	OpAskHolders                               // see AskHolders
 )
@@ -50,11 +50,13 @@ type OperatorOp struct {
 	Looked  int    // jobs that were looked at in this visit
 	Holders []Holder
 
-	Results []Status // what became of each job of an ActOnMany
+	Results []Status // what became of each job of an ActOnMany or PutCopies
+	Seen    Time     // when the rows of VerbRead and VerbTake were, in core time
 	Version uint64   // of the job of AskJob and Edit: another whenever anything about it is
 
 	ids   []JobID
 	order []uint32 // of ListHead: positions in a heap
+	work  int      // what is left of a visit's for VerbPutBack
 }
 
 // A Cursor says how far an operation in several visits has come. It is a value: it may be
@@ -104,6 +106,12 @@ const (
 	VerbRelease                 // reserved: it is ready again, and its worker's word is not heard any more
 	VerbTouch                   // reserved: its time to run begins anew
 	VerbSet                     // any: its priority, its delay, its time to run
+
+	// Those of a move or a copy; see move.go.
+	VerbRead    // any: it is appended to OperatorOp.Jobs, with its body
+	VerbTake    // ready, delayed, buried: it is read, and nobody's until one of the next two
+	VerbPutBack // taken: it is where it was. Those that were taken last are to be put back first
+	VerbDrop    // taken: it is gone
 )
 
 // An Action is what is to be done to jobs.
@@ -153,6 +161,7 @@ type JobRow struct {
 	BodyAt   int      // where what was wanted of it begins in OperatorOp.Bodies
 	BodySize int
 	Large    Large // instead, of a large one; it never changes
+	Moving   bool  // an operator has taken it, to move it: it is Reserved, and no client's
 }
 
 // onOperator begins an operation of an operator.
@@ -205,6 +214,12 @@ func (o *Op) AskJob(id JobID, x *OperatorOp) {
 // no longer; StatusInUse: it is reserved, and Force is not set; StatusUnfit: it is not in a
 // state to which the verb applies, or it is submitted, and the change is not for such;
 // StatusUnadmitted as for Bury. Reply: N, to how many jobs it was done.
+//
+// A job that is taken to be moved is StatusMoving for all verbs but those that end that. To
+// VerbRead and VerbTake a job may be StatusAwaited: it was submitted, and somebody waits for
+// what comes of it; StatusMore: the visit has no room for its body, ask again;
+// StatusUnadmitted: its body is large, and Op.Admitted is for as many bytes as it may have.
+// To VerbPutBack it may be StatusMore as well.
 func (o *Op) ActOnMany(ids []JobID, x *OperatorOp) {
 	o.onOperator(OpMany, nil, x)
 	x.ids = ids
@@ -232,13 +247,16 @@ func (o *Op) Edit(id JobID, expect uint64, body []byte, large Large, x *Operator
 	o.Seq = expect
 }
 
-// PutCopy puts a job into a tube, made if need be, that is like one of another tube or
-// another core: as old, with its counters, its priority, its time to run and the rest of its
-// delay, ready, delayed or buried as that is; one that is reserved becomes ready. It has an
-// id of its own, and waits from now on. A job that was submitted is put as one in the
-// background that nobody can join would be: it has a time to run, from is to have that.
-// StatusOutOfMemory.
-func (o *Op) PutCopy(name []byte, id JobID, from *JobStats, body []byte, large Large) {
-	o.set(OpPutCopy, 0, name, body, large)
-	o.ID, o.JobStats = id, from
+// PutCopies puts jobs into a tube, made if need be, that are like those of x.Jobs, with their
+// bodies, as these were at x.Seen: as old, with their counters, their priority, their time to
+// run and the rest of their delay, ready, delayed or buried as they are; one that is reserved
+// becomes ready. Each has the id of its own at its place in ids, at most 256, and waits from
+// now on. A job that was submitted is put as one in the background that nobody can join would
+// be. x.Results says of each what came of it: StatusOK or StatusOutOfMemory. The name has 1 to
+// 255 bytes: a record of a job that was put has room for no other. Reply: Tube, N, how many
+// were put.
+func (o *Op) PutCopies(name []byte, ids []JobID, x *OperatorOp) {
+	o.onOperator(OpPutCopies, name, x)
+	x.ids = ids
+	x.Results = x.Results[:0]
 }

@@ -107,12 +107,13 @@ func made(op *Op) *Op {
 		o.AskJob(op.ID, op.Operator)
 	case OpMany:
 		o.ActOnMany(op.Operator.ids, op.Operator)
+		o.Admitted = op.Admitted
 	case OpSweep:
 		o.Sweep(op.Name, State(op.N), op.Operator)
 	case OpEdit:
 		o.Edit(op.ID, op.Seq, op.Body, op.Large, op.Operator)
-	case OpPutCopy:
-		o.PutCopy(op.Name, op.ID, op.JobStats, op.Body, op.Large)
+	case OpPutCopies:
+		o.PutCopies(op.Name, op.Operator.ids, op.Operator)
 	case OpCreateFunction:
 		o.CreateFunction(op.Name)
 	case OpDropFunction:

@@ -49,6 +49,7 @@ func (c *Core) version(j *store.Job) uint64 {
 // actOnMany does the same to several jobs, and says of each what became of it.
 func (c *Core) actOnMany(op *Op, r *Reply) {
 	x := op.Operator
+	x.Seen, x.work = c.now, visitWork
 	for _, id := range x.ids[:min(len(x.ids), actMax)] {
 		s := StatusNotFound
 		if i, j, t := c.find(id); i != 0 {
@@ -103,7 +104,12 @@ func (c *Core) sweep(op *Op, r *Reply) {
 // anybody's.
 func (c *Core) act(t *tube, i uint32, j *store.Job, op *Op) Status {
 	a := &op.Operator.Act
-	if j.State == Reserved && !a.Force {
+	switch {
+	case a.Verb >= VerbRead:
+		return c.actMoving(t, i, j, op)
+	case isTaken(j):
+		return StatusMoving
+	case j.State == Reserved && !a.Force:
 		return StatusInUse
 	}
 	if j.IsSubmitted() && c.submissionOf(j).Is(store.Cancelled) {
@@ -254,6 +260,9 @@ func (c *Core) edit(op *Op, r *Reply) {
 	case op.Seq != 0 && op.Seq != c.version(j):
 		r.Status = StatusChanged
 		return
+	case isTaken(j):
+		r.Status = StatusMoving
+		return
 	case j.State == Reserved && !x.Act.Force:
 		r.Status = StatusInUse
 		return
@@ -298,37 +307,4 @@ func (c *Core) changeBody(t *tube, j *store.Job, op *Op) bool {
 		c.account(t, j, 1)
 	}
 	return true
-}
-
-// putCopy adds a job that is like another one.
-func (c *Core) putCopy(op *Op, r *Reply) {
-	from := op.JobStats
-	t := c.openTube(op.Name)
-	i, j := c.newJob(op)
-	if i == 0 {
-		c.closeTube(t)
-		r.Status = StatusOutOfMemory
-		return
-	}
-	j.Created = c.now - max(0, from.Age)
-	j.Pri, j.Delay = from.Pri, from.Delay
-	j.SetTTR(from.TTR)
-	c.countIn(t, j)
-	t.total++
-	c.counts.Total++
-	switch {
-	case from.State == Delayed && from.TimeLeft > 0:
-		j.Delay = uint32((from.TimeLeft + Second - 1) / Second)
-		c.enterDelayed(t, i, j, c.now+from.TimeLeft)
-	case from.State == Buried:
-		c.enterBuried(t, i, j)
-	default:
-		c.enterReady(t, i, j)
-	}
-	j.Reserves, j.Timeouts, j.Releases = from.Reserves, from.Timeouts, from.Releases
-	j.Buries, j.Kicks = from.Buries, from.Kicks
-	c.recordNew(t, j)
-	if j.State == Ready {
-		c.match(t)
-	}
 }

@@ -29,7 +29,7 @@ func (k OpKind) Records() bool {
 	switch k {
 	case OpPut, OpDelete, OpRelease, OpBury, OpKick, OpKickJob, OpPause, OpReserveJob,
 		OpUse, OpUnuse, OpIgnore, OpClose, OpDropFunction, // the last tube's user ends its pause
-		OpSubmit, OpReport, OpCancelJob, OpUnregister, OpMany, OpSweep, OpEdit, OpPutCopy:
+		OpSubmit, OpReport, OpCancelJob, OpUnregister, OpMany, OpSweep, OpEdit, OpPutCopies:
 		return true
 	}
 	return false
@@ -55,7 +55,11 @@ func (c *Core) recordOf(j *store.Job, t *tube) record.Job {
 		State:  record.Ready,
 		Counts: record.Counts{Reserves: j.Reserves, Timeouts: j.Timeouts, Releases: j.Releases, Buries: j.Buries, Kicks: j.Kicks},
 	}
-	switch j.State {
+	state := j.State
+	if isTaken(j) {
+		state = c.moving[j.ID].was
+	}
+	switch state {
 	case Ready, Reserved:
 		r.Due = int64(DayOf(j.Since, ahead)) // so that it is as old after a restart
 	case Delayed:

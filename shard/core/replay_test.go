@@ -138,11 +138,21 @@ func facts(c *Core, counts map[uint64]record.Counts) map[JobID]fact {
 		if counts != nil {
 			f.counts = counts[uint64(j.ID)]
 		}
-		switch j.State {
-		case Reserved:
+		if isTaken(j) {
+			f.state = c.moving[j.ID].was
+			if f.state == Delayed && c.dueOf(j) <= c.now {
+				f.state = Ready
+			}
+		} else if j.State == Reserved {
 			f.state = Ready
+		}
+		switch f.state {
 		case Delayed:
 			f.due, f.since = c.dueOf(j), j.Since
+			// That of a copy is by less than a second not the one that a replay goes by.
+			if since := f.due - Time(j.Delay)*Second; max(since-f.since, f.since-since) < Second {
+				f.since = since
+			}
 		case Buried:
 			f.since = j.Since
 		}
@@ -155,6 +165,16 @@ func buriedIn(c *Core, t *tube) (ids []JobID) {
 	for i := t.buried.Head; i != 0; i = c.jobs.At(i).Next {
 		ids = append(ids, c.jobs.At(i).ID)
 	}
+	for id, m := range c.moving {
+		if _, _, of := c.find(id); of == t && m.was == Buried {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b JobID) int {
+		_, x, _ := c.find(a)
+		_, y, _ := c.find(b)
+		return cmp.Compare(x.Since, y.Since)
+	})
 	return ids
 }
 

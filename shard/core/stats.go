@@ -42,7 +42,9 @@ func (c *Core) jobStats(j *store.Job, t *tube) JobStats {
 	}
 	switch j.State { // Expire may be behind
 	case Reserved:
-		s.TimeLeft = max(0, c.dueOf(j)-c.awake())
+		if !isTaken(j) {
+			s.TimeLeft = max(0, c.dueOf(j)-c.awake())
+		}
 	case Delayed:
 		s.TimeLeft = max(0, c.dueOf(j)-c.now)
 	}
@@ -159,8 +161,12 @@ func (c *Core) ran(t *tube, j *store.Job) {
 	c.sums.Ran(l)
 }
 
-// dueOf is when j, which is delayed or reserved, is due: the latter in time awake.
+// dueOf is when j, which is delayed or reserved, is due: the latter in time awake. Of one that
+// is taken it tells when it is due if it was delayed.
 func (c *Core) dueOf(j *store.Job) Time {
+	if isTaken(j) {
+		return Time(c.moving[j.ID].at)
+	}
 	if j.State == Reserved {
 		return Time(c.clients[j.Client].due.At(int(j.Pos)).A)
 	}
@@ -279,7 +285,9 @@ func (c *Core) Jobs() iter.Seq[JobView] {
 				case Delayed:
 					v.Deadline = c.dueOf(j)
 				case Reserved:
-					v.Client, v.Deadline = j.Client, c.dueOf(j)
+					if v.Client = j.Client; !isTaken(j) {
+						v.Deadline = c.dueOf(j)
+					}
 				}
 				if !yield(v) {
 					return

@@ -159,8 +159,8 @@ func (c *Core) findUnique(t *tube, op *Op, hash uint32) uint32 {
 	n := c.submissions.unique.Find(c.submissions.jobs, hash, func(n uint32) bool {
 		x := c.submissions.jobs.At(n)
 		switch j := c.jobs.At(x.Job); {
-		case j.Tube != t.id || x.Is(store.ByBody) != op.Function.ByBody:
-			return false
+		case j.Tube != t.id || x.Is(store.ByBody) != op.Function.ByBody || isTaken(j):
+			return false // a taken one is about to be another tube's
 		case x.Is(store.ByBody):
 			return c.sameBody(j, op)
 		}

@@ -213,7 +213,7 @@ func (c *Core) conclude(j *store.Job) {
 func (c *Core) cancel(op *Op, r *Reply) {
 	i, j, t := c.find(op.ID)
 	switch {
-	case i == 0, j.State == Reserved && (!j.IsSubmitted() || c.submissionOf(j).Is(store.Cancelled)):
+	case i == 0, isTaken(j), j.State == Reserved && (!j.IsSubmitted() || c.submissionOf(j).Is(store.Cancelled)):
 		r.Status = StatusNotFound
 		return
 	case j.IsSubmitted():

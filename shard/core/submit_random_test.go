@@ -19,6 +19,7 @@ type functionHistory struct {
 	putters []*peer
 	deleted map[JobID]bool
 	put     map[JobID]bool
+	taken   []JobID // by an operator
 }
 
 var functionNames = []string{"", "f", "g", "default"}
@@ -63,7 +64,7 @@ func (h *functionHistory) operatorStep() {
 		Verb: Verb(1 + h.rng.IntN(6)), Changes: Changes(h.rng.IntN(8)), Force: h.rng.IntN(2) == 0,
 		Pri: h.rng.Uint32N(3000), Delay: h.rng.Uint32N(2), TTR: 1 + h.rng.Uint32N(3),
 	}}
-	switch h.rng.IntN(3) {
+	switch h.rng.IntN(5) {
 	case 0:
 		x.ids = []JobID{h.some(), h.some()}
 		h.apply(&Op{Kind: OpMany, Operator: x})
@@ -73,7 +74,37 @@ func (h *functionHistory) operatorStep() {
 	case 2:
 		x.Act.Changes |= ChangeBody
 		h.apply(&Op{Kind: OpEdit, ID: h.some(), Body: fmt.Appendf(nil, "%d", h.rng.IntN(3)), Operator: x})
+	case 3:
+		h.moveStep([]Verb{VerbRead, VerbTake, VerbTake}[h.rng.IntN(3)])
+	case 4:
+		h.endMoves([]Verb{VerbPutBack, VerbDrop}[h.rng.IntN(2)])
 	}
+}
+
+// moveStep puts copies of some jobs, which are taken for that or only read.
+func (h *functionHistory) moveStep(v Verb) {
+	x := &OperatorOp{Act: Action{Verb: v}, ids: []JobID{h.some(), h.some(), h.some()}}
+	h.apply(&Op{Kind: OpMany, Operator: x})
+	x.ids = nil
+	for i := range x.Jobs {
+		if v == VerbTake {
+			h.taken = append(h.taken, x.Jobs[i].ID)
+		}
+		h.last++
+		h.put[h.last] = true
+		x.ids = append(x.ids, h.last)
+	}
+	h.apply(&Op{Kind: OpPutCopies, Name: []byte(functionNames[1+h.rng.IntN(len(functionNames)-1)]), Operator: x})
+}
+
+// endMoves has what is taken put back or dropped.
+func (h *functionHistory) endMoves(v Verb) {
+	slices.Reverse(h.taken)
+	x := &OperatorOp{Act: Action{Verb: v}, ids: h.taken}
+	if h.apply(&Op{Kind: OpMany, Operator: x}); slices.Max(append(x.Results, StatusOK)) != StatusOK {
+		h.t.Fatalf("the end of moves of %v: %v", h.taken, x.Results)
+	}
+	h.taken = nil
 }
 
 func (h *functionHistory) putterStep(p *peer) {
@@ -228,6 +259,7 @@ func describeJobs(c *Core, o SubmitOptions) (list []string) {
 
 // finish works everything off, and wants every job to end once.
 func (h *functionHistory) finish() {
+	h.endMoves(VerbPutBack)
 	for _, p := range h.putters {
 		h.apply(&Op{Kind: OpReturn, Client: p.id})
 	}

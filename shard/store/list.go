@@ -24,6 +24,23 @@ func (l *List) PushBack(jobs *slab.Pool[Job], i uint32, j *Job) {
 	l.N++
 }
 
+// PushBehind adds job i, which is j and in no list, behind job before, which is in l; zero: as
+// the first.
+func (l *List) PushBehind(jobs *slab.Pool[Job], before, i uint32, j *Job) {
+	if before == l.Tail {
+		l.PushBack(jobs, i, j)
+		return
+	}
+	next := &l.Head
+	if before != 0 {
+		next = &jobs.At(before).Next
+	}
+	j.Prev, j.Next = before, *next
+	jobs.At(*next).Prev = i
+	*next = i
+	l.N++
+}
+
 // Remove takes out job i, which is j and in l. It panics when it can see that it is not: its
 // links are those of another list's only job, or of none.
 func (l *List) Remove(jobs *slab.Pool[Job], i uint32, j *Job) {

@@ -38,3 +38,22 @@ func TestListSort(t *testing.T) {
 		jobs.Close()
 	}
 }
+
+// TestListPushBehind puts jobs into an empty list, at both ends and between two.
+func TestListPushBehind(t *testing.T) {
+	jobs := slab.NewPool[Job]()
+	defer jobs.Close()
+	var l List
+	place := make(map[JobID]uint32)
+	for id, before := range []JobID{0, 0, 1, 2, 4} { // 1 is the first, 2 before it, 3 behind 1, 4 behind 2, 5 behind 4
+		i, j := jobs.Alloc()
+		j.ID = JobID(id + 1)
+		place[j.ID] = i
+		l.PushBehind(jobs, place[before], i, j)
+	}
+	var got []JobID
+	l.Check(jobs, func(uint32) bool { return true }, func(i uint32) { got = append(got, jobs.At(i).ID) }, t.Errorf)
+	if want := []JobID{2, 4, 5, 1, 3}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

@@ -1,0 +1,275 @@
+package core
+
+import (
+	"fmt"
+
+	"polystalk/shard/store"
+)
+
+// To move a job to another tube, which is another core's as a rule, takes three visits. The
+// first takes the job: nobody gets it any more. The second puts a copy into the other tube.
+// Once that is durable the third drops what was taken; or it puts it back, if there was no
+// place for the copy.
+//
+// It is simpler to put the copy first, hidden, and then to delete the job if nothing has
+// happened to it. But then a worker may be given the job and delete it in between, and is
+// told that it is deleted; and a crash before the end of the copy is durable brings the job
+// back under another id. A job that is taken cannot be deleted, so nothing that was
+// acknowledged is undone: a crash leaves the job, the copy, or both. Nor is a job given a new
+// tube where it is, though both were here: then its id would stay or not, as the names of the
+// tubes happen to be hashed.
+//
+// A taken job is to everybody else one that another client has reserved: it is so in
+// statistics, and what names it is answered so. But it is no client's, Client is zero; none
+// of its counters, nor of its tube's flow, tells of that; and a journal knows nothing of it,
+// also one that copies the job meanwhile. The operator who took it must end that, however its
+// own affairs go: nothing here does.
+
+// A moving job is one that was taken, and how it was. Since is in the job as it was.
+type moving struct {
+	was  State
+	turn ClientID // of a ready one; see store.Entry
+	at   uint64   // of its store.Entry: of a delayed one, when it is due
+	// The jobs next to it in its list, or what a search for its place has found instead; zero:
+	// none.
+	before, behind JobID
+}
+
+// takenMost bytes of bodies are copied in a visit, or one body.
+const takenMost = 256 << 10
+
+// isTaken reports whether an operator has taken j, to move it.
+func isTaken(j *store.Job) bool { return j.State == Reserved && j.Client == 0 }
+
+// actMoving does one of the verbs of a move to a job.
+func (c *Core) actMoving(t *tube, i uint32, j *store.Job, op *Op) Status {
+	taken := isTaken(j)
+	switch v := op.Operator.Act.Verb; {
+	case v == VerbRead, v == VerbTake && !taken && j.State != Reserved:
+		return c.read(t, i, j, op)
+	case v == VerbTake && !taken:
+		return StatusInUse
+	case v == VerbTake:
+		return StatusMoving
+	case !taken:
+		return StatusUnfit
+	case v == VerbPutBack:
+		return c.putBack(t, i, j, op.Operator)
+	case v == VerbDrop:
+		c.leaveTaken(t, j)
+		c.dropJob(t, i, j)
+		return StatusOK
+	}
+	return StatusUnfit
+}
+
+// read appends a job with its body to the rows, and takes it if it is to be moved.
+func (c *Core) read(t *tube, i uint32, j *store.Job, op *Op) Status {
+	x := op.Operator
+	takes := x.Act.Verb == VerbTake
+	if j.IsSubmitted() {
+		s := c.submissionOf(j)
+		switch {
+		case takes && s.Followers != 0:
+			return StatusAwaited // by its id, which would end without a result
+		case s.ReducerLen > 0:
+			return StatusUnfit // a job that was put has none
+		}
+	}
+	switch {
+	case j.Flags&store.FlagLarge != 0:
+		if op.Admitted < j.Size {
+			return StatusUnadmitted
+		}
+	case len(x.Jobs) > 0 && len(x.Bodies)+int(j.Size) > takenMost:
+		return StatusMore
+	}
+	row := c.jobRow(j, x)
+	if row.Large == nil {
+		row.BodySize = int(j.Size)
+		x.Bodies = append(x.Bodies, c.bodies.Get(j.Body, int(j.Size))...)
+	}
+	x.Jobs = append(x.Jobs, row)
+	if takes {
+		c.take(t, i, j)
+	}
+	return StatusOK
+}
+
+// take takes a job that nobody has.
+func (c *Core) take(t *tube, i uint32, j *store.Job) {
+	m := moving{was: j.State, turn: j.Client}
+	switch j.State {
+	case Ready:
+		m.at = t.ready.At(int(j.Pos)).A
+	case Delayed:
+		m.at = t.delay.At(int(j.Pos)).A
+	}
+	if j.Prev != 0 {
+		m.before = c.jobs.At(j.Prev).ID
+	}
+	if j.Next != 0 {
+		m.behind = c.jobs.At(j.Next).ID
+	}
+	c.leave(t, i, j)
+	j.State = Reserved
+	t.reserved++
+	c.counts.Reserved++
+	if c.moving == nil {
+		c.moving = make(map[JobID]moving)
+	}
+	c.moving[j.ID] = m
+}
+
+// leaveTaken ends that j is taken.
+func (c *Core) leaveTaken(t *tube, j *store.Job) {
+	if _, ok := c.moving[j.ID]; !ok || !isTaken(j) {
+		panic(fmt.Sprintf("core: job %d of tube %q is %s, of client %d, and is said to be taken", j.ID, t.name, j.State, j.Client))
+	}
+	if delete(c.moving, j.ID); len(c.moving) == 0 {
+		c.moving = nil // a map never shrinks
+	}
+	j.State = store.Nowhere
+	t.reserved--
+	c.counts.Reserved--
+}
+
+// putBack brings a job that was taken to where it was: a delayed one that is due by now too,
+// and the timer of its tube finds it there. StatusMore: its place was not found yet.
+func (c *Core) putBack(t *tube, i uint32, j *store.Job, x *OperatorOp) Status {
+	m := c.moving[j.ID]
+	l := t.listOf(m.was)
+	before, ok := c.placeOf(l, j, &m, &x.work)
+	if !ok {
+		c.moving[j.ID] = m
+		return StatusMore
+	}
+	c.leaveTaken(t, j)
+	since, buriedAt := j.Since, c.buriedAt
+	switch m.was {
+	case Ready:
+		c.enterReadyAt(t, i, j, since, JobID(m.at), uint32(m.turn))
+	case Delayed:
+		c.enterDelayed(t, i, j, Time(m.at))
+	case Buried:
+		c.enterBuried(t, i, j)
+		j.Buries--
+		c.buriedAt = buriedAt
+	}
+	j.Since = since
+	l.Remove(c.jobs, i, j)
+	l.PushBehind(c.jobs, before, i, j)
+	if m.was == Ready {
+		c.match(t)
+	}
+	return StatusOK
+}
+
+// placeOf finds the job of l behind which j has its place, zero being the front. It looks
+// where j was, and if those have gone that it was between, from that end of the list which is
+// nearer. Not ok: the work is spent; m says where to go on.
+func (c *Core) placeOf(l *store.List, j *store.Job, m *moving, work *int) (before uint32, ok bool) {
+	there := func(id JobID) (uint32, *store.Job) {
+		i, o, _ := c.find(id)
+		if i == 0 || o.State != m.was || o.Tube != j.Tube {
+			return 0, nil
+		}
+		return i, o
+	}
+	back := false // from the job at before on to the front
+	if i, o := there(m.before); i != 0 && o.Since <= j.Since {
+		before = i
+	} else if i, o := there(m.behind); i != 0 && o.Since >= j.Since {
+		before, back = o.Prev, true
+	} else if l.N > 0 {
+		first, last := c.jobs.At(l.Head).Since, c.jobs.At(l.Tail).Since
+		if back = last-j.Since < j.Since-first; back {
+			before = l.Tail
+		}
+	}
+	for ; *work > 0; *work-- {
+		if back {
+			if before == 0 || c.jobs.At(before).Since <= j.Since {
+				return before, true
+			}
+			before = c.jobs.At(before).Prev
+			continue
+		}
+		next := l.Head
+		if before != 0 {
+			next = c.jobs.At(before).Next
+		}
+		if next == 0 || c.jobs.At(next).Since >= j.Since {
+			return before, true
+		}
+		before = next
+	}
+	switch {
+	case before == 0:
+	case back:
+		m.before, m.behind = 0, c.jobs.At(before).ID
+	default:
+		m.before, m.behind = c.jobs.At(before).ID, 0
+	}
+	return 0, false
+}
+
+// putCopies puts jobs that are like those of the rows.
+func (c *Core) putCopies(op *Op, r *Reply) {
+	x := op.Operator
+	t := c.openTube(op.Name)
+	r.Tube = t.id
+	for k, id := range x.ids[:min(len(x.ids), actMax)] {
+		row := &x.Jobs[k]
+		body := x.Bodies[row.BodyAt : row.BodyAt+row.BodySize]
+		i, j := c.newJob(&Op{ID: id, Body: body, Large: row.Large})
+		if i == 0 {
+			x.Results = append(x.Results, StatusOutOfMemory)
+			continue
+		}
+		x.Results = append(x.Results, StatusOK)
+		r.N++
+		c.enterCopy(t, i, j, &row.JobStats, x.Seen)
+		if j.State == Ready {
+			c.match(t)
+		}
+	}
+	c.closeTube(t)
+}
+
+// enterCopy brings a new job into the state of another one, as that was at a moment.
+func (c *Core) enterCopy(t *tube, i uint32, j *store.Job, from *JobStats, seen Time) {
+	j.Created = min(c.now, seen-max(0, from.Age))
+	j.Pri, j.Delay = from.Pri, from.Delay
+	j.SetTTR(from.TTR)
+	c.countIn(t, j)
+	t.total++
+	c.counts.Total++
+	switch due := seen + from.TimeLeft; {
+	case from.State == Delayed && due > c.now:
+		j.Delay = uint32((due - c.now + Second - 1) / Second)
+		c.enterDelayed(t, i, j, due)
+	case from.State == Buried:
+		c.enterBuried(t, i, j)
+	default:
+		c.enterReady(t, i, j)
+	}
+	j.Reserves, j.Timeouts, j.Releases = from.Reserves, from.Timeouts, from.Releases
+	j.Buries, j.Kicks = from.Buries, from.Kicks
+	c.recordNew(t, j)
+}
+
+// moves checks the jobs that were taken; all others were found in a container by now.
+func (k *checker) moves() {
+	for id, m := range k.c.moving { // in no fixed order: a check only reports
+		i, j, _ := k.c.find(id)
+		if i == 0 {
+			k.fail("moving: there is no job %d", id)
+			continue
+		}
+		where := fmt.Sprintf("moving, %s before", m.was)
+		if k.place(i, Reserved, where); !isTaken(j) || m.was == Reserved || m.was == store.Nowhere {
+			k.fail("%s: job %d is %s, of client %d", where, id, j.State, j.Client)
+		}
+	}
+}

@@ -40,6 +40,14 @@ func (c *Caller) ScanShard(shard int, x *core.OperatorOp) (more bool) {
 	return status == core.StatusMore
 }
 
+// PickJobs is one visit of core.Op.PickJobs, of jobs that live in a shard; more asks for the
+// same once more.
+func (c *Caller) PickJobs(shard int, ids []core.JobID, x *core.OperatorOp) (more bool) {
+	c.Op().PickJobs(ids, x)
+	status, _ := c.operate(shard)
+	return status == core.StatusMore
+}
+
 // AskJob appends a job to x.Jobs; false: there is none of that id. It reports on which commit
 // depends what it tells.
 func (c *Caller) AskJob(id core.JobID, x *core.OperatorOp) (commit uint64, found bool) {

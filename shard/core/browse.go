@@ -52,6 +52,9 @@ func (c *Core) applyOperator(op *Op, r *Reply) {
 	case OpHeld:
 		c.listHeld(op, r)
 		return
+	case OpPick:
+		c.pick(op.Operator, r)
+		return
 	case OpAskHolders:
 		c.askHolders(op.Operator, r)
 		return
@@ -232,6 +235,22 @@ func (c *Core) scan(t *tube, x *OperatorOp, r *Reply) {
 	}
 }
 
+// pick looks at the next jobs that are named.
+func (c *Core) pick(x *OperatorOp, r *Reply) {
+	b := c.browse(x)
+	for ; x.Cursor.At < uint64(len(x.ids)); x.Cursor.At++ {
+		if b.spent() {
+			r.Status = StatusMore
+			return
+		}
+		b.work--
+		if i, _, _ := c.find(x.ids[x.Cursor.At]); i != 0 && !b.look(i) {
+			r.Status = StatusMore
+			return
+		}
+	}
+}
+
 // spent reports whether the visit is over.
 func (b *browsing) spent() bool { return b.work <= 0 || b.rows <= 0 }
 
@@ -255,7 +274,8 @@ func (b *browsing) look(i uint32) bool {
 		default:
 			// The first of a visit may take more than there is, or it would never be.
 			cost := int(j.Size)/bodyUnit + 1
-			if cost > b.work && b.work < visitWork-1 {
+			if cost > b.work && b.work < visitWork-2 {
+				b.x.Looked--
 				return false
 			}
 			b.work -= cost
@@ -264,7 +284,11 @@ func (b *browsing) look(i uint32) bool {
 			}
 		}
 	}
-	return b.show(i)
+	if !b.show(i) {
+		b.x.Looked--
+		return false
+	}
+	return true
 }
 
 // wants reports whether j passes all of f but for what its body contains.

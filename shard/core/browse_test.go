@@ -16,7 +16,8 @@ import (
 // it began, and which it has shown.
 type scanTwin struct {
 	x       OperatorOp
-	tube    string // empty: all
+	tube    string  // empty: all
+	ids     []JobID // those that are named; nil: all
 	present []JobID
 	shown   map[JobID]int
 	over    bool
@@ -36,6 +37,13 @@ func (d *driver) beginScan() *scanTwin {
 	if d.pick(3) == 0 {
 		s.x.Filter.MinID, s.x.Filter.MaxID = JobID(d.pick(20)), d.last
 	}
+	if d.pick(3) == 0 {
+		for id := range d.last + 3 {
+			if d.pick(3) > 0 {
+				s.ids = append(s.ids, id)
+			}
+		}
+	}
 	s.x.Limit = 1 + d.pick(5)
 	for id, j := range d.twin.jobs {
 		if s.wants(j) {
@@ -47,7 +55,10 @@ func (d *driver) beginScan() *scanTwin {
 
 func (s *scanTwin) wants(j *modelJob) bool {
 	f := &s.x.Filter
-	return (s.tube == "" || j.tube.name == s.tube) && j.id >= f.MinID && (f.MaxID == 0 || j.id <= f.MaxID) &&
+	if s.ids != nil && !slices.Contains(s.ids, j.id) || s.ids == nil && s.tube != "" && j.tube.name != s.tube {
+		return false
+	}
+	return j.id >= f.MinID && (f.MaxID == 0 || j.id <= f.MaxID) &&
 		(len(f.Contains) == 0 || len(j.body) <= slab.MaxSize && bytes.Contains([]byte(j.body), f.Contains))
 }
 
@@ -59,11 +70,15 @@ func (d *driver) scanOn(s *scanTwin) error {
 		name = []byte(s.tube)
 	}
 	op, r := new(Op), new(Reply)
-	op.ScanJobs(name, &s.x)
+	if s.ids == nil {
+		op.ScanJobs(name, &s.x)
+	} else {
+		op.PickJobs(s.ids, &s.x)
+	}
 	s.x.Jobs, s.x.Bodies = s.x.Jobs[:0], s.x.Bodies[:0]
 	s.x.Body = uint32(d.pick(2) * 10)
 	d.core.applyOperator(op, r)
-	if r.Status == StatusNotFound && d.twin.tubeNamed(s.tube) == nil {
+	if r.Status == StatusNotFound && s.ids == nil && d.twin.tubeNamed(s.tube) == nil {
 		s.over = true
 		return nil // with all of its jobs
 	}
@@ -323,10 +338,12 @@ func TestBrowsingMakesNoGarbage(t *testing.T) {
 	p := w.join("a")
 	p.fill(300, 5, 0)
 	x := &OperatorOp{Body: 16}
+	ids := []JobID{p.last, p.last - 1, 1 << 40}
 	op, r := new(Op), new(Reply)
 	if n := testing.AllocsPerRun(100, func() {
 		for _, list := range []func(){
 			func() { op.ScanJobs(nil, x) },
+			func() { op.PickJobs(ids, x) },
 			func() { op.ListHead([]byte("a"), Ready, x) },
 			func() { op.ListArrivals([]byte("a"), Ready, x) },
 			func() { op.ListTubes(x) },
@@ -337,6 +354,40 @@ func TestBrowsingMakesNoGarbage(t *testing.T) {
 		}
 	}); n > 8 {
 		t.Errorf("%v allocations for 900 rows", n)
+	}
+}
+
+// TestPickedJobsAreSaidToBeThere: those that are not there are told from those that are not
+// wanted, also by who searches in bodies and asks many times.
+func TestPickedJobsAreSaidToBeThere(t *testing.T) {
+	w := newWorld(t)
+	p := w.join("a")
+	var ids []JobID
+	for i := range 300 {
+		w.do(Op{Kind: OpPut, Tube: p.tube, ID: JobID(i + 1), TTR: 9, Body: bytes.Repeat([]byte("x"), i*50)}, StatusOK)
+		ids = append(ids, JobID(i+1), JobID(i+1001)) // every other one is not there
+	}
+	for name, tt := range map[string]struct {
+		filter Filter
+		shown  int
+	}{
+		"all": {Filter{}, 300}, "some": {Filter{MinID: 101}, 200}, "search": {Filter{Contains: []byte("y")}, 0}, "found": {Filter{Contains: []byte("xx")}, 299},
+	} {
+		x := &OperatorOp{Filter: tt.filter, Limit: 50}
+		looked := 0
+		for more := true; more; {
+			op, r := new(Op), new(Reply)
+			op.PickJobs(ids, x)
+			before := x.Cursor.At
+			w.core.Apply(w.now, op, r)
+			more = r.Status == StatusMore
+			if looked += x.Looked; x.Cursor.At == before {
+				t.Fatal("a visit comes nowhere")
+			}
+		}
+		if looked != 300 || len(x.Jobs) != tt.shown || x.Cursor.At != 600 {
+			t.Errorf("%s: %d jobs are there, %d are shown", name, looked, len(x.Jobs))
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ const (
 	OpPutCopies                                // see PutCopies
 	OpHeld                                     // see ListHeld
 	OpAskHolders                               // see AskHolders
+	OpPick                                     // see PickJobs
 )
 
 // What a visit may do, in units of work: to look at a job is one, and so is each bodyUnit
@@ -201,6 +202,14 @@ func (o *Op) ListArrivals(name []byte, s State, x *OperatorOp) {
 // from x.Cursor on. A job that is there and wanted from the first visit to the last is
 // shown exactly once, wherever it moves meanwhile.
 func (o *Op) ScanJobs(name []byte, x *OperatorOp) { o.onOperator(OpScan, name, x) }
+
+// PickJobs is ScanJobs of jobs whose ids are known, in any tube. x.Cursor.At counts the ids
+// that the visits have come to; of those that this one has, x.Looked are of jobs that are
+// there.
+func (o *Op) PickJobs(ids []JobID, x *OperatorOp) {
+	o.onOperator(OpPick, nil, x)
+	x.ids = ids
+}
 
 // AskJob appends one job to x.Jobs, and tells its x.Version. The version is the same as long
 // as nothing about the job has changed; another core, or process, has others.

@@ -103,6 +103,8 @@ func made(op *Op) *Op {
 		o.ListHeld(ClientID(op.N), op.Seq, op.Operator)
 	case OpAskHolders:
 		o.AskHolders(op.Operator)
+	case OpPick:
+		o.PickJobs(op.Operator.ids, op.Operator)
 	case OpJob:
 		o.AskJob(op.ID, op.Operator)
 	case OpMany:
@@ -171,7 +173,7 @@ func made(op *Op) *Op {
 // TestOpsLeaveNothingBehind: names and bodies of the operation before are not copied again
 // by Keep.
 func TestOpsLeaveNothingBehind(t *testing.T) {
-	for kind := OpJoin; kind <= OpAskHolders; kind++ {
+	for kind := OpJoin; kind <= OpPick; kind++ {
 		if kind == functionKinds || kind == operatorKinds {
 			kind++
 		}

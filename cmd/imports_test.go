@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -78,8 +77,9 @@ var table = []row{
 	{"cmd/polystalkd/e2e/gearman", "", "cmd/internal/release cmd/polystalkd/e2e/daemon codec/gearman codec/gearmantest codec/wiretest go-beanstalk"},
 	{"cmd/polystalkd/e2e/gearmand", "", "cmd/internal/release cmd/polystalkd/e2e/daemon cmd/polystalkd/fault codec/gearman codec/wiretest x/sys"},
 	{"cmd/polystalkd/e2e/keep", "", "cmd/polystalkd/e2e/daemon cmd/polystalkd/fault codec/gearman codec/wiretest shard/record x/sys"},
+	{"cmd/polystalkd/e2e/operator", "codec/admin codec/wiretest", ""},
 	{"cmd/polystalkd/e2e/process", "", "cmd/internal/release cmd/polystalkd/e2e/daemon cmd/polystalkd/fault codec/binlog codec/wiretest"},
-	{"cmd/polystalkd/e2e/wire", "", "cmd/polystalkd/e2e/daemon codec/wiretest go-beanstalk"},
+	{"cmd/polystalkd/e2e/wire", "", "cmd/polystalkd/e2e/daemon cmd/polystalkd/e2e/operator codec/wiretest go-beanstalk"},
 	{"cmd/polystalkd/fault", "", ""},
 	{"cmd/polystalkd/listen", "cmd/polystalkd/config cmd/polystalkd/fault go-systemd x/sys", ""},
 	{"cmd/polystalkd/logging", "cmd/polystalkd/account cmd/polystalkd/config cmd/polystalkd/fault cmd/polystalkd/ownfile", ""},

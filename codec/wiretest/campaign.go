@@ -28,7 +28,11 @@ func CompareKept(reference, subject string, args []string, dir func() (string, e
 }
 
 func (c *campaign) run(seed uint64, count, n int) (report string, failed uint64, err error) {
-	defer c.stop()
+	defer func() {
+		if wrong := c.stop(); err == nil {
+			err = wrong
+		}
+	}()
 	for ; count > 0; seed, count = seed+1, count-1 {
 		s := NewSession(seed, n)
 		d, err := c.playInTime(s)
@@ -49,16 +53,24 @@ type campaign struct {
 	reference, subject string
 	args               []string
 	dir                func() (string, error) // for the journal; nil: none
+	companion          func() Companion       // nil: there is none
 	unquoted           bool
 	servers            []*Server
 	pair               *Pair
 }
 
 func (c *campaign) start() error {
+	var beside Companion
+	if c.companion != nil {
+		beside = c.companion()
+	}
 	for i, program := range []string{c.reference, c.subject} {
 		var args []string
 		if i == 1 {
 			args = c.args
+			if beside != nil {
+				args = append(beside.Flags(), args...)
+			}
 			if c.dir != nil {
 				dir, err := c.dir()
 				if err != nil {
@@ -77,18 +89,26 @@ func (c *campaign) start() error {
 	if err == nil {
 		pair.Kept = c.dir != nil
 		c.pair = pair
+		if beside != nil {
+			err = pair.Accompany(beside)
+		}
 	}
 	return err
 }
 
-func (c *campaign) stop() {
+// stop ends what start has begun. The error is what a companion has found.
+func (c *campaign) stop() (err error) {
 	if c.pair != nil {
+		if c.pair.companion != nil {
+			err = c.pair.companion.End()
+		}
 		c.pair.Close()
 	}
 	for _, s := range c.servers {
 		s.Stop()
 	}
 	c.pair, c.servers = nil, nil
+	return err
 }
 
 // play runs one session on the present pair, or on a fresh one if there is
@@ -103,7 +123,9 @@ func (c *campaign) play(s Session) (*Difference, error) {
 	if err == nil {
 		return nil, nil
 	}
-	c.stop()
+	if wrong := c.stop(); wrong != nil {
+		return nil, fmt.Errorf("%w, and then %w", wrong, err)
+	}
 	var d *Difference
 	if errors.As(err, &d) {
 		return d, nil

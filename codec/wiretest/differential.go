@@ -22,6 +22,9 @@ type Pair struct {
 	Unquoted bool // the reference is older than 1.13
 	Kept     bool // ours keeps a journal
 	sides    [2]side
+
+	companion Companion // nil: there is none
+	renames   *renames  // beside a companion
 }
 
 // A side is one server of a pair, 0 the reference and 1 ours.
@@ -161,10 +164,16 @@ func (g *play) open(i int) error {
 	return nil
 }
 
-// say sends the same bytes on both sides.
-func (g *play) say(i int, b string) error {
+// say sends b, in which no job is named, on both sides.
+func (g *play) say(i int, b string) error { return g.sayEach(i, b, b) }
+
+// sayEach sends b to the reference, and the same with our ids to ours.
+func (g *play) sayEach(i int, b, ours string) error {
 	g.note(i, ">> "+escape([]byte(b)))
 	for n := range g.sides {
+		if n == 1 {
+			b = ours
+		}
 		if err := g.sides[n].conns[i].Say([]byte(b)); err != nil {
 			return fmt.Errorf("%s: %w", sideName(n), err)
 		}
@@ -202,13 +211,26 @@ func (g *play) send(i int, actions []Action) error {
 			actions = actions[:n+1]
 		}
 	}
-	var all strings.Builder
+	var all, ours strings.Builder
 	for n, a := range actions {
-		sent := g.k.render(i, a, g.Unquoted)
+		sent, renamed := g.renames.request(g.k.render(i, a, g.Unquoted), g.k.last)
 		all.WriteString(sent)
+		ours.WriteString(renamed)
 		actions[n].sent = sent
 	}
-	if err := g.say(i, all.String()); err != nil {
+	if !actions[0].Op.blocks() && slices.ContainsFunc(actions, func(a Action) bool { return a.Op == OpStats }) {
+		own, goOn := g.still()
+		err := g.sayEach(i, all.String(), ours.String())
+		if err == nil {
+			err = g.answers(i, actions, &own)
+		}
+		goOn()
+		if err != nil {
+			return err
+		}
+		return g.settle()
+	}
+	if err := g.sayEach(i, all.String(), ours.String()); err != nil {
 		return err
 	}
 	if actions[0].Op.blocks() {
@@ -222,7 +244,11 @@ func (g *play) send(i int, actions []Action) error {
 			return nil
 		}
 	}
-	if err := g.answers(i, actions, actions[0].Op.blocks()); err != nil {
+	own := new(Own)
+	if actions[0].Op.blocks() {
+		own = nil
+	}
+	if err := g.answers(i, actions, own); err != nil {
 		return err
 	}
 	return g.settle()
@@ -238,7 +264,7 @@ func (g *play) waits(i int) (bool, error) {
 			if s.conns[i].Ready(200 * time.Microsecond) {
 				break
 			}
-			body, err := s.stats()
+			body, err := g.stats(n)
 			if err != nil {
 				return false, err
 			}
@@ -257,9 +283,9 @@ func (g *play) waits(i int) (bool, error) {
 	return waits[0], nil
 }
 
-// answers takes in one reply to each action, on both sides. late says that
-// they ran some time ago.
-func (g *play) answers(i int, actions []Action, late bool) error {
+// answers takes in one reply to each action, on both sides. own is what the companion had
+// when they ran; nil says that they ran some time ago.
+func (g *play) answers(i int, actions []Action, own *Own) error {
 	for _, a := range actions {
 		var got [2][]byte
 		for n := range g.sides {
@@ -269,7 +295,15 @@ func (g *play) answers(i int, actions []Action, late bool) error {
 			}
 			got[n] = reply
 		}
-		if why := compareReply(got[0], got[1], g.Unquoted, g.asked(late)); why != "" {
+		got[1] = g.renames.reply(got[0], got[1])
+		if g.companion != nil && isStats(got[0]) && isStats(got[1]) {
+			if own == nil {
+				got[1] = likeReference(got[0], got[1])
+			} else {
+				got[1] = own.without(got[1])
+			}
+		}
+		if why := compareReply(got[0], got[1], g.Unquoted, g.asked(own == nil)); why != "" {
 			return fmt.Errorf("%q on %c: %s", clip([]byte(a.sent)), 'a'+i, why)
 		}
 		g.note(i, "< "+escape(bytes.TrimSuffix(got[0], []byte("\r\n"))))
@@ -301,7 +335,7 @@ func (g *play) settle() error {
 					continue
 				}
 				g.k.conns[i].waiting = nil
-				if err := g.answers(i, waiting, true); err != nil {
+				if err := g.answers(i, waiting, nil); err != nil {
 					return err
 				}
 				served--
@@ -322,7 +356,7 @@ func (g *play) agree() ([]byte, error) {
 	for end := time.Now().Add(replyMax); time.Now().Before(end); time.Sleep(200 * time.Microsecond) {
 		var got [2][]byte
 		for n := range g.sides {
-			body, err := g.sides[n].stats()
+			body, err := g.stats(n)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", sideName(n), err)
 			}
@@ -339,9 +373,17 @@ func (g *play) asked(late bool) asked {
 	return asked{reference: g.sides[0].asked, subject: g.sides[1].asked, unknown: late, kept: g.Kept}
 }
 
-func (s *side) stats() ([]byte, error) {
+// stats are those of a side, without what is a companion's.
+func (p *Pair) stats(n int) ([]byte, error) {
+	s := &p.sides[n]
 	s.asked++
-	return s.control.Ask("stats\r\n")
+	if n == 0 || p.companion == nil {
+		return s.control.Ask("stats\r\n")
+	}
+	own, goOn := p.still()
+	defer goOn()
+	reply, err := s.control.Ask("stats\r\n")
+	return own.without(reply), err
 }
 
 // depart closes a connection. One that waits and has sent commands behind its
@@ -401,7 +443,7 @@ func (g *play) halfClose(i int) error {
 	g.note(i, "! halfclose")
 	waiting := g.k.conns[i].waiting
 	g.k.conns[i].waiting = nil
-	if err := g.answers(i, waiting, true); err != nil {
+	if err := g.answers(i, waiting, nil); err != nil {
 		return err
 	}
 	if err := g.end(i); err != nil {
@@ -466,7 +508,7 @@ func (g *play) cleanUp() error {
 	if err != nil {
 		return err
 	}
-	for _, line := range []string{"current-jobs-ready: 0", "current-jobs-reserved: 0", "current-jobs-delayed: 0", "current-jobs-buried: 0", "current-tubes: 1", "current-connections: 1", "current-waiting: 0"} {
+	for _, line := range []string{"current-jobs-ready: 0", "current-jobs-reserved: 0", "current-jobs-delayed: 0", "current-jobs-buried: 0", fmt.Sprintf("current-tubes: %d", 1+g.tubesKept()), "current-connections: 1", "current-waiting: 0"} {
 		if !containsLine(body, line) {
 			return fmt.Errorf("after everything was deleted, not %s in\n%s", line, bytes.TrimSpace(body))
 		}
@@ -474,16 +516,29 @@ func (g *play) cleanUp() error {
 	return nil
 }
 
+// tubesKept is how many tubes are the companion's.
+func (p *Pair) tubesKept() int {
+	if p.companion == nil {
+		return 0
+	}
+	return len(p.companion.Tubes())
+}
+
 // ask compares one reply on the control connections.
 func (g *play) ask(what string) error {
 	var got [2][]byte
 	for n := range g.sides {
-		reply, err := g.sides[n].control.Ask(what)
+		ask := what
+		if n == 1 {
+			_, ask = g.renames.request(what, g.k.last)
+		}
+		reply, err := g.sides[n].control.Ask(ask)
 		if err != nil {
-			return fmt.Errorf("%s: %q: %w", sideName(n), what, err)
+			return fmt.Errorf("%s: %q: %w", sideName(n), ask, err)
 		}
 		got[n] = reply
 	}
+	got[1] = g.renames.reply(got[0], got[1])
 	if why := compareReply(got[0], got[1], g.Unquoted, asked{kept: g.Kept}); why != "" {
 		return fmt.Errorf("%q at the end: %s", what, why)
 	}

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -74,7 +75,7 @@ var table = []row{
 	{"cmd/polystalkd/config/tomlfile", "go-toml", ""},
 	{"cmd/polystalkd/e2e/config", "", "cmd/polystalkd/e2e/daemon cmd/polystalkd/fault codec/gearman"},
 	{"cmd/polystalkd/e2e/daemon", "codec/gearman codec/wiretest", ""},
-	{"cmd/polystalkd/e2e/gearman", "", "cmd/internal/release cmd/polystalkd/e2e/daemon codec/gearman codec/gearmantest codec/wiretest go-beanstalk"},
+	{"cmd/polystalkd/e2e/gearman", "", "cmd/internal/release cmd/polystalkd/e2e/daemon cmd/polystalkd/e2e/operator codec/gearman codec/gearmantest codec/wiretest go-beanstalk"},
 	{"cmd/polystalkd/e2e/gearmand", "", "cmd/internal/release cmd/polystalkd/e2e/daemon cmd/polystalkd/fault codec/gearman codec/wiretest x/sys"},
 	{"cmd/polystalkd/e2e/keep", "", "cmd/polystalkd/e2e/daemon cmd/polystalkd/fault codec/gearman codec/wiretest shard/record x/sys"},
 	{"cmd/polystalkd/e2e/operator", "codec/admin codec/wiretest", ""},

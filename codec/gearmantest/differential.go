@@ -33,8 +33,19 @@ type Campaign struct {
 	// Compared counts the requests by Op that were sent to both, PassedOver those
 	// that could not be compared where a history had them.
 	Compared, PassedOver [NumOps]int
+	// Without, if not nil, takes from a list of the subject's the lines that are about jobs
+	// of somebody who uses it besides, with functions of his own.
+	Without func(list string, lines []string) []string
 
 	played int
+}
+
+// without is a list of the subject's that can be compared.
+func (c *Campaign) without(list string, lines []string) []string {
+	if c.Without == nil {
+		return lines
+	}
+	return c.Without(list, slices.Clone(lines))
 }
 
 // Compare plays the history that n requests of the seed make. It returns "" if

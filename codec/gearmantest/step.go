@@ -121,6 +121,8 @@ func (g *play) wholeList(list string, all []message, reference bool) (out []mess
 		if m.kind == 0 {
 			if reference {
 				lines = g.k.exorcise(list, lines)
+			} else {
+				lines = g.c.without(list, lines)
 			}
 			m.body = strings.Join(normalList(list, lines), "") + m.body
 		}
@@ -210,7 +212,7 @@ func (g *play) agree() error {
 		}
 		why = ""
 		for l, name := range lists {
-			a, b := normalList(name, g.k.exorcise(name, want[l])), normalList(name, got[l])
+			a, b := normalList(name, g.k.exorcise(name, want[l])), normalList(name, g.c.without(name, got[l]))
 			if !slices.Equal(a, b) {
 				why = fmt.Sprintf("%s\n\tgearmand %q\n\tours     %q", name, a, b)
 				break

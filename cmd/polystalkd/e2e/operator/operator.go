@@ -36,6 +36,7 @@ type Operator struct {
 	mu   sync.Mutex // held while he does something
 	own  map[uint64]*job
 	put  uint64
+	most uint64   // jobs that he may put; zero: any number
 	seen []uint64 // jobs of others that he has seen last
 	did  map[string]int
 	err  error
@@ -69,6 +70,17 @@ func (o *Operator) Flags() []string { return []string{"--http", "unix:" + o.sock
 // Tubes are his own.
 func (o *Operator) Tubes() []string { return own }
 
+// PutFirst has him put n jobs now, once the server serves, and none afterwards. He deletes
+// none of them then.
+func (o *Operator) PutFirst(n uint64) error {
+	for o.most = n; o.put < n; {
+		if err := o.putOwn(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Begin has him begin, once the server serves.
 func (o *Operator) Begin() {
 	go func() {
@@ -79,14 +91,7 @@ func (o *Operator) Begin() {
 				return
 			default:
 			}
-			if err := o.step(); err != nil {
-				select {
-				case <-o.quit: // the server has ended first, perhaps
-				default:
-					o.mu.Lock()
-					o.err = err
-					o.mu.Unlock()
-				}
+			if o.err = o.step(); o.err != nil {
 				return
 			}
 			time.Sleep(time.Duration(o.rng.IntN(300)) * time.Microsecond)
@@ -94,8 +99,7 @@ func (o *Operator) Begin() {
 	}()
 }
 
-// End has him end. It reports what was not answered as it must be, also when the server is
-// gone.
+// End has him end, before the server does. It reports what was not answered as it must be.
 func (o *Operator) End() error {
 	close(o.quit)
 	<-o.done
@@ -318,7 +322,7 @@ func (o *Operator) editSame() error {
 
 // putOwn puts a job of his own, unless there are many.
 func (o *Operator) putOwn() error {
-	if len(o.own) >= 40 {
+	if o.most == 0 && len(o.own) >= 40 || o.most > 0 && o.put >= o.most {
 		return nil
 	}
 	j := &job{tube: o.pick(own...), state: "ready", pri: uint32(o.rng.IntN(3) * 1000)}
@@ -355,7 +359,7 @@ func (o *Operator) act(verb string) func() error {
 	return func() error {
 		id := o.mine()
 		j := o.own[id]
-		if j == nil {
+		if j == nil || verb == "" && o.spares() {
 			return nil
 		}
 		method, path, fits, to := "POST", jobPath(id)+"/"+verb, j.state != "ready", "ready"
@@ -381,6 +385,9 @@ func (o *Operator) act(verb string) func() error {
 	}
 }
 
+// spares reports whether he lets his jobs live.
+func (o *Operator) spares() bool { return o.most > 0 }
+
 func (o *Operator) editOwn() error {
 	id := o.mine()
 	j := o.own[id]
@@ -395,6 +402,7 @@ func (o *Operator) editOwn() error {
 	return nil
 }
 
+// pause pauses one of his tubes, or ends that.
 func (o *Operator) pause() error {
 	path := tubePath(o.pick(own...)) + "/pause"
 	if o.rng.IntN(2) == 0 {
@@ -408,6 +416,9 @@ func (o *Operator) pause() error {
 // bulk does the same to all jobs of one of his tubes.
 func (o *Operator) bulk() error {
 	tube, action := o.pick(own...), o.pick("delete", "kick", "bury", "set")
+	if action == "delete" && o.spares() {
+		action = "kick"
+	}
 	in := map[string]any{"action": action, "select": map[string]any{"tube": tube}, "dry_run": o.rng.IntN(3) == 0}
 	if action == "set" {
 		in["set"] = map[string]any{"pri": 7}

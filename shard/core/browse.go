@@ -49,6 +49,12 @@ func (c *Core) applyOperator(op *Op, r *Reply) {
 	case OpPutCopies:
 		c.putCopies(op, r)
 		return
+	case OpCondemn:
+		c.applyCondemn(op, r)
+		return
+	case OpReclaimed:
+		c.applyReclaimed(op, r)
+		return
 	case OpHeld:
 		c.listHeld(op, r)
 		return
@@ -223,7 +229,7 @@ func (c *Core) scan(t *tube, x *OperatorOp, r *Reply) {
 			return
 		}
 		x.Cursor.At = uint64(at)
-		if b.spent() || (t == nil || c.jobs.At(at).Tube == t.id) && !b.look(at) {
+		if j := c.jobs.At(at); b.spent() || (t == nil || j.Tube == t.id) && !c.isCondemned(j) && !b.look(at) {
 			r.Status = StatusMore
 			return
 		}

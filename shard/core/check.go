@@ -16,6 +16,7 @@ func (c *Core) Check() error {
 	c.ids.Check(c.jobs, k.at, k.fail) // all other places are compared with what it finds
 	k.tubes()
 	k.moves()
+	k.condemned()
 	k.clients()
 	k.waits()
 	k.timers()
@@ -133,7 +134,7 @@ func (k *checker) counters() {
 		}
 	}
 	// Those of tubes that are forgotten went with them.
-	if jobs := uint64(k.c.jobs.Len()); restored > k.c.restored || got.Total+k.c.restored < jobs+deletes {
+	if jobs := uint64(k.c.jobCount()); restored > k.c.restored || got.Total+k.c.restored < jobs+deletes {
 		k.fail("counters: %d jobs put, %d restored, %d deleted, %d now", got.Total, k.c.restored, deletes, jobs)
 	}
 }

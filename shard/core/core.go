@@ -48,8 +48,7 @@ type Core struct {
 	moving      map[JobID]moving
 
 	recorder
-
-	_ [8]byte // to whole cache lines
+	reclaims *reclaims // nil: nothing was ever condemned
 }
 
 // coreCounts are the sums that a core keeps: Counts, but for what can be read off a table.
@@ -209,7 +208,11 @@ func (c *Core) find(id JobID) (uint32, *store.Job, *tube) {
 	if i == 0 {
 		return 0, nil, nil
 	}
-	return i, j, c.tubes[j.Tube]
+	t := c.tubes[j.Tube]
+	if t.condemned != nil && t.condemned.has(j) {
+		return 0, nil, nil
+	}
+	return i, j, t
 }
 
 // findHeld looks up a job that the op's client has reserved.

@@ -68,6 +68,9 @@
 // What an operator moves to another tube is the one thing that outlives a visit: such a job is
 // nobody's until it is dropped, or put back to where it was (move.go).
 //
+// A flush ends all jobs of a tube at one moment, and gives back later, in parts, what they have
+// taken (condemn.go). Only who walks over records, not over a tube, meets such jobs.
+//
 // What must not be is checked twice. Cheap assertions are always on: a job that enters a
 // container while it is in another, a handle that is closed, an index out of its heap
 // panic with the values, since no answer would be right any more. Check walks everything,

@@ -55,6 +55,8 @@ func newDriver(pick func(n int) int) *driver {
 	d.core = New(d)
 	d.core.Pin("default")
 	d.twin.open("default", 1).pinned = true
+	d.twin.reclaimMost = 1 + pick(6)
+	d.core.reclaimed().most = d.twin.reclaimMost
 	for range 1 + pick(8) {
 		d.conns = append(d.conns, &conn{number: uint64(len(d.conns)) + 100, waiter: new(Waiter), watches: map[string]TubeID{}, mirrors: map[string]*Mirror{}})
 	}
@@ -181,6 +183,9 @@ func (d *driver) do(cn *conn, op *Op) error {
 	if op.Kind == OpMany && !slices.Equal(op.Operator.Results, d.twin.results) {
 		return fmt.Errorf("results %v, want %v", op.Operator.Results, d.twin.results)
 	}
+	if op.Kind == OpCondemn && op.Operator.Condemned != d.twin.condemned {
+		return fmt.Errorf("condemned %+v, want %+v", op.Operator.Condemned, d.twin.condemned)
+	}
 	if (got.Mirror != nil) != (op.Mirror || op.Kind == OpMirror) {
 		return fmt.Errorf("mirror %v", got.Mirror)
 	}
@@ -238,7 +243,7 @@ func (d *driver) op(cn *conn) *Op {
 		OpPut, OpPut, OpPut, OpPut, OpPut, OpReserve, OpReserve, OpReserve, OpReserve, OpReserve, OpCancel, OpReserveJob,
 		OpDelete, OpDelete, OpRelease, OpRelease, OpBury, OpBury, OpTouch, OpKick, OpKickJob,
 		OpPeek, OpPeekReady, OpPeekDelayed, OpPeekBuried, OpPause, OpStatsJob, OpStatsTube, OpStats,
-		OpMany, OpSweep, OpEdit, OpPutCopies, OpPutCopies,
+		OpMany, OpSweep, OpEdit, OpPutCopies, OpPutCopies, OpCondemn, OpReclaimed,
 	}
 	op.Kind = kinds[d.pick(len(kinds))]
 	if d.puts > 0 {
@@ -321,7 +326,7 @@ func (d *driver) op(cn *conn) *Op {
 		op.TubeStats = new(TubeStats)
 	case OpStats:
 		op.Counts = new(Counts)
-	case OpMany, OpSweep, OpEdit:
+	case OpMany, OpSweep, OpEdit, OpCondemn, OpReclaimed:
 		d.operate(cn, op)
 	}
 	return op
@@ -338,6 +343,10 @@ func (d *driver) someJob(cn *conn) JobID {
 	}
 	if len(ids) == 0 || d.pick(20) == 0 {
 		return JobID(d.pick(int(d.last) + 2))
+	}
+	if len(d.twin.lists) > 0 && d.pick(3) == 0 {
+		list := d.twin.lists[d.pick(len(d.twin.lists))].jobs
+		return list[d.pick(len(list))].id // it is over
 	}
 	slices.Sort(ids)
 	return ids[d.pick(len(ids))]
@@ -517,6 +526,7 @@ func (d *driver) drain() error {
 		var r Reply
 		d.core.Apply(d.now, &Op{Kind: OpDelete, ID: id + 1}, &r)
 	}
+	reclaimAll(d.core, &d.now)
 	n := d.core.Counts()
 	if n.Tubes != 1 || n.Clients != 0 || n.Ready+n.Delayed+n.Reserved+n.Buried != 0 || d.core.jobs.Len() != 0 {
 		return fmt.Errorf("after closing and deleting everything: %+v", n)

@@ -140,7 +140,7 @@ func (c *Core) unfollowSome(cl *client, most int) bool {
 		j := c.jobs.At(i)
 		x := c.submissionOf(j)
 		c.unfollow(x, cl.follows)
-		if j.State != Reserved && c.unwanted(j) {
+		if j.State != Reserved && c.unwanted(j) && !c.isCondemned(j) {
 			t := c.tubes[j.Tube]
 			c.leave(t, i, j)
 			c.dropJob(t, i, j)

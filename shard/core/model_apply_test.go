@@ -154,7 +154,7 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 	case OpStats:
 	case OpPutCopies:
 		m.putCopies(op, &r, got)
-	case OpMany, OpSweep, OpEdit:
+	case OpMany, OpSweep, OpEdit, OpCondemn, OpReclaimed:
 		m.results = m.operate(op, &r)
 	default:
 		panic("the model does not know this operation")

@@ -71,6 +71,80 @@ func (m *model) change(j *modelJob, a *Action) Status {
 	return StatusOK
 }
 
+// modelReclaims are the twin's jobs that are condemned.
+type modelReclaims struct {
+	lists        []modelList
+	begun, ended uint64
+	condemned    Condemned // by the last OpCondemn
+	reclaimAt    Time      // the next part
+	reclaimMost  int
+}
+
+// A modelList is what was condemned of a tube in a state, in the order in which it came.
+type modelList struct {
+	tube *modelTube
+	jobs []*modelJob
+}
+
+// reclaims reports whether jobs of t are to be reclaimed.
+func (m *model) reclaims(t *modelTube) bool {
+	return slices.ContainsFunc(m.lists, func(l modelList) bool { return l.tube == t })
+}
+
+// condemn ends the jobs of a tube in some states.
+func (m *model) condemn(t *modelTube, states States, by Time, x *Condemned) Status {
+	for _, j := range m.jobs {
+		if by != 0 && j.tube == t && states.Has(j.state) && j.state != Reserved && j.at > by {
+			return StatusChanged
+		}
+	}
+	n := 0
+	for _, s := range []State{Ready, Delayed, Buried} {
+		list := m.in(t, s)
+		if !states.Has(s) || len(list) == 0 {
+			continue
+		}
+		if len(m.lists) == 0 {
+			m.reclaimAt = m.now
+		}
+		slices.SortFunc(list, func(a, b *modelJob) int { return cmp.Compare(a.since, b.since) })
+		for _, j := range list {
+			delete(m.jobs, j.id)
+			t.deletes++
+			m.flow.Deletes++
+			m.happens(t, flow.Flush)
+		}
+		if s == Ready {
+			t.condemnedUntil = m.now
+		} else if !m.reclaims(t) {
+			t.condemnedUntil = noTime
+		}
+		m.lists = append(m.lists, modelList{t, list})
+		m.begun++
+		n += len(list)
+		*x.of(s) = uint32(len(list))
+	}
+	if n > 0 {
+		m.now++
+	}
+	x.Ticket = m.begun
+	return StatusOK
+}
+
+// reclaim gives back the next of what is condemned.
+func (m *model) reclaim() {
+	m.reclaimAt = m.now + reclaimEvery
+	for n := 0; n < m.reclaimMost && len(m.lists) > 0; n++ {
+		l := &m.lists[0]
+		if l.jobs = l.jobs[1:]; len(l.jobs) == 0 {
+			t := l.tube
+			m.lists = m.lists[1:]
+			m.ended++
+			m.sweep(t)
+		}
+	}
+}
+
 // operate runs an operator's operation that changes jobs.
 func (m *model) operate(op *Op, r *Reply) (results []Status) {
 	x := op.Operator
@@ -108,6 +182,19 @@ func (m *model) operate(op *Op, r *Reply) (results []Status) {
 			}
 			m.act(j, &x.Act, 0)
 			r.N++
+		}
+	case OpCondemn:
+		m.condemned = Condemned{}
+		t := m.tubeNamed(string(op.Name))
+		if t == nil {
+			r.Status = StatusNotFound
+			return nil
+		}
+		r.Status = m.condemn(t, States(op.N), x.Filter.EnteredBy, &m.condemned)
+		r.N = m.condemned.Ready + m.condemned.Delayed + m.condemned.Buried
+	case OpReclaimed:
+		if m.ended < op.Seq {
+			r.Status = StatusMore
 		}
 	case OpEdit:
 		j := m.jobs[op.ID]
@@ -154,6 +241,13 @@ func (d *driver) operate(cn *conn, op *Op) {
 		if d.pick(2) == 0 {
 			x.Filter.EnteredBy = d.now - Time(d.pick(5))*Second
 		}
+	case OpCondemn:
+		op.N = uint32(d.oneOf(0, uint32(StatesOf(State(1+d.pick(4)))), uint32(StatesOf(State(1+d.pick(4)), Ready))))
+		if d.pick(3) == 0 {
+			x.Filter.EnteredBy = d.now - Time(d.pick(5))*Second
+		}
+	case OpReclaimed:
+		op.Seq = uint64(d.pick(int(d.twin.begun) + 2))
 	case OpEdit:
 		if d.pick(2) == 0 {
 			x.Act.Changes |= ChangeBody

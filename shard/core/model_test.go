@@ -28,6 +28,8 @@ type model struct {
 	results         []Status   // of the last OpMany
 	read            []modelJob // by the last VerbRead or VerbTake
 	copied          []modelJob // by the next OpPutCopies
+
+	modelReclaims
 }
 
 type modelJob struct {
@@ -52,6 +54,7 @@ type modelTube struct {
 	pauseUntil, pauseFor   Time
 	total, deletes, pauses uint64
 	flow                   Flow
+	condemnedUntil         Time // of ready jobs
 }
 
 type modelClient struct {
@@ -139,7 +142,7 @@ func (m *model) sweep(t *modelTube) {
 	for _, j := range m.jobs {
 		used = used || j.tube == t
 	}
-	if !used {
+	if !used && !m.reclaims(t) {
 		m.tubes = slices.DeleteFunc(m.tubes, func(o *modelTube) bool { return o == t })
 		m.log = append(m.log, "-"+t.name)
 	}
@@ -208,6 +211,9 @@ func (m *model) setAt(j *modelJob, s State, cl *modelClient, deadline, at Time) 
 	case Ready:
 		for _, o := range m.in(j.tube, Ready) {
 			at = max(at, o.at)
+		}
+		if m.reclaims(j.tube) {
+			at = max(at, j.tube.condemnedUntil+1)
 		}
 	case Buried:
 		at = max(at, m.buriedAt+1)
@@ -289,9 +295,13 @@ func (m *model) clientDue(cl *modelClient) Time {
 }
 
 // next is the moment of the next event, and the event. At one moment tubes go
-// before clients, and lower handles before higher ones.
+// before clients, and lower handles before higher ones; before them all goes what has neither,
+// the next part of what is to be reclaimed.
 func (m *model) next() (at Time, t *modelTube, cl *modelClient) {
 	at = Never
+	if len(m.lists) > 0 {
+		at = m.reclaimAt
+	}
 	for _, o := range m.tubes {
 		if d := m.tubeDue(o); d < at || d == at && t != nil && o.id < t.id {
 			at, t = d, o
@@ -318,6 +328,8 @@ func (m *model) expire(now Time) {
 			m.serve(t)
 		case t != nil:
 			m.setAt(m.in(t, Delayed)[0], Ready, nil, 0, at)
+		case cl == nil:
+			m.reclaim()
 		default:
 			held := m.held(cl)
 			switch {
@@ -379,6 +391,13 @@ func (m *model) flowOf(t *modelTube) Flow {
 		f.Puts, f.Deletes = t.total, t.deletes
 	}
 	g := *f
+	for _, l := range m.lists {
+		for _, j := range l.jobs {
+			if j.tube == t {
+				g.Bytes += uint64(len(j.body))
+			}
+		}
+	}
 	for _, j := range m.jobs {
 		if j.tube == t {
 			g.Bytes += uint64(len(j.body))

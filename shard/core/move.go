@@ -159,6 +159,9 @@ func (c *Core) putBack(t *tube, i uint32, j *store.Job, x *OperatorOp) Status {
 	j.Since = since
 	l.Remove(c.jobs, i, j)
 	l.PushBehind(c.jobs, before, i, j)
+	if t.condemned != nil {
+		t.condemned.spare(j)
+	}
 	if m.was == Ready {
 		c.match(t)
 	}

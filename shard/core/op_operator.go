@@ -22,6 +22,8 @@ const (
 	OpHeld                                     // see ListHeld
 	OpAskHolders                               // see AskHolders
 	OpPick                                     // see PickJobs
+	OpCondemn                                  // see Condemn
+	OpReclaimed                                // see AskReclaimed
 )
 
 // What a visit may do, in units of work: to look at a job is one, and so is each bodyUnit
@@ -50,6 +52,8 @@ type OperatorOp struct {
 	Bodies  []byte // what JobRow.Body tells of
 	Looked  int    // jobs that were looked at in this visit
 	Holders []Holder
+
+	Condemned Condemned // by a Condemn
 
 	Results []Status // what became of each job of an ActOnMany or PutCopies
 	Seen    Time     // when the rows of VerbRead and VerbTake were, in core time

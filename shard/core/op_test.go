@@ -116,6 +116,10 @@ func made(op *Op) *Op {
 		o.Edit(op.ID, op.Seq, op.Body, op.Large, op.Operator)
 	case OpPutCopies:
 		o.PutCopies(op.Name, op.Operator.ids, op.Operator)
+	case OpCondemn:
+		o.Condemn(op.Name, States(op.N), op.Operator)
+	case OpReclaimed:
+		o.AskReclaimed(op.Seq)
 	case OpCreateFunction:
 		o.CreateFunction(op.Name)
 	case OpDropFunction:
@@ -173,7 +177,7 @@ func made(op *Op) *Op {
 // TestOpsLeaveNothingBehind: names and bodies of the operation before are not copied again
 // by Keep.
 func TestOpsLeaveNothingBehind(t *testing.T) {
-	for kind := OpJoin; kind <= OpPick; kind++ {
+	for kind := OpJoin; kind <= OpReclaimed; kind++ {
 		if kind == functionKinds || kind == operatorKinds {
 			kind++
 		}

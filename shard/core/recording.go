@@ -42,8 +42,10 @@ func (c *Core) records(j *store.Job) bool {
 }
 
 // RecordsTimers reports whether what is due may append records: a job that fails
-// because its time is up once too often.
-func (c *Core) RecordsTimers() bool { return c.submissions != nil && c.submissions.opts.Retries > 0 }
+// because its time is up once too often, the end of those that are condemned.
+func (c *Core) RecordsTimers() bool {
+	return c.submissions != nil && c.submissions.opts.Retries > 0 || c.reclaims != nil && c.reclaims.jobs > 0
+}
 
 // recordOf describes a job as it is to come back: its reservation ends with
 // the process. What it returns is good until the next call.

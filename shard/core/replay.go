@@ -279,9 +279,9 @@ func (c *Core) eachJob(f func(*store.Job)) {
 	for b := range uint64(c.ids.Size) {
 		for i := *c.ids.Head(b); i != 0; {
 			j := c.jobs.At(i)
-			next := j.Hash
-			f(j)
-			i = next
+			if i = j.Hash; !c.isCondemned(j) {
+				f(j)
+			}
 		}
 	}
 }

@@ -228,6 +228,33 @@ func compareReplay(s *scribe, now Time) error {
 	return pausesEnd(c)
 }
 
+// compareCrash replays s as it is, maybe in the middle of a flush: what is there comes back
+// as it was, and besides that only what is condemned and not yet reclaimed.
+func compareCrash(s *scribe, now Time) error {
+	if err := s.take(); err != nil {
+		return err
+	}
+	c, _, err := s.replay(now, nil)
+	if err != nil {
+		c.Close()
+		return err
+	}
+	defer c.Close()
+	settle(c, now)
+	was, is := facts(s.core, s.counts), facts(c, nil)
+	for id, f := range was {
+		if g, ok := is[id]; !ok || f != g {
+			return fmt.Errorf("job %d: after a crash (%v) as %+v, want %+v", id, ok, g, f)
+		}
+	}
+	for id := range is {
+		if _, j := s.core.ids.Find(s.core.jobs, id); j == nil {
+			return fmt.Errorf("job %d was gone, and comes back after a crash", id)
+		}
+	}
+	return c.Check()
+}
+
 // sums recounts what a buffer says of its core.
 func sums(c *Core, buf *record.Buffer) error {
 	live, jobs := int64(0), int64(0)
@@ -369,6 +396,14 @@ func playReplay(seed uint64) (*driver, error) {
 			if d.last > 0 {
 				s.core.CopyJob(1+JobID(rng.Uint64N(uint64(d.last))), s.buf.Commit)
 			}
+		case 6, 7:
+			d.trace = append(d.trace, "crash")
+			if err := d.expire(); err != nil {
+				return d, err
+			}
+			if err := compareCrash(s, d.now); err != nil {
+				return d, err
+			}
 		case 4, 5:
 			// Ahead of the twin it settles; the twin follows.
 			if err := d.conclude(); err != nil {
@@ -385,12 +420,31 @@ func playReplay(seed uint64) (*driver, error) {
 	return d, compareReplay(s, d.now)
 }
 
-// settled expires what is due in the core and in its twin.
+// conclude expires what is due in the core and in its twin, until nothing is condemned.
 func (d *driver) conclude() error {
+	for more := true; more; more = d.core.reclaims.jobs > 0 {
+		d.now += reclaimEvery
+		if err := d.expire(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expire does what is due in the core and in its twin.
+func (d *driver) expire() error {
 	d.now = max(d.now, d.core.now)
 	settle(d.core, d.now)
 	d.twin.expire(d.now)
 	return d.compare()
+}
+
+// reclaimAll lets time pass until nothing is condemned.
+func reclaimAll(c *Core, now *Time) {
+	for c.reclaims != nil && c.reclaims.jobs > 0 {
+		*now = max(*now, c.now) + reclaimEvery
+		settle(c, *now)
+	}
 }
 
 // again replays what w's core recorded and puts a new core in its place.

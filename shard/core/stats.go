@@ -227,7 +227,7 @@ func (c *Core) applyFlow(op *Op, r *Reply) {
 	g := &op.Operator.Flow
 	*g = Flow{}
 	if op.Name == nil {
-		g.Puts, g.Deletes = c.counts.Total, c.counts.Total+c.restored-uint64(c.jobs.Len())
+		g.Puts, g.Deletes = c.counts.Total, c.counts.Total+c.restored-uint64(c.jobCount())
 		g.read(&c.sums.Totals)
 		return
 	}
@@ -279,6 +279,9 @@ func (c *Core) Jobs() iter.Seq[JobView] {
 		for b := range uint64(c.ids.Size) {
 			for i := *c.ids.Head(b); i != 0; {
 				j := c.jobs.At(i)
+				if i = j.Hash; c.isCondemned(j) {
+					continue
+				}
 				v := JobView{ID: j.ID, Tube: c.tubes[j.Tube].name, State: j.State, Pri: j.Pri, Since: j.Since, Body: c.bodyOf(j)}
 				v.Moves = j.Reserves + j.Timeouts + j.Releases + j.Buries + j.Kicks
 				switch j.State {
@@ -292,7 +295,6 @@ func (c *Core) Jobs() iter.Seq[JobView] {
 				if !yield(v) {
 					return
 				}
-				i = j.Hash
 			}
 		}
 	}

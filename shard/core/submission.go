@@ -159,7 +159,7 @@ func (c *Core) findUnique(t *tube, op *Op, hash uint32) uint32 {
 	n := c.submissions.unique.Find(c.submissions.jobs, hash, func(n uint32) bool {
 		x := c.submissions.jobs.At(n)
 		switch j := c.jobs.At(x.Job); {
-		case j.Tube != t.id || x.Is(store.ByBody) != op.Function.ByBody || isTaken(j):
+		case j.Tube != t.id || x.Is(store.ByBody) != op.Function.ByBody || isTaken(j) || c.isCondemned(j):
 			return false // a taken one is about to be another tube's
 		case x.Is(store.ByBody):
 			return c.sameBody(j, op)
@@ -338,7 +338,7 @@ func (k *checker) submission(i uint32, j *store.Job, sums *submissionSums) {
 	if x.Job != i {
 		k.fail("job %d: what was submitted belongs to record %d", j.ID, x.Job)
 	}
-	if j.State != Reserved && c.unwanted(j) {
+	if j.State != Reserved && c.unwanted(j) && !c.isCondemned(j) {
 		k.fail("job %d: %s, and nobody wants it", j.ID, j.State)
 	}
 	for _, n := range []uint8{x.UniqueLen, x.ReducerLen} {

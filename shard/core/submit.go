@@ -269,7 +269,7 @@ func (c *Core) uniqueStatus(op *Op, r *Reply) {
 			if g.Is(store.ByBody) || !bytes.Equal(c.submissions.uniqueOf(g), x.Unique()) {
 				return false
 			}
-			if j := c.jobs.At(g.Job); newest == nil || j.ID > newest.ID {
+			if j := c.jobs.At(g.Job); (newest == nil || j.ID > newest.ID) && !c.isCondemned(j) {
 				newest = j
 			}
 			return false // there may be others
@@ -294,13 +294,15 @@ func (c *Core) listJobs(x *FunctionOp, r *Reply) {
 		}
 		for i := *c.ids.Head(x.Cursor); i != 0; {
 			j := c.jobs.At(i)
+			if i = j.Hash; c.isCondemned(j) {
+				continue
+			}
 			s := SubmittedJob{ID: j.ID, Background: true}
 			if j.IsSubmitted() {
 				g := c.submissionOf(j)
 				s.Lost, s.Background, s.Unique = c.submissions.progressOf(j.Submission()).lost, g.Is(store.Background), string(c.submissions.uniqueOf(g))
 			}
 			x.Jobs = append(x.Jobs, s)
-			i = j.Hash
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (h *functionHistory) operatorStep() {
 		Verb: Verb(1 + h.rng.IntN(6)), Changes: Changes(h.rng.IntN(8)), Force: h.rng.IntN(2) == 0,
 		Pri: h.rng.Uint32N(3000), Delay: h.rng.Uint32N(2), TTR: 1 + h.rng.Uint32N(3),
 	}}
-	switch h.rng.IntN(5) {
+	switch h.rng.IntN(6) {
 	case 0:
 		x.ids = []JobID{h.some(), h.some()}
 		h.apply(&Op{Kind: OpMany, Operator: x})
@@ -78,6 +78,9 @@ func (h *functionHistory) operatorStep() {
 		h.moveStep([]Verb{VerbRead, VerbTake, VerbTake}[h.rng.IntN(3)])
 	case 4:
 		h.endMoves([]Verb{VerbPutBack, VerbDrop}[h.rng.IntN(2)])
+	case 5:
+		h.core.reclaimed().most = 1 + h.rng.IntN(3)
+		h.apply(&Op{Kind: OpCondemn, Name: []byte(h.name()), N: uint32(StatesOf(State(1+h.rng.IntN(4)), State(1+h.rng.IntN(4)))), Operator: x})
 	}
 }
 
@@ -220,6 +223,9 @@ func (h *functionHistory) deliver() {
 // compareReplay replays what was recorded: the jobs that somebody wants even
 // without a client are there as they were.
 func (h *functionHistory) compareReplay() {
+	reclaimAll(h.core, &h.now)
+	h.check()
+	h.deliver()
 	if err := h.scribe.take(); err != nil {
 		h.t.Fatal(err)
 	}
@@ -272,6 +278,7 @@ func (h *functionHistory) finish() {
 	}
 	h.now += 10 * Second
 	h.core.Expire(h.now)
+	reclaimAll(h.core, &h.now)
 	h.check()
 	h.deliver()
 	worker := h.session()

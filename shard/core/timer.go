@@ -101,10 +101,13 @@ func (c *Core) dueAt(t *timer) Time {
 // whose delay ends serves a client before that client's wait ends, then by
 // handle, so that the order does not depend on the heap's shape.
 func (t *timer) rank() uint64 {
-	if t.tube != nil {
+	switch {
+	case t.tube != nil:
 		return uint64(t.tube.id)
+	case t.client != nil:
+		return 1<<32 | uint64(t.client.id)
 	}
-	return 1<<32 | uint64(t.client.id)
+	return 0
 }
 
 // timers is a binary heap of timers by (at, rank); the field holds few
@@ -235,19 +238,23 @@ const expireMax = 1024
 func (c *Core) Next() Time { return c.timers.next() }
 
 // Expire does what is due at now: delayed jobs become ready, pauses end,
-// reservations run out, waits end. It does them in the order of their times,
-// however late it is called, so a stall changes no outcome: a client whose
-// job became ready before its wait ended gets the job. It does a bounded
-// amount: when Next is still not after now, call it again.
+// reservations run out, waits end, condemned jobs are reclaimed. It does them in
+// the order of their times, however late it is called, so a stall changes no
+// outcome: a client whose job became ready before its wait ended gets the job. It
+// does a bounded amount: when Next is still not after now, call it again.
 func (c *Core) Expire(now Time) {
 	c.advance(now)
 	for left := expireMax; left > 0 && c.timers.next() <= c.now; left-- {
 		t := c.timers.heap[0].t
 		// An early timer finds nothing due at its time, and moves on.
-		if t.tube != nil {
+		switch {
+		case t.tube != nil:
 			left -= c.expireTube(t.tube, t.at, left)
-		} else {
+		case t.client != nil:
 			left -= c.expireClient(t.client, t.at-c.slept, left)
+		default:
+			c.reclaim()
+			continue
 		}
 		c.timers.move(t, c.dueAt(t))
 		if t.tube != nil && !t.tube.resting() {
@@ -271,6 +278,9 @@ func (c *Core) expireTube(t *tube, at Time, most int) (done int) {
 		j := c.jobs.At(i)
 		c.leaveDelayed(t, i, j)
 		since := at
+		if t.condemned != nil {
+			since = max(since, t.condemned.until[Ready]+1)
+		}
 		if last := t.readyList.Tail; last != 0 {
 			since = max(since, c.jobs.At(last).Since)
 		}

@@ -261,7 +261,7 @@ func (c *Core) applyPeek(op *Op, r *Reply) {
 	var i uint32
 	switch op.Kind {
 	case OpPeek:
-		i, _ = c.ids.Find(c.jobs, op.ID)
+		i, _, _ = c.find(op.ID)
 	case OpPeekReady:
 		if t := c.tubeAt(op.Tube); t.ready.N > 0 {
 			i = t.ready.Top().Job

@@ -40,8 +40,9 @@ type tube struct {
 
 	timer timer
 
-	flow     *flow.Flow // nil: see flowOf
-	function *function  // nil: nobody has named it as a function
+	flow      *flow.Flow // nil: see flowOf
+	function  *function  // nil: nobody has named it as a function
+	condemned *condemned // nil: none of its jobs
 }
 
 // tubeClasses are how many jobs of a tube are of a class, but for ClassNormal, which has
@@ -114,7 +115,7 @@ func (c *Core) openTube(name []byte) *tube {
 
 // inUse reports whether t is more than a name.
 func (t *tube) inUse() bool {
-	return t.jobs > 0 || t.watching > 0 || t.using > 0 || t.pinned || t.pauseKeeps
+	return t.jobs > 0 || t.watching > 0 || t.using > 0 || t.pinned || t.pauseKeeps || t.condemned != nil
 }
 
 // closeTube forgets t if nothing needs it any more, a function after a while. A
@@ -246,7 +247,9 @@ func (k *checker) tubes() {
 	// In no fixed order: a check only reports.
 	for i := range k.at {
 		j := c.jobs.At(i)
-		jobs[j.Tube]++
+		if int(j.Tube) < len(c.tubes) && c.tubes[j.Tube] != nil && !c.isCondemned(j) {
+			jobs[j.Tube]++
+		}
 		bytes[j.Tube] += uint64(j.Size)
 		if j.State == Reserved {
 			reserved[j.Tube]++

@@ -1,0 +1,58 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	"polystalk/shard/record"
+)
+
+// BenchmarkFlush is that of a million ready jobs: how long the visit takes that condemns them,
+// and one that reclaims a part of them.
+func BenchmarkFlush(tb *testing.B) {
+	for _, recorded := range []bool{false, true} {
+		name := "unrecorded"
+		if recorded {
+			name = "recorded"
+		}
+		tb.Run(name, func(tb *testing.B) { flushMany(tb, recorded) })
+	}
+}
+
+func flushMany(tb *testing.B, recorded bool) {
+	const jobs = 1 << 20
+	var condemn, reclaim time.Duration
+	runs, parts := 0, 0
+	for tb.Loop() {
+		tb.StopTimer()
+		b := newBench(tb)
+		var buf record.Buffer
+		if buf.Commit = 1; recorded {
+			b.RecordTo(&buf)
+		}
+		for range jobs {
+			b.put.Pri = uint32(b.last * 0x9E3779B9) // in no order
+			b.putOne()
+		}
+		op := new(Op)
+		op.Condemn([]byte("default"), 0, new(OperatorOp))
+		tb.StartTimer()
+		start := time.Now()
+		b.do(op, StatusOK)
+		condemn += time.Since(start)
+		runs++
+		for b.Next() != Never {
+			buf.Data = buf.Data[:0] // as who commits it does
+			start := time.Now()
+			b.Expire(b.Next())
+			reclaim += time.Since(start)
+			parts++
+		}
+		if b.jobs.Len() != 0 {
+			tb.Fatalf("%d jobs are left", b.jobs.Len())
+		}
+		b.Close()
+	}
+	tb.ReportMetric(float64(condemn.Nanoseconds())/float64(runs), "ns/condemn")
+	tb.ReportMetric(float64(reclaim.Nanoseconds())/float64(parts), "ns/part")
+}

@@ -33,7 +33,7 @@ func TestDeedsAreCounted(t *testing.T) {
 	op.Kick(ctx, "none", 10)
 	op.Pause(ctx, "mail", 1)
 	op.Edit(ctx, ids[1], &admin.Edit{Action: core.Action{Verb: core.VerbSet, Changes: core.ChangePri, Pri: 7}})
-	kick := admin.Bulk{Jobs: admin.JobQuery{Tube: "mail"}, Action: core.Action{Verb: core.VerbKick}, AtMost: math.MaxUint64}
+	kick := admin.Bulk{Jobs: admin.JobQuery{Tube: "mail"}, Action: admin.Verb{Action: core.Action{Verb: core.VerbKick}}, AtMost: math.MaxUint64}
 	if err := op.RunBulk(ctx, &kick, new(admin.Progress)); err != nil {
 		t.Fatal(err)
 	}

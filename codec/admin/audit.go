@@ -19,5 +19,6 @@ type Entry struct {
 	Path      string    `json:"path"`   // as it was asked for
 	Status    int       `json:"status"` // of the answer
 	Affected  uint64    `json:"affected"`
+	Detail    string    `json:"detail,omitempty"` // what was changed, beyond the path
 	RequestID string    `json:"request_id"`
 }

@@ -1,51 +1,68 @@
 package admin
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // A NewOperation is the same to be done to many jobs.
 type NewOperation struct {
 	Action       string    `json:"action"` // delete, kick, bury, release or set
 	Select       Selection `json:"select"`
-	Set          SetJobs   `json:"set"`   // of the action set
-	Force        bool      `json:"force"` // also jobs that workers have; release always
-	Limit        uint64    `json:"limit"` // 0: all
-	DryRun       bool      `json:"dry_run"`
-	AsOf         string    `json:"as_of"`          // of a dry run: no other jobs than were counted
-	ExpectAtMost *uint64   `json:"expect_at_most"` // absent: any number
+	Set          SetJobs   `json:"set,omitzero"`   // of the action set
+	Force        bool      `json:"force,omitzero"` // also jobs that workers have; release always
+	Limit        uint64    `json:"limit,omitzero"` // 0: all
+	DryRun       bool      `json:"dry_run,omitzero"`
+	AsOf         string    `json:"as_of,omitzero"`          // of a dry run: no other jobs than were counted
+	ExpectAtMost *uint64   `json:"expect_at_most,omitzero"` // absent: any number
 }
 
-// A Selection says which jobs are meant; what is absent selects all.
+// A Selection says which jobs are meant: those of a tube, of all tubes, or those with some
+// ids; what else is given narrows that.
 type Selection struct {
-	Tube             *string  `json:"tube"` // byte for byte; or AllTubes
-	AllTubes         bool     `json:"all_tubes"`
-	States           []string `json:"states"`
-	Contains         string   `json:"contains"`
-	MinID            uint64   `json:"id_min,string"`
-	MaxID            uint64   `json:"id_max,string"`
-	OlderThanSeconds uint32   `json:"older_than_seconds"`
+	Tube             *string  `json:"tube,omitzero"`      // byte for byte
+	TubePath         *string  `json:"tube_path,omitzero"` // or percent-encoded, as in paths
+	AllTubes         bool     `json:"all_tubes,omitzero"`
+	IDs              []string `json:"ids,omitzero"`
+	States           []string `json:"states,omitzero"`
+	Contains         string   `json:"contains,omitzero"`
+	MinID            uint64   `json:"id_min,string,omitzero"`
+	MaxID            uint64   `json:"id_max,string,omitzero"`
+	OlderThanSeconds uint32   `json:"older_than_seconds,omitzero"`
 }
 
 // SetJobs is what is to be changed in many jobs.
 type SetJobs struct {
-	Pri          *uint32 `json:"pri"`
-	DelaySeconds *uint32 `json:"delay_seconds"` // from when it comes to the job; 0: it is ready
+	Pri          *uint32 `json:"pri,omitzero"`
+	DelaySeconds *uint32 `json:"delay_seconds,omitzero"` // from when it comes to the job; 0: it is ready
+	TTRSeconds   *uint32 `json:"ttr_seconds,omitzero"`   // from the next reservation or touch on
+
+	// A body is changed in one job at a time: these are told so.
+	Body       json.RawMessage `json:"body,omitzero"`
+	BodyBase64 json.RawMessage `json:"body_base64,omitzero"`
 }
 
 // An Operation is how far one is.
 type Operation struct {
-	ID      uint64            `json:"id,string"`
-	Name    string            `json:"name"` // of the token; empty: none was shown
-	Action  string            `json:"action"`
-	DryRun  bool              `json:"dry_run"`
-	State   string            `json:"state"` // waiting, running, done, cancelled or failed
-	AsOf    string            `json:"as_of,omitempty"`
-	Began   time.Time         `json:"began"`
-	Ended   *time.Time        `json:"ended,omitempty"`
-	Looked  uint64            `json:"looked_at"`
-	Matched uint64            `json:"matched"`
-	Done    uint64            `json:"done"`
-	Skipped map[string]uint64 `json:"skipped"` // by the reason
-	Problem *Problem          `json:"problem,omitempty"`
+	ID      uint64       `json:"id,string"`
+	Name    string       `json:"name"` // of the token; empty: none was shown
+	Action  string       `json:"action"`
+	DryRun  bool         `json:"dry_run"`
+	Asked   NewOperation `json:"asked"`              // what was asked for, but for the ids
+	IDs     int          `json:"ids_given,omitzero"` // how many those are
+	State   string       `json:"state"`              // waiting, running, done, cancelled or failed
+	AsOf    string       `json:"as_of,omitempty"`
+	Began   time.Time    `json:"began"`
+	Ended   *time.Time   `json:"ended,omitempty"`
+	ToLook  uint64       `json:"to_look_at"` // jobs, about: others come and go
+	Looked  uint64       `json:"looked_at"`
+	Matched uint64       `json:"matched"`
+	Done    uint64       `json:"done"` // and as safe as the journal makes it
+	// Unconfirmed were changed, and wait for the journal, or have waited in vain.
+	Unconfirmed uint64            `json:"unconfirmed,omitzero"`
+	Skipped     map[string]uint64 `json:"skipped"`            // by the reason
+	Selected    *uint64           `json:"selected,omitempty"` // how many are, if they were counted first
+	Problem     *Problem          `json:"problem,omitempty"`
 }
 
 // Operations are those that are remembered, the newest first.

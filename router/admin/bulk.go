@@ -2,42 +2,59 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
 	wire "polystalk/codec/admin"
-	"polystalk/router/direct"
 	"polystalk/shard/core"
 )
 
-// bulkStep is how many jobs are acted on in a visit.
-const bulkStep = 256
-
-// commitWithin is how long the journal has for what was done, also if it was cancelled then.
-const commitWithin = 20 * time.Second
+const (
+	// bulkStep is how many jobs are found, or acted on, in a visit at most.
+	bulkStep = 256
+	// unsettledMost steps may be on their way to the disk: beyond that the disk is waited
+	// for, so that whatever is slower than the shards holds a bounded amount.
+	unsettledMost = 16
+	// commitWithin is how long the journal has for what was done last, and cancelWithin for
+	// what was done before the operation was cancelled: who cancels waits for that.
+	commitWithin = 20 * time.Second
+	cancelWithin = 500 * time.Millisecond
+)
 
 // A Bulk is the same to be done to many jobs: those that Jobs selects, of which only Tube or
-// AllTubes, Filter and OlderThan count. A job is left alone that has entered its state after
-// AsOf, so that it touches none but those that were counted.
+// AllTubes, Filter and OlderThan count, or of those the ones with some ids. A job is left
+// alone that has entered its state after AsOf, so that it touches none but those that were
+// counted by a dry run with the same Jobs and IDs.
 type Bulk struct {
 	Jobs   JobQuery
-	Action core.Action // a verb that needs no room for bodies: neither ChangeTTR nor ChangeBody
-	AsOf   core.Time   // zero: the moment at which it begins
-	DryRun bool        // they are counted alone
-	// AtMost jobs are expected: if there are more, nothing is changed.
+	IDs    []core.JobID // not nil: only these
+	Action Action
+	AsOf   core.Time // zero: the moment at which it begins; see Operator.Moment
+	DryRun bool      // they are counted alone, with what would become of them
+	// AtMost jobs are expected: if more are selected, nothing is changed. To know that they
+	// are counted first.
 	AtMost uint64 // math.MaxUint64: any number
-	Limit  uint64 // zero: all of them
+	Limit  uint64 // jobs of those that are selected; zero: all of them
 }
 
 // A Tally is how far a Bulk is.
 type Tally struct {
-	Looked  uint64                 // jobs that were looked at
-	Matched uint64                 // of those, that were selected
-	Done    uint64                 // of those, that were acted on
-	Skipped map[core.Status]uint64 // of those, that were not, by the reason
-	AsOf    core.Time
+	ToLook  uint64 // jobs to be looked at, about, since others come and go; to count them first is to look twice
+	Looked  uint64 // jobs that were looked at
+	Matched uint64 // of those, that were selected
+	Done    uint64 // of those, that were acted on, and are as safe as the journal makes it
+	// Unconfirmed were acted on, and wait for the journal; at the end it has not confirmed
+	// them in time.
+	Unconfirmed uint64
+	// Skipped are those that were not acted on, by the reason; of a dry run that would not
+	// be. Ids of which there is no job count as StatusNotFound here, and are not Matched.
+	Skipped  map[core.Status]uint64
+	Selected *uint64 // how many are, if they were counted first
+	AsOf     core.Time
 }
 
 // A Progress is the tally of a Bulk that runs. It may be asked by anyone at any time.
@@ -64,145 +81,209 @@ func (p *Progress) change(f func(t *Tally)) {
 	f(&p.t)
 }
 
+// Moment is a value for Bulk.AsOf: what has entered its state by now is meant, and nothing
+// that does so later. It lies just before now, since the shard that is visited next may
+// have a change of this very moment yet to come.
+func (o *Operator) Moment() core.Time { return o.opts.Host.Clock.Now() - 1 }
+
 // RunBulk does b, and tells p how far it is; it returns once all that was done is durable, or
-// with a problem. What was done before that stays done. The end of ctx cancels it between two
-// visits.
+// with a problem. What was done before that stays done, so the same once more, with the same
+// AsOf, does what is left. The end of ctx cancels it between two visits; its cause, if that
+// is a problem, is what RunBulk returns.
 func (o *Operator) RunBulk(ctx context.Context, b *Bulk, p *Progress) error {
-	err := o.runBulk(ctx, b, p)
+	r := &bulkRun{o: o, b: b, p: p}
+	if r.asOf = b.AsOf; r.asOf == 0 {
+		r.asOf = o.Moment()
+	}
+	p.change(func(t *Tally) { t.AsOf, t.Skipped = r.asOf, make(map[core.Status]uint64) })
+	err := r.why(ctx, r.settleAll(ctx, r.run(ctx)))
 	if !b.DryRun {
 		t := p.Tally()
 		var left uint64
 		for _, n := range t.Skipped {
 			left += n
 		}
-		o.deeds.count(verbActions[b.Action.Verb], t.Done, left, err)
+		o.deeds.count(b.Action.Name(), t.Done, left, err)
 	}
 	return err
 }
 
-func (o *Operator) runBulk(ctx context.Context, b *Bulk, p *Progress) error {
-	asOf := b.AsOf
-	if asOf == 0 {
-		asOf = o.opts.Host.Clock.Now()
+// A bulkRun is a Bulk under way.
+type bulkRun struct {
+	o         *Operator
+	b         *Bulk
+	p         *Progress
+	asOf      core.Time
+	unsettled []unsettled // the oldest first
+}
+
+// An unsettled step has acted on so many jobs, and depends on a commit.
+type unsettled struct{ commit, jobs uint64 }
+
+// why is the problem of an operation that ended with an error: that it was cancelled, if
+// that is why.
+func (r *bulkRun) why(ctx context.Context, err error) error {
+	full, ok := errors.AsType[*wire.Problem](err)
+	switch done := r.p.Tally().Done; {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return stopped(ctx)
+	case r.o.opts.Life.Failure() == "" && r.o.opts.Life.Phase() == Stopping:
+		return wire.Cancelled.Problem("the server ends")
+	case ok && full.Type == wire.ProblemPath+wire.DiskFull.Slug && done > 0:
+		return wire.DiskFull.Problem(fmt.Sprintf("%d jobs were changed before it was", done))
 	}
-	p.change(func(t *Tally) { t.AsOf, t.Skipped = asOf, make(map[core.Status]uint64) })
-	q := b.Jobs
-	q.Order, q.Body, q.Limit = Scan, 0, bulkStep
-	q.Filter.EnteredBy = asOf
-	if !b.DryRun && b.AtMost != math.MaxUint64 {
-		var n uint64
-		err := o.eachPart(ctx, &q, asOf, func(part *JobPart, _ int) (bool, error) {
-			n += uint64(len(part.Rows))
-			return n <= b.AtMost, nil
-		})
-		if err != nil {
-			return err
-		}
-		if n > b.AtMost {
-			return wire.MoreThanExpected.Problem(fmt.Sprintf("more than %d jobs are selected", b.AtMost))
-		}
+	return err
+}
+
+// stopped is the problem of what ctx has ended.
+func stopped(ctx context.Context) error {
+	if p, ok := context.Cause(ctx).(*wire.Problem); ok {
+		return p
 	}
-	var commit uint64
-	err := o.eachPart(ctx, &q, asOf, func(part *JobPart, shard int) (bool, error) {
-		return o.bulkPart(ctx, b, asOf, part, shard, p, &commit)
+	return wire.Cancelled.Problem("the server ends")
+}
+
+// run does it, but for what is on its way to the disk.
+func (r *bulkRun) run(ctx context.Context) error {
+	s, err := r.o.newSelection(ctx, r.b, r.asOf)
+	if err != nil {
+		return err
+	}
+	counts := !r.b.DryRun && r.b.AtMost != math.MaxUint64
+	r.p.change(func(t *Tally) {
+		if t.ToLook = s.toLook; counts {
+			t.ToLook *= 2
+		}
 	})
-	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitWithin)
-	defer cancel()
-	if o.opts.Gate.Committed(wait, o.journal(), commit) != nil && err == nil {
-		err = wire.Uncertain.Problem("the journal has not acknowledged the change in time")
+	if counts {
+		if err := r.count(ctx, s); err != nil {
+			return err
+		}
+		s.rewind()
 	}
-	return err
-}
-
-// eachPart calls f with the jobs of each visit, and the shard that they are in, until that
-// reports false.
-func (o *Operator) eachPart(ctx context.Context, q *JobQuery, begun core.Time, f func(part *JobPart, shard int) (bool, error)) error {
-	at := &Place{Begun: begun}
-	for first := true; at != nil; first = false {
-		if ctx.Err() != nil {
-			return wire.Cancelled.Problem("")
-		}
-		start := time.Now()
-		var part *JobPart
-		shard := at.Shard
-		err := o.run(ctx, func(c *direct.Caller) error {
-			b := newBrowse(o, c, q, at)
-			more, found := b.visit()
-			if !found && first {
-				return noTube(q.Tube)
-			}
-			b.take()
-			if b.at.Cursor = b.x.Cursor; more {
-				b.part.Next = &b.at
-			}
-			part = &b.part
-			return nil
-		})
-		if err != nil {
+	for more := true; more; {
+		if more, err = s.visit(ctx); err != nil {
 			return err
 		}
-		o.rest(start)
-		if !q.AllTubes {
-			shard = o.opts.Host.Map.OfTube([]byte(q.Tube))
-		}
-		if goOn, err := f(part, shard); err != nil || !goOn {
+		goOn, err := r.take(ctx, s)
+		if err != nil || !goOn {
 			return err
 		}
-		at = part.Next
 	}
 	return nil
 }
 
-// bulkPart acts on the jobs that a visit has found.
-func (o *Operator) bulkPart(ctx context.Context, b *Bulk, asOf core.Time, part *JobPart, shard int, p *Progress, commit *uint64) (goOn bool, err error) {
-	ids := make([]core.JobID, 0, len(part.Rows))
-	p.change(func(t *Tally) {
-		t.Looked += uint64(part.Looked)
-		for i := range part.Rows {
-			if b.Limit > 0 && t.Matched == b.Limit {
+// count finds out whether more jobs are selected than are expected.
+func (r *bulkRun) count(ctx context.Context, s *selection) (err error) {
+	var n uint64
+	for more := true; more; {
+		if more, err = s.visit(ctx); err != nil {
+			return err
+		}
+		n += uint64(len(s.rows))
+		r.p.change(func(t *Tally) { t.Looked += uint64(s.x.Looked) })
+	}
+	r.p.change(func(t *Tally) { t.Selected = &n })
+	if n > r.b.AtMost {
+		return wire.MoreThanExpected.Problem(fmt.Sprintf("%d jobs are selected, and at most %d are expected", n, r.b.AtMost))
+	}
+	return nil
+}
+
+// take acts on the jobs that a visit has found. It reports whether more may be wanted.
+func (r *bulkRun) take(ctx context.Context, s *selection) (goOn bool, err error) {
+	b, rows := r.b, s.rows
+	r.p.change(func(t *Tally) {
+		if b.Limit > 0 {
+			rows = rows[:min(uint64(len(rows)), b.Limit-t.Matched)]
+		}
+		t.Looked += uint64(s.x.Looked)
+		t.Matched += uint64(len(rows))
+		goOn = b.Limit == 0 || t.Matched < b.Limit
+		if s.missing > 0 {
+			t.Skipped[core.StatusNotFound] += s.missing
+		}
+		for i := range rows {
+			if !b.DryRun {
 				break
 			}
-			ids = append(ids, part.Rows[i].ID)
-			t.Matched++
+			if why := b.Action.Foresee(&rows[i]); why != core.StatusOK {
+				t.Skipped[why]++
+			}
 		}
-		goOn = b.Limit == 0 || t.Matched < b.Limit
 	})
-	if b.DryRun || len(ids) == 0 {
+	if b.DryRun || len(rows) == 0 {
 		return goOn, nil
-	}
-	if b.Action.Verb != core.VerbDelete {
-		if err := o.opts.Gate.Room(ctx, o.journal()); err != nil {
-			return false, noRoom(err)
-		}
 	}
 	// What a body contains was looked at, and is what it was unless somebody has edited the
 	// job since.
-	x := core.OperatorOp{Act: b.Action, Filter: b.Jobs.Filter}
-	x.Filter.EnteredBy, x.Filter.Contains = asOf, nil
-	start := time.Now()
-	err = o.run(ctx, func(c *direct.Caller) error {
-		*commit = max(*commit, c.ActOnMany(shard, ids, &x))
-		return nil
-	})
-	if err != nil {
-		return false, err
+	step := &Step{Shard: s.at, Rows: rows, Filter: s.x.Filter}
+	step.Filter.Contains = nil
+	err = b.Action.Do(ctx, r.o, step)
+	r.did(step)
+	if err == nil && len(r.unsettled) >= unsettledMost {
+		err = r.o.opts.Gate.Committed(ctx, r.o.journal(), r.unsettled[0].commit)
+		r.settle()
 	}
-	o.rest(start)
-	for i, s := range x.Results {
-		if s == core.StatusUnadmitted { // there must be room for its body
-			if o.bury(ctx, ids[i], b.Action.Force) == nil {
-				x.Results[i] = core.StatusOK
-			}
-		}
-	}
-	p.change(func(t *Tally) {
-		for _, s := range x.Results {
-			if s == core.StatusOK {
-				t.Done++
+	return goOn, err
+}
+
+// did notes what a step has done.
+func (r *bulkRun) did(s *Step) {
+	var n uint64
+	r.p.change(func(t *Tally) {
+		for _, why := range s.Results {
+			if why == core.StatusOK {
+				n++
 			} else {
-				t.Skipped[s]++
+				t.Skipped[why]++
 			}
 		}
+		t.Unconfirmed += n
 	})
-	return goOn, nil
+	r.unsettled = append(r.unsettled, unsettled{s.Commit, n})
+	r.settle()
+}
+
+// settle counts as done what is durable by now.
+func (r *bulkRun) settle() {
+	acked := uint64(math.MaxUint64)
+	if j := r.o.journal(); j != nil {
+		j.CommitHere()
+		acked = j.Acked()
+	}
+	var n uint64
+	r.unsettled = slices.DeleteFunc(r.unsettled, func(u unsettled) bool {
+		if u.commit <= acked {
+			n += u.jobs
+		}
+		return u.commit <= acked
+	})
+	r.p.change(func(t *Tally) {
+		t.Done += n
+		t.Unconfirmed -= n
+	})
+}
+
+// settleAll waits until all that was done is durable, and returns the error with which it
+// ended, or that the disk has not confirmed it in time.
+func (r *bulkRun) settleAll(ctx context.Context, err error) error {
+	if len(r.unsettled) == 0 {
+		return err
+	}
+	var last uint64
+	for _, u := range r.unsettled {
+		last = max(last, u.commit)
+	}
+	wait, stop := context.WithTimeout(context.WithoutCancel(ctx), commitWithin)
+	defer stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(cancelWithin, stop) })()
+	late := r.o.opts.Gate.Committed(wait, r.o.journal(), last)
+	r.settle()
+	if late != nil && err == nil {
+		return wire.Uncertain.Problem("the journal has not acknowledged the change in time")
+	}
+	return err
 }

@@ -2,6 +2,9 @@ package admin
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,27 +18,60 @@ const (
 	operationsKept = 100
 )
 
+// An Asked is a Bulk, and who has asked for it, by which request and how.
+type Asked struct {
+	Bulk    Bulk
+	Name    string // of the token
+	Request string // its id
+	As      *wire.NewOperation
+}
+
 // An Operation is a Bulk that waits, runs or is over. It may be asked by anyone at any time.
 type Operation struct {
-	ID      uint64
-	Bulk    Bulk
-	Name    string // of who has begun it
-	Request string // its id
-	Began   time.Time
+	Asked
+	ID    uint64
+	Began time.Time
 	Progress
 
-	cancel  context.CancelFunc
+	cancel  context.CancelCauseFunc
 	started chan struct{} // closed when its turn came
-	done    chan struct{} // closed when it is over; err and ended are set then
+	done    chan struct{} // closed when it is over; the next three are set then
 	err     error
 	ended   time.Time
+	crash   string // where it has made the server fail; empty: it has not
+
+	last  sync.Mutex // guards atEnd
+	atEnd []func()   // to be called when it is over
+}
+
+// AtEnd has f called once it is over, before the server can end; at once if it is.
+func (op *Operation) AtEnd(f func()) {
+	op.last.Lock()
+	defer op.last.Unlock()
+	if op.over() {
+		f()
+		return
+	}
+	op.atEnd = append(op.atEnd, f)
+}
+
+// end notes that it is over.
+func (op *Operation) end(err error) {
+	op.last.Lock()
+	defer op.last.Unlock()
+	op.err, op.ended = err, time.Now()
+	close(op.done)
+	for _, f := range op.atEnd {
+		f()
+	}
+	op.atEnd = nil
 }
 
 // Done is closed when it is over.
 func (op *Operation) Done() <-chan struct{} { return op.done }
 
-// Cancel ends it as soon as may be.
-func (op *Operation) Cancel() { op.cancel() }
+// Cancel ends it as soon as may be; why is what it says of that.
+func (op *Operation) Cancel(why string) { op.cancel(wire.Cancelled.Problem(why)) }
 
 // State is waiting, running, done, cancelled or failed; when it is over, also when that was,
 // and why it has not done all.
@@ -59,6 +95,9 @@ func (op *Operation) State() (state string, ended time.Time, err error) {
 	return "failed", op.ended, op.err
 }
 
+// Crash says where an operation that is over has made the server fail; empty: it has not.
+func (op *Operation) Crash() string { return op.crash }
+
 // Operations are those of a server, of which one runs at a time. It may be used by anyone at
 // any time.
 type Operations struct {
@@ -77,7 +116,7 @@ func NewOperations(o *Operator) *Operations {
 
 // Begin begins an operation, which ctx ends. ended is called when it is over. Too many that
 // wait already are Busy.
-func (l *Operations) Begin(ctx context.Context, b Bulk, name, request string, ended func()) (*Operation, error) {
+func (l *Operations) Begin(ctx context.Context, asked Asked, ended func()) (*Operation, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	under := 0
@@ -90,23 +129,17 @@ func (l *Operations) Begin(ctx context.Context, b Bulk, name, request string, en
 		return nil, wire.Busy.Problem("as many operations wait as may")
 	}
 	if len(l.list) >= operationsKept {
-		for i, op := range l.list {
-			if op.over() {
-				l.list = append(l.list[:i:i], l.list[i+1:]...)
-				break
-			}
-		}
+		i := slices.IndexFunc(l.list, (*Operation).over) // there is one, or under were more
+		l.list = slices.Delete(l.list, i, i+1)
 	}
 	l.last++
-	op := &Operation{ID: l.last, Bulk: b, Name: name, Request: request, Began: time.Now(), started: make(chan struct{}), done: make(chan struct{})}
-	ctx, op.cancel = context.WithCancel(ctx)
+	op := &Operation{ID: l.last, Asked: asked, Began: time.Now(), started: make(chan struct{}), done: make(chan struct{})}
+	ctx, op.cancel = context.WithCancelCause(ctx)
 	l.list = append(l.list, op)
 	go func() {
 		defer ended()
-		defer op.cancel()
-		op.err = l.run(ctx, op)
-		op.ended = time.Now()
-		close(op.done)
+		defer op.cancel(nil)
+		op.end(l.run(ctx, op))
 	}()
 	return op, nil
 }
@@ -120,14 +153,20 @@ func (op *Operation) over() bool {
 	}
 }
 
-// run runs op when its turn comes.
-func (l *Operations) run(ctx context.Context, op *Operation) error {
+// run runs op when its turn comes. Should that make the server fail, others go on.
+func (l *Operations) run(ctx context.Context, op *Operation) (err error) {
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
-		return wire.Cancelled.Problem("")
+		return stopped(ctx)
 	}
 	defer func() { <-l.turn }()
+	defer func() {
+		if v := recover(); v != nil {
+			op.crash = fmt.Sprintf("%v\n%s", v, debug.Stack())
+			err = wire.Failed.Problem("")
+		}
+	}()
 	close(op.started)
 	return l.o.RunBulk(ctx, &op.Bulk, &op.Progress)
 }

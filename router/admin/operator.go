@@ -8,7 +8,9 @@ import (
 	wire "polystalk/codec/admin"
 	"polystalk/router/direct"
 	"polystalk/router/session"
+	"polystalk/shard"
 	"polystalk/shard/commit"
+	"polystalk/shard/core"
 	"polystalk/shard/histogram"
 )
 
@@ -146,3 +148,20 @@ func (o *Operator) Draining() bool { return o.opts.Host.Draining.Load() }
 
 // SetDraining has new jobs refused, or taken again.
 func (o *Operator) SetDraining(on bool) { o.opts.SetDraining(on) }
+
+// DayOf is the time of day at a moment of the server's clock.
+func (o *Operator) DayOf(t core.Time) time.Time {
+	return time.Unix(0, int64(core.DayOf(t, o.ahead()))).UTC()
+}
+
+// AtDay is the moment of the server's clock at a time of day, as far as that is known now.
+func (o *Operator) AtDay(day time.Time) core.Time {
+	return core.DayOf(core.Time(day.UnixNano()), -o.ahead())
+}
+
+// ahead is how far the time of day is ahead of the server's clock.
+func (o *Operator) ahead() core.Time {
+	var b shard.Batch
+	o.opts.Host.Clock.Stamp(&b)
+	return b.Ahead
+}

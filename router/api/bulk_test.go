@@ -28,13 +28,13 @@ func TestBulkTouchesWhatWasCounted(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), maxJob: 200_000})
 	w.stocked()
 	mail := admin.JobQuery{Tube: "mail"}
-	counted, err := w.bulk(admin.Bulk{Jobs: mail, DryRun: true, Action: core.Action{Verb: core.VerbDelete}})
+	counted, err := w.bulk(admin.Bulk{Jobs: mail, DryRun: true, Action: admin.Verb{Action: core.Action{Verb: core.VerbDelete}}})
 	if err != nil || counted.Matched != 13 || counted.Done != 0 || counted.AsOf == 0 {
 		t.Fatalf("%+v, %v", counted, err)
 	}
 	w.do("POST", "/api/v1/jobs/6/kick", ask{}).wants(t, 204, "")
 	late := w.putOne(ask{json: true, body: `{}`}, "")
-	got, err := w.bulk(admin.Bulk{Jobs: mail, AsOf: counted.AsOf, Action: core.Action{Verb: core.VerbDelete}})
+	got, err := w.bulk(admin.Bulk{Jobs: mail, AsOf: counted.AsOf, Action: admin.Verb{Action: core.Action{Verb: core.VerbDelete}}})
 	if err != nil || got.Matched != 12 || got.Done != 11 || got.Skipped[core.StatusInUse] != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -56,11 +56,11 @@ func TestBulkSelects(t *testing.T) {
 		state         string // of the tube mail, and how many are in it then
 		in            int
 	}{
-		{"kick", admin.Bulk{Jobs: admin.JobQuery{Tube: "mail", Filter: core.Filter{States: core.StatesOf(core.Delayed)}}, Limit: 2, Action: core.Action{Verb: core.VerbKick}}, 2, 2, "delayed", 1},
-		{"bury what contains", admin.Bulk{Jobs: admin.JobQuery{AllTubes: true, Filter: core.Filter{Contains: []byte("needle")}}, Action: core.Action{Verb: core.VerbBury}}, 2, 2, "buried", 4},
-		{"release", admin.Bulk{Jobs: admin.JobQuery{Tube: "mail", Filter: core.Filter{States: core.StatesOf(core.Reserved)}}, Action: core.Action{Verb: core.VerbRelease, Force: true}}, 1, 1, "reserved", 0},
-		{"set", admin.Bulk{Jobs: admin.JobQuery{Tube: "mail", Filter: core.Filter{MaxID: 5}}, AtMost: 5, Action: core.Action{Verb: core.VerbSet, Changes: core.ChangeDelay, Delay: 500}}, 5, 5, "delayed", 6},
-		{"nothing", admin.Bulk{Jobs: admin.JobQuery{Tube: "mail", OlderThan: 5000 * core.Second}, Action: core.Action{Verb: core.VerbDelete}}, 0, 0, "delayed", 6},
+		{"kick", admin.Bulk{Jobs: admin.JobQuery{Tube: "mail", Filter: core.Filter{States: core.StatesOf(core.Delayed)}}, Limit: 2, Action: admin.Verb{Action: core.Action{Verb: core.VerbKick}}}, 2, 2, "delayed", 1},
+		{"bury what contains", admin.Bulk{Jobs: admin.JobQuery{AllTubes: true, Filter: core.Filter{Contains: []byte("needle")}}, Action: admin.Verb{Action: core.Action{Verb: core.VerbBury}}}, 2, 2, "buried", 4},
+		{"release", admin.Bulk{Jobs: admin.JobQuery{Tube: "mail", Filter: core.Filter{States: core.StatesOf(core.Reserved)}}, Action: admin.Verb{Action: core.Action{Verb: core.VerbRelease, Force: true}}}, 1, 1, "reserved", 0},
+		{"set", admin.Bulk{Jobs: admin.JobQuery{Tube: "mail", Filter: core.Filter{MaxID: 5}}, AtMost: 5, Action: admin.Verb{Action: core.Action{Verb: core.VerbSet, Changes: core.ChangeDelay, Delay: 500}}}, 5, 5, "delayed", 6},
+		{"nothing", admin.Bulk{Jobs: admin.JobQuery{Tube: "mail", OlderThan: 5000 * core.Second}, Action: admin.Verb{Action: core.Action{Verb: core.VerbDelete}}}, 0, 0, "delayed", 6},
 	} {
 		got, err := w.bulk(tt.bulk)
 		if err != nil || got.Matched != tt.matched || got.Done != tt.done {
@@ -76,7 +76,7 @@ func TestBulkThatIsRefusedChangesNothing(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate, maxJob: 200_000})
 	w.stocked()
 	mail := admin.JobQuery{Tube: "mail"}
-	remove := core.Action{Verb: core.VerbDelete, Force: true}
+	remove := admin.Verb{Action: core.Action{Verb: core.VerbDelete, Force: true}}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	for slug, run := range map[string]func() error{

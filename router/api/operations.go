@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -20,17 +19,13 @@ import (
 // operationSoon is how long an operation may take to be answered as it ended.
 const operationSoon = 300 * time.Millisecond
 
-// verbs are what can be done to many jobs, by the names of the actions.
-var verbs = map[string]core.Verb{
-	"delete": core.VerbDelete, "kick": core.VerbKick, "bury": core.VerbBury, "release": core.VerbRelease, "set": core.VerbSet,
-}
-
 // reasons say why jobs were left alone.
 var reasons = map[core.Status]string{
 	core.StatusNotFound: "gone", core.StatusUnwanted: "changed", core.StatusInUse: "reserved", core.StatusUnfit: "unfit", core.StatusUnadmitted: "no_room",
 }
 
-// newOperation begins an operation. One that has ended soon is answered as such.
+// newOperation begins an operation. One that has ended soon is answered as such; of others
+// the audit is told when they have.
 func (a *API) newOperation(c *web.Call) error {
 	var in wire.NewOperation
 	if _, err := c.Query(); err != nil {
@@ -43,24 +38,28 @@ func (a *API) newOperation(c *web.Call) error {
 	if err != nil {
 		return err
 	}
+	c.Detail = detailOf(&in)
 	ctx, done, err := a.Background()
 	if err != nil {
 		return err
 	}
-	op, err := a.operations.Begin(ctx, b, c.Grant.Name, c.ID, done)
+	op, err := a.operations.Begin(ctx, admin.Asked{Bulk: b, Name: c.Grant.Name, Request: c.ID, As: &in}, done)
 	if err != nil {
 		done()
 		return err
 	}
-	status := http.StatusAccepted
+	status := http.StatusOK
 	select {
 	case <-op.Done():
-		status = http.StatusOK
+		c.Affected = op.Tally().Done
 	case <-time.After(operationSoon):
+		status = http.StatusAccepted
+		later := c.Later()
+		op.AtEnd(func() { a.operationEnded(op, later) })
 	}
-	v := a.operationValue(op)
-	c.Affected = v.Done
-	if _, _, err := op.State(); err != nil && v.Done == 0 {
+	v := a.operationValue(op, c)
+	if _, _, err := op.State(); err != nil && v.Done+v.Unconfirmed == 0 {
+		a.logCrash(op)
 		return err
 	}
 	// Relative, so that it leads there behind whatever prefix a proxy puts before it.
@@ -68,82 +67,74 @@ func (a *API) newOperation(c *web.Call) error {
 	return c.Answer(status, v)
 }
 
-// bulkOf is what is asked for.
-func (a *API) bulkOf(c *web.Call, in *wire.NewOperation) (b admin.Bulk, err error) {
-	sel := &in.Select
-	b.Action.Verb = verbs[in.Action]
-	if b.Action.Verb == 0 {
-		return b, wire.Invalid.With("action", fmt.Sprintf("%q is unknown", in.Action), "give delete, kick, bury, release or set")
+// operationEnded notes the end of an operation that was answered before it.
+func (a *API) operationEnded(op *admin.Operation, later func(status int, affected uint64, detail string)) {
+	status := http.StatusOK
+	state, ended, err := op.State()
+	if p, ok := errors.AsType[*wire.Problem](err); ok {
+		status = p.Status
 	}
-	if sel.AllTubes == (sel.Tube != nil) {
-		return b, wire.Invalid.With("select.tube", "there is no tube, or all_tubes with it", "give the name of a tube, or all_tubes: true")
-	}
-	if b.Jobs.AllTubes = sel.AllTubes; sel.Tube != nil {
-		b.Jobs.Tube = *sel.Tube
-	}
-	list, err := statesOf(sel.States)
-	if err != nil {
-		return b, err
-	}
-	b.Jobs.Filter = core.Filter{States: core.StatesOf(list...), MinID: core.JobID(sel.MinID), MaxID: core.JobID(sel.MaxID), Contains: []byte(sel.Contains)}
-	if len(sel.Contains) > containsMost {
-		return b, wire.Invalid.With("select.contains", "it is too long", fmt.Sprintf("give at most %d bytes", containsMost))
-	}
-	if sel.Contains != "" {
-		if err := maySee(c, access.Full); err != nil { // to guess is to see
-			return b, err
-		}
-	}
-	b.Jobs.OlderThan = core.Time(sel.OlderThanSeconds) * core.Second
-	if b.Action.Force = in.Force || in.Action == "release"; in.Set.Pri != nil {
-		b.Action.Pri = *in.Set.Pri
-		b.Action.Changes |= core.ChangePri
-	}
-	if in.Set.DelaySeconds != nil {
-		b.Action.Delay = *in.Set.DelaySeconds
-		b.Action.Changes |= core.ChangeDelay
-	}
-	if (b.Action.Changes != 0) != (in.Action == "set") {
-		return b, wire.Invalid.With("set", "the action set has nothing to set, or another one has", "give set with pri or delay_seconds to the action set alone")
-	}
-	b.DryRun, b.Limit, b.AtMost = in.DryRun, in.Limit, math.MaxUint64
-	if in.ExpectAtMost != nil {
-		b.AtMost = *in.ExpectAtMost
-	}
-	if in.AsOf != "" {
-		b.AsOf, err = a.readAsOf(in.AsOf)
-	}
-	return b, err
+	t := op.Tally()
+	later(status, t.Done, fmt.Sprintf("operation %d %s after %v: %s", op.ID, state, ended.Sub(op.Began).Round(time.Millisecond), detailOf(op.As)))
+	a.logCrash(op)
 }
 
-// asOfText is a moment of this process.
-func (a *API) asOfText(t core.Time) string {
-	return web.Hashed(a.boot, "as_of")[:8] + strconv.FormatInt(int64(t), 16)
+// logCrash notes where an operation has made the server fail.
+func (a *API) logCrash(op *admin.Operation) {
+	if crash := op.Crash(); crash != "" {
+		a.opts.Log.Error("an operation has made the server fail", "operation", op.ID, "request", op.Request, "panic", crash)
+	}
 }
 
-func (a *API) readAsOf(text string) (core.Time, error) {
-	digits, ok := strings.CutPrefix(text, a.asOfText(0)[:8])
-	if !ok {
-		return 0, wire.CursorExpired.With("as_of", "another process has given it out", "make the dry run again")
+// detailMost bytes of a tube's name stand in the audit.
+const detailMost = 200
+
+// detailOf says in the audit what was to be done to which jobs.
+func detailOf(in *wire.NewOperation) string {
+	var b strings.Builder
+	b.WriteString(in.Action)
+	if in.DryRun {
+		b.WriteString(" (dry run)")
 	}
-	n, err := strconv.ParseInt(digits, 16, 64)
-	if err != nil || n == 0 {
-		return 0, wire.Invalid.With("as_of", "it is no moment", "give what the dry run has as as_of, or leave it out")
+	s := &in.Select
+	if s.IDs != nil {
+		fmt.Fprintf(&b, ", %d ids", len(s.IDs))
 	}
-	return core.Time(n), nil
+	if s.Tube != nil {
+		name := wire.ShownName(*s.Tube)
+		fmt.Fprintf(&b, ", tube %q", name[:min(len(name), detailMost)])
+	}
+	if s.TubePath != nil {
+		fmt.Fprintf(&b, ", tube %s", (*s.TubePath)[:min(len(*s.TubePath), detailMost)])
+	}
+	if s.AllTubes {
+		b.WriteString(", all tubes")
+	}
+	if s.States != nil {
+		fmt.Fprintf(&b, ", states %s", strings.Join(s.States, " "))
+	}
+	if s.Contains != "" || s.MinID != 0 || s.MaxID != 0 || s.OlderThanSeconds != 0 {
+		b.WriteString(", filtered")
+	}
+	if in.Force {
+		b.WriteString(", also what workers have")
+	}
+	return b.String()
 }
 
-func (a *API) operationValue(op *admin.Operation) wire.Operation {
+// operationValue is how far an operation is, as who asks may see it.
+func (a *API) operationValue(op *admin.Operation, c *web.Call) wire.Operation {
 	state, ended, err := op.State()
 	t := op.Tally()
 	v := wire.Operation{
-		ID: op.ID, Name: op.Name, DryRun: op.Bulk.DryRun, State: state, Began: op.Began.UTC(),
-		Looked: t.Looked, Matched: t.Matched, Done: t.Done, Skipped: make(map[string]uint64),
+		ID: op.ID, Name: op.Name, Action: op.As.Action, DryRun: op.Bulk.DryRun, Asked: *op.As, IDs: len(op.As.Select.IDs),
+		State: state, Began: op.Began.UTC(),
+		ToLook: t.ToLook, Looked: t.Looked, Matched: t.Matched, Done: t.Done, Unconfirmed: t.Unconfirmed,
+		Skipped: make(map[string]uint64), Selected: t.Selected,
 	}
-	for name, verb := range verbs {
-		if verb == op.Bulk.Action.Verb {
-			v.Action = name
-		}
+	v.Asked.Select.IDs = nil // there may be many
+	if v.Asked.Select.Contains != "" && maySee(c, access.Full) != nil {
+		v.Asked.Select.Contains = "" // to know what was looked for, and how often it is there, is to see
 	}
 	if t.AsOf != 0 {
 		v.AsOf = a.asOfText(t.AsOf)
@@ -169,7 +160,7 @@ func (a *API) getOperations(c *web.Call) error {
 	}
 	out := wire.Operations{Operations: []wire.Operation{}}
 	for _, op := range a.operations.List() {
-		out.Operations = append(out.Operations, a.operationValue(op))
+		out.Operations = append(out.Operations, a.operationValue(op, c))
 	}
 	return c.Answer(http.StatusOK, out)
 }
@@ -194,7 +185,7 @@ func (a *API) getOperation(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Answer(http.StatusOK, a.operationValue(op))
+	return c.Answer(http.StatusOK, a.operationValue(op, c))
 }
 
 func (a *API) cancelOperation(c *web.Call) error {
@@ -202,6 +193,15 @@ func (a *API) cancelOperation(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	op.Cancel()
+	c.Detail = detailOf(op.As)
+	op.Cancel(cancelledBy(c.Grant.Name))
 	return c.Done()
+}
+
+// cancelledBy says in an operation who has ended it.
+func cancelledBy(name string) string {
+	if name == "" {
+		return "somebody without a token has cancelled it"
+	}
+	return fmt.Sprintf("the token %q has cancelled it", name)
 }

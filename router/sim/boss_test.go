@@ -295,12 +295,11 @@ func (b *boss) doom(a *core.Action, wanted func(*core.JobView) bool) map[core.Jo
 // bulk does the same to all jobs that were there at a moment, and to nobody else.
 func (b *boss) bulk(*direct.Caller) error {
 	a := b.action()
-	a.Changes &^= core.ChangeTTR
 	q := admin.JobQuery{Tube: b.name(), AllTubes: b.rng.IntN(2) == 0, Filter: core.Filter{States: core.States(b.rng.IntN(32))}}
 	if b.rng.IntN(3) > 0 {
 		q.Filter.MinID = core.JobID(b.job())
 	}
-	bulk := admin.Bulk{Jobs: q, Action: a, AsOf: b.moment(), AtMost: math.MaxUint64, DryRun: b.rng.IntN(4) == 0}
+	bulk := admin.Bulk{Jobs: q, Action: admin.Verb{Action: a}, AsOf: b.moment(), AtMost: math.MaxUint64, DryRun: b.rng.IntN(4) == 0}
 	if b.rng.IntN(3) == 0 {
 		bulk.Limit = uint64(1 + b.rng.IntN(10))
 	}
@@ -333,7 +332,7 @@ func (b *boss) bulk(*direct.Caller) error {
 		skipped += n
 	}
 	switch {
-	case bulk.DryRun && (tally.Done > 0 || skipped > 0),
+	case bulk.DryRun && (tally.Done > 0 || skipped > tally.Matched),
 		!bulk.DryRun && tally.Matched != tally.Done+skipped,
 		bulk.Limit > 0 && tally.Matched > bulk.Limit,
 		!bulk.DryRun && tally.Done > uint64(len(would)):

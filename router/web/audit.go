@@ -45,17 +45,21 @@ func (a *auditRing) newest(n int, before uint64) []wire.Entry {
 	return list
 }
 
-// note notes a change, or a try.
-func (s *Server) note(rt *Route, c *Call, status int) {
+// noted makes what notes a change of c's, or a try.
+func (s *Server) noted(rt *Route, c *Call) func(status int, affected uint64, detail string) {
 	path := c.R.URL.EscapedPath()
-	e := wire.Entry{
-		Time: time.Now().UTC(), Name: c.Grant.Name, Role: c.Grant.Role.String(), Client: c.client,
-		Action: rt.Pattern, Path: path[:min(len(path), pathMax)], Status: status, Affected: c.Affected, RequestID: c.ID,
+	about := wire.Entry{
+		Name: c.Grant.Name, Role: c.Grant.Role.String(), Client: c.client,
+		Action: rt.Pattern, Path: path[:min(len(path), pathMax)], RequestID: c.ID,
 	}
-	s.audit.add(e)
-	if status < 300 {
-		s.log.Info("an operator has changed something", "action", e.Action, "path", e.Path, "name", e.Name, "role", e.Role,
-			"client", e.Client, "affected", e.Affected, "request", e.RequestID)
+	return func(status int, affected uint64, detail string) {
+		e := about
+		e.Time, e.Status, e.Affected, e.Detail = time.Now().UTC(), status, affected, detail
+		s.audit.add(e)
+		if status < 300 || affected > 0 {
+			s.log.Info("an operator has changed something", "action", e.Action, "path", e.Path, "name", e.Name, "role", e.Role,
+				"client", e.Client, "affected", e.Affected, "detail", e.Detail, "request", e.RequestID)
+		}
 	}
 }
 

@@ -23,10 +23,17 @@ type Call struct {
 	Sees     access.Bodies   // how much of the bodies of jobs he may see
 	Body     []byte          // of a route that TakesBody
 	Affected uint64          // jobs, or whatever was changed: the handler's word for the audit
+	Detail   string          // what that was, beyond the path: the same
+	note     func(status int, affected uint64, detail string)
 
 	client string // its address
 	secure bool   // the client speaks TLS, to us or to a proxy
 }
+
+// Later is for what goes on after the answer: what it returns notes in the audit and in the
+// log how that has ended, as another change of who has asked for it. It may be called by
+// anyone, when the call is over.
+func (c *Call) Later() func(status int, affected uint64, detail string) { return c.note }
 
 // Answer sends a value as JSON.
 func (c *Call) Answer(status int, v any) error {

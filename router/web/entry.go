@@ -116,7 +116,7 @@ func (s *Server) serve(rt *Route, rw http.ResponseWriter, r *http.Request) {
 		}
 		s.opts.Observe(rt.Pattern, rt.Method(), w.status, time.Since(start))
 		if rt.Changes() && c.Grant.Role > access.Nobody { // others could push out what was changed
-			s.note(rt, c, w.status)
+			s.noted(rt, c)(w.status, c.Affected, c.Detail)
 		}
 	}()
 	if err := s.handle(rt, c); err != nil && w.status == 0 {
@@ -173,6 +173,7 @@ func (s *Server) handle(rt *Route, c *Call) error {
 	if rt.Flags&Large != 0 {
 		return s.alone(rt, c)
 	}
+	c.note = s.noted(rt, c)
 	if rt.Flags&TakesBody != 0 {
 		leave, err := s.readBody(c)
 		defer leave()

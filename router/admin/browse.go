@@ -61,6 +61,7 @@ type Place struct {
 type JobRow struct {
 	core.JobRow
 	Body []byte
+	Peer string // of the connection that has reserved it; empty: not known, or gone
 }
 
 // A JobPart is a part of a list of jobs.
@@ -85,6 +86,9 @@ func (o *Operator) Jobs(ctx context.Context, q *JobQuery, from *Place) (p *JobPa
 		}
 		return commit, nil
 	})
+	if err == nil {
+		o.nameHolders(ctx, p.Rows)
+	}
 	return p, err
 }
 

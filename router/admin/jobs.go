@@ -77,5 +77,8 @@ func (o *Operator) Job(ctx context.Context, id core.JobID, body uint32) (row Job
 		}
 		return n, nil
 	})
+	if err == nil && row.Conn != 0 {
+		row.Peer = o.peers(ctx, []uint64{row.Conn})[row.Conn]
+	}
 	return row, version, err
 }

@@ -72,6 +72,14 @@ func (o *Operator) Steps() histogram.Counts { return o.steps.Read() }
 // Life is how far the server's life is; at any time.
 func (o *Operator) Life() *Life { return o.opts.Life }
 
+// Protocols are the names of those that are spoken; at any time.
+func (o *Operator) Protocols() (names []string) {
+	for _, f := range o.opts.Fronts {
+		names = append(names, f.Name())
+	}
+	return names
+}
+
 // MaxJobSize is how many bytes the body of a job may have; at any time.
 func (o *Operator) MaxJobSize() uint32 { return o.opts.MaxJobSize() }
 

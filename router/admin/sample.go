@@ -39,9 +39,11 @@ type Sample struct {
 // A Protocol is the commands of one, by their kinds, received and well formed, and the errors
 // that it has answered with; those without a name are left out.
 type Protocol struct {
-	Name   string
-	Kinds  []Count
-	Errors []Count
+	Name     string
+	Kinds    []Count
+	Errors   []Count
+	Open     int64  // connections
+	Accepted uint64 // connections there ever were
 }
 
 // A Count is how often something was counted.
@@ -108,6 +110,11 @@ func (o *Operator) sample(c *direct.Caller) *Sample {
 		p := Protocol{Name: f.Name()}
 		p.Kinds, commands = counted(f.Kinds(), commands)
 		p.Errors, errors = counted(f.Errors(), errors)
+		for _, s := range v.Sums.Fronts {
+			if s.Front == f {
+				p.Open, p.Accepted = s.Open, s.Accepted
+			}
+		}
 		v.Commands = append(v.Commands, p)
 	}
 	v.Connections, _ = o.opts.ConnectionLimit()
@@ -135,7 +142,7 @@ func (o *Operator) Server(ctx context.Context) (*wire.Server, error) {
 		JobsTotal: v.Jobs.Total, JobTimeouts: v.Jobs.Timeouts,
 		Connections: wire.Connections{
 			Open: v.Sums.Connections, Limit: v.Connections, Accepted: v.Sums.TotalConnections,
-			Producers: v.Sums.Producers, Workers: v.Sums.Workers, Waiting: v.Sums.Waiting,
+			Producers: v.Sums.Producers, Workers: v.Sums.Workers, Waiting: v.Sums.Waiting, Sleeping: v.Sums.Sleeping,
 		},
 		AsOf: v.At.UTC(),
 	}, nil

@@ -30,6 +30,16 @@ func (h *Handles) Len() int { return len(h.list) }
 // At is handle number i. It is good until the next Learn or Drop.
 func (h *Handles) At(i int) *Handle { return &h.list[i] }
 
+// Hold reports whether any shard was last heard of as having jobs reserved for the client.
+func (h *Handles) Hold() bool {
+	for i := range h.list {
+		if h.list[i].Held > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // In is the client's handle in a shard, nil when it has none; good as At's is.
 func (h *Handles) In(shard int) *Handle {
 	if h.byShard != nil {

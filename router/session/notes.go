@@ -98,6 +98,9 @@ func (l *Loop) enroll(s *Session, f Front) {
 // numbers, to who has the loop and sees to it that none comes or goes meanwhile.
 func (l *Loop) Sessions(above uint64) iter.Seq[*Session] { return l.roll.after(above) }
 
+// Session is the loop's session of that number, nil if it has gone; for who has the loop.
+func (l *Loop) Session(number uint64) *Session { return l.roll.find(number) }
+
 // WhenGone has f called, by who has the loop, when the session is gone: no shard knows it any
 // more, and what it held is others'. It is for who has the loop.
 func (s *Session) WhenGone(f func()) {

@@ -113,6 +113,9 @@ func (s *Session) Loop() *Loop { return s.loop }
 // Host is what its loops share.
 func (s *Session) Host() *Host { return s.loop.host }
 
+// Front is whose session it is.
+func (s *Session) Front() Front { return (*s.loop.host.fronts.Load())[s.front] }
+
 // Conn is its connection.
 func (s *Session) Conn() Conn { return s.conn }
 

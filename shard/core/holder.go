@@ -16,7 +16,7 @@ type Holder struct {
 }
 
 // holdersMax clients are looked at in a visit.
-const holdersMax = 1024
+const holdersMax = 256
 
 // ListHolders appends the reserved jobs that x.Filter wants to x.Jobs, client by client,
 // from x.Cursor on, each client's in the order in which it has reserved them.

@@ -29,7 +29,15 @@ type Job struct {
 	Buries   uint32 `json:"buries_total"`
 	Kicks    uint32 `json:"kicks_total"`
 
+	Holder *Holder `json:"holder,omitempty"` // of a reserved one; absent: the server itself has it
+
 	Content
+}
+
+// A Holder is who has reserved a job.
+type Holder struct {
+	Connection uint64 `json:"connection,string"` // its id
+	Peer       string `json:"peer"`              // its address; empty: it has gone meanwhile
 }
 
 // Jobs are a part of a list of jobs.

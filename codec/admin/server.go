@@ -41,6 +41,7 @@ type Connections struct {
 	Producers int64  `json:"producers"`
 	Workers   int64  `json:"workers"`
 	Waiting   int64  `json:"waiting"`
+	Sleeping  int64  `json:"sleeping"` // workers of Gearman, until there is a job
 }
 
 // A Journal is how jobs are kept.

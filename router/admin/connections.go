@@ -81,6 +81,30 @@ func (c *Connection) Waits() bool {
 	return c.Life == session.Waiting || c.Roles&session.Sleeper != 0
 }
 
+// Produces reports whether it has put a job, Works whether it has reserved one, or wanted to.
+func (c *Connection) Produces() bool { return c.Roles&session.Producer != 0 }
+func (c *Connection) Works() bool    { return c.Roles&session.Worker != 0 }
+
+// PeerName is its address for people.
+func (c *Connection) PeerName() string { return session.PeerName(c.Peer) }
+
+// StoppedBy says what keeps it from going on with what it was sent.
+func (c *Connection) StoppedBy() []string {
+	names := []string{}
+	for _, s := range []struct {
+		stop session.Stops
+		name string
+	}{
+		{session.Unread, "unread_replies"}, {session.Uncommitted, "replies_not_durable"},
+		{session.NoSpace, "no_space_on_disk"}, {session.NoPlace, "other_large_bodies"},
+	} {
+		if c.Stops&s.stop != 0 {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
 // A ConnectionPart is a part of the list of connections.
 type ConnectionPart struct {
 	Rows   []Connection

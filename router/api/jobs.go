@@ -87,12 +87,16 @@ func jsonJob(c *web.Call) (j admin.NewJob, err error) {
 }
 
 func jobValue(j *admin.JobRow) wire.Job {
+	var holder *wire.Holder
+	if j.Conn != 0 {
+		holder = &wire.Holder{Connection: j.Conn, Peer: j.Peer}
+	}
 	return wire.Job{
 		ID: uint64(j.ID), Tube: wire.ShownName(j.Tube), Path: wire.PathName(j.Tube), State: j.State.String(),
 		Pri: j.Pri, DelaySeconds: j.Delay, TTRSeconds: j.TTR,
 		AgeSeconds: seconds(j.Age), StateSeconds: seconds(j.InState), LeftSeconds: seconds(j.TimeLeft),
 		Reserves: j.Reserves, Timeouts: j.Timeouts, Releases: j.Releases, Buries: j.Buries, Kicks: j.Kicks,
-		Content: wire.Content{Size: int(j.Size)},
+		Holder: holder, Content: wire.Content{Size: int(j.Size)},
 	}
 }
 

@@ -55,7 +55,8 @@ func TestMetricsShowTheServer(t *testing.T) {
 	for name, want := range map[string]string{
 		`polystalk_ready`: "1", `polystalk_draining`: "0", `polystalk_jobs{state="ready"}`: "3", `polystalk_jobs{state="buried"}`: "0",
 		`polystalk_job_events_total{event="put"}`: "3", `polystalk_tubes`: "2", `polystalk_event_loops`: "1", `polystalk_shards`: "4",
-		`polystalk_connections`: "0", `polystalk_commands_total{command="cmd-put",protocol="beanstalkd"}`: "0",
+		`polystalk_connections{protocol="beanstalkd"}`: "0", `polystalk_connections_accepted_total{protocol="Gearman"}`: "0",
+		`polystalk_connections_rejected_total{reason="limit"}`: "0", `polystalk_clients{role="sleeping"}`: "0", `polystalk_commands_total{command="cmd-put",protocol="beanstalkd"}`: "0",
 		`polystalk_journal_pressure{state="open"}`: "1", `polystalk_journal_records_total`: "3", `polystalk_clients{role="worker"}`: "0",
 		`polystalk_journal_commit_records_sum`: "3", `polystalk_job_body_bytes`: "3", `polystalk_http_event_streams`: "0",
 		`polystalk_command_errors_total{error="not_found",protocol="beanstalkd"}`: "0", `polystalk_network_received_bytes_total`: "0",

@@ -23,6 +23,7 @@ func TestExamplesOfTheGuideWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
+	w.beanstalkd()("use mail") // connection 1
 	ran := 0
 	for _, m := range shell.FindAllStringSubmatch(string(text), -1) {
 		for line := range strings.Lines(m[1]) {
@@ -32,7 +33,9 @@ func TestExamplesOfTheGuideWork(t *testing.T) {
 			ran++
 			line = strings.ReplaceAll(line, "http://127.0.0.1:11380", w.url)
 			line = strings.Replace(line, "curl ", "curl -sS --fail-with-body --max-time 20 ", 1)
-			if out, err := exec.Command("sh", "-c", line).CombinedOutput(); err != nil {
+			sh := exec.Command("sh", "-c", line)
+			sh.Env = append(os.Environ(), "token="+adminToken)
+			if out, err := sh.CombinedOutput(); err != nil {
 				t.Errorf("%s%v: %s", line, err, out)
 			}
 		}

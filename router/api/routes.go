@@ -58,6 +58,10 @@ var table = []entry{
 	{"POST /api/v1/jobs/{id}/bury", access.Operate, 0, (*API).buryJob},
 	{"POST /api/v1/jobs/{id}/release", access.Operate, 0, (*API).releaseJob},
 
+	{"GET /api/v1/connections", access.Read, 0, (*API).getConnections},
+	{"GET /api/v1/connections/{id}", access.Read, 0, (*API).getConnection},
+	{"DELETE /api/v1/connections/{id}", access.Admin, 0, (*API).killConnection},
+
 	{"POST /api/v1/operations", access.Operate, web.TakesBody, (*API).newOperation},
 	{"GET /api/v1/operations", access.Read, 0, (*API).getOperations},
 	{"GET /api/v1/operations/{id}", access.Read, 0, (*API).getOperation},

@@ -7,14 +7,19 @@ import (
 
 // clients emits the families of the protocols' connections, and of what is said on them.
 func (e emitter) clients(v *admin.Sample) {
-	e.gauge("connections", "Connections of clients of all protocols, but for HTTP.", float64(v.Sums.Connections), nil)
+	for _, p := range v.Commands {
+		e.gauge("connections", "Connections of clients, but for HTTP.", float64(p.Open), label{"protocol"}, p.Name)
+		e.counter("connections_accepted_total", "Connections of clients that were served.", float64(p.Accepted), label{"protocol"}, p.Name)
+	}
 	e.gauge("connections_limit", "Connections of clients that are served at a time.", float64(v.Connections), nil)
-	e.counter("connections_accepted_total", "Connections of clients that were served.", float64(v.Sums.TotalConnections), nil)
+	for i, n := range v.Sums.Rejected {
+		e.counter("connections_rejected_total", "Connections of clients that were not served.", float64(n), label{"reason"}, session.Rejection(i).String())
+	}
 	for _, r := range []struct {
 		role string
 		n    int64
-	}{{"producer", v.Sums.Producers}, {"worker", v.Sums.Workers}, {"waiting", v.Sums.Waiting}} {
-		e.gauge("clients", "Connections that have put a job, that have asked for one, and that wait for one.", float64(r.n), label{"role"}, r.role)
+	}{{"producer", v.Sums.Producers}, {"worker", v.Sums.Workers}, {"waiting", v.Sums.Waiting}, {"sleeping", v.Sums.Sleeping}} {
+		e.gauge("clients", "Connections that have put a job, that have asked for one, that wait for one, and that sleep until there is one.", float64(r.n), label{"role"}, r.role)
 	}
 	for _, p := range v.Commands {
 		for _, c := range p.Kinds {

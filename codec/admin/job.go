@@ -14,6 +14,8 @@ type Job struct {
 	Tube  string `json:"tube"` // as ShownName
 	Path  string `json:"tube_path"`
 	State string `json:"state"` // ready, delayed, reserved or buried
+	// Moving: an operator has it, to move it; it is reserved then, and no worker's.
+	Moving bool `json:"moving,omitempty"`
 
 	Pri          uint32 `json:"pri"`
 	DelaySeconds uint32 `json:"delay_seconds"`
@@ -118,4 +120,17 @@ const DefaultTTR = 60
 // A Put is the id of a job that was put.
 type Put struct {
 	ID uint64 `json:"id,string"`
+}
+
+// A NewTransfer is a tube to which a job is to be moved or copied.
+type NewTransfer struct {
+	To *string `json:"to"`
+}
+
+// A Transfer is what a job has become that was moved or copied.
+type Transfer struct {
+	ID   uint64 `json:"id,string"`   // in the other tube
+	From uint64 `json:"from,string"` // before
+	Tube string `json:"tube"`        // as ShownName
+	Path string `json:"tube_path"`
 }

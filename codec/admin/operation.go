@@ -7,9 +7,10 @@ import (
 
 // A NewOperation is the same to be done to many jobs.
 type NewOperation struct {
-	Action       string    `json:"action"` // delete, kick, bury, release or set
+	Action       string    `json:"action"` // delete, kick, bury, release, set, move or copy
 	Select       Selection `json:"select"`
 	Set          SetJobs   `json:"set,omitzero"`   // of the action set
+	To           *string   `json:"to,omitzero"`    // of the actions move and copy: the tube
 	Force        bool      `json:"force,omitzero"` // also jobs that workers have; release always
 	Limit        uint64    `json:"limit,omitzero"` // 0: all
 	DryRun       bool      `json:"dry_run,omitzero"`

@@ -58,6 +58,9 @@ var (
 	JobMoved = &Kind{"job-moved", 409, "The job is in another state",
 		"What was asked for does not go with the job as it is by now: only buried and delayed jobs can be kicked, only reserved ones released, and only ready and delayed ones have a delay. A job that was submitted has no time to run, and its body stays while somebody waits for it.",
 		"look at the job again"}
+	Awaited = &Kind{"awaited", 409, "Somebody waits for the job",
+		"A client has submitted the job and waits for what comes of it, under its id. A job that is moved has another id.",
+		"copy the job, or move it when nobody waits any more"}
 	CursorExpired = &Kind{"cursor-expired", 410, "The cursor is of no use any more",
 		"A place in a list of jobs is that of one process: the server was started anew since.",
 		"begin again without after"}
@@ -118,7 +121,7 @@ var (
 var Kinds = func() map[string]*Kind {
 	all := make(map[string]*Kind)
 	for _, k := range []*Kind{
-		BadRequest, NoToken, ReadOnly, CrossOrigin, NotFound, MethodNotAllowed, JobReserved, JobMoved, CursorExpired, Changed, MoreThanExpected, Cancelled,
+		BadRequest, NoToken, ReadOnly, CrossOrigin, NotFound, MethodNotAllowed, JobReserved, JobMoved, Awaited, CursorExpired, Changed, MoreThanExpected, Cancelled,
 		KeyInUse, TooLarge, NotJSON, WrongHost, Invalid, Busy, Starting, Stopping, Draining, Uncertain, DiskFull, OutOfMemory, BadConfiguration, Failed,
 	} {
 		all[k.Slug] = k

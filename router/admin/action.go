@@ -24,7 +24,7 @@ type Action interface {
 	Do(ctx context.Context, o *Operator, s *Step) error
 }
 
-// A Step is some jobs of one shard, bulkStep at most, to be acted on. It is good until Do
+// A Step is some jobs of one shard, bulkStep at most or gatheredStep, to be acted on. It is good until Do
 // returns.
 type Step struct {
 	Shard  int

@@ -147,6 +147,12 @@ func stopped(ctx context.Context) error {
 
 // run does it, but for what is on its way to the disk.
 func (r *bulkRun) run(ctx context.Context) error {
+	g, gathers := r.b.Action.(gathering)
+	if gathers {
+		if err := g.begin(ctx, r.o, r.b.Jobs.Tube); err != nil {
+			return err
+		}
+	}
 	s, err := r.o.newSelection(ctx, r.b, r.asOf)
 	if err != nil {
 		return err
@@ -162,6 +168,9 @@ func (r *bulkRun) run(ctx context.Context) error {
 			return err
 		}
 		s.rewind()
+	}
+	if gathers && !r.b.DryRun {
+		return r.gather(ctx, s)
 	}
 	for more := true; more; {
 		if more, err = s.visit(ctx); err != nil {
@@ -192,9 +201,11 @@ func (r *bulkRun) count(ctx context.Context, s *selection) (err error) {
 	return nil
 }
 
-// take acts on the jobs that a visit has found. It reports whether more may be wanted.
-func (r *bulkRun) take(ctx context.Context, s *selection) (goOn bool, err error) {
-	b, rows := r.b, s.rows
+// match counts the jobs that a visit has found, and returns those that are to be acted on. It
+// reports whether more may be wanted.
+func (r *bulkRun) match(s *selection) (rows []core.JobRow, goOn bool) {
+	b := r.b
+	rows = s.rows
 	r.p.change(func(t *Tally) {
 		if b.Limit > 0 {
 			rows = rows[:min(uint64(len(rows)), b.Limit-t.Matched)]
@@ -214,20 +225,38 @@ func (r *bulkRun) take(ctx context.Context, s *selection) (goOn bool, err error)
 			}
 		}
 	})
-	if b.DryRun || len(rows) == 0 {
+	return rows, goOn
+}
+
+// take acts on the jobs that a visit has found. It reports whether more may be wanted.
+func (r *bulkRun) take(ctx context.Context, s *selection) (goOn bool, err error) {
+	rows, goOn := r.match(s)
+	if r.b.DryRun || len(rows) == 0 {
 		return goOn, nil
 	}
+	step := r.step(s)
+	step.Rows = rows
+	return goOn, r.act(ctx, step)
+}
+
+// step begins a step with jobs of the shard that s has visited last.
+func (r *bulkRun) step(s *selection) *Step {
 	// What a body contains was looked at, and is what it was unless somebody has edited the
 	// job since.
-	step := &Step{Shard: s.at, Rows: rows, Filter: s.x.Filter}
+	step := &Step{Shard: s.at, Filter: s.x.Filter}
 	step.Filter.Contains = nil
-	err = b.Action.Do(ctx, r.o, step)
+	return step
+}
+
+// act does a step.
+func (r *bulkRun) act(ctx context.Context, step *Step) error {
+	err := r.b.Action.Do(ctx, r.o, step)
 	r.did(step)
 	if err == nil && len(r.unsettled) >= unsettledMost {
 		err = r.o.opts.Gate.Committed(ctx, r.o.journal(), r.unsettled[0].commit)
 		r.settle()
 	}
-	return goOn, err
+	return err
 }
 
 // did notes what a step has done.
@@ -283,7 +312,7 @@ func (r *bulkRun) settleAll(ctx context.Context, err error) error {
 	late := r.o.opts.Gate.Committed(wait, r.o.journal(), last)
 	r.settle()
 	if late != nil && err == nil {
-		return wire.Uncertain.Problem("the journal has not acknowledged the change in time")
+		return uncertain()
 	}
 	return err
 }

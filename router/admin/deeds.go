@@ -36,7 +36,7 @@ type deeds struct {
 
 // actions are what can be done; each is shown from the start, so that the first time is seen
 // as one more than none.
-var actions = []string{"put", "set", "delete", "kick", "bury", "release", "pause"}
+var actions = []string{"put", "set", "delete", "kick", "bury", "release", "pause", "move", "copy"}
 
 // verbActions are the actions that bulk operations have.
 var verbActions = map[core.Verb]string{

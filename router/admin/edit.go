@@ -119,6 +119,10 @@ func refused(c *direct.Caller, id core.JobID, s core.Status) error {
 		return wire.JobReserved.Problem(fmt.Sprintf("job %d is reserved", id))
 	case core.StatusChanged:
 		return wire.Changed.Problem(fmt.Sprintf("job %d is not what it was", id))
+	case core.StatusMoving:
+		return wire.JobMoved.Problem(fmt.Sprintf("job %d is being moved to another tube", id))
+	case core.StatusAwaited:
+		return wire.Awaited.Problem(fmt.Sprintf("job %d has a client that waits for its result", id))
 	case core.StatusOutOfMemory:
 		return wire.OutOfMemory.Problem("")
 	case core.StatusUnfit:

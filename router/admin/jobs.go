@@ -39,7 +39,7 @@ func (o *Operator) Put(ctx context.Context, j NewJob) (id core.JobID, err error)
 		defer storage.Release(&claim)
 	}
 	err = o.change(ctx, func(c *direct.Caller) (uint64, error) {
-		if err := checkName(c, j.Tube); err != nil {
+		if err := checkName(c, "tube", j.Tube); err != nil {
 			return 0, err
 		}
 		if o.Draining() {

@@ -138,9 +138,20 @@ func (o *Operator) durably(ctx context.Context, f func(c *direct.Caller) (commit
 		return err
 	}
 	if o.opts.Gate.Committed(ctx, o.journal(), n) != nil {
-		return wire.Uncertain.Problem("the journal has not acknowledged the change in time")
+		return uncertain()
 	}
 	return nil
+}
+
+// uncertain is the problem of who waited for the journal.
+func uncertain() error {
+	return wire.Uncertain.Problem("the journal has not acknowledged the change in time")
+}
+
+// isFull reports whether an error says that there is no room.
+func isFull(err error) bool {
+	p, ok := errors.AsType[*wire.Problem](err)
+	return ok && p.Type == wire.ProblemPath+wire.DiskFull.Slug
 }
 
 // noRoom is the problem of who waited for room.

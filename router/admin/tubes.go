@@ -40,15 +40,20 @@ func (o *Operator) Kick(ctx context.Context, name string, count uint32) (kicked 
 	return kicked, err
 }
 
+// nameMax is how long the name of a tube may be into which a job is put, in bytes.
+// Source: record.Job.AppendPut.
+const nameMax = 255
+
 // checkName refuses a name for a new tube that not every client can say. A tube of another
-// name, a Gearman function's, is there if somebody has made it.
-func checkName(c *direct.Caller, name string) error {
+// name, a Gearman function's, is there if somebody has made it; but a journal has no room for a
+// longer name than nameMax, or none, of a job that was put.
+func checkName(c *direct.Caller, field, name string) error {
 	if beanstalk.ValidTubeName([]byte(name)) {
 		return nil
 	}
-	if _, ok := c.StatsTube([]byte(name)); ok {
+	if _, ok := c.StatsTube([]byte(name)); ok && name != "" && len(name) <= nameMax {
 		return nil
 	}
-	return wire.Invalid.With("tube", fmt.Sprintf("%q cannot be the name of a new tube", wire.ShownName(name)),
+	return wire.Invalid.With(field, fmt.Sprintf("%q cannot be the name of a new tube", wire.ShownName(name)),
 		"give 1 to 200 letters, digits or any of -+/;.$_(), not beginning with -")
 }

@@ -92,7 +92,7 @@ func jobValue(j *admin.JobRow) wire.Job {
 		holder = &wire.Holder{Connection: j.Conn, Peer: j.Peer}
 	}
 	return wire.Job{
-		ID: uint64(j.ID), Tube: wire.ShownName(j.Tube), Path: wire.PathName(j.Tube), State: j.State.String(),
+		ID: uint64(j.ID), Tube: wire.ShownName(j.Tube), Path: wire.PathName(j.Tube), State: j.State.String(), Moving: j.Moving,
 		Pri: j.Pri, DelaySeconds: j.Delay, TTRSeconds: j.TTR,
 		AgeSeconds: seconds(j.Age), StateSeconds: seconds(j.InState), LeftSeconds: seconds(j.TimeLeft),
 		Reserves: j.Reserves, Timeouts: j.Timeouts, Releases: j.Releases, Buries: j.Buries, Kicks: j.Kicks,

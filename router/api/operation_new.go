@@ -26,16 +26,37 @@ var actions = map[string]actionMaker{
 	"bury":    byVerb(core.VerbBury),
 	"release": release,
 	"set":     set,
+	"move":    transfer,
+	"copy":    transfer,
 }
 
 // byVerb makes actions that need nothing but their name.
 func byVerb(v core.Verb) actionMaker {
 	return func(in *wire.NewOperation) (admin.Action, error) {
-		if changes, err := setOf(&in.Set); changes.Changes != 0 || err != nil {
-			return nil, wire.Invalid.With("set", fmt.Sprintf("to %s sets nothing", in.Action), "leave it out, or give the action set")
+		if err := setsNothing(in); err != nil {
+			return nil, err
 		}
 		return admin.Verb{Action: core.Action{Verb: v, Force: in.Force}}, nil
 	}
+}
+
+// setsNothing refuses what is to be set by actions that set nothing.
+func setsNothing(in *wire.NewOperation) error {
+	if changes, err := setOf(&in.Set); changes.Changes != 0 || err != nil {
+		return wire.Invalid.With("set", fmt.Sprintf("to %s sets nothing", in.Action), "leave it out, or give the action set")
+	}
+	return nil
+}
+
+// transfer moves or copies jobs.
+func transfer(in *wire.NewOperation) (admin.Action, error) {
+	switch {
+	case in.To == nil:
+		return nil, noTarget()
+	case in.Force:
+		return nil, wire.Invalid.With("force", "what workers have cannot be moved", "leave it out; release the jobs first")
+	}
+	return admin.Transfer{To: *in.To, Copy: in.Action == "copy"}, setsNothing(in)
 }
 
 // release takes jobs from the workers that have them: it is about no others.
@@ -82,10 +103,13 @@ func setOf(in *wire.SetJobs) (a core.Action, err error) {
 func (a *API) bulkOf(c *web.Call, in *wire.NewOperation) (b admin.Bulk, err error) {
 	makes := actions[in.Action]
 	if makes == nil {
-		return b, wire.Invalid.With("action", fmt.Sprintf("%q is unknown", in.Action), "give delete, kick, bury, release or set")
+		return b, wire.Invalid.With("action", fmt.Sprintf("%q is unknown", in.Action), "give delete, kick, bury, release, set, move or copy")
 	}
 	if b.Action, err = makes(in); err != nil {
 		return b, err
+	}
+	if _, ok := b.Action.(admin.Transfer); in.To != nil && !ok {
+		return b, wire.Invalid.With("to", fmt.Sprintf("to %s takes no tube", in.Action), "leave it out, or give the action move or copy")
 	}
 	if err := selected(&in.Select, &b); err != nil {
 		return b, err

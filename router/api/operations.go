@@ -22,6 +22,7 @@ const operationSoon = 300 * time.Millisecond
 // reasons say why jobs were left alone.
 var reasons = map[core.Status]string{
 	core.StatusNotFound: "gone", core.StatusUnwanted: "changed", core.StatusInUse: "reserved", core.StatusUnfit: "unfit", core.StatusUnadmitted: "no_room",
+	core.StatusMoving: "moving", core.StatusAwaited: "awaited", core.StatusOutOfMemory: "no_memory",
 }
 
 // newOperation begins an operation. One that has ended soon is answered as such; of others
@@ -115,6 +116,10 @@ func detailOf(in *wire.NewOperation) string {
 	}
 	if s.Contains != "" || s.MinID != 0 || s.MaxID != 0 || s.OlderThanSeconds != 0 {
 		b.WriteString(", filtered")
+	}
+	if in.To != nil {
+		name := wire.ShownName(*in.To)
+		fmt.Fprintf(&b, ", to tube %q", name[:min(len(name), detailMost)])
 	}
 	if in.Force {
 		b.WriteString(", also what workers have")

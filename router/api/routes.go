@@ -57,6 +57,8 @@ var table = []entry{
 	{"POST /api/v1/jobs/{id}/kick", access.Operate, 0, (*API).kickJob},
 	{"POST /api/v1/jobs/{id}/bury", access.Operate, 0, (*API).buryJob},
 	{"POST /api/v1/jobs/{id}/release", access.Operate, 0, (*API).releaseJob},
+	{"POST /api/v1/jobs/{id}/move", access.Operate, web.TakesBody, (*API).moveJob},
+	{"POST /api/v1/jobs/{id}/copy", access.Operate, web.TakesBody, (*API).copyJob},
 
 	{"GET /api/v1/connections", access.Read, 0, (*API).getConnections},
 	{"GET /api/v1/connections/{id}", access.Read, 0, (*API).getConnection},

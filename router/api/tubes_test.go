@@ -91,7 +91,7 @@ func TestListsThatCannotBeAreRefused(t *testing.T) {
 // TestTubesOfAnyNameAreReached: a function of Gearman may have any.
 func TestTubesOfAnyNameAreReached(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
-	for _, name := range []string{"a/b", "..", "\x00", "\xff\xfe", "a b", "%2F", "ä", strings.Repeat("x", 300), "?", "a\nb"} {
+	for _, name := range []string{"a/b", "..", "\x00", "\xff\xfe", "a b", "%2F", "ä", strings.Repeat("x", 255), "?", "a\nb"} {
 		release := w.function(name)
 		target := "/api/v1/tubes/" + wire.PathName(name)
 		var tube wire.Tube
@@ -107,6 +107,10 @@ func TestTubesOfAnyNameAreReached(t *testing.T) {
 		}
 		release()
 	}
+	// A journal would not find a longer name again.
+	defer w.function(strings.Repeat("x", 256))()
+	w.do("GET", "/api/v1/tubes/"+strings.Repeat("x", 256), ask{}).wants(t, 200, "")
+	w.do("POST", "/api/v1/tubes/"+strings.Repeat("x", 256)+"/jobs", ask{json: true, body: `{}`}).wants(t, 422, "invalid")
 	for _, name := range []string{"nothing", "", "-x", "a/b/c", "%ff%00"} {
 		target := "/api/v1/tubes/" + wire.PathName(name)
 		if name == "" {

@@ -230,9 +230,9 @@ func (o *Op) AskJob(id JobID, x *OperatorOp) {
 //
 // A job that is taken to be moved is StatusMoving for all verbs but those that end that. To
 // VerbRead and VerbTake a job may be StatusAwaited: it was submitted, and somebody waits for
-// what comes of it; StatusMore: the visit has no room for its body, ask again;
-// StatusUnadmitted: its body is large, and Op.Admitted is for as many bytes as it may have.
-// To VerbPutBack it may be StatusMore as well.
+// what comes of it; StatusUnadmitted: its body is large, and Op.Admitted is for as many bytes
+// as it may have. StatusMore, of VerbPutBack as well, is the last of x.Results: the visit has
+// come to its end there, and the rest is to be asked for again.
 func (o *Op) ActOnMany(ids []JobID, x *OperatorOp) {
 	o.onOperator(OpMany, nil, x)
 	x.ids = ids

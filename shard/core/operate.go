@@ -61,7 +61,9 @@ func (c *Core) actOnMany(op *Op, r *Reply) {
 		if s == StatusOK {
 			r.N++
 		}
-		x.Results = append(x.Results, s)
+		if x.Results = append(x.Results, s); s == StatusMore {
+			return
+		}
 	}
 }
 

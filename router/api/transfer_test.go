@@ -49,7 +49,7 @@ func TestJobIsTransferred(t *testing.T) {
 					t.Errorf("%s of job %d: %.200v", what, id, is)
 				}
 				if was.State == "reserved" {
-					was.State, was.LeftSeconds = "ready", 0
+					was.State, was.LeftSeconds, was.Holder = "ready", 0, nil
 				}
 				if d := was.LeftSeconds - is.LeftSeconds; d < 0 || d > 5 || is.AgeSeconds < was.AgeSeconds {
 					t.Errorf("%s of job %d: %v s are left of %v, it is %v s old, was %v", what, id, is.LeftSeconds, was.LeftSeconds, is.AgeSeconds, was.AgeSeconds)

@@ -89,7 +89,7 @@ func (c *Core) clientFor(op *Op) *client {
 func (c *Core) reserve(t *tube, cl *client) *store.Job {
 	i := t.ready.Top().Job
 	j := c.jobs.At(i)
-	c.waited(t, j)
+	t.flowOf().Waited(&c.sums.Totals, c.since(j))
 	c.leaveReady(t, i, j)
 	c.enterReserved(t, i, j, cl)
 	return j

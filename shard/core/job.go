@@ -229,7 +229,7 @@ func (c *Core) leaveReserved(t *tube, i uint32, j *store.Job) {
 	j.Client = 0
 	t.reserved--
 	c.counts.Reserved--
-	c.ran(t, j)
+	t.flowOf().Ran(&c.sums.Totals, c.since(j))
 }
 
 // enterBuried buries a job, behind those that are buried already.

@@ -136,10 +136,13 @@ type coreSums struct {
 // tubes in which jobs only lie pay nothing for it.
 func (t *tube) flowOf() *flow.Flow {
 	if t.flow == nil {
-		t.flow = new(flow.Flow)
+		t.beginFlow()
 	}
 	return t.flow
 }
+
+//go:noinline
+func (t *tube) beginFlow() { t.flow = new(flow.Flow) }
 
 // count counts an event in t.
 func (c *Core) count(t *tube, e flow.Event) {
@@ -147,19 +150,8 @@ func (c *Core) count(t *tube, e flow.Event) {
 	c.sums.Count(e)
 }
 
-// waited counts how long j, which is ready and about to be reserved, has been ready.
-func (c *Core) waited(t *tube, j *store.Job) {
-	l := flow.LengthOf(int64(c.now - j.Since))
-	t.flowOf().Waited(l)
-	c.sums.Waited(l)
-}
-
-// ran counts how long j was reserved, which it is no longer.
-func (c *Core) ran(t *tube, j *store.Job) {
-	l := flow.LengthOf(int64(c.now - j.Since))
-	t.flowOf().Ran(l)
-	c.sums.Ran(l)
-}
+// since is how many nanoseconds j has been in its state, for a Flow.
+func (c *Core) since(j *store.Job) (ns int64) { return int64(c.now - j.Since) }
 
 // dueOf is when j, which is delayed or reserved, is due: the latter in time awake. Of one that
 // is taken it tells when it is due if it was delayed.

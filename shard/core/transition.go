@@ -103,7 +103,7 @@ func (c *Core) applyReserveJob(op *Op, r *Reply) {
 	cl := c.clientFor(op)
 	was := j.State
 	if was == Ready {
-		c.waited(t, j)
+		t.flowOf().Waited(&c.sums.Totals, c.since(j))
 	} else {
 		c.count(t, flow.Reserve)
 	}

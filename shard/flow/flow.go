@@ -27,14 +27,9 @@ func Bucket(ns int64) int {
 	return min(bits.Len64((4*uint64(ns)-1)/unit), Buckets-1)
 }
 
-// A Length is a length of time, ready to be counted in several places.
-type Length struct {
-	bucket int
-	units  uint64 // of 1024 ns
-}
-
-// LengthOf is that of so many nanoseconds.
-func LengthOf(ns int64) Length { return Length{Bucket(ns), uint64(max(0, ns)) >> 10} }
+// unitsOf is a length of time in nanoseconds as sums have it: in units of 1024 ns, so that
+// there is room for six hundred thousand years.
+func unitsOf(ns int64) uint64 { return uint64(max(0, ns)) >> 10 }
 
 // An Event is something that happens to a job of a tube.
 type Event int
@@ -52,59 +47,66 @@ const (
 	Events  // how many there are
 )
 
-// The places of a Flow's numbers: those of each event, then the buckets of both histograms.
-const (
-	waitAt  = int(Events) // from ready to reserved
-	runAt   = waitAt + Buckets
-	numbers = runAt + Buckets
-)
+// counts are the numbers of a Flow.
+type counts struct {
+	wait   [Buckets]uint32 // from ready to reserved
+	run    [Buckets]uint32
+	events [Events]uint32
+}
 
-// A Flow is what one tube, or one core, has counted. A count costs the same whatever there
-// was. There may be one for each of very many tubes, so numbers are of 32 bits, and go on
-// in the carry of those few tubes in which one was full. The zero value has seen nothing.
+// A Flow is what one tube has counted. A count costs the same whatever there was. There may
+// be one for each of very many tubes, so numbers are of 32 bits, and go on in the carry of
+// those few tubes in which one was full. The zero value has seen nothing.
 type Flow struct {
-	n     [numbers]uint32
-	sum   [2]uint64 // of waits and runs, in units of 1024 ns: six hundred thousand years
-	carry *[numbers]uint32
+	waits, runs uint64 // sums; see unitsOf
+	counts
+	carry *counts
+}
+
+// Waited counts a job that was reserved after so many nanoseconds, here and in the totals of
+// the core.
+func (f *Flow) Waited(all *Totals, ns int64) {
+	b, units := Bucket(ns), unitsOf(ns)
+	f.waits += units
+	all.waits += units
+	all.wait[b]++
+	if f.wait[b]++; f.wait[b] == 0 {
+		f.carried().wait[b]++
+	}
+}
+
+// Ran counts a reservation that has ended after so many nanoseconds, however it ended, here
+// and in the totals of the core.
+func (f *Flow) Ran(all *Totals, ns int64) {
+	b, units := Bucket(ns), unitsOf(ns)
+	f.runs += units
+	all.runs += units
+	all.run[b]++
+	if f.run[b]++; f.run[b] == 0 {
+		f.carried().run[b]++
+	}
 }
 
 // Count counts an event.
-func (f *Flow) Count(e Event) { f.add(int(e)) }
-
-// Waited counts a job that was reserved after a time.
-func (f *Flow) Waited(l Length) {
-	f.sum[0] += l.units
-	f.add(waitAt + l.bucket)
-}
-
-// Ran counts a reservation that has ended after a time, however it ended.
-func (f *Flow) Ran(l Length) {
-	f.sum[1] += l.units
-	f.add(runAt + l.bucket)
-}
-
-// add counts one at a place.
-func (f *Flow) add(at int) {
-	if f.n[at]++; f.n[at] == 0 {
-		f.full(at)
-	}
-}
-
-//go:noinline
-func (f *Flow) full(at int) {
-	if f.carry == nil {
-		f.carry = new([numbers]uint32)
-	}
-	f.carry[at]++
-}
+func (f *Flow) Count(e Event) { f.CountN(e, 1) }
 
 // CountN counts an event that has happened n times.
 func (f *Flow) CountN(e Event, n int) {
-	was := f.n[e]
-	f.n[e] += uint32(n)
-	if f.n[e] < was {
-		f.full(int(e))
+	was := f.events[e]
+	f.events[e] += uint32(n)
+	if f.events[e] < was {
+		f.carried().events[e]++
 	}
+}
+
+// carried is what goes on where numbers were full.
+//
+//go:noinline
+func (f *Flow) carried() *counts {
+	if f.carry == nil {
+		f.carry = new(counts)
+	}
+	return f.carry
 }
 
 // Of is how often an event has happened.
@@ -113,30 +115,28 @@ func (f *Flow) Of(e Event) (n uint64) {
 		w := f.Wait()
 		n = w.Count()
 	}
-	return n + f.at(int(e))
-}
-
-// at is the number at a place, whole.
-func (f *Flow) at(at int) uint64 {
-	n := uint64(f.n[at])
+	n += uint64(f.events[e])
 	if f.carry != nil {
-		n += uint64(f.carry[at]) << 32
+		n += uint64(f.carry.events[e]) << 32
 	}
 	return n
 }
 
 // Wait is how long jobs were ready before they were reserved.
-func (f *Flow) Wait() Times { return f.times(waitAt, f.sum[0]) }
+func (f *Flow) Wait() Times {
+	t := timesOf(&f.wait, f.waits)
+	if f.carry != nil {
+		t.carry(&f.carry.wait)
+	}
+	return t
+}
 
 // Run is how long reservations took.
-func (f *Flow) Run() Times { return f.times(runAt, f.sum[1]) }
-
-// times copies the histogram at a place.
-func (f *Flow) times(at int, sum uint64) (t Times) {
-	for b := range t.N {
-		t.N[b] = f.at(at + b)
+func (f *Flow) Run() Times {
+	t := timesOf(&f.run, f.runs)
+	if f.carry != nil {
+		t.carry(&f.carry.run)
 	}
-	t.Sum = float64(sum) * 1024
 	return t
 }
 
@@ -144,6 +144,21 @@ func (f *Flow) times(at int, sum uint64) (t Times) {
 type Times struct {
 	N   [Buckets]uint64
 	Sum float64 // nanoseconds
+}
+
+func timesOf(n *[Buckets]uint32, sum uint64) (t Times) {
+	for b := range t.N {
+		t.N[b] = uint64(n[b])
+	}
+	t.Sum = float64(sum) * 1024
+	return t
+}
+
+// carry adds what goes on from full buckets.
+func (t *Times) carry(n *[Buckets]uint32) {
+	for b := range t.N {
+		t.N[b] += uint64(n[b]) << 32
+	}
 }
 
 // Count is how many lengths of time were counted.
@@ -191,9 +206,9 @@ func (t *Times) Quantile(q float64) (ns float64, ok bool) {
 
 // Totals are a Flow for all tubes of a core together, of which there are few.
 type Totals struct {
-	events    [Events]uint64
-	wait, run [Buckets]uint64
-	sum       [2]uint64
+	waits, runs uint64 // as those of a Flow
+	wait, run   [Buckets]uint64
+	events      [Events]uint64
 }
 
 // Count is Flow.Count.
@@ -201,18 +216,6 @@ func (f *Totals) Count(e Event) { f.events[e]++ }
 
 // CountN is Flow.CountN.
 func (f *Totals) CountN(e Event, n int) { f.events[e] += uint64(n) }
-
-// Waited is Flow.Waited.
-func (f *Totals) Waited(l Length) {
-	f.sum[0] += l.units
-	f.wait[l.bucket%Buckets]++
-}
-
-// Ran is Flow.Ran.
-func (f *Totals) Ran(l Length) {
-	f.sum[1] += l.units
-	f.run[l.bucket%Buckets]++
-}
 
 // Of is Flow.Of.
 func (f *Totals) Of(e Event) (n uint64) {
@@ -224,7 +227,7 @@ func (f *Totals) Of(e Event) (n uint64) {
 }
 
 // Wait is Flow.Wait.
-func (f *Totals) Wait() Times { return Times{f.wait, float64(f.sum[0]) * 1024} }
+func (f *Totals) Wait() Times { return Times{f.wait, float64(f.waits) * 1024} }
 
 // Run is Flow.Run.
-func (f *Totals) Run() Times { return Times{f.run, float64(f.sum[1]) * 1024} }
+func (f *Totals) Run() Times { return Times{f.run, float64(f.runs) * 1024} }

@@ -38,14 +38,15 @@ func TestBucketBounds(t *testing.T) {
 // TestFullBucketGoesOn: also after 2^32 of a kind.
 func TestFullBucketGoesOn(t *testing.T) {
 	var f Flow
-	f.n[waitAt+11] = 1<<32 - 2
-	f.n[runAt+3] = 1<<32 - 1
-	f.n[Kick] = 1<<32 - 1
-	f.n[Flush] = 1<<32 - 10
+	var core Totals
+	f.wait[11] = 1<<32 - 2
+	f.run[3] = 1<<32 - 1
+	f.events[Kick] = 1<<32 - 1
+	f.events[Flush] = 1<<32 - 10
 	for range 5 {
-		f.Waited(LengthOf(1e9))
+		f.Waited(&core, 1e9)
 	}
-	f.Ran(LengthOf(int64(Bound(3))))
+	f.Ran(&core, int64(Bound(3)))
 	f.Count(Kick)
 	f.Count(Kick)
 	f.CountN(Flush, 5)
@@ -67,11 +68,12 @@ func TestQuantile(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		var f Flow
+		var core Totals
 		var all []int64
 		for range 1 + rng.IntN(300) {
 			ns := int64(rng.ExpFloat64() * 1e9)
 			all = append(all, ns)
-			f.Waited(LengthOf(ns))
+			f.Waited(&core, ns)
 		}
 		slices.Sort(all)
 		w := f.Wait()
@@ -90,11 +92,15 @@ func TestQuantile(t *testing.T) {
 // TestSumsAndDifferences: what was added and taken away again is what it was.
 func TestSumsAndDifferences(t *testing.T) {
 	var a, b Flow
-	a.Waited(LengthOf(3e9))
-	a.Waited(LengthOf(100))
-	b.Waited(LengthOf(5e9))
+	var core Totals
+	a.Waited(&core, 3e9)
+	a.Waited(&core, 100)
+	b.Waited(&core, 5e9)
 	sum, other := a.Wait(), b.Wait()
 	sum.Add(&other)
+	if core.Wait() != sum {
+		t.Errorf("the core has %+v, its tubes %+v", core.Wait(), sum)
+	}
 	if sum.Count() != 3 || sum.Sum < 7.999e9 || sum.Sum > 8.001e9 {
 		t.Errorf("%+v", sum)
 	}
@@ -113,9 +119,10 @@ func TestFootprint(t *testing.T) {
 
 func BenchmarkWaited(b *testing.B) {
 	var f Flow
+	var core Totals
 	ns := int64(1)
 	for b.Loop() {
 		ns = ns*3 + 1
-		f.Waited(LengthOf(ns & (1<<40 - 1)))
+		f.Waited(&core, ns&(1<<40-1))
 	}
 }

@@ -1,0 +1,95 @@
+package router
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+)
+
+// A cycler is a client that puts, reserves and deletes in a tube of its own, several commands
+// at a time: the jobs that it deletes it has reserved the time before.
+type cycler struct {
+	c     discard
+	s     *DrivenSession
+	input []byte
+	held  []int // ids
+}
+
+// discard is a connection that keeps nothing of what it is sent but its length.
+type discard struct {
+	testConn
+	n int
+}
+
+func (d *discard) Write(p []byte) { d.n += len(p) }
+
+// turn sends as many puts, reserves and deletes as there are in jobs; id is that of the job
+// that is put next.
+func (c *cycler) turn(jobs, id int) {
+	b := c.input[:0]
+	for i := range jobs {
+		b = append(b, "put 0 0 60 64\r\n0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\r\nreserve\r\n"...)
+		if i < len(c.held) {
+			b = append(b, "delete "...)
+			b = strconv.AppendInt(b, int64(c.held[i]), 10)
+			b = append(b, "\r\n"...)
+		}
+	}
+	c.input = b
+	c.held = c.held[:0]
+	for i := range jobs {
+		c.held = append(c.held, id+i)
+	}
+	c.s.s.Loop().Input(c.s.s, b) // and no walk over all sessions, as Input of a Driven has
+}
+
+// benchmarkCycle is what a command costs without the network, on average, when so many
+// clients have turns one after the other, of so many jobs each.
+func benchmarkCycle(b *testing.B, clients, jobs int) {
+	f := newFixture(b, Config{Shards: 1})
+	all := make([]*cycler, clients)
+	id := 1
+	for i := range all {
+		c := &cycler{}
+		c.c.f = f
+		c.s = f.l.Open(&c.c)
+		c.s.Input(fmt.Appendf(nil, "use own.%d\r\nwatch own.%d\r\nignore default\r\n", i, i))
+		all[i] = c
+	}
+	turns := 0
+	next := func() {
+		f.now += 2000
+		all[turns%clients].turn(jobs, id)
+		turns++
+		id += jobs
+		for f.asked {
+			f.round()
+		}
+	}
+	for range 10 * clients {
+		next()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		next()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(3*jobs*b.N), "ns/command")
+	b.StopTimer()
+	var left int
+	for _, sh := range f.d.Shards() {
+		for range sh.Jobs() {
+			left++
+		}
+	}
+	if left != jobs*clients {
+		b.Fatalf("%d jobs are there, not %d", left, jobs*clients)
+	}
+}
+
+func BenchmarkCycle(b *testing.B) {
+	for _, clients := range []int{1, 50, 1000} {
+		for _, jobs := range []int{1, 5} {
+			b.Run(fmt.Sprintf("clients=%d/jobs=%d", clients, jobs), func(b *testing.B) { benchmarkCycle(b, clients, jobs) })
+		}
+	}
+}

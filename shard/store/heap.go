@@ -7,7 +7,8 @@ import (
 )
 
 // heapChunk entries make one block of a Heap. Blocks, because a slice that
-// doubles copies a hundred megabytes at ten million jobs, and keeps them.
+// doubles copies a hundred megabytes at ten million jobs, and keeps them. The first block is
+// in the Heap itself: most heaps have no other, and each look at one goes a step less far.
 const (
 	heapShift = 10
 	heapChunk = 1 << heapShift
@@ -28,15 +29,21 @@ type Entry struct {
 // A Heap is a 4-ary heap of jobs with their keys beside them; each record
 // knows its position, so any job leaves in O(log n).
 type Heap struct {
-	N      int
-	chunks [][]Entry
+	N     int
+	first []Entry    // the first block, or its beginning while there is no other
+	more  *[][]Entry // those behind it; nil: none
 }
 
 // At is the entry at a position below n.
-func (h *Heap) At(i int) *Entry { return &h.chunks[i>>heapShift][i&(heapChunk-1)] }
+func (h *Heap) At(i int) *Entry {
+	if uint(i) < uint(len(h.first)) {
+		return &h.first[i]
+	}
+	return &(*h.more)[i>>heapShift-1][i&(heapChunk-1)]
+}
 
 // Top is the smallest entry; the heap must not be empty.
-func (h *Heap) Top() *Entry { return &h.chunks[0][0] }
+func (h *Heap) Top() *Entry { return &h.first[0] }
 
 // less reports whether x goes before y.
 func (x *Entry) less(jobs *slab.Pool[Job], y *Entry) bool {
@@ -181,19 +188,22 @@ func (h *Heap) First(jobs *slab.Pool[Job], front []uint32, show func(i uint32) b
 // grow makes room for one more entry. The first block grows by doubling, so
 // that a tube with one job stays small.
 func (h *Heap) grow() {
-	c := h.N >> heapShift
-	if c == len(h.chunks) {
-		size := heapChunk
-		if c == 0 {
-			size = 4
-		}
-		h.chunks = append(h.chunks, make([]Entry, size))
-		return
+	if h.N >= len(h.first) {
+		h.addRoom()
 	}
-	if first := h.chunks[0]; c == 0 && h.N == len(first) {
-		bigger := make([]Entry, min(4*len(first), heapChunk))
-		copy(bigger, first)
-		h.chunks[0] = bigger
+}
+
+//go:noinline
+func (h *Heap) addRoom() {
+	switch {
+	case h.N < heapChunk:
+		bigger := make([]Entry, min(max(4, 4*h.N), heapChunk))
+		copy(bigger, h.first)
+		h.first = bigger
+	case h.more == nil:
+		h.more = &[][]Entry{make([]Entry, heapChunk)}
+	case h.N == heapChunk*(1+len(*h.more)):
+		*h.more = append(*h.more, make([]Entry, heapChunk))
 	}
 }
 
@@ -202,31 +212,33 @@ func (h *Heap) grow() {
 // and the first by quarters when it is 15/16 empty, since many tubes may have
 // had their rush once.
 func (h *Heap) shrink() {
-	last := len(h.chunks) - 1
-	if last > 0 {
-		if h.N <= last*heapChunk-heapChunk/2 {
-			h.chunks[last] = nil
-			h.chunks = h.chunks[:last]
-			if last == 1 {
-				h.chunks = append([][]Entry(nil), h.chunks...)
-			}
+	switch n := len(h.first); {
+	case h.more != nil:
+		last := len(*h.more)
+		if h.N > last*heapChunk-heapChunk/2 {
+			return
 		}
-		return
-	}
-	if first := h.chunks[0]; len(first) > heapSmall && h.N < len(first)/16 {
-		h.chunks[0] = append(make([]Entry, 0, len(first)/4), first[:len(first)/4]...)
+		if last == 1 {
+			h.more = nil
+			return
+		}
+		(*h.more)[last-1] = nil
+		*h.more = (*h.more)[:last-1]
+	case n > heapSmall && h.N < n/16:
+		h.first = append(make([]Entry, 0, n/4), h.first[:n/4]...)
 	}
 }
 
 // Check walks h and tells fail what is wrong: its order, positions and blocks. known says
 // whether a record is a job's; visit is called for each entry, and only for those.
 func (h *Heap) Check(jobs *slab.Pool[Job], known func(uint32) bool, visit func(Entry), fail func(format string, args ...any)) {
-	room := 0
-	for _, chunk := range h.chunks {
-		room += len(chunk)
+	room, blocks := len(h.first), 1
+	if h.more != nil {
+		blocks += len(*h.more)
+		room += len(*h.more) << heapShift
 	}
-	if h.N < 0 || h.N > room || len(h.chunks) > (h.N+heapChunk-1)>>heapShift+1 {
-		fail("%d entries in %d blocks with room for %d", h.N, len(h.chunks), room)
+	if h.N < 0 || h.N > room || blocks > (h.N+heapChunk-1)>>heapShift+1 || blocks > 1 && len(h.first) != heapChunk {
+		fail("%d entries in %d blocks with room for %d, of which %d are in the first", h.N, blocks, room, len(h.first))
 		return
 	}
 	for i := range h.N {

@@ -43,6 +43,15 @@ func (w *heapTwin) remove(k int) {
 	w.jobs.Free(e.Job)
 }
 
+// room is for how many entries the heap has room.
+func (w *heapTwin) room() int {
+	n := len(w.heap.first)
+	if w.heap.more != nil {
+		n += len(*w.heap.more) * heapChunk
+	}
+	return n
+}
+
 // check compares with the list: the top, every position, the order along
 // every path, and the blocks held.
 func (w *heapTwin) check(t *testing.T) {
@@ -65,8 +74,8 @@ func (w *heapTwin) check(t *testing.T) {
 			t.Fatalf("top %v, want %v", *w.heap.Top(), want)
 		}
 	}
-	if most := (w.heap.N+heapChunk-1)/heapChunk + 1; len(w.heap.chunks) > most {
-		t.Fatalf("%d blocks for %d entries", len(w.heap.chunks), w.heap.N)
+	if most := (w.heap.N+heapChunk-1)/heapChunk + 1; w.room() > most*heapChunk {
+		t.Fatalf("room for %d entries for %d", w.room(), w.heap.N)
 	}
 }
 
@@ -104,12 +113,6 @@ func TestHeapEqualsSortedList(t *testing.T) {
 func TestHeapBlocksFollowTheNumberOfJobs(t *testing.T) {
 	w := &heapTwin{jobs: slab.NewPool[Job]()}
 	defer w.jobs.Close()
-	room := func() (n int) {
-		for _, c := range w.heap.chunks {
-			n += len(c)
-		}
-		return n
-	}
 	for n := 1; n <= 3*heapChunk+1; n++ {
 		w.push(uint64(n), 0)
 		want := 4
@@ -119,18 +122,18 @@ func TestHeapBlocksFollowTheNumberOfJobs(t *testing.T) {
 		if n > heapChunk {
 			want = (n + heapChunk - 1) / heapChunk * heapChunk
 		}
-		if room() != want {
-			t.Fatalf("%d jobs: room for %d, want %d", n, room(), want)
+		if w.room() != want {
+			t.Fatalf("%d jobs: room for %d, want %d", n, w.room(), want)
 		}
 	}
 	w.check(t)
 	for len(w.list) > 0 {
 		w.remove(len(w.list) - 1)
-		if n := len(w.list); room() > n+heapChunk*3/2 || n < 512 && room() > max(heapSmall, 16*n+16) {
-			t.Fatalf("%d jobs: room for %d", n, room())
+		if n := len(w.list); w.room() > n+heapChunk*3/2 || n < 512 && w.room() > max(heapSmall, 16*n+16) {
+			t.Fatalf("%d jobs: room for %d", n, w.room())
 		}
 	}
-	if room() > heapSmall {
-		t.Errorf("an empty heap keeps room for %d", room())
+	if w.room() > heapSmall {
+		t.Errorf("an empty heap keeps room for %d", w.room())
 	}
 }

@@ -42,7 +42,7 @@ func (c *Core) newJob(op *Op) (uint32, *store.Job) {
 	}
 	j.ID = op.ID
 	c.lastID = max(c.lastID, op.ID)
-	c.ids.Insert(c.jobs, j.ID, i)
+	c.ids.Insert(c.jobs, i, j)
 	return i, j
 }
 
@@ -52,7 +52,7 @@ func (c *Core) freeJob(i uint32, j *store.Job) {
 	if j.IsSubmitted() {
 		c.freeSubmission(j)
 	}
-	if !c.ids.Remove(c.jobs, j.ID) {
+	if !c.ids.Remove(c.jobs, i, j) {
 		panic(fmt.Sprintf("core: job %d, record %d, is not in the table of ids", j.ID, i))
 	}
 	c.freeBody(j)

@@ -65,10 +65,10 @@ func (t *IDTable) Find(jobs *slab.Pool[Job], id JobID) (uint32, *Job) {
 	return 0, nil
 }
 
-// Insert adds record i, whose id no other has.
-func (t *IDTable) Insert(jobs *slab.Pool[Job], id JobID, i uint32) {
-	h := t.Head(t.Bucket(id))
-	jobs.At(i).Hash = *h
+// Insert adds record i, which is j and whose id no other has.
+func (t *IDTable) Insert(jobs *slab.Pool[Job], i uint32, j *Job) {
+	h := t.Head(t.Bucket(j.ID))
+	j.Hash = *h
 	*h = i
 	t.N++
 	if t.N > t.Size {
@@ -76,19 +76,16 @@ func (t *IDTable) Insert(jobs *slab.Pool[Job], id JobID, i uint32) {
 	}
 }
 
-// Remove takes out a job, and reports whether it was there.
-func (t *IDTable) Remove(jobs *slab.Pool[Job], id JobID) (was bool) {
-	p := t.Head(t.Bucket(id))
-	for *p != 0 {
-		j := jobs.At(*p)
-		if j.ID == id {
-			*p = j.Hash
-			j.Hash = 0
-			t.N--
-			was = true
-			break
-		}
-		p = &j.Hash
+// Remove takes out record i, which is j, and reports whether it was there.
+func (t *IDTable) Remove(jobs *slab.Pool[Job], i uint32, j *Job) (was bool) {
+	p := t.Head(t.Bucket(j.ID))
+	for *p != i && *p != 0 {
+		p = &jobs.At(*p).Hash
+	}
+	if was = *p != 0; was {
+		*p = j.Hash
+		j.Hash = 0
+		t.N--
 	}
 	// Two merges a removal: with one, the table would lag behind a drain and
 	// end half as large as it began.

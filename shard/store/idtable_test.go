@@ -23,13 +23,14 @@ func newTableTwin(t *testing.T) *tableTwin {
 func (w *tableTwin) insert(id JobID) {
 	i, j := w.jobs.Alloc()
 	j.ID = id
-	w.table.Insert(w.jobs, id, i)
+	w.table.Insert(w.jobs, i, j)
 	w.all[id] = i
 }
 
 func (w *tableTwin) remove(id JobID) {
-	w.table.Remove(w.jobs, id)
-	w.jobs.Free(w.all[id])
+	i := w.all[id]
+	w.table.Remove(w.jobs, i, w.jobs.At(i))
+	w.jobs.Free(i)
 	delete(w.all, id)
 }
 
@@ -62,7 +63,11 @@ func TestIDTableEqualsMap(t *testing.T) {
 				if i, j := w.table.Find(w.jobs, id); i != 0 || j != nil {
 					t.Fatalf("job %d was found", id)
 				}
-				w.table.Remove(w.jobs, id) // nothing happens
+				i, j := w.jobs.Alloc()
+				if j.ID = id; w.table.Remove(w.jobs, i, j) {
+					t.Fatalf("job %d was taken out, and was not there", id)
+				}
+				w.jobs.Free(i)
 			}
 			if step%200 == 0 {
 				w.check(t)

@@ -129,7 +129,7 @@ func (k *checker) counters() {
 	restored, deletes := uint64(0), uint64(0)
 	for _, t := range k.c.tubes {
 		if t != nil {
-			restored += t.restored
+			restored += uint64(t.restored)
 			deletes += t.deletes
 		}
 	}

@@ -270,7 +270,7 @@ func (c *Core) functions(x *FunctionOp, r *Reply) {
 		n++
 		if t := c.tubes[x.Cursor]; t != nil && (t.function != nil || t.jobs > 0) {
 			x.Functions = append(x.Functions, FunctionStatus{
-				Name: t.name, Waiting: t.waiting(), Running: t.reserved, Workers: uint64(t.watching),
+				Name: t.name, Waiting: t.waiting(), Running: uint64(t.reserved), Workers: uint64(t.watching),
 			})
 		}
 	}

@@ -55,7 +55,7 @@ func (c *Core) jobStats(j *store.Job, t *tube) JobStats {
 func (c *Core) tubeStats(t *tube) TubeStats {
 	s := TubeStats{
 		Name:   t.name,
-		Urgent: uint64(t.urgent), Ready: uint64(t.ready.N), Reserved: t.reserved,
+		Urgent: uint64(t.urgent), Ready: uint64(t.ready.N), Reserved: uint64(t.reserved),
 		Delayed: uint64(t.delay.N), Buried: uint64(t.buried.N),
 		Using: uint64(t.using), Watching: uint64(t.watching), Waiting: uint64(t.waiters.n),
 		Total: t.total, Deletes: t.deletes, Pauses: t.pauses,

@@ -28,7 +28,7 @@ func (c *Core) submit(op *Op, r *Reply) {
 			return
 		}
 	}
-	total := t.reserved + uint64(t.ready.N+t.delay.N)
+	total := uint64(t.reserved) + uint64(t.ready.N+t.delay.N)
 	if most := t.function.limits[ClassOf(op.Pri)]; most > 0 && total >= uint64(most) {
 		r.Status = StatusFull
 		c.closeTube(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -68,10 +69,7 @@ func (p *Progress) Tally() Tally {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.t
-	t.Skipped = make(map[core.Status]uint64, len(p.t.Skipped))
-	for s, n := range p.t.Skipped {
-		t.Skipped[s] = n
-	}
+	t.Skipped = maps.Clone(p.t.Skipped)
 	return t
 }
 

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -46,9 +45,11 @@ func (a *API) readAsOf(text string) (core.Time, error) {
 	if err != nil {
 		return 0, unfit("it is no moment", "give what the dry run has as as_of, a time as 2026-01-31T12:00:00Z, or leave it out")
 	}
-	t := a.op.AtDay(at)
-	if now := a.op.Moment(); t > now {
-		return 0, unfit(fmt.Sprintf("it is %v to come", time.Duration(t-now).Round(time.Millisecond)), "give what the dry run has as as_of, or leave it out")
+	if at.Year() < 1970 { // nanoseconds since then are what there is
+		return 0, unfit("it is before all jobs", "give what the dry run has as as_of, or leave it out")
 	}
-	return t, nil
+	if now := a.op.Moment(); at.After(a.op.DayOf(now)) {
+		return 0, unfit("it is to come", "give what the dry run has as as_of, or leave it out")
+	}
+	return a.op.AtDay(at), nil
 }

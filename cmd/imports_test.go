@@ -61,8 +61,9 @@ var table = []row{
 	{"router/restore/migrate", "codec/binlog shard/core shard/record", ""},
 	{"router/session", "router/clock router/memory router/ops router/placement shard shard/commit shard/core shard/slab", ""},
 	{"router/web", "codec/admin router/access", ""},
-	{"router/api", "client_golang codec/admin codec/openmetrics router/access router/admin router/exposition router/ranking router/web shard/core shard/flow", "expfmt kin-openapi router shard/journal"},
+	{"router/api", "client_golang codec/admin codec/openmetrics router/access router/admin router/exposition router/ranking router/trend router/watch router/web shard/core shard/flow", "expfmt kin-openapi router shard/journal"},
 	{"router/trend", "shard/flow", ""},
+	{"router/watch", "router/admin router/ranking router/trend shard/core shard/flow", "router/session"},
 	{"router/sim", "router router/admin router/direct router/session shard shard/core", "codec/admin codec/gearman codec/wiretest router/history"},
 
 	// The programs.
@@ -144,6 +145,8 @@ var laws = []law{
 	{folder: "router/gearmand", never: "router/beanstalkd gnet", why: "protocols do not know each other"},
 	{folder: "router/web", never: "router/admin router/api shard", why: "how requests come in is the same whatever is served"},
 	{folder: "router/admin", never: "gnet router/api router/web", why: "what operators do does not depend on how they ask"},
+	{folder: "router/trend", only: "shard/flow", why: "a history is given readings, and knows no server"},
+	{folder: "router/watch", never: "gnet router/web router/api", why: "what has changed does not depend on who is told"},
 	{folder: "router/access", only: "router/access", why: "who may do what has nothing to do with how it is asked, or of whom"},
 	{folder: "cmd", only: "cmd router codec shard", tests: true, why: "the load generator is a program by itself"},
 	{folder: "cmd/polystalkd/e2e", never: "router shard/core cmd/polystalkd/config", tests: true, why: "these tests see the program from outside"},

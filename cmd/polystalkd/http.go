@@ -46,11 +46,12 @@ func serveHTTP(c *config.Config, srv *router.Server, ls []net.Listener, reloads 
 	if o.pair, err = openCertificate(c); err != nil {
 		return nil, err
 	}
-	reloads.parts = append(reloads.parts, o.prepareFiles, o.prepareRules, o.prepareMetrics)
+	reloads.parts = append(reloads.parts, o.prepareFiles, o.prepareRules, o.prepareMetrics, o.prepareHistory)
 	o.server, err = api.New(api.Options{
 		Operator: srv.Operator(), Log: log.Logger, Level: log.Level,
 		Version: release.Version, Speaks: "beanstalkd " + config.Spoken + ", gearmand " + config.SpokenGearman,
 		Tokens: o.tokens, Rules: rules(c),
+		HistoryTubes: c.HTTP.HistoryTubes,
 		MetricsTubes: c.HTTP.MetricsTubes, MetricsMatch: c.HTTP.MetricsMatch,
 		Settings: func() []wire.Setting { return shownSettings(reloads.settings()) },
 		Reload:   func() (*wire.Reloaded, error) { return reloadForOperators(reloads) },
@@ -151,6 +152,11 @@ func (o *operators) prepareMetrics(next *config.Config) (apply func(), err error
 		err = fault.New(fault.Usage, "%s: %v", next.Origin("http-metrics-match"), err) // Validate has let it through
 	}
 	return apply, err
+}
+
+// prepareHistory is a reloadable.
+func (o *operators) prepareHistory(next *config.Config) (apply func(), err error) {
+	return func() { o.server.SetHistory(next.HTTP.HistoryTubes) }, nil
 }
 
 // reloadForOperators reloads, and says what came of it as the API has it.

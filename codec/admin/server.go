@@ -4,24 +4,26 @@ import "time"
 
 // A Server is what there is to tell about all of it.
 type Server struct {
-	Version       string      `json:"version"`
-	GoVersion     string      `json:"go_version"`
-	Hostname      string      `json:"hostname"`
-	PID           int         `json:"pid"`
-	Started       time.Time   `json:"started"`
-	UptimeSeconds int64       `json:"uptime_seconds"`
-	State         string      `json:"state"` // starting, serving or stopping
-	Draining      bool        `json:"draining"`
-	Loops         int         `json:"loops"`
-	Shards        int         `json:"shards"`
-	MaxJobSize    uint32      `json:"max_job_size_bytes"`
-	MappedBytes   uint64      `json:"memory_mapped_bytes"`
-	Tubes         int         `json:"tubes"`
-	Jobs          Counts      `json:"jobs"`
-	JobsTotal     uint64      `json:"jobs_total"`
-	JobTimeouts   uint64      `json:"job_timeouts_total"`
-	Connections   Connections `json:"connections"`
-	AsOf          time.Time   `json:"as_of"`
+	Version       string    `json:"version"`
+	GoVersion     string    `json:"go_version"`
+	Hostname      string    `json:"hostname"`
+	PID           int       `json:"pid"`
+	Started       time.Time `json:"started"`
+	UptimeSeconds int64     `json:"uptime_seconds"`
+	State         string    `json:"state"` // starting, serving or stopping
+	Draining      bool      `json:"draining"`
+	Loops         int       `json:"loops"`
+	Shards        int       `json:"shards"`
+	MaxJobSize    uint32    `json:"max_job_size_bytes"`
+	MappedBytes   uint64    `json:"memory_mapped_bytes"`
+	Tubes         int       `json:"tubes"`
+	Jobs          Counts    `json:"jobs"`
+	JobsTotal     uint64    `json:"jobs_total"`
+	JobTimeouts   uint64    `json:"job_timeouts_total"`
+	// Events are how often what has happened to jobs, by the names that metrics have.
+	Events      map[string]uint64 `json:"events_total"`
+	Connections Connections       `json:"connections"`
+	AsOf        time.Time         `json:"as_of"`
 }
 
 // Counts are numbers of jobs by their state. Urgent ones are ready too.

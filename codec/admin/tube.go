@@ -39,10 +39,10 @@ type Tube struct {
 
 // Rates are how often something happens a second, as means of about a minute.
 type Rates struct {
-	Put     float64 `json:"put_per_second"`
-	Reserve float64 `json:"reserve_per_second"`
-	Delete  float64 `json:"delete_per_second"`
-	Timeout float64 `json:"timeout_per_second"`
+	Put     float32 `json:"put_per_second"`
+	Reserve float32 `json:"reserve_per_second"`
+	Delete  float32 `json:"delete_per_second"`
+	Timeout float32 `json:"timeout_per_second"`
 }
 
 // Quantiles are of lengths of time since the tube was made: none of them is less than the

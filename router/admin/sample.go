@@ -125,12 +125,9 @@ func (o *Operator) sample(c *direct.Caller) *Sample {
 	return v
 }
 
-// Server is what there is to tell about the server, but for the version of the program.
-func (o *Operator) Server(ctx context.Context) (*wire.Server, error) {
-	v, err := o.Sample(ctx)
-	if err != nil {
-		return nil, err
-	}
+// Server is what a sample tells about the server, but for the version of the program, and
+// what has happened to jobs.
+func (o *Operator) Server(v *Sample) *wire.Server {
 	host, _ := os.Hostname() // empty: it has none
 	return &wire.Server{
 		GoVersion: runtime.Version(), Hostname: host, PID: os.Getpid(),
@@ -145,7 +142,7 @@ func (o *Operator) Server(ctx context.Context) (*wire.Server, error) {
 			Producers: v.Sums.Producers, Workers: v.Sums.Workers, Waiting: v.Sums.Waiting, Sleeping: v.Sums.Sleeping,
 		},
 		AsOf: v.At.UTC(),
-	}, nil
+	}
 }
 
 // pressures are the names of commit.Pressure.
@@ -158,13 +155,24 @@ func (o *Operator) Journal() (*wire.Journal, error) {
 	}
 	j := o.journal()
 	if j == nil {
-		return &wire.Journal{Pressure: pressures[commit.Open]}, nil
+		return journalValue(nil, commit.Open), nil
 	}
 	s := j.Stats()
+	return journalValue(&s, j.Pressure()), nil
+}
+
+// JournalOf is how jobs were kept, as a sample tells.
+func JournalOf(v *Sample) *wire.Journal { return journalValue(v.Journal, v.Pressure) }
+
+// journalValue is a journal as it stands in answers; s is nil if there is none.
+func journalValue(s *commit.Stats, p commit.Pressure) *wire.Journal {
+	if s == nil {
+		return &wire.Journal{Pressure: pressures[commit.Open]}
+	}
 	return &wire.Journal{
-		Enabled: true, Pressure: pressures[j.Pressure()],
+		Enabled: true, Pressure: pressures[p],
 		Segments: s.Segments, OldestSegment: s.Oldest, CurrentSegment: s.Current,
 		Bytes: s.Bytes, LiveBytes: s.Live, PendingBytes: s.Pending, PromisedBytes: s.Promised,
 		Batches: s.Batches, Records: s.Records, Migrated: s.Migrated, Commits: s.Commits,
-	}, nil
+	}
 }

@@ -7,6 +7,8 @@ import (
 	"net/http"
 
 	wire "polystalk/codec/admin"
+	"polystalk/router/admin"
+	"polystalk/router/exposition"
 	"polystalk/router/web"
 )
 
@@ -14,12 +16,22 @@ func (a *API) getServer(c *web.Call) error {
 	if _, err := c.Query(); err != nil {
 		return err
 	}
-	v, err := a.op.Server(c.Ctx)
+	v, err := a.op.Sample(c.Ctx)
 	if err != nil {
 		return err
 	}
-	v.Version = a.opts.Version
-	return c.Answer(http.StatusOK, v)
+	return c.Answer(http.StatusOK, a.serverValue(v))
+}
+
+// serverValue is the server as it stands in answers.
+func (a *API) serverValue(v *admin.Sample) *wire.Server {
+	s := a.op.Server(v)
+	s.Version = a.opts.Version
+	s.Events = map[string]uint64{"put": v.Flow.Puts, "delete": v.Flow.Deletes}
+	for e, name := range exposition.Events {
+		s.Events[name] = v.Flow.Events[e]
+	}
+	return s
 }
 
 func (a *API) getJournal(c *web.Call) error {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"sync"
 	"time"
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
 	"polystalk/router/admin"
 	"polystalk/router/ranking"
+	"polystalk/router/watch"
 	"polystalk/router/web"
 )
 
@@ -28,6 +30,8 @@ type Options struct {
 	// MetricsMatch.
 	MetricsTubes int
 	MetricsMatch []string
+	// HistoryTubes is how many tubes have a history; 0: there is none, of the server neither.
+	HistoryTubes int
 
 	// Settings are those in effect, without secrets.
 	Settings func() []wire.Setting
@@ -42,7 +46,10 @@ type API struct {
 	op         *admin.Operator
 	operations *admin.Operations
 	metrics    *metrics
+	watch      *watch.Watch
+	unwatch    func()          // ends it, and waits for that
 	shown      *ranking.Choice // of /metrics
+	rendering  sync.Mutex      // held while a stream's events are made: event loops need the processors
 	boot       string          // of this process alone, in tags and cursors
 }
 
@@ -54,6 +61,7 @@ func New(o Options) (*API, error) {
 	}
 	a := &API{
 		opts: o, op: o.Operator, operations: admin.NewOperations(o.Operator),
+		watch: watch.New(o.Operator, streamsMax, o.HistoryTubes),
 		shown: ranking.NewChoice(o.MetricsTubes, match), boot: rand.Text(),
 	}
 	a.Server, err = web.New(web.Options{
@@ -68,6 +76,13 @@ func New(o Options) (*API, error) {
 	}
 	a.metrics = newMetrics(a)
 	a.Handle(a.routes())
+	ctx, cancel := context.WithCancel(a.Ended())
+	done := make(chan struct{})
+	go func() {
+		a.watch.Run(ctx)
+		close(done)
+	}()
+	a.unwatch = func() { cancel(); <-done }
 	return a, nil
 }
 
@@ -82,9 +97,19 @@ func (a *API) PrepareMetrics(tubes int, match []string) (apply func(), err error
 	return func() { a.shown.Set(tubes, matches) }, nil
 }
 
+// SetHistory changes how many tubes have a history; 0: there is none any more.
+func (a *API) SetHistory(tubes int) { a.watch.SetHistory(tubes) }
+
 // Stop has operations refused from now on, and waits for those under way, which are broken
 // off when ctx ends. Probes are answered on, and say that the server stops.
 func (a *API) Stop(ctx context.Context) {
 	a.op.Life().Stop()
+	a.unwatch()
 	a.Server.Stop(ctx)
+}
+
+// Close ends all connections at once.
+func (a *API) Close() {
+	a.unwatch()
+	a.Server.Close()
 }

@@ -24,7 +24,6 @@ type metrics struct {
 	handler  http.Handler
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
-	streams  prometheus.Gauge // event streams that are open
 }
 
 func newMetrics(a *API) *metrics {
@@ -36,10 +35,10 @@ func newMetrics(a *API) *metrics {
 			Name: exposition.Prefix + "http_request_seconds", Help: "Time to serve a request by HTTP.",
 			Buckets: prometheus.ExponentialBuckets(1.0/4096, 4, 9),
 		}, []string{"route"}),
-		streams: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: exposition.Prefix + "http_event_streams", Help: "Streams of events that are open.",
-		}),
 	}
+	streams := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: exposition.Prefix + "http_event_streams", Help: "Streams of events that are open.",
+	}, func() float64 { return float64(a.watch.Subscriptions()) })
 	connections := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: exposition.Prefix + "http_connections", Help: "Connections by HTTP.",
 	}, func() float64 {
@@ -54,7 +53,7 @@ func newMetrics(a *API) *metrics {
 	})
 	r := prometheus.NewRegistry()
 	r.MustRegister(
-		m.requests, m.seconds, m.streams, connections, dropped,
+		m.requests, m.seconds, streams, connections, dropped,
 		&exposition.Server{Operator: a.op, Shown: a.shown, Ended: a.Ended(), Version: a.opts.Version, Speaks: a.opts.Speaks},
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

@@ -22,7 +22,7 @@ func TestExamplesOfTheGuideWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
+	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), options: withHistory(100)})
 	w.beanstalkd()("use mail") // connection 1
 	ran := 0
 	for _, m := range shell.FindAllStringSubmatch(string(text), -1) {

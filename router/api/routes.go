@@ -41,6 +41,9 @@ var table = []entry{
 	{"PUT /api/v1/drain", access.Admin, 0, (*API).putDrain},
 	{"DELETE /api/v1/drain", access.Admin, 0, (*API).deleteDrain},
 
+	{"GET /api/v1/history", access.Read, 0, (*API).getHistory},
+	{"GET /api/v1/events", access.Read, web.Streams, (*API).getEvents},
+
 	{"GET /api/v1/tubes", access.Read, web.Large, (*API).getTubes},
 	{"GET /api/v1/tubes/{tube}", access.Read, 0, (*API).getTube},
 	{"PUT /api/v1/tubes/{tube}/pause", access.Operate, web.TakesBody, (*API).putPause},

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,6 +52,30 @@ func (o *tubeOrder) against(t *core.TubeRow, n uint64, name string) int {
 	return cmp.Or(byNumber, cmp.Compare(t.Name, name))
 }
 
+// A tubeList is which tubes are asked for, and in which order.
+type tubeList struct {
+	match *glob
+	by    string // the order, as it was asked for
+	order tubeOrder
+	limit int
+}
+
+// tubeListOf reads match, sort and limit.
+func tubeListOf(q url.Values) (l tubeList, err error) {
+	if l.match, err = newGlob(q.Get("match")); err != nil {
+		return l, err
+	}
+	l.by = cmp.Or(q.Get("sort"), "name")
+	name, down := strings.CutPrefix(l.by, "-")
+	l.order = tubeOrder{sortKeys[name], down}
+	if l.order.key == nil || l.by == "-name" {
+		return l, wire.BadRequest.With("sort", fmt.Sprintf("%q is unknown", l.by), "give name, ready, urgent, delayed, reserved, buried, total, using, watching, waiting, bytes or oldest, the numbers with - before them for the largest first")
+	}
+	limit, err := number(q, "limit", tubesDefault, 1, tubesMost)
+	l.limit = int(limit)
+	return l, err
+}
+
 // getTubes lists tubes. A cursor is a place in the list: it holds for ever, whatever
 // becomes of the tubes meanwhile.
 func (a *API) getTubes(c *web.Call) error {
@@ -58,21 +83,12 @@ func (a *API) getTubes(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	match, err := newGlob(q.Get("match"))
+	wanted, err := tubeListOf(q)
 	if err != nil {
 		return err
 	}
-	by := cmp.Or(q.Get("sort"), "name")
-	name, down := strings.CutPrefix(by, "-")
-	order := tubeOrder{sortKeys[name], down}
-	if order.key == nil || by == "-name" {
-		return wire.BadRequest.With("sort", fmt.Sprintf("%q is unknown", by), "give name, ready, urgent, delayed, reserved, buried, total, using, watching, waiting, bytes or oldest, the numbers with - before them for the largest first")
-	}
-	limit, err := number(q, "limit", tubesDefault, 1, tubesMost)
-	if err != nil {
-		return err
-	}
-	list := cursor{filter: web.Hashed(q.Get("match"), by)}
+	match, order, limit := wanted.match, wanted.order, wanted.limit
+	list := cursor{filter: web.Hashed(q.Get("match"), wanted.by)}
 	if q.Has("after") {
 		if err := list.read(q.Get("after")); err != nil {
 			return err
@@ -98,7 +114,7 @@ func (a *API) getTubes(c *web.Call) error {
 		}
 	}
 	slices.SortFunc(rows, func(a, b int) int { return order.compare(&all.Rows[a], &all.Rows[b]) })
-	if len(rows) > int(limit) {
+	if len(rows) > limit {
 		rows = rows[:limit]
 		last := &all.Rows[rows[limit-1]]
 		list.number, list.name = order.key(last), last.Name
@@ -152,7 +168,7 @@ func tubeValue(t *admin.TubeView) wire.Tube {
 		BodyBytes: t.Bytes, OldestReadySeconds: seconds(t.Oldest),
 		Events: make(map[string]uint64, len(exposition.Events)),
 		Rates: wire.Rates{
-			Put: float64(t.Rates.Put), Reserve: float64(t.Rates.Reserve), Delete: float64(t.Rates.Delete), Timeout: float64(t.Rates.Timeout),
+			Put: t.Rates.Put, Reserve: t.Rates.Reserve, Delete: t.Rates.Delete, Timeout: t.Rates.Timeout,
 		},
 		Wait: quantiles(&t.Flow.Wait), Run: quantiles(&t.Flow.Run),
 		PauseSeconds: int64(t.Pause / core.Second), PauseLeftSeconds: int64(t.PauseLeft / core.Second),

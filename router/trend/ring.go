@@ -115,25 +115,23 @@ func (r *ring) grow(d *growth, gauges int) {
 	}
 }
 
-// holds reports whether the slot of a number is one of those that are kept.
-func (r *ring) holds(slot int64) bool {
-	return r.newest != none && slot <= r.newest && slot > r.newest-r.slots
+// kept are those of some slots that are kept, if any: then first is not after last.
+func (r *ring) kept(from, to int64) (first, last int64) {
+	if r.newest == none {
+		return 1, 0
+	}
+	return max(from, r.newest-r.slots+1), min(to, r.newest)
 }
 
-// value is that of a series in a slot; NaN: nothing is known.
+// value is that of a series in a slot that is kept; NaN: nothing is known.
 func (r *ring) value(series int, slot int64) float32 {
-	if !r.holds(slot) {
-		return float32(math.NaN())
-	}
 	return r.values[int64(series)*r.slots+r.place(slot)]
 }
 
 // quantile is value of one of the quantiles, in seconds.
 func (r *ring) quantile(k int, slot int64) float32 {
-	if r.holds(slot) {
-		if level := r.levels[int64(k)*r.slots+r.place(slot)]; level > 0 {
-			return float32(flow.Bound(int(level)-1) / 1e9)
-		}
+	if level := r.levels[int64(k)*r.slots+r.place(slot)]; level > 0 {
+		return float32(flow.Bound(int(level)-1) / 1e9)
 	}
 	return float32(math.NaN())
 }

@@ -104,7 +104,8 @@ func (t *track) points(series int, s Span) []float32 {
 	list := make([]float32, 0, s.Points())
 	for at := s.From; at < s.To; at += s.Step {
 		m := merged{value: float32(math.NaN())}
-		for slot := at / r.step; slot < (at+s.Step)/r.step; slot++ {
+		first, last := r.kept(at/r.step, (at+s.Step)/r.step-1)
+		for slot := first; slot <= last; slot++ {
 			if v := get(series, slot); v == v { // known
 				merge(&m, v)
 			}

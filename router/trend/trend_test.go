@@ -115,6 +115,20 @@ func TestHoursLater(t *testing.T) {
 	}
 }
 
+// TestAllOfTime: a span costs what is kept, however long it is.
+func TestAllOfTime(t *testing.T) {
+	w := newWorld(t)
+	for _, filled := range []bool{false, true} {
+		if filled {
+			w.read(0, 7)
+		}
+		got, _ := w.h.ServerPoints([]int{ready, waitP50}, SpanOf(0, 1<<40, 0, w.wall.Unix()))
+		if slices.Contains(got[0], 7) != filled || len(got[0]) > PointsMost || len(got[1]) != len(got[0]) {
+			t.Errorf("%d points", len(got[0]))
+		}
+	}
+}
+
 // TestClockSetBack: what was kept for the time that comes again is dropped, and the rest
 // stays.
 func TestClockSetBack(t *testing.T) {

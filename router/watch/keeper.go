@@ -47,20 +47,18 @@ type keeper struct {
 }
 
 func newKeeper(source Source, tubes int) *keeper {
-	k := &keeper{source: source, history: trend.New(ServerLayout, TubeLayout, tubes)}
-	k.limit(tubes)
-	return k
+	return &keeper{
+		source: source, history: trend.New(ServerLayout, TubeLayout, tubes),
+		choice: ranking.NewChoice(tubes, func(string) bool { return false }),
+	}
 }
 
 // limit changes how many tubes have a place.
 func (k *keeper) limit(tubes int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.choice != nil && k.history.Most() == tubes {
-		return
-	}
 	k.history.Limit(tubes)
-	k.choice = ranking.NewChoice(tubes, func(string) bool { return false })
+	k.choice.Set(tubes, func(string) bool { return false })
 }
 
 // read adds what was seen; tubes are nil if they were not looked at.

@@ -64,6 +64,14 @@ func (s *Subscription) Next(ctx context.Context) (Snapshot, error) {
 	}
 }
 
+// Newest gives the newest snapshot again, or one that is newer by now.
+func (s *Subscription) Newest() Snapshot {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	s.last = s.w.newest.number
+	return s.w.newest
+}
+
 // fits reports whether a snapshot can be the first: it has what was subscribed to, and is not
 // of a time before, after which nobody has looked for a while.
 func (s *Subscription) fits(v *Snapshot) bool {

@@ -66,10 +66,22 @@ func (s *selected) count(v *admin.TubeSample, view *View) iter.Seq[int] {
 type Look struct {
 	w        *Watch
 	view     View
-	seen     map[string]struct{} // the tubes that the view has shown; nil: nothing was shown yet
-	number   uint64              // of the last sample
+	seen     map[string]shown // the tubes that the view has shown; nil: nothing was shown yet
+	number   uint64           // of the last sample
 	matching int
 }
+
+// shown says whether a tube that was shown has to be shown again.
+type shown bool
+
+const (
+	current shown = false
+	stale   shown = true
+)
+
+// changeMost is how many rows there are in a Change: what is made for a subscriber, who may be
+// slow, does not grow with the view.
+const changeMost = 100
 
 // Look begins to look at a view.
 func (w *Watch) Look(v View) *Look { return &Look{w: w, view: v} }
@@ -77,23 +89,32 @@ func (w *Watch) Look(v View) *Look { return &Look{w: w, view: v} }
 // A Change is what is another in a view than it was.
 type Change struct {
 	Whole    bool     // nothing was shown before
+	More     bool     // this is not all: Next, with the newest sample, has more at once
 	Rows     []int    // of the sample: tubes that have changed, or that have come into the view
 	Gone     []string // tubes that are no longer in the view
 	Matching int      // tubes that match, in the view or not
 }
 
-// Next is what has changed since the last sample; not ok: nothing.
+// Next is what has changed since the last sample, and what was left then; not ok: nothing.
 func (l *Look) Next(v *admin.TubeSample) (c Change, ok bool) {
 	sel := l.w.views.rows(v, &l.view)
 	c.Whole, c.Matching = l.seen == nil, sel.matching
-	now := make(map[string]struct{}, len(sel.rows))
+	now := make(map[string]shown, len(sel.rows))
 	for _, i := range sel.rows {
 		name := v.Rows[i].Name
-		if _, before := l.seen[name]; !before || v.Changed[i] > l.number {
-			c.Rows = append(c.Rows, i)
-		}
+		was, before := l.seen[name]
 		delete(l.seen, name)
-		now[name] = struct{}{}
+		switch {
+		case before && was == current && v.Changed[i] <= l.number:
+			now[name] = current
+		case len(c.Rows) < changeMost:
+			c.Rows = append(c.Rows, i)
+			now[name] = current
+		default:
+			if c.More = true; before {
+				now[name] = stale
+			}
+		}
 	}
 	for name := range l.seen {
 		c.Gone = append(c.Gone, name)

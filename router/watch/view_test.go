@@ -90,6 +90,25 @@ func TestOnlyWhatHasChangedIsShown(t *testing.T) {
 	step(true, Change{Matching: 2}, "a1")
 }
 
+// A client has what it was told.
+type client struct {
+	look *Look
+	view View
+	has  map[string]uint64
+}
+
+func (c *client) apply(t *testing.T, v *admin.TubeSample, ch Change) {
+	for _, name := range ch.Gone {
+		if _, had := c.has[name]; !had {
+			t.Fatalf("%s has gone, and was never there", name)
+		}
+		delete(c.has, name)
+	}
+	for _, i := range ch.Rows {
+		c.has[v.Rows[i].Name] = v.Rows[i].Ready
+	}
+}
+
 // TestViewsFollowLikeATwin: whoever applies the changes has the view as it is, however many
 // samples he has missed.
 func TestViewsFollowLikeATwin(t *testing.T) {
@@ -97,20 +116,19 @@ func TestViewsFollowLikeATwin(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	w := New(nil, 1, 0)
 	all := &table{number: 1, ready: make(map[string]uint64), since: make(map[string]uint64)}
-	type client struct {
-		look *Look
-		view View
-		has  map[string]uint64
-	}
 	var clients []*client
-	for i, limit := range []int{1, 3, 3, 10, 100} {
+	for i, limit := range []int{1, 3, 3, 10, 100, 1000} {
 		view := most([]string{"", "a"}[i%2], limit)
 		clients = append(clients, &client{w.Look(view), view, make(map[string]uint64)})
 	}
-	for range 3000 {
+	for range 400 {
 		all.number++
-		for range rnd.IntN(4) {
-			name := fmt.Sprintf("%c%d", 'a'+rnd.IntN(2), rnd.IntN(8))
+		changes := rnd.IntN(4)
+		if rnd.IntN(20) == 0 {
+			changes = 500
+		}
+		for range changes {
+			name := fmt.Sprintf("%c%d", 'a'+rnd.IntN(2), rnd.IntN(4+changes/2))
 			if rnd.IntN(3) == 0 {
 				delete(all.ready, name)
 			} else {
@@ -123,17 +141,20 @@ func TestViewsFollowLikeATwin(t *testing.T) {
 				continue // he is slow
 			}
 			ch, ok := c.look.Next(v)
+			for first := true; ; first = false {
+				if len(ch.Rows) > changeMost || ch.More && len(ch.Rows) < changeMost || ch.Whole && !first {
+					t.Fatalf("seed %d: %d rows at a time, more: %v", seed, len(ch.Rows), ch.More)
+				}
+				if c.apply(t, v, ch); !ch.More || rnd.IntN(5) == 0 {
+					break
+				}
+				ch, ok = c.look.Next(v)
+			}
 			if !ok && (len(ch.Rows) > 0 || len(ch.Gone) > 0) {
 				t.Fatalf("seed %d: nothing, but %+v", seed, ch)
 			}
-			for _, name := range ch.Gone {
-				if _, had := c.has[name]; !had {
-					t.Fatalf("seed %d: %s has gone, and was never there", seed, name)
-				}
-				delete(c.has, name)
-			}
-			for _, i := range ch.Rows {
-				c.has[v.Rows[i].Name] = v.Rows[i].Ready
+			if ch.More {
+				continue // the rest is for the next sample
 			}
 			want := make(map[string]uint64)
 			rows := slices.DeleteFunc(slices.Clone(v.Rows), func(r core.TubeRow) bool { return !c.view.Match(r.Name) })

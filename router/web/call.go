@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
@@ -28,12 +29,18 @@ type Call struct {
 
 	client string // its address
 	secure bool   // the client speaks TLS, to us or to a proxy
+	still  func() bool
+	begun  time.Time // of a stream; zero: it has not begun
 }
 
 // Later is for what goes on after the answer: what it returns notes in the audit and in the
 // log how that has ended, as another change of who has asked for it. It may be called by
 // anyone, when the call is over.
 func (c *Call) Later() func(status int, affected uint64, detail string) { return c.note }
+
+// StillMay reports whether who asks may still do what he was let in for, and looks anew what
+// else he may: a stream goes on longer than a token may.
+func (c *Call) StillMay() bool { return c.still() }
 
 // Answer sends a value as JSON.
 func (c *Call) Answer(status int, v any) error {

@@ -114,7 +114,11 @@ func (s *Server) serve(rt *Route, rw http.ResponseWriter, r *http.Request) {
 			}
 			sendProblem(w, r, c.ID, wire.Failed.Problem(""))
 		}
-		s.opts.Observe(rt.Pattern, rt.Method(), w.status, time.Since(start))
+		took := time.Since(start)
+		if !c.begun.IsZero() {
+			took = c.begun.Sub(start)
+		}
+		s.opts.Observe(rt.Pattern, rt.Method(), w.status, took)
 		if rt.Changes() && c.Grant.Role > access.Nobody { // others could push out what was changed
 			s.noted(rt, c)(w.status, c.Affected, c.Detail)
 		}
@@ -166,6 +170,9 @@ func (s *Server) handle(rt *Route, c *Call) error {
 		}
 		defer s.running.Done()
 	}
+	if rt.Flags&Streams != 0 {
+		return s.stream(rt, c)
+	}
 	ctx, cancel := context.WithTimeout(c.R.Context(), operationWithin)
 	defer cancel()
 	defer context.AfterFunc(s.ended, cancel)()
@@ -198,6 +205,24 @@ func (s *Server) alone(rt *Route, c *Call) error {
 	}()
 	w.send()
 	return err
+}
+
+// stream handles a request that is answered as long as the client likes; it ends when the
+// server stops.
+func (s *Server) stream(rt *Route, c *Call) error {
+	ctx, cancel := context.WithCancel(c.R.Context())
+	defer cancel()
+	defer context.AfterFunc(s.leaving, cancel)()
+	c.Ctx = ctx
+	c.still = func() bool {
+		again := &Call{W: &discarded{header: make(http.Header)}, R: c.R}
+		if s.identify(again) != nil || !again.Grant.May(rt.Need) {
+			return false
+		}
+		c.Grant, c.Sees = again.Grant, again.Grant.Sees(s.rules.Load().Bodies)
+		return true
+	}
+	return rt.Handler(c)
 }
 
 // identify finds out who asks: by a token, by a session, or by where he comes in.

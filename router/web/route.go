@@ -30,6 +30,8 @@ const (
 	TakesBody
 	// Conditional: it looks at the header If-Match; others refuse one.
 	Conditional
+	// Streams: it answers by an EventStream, without an end of its own.
+	Streams
 )
 
 // Changes reports whether the route changes something.

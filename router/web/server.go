@@ -89,6 +89,8 @@ type Server struct {
 	running     sync.WaitGroup // operations under way
 	stop        context.CancelFunc
 	ended       context.Context // of all operations
+	leave       context.CancelFunc
+	leaving     context.Context // of all streams: they end first
 	mu          sync.Mutex      // guards stopping, with running.Add
 	stopping    bool
 }
@@ -108,6 +110,7 @@ func New(o Options) (*Server, error) {
 		s.sessions = access.NewSessions(o.Tokens)
 	}
 	s.ended, s.stop = context.WithCancel(context.Background())
+	s.leaving, s.leave = context.WithCancel(s.ended)
 	s.http = &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: HeaderWithin,
@@ -120,6 +123,9 @@ func New(o Options) (*Server, error) {
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 		BaseContext: func(l net.Listener) context.Context {
 			return context.WithValue(context.Background(), listenerKey{}, l.(*listener).anonymous)
+		},
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, conn)
 		},
 		// HTTP/1.1 alone: with one request at a time on each of a bounded number of
 		// connections, all that is under way is bounded as well.
@@ -148,8 +154,11 @@ func (s *Server) Connections() (open int, dropped uint64) {
 	return s.connections.len(), s.connections.dropped.Load()
 }
 
-// listenerKey finds the role of who shows no token to a listener.
-type listenerKey struct{}
+// listenerKey finds the role of who shows no token to a listener, and connKey the connection.
+type (
+	listenerKey struct{}
+	connKey     struct{}
+)
 
 // A listener knows what may be done by who comes to it without a token.
 type listener struct {
@@ -167,12 +176,13 @@ func (s *Server) Serve(l net.Listener, anonymous access.Role) error {
 	return err
 }
 
-// Stop has operations refused from now on, and waits for those under way, which are
+// Stop has operations refused from now on, ends streams, and waits for those under way, which are
 // broken off when ctx ends. Probes are answered on, and say that the server stops.
 func (s *Server) Stop(ctx context.Context) {
 	s.mu.Lock()
 	s.stopping = true
 	s.mu.Unlock()
+	s.leave()
 	done := make(chan struct{})
 	go func() {
 		s.running.Wait()

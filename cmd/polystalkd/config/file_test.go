@@ -375,7 +375,7 @@ func TestPrintedConfigurationPrintsTheSame(t *testing.T) {
 // judged is by what operators' requests are judged, and what they are shown.
 func judged(c *Config) []any {
 	h := &c.HTTP
-	return []any{h.Hosts, h.Origins, h.ProxyNetworks, h.Bodies, h.MetricsTubes, h.MetricsMatch}
+	return []any{h.Hosts, h.Origins, h.ProxyNetworks, h.Bodies, h.HistoryTubes, h.MetricsTubes, h.MetricsMatch}
 }
 
 // TestLiveKeysAreThoseOfRouterSettings: what changes of them is what the server can be

@@ -23,6 +23,7 @@ type httpConfig struct {
 	Proxies    []string // addresses and networks of proxies that are believed
 	Cert, Key  string   // files of TLS; empty: it is not spoken
 
+	HistoryTubes int      // how many tubes have a history; 0: there is none
 	MetricsTubes int      // how many tubes /metrics shows
 	MetricsMatch []string // patterns of the names of those that come first
 
@@ -41,6 +42,7 @@ func (c *Config) httpFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&h.Hosts, "http-host", nil, "serve who asks for the server as `NAME` by HTTP, besides localhost and\naddresses; may be given several times")
 	fs.StringArrayVar(&h.Origins, "http-origin", nil, "let pages of the site `URL` change something by HTTP, as in\nhttps://ops.example.com; may be given several times")
 	fs.StringArrayVar(&h.Proxies, "http-trusted-proxy", nil, "believe X-Forwarded-For and X-Forwarded-Proto of the proxy at `CIDR`, an\naddress or a network; may be given several times")
+	fs.IntVar(&h.HistoryTubes, "http-history-tubes", 100, "keep the history of a day of the server and of `N` tubes in memory, the busiest,\n105 kB each; 0: none, up to 1000")
 	fs.IntVar(&h.MetricsTubes, "http-metrics-tubes", 200, "show `N` tubes in /metrics, the busiest; 0 to 10000")
 	fs.StringArrayVar(&h.MetricsMatch, "http-metrics-match", nil, "show tubes whose names match `GLOB` before others in /metrics; may be given\nseveral times")
 	fs.StringVar(&h.Bodies, "http-bodies", "full", "show operators `PART` of the bodies of jobs: full, preview (how they begin) or\nnone; a token with +bodies shows all of them")
@@ -58,7 +60,7 @@ func httpLists(flag string) bool {
 }
 
 // httpFlagNames are all of them, for the command line in place of gearmand.
-var httpFlagNames = []string{"http", "http-tokens-file", "http-anonymous", "http-host", "http-origin", "http-trusted-proxy", "http-metrics-tubes", "http-metrics-match", "http-bodies", "http-tls-cert", "http-tls-key"}
+var httpFlagNames = []string{"http", "http-tokens-file", "http-anonymous", "http-host", "http-origin", "http-trusted-proxy", "http-history-tubes", "http-metrics-tubes", "http-metrics-match", "http-bodies", "http-tls-cert", "http-tls-key"}
 
 // AnonymousOn is what who shows no token may do on a listener. Without tokens that is what
 // anybody may do there by the protocols, if it is this machine's alone. With tokens it is
@@ -128,6 +130,9 @@ func (c *Config) validateHTTP() {
 		}
 		h.ProxyNetworks = append(h.ProxyNetworks, p)
 	}
+	if h.HistoryTubes < 0 || h.HistoryTubes > historyTubesMost {
+		c.found(fault.New(fault.Usage, "%s: the history of %d tubes cannot be kept: give 0 to %d, and let Prometheus read /metrics/tubes for more", c.Origin("http-history-tubes"), h.HistoryTubes, historyTubesMost))
+	}
 	if h.MetricsTubes < 0 || h.MetricsTubes > metricsTubesMost {
 		c.found(fault.New(fault.Usage, "%s: %d tubes cannot be shown: give 0 to %d, and read /metrics/tubes for more", c.Origin("http-metrics-tubes"), h.MetricsTubes, metricsTubesMost))
 	}
@@ -147,6 +152,9 @@ func (c *Config) validateHTTP() {
 		c.found(fault.New(fault.Usage, "%s: it is of no use without --%s: give both files, or neither", c.Origin(have), want))
 	}
 }
+
+// historyTubesMost is how many tubes may have a history: they take 105 MB then.
+const historyTubesMost = 1000
 
 // metricsTubesMost is how many tubes may be shown in /metrics: each has 49 series, of which
 // the library makes objects.

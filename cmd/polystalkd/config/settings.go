@@ -24,14 +24,14 @@ type Setting struct {
 }
 
 // live are, by our names, the keys that Router, the log or operators can be given anew: see
-// router.Settings, package logging, web.Rules and api.API.PrepareMetrics.
+// router.Settings, package logging, web.Rules, and api.API's PrepareMetrics and SetHistory.
 var live = map[string]bool{
 	"log-level": true, "verbose": true, "log-format": true,
 	"max-connections": true, "max-job-size": true, "connection-memory": true,
 	"gearman-retries": true, "gearman-wakeup": true, "gearman-exceptions": true, "gearman-failed": true,
 	"gearman-shutdown": true, "gearman-max-body": true, "gearman-max-unread": true,
 	"http-host": true, "http-origin": true, "http-trusted-proxy": true,
-	"http-metrics-tubes": true, "http-metrics-match": true, "http-bodies": true,
+	"http-metrics-tubes": true, "http-metrics-match": true, "http-history-tubes": true, "http-bodies": true,
 }
 
 // Settings are all keys of a valid Config, in the order in which --help has the flags.

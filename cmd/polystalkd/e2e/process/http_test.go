@@ -120,6 +120,7 @@ func TestHTTPThatCannotBeServedEndsTheStart(t *testing.T) {
 		{[]string{"--http", "127.0.0.1:0", "--http-origin", "ops.example"}, []string{"--http-origin", "https://ops.example.com"}},
 		{[]string{"--http", "127.0.0.1:0", "--http-metrics-match", "mail["}, []string{"--http-metrics-match", "mail-*"}},
 		{[]string{"--http", "127.0.0.1:0", "--http-metrics-tubes", "10001"}, []string{"--http-metrics-tubes", "/metrics/tubes"}},
+		{[]string{"--http", "127.0.0.1:0", "--http-history-tubes", "1001"}, []string{"--http-history-tubes", "0 to 1000", "/metrics/tubes"}},
 		{[]string{"--http", "127.0.0.1:0", "--http-bodies", "some"}, []string{"--http-bodies", "full, preview or none"}},
 		{[]string{"--http", "127.0.0.1:0", "--http-trusted-proxy", "proxy"}, []string{"--http-trusted-proxy", "10.0.0.0/24"}},
 		{[]string{"--http", "127.0.0.1:0", "--http-tls-cert", broken}, []string{"--http-tls-cert", "--http-tls-key", "both"}},
@@ -381,9 +382,12 @@ func TestReloadByHTTP(t *testing.T) {
 		}
 	}
 	omitted("0")
-	write(conf, "max-job-size = 200\nhttp-metrics-tubes = 0\nhttp-bodies = \"none\"\n")
+	write(conf, "max-job-size = 200\nhttp-metrics-tubes = 0\nhttp-history-tubes = 0\nhttp-bodies = \"none\"\n")
 	reload(200, `{"name":"http-metrics-tubes","from":"200","to":"0"`, `{"name":"http-bodies","from":"full","to":"none"`)
 	omitted("1")
+	if status, body := askHTTP(t, oneShot(), "GET", url+"/api/v1/history", "secret"); status != 404 || !strings.Contains(body, "--http-history-tubes") {
+		t.Errorf("the history that was ended: %d %s", status, body)
+	}
 	if _, body := askHTTP(t, oneShot(), "GET", url+"/api/v1/session", "secret"); !strings.Contains(body, `"bodies":"none"`) {
 		t.Errorf("bodies are shown on: %s", body)
 	}

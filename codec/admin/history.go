@@ -1,0 +1,58 @@
+package admin
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"time"
+)
+
+// A History is how figures of the server, or of one tube, have developed. A point is of
+// StepSeconds, the first from From on, the last up to To.
+type History struct {
+	Tube        string            `json:"tube,omitempty"` // as ShownName; empty: of the server
+	From        time.Time         `json:"from"`
+	To          time.Time         `json:"to"`
+	StepSeconds int64             `json:"step_seconds"`
+	Series      map[string]Points `json:"series"`
+	// Tubes are those that have a history, as ShownName; of the server's alone.
+	Tubes []string `json:"tubes,omitempty"`
+}
+
+// Points are the values of a series, one after the other; NaN, which is null in JSON: nothing
+// is known of that time.
+type Points []float32
+
+// MarshalJSON implements json.Marshaler.
+func (p Points) MarshalJSON() ([]byte, error) {
+	b := []byte{'['}
+	for i, v := range p {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		switch wide := float64(v); {
+		case math.IsNaN(wide) || math.IsInf(wide, 0):
+			b = append(b, "null"...)
+		case math.Abs(wide) < 1e15:
+			b = strconv.AppendFloat(b, wide, 'f', -1, 32)
+		default:
+			b = strconv.AppendFloat(b, wide, 'e', -1, 32)
+		}
+	}
+	return append(b, ']'), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *Points) UnmarshalJSON(b []byte) error {
+	var list []*float32
+	if err := json.Unmarshal(b, &list); err != nil {
+		return err
+	}
+	*p = make(Points, len(list))
+	for i, v := range list {
+		if (*p)[i] = float32(math.NaN()); v != nil {
+			(*p)[i] = *v
+		}
+	}
+	return nil
+}

@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"syscall"
 	"testing"
+	"time"
+
+	"polystalk/router/access"
 )
 
 // tubesOf has that many tubes with a job each.
@@ -19,31 +23,64 @@ func (w *world) tubesOf(n int) {
 	}
 }
 
-// BenchmarkPages is what pages cost with 50,000 tubes: /metrics, which shows
-// some of them, the first part of their list, and all of them with our names and the exporter's. A sample
-// of a second ago serves most of them, as it does who asks often.
+// BenchmarkPages is what pages cost with 50,000 tubes: /metrics, which shows some of them, the
+// first part of their list, and all of them with our names and the exporter's. Who asks often
+// shares a sample, which is made anew where it says so. cpu-ms is of the whole process, the
+// collector included.
 func BenchmarkPages(b *testing.B) {
-	w := newWorld(b, setup{})
+	w := newWorld(b, setup{anonymous: access.Operate})
 	w.tubesOf(50_000)
 	w.used(50_000)
-	for _, target := range []string{"/metrics", "/api/v1/tubes?sort=-ready", "/metrics/beanstalkd", "/metrics/tubes", "/livez"} {
-		b.Run(target, func(b *testing.B) {
+	for _, page := range []struct {
+		name, target, accept, encoding string
+		anew                           bool
+	}{
+		{name: "metrics", target: "/metrics"},
+		{name: "metrics-anew", target: "/metrics", anew: true},
+		{name: "metrics-gzip", target: "/metrics", encoding: "gzip"},
+		{name: "metrics-openmetrics", target: "/metrics", accept: "application/openmetrics-text; version=1.0.0"},
+		{name: "list-of-tubes", target: "/api/v1/tubes?sort=-ready"},
+		{name: "metrics-beanstalkd", target: "/metrics/beanstalkd"},
+		{name: "metrics-tubes", target: "/metrics/tubes"},
+		{name: "metrics-tubes-gzip", target: "/metrics/tubes", encoding: "gzip"},
+		{name: "livez", target: "/livez"},
+	} {
+		b.Run(page.name, func(b *testing.B) {
 			b.ReportAllocs()
-			n := 0
+			n, cpu := 0, time.Duration(0)
 			for b.Loop() {
-				r := httptest.NewRequest("GET", target, nil)
+				if page.anew {
+					b.StopTimer()
+					time.Sleep(2100 * time.Millisecond)
+					b.StartTimer()
+				}
+				r := httptest.NewRequest("GET", page.target, nil)
 				r.Host = "localhost"
-				r.Header.Set("Authorization", "Bearer "+operateToken)
+				r.Header.Set("Authorization", "Bearer "+adminToken)
+				r.Header.Set("Accept", page.accept)
+				r.Header.Set("Accept-Encoding", page.encoding)
 				got := &counted{header: make(http.Header)}
+				before := processorTime(b)
 				w.web.ServeHTTP(got, r)
+				cpu += processorTime(b) - before
 				if got.status != 200 {
 					b.Fatal(got.status)
 				}
 				n = got.bytes
 			}
 			b.ReportMetric(float64(n), "bytes")
+			b.ReportMetric(cpu.Seconds()*1000/float64(b.N), "cpu-ms")
 		})
 	}
+}
+
+// processorTime is what the process has used so far.
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // A counted answer is thrown away, so that keeping it is not measured.

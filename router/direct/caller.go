@@ -24,6 +24,7 @@ type Caller struct {
 	inbox atomic.Pointer[core.Message] // what has come back, newest first
 	came  chan struct{}                // has one entry if something is in inbox
 	taken []*core.Message              // out of inbox, and not yet waited for
+	asked *core.OperatorOp             // by FlowOf, for tens of thousands of tubes; nil: never yet
 	turn  func()                       // instead of sleeping until something came; see TakeTurns
 
 	// Steps counts how long shards were owned by Do, where it has owned one: what it leaves
@@ -182,11 +183,14 @@ func (c *Caller) Flow() core.Flow {
 
 // FlowOf is what has passed through a tube; false: there is none of that name.
 func (c *Caller) FlowOf(tube []byte) (f core.Flow, ok bool) {
-	var x core.OperatorOp
-	c.Op().AskFlow(tube, &x)
+	if c.asked == nil {
+		c.asked = new(core.OperatorOp)
+	}
+	c.asked.Flow = core.Flow{}
+	c.Op().AskFlow(tube, c.asked)
 	ok = c.Do(c.m.OfTube(tube)).Status == core.StatusOK
 	c.Op().Operator = nil
-	return x.Flow, ok
+	return c.asked.Flow, ok
 }
 
 // Spend, SpendOne and LookMost implement ops.Pace: a Caller has all the time there is.

@@ -39,6 +39,9 @@ func TestDeedsAreCounted(t *testing.T) {
 	}
 	kick.DryRun = true
 	op.RunBulk(ctx, &kick, new(admin.Progress))
+	op.KillConnection(ctx, 99)
+	op.SetDraining(true)
+	op.SetDraining(false)
 	if _, _, err := op.Job(ctx, ids[1], 0); err != nil {
 		t.Fatal(err)
 	}
@@ -59,10 +62,11 @@ func TestDeedsAreCounted(t *testing.T) {
 	check("operations", operations, map[string]uint64{
 		"put done": 3, "put too-large": 1, "delete done": 1, "delete not-found": 1, "kick job-moved": 1, "release job-moved": 1,
 		"bury done": 1, "kick done": 2, "kick not-found": 1, "pause done": 1, "set done": 1, "release done": 0,
+		"kill done": 0, "kill not-found": 1, "drain done": 1, "undrain done": 1,
 	})
 	check("jobs", jobs, map[string]uint64{
-		"put done": 3, "delete done": 1, "bury done": 1, "kick done": 1, "kick skipped": 2, "set done": 1, "pause done": 0,
-		"put skipped": 0, "delete skipped": 0, "bury skipped": 0, "release done": 0, "release skipped": 0, "set skipped": 0, "pause skipped": 0,
+		"put done": 3, "delete done": 1, "bury done": 1, "kick done": 1, "kick skipped": 2, "set done": 1,
+		"put skipped": 0, "delete skipped": 0, "bury skipped": 0, "release done": 0, "release skipped": 0, "set skipped": 0,
 	})
 	var steps uint64
 	for _, n := range op.Steps().N {

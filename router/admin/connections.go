@@ -227,7 +227,8 @@ func (o *Operator) Connection(ctx context.Context, number uint64) (v Connection,
 
 // KillConnection ends a connection as if it had broken: its jobs go back as those of a lost
 // worker do, and its client sees it closed. It returns when that is done.
-func (o *Operator) KillConnection(ctx context.Context, number uint64) error {
+func (o *Operator) KillConnection(ctx context.Context, number uint64) (err error) {
+	defer func() { o.deeds.count("kill", 0, 0, err) }()
 	if err := o.Ready(); err != nil {
 		return err
 	}
@@ -235,7 +236,7 @@ func (o *Operator) KillConnection(ctx context.Context, number uint64) error {
 	defer cancel()
 	gone := make(chan struct{})
 	found := false
-	err := o.turn(ctx, number, func(s *session.Session) {
+	err = o.turn(ctx, number, func(s *session.Session) {
 		if s != nil {
 			found = true
 			s.WhenGone(func() { close(gone) })

@@ -34,9 +34,12 @@ type deeds struct {
 	operations, jobs map[Deed]uint64
 }
 
-// actions are what can be done; each is shown from the start, so that the first time is seen
-// as one more than none.
-var actions = []string{"put", "set", "delete", "kick", "bury", "release", "pause", "move", "copy"}
+// What can be done to jobs, and to all else. Each is shown from the start, so that the first
+// time is seen as one more than none.
+var (
+	jobActions   = []string{"put", "set", "delete", "kick", "bury", "release", "move", "copy"}
+	otherActions = []string{"pause", "kill", "drain", "undrain"}
+)
 
 // verbActions are the actions that bulk operations have.
 var verbActions = map[core.Verb]string{
@@ -45,9 +48,12 @@ var verbActions = map[core.Verb]string{
 
 func (d *deeds) init() {
 	d.operations, d.jobs = make(map[Deed]uint64), make(map[Deed]uint64)
-	for _, a := range actions {
+	for _, a := range jobActions {
 		d.operations[Deed{a, done}] = 0
 		d.jobs[Deed{a, done}], d.jobs[Deed{a, skipped}] = 0, 0
+	}
+	for _, a := range otherActions {
+		d.operations[Deed{a, done}] = 0
 	}
 }
 
@@ -62,8 +68,12 @@ func (d *deeds) count(action string, changed, left uint64, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.operations[Deed{action, result}]++
-	d.jobs[Deed{action, done}] += changed
-	d.jobs[Deed{action, skipped}] += left
+	if changed > 0 {
+		d.jobs[Deed{action, done}] += changed
+	}
+	if left > 0 {
+		d.jobs[Deed{action, skipped}] += left
+	}
 }
 
 // did counts an operation on one job, once it has ended with *err: it is to be deferred.

@@ -166,7 +166,14 @@ func noRoom(err error) error {
 func (o *Operator) Draining() bool { return o.opts.Host.Draining.Load() }
 
 // SetDraining has new jobs refused, or taken again.
-func (o *Operator) SetDraining(on bool) { o.opts.SetDraining(on) }
+func (o *Operator) SetDraining(on bool) {
+	o.opts.SetDraining(on)
+	action := "undrain"
+	if on {
+		action = "drain"
+	}
+	o.deeds.count(action, 0, 0, nil)
+}
 
 // DayOf is the time of day at a moment of the server's clock.
 func (o *Operator) DayOf(t core.Time) time.Time {

@@ -4,8 +4,13 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 
 	"polystalk/router/access"
 )
@@ -45,41 +50,66 @@ func TestExamplesOfTheGuideWork(t *testing.T) {
 	}
 }
 
-// TestGuideNamesEveryMetric: and no other, but those of the library.
-func TestGuideNamesEveryMetric(t *testing.T) {
-	text, err := os.ReadFile("README.md")
+// TestGuideExplainsEveryMetric: and no other, but those of the library; with the type and the
+// labels that it has.
+func TestGuideExplainsEveryMetric(t *testing.T) {
+	_, table, _ := strings.Cut(readFile(t, "README.md"), "| Metric | Type | Labels | Meaning | Alert |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
+	w.busy()
+	time.Sleep(2100 * time.Millisecond) // samples serve for two seconds
+	w.do("GET", "/metrics", ask{})
+	p := expfmt.NewTextParser(model.LegacyValidation)
+	shown, err := p.TextToMetricFamilies(strings.NewReader(w.do("GET", "/metrics", ask{}).wants(t, 200, "").body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(text), "| Metric | Type |")
-	table, _, _ = strings.Cut(table, "\n\n")
-	named := make(map[string]bool)
+	codes := func(cell string) (list []string) {
+		for _, m := range code.FindAllStringSubmatch(cell, -1) {
+			list = append(list, m[1])
+		}
+		return list
+	}
+	explained := make(map[string]bool)
 	for line := range strings.Lines(table) {
-		cells := strings.SplitN(line, "|", 4)
-		if len(cells) < 4 || !strings.Contains(cells[2], "gauge") && !strings.Contains(cells[2], "counter") && !strings.Contains(cells[2], "histogram") {
+		cells := strings.Split(strings.TrimSpace(line), "|")
+		if strings.HasPrefix(line, "|---") {
 			continue
 		}
-		for _, code := range regexp.MustCompile("`[a-z_]+`").FindAllString(cells[1], -1) {
-			named["polystalk_"+strings.Trim(code, "`")] = true
+		if len(cells) != 7 || strings.TrimSpace(cells[4]) == "" {
+			t.Errorf("a row has %d cells, or no meaning: %s", len(cells)-2, line)
+			continue
 		}
-	}
-	w := newWorld(t, setup{anonymous: access.Read, dir: t.TempDir()})
-	w.do("GET", "/metrics", ask{})
-	shown := make(map[string]bool)
-	for line := range strings.Lines(w.do("GET", "/metrics", ask{}).body) {
-		if name, ok := strings.CutPrefix(line, "# TYPE polystalk_"); ok {
-			name, _, _ = strings.Cut(name, " ")
-			shown["polystalk_"+name] = true
+		var types, labels []string // of all metrics of the row
+		for _, name := range codes(cells[1]) {
+			f := shown["polystalk_"+name]
+			if f == nil {
+				t.Errorf("the guide explains %s, which is not there", name)
+				continue
+			}
+			explained["polystalk_"+name] = true
+			types = append(types, strings.ToLower(f.GetType().String()))
+			for _, m := range f.Metric {
+				for _, l := range m.Label {
+					labels = append(labels, l.GetName())
+				}
+			}
 		}
+		wanted := func(what string, has, want []string) {
+			slices.Sort(has)
+			slices.Sort(want)
+			if has, want = slices.Compact(has), slices.Compact(want); !slices.Equal(has, want) {
+				t.Errorf("%s: the guide says %s %q, and they are %q", cells[1], what, has, want)
+			}
+		}
+		wanted("type", strings.Split(strings.ReplaceAll(cells[2], " ", ""), ","), types)
+		wanted("labels", codes(cells[3]), labels)
 	}
 	for name := range shown {
-		if !named[name] {
+		if strings.HasPrefix(name, "polystalk_") && !explained[name] {
 			t.Errorf("the guide does not explain %s", name)
 		}
 	}
-	for name := range named {
-		if !shown[name] {
-			t.Errorf("the guide explains %s, which is not there", name)
-		}
-	}
 }
+
+var code = regexp.MustCompile("`([a-z_]+)`")

@@ -160,6 +160,9 @@ func (ds *DrivenSession) event(f func(*session.Session)) {
 // GoOn.
 func (ds *DrivenSession) AllSent() { ds.s.Loop().Signal(ds.s, (*session.Session).AllSent) }
 
+// Number is that of the connection, by which operators name it.
+func (ds *DrivenSession) Number() uint64 { return ds.s.Number() }
+
 // Gone reports that the session has ended and no shard knows it any more.
 func (ds *DrivenSession) Gone() bool { return ds.s.IsGone() }
 

@@ -40,7 +40,7 @@ func TestOperatorBesideAllVerbs(t *testing.T) {
 			t.Errorf("no %s ever ended", what.name)
 		}
 	}
-	for _, what := range []string{"scanned", "listed", "held", "tubes", "swept", "deleted", "kicked", "buried", "released", "touched", "set", "edited", "changed", "found nothing"} {
+	for _, what := range []string{"scanned", "listed", "held", "tubes", "swept", "deleted", "kicked", "buried", "released", "touched", "set", "edited", "changed", "found nothing", "killed", "connected"} {
 		if seen[what] == 0 {
 			t.Errorf("nothing was ever %s", what)
 		}
@@ -71,6 +71,7 @@ var bossTasks = []struct {
 	{"holders", (*boss).holders}, {"list of tubes", (*boss).tubes},
 	{"act on one", (*boss).actOnOne}, {"act on many", (*boss).actOnMany}, {"sweep", (*boss).sweep}, {"bulk", (*boss).bulk},
 	{"edit", (*boss).edit}, {"put", (*boss).put}, {"pause or kick of a tube", (*boss).tube},
+	{"list of connections", (*boss).connections}, {"kill", (*boss).kill}, {"look at a connection", (*boss).connection},
 }
 
 func newBoss(c *gearChaos, seed uint64) *boss {

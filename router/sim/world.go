@@ -45,8 +45,9 @@ type World struct {
 	owned   []*shard.Shard
 	next    int // loop of the next socket
 
-	operator *Operator // nil: there is none
-	watch    func()    // if not nil, called before anything happens
+	operator *Operator          // nil: there is none
+	doomed   map[*Sock]struct{} // an operator is about to send them away
+	watch    func()             // if not nil, called before anything happens
 
 	// Pauses counts how often the server has paused a connection.
 	Pauses int
@@ -84,7 +85,7 @@ func (nobody) Post(m *core.Message) { panic("sim: a message came to nobody") }
 
 // New makes a world of that many loops and shards.
 func New(seed uint64, loops int, cfg router.Config) (*World, error) {
-	w := &World{rng: rand.New(rand.NewPCG(seed, 1)), clock: rand.New(rand.NewPCG(seed, 2)), now: Epoch}
+	w := &World{rng: rand.New(rand.NewPCG(seed, 1)), clock: rand.New(rand.NewPCG(seed, 2)), now: Epoch, doomed: make(map[*Sock]struct{})}
 	w.foreign.Home = nobody{}
 	d, err := router.NewDriven(cfg, func() core.Time { return w.now })
 	if err != nil {
@@ -131,7 +132,7 @@ type Sock struct {
 	sent      []byte // by the client, not yet seen by the server
 	shut      bool   // the client sends no more
 	told      bool   // the server knows that it sends no more
-	broken    bool   // the client is gone
+	broken    bool   // the client is gone, or was sent away
 	Got       []byte // by the client
 	Ended     bool   // the server has closed
 	congested bool
@@ -207,8 +208,23 @@ func (k *Sock) Resume() bool {
 	return true
 }
 
-// Drop implements session.Conn.
-func (k *Sock) Drop() { k.Close() }
+// Drop implements session.Conn. Who was sent away by an operator may have lost whatever was
+// under way, as one that has broken off.
+func (k *Sock) Drop() {
+	_, doomed := k.w.doomed[k]
+	if doomed {
+		k.broken, k.sent = true, nil
+	}
+	if !k.Ended || !doomed {
+		k.Close()
+	}
+}
+
+// Doom tells that an operator is about to end the connection, and by which number he knows it.
+func (k *Sock) Doom() (number uint64) {
+	k.w.doomed[k] = struct{}{}
+	return k.s.Number()
+}
 
 // Send sends b to the server, which gets it in pieces and later.
 func (k *Sock) Send(b []byte) {

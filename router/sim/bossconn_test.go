@@ -1,0 +1,113 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+
+	"polystalk/router/admin"
+	"polystalk/router/direct"
+	"polystalk/shard/core"
+)
+
+// sock is one that the server has not closed; nil: there is none.
+func (b *boss) sock() *Sock {
+	var open []*Sock
+	for _, k := range b.c.w.socks {
+		if !k.broken && !k.Ended {
+			open = append(open, k)
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	return open[b.rng.IntN(len(open))]
+}
+
+// kill has a client go, whatever it is doing. That nothing is lost by that, and nobody keeps
+// what it held, is checked as for all that vanish.
+func (b *boss) kill(*direct.Caller) error {
+	k := b.sock()
+	if k == nil || b.rng.IntN(3) > 0 {
+		return nil // not too many
+	}
+	number := k.Doom()
+	err := b.o.Admin.KillConnection(context.Background(), number)
+	switch {
+	case err != nil: // it has gone by itself
+		return refusal(err, "not-found")
+	case !k.s.Gone() || !k.Ended:
+		return fmt.Errorf("connection %d is killed, and is not gone: %v, closed %v", number, k.s.Gone(), k.Ended)
+	}
+	b.c.seen["killed"]++
+	if err := b.o.Admin.KillConnection(context.Background(), number); refusal(err, "not-found") != nil || err == nil {
+		return fmt.Errorf("connection %d is killed twice: %v", number, err)
+	}
+	return nil
+}
+
+// connections shows each that is there all the time exactly once, in the order of their
+// numbers, and none twice.
+func (b *boss) connections(*direct.Caller) error {
+	var present []*Sock
+	for _, k := range b.c.w.socks {
+		if !k.s.Gone() {
+			present = append(present, k)
+		}
+	}
+	q := &admin.ConnectionQuery{Limit: 1 + b.rng.IntN(4)}
+	shown := map[uint64]bool{}
+	for above, more := uint64(0), true; more; {
+		p, err := b.o.Admin.Connections(context.Background(), q, above)
+		if err != nil {
+			return err
+		}
+		if len(p.Rows) > q.Limit {
+			return fmt.Errorf("%d connections are shown, at most %d are wanted", len(p.Rows), q.Limit)
+		}
+		for _, row := range p.Rows {
+			if row.Number <= above || p.Next != 0 && row.Number > p.Next {
+				return fmt.Errorf("connection %d is shown between %d and %d", row.Number, above, p.Next)
+			}
+			if shown[row.Number] {
+				return fmt.Errorf("connection %d is shown twice", row.Number)
+			}
+			shown[row.Number] = true
+		}
+		above, more = p.Next, p.Next != 0
+		for more && b.rng.IntN(2) == 0 {
+			b.o.Turn()
+		}
+	}
+	b.c.seen["connected"] += len(shown)
+	for _, k := range present {
+		if n := k.s.Number(); !k.s.Gone() && !shown[n] {
+			return fmt.Errorf("connection %d is not shown", n)
+		}
+	}
+	return nil
+}
+
+// connection looks at one, and at what it holds.
+func (b *boss) connection(*direct.Caller) error {
+	k := b.sock()
+	if k == nil {
+		return nil
+	}
+	number := k.s.Number()
+	v, held, err := b.o.Admin.Connection(context.Background(), number)
+	if err != nil {
+		if !k.s.Gone() {
+			return err
+		}
+		return refusal(err, "not-found")
+	}
+	if v.Number != number {
+		return fmt.Errorf("connection %d is shown for %d", v.Number, number)
+	}
+	for i := range held {
+		if j := &held[i]; j.State != core.Reserved || j.Conn != number {
+			return fmt.Errorf("connection %d is shown to hold %+v", number, j.JobRow)
+		}
+	}
+	return nil
+}

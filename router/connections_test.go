@@ -354,6 +354,56 @@ func TestKilledInEveryState(t *testing.T) {
 	}
 }
 
+// TestKilledWhileItIsBusyOrCloses: that comes to its end first, in a shard that somebody has,
+// and nobody who wants to hear of the end hears of it before.
+func TestKilledWhileItIsBusyOrCloses(t *testing.T) {
+	for _, closing := range []bool{false, true} {
+		f := newFixture(t, Config{Shards: 2})
+		c := f.open()
+		tube := f.tubeIn(1, 0)
+		c.says("use "+tube+"\nwatch "+tube+"\nput 0 0 60 1\nx\nreserve\n", "USING "+tube+"\nWATCHING 2\nINSERTED 1\nRESERVED 1 1\nx\n")
+		release := f.own(1)
+		if closing {
+			c.s.Abort()
+		} else {
+			c.send("release 1 5 0\r\n")
+		}
+		told := 0
+		l, number := c.s.s.Loop(), c.s.Number()
+		for range 2 { // the second is of no effect
+			l.SignalNumber(number, func(s *session.Session) {
+				s.WhenGone(func() { told++ })
+				s.Kill()
+			})
+			for f.asked { // the loop alone: nobody does what waits in the shard
+				f.asked = false
+				f.l.GoOn()
+			}
+		}
+		if life := c.s.s.View().Life; told != 0 || closing != (life == "closing") {
+			t.Errorf("%d are told of the end of one that is %s", told, life)
+		}
+		release()
+		f.rest()
+		if told != 2 || !c.s.Gone() || !c.closed {
+			t.Errorf("%d are told, it is %s, closed %v", told, c.s.s.View().Life, c.closed)
+		}
+		l.SignalNumber(number, func(s *session.Session) {
+			if s != nil {
+				t.Error("it is found by its number")
+			}
+			told++
+		})
+		f.rest()
+		if told != 3 {
+			t.Error("a signal to nobody is lost")
+		}
+		want := f.open()
+		want.says("watch "+tube+"\nreserve\n", "WATCHING 2\nRESERVED 1 1\nx\n")
+		f.check()
+	}
+}
+
 // jobs is how many a tube has.
 func (w *watched) jobs(tube string) (n int) {
 	w.t.Helper()

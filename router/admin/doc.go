@@ -2,6 +2,7 @@
 // they ask: package web serves it by HTTP.
 //
 //	web ──► Operator ──► direct.Caller ──► shards
+//	             ├─────► session.Loop: who is connected, some of them a turn
 //	             ├─────► Life: how far the start is, why it is about to end
 //	             └─────► Sample: figures of one moment, which all who ask share
 //

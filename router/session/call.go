@@ -179,7 +179,7 @@ func (s *Session) returned() {
 
 // finish does what was left to be done with no shard owned.
 func (s *Session) finish() {
-	if s.loop.large.body != nil {
+	if s.large {
 		s.writeLarge()
 	}
 	for s.call.after {

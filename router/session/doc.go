@@ -65,8 +65,9 @@
 // # Who may touch what
 //
 // A session belongs to its Loop and is touched only by who holds that: the event loop's
-// goroutine, or another that found it idle (Loop.help). Loop.Post and Loop.Signal may be
-// called by anyone. A Host is what the loops of a server share.
+// goroutine, or another that found it idle (Loop.help). Loop.Post, Loop.Signal and its kind,
+// and Loop.Do may be called by anyone: so operators look at sessions, some a turn, and name
+// them by their numbers (notes.go). A Host is what the loops of a server share.
 //
 // # Memory of a connection
 //

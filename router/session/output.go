@@ -63,7 +63,7 @@ func (s *Session) Say(msg string) { s.loop.out = append(s.loop.out, msg...) }
 // it, as soon as no shard is owned: by Run. The body never changes, and is kept no longer
 // than until it has left.
 func (s *Session) SendLarge(body core.Large, behind string) {
-	s.loop.large = largeOutput{body, behind}
+	s.loop.large, s.large = largeOutput{body, behind}, true
 }
 
 // Depend has what is said from here on wait for a commit. The highest number is enough
@@ -131,7 +131,7 @@ func (s *Session) writeLarge() {
 		s.checkUnsent()
 	}
 	s.loop.round.budget -= body.Len() / UnitBytes
-	s.loop.large = largeOutput{}
+	s.loop.large, s.large = largeOutput{}, false
 	if m := s.call.msg; m != nil && s.call.state != callAway {
 		m.Reply.Large = nil // nothing here keeps it when it is deleted
 	}

@@ -88,13 +88,10 @@ func (l *Loop) fresh() int {
 
 // endTurn has what s said in its turn sent, and counts what the turn has used.
 func (l *Loop) endTurn(s *Session) {
-	s.Flush()
-	s.giveMessage()
-	l.endUnits()
-}
-
-// endUnits counts what the turn under way has used.
-func (l *Loop) endUnits() {
+	if s != nil {
+		s.Flush()
+		s.giveMessage()
+	}
 	r := &l.round
 	l.spendRound(r.lent - r.budget)
 	r.lent, r.budget, r.share = 0, 0, 0

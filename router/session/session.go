@@ -77,6 +77,7 @@ type Session struct {
 	stops  Stops
 	roles  Roles
 	queued bool  // on the loop's list of sessions that go on in a later turn
+	large  bool  // the loop has a large body for it to send; see SendLarge
 	front  uint8 // whose session it is, among Host.fronts
 	notes  notes
 

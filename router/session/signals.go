@@ -60,5 +60,5 @@ func (l *Loop) answerSignal(g signal) {
 	}
 	l.startTurn(l.fresh())
 	g.f(nil)
-	l.endUnits()
+	l.endTurn(nil)
 }

@@ -9,11 +9,11 @@ import (
 	"polystalk/shard/core"
 )
 
-// sock is one that the server has not closed; nil: there is none.
+// sock is one whose session is there, though perhaps closing; nil: there is none.
 func (b *boss) sock() *Sock {
 	var open []*Sock
 	for _, k := range b.c.w.socks {
-		if !k.broken && !k.Ended {
+		if !k.s.Gone() {
 			open = append(open, k)
 		}
 	}
@@ -30,12 +30,15 @@ func (b *boss) kill(*direct.Caller) error {
 	if k == nil || b.rng.IntN(3) > 0 {
 		return nil // not too many
 	}
+	if k.broken || k.Ended {
+		b.c.seen["killed while it closed"]++
+	}
 	number := k.Doom()
 	err := b.o.Admin.KillConnection(context.Background(), number)
 	switch {
 	case err != nil: // it has gone by itself
 		return refusal(err, "not-found")
-	case !k.s.Gone() || !k.Ended:
+	case !k.s.Gone() || !k.Ended && !k.broken:
 		return fmt.Errorf("connection %d is killed, and is not gone: %v, closed %v", number, k.s.Gone(), k.Ended)
 	}
 	b.c.seen["killed"]++

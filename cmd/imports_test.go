@@ -61,7 +61,7 @@ var table = []row{
 	{"router/restore/migrate", "codec/binlog shard/core shard/record", ""},
 	{"router/session", "router/clock router/memory router/ops router/placement shard shard/commit shard/core shard/slab", ""},
 	{"router/web", "codec/admin router/access", ""},
-	{"router/api", "client_golang codec/admin codec/openmetrics router/access router/admin router/exposition router/ranking router/trend router/watch router/web shard/core shard/flow", "expfmt kin-openapi router shard/journal"},
+	{"router/api", "client_golang codec/admin codec/openmetrics router/access router/admin router/exposition router/ranking router/trend router/watch router/web shard/core shard/flow", "expfmt kin-openapi router shard/histogram shard/journal"},
 	{"router/trend", "shard/flow", ""},
 	{"router/watch", "router/admin router/ranking router/trend shard/core shard/flow", "router/session"},
 	{"router/sim", "router router/admin router/direct router/session shard shard/core", "codec/admin codec/gearman codec/wiretest router/history"},

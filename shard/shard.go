@@ -160,10 +160,12 @@ func (s *Shard) Release(b *Batch) {
 	s.mustBeOwned()
 	for first := true; ; first = false {
 		ran := s.runInbox(b)
-		old := len(b.woken)
-		b.woken = s.core.TakeWoken(b.woken)
-		for _, w := range b.woken[old:] {
-			w.Msg.From = s.Index
+		if s.core.HasWoken() {
+			old := len(b.woken)
+			b.woken = s.core.TakeWoken(b.woken)
+			for _, w := range b.woken[old:] {
+				w.Msg.From = s.Index
+			}
 		}
 		if s.core.HasMail() {
 			b.mail = s.core.TakeMail(b.mail)

@@ -86,15 +86,7 @@ func (m *IDs) Last() core.JobID { return core.JobID(m.last.Load()) }
 // id.
 func (m *IDs) Find(jid core.JobID) (sh int, ok bool) {
 	id := uint64(jid)
-	rs := *m.regions.Load()
-	if id/regionIDs >= uint64(len(rs)) {
-		return 0, false
-	}
-	r := rs[id/regionIDs].Load()
-	if r == nil {
-		return 0, false
-	}
-	p := r.pages[id/PageIDs%regionPages].Load()
+	p := m.livePage(id)
 	if p == nil {
 		return 0, false
 	}
@@ -194,16 +186,28 @@ func (m *IDs) resumeRegion(r *idRegion, first, high uint64) bool {
 	return pages == regionPages
 }
 
+// livePage is the page of an id; nil: all of its ids are finished, or none was given out.
+func (m *IDs) livePage(id uint64) *idPage {
+	rs := *m.regions.Load()
+	if id/regionIDs >= uint64(len(rs)) {
+		return nil
+	}
+	r := rs[id/regionIDs].Load()
+	if r == nil {
+		return nil
+	}
+	return r.pages[id/PageIDs%regionPages].Load()
+}
+
 // page returns the page of an id that was given out and is not finished, so
 // neither the page nor its region can go meanwhile.
 func (m *IDs) page(id uint64) *idPage {
-	at := &m.region(id).pages[id/PageIDs%regionPages]
-	p := at.Load()
-	if p == nil {
-		at.CompareAndSwap(nil, new(idPage))
-		p = at.Load()
+	if p := m.livePage(id); p != nil {
+		return p
 	}
-	return p
+	at := &m.region(id).pages[id/PageIDs%regionPages]
+	at.CompareAndSwap(nil, new(idPage))
+	return at.Load()
 }
 
 func (m *IDs) region(id uint64) *idRegion {

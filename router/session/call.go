@@ -177,8 +177,14 @@ func (s *Session) returned() {
 	s.Run()
 }
 
-// finish does what was left to be done with no shard owned.
+// finish does what was left to be done with no shard owned, mostly nothing.
 func (s *Session) finish() {
+	if s.large || s.call.after {
+		s.finishLeft()
+	}
+}
+
+func (s *Session) finishLeft() {
 	if s.large {
 		s.writeLarge()
 	}

@@ -90,6 +90,9 @@ func (c *Core) Close() {
 	}
 }
 
+// HasWoken reports whether waiters were won since the last TakeWoken.
+func (c *Core) HasWoken() bool { return len(c.woken) > 0 }
+
 // TakeWoken appends the waiters that were won since the last call to dst.
 // Their Msg is filled and belongs to the caller, who posts it.
 func (c *Core) TakeWoken(dst []*Waiter) []*Waiter {

@@ -122,27 +122,30 @@ func noConnection(number uint64) error {
 // which they came. One that is there from the first part of a list to the last is shown in
 // exactly one of them. The part may have fewer than there could be.
 func (o *Operator) Connections(ctx context.Context, q *ConnectionQuery, above uint64) (p *ConnectionPart, err error) {
+	if err := o.Ready(); err != nil {
+		return nil, err
+	}
+	m := merge{q: q, loops: make([]stream, len(o.opts.Host.Loops()))}
+	for i, l := range o.opts.Host.Loops() {
+		m.loops[i] = stream{loop: l, upTo: above}
+	}
+	p = &ConnectionPart{At: time.Now(), Rows: []Connection{}}
+	if p.Next, err = m.run(ctx, o, p.At.Add(listWithin)); err != nil {
+		return nil, err
+	}
+	for _, s := range m.rows {
+		p.Rows = append(p.Rows, o.connection(s))
+	}
+	for i := range m.loops {
+		p.Looked += m.loops[i].looked
+	}
 	err = o.run(ctx, func(c *direct.Caller) error {
-		m := merge{q: q, loops: make([]stream, len(o.opts.Host.Loops()))}
-		for i, l := range o.opts.Host.Loops() {
-			m.loops[i] = stream{loop: l, upTo: above}
-		}
-		p = &ConnectionPart{At: time.Now(), Rows: []Connection{}}
-		if p.Next, err = m.run(ctx, o, p.At.Add(listWithin)); err != nil {
-			return err
-		}
-		for _, s := range m.rows {
-			p.Rows = append(p.Rows, o.connection(s))
-		}
-		for i := range m.loops {
-			p.Looked += m.loops[i].looked
-		}
 		askHeld(c, p.Rows)
-		if q.Holding {
-			p.Rows = holding(p.Rows)
-		}
 		return nil
 	})
+	if q.Holding {
+		p.Rows = holding(p.Rows)
+	}
 	return p, err
 }
 
@@ -203,20 +206,23 @@ func askHeld(c *direct.Caller, rows []Connection) {
 // Connection is one of them, with the first of the jobs that it holds: those that it has held
 // for longest.
 func (o *Operator) Connection(ctx context.Context, number uint64) (v Connection, held []JobRow, err error) {
+	if err := o.Ready(); err != nil {
+		return v, nil, err
+	}
+	var p *session.Profile
+	err = o.turn(ctx, number, func(s *session.Session) {
+		if s != nil {
+			shown := s.Profile(namesAll)
+			p = &shown
+		}
+	})
+	switch {
+	case err != nil:
+		return v, nil, err
+	case p == nil:
+		return v, nil, noConnection(number)
+	}
 	err = o.run(ctx, func(c *direct.Caller) error {
-		var p *session.Profile
-		err := o.turn(ctx, number, func(s *session.Session) {
-			if s != nil {
-				shown := s.Profile(namesAll)
-				p = &shown
-			}
-		})
-		if err != nil {
-			return err
-		}
-		if p == nil {
-			return noConnection(number)
-		}
 		rows := []Connection{o.connection(*p)}
 		askHeld(c, rows)
 		v, held = rows[0], heldJobs(c, p)

@@ -31,6 +31,7 @@ type stream struct {
 // returns above which number the list goes on; zero: it is at its end.
 func (m *merge) run(ctx context.Context, o *Operator, until time.Time) (next uint64, err error) {
 	for {
+		start := time.Now()
 		if err := m.fill(ctx, o); err != nil {
 			return 0, err
 		}
@@ -41,6 +42,7 @@ func (m *merge) run(ctx context.Context, o *Operator, until time.Time) (next uin
 		case len(m.rows) == m.q.Limit || time.Now().After(until):
 			return last, nil
 		}
+		o.rest(start)
 	}
 }
 

@@ -44,6 +44,13 @@ func (a *API) getConnections(c *web.Call) error {
 		return err
 	}
 	want.Limit = int(limit)
+	if want.Protocol != "" || want.Tube != nil || want.Holding { // it looks at more than it shows
+		leave, err := a.Heavy(c.Ctx)
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
 	part, err := a.op.Connections(c.Ctx, &want, above)
 	if err != nil {
 		return err

@@ -189,6 +189,31 @@ func TestFlushByAMoment(t *testing.T) {
 	}
 }
 
+// TestFlushOfWhatWasCounted: of the same, if nothing came since, also at the same moment.
+func TestFlushOfWhatWasCounted(t *testing.T) {
+	w := newWorld(t)
+	p := w.join("a")
+	p.put(5, 0, 100)
+	p.put(5, 9, 100)
+	count := func() Time {
+		t.Helper()
+		x := new(OperatorOp)
+		r := w.do(Op{Kind: OpCondemn, Name: []byte("a"), Wait: true, Operator: x}, StatusOK)
+		if r.N != 2 || x.Condemned.Ready != 1 || x.Condemned.Delayed != 1 || w.core.jobCount() != int(w.last) {
+			t.Errorf("counted %d, %+v; there are %d", r.N, x.Condemned, w.core.jobCount())
+		}
+		return x.Condemned.At
+	}
+	x := &OperatorOp{Filter: Filter{EnteredBy: count()}}
+	id := p.put(5, 0, 100)
+	w.do(Op{Kind: OpCondemn, Name: []byte("a"), Operator: x}, StatusChanged)
+	p.on(OpDelete, id, StatusOK)
+	w.last--
+	if r := w.do(Op{Kind: OpCondemn, Name: []byte("a"), Operator: x}, StatusOK); r.N != 2 {
+		t.Errorf("condemned %d", r.N)
+	}
+}
+
 // TestFlushIsReclaimedInParts, of which none comes right after the one before.
 func TestFlushIsReclaimedInParts(t *testing.T) {
 	w := newWorld(t)
@@ -209,6 +234,14 @@ func TestFlushIsReclaimedInParts(t *testing.T) {
 		w.now = w.core.Next()
 	}
 	w.reclaimed(c.Ticket, true)
+	w.now = w.core.now
+	q := w.join("b")
+	q.fill(2*reclaimMax+1, 5, 0)
+	w.flush("b", 0, 2*reclaimMax+1)
+	if w.pass(Second); w.core.reclaims.jobs != 1 {
+		t.Errorf("a part that comes late leaves %d", w.core.reclaims.jobs)
+	}
+	w.pass(Second)
 	if w.core.Next() != Never {
 		t.Errorf("something is to happen at %d", w.core.Next())
 	}
@@ -236,7 +269,6 @@ func TestFlushedSubmissions(t *testing.T) {
 		unique string
 		want   JobID
 	}{{"u", 1}, {"v", 5}, {"w", 0}} {
-		x := x
 		p.function.SetUnique([]byte(x.unique))
 		p.function.Cursor = 0
 		status := StatusOK

@@ -92,16 +92,18 @@ func (m *model) reclaims(t *modelTube) bool {
 }
 
 // condemn ends the jobs of a tube in some states.
-func (m *model) condemn(t *modelTube, states States, by Time, x *Condemned) Status {
+func (m *model) condemn(t *modelTube, states States, by Time, dry bool, x *Condemned) Status {
 	for _, j := range m.jobs {
-		if by != 0 && j.tube == t && states.Has(j.state) && j.state != Reserved && j.at > by {
+		if by != 0 && !dry && j.tube == t && states.Has(j.state) && j.state != Reserved && j.at > by {
 			return StatusChanged
 		}
 	}
-	n := 0
 	for _, s := range []State{Ready, Delayed, Buried} {
 		list := m.in(t, s)
 		if !states.Has(s) || len(list) == 0 {
+			continue
+		}
+		if *x.of(s) = uint32(len(list)); dry {
 			continue
 		}
 		if len(m.lists) == 0 {
@@ -121,20 +123,20 @@ func (m *model) condemn(t *modelTube, states States, by Time, x *Condemned) Stat
 		}
 		m.lists = append(m.lists, modelList{t, list})
 		m.begun++
-		n += len(list)
-		*x.of(s) = uint32(len(list))
 	}
-	if n > 0 {
-		m.now++
-	}
-	x.Ticket = m.begun
+	x.Ticket, x.At = m.begun, m.now
+	m.now++
 	return StatusOK
 }
 
 // reclaim gives back the next of what is condemned.
-func (m *model) reclaim() {
+func (m *model) reclaim(due Time) {
+	most := m.reclaimMost
+	if m.now-due >= reclaimEvery {
+		most *= 2
+	}
 	m.reclaimAt = m.now + reclaimEvery
-	for n := 0; n < m.reclaimMost && len(m.lists) > 0; n++ {
+	for n := 0; n < most && len(m.lists) > 0; n++ {
 		l := &m.lists[0]
 		if l.jobs = l.jobs[1:]; len(l.jobs) == 0 {
 			t := l.tube
@@ -190,7 +192,7 @@ func (m *model) operate(op *Op, r *Reply) (results []Status) {
 			r.Status = StatusNotFound
 			return nil
 		}
-		r.Status = m.condemn(t, States(op.N), x.Filter.EnteredBy, &m.condemned)
+		r.Status = m.condemn(t, States(op.N), x.Filter.EnteredBy, op.Wait, &m.condemned)
 		r.N = m.condemned.Ready + m.condemned.Delayed + m.condemned.Buried
 	case OpReclaimed:
 		if m.ended < op.Seq {
@@ -238,10 +240,14 @@ func (d *driver) operate(cn *conn, op *Op) {
 		}
 	case OpSweep:
 		op.N = uint32(1 + d.pick(4))
+		if d.putBack && x.Act.Verb == VerbBury {
+			x.Act.Verb = VerbDelete // of those of the same moment, the twin does not know which comes first
+		}
 		if d.pick(2) == 0 {
 			x.Filter.EnteredBy = d.now - Time(d.pick(5))*Second
 		}
 	case OpCondemn:
+		op.Wait = d.pick(4) == 0
 		op.N = uint32(d.oneOf(0, uint32(StatesOf(State(1+d.pick(4)))), uint32(StatesOf(State(1+d.pick(4)), Ready))))
 		if d.pick(3) == 0 {
 			x.Filter.EnteredBy = d.now - Time(d.pick(5))*Second

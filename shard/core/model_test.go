@@ -329,7 +329,7 @@ func (m *model) expire(now Time) {
 		case t != nil:
 			m.setAt(m.in(t, Delayed)[0], Ready, nil, 0, at)
 		case cl == nil:
-			m.reclaim()
+			m.reclaim(at)
 		default:
 			held := m.held(cl)
 			switch {

@@ -117,7 +117,11 @@ func made(op *Op) *Op {
 	case OpPutCopies:
 		o.PutCopies(op.Name, op.Operator.ids, op.Operator)
 	case OpCondemn:
-		o.Condemn(op.Name, States(op.N), op.Operator)
+		if op.Wait {
+			o.CountCondemned(op.Name, States(op.N), op.Operator)
+		} else {
+			o.Condemn(op.Name, States(op.N), op.Operator)
+		}
 	case OpReclaimed:
 		o.AskReclaimed(op.Seq)
 	case OpCreateFunction:

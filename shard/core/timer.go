@@ -253,7 +253,7 @@ func (c *Core) Expire(now Time) {
 		case t.client != nil:
 			left -= c.expireClient(t.client, t.at-c.slept, left)
 		default:
-			c.reclaim()
+			c.reclaim(t.at)
 			continue
 		}
 		c.timers.move(t, c.dueAt(t))

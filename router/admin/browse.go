@@ -155,12 +155,15 @@ func (b *browse) run(ctx context.Context, further bool) error {
 }
 
 // rest leaves a shard to others for as long as a visit that began at start has had it.
-func (o *Operator) rest(start time.Time) {
+func (o *Operator) rest(start time.Time) { o.sleep(min(time.Since(start), restMost)) }
+
+// sleep leaves the shards to others for a while.
+func (o *Operator) sleep(d time.Duration) {
 	if o.opts.Turn != nil {
 		o.opts.Turn()
 		return
 	}
-	time.Sleep(min(time.Since(start), restMost))
+	time.Sleep(d)
 }
 
 // visit looks at the next jobs.

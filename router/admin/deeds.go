@@ -37,7 +37,7 @@ type deeds struct {
 // What can be done to jobs, and to all else. Each is shown from the start, so that the first
 // time is seen as one more than none.
 var (
-	jobActions   = []string{"put", "set", "delete", "kick", "bury", "release", "move", "copy"}
+	jobActions   = []string{"put", "set", "delete", "kick", "bury", "release", "move", "copy", "flush"}
 	otherActions = []string{"pause", "kill", "drain", "undrain"}
 )
 

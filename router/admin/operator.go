@@ -137,7 +137,12 @@ func (o *Operator) durably(ctx context.Context, f func(c *direct.Caller) (commit
 	if err != nil {
 		return err
 	}
-	if o.opts.Gate.Committed(ctx, o.journal(), n) != nil {
+	return o.committed(ctx, n)
+}
+
+// committed waits until a change is as safe as the journal makes it.
+func (o *Operator) committed(ctx context.Context, commit uint64) error {
+	if o.opts.Gate.Committed(ctx, o.journal(), commit) != nil {
 		return uncertain()
 	}
 	return nil

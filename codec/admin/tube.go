@@ -76,6 +76,17 @@ type Kicked struct {
 	Kicked uint32 `json:"kicked"`
 }
 
+// Flushed are the jobs that a flush has ended, or would end, in all and by the state that they
+// were in.
+type Flushed struct {
+	Jobs    uint64 `json:"jobs"`
+	Ready   uint64 `json:"ready"`
+	Delayed uint64 `json:"delayed"`
+	Buried  uint64 `json:"buried"`
+	DryRun  bool   `json:"dry_run"`
+	AsOf    string `json:"as_of,omitempty"` // of a dry run: what as_of= takes, to end no other jobs
+}
+
 // ShownName is a tube's name as a string that can be shown, and told from every other: the
 // name itself, but for octets that are no UTF-8, or that are control characters, which are
 // written as \xNN, and a backslash before those, which is doubled where one is needed.

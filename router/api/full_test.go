@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -64,8 +63,11 @@ func TestFullDisk(t *testing.T) {
 	if j.Pressure != "full" {
 		t.Errorf("%+v", j)
 	}
-	for id := 1; id <= put; id++ {
-		w.do("DELETE", fmt.Sprintf("/api/v1/jobs/%d", id), ask{}).wants(t, 204, "")
+	w.do("DELETE", "/api/v1/jobs/1", ask{}).wants(t, 204, "")
+	var gone wire.Flushed
+	w.do("DELETE", "/api/v1/tubes/mail/jobs?state=delayed", ask{}).wants(t, 200, "").read(t, &gone)
+	if gone.Jobs != uint64(put-1) {
+		t.Errorf("%+v, %d were put", gone, put)
 	}
 	w.do("GET", "/api/v1/tubes/mail", ask{}).wants(t, 404, "not-found") // it was gone with its last job
 }

@@ -51,6 +51,7 @@ var table = []entry{
 	{"POST /api/v1/tubes/{tube}/kick", access.Operate, web.TakesBody, (*API).kickTube},
 	{"GET /api/v1/tubes/{tube}/jobs", access.Read, 0, (*API).getTubeJobs},
 	{"POST /api/v1/tubes/{tube}/jobs", access.Operate, web.TakesBody, (*API).putJob},
+	{"DELETE /api/v1/tubes/{tube}/jobs", access.Operate, 0, (*API).flushTube},
 
 	{"GET /api/v1/jobs", access.Read, 0, (*API).getJobs},
 	{"GET /api/v1/jobs/{id}", access.Read, 0, (*API).getJob},

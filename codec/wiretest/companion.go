@@ -77,7 +77,7 @@ func (o *Own) without(reply []byte) []byte {
 func likeReference(reference, ours []byte) []byte {
 	counted := new(Own).byKey()
 	lines := strings.Split(string(ours), "\n")
-	for _, line := range strings.Split(string(reference), "\n") {
+	for line := range strings.SplitSeq(string(reference), "\n") {
 		key, _, _ := strings.Cut(line, ": ")
 		if _, counts := counted[key]; !counts {
 			continue

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -267,12 +268,7 @@ func (o *Operator) list() error {
 }
 
 func (o *Operator) knows(name string) bool {
-	for _, n := range append(o.names, own...) {
-		if n == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(append(o.names, own...), name)
 }
 
 func jobPath(id uint64) string { return "/api/v1/jobs/" + strconv.FormatUint(id, 10) }

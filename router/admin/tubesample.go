@@ -77,7 +77,9 @@ func (o *Operator) sampleTubes(ctx context.Context, c *direct.Caller) *TubeSampl
 	// Some come while others are listed.
 	x := core.OperatorOp{Tubes: make([]core.TubeRow, 0, o.opts.Host.Map.Tubes().Len()+64)}
 	v := &TubeSample{At: time.Now()}
+	var start time.Time // of a visit
 	c.Each(func(op *core.Op, first bool) {
+		start = time.Now()
 		if first {
 			x.Cursor = core.Cursor{}
 		}
@@ -85,8 +87,10 @@ func (o *Operator) sampleTubes(ctx context.Context, c *direct.Caller) *TubeSampl
 	}, func(_ int, r *core.Reply) bool {
 		if r.Status != core.StatusMore {
 			v.ends = append(v.ends, len(x.Tubes))
+			runtime.Gosched() // event loops come first
+		} else {
+			o.rest(start)
 		}
-		runtime.Gosched() // event loops come first
 		return ctx.Err() == nil
 	})
 	c.Op().Operator = nil

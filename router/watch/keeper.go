@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"polystalk/router/admin"
 	"polystalk/router/ranking"
@@ -37,6 +38,10 @@ var TubeLayout = &trend.Layout{
 // flowsAtOnce are how many tubes' histograms are in memory at a time.
 const flowsAtOnce = 64
 
+// chooseEvery is how often the tubes are chosen that have a place, if there are many: to
+// compare all of them takes as long as to look at them.
+const chooseEvery = 30 * time.Second
+
 // A keeper keeps the history.
 type keeper struct {
 	source  Source
@@ -44,6 +49,7 @@ type keeper struct {
 
 	mu     sync.Mutex
 	choice *ranking.Choice // of the tubes that are to have a place
+	chosen time.Time       // when that was last made; zero: it is due
 }
 
 func newKeeper(source Source, tubes int) *keeper {
@@ -59,6 +65,7 @@ func (k *keeper) limit(tubes int) {
 	defer k.mu.Unlock()
 	k.history.Limit(tubes)
 	k.choice.Set(tubes, func(string) bool { return false })
+	k.chosen = time.Time{}
 }
 
 // read adds what was seen; tubes are nil if they were not looked at.
@@ -113,11 +120,14 @@ func serverReading(v *admin.Sample, tubes *admin.TubeSample) *trend.Reading {
 
 // tubes adds those of a sample that have a place, once those have got one that are to.
 func (k *keeper) tubes(ctx context.Context, v *admin.TubeSample) {
-	var names []string
-	for _, i := range k.choice.Of(v) {
-		names = append(names, v.Rows[i].Name)
+	if few := len(v.Rows) <= 2*k.history.Most(); few || k.chosen.IsZero() || v.At.Sub(k.chosen) >= chooseEvery {
+		k.chosen = v.At
+		var names []string
+		for _, i := range k.choice.Of(v) {
+			names = append(names, v.Rows[i].Name)
+		}
+		k.history.Place(v.At, names)
 	}
-	k.history.Place(v.At, names)
 	kept := make(map[string]struct{})
 	for _, name := range k.history.Kept() {
 		kept[name] = struct{}{}

@@ -287,6 +287,28 @@ func TestTubesThatGoKeepTheirHistory(t *testing.T) {
 	})
 }
 
+// TestOfManyTubesTheBusiestHaveAHistory: within half a minute of becoming so.
+func TestOfManyTubesTheBusiestHaveAHistory(t *testing.T) {
+	inBubble(t, 2, 2, func(t *testing.T, f *fake, w *Watch) {
+		f.set(func() {
+			for i := range 10 {
+				f.rows = append(f.rows, core.TubeRow{TubeStats: core.TubeStats{Name: string(rune('a' + i)), Total: uint64(i)}})
+			}
+		})
+		time.Sleep(time.Minute)
+		if got := w.History().Kept(); !slices.Equal(got, []string{"i", "j"}) {
+			t.Errorf("%q have a history", got)
+		}
+		f.set(func() {
+			f.rows = append(f.rows[:8:8], core.TubeRow{TubeStats: core.TubeStats{Name: "z", Total: 99}})
+		})
+		time.Sleep(chooseEvery + 10*time.Second)
+		if got := w.History().Kept(); !slices.Equal(got, []string{"h", "z"}) {
+			t.Errorf("%q have a history, once those before have gone", got)
+		}
+	})
+}
+
 // TestManyComeAndGo: with real time and the race detector; nobody is left.
 func TestManyComeAndGo(t *testing.T) {
 	f := &fake{rows: []core.TubeRow{{TubeStats: core.TubeStats{Name: "a"}}}}

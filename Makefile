@@ -104,6 +104,10 @@ bench-gearman: build ## polystalkd's Gearman against gearmand, six minutes, most
 		--compare 'polystalkd=./bin/polystalkd gearmand -L 127.0.0.1 -p {port} -l none' \
 		--markdown loadtest/GEARMAN.md -json loadtest/out/gearman.json
 
+.PHONY: bench-operators
+bench-operators: ## what operators' pages cost with 50,000 tubes, two minutes; fails on a goal missed
+	go test -run '^$$' -bench 'Pages' -benchtime 10x -timeout 10m ./router/api
+
 .PHONY: bench-micro
 bench-micro: ## the Go benchmarks (BENCH=., COUNT=1, PKG=./...)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/codec/openmetrics"
+	"polystalk/router/admin"
 	"polystalk/router/exposition"
 	"polystalk/router/web"
 )
@@ -54,7 +56,7 @@ func newMetrics(a *API) *metrics {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
 		m.requests, m.seconds, streams, connections, dropped,
-		&exposition.Server{Operator: a.op, Shown: a.shown, Ended: a.Ended(), Version: a.opts.Version, Speaks: a.opts.Speaks},
+		&exposition.Server{Operator: a.op, Tubes: a.recentTubes, Shown: a.shown, Ended: a.Ended(), Version: a.opts.Version, Speaks: a.opts.Speaks},
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -74,6 +76,16 @@ func (m *metrics) served(route, method string, status int, took time.Duration) {
 	}
 	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
 	m.seconds.WithLabelValues(route).Observe(took.Seconds())
+}
+
+// scrapedWithin is how old the tubes are at most that scrapers are shown where nobody else
+// looks at them.
+const scrapedWithin = 2 * time.Second
+
+// recentTubes are the tubes that scrapers are shown: those that the history has looked at, if
+// there is one, so that a scrape looks at nothing.
+func (a *API) recentTubes(ctx context.Context) (*admin.TubeSample, error) {
+	return a.op.TubesWithin(ctx, max(scrapedWithin, a.watch.Steady()))
 }
 
 // showMetrics serves /metrics.
@@ -102,7 +114,7 @@ func (a *API) showTubes(c *web.Call) error {
 			return wire.BadRequest.With("family", fmt.Sprintf("%q is unknown", g), "give some of "+strings.Join(exposition.Groups, ", ")+", with commas between them")
 		}
 	}
-	all, err := a.op.Tubes(c.Ctx)
+	all, err := a.recentTubes(c.Ctx)
 	if err != nil {
 		return err
 	}
@@ -126,7 +138,7 @@ func (a *API) showBeanstalkd(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	tubes, err := a.op.Tubes(c.Ctx)
+	tubes, err := a.recentTubes(c.Ctx)
 	if err != nil {
 		return err
 	}

@@ -259,3 +259,31 @@ func families(t *testing.T, text string) map[string]string {
 	}
 	return all
 }
+
+// TestScrapersAreShownWhatTheHistoryHasLookedAt: so they cost nothing, and yet see each change
+// soon.
+func TestScrapersAreShownWhatTheHistoryHasLookedAt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{anonymous: access.Operate, options: withHistory(10)})
+	if age := w.web.watch.Steady(); age != 6*time.Second {
+		t.Errorf("tubes are as of %v ago", age)
+	}
+	for _, n := range []string{"1", "2", "3"} {
+		w.put("mail", 1)
+		begun := time.Now()
+		for {
+			text := w.do("GET", "/metrics", ask{}).wants(t, 200, "").body
+			if strings.Contains(text, `polystalk_tube_jobs{state="ready",tube="mail"} `+n+"\n") {
+				break
+			}
+			if time.Since(begun) > 8*time.Second {
+				t.Fatalf("%s jobs are not shown: %s", n, text)
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+	}
+	w.web.SetHistory(0)
+	if age := w.web.watch.Steady(); age != 0 {
+		t.Errorf("tubes are as of %v ago, and nobody looks", age)
+	}
+}

@@ -16,10 +16,12 @@ import (
 // prometheus.Collector.
 type Server struct {
 	Operator *admin.Operator
-	Shown    *ranking.Choice // which tubes
-	Ended    context.Context // to look at shards ends with it
-	Version  string          // of the program
-	Speaks   string          // the versions of the protocols, for people
+	// Tubes gives a sample of all tubes, as new as it need be.
+	Tubes   func(context.Context) (*admin.TubeSample, error)
+	Shown   *ranking.Choice // which tubes
+	Ended   context.Context // to look at shards ends with it
+	Version string          // of the program
+	Speaks  string          // the versions of the protocols, for people
 }
 
 // sampleWithin bounds the wait for a sample; without one the server's families are missing.
@@ -42,7 +44,7 @@ func (s *Server) Collect(out chan<- prometheus.Metric) {
 	if v, err := op.Sample(ctx); err == nil {
 		e.server(v)
 	}
-	if all, err := op.Tubes(ctx); err == nil {
+	if all, err := s.Tubes(ctx); err == nil {
 		s.tubes(ctx, e, all)
 	}
 }

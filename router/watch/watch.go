@@ -71,6 +71,15 @@ func (w *Watch) SetHistory(tubes int) {
 	w.poke()
 }
 
+// Steady is how old tubes are at most that are looked at in any case, for the history; zero
+// if there is none. Who is content with them costs nothing.
+func (w *Watch) Steady() time.Duration {
+	if w.keep.history.Most() == 0 {
+		return 0
+	}
+	return tubesHistory*time.Second + every // a look may be somewhat late
+}
+
 // Run looks until ctx ends.
 func (w *Watch) Run(ctx context.Context) {
 	timer := time.NewTimer(0)

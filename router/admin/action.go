@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"polystalk/router/direct"
@@ -77,8 +78,10 @@ func (v Verb) Do(ctx context.Context, o *Operator, s *Step) error {
 			return noRoom(err)
 		}
 	}
-	if err := v.act(ctx, o, s, s.Rows); err != nil {
-		return err
+	for rows := range slices.Chunk(s.Rows, actMost) {
+		if err := v.act(ctx, o, s, rows); err != nil {
+			return err
+		}
 	}
 	for i, why := range s.Results {
 		if why == core.StatusUnadmitted {
@@ -110,6 +113,10 @@ func (v Verb) act(ctx context.Context, o *Operator, s *Step, rows []core.JobRow)
 	return nil
 }
 
+// actMost jobs are acted on in a visit: to delete as many, from a heap of a million, takes
+// about a quarter of a millisecond.
+const actMost = 128
+
 // wholeMost bytes of bodies are recorded in a visit, so that it is about as long as others.
 const wholeMost = 256 << 10
 
@@ -117,7 +124,7 @@ const wholeMost = 256 << 10
 func (v Verb) doWhole(ctx context.Context, o *Operator, s *Step) error {
 	for at := 0; at < len(s.Rows); {
 		n, size := at, 0
-		for ; n < len(s.Rows) && (n == at || size+recorded(&s.Rows[n]) <= wholeMost); n++ {
+		for ; n < min(len(s.Rows), at+actMost) && (n == at || size+recorded(&s.Rows[n]) <= wholeMost); n++ {
 			size += recorded(&s.Rows[n])
 		}
 		err := o.claimed(ctx, size, func() error { return v.act(ctx, o, s, s.Rows[at:n]) })

@@ -211,6 +211,22 @@ func TestConnectionsTellWhatTheyAre(t *testing.T) {
 	if c.Front.Name() != "Gearman" || c.Client.ID != "worker-7" || c.Client.Watching != 2 || c.Client.Used != "" || c.Command != "pre-sleep" || !c.Waits() {
 		t.Errorf("who sleeps is %+v", c)
 	}
+	h := w.dial(w.beans) // holds jobs in several shards
+	for i := range 8 {
+		h.say(fmt.Sprintf("use many%d\r\nput 0 0 60 1\r\nx\r\nreserve-job %d\r\n", i, i+3))
+		h.hears(fmt.Sprintf("USING many%d\r\nINSERTED %d\r\nRESERVED %d 1\r\nx\r\n", i, i+3, i+3))
+		if i == 0 {
+			time.Sleep(30 * time.Millisecond)
+		}
+	}
+	if c = w.of(h); c.Holds != 8 || c.HeldFor < 30e6 || len(c.Client.Places) < 2 {
+		t.Errorf("who holds jobs in several shards is %+v", c)
+	}
+	if _, held, err := w.Operator().Connection(t.Context(), c.Number); err != nil || len(held) != 8 || held[0].ID != 3 ||
+		!slices.IsSortedFunc(held, func(a, b admin.JobRow) int { return int(b.InState - a.InState) }) {
+		t.Errorf("%d jobs are held, %v, the first is %+v", len(held), err, held)
+	}
+
 	f := w.dial(w.gears)
 	f.say(packet(gearman.SubmitJob, "nobody", "", "x"))
 	c = w.becomes(f, "awaiting", func(c *admin.Connection) bool { return c.Follows })
@@ -222,13 +238,13 @@ func TestConnectionsTellWhatTheyAre(t *testing.T) {
 		q    admin.ConnectionQuery
 		want []*remote
 	}{
-		{admin.ConnectionQuery{}, []*remote{p, k, g, f}},
-		{admin.ConnectionQuery{Protocol: "beanstalkd"}, []*remote{p, k}},
+		{admin.ConnectionQuery{}, []*remote{p, k, g, h, f}},
+		{admin.ConnectionQuery{Protocol: "beanstalkd"}, []*remote{p, k, h}},
 		{admin.ConnectionQuery{Protocol: "Gearman"}, []*remote{g, f}},
 		{admin.ConnectionQuery{Tube: []byte("mail")}, []*remote{p, g}},
 		{admin.ConnectionQuery{Tube: []byte("idle")}, []*remote{k}},
 		{admin.ConnectionQuery{Tube: []byte("")}, nil},
-		{admin.ConnectionQuery{Holding: true}, []*remote{k}},
+		{admin.ConnectionQuery{Holding: true}, []*remote{k, h}},
 		{admin.ConnectionQuery{Holding: true, Protocol: "Gearman"}, nil},
 	} {
 		for _, tt.q.Limit = range []int{1, 3, 100} {
@@ -243,6 +259,9 @@ func TestConnectionsTellWhatTheyAre(t *testing.T) {
 				t.Errorf("%+v: %v, want %v", tt.q, got, want)
 			}
 		}
+	}
+	if p, err := w.Operator().Connections(t.Context(), &admin.ConnectionQuery{Limit: 5}, 0); err != nil || p.Next != 0 || p.Looked != 5 {
+		t.Errorf("a part with all that there are goes on above %d, of %d, %v", p.Next, p.Looked, err)
 	}
 }
 

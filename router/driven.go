@@ -163,6 +163,13 @@ func (ds *DrivenSession) AllSent() { ds.s.Loop().Signal(ds.s, (*session.Session)
 // Number is that of the connection, by which operators name it.
 func (ds *DrivenSession) Number() uint64 { return ds.s.Number() }
 
+// Bytes are how many the connection has brought, and how many it was said, as operators are
+// told.
+func (ds *DrivenSession) Bytes() (in, out uint64) {
+	p := ds.s.Profile(0)
+	return p.In, p.Out
+}
+
 // Gone reports that the session has ended and no shard knows it any more.
 func (ds *DrivenSession) Gone() bool { return ds.s.IsGone() }
 

@@ -6,6 +6,7 @@ import (
 
 	"polystalk/router/ops"
 	"polystalk/router/placement"
+	"polystalk/router/session"
 	"polystalk/shard/core"
 )
 
@@ -48,6 +49,9 @@ func (c *conn) CheckAtRest() error {
 	}
 	if c.HasBody() && c.BodyLeft() == 0 {
 		fail("a body that has come is kept at rest")
+	}
+	if counted := c.View().Roles&session.Sleeper != 0; counted != c.sleeping {
+		fail("it sleeps: %v, and is counted so: %v", c.sleeping, counted)
 	}
 	if c.next != nil || c.list != nil {
 		fail("it is to go on at rest: list %v", c.list)

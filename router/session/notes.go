@@ -127,13 +127,12 @@ func (l *Loop) toldOfEnd(s *Session) {
 }
 
 // Kill ends the session as if its connection had broken: it is closed at once, and what it
-// holds goes back, as that of a lost worker does. It is for a turn of the session.
+// holds goes back, as that of a lost worker does. One that closes already goes on to. It is
+// for a turn of the session.
 func (s *Session) Kill() {
-	if s.life >= closing {
-		s.conn.Drop() // with its last replies, if it has not read them
-		return
+	if s.life < closing {
+		s.Abort()
 	}
-	s.Abort()
 }
 
 // A Rejection is why a client was not served.

@@ -130,6 +130,8 @@ type Sock struct {
 	s *router.DrivenSession
 
 	sent      []byte // by the client, not yet seen by the server
+	seen      uint64 // bytes by the server
+	said      uint64 // bytes by the server
 	shut      bool   // the client sends no more
 	told      bool   // the server knows that it sends no more
 	broken    bool   // the client is gone, or was sent away
@@ -161,6 +163,7 @@ func (k *Sock) Write(p []byte) {
 		panic("sim: the server writes after closing")
 	}
 	k.Got = append(k.Got, p...)
+	k.said += uint64(len(p))
 }
 
 // WriteStable implements session.Conn.
@@ -211,13 +214,10 @@ func (k *Sock) Resume() bool {
 // Drop implements session.Conn. Who was sent away by an operator may have lost whatever was
 // under way, as one that has broken off.
 func (k *Sock) Drop() {
-	_, doomed := k.w.doomed[k]
-	if doomed {
+	if _, doomed := k.w.doomed[k]; doomed {
 		k.broken, k.sent = true, nil
 	}
-	if !k.Ended || !doomed {
-		k.Close()
-	}
+	k.Close()
 }
 
 // Doom tells that an operator is about to end the connection, and by which number he knows it.
@@ -265,6 +265,7 @@ func (k *Sock) arrive(n int) {
 		// A copy that is spoilt afterwards: nobody may have kept it.
 		b := append([]byte(nil), k.sent[:n]...)
 		k.sent = k.sent[n:]
+		k.seen += uint64(n)
 		k.inInput = true
 		k.s.Input(b)
 		k.inInput = false
@@ -475,6 +476,9 @@ func (w *World) Check() error {
 	for _, k := range w.socks {
 		if k.paused && !k.Ended && !k.broken && !k.Waiting() {
 			return fmt.Errorf("a connection is paused though its client does not wait")
+		}
+		if in, out := k.s.Bytes(); in != k.seen || out != k.said {
+			return fmt.Errorf("a connection has brought %d bytes and was said %d; noted are %d and %d", k.seen, k.said, in, out)
 		}
 		if k.shut && !k.Ended && !k.broken {
 			return fmt.Errorf("a client sends no more, and the server does not close")

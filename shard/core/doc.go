@@ -76,6 +76,9 @@
 // panic with the values, since no answer would be right any more. Check walks everything,
 // for tests and for an operator who asks.
 //
+// A client is made with the number of its connection, which no other has: by that a reserved
+// job tells who has it, where a handle is another's once its client has gone.
+//
 // Budget: 96 bytes a job record, 16 a heap entry, about 8 for the table of
 // ids, and the body in a size class at most 1/8 too large, all of it but the
 // table and the heap outside the collector's view. A submitted job takes 28 more, its

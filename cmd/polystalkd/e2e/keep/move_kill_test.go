@@ -1,15 +1,9 @@
 package keep
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -25,9 +19,9 @@ import (
 // known of these jobs. Some are moved one by one, while a worker takes them from where they
 // are; the others all at once, back and forth.
 type mover struct {
-	t    *testing.T
-	rng  *rand.Rand
-	http *http.Client
+	asker
+	t   *testing.T
+	rng *rand.Rand
 
 	mu    sync.Mutex
 	jobs  map[string]*movedJob // by the token in their bodies
@@ -52,51 +46,6 @@ var movedTubes = [2][2]string{{"one-a", "one-b"}, {"all-a", "all-b"}}
 
 func (m *mover) body(token string, size int) string {
 	return token + strings.Repeat("x", max(0, size-len(token)))
-}
-
-// ask makes a request. The error is errKilled if nothing was answered.
-func (m *mover) ask(method, path string, in, out any) (code int, err error) {
-	body, err := json.Marshal(in)
-	if err != nil {
-		return 0, err
-	}
-	req, err := http.NewRequest(method, "http://localhost/api/v1"+path, bytes.NewReader(body))
-	if err != nil {
-		return 0, err
-	}
-	if in == nil {
-		req.Body, req.ContentLength = nil, 0
-	} else {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := m.http.Do(req)
-	if err != nil {
-		return 0, errKilled
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return 0, errKilled
-	}
-	if resp.StatusCode/100 == 2 && out != nil {
-		err = json.Unmarshal(b, out)
-	}
-	if resp.StatusCode >= 500 {
-		err = fmt.Errorf("%s %s: %s", method, path, b)
-	}
-	return resp.StatusCode, err
-}
-
-// talk sends a command and takes the first line of what is answered, and the body after it.
-func talk(c *wiretest.Client, format string, args ...any) (head, body string, err error) {
-	fed := daemon.Feed(c, fmt.Appendf(nil, format, args...))
-	reply, err := c.Reply(wiretest.Patience)
-	<-fed
-	if err != nil {
-		return "", "", errKilled
-	}
-	head, body, _ = strings.Cut(string(reply), "\r\n")
-	return head, strings.TrimSuffix(body, "\r\n"), nil
 }
 
 // put puts a job of a group.
@@ -314,30 +263,6 @@ func (m *mover) moveAll(from, to string) error {
 	return nil
 }
 
-// list is all jobs of a tube, or without a name all there are, by their tokens.
-func (m *mover) list(tube string) (all map[string][]wire.Job, err error) {
-	all = make(map[string][]wire.Job)
-	path := "/jobs"
-	if tube != "" {
-		path = "/tubes/" + tube + "/jobs"
-	}
-	for next := ""; ; {
-		var part wire.Jobs
-		code, err := m.ask("GET", path+"?body=full&limit=1000"+next, nil, &part)
-		if err != nil || code == 404 { // with its last job
-			return all, err
-		}
-		for _, j := range part.Jobs {
-			token := tokenOf(*j.Text)
-			all[token] = append(all[token], j)
-		}
-		if part.Next == "" {
-			return all, nil
-		}
-		next = "&after=" + part.Next
-	}
-}
-
 // check compares what came back with what is known.
 func (m *mover) check() {
 	t := m.t
@@ -421,11 +346,7 @@ func killAmidMoves(t *testing.T, seed uint64, rounds int, args []string) {
 	for round := range rounds + 1 {
 		shards := []string{"1", "2", "4", "16"}[m.rng.IntN(4)]
 		s := startKept(t, dir, append([]string{"-s", "300000", "-z", "200000", "--shards", shards, "--http", "unix:" + socket}, args...)...)
-		m.http = &http.Client{Timeout: daemon.Hang, Transport: &http.Transport{
-			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return new(net.Dialer).DialContext(ctx, "unix", socket)
-			},
-		}}
+		m.asker = askerOf(socket)
 		if m.check(); t.Failed() {
 			t.Fatalf("in round %d of %d, with %s shards", round, rounds, shards)
 		}

@@ -23,9 +23,9 @@ type Connection struct {
 	Worker   bool `json:"worker"`   // it has reserved one, or wanted to
 	Awaits   bool `json:"awaits"`   // it wants to hear what becomes of jobs that it has submitted
 
-	Used     string   `json:"used_tube,omitempty"` // as ShownName
-	Watched  []string `json:"watched_tubes"`       // the first ones, as ShownName
-	Watching int      `json:"watching"`            // all of them
+	Used     *TubeName  `json:"used_tube,omitempty"`
+	Watched  []TubeName `json:"watched_tubes"` // the first ones
+	Watching int        `json:"watching"`      // all of them
 
 	Holding     uint32  `json:"holding"` // jobs
 	HoldSeconds float64 `json:"hold_seconds"`

@@ -87,6 +87,15 @@ type Flushed struct {
 	AsOf    string `json:"as_of,omitempty"` // of a dry run: what as_of= takes, to end no other jobs
 }
 
+// A TubeName is a tube's name in the two forms in which answers have it.
+type TubeName struct {
+	Name string `json:"name"` // as ShownName
+	Path string `json:"path"` // as PathName
+}
+
+// NameOf is the name of a tube.
+func NameOf(name string) TubeName { return TubeName{ShownName(name), PathName(name)} }
+
 // ShownName is a tube's name as a string that can be shown, and told from every other: the
 // name itself, but for octets that are no UTF-8, or that are control characters, which are
 // written as \xNN, and a backslash before those, which is doubled where one is needed.

@@ -117,15 +117,19 @@ func connectionValue(v *admin.Connection, at time.Time) wire.Connection {
 		Opened: at.Add(-time.Duration(v.Open)).UTC().Truncate(time.Millisecond), OpenSeconds: seconds(v.Open),
 		State: v.State(), StoppedBy: v.StoppedBy(),
 		Producer: v.Produces(), Worker: v.Works(), Awaits: v.Follows,
-		Used: wire.ShownName(v.Client.Used), Watched: make([]string, 0, len(v.Client.Watched)), Watching: v.Client.Watching,
+		Watched: make([]wire.TubeName, 0, len(v.Client.Watched)), Watching: v.Client.Watching,
 		Holding: v.Holds, HoldSeconds: seconds(v.HeldFor), Command: v.Command, CommandSeconds: seconds(v.Idle),
 		ReceivedBytes: v.In, SentBytes: v.Out, HeldBytes: v.Held, UnsentBytes: v.Unsent,
 	}
 	if v.Waits() {
 		out.WaitSeconds = seconds(v.Idle)
 	}
+	if v.Client.Used != "" {
+		used := wire.NameOf(v.Client.Used)
+		out.Used = &used
+	}
 	for _, name := range v.Client.Watched {
-		out.Watched = append(out.Watched, wire.ShownName(name))
+		out.Watched = append(out.Watched, wire.NameOf(name))
 	}
 	return out
 }

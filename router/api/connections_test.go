@@ -68,14 +68,14 @@ func TestConnectionsByHTTP(t *testing.T) {
 		t.Fatalf("%d connections are told of", len(all))
 	}
 	p, k, g := all[0], all[1], all[2]
-	if p.ID == k.ID || p.Protocol != "beanstalkd" || p.Used != "mail" || p.State != "idle" || p.Producer || p.Worker || p.Command != "use" ||
+	if p.ID == k.ID || p.Protocol != "beanstalkd" || p.Used == nil || *p.Used != (wire.TubeName{Name: "mail", Path: "mail"}) || p.State != "idle" || p.Producer || p.Worker || p.Command != "use" ||
 		p.ReceivedBytes != uint64(len("use mail\r\n")) || p.SentBytes != uint64(len("USING mail\r\n")) || p.Peer == "" || time.Since(p.Opened) > time.Minute {
 		t.Errorf("%+v", p)
 	}
 	if !k.Worker || k.Holding != 2 || k.HoldSeconds < 0 || len(k.Watched) != 2 || k.Watching != 2 || k.Command != "reserve" || k.WaitSeconds != 0 {
 		t.Errorf("%+v", k)
 	}
-	if g.Protocol != "Gearman" || g.ClientID != "indexer_3" || g.State != "sleeping" || len(g.Watched) != 1 || g.Watched[0] != `a\xFFb` || g.Command != "pre-sleep" {
+	if g.Protocol != "Gearman" || g.ClientID != "indexer_3" || g.State != "sleeping" || len(g.Watched) != 1 || g.Watched[0] != (wire.TubeName{Name: `a\xFFb`, Path: "a%FFb"}) || g.Command != "pre-sleep" {
 		t.Errorf("%+v", g)
 	}
 	for query, want := range map[string][]uint64{

@@ -1,0 +1,106 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/admin"
+	"polystalk/shard/core"
+)
+
+// wantProblem fails the test unless err is a problem of a kind.
+func wantProblem(t *testing.T, err error, kind *wire.Kind) {
+	t.Helper()
+	if p, ok := errors.AsType[*wire.Problem](err); !ok || p.Type != kind.Problem("").Type {
+		t.Errorf("%v, want %s", err, kind.Slug)
+	}
+}
+
+// TestMoveOnADiskThatStalls: who asks is told that it is not certain. The job is nobody's, and
+// nobody's to change; once the disk goes on it is moved, though nobody waits for that.
+func TestMoveOnADiskThatStalls(t *testing.T) {
+	for _, bulk := range []bool{false, true} {
+		dir := t.TempDir()
+		disk := newStallingDisk(dir)
+		s := operated(t, Config{Loops: 1, Shards: 4, Journal: &Journal{Dir: dir, SegmentSize: 1 << 20, Disk: disk}})
+		o := s.Operator()
+		id, err := o.Put(t.Context(), admin.NewJob{Tube: "from", Delay: 1000, TTR: 60, Body: []byte("x")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		disk.stall(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		start := time.Now()
+		if bulk {
+			var p admin.Progress
+			b := &admin.Bulk{Jobs: admin.JobQuery{Tube: "from"}, Action: admin.Transfer{To: "to"}, AtMost: 1}
+			wantProblem(t, o.RunBulk(ctx, b, &p), wire.Cancelled)
+			if v := p.Tally(); v.Unconfirmed != 1 || v.Done != 0 {
+				t.Errorf("%+v", v)
+			}
+		} else {
+			_, err := o.MoveJob(ctx, id, "to")
+			wantProblem(t, err, wire.Uncertain)
+		}
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("to give up took %v", took)
+		}
+		cancel()
+		row, _, err := o.Job(t.Context(), id, 0)
+		if err != nil || !row.Moving || row.State != core.Reserved {
+			t.Errorf("%+v, %v", row, err)
+		}
+		_, err = o.MoveJob(t.Context(), id, "elsewhere")
+		wantProblem(t, err, wire.JobMoved)
+		wantProblem(t, o.Delete(t.Context(), id, true), wire.JobMoved)
+		disk.stall(false)
+		for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			if _, _, err := o.Job(t.Context(), id, 0); err != nil {
+				wantProblem(t, err, wire.NotFound)
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatal("the job stays taken")
+			}
+		}
+		if to, err := o.Tube(t.Context(), "to"); err != nil || to.Delayed != 1 {
+			t.Errorf("%+v, %v", to, err)
+		}
+	}
+}
+
+// TestTransferOfLargeBodies: each alone, and in no more room than there is.
+func TestTransferOfLargeBodies(t *testing.T) {
+	s := operated(t, Config{Loops: 1, Shards: 4, MaxJobSize: 1 << 20, Journal: &Journal{Dir: t.TempDir(), SegmentSize: 1 << 20}})
+	o := s.Operator()
+	bodies := make(map[string]bool)
+	for n := range 20 {
+		body := strings.Repeat(fmt.Sprint(n%10), []int{10, 60_000, 100_000, 900_000}[n%4]+n)
+		bodies[body] = true
+		if _, err := o.Put(t.Context(), admin.NewJob{Tube: "from", TTR: 60, Body: []byte(body)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, a := range []admin.Transfer{{To: "to"}, {To: "to", Copy: true}} {
+		var p admin.Progress
+		tube := map[bool]string{false: "from", true: "to"}[a.Copy]
+		if err := o.RunBulk(t.Context(), &admin.Bulk{Jobs: admin.JobQuery{Tube: tube}, Action: a, AtMost: 100}, &p); err != nil || p.Tally().Done != 20 {
+			t.Fatalf("%+v, %v", p.Tally(), err)
+		}
+	}
+	list, err := o.Jobs(t.Context(), &admin.JobQuery{Tube: "to", Limit: 100, Body: admin.ShownMost}, nil)
+	if err != nil || len(list.Rows) != 40 {
+		t.Fatalf("%d jobs, %v", len(list.Rows), err)
+	}
+	for _, row := range list.Rows {
+		whole, _, err := o.Job(t.Context(), row.ID, 1<<30)
+		if err != nil || !bodies[string(whole.Body)] {
+			t.Errorf("job %d has another body, %v", row.ID, err)
+		}
+	}
+}

@@ -3,6 +3,8 @@ package admin
 import (
 	"bytes"
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	wire "polystalk/codec/admin"
@@ -77,6 +79,7 @@ type JobPart struct {
 func (o *Operator) Jobs(ctx context.Context, q *JobQuery, from *Place) (p *JobPart, err error) {
 	err = o.durably(ctx, func(c *direct.Caller) (commit uint64, err error) {
 		b := newBrowse(o, c, q, from)
+		defer b.end()
 		if err := b.run(ctx, from != nil); err != nil {
 			return 0, err
 		}
@@ -100,11 +103,22 @@ type browse struct {
 	at    Place
 	part  JobPart
 	shown int // bytes of bodies
-	x     core.OperatorOp
+	x     *core.OperatorOp
+}
+
+// visits are OperatorOps whose slices have grown: while a shard is owned is no time to make
+// room for a thousand rows.
+var visits = sync.Pool{New: func() any { return &core.OperatorOp{Jobs: make([]core.JobRow, 0, 1000)} }}
+
+// end gives back what visits have filled.
+func (b *browse) end() {
+	b.x.Filter = core.Filter{} // so that nothing is held by it
+	visits.Put(b.x)
+	b.x = nil
 }
 
 func newBrowse(o *Operator, c *direct.Caller, q *JobQuery, from *Place) *browse {
-	b := &browse{o: o, c: c, q: q, part: JobPart{At: time.Now(), Rows: []JobRow{}}}
+	b := &browse{o: o, c: c, q: q, part: JobPart{At: time.Now(), Rows: []JobRow{}}, x: visits.Get().(*core.OperatorOp)}
 	if from != nil {
 		b.at = *from
 	} else {
@@ -130,6 +144,7 @@ func longAgo(t, ago core.Time) core.Time {
 // run makes the part. Further on in a list, a tube that is gone is the end of it.
 func (b *browse) run(ctx context.Context, further bool) error {
 	until := b.o.opts.Host.Clock.Now() + core.Time(listWithin)
+	var start time.Time // of the visit before this one
 	for more := true; more; {
 		if ctx.Err() != nil {
 			return wire.Busy.Problem("to look at the jobs takes too long")
@@ -140,16 +155,16 @@ func (b *browse) run(ctx context.Context, further bool) error {
 			b.part.Next = &next
 			return nil
 		}
-		start := time.Now()
+		if !start.IsZero() {
+			b.o.rest(start)
+		}
+		start = time.Now()
 		var found bool
 		more, found = b.visit()
 		if !found && !further {
 			return noTube(b.q.Tube)
 		}
 		b.take()
-		if more {
-			b.o.rest(start)
-		}
 	}
 	return nil
 }
@@ -168,7 +183,7 @@ func (o *Operator) sleep(d time.Duration) {
 
 // visit looks at the next jobs.
 func (b *browse) visit() (more, found bool) {
-	q, x := b.q, &b.x
+	q, x := b.q, b.x
 	x.Jobs, x.Bodies = x.Jobs[:0], x.Bodies[:0]
 	x.Limit = q.Limit - len(b.part.Rows)
 	if x.Body > 0 || len(x.Filter.Contains) > 0 {
@@ -193,10 +208,12 @@ func (b *browse) visit() (more, found bool) {
 
 // take takes what a visit has found. Large bodies are searched here, where nobody waits.
 func (b *browse) take() {
-	x := &b.x
+	x := b.x
 	b.part.Looked += x.Looked
+	b.part.Rows = slices.Grow(b.part.Rows, len(x.Jobs))
 	for i := range x.Jobs {
 		row := JobRow{JobRow: x.Jobs[i]}
+		x.Jobs[i].Large = nil // so that nothing holds it
 		switch {
 		case row.Large == nil:
 			row.Body = bytes.Clone(x.Bodies[row.BodyAt : row.BodyAt+row.BodySize])
@@ -205,7 +222,7 @@ func (b *browse) take() {
 		case x.Body > 0:
 			row.Body = beginning(row.Large, int(x.Body))
 		}
-		row.Large = nil // so that nothing holds it
+		row.Large = nil
 		b.shown += len(row.Body)
 		b.part.Rows = append(b.part.Rows, row)
 	}

@@ -97,6 +97,7 @@ var table = []row{
 	{"loadtest/latency", "hdrhistogram", ""},
 	{"loadtest/measure", "loadtest/latency loadtest/proc loadtest/workload", ""},
 	{"loadtest/measure/measuretest", "loadtest/latency loadtest/measure loadtest/workload", ""},
+	{"loadtest/operators", "codec/admin codec/gearman loadtest/proc", ""},
 	{"loadtest/proc", "x/sys", ""},
 	{"loadtest/report", "loadtest/compare loadtest/measure loadtest/workload plot", "loadtest/beanstalkd loadtest/measure/measuretest"},
 	{"loadtest/workload", "loadtest/drive loadtest/latency loadtest/proc x/sync", ""},

@@ -42,9 +42,20 @@ func (c *Call) Later() func(status int, affected uint64, detail string) { return
 // else he may: a stream goes on longer than a token may.
 func (c *Call) StillMay() bool { return c.still() }
 
+// encoding is held by who turns a value into JSON, which takes a processor for up to some
+// milliseconds, without a pause. There is about one processor more than event loops: were
+// several such answers made at a time, loops would wait for one.
+var encoding = make(chan struct{}, 1)
+
+func encoded(v any) ([]byte, error) {
+	encoding <- struct{}{}
+	defer func() { <-encoding }()
+	return json.Marshal(v)
+}
+
 // Answer sends a value as JSON.
 func (c *Call) Answer(status int, v any) error {
-	b, err := json.Marshal(v)
+	b, err := encoded(v)
 	if err != nil {
 		return err
 	}

@@ -160,16 +160,18 @@ type (
 	connKey     struct{}
 )
 
-// A listener knows what may be done by who comes to it without a token.
+// A listener knows what may be done by who comes to it without a token. It accepts
+// connections at a pace.
 type listener struct {
 	net.Listener
 	anonymous access.Role
+	pace      pace
 }
 
 // Serve serves who connects to l, until Close; anonymous is the role of those who show no
 // token. Several listeners may be served at once. The error is nil after Close.
 func (s *Server) Serve(l net.Listener, anonymous access.Role) error {
-	err := s.http.Serve(&listener{l, anonymous})
+	err := s.http.Serve(&listener{Listener: l, anonymous: anonymous})
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

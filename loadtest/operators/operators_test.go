@@ -1,0 +1,35 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestMain plays a scene if this process is an operator's.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if *scene != "" {
+		play(*scene, *socket)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// TestScenes plays all of them, for a short while each: none may end with what must not be.
+func TestScenes(t *testing.T) {
+	if _, err := exec.LookPath("nice"); err != nil {
+		t.Skip(err)
+	}
+	program := filepath.Join(t.TempDir(), "polystalkd")
+	if out, err := exec.Command("go", "build", "-o", program, "polystalk/cmd/polystalkd").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	*server, *jobs, *rounds, *length, *rate = program, 3000, 1, 200*time.Millisecond, 200
+	if err := run(); err != nil {
+		t.Error(err)
+	}
+}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -106,7 +107,9 @@ func TestDryRunForesees(t *testing.T) {
 		for i := range after {
 			after[i].AgeSeconds, after[i].StateSeconds, after[i].LeftSeconds = before[i].AgeSeconds, before[i].StateSeconds, before[i].LeftSeconds
 		}
-		if fmt.Sprint(after) != fmt.Sprint(before) || dry.Done != 0 || !dry.DryRun || dry.ToLook != 14 {
+		was, _ := json.Marshal(before)
+		is, _ := json.Marshal(after)
+		if string(is) != string(was) || dry.Done != 0 || !dry.DryRun || dry.ToLook != 14 {
 			t.Errorf("%s: something was changed: %+v", action, dry)
 		}
 		run := w.operation(200, `{%s,"select":{"all_tubes":true},"as_of":%q}`, action, dry.AsOf)

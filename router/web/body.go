@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 
 	wire "polystalk/codec/admin"
 )
@@ -22,9 +23,20 @@ func (s *Server) BodyMax() int64 {
 	return max(jsonMax, int64(s.opts.MaxJobSize())*4/3+64<<10)
 }
 
-// readBody reads the body of a request. A large one takes a place, so that few of them are
-// in memory at a time; leave gives that back, and is to be called whatever the error.
-func (s *Server) readBody(c *Call) (leave func(), err error) {
+// leftWithin is how long the rest of a body that nobody reads may take to come.
+const leftWithin = 500 * time.Millisecond
+
+// leaveBody has the connection end with the answer, unless the body is read. net/http would
+// wait for it before it answers: who may do nothing could hold connections so.
+func leaveBody(w http.ResponseWriter) {
+	w.Header().Set("Connection", "close")
+	http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftWithin)) // a test's writer has none
+}
+
+// readBody reads the body of a request, which must come within some time. A large one takes a
+// place, so that few of them are in memory at a time; leave gives that back, and is to be
+// called whatever the error.
+func (s *Server) readBody(c *Call, within time.Duration) (leave func(), err error) {
 	leave = func() {}
 	if e := c.R.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return leave, wire.NotJSON.With("Content-Encoding", fmt.Sprintf("the body is encoded as %q", e), "send it as it is")
@@ -39,6 +51,8 @@ func (s *Server) readBody(c *Call) (leave func(), err error) {
 		}
 		leave = s.uploads.leave
 	}
+	control := http.NewResponseController(c.W)
+	control.SetReadDeadline(time.Now().Add(within))
 	var b bytes.Buffer
 	if n := c.R.ContentLength; n > 0 {
 		b.Grow(int(min(n, jsonMax)) + bytes.MinRead)
@@ -48,8 +62,11 @@ func (s *Server) readBody(c *Call) (leave func(), err error) {
 		return leave, tooLarge(most)
 	}
 	if err != nil {
+		control.SetReadDeadline(time.Now()) // nothing more is read
 		return leave, wire.BadRequest.With("", "the body did not come whole: "+err.Error(), "send it again")
 	}
+	control.SetReadDeadline(time.Now().Add(bodyWithin)) // else to have read it would end the call
+	c.W.Header().Del("Connection")
 	c.Body = b.Bytes()
 	return leave, nil
 }

@@ -59,6 +59,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Set(name, value)
 	}
 	h.Set("X-Request-Id", id)
+	if r.ContentLength != 0 {
+		leaveBody(w)
+	}
 	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, id))
 	handler, pattern := s.mux.Handler(r)
 	if pattern != "" {
@@ -182,7 +185,11 @@ func (s *Server) handle(rt *Route, c *Call) error {
 	}
 	c.note = s.noted(rt, c)
 	if rt.Flags&TakesBody != 0 {
-		leave, err := s.readBody(c)
+		within := bodyWithin
+		if rt.Need == access.Nobody {
+			within = HeaderWithin // anybody could hold the connection for so long
+		}
+		leave, err := s.readBody(c, within)
 		defer leave()
 		if err != nil {
 			return err

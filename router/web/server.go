@@ -119,6 +119,8 @@ func New(o Options) (*Server, error) {
 		IdleTimeout:       idleMax,
 		MaxHeaderBytes:    HeaderMax,
 		ConnState:         s.connections.changed,
+
+		DisableGeneralOptionsHandler: true, // there is no answer but ours
 		// It is about single connections, and clients can cause it at will.
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 		BaseContext: func(l net.Listener) context.Context {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"strconv"
 	"strings"
 )
 
@@ -28,7 +29,7 @@ func (c *Call) Stream(contentType string) *Stream {
 	h.Set("Content-Type", contentType)
 	h.Add("Vary", "Accept-Encoding")
 	s := &Stream{to: c.W}
-	if strings.Contains(c.R.Header.Get("Accept-Encoding"), "gzip") {
+	if takesGzip(c.R.Header) {
 		h.Set("Content-Encoding", "gzip")
 		s.zip, _ = gzip.NewWriterLevel(c.W, gzip.BestSpeed) // the level is one
 		s.to = s.zip
@@ -38,6 +39,25 @@ func (c *Call) Stream(contentType string) *Stream {
 		s.to, s.zip = io.Discard, nil
 	}
 	return s
+}
+
+// takesGzip reports whether an answer may be zipped.
+// Source: RFC 9110, section 12.5.3.
+func takesGzip(h http.Header) (takes bool) {
+	for part := range strings.SplitSeq(strings.Join(h.Values("Accept-Encoding"), ","), ",") {
+		coding, parameters, _ := strings.Cut(part, ";")
+		coding = strings.ToLower(strings.TrimSpace(coding))
+		if coding != "gzip" && coding != "*" {
+			continue
+		}
+		weight, weighs := strings.CutPrefix(strings.ToLower(strings.TrimSpace(parameters)), "q=")
+		q, err := strconv.ParseFloat(weight, 64)
+		takes = !weighs || err == nil && q > 0
+		if coding == "gzip" {
+			return takes // whatever is said of all others
+		}
+	}
+	return takes
 }
 
 // Flush sends what was made once it is a part; it reports whether to go on.

@@ -56,6 +56,7 @@ var subject = regexp.MustCompile(`(?:instance|tube)="(?:[^"i]|i[^"])[^"]*"`)
 // TestAlertsFireAndAreSilent: as promtool finds, each where it should and where not; and each
 // says what is wrong and what to do.
 func TestAlertsFireAndAreSilent(t *testing.T) {
+	t.Parallel()
 	tried := readFile(t, "monitoring/alerts_test.yml")
 	guide := readFile(t, "README.md")
 	all := alerts(t)
@@ -230,6 +231,7 @@ var (
 // TestMonitoringNamesExist: every metric in alerts and dashboard is one that a server with a
 // journal and both protocols shows, by the name of a series.
 func TestMonitoringNamesExist(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
 	w.busy()
 	time.Sleep(2100 * time.Millisecond) // samples serve for two seconds
@@ -264,6 +266,7 @@ func TestMonitoringNamesExist(t *testing.T) {
 // TestPrometheusScrapesTheServer: Debian's, for some seconds: no sample is refused, no rule
 // fails, and every panel of the dashboard has something to show.
 func TestPrometheusScrapesTheServer(t *testing.T) {
+	t.Parallel()
 	path := program(t, "prometheus")
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
 	dir := t.TempDir()
@@ -292,7 +295,21 @@ func TestPrometheusScrapesTheServer(t *testing.T) {
 	for _, line := range []string{"use mail", "watch mail", "put 0 0 60 1\r\nx", "reserve"} {
 		say(line)
 	}
-	time.Sleep(3 * time.Second) // so that there are rates
+	_, exprs := dashboard(t)
+	empty := func() (list []string) {
+		for where, expr := range exprs {
+			if p.count(expr) == 0 && !strings.HasPrefix(where, "annotation") {
+				list = append(list, where+": "+expr)
+			}
+		}
+		return list
+	}
+	for begun := time.Now(); len(empty()) > 0; time.Sleep(500 * time.Millisecond) { // until there are rates
+		if time.Since(begun) > 20*time.Second {
+			t.Errorf("these show nothing:\n%s", strings.Join(empty(), "\n"))
+			break
+		}
+	}
 	if !ups() {
 		t.Errorf("the targets are not up any more: %s", p.get("/api/v1/targets"))
 	}
@@ -309,12 +326,6 @@ func TestPrometheusScrapesTheServer(t *testing.T) {
 	rules := p.get("/api/v1/rules")
 	if strings.Contains(rules, `"health":"err"`) || strings.Count(rules, `"health":"ok"`) != len(alerts(t)) {
 		t.Errorf("the rules are not well: %s", rules)
-	}
-	_, exprs := dashboard(t)
-	for where, expr := range exprs {
-		if n := p.count(expr); n == 0 && !strings.HasPrefix(where, "annotation") {
-			t.Errorf("%s shows nothing: %s", where, expr)
-		}
 	}
 }
 

@@ -53,6 +53,7 @@ func TestExamplesOfTheGuideWork(t *testing.T) {
 // TestGuideExplainsEveryMetric: and no other, but those of the library; with the type and the
 // labels that it has.
 func TestGuideExplainsEveryMetric(t *testing.T) {
+	t.Parallel()
 	_, table, _ := strings.Cut(readFile(t, "README.md"), "| Metric | Type | Labels | Meaning | Alert |\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})

@@ -40,7 +40,7 @@ func TestOperatorBesideAllVerbs(t *testing.T) {
 			t.Errorf("no %s ever ended", what.name)
 		}
 	}
-	for _, what := range []string{"scanned", "listed", "held", "tubes", "swept", "deleted", "kicked", "buried", "released", "touched", "set", "edited", "changed", "found nothing", "killed", "connected"} {
+	for _, what := range []string{"scanned", "listed", "held", "tubes", "swept", "deleted", "kicked", "buried", "released", "touched", "set", "edited", "changed", "found nothing", "killed", "connected", "moved", "copied elsewhere", "moved or copied in bulk", "flushed", "flushed as of"} {
 		if seen[what] == 0 {
 			t.Errorf("nothing was ever %s", what)
 		}
@@ -60,6 +60,8 @@ type boss struct {
 	n     int
 	acted map[uint64]int // acts on a job that have begun or ended
 	views []*viewing
+
+	flushed bool // what he has flushed takes its time to go
 }
 
 // bossTasks are what he does.
@@ -72,6 +74,7 @@ var bossTasks = []struct {
 	{"act on one", (*boss).actOnOne}, {"act on many", (*boss).actOnMany}, {"sweep", (*boss).sweep}, {"bulk", (*boss).bulk},
 	{"edit", (*boss).edit}, {"put", (*boss).put}, {"pause or kick of a tube", (*boss).tube},
 	{"list of connections", (*boss).connections}, {"kill", (*boss).kill}, {"look at a connection", (*boss).connection},
+	{"move or copy", (*boss).transfer}, {"move or copy of many", (*boss).transferMany}, {"flush", (*boss).flush},
 }
 
 func newBoss(c *gearChaos, seed uint64) *boss {
@@ -158,15 +161,7 @@ func (b *boss) ended(a *core.Action, id uint64, s core.Status) error {
 	if a.Verb != core.VerbDelete {
 		return nil
 	}
-	if _, put := b.c.inserted[id]; !put {
-		b.c.fate(id).cancelled = true
-		return nil
-	}
-	if b.c.deleted[id] {
-		return fmt.Errorf("job %d is deleted twice", id)
-	}
-	b.c.deleted[id] = true
-	return nil
+	return b.isGone(id)
 }
 
 // action is what he does to jobs.
@@ -285,7 +280,7 @@ func (b *boss) doom(a *core.Action, wanted func(*core.JobView) bool) map[core.Jo
 		if wanted(&j) {
 			would[j.ID] = j
 			b.begins(a, uint64(j.ID))
-			if a.Verb == core.VerbDelete {
+			if a.Verb == core.VerbDelete || a.Verb == core.VerbTake {
 				b.c.fate(uint64(j.ID)).mayBeGone = true
 			}
 		}
@@ -307,17 +302,9 @@ func (b *boss) bulk(*direct.Caller) error {
 	if b.rng.IntN(4) == 0 {
 		bulk.AtMost = uint64(b.rng.IntN(100))
 	}
-	wanted := func(j *core.JobView) bool {
-		return (q.AllTubes || j.Tube == q.Tube) && q.Filter.States.Has(j.State) && j.ID >= q.Filter.MinID && j.Since <= bulk.AsOf
-	}
 	var would map[core.JobID]core.JobView
 	if !bulk.DryRun {
-		would = b.doom(&a, func(j *core.JobView) bool {
-			ready := *j
-			ready.State = core.Ready
-			due := j.Deadline != 0 && j.Deadline <= bulk.AsOf // nobody has noticed yet
-			return wanted(j) || due && wanted(&ready)
-		})
+		would = b.doom(&a, b.wantedBy(&bulk))
 	}
 	var p admin.Progress
 	err := b.o.Admin.RunBulk(context.Background(), &bulk, &p)
@@ -387,6 +374,7 @@ func (b *boss) edit(*direct.Caller) error {
 		}
 		e.Body = []byte(body)
 		b.c.bodies[body] = id
+		b.c.alike[body] = true // a copy may be made of it meanwhile
 	}
 	same := view.present[core.JobID(id)]
 	b.begins(&e.Action, id)

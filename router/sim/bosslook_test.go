@@ -239,7 +239,7 @@ func (b *boss) head(*direct.Caller) error {
 
 // holders shows each job once that somebody has all the time, but as list does.
 func (b *boss) holders(c *direct.Caller) error {
-	v := b.view(true, func(j *core.JobView) bool { return j.State == core.Reserved })
+	v := b.view(true, func(j *core.JobView) bool { return j.State == core.Reserved && j.Client != 0 })
 	defer b.unview(v)
 	x := core.OperatorOp{Limit: 1 + b.rng.IntN(4)}
 	shown := map[core.JobID]int{}

@@ -44,6 +44,7 @@ type chaos struct {
 	inserted map[uint64]string     // acknowledged jobs: their bodies
 	deleted  map[uint64]bool       // acknowledged deletions
 	bodies   map[string]uint64     // every body sent, with its job's id once known
+	alike    map[string]bool       // those of which there may be copies
 	given    func(id uint64) error // if not nil, judges a reservation too
 }
 
@@ -386,7 +387,7 @@ const sharedBody = "shared "
 // meet notes that job id was seen with that body.
 func (c *chaos) meet(body string, id uint64) error {
 	was, sent := c.bodies[body]
-	if !sent || was != 0 && was != id && !strings.HasPrefix(body, sharedBody) {
+	if !sent || was != 0 && was != id && !strings.HasPrefix(body, sharedBody) && !c.alike[body] {
 		return fmt.Errorf("body %.20q belongs to job %d", body, was)
 	}
 	c.bodies[body] = id

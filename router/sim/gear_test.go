@@ -167,6 +167,7 @@ func newGearChaos(seed uint64) *gearChaos {
 	c.chaos = chaos{
 		w: w, rng: rng, names: []string{"default"}, given: c.reservedOnce,
 		inserted: map[uint64]string{}, deleted: map[uint64]bool{}, bodies: map[string]uint64{},
+		alike: map[string]bool{},
 	}
 	if rng.IntN(2) == 0 {
 		w.D.HoldAtMost(1000 + rng.IntN(2000))

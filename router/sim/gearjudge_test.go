@@ -292,6 +292,7 @@ func (c *gearChaos) assigned(cn *gearConn, q *gearAsk, p *gearPacket) error {
 		return err
 	}
 	home, submitted := c.home[p.data]
+	submitted = submitted && !c.alike[p.data] // else it may be a copy, in another tube
 	if submitted && home != fn {
 		return fmt.Errorf("submitted to %q", home)
 	}

@@ -19,6 +19,12 @@ func (c *gearChaos) rest() error {
 	if err := c.w.Rest(); err != nil {
 		return err
 	}
+	if c.boss != nil && c.boss.flushed {
+		c.boss.flushed = false
+		if err := c.w.Pass(20 * time.Millisecond); err != nil {
+			return err
+		}
+	}
 	if slices.ContainsFunc(c.w.loops, func(l *loop) bool { return len(l.later) > 0 }) {
 		c.seen["kept back"]++
 		if err := c.w.Pass(5 * time.Millisecond); err != nil {

@@ -1,0 +1,182 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"polystalk/router/admin"
+	"polystalk/router/direct"
+	"polystalk/shard/core"
+)
+
+// willBeElsewhere notes that there may be copies of a job, in any tube.
+func (b *boss) willBeElsewhere(j *core.JobView) {
+	b.c.alike[string(j.Body)] = true
+}
+
+// transfer moves or copies one job. What was moved is gone, its copy is there.
+func (b *boss) transfer(*direct.Caller) error {
+	id, to, ctx := core.JobID(b.job()), b.name(), context.Background()
+	body := ""
+	for _, j := range b.jobs() {
+		if j.ID == id {
+			b.willBeElsewhere(&j)
+			body = string(j.Body)
+		}
+	}
+	a, do := core.Action{Verb: core.VerbTake}, b.o.Admin.MoveJob
+	if b.rng.IntN(2) == 0 {
+		a.Verb, do = core.VerbRead, b.o.Admin.CopyJob
+	}
+	b.begins(&a, uint64(id))
+	is, err := do(ctx, id, to)
+	b.acted[uint64(id)]++
+	if err != nil {
+		return refusal(err, "not-found", "job-reserved", "job-moved", "awaited", "changed", "invalid")
+	}
+	if is <= id {
+		return fmt.Errorf("the copy of job %d is job %d", id, is)
+	}
+	b.c.inserted[uint64(is)] = body
+	if a.Verb == core.VerbRead {
+		b.c.seen["copied elsewhere"]++
+		return nil
+	}
+	b.c.seen["moved"]++
+	return b.isGone(uint64(id))
+}
+
+// transferMany moves or copies all that are wanted. Which of them went is not told: none but
+// those may be gone.
+func (b *boss) transferMany(*direct.Caller) error {
+	t := admin.Transfer{To: b.name(), Copy: b.rng.IntN(2) == 0}
+	q := admin.JobQuery{Tube: b.name(), Filter: core.Filter{States: core.States(b.rng.IntN(32)), MinID: core.JobID(b.job())}}
+	bulk := admin.Bulk{Jobs: q, Action: t, AsOf: b.moment(), AtMost: math.MaxUint64, Limit: uint64(b.rng.IntN(10))}
+	a := core.Action{Verb: core.VerbTake}
+	if t.Copy {
+		a.Verb = core.VerbRead
+	}
+	would := b.doom(&a, b.wantedBy(&bulk))
+	for _, j := range would {
+		b.willBeElsewhere(&j)
+	}
+	var p admin.Progress
+	err := b.o.Admin.RunBulk(context.Background(), &bulk, &p)
+	tally := p.Tally()
+	b.c.seen["moved or copied in bulk"] += int(tally.Done)
+	for id := range would {
+		b.acted[uint64(id)]++
+	}
+	if tally.Done > uint64(len(would)) || bulk.Limit > 0 && tally.Matched > bulk.Limit {
+		return fmt.Errorf("%+v of %d jobs", tally, len(would))
+	}
+	return refusal(err, "not-found", "invalid")
+}
+
+// wantedBy tells the jobs that a Bulk may act on: also those that are ready by then, though
+// nobody has noticed yet.
+func (b *boss) wantedBy(bulk *admin.Bulk) func(*core.JobView) bool {
+	q := &bulk.Jobs
+	wanted := func(j *core.JobView) bool {
+		return (q.AllTubes || j.Tube == q.Tube) && q.Filter.States.Has(j.State) && j.ID >= q.Filter.MinID && j.Since <= bulk.AsOf
+	}
+	return func(j *core.JobView) bool {
+		ready := *j
+		ready.State = core.Ready
+		return wanted(j) || j.Deadline != 0 && j.Deadline <= bulk.AsOf && wanted(&ready)
+	}
+}
+
+// isGone notes that a job has ended by an operator's word.
+func (b *boss) isGone(id uint64) error {
+	if _, put := b.c.inserted[id]; !put {
+		b.c.fate(id).cancelled = true
+		return nil
+	}
+	if b.c.deleted[id] {
+		return fmt.Errorf("job %d is deleted twice", id)
+	}
+	b.c.deleted[id] = true
+	return nil
+}
+
+// flush ends all jobs of a tube in some states at one moment, and no others. With a moment
+// that is past it ends none that came later.
+func (b *boss) flush(c *direct.Caller) error {
+	name, w := b.name(), b.c.w
+	f := &admin.Flush{Tube: name}
+	for _, s := range []core.State{core.Ready, core.Delayed, core.Buried} {
+		if b.rng.IntN(2) == 0 {
+			f.States |= core.StatesOf(s)
+		}
+	}
+	in := func(j *core.JobView) bool { return j.Tube == name && j.State != core.Reserved && f.States.Has(j.State) }
+	if b.rng.IntN(4) == 0 {
+		return b.flushPast(f, in)
+	}
+	for slices.Contains(w.owned, w.D.Shards()[w.D.ShardOf(name)]) {
+		b.o.Turn() // so that it is done at once
+	}
+	c.StatsTube([]byte(name)) // what is due has happened then
+	before := b.jobs()
+	n, err := b.o.Admin.Flush(context.Background(), f)
+	b.flushed = true
+	left := make(map[core.JobID]bool)
+	for _, j := range b.jobs() {
+		left[j.ID] = true
+	}
+	ended := uint64(0)
+	for i := range before {
+		j := &before[i]
+		if left[j.ID] == (err == nil && in(j)) {
+			return fmt.Errorf("flush of %q: %+v, %v; job %d of %q, %v, is there: %v", name, n, err, j.ID, j.Tube, j.State, left[j.ID])
+		}
+		if left[j.ID] {
+			continue
+		}
+		ended++
+		b.begins(&core.Action{Verb: core.VerbDelete}, uint64(j.ID))
+		if err := b.isGone(uint64(j.ID)); err != nil {
+			return err
+		}
+	}
+	if n.All() != ended {
+		return fmt.Errorf("flush of %q: %+v, and %d have ended", name, n, ended)
+	}
+	b.c.seen["flushed"] += int(ended)
+	return refusal(err, "not-found")
+}
+
+// flushPast ends those that were counted before.
+func (b *boss) flushPast(f *admin.Flush, in func(*core.JobView) bool) error {
+	dry := *f
+	dry.DryRun = true
+	n, err := b.o.Admin.Flush(context.Background(), &dry)
+	if err != nil {
+		return refusal(err, "not-found")
+	}
+	f.AsOf = n.AsOf
+	for range b.rng.IntN(10) {
+		b.o.Turn()
+	}
+	would := b.doom(&core.Action{Verb: core.VerbDelete}, func(j *core.JobView) bool {
+		due := j.Deadline != 0 && j.Deadline <= f.AsOf && j.Tube == f.Tube // nobody has noticed yet
+		return j.Since <= f.AsOf && in(j) || due
+	})
+	b.flushed = true
+	if n, err = b.o.Admin.Flush(context.Background(), f); err != nil {
+		return refusal(err, "not-found")
+	}
+	if n.All() > uint64(len(would)) {
+		return fmt.Errorf("flush as of %d: %+v of %d", f.AsOf, n, len(would))
+	}
+	for _, j := range b.jobs() {
+		if j.Since <= f.AsOf && in(&j) {
+			return fmt.Errorf("flush as of %d: %+v; job %d, %v since %d, is left", f.AsOf, n, j.ID, j.State, j.Since)
+		}
+	}
+	b.c.seen["flushed as of"] += int(n.All())
+	return nil
+}

@@ -95,15 +95,21 @@ func (o *Operator) RunBulk(ctx context.Context, b *Bulk, p *Progress) error {
 	}
 	p.change(func(t *Tally) { t.AsOf, t.Skipped = r.asOf, make(map[core.Status]uint64) })
 	err := r.why(ctx, r.settleAll(ctx, r.run(ctx)))
-	if !b.DryRun {
-		t := p.Tally()
-		var left uint64
-		for _, n := range t.Skipped {
-			left += n
-		}
-		o.deeds.count(b.Action.Name(), t.Done, left, err)
-	}
+	o.countBulk(b, p, err)
 	return err
+}
+
+// countBulk counts a Bulk that has ended, unless it was a dry run.
+func (o *Operator) countBulk(b *Bulk, p *Progress, err error) {
+	if b.DryRun {
+		return
+	}
+	t := p.Tally()
+	var left uint64
+	for _, n := range t.Skipped {
+		left += n
+	}
+	o.deeds.count(b.Action.Name(), t.Done, left, err)
 }
 
 // A bulkRun is a Bulk under way.

@@ -21,9 +21,11 @@ const (
 // An Asked is a Bulk, and who has asked for it, by which request and how.
 type Asked struct {
 	Bulk    Bulk
-	Name    string // of the token
-	Request string // its id
-	As      *wire.NewOperation
+	Name    string             // of the token
+	Request string             // its id
+	As      *wire.NewOperation // without the ids, of which there may be many
+	IDs     int                // how many those are
+	Detail  string             // for the audit
 }
 
 // An Operation is a Bulk that waits, runs or is over. It may be asked by anyone at any time.
@@ -60,6 +62,7 @@ func (op *Operation) end(err error) {
 	op.last.Lock()
 	defer op.last.Unlock()
 	op.err, op.ended = err, time.Now()
+	op.Bulk.IDs = nil // as long as it is remembered
 	close(op.done)
 	for _, f := range op.atEnd {
 		f()
@@ -158,13 +161,16 @@ func (l *Operations) run(ctx context.Context, op *Operation) (err error) {
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
-		return stopped(ctx)
+		err = stopped(ctx)
+		l.o.countBulk(&op.Bulk, &op.Progress, err)
+		return err
 	}
 	defer func() { <-l.turn }()
 	defer func() {
 		if v := recover(); v != nil {
 			op.crash = fmt.Sprintf("%v\n%s", v, debug.Stack())
 			err = wire.Failed.Problem("")
+			l.o.countBulk(&op.Bulk, &op.Progress, err)
 		}
 	}()
 	close(op.started)

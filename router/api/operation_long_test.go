@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"runtime"
@@ -207,6 +208,15 @@ func TestCancelEndsSoon(t *testing.T) {
 	if n := len(w.audited()); n != 2 {
 		t.Errorf("%d ends are audited", n)
 	}
+	metrics := w.do("GET", "/metrics", ask{}).body
+	for _, line := range []string{
+		`operations_total{action="bury",result="cancelled"} 1`, `operations_total{action="delete",result="cancelled"} 1`, `operations_total{action="bury",result="done"} 1`,
+		fmt.Sprintf(`jobs_total{action="bury",result="done"} %d`, rest.Done),
+	} {
+		if !strings.Contains(metrics, "polystalk_operator_"+line+"\n") {
+			t.Errorf("the metrics have no %s", line)
+		}
+	}
 }
 
 // TestSixteenOperationsWait: the next is told to come again.
@@ -328,6 +338,9 @@ func TestOperationThatPanicsHasFailed(t *testing.T) {
 	}
 	if v := w.operation(200, buryMail); v.Done != 3 {
 		t.Errorf("%+v", v)
+	}
+	if body := w.do("GET", "/metrics", ask{}).body; !strings.Contains(body, `polystalk_operator_operations_total{action="kick",result="internal"} 1`) {
+		t.Error("it is not counted")
 	}
 }
 

@@ -79,6 +79,24 @@ func TestOperationsByID(t *testing.T) {
 	}
 }
 
+// TestOperationsThatAskAtLengthAreRefused: what is asked for is remembered.
+func TestOperationsThatAskAtLengthAreRefused(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	for _, long := range []string{
+		`{"tube":"` + strings.Repeat("x", askedMost) + `"}`, `{"all_tubes":true,"states":["ready"` + strings.Repeat(`,"ready"`, askedMost/8) + `]}`,
+	} {
+		w.do("POST", operations, ask{json: true, body: `{"action":"kick","select":` + long + `}`}).wants(t, 422, "invalid")
+	}
+	if all := w.web.operations.List(); len(all) != 0 {
+		t.Errorf("%d are remembered", len(all))
+	}
+	for _, e := range w.web.Audit(10, 1<<62) {
+		if len(e.Detail) > 400 || !strings.HasPrefix(e.Detail, "kick, ") {
+			t.Errorf("the audit has %d bytes: %.40s", len(e.Detail), e.Detail)
+		}
+	}
+}
+
 // TestTubesOfAnyNameAreSelected: also those that no text of JSON can name.
 func TestTubesOfAnyNameAreSelected(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -40,11 +41,16 @@ func (a *API) newOperation(c *web.Call) error {
 		return err
 	}
 	c.Detail = detailOf(&in)
+	asked := admin.Asked{Bulk: b, Name: c.Grant.Name, Request: c.ID, As: &in, IDs: len(in.Select.IDs), Detail: c.Detail}
+	in.Select.IDs = nil
+	if text, _ := json.Marshal(&in); len(text) > askedMost { // which it is that is remembered
+		return wire.Invalid.With("select", fmt.Sprintf("there are %d bytes besides the ids", len(text)), fmt.Sprintf("give at most %d", askedMost))
+	}
 	ctx, done, err := a.Background()
 	if err != nil {
 		return err
 	}
-	op, err := a.operations.Begin(ctx, admin.Asked{Bulk: b, Name: c.Grant.Name, Request: c.ID, As: &in}, done)
+	op, err := a.operations.Begin(ctx, asked, done)
 	if err != nil {
 		done()
 		return err
@@ -76,7 +82,7 @@ func (a *API) operationEnded(op *admin.Operation, later func(status int, affecte
 		status = p.Status
 	}
 	t := op.Tally()
-	later(status, t.Done, fmt.Sprintf("operation %d %s after %v: %s", op.ID, state, ended.Sub(op.Began).Round(time.Millisecond), detailOf(op.As)))
+	later(status, t.Done, fmt.Sprintf("operation %d %s after %v: %s", op.ID, state, ended.Sub(op.Began).Round(time.Millisecond), op.Detail))
 	a.logCrash(op)
 }
 
@@ -86,6 +92,9 @@ func (a *API) logCrash(op *admin.Operation) {
 		a.opts.Log.Error("an operation has made the server fail", "operation", op.ID, "request", op.Request, "panic", crash)
 	}
 }
+
+// askedMost bytes of what is asked for are remembered of an operation.
+const askedMost = 64 << 10
 
 // detailMost bytes of a tube's name stand in the audit.
 const detailMost = 200
@@ -124,7 +133,8 @@ func detailOf(in *wire.NewOperation) string {
 	if in.Force {
 		b.WriteString(", also what workers have")
 	}
-	return b.String()
+	detail := b.String()
+	return strings.ToValidUTF8(detail[:min(len(detail), 2*detailMost)], "")
 }
 
 // operationValue is how far an operation is, as who asks may see it.
@@ -132,12 +142,11 @@ func (a *API) operationValue(op *admin.Operation, c *web.Call) wire.Operation {
 	state, ended, err := op.State()
 	t := op.Tally()
 	v := wire.Operation{
-		ID: op.ID, Name: op.Name, Action: op.As.Action, DryRun: op.Bulk.DryRun, Asked: *op.As, IDs: len(op.As.Select.IDs),
+		ID: op.ID, Name: op.Name, Action: op.As.Action, DryRun: op.Bulk.DryRun, Asked: *op.As, IDs: op.IDs,
 		State: state, Began: op.Began.UTC(),
 		ToLook: t.ToLook, Looked: t.Looked, Matched: t.Matched, Done: t.Done, Unconfirmed: t.Unconfirmed,
 		Skipped: make(map[string]uint64), Selected: t.Selected,
 	}
-	v.Asked.Select.IDs = nil // there may be many
 	if v.Asked.Select.Contains != "" && maySee(c, access.Full) != nil {
 		v.Asked.Select.Contains = "" // to know what was looked for, and how often it is there, is to see
 	}
@@ -198,7 +207,7 @@ func (a *API) cancelOperation(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	c.Detail = detailOf(op.As)
+	c.Detail = op.Detail
 	op.Cancel(cancelledBy(c.Grant.Name))
 	return c.Done()
 }

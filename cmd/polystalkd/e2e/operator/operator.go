@@ -131,17 +131,23 @@ func (o *Operator) Still() (own wiretest.Own, goOn func()) {
 	return own, o.mu.Unlock
 }
 
+// A task is something that he does.
+type task struct {
+	name string
+	do   func() error
+}
+
 // step does one thing.
 func (o *Operator) step() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	list := []struct {
-		name string
-		do   func() error
-	}{
+	list := []task{
 		{"look", o.look}, {"look", o.look}, {"list", o.list}, {"list", o.list}, {"look at a job", o.lookAt},
 		{"edit to the same", o.editSame}, {"edit to the same", o.editSame}, {"put", o.putOwn}, {"edit", o.editOwn},
 		{"kick", o.act("kick")}, {"bury", o.act("bury")}, {"delete", o.act("")}, {"bulk", o.bulk}, {"pause", o.pause},
+	}
+	if o.most == 0 {
+		list = append(list, []task{{"move", o.transfer("move")}, {"copy", o.transfer("copy")}, {"move many", o.moveMany}, {"flush", o.flush}}...)
 	}
 	what := list[o.rng.IntN(len(list))]
 	if err := what.do(); err != nil {
@@ -419,18 +425,9 @@ func (o *Operator) bulk() error {
 	if action == "set" {
 		in["set"] = map[string]any{"pri": 7}
 	}
-	var op wire.Operation
-	code, header, err := o.ask("POST", "/api/v1/operations", in, &op)
+	op, err := o.operate(in)
 	if err != nil {
 		return err
-	}
-	for end := time.Now().Add(10 * time.Second); op.State != "done"; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) || op.Problem != nil {
-			return fmt.Errorf("%d %v: %+v", code, header, op)
-		}
-		if _, _, err := o.ask("GET", "/api/v1/operations/"+strconv.FormatUint(op.ID, 10), nil, &op); err != nil {
-			return err
-		}
 	}
 	matched, done := uint64(0), uint64(0)
 	for id, j := range o.own {
@@ -463,4 +460,20 @@ func (o *Operator) bulk() error {
 		return fmt.Errorf("%s in %s: %+v, want %d and %d done", action, tube, op, matched, done)
 	}
 	return nil
+}
+
+// operate begins an operation, and waits for its end.
+func (o *Operator) operate(in map[string]any) (op wire.Operation, err error) {
+	if _, _, err := o.ask("POST", "/api/v1/operations", in, &op); err != nil {
+		return op, err
+	}
+	for end := time.Now().Add(10 * time.Second); op.State != "done"; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) || op.Problem != nil {
+			return op, fmt.Errorf("%v: %+v", in, op)
+		}
+		if _, _, err := o.ask("GET", "/api/v1/operations/"+strconv.FormatUint(op.ID, 10), nil, &op); err != nil {
+			return op, err
+		}
+	}
+	return op, nil
 }

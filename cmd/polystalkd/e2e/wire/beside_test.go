@@ -41,7 +41,7 @@ func TestRandomSessionsAgreeBesideAnOperator(t *testing.T) {
 					did[what] += n
 				}
 			}
-			for _, what := range []string{"look", "list", "look at a job", "edited to the same", "put", "edit", "kick", "bury", "delete", "bulk", "pause"} {
+			for _, what := range []string{"look", "list", "look at a job", "edited to the same", "put", "edit", "kick", "bury", "delete", "bulk", "pause", "move", "copy", "move many", "flush"} {
 				if did[what] == 0 {
 					t.Errorf("%s: never in %v", what, did)
 				}

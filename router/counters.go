@@ -12,7 +12,7 @@ import "polystalk/router/session"
 //   - What a shard counts is a field of shard.Counters, and a line in Counters below.
 //
 // Each takes a line in the table of cmd/polystalkd/README.md, "Watching it". What operators
-// are to see as well is a metric besides: router/api/metrics_server.go, where a tally takes a
+// are to see as well is a metric besides: package router/exposition, where a tally takes a
 // row in tallies, and a line in the table of router/api/README.md.
 
 // A Counter is one figure about the server's inside, for whoever measures it. All but

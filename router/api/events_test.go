@@ -442,24 +442,3 @@ func TestManyStreamsComeAndGo(t *testing.T) {
 	}
 	t.Errorf("%d goroutines, there were %d", runtime.NumGoroutine(), before)
 }
-
-// TestStreamsOutliveTheLimitsOfRequests: of reading and of answering.
-func TestStreamsOutliveTheLimitsOfRequests(t *testing.T) {
-	if os.Getenv("POLYSTALK_SLOW_TESTS") == "" {
-		t.Skip("it takes more than a minute: set POLYSTALK_SLOW_TESTS=1")
-	}
-	t.Parallel()
-	w := newWorld(t, setup{anonymous: access.Read})
-	r := w.stream("topics=operation:1")
-	start := time.Now()
-	comments := 0
-	for time.Since(start) < 70*time.Second {
-		r.conn.SetDeadline(time.Now().Add(30 * time.Second))
-		if r.line() == ": " {
-			comments++
-		}
-	}
-	if comments < 4 {
-		t.Errorf("%d comments", comments)
-	}
-}

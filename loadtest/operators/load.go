@@ -179,8 +179,9 @@ func gearmanCycle(c net.Conn, i int) func(time.Time, func(time.Duration)) error 
 	}
 }
 
-// fill puts n jobs of random priorities into the tube "backlog".
-func fill(address string, n, size int) error {
+// fill puts n jobs of random priorities into the tube "backlog", or that and others: so many
+// in all.
+func fill(address string, n, tubes, size int) error {
 	c, err := net.Dial("tcp", address)
 	if err != nil {
 		return err
@@ -189,9 +190,9 @@ func fill(address string, n, size int) error {
 	heard := make(chan error, 1)
 	go func() {
 		r := bufio.NewReaderSize(c, 1<<16)
-		for i := range n + 1 {
+		for range n + tubes {
 			line, err := r.ReadString('\n')
-			if err == nil && i > 0 && !strings.HasPrefix(line, "INSERTED") {
+			if err == nil && !strings.HasPrefix(line, "INSERTED") && !strings.HasPrefix(line, "USING") {
 				err = errors.New(line)
 			}
 			if err != nil {
@@ -204,7 +205,10 @@ func fill(address string, n, size int) error {
 	w := bufio.NewWriterSize(c, 1<<16)
 	body := strings.Repeat("x", size)
 	fmt.Fprintf(w, "use backlog\r\n")
-	for range n {
+	for i := range n {
+		if tube := i * tubes / n; i > 0 && tube > (i-1)*tubes/n {
+			fmt.Fprintf(w, "use backlog-%d\r\n", tube)
+		}
 		fmt.Fprintf(w, "put %d 0 60 %d\r\n%s\r\n", rand.Uint32N(1<<20), size, body)
 	}
 	if err := w.Flush(); err != nil {

@@ -29,6 +29,7 @@ import (
 var (
 	server   = flag.String("server", "bin/polystalkd", "the server's program")
 	jobs     = flag.Int("jobs", 1_000_000, "jobs that wait meanwhile")
+	tubes    = flag.Int("tubes", 1, "tubes that they are in")
 	body     = flag.Int("body", 64, "bytes of each of their bodies")
 	rate     = flag.Int("rate", 1500, "cycles a second, of each protocol")
 	rounds   = flag.Int("rounds", 5, "how often each scene is played")
@@ -64,8 +65,8 @@ func run() error {
 		return err
 	}
 	defer s.stop()
-	fmt.Printf("%d jobs of %d bytes; %d cycles a second of each protocol; %d rounds of at least %v\n", *jobs, *body, *rate, *rounds, *length)
-	if err := fill(s.address, *jobs, *body); err != nil {
+	fmt.Printf("%d jobs of %d bytes in %d tubes; %d cycles a second of each protocol; %d rounds of at least %v\n", *jobs, *body, *tubes, *rate, *rounds, *length)
+	if err := fill(s.address, *jobs, *tubes, *body); err != nil {
 		return err
 	}
 	l, err := startLoad(s, *rate)

@@ -36,7 +36,9 @@ var scenes = []act{
 	{name: "oldest", play: (*actor).oldest},
 	{name: "edits", play: (*actor).edits},
 	{name: "metrics", play: (*actor).metrics},
+	{name: "streams", play: (*actor).streams},
 	{name: "slow-readers", play: (*actor).slowReaders},
+	{name: "slow-streams", play: (*actor).slowStreams},
 	{name: "flood", play: (*actor).flood},
 	{name: "garbage", play: (*actor).garbage},
 	{name: "idle", play: (*actor).idle},
@@ -46,7 +48,7 @@ var scenes = []act{
 }
 
 // niceness is that of the processes of crowds.
-var niceness = map[string]int{"slow-readers": 19, "flood": 19, "garbage": 19, "idle": 19, "storm": 19, "hog": 19, "halves": 19, "large-bodies": 19}
+var niceness = map[string]int{"slow-readers": 19, "slow-streams": 19, "flood": 19, "garbage": 19, "idle": 19, "storm": 19, "hog": 19, "halves": 19, "large-bodies": 19}
 
 // An actor plays a scene.
 type actor struct {

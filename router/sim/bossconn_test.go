@@ -36,13 +36,13 @@ func (b *boss) kill(*direct.Caller) error {
 	number := k.Doom()
 	err := b.o.Admin.KillConnection(context.Background(), number)
 	switch {
-	case err != nil: // it has gone by itself
-		return refusal(err, "not-found")
+	case err != nil: // it has gone by itself, or this machine is so busy that real time was up
+		return refusal(err, "not-found", "busy", "uncertain")
 	case !k.s.Gone() || !k.Ended && !k.broken:
 		return fmt.Errorf("connection %d is killed, and is not gone: %v, closed %v", number, k.s.Gone(), k.Ended)
 	}
 	b.c.seen["killed"]++
-	if err := b.o.Admin.KillConnection(context.Background(), number); refusal(err, "not-found") != nil || err == nil {
+	if err := b.o.Admin.KillConnection(context.Background(), number); refusal(err, "not-found", "busy") != nil || err == nil {
 		return fmt.Errorf("connection %d is killed twice: %v", number, err)
 	}
 	return nil

@@ -351,7 +351,7 @@ func (c *chaos) judge(cn *chaosConn, q question, words []string, body string) er
 		if b, twice := c.inserted[id]; twice {
 			return fmt.Errorf("the id is that of %q", b)
 		}
-		if was := c.bodies[q.body]; was != 0 && was != id {
+		if was := c.bodies[q.body]; was != 0 && was != id && !c.alike[q.body] {
 			return fmt.Errorf("the job was known as %d", was)
 		}
 		c.inserted[id], c.bodies[q.body] = q.body, id

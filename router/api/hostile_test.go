@@ -2,14 +2,21 @@ package api
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"polystalk/router/access"
+	"polystalk/router/web"
 )
 
 // TestOddRequests: what no decent client sends is answered as it should be, and has never
@@ -179,4 +186,66 @@ func TestZippedAnswersAreForThoseWhoTakeThem(t *testing.T) {
 			t.Errorf("%q: zipped: %v", accepts, got)
 		}
 	}
+}
+
+// TestRulesChangeWhileRequestsRun: each request is judged by one or the other, whole.
+func TestRulesChangeWhileRequestsRun(t *testing.T) {
+	var tokens *access.Tokens
+	w := newWorld(t, setup{options: func(o *Options) { tokens = o.Tokens }})
+	if _, err := w.srv.Operator().Put(t.Context(), newJob("mail", "x")); err != nil {
+		t.Fatal(err)
+	}
+	lines, _ := os.ReadFile(w.tokens)
+	var over atomic.Bool
+	var all sync.WaitGroup
+	all.Go(func() {
+		for i := 0; !over.Load(); i++ {
+			rules := web.Rules{Hosts: []string{"queue.example"}}
+			if i%2 == 0 {
+				rules = web.Rules{Origins: []string{"https://ops.example"}}
+			}
+			apply, err := w.web.Prepare(rules)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			apply()
+		}
+	})
+	all.Go(func() {
+		for i := 0; !over.Load(); i++ {
+			text := lines
+			if i%2 == 0 { // without the readers
+				text = lines[bytes.Index(lines, []byte("worker ")):]
+			}
+			next := w.tokens + ".next" // as a whole, as one who edits it should
+			if err := errors.Join(os.WriteFile(next, text, 0o600), os.Rename(next, w.tokens), tokens.Reload()); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for i := range 4 {
+		all.Go(func() {
+			for range 60 {
+				for _, r := range []struct {
+					method, target, host string
+					a                    ask
+					may                  []int
+				}{
+					{"GET", "/api/v1/server", "queue.example", ask{token: operateToken}, []int{200, 421}},
+					{"GET", "/api/v1/server", "", ask{token: readToken}, []int{200, 401}},
+					{"DELETE", "/api/v1/jobs/1", "", ask{token: readToken}, []int{401, 403}},
+					{"POST", "/api/v1/jobs/1/bury", "", ask{token: operateToken, header: map[string]string{"Origin": "https://ops.example"}}, []int{204, 403, 409}},
+				} {
+					r.a.host = r.host
+					if got := w.do(r.method, r.target, r.a); !slices.Contains(r.may, got.status) {
+						t.Errorf("client %d: %s %s: %d %s", i, r.method, r.target, got.status, got.body)
+					}
+				}
+			}
+		})
+	}
+	time.AfterFunc(2*time.Second, func() { over.Store(true) })
+	all.Wait()
 }

@@ -302,6 +302,11 @@ func (b *boss) bulk(*direct.Caller) error {
 	if b.rng.IntN(4) == 0 {
 		bulk.AtMost = uint64(b.rng.IntN(100))
 	}
+	if b.rng.IntN(4) == 0 {
+		for range 1 + b.rng.IntN(20) {
+			bulk.IDs = append(bulk.IDs, core.JobID(b.job()))
+		}
+	}
 	var would map[core.JobID]core.JobView
 	if !bulk.DryRun {
 		would = b.doom(&a, b.wantedBy(&bulk))
@@ -319,9 +324,10 @@ func (b *boss) bulk(*direct.Caller) error {
 	for _, n := range tally.Skipped {
 		skipped += n
 	}
+	gone := uint64(len(bulk.IDs)) // at most: of those that are named
 	switch {
-	case bulk.DryRun && (tally.Done > 0 || skipped > tally.Matched),
-		!bulk.DryRun && tally.Matched != tally.Done+skipped,
+	case bulk.DryRun && (tally.Done > 0 || skipped > tally.Matched+gone),
+		!bulk.DryRun && (tally.Matched > tally.Done+skipped || tally.Done+skipped > tally.Matched+gone),
 		bulk.Limit > 0 && tally.Matched > bulk.Limit,
 		!bulk.DryRun && tally.Done > uint64(len(would)):
 		return fmt.Errorf("%+v of %d jobs, at most %d", tally, len(would), bulk.Limit)

@@ -80,7 +80,7 @@ func (b *boss) transferMany(*direct.Caller) error {
 func (b *boss) wantedBy(bulk *admin.Bulk) func(*core.JobView) bool {
 	q := &bulk.Jobs
 	wanted := func(j *core.JobView) bool {
-		return (q.AllTubes || j.Tube == q.Tube) && q.Filter.States.Has(j.State) && j.ID >= q.Filter.MinID && j.Since <= bulk.AsOf
+		return (bulk.IDs == nil || slices.Contains(bulk.IDs, j.ID)) && (q.AllTubes || j.Tube == q.Tube) && q.Filter.States.Has(j.State) && j.ID >= q.Filter.MinID && j.Since <= bulk.AsOf
 	}
 	return func(j *core.JobView) bool {
 		ready := *j

@@ -93,3 +93,60 @@ func BenchmarkCycle(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkCycleWatching is a turn of put, reserve and delete of clients that watch 16 tubes
+// each, in two shards, and put into them by turns.
+func BenchmarkCycleWatching(b *testing.B) {
+	const clients, tubes = 50, 16
+	f := newFixture(b, Config{Shards: 2})
+	all := make([]*cycler, clients)
+	for i := range all {
+		c := &cycler{}
+		c.c.f = f
+		c.s = f.l.Open(&c.c)
+		for t := range tubes {
+			c.s.Input(fmt.Appendf(nil, "watch own.%d.%d\r\n", i, t))
+		}
+		c.s.Input([]byte("ignore default\r\n"))
+		all[i] = c
+	}
+	id, turns := 0, 0
+	next := func() {
+		f.now += 2000
+		i := turns % clients
+		c := all[i]
+		p := append(c.input[:0], "use own."...)
+		p = strconv.AppendInt(p, int64(i), 10)
+		p = append(p, '.')
+		p = strconv.AppendInt(p, int64(turns/clients%tubes), 10)
+		p = append(p, "\r\nput 0 0 60 4\r\nbody\r\n"...)
+		c.input = p
+		in := func(b []byte) {
+			c.s.s.Loop().Input(c.s.s, b)
+			for f.asked {
+				f.round()
+			}
+		}
+		in(p)
+		in([]byte("reserve\r\n"))
+		id++
+		p = append(c.input[:0], "delete "...)
+		p = strconv.AppendInt(p, int64(id), 10)
+		p = append(p, "\r\n"...)
+		in(p)
+		turns++
+	}
+	for range 20 * clients {
+		next()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		next()
+	}
+	b.StopTimer()
+	for _, sh := range f.d.Shards() {
+		for j := range sh.Jobs() {
+			b.Fatalf("job %d is left", j.ID)
+		}
+	}
+}

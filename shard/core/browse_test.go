@@ -257,14 +257,16 @@ func (d *driver) compareHolders(byEntry func([]*modelJob) []*modelJob) error {
 }
 
 // TestListGoesOnWhereItsJobHasGone: at the place that the job of the cursor had, also when
-// that is farther than one visit walks.
+// that is farther than one visit walks, when those just before it have gone as well, and when
+// all have come at one moment.
 func TestListGoesOnWhereItsJobHasGone(t *testing.T) {
-	for _, newest := range []bool{false, true} {
+	for n := range 8 {
+		newest, near, step := n&1 != 0, n&2 != 0, Time(n>>2)
 		w := newWorld(t)
 		p := w.join("a")
 		const jobs = 3 * visitWork
 		for range jobs {
-			w.now++
+			w.now += step
 			p.last++
 			w.core.Apply(w.now, &Op{Kind: OpPut, Tube: p.tube, ID: p.last, TTR: 10}, new(Reply))
 		}
@@ -277,7 +279,7 @@ func TestListGoesOnWhereItsJobHasGone(t *testing.T) {
 			w.core.Apply(w.now, op, r)
 			for i := range x.Jobs {
 				if seen[x.Jobs[i].ID] {
-					t.Fatalf("job %d is shown twice", x.Jobs[i].ID)
+					t.Fatalf("job %d is shown twice: newest first %v, near ones gone %v, %d ns apart", x.Jobs[i].ID, newest, near, step)
 				}
 				seen[x.Jobs[i].ID] = true
 			}
@@ -286,9 +288,14 @@ func TestListGoesOnWhereItsJobHasGone(t *testing.T) {
 			}
 			if len(x.Jobs) > 0 {
 				w.core.Apply(w.now, &Op{Kind: OpDelete, ID: x.Cursor.Last}, new(Reply)) // the cursor's
+				for _, id := range x.Cursor.Near {
+					if near {
+						w.core.Apply(w.now, &Op{Kind: OpDelete, ID: id}, new(Reply))
+					}
+				}
 			}
-			if visits > 100 {
-				t.Fatal("it never ends")
+			if visits > 1000 {
+				t.Fatalf("it never ends: newest first %v, near ones gone %v, %d ns apart", newest, near, step)
 			}
 		}
 		if len(seen) != jobs {

@@ -34,6 +34,21 @@ func TestOperatorTakesFromAWorker(t *testing.T) {
 	}
 }
 
+// TestOperatorTouchesForLess: a reservation whose time to run an operator has shortened, and
+// begins anew, ends earlier than it would have.
+func TestOperatorTouchesForLess(t *testing.T) {
+	w := newWorld(t)
+	p := w.join("a")
+	id := p.put(5, 0, 100)
+	p.reserve(id)
+	w.many(Action{Verb: VerbSet, Changes: ChangeTTR, TTR: 5, Force: true}, []JobID{id}, StatusOK)
+	w.many(Action{Verb: VerbTouch, Force: true}, []JobID{id}, StatusOK)
+	w.pass(4 * Second)
+	w.isIn(id, Reserved)
+	w.pass(Second)
+	w.isIn(id, Ready)
+}
+
 // TestOperatorLeavesWhatIsNotWanted: jobs that moved on since the operator looked.
 func TestOperatorLeavesWhatIsNotWanted(t *testing.T) {
 	w := newWorld(t)

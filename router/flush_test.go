@@ -3,6 +3,7 @@ package router
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	wire "polystalk/codec/admin"
 	"polystalk/router/admin"
 	"polystalk/shard/core"
 	"polystalk/shard/journal"
@@ -191,6 +193,36 @@ func TestFlushOfWhatWasCounted(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 	}
+}
+
+// TestFlushThatNobodyWaitsFor goes on: who asked for it is told that it is not known whether it
+// is kept, and it is.
+func TestFlushThatNobodyWaitsFor(t *testing.T) {
+	cfg := Config{Loops: 1, Shards: 1, Journal: &Journal{Dir: t.TempDir(), SegmentSize: 10 << 20}}
+	s, connect := flushed(t, cfg)
+	c := connect("a")
+	const jobs = 50_000 // are reclaimed in some fifty parts, each a quarter of a millisecond after the other
+	c.fill(jobs, 10)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Millisecond)
+	defer cancel()
+	n, err := s.Operator().Flush(ctx, &admin.Flush{Tube: "a"})
+	if p, ok := errors.AsType[*wire.Problem](err); !ok || p.Status != wire.Uncertain.Status || n.All() != jobs {
+		t.Fatalf("flushed %+v, %v", n, err)
+	}
+	if id, ok := c.reserve(); ok {
+		t.Errorf("job %s is still there", id)
+	}
+	// Another one that is answered is behind it.
+	c.says("put 0 0 600 1\r\nx\r\n", fmt.Sprintf("INSERTED %d", jobs+1))
+	if n, err := s.Operator().Flush(t.Context(), &admin.Flush{Tube: "a"}); err != nil || n.All() != 1 {
+		t.Fatalf("flushed %+v, %v", n, err)
+	}
+	end(t, s)
+	s, connect = flushed(t, cfg)
+	if id, ok := connect("a").reserve(); ok {
+		t.Errorf("job %s is there after a restart", id)
+	}
+	end(t, s)
 }
 
 // BenchmarkFlush is that of a million jobs with bodies of 100 bytes, while other clients put,

@@ -151,7 +151,7 @@ func TestLongOperationIsFollowed(t *testing.T) {
 	w, disk := newHeld(t, jobs)
 	disk.hold()
 	at := w.begin(buryMail)
-	v := w.until(at, 5*time.Second, func(v *wire.Operation) bool { return v.Unconfirmed >= 4096 })
+	v := w.until(at, 20*time.Second, func(v *wire.Operation) bool { return v.Unconfirmed >= 4096 })
 	if v.State != "running" || v.Done != 0 || v.Matched < v.Unconfirmed || v.Looked < v.Matched || v.ToLook != jobs || v.Matched == jobs || v.Ended != nil {
 		t.Errorf("while the disk does nothing: %+v", v)
 	}
@@ -163,7 +163,7 @@ func TestLongOperationIsFollowed(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	disk.let()
-	v = w.until(at, 10*time.Second, over)
+	v = w.until(at, 20*time.Second, over)
 	if v.State != "done" || v.Done != jobs || v.Unconfirmed != 0 || v.Problem != nil || v.Looked != jobs || v.Matched != jobs {
 		t.Errorf("%+v", v)
 	}
@@ -185,11 +185,16 @@ func TestCancelEndsSoon(t *testing.T) {
 	disk.hold()
 	running := w.begin(buryMail)
 	waiting := w.begin(`{"action":"delete","select":{"tube":"mail"}}`)
-	w.until(running, 5*time.Second, func(v *wire.Operation) bool { return v.Unconfirmed >= 4096 })
+	w.until(running, 20*time.Second, func(v *wire.Operation) bool { return v.Unconfirmed >= 4096 })
 	cancel := func(at string) wire.Operation {
 		t.Helper()
+		start := time.Now()
 		w.do("DELETE", at, ask{token: operateToken}).wants(t, 204, "")
-		return w.until(at, time.Second, over)
+		v := w.until(at, 20*time.Second, over)
+		if took := v.Ended.Sub(start); took > time.Second {
+			t.Errorf("it took %v to cancel it", took)
+		}
+		return v
 	}
 	v := cancel(waiting)
 	if v.State != "cancelled" || v.Looked != 0 || v.Problem == nil || !strings.Contains(v.Problem.Detail, `"worker" has cancelled it`) {
@@ -224,7 +229,7 @@ func TestSixteenOperationsWait(t *testing.T) {
 	w, disk := newHeld(t, 5000)
 	disk.hold()
 	all := []string{w.begin(buryMail)}
-	w.until(all[0], 5*time.Second, func(v *wire.Operation) bool { return v.State == "running" })
+	w.until(all[0], 20*time.Second, func(v *wire.Operation) bool { return v.State == "running" })
 	var begun sync.WaitGroup
 	var mu sync.Mutex
 	for range 16 {
@@ -246,7 +251,7 @@ func TestSixteenOperationsWait(t *testing.T) {
 	}
 	disk.let()
 	for _, at := range all {
-		if v := w.until(at, 10*time.Second, over); v.State != "done" {
+		if v := w.until(at, 20*time.Second, over); v.State != "done" {
 			t.Errorf("%+v", v)
 		}
 	}
@@ -261,7 +266,7 @@ func TestServerThatEndsEndsOperations(t *testing.T) {
 		disk.hold()
 		running := w.begin(buryMail)
 		w.begin(buryMail)
-		w.until(running, 5*time.Second, func(v *wire.Operation) bool { return v.Unconfirmed >= 4096 })
+		w.until(running, 20*time.Second, func(v *wire.Operation) bool { return v.Unconfirmed >= 4096 })
 		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
 		if within > time.Second {
@@ -307,7 +312,7 @@ func TestOperationWithAKeyIsBegunOnce(t *testing.T) {
 	sent.Wait()
 	disk.let()
 	at := "/api/v1/" + answers[0].wants(t, 202, "").header.Get("Location")
-	w.until(at, 10*time.Second, over)
+	w.until(at, 20*time.Second, over)
 	for _, a := range append(answers, send(buryMail)) {
 		if a.status != 202 || a.body != answers[0].body || a.header.Get("Location") != answers[0].header.Get("Location") {
 			t.Errorf("%d %s", a.status, a.body)

@@ -1,12 +1,14 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
@@ -50,10 +52,14 @@ func FuzzRequest(f *testing.F) {
 		{"GET", "/metrics/beanstalkd?match=[a-", "", ""},
 		{"GET", "/api/v1/tubes/../tubes//x", "", ""},
 		{"PUT", "/api/v1/log-level", "application/json; charset=x", `{"level":{}}`},
+		{"GET", "/api/v1/history?tube=mail&series=ready,run_p99_seconds&from=0&to=2026-01-02T15:04:05Z&step=60", "", ""},
+		{"GET", "/api/v1/history?step=5&from=137438953472&to=137438953472", "", ""},
+		{"GET", "/api/v1/events?topics=server,tubes,tube:a%252Fb,journal&match=[a-z]*&sort=-oldest&limit=2", "", ""},
+		{"HEAD", "/api/v1/events?topics=operation:1", "", ""},
 	} {
 		f.Add(s[0], s[1], s[2], s[3])
 	}
-	w := newWorld(f, setup{anonymous: access.Operate, maxJob: 1000})
+	w := newWorld(f, setup{anonymous: access.Operate, maxJob: 1000, options: withHistory(10)})
 	f.Fuzz(func(t *testing.T, method, target, kind, body string) {
 		u, err := url.ParseRequestURI(target)
 		if err != nil || !strings.HasPrefix(target, "/") || u.Host != "" {
@@ -61,6 +67,10 @@ func FuzzRequest(f *testing.F) {
 		}
 		r := httptest.NewRequest(http.MethodGet, "/", strings.NewReader(body))
 		r.Method, r.URL, r.Host = method, u, "localhost"
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		r = r.WithContext(ctx) // streams have no end of their own
+		r.Header.Set("Authorization", "Bearer "+operateToken)
 		if kind != "" {
 			r.Header.Set("Content-Type", kind)
 		}

@@ -93,6 +93,7 @@ func (o *Own) byKey() map[string]uint64 {
 	return map[string]uint64{
 		"current-jobs-urgent": o.Urgent, "current-jobs-ready": o.Ready, "current-jobs-delayed": o.Delayed,
 		"current-jobs-buried": o.Buried, "total-jobs": o.Total,
+		"current-jobs-reserved": 0, // but for one that it moves just then
 	}
 }
 

@@ -72,6 +72,7 @@ type serial struct {
 	trace []string
 	puts  int
 	cmds  map[string]int
+	boss  *Operator // nil: there is none
 }
 
 type serialConn struct {
@@ -141,6 +142,9 @@ func (s *serial) step() error {
 	s.twin.Pass(s.w.Now())
 	if err := s.compare(); err != nil {
 		return err
+	}
+	if s.boss != nil && s.rng.IntN(4) == 0 {
+		return s.operate()
 	}
 	c := s.conn()
 	if c == nil {

@@ -56,7 +56,7 @@ var (
 		"A reserved job belongs to the worker that has it, until it deletes, releases or buries it, is gone, or its time to run is over.",
 		"wait until the worker is done, then try again"}
 	JobMoved = &Kind{"job-moved", 409, "The job is in another state",
-		"What was asked for does not go with the job as it is by now: only buried and delayed jobs can be kicked, only reserved ones released, and only ready and delayed ones have a delay. A job that was submitted has no time to run, and its body stays while somebody waits for it.",
+		"What was asked for does not go with the job as it is by now: only buried and delayed jobs can be kicked, only reserved ones released, and only ready and delayed ones have a delay. Nothing is done to one that is being moved to another tube. A job that was submitted has no time to run, and its body stays while somebody waits for it.",
 		"look at the job again"}
 	Awaited = &Kind{"awaited", 409, "Somebody waits for the job",
 		"A client has submitted the job and waits for what comes of it, under its id. A job that is moved has another id.",

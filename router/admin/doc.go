@@ -9,5 +9,7 @@
 // Nobody here is an event loop, so all may wait: for a shard, for the journal, for memory.
 // What they do to the shards are the operations of the protocols, each a bounded visit, so
 // no client is made to wait by them. A change is reported once the journal has
-// acknowledged it. Errors are *admin.Problem (package codec/admin), each with a remedy.
+// acknowledged it. What takes several visits that belong together, as to move jobs to another
+// tube, runs to its end once it is begun, whoever has stopped waiting for it. Errors are
+// *admin.Problem (package codec/admin), each with a remedy.
 package admin

@@ -438,7 +438,12 @@ func (e *errand) checkPause(t *testing.T, c *wiretest.Client) {
 // and what comes back is what they were told, for hundreds of times if
 // POLYSTALKD_KILLS says so. The journal rotates and compacts meanwhile.
 func TestKillLosesNothingAcknowledged(t *testing.T) {
-	total := daemon.Amount(t, "POLYSTALKD_KILLS", 51)
+	eachPolicy(t, daemon.Amount(t, "POLYSTALKD_KILLS", 51), runKills)
+}
+
+// eachPolicy shares so many rounds between the policies of syncing, at a time, each with its
+// arguments and a seed of its own.
+func eachPolicy(t *testing.T, total int, run func(t *testing.T, seed uint64, rounds int, args []string)) {
 	policies := []struct {
 		name string
 		args []string
@@ -446,7 +451,7 @@ func TestKillLosesNothingAcknowledged(t *testing.T) {
 	for i, p := range policies {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			runKills(t, uint64(i), (total+i)/3, p.args)
+			run(t, uint64(i), (total+i)/3, p.args)
 		})
 	}
 }

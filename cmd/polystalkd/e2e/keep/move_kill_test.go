@@ -327,17 +327,7 @@ func (m *mover) check() {
 // twice, and twice only if its move was not answered. In between no worker ever gets a job
 // twice. For hundreds of rounds if POLYSTALKD_KILLS says so.
 func TestKillAmidMoves(t *testing.T) {
-	total := daemon.Amount(t, "POLYSTALKD_KILLS", 36)
-	policies := []struct {
-		name string
-		args []string
-	}{{"always", nil}, {"every", []string{"-f", "5"}}, {"never", []string{"-F"}}}
-	for i, p := range policies {
-		t.Run(p.name, func(t *testing.T) {
-			t.Parallel()
-			killAmidMoves(t, uint64(i), (total+i)/3, p.args)
-		})
-	}
+	eachPolicy(t, daemon.Amount(t, "POLYSTALKD_KILLS", 36), killAmidMoves)
 }
 
 func killAmidMoves(t *testing.T, seed uint64, rounds int, args []string) {

@@ -74,7 +74,7 @@ func (s *serial) operate() error {
 	}
 	s.cmds["operator: "+word+": "+got]++
 	if got != want || wrong != nil {
-		return fmt.Errorf("operator: %s of job %d: %q %w, want %q", word, id, got, wrong, want)
+		return fmt.Errorf("operator: %s of job %d: %q, %v, want %q", word, id, got, wrong, want)
 	}
 	return nil
 }
@@ -195,7 +195,7 @@ func (s *serial) lookAt(name string) error {
 		got, err := show(&admin.JobQuery{Order: admin.Scan})
 		slices.Sort(got)
 		if err != nil || !slices.Equal(got, want) {
-			return fmt.Errorf("a scan of %s shows %v, %w, want %v", name, got, err, want)
+			return fmt.Errorf("a scan of %s shows %v, %v, want %v", name, got, err, want)
 		}
 		for _, of := range []core.State{core.Ready, core.Delayed, core.Buried} {
 			state := of.String()
@@ -211,14 +211,14 @@ func (s *serial) lookAt(name string) error {
 				}
 			}
 			if got, err := show(&admin.JobQuery{Order: admin.Next, State: of}); err != nil || !slices.Equal(got, want) {
-				return fmt.Errorf("the head of %s in %s: %v, %w, want %v", state, name, got, err, want)
+				return fmt.Errorf("the head of %s in %s: %v, %v, want %v", state, name, got, err, want)
 			}
 			if got, err := show(&admin.JobQuery{Order: admin.Oldest, State: of}); err != nil || !slices.Equal(got, arrived) {
-				return fmt.Errorf("the oldest of %s in %s: %v, %w, want %v", state, name, got, err, arrived)
+				return fmt.Errorf("the oldest of %s in %s: %v, %v, want %v", state, name, got, err, arrived)
 			}
 			slices.Reverse(arrived)
 			if got, err := show(&admin.JobQuery{Order: admin.Newest, State: of}); err != nil || !slices.Equal(got, arrived) {
-				return fmt.Errorf("the newest of %s in %s: %v, %w, want %v", state, name, got, err, arrived)
+				return fmt.Errorf("the newest of %s in %s: %v, %v, want %v", state, name, got, err, arrived)
 			}
 		}
 		s.cmds["operator: lists"]++

@@ -5,7 +5,8 @@ go 1.26.0
 require (
 	// loadtest: latency percentiles in constant time, merged exactly over processes.
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
-	// Tests: a client in real use, whose replies are parsed by its own code.
+	// polystalk: asks any beanstalkd, pipelined. Tests: a client in real use, whose replies
+	// are parsed by its own code.
 	github.com/beanstalkd/go-beanstalk v0.2.0
 	// Tube name to slot, for ever: a fixed function, fast on short names.
 	github.com/cespare/xxhash/v2 v2.3.0
@@ -13,6 +14,8 @@ require (
 	github.com/coreos/go-systemd/v22 v22.7.0
 	// Tests: every answer of the operators' API is held against its description.
 	github.com/getkin/kin-openapi v0.152.0
+	// polystalk: --jq, the expressions that operators know from jq and gh.
+	github.com/itchyny/gojq v0.12.20
 	// The event loops of the server, and of loadtest's constant server.
 	github.com/panjf2000/gnet/v2 v2.10.0
 	// Files of the configuration: a TOML parser that tells where each key stands.
@@ -22,6 +25,8 @@ require (
 	github.com/prometheus/client_golang v1.25.0
 	// Tests: the parser of Prometheus reads what /metrics says.
 	github.com/prometheus/common v0.72.0
+	// polystalk: the tree of its commands, their help, completions and manuals.
+	github.com/spf13/cobra v1.10.2
 	// The reference's short flags with attached values, and long ones beside them.
 	github.com/spf13/pflag v1.0.10
 	// Buffers for what must outlive a turn: held input, bodies under way.
@@ -30,6 +35,8 @@ require (
 	golang.org/x/sync v0.23.0
 	// Memory maps, limits, non-blocking writes, affinity: what syscall lacks.
 	golang.org/x/sys v0.49.0
+	// polystalk: whether it talks to a terminal.
+	golang.org/x/term v0.47.0
 	// loadtest: the chart, as SVG or PNG.
 	gonum.org/v1/plot v0.17.0
 )
@@ -44,6 +51,8 @@ require (
 	github.com/go-openapi/jsonpointer v0.22.5 // indirect
 	github.com/go-openapi/swag/jsonname v0.25.5 // indirect
 	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/itchyny/timefmt-go v0.1.9 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/oasdiff/yaml v0.1.1 // indirect
 	github.com/oasdiff/yaml3 v0.0.14 // indirect

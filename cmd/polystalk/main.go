@@ -1,35 +1,30 @@
-// Polystalk is the operators' program beside the server polystalkd: it looks at
-// the directory of a journal, checks it, rescues what can be read of a damaged
-// one, and writes it as beanstalkd does. It never changes what it reads.
+// Polystalk is the operators' program beside the server polystalkd: it looks at queues and
+// operates them, by polystalkd's API or beanstalkd's protocol, and at the directory of a
+// journal, checks it, and rescues what can be read of a damaged one.
 //
-//	run → command → source (lock, survey) → replica (the jobs, where they are needed)
+//	main → command (the tree) → target (which server) → api or wire (ask it) → output (show it)
+//	                          └► journal (directories)
 package main
 
 import (
-	"bufio"
-	"errors"
-	"fmt"
-	"io"
+	"context"
 	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"polystalk/cmd/polystalk/command"
 )
 
 func main() {
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
-}
-
-// run is the program; it returns the exit code.
-func run(args []string, stdout, stderr io.Writer) int {
-	out := bufio.NewWriterSize(stdout, 1<<16)
-	err := dispatch(args, out)
-	if flushErr := out.Flush(); err == nil && flushErr != nil {
-		err = fmt.Errorf("writing the output: %w", flushErr)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// Who asks a second time does not want to wait.
+	context.AfterFunc(ctx, stop)
+	screen := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+	a := &command.App{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
+		Screens: command.Screens{In: screen(os.Stdin), Out: screen(os.Stdout), Err: screen(os.Stderr)},
 	}
-	if err == nil {
-		return exitOK
-	}
-	fmt.Fprintf(stderr, "polystalk: %v\n", err)
-	if f, ok := errors.AsType[*fault](err); ok {
-		return f.code
-	}
-	return exitSystem
+	os.Exit(command.Run(ctx, a, os.Args[1:]))
 }

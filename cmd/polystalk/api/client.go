@@ -1,0 +1,284 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"polystalk/cmd/internal/release"
+	"polystalk/cmd/polystalk/fault"
+	"polystalk/cmd/polystalk/target"
+	"polystalk/codec/admin"
+)
+
+// A Client asks one server. It may be used by one goroutine at a time.
+type Client struct {
+	target  target.Target
+	token   string
+	timeout time.Duration
+	http    *http.Client
+}
+
+// New makes a client; token may be empty. It waits for so long until the server answers, and
+// again for each part of an answer.
+func New(t target.Target, token string, timeout time.Duration) *Client {
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if t.Network == "unix" {
+				network, address = "unix", t.Address
+			}
+			return (&net.Dialer{Timeout: timeout}).DialContext(ctx, network, address)
+		},
+		TLSHandshakeTimeout: timeout,
+		MaxIdleConns:        1,
+	}
+	if t.Network != "unix" {
+		transport.Proxy = http.ProxyFromEnvironment
+	}
+	return &Client{t, token, timeout, &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Close gives the connection up.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// A Request is one that the API has. Path stands below /api/v1 and is percent-encoded.
+type Request struct {
+	Method, Path string
+	Query        url.Values
+	JSON         any    // what is sent, or
+	Octets       []byte // that, as it is, if it is not nil
+	IfMatch      string // the tag that a job must still have
+
+	// Probe: Path stands at the top, and an answer of 503 is an answer.
+	Probe bool
+}
+
+// An Answer is what came back.
+type Answer struct {
+	Status   int
+	Document []byte // JSON; nil: there is none
+	Header   http.Header
+}
+
+// answerMax is more than any answer of the API has, but for bodies. In bytes.
+const answerMax = 256 << 20
+
+// tries is how often a request is sent to a server that is busy.
+const tries = 4
+
+// Do sends a request and reads the answer.
+func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
+	var a Answer
+	err := c.ask(ctx, r, func(res *http.Response, body io.Reader) error {
+		a.Status, a.Header = res.StatusCode, res.Header
+		if res.StatusCode == http.StatusNoContent {
+			return nil
+		}
+		b, err := io.ReadAll(io.LimitReader(body, answerMax+1))
+		switch {
+		case err != nil:
+			return c.unreachable(err)
+		case len(b) > answerMax || mediaType(res) != "application/json" || !json.Valid(b):
+			return c.foreign(res)
+		}
+		a.Document = b
+		return nil
+	})
+	return a, err
+}
+
+// Get is Do for a document that is only looked at.
+func (c *Client) Get(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	a, err := c.Do(ctx, Request{Method: "GET", Path: path, Query: query})
+	if err == nil && a.Document == nil {
+		err = fault.New(fault.System, "%s answers nothing: is it polystalkd's --http?", c.target.Name)
+	}
+	return a.Document, err
+}
+
+// ask sends a request, again while the server is busy, and has take read the answer if it is
+// none of a failure.
+func (c *Client) ask(ctx context.Context, r Request, take func(*http.Response, io.Reader) error) error {
+	body := r.Octets
+	if r.JSON != nil {
+		var err error
+		if body, err = json.Marshal(r.JSON); err != nil {
+			return fmt.Errorf("what is to be sent: %w", err)
+		}
+	}
+	key := newKey()
+	for try := 1; ; try++ {
+		again, err := c.once(ctx, r, body, key, take)
+		if again == 0 || try == tries {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(again, c.timeout)):
+		}
+	}
+}
+
+// once sends a request. A time that is not zero is after which it may be sent again.
+func (c *Client) once(ctx context.Context, r Request, body []byte, key string, take func(*http.Response, io.Reader) error) (again time.Duration, err error) {
+	watch := newPatience(ctx, c.timeout)
+	defer watch.end()
+	req, err := c.request(watch, r, body)
+	if err != nil {
+		return 0, err
+	}
+	if r.Method == "POST" {
+		// The server does it once, and the transport may send it again on a new connection.
+		req.Header.Set("Idempotency-Key", key)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return 0, c.unreachable(watch.cause(err))
+	}
+	defer res.Body.Close()
+	answer := watch.reader(res.Body)
+	if res.StatusCode/100 == 2 || r.Probe && res.StatusCode == http.StatusServiceUnavailable {
+		return 0, take(res, answer)
+	}
+	p, err := c.problem(ctx, r, res, answer)
+	if res.StatusCode == http.StatusTooManyRequests && p != nil {
+		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
+		again = time.Duration(max(seconds, 1)) * time.Second
+	}
+	return again, err
+}
+
+func (c *Client) request(watch *patience, r Request, body []byte) (*http.Request, error) {
+	address := c.target.Base.String()
+	if !r.Probe {
+		address += "/api/v1"
+	}
+	address += r.Path
+	if len(r.Query) > 0 {
+		address += "?" + r.Query.Encode()
+	}
+	var content io.Reader
+	if body != nil {
+		content = bytes.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(watch.ctx, r.Method, address, content)
+	if err != nil {
+		return nil, fmt.Errorf("the request cannot be made: %w", err)
+	}
+	if body != nil {
+		req.Body = io.NopCloser(watch.reader(content))
+		req.Header.Set("Content-Type", "application/json")
+		if r.Octets != nil {
+			req.Header.Set("Content-Type", "application/octet-stream")
+		}
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", "polystalk/"+release.Version)
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if r.IfMatch != "" {
+		req.Header.Set("If-Match", r.IfMatch)
+	}
+	return req, nil
+}
+
+func mediaType(res *http.Response) string {
+	t, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	return t
+}
+
+// problem is the fault for an answer that says that something was not done. The Problem is
+// nil if the server is not ours.
+func (c *Client) problem(ctx context.Context, r Request, res *http.Response, body io.Reader) (*admin.Problem, error) {
+	p := new(admin.Problem)
+	b, err := io.ReadAll(io.LimitReader(body, 1<<20))
+	if err != nil || mediaType(res) != "application/problem+json" || json.Unmarshal(b, p) != nil || p.Title == "" {
+		return nil, c.foreign(res)
+	}
+	if (p.Status == http.StatusNotFound || p.Status == http.StatusMethodNotAllowed) && !r.Probe && !c.knows(ctx, r) {
+		return p, fault.New(fault.Usage, "the server at %s is older than this program, and has no %s %s: upgrade it, or use the polystalk of its version", c.target.Name, r.Method, r.Path)
+	}
+	return p, ProblemFault(p)
+}
+
+// ProblemFault is a problem as the end of the program.
+func ProblemFault(p *admin.Problem) error {
+	what, remedy := p.Detail, p.Remedy
+	if what == "" {
+		what = p.Title
+	}
+	code := fault.NotDone
+	switch slug := strings.TrimPrefix(p.Type, admin.ProblemPath); {
+	case slug == admin.NoToken.Slug:
+		code, remedy = fault.Refused, "give one by --token-file or POLYSTALK_TOKEN_FILE"
+	case p.Status == http.StatusForbidden || p.Status == http.StatusMisdirectedRequest:
+		code = fault.Refused
+	case p.Status == http.StatusNotFound:
+		code = fault.Nothing
+	case slug == admin.Busy.Slug || slug == admin.Starting.Slug || slug == admin.Stopping.Slug || p.Status == http.StatusInternalServerError:
+		code = fault.System
+	case p.Status/100 == 4 && p.Status != http.StatusConflict && p.Status != http.StatusGone && p.Status != http.StatusPreconditionFailed:
+		code = fault.Usage
+	}
+	line := what + ": " + remedy
+	if p.Status >= http.StatusInternalServerError && p.RequestID != "" {
+		line += " (request " + p.RequestID + ")"
+	}
+	return &fault.Fault{Code: code, Line: line}
+}
+
+// foreign is the fault for an answer that polystalkd does not give.
+func (c *Client) foreign(res *http.Response) error {
+	what := "it answers " + res.Status
+	if t := mediaType(res); t != "" {
+		what += ", " + t
+	}
+	if to := res.Header.Get("Location"); res.StatusCode/100 == 3 && to != "" {
+		what += ", and points to " + to
+	}
+	return fault.New(fault.System, "%s is no polystalkd with --http: %s: give the address of its --http by %s", c.target.Name, what, target.Flag)
+}
+
+// unreachable is the fault for a server that does not answer, or no HTTP.
+func (c *Client) unreachable(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	if _, ok := errors.AsType[*fault.Fault](err); ok {
+		return err
+	}
+	remedy := "is polystalkd running, with --http?"
+	text := err.Error()
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		text = u.Err.Error()
+	}
+	switch {
+	case errors.Is(err, errSlow):
+		remedy = "try again, or give it longer by --timeout"
+	case strings.Contains(text, "malformed HTTP"):
+		remedy = "a server that speaks beanstalkd's protocol is given as beanstalk://HOST:PORT"
+	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
+		remedy = "is that the address of polystalkd's --http? If so, try again"
+	case strings.Contains(text, "HTTP response to HTTPS"):
+		remedy = "it is given as http://HOST:PORT"
+	case strings.Contains(text, "x509:"):
+		remedy = "give the name that its certificate has, and its authority by SSL_CERT_FILE"
+	}
+	return fault.New(fault.System, "%s cannot be asked: %s: %s", c.target.Name, text, remedy)
+}

@@ -1,0 +1,147 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"polystalk/cmd/internal/release"
+	"polystalk/cmd/polystalk/fault"
+	"polystalk/cmd/polystalk/output"
+)
+
+// Run runs a command; it returns the exit code. When ctx ends, the command does as soon as
+// it can.
+func Run(ctx context.Context, a *App, args []string) int {
+	a.out = bufio.NewWriterSize(a.Out, 1<<16)
+	if len(args) == 1 && (args[0] == "-v" || args[0] == "--version") {
+		args = []string{"version"}
+	}
+	root := a.Tree()
+	root.SetArgs(append([]string{}, args...)) // of nil it would take the process's
+	ran, err := root.ExecuteContextC(ctx)
+	if ran != nil && ran.Name() == checkName && err != nil {
+		return a.uncheckable(err)
+	}
+	if flushed := a.out.Flush(); err == nil && flushed != nil {
+		err = fmt.Errorf("writing the output: %w", flushed)
+	}
+	switch {
+	case err == nil:
+		return fault.OK
+	case errors.Is(err, syscall.EPIPE):
+		return fault.OK // who has read has seen enough
+	case errors.Is(err, context.Canceled):
+		err = fault.New(fault.NotDone, "interrupted: what was done stays done")
+	}
+	fmt.Fprintf(a.Err, "polystalk: %s\n", output.Safe(err.Error()))
+	return fault.Code(err)
+}
+
+// The groups of the help.
+const (
+	groupLook   = "look"
+	groupJobs   = "jobs"
+	groupTubes  = "tubes"
+	groupServer = "server"
+	groupRest   = "rest"
+)
+
+// Tree is all commands. Those that made it run against what is in a.
+func (a *App) Tree() *cobra.Command {
+	if a.out == nil {
+		a.out = bufio.NewWriter(a.Out)
+	}
+	root := &cobra.Command{
+		Use:   "polystalk",
+		Short: "look at, operate and repair queues",
+		Long: `polystalk is the operators' program. It asks polystalkd by HTTP (its --http),
+and any server by beanstalkd's protocol where that is enough: commands that can
+do both are marked ¹ in its README. It looks after journals, too (polystalkd's -b).
+
+  polystalk --version
+        print the version and exit`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			line := fmt.Sprintf("unknown command %q: see polystalk --help for those there are", args[0])
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				line = fmt.Sprintf("unknown command %q: did you mean %s? polystalk --help lists those there are", args[0], strings.Join(near, " or "))
+			}
+			return fault.New(fault.Usage, "%s", line)
+		},
+		RunE: func(*cobra.Command, []string) error {
+			return fault.New(fault.Usage, "no command: see polystalk --help")
+		},
+		PersistentPreRunE: func(*cobra.Command, []string) error { return a.prepare() },
+		SilenceErrors:     true, SilenceUsage: true,
+		SuggestionsMinimumDistance: 2,
+	}
+	root.SetIn(a.In)
+	root.SetOut(a.out)
+	root.SetErr(a.Err)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fault.New(fault.Usage, "%s%v: see %s --help", about(cmd), err, cmd.CommandPath())
+	})
+	root.SetHelpTemplate(root.HelpTemplate() + "\n" + fault.Codes)
+	a.flags(root.PersistentFlags())
+	root.AddGroup(
+		&cobra.Group{ID: groupLook, Title: "Look:"}, &cobra.Group{ID: groupJobs, Title: "Jobs:"}, &cobra.Group{ID: groupTubes, Title: "Tubes:"},
+		&cobra.Group{ID: groupServer, Title: "Server:"}, &cobra.Group{ID: groupRest, Title: "The rest:"},
+	)
+	for group, commands := range map[string][]*cobra.Command{
+		groupLook:   {a.statsCommand(), a.tubesCommand(), a.tubeCommand(), a.jobsCommand(), a.jobCommand(), a.bodyCommand(), a.checkCommand()},
+		groupJobs:   {a.putCommand(), a.kickCommand(), a.buryCommand(), a.deleteCommand(), a.releaseCommand()},
+		groupTubes:  {a.pauseCommand(), a.resumeCommand()},
+		groupServer: {a.healthCommand(), a.drainCommand(), a.reloadCommand(), a.logLevelCommand()},
+		groupRest:   {a.journalCommand(), a.versionCommand()},
+	} {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	root.SetHelpCommandGroupID(groupRest)
+	root.SetCompletionCommandGroupID(groupRest)
+	return root
+}
+
+func (a *App) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "print the version and exit", Args: arguments(),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(a.out, release.Line("polystalk", ""))
+			return err
+		},
+	}
+}
+
+// arguments wants one for each name; the last may be left out if it is in brackets, and
+// there may be more of it if it ends with dots.
+func arguments(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		for i, name := range names {
+			if i >= len(args) && !strings.HasPrefix(name, "[") {
+				return fault.New(fault.Usage, "%s%s is missing: the use is %s", about(cmd), strings.TrimSuffix(name, "..."), cmd.UseLine())
+			}
+		}
+		if len(args) > len(names) && (len(names) == 0 || !strings.HasSuffix(names[len(names)-1], "...")) {
+			return fault.New(fault.Usage, "%sunknown argument %q: the use is %s", about(cmd), args[len(names)], cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// about is a command as it stands before what is wrong with its use.
+func about(cmd *cobra.Command) string {
+	if !cmd.HasParent() {
+		return ""
+	}
+	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ") + ": "
+}

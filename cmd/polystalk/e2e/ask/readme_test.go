@@ -1,0 +1,129 @@
+package ask
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"polystalk/cmd/internal/release"
+	"polystalk/cmd/polystalk/command"
+	"polystalk/cmd/polystalk/fault"
+	"polystalk/cmd/polystalkd/e2e/daemon"
+)
+
+func readme(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestReadmeNamesEveryCommand: what there is stands in README.md, with the flags that a command
+// has.
+func TestReadmeNamesEveryCommand(t *testing.T) {
+	text := readme(t)
+	var walk func(c *cobra.Command, path string)
+	walk = func(c *cobra.Command, path string) {
+		for _, sub := range c.Commands() {
+			if sub.Name() == "help" {
+				continue
+			}
+			if sub.HasSubCommands() {
+				walk(sub, path+sub.Name()+" ")
+				continue
+			}
+			want := "`" + path + sub.Use + "`"
+			if !strings.Contains(text, want) {
+				t.Errorf("README.md does not have %s", want)
+			}
+			sub.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+				if !strings.Contains(text, "--"+f.Name) {
+					t.Errorf("README.md does not name --%s of %s", f.Name, sub.Name())
+				}
+			})
+		}
+	}
+	root := new(command.App).Tree()
+	walk(root, "polystalk ")
+	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if !strings.Contains(text, "--"+f.Name) && !strings.Contains(text, "`-"+f.Shorthand) {
+			t.Errorf("README.md does not name --%s", f.Name)
+		}
+	})
+}
+
+// TestReadmeExamples runs what README.md shows in blocks of sh about servers, in that order,
+// by the program as it is built.
+func TestReadmeExamples(t *testing.T) {
+	bin := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "polystalk"), "polystalk/cmd/polystalk").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	p, _ := polystalkd(t)
+	ran := 0
+	text, _, _ := strings.Cut(readme(t), "## Journals")
+	for i, block := range strings.Split(text, "```") {
+		lines, isShell := strings.CutPrefix(block, "sh\n")
+		if i%2 == 0 || !isShell {
+			continue
+		}
+		for line := range strings.Lines(lines) {
+			cmd := exec.Command("bash", "-o", "pipefail", "-c", line)
+			cmd.Dir = bin
+			cmd.Env = daemon.CleanEnv("POLYSTALK_SERVER="+p.server, "PATH="+bin+":"+os.Getenv("PATH"))
+			var out bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &out
+			if err := cmd.Run(); err != nil {
+				t.Errorf("%s%v\n%s", line, err, &out)
+			}
+			ran++
+		}
+	}
+	if ran < 20 {
+		t.Errorf("%d examples were found", ran)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	p := &program{t: t}
+	for _, arg := range []string{"-v", "--version", "version"} {
+		if got := p.must(0, arg).stdout; !strings.HasPrefix(got, "polystalk "+release.Version+" go") || strings.Count(got, "\n") != 1 {
+			t.Errorf("polystalk %s: %q", arg, got)
+		}
+	}
+}
+
+// TestHelp: each command has one, with the exit codes.
+func TestHelp(t *testing.T) {
+	p := &program{t: t}
+	for _, args := range [][]string{{"--help"}, {"help"}, {"-h"}, {"journal", "--help"}, {"journal", "verify", "--help"}, {"journal", "export", "-h"}, {"stats", "--help"}, {"help", "put"}} {
+		if o := p.must(0, args...); !strings.Contains(o.stdout, "Exit codes:") {
+			t.Errorf("%q: %q", args, o.stdout)
+		}
+	}
+	if help := p.must(0, "--help").stdout; !strings.Contains(help, "polystalk --version\n") {
+		t.Errorf("the help does not name it: %q", help)
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"journal"}, "missing"}, {[]string{"journal", "eat"}, `unknown command "eat"`}, {[]string{"journal", "verify"}, "DIR is missing"},
+		{[]string{"journal", "verify", "--fast", "a"}, "--fast"}, {[]string{"stats", "--fast"}, "--fast"},
+	} {
+		if o := p.must(fault.Usage, tt.args...); !strings.Contains(o.stderr, tt.want) {
+			t.Errorf("%q: %q", tt.args, o.stderr)
+		}
+	}
+	if o := p.must(fault.Dir, "journal", "verify", "/nonexistent"); !strings.Contains(o.stderr, "no such file") {
+		t.Errorf("%q", o.stderr)
+	}
+}

@@ -1,0 +1,103 @@
+package ask
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"polystalk/cmd/polystalk/command"
+	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/codec/wiretest"
+)
+
+func TestMain(m *testing.M) { daemon.Main(m) }
+
+// An outcome is how a run ended.
+type outcome struct {
+	code           int
+	stdout, stderr string
+}
+
+// A program is polystalk, asking one server.
+type program struct {
+	t       *testing.T
+	server  string // its name; empty: none is given
+	in      string // of the next run
+	screens command.Screens
+	env     map[string]string
+	places  []string
+}
+
+// polystalk runs the program.
+func (p *program) polystalk(args ...string) outcome {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), daemon.Hang)
+	defer cancel()
+	return p.within(ctx, args...)
+}
+
+func (p *program) within(ctx context.Context, args ...string) outcome {
+	var stdout, stderr bytes.Buffer
+	a := &command.App{
+		In: strings.NewReader(p.in), Out: &stdout, Err: &stderr, Screens: p.screens, Places: p.places,
+		Getenv: func(name string) string {
+			if name == "POLYSTALK_SERVER" {
+				return p.server
+			}
+			return p.env[name]
+		},
+	}
+	p.in = ""
+	code := command.Run(ctx, a, args)
+	return outcome{code, stdout.String(), stderr.String()}
+}
+
+// must wants the exit code want.
+func (p *program) must(want int, args ...string) outcome {
+	p.t.Helper()
+	o := p.polystalk(args...)
+	if o.code != want {
+		p.t.Fatalf("polystalk %q: exit code %d, want %d\n%s%s", args, o.code, want, o.stdout, o.stderr)
+	}
+	if want != 0 && args[0] != "check" && strings.Count(o.stderr, "\n") != 1 {
+		p.t.Errorf("polystalk %q: not one line: %q", args, o.stderr)
+	}
+	return o
+}
+
+// freeAddress is one on which nobody listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	port, err := wiretest.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
+}
+
+// polystalkd is the program, asking a polystalkd with more flags by HTTP.
+func polystalkd(t *testing.T, flags ...string) (*program, *daemon.Server) {
+	t.Helper()
+	address := freeAddress(t)
+	s := daemon.Serve(t, append([]string{"--http", address, "--log-level", "info"}, flags...)...)
+	return &program{t: t, server: "http://" + address}, s
+}
+
+// beanstalkd is the program, asking the installed beanstalkd.
+func beanstalkd(t *testing.T) *program {
+	t.Helper()
+	path, err := exec.LookPath("beanstalkd")
+	if err != nil {
+		t.Skip("beanstalkd is not installed")
+	}
+	s, err := wiretest.StartServer(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return &program{t: t, server: "beanstalk://" + s.Address}
+}

@@ -1,0 +1,73 @@
+package journal
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestTargetLasts: what salvage and export have written lasts when they say that
+// it is done, the name of the directory included; and a journal has its beginning
+// only when the rest is there for good.
+func TestTargetLasts(t *testing.T) {
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skip("strace is not installed: apt-get install strace")
+	}
+	parent, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(parent, "polystalk")
+	if out, err := exec.Command("go", "build", "-o", program, "polystalk/cmd/polystalk").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	old := filepath.Join(parent, "old")
+	if err := os.Mkdir(old, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := keep(t, old)
+	for range 400 {
+		p.ask("put 0 0 100 60000\r\n%s\r\n", strings.Repeat("x", 60000))
+	}
+	p.Stop()
+	for _, command := range [][]string{{"journal", "salvage"}, {"journal", "export", "--format", "v7"}} {
+		to := filepath.Join(parent, command[1])
+		trace := filepath.Join(parent, "trace")
+		args := []string{"-f", "-y", "-o", trace, "-e", "trace=mkdir,mkdirat,rename,renameat,renameat2,fsync,fdatasync", program}
+		args = append(args, command...)
+		if out, err := exec.Command(strace, append(args, old, to)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		b, err := os.ReadFile(trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var did []string
+		for line := range strings.Lines(string(b)) {
+			switch {
+			case strings.Contains(line, "mkdir") && strings.Contains(line, to+"\""):
+				did = append(did, "make")
+			case strings.Contains(line, "sync(") && strings.Contains(line, "<"+to+">"):
+				did = append(did, "sync")
+			case strings.Contains(line, "sync(") && strings.Contains(line, "<"+parent+">"):
+				did = append(did, "sync above")
+			case strings.Contains(line, "rename") && strings.Contains(line, to+"/journal.0000000001\""):
+				did = append(did, "first")
+			case strings.Contains(line, "rename") && strings.Contains(line, to+"/"):
+				did = append(did, "another")
+			}
+		}
+		did = slices.Compact(did)
+		want := "make another sync first sync sync above"
+		if command[1] == "export" {
+			want = "make another sync sync above"
+		}
+		if got := strings.Join(did, " "); got != want {
+			t.Errorf("%s: %s\nwant %s\n%s", command[1], got, want, b)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package journal
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"polystalk/cmd/polystalk/fault"
+	"polystalk/codec/binlog"
+	"polystalk/router/restore/migrate"
+	"polystalk/shard/core"
+	"polystalk/shard/record"
+)
+
+var exportCommand = &Command{
+	Name: "export", Args: []string{"DIR", "OUT"},
+	Short: "write a journal's jobs as files from which beanstalkd starts",
+	Long: `Writes all jobs of the journal in DIR to OUT, which must be empty or not exist,
+as beanstalkd -b OUT reads them: the way back. DIR is left as it is. beanstalkd
+does not start unless its account owns what is in OUT.
+
+What beanstalkd cannot keep is told: paused tubes, an id higher than those of
+the jobs, bodies that it reads with a larger -z only. It counts one more bury
+for each buried job. A damaged journal is refused: salvage it first.
+`,
+	new: func(fs *pflag.FlagSet) func([]string, io.Writer) error {
+		format := fs.String("format", "v7", "write `FORMAT`; v7, that of beanstalkd 1.5 to 1.13, is the only one")
+		return func(args []string, out io.Writer) error {
+			if *format != "v7" {
+				return fault.New(fault.Usage, "journal export: flag --format: unknown format %q: give v7", *format)
+			}
+			return export(args[0], args[1], out)
+		}
+	},
+}
+
+func export(dir, to string, out io.Writer) error {
+	s, err := openSource(dir)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	v, err := s.journal()
+	if err != nil {
+		return err
+	}
+	if err := s.damaged(s.salvageAdvice() + ", from where it can be exported"); err != nil {
+		return err
+	}
+	r := newReplica()
+	defer r.close()
+	if err := r.read(v, false); err != nil {
+		return err
+	}
+	r.done(&r.view)
+	t, err := openTarget(to, dir)
+	if err != nil {
+		return err
+	}
+	highest := core.JobID(0)
+	done, err := binlog.WriteDir(to, r.logged(&highest))
+	if err != nil {
+		t.discard()
+		return err
+	}
+	s.writeTorn(out, "it is left out")
+	for _, w := range done.Warnings {
+		fmt.Fprintf(out, "warning: %v\n", w)
+	}
+	for _, name := range r.pausedTubes() {
+		fmt.Fprintf(out, "warning: tube %q is paused until %s: beanstalkd forgets that\n", name, nano(r.paused[name].until))
+	}
+	if high := v.Globals.HighID; high > uint64(highest) {
+		fmt.Fprintf(out, "warning: ids up to %d have been used up, by jobs that are gone: beanstalkd goes on from %d, and gives ids out again\n", high, highest+1)
+	}
+	fmt.Fprintf(out, "written: %s, %s, in %s: start beanstalkd -b %s", counted(done.Jobs, "job", "jobs"), counted(done.Bytes, "byte", "bytes"), to, to)
+	if done.MaxJobSize > 0 {
+		fmt.Fprintf(out, " -z %d", done.MaxJobSize)
+	}
+	fmt.Fprintln(out)
+	return t.close()
+}
+
+// logged are all jobs as beanstalkd logs them: in the order of their ids, but
+// the buried ones last, in the order in which they were buried, since it puts
+// them back in that of its log.
+func (r *replica) logged(highest *core.JobID) iter.Seq2[binlog.Job, error] {
+	return func(yield func(binlog.Job, error) bool) {
+		type burial struct {
+			id core.JobID
+			at int64
+		}
+		var buried []burial
+		give := func(j *record.Job, err error) bool {
+			if err != nil {
+				yield(binlog.Job{}, err)
+				return false
+			}
+			return yield(migrate.Job(j), nil)
+		}
+		for _, id := range r.ids() {
+			*highest = id
+			j, err := r.job(id)
+			if err == nil && j.State == record.Buried {
+				buried = append(buried, burial{id, j.Due})
+				continue
+			}
+			if !give(j, err) {
+				return
+			}
+		}
+		slices.SortStableFunc(buried, func(a, b burial) int { return cmp.Compare(a.at, b.at) })
+		for _, b := range buried {
+			if !give(r.job(b.id)) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,276 @@
+package journal
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"polystalk/cmd/polystalk/fault"
+	"polystalk/codec/wiretest"
+)
+
+// server is the polystalkd that makes and reads journals, built by TestMain.
+var server string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "polystalk-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	server = filepath.Join(dir, "polystalkd")
+	if out, err := exec.Command("go", "build", "-o", server, "polystalk/cmd/polystalkd").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building polystalkd: %v\n%s", err, out)
+		os.RemoveAll(dir)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// outcome is how a run ended.
+type outcome struct {
+	code           int
+	stdout, stderr string
+}
+
+// polystalk runs one of the commands, which is named as after the program's name; want is
+// the exit code.
+func polystalk(t *testing.T, want int, args ...string) outcome {
+	t.Helper()
+	var o outcome
+	for _, c := range Commands() {
+		if len(args) > 1 && c.Name == args[1] {
+			var out strings.Builder
+			err := c.Run(args[2:], &out)
+			o.code, o.stdout = fault.Code(err), out.String()
+			if err != nil {
+				o.stderr = err.Error()
+			}
+			if strings.Contains(o.stderr, "\n") {
+				t.Fatalf("%q: more than a line: %q", args, o.stderr)
+			}
+			if o.code != want {
+				t.Fatalf("polystalk %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), o.code, want, o.stdout, o.stderr)
+			}
+			return o
+		}
+	}
+	t.Fatalf("there is no command %q", args)
+	return o
+}
+
+// unchanged runs f and wants dir to be the same afterwards, to the byte.
+func unchanged(t *testing.T, dir string, f func()) {
+	t.Helper()
+	before := contents(t, dir)
+	f()
+	if after := contents(t, dir); !maps.Equal(before, after) {
+		t.Errorf("%s was changed", dir)
+	}
+}
+
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := e.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[e.Name()] = info.ModTime().String() + string(b)
+	}
+	return all
+}
+
+// A peer is a running server and a connection to it.
+type peer struct {
+	*wiretest.Server
+	*wiretest.Client
+	t *testing.T
+}
+
+func start(t *testing.T, program string, args ...string) *peer {
+	t.Helper()
+	s, err := wiretest.StartServer(program, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	c, err := wiretest.Dial("tcp", s.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return &peer{s, c, t}
+}
+
+// keep runs our server on a journal with small segments.
+func keep(t *testing.T, dir string) *peer {
+	t.Helper()
+	return start(t, server, "-b", dir, "-s", "262144", "--shards", "4", "--log-level", "error", "-z", "1000000")
+}
+
+func (p *peer) ask(format string, args ...any) string {
+	p.t.Helper()
+	reply, err := p.Ask(fmt.Sprintf(format, args...))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(reply)
+}
+
+func (p *peer) must(want, format string, args ...any) {
+	p.t.Helper()
+	if got := p.ask(format, args...); got != want {
+		p.t.Fatalf(format+": got %q, want %q", append(args, got, want)...)
+	}
+}
+
+func (p *peer) put(tube string, pri, delay int, body string) (id int) {
+	p.t.Helper()
+	p.ask("use %s\r\n", tube)
+	reply := p.ask("put %d %d 300 %d\r\n%s\r\n", pri, delay, len(body), body)
+	if _, err := fmt.Sscanf(reply, "INSERTED %d", &id); err != nil {
+		p.t.Fatalf("put: %q", reply)
+	}
+	return id
+}
+
+// jobs are all jobs up to an id, each in a text of what lasts of it; buries is
+// added to those of buried jobs.
+func (p *peer) jobs(last, buries int) map[int]string {
+	p.t.Helper()
+	all := make(map[int]string)
+	for id := 1; id <= last; id++ {
+		reply := p.ask("stats-job %d\r\n", id)
+		if reply == "NOT_FOUND\r\n" {
+			continue
+		}
+		var text strings.Builder
+		buried := strings.Contains(reply, "state: buried")
+		for line := range strings.SplitSeq(reply, "\n") {
+			key, value, _ := strings.Cut(line, ": ")
+			switch key {
+			case "buries":
+				n, err := strconv.Atoi(value)
+				if err != nil {
+					p.t.Fatal(err)
+				}
+				if buried {
+					n += buries
+				}
+				value = strconv.Itoa(n)
+				fallthrough
+			case "tube", "state", "pri", "delay", "ttr", "reserves", "timeouts", "releases", "kicks":
+				fmt.Fprintf(&text, "%s=%s ", key, strings.Trim(value, `"`))
+			}
+		}
+		_, body, _ := strings.Cut(p.ask("peek %d\r\n", id), "\r\n")
+		all[id] = text.String() + body
+	}
+	return all
+}
+
+// buriedOrder kicks what is buried in a tube, and says in which order it was.
+func (p *peer) buriedOrder(tube string) (found []string) {
+	p.t.Helper()
+	p.ask("use %s\r\n", tube)
+	for {
+		reply := p.ask("peek-buried\r\n")
+		if reply == "NOT_FOUND\r\n" {
+			return found
+		}
+		found = append(found, reply)
+		p.must("KICKED 1\r\n", "kick 1\r\n")
+	}
+}
+
+// same compares what two servers showed.
+func same(t *testing.T, got, want map[int]string) {
+	t.Helper()
+	for id, w := range want {
+		if g, ok := got[id]; !ok || g != w {
+			t.Errorf("job %d: %.200q, want %.200q", id, g, w)
+		}
+	}
+	for id := range got {
+		if _, ok := want[id]; !ok {
+			t.Errorf("job %d is there", id)
+		}
+	}
+}
+
+// A stock is a journal made by a server that was stopped, and its jobs as a
+// server on a copy of it shows them.
+type stock struct {
+	dir  string
+	last int // the highest id
+	jobs map[int]string
+}
+
+func newStock(t *testing.T) *stock {
+	t.Helper()
+	s := &stock{dir: t.TempDir()}
+	p := keep(t, s.dir)
+	p.must("WATCHING 2\r\n", "watch work\r\n")
+	for i := range 1500 {
+		delay := 0
+		if i%7 == 0 {
+			delay = 5000
+		}
+		id := p.put("t"+strconv.Itoa(i%3), i%11, delay, strings.Repeat("x", 450+i%50))
+		if i%4 == 0 {
+			p.must("DELETED\r\n", "delete %d\r\n", id)
+		}
+	}
+	for i, end := range []string{"release %d 7 0\r\n", "release %d 8 4000\r\n", "bury %d 9\r\n", "bury %d 3\r\n", "bury %d 5\r\n", "touch %d\r\n", "delete %d\r\n"} {
+		p.put("work", 100-i, 0, fmt.Sprint("work ", i))
+		var id int
+		if _, err := fmt.Sscanf(p.ask("reserve-with-timeout 1\r\n"), "RESERVED %d", &id); err != nil {
+			t.Fatal(err)
+		}
+		p.ask(end, id)
+		if i == 3 {
+			p.must("KICKED\r\n", "kick-job %d\r\n", id)
+		}
+	}
+	p.put("big", 1, 0, strings.Repeat("0123456789", 30000))
+	p.must("PAUSED\r\n", "pause-tube t0 5000\r\n")
+	s.last = p.put("t0", 1, 0, "last") + 1
+	p.must("DELETED\r\n", "delete %d\r\n", p.put("t0", 1, 0, "gone"))
+	p.Stop()
+	s.jobs = s.shown(t, s.dir)
+	return s
+}
+
+// shown is what a server on a copy of dir shows.
+func (s *stock) shown(t *testing.T, dir string) map[int]string {
+	t.Helper()
+	p := keep(t, copyOf(t, dir))
+	defer p.Stop()
+	return p.jobs(s.last+10, 0)
+}
+
+func copyOf(t *testing.T, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}

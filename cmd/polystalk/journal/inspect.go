@@ -1,0 +1,245 @@
+package journal
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"polystalk/codec/gearman"
+	"polystalk/shard/journal"
+	"polystalk/shard/record"
+)
+
+var inspectCommand = &Command{
+	Name: "inspect", Args: []string{"DIR"},
+	Short: "show what a journal holds",
+	Long: `Shows the segments (files), and the jobs by tube and state as a start would
+find them now: a job that was reserved is ready, and so is one whose delay is
+over. Of a damaged journal it shows what can be read, and exits with 1.
+With --jobs or --records it lists those instead, in columns separated by tabs.
+Gearman functions whose names are no tube names stand in double quotes, with
+escapes.
+`,
+	new: func(fs *pflag.FlagSet) func([]string, io.Writer) error {
+		i := new(inspection)
+		fs.BoolVar(&i.listJobs, "jobs", false, "list every job, by id")
+		fs.BoolVar(&i.listRecords, "records", false, "list every record, in the order of the journal")
+		return i.run
+	},
+}
+
+// An inspection is one run of inspect.
+type inspection struct {
+	listJobs, listRecords bool // flags; neither: an overview
+
+	out io.Writer
+	v   *journal.Survey
+	r   *replica // the jobs; nil: records alone are listed
+}
+
+func (i *inspection) run(args []string, out io.Writer) error {
+	s, err := openSource(args[0])
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if i.v, err = s.journal(); err != nil {
+		return err
+	}
+	i.out = out
+	switch overview := !i.listJobs && !i.listRecords; {
+	case overview:
+		i.segments()
+		s.writeLosses(out)
+		s.writeTorn(out, "a start cuts it off")
+		fallthrough
+	case i.listJobs:
+		i.r = newReplica()
+		defer i.r.close()
+		if err = i.r.read(i.v, false); err != nil {
+			return err
+		}
+		i.r.done(&i.r.view)
+		if overview {
+			err = i.sums()
+		} else {
+			err = i.jobs()
+		}
+	}
+	if err == nil && i.listRecords {
+		err = i.records()
+	}
+	if err != nil {
+		return err
+	}
+	return s.damaged(s.salvageAdvice())
+}
+
+// moment is a time as a person reads it, in UTC.
+func moment(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// nano is a moment in Unix nanoseconds; zero is none.
+func nano(ns int64) string {
+	if ns == 0 {
+		return "-"
+	}
+	return moment(time.Unix(0, ns))
+}
+
+// shown is a tube's name as list-tubes shows it: a Gearman function may have any
+// name, with line ends, tabs and what terminals take as commands in it.
+func shown[T ~string | ~[]byte](name T) []byte { return gearman.AppendQuoted(nil, []byte(name)) }
+
+// segments lists the files.
+func (i *inspection) segments() {
+	fmt.Fprintf(i.out, "journal %s\n\n", i.v.UUID)
+	t := tabwriter.NewWriter(i.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "segment\tbytes\tused\tbatches\tfirst\tlast\tfrom\tto\t")
+	for _, s := range i.v.Segments {
+		first, last, from, to := "-", "-", "-", "-"
+		if s.Batches > 0 {
+			first, last, from, to = fmt.Sprint(s.First), fmt.Sprint(s.Last), moment(s.From), moment(s.To)
+		}
+		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t\n", s.Number, s.Size, s.Used, s.Batches, first, last, from, to)
+	}
+	t.Flush()
+	fmt.Fprintln(i.out)
+}
+
+// A census is how many jobs there are by state, and the bytes of their bodies.
+type census struct{ jobs, ready, delayed, buried, bytes int64 }
+
+// count adds a job, which has that state.
+func (c *census) count(j *record.Job, state string) {
+	c.jobs++
+	c.bytes += int64(len(j.Body))
+	switch state {
+	case "ready":
+		c.ready++
+	case "delayed":
+		c.delayed++
+	case "buried":
+		c.buried++
+	}
+}
+
+// censuses counts the jobs of all tubes and of each; a paused one is there without any.
+func (i *inspection) censuses() (total census, tubes map[string]*census, err error) {
+	tubes = make(map[string]*census)
+	for name := range i.r.paused {
+		tubes[name] = new(census)
+	}
+	for _, id := range i.r.ids() {
+		j, err := i.r.job(id)
+		if err != nil {
+			return total, nil, err
+		}
+		c := tubes[string(j.Tube)]
+		if c == nil {
+			c = new(census)
+			tubes[string(j.Tube)] = c
+		}
+		c.count(j, i.r.stateOf(j))
+		total.count(j, i.r.stateOf(j))
+	}
+	return total, tubes, nil
+}
+
+// sums shows how many jobs there are, in all and by tube.
+func (i *inspection) sums() error {
+	total, tubes, err := i.censuses()
+	if err != nil {
+		return err
+	}
+	size := int64(0)
+	for _, s := range i.v.Segments {
+		size += s.Size
+	}
+	fmt.Fprintf(i.out, "jobs: %d (%d ready, %d delayed, %d buried), %d bytes of bodies\n", total.jobs, total.ready, total.delayed, total.buried, total.bytes)
+	fmt.Fprintf(i.out, "bytes: %d in segments, %d for the jobs that live\n", size, i.r.view.Live)
+	fmt.Fprintf(i.out, "highest id: %d\n", i.v.Globals.HighID)
+	if n := i.v.Globals.Imported; n > 0 {
+		fmt.Fprintf(i.out, "imported: beanstalkd's files up to binlog.%d\n", n)
+	} else {
+		fmt.Fprintln(i.out, "imported: nothing")
+	}
+	if len(tubes) == 0 {
+		return nil
+	}
+	fmt.Fprintln(i.out)
+	t := tabwriter.NewWriter(i.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "tube\tready\tdelayed\tburied\tbytes\tpaused until")
+	for _, name := range slices.Sorted(maps.Keys(tubes)) {
+		c := tubes[name]
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%s\n", shown(name), c.ready, c.delayed, c.buried, c.bytes, nano(i.r.paused[name].until))
+	}
+	return t.Flush()
+}
+
+// jobs lists them.
+func (i *inspection) jobs() error {
+	fmt.Fprintln(i.out, "id\ttube\tstate\tpri\tdelay\tttr\tcreated\tdue\tbytes\treserves\ttimeouts\treleases\tburies\tkicks")
+	for _, id := range i.r.ids() {
+		j, err := i.r.job(id)
+		if err != nil {
+			return err
+		}
+		state, due := i.r.stateOf(j), "-"
+		if state == "delayed" {
+			due = nano(j.Due)
+		}
+		fmt.Fprintf(i.out, "%d\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", j.ID, shown(j.Tube), state, j.Pri, j.Delay, j.TTR,
+			nano(j.Created), due, len(j.Body), j.Counts.Reserves, j.Counts.Timeouts, j.Counts.Releases, j.Counts.Buries, j.Counts.Kicks)
+	}
+	return nil
+}
+
+// records lists them.
+func (i *inspection) records() error {
+	fmt.Fprintln(i.out, "file\toffset\tbatch\ttime\trecord")
+	return i.v.Each(true, func(b *journal.Batch) error {
+		for r, err := range b.Records() {
+			text := "unreadable"
+			if err == nil {
+				text = describe(r)
+			}
+			if _, err := fmt.Fprintf(i.out, "%s\t%d\t%d\t%s\t%s\n", b.File, b.Offset, b.Number, moment(b.Time), text); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// describe is a record in words.
+func describe(r *record.Record) string {
+	state := map[uint8]string{record.Ready: "ready", record.Delayed: "delayed", record.Buried: "buried"}[r.Job.State]
+	size := uint64(len(r.Body))
+	if r.Chunked > 0 {
+		size = r.Chunked
+	}
+	switch r.Kind {
+	case record.Put, record.Copy:
+		name := "put"
+		if r.Kind == record.Copy {
+			name = "copy"
+		}
+		return fmt.Sprintf("%s id=%d tube=%s state=%s pri=%d delay=%d ttr=%d due=%s bytes=%d", name, r.ID, shown(r.Tube), state, r.Pri, r.Delay, r.TTR, nano(r.Due), size)
+	case record.Chunk:
+		return fmt.Sprintf("chunk id=%d bytes=%d", r.ID, size)
+	case record.Update:
+		return fmt.Sprintf("update id=%d state=%s pri=%d delay=%d due=%s", r.ID, state, r.Pri, r.Delay, nano(r.Due))
+	case record.Delete:
+		return fmt.Sprintf("delete id=%d", r.ID)
+	case record.Pause:
+		return fmt.Sprintf("pause tube=%s until=%s", shown(r.Tube), nano(r.Until))
+	case record.State:
+		return fmt.Sprintf("state highest=%d imported=%d", r.Globals.HighID, r.Globals.Imported)
+	}
+	return "unknown"
+}

@@ -1,0 +1,369 @@
+package journal
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"polystalk/cmd/polystalk/fault"
+	"polystalk/codec/gearman"
+	"polystalk/codec/wiretest"
+	"polystalk/shard/journal"
+	"polystalk/shard/record"
+)
+
+// TestWholeJournal takes one journal through all commands.
+func TestWholeJournal(t *testing.T) {
+	s := newStock(t)
+	fresh := filepath.Join(t.TempDir(), "new")
+	out := filepath.Join(t.TempDir(), "out")
+	unchanged(t, s.dir, func() {
+		o := polystalk(t, 0, "journal", "inspect", s.dir)
+		for _, want := range []string{fmt.Sprintf("jobs: %d (", len(s.jobs)), fmt.Sprintf("highest id: %d\n", s.last), "imported: nothing", "\nbig ", "journal "} {
+			if !strings.Contains(o.stdout, want) {
+				t.Errorf("inspect says nothing of %q:\n%s", want, o.stdout)
+			}
+		}
+		o = polystalk(t, 0, "journal", "inspect", "--jobs", s.dir)
+		lines := strings.Split(strings.TrimSpace(o.stdout), "\n")
+		if len(lines) != len(s.jobs)+1 {
+			t.Errorf("inspect --jobs: %d lines for %d jobs", len(lines), len(s.jobs))
+		}
+		for _, line := range lines[1:] {
+			f := strings.Split(line, "\t")
+			var id int
+			fmt.Sscan(f[0], &id)
+			if want := fmt.Sprintf("tube=%s state=%s pri=%s delay=%s ttr=%s ", f[1], f[2], f[3], f[4], f[5]); !strings.HasPrefix(s.jobs[id], want) {
+				t.Errorf("inspect --jobs: %q; the server shows %.150q", line, s.jobs[id])
+			}
+		}
+		o = polystalk(t, 0, "journal", "inspect", "--records", s.dir)
+		for _, want := range []string{"put id=1 tube=t0", fmt.Sprintf("delete id=%d\n", s.last), "pause tube=t0", "chunk id=", "update id="} {
+			if !strings.Contains(o.stdout, want) {
+				t.Errorf("inspect --records has no %q", want)
+			}
+		}
+		o = polystalk(t, 0, "journal", "verify", s.dir)
+		if !strings.HasPrefix(o.stdout, "whole: ") {
+			t.Errorf("verify: %q", o.stdout)
+		}
+		o = polystalk(t, 0, "journal", "salvage", s.dir, fresh)
+		if !strings.Contains(o.stdout, "lost: nothing") || !strings.Contains(o.stdout, fmt.Sprintf("taken over: %d jobs", len(s.jobs))) || !strings.Contains(o.stdout, "1 paused tube") {
+			t.Errorf("salvage: %q", o.stdout)
+		}
+		o = polystalk(t, 0, "journal", "export", "--format", "v7", s.dir, out)
+		for _, want := range []string{"-z 300002", `tube "t0" is paused`, fmt.Sprintf("ids up to %d have been used up", s.last)} {
+			if !strings.Contains(o.stdout, want) {
+				t.Errorf("export says nothing of %q: %s", want, o.stdout)
+			}
+		}
+	})
+	polystalk(t, 0, "journal", "verify", fresh)
+	same(t, s.shown(t, fresh), s.jobs)
+	p := keep(t, fresh)
+	if id := p.put("t0", 1, 0, "next"); id != s.last+1 {
+		t.Errorf("the next id is %d, want %d", id, s.last+1)
+	}
+	if stats := p.ask("stats-tube t0\r\n"); !strings.Contains(stats, "\npause: 5000\n") {
+		t.Errorf("the pause is gone: %q", stats)
+	}
+	order := p.buriedOrder("work")
+	p.Stop()
+	if len(order) != 2 {
+		t.Errorf("buried: %q", order)
+	}
+
+	program, _, err := wiretest.Reference()
+	if err != nil {
+		t.Skip(err)
+	}
+	ref := start(t, program, "-b", out, "-z", "300002")
+	same(t, ref.jobs(s.last+10, -1), s.jobs)
+	if got := ref.buriedOrder("work"); !slices.Equal(got, order) {
+		t.Errorf("buried in the order %q, want %q", got, order)
+	}
+}
+
+// flip changes the byte in the middle of a file's used part.
+func flip(t *testing.T, path string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := len(strings.TrimRight(string(b), "\x00"))
+	b[used/2] ^= 1
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func segments(t *testing.T, dir string) []string {
+	t.Helper()
+	v, err := journal.Look(journal.ReadOnlyDir(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range v.Segments {
+		if s.Batches > 0 {
+			names = append(names, filepath.Join(dir, s.File))
+		}
+	}
+	return names
+}
+
+// TestDamagedJournal: all damages are found, and the rest is taken over.
+func TestDamagedJournal(t *testing.T) {
+	s := newStock(t)
+	for name, hurt := range map[string]func(files []string) (places int){
+		"two flipped bytes": func(files []string) int {
+			flip(t, files[0])
+			flip(t, files[1])
+			return 2
+		},
+		"a missing file": func(files []string) int {
+			if err := os.Remove(files[1]); err != nil {
+				t.Fatal(err)
+			}
+			return 1
+		},
+	} {
+		dir := copyOf(t, s.dir)
+		files := segments(t, dir)
+		if len(files) < 3 {
+			t.Fatalf("%d segments", len(files))
+		}
+		places := hurt(files)
+		fresh := t.TempDir()
+		lost := make(map[int]bool) // jobs of which something may be lost
+		unchanged(t, dir, func() {
+			o := polystalk(t, fault.Damage, "journal", "verify", dir)
+			if strings.Count(o.stdout, "damage: ") != places || !strings.Contains(o.stdout, filepath.Base(files[1])) || !strings.Contains(o.stderr, "salvage "+dir) {
+				t.Errorf("%s: verify: %s%s", name, o.stdout, o.stderr)
+			}
+			o = polystalk(t, fault.Damage, "journal", "inspect", dir)
+			if strings.Count(o.stdout, "damage: ") != places {
+				t.Errorf("%s: inspect: %s", name, o.stdout)
+			}
+			polystalk(t, fault.Damage, "journal", "export", dir, filepath.Join(fresh, "out"))
+			o = polystalk(t, 0, "journal", "salvage", dir, fresh)
+			if !strings.Contains(o.stdout, fmt.Sprintf(" in %d place", places)) || !strings.Contains(o.stdout, "come back") {
+				t.Errorf("%s: salvage: %s", name, o.stdout)
+			}
+		})
+		v, err := journal.Look(journal.ReadOnlyDir(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := journal.Look(journal.ReadOnlyDir(s.dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = whole.Each(true, func(b *journal.Batch) error {
+			for _, l := range v.Losses {
+				if b.Number < l.First || b.Number >= l.Next {
+					continue
+				}
+				for r, err := range b.Records() {
+					if err == nil && r.Kind != record.State {
+						lost[int(r.ID)] = true
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil || len(lost) == 0 {
+			t.Fatalf("%s: %d jobs in what is lost, %v", name, len(lost), err)
+		}
+		polystalk(t, 0, "journal", "verify", fresh)
+		got, want := s.shown(t, fresh), map[int]string{}
+		for id, text := range s.jobs {
+			if !lost[id] {
+				want[id] = text
+			}
+		}
+		for id := range got {
+			if lost[id] {
+				delete(got, id)
+			}
+		}
+		same(t, got, want)
+	}
+}
+
+// TestTornEnd: it is told apart from damage, and hinders nothing.
+func TestTornEnd(t *testing.T) {
+	s := newStock(t)
+	files := segments(t, s.dir)
+	last := files[len(files)-1]
+	b, err := os.ReadFile(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(strings.TrimRight(string(b), "\x00"))-1] ^= 1 // in the last delete
+	if err := os.WriteFile(last, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	unchanged(t, s.dir, func() {
+		o := polystalk(t, 0, "journal", "verify", s.dir)
+		if !strings.HasPrefix(o.stdout, "torn end: "+filepath.Base(last)+" at offset ") || !strings.Contains(o.stdout, "\nwhole: ") {
+			t.Errorf("verify: %q", o.stdout)
+		}
+		o = polystalk(t, 0, "journal", "salvage", s.dir, filepath.Join(t.TempDir(), "new"))
+		if !strings.Contains(o.stdout, fmt.Sprintf("taken over: %d jobs", len(s.jobs)+1)) {
+			t.Errorf("salvage: %q", o.stdout)
+		}
+		o = polystalk(t, 0, "journal", "export", s.dir, filepath.Join(t.TempDir(), "out"))
+		if !strings.Contains(o.stdout, fmt.Sprintf("written: %d jobs", len(s.jobs)+1)) {
+			t.Errorf("export: %q", o.stdout)
+		}
+	})
+}
+
+// TestDamagedLogs: salvage also takes what beanstalkd wrote.
+func TestDamagedLogs(t *testing.T) {
+	program, _, err := wiretest.Reference()
+	if err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	ref := start(t, program, "-b", dir)
+	for i := range 9 {
+		ref.put("t", i, 0, strings.Repeat("y", 100))
+	}
+	ref.Stop()
+	flip := filepath.Join(dir, "binlog.1")
+	b, err := os.ReadFile(flip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[strings.Index(string(b), "yyy")+100] = 'z' // the CR behind the first body
+	if err := os.Chmod(flip, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(flip, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fresh := filepath.Join(t.TempDir(), "new")
+	unchanged(t, dir, func() {
+		polystalk(t, fault.Dir, "journal", "verify", dir)
+		o := polystalk(t, 0, "journal", "salvage", dir, fresh)
+		if !strings.Contains(o.stdout, "damage: binlog.1 at offset ") || !strings.Contains(o.stdout, "taken over: 8 jobs") {
+			t.Errorf("salvage: %q", o.stdout)
+		}
+	})
+	p := keep(t, fresh)
+	if got := p.jobs(20, 0); len(got) != 8 || got[1] != "" || !strings.HasSuffix(got[9], "yyy\r\n") {
+		t.Errorf("%d jobs: %v", len(got), got)
+	}
+}
+
+// TestRefusals: what cannot be done is said in one line, and nothing is left
+// behind.
+func TestRefusals(t *testing.T) {
+	dir := t.TempDir()
+	p := keep(t, dir)
+	p.put("t", 1, 0, "x")
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	none := filepath.Join(full, "none")
+	for _, args := range [][]string{{"inspect", dir}, {"verify", dir}, {"salvage", dir, none}, {"export", dir, none}} {
+		o := polystalk(t, fault.Dir, append([]string{"journal"}, args...)...)
+		if want := fmt.Sprintf("is in use by a server: %s is locked by process %d", filepath.Join(dir, "lock"), p.Cmd.Process.Pid); !strings.Contains(o.stderr, want) {
+			t.Errorf("%q while a server runs: %q", args, o.stderr)
+		}
+	}
+	p.Stop()
+	for _, tt := range []struct {
+		code int
+		args string
+		want string
+	}{
+		{5, "journal verify", "DIR is missing"},
+		{5, "journal verify a b", `unknown argument "b"`},
+		{5, "journal verify --fast a", "--fast"},
+		{5, "journal salvage a", "NEWDIR is missing"},
+		{5, "journal export --format v5 a b", "give v7"},
+		{10, "journal verify " + none, "no such file"},
+		{10, "journal verify " + full, "holds no journal"},
+		{10, "journal verify " + filepath.Join(full, "file"), "not a directory"},
+		{10, "journal salvage " + full + " " + none, "holds no journal"},
+		{10, "journal salvage " + dir + " " + full, "is not empty"},
+		{10, "journal salvage " + dir + " " + dir, "lies in"},
+		{10, "journal export " + dir + " " + filepath.Join(dir, "out"), "lies in"},
+		{10, "journal export " + dir + " " + full, "is not empty"},
+		{10, "journal export " + dir + " " + filepath.Join(none, "out"), "cannot be made"},
+	} {
+		if o := polystalk(t, tt.code, strings.Fields(tt.args)...); !strings.Contains(o.stderr, tt.want) {
+			t.Errorf("%q: %q, want something about %q", tt.args, o.stderr, tt.want)
+		}
+	}
+	if _, err := os.Stat(none); err == nil {
+		t.Error("a directory was left behind")
+	}
+	for _, args := range []string{"journal verify --help", "journal export -h"} {
+		if o := polystalk(t, 0, strings.Fields(args)...); !strings.Contains(o.stdout, "Exit codes:") {
+			t.Errorf("%q: %q", args, o.stdout)
+		}
+	}
+}
+
+// TestOddFunctions looks at jobs whose functions no tube can be named: each is
+// one line, with as many columns as any other.
+func TestOddFunctions(t *testing.T) {
+	dir := t.TempDir()
+	port, err := wiretest.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	p := start(t, server, "-b", dir, "-s", "262144", "--log-level", "error", "--gearman-listen", address)
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	names := map[string]string{"send mail": `"send mail"`, "tab\tend\n": `"tab\tend\n"`, "\x1b[2J": `"\x1b[2J"`, `say "hi"`: `"say \"hi\""`, "plain": "plain"}
+	for name := range names {
+		packet := gearman.AppendRequest(nil, gearman.SubmitJobBG, []byte(name), nil, []byte("data"))
+		if _, err := conn.Write(packet); err != nil {
+			t.Fatal(err)
+		}
+		reply := make([]byte, 64)
+		if n, err := conn.Read(reply); err != nil || n < 12 || reply[7] != byte(gearman.JobCreated) {
+			t.Fatalf("%q: answered with %q, %v", name, reply[:n], err)
+		}
+	}
+	p.Stop()
+
+	overview := polystalk(t, 0, "journal", "inspect", dir).stdout
+	jobs := strings.Split(strings.TrimSuffix(polystalk(t, 0, "journal", "inspect", "--jobs", dir).stdout, "\n"), "\n")
+	if len(jobs) != len(names)+1 {
+		t.Errorf("inspect --jobs: %d lines for %d jobs:\n%q", len(jobs), len(names), jobs)
+	}
+	for _, line := range jobs {
+		if n, want := strings.Count(line, "\t"), strings.Count(jobs[0], "\t"); n != want {
+			t.Errorf("inspect --jobs: %q has %d tabs, want %d", line, n, want)
+		}
+	}
+	records := polystalk(t, 0, "journal", "inspect", "--records", dir).stdout
+	for name, want := range names {
+		if !strings.Contains(overview, "\n"+want+"  ") {
+			t.Errorf("inspect does not show %q as %s:\n%q", name, want, overview)
+		}
+		if !slices.ContainsFunc(jobs, func(line string) bool { return strings.Contains(line, "\t"+want+"\tready\t") }) {
+			t.Errorf("inspect --jobs does not show %q as %s", name, want)
+		}
+		if !strings.Contains(records, " tube="+want+" state=ready ") {
+			t.Errorf("inspect --records does not show %q as %s", name, want)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package journal
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"polystalk/shard/core"
+	"polystalk/shard/journal"
+	"polystalk/shard/record"
+)
+
+// A replica is the jobs of a journal as a start would find them, in one core.
+type replica struct {
+	core   *core.Core
+	replay *core.Replay
+	now    time.Time
+	paused map[string]pause // what was last recorded; it may be over
+	view   record.Buffer    // where job has one described
+
+	unfinished int // bodies that went on where something is missing
+	unreadable int // records, or batches from one on
+}
+
+// A pause is a tube's.
+type pause struct{ until, length int64 }
+
+func newReplica() *replica {
+	machine := core.New(nil)
+	return &replica{core: machine, replay: machine.Replay(), now: time.Now(), paused: make(map[string]pause)}
+}
+
+func (r *replica) close() { r.core.Close() }
+
+// read replays a journal, or what can be read of it; cutOff: also what a start
+// would cut off.
+func (r *replica) read(v *journal.Survey, cutOff bool) error {
+	err := v.Each(cutOff, func(b *journal.Batch) error {
+		if b.Broken {
+			r.unfinished += r.replay.Gap()
+		}
+		for rec, err := range b.Records() {
+			if err == nil {
+				err = r.apply(rec)
+			}
+			if err != nil {
+				// The survey has named it as a damage.
+				r.unreadable++
+				r.unfinished += r.replay.Gap()
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		r.unfinished += r.replay.Gap()
+	}
+	return err
+}
+
+func (r *replica) apply(rec *record.Record) error {
+	if rec.Kind == record.Pause {
+		r.paused[string(rec.Tube)] = pause{rec.Until, rec.Length}
+	}
+	return r.replay.Apply(rec)
+}
+
+// done ends the replay. Jobs are described into buf from then on.
+func (r *replica) done(buf *record.Buffer) {
+	r.core.RecordTo(buf)
+	r.replay.Done(core.Time(r.now.UnixNano()))
+	for name, p := range r.paused {
+		if p.until <= r.now.UnixNano() {
+			delete(r.paused, name)
+		}
+	}
+}
+
+// ids are those of all jobs, in order.
+func (r *replica) ids() []core.JobID {
+	var ids []core.JobID
+	r.core.EachID(func(id core.JobID) { ids = append(ids, id) })
+	slices.Sort(ids)
+	return ids
+}
+
+// job describes a job; it is good until the next. done was called with &r.view.
+func (r *replica) job(id core.JobID) (*record.Job, error) {
+	b := &r.view
+	b.Data, b.Refs = b.Data[:0], nil
+	r.core.CopyJob(id, math.MaxUint64)
+	var rec record.Record
+	if _, err := record.Parse(&rec, b.Data); err != nil {
+		return nil, err
+	}
+	if rec.Chunked > 0 {
+		rec.Body = make([]byte, 0, rec.Chunked)
+		for _, ref := range b.Refs {
+			rec.Body = append(rec.Body, ref.Piece...)
+		}
+	}
+	return &rec.Job, nil
+}
+
+// stateOf names the state in which a start finds a job.
+func (r *replica) stateOf(j *record.Job) string {
+	switch {
+	case j.State == record.Buried:
+		return "buried"
+	case j.State == record.Delayed && j.Due > r.now.UnixNano():
+		return "delayed"
+	}
+	return "ready"
+}
+
+// pausedTubes are the names of the tubes that are paused, in order.
+func (r *replica) pausedTubes() []string {
+	names := make([]string, 0, len(r.paused))
+	for name := range r.paused {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,166 @@
+package journal
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"polystalk/cmd/polystalk/fault"
+	"polystalk/codec/binlog"
+	"polystalk/router/restore/migrate"
+)
+
+var salvageCommand = &Command{
+	Name: "salvage", Args: []string{"DIR", "NEWDIR"},
+	Short: "take over what can be read of a damaged journal into a new one",
+	Long: `Reads the journal in DIR, or the binlog.N files of a beanstalkd in it, passes
+over what is damaged, and writes the jobs into a new journal in NEWDIR, which
+must be empty or not exist. DIR is left as it is. Start polystalkd -b NEWDIR
+then; its account must own what is in there.
+
+What was lost is listed. A job that was put in what was lost is gone. One that
+was deleted there comes back, and one that was changed there comes back as it
+was before. Batches behind a torn end are taken over where they are whole.
+`,
+	new: func(*pflag.FlagSet) func([]string, io.Writer) error {
+		return func(args []string, out io.Writer) error { return salvage(args[0], args[1], out) }
+	},
+}
+
+func salvage(dir, newDir string, out io.Writer) error {
+	s, err := openSource(dir)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	logs, err := foreignLogs(s)
+	if err != nil {
+		return err
+	}
+	if !logs {
+		if _, err := s.journal(); err != nil {
+			return err
+		}
+	}
+	t, err := openTarget(newDir, dir)
+	if err != nil {
+		return err
+	}
+	r := newReplica()
+	defer r.close()
+	w := rescue{r: r}
+	if logs {
+		err = w.readLogs(s, out)
+	} else {
+		err = w.readJournal(s, out)
+	}
+	if err == nil {
+		err = w.write(newDir)
+	}
+	if err != nil {
+		t.discard()
+		return err
+	}
+	fmt.Fprintf(out, "taken over: %s into %s", counted(w.jobs, "job", "jobs"), newDir)
+	if n := len(r.paused); n > 0 {
+		fmt.Fprintf(out, ", %s", counted(n, "paused tube", "paused tubes"))
+	}
+	fmt.Fprintf(out, "; ids go on from %d\n", w.highID+1)
+	return t.close()
+}
+
+// foreignLogs reports whether the jobs are in beanstalkd's files rather than in
+// a journal of ours.
+func foreignLogs(s *source) (bool, error) {
+	files, err := binlog.Files(s.dir)
+	if err != nil || len(files) == 0 {
+		return false, err
+	}
+	if s.survey == nil {
+		return true, nil
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "importing")); err == nil {
+		return true, nil // the journal is one that was never finished
+	}
+	last := files[len(files)-1].Number
+	if s.survey.Globals.Imported < last && len(s.survey.Losses) == 0 {
+		return false, fault.New(fault.Dir, "%s holds a journal and beside it files of beanstalkd's, up to binlog.%d, that are not in it: copy one of the two elsewhere, and salvage that", s.dir, last)
+	}
+	return false, nil
+}
+
+// readJournal takes the jobs of our own journal.
+func (w *rescue) readJournal(s *source, out io.Writer) error {
+	v := s.survey
+	var batches, bytes int64
+	for _, seg := range v.Segments {
+		batches += int64(seg.Batches)
+	}
+	if batches == 0 && len(v.Losses) > 0 {
+		return fault.New(fault.Damage, "nothing in %s can be read: %v", s.dir, &v.Losses[0].Damage)
+	}
+	if err := w.r.read(v, true); err != nil {
+		return err
+	}
+	w.highID, w.imported = v.Globals.HighID, v.Globals.Imported
+	s.writeLosses(out)
+	s.writeTorn(out, "what can be read behind it is taken over")
+	var lost uint64
+	for _, l := range v.Losses {
+		bytes += max(0, l.End-l.Offset)
+		lost += l.Count()
+	}
+	fmt.Fprintf(out, "read: %s of journal %s\n", counted(batches, "batch", "batches"), v.UUID)
+	if len(v.Losses) == 0 {
+		fmt.Fprintln(out, "lost: nothing that was durable")
+		return nil
+	}
+	fmt.Fprintf(out, "lost: %s with %s in %s", counted(lost, "batch", "batches"), counted(bytes, "byte", "bytes"), counted(len(v.Losses), "place", "places"))
+	if n := w.r.unfinished; n > 0 {
+		fmt.Fprintf(out, ", and %s whose body was in part there", counted(n, "job", "jobs"))
+	}
+	fmt.Fprint(out, "\n", backAgain)
+	return nil
+}
+
+// backAgain is what a loss means.
+const backAgain = "jobs that were put in what was lost are gone; jobs that were deleted there come back, and jobs that were changed there are as they were before\n"
+
+// readLogs takes the jobs of beanstalkd's files.
+func (w *rescue) readLogs(s *source, out io.Writer) error {
+	c, err := binlog.ReadDir(s.dir, binlog.Options{Salvage: true})
+	if err != nil {
+		return fmt.Errorf("reading beanstalkd's files in %s: %w", s.dir, err)
+	}
+	for rec, err := range migrate.Records(c) {
+		if err == nil {
+			err = w.r.apply(rec)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	w.highID = c.HighestID
+	var bytes int64
+	n := 0
+	for _, d := range c.Damages {
+		what := "damage"
+		if d.Torn {
+			what = "torn end"
+		} else {
+			bytes += d.Skipped
+			n++
+		}
+		fmt.Fprintf(out, "%s: %s at offset %d: %s (%s passed over)\n", what, filepath.Base(d.Path), d.Offset, d.Reason, counted(d.Skipped, "byte", "bytes"))
+	}
+	fmt.Fprintf(out, "read: %s in %s of beanstalkd's\n", counted(c.Records, "record", "records"), counted(c.Files, "file", "files"))
+	if n == 0 {
+		fmt.Fprintln(out, "lost: nothing that was acknowledged")
+		return nil
+	}
+	fmt.Fprintf(out, "lost: %s in %s\n%s", counted(bytes, "byte", "bytes"), counted(n, "place", "places"), backAgain)
+	return nil
+}

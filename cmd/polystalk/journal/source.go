@@ -1,0 +1,138 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"polystalk/cmd/polystalk/fault"
+	"polystalk/codec/binlog"
+	"polystalk/shard/journal"
+)
+
+// A source is a directory that is read, held against servers.
+type source struct {
+	dir    string
+	lock   *binlog.DirLock // nil: nobody can be using it
+	survey *journal.Survey // nil: no journal is there
+}
+
+// openSource locks a directory and looks at the journal in it.
+func openSource(dir string) (*source, error) {
+	if st, err := os.Stat(dir); err != nil {
+		return nil, fault.New(fault.Dir, "the directory cannot be used: %v", err)
+	} else if !st.IsDir() {
+		return nil, fault.New(fault.Dir, "%s is not a directory: give the one that polystalkd has after -b", dir)
+	}
+	s := &source{dir: dir}
+	var err error
+	if s.lock, err = lockSource(dir); err != nil {
+		return nil, err
+	}
+	if s.survey, err = journal.Look(journal.ReadOnlyDir(dir)); err != nil {
+		s.close()
+		return nil, fmt.Errorf("reading the journal in %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+// lockSource takes the lock as a server does. Where no server can be, for there
+// is no file to lock or nothing can be written, it does without: the directory
+// is not to be changed, and a lock of ours could be in the way of the server's
+// account later.
+func lockSource(dir string) (*binlog.DirLock, error) {
+	if _, err := os.Lstat(filepath.Join(dir, "lock")); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	lock, err := binlog.Lock(dir)
+	if errors.Is(err, syscall.EROFS) {
+		return nil, nil
+	}
+	return lock, lockFault(dir, err)
+}
+
+// lockFault says what is wrong when a directory cannot be locked.
+func lockFault(dir string, err error) error {
+	if locked, ok := errors.AsType[binlog.LockedError](err); ok {
+		return fault.New(fault.Dir, "%s is in use by a server: %v: stop that one first, or work on a copy", dir, locked)
+	}
+	if err != nil {
+		return fault.New(fault.Dir, "%s cannot be used: %v", dir, err)
+	}
+	return nil
+}
+
+func (s *source) close() {
+	if s.lock != nil {
+		s.lock.Unlock()
+	}
+}
+
+// journal is the survey, or what to say when there is none.
+func (s *source) journal() (*journal.Survey, error) {
+	if s.survey != nil {
+		return s.survey, nil
+	}
+	if files, err := binlog.Files(s.dir); err == nil && len(files) > 0 {
+		return nil, fault.New(fault.Dir, "%s holds no journal of polystalkd's, but files of beanstalkd's, up to binlog.%d: polystalkd -b %s takes those over",
+			s.dir, files[len(files)-1].Number, s.dir)
+	}
+	return nil, fault.New(fault.Dir, "%s holds no journal of polystalkd's", s.dir)
+}
+
+// damaged is the error for a journal that is; nil: it is whole.
+func (s *source) damaged(advice string) error {
+	switch n := len(s.survey.Losses); n {
+	case 0:
+		return nil
+	case 1:
+		return fault.New(fault.Damage, "%v; %s", &s.survey.Losses[0].Damage, advice)
+	default:
+		return fault.New(fault.Damage, "%v, and it is damaged in %d more places; %s", &s.survey.Losses[0].Damage, n-1, advice)
+	}
+}
+
+// salvageAdvice is what to do about damage.
+func (s *source) salvageAdvice() string {
+	return fmt.Sprintf("polystalk journal salvage %s NEWDIR takes over what can be read", s.dir)
+}
+
+// writeTorn tells of a torn end, if there is one.
+func (s *source) writeTorn(w io.Writer, what string) {
+	t := s.survey.Torn
+	if t == nil {
+		return
+	}
+	fmt.Fprintf(w, "torn end: %s at offset %d: %s, and was not acknowledged as durable; %s", t.File, t.Offset, t.Reason, what)
+	if t.Behind > 0 {
+		fmt.Fprintf(w, ", with %s behind it", counted(t.Behind, "batch", "batches"))
+	}
+	fmt.Fprintln(w)
+}
+
+// writeLosses tells of damage, each on a line.
+func (s *source) writeLosses(w io.Writer) {
+	for i := range s.survey.Losses {
+		l := &s.survey.Losses[i]
+		fmt.Fprintf(w, "damage: %s at offset %d: %s", l.File, l.Offset, l.Reason)
+		if l.End > l.Offset {
+			fmt.Fprintf(w, " (bytes %d to %d)", l.Offset, l.End-1)
+		}
+		if l.Count() > 0 {
+			fmt.Fprintf(w, " (batches %d to %d)", l.First, l.Next-1)
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+// counted is a number with its noun.
+func counted[N int | int64 | uint64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

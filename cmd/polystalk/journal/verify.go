@@ -1,0 +1,38 @@
+package journal
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/pflag"
+)
+
+var verifyCommand = &Command{
+	Name: "verify", Args: []string{"DIR"},
+	Short: "read a whole journal and say whether anything in it is damaged",
+	Long: `Every byte that was written is read and checked. Each damage is a line with
+its file and offset; the first does not end the search. A torn end is no
+damage: the server ended within a write, nothing of which was acknowledged as
+durable, and a start cuts it off.
+`,
+	new: func(*pflag.FlagSet) func([]string, io.Writer) error { return verify },
+}
+
+func verify(args []string, out io.Writer) error {
+	s, err := openSource(args[0])
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	v, err := s.journal()
+	if err != nil {
+		return err
+	}
+	s.writeLosses(out)
+	s.writeTorn(out, "a start cuts it off")
+	if err := s.damaged(s.salvageAdvice()); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "whole: %s, %s\n", counted(len(v.Segments), "segment", "segments"), counted(v.Batches, "batch", "batches"))
+	return nil
+}

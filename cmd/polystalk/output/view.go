@@ -1,0 +1,185 @@
+package output
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A View says how a document is shown.
+type View struct {
+	Rows    string   // the member that is a list of rows; empty: the document itself is the only one
+	Columns []Column // of -o table
+	Wide    []Column // that -o wide has besides
+	Name    string   // the member that -o name shows
+	Empty   string   // what is said, on standard error, of a list without rows
+}
+
+// A Column is a member of each row.
+type Column struct {
+	Head string
+	Path string // names of members, with dots between them
+	As   Kind
+}
+
+// A Kind is how a member is shown.
+type Kind int
+
+// The kinds of members.
+const (
+	Text   Kind = iota // or whatever it is
+	Number             // as it is, to the right
+	Bytes              // such as 12.3 kB
+	Age                // seconds, such as 3m12s
+	Rate               // a second
+	Moment             // a time of day, such as 2026-01-02 15:04:05
+	Body               // of a job: the member body, or body_base64
+)
+
+func (k Kind) right() bool { return k != Text && k != Moment && k != Body }
+
+// missing stands for what the server does not tell.
+const missing = "-"
+
+// decode reads a row, with numbers as they were written.
+func decode(document []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(document))
+	d.UseNumber()
+	var v any
+	err := d.Decode(&v)
+	return v, err
+}
+
+// at is the member at a path; nil: it is not there.
+func at(v any, path string) any {
+	for name := range strings.SplitSeq(path, ".") {
+		object, ok := v.(map[string]any)
+		if !ok {
+			return nil
+		}
+		v = object[name]
+	}
+	return v
+}
+
+// cell is what a column shows of a row.
+func (c Column) cell(row any) string {
+	if c.As == Body {
+		return body(row)
+	}
+	switch v := at(row, c.Path).(type) {
+	case nil:
+		return missing
+	case string:
+		if c.As == Moment {
+			if t, err := time.Parse(time.RFC3339Nano, v); err == nil {
+				return t.Local().Format(time.DateTime)
+			}
+		}
+		if v == "" {
+			return missing
+		}
+		return Safe(v)
+	case json.Number:
+		n, err := v.Float64()
+		if err != nil {
+			return Safe(v.String())
+		}
+		switch c.As {
+		case Bytes:
+			return FormatBytes(n)
+		case Age:
+			return FormatAge(n)
+		case Rate:
+			return strconv.FormatFloat(n, 'f', 1, 64)
+		}
+		return v.String()
+	case bool:
+		if v {
+			return "yes"
+		}
+		return "no"
+	case []any:
+		var all []string
+		for _, e := range v {
+			all = append(all, strings.TrimSpace(fmt.Sprint(e)))
+		}
+		if len(all) == 0 {
+			return missing
+		}
+		return Safe(strings.Join(all, ","))
+	case map[string]any:
+		b, _ := json.Marshal(v) // it was read as JSON
+		return Safe(string(b))
+	default:
+		return Safe(fmt.Sprint(v))
+	}
+}
+
+// bodyMax is as many characters of a body as a table shows: with the other columns, about a
+// line.
+const bodyMax = 60
+
+// body is the beginning of the body of a job.
+func body(row any) string {
+	text, ok := at(row, "body").(string)
+	if coded, isCoded := at(row, "body_base64").(string); isCoded {
+		b, err := base64.StdEncoding.DecodeString(coded)
+		if err != nil {
+			return missing
+		}
+		text, ok = string(b), true
+	}
+	if !ok {
+		return missing
+	}
+	truncated, _ := at(row, "body_truncated").(bool)
+	shown := []rune(Safe(text))
+	if len(shown) > bodyMax {
+		shown, truncated = shown[:bodyMax], true
+	}
+	if truncated {
+		shown = append(shown, '…')
+	}
+	return string(shown)
+}
+
+// FormatBytes is a size with a unit, such as 12.3 kB.
+func FormatBytes(n float64) string {
+	units := []string{"B", "kB", "MB", "GB", "TB", "PB", "EB"}
+	i := 0
+	for n >= 999.95 && i < len(units)-1 {
+		n /= 1000
+		i++
+	}
+	if i == 0 {
+		return strconv.FormatFloat(n, 'f', -1, 64) + " B"
+	}
+	return strconv.FormatFloat(n, 'f', 1, 64) + " " + units[i]
+}
+
+// FormatAge is a length of time of so many seconds, in its two largest units.
+func FormatAge(seconds float64) string {
+	if seconds < 0 || math.IsNaN(seconds) || seconds > math.MaxInt64/2 {
+		return missing
+	}
+	switch s := int64(seconds); {
+	case seconds == 0:
+		return "0s"
+	case seconds < 1:
+		return strconv.FormatFloat(seconds*1000, 'f', 0, 64) + "ms"
+	case s < 60:
+		return fmt.Sprintf("%ds", s)
+	case s < 3600:
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
+	case s < 86400:
+		return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
+	default:
+		return fmt.Sprintf("%dd%02dh", s/86400, s/3600%24)
+	}
+}

@@ -1,0 +1,145 @@
+// Package target says which server polystalk talks to, and how: polystalkd by HTTP, or any
+// server of beanstalkd's protocol.
+package target
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"polystalk/cmd/polystalk/fault"
+)
+
+// A Target is one server. It is a value, and opens nothing.
+type Target struct {
+	// Base is the address of polystalkd's API, but for /api/v1; nil: beanstalkd's protocol is
+	// spoken. It ends without a slash, and of a unix socket it is http://localhost.
+	Base *url.URL
+
+	Network string // tcp or unix; with a Base that is https, too
+	Address string // a HOST:PORT or a path
+	Name    string // as it is given to --server
+}
+
+// HTTP reports whether the target is polystalkd's API.
+func (t Target) HTTP() bool { return t.Base != nil }
+
+// Flag and Variable are where a target is named.
+const (
+	Flag     = "--server"
+	Variable = "POLYSTALK_SERVER"
+)
+
+const forms = "give http://HOST:PORT, https://HOST:PORT, unix:PATH, beanstalk://HOST:PORT or beanstalk+unix:PATH"
+
+// Parse reads the name of a target. What cannot be one is a fault.
+func Parse(name string) (Target, error) {
+	bad := func(why string) (Target, error) {
+		return Target{}, fault.New(fault.Usage, "%s %q %s: %s", Flag, name, why, forms)
+	}
+	for prefix, http := range map[string]bool{"unix:": true, "beanstalk+unix:": false} {
+		if path, ok := strings.CutPrefix(name, prefix); ok {
+			if strings.HasPrefix(path, "///") {
+				path = path[2:] // unix:///run/… is as good as unix:/run/…
+			}
+			if path == "" || strings.HasPrefix(path, "//") {
+				return bad("names no socket")
+			}
+			t := Target{Network: "unix", Address: path, Name: name}
+			if http {
+				t.Base = &url.URL{Scheme: "http", Host: "localhost"}
+			}
+			return t, nil
+		}
+	}
+	u, err := url.Parse(name)
+	if err != nil || u.Host == "" {
+		return bad("is no address")
+	}
+	switch {
+	case u.User != nil:
+		return bad("has a user or password, which nobody asks for; a token is given by --token-file")
+	case u.RawQuery != "" || u.Fragment != "":
+		return bad("has more than an address")
+	}
+	ports := map[string]string{"http": "11380", "https": "443", "beanstalk": "11300"}
+	port := u.Port()
+	switch standard, ok := ports[u.Scheme]; {
+	case !ok:
+		return bad("begins with a scheme that is unknown")
+	case u.Hostname() == "":
+		return bad("names no host")
+	case port == "":
+		port = standard
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return bad("has no port that can be")
+	}
+	t := Target{Network: "tcp", Address: net.JoinHostPort(u.Hostname(), port), Name: name}
+	if u.Scheme == "beanstalk" {
+		if strings.Trim(u.Path, "/") != "" {
+			return bad("has more than an address")
+		}
+		return t, nil
+	}
+	t.Base = &url.URL{Scheme: u.Scheme, Host: t.Address, Path: strings.TrimRight(u.Path, "/")}
+	if u.Scheme == "https" && port == "443" {
+		t.Base.Host = u.Host // as the certificate, and whoever stands in front, has it
+	}
+	return t, nil
+}
+
+// Places are where a server is looked for when none is named, in that order.
+var Places = []string{"unix:/run/polystalkd/http.sock", "http://127.0.0.1:11380", "beanstalk://127.0.0.1:11300"}
+
+// Find is the target of that name, or of the variable, or else the first of places where
+// somebody listens.
+func Find(ctx context.Context, name string, places []string) (Target, error) {
+	if name != "" {
+		return Parse(name)
+	}
+	for _, place := range places {
+		t, err := Parse(place)
+		if err != nil {
+			return t, err
+		}
+		if t.Network == "unix" {
+			if _, err := os.Stat(t.Address); err != nil {
+				continue
+			}
+		}
+		d := net.Dialer{Timeout: time.Second}
+		conn, err := d.DialContext(ctx, t.Network, t.Address)
+		if err == nil {
+			conn.Close()
+			return t, nil
+		}
+	}
+	return Target{}, fault.New(fault.System, "there is no server at %s: start polystalkd with --http 127.0.0.1:11380, or name another one by %s or %s",
+		strings.Join(places, ", "), Flag, Variable)
+}
+
+// Token reads the file that holds one; no name is no token.
+func Token(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", fault.New(fault.Usage, "the file of the token cannot be read: %v: give the one that holds it by --token-file", err)
+	}
+	token := strings.TrimSpace(string(b))
+	for _, c := range []byte(token) {
+		if c <= ' ' || c >= 0x7F {
+			return "", fault.New(fault.Usage, "%s holds more than a token: put the token there alone, on one line", file)
+		}
+	}
+	if token == "" {
+		return "", fault.New(fault.Usage, "%s holds no token: put one there, on one line", file)
+	}
+	return token, nil
+}

@@ -1,0 +1,136 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/beanstalkd/go-beanstalk"
+
+	"polystalk/cmd/polystalk/fault"
+	"polystalk/cmd/polystalk/queue"
+	"polystalk/cmd/polystalk/target"
+	"polystalk/codec/admin"
+	protocol "polystalk/codec/beanstalk"
+)
+
+// A Conn is a connection to one server.
+type Conn struct {
+	target target.Target
+	conn   *beanstalk.Conn
+	net    *patient
+	stop   func() bool
+}
+
+var _ queue.Queue = (*Conn)(nil)
+
+// Dial connects to a server, and sees that it speaks the protocol. It waits for so long
+// until the server answers, and again for each part of an answer. When ctx ends, so does the
+// connection.
+func Dial(ctx context.Context, t target.Target, timeout time.Duration) (*Conn, error) {
+	d := net.Dialer{Timeout: timeout}
+	conn, err := d.DialContext(ctx, t.Network, t.Address)
+	if err != nil {
+		return nil, fault.New(fault.System, "%s cannot be asked: %v: is the server running?", t.Name, err)
+	}
+	p := &patient{conn, timeout}
+	c := &Conn{target: t, net: p, stop: context.AfterFunc(ctx, func() { conn.Close() })}
+	if err := greet(p); err != nil {
+		c.stop()
+		conn.Close()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fault.New(fault.System, "%s does not speak beanstalkd's protocol: %v: polystalkd's --http is given as http://HOST:PORT", t.Name, err)
+	}
+	c.conn = beanstalk.NewConn(struct {
+		io.Reader
+		io.WriteCloser
+	}{&sizes{r: p}, p})
+	return c, nil
+}
+
+// Close implements queue.Queue.
+func (c *Conn) Close() {
+	c.stop()
+	c.net.Close()
+}
+
+// greet asks what every server answers alike.
+func greet(conn io.ReadWriter) error {
+	if _, err := io.WriteString(conn, "list-tube-used\r\n"); err != nil {
+		return err
+	}
+	const want = "USING default\r\n"
+	got := make([]byte, 0, len(want))
+	for len(got) < len(want) {
+		n, err := conn.Read(got[len(got):len(want)])
+		if got = got[:len(got)+n]; string(got) != want[:len(got)] {
+			return fmt.Errorf("it answers %q", got)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A patient connection waits for so long for each part that comes or goes.
+type patient struct {
+	net.Conn
+	wait time.Duration
+}
+
+func (p *patient) Read(b []byte) (int, error) {
+	if err := p.SetReadDeadline(time.Now().Add(p.wait)); err != nil {
+		return 0, err
+	}
+	return p.Conn.Read(b)
+}
+
+func (p *patient) Write(b []byte) (int, error) {
+	if err := p.SetWriteDeadline(time.Now().Add(p.wait)); err != nil {
+		return 0, err
+	}
+	return p.Conn.Write(b)
+}
+
+// name checks the name of a tube: one that the protocol does not have would be read as more
+// commands.
+func name(tube string) error {
+	if protocol.ValidTubeName([]byte(tube)) {
+		return nil
+	}
+	return fault.New(fault.Usage, "beanstalkd's protocol has no tube %q: a name has 1 to 200 letters, digits and -+/;.$_(), and does not begin with a hyphen", admin.ShownName(tube))
+}
+
+// failure is what went wrong with a command about something.
+func (c *Conn) failure(ctx context.Context, about string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var timeout net.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, beanstalk.ErrNotFound):
+		return fault.New(fault.Nothing, "there is no %s: look it up again", about)
+	case errors.Is(err, beanstalk.ErrDraining):
+		return fault.New(fault.NotDone, "the server drains and takes no new jobs: put them on another one")
+	case errors.Is(err, beanstalk.ErrJobTooBig):
+		return fault.New(fault.Usage, "the body is too large for the server: send less, or raise its -z")
+	case errors.Is(err, beanstalk.ErrOOM):
+		return fault.New(fault.NotDone, "the server has no memory, or no space on its disk: delete jobs, or give it more")
+	case errors.Is(err, beanstalk.ErrUnknown):
+		return fault.New(fault.Usage, "the server at %s is older, and has no such command: upgrade it", c.target.Name)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fault.New(fault.System, "%s does not answer in time: try again, or give it longer by --timeout", c.target.Name)
+	case strings.Contains(err.Error(), "EOF"):
+		return fault.New(fault.System, "%s has closed the connection: try again", c.target.Name)
+	}
+	return fault.New(fault.System, "%s: %v: try again", c.target.Name, err)
+}

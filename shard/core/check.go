@@ -134,7 +134,7 @@ func (k *checker) counters() {
 		}
 	}
 	// Those of tubes that are forgotten went with them.
-	if jobs := uint64(k.c.jobCount()); restored > k.c.restored || got.Total+k.c.restored < jobs+deletes {
-		k.fail("counters: %d jobs put, %d restored, %d deleted, %d now", got.Total, k.c.restored, deletes, jobs)
+	if jobs := uint64(k.c.jobCount()); restored > k.c.sums.restored || got.Total+k.c.sums.restored < jobs+deletes {
+		k.fail("counters: %d jobs put, %d restored, %d deleted, %d now", got.Total, k.c.sums.restored, deletes, jobs)
 	}
 }

@@ -44,7 +44,6 @@ type Core struct {
 	submissions *submissions   // nil until something is done with a function
 	submitOpts  *SubmitOptions // for submissions; nil: none were set
 	lastID      JobID          // the highest that was here
-	restored    uint64         // jobs that a replay has brought back
 	moving      map[JobID]moving
 
 	recorder

@@ -67,7 +67,7 @@ func (c *Core) recordOf(j *store.Job, t *tube) record.Job {
 	case Delayed:
 		r.State, r.Due = record.Delayed, int64(DayOf(c.dueOf(j), ahead))
 	case Buried:
-		r.State, r.Due = record.Buried, int64(j.Since) // only their order counts: it must not step
+		r.State, r.Due = record.Buried, int64(j.Since+c.buriedAhead) // only their order counts: it must not step
 	}
 	*c.scratch = append((*c.scratch)[:0], t.name...)
 	r.Tube = *c.scratch

@@ -138,7 +138,7 @@ func (p *Replay) put(r *record.Record, large Large) error {
 	j.SetCommit(r.Commit)
 	p.c.countIn(t, j)
 	t.restored++
-	p.c.restored++
+	p.c.sums.restored++
 	p.place(t, i, j, r)
 	return nil
 }
@@ -197,7 +197,7 @@ func (p *Replay) remove(t *tube, i uint32, j *store.Job) {
 	p.c.countOut(t, j)
 	p.c.freeJob(i, j)
 	t.restored--
-	p.c.restored--
+	p.c.sums.restored--
 }
 
 // Done ends the replay: what the core holds is now as of the moment now.
@@ -233,6 +233,7 @@ func (p *Replay) Done(now Time) {
 			dir.TubeAdded(t.name)
 		}
 	}
+	p.buriedByNow()
 	if c.buf == nil {
 		return
 	}
@@ -269,6 +270,27 @@ func (p *Replay) sortLists(t *tube) {
 	if i := t.buried.Tail; i != 0 {
 		c.buriedAt = max(c.buriedAt, c.jobs.At(i).Since)
 	}
+}
+
+// buriedByNow has no job buried later than now. A journal tells of such ones if the clock of
+// the machine was set back: then all are moved by as much, and the records of this process are
+// moved forward, so that they go on in the order of those that there are. A moment is let be:
+// that many are buried at once brings them somewhat ahead of the clock; see enterBuried.
+func (p *Replay) buriedByNow() {
+	c := p.c
+	ahead := c.buriedAt - c.now
+	if ahead <= Second {
+		return
+	}
+	for _, t := range c.tubes {
+		if t == nil {
+			continue
+		}
+		for i := t.buried.Head; i != 0; i = c.jobs.At(i).Next {
+			c.jobs.At(i).Since -= ahead
+		}
+	}
+	c.buriedAt, c.buriedAhead = c.now, ahead
 }
 
 // EachID calls f for every job's id, in no order.

@@ -128,8 +128,9 @@ func (c *Counts) Add(d *Counts) {
 // at nearly every operation, hence whole cache lines that are no other core's.
 type coreSums struct {
 	flow.Totals
+	restored uint64 // jobs that a replay has brought back
 
-	_ [56]byte // to whole cache lines
+	_ [48]byte // to whole cache lines
 }
 
 // flowOf is the flow of t, which begins when something happens in it that is counted there:
@@ -219,7 +220,7 @@ func (c *Core) applyFlow(op *Op, r *Reply) {
 	g := &op.Operator.Flow
 	*g = Flow{}
 	if op.Name == nil {
-		g.Puts, g.Deletes = c.counts.Total, c.counts.Total+c.restored-uint64(c.jobCount())
+		g.Puts, g.Deletes = c.counts.Total, c.counts.Total+c.sums.restored-uint64(c.jobCount())
 		g.read(&c.sums.Totals)
 		return
 	}

@@ -43,6 +43,9 @@ type clock struct {
 	slept     Time // how much of now the machine was suspended
 	delayedAt Time // when a delay was last set; see delayUntil
 	buriedAt  Time // when a job was last buried; see enterBuried
+
+	// buriedAhead is by how much later a record tells that a job was buried; see buriedByNow.
+	buriedAhead Time
 }
 
 // Slept tells for how long the machine has been suspended in all, before the moment of

@@ -27,7 +27,11 @@ func (m *model) actMoving(j *modelJob, v Verb, admitted uint32) Status {
 		if len(j.body) > 65536 && int(admitted) < len(j.body) {
 			return StatusUnadmitted
 		}
-		m.read = append(m.read, *j)
+		read := *j
+		if j.isTaken() {
+			read.state, read.deadline = j.taken.was, j.taken.deadline
+		}
+		m.read = append(m.read, read)
 		if v == VerbTake {
 			j.taken = &modelTaken{j.state, j.deadline}
 			j.state, j.deadline = Reserved, 0

@@ -63,7 +63,8 @@ func (c *Core) actMoving(t *tube, i uint32, j *store.Job, op *Op) Status {
 	return StatusUnfit
 }
 
-// read appends a job with its body to the rows, and takes it if it is to be moved.
+// read appends a job with its body to the rows, and takes it if it is to be moved. One that
+// is taken already, for which somebody else wants a copy, is told of as it was.
 func (c *Core) read(t *tube, i uint32, j *store.Job, op *Op) Status {
 	x := op.Operator
 	takes := x.Act.Verb == VerbTake
@@ -85,6 +86,12 @@ func (c *Core) read(t *tube, i uint32, j *store.Job, op *Op) Status {
 		return StatusMore
 	}
 	row := c.jobRow(j, x)
+	if isTaken(j) {
+		m := c.moving[j.ID]
+		if row.State = m.was; m.was == Delayed {
+			row.TimeLeft = max(0, Time(m.at)-c.now)
+		}
+	}
 	if row.Large == nil {
 		row.BodySize = int(j.Size)
 		x.Bodies = append(x.Bodies, c.bodies.Get(j.Body, int(j.Size))...)

@@ -400,6 +400,36 @@ func TestMoveOfSubmittedJobs(t *testing.T) {
 	w.moves(VerbRead, []JobID{r.ID}, StatusUnfit)
 }
 
+// TestCopyOfATakenJob is like the job before it was taken: what is delayed or buried does not
+// become ready because somebody else moves it just then.
+func TestCopyOfATakenJob(t *testing.T) {
+	w := newWorld(t)
+	p := w.join("a")
+	delayed, buried := p.put(1, 1000, 10), p.put(1, 0, 10)
+	p.reserve(buried)
+	p.do(Op{Kind: OpBury, Client: p.id, ID: buried, Pri: 1}, StatusOK)
+	w.taken(delayed, buried)
+	w.pass(300 * Second)
+	ids := w.copies("b", w.moves(VerbRead, []JobID{delayed, buried}, StatusOK))
+	w.isIn(ids[0], Delayed)
+	w.isIn(ids[1], Buried)
+	if left := w.stats(ids[0]).TimeLeft; left != 700*Second {
+		t.Errorf("the copy is delayed for %v", left)
+	}
+}
+
+// TestNoCopyOfWhatIsOver: a submitted job that runs, and has ended for all but its worker.
+func TestNoCopyOfWhatIsOver(t *testing.T) {
+	w := newFunctionWorld(t, SubmitOptions{})
+	c, p := w.session(), w.session()
+	f := p.able("f", 0)
+	c.submit("f", "u", "x", 1024, true, 1)
+	p.grab(f, 1)
+	w.moves(VerbRead, []JobID{1}, StatusOK)
+	w.do(Op{Kind: OpCancelJob, ID: 1, Function: &c.function}, StatusOK)
+	w.moves(VerbRead, []JobID{1}, StatusNotFound)
+}
+
 // BenchmarkMove takes, puts and drops a visit's number of jobs of random priorities.
 func BenchmarkMove(b *testing.B) {
 	w := newBench(b)

@@ -107,15 +107,14 @@ func (c *Core) sweep(op *Op, r *Reply) {
 func (c *Core) act(t *tube, i uint32, j *store.Job, op *Op) Status {
 	a := &op.Operator.Act
 	switch {
+	case j.IsSubmitted() && c.submissionOf(j).Is(store.Cancelled):
+		return StatusNotFound // for everybody but its worker it is over
 	case a.Verb >= VerbRead:
 		return c.actMoving(t, i, j, op)
 	case isTaken(j):
 		return StatusMoving
 	case j.State == Reserved && !a.Force:
 		return StatusInUse
-	}
-	if j.IsSubmitted() && c.submissionOf(j).Is(store.Cancelled) {
-		return StatusNotFound // for everybody but its worker it is over
 	}
 	switch a.Verb {
 	case VerbDelete:

@@ -25,8 +25,8 @@ type Action interface {
 	Do(ctx context.Context, o *Operator, s *Step) error
 }
 
-// A Step is some jobs of one shard, bulkStep at most or gatheredStep, to be acted on. It is good until Do
-// returns.
+// A Step is some jobs of one shard, bulkStep at most or gatheredStep, to be acted on. It is
+// good until Do returns.
 type Step struct {
 	Shard  int
 	Rows   []core.JobRow // as they were seen
@@ -60,6 +60,8 @@ func (v Verb) Foresee(row *core.JobRow) core.Status {
 		fits = waits || v.Changes&core.ChangeDelay == 0
 	}
 	switch {
+	case row.Moving:
+		return core.StatusMoving
 	case row.State == core.Reserved && !v.Force:
 		return core.StatusInUse
 	case !fits:

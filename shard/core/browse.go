@@ -221,6 +221,7 @@ func (c *Core) scan(t *tube, x *OperatorOp, r *Reply) {
 		at, used := c.jobs.NextUsed(uint32(x.Cursor.At), b.work)
 		switch {
 		case used:
+			b.work -= (int(at) - int(x.Cursor.At)) / 64 // words that were looked at
 		case at == 0: // no more
 			return
 		default:

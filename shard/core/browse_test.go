@@ -468,3 +468,37 @@ func BenchmarkSweep(b *testing.B) {
 		w.Apply(w.now, op, r)
 	}
 }
+
+// TestScanOfWhatIsLeftOfMany: between two jobs that are far from each other there is something
+// to be looked at as well, and a visit is no longer for it.
+func TestScanOfWhatIsLeftOfMany(t *testing.T) {
+	w := newWorld(t)
+	p := w.join("a")
+	const jobs, every = 400_000, 5000
+	var r Reply
+	for id := JobID(1); id <= jobs; id++ {
+		w.core.Apply(w.now, &Op{Kind: OpPut, Tube: p.tube, ID: id, TTR: 1}, &r)
+	}
+	for id := JobID(1); id <= jobs; id++ {
+		if id%every != 0 {
+			w.core.Apply(w.now, &Op{Kind: OpDelete, ID: id}, &r)
+		}
+	}
+	visits, x := 1, new(OperatorOp)
+	for ; w.core.scanned(x); visits++ {
+		if visits > jobs {
+			t.Fatal("the scan has no end")
+		}
+	}
+	if least := jobs / 64 / visitWork; len(x.Jobs) != jobs/every || visits < least {
+		t.Errorf("%d of %d jobs in %d visits, want at least %d", len(x.Jobs), jobs/every, visits, least)
+	}
+}
+
+// scanned makes a visit of a scan of all jobs. It reports whether there is more.
+func (c *Core) scanned(x *OperatorOp) (more bool) {
+	op, r := new(Op), new(Reply)
+	op.ScanJobs(nil, x)
+	c.Apply(c.now, op, r)
+	return r.Status == StatusMore
+}

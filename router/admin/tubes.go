@@ -11,7 +11,8 @@ import (
 
 // noTube is the problem of who names a tube that is not there.
 func noTube(name string) error {
-	return wire.NotFound.Problem(fmt.Sprintf("there is no tube %q", wire.ShownName(name)))
+	return wire.NotFound.With("", fmt.Sprintf("there is no tube \"%s\"", wire.ShownName(name)), // %q would escape it twice
+		"see /api/v1/tubes for those there are; in a path the name is percent-encoded, as their path has it")
 }
 
 // Pause keeps reserve from a tube for so many seconds; zero: no longer.
@@ -54,6 +55,6 @@ func checkName(c *direct.Caller, field, name string) error {
 	if _, ok := c.StatsTube([]byte(name)); ok && name != "" && len(name) <= nameMax {
 		return nil
 	}
-	return wire.Invalid.With(field, fmt.Sprintf("%q cannot be the name of a new tube", wire.ShownName(name)),
+	return wire.Invalid.With(field, fmt.Sprintf("\"%s\" cannot be the name of a new tube", wire.ShownName(name)),
 		"give 1 to 200 letters, digits or any of -+/;.$_(), not beginning with -")
 }

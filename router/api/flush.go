@@ -43,7 +43,8 @@ func (a *API) flushTube(c *web.Call) error {
 		}
 	}
 	n, err := a.op.Flush(c.Ctx, &f)
-	if !f.DryRun {
+	if c.Detail = "dry run"; !f.DryRun {
+		c.Detail = flushed(f.States)
 		c.Affected = n.All()
 	}
 	if err != nil {
@@ -54,4 +55,15 @@ func (a *API) flushTube(c *web.Call) error {
 		v.AsOf = a.asOfText(n.AsOf)
 	}
 	return c.Answer(http.StatusOK, v)
+}
+
+// flushed says in the audit of which states the jobs were.
+func flushed(states core.States) string {
+	detail := "states"
+	for _, s := range []core.State{core.Ready, core.Delayed, core.Buried} {
+		if states.Has(s) {
+			detail += " " + s.String()
+		}
+	}
+	return detail
 }

@@ -48,7 +48,7 @@ func (a *API) getHistory(c *web.Call) error {
 	if name := q.Get("tube"); q.Has("tube") {
 		var ok bool
 		if points, ok = h.TubePoints(name, places, span); !ok {
-			return wire.NotFound.With("tube", fmt.Sprintf("there is no history of a tube %q", wire.ShownName(name)),
+			return wire.NotFound.With("tube", fmt.Sprintf("there is no history of a tube \"%s\"", wire.ShownName(name)),
 				fmt.Sprintf("look for its name among those of /history; the %d busiest tubes have one, and --http-history-tubes makes that more", h.Most()))
 		}
 		out.Tube = wire.ShownName(name)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -228,7 +229,7 @@ func (a *API) onAnyJob(c *web.Call, do func(ctx context.Context, id core.JobID, 
 		return err
 	}
 	if err := do(c.Ctx, id, forced); err != nil {
-		return err
+		return forcible(err)
 	}
 	c.Affected = 1
 	return c.Done()
@@ -242,6 +243,14 @@ func force(c *web.Call) (bool, error) {
 	}
 	word, err := one(q, "force", "false", "true")
 	return word == "true", err
+}
+
+// forcible adds to the problem of who comes upon a worker's job that this can be forced.
+func forcible(err error) error {
+	if p, ok := errors.AsType[*wire.Problem](err); ok && p.Type == wire.ProblemPath+wire.JobReserved.Slug {
+		p.Remedy = "wait until the worker is done, or take the job from it with ?force=true"
+	}
+	return err
 }
 
 // editJob changes a job, perhaps only if it is what the client has seen.
@@ -263,7 +272,7 @@ func (a *API) editJob(c *web.Call) error {
 	}
 	version, err := a.op.Edit(c.Ctx, id, &e)
 	if err != nil {
-		return err
+		return forcible(err)
 	}
 	c.Affected = 1
 	if version != 0 {

@@ -100,7 +100,11 @@ func (c *Call) MediaType() string {
 // and nothing may follow.
 func (c *Call) Decode(v any) error {
 	if t := c.MediaType(); t != "application/json" {
-		return wire.NotJSON.With("Content-Type", fmt.Sprintf("it is %q", c.R.Header.Get("Content-Type")), wire.NotJSON.Remedy)
+		detail := "the header Content-Type is missing"
+		if is := c.R.Header.Get("Content-Type"); is != "" {
+			detail = fmt.Sprintf("it is %q", is)
+		}
+		return wire.NotJSON.With("Content-Type", detail, wire.NotJSON.Remedy)
 	}
 	d := json.NewDecoder(bytes.NewReader(c.Body))
 	d.DisallowUnknownFields()
@@ -112,26 +116,13 @@ func (c *Call) Decode(v any) error {
 		return nil
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return wire.Invalid.With(wrong.Field, fmt.Sprintf("%s is no %s", wrong.Value, typeName(wrong)), "see /api/v1/openapi.json for what it may be")
+		return wrongType(wrong)
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return wire.Invalid.With(strings.Trim(name, `"`), "the member is unknown", "leave it out, or see /api/v1/openapi.json for what it should be")
+		return unknownMember(c.Body, v, strings.Trim(name, `"`))
+	}
+	if err == io.EOF {
+		return wire.BadRequest.With("", "the body is empty", "send one JSON object; /api/v1/openapi.json says what it has")
 	}
 	return wire.BadRequest.With("", "the body is no JSON: "+err.Error(), "send one JSON object")
-}
-
-// typeName is what a member should have been, for people.
-func typeName(e *json.UnmarshalTypeError) string {
-	switch name := e.Type.String(); {
-	case strings.HasPrefix(name, "uint"):
-		return "whole number from 0 to what " + name[4:] + " bits hold"
-	case strings.HasPrefix(name, "int"):
-		return "whole number"
-	case strings.HasPrefix(name, "admin."):
-		return "object"
-	case name == "[]uint8":
-		return "string in base64"
-	default:
-		return name
-	}
 }

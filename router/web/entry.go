@@ -78,7 +78,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Set("Allow", allow)
 		p = wire.MethodNotAllowed.Problem(fmt.Sprintf("%s is not one of %s", r.Method, allow))
 	} else {
-		p = wire.NotFound.With("", "the server has no such path", "see /api/v1/openapi.json for the paths there are")
+		remedy := "see /api/v1/openapi.json for the paths there are"
+		if strings.HasPrefix(r.URL.Path, "/api/v1/tubes/") {
+			remedy += "; in the name of a tube / is written %2F"
+		}
+		p = wire.NotFound.With("", "the server has no such path", remedy)
 	}
 	sendProblem(w, r, id, p)
 	s.opts.Observe("other", r.Method, p.Status, 0)
@@ -245,7 +249,7 @@ func (s *Server) identify(c *Call) error {
 				return nil
 			}
 		}
-		return s.noToken(c, "the token is not one of the server's")
+		return s.strangeToken(c)
 	}
 	if s.sessions != nil {
 		if cookie, err := c.R.Cookie(sessionCookie); err == nil {
@@ -265,6 +269,13 @@ func (s *Server) noToken(c *Call, detail string) error {
 	return wire.NoToken.Problem(detail)
 }
 
+// strangeToken is the problem of who shows a token that the server has no digest of.
+func (s *Server) strangeToken(c *Call) error {
+	p := s.noToken(c, "the token is not one of the server's").(*wire.Problem)
+	p.Remedy = "put the token's SHA-256 into the file of --http-tokens-file, and have the server read it again (SIGHUP)"
+	return p
+}
+
 // mayNot is the problem of who has no sufficient role.
 func (s *Server) mayNot(rt *Route, c *Call) error {
 	if c.Grant.Name == "" && c.Grant.Role == access.Nobody {
@@ -274,6 +285,9 @@ func (s *Server) mayNot(rt *Route, c *Call) error {
 	if c.Grant.Name != "" {
 		who = fmt.Sprintf("the token %q", c.Grant.Name)
 	}
-	return wire.ReadOnly.With("", fmt.Sprintf("this takes the role %v, and %s has the role %v", rt.Need, who, c.Grant.Role),
-		fmt.Sprintf("use a token with the role %v", rt.Need))
+	remedy := fmt.Sprintf("use a token with the role %v", rt.Need)
+	if c.Grant.Name == "" {
+		remedy += ": a line of the file of --http-tokens-file"
+	}
+	return wire.ReadOnly.With("", fmt.Sprintf("this takes the role %v, and %s has the role %v", rt.Need, who, c.Grant.Role), remedy)
 }

@@ -23,7 +23,7 @@ func (s *Server) Login(c *Call) error {
 	}
 	id, g, ok := s.sessions.Begin(in.Token, time.Now())
 	if !ok {
-		return s.noToken(c, "the token is not one of the server's")
+		return s.strangeToken(c)
 	}
 	http.SetCookie(c.W, c.cookie(id, int(access.SessionIdle/time.Second)))
 	c.Grant = g

@@ -125,6 +125,35 @@ func end(t testing.TB, s *Server) {
 	}
 }
 
+// TestFlushEndsBeforeTheServer: one that has begun is not broken off by a stop, which waits for
+// it, so nothing of what is gone comes back with the next start.
+func TestFlushEndsBeforeTheServer(t *testing.T) {
+	cfg := Config{Loops: 1, Shards: 2, Journal: &Journal{Dir: t.TempDir(), SegmentSize: 1 << 20}}
+	s, connect := flushed(t, cfg)
+	c := connect("a")
+	c.fill(20_000, 10)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Operator().Flush(t.Context(), &admin.Flush{Tube: "a"})
+		ended <- err
+	}()
+	for s.operator.Life().Phase() != admin.Stopping {
+		if tube, err := s.operator.Tube(t.Context(), "a"); err == nil && tube.Ready == 0 {
+			s.operator.Life().Stop()
+		}
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("the flush: %v", err)
+	}
+	end(t, s)
+	s, connect = flushed(t, cfg)
+	c = connect("a")
+	if id, ok := c.reserve(); ok {
+		t.Errorf("job %s is there again", id)
+	}
+	end(t, s)
+}
+
 // TestFlushIsDurable: with each policy. What it took does not come back, what a worker held
 // does, and what came after it.
 func TestFlushIsDurable(t *testing.T) {

@@ -91,21 +91,20 @@ func (o *Operator) countFlush(ctx context.Context, f *Flush) (n Flushed, err err
 // reclaimEvery is how often it is asked whether all that was condemned is reclaimed.
 const reclaimEvery = time.Millisecond
 
-// reclaimed waits until the ends of all condemned jobs are durable.
+// reclaimed waits until the ends of all condemned jobs are durable, also when the server is
+// about to end: they are gone for everybody, and would be there again with the next start.
 func (o *Operator) reclaimed(ctx context.Context, tube string, ticket uint64) error {
 	for {
 		var commit uint64
 		var all bool
-		err := o.run(ctx, func(c *direct.Caller) error {
+		err := o.finish(ctx, func(c *direct.Caller) error {
 			commit, all = c.Reclaimed([]byte(tube), ticket)
 			return nil
 		})
 		switch {
-		case err != nil:
-			return wire.Uncertain.Problem("the server ends, or has too much to do, before all the jobs are gone from the journal")
 		case all:
 			return o.committed(ctx, commit)
-		case ctx.Err() != nil:
+		case err != nil, ctx.Err() != nil, o.opts.Life.Failure() != "":
 			return wire.Uncertain.Problem("the jobs are not gone from the journal in time")
 		}
 		o.sleep(reclaimEvery)

@@ -104,6 +104,12 @@ func (o *Operator) run(ctx context.Context, f func(c *direct.Caller) error) erro
 	if err := o.Ready(); err != nil {
 		return err
 	}
+	return o.finish(ctx, f)
+}
+
+// finish is run for the end of what was begun, also when the server is about to end, which
+// waits for that.
+func (o *Operator) finish(ctx context.Context, f func(c *direct.Caller) error) error {
 	var c *direct.Caller
 	select {
 	case c = <-o.callers:

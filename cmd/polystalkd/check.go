@@ -70,7 +70,7 @@ func checkJournalDir(c *config.Config) error {
 		err = errors.New("it is no directory")
 	}
 	if err != nil {
-		return fault.New(fault.Journal, "%s: the journal's directory %q cannot be used: %v", c.Origin("binlog-dir"), c.BinlogDir, err)
+		return fault.New(fault.Journal, "%s: the journal's directory %q cannot be used: %v: create it for the user that runs the server, or give another", c.Origin("binlog-dir"), c.BinlogDir, err)
 	}
 	return nil
 }

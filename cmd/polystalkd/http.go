@@ -129,7 +129,16 @@ func (o *operators) prepareFiles(*config.Config) (apply func(), err error) {
 		use, err = o.pair.prepare()
 		all = append(all, fault.All(err)...)
 	}
-	return func() { put(); use() }, all.Err()
+	return func() {
+		put()
+		use()
+		if o.tokens != nil { // they are no setting, of which the log would have a line
+			o.log.Info("the tokens were read again", "tokens", o.tokens.Len())
+		}
+		if o.pair != nil {
+			o.log.Info("the certificate was read again", "until", o.pair.until())
+		}
+	}, all.Err()
 }
 
 // rules say whom to believe, and what may be seen.

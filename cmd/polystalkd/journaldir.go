@@ -33,7 +33,7 @@ func openJournalDir(c *config.Config, log *slog.Logger) (*journalDir, error) {
 		return nil, fault.New(fault.Journal, "%s: the directory is in use by another server: %v: stop that one first, or give another directory", c.Origin("binlog-dir"), locked)
 	}
 	if err != nil {
-		return nil, fault.New(fault.Journal, "%s: the journal's directory %q cannot be used: %v", c.Origin("binlog-dir"), c.BinlogDir, err)
+		return nil, fault.New(fault.Journal, "%s: the journal's directory %q cannot be used: %v: create it for the user that runs the server, or give another", c.Origin("binlog-dir"), c.BinlogDir, err)
 	}
 	d := &journalDir{lock: lock, cfg: &router.Journal{Dir: c.BinlogDir, SegmentSize: c.BinlogSize, Every: c.FsyncEvery}}
 	switch {

@@ -97,6 +97,8 @@ func TestFilesOfHTTPAreReadAgain(t *testing.T) {
 		}
 		writeCertificate(t, cert, key, 2)
 		reload(t, s, notify)
+		logs(t, s, "the tokens were read again", 1)
+		logs(t, s, "the certificate was read again", 1)
 		expect(2, "two", 200)
 		expect(2, "one", 401)
 		if !configured {

@@ -248,7 +248,7 @@ func force(c *web.Call) (bool, error) {
 // forcible adds to the problem of who comes upon a worker's job that this can be forced.
 func forcible(err error) error {
 	if p, ok := errors.AsType[*wire.Problem](err); ok && p.Type == wire.ProblemPath+wire.JobReserved.Slug {
-		p.Remedy = "wait until the worker is done, or take the job from it with ?force=true"
+		p.Remedy = "wait until the worker is done, or force it (?force=true)"
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -102,5 +103,35 @@ func TestTransferOfLargeBodies(t *testing.T) {
 		if err != nil || !bodies[string(whole.Body)] {
 			t.Errorf("job %d has another body, %v", row.ID, err)
 		}
+	}
+}
+
+// TestMoveEndsBeforeTheServer: of one that a stop breaks off, each job is in one tube with the
+// next start.
+func TestMoveEndsBeforeTheServer(t *testing.T) {
+	cfg := Config{Loops: 1, Shards: 4, Journal: &Journal{Dir: t.TempDir(), SegmentSize: 1 << 20}}
+	s, connect := flushed(t, cfg)
+	const jobs = 20_000
+	connect("from").fill(jobs, 10)
+	var p admin.Progress
+	ended := make(chan error, 1)
+	go func() {
+		b := &admin.Bulk{Jobs: admin.JobQuery{Tube: "from"}, Action: admin.Transfer{To: "to"}, AtMost: math.MaxUint64}
+		ended <- s.Operator().RunBulk(t.Context(), b, &p)
+	}()
+	for p.Tally().Done == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	s.operator.Life().Stop()
+	<-ended // with a problem, unless it was quick
+	end(t, s)
+	s, _ = flushed(t, cfg)
+	defer end(t, s)
+	n, err := s.Operator().Sample(t.Context())
+	if err != nil || n.Jobs.Ready != jobs || n.Jobs.Reserved != 0 {
+		t.Fatalf("%+v, %v", n, err)
+	}
+	if to, err := s.Operator().Tube(t.Context(), "to"); err != nil || to.Ready != p.Tally().Done {
+		t.Errorf("%d are in the other tube, want %d; %v", to.Ready, p.Tally().Done, err)
 	}
 }

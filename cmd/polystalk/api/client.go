@@ -227,6 +227,8 @@ func ProblemFault(p *admin.Problem) error {
 	switch slug := strings.TrimPrefix(p.Type, admin.ProblemPath); {
 	case slug == admin.NoToken.Slug:
 		code, remedy = fault.Refused, "give one by --token-file or POLYSTALK_TOKEN_FILE"
+	case slug == admin.Draining.Slug:
+		what, remedy = "the server drains, and takes no new jobs", "put them on another one, or end it by polystalk drain off"
 	case p.Status == http.StatusForbidden || p.Status == http.StatusMisdirectedRequest:
 		code = fault.Refused
 	case p.Status == http.StatusNotFound:
@@ -237,7 +239,7 @@ func ProblemFault(p *admin.Problem) error {
 		code = fault.Usage
 	}
 	line := what + ": " + remedy
-	if p.Status >= http.StatusInternalServerError && p.RequestID != "" {
+	if code == fault.System && p.RequestID != "" {
 		line += " (request " + p.RequestID + ")"
 	}
 	return &fault.Fault{Code: code, Line: line}

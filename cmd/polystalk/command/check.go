@@ -11,6 +11,7 @@ import (
 
 	"polystalk/cmd/polystalk/api"
 	"polystalk/cmd/polystalk/fault"
+	"polystalk/cmd/polystalk/nagios"
 	"polystalk/cmd/polystalk/output"
 	"polystalk/cmd/polystalk/queue"
 	"polystalk/codec/admin"
@@ -56,24 +57,38 @@ var figures = []figure{
 	}},
 }
 
-// A plugin ends a check with a level of its own; its line is on standard output already.
-type plugin struct{ level level }
+// countOf and spanOf read the values of thresholds.
+func countOf(flag, text string) (string, error) {
+	n, err := strconv.ParseUint(text, 10, 53)
+	if err != nil {
+		return "", fault.New(fault.Usage, "%s: %q is no number: give WARN:CRIT, such as 1000:10000", flag, text)
+	}
+	return strconv.FormatUint(n, 10), nil
+}
 
-func (p *plugin) Error() string { return "the check has come to " + levelNames[p.level] }
+func spanOf(flag, text string) (string, error) {
+	n, err := readSpan(flag, text)
+	return strconv.FormatUint(uint64(n), 10), err
+}
+
+// A plugin ends a check with a level of its own; its line is on standard output already.
+type plugin struct{ level nagios.Level }
+
+func (p *plugin) Error() string { return "the check has come to " + p.level.String() }
 
 // A verdict is what a check has come to so far.
 type verdict struct {
-	level   level
+	level   nagios.Level
 	reasons []string
 	data    []string
 }
 
-func (v *verdict) add(l level, reason string) {
+func (v *verdict) add(l nagios.Level, reason string) {
 	if l > v.level {
 		v.level = l
 	}
-	if l != levelOK {
-		reason += " (" + strings.ToLower(levelNames[l]) + ")"
+	if l != nagios.OK {
+		reason += " (" + strings.ToLower(l.String()) + ")"
 	}
 	v.reasons = append(v.reasons, reason)
 }
@@ -93,12 +108,12 @@ at that value. A tube that is not there has no jobs and no workers. A server tha
 cannot be reached is critical; a mistake in the command line, or a token that is
 missing, is unknown.`,
 		RunE: a.onQueue(func(cmd *cobra.Command, q queue.Queue, _ []string) error {
-			set := make(map[string]threshold)
+			set := make(map[string]nagios.Threshold)
 			for _, f := range figures {
 				if !cmd.Flags().Changed(f.flag) {
 					continue
 				}
-				t, err := readThreshold("--"+f.flag, *limits[f.flag], f.few, f.read)
+				t, err := nagios.Read("--"+f.flag, *limits[f.flag], f.few, f.read)
 				if err != nil {
 					return err
 				}
@@ -137,7 +152,7 @@ missing, is unknown.`,
 }
 
 // figures looks at what a tube or the server says.
-func (v *verdict) figures(ctx context.Context, q queue.Queue, tube string, set map[string]threshold) error {
+func (v *verdict) figures(ctx context.Context, q queue.Queue, tube string, set map[string]nagios.Threshold) error {
 	s, err := look(ctx, q, tube)
 	if err != nil {
 		return err
@@ -159,17 +174,17 @@ func (v *verdict) figures(ctx context.Context, q queue.Queue, tube string, set m
 			continue
 		}
 		text := strconv.FormatFloat(n, 'f', -1, 64)
-		v.data = append(v.data, fmt.Sprintf("%s=%s%s;%s;0;", f.flag, text, f.unit, t.ranges()))
+		v.data = append(v.data, fmt.Sprintf("%s=%s%s;%s;0;", f.flag, text, f.unit, t.Ranges()))
 		if wanted {
 			shown := text
 			if f.unit == "s" {
 				shown = output.FormatAge(n)
 			}
-			v.add(t.of(n), shown+" "+f.flag)
+			v.add(t.Of(n), shown+" "+f.flag)
 		}
 	}
 	if len(set) == 0 {
-		v.add(levelOK, fmt.Sprintf("%d ready, %d delayed, %d reserved, %d buried", s.Jobs.Ready, s.Jobs.Delayed, s.Jobs.Reserved, s.Jobs.Buried))
+		v.add(nagios.OK, fmt.Sprintf("%d ready, %d delayed, %d reserved, %d buried", s.Jobs.Ready, s.Jobs.Delayed, s.Jobs.Reserved, s.Jobs.Buried))
 	}
 	return nil
 }
@@ -227,21 +242,21 @@ func (v *verdict) journal(ctx context.Context, q queue.Queue) error {
 	v.data = append(v.data, fmt.Sprintf("journal=%dB;;;0;", j.Bytes))
 	switch {
 	case !j.Enabled:
-		v.add(levelWarning, "no journal: jobs are lost when the server ends")
+		v.add(nagios.Warning, "no journal: jobs are lost when the server ends")
 	case j.Pressure == "open":
-		v.add(levelOK, "journal open")
+		v.add(nagios.OK, "journal open")
 	case j.Pressure == "wait":
-		v.add(levelWarning, "the disk of the journal is behind")
+		v.add(nagios.Warning, "the disk of the journal is behind")
 	default:
-		v.add(levelCritical, "journal "+j.Pressure)
+		v.add(nagios.Critical, "journal "+j.Pressure)
 	}
 	return nil
 }
 
 // conclude writes the line of a plugin.
 func (a *App) conclude(about string, v *verdict) error {
-	fmt.Fprintf(a.out, "POLYSTALK %s - %s: %s | %s\n", levelNames[v.level], plain(about), plain(strings.Join(v.reasons, ", ")), strings.Join(v.data, " "))
-	if v.level == levelOK {
+	fmt.Fprintf(a.out, "POLYSTALK %s - %s: %s | %s\n", v.level, plain(about), plain(strings.Join(v.reasons, ", ")), strings.Join(v.data, " "))
+	if v.level == nagios.OK {
 		return nil
 	}
 	return &plugin{v.level}
@@ -253,17 +268,17 @@ func plain(s string) string { return strings.ReplaceAll(output.Safe(s), "|", "/"
 // uncheckable writes the line of a check that has ended with an error, if it has none yet,
 // and is its exit code.
 func (a *App) uncheckable(err error) int {
-	l := levelUnknown
+	l := nagios.Unknown
 	if p, ok := err.(*plugin); ok {
 		l = p.level
 	} else {
 		if fault.Code(err) == fault.System {
-			l = levelCritical
+			l = nagios.Critical
 		}
-		fmt.Fprintf(a.out, "POLYSTALK %s - %s\n", levelNames[l], plain(err.Error()))
+		fmt.Fprintf(a.out, "POLYSTALK %s - %s\n", l, plain(err.Error()))
 	}
 	if a.out.Flush() != nil {
-		return int(levelUnknown)
+		return int(nagios.Unknown)
 	}
 	return int(l)
 }

@@ -96,17 +96,18 @@ do both are marked ¹ in its README. It looks after journals, too (polystalkd's 
 		&cobra.Group{ID: groupServer, Title: "Server:"}, &cobra.Group{ID: groupRest, Title: "The rest:"},
 	)
 	for group, commands := range map[string][]*cobra.Command{
-		groupLook:   {a.statsCommand(), a.tubesCommand(), a.tubeCommand(), a.jobsCommand(), a.jobCommand(), a.bodyCommand(), a.checkCommand()},
-		groupJobs:   {a.putCommand(), a.kickCommand(), a.buryCommand(), a.deleteCommand(), a.releaseCommand()},
-		groupTubes:  {a.pauseCommand(), a.resumeCommand()},
-		groupServer: {a.healthCommand(), a.drainCommand(), a.reloadCommand(), a.logLevelCommand()},
-		groupRest:   {a.journalCommand(), a.versionCommand()},
+		groupLook:   {a.statsCommand(), a.tubesCommand(), a.tubeCommand(), a.jobsCommand(), a.jobCommand(), a.bodyCommand(), a.historyCommand(), a.checkCommand()},
+		groupJobs:   {a.putCommand(), a.kickCommand(), a.buryCommand(), a.deleteCommand(), a.releaseCommand(), a.mvCommand(), a.cpCommand(), a.editCommand()},
+		groupTubes:  {a.pauseCommand(), a.resumeCommand(), a.flushCommand(), a.exportCommand(), a.importCommand()},
+		groupServer: {a.healthCommand(), a.connsCommand(), a.killCommand(), a.opsCommand(), a.auditCommand(), a.drainCommand(), a.reloadCommand(), a.logLevelCommand()},
+		groupRest:   {a.journalCommand(), a.tokenCommand(), a.versionCommand()},
 	} {
 		for _, c := range commands {
 			c.GroupID = group
 			root.AddCommand(c)
 		}
 	}
+	a.completions(root)
 	root.SetHelpCommandGroupID(groupRest)
 	root.SetCompletionCommandGroupID(groupRest)
 	return root
@@ -131,7 +132,7 @@ func arguments(names ...string) cobra.PositionalArgs {
 				return fault.New(fault.Usage, "%s%s is missing: the use is %s", about(cmd), strings.TrimSuffix(name, "..."), cmd.UseLine())
 			}
 		}
-		if len(args) > len(names) && (len(names) == 0 || !strings.HasSuffix(names[len(names)-1], "...")) {
+		if len(args) > len(names) && (len(names) == 0 || !strings.HasSuffix(strings.TrimSuffix(names[len(names)-1], "]"), "...")) {
 			return fault.New(fault.Usage, "%sunknown argument %q: the use is %s", about(cmd), args[len(names)], cmd.UseLine())
 		}
 		return nil

@@ -10,7 +10,7 @@ import (
 
 var view = View{
 	Rows: "rows", Name: "name",
-	Columns: []Column{{"NAME", "name", Text}, {"N", "in.n", Number}, {"AGE", "age", Age}},
+	Columns: []Column{{"NAME", "title|name", Text}, {"N", "in.n", Number}, {"AGE", "age", Age}},
 	Wide:    []Column{{"LIST", "list", Text}},
 }
 

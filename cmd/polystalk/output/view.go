@@ -23,7 +23,7 @@ type View struct {
 // A Column is a member of each row.
 type Column struct {
 	Head string
-	Path string // names of members, with dots between them
+	Path string // names of members, with dots between them; of several with | between, the first that is there
 	As   Kind
 }
 
@@ -57,6 +57,12 @@ func decode(document []byte) (any, error) {
 
 // at is the member at a path; nil: it is not there.
 func at(v any, path string) any {
+	if first, rest, several := strings.Cut(path, "|"); several {
+		if found := at(v, first); found != nil {
+			return found
+		}
+		return at(v, rest)
+	}
 	for name := range strings.SplitSeq(path, ".") {
 		object, ok := v.(map[string]any)
 		if !ok {

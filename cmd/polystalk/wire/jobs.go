@@ -13,6 +13,7 @@ import (
 
 	"polystalk/cmd/polystalk/fault"
 	"polystalk/cmd/polystalk/queue"
+	"polystalk/codec/admin"
 )
 
 func jobName(id uint64) string { return fmt.Sprint("job ", id) }
@@ -118,6 +119,12 @@ func (c *Conn) KickTube(ctx context.Context, tube string, n int) (int, error) {
 	return kicked, c.failure(ctx, "tube "+tube, err)
 }
 
+// Counts are how many jobs a tube has.
+func (c *Conn) Counts(ctx context.Context, tube string) (admin.Counts, error) {
+	s, err := c.statsTube(ctx, tube)
+	return s.jobs(), err
+}
+
 // Kick implements queue.Queue.
 func (c *Conn) Kick(ctx context.Context, id uint64) error {
 	return c.onJob(ctx, id, "can be kicked when it is buried or delayed", c.conn.KickJob(id))
@@ -161,4 +168,47 @@ func (c *Conn) onJob(ctx context.Context, id uint64, when string, err error) err
 		return c.failure(ctx, jobName(id), lost)
 	}
 	return fault.New(fault.NotDone, "job %d is %s, and %s: look at it again", id, stats(s).text("state"), when)
+}
+
+// Pop deletes the first job of a tube in a state, once keep has its document; false: there is
+// none that can be deleted.
+func (c *Conn) Pop(ctx context.Context, tube, state string, keep func(job []byte) error) (bool, error) {
+	for _, p := range peeks {
+		if p.state != state {
+			continue
+		}
+		id, body, err := p.peek(beanstalk.NewTube(c.conn, tube))
+		if errors.Is(err, beanstalk.ErrNotFound) {
+			return false, nil
+		}
+		if err != nil {
+			return false, c.failure(ctx, "tube "+tube, err)
+		}
+		if err := c.keep(ctx, id, body, keep); err != nil {
+			return false, err
+		}
+		err = c.conn.Delete(id)
+		if errors.Is(err, beanstalk.ErrNotFound) {
+			return true, nil // a worker was quicker
+		}
+		return true, c.failure(ctx, jobName(id), err)
+	}
+	return false, nil
+}
+
+func (c *Conn) keep(ctx context.Context, id uint64, body []byte, keep func(job []byte) error) error {
+	s, err := c.conn.StatsJob(id)
+	if errors.Is(err, beanstalk.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return c.failure(ctx, jobName(id), err)
+	}
+	job := stats(s).job(id)
+	job.show(body, "full")
+	document, err := json.Marshal(job)
+	if err != nil {
+		return err
+	}
+	return keep(document)
 }

@@ -144,12 +144,14 @@ type jobDocument struct {
 	Text     *string `json:"body,omitempty"`
 	Base64   *string `json:"body_base64,omitempty"`
 	Part     bool    `json:"body_truncated,omitempty"`
+
+	tube string // octet for octet
 }
 
 func (s stats) job(id uint64) jobDocument {
 	tube := s.text("tube")
 	d := jobDocument{
-		ID: id, Tube: admin.ShownName(tube), Path: admin.PathName(tube), State: s.text("state"),
+		ID: id, tube: tube, Tube: admin.ShownName(tube), Path: admin.PathName(tube), State: s.text("state"),
 		Pri: s.count("pri"), Delay: s.count("delay"), TTR: s.count("ttr"), Age: s.count("age"),
 		Reserves: s.count("reserves"), Timeouts: s.count("timeouts"), Releases: s.count("releases"), Buries: s.count("buries"), Kicks: s.count("kicks"),
 	}

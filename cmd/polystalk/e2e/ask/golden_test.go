@@ -22,7 +22,9 @@ func TestGolden(t *testing.T) {
 			_, s := polystalkd(t)
 			return &program{t: t, server: "beanstalk://" + s.Listen[0]}
 		},
-		"beanstalkd": beanstalkd,
+		"beanstalkd":         beanstalkd,
+		"operate":            admin,
+		"operate-beanstalkd": beanstalkd,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := server(t)
@@ -95,7 +97,11 @@ var changing = []struct{ find, put string }{
 	{`\(request [0-9a-f]+\)`, "(request T)"},
 	{`(?m)^(version +|limit +|hostname +|pid +|go +|loops +|shards +|memory mapped +)\S+( [kMG]?B)?`, "${1}T"},
 	{`( *)\b\d+\.\d\b`, " R"}, // rates
+	{` *\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`, " TIME"},
+	{`127R\.0\.1:\d+|127 R R(:\d+)?|127\.0\.0\.1:\d+`, "PEER"},
+	{`(?m)^(token +|line +\S+ \S+ sha256:)\S+`, "${1}T"},
 	{`(?m) +$`, ""},
+	{`(\S) {2,}`, "${1}  "}, // columns are as wide as what they have
 }
 
 // steady is an outcome without what changes.

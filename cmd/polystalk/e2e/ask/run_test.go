@@ -5,11 +5,14 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"polystalk/cmd/polystalk/command"
+	"polystalk/cmd/polystalk/output"
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/codec/wiretest"
 )
@@ -30,6 +33,7 @@ type program struct {
 	screens command.Screens
 	env     map[string]string
 	places  []string
+	queue   string // where its server speaks beanstalkd's protocol; of admin's alone
 }
 
 // polystalk runs the program.
@@ -100,4 +104,45 @@ func beanstalkd(t *testing.T) *program {
 	}
 	t.Cleanup(s.Stop)
 	return &program{t: t, server: "beanstalk://" + s.Address}
+}
+
+// admin is the program, asking a polystalkd on which it may do everything.
+func admin(t *testing.T) *program {
+	t.Helper()
+	dir := t.TempDir()
+	var line, token string
+	for text := range strings.Lines((&program{t: t}).must(0, "token", "new", "me", "--role", "admin").stdout) {
+		key, value, _ := strings.Cut(text, " ")
+		switch key {
+		case "token":
+			token = strings.TrimSpace(value)
+		case "line":
+			line = strings.TrimSpace(value)
+		}
+	}
+	tokens, file := filepath.Join(dir, "tokens"), filepath.Join(dir, "token")
+	for name, text := range map[string]string{tokens: line + "\n", file: token + "\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, s := polystalkd(t, "--http-tokens-file", tokens, "-b", t.TempDir())
+	p.env = map[string]string{"POLYSTALK_TOKEN_FILE": file}
+	p.queue = s.Listen[0]
+	return p
+}
+
+// jq is what an expression makes of a row.
+func jq(t *testing.T, expression, row string) string {
+	t.Helper()
+	f, err := output.NewFilter(expression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	p := &output.Printer{Out: &b, Format: "json", JQ: f}
+	if err := p.Show([]byte(row), output.View{}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
 }

@@ -1,4 +1,5 @@
-package command
+// Package nagios has the thresholds of plugins of Nagios, and of what reads the same.
+package nagios
 
 import (
 	"strconv"
@@ -7,29 +8,33 @@ import (
 	"polystalk/cmd/polystalk/fault"
 )
 
-// A threshold says from which values on a figure is a warning, and from which it is
+// A Threshold says from which values on a figure is a warning, and from which it is
 // critical: WARN:CRIT, either of which may be left out. A figure of which there may be too
 // many is so at that value or above it, one of which there may be too few below it.
-type threshold struct {
+type Threshold struct {
 	warn, crit string // as numbers; empty: none
 	few        bool
 }
 
-// A level is what a check has come to. It is the exit code of a plugin.
+// A Level is what a check has come to. It is the exit code of a plugin.
 // Source: Monitoring Plugins Development Guidelines, "Plugin Return Codes".
-type level int
+type Level int
 
+// The levels.
 const (
-	levelOK level = iota
-	levelWarning
-	levelCritical
-	levelUnknown
+	OK Level = iota
+	Warning
+	Critical
+	Unknown
 )
 
-var levelNames = []string{"OK", "WARNING", "CRITICAL", "UNKNOWN"}
+// String is the level as the line of a plugin begins.
+func (l Level) String() string {
+	return []string{"OK", "WARNING", "CRITICAL", "UNKNOWN"}[l]
+}
 
-// readThreshold reads one; number reads each of its values.
-func readThreshold(flag, text string, few bool, number func(flag, text string) (string, error)) (t threshold, err error) {
+// Read reads one; number reads each of its values.
+func Read(flag, text string, few bool, number func(flag, text string) (string, error)) (t Threshold, err error) {
 	t.few = few
 	warn, crit, _ := strings.Cut(text, ":")
 	if warn == "" && crit == "" {
@@ -59,38 +64,24 @@ func value(text string) float64 {
 	return n
 }
 
-// countOf and spanOf read the values of thresholds.
-func countOf(flag, text string) (string, error) {
-	n, err := strconv.ParseUint(text, 10, 53)
-	if err != nil {
-		return "", fault.New(fault.Usage, "%s: %q is no number: give WARN:CRIT, such as 1000:10000", flag, text)
-	}
-	return strconv.FormatUint(n, 10), nil
-}
-
-func spanOf(flag, text string) (string, error) {
-	n, err := readSpan(flag, text)
-	return strconv.FormatUint(uint64(n), 10), err
-}
-
-// of is the level of a figure.
-func (t threshold) of(v float64) level {
+// Of is the level of a figure.
+func (t Threshold) Of(v float64) Level {
 	beyond := func(limit string) bool {
 		return limit != "" && (t.few && v < value(limit) || !t.few && v >= value(limit))
 	}
 	switch {
 	case beyond(t.crit):
-		return levelCritical
+		return Critical
 	case beyond(t.warn):
-		return levelWarning
+		return Warning
 	}
-	return levelOK
+	return OK
 }
 
-// ranges are the two as performance data has them: the values that alert.
+// Ranges are the two as performance data has them: the values that alert.
 // Source: Monitoring Plugins Development Guidelines, "Threshold and Ranges": 10: alerts
 // below 10, and @10: from 10 on.
-func (t threshold) ranges() string {
+func (t Threshold) Ranges() string {
 	one := func(limit string) string {
 		switch {
 		case limit == "":

@@ -1,0 +1,181 @@
+package command
+
+import (
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"polystalk/cmd/polystalk/api"
+	"polystalk/cmd/polystalk/fault"
+	"polystalk/cmd/polystalk/output"
+)
+
+var connectionsView = output.View{
+	Rows: "connections", Name: "id",
+	Columns: []output.Column{
+		column("ID", "id", output.Number),
+		column("PEER", "peer", output.Text),
+		column("PROTOCOL", "protocol", output.Text),
+		column("STATE", "state", output.Text),
+		column("OPEN", "open_seconds", output.Age),
+		column("HOLDS", "holding", output.Number),
+		column("FOR", "hold_seconds", output.Age),
+		column("USES", "used_tube", output.Text),
+		column("WATCHES", "watched_tubes", output.Text),
+		column("LAST", "last_command", output.Text),
+		column("AGO", "last_command_seconds", output.Age),
+	},
+	Wide: []output.Column{
+		column("CLIENT", "client_id", output.Text),
+		column("WAITS", "wait_seconds", output.Age),
+		column("PRODUCER", "producer", output.Text),
+		column("WORKER", "worker", output.Text),
+		column("STOPPED-BY", "stopped_by", output.Text),
+		column("RECEIVED", "received_bytes_total", output.Bytes),
+		column("SENT", "sent_bytes_total", output.Bytes),
+		column("HELD", "held_bytes", output.Bytes),
+		column("UNSENT", "unsent_bytes", output.Bytes),
+	},
+}
+
+func (a *App) connsCommand() *cobra.Command {
+	var (
+		names          tubeName
+		protocol, tube string
+		holding        bool
+		limit          int
+	)
+	c := &cobra.Command{
+		Use: "conns", Short: "list who is connected, in the order in which they came", Args: arguments(),
+		RunE: a.onPolystalk("list connections", func(cmd *cobra.Command, c *api.Client, _ []string) error {
+			query := url.Values{}
+			if protocol != "" {
+				query.Set("protocol", protocol)
+			}
+			if holding {
+				query.Set("holding", "true")
+			}
+			if cmd.Flags().Changed("tube") {
+				name, err := names.read(tube)
+				if err != nil {
+					return err
+				}
+				query.Set("tube", name)
+			}
+			if limit < 0 {
+				return fault.New(fault.Usage, "--limit is %d: give a number, or 0 for all", limit)
+			}
+			l := a.printer.List(connectionsView)
+			if err := c.List(cmd.Context(), "/connections", "connections", query, limit, l.Page); err != nil {
+				return err
+			}
+			return l.Close()
+		}),
+	}
+	names.flags(c.Flags())
+	c.Flags().StringVar(&protocol, "protocol", "", "beanstalkd or Gearman")
+	c.Flags().StringVar(&tube, "tube", "", "those that use or watch this tube")
+	c.Flags().BoolVar(&holding, "holding", false, "those that hold jobs; with --tube, jobs of it")
+	c.Flags().IntVar(&limit, "limit", 0, "show so many; 0: all")
+	return c
+}
+
+func (a *App) killCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "kill ID...", Short: "close connections, as conns lists them; their jobs are ready again", Long: idsHelp, Args: arguments("ID..."),
+		RunE: a.onPolystalk("close connections", func(cmd *cobra.Command, c *api.Client, args []string) error {
+			return a.eachOf(cmd.Context(), "connection", args, "kill", c.Kill)
+		}),
+	}
+}
+
+var operationsView = output.View{
+	Rows: "operations", Name: "id",
+	Columns: []output.Column{
+		column("ID", "id", output.Number),
+		column("ACTION", "action", output.Text),
+		column("DRY", "dry_run", output.Text),
+		column("STATE", "state", output.Text),
+		column("BEGAN", "began", output.Moment),
+		column("TUBE", "asked.select.tube|asked.select.tube_path", output.Text),
+		column("LOOKED-AT", "looked_at", output.Number),
+		column("OF", "to_look_at", output.Number),
+		column("MATCHED", "matched", output.Number),
+		column("DONE", "done", output.Number),
+		column("BY", "name", output.Text),
+	},
+	Wide: []output.Column{
+		column("ENDED", "ended", output.Moment),
+		column("SELECT", "asked.select", output.Text),
+		column("SKIPPED", "skipped", output.Text),
+		column("PROBLEM", "problem.detail", output.Text),
+	},
+}
+
+func (a *App) opsCommand() *cobra.Command {
+	cancel := false
+	c := &cobra.Command{
+		Use: "ops [ID]", Short: "list operations on many jobs, the newest first, or show or cancel one", Args: arguments("[ID]"),
+		RunE: a.onPolystalk("list operations", func(cmd *cobra.Command, c *api.Client, args []string) error {
+			if len(args) == 0 {
+				if cancel {
+					return fault.New(fault.Usage, "ops: which one is to be cancelled is missing: give its ID")
+				}
+				document, err := c.Get(cmd.Context(), "/operations", nil)
+				if err != nil {
+					return err
+				}
+				return a.printer.Show(document, operationsView)
+			}
+			id, err := readID(args[0])
+			if err != nil {
+				return err
+			}
+			if cancel {
+				return c.Cancel(cmd.Context(), id)
+			}
+			document, err := c.Get(cmd.Context(), api.OperationPath(id), nil)
+			if err != nil {
+				return err
+			}
+			view := operationsView
+			view.Rows, view.Columns = "", append(view.Columns[:len(view.Columns):len(view.Columns)], view.Wide...)
+			return a.printer.Show(document, view)
+		}),
+	}
+	c.Flags().BoolVar(&cancel, "cancel", false, "cancel it; what was done stays done")
+	return c
+}
+
+var auditView = output.View{
+	Rows: "entries", Name: "number",
+	Columns: []output.Column{
+		column("TIME", "time", output.Moment),
+		column("WHO", "name", output.Text),
+		column("ROLE", "role", output.Text),
+		column("CLIENT", "client", output.Text),
+		column("STATUS", "status", output.Number),
+		column("AFFECTED", "affected", output.Number),
+		column("ACTION", "action", output.Text),
+		column("PATH", "path", output.Text),
+		column("DETAIL", "detail", output.Text),
+	},
+	Wide: []output.Column{column("NUMBER", "number", output.Number), column("REQUEST", "request_id", output.Text)},
+}
+
+func (a *App) auditCommand() *cobra.Command {
+	limit := 0
+	c := &cobra.Command{
+		Use: "audit", Short: "list who has changed what, the newest first", Args: arguments(),
+		RunE: a.onPolystalk("tell who has changed what", func(cmd *cobra.Command, c *api.Client, _ []string) error {
+			document, err := c.Get(cmd.Context(), "/audit", url.Values{"limit": {strconv.Itoa(limit)}})
+			if err != nil {
+				return err
+			}
+			return a.printer.Show(document, auditView)
+		}),
+	}
+	c.Flags().IntVar(&limit, "limit", 100, "show so many, 1,000 at most")
+	return c
+}

@@ -1,0 +1,141 @@
+package ask
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"polystalk/cmd/polystalkd/e2e/daemon"
+)
+
+// A terminal is a pseudo terminal with the program at its other end.
+type terminal struct {
+	t    *testing.T
+	here *os.File
+	cmd  *exec.Cmd
+	seen strings.Builder
+}
+
+// openTerminal runs the program as built, with a terminal for all that it reads and writes.
+func openTerminal(t *testing.T, program, server string, args ...string) *terminal {
+	t.Helper()
+	here, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("there are no terminals here: %v", err)
+	}
+	t.Cleanup(func() { here.Close() })
+	if err := unix.IoctlSetPointerInt(int(here.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(here.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	cmd := exec.Command(program, args...)
+	cmd.Env = daemon.CleanEnv("POLYSTALK_SERVER=" + server)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = there, there, there
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	_ = here.SetReadDeadline(time.Now().Add(daemon.Hang)) // where it cannot be set, the test's own limit holds
+	return &terminal{t: t, here: here, cmd: cmd}
+}
+
+// sees waits until that is on the screen; empty: until the program has ended.
+func (x *terminal) sees(want string) {
+	x.t.Helper()
+	b := make([]byte, 4096)
+	for want == "" || !strings.Contains(x.seen.String(), want) {
+		n, err := x.here.Read(b)
+		x.seen.Write(b[:n])
+		if err != nil {
+			if want != "" {
+				x.t.Fatalf("on the screen is %q, not %q", x.seen.String(), want)
+			}
+			return
+		}
+	}
+}
+
+// types is what somebody does.
+func (x *terminal) types(text string) {
+	x.t.Helper()
+	if _, err := x.here.WriteString(text); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// ends wants the program to end with a code.
+func (x *terminal) ends(code int) {
+	x.t.Helper()
+	x.sees("")
+	_ = x.cmd.Wait() // the code says how
+	if got := x.cmd.ProcessState.ExitCode(); got != code {
+		x.t.Errorf("exit code %d, want %d; on the screen is %q", got, code, x.seen.String())
+	}
+}
+
+// TestTerminal: the program as built, on a terminal: it asks, takes the answer, and ends when
+// it is interrupted.
+func TestTerminal(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "polystalk")
+	if out, err := exec.Command("go", "build", "-o", program, "polystalk/cmd/polystalk").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	p, _ := polystalkd(t)
+	p.in = "a\nb\nc\n"
+	p.must(0, "put", "mail", "--lines")
+	p.in = "\x1b]0;title\x07"
+	p.must(0, "put", "bad")
+
+	x := openTerminal(t, program, p.server, "flush", "mail")
+	x.sees("Delete 3 jobs of tube mail? [y/N] ")
+	x.types("n\r")
+	x.ends(4)
+	x = openTerminal(t, program, p.server, "flush", "mail")
+	x.sees("[y/N] ")
+	x.types("\x03")
+	x.ends(1)
+	if !strings.Contains(x.seen.String(), "interrupted") {
+		t.Errorf("on the screen is %q", x.seen.String())
+	}
+	p.must(0, "tube", "mail")
+	x = openTerminal(t, program, p.server, "flush", "mail")
+	x.sees("[y/N] ")
+	x.types("y\r")
+	x.ends(0)
+	p.must(2, "flush", "mail", "--yes")
+
+	for _, args := range [][]string{{"jobs", "bad"}, {"jobs", "bad", "-o", "json"}, {"jobs", "bad", "-o", "jsonl", "--jq", ".body_base64|@base64d"}, {"body", "4"}} {
+		x = openTerminal(t, program, p.server, args...)
+		x.sees("")
+		if strings.ContainsAny(x.seen.String(), "\x1b\x07") {
+			t.Errorf("%q: on the screen is %q", args, x.seen.String())
+		}
+	}
+
+	e := &endless{}
+	h := serveEndless(t, e)
+	x = openTerminal(t, program, h, "kick", "--tube", "mail")
+	x.sees("kick: 400 of about 1000, 40 %")
+	x.types("\x03")
+	x.sees("cancelling operation 7")
+	x.ends(1)
+	if e.cancelled.Load() != 1 {
+		t.Errorf("cancelled %d times", e.cancelled.Load())
+	}
+}

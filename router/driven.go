@@ -75,7 +75,7 @@ func (d *Driven) NewOperator(turn func()) *admin.Operator {
 		Host: s.host, Life: &s.life, Gate: &s.gate, Fronts: s.fronts,
 		LoopsTurn:       func(context.Context) error { return nil },
 		ConnectionLimit: func() (int, string) { return s.cfg.MaxConnections, "" },
-		SetDraining:     s.setDraining, MaxJobSize: s.beanstalkd.MaxJobSize, Turn: turn,
+		SetDraining:     s.drain.want, MaxJobSize: s.beanstalkd.MaxJobSize, Turn: turn,
 	})
 }
 

@@ -43,11 +43,10 @@ func (s *Server) retire(f session.Front) {
 
 func (s *Server) awaitLastJob() {
 	caller := direct.New(s.host.Map, s.host.Clock)
-	draining := &s.host.Draining
 	for {
 		if !hasJobs(caller) {
 			// A job that is acknowledged from here on would be lost with the process.
-			draining.Store(true)
+			s.drain.end(true)
 			if s.endsFirst() {
 				return
 			}
@@ -55,9 +54,7 @@ func (s *Server) awaitLastJob() {
 				s.sayUnwanted()
 				return
 			}
-			// One was on its way. The order of these two is the reverse of Drain's.
-			draining.Store(false)
-			draining.CompareAndSwap(false, s.drained.Load())
+			s.drain.end(false) // one was on its way
 		}
 		if s.endsFirst() {
 			return

@@ -46,7 +46,7 @@ type Server struct {
 	journal storage      // nil: jobs are in memory only
 	failed  <-chan error // its end
 
-	drained  atomic.Bool // Drain was called: no jobs are taken ever again
+	drain    drain
 	retiring atomic.Bool // the server ends once no job is left
 	unwanted chan bool   // see ShutdownWanted
 	quit     chan struct{}
@@ -67,7 +67,7 @@ func New(cfg Config) (*Server, error) {
 	s.reactor = reactor.New(s.reactorOptions())
 	s.operator = admin.New(admin.Options{
 		Host: s.host, Life: &s.life, Gate: &s.gate, Fronts: s.fronts,
-		LoopsTurn: s.reactor.Alive, ConnectionLimit: s.reactor.ConnectionLimit, SetDraining: s.setDraining,
+		LoopsTurn: s.reactor.Alive, ConnectionLimit: s.reactor.ConnectionLimit, SetDraining: s.drain.want,
 		MaxJobSize: s.beanstalkd.MaxJobSize,
 	})
 	return s, nil
@@ -107,7 +107,7 @@ func newServer(cfg Config, k *clock.Clock) (*Server, error) {
 	h.Clock, h.Log = k, cfg.Log
 	h.HeldMost, h.LookMost = session.HeldMax, ops.LookMost
 	h.BoundConnections(cfg.ConnectionMemory)
-	s.host = h
+	s.host, s.drain.host = h, h
 	for i := range cfg.Shards {
 		h.Map.Add(shard.New(i, s.newCore(i), k.Stamp))
 	}
@@ -213,16 +213,7 @@ func (s *Server) ConnectionLimit() (n int, from string) { return s.reactor.Conne
 
 // Drain makes every put from now on answer DRAINING, and every submission of a Gearman
 // client an ERROR.
-func (s *Server) Drain() {
-	s.setDraining(true)
-}
-
-// setDraining drains, or takes jobs again. A server that retires, with its last job gone,
-// may set host.Draining for a moment by itself; see awaitLastJob.
-func (s *Server) setDraining(on bool) {
-	s.drained.Store(on)
-	s.host.Draining.Store(on)
-}
+func (s *Server) Drain() { s.drain.want(true) }
 
 // Shutdown stops accepting, lets what was received be answered as long as ctx allows, and
 // closes every connection and the journal. Without one, jobs are gone with the process.

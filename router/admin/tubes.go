@@ -11,8 +11,7 @@ import (
 
 // noTube is the problem of who names a tube that is not there.
 func noTube(name string) error {
-	return wire.NotFound.With("", fmt.Sprintf("there is no tube \"%s\"", wire.ShownName(name)), // %q would escape it twice
-		"see /api/v1/tubes for those there are; in a path the name is percent-encoded, as their path has it")
+	return wire.NotFound.Problem(fmt.Sprintf("there is no tube \"%s\"", wire.ShownName(name))) // %q would escape it twice
 }
 
 // Pause keeps reserve from a tube for so many seconds; zero: no longer.

@@ -34,7 +34,7 @@ func TestRemedies(t *testing.T) {
 		{"POST", operations, ask{json: true}, 400, "", "the body is empty", "one JSON object"},
 		{"POST", operations, ask{}, 415, "Content-Type", "is missing", "application/json"},
 		{"PATCH", "/api/v1/jobs/1", post(`{"prio":1}`), 422, "prio", "unknown", "one of body, body_base64, delay_seconds, pri, ttr_seconds"},
-		{"GET", "/api/v1/tubes/%FF%5Cx", ask{}, 404, "", `there is no tube "\xFF\\x"`, "percent-encoded"},
+		{"GET", "/api/v1/tubes/%FF%5Cx", ask{}, 404, "", `there is no tube "\xFF\\x"`, "look it up again"},
 		{"GET", "/api/v1/tubes/a/b/c", ask{}, 404, "", "no such path", "%2F"},
 		{"GET", "/api/v1/nothing", ask{}, 404, "", "no such path", "openapi.json"},
 		{"PUT", "/api/v1/drain", ask{}, 403, "", "who shows no token here", "--http-tokens-file"},

@@ -59,11 +59,12 @@ func (a *API) flushTube(c *web.Call) error {
 
 // flushed says in the audit of which states the jobs were.
 func flushed(states core.States) string {
-	detail := "states"
+	var detail strings.Builder
+	detail.WriteString("states")
 	for _, s := range []core.State{core.Ready, core.Delayed, core.Buried} {
 		if states.Has(s) {
-			detail += " " + s.String()
+			detail.WriteString(" " + s.String())
 		}
 	}
-	return detail
+	return detail.String()
 }

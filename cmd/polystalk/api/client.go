@@ -214,7 +214,34 @@ func (c *Client) problem(ctx context.Context, r Request, res *http.Response, bod
 	if (p.Status == http.StatusNotFound || p.Status == http.StatusMethodNotAllowed) && !r.Probe && !c.knows(ctx, r) {
 		return p, fault.New(fault.Usage, "the server at %s is older than this program, and has no %s %s: upgrade it, or use the polystalk of its version", c.target.Name, r.Method, r.Path)
 	}
+	if own := remedyOf(r, p); own != "" {
+		p.Remedy = own
+	}
 	return p, ProblemFault(p)
+}
+
+// remedyOf is what to do, in the words of the command line, about what is not there or may
+// not be done; empty: what the server says.
+func remedyOf(r Request, p *admin.Problem) string {
+	switch p.Type {
+	case admin.ProblemPath + admin.ReadOnly.Slug:
+		return "give another one by --token-file"
+	case admin.ProblemPath + admin.NotFound.Slug:
+	default:
+		return ""
+	}
+	first, _, _ := strings.Cut(strings.TrimPrefix(r.Path, "/"), "/")
+	switch {
+	case first == "tubes", r.Method == "POST" && first == "operations":
+		return "polystalk tubes lists those there are"
+	case first == "jobs":
+		return "polystalk jobs lists those of a tube"
+	case first == "connections":
+		return "polystalk conns lists those there are"
+	case first == "operations":
+		return "polystalk ops lists those that are remembered"
+	}
+	return ""
 }
 
 // ProblemFault is a problem as the end of the program.

@@ -39,11 +39,11 @@ func (n *tubeName) read(arg string) (string, error) {
 	return name, nil
 }
 
-// readID reads the id of a job.
+// readID reads the id of a job, a connection or an operation.
 func readID(arg string) (uint64, error) {
 	id, err := strconv.ParseUint(arg, 10, 64)
 	if err != nil || id == 0 {
-		return 0, fault.New(fault.Usage, "%q is no id of a job: give a number above 0", arg)
+		return 0, fault.New(fault.Usage, "%q is no id: give a number above 0", arg)
 	}
 	return id, nil
 }

@@ -178,7 +178,8 @@ const pollEach = 200 * time.Millisecond
 // operate has the server do an operation, and waits for its end. Who interrupts it has the
 // server cancel it; the document is there then, beside the error.
 func (a *App) operate(ctx context.Context, c *api.Client, o admin.NewOperation) ([]byte, error) {
-	answer, err := c.Do(ctx, api.Request{Method: "POST", Path: "/operations", JSON: o})
+	// Once it is asked for, its number must be known: the server answers soon, done or not.
+	answer, err := c.Do(context.WithoutCancel(ctx), api.Request{Method: "POST", Path: "/operations", JSON: o})
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,11 @@ func (a *App) flushAtOnce(ctx context.Context, c *api.Client, f *flush) error {
 			return err
 		}
 	}
-	did, document, err := c.Flush(ctx, f.tube, f.states, false, dry.AsOf)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	// It cannot be stopped, so that who interrupts it hears what it has done.
+	did, document, err := c.Flush(context.WithoutCancel(ctx), f.tube, f.states, false, dry.AsOf)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ func (a *App) journalCommand() *cobra.Command {
 	}
 	// Of what servers are asked, nothing goes with a directory.
 	all.SetUsageTemplate(strings.ReplaceAll(all.UsageTemplate(), ".HasAvailableInheritedFlags", "false"))
+	all.SetHelpTemplate(all.HelpTemplate() + "\n" + journal.Codes)
 	for _, j := range journal.Commands() {
 		c := &cobra.Command{
 			Use: j.Name + " " + strings.Join(j.Args, " "), Short: j.Short, Long: j.Long,

@@ -132,6 +132,17 @@ func TestFigures(t *testing.T) {
 			t.Errorf("%v bytes: %s, want %s", n, got, want)
 		}
 	}
+	for member, want := range map[string]string{
+		`null`: "-", `""`: "-", `"a\tb"`: `a\tb`, `true`: "yes", `false`: "no", `1.50`: "1.50", `[]`: "-", `["a","b"]`: "a,b", `[{"a":"\u001b"},2]`: `{"a":"\u001b"},2`, `{"b":[1]}`: `{"b":[1]}`,
+	} {
+		v, err := decode([]byte(`{"x":` + member + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (Column{Path: "x"}).cell(v); got != want {
+			t.Errorf("%s: %q, want %q", member, got, want)
+		}
+	}
 	for row, want := range map[string]string{
 		`{}`: "-", `{"body":"hi\n"}`: `hi\n`, `{"body_base64":"AP8="}`: `\x00\xFF`, `{"body_base64":"?"}`: "-",
 		`{"body":"` + strings.Repeat("é", 61) + `"}`: strings.Repeat("é", 60) + "…", `{"body":"a","body_truncated":true}`: "a…",

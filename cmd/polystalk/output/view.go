@@ -113,7 +113,12 @@ func (c Column) cell(row any) string {
 	case []any:
 		var all []string
 		for _, e := range v {
-			all = append(all, strings.TrimSpace(fmt.Sprint(e)))
+			text, isText := e.(string)
+			if !isText {
+				b, _ := json.Marshal(e) // it was read as JSON
+				text = string(b)
+			}
+			all = append(all, text)
 		}
 		if len(all) == 0 {
 			return missing
@@ -122,9 +127,8 @@ func (c Column) cell(row any) string {
 	case map[string]any:
 		b, _ := json.Marshal(v) // it was read as JSON
 		return Safe(string(b))
-	default:
-		return Safe(fmt.Sprint(v))
 	}
+	return missing
 }
 
 // bodyMax is as many characters of a body as a table shows: with the other columns, about a

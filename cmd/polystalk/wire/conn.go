@@ -108,6 +108,9 @@ func name(tube string) error {
 	return fault.New(fault.Usage, "beanstalkd's protocol has no tube %q: a name has 1 to 200 letters, digits and -+/;.$_(), and does not begin with a hyphen", admin.ShownName(tube))
 }
 
+// tubeNamed begins what is said about a tube.
+const tubeNamed = "tube "
+
 // failure is what went wrong with a command about something.
 func (c *Conn) failure(ctx context.Context, about string, err error) error {
 	if ctx.Err() != nil {
@@ -118,6 +121,9 @@ func (c *Conn) failure(ctx context.Context, about string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, beanstalk.ErrNotFound):
+		if strings.HasPrefix(about, tubeNamed) {
+			return fault.New(fault.Nothing, "there is no %s: polystalk tubes lists those there are", about)
+		}
 		return fault.New(fault.Nothing, "there is no %s: look it up again", about)
 	case errors.Is(err, beanstalk.ErrDraining):
 		return fault.New(fault.NotDone, "the server drains and takes no new jobs: put them on another one")

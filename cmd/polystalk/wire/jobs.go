@@ -106,7 +106,7 @@ func (c *Conn) Put(ctx context.Context, tube string, j queue.NewJob) (uint64, er
 	if errors.Is(err, beanstalk.ErrBuried) {
 		return 0, fault.New(fault.NotDone, "the server has no memory for the job, and has buried it: delete jobs, or give it more")
 	}
-	return id, c.failure(ctx, "tube "+tube, err)
+	return id, c.failure(ctx, tubeNamed+tube, err)
 }
 
 // KickTube makes up to n jobs of a tube ready: buried ones, or if there are none, delayed
@@ -116,7 +116,7 @@ func (c *Conn) KickTube(ctx context.Context, tube string, n int) (int, error) {
 		return 0, err
 	}
 	kicked, err := beanstalk.NewTube(c.conn, tube).Kick(n)
-	return kicked, c.failure(ctx, "tube "+tube, err)
+	return kicked, c.failure(ctx, tubeNamed+tube, err)
 }
 
 // Counts are how many jobs a tube has.
@@ -182,7 +182,7 @@ func (c *Conn) Pop(ctx context.Context, tube, state string, keep func(job []byte
 			return false, nil
 		}
 		if err != nil {
-			return false, c.failure(ctx, "tube "+tube, err)
+			return false, c.failure(ctx, tubeNamed+tube, err)
 		}
 		if err := c.keep(ctx, id, body, keep); err != nil {
 			return false, err

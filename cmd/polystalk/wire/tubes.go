@@ -40,7 +40,7 @@ func (c *Conn) statsTube(ctx context.Context, tube string) (stats, error) {
 		return nil, err
 	}
 	s, err := beanstalk.NewTube(c.conn, tube).Stats()
-	return s, c.failure(ctx, "tube "+tube, err)
+	return s, c.failure(ctx, tubeNamed+tube, err)
 }
 
 // Pause implements queue.Queue.
@@ -48,7 +48,7 @@ func (c *Conn) Pause(ctx context.Context, tube string, seconds uint32) error {
 	if err := name(tube); err != nil {
 		return err
 	}
-	return c.failure(ctx, "tube "+tube, beanstalk.NewTube(c.conn, tube).Pause(time.Duration(seconds)*time.Second))
+	return c.failure(ctx, tubeNamed+tube, beanstalk.NewTube(c.conn, tube).Pause(time.Duration(seconds)*time.Second))
 }
 
 // depth is how many commands are under way at a time when many tubes are looked at: what
@@ -133,7 +133,7 @@ func (c *Conn) rows(ctx context.Context, names []string) ([]tubeDocument, error)
 		if errs[i] == nil {
 			there = append(there, rows[i])
 		} else if !errors.Is(errs[i], beanstalk.ErrNotFound) {
-			return nil, c.failure(ctx, "tube "+names[i], errs[i])
+			return nil, c.failure(ctx, tubeNamed+names[i], errs[i])
 		}
 	}
 	return there, nil

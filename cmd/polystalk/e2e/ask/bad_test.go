@@ -150,7 +150,7 @@ func TestOlderServer(t *testing.T) {
 	if o := p.must(fault.Usage, "release", "1"); !strings.Contains(o.stderr, "is older than this program, and has no POST /jobs/1/release: upgrade it") {
 		t.Errorf("%q", o.stderr)
 	}
-	if o := p.must(fault.Nothing, "tube", "x"); !strings.Contains(o.stderr, "no such thing: look") {
+	if o := p.must(fault.Nothing, "tube", "x"); !strings.Contains(o.stderr, "no such thing: polystalk tubes lists") {
 		t.Errorf("%q", o.stderr)
 	}
 }

@@ -109,6 +109,11 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%q: %q", args, o.stdout)
 		}
 	}
+	for _, args := range [][]string{{"journal", "--help"}, {"help", "journal", "verify"}, {"journal", "verify", "--help"}} {
+		if o := p.must(0, args...); strings.Count(o.stdout, "Exit codes:") != 1 || !strings.Contains(o.stdout, "holds\n       no journal") {
+			t.Errorf("%q: %s", args, o.stdout)
+		}
+	}
 	if help := p.must(0, "--help").stdout; !strings.Contains(help, "polystalk --version\n") {
 		t.Errorf("the help does not name it: %q", help)
 	}

@@ -83,11 +83,12 @@ func freeAddress(t *testing.T) string {
 	return net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
 }
 
-// polystalkd is the program, asking a polystalkd with more flags by HTTP.
+// polystalkd is the program, asking a polystalkd with more flags by HTTP. Without a history
+// it looks at its tubes when it is asked for them first, and is not asked too early.
 func polystalkd(t *testing.T, flags ...string) (*program, *daemon.Server) {
 	t.Helper()
 	address := freeAddress(t)
-	s := daemon.Serve(t, append([]string{"--http", address, "--log-level", "info"}, flags...)...)
+	s := daemon.Serve(t, append([]string{"--http", address, "--http-history-tubes", "0"}, flags...)...)
 	return &program{t: t, server: "http://" + address}, s
 }
 
@@ -126,7 +127,7 @@ func admin(t *testing.T) *program {
 			t.Fatal(err)
 		}
 	}
-	p, s := polystalkd(t, "--http-tokens-file", tokens, "-b", t.TempDir())
+	p, s := polystalkd(t, "--http-tokens-file", tokens, "-b", t.TempDir(), "--http-history-tubes", "100")
 	p.env = map[string]string{"POLYSTALK_TOKEN_FILE": file}
 	p.queue = s.Listen[0]
 	return p

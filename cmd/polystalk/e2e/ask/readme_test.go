@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -67,7 +68,11 @@ func TestReadmeExamples(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "polystalk"), "polystalk/cmd/polystalk").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	p, _ := polystalkd(t)
+	p, _ := polystalkd(t, "--http-history-tubes", "100")
+	p.must(0, "put", "mail", "--body", "first")
+	for p.polystalk("tubes", "mail").code != 0 { // a list of tubes may be as of before
+		time.Sleep(50 * time.Millisecond)
+	}
 	ran := 0
 	text, _, _ := strings.Cut(readme(t), "## Journals")
 	for i, block := range strings.Split(text, "```") {

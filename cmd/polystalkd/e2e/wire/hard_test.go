@@ -70,7 +70,13 @@ func awaitDescriptors(t *testing.T, s *wiretest.Server, was int) {
 			return
 		}
 	}
-	t.Errorf("%d descriptors are open, there were %d", now, was)
+	var links []string
+	for fd := range now + 8 {
+		if to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", s.Cmd.Process.Pid, fd)); err == nil {
+			links = append(links, fmt.Sprintf("%d %s", fd, to))
+		}
+	}
+	t.Errorf("%d descriptors are open, there were %d: %s", now, was, strings.Join(links, ", "))
 }
 
 func TestSlowReaderGetsEveryReply(t *testing.T) {

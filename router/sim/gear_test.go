@@ -142,6 +142,7 @@ type gearAsk struct {
 	report     *gearReport
 	able       []string
 	over       bool // of GET_STATUS: the job was known to have ended
+	at         int  // the step in which it was asked
 }
 
 func newGearChaos(seed uint64) *gearChaos {

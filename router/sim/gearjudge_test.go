@@ -299,7 +299,10 @@ func (c *gearChaos) assigned(cn *gearConn, q *gearAsk, p *gearPacket) error {
 	if j := c.jobs[id]; j != nil && (j.fn != fn || len(p.args) > 2 && p.args[2] != j.unique) {
 		return fmt.Errorf("the job is one of %q with the unique id %q", j.fn, j.unique)
 	}
-	if f := c.fates[id]; f != nil && f.gone && f.at < c.steps {
+	// What has a time to run may have been given to it, gone back and been done by another
+	// before a slow loop brings the answer; not if it was asked for after that.
+	firm := submitted && !cn.timed[fn] && !c.shaky[id]
+	if f := c.fates[id]; f != nil && f.gone && f.at < c.steps && (firm || f.at < q.at) {
 		return errors.New("the job has ended")
 	}
 	cn.told[id] = true
@@ -308,7 +311,6 @@ func (c *gearChaos) assigned(cn *gearConn, q *gearAsk, p *gearPacket) error {
 	}) {
 		return nil // it may have lost it again
 	}
-	firm := submitted && !cn.timed[fn] && !c.shaky[id]
 	cn.holds[id] = gearHold{fn, firm}
 	if !firm {
 		return nil // its time may have run out before the answer came

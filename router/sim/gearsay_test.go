@@ -62,6 +62,7 @@ func (c *gearChaos) say(cn *gearConn, q gearAsk, args ...string) {
 	case !q.silent():
 		cn.reports = false
 	}
+	q.at = c.steps
 	cn.asked = append(cn.asked, q)
 	if q.t == gearman.Text {
 		cn.k.Send([]byte(q.line + "\n"))

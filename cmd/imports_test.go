@@ -80,7 +80,7 @@ var table = []row{
 	{"cmd/polystalk/queue", "cmd/polystalk/fault", ""},
 	{"cmd/polystalk/target", "cmd/polystalk/fault", ""},
 	{"cmd/polystalk/wire", "cmd/polystalk/fault cmd/polystalk/queue cmd/polystalk/target codec/admin codec/beanstalk go-beanstalk", ""},
-	{"cmd/polystalkd", "cmd/internal/release cmd/polystalkd/account cmd/polystalkd/config cmd/polystalkd/fault cmd/polystalkd/listen cmd/polystalkd/logging cmd/polystalkd/ownfile codec/admin codec/binlog go-systemd router router/access router/api router/web shard/journal x/sys", ""},
+	{"cmd/polystalkd", "cmd/internal/release cmd/polystalkd/account cmd/polystalkd/config cmd/polystalkd/fault cmd/polystalkd/listen cmd/polystalkd/logging cmd/polystalkd/ownfile cmd/polystalkd/probe codec/admin codec/binlog go-systemd router router/access router/api router/web shard/journal x/sys", ""},
 	{"cmd/polystalkd/account", "cmd/polystalkd/config cmd/polystalkd/fault", ""},
 	{"cmd/polystalkd/config", "cmd/internal/release cmd/polystalkd/config/tomlfile cmd/polystalkd/fault codec/beanstalk codec/gearman pflag router router/access", ""},
 	{"cmd/polystalkd/config/tomlfile", "go-toml", ""},
@@ -96,6 +96,7 @@ var table = []row{
 	{"cmd/polystalkd/listen", "cmd/polystalkd/config cmd/polystalkd/fault go-systemd x/sys", ""},
 	{"cmd/polystalkd/logging", "cmd/polystalkd/account cmd/polystalkd/config cmd/polystalkd/fault cmd/polystalkd/ownfile", ""},
 	{"cmd/polystalkd/ownfile", "x/sys", ""},
+	{"cmd/polystalkd/probe", "cmd/polystalkd/config cmd/polystalkd/fault", ""},
 
 	// What puts load on servers, also on others than ours.
 	{"loadtest", "loadtest/beanstalkd loadtest/compare loadtest/floor loadtest/gearmand loadtest/measure loadtest/proc loadtest/report loadtest/workload", "codec/gearmantest"},

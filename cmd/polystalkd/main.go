@@ -49,6 +49,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if c != nil && c.Check != "" {
 		return p.checkConfig(c, err, stdout, stderr)
 	}
+	if c != nil && c.Probe != "" {
+		return p.probe(c, err, stdout, stderr)
+	}
 	if err == nil && c.CheckArgs {
 		err = checkArgs(c, stderr, p.name)
 	} else if err == nil {

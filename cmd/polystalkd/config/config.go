@@ -79,10 +79,11 @@ type sources struct {
 	faults  fault.Faults      // in the environment and in files, for Validate
 }
 
-// process is how the process runs. All but CheckArgs is set only by the command line in
+// process is how the process runs. All but the first two is set only by the command line in
 // place of gearmand; the zero value of a field leaves things as they are.
 type process struct {
 	CheckArgs   bool                // end with success once everything is checked
+	Probe       string              // ask the server that runs for this path, and end; empty: be the server
 	LogFile     string              // path, stderr or none; empty: stderr
 	Syslog      bool                // the log goes to syslog, and to LogFile only if that is set
 	PidFile     string              // path; empty: nowhere

@@ -95,6 +95,7 @@ func newFlagSet(c *Config) *pflag.FlagSet {
 	fs.Var((*check)(&c.Check), "check-config", "check all that can be checked and exit; `HOW` is only, or print to\nshow what is in effect, and where it comes from")
 	fs.Lookup("check-config").NoOptDefVal = string(CheckOnly)
 	fs.BoolVar(&c.CheckArgs, "check-args", false, "check flags, variables and files and exit")
+	word(fs, "probe", "", "ask the server that runs, at its --http, for `PATH`, as in /readyz; exit\nwith 0 if it is well, with 1 if not", c.setProbe, func() string { return c.Probe })
 	fs.BoolFuncP("version", "v", "show the version and exit", stopWith(ErrVersion))
 	fs.BoolFuncP("help", "h", "show this text and exit", stopWith(ErrHelp))
 
@@ -118,7 +119,11 @@ func stopWith(err error) func(string) error {
 // POLYSTALKD_VERSION in a container's environment is somebody's note, not a wish to
 // see ours.
 func hasEnv(f *pflag.Flag) bool {
-	return f.Name != "version" && f.Name != "help" && f.Name != "check-args" && f.Name != "check-config"
+	switch f.Name {
+	case "version", "help", "check-args", "check-config", "probe":
+		return false
+	}
+	return true
 }
 
 func envName(f *pflag.Flag) string {

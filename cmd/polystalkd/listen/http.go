@@ -12,11 +12,8 @@ import (
 // connect to.
 func (s *Sockets) listenHTTP(c *config.Config, opened opened, owners []int, log *slog.Logger) error {
 	if len(s.HTTP) > 0 {
-		if c.IsSet("http") {
-			log.Warn("sockets were passed in by the service manager; ignoring " + c.Origin("http"))
-		}
 		for _, l := range s.HTTP {
-			if err := c.CheckExposed(l.Addr(), "FileDescriptorName=http", l.Addr().String()); err != nil {
+			if err := c.CheckExposed(l.Addr(), "FileDescriptorName="+namedHTTP, l.Addr().String()); err != nil {
 				return err
 			}
 		}

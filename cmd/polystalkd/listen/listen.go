@@ -13,9 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	// activation reads LISTEN_FDS and LISTEN_PID as sd_listen_fds(3) does.
-	"github.com/coreos/go-systemd/v22/activation"
-
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
 )
@@ -32,9 +29,8 @@ type Sockets struct {
 	files []*socketFile
 }
 
-// All opens what the service manager passed down or, where it passed
-// nothing, every address of c for the protocol that the command line is about;
-// and the addresses for the other one. On an error nothing stays open. Errors are
+// All takes over what the service manager passed down, and opens every address of c for
+// those protocols for which it passed nothing. On an error nothing stays open. Errors are
 // faults with the code of the reference.
 func All(c *config.Config, owners []int, log *slog.Logger) (_ *Sockets, err error) {
 	s := &Sockets{}
@@ -43,25 +39,15 @@ func All(c *config.Config, owners []int, log *slog.Logger) (_ *Sockets, err erro
 			s.Close(log)
 		}
 	}()
-	inherited, web, err := inheritedListeners()
-	if err != nil {
+	if err := s.inherit(c, log); err != nil {
 		return nil, err
 	}
-	s.HTTP = web
 	beanstalkd, gearman := c.Addresses, c.Gearman.Addresses
-	if len(inherited) > 0 {
-		replaced := []string{"listen", "port"}
-		if c.Gearmand {
-			replaced = []string{"gearman-listen", "port", "backlog", "keepalive-idle", "keepalive-interval", "keepalive-count"}
-			s.Gearman, gearman = inherited, nil
-		} else {
-			s.Beanstalkd, beanstalkd = inherited, nil
-		}
-		for _, name := range replaced {
-			if c.IsSet(name) {
-				log.Warn("sockets were passed in by the service manager; ignoring " + c.Origin(name))
-			}
-		}
+	if len(s.Beanstalkd) > 0 {
+		beanstalkd = nil
+	}
+	if len(s.Gearman) > 0 {
+		gearman = nil
 	}
 	opened := make(opened)
 	for _, a := range beanstalkd {
@@ -226,44 +212,6 @@ func bindFault(a config.Address, at netip.AddrPort, err error) *fault.Fault {
 		return fault.New(fault.System, "%s: this machine has no such address: give one that it has, as in %s", where, a.Like)
 	}
 	return fault.New(fault.System, "%s: %v: choose another address or port", port, fault.Cause(err))
-}
-
-// inheritedListeners takes over the sockets named by LISTEN_FDS, all of them;
-// the reference takes the first. None is not an error. Those that are named http, by
-// FileDescriptorName= of the socket unit, stand apart.
-func inheritedListeners() (ls, web []net.Listener, err error) {
-	for _, f := range activation.Files(true) {
-		fd := int(f.Fd())
-		kind, kindErr := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_TYPE)
-		listening, listenErr := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_ACCEPTCONN)
-		ok := kindErr == nil && listenErr == nil && kind == syscall.SOCK_STREAM && listening != 0
-		var l net.Listener
-		if ok {
-			var err error
-			l, err = net.FileListener(f)
-			if err != nil {
-				ok = false
-			}
-		}
-		switch l.(type) {
-		case *net.TCPListener, *net.UnixListener:
-		default:
-			ok = false
-		}
-		if !ok {
-			// The descriptors stay as they are: a wrong LISTEN_FDS may name some of
-			// the Go runtime's own, and the process is about to end.
-			return nil, nil, fault.New(fault.System, "variable LISTEN_FDS: inherited descriptor %d is not a listening TCP or unix stream socket: check ListenStream= in the socket unit", fd)
-		}
-		named := f.Name()
-		f.Close()
-		if named == "http" {
-			web = append(web, l)
-			continue
-		}
-		ls = append(ls, l)
-	}
-	return ls, web, nil
 }
 
 // Names lists the addresses in use, for the log.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -53,6 +54,63 @@ func TestInheritedSocketsAreServed(t *testing.T) {
 	}
 	if _, err := os.Lstat(path); err != nil {
 		t.Errorf("the service manager's socket file was removed: %v", err)
+	}
+}
+
+// TestNamedSocketsSpeakWhatTheyAreNamed: on both command lines, and a name that means
+// nothing leaves a socket to the protocol that the command line is about.
+func TestNamedSocketsSpeakWhatTheyAreNamed(t *testing.T) {
+	names := []string{"http", "gearman", "polystalkd.socket", "beanstalkd"}
+	for _, tt := range []struct {
+		args    []string
+		unnamed string
+		ignored []string
+	}{
+		{[]string{"-p", "1", "--gearman-listen", "192.0.2.1:1", "--http", "192.0.2.1:1", "--http-anonymous", "none"}, "beanstalkd", []string{"-p", "--gearman-listen", "--http"}},
+		{[]string{"gearmand", "-p", "1", "--beanstalk-listen", "192.0.2.1:1", "--config-file", os.DevNull}, "gearman", []string{"-p", "--beanstalk-listen"}},
+	} {
+		var files []*os.File
+		at := make(map[string]string)
+		for _, name := range names {
+			tcp, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tcp.Close()
+			files = append(files, daemon.FileOf(t, tcp))
+			at[name] = tcp.Addr().String()
+		}
+		cmd := activated(files)
+		// The command line of gearmand is chosen by the first argument.
+		cmd.Args = slices.Insert(cmd.Args, len(cmd.Args)-2, tt.args...)
+		cmd.Env = append(cmd.Env, "LISTEN_FDNAMES="+strings.Join(names, ":"))
+		s := daemon.Await(t, cmd)
+		spoken := map[string]func(addr string) bool{
+			"beanstalkd": func(addr string) bool {
+				return daemon.Ask(t, daemon.Dial(t, addr), "nonsense\r\n") == "UNKNOWN_COMMAND"
+			},
+			"gearman": func(addr string) bool {
+				return strings.HasPrefix(daemon.Ask(t, daemon.Dial(t, addr), "version\r\n"), "OK 2.0.0")
+			},
+			"http": func(addr string) bool {
+				status, _ := askHTTP(t, oneShot(), "GET", "http://"+addr+"/livez", "")
+				return status == 200
+			},
+		}
+		for name, addr := range at {
+			want := name
+			if spoken[name] == nil {
+				want = tt.unnamed
+			}
+			if !spoken[want](addr) {
+				t.Errorf("%q: the socket that is named %s does not speak %s", tt.args, name, want)
+			}
+		}
+		for _, flag := range tt.ignored {
+			if s.WaitLog("sockets were passed in by the service manager; ignoring flag "+flag) == nil {
+				t.Errorf("%q: no warning that %s is ignored", tt.args, flag)
+			}
+		}
 	}
 }
 

@@ -1,0 +1,86 @@
+package listen
+
+import (
+	"log/slog"
+	"net"
+	"os"
+	"syscall"
+
+	// activation reads LISTEN_FDS, LISTEN_FDNAMES and LISTEN_PID as
+	// sd_listen_fds_with_names(3) does.
+	"github.com/coreos/go-systemd/v22/activation"
+
+	"polystalk/cmd/polystalkd/config"
+	"polystalk/cmd/polystalkd/fault"
+)
+
+// The names by which a socket unit says what is spoken on its sockets
+// (FileDescriptorName=). One of any other name, as the unit's own is by default, has the
+// protocol that the command line is about.
+const (
+	namedBeanstalkd = "beanstalkd"
+	namedGearman    = "gearman"
+	namedHTTP       = "http"
+)
+
+// inherit takes over the sockets that LISTEN_FDS counts, all of them; the reference takes
+// the first. None is not an error. Where there are some for a protocol, what c says of its
+// addresses has no effect, which the log tells.
+func (s *Sockets) inherit(c *config.Config, log *slog.Logger) error {
+	for _, f := range activation.Files(true) {
+		l, err := listenerOf(f)
+		if err != nil {
+			return err
+		}
+		switch name := f.Name(); {
+		case name == namedHTTP:
+			s.HTTP = append(s.HTTP, l)
+		case name == namedGearman, name != namedBeanstalkd && c.Gearmand:
+			s.Gearman = append(s.Gearman, l)
+		default:
+			s.Beanstalkd = append(s.Beanstalkd, l)
+		}
+		f.Close()
+	}
+	var replaced []string
+	if len(s.Beanstalkd) > 0 {
+		replaced = append(replaced, "listen")
+		if !c.Gearmand {
+			replaced = append(replaced, "port")
+		}
+	}
+	if len(s.Gearman) > 0 {
+		replaced = append(replaced, "gearman-listen")
+		if c.Gearmand {
+			replaced = append(replaced, "port", "backlog", "keepalive-idle", "keepalive-interval", "keepalive-count")
+		}
+	}
+	if len(s.HTTP) > 0 {
+		replaced = append(replaced, "http")
+	}
+	for _, name := range replaced {
+		if c.IsSet(name) {
+			log.Warn("sockets were passed in by the service manager; ignoring " + c.Origin(name))
+		}
+	}
+	return nil
+}
+
+// listenerOf is an inherited descriptor as a listener, if it is one. The descriptors of a
+// wrong LISTEN_FDS stay as they are: some may be the Go runtime's own, and the process is
+// about to end.
+func listenerOf(f *os.File) (net.Listener, error) {
+	fd := int(f.Fd())
+	kind, kindErr := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_TYPE)
+	listening, listenErr := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_ACCEPTCONN)
+	if kindErr == nil && listenErr == nil && kind == syscall.SOCK_STREAM && listening != 0 {
+		l, err := net.FileListener(f)
+		switch l.(type) {
+		case *net.TCPListener, *net.UnixListener:
+			if err == nil {
+				return l, nil
+			}
+		}
+	}
+	return nil, fault.New(fault.System, "variable LISTEN_FDS: inherited descriptor %d is not a listening TCP or unix stream socket: check ListenStream= in the socket unit", fd)
+}

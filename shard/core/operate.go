@@ -229,8 +229,12 @@ func (c *Core) change(t *tube, i uint32, j *store.Job, a *Action) {
 	} else {
 		c.recordUpdate(t, j)
 	}
-	if j.State == Ready {
+	switch {
+	case j.State != Ready:
+	case moved:
 		c.match(t)
+	default:
+		c.serve(t) // it was ready before: nobody sleeps who is to be told of it
 	}
 }
 

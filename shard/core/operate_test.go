@@ -133,3 +133,26 @@ func TestOperatorAndSubmittedJobs(t *testing.T) {
 	w.isIn(3, Buried)
 	w.do(Op{Kind: OpEdit, ID: 3, Body: []byte("y"), Operator: x}, StatusOK) // nobody waits any more
 }
+
+// TestEditWakesNobody: a worker that sleeps although a job is ready, since it came to the
+// function asleep, is not told of that job because somebody edits it; only if it was delayed.
+func TestEditWakesNobody(t *testing.T) {
+	w := newFunctionWorld(t, SubmitOptions{})
+	c, p := w.session(), w.session()
+	c.submit("f", "u", "x", 1024, true, 1)
+	p.mail.Sleep()
+	p.able("f", 0)
+	p.function.Sleepers.Add(1)
+	edit := func(a Action) {
+		t.Helper()
+		w.do(Op{Kind: OpEdit, ID: 1, Operator: &OperatorOp{Act: a}}, StatusOK)
+	}
+	edit(Action{Changes: ChangePri, Pri: 1024})
+	p.hears()
+	edit(Action{Changes: ChangePri, Pri: 7})
+	p.hears()
+	edit(Action{Changes: ChangeDelay, Delay: 5})
+	p.hears()
+	edit(Action{Changes: ChangeDelay})
+	p.hears("noop")
+}

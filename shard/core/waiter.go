@@ -190,11 +190,19 @@ func (c *Core) unwait(cl *client) {
 	c.counts.waiting--
 }
 
-// match hands the ready jobs of t to those who wait for them, the most urgent
-// job to whoever came first, and publishes what is left. It is its own step after
-// every transition that makes a job ready: no tube keeps both a job to give and a
-// client to give it to, unless that one's wait is closed.
+// match is a step of its own after every transition that makes a job of t ready: waiters are
+// served, and sleeping workers told of what is left.
 func (c *Core) match(t *tube) {
+	c.serve(t)
+	if t.function != nil && t.readyPos != 0 {
+		c.wakeSleepers(t.function)
+	}
+}
+
+// serve hands the ready jobs of t to those who wait for them, the most urgent job to whoever
+// came first, and publishes what is left. No tube keeps both a job to give and a client to
+// give it to, unless that one's wait is closed.
+func (c *Core) serve(t *tube) {
 	for i := t.waiters.head; i != 0 && t.readyPos != 0; {
 		cl := c.clientOf(i)
 		i = c.watches.At(i).next
@@ -208,9 +216,6 @@ func (c *Core) match(t *tube) {
 		}
 	}
 	c.publish(t)
-	if t.function != nil && t.readyPos != 0 {
-		c.wakeSleepers(t.function)
-	}
 }
 
 // wake ends the wait of cl with a status, unless another shard has ended it. A wait

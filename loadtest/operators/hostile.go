@@ -149,7 +149,7 @@ func (a *actor) garbage() error {
 			asks := []struct{ method, path, body string }{
 				{"GET", "/api/v1/jobs?after=" + url.QueryEscape(noise(1+rand.IntN(200))), ""},
 				{"GET", "/api/v1/tubes/backlog/jobs?order=oldest&state=ready&after=" + strings.Repeat("A", rand.IntN(5000)), ""},
-				{"GET", "/api/v1/jobs/" + url.PathEscape(noise(1+rand.IntN(30))), ""},
+				{"GET", "/api/v1/jobs/" + url.PathEscape("x"+noise(rand.IntN(30))), ""}, // no number
 				{"GET", "/api/v1/jobs/99999999999999999999999999", ""},
 				{"DELETE", "/api/v1/jobs/-1", ""},
 				{"GET", "/api/v1/jobs?contains=" + url.QueryEscape(noise(4000)), ""},

@@ -1,15 +1,30 @@
 // Package release says which polystalk this is, for all of its programs.
+//
+// The version stands in one place, the file VERSION beside this one: packages, the image
+// and manuals are made with it as well. It is no tag of the repository, so that sources
+// without a repository build the same programs; make release checks that it and the tags
+// do not contradict each other.
 package release
 
 import (
+	"cmp"
+	_ "embed"
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
-// Version is that of polystalk. A build may set another with
-// -ldflags "-X polystalk/cmd/internal/release.Version=...".
-var Version = "0.1.0"
+//go:embed VERSION
+var file string
+
+// stamped is set by builds whose version says more than the file: make release does so for
+// sources that were modified and for VERSION=, with
+// -ldflags "-X polystalk/cmd/internal/release.stamped=...".
+var stamped string
+
+// Version is that of polystalk, a semantic version without the "v" of tags.
+var Version = cmp.Or(stamped, strings.TrimSpace(file))
 
 // Line is what a program of that name prints for --version; about, which may be empty,
 // goes in brackets.

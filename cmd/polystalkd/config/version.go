@@ -1,6 +1,8 @@
 package config
 
 import (
+	"strings"
+
 	"polystalk/cmd/internal/release"
 )
 
@@ -16,11 +18,15 @@ const SpokenGearman = "2.0.0"
 // version parsers. What follows "+" is build metadata, which such parsers
 // ignore; beanstalkd's own builds between releases use the same sign
 // ("1.10+4+gdeadbee"), so clients have met it.
-func statsVersion() string { return Spoken + ".0+polystalk." + release.Version }
+func statsVersion() string { return Spoken + ".0+polystalk." + metadata() }
+
+// metadata is our version as it may stand in another's build metadata, which cannot have
+// any of its own.
+func metadata() string { return strings.ReplaceAll(release.Version, "+", ".") }
 
 // gearmanVersion is what Gearman's command version answers, in the same form: its
 // monitoring knows gearmand's releases, not beanstalkd's.
-func gearmanVersion() string { return SpokenGearman + "+polystalk." + release.Version }
+func gearmanVersion() string { return SpokenGearman + "+polystalk." + metadata() }
 
 // VersionLine is what -v prints.
 func VersionLine() string { return buildLine("beanstalkd " + Spoken) }

@@ -1,0 +1,25 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"polystalk/cmd/internal/release"
+)
+
+// TestVersionsOfRepliesAreSemantic: a version has one "+" at most, and ours stands behind
+// it.
+func TestVersionsOfRepliesAreSemantic(t *testing.T) {
+	defer func(was string) { release.Version = was }(release.Version)
+	release.Version = "0.2.0-rc.1+modified"
+	for got, want := range map[string]string{
+		statsVersion(): "1.13.0+polystalk.0.2.0-rc.1.modified", gearmanVersion(): "2.0.0+polystalk.0.2.0-rc.1.modified",
+	} {
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	if line := VersionLine(); !strings.HasPrefix(line, "polystalkd 0.2.0-rc.1+modified (speaks ") {
+		t.Errorf("%s", line)
+	}
+}

@@ -69,6 +69,7 @@ var table = []row{
 	// The programs.
 	{"cmd", "", ""},
 	{"cmd/internal/release", "", ""},
+	{"cmd/manual", "cmd/internal/release cmd/polystalk/command cmd/polystalk/fault cmd/polystalk/journal cmd/polystalk/target cmd/polystalkd/config cobra pflag", ""},
 	{"cmd/polystalk", "cmd/polystalk/command x/term", ""},
 	{"cmd/polystalk/api", "cmd/internal/release cmd/polystalk/fault cmd/polystalk/queue cmd/polystalk/target codec/admin", ""},
 	{"cmd/polystalk/command", "cmd/internal/release cmd/polystalk/api cmd/polystalk/fault cmd/polystalk/journal cmd/polystalk/nagios cmd/polystalk/output cmd/polystalk/queue cmd/polystalk/target cmd/polystalk/wire cobra codec/admin pflag", ""},

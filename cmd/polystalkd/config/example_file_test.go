@@ -8,9 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
-
-	"polystalk/cmd/polystalkd/config/tomlfile"
 	"polystalk/cmd/polystalkd/fault"
 )
 
@@ -18,28 +15,6 @@ var rewrite = flag.Bool("rewrite", false, "write the example of a configuration 
 
 // exampleFile has every key, commented out.
 const exampleFile = "../polystalkd.toml"
-
-// examples are values for keys that have none by default, where the text of the flag has
-// no example of its own.
-var examples = map[string]any{
-	"listen":             []string{"127.0.0.1", "unix:/run/polystalkd/polystalkd.sock"},
-	"user":               "polystalk",
-	"binlog-dir":         "/var/lib/polystalkd",
-	"gearman-prefix":     "H:jobs.example.com",
-	"gearman-max-unread": int64(134217728),
-	"pprof":              "127.0.0.1:6060",
-
-	"http-tokens-file":   "/etc/polystalkd/tokens",
-	"http-anonymous":     "read",
-	"http-host":          []string{"ops.example.com"},
-	"http-trusted-proxy": []string{"10.0.0.5"},
-	"http-metrics-match": []string{"mail-*"},
-	"http-tls-cert":      "/etc/polystalkd/tls.crt",
-	"http-tls-key":       "/etc/polystalkd/tls.key",
-}
-
-// asIn finds the example in the text of a flag.
-var asIn = regexp.MustCompile(`as in (\S*[^\s,;:)])`)
 
 const exampleHead = `# polystalkd --config /etc/polystalkd/polystalkd.toml
 #
@@ -55,39 +30,22 @@ const exampleHead = `# polystalkd --config /etc/polystalkd/polystalkd.toml
 // exampleText is what the example file is to hold.
 func exampleText(t *testing.T) string {
 	t.Helper()
-	c, err := parse(nil, nil)
+	options, err := Options()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b strings.Builder
 	b.WriteString(exampleHead)
-	c.keys.each(func(f *pflag.Flag) {
-		_, usage := pflag.UnquoteUsage(f)
-		usage = strings.Join(strings.Fields(usage), " ")
+	for _, o := range options {
+		if o.Line == "" {
+			continue
+		}
 		when := "after a restart"
-		if live[c.keys.ours(f)] {
+		if o.Live {
 			when = "at once"
 		}
-		v := valueOf(f)
-		if v == nil {
-			v = examples[f.Name]
-		}
-		if m := asIn.FindStringSubmatch(usage); v == nil && m != nil {
-			v = m[1]
-			if kindOf(f) == lists {
-				v = []string{m[1]}
-			}
-		}
-		if v == nil {
-			t.Errorf("%s has no value by default: give the list of examples one, or its text \"as in …\"", f.Name)
-			return
-		}
-		line, err := tomlfile.Line(f.Name, v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&b, "\n%s#%s\n", wrapped(strings.TrimSpace(usage)+". Holds "+when+"."), line)
-	})
+		fmt.Fprintf(&b, "\n%s#%s\n", wrapped(o.Text+". Holds "+when+"."), o.Line)
+	}
 	return b.String()
 }
 

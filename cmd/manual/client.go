@@ -1,0 +1,118 @@
+package main
+
+import (
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"polystalk/cmd/polystalk/command"
+	"polystalk/cmd/polystalk/fault"
+	"polystalk/cmd/polystalk/journal"
+	"polystalk/cmd/polystalk/target"
+)
+
+// clientPage is polystalk(1): all commands on one page.
+func clientPage(p *page) error {
+	root := (&command.App{Out: io.Discard, Err: io.Discard}).Tree()
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+
+	p.name("polystalk", root.Short)
+	p.section("Synopsis")
+	p.synopsis("polystalk", "command [arguments] [options]")
+	p.section("Description")
+	p.paragraphs(root.Long)
+	p.section("Options")
+	flags(p, root.PersistentFlags())
+	p.section("Commands")
+	for _, group := range root.Groups() {
+		p.subsection(group.Title)
+		for _, c := range root.Commands() {
+			if c.GroupID == group.ID && c.IsAvailableCommand() {
+				commands(p, c)
+			}
+		}
+	}
+	p.section("Exit status")
+	codes(p, fault.Codes)
+	p.paragraphs("Of polystalk journal:")
+	codes(p, journal.Codes)
+	p.section("Environment")
+	p.item(bold(target.Variable), "as --server")
+	p.item(bold("POLYSTALK_TOKEN_FILE"), "as --token-file")
+	p.item(bold("NO_COLOR"), "if it is not empty, nothing has a colour")
+	p.section("See also")
+	p.paragraphs("polystalkd(8), polystalkd.toml(5)")
+	return nil
+}
+
+// commands shows a command, and those below it.
+func commands(p *page, c *cobra.Command) {
+	if c.HasAvailableSubCommands() && !c.HasAvailableLocalFlags() && c.Name() == "completion" {
+		p.item(bold(c.CommandPath())+" "+italic("bash")+"|"+italic("fish")+"|"+italic("zsh"), c.Short)
+		return
+	}
+	use := strings.TrimSuffix(c.UseLine(), " [flags]")
+	path := c.CommandPath()
+	p.item(bold(path)+escaped(strings.TrimPrefix(use, path)), sentence(c.Short))
+	if long := strings.Trim(c.Long, "\n"); long != "" && long != c.Short && c.Name() != "help" {
+		for block := range strings.SplitSeq(long, "\n\n") {
+			p.more(block)
+		}
+	}
+	if local := c.LocalNonPersistentFlags(); local.HasAvailableFlags() && c.Name() != "help" {
+		p.out.WriteString(".RS\n")
+		flags(p, local)
+		p.out.WriteString(".RE\n")
+	}
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			commands(p, sub)
+		}
+	}
+}
+
+// flags shows those of a command, in the order of their names.
+func flags(p *page, fs *pflag.FlagSet) {
+	fs.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" {
+			return
+		}
+		value, usage := pflag.UnquoteUsage(f)
+		if zero := []string{"", "0", "false", "[]", "0s"}; !slices.Contains(zero, f.DefValue) {
+			usage += " (default " + f.DefValue + ")"
+		}
+		p.item(option(f.Shorthand, f.Name, strings.ToUpper(value)), usage)
+	})
+}
+
+// sentence ends a text as one.
+func sentence(text string) string {
+	text = strings.ToUpper(text[:1]) + text[1:]
+	return strings.TrimSuffix(text, ".") + "."
+}
+
+// codes shows a table of exit codes as the help has it: the lines of a code begin with it,
+// and go on below.
+func codes(p *page, table string) {
+	_, lines, _ := strings.Cut(table, "\n")
+	var code, text string
+	flush := func() {
+		if code != "" {
+			p.item(bold(code), strings.TrimSpace(text))
+		}
+	}
+	for line := range strings.Lines(lines) {
+		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if strings.Trim(word, "0123456789") == "" && word != "" {
+			flush()
+			code, text = word, ""
+			line = rest
+		}
+		text += " " + strings.TrimSpace(line)
+	}
+	flush()
+}

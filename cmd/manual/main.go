@@ -1,0 +1,76 @@
+// Manual writes the manual pages of the programs into a directory: polystalk(1) from the
+// tree of its commands, polystalkd(8) and polystalkd.toml(5) from the table of its flags.
+//
+//	go run ./cmd/manual -o DIR [-date 2026-11-22]
+//
+// A page says what the program's own help says, and is made when a package is, so that no
+// page can be older than its program. The pages are in the language of man(7), written by a
+// page's few methods: cobra's own generator makes a page for each command, by way of
+// Markdown, and who types "man polystalk" wants to search in one.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"polystalk/cmd/internal/release"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stderr))
+}
+
+func run(args []string, stderr io.Writer) int {
+	fs := flag.NewFlagSet("manual", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	dir := fs.String("o", "", "write the pages into this directory, which must exist")
+	date := fs.String("date", time.Now().UTC().Format(time.DateOnly), "the `day` that the pages say they are of")
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return 2
+	}
+	if err := write(*dir, *date, fs.Args()); err != nil {
+		fmt.Fprintf(stderr, "manual: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// A maker writes one page.
+type maker struct {
+	file, section string
+	make          func(p *page) error
+}
+
+var makers = []maker{
+	{"polystalk", "1", clientPage},
+	{"polystalkd", "8", daemonPage},
+	{"polystalkd.toml", "5", filePage},
+}
+
+// write makes all pages. rest is what stood behind the flags.
+func write(dir, date string, rest []string) error {
+	switch _, err := time.Parse(time.DateOnly, date); {
+	case dir == "" || len(rest) > 0:
+		return errors.New("the use is: manual -o DIR [-date YYYY-MM-DD]")
+	case err != nil:
+		return fmt.Errorf("-date %q is no day: give one as in 2026-11-22", date)
+	}
+	for _, m := range makers {
+		p := newPage(m.file, m.section, date, "polystalk "+release.Version)
+		if err := m.make(p); err != nil {
+			return fmt.Errorf("%s(%s): %w", m.file, m.section, err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, m.file+"."+m.section), p.text(), 0o644); err != nil {
+			return fmt.Errorf("%w: give a directory that is there, and that this user may write to", err)
+		}
+	}
+	return nil
+}

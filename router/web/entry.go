@@ -136,7 +136,8 @@ func (s *Server) serve(rt *Route, rw http.ResponseWriter, r *http.Request) {
 			s.log.Error("a request could not be served", "request", c.ID, "route", rt.Pattern, "err", err)
 			p = wire.Failed.Problem("")
 		}
-		if p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable {
+		// Clients and proxies take the header for leave to send the same again.
+		if p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable && !isUncertain(p) {
 			w.Header().Set("Retry-After", "2")
 		}
 		sendProblem(w, r, c.ID, p)
@@ -180,7 +181,7 @@ func (s *Server) handle(rt *Route, c *Call) error {
 	if rt.Flags&Streams != 0 {
 		return s.stream(rt, c)
 	}
-	ctx, cancel := context.WithTimeout(c.R.Context(), operationWithin)
+	ctx, cancel := context.WithTimeout(operationOf(rt, c.R), operationWithin)
 	defer cancel()
 	defer context.AfterFunc(s.ended, cancel)()
 	c.Ctx = ctx

@@ -2,9 +2,12 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
+	"errors"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,22 +42,38 @@ type keptAnswer struct {
 	status  int // 0: it came to nothing, and the request may be tried again
 	header  http.Header
 	body    []byte
+	problem *wire.Problem // instead: it is not known what came of it, so it is not to be tried again
+}
+
+// isAnswered reports whether it is, or came to nothing.
+func (a *keptAnswer) isAnswered() bool {
+	select {
+	case <-a.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // begin finds the answer to a request, or makes a new one, which is first to be filled.
 func (k *keyStore) begin(key keyOf, request [sha256.Size]byte, now time.Time) (a *keptAnswer, first bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for len(k.order) > 0 {
-		oldest := k.order[0]
-		if v := k.kept[oldest]; v != nil && now.Sub(v.at) < keyFor && len(k.order) < keysMax {
-			break
-		}
-		delete(k.kept, oldest)
-		k.order = k.order[1:]
+	old := 0
+	for old < len(k.order) && now.Sub(k.kept[k.order[old]].at) >= keyFor {
+		delete(k.kept, k.order[old])
+		old++
 	}
+	k.order = k.order[old:]
 	if a = k.kept[key]; a != nil {
 		return a, false
+	}
+	if len(k.order) >= keysMax {
+		// There is one: no more are under way than there are connections.
+		if i := slices.IndexFunc(k.order, func(o keyOf) bool { return k.kept[o].isAnswered() }); i >= 0 {
+			delete(k.kept, k.order[i])
+			k.order = slices.Delete(k.order, i, i+1)
+		}
 	}
 	if k.kept == nil {
 		k.kept = make(map[keyOf]*keptAnswer)
@@ -71,12 +90,8 @@ func (k *keyStore) forget(key keyOf, a *keptAnswer) {
 	defer k.mu.Unlock()
 	if k.kept[key] == a {
 		delete(k.kept, key)
-		for i, o := range k.order {
-			if o == key {
-				k.order = append(k.order[:i], k.order[i+1:]...)
-				break
-			}
-		}
+		i := slices.Index(k.order, key)
+		k.order = slices.Delete(k.order, i, i+1)
 	}
 }
 
@@ -102,11 +117,29 @@ func (w *copied) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
+// keysOf are the keys by which a request has named itself; nil: it has not, or need not.
+func keysOf(rt *Route, r *http.Request) []string {
+	if rt.Method() != http.MethodPost {
+		return nil
+	}
+	return r.Header.Values("Idempotency-Key")
+}
+
+// operationOf is the context in which the operation that a request asks for begins. It ends
+// with the request, since nobody would hear of it, unless that has named itself: then whoever
+// has lost the connection sends it again, and is to hear what has come of it.
+func operationOf(rt *Route, r *http.Request) context.Context {
+	if len(keysOf(rt, r)) > 0 {
+		return context.WithoutCancel(r.Context())
+	}
+	return r.Context()
+}
+
 // once has a request handled, unless it is a POST with a key that was handled before: that
 // is answered as it was then. What was refused may be tried again with the same key.
 func (s *Server) once(rt *Route, c *Call) error {
-	keys := c.R.Header.Values("Idempotency-Key")
-	if rt.Method() != http.MethodPost || len(keys) == 0 {
+	keys := keysOf(rt, c.R)
+	if len(keys) == 0 {
 		return rt.Handler(c)
 	}
 	if len(keys) > 1 || keys[0] == "" || len(keys[0]) > keyLength {
@@ -131,7 +164,11 @@ func (s *Server) once(rt *Route, c *Call) error {
 		case <-c.Ctx.Done():
 			return wire.Busy.Problem("the first request with this key is under way")
 		}
-		if a.status != 0 {
+		switch {
+		case a.problem != nil:
+			return a.problem
+		case a.status != 0:
+			c.Detail = "replayed"
 			maps.Copy(c.W.Header(), a.header)
 			c.W.Header().Set("Idempotency-Replayed", "true")
 			c.W.WriteHeader(a.status)
@@ -142,12 +179,15 @@ func (s *Server) once(rt *Route, c *Call) error {
 }
 
 // fill has the first request of a key handled.
-func (s *Server) fill(rt *Route, c *Call, key keyOf, a *keptAnswer) error {
+func (s *Server) fill(rt *Route, c *Call, key keyOf, a *keptAnswer) (err error) {
 	w := &copied{ResponseWriter: c.W}
 	defer func() {
-		if w.status == 0 || w.body.Len() > keptMax {
+		switch p, _ := errors.AsType[*wire.Problem](err); {
+		case isUncertain(p):
+			a.problem = p
+		case w.status == 0, w.body.Len() > keptMax:
 			s.keys.forget(key, a)
-		} else {
+		default:
 			a.body = w.body.Bytes()
 			a.header = http.Header{}
 			for _, name := range []string{"Content-Type", "Location"} {
@@ -161,4 +201,10 @@ func (s *Server) fill(rt *Route, c *Call, key keyOf, a *keptAnswer) error {
 	}()
 	c.W = w
 	return rt.Handler(c)
+}
+
+// isUncertain reports whether a problem, which may be nil, says that something was perhaps
+// done.
+func isUncertain(p *wire.Problem) bool {
+	return p != nil && p.Type == wire.ProblemPath+wire.Uncertain.Slug
 }

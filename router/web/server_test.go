@@ -1,13 +1,11 @@
 package web
 
 import (
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"testing"
-	"time"
 )
 
 // TestConnectionsWithRequestsAreNotDropped: then the newest goes.
@@ -34,25 +32,6 @@ func TestConnectionsWithRequestsAreNotDropped(t *testing.T) {
 	}
 	if c.len() != ConnectionsMax || c.dropped.Load() != 2 {
 		t.Errorf("%d connections, %d dropped", c.len(), c.dropped.Load())
-	}
-}
-
-func TestKeysAreForgotten(t *testing.T) {
-	var k keyStore
-	now := time.Unix(1e9, 0)
-	for i := range 3 * keysMax {
-		if _, first := k.begin(keyOf{"", fmt.Sprint(i)}, [32]byte{}, now); !first {
-			t.Fatal("a new key is known")
-		}
-	}
-	if len(k.kept) > keysMax || len(k.order) != len(k.kept) {
-		t.Errorf("%d keys, %d in order", len(k.kept), len(k.order))
-	}
-	if _, first := k.begin(keyOf{"", fmt.Sprint(3*keysMax - 1)}, [32]byte{}, now.Add(keyFor-1)); first {
-		t.Error("the newest is forgotten")
-	}
-	if _, first := k.begin(keyOf{"", fmt.Sprint(3*keysMax - 1)}, [32]byte{}, now.Add(keyFor)); !first || len(k.kept) != 1 {
-		t.Errorf("an old one is known; %d are kept", len(k.kept))
 	}
 }
 

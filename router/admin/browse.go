@@ -107,7 +107,7 @@ type browse struct {
 }
 
 // visits are OperatorOps whose slices have grown: while a shard is owned is no time to make
-// room for a thousand rows.
+// room for a thousand rows, nor for what is shown of their bodies.
 var visits = sync.Pool{New: func() any { return &core.OperatorOp{Jobs: make([]core.JobRow, 0, 1000)} }}
 
 // end gives back what visits have filled.
@@ -186,9 +186,10 @@ func (b *browse) visit() (more, found bool) {
 	q, x := b.q, b.x
 	x.Jobs, x.Bodies = x.Jobs[:0], x.Bodies[:0]
 	x.Limit = q.Limit - len(b.part.Rows)
-	if x.Body > 0 || len(x.Filter.Contains) > 0 {
+	if q.Order != Next && (x.Body > 0 || len(x.Filter.Contains) > 0) { // that has one visit
 		x.Limit = min(x.Limit, visitRows)
 	}
+	x.Bodies = slices.Grow(x.Bodies, min(x.Limit*int(x.Body), shownPart))
 	switch {
 	case q.Order == Next:
 		return false, b.c.ListHead([]byte(q.Tube), q.State, x)

@@ -226,3 +226,17 @@ func TestListsShowWhatIsThere(t *testing.T) {
 	close(quit)
 	wait.Wait()
 }
+
+// TestFirstJobsWithBodiesAreAsMany: what is shown of each job makes no difference to how many
+// there are, of a list that has no next.
+func TestFirstJobsWithBodiesAreAsMany(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	w.fill(150)
+	for _, body := range []string{"none", "preview", "full"} {
+		var part wire.Jobs
+		w.do("GET", "/api/v1/tubes/mail/jobs?order=next&limit=120&body="+body, ask{}).wants(t, 200, "").read(t, &part)
+		if len(part.Jobs) != 120 || part.Jobs[119].ID != 120 {
+			t.Errorf("body=%s: %d jobs", body, len(part.Jobs))
+		}
+	}
+}

@@ -70,7 +70,7 @@ func newMetrics(a *API) *metrics {
 // ask could make as many as they like.
 func (m *metrics) served(route, method string, status int, took time.Duration) {
 	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete:
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
 	default:
 		method = "other"
 	}

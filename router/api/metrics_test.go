@@ -287,3 +287,23 @@ func TestScrapersAreShownWhatTheHistoryHasLookedAt(t *testing.T) {
 		t.Errorf("tubes are as of %v ago, and nobody looks", age)
 	}
 }
+
+// TestRequestsAreCountedByTheirMethods: by each that a route has, and others as one.
+func TestRequestsAreCountedByTheirMethods(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	want := make(map[string]string)
+	for _, rt := range w.web.routes() {
+		w.web.metrics.served(rt.Pattern, rt.Method(), 200, 0)
+		want[fmt.Sprintf(`polystalk_http_requests_total{code="200",method=%q,route=%q}`, rt.Method(), rt.Pattern)] = "1"
+	}
+	for _, method := range []string{"BREW", "brew", "OPTIONS"} {
+		w.web.metrics.served("other", method, 405, 0)
+	}
+	want[`polystalk_http_requests_total{code="405",method="other",route="other"}`] = "3"
+	got := scrape(t, w.do("GET", "/metrics", ask{}).body)
+	for name, n := range want {
+		if got[name] != n {
+			t.Errorf("%s is %q, want %s", name, got[name], n)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
+	"polystalk/router/access"
 )
 
 // A certificate is that of TLS, with its key, as their files were when they were last read
@@ -33,12 +34,27 @@ func openCertificate(c *config.Config) (*certificate, error) {
 // prepare reads the files again, and returns what has new connections use them. Errors are
 // faults.
 func (k *certificate) prepare() (use func(), err error) {
-	pair, err := tls.LoadX509KeyPair(k.cert, k.key)
+	pair, err := k.read()
 	if err != nil {
 		return nil, fault.New(fault.Usage, "%s: %q and its key %q cannot be used: %v: give two files in PEM that this user may read and that belong together",
 			k.from, k.cert, k.key, err)
 	}
 	return func() { k.current.Store(&pair) }, nil
+}
+
+// pemMax bounds each of the files in bytes: a chain of certificates has some thousands.
+const pemMax = 1 << 20
+
+func (k *certificate) read() (pair tls.Certificate, err error) {
+	cert, err := access.ReadSecret(k.cert, pemMax)
+	if err != nil {
+		return pair, err
+	}
+	key, err := access.ReadSecret(k.key, pemMax)
+	if err != nil {
+		return pair, err
+	}
+	return tls.X509KeyPair(cert, key)
 }
 
 // until is when it is no longer valid.

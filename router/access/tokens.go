@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -62,31 +61,15 @@ func (t *Tokens) Reload() error {
 // Prepare reads the file again, and returns what puts its tokens in place of those that
 // there are.
 func (t *Tokens) Prepare() (put func(), err error) {
-	text, err := readSmall(t.path)
+	text, err := ReadSecret(t.path, tokensSizeMax)
 	if err != nil {
 		return nil, fmt.Errorf("the file of tokens cannot be read: %w: give a file that this user may read", err)
 	}
-	list, err := parseTokens(text)
+	list, err := parseTokens(string(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s:%w", t.path, err)
 	}
 	return func() { t.holders.Store(&list) }, nil
-}
-
-// readSmall reads a file that must not be larger than a file of tokens may be.
-func readSmall(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() && info.Mode()&fs.ModeNamedPipe == 0 {
-		return "", fmt.Errorf("%s is no file", path)
-	}
-	if info.Size() > tokensSizeMax {
-		return "", fmt.Errorf("%s has %d bytes, at most %d are read", path, info.Size(), tokensSizeMax)
-	}
-	text, err := os.ReadFile(path)
-	return string(text), err
 }
 
 // parseTokens reads the text of a file. Its errors begin with the line's number.

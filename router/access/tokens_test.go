@@ -1,10 +1,12 @@
 package access
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -131,6 +133,41 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 	}
 	if g, ok := tokens.Find("two"); !ok || g.Role != Admin {
 		t.Error("a token that is new is not taken")
+	}
+}
+
+// TestPipesAreNotWaitedFor: a pipe may be what was given to the start, as a shell's
+// <(COMMAND), and nobody writes to it when the file is read again; whoever reads it then must
+// be there for other signals.
+func TestPipesAreNotWaitedFor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenTokens(path); err == nil || !strings.Contains(err.Error(), "there is no token") {
+		t.Errorf("of nobody: %v", err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	w.WriteString(line("a", "read", "one"))
+	w.Close()
+	if tokens, err := OpenTokens(fmt.Sprint("/dev/fd/", r.Fd())); err != nil || tokens.Len() != 1 {
+		t.Errorf("of a shell: %v", err)
+	}
+	endless, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer endless.Close()
+	if _, err := ReadSecret(path, 10); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("of a writer that says nothing: %v", err)
+	}
+	endless.WriteString("0123456789a")
+	if _, err := ReadSecret(path, 10); err == nil || !strings.Contains(err.Error(), "10") {
+		t.Errorf("of a writer that says too much: %v", err)
 	}
 }
 

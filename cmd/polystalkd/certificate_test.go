@@ -1,0 +1,24 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"polystalk/cmd/polystalkd/config"
+)
+
+// TestCertificateIsNotWaitedFor: a pipe that nobody writes to would hold up a reload, and
+// with it SIGTERM, for ever.
+func TestCertificateIsNotWaitedFor(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := &config.Config{}
+	c.HTTP.Cert, c.HTTP.Key = pipe, pipe
+	if _, err := openCertificate(c); err == nil || !strings.Contains(err.Error(), "give two files in PEM") {
+		t.Errorf("%v", err)
+	}
+}

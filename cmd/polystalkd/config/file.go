@@ -1,8 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,20 +20,25 @@ func (c *Config) found(err error) { c.faults = append(c.faults, fault.All(err)..
 // badFile is a fault of a file.
 func (c *Config) badFile(at tomlfile.Place, format string, args ...any) {
 	f := fault.New(fault.Usage, "%s: %s", at, fmt.Sprintf(format, args...))
-	f.Excerpt = at.Text
+	f.At(at.File, at.Line, at.Text)
 	c.faults = append(c.faults, f)
 }
 
 // Explain gives the faults that err consists of, those about a value from a file, the line
-// of that file.
+// of that file. If they are several, it puts them in order: first what stands in no file, then
+// file by file as they are read, from the first line to the last.
 func (c *Config) Explain(err error) error {
-	for _, f := range fault.All(err) {
+	all := fault.All(err)
+	for _, f := range all {
 		for _, at := range c.places {
-			if rest, ok := strings.CutPrefix(f.Error(), at.String()); ok && f.Excerpt == "" && strings.IndexAny(rest, ": ") == 0 {
-				f.Excerpt = at.Text
+			if rest, ok := strings.CutPrefix(f.Error(), at.String()); ok && f.File == "" && strings.IndexAny(rest, ": ") == 0 {
+				f.At(at.File, at.Line, at.Text)
 			}
 		}
 	}
+	slices.SortStableFunc(all, func(a, b *fault.Fault) int { // err's own list, if it is one
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
+	})
 	return err
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -110,6 +111,13 @@ func TestEveryErrorOfFilesIsToldAtOnce(t *testing.T) {
 					t.Errorf("%v: no excerpt", got[i])
 				}
 			}
+			// In the order in which they stand there: the files by name, the first before its directory.
+			inOrder := slices.IsSortedFunc(got, func(a, b *fault.Fault) int {
+				return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
+			})
+			if !inOrder || got[0].File == "" || got[0].Line == 0 {
+				t.Errorf("in no order: %v", got)
+			}
 		})
 	}
 }
@@ -121,6 +129,9 @@ func TestFilesAndVariablesAreToldTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := faultsOf(t, &commandLines[0], map[string]string{"POLYSTALKD_SHARDS": "x", "POLYSTALKD_CONFIG": path, "POLYSTALKD_MAX_JOB_SIZE": "y"})
+	if len(got) == 4 && (got[0].File != "" || got[1].File != "" || got[2].File != path || got[3].File != path+".d") {
+		t.Errorf("in no order: %v", got)
+	}
 	if all := got.Error(); len(got) != 4 || !strings.Contains(all, "POLYSTALKD_SHARDS") || !strings.Contains(all, "POLYSTALKD_MAX_JOB_SIZE") || !strings.Contains(all, path+".d: its files cannot be listed") {
 		t.Errorf("%v", got)
 	}

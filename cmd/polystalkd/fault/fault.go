@@ -33,8 +33,16 @@ type Fault struct {
 
 	InUse netip.AddrPort // what somebody else listens on, if that is why
 
-	// Excerpt is the line of a file that is at fault; empty: no file is.
+	// File and Line are the place in a file that is at fault, and Excerpt is that line; empty:
+	// no file is. A line of 0 is the file as a whole.
+	File    string
+	Line    int
 	Excerpt string
+}
+
+// At notes the place in a file that is at fault.
+func (f *Fault) At(file string, line int, excerpt string) {
+	f.File, f.Line, f.Excerpt = file, line, excerpt
 }
 
 func (f *Fault) Error() string { return f.line }

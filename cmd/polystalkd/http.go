@@ -37,6 +37,9 @@ type operators struct {
 func serveHTTP(c *config.Config, srv *router.Server, ls []net.Listener, reloads *reloader, log *logging.Logger) (*operators, error) {
 	o := &operators{log: log}
 	if len(ls) == 0 {
+		for _, origin := range c.UnservedHTTP() {
+			log.Warn(origin + " has no effect, since HTTP is not served: give " + c.Spelling("http") + " with an address, or leave it out")
+		}
 		return o, nil
 	}
 	if err := o.openTokens(c); err != nil {
@@ -91,11 +94,9 @@ func (o *operators) openTokens(c *config.Config) (err error) {
 	return nil
 }
 
-// checkHTTP reads the files that HTTP needs, as a start would.
+// checkHTTP reads the files that HTTP needs, as a start would that serves it: whether it does
+// may be the service manager's word, who has the sockets.
 func checkHTTP(c *config.Config) error {
-	if len(c.HTTP.Addresses) == 0 {
-		return nil
-	}
 	if err := new(operators).openTokens(c); err != nil {
 		return err
 	}

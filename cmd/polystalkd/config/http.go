@@ -62,6 +62,17 @@ func httpLists(flag string) bool {
 // httpFlagNames are all of them, for the command line in place of gearmand.
 var httpFlagNames = []string{"http", "http-tokens-file", "http-anonymous", "http-host", "http-origin", "http-trusted-proxy", "http-history-tubes", "http-metrics-tubes", "http-metrics-match", "http-bodies", "http-tls-cert", "http-tls-key"}
 
+// UnservedHTTP is where options of HTTP come from that were set by who configures the server,
+// for the case that it is not served. Credentials are there whether they are of use or not.
+func (c *Config) UnservedHTTP() (origins []string) {
+	for _, name := range httpFlagNames {
+		if name != "http" && c.IsSet(name) && !strings.HasPrefix(c.origins[name], "credential ") {
+			origins = append(origins, c.origins[name])
+		}
+	}
+	return origins
+}
+
 // AnonymousOn is what who shows no token may do on a listener. Without tokens that is what
 // anybody may do there by the protocols, if it is this machine's alone. With tokens it is
 // nothing unless it is said: what comes from this machine may come through a proxy from

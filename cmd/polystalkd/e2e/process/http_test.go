@@ -71,6 +71,34 @@ func TestHTTPIsOffUnlessGiven(t *testing.T) {
 	}
 }
 
+// TestOptionsOfHTTPWithoutHTTP: whoever protects what is not served is told so, and a check
+// looks at the files all the same, since the service manager may have the sockets. What the
+// service manager passes down is there in any case.
+func TestOptionsOfHTTPWithoutHTTP(t *testing.T) {
+	dir := t.TempDir()
+	tokens := filepath.Join(dir, "http-tokens")
+	if err := os.WriteFile(tokens, []byte("nonsense\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := daemon.Serve(t, "--http-tokens-file", tokens, "--http-anonymous", "read")
+	for _, flag := range []string{"--http-tokens-file", "--http-anonymous"} {
+		if s.WaitLog("flag "+flag+" has no effect, since HTTP is not served: give --http with an address, or leave it out") == nil {
+			t.Errorf("no warning that %s has no effect", flag)
+		}
+	}
+	cmd := exec.Command(daemon.Binary, "--log-format", "json", "-l", "127.0.0.1", "-p", "0")
+	cmd.Env = daemon.CleanEnv("CREDENTIALS_DIRECTORY=" + dir)
+	if s := daemon.Await(t, cmd); strings.Contains(s.LogText(), "no effect") {
+		t.Errorf("a credential is warned of: %s", s.LogText())
+	}
+	for _, check := range []string{"--check-config", "--check-args"} {
+		got := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(), check, "--http-tokens-file", tokens)
+		if got.Code != fault.Usage || !strings.Contains(got.Stderr, tokens+":1:") {
+			t.Errorf("%s: %+v", check, got)
+		}
+	}
+}
+
 func TestHTTPIsServedOnTCPAndUnixSockets(t *testing.T) {
 	path := filepath.Join(daemon.ShortDir(t), "h")
 	for _, in := range []string{"", "gearmand"} {

@@ -72,16 +72,9 @@ func (r *reloader) reload() (*reloaded, error) {
 		r.log.Warn(w)
 	}
 	did := &reloaded{}
-	did.Applied, did.Restart = config.Changes(r.running, next)
+	r.running, did.Applied, did.Restart = config.Changes(r.running, next)
 	for _, f := range apply {
 		f()
-	}
-	for i, s := range r.running {
-		for _, ch := range did.Applied {
-			if s.Name == ch.Name {
-				r.running[i].Value, r.running[i].Origin = ch.To, ch.Origin
-			}
-		}
 	}
 	r.tell(next, did)
 	return did, nil

@@ -97,7 +97,7 @@ func TestExampleCanBeUsed(t *testing.T) {
 		}
 		return c
 	}
-	if applied, restart := Changes(build().Settings(), build("--config", confFile(t, string(text)))); applied != nil || restart != nil {
+	if _, applied, restart := Changes(build().Settings(), build("--config", confFile(t, string(text)))); applied != nil || restart != nil {
 		t.Errorf("as it is it changes %v %v", applied, restart)
 	}
 	all := regexp.MustCompile(`(?m)^#([a-z])`).ReplaceAllString(string(text), "$1")

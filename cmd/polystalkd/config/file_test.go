@@ -371,7 +371,7 @@ func TestPrintedConfigurationPrintsTheSame(t *testing.T) {
 		if a, b := fmt.Sprintf("%+v", c.Router()), fmt.Sprintf("%+v", again.Router()); a != b {
 			t.Errorf("%s: the server is\n%s, read back\n%s", args, a, b)
 		}
-		if applied, restart := Changes(c.Settings(), again); applied != nil || restart != nil {
+		if _, applied, restart := Changes(c.Settings(), again); applied != nil || restart != nil {
 			t.Errorf("%s: read back it has changed: %v %v", args, applied, restart)
 		}
 	}
@@ -420,10 +420,10 @@ func TestLiveKeysAreThoseOfRouterSettings(t *testing.T) {
 				one = "1234567890"
 			}
 			changed := build("--" + s.Name + "=" + one)
-			if applied, restart := Changes(base.Settings(), changed); len(applied)+len(restart) == 0 {
+			if _, applied, restart := Changes(base.Settings(), changed); len(applied)+len(restart) == 0 {
 				changed = build("--" + s.Name + "=" + two) // the other is the default
 			}
-			applied, restart := Changes(base.Settings(), changed)
+			_, applied, restart := Changes(base.Settings(), changed)
 			keys := func(list []Change) (names []string) {
 				for _, ch := range list {
 					names = append(names, ch.Name)

@@ -112,23 +112,25 @@ type Change struct {
 }
 
 // Changes compares what is in effect with a Config that was read anew, of the same command
-// line: which keys have changed that hold at once, and which that need a restart.
-func Changes(running []Setting, next *Config) (applied, restart []Change) {
-	now := make(map[string]Setting)
+// line: which keys have changed that hold at once, and which that need a restart. now is what
+// is in effect after the former, from where next has it.
+func Changes(running []Setting, next *Config) (now []Setting, applied, restart []Change) {
+	were := make(map[string]Setting)
 	for _, s := range running {
-		now[s.Name] = s
+		were[s.Name] = s
 	}
 	for _, s := range next.Settings() {
-		was := now[s.Name]
-		if reflect.DeepEqual(was.Value, s.Value) {
-			continue
-		}
+		was := were[s.Name]
 		ch := Change{s.Name, was.Value, s.Value, s.Origin}
-		if s.Live {
+		switch {
+		case reflect.DeepEqual(was.Value, s.Value):
+		case s.Live:
 			applied = append(applied, ch)
-		} else {
+		default:
 			restart = append(restart, ch)
+			s = was
 		}
+		now = append(now, s)
 	}
-	return applied, restart
+	return now, applied, restart
 }

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -143,6 +145,39 @@ func TestReloadAppliesWhatItCan(t *testing.T) {
 	}
 	if got := daemon.Stats(t, s.Listen[0])["max-job-size"]; got != "65535" {
 		t.Errorf("jobs of %s bytes", got)
+	}
+}
+
+// TestOriginsAreThoseOfTheFileAsItIs: also of what has kept its value, and of what waits for a
+// restart those of what is in effect.
+func TestOriginsAreThoseOfTheFileAsItIs(t *testing.T) {
+	s, path, notify := start(t, "max-job-size = 10\nshards = 4\n", "--http", "127.0.0.1:0")
+	origins := func() map[string]string {
+		t.Helper()
+		a, err := http.Get("http://" + s.WaitLog("serving HTTP")["listen"].(string) + "/api/v1/config")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		var in struct {
+			Settings []struct{ Name, Origin string } `json:"settings"`
+		}
+		if err := json.NewDecoder(a.Body).Decode(&in); err != nil {
+			t.Fatal(err)
+		}
+		all := make(map[string]string)
+		for _, v := range in.Settings {
+			all[v.Name] = v.Origin
+		}
+		return all
+	}
+	write(t, path, "\n\nmax-job-size = 10\nshards = 8\n")
+	reload(t, s, notify)
+	want := map[string]string{"max-job-size": "file " + path + ":3", "shards": "file " + path + ":2", "listen": "flag -l"}
+	for name, origin := range want {
+		if got := origins()[name]; got != origin {
+			t.Errorf("%s is said to be from %q, want %q", name, got, origin)
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ module polystalk
 go 1.26.0
 
 require (
+	// polystalk top: a screen whose keys and figures are tested without a terminal.
+	charm.land/bubbletea/v2 v2.0.10
 	// loadtest: latency percentiles in constant time, merged exactly over processes.
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	// polystalk: asks any beanstalkd, pipelined. Tests: a client in real use, whose replies
@@ -10,6 +12,8 @@ require (
 	github.com/beanstalkd/go-beanstalk v0.2.0
 	// Tube name to slot, for ever: a fixed function, fast on short names.
 	github.com/cespare/xxhash/v2 v2.3.0
+	// polystalk: how wide a text is on a terminal, and cutting it there.
+	github.com/charmbracelet/x/ansi v0.11.7
 	// Socket activation and readiness as systemd specifies them.
 	github.com/coreos/go-systemd/v22 v22.7.0
 	// Tests: every answer of the operators' API is held against its description.
@@ -48,18 +52,30 @@ require (
 	git.sr.ht/~sbinet/gg v0.7.0 // indirect
 	github.com/ajstarks/svgo v0.0.0-20211024235047-1546f124cd8b // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/charmbracelet/colorprofile v0.4.3 // indirect
+	github.com/charmbracelet/ultraviolet v0.0.0-20260703014108-f5a850f9c2b7 // indirect
+	github.com/charmbracelet/x/term v0.2.2 // indirect
+	github.com/charmbracelet/x/termios v0.1.1 // indirect
+	github.com/charmbracelet/x/windows v0.2.2 // indirect
+	github.com/clipperhouse/displaywidth v0.11.0 // indirect
+	github.com/clipperhouse/uax29/v2 v2.7.0 // indirect
 	github.com/go-openapi/jsonpointer v0.22.5 // indirect
 	github.com/go-openapi/swag/jsonname v0.25.5 // indirect
 	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/itchyny/timefmt-go v0.1.9 // indirect
+	github.com/lucasb-eyer/go-colorful v1.4.0 // indirect
+	github.com/mattn/go-runewidth v0.0.31 // indirect
+	github.com/muesli/cancelreader v0.2.2 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/oasdiff/yaml v0.1.1 // indirect
 	github.com/oasdiff/yaml3 v0.0.14 // indirect
 	github.com/panjf2000/ants/v2 v2.12.1 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
+	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
+	github.com/xo/terminfo v0.0.0-20220910002029-abceb7e1c41e // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.28.0 // indirect
 	golang.org/x/image v0.30.0 // indirect

@@ -88,10 +88,24 @@ func (a *App) queue(ctx context.Context) (queue.Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !t.HTTP() {
-		return wire.Dial(ctx, t, a.timeout)
+	return a.connect(ctx, t)
+}
+
+// connect connects to a server, whatever it speaks. The caller closes it.
+func (a *App) connect(ctx context.Context, t target.Target) (queue.Queue, error) {
+	// A pointer that is nil would be a queue that is not.
+	if t.HTTP() {
+		c, err := a.client(t)
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
 	}
-	return a.client(t)
+	c, err := wire.Dial(ctx, t, a.timeout)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // polystalk is the server if it is polystalkd, asked by HTTP; what says what that is needed

@@ -8,36 +8,8 @@ import (
 
 	"polystalk/cmd/polystalk/api"
 	"polystalk/cmd/polystalk/fault"
-	"polystalk/cmd/polystalk/output"
+	"polystalk/cmd/polystalk/views"
 )
-
-var connectionsView = output.View{
-	Rows: "connections", Name: "id",
-	Columns: []output.Column{
-		column("ID", "id", output.Number),
-		column("PEER", "peer", output.Text),
-		column("PROTOCOL", "protocol", output.Text),
-		column("STATE", "state", output.Text),
-		column("OPEN", "open_seconds", output.Age),
-		column("HOLDS", "holding", output.Number),
-		column("FOR", "hold_seconds", output.Age),
-		column("USES", "used_tube", output.Text),
-		column("WATCHES", "watched_tubes", output.Text),
-		column("LAST", "last_command", output.Text),
-		column("AGO", "last_command_seconds", output.Age),
-	},
-	Wide: []output.Column{
-		column("CLIENT", "client_id", output.Text),
-		column("WAITS", "wait_seconds", output.Age),
-		column("PRODUCER", "producer", output.Text),
-		column("WORKER", "worker", output.Text),
-		column("STOPPED-BY", "stopped_by", output.Text),
-		column("RECEIVED", "received_bytes_total", output.Bytes),
-		column("SENT", "sent_bytes_total", output.Bytes),
-		column("HELD", "held_bytes", output.Bytes),
-		column("UNSENT", "unsent_bytes", output.Bytes),
-	},
-}
 
 func (a *App) connsCommand() *cobra.Command {
 	var (
@@ -66,7 +38,7 @@ func (a *App) connsCommand() *cobra.Command {
 			if limit < 0 {
 				return fault.New(fault.Usage, "--limit is %d: give a number, or 0 for all", limit)
 			}
-			l := a.printer.List(connectionsView)
+			l := a.printer.List(views.Connections)
 			if err := c.List(cmd.Context(), "/connections", "connections", query, limit, l.Page); err != nil {
 				return err
 			}
@@ -90,29 +62,6 @@ func (a *App) killCommand() *cobra.Command {
 	}
 }
 
-var operationsView = output.View{
-	Rows: "operations", Name: "id",
-	Columns: []output.Column{
-		column("ID", "id", output.Number),
-		column("ACTION", "action", output.Text),
-		column("DRY", "dry_run", output.Text),
-		column("STATE", "state", output.Text),
-		column("BEGAN", "began", output.Moment),
-		column("TUBE", "asked.select.tube|asked.select.tube_path", output.Text),
-		column("LOOKED-AT", "looked_at", output.Number),
-		column("OF", "to_look_at", output.Number),
-		column("MATCHED", "matched", output.Number),
-		column("DONE", "done", output.Number),
-		column("BY", "name", output.Text),
-	},
-	Wide: []output.Column{
-		column("ENDED", "ended", output.Moment),
-		column("SELECT", "asked.select", output.Text),
-		column("SKIPPED", "skipped", output.Text),
-		column("PROBLEM", "problem.detail", output.Text),
-	},
-}
-
 func (a *App) opsCommand() *cobra.Command {
 	cancel := false
 	c := &cobra.Command{
@@ -126,7 +75,7 @@ func (a *App) opsCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.printer.Show(document, operationsView)
+				return a.printer.Show(document, views.Operations)
 			}
 			id, err := readID(args[0])
 			if err != nil {
@@ -139,29 +88,13 @@ func (a *App) opsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			view := operationsView
+			view := views.Operations
 			view.Rows, view.Columns = "", append(view.Columns[:len(view.Columns):len(view.Columns)], view.Wide...)
 			return a.printer.Show(document, view)
 		}),
 	}
 	c.Flags().BoolVar(&cancel, "cancel", false, "cancel it; what was done stays done")
 	return c
-}
-
-var auditView = output.View{
-	Rows: "entries", Name: "number",
-	Columns: []output.Column{
-		column("TIME", "time", output.Moment),
-		column("WHO", "name", output.Text),
-		column("ROLE", "role", output.Text),
-		column("CLIENT", "client", output.Text),
-		column("STATUS", "status", output.Number),
-		column("AFFECTED", "affected", output.Number),
-		column("ACTION", "action", output.Text),
-		column("PATH", "path", output.Text),
-		column("DETAIL", "detail", output.Text),
-	},
-	Wide: []output.Column{column("NUMBER", "number", output.Number), column("REQUEST", "request_id", output.Text)},
 }
 
 func (a *App) auditCommand() *cobra.Command {
@@ -173,7 +106,7 @@ func (a *App) auditCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printer.Show(document, auditView)
+			return a.printer.Show(document, views.Audit)
 		}),
 	}
 	c.Flags().IntVar(&limit, "limit", 100, "show so many, 1,000 at most")

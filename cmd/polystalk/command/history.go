@@ -14,6 +14,7 @@ import (
 	"polystalk/cmd/polystalk/api"
 	"polystalk/cmd/polystalk/fault"
 	"polystalk/cmd/polystalk/output"
+	"polystalk/cmd/polystalk/views"
 	"polystalk/codec/admin"
 )
 
@@ -72,7 +73,7 @@ func (a *App) historyCommand() *cobra.Command {
 
 // points are a history as a list with a row for each time.
 func points(document []byte, series []string) ([]byte, output.View, error) {
-	view := output.View{Rows: "points", Name: "time", Columns: []output.Column{column("TIME", "time", output.Moment)}}
+	view := output.View{Rows: "points", Name: "time", Columns: []output.Column{views.Column("TIME", "time", output.Moment)}}
 	var h admin.History
 	if err := json.Unmarshal(document, &h); err != nil || h.StepSeconds <= 0 {
 		return nil, view, fault.New(fault.System, "the server's answer cannot be read: use the polystalk of its version")
@@ -88,7 +89,7 @@ func points(document []byte, series []string) ([]byte, output.View, error) {
 		case strings.HasSuffix(name, "_bytes"):
 			as = output.Bytes
 		}
-		view.Columns = append(view.Columns, column(head, name, as))
+		view.Columns = append(view.Columns, views.Column(head, name, as))
 		n = max(n, len(h.Series[name]))
 	}
 	rows := make([]map[string]any, n)

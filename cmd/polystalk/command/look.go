@@ -9,6 +9,7 @@ import (
 	"polystalk/cmd/polystalk/fault"
 	"polystalk/cmd/polystalk/output"
 	"polystalk/cmd/polystalk/queue"
+	"polystalk/cmd/polystalk/views"
 	"polystalk/cmd/polystalk/wire"
 )
 
@@ -20,7 +21,7 @@ func (a *App) statsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printer.Show(document, serverView)
+			return a.printer.Show(document, views.Server)
 		}),
 	}
 }
@@ -38,7 +39,7 @@ and [a-z] one of those.`,
 			if query.Limit < 0 {
 				return fault.New(fault.Usage, "--limit is %d: give a number, or 0 for all", query.Limit)
 			}
-			l := a.printer.List(tubesView)
+			l := a.printer.List(views.Tubes)
 			if err := q.Tubes(cmd.Context(), query, l.Page); err != nil {
 				return err
 			}
@@ -70,7 +71,7 @@ func (a *App) tubeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printer.Show(document, tubeView)
+			return a.printer.Show(document, views.Tube)
 		}),
 	}
 	names.flags(c.Flags())
@@ -131,7 +132,7 @@ while others come and go. beanstalkd's protocol shows the first job of each stat
 }
 
 func (a *App) listJobs(cmd *cobra.Command, q queue.Queue, query queue.JobQuery) error {
-	l := a.printer.List(jobsView)
+	l := a.printer.List(views.Jobs)
 	var last struct {
 		Next string `json:"next"`
 	}
@@ -174,7 +175,7 @@ func (a *App) jobCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printer.Show(document, jobView)
+			return a.printer.Show(document, views.Job)
 		}),
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"polystalk/cmd/polystalk/fault"
-	"polystalk/cmd/polystalk/output"
 	"polystalk/cmd/polystalk/queue"
+	"polystalk/cmd/polystalk/views"
 	"polystalk/codec/admin"
 )
 
@@ -69,7 +69,7 @@ octet. The id of the job is shown.`,
 			if err != nil {
 				return err
 			}
-			return a.printer.Show(putDocument(id), putView)
+			return a.printer.Show(putDocument(id), views.Put)
 		}),
 	}
 	names.flags(c.Flags())
@@ -81,9 +81,6 @@ octet. The id of the job is shown.`,
 	return c
 }
 
-var putView = output.View{Name: "id", Columns: []output.Column{column("id", "id", output.Number)}}
-var putsView = output.View{Rows: "jobs", Name: "id", Columns: []output.Column{column("ID", "id", output.Number)}}
-
 func putDocument(id uint64) []byte {
 	b, _ := json.Marshal(admin.Put{ID: id}) // a number cannot fail
 	return b
@@ -93,7 +90,7 @@ func putDocument(id uint64) []byte {
 // lines.
 func (a *App) putLines(ctx context.Context, q queue.Queue, tube string, j queue.NewJob, in io.Reader) error {
 	r := bufio.NewReaderSize(in, 1<<16)
-	l := a.printer.List(putsView)
+	l := a.printer.List(views.Puts)
 	for {
 		line, err := r.ReadBytes('\n')
 		if len(line) == 0 && errors.Is(err, io.EOF) {

@@ -9,16 +9,9 @@ import (
 	"polystalk/cmd/polystalk/api"
 	"polystalk/cmd/polystalk/fault"
 	"polystalk/cmd/polystalk/output"
+	"polystalk/cmd/polystalk/views"
 	"polystalk/codec/admin"
 )
-
-var healthView = output.View{Columns: []output.Column{
-	column("status", "status", output.Text),
-	column("state", "state", output.Text),
-	column("notes", "notes", output.Text),
-	column("journal read", "progress.read_bytes", output.Bytes),
-	column("of", "progress.all_bytes", output.Bytes),
-}, Wide: []output.Column{column("checks", "checks", output.Text)}}
 
 func (a *App) healthCommand() *cobra.Command {
 	live := false
@@ -36,7 +29,7 @@ would start the server again.`,
 			if err != nil {
 				return err
 			}
-			if err := a.printer.Show(answer.Document, healthView); err != nil {
+			if err := a.printer.Show(answer.Document, views.Health); err != nil {
 				return err
 			}
 			if answer.Status != http.StatusOK {
@@ -78,13 +71,11 @@ func (a *App) request(what string, view output.View, make func(args []string) (a
 	})
 }
 
-var drainView = output.View{Columns: []output.Column{column("draining", "draining", output.Text)}}
-
 func (a *App) drainCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "drain [STATE]", Short: "have the server take no new jobs, or take them again: on or off; without either, say whether it does", Args: arguments("[STATE]"),
 		ValidArgs: []string{"on", "off"},
-		RunE: a.request("drain and take jobs again", drainView, func(args []string) (api.Request, error) {
+		RunE: a.request("drain and take jobs again", views.Drain, func(args []string) (api.Request, error) {
 			r := api.Request{Method: "GET", Path: "/drain"}
 			if len(args) > 0 {
 				switch args[0] {
@@ -101,24 +92,20 @@ func (a *App) drainCommand() *cobra.Command {
 	}
 }
 
-var reloadView = output.View{Columns: []output.Column{column("applied", "applied", output.Text), column("needs a restart", "restart", output.Text)}}
-
 func (a *App) reloadCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "reload", Short: "have the server read its configuration again, all of it or nothing", Args: arguments(),
-		RunE: a.request("reload", reloadView, func([]string) (api.Request, error) {
+		RunE: a.request("reload", views.Reload, func([]string) (api.Request, error) {
 			return api.Request{Method: "POST", Path: "/reload"}, nil
 		}),
 	}
 }
 
-var logLevelView = output.View{Name: "level", Columns: []output.Column{column("level", "level", output.Text)}}
-
 func (a *App) logLevelCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "log-level [LEVEL]", Short: "show or set from which level on the server logs: debug, info, warn or error", Args: arguments("[LEVEL]"),
 		ValidArgs: []string{"debug", "info", "warn", "error"},
-		RunE: a.request("set the level of its log", logLevelView, func(args []string) (api.Request, error) {
+		RunE: a.request("set the level of its log", views.LogLevel, func(args []string) (api.Request, error) {
 			r := api.Request{Method: "GET", Path: "/log-level"}
 			if len(args) > 0 {
 				r.Method, r.JSON = "PUT", admin.LogLevel{Level: args[0]}

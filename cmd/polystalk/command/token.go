@@ -11,12 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"polystalk/cmd/polystalk/fault"
-	"polystalk/cmd/polystalk/output"
+	"polystalk/cmd/polystalk/views"
 )
 
 var roles = []string{"read", "operate", "admin"}
-
-var tokenView = output.View{Name: "token", Columns: []output.Column{column("token", "token", output.Text), column("line", "line", output.Text)}}
 
 func (a *App) tokenCommand() *cobra.Command {
 	all := &cobra.Command{
@@ -55,7 +53,7 @@ stands in the audit. No server is asked; it reads the file again by polystalk re
 			if err != nil {
 				return err
 			}
-			return a.printer.Show(document, tokenView)
+			return a.printer.Show(document, views.Token)
 		},
 	}
 	c.Flags().StringVar(&role, "role", "read", "read, operate or admin")

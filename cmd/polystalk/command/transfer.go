@@ -10,12 +10,8 @@ import (
 
 	"polystalk/cmd/polystalk/api"
 	"polystalk/cmd/polystalk/fault"
-	"polystalk/cmd/polystalk/output"
+	"polystalk/cmd/polystalk/views"
 )
-
-var transfersView = output.View{Rows: "jobs", Name: "id", Columns: []output.Column{
-	column("ID", "id", output.Number), column("FROM", "from", output.Number), column("TUBE", "tube", output.Text),
-}}
 
 func (a *App) mvCommand() *cobra.Command {
 	return a.transferCommand("mv", "move", "move jobs to another tube, where they have new ids", []string{"ready", "delayed", "buried"},
@@ -64,7 +60,7 @@ func (a *App) transferCommand(name, action, short string, states []string, long 
 
 // transfer moves or copies jobs one after the other, and shows what has become of each.
 func (a *App) transfer(ctx context.Context, c *api.Client, action, to string, args []string) error {
-	l := a.printer.List(transfersView)
+	l := a.printer.List(views.Transfers)
 	return a.eachID(ctx, "job", args, func(ctx context.Context, id uint64) error {
 		document, err := c.Transfer(ctx, id, action, to)
 		if err != nil {

@@ -96,7 +96,7 @@ do both are marked ¹ in its README. It looks after journals, too (polystalkd's 
 		&cobra.Group{ID: groupServer, Title: "Server:"}, &cobra.Group{ID: groupRest, Title: "The rest:"},
 	)
 	for group, commands := range map[string][]*cobra.Command{
-		groupLook:   {a.statsCommand(), a.tubesCommand(), a.tubeCommand(), a.jobsCommand(), a.jobCommand(), a.bodyCommand(), a.historyCommand(), a.checkCommand()},
+		groupLook:   {a.statsCommand(), a.topCommand(), a.tubesCommand(), a.tubeCommand(), a.jobsCommand(), a.jobCommand(), a.bodyCommand(), a.historyCommand(), a.checkCommand()},
 		groupJobs:   {a.putCommand(), a.kickCommand(), a.buryCommand(), a.deleteCommand(), a.releaseCommand(), a.mvCommand(), a.cpCommand(), a.editCommand()},
 		groupTubes:  {a.pauseCommand(), a.resumeCommand(), a.flushCommand(), a.exportCommand(), a.importCommand()},
 		groupServer: {a.healthCommand(), a.connsCommand(), a.killCommand(), a.opsCommand(), a.auditCommand(), a.drainCommand(), a.reloadCommand(), a.logLevelCommand()},

@@ -30,7 +30,7 @@ func NewFilter(text string) (*Filter, error) {
 // run shows what the expression makes of a document: texts as they are, all else as JSON, each
 // on a line.
 func (f *Filter) run(p *Printer, document []byte) error {
-	v, err := decode(document)
+	v, err := Decode(document)
 	if err != nil {
 		return err
 	}

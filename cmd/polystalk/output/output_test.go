@@ -135,11 +135,11 @@ func TestFigures(t *testing.T) {
 	for member, want := range map[string]string{
 		`null`: "-", `""`: "-", `"a\tb"`: `a\tb`, `true`: "yes", `false`: "no", `1.50`: "1.50", `[]`: "-", `["a","b"]`: "a,b", `[{"a":"\u001b"},2]`: `{"a":"\u001b"},2`, `{"b":[1]}`: `{"b":[1]}`,
 	} {
-		v, err := decode([]byte(`{"x":` + member + `}`))
+		v, err := Decode([]byte(`{"x":` + member + `}`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := (Column{Path: "x"}).cell(v); got != want {
+		if got := (Column{Path: "x"}).Cell(v); got != want {
 			t.Errorf("%s: %q, want %q", member, got, want)
 		}
 	}
@@ -147,11 +147,11 @@ func TestFigures(t *testing.T) {
 		`{}`: "-", `{"body":"hi\n"}`: `hi\n`, `{"body_base64":"AP8="}`: `\x00\xFF`, `{"body_base64":"?"}`: "-",
 		`{"body":"` + strings.Repeat("é", 61) + `"}`: strings.Repeat("é", 60) + "…", `{"body":"a","body_truncated":true}`: "a…",
 	} {
-		v, err := decode([]byte(row))
+		v, err := Decode([]byte(row))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := (Column{As: Body}).cell(v); got != want {
+		if got := (Column{As: Body}).Cell(v); got != want {
 			t.Errorf("%s: %q, want %q", row, got, want)
 		}
 	}

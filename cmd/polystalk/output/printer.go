@@ -95,13 +95,13 @@ func (l *List) tabulate(rows []json.RawMessage) error {
 	}
 	var cells [][]string
 	for _, text := range rows {
-		row, err := decode(text)
+		row, err := Decode(text)
 		if err != nil {
 			return err
 		}
 		line := make([]string, len(columns))
 		for i, c := range columns {
-			line[i] = c.cell(row)
+			line[i] = c.Cell(row)
 		}
 		cells = append(cells, line)
 	}
@@ -113,11 +113,11 @@ func (l *List) tabulate(rows []json.RawMessage) error {
 
 func (l *List) names(rows []json.RawMessage) error {
 	for _, text := range rows {
-		row, err := decode(text)
+		row, err := Decode(text)
 		if err != nil {
 			return err
 		}
-		v := at(row, l.v.Name)
+		v := At(row, l.v.Name)
 		if v == nil {
 			continue
 		}

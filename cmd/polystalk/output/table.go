@@ -5,7 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
 // A table writes rows below a head. Columns are as wide as what they have had so far, so that
@@ -28,15 +29,15 @@ func (t *table) write(w io.Writer, columns []Column, cells [][]string) error {
 	}
 	for _, row := range cells {
 		for i, cell := range row {
-			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(cell))
+			t.widths[i] = max(t.widths[i], ansi.StringWidthWc(cell))
 		}
 	}
 	var b strings.Builder
 	for _, row := range cells {
 		for i, cell := range row {
-			space := strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(cell))
+			space := strings.Repeat(" ", t.widths[i]-ansi.StringWidthWc(cell))
 			switch {
-			case columns[i].As.right():
+			case columns[i].As.Right():
 				b.WriteString(space + cell)
 			case i == len(row)-1:
 				b.WriteString(cell)

@@ -41,13 +41,14 @@ const (
 	Body               // of a job: the member body, or body_base64
 )
 
-func (k Kind) right() bool { return k != Text && k != Moment && k != Body }
+// Right reports whether it stands at the right of its column.
+func (k Kind) Right() bool { return k != Text && k != Moment && k != Body }
 
-// missing stands for what the server does not tell.
-const missing = "-"
+// Missing stands for what the server does not tell.
+const Missing = "-"
 
-// decode reads a row, with numbers as they were written.
-func decode(document []byte) (any, error) {
+// Decode reads a row, with numbers as they were written.
+func Decode(document []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(document))
 	d.UseNumber()
 	var v any
@@ -55,32 +56,44 @@ func decode(document []byte) (any, error) {
 	return v, err
 }
 
-// at is the member at a path; nil: it is not there.
-func at(v any, path string) any {
+// At is the member at a path, of a list that of each of its elements; nil: it is not there.
+func At(v any, path string) any {
 	if first, rest, several := strings.Cut(path, "|"); several {
-		if found := at(v, first); found != nil {
+		if found := At(v, first); found != nil {
 			return found
 		}
-		return at(v, rest)
+		return At(v, rest)
 	}
-	for name := range strings.SplitSeq(path, ".") {
-		object, ok := v.(map[string]any)
-		if !ok {
-			return nil
+	name, rest, deeper := strings.Cut(path, ".")
+	object, ok := v.(map[string]any)
+	if !ok {
+		return nil
+	}
+	v = object[name]
+	list, isList := v.([]any)
+	switch {
+	case !deeper:
+		return v
+	case !isList:
+		return At(v, rest)
+	}
+	members := make([]any, 0, len(list))
+	for _, e := range list {
+		if m := At(e, rest); m != nil {
+			members = append(members, m)
 		}
-		v = object[name]
 	}
-	return v
+	return members
 }
 
-// cell is what a column shows of a row.
-func (c Column) cell(row any) string {
+// Cell is what a column shows of a row, without anything that a terminal would not only show.
+func (c Column) Cell(row any) string {
 	if c.As == Body {
 		return body(row)
 	}
-	switch v := at(row, c.Path).(type) {
+	switch v := At(row, c.Path).(type) {
 	case nil:
-		return missing
+		return Missing
 	case string:
 		if c.As == Moment {
 			if t, err := time.Parse(time.RFC3339Nano, v); err == nil {
@@ -88,7 +101,7 @@ func (c Column) cell(row any) string {
 			}
 		}
 		if v == "" {
-			return missing
+			return Missing
 		}
 		return Safe(v)
 	case json.Number:
@@ -121,14 +134,14 @@ func (c Column) cell(row any) string {
 			all = append(all, text)
 		}
 		if len(all) == 0 {
-			return missing
+			return Missing
 		}
 		return Safe(strings.Join(all, ","))
 	case map[string]any:
 		b, _ := json.Marshal(v) // it was read as JSON
 		return Safe(string(b))
 	}
-	return missing
+	return Missing
 }
 
 // bodyMax is as many characters of a body as a table shows: with the other columns, about a
@@ -137,18 +150,18 @@ const bodyMax = 60
 
 // body is the beginning of the body of a job.
 func body(row any) string {
-	text, ok := at(row, "body").(string)
-	if coded, isCoded := at(row, "body_base64").(string); isCoded {
+	text, ok := At(row, "body").(string)
+	if coded, isCoded := At(row, "body_base64").(string); isCoded {
 		b, err := base64.StdEncoding.DecodeString(coded)
 		if err != nil {
-			return missing
+			return Missing
 		}
 		text, ok = string(b), true
 	}
 	if !ok {
-		return missing
+		return Missing
 	}
-	truncated, _ := at(row, "body_truncated").(bool)
+	truncated, _ := At(row, "body_truncated").(bool)
 	shown := []rune(Safe(text))
 	if len(shown) > bodyMax {
 		shown, truncated = shown[:bodyMax], true
@@ -176,7 +189,7 @@ func FormatBytes(n float64) string {
 // FormatAge is a length of time of so many seconds, in its two largest units.
 func FormatAge(seconds float64) string {
 	if seconds < 0 || math.IsNaN(seconds) || seconds > math.MaxInt64/2 {
-		return missing
+		return Missing
 	}
 	switch s := int64(seconds); {
 	case seconds == 0:

@@ -65,6 +65,12 @@ func (c *Conn) Tubes(ctx context.Context, q queue.TubeQuery, page func([]byte) e
 	if err != nil {
 		return err
 	}
+	matching := len(names)
+	if q.Limit > 0 && (column == "" || column == "name") {
+		// Which are the first is known without looking at any.
+		slices.Sort(names)
+		names = names[:min(len(names), q.Limit)]
+	}
 	rows, err := c.rows(ctx, names)
 	if err != nil {
 		return err
@@ -77,7 +83,6 @@ func (c *Conn) Tubes(ctx context.Context, q queue.TubeQuery, page func([]byte) e
 		}
 		return cmp.Or(cmp.Compare(x, y), strings.Compare(a.Name, b.Name))
 	})
-	matching := len(rows)
 	if q.Limit > 0 {
 		rows = rows[:min(len(rows), q.Limit)]
 	}

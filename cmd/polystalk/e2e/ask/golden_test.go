@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"polystalk/cmd/polystalk/command"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the commands say into testdata; read the difference then")
@@ -65,6 +68,27 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestGoldenHasEveryCommand: what each command says is held against what it said, by polystalkd
+// and by beanstalkd, whether they can do it or not.
+func TestGoldenHasEveryCommand(t *testing.T) {
+	local := []string{"help", "completion", "journal", "version", "token"} // these ask no server
+	for _, files := range [][]string{{"polystalkd", "operate"}, {"beanstalkd", "operate-beanstalkd"}} {
+		var all strings.Builder
+		for _, name := range files {
+			text, err := os.ReadFile("testdata/" + name + ".txt")
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.WriteString(string(text))
+		}
+		for _, c := range new(command.App).Tree().Commands() {
+			if !slices.Contains(local, c.Name()) && !strings.Contains(all.String(), "\n$ "+c.Name()+"\n") && !strings.Contains(all.String(), "\n$ "+c.Name()+" ") {
+				t.Errorf("neither of %q has polystalk %s", files, c.Name())
+			}
+		}
+	}
+}
+
 // words splits a line at spaces, but for what is quoted as in Go.
 func words(t *testing.T, line string) (all []string) {
 	t.Helper()
@@ -96,6 +120,7 @@ var changing = []struct{ find, put string }{
 	{`(?m)^(POLYSTALK [A-Z]+ - server: ).*( \| ).*`, "${1}F${2}D"}, // as of up to a second ago
 	{`\(request [0-9a-f]+\)`, "(request T)"},
 	{`(?m)^(version +|limit +|hostname +|pid +|go +|loops +|shards +|memory mapped +)\S+( [kMG]?B)?`, "${1}T"},
+	{`(?m)^(polystalk top .*version )\S+|^(connections \d+ of )\d+`, "${1}${2}T"},
 	{`( *)\b\d+\.\d\b`, " R"}, // rates
 	{` *\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`, " TIME"},
 	{`127R\.0\.1:\d+|127 R R(:\d+)?|127\.0\.0\.1:\d+`, "PEER"},

@@ -38,13 +38,16 @@ func openTerminal(t *testing.T, program, server string, args ...string) *termina
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := unix.IoctlSetWinsize(int(here.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 100}); err != nil {
+		t.Fatal(err)
+	}
 	there, err := os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer there.Close()
 	cmd := exec.Command(program, args...)
-	cmd.Env = daemon.CleanEnv("POLYSTALK_SERVER=" + server)
+	cmd.Env = daemon.CleanEnv("POLYSTALK_SERVER="+server, "TERM=xterm-256color")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = there, there, there
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := cmd.Start(); err != nil {
@@ -126,6 +129,32 @@ func TestTerminal(t *testing.T) {
 		if strings.ContainsAny(x.seen.String(), "\x1b\x07") {
 			t.Errorf("%q: on the screen is %q", args, x.seen.String())
 		}
+	}
+
+	x = openTerminal(t, program, p.server, "top")
+	x.sees("READY▼")
+	x.sees("q quit")
+	x.types("\t")
+	x.sees("WATCHES")
+	if err := unix.IoctlSetWinsize(int(x.here.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 200}); err != nil {
+		t.Fatal(err)
+	}
+	x.sees("UNSENT") // there is room for it now
+	x.types("?")
+	x.sees("any key goes back")
+	x.types("xq")
+	x.ends(0)
+	if seen := x.seen.String(); !strings.Contains(seen, "\x1b[?1049h") || !strings.Contains(seen, "\x1b[?1049l") {
+		t.Errorf("the screen of before does not come back: %q", seen)
+	}
+	x = openTerminal(t, program, p.server, "top")
+	x.sees("READY▼")
+	if err := x.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	x.ends(0)
+	if seen := x.seen.String(); !strings.Contains(seen, "\x1b[?1049l") {
+		t.Errorf("the screen of before does not come back after a signal: %q", seen)
 	}
 
 	e := &endless{}

@@ -1,0 +1,208 @@
+package top
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"polystalk/cmd/polystalk/output"
+	"polystalk/cmd/polystalk/queue"
+	"polystalk/codec/admin"
+)
+
+// hostile are names that would do more than be shown, as the server writes them in JSON, and
+// some that are as wide as they look, or are not.
+var hostile = []string{
+	"mail", "\x1b[2J\x1b]0;title\x07", "a\nb\r\tc", "\u202eleft", "メール送信メール送信メール送信メール送信", "e\u0301\u0301\u0301", "👩\u200d👩\u200d👧", "\u0085\u009b31m",
+	strings.Repeat("long-", 40), `"q" 'q'`, "<script>alert(1)</script>", "", "\x00",
+}
+
+// document is what v is in JSON.
+func document(t *testing.T, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// rowsOf are rows of a view, from values.
+func rowsOf[V any](t *testing.T, all []V) []any {
+	t.Helper()
+	v, err := output.Decode(document(t, all))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, _ := v.([]any) // of none it is null
+	return rows
+}
+
+// tubesNamed are tubes with figures that differ.
+func tubesNamed(names ...string) (all []admin.Tube) {
+	for i, name := range names {
+		all = append(all, admin.Tube{Name: name, Path: admin.PathName(name), Jobs: admin.Counts{Ready: uint64(1000 - i), Buried: uint64(i % 3)}, OldestReadySeconds: float64(i)})
+	}
+	return all
+}
+
+// A server answers looks with what is set, and remembers what was wanted.
+type server struct {
+	t       *testing.T
+	whole   bool
+	tubes   []admin.Tube
+	err     error
+	took    time.Duration
+	asked   []wanted
+	clients []admin.Connection
+}
+
+func (s *server) look(_ context.Context, w wanted) (*Sample, error) {
+	s.asked = append(s.asked, w)
+	if s.err != nil {
+		return nil, s.err
+	}
+	sample := &Sample{of: w, whole: s.whole, flow: &flow{1, 2, 3, 4}, took: s.took, at: time.Unix(1, 0), matching: len(s.tubes)}
+	sample.server.Version, sample.server.State = "1.0", "serving"
+	if w.view == tubes {
+		sample.rows = rowsOf(s.t, s.tubes[:min(len(s.tubes), w.rows, rowsMax)])
+	} else {
+		sample.rows = rowsOf(s.t, s.clients)
+		sample.matching = len(s.clients)
+	}
+	return sample, nil
+}
+
+// screenOf is a model that has looked once.
+func screenOf(t *testing.T, s *server, width, height int) Model {
+	t.Helper()
+	s.t = t
+	m := Model{
+		ctx: t.Context(), look: s.look, name: "http://127.0.0.1:11380", every: time.Millisecond, left: -1, view: tubes,
+		sorts: map[*view]string{tubes: tubes.sort, connections: connections.sort}, since: time.Unix(1, 0),
+	}
+	var err error
+	if m.sample, err = s.look(t.Context(), m.wanted()); err != nil {
+		t.Fatal(err)
+	}
+	return update(t, m, tea.WindowSizeMsg{Width: width, Height: height})
+}
+
+// update gives a message to a model, and has it see what comes of the look that it begins,
+// if it does.
+func update(t *testing.T, m Model, msg tea.Msg) Model {
+	t.Helper()
+	m, cmd := begin(m, msg)
+	for m.looking && cmd != nil {
+		m, cmd = begin(m, cmd())
+	}
+	return m
+}
+
+// begin gives a message to a model.
+func begin(m Model, msg tea.Msg) (Model, tea.Cmd) {
+	next, cmd := m.Update(msg)
+	return next.(Model), cmd
+}
+
+// key is a key by its name, or by what it types.
+func key(name string) tea.KeyPressMsg {
+	named := map[string]rune{
+		"esc": tea.KeyEscape, "enter": tea.KeyEnter, "tab": tea.KeyTab, "left": tea.KeyLeft, "right": tea.KeyRight, "up": tea.KeyUp, "down": tea.KeyDown,
+		"pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown, "home": tea.KeyHome, "end": tea.KeyEnd, "backspace": tea.KeyBackspace,
+	}
+	if code, ok := named[name]; ok {
+		return tea.KeyPressMsg{Code: code}
+	}
+	if letter, ok := strings.CutPrefix(name, "ctrl+"); ok {
+		return tea.KeyPressMsg{Code: rune(letter[0]), Mod: tea.ModCtrl}
+	}
+	return tea.KeyPressMsg{Code: []rune(name)[0], Text: name}
+}
+
+func press(t *testing.T, m Model, names ...string) Model {
+	t.Helper()
+	for _, name := range names {
+		m = update(t, m, key(name))
+	}
+	return m
+}
+
+// shown is a screen without how it looks, line by line.
+func shown(m Model) []string {
+	lines := m.screen()
+	for i := range lines {
+		lines[i] = ansi.Strip(lines[i])
+	}
+	return lines
+}
+
+// wants wants a text on the screen.
+func wants(t *testing.T, m Model, text string) {
+	t.Helper()
+	if all := strings.Join(shown(m), "\n"); !strings.Contains(all, text) {
+		t.Errorf("%q is not on the screen:\n%s", text, all)
+	}
+}
+
+// A fake is a queue that tells what it is given.
+type fake struct {
+	server  []byte
+	parts   [][]byte
+	err     error
+	queries []queue.TubeQuery
+	closed  int
+}
+
+func (f *fake) Server(context.Context) ([]byte, error) { return f.server, f.err }
+func (f *fake) Tubes(_ context.Context, q queue.TubeQuery, page func([]byte) error) error {
+	f.queries = append(f.queries, q)
+	return f.pages(page)
+}
+
+func (f *fake) pages(page func([]byte) error) error {
+	for _, part := range f.parts {
+		if err := page(part); err != nil {
+			return err
+		}
+	}
+	return f.err
+}
+func (f *fake) Close() { f.closed++ }
+
+func (f *fake) Tube(context.Context, string) ([]byte, error)                   { panic("unused") }
+func (f *fake) Pause(context.Context, string, uint32) error                    { panic("unused") }
+func (f *fake) Jobs(context.Context, queue.JobQuery, func([]byte) error) error { panic("unused") }
+func (f *fake) Job(context.Context, uint64) ([]byte, error)                    { panic("unused") }
+func (f *fake) Body(context.Context, uint64, io.Writer) error                  { panic("unused") }
+func (f *fake) Put(context.Context, string, queue.NewJob) (uint64, error)      { panic("unused") }
+func (f *fake) Kick(context.Context, uint64) error                             { panic("unused") }
+func (f *fake) Bury(context.Context, uint64, bool) error                       { panic("unused") }
+func (f *fake) Delete(context.Context, uint64, bool) error                     { panic("unused") }
+
+// A listing is a fake of a server that has the API.
+type listing struct{ *fake }
+
+func (l listing) List(_ context.Context, path, rows string, _ url.Values, limit int, page func([]byte) error) error {
+	if path != "/connections" || rows != "connections" || limit != connectionsMax {
+		return fmt.Errorf("asked for %s, %s, %d", path, rows, limit)
+	}
+	return l.pages(page)
+}
+
+// cells are the texts of a column.
+func cells(rows []any, path string) (all []string) {
+	for _, row := range rows {
+		all = append(all, output.Column{Path: path}.Cell(row))
+	}
+	return slices.Clip(all)
+}

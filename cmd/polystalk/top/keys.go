@@ -1,0 +1,162 @@
+package top
+
+import (
+	"slices"
+	"unicode/utf8"
+
+	tea "charm.land/bubbletea/v2"
+)
+
+// keys are shown by the help, in this order.
+var keys = []struct{ key, does string }{
+	{"Tab", "tubes, or connections"},
+	{"← → or < >", "sort by the column to the left or right"},
+	{"r", "the largest first, or the smallest"},
+	{"/", "show what matches: a part of a name, or a pattern with * ? [a-z]"},
+	{"Esc", "show all again"},
+	{"↑ ↓ PgUp PgDn Home End", "move; j k, Space b and g G do the same"},
+	{"p", "pause, and go on"},
+	{"Enter", "look now"},
+	{"q", "quit"},
+}
+
+// press takes a key.
+func (m Model) press(k tea.KeyPressMsg) (Model, tea.Cmd) {
+	key := k.String()
+	switch {
+	case key == "ctrl+c":
+		return m, tea.Quit
+	case key == "ctrl+z":
+		return m, tea.Suspend
+	case m.mode == filtering:
+		return m.typing(key, k.Text)
+	case m.mode == helping:
+		m.mode = browsing
+		return m, nil
+	}
+	page := max(m.height()-1, 1)
+	switch key {
+	case "q":
+		return m, tea.Quit
+	case "?", "h":
+		m.mode = helping
+	case "/":
+		m.mode, m.typed = filtering, m.match
+	case "esc":
+		if m.match != "" {
+			m.match = ""
+			return m.changed()
+		}
+	case "p":
+		if m.paused = !m.paused; !m.paused {
+			return m.again()
+		}
+	case "enter", "ctrl+l":
+		return m.again()
+	case "tab", "shift+tab", "t", "c":
+		return m.turnTo(key)
+	case "right", ">":
+		return m.sortBy(1)
+	case "left", "<":
+		return m.sortBy(-1)
+	case "r":
+		return m.reverse()
+	case "down", "j":
+		return m.scroll(1)
+	case "up", "k":
+		return m.scroll(-1)
+	case "pgdown", "space", "ctrl+f":
+		return m.scroll(page)
+	case "pgup", "b", "ctrl+b":
+		return m.scroll(-page)
+	case "home", "g":
+		return m.scroll(-rowsMax)
+	case "end", "G":
+		return m.scroll(rowsMax)
+	}
+	return m, nil
+}
+
+// filterMax is longer than any name.
+const filterMax = 250
+
+// typing takes a key into the filter.
+func (m Model) typing(key, text string) (Model, tea.Cmd) {
+	switch key {
+	case "esc":
+		m.mode = browsing
+	case "enter":
+		m.mode = browsing
+		if m.match != m.typed {
+			m.match = m.typed
+			return m.changed()
+		}
+	case "backspace":
+		_, n := utf8.DecodeLastRuneInString(m.typed)
+		m.typed = m.typed[:len(m.typed)-n]
+	case "ctrl+u":
+		m.typed = ""
+	default:
+		if len(m.typed)+len(text) <= filterMax {
+			m.typed += text
+		}
+	}
+	return m, nil
+}
+
+// turnTo shows the other view, or the one of the key.
+func (m Model) turnTo(key string) (Model, tea.Cmd) {
+	to := tubes
+	if key == "c" || key != "t" && m.view == tubes {
+		to = connections
+	}
+	if to == m.view {
+		return m, nil
+	}
+	if to == connections && m.sample != nil && !m.sample.whole {
+		m.said = onlyPolystalkd
+		return m, nil
+	}
+	m.view, m.match = to, ""
+	return m.changed()
+}
+
+// sortBy sorts by the next column to the right, or to the left, that something is sorted by.
+func (m Model) sortBy(step int) (Model, tea.Cmd) {
+	var all []string
+	for _, c := range m.view.shown(m.sample == nil || m.sample.whole) {
+		if c.sort != "" {
+			all = append(all, c.sort)
+		}
+	}
+	by, down := cutDown(m.sorts[m.view])
+	i := slices.Index(all, by) + step
+	if i < 0 || i >= len(all) {
+		return m, nil
+	}
+	if by == "name" {
+		down = true // of figures, the large ones are what one looks for
+	}
+	return m.sorted(all[i], down)
+}
+
+// reverse turns the order round.
+func (m Model) reverse() (Model, tea.Cmd) {
+	by, down := cutDown(m.sorts[m.view])
+	if by == "name" {
+		m.said = "names are sorted from the first to the last only: go to another column by < or >"
+		return m, nil
+	}
+	return m.sorted(by, !down)
+}
+
+// sorted sorts in another order.
+func (m Model) sorted(by string, down bool) (Model, tea.Cmd) {
+	if down && by != "name" {
+		by = "-" + by
+	}
+	sorts := map[*view]string{tubes: m.sorts[tubes], connections: m.sorts[connections]}
+	sorts[m.view] = by
+	m.sorts = sorts
+	return m.changed()
+}

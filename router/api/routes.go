@@ -21,6 +21,9 @@ var table = []entry{
 	{"GET /readyz", access.Nobody, web.AnyHost | web.Early, (*API).readyz},
 	{"GET /problems/{slug}", access.Nobody, web.Early, (*API).explain},
 
+	{"GET /{$}", access.Nobody, web.Early, (*API).showConsole},
+	{"GET /console/{file...}", access.Nobody, web.Early, (*API).showAsset},
+
 	{"GET /metrics", access.Read, web.AnyHost | web.Early | web.Large, (*API).showMetrics},
 	{"GET /metrics/tubes", access.Read, web.AnyHost, (*API).showTubes},
 	{"GET /metrics/beanstalkd", access.Read, web.AnyHost, (*API).showBeanstalkd},

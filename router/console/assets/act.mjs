@@ -1,0 +1,140 @@
+// What is done to many jobs: counted first, confirmed, then done to those that were counted.
+import { html, useEffect, useState } from './vendor/preact.mjs';
+import { get, request, idempotencyKey } from './api.mjs';
+import { complain, link, notify, openDialog, refresh } from './state.mjs';
+import { confirm, Button } from './parts.mjs';
+import { group, plural } from './format.mjs';
+
+// Above this many jobs the tube's name is typed before anything is done.
+const typedAbove = 100;
+
+const verbs = {
+  delete: ['Delete', 'deleted'], kick: ['Kick', 'kicked'], bury: ['Bury', 'buried'],
+  release: ['Release', 'released'], move: ['Move', 'moved'], copy: ['Copy', 'copied'], set: ['Change', 'changed'],
+};
+
+/**
+ * actOnMany does something to all jobs that select wants. It asks the server how many they
+ * are, then the user, and tells how it goes. name is what is typed for many: the tube's.
+ * It resolves to true once it was begun.
+ */
+export async function actOnMany(action, select, { name, more = {} } = {}) {
+  const [verb, done] = verbs[action];
+  try {
+    const counted = await settled(await request('POST', 'operations', { json: { action, select, dry_run: true, ...more } }), `Counting …`);
+    if (!counted) return false;
+    const n = counted.matched;
+    if (n === 0) {
+      notify('Nothing matches: there is no such job now');
+      return false;
+    }
+    const ok = await confirm({
+      title: `${verb} ${plural(n, 'job')}?`,
+      text: html`${select.all_tubes ? 'Of all tubes' : html`Of the tube <b class="name">${name}</b>`}. Jobs that come from now on are left alone${action === 'delete' ? '; what is deleted is gone for good' : ''}.`,
+      verb: `${verb} ${group(n)}`, danger: action === 'delete', typed: n > typedAbove ? name : undefined,
+    });
+    if (!ok) return false;
+    const op = await settled(await request('POST', 'operations', {
+      json: { action, select, as_of: counted.as_of, expect_at_most: n, ...more }, headers: { 'Idempotency-Key': idempotencyKey() },
+    }), `${verb}: ${plural(n, 'job')}`, n);
+    if (op) report(op, done);
+    return true;
+  } catch (err) {
+    complain(err);
+    return false;
+  } finally {
+    refresh();
+  }
+}
+
+/** report tells what came of an operation. */
+export function report(op, done) {
+  const skipped = Object.entries(op.skipped || {}).map(([why, n]) => `${group(n)} ${why}`);
+  const text = `${plural(op.done, 'job')} ${done}` + (skipped.length ? `; left alone: ${skipped.join(', ')}` : '') + (op.state === 'done' ? '' : ` (${op.state})`);
+  notify(text, { bad: op.state === 'failed', href: link('operations') });
+}
+
+// settled waits for an operation to end, with its progress in a dialog; undefined: the user
+// has left it alone.
+async function settled(op, title, of) {
+  if (ended(op)) return op;
+  return openDialog((close) => html`<${Progress} op=${op} title=${title} of=${of} close=${close} />`);
+}
+
+export const ended = (op) => op.state !== 'waiting' && op.state !== 'running';
+
+function Progress({ op: first, title, of, close }) {
+  const [op, set] = useState(first);
+  useEffect(() => {
+    const timer = setInterval(async () => {
+      try {
+        const v = await get('operations/' + first.id);
+        set(v);
+        if (ended(v)) close(v);
+      } catch (err) { clearInterval(timer); complain(err); close(); }
+    }, 500);
+    return () => clearInterval(timer);
+  }, []);
+  const n = of ? op.done : op.looked_at;
+  return html`
+    <h2 id="dialog-title">${title}</h2>
+    <progress max=${of || undefined} value=${of ? n : undefined} aria-label="progress"></progress>
+    <p class="num">${op.state === 'waiting' ? 'Waiting for another operation' : of ? `${group(n)} of ${group(of)}` : `${group(n)} looked at, ${group(op.matched)} match`}</p>
+    <div class="buttons">
+      <${Button} onClick=${() => request('DELETE', 'operations/' + op.id).catch(complain)}>Cancel it</${Button}>
+      <${Button} onClick=${() => close()}>Leave it running</${Button}>
+    </div>`;
+}
+
+/** flush takes all jobs in some states out of a tube, at one instant. */
+export async function flush(path, name, states) {
+  try {
+    const params = { state: states.join(',') };
+    const counted = await request('DELETE', `tubes/${path}/jobs`, { params: { ...params, dry_run: true } });
+    if (counted.jobs === 0) {
+      notify('The tube has no such jobs');
+      return false;
+    }
+    const ok = await confirm({
+      title: `Flush ${plural(counted.jobs, 'job')}?`, verb: `Flush ${group(counted.jobs)}`, typed: name,
+      text: html`All ${states.join(' and ')} jobs of the tube <b class="name">${name}</b> are deleted at once. What workers hold is left alone.`,
+    });
+    if (!ok) return false;
+    const v = await request('DELETE', `tubes/${path}/jobs`, { params });
+    notify(`${plural(v.jobs, 'job')} flushed from ${name}`);
+    return true;
+  } catch (err) {
+    complain(err);
+    return false;
+  } finally {
+    refresh();
+  }
+}
+
+/** askTube asks for the name of a tube. */
+export function askTube(title, verb) {
+  return openDialog((close) => html`<${Where} title=${title} verb=${verb} close=${close} />`);
+}
+
+function Where({ title, verb, close }) {
+  const [name, set] = useState('');
+  return html`<form onSubmit=${(e) => { e.preventDefault(); if (name) close(name); }}>
+    <h2 id="dialog-title">${title}</h2>
+    <label>Tube<input autofocus value=${name} onInput=${(e) => set(e.target.value)} autocomplete="off" spellcheck=${false} /></label>
+    <div class="buttons"><button type="submit" class="main" disabled=${!name}>${verb}</button><${Button} onClick=${() => close()}>Cancel</${Button}></div>
+  </form>`;
+}
+
+/** once does one thing to one job, and tells of it. */
+export async function once(text, what) {
+  try {
+    await what();
+    if (text) notify(text);
+    return true;
+  } catch (err) {
+    complain(err);
+    return false;
+  } finally {
+    refresh();
+  }
+}

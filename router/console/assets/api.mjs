@@ -1,0 +1,66 @@
+// Requests to the server's API, and what comes back. All paths are relative to the page, so
+// that the console works behind any path prefix.
+
+/** A Problem is an answer that is an error: a problem document of RFC 9457. */
+export class Problem extends Error {
+  constructor(status, about) {
+    super(about.detail || about.title);
+    this.status = status;
+    this.kind = (about.type || '').replace(/^.*\//, '');
+    this.title = about.title;
+    this.detail = about.detail || '';
+    this.remedy = about.remedy || '';
+    this.field = about.field || '';
+    this.requestId = about.request_id || '';
+  }
+}
+
+/** query makes the part of a URL behind the path; what is undefined, null or '' is left out. */
+export function query(params) {
+  const q = new URLSearchParams();
+  for (const [name, v] of Object.entries(params || {})) {
+    if (v !== undefined && v !== null && v !== '') q.set(name, v);
+  }
+  const text = q.toString();
+  return text ? '?' + text : '';
+}
+
+let onRefused = () => {};
+
+/** whenRefused has f called when the server no longer knows who asks. */
+export function whenRefused(f) { onRefused = f; }
+
+/**
+ * request sends one to the API. json is a value to send, body a Blob or string to send as it
+ * is. It resolves to the answer's JSON, undefined if there is none, and throws a Problem.
+ */
+export async function request(method, path, { params, json, body, headers, signal, whole } = {}) {
+  const init = { method, signal, headers: { Accept: 'application/json', ...headers }, credentials: 'same-origin' };
+  if (json !== undefined) {
+    init.headers['Content-Type'] = 'application/json';
+    init.body = JSON.stringify(json);
+  } else if (body !== undefined) {
+    init.headers['Content-Type'] = 'application/octet-stream';
+    init.body = body;
+  }
+  let answer;
+  try {
+    answer = await fetch('api/v1/' + path + query(params), init);
+  } catch (err) {
+    if (err.name === 'AbortError') throw err;
+    throw new Problem(0, { title: 'The server does not answer', remedy: 'see whether it runs, and whether this machine reaches it' });
+  }
+  if (!answer.ok) {
+    const about = await answer.json().catch(() => ({ title: 'The answer cannot be read', detail: `it has the status ${answer.status}`, remedy: 'see whether a proxy stands between this page and the server' }));
+    if (answer.status === 401) onRefused();
+    throw new Problem(answer.status, about);
+  }
+  const text = await answer.text();
+  const value = text ? JSON.parse(text) : undefined;
+  return whole ? { value, etag: answer.headers.get('ETag'), status: answer.status, location: answer.headers.get('Location') } : value;
+}
+
+export const get = (path, params, more) => request('GET', path, { params, ...more });
+
+/** idempotencyKey names a request, so that it is not done twice if its answer is lost. */
+export function idempotencyKey() { return crypto.randomUUID ? crypto.randomUUID() : Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join(''); }

@@ -1,0 +1,127 @@
+// A job's body, as what it is: JSON, PHP's serialize, text, or octets. It is always shown as
+// text: nothing in it is run.
+import { html, useState } from './vendor/preact.mjs';
+import { Copy } from './parts.mjs';
+
+const foldAbove = 4096; // characters
+
+/** Body shows one; octets is a Uint8Array, href where the whole of it can be had. */
+export function Body({ octets, href }) {
+  const text = decodeText(octets);
+  const forms = [
+    text !== undefined && jsonTokens(text) && ['JSON', () => html`<${Json} tokens=${jsonTokens(text)} />`],
+    text !== undefined && php(text) && ['PHP', () => html`<code>${php(text)}</code>`],
+    text !== undefined && ['text', () => html`<code>${text}</code>`],
+    ['hex', () => html`<code>${hex(octets)}</code>`],
+    ['base64', () => html`<code>${base64(octets)}</code>`],
+  ].filter(Boolean);
+  const [form, choose] = useState(forms[0][0]);
+  const [open, unfold] = useState(false);
+  const large = octets.length > foldAbove;
+  const [, draw] = forms.find(([name]) => name === form) || forms[0];
+  return html`
+    <div class="line"><div class="choice" role="group" aria-label="show the body as">${forms.map(([name]) => html`<button type="button" aria-pressed=${name === form} onClick=${() => choose(name)}>${name}</button>`)}</div>
+      ${text !== undefined && html`<${Copy} text=${text} />`} <a href=${href} download>download</a></div>
+    <pre class=${large && !open ? 'body folded' : 'body'} tabindex="0" aria-label="body">${draw()}</pre>
+    ${large && html`<button type="button" onClick=${() => unfold(!open)}>${open ? 'Fold' : 'Show all of it'}</button>`}`;
+}
+
+export function fromBase64(text) { return Uint8Array.from(atob(text), (c) => c.charCodeAt(0)); }
+
+export function base64(octets) {
+  let s = '';
+  for (let i = 0; i < octets.length; i += 8192) s += String.fromCharCode(...octets.subarray(i, i + 8192));
+  return btoa(s).replace(/.{76}/g, '$&\n');
+}
+
+function decodeText(octets) {
+  try { return new TextDecoder('utf-8', { fatal: true }).decode(octets); } catch { return undefined; }
+}
+
+function hex(octets) {
+  const lines = [];
+  for (let i = 0; i < octets.length; i += 16) {
+    const part = octets.subarray(i, i + 16);
+    const pairs = Array.from(part, (b) => b.toString(16).padStart(2, '0'));
+    const signs = Array.from(part, (b) => (b > 31 && b < 127 ? String.fromCharCode(b) : '·')).join('');
+    lines.push(`${i.toString(16).padStart(8, '0')}  ${pairs.slice(0, 8).join(' ').padEnd(23)}  ${pairs.slice(8).join(' ').padEnd(23)}  ${signs}`);
+  }
+  return lines.join('\n');
+}
+
+// JSON is shown by its tokens, so that numbers stand there as they were written; a parser
+// would round large ones.
+function jsonTokens(text) {
+  if (!/^\s*[[{]/.test(text)) return undefined;
+  try { JSON.parse(text); } catch { return undefined; }
+  return [...text.matchAll(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null|[[\]{},:]/g)].map((m) => m[0]);
+}
+
+function Json({ tokens }) {
+  const out = [];
+  let depth = 0;
+  const line = () => out.push('\n' + '  '.repeat(depth));
+  tokens.forEach((t, i) => {
+    const next = tokens[i + 1];
+    if (t === '{' || t === '[') {
+      out.push(t);
+      if (next === '}' || next === ']') return;
+      depth++;
+      line();
+    } else if (t === '}' || t === ']') {
+      if (tokens[i - 1] !== '{' && tokens[i - 1] !== '[') { depth--; line(); }
+      out.push(t);
+    } else if (t === ',') {
+      out.push(t);
+      line();
+    } else if (t === ':') out.push(': ');
+    else out.push(html`<span class=${t[0] === '"' ? (next === ':' ? 'j-name' : 'j-text') : 'j-number'}>${t}</span>`);
+  });
+  return html`<code>${out}</code>`;
+}
+
+// php writes what PHP's serialize made so that people can read it; undefined: it is none.
+function php(text) {
+  const octets = new TextEncoder().encode(text);
+  let at = 0;
+  const until = (sign) => {
+    const start = at;
+    while (at < octets.length && octets[at] !== sign.charCodeAt(0)) at++;
+    if (at === octets.length) throw new Error('end');
+    return new TextDecoder().decode(octets.subarray(start, at++));
+  };
+  const string = () => {
+    const n = Number(until(':'));
+    const s = new TextDecoder().decode(octets.subarray(at + 1, at + 1 + n));
+    if (octets[at] !== 34 || octets[at + 1 + n] !== 34) throw new Error('string');
+    at += n + 2;
+    return s;
+  };
+  const members = (n, depth) => {
+    if (octets[at++] !== 123) throw new Error('brace');
+    let s = '';
+    for (let i = 0; i < n; i++) s += '\n' + '  '.repeat(depth + 1) + value(depth + 1) + ' => ' + value(depth + 1);
+    if (octets[at++] !== 125) throw new Error('brace');
+    return s + (n ? '\n' + '  '.repeat(depth) : '');
+  };
+  const value = (depth) => {
+    if (depth > 50) throw new Error('depth');
+    const kind = String.fromCharCode(octets[at]);
+    if (kind === 'N') { if (until(';') !== 'N') throw new Error('null'); return 'null'; }
+    at += 2;
+    switch (kind) {
+      case 'i': case 'd': return until(';');
+      case 'b': return until(';') === '1' ? 'true' : 'false';
+      case 's': { const s = string(); if (octets[at++] !== 59) throw new Error('end'); return JSON.stringify(s); }
+      case 'a': return 'array(' + members(Number(until(':')), depth) + ')';
+      case 'O': { const name = string(); at++; return name.replace(/\0/g, '·') + ' {' + members(Number(until(':')), depth) + '}'; }
+      case 'R': case 'r': return '→ ' + until(';');
+      default: throw new Error(kind);
+    }
+  };
+  try {
+    if (!/^([aO]:\d+:|[sibd]:|N;)/.test(text)) return undefined;
+    const s = value(0);
+    return at === octets.length ? s : undefined;
+  } catch { return undefined; }
+}

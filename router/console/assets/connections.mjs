@@ -1,0 +1,90 @@
+// Who is connected: with what, since when, holding which jobs.
+import { html, useCallback, useEffect, useState } from './vendor/preact.mjs';
+import { get, request } from './api.mjs';
+import { go, link, may, setParams, usePolled } from './state.mjs';
+import { Age, Button, Bytes, Empty, Fact, Num, State, Table, Trouble, confirm } from './parts.mjs';
+import { once } from './act.mjs';
+
+const columns = [
+  { key: 'peer', title: 'Client', render: (c) => html`<span class="num">${c.peer || 'unix'}</span>${c.client_id && html` <span class="name">${c.client_id}</span>`}` },
+  { key: 'protocol', title: 'Protocol', wide: true, render: (c) => c.protocol },
+  { key: 'since', title: 'For', right: true, render: (c) => html`<${Age} s=${c.age_seconds} />` },
+  { key: 'does', title: 'Does', render: (c) => does(c) },
+  { key: 'holds', title: 'Holds', right: true, render: (c) => html`<${Num} n=${c.holding} />` },
+  { key: 'last', title: 'Last command', wide: true, render: (c) => html`${c.last_command || '–'}${c.idle_seconds !== undefined && html` <span class="dim"><${Age} s=${c.idle_seconds} /> ago</span>`}` },
+  { key: 'in', title: 'Received', right: true, wide: true, render: (c) => html`<${Bytes} n=${c.received_bytes} />` },
+  { key: 'out', title: 'Sent', right: true, wide: true, render: (c) => html`<${Bytes} n=${c.sent_bytes} />` },
+];
+
+function does(c) {
+  if (c.waiting) return html`<span class="flag">waits</span> for a job`;
+  const roles = [c.worker && 'works', c.producer && 'puts'].filter(Boolean);
+  return roles.length ? roles.join(', ') : html`<span class="dim">nothing yet</span>`;
+}
+
+export default function Connections({ args: [id], params }) {
+  return id ? html`<${Connection} id=${id} />` : html`<${List} params=${params} />`;
+}
+
+function List({ params }) {
+  const [list, set] = useState({ rows: [] });
+  const ask = { protocol: params.protocol, tube_path: params.tube, holding: params.holding };
+  const load = useCallback(async (after) => {
+    try {
+      const v = await get('connections', { ...ask, limit: 200, after });
+      set((was) => ({ rows: after ? [...was.rows, ...v.connections] : v.connections, next: v.next, done: true }));
+    } catch (err) { set((was) => ({ ...was, problem: err, done: true })); }
+  }, [JSON.stringify(ask)]);
+  useEffect(() => {
+    load();
+    const again = () => load();
+    addEventListener('polystalk-refresh', again);
+    return () => removeEventListener('polystalk-refresh', again);
+  }, [load]);
+  return html`
+    <div class="line"><h1>Connections</h1>
+      <select aria-label="protocol" value=${params.protocol || ''} onChange=${(e) => setParams({ protocol: e.target.value })}><option value="">both protocols</option><option value="beanstalkd">beanstalkd</option><option value="gearman">Gearman</option></select>
+      <label class="check"><input type="checkbox" checked=${params.holding === 'true'} onChange=${(e) => setParams({ holding: e.target.checked ? 'true' : '' })} /> that hold jobs</label>
+      ${params.tube && html`<span class="chip">at <span class="name">${shown(params.tube)}</span> <button type="button" aria-label="all tubes" onClick=${() => setParams({ tube: '' })}>×</button></span>`}
+      <${Button} onClick=${() => load()}>Look again</${Button}></div>
+    <${Trouble} problem=${list.problem} />
+    <${Table} label="connections" columns=${columns} rows=${list.rows} keyOf=${(c) => c.id} open=${(c) => link('connections', [c.id])} fresh=${JSON.stringify(ask)}
+      more=${list.next ? () => load(list.next) : undefined} empty=${list.done && html`<${Empty}>No client is connected${params.holding || params.tube || params.protocol ? ' to which that applies' : ''}.</${Empty}>`} />`;
+}
+
+function shown(path) { try { return decodeURIComponent(path); } catch { return path; } }
+
+const jobColumns = [
+  { key: 'id', title: 'Job', render: (j) => j.id },
+  { key: 'tube', title: 'Tube', render: (j) => html`<span class="name">${j.tube}</span>` },
+  { key: 'state', title: 'State', wide: true, render: (j) => html`<${State} state=${j.state} />` },
+  { key: 'since', title: 'For', right: true, render: (j) => html`<${Age} s=${j.state_seconds} />` },
+  { key: 'left', title: 'Left', right: true, render: (j) => html`<${Age} s=${j.left_seconds} />` },
+];
+
+function Connection({ id }) {
+  const v = usePolled((signal) => get('connections/' + id, {}, { signal }), 2000, [id]);
+  const c = v.value;
+  if (!c || (v.problem && v.problem.status === 404)) {
+    return html`<h1>Connection ${id}</h1>${v.problem && (v.problem.status === 404 ? html`<${Empty}>It is closed. <a href=${link('connections')}>All connections</a></${Empty}>` : html`<${Trouble} problem=${v.problem} />`)}`;
+  }
+  const kill = async () => {
+    const held = c.holding ? ` It holds ${c.holding === 1 ? 'a job, which is' : c.holding + ' jobs, which are'} ready again then.` : '';
+    if (await confirm({ title: 'Close this connection?', text: `The client sees it closed, and may connect again.${held}`, verb: 'Close it' })
+      && await once('The connection was closed', () => request('DELETE', 'connections/' + id))) go('connections');
+  };
+  const names = (list) => (list && list.length ? list.map((t) => html`<a class="chip name" href=${link('tube', [t.path])}>${t.name}</a>`) : '–');
+  return html`
+    <p class="crumbs"><a href=${link('connections')}>Connections</a></p>
+    <div class="line"><h1 class="num">${c.peer || 'unix'}</h1>${c.client_id && html`<span class="name">${c.client_id}</span>`}
+      ${may('admin') && html`<div class="buttons"><${Button} kind="danger" onClick=${kill}>Close …</${Button}></div>`}</div>
+    <dl class="facts">
+      <${Fact} name="protocol">${c.protocol}</${Fact}><${Fact} name="connected for"><${Age} s=${c.age_seconds} /></${Fact}>
+      <${Fact} name="does">${does(c)}</${Fact}>
+      <${Fact} name="last command">${c.last_command || '–'}${c.idle_seconds !== undefined && html`, <${Age} s=${c.idle_seconds} /> ago`}</${Fact}>
+      <${Fact} name="received / sent"><${Bytes} n=${c.received_bytes} /> / <${Bytes} n=${c.sent_bytes} /></${Fact}>
+      ${c.using && html`<${Fact} name="uses">${names([c.using])}</${Fact}>`}<${Fact} name=${c.protocol === 'gearman' ? 'functions' : 'watches'}>${names(c.watching)}</${Fact}>
+    </dl>
+    <h2>Jobs it holds</h2>
+    <${Table} label="jobs it holds" columns=${jobColumns} rows=${c.jobs || []} keyOf=${(j) => j.id} open=${(j) => link('job', [j.id])} empty=${html`<${Empty}>None.</${Empty}>`} />`;
+}

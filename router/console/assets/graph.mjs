@@ -1,0 +1,124 @@
+// Graphs of what the server remembers. Only this file knows uPlot.
+import { html, useEffect, useRef, useState } from './vendor/preact.mjs';
+import { get } from './api.mjs';
+import { usePolled } from './state.mjs';
+import { clock } from './format.mjs';
+import { Trouble } from './parts.mjs';
+
+let plot; // uPlot, once it is there
+const loading = () => plot || (plot = import('./vendor/uplot.mjs').then((m) => m.default));
+
+/** The spans that can be seen: what is asked for, and how often it is asked for again. */
+export const spans = { '1h': { text: '1 h', seconds: 3600, every: 5000 }, '24h': { text: '24 h', seconds: 86400, every: 60000 } };
+
+/**
+ * useHistory is what is remembered of some series, of the server or of a tube (by its
+ * percent-encoded name): {times, series: {name: values}}.
+ */
+export function useHistory(series, span, tube) {
+  const s = spans[span] || spans['1h'];
+  return usePolled((signal) => get('history', { series: series.join(','), tube_path: tube, span: s.seconds }, { signal }), s.every, [series.join(), span, tube]);
+}
+
+/**
+ * Graph draws lines over time. lines: {name, text, tone}; write makes a text of a value. Beside
+ * the picture stands what it shows, in words and as a table.
+ */
+export function Graph({ title, data, lines, write, height = 150 }) {
+  const box = useRef(null);
+  const chart = useRef(null);
+  const [table, show] = useState(false);
+  const value = data.value;
+  const columns = value && [value.times, ...lines.map((l) => value.series[l.name] || [])];
+
+  useEffect(() => {
+    if (!columns || table) return;
+    let gone = false;
+    loading().then((uPlot) => {
+      if (gone || !box.current) return;
+      if (chart.current) { chart.current.setData(columns); return; }
+      chart.current = new uPlot(options(lines, write, box.current.clientWidth, height), columns, box.current);
+    });
+    return () => { gone = true; };
+  }, [value, table]);
+  useEffect(() => {
+    if (table) return;
+    const watch = new ResizeObserver(() => { if (chart.current) chart.current.setSize({ width: box.current.clientWidth, height }); });
+    watch.observe(box.current);
+    const redraw = () => { if (chart.current) chart.current.redraw(false); };
+    const dark = matchMedia('(prefers-color-scheme: dark)');
+    dark.addEventListener('change', redraw);
+    addEventListener('polystalk-theme', redraw);
+    return () => {
+      watch.disconnect();
+      dark.removeEventListener('change', redraw);
+      removeEventListener('polystalk-theme', redraw);
+      if (chart.current) chart.current.destroy();
+      chart.current = null;
+    };
+  }, [table]);
+
+  return html`
+    <figure class="graph">
+      <figcaption><span>${title}</span>
+        ${lines.map((l) => html`<span class=${'key ' + l.tone}>${l.text} <b class="num">${last(value, l, write)}</b></span>`)}
+        <button type="button" class="quiet small" aria-pressed=${table} onClick=${() => show(!table)}>${table ? 'graph' : 'table'}</button></figcaption>
+      <p class="hidden">${summary(title, value, lines, write)}</p>
+      <${Trouble} problem=${data.problem} />
+      ${table ? html`<${Values} value=${value} lines=${lines} write=${write} height=${height} />` : html`<div class="plot" ref=${box} aria-hidden="true" style=${{ height: height + 'px' }}></div>`}
+    </figure>`;
+}
+
+const known = (list) => (list || []).filter((v) => v !== null);
+
+function last(value, line, write) {
+  const list = known(value && value.series[line.name]);
+  return list.length ? write(list[list.length - 1]) : '–';
+}
+
+function summary(title, value, lines, write) {
+  if (!value) return title;
+  return title + ': ' + lines.map((l) => {
+    const list = known(value.series[l.name]);
+    return list.length ? `${l.text} ${write(list[list.length - 1])} now, at least ${write(Math.min(...list))}, at most ${write(Math.max(...list))}` : `${l.text} not known`;
+  }).join('; ');
+}
+
+function Values({ value, lines, write, height }) {
+  if (!value) return null;
+  const every = Math.max(1, Math.ceil(value.times.length / 60));
+  const rows = value.times.map((t, i) => i).filter((i) => i % every === every - 1).reverse();
+  return html`<div class="values" tabindex="0" role="region" aria-label="values" style=${{ height: height + 'px' }}><table>
+    <thead><tr><th scope="col">at</th>${lines.map((l) => html`<th scope="col" class="right">${l.text}</th>`)}</tr></thead>
+    <tbody>${rows.map((i) => html`<tr><td class="num">${clock(value.times[i] * 1000)}</td>${lines.map((l) => html`<td class="num right">${(value.series[l.name] || [])[i] === null ? '–' : write(value.series[l.name][i])}</td>`)}</tr>`)}</tbody></table></div>`;
+}
+
+const tone = (name) => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
+const paint = (name) => () => resolved(name);
+
+// A canvas does not know light-dark(), so colours are taken as the page shows them.
+function resolved(name) {
+  const el = document.createElement('i');
+  el.style.color = tone(name);
+  document.body.append(el);
+  const c = getComputedStyle(el).color;
+  el.remove();
+  return c;
+}
+
+function options(lines, write, width, height) {
+  return {
+    width, height,
+    legend: { show: false },
+    cursor: { y: false, points: { size: 5 }, drag: { x: false, y: false } },
+    padding: [8, 8, 0, 0],
+    scales: { y: { range: (u, min, max) => [0, max > 0 ? max * 1.1 : 1] } },
+    axes: [
+      { stroke: paint('muted'), grid: { show: false }, ticks: { stroke: paint('line'), size: 4 }, font: '11px system-ui', size: 24, space: 70, values: hours },
+      { stroke: paint('muted'), grid: { stroke: paint('line'), width: 1 }, ticks: { show: false }, font: '11px system-ui', size: 54, space: 34, values: (u, list) => list.map(write) },
+    ],
+    series: [{}, ...lines.map((l) => ({ stroke: paint(l.tone), width: 1.5, dash: l.dash, points: { show: false }, spanGaps: false }))],
+  };
+}
+
+const hours = (u, list) => list.map((t) => { const d = new Date(t * 1000); return String(d.getHours()).padStart(2, '0') + ':' + String(d.getMinutes()).padStart(2, '0'); });

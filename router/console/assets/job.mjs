@@ -1,0 +1,102 @@
+// One job: all that is known of it, its body, and what can be done with it.
+import { html, useEffect, useState } from './vendor/preact.mjs';
+import { get, request, idempotencyKey } from './api.mjs';
+import { go, link, may, notify, openDialog, refresh, usePolled } from './state.mjs';
+import { Age, Button, Bytes, Copy, Empty, Fact, Num, State, Trouble, confirm } from './parts.mjs';
+import { Body, fromBase64 } from './body.mjs';
+import { askTube, once } from './act.mjs';
+import { clock } from './format.mjs';
+
+export default function Job({ args: [id] }) {
+  const answer = usePolled((signal) => get('jobs/' + id, {}, { signal, whole: true }), 2000, [id]);
+  const body = usePolled((signal) => (may('operate') ? get('jobs/' + id, { body: 'full' }, { signal }) : Promise.resolve(undefined)), 0, [id]);
+  const j = answer.value && answer.value.value;
+  const gone = answer.problem && answer.problem.status === 404;
+  if (!j || gone) {
+    return html`<h1>Job ${id}</h1>${gone ? html`<${Empty}>There is no job ${id} now: it was deleted, or never was.</${Empty}>` : html`<${Trouble} problem=${answer.problem} />`}`;
+  }
+  return html`
+    <p class="crumbs"><a href=${link('tubes')}>Tubes</a> / <a class="name" href=${link('tube', [j.tube_path], { state: j.state === 'ready' ? '' : j.state })}>${j.tube}</a></p>
+    <div class="line"><h1>Job <span class="num">${j.id}</span></h1><${State} state=${j.state} /><${Copy} text=${j.id}>copy the id</${Copy}>
+      ${may('operate') && html`<${Deeds} j=${j} etag=${answer.value.etag} body=${body.value} />`}</div>
+    <dl class="facts">
+      <${Fact} name=${j.state + ' for'}><${Age} s=${j.state_seconds} /></${Fact}>
+      ${j.state === 'reserved' && html`<${Left} seconds=${j.left_seconds} at=${answer.at} name="time to run left" />`}
+      ${j.state === 'delayed' && html`<${Left} seconds=${j.left_seconds} at=${answer.at} name="ready in" />`}
+      ${j.holder && html`<${Fact} name="held by"><a href=${link('connections', [j.holder.connection])}>${j.holder.peer || 'connection ' + j.holder.connection}</a></${Fact}>`}
+      <${Fact} name="put"><span class="num" title=${clock(Date.now() - j.age_seconds * 1000)}><${Age} s=${j.age_seconds} /> ago</span></${Fact}>
+      <${Fact} name="priority"><${Num} n=${j.pri} /></${Fact}>
+      <${Fact} name="time to run"><${Age} s=${j.ttr_seconds} /></${Fact}>
+      <${Fact} name="delay"><${Age} s=${j.delay_seconds} /></${Fact}>
+      <${Fact} name="body"><${Bytes} n=${j.body_bytes} /></${Fact}>
+      <${Fact} name="reserved"><span class="num">${j.reserves_total} ×</span></${Fact}>
+      <${Fact} name="timed out"><span class="num">${j.timeouts_total} ×</span></${Fact}>
+      <${Fact} name="released"><span class="num">${j.releases_total} ×</span></${Fact}>
+      <${Fact} name="buried"><span class="num">${j.buries_total} ×</span></${Fact}>
+      <${Fact} name="kicked"><span class="num">${j.kicks_total} ×</span></${Fact}>
+    </dl>
+    <section aria-labelledby="body"><h2 id="body">Body</h2>
+      ${!may('operate') ? html`<p class="dim">Bodies are shown to who may operate.</p>` : body.value ? html`<${Body} key=${body.value.body_bytes} octets=${octetsOf(body.value)} href=${'api/v1/jobs/' + id + '/body'} />` : html`<${Trouble} problem=${body.problem} />`}</section>`;
+}
+
+function octetsOf(v) { return v.body_base64 !== undefined ? fromBase64(v.body_base64) : new TextEncoder().encode(v.body || ''); }
+
+// Left counts down between two answers.
+function Left({ seconds, at, name }) {
+  const [now, set] = useState(Date.now());
+  useEffect(() => { const t = setInterval(() => set(Date.now()), 500); return () => clearInterval(t); }, []);
+  return html`<${Fact} name=${name}><${Age} s=${Math.max(0, seconds - (now - at) / 1000)} /></${Fact}>`;
+}
+
+function Deeds({ j, etag, body }) {
+  const held = j.state === 'reserved';
+  const post = (verb, more = {}) => request('POST', `jobs/${j.id}/${verb}`, more);
+  const sure = (verb) => (held ? confirm({ title: `${verb} a job that a worker has?`, text: 'What the worker says of it from then on is answered as for a job that is not there.', verb, danger: true }) : Promise.resolve(true));
+  const remove = async () => {
+    const ok = await confirm({ title: `Delete job ${j.id}?`, text: held ? 'A worker has it: its own delete will be answered by NOT_FOUND. It is gone for good.' : 'It is gone for good.', verb: 'Delete' });
+    if (ok && await once(`Job ${j.id} was deleted`, () => request('DELETE', 'jobs/' + j.id, { params: held ? { force: true } : {} }))) go('tube', [j.tube_path]);
+  };
+  const elsewhere = async (verb, done) => {
+    const to = await askTube(`${verb === 'move' ? 'Move' : 'Copy'} job ${j.id} to which tube?`, verb === 'move' ? 'Move' : 'Copy');
+    if (!to) return;
+    await once('', async () => {
+      const v = await post(verb, { json: { to }, headers: { 'Idempotency-Key': idempotencyKey() } });
+      notify(`Job ${j.id} was ${done} to ${to}: it is job ${v.id} there`, { href: link('job', [v.id]) });
+      if (verb === 'move') go('job', [v.id]);
+    });
+  };
+  return html`<div class="buttons" role="group" aria-label="what to do">
+    ${(j.state === 'buried' || j.state === 'delayed') && html`<${Button} kind="main" onClick=${() => once(`Job ${j.id} is ready`, () => post('kick'))}>Kick</${Button}>`}
+    ${held && html`<${Button} onClick=${async () => { if (await sure('Take back')) once(`Job ${j.id} is ready again`, () => post('release')); }}>Take back …</${Button}>`}
+    ${j.state !== 'buried' && html`<${Button} onClick=${async () => { if (await sure('Bury')) once(`Job ${j.id} is buried`, () => post('bury', { params: held ? { force: true } : {} })); }}>${held ? 'Bury …' : 'Bury'}</${Button}>`}
+    ${!held && html`<${Button} onClick=${() => openDialog((close) => html`<${Edit} j=${j} etag=${etag} body=${body} close=${close} />`)}>Edit</${Button}>`}
+    ${!held && html`<${Button} onClick=${() => elsewhere('move', 'moved')}>Move …</${Button}>`}
+    <${Button} onClick=${() => elsewhere('copy', 'copied')}>Copy …</${Button}>
+    <${Button} kind="danger" onClick=${remove}>Delete …</${Button}></div>`;
+}
+
+// Edit changes what was changed in the form, and only if the job is still what it was when the
+// form was opened.
+function Edit({ j, etag, body, close }) {
+  const text = body && body.body;
+  const start = { pri: j.pri, ttr_seconds: j.ttr_seconds, delay_seconds: Math.ceil(j.left_seconds), body: text };
+  const [form, set] = useState(start);
+  const [problem, fail] = useState();
+  const field = (key, title, least) => html`<label>${title}<input type="number" min=${least} max="4294967295" required value=${form[key]} onInput=${(e) => set({ ...form, [key]: e.target.value === '' ? '' : Number(e.target.value) })} /></label>`;
+  const change = Object.fromEntries(Object.entries(form).filter(([k, v]) => v !== start[k]));
+  const done = async (e) => {
+    e.preventDefault();
+    try {
+      await request('PATCH', 'jobs/' + j.id, { json: change, headers: { 'If-Match': etag } });
+      notify(`Job ${j.id} was changed`);
+      close();
+      refresh();
+    } catch (err) { fail(err); }
+  };
+  return html`<form onSubmit=${done}>
+    <h2 id="dialog-title">Edit job ${j.id}</h2>
+    <div class="fields">${field('pri', 'Priority, 0 first', 0)}${j.state !== 'buried' && field('delay_seconds', 'Delay from now, s', 0)}${field('ttr_seconds', 'Time to run, s', 1)}</div>
+    ${text !== undefined && html`<label>Body<textarea rows="12" spellcheck=${false} value=${form.body} onInput=${(e) => set({ ...form, body: e.target.value })}></textarea></label>`}
+    <${Trouble} problem=${problem} />
+    <div class="buttons"><button type="submit" class="main" disabled=${Object.keys(change).length === 0}>Save</button><${Button} onClick=${() => close()}>Cancel</${Button}></div></form>`;
+}

@@ -1,0 +1,127 @@
+// Lists of jobs, with what can be done to those that are selected or match.
+import { html, useCallback, useEffect, useRef, useState } from './vendor/preact.mjs';
+import { get, request } from './api.mjs';
+import { link, may, notify, setParams } from './state.mjs';
+import { Age, Button, Bytes, Empty, Num, State, Table, Trouble, useSelection } from './parts.mjs';
+import { actOnMany, askTube, once } from './act.mjs';
+import { group } from './format.mjs';
+
+// What applies to jobs of a state: others' buttons are not there.
+const applies = { ready: ['bury', 'move', 'delete'], delayed: ['kick', 'bury', 'move', 'delete'], reserved: ['release'], buried: ['kick', 'move', 'delete'] };
+const words = { kick: 'Kick', bury: 'Bury', release: 'Take back', move: 'Move …', delete: 'Delete …' };
+
+const columns = [
+  { key: 'id', title: 'Job', render: (j) => j.id },
+  { key: 'tube', title: 'Tube', render: (j) => html`<a class="name" href=${link('tube', [j.tube_path])}>${j.tube}</a>` },
+  { key: 'state', title: 'State', render: (j) => html`<${State} state=${j.state} />` },
+  { key: 'pri', title: 'Priority', right: true, wide: true, render: (j) => html`<${Num} n=${j.pri} />` },
+  { key: 'since', title: 'For', right: true, render: (j) => html`<${Age} s=${j.state_seconds} />` },
+  { key: 'left', title: 'Left', right: true, wide: true, render: (j) => (j.left_seconds ? html`<${Age} s=${j.left_seconds} />` : '–') },
+  { key: 'runs', title: 'Runs', right: true, wide: true, render: (j) => html`<${Num} n=${j.reserves_total} />` },
+  { key: 'holder', title: 'Held by', wide: true, render: (j) => (j.holder ? html`<a href=${link('connections', [j.holder.connection])}>${j.holder.peer || j.holder.connection}</a>` : '–') },
+  { key: 'size', title: 'Size', right: true, wide: true, render: (j) => html`<${Bytes} n=${j.body_bytes} />` },
+  { key: 'body', title: 'Body', render: (j) => html`<span class="preview">${j.body ?? (j.body_base64 !== undefined ? 'octets that are no text' : '')}</span>` },
+];
+
+/**
+ * useJobs is a list of jobs that grows as one scrolls: {rows, load(), next, looked, problem}.
+ * path is that of the list, params its parameters.
+ */
+function useJobs(path, params) {
+  const [list, set] = useState({ rows: [] });
+  const key = path + JSON.stringify(params);
+  const turn = useRef(0);
+  const busy = useRef(false);
+  const load = useCallback(async (after) => {
+    if (after && busy.current) return;
+    const mine = after ? turn.current : ++turn.current;
+    busy.current = true;
+    try {
+      // A part of a scan may have nothing that matches: it goes on until there is something.
+      let rows = [];
+      let v;
+      let at = after;
+      let looked = 0;
+      do {
+        v = await get(path, { ...params, after: at });
+        rows = [...rows, ...v.jobs];
+        looked += v.looked_at;
+        at = v.next;
+        if (mine !== turn.current) return;
+        set((was) => ({ ...was, looked: (after ? was.looked : 0) + looked, searching: rows.length === 0 && !!at }));
+      } while (rows.length === 0 && at);
+      set((was) => ({ rows: after ? [...was.rows, ...rows] : rows, next: v.next, looked: (after ? was.looked : 0) + looked, done: true }));
+    } catch (err) {
+      if (mine === turn.current) set((was) => ({ ...was, problem: err, done: true, searching: false }));
+    }
+    busy.current = false;
+  }, [key]);
+  useEffect(() => {
+    busy.current = false;
+    set({ rows: [] });
+    load();
+    const again = () => load();
+    addEventListener('polystalk-refresh', again);
+    return () => { turn.current++; removeEventListener('polystalk-refresh', again); };
+  }, [load]);
+  return { ...list, load };
+}
+
+/**
+ * Jobs is a list. of is where they are: {path, params} of the API, the columns that are left
+ * out, the state if there is but one, and what select of an operation means all that match.
+ */
+export function Jobs({ of, empty }) {
+  const bodies = may('operate');
+  const list = useJobs(of.path, { ...of.params, body: bodies ? 'preview' : undefined, limit: of.limit || 100 });
+  const [selected, select] = useSelection();
+  const shown = columns.filter((c) => !of.without.includes(c.key) && (bodies || c.key !== 'body'));
+  const chosen = list.rows.filter((j) => selected.has(j.id));
+  const verbs = of.state ? applies[of.state] : ['delete'];
+  return html`
+    ${may('operate') && list.rows.length > 0 && html`<${Deeds} of=${of} verbs=${verbs} chosen=${chosen} done=${() => select(new Set())} />`}
+    <${Trouble} problem=${list.problem} />
+    ${list.searching && html`<p class="dim num" role="status">Searching: ${group(list.looked || 0)} jobs so far …</p>`}
+    <${Table} label="jobs" columns=${shown} rows=${list.rows} keyOf=${(j) => j.id} live=${false} fresh=${of.path + JSON.stringify(of.params)}
+      open=${(j) => link('job', [j.id])} more=${list.next ? () => list.load(list.next) : undefined}
+      selected=${selected} onSelect=${may('operate') ? select : undefined}
+      empty=${list.done && html`<${Empty}>${empty}</${Empty}>`} />
+    ${list.next && html`<div class="line"><${Button} onClick=${() => list.load(list.next)}>Load more</${Button}><span class="dim">there are more</span></div>`}`;
+}
+
+function Deeds({ of, verbs, chosen, done }) {
+  const n = chosen.length;
+  const act = async (verb) => {
+    const more = {};
+    if (verb === 'move') {
+      const to = await askTube('Move to which tube?', 'Move');
+      if (!to) return;
+      more.to = to;
+    }
+    const select = n ? { ...of.select, ids: chosen.map((j) => j.id) } : of.select;
+    if (await actOnMany(verb, select, { name: of.name, more })) done();
+  };
+  return html`<div class="buttons" role="group" aria-label="what to do">
+    <span class="num">${n ? `${group(n)} selected` : 'All that match'}</span>
+    ${verbs.map((v) => html`<${Button} kind=${v === 'delete' ? 'danger' : ''} onClick=${() => act(v)}>${words[v]}</${Button}>`)}
+    ${n > 0 && html`<${Button} kind="quiet" onClick=${done}>None</${Button}>`}</div>`;
+}
+
+/** Search is the line above a list: what bodies have in them, how old jobs are. */
+export function Search({ params }) {
+  const [text, set] = useState(params.contains || '');
+  const go = (e) => { e.preventDefault(); setParams({ contains: text }); };
+  return html`<form class="search" role="search" onSubmit=${go}>
+    ${may('operate') && html`<input type="search" aria-label="search in bodies" placeholder="search in bodies" value=${text} onInput=${(e) => { set(e.target.value); if (!e.target.value) setParams({ contains: '' }); }} />`}
+    <select aria-label="age" value=${params.older || ''} onChange=${(e) => setParams({ older: e.target.value })}>
+      <option value="">of any age</option><option value="60">older than 1 m</option><option value="3600">older than 1 h</option><option value="86400">older than 1 d</option>
+    </select></form>`;
+}
+
+/** put puts a job, and says which. */
+export function put(path, job) {
+  return once('', async () => {
+    const v = await request('POST', `tubes/${path}/jobs`, { json: job });
+    notify(`Job ${v.id} was put`, { href: link('job', [v.id]) });
+  });
+}

@@ -1,0 +1,61 @@
+// What was done: operations on many jobs, and the audit of all changes.
+import { html, useState } from './vendor/preact.mjs';
+import { get, request } from './api.mjs';
+import { link, may, usePolled } from './state.mjs';
+import { Button, Empty, Num, Table, Tabs, Trouble } from './parts.mjs';
+import { ended, once } from './act.mjs';
+import { clock, group } from './format.mjs';
+
+export default function Operations({ params }) {
+  const audit = params.show === 'audit' && may('admin');
+  return html`<h1>Operations</h1>
+    ${may('admin') && html`<${Tabs} label="what" items=${[{ text: 'on many jobs', here: !audit, href: link('operations') }, { text: 'audit of all changes', here: audit, href: link('operations', [], { show: 'audit' }) }]} />`}
+    ${audit ? html`<${Audit} />` : html`<${List} />`}`;
+}
+
+const columns = [
+  { key: 'id', title: 'Number', render: (o) => o.id },
+  { key: 'action', title: 'Does', render: (o) => html`${o.dry_run ? 'count, for ' : ''}${o.action}` },
+  { key: 'name', title: 'Who', wide: true, render: (o) => o.name || html`<span class="dim">no token</span>` },
+  { key: 'state', title: 'State', render: (o) => html`<span class=${'flag ' + o.state}>${o.state}</span>${o.problem && html` <span class="dim" title=${o.problem.detail}>${o.problem.title}</span>`}` },
+  { key: 'began', title: 'Begun', wide: true, render: (o) => html`<span class="num">${clock(o.began)}</span>` },
+  { key: 'matched', title: 'Matched', right: true, render: (o) => html`<${Num} n=${o.matched} />` },
+  { key: 'done', title: 'Done', right: true, render: (o) => html`<${Num} n=${o.done} />` },
+  { key: 'skipped', title: 'Left alone', wide: true, render: (o) => Object.entries(o.skipped).map(([why, n]) => `${group(n)} ${why}`).join(', ') || '–' },
+  { key: 'cancel', title: '', render: (o) => (!ended(o) && may('operate') ? html`<${Button} kind="small" onClick=${() => once('It is being cancelled', () => request('DELETE', 'operations/' + o.id))}>Cancel</${Button}>` : '') },
+];
+
+function List() {
+  const v = usePolled((signal) => get('operations', {}, { signal }), 1000, []);
+  const rows = v.value ? [...v.value.operations].sort((a, b) => Number(b.id) - Number(a.id)) : [];
+  return html`<${Trouble} problem=${v.problem} />
+    <${Table} label="operations" columns=${columns} rows=${rows} keyOf=${(o) => o.id}
+      empty=${v.value && html`<${Empty}>Nothing was done to many jobs since the server was started. Lists of jobs have buttons for it.</${Empty}>`} />`;
+}
+
+const auditColumns = [
+  { key: 'time', title: 'When', render: (e) => html`<span class="num">${clock(e.time)}</span>` },
+  { key: 'who', title: 'Who', render: (e) => html`${e.name || html`<span class="dim">no token</span>`}` },
+  { key: 'client', title: 'From', wide: true, render: (e) => html`<span class="num">${e.client}</span>` },
+  { key: 'action', title: 'What', render: (e) => html`<code>${e.action.split(' ')[0]} ${e.path}</code>` },
+  { key: 'status', title: 'Answer', right: true, render: (e) => html`<span class=${e.status < 300 ? 'num' : 'num warn'}>${e.status}</span>` },
+  { key: 'affected', title: 'Jobs', right: true, wide: true, render: (e) => html`<${Num} n=${e.affected} />` },
+  { key: 'request', title: 'Request', wide: true, render: (e) => html`<code>${e.request_id}</code>` },
+];
+
+function Audit() {
+  const [older, set] = useState([]);
+  const v = usePolled((signal) => get('audit', { limit: 200 }, { signal }), 3000, []);
+  const entries = v.value ? v.value.entries : [];
+  const known = new Set(entries.map((e) => e.number));
+  const rows = [...entries, ...older.filter((e) => !known.has(e.number))];
+  const more = async () => {
+    const before = rows[rows.length - 1].number;
+    if (before === '0') return;
+    const part = await get('audit', { limit: 200, before });
+    if (part.entries.length) set([...older, ...part.entries]);
+  };
+  return html`<${Trouble} problem=${v.problem} />
+    <${Table} label="audit" columns=${auditColumns} rows=${rows} keyOf=${(e) => e.number} more=${rows.length >= 200 ? more : undefined}
+      empty=${v.value && html`<${Empty}>Nobody has changed anything since the server was started.</${Empty}>`} />`;
+}

@@ -1,0 +1,216 @@
+// The parts that pages are made of.
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from './vendor/preact.mjs';
+import { count, group, age as ageText, bytes as bytesText } from './format.mjs';
+import { dialogs, notices, dismiss, openDialog, selecting, route } from './state.mjs';
+
+/** Num is a number, compact when it is large; the exact one is its title. */
+export const Num = ({ n }) => html`<span class="num" title=${n >= 1e6 ? group(n) : undefined}>${count(n)}</span>`;
+export const Age = ({ s }) => html`<span class="num">${ageText(s)}</span>`;
+export const Bytes = ({ n }) => html`<span class="num" title=${group(n) + ' bytes'}>${bytesText(n)}</span>`;
+
+/** States by their marks: a shape and a word besides the colour. */
+export const states = ['ready', 'delayed', 'reserved', 'buried'];
+export const State = ({ state }) => html`<span class=${'state ' + state}>${state}</span>`;
+
+/** Trouble shows a problem beside what failed. */
+export const Trouble = ({ problem }) => problem && html`
+  <div class="trouble" role="alert">
+    <strong>${problem.title || 'It failed'}</strong>${problem.detail && html` <span>${problem.detail}</span>`}
+    ${problem.remedy && html`<div>What to do: ${problem.remedy}.</div>`}
+    ${problem.requestId && html`<div class="dim">Request ${problem.requestId}</div>`}
+  </div>`;
+
+/** Empty says that there is nothing, why, and what to do next. */
+export const Empty = ({ children }) => html`<div class="empty">${children}</div>`;
+
+export const Button = ({ onClick, kind = '', children, ...rest }) => html`<button type="button" class=${kind} onClick=${onClick} ...${rest}>${children}</button>`;
+
+/** Copy puts a text on the clipboard. */
+export function Copy({ text, children }) {
+  const [done, set] = useState(false);
+  const copy = async () => {
+    await navigator.clipboard.writeText(text);
+    set(true);
+    setTimeout(() => set(false), 1500);
+  };
+  return html`<${Button} kind="small" onClick=${copy}>${done ? 'copied' : children || 'copy'}</${Button}>`;
+}
+
+/** Fact is one line of a list of facts. */
+export const Fact = ({ name, children }) => html`<div class="fact"><dt>${name}</dt><dd>${children}</dd></div>`;
+
+/** Tabs are links of which one is where one is. */
+export const Tabs = ({ label, items }) => html`
+  <nav class="tabs" aria-label=${label}>${items.map((t) => html`<a href=${t.href} aria-current=${t.here ? 'page' : undefined}>${t.text}${t.n !== undefined && html` <${Num} n=${t.n} />`}</a>`)}</nav>`;
+
+// ---- Tables
+
+const rowHeight = 34;
+const rowsMost = 56; // in the document, however many there are
+
+/** The table that keys are for: set by the one that is shown. */
+export const keyTable = { current: null };
+
+/**
+ * useStill keeps the order of rows as long as a pointer or the focus is in the table, or rows
+ * are selected: figures go on, rows do not jump. Those that came meanwhile are counted.
+ */
+function useStill(rows, keyOf, frozen) {
+  const kept = useRef([]);
+  return useMemo(() => {
+    if (!frozen || !kept.current.length) {
+      kept.current = rows.map(keyOf);
+      return { rows, more: 0 };
+    }
+    const byKey = new Map(rows.map((r) => [keyOf(r), r]));
+    const shown = [];
+    for (const k of kept.current) {
+      if (byKey.has(k)) { shown.push(byKey.get(k)); byKey.delete(k); }
+    }
+    return { rows: shown, more: byKey.size };
+  }, [rows, frozen]);
+}
+
+/**
+ * Table shows rows of one height, of which only those that are seen are in the document.
+ * columns: {key, title, render(row), right, wide, sort}; wide ones are left out on narrow
+ * screens. sort is the key by which the rows are sorted, with - before it for the largest
+ * first; onSort gets another. open(row) is the link of a row. more: there are rows that come
+ * when one scrolls to the end.
+ */
+export function Table({ label, columns, rows, keyOf, sort, onSort, open, selected, onSelect, empty, more, live = true, fresh }) {
+  const box = useRef(null);
+  const [view, setView] = useState({ top: 0, height: 600 });
+  const [inside, setInside] = useState(false);
+  const [at, setAt] = useState(-1);
+  const still = useStill(rows, keyOf, live && (inside || (selected && selected.size > 0)));
+  rows = still.rows;
+
+  useLayoutEffect(() => {
+    const el = box.current;
+    const measure = () => setView({ top: el.scrollTop, height: el.clientHeight });
+    const watch = new ResizeObserver(measure);
+    watch.observe(el);
+    el.addEventListener('scroll', measure, { passive: true });
+    return () => { watch.disconnect(); el.removeEventListener('scroll', measure); };
+  }, []);
+  useEffect(() => { if (box.current) box.current.scrollTop = 0; setAt(-1); }, [fresh]);
+
+  const first = Math.max(0, Math.floor(view.top / rowHeight) - 6);
+  const last = Math.min(rows.length, first + Math.min(rowsMost, Math.ceil(view.height / rowHeight) + 12));
+  useEffect(() => { if (more && last >= rows.length - 3) more(); }, [last, rows.length, more]);
+
+  const choose = (row) => {
+    const k = keyOf(row);
+    const next = new Set(selected);
+    if (!next.delete(k)) next.add(k);
+    onSelect(next);
+  };
+  useEffect(() => {
+    const keys = {
+      move(by) {
+        const to = Math.max(0, Math.min(rows.length - 1, at + by));
+        setAt(to);
+        const el = box.current;
+        if (to * rowHeight < el.scrollTop) el.scrollTop = to * rowHeight;
+        else if ((to + 2) * rowHeight > el.scrollTop + el.clientHeight) el.scrollTop = (to + 2) * rowHeight - el.clientHeight;
+      },
+      open() { if (rows[at] && open) location.hash = open(rows[at]); },
+      select() { if (rows[at] && onSelect) choose(rows[at]); },
+    };
+    keyTable.current = keys;
+    return () => { if (keyTable.current === keys) keyTable.current = null; };
+  });
+
+  const heads = columns.map((c) => {
+    const by = c.sort && sort && (sort === c.sort ? 'ascending' : sort === '-' + c.sort ? 'descending' : undefined);
+    const next = by === 'descending' || (c.sort === 'name' && by !== 'ascending') ? c.sort : c.sort === 'name' ? c.sort : '-' + c.sort;
+    return html`<th scope="col" class=${cls(c)} aria-sort=${by}>${c.sort && onSort
+      ? html`<button type="button" class="head" onClick=${() => onSort(next)}>${c.title}</button>` : c.title}</th>`;
+  });
+  const all = selected && rows.length > 0 && rows.every((r) => selected.has(keyOf(r)));
+  return html`
+    <div class="table" ref=${box} tabindex="0" role="region" aria-label=${label}
+      onPointerEnter=${() => setInside(true)} onPointerLeave=${() => setInside(false)}
+      onFocusIn=${(e) => e.target !== box.current && setInside(true)} onFocusOut=${(e) => !box.current.contains(e.relatedTarget) && setInside(false)}>
+      <table aria-rowcount=${rows.length + 1}>
+        <thead><tr aria-rowindex="1">
+          ${onSelect && html`<th scope="col" class="pick"><input type="checkbox" aria-label="select all that are shown" checked=${all}
+            onChange=${() => onSelect(new Set(all ? [] : rows.map(keyOf)))} /></th>`}
+          ${heads}
+        </tr></thead>
+        <tbody>
+          ${first > 0 && html`<tr aria-hidden="true"><td class="space" style=${{ height: first * rowHeight + 'px' }} colspan=${columns.length + 1}></td></tr>`}
+          ${rows.slice(first, last).map((row, i) => {
+            const k = keyOf(row);
+            return html`<tr key=${k} aria-rowindex=${first + i + 2} class=${(first + i === at ? 'at ' : '') + (selected && selected.has(k) ? 'selected' : '')}>
+              ${onSelect && html`<td class="pick"><input type="checkbox" aria-label=${'select ' + k} checked=${selected.has(k)} onChange=${() => choose(row)} /></td>`}
+              ${columns.map((c, n) => html`<td class=${cls(c)}>${n === 0 && open ? html`<a href=${open(row)}>${c.render(row)}</a>` : c.render(row)}</td>`)}
+            </tr>`;
+          })}
+          ${last < rows.length && html`<tr aria-hidden="true"><td class="space" style=${{ height: (rows.length - last) * rowHeight + 'px' }} colspan=${columns.length + 1}></td></tr>`}
+        </tbody>
+      </table>
+      ${rows.length === 0 && empty}
+      ${still.more > 0 && html`<div class="newer">${group(still.more)} more, shown when the pointer leaves the table</div>`}
+    </div>`;
+}
+
+const cls = (c) => [c.right && 'right', c.wide && 'wide'].filter(Boolean).join(' ') || undefined;
+
+/** useSelection is a set of keys, which ends with the page. */
+export function useSelection() {
+  const [selected, set] = useState(new Set());
+  const where = route.use();
+  useEffect(() => { selecting.set(selected.size); return () => selecting.set(0); }, [selected]);
+  useEffect(() => { set(new Set()); }, [where.page, where.args.join('/'), where.params.state]);
+  return [selected, set];
+}
+
+// ---- Dialogs and notices
+
+/** Dialogs draws those that are open. The focus goes back where it was, as browsers do it. */
+export function Dialogs() {
+  return dialogs.use().map((d) => html`<${Modal} key=${d} d=${d} />`);
+}
+
+function Modal({ d }) {
+  const el = useRef(null);
+  useEffect(() => {
+    const back = document.activeElement;
+    el.current.showModal();
+    return () => back && back.isConnected && back.focus();
+  }, []);
+  return html`<dialog ref=${el} onCancel=${(e) => { e.preventDefault(); d.close(undefined); }} aria-labelledby="dialog-title">${d.view(d.close)}</dialog>`;
+}
+
+/**
+ * confirm asks before something is done. typed is a text that must be typed first. It resolves
+ * to true if it is to be done.
+ */
+export function confirm({ title, text, verb, typed, danger = true }) {
+  return openDialog((close) => html`<${Confirm} title=${title} text=${text} verb=${verb} typed=${typed} danger=${danger} close=${close} />`);
+}
+
+function Confirm({ title, text, verb, typed, danger, close }) {
+  const [word, set] = useState('');
+  const ready = !typed || word === typed;
+  return html`
+    <form onSubmit=${(e) => { e.preventDefault(); if (ready) close(true); }}>
+      <h2 id="dialog-title">${title}</h2>
+      <p>${text}</p>
+      ${typed && html`<label>Type <b class="name">${typed}</b> to go on<input autofocus value=${word} onInput=${(e) => set(e.target.value)} autocomplete="off" spellcheck=${false} /></label>`}
+      <div class="buttons">
+        <button type="submit" class=${danger ? 'danger' : 'main'} disabled=${!ready}>${verb}</button>
+        <${Button} onClick=${() => close(false)}>Cancel</${Button}>
+      </div>
+    </form>`;
+}
+
+/** Notices are what was just done; they are read out. */
+export function Notices() {
+  const list = notices.use();
+  return html`<div class="notices" role="status" aria-live="polite">${list.map((n) => html`
+    <div key=${n.key} class=${n.bad ? 'notice bad' : 'notice'}><span>${n.href ? html`<a href=${n.href}>${n.text}</a>` : n.text}</span>
+      <button type="button" class="close" aria-label="dismiss" onClick=${() => dismiss(n.key)}>×</button></div>`)}</div>`;
+}

@@ -1,0 +1,166 @@
+// What pages share: where one is (the fragment of the URL), who one is, what was just done,
+// whether figures stand still.
+import { useEffect, useState } from './vendor/preact.mjs';
+import { get, request, whenRefused, Problem } from './api.mjs';
+
+/** A store is a value that components are drawn anew for when it changes. */
+export function store(value) {
+  const watchers = new Set();
+  return {
+    get: () => value,
+    set(next) {
+      if (next === value) return;
+      value = next;
+      for (const f of [...watchers]) f();
+    },
+    watch(f) {
+      watchers.add(f);
+      return () => watchers.delete(f);
+    },
+    use() {
+      const [, draw] = useState(0);
+      useEffect(() => {
+        const f = () => draw((n) => n + 1);
+        watchers.add(f);
+        return () => watchers.delete(f);
+      }, []);
+      return value;
+    },
+  };
+}
+
+// The route is #/page/argument?parameters. Arguments stay percent-encoded: a tube's name is
+// any bytes, and that is the form in which the API takes it.
+function parseRoute() {
+  const [path, q] = location.hash.replace(/^#\/?/, '').split(/\?(.*)/s);
+  const [page, ...args] = path.split('/');
+  return { page: page || 'overview', args, params: Object.fromEntries(new URLSearchParams(q || '')) };
+}
+
+export const route = store(parseRoute());
+addEventListener('hashchange', () => route.set(parseRoute()));
+
+/** link is the fragment of a page. */
+export function link(page, args = [], params = {}) {
+  const q = new URLSearchParams(Object.entries(params).filter(([, v]) => v !== '' && v != null)).toString();
+  return '#/' + [page, ...args].join('/') + (q ? '?' + q : '');
+}
+
+/** go opens a page. */
+export function go(page, args, params) { location.hash = link(page, args, params); }
+
+/** setParams changes parameters of the page; nothing is added to the history. */
+export function setParams(change) {
+  const { page, args, params } = route.get();
+  history.replaceState(null, '', link(page, args, { ...params, ...change }));
+  route.set(parseRoute());
+}
+
+/** The session: state is loading, login (the server wants a token) or in. */
+export const session = store({ state: 'loading' });
+
+export async function loadSession() {
+  try {
+    const v = await get('session');
+    session.set({ state: v.role === 'nobody' || !v.role ? 'login' : 'in', ...v });
+  } catch (err) {
+    session.set({ state: err.status === 401 ? 'login' : 'failed', problem: err });
+  }
+}
+
+whenRefused(() => {
+  if (session.get().state === 'in') session.set({ state: 'login' });
+});
+
+export async function logout() {
+  await request('DELETE', 'session').catch(() => {});
+  loadSession();
+}
+
+const ranks = { read: 1, operate: 2, admin: 3 };
+
+/** may reports whether the session's role is enough. */
+export const may = (role) => (ranks[session.get().role] || 0) >= ranks[role];
+
+/** Notices tell what came of what was done, the newest last. */
+export const notices = store([]);
+let lastNotice = 0;
+
+export function notify(text, { bad = false, href } = {}) {
+  const n = { key: ++lastNotice, text, bad, href };
+  notices.set([...notices.get().slice(-3), n]);
+  setTimeout(() => dismiss(n.key), bad ? 20000 : 8000);
+}
+
+export function dismiss(key) { notices.set(notices.get().filter((n) => n.key !== key)); }
+
+/** complain tells of a problem. */
+export function complain(err) {
+  if (err instanceof Problem) notify(`${err.title}${err.detail ? ': ' + err.detail : ''}${err.remedy ? ' — ' + err.remedy : ''}`, { bad: true });
+  else { notify(String(err), { bad: true }); throw err; }
+}
+
+/** Dialogs: a stack of components to show, each with a way to close it. */
+export const dialogs = store([]);
+
+export function openDialog(view) {
+  return new Promise((resolve) => {
+    const d = { view, close: (v) => { dialogs.set(dialogs.get().filter((x) => x !== d)); resolve(v); } };
+    dialogs.set([...dialogs.get(), d]);
+  });
+}
+
+/** Figures stand still while somebody has said so, a dialog is open, or rows are selected. */
+export const paused = store(false);
+export const selecting = store(0);
+export const still = () => paused.get() || dialogs.get().length > 0 || selecting.get() > 0;
+
+/** The theme: auto, light or dark; kept in this browser. */
+export const theme = store(read('theme') || 'auto');
+function read(name) { try { return localStorage.getItem('polystalk-' + name); } catch { return null; } }
+export function keep(name, value) { try { localStorage.setItem('polystalk-' + name, value); } catch { /* the browser keeps nothing */ } }
+export function kept(name) { return read(name); }
+const showTheme = () => { document.documentElement.dataset.theme = theme.get(); };
+theme.watch(() => { keep('theme', theme.get()); showTheme(); });
+showTheme();
+
+/**
+ * usePolled is the answer of load(signal), asked again every so many milliseconds while the
+ * page is seen and nothing stands still. deps are what the request depends on.
+ */
+export function usePolled(load, every, deps) {
+  const [v, set] = useState({ loading: true });
+  useEffect(() => {
+    const stop = new AbortController();
+    let timer;
+    let first = true;
+    const turn = async () => {
+      clearTimeout(timer);
+      if (first || (!document.hidden && !still())) {
+        try {
+          const value = await load(stop.signal);
+          if (!stop.signal.aborted) set({ value, at: Date.now() });
+        } catch (err) {
+          if (stop.signal.aborted) return;
+          set((was) => ({ ...was, loading: false, problem: err }));
+        }
+        first = false;
+      }
+      if (!stop.signal.aborted && every) timer = setTimeout(turn, every);
+    };
+    turn();
+    const again = () => { if (!document.hidden) turn(); };
+    document.addEventListener('visibilitychange', again);
+    addEventListener('polystalk-refresh', turn);
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+      document.removeEventListener('visibilitychange', again);
+      removeEventListener('polystalk-refresh', turn);
+    };
+  }, deps);
+  return v;
+}
+
+/** refresh has what is shown asked for again, after something was changed. */
+export function refresh() { dispatchEvent(new Event('polystalk-refresh')); }

@@ -1,0 +1,123 @@
+// One tube: how it goes, its jobs by state, putting one, pausing it.
+import { html, useState } from './vendor/preact.mjs';
+import { get, request } from './api.mjs';
+import { keep, kept, link, may, openDialog, setParams, usePolled } from './state.mjs';
+import { Age, Button, Bytes, Empty, Fact, Num, Tabs, Trouble, states } from './parts.mjs';
+import { Jobs, Search, put } from './jobs.mjs';
+import { actOnMany, flush, once } from './act.mjs';
+import { Graph, spans, useHistory } from './graph.mjs';
+import { age, count, plural, rate } from './format.mjs';
+
+const series = ['put_per_second', 'delete_per_second', 'wait_p50_seconds', 'wait_p99_seconds'];
+const orders = { oldest: 'oldest first', newest: 'newest first', next: 'next to be served', scan: 'in any order' };
+
+export default function Tube({ args: [path], params }) {
+  const tube = usePolled((signal) => get('tubes/' + path, {}, { signal }), 2000, [path]);
+  const t = tube.value;
+  const span = spans[params.span] ? params.span : '1h';
+  const history = useHistory(series, span, path);
+  const state = states.includes(params.state) ? params.state : 'ready';
+  const searching = params.contains || params.older;
+  const order = state === 'reserved' || searching ? 'scan' : orders[params.order] ? params.order : 'oldest';
+  if (!t) {
+    return html`<h1 class="name">${shown(path)}</h1>
+      ${tube.problem && (tube.problem.status === 404
+        ? html`<${Empty}>There is no such tube now: it has neither jobs nor clients. ${may('operate') && html`<${Button} onClick=${() => putDialog(path, shown(path))}>Put a job</${Button}>`}</${Empty}>`
+        : html`<${Trouble} problem=${tube.problem} />`)}`;
+  }
+  const of = {
+    path: `tubes/${path}/jobs`, name: t.name, state, without: ['tube', 'state', ...(state === 'reserved' ? [] : ['holder']), ...(state === 'delayed' || state === 'reserved' ? [] : ['left'])],
+    params: { state, order, contains: params.contains, older_than: params.older },
+    select: { tube_path: path, states: [state], contains: params.contains || undefined, older_than_seconds: params.older ? Number(params.older) : undefined },
+  };
+  return html`
+    <p class="crumbs"><a href=${link('tubes')}>Tubes</a></p>
+    <div class="line"><h1 class="name">${t.name}</h1>
+      ${t.pause_left_seconds > 0 && html`<span class="flag paused">paused for <${Age} s=${t.pause_left_seconds} /> more</span>`}
+      ${may('operate') && html`<div class="buttons">
+        <${Button} kind="main" onClick=${() => putDialog(path, t.name)}>Put a job</${Button}>
+        ${t.pause_left_seconds > 0 ? html`<${Button} onClick=${() => once(`${t.name} goes on`, () => request('DELETE', `tubes/${path}/pause`))}>Go on</${Button}>` : html`<${Button} onClick=${() => pauseDialog(path, t.name)}>Pause …</${Button}>`}
+        ${t.jobs.buried > 0 && html`<${Button} onClick=${() => actOnMany('kick', { tube_path: path, states: ['buried'] }, { name: t.name })}>Kick buried …</${Button}>`}
+        ${t.jobs.ready + t.jobs.delayed + t.jobs.buried > 0 && html`<${Button} kind="danger" onClick=${() => flushDialog(path, t)}>Flush …</${Button}>`}</div>`}</div>
+    ${t.jobs.ready > 0 && t.watching === 0 && html`<p class="warn">No worker watches this tube: its ${plural(t.jobs.ready, 'ready job')} will wait until one does.</p>`}
+    <dl class="facts">
+      <${Fact} name="oldest ready">${t.jobs.ready ? html`<${Age} s=${t.oldest_ready_seconds} />` : '–'}</${Fact}>
+      <${Fact} name="wait, half / 99 %">${t.wait.count ? html`<span class="num" title="since the tube was made; right to a factor of two">${age(t.wait.p50_seconds)} / ${age(t.wait.p99_seconds)}</span>` : '–'}</${Fact}>
+      <${Fact} name="run, half / 99 %">${t.run.count ? html`<span class="num">${age(t.run.p50_seconds)} / ${age(t.run.p99_seconds)}</span>` : '–'}</${Fact}>
+      <${Fact} name="bodies"><${Bytes} n=${t.job_body_bytes} /></${Fact}>
+      <${Fact} name="put so far"><${Num} n=${t.jobs_total} /></${Fact}>
+      <${Fact} name="timeouts"><${Num} n=${t.events_total.timeout} /></${Fact}>
+      <${Fact} name="using / watching / waiting"><a class="num" href=${link('connections', [], { tube: path })}>${count(t.using)} / ${count(t.watching)} / ${count(t.waiting)}</a></${Fact}>
+    </dl>
+    ${history.value && html`<div class="graphs">
+      <${Graph} title="Jobs a second" data=${history} write=${rate} height=${110} lines=${[{ name: 'put_per_second', text: 'put', tone: 'ready' }, { name: 'delete_per_second', text: 'delete', tone: 'buried', dash: [4, 3] }]} />
+      <${Graph} title="Wait for a worker" data=${history} write=${age} height=${110} lines=${[{ name: 'wait_p50_seconds', text: 'half', tone: 'reserved' }, { name: 'wait_p99_seconds', text: '99 %', tone: 'delayed' }]} /></div>`}
+    <${Tabs} label="states" items=${states.map((s) => ({ text: s, n: t.jobs[s], here: s === state, href: link('tube', [path], { ...params, state: s === 'ready' ? '' : s }) }))} />
+    <div class="line"><${Search} params=${params} key=${state} />
+      ${state !== 'reserved' && !searching && html`<select aria-label="order" value=${order} onChange=${(e) => setParams({ order: e.target.value === 'oldest' ? '' : e.target.value })}>${Object.entries(orders).slice(0, 3).map(([k, text]) => html`<option value=${k}>${text}</option>`)}</select>`}</div>
+    <${Jobs} of=${of} empty=${searching ? 'No job of this state matches.' : `No job of this tube is ${state}.`} />`;
+}
+
+function shown(path) { try { return decodeURIComponent(path); } catch { return path; } }
+
+// What was put last, and what has a name, are kept in this browser.
+const templates = () => { try { return JSON.parse(kept('jobs') || '{}'); } catch { return {}; } };
+
+export function putDialog(path, name) { openDialog((close) => html`<${Put} path=${path} name=${name} close=${close} />`); }
+
+function Put({ path, name, close }) {
+  const [job, set] = useState({ body: '', pri: 0, delay_seconds: 0, ttr_seconds: 60 });
+  const [saved, save] = useState(templates());
+  const [as, setAs] = useState('');
+  const field = (key, title, least) => html`<label>${title}<input type="number" min=${least} max="4294967295" required value=${job[key]} onInput=${(e) => set({ ...job, [key]: e.target.value === '' ? '' : Number(e.target.value) })} /></label>`;
+  const done = async (e) => {
+    e.preventDefault();
+    if (await put(path, job)) close();
+  };
+  const remember = () => {
+    const next = { ...saved, [as]: job };
+    keep('jobs', JSON.stringify(next));
+    save(next);
+    setAs('');
+  };
+  const forget = (k) => {
+    const { [k]: gone, ...next } = saved;
+    keep('jobs', JSON.stringify(next));
+    save(next);
+  };
+  return html`<form onSubmit=${done}>
+    <h2 id="dialog-title">Put a job into <span class="name">${name}</span></h2>
+    ${Object.keys(saved).length > 0 && html`<div class="chips" role="group" aria-label="saved jobs">${Object.keys(saved).map((k) => html`<span class="chip"><button type="button" onClick=${() => set(saved[k])}>${k}</button><button type="button" aria-label=${'forget ' + k} onClick=${() => forget(k)}>×</button></span>`)}</div>`}
+    <label>Body<textarea rows="8" autofocus spellcheck=${false} value=${job.body} onInput=${(e) => set({ ...job, body: e.target.value })}></textarea></label>
+    <div class="fields">${field('pri', 'Priority, 0 first', 0)}${field('delay_seconds', 'Delay, s', 0)}${field('ttr_seconds', 'Time to run, s', 1)}</div>
+    <div class="buttons"><button type="submit" class="main">Put</button><${Button} onClick=${() => close()}>Cancel</${Button}>
+      <label class="inline">save as<input value=${as} onInput=${(e) => setAs(e.target.value)} /></label><${Button} disabled=${!as} onClick=${remember}>Save</${Button}></div>
+  </form>`;
+}
+
+function pauseDialog(path, name) {
+  openDialog((close) => html`<${Pause} path=${path} name=${name} close=${close} />`);
+}
+
+function Pause({ path, name, close }) {
+  const [seconds, set] = useState(300);
+  return html`<form onSubmit=${async (e) => { e.preventDefault(); if (await once(`${name} is paused`, () => request('PUT', `tubes/${path}/pause`, { json: { seconds } }))) close(); }}>
+    <h2 id="dialog-title">Pause <span class="name">${name}</span></h2>
+    <p>No job of it is given to a worker meanwhile. Jobs that workers have, and puts, go on.</p>
+    <label>Seconds<input type="number" min="1" max="4294967295" required autofocus value=${seconds} onInput=${(e) => set(Number(e.target.value))} /></label>
+    <div class="buttons"><button type="submit" class="main">Pause</button><${Button} onClick=${() => close()}>Cancel</${Button}></div></form>`;
+}
+
+function flushDialog(path, t) {
+  openDialog((close) => html`<${Flush} path=${path} t=${t} close=${close} />`);
+}
+
+function Flush({ path, t, close }) {
+  const have = ['ready', 'delayed', 'buried'].filter((s) => t.jobs[s] > 0);
+  const [which, set] = useState(new Set(have));
+  const toggle = (s) => { const next = new Set(which); if (!next.delete(s)) next.add(s); set(next); };
+  return html`<form onSubmit=${(e) => { e.preventDefault(); close(); flush(path, t.name, have.filter((s) => which.has(s))); }}>
+    <h2 id="dialog-title">Flush <span class="name">${t.name}</span>: which jobs?</h2>
+    ${have.map((s) => html`<label class="check"><input type="checkbox" checked=${which.has(s)} onChange=${() => toggle(s)} /> ${s} (<${Num} n=${t.jobs[s]} />)</label>`)}
+    <div class="buttons"><button type="submit" class="danger" disabled=${which.size === 0}>Count them</button><${Button} onClick=${() => close()}>Cancel</${Button}></div></form>`;
+}

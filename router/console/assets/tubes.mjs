@@ -1,0 +1,104 @@
+// All tubes, and functions of Gearman, in one table.
+import { html, useCallback, useEffect, useRef, useState } from './vendor/preact.mjs';
+import { get, request } from './api.mjs';
+import { complain, link, may, notify, refresh, setParams, still } from './state.mjs';
+import { useEvents } from './live.mjs';
+import { Age, Button, Bytes, Empty, Num, Table, Trouble, useSelection, confirm } from './parts.mjs';
+import { flush } from './act.mjs';
+import { group, plural, rate, age } from './format.mjs';
+
+const columns = [
+  { key: 'name', title: 'Tube', sort: 'name', render: (t) => html`<span class="name">${t.name}</span>${t.pause_left_seconds > 0 && html` <span class="flag paused">paused</span>`}` },
+  { key: 'ready', title: 'Ready', sort: 'ready', right: true, render: (t) => html`<${Num} n=${t.jobs.ready} />` },
+  { key: 'reserved', title: 'Reserved', sort: 'reserved', right: true, wide: true, render: (t) => html`<${Num} n=${t.jobs.reserved} />` },
+  { key: 'delayed', title: 'Delayed', sort: 'delayed', right: true, wide: true, render: (t) => html`<${Num} n=${t.jobs.delayed} />` },
+  { key: 'buried', title: 'Buried', sort: 'buried', right: true, render: (t) => html`<${Num} n=${t.jobs.buried} />` },
+  { key: 'put', title: 'Put/s', right: true, wide: true, render: (t) => html`<span class="num">${rate(t.rates.put_per_second)}</span>` },
+  { key: 'delete', title: 'Deleted/s', right: true, wide: true, render: (t) => html`<span class="num">${rate(t.rates.delete_per_second)}</span>` },
+  { key: 'p99', title: 'Wait 99 %', right: true, wide: true, render: (t) => html`<span class="num">${t.wait.count ? age(t.wait.p99_seconds) : '–'}</span>` },
+  { key: 'oldest', title: 'Oldest', sort: 'oldest', right: true, render: (t) => (t.jobs.ready ? html`<${Age} s=${t.oldest_ready_seconds} />` : '–') },
+  { key: 'bytes', title: 'Bodies', sort: 'bytes', right: true, wide: true, render: (t) => html`<${Bytes} n=${t.job_body_bytes} />` },
+  { key: 'watching', title: 'Watching', sort: 'watching', right: true, wide: true, render: (t) => html`<${Num} n=${t.watching} />` },
+  { key: 'waiting', title: 'Waiting', sort: 'waiting', right: true, wide: true, render: (t) => html`<${Num} n=${t.waiting} />` },
+];
+
+export default function Tubes({ params }) {
+  const sort = params.sort || 'name';
+  const match = params.match || '';
+  const [text, setText] = useState(match);
+  const [selected, select] = useSelection();
+  const [list, setList] = useState({ rows: [] });
+  const loading = useRef(false);
+
+  // A name is looked for anywhere, unless it is a pattern already.
+  const pattern = match && !/[*?[]/.test(match) ? `*${match}*` : match;
+  const load = useCallback(async (after) => {
+    if (loading.current) return;
+    loading.current = true;
+    try {
+      const v = await get('tubes', { sort, match: pattern, limit: after ? 1000 : 200, after });
+      setList((was) => ({ rows: after ? [...was.rows, ...v.tubes] : v.tubes, next: v.next, matching: v.matching }));
+    } catch (err) { setList((was) => ({ ...was, problem: err })); }
+    loading.current = false;
+  }, [sort, pattern]);
+  useEffect(() => { load(); }, [load]);
+  useEffect(() => {
+    const again = () => load();
+    addEventListener('polystalk-refresh', again);
+    return () => removeEventListener('polystalk-refresh', again);
+  }, [load]);
+  useEvents(['tubes'], { match: pattern, sort, limit: 200 }, (name, data) => {
+    if (name !== 'tubes' || still()) return;
+    setList((was) => merged(was, data));
+  });
+
+  const typed = (e) => {
+    setText(e.target.value);
+    clearTimeout(typed.timer);
+    typed.timer = setTimeout(() => setParams({ match: e.target.value }), 200);
+  };
+  const chosen = list.rows.filter((t) => selected.has(t.path));
+  return html`
+    <div class="line"><h1>Tubes</h1>
+      <input type="search" aria-label="filter by name" placeholder="filter: part of a name, or m*" value=${text} onInput=${typed} />
+      <span class="dim num">${list.matching !== undefined && plural(list.matching, 'tube')}</span>
+      ${selected.size > 0 && may('operate') && html`<${Chosen} tubes=${chosen} done=${() => select(new Set())} />`}</div>
+    <${Trouble} problem=${list.problem} />
+    <${Table} label="tubes" columns=${columns} rows=${list.rows} keyOf=${(t) => t.path} sort=${sort} onSort=${(s) => setParams({ sort: s === 'name' ? '' : s })}
+      open=${(t) => link('tube', [t.path])} fresh=${sort + match} more=${list.next ? () => load(list.next) : undefined}
+      selected=${selected} onSelect=${may('operate') ? select : undefined}
+      empty=${list.matching !== undefined && html`<${Empty}>${match ? html`No tube's name has <b class="name">${match}</b> in it.` : 'There is no tube with jobs or clients yet.'}</${Empty}>`} />`;
+}
+
+// merged is the list after an event: rows that have changed, and the order of the first ones.
+function merged(was, data) {
+  const byPath = new Map(was.rows.map((t) => [t.path, t]));
+  for (const t of data.tubes || []) byPath.set(t.path, t);
+  const order = data.order || was.rows.map((t) => t.path);
+  const first = order.map((p) => byPath.get(p)).filter(Boolean);
+  const seen = new Set(order);
+  return { ...was, rows: [...first, ...was.rows.slice(200).filter((t) => !seen.has(t.path))], matching: data.matching ?? was.matching, problem: undefined };
+}
+
+function Chosen({ tubes, done }) {
+  const each = async (text, f) => {
+    let n = 0;
+    try {
+      for (const t of tubes) { await f(t); n++; }
+      notify(`${plural(n, 'tube')} ${text}`);
+      done();
+    } catch (err) { complain(err); }
+    refresh();
+  };
+  const pause = async () => {
+    if (await confirm({ title: `Pause ${plural(tubes.length, 'tube')}?`, text: 'No job of theirs is given to a worker for an hour, or until somebody has them go on.', verb: 'Pause for an hour', danger: false })) {
+      each('paused', (t) => request('PUT', `tubes/${t.path}/pause`, { json: { seconds: 3600 } }));
+    }
+  };
+  const resume = () => each('go on', (t) => request('DELETE', `tubes/${t.path}/pause`));
+  return html`<div class="buttons" role="group" aria-label="selected tubes"><span class="num">${group(tubes.length)} selected</span>
+    <${Button} onClick=${pause}>Pause …</${Button}>
+    ${tubes.some((t) => t.pause_left_seconds > 0) && html`<${Button} onClick=${resume}>Go on</${Button}>`}
+    ${tubes.length === 1 && html`<${Button} kind="danger" onClick=${async () => { if (await flush(tubes[0].path, tubes[0].name, ['ready', 'delayed', 'buried'])) done(); }}>Flush …</${Button}>`}
+    <${Button} kind="quiet" onClick=${done}>None</${Button}></div>`;
+}

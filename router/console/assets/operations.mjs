@@ -22,7 +22,7 @@ const columns = [
   { key: 'matched', title: 'Matched', right: true, render: (o) => html`<${Num} n=${o.matched} />` },
   { key: 'done', title: 'Done', right: true, render: (o) => html`<${Num} n=${o.done} />` },
   { key: 'skipped', title: 'Left alone', wide: true, render: (o) => Object.entries(o.skipped).map(([why, n]) => `${group(n)} ${why}`).join(', ') || '–' },
-  { key: 'cancel', title: '', render: (o) => (!ended(o) && may('operate') ? html`<${Button} kind="small" onClick=${() => once('It is being cancelled', () => request('DELETE', 'operations/' + o.id))}>Cancel</${Button}>` : '') },
+  { key: 'cancel', title: 'Cancel', render: (o) => (!ended(o) && may('operate') ? html`<${Button} kind="small" onClick=${() => once('It is being cancelled', () => request('DELETE', 'operations/' + o.id))}>Cancel</${Button}>` : '') },
 ];
 
 function List() {

@@ -4,7 +4,7 @@ import { count, group, age as ageText, bytes as bytesText } from './format.mjs';
 import { dialogs, notices, dismiss, openDialog, selecting, route } from './state.mjs';
 
 /** Num is a number, compact when it is large; the exact one is its title. */
-export const Num = ({ n }) => html`<span class="num" title=${n >= 1e6 ? group(n) : undefined}>${count(n)}</span>`;
+export const Num = ({ n }) => html`<span class=${n ? 'num' : 'num zero'} title=${n >= 1e6 ? group(n) : undefined}>${count(n)}</span>`;
 export const Age = ({ s }) => html`<span class="num">${ageText(s)}</span>`;
 export const Bytes = ({ n }) => html`<span class="num" title=${group(n) + ' bytes'}>${bytesText(n)}</span>`;
 

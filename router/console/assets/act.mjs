@@ -120,7 +120,7 @@ function Where({ title, verb, close }) {
   const [name, set] = useState('');
   return html`<form onSubmit=${(e) => { e.preventDefault(); if (name) close(name); }}>
     <h2 id="dialog-title">${title}</h2>
-    <label>Tube<input autofocus value=${name} onInput=${(e) => set(e.target.value)} autocomplete="off" spellcheck=${false} /></label>
+    <label>Tube<input data-first value=${name} onInput=${(e) => set(e.target.value)} autocomplete="off" spellcheck=${false} /></label>
     <div class="buttons"><button type="submit" class="main" disabled=${!name}>${verb}</button><${Button} onClick=${() => close()}>Cancel</${Button}></div>
   </form>`;
 }

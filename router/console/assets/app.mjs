@@ -1,5 +1,5 @@
 // The console: its frame, its pages by name, its keys. A page is loaded when it is opened.
-import { html, render, useEffect, useState } from './vendor/preact.mjs';
+import { html, render, useEffect, useRef, useState } from './vendor/preact.mjs';
 import { request } from './api.mjs';
 import { route, session, loadSession, logout, link, go, theme, paused, dialogs, openDialog } from './state.mjs';
 import { live, stale } from './live.mjs';
@@ -85,6 +85,8 @@ function Liveness() {
 function Login({ who }) {
   const [token, set] = useState('');
   const [problem, fail] = useState(who.problem);
+  const field = useRef(null);
+  useEffect(() => { if (field.current) field.current.focus(); }, [who.state]);
   const login = async (e) => {
     e.preventDefault();
     try {
@@ -99,7 +101,7 @@ function Login({ who }) {
     <main class="login">
       <h1>polystalk</h1>
       <form onSubmit=${login}>
-        <label>Token<input type="password" autofocus autocomplete="current-password" value=${token} onInput=${(e) => set(e.target.value)} /></label>
+        <label>Token<input type="password" ref=${field} autocomplete="current-password" value=${token} onInput=${(e) => set(e.target.value)} /></label>
         <button type="submit" class="main" disabled=${!token.trim()}>Log in</button>
       </form>
       <${Trouble} problem=${problem} />

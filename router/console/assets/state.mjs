@@ -96,7 +96,7 @@ export function dismiss(key) { notices.set(notices.get().filter((n) => n.key !==
 
 /** complain tells of a problem. */
 export function complain(err) {
-  if (err instanceof Problem) notify(`${err.title}${err.detail ? ': ' + err.detail : ''}${err.remedy ? ' — ' + err.remedy : ''}`, { bad: true });
+  if (err instanceof Problem) notify(`${err.title}${err.field ? ' (' + err.field + ')' : ''}${err.detail ? ': ' + err.detail : ''}${err.remedy ? ' — ' + err.remedy : ''}`, { bad: true });
   else { notify(String(err), { bad: true }); throw err; }
 }
 

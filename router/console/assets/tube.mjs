@@ -88,7 +88,7 @@ function Put({ path, name, close }) {
   return html`<form onSubmit=${done}>
     <h2 id="dialog-title">Put a job into <span class="name">${name}</span></h2>
     ${Object.keys(saved).length > 0 && html`<div class="chips" role="group" aria-label="saved jobs">${Object.keys(saved).map((k) => html`<span class="chip"><button type="button" onClick=${() => set(saved[k])}>${k}</button><button type="button" aria-label=${'forget ' + k} onClick=${() => forget(k)}>×</button></span>`)}</div>`}
-    <label>Body<textarea rows="8" autofocus spellcheck=${false} value=${job.body} onInput=${(e) => set({ ...job, body: e.target.value })}></textarea></label>
+    <label>Body<textarea rows="8" data-first spellcheck=${false} value=${job.body} onInput=${(e) => set({ ...job, body: e.target.value })}></textarea></label>
     <div class="fields">${field('pri', 'Priority, 0 first', 0)}${field('delay_seconds', 'Delay, s', 0)}${field('ttr_seconds', 'Time to run, s', 1)}</div>
     <div class="buttons"><button type="submit" class="main">Put</button><${Button} onClick=${() => close()}>Cancel</${Button}>
       <label class="inline">save as<input value=${as} onInput=${(e) => setAs(e.target.value)} /></label><${Button} disabled=${!as} onClick=${remember}>Save</${Button}></div>
@@ -104,7 +104,7 @@ function Pause({ path, name, close }) {
   return html`<form onSubmit=${async (e) => { e.preventDefault(); if (await once(`${name} is paused`, () => request('PUT', `tubes/${path}/pause`, { json: { seconds } }))) close(); }}>
     <h2 id="dialog-title">Pause <span class="name">${name}</span></h2>
     <p>No job of it is given to a worker meanwhile. Jobs that workers have, and puts, go on.</p>
-    <label>Seconds<input type="number" min="1" max="4294967295" required autofocus value=${seconds} onInput=${(e) => set(Number(e.target.value))} /></label>
+    <label>Seconds<input type="number" min="1" max="4294967295" required data-first value=${seconds} onInput=${(e) => set(Number(e.target.value))} /></label>
     <div class="buttons"><button type="submit" class="main">Pause</button><${Button} onClick=${() => close()}>Cancel</${Button}></div></form>`;
 }
 

@@ -15,14 +15,17 @@ export class Problem extends Error {
   }
 }
 
-/** query makes the part of a URL behind the path; what is undefined, null or '' is left out. */
-export function query(params) {
+/**
+ * query makes the part of a URL behind the path; what is undefined, null or '' is left out.
+ * path may have parameters already.
+ */
+export function query(params, path = '') {
   const q = new URLSearchParams();
   for (const [name, v] of Object.entries(params || {})) {
     if (v !== undefined && v !== null && v !== '') q.set(name, v);
   }
   const text = q.toString();
-  return text ? '?' + text : '';
+  return text ? (path.includes('?') ? '&' : '?') + text : '';
 }
 
 let onRefused = () => {};
@@ -45,7 +48,7 @@ export async function request(method, path, { params, json, body, headers, signa
   }
   let answer;
   try {
-    answer = await fetch('api/v1/' + path + query(params), init);
+    answer = await fetch('api/v1/' + path + query(params, path), init);
   } catch (err) {
     if (err.name === 'AbortError') throw err;
     throw new Problem(0, { title: 'The server does not answer', remedy: 'see whether it runs, and whether this machine reaches it' });
@@ -64,3 +67,6 @@ export const get = (path, params, more) => request('GET', path, { params, ...mor
 
 /** idempotencyKey names a request, so that it is not done twice if its answer is lost. */
 export function idempotencyKey() { return crypto.randomUUID ? crypto.randomUUID() : Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join(''); }
+
+/** tubeParam is a tube's percent-encoded name as the value of a parameter. */
+export const tubeParam = (path) => path.replace(/[+&=;]/g, encodeURIComponent);

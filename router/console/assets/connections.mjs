@@ -1,6 +1,6 @@
 // Who is connected: with what, since when, holding which jobs.
 import { html, useCallback, useEffect, useState } from './vendor/preact.mjs';
-import { get, request } from './api.mjs';
+import { get, request, tubeParam } from './api.mjs';
 import { go, link, may, setParams, usePolled } from './state.mjs';
 import { Age, Button, Bytes, Empty, Fact, Num, State, Table, Trouble, confirm } from './parts.mjs';
 import { once } from './act.mjs';
@@ -8,18 +8,20 @@ import { once } from './act.mjs';
 const columns = [
   { key: 'peer', title: 'Client', render: (c) => html`<span class="num">${c.peer || 'unix'}</span>${c.client_id && html` <span class="name">${c.client_id}</span>`}` },
   { key: 'protocol', title: 'Protocol', wide: true, render: (c) => c.protocol },
-  { key: 'since', title: 'For', right: true, render: (c) => html`<${Age} s=${c.age_seconds} />` },
+  { key: 'since', title: 'For', right: true, render: (c) => html`<${Age} s=${c.open_seconds} />` },
   { key: 'does', title: 'Does', render: (c) => does(c) },
   { key: 'holds', title: 'Holds', right: true, render: (c) => html`<${Num} n=${c.holding} />` },
-  { key: 'last', title: 'Last command', wide: true, render: (c) => html`${c.last_command || '–'}${c.idle_seconds !== undefined && html` <span class="dim"><${Age} s=${c.idle_seconds} /> ago</span>`}` },
-  { key: 'in', title: 'Received', right: true, wide: true, render: (c) => html`<${Bytes} n=${c.received_bytes} />` },
-  { key: 'out', title: 'Sent', right: true, wide: true, render: (c) => html`<${Bytes} n=${c.sent_bytes} />` },
+  { key: 'last', title: 'Last command', wide: true, render: (c) => html`${c.last_command || '–'}${c.last_command && html` <span class="dim"><${Age} s=${c.last_command_seconds} /> ago</span>`}` },
+  { key: 'in', title: 'Received', right: true, wide: true, render: (c) => html`<${Bytes} n=${c.received_bytes_total} />` },
+  { key: 'out', title: 'Sent', right: true, wide: true, render: (c) => html`<${Bytes} n=${c.sent_bytes_total} />` },
 ];
 
 function does(c) {
-  if (c.waiting) return html`<span class="flag">waits</span> for a job`;
-  const roles = [c.worker && 'works', c.producer && 'puts'].filter(Boolean);
-  return roles.length ? roles.join(', ') : html`<span class="dim">nothing yet</span>`;
+  const roles = [c.worker && 'works', c.producer && 'puts', c.awaits && 'awaits results'].filter(Boolean).join(', ');
+  if (c.state === 'waiting') return html`<span class="flag">waits</span> for a job, <${Age} s=${c.wait_seconds} />`;
+  if (c.state === 'sleeping') return html`<span class="flag">sleeps</span> <${Age} s=${c.wait_seconds} />`;
+  if (c.stopped_by.length) return html`${roles} <span class="flag warn" title="what keeps it from going on with what it was sent">${c.stopped_by.join(', ')}</span>`;
+  return roles || html`<span class="dim">nothing yet</span>`;
 }
 
 export default function Connections({ args: [id], params }) {
@@ -28,13 +30,13 @@ export default function Connections({ args: [id], params }) {
 
 function List({ params }) {
   const [list, set] = useState({ rows: [] });
-  const ask = { protocol: params.protocol, tube_path: params.tube, holding: params.holding };
+  const ask = { protocol: params.protocol, holding: params.holding };
   const load = useCallback(async (after) => {
     try {
-      const v = await get('connections', { ...ask, limit: 200, after });
+      const v = await get('connections' + (params.tube ? '?tube=' + tubeParam(params.tube) : ''), { ...ask, limit: 200, after });
       set((was) => ({ rows: after ? [...was.rows, ...v.connections] : v.connections, next: v.next, done: true }));
     } catch (err) { set((was) => ({ ...was, problem: err, done: true })); }
-  }, [JSON.stringify(ask)]);
+  }, [JSON.stringify(params)]);
   useEffect(() => {
     load();
     const again = () => load();
@@ -48,7 +50,7 @@ function List({ params }) {
       ${params.tube && html`<span class="chip">at <span class="name">${shown(params.tube)}</span> <button type="button" aria-label="all tubes" onClick=${() => setParams({ tube: '' })}>×</button></span>`}
       <${Button} onClick=${() => load()}>Look again</${Button}></div>
     <${Trouble} problem=${list.problem} />
-    <${Table} label="connections" columns=${columns} rows=${list.rows} keyOf=${(c) => c.id} open=${(c) => link('connections', [c.id])} fresh=${JSON.stringify(ask)}
+    <${Table} label="connections" columns=${columns} rows=${list.rows} keyOf=${(c) => c.id} open=${(c) => link('connections', [c.id])} fresh=${JSON.stringify(params)}
       more=${list.next ? () => load(list.next) : undefined} empty=${list.done && html`<${Empty}>No client is connected${params.holding || params.tube || params.protocol ? ' to which that applies' : ''}.</${Empty}>`} />`;
 }
 
@@ -79,11 +81,13 @@ function Connection({ id }) {
     <div class="line"><h1 class="num">${c.peer || 'unix'}</h1>${c.client_id && html`<span class="name">${c.client_id}</span>`}
       ${may('admin') && html`<div class="buttons"><${Button} kind="danger" onClick=${kill}>Close …</${Button}></div>`}</div>
     <dl class="facts">
-      <${Fact} name="protocol">${c.protocol}</${Fact}><${Fact} name="connected for"><${Age} s=${c.age_seconds} /></${Fact}>
+      <${Fact} name="protocol">${c.protocol}</${Fact}><${Fact} name="connected for"><${Age} s=${c.open_seconds} /></${Fact}>
       <${Fact} name="does">${does(c)}</${Fact}>
-      <${Fact} name="last command">${c.last_command || '–'}${c.idle_seconds !== undefined && html`, <${Age} s=${c.idle_seconds} /> ago`}</${Fact}>
-      <${Fact} name="received / sent"><${Bytes} n=${c.received_bytes} /> / <${Bytes} n=${c.sent_bytes} /></${Fact}>
-      ${c.using && html`<${Fact} name="uses">${names([c.using])}</${Fact}>`}<${Fact} name=${c.protocol === 'gearman' ? 'functions' : 'watches'}>${names(c.watching)}</${Fact}>
+      <${Fact} name="last command">${c.last_command || '–'}${c.last_command && html`, <${Age} s=${c.last_command_seconds} /> ago`}</${Fact}>
+      <${Fact} name="received / sent"><${Bytes} n=${c.received_bytes_total} /> / <${Bytes} n=${c.sent_bytes_total} /></${Fact}>
+      ${c.used_tube && html`<${Fact} name="uses">${names([c.used_tube])}</${Fact}>`}
+      <${Fact} name=${c.protocol === 'gearman' ? 'functions' : 'watches'}>${names(c.watched_tubes)}${c.watching > c.watched_tubes.length && ` and ${c.watching - c.watched_tubes.length} more`}</${Fact}>
+      ${c.unsent_bytes > 0 && html`<${Fact} name="not read yet"><${Bytes} n=${c.unsent_bytes} /></${Fact}>`}
     </dl>
     <h2>Jobs it holds</h2>
     <${Table} label="jobs it holds" columns=${jobColumns} rows=${c.jobs || []} keyOf=${(j) => j.id} open=${(j) => link('job', [j.id])} empty=${html`<${Empty}>None.</${Empty}>`} />`;

@@ -1,6 +1,6 @@
 // Graphs of what the server remembers. Only this file knows uPlot.
 import { html, useEffect, useRef, useState } from './vendor/preact.mjs';
-import { get } from './api.mjs';
+import { get, tubeParam } from './api.mjs';
 import { usePolled } from './state.mjs';
 import { clock } from './format.mjs';
 import { Trouble } from './parts.mjs';
@@ -17,7 +17,13 @@ export const spans = { '1h': { text: '1 h', seconds: 3600, every: 5000 }, '24h':
  */
 export function useHistory(series, span, tube) {
   const s = spans[span] || spans['1h'];
-  return usePolled((signal) => get('history', { series: series.join(','), tube_path: tube, span: s.seconds }, { signal }), s.every, [series.join(), span, tube]);
+  return usePolled(async (signal) => {
+    const from = Math.floor(Date.now() / 1000) - s.seconds;
+    const v = await get('history' + (tube ? '?tube=' + tubeParam(tube) : ''), { series: series.join(','), from }, { signal });
+    const first = Date.parse(v.from) / 1000;
+    const n = Math.max(...Object.values(v.series).map((list) => list.length));
+    return { times: Array.from({ length: n }, (_, i) => first + i * v.step_seconds), series: v.series };
+  }, s.every, [series.join(), span, tube]);
 }
 
 /**

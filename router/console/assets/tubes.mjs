@@ -22,6 +22,9 @@ const columns = [
   { key: 'waiting', title: 'Waiting', sort: 'waiting', right: true, wide: true, render: (t) => html`<${Num} n=${t.waiting} />` },
 ];
 
+// toldOf is how many tubes events tell of: those that are first in the list.
+const toldOf = 200;
+
 export default function Tubes({ params }) {
   const sort = params.sort || 'name';
   const match = params.match || '';
@@ -36,7 +39,7 @@ export default function Tubes({ params }) {
     if (loading.current) return;
     loading.current = true;
     try {
-      const v = await get('tubes', { sort, match: pattern, limit: after ? 1000 : 200, after });
+      const v = await get('tubes', { sort, match: pattern, limit: after ? 1000 : toldOf, after });
       setList((was) => ({ rows: after ? [...was.rows, ...v.tubes] : v.tubes, next: v.next, matching: v.matching }));
     } catch (err) { setList((was) => ({ ...was, problem: err })); }
     loading.current = false;
@@ -47,9 +50,9 @@ export default function Tubes({ params }) {
     addEventListener('polystalk-refresh', again);
     return () => removeEventListener('polystalk-refresh', again);
   }, [load]);
-  useEvents(['tubes'], { match: pattern, sort, limit: 200 }, (name, data) => {
+  useEvents(['tubes'], { match: pattern, sort, limit: toldOf }, (name, data) => {
     if (name !== 'tubes' || still()) return;
-    setList((was) => merged(was, data));
+    setList((was) => merged(was, data, sort));
   });
 
   const typed = (e) => {
@@ -70,14 +73,25 @@ export default function Tubes({ params }) {
       empty=${list.matching !== undefined && html`<${Empty}>${match ? html`No tube's name has <b class="name">${match}</b> in it.` : 'There is no tube with jobs or clients yet.'}</${Empty}>`} />`;
 }
 
-// merged is the list after an event: rows that have changed, and the order of the first ones.
-function merged(was, data) {
-  const byPath = new Map(was.rows.map((t) => [t.path, t]));
-  for (const t of data.tubes || []) byPath.set(t.path, t);
-  const order = data.order || was.rows.map((t) => t.path);
-  const first = order.map((p) => byPath.get(p)).filter(Boolean);
-  const seen = new Set(order);
-  return { ...was, rows: [...first, ...was.rows.slice(200).filter((t) => !seen.has(t.path))], matching: data.matching ?? was.matching, problem: undefined };
+const sorts = {
+  name: (t) => t.name, ready: (t) => t.jobs.ready, reserved: (t) => t.jobs.reserved, delayed: (t) => t.jobs.delayed, buried: (t) => t.jobs.buried,
+  oldest: (t) => t.oldest_ready_seconds, bytes: (t) => t.job_body_bytes, watching: (t) => t.watching, waiting: (t) => t.waiting,
+};
+
+// merged is the list after an event: the tubes of it that have changed, come or gone. Those
+// behind the part that events tell of stay as they were.
+function merged(was, told, sort) {
+  const gone = new Set(told.gone);
+  const changed = new Map(told.tubes.map((t) => [t.path, t]));
+  const first = was.rows.slice(0, toldOf).filter((t) => !told.whole && !gone.has(t.name) && !changed.has(t.path));
+  const key = sorts[sort.replace('-', '')];
+  const down = sort[0] === '-' ? -1 : 1;
+  const rows = [...first, ...told.tubes].sort((a, b) => {
+    const x = key(a), y = key(b);
+    return x < y ? -down : x > y ? down : a.name < b.name ? -1 : 1;
+  });
+  const seen = new Set(rows.map((t) => t.path));
+  return { ...was, rows: [...rows, ...was.rows.slice(toldOf).filter((t) => !seen.has(t.path) && !gone.has(t.name))], matching: told.matching, problem: undefined };
 }
 
 function Chosen({ tubes, done }) {

@@ -45,7 +45,7 @@ function List({ params }) {
   }, [load]);
   return html`
     <div class="line"><h1>Connections</h1>
-      <select aria-label="protocol" value=${params.protocol || ''} onChange=${(e) => setParams({ protocol: e.target.value })}><option value="">both protocols</option><option value="beanstalkd">beanstalkd</option><option value="gearman">Gearman</option></select>
+      <select aria-label="protocol" value=${params.protocol || ''} onChange=${(e) => setParams({ protocol: e.target.value })}><option value="">both protocols</option><option value="beanstalkd">beanstalkd</option><option value="Gearman">Gearman</option></select>
       <label class="check"><input type="checkbox" checked=${params.holding === 'true'} onChange=${(e) => setParams({ holding: e.target.checked ? 'true' : '' })} /> that hold jobs</label>
       ${params.tube && html`<span class="chip">at <span class="name">${shown(params.tube)}</span> <button type="button" aria-label="all tubes" onClick=${() => setParams({ tube: '' })}>×</button></span>`}
       <${Button} onClick=${() => load()}>Look again</${Button}></div>
@@ -86,7 +86,7 @@ function Connection({ id }) {
       <${Fact} name="last command">${c.last_command || '–'}${c.last_command && html`, <${Age} s=${c.last_command_seconds} /> ago`}</${Fact}>
       <${Fact} name="received / sent"><${Bytes} n=${c.received_bytes_total} /> / <${Bytes} n=${c.sent_bytes_total} /></${Fact}>
       ${c.used_tube && html`<${Fact} name="uses">${names([c.used_tube])}</${Fact}>`}
-      <${Fact} name=${c.protocol === 'gearman' ? 'functions' : 'watches'}>${names(c.watched_tubes)}${c.watching > c.watched_tubes.length && ` and ${c.watching - c.watched_tubes.length} more`}</${Fact}>
+      <${Fact} name=${c.protocol === 'Gearman' ? 'functions' : 'watches'}>${names(c.watched_tubes)}${c.watching > c.watched_tubes.length && ` and ${c.watching - c.watched_tubes.length} more`}</${Fact}>
       ${c.unsent_bytes > 0 && html`<${Fact} name="not read yet"><${Bytes} n=${c.unsent_bytes} /></${Fact}>`}
     </dl>
     <h2>Jobs it holds</h2>

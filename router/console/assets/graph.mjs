@@ -34,6 +34,7 @@ export function Graph({ title, data, lines, write, height = 150 }) {
   const box = useRef(null);
   const chart = useRef(null);
   const [table, show] = useState(false);
+  const [at, look] = useState(null); // where the pointer is
   const value = data.value;
   const columns = value && [value.times, ...lines.map((l) => value.series[l.name] || [])];
 
@@ -43,13 +44,13 @@ export function Graph({ title, data, lines, write, height = 150 }) {
     loading().then((uPlot) => {
       if (gone || !box.current) return;
       if (chart.current) { chart.current.setData(columns); return; }
-      chart.current = new uPlot(options(lines, write, box.current.clientWidth, height), columns, box.current);
+      chart.current = new uPlot(options(lines, write, box.current.clientWidth, height, look), columns, box.current);
     });
     return () => { gone = true; };
   }, [value, table]);
   useEffect(() => {
     if (table) return;
-    const watch = new ResizeObserver(() => { if (chart.current) chart.current.setSize({ width: box.current.clientWidth, height }); });
+    const watch = new ResizeObserver(() => { if (chart.current && box.current) chart.current.setSize({ width: box.current.clientWidth, height }); });
     watch.observe(box.current);
     const redraw = () => { if (chart.current) chart.current.redraw(false); };
     const dark = matchMedia('(prefers-color-scheme: dark)');
@@ -67,7 +68,8 @@ export function Graph({ title, data, lines, write, height = 150 }) {
   return html`
     <figure class="graph">
       <figcaption><span>${title}</span>
-        ${lines.map((l) => html`<span class=${'key ' + l.tone}>${l.text} <b class="num">${last(value, l, write)}</b></span>`)}
+        ${lines.map((l) => html`<span class=${'key ' + l.tone}>${l.text} <b class="num">${at === null ? last(value, l, write) : valueAt(value, l, at, write)}</b></span>`)}
+        ${at !== null && value && html`<span class="dim num">${clock(value.times[at] * 1000)}</span>`}
         <button type="button" class="quiet small" aria-pressed=${table} onClick=${() => show(!table)}>${table ? 'graph' : 'table'}</button></figcaption>
       <p class="hidden">${summary(title, value, lines, write)}</p>
       <${Trouble} problem=${data.problem} />
@@ -80,6 +82,11 @@ const known = (list) => (list || []).filter((v) => v !== null);
 function last(value, line, write) {
   const list = known(value && value.series[line.name]);
   return list.length ? write(list[list.length - 1]) : '–';
+}
+
+function valueAt(value, line, at, write) {
+  const v = value && (value.series[line.name] || [])[at];
+  return v === null || v === undefined ? '–' : write(v);
 }
 
 function summary(title, value, lines, write) {
@@ -112,8 +119,9 @@ function resolved(name) {
   return c;
 }
 
-function options(lines, write, width, height) {
+function options(lines, write, width, height, look) {
   return {
+    hooks: { setCursor: [(u) => look(u.cursor.idx ?? null)] },
     width, height,
     legend: { show: false },
     cursor: { y: false, points: { size: 5 }, drag: { x: false, y: false } },

@@ -38,7 +38,7 @@ export function useEvents(topics, params, heard) {
 
 function connect() {
   const on = session.get().state === 'in' && !document.hidden;
-  const url = on ? 'api/v1/events' + query({ topics: ['server', ...wanted.topics].join(','), ...wanted.params }) : '';
+  const url = on ? 'api/v1/events' + query({ topics: ['server', 'journal', ...wanted.topics].join(','), ...wanted.params }) : '';
   if (url === open) return;
   open = url;
   if (source) source.close();

@@ -100,7 +100,7 @@ export async function flush(path, name, states) {
       text: html`All ${states.join(' and ')} jobs of the tube <b class="name">${name}</b> are deleted at once. What workers hold is left alone.`,
     });
     if (!ok) return false;
-    const v = await request('DELETE', `tubes/${path}/jobs`, { params });
+    const v = await request('DELETE', `tubes/${path}/jobs`, { params: { ...params, as_of: counted.as_of } });
     notify(`${plural(v.jobs, 'job')} flushed from ${name}`);
     return true;
   } catch (err) {

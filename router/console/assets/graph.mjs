@@ -11,19 +11,28 @@ const loading = () => plot || (plot = import('./vendor/uplot.mjs').then((m) => m
 /** The spans that can be seen: what is asked for, and how often it is asked for again. */
 export const spans = { '1h': { text: '1 h', seconds: 3600, every: 5000 }, '24h': { text: '24 h', seconds: 86400, every: 60000 } };
 
+// remembered reports whether a tube is among those that have a history.
+async function remembered(name, signal) {
+  const v = await get('history', { series: 'tubes', from: Math.floor(Date.now() / 1000) - 60 }, { signal });
+  return v.tubes.includes(name);
+}
+
 /**
  * useHistory is what is remembered of some series, of the server or of a tube (by its
- * percent-encoded name): {times, series: {name: values}}.
+ * percent-encoded name, and as it is shown): {times, series: {name: values}}; undefined of a
+ * tube of which nothing is.
  */
-export function useHistory(series, span, tube) {
+export function useHistory(series, span, tube, name) {
   const s = spans[span] || spans['1h'];
   return usePolled(async (signal) => {
+    if (tube && !name) return undefined;
+    if (tube && !(await remembered(name, signal))) return undefined;
     const from = Math.floor(Date.now() / 1000) - s.seconds;
     const v = await get('history' + (tube ? '?tube=' + tubeParam(tube) : ''), { series: series.join(','), from }, { signal });
     const first = Date.parse(v.from) / 1000;
     const n = Math.max(...Object.values(v.series).map((list) => list.length));
     return { times: Array.from({ length: n }, (_, i) => first + i * v.step_seconds), series: v.series };
-  }, s.every, [series.join(), span, tube]);
+  }, s.every, [series.join(), span, tube, name]);
 }
 
 /**

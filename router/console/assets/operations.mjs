@@ -4,7 +4,7 @@ import { get, request } from './api.mjs';
 import { link, may, usePolled } from './state.mjs';
 import { Button, Empty, Num, Table, Tabs, Trouble } from './parts.mjs';
 import { ended, once } from './act.mjs';
-import { clock, group } from './format.mjs';
+import { clock, group, plural } from './format.mjs';
 
 export default function Operations({ params }) {
   const audit = params.show === 'audit' && may('admin');
@@ -13,9 +13,16 @@ export default function Operations({ params }) {
     ${audit ? html`<${Audit} />` : html`<${List} />`}`;
 }
 
+// of says what an operation is about.
+function of({ asked: { select: s, to }, ids_given: n }) {
+  const parts = [n ? plural(n, 'job') : s.all_tubes ? 'all tubes' : s.tube ?? s.tube_path, (s.states || []).join(', '), s.contains && `with “${s.contains}”`, to && `to ${to}`];
+  return html`<span class="name">${parts.filter(Boolean).join(' ')}</span>`;
+}
+
 const columns = [
   { key: 'id', title: 'Number', render: (o) => o.id },
   { key: 'action', title: 'Does', render: (o) => html`${o.dry_run ? 'count, for ' : ''}${o.action}` },
+  { key: 'of', title: 'Of', wide: true, render: (o) => of(o) },
   { key: 'name', title: 'Who', wide: true, render: (o) => o.name || html`<span class="dim">no token</span>` },
   { key: 'state', title: 'State', render: (o) => html`<span class=${'flag ' + o.state}>${o.state}</span>${o.problem && html` <span class="dim" title=${o.problem.detail}>${o.problem.title}</span>`}` },
   { key: 'began', title: 'Begun', wide: true, render: (o) => html`<span class="num">${clock(o.began)}</span>` },

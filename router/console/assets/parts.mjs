@@ -132,7 +132,7 @@ export function Table({ label, columns, rows, keyOf, sort, onSort, open, selecte
   return html`
     <div class="table" ref=${box} tabindex="0" role="region" aria-label=${label}
       onPointerEnter=${() => setInside(true)} onPointerLeave=${() => setInside(false)}
-      onFocusIn=${(e) => e.target !== box.current && setInside(true)} onFocusOut=${(e) => !box.current.contains(e.relatedTarget) && setInside(false)}>
+      onFocusIn=${(e) => e.target !== box.current && setInside(true)} onFocusOut=${(e) => box.current && !box.current.contains(e.relatedTarget) && setInside(false)}>
       <table aria-rowcount=${rows.length + 1}>
         <thead><tr aria-rowindex="1">
           ${onSelect && html`<th scope="col" class="pick"><input type="checkbox" aria-label="select all that are shown" checked=${all}

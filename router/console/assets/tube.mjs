@@ -15,7 +15,7 @@ export default function Tube({ args: [path], params }) {
   const tube = usePolled((signal) => get('tubes/' + path, {}, { signal }), 2000, [path]);
   const t = tube.value;
   const span = spans[params.span] ? params.span : '1h';
-  const history = useHistory(series, span, path);
+  const history = useHistory(series, span, path, t && t.name);
   const state = states.includes(params.state) ? params.state : 'ready';
   const searching = params.contains || params.older;
   const order = state === 'reserved' || searching ? 'scan' : orders[params.order] ? params.order : 'oldest';

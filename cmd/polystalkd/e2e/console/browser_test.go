@@ -1,0 +1,225 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"polystalk/cmd/polystalkd/e2e/daemon"
+)
+
+// patience bounds what a page may take; it is met only by one that hangs.
+const patience = 30 * time.Second
+
+// A tab is one page in a browser of its own profile, and what its console has said.
+type tab struct {
+	t    *testing.T
+	ctx  context.Context
+	base string
+
+	mu   sync.Mutex
+	said []string
+}
+
+// A look is how somebody looks at the console.
+type look struct {
+	width  int64
+	dark   bool
+	zoomed bool // to 200 %
+}
+
+// browser starts Debian's chromium, or skips the test.
+func browser(t *testing.T) context.Context {
+	t.Helper()
+	path := daemon.Tool(t, "chromium", "chromium")
+	ctx, cancel := chromedp.NewExecAllocator(t.Context(), chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Headless, chromedp.Flag("disable-dev-shm-usage", true))
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("chromium does not start: %v", err)
+	}
+	return ctx
+}
+
+// open opens a page of the console at base.
+func open(t *testing.T, browser context.Context, base, page string, l look) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(browser)
+	t.Cleanup(cancel)
+	b := &tab{t: t, ctx: ctx, base: base}
+	messages := chromedp.Console(ctx)
+	go func() {
+		for m, err := range messages {
+			if err != nil {
+				return
+			}
+			b.mu.Lock()
+			b.said = append(b.said, m.String())
+			b.mu.Unlock()
+		}
+	}()
+	scheme := "light"
+	if l.dark {
+		scheme = "dark"
+	}
+	if l.width == 0 {
+		l.width = 1280
+	}
+	var scale []chromedp.EmulateViewportOption
+	if l.zoomed { // as a browser does it: fewer CSS pixels, each of them larger
+		l.width /= 2
+		scale = append(scale, chromedp.EmulateScale(2))
+	}
+	b.do(chromedp.EmulateViewport(l.width, 860, scale...))
+	_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.do(chromedp.Navigate(base + "/#/" + page))
+	return b
+}
+
+// do runs a step.
+func (b *tab) do(a chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, a); err != nil {
+		b.t.Fatalf("%v\nthe page: %s", err, b.text())
+	}
+}
+
+// visit opens another page of the console.
+func (b *tab) visit(page string) {
+	b.t.Helper()
+	b.eval(fmt.Sprintf("location.hash = %q", "#/"+page))
+}
+
+// eval is the value of an expression, as text.
+func (b *tab) eval(js string) string {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[string]("(async () => String(await ("+js+")))()", chromedp.EvalAwaitPromise))
+	if err != nil {
+		b.t.Fatalf("%s: %v", js, err)
+	}
+	return v
+}
+
+// text is what can be read on the page.
+func (b *tab) text() string {
+	ctx, cancel := context.WithTimeout(b.ctx, 5*time.Second)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body.innerText"))
+	if err != nil {
+		return err.Error()
+	}
+	return v
+}
+
+// shows waits until a condition holds on the page.
+func (b *tab) shows(what, js string) {
+	b.t.Helper()
+	for end := time.Now().Add(patience); ; {
+		if b.eval("!!("+js+")") == "true" {
+			return
+		}
+		if time.Now().After(end) {
+			b.picture("missing")
+			b.t.Fatalf("the page does not show %s (%s): %s", what, js, b.text())
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// reads waits until a text can be read on the page.
+func (b *tab) reads(text string) {
+	b.t.Helper()
+	b.shows(text, fmt.Sprintf("document.body.innerText.includes(%q)", text))
+}
+
+// keys presses keys, one after the other.
+func (b *tab) keys(keys ...string) {
+	b.t.Helper()
+	for _, k := range keys {
+		b.do(chromedp.KeyEvent(k))
+	}
+}
+
+// press finds a button or link by its text, goes to it by the keyboard's means and presses
+// Enter: who has no mouse can do it too.
+func (b *tab) press(text string) {
+	b.t.Helper()
+	find := fmt.Sprintf("[...document.querySelectorAll('dialog[open] button, dialog[open] a, body:not(:has(dialog[open])) button, body:not(:has(dialog[open])) a')].find(x => x.innerText.trim() === %q && !x.disabled)", text)
+	b.shows("a button "+text, find)
+	b.eval(find + ".focus()")
+	b.keys(kb.Enter)
+}
+
+// quiet fails the test if the browser's console has said something.
+func (b *tab) quiet() {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range b.said {
+		b.t.Errorf("the browser's console says: %s", m)
+	}
+	b.said = nil
+}
+
+// picture keeps what is seen in the folder of POLYSTALK_PICTURES, if that is set.
+func (b *tab) picture(name string) {
+	dir := os.Getenv("POLYSTALK_PICTURES")
+	if dir == "" {
+		return
+	}
+	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		os.WriteFile(filepath.Join(dir, strings.NewReplacer("/", "_", " ", "_").Replace(name)+".png"), png, 0o644)
+	}
+}
+
+// axe fails the test if axe-core finds something on the page that keeps people out.
+func (b *tab) axe(source string) {
+	b.t.Helper()
+	if _, err := chromedp.Run(b.ctx, chromedp.Evaluate[*any](source+"; null")); err != nil {
+		b.t.Fatal(err)
+	}
+	text := b.eval(`axe.run().then(r => JSON.stringify(r.violations.map(v => ({id: v.id, help: v.help, nodes: v.nodes.map(n => n.html + " " + n.failureSummary)}))))`)
+	var found []struct {
+		ID, Help string
+		Nodes    []string
+	}
+	if err := json.Unmarshal([]byte(text), &found); err != nil {
+		b.t.Fatal(err)
+	}
+	for _, v := range found {
+		b.t.Errorf("axe: %s (%s): %d, as %s", v.ID, v.Help, len(v.Nodes), v.Nodes[0])
+	}
+}
+
+// axeSource is axe-core, which is installed beside the tests; without it the test is skipped.
+func axeSource(t *testing.T) string {
+	t.Helper()
+	for _, dir := range []string{os.Getenv("POLYSTALK_NODE_MODULES"), "../../../../.ci/tmp/node/node_modules"} {
+		if b, err := os.ReadFile(filepath.Join(dir, "axe-core", "axe.min.js")); dir != "" && err == nil {
+			return string(b)
+		}
+	}
+	t.Skip("no axe-core: .ci/run installs it")
+	return ""
+}

@@ -1,0 +1,119 @@
+package console
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+func digest(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
+
+// closing leaves a page, which ends its stream.
+var closing = chromedp.Navigate("about:blank")
+
+// TestByKeyboardAlone: put, find, kick, edit, move, delete and flush without a mouse.
+func TestByKeyboardAlone(t *testing.T) {
+	s := serve(t)
+	s.fill()
+	b := open(t, browser(t), s.base, "tubes", look{})
+	b.reads("mail")
+
+	// Keys find the tube and open it.
+	b.keys("/", "m", "a", "i", "l")
+	b.shows("one tube", "document.querySelectorAll('tbody tr').length === 1")
+	b.keys(kb.Escape, "j", kb.Enter)
+	b.shows("the tube", "location.hash.startsWith('#/tube/mail')")
+
+	b.press("Put a job")
+	b.shows("the form", "document.activeElement.tagName === 'TEXTAREA'")
+	b.keys("hello from the keyboard", kb.Tab, "7")
+	b.press("Put")
+	b.reads("was put")
+
+	b.press("buried 1")
+	b.reads("it cannot be done")
+	b.press(s.job)
+	b.reads("time to run")
+	b.press("Kick")
+	b.reads("Job " + s.job + " is ready")
+	b.press("Edit")
+	b.shows("the form", "document.querySelector('dialog[open] input')")
+	b.eval("document.querySelector('dialog[open] input').select()")
+	b.keys("9")
+	b.press("Save")
+	b.reads("was changed")
+	if got := s.api("GET", "jobs/"+s.job, ""); !strings.Contains(got, `"pri":9`) {
+		t.Errorf("the job is %s", got)
+	}
+	b.press("Move …")
+	b.keys("elsewhere", kb.Enter)
+	b.reads("was moved to elsewhere")
+	b.press("Delete …")
+	b.reads("It is gone for good")
+	b.press("Delete")
+	b.reads("was deleted")
+
+	// A flush says how many, and wants the tube's name.
+	b.visit("tube/mail")
+	b.press("Flush …")
+	b.press("Count them")
+	b.reads("21 jobs")
+	if b.eval("document.querySelector('dialog[open] button[type=submit]').disabled") != "true" {
+		t.Error("a flush goes on without the tube's name")
+	}
+	b.keys("mail")
+	b.press("Flush 21")
+	b.reads("21 jobs flushed from mail")
+
+	// The focus comes back from a dialog, and Escape closes it.
+	b.visit("tube/a%2Fb%20c")
+	b.press("Put a job")
+	b.keys(kb.Escape)
+	b.shows("the button again", "document.activeElement.innerText === 'Put a job'")
+	b.keys("g", "s")
+	b.reads("gearman-listen")
+	b.quiet()
+}
+
+// TestManyAreCountedFirst: what is done to all that match is what was counted.
+func TestManyAreCountedFirst(t *testing.T) {
+	s := serve(t)
+	for i := range 130 {
+		s.put("mail", fmt.Sprintf("job %d", i), "")
+	}
+	b := open(t, browser(t), s.base, "tube/mail", look{})
+	b.press("Bury")
+	b.reads("Bury 130 jobs?")
+	s.put("mail", "late", "")
+	b.keys("mail")
+	b.press("Bury 130")
+	b.reads("130 jobs buried")
+	if got := s.api("GET", "tubes/mail", ""); !strings.Contains(got, `"ready":1,`) || !strings.Contains(got, `"buried":130`) {
+		t.Errorf("the tube is %s", got)
+	}
+	b.quiet()
+}
+
+// TestBodiesAreText: whatever a body is, nothing in it runs.
+func TestBodiesAreText(t *testing.T) {
+	s := serve(t)
+	evil := `<img src=x onerror="document.title='run'"><script>document.title='run'</script>`
+	ids := []string{s.put("evil", evil, ""), s.put("evil", `{"html": "</pre><script>document.title='run'</script>", "n": 123456789012345678901234567890.10}`, "")}
+	s.put("%3Cscript%3Edocument.title%3D'run'%3C%2Fscript%3E", "x", "")
+	b := open(t, browser(t), s.base, "tubes", look{})
+	b.reads("<script>document.title='run'</script>")
+	b.visit("tube/evil")
+	b.reads("onerror")
+	b.visit("job/" + ids[0])
+	b.reads(evil)
+	b.visit("job/" + ids[1])
+	b.reads("123456789012345678901234567890.10")
+	if title := b.eval("document.title"); strings.Contains(title, "run") {
+		t.Error("a body was run")
+	}
+	b.quiet()
+}

@@ -1,0 +1,158 @@
+package console
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"polystalk/cmd/polystalkd/e2e/daemon"
+)
+
+const adminToken = "console-admin-0123456789"
+
+// A server is a polystalkd with a console, and a client of it.
+type server struct {
+	*daemon.Server
+	t    *testing.T
+	base string // of the console
+	job  string // the id of a buried one
+}
+
+// serve starts a server with something in every state.
+func serve(t *testing.T, args ...string) *server {
+	t.Helper()
+	args = append([]string{"-b", t.TempDir(), "--http", "127.0.0.1:0", "--gearman-listen", "127.0.0.1:0"}, args...)
+	s := &server{Server: daemon.Serve(t, args...), t: t}
+	line := s.WaitLog("serving HTTP")
+	if line == nil {
+		t.Fatal("HTTP is not served")
+	}
+	s.base = "http://" + line["listen"].(string)
+	return s
+}
+
+// api asks the API for something to be done, and returns the answer.
+func (s *server) api(method, path, body string) string {
+	s.t.Helper()
+	r, err := http.NewRequest(method, s.base+"/api/v1/"+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	r.Header.Set("Authorization", "Bearer "+adminToken)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode >= 300 {
+		s.t.Fatalf("%s %s: %d %s %v", method, path, resp.StatusCode, b, err)
+	}
+	return string(b)
+}
+
+// put puts a job and returns its id.
+func (s *server) put(tube, body string, more string) string {
+	s.t.Helper()
+	got := s.api("POST", "tubes/"+tube+"/jobs", fmt.Sprintf(`{"body": %q%s}`, body, more))
+	return strings.Split(got, `"`)[3]
+}
+
+// fill makes jobs in all states but reserved, in tubes with names of all kinds.
+func (s *server) fill() {
+	s.t.Helper()
+	for i := range 20 {
+		s.put("mail", fmt.Sprintf(`{"to": "user%d@example.org", "number": 12345678901234567890}`, i), "")
+		s.put("a%2Fb%20c", "a:1:{s:1:\"a\";i:5;}", "")
+		s.put("bytes%FE%FF", "<script>alert(1)</script>", `, "delay_seconds": 600`)
+	}
+	s.job = s.put("mail", "it cannot be done", "")
+	s.api("POST", "jobs/"+s.job+"/bury", "")
+	s.api("PUT", "tubes/a%2Fb%20c/pause", `{"seconds": 600}`)
+}
+
+// tokens writes a file with a token for each role.
+func tokens(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tokens")
+	var b strings.Builder
+	for _, l := range [][2]string{{"read", readToken}, {"admin", adminToken}} {
+		fmt.Fprintf(&b, "%s %s sha256:%s\n", l[0]+"er", l[0], digest(l[1]))
+	}
+	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const readToken = "console-read-0123456789"
+
+// pages are all pages, and what can be read on each once it is complete.
+func (s *server) pages() map[string]string {
+	return map[string]string{
+		"overview": "Needs a look", "tubes": `bytes\xFE\xFF`, "tube/mail": "using / watching / waiting", "tube/mail?state=buried": "using / watching / waiting",
+		"tube/bytes%FE%FF?state=delayed": `bytes\xFE\xFF`, "tube/nobody": "There is no such tube", "job/" + s.job: "time to run",
+		"buried": "all tubes", "connections": "Connections", "operations": "Operations", "server": "gearman-listen",
+	}
+}
+
+// TestPages: all of them, light, dark, small and at 200 %, by who may change things and who
+// may only look, keep nobody out and have the browser complain of nothing.
+func TestPages(t *testing.T) {
+	axe := axeSource(t)
+	s := serve(t, "--http-tokens-file", tokens(t))
+	s.fill()
+	chromium := browser(t)
+	for name, l := range map[string]look{"light": {}, "dark": {dark: true}, "narrow": {width: 390}, "zoomed": {zoomed: true}} {
+		for role, token := range map[string]string{"admin": adminToken, "read": readToken} {
+			if role == "read" && name != "light" {
+				continue // the same pages with fewer buttons
+			}
+			t.Run(name+"/"+role, func(t *testing.T) {
+				b := open(t, chromium, s.base, "", l)
+				b.login(token)
+				for page, text := range s.pages() {
+					b.visit(page)
+					b.reads(text)
+					time.Sleep(300 * time.Millisecond) // graphs, and what comes a moment later
+					b.axe(axe)
+					b.picture(name + "-" + role + "-" + page)
+					if page == "tube/nobody" {
+						b.said = nil // the browser itself says that it is not there
+					}
+					if t.Failed() {
+						t.Fatalf("page %s", page)
+					}
+				}
+				b.quiet()
+				if role == "read" {
+					for _, page := range []string{"tube/mail", "job/" + s.job, "tubes", "buried"} {
+						b.visit(page)
+						b.reads(s.pages()[page])
+						if n := b.eval("[...document.querySelectorAll('main button')].filter(x => /Delete|Flush|Kick|Put|Pause|Bury|Move|Edit/.test(x.innerText)).length"); n != "0" {
+							t.Errorf("page %s has %s buttons that cannot apply", page, n)
+						}
+					}
+				}
+				b.do(closing)
+			})
+		}
+	}
+}
+
+// login logs in by a token, as people do.
+func (b *tab) login(token string) {
+	b.t.Helper()
+	b.shows("the field for the token", "document.querySelector('input[type=password]')")
+	b.said = nil // that who asks is not known is said by the browser itself
+	b.keys(token, "\r")
+	b.reads("Needs a look")
+}

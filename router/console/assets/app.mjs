@@ -127,7 +127,11 @@ addEventListener('keydown', (e) => {
   if (e.ctrlKey || e.altKey || e.metaKey || dialogs.get().length || session.get().state !== 'in') return;
   const field = e.target.closest && e.target.closest('input, textarea, select, [contenteditable]');
   if (field && !(field.type === 'checkbox')) {
-    if (e.key === 'Escape') field.blur();
+    // Escape and Enter leave a filter as it is, so that the next keys are for the table.
+    if (e.key === 'Escape' || (e.key === 'Enter' && field.type === 'search' && !field.form)) {
+      field.blur();
+      e.preventDefault();
+    }
     return;
   }
   const g = Date.now() - afterG < 1500;

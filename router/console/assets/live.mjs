@@ -50,9 +50,8 @@ function connect() {
     s.addEventListener(name, (e) => {
       if (s !== source) return;
       stale.set(0);
-      if (still() && name !== 'operation') return;
       const data = JSON.parse(e.data);
-      if (name === 'server' || name === 'journal') live.set({ ...live.get(), [name]: data });
+      if ((name === 'server' || name === 'journal') && !still()) live.set({ ...live.get(), [name]: data });
       for (const f of listeners.values()) f(name, data);
     });
   }

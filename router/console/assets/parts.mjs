@@ -82,7 +82,9 @@ export function Table({ label, columns, rows, keyOf, sort, onSort, open, selecte
   const box = useRef(null);
   const [view, setView] = useState({ top: 0, height: 600 });
   const [inside, setInside] = useState(false);
-  const [at, setAt] = useState(-1);
+  const [at, drawAt] = useState(-1); // the row that keys are for
+  const row = useRef(-1); // the same, before it is drawn: keys come faster
+  const setAt = (n) => { row.current = n; drawAt(n); };
   const still = useStill(rows, keyOf, live && (inside || (selected && selected.size > 0)));
   rows = still.rows;
 
@@ -109,14 +111,14 @@ export function Table({ label, columns, rows, keyOf, sort, onSort, open, selecte
   useEffect(() => {
     const keys = {
       move(by) {
-        const to = Math.max(0, Math.min(rows.length - 1, at + by));
+        const to = Math.max(0, Math.min(rows.length - 1, row.current + by));
         setAt(to);
         const el = box.current;
         if (to * rowHeight < el.scrollTop) el.scrollTop = to * rowHeight;
         else if ((to + 2) * rowHeight > el.scrollTop + el.clientHeight) el.scrollTop = (to + 2) * rowHeight - el.clientHeight;
       },
-      open() { if (rows[at] && open) location.hash = open(rows[at]); },
-      select() { if (rows[at] && onSelect) choose(rows[at]); },
+      open() { if (rows[row.current] && open) location.hash = open(rows[row.current]); },
+      select() { if (rows[row.current] && onSelect) choose(rows[row.current]); },
     };
     keyTable.current = keys;
     return () => { if (keyTable.current === keys) keyTable.current = null; };

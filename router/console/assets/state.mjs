@@ -115,6 +115,14 @@ export const paused = store(false);
 export const selecting = store(0);
 export const still = () => paused.get() || dialogs.get().length > 0 || selecting.get() > 0;
 
+/** onGoOn has f called each time figures go on that stood still; it returns how to stop that. */
+export function onGoOn(f) {
+  let was = still();
+  const look = () => { const is = still(); if (was && !is) f(); was = is; };
+  const stops = [paused, dialogs, selecting].map((s) => s.watch(look));
+  return () => stops.forEach((stop) => stop());
+}
+
 /** The theme: auto, light or dark; kept in this browser. */
 export const theme = store(read('theme') || 'auto');
 function read(name) { try { return localStorage.getItem('polystalk-' + name); } catch { return null; } }

@@ -1,7 +1,7 @@
 // All tubes, and functions of Gearman, in one table.
 import { html, useCallback, useEffect, useRef, useState } from './vendor/preact.mjs';
 import { get, request } from './api.mjs';
-import { complain, link, may, notify, refresh, setParams, still } from './state.mjs';
+import { complain, link, may, notify, onGoOn, refresh, setParams, still } from './state.mjs';
 import { useEvents } from './live.mjs';
 import { Age, Button, Bytes, Empty, Num, Table, Trouble, useSelection, confirm } from './parts.mjs';
 import { flush } from './act.mjs';
@@ -30,7 +30,13 @@ export default function Tubes({ params }) {
   const match = params.match || '';
   const [text, setText] = useState(match);
   const [selected, select] = useSelection();
-  const [list, setList] = useState({ rows: [] });
+  const [list, show] = useState({ rows: [] });
+  const known = useRef(list); // also what came while the figures stand still
+  const setList = (change, quietly) => {
+    known.current = change(known.current);
+    if (!quietly) show(known.current);
+  };
+  useEffect(() => onGoOn(() => show(known.current)), []);
   const loading = useRef(false);
 
   // A name is looked for anywhere, unless it is a pattern already.
@@ -51,8 +57,7 @@ export default function Tubes({ params }) {
     return () => removeEventListener('polystalk-refresh', again);
   }, [load]);
   useEvents(['tubes'], { match: pattern, sort, limit: toldOf }, (name, data) => {
-    if (name !== 'tubes' || still()) return;
-    setList((was) => merged(was, data, sort));
+    if (name === 'tubes') setList((was) => merged(was, data, sort), still());
   });
 
   const typed = (e) => {

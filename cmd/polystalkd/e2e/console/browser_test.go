@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -55,7 +56,7 @@ func browser(t *testing.T) context.Context {
 // open opens a page of the console at base.
 func open(t *testing.T, browser context.Context, base, page string, l look) *tab {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(browser)
+	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
 	b := &tab{t: t, ctx: ctx, base: base}
 	messages := chromedp.Console(ctx)
@@ -152,11 +153,27 @@ func (b *tab) reads(text string) {
 	b.shows(text, fmt.Sprintf("document.body.innerText.includes(%q)", text))
 }
 
-// keys presses keys, one after the other.
-func (b *tab) keys(keys ...string) {
+// keys types texts, one after the other. A key and its character are one event, as they are
+// from a keyboard: a page that takes the key for itself gets no character.
+func (b *tab) keys(texts ...string) {
 	b.t.Helper()
-	for _, k := range keys {
-		b.do(chromedp.KeyEvent(k))
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	for _, r := range strings.Join(texts, "") {
+		events := kb.Encode(r)
+		for _, e := range events {
+			if e.Type == kb.KeyChar {
+				events[0].Type, events[0].Text, events[0].UnmodifiedText = kb.KeyDown, e.Text, e.UnmodifiedText
+			}
+		}
+		for _, e := range events {
+			if e.Type == kb.KeyChar {
+				continue
+			}
+			if _, err := chromedp.Call(ctx, input.DispatchKeyEvent, *e); err != nil {
+				b.t.Fatal(err)
+			}
+		}
 	}
 }
 

@@ -187,6 +187,13 @@ func (b *tab) press(text string) {
 	b.keys(kb.Enter)
 }
 
+// answer types into the first field of the dialog that is open, or about to be.
+func (b *tab) answer(texts ...string) {
+	b.t.Helper()
+	b.shows("a dialog that asks for something", "document.activeElement.matches('dialog input, dialog textarea')")
+	b.keys(texts...)
+}
+
 // quiet fails the test if the browser's console has said something.
 func (b *tab) quiet() {
 	b.t.Helper()

@@ -72,7 +72,7 @@ func TestBehindAPrefix(t *testing.T) {
 	b.visit("tube/bytes%FE%FF")
 	b.reads("alert(1)")
 	b.press("Put a job")
-	b.keys("behind a proxy")
+	b.answer("behind a proxy")
 	b.press("Put")
 	b.reads("was put")
 	b.reads("live")

@@ -137,6 +137,10 @@ pgo: ## profile the server under the benchmark's loads, PGOTIME=10 seconds each,
 	done; \
 	go tool pprof -proto -output $(PGO) $$dir/[0-9].pb.gz 2>/dev/null; ls -l $(PGO)
 
+.PHONY: console-vendor
+console-vendor: ## bring the console's libraries in anew, from npm, in the versions that router/console/vendor.sh names
+	router/console/vendor.sh
+
 .PHONY: clean
 clean: ## remove what was built here
 	rm -rf bin .ci/tmp

@@ -20,7 +20,7 @@ func (e *entry) changes() bool { return (&web.Route{Pattern: e.pattern}).Changes
 // pathOf is a path that a route serves.
 func pathOf(rt *entry) string {
 	_, path, _ := strings.Cut(rt.pattern, " ")
-	return strings.NewReplacer("{tube}", "default", "{id}", "1", "{slug}", "no-token").Replace(path)
+	return strings.NewReplacer("{tube}", "default", "{id}", "1", "{slug}", "no-token", "{$}", "", "{file...}", "app.mjs").Replace(path)
 }
 
 func TestForeignHostIsRefused(t *testing.T) {
@@ -73,6 +73,7 @@ func TestCrossSiteRequestIsRefused(t *testing.T) {
 func TestEveryRouteHasARole(t *testing.T) {
 	open := map[string]bool{
 		"GET /livez": true, "GET /healthz": true, "GET /readyz": true, "GET /problems/{slug}": true,
+		"GET /{$}": true, "GET /console/{file...}": true, // the console itself knows nothing
 		"GET /api/v1/session": true, "POST /api/v1/session": true, "DELETE /api/v1/session": true,
 	}
 	for i := range table {
@@ -248,7 +249,8 @@ func TestAnswersCarrySecurityHeaders(t *testing.T) {
 
 func TestUnknownPathsAndMethodsAreProblems(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
-	w.do("GET", "/", ask{}).wants(t, 404, "not-found")
+	w.do("GET", "/index.html", ask{}).wants(t, 404, "not-found")
+	w.do("POST", "/", ask{}).wants(t, 405, "method-not-allowed")
 	w.do("GET", "/api/v1/nothing", ask{}).wants(t, 404, "not-found")
 	w.do("GET", "/problems/nothing", ask{}).wants(t, 404, "not-found")
 	a := w.do("POST", "/livez", ask{})

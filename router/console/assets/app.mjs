@@ -1,7 +1,7 @@
 // The console: its frame, its pages by name, its keys. A page is loaded when it is opened.
 import { html, render, useEffect, useRef, useState } from './vendor/preact.mjs';
 import { request } from './api.mjs';
-import { route, session, loadSession, logout, link, go, theme, paused, dialogs, openDialog } from './state.mjs';
+import { route, session, loadSession, logout, link, go, theme, paused, selecting, still, dialogs, openDialog } from './state.mjs';
 import { live, stale } from './live.mjs';
 import { Dialogs, Notices, Trouble, keyTable } from './parts.mjs';
 import { clock } from './format.mjs';
@@ -75,11 +75,11 @@ const nextTheme = () => theme.set({ auto: 'light', light: 'dark', dark: 'auto' }
 /** Liveness says whether what is seen is of now. */
 function Liveness() {
   const since = stale.use();
-  const held = paused.use();
+  const held = [paused.use(), dialogs.use(), selecting.use()] && still();
   useEffect(() => { document.body.classList.toggle('stale', since > 0); }, [since]);
   const text = held ? 'paused' : since ? `stale since ${clock(since)}` : 'live';
   return html`<button type="button" class=${'live ' + (held ? 'held' : since ? 'lost' : 'on')} aria-pressed=${held} title="p: figures stand still, or go on"
-    onClick=${() => paused.set(!held)}>${text}</button>`;
+    onClick=${() => paused.set(!paused.get())}>${text}</button>`;
 }
 
 function Login({ who }) {
@@ -101,6 +101,7 @@ function Login({ who }) {
     <main class="login">
       <h1>polystalk</h1>
       <form onSubmit=${login}>
+        <input hidden autocomplete="username" value="polystalk" />
         <label>Token<input type="password" ref=${field} autocomplete="current-password" value=${token} onInput=${(e) => set(e.target.value)} /></label>
         <button type="submit" class="main" disabled=${!token.trim()}>Log in</button>
       </form>

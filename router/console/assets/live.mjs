@@ -1,6 +1,6 @@
 // The one stream of events of this page. It is closed while the page is not seen, since a
 // browser has few connections to a server; what was shown then is read anew.
-import { useEffect } from './vendor/preact.mjs';
+import { useEffect, useRef } from './vendor/preact.mjs';
 import { query } from './api.mjs';
 import { session, still, store } from './state.mjs';
 
@@ -22,10 +22,12 @@ const listeners = new Map(); // by the name of the event
  */
 export function useEvents(topics, params, heard) {
   const key = topics.join() + query(params);
+  const latest = useRef(heard);
+  latest.current = heard;
   useEffect(() => {
     const mine = { topics, params };
     wanted = mine;
-    const f = (name, data) => heard(name, data);
+    const f = (name, data) => latest.current(name, data);
     listeners.set(mine, f);
     connect();
     return () => {

@@ -147,7 +147,7 @@ export function Table({ label, columns, rows, keyOf, sort, onSort, open, selecte
             const k = keyOf(row);
             return html`<tr key=${k} aria-rowindex=${first + i + 2} class=${(first + i === at ? 'at ' : '') + (selected && selected.has(k) ? 'selected' : '')}>
               ${onSelect && html`<td class="pick"><input type="checkbox" aria-label=${'select ' + k} checked=${selected.has(k)} onChange=${() => choose(row)} /></td>`}
-              ${columns.map((c, n) => html`<td class=${cls(c)}>${n === 0 && open ? html`<a href=${open(row)}>${c.render(row)}</a>` : c.render(row)}</td>`)}
+              ${columns.map((c, n) => html`<td class=${cls(c)} data-column=${c.key}>${n === 0 && open ? html`<a href=${open(row)}>${c.render(row)}</a>` : c.render(row)}</td>`)}
             </tr>`;
           })}
           ${last < rows.length && html`<tr aria-hidden="true"><td class="space" style=${{ height: (rows.length - last) * rowHeight + 'px' }} colspan=${columns.length + 1}></td></tr>`}
@@ -178,12 +178,16 @@ export function Dialogs() {
 
 function Modal({ d }) {
   const el = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => { // before anything else is heard: a key that comes now is the dialog's
+    const dialog = el.current;
     const back = document.activeElement;
-    el.current.showModal();
-    const first = el.current.querySelector('[data-first]');
+    dialog.showModal();
+    const first = dialog.querySelector('[data-first]');
     if (first) first.focus();
-    return () => back && back.isConnected && back.focus();
+    return () => {
+      dialog.close(); // as long as it is open nothing else takes the focus
+      if (back && back.isConnected) back.focus();
+    };
   }, []);
   return html`<dialog ref=${el} onCancel=${(e) => { e.preventDefault(); d.close(undefined); }} aria-labelledby="dialog-title">${d.view(d.close)}</dialog>`;
 }

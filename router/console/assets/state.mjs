@@ -46,8 +46,11 @@ export function link(page, args = [], params = {}) {
   return '#/' + [page, ...args].join('/') + (q ? '?' + q : '');
 }
 
-/** go opens a page. */
-export function go(page, args, params) { location.hash = link(page, args, params); }
+/** go opens a page, at once: what it was opened from asks for nothing any more. */
+export function go(page, args, params) {
+  location.hash = link(page, args, params);
+  route.set(parseRoute());
+}
 
 /** setParams changes parameters of the page; nothing is added to the history. */
 export function setParams(change) {
@@ -134,7 +137,8 @@ showTheme();
 
 /**
  * usePolled is the answer of load(signal), asked again every so many milliseconds while the
- * page is seen and nothing stands still. deps are what the request depends on.
+ * page is seen and nothing stands still; what is not there is not asked for again by itself.
+ * deps are what the request depends on.
  */
 export function usePolled(load, every, deps) {
   const [v, set] = useState({ loading: true });
@@ -142,22 +146,25 @@ export function usePolled(load, every, deps) {
     const stop = new AbortController();
     let timer;
     let first = true;
+    let absent = false;
     const turn = async () => {
       clearTimeout(timer);
       if (first || (!document.hidden && !still())) {
         try {
           const value = await load(stop.signal);
+          absent = false;
           if (!stop.signal.aborted) set({ value, at: Date.now() });
         } catch (err) {
           if (stop.signal.aborted) return;
+          absent = err.status === 404;
           set((was) => ({ ...was, loading: false, problem: err }));
         }
         first = false;
       }
-      if (!stop.signal.aborted && every) timer = setTimeout(turn, every);
+      if (!stop.signal.aborted && every && !absent) timer = setTimeout(turn, every);
     };
     turn();
-    const again = () => { if (!document.hidden) turn(); };
+    const again = () => { if (!document.hidden && !absent) turn(); };
     document.addEventListener('visibilitychange', again);
     addEventListener('polystalk-refresh', turn);
     return () => {
@@ -170,5 +177,5 @@ export function usePolled(load, every, deps) {
   return v;
 }
 
-/** refresh has what is shown asked for again, after something was changed. */
-export function refresh() { dispatchEvent(new Event('polystalk-refresh')); }
+/** refresh has what is shown by then asked for again, after something was changed. */
+export function refresh() { setTimeout(() => dispatchEvent(new Event('polystalk-refresh'))); }

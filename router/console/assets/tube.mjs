@@ -1,7 +1,8 @@
 // One tube: how it goes, its jobs by state, putting one, pausing it.
 import { html, useState } from './vendor/preact.mjs';
 import { get, request } from './api.mjs';
-import { keep, kept, link, may, openDialog, setParams, usePolled } from './state.mjs';
+import { keep, kept, link, may, openDialog, refresh, setParams, usePolled } from './state.mjs';
+import { useEvents } from './live.mjs';
 import { Age, Button, Bytes, Empty, Fact, Num, Tabs, Trouble, states } from './parts.mjs';
 import { Jobs, Search, put } from './jobs.mjs';
 import { actOnMany, flush, once } from './act.mjs';
@@ -13,7 +14,8 @@ const orders = { oldest: 'oldest first', newest: 'newest first', next: 'next to 
 
 export default function Tube({ args: [path], params }) {
   const tube = usePolled((signal) => get('tubes/' + path, {}, { signal }), 2000, [path]);
-  const t = tube.value;
+  const t = !tube.problem || tube.problem.status !== 404 ? tube.value : undefined;
+  useEvents(['tube:' + path], {}, (name, data) => { if (name === 'tube' && !data.tube !== !t) refresh(); });
   const span = spans[params.span] ? params.span : '1h';
   const history = useHistory(series, span, path, t && t.name);
   const state = states.includes(params.state) ? params.state : 'ready';

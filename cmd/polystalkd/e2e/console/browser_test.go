@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,8 +20,9 @@ import (
 	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
-// patience bounds what a page may take; it is met only by one that hangs.
-const patience = 30 * time.Second
+// patience bounds what a page may take, also on a machine that has much else to do; it is met
+// only by one that hangs.
+const patience = time.Minute
 
 // A tab is one page in a browser of its own profile, and what its console has said.
 type tab struct {
@@ -39,24 +41,43 @@ type look struct {
 	zoomed bool // to 200 %
 }
 
-// browser starts Debian's chromium, or skips the test.
+// chromium is the browser of all tests of the package: to start one takes longer than many of
+// them. Each tab has a profile of its own in it.
+var chromium struct {
+	once sync.Once
+	ctx  context.Context
+	err  error
+	stop func()
+}
+
+// browser is Debian's chromium; without it the test is skipped.
 func browser(t *testing.T) context.Context {
 	t.Helper()
 	path := daemon.Tool(t, "chromium", "chromium")
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Headless, chromedp.Flag("disable-dev-shm-usage", true))
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("chromium does not start: %v", err)
+	chromium.once.Do(func() {
+		options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WSURLReadTimeout(patience))
+		ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
+		ctx, leave := chromedp.NewContext(ctx)
+		chromium.stop = func() { leave(); stop() }
+		chromium.ctx, chromium.err = ctx, chromedp.Do(ctx)
+	})
+	if chromium.err != nil {
+		t.Fatalf("chromium does not start: %v", chromium.err)
 	}
-	return ctx
+	return chromium.ctx
 }
 
-// open opens a page of the console at base.
-func open(t *testing.T, browser context.Context, base, page string, l look) *tab {
+// stopBrowser ends it, if a test has started it.
+func stopBrowser() {
+	if chromium.stop != nil {
+		chromium.stop()
+	}
+}
+
+// open opens a page of the console at base, in a tab that is closed when the test ends.
+func open(t *testing.T, base, page string, l look) *tab {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	ctx, cancel := chromedp.NewContext(browser(t), chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
 	b := &tab{t: t, ctx: ctx, base: base}
 	messages := chromedp.Console(ctx)
@@ -123,7 +144,7 @@ func (b *tab) eval(js string) string {
 
 // text is what can be read on the page.
 func (b *tab) text() string {
-	ctx, cancel := context.WithTimeout(b.ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	v, err := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body.innerText"))
 	if err != nil {
@@ -151,6 +172,12 @@ func (b *tab) shows(what, js string) {
 func (b *tab) reads(text string) {
 	b.t.Helper()
 	b.shows(text, fmt.Sprintf("document.body.innerText.includes(%q)", text))
+}
+
+// drawn waits until all graphs of the page are drawn.
+func (b *tab) drawn() {
+	b.t.Helper()
+	b.shows("its graphs", "[...document.querySelectorAll('.plot')].every(x => x.querySelector('canvas'))")
 }
 
 // keys types texts, one after the other. A key and its character are one event, as they are
@@ -181,7 +208,7 @@ func (b *tab) keys(texts ...string) {
 // Enter: who has no mouse can do it too.
 func (b *tab) press(text string) {
 	b.t.Helper()
-	find := fmt.Sprintf("[...document.querySelectorAll('dialog[open] button, dialog[open] a, body:not(:has(dialog[open])) button, body:not(:has(dialog[open])) a')].find(x => x.innerText.trim() === %q && !x.disabled)", text)
+	find := fmt.Sprintf("[...document.querySelectorAll('dialog[open] button, dialog[open] a, body:not(:has(dialog)) button, body:not(:has(dialog)) a')].find(x => x.innerText.trim() === %q && !x.disabled)", text)
 	b.shows("a button "+text, find)
 	b.eval(find + ".focus()")
 	b.keys(kb.Enter)
@@ -194,16 +221,26 @@ func (b *tab) answer(texts ...string) {
 	b.keys(texts...)
 }
 
-// quiet fails the test if the browser's console has said something.
-func (b *tab) quiet() {
+// quiet fails the test if the browser's console has said something but what is expected: of
+// an answer that is an error the browser itself says so there.
+func (b *tab) quiet(expected ...string) {
 	b.t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, m := range b.said {
-		b.t.Errorf("the browser's console says: %s", m)
+		if !slices.ContainsFunc(expected, func(e string) bool { return strings.Contains(m, e) }) {
+			b.t.Errorf("the browser's console says: %s", m)
+		}
 	}
 	b.said = nil
 }
+
+// What the browser says of answers that are errors.
+const (
+	notThere = "status of 404"
+	notKnown = "status of 401"
+	noAnswer = "net::ERR_"
+)
 
 // picture keeps what is seen in the folder of POLYSTALK_PICTURES, if that is set.
 func (b *tab) picture(name string) {
@@ -220,9 +257,7 @@ func (b *tab) picture(name string) {
 // axe fails the test if axe-core finds something on the page that keeps people out.
 func (b *tab) axe(source string) {
 	b.t.Helper()
-	if _, err := chromedp.Run(b.ctx, chromedp.Evaluate[*any](source+"; null")); err != nil {
-		b.t.Fatal(err)
-	}
+	b.eval("(window.axe || (() => {" + source + "})(), true)")
 	text := b.eval(`axe.run().then(r => JSON.stringify(r.violations.map(v => ({id: v.id, help: v.help, nodes: v.nodes.map(n => n.html + " " + n.failureSummary)}))))`)
 	var found []struct {
 		ID, Help string
@@ -239,11 +274,11 @@ func (b *tab) axe(source string) {
 // axeSource is axe-core, which is installed beside the tests; without it the test is skipped.
 func axeSource(t *testing.T) string {
 	t.Helper()
-	for _, dir := range []string{os.Getenv("POLYSTALK_NODE_MODULES"), "../../../../.ci/tmp/node/node_modules"} {
-		if b, err := os.ReadFile(filepath.Join(dir, "axe-core", "axe.min.js")); dir != "" && err == nil {
+	for _, dir := range filepath.SplitList(os.Getenv("NODE_PATH")) {
+		if b, err := os.ReadFile(filepath.Join(dir, "axe-core", "axe.min.js")); err == nil {
 			return string(b)
 		}
 	}
-	t.Skip("no axe-core: .ci/run installs it")
+	t.Skip("no axe-core in NODE_PATH: .ci/run installs it")
 	return ""
 }

@@ -6,25 +6,21 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
 
 func digest(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
 
-// closing leaves a page, which ends its stream.
-var closing = chromedp.Navigate("about:blank")
-
 // TestByKeyboardAlone: put, find, kick, edit, move, delete and flush without a mouse.
 func TestByKeyboardAlone(t *testing.T) {
 	s := serve(t)
 	s.fill()
-	b := open(t, browser(t), s.base, "tubes", look{})
+	b := open(t, s.base, "tubes", look{})
 	b.reads("mail")
 
 	// Keys find the tube and open it.
 	b.keys("/", "m", "a", "i", "l")
-	b.shows("one tube", "document.querySelectorAll('tbody tr').length === 1")
+	b.shows("one tube", "document.querySelectorAll('tbody tr[aria-rowindex]').length === 1")
 	b.keys(kb.Enter, "j", kb.Enter)
 	b.shows("the tube", "location.hash.startsWith('#/tube/mail')")
 
@@ -75,7 +71,7 @@ func TestByKeyboardAlone(t *testing.T) {
 	b.shows("the button again", "document.activeElement.innerText === 'Put a job'")
 	b.keys("g", "s")
 	b.reads("gearman-listen")
-	b.quiet()
+	b.quiet(notThere) // of the tube from which the last job was deleted
 }
 
 // TestManyAreCountedFirst: what is done to all that match is what was counted.
@@ -84,7 +80,7 @@ func TestManyAreCountedFirst(t *testing.T) {
 	for i := range 130 {
 		s.put("mail", fmt.Sprintf("job %d", i), "")
 	}
-	b := open(t, browser(t), s.base, "tube/mail", look{})
+	b := open(t, s.base, "tube/mail", look{})
 	b.press("Bury")
 	b.reads("Bury 130 jobs?")
 	s.put("mail", "late", "")
@@ -103,7 +99,7 @@ func TestBodiesAreText(t *testing.T) {
 	evil := `<img src=x onerror="document.title='run'"><script>document.title='run'</script>`
 	ids := []string{s.put("evil", evil, ""), s.put("evil", `{"html": "</pre><script>document.title='run'</script>", "n": 123456789012345678901234567890.10}`, "")}
 	s.submit("<script>document.title='run'</script>", "x")
-	b := open(t, browser(t), s.base, "tubes", look{})
+	b := open(t, s.base, "tubes", look{})
 	b.reads("<script>document.title='run'</script>")
 	b.visit("tube/evil")
 	b.reads("onerror")

@@ -8,4 +8,4 @@ import (
 	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
-func TestMain(m *testing.M) { daemon.Main(m) }
+func TestMain(m *testing.M) { daemon.Main(m, stopBrowser) }

@@ -142,7 +142,7 @@ func (s *server) pages() map[string]string {
 	return map[string]string{
 		"overview": "Needs a look", "tubes": `bytes\xFE\xFF`, "tube/mail": "using / watching / waiting", "tube/mail?state=buried": "using / watching / waiting",
 		"tube/bytes%FE%FF": `bytes\xFE\xFF`, "tube/nobody": "There is no such tube", "job/" + s.job: "time to run",
-		"buried": "all tubes", "connections": "Connections", "operations": "Operations", "server": "gearman-listen",
+		"buried": "all tubes", "connections": "Look again", "operations": "Nothing was done to many jobs", "server": "gearman-listen",
 	}
 }
 
@@ -152,29 +152,25 @@ func TestPages(t *testing.T) {
 	axe := axeSource(t)
 	s := serve(t, "--http-tokens-file", tokens(t))
 	s.fill()
-	chromium := browser(t)
 	for name, l := range map[string]look{"light": {}, "dark": {dark: true}, "narrow": {width: 390}, "zoomed": {zoomed: true}} {
 		for role, token := range map[string]string{"admin": adminToken, "read": readToken} {
 			if role == "read" && name != "light" {
 				continue // the same pages with fewer buttons
 			}
 			t.Run(name+"/"+role, func(t *testing.T) {
-				b := open(t, chromium, s.base, "", l)
+				b := open(t, s.base, "", l)
 				b.login(token)
 				for page, text := range s.pages() {
 					b.visit(page)
-					b.reads(text)
-					time.Sleep(300 * time.Millisecond) // graphs, and what comes a moment later
+					b.shows("the page "+page, fmt.Sprintf("document.querySelector('main').innerText.includes(%q)", text))
+					b.drawn()
 					b.axe(axe)
 					b.picture(name + "-" + role + "-" + page)
-					if page == "tube/nobody" {
-						b.said = nil // the browser itself says that it is not there
-					}
 					if t.Failed() {
 						t.Fatalf("page %s", page)
 					}
 				}
-				b.quiet()
+				b.quiet(notKnown, notThere) // before the login, and of the tube that nobody has
 				if role == "read" {
 					for _, page := range []string{"tube/mail", "job/" + s.job, "tubes", "buried"} {
 						b.visit(page)
@@ -184,7 +180,6 @@ func TestPages(t *testing.T) {
 						}
 					}
 				}
-				b.do(closing)
 			})
 		}
 	}
@@ -194,7 +189,6 @@ func TestPages(t *testing.T) {
 func (b *tab) login(token string) {
 	b.t.Helper()
 	b.shows("the field for the token", "document.activeElement.type === 'password'")
-	b.said = nil // that who asks is not known is said by the browser itself
 	b.keys(token, "\r")
 	b.reads("Needs a look")
 }

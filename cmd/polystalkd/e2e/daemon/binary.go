@@ -19,8 +19,9 @@ import (
 // Binary is the polystalkd under test, built once by Main.
 var Binary string
 
-// Main is a package's TestMain: it builds the program, runs the tests, and removes it.
-func Main(m *testing.M) {
+// Main is a package's TestMain: it builds the program, runs the tests, and removes it. Before
+// it ends the process it calls after, which ends what tests have in common.
+func Main(m *testing.M, after ...func()) {
 	dir, err := os.MkdirTemp("", "polystalkd-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -35,6 +36,9 @@ func Main(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
+	for _, f := range after {
+		f()
+	}
 	os.RemoveAll(dir)
 	os.Exit(code)
 }

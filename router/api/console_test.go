@@ -1,0 +1,65 @@
+package api
+
+import (
+	"compress/gzip"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+
+	"polystalk/router/console"
+)
+
+// TestConsoleIsServed: with its policy, in both forms, and not again to who has it.
+func TestConsoleIsServed(t *testing.T) {
+	w := newWorld(t, setup{unstarted: true}) // it can say that the server is starting
+	page := w.do("GET", "/", ask{})
+	page.wants(t, 200, "")
+	if got := page.header.Get("Content-Type"); got != "text/html; charset=utf-8" {
+		t.Errorf("the page is %q", got)
+	}
+	names := regexp.MustCompile(`(?:src|href)="(console/[^"]+)"`).FindAllStringSubmatch(page.body, -1)
+	if len(names) < 2 {
+		t.Fatalf("the page loads nothing: %s", page.body)
+	}
+	for _, m := range names {
+		plain := w.do("GET", "/"+m[1], ask{header: map[string]string{"Accept-Encoding": "identity"}})
+		plain.wants(t, 200, "")
+		if got := plain.header.Get("Content-Security-Policy"); got != console.Policy {
+			t.Errorf("%s: the policy is %q", m[1], got)
+		}
+		if plain.header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: a browser may take it for something else", m[1])
+		}
+		packed := w.do("GET", "/"+m[1], ask{header: map[string]string{"Accept-Encoding": "br, gzip"}})
+		packed.wants(t, 200, "")
+		z, err := gzip.NewReader(strings.NewReader(packed.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(z); err != nil || string(b) != plain.body {
+			t.Errorf("%s: compressed it is another one (%v)", m[1], err)
+		}
+		if packed.header.Get("ETag") == plain.header.Get("ETag") {
+			t.Errorf("%s: both forms have the tag %s", m[1], packed.header.Get("ETag"))
+		}
+		for _, a := range []*answer{plain, packed} {
+			encoding := "identity"
+			if a == packed {
+				encoding = "gzip"
+			}
+			again := w.do("GET", "/"+m[1], ask{header: map[string]string{"Accept-Encoding": encoding, "If-None-Match": a.header.Get("ETag")}})
+			if again.wants(t, 304, ""); again.body != "" {
+				t.Errorf("%s is sent again", m[1])
+			}
+		}
+		if head := w.do("HEAD", "/"+m[1], ask{}); head.status != 200 || head.body != "" {
+			t.Errorf("HEAD of %s: %d", m[1], head.status)
+		}
+	}
+	for _, name := range []string{"nothing.mjs", "vendor", "vendor/LICENSES", "../console.go", "%2e%2e/console.go", "", "style.css/"} {
+		if a := w.do("GET", "/console/"+name, ask{}); a.status != 404 && a.status/100 != 3 {
+			t.Errorf("/console/%s: %d", name, a.status)
+		}
+	}
+}

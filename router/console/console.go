@@ -6,8 +6,9 @@
 //	                       │     └─► jobs, act, body, graph: what several pages are made of
 //	                       └─► state, live, api: where one is, the stream of events, requests
 //
-// There is no build step: the modules are sent as they are written. assets/vendor has what
-// others wrote, each with its licence; vendor.sh there says how it got there.
+// There is no build step: the modules are sent as they are written, those that the first page
+// needs as one (first.go). assets/vendor has what others wrote, each with its licence;
+// vendor.sh there says how it got there.
 //
 // Libraries: preact with htm draws the page from functions of its state, without unsafe-eval
 // and inline scripts; uPlot draws graphs in a tenth of the code and time of others.
@@ -45,24 +46,25 @@ type File struct {
 const Index = "index.html"
 
 var files = sync.OnceValue(func() map[string]*File {
-	all := make(map[string]*File)
+	texts := make(map[string][]byte)
 	err := fs.WalkDir(assets, "assets", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		b, err := assets.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		f := &File{Type: mediaType(name), Plain: b, Sum: xxhash.Sum64(b)}
-		if f.Type != "" {
-			f.Zipped = zipped(b)
-			all[name[len("assets/"):]] = f
-		}
-		return nil
+		texts[name[len("assets/"):]], err = assets.ReadFile(name)
+		return err
 	})
+	if err == nil {
+		texts, err = joined(texts)
+	}
 	if err != nil {
-		panic("console: the files in the program cannot be read: " + err.Error())
+		panic("console: the files in the program are not those of a console: " + err.Error())
+	}
+	all := make(map[string]*File)
+	for name, b := range texts {
+		if t := mediaType(name); t != "" {
+			all[name] = &File{Type: t, Plain: b, Zipped: zipped(b), Sum: xxhash.Sum64(b)}
+		}
 	}
 	return all
 })

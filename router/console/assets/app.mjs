@@ -1,8 +1,10 @@
-// The console: its frame, its pages by name, its keys. A page is loaded when it is opened.
+// The console: its frame, its pages by name, its keys. A page is loaded when it is opened, but
+// for the overview, which is there from the start.
 import { html, render, useEffect, useRef, useState } from './vendor/preact.mjs';
 import { request } from './api.mjs';
 import { route, session, loadSession, logout, link, go, theme, paused, selecting, still, dialogs, openDialog } from './state.mjs';
 import { live, stale } from './live.mjs';
+import Overview from './overview.mjs';
 import { Dialogs, Notices, Trouble, keyTable } from './parts.mjs';
 import { clock } from './format.mjs';
 
@@ -16,7 +18,7 @@ const pages = {
 };
 const parts = { tube: 'tubes', job: 'tubes' }; // pages below another
 
-const loaded = {};
+const loaded = { overview: { view: Overview } };
 
 /** usePage is a page's component once its module is there. */
 function usePage(name) {

@@ -1,5 +1,5 @@
 // Who is connected: with what, since when, holding which jobs.
-import { html, useCallback, useEffect, useState } from './vendor/preact.mjs';
+import { html, useCallback, useEffect, useRef, useState } from './vendor/preact.mjs';
 import { get, request, tubeParam } from './api.mjs';
 import { go, link, may, setParams, usePolled } from './state.mjs';
 import { Age, Button, Bytes, Empty, Fact, Num, State, Table, Trouble, confirm } from './parts.mjs';
@@ -30,13 +30,16 @@ export default function Connections({ args: [id], params }) {
 
 function List({ params }) {
   const [list, set] = useState({ rows: [] });
+  const fresh = JSON.stringify(params);
+  const turn = useRef(0); // of the list: answers of an earlier one are dropped
   const ask = { protocol: params.protocol, holding: params.holding };
   const load = useCallback(async (after) => {
+    const mine = after ? turn.current : ++turn.current;
     try {
       const v = await get('connections' + (params.tube ? '?tube=' + tubeParam(params.tube) : ''), { ...ask, limit: 200, after });
-      set((was) => ({ rows: after ? [...was.rows, ...v.connections] : v.connections, next: v.next, done: true }));
-    } catch (err) { set((was) => ({ ...was, problem: err, done: true })); }
-  }, [JSON.stringify(params)]);
+      if (mine === turn.current) set((was) => ({ rows: after ? [...was.rows, ...v.connections] : v.connections, next: v.next, of: fresh, done: true }));
+    } catch (err) { if (mine === turn.current) set((was) => ({ ...was, next: undefined, problem: err, done: true })); }
+  }, [fresh]);
   useEffect(() => {
     load();
     const again = () => load();
@@ -50,8 +53,8 @@ function List({ params }) {
       ${params.tube && html`<span class="chip">at <span class="name">${shown(params.tube)}</span> <button type="button" aria-label="all tubes" onClick=${() => setParams({ tube: '' })}>×</button></span>`}
       <${Button} onClick=${() => load()}>Look again</${Button}></div>
     <${Trouble} problem=${list.problem} />
-    <${Table} label="connections" columns=${columns} rows=${list.rows} keyOf=${(c) => c.id} open=${(c) => link('connections', [c.id])} fresh=${JSON.stringify(params)}
-      more=${list.next ? () => load(list.next) : undefined} empty=${list.done && html`<${Empty}>No client is connected${params.holding || params.tube || params.protocol ? ' to which that applies' : ''}.</${Empty}>`} />`;
+    <${Table} label="connections" columns=${columns} rows=${list.rows} keyOf=${(c) => c.id} open=${(c) => link('connections', [c.id])} fresh=${fresh}
+      more=${list.next && list.of === fresh ? () => load(list.next) : undefined} empty=${list.done && html`<${Empty}>No client is connected${params.holding || params.tube || params.protocol ? ' to which that applies' : ''}.</${Empty}>`} />`;
 }
 
 function shown(path) { try { return decodeURIComponent(path); } catch { return path; } }

@@ -24,7 +24,8 @@ const columns = [
 ];
 
 /**
- * useJobs is a list of jobs that grows as one scrolls: {rows, load(), next, looked, problem}.
+ * useJobs is a list of jobs that grows as one scrolls: {rows, more(), looked, problem}; without
+ * more it is whole.
  * path is that of the list, params its parameters.
  */
 function useJobs(path, params) {
@@ -50,9 +51,9 @@ function useJobs(path, params) {
         if (mine !== turn.current) return;
         set((was) => ({ ...was, looked: (after ? was.looked : 0) + looked, searching: rows.length === 0 && !!at }));
       } while (rows.length === 0 && at);
-      set((was) => ({ rows: after ? [...was.rows, ...rows] : rows, next: v.next, looked: (after ? was.looked : 0) + looked, done: true }));
+      set((was) => ({ rows: after ? [...was.rows, ...rows] : rows, next: v.next, of: key, looked: (after ? was.looked : 0) + looked, done: true }));
     } catch (err) {
-      if (mine === turn.current) set((was) => ({ ...was, problem: err, done: true, searching: false }));
+      if (mine === turn.current) set((was) => ({ ...was, next: undefined, problem: err, done: true, searching: false }));
     }
     busy.current = false;
   }, [key]);
@@ -64,7 +65,8 @@ function useJobs(path, params) {
     addEventListener('polystalk-refresh', again);
     return () => { turn.current++; removeEventListener('polystalk-refresh', again); };
   }, [load]);
-  return { ...list, load };
+  // A cursor is of the list that it came with.
+  return { ...list, more: list.next && list.of === key ? () => load(list.next) : undefined };
 }
 
 /**
@@ -83,10 +85,10 @@ export function Jobs({ of, empty }) {
     <${Trouble} problem=${list.problem} />
     ${list.searching && html`<p class="dim num" role="status">Searching: ${group(list.looked || 0)} jobs so far …</p>`}
     <${Table} label="jobs" columns=${shown} rows=${list.rows} keyOf=${(j) => j.id} live=${false} fresh=${of.path + JSON.stringify(of.params)}
-      open=${(j) => link('job', [j.id])} more=${list.next ? () => list.load(list.next) : undefined}
+      open=${(j) => link('job', [j.id])} more=${list.more}
       selected=${selected} onSelect=${may('operate') ? select : undefined}
       empty=${list.done && html`<${Empty}>${empty}</${Empty}>`} />
-    ${list.next && html`<div class="line"><${Button} onClick=${() => list.load(list.next)}>Load more</${Button}><span class="dim">there are more</span></div>`}`;
+    ${list.more && html`<div class="line"><${Button} onClick=${list.more}>Load more</${Button}><span class="dim">there are more</span></div>`}`;
 }
 
 function Deeds({ of, verbs, chosen, done }) {

@@ -1,12 +1,12 @@
 // The parts that pages are made of.
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from './vendor/preact.mjs';
-import { count, group, age as ageText, bytes as bytesText } from './format.mjs';
+import { age, bytes, count, group } from './format.mjs';
 import { dialogs, notices, dismiss, openDialog, selecting, route } from './state.mjs';
 
 /** Num is a number, compact when it is large; the exact one is its title. */
 export const Num = ({ n }) => html`<span class=${n ? 'num' : 'num zero'} title=${n >= 1e6 ? group(n) : undefined}>${count(n)}</span>`;
-export const Age = ({ s }) => html`<span class="num">${ageText(s)}</span>`;
-export const Bytes = ({ n }) => html`<span class="num" title=${group(n) + ' bytes'}>${bytesText(n)}</span>`;
+export const Age = ({ s }) => html`<span class="num">${age(s)}</span>`;
+export const Bytes = ({ n }) => html`<span class="num" title=${group(n) + ' bytes'}>${bytes(n)}</span>`;
 
 /** States by their marks: a shape and a word besides the colour. */
 export const states = ['ready', 'delayed', 'reserved', 'buried'];
@@ -100,7 +100,8 @@ export function Table({ label, columns, rows, keyOf, sort, onSort, open, selecte
 
   const first = Math.max(0, Math.floor(view.top / rowHeight) - 6);
   const last = Math.min(rows.length, first + Math.min(rowsMost, Math.ceil(view.height / rowHeight) + 12));
-  useEffect(() => { if (more && last >= rows.length - 3) more(); }, [last, rows.length, more]);
+  const wants = Boolean(more) && last >= rows.length - 3;
+  useEffect(() => { if (wants) more(); }, [wants, rows.length, fresh]); // once for each end that is seen
 
   const choose = (row) => {
     const k = keyOf(row);

@@ -37,19 +37,24 @@ export default function Tubes({ params }) {
     if (!quietly) show(known.current);
   };
   useEffect(() => onGoOn(() => show(known.current)), []);
-  const loading = useRef(false);
+  const turn = useRef(0); // of the list: answers of an earlier one are dropped
+  const growing = useRef(false);
 
   // A name is looked for anywhere, unless it is a pattern already.
   const pattern = match && !/[*?[]/.test(match) ? `*${match}*` : match;
+  const fresh = JSON.stringify([sort, pattern]);
   const load = useCallback(async (after) => {
-    if (loading.current) return;
-    loading.current = true;
+    if (after && growing.current) return;
+    const mine = after ? turn.current : ++turn.current;
+    growing.current = Boolean(after);
     try {
       const v = await get('tubes', { sort, match: pattern, limit: after ? 1000 : toldOf, after });
-      setList((was) => ({ rows: after ? [...was.rows, ...v.tubes] : v.tubes, next: v.next, matching: v.matching }));
-    } catch (err) { setList((was) => ({ ...was, problem: err })); }
-    loading.current = false;
-  }, [sort, pattern]);
+      if (mine === turn.current) setList((was) => ({ rows: after ? [...was.rows, ...v.tubes] : v.tubes, next: v.next, of: fresh, matching: v.matching }));
+    } catch (err) {
+      if (mine === turn.current) setList((was) => ({ ...was, next: undefined, problem: err }));
+    }
+    if (mine === turn.current) growing.current = false;
+  }, [fresh]);
   useEffect(() => { load(); }, [load]);
   useEffect(() => {
     const again = () => load();
@@ -73,7 +78,7 @@ export default function Tubes({ params }) {
       ${selected.size > 0 && may('operate') && html`<${Chosen} tubes=${chosen} done=${() => select(new Set())} />`}</div>
     <${Trouble} problem=${list.problem} />
     <${Table} label="tubes" columns=${columns} rows=${list.rows} keyOf=${(t) => t.path} sort=${sort} onSort=${(s) => setParams({ sort: s === 'name' ? '' : s })}
-      open=${(t) => link('tube', [t.path])} fresh=${sort + match} more=${list.next ? () => load(list.next) : undefined}
+      open=${(t) => link('tube', [t.path])} fresh=${fresh} more=${list.next && list.of === fresh ? () => load(list.next) : undefined}
       selected=${selected} onSelect=${may('operate') ? select : undefined}
       empty=${list.matching !== undefined && html`<${Empty}>${match ? html`No tube's name has <b class="name">${match}</b> in it.` : 'There is no tube with jobs or clients yet.'}</${Empty}>`} />`;
 }

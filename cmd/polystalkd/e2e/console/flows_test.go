@@ -35,6 +35,7 @@ func TestByKeyboardAlone(t *testing.T) {
 	b.reads("time to run")
 	b.press("Kick")
 	b.reads("Job " + s.job + " is ready")
+	b.shows("the job as it is now", "document.querySelector('main .state').innerText.trim() === 'ready'")
 	b.press("Edit")
 	b.shows("the form", "document.querySelector('dialog[open] input')")
 	b.eval("document.querySelector('dialog[open] input').select()")

@@ -4,12 +4,16 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -20,6 +24,9 @@ import (
 type front struct {
 	*httptest.Server
 	to atomic.Pointer[url.URL] // nil: it closes what is opened
+
+	mu    sync.Mutex
+	asked []string // the paths and queries of all requests
 }
 
 // newFront is a proxy that takes a prefix off the paths.
@@ -33,6 +40,9 @@ func newFront(t *testing.T, prefix, base string) *front {
 	}
 	handler := http.StripPrefix(prefix, proxy)
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.mu.Lock()
+		f.asked = append(f.asked, r.URL.RequestURI())
+		f.mu.Unlock()
 		if f.to.Load() == nil {
 			panic(http.ErrAbortHandler)
 		}
@@ -54,6 +64,27 @@ func (f *front) leadTo(base string) {
 func (f *front) cut() {
 	f.to.Store(nil)
 	f.CloseClientConnections()
+}
+
+// TestFirstPageTakesFewRequests: those for the page and those for what it shows; how large the
+// page is, its package tests.
+func TestFirstPageTakesFewRequests(t *testing.T) {
+	s := serve(t)
+	s.fill()
+	f := newFront(t, "", s.base)
+	b := open(t, f.URL, "", look{})
+	b.reads("Needs a look")
+	b.reads("live")
+	b.shows("graphs", "document.querySelectorAll('.plot canvas').length === 4")
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	asked := make(map[string]bool) // what is asked for again some seconds later counts once
+	for _, uri := range f.asked {
+		asked[regexp.MustCompile(`[?&]from=\d+`).ReplaceAllString(uri, "")] = true
+	}
+	if len(asked) > 12 || len(asked) < 7 {
+		t.Errorf("%d requests: %q", len(asked), slices.Sorted(maps.Keys(asked)))
+	}
 }
 
 // TestStreamIsLostAndComesBack: figures of a server that is gone are said to be stale, and are
@@ -157,7 +188,7 @@ func TestTenThousandTubes(t *testing.T) {
 	}
 	b.press("Bodies")
 	b.shows("the largest first", "document.querySelector('th[aria-sort=descending]')")
-	for range 40 {
+	for range 15 {
 		b.eval("(box => { box.scrollTop = box.scrollHeight; })(document.querySelector('.table'))")
 		b.eval("new Promise(done => setTimeout(done, 50))")
 		if rows := count(); rows > 60 {

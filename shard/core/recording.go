@@ -1,7 +1,12 @@
 package core
 
 import (
+	"cmp"
+	"encoding/binary"
 	"fmt"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
 
 	"polystalk/shard/record"
 	"polystalk/shard/store"
@@ -199,4 +204,96 @@ func (c *Core) CopyPause(tube []byte) {
 	if t := c.findTube(tube); t != nil && t.pauseUntil != 0 {
 		c.recordPause(t)
 	}
+}
+
+// Digest is a hash of what comes back of the core where its records are replayed: of its
+// jobs, in the order of their ids, and of the pauses of its tubes, as they are at the moment
+// now, when the time of day is ahead by so much. Two cores that hold the same have the same
+// digest, whatever they have been through and whoever has reserved what: a reserved job
+// counts as the ready one that it will be. Left out is what may change without a record: the
+// counters of a job, since when it is ready, and all clients. A flushed job that is not yet
+// reclaimed is gone for this core, and back in one that is replayed.
+//
+// Its cost is linear in jobs and bodies, for which it also takes memory: it is for tests, and
+// for who has time.
+func (c *Core) Digest(now, ahead Time) uint64 {
+	var jobs []*store.Job
+	c.eachJob(func(j *store.Job) {
+		if !j.IsSubmitted() || c.submissionOf(j).Is(store.Background) {
+			jobs = append(jobs, j)
+		}
+	})
+	slices.SortFunc(jobs, func(a, b *store.Job) int { return cmp.Compare(a.ID, b.ID) })
+	d := digest{Digest: xxhash.New()}
+	for _, j := range jobs {
+		c.digestJob(&d, j, now, ahead)
+	}
+	var paused []*tube
+	for _, t := range c.tubes {
+		if t != nil && t.pauseUntil > now {
+			paused = append(paused, t)
+		}
+	}
+	slices.SortFunc(paused, func(a, b *tube) int { return cmp.Compare(a.name, b.name) })
+	for _, t := range paused {
+		d.bytes([]byte(t.name))
+		d.numbers(uint64(DayOf(t.pauseUntil, ahead)), uint64(t.pauseFor))
+	}
+	return d.Sum64()
+}
+
+// digestJob adds one job to d.
+func (c *Core) digestJob(d *digest, j *store.Job, now, ahead Time) {
+	state := j.State
+	if isTaken(j) {
+		state = c.moving[j.ID].was
+	}
+	if state == Reserved || state == Delayed && c.dueOf(j) <= now {
+		state = Ready
+	}
+	due := Time(0)
+	switch state {
+	case Delayed:
+		due = DayOf(c.dueOf(j), ahead)
+	case Buried:
+		due = j.Since + c.buriedAhead
+	}
+	d.numbers(uint64(j.ID), uint64(DayOf(j.Created, ahead)), uint64(state), uint64(due),
+		uint64(j.Pri), uint64(j.Delay), uint64(c.ttrOf(j)))
+	d.bytes([]byte(c.tubes[j.Tube].name))
+	d.bytes(c.bodyOf(j))
+	if !j.IsSubmitted() {
+		return
+	}
+	s := c.submittedRecord(j)
+	d.bytes(s.Unique)
+	d.bytes(s.Reducer)
+	flags := uint64(0)
+	if s.ByBody {
+		flags |= 1
+	}
+	if s.Joinable {
+		flags |= 2
+	}
+	d.numbers(flags, uint64(s.Lost))
+}
+
+// A digest is a hash under way. What goes into it is delimited, so that no two lists of
+// values are the same bytes.
+type digest struct {
+	*xxhash.Digest
+	scratch []byte
+}
+
+func (d *digest) numbers(all ...uint64) {
+	d.scratch = d.scratch[:0]
+	for _, n := range all {
+		d.scratch = binary.LittleEndian.AppendUint64(d.scratch, n)
+	}
+	d.Write(d.scratch) // never fails
+}
+
+func (d *digest) bytes(b []byte) {
+	d.numbers(uint64(len(b)))
+	d.Write(b)
 }

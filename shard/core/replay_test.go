@@ -206,6 +206,9 @@ func compareReplay(s *scribe, now Time) error {
 	if len(is) != len(was) {
 		return fmt.Errorf("%d jobs after the replay, want %d", len(is), len(was))
 	}
+	if a, b := s.core.Digest(now, 0), c.Digest(now, 0); a != b {
+		return fmt.Errorf("the digest is %x after the replay, want %x", b, a)
+	}
 	if err := sums(s.core, &s.buf); err != nil {
 		return fmt.Errorf("before the replay: %w", err)
 	}

@@ -15,14 +15,32 @@ var ErrMemory = errors.New("out of memory for the journal's jobs")
 
 // A Replay builds a core's state from records, in the order in which they
 // were written. The core must be new; it is used by nobody else before Done.
+//
+// A Replay may stay open: who follows another's records calls Settle once it has caught up,
+// and goes on with Apply for as long as it likes. Before the first Settle records only make
+// jobs, since most that a journal holds are gone again in the end; the orders and sums of
+// what is left are made by it, once for all jobs. From then on each Apply keeps them, so that
+// neither the next Settle nor Done depends on how many jobs there are:
+//
+//	Replay ─► Apply … ─► Done                              a start: Done does all of Settle
+//	Replay ─► Apply … ─► Settle ─► Apply, Settle … ─► Done  a follower, who may wait for long
 type Replay struct {
 	// Ahead is by how much the time of day, which records tell, is ahead of the core's
-	// time; see timer.go. It may be set before the first Apply.
+	// time; see timer.go. It may be set before any Apply.
 	Ahead Time
+
+	// Hear is called with each job that comes to be, and with each that is gone, from the
+	// first Settle on: what there is by then tells EachID. A job of which there is a copy
+	// is told of once more. Nil: nobody wants to know.
+	Hear func(id JobID, lives bool)
 
 	c       *Core
 	partial map[uint64]*partialJob // by id
 	highID  uint64                 // also of jobs that are gone: ids never start again
+
+	settled   bool               // the orders are kept, and empty tubes are forgotten
+	accounted bool               // so are the sums of the core's buffer
+	unsorted  map[*tube]struct{} // a list of theirs is not in order all the same
 }
 
 // A partialJob waits for its body's Chunks.
@@ -34,7 +52,7 @@ type partialJob struct {
 
 // Replay starts a replay.
 func (c *Core) Replay() *Replay {
-	return &Replay{c: c, partial: make(map[uint64]*partialJob)}
+	return &Replay{c: c, partial: make(map[uint64]*partialJob), unsorted: make(map[*tube]struct{})}
 }
 
 // Apply takes one record; its slices are only read during the call. It ignores
@@ -70,11 +88,12 @@ func (p *Replay) Apply(r *record.Record) error {
 		}
 	case record.Update:
 		if i, j, t := p.c.find(JobID(r.ID)); i != 0 {
+			was := p.spotOf(j)
 			p.c.leave(t, i, j)
 			if r.Submitted != nil && j.IsSubmitted() {
 				p.c.submissions.setProgress(j.Submission(), progress{lost: r.Submitted.Lost})
 			}
-			p.place(t, i, j, r)
+			p.place(t, i, j, r, was)
 		}
 	case record.Delete:
 		// Only of its own slot: one that raises the highest id (see recordNumber) may
@@ -85,6 +104,8 @@ func (p *Replay) Apply(r *record.Record) error {
 		}
 		if i, j, t := p.c.find(JobID(r.ID)); i != 0 && t.slot == r.Slot {
 			p.remove(t, i, j)
+			p.tell(r.ID, false)
+			p.rest(t)
 		}
 	case record.Pause:
 		t := p.tube(r.Tube, r.Slot)
@@ -94,6 +115,7 @@ func (p *Replay) Apply(r *record.Record) error {
 		}
 		p.c.setPause(t, until, Time(r.Length))
 		p.c.refresh(t)
+		p.rest(t)
 	}
 	return nil
 }
@@ -118,7 +140,9 @@ func (p *Replay) tube(name []byte, slot uint16) *tube {
 
 // put makes the job of a Put or a Copy. Its body is in r, or in large.
 func (p *Replay) put(r *record.Record, large Large) error {
+	was := spot{}
 	if i, j, t := p.c.find(JobID(r.ID)); i != 0 {
+		was = p.spotOf(j)
 		p.remove(t, i, j) // a Copy: all of it is here again
 	}
 	op := Op{ID: JobID(r.ID), Body: r.Body, Large: large}
@@ -139,8 +163,19 @@ func (p *Replay) put(r *record.Record, large Large) error {
 	p.c.countIn(t, j)
 	t.restored++
 	p.c.sums.restored++
-	p.place(t, i, j, r)
+	p.place(t, i, j, r, was)
+	if p.accounted {
+		p.c.account(t, j, 1)
+	}
+	p.tell(r.ID, true)
 	return nil
+}
+
+// tell tells who wants to know that a job is there, or is gone.
+func (p *Replay) tell(id uint64, lives bool) {
+	if p.settled && p.Hear != nil {
+		p.Hear(JobID(id), lives)
+	}
 }
 
 // submitted gives j its submission. It reports false when there is no memory.
@@ -161,8 +196,9 @@ func (p *Replay) submitted(t *tube, i uint32, j *store.Job, op *Op, s *record.Su
 	return true
 }
 
-// place brings a job that is in no container into the recorded state.
-func (p *Replay) place(t *tube, i uint32, j *store.Job, r *record.Record) {
+// place brings a job that is in no container into the recorded state. was is where it was
+// before.
+func (p *Replay) place(t *tube, i uint32, j *store.Job, r *record.Record, was spot) {
 	n := &r.Counts
 	j.Pri, j.Delay = r.Pri, r.Delay
 	j.Reserves, j.Timeouts, j.Releases, j.Buries, j.Kicks = n.Reserves, n.Timeouts, n.Releases, n.Buries, n.Kicks
@@ -189,10 +225,16 @@ func (p *Replay) place(t *tube, i uint32, j *store.Job, r *record.Record) {
 			j.Since = j.Created
 		}
 	}
+	if p.settled {
+		p.order(t, i, j, was)
+	}
 }
 
 // remove forgets a job, as if it had never been.
 func (p *Replay) remove(t *tube, i uint32, j *store.Job) {
+	if p.accounted {
+		p.c.account(t, j, -1)
+	}
 	p.c.leave(t, i, j)
 	p.c.countOut(t, j)
 	p.c.freeJob(i, j)
@@ -200,8 +242,12 @@ func (p *Replay) remove(t *tube, i uint32, j *store.Job) {
 	p.c.sums.restored--
 }
 
-// Done ends the replay: what the core holds is now as of the moment now.
-func (p *Replay) Done(now Time) {
+// Settle brings all that was applied so far into order, as of the moment now: jobs whose
+// delay is over are ready, pauses that are over end, tubes that nobody needs are forgotten.
+// The first time its cost is linear in jobs. Later it is linear in tubes, and in the jobs
+// that have become ready meanwhile, so a follower should call it now and then. If the core
+// records, which may begin later, the sums of its buffer are true from here on.
+func (p *Replay) Settle(now Time) {
 	c := p.c
 	c.advance(now)
 	for _, t := range c.tubes {
@@ -209,37 +255,68 @@ func (p *Replay) Done(now Time) {
 			continue
 		}
 		p.ripen(t)
-		p.sortLists(t)
-		if t.pauseUntil != 0 && t.pauseUntil <= now {
+		if _, some := p.unsorted[t]; some || !p.settled {
+			p.sortLists(t)
+		}
+		if t.pauseUntil != 0 && t.pauseUntil <= c.now {
 			c.setPause(t, 0, 0)
 			c.refresh(t)
 		}
-		if t.pauseUntil != 0 {
-			// Its clients will be back; meanwhile nobody uses it, and it would
-			// forget its pause.
-			t.pauseKeeps = true
-			c.timers.want(&t.timer, t.pauseUntil)
-		}
-		if t.function != nil && t.jobs == 0 {
-			t.function = nil // it is made again when somebody names it
-		}
-		if t.pinned {
-			continue // the directory knows it
-		}
-		dir := c.dir
-		c.dir = nil
-		c.closeTube(t)
-		if c.dir = dir; dir != nil && c.names[t.name] == t {
-			dir.TubeAdded(t.name)
+	}
+	clear(p.unsorted)
+	p.settled = true
+	for _, t := range c.tubes {
+		if t != nil {
+			p.rest(t)
 		}
 	}
-	p.buriedByNow()
 	if c.buf == nil {
 		return
 	}
-	c.eachJob(func(j *store.Job) { c.account(c.tubes[j.Tube], j, 1) })
+	if !p.accounted {
+		p.accounted = true
+		c.eachJob(func(j *store.Job) { c.account(c.tubes[j.Tube], j, 1) })
+	}
 	c.buf.HighID = max(c.buf.HighID, p.highID)
 	c.buf.Pauses = c.pauses
+}
+
+// Done ends the replay: what the core holds is now as of the moment now. Its directory hears
+// of the tubes.
+func (p *Replay) Done(now Time) {
+	p.Settle(now)
+	c := p.c
+	for _, t := range c.tubes {
+		if t == nil {
+			continue
+		}
+		p.untilNow(t)
+		if c.dir != nil && !t.pinned { // the directory knows it
+			c.dir.TubeAdded(t.name)
+		}
+	}
+	p.buriedByNow()
+}
+
+// rest forgets what nobody needs any more of a tube, or all of it. Before the first Settle it
+// does nothing: most tubes will be empty, and named again.
+func (p *Replay) rest(t *tube) {
+	if !p.settled {
+		return
+	}
+	c := p.c
+	// The clients of a paused tube will be back; meanwhile nobody uses it, and it would
+	// forget its pause.
+	t.pauseKeeps = t.pauseUntil != 0
+	c.timers.want(&t.timer, t.due())
+	if t.jobs > 0 {
+		return
+	}
+	t.function = nil // it is made again when somebody names it
+	dir := c.dir
+	c.dir = nil
+	c.closeTube(t)
+	c.dir = dir
 }
 
 // ripen makes the jobs ready whose delay is over: since it was, so that they take their
@@ -252,16 +329,75 @@ func (p *Replay) ripen(t *tube) {
 		c.leaveDelayed(t, e.Job, j)
 		c.enterReady(t, e.Job, j)
 		j.Since = Time(e.A)
+		if p.settled {
+			p.order(t, e.Job, j, spot{})
+		}
 	}
 }
 
-// sortLists restores the orders in which jobs came: a Copy has put a job behind others. What
-// the time of day has it that is to come has come now.
-func (p *Replay) sortLists(t *tube) {
+// A spot is where a job was: behind which one, in which list. The zero value is nowhere.
+type spot struct {
+	behind uint32 // zero: it was the first
+	tube   TubeID
+	state  State
+}
+
+// spotOf is where j is.
+func (p *Replay) spotOf(j *store.Job) spot { return spot{j.Prev, j.Tube, j.State} }
+
+// orderMost is how many jobs are looked at to find the place of one in its list.
+const orderMost = 64
+
+// order moves job i, which is the last of its list, to where its Since belongs. Nearly all
+// belong there. A copy belongs where it was before, and what else comes late does so by few
+// jobs, unless a clock was set: then it stays, until the next Settle.
+func (p *Replay) order(t *tube, i uint32, j *store.Job, was spot) {
 	c := p.c
-	for _, l := range []*store.List{&t.readyList, &t.delayList, &t.buried} {
-		l.Sort(c.jobs)
+	if j.Prev == 0 || c.jobs.At(j.Prev).Since <= j.Since {
+		return
 	}
+	l := t.listOf(j.State)
+	l.Remove(c.jobs, i, j)
+	if was.tube == t.id && was.state == j.State && p.fitsBehind(l, was.behind, j) {
+		l.PushBehind(c.jobs, was.behind, i, j)
+		return
+	}
+	behind := l.Tail
+	for range orderMost {
+		if behind == 0 || c.jobs.At(behind).Since <= j.Since {
+			l.PushBehind(c.jobs, behind, i, j)
+			return
+		}
+		behind = c.jobs.At(behind).Prev
+	}
+	l.PushBack(c.jobs, i, j)
+	p.unsorted[t] = struct{}{}
+}
+
+// fitsBehind reports whether j may stand behind a job of l, which is where it was; zero: as the
+// first. The list may have changed since.
+func (p *Replay) fitsBehind(l *store.List, behind uint32, j *store.Job) bool {
+	next := l.Head
+	if behind != 0 {
+		b := p.c.jobs.At(behind)
+		if b.Tube != j.Tube || b.State != j.State || b.Since > j.Since {
+			return false
+		}
+		next = b.Next
+	}
+	return next == 0 || p.c.jobs.At(next).Since >= j.Since
+}
+
+// sortLists restores the orders in which jobs came: a Copy has put a job behind others.
+func (p *Replay) sortLists(t *tube) {
+	for _, l := range []*store.List{&t.readyList, &t.delayList, &t.buried} {
+		l.Sort(p.c.jobs)
+	}
+}
+
+// untilNow has come now what the time of day has it that is to come.
+func (p *Replay) untilNow(t *tube) {
+	c := p.c
 	for _, l := range []*store.List{&t.readyList, &t.delayList} {
 		for i := l.Tail; i != 0 && c.jobs.At(i).Since > c.now; i = c.jobs.At(i).Prev {
 			c.jobs.At(i).Since = c.now

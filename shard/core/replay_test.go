@@ -25,6 +25,7 @@ type scribe struct {
 	buf      record.Buffer
 	segments []*scribeSegment
 	counts   map[uint64]record.Counts // as last recorded
+	follower *follows                 // who hears each record as it is taken; nil: nobody
 }
 
 type scribeSegment struct {
@@ -56,6 +57,11 @@ func (s *scribe) take() error {
 			s.counts[r.ID] = r.Counts
 		}
 		last.recs = append(last.recs, whole)
+		if s.follower != nil {
+			if err := s.follower.apply(whole); err != nil {
+				return err
+			}
+		}
 		last.lastCommit = s.buf.Commit
 		last.high = max(last.high, r.ID)
 	}
@@ -225,6 +231,11 @@ func compareReplay(s *scribe, now Time) error {
 	if err := compareTubes(s.core, c, heard.dir); err != nil {
 		return err
 	}
+	if s.follower != nil {
+		if err := s.follower.compare(s, c, now); err != nil {
+			return fmt.Errorf("the follower: %w", err)
+		}
+	}
 	if err := reservesInOrder(c, was, now); err != nil {
 		return err
 	}
@@ -374,6 +385,7 @@ func playReplay(seed uint64) (*driver, error) {
 	d := newDriver(rng.IntN)
 	defer d.core.Close()
 	s := newScribe(d.core)
+	defer s.unfollow()
 	// What newDriver's widen did is before the log: it makes no record.
 	for range 400 {
 		if err := d.step(); err != nil {
@@ -384,6 +396,9 @@ func playReplay(seed uint64) (*driver, error) {
 		}
 		if rng.IntN(3) == 0 {
 			s.buf.Commit++
+		}
+		if err := s.follow(rng.IntN, d.now); err != nil {
+			return d, fmt.Errorf("the follower: %w", err)
 		}
 		switch rng.IntN(60) {
 		case 0, 1:

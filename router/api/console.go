@@ -25,6 +25,7 @@ func sendFile(c *web.Call, name string) error {
 	}
 	h := c.W.Header()
 	h.Set("Content-Security-Policy", console.Policy)
+	h.Set("Cache-Control", "no-cache") // to be kept, and asked about: another version may be served here next
 	h.Add("Vary", "Accept-Encoding")
 	b, form := f.Plain, "p"
 	if f.Zipped != nil && strings.Contains(c.R.Header.Get("Accept-Encoding"), "gzip") {

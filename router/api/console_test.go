@@ -63,3 +63,27 @@ func TestConsoleIsServed(t *testing.T) {
 		}
 	}
 }
+
+// TestPathsMayHaveAPrefix: of a proxy that leaves it there, whatever it is but the beginning of
+// another path; who may what stays the same.
+func TestPathsMayHaveAPrefix(t *testing.T) {
+	w := newWorld(t, setup{})
+	w.do("POST", "/ops/queue/api/v1/tubes/a%2Fapi%2Fv1/jobs", ask{token: operateToken, json: true, body: `{"body":"x"}`}).wants(t, 201, "")
+	w.do("GET", "/api/v1/tubes/a%2Fapi%2Fv1", ask{token: readToken}).wants(t, 200, "")
+	for path, want := range map[string]int{
+		"/q/": 200, "/ops/queue/": 200, "/a%2Fb/c%20d/": 200, "/1/2/3/4/5/6/7/8/": 200,
+		"/ops/queue/console/app.mjs": 200, "/ops/queue/api/v1/session": 200, "/ops/queue/readyz": 200,
+		"/q": 404, "/q/index.html": 404, "/q/api/v1/nothing": 404, "/q/console/nothing.mjs": 404,
+		"/api/": 404, "/api/v1/": 404, "/api/v1/tubes/a/b/api/v1/session": 404, "/metrics/x/": 404, "/console/": 404,
+		"/1/2/3/4/5/6/7/8/9/": 404,
+		"/q/api/v1/server": 401, "/q/metrics": 401,
+	} {
+		if a := w.do("GET", path, ask{}); a.status != want {
+			t.Errorf("%s: %d, want %d", path, a.status, want)
+		}
+	}
+	w.do("DELETE", "/q/api/v1/jobs/1", ask{token: readToken}).wants(t, 403, "read-only")
+	w.do("DELETE", "/q/api/v1/jobs/1", ask{token: operateToken, header: map[string]string{"Sec-Fetch-Site": "cross-site"}}).wants(t, 403, "cross-origin")
+	w.do("GET", "/q/", ask{host: "evil.example"}).wants(t, 421, "wrong-host")
+	w.do("POST", "/q/", ask{}).wants(t, 404, "not-found")
+}

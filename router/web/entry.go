@@ -68,6 +68,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.mux.ServeHTTP(w, r)
 		return
 	}
+	if plain := s.unprefixed(r); plain != nil {
+		s.mux.ServeHTTP(w, plain)
+		return
+	}
 	// The mux has a text of its own for what it does not know; its header Allow is right.
 	unknown := &discarded{header: make(http.Header)}
 	handler.ServeHTTP(unknown, r)

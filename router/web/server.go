@@ -77,6 +77,7 @@ type Server struct {
 	opts     Options
 	log      *slog.Logger
 	mux      *http.ServeMux
+	roots    roots // of the routes
 	rules    atomic.Pointer[Rules]
 	sessions *access.Sessions // nil: there are no tokens
 	heavy    places           // of requests that take time
@@ -98,7 +99,7 @@ type Server struct {
 // New makes a Server without routes. The error is about Options.Rules.
 func New(o Options) (*Server, error) {
 	s := &Server{
-		opts: o, log: o.Log, mux: http.NewServeMux(),
+		opts: o, log: o.Log, mux: http.NewServeMux(), roots: make(roots),
 		heavy: newPlaces(1), uploads: newPlaces(2),
 	}
 	judge, err := s.Prepare(o.Rules)
@@ -141,6 +142,7 @@ func New(o Options) (*Server, error) {
 func (s *Server) Handle(routes []Route) {
 	for i := range routes {
 		rt := &routes[i]
+		s.roots.add(rt.Pattern)
 		s.mux.HandleFunc(rt.Pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(rt, w, r) })
 	}
 }

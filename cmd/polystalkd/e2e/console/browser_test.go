@@ -55,7 +55,8 @@ func browser(t *testing.T) context.Context {
 	t.Helper()
 	path := daemon.Tool(t, "chromium", "chromium")
 	chromium.once.Do(func() {
-		options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WSURLReadTimeout(patience))
+		options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WSURLReadTimeout(patience),
+			chromedp.Flag("host-resolver-rules", "MAP "+publicName+" 127.0.0.1"))
 		ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
 		ctx, leave := chromedp.NewContext(ctx)
 		chromium.stop = func() { leave(); stop() }

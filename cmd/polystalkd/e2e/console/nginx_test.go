@@ -1,0 +1,117 @@
+package console
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"polystalk/cmd/polystalkd/e2e/daemon"
+)
+
+// publicName is the one by which browsers know what stands before the server; the browser of
+// the tests takes it for this machine.
+const publicName = "ops.example"
+
+// nginxConfig is what somebody writes who reads how nginx passes requests on, and no more:
+// with the prefix taken off, with it left there, and with the name that the browser gave.
+const nginxConfig = `daemon off;
+master_process off;
+pid %[1]s/pid;
+error_log stderr;
+events {}
+http {
+	access_log off;
+	client_body_temp_path %[1]s/body;
+	proxy_temp_path %[1]s/proxy;
+	fastcgi_temp_path %[1]s/fastcgi;
+	uwsgi_temp_path %[1]s/uwsgi;
+	scgi_temp_path %[1]s/scgi;
+	server {
+		listen 127.0.0.1:%[2]d;
+		location /taken/off/ { proxy_pass %[3]s/; }
+		location /left/there/ { proxy_pass %[3]s; }
+		location /named/ { proxy_pass %[3]s/; proxy_set_header Host $http_host; }
+	}
+}
+`
+
+// behindNginx starts a server, and nginx before it, on a port that is free.
+func behindNginx(t *testing.T) (s *server, public string) {
+	t.Helper()
+	path, err := exec.LookPath("/usr/sbin/nginx")
+	if err != nil {
+		path = daemon.Tool(t, "nginx", "nginx-light")
+	}
+	for range 5 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		l.Close()
+		public = fmt.Sprintf("http://%s:%d", publicName, port)
+		s = serve(t, "--http-origin", public, "--http-host", publicName)
+		dir := t.TempDir()
+		file := filepath.Join(dir, "nginx.conf")
+		if err := os.WriteFile(file, fmt.Appendf(nil, nginxConfig, dir, port, s.base), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		log, err := os.Create(filepath.Join(dir, "log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer log.Close()
+		nginx := exec.Command(path, "-p", dir, "-c", file)
+		nginx.Stdout, nginx.Stderr = log, log
+		if err := nginx.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() { nginx.Wait(); close(ended) }()
+		t.Cleanup(func() { nginx.Process.Kill(); <-ended })
+		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			select {
+			case <-ended: // somebody else has taken the port
+			default:
+				if conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+					conn.Close()
+					return s, public
+				}
+				continue
+			}
+			break
+		}
+		said, _ := os.ReadFile(log.Name())
+		t.Logf("nginx: %s", said)
+	}
+	t.Fatal("nginx does not serve")
+	return nil, ""
+}
+
+// TestBehindNginx: below any path, whether nginx takes it off or not; what changes something
+// is known not to come from another site, and streams are not kept back.
+func TestBehindNginx(t *testing.T) {
+	browser(t)
+	s, public := behindNginx(t)
+	s.fill()
+	for i, prefix := range []string{"/taken/off", "/left/there", "/named"} {
+		b := open(t, public+prefix, "tubes", look{})
+		b.reads("mail")
+		b.reads("live")
+		ready := fmt.Sprintf("[...document.querySelectorAll('tbody tr')].some(r => r.innerText.includes('mail') && r.querySelector('[data-column=ready]').innerText.trim() === '%d')", 21+2*i)
+		s.put("mail", "seen at once", "")
+		b.shows("one more job", ready)
+		b.visit("tube/bytes%FE%FF")
+		b.reads("alert(1)")
+		b.visit("tube/mail")
+		b.press("Put a job")
+		b.answer("behind nginx")
+		b.press("Put")
+		b.reads("was put")
+		b.quiet("Cross-Origin-Opener-Policy") // which browsers heed under TLS alone
+	}
+}

@@ -34,7 +34,7 @@ run: build ## build the server and run it in the foreground (PORT=11300, ARGS= f
 .PHONY: test
 test: ## go vet and all tests; names the skipped ones at the end (PKG=./...)
 	go vet $(PKG)
-	go test -count=1 -timeout 5m -json $(PKG) | $(report)
+	go test -count=1 -timeout 10m -json $(PKG) | $(report)
 
 .PHONY: race
 race: ## all tests under the race detector (PKG=./...)

@@ -40,7 +40,8 @@ function App() {
   const name = known ? where.page : 'overview';
   const page = usePage(who.state === 'in' ? name : 'overview');
   useEffect(() => { if (!known) go('overview'); }, [known]);
-  useEffect(() => { document.title = `${(pages[name] || { title: decode(where.args[0]) }).title} · polystalk`; }, [name, where.args[0]]);
+  const since = stale.use();
+  useEffect(() => { document.title = (since ? `stale since ${clock(since)} · ` : '') + `${(pages[name] || { title: decode(where.args[0]) }).title} · polystalk`; }, [name, where.args[0], since]);
   if (who.state === 'loading') return null;
   if (who.state !== 'in') return html`<${Login} who=${who} />`;
   return html`

@@ -2,11 +2,15 @@
 // text: nothing in it is run.
 import { html, useState } from './vendor/preact.mjs';
 import { Copy } from './parts.mjs';
+import { group } from './format.mjs';
 
 const foldAbove = 4096; // characters
 
-/** Body shows one; octets is a Uint8Array, href where the whole of it can be had. */
-export function Body({ octets, href }) {
+/**
+ * Body shows one; octets is a Uint8Array, the first of the body's of octets; href is where the
+ * whole of it can be had, if it can.
+ */
+export function Body({ octets, of, href }) {
   const text = decodeText(octets);
   const forms = [
     text !== undefined && jsonTokens(text) && ['JSON', () => html`<${Json} tokens=${jsonTokens(text)} />`],
@@ -21,7 +25,8 @@ export function Body({ octets, href }) {
   const [, draw] = forms.find(([name]) => name === form) || forms[0];
   return html`
     <div class="line"><div class="choice" role="group" aria-label="show the body as">${forms.map(([name]) => html`<button type="button" aria-pressed=${name === form} onClick=${() => choose(name)}>${name}</button>`)}</div>
-      ${text !== undefined && html`<${Copy} text=${text} />`} <a href=${href} download>download</a></div>
+      ${text !== undefined && html`<${Copy} text=${text} />`} ${href && html`<a href=${href} download>download</a>`}
+      ${of > octets.length && html`<span class="dim">the first ${group(octets.length)} of ${group(of)} bytes: more is not shown to you</span>`}</div>
     <pre class=${large && !open ? 'body folded' : 'body'} tabindex="0" aria-label="body">${draw()}</pre>
     ${large && html`<button type="button" onClick=${() => unfold(!open)}>${open ? 'Fold' : 'Show all of it'}</button>`}`;
 }

@@ -1,7 +1,7 @@
 // All buried jobs, of all tubes or one, by tube and by how their bodies begin.
 import { html, useEffect, useState } from './vendor/preact.mjs';
 import { get } from './api.mjs';
-import { link, may, setParams, usePolled } from './state.mjs';
+import { link, sees, setParams, usePolled } from './state.mjs';
 import { Button, Empty, Num, Trouble } from './parts.mjs';
 import { Jobs, Search } from './jobs.mjs';
 import { group, plural } from './format.mjs';
@@ -37,7 +37,7 @@ export default function Buried({ params }) {
 // which any number is as good as another.
 function Kinds({ params, of }) {
   const [v, set] = useState();
-  const wanted = may('operate') && !params.contains;
+  const wanted = sees() !== 'none' && !params.contains;
   useEffect(() => {
     if (!wanted) return;
     const stop = new AbortController();
@@ -62,5 +62,5 @@ function Kinds({ params, of }) {
   if (!wanted || !v || v.kinds.length < 2) return null;
   return html`<details class="kinds"><summary>${plural(v.kinds.length, 'kind')}${v.all ? '' : ` among the first ${group(v.n)}`}, by tube and the beginning of the body</summary>
     <ul>${v.kinds.slice(0, 20).map((k) => html`<li><b class="num">${group(k.n)}</b> <a class="name" href=${link('buried', [], { tube: k.path })}>${k.tube}</a> <code>${k.prefix || '(no text)'}</code>
-      ${k.literal.length > 3 && html`<${Button} kind="small" onClick=${() => setParams({ tube: k.path, contains: k.literal })}>Show those</${Button}>`}</li>`)}</ul></details>`;
+      ${k.literal.length > 3 && sees() === 'full' && html`<${Button} kind="small" onClick=${() => setParams({ tube: k.path, contains: k.literal })}>Show those</${Button}>`}</li>`)}</ul></details>`;
 }

@@ -1,7 +1,7 @@
 // Who is connected: with what, since when, holding which jobs.
 import { html, useCallback, useEffect, useRef, useState } from './vendor/preact.mjs';
 import { get, request, tubeParam } from './api.mjs';
-import { go, link, may, setParams, usePolled } from './state.mjs';
+import { go, link, may, setParams, still, usePolled } from './state.mjs';
 import { Age, Button, Bytes, Empty, Fact, Num, State, Table, Trouble, confirm } from './parts.mjs';
 import { once } from './act.mjs';
 
@@ -32,8 +32,10 @@ function List({ params }) {
   const [list, set] = useState({ rows: [] });
   const fresh = JSON.stringify(params);
   const turn = useRef(0); // of the list: answers of an earlier one are dropped
+  const short = useRef(true); // it is the first part alone
   const ask = { protocol: params.protocol, holding: params.holding };
   const load = useCallback(async (after) => {
+    short.current = !after;
     const mine = after ? turn.current : ++turn.current;
     try {
       const v = await get('connections' + (params.tube ? '?tube=' + tubeParam(params.tube) : ''), { ...ask, limit: 200, after });
@@ -44,16 +46,17 @@ function List({ params }) {
     load();
     const again = () => load();
     addEventListener('polystalk-refresh', again);
-    return () => removeEventListener('polystalk-refresh', again);
+    const timer = setInterval(() => { if (short.current && !document.hidden && !still()) load(); }, 5000);
+    return () => { clearInterval(timer); removeEventListener('polystalk-refresh', again); };
   }, [load]);
   return html`
     <div class="line"><h1>Connections</h1>
       <select aria-label="protocol" value=${params.protocol || ''} onChange=${(e) => setParams({ protocol: e.target.value })}><option value="">both protocols</option><option value="beanstalkd">beanstalkd</option><option value="Gearman">Gearman</option></select>
       <label class="check"><input type="checkbox" checked=${params.holding === 'true'} onChange=${(e) => setParams({ holding: e.target.checked ? 'true' : '' })} /> that hold jobs</label>
       ${params.tube && html`<span class="chip">at <span class="name">${shown(params.tube)}</span> <button type="button" aria-label="all tubes" onClick=${() => setParams({ tube: '' })}>×</button></span>`}
-      <${Button} onClick=${() => load()}>Look again</${Button}></div>
+</div>
     <${Trouble} problem=${list.problem} />
-    <${Table} label="connections" columns=${columns} rows=${list.rows} keyOf=${(c) => c.id} open=${(c) => link('connections', [c.id])} fresh=${fresh}
+    <${Table} label="connections" columns=${columns} rows=${list.rows} keyOf=${(c) => c.id} open=${(c) => link('connections', [c.id])} fresh=${list.of}
       more=${list.next && list.of === fresh ? () => load(list.next) : undefined} empty=${list.done && html`<${Empty}>No client is connected${params.holding || params.tube || params.protocol ? ' to which that applies' : ''}.</${Empty}>`} />`;
 }
 

@@ -1,7 +1,7 @@
 // Graphs of what the server remembers. Only this file knows uPlot.
 import { html, useEffect, useRef, useState } from './vendor/preact.mjs';
 import { get, tubeParam } from './api.mjs';
-import { usePolled } from './state.mjs';
+import { setParams, usePolled } from './state.mjs';
 import { clock } from './format.mjs';
 import { Trouble } from './parts.mjs';
 
@@ -10,6 +10,10 @@ const loading = () => plot || (plot = import('./vendor/uplot.mjs').then((m) => m
 
 /** The spans that can be seen: what is asked for, and how often it is asked for again. */
 export const spans = { '1h': { text: '1 h', seconds: 3600, every: 5000 }, '24h': { text: '24 h', seconds: 86400, every: 60000 } };
+
+/** Spans are the buttons by which one of them is chosen. */
+export const Spans = ({ span }) => html`<div class="choice" role="group" aria-label="span">${Object.entries(spans).map(([k, s]) => html`
+  <button type="button" aria-pressed=${k === span} onClick=${() => setParams({ span: k === '1h' ? '' : k })}>${s.text}</button>`)}</div>`;
 
 // remembered reports whether a tube is among those that have a history.
 async function remembered(name, signal) {

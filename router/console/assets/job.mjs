@@ -1,7 +1,7 @@
 // One job: all that is known of it, its body, and what can be done with it.
 import { html, useEffect, useState } from './vendor/preact.mjs';
 import { get, request, idempotencyKey } from './api.mjs';
-import { go, link, may, notify, openDialog, refresh, usePolled } from './state.mjs';
+import { go, link, may, notify, openDialog, refresh, sees, usePolled } from './state.mjs';
 import { Age, Button, Bytes, Copy, Empty, Fact, Num, State, Trouble, confirm } from './parts.mjs';
 import { Body, fromBase64 } from './body.mjs';
 import { askTube, once } from './act.mjs';
@@ -9,7 +9,7 @@ import { clock } from './format.mjs';
 
 export default function Job({ args: [id] }) {
   const answer = usePolled((signal) => get('jobs/' + id, {}, { signal, whole: true }), 2000, [id]);
-  const body = usePolled((signal) => (may('operate') ? get('jobs/' + id, { body: 'full' }, { signal }) : Promise.resolve(undefined)), 0, [id]);
+  const body = usePolled((signal) => (sees() !== 'none' ? get('jobs/' + id, { body: sees() }, { signal }) : Promise.resolve(undefined)), 0, [id]);
   const j = answer.value && answer.value.value;
   const gone = answer.problem && answer.problem.status === 404;
   if (!j || gone) {
@@ -36,7 +36,7 @@ export default function Job({ args: [id] }) {
       <${Fact} name="kicked"><span class="num">${j.kicks_total} ×</span></${Fact}>
     </dl>
     <section aria-labelledby="body"><h2 id="body">Body</h2>
-      ${!may('operate') ? html`<p class="dim">Bodies are shown to who may operate.</p>` : body.value ? html`<${Body} key=${body.value.body_bytes} octets=${octetsOf(body.value)} href=${'api/v1/jobs/' + id + '/body'} />` : html`<${Trouble} problem=${body.problem} />`}</section>`;
+      ${sees() === 'none' ? html`<p class="dim">Bodies are not shown to you: that takes a token of the role operate, or one with +bodies, and --http-bodies.</p>` : body.value ? html`<${Body} key=${body.value.body_bytes} octets=${octetsOf(body.value)} of=${body.value.body_bytes} href=${sees() === 'full' && 'api/v1/jobs/' + id + '/body'} />` : html`<${Trouble} problem=${body.problem} />`}</section>`;
 }
 
 function octetsOf(v) { return v.body_base64 !== undefined ? fromBase64(v.body_base64) : new TextEncoder().encode(v.body || ''); }
@@ -78,7 +78,7 @@ function Deeds({ j, etag, body }) {
 // Edit changes what was changed in the form, and only if the job is still what it was when the
 // form was opened.
 function Edit({ j, etag, body, close }) {
-  const text = body && body.body;
+  const text = body && sees() === 'full' ? body.body : undefined; // of a part nothing can be changed
   const start = { pri: j.pri, ttr_seconds: j.ttr_seconds, delay_seconds: Math.ceil(j.left_seconds), body: text };
   const [form, set] = useState(start);
   const [problem, fail] = useState();

@@ -1,7 +1,7 @@
 // Lists of jobs, with what can be done to those that are selected or match.
 import { html, useCallback, useEffect, useRef, useState } from './vendor/preact.mjs';
 import { get, request } from './api.mjs';
-import { link, may, notify, setParams } from './state.mjs';
+import { link, may, notify, sees, setParams, still } from './state.mjs';
 import { Age, Button, Bytes, Empty, Num, State, Table, Trouble, useSelection } from './parts.mjs';
 import { actOnMany, askTube, once } from './act.mjs';
 import { group } from './format.mjs';
@@ -33,8 +33,10 @@ function useJobs(path, params) {
   const key = path + JSON.stringify(params);
   const turn = useRef(0);
   const busy = useRef(false);
+  const short = useRef(true); // it is the first part alone
   const load = useCallback(async (after) => {
     if (after && busy.current) return;
+    short.current = !after;
     const mine = after ? turn.current : ++turn.current;
     busy.current = true;
     try {
@@ -59,11 +61,15 @@ function useJobs(path, params) {
   }, [key]);
   useEffect(() => {
     busy.current = false;
-    set({ rows: [] });
+    set({ rows: [], of: key });
     load();
     const again = () => load();
     addEventListener('polystalk-refresh', again);
-    return () => { turn.current++; removeEventListener('polystalk-refresh', again); };
+    // As long as nothing was added to it, it is looked at again; a search is too much for that.
+    const timer = params.contains ? 0 : setInterval(() => {
+      if (short.current && !busy.current && !document.hidden && !still()) load();
+    }, 5000);
+    return () => { turn.current++; clearInterval(timer); removeEventListener('polystalk-refresh', again); };
   }, [load]);
   // A cursor is of the list that it came with.
   return { ...list, more: list.next && list.of === key ? () => load(list.next) : undefined };
@@ -74,7 +80,7 @@ function useJobs(path, params) {
  * out, the state if there is but one, and what select of an operation means all that match.
  */
 export function Jobs({ of, empty }) {
-  const bodies = may('operate');
+  const bodies = sees() !== 'none';
   const list = useJobs(of.path, { ...of.params, body: bodies ? 'preview' : undefined, limit: of.limit || 100 });
   const [selected, select] = useSelection();
   const shown = columns.filter((c) => !of.without.includes(c.key) && (bodies || c.key !== 'body'));
@@ -83,8 +89,8 @@ export function Jobs({ of, empty }) {
   return html`
     ${may('operate') && list.rows.length > 0 && html`<${Deeds} of=${of} verbs=${verbs} chosen=${chosen} done=${() => select(new Set())} />`}
     <${Trouble} problem=${list.problem} />
-    ${list.searching && html`<p class="dim num" role="status">Searching: ${group(list.looked || 0)} jobs so far …</p>`}
-    <${Table} label="jobs" columns=${shown} rows=${list.rows} keyOf=${(j) => j.id} live=${false} fresh=${of.path + JSON.stringify(of.params)}
+    ${list.searching && html`<p class="dim num">Searching: ${group(list.looked || 0)} jobs so far …</p>`}
+    <${Table} label="jobs" columns=${shown} rows=${list.rows} keyOf=${(j) => j.id} fresh=${list.of}
       open=${(j) => link('job', [j.id])} more=${list.more}
       selected=${selected} onSelect=${may('operate') ? select : undefined}
       empty=${list.done && html`<${Empty}>${empty}</${Empty}>`} />
@@ -114,7 +120,7 @@ export function Search({ params }) {
   const [text, set] = useState(params.contains || '');
   const go = (e) => { e.preventDefault(); setParams({ contains: text }); };
   return html`<form class="search" role="search" onSubmit=${go}>
-    ${may('operate') && html`<input type="search" aria-label="search in bodies" placeholder="search in bodies" value=${text} onInput=${(e) => { set(e.target.value); if (!e.target.value) setParams({ contains: '' }); }} />`}
+    ${sees() === 'full' && html`<input type="search" aria-label="search in bodies" placeholder="search in bodies" value=${text} onInput=${(e) => { set(e.target.value); if (!e.target.value) setParams({ contains: '' }); }} />`}
     <select aria-label="age" value=${params.older || ''} onChange=${(e) => setParams({ older: e.target.value })}>
       <option value="">of any age</option><option value="60">older than 1 m</option><option value="3600">older than 1 h</option><option value="86400">older than 1 d</option>
     </select></form>`;

@@ -1,10 +1,10 @@
 // The server in one look: what there is, how it goes, what needs a look.
 import { html } from './vendor/preact.mjs';
 import { get } from './api.mjs';
-import { link, setParams, usePolled } from './state.mjs';
+import { link, usePolled } from './state.mjs';
 import { live } from './live.mjs';
 import { Age, Bytes, Empty, Num, State, Trouble, states } from './parts.mjs';
-import { Graph, spans, useHistory } from './graph.mjs';
+import { Graph, Spans, spans, useHistory } from './graph.mjs';
 import { age, bytes, count, plural, rate } from './format.mjs';
 
 const series = ['put_per_second', 'reserve_per_second', 'delete_per_second', 'wait_p50_seconds', 'wait_p99_seconds', 'ready', 'delayed', 'reserved', 'buried', 'oldest_ready_seconds'];
@@ -24,8 +24,8 @@ export default function Overview({ params }) {
       <div><span class="dim">workers</span><b><${Num} n=${server.connections.workers} /></b></div></section>`}
     <${Looks} server=${server} />
     <section aria-labelledby="graphs">
-      <div class="line"><h2 id="graphs">The last ${spans[span].text}</h2>
-        <div class="choice" role="group" aria-label="span">${Object.entries(spans).map(([k, s]) => html`<button type="button" aria-pressed=${k === span} onClick=${() => setParams({ span: k === '1h' ? '' : k })}>${s.text}</button>`)}</div></div>
+      <div class="line"><h2 id="graphs">${span === '1h' ? 'The last hour' : 'The last day'}</h2>
+        <${Spans} span=${span} /></div>
       <div class="graphs">
         <${Graph} title="Jobs a second" data=${history} write=${rate} lines=${[{ name: 'put_per_second', text: 'put', tone: 'ready' }, { name: 'reserve_per_second', text: 'reserve', tone: 'reserved' }, { name: 'delete_per_second', text: 'delete', tone: 'buried', dash: [4, 3] }]} />
         <${Graph} title="Wait for a worker" data=${history} write=${age} lines=${[{ name: 'wait_p50_seconds', text: 'half', tone: 'reserved' }, { name: 'wait_p99_seconds', text: '99 %', tone: 'delayed' }]} />
@@ -66,7 +66,7 @@ function Looks({ server }) {
     if (t.pause_left_seconds > 0 && t.jobs.ready) list.push({ tube: t, why: 'paused', text: `for ${age(t.pause_left_seconds)} more` });
   }
   for (const t of v.value.buried) {
-    if (t.jobs.buried) list.push({ tube: t, why: 'buried', text: `${plural(t.jobs.buried, 'job')} wait for somebody`, href: link('buried', [], { tube: t.path }) });
+    if (t.jobs.buried) list.push({ tube: t, why: 'buried', text: t.jobs.buried === 1 ? '1 job waits for somebody' : `${plural(t.jobs.buried, 'job')} wait for somebody`, href: link('buried', [], { tube: t.path }) });
   }
   return html`<section aria-labelledby="looks">
     <h2 id="looks">Needs a look</h2>

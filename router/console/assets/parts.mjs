@@ -1,10 +1,11 @@
 // The parts that pages are made of.
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from './vendor/preact.mjs';
-import { age, bytes, count, group } from './format.mjs';
+import { age, bytes, count, group, rate } from './format.mjs';
 import { dialogs, notices, dismiss, openDialog, selecting, route } from './state.mjs';
 
 /** Num is a number, compact when it is large; the exact one is its title. */
 export const Num = ({ n }) => html`<span class=${n ? 'num' : 'num zero'} title=${n >= 1e6 ? group(n) : undefined}>${count(n)}</span>`;
+export const Rate = ({ x }) => html`<span class=${x > 0 ? 'num' : 'num zero'}>${rate(x)}</span>`;
 export const Age = ({ s }) => html`<span class="num">${age(s)}</span>`;
 export const Bytes = ({ n }) => html`<span class="num" title=${group(n) + ' bytes'}>${bytes(n)}</span>`;
 
@@ -29,7 +30,15 @@ export const Button = ({ onClick, kind = '', children, ...rest }) => html`<butto
 export function Copy({ text, children }) {
   const [done, set] = useState(false);
   const copy = async () => {
-    await navigator.clipboard.writeText(text);
+    if (navigator.clipboard) await navigator.clipboard.writeText(text);
+    else { // a browser has none for a page that it does not trust, one without TLS
+      const area = document.createElement('textarea');
+      area.value = text;
+      document.body.append(area);
+      area.select();
+      document.execCommand('copy');
+      area.remove();
+    }
     set(true);
     setTimeout(() => set(false), 1500);
   };
@@ -52,40 +61,53 @@ const rowsMost = 56; // in the document, however many there are
 export const keyTable = { current: null };
 
 /**
- * useStill keeps the order of rows as long as a pointer or the focus is in the table, or rows
- * are selected: figures go on, rows do not jump. Those that came meanwhile are counted.
+ * useStill keeps rows where they are as long as a pointer or the focus is in the table, or rows
+ * are selected: figures go on, rows do not jump. Rows that are gone stay, and are told by gone;
+ * those that came between others meanwhile are counted, and those behind all others are there.
+ * Of another list, by its name fresh, nothing is kept.
  */
-function useStill(rows, keyOf, frozen) {
-  const kept = useRef([]);
+function useStill(rows, keyOf, frozen, fresh) {
+  const kept = useRef({ of: fresh, rows: new Map() });
   return useMemo(() => {
-    if (!frozen || !kept.current.length) {
-      kept.current = rows.map(keyOf);
-      return { rows, more: 0 };
+    const had = kept.current.rows;
+    const keep = (map) => { kept.current = { of: fresh, rows: map }; };
+    if (!frozen || kept.current.of !== fresh || !had.size) {
+      keep(new Map(rows.map((r) => [keyOf(r), r])));
+      return { rows, more: 0, gone: new Set() };
     }
-    const byKey = new Map(rows.map((r) => [keyOf(r), r]));
-    const shown = [];
-    for (const k of kept.current) {
-      if (byKey.has(k)) { shown.push(byKey.get(k)); byKey.delete(k); }
-    }
-    return { rows: shown, more: byKey.size };
-  }, [rows, frozen]);
+    const shown = new Map(had);
+    const gone = new Set(had.keys());
+    let end = -1; // the last of those that are shown
+    rows.forEach((r, i) => {
+      const k = keyOf(r);
+      if (gone.delete(k)) { shown.set(k, r); end = i; }
+    });
+    let more = 0;
+    rows.forEach((r, i) => {
+      if (had.has(keyOf(r))) return;
+      if (i > end) shown.set(keyOf(r), r);
+      else more++;
+    });
+    keep(shown);
+    return { rows: [...shown.values()], more, gone };
+  }, [rows, frozen, fresh]);
 }
 
 /**
  * Table shows rows of one height, of which only those that are seen are in the document.
  * columns: {key, title, render(row), right, wide, sort}; wide ones are left out on narrow
- * screens. sort is the key by which the rows are sorted, with - before it for the largest
+ * screens. total is how many rows there are, shown or not. sort is the key by which the rows are sorted, with - before it for the largest
  * first; onSort gets another. open(row) is the link of a row. more: there are rows that come
- * when one scrolls to the end.
+ * when one scrolls to the end. fresh is the name of the list: with another one it begins anew.
  */
-export function Table({ label, columns, rows, keyOf, sort, onSort, open, selected, onSelect, empty, more, live = true, fresh }) {
+export function Table({ label, columns, rows, keyOf, sort, onSort, open, selected, onSelect, empty, more, total, live = true, fresh }) {
   const box = useRef(null);
   const [view, setView] = useState({ top: 0, height: 600 });
   const [inside, setInside] = useState(false);
   const [at, drawAt] = useState(-1); // the row that keys are for
   const row = useRef(-1); // the same, before it is drawn: keys come faster
   const setAt = (n) => { row.current = n; drawAt(n); };
-  const still = useStill(rows, keyOf, live && (inside || (selected && selected.size > 0)));
+  const still = useStill(rows, keyOf, live && (inside || (selected && selected.size > 0)), fresh);
   rows = still.rows;
 
   useLayoutEffect(() => {
@@ -136,7 +158,7 @@ export function Table({ label, columns, rows, keyOf, sort, onSort, open, selecte
     <div class="table" ref=${box} tabindex="0" role="region" aria-label=${label}
       onPointerEnter=${() => setInside(true)} onPointerLeave=${() => setInside(false)}
       onFocusIn=${(e) => e.target !== box.current && setInside(true)} onFocusOut=${(e) => box.current && !box.current.contains(e.relatedTarget) && setInside(false)}>
-      <table aria-rowcount=${rows.length + 1}>
+      <table aria-rowcount=${Math.max(total || 0, rows.length) + 1}>
         <thead><tr aria-rowindex="1">
           ${onSelect && html`<th scope="col" class="pick"><input type="checkbox" aria-label="select all that are shown" checked=${all}
             onChange=${() => onSelect(new Set(all ? [] : rows.map(keyOf)))} /></th>`}
@@ -146,7 +168,7 @@ export function Table({ label, columns, rows, keyOf, sort, onSort, open, selecte
           ${first > 0 && html`<tr aria-hidden="true"><td class="space" style=${{ height: first * rowHeight + 'px' }} colspan=${columns.length + 1}></td></tr>`}
           ${rows.slice(first, last).map((row, i) => {
             const k = keyOf(row);
-            return html`<tr key=${k} aria-rowindex=${first + i + 2} class=${(first + i === at ? 'at ' : '') + (selected && selected.has(k) ? 'selected' : '')}>
+            return html`<tr key=${k} aria-rowindex=${first + i + 2} class=${(first + i === at ? 'at ' : '') + (selected && selected.has(k) ? 'selected ' : '') + (still.gone.has(k) ? 'gone' : '')}>
               ${onSelect && html`<td class="pick"><input type="checkbox" aria-label=${'select ' + k} checked=${selected.has(k)} onChange=${() => choose(row)} /></td>`}
               ${columns.map((c, n) => html`<td class=${cls(c)} data-column=${c.key}>${n === 0 && open ? html`<a href=${open(row)}>${c.render(row)}</a>` : c.render(row)}</td>`)}
             </tr>`;

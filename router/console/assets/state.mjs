@@ -85,6 +85,9 @@ const ranks = { read: 1, operate: 2, admin: 3 };
 /** may reports whether the session's role is enough. */
 export const may = (role) => (ranks[session.get().role] || 0) >= ranks[role];
 
+/** sees is how much the session sees of the bodies of jobs: none, preview or full. */
+export const sees = () => session.get().bodies || 'none';
+
 /** Notices tell what came of what was done, the newest last. */
 export const notices = store([]);
 let lastNotice = 0;
@@ -99,7 +102,7 @@ export function dismiss(key) { notices.set(notices.get().filter((n) => n.key !==
 
 /** complain tells of a problem. */
 export function complain(err) {
-  if (err instanceof Problem) notify(`${err.title}${err.field ? ' (' + err.field + ')' : ''}${err.detail ? ': ' + err.detail : ''}${err.remedy ? ' — ' + err.remedy : ''}`, { bad: true });
+  if (err instanceof Problem) notify(`${err.title}${err.field ? ' (' + err.field + ')' : ''}${err.detail ? ': ' + err.detail : ''}${err.remedy ? ' — ' + err.remedy : ''}${err.requestId ? ` (request ${err.requestId})` : ''}`, { bad: true });
   else { notify(String(err), { bad: true }); throw err; }
 }
 

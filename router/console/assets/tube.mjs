@@ -6,7 +6,7 @@ import { useEvents } from './live.mjs';
 import { Age, Button, Bytes, Empty, Fact, Num, Tabs, Trouble, states } from './parts.mjs';
 import { Jobs, Search, put } from './jobs.mjs';
 import { actOnMany, flush, once } from './act.mjs';
-import { Graph, spans, useHistory } from './graph.mjs';
+import { Graph, Spans, spans, useHistory } from './graph.mjs';
 import { age, count, plural, rate } from './format.mjs';
 
 const series = ['put_per_second', 'delete_per_second', 'wait_p50_seconds', 'wait_p99_seconds'];
@@ -51,7 +51,7 @@ export default function Tube({ args: [path], params }) {
       <${Fact} name="timeouts"><${Num} n=${t.events_total.timeout} /></${Fact}>
       <${Fact} name="using / watching / waiting"><a class="num" href=${link('connections', [], { tube: path })}>${count(t.using)} / ${count(t.watching)} / ${count(t.waiting)}</a></${Fact}>
     </dl>
-    ${history.value && html`<div class="graphs">
+    ${history.value && html`<div class="line"><${Spans} span=${span} /></div><div class="graphs">
       <${Graph} title="Jobs a second" data=${history} write=${rate} height=${110} lines=${[{ name: 'put_per_second', text: 'put', tone: 'ready' }, { name: 'delete_per_second', text: 'delete', tone: 'buried', dash: [4, 3] }]} />
       <${Graph} title="Wait for a worker" data=${history} write=${age} height=${110} lines=${[{ name: 'wait_p50_seconds', text: 'half', tone: 'reserved' }, { name: 'wait_p99_seconds', text: '99 %', tone: 'delayed' }]} /></div>`}
     <${Tabs} label="states" items=${states.map((s) => ({ text: s, n: t.jobs[s], here: s === state, href: link('tube', [path], { ...params, state: s === 'ready' ? '' : s }) }))} />

@@ -3,9 +3,9 @@ import { html, useCallback, useEffect, useRef, useState } from './vendor/preact.
 import { get, request } from './api.mjs';
 import { complain, link, may, notify, onGoOn, refresh, setParams, still } from './state.mjs';
 import { useEvents } from './live.mjs';
-import { Age, Button, Bytes, Empty, Num, Table, Trouble, useSelection, confirm } from './parts.mjs';
+import { Age, Button, Bytes, Empty, Num, Rate, Table, Trouble, useSelection, confirm } from './parts.mjs';
 import { flush } from './act.mjs';
-import { group, plural, rate, age } from './format.mjs';
+import { group, plural, age } from './format.mjs';
 
 const columns = [
   { key: 'name', title: 'Tube', sort: 'name', render: (t) => html`<span class="name">${t.name}</span>${t.pause_left_seconds > 0 && html` <span class="flag paused">paused</span>`}` },
@@ -13,14 +13,31 @@ const columns = [
   { key: 'reserved', title: 'Reserved', sort: 'reserved', right: true, wide: true, render: (t) => html`<${Num} n=${t.jobs.reserved} />` },
   { key: 'delayed', title: 'Delayed', sort: 'delayed', right: true, wide: true, render: (t) => html`<${Num} n=${t.jobs.delayed} />` },
   { key: 'buried', title: 'Buried', sort: 'buried', right: true, render: (t) => html`<${Num} n=${t.jobs.buried} />` },
-  { key: 'put', title: 'Put/s', right: true, wide: true, render: (t) => html`<span class="num">${rate(t.rates.put_per_second)}</span>` },
-  { key: 'delete', title: 'Deleted/s', right: true, wide: true, render: (t) => html`<span class="num">${rate(t.rates.delete_per_second)}</span>` },
+  { key: 'put', title: 'Put/s', right: true, wide: true, render: (t) => html`<${Rate} x=${t.rates.put_per_second} />` },
+  { key: 'reserve', title: 'Reserved/s', right: true, off: true, render: (t) => html`<${Rate} x=${t.rates.reserve_per_second} />` },
+  { key: 'delete', title: 'Deleted/s', right: true, wide: true, render: (t) => html`<${Rate} x=${t.rates.delete_per_second} />` },
+  { key: 'timeout', title: 'Timeouts/s', right: true, off: true, render: (t) => html`<${Rate} x=${t.rates.timeout_per_second} />` },
   { key: 'p99', title: 'Wait 99 %', right: true, wide: true, render: (t) => html`<span class="num">${t.wait.count ? age(t.wait.p99_seconds) : '–'}</span>` },
+  { key: 'run', title: 'Run 99 %', right: true, off: true, render: (t) => html`<span class="num">${t.run.count ? age(t.run.p99_seconds) : '–'}</span>` },
+  { key: 'total', title: 'Put so far', sort: 'total', right: true, off: true, render: (t) => html`<${Num} n=${t.jobs_total} />` },
+  { key: 'using', title: 'Using', sort: 'using', right: true, off: true, render: (t) => html`<${Num} n=${t.using} />` },
   { key: 'oldest', title: 'Oldest', sort: 'oldest', right: true, render: (t) => (t.jobs.ready ? html`<${Age} s=${t.oldest_ready_seconds} />` : '–') },
   { key: 'bytes', title: 'Bodies', sort: 'bytes', right: true, wide: true, render: (t) => html`<${Bytes} n=${t.job_body_bytes} />` },
   { key: 'watching', title: 'Watching', sort: 'watching', right: true, wide: true, render: (t) => html`<${Num} n=${t.watching} />` },
   { key: 'waiting', title: 'Waiting', sort: 'waiting', right: true, wide: true, render: (t) => html`<${Num} n=${t.waiting} />` },
 ];
+
+// Those that are shown unless somebody has chosen others, which then stand in the URL.
+const usual = columns.filter((c) => !c.off).map((c) => c.key);
+
+function Columns({ shown }) {
+  const toggle = (key) => {
+    const next = columns.map((c) => c.key).filter((k) => (k === key) !== shown.includes(k));
+    setParams({ columns: next.join() === usual.join() ? '' : next.join() });
+  };
+  return html`<details class="menu"><summary>Columns</summary><div>${columns.slice(1).map((c) => html`
+    <label class="check"><input type="checkbox" checked=${shown.includes(c.key)} onChange=${() => toggle(c.key)} /> ${c.title}</label>`)}</div></details>`;
+}
 
 // toldOf is how many tubes events tell of: those that are first in the list.
 const toldOf = 200;
@@ -70,22 +87,24 @@ export default function Tubes({ params }) {
     clearTimeout(typed.timer);
     typed.timer = setTimeout(() => setParams({ match: e.target.value }), 200);
   };
+  const shown = params.columns ? ['name', ...params.columns.split(',')] : usual;
   const chosen = list.rows.filter((t) => selected.has(t.path));
   return html`
     <div class="line"><h1>Tubes</h1>
       <input type="search" aria-label="filter by name" placeholder="filter: part of a name, or m*" value=${text} onInput=${typed} />
       <span class="dim num">${list.matching !== undefined && plural(list.matching, 'tube')}</span>
+      <${Columns} shown=${shown} />
       ${selected.size > 0 && may('operate') && html`<${Chosen} tubes=${chosen} done=${() => select(new Set())} />`}</div>
     <${Trouble} problem=${list.problem} />
-    <${Table} label="tubes" columns=${columns} rows=${list.rows} keyOf=${(t) => t.path} sort=${sort} onSort=${(s) => setParams({ sort: s === 'name' ? '' : s })}
-      open=${(t) => link('tube', [t.path])} fresh=${fresh} more=${list.next && list.of === fresh ? () => load(list.next) : undefined}
+    <${Table} label="tubes" columns=${columns.filter((c) => shown.includes(c.key)).map((c) => (params.columns ? { ...c, wide: false } : c))} total=${list.matching} rows=${list.rows} keyOf=${(t) => t.path} sort=${sort} onSort=${(s) => setParams({ sort: s === 'name' ? '' : s })}
+      open=${(t) => link('tube', [t.path])} fresh=${list.of} more=${list.next && list.of === fresh ? () => load(list.next) : undefined}
       selected=${selected} onSelect=${may('operate') ? select : undefined}
-      empty=${list.matching !== undefined && html`<${Empty}>${match ? html`No tube's name has <b class="name">${match}</b> in it.` : 'There is no tube with jobs or clients yet.'}</${Empty}>`} />`;
+      empty=${list.matching !== undefined && html`<${Empty}>${match ? html`No tube's name has <b class="name">${match}</b> in it.` : html`No tube yet: put a first job, as with <code>printf 'use mail\\r\\nput 0 0 60 5\\r\\nhello\\r\\n' | nc -N localhost 11300</code>`}</${Empty}>`} />`;
 }
 
 const sorts = {
   name: (t) => t.name, ready: (t) => t.jobs.ready, reserved: (t) => t.jobs.reserved, delayed: (t) => t.jobs.delayed, buried: (t) => t.jobs.buried,
-  oldest: (t) => t.oldest_ready_seconds, bytes: (t) => t.job_body_bytes, watching: (t) => t.watching, waiting: (t) => t.waiting,
+  oldest: (t) => t.oldest_ready_seconds, total: (t) => t.jobs_total, using: (t) => t.using, bytes: (t) => t.job_body_bytes, watching: (t) => t.watching, waiting: (t) => t.waiting,
 };
 
 // merged is the list after an event: the tubes of it that have changed, come or gone. Those

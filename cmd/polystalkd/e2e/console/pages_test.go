@@ -142,7 +142,7 @@ func (s *server) pages() map[string]string {
 	return map[string]string{
 		"overview": "Needs a look", "tubes": `bytes\xFE\xFF`, "tube/mail": "using / watching / waiting", "tube/mail?state=buried": "using / watching / waiting",
 		"tube/bytes%FE%FF": `bytes\xFE\xFF`, "tube/nobody": "There is no such tube", "job/" + s.job: "time to run",
-		"buried": "all tubes", "connections": "Look again", "operations": "Nothing was done to many jobs", "server": "gearman-listen",
+		"buried": "all tubes", "connections": "that hold jobs", "operations": "Nothing was done to many jobs", "server": "gearman-listen",
 	}
 }
 

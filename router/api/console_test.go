@@ -76,7 +76,7 @@ func TestPathsMayHaveAPrefix(t *testing.T) {
 		"/q": 404, "/q/index.html": 404, "/q/api/v1/nothing": 404, "/q/console/nothing.mjs": 404,
 		"/api/": 404, "/api/v1/": 404, "/api/v1/tubes/a/b/api/v1/session": 404, "/metrics/x/": 404, "/console/": 404,
 		"/1/2/3/4/5/6/7/8/9/": 404,
-		"/q/api/v1/server": 401, "/q/metrics": 401,
+		"/q/api/v1/server":    401, "/q/metrics": 401,
 	} {
 		if a := w.do("GET", path, ask{}); a.status != want {
 			t.Errorf("%s: %d, want %d", path, a.status, want)

@@ -11,7 +11,9 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -109,10 +111,6 @@ var floor = make(map[int]time.Duration)
 func measure(s *daemon, l *load, name string) (*result, error) {
 	r := &result{name: name}
 	r.rss, _ = proc.RSS(s.cmd.Process.Pid)
-	stepsBefore, err := s.steps()
-	if err != nil {
-		return nil, err
-	}
 	for range *rounds {
 		alone, beside := new(spell), new(spell)
 		r.without, r.with = append(r.without, alone), append(r.with, beside)
@@ -122,22 +120,27 @@ func measure(s *daemon, l *load, name string) (*result, error) {
 		rss, _ := proc.RSS(s.cmd.Process.Pid)
 		r.rss = min(r.rss, rss)
 
-		out, err := s.operate(name, func() { end = s.spell(l, beside) }, func() {
+		var before steps
+		var asked error
+		out, err := s.operate(name, func() {
+			before, asked = s.steps()
+			end = s.spell(l, beside)
+		}, func() {
 			rss, _ := proc.RSS(s.cmd.Process.Pid)
 			r.rssMost = max(r.rssMost, rss)
 		})
 		end()
+		if err = errors.Join(err, asked); err != nil {
+			return nil, err
+		}
+		after, err := s.steps()
 		if err != nil {
 			return nil, err
 		}
+		r.steps = r.steps.plus(after.since(before))
 		r.told = append(r.told, out)
 		time.Sleep(*length / 4)
 	}
-	after, err := s.steps()
-	if err != nil {
-		return nil, err
-	}
-	r.steps = after.since(stepsBefore)
 	return r, nil
 }
 
@@ -174,10 +177,13 @@ func (s *daemon) operate(name string, begun, meanwhile func()) (r report, err er
 	if err := cmd.Start(); err != nil {
 		return r, err
 	}
-	done := make(chan error, 1)
-	go func() { done <- json.NewDecoder(out).Decode(&r) }()
-	time.Sleep(50 * time.Millisecond) // its start is not the server's doing
+	told := bufio.NewReader(out)
+	if line, err := told.ReadString('\n'); line != begins+"\n" {
+		return r, errors.Join(fmt.Errorf("%s says %q", name, line), err, cmd.Wait())
+	}
 	begun()
+	done := make(chan error, 1)
+	go func() { done <- json.NewDecoder(told).Decode(&r) }()
 	for {
 		select {
 		case err = <-done:

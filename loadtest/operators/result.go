@@ -177,3 +177,12 @@ func (h steps) at(part float64) string {
 	}
 	return "?"
 }
+
+// plus is both together.
+func (h steps) plus(more steps) steps {
+	n := slices.Clone(more.n)
+	for i := range h.n {
+		n[i] += h.n[i]
+	}
+	return steps{more.le, n, h.sum + more.sum}
+}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,8 @@ import (
 type act struct {
 	name string
 	play func(a *actor) error
+	// prepare, if not nil, has the server have what the scene needs, before it begins.
+	prepare func(a *actor) error
 	// longest is how long each whole of a kind may take on the machine that the goals are
 	// for; none: nothing is asked of it.
 	longest map[string]time.Duration
@@ -35,6 +38,7 @@ var scenes = []act{
 	{name: "search", play: (*actor).search, longest: map[string]time.Duration{"search": 3 * time.Second}},
 	{name: "oldest", play: (*actor).oldest},
 	{name: "edits", play: (*actor).edits},
+	{name: "flush", prepare: (*actor).fillFlushed, play: (*actor).flush, longest: map[string]time.Duration{"flush": 50 * time.Millisecond}},
 	{name: "metrics", play: (*actor).metrics},
 	{name: "streams", play: (*actor).streams},
 	{name: "slow-readers", play: (*actor).slowReaders},
@@ -59,20 +63,33 @@ type actor struct {
 	report report
 }
 
-// play plays a scene, and tells what came of it.
+// play plays a scene: a line says that it begins, and another what came of it.
 func play(name, socket string) {
-	a := &actor{socket: socket, until: time.Now().Add(*length), report: report{Did: map[string]int{}, Longest: map[string]time.Duration{}}}
+	a := &actor{socket: socket, report: report{Did: map[string]int{}, Longest: map[string]time.Duration{}}}
+	i := slices.IndexFunc(scenes, func(sc act) bool { return sc.name == name })
+	if i < 0 {
+		fmt.Fprintf(os.Stderr, "operators: there is no scene %q\n", name)
+		os.Exit(2)
+	}
+	var err error
+	if scenes[i].prepare != nil {
+		err = scenes[i].prepare(a)
+	}
+	fmt.Println(begins)
 	start := time.Now()
-	for _, sc := range scenes {
-		if sc.name == name {
-			if err := sc.play(a); err != nil {
-				a.report.Err = err.Error()
-			}
-		}
+	a.until = start.Add(*length)
+	if err == nil {
+		err = scenes[i].play(a)
+	}
+	if err != nil {
+		a.report.Err = err.Error()
 	}
 	a.report.Took = time.Since(start)
 	json.NewEncoder(os.Stdout).Encode(a.report)
 }
+
+// begins is the line that a process writes when its scene begins.
+const begins = "begins"
 
 // did counts something that has taken so long.
 func (a *actor) did(what string, since time.Time) {

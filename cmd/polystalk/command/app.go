@@ -30,6 +30,7 @@ type App struct {
 	verbose           bool
 	format, jq        string
 
+	asked   string        // the name of the server that was found
 	out     *bufio.Writer // before Out
 	printer *output.Printer
 }
@@ -76,6 +77,7 @@ func (a *App) find(ctx context.Context) (target.Target, error) {
 		places = target.Places
 	}
 	t, err := target.Find(ctx, name, places)
+	a.asked = t.Name
 	if err == nil && a.verbose {
 		a.note("asking %s", t.Name)
 	}

@@ -6,14 +6,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net/url"
 
 	"github.com/spf13/cobra"
 
+	"polystalk/cmd/polystalk/bookmark"
 	"polystalk/cmd/polystalk/fault"
 	"polystalk/cmd/polystalk/queue"
+	"polystalk/cmd/polystalk/wire"
 	"polystalk/codec/admin"
 )
 
@@ -42,8 +45,10 @@ func (a *App) importCommand() *cobra.Command {
 		Long: `Puts the jobs of FILE, or of standard input with -, in their order: body, tube,
 priority, the rest of the delay, time to run; buried ones are buried again. Ids,
 ages and counters are new ones, and what a worker had is ready. The first line that
-cannot be put ends it; it is said how --skip goes on there, so that nothing is put
-twice.`,
+cannot be put ends it; it is said how --skip goes on there.
+
+How far it has come is kept in FILE.imported. A FILE that was imported before, or in
+part, is refused without --skip, so that nothing is put twice unasked.`,
 		RunE: a.onQueue(func(cmd *cobra.Command, q queue.Queue, args []string) error {
 			if cmd.Flags().Changed("to") {
 				name, err := names.read(to)
@@ -52,12 +57,26 @@ twice.`,
 				}
 				to = name
 			}
+			if w, ok := q.(*wire.Conn); ok {
+				w.Detach() // else nobody would know of the job that is under way
+			}
 			in, err := a.open(args[0])
 			if err != nil {
 				return err
 			}
 			defer in.Close()
-			return a.importLines(cmd.Context(), q, in, to, skip)
+			i := importing{a: a, q: q, to: to, skip: skip, progress: a.progress("import")}
+			if args[0] != "-" {
+				if !cmd.Flags().Changed("skip") {
+					if err := imported(args[0]); err != nil {
+						return err
+					}
+				}
+				if i.mark, err = bookmark.Begin(args[0], a.asked, skip); err != nil {
+					a.note("how far it comes is not remembered: %v", err)
+				}
+			}
+			return i.all(cmd.Context(), in)
 		}),
 	}
 	names.flags(c.Flags())
@@ -66,49 +85,105 @@ twice.`,
 	return c
 }
 
-func (a *App) importLines(ctx context.Context, q queue.Queue, in io.Reader, to string, skip uint64) error {
-	p := a.progress("import")
-	defer p.end()
+// imported refuses a file that was imported before, or in part.
+func imported(file string) error {
+	m, found, err := bookmark.Read(file)
+	switch {
+	case err != nil:
+		return fault.New(fault.System, "it cannot be seen how far %s was imported: %v: delete %s%s if it was not", file, err, file, bookmark.Suffix)
+	case !found || m.Ended && m.Lines == 0:
+		return nil
+	case m.Ended:
+		return fault.New(fault.Unconfirmed, "%s was imported into %s, as far as line %d: --skip %d goes on behind it, --skip 0 puts all of it again", file, m.Server, m.Lines, m.Lines)
+	}
+	return fault.New(fault.Unconfirmed, "%s is imported into %s, or was until something ended that: line %d was put, the next one perhaps: --skip %d goes on with that one, --skip %d behind it, --skip 0 puts all again",
+		file, m.Server, m.Lines, m.Lines, m.Lines+1)
+}
+
+// An importing is one import under way.
+type importing struct {
+	a        *App
+	q        queue.Queue
+	to       string // the tube of all; empty: each has its own
+	skip     uint64 // lines
+	mark     *bookmark.Bookmark
+	progress *progress
+
+	n   uint64 // lines that were read
+	put uint64 // jobs
+}
+
+// all imports all lines, and says how far it has come.
+func (i *importing) all(ctx context.Context, in io.Reader) error {
+	defer i.progress.end()
 	r := bufio.NewReaderSize(in, 1<<18)
-	var n, put uint64
 	for {
 		text, err := r.ReadBytes('\n')
 		if len(text) == 0 && errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
-			return fault.New(fault.System, "line %d cannot be read: %v; go on with --skip %d", n+1, err, n)
+			return i.end(true, fault.New(fault.System, "line %d cannot be read: %v; go on with --skip %d", i.n+1, err, i.n))
 		}
 		if ctx.Err() != nil {
-			return fault.New(fault.NotDone, "interrupted: %s put; go on with --skip %d", jobs(put), n)
+			return i.end(true, fault.New(fault.NotDone, "interrupted: %s put; go on with --skip %d", jobs(i.put), i.n))
 		}
-		if n++; n <= skip || len(bytes.TrimSpace(text)) == 0 {
+		if i.n++; i.n <= i.skip {
 			continue
 		}
-		if err := a.importLine(ctx, q, text, to); err != nil {
-			code := fault.Code(err)
-			if put > 0 {
-				code = fault.NotDone
+		if len(bytes.TrimSpace(text)) > 0 {
+			if err := i.line(ctx, text); err != nil {
+				return i.failed(err)
 			}
-			return fault.New(code, "%s put; line %d was not: %v; --skip %d goes on with it, --skip %d behind it", jobs(put), n, err, n-1, n)
+			i.progress.at(i.put, 0)
 		}
-		put++
-		p.at(put, 0)
+		if err := i.mark.At(i.n); err != nil {
+			return i.end(true, fault.New(fault.System, "it cannot be kept how far it has come: %v; go on with --skip %d", err, i.n))
+		}
 	}
-	p.end()
-	return a.done(doneDocument("import", int(put), 0), "import: %s", jobs(put))
+	if err := i.end(true, nil); err != nil {
+		return err
+	}
+	i.progress.end()
+	return i.a.done(doneDocument("import", int(i.put), 0), "import: %s", jobs(i.put))
+}
+
+// end leaves the bookmark where it is. What went wrong before matters more than that.
+func (i *importing) end(certain bool, err error) error {
+	if marked := i.mark.End(certain); err == nil && marked != nil {
+		return fault.New(fault.System, "all was put, and that cannot be kept: %v", marked)
+	}
+	return err
+}
+
+// failed is the end at a line that was not put, or of which that is not known.
+func (i *importing) failed(err error) error {
+	code := fault.Code(err)
+	was := "was not"
+	if _, there := errors.AsType[*unburied](err); there {
+		return i.end(i.mark.At(i.n) == nil, fault.New(fault.NotDone, "%s put; line %d %v; --skip %d goes on behind it", jobs(i.put), i.n, err, i.n))
+	}
+	certain := code != fault.System
+	if !certain {
+		was = "may have been put or not"
+	}
+	if i.put > 0 {
+		code = fault.NotDone
+	}
+	return i.end(certain, fault.New(code, "%s put; line %d %s: %v; --skip %d goes on with it, --skip %d behind it", jobs(i.put), i.n, was, err, i.n-1, i.n))
 }
 
 // buryDelay is for how long a job that is to be buried is delayed until that is done, in
 // seconds: no worker gets it in between.
 const buryDelay = 3600
 
-func (a *App) importLine(ctx context.Context, q queue.Queue, text []byte, to string) error {
+// line puts the job of a line.
+func (i *importing) line(ctx context.Context, text []byte) error {
 	var l line
 	if err := json.Unmarshal(text, &l); err != nil {
 		return fault.New(fault.Usage, "it is no job: %v: give what export has written", err)
 	}
-	tube := to
+	tube := i.to
 	switch {
 	case l.Part, l.Text == nil && l.Base64 == nil && (l.Size == nil || *l.Size > 0):
 		return fault.New(fault.Usage, "it has no body, or a part of it: export writes all of it")
@@ -145,11 +220,26 @@ func (a *App) importLine(ctx context.Context, q queue.Queue, text []byte, to str
 	}
 	// Once it is begun, a job is put and buried, also if somebody interrupts that.
 	ctx = context.WithoutCancel(ctx)
-	id, err := q.Put(ctx, tube, j)
-	if err == nil && l.State == "buried" {
-		if err := q.Bury(ctx, id, false); err != nil {
-			return fault.New(fault.Code(err), "it was put as job %d, and is delayed, not buried: %v", id, err)
+	id, err := i.q.Put(ctx, tube, j)
+	if err != nil {
+		return err
+	}
+	i.put++
+	if l.State == "buried" {
+		if err := i.q.Bury(ctx, id, false); err != nil {
+			return &unburied{id, err}
 		}
 	}
-	return err
+	return nil
+}
+
+// An unburied job was put, and is delayed.
+type unburied struct {
+	id  uint64
+	err error
+}
+
+// Error implements error.
+func (u *unburied) Error() string {
+	return fmt.Sprintf("was put as job %d, and is delayed, not buried: %v", u.id, u.err)
 }

@@ -54,6 +54,10 @@ func Dial(ctx context.Context, t target.Target, timeout time.Duration) (*Conn, e
 	return c, nil
 }
 
+// Detach has the connection go on when the context of Dial ends: what is under way then is
+// known to be done or not. The caller looks at the context between commands.
+func (c *Conn) Detach() { c.stop() }
+
 // Close implements queue.Queue.
 func (c *Conn) Close() {
 	c.stop()

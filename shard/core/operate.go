@@ -22,27 +22,26 @@ func (c *Core) askJob(op *Op, r *Reply) {
 	r.Commit = j.Commit()
 }
 
-// version is a number for j as it is.
+// version is a number for j as it is. It is worked out in a visit, so a large body is not
+// looked at: its own number stands for it.
 func (c *Core) version(j *store.Job) uint64 {
-	var b [72]byte
+	var b [76]byte
 	le := binary.LittleEndian
 	le.PutUint64(b[0:], uint64(j.Created))
 	le.PutUint64(b[8:], uint64(j.Since))
 	if j.State == Delayed || j.State == Reserved {
 		le.PutUint64(b[16:], uint64(c.dueOf(j)))
 	}
-	for k, n := range [...]uint32{j.Pri, j.Delay, c.ttrOf(j), uint32(j.Client), j.Reserves, j.Timeouts, j.Releases, j.Buries, j.Kicks, uint32(j.State)} {
+	for k, n := range [...]uint32{j.Pri, j.Delay, c.ttrOf(j), uint32(j.Client), j.Reserves, j.Timeouts, j.Releases, j.Buries, j.Kicks, uint32(j.State), j.Size} {
 		le.PutUint32(b[24+4*k:], n)
+	}
+	if j.Flags&store.FlagLarge != 0 {
+		le.PutUint64(b[68:], c.large.Number(j.Body))
+		return xxhash.Sum64(b[:])
 	}
 	h := xxhash.New()
 	h.Write(b[:]) // a hash's Write never fails
-	if j.Flags&store.FlagLarge != 0 {
-		for _, p := range c.large.At(j.Body) {
-			h.Write(p)
-		}
-	} else {
-		h.Write(c.bodies.Get(j.Body, int(j.Size)))
-	}
+	h.Write(c.bodies.Get(j.Body, int(j.Size)))
 	return h.Sum64()
 }
 

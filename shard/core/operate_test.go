@@ -111,6 +111,34 @@ func TestEditWantsWhatItHasSeen(t *testing.T) {
 	}
 }
 
+// TestVersionOfALargeBody is another with each body, also a like one in its place, and takes
+// no look at it, which would take a visit as long as the body is.
+func TestVersionOfALargeBody(t *testing.T) {
+	w := newWorld(t)
+	p := w.join("a")
+	p.last++
+	body := Large{make([]byte, 70_000)}
+	p.do(Op{Kind: OpPut, Tube: p.tube, ID: p.last, TTR: 9, Large: body}, StatusOK)
+	version := func() uint64 {
+		x := &OperatorOp{}
+		w.do(Op{Kind: OpJob, ID: p.last, Operator: x}, StatusOK)
+		return x.Version
+	}
+	first := version()
+	body[0][5]++ // as nobody may: it shows who looks
+	if got := version(); got != first {
+		t.Error("the body was looked at")
+	}
+	x := &OperatorOp{Act: Action{Changes: ChangeBody}}
+	for _, large := range []Large{{make([]byte, 70_000)}, nil, {make([]byte, 70_000)}} {
+		seen := version()
+		w.do(Op{Kind: OpEdit, ID: p.last, Seq: seen, Large: large, Operator: x}, StatusOK)
+		if got := version(); got != x.Version || got == seen || got == first {
+			t.Errorf("versions: first %d, seen %d, edited %d, now %d", first, seen, x.Version, got)
+		}
+	}
+}
+
 // TestOperatorAndSubmittedJobs: who waits is told, and what others rely on is not changed.
 func TestOperatorAndSubmittedJobs(t *testing.T) {
 	w := newFunctionWorld(t, SubmitOptions{})

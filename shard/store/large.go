@@ -54,13 +54,17 @@ func (l Large) Equal(m Large) bool {
 type LargeBodies struct {
 	Bodies []Large
 	Free   []uint32 // places
+
+	numbers []uint64 // by place
+	last    uint64
 }
 
 // Put stores a body and returns its place.
 func (b *LargeBodies) Put(body Large) uint32 {
+	b.last++
 	n := len(b.Free)
 	if n == 0 {
-		b.Bodies = append(b.Bodies, body)
+		b.Bodies, b.numbers = append(b.Bodies, body), append(b.numbers, b.last)
 		return uint32(len(b.Bodies) - 1)
 	}
 	i := b.Free[n-1]
@@ -68,12 +72,16 @@ func (b *LargeBodies) Put(body Large) uint32 {
 	if b.Bodies[i] != nil {
 		panic(fmt.Sprintf("store: the place %d of a large body is free, and has one of %d bytes", i, b.Bodies[i].Len()))
 	}
-	b.Bodies[i] = body
+	b.Bodies[i], b.numbers[i] = body, b.last
 	return i
 }
 
 // At is the body at a place.
 func (b *LargeBodies) At(i uint32) Large { return b.Bodies[i] }
+
+// Number tells the body at a place from every other that there ever was, also at that place:
+// without a look at what may be a gigabyte.
+func (b *LargeBodies) Number(i uint32) uint64 { return b.numbers[i] }
 
 // Remove forgets a body, and returns it: replies that share it still may.
 func (b *LargeBodies) Remove(i uint32) Large {

@@ -34,6 +34,9 @@ func TestPlacesOfLargeBodiesAreUsedAgain(t *testing.T) {
 	if z := b.Put(Large{[]byte("z")}); z != x || string(b.At(y).Append(nil)) != "y" {
 		t.Errorf("places %d and %d, and at the second %q", x, z, b.At(y))
 	}
+	if n := b.Number(y); n == 0 || n == b.Number(x) || b.Number(x) != 3 {
+		t.Errorf("the third body is number %d, the second %d", b.Number(x), n)
+	}
 	b.Check(map[uint32]bool{x: true, y: true}, t.Errorf)
 	failed := false
 	b.Check(map[uint32]bool{x: true}, func(string, ...any) { failed = true })

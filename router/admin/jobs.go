@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"math"
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/direct"
@@ -64,6 +65,25 @@ func noJob(id core.JobID) error {
 // its body. The version is another whenever anything about the job is, and that of this
 // process alone.
 func (o *Operator) Job(ctx context.Context, id core.JobID, body uint32) (row JobRow, version uint64, err error) {
+	row, large, version, err := o.job(ctx, id, body)
+	if large != nil {
+		row.Body = beginning(large, int(body))
+	}
+	return row, version, err
+}
+
+// WholeJob is Job with all of its body, in pieces: of a large one those of the job itself, which
+// are not to be changed.
+func (o *Operator) WholeJob(ctx context.Context, id core.JobID) (row JobRow, body core.Large, version uint64, err error) {
+	row, body, version, err = o.job(ctx, id, math.MaxUint32)
+	if body == nil {
+		body = core.Large{row.Body}
+	}
+	return row, body, version, err
+}
+
+// job is Job, without what there is of a large body.
+func (o *Operator) job(ctx context.Context, id core.JobID, body uint32) (row JobRow, large core.Large, version uint64, err error) {
 	err = o.durably(ctx, func(c *direct.Caller) (uint64, error) {
 		x := core.OperatorOp{Body: body}
 		n, ok := c.AskJob(id, &x)
@@ -71,14 +91,11 @@ func (o *Operator) Job(ctx context.Context, id core.JobID, body uint32) (row Job
 			return 0, noJob(id)
 		}
 		row, version = JobRow{JobRow: x.Jobs[0], Body: x.Bodies}, x.Version
-		if row.Large != nil {
-			row.Body = beginning(row.Large, int(body))
-			row.Large = nil
-		}
+		large, row.Large = row.Large, nil
 		return n, nil
 	})
 	if err == nil && row.Conn != 0 {
 		row.Peer = o.peers(ctx, []uint64{row.Conn})[row.Conn]
 	}
-	return row, version, err
+	return row, large, version, err
 }

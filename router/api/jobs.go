@@ -2,8 +2,11 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/url"
@@ -145,11 +148,13 @@ func (a *API) getJob(c *web.Call) error {
 	if err != nil {
 		return err
 	}
+	if show == "full" {
+		return a.getWholeJob(c, id)
+	}
 	j, version, err := a.op.Job(c.Ctx, id, most)
 	if err != nil {
 		return err
 	}
-	// What passes with time alone is no change.
 	if c.Tagged(a.jobTag(version)+show[:1], false) {
 		return nil
 	}
@@ -160,7 +165,28 @@ func (a *API) getJob(c *web.Call) error {
 	return c.Answer(http.StatusOK, v)
 }
 
-// jobTag begins the tag of a job: versions are those of one process.
+// getWholeJob is getJob with all of the body. A large one is in memory several times as long as
+// the client reads, so few are answered at a time; by itself it is not, see getBody.
+func (a *API) getWholeJob(c *web.Call, id core.JobID) error {
+	j, body, version, err := a.op.WholeJob(c.Ctx, id)
+	if err != nil {
+		return err
+	}
+	if c.Tagged(a.jobTag(version)+"f", false) {
+		return nil
+	}
+	leave, err := a.Download(c.Ctx, int64(j.Size))
+	if err != nil {
+		return err
+	}
+	defer leave()
+	v := jobValue(&j)
+	v.Content = wire.NewContent(body.Append(nil), int(j.Size))
+	return c.Answer(http.StatusOK, v)
+}
+
+// jobTag begins the tag of a job: versions are those of one process. What passes with time
+// alone is no change.
 func (a *API) jobTag(version uint64) string {
 	return web.Hashed(a.boot, "job")[:8] + fmt.Sprintf("%016x", version)
 }
@@ -178,23 +204,37 @@ func (a *API) getBody(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	j, _, err := a.op.Job(c.Ctx, id, math.MaxUint32)
+	_, body, _, err := a.op.WholeJob(c.Ctx, id)
 	if err != nil {
 		return err
 	}
-	body := j.Body
-	if c.Tagged(web.Hashed(a.boot, string(body)), false) {
+	if c.Tagged(a.bodyTag(body), false) {
 		return nil
 	}
 	h := c.W.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="job-%d"`, id))
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Content-Length", strconv.Itoa(body.Len()))
 	c.W.WriteHeader(http.StatusOK)
-	if c.R.Method != http.MethodHead {
-		c.W.Write(body)
+	if c.R.Method == http.MethodHead {
+		return nil
+	}
+	for _, piece := range body { // the job's own, so that clients who read slowly cost no memory
+		if _, err := c.W.Write(piece); err != nil {
+			return err // the client's
+		}
 	}
 	return nil
+}
+
+// bodyTag is that of a body, however often the job that has it changes.
+func (a *API) bodyTag(body core.Large) string {
+	h := sha256.New()
+	io.WriteString(h, a.boot)
+	for _, piece := range body {
+		h.Write(piece)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
 func (a *API) kickJob(c *web.Call) error    { return a.onJob(c, a.op.KickJob) }

@@ -1,8 +1,10 @@
 package api
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -159,6 +161,46 @@ func TestBodiesAreForThoseWhoMayReadThem(t *testing.T) {
 		}
 	}
 	w.do("GET", path+"?body=some", ask{token: adminToken}).wants(t, 400, "bad-request")
+}
+
+// TestLargeBodiesAreNotCopiedForEachWhoReads: whoever asks for one and does not read it costs
+// no memory for it, of many who want it in JSON a few are answered at a time, and it comes whole.
+func TestLargeBodiesAreNotCopiedForEachWhoReads(t *testing.T) {
+	const size, clients = 16 << 20, 16
+	w := newWorld(t, setup{anonymous: access.Operate, maxJob: size})
+	body := strings.Repeat("0123456789abcdef", size/16)
+	path := w.putOne(ask{body: body, header: map[string]string{"Content-Type": "application/octet-stream"}}, "")
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	for range clients {
+		conn := w.dial()
+		fmt.Fprintf(conn, "GET %s/body HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
+		if line, err := bufio.NewReaderSize(conn, 16).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+			t.Fatalf("%q %v", line, err)
+		}
+	}
+	if more := heap() - before; more > size {
+		t.Errorf("%d readers of %d bytes cost %d", clients, size, more)
+	}
+	for range 2 {
+		conn := w.dial()
+		fmt.Fprintf(conn, "GET %s?body=full HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
+		if line, err := bufio.NewReaderSize(conn, 16).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+			t.Fatalf("%q %v", line, err)
+		}
+	}
+	if got := w.do("GET", path+"?body=full", ask{}); got.status != 429 {
+		t.Errorf("the third in JSON: status %d", got.status)
+	}
+	if got := w.do("GET", path+"/body", ask{}); got.status != 200 || got.body != body {
+		t.Errorf("status %d, %d bytes, or others", got.status, len(got.body))
+	}
+	w.do("GET", path+"?body=preview", ask{}).wants(t, 200, "")
 }
 
 func TestTagsOfJobsChangeWithThem(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 )
 
 // jsonMax is the largest body of JSON but for that of a job, and the largest of any that is
-// read beside others.
+// read, or sent as JSON, beside others.
 const jsonMax = 1 << 20
 
 // BodyMax is the largest body of a request: a job's, as JSON writes it at worst.

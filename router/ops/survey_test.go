@@ -159,3 +159,53 @@ func TestSurveySeesWhatCameSince(t *testing.T) {
 		look(b.m.OfTube([]byte(names[0])))
 	}
 }
+
+// meddling is a Pace by which something happens in the middle of a look: after so many calls.
+type meddling struct {
+	*bench
+	calls, at int
+	then      func()
+}
+
+func (m *meddling) Spend(int) {
+	if m.calls++; m.calls == m.at {
+		m.then()
+	}
+}
+
+// TestLookBeginsAnewIfSomethingCame: all tubes were looked at, and had nothing, but there was
+// no moment at which none of them had a job.
+func TestLookBeginsAnewIfSomethingCame(t *testing.T) {
+	b := newBench(t, 8)
+	c := b.client()
+	pace := &meddling{bench: b}
+	c.r.pace = pace
+	var names []string
+	for i := range surveyShort + 8 { // of a long list, so that a look takes turns
+		names = append(names, fmt.Sprint("w", i))
+		c.watch(names[i])
+	}
+	var op core.Op
+	reserve := func() (s Step) {
+		t.Helper()
+		pace.calls = 0
+		for s = c.r.Start(0, &op); s.Next == Look || s.Next == Later; {
+			s = c.r.Look(&op)
+		}
+		return s
+	}
+	for range 2 { // first it gets to know the list
+		if s := reserve(); s.Said != core.StatusTimedOut {
+			t.Fatalf("of nothing: %+v", s)
+		}
+	}
+	// The last call is when all was looked at.
+	at := b.m.OfTube([]byte(names[3]))
+	pace.at, pace.then = pace.calls, func() { b.put(names[3], 1, 7, 0) }
+	if s := reserve(); s.Next != Visit || s.Shard != at || c.r.purpose != probe {
+		t.Errorf("a job came in shard %d after it was looked at, and next is %+v, for purpose %d", at, s, c.r.purpose)
+	}
+	if pace.calls <= pace.at {
+		t.Errorf("%d calls, and something was to come at the one with number %d, before the last", pace.calls, pace.at)
+	}
+}

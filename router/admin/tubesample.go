@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"runtime"
+	"slices"
 	"time"
 
 	wire "polystalk/codec/admin"
@@ -72,17 +73,25 @@ func (o *Operator) TubesWithin(ctx context.Context, age time.Duration) (*TubeSam
 	return s.tubes, nil
 }
 
+// tubesMore tubes may come while others are listed, without the list growing.
+const tubesMore = 64
+
+// inVisit is for how many tubes, of so many that there are, there must be room before a visit:
+// 50,000 rows are not copied while a shard is owned.
+func inVisit(tubes int) int { return min(core.TubesMost, tubes+tubesMore) }
+
 // sampleTubes looks at all tubes, in visits that are bounded; nil: ctx has ended.
 func (o *Operator) sampleTubes(ctx context.Context, c *direct.Caller) *TubeSample {
-	// Some come while others are listed.
-	x := core.OperatorOp{Tubes: make([]core.TubeRow, 0, o.opts.Host.Map.Tubes().Len()+64)}
+	tubes := o.opts.Host.Map.Tubes()
+	x := core.OperatorOp{Tubes: make([]core.TubeRow, 0, tubes.Len()+tubesMore+inVisit(tubes.Len()))}
 	v := &TubeSample{At: time.Now()}
 	var start time.Time // of a visit
 	c.Each(func(op *core.Op, first bool) {
-		start = time.Now()
 		if first {
 			x.Cursor = core.Cursor{}
 		}
+		x.Tubes = slices.Grow(x.Tubes, inVisit(tubes.Len()))
+		start = time.Now()
 		op.ListTubes(&x)
 	}, func(_ int, r *core.Reply) bool {
 		if r.Status != core.StatusMore {

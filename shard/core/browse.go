@@ -88,7 +88,7 @@ func (c *Core) applyOperator(op *Op, r *Reply) {
 
 // listTubes appends the next tubes.
 func (c *Core) listTubes(x *OperatorOp, r *Reply) {
-	most := tubesMax
+	most := TubesMost
 	if x.Limit > 0 {
 		most = min(most, x.Limit)
 	}

@@ -31,9 +31,12 @@ const (
 const (
 	visitWork = 2048
 	bodyUnit  = 512
-	tubesMax  = 1024 // rows of tubes in a visit
 	rowsMax   = 1000 // rows of jobs in a visit
 )
+
+// TubesMost rows of tubes are appended in a visit: whoever has made room for them before has
+// none made while the shard is owned.
+const TubesMost = 1024
 
 // An OperatorOp is what operations of an operator carry besides Op and Reply, both ways. It
 // belongs to whoever asks; the core touches it only during Apply. Rows are appended to its

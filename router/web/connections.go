@@ -1,6 +1,7 @@
 package web
 
 import (
+	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -58,7 +59,15 @@ func (c *connections) drop(newest net.Conn) {
 		victim = newest
 	}
 	delete(c.open, victim)
-	victim.Close()
+	transport(victim).Close() // TLS would say goodbye, and wait for up to 5 s until it can
+}
+
+// transport is what a connection is spoken on: of TLS, what is below it.
+func transport(conn net.Conn) net.Conn {
+	if t, ok := conn.(*tls.Conn); ok {
+		return t.NetConn()
+	}
+	return conn
 }
 
 // len is how many there are.

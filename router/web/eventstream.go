@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"net/http"
 	"strconv"
@@ -48,10 +47,7 @@ func (c *Call) EventStream(again time.Duration) *EventStream {
 	e := &EventStream{c: c, rc: http.NewResponseController(c.W)}
 	e.rc.SetReadDeadline(time.Time{}) // that of the request, which would end the stream
 	conn, _ := c.R.Context().Value(connKey{}).(net.Conn)
-	if t, ok := conn.(*tls.Conn); ok {
-		conn = t.NetConn()
-	}
-	if b, ok := conn.(interface{ SetWriteBuffer(bytes int) error }); ok {
+	if b, ok := transport(conn).(interface{ SetWriteBuffer(bytes int) error }); ok {
 		b.SetWriteBuffer(sentMax)
 	}
 	// Whoever waits in Send is not waited for once the stream is to end.

@@ -1,10 +1,18 @@
 package web
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"log/slog"
+	"math/big"
 	"net"
 	"net/http"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 )
 
@@ -32,6 +40,53 @@ func TestConnectionsWithRequestsAreNotDropped(t *testing.T) {
 	}
 	if c.len() != ConnectionsMax || c.dropped.Load() != 2 {
 		t.Errorf("%d connections, %d dropped", c.len(), c.dropped.Load())
+	}
+}
+
+// written notes what is written to a connection.
+type written struct {
+	net.Conn
+	n atomic.Int64
+}
+
+func (w *written) Write(b []byte) (int, error) {
+	w.n.Add(int64(len(b)))
+	return w.Conn.Write(b)
+}
+
+// TestDroppedConnectionsAreNotSaidGoodbyeTo: by TLS that waits for room in the socket, for up to
+// five seconds, in which nobody else would be accepted.
+func TestDroppedConnectionsAreNotSaidGoodbyeTo(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	der, err := x509.CreateCertificate(rand.Reader, about, about, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, there := net.Pipe()
+	socket := &written{Conn: here}
+	conn := tls.Server(socket, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}})
+	client := tls.Client(there, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
+	shaken := make(chan error)
+	go func() { shaken <- client.Handshake() }()
+	if err := errors.Join(conn.Handshake(), <-shaken); err != nil {
+		t.Fatal(err)
+	}
+	before := socket.n.Load()
+	var c connections
+	c.changed(conn, http.StateNew)
+	for range ConnectionsMax {
+		other, _ := net.Pipe()
+		c.changed(other, http.StateNew)
+	}
+	if _, err := here.Write(nil); err == nil {
+		t.Error("it is open")
+	}
+	if n := socket.n.Load() - before; n > 0 {
+		t.Errorf("%d bytes were said", n)
 	}
 }
 

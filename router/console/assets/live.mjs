@@ -2,7 +2,7 @@
 // browser has few connections to a server; what was shown then is read anew.
 import { useEffect, useRef } from './vendor/preact.mjs';
 import { query } from './api.mjs';
-import { session, still, store } from './state.mjs';
+import { refresh, session, still, store } from './state.mjs';
 
 /** live is what the stream has told last. */
 export const live = store({});
@@ -57,7 +57,10 @@ function connect() {
       for (const f of listeners.values()) f(name, data);
     });
   }
-  s.onopen = () => stale.set(0);
+  s.onopen = () => {
+    if (stale.get()) refresh(); // nobody knows what was missed
+    stale.set(0);
+  };
   s.onerror = () => {
     if (s !== source) return;
     if (!stale.get()) stale.set(Date.now());

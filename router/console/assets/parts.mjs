@@ -96,11 +96,12 @@ function useStill(rows, keyOf, frozen, fresh) {
 /**
  * Table shows rows of one height, of which only those that are seen are in the document.
  * columns: {key, title, render(row), right, wide, sort}; wide ones are left out on narrow
- * screens. total is how many rows there are, shown or not. sort is the key by which the rows are sorted, with - before it for the largest
+ * screens. total is how many rows there are, shown or not; onSeen hears how many of them were
+ * in the document, from the first on. sort is the key by which the rows are sorted, with - before it for the largest
  * first; onSort gets another. open(row) is the link of a row. more: there are rows that come
  * when one scrolls to the end. fresh is the name of the list: with another one it begins anew.
  */
-export function Table({ label, columns, rows, keyOf, sort, onSort, open, selected, onSelect, empty, more, total, live = true, fresh }) {
+export function Table({ label, columns, rows, keyOf, sort, onSort, open, selected, onSelect, empty, more, total, onSeen, live = true, fresh }) {
   const box = useRef(null);
   const [view, setView] = useState({ top: 0, height: 600 });
   const [inside, setInside] = useState(false);
@@ -122,8 +123,9 @@ export function Table({ label, columns, rows, keyOf, sort, onSort, open, selecte
 
   const first = Math.max(0, Math.floor(view.top / rowHeight) - 6);
   const last = Math.min(rows.length, first + Math.min(rowsMost, Math.ceil(view.height / rowHeight) + 12));
+  useEffect(() => { if (onSeen) onSeen(last); }, [last]);
   const wants = Boolean(more) && last >= rows.length - 3;
-  useEffect(() => { if (wants) more(); }, [wants, rows.length, fresh]); // once for each end that is seen
+  useEffect(() => { if (wants) more(); }, [wants, rows, fresh]);
 
   const choose = (row) => {
     const k = keyOf(row);

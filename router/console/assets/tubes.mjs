@@ -5,7 +5,7 @@ import { complain, link, may, notify, onGoOn, refresh, setParams, still } from '
 import { useEvents } from './live.mjs';
 import { Age, Button, Bytes, Empty, Num, Rate, Table, Trouble, useSelection, confirm } from './parts.mjs';
 import { flush } from './act.mjs';
-import { group, plural, age } from './format.mjs';
+import { age, clock, group, plural } from './format.mjs';
 
 const columns = [
   { key: 'name', title: 'Tube', sort: 'name', render: (t) => html`<span class="name">${t.name}</span>${t.pause_left_seconds > 0 && html` <span class="flag paused">paused</span>`}` },
@@ -39,8 +39,10 @@ function Columns({ shown }) {
     <label class="check"><input type="checkbox" checked=${shown.includes(c.key)} onChange=${() => toggle(c.key)} /> ${c.title}</label>`)}</div></details>`;
 }
 
-// toldOf is how many tubes events tell of: those that are first in the list.
-const toldOf = 200;
+// Events tell of the tubes that are first in the list, as far as somebody has scrolled, but not
+// of more than that many: each is a kilobyte.
+const toldMost = 200;
+const toldStep = 40;
 
 export default function Tubes({ params }) {
   const sort = params.sort || 'name';
@@ -48,6 +50,7 @@ export default function Tubes({ params }) {
   const [text, setText] = useState(match);
   const [selected, select] = useSelection();
   const [list, show] = useState({ rows: [] });
+  const [told, tell] = useState(toldStep);
   const known = useRef(list); // also what came while the figures stand still
   const setList = (change, quietly) => {
     known.current = change(known.current);
@@ -65,21 +68,22 @@ export default function Tubes({ params }) {
     const mine = after ? turn.current : ++turn.current;
     growing.current = Boolean(after);
     try {
-      const v = await get('tubes', { sort, match: pattern, limit: after ? 1000 : toldOf, after });
-      if (mine === turn.current) setList((was) => ({ rows: after ? [...was.rows, ...v.tubes] : v.tubes, next: v.next, of: fresh, matching: v.matching }));
+      const v = await get('tubes', { sort, match: pattern, limit: after ? 1000 : toldMost, after });
+      if (mine === turn.current) setList((was) => ({ at: Date.now(), rows: after ? [...was.rows, ...v.tubes] : v.tubes, next: v.next, of: fresh, matching: v.matching }));
     } catch (err) {
       if (mine === turn.current) setList((was) => ({ ...was, next: undefined, problem: err }));
     }
     if (mine === turn.current) growing.current = false;
   }, [fresh]);
-  useEffect(() => { load(); }, [load]);
+  useEffect(() => { tell(toldStep); }, [load]);
+  useEffect(() => { load(); }, [load, told]); // those that left the told ones may be anywhere behind them
   useEffect(() => {
     const again = () => load();
     addEventListener('polystalk-refresh', again);
     return () => removeEventListener('polystalk-refresh', again);
   }, [load]);
-  useEvents(['tubes'], { match: pattern, sort, limit: toldOf }, (name, data) => {
-    if (name === 'tubes') setList((was) => merged(was, data, sort), still());
+  useEvents(['tubes'], { match: pattern, sort, limit: told }, (name, data) => {
+    if (name === 'tubes') setList((was) => merged(was, data, sort, told), still());
   });
 
   const typed = (e) => {
@@ -92,11 +96,12 @@ export default function Tubes({ params }) {
   return html`
     <div class="line"><h1>Tubes</h1>
       <input type="search" aria-label="filter by name" placeholder="filter: part of a name, or m*" value=${text} onInput=${typed} />
-      <span class="dim num">${list.matching !== undefined && plural(list.matching, 'tube')}</span>
+      <span class="dim num">${list.matching !== undefined && plural(list.matching, 'tube')}${list.rows.length > toldMost && `, from the ${toldMost + 1}st on as of ${clock(list.at)}`}</span>
+      ${list.rows.length > toldMost && html`<${Button} kind="small" onClick=${() => load()}>Look again</${Button}>`}
       <${Columns} shown=${shown} />
       ${selected.size > 0 && may('operate') && html`<${Chosen} tubes=${chosen} done=${() => select(new Set())} />`}</div>
     <${Trouble} problem=${list.problem} />
-    <${Table} label="tubes" columns=${columns.filter((c) => shown.includes(c.key)).map((c) => (params.columns ? { ...c, wide: false } : c))} total=${list.matching} rows=${list.rows} keyOf=${(t) => t.path} sort=${sort} onSort=${(s) => setParams({ sort: s === 'name' ? '' : s })}
+    <${Table} label="tubes" columns=${columns.filter((c) => shown.includes(c.key)).map((c) => (params.columns ? { ...c, wide: false } : c))} total=${list.matching} onSeen=${(n) => tell((was) => Math.max(was, Math.min(toldMost, Math.ceil(n / toldStep) * toldStep)))} rows=${list.rows} keyOf=${(t) => t.path} sort=${sort} onSort=${(s) => setParams({ sort: s === 'name' ? '' : s })}
       open=${(t) => link('tube', [t.path])} fresh=${list.of} more=${list.next && list.of === fresh ? () => load(list.next) : undefined}
       selected=${selected} onSelect=${may('operate') ? select : undefined}
       empty=${list.matching !== undefined && html`<${Empty}>${match ? html`No tube's name has <b class="name">${match}</b> in it.` : html`No tube yet: put a first job, as with <code>printf 'use mail\\r\\nput 0 0 60 5\\r\\nhello\\r\\n' | nc -N localhost 11300</code>`}</${Empty}>`} />`;
@@ -108,19 +113,20 @@ const sorts = {
 };
 
 // merged is the list after an event: the tubes of it that have changed, come or gone. Those
-// behind the part that events tell of stay as they were.
-function merged(was, told, sort) {
-  const gone = new Set(told.gone);
-  const changed = new Map(told.tubes.map((t) => [t.path, t]));
-  const first = was.rows.slice(0, toldOf).filter((t) => !told.whole && !gone.has(t.name) && !changed.has(t.path));
+// behind the part that events tell of stay as they were; of one that has left that part it is
+// not known whether it is there any more.
+function merged(was, event, sort, told) {
+  const gone = new Set(event.gone);
+  const changed = new Map(event.tubes.map((t) => [t.path, t]));
+  const first = was.rows.slice(0, told).filter((t) => !event.whole && !gone.has(t.name) && !changed.has(t.path));
   const key = sorts[sort.replace('-', '')];
   const down = sort[0] === '-' ? -1 : 1;
-  const rows = [...first, ...told.tubes].sort((a, b) => {
+  const rows = [...first, ...event.tubes].sort((a, b) => {
     const x = key(a), y = key(b);
     return x < y ? -down : x > y ? down : a.name < b.name ? -1 : 1;
   });
   const seen = new Set(rows.map((t) => t.path));
-  return { ...was, rows: [...rows, ...was.rows.slice(toldOf).filter((t) => !seen.has(t.path) && !gone.has(t.name))], matching: told.matching, problem: undefined };
+  return { ...was, rows: [...rows, ...was.rows.slice(told).filter((t) => !seen.has(t.path) && (!event.whole || event.matching > told))], matching: event.matching, problem: undefined };
 }
 
 function Chosen({ tubes, done }) {

@@ -1,6 +1,6 @@
 // What pages share: where one is (the fragment of the URL), who one is, what was just done,
 // whether figures stand still.
-import { useEffect, useState } from './vendor/preact.mjs';
+import { useEffect, useLayoutEffect, useState } from './vendor/preact.mjs';
 import { get, request, whenRefused, Problem } from './api.mjs';
 
 /** A store is a value that components are drawn anew for when it changes. */
@@ -19,7 +19,7 @@ export function store(value) {
     },
     use() {
       const [, draw] = useState(0);
-      useEffect(() => {
+      useLayoutEffect(() => { // at once: what changes before it is watched would not be drawn
         const f = () => draw((n) => n + 1);
         watchers.add(f);
         return () => watchers.delete(f);

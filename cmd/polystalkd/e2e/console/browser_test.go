@@ -163,7 +163,10 @@ func (b *tab) shows(what, js string) {
 		}
 		if time.Now().After(end) {
 			b.picture("missing")
-			b.t.Fatalf("the page does not show %s (%s): %s", what, js, b.text())
+			b.mu.Lock()
+			said := strings.Join(b.said, "\n")
+			b.mu.Unlock()
+			b.t.Fatalf("the page does not show %s (%s): %s\nthe browser's console: %s", what, js, b.text(), said)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

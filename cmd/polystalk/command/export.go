@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -73,6 +74,7 @@ func (a *App) export(ctx context.Context, q queue.Queue, query queue.JobQuery, s
 	if err != nil {
 		return err
 	}
+	s.whole = wholeBodies(ctx, q)
 	err = q.Jobs(ctx, query, func(document []byte) error {
 		defer func() { p.at(s.n, of) }()
 		return s.page(document)
@@ -81,6 +83,11 @@ func (a *App) export(ctx context.Context, q queue.Queue, query queue.JobQuery, s
 		return err
 	}
 	return s.end()
+}
+
+// wholeBodies writes bodies of a server.
+func wholeBodies(ctx context.Context, q queue.Queue) func(id uint64, w io.Writer) error {
+	return func(id uint64, w io.Writer) error { return q.Body(ctx, id, w) }
 }
 
 // end flushes what was written.

@@ -95,6 +95,7 @@ func (a *App) flushAtOnce(ctx context.Context, c *api.Client, f *flush) error {
 	if f.save != "" {
 		// What is flushed below was there, in these states, all the time: a list shows it.
 		err := a.saveTo(f.save, func(s *sink) error {
+			s.whole = wholeBodies(ctx, c)
 			return c.Jobs(ctx, queue.JobQuery{Tube: f.tube, States: f.states, Body: "full"}, s.page)
 		})
 		if err != nil {

@@ -3,8 +3,10 @@ package command
 import (
 	"bufio"
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 
@@ -15,6 +17,8 @@ import (
 type sink struct {
 	w *bufio.Writer
 	n uint64 // jobs so far
+	// whole writes all of a body of which a list has a part: lists have the first 64 kB.
+	whole func(id uint64, w io.Writer) error
 }
 
 // page writes the jobs of a part of a list.
@@ -23,14 +27,87 @@ func (s *sink) page(document []byte) error {
 		Jobs []json.RawMessage `json:"jobs"`
 	}
 	if err := json.Unmarshal(document, &part); err != nil {
-		return fault.New(fault.System, "the server's answer cannot be read: use the polystalk of its version")
+		return unreadable()
 	}
 	for _, job := range part.Jobs {
-		if err := s.add(job); err != nil {
+		if err := s.listed(job); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func unreadable() error {
+	return fault.New(fault.System, "the server's answer cannot be read: use the polystalk of its version")
+}
+
+// listed writes a job of a list, whose body may be a part of it.
+func (s *sink) listed(job []byte) error {
+	var v struct {
+		ID        uint64          `json:"id,string"`
+		Size      float64         `json:"body_bytes"`
+		Text      json.RawMessage `json:"body"`
+		Base64    json.RawMessage `json:"body_base64"`
+		Truncated bool            `json:"body_truncated"`
+	}
+	if err := json.Unmarshal(job, &v); err != nil {
+		return unreadable()
+	}
+	if !v.Truncated && (v.Size == 0 || v.Text != nil || v.Base64 != nil) {
+		return s.add(job)
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(job, &members); err != nil {
+		return unreadable()
+	}
+	for _, name := range []string{"body", "body_base64", "body_truncated"} {
+		delete(members, name)
+	}
+	line, err := json.Marshal(members)
+	if err != nil {
+		return unreadable()
+	}
+	body := &coded{to: s.w, before: append(bytes.TrimSuffix(line, []byte("}")), `,"body_base64":"`...)}
+	switch err := s.whole(v.ID, body); {
+	case fault.Code(err) == fault.Nothing && !body.begun():
+		return nil // it was deleted meanwhile
+	case err != nil:
+		return err
+	}
+	s.n++
+	return body.end("\"}\n")
+}
+
+// A coded body is written as base64, however large it is. Before its first octet stands
+// something.
+type coded struct {
+	to     *bufio.Writer
+	before []byte
+	base64 io.WriteCloser
+}
+
+func (c *coded) begun() bool { return c.base64 != nil }
+
+// Write implements io.Writer.
+func (c *coded) Write(b []byte) (int, error) {
+	if !c.begun() {
+		if _, err := c.to.Write(c.before); err != nil {
+			return 0, err
+		}
+		c.base64 = base64.NewEncoder(base64.StdEncoding, c.to)
+	}
+	return c.base64.Write(b)
+}
+
+func (c *coded) end(after string) error {
+	if _, err := c.Write(nil); err != nil {
+		return err
+	}
+	if err := c.base64.Close(); err != nil {
+		return err
+	}
+	_, err := c.to.WriteString(after)
+	return err
 }
 
 // add writes a job.
@@ -40,7 +117,7 @@ func (s *sink) add(job []byte) error {
 	}
 	var line bytes.Buffer
 	if err := json.Compact(&line, job); err != nil {
-		return fault.New(fault.System, "the server's answer cannot be read: use the polystalk of its version")
+		return unreadable()
 	}
 	line.WriteByte('\n')
 	s.n++

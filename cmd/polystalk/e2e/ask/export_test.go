@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,5 +113,48 @@ func TestExportAndImport(t *testing.T) {
 				q.must(fault.Nothing, "flush", "t1", "--yes")
 			})
 		}
+	}
+}
+
+// TestLargeBodies: a body is kept as a whole, also one that lists have the beginning of, and
+// nothing is deleted that could not be saved.
+func TestLargeBodies(t *testing.T) {
+	text, octets := strings.Repeat("0123456789abcdef", 10000), strings.Repeat("\x00\xff\x1b\n", 30000)
+	p, _ := polystalkd(t, "-z", "200000")
+	for _, body := range []string{text, octets, text[:65536], text[:65537]} {
+		p.in = body
+		p.must(0, "put", "mail")
+	}
+	bodies := func(file string) (all []string) {
+		t.Helper()
+		q, _ := polystalkd(t, "-z", "200000")
+		q.must(0, "import", file, "--skip", "0")
+		for id := range 4 {
+			all = append(all, q.must(0, "body", fmt.Sprint(id+1)).stdout)
+		}
+		return all
+	}
+	check := func(got []string) {
+		t.Helper()
+		slices.Sort(got)
+		want := []string{text, octets, text[:65536], text[:65537]}
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Error("bodies have changed")
+		}
+	}
+	file, saved := filepath.Join(t.TempDir(), "jobs"), filepath.Join(t.TempDir(), "saved")
+	p.must(0, "export", "mail", "--file", file)
+	check(bodies(file))
+	p.must(0, "flush", "mail", "--save", saved, "--yes")
+	check(bodies(saved))
+
+	p, _ = polystalkd(t, "--http-bodies", "preview")
+	p.in = text[:300]
+	p.must(0, "put", "mail")
+	p.must(fault.Refused, "export", "mail")
+	p.must(fault.Refused, "flush", "mail", "--save", filepath.Join(t.TempDir(), "saved"), "--yes")
+	if got := p.must(0, "tube", "mail", "--jq", ".jobs.ready").stdout; got != "1\n" {
+		t.Errorf("%s jobs are left", got)
 	}
 }

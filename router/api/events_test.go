@@ -167,7 +167,7 @@ func TestServerEachSecond(t *testing.T) {
 			t.Errorf("an event %q", e.name)
 		}
 	}
-	if took := time.Since(start); took < 2*time.Second || took > 8*time.Second {
+	if took := time.Since(start); took < 2*time.Second || took > hangs {
 		t.Errorf("four took %v", took)
 	}
 	if journal < 1 || journal > 3 {
@@ -313,12 +313,12 @@ func TestStreamsEndWhenTheServerStops(t *testing.T) {
 	time.Sleep(1500 * time.Millisecond) // until they are full
 	start := time.Now()
 	w.web.Stop(t.Context())
-	if took := time.Since(start); took > 500*time.Millisecond {
+	if took := time.Since(start); took > hangs {
 		t.Errorf("to stop took %v", took)
 	}
 	fast.ends()
 	w.open(0)
-	if took := time.Since(start); took > time.Second {
+	if took := time.Since(start); took > hangs {
 		t.Errorf("streams end after %v", took)
 	}
 	_ = stuck
@@ -345,7 +345,7 @@ func TestATokenThatIsGoneEndsItsStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range []*reading{gone, session} {
-		if took := r.ends(); took > 5*time.Second {
+		if took := r.ends(); took > hangs {
 			t.Errorf("it goes on for %v", took)
 		}
 	}
@@ -396,7 +396,7 @@ func TestClientsThatReadNothing(t *testing.T) {
 	}
 	close(stop)
 	busy.Wait()
-	if late > 3*time.Second {
+	if late > hangs {
 		t.Errorf("an event was late by %v", late)
 	}
 	t.Logf("%d MB are in use, and %d before", most>>20, before.HeapAlloc>>20)

@@ -34,6 +34,10 @@ const (
 	adminToken   = "admin-token-0123456789"
 )
 
+// hangs is how long a test waits for what comes at once: on a busy machine that may be long
+// after, and what has not come then never does.
+const hangs = time.Minute
+
 // A world is a server with HTTP on a free port, and a client.
 type world struct {
 	t      testing.TB
@@ -303,6 +307,6 @@ func (w *world) connect(serve func(net.Listener) error) net.Conn {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn.SetDeadline(time.Now().Add(hangs))
 	return conn
 }

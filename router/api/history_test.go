@@ -26,7 +26,7 @@ func TestHistoryOfServerAndTube(t *testing.T) {
 	odd := "a,b%2F\xff/ü"
 	w.function(odd)
 	w.put("mail", 7)
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(hangs)
 	var h wire.History
 	for { // once both have been read
 		a := w.do("GET", "/api/v1/history?tube=mail", ask{})

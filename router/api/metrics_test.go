@@ -276,7 +276,7 @@ func TestScrapersAreShownWhatTheHistoryHasLookedAt(t *testing.T) {
 			if strings.Contains(text, `polystalk_tube_jobs{state="ready",tube="mail"} `+n+"\n") {
 				break
 			}
-			if time.Since(begun) > 8*time.Second {
+			if time.Since(begun) > hangs {
 				t.Fatalf("%s jobs are not shown: %s", n, text)
 			}
 			time.Sleep(200 * time.Millisecond)

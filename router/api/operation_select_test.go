@@ -24,7 +24,11 @@ const operations = "/api/v1/operations"
 // operation begins one, and reads its value, which must come with a status.
 func (w *world) operation(status int, format string, args ...any) (v wire.Operation) {
 	w.t.Helper()
-	w.do("POST", operations, ask{json: true, body: fmt.Sprintf(format, args...)}).wants(w.t, status, "").read(w.t, &v)
+	a := w.do("POST", operations, ask{json: true, body: fmt.Sprintf(format, args...)})
+	if status == 200 && a.status == 202 { // a busy machine
+		return w.until("/api/v1/"+a.header.Get("Location"), hangs, over)
+	}
+	a.wants(w.t, status, "").read(w.t, &v)
 	return v
 }
 
@@ -248,7 +252,7 @@ func TestMomentsAreRead(t *testing.T) {
 		t.Errorf("%q is read as %d, %v, and was %d", text, got, err, now)
 	}
 	got, err := other.web.readAsOf(text) // their clocks are that of the machine
-	if err != nil || got-now > core.Second || now-got > core.Second {
+	if err != nil || got-now > 60*core.Second || now-got > 60*core.Second {
 		t.Errorf("another process reads %q as %d, %v, and it was %d", text, got, err, now)
 	}
 	if got, err := w.web.readAsOf("2024-02-29T12:00:00Z"); err != nil || got != core.Time(time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC).UnixNano()) {

@@ -36,7 +36,7 @@ func TestOperationsRunOneAfterTheOther(t *testing.T) {
 	}
 	select {
 	case <-op.Done():
-	case <-time.After(20 * time.Second):
+	case <-time.After(hangs):
 		t.Fatal("it has no end")
 	}
 	if state, ended, err := op.State(); state != "done" || ended.IsZero() || err != nil || op.Tally().Done != 5 {

@@ -86,7 +86,7 @@ func TestChangesAreDurableWithEachPolicy(t *testing.T) {
 				t.Fatalf("policy %d: %v", sync, err)
 			}
 		}
-		if took := time.Since(start); took > 15*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("policy %d: %d jobs took %v", sync, jobs, took)
 		}
 		j, err := s.Operator().Journal()

@@ -48,7 +48,7 @@ func TestMoveOnADiskThatStalls(t *testing.T) {
 			_, err := o.MoveJob(ctx, id, "to")
 			wantProblem(t, err, wire.Uncertain)
 		}
-		if took := time.Since(start); took > 5*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("to give up took %v", took)
 		}
 		cancel()

@@ -38,7 +38,7 @@ test: ## go vet and all tests; names the skipped ones at the end (PKG=./...)
 
 .PHONY: race
 race: ## all tests under the race detector (PKG=./...)
-	go test -count=1 -timeout 10m -race -json $(PKG) | $(report)
+	go test -count=1 -timeout 20m -race -json $(PKG) | $(report)
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck, go fix, and a build for every platform

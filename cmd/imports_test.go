@@ -85,7 +85,7 @@ var table = []row{
 	{"cmd/polystalk/top", "bubbletea cmd/polystalk/fault cmd/polystalk/output cmd/polystalk/queue cmd/polystalk/views codec/admin x/ansi", ""},
 	{"cmd/polystalk/views", "cmd/polystalk/output", ""},
 	{"cmd/polystalk/wire", "cmd/polystalk/fault cmd/polystalk/queue cmd/polystalk/target codec/admin codec/beanstalk go-beanstalk", ""},
-	{"cmd/polystalkd", "cmd/internal/release cmd/polystalkd/account cmd/polystalkd/config cmd/polystalkd/fault cmd/polystalkd/listen cmd/polystalkd/logging cmd/polystalkd/ownfile cmd/polystalkd/probe codec/admin codec/binlog go-systemd router router/access router/api router/web shard/journal x/sys", ""},
+	{"cmd/polystalkd", "cmd/internal/release cmd/polystalkd/account cmd/polystalkd/config cmd/polystalkd/fault cmd/polystalkd/listen cmd/polystalkd/logging cmd/polystalkd/ownfile cmd/polystalkd/probe codec/admin codec/binlog go-systemd router router/access router/api router/console router/web shard/journal x/sys", ""},
 	{"cmd/polystalkd/account", "cmd/polystalkd/config cmd/polystalkd/fault", ""},
 	{"cmd/polystalkd/config", "cmd/internal/release cmd/polystalkd/config/tomlfile cmd/polystalkd/fault codec/beanstalk codec/gearman pflag router router/access", ""},
 	{"cmd/polystalkd/config/tomlfile", "go-toml", ""},

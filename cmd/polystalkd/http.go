@@ -17,6 +17,7 @@ import (
 	"polystalk/router"
 	"polystalk/router/access"
 	"polystalk/router/api"
+	"polystalk/router/console"
 	"polystalk/router/web"
 )
 
@@ -49,12 +50,16 @@ func serveHTTP(c *config.Config, srv *router.Server, ls []net.Listener, reloads 
 	if o.pair, err = openCertificate(c); err != nil {
 		return nil, err
 	}
+	files, err := consoleFiles(c)
+	if err != nil {
+		return nil, err
+	}
 	reloads.parts = append(reloads.parts, o.prepareFiles, o.prepareRules, o.prepareMetrics, o.prepareHistory)
 	o.server, err = api.New(api.Options{
 		Operator: srv.Operator(), Log: log.Logger, Level: log.Level,
 		Version: release.Version, Speaks: "beanstalkd " + config.Spoken + ", gearmand " + config.SpokenGearman,
 		Tokens: o.tokens, Rules: rules(c),
-		HistoryTubes: c.HTTP.HistoryTubes,
+		HistoryTubes: c.HTTP.HistoryTubes, Peers: peers(c), Console: files,
 		MetricsTubes: c.HTTP.MetricsTubes, MetricsMatch: c.HTTP.MetricsMatch,
 		Settings: func() []wire.Setting { return shownSettings(reloads.settings()) },
 		Reload:   func() (*wire.Reloaded, error) { return reloadForOperators(reloads) },
@@ -100,8 +105,31 @@ func checkHTTP(c *config.Config) error {
 	if err := new(operators).openTokens(c); err != nil {
 		return err
 	}
+	if _, err := consoleFiles(c); err != nil {
+		return err
+	}
 	_, err := openCertificate(c)
 	return err
+}
+
+// consoleFiles finds the files of the console; nil: they are in the program.
+func consoleFiles(c *config.Config) (find func(name string) *console.File, err error) {
+	if c.HTTP.ConsoleDir == "" {
+		return nil, nil
+	}
+	if find, err = console.Dir(c.HTTP.ConsoleDir); err != nil {
+		return nil, fault.New(fault.Usage, "%s: %v", c.Origin("http-console-dir"), err)
+	}
+	return find, nil
+}
+
+// peers are other servers, as Validate has let them through.
+func peers(c *config.Config) (list []wire.Peer) {
+	for _, peer := range c.HTTP.Peers {
+		name, address, _ := strings.Cut(peer, "=")
+		list = append(list, wire.Peer{Name: name, URL: address})
+	}
+	return list
 }
 
 // shownSettings are what is in effect, for those who ask.

@@ -23,7 +23,14 @@ type Server struct {
 	// Events are how often what has happened to jobs, by the names that metrics have.
 	Events      map[string]uint64 `json:"events_total"`
 	Connections Connections       `json:"connections"`
+	Peers       []Peer            `json:"peers,omitempty"` // other servers that who configures it has named
 	AsOf        time.Time         `json:"as_of"`
+}
+
+// A Peer is another server, by the address of its console.
+type Peer struct {
+	Name string `json:"name"`
+	URL  string `json:"url"`
 }
 
 // Counts are numbers of jobs by their state. Urgent ones are ready too.

@@ -27,6 +27,7 @@ func (a *API) getServer(c *web.Call) error {
 func (a *API) serverValue(v *admin.Sample) *wire.Server {
 	s := a.op.Server(v)
 	s.Version = a.opts.Version
+	s.Peers = a.opts.Peers
 	s.Events = map[string]uint64{"put": v.Flow.Puts, "delete": v.Flow.Deletes}
 	for e, name := range exposition.Events {
 		s.Events[name] = v.Flow.Events[e]

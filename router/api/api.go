@@ -10,6 +10,7 @@ import (
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
 	"polystalk/router/admin"
+	"polystalk/router/console"
 	"polystalk/router/ranking"
 	"polystalk/router/watch"
 	"polystalk/router/web"
@@ -32,6 +33,11 @@ type Options struct {
 	MetricsMatch []string
 	// HistoryTubes is how many tubes have a history; 0: there is none, of the server neither.
 	HistoryTubes int
+
+	// Peers are other servers, which the console links to.
+	Peers []wire.Peer
+	// Console finds the console's files; nil: it is that of the program.
+	Console func(name string) *console.File
 
 	// Settings are those in effect, without secrets.
 	Settings func() []wire.Setting
@@ -58,6 +64,9 @@ func New(o Options) (*API, error) {
 	match, err := anyGlob(o.MetricsMatch)
 	if err != nil {
 		return nil, err
+	}
+	if o.Console == nil {
+		o.Console = console.Find
 	}
 	a := &API{
 		opts: o, op: o.Operator, operations: admin.NewOperations(o.Operator),

@@ -13,13 +13,13 @@ import (
 
 // showConsole serves the page of the console. It is for everybody, since it shows nothing by
 // itself: what it shows it asks for, with the role of who looks at it.
-func (a *API) showConsole(c *web.Call) error { return sendFile(c, console.Index) }
+func (a *API) showConsole(c *web.Call) error { return a.sendFile(c, console.Index) }
 
 // showAsset serves a file that the page needs.
-func (a *API) showAsset(c *web.Call) error { return sendFile(c, c.R.PathValue("file")) }
+func (a *API) showAsset(c *web.Call) error { return a.sendFile(c, c.R.PathValue("file")) }
 
-func sendFile(c *web.Call, name string) error {
-	f := console.Find(name)
+func (a *API) sendFile(c *web.Call, name string) error {
+	f := a.opts.Console(name)
 	if f == nil {
 		return wire.NotFound.Problem("the console has no such file")
 	}

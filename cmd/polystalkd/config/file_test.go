@@ -187,6 +187,8 @@ func choices(f *pflag.Flag) (one, two string) {
 		return "read", "operate"
 	case "http-bodies":
 		return "preview", "none"
+	case "http-peer":
+		return "a=https://a.example/", "b=https://b.example/"
 	case "http-origin":
 		return "https://a.example", "https://b.example"
 	case "gearman-listen", "beanstalk-listen", "http":

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"path"
 	"strings"
 
@@ -22,6 +23,8 @@ type httpConfig struct {
 	Origins    []string // sites whose pages may change something
 	Proxies    []string // addresses and networks of proxies that are believed
 	Cert, Key  string   // files of TLS; empty: it is not spoken
+	Peers      []string // other servers, NAME=URL each
+	ConsoleDir string   // where the console's files are; empty: in the program
 
 	HistoryTubes int      // how many tubes have a history; 0: there is none
 	MetricsTubes int      // how many tubes /metrics shows
@@ -46,6 +49,8 @@ func (c *Config) httpFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&h.MetricsTubes, "http-metrics-tubes", 200, "show `N` tubes in /metrics, the busiest; 0 to 10000")
 	fs.StringArrayVar(&h.MetricsMatch, "http-metrics-match", nil, "show tubes whose names match `GLOB` before others in /metrics; may be given\nseveral times")
 	fs.StringVar(&h.Bodies, "http-bodies", "full", "show operators `PART` of the bodies of jobs: full, preview (how they begin) or\nnone; a token with +bodies shows all of them")
+	fs.StringArrayVar(&h.Peers, "http-peer", nil, "have the console link to another server's, as `NAME=URL`, as in\nmail=https://ops.example.com/mail/; may be given several times")
+	fs.StringVar(&h.ConsoleDir, "http-console-dir", "", "serve the files of the console from `DIR` as they are there, for who works\non it, as in /src/polystalk/router/console/assets")
 	fs.StringVar(&h.Cert, "http-tls-cert", "", "speak TLS instead of plain HTTP, with the certificates in `FILE`")
 	fs.StringVar(&h.Key, "http-tls-key", "", "take the key of --http-tls-cert from `FILE`")
 }
@@ -53,14 +58,14 @@ func (c *Config) httpFlags(fs *pflag.FlagSet) {
 // httpLists are the flags of HTTP whose variables hold several values.
 func httpLists(flag string) bool {
 	switch flag {
-	case "http", "http-host", "http-origin", "http-trusted-proxy", "http-metrics-match":
+	case "http", "http-host", "http-origin", "http-trusted-proxy", "http-metrics-match", "http-peer":
 		return true
 	}
 	return false
 }
 
 // httpFlagNames are all of them, for the command line in place of gearmand.
-var httpFlagNames = []string{"http", "http-tokens-file", "http-anonymous", "http-host", "http-origin", "http-trusted-proxy", "http-history-tubes", "http-metrics-tubes", "http-metrics-match", "http-bodies", "http-tls-cert", "http-tls-key"}
+var httpFlagNames = []string{"http", "http-tokens-file", "http-anonymous", "http-host", "http-origin", "http-trusted-proxy", "http-history-tubes", "http-metrics-tubes", "http-metrics-match", "http-bodies", "http-peer", "http-console-dir", "http-tls-cert", "http-tls-key"}
 
 // UnservedHTTP is where options of HTTP come from that were set by who configures the server,
 // for the case that it is not served. Credentials are there whether they are of use or not.
@@ -128,6 +133,12 @@ func (c *Config) validateHTTP() {
 	for _, origin := range h.Origins {
 		if err := http.NewCrossOriginProtection().AddTrustedOrigin(origin); err != nil {
 			c.found(fault.New(fault.Usage, "%s: %q is no origin: give scheme and host, as in https://ops.example.com", c.Origin("http-origin"), origin))
+		}
+	}
+	for _, peer := range h.Peers {
+		name, address, _ := strings.Cut(peer, "=")
+		if u, err := url.Parse(address); name == "" || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			c.found(fault.New(fault.Usage, "%s: %q does not say which server is where: give its name and the address of its console, as in mail=https://ops.example.com/mail/", c.Origin("http-peer"), peer))
 		}
 	}
 	h.ProxyNetworks = nil

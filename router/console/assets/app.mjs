@@ -63,6 +63,7 @@ function Bar({ here, who }) {
       <nav aria-label="pages">${Object.entries(pages).map(([name, p]) => html`
         <a href=${link(name)} aria-current=${here === name ? 'page' : undefined}>${p.title}</a>`)}</nav>
       <div class="right">
+        ${server && server.peers && html`<details class="menu"><summary>${server.hostname}</summary><div>${server.peers.map((p) => html`<a href=${p.url}>${p.name}</a>`)}</div></details>`}
         ${server && server.draining && html`<span class="flag warn">draining</span>`}
         <${Liveness} />
         <button type="button" class="quiet" title="keys" aria-label="keys" onClick=${help}>?</button>

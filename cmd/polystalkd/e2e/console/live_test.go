@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
 
@@ -75,6 +78,31 @@ func (f *front) newest(path string) string {
 func (f *front) cut() {
 	f.to.Store(nil)
 	f.CloseClientConnections()
+}
+
+// TestConsoleFromAFolder: as its files are there, each module by itself, so that who works on it
+// sees a change when the page is loaded again.
+func TestConsoleFromAFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "assets")
+	if err := os.CopyFS(dir, os.DirFS("../../../../router/console/assets")); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, "--http-console-dir", dir, "--http-peer", "reports=https://ops.example/reports/", "--http-peer", "mail=http://10.0.0.5:11380/")
+	s.put("mail", "one", "")
+	b := open(t, s.base, "tubes", look{})
+	b.reads("mail")
+	b.shows("links to other servers", "[...document.querySelectorAll('.bar .menu a')].map(a => a.textContent + ' ' + a.href).join() === 'reports https://ops.example/reports/,mail http://10.0.0.5:11380/'")
+	page := filepath.Join(dir, "tubes.mjs")
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(page, []byte(strings.Replace(string(text), "<h1>Tubes</h1>", "<h1>Queues</h1>", 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.do(chromedp.Reload())
+	b.shows("what was changed", "document.querySelector('h1')?.innerText === 'Queues'")
+	b.quiet()
 }
 
 // TestFirstPageTakesFewRequests: those for the page and those for what it shows; how large the

@@ -104,6 +104,16 @@ var table = []row{
 	{"cmd/polystalkd/ownfile", "x/sys", ""},
 	{"cmd/polystalkd/probe", "cmd/polystalkd/config cmd/polystalkd/fault", ""},
 
+	// What makes releases, a module of its own.
+	{"cmd/release", "cmd/release/archive cmd/release/bill cmd/release/build cmd/release/content cmd/release/image cmd/release/linux cmd/release/source", "spdx"},
+	{"cmd/release/archive", "", ""},
+	{"cmd/release/bill", "cmd/release/build cmd/release/content cmd/release/source spdx", ""},
+	{"cmd/release/build", "cmd/release/source", ""},
+	{"cmd/release/content", "cmd/release/archive cmd/release/build cmd/release/source", ""},
+	{"cmd/release/image", "cmd/release/archive cmd/release/build cmd/release/content cmd/release/source go-containerregistry", ""},
+	{"cmd/release/linux", "cmd/release/build cmd/release/content nfpm", ""},
+	{"cmd/release/source", "", ""},
+
 	// What puts load on servers, also on others than ours.
 	{"loadtest", "loadtest/beanstalkd loadtest/compare loadtest/floor loadtest/gearmand loadtest/measure loadtest/proc loadtest/report loadtest/workload", "codec/gearmantest"},
 	{"loadtest/beanstalkd", "loadtest/drive loadtest/latency loadtest/workload x/sys", "loadtest/compare loadtest/proc loadtest/workload/workloadtest"},
@@ -121,29 +131,33 @@ var table = []row{
 	{"loadtest/workload/workloadtest", "loadtest/workload", ""},
 }
 
-// libraries are the only ones that the module uses; go.mod says what for.
+// libraries are the only ones that the modules use; go.mod says what for, for what makes
+// releases cmd/release/go.mod.
 var libraries = map[string]string{
-	"bubbletea":      "charm.land/bubbletea/v2",
-	"bytebufferpool": "github.com/valyala/bytebufferpool",
-	"cdproto":        "github.com/chromedp/cdproto",
-	"chromedp":       "github.com/chromedp/chromedp",
-	"client_golang":  "github.com/prometheus/client_golang",
-	"cobra":          "github.com/spf13/cobra",
-	"expfmt":         "github.com/prometheus/common",
-	"gnet":           "github.com/panjf2000/gnet/v2",
-	"go-beanstalk":   "github.com/beanstalkd/go-beanstalk",
-	"go-systemd":     "github.com/coreos/go-systemd/v22",
-	"go-toml":        "github.com/pelletier/go-toml/v2",
-	"gojq":           "github.com/itchyny/gojq",
-	"hdrhistogram":   "github.com/HdrHistogram/hdrhistogram-go",
-	"kin-openapi":    "github.com/getkin/kin-openapi",
-	"pflag":          "github.com/spf13/pflag",
-	"plot":           "gonum.org/v1/plot",
-	"x/ansi":         "github.com/charmbracelet/x/ansi",
-	"x/sync":         "golang.org/x/sync",
-	"x/sys":          "golang.org/x/sys",
-	"x/term":         "golang.org/x/term",
-	"xxhash":         "github.com/cespare/xxhash/v2",
+	"bubbletea":            "charm.land/bubbletea/v2",
+	"bytebufferpool":       "github.com/valyala/bytebufferpool",
+	"cdproto":              "github.com/chromedp/cdproto",
+	"chromedp":             "github.com/chromedp/chromedp",
+	"client_golang":        "github.com/prometheus/client_golang",
+	"cobra":                "github.com/spf13/cobra",
+	"expfmt":               "github.com/prometheus/common",
+	"gnet":                 "github.com/panjf2000/gnet/v2",
+	"go-beanstalk":         "github.com/beanstalkd/go-beanstalk",
+	"go-containerregistry": "github.com/google/go-containerregistry",
+	"go-systemd":           "github.com/coreos/go-systemd/v22",
+	"go-toml":              "github.com/pelletier/go-toml/v2",
+	"gojq":                 "github.com/itchyny/gojq",
+	"hdrhistogram":         "github.com/HdrHistogram/hdrhistogram-go",
+	"kin-openapi":          "github.com/getkin/kin-openapi",
+	"nfpm":                 "github.com/goreleaser/nfpm/v2",
+	"pflag":                "github.com/spf13/pflag",
+	"plot":                 "gonum.org/v1/plot",
+	"spdx":                 "github.com/spdx/tools-golang",
+	"x/ansi":               "github.com/charmbracelet/x/ansi",
+	"x/sync":               "golang.org/x/sync",
+	"x/sys":                "golang.org/x/sys",
+	"x/term":               "golang.org/x/term",
+	"xxhash":               "github.com/cespare/xxhash/v2",
 }
 
 // A law holds for the rows of a folder and of those below it, so that the table
@@ -175,6 +189,7 @@ var laws = []law{
 	{folder: "router/access", only: "router/access", why: "who may do what has nothing to do with how it is asked, or of whom"},
 	{folder: "router/console", only: "router/console", why: "the console is files: what it shows it asks of the API, as anybody does"},
 	{folder: "cmd", only: "cmd router codec shard", tests: true, why: "the load generator is a program by itself"},
+	{folder: "cmd/release", only: "cmd/release", tests: true, why: "it is a module of its own, and learns what it must know from what it builds"},
 	{folder: "cmd/polystalk/command", never: "router shard", why: "what asks servers knows what they answer, and nothing of their insides"},
 	{folder: "cmd/polystalkd/e2e", never: "router shard/core cmd/polystalkd/config", tests: true, why: "these tests see the program from outside"},
 	{folder: "loadtest", only: "loadtest codec", tests: true, why: "it drives other servers too"},

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spdx/tools-golang/json"
+
+	"polystalk/cmd/release/bill"
+)
+
+// TestBillIsComplete: what go list knows of the sources is what the bill has, linked into
+// the programs.
+func TestBillIsComplete(t *testing.T) {
+	m := first(t)
+	f, err := os.Open(m.the(t, "*.spdx.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	doc, err := json.Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var modules, programs, others []string
+	for _, p := range doc.Packages {
+		switch {
+		case len(p.PackageExternalReferences) == 0:
+			programs = append(programs, p.PackageName+" "+p.PackageVersion)
+			if p.PackageName != "polystalk" && len(p.PackageChecksums) != 1 {
+				t.Errorf("%s has no checksum", p.PackageName)
+			}
+		case strings.HasPrefix(p.PackageExternalReferences[0].Locator, "pkg:golang/") && p.PackageName != "stdlib":
+			modules = append(modules, p.PackageName+" "+p.PackageVersion)
+		default:
+			others = append(others, p.PackageName)
+		}
+	}
+	slices.Sort(modules)
+	if want := linked(t, m); !slices.Equal(modules, want) {
+		t.Errorf("linked are\n%s\nwant\n%s", strings.Join(modules, "\n"), strings.Join(want, "\n"))
+	}
+	v := " " + m.src.Version
+	if !slices.Equal(programs, []string{"polystalk" + v, "polystalk" + v, "polystalkd" + v}) {
+		t.Errorf("programs are %q", programs)
+	}
+	want := 1 // Go's own library
+	if text, err := os.ReadFile(m.root + "/" + bill.Vendored); err == nil {
+		want += strings.Count(string(text), "\n---- ")
+	}
+	if len(others) != want || others[0] != "stdlib" {
+		t.Errorf("others are %q, want %d", others, want)
+	}
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"polystalk/cmd/release/build"
+	"polystalk/cmd/release/source"
+)
+
+// The tests make releases for this machine's processor alone: make release-check makes all.
+var here = []build.Platform{{OS: "linux", Arch: build.Host.Arch}}
+
+// scratch is a folder for what several tests use.
+var scratch string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "release-test-")
+	if err != nil {
+		panic(err)
+	}
+	scratch = dir
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// tool finds a program that a test needs, or skips the test.
+func tool(t *testing.T, name, pkg string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("no %s: install Debian's %s", name, pkg)
+	}
+	return path
+}
+
+// output runs a program to its end, and returns what it prints on both.
+func output(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(program, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %q: %v\n%s", program, args, err, out)
+	}
+	return string(out)
+}
+
+// copyTree writes the sources as they are here to a folder of their own, as the one commit
+// of a repository, which is the same each time.
+func copyTree(t *testing.T, to string) {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(from string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, from)
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(to, name)
+		switch {
+		case name == ".git" || name == "bin" || name == filepath.Join(".ci", "tmp"):
+			// What else git ignores here, it ignores there.
+			if d.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		case d.IsDir():
+			return os.MkdirAll(path, 0o755)
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		text, err := os.ReadFile(from)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			return err
+		}
+		return os.Chmod(path, 0o644|info.Mode().Perm()&0o111) // whatever the umask is
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "-A"}, {"commit", "-q", "-m", "all"}} {
+		cmd := exec.Command("git", append([]string{"-C", to, "-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgSign=false", "-c", "core.autocrlf=false"}, args...)...)
+		cmd.Env = append(os.Environ(), "GIT_AUTHOR_DATE=1700000000 +0000", "GIT_COMMITTER_DATE=1700000000 +0000")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// A made is a release that was made.
+type made struct {
+	root, out string
+	src       *source.Source
+}
+
+// make makes one in folders of that name.
+func makeRelease(t *testing.T, name string) made {
+	t.Helper()
+	m := made{root: filepath.Join(scratch, name, "sources"), out: filepath.Join(scratch, name, "out")}
+	copyTree(t, m.root)
+	var err error
+	if m.src, err = source.Read(m.root, "", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := release(context.Background(), m.src, here, m.out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+var (
+	firstOnce sync.Once
+	firstMade made
+)
+
+// first is the release that most tests look at.
+func first(t *testing.T) made {
+	t.Helper()
+	firstOnce.Do(func() { firstMade = makeRelease(t, "first") })
+	if firstMade.src == nil {
+		t.Fatal("the release was not made: see the first test that failed")
+	}
+	return firstMade
+}
+
+// the is the one file of the release whose name matches.
+func (m made) the(t *testing.T, pattern string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(m.out, pattern))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%s: %q, %v", pattern, found, err)
+	}
+	return found[0]
+}
+
+// files are the names and contents of a folder.
+func files(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	all := make(map[string][]byte)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all[strings.TrimPrefix(path, dir+"/")] = text
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// lines are those of a text, without empty ones.
+func lines(text string) []string {
+	var all []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// differ names the files in which two releases differ.
+func differ(a, b map[string][]byte) (names []string) {
+	for name, text := range a {
+		if !bytes.Equal(text, b[name]) {
+			names = append(names, name)
+		}
+	}
+	for name := range b {
+		if a[name] == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}

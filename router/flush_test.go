@@ -227,14 +227,27 @@ func TestFlushOfWhatWasCounted(t *testing.T) {
 // TestFlushThatNobodyWaitsFor goes on: who asked for it is told that it is not known whether it
 // is kept, and it is.
 func TestFlushThatNobodyWaitsFor(t *testing.T) {
-	cfg := Config{Loops: 1, Shards: 1, Journal: &Journal{Dir: t.TempDir(), SegmentSize: 10 << 20}}
+	dir := t.TempDir()
+	disk := newStallingDisk(dir)
+	cfg := Config{Loops: 1, Shards: 1, Journal: &Journal{Dir: dir, Disk: disk, SegmentSize: 10 << 20}}
 	s, connect := flushed(t, cfg)
 	c := connect("a")
 	const jobs = 50_000 // are reclaimed in some fifty parts, each a quarter of a millisecond after the other
 	c.fill(jobs, 10)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Millisecond)
+	disk.stall(true)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	go func() { // who asked goes once nobody sees the jobs
+		for {
+			if v, err := s.Operator().Tube(ctx, "a"); err != nil || v.Ready == 0 {
+				cancel()
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
 	n, err := s.Operator().Flush(ctx, &admin.Flush{Tube: "a"})
+	disk.stall(false)
 	if p, ok := errors.AsType[*wire.Problem](err); !ok || p.Status != wire.Uncertain.Status || n.All() != jobs {
 		t.Fatalf("flushed %+v, %v", n, err)
 	}

@@ -142,7 +142,7 @@ func TestServerEachSecond(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{anonymous: access.Read, dir: t.TempDir()})
 	r := w.stream("topics=server,journal", "Last-Event-ID: 99999999")
-	start := time.Now()
+	var began time.Time // of the second look: the first is at once
 	last, server, journal := 0, 0, 0
 	for server < 4 {
 		e := r.next()
@@ -159,16 +159,17 @@ func TestServerEachSecond(t *testing.T) {
 				t.Fatalf("%v: %s", err, e.data)
 			}
 			if server == 2 {
+				began = v.AsOf
 				w.put("a", 1)
+			}
+			if server == 4 && v.AsOf.Sub(began) < time.Second {
+				t.Errorf("from the second to the fourth it is %v", v.AsOf.Sub(began))
 			}
 		case "journal":
 			journal++
 		default:
 			t.Errorf("an event %q", e.name)
 		}
-	}
-	if took := time.Since(start); took < 2*time.Second || took > hangs {
-		t.Errorf("four took %v", took)
 	}
 	if journal < 1 || journal > 3 {
 		t.Errorf("%d events of a journal in which one record was written", journal)
@@ -345,9 +346,7 @@ func TestATokenThatIsGoneEndsItsStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range []*reading{gone, session} {
-		if took := r.ends(); took > hangs {
-			t.Errorf("it goes on for %v", took)
-		}
+		r.ends()
 	}
 	w.open(1)
 	stays.next()

@@ -2,10 +2,12 @@ package api
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +27,13 @@ func (w *world) dial() net.Conn {
 	w.t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(hangs))
 	return conn
+}
+
+// isClosed waits until the server has closed a connection on which it says nothing. It reports
+// false if it has not by the deadline.
+func isClosed(conn net.Conn) bool {
+	_, err := conn.Read(make([]byte, 1))
+	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // asks sends a request on a connection and reads the status.
@@ -66,8 +75,7 @@ func TestConnectionsThatSayNothingKeepNobodyOut(t *testing.T) {
 	if status := asks(t, conns[198], "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"); status != 200 {
 		t.Errorf("the newest idle one: status %d", status)
 	}
-	conns[0].SetDeadline(time.Now().Add(5 * time.Second))
-	if _, err := conns[0].Read(make([]byte, 1)); err == nil {
+	if !isClosed(conns[0]) {
 		t.Error("the oldest one is still open")
 	}
 }
@@ -87,7 +95,7 @@ func TestSlowHeaderIsCutOff(t *testing.T) {
 		}
 	}()
 	io.Copy(io.Discard, conn)
-	if took := time.Since(start); took < web.HeaderWithin-time.Second || took > web.HeaderWithin+hangs {
+	if took := time.Since(start); took < web.HeaderWithin-time.Second || took > web.HeaderWithin+20*time.Second { // for all of it there are thirty
 		t.Errorf("it was cut off after %v", took)
 	}
 }

@@ -11,6 +11,10 @@ import (
 // apartTubes are n names of tubes in n different shards, none of them that of
 // "default", which a client's links begin with.
 func apartTubes(f *fixture, n int) (names []string) {
+	f.t.Helper()
+	if most := len(f.d.Shards()) - 1; n > most {
+		f.t.Fatalf("%d tubes in as many shards besides that of default, of which there are %d", n, most)
+	}
 	taken := map[int]bool{f.d.ShardOf("default"): true}
 	for i := 0; len(names) < n; i++ {
 		name := fmt.Sprintf("tube-%d", i)

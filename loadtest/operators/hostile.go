@@ -43,26 +43,41 @@ func (a *actor) storm() error {
 }
 
 // control has nothing to do with the server: it takes a third of a processor.
-func (a *actor) control() error {
+func (a *actor) control() error { return a.spin(2 * time.Millisecond) }
+
+// hog has nothing to do with the server either: it takes what is left of a processor.
+func (a *actor) hog() error { return a.spin(0) }
+
+// spin takes a processor for a millisecond, again and again, with a rest between.
+func (a *actor) spin(rest time.Duration) error {
 	for !a.over() {
 		start := time.Now()
 		for time.Since(start) < time.Millisecond {
 		}
 		a.did("milliseconds", start)
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(rest)
 	}
 	return nil
 }
 
-// hog has nothing to do with the server either: it takes what is left of a processor.
-func (a *actor) hog() error {
-	for !a.over() {
-		start := time.Now()
-		for time.Since(start) < time.Millisecond {
+// visitors are n that connect again and again, each when it is done with f; a time passes
+// after a connection that was refused.
+func (a *actor) visitors(n int, what string, again time.Duration, f func(i int, c net.Conn)) error {
+	return crowd(n, func(i int) error {
+		for !a.over() {
+			start := time.Now()
+			c, err := a.dial()
+			if err != nil {
+				a.did("refused", start)
+				time.Sleep(again)
+				continue
+			}
+			f(i, c)
+			c.Close()
+			a.did(what, start)
 		}
-		a.did("milliseconds", start)
-	}
-	return nil
+		return nil
+	})
 }
 
 // slowReaders are 200 that ask for long answers, and read a few bytes now and then.
@@ -71,35 +86,29 @@ func (a *actor) slowReaders() error {
 		"/api/v1/tubes/backlog/jobs?order=oldest&state=ready&limit=1000&body=full", "/metrics", "/metrics/tubes",
 		"/api/v1/jobs?limit=1000&body=full", "/api/v1/openapi.json", "/api/v1/tubes",
 	}
-	return crowd(200, func(i int) error {
-		for !a.over() {
-			start := time.Now()
-			c, err := a.dial()
-			if err != nil {
-				a.did("refused", start)
-				time.Sleep(50 * time.Millisecond)
-				continue
-			}
-			for range 4 { // pipelined
-				fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", paths[i%len(paths)])
-			}
-			for n := 0; !a.over(); n++ {
-				c.SetReadDeadline(time.Now().Add(time.Second))
-				_, err := io.CopyN(io.Discard, c, 64)
-				if err != nil && n == 0 {
-					a.did("cut off", start)
-					time.Sleep(50 * time.Millisecond)
-				}
-				if err != nil {
-					break
-				}
-				time.Sleep(100 * time.Millisecond)
-			}
-			c.Close()
-			a.did("slow readers", start)
+	return a.visitors(200, "slow readers", 50*time.Millisecond, func(i int, c net.Conn) {
+		start := time.Now()
+		for range 4 { // pipelined
+			fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", paths[i%len(paths)])
 		}
-		return nil
+		if !a.sips(c, 64) {
+			a.did("cut off", start)
+			time.Sleep(50 * time.Millisecond)
+		}
 	})
+}
+
+// sips reads a few bytes now and then, until the server ends it. It reports false if there
+// was nothing to read at all.
+func (a *actor) sips(c net.Conn, size int64) (read bool) {
+	for n := 0; !a.over(); n++ {
+		c.SetReadDeadline(time.Now().Add(time.Second))
+		if _, err := io.CopyN(io.Discard, c, size); err != nil {
+			return n > 0
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return true
 }
 
 // flood asks for heavy things from many sides at once. Who is not served is told when to
@@ -197,26 +206,14 @@ func noiseDigits(n int) string {
 
 // idle is 160 connections that say nothing, or come and go.
 func (a *actor) idle() error {
-	return crowd(160, func(i int) error {
-		for !a.over() {
-			start := time.Now()
-			c, err := a.dial()
-			if err != nil {
-				a.did("refused", start)
-				time.Sleep(20 * time.Millisecond)
-				continue
+	return a.visitors(160, "connections", 20*time.Millisecond, func(i int, c net.Conn) {
+		for !a.over() && i%4 > 0 {
+			c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+			if _, err := c.Read(make([]byte, 1)); err != nil && !isTimeout(err) {
+				break
 			}
-			for !a.over() && i%4 > 0 {
-				c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-				if _, err := c.Read(make([]byte, 1)); err != nil && !isTimeout(err) {
-					break
-				}
-			}
-			c.Close()
-			a.did("connections", start)
-			time.Sleep(10 * time.Millisecond)
 		}
-		return nil
+		time.Sleep(10 * time.Millisecond)
 	})
 }
 

@@ -3,7 +3,7 @@ package main
 import (
 	"bufio"
 	"fmt"
-	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -60,26 +60,8 @@ func (a *actor) scrapes() error {
 
 // slowStreams are 200 that ask for events, and read a few bytes of them now and then, or none.
 func (a *actor) slowStreams() error {
-	return crowd(200, func(i int) error {
-		for !a.over() {
-			start := time.Now()
-			c, err := a.dial()
-			if err != nil {
-				a.did("refused", start)
-				time.Sleep(50 * time.Millisecond)
-				continue
-			}
-			fmt.Fprintf(c, "GET /api/v1/events?topics=server,tubes&limit=1000&sort=-%s HTTP/1.1\r\nHost: localhost\r\n\r\n", []string{"ready", "oldest", "total"}[i%3])
-			for n := 0; !a.over(); n++ {
-				c.SetReadDeadline(time.Now().Add(time.Second))
-				if _, err := io.CopyN(io.Discard, c, int64(i%2)*64); err != nil {
-					break
-				}
-				time.Sleep(100 * time.Millisecond)
-			}
-			c.Close()
-			a.did("slow streams", start)
-		}
-		return nil
+	return a.visitors(200, "slow streams", 50*time.Millisecond, func(i int, c net.Conn) {
+		fmt.Fprintf(c, "GET /api/v1/events?topics=server,tubes&limit=1000&sort=-%s HTTP/1.1\r\nHost: localhost\r\n\r\n", []string{"ready", "oldest", "total"}[i%3])
+		a.sips(c, int64(i%2)*64)
 	})
 }

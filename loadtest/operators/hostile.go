@@ -169,7 +169,7 @@ func (a *actor) garbage() error {
 				{"POST", "/api/v1/operations", `{"action":"delete","select":{"tube":"backlog","states":` + strings.Repeat("[", 5000) + "}}"},
 				{"POST", "/api/v1/tubes/garbage/jobs", `{"body":` + strings.Repeat(`{"a":`, 3000)},
 				{"PATCH", "/api/v1/jobs/1", `{"pri":1e999}`},
-				{"GET", "/api/v1/" + strings.Repeat("../", 200), ""},
+				{"GET", "/api/v1/" + strings.Repeat("../", 200) + "etc/passwd", ""},
 			}
 			ask := asks[rand.IntN(len(asks))]
 			start := time.Now()

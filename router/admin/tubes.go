@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"time"
 
 	wire "polystalk/codec/admin"
 	"polystalk/codec/beanstalk"
@@ -27,16 +28,26 @@ func (o *Operator) Pause(ctx context.Context, name string, seconds uint32) (err 
 }
 
 // Kick makes up to count jobs of a tube ready: the buried ones if there are any, else the
-// delayed ones.
+// delayed ones. The end of ctx ends it between two visits.
 func (o *Operator) Kick(ctx context.Context, name string, count uint32) (kicked uint32, err error) {
 	defer func() { o.deeds.count("kick", uint64(kicked), 0, err) }()
+	broken := false
 	err = o.change(ctx, func(c *direct.Caller) (n uint64, err error) {
 		if _, ok := c.StatsTube([]byte(name)); !ok { // to kick would make it
 			return 0, noTube(name)
 		}
-		kicked, n = c.Kick([]byte(name), count)
+		start := time.Now()
+		kicked, n = c.Kick([]byte(name), count, func() (goOn bool) {
+			o.rest(start)
+			start = time.Now()
+			broken = ctx.Err() != nil
+			return !broken
+		})
 		return n, nil
 	})
+	if err == nil && broken {
+		err = wire.Cancelled.With("", fmt.Sprintf("it takes too long; %d jobs are kicked", kicked), "send it again for the rest")
+	}
 	return kicked, err
 }
 

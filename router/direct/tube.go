@@ -50,8 +50,9 @@ func (c *Caller) Pause(tube []byte, seconds uint32) (commit uint64, ok bool) {
 }
 
 // Kick kicks up to n jobs of a tube, the buried ones if there are any, else the delayed
-// ones. It reports how many it has kicked, and on which commit that depends.
-func (c *Caller) Kick(tube []byte, n uint32) (moved uint32, commit uint64) {
+// ones. It reports how many it has kicked, and on which commit that depends. between is
+// called between two visits, with no shard owned: it reports whether to go on.
+func (c *Caller) Kick(tube []byte, n uint32, between func() (goOn bool)) (moved uint32, commit uint64) {
 	shard := c.m.OfTube(tube)
 	c.Op().Use(tube, 0)
 	used := c.Do(shard).Tube
@@ -60,7 +61,7 @@ func (c *Caller) Kick(tube []byte, n uint32) (moved uint32, commit uint64) {
 	for more := true; more; {
 		r := c.Do(shard)
 		commit = max(commit, r.Commit)
-		more = k.Next(r, c.Op())
+		more = k.Next(r, c.Op()) && between()
 	}
 	c.Op().Unuse(used)
 	c.Do(shard)

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -101,14 +100,9 @@ func (a *API) killConnection(c *web.Call) error {
 	return c.Done()
 }
 
-// connectionOf is the id in the path.
+// connectionOf is the id of a connection in the path.
 func connectionOf(c *web.Call) (uint64, error) {
-	text := c.R.PathValue("id")
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil || n == 0 {
-		return 0, wire.BadRequest.With("id", fmt.Sprintf("%q is no id of a connection", text), "give one of GET /api/v1/connections")
-	}
-	return n, nil
+	return idOf(c, "a connection", "give one of GET /api/v1/connections")
 }
 
 func connectionValue(v *admin.Connection, at time.Time) wire.Connection {

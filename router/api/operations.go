@@ -184,11 +184,11 @@ func (a *API) operation(c *web.Call) (*admin.Operation, error) {
 	if _, err := c.Query(); err != nil {
 		return nil, err
 	}
-	id, err := jobOf(c) // the same kind of number
+	id, err := idOf(c, "an operation", "give one of GET /api/v1/operations")
 	if err != nil {
 		return nil, err
 	}
-	if op := a.operations.Find(uint64(id)); op != nil {
+	if op := a.operations.Find(id); op != nil {
 		return op, nil
 	}
 	return nil, wire.NotFound.Problem(fmt.Sprintf("no operation %d is remembered", id))

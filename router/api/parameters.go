@@ -43,12 +43,18 @@ func one(q url.Values, name string, words ...string) (string, error) {
 // tubeOf is the name of the tube in the path, byte for byte.
 func tubeOf(c *web.Call) string { return c.R.PathValue("tube") }
 
-// jobOf is the id in the path.
+// jobOf is the id of a job in the path.
 func jobOf(c *web.Call) (core.JobID, error) {
+	n, err := idOf(c, "a job", "give a whole number from 1 on")
+	return core.JobID(n), err
+}
+
+// idOf is the id in the path, of what is said.
+func idOf(c *web.Call, of, remedy string) (uint64, error) {
 	text := c.R.PathValue("id")
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || n == 0 {
-		return 0, wire.BadRequest.With("id", fmt.Sprintf("%q is no id of a job", text), "give a whole number from 1 on")
+		return 0, wire.BadRequest.With("id", fmt.Sprintf("%q is no id of %s", text, of), remedy)
 	}
-	return core.JobID(n), nil
+	return n, nil
 }

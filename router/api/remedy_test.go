@@ -78,3 +78,14 @@ func TestFlushIsNamedInTheAudit(t *testing.T) {
 		t.Errorf("the audit has %+v", list.Entries)
 	}
 }
+
+// TestProblemsOfIdsSayWhatTheyAreOf: whoever has mixed up two kinds of ids is not told of a third.
+func TestProblemsOfIdsSayWhatTheyAreOf(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	for path, want := range map[string]string{"jobs": "a job", "connections": "a connection", "operations": "an operation"} {
+		p := w.do("GET", "/api/v1/"+path+"/abc", ask{}).wants(t, 400, "bad-request").problem(t)
+		if p.Detail != `"abc" is no id of `+want || p.Field != "id" {
+			t.Errorf("%s: %+v", path, p)
+		}
+	}
+}

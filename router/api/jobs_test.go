@@ -243,6 +243,17 @@ func TestIdempotencyKeyMakesOneOfMany(t *testing.T) {
 	if replayed != len(answers)-1 {
 		t.Errorf("%d of %d were replayed", replayed, len(answers))
 	}
+	var audit wire.Audit
+	w.do("GET", "/api/v1/audit", ask{token: adminToken}).wants(t, 200, "").read(t, &audit)
+	affected := uint64(0)
+	for _, e := range audit.Entries {
+		if affected += e.Affected; e.Affected == 0 {
+			replayed -= len(e.Detail) / len("replayed")
+		}
+	}
+	if affected != 1 || replayed != 0 {
+		t.Errorf("the audit does not tell what was done from what was said again: %+v", audit.Entries)
+	}
 	send(operateToken, "k", `{"body":"y"}`).wants(t, 422, "key-in-use")
 	w.do("POST", "/api/v1/tubes/other/jobs", ask{token: operateToken, json: true, body: `{"body":"x"}`, header: map[string]string{"Idempotency-Key": "k"}}).wants(t, 422, "key-in-use")
 	if a := send(adminToken, "k", `{"body":"x"}`).wants(t, 201, ""); a.body == answers[0].body {

@@ -150,7 +150,8 @@ func (a *API) showBeanstalkd(c *web.Call) error {
 }
 
 // page sends what write makes. It has a place among the heavy requests while it makes
-// something, and none while that is sent, for as long as a client likes.
+// something, and none while that is sent, for as long as a client takes within the time of
+// an operation.
 func (a *API) page(c *web.Call, write func(part exposition.Part) error) error {
 	leave, err := a.Heavy(c.Ctx)
 	if err != nil {
@@ -167,6 +168,7 @@ func (a *API) page(c *web.Call, write func(part exposition.Part) error) error {
 			return made, true
 		}
 		leave()
+		leave = nil
 		goOn := out.Flush()
 		if leave, err = a.Heavy(c.Ctx); err != nil {
 			leave = nil

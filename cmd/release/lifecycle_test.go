@@ -188,13 +188,13 @@ func TestUpgradeKeepsEveryJob(t *testing.T) {
 
 	called = m.dpkg("-i", newer(t, old))
 	calls(t, "upgrade", called, []string{
-		"systemd-sysusers polystalkd.conf", "systemctl --system daemon-reload", "deb-systemd-invoke try-restart polystalkd.service",
+		"systemd-sysusers polystalkd.conf", "systemctl --system daemon-reload", "deb-systemd-invoke restart polystalkd.service",
 	}, " stop ", " start ", "purge")
 	if got := before.talk("put 0 0 60 4\r\nlate\r\n", 1); got != fmt.Sprintf("INSERTED %d\r\n", 3*each+1) {
 		t.Errorf("while it is upgraded: %q", got)
 	}
 	states[3*each+1] = before.state(3*each + 1)
-	before.stop() // what try-restart does
+	before.stop() // what restart does
 	after := m.serve()
 	if got := output(t, m.path("usr/bin/polystalkd"), "--version"); !strings.HasPrefix(got, "polystalkd 99.0.0-rc.1+modified ") {
 		t.Errorf("after the upgrade it is %s", got)
@@ -214,6 +214,7 @@ func TestUpgradeKeepsEveryJob(t *testing.T) {
 	if _, err := os.Stat(m.path("var/lib/polystalkd")); err != nil {
 		t.Errorf("the journal is gone with the package: %v", err)
 	}
+	calls(t, "return", m.dpkg("-i", old.the(t, "*.deb")), []string{"deb-systemd-invoke restart polystalkd.service"})
 	calls(t, "purge", m.dpkg("-P", "polystalk"), []string{"deb-systemd-helper purge polystalkd.service"})
 	for _, gone := range []string{"var/lib/polystalkd", "etc/polystalkd", "usr/bin/polystalkd"} {
 		if _, err := os.Lstat(m.path(gone)); err == nil {

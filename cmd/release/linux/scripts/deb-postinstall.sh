@@ -1,9 +1,11 @@
 #!/bin/sh
 # Debian's postinst: makes the account, enables the units on a first installation, and
 # starts them, as a package of Debian does, unless /usr/sbin/policy-rc.d or a preset of the
-# administrator's says otherwise. On an upgrade a server that runs is restarted: it ends
-# with all jobs in its journal, clients wait at the sockets, which stay open, and the new
-# one reads the journal. One that was stopped stays so.
+# administrator's says otherwise. On an upgrade the server is restarted: it ends with all
+# jobs in its journal, clients wait at the sockets, which stay open, and the new one reads
+# the journal. A package that was removed and comes back looks the same as an upgrade, so
+# that one which was stopped is started as well, as with Debian's packages; one that is
+# disabled or masked is not.
 set -e
 
 case "$1" in
@@ -42,7 +44,7 @@ if [ -d /run/systemd/system ]; then
 		deb-systemd-invoke start polystalkd.socket polystalkd-http.socket polystalkd.service >/dev/null ||
 			echo "polystalkd could not be started; does another server have its ports? See: systemctl status polystalkd.socket polystalkd" >&2
 	else
-		deb-systemd-invoke try-restart polystalkd.service >/dev/null ||
+		deb-systemd-invoke restart polystalkd.service >/dev/null ||
 			echo "polystalkd could not be restarted; its jobs are in its journal. See: systemctl status polystalkd" >&2
 	fi
 fi

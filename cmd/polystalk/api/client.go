@@ -60,7 +60,8 @@ type Request struct {
 	Method, Path string
 	Query        url.Values
 	JSON         any    // what is sent, or
-	Octets       []byte // that, as it is, if it is not nil
+	Octets       []byte // that, as it is, if it is not nil, or
+	Large        *io.SectionReader
 	IfMatch      string // the tag that a job must still have
 
 	// Probe: Path stands at the top, and an answer of 503 is an answer.
@@ -180,10 +181,14 @@ func (c *Client) request(watch *patience, r Request, body []byte) (*http.Request
 	if err != nil {
 		return nil, fmt.Errorf("the request cannot be made: %w", err)
 	}
-	if body != nil {
+	if r.Large != nil {
+		content = io.NewSectionReader(r.Large, 0, r.Large.Size()) // from its beginning, each time
+		req.ContentLength = r.Large.Size()
+	}
+	if content != nil {
 		req.Body = io.NopCloser(watch.reader(content))
 		req.Header.Set("Content-Type", "application/json")
-		if r.Octets != nil {
+		if r.JSON == nil {
 			req.Header.Set("Content-Type", "application/octet-stream")
 		}
 	}

@@ -174,11 +174,11 @@ func (c *Client) Put(ctx context.Context, tube string, j queue.NewJob) (id uint6
 	for name, n := range map[string]uint32{"pri": j.Pri, "delay": j.Delay, "ttr": j.TTR} {
 		query.Set(name, strconv.FormatUint(uint64(n), 10))
 	}
-	octets := j.Body
-	if octets == nil {
-		octets = []byte{}
+	r := Request{Method: "POST", Path: TubePath(tube, "/jobs"), Query: query, Octets: j.Body, Large: j.Large}
+	if r.Octets == nil && r.Large == nil {
+		r.Octets = []byte{}
 	}
-	a, err := c.Do(ctx, Request{Method: "POST", Path: TubePath(tube, "/jobs"), Query: query, Octets: octets})
+	a, err := c.Do(ctx, r)
 	if err != nil {
 		return 0, err
 	}

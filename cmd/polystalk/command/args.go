@@ -158,6 +158,9 @@ func (p *picking) query() queue.JobQuery {
 // open opens a file, or standard input if it is named -.
 func (a *App) open(file string) (io.ReadCloser, error) {
 	if file == "-" {
+		if f, ok := a.In.(*os.File); ok {
+			return f, nil // it may be a file whose size is known; nobody reads it afterwards
+		}
 		return io.NopCloser(a.In), nil
 	}
 	f, err := os.Open(file)

@@ -15,6 +15,7 @@ import (
 
 	"polystalk/cmd/polystalk/api"
 	"polystalk/cmd/polystalk/fault"
+	"polystalk/cmd/polystalk/queue"
 	"polystalk/codec/admin"
 )
 
@@ -67,11 +68,19 @@ changed only if it still is what it was then.`,
 					return err
 				}
 				defer in.Close()
-				body, err := io.ReadAll(in)
-				if err != nil {
-					return fault.New(fault.System, "the body cannot be read: %v", err)
+				// It is sent as JSON, so it is in memory in any case.
+				b := bodies{ctx: cmd.Context(), q: c}
+				var j queue.NewJob
+				if err := b.read(in, &j); err != nil {
+					return err
 				}
-				setBody(&change, body)
+				if j.Large != nil {
+					j.Body = make([]byte, j.Large.Size())
+					if _, err := io.ReadFull(j.Large, j.Body); err != nil {
+						return fault.New(fault.System, "the body cannot be read: %v", err)
+					}
+				}
+				setBody(&change, j.Body)
 			case e.editor:
 				return a.editInEditor(cmd.Context(), c, args[0], change, b.force)
 			}

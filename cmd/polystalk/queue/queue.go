@@ -66,6 +66,7 @@ func (q *JobQuery) Narrows() bool {
 type NewJob struct {
 	Pri, Delay, TTR uint32 // the latter two in seconds
 	Body            []byte
+	Large           *io.SectionReader // instead of Body, one that is not in memory; nil: Body
 }
 
 // OnlyPolystalk is the fault of who asks a server for what beanstalkd's protocol does not

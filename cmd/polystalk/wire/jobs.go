@@ -98,6 +98,12 @@ func (c *Conn) Put(ctx context.Context, tube string, j queue.NewJob) (uint64, er
 		return 0, err
 	}
 	body := j.Body
+	if j.Large != nil {
+		body = make([]byte, j.Large.Size())
+		if _, err := j.Large.ReadAt(body, 0); err != nil && !errors.Is(err, io.EOF) {
+			return 0, fault.New(fault.System, "the body cannot be read: %v", err)
+		}
+	}
 	if body == nil {
 		body = []byte{} // the client takes nil for a command without one
 	}

@@ -101,6 +101,9 @@ func (a *API) getLogLevel(c *web.Call) error {
 
 func (a *API) putLogLevel(c *web.Call) error {
 	var in wire.LogLevel
+	if _, err := c.Query(); err != nil {
+		return err
+	}
 	if err := c.Decode(&in); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
+	"polystalk/router/web"
 )
 
 // TestRemedies: who guesses a member, a type, a role, a name or a token is told what would have
@@ -86,6 +87,31 @@ func TestProblemsOfIdsSayWhatTheyAreOf(t *testing.T) {
 		p := w.do("GET", "/api/v1/"+path+"/abc", ask{}).wants(t, 400, "bad-request").problem(t)
 		if p.Detail != `"abc" is no id of `+want || p.Field != "id" {
 			t.Errorf("%s: %+v", path, p)
+		}
+	}
+}
+
+// TestUnknownParametersAreRefused: by every route but those of probes and scrapers, who add
+// their own, and before anything is done.
+func TestUnknownParametersAreRefused(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	bodies := map[string]string{
+		"kick": `{"count":1}`, "pause": `{"seconds":1}`, "log-level": `{"level":"info"}`, "session": `{"token":"x"}`, "operations": buryMail, "jobs": `{}`,
+		"move": `{"to":"x"}`, "copy": `{"to":"x"}`, "{id}": `{"pri":1}`,
+	}
+	for _, rt := range w.web.routes() {
+		method, path, _ := strings.Cut(rt.Pattern, " ")
+		if !strings.HasPrefix(path, "/api/v1/") || strings.HasSuffix(path, "/openapi.json") {
+			continue
+		}
+		a := ask{token: adminToken}
+		if rt.Flags&web.TakesBody != 0 {
+			a.json, a.body = true, bodies[path[strings.LastIndexByte(path, '/')+1:]]
+		}
+		target := strings.NewReplacer("{tube}", "mail", "{id}", "1").Replace(path)
+		got := w.do(method, target+"?frobnicate=1", a)
+		if got.status != 400 || got.problem(t).Field != "frobnicate" {
+			t.Errorf("%s: %d %s", rt.Pattern, got.status, got.body)
 		}
 	}
 }

@@ -223,6 +223,9 @@ func (a *API) pause(c *web.Call, seconds uint32) error {
 
 func (a *API) kickTube(c *web.Call) error {
 	var in wire.Kick
+	if _, err := c.Query(); err != nil {
+		return err
+	}
 	if err := c.Decode(&in); err != nil {
 		return err
 	}

@@ -15,6 +15,9 @@ const sessionCookie = "polystalk-session"
 // Login begins the session of a browser, which has no place to keep a token in.
 func (s *Server) Login(c *Call) error {
 	var in wire.Login
+	if _, err := c.Query(); err != nil {
+		return err
+	}
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -32,12 +35,18 @@ func (s *Server) Login(c *Call) error {
 
 // Whoami says what who asks may do.
 func (s *Server) Whoami(c *Call) error {
+	if _, err := c.Query(); err != nil {
+		return err
+	}
 	g := c.Grant
 	return c.Answer(http.StatusOK, wire.Session{Name: g.Name, Role: g.Role.String(), Bodies: g.Sees(s.rules.Load().Bodies).String()})
 }
 
 // Logout ends the session that the request shows, if it shows one.
 func (s *Server) Logout(c *Call) error {
+	if _, err := c.Query(); err != nil {
+		return err
+	}
 	if cookie, err := c.R.Cookie(sessionCookie); err == nil && s.sessions != nil {
 		s.sessions.End(cookie.Value)
 	}

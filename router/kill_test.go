@@ -2,6 +2,7 @@ package router
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -316,5 +317,27 @@ func TestKilledUnderLoad(t *testing.T) {
 		if !strings.Contains(string(stats[:n]), line) {
 			t.Errorf("no %q in %s", line, stats[:n])
 		}
+	}
+}
+
+// TestKillThatWasGivenUpKillsNobody: who is told that the event loops are late, and to try it
+// again, has not closed the connection behind his back.
+func TestKillThatWasGivenUpKillsNobody(t *testing.T) {
+	w := watch(t, Config{Loops: 1, Shards: 1})
+	k := w.dial(w.beans)
+	k.say("use a\r\n")
+	k.hears("USING a\r\n")
+	c := w.of(k)
+	l := w.host.Loops()[0]
+	l.Enter()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	err := w.Operator().KillConnection(ctx, c.Number)
+	l.Exit()
+	wantProblem(t, err, wire.Busy)
+	k.say("list-tube-used\r\n")
+	k.hears("USING a\r\n")
+	if c := w.of(k); c == nil || c.State() != "idle" {
+		t.Errorf("%+v", c)
 	}
 }

@@ -243,8 +243,7 @@ func (o *Operator) KillConnection(ctx context.Context, number uint64) (err error
 	gone := make(chan struct{})
 	found := false
 	err = o.turn(ctx, number, func(s *session.Session) {
-		if s != nil {
-			found = true
+		if found = s != nil; found && ctx.Err() == nil { // else who asked was told that it was not done
 			s.WhenGone(func() { close(gone) })
 			s.Kill()
 		}

@@ -90,7 +90,7 @@ var table = []row{
 	{"cmd/polystalkd/config", "cmd/internal/release cmd/polystalkd/config/tomlfile cmd/polystalkd/fault codec/beanstalk codec/gearman pflag router router/access", ""},
 	{"cmd/polystalkd/config/tomlfile", "go-toml", ""},
 	{"cmd/polystalkd/e2e/config", "", "cmd/polystalkd/e2e/daemon cmd/polystalkd/fault codec/gearman"},
-	{"cmd/polystalkd/e2e/console", "", "cdproto chromedp cmd/polystalkd/e2e/daemon"},
+	{"cmd/polystalkd/e2e/console", "", "cdproto chromedp cmd/polystalkd/e2e/daemon codec/wiretest"},
 	{"cmd/polystalkd/e2e/daemon", "codec/gearman codec/wiretest", ""},
 	{"cmd/polystalkd/e2e/gearman", "", "cmd/internal/release cmd/polystalkd/e2e/daemon cmd/polystalkd/e2e/operator codec/gearman codec/gearmantest codec/wiretest go-beanstalk"},
 	{"cmd/polystalkd/e2e/gearmand", "", "cmd/internal/release cmd/polystalkd/e2e/daemon cmd/polystalkd/fault codec/gearman codec/wiretest x/sys"},

@@ -57,10 +57,15 @@ function decode(text) { try { return decodeURIComponent(text || ''); } catch { r
 
 function Bar({ here, who }) {
   const server = live.use().server;
+  const nav = useRef(null);
+  useEffect(() => { // on a narrow screen not all of them are seen
+    const link = nav.current.querySelector('[aria-current]');
+    if (link) nav.current.scrollLeft = Math.max(0, link.offsetLeft + link.offsetWidth - nav.current.clientWidth);
+  }, [here]);
   return html`
     <header class="bar">
       <a class="brand" href=${link('overview')}>polystalk</a>
-      <nav aria-label="pages">${Object.entries(pages).map(([name, p]) => html`
+      <nav aria-label="pages" ref=${nav}>${Object.entries(pages).map(([name, p]) => html`
         <a href=${link(name)} aria-current=${here === name ? 'page' : undefined}>${p.title}</a>`)}</nav>
       <div class="right">
         ${server && server.peers && html`<details class="menu"><summary>${server.hostname}</summary><div>${server.peers.map((p) => html`<a href=${p.url}>${p.name}</a>`)}</div></details>`}
@@ -68,8 +73,9 @@ function Bar({ here, who }) {
         <${Liveness} />
         <button type="button" class="quiet" title="keys" aria-label="keys" onClick=${help}>?</button>
         <button type="button" class="quiet" title="light or dark" aria-label=${'colours: ' + theme.use()} onClick=${nextTheme}>${{ auto: '◐', light: '○', dark: '●' }[theme.use()]}</button>
+        ${who.role === 'read' && html`<span class="flag">read only</span>`}
         ${who.name && html`<span class="who" title=${'role ' + who.role}>${who.name}</span><button type="button" class="quiet" onClick=${logout}>Log out</button>`}
-        ${!who.name && who.role === 'read' && html`<span class="flag">read only</span>`}
+        
       </div>
     </header>`;
 }

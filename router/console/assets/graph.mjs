@@ -138,7 +138,7 @@ function options(lines, write, width, height, look) {
     width, height,
     legend: { show: false },
     cursor: { y: false, points: { size: 5 }, drag: { x: false, y: false } },
-    padding: [8, 8, 0, 0],
+    padding: [8, 20, 0, 0],
     scales: { y: { range: (u, min, max) => [0, max > 0 ? max * 1.1 : 1] } },
     axes: [
       { stroke: paint('muted'), grid: { show: false }, ticks: { stroke: paint('line'), size: 4 }, font: '11px system-ui', size: 24, space: 70, values: hours },

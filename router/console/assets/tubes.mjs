@@ -1,5 +1,5 @@
 // All tubes, and functions of Gearman, in one table.
-import { html, useCallback, useEffect, useRef, useState } from './vendor/preact.mjs';
+import { html, useCallback, useEffect, useLayoutEffect, useRef, useState } from './vendor/preact.mjs';
 import { get, request } from './api.mjs';
 import { complain, link, may, notify, onGoOn, refresh, setParams, still } from './state.mjs';
 import { useEvents } from './live.mjs';
@@ -68,15 +68,15 @@ export default function Tubes({ params }) {
     const mine = after ? turn.current : ++turn.current;
     growing.current = Boolean(after);
     try {
-      const v = await get('tubes', { sort, match: pattern, limit: after ? 1000 : toldMost, after });
+      const v = await get('tubes', { sort, match: pattern, limit: after ? 1000 : told + 20, after });
       if (mine === turn.current) setList((was) => ({ at: Date.now(), rows: after ? [...was.rows, ...v.tubes] : v.tubes, next: v.next, of: fresh, matching: v.matching }));
     } catch (err) {
       if (mine === turn.current) setList((was) => ({ ...was, next: undefined, problem: err }));
     }
     if (mine === turn.current) growing.current = false;
-  }, [fresh]);
-  useEffect(() => { tell(toldStep); }, [load]);
-  useEffect(() => { load(); }, [load, told]); // those that left the told ones may be anywhere behind them
+  }, [fresh, told]);
+  useEffect(() => { tell(toldStep); }, [fresh]);
+  useLayoutEffect(() => { load(); }, [load]); // those that left the told ones may be anywhere behind them
   useEffect(() => {
     const again = () => load();
     addEventListener('polystalk-refresh', again);

@@ -107,11 +107,16 @@ func TestManyTubes(t *testing.T) {
 	}
 	b.shows("how many there are", "document.querySelector('table').getAttribute('aria-rowcount') === '10002'")
 	sorted := b.eval(`(async () => {
-		const first = () => document.querySelector('tbody tr[aria-rowindex="2"]').innerText;
-		const was = first(), at = performance.now();
-		[...document.querySelectorAll('th button')].find(x => x.innerText === 'Bodies').click();
-		while (first() === was) await new Promise(requestAnimationFrame);
-		return (performance.now() - at).toFixed(0);
+		const first = () => document.querySelector('tbody tr[aria-rowindex="2"]')?.innerText;
+		const took = [];
+		for (const by of ['Bodies', 'Tube', 'Bodies', 'Tube', 'Bodies', 'Tube', 'Bodies']) {
+			const was = first(), at = performance.now();
+			[...document.querySelectorAll('th button')].find(x => x.innerText === by).click();
+			while (!first() || first() === was) await new Promise(requestAnimationFrame);
+			took.push(performance.now() - at);
+		}
+		took.sort((a, b) => a - b);
+		return took[0].toFixed(0) + ' to ' + took[6].toFixed(0) + ', mostly ' + took[3].toFixed(0);
 	})()`)
 	b.shows("the largest first", "document.querySelector('th[aria-sort=descending]').innerText.startsWith('Bodies')")
 	for range 15 {
@@ -123,7 +128,7 @@ func TestManyTubes(t *testing.T) {
 
 	// Tubes change while they are seen.
 	b.visit("tubes")
-	b.shows("them by name", "document.querySelector('tbody tr[aria-rowindex=\"2\"]').innerText.includes('default')")
+	b.shows("them by name", "document.querySelector('tbody tr[aria-rowindex=\"2\"]')?.innerText.includes('default')")
 	stop := make(chan struct{})
 	done := make(chan struct{})
 	go func() {
@@ -148,7 +153,7 @@ func TestManyTubes(t *testing.T) {
 	used := b.heap()
 	close(stop)
 	<-done
-	t.Logf("sorted after %s ms, longest task %s ms, %.1f MB of heap after %v, %.1f kB/s of events", sorted, b.eval("longest.toFixed(0)"), float64(used)/1e6, *updates, told/1e3)
+	t.Logf("sorted in %s ms, longest task %s ms, %.1f MB of heap after %v, %.1f kB/s of events", sorted, b.eval("longest.toFixed(0)"), float64(used)/1e6, *updates, told/1e3)
 
 	b.keys("/")
 	b.keys(strings.Split("tube-09999", "")...)

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp/kb"
+
 	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
@@ -173,6 +175,17 @@ func TestPages(t *testing.T) {
 					b.picture(name + "-" + role + "-" + page)
 					if t.Failed() {
 						t.Fatalf("page %s", page)
+					}
+				}
+				if role == "admin" && name != "narrow" {
+					b.visit("tube/mail")
+					for _, dialog := range []string{"Put a job", "Pause …", "Flush …", "?"} {
+						b.press(dialog)
+						b.shows("a dialog", "document.querySelector('dialog[open]')")
+						b.axe(axe)
+						b.picture(name + "-dialog-" + strings.Trim(dialog, " …?"))
+						b.keys(kb.Escape)
+						b.shows("no dialog", "!document.querySelector('dialog')")
 					}
 				}
 				b.quiet(notKnown, notThere) // before the login, and of the tube that nobody has

@@ -35,8 +35,7 @@ func (r *recovery) adopt() error {
 	}
 	list.oldest, list.marked = r.numbers[0], r.oldest
 	list.recount()
-	j.writer.resume(max(r.expect, 1)-1, list.cur.number)
-	j.committer.Resume(list.cur.number)
+	j.resume(max(r.expect, 1) - 1)
 	return nil
 }
 
@@ -70,9 +69,7 @@ func (r *recovery) cutOff() error {
 // larger one.
 func (r *recovery) adoptSegment(i int, s *segment, buf []byte) ([]byte, error) {
 	list := r.j.segments
-	// Numbers of commits go on from those of segments: below, each stands
-	// for the segment that a record was read from.
-	s.lastCommit = s.number
+	s.lastCommit = s.lastBatch // see Journal.resume
 	closed := i < r.last
 	if closed && s.lastBatch != 0 && s.lastBatch <= r.synced {
 		list.closed = append(list.closed, s)

@@ -228,9 +228,13 @@ func TestDamage(t *testing.T) {
 			}
 		}
 		d := m.disk.clone()
-		SetVersion(d.entries[name].data, 2)
-		if err := m.damaged(d, name, 0, "version 2"); err != nil {
+		SetVersion(d.entries[name].data, 3)
+		if err := m.damaged(d, name, 0, "version 3"); err != nil {
 			t.Errorf("%s is of another version: %v", name, err)
+		}
+		SetVersion(d.entries[name].data, 2)
+		if err := m.damaged(d, name, 0, "one of the two is wrong"); err != nil {
+			t.Errorf("%s is of a version that tells of a first batch: %v", name, err)
 		}
 		d = m.disk.clone()
 		d.entries[name].data = d.entries[name].data[:20]

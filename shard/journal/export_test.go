@@ -28,9 +28,9 @@ func (j *Journal) End() (segment uint64, at int64) { return j.segments.cur.numbe
 // Batches are the offsets of a segment's batches, and of their ends without
 // the padding.
 func Batches(number uint64, data []byte) (at [][2]int64) {
-	id, _, _, _ := parseHeader(data)
+	h, _ := parseHeader(data)
 	for off := int64(headerSize); ; {
-		b, ok := batchAt(data, off, id, number)
+		b, ok := batchAt(data, off, h.id, number)
 		if !ok {
 			return at
 		}
@@ -41,8 +41,9 @@ func Batches(number uint64, data []byte) (at [][2]int64) {
 
 // Redress gives the bytes of one segment the header of another.
 func Redress(data []byte, number uint64) {
-	id, _, created, _ := parseHeader(data)
-	copy(data, appendHeader(nil, id, number, created))
+	h, _ := parseHeader(data)
+	h.number = number
+	copy(data, appendHeader(nil, &h))
 }
 
 // SetVersion writes a version into a header.
@@ -59,4 +60,14 @@ func SettleTold(j *Journal) {
 	r := j.keeper.report
 	r.at = r.at.Add(-saidEvery)
 	r.tellSpace()
+}
+
+// Version is that in a header.
+func Version(data []byte) uint32 { return le.Uint32(data[8:]) }
+
+// SetFirst writes a header that says that the journal begins with a batch.
+func SetFirst(data []byte, first uint64) {
+	h, _ := parseHeader(data)
+	h.first = first
+	copy(data, appendHeader(nil, &h))
 }

@@ -12,7 +12,7 @@ import (
 // A segment is a file of fixed size, zero-filled before it is used, so that
 // writing to it changes nothing but bytes:
 //
-//	header: magic 8 | version u32 | crc u32 | uuid 16 | number u64 | created i64 | zeros to 64
+//	header: magic 8 | version u32 | crc u32 | uuid 16 | number u64 | created i64 | first u64 | zeros to 64
 //	batch:  mark u32 | crc u32 | length u32 | 0 u32 | batch u64 | time i64 | synced u64 | oldest u64 | records
 //	batch, batch, … each on a multiple of 16 bytes, then zeros or old bytes
 //
@@ -25,11 +25,18 @@ import (
 // batch that cannot be read although a later one says that it was synced is
 // damage, and not the torn end of a crash. oldest is the first segment that
 // is still needed, so that a missing file is noticed.
+//
+// first is zero, but for the first segment of a journal that goes on where another one has
+// ended: there it is the number of the batch that the journal begins with, which else is
+// batch 1 of segment 1. Such a header is of version 2, and all others are of version 1. So a
+// program that knows nothing of first reads all journals but those that it would take for
+// damaged; and these too, once their first segment is given up.
 const (
 	prefix     = "journal."
 	tmpSuffix  = ".tmp"
 	magic      = "polystlk"
 	version    = 1
+	beginning  = 2 // the version of a header that has a first
 	headerSize = 64
 	batchHead  = 48
 	align      = 16
@@ -67,36 +74,66 @@ func numberOf(name string) (n uint64, ok bool) {
 	return n, err == nil && n > 0 && segmentName(n) == name
 }
 
+// A header is a segment's.
+type header struct {
+	id      identity
+	number  uint64
+	created int64
+	first   uint64 // the batch with which the journal begins; zero: it does not say
+}
+
+// firstAt is where first is in a header.
+const firstAt = 48
+
+// laterBeginning is what is wrong with a first that is not in the first file.
+const laterBeginning = "its header says that the journal begins with it, and there are files before it"
+
+// begins is the number of the batch with which a journal begins whose first file has this
+// header; zero: what went before it was given up, so that is not known.
+func (h *header) begins() uint64 {
+	if h.first == 0 && h.number == 1 {
+		return 1
+	}
+	return h.first
+}
+
 // appendHeader appends a segment's header.
-func appendHeader(b []byte, id identity, number uint64, created int64) []byte {
+func appendHeader(b []byte, h *header) []byte {
 	at := len(b)
 	b = append(b, magic...)
-	b = le.AppendUint32(b, version)
+	if h.first == 0 {
+		b = le.AppendUint32(b, version)
+	} else {
+		b = le.AppendUint32(b, beginning)
+	}
 	b = le.AppendUint32(b, 0)
-	b = append(b, id[:]...)
-	b = le.AppendUint64(b, number)
-	b = le.AppendUint64(b, uint64(created))
+	b = append(b, h.id[:]...)
+	b = le.AppendUint64(b, h.number)
+	b = le.AppendUint64(b, uint64(h.created))
+	b = le.AppendUint64(b, h.first)
 	b = append(b, make([]byte, headerSize-(len(b)-at))...)
 	le.PutUint32(b[at+12:], crc32.Checksum(b[at+16:at+headerSize], castagnoli))
 	return b
 }
 
 // parseHeader reads a segment's header.
-func parseHeader(b []byte) (id identity, number uint64, created int64, err error) {
+func parseHeader(b []byte) (h header, err error) {
 	switch {
 	case len(b) < headerSize:
-		err = errors.New("it is too short for a segment's header")
+		return h, errors.New("it is too short for a segment's header")
 	case string(b[:8]) != magic:
-		err = errors.New("it does not start as a segment does")
-	case le.Uint32(b[8:]) != version:
-		err = fmt.Errorf("its format is version %d; this program reads version %d", le.Uint32(b[8:]), version)
+		return h, errors.New("it does not start as a segment does")
+	case le.Uint32(b[8:]) != version && le.Uint32(b[8:]) != beginning:
+		return h, fmt.Errorf("its format is version %d; this program reads versions %d and %d: start the program that has written it, or a later one", le.Uint32(b[8:]), version, beginning)
 	case le.Uint32(b[12:]) != crc32.Checksum(b[16:headerSize], castagnoli):
-		err = errors.New("the checksum of its header is wrong")
-	default:
-		copy(id[:], b[16:])
-		number, created = le.Uint64(b[32:]), int64(le.Uint64(b[40:]))
+		return h, errors.New("the checksum of its header is wrong")
 	}
-	return id, number, created, err
+	copy(h.id[:], b[16:])
+	h.number, h.created, h.first = le.Uint64(b[32:]), int64(le.Uint64(b[40:])), le.Uint64(b[48:])
+	if (le.Uint32(b[8:]) == beginning) != (h.first != 0) {
+		return header{}, fmt.Errorf("its format is version %d, and it begins with batch %d: one of the two is wrong", le.Uint32(b[8:]), h.first)
+	}
+	return h, nil
 }
 
 // A batch is a decoded one; records aliases the input.

@@ -34,6 +34,7 @@ type Options struct {
 	Sync        SyncPolicy
 	Every       time.Duration
 	Shards      int
+	First       uint64           // the number of a new journal's first batch, for one that goes on where another has ended; zero: 1
 	Now         func() time.Time // for what is noted in batches
 	Logger      *slog.Logger     // for the operator; nil: nobody is told
 
@@ -228,6 +229,14 @@ func (j *Journal) Start() error {
 	return nil
 }
 
+// resume has the journal go on behind a last batch, all up to which is durable. Numbers of
+// commits go on from those of batches: up to there each stands for the batch that a record
+// was read from, on whatever machine that was read.
+func (j *Journal) resume(batch uint64) {
+	j.writer.resume(batch, batch)
+	j.committer.Resume(batch)
+}
+
 // begin makes the first segment of a new journal. Only now is the highest id known, with
 // which every segment starts.
 func (j *Journal) begin() error {
@@ -241,7 +250,12 @@ func (j *Journal) begin() error {
 	case s.id == identity{}:
 		rand.Read(s.id[:]) // never fails
 	}
+	if j.opts.First > 1 {
+		s.first = j.opts.First
+		j.resume(s.first - 1)
+	}
 	first, err := j.preparer.prepare(s.nextNumber())
+	s.first = 0
 	if err == nil {
 		first.file, err = j.disk.Open(segmentName(first.number))
 	}

@@ -125,7 +125,7 @@ func fill(f File, size int64) (filled int64, err error) {
 // is closed: what waits for its turn holds no descriptor.
 func (p *preparer) giveHeader(f File, tmp string, number uint64) (*segment, error) {
 	s := &segment{number: number, size: p.opts.SegmentSize, at: headerSize}
-	_, err := f.WriteAt(appendHeader(nil, p.segments.id, number, p.opts.Now().UnixNano()), 0)
+	_, err := f.WriteAt(appendHeader(nil, &header{p.segments.id, number, p.opts.Now().UnixNano(), p.segments.first}), 0)
 	if err == nil {
 		err = f.Sync()
 	}

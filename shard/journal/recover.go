@@ -57,9 +57,6 @@ func (j *Journal) Recover(p Replayer) (*Recovered, error) {
 		return &Recovered{}, err
 	}
 	r := &recovery{j: j, p: p, numbers: numbers}
-	if numbers[0] == 1 {
-		r.expect = 1
-	}
 	if err := r.run(); err != nil {
 		return nil, err
 	}
@@ -130,7 +127,7 @@ type cut struct {
 
 // A scan is one segment as read.
 type scan struct {
-	number  uint64
+	header
 	data    []byte
 	batches []batch // from the start without a gap in the bytes
 	end     int64   // where they end
@@ -234,23 +231,21 @@ func (r *recovery) run() error {
 
 // scan reads a segment and checks its batches.
 func (r *recovery) scan(number uint64, buf []byte) *scan {
-	s := &scan{number: number}
+	s := &scan{header: header{number: number}}
 	name := segmentName(number)
 	if s.data, s.err = readInto(r.j.disk, number, buf); s.err != nil {
 		return s
 	}
-	id, n, _, err := parseHeader(s.data)
-	if err == nil && n != number {
-		err = fmt.Errorf("its header says that it is %s", segmentName(n))
+	h, err := parseHeader(s.data)
+	if err == nil && h.number != number {
+		err = fmt.Errorf("its header says that it is %s", segmentName(h.number))
 	}
 	if err != nil {
 		s.err = &Damage{name, 0, err.Error()}
 		return s
 	}
-	if number == r.numbers[0] {
-		r.j.segments.id = id
-	}
-	s.scan(id)
+	s.header = h
+	s.scan(h.id)
 	return s
 }
 
@@ -280,10 +275,16 @@ func (s *scan) scan(id identity) {
 // take takes the next segment.
 func (r *recovery) take(i int, s *scan, w *workers) error {
 	name := segmentName(s.number)
-	if id, _, _, _ := parseHeader(s.data); id != r.j.segments.id {
-		return &Damage{name, 16, "it belongs to another journal"}
+	if i == 0 {
+		r.j.segments.id = s.id
+		r.expect = s.begins()
 	}
-	if i > 0 && s.number != r.numbers[i-1]+1 {
+	switch {
+	case s.id != r.j.segments.id:
+		return &Damage{name, 16, "it belongs to another journal"}
+	case i > 0 && s.first != 0:
+		return &Damage{name, firstAt, laterBeginning}
+	case i > 0 && s.number != r.numbers[i-1]+1:
 		return &Damage{segmentName(r.numbers[i-1] + 1), 0, "the file is missing"}
 	}
 	r.segments = append(r.segments, &segment{number: s.number, size: int64(len(s.data)), at: s.end})

@@ -30,6 +30,7 @@ func (s *segment) room() int64 { return s.size - s.at }
 type segments struct {
 	disk   *handDisk
 	id     identity // the journal's; set before anything is written
+	first  uint64   // of the next header; only while the journal begins
 	size   int64    // of a new one
 	ledger *space.Ledger
 

@@ -30,9 +30,8 @@ type walk struct {
 
 func newWalk(s *Survey) *walk {
 	w := &walk{s: s, offset: headerSize, cause: -1}
-	if s.numbers[0] == 1 {
-		w.expect = 1
-	}
+	// Unless its header can be read, and says something else.
+	w.expect = (&header{number: s.numbers[0]}).begins()
 	return w
 }
 
@@ -49,7 +48,7 @@ func (w *walk) run() error {
 		}
 		buf = data
 		w.segments = append(w.segments, Segment{Number: n, File: name, Size: int64(len(data)), Used: min(headerSize, int64(len(data)))})
-		if !w.header(&w.segments[i], data) {
+		if !w.header(i, data) {
 			continue
 		}
 		if err := w.segment(i, data); err != nil {
@@ -130,16 +129,23 @@ func (w *walk) read(name string, number uint64, buf []byte) ([]byte, error) {
 
 // header checks a segment's header; false: nothing in the file is ours. A
 // damaged one is no reason to give up the batches, which prove themselves.
-func (w *walk) header(seg *Segment, data []byte) bool {
-	id, n, created, err := parseHeader(data)
+func (w *walk) header(i int, data []byte) bool {
+	seg := &w.segments[i]
+	h, err := parseHeader(data)
 	switch {
-	case err == nil && id != w.s.id:
+	case err == nil && h.id != w.s.id:
 		w.hide(Loss{Damage: Damage{seg.File, 16, "it belongs to another journal"}, End: seg.Size})
 		return false
-	case err == nil && n != seg.Number:
-		err = fmt.Errorf("its header says that it is %s", segmentName(n))
+	case err == nil && h.number != seg.Number:
+		err = fmt.Errorf("its header says that it is %s", segmentName(h.number))
+	case err == nil && i > 0 && h.first != 0:
+		w.hide(Loss{Damage: Damage{seg.File, firstAt, laterBeginning}, End: headerSize})
+		return true
 	case err == nil:
-		seg.Created = time.Unix(0, created)
+		if i == 0 {
+			w.expect = h.begins()
+		}
+		seg.Created = time.Unix(0, h.created)
 		return true
 	}
 	w.hide(Loss{Damage: Damage{seg.File, 0, err.Error()}, End: min(headerSize, seg.Size)})
@@ -234,7 +240,8 @@ func commonIdentity(d Disk, numbers []uint64) (identity, error) {
 		if got < headerSize {
 			continue
 		}
-		id, _, _, err := parseHeader(head)
+		h, err := parseHeader(head)
+		id := h.id
 		if err == nil {
 			if good[id]++; good[id] > good[best] {
 				best = id

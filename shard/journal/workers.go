@@ -78,7 +78,7 @@ func (w *workers) replay(i int, p piece) error {
 				continue
 			}
 			n, err := record.Parse(&r, recs)
-			r.Commit = p.s.number
+			r.Commit = b.number
 			switch r.Kind {
 			case record.Put, record.Copy, record.Delete: // the last also of what never was
 				w.high[i] = max(w.high[i], r.ID)

@@ -66,6 +66,9 @@ func newWorld(seed uint64, disk *fakeDisk) *world {
 		Now:  func() time.Time { return time.Unix(0, int64(w.now)) },
 		Copy: w.copyJobs, CopyPause: w.copyPause, Lives: w.lives,
 	}
+	if seed%3 == 2 {
+		w.opts.First = 1 + seed*977
+	}
 	return w
 }
 
@@ -175,6 +178,10 @@ func (p *part) dump(to *facts) {
 	p.core.EachID(func(id core.JobID) { ids = append(ids, id) })
 	slices.Sort(ids)
 	for _, id := range ids {
+		// A copy gets the number of its commit: that under which the job came back.
+		var r core.Reply
+		p.core.Apply(p.w.now, &core.Op{Kind: core.OpPeek, ID: id}, &r)
+		b.Commit = r.Commit
 		p.core.CopyJob(id, 1<<63)
 		p.all = append(p.all, uint64(id))
 	}

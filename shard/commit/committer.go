@@ -30,22 +30,22 @@ type Options struct {
 	// Appended hears that n bytes more wait in a Log. It is called by who owns the shard,
 	// with the Log open: it must neither wait nor wake anybody who may use a shard.
 	Appended func(n int64)
-	// Acked hears that a commit was acknowledged, from who made it.
+	// Acked hears that a commit was acknowledged, from who made it or has called Committed.
 	Acked func()
 	// Failed hears of the error that has ended the storage, once. Pressure is Wait by then.
 	Failed func(err error)
 }
 
 // A Committer numbers commits: it takes what the Logs hold, gives it to a Sink, and once
-// that is as safe as it should be says so in Acked. One commit serves all Logs, because to
+// that is as safe as it should be, at once or later, says so in Acked. One commit serves all Logs, because to
 // make a thousand records safe costs what it costs for one.
 //
 // It has one order of commits for all its Logs; see the package's documentation for who
 // relies on that.
 //
-// Three words stand for three things. To request a commit is to see to it that one is
+// Four words stand for four things. To request a commit is to see to it that one is
 // made, by whomever. To wake is to have the committer's goroutine make one. To commit is
-// to make one.
+// to make one. To acknowledge is to let the replies go that wait for one, once it is safe.
 type Committer struct {
 	opts Options
 	logs []*Log
@@ -208,15 +208,14 @@ func (c *Committer) commit() error {
 		}
 		return err
 	}
-	c.opts.Acked()
 	if late {
 		c.Wake()
 	}
 	return nil
 }
 
-// run takes the Logs, has them written, and acknowledges that. It reports whether some of
-// it is waited for under the next number, so that another commit must follow.
+// run takes the Logs, has them written, and acknowledges that if it is safe. It reports
+// whether some of it is waited for under the next number, so that another commit must follow.
 func (c *Committer) run() (late bool, err error) {
 	if err := c.Err(); err != nil {
 		return false, err // perhaps another goroutine's
@@ -235,10 +234,23 @@ func (c *Committer) run() (late bool, err error) {
 		e.Data, e.Refs = nil, nil
 		l = next
 	}
-	if err := c.opts.Sink.Sync(e.Commit); err != nil {
-		return false, err
+	safe, err := c.opts.Sink.Sync(e.Commit)
+	if err == nil && safe {
+		err = c.Committed(e.Commit)
 	}
-	return late, c.acknowledge(e.Commit)
+	return late && err == nil, err
+}
+
+// Committed acknowledges commit n, and all before it: they are as safe as they should be. A
+// Sink calls it whose Sync did not say so, or this package for one whose Sync did, each number
+// once at most and in their order. The error is what has ended the storage meanwhile: then
+// nothing was acknowledged, and nothing will be.
+func (c *Committer) Committed(n uint64) error {
+	if err := c.acknowledge(n); err != nil {
+		return err
+	}
+	c.opts.Acked()
+	return nil
 }
 
 // acknowledge lets the replies go that wait for commit n, unless the storage has failed
@@ -247,8 +259,8 @@ func (c *Committer) acknowledge(n uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err == nil {
-		if last := c.acked.Load(); n <= last {
-			panic(fmt.Sprintf("commit %d is acknowledged after commit %d", n, last))
+		if last, begun := c.acked.Load(), c.begun.Load(); n <= last || n > begun {
+			panic(fmt.Sprintf("commit %d is acknowledged after commit %d, when %d has begun", n, last, begun))
 		}
 		c.acked.Store(n)
 	}

@@ -19,6 +19,7 @@ type memory struct {
 	grown  Growth
 	counts int64
 	fail   error        // of the next Sync
+	later  bool         // it is not safe yet when Sync returns
 	during func(string) // called in every call, with what it is
 }
 
@@ -42,9 +43,9 @@ func (m *memory) Write(e *Entry) error {
 	return nil
 }
 
-func (m *memory) Sync(n uint64) error {
+func (m *memory) Sync(n uint64) (safe bool, err error) {
 	m.note(fmt.Sprintf("sync %d", n))
-	return m.fail
+	return !m.later, m.fail
 }
 
 // newMemory makes a Committer of so many Logs whose commits go into memory.
@@ -188,6 +189,70 @@ func TestError(t *testing.T) {
 	}
 }
 
+// A Sink may have several commits under way: each is acknowledged when the Sink says so, with
+// those before it, and the next ones are made meanwhile.
+func TestCommittedLater(t *testing.T) {
+	acked := 0
+	c, m := newMemory(1, func(o *Options) { o.Acked = func() { acked++ } })
+	m.later = true
+	expect := func(number uint64, told int) {
+		t.Helper()
+		if c.Acked() != number || acked != told {
+			t.Errorf("%d is acknowledged, told %d times, want %d, %d", c.Acked(), acked, number, told)
+		}
+	}
+	for i, letter := range []string{"a", "b", "c", "d"} {
+		if n := add(c.Log(0), letter); n != uint64(i+1) {
+			t.Errorf("waited for under %d, want %d", n, i+1)
+		}
+		if err := c.Commit(); err != nil {
+			t.Error(err)
+		}
+		expect(0, 0)
+	}
+	m.expect(t, "abcd", "write 1", "sync 1", "write 2", "sync 2", "write 3", "sync 3", "write 4", "sync 4")
+	if err := c.Committed(2); err != nil {
+		t.Error(err)
+	}
+	expect(2, 1)
+	if n := add(c.Log(0), "e"); n != 5 {
+		t.Errorf("waited for under %d", n)
+	}
+	m.later = false // as if it had waited for all before
+	if err := c.Commit(); err != nil {
+		t.Error(err)
+	}
+	expect(5, 2)
+}
+
+// What a Sink says is safe after the storage has failed is not acknowledged any more, and
+// numbers that cannot be are its mistake.
+func TestCommittedTooLate(t *testing.T) {
+	c, m := newMemory(1, nil)
+	m.later = true
+	c.Commit()
+	c.Commit()
+	panics := func(n uint64) (did bool) {
+		defer func() { did = recover() != nil }()
+		c.Committed(n)
+		return false
+	}
+	if !panics(3) {
+		t.Error("a commit is acknowledged that has not begun")
+	}
+	if err := c.Committed(1); err != nil {
+		t.Error(err)
+	}
+	if !panics(1) || c.Acked() != 1 {
+		t.Error("a commit is acknowledged twice")
+	}
+	broken := errors.New("broken")
+	c.Fail(broken)
+	if err := c.Committed(2); err != broken || c.Acked() != 1 {
+		t.Errorf("%v, %d is acknowledged", err, c.Acked())
+	}
+}
+
 // To be stopped is no failure, and what fails elsewhere during a commit keeps it from being
 // acknowledged.
 func TestStoppedAndFailedMeanwhile(t *testing.T) {
@@ -283,8 +348,8 @@ func TestCommitAllocatesNothing(t *testing.T) {
 
 type discard struct{ bytes int }
 
-func (d *discard) Write(e *Entry) error { d.bytes += len(e.Data); return nil }
-func (d *discard) Sync(uint64) error    { return nil }
+func (d *discard) Write(e *Entry) error      { d.bytes += len(e.Data); return nil }
+func (d *discard) Sync(uint64) (bool, error) { return true, nil }
 
 // Everything that several goroutines append is kept, in the order of each, and is
 // acknowledged under the number that they were told.

@@ -4,14 +4,15 @@
 //
 //	shard ── Begin, records, End ──► Log ┐
 //	shard ── Begin, records, End ──► Log ┼─► Committer ── Write, Sync ──► Sink
-//	shard ── Begin, records, End ──► Log ┘       │
+//	shard ── Begin, records, End ──► Log ┘       │  ◄── it is safe, Committed ──
 //	                                             ▼
 //	session ◄── may this reply leave? ─────── Storage
 //	        ◄── may this change be made? ────
 //
 // A change has a number before it is safe: that of the commit that will take its record.
 // A reply that tells of the change carries the number, and leaves once Storage.Acked has
-// come to it. Meanwhile shards and sessions go on.
+// come to it. Meanwhile shards and sessions go on. To take and to number what the Logs have
+// is one step, and to make it safe another: a Sink may have several commits under way.
 //
 // # Records, never operations
 //

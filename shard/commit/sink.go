@@ -18,10 +18,13 @@ type Sink interface {
 	// Write returns, but for the pieces in e.Refs, which never change.
 	Write(e *Entry) error
 
-	// Sync ends commit n. When it returns nil, all that Write took so far is as safe as
-	// the policy of the Sink says, and n may be acknowledged. Numbers come one after the
-	// other; there may be commits without any Entry.
-	Sync(n uint64) error
+	// Sync ends commit n. Numbers come one after the other; there may be commits without
+	// any Entry. safe says that all that Write took so far is as safe as the policy of the
+	// Sink asks for, so that n may be acknowledged. A Sink for which that takes others need
+	// not wait for them, and with it all later commits: it returns false, and calls
+	// Committer.Committed when it is so. How many may be under way meanwhile is for the Sink
+	// to say, by waiting in Write or Sync.
+	Sync(n uint64) (safe bool, err error)
 }
 
 // An Entry is what one Log gives to one commit.

@@ -144,16 +144,16 @@ func (w *writer) setImported(n uint64) {
 
 // Sync implements commit.Sink: it writes what is staged, and makes it durable if the
 // policy, or someone who waits for it, says so.
-func (w *writer) Sync(n uint64) error {
+func (w *writer) Sync(n uint64) (safe bool, err error) {
 	forced, mark := w.wishes()
 	if len(w.staging) > w.stagedGlobals || forced && mark {
 		if !w.fits(0) { // not even the head of an empty one
 			if err := w.rotate(); err != nil {
-				return err
+				return false, err
 			}
 		}
 		if err := w.writeBatch(n); err != nil {
-			return err
+			return false, err
 		}
 	}
 	w.ledger.Written()
@@ -163,16 +163,16 @@ func (w *writer) Sync(n uint64) error {
 	}
 	if w.written.Load() != w.synced.Load() && w.opts.Sync != SyncAlways && !forced {
 		w.dirty.wake()
-		return nil
+		return true, nil
 	}
 	if err := w.sync(); err != nil {
-		return err
+		return false, err
 	}
 	w.segments.mu.Lock()
 	w.durable = n
 	w.segments.changed.Broadcast()
 	w.segments.mu.Unlock()
-	return nil
+	return true, nil
 }
 
 // wishes are what a commit is asked for besides its records. forced: somebody waits for it

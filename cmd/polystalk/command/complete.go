@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"polystalk/cmd/polystalk/fault"
 	"polystalk/cmd/polystalk/output"
 	"polystalk/cmd/polystalk/queue"
 )
@@ -17,6 +19,70 @@ const completionMax = 200 * time.Millisecond
 
 // completionTubes is how many names are more than anybody reads.
 const completionTubes = 100
+
+// shells are those that completions are written for.
+var shells = []string{"bash", "zsh", "fish"}
+
+func (a *App) completionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "completion SHELL", Short: "write completions for a shell: bash, zsh or fish", Args: arguments("SHELL"),
+		Long: `Writes what the shell reads to complete commands, flags and names of tubes; those come
+from the server, if it answers within 0.2 s. For the shell that runs now, and for all:
+
+  bash   source <(polystalk completion bash)
+         polystalk completion bash > ~/.local/share/bash-completion/completions/polystalk
+         without the package bash-completion the first line stands in ~/.bashrc
+  zsh    source <(polystalk completion zsh)
+         polystalk completion zsh > "${fpath[1]}/_polystalk"
+  fish   polystalk completion fish | source
+         polystalk completion fish > ~/.config/fish/completions/polystalk.fish`,
+		ValidArgs: shells,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch root := cmd.Root(); args[0] {
+			case "bash":
+				var script bytes.Buffer
+				if err := root.GenBashCompletionV2(&script, true); err != nil {
+					return err
+				}
+				_, err := a.out.WriteString(strings.Replace(script.String(), packaged, withoutPackage, 1))
+				return err
+			case "zsh":
+				return root.GenZshCompletion(a.out)
+			case "fish":
+				return root.GenFishCompletion(a.out, true)
+			}
+			return fault.New(fault.Usage, "completion: %q is no shell that is known: give %s", args[0], strings.Join(shells, ", "))
+		},
+	}
+}
+
+// packaged is where the script for bash takes the words of the line by a function of the
+// package bash-completion. Many machines do not have it: withoutPackage puts the words
+// together that bash has split at = and :, as that function does.
+const packaged = `    _get_comp_words_by_ref "$@" cur prev words cword
+`
+
+const withoutPackage = `    if declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
+        _get_comp_words_by_ref "$@" cur prev words cword
+        return
+    fi
+    local i word joins=""
+    words=()
+    for ((i = 0; i < ${#COMP_WORDS[@]}; i++)); do
+        word=${COMP_WORDS[i]}
+        if ((i > 0)) && [[ -n $joins || $word == [=:]* ]]; then
+            words[${#words[@]} - 1]+=$word
+        else
+            words+=("$word")
+        fi
+        joins=""
+        [[ $word == *[=:] ]] && joins=1
+        ((i == COMP_CWORD)) && cword=$((${#words[@]} - 1))
+    done
+    cur=${words[cword]} prev=""
+    ((cword > 0)) && prev=${words[cword - 1]}
+    return 0
+`
 
 // completions adds what can stand after commands and flags.
 func (a *App) completions(c *cobra.Command) {

@@ -21,7 +21,8 @@ type consent struct {
 func (c *consent) flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.yes, "yes", false, "do not ask")
 	fs.BoolVar(&c.dryRun, "dry-run", false, "say how many jobs it would be, and do nothing")
-	fs.Int64Var(&c.expect, "expect", -1, "do nothing if it would be more jobs than this")
+	fs.Int64Var(&c.expect, "expect", -1, "do nothing if it would be more jobs than this; default: any number")
+	fs.Lookup("expect").DefValue = "0" // which is not shown
 }
 
 // expected reports a number of jobs that is more than was expected.

@@ -30,8 +30,8 @@ func (a *App) tubesCommand() *cobra.Command {
 	var query queue.TubeQuery
 	c := &cobra.Command{
 		Use: "tubes [GLOB]", Short: "list tubes", Args: arguments("[GLOB]"),
-		Long: `Lists all tubes, or those that match GLOB, in which * is any characters, ? one,
-and [a-z] one of those.`,
+		Long: `All, or those that match GLOB, in which * is any characters, ? one, and [a-z] one
+of those.`,
 		RunE: a.onQueue(func(cmd *cobra.Command, q queue.Queue, args []string) error {
 			if len(args) > 0 {
 				query.Match = args[0]
@@ -92,8 +92,8 @@ func (a *App) jobsCommand() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use: "jobs TUBE", Short: "list jobs of a tube; nobody is disturbed",
-		Long: `Lists jobs of a tube, or with --all-tubes those of all. A job is shown once, also
-while others come and go. beanstalkd's protocol shows the first job of each state.
+		Long: `With --all-tubes it is those of all tubes. A job is shown once, also while others
+come and go. beanstalkd's protocol shows the first job of each state.
 
   --order scan     in any order; the only one with --state of several, or filters
   --order next     as workers will get them (ready), or as they are due (delayed),

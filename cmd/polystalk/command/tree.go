@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -60,9 +62,9 @@ func (a *App) Tree() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "polystalk",
 		Short: "look at, operate and repair queues",
-		Long: `polystalk is the operators' program. It asks polystalkd by HTTP (its --http),
-and any server by beanstalkd's protocol where that is enough: commands that can
-do both are marked ¹ in its README. It looks after journals, too (polystalkd's -b).
+		Long: `polystalk is the operators' program. It asks polystalkd by HTTP (its --http), and
+any server by beanstalkd's protocol, as far as that goes: what it does not have is
+said. It looks after journals, too (polystalkd's -b).
 
   polystalk --version
         print the version and exit`,
@@ -100,7 +102,7 @@ do both are marked ¹ in its README. It looks after journals, too (polystalkd's 
 		groupJobs:   {a.putCommand(), a.kickCommand(), a.buryCommand(), a.deleteCommand(), a.releaseCommand(), a.mvCommand(), a.cpCommand(), a.editCommand()},
 		groupTubes:  {a.pauseCommand(), a.resumeCommand(), a.flushCommand(), a.exportCommand(), a.importCommand()},
 		groupServer: {a.healthCommand(), a.connsCommand(), a.killCommand(), a.opsCommand(), a.auditCommand(), a.drainCommand(), a.reloadCommand(), a.logLevelCommand()},
-		groupRest:   {a.journalCommand(), a.tokenCommand(), a.versionCommand()},
+		groupRest:   {a.journalCommand(), a.tokenCommand(), a.completionCommand(), a.versionCommand()},
 	} {
 		for _, c := range commands {
 			c.GroupID = group
@@ -108,8 +110,8 @@ do both are marked ¹ in its README. It looks after journals, too (polystalkd's 
 		}
 	}
 	a.completions(root)
+	explain(root)
 	root.SetHelpCommandGroupID(groupRest)
-	root.SetCompletionCommandGroupID(groupRest)
 	return root
 }
 
@@ -145,4 +147,38 @@ func about(cmd *cobra.Command) string {
 		return ""
 	}
 	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ") + ": "
+}
+
+// examples are of commands whose use is not plain from their line.
+var examples = map[string]string{
+	"stats":   "polystalk stats -o wide\npolystalk stats --server beanstalk://10.0.0.5:11300",
+	"tubes":   "polystalk tubes 'mail*' --sort -ready --limit 10\npolystalk tubes --jq '.tubes[] | select(.jobs.buried > 0) | .name'",
+	"tube":    "polystalk tube mail\npolystalk tube -- -x\npolystalk tube --path a%20b",
+	"jobs":    "polystalk jobs mail --state buried\npolystalk jobs mail --contains user-17 --older 1h -o wide",
+	"body":    "polystalk body 17 > file",
+	"put":     "polystalk put mail --body hello\npolystalk put mail file --pri 10 --delay 1h\nprintf 'one\\ntwo\\n' | polystalk put mail --lines",
+	"kick":    "polystalk kick 17 18\npolystalk kick --tube mail --limit 100\npolystalk jobs mail --contains user-17 -o name | polystalk kick -",
+	"delete":  "polystalk delete 17\npolystalk delete --tube mail --contains user-17 --dry-run",
+	"mv":      "polystalk mv 17 --to mail-later\npolystalk mv --tube mail --state buried --to mail-broken",
+	"cp":      "polystalk cp --tube mail --to mail-copy",
+	"edit":    "polystalk edit 17 --editor\npolystalk edit --tube mail --pri 5 --older 1h",
+	"pause":   "polystalk pause mail 5m",
+	"flush":   "polystalk flush mail --dry-run\npolystalk flush mail --state buried --save buried.jsonl",
+	"export":  "polystalk export mail --file mail.jsonl\npolystalk export --all-tubes | gzip > all.gz",
+	"import":  "polystalk import mail.jsonl\npolystalk import mail.jsonl --to mail-copy --skip 0",
+	"conns":   "polystalk conns --holding\npolystalk conns --tube mail -o wide",
+	"history": "polystalk history mail --last 1h --step 1m",
+	"check":   "polystalk check --tube mail --ready 1000:10000 --oldest 60s:5m --workers 1:\npolystalk check --journal --connections 5000:9000",
+}
+
+// explain begins the help of commands with what they do, and ends it with examples.
+func explain(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		first, size := utf8.DecodeRuneInString(c.Short)
+		what := string(unicode.ToUpper(first)) + c.Short[size:] + "."
+		c.Long = strings.TrimSpace(what + "\n\n" + strings.ReplaceAll(c.Long, " \n", "\n"))
+		if lines := examples[c.Name()]; lines != "" {
+			c.Example = "  " + strings.ReplaceAll(lines, "\n", "\n  ")
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,33 @@ func TestReadmeExamples(t *testing.T) {
 	}
 	if ran < 20 {
 		t.Errorf("%d examples were found", ran)
+	}
+}
+
+// TestExamplesOfTheHelp: they can be run, as far as the line goes.
+func TestExamplesOfTheHelp(t *testing.T) {
+	n := 0
+	for _, c := range new(command.App).Tree().Commands() {
+		for line := range strings.Lines(c.Example) {
+			_, line, _ = strings.Cut(line, "polystalk ")
+			line = regexp.MustCompile(` > \w+$`).ReplaceAllString(strings.TrimSpace(line), "")
+			for part := range strings.SplitSeq(line, " | polystalk ") {
+				part, _, _ = strings.Cut(part, " | gzip")
+				out, err := exec.Command("bash", "-c", `printf '%s\n' `+part).Output()
+				if err != nil {
+					t.Fatalf("%s: %v", part, err)
+				}
+				args := strings.Split(strings.TrimSpace(string(out)), "\n")
+				c, rest, err := new(command.App).Tree().Find(args)
+				if err != nil || c.ParseFlags(rest) != nil || c.Args(c, c.Flags().Args()) != nil || c.Name() != args[0] {
+					t.Errorf("%s: %v", part, err)
+				}
+				n++
+			}
+		}
+	}
+	if n < 30 {
+		t.Errorf("%d examples", n)
 	}
 }
 

@@ -168,3 +168,42 @@ func TestTerminal(t *testing.T) {
 		t.Errorf("cancelled %d times", e.cancelled.Load())
 	}
 }
+
+// TestCompletionInBash: in a shell without the package bash-completion, too.
+func TestCompletionInBash(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("bash is not installed")
+	}
+	bin := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "polystalk"), "polystalk/cmd/polystalk").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	p, _ := polystalkd(t)
+	p.must(0, "put", "mailbox", "--body", "x")
+	script := filepath.Join(bin, "completion")
+	if err := os.WriteFile(script, []byte(p.must(0, "completion", "bash").stdout), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	x := openTerminal(t, bash, p.server, "--norc", "--noprofile")
+	x.types("PS1='$ '; source " + script + "; echo read\\y\r")
+	x.sees("ready\r\n")
+	for typed, want := range map[string]string{
+		"polystalk tube mai\t; ":                      "tube mailbox",
+		"polystalk kick --tube=mai\t; ":               "--tube=mailbox",
+		"polystalk release --tube mai\t; ":            "--tube mailbox",
+		"polystalk --server " + p.server + " res\t; ": " resume",
+		"polystalk jobs --state bur\t; ":              "--state buried",
+	} {
+		x.seen.Reset()
+		x.types(typed)
+		x.sees(want)
+		x.types("\x15")
+	}
+	x.types("exit 7\r")
+	x.ends(7)
+	if strings.Contains(x.seen.String(), "not found") {
+		t.Errorf("on the screen is %q", x.seen.String())
+	}
+}

@@ -4,31 +4,35 @@ import { html, useState } from './vendor/preact.mjs';
 import { Copy } from './parts.mjs';
 import { group } from './format.mjs';
 
-const foldAbove = 4096; // characters
+const foldAbove = 4096; // octets: of longer ones the beginning is drawn until somebody wants more
+const tokensMost = 256 << 10; // octets that are taken apart to be shown as what they mean
 
 /**
  * Body shows one; octets is a Uint8Array, the first of the body's of octets; href is where the
  * whole of it can be had, if it can.
  */
 export function Body({ octets, of, href }) {
-  const text = decodeText(octets);
-  const forms = [
-    text !== undefined && jsonTokens(text) && ['JSON', () => html`<${Json} tokens=${jsonTokens(text)} />`],
-    text !== undefined && php(text) && ['PHP', () => html`<code>${php(text)}</code>`],
-    text !== undefined && ['text', () => html`<code>${text}</code>`],
-    ['hex', () => html`<code>${hex(octets)}</code>`],
-    ['base64', () => html`<code>${base64(octets)}</code>`],
-  ].filter(Boolean);
-  const [form, choose] = useState(forms[0][0]);
   const [open, unfold] = useState(false);
   const large = octets.length > foldAbove;
+  const part = large && !open ? octets.subarray(0, foldAbove) : octets; // that is drawn
+  const text = decodeText(octets);
+  const some = part === octets ? text : text !== undefined && text.slice(0, foldAbove);
+  const tokens = text !== undefined && octets.length <= tokensMost && jsonTokens(text);
+  const forms = [
+    tokens && ['JSON', () => html`<${Json} tokens=${part === octets ? tokens : tokens.slice(0, foldAbove / 8)} />`],
+    text !== undefined && octets.length <= tokensMost && php(text) && ['PHP', () => html`<code>${php(text)}</code>`],
+    text !== undefined && ['text', () => html`<code>${some}</code>`],
+    ['hex', () => html`<code>${hex(part)}</code>`],
+    ['base64', () => html`<code>${base64(part)}</code>`],
+  ].filter(Boolean);
+  const [form, choose] = useState(forms[0][0]);
   const [, draw] = forms.find(([name]) => name === form) || forms[0];
   return html`
     <div class="line"><div class="choice" role="group" aria-label="show the body as">${forms.map(([name]) => html`<button type="button" aria-pressed=${name === form} onClick=${() => choose(name)}>${name}</button>`)}</div>
-      ${text !== undefined && html`<${Copy} text=${text} />`} ${href && html`<a href=${href} download>download</a>`}
-      ${of > octets.length && html`<span class="dim">the first ${group(octets.length)} of ${group(of)} bytes: more is not shown to you</span>`}</div>
+      ${text !== undefined && of <= octets.length && html`<${Copy} text=${text} />`} ${href && html`<a href=${href} download>download</a>`}
+      ${of > octets.length && html`<span class="dim">the first ${group(octets.length)} of ${group(of)} bytes${href ? ': download it to see more' : ': more is not shown to you'}</span>`}</div>
     <pre class=${large && !open ? 'body folded' : 'body'} tabindex="0" aria-label="body">${draw()}</pre>
-    ${large && html`<button type="button" onClick=${() => unfold(!open)}>${open ? 'Fold' : 'Show all of it'}</button>`}`;
+    ${large && html`<button type="button" onClick=${() => unfold(!open)}>${open ? 'Fold' : `Show all ${group(octets.length)} bytes`}</button>`}`;
 }
 
 export function fromBase64(text) { return Uint8Array.from(atob(text), (c) => c.charCodeAt(0)); }

@@ -7,10 +7,15 @@ import { Body, fromBase64 } from './body.mjs';
 import { askTube, once } from './act.mjs';
 import { clock } from './format.mjs';
 
+// Larger bodies are not shown in full: a browser would stand still over them.
+const bodyMost = 1 << 20;
+
 export default function Job({ args: [id] }) {
   const answer = usePolled((signal) => get('jobs/' + id, {}, { signal, whole: true }), 2000, [id]);
-  const body = usePolled((signal) => (sees() !== 'none' ? get('jobs/' + id, { body: sees() }, { signal }) : Promise.resolve(undefined)), 0, [id]);
   const j = answer.value && answer.value.value;
+  const size = j && j.body_bytes;
+  const how = size > bodyMost && sees() === 'full' ? 'preview' : sees();
+  const body = usePolled((signal) => (size === undefined || how === 'none' ? Promise.resolve(undefined) : get('jobs/' + id, { body: how }, { signal })), 0, [id, size, how]);
   const gone = answer.problem && answer.problem.status === 404;
   if (!j || gone) {
     return html`<h1>Job ${id}</h1>${gone ? html`<${Empty}>There is no job ${id} now: it was deleted, or never was.</${Empty}>` : html`<${Trouble} problem=${answer.problem} />`}`;
@@ -78,7 +83,7 @@ function Deeds({ j, etag, body }) {
 // Edit changes what was changed in the form, and only if the job is still what it was when the
 // form was opened.
 function Edit({ j, etag, body, close }) {
-  const text = body && sees() === 'full' ? body.body : undefined; // of a part nothing can be changed
+  const text = body && sees() === 'full' && body.body_bytes <= bodyMost ? body.body : undefined; // of a part nothing can be changed
   const start = { pri: j.pri, ttr_seconds: j.ttr_seconds, delay_seconds: Math.ceil(j.left_seconds), body: text };
   const [form, set] = useState(start);
   const [problem, fail] = useState();

@@ -1,9 +1,9 @@
 // Lists of jobs, with what can be done to those that are selected or match.
 import { html, useCallback, useEffect, useRef, useState } from './vendor/preact.mjs';
-import { get, request } from './api.mjs';
-import { link, may, notify, sees, setParams, still } from './state.mjs';
+import { get, request, idempotencyKey } from './api.mjs';
+import { link, may, notify, refresh, sees, setParams, still } from './state.mjs';
 import { Age, Button, Bytes, Empty, Num, State, Table, Trouble, useSelection } from './parts.mjs';
-import { actOnMany, askTube, once } from './act.mjs';
+import { actOnMany, askTube } from './act.mjs';
 import { group } from './format.mjs';
 
 // What applies to jobs of a state: others' buttons are not there.
@@ -127,9 +127,8 @@ export function Search({ params }) {
 }
 
 /** put puts a job, and says which. */
-export function put(path, job) {
-  return once('', async () => {
-    const v = await request('POST', `tubes/${path}/jobs`, { json: job });
-    notify(`Job ${v.id} was put`, { href: link('job', [v.id]) });
-  });
+export async function put(path, job) {
+  const v = await request('POST', `tubes/${path}/jobs`, { json: job, headers: { 'Idempotency-Key': idempotencyKey() } });
+  notify(`Job ${v.id} was put`, { href: link('job', [v.id]) });
+  refresh();
 }

@@ -1,7 +1,7 @@
 // One tube: how it goes, its jobs by state, putting one, pausing it.
 import { html, useState } from './vendor/preact.mjs';
 import { get, request } from './api.mjs';
-import { keep, kept, link, may, openDialog, refresh, setParams, usePolled } from './state.mjs';
+import { keep, kept, link, may, notify, openDialog, refresh, setParams, usePolled } from './state.mjs';
 import { useEvents } from './live.mjs';
 import { Age, Button, Bytes, Empty, Fact, Num, Tabs, Trouble, states } from './parts.mjs';
 import { Jobs, Search, put } from './jobs.mjs';
@@ -71,10 +71,14 @@ function Put({ path, name, close }) {
   const [job, set] = useState({ body: '', pri: 0, delay_seconds: 0, ttr_seconds: 60 });
   const [saved, save] = useState(templates());
   const [as, setAs] = useState('');
+  const [problem, fail] = useState();
   const field = (key, title, least) => html`<label>${title}<input type="number" min=${least} max="4294967295" required value=${job[key]} onInput=${(e) => set({ ...job, [key]: e.target.value === '' ? '' : Number(e.target.value) })} /></label>`;
   const done = async (e) => {
     e.preventDefault();
-    if (await put(path, job)) close();
+    try {
+      await put(path, job);
+      close();
+    } catch (err) { fail(err); }
   };
   const remember = () => {
     const next = { ...saved, [as]: job };
@@ -92,6 +96,7 @@ function Put({ path, name, close }) {
     ${Object.keys(saved).length > 0 && html`<div class="chips" role="group" aria-label="saved jobs">${Object.keys(saved).map((k) => html`<span class="chip"><button type="button" onClick=${() => set(saved[k])}>${k}</button><button type="button" aria-label=${'forget ' + k} onClick=${() => forget(k)}>×</button></span>`)}</div>`}
     <label>Body<textarea rows="8" data-first spellcheck=${false} value=${job.body} onInput=${(e) => set({ ...job, body: e.target.value })}></textarea></label>
     <div class="fields">${field('pri', 'Priority, 0 first', 0)}${field('delay_seconds', 'Delay, s', 0)}${field('ttr_seconds', 'Time to run, s', 1)}</div>
+    <${Trouble} problem=${problem} />
     <div class="buttons"><button type="submit" class="main">Put</button><${Button} onClick=${() => close()}>Cancel</${Button}>
       <label class="inline">save as<input value=${as} onInput=${(e) => setAs(e.target.value)} /></label><${Button} disabled=${!as} onClick=${remember}>Save</${Button}></div>
   </form>`;
@@ -103,10 +108,21 @@ function pauseDialog(path, name) {
 
 function Pause({ path, name, close }) {
   const [seconds, set] = useState(300);
-  return html`<form onSubmit=${async (e) => { e.preventDefault(); if (await once(`${name} is paused`, () => request('PUT', `tubes/${path}/pause`, { json: { seconds } }))) close(); }}>
+  const [problem, fail] = useState();
+  const done = async (e) => {
+    e.preventDefault();
+    try {
+      await request('PUT', `tubes/${path}/pause`, { json: { seconds } });
+      notify(`${name} is paused`);
+      close();
+      refresh();
+    } catch (err) { fail(err); }
+  };
+  return html`<form onSubmit=${done}>
     <h2 id="dialog-title">Pause <span class="name">${name}</span></h2>
     <p>No job of it is given to a worker meanwhile. Jobs that workers have, and puts, go on.</p>
     <label>Seconds<input type="number" min="1" max="4294967295" required data-first value=${seconds} onInput=${(e) => set(Number(e.target.value))} /></label>
+    <${Trouble} problem=${problem} />
     <div class="buttons"><button type="submit" class="main">Pause</button><${Button} onClick=${() => close()}>Cancel</${Button}></div></form>`;
 }
 

@@ -96,7 +96,7 @@ func TestManyAreCountedFirst(t *testing.T) {
 
 // TestBodiesAreText: whatever a body is, nothing in it runs.
 func TestBodiesAreText(t *testing.T) {
-	s := serve(t)
+	s := serve(t, "-z", "4000000")
 	evil := `<img src=x onerror="document.title='run'"><script>document.title='run'</script>`
 	ids := []string{s.put("evil", evil, ""), s.put("evil", `{"html": "</pre><script>document.title='run'</script>", "n": 123456789012345678901234567890.10}`, "")}
 	s.submit("<script>document.title='run'</script>", "x")
@@ -108,8 +108,28 @@ func TestBodiesAreText(t *testing.T) {
 	b.reads(evil)
 	b.visit("job/" + ids[1])
 	b.reads("123456789012345678901234567890.10")
+
+	// What is large is folded, and of what is too large only the beginning is shown.
+	long := s.put("evil", strings.Repeat("<b>long</b> ", 1000), "")
+	b.visit("job/" + long)
+	b.press("Show all 12\u202f000 bytes")
+	b.shows("all of it", "document.querySelector('pre').innerText.length === 12000 && !document.querySelector('pre b')")
+	huge := s.put("evil", strings.Repeat("x", 3<<20), "")
+	b.visit("job/" + huge)
+	b.reads("bytes: download it to see more")
+	b.shows("the beginning alone", "document.querySelector('pre').innerText.length < 10000")
+
+	// What is not done is said where it was asked for.
+	b.visit("tube/evil")
+	b.press("Put a job")
+	b.answer("<script>", kb.Tab, "1")
+	b.eval("document.querySelector('dialog textarea').focus()")
+	b.eval("(HTMLTextAreaElement.prototype.__lookupSetter__('value').call(document.querySelector('dialog textarea'), 'y'.repeat(5 << 20)), document.querySelector('dialog textarea').dispatchEvent(new Event('input', {bubbles: true})))")
+	b.press("Put")
+	b.shows("the problem in the dialog", "document.querySelector('dialog .trouble')?.innerText.includes('Request')")
+	b.keys(kb.Escape)
 	if title := b.eval("document.title"); strings.Contains(title, "run") {
 		t.Error("a body was run")
 	}
-	b.quiet()
+	b.quiet("status of 413")
 }

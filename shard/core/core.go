@@ -26,7 +26,7 @@ type Core struct {
 
 	jobs   *slab.Pool[store.Job]
 	bodies *slab.Bytes // those that are not Large
-	large  store.LargeBodies
+	large  *store.LargeBodies
 	ids    store.IDTable
 
 	tubeTable
@@ -48,6 +48,8 @@ type Core struct {
 
 	recorder
 	reclaims *reclaims // nil: nothing was ever condemned
+
+	_ [40]byte // see TestNothingSharesCacheLines
 }
 
 // coreCounts are the sums that a core keeps: Counts, but for what can be read off a table.
@@ -61,6 +63,7 @@ func New(dir Directory) *Core {
 	c := &Core{
 		jobs:    slab.NewPool[store.Job](),
 		bodies:  slab.NewBytes(),
+		large:   new(store.LargeBodies),
 		readied: new(ReadyLog),
 		sums:    new(coreSums),
 		watches: slab.NewPool[watch](),

@@ -18,7 +18,6 @@ import (
 func clientPage(p *page) error {
 	root := (&command.App{Out: io.Discard, Err: io.Discard}).Tree()
 	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
 
 	p.name("polystalk", root.Short)
 	p.section("Synopsis")
@@ -51,10 +50,6 @@ func clientPage(p *page) error {
 
 // commands shows a command, and those below it.
 func commands(p *page, c *cobra.Command) {
-	if c.HasAvailableSubCommands() && !c.HasAvailableLocalFlags() && c.Name() == "completion" {
-		p.item(bold(c.CommandPath())+" "+italic("bash")+"|"+italic("fish")+"|"+italic("zsh"), c.Short)
-		return
-	}
 	use := strings.TrimSuffix(c.UseLine(), " [flags]")
 	path := c.CommandPath()
 	p.item(bold(path)+escaped(strings.TrimPrefix(use, path)), sentence(c.Short))

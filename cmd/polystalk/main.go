@@ -3,7 +3,7 @@
 // journal, checks it, and rescues what can be read of a damaged one.
 //
 //	main → command (the tree) → target (which server) → api or wire (ask it) → output (show it)
-//	                          │                └► top (watch it)
+//	                          ├► top (asks again and again, and shows a screen)
 //	                          └► journal (directories)
 package main
 

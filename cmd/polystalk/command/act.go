@@ -32,7 +32,9 @@ type action struct {
 const selected = `
 With --tube or --all-tubes it is all jobs that are selected, in small steps between
 which everybody else is served. They are counted first, and no other jobs are
-touched than were counted. `
+touched than were counted.
+
+`
 
 // command is the command of an action.
 func (a *App) command(name, short string, act action) *cobra.Command {

@@ -26,7 +26,7 @@ func (a *App) transferCommand(name, action, short string, states []string, long 
 	b := new(bulk)
 	to := ""
 	c := &cobra.Command{
-		Use: name + " [ID...]", Short: short, Long: strings.TrimSpace(idsHelp + "\n" + selected + "\n\n" + long), Args: arguments("[ID...]"),
+		Use: name + " [ID...]", Short: short, Long: strings.TrimSpace(idsHelp + "\n" + selected + long), Args: arguments("[ID...]"),
 		RunE: a.onPolystalk(action+" jobs", func(cmd *cobra.Command, c *api.Client, args []string) error {
 			if !cmd.Flags().Changed("to") {
 				return fault.New(fault.Usage, "%swhere to is missing: give --to TUBE", about(cmd))

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -91,7 +89,7 @@ said. It looks after journals, too (polystalkd's -b).
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fault.New(fault.Usage, "%s%v: see %s --help", about(cmd), err, cmd.CommandPath())
 	})
-	root.SetHelpTemplate(root.HelpTemplate() + "\n" + fault.Codes)
+	root.SetHelpTemplate(helpTemplate + "\n" + fault.Codes)
 	a.flags(root.PersistentFlags())
 	root.AddGroup(
 		&cobra.Group{ID: groupLook, Title: "Look:"}, &cobra.Group{ID: groupJobs, Title: "Jobs:"}, &cobra.Group{ID: groupTubes, Title: "Tubes:"},
@@ -171,12 +169,16 @@ var examples = map[string]string{
 	"check":   "polystalk check --tube mail --ready 1000:10000 --oldest 60s:5m --workers 1:\npolystalk check --journal --connections 5000:9000",
 }
 
-// explain begins the help of commands with what they do, and ends it with examples.
+// helpTemplate begins with what a command does, as manuals do.
+const helpTemplate = `{{if .HasParent}}{{.CommandPath}} - {{.Short}}
+
+{{end}}{{with .Long}}{{. | trimTrailingWhitespaces}}
+
+{{end}}{{.UsageString}}`
+
+// explain gives commands their examples.
 func explain(root *cobra.Command) {
 	for _, c := range root.Commands() {
-		first, size := utf8.DecodeRuneInString(c.Short)
-		what := string(unicode.ToUpper(first)) + c.Short[size:] + "."
-		c.Long = strings.TrimSpace(what + "\n\n" + strings.ReplaceAll(c.Long, " \n", "\n"))
 		if lines := examples[c.Name()]; lines != "" {
 			c.Example = "  " + strings.ReplaceAll(lines, "\n", "\n  ")
 		}

@@ -77,7 +77,7 @@ var table = []row{
 	{"cmd/polystalk/command", "cmd/internal/release cmd/polystalk/api cmd/polystalk/bookmark cmd/polystalk/fault cmd/polystalk/journal cmd/polystalk/nagios cmd/polystalk/output cmd/polystalk/queue cmd/polystalk/target cmd/polystalk/top cmd/polystalk/views cmd/polystalk/wire cobra codec/admin pflag", ""},
 	{"cmd/polystalk/e2e/ask", "", "cmd/internal/release cmd/polystalk/bookmark cmd/polystalk/command cmd/polystalk/fault cmd/polystalk/output cmd/polystalkd/e2e/daemon cobra codec/admin codec/gearman codec/wiretest pflag x/sys"},
 	{"cmd/polystalk/fault", "", ""},
-	{"cmd/polystalk/journal", "cmd/polystalk/fault codec/binlog codec/gearman pflag router/restore/migrate shard/core shard/journal shard/record", "codec/wiretest"},
+	{"cmd/polystalk/journal", "cmd/polystalk/fault codec/binlog codec/gearman pflag router/restore/migrate shard/core shard/journal shard/record", "cmd/polystalkd/e2e/daemon codec/wiretest"},
 	{"cmd/polystalk/nagios", "cmd/polystalk/fault", ""},
 	{"cmd/polystalk/output", "cmd/polystalk/fault gojq x/ansi", ""},
 	{"cmd/polystalk/queue", "cmd/polystalk/fault", ""},

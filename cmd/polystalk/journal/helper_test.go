@@ -4,35 +4,17 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"polystalk/cmd/polystalk/fault"
+	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/codec/wiretest"
 )
 
-// server is the polystalkd that makes and reads journals, built by TestMain.
-var server string
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "polystalk-test-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	server = filepath.Join(dir, "polystalkd")
-	if out, err := exec.Command("go", "build", "-o", server, "polystalk/cmd/polystalkd").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building polystalkd: %v\n%s", err, out)
-		os.RemoveAll(dir)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { daemon.Main(m) }
 
 // outcome is how a run ended.
 type outcome struct {
@@ -122,7 +104,7 @@ func start(t *testing.T, program string, args ...string) *peer {
 // keep runs our server on a journal with small segments.
 func keep(t *testing.T, dir string) *peer {
 	t.Helper()
-	return start(t, server, "-b", dir, "-s", "262144", "--shards", "4", "--log-level", "error", "-z", "1000000")
+	return start(t, daemon.Binary, "-b", dir, "-s", "262144", "--shards", "4", "--log-level", "error", "-z", "1000000")
 }
 
 func (p *peer) ask(format string, args ...any) string {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"polystalk/cmd/polystalk/fault"
+	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/codec/gearman"
 	"polystalk/codec/wiretest"
 	"polystalk/shard/journal"
@@ -325,7 +326,7 @@ func TestOddFunctions(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	p := start(t, server, "-b", dir, "-s", "262144", "--log-level", "error", "--gearman-listen", address)
+	p := start(t, daemon.Binary, "-b", dir, "-s", "262144", "--log-level", "error", "--gearman-listen", address)
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)

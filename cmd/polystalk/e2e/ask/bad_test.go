@@ -18,8 +18,9 @@ import (
 	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
-// says is a server that says something to everybody who connects, and then nothing.
-func says(t *testing.T, text string) string {
+// serving is the address of a server that does that with everybody who connects, and closes
+// the connection then.
+func serving(t *testing.T, serve func(conn net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -34,14 +35,22 @@ func says(t *testing.T, text string) string {
 			}
 			go func() {
 				defer conn.Close()
-				// It has read something of the request first.
-				_, _ = conn.Read(make([]byte, 4096))
-				_, _ = io.WriteString(conn, text)
-				_, _ = io.Copy(io.Discard, conn)
+				serve(conn)
 			}()
 		}
 	}()
 	return l.Addr().String()
+}
+
+// says is a server that says something to everybody who connects, and then nothing.
+func says(t *testing.T, text string) string {
+	t.Helper()
+	return serving(t, func(conn net.Conn) {
+		// It has read something of the request first.
+		_, _ = conn.Read(make([]byte, 4096))
+		_, _ = io.WriteString(conn, text)
+		_, _ = io.Copy(io.Discard, conn)
+	})
 }
 
 // TestBadServers: whatever a server is, there is one line that says what to do.

@@ -73,36 +73,20 @@ func multiset(t *testing.T, text string) map[string]int {
 // passing is an address that leads to another, and calls reached once so many octets went there.
 func passing(t *testing.T, to string, octets int64, reached func()) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			there, err := net.Dial("tcp", to)
-			if err != nil {
-				conn.Close()
-				continue
-			}
-			go func() {
-				defer there.Close()
-				if n, _ := io.CopyN(there, conn, octets); n == octets { // else it has closed before
-					reached()
-				}
-				_, _ = io.Copy(there, conn)
-			}()
-			go func() {
-				defer conn.Close()
-				_, _ = io.Copy(conn, there)
-			}()
+	return serving(t, func(conn net.Conn) {
+		there, err := net.Dial("tcp", to)
+		if err != nil {
+			return
 		}
-	}()
-	return l.Addr().String()
+		go func() {
+			defer there.Close()
+			if n, _ := io.CopyN(there, conn, octets); n == octets { // else it has closed before
+				reached()
+			}
+			_, _ = io.Copy(there, conn)
+		}()
+		_, _ = io.Copy(conn, there)
+	})
 }
 
 // TestInterruptedImport: an import that is interrupted, and run again, puts nothing twice

@@ -18,34 +18,27 @@ const verbs = {
  * are, then the user, and tells how it goes. name is what is typed for many: the tube's.
  * It resolves to true once it was begun.
  */
-export async function actOnMany(action, select, { name, more = {} } = {}) {
+export const actOnMany = (action, select, { name, more = {} } = {}) => attempt(async () => {
   const [verb, done] = verbs[action];
-  try {
-    const counted = await settled(await request('POST', 'operations', { json: { action, select, dry_run: true, ...more } }), `Counting …`);
-    if (!counted) return false;
-    const n = counted.matched;
-    if (n === 0) {
-      notify('Nothing matches: there is no such job now');
-      return false;
-    }
-    const ok = await confirm({
-      title: `${verb} ${plural(n, 'job')}?`,
-      text: html`${select.all_tubes ? 'Of all tubes' : html`Of the tube <b class="name">${name}</b>`}. Jobs that come from now on are left alone${action === 'delete' ? '; what is deleted is gone for good' : ''}.`,
-      verb: `${verb} ${group(n)}`, danger: action === 'delete', typed: n > typedAbove ? name : undefined,
-    });
-    if (!ok) return false;
-    const op = await settled(await request('POST', 'operations', {
-      json: { action, select, as_of: counted.as_of, expect_at_most: n, ...more }, headers: { 'Idempotency-Key': idempotencyKey() },
-    }), `${verb}: ${plural(n, 'job')}`, n);
-    if (op) report(op, done);
-    return true;
-  } catch (err) {
-    complain(err);
+  const counted = await settled(await request('POST', 'operations', { json: { action, select, dry_run: true, ...more } }), `Counting …`);
+  if (!counted) return false;
+  const n = counted.matched;
+  if (n === 0) {
+    notify('Nothing matches: there is no such job now');
     return false;
-  } finally {
-    refresh();
   }
-}
+  const ok = await confirm({
+    title: `${verb} ${plural(n, 'job')}?`,
+    text: html`${select.all_tubes ? 'Of all tubes' : html`Of the tube <b class="name">${name}</b>`}. Jobs that come from now on are left alone${action === 'delete' ? '; what is deleted is gone for good' : ''}.`,
+    verb: `${verb} ${group(n)}`, danger: action === 'delete', typed: n > typedAbove ? name : undefined,
+  });
+  if (!ok) return false;
+  const op = await settled(await request('POST', 'operations', {
+    json: { action, select, as_of: counted.as_of, expect_at_most: n, ...more }, headers: { 'Idempotency-Key': idempotencyKey() },
+  }), `${verb}: ${plural(n, 'job')}`, n);
+  if (op) report(op, done);
+  return true;
+});
 
 /** report tells what came of an operation. */
 export function report(op, done) {
@@ -87,29 +80,22 @@ function Progress({ op: first, title, of, close }) {
 }
 
 /** flush takes all jobs in some states out of a tube, at one instant. */
-export async function flush(path, name, states) {
-  try {
-    const params = { state: states.join(',') };
-    const counted = await request('DELETE', `tubes/${path}/jobs`, { params: { ...params, dry_run: true } });
-    if (counted.jobs === 0) {
-      notify('The tube has no such jobs');
-      return false;
-    }
-    const ok = await confirm({
-      title: `Flush ${plural(counted.jobs, 'job')}?`, verb: `Flush ${group(counted.jobs)}`, typed: name,
-      text: html`All ${states.join(' and ')} jobs of the tube <b class="name">${name}</b> are deleted at once. What workers hold is left alone.`,
-    });
-    if (!ok) return false;
-    const v = await request('DELETE', `tubes/${path}/jobs`, { params: { ...params, as_of: counted.as_of } });
-    notify(`${plural(v.jobs, 'job')} flushed from ${name}`);
-    return true;
-  } catch (err) {
-    complain(err);
+export const flush = (path, name, states) => attempt(async () => {
+  const params = { state: states.join(',') };
+  const counted = await request('DELETE', `tubes/${path}/jobs`, { params: { ...params, dry_run: true } });
+  if (counted.jobs === 0) {
+    notify('The tube has no such jobs');
     return false;
-  } finally {
-    refresh();
   }
-}
+  const ok = await confirm({
+    title: `Flush ${plural(counted.jobs, 'job')}?`, verb: `Flush ${group(counted.jobs)}`, typed: name,
+    text: html`All ${states.join(' and ')} jobs of the tube <b class="name">${name}</b> are deleted at once. What workers hold is left alone.`,
+  });
+  if (!ok) return false;
+  const v = await request('DELETE', `tubes/${path}/jobs`, { params: { ...params, as_of: counted.as_of } });
+  notify(`${plural(v.jobs, 'job')} flushed from ${name}`);
+  return true;
+});
 
 /** askTube asks for the name of a tube. */
 export function askTube(title, verb) {
@@ -126,11 +112,16 @@ function Where({ title, verb, close }) {
 }
 
 /** once does one thing to one job, and tells of it. */
-export async function once(text, what) {
+export const once = (text, what) => attempt(async () => {
+  await what();
+  if (text) notify(text);
+  return true;
+});
+
+// attempt is what comes of something that changes jobs; false, if it fails, which it tells.
+async function attempt(what) {
   try {
-    await what();
-    if (text) notify(text);
-    return true;
+    return await what();
   } catch (err) {
     complain(err);
     return false;

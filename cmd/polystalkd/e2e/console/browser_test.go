@@ -208,11 +208,11 @@ func (b *tab) keys(texts ...string) {
 	}
 }
 
-// press finds a button or link by its text, goes to it by the keyboard's means and presses
-// Enter: who has no mouse can do it too.
+// press finds a button or link by its text among those that Tab leads to, goes to it, and
+// presses Enter: who has no mouse can do it too.
 func (b *tab) press(text string) {
 	b.t.Helper()
-	find := fmt.Sprintf("[...document.querySelectorAll('dialog[open] button, dialog[open] a, body:not(:has(dialog)) button, body:not(:has(dialog)) a')].find(x => x.innerText.trim() === %q && !x.disabled)", text)
+	find := fmt.Sprintf("[...document.querySelectorAll('dialog[open] button, dialog[open] a, body:not(:has(dialog)) button, body:not(:has(dialog)) a')].find(x => x.innerText.trim() === %q && !x.disabled && x.tabIndex >= 0 && x.checkVisibility())", text)
 	b.shows("a button "+text, find)
 	b.eval(find + ".focus()")
 	b.keys(kb.Enter)

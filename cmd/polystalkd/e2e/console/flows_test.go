@@ -75,6 +75,60 @@ func TestByKeyboardAlone(t *testing.T) {
 	b.quiet(notThere) // of the tube from which the last job was deleted
 }
 
+// TestAdminByKeyboardAlone: what takes more rights, and what is done to rows that are selected.
+func TestAdminByKeyboardAlone(t *testing.T) {
+	s := serve(t, "--http-tokens-file", tokens(t))
+	s.fill()
+	b := open(t, s.base, "", look{})
+	b.login(adminToken)
+
+	b.visit("tube/mail")
+	b.press("Pause …")
+	b.answer(kb.Enter)
+	b.reads("mail is paused")
+	b.press("Go on")
+	b.reads("mail goes on")
+
+	b.keys("jxjx")
+	b.reads("2 selected")
+	b.press("Delete …")
+	b.reads("Delete 2 jobs?")
+	b.press("Delete 2")
+	b.reads("2 jobs deleted")
+
+	b.visit("job/" + s.job)
+	b.reads("time to run")
+	b.press("Copy …")
+	b.answer("elsewhere", kb.Enter)
+	b.reads("was copied to elsewhere")
+
+	b.visit("connections")
+	b.shows("the client of Gearman", "document.querySelectorAll('tbody tr[aria-rowindex]').length === 1")
+	b.keys("j", kb.Enter)
+	b.press("Close …")
+	b.reads("Close this connection?")
+	b.press("Close it")
+	b.reads("The connection was closed")
+
+	b.visit("server")
+	b.press("Drain …")
+	b.reads("Refuse new jobs?")
+	b.press("Drain")
+	b.reads("The server drains")
+	b.press("End the drain")
+	b.reads("New jobs are taken again")
+	b.press("Reload the configuration")
+	b.reads("Nothing has changed in the configuration")
+
+	b.visit("operations?show=audit")
+	b.reads("/api/v1/drain")
+	b.press("Log out")
+	b.shows("the field for the token", "document.activeElement.type === 'password'")
+	b.keys("not a token\r")
+	b.shows("that it is none", "document.querySelector('.trouble')")
+	b.quiet(notKnown, notThere) // nobody is logged in; the connection is no more
+}
+
 // TestManyAreCountedFirst: what is done to all that match is what was counted.
 func TestManyAreCountedFirst(t *testing.T) {
 	s := serve(t)

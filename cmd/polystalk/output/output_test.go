@@ -156,3 +156,20 @@ func TestFigures(t *testing.T) {
 		}
 	}
 }
+
+// TestMembersOfLists: a path goes through the elements of a list, and wide characters have room.
+func TestMembersOfLists(t *testing.T) {
+	v, err := Decode([]byte(`{"all":[{"name":"a"},{"name":"b\u001b"},{"other":1},2],"none":[],"one":{"name":"c"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"all.name": `a,b\x1B`, "none.name": "-", "one.name": "c", "all.name.x": "-", "one.name.x": "-", "nothing.name": "-", "nothing|one.name": "c"} {
+		if got := (Column{Path: path}).Cell(v); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+	got := shown(t, &Printer{}, `{"rows":[{"name":"メール","in":{"n":1}},{"name":"e\u0301","in":{"n":2}}]}`)
+	if want := "NAME    N  AGE\nメール  1    -\ne\u0301       2    -\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -57,7 +57,7 @@ GLOB shows what matches only: a pattern, or a part of a name.
 			}
 			o.Server = t.Name
 			s := &top.Source{Dial: func(ctx context.Context) (queue.Queue, error) { return a.connect(ctx, t) }}
-			if a.Screens.In && a.Screens.Out && !once && !batch {
+			if a.Screens.In && a.Screens.Out && !once && !batch && a.Getenv("TERM") != "dumb" {
 				return top.Screen(cmd.Context(), s, o, a.In, a.Out)
 			}
 			return top.Plain(cmd.Context(), s, o, a.out, a.out.Flush, func(err error) { a.note("%v", err) })

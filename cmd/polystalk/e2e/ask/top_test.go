@@ -103,6 +103,10 @@ func TestTopWithoutScreen(t *testing.T) {
 			t.Errorf("%+v: %q", screens, o.stdout)
 		}
 	}
+	p.env = map[string]string{"TERM": "dumb"} // what a terminal calls itself that only writes
+	if o := p.must(0, "top", "-n", "1"); strings.Contains(o.stdout, "\x1b") || !strings.HasPrefix(o.stdout, "polystalk top  http://") {
+		t.Errorf("%q", o.stdout)
+	}
 	for _, args := range [][]string{{"-o", "json"}, {"--jq", "."}, {"-d", "soon"}, {"-d", "0"}, {"-d", "NaN"}, {"-d", "1e300"}, {"-n", "-1"}, {"--limit", "0"}, {"--sort", "put"}, {"["}, {"a", "b"}} {
 		p.must(fault.Usage, append([]string{"top", "--batch"}, args...)...)
 	}

@@ -1,11 +1,16 @@
 package top
 
 import (
+	"encoding/xml"
 	"flag"
+	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/charmbracelet/x/ansi"
 
 	"polystalk/codec/admin"
 )
@@ -32,6 +37,9 @@ func TestReadmeShowsTheScreen(t *testing.T) {
 	for line := range strings.Lines(picture) {
 		picture = strings.Replace(picture, line, strings.TrimRight(line, " \n")+"\n", 1)
 	}
+	if keep(t, "picture.svg", drawn(strings.Split(strings.TrimRight(picture, "\n"), "\n"))) {
+		t.Log("picture.svg is written anew")
+	}
 	const file, begin, end = "../README.md", "## Watching\n", "```\n"
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -53,3 +61,50 @@ func TestReadmeShowsTheScreen(t *testing.T) {
 		t.Errorf("it looks so, write it by -rewrite:\n%s", picture)
 	}
 }
+
+// keep compares a file with what it is to hold, or with -rewrite writes it.
+func keep(t *testing.T, file, want string) (written bool) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	switch {
+	case *rewrite:
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return string(b) != want
+	case err != nil:
+		t.Error(err)
+	case string(b) != want:
+		t.Errorf("%s is not what the screen looks like: write it by -rewrite", file)
+	}
+	return false
+}
+
+// drawn is a screen as a picture. Each word has its place, however wide the letters of the font
+// are in which it is shown.
+func drawn(lines []string) string {
+	const cell, line, edge = 7.8, 19, 14 // points
+	width := 0
+	for _, l := range lines {
+		width = max(width, ansi.StringWidth(l))
+	}
+	var b strings.Builder
+	w, h := float64(width)*cell+2*edge, len(lines)*line+2*edge
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" role="img" aria-label="polystalk top">`+"\n", w, h)
+	fmt.Fprintf(&b, `<rect width="%.0f" height="%d" rx="8" fill="#15181c"/>`+"\n", w, h)
+	b.WriteString(`<g font-family="ui-monospace, Menlo, DejaVu Sans Mono, monospace" font-size="13" fill="#d8dce2">` + "\n")
+	for n, l := range lines {
+		for _, at := range word.FindAllStringIndex(l, -1) {
+			text := l[at[0]:at[1]]
+			var escaped strings.Builder
+			_ = xml.EscapeText(&escaped, []byte(text)) // a Builder takes all
+			fmt.Fprintf(&b, `<text x="%.1f" y="%d" textLength="%.1f" lengthAdjust="spacingAndGlyphs">%s</text>`+"\n",
+				edge+float64(ansi.StringWidth(l[:at[0]]))*cell, edge+n*line+line*3/4, float64(ansi.StringWidth(text))*cell, &escaped)
+		}
+	}
+	b.WriteString("</g>\n</svg>\n")
+	return b.String()
+}
+
+// word is what stands between spaces.
+var word = regexp.MustCompile(`[^ ]+`)

@@ -32,7 +32,8 @@ var table = []row{
 	{"shard", "shard/commit shard/core shard/ring", ""},
 	{"shard/commit", "shard/histogram shard/record", ""},
 	{"shard/core", "bytebufferpool shard/flow shard/listindex shard/record shard/slab shard/store xxhash", ""},
-	{"shard/journal", "shard/commit shard/histogram shard/journal/space shard/record x/sys", "shard/core"},
+	{"shard/journal", "shard/commit shard/histogram shard/journal/space shard/record x/sys", "shard/core shard/journal/fakedisk"},
+	{"shard/journal/fakedisk", "shard/journal", ""},
 	{"shard/journal/space", "shard/commit shard/record", ""},
 	{"shard/flow", "", ""},
 	{"shard/histogram", "", ""},
@@ -65,7 +66,7 @@ var table = []row{
 	{"router/api", "client_golang codec/admin codec/openmetrics router/access router/admin router/console router/exposition router/ranking router/trend router/watch router/web shard/core shard/flow", "expfmt kin-openapi router shard/histogram shard/journal"},
 	{"router/trend", "shard/flow", ""},
 	{"router/watch", "router/admin router/ranking router/trend shard/core shard/flow", "router/session"},
-	{"router/sim", "router router/admin router/direct router/session shard shard/core", "codec/admin codec/gearman codec/wiretest router/history"},
+	{"router/sim", "router router/admin router/direct router/session shard shard/core", "codec/admin codec/gearman codec/wiretest router/history shard/journal shard/journal/fakedisk"},
 
 	// The programs.
 	{"cmd", "", ""},

@@ -175,7 +175,8 @@ func (k *drivenChecker) tubes() {
 			if t.Ready > 0 && !t.Paused && waiting[t.Name] > 0 {
 				k.fail("tube %q: %d jobs ready, %d sessions wait for one", t.Name, t.Ready, waiting[t.Name])
 			}
-			if !t.Pinned && !t.Function && t.Jobs+t.Using+t.Watching == 0 {
+			// A pause that comes from a journal keeps its tube; shards know of which that is so.
+			if !t.Pinned && !t.Function && !t.Paused && t.Jobs+t.Using+t.Watching == 0 {
 				k.fail("tube %q: nobody needs it", t.Name)
 			}
 		}

@@ -32,6 +32,31 @@ func NewDriven(cfg Config, now func() core.Time) (*Driven, error) {
 	return &Driven{srv: srv, sessions: make(map[*DrivenSession]struct{})}, nil
 }
 
+// A ByHand is a journal without goroutines. Its owner calls Commit once somebody has Requested
+// one, or later, and Tend when it is Untended, and now and then besides, with no shard owned.
+// An error of either has ended the journal: nothing more is acknowledged.
+type ByHand interface {
+	Requested() bool
+	Commit() error
+	Untended() bool
+	Tend() error
+}
+
+// Keep brings back the jobs of the server's journal, which must be configured, and has what
+// happens from now on recorded there. It is called before any session is opened; now is what
+// the journal notes as the time. After an error nothing may be used any more.
+func (d *Driven) Keep(now func() time.Time) (ByHand, error) {
+	s := d.srv
+	t := s.target()
+	t.Failed = s.life.Fail
+	j, err := t.OpenByHand(s.cfg.Journal, now, s.host.Wake)
+	if err != nil {
+		return nil, &JournalError{err}
+	}
+	s.journal, s.host.Journal = j, j
+	return j, nil
+}
+
 // SetDay gives the server a time of day, which may step, instead of that of its clock.
 func (d *Driven) SetDay(day func() core.Time) { d.srv.host.Clock.SetDay(day) }
 

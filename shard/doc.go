@@ -23,7 +23,7 @@
 //
 // Who may call what:
 //
-//	an owner                 Apply, Release, SetSubmitOptions, Counts, EachID, Jobs, Tubes, Clients, Check
+//	an owner                 Apply, Release, SetSubmitOptions, Counts, EachID, Jobs, Tubes, Clients, Check, Digest
 //	an event loop            Own, Send, Catchup; then it is an owner or not, and goes on at once
 //	a goroutine that waits   OwnPatiently, Recopy, NeedsCopy
 //	anybody, at any time     Readied, Counters, Nudge, and what package core says of a Face

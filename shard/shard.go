@@ -305,5 +305,8 @@ func (s *Shard) Tubes() iter.Seq[core.TubeView] { return s.core.Tubes() }
 // Clients walks all clients; the shard must be owned or not shared.
 func (s *Shard) Clients() iter.Seq[core.ClientView] { return s.core.Clients() }
 
+// Digest is that of the core at the moment of b; the shard must be owned or not shared.
+func (s *Shard) Digest(b *Batch) uint64 { return s.core.Digest(b.Now, b.Ahead) }
+
 // Check walks the core's invariants; the shard must be owned or not shared.
 func (s *Shard) Check() error { return s.core.Check() }

@@ -44,24 +44,16 @@ type Target struct {
 //
 // After an error nothing may be used any more, and the directory holds what it held.
 func (t *Target) Open(cfg *Config, notify func()) (j *journal.Journal, failed <-chan error, err error) {
-	disk := cfg.Disk
-	if disk == nil {
-		disk = journal.Dir(cfg.Dir)
-	}
 	failure := make(chan error, 1)
-	keeper := t.newCopier()
-	j = journal.New(journal.Options{
-		Disk: disk, SegmentSize: cfg.SegmentSize, Sync: cfg.Sync, Every: cfg.Every,
-		Shards: len(t.Places.Shards()), Now: time.Now, Logger: t.Log,
-		Copy: keeper.jobs, CopyPause: keeper.tubePause, Lives: keeper.lives,
-		Notify: notify,
-		Fail: func(err error) {
-			if t.Failed != nil {
-				t.Failed(err)
-			}
-			failure <- err
-		},
-	})
+	o := t.options(cfg)
+	o.Now, o.Notify = time.Now, notify
+	o.Fail = func(err error) {
+		if t.Failed != nil {
+			t.Failed(err)
+		}
+		failure <- err
+	}
+	j = journal.New(o)
 	var m *importing
 	if cfg.Dir != "" {
 		if m, err = t.findImport(cfg.Dir, j); err != nil {
@@ -82,4 +74,31 @@ func (t *Target) Open(cfg *Config, notify func()) (j *journal.Journal, failed <-
 		}
 	}
 	return j, failure, nil
+}
+
+// OpenByHand is Open for a journal without goroutines: the caller has it commit and tend. So
+// nothing happens in it but what the caller says, at the time that now tells. Files of
+// beanstalkd's are not taken over.
+func (t *Target) OpenByHand(cfg *Config, now func() time.Time, notify func()) (*journal.Journal, error) {
+	o := t.options(cfg)
+	o.Now, o.Notify, o.Fail, o.Manual = now, notify, t.Failed, true
+	j := journal.New(o)
+	if _, err := t.replay(j, nil); err != nil {
+		return nil, err
+	}
+	return j, j.Start()
+}
+
+// options are those of a journal whose jobs are in the shards.
+func (t *Target) options(cfg *Config) journal.Options {
+	disk := cfg.Disk
+	if disk == nil {
+		disk = journal.Dir(cfg.Dir)
+	}
+	keeper := t.newCopier()
+	return journal.Options{
+		Disk: disk, SegmentSize: cfg.SegmentSize, Sync: cfg.Sync, Every: cfg.Every,
+		Shards: len(t.Places.Shards()), Logger: t.Log,
+		Copy: keeper.jobs, CopyPause: keeper.tubePause, Lives: keeper.lives,
+	}
 }

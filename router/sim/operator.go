@@ -90,6 +90,9 @@ func (o *Operator) end() {
 
 // fault is the error of a task.
 func (w *World) fault() error {
+	if w.down != nil {
+		return w.down
+	}
 	if w.operator == nil || w.operator.err == nil {
 		return nil
 	}

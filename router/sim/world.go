@@ -6,9 +6,10 @@
 // that operations go through their inboxes and are run by whoever comes next;
 // it puts off the loops' wake-ups and the shards' timers, cuts what clients
 // send into pieces, pretends that they do not read, and sets the system's clock.
-// Sessions of both protocols share the tubes. There is no journal: its threads follow no seed.
+// Sessions of both protocols share the tubes. A journal, if there is one, has no goroutines:
+// it commits when the scheduler says so, and its disk may stop the machine at any operation.
 //
-//	World     the scheduler: sockets, loops, shards, time
+//	World     the scheduler: sockets, loops, shards, time, the journal
 //	Operator  who looks and acts beside the clients, a visit at a time
 //	Twin      one big naive queue, which serial histories are compared with
 package sim
@@ -33,17 +34,22 @@ const Epoch = 1_700_000_000 * core.Second
 type World struct {
 	D *router.Driven
 
-	rng   *rand.Rand
-	clock *rand.Rand // sets the system's clock
-	now   core.Time
-	ahead core.Time // what the time of day is ahead of it
-	loops []*loop
-	socks []*Sock // those not gone on either side
+	rng    *rand.Rand
+	clock  *rand.Rand // sets the system's clock, unless that is steady
+	now    core.Time
+	ahead  core.Time // what the time of day is ahead of it
+	steady bool
+	loops  []*loop
+	socks  []*Sock // those not gone on either side
 
 	// foreign owns the shards in owned: somebody who takes his time.
 	foreign shard.Batch
 	owned   []*shard.Shard
 	next    int // loop of the next socket
+
+	cfg     router.Config
+	journal router.ByHand // nil: there is none
+	down    error         // what has stopped the machine
 
 	operator *Operator          // nil: there is none
 	doomed   map[*Sock]struct{} // an operator is about to send them away
@@ -87,18 +93,9 @@ func (nobody) Post(m *core.Message) { panic("sim: a message came to nobody") }
 func New(seed uint64, loops int, cfg router.Config) (*World, error) {
 	w := &World{rng: rand.New(rand.NewPCG(seed, 1)), clock: rand.New(rand.NewPCG(seed, 2)), now: Epoch, doomed: make(map[*Sock]struct{})}
 	w.foreign.Home = nobody{}
-	d, err := router.NewDriven(cfg, func() core.Time { return w.now })
-	if err != nil {
+	w.cfg, w.loops = cfg, make([]*loop, loops)
+	if err := w.boot(); err != nil {
 		return nil, err
-	}
-	d.SetDay(w.Day)
-	w.D = d
-	for range loops {
-		l := new(loop)
-		ask := func() { l.asked = true }
-		l.DrivenLoop = d.NewLoop(ask)
-		l.CorkReplies(func(d time.Duration) { l.later = append(l.later, w.now+core.Time(d)) })
-		w.loops = append(w.loops, l)
 	}
 	return w, nil
 }
@@ -119,7 +116,7 @@ func (w *World) Day() core.Time { return w.now + w.ahead }
 
 // setClock sets the clock of the world's machine, now and then, to anything.
 func (w *World) setClock() {
-	if w.clock.IntN(16) == 0 {
+	if !w.steady && w.clock.IntN(16) == 0 {
 		w.ahead = core.Time(w.clock.Int64N(int64(48*time.Hour))) - core.Time(24*time.Hour)
 	}
 }
@@ -297,7 +294,14 @@ func (k *Sock) congest(on bool) {
 
 // Late does one random thing that may be due, and lets no time pass.
 func (w *World) Late() {
+	if w.down != nil {
+		return
+	}
 	w.look()
+	if w.journal != nil && w.rng.IntN(4) == 0 {
+		w.keep()
+		return
+	}
 	if o := w.operator; o != nil && o.Busy() > 0 && w.rng.IntN(3) == 0 {
 		o.goOn(w.rng.IntN(o.Busy()))
 		return
@@ -393,12 +397,13 @@ const restMax = 200_000
 // Rest lets everything happen that is to happen at this moment, in a random
 // order, until nothing is.
 func (w *World) Rest() error {
+	tended := w.journal == nil
 	for range restMax {
 		w.look()
 		if err := w.fault(); err != nil {
 			return err
 		}
-		var todo []func()
+		todo := w.toKeep()
 		if o := w.operator; o != nil {
 			for i := range o.Busy() {
 				todo = append(todo, func() { o.goOn(i) })
@@ -426,10 +431,16 @@ func (w *World) Rest() error {
 				todo = append(todo, func() { k.arrive(len(k.sent)) })
 			}
 		}
-		if len(todo) == 0 {
+		switch {
+		case len(todo) > 0:
+			todo[w.rng.IntN(len(todo))]()
+			tended = w.journal == nil
+		case tended:
 			return nil
+		default:
+			w.tendUnasked()
+			tended = true
 		}
-		todo[w.rng.IntN(len(todo))]()
 	}
 	return errors.New("the world does not come to rest")
 }

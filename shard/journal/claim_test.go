@@ -13,6 +13,7 @@ import (
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	. "polystalk/shard/journal"
+	"polystalk/shard/journal/fakedisk"
 )
 
 // claimed asks for room until there is an answer.
@@ -44,7 +45,7 @@ func (p *part) large(size int) {
 
 // TestLargeBodies: a claim gets what there is room for, or will be.
 func TestLargeBodies(t *testing.T) {
-	w := newWorld(1, newFakeDisk(1))
+	w := newWorld(1, fakedisk.New(1))
 	must(t, second(w.open(true)))
 	p := w.shards[0]
 	size := 3 * SegmentMin
@@ -62,10 +63,10 @@ func TestLargeBodies(t *testing.T) {
 		must(t, w.commit())
 		must(t, w.tend())
 	}
-	w.fake.cut()
+	w.fake.Cut()
 	must(t, second(w.open(true)))
 	d := w.fake
-	d.limit = d.size() + SegmentMin
+	d.Limit = d.Size() + SegmentMin
 	if answer := w.claimed(&c, int64(size)); answer != commit.Full {
 		t.Errorf("on a full disk: %d", answer)
 	}
@@ -76,9 +77,9 @@ func TestLargeBodies(t *testing.T) {
 // filled the disk until then.
 func TestAnotherBodyDidNotFit(t *testing.T) {
 	seeds(t, 3, func(seed uint64) error {
-		d := newFakeDisk(seed)
-		d.mute = seed%2 == 0
-		d.limit = 40 * SegmentMin
+		d := fakedisk.New(seed)
+		d.Mute = seed%2 == 0
+		d.Limit = 40 * SegmentMin
 		w := newWorld(seed, d)
 		w.weight, w.fat = 3000, 0
 		if _, err := w.open(true); err != nil {
@@ -101,7 +102,7 @@ func TestAnotherBodyDidNotFit(t *testing.T) {
 			}
 			for n := range 200 {
 				if p := w.j.Pressure(); p == commit.Full {
-					return fmt.Errorf("round %d, small put %d: refused with %d of %d bytes taken", round, n, d.size(), d.limit)
+					return fmt.Errorf("round %d, small put %d: refused with %d of %d bytes taken", round, n, d.Size(), d.Limit)
 				} else if p == commit.Open {
 					w.shards[0].put()
 				}
@@ -129,9 +130,9 @@ func TestAnotherBodyDidNotFit(t *testing.T) {
 // enough. None waits for ever, some get what they need, and nothing stays promised.
 func TestClaimsWithHalfOfTheRoom(t *testing.T) {
 	seeds(t, 10, func(seed uint64) error {
-		d := newFakeDisk(seed)
-		d.limit = 35 * SegmentMin
-		d.mute = seed%3 == 0
+		d := fakedisk.New(seed)
+		d.Limit = 35 * SegmentMin
+		d.Mute = seed%3 == 0
 		w := newWorld(seed, d)
 		if _, err := w.open(true); err != nil {
 			return err
@@ -198,9 +199,9 @@ func TestClaimsWithHalfOfTheRoom(t *testing.T) {
 // of every size, and can be deleted after that.
 func TestPromisesHold(t *testing.T) {
 	seeds(t, 12, func(seed uint64) error {
-		d := newFakeDisk(seed)
+		d := fakedisk.New(seed)
 		w := newWorld(seed, d)
-		d.limit = SegmentMin * int64(20+w.rng.IntN(100))
+		d.Limit = SegmentMin * int64(20+w.rng.IntN(100))
 		if _, err := w.open(true); err != nil {
 			return err
 		}
@@ -218,10 +219,10 @@ func TestPromisesHold(t *testing.T) {
 			bodies = append(bodies, b)
 		}
 		if len(bodies) < 3 {
-			return fmt.Errorf("only %d of at most %d bytes fit on %d", len(bodies), most, d.limit)
+			return fmt.Errorf("only %d of at most %d bytes fit on %d", len(bodies), most, d.Limit)
 		}
 		w.j.Tend()
-		d.limit = d.size() // nothing more
+		d.Limit = d.Size() // nothing more
 		for i, b := range bodies {
 			p := w.shards[w.rng.IntN(len(w.shards))]
 			if b.size > 65536 {
@@ -261,15 +262,15 @@ func TestPromisesHold(t *testing.T) {
 // also when the claim was still waiting.
 func TestAClaimEndsWithItsClient(t *testing.T) {
 	for _, waits := range []bool{false, true} {
-		d := newFakeDisk(1)
-		d.limit = 40 * SegmentMin
+		d := fakedisk.New(1)
+		d.Limit = 40 * SegmentMin
 		w := newWorld(1, d)
 		must(t, second(w.open(true)))
-		before := d.size()
+		before := d.Size()
 		var c commit.Claim
 		if waits {
-			d.before = func(op, name string) error {
-				if op == "create" && d.size() > 10*SegmentMin {
+			d.Before = func(op, name string) error {
+				if op == "create" && d.Size() > 10*SegmentMin {
 					return syscall.EMFILE
 				}
 				return nil
@@ -280,13 +281,13 @@ func TestAClaimEndsWithItsClient(t *testing.T) {
 			if p := w.j.Pressure(); p != commit.Open {
 				t.Errorf("pressure %d for want of descriptors", p)
 			}
-			d.before = nil
+			d.Before = nil
 		} else if p := w.claimed(&c, 20*SegmentMin); p != commit.Open {
 			t.Fatalf("%d", p)
 		}
 		w.j.Release(&c)
 		must(t, w.tend())
-		if after := d.size(); after > max(before, 3*SegmentMin) {
+		if after := d.Size(); after > max(before, 3*SegmentMin) {
 			t.Errorf("waits %v: %d bytes on disk, %d before", waits, after, before)
 		}
 		if s := w.j.Stats(); s.Promised != 0 {
@@ -299,8 +300,8 @@ func TestAClaimEndsWithItsClient(t *testing.T) {
 // TestFits: it is answered by what the disk has, of late if that is enough, and now if
 // it is not.
 func TestFits(t *testing.T) {
-	d := newFakeDisk(1)
-	d.limit = 20 * SegmentMin
+	d := fakedisk.New(1)
+	d.Limit = 20 * SegmentMin
 	w := newWorld(1, d)
 	must(t, second(w.open(true)))
 	var c commit.Claim
@@ -319,14 +320,14 @@ func TestFits(t *testing.T) {
 	if p := answer(25 * SegmentMin); p != commit.Full {
 		t.Errorf("what does not fit: %d", p)
 	}
-	d.limit *= 2
+	d.Limit *= 2
 	if p := w.j.Fits(&c, 25*SegmentMin); p != commit.Wait {
 		t.Errorf("what was said not to fit is refused unseen: %d", p)
 	}
 	if p := answer(25 * SegmentMin); p != commit.Open {
 		t.Errorf("what fits since: %d", p)
 	}
-	if d.size() > 3*SegmentMin || w.j.Stats().Promised != 0 {
+	if d.Size() > 3*SegmentMin || w.j.Stats().Promised != 0 {
 		t.Errorf("to ask takes room: %v", d)
 	}
 	w.closeCores()
@@ -335,7 +336,7 @@ func TestFits(t *testing.T) {
 // TestTightBeforeFull: when nothing but the reserve is left, what can be done without
 // is left out, although the disk is only behind; and no longer when there is room.
 func TestTightBeforeFull(t *testing.T) {
-	d := newFakeDisk(1)
+	d := fakedisk.New(1)
 	w := newWorld(1, d)
 	must(t, second(w.open(true)))
 	w.weight, w.fat = 2000, 0
@@ -364,24 +365,24 @@ func TestTightBeforeFull(t *testing.T) {
 
 // TestSparesHoldNoDescriptor: however much room is kept, few files are open.
 func TestSparesHoldNoDescriptor(t *testing.T) {
-	d := newFakeDisk(1)
+	d := fakedisk.New(1)
 	w := newWorld(1, d)
 	must(t, second(w.open(true)))
 	var c commit.Claim
 	if p := w.claimed(&c, 40*SegmentMin); p != commit.Open {
 		t.Fatalf("%d", p)
 	}
-	if n := d.opened(); n > 3 {
+	if n := d.Opened(); n > 3 {
 		t.Errorf("%d files are open with room in %d", n, w.j.Stats().Segments)
 	}
 	w.shards[0].large(40 * SegmentMin)
 	w.j.Release(&c)
 	must(t, w.commit())
-	if n := d.opened(); n > Descriptors {
+	if n := d.Opened(); n > Descriptors {
 		t.Errorf("%d files are open", n)
 	}
 	must(t, w.tend())
-	d.kill()
+	d.Kill()
 	must(t, second(w.open(true))) // the old one's files stay open
 	w.closeCores()
 }
@@ -390,11 +391,11 @@ func TestSparesHoldNoDescriptor(t *testing.T) {
 // waits goes on with the first that can.
 func TestWantOfDescriptors(t *testing.T) {
 	for policy := range SyncPolicy(3) {
-		d := newFakeDisk(5)
+		d := fakedisk.New(5)
 		s := &server{disk: d, policy: policy, size: SegmentMin}
 		must(t, s.open(2))
 		none := make(chan struct{})
-		d.before = func(op, name string) error {
+		d.Before = func(op, name string) error {
 			select {
 			case <-none:
 				return nil
@@ -431,8 +432,8 @@ func TestWantOfDescriptors(t *testing.T) {
 // TestFullIsTold: the log says when the disk is full, has space again and is full once
 // more, and its last line is true however quickly that changes.
 func TestFullIsTold(t *testing.T) {
-	d := newFakeDisk(1)
-	d.limit = 8 * SegmentMin
+	d := fakedisk.New(1)
+	d.Limit = 8 * SegmentMin
 	w := newWorld(1, d)
 	w.weight, w.fat = 3000, 0
 	var log bytes.Buffer

@@ -12,6 +12,7 @@ import (
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	. "polystalk/shard/journal"
+	"polystalk/shard/journal/fakedisk"
 )
 
 // A customer puts and deletes jobs of its own and knows which are there.
@@ -126,21 +127,21 @@ func TestConcurrent(t *testing.T) {
 // TestPowerCut stops the machine while customers run.
 func TestPowerCut(t *testing.T) {
 	seeds(t, 10, func(seed uint64) error {
-		d := newFakeDisk(seed)
+		d := fakedisk.New(seed)
 		s := &server{disk: d, policy: SyncAlways, size: SegmentMin}
 		rng := rand.New(rand.NewPCG(seed, 5))
-		d.crashAt = 20 + rng.IntN(600)
+		d.CrashAt = 20 + rng.IntN(600)
 		var list []*customer
 		if err := s.open(2); err == nil {
 			list = s.customers(seed, 8, 400)
 			s.j.Close()
 		}
-		if !d.dead {
-			return fmt.Errorf("only %d operations", d.ops)
+		if !d.Dead {
+			return fmt.Errorf("only %d operations", d.Ops)
 		}
 		s.closeCores()
-		d.cut()
-		d.crashAt = 0
+		d.Cut()
+		d.CrashAt = 0
 		if err := s.open(3); err != nil {
 			return err
 		}
@@ -157,12 +158,12 @@ func TestError(t *testing.T) {
 	for _, what := range []string{"write", "sync", "syncdir", "rename", "read"} {
 		for policy := range SyncPolicy(2) {
 			for _, at := range []int{1, 2, 5, 20, 60} {
-				d := newFakeDisk(7)
+				d := fakedisk.New(7)
 				s := &server{disk: d, policy: policy, size: SegmentMin}
 				must(t, s.open(2))
 				var mu sync.Mutex
 				n, after := 0, 0
-				d.before = func(op, name string) error {
+				d.Before = func(op, name string) error {
 					s.mu.Lock()
 					failed := len(s.fails) > 0
 					s.mu.Unlock()
@@ -205,9 +206,9 @@ func TestError(t *testing.T) {
 					t.Errorf("%s %d, policy %d: %d writes and syncs after the error", what, at, policy, after)
 				}
 				s.closeCores()
-				d.before = nil
+				d.Before = nil
 				if policy == SyncAlways {
-					d.cut()
+					d.Cut()
 				}
 				must(t, s.open(1))
 				if err := holds(s.bodies(), list); err != nil {
@@ -223,13 +224,13 @@ func TestError(t *testing.T) {
 // TestStalled: while the disk does not answer, what waits in memory is bounded,
 // and nothing is lost when it does.
 func TestStalled(t *testing.T) {
-	d := newFakeDisk(3)
+	d := fakedisk.New(3)
 	s := &server{disk: d, policy: SyncAlways, size: SegmentMin}
 	must(t, s.open(2))
 	stall := make(chan struct{})
 	var mu sync.Mutex
 	stalled := true
-	d.before = func(op, name string) error {
+	d.Before = func(op, name string) error {
 		mu.Lock()
 		wait := stalled && op == "sync"
 		mu.Unlock()
@@ -265,7 +266,7 @@ func TestStalled(t *testing.T) {
 	}
 	must(t, s.j.Close())
 	s.closeCores()
-	d.cut()
+	d.Cut()
 	must(t, s.open(1))
 	if n := len(s.bodies()); n != puts {
 		t.Errorf("%d jobs, want %d", n, puts)

@@ -6,6 +6,7 @@ import (
 
 	"polystalk/shard/commit"
 	. "polystalk/shard/journal"
+	"polystalk/shard/journal/fakedisk"
 )
 
 // TestLargeBodiesOnAFullDisk: among small jobs and large bodies, on a disk that is filled
@@ -13,8 +14,8 @@ import (
 // is deleted puts are taken again.
 func TestLargeBodiesOnAFullDisk(t *testing.T) {
 	seeds(t, 12, func(seed uint64) error {
-		d := newFakeDisk(seed)
-		d.limit = SegmentMin * int64(12+seed%30)
+		d := fakedisk.New(seed)
+		d.Limit = SegmentMin * int64(12+seed%30)
 		w := newWorld(seed, d)
 		w.weight, w.fat = []int{300, 3000, 20000}[seed%3], 0
 		if _, err := w.open(true); err != nil {
@@ -71,7 +72,7 @@ func TestLargeBodiesOnAFullDisk(t *testing.T) {
 		if p := w.j.Pressure(); p != commit.Open || w.j.Stats().Promised != 0 {
 			return fmt.Errorf("pressure %d with no job left: %+v, %v", p, w.j.Stats(), d)
 		}
-		d.cut()
+		d.Cut()
 		_, err := w.open(true)
 		w.closeCores()
 		return err

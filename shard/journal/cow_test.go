@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	. "polystalk/shard/journal"
+	"polystalk/shard/journal/fakedisk"
 )
 
 // A cowDisk is on a file system that writes what is overwritten elsewhere.
@@ -31,7 +32,7 @@ func (f cowFile) CopyOnWrite() string { return f.name }
 // so, a first one and every other, in one line; and elsewhere it says nothing.
 func TestCopyOnWriteIsToldOf(t *testing.T) {
 	for _, name := range []string{"zfs", ""} {
-		w := newWorld(1, newFakeDisk(1))
+		w := newWorld(1, fakedisk.New(1))
 		w.opts.Disk = cowDisk{w.disk, name}
 		for range 2 {
 			var log bytes.Buffer

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	. "polystalk/shard/journal"
+	"polystalk/shard/journal/fakedisk"
 )
 
 var (
@@ -43,7 +44,7 @@ func (w *world) life(steps int) (stopped bool, err error) {
 			break
 		}
 	}
-	if w.fake.dead {
+	if w.fake.Dead {
 		if err != nil && errors.Is(err, errBroken) {
 			return true, err
 		}
@@ -55,9 +56,9 @@ func (w *world) life(steps int) (stopped bool, err error) {
 // reboot ends the process, or the machine with it.
 func (w *world) reboot() (cut bool) {
 	if cut = w.rng.IntN(3) > 0; cut {
-		w.fake.cut()
+		w.fake.Cut()
 	} else {
-		w.fake.kill()
+		w.fake.Kill()
 	}
 	return cut
 }
@@ -66,16 +67,16 @@ func (w *world) reboot() (cut bool) {
 // random operation, the first one at operation at; zero: at none.
 func lives(w *world, at, generations, steps int) error {
 	d := w.fake
-	d.crashAt = at
+	d.CrashAt = at
 	first := true
 	strict := true
 	for g := 0; g <= generations; {
-		d.ops = 0
+		d.Ops = 0
 		_, err := w.open(strict)
-		if err != nil && !d.dead {
+		if err != nil && !d.Dead {
 			return fmt.Errorf("generation %d: %w", g, err)
 		}
-		stopped, started := d.dead, err == nil
+		stopped, started := d.Dead, err == nil
 		if started {
 			stopped, err = w.life(steps)
 			if err != nil {
@@ -90,9 +91,9 @@ func lives(w *world, at, generations, steps int) error {
 		// What a power cut has taken is not back because the start after it was killed.
 		safe := !w.reboot() && (strict || started)
 		strict = w.opts.Sync == SyncAlways || safe
-		d.crashAt = 1 + w.rng.IntN(1+d.ops*3/2)
+		d.CrashAt = 1 + w.rng.IntN(1+d.Ops*3/2)
 		if g == generations {
-			d.crashAt = 0
+			d.CrashAt = 0
 		}
 	}
 	w.closeCores()
@@ -110,12 +111,12 @@ func TestCrashAnywhere(t *testing.T) {
 			stride = 1
 		}
 		for at := 1; ; at += stride {
-			w := newWorld(seed, newFakeDisk(seed<<20|uint64(at)))
+			w := newWorld(seed, fakedisk.New(seed<<20|uint64(at)))
 			w.fat, w.weight = 10, 8000
 
 			switch err := lives(w, at, 3, 40); {
 			case err == errBeyond:
-				t.Logf("seed %d: %d operations: %v", seed, at-1, w.fake.did)
+				t.Logf("seed %d: %d operations: %v", seed, at-1, w.fake.Did)
 				return nil
 			case err != nil:
 				return fmt.Errorf("stopped at operation %d: %w", at, err)
@@ -127,7 +128,7 @@ func TestCrashAnywhere(t *testing.T) {
 // TestCrashSometimes plays longer worlds of all policies.
 func TestCrashSometimes(t *testing.T) {
 	seeds(t, 8, func(seed uint64) error {
-		w := newWorld(seed, newFakeDisk(seed))
+		w := newWorld(seed, fakedisk.New(seed))
 		w.opts.Sync = SyncPolicy(seed % 3)
 		w.weight = []int{100, 1000, 10000}[w.rng.IntN(3)]
 		w.fat = []int{0, 10, 100}[w.rng.IntN(3)]

@@ -11,13 +11,14 @@ import (
 	"testing"
 
 	. "polystalk/shard/journal"
+	"polystalk/shard/journal/fakedisk"
 )
 
 // A museum is a journal at rest, and what it held after each of the last
 // commits.
 type museum struct {
 	seed    uint64
-	disk    *fakeDisk
+	disk    *fakedisk.Disk
 	now     *world
 	after   []*facts // the last is what there is
 	ends    []int64  // where they ended, in the current segment
@@ -36,7 +37,7 @@ func build(t *testing.T, seed uint64) *museum {
 // first; compaction may take some.
 func buildLonger(t *testing.T, seed, between uint64) *museum {
 	t.Helper()
-	m := &museum{seed: seed, disk: newFakeDisk(seed)}
+	m := &museum{seed: seed, disk: fakedisk.New(seed)}
 	w := newWorld(seed, m.disk)
 	w.weight = 4000
 	must(t, second(w.open(true)))
@@ -81,10 +82,10 @@ func must(t *testing.T, err error) {
 }
 
 // open recovers a disk and compares what is there; want nil: whatever it is.
-func (m *museum) open(d *fakeDisk, want *facts) (*Recovered, error) {
+func (m *museum) open(d *fakedisk.Disk, want *facts) (*Recovered, error) {
 	w := newWorld(m.seed, d)
 	w.now = m.now.now
-	survey, lookErr := Look(d.clone())
+	survey, lookErr := Look(d.Clone())
 	rec, err := w.open(true)
 	if err := agrees(survey, lookErr, rec, err); err != nil {
 		return nil, err
@@ -108,8 +109,8 @@ func (m *museum) open(d *fakeDisk, want *facts) (*Recovered, error) {
 }
 
 // damaged wants a Damage of that file and offset, and nothing changed.
-func (m *museum) damaged(d *fakeDisk, file string, offset int64, reason string) error {
-	before := d.clone()
+func (m *museum) damaged(d *fakedisk.Disk, file string, offset int64, reason string) error {
+	before := d.Clone()
 	_, err := m.open(d, nil)
 	var dam *Damage
 	if !errors.As(err, &dam) {
@@ -118,11 +119,11 @@ func (m *museum) damaged(d *fakeDisk, file string, offset int64, reason string) 
 	if dam.File != file || dam.Offset != offset || !strings.Contains(dam.Reason, reason) {
 		return fmt.Errorf("%v, want it in %s at offset %d: … %s", err, file, offset, reason)
 	}
-	if len(d.entries) != len(before.entries) {
+	if len(d.Entries) != len(before.Entries) {
 		return errors.New("files have come or gone")
 	}
-	for name, f := range before.entries {
-		if g := d.entries[name]; g == nil || !bytes.Equal(f.data, g.data) {
+	for name, f := range before.Entries {
+		if g := d.Entries[name]; g == nil || !bytes.Equal(f.Data, g.Data) {
 			return fmt.Errorf("%s has changed", name)
 		}
 	}
@@ -134,10 +135,10 @@ func TestTruncated(t *testing.T) {
 	m := build(t, 1)
 	n := len(m.ends)
 	for size := m.ends[n-3]; size < m.ends[n-1]; size++ {
-		d := m.disk.clone()
-		f := d.entries[SegmentName(m.current)]
-		last := Batches(m.current, f.data)
-		f.data = f.data[:size]
+		d := m.disk.Clone()
+		f := d.Entries[SegmentName(m.current)]
+		last := Batches(m.current, f.Data)
+		f.Data = f.Data[:size]
 		want, whole := m.after[n-3], size >= last[len(last)-2][1]
 		if whole {
 			want = m.after[n-2]
@@ -166,10 +167,10 @@ func TestFlipped(t *testing.T) {
 		m := build(t, seed)
 		rng := rand.New(rand.NewPCG(seed, 4))
 		for k := range 120 {
-			d := m.disk.clone()
+			d := m.disk.Clone()
 			number := m.oldest + rng.Uint64N(m.current-m.oldest+1)
-			f := d.entries[SegmentName(number)]
-			batches := Batches(number, f.data)
+			f := d.Entries[SegmentName(number)]
+			batches := Batches(number, f.Data)
 			i := rng.IntN(len(batches))
 			switch k % 4 {
 			case 0:
@@ -182,9 +183,9 @@ func TestFlipped(t *testing.T) {
 			if k%3 == 0 {
 				at = b[0] + rng.Int64N(48)
 			}
-			f.data[at] ^= 1 << rng.IntN(8)
+			f.Data[at] ^= 1 << rng.IntN(8)
 			if k%5 == 4 {
-				clear(f.data[b[0] : b[0]+48]) // nothing of its head is left
+				clear(f.Data[b[0] : b[0]+48]) // nothing of its head is left
 			}
 			if number < m.current || i < len(batches)-1 {
 				if err := m.damaged(d, SegmentName(number), b[0], ""); err != nil {
@@ -205,7 +206,7 @@ func TestDamage(t *testing.T) {
 	m := build(t, 2)
 	other := build(t, 3)
 	names := []string{}
-	for n := m.oldest; m.disk.entries[SegmentName(n)] != nil; n++ {
+	for n := m.oldest; m.disk.Entries[SegmentName(n)] != nil; n++ {
 		names = append(names, SegmentName(n))
 	}
 	if len(names) < 4 {
@@ -214,43 +215,43 @@ func TestDamage(t *testing.T) {
 	for i, name := range names {
 		n := m.oldest + uint64(i)
 		if i < len(names)-1 {
-			d := m.disk.clone()
-			delete(d.entries, name)
+			d := m.disk.Clone()
+			delete(d.Entries, name)
 			if err := m.damaged(d, name, 0, "missing"); err != nil {
 				t.Errorf("%s is missing: %v", name, err)
 			}
 		}
 		for at := range HeaderSize {
-			d := m.disk.clone()
-			d.entries[name].data[at] ^= 4
+			d := m.disk.Clone()
+			d.Entries[name].Data[at] ^= 4
 			if err := m.damaged(d, name, 0, ""); err != nil {
 				t.Errorf("%s has a bit flipped at %d: %v", name, at, err)
 			}
 		}
-		d := m.disk.clone()
-		SetVersion(d.entries[name].data, 3)
+		d := m.disk.Clone()
+		SetVersion(d.Entries[name].Data, 3)
 		if err := m.damaged(d, name, 0, "version 3"); err != nil {
 			t.Errorf("%s is of another version: %v", name, err)
 		}
-		SetVersion(d.entries[name].data, 2)
+		SetVersion(d.Entries[name].Data, 2)
 		if err := m.damaged(d, name, 0, "one of the two is wrong"); err != nil {
 			t.Errorf("%s is of a version that tells of a first batch: %v", name, err)
 		}
-		d = m.disk.clone()
-		d.entries[name].data = d.entries[name].data[:20]
+		d = m.disk.Clone()
+		d.Entries[name].Data = d.Entries[name].Data[:20]
 		if err := m.damaged(d, name, 0, "too short"); err != nil {
 			t.Errorf("%s is short: %v", name, err)
 		}
-		if f := other.disk.entries[name]; f != nil && i > 0 {
-			d = m.disk.clone()
-			d.entries[name].data = slices.Clone(f.data)
+		if f := other.disk.Entries[name]; f != nil && i > 0 {
+			d = m.disk.Clone()
+			d.Entries[name].Data = slices.Clone(f.Data)
 			if err := m.damaged(d, name, 16, "another journal"); err != nil {
 				t.Errorf("%s is another journal's: %v", name, err)
 			}
 		}
 		if i > 0 {
-			d = m.disk.clone()
-			d.entries[name].data = slices.Clone(d.entries[names[i-1]].data)
+			d = m.disk.Clone()
+			d.Entries[name].Data = slices.Clone(d.Entries[names[i-1]].Data)
 			if err := m.damaged(d, name, 0, names[i-1]); err != nil {
 				t.Errorf("%s is a copy of segment %d: %v", name, n-1, err)
 			}
@@ -262,25 +263,25 @@ func TestDamage(t *testing.T) {
 func TestRecycled(t *testing.T) {
 	m := build(t, 4)
 	last := m.current
-	for m.disk.entries[SegmentName(last+1)] != nil {
+	for m.disk.Entries[SegmentName(last+1)] != nil {
 		last++
 	}
 	if last == m.current {
 		t.Fatal("no segment is ahead")
 	}
 	for n := m.oldest; n < last; n++ {
-		d := m.disk.clone()
-		old := slices.Clone(d.entries[SegmentName(n)].data)
+		d := m.disk.Clone()
+		old := slices.Clone(d.Entries[SegmentName(n)].Data)
 		Redress(old, last)
-		d.entries[SegmentName(last)].data = old
+		d.Entries[SegmentName(last)].Data = old
 		if rec, err := m.open(d, m.after[len(m.after)-1]); err != nil || rec.Cut != "" {
 			t.Fatalf("segment %d was %d once: %+v, %v", last, n, rec, err)
 		}
 	}
 	// And behind the end of the current segment.
-	d := m.disk.clone()
+	d := m.disk.Clone()
 	end := m.ends[len(m.ends)-1]
-	copy(d.entries[SegmentName(m.current)].data[end:], d.entries[SegmentName(m.oldest)].data[HeaderSize:])
+	copy(d.Entries[SegmentName(m.current)].Data[end:], d.Entries[SegmentName(m.oldest)].Data[HeaderSize:])
 	if rec, err := m.open(d, m.after[len(m.after)-1]); err != nil || rec.Cut != "" {
 		t.Fatalf("old bytes behind the end: %+v, %v", rec, err)
 	}
@@ -294,12 +295,12 @@ func TestFirstSegmentEmptied(t *testing.T) {
 		t.Fatalf("the oldest segment is %d: nothing was given up", m.oldest)
 	}
 	name := SegmentName(m.oldest)
-	for how, empty := range map[string]func(f *inode){
-		"zeroed": func(f *inode) { clear(f.data[64:]) },
-		"cut":    func(f *inode) { f.data = f.data[:64] },
+	for how, empty := range map[string]func(f *fakedisk.Inode){
+		"zeroed": func(f *fakedisk.Inode) { clear(f.Data[64:]) },
+		"cut":    func(f *fakedisk.Inode) { f.Data = f.Data[:64] },
 	} {
-		d := m.disk.clone()
-		empty(d.entries[name])
+		d := m.disk.Clone()
+		empty(d.Entries[name])
 		if err := m.damaged(d, name, 64, "gone"); err != nil {
 			t.Errorf("%s: %v", how, err)
 		}

@@ -7,15 +7,16 @@ import (
 	"testing"
 
 	. "polystalk/shard/journal"
+	"polystalk/shard/journal/fakedisk"
 )
 
 // failOnce makes the next operation of that name fail, and only that one.
-func failOnce(d *fakeDisk, op string) {
-	d.before = func(o, _ string) error {
+func failOnce(d *fakedisk.Disk, op string) {
+	d.Before = func(o, _ string) error {
 		if o != op {
 			return nil
 		}
-		d.before = nil
+		d.Before = nil
 		return syscall.EIO
 	}
 }
@@ -27,7 +28,7 @@ func TestNothingAfterAnError(t *testing.T) {
 	for _, op := range []string{"write", "sync"} {
 		for policy := range SyncPolicy(2) {
 			t.Run(fmt.Sprintf("%s policy=%d", op, policy), func(t *testing.T) {
-				d := newFakeDisk(1)
+				d := fakedisk.New(1)
 				w := newWorld(1, d)
 				w.opts.Sync = policy
 				var told []error
@@ -51,7 +52,7 @@ func TestNothingAfterAnError(t *testing.T) {
 				if policy == SyncAlways && before != acked {
 					t.Errorf("acknowledged up to %d with an error behind %d", before, acked)
 				}
-				ops := d.ops
+				ops := d.Ops
 				for _, again := range []struct {
 					what string
 					do   func() error
@@ -63,8 +64,8 @@ func TestNothingAfterAnError(t *testing.T) {
 				if w.j.Acked() != before || w.j.DurableCommit() != durable {
 					t.Errorf("acknowledged up to %d, durable to %d after an error; before it %d and %d", w.j.Acked(), w.j.DurableCommit(), before, durable)
 				}
-				if d.ops != ops {
-					t.Errorf("%d operations on the disk after the error", d.ops-ops)
+				if d.Ops != ops {
+					t.Errorf("%d operations on the disk after the error", d.Ops-ops)
 				}
 				if len(told) != 1 || !errors.Is(told[0], syscall.EIO) {
 					t.Errorf("Fail was told %v", told)

@@ -6,12 +6,13 @@ import (
 
 	"polystalk/shard/core"
 	. "polystalk/shard/journal"
+	"polystalk/shard/journal/fakedisk"
 )
 
 // TestFiguresOfCommits: how many records a commit had that had some, how long its sync took,
 // and how much was written; nothing of that where nothing was done.
 func TestFiguresOfCommits(t *testing.T) {
-	w := newWorld(5, newFakeDisk(5))
+	w := newWorld(5, fakedisk.New(5))
 	w.parts, w.fat, w.weight = 1, 0, 100
 	step := core.Time(time.Millisecond)
 	now := w.opts.Now

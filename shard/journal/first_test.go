@@ -5,13 +5,14 @@ import (
 
 	"polystalk/shard/core"
 	. "polystalk/shard/journal"
+	"polystalk/shard/journal/fakedisk"
 )
 
 // TestJournalBeginsAnywhere: a journal that goes on where another one has ended is read again,
 // with whatever is wrong with it, and its files are those that every release reads once the
 // first one is given up.
 func TestJournalBeginsAnywhere(t *testing.T) {
-	d := newFakeDisk(1)
+	d := fakedisk.New(1)
 	w := newWorld(1, d)
 	w.opts.First, w.fat = 1000, 0
 	must(t, second(w.open(true)))
@@ -24,61 +25,61 @@ func TestJournalBeginsAnywhere(t *testing.T) {
 	must(t, w.commit())
 	m := &museum{seed: 1, disk: d, now: w}
 	name := SegmentName(1)
-	whole := d.clone()
+	whole := d.Clone()
 
-	rec, err := m.open(whole.clone(), nil)
+	rec, err := m.open(whole.Clone(), nil)
 	if err != nil || rec.Cut != "" || rec.Batches != w.j.Stats().Batches-999 {
 		t.Fatalf("%+v, %v", rec, err)
 	}
-	s, err := Look(whole.clone())
+	s, err := Look(whole.Clone())
 	if err != nil || len(s.Segments) == 0 || s.Segments[0].First != 1000 || len(s.Losses) > 0 || s.Torn != nil {
 		t.Fatalf("%+v, %v", s, err)
 	}
 
 	// Its first batch is missed as that of any other journal is.
-	at := Batches(1, whole.entries[name].data)
-	spoilt := whole.clone()
-	spoilt.entries[name].data[at[0][0]+20] ^= 1
+	at := Batches(1, whole.Entries[name].Data)
+	spoilt := whole.Clone()
+	spoilt.Entries[name].Data[at[0][0]+20] ^= 1
 	if err := m.damaged(spoilt, name, at[0][0], "batch 1000 cannot be read"); err != nil {
 		t.Error(err)
 	}
-	none := whole.clone()
-	clear(none.entries[name].data[HeaderSize:])
-	for n := uint64(2); none.entries[SegmentName(n)] != nil; n++ {
-		delete(none.entries, SegmentName(n))
+	none := whole.Clone()
+	clear(none.Entries[name].Data[HeaderSize:])
+	for n := uint64(2); none.Entries[SegmentName(n)] != nil; n++ {
+		delete(none.Entries, SegmentName(n))
 	}
 	if rec, err := m.open(none, nil); err != nil || rec.Batches != 0 {
 		t.Errorf("without a batch: %+v, %v", rec, err)
 	}
 
 	// A file of another beginning is no part of it.
-	for d.entries[SegmentName(3)] == nil {
+	for d.Entries[SegmentName(3)] == nil {
 		must(t, w.step())
 	}
 	must(t, w.commit())
-	if v := Version(d.entries[name].data); v != 2 {
+	if v := Version(d.Entries[name].Data); v != 2 {
 		t.Errorf("the first file is of version %d, want 2", v)
 	}
-	for n := uint64(2); d.entries[SegmentName(n)] != nil; n++ {
-		if v := Version(d.entries[SegmentName(n)].data); v != 1 {
+	for n := uint64(2); d.Entries[SegmentName(n)] != nil; n++ {
+		if v := Version(d.Entries[SegmentName(n)].Data); v != 1 {
 			t.Errorf("file %d is of version %d, want 1", n, v)
 		}
-		spoilt := d.clone()
-		SetFirst(spoilt.entries[SegmentName(n)].data, 1005)
+		spoilt := d.Clone()
+		SetFirst(spoilt.Entries[SegmentName(n)].Data, 1005)
 		if err := m.damaged(spoilt, SegmentName(n), 48, "there are files before it"); err != nil {
 			t.Error(err)
 		}
 	}
-	for d.entries[name] != nil {
+	for d.Entries[name] != nil {
 		must(t, w.step())
 	}
-	for n := w.j.Stats().Oldest; d.entries[SegmentName(n)] != nil; n++ {
-		if v := Version(d.entries[SegmentName(n)].data); v != 1 {
+	for n := w.j.Stats().Oldest; d.Entries[SegmentName(n)] != nil; n++ {
+		if v := Version(d.Entries[SegmentName(n)].Data); v != 1 {
 			t.Errorf("file %d is of version %d when the first is gone, want 1", n, v)
 		}
 	}
 	m.now = w
-	if _, err := m.open(d.clone(), nil); err != nil {
+	if _, err := m.open(d.Clone(), nil); err != nil {
 		t.Error(err)
 	}
 	w.closeCores()
@@ -87,7 +88,7 @@ func TestJournalBeginsAnywhere(t *testing.T) {
 // TestCommitsAreBatches: what comes back is known under the number of the batch that it was
 // read from, and commits go on behind the last.
 func TestCommitsAreBatches(t *testing.T) {
-	d := newFakeDisk(1)
+	d := fakedisk.New(1)
 	w := newWorld(1, d)
 	w.opts.First, w.parts, w.fat, w.weight = 70, 2, 0, 40_000
 	must(t, second(w.open(true)))

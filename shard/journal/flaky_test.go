@@ -9,6 +9,7 @@ import (
 
 	"polystalk/shard/core"
 	. "polystalk/shard/journal"
+	"polystalk/shard/journal/fakedisk"
 )
 
 // TestFlakyDisk plays worlds of all policies on disks that fail to write back:
@@ -16,7 +17,7 @@ import (
 // acknowledged, and then the power is cut; or it ends again, while it starts.
 func TestFlakyDisk(t *testing.T) {
 	seeds(t, 40, func(seed uint64) error {
-		w := newWorld(seed, newFakeDisk(seed))
+		w := newWorld(seed, fakedisk.New(seed))
 		w.opts.Sync = SyncPolicy(seed % 3)
 		w.weight = []int{100, 1000, 6000}[w.rng.IntN(3)]
 		w.fat = []int{0, 10, 100}[w.rng.IntN(3)]
@@ -31,27 +32,27 @@ func (w *world) flakyLives(generations, steps int) error {
 	d := w.fake
 	strict := true
 	for g := range generations + 1 {
-		trouble := flaky{syncs: 1 + w.rng.IntN(30), idle: 1 + w.rng.IntN(40), backs: w.rng.IntN(6), dirs: w.rng.IntN(12)}
-		d.ops, d.crashAt = 0, 0
+		trouble := fakedisk.Flaky{Syncs: 1 + w.rng.IntN(30), Idle: 1 + w.rng.IntN(40), Backs: w.rng.IntN(6), Dirs: w.rng.IntN(12)}
+		d.Ops, d.CrashAt = 0, 0
 		if w.rng.IntN(2) == 0 {
-			d.crashAt = 1 + w.rng.IntN(60)
+			d.CrashAt = 1 + w.rng.IntN(60)
 		}
-		d.flaky = flaky{}
+		d.Flaky = fakedisk.Flaky{}
 		if w.rng.IntN(2) == 0 {
-			d.flaky = trouble
+			d.Flaky = trouble
 		}
 		if g == generations {
-			d.flaky, d.crashAt, trouble = flaky{}, 0, flaky{}
+			d.Flaky, d.CrashAt, trouble = fakedisk.Flaky{}, 0, fakedisk.Flaky{}
 		}
-		failures := d.failures
+		failures := d.Failures
 		_, err := w.open(strict)
 		started := err == nil
 		if started {
-			d.flaky = trouble
+			d.Flaky = trouble
 			err = w.flakyLife(steps)
 		}
 		// An error must be one of the disk's, and this life's.
-		if err != nil && (errors.Is(err, errBroken) || !d.dead && (d.failures == failures || !errors.Is(err, syscall.EIO))) {
+		if err != nil && (errors.Is(err, errBroken) || !d.Dead && (d.Failures == failures || !errors.Is(err, syscall.EIO))) {
 			return fmt.Errorf("generation %d, step %d, %v: %w", g, w.steps, d, err)
 		}
 		safe := w.again()
@@ -83,13 +84,13 @@ func (w *world) flakyLife(steps int) error {
 func (w *world) again() bool {
 	switch w.rng.IntN(6) {
 	case 0, 1:
-		w.fake.cut()
+		w.fake.Cut()
 		return false
 	case 2:
-		w.fake.kill()
-		return !w.fake.evict()
+		w.fake.Kill()
+		return !w.fake.Evict()
 	}
-	w.fake.kill()
+	w.fake.Kill()
 	return true
 }
 
@@ -98,7 +99,7 @@ func (w *world) again() bool {
 // day, on a new batch that ends where the one before them did; here it is the
 // first of a segment, which the next recovery finds empty.
 func TestZerosThatWereNotWritten(t *testing.T) {
-	d := newFakeDisk(1)
+	d := fakedisk.New(1)
 	w := newWorld(1, d)
 	w.opts.Sync, w.parts = SyncEvery, 1
 	must(t, second(w.open(true)))
@@ -120,32 +121,32 @@ func TestZerosThatWereNotWritten(t *testing.T) {
 		segment, at = put()
 	}
 	put()
-	if at%sector != 0 {
-		t.Fatalf("the batch ends within a sector, at %d: whoever writes it wipes the next", at)
+	if at%fakedisk.Sector != 0 {
+		t.Fatalf("the batch ends within a fakedisk.Sector, at %d: whoever writes it wipes the next", at)
 	}
-	// Of the first batch a sector is missing, the second one is there.
-	f := d.entries[SegmentName(segment)]
-	f.flush()
-	clear(f.durable[sector : 2*sector])
-	d.cut()
+	// Of the first batch a fakedisk.Sector is missing, the second one is there.
+	f := d.Entries[SegmentName(segment)]
+	f.Flush()
+	clear(f.Durable[fakedisk.Sector : 2*fakedisk.Sector])
+	d.Cut()
 
-	d.before = func(op, name string) error {
+	d.Before = func(op, name string) error {
 		if op == "sync" && name == SegmentName(segment) {
-			d.flaky.syncs = 1
+			d.Flaky.Syncs = 1
 		}
 		return nil
 	}
 	if _, err := w.open(false); !errors.Is(err, syscall.EIO) {
 		t.Fatalf("a start on a disk that does not write back: %v", err)
 	}
-	d.kill()
-	d.before, d.flaky = nil, flaky{}
+	d.Kill()
+	d.Before, d.Flaky = nil, fakedisk.Flaky{}
 	must(t, second(w.open(false)))
 	if s, end := put(); s != segment || end != at {
 		t.Fatalf("the batch ends at %d of segment %d, the one before it at %d of %d", end, s, at, segment)
 	}
 	sync()
-	d.cut()
+	d.Cut()
 	must(t, second(w.open(true)))
 	w.closeCores()
 }
@@ -154,7 +155,7 @@ func TestZerosThatWereNotWritten(t *testing.T) {
 // the replay and the writing again. The start fails, since others were told of
 // what is gone now; the next one finds what there is.
 func TestForgottenMeanwhile(t *testing.T) {
-	d := newFakeDisk(1)
+	d := fakedisk.New(1)
 	w := newWorld(1, d)
 	must(t, second(w.open(true)))
 	p := w.shards[0]
@@ -163,15 +164,15 @@ func TestForgottenMeanwhile(t *testing.T) {
 		p.put()
 		must(t, w.commit())
 	}
-	d.flaky.syncs = 1
+	d.Flaky.Syncs = 1
 	p.put()
 	if err := w.commit(); !errors.Is(err, syscall.EIO) {
 		t.Fatal(err)
 	}
-	d.flaky.syncs = 0
-	d.kill()
-	d.before = func(op, _ string) error {
-		if op == "syncdir" && !d.evict() {
+	d.Flaky.Syncs = 0
+	d.Kill()
+	d.Before = func(op, _ string) error {
+		if op == "syncdir" && !d.Evict() {
 			t.Error("nothing is forgotten")
 		}
 		return nil
@@ -180,12 +181,12 @@ func TestForgottenMeanwhile(t *testing.T) {
 	if _, err := w.open(true); err == nil || errors.As(err, &dam) {
 		t.Fatalf("the first start says %v", err)
 	}
-	d.before = nil
+	d.Before = nil
 	must(t, second(w.open(true)))
 	p = w.shards[0]
 	p.put()
 	must(t, w.commit())
-	d.cut()
+	d.Cut()
 	must(t, second(w.open(true)))
 	w.closeCores()
 }
@@ -194,11 +195,11 @@ func TestForgottenMeanwhile(t *testing.T) {
 // fails, others on what the next process finds, and a power cut.
 func TestFlakyServer(t *testing.T) {
 	seeds(t, 12, func(seed uint64) error {
-		d := newFakeDisk(seed)
+		d := fakedisk.New(seed)
 		s := &server{disk: d, policy: SyncPolicy(seed % 2), size: SegmentMin}
 		var all []*customer
 		for life := range uint64(4) {
-			d.flaky = flaky{}
+			d.Flaky = fakedisk.Flaky{}
 			if err := s.open(2); err != nil {
 				return fmt.Errorf("life %d: %w", life, err)
 			}
@@ -209,9 +210,7 @@ func TestFlakyServer(t *testing.T) {
 			for _, c := range all {
 				c.settle(got)
 			}
-			d.mu.Lock()
-			d.flaky.syncs = []int{60, 60, 60, 0}[life]
-			d.mu.Unlock()
+			d.Trouble(fakedisk.Flaky{Syncs: []int{60, 60, 60, 0}[life]})
 			n := 150
 			if life == 3 {
 				n = 5 // else what was lost may be given up before the power is cut
@@ -220,14 +219,14 @@ func TestFlakyServer(t *testing.T) {
 			err := s.j.Close()
 			s.closeCores()
 			if err == nil {
-				d.cut() // without an error all is safe
+				d.Cut() // without an error all is safe
 			} else if !errors.Is(err, syscall.EIO) {
 				return fmt.Errorf("life %d: %w", life, err)
 			}
-			d.kill()
+			d.Kill()
 		}
-		d.flaky = flaky{}
-		d.cut()
+		d.Flaky = fakedisk.Flaky{}
+		d.Cut()
 		if err := s.open(1); err != nil {
 			return err
 		}

@@ -172,8 +172,19 @@ func (j *Journal) Wake() { j.committer.Wake() }
 // Commit makes a commit; see commit.Committer. For who runs a journal by hand.
 func (j *Journal) Commit() error { return j.committer.Commit() }
 
+// Requested reports whether somebody has asked for a commit that has not begun; for who runs
+// a journal by hand.
+func (j *Journal) Requested() bool { return j.committer.Requested() }
+
 // Tend does what the keeper has to do now; for who runs a journal by hand.
-func (j *Journal) Tend() error { return j.keeper.tend() }
+func (j *Journal) Tend() error {
+	j.keeper.waker.clear()
+	return j.keeper.tend()
+}
+
+// Untended reports whether somebody has wanted the keeper to look since it last did; for who
+// runs a journal by hand.
+func (j *Journal) Untended() bool { return len(j.keeper.waker) > 0 }
 
 // Durable waits until everything that is in the Logs by now is on disk,
 // whatever the policy.

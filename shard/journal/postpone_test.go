@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"polystalk/shard/journal/fakedisk"
 	"syscall"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 // at all, and for which there is no room without a third segment.
 func behindABody(t *testing.T, size int) (*world, *part) {
 	t.Helper()
-	w := newWorld(1, newFakeDisk(1))
+	w := newWorld(1, fakedisk.New(1))
 	w.parts, w.weight, w.fat = 1, 100, 0
 	w.opts.SegmentSize = 1 << 20
 	must(t, second(w.open(true)))
@@ -47,7 +48,7 @@ func behindABody(t *testing.T, size int) (*world, *part) {
 // full any more, although what lives has changed by so little.
 func TestEmptyQueueEndsAFullDisk(t *testing.T) {
 	w, p := behindABody(t, 100_000)
-	w.fake.limit = w.fake.size()
+	w.fake.Limit = w.fake.Size()
 	must(t, w.j.Tend())
 	if answer := w.j.Pressure(); answer != commit.Full {
 		t.Fatalf("pressure %d on a full disk: %+v", answer, w.j.Stats())
@@ -68,7 +69,7 @@ func TestWantOfDescriptorsDoesNotPostpone(t *testing.T) {
 	for _, cause := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
 		w, _ := behindABody(t, 100_000)
 		tries := 0
-		w.fake.before = func(op, name string) error {
+		w.fake.Before = func(op, name string) error {
 			if op == "create" {
 				tries++
 				return cause
@@ -79,7 +80,7 @@ func TestWantOfDescriptorsDoesNotPostpone(t *testing.T) {
 		if s := w.j.Stats(); s.Oldest != 1 || tries == 0 {
 			t.Errorf("%v: after %d tries %+v", cause, tries, s)
 		}
-		w.fake.before = nil
+		w.fake.Before = nil
 		must(t, w.j.Tend())
 		if s := w.j.Stats(); s.Oldest == 1 || w.j.Pressure() != commit.Open {
 			t.Errorf("%v: it is over, and the segment is kept: pressure %d, %+v", cause, w.j.Pressure(), s)

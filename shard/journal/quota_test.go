@@ -7,6 +7,7 @@ import (
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	. "polystalk/shard/journal"
+	"polystalk/shard/journal/fakedisk"
 )
 
 // look is how often the keeper looks, at least.
@@ -15,8 +16,8 @@ const look = 200 * time.Millisecond
 // againstQuota is a world that has run into a limit that its disk does not show.
 func againstQuota(t *testing.T) *world {
 	t.Helper()
-	w := newWorld(3, newFakeDisk(3))
-	w.fake.limit, w.fake.shown = 8*SegmentMin, 100*SegmentMin
+	w := newWorld(3, fakedisk.New(3))
+	w.fake.Limit, w.fake.Shown = 8*SegmentMin, 100*SegmentMin
 	w.fat, w.weight = 0, 3000
 	must(t, second(w.open(true)))
 	for w.j.Pressure() != commit.Full {
@@ -33,34 +34,34 @@ func againstQuota(t *testing.T) *world {
 // fill a segment.
 func (w *world) wait(t *testing.T, d time.Duration) (tries int) {
 	t.Helper()
-	was := w.fake.did["create"]
+	was := w.fake.Did["create"]
 	for ; d > 0; d -= look {
 		w.now += core.Time(look)
 		must(t, w.commit())
 		must(t, w.tend())
 	}
-	return w.fake.did["create"] - was
+	return w.fake.Did["create"] - was
 }
 
 // TestQuota: a limit that the disk's free space does not show is not run into
 // over and over, and yet it is soon noticed that there is room.
 func TestQuota(t *testing.T) {
 	for name, c := range map[string]struct {
-		more   func(d *fakeDisk, w *world) // makes room
+		more   func(d *fakedisk.Disk, w *world) // makes room
 		within time.Duration
 	}{
-		"nobody tells": {func(d *fakeDisk, w *world) { d.limit += SegmentMin }, 30 * time.Second},
-		"free space rises": {func(d *fakeDisk, w *world) {
-			d.limit += SegmentMin
-			d.shown += SegmentMin
+		"nobody tells": {func(d *fakedisk.Disk, w *world) { d.Limit += SegmentMin }, 30 * time.Second},
+		"free space rises": {func(d *fakedisk.Disk, w *world) {
+			d.Limit += SegmentMin
+			d.Shown += SegmentMin
 		}, time.Second},
-		"free space rises after it fell": {func(d *fakeDisk, w *world) {
-			d.shown -= 5 * SegmentMin
+		"free space rises after it fell": {func(d *fakedisk.Disk, w *world) {
+			d.Shown -= 5 * SegmentMin
 			w.wait(t, time.Second)
-			d.limit += SegmentMin
-			d.shown += SegmentMin
+			d.Limit += SegmentMin
+			d.Shown += SegmentMin
 		}, time.Second},
-		"jobs are deleted": {func(d *fakeDisk, w *world) {
+		"jobs are deleted": {func(d *fakedisk.Disk, w *world) {
 			for w.jobs() > 10 {
 				w.shards[w.rng.IntN(len(w.shards))].delete()
 			}
@@ -91,7 +92,7 @@ func TestQuotaOfOne(t *testing.T) {
 	w := againstQuota(t)
 	n := 0
 	for i := range int64(5 * 60) {
-		w.fake.shown = (100 + i%4) * SegmentMin
+		w.fake.Shown = (100 + i%4) * SegmentMin
 		n += w.wait(t, time.Second)
 	}
 	if n > 25 {

@@ -7,15 +7,16 @@ import (
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	. "polystalk/shard/journal"
+	"polystalk/shard/journal/fakedisk"
 )
 
 // TestFull fills a disk: changes are refused before the journal needs the
 // space, deletes go on, and what they free is used again.
 func TestFull(t *testing.T) {
 	seeds(t, 2, func(seed uint64) error {
-		d := newFakeDisk(seed)
-		d.limit = SegmentMin * int64(6+seed%5)
-		d.mute = seed%2 == 0
+		d := fakedisk.New(seed)
+		d.Limit = SegmentMin * int64(6+seed%5)
+		d.Mute = seed%2 == 0
 		w := newWorld(seed, d)
 		w.weight = []int{100, 3000, 20000}[seed%3]
 		w.fat = 0
@@ -75,7 +76,7 @@ func TestFull(t *testing.T) {
 				return fmt.Errorf("round %d: pressure %d after most jobs were deleted: %+v, %v", round, p, w.j.Stats(), d)
 			}
 			if w.rng.IntN(2) == 0 {
-				d.cut()
+				d.Cut()
 				if _, err := w.open(true); err != nil {
 					return err
 				}
@@ -91,7 +92,7 @@ func TestFull(t *testing.T) {
 				return err
 			}
 		}
-		d.limit *= 2
+		d.Limit *= 2
 		w.now += 60 * core.Second // at most until somebody looks whether it is so
 		if err := w.tend(); err != nil {
 			return err
@@ -99,7 +100,7 @@ func TestFull(t *testing.T) {
 		if p := w.j.Pressure(); p != commit.Open {
 			return fmt.Errorf("pressure %d with space again", p)
 		}
-		d.cut()
+		d.Cut()
 		_, err := w.open(true)
 		w.closeCores()
 		return err
@@ -151,7 +152,7 @@ func TestChurn(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(1, newFakeDisk(1))
+			w := newWorld(1, fakedisk.New(1))
 			w.weight, w.fat = 500, 40
 			must(t, second(w.open(true)))
 			for range 300 {
@@ -168,7 +169,7 @@ func TestChurn(t *testing.T) {
 			if s := w.j.Stats(); s.Oldest < 3 {
 				t.Fatalf("nothing was ever given up: %+v", s)
 			}
-			w.fake.cut()
+			w.fake.Cut()
 			must(t, second(w.open(true)))
 			w.closeCores()
 		})
@@ -178,7 +179,7 @@ func TestChurn(t *testing.T) {
 // TestManyPauses: pauses that take more than a segment are no jobs, and yet
 // live; compaction gives up trying.
 func TestManyPauses(t *testing.T) {
-	w := newWorld(1, newFakeDisk(1))
+	w := newWorld(1, fakedisk.New(1))
 	must(t, second(w.open(true)))
 	for i := range 20000 {
 		name := fmt.Appendf(nil, "a tube with a number of its own, which is %d", i)
@@ -200,7 +201,7 @@ func TestManyPauses(t *testing.T) {
 	if n := w.j.Stats().Batches - before; n > 300 {
 		t.Errorf("%d batches were written for nothing", n)
 	}
-	w.fake.cut()
+	w.fake.Cut()
 	w.closeCores()
 	w.shards = nil // it knows other tubes only
 	must(t, second(w.open(true)))
@@ -219,7 +220,7 @@ func TestManyPauses(t *testing.T) {
 // machine stops and whatever is given up.
 func TestHighID(t *testing.T) {
 	seeds(t, 12, func(seed uint64) error {
-		w := newWorld(seed, newFakeDisk(seed))
+		w := newWorld(seed, fakedisk.New(seed))
 		w.weight, w.fat = 6000, 0
 		for range 6 {
 			if _, err := w.open(true); err != nil {
@@ -232,7 +233,7 @@ func TestHighID(t *testing.T) {
 				for len(p.all) > 0 {
 					p.delete()
 				}
-				if err := w.commit(); w.fake.dead {
+				if err := w.commit(); w.fake.Dead {
 					break
 				} else if err != nil {
 					return err
@@ -240,23 +241,23 @@ func TestHighID(t *testing.T) {
 				// The last that happens is often that a segment is begun or
 				// given up.
 				if n == steps-1 && w.rng.IntN(2) == 0 {
-					w.fake.crashAt = w.fake.ops + 1 + w.rng.IntN(12)
+					w.fake.CrashAt = w.fake.Ops + 1 + w.rng.IntN(12)
 				}
-				if err := w.tend(); err != nil && !w.fake.dead {
+				if err := w.tend(); err != nil && !w.fake.Dead {
 					return err
 				}
-				if w.fake.crashAt > 0 && !w.fake.dead {
+				if w.fake.CrashAt > 0 && !w.fake.Dead {
 					n--
-					if w.fake.ops > w.fake.crashAt {
+					if w.fake.Ops > w.fake.CrashAt {
 						break
 					}
 				}
-				if w.fake.dead {
+				if w.fake.Dead {
 					break
 				}
 			}
-			w.fake.cut()
-			w.fake.crashAt = 0
+			w.fake.Cut()
+			w.fake.CrashAt = 0
 		}
 		_, err := w.open(true)
 		w.closeCores()
@@ -268,35 +269,35 @@ func TestHighID(t *testing.T) {
 // one that takes its place says the highest id too, and may outlive the rest.
 func TestHighIDOfFirstBatch(t *testing.T) {
 	seeds(t, 30, func(seed uint64) error {
-		d := newFakeDisk(seed)
+		d := fakedisk.New(seed)
 		w := newWorld(seed, d)
 		w.weight, w.fat = 6000, 0
 		if _, err := w.open(true); err != nil {
 			return err
 		}
-		d.before = func(op, name string) error {
+		d.Before = func(op, name string) error {
 			if op == "write" && w.j != nil {
 				n, _ := w.j.End()
-				if n == 2 && d.crashAt == 0 {
-					d.crashAt = d.ops + 1
+				if n == 2 && d.CrashAt == 0 {
+					d.CrashAt = d.Ops + 1
 				}
 			}
 			return nil
 		}
-		for !d.dead {
+		for !d.Dead {
 			p := w.shards[0]
 			p.put()
 			p.delete()
-			if err := w.commit(); err != nil && !d.dead {
+			if err := w.commit(); err != nil && !d.Dead {
 				return err
 			}
-			if err := w.tend(); err != nil && !d.dead {
+			if err := w.tend(); err != nil && !d.Dead {
 				return err
 			}
 		}
-		d.before, d.crashAt = nil, 0
+		d.Before, d.CrashAt = nil, 0
 		for range 3 { // nobody puts
-			d.cut()
+			d.Cut()
 			if _, err := w.open(true); err != nil {
 				return err
 			}
@@ -320,7 +321,7 @@ func TestHighIDOfFirstBatch(t *testing.T) {
 // TestPendingUntilWritten: what the committer has taken counts until it is in a segment.
 // Else a committer that waits for one would look like room.
 func TestPendingUntilWritten(t *testing.T) {
-	d := newFakeDisk(1)
+	d := fakedisk.New(1)
 	w := newWorld(1, d)
 	must(t, second(w.open(true)))
 	w.weight, w.fat = 1000, 0
@@ -328,7 +329,7 @@ func TestPendingUntilWritten(t *testing.T) {
 		w.shards[0].put()
 	}
 	was, writes := w.j.Pending(), 0
-	d.before = func(op, name string) error {
+	d.Before = func(op, name string) error {
 		if op == "write" {
 			if writes++; writes == 1 && w.j.Pending() != was {
 				t.Errorf("%d bytes are pending at the first write, %d were before", w.j.Pending(), was)

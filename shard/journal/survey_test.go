@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	. "polystalk/shard/journal"
+	"polystalk/shard/journal/fakedisk"
 	"polystalk/shard/record"
 )
 
@@ -45,19 +46,19 @@ func TestSurveyFindsAll(t *testing.T) {
 		m := build(t, seed)
 		rng := rand.New(rand.NewPCG(seed, 9))
 		for range 20 {
-			d := m.disk.clone()
+			d := m.disk.Clone()
 			total, hurt := 0, map[string]int64{}
 			for n := m.oldest; n < m.current; n++ {
-				f := d.entries[SegmentName(n)]
-				batches := Batches(n, f.data)
+				f := d.Entries[SegmentName(n)]
+				batches := Batches(n, f.Data)
 				total += len(batches)
 				if rng.IntN(2) == 0 {
 					b := batches[rng.IntN(len(batches))]
-					f.data[b[0]+rng.Int64N(b[1]-b[0])] ^= 1
+					f.Data[b[0]+rng.Int64N(b[1]-b[0])] ^= 1
 					hurt[SegmentName(n)] = b[0]
 				}
 			}
-			total += len(Batches(m.current, d.entries[SegmentName(m.current)].data)) - len(hurt)
+			total += len(Batches(m.current, d.Entries[SegmentName(m.current)].Data)) - len(hurt)
 			v, err := Look(d)
 			if err != nil {
 				return err
@@ -112,25 +113,25 @@ func long(t *testing.T) *museum {
 func TestSurveyOfFiles(t *testing.T) {
 	m := long(t)
 	name := SegmentName(m.oldest + 1)
-	hurt := len(Batches(m.oldest+1, m.disk.entries[name].data))
-	for what, change := range map[string]func(d *fakeDisk){
-		"gone":  func(d *fakeDisk) { delete(d.entries, name) },
-		"empty": func(d *fakeDisk) { d.entries[name].data = nil },
-		"zeros": func(d *fakeDisk) { clear(d.entries[name].data) },
+	hurt := len(Batches(m.oldest+1, m.disk.Entries[name].Data))
+	for what, change := range map[string]func(d *fakedisk.Disk){
+		"gone":  func(d *fakedisk.Disk) { delete(d.Entries, name) },
+		"empty": func(d *fakedisk.Disk) { d.Entries[name].Data = nil },
+		"zeros": func(d *fakedisk.Disk) { clear(d.Entries[name].Data) },
 	} {
-		d := m.disk.clone()
+		d := m.disk.Clone()
 		change(d)
 		v, err := Look(d)
 		if err != nil || len(v.Losses) != 1 || v.Losses[0].File != name || v.Losses[0].Count() != uint64(hurt) {
 			t.Errorf("%s: %+v, %v; want one damage of %d batches", what, v.Losses, err, hurt)
 		}
 	}
-	d := m.disk.clone()
-	clear(d.entries[SegmentName(m.oldest)].data[HeaderSize:])
+	d := m.disk.Clone()
+	clear(d.Entries[SegmentName(m.oldest)].Data[HeaderSize:])
 	if v, err := Look(d); err != nil || len(v.Losses) != 1 || v.Losses[0].Offset != HeaderSize {
 		t.Errorf("the first has no batch: %+v, %v", v.Losses, err)
 	}
-	if v, err := Look(newFakeDisk(1)); v != nil || err != nil {
+	if v, err := Look(fakedisk.New(1)); v != nil || err != nil {
 		t.Errorf("no journal: %v, %v", v, err)
 	}
 }
@@ -166,13 +167,13 @@ func (f badFile) ReadAt(b []byte, at int64) (int, error) {
 func TestSurveyOfABadDisk(t *testing.T) {
 	m := long(t)
 	n := m.oldest + 1
-	d := &badDisk{m.disk.clone(), SegmentName(n), 4096, 3 * 4096}
+	d := &badDisk{m.disk.Clone(), SegmentName(n), 4096, 3 * 4096}
 	v, err := Look(d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var want uint64
-	for _, b := range Batches(n, m.disk.entries[d.name].data) {
+	for _, b := range Batches(n, m.disk.Entries[d.name].Data) {
 		if b[0] < d.to && b[1] > d.from {
 			want++
 		}
@@ -184,7 +185,7 @@ func TestSurveyOfABadDisk(t *testing.T) {
 
 // TestSurveyOfNumbers: a Delete of a job that never was uses up the ids to its own.
 func TestSurveyOfNumbers(t *testing.T) {
-	d := newFakeDisk(1)
+	d := fakedisk.New(1)
 	w := newWorld(1, d)
 	must(t, second(w.open(true)))
 	const high = 70_000
@@ -194,7 +195,7 @@ func TestSurveyOfNumbers(t *testing.T) {
 	p.log.End()
 	must(t, w.commit())
 	w.closeCores()
-	v, err := Look(d.clone())
+	v, err := Look(d.Clone())
 	if err != nil || v.Globals.HighID != high {
 		t.Errorf("the highest id is %+v (%v), want %d", v.Globals, err, uint64(high))
 	}

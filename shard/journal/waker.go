@@ -13,3 +13,11 @@ func (w waker) wake() {
 	default:
 	}
 }
+
+// clear forgets that it was woken.
+func (w waker) clear() {
+	select {
+	case <-w:
+	default:
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	. "polystalk/shard/journal"
+	"polystalk/shard/journal/fakedisk"
 	"polystalk/shard/record"
 )
 
@@ -19,7 +20,7 @@ import (
 type world struct {
 	rng  *rand.Rand
 	disk Disk
-	fake *fakeDisk // the same
+	fake *fakedisk.Disk // the same
 	opts Options
 
 	j      *Journal
@@ -58,7 +59,7 @@ type entry struct {
 // tubesPerPart is enough that every part has some of its own.
 const tubesPerPart = 3
 
-func newWorld(seed uint64, disk *fakeDisk) *world {
+func newWorld(seed uint64, disk *fakedisk.Disk) *world {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 9)), now: 1_700_000_000 * core.Second, fat: 30, weight: 2000}
 	w.disk, w.fake = disk, disk
 	w.opts = Options{
@@ -422,7 +423,7 @@ func (w *world) tend() error {
 	if w.fake == nil {
 		return nil
 	}
-	if size := w.fake.size(); s.Bytes != size || size > 2*s.Live+3*w.opts.SegmentSize+4*largest {
+	if size := w.fake.Size(); s.Bytes != size || size > 2*s.Live+3*w.opts.SegmentSize+4*largest {
 		return fmt.Errorf("%w: %d bytes on disk, Stats says %d; %d live, which allow %d", errBroken, size, s.Bytes, s.Live, 2*s.Live+3*w.opts.SegmentSize+4*largest)
 	}
 	return nil

@@ -1,0 +1,96 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"polystalk/router"
+	"polystalk/shard/core"
+)
+
+// ErrDown is the error of a world whose machine has stopped: the disk of its journal says
+// nothing more, or an error. Boot makes it go on.
+var ErrDown = errors.New("sim: the machine has stopped")
+
+// boot makes the server, with what its journal holds.
+func (w *World) boot() error {
+	d, err := router.NewDriven(w.cfg, w.Now)
+	if err != nil {
+		return err
+	}
+	d.SetDay(w.Day)
+	w.D = d
+	if w.cfg.Journal != nil {
+		w.journal, err = d.Keep(func() time.Time { return time.Unix(0, int64(w.Day())) })
+		if err != nil {
+			w.stopped(err)
+			return w.down
+		}
+		for _, sh := range d.Shards() { // as their goroutines begin: jobs may be due
+			w.tick(sh)
+		}
+	}
+	for i := range w.loops {
+		l := new(loop)
+		l.DrivenLoop = d.NewLoop(func() { l.asked = true })
+		l.CorkReplies(func(d time.Duration) { l.later = append(l.later, w.now+core.Time(d)) })
+		w.loops[i] = l
+	}
+	return nil
+}
+
+// Reboot ends the process, as by kill -9 or with its machine, and begins another one on what
+// the journal's disk has. All connections are broken; what was on its way is lost. An error is
+// that of reading the journal: the machine is down again.
+func (w *World) Reboot() error {
+	for _, k := range w.socks {
+		k.broken, k.sent = true, nil
+	}
+	w.socks, w.owned = nil, nil
+	if w.operator != nil {
+		w.operator.end()
+		w.operator = nil
+	}
+	w.D.Close()
+	w.journal, w.down = nil, nil
+	return w.boot()
+}
+
+// Down is ErrDown with its reason once the machine has stopped, else nil.
+func (w *World) Down() error { return w.down }
+
+// stopped notes that the machine has stopped, if err says so.
+func (w *World) stopped(err error) {
+	if err != nil && w.down == nil {
+		w.down = fmt.Errorf("%w: %w", ErrDown, err)
+	}
+}
+
+// keep does one thing that a journal's goroutines would.
+func (w *World) keep() {
+	switch {
+	case w.down != nil:
+	case w.rng.IntN(2) == 0:
+		w.stopped(w.journal.Commit())
+	case len(w.owned) == 0: // a compaction waits for the shards that it visits
+		w.stopped(w.journal.Tend())
+	}
+}
+
+// toKeep is what the journal's goroutines would do before the world comes to rest.
+func (w *World) toKeep() (todo []func()) {
+	if w.journal == nil {
+		return nil
+	}
+	if w.journal.Requested() {
+		todo = append(todo, func() { w.stopped(w.journal.Commit()) })
+	}
+	if w.journal.Untended() && len(w.owned) == 0 {
+		todo = append(todo, func() { w.stopped(w.journal.Tend()) })
+	}
+	return todo
+}
+
+// tendUnasked does what a journal's keeper does now and then, whoever wants it to.
+func (w *World) tendUnasked() { w.stopped(w.journal.Tend()) }

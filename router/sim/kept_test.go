@@ -1,0 +1,170 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"polystalk/router"
+	"polystalk/shard"
+	"polystalk/shard/journal"
+	"polystalk/shard/journal/fakedisk"
+)
+
+// TestCrashesKeepWhatWasAcknowledged: the machine stops again and again, at any operation of
+// the journal's disk, also while a start reads it. What any client was told holds in the next
+// life, whatever was on its way; and jobs that nobody was told of are those that somebody had
+// asked for.
+func TestCrashesKeepWhatWasAcknowledged(t *testing.T) {
+	var all reboots
+	seeds(t, 60, func(seed uint64) error {
+		c := newKeptChaos(seed)
+		err := c.run(1500)
+		all.lives += c.lives
+		all.stops += c.stops
+		all.restarts += c.restarts
+		all.came += c.came
+		return err
+	})
+	t.Logf("%d lives, %d ended by the disk, %d of these while it was read; %d jobs came back", all.lives, all.stops, all.restarts, all.came)
+	if *seedFlag == 0 && (all.stops == 0 || all.restarts == 0 || all.came == 0) {
+		t.Errorf("of crashes, crashes of starts and jobs that come back, some are missing: %+v", all)
+	}
+}
+
+// reboots are how often a world has begun anew.
+type reboots struct {
+	lives    int
+	stops    int // the disk has stopped it
+	restarts int // meanwhile it was read
+	came     int // jobs that came back
+}
+
+// A keptChaos is a chaos with a journal on a disk that stops.
+type keptChaos struct {
+	*chaos
+	disk   *fakedisk.Disk
+	synced bool // what is acknowledged is on the disk; else it is with the kernel
+	reboots
+}
+
+func newKeptChaos(seed uint64) *keptChaos {
+	d := fakedisk.New(seed)
+	k := &keptChaos{disk: d, synced: seed%4 > 0}
+	cfg := &router.Journal{Disk: d, SegmentSize: journal.SegmentMin}
+	if !k.synced {
+		cfg.Sync = journal.SyncNever
+	}
+	k.chaos = newChaosWith(seed, cfg)
+	k.kept = true
+	k.w.steady = k.rng.IntN(2) == 0
+	k.arm()
+	return k
+}
+
+// arm has the disk stop the machine some time soon, or not.
+func (k *keptChaos) arm() {
+	k.disk.Ops, k.disk.CrashAt = 0, 0
+	if k.rng.IntN(4) > 0 {
+		k.disk.CrashAt = 1 + k.rng.IntN(120)
+	}
+}
+
+func (k *keptChaos) run(n int) error {
+	defer func() { k.w.Close() }()
+	for k.steps < n {
+		k.steps++
+		err := k.step()
+		if errors.Is(err, ErrDown) || err == nil && (k.w.Down() != nil || k.rng.IntN(300) == 0) {
+			err = k.crash()
+		}
+		if err != nil {
+			return fmt.Errorf("step %d of life %d, %d shards: %w", k.steps, k.lives, len(k.w.D.Shards()), err)
+		}
+	}
+	k.disk.CrashAt = 0
+	if k.w.Down() != nil {
+		if err := k.crash(); err != nil {
+			return err
+		}
+		k.disk.CrashAt = 0
+	}
+	return k.comesBackAsItWas()
+}
+
+// crash ends this life, and begins the next.
+func (k *keptChaos) crash() error {
+	if k.w.Down() != nil {
+		k.stops++
+	}
+	for _, cn := range k.live {
+		if err := k.read(cn); err != nil { // it has left the server
+			return err
+		}
+	}
+	k.dead = append(k.dead, k.live...)
+	k.live = nil
+	for {
+		if k.synced && k.rng.IntN(3) > 0 {
+			k.disk.Cut()
+		} else {
+			k.disk.Kill()
+		}
+		k.arm()
+		err := k.w.Reboot()
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, ErrDown) || !k.disk.Dead {
+			return err
+		}
+		k.restarts++
+	}
+	k.lives++
+	for _, sh := range k.w.D.Shards() {
+		k.came += int(sh.Counts().Ready + sh.Counts().Delayed + sh.Counts().Buried)
+	}
+	if err := k.w.D.CheckShards(); err != nil {
+		return err
+	}
+	return k.conserved()
+}
+
+// comesBackAsItWas: once all that was asked for is committed, a restart changes nothing that
+// is not the clients'.
+func (k *keptChaos) comesBackAsItWas() error {
+	if err := k.rest(); err != nil {
+		return fmt.Errorf("at rest in life %d: %w", k.lives, err)
+	}
+	for _, cn := range k.live {
+		k.vanish(cn)
+	}
+	if err := k.rest(); err != nil {
+		return fmt.Errorf("after all have left life %d: %w", k.lives, err)
+	}
+	before := k.digests()
+	if err := k.crash(); err != nil {
+		return err
+	}
+	k.disk.CrashAt = 0
+	if after := k.digests(); k.w.steady && !slices.Equal(before, after) {
+		return fmt.Errorf("the shards' digests are %x after a restart, were %x", after, before)
+	}
+	// A pause keeps a tube, and is longer by as much as the clock was set between two lives.
+	if err := k.w.Pass(10_000 * time.Hour); err != nil {
+		return err
+	}
+	return empty(k.w)
+}
+
+// digests are those of all shards.
+func (k *keptChaos) digests() (all []uint64) {
+	var b shard.Batch
+	k.w.D.Stamp(&b)
+	for _, sh := range k.w.D.Shards() {
+		all = append(all, sh.Digest(&b))
+	}
+	return all
+}

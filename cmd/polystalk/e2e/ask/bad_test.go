@@ -104,8 +104,9 @@ func TestBadServers(t *testing.T) {
 		{"an empty problem", answer(500, "application/problem+json", "{}"), fault.System, "is no polystalkd"},
 	} {
 		t.Run(tt.about, func(t *testing.T) {
+			t.Parallel() // some say nothing for all of the time
 			p := &program{t: t, server: tt.server}
-			o := p.must(tt.code, "stats", "--timeout", "500ms")
+			o := p.must(tt.code, "stats", "--timeout", "10s")
 			if !strings.Contains(o.stderr, tt.want) || o.stdout != "" {
 				t.Errorf("%s%q, want something about %q", o.stdout, o.stderr, tt.want)
 			}
@@ -180,11 +181,11 @@ func TestBusyServer(t *testing.T) {
 	}))
 	defer h.Close()
 	p := &program{t: t, server: h.URL}
-	if o := p.must(0, "stats", "--jq", ".version", "--timeout", "50ms"); o.stdout != "x\n" || asked != 3 {
+	if o := p.must(0, "stats", "--jq", ".version", "--timeout", "10s"); o.stdout != "x\n" || asked != 3 {
 		t.Errorf("%q after %d requests", o.stdout, asked)
 	}
 	asked = -100
-	if o := p.must(fault.System, "stats", "--timeout", "50ms"); !strings.Contains(o.stderr, "try again") {
+	if o := p.must(fault.System, "stats", "--timeout", "1s"); !strings.Contains(o.stderr, "try again") {
 		t.Errorf("%q", o.stderr)
 	}
 }

@@ -30,7 +30,7 @@ const acceptMax = 16
 // bellUnits is how often a bell can be read: for ever.
 const bellUnits = 1 << 62
 
-// addAcceptor is called in the event loop.
+// addAcceptor is called in the event loop. It does not look at the listener yet.
 func (in *listener) addAcceptor(l *eventLoop) error {
 	a := &acceptor{in: in, at: l}
 	a.wait.Store(int64(retryMin))
@@ -49,7 +49,7 @@ func (in *listener) addAcceptor(l *eventLoop) error {
 	in.mu.Lock()
 	in.acceptors = append(in.acceptors, a)
 	in.mu.Unlock()
-	return a.open()
+	return nil
 }
 
 // newBell makes a descriptor that can always be read, in small pieces.

@@ -58,6 +58,13 @@ func (r *Reactor) listen(l net.Listener, f session.Front) error {
 			return err
 		}
 	}
+	// Nobody is let in before all loops have what they need for it.
+	for _, a := range in.acceptors {
+		if err := a.open(); err != nil {
+			in.close()
+			return err
+		}
+	}
 	<-in.done
 	return nil
 }

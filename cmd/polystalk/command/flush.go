@@ -137,7 +137,7 @@ func (a *App) flushByWire(ctx context.Context, c *wire.Conn, f *flush) error {
 			}
 			// As many as were counted: others may put jobs all the time.
 			for left := of[state]; left > 0; left-- {
-				gone, err := c.Pop(ctx, f.tube, state, s.add)
+				gone, err := c.Pop(ctx, f.tube, state, s.keep)
 				if err != nil {
 					return err
 				}

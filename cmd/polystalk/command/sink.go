@@ -125,6 +125,18 @@ func (s *sink) add(job []byte) error {
 	return err
 }
 
+// keep writes a job that is about to be deleted: when it returns, the end of the program, or a
+// disk that has no more room, cannot lose it.
+func (s *sink) keep(job []byte) error {
+	if s.w == nil {
+		return nil
+	}
+	if err := s.add(job); err != nil {
+		return err
+	}
+	return s.w.Flush()
+}
+
 // saveTo has write fill a new file, which lasts when it returns. What was written stays if it
 // fails: jobs may be gone from the server by then.
 func (a *App) saveTo(name string, write func(*sink) error) error {

@@ -102,6 +102,9 @@ func (a *App) run(ctx context.Context, c *api.Client, b *bulk, o admin.NewOperat
 	if err := json.Unmarshal(counted, &dry); err != nil {
 		return fmt.Errorf("the server's answer cannot be read: %w", err)
 	}
+	if dry.Problem != nil {
+		return api.ProblemFault(dry.Problem) // there are more than it has counted
+	}
 	left := dry.Matched - skippedOf(dry)
 	if b.consent.dryRun {
 		if err := a.done(counted, "%s: it would be %s %s%s", o.Action, jobs(left), b.where(), reasons(dry)); err != nil {

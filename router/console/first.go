@@ -46,7 +46,7 @@ func joined(texts map[string][]byte) (map[string][]byte, error) {
 			if others[from] == nil {
 				others[from] = make(map[string]bool)
 			}
-			for _, n := range strings.Split(names, ", ") {
+			for n := range strings.SplitSeq(names, ", ") {
 				others[from][n] = true
 			}
 		}

@@ -1,6 +1,6 @@
 // What is done to many jobs: counted first, confirmed, then done to those that were counted.
 import { html, useEffect, useState } from './vendor/preact.mjs';
-import { get, request, idempotencyKey } from './api.mjs';
+import { get, request, idempotencyKey, Problem } from './api.mjs';
 import { complain, link, notify, openDialog, refresh } from './state.mjs';
 import { confirm, Button } from './parts.mjs';
 import { group, plural } from './format.mjs';
@@ -22,6 +22,7 @@ export const actOnMany = (action, select, { name, more = {} } = {}) => attempt(a
   const [verb, done] = verbs[action];
   const counted = await settled(await request('POST', 'operations', { json: { action, select, dry_run: true, ...more } }), `Counting …`);
   if (!counted) return false;
+  if (counted.state !== 'done') throw new Problem(409, counted.problem || { title: 'The jobs could not be counted', remedy: 'try again' });
   const n = counted.matched;
   if (n === 0) {
     notify('Nothing matches: there is no such job now');

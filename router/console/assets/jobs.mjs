@@ -84,10 +84,9 @@ export function Jobs({ of, empty }) {
   const list = useJobs(of.path, { ...of.params, body: bodies ? 'preview' : undefined, limit: of.limit || 100 });
   const [selected, select] = useSelection();
   const shown = columns.filter((c) => !of.without.includes(c.key) && (bodies || c.key !== 'body'));
-  const chosen = list.rows.filter((j) => selected.has(j.id));
   const verbs = of.state ? applies[of.state] : ['delete'];
   return html`
-    ${may('operate') && list.rows.length > 0 && html`<${Deeds} of=${of} verbs=${verbs} chosen=${chosen} done=${() => select(new Set())} />`}
+    ${may('operate') && list.rows.length > 0 && html`<${Deeds} of=${of} verbs=${verbs} chosen=${selected} done=${() => select(new Set())} />`}
     <${Trouble} problem=${list.problem} />
     ${list.searching && html`<p class="dim num">Searching: ${group(list.looked || 0)} jobs so far …</p>`}
     <${Table} label="jobs" columns=${shown} rows=${list.rows} keyOf=${(j) => j.id} fresh=${list.of}
@@ -97,8 +96,10 @@ export function Jobs({ of, empty }) {
     ${list.more && html`<div class="line"><${Button} onClick=${list.more}>Load more</${Button}><span class="dim">there are more</span></div>`}`;
 }
 
+// Deeds are what can be done. chosen are the ids of those that are selected, in the list or not
+// any more: without any it is all that match.
 function Deeds({ of, verbs, chosen, done }) {
-  const n = chosen.length;
+  const n = chosen.size;
   const act = async (verb) => {
     const more = {};
     if (verb === 'move') {
@@ -106,7 +107,7 @@ function Deeds({ of, verbs, chosen, done }) {
       if (!to) return;
       more.to = to;
     }
-    const select = n ? { ...of.select, ids: chosen.map((j) => j.id) } : of.select;
+    const select = n ? { ...of.select, ids: [...chosen] } : of.select;
     if (await actOnMany(verb, select, { name: of.name, more })) done();
   };
   return html`<div class="buttons" role="group" aria-label="what to do">

@@ -185,12 +185,12 @@ export function Table({ label, columns, rows, keyOf, sort, onSort, open, selecte
 
 const cls = (c) => [c.right && 'right', c.wide && 'wide'].filter(Boolean).join(' ') || undefined;
 
-/** useSelection is a set of keys, which ends with the page. */
+/** useSelection is a set of keys, which ends with the page, or when others are looked for on it. */
 export function useSelection() {
   const [selected, set] = useState(new Set());
   const where = route.use();
   useEffect(() => { selecting.set(selected.size); return () => selecting.set(0); }, [selected]);
-  useEffect(() => { set(new Set()); }, [where.page, where.args.join('/'), where.params.state]);
+  useEffect(() => { set(new Set()); }, [where.page, where.args.join('/'), where.params.state, where.params.tube, where.params.contains, where.params.older]);
   return [selected, set];
 }
 

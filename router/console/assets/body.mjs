@@ -6,6 +6,7 @@ import { group } from './format.mjs';
 
 const foldAbove = 4096; // octets: of longer ones the beginning is drawn until somebody wants more
 const tokensMost = 256 << 10; // octets that are taken apart to be shown as what they mean
+const indentMost = 50; // levels: what is deeper stands no further to the right
 
 /**
  * Body shows one; octets is a Uint8Array, the first of the body's of octets; href is where the
@@ -69,7 +70,7 @@ function jsonTokens(text) {
 function Json({ tokens }) {
   const out = [];
   let depth = 0;
-  const line = () => out.push('\n' + '  '.repeat(depth));
+  const line = () => out.push('\n' + '  '.repeat(Math.min(depth, indentMost)));
   tokens.forEach((t, i) => {
     const next = tokens[i + 1];
     if (t === '{' || t === '[') {
@@ -99,8 +100,13 @@ function php(text) {
     if (at === octets.length) throw new Error('end');
     return new TextDecoder().decode(octets.subarray(start, at++));
   };
+  const length = () => { // of no more than there is: nothing leads back, or goes on for ever
+    const n = until(':');
+    if (!/^\d+$/.test(n) || Number(n) > octets.length) throw new Error('length');
+    return Number(n);
+  };
   const string = () => {
-    const n = Number(until(':'));
+    const n = length();
     const s = new TextDecoder().decode(octets.subarray(at + 1, at + 1 + n));
     if (octets[at] !== 34 || octets[at + 1 + n] !== 34) throw new Error('string');
     at += n + 2;
@@ -114,7 +120,7 @@ function php(text) {
     return s + (n ? '\n' + '  '.repeat(depth) : '');
   };
   const value = (depth) => {
-    if (depth > 50) throw new Error('depth');
+    if (depth > indentMost) throw new Error('depth');
     const kind = String.fromCharCode(octets[at]);
     if (kind === 'N') { if (until(';') !== 'N') throw new Error('null'); return 'null'; }
     at += 2;
@@ -122,8 +128,8 @@ function php(text) {
       case 'i': case 'd': return until(';');
       case 'b': return until(';') === '1' ? 'true' : 'false';
       case 's': { const s = string(); if (octets[at++] !== 59) throw new Error('end'); return JSON.stringify(s); }
-      case 'a': return 'array(' + members(Number(until(':')), depth) + ')';
-      case 'O': { const name = string(); at++; return name.replace(/\0/g, '·') + ' {' + members(Number(until(':')), depth) + '}'; }
+      case 'a': return 'array(' + members(length(), depth) + ')';
+      case 'O': { const name = string(); at++; return name.replace(/\0/g, '·') + ' {' + members(length(), depth) + '}'; }
       case 'R': case 'r': return '→ ' + until(';');
       default: throw new Error(kind);
     }

@@ -15,7 +15,7 @@ export default function Job({ args: [id] }) {
   const j = answer.value && answer.value.value;
   const size = j && j.body_bytes;
   const how = size > bodyMost && sees() === 'full' ? 'preview' : sees();
-  const body = usePolled((signal) => (size === undefined || how === 'none' ? Promise.resolve(undefined) : get('jobs/' + id, { body: how }, { signal })), 0, [id, size, how]);
+  const body = usePolled((signal) => (size === undefined || how === 'none' ? Promise.resolve(undefined) : get('jobs/' + id, { body: how }, { signal })), 0, [id, size, how, answer.value && answer.value.etag]);
   const gone = answer.problem && answer.problem.status === 404;
   if (!j || gone) {
     return html`<h1>Job ${id}</h1>${gone ? html`<${Empty}>There is no job ${id} now: it was deleted, or never was.</${Empty}>` : html`<${Trouble} problem=${answer.problem} />`}`;
@@ -23,7 +23,7 @@ export default function Job({ args: [id] }) {
   return html`
     <p class="crumbs"><a href=${link('tubes')}>Tubes</a> / <a class="name" href=${link('tube', [j.tube_path], { state: j.state === 'ready' ? '' : j.state })}>${j.tube}</a></p>
     <div class="line"><h1>Job <span class="num">${j.id}</span></h1><${State} state=${j.state} /><${Copy} text=${j.id}>copy the id</${Copy}>
-      ${may('operate') && html`<${Deeds} j=${j} etag=${answer.value.etag} body=${body.value} />`}</div>
+      ${may('operate') && html`<${Deeds} j=${j} />`}</div>
     <dl class="facts">
       <${Fact} name=${j.state + ' for'}><${Age} s=${j.state_seconds} /></${Fact}>
       ${j.state === 'reserved' && html`<${Left} seconds=${j.left_seconds} at=${answer.at} name="time to run left" />`}
@@ -53,7 +53,7 @@ function Left({ seconds, at, name }) {
   return html`<${Fact} name=${name}><${Age} s=${Math.max(0, seconds - (now - at) / 1000)} /></${Fact}>`;
 }
 
-function Deeds({ j, etag, body }) {
+function Deeds({ j }) {
   const held = j.state === 'reserved';
   const post = (verb, more = {}) => request('POST', `jobs/${j.id}/${verb}`, more);
   const sure = (verb) => (held ? confirm({ title: `${verb} a job that a worker has?`, text: 'What the worker says of it from then on is answered as for a job that is not there.', verb, danger: true }) : Promise.resolve(true));
@@ -61,6 +61,12 @@ function Deeds({ j, etag, body }) {
     const ok = await confirm({ title: `Delete job ${j.id}?`, text: held ? 'A worker has it: its own delete will be answered by NOT_FOUND. It is gone for good.' : 'It is gone for good.', verb: 'Delete' });
     if (ok && await once(`Job ${j.id} was deleted`, () => request('DELETE', 'jobs/' + j.id, { params: held ? { force: true } : {} }))) go('tube', [j.tube_path]);
   };
+  // The form is of one answer: with the tag of another, what others change would be lost.
+  const edit = () => once('', async () => {
+    const full = sees() === 'full' && j.body_bytes <= bodyMost; // of a part nothing can be changed
+    const { value, etag } = await get('jobs/' + j.id, { body: full ? 'full' : undefined }, { whole: true });
+    openDialog((close) => html`<${Edit} j=${value} etag=${etag} close=${close} />`);
+  });
   const elsewhere = async (verb, done) => {
     const to = await askTube(`${verb === 'move' ? 'Move' : 'Copy'} job ${j.id} to which tube?`, verb === 'move' ? 'Move' : 'Copy');
     if (!to) return;
@@ -74,7 +80,7 @@ function Deeds({ j, etag, body }) {
     ${(j.state === 'buried' || j.state === 'delayed') && html`<${Button} kind="main" onClick=${() => once(`Job ${j.id} is ready`, () => post('kick'))}>Kick</${Button}>`}
     ${held && html`<${Button} onClick=${async () => { if (await sure('Take back')) once(`Job ${j.id} is ready again`, () => post('release')); }}>Take back …</${Button}>`}
     ${j.state !== 'buried' && html`<${Button} onClick=${async () => { if (await sure('Bury')) once(`Job ${j.id} is buried`, () => post('bury', { params: held ? { force: true } : {} })); }}>${held ? 'Bury …' : 'Bury'}</${Button}>`}
-    ${!held && html`<${Button} onClick=${() => openDialog((close) => html`<${Edit} j=${j} etag=${etag} body=${body} close=${close} />`)}>Edit</${Button}>`}
+    ${!held && html`<${Button} onClick=${edit}>Edit</${Button}>`}
     ${!held && html`<${Button} onClick=${() => elsewhere('move', 'moved')}>Move …</${Button}>`}
     <${Button} onClick=${() => elsewhere('copy', 'copied')}>Copy …</${Button}>
     <${Button} kind="danger" onClick=${remove}>Delete …</${Button}></div>`;
@@ -82,13 +88,15 @@ function Deeds({ j, etag, body }) {
 
 // Edit changes what was changed in the form, and only if the job is still what it was when the
 // form was opened.
-function Edit({ j, etag, body, close }) {
-  const text = body && sees() === 'full' && body.body_bytes <= bodyMost ? body.body : undefined; // of a part nothing can be changed
+function Edit({ j, etag, close }) {
+  const lines = j.body !== undefined ? asLines(j.body) : undefined;
+  const text = lines && lines.text;
   const start = { pri: j.pri, ttr_seconds: j.ttr_seconds, delay_seconds: Math.ceil(j.left_seconds), body: text };
   const [form, set] = useState(start);
   const [problem, fail] = useState();
   const field = (key, title, least) => html`<label>${title}<input type="number" min=${least} max="4294967295" required value=${form[key]} onInput=${(e) => set({ ...form, [key]: e.target.value === '' ? '' : Number(e.target.value) })} /></label>`;
   const change = Object.fromEntries(Object.entries(form).filter(([k, v]) => v !== start[k]));
+  if (change.body !== undefined) change.body = change.body.replaceAll('\n', lines.end);
   const done = async (e) => {
     e.preventDefault();
     try {
@@ -102,6 +110,15 @@ function Edit({ j, etag, body, close }) {
     <h2 id="dialog-title">Edit job ${j.id}</h2>
     <div class="fields">${field('pri', 'Priority, 0 first', 0)}${j.state !== 'buried' && field('delay_seconds', 'Delay from now, s', 0)}${field('ttr_seconds', 'Time to run, s', 1)}</div>
     ${text !== undefined && html`<label>Body<textarea rows="12" spellcheck=${false} value=${form.body} onInput=${(e) => set({ ...form, body: e.target.value })}></textarea></label>`}
+    ${j.body !== undefined && !lines && html`<p class="dim">The lines of the body end in ways that a form would change: <code>polystalk edit ${j.id} --editor</code> keeps them.</p>`}
     <${Trouble} problem=${problem} />
     <div class="buttons"><button type="submit" class="main" disabled=${Object.keys(change).length === 0}>Save</button><${Button} onClick=${() => close()}>Cancel</${Button}></div></form>`;
+}
+
+// asLines is a text as fields of forms have it, whose lines end by LF alone, and how its lines
+// end; undefined: there are several ways, which such a field would make one.
+function asLines(text) {
+  const end = text.includes('\r\n') ? '\r\n' : '\n';
+  const lines = text.replaceAll('\r\n', '\n');
+  return !lines.includes('\r') && lines.replaceAll('\n', end) === text ? { text: lines, end } : undefined;
 }

@@ -9,6 +9,7 @@ import { Dialogs, Notices, Trouble, keyTable } from './parts.mjs';
 import { clock } from './format.mjs';
 
 const pages = {
+  __proto__: null, // what is looked for stands in the URL, and may be anything
   overview: { title: 'Overview', key: 'o' },
   tubes: { title: 'Tubes', key: 't' },
   buried: { title: 'Buried', key: 'b' },
@@ -16,7 +17,7 @@ const pages = {
   operations: { title: 'Operations', key: 'p' },
   server: { title: 'Server', key: 's' },
 };
-const parts = { tube: 'tubes', job: 'tubes' }; // pages below another
+const parts = { __proto__: null, tube: 'tubes', job: 'tubes' }; // pages below another
 
 const loaded = { overview: { view: Overview } };
 

@@ -9,7 +9,7 @@ let plot; // uPlot, once it is there
 const loading = () => plot || (plot = import('./vendor/uplot.mjs').then((m) => m.default));
 
 /** The spans that can be seen: what is asked for, and how often it is asked for again. */
-export const spans = { '1h': { text: '1 h', seconds: 3600, every: 5000 }, '24h': { text: '24 h', seconds: 86400, every: 60000 } };
+export const spans = { __proto__: null, '1h': { text: '1 h', seconds: 3600, every: 5000 }, '24h': { text: '24 h', seconds: 86400, every: 60000 } };
 
 /** Spans are the buttons by which one of them is chosen. */
 export const Spans = ({ span }) => html`<div class="choice" role="group" aria-label="span">${Object.entries(spans).map(([k, s]) => html`

@@ -10,7 +10,7 @@ import { Graph, Spans, spans, useHistory } from './graph.mjs';
 import { age, count, plural, rate } from './format.mjs';
 
 const series = ['put_per_second', 'delete_per_second', 'wait_p50_seconds', 'wait_p99_seconds'];
-const orders = { oldest: 'oldest first', newest: 'newest first', next: 'next to be served', scan: 'in any order' };
+const orders = { __proto__: null, oldest: 'oldest first', newest: 'newest first', next: 'next to be served', scan: 'in any order' };
 
 export default function Tube({ args: [path], params }) {
   const tube = usePolled((signal) => get('tubes/' + path, {}, { signal }), 2000, [path]);

@@ -108,6 +108,7 @@ export default function Tubes({ params }) {
 }
 
 const sorts = {
+  __proto__: null,
   name: (t) => t.name, ready: (t) => t.jobs.ready, reserved: (t) => t.jobs.reserved, delayed: (t) => t.jobs.delayed, buried: (t) => t.jobs.buried,
   oldest: (t) => t.oldest_ready_seconds, total: (t) => t.jobs_total, using: (t) => t.using, bytes: (t) => t.job_body_bytes, watching: (t) => t.watching, waiting: (t) => t.waiting,
 };

@@ -87,3 +87,28 @@ func TestPathsMayHaveAPrefix(t *testing.T) {
 	w.do("GET", "/q/", ask{host: "evil.example"}).wants(t, 421, "wrong-host")
 	w.do("POST", "/q/", ask{}).wants(t, 404, "not-found")
 }
+
+// TestPrefixEndsWhereAPathBegins: what begins as a path of the server's, behind a prefix or not,
+// is that path. Its end alone is none: a name in it may be that of another route.
+func TestPrefixEndsWhereAPathBegins(t *testing.T) {
+	w := newWorld(t, setup{})
+	for _, tt := range []struct {
+		method, path string
+		want         int
+	}{
+		{"GET", "/q/api/v1/tubes/a/livez", 404},
+		{"GET", "/q/api/v1/tubes/a/b/metrics", 404},
+		{"GET", "/q/api/v1/nothing/api/v1/session", 404},
+		{"DELETE", "/q/api/v1/tubes", 405},
+		{"POST", "/q/livez", 405},
+		// Whoever puts a path behind a prefix that ends with a slash is not led elsewhere.
+		{"GET", "/q//api/v1/session", 200},
+		{"GET", "/q/r//livez", 200},
+		{"GET", "/q/api//v1/session", 404},
+		{"GET", "/q/api/v1/../v1/session", 404},
+	} {
+		if a := w.do(tt.method, tt.path, ask{}); a.status != tt.want {
+			t.Errorf("%s %s: %d, want %d: %s", tt.method, tt.path, a.status, tt.want, a.body)
+		}
+	}
+}

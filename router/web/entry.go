@@ -64,12 +64,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, id))
 	handler, pattern := s.mux.Handler(r)
+	if pattern == "" {
+		if plain := s.unprefixed(r); plain != nil {
+			r = plain
+			handler, pattern = s.mux.Handler(r)
+		}
+	}
 	if pattern != "" {
 		s.mux.ServeHTTP(w, r)
-		return
-	}
-	if plain := s.unprefixed(r); plain != nil {
-		s.mux.ServeHTTP(w, plain)
 		return
 	}
 	// The mux has a text of its own for what it does not know; its header Allow is right.

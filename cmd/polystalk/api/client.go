@@ -219,17 +219,20 @@ func (c *Client) problem(ctx context.Context, r Request, res *http.Response, bod
 	if (p.Status == http.StatusNotFound || p.Status == http.StatusMethodNotAllowed) && !r.Probe && !c.knows(ctx, r) {
 		return p, fault.New(fault.Usage, "the server at %s is older than this program, and has no %s %s: upgrade it, or use the polystalk of its version", c.target.Name, r.Method, r.Path)
 	}
-	if own := remedyOf(r, p); own != "" {
+	if own := remedyOf(r, p, c.token != ""); own != "" {
 		p.Remedy = own
 	}
 	return p, ProblemFault(p)
 }
 
 // remedyOf is what to do, in the words of the command line, about what is not there or may
-// not be done; empty: what the server says.
-func remedyOf(r Request, p *admin.Problem) string {
+// not be done; known: a token was given. Empty: what the server says.
+func remedyOf(r Request, p *admin.Problem, known bool) string {
 	switch p.Type {
 	case admin.ProblemPath + admin.ReadOnly.Slug:
+		if !known {
+			return "give a token by --token-file; a server has some if it was started with --http-tokens-file"
+		}
 		return "give another one by --token-file"
 	case admin.ProblemPath + admin.NotFound.Slug:
 	default:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -44,7 +45,7 @@ const timeoutDefault = 10 * time.Second
 
 // flags adds those that all commands have that talk to servers.
 func (a *App) flags(fs *pflag.FlagSet) {
-	fs.StringVar(&a.server, "server", "", "the server: http://HOST:PORT, https://…, unix:PATH, beanstalk://HOST:PORT or beanstalk+unix:PATH; default: $"+target.Variable+", or the first that is there of "+fmt.Sprint(target.Places))
+	fs.StringVar(&a.server, "server", "", "the server: http://HOST:PORT, https://…, unix:PATH, beanstalk://HOST:PORT or beanstalk+unix:PATH; default: $"+target.Variable+", or the first that is there of "+strings.Join(target.Places, ", "))
 	fs.StringVar(&a.tokenFile, "token-file", "", "a file that holds the token alone; default: $POLYSTALK_TOKEN_FILE")
 	fs.DurationVar(&a.timeout, "timeout", timeoutDefault, "how long the server may be silent")
 	fs.BoolVarP(&a.verbose, "verbose", "v", false, "say on standard error which server is asked")
@@ -54,7 +55,7 @@ func (a *App) flags(fs *pflag.FlagSet) {
 
 // prepare makes the printer, once flags are known.
 func (a *App) prepare() error {
-	a.printer = &output.Printer{Out: a.out, Format: a.format, Screen: a.Screens.Out}
+	a.printer = &output.Printer{Out: a.out, Err: a.Err, Format: a.format, Screen: a.Screens.Out}
 	if a.jq != "" {
 		var err error
 		if a.printer.JQ, err = output.NewFilter(a.jq); err != nil {

@@ -155,8 +155,8 @@ func (p *picking) query() queue.JobQuery {
 	}
 }
 
-// open opens a file, or standard input if it is named -.
-func (a *App) open(file string) (io.ReadCloser, error) {
+// open opens a file, or standard input if it is named -. The error ends in what else to give.
+func (a *App) open(file, remedy string) (io.ReadCloser, error) {
 	if file == "-" {
 		if f, ok := a.In.(*os.File); ok {
 			return f, nil // it may be a file whose size is known; nobody reads it afterwards
@@ -165,7 +165,7 @@ func (a *App) open(file string) (io.ReadCloser, error) {
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, fault.New(fault.System, "the file cannot be read: %v", err)
+		return nil, fault.New(fault.System, "the file cannot be read: %v: %s", err, remedy)
 	}
 	return f, nil
 }

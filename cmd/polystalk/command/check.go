@@ -161,7 +161,7 @@ func (v *verdict) figures(ctx context.Context, q queue.Queue, tube string, set m
 		t, wanted := set[f.flag]
 		n, told := f.value(s)
 		if !told && wanted {
-			what := "tell " + f.flag + " of a tube"
+			what := "tell --" + f.flag + " of a tube"
 			if f.flag == "connections" {
 				return fault.New(fault.Usage, "--connections are the server's: leave --tube out")
 			}

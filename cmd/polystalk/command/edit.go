@@ -63,7 +63,7 @@ changed only if it still is what it was then.`,
 				o.Set = admin.SetJobs{Pri: change.Pri, DelaySeconds: change.DelaySeconds, TTRSeconds: change.TTRSeconds}
 				return a.run(cmd.Context(), c, b, o)
 			case cmd.Flags().Changed("body"):
-				in, err := a.open(e.body)
+				in, err := a.open(e.body, "give the file that holds the body, or - for standard input")
 				if err != nil {
 					return err
 				}

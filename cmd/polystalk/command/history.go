@@ -57,7 +57,9 @@ func (a *App) historyCommand() *cobra.Command {
 			if f := a.printer.Format; f == "json" {
 				return a.printer.Show(document, output.View{})
 			}
-			rows, view, err := points(document, strings.Split(series, ","))
+			// Who reads a table does not want hundreds of hyphens of before the server was started.
+			known := a.printer.Format == "table" || a.printer.Format == "wide"
+			rows, view, err := points(document, strings.Split(series, ","), known)
 			if err != nil {
 				return err
 			}
@@ -71,8 +73,9 @@ func (a *App) historyCommand() *cobra.Command {
 	return c
 }
 
-// points are a history as a list with a row for each time.
-func points(document []byte, series []string) ([]byte, output.View, error) {
+// points are a history as a list with a row for each time; known: from the first of which
+// anything is known.
+func points(document []byte, series []string, known bool) ([]byte, output.View, error) {
 	view := output.View{Rows: "points", Name: "time", Columns: []output.Column{views.Column("TIME", "time", output.Moment)}}
 	var h admin.History
 	if err := json.Unmarshal(document, &h); err != nil || h.StepSeconds <= 0 {
@@ -100,6 +103,11 @@ func points(document []byte, series []string) ([]byte, output.View, error) {
 			if p := h.Series[name]; i < len(p) && !math.IsNaN(float64(p[i])) {
 				rows[i][name] = p[i]
 			}
+		}
+	}
+	if known {
+		for len(rows) > 1 && len(rows[0]) == 1 {
+			rows = rows[1:]
 		}
 	}
 	b, err := json.Marshal(map[string]any{"points": rows})

@@ -60,7 +60,7 @@ part, is refused without --skip, so that nothing is put twice unasked.`,
 			if w, ok := q.(*wire.Conn); ok {
 				w.Detach() // else nobody would know of the job that is under way
 			}
-			in, err := a.open(args[0])
+			in, err := a.open(args[0], "give the file that polystalk export has written, or - for standard input")
 			if err != nil {
 				return err
 			}

@@ -54,9 +54,9 @@ octet. The id of the job is shown.`,
 			case cmd.Flags().Changed("body"):
 				in = io.NopCloser(strings.NewReader(body))
 			case len(args) > 1:
-				in, err = a.open(args[1])
+				in, err = a.open(args[1], "give the file that holds the body, or the body itself by --body")
 			default:
-				in, err = a.open("-")
+				in, err = a.open("-", "")
 			}
 			if err != nil {
 				return err

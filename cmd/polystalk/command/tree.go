@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -52,6 +53,9 @@ const (
 	groupRest   = "rest"
 )
 
+// ofParser is what strconv says of its own functions, which is nothing to who types flags.
+var ofParser = regexp.MustCompile(`strconv\.\w+: parsing "[^"]*": `)
+
 // Tree is all commands. Those that made it run against what is in a.
 func (a *App) Tree() *cobra.Command {
 	if a.out == nil {
@@ -87,7 +91,8 @@ said. It looks after journals, too (polystalkd's -b).
 	root.SetOut(a.out)
 	root.SetErr(a.Err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fault.New(fault.Usage, "%s%v: see %s --help", about(cmd), err, cmd.CommandPath())
+		text := ofParser.ReplaceAllString(err.Error(), "")
+		return fault.New(fault.Usage, "%s%s: see %s --help", about(cmd), text, cmd.CommandPath())
 	})
 	root.SetHelpTemplate(helpTemplate + "\n" + fault.Codes)
 	a.flags(root.PersistentFlags())

@@ -17,7 +17,8 @@ var Formats = []string{"table", "wide", "json", "jsonl", "name"}
 // A Printer shows documents in one format. It is of one goroutine.
 type Printer struct {
 	Out    io.Writer
-	Format string // of Formats; empty: the first, or json with a filter
+	Err    io.Writer // where it is said that a table has no rows; nil: nowhere
+	Format string    // of Formats; empty: the first, or json with a filter
 	JQ     *Filter
 	Screen bool // Out is a terminal
 }
@@ -188,6 +189,9 @@ func (p *Printer) indent(document []byte, prefix, end string) error {
 
 // Close shows what was kept until the end.
 func (l *List) Close() error {
+	if l.N == 0 && l.v.Empty != "" && l.p.Err != nil && (l.p.Format == "table" || l.p.Format == "wide") {
+		fmt.Fprintf(l.p.Err, "polystalk: %s\n", l.v.Empty)
+	}
 	if l.v.Rows == "" || l.p.Format != "json" {
 		return nil
 	}

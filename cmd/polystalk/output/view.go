@@ -17,7 +17,7 @@ type View struct {
 	Columns []Column // of -o table
 	Wide    []Column // that -o wide has besides
 	Name    string   // the member that -o name shows
-	Empty   string   // what is said, on standard error, of a list without rows
+	Empty   string   // what is said, on standard error, of a table without rows
 }
 
 // A Column is a member of each row.

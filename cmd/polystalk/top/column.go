@@ -101,7 +101,7 @@ var connections = &view{
 }
 
 // onlyPolystalkd are the columns, and more, of which beanstalkd's protocol does not tell.
-const onlyPolystalkd = "OLDEST, P99, BYTES, RESERVE/S, TIMEOUT/S and connections take polystalkd with --http"
+const onlyPolystalkd = "polystalkd's --http has more: OLDEST, P99, BYTES, RESERVE/S, TIMEOUT/S, --conns"
 
 // shown are the columns of which a server tells; whole: it tells of all.
 func (v *view) shown(whole bool) []column {

@@ -4,7 +4,7 @@ import "polystalk/cmd/polystalk/output"
 
 // Connections is a list of connections.
 var Connections = output.View{
-	Rows: "connections", Name: "id",
+	Rows: "connections", Name: "id", Empty: "there are no such connections",
 	Columns: []output.Column{
 		Column("ID", "id", output.Number),
 		Column("PEER", "peer", output.Text),
@@ -33,7 +33,7 @@ var Connections = output.View{
 
 // Operations is a list of operations on many jobs.
 var Operations = output.View{
-	Rows: "operations", Name: "id",
+	Rows: "operations", Name: "id", Empty: "nothing was done to many jobs since the server was started",
 	Columns: []output.Column{
 		Column("ID", "id", output.Number),
 		Column("ACTION", "action", output.Text),
@@ -57,7 +57,7 @@ var Operations = output.View{
 
 // Audit is what was changed by whom.
 var Audit = output.View{
-	Rows: "entries", Name: "number",
+	Rows: "entries", Name: "number", Empty: "nothing was changed by HTTP since the server was started",
 	Columns: []output.Column{
 		Column("TIME", "time", output.Moment),
 		Column("WHO", "name", output.Text),

@@ -200,6 +200,10 @@ func TestConnections(t *testing.T) {
 	if got := p.must(0, "history", "--last", "1h", "-o", "wide").stdout; !strings.HasPrefix(got, "TIME ") || !strings.Contains(got, "WAIT-P99") {
 		t.Errorf("%.200q", got)
 	}
+	// A table begins where anything is known; all of the hour is 720 lines.
+	if table, all := p.must(0, "history", "--last", "1h").stdout, p.must(0, "history", "--last", "1h", "-o", "jsonl").stdout; strings.Count(table, "\n") > 600 || strings.Count(all, "\n") < 700 {
+		t.Errorf("a table of %d lines, and all of %d", strings.Count(table, "\n"), strings.Count(all, "\n"))
+	}
 }
 
 // TestEditor: a body is changed in an editor, if it is still what was seen.

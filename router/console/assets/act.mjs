@@ -90,7 +90,7 @@ export const flush = (path, name, states) => attempt(async () => {
   }
   const ok = await confirm({
     title: `Flush ${plural(counted.jobs, 'job')}?`, verb: `Flush ${group(counted.jobs)}`, typed: name,
-    text: html`All ${states.join(' and ')} jobs of the tube <b class="name">${name}</b> are deleted at once. What workers hold is left alone.`,
+    text: html`All ${states.join(', ').replace(/, (?=\w+$)/, ' and ')} jobs of the tube <b class="name">${name}</b> are deleted at once. What workers hold is left alone.`,
   });
   if (!ok) return false;
   const v = await request('DELETE', `tubes/${path}/jobs`, { params: { ...params, as_of: counted.as_of } });

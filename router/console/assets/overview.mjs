@@ -3,7 +3,7 @@ import { html } from './vendor/preact.mjs';
 import { get } from './api.mjs';
 import { link, usePolled } from './state.mjs';
 import { live } from './live.mjs';
-import { Age, Bytes, Empty, Num, State, Trouble, states } from './parts.mjs';
+import { Age, Bytes, Empty, FirstJob, Num, State, Trouble, states } from './parts.mjs';
 import { Graph, Spans, spans, useHistory } from './graph.mjs';
 import { age, bytes, count, plural, rate } from './format.mjs';
 
@@ -70,7 +70,7 @@ function Looks({ server }) {
   }
   return html`<section aria-labelledby="looks">
     <h2 id="looks">Needs a look</h2>
-    ${list.length === 0 ? html`<${Empty}>${server.tubes <= 1 && server.jobs_total === 0 ? html`Nothing yet: put a first job, as with <code>printf 'put 0 0 60 5\\r\\nhello\\r\\n' | nc -N localhost 11300</code>` : 'Nothing: every tube with jobs has workers, and no job waits long.'}</${Empty}>`
+    ${list.length === 0 ? html`<${Empty}>${server.tubes <= 1 && server.jobs_total === 0 ? html`Nothing yet: <${FirstJob} />` : 'Nothing: every tube with jobs has workers, and no job waits long.'}</${Empty}>`
       : html`<ul class="looks">${list.slice(0, 12).map((l) => html`<li><span class=${'flag ' + l.why}>${l.why}</span> ${l.tube ? html`<a class="name" href=${l.href || link('tube', [l.tube.path])}>${l.tube.name}</a>` : l.href && html`<a href=${l.href}>server</a>`} <span>${l.text}</span></li>`)}
         ${list.length > 12 && html`<li class="dim">and ${plural(list.length - 12, 'more')}: see <a href=${link('tubes', [], { sort: '-oldest' })}>the tubes</a></li>`}</ul>`}
   </section>`;

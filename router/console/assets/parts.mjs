@@ -1,7 +1,7 @@
 // The parts that pages are made of.
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from './vendor/preact.mjs';
 import { age, bytes, count, group, rate } from './format.mjs';
-import { dialogs, notices, dismiss, openDialog, selecting, route } from './state.mjs';
+import { dialogs, link, notices, dismiss, openDialog, selecting, route } from './state.mjs';
 
 /** Num is a number, compact when it is large; the exact one is its title. */
 export const Num = ({ n }) => html`<span class=${n ? 'num' : 'num zero'} title=${n >= 1e6 ? group(n) : undefined}>${count(n)}</span>`;
@@ -16,13 +16,16 @@ export const State = ({ state }) => html`<span class=${'state ' + state}>${state
 /** Trouble shows a problem beside what failed. */
 export const Trouble = ({ problem }) => problem && html`
   <div class="trouble" role="alert">
-    <strong>${problem.title || 'It failed'}</strong>${problem.detail && html` <span>${problem.detail}</span>`}
+    <strong>${problem.title || 'It failed'}${problem.detail && ':'}</strong>${problem.detail && html` <span>${problem.detail}</span>`}
     ${problem.remedy && html`<div>What to do: ${problem.remedy}.</div>`}
     ${problem.requestId && html`<div class="dim">Request ${problem.requestId}</div>`}
   </div>`;
 
 /** Empty says that there is nothing, why, and what to do next. */
 export const Empty = ({ children }) => html`<div class="empty">${children}</div>`;
+
+/** FirstJob says how to put one, here and from the command line of who reads this. */
+export const FirstJob = () => html`<a href=${link('tube', ['default'])}>put a first job</a>, or from the command line <code>polystalk --server ${new URL('.', location.href).href.replace(/\/$/, '')} put mail --body hello</code>`;
 
 export const Button = ({ onClick, kind = '', children, ...rest }) => html`<button type="button" class=${kind} onClick=${onClick} ...${rest}>${children}</button>`;
 

@@ -38,7 +38,12 @@ function parseRoute() {
 }
 
 export const route = store(parseRoute());
-addEventListener('hashchange', () => route.set(parseRoute()));
+addEventListener('hashchange', () => {
+  const was = route.get();
+  route.set(parseRoute());
+  // A dialog asks about the page that it was opened on: who goes back leaves it, too.
+  if (link(was.page, was.args) !== link(route.get().page, route.get().args)) for (const d of dialogs.get()) d.close(undefined);
+});
 
 /** link is the fragment of a page. */
 export function link(page, args = [], params = {}) {

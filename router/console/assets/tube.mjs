@@ -68,7 +68,8 @@ const templates = () => { try { return JSON.parse(kept('jobs') || '{}'); } catch
 export function putDialog(path, name) { openDialog((close) => html`<${Put} path=${path} name=${name} close=${close} />`); }
 
 function Put({ path, name, close }) {
-  const [job, set] = useState({ body: '', pri: 0, delay_seconds: 0, ttr_seconds: 60 });
+  // The first priority that is not urgent, as the command line has it: what is put by hand is no more urgent than others.
+  const [job, set] = useState({ body: '', pri: 1024, delay_seconds: 0, ttr_seconds: 60 });
   const [saved, save] = useState(templates());
   const [as, setAs] = useState('');
   const [problem, fail] = useState();
@@ -131,11 +132,12 @@ function flushDialog(path, t) {
 }
 
 function Flush({ path, t, close }) {
-  const have = ['ready', 'delayed', 'buried'].filter((s) => t.jobs[s] > 0);
-  const [which, set] = useState(new Set(have));
+  // All states, whatever the figures say: they are a moment old, and the server counts.
+  const all = ['ready', 'delayed', 'buried'];
+  const [which, set] = useState(new Set(all));
   const toggle = (s) => { const next = new Set(which); if (!next.delete(s)) next.add(s); set(next); };
-  return html`<form onSubmit=${(e) => { e.preventDefault(); close(); flush(path, t.name, have.filter((s) => which.has(s))); }}>
+  return html`<form onSubmit=${(e) => { e.preventDefault(); close(); flush(path, t.name, all.filter((s) => which.has(s))); }}>
     <h2 id="dialog-title">Flush <span class="name">${t.name}</span>: which jobs?</h2>
-    ${have.map((s) => html`<label class="check"><input type="checkbox" checked=${which.has(s)} onChange=${() => toggle(s)} /> ${s} (<${Num} n=${t.jobs[s]} />)</label>`)}
+    ${all.map((s) => html`<label class="check"><input type="checkbox" checked=${which.has(s)} onChange=${() => toggle(s)} /><span>${s} (<${Num} n=${t.jobs[s]} />)</span></label>`)}
     <div class="buttons"><button type="submit" class="danger" disabled=${which.size === 0}>Count them</button><${Button} onClick=${() => close()}>Cancel</${Button}></div></form>`;
 }

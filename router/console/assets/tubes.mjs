@@ -3,7 +3,7 @@ import { html, useCallback, useEffect, useLayoutEffect, useRef, useState } from 
 import { get, request } from './api.mjs';
 import { complain, link, may, notify, onGoOn, refresh, setParams, still } from './state.mjs';
 import { useEvents } from './live.mjs';
-import { Age, Button, Bytes, Empty, Num, Rate, Table, Trouble, useSelection, confirm } from './parts.mjs';
+import { Age, Button, Bytes, Empty, FirstJob, Num, Rate, Table, Trouble, useSelection, confirm } from './parts.mjs';
 import { flush } from './act.mjs';
 import { age, clock, group, plural } from './format.mjs';
 
@@ -104,7 +104,7 @@ export default function Tubes({ params }) {
     <${Table} label="tubes" columns=${columns.filter((c) => shown.includes(c.key)).map((c) => (params.columns ? { ...c, wide: false } : c))} total=${list.matching} onSeen=${(n) => tell((was) => Math.max(was, Math.min(toldMost, Math.ceil(n / toldStep) * toldStep)))} rows=${list.rows} keyOf=${(t) => t.path} sort=${sort} onSort=${(s) => setParams({ sort: s === 'name' ? '' : s })}
       open=${(t) => link('tube', [t.path])} fresh=${list.of} more=${list.next && list.of === fresh ? () => load(list.next) : undefined}
       selected=${selected} onSelect=${may('operate') ? select : undefined}
-      empty=${list.matching !== undefined && html`<${Empty}>${match ? html`No tube's name has <b class="name">${match}</b> in it.` : html`No tube yet: put a first job, as with <code>printf 'use mail\\r\\nput 0 0 60 5\\r\\nhello\\r\\n' | nc -N localhost 11300</code>`}</${Empty}>`} />`;
+      empty=${list.matching !== undefined && html`<${Empty}>${match ? html`No tube's name has <b class="name">${match}</b> in it.` : html`No tube yet: <${FirstJob} />`}</${Empty}>`} />`;
 }
 
 const sorts = {

@@ -129,6 +129,31 @@ func TestAdminByKeyboardAlone(t *testing.T) {
 	b.quiet(notKnown, notThere) // nobody is logged in; the connection is no more
 }
 
+// TestFirstSteps: an empty server says how to put a job into this one, wherever it listens, and
+// its form puts one that is not urgent. A dialog is left with the page it is about.
+func TestFirstSteps(t *testing.T) {
+	s := serve(t)
+	b := open(t, s.base, "", look{})
+	b.reads("polystalk --server " + s.base + " put mail --body hello")
+	b.press("put a first job")
+	b.shows("the tube", "location.hash === '#/tube/default'")
+
+	b.press("Put a job")
+	b.answer("first")
+	b.shows("the form", "document.querySelector('dialog[open] textarea').value === 'first'")
+	b.eval("history.back()")
+	b.shows("the overview, and no dialog", "location.hash !== '#/tube/default' && !document.querySelector('dialog')")
+	b.visit("tube/default")
+	b.press("Put a job")
+	b.answer("first")
+	b.press("Put")
+	b.reads("was put")
+	if got := s.api("GET", "jobs/1", ""); !strings.Contains(got, `"pri":1024`) {
+		t.Errorf("the job is %s", got)
+	}
+	b.quiet()
+}
+
 // TestManyAreCountedFirst: what is done to all that match is what was counted.
 func TestManyAreCountedFirst(t *testing.T) {
 	s := serve(t)

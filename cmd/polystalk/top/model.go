@@ -82,7 +82,7 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m.press(msg)
 	case tea.PasteMsg:
 		if m.mode == filtering {
-			m.typed += msg.Content
+			return m.typing("", msg.Content)
 		}
 	}
 	return m, nil

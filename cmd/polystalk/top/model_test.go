@@ -157,6 +157,9 @@ func TestKeys(t *testing.T) {
 	}
 	m = update(t, m, tea.PasteMsg{Content: "a\x1b[2Jb"})
 	wants(t, m, `/qa\x1B[2Jb_`)
+	if m = update(t, m, tea.PasteMsg{Content: strings.Repeat("x", filterMax)}); len(m.typed) > filterMax {
+		t.Errorf("%d letters are pasted into the filter", len(m.typed))
+	}
 	if _, cmd := begin(m, key("ctrl+c")); cmd == nil || cmd() != tea.Quit() {
 		t.Error("ctrl+c does not end it in the filter")
 	}

@@ -3,11 +3,11 @@ package command
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"unicode/utf8"
 
@@ -165,9 +165,9 @@ func (a *App) editInEditor(ctx context.Context, c *api.Client, arg string, chang
 		return fmt.Errorf("a file for the body: %w", err)
 	}
 	// As other programs do it: the variable may hold arguments, too.
-	run := exec.CommandContext(ctx, "sh", "-c", editor+` "$1"`, "sh", file)
+	run := exec.Command("sh", "-c", editor+` "$1"`, "sh", file)
 	run.Stdin, run.Stdout, run.Stderr = a.In, a.Out, a.Err
-	if err := run.Run(); err != nil {
+	if err := undisturbed(run.Run); err != nil {
 		os.RemoveAll(dir)
 		return fault.New(fault.Unconfirmed, "nothing was changed: the editor has failed: %v", err)
 	}
@@ -181,13 +181,19 @@ func (a *App) editInEditor(ctx context.Context, c *api.Client, arg string, chang
 		return fault.New(fault.Unconfirmed, "nothing was changed: the body is as it was")
 	}
 	setBody(&change, after)
-	if err := c.Edit(ctx, id, change, was.Header.Get("ETag"), force); err != nil {
-		line := err.Error()
-		if !errors.Is(err, context.Canceled) {
-			line += "; the body that you have written is in " + file
-		}
-		return fault.New(fault.Code(err), "%s", line)
+	// What was interrupted by the keys is the editor, which knows whether to go on.
+	if err := c.Edit(context.WithoutCancel(ctx), id, change, was.Header.Get("ETag"), force); err != nil {
+		return fault.New(fault.Code(err), "%v; the body that you have written is in %s", err, file)
 	}
 	os.RemoveAll(dir)
 	return a.done(doneDocument("edit", 1, 0), "edit: 1 of 1 job")
+}
+
+// undisturbed runs a program that has the terminal. Keys that interrupt are sent to both, and
+// are meant for that program: to some editors they are keys like others.
+func undisturbed(run func() error) error {
+	keys := make(chan os.Signal, 1)
+	signal.Notify(keys, os.Interrupt) // however often they are pressed
+	defer signal.Stop(keys)
+	return run()
 }

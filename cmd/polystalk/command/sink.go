@@ -3,6 +3,7 @@ package command
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -157,7 +158,7 @@ func (a *App) saveTo(name string, write func(*sink) error) error {
 		err = synced
 	}
 	if err != nil {
-		if _, ok := errors.AsType[*fault.Fault](err); ok {
+		if _, ok := errors.AsType[*fault.Fault](err); ok || errors.Is(err, context.Canceled) {
 			return err
 		}
 		return fault.New(fault.System, "%s cannot be written: %v", name, err)

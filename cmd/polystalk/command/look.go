@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"io"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -192,11 +193,14 @@ with it.`,
 			if err != nil {
 				return err
 			}
-			var w io.Writer = a.out
-			if a.Screens.Out && !raw {
-				w = &guard{w}
+			if !a.Screens.Out || raw {
+				return q.Body(cmd.Context(), id, a.out)
 			}
-			return q.Body(cmd.Context(), id, w)
+			g := &guard{w: a.out}
+			if err := q.Body(cmd.Context(), id, g); err != nil {
+				return err
+			}
+			return g.end()
 		}),
 	}
 	c.Flags().BoolVar(&raw, "raw", false, "write to a terminal whatever it is")
@@ -204,11 +208,39 @@ with it.`,
 }
 
 // A guard passes text on, and nothing else.
-type guard struct{ w io.Writer }
-
-func (g *guard) Write(b []byte) (int, error) {
-	if output.Binary(b) {
-		return 0, fault.New(fault.Usage, "the body is no text: give --raw to have the terminal show it all the same, or > FILE")
-	}
-	return g.w.Write(b)
+type guard struct {
+	w     io.Writer
+	begun []byte // a character of which the rest is to come
 }
+
+// Write implements io.Writer.
+func (g *guard) Write(b []byte) (int, error) {
+	text := append(g.begun, b...)
+	if output.Binary(text) {
+		return 0, errNoText
+	}
+	whole := len(text)
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if at := len(text) - n; utf8.RuneStart(text[at]) {
+			if !utf8.FullRune(text[at:]) {
+				whole = at
+			}
+			break
+		}
+	}
+	if _, err := g.w.Write(text[:whole]); err != nil {
+		return 0, err
+	}
+	g.begun = text[whole:]
+	return len(b), nil
+}
+
+// end reports a body that ends within a character.
+func (g *guard) end() error {
+	if len(g.begun) > 0 {
+		return errNoText
+	}
+	return nil
+}
+
+var errNoText = fault.New(fault.Usage, "the body is no text: give --raw to have the terminal show it all the same, or > FILE")

@@ -45,8 +45,8 @@ func hidden(r rune) bool { return !unicode.IsPrint(r) && r != utf8.RuneError }
 func Binary(b []byte) bool {
 	for i := 0; i < len(b); {
 		r, n := utf8.DecodeRune(b[i:])
-		if r == utf8.RuneError && n == 1 && utf8.FullRune(b[i:]) {
-			return true
+		if r == utf8.RuneError && n == 1 {
+			return utf8.FullRune(b[i:]) // else a character begins of which the rest is to come
 		}
 		if hidden(r) && r != '\n' && r != '\r' && r != '\t' {
 			return true

@@ -41,7 +41,16 @@ no list: by it, each id of --id A-B is looked at.`,
 				}
 			}
 			if file != "" {
-				return a.saveTo(file, func(s *sink) error { return a.export(cmd.Context(), q, query, s) })
+				n := 0
+				err := a.saveTo(file, func(s *sink) error {
+					err := a.export(cmd.Context(), q, query, s)
+					n = int(s.n)
+					return err
+				})
+				if err != nil {
+					return err
+				}
+				return a.done(doneDocument("export", n, 0), "export: %s", jobs(uint64(n)))
 			}
 			return a.export(cmd.Context(), q, query, &sink{w: bufio.NewWriterSize(a.out, 1<<16)})
 		}),

@@ -17,9 +17,9 @@ func (a *App) journalCommand() *cobra.Command {
 		Long: "A directory that is read is never changed, and one that a server uses is refused.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return fault.New(fault.Usage, "journal: what is to be done with it is missing: see polystalk --help")
+				return fault.New(fault.Usage, "journal: what is to be done with it is missing: see polystalk journal --help")
 			}
-			return fault.New(fault.Usage, "journal: unknown command %q: see polystalk --help for those there are", args[0])
+			return fault.New(fault.Usage, "journal: unknown command %q: see polystalk journal --help for those there are", args[0])
 		},
 		RunE: func(*cobra.Command, []string) error { return nil },
 	}

@@ -144,7 +144,9 @@ func TestLargeBodies(t *testing.T) {
 		}
 	}
 	file, saved := filepath.Join(t.TempDir(), "jobs"), filepath.Join(t.TempDir(), "saved")
-	p.must(0, "export", "mail", "--file", file)
+	if got := p.must(0, "export", "mail", "--file", file).stdout; got != "export: 4 jobs\n" {
+		t.Errorf("%q", got)
+	}
 	check(bodies(file))
 	p.must(0, "flush", "mail", "--save", saved, "--yes")
 	check(bodies(saved))

@@ -77,7 +77,7 @@ func optionsOf(fs *pflag.FlagSet) (all []Option) {
 // no example of its own.
 var examples = map[string]any{
 	"listen":             []string{"127.0.0.1", "unix:/run/polystalkd/polystalkd.sock"},
-	"user":               "polystalk",
+	"user":               "polystalkd",
 	"binlog-dir":         "/var/lib/polystalkd",
 	"gearman-prefix":     "H:jobs.example.com",
 	"gearman-max-unread": int64(134217728),

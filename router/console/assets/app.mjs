@@ -75,7 +75,7 @@ function Bar({ here, who }) {
         <button type="button" class="quiet" title="keys" aria-label="keys" onClick=${help}>?</button>
         <button type="button" class="quiet" title="light or dark" aria-label=${'colours: ' + theme.use()} onClick=${nextTheme}>${{ auto: '◐', light: '○', dark: '●' }[theme.use()]}</button>
         ${who.role === 'read' && html`<span class="flag">read only</span>`}
-        ${who.name && html`<span class="who" title=${'role ' + who.role}>${who.name}</span><button type="button" class="quiet" onClick=${logout}>Log out</button>`}
+        ${who.name && html`<span class="who" title=${'role ' + who.role}>${who.name}</span><button type="button" class="quiet" title=${who.name + ', role ' + who.role} onClick=${logout}>Log out</button>`}
         
       </div>
     </header>`;

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -144,13 +145,25 @@ func (a *App) tubesLike(cmd *cobra.Command, begun string) ([]string, cobra.Shell
 			if encoded {
 				name = t.Path
 			}
-			if strings.HasPrefix(name, begun) && output.Safe(name) == name {
+			if strings.HasPrefix(name, begun) && isWord(name) {
 				names = append(names, name)
 			}
 		}
 		return nil
 	})
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// isWord reports whether a name means itself to every shell. What two names have in common is
+// put on the line as it is, and scripts of completions evaluate the line: a name with more in
+// it, which anybody can give a tube, would be run. Such a one is typed, in quotes.
+func isWord(name string) bool {
+	for _, c := range name {
+		if !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("-+/._%:@", c) {
+			return false
+		}
+	}
+	return true
 }
 
 // globOf is a pattern for a text as it is.

@@ -246,12 +246,16 @@ func TestCompletion(t *testing.T) {
 	p, _ := polystalkd(t)
 	p.must(0, "put", "mail", "--body", "x")
 	p.must(0, "put", "m.2", "--body", "x")
+	// What a shell would run is not put on its line.
+	for _, name := range []string{"$(reboot)a", "$(reboot)b", "m;reboot", "m$HOME", "(m)"} {
+		p.must(0, "put", name, "--body", "x")
+	}
 	for _, tt := range []struct {
 		args []string
 		want string
 	}{
 		{[]string{"tube", "ma"}, "mail\n"}, {[]string{"tube", ""}, "default\nm.2\nmail\n"}, {[]string{"flush", "m."}, "m.2\n"}, {[]string{"kick", "--tube", "ma"}, "mail\n"},
-		{[]string{"tube", "m*"}, ""}, {[]string{"jobs", "mail", "--state", ""}, "ready\ndelayed\nreserved\nburied\n"}, {[]string{"stats", "-o", ""}, "table\nwide\njson\njsonl\nname\n"},
+		{[]string{"tube", "m*"}, ""}, {[]string{"tube", "$"}, ""}, {[]string{"tube", "--path", ""}, "%28m%29\ndefault\nm.2\nm%3Breboot\nmail\n"}, {[]string{"jobs", "mail", "--state", ""}, "ready\ndelayed\nreserved\nburied\n"}, {[]string{"stats", "-o", ""}, "table\nwide\njson\njsonl\nname\n"},
 		{[]string{"stats", "--server", "http://" + says(t, ""), "tube", ""}, ""},
 	} {
 		began := time.Now()

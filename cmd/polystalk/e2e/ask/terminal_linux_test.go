@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -190,15 +191,31 @@ func TestCompletionInBash(t *testing.T) {
 	x.types("PS1='$ '; source " + script + "; echo read\\y\r")
 	x.sees("ready\r\n")
 	for typed, want := range map[string]string{
-		"polystalk tube mai\t; ":                      "tube mailbox",
-		"polystalk kick --tube=mai\t; ":               "--tube=mailbox",
-		"polystalk release --tube mai\t; ":            "--tube mailbox",
-		"polystalk --server " + p.server + " res\t; ": " resume",
-		"polystalk jobs --state bur\t; ":              "--state buried",
+		"polystalk tube mai":                      "tube mailbox",
+		"polystalk kick --tube=mai":               "--tube=mailbox",
+		"polystalk release --tube mai":            "--tube mailbox",
+		"polystalk --server " + p.server + " res": " resume",
+		"polystalk jobs --state bur":              "--state buried",
 	} {
 		x.seen.Reset()
 		x.types(typed)
+		again := time.NewTicker(3 * time.Second) // a server that is late completes nothing
+		seen := make(chan struct{})
+		var tab sync.WaitGroup
+		tab.Go(func() {
+			for {
+				x.types("\t")
+				select {
+				case <-again.C:
+				case <-seen:
+					return
+				}
+			}
+		})
 		x.sees(want)
+		close(seen)
+		tab.Wait()
+		again.Stop()
 		x.types("\x15")
 	}
 	x.types("exit 7\r")

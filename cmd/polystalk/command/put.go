@@ -56,6 +56,9 @@ octet. The id of the job is shown.`,
 			case len(args) > 1:
 				in, err = a.open(args[1], "give the file that holds the body, or the body itself by --body")
 			default:
+				if a.Screens.In {
+					fmt.Fprintln(a.Err, "polystalk: the body is what is typed until Ctrl-D; --body gives it at once")
+				}
 				in, err = a.open("-", "")
 			}
 			if err != nil {

@@ -112,6 +112,17 @@ func serveEndless(t *testing.T, e *endless) string {
 	return h.URL
 }
 
+// TestTypedBody: who puts a job without a body is told on a terminal what is waited for.
+func TestTypedBody(t *testing.T) {
+	p, _ := polystalkd(t)
+	for _, typing := range []bool{true, false} {
+		p.in, p.screens = "typed", command.Screens{In: typing}
+		if o := p.must(0, "put", "mail"); strings.Contains(o.stderr, "until Ctrl-D") != typing {
+			t.Errorf("on a terminal: %v: %q", typing, o.stderr)
+		}
+	}
+}
+
 // TestCancel: who interrupts an operation has it cancelled, and hears what was done; what
 // goes on meanwhile is on a terminal, and nowhere else.
 func TestCancel(t *testing.T) {

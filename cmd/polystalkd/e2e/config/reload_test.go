@@ -277,6 +277,7 @@ func TestReloadsLoseNoConnection(t *testing.T) {
 			}
 		})
 		g := daemon.DialGearman(t, gear)
+		g.Ask(t, daemon.Request(gearman.EchoReq, "hello"), gearman.EchoRes, "hello") // it is let in before max-connections is less
 		all.Go(func() {
 			for !stop.Load() {
 				if err := g.Send([]byte(daemon.Request(gearman.EchoReq, "hello"))); err != nil {

@@ -122,7 +122,14 @@ type steps struct {
 
 // steps asks the server for them.
 func (s *daemon) steps() (h steps, err error) {
-	code, b, err := get(client(s.socket), "/metrics")
+	var code int
+	var b []byte
+	for range 20 { // a crowd may have taken the place of the connection, or it is too busy
+		if code, b, err = get(client(s.socket), "/metrics"); err == nil && code == 200 {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 	if err != nil || code != 200 {
 		return h, fmt.Errorf("/metrics: %d %w", code, err)
 	}

@@ -26,7 +26,8 @@ func (l *Ledger) Fits(c *commit.Claim, n int64) (p commit.Pressure, ask bool) {
 
 // Claim is commit.Storage's; taken says whether changes in one piece are, which claims do
 // not overtake. It reports whether there is something for the keeper to do: the claim has
-// begun to wait for a segment, or has given one up.
+// begun to wait for a segment, or has given one up; or a segment is wanted now that was not
+// before, since a claim that waits asks for more, or another one took what there was.
 //
 // The rule is that nobody is refused for what was known before he asked. His claim notes
 // how many segments had been tried by then; only if a try that began later has found no
@@ -45,8 +46,9 @@ func (l *Ledger) Claim(c *commit.Claim, n int64, taken bool) (p commit.Pressure,
 	case room && taken:
 		l.promised.Add(need)
 		take("wanted", &l.wanted, c.Wanted)
+		changed = s.wantsMore(need, -c.Wanted)
 		*c = commit.Claim{Body: n, Granted: c.Granted + need}
-		return commit.Open, false
+		return commit.Open, changed
 	case c.Wanted == 0:
 		c.Asked = l.tries
 		changed = true
@@ -55,8 +57,18 @@ func (l *Ledger) Claim(c *commit.Claim, n int64, taken bool) (p commit.Pressure,
 		return commit.Full, true
 	}
 	l.wanted.Add(need - c.Wanted)
+	changed = s.wantsMore(0, need-c.Wanted) || changed
 	c.Wanted = need
 	return commit.Wait, changed
+}
+
+// wantsMore reports whether another segment is wanted once so much more is promised and
+// wanted, and is not before.
+func (s *Sums) wantsMore(promised, wanted int64) bool {
+	then := *s
+	then.Promised += promised
+	then.Wanted += wanted
+	return then.AnotherWanted() && !s.AnotherWanted()
 }
 
 // Release gives back what c has and waits for.

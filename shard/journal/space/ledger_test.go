@@ -44,8 +44,11 @@ func TestClaims(t *testing.T) {
 				if c.Wanted == 0 {
 					asked[i] = l.refused
 				}
-				p, _ := l.Claim(c, c.Body+1+rng.Int64N(segment), rng.IntN(10) > 0)
+				p, changed := l.Claim(c, c.Body+1+rng.Int64N(segment), rng.IntN(10) > 0)
 				after := l.Sums()
+				if !before.AnotherWanted() && after.AnotherWanted() && !changed {
+					t.Fatalf("seed %d, step %d: the keeper does not hear that another segment is wanted: %+v, then %+v", seed, step, before, after)
+				}
 				switch p {
 				case commit.Open:
 					if after.Available() < after.Margin() {

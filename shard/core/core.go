@@ -49,7 +49,7 @@ type Core struct {
 	recorder
 	reclaims *reclaims // nil: nothing was ever condemned
 
-	_ [40]byte // see TestNothingSharesCacheLines
+	_ [32]byte // see TestNothingSharesCacheLines
 }
 
 // coreCounts are the sums that a core keeps: Counts, but for what can be read off a table.

@@ -25,7 +25,7 @@ func (c *Core) askJob(op *Op, r *Reply) {
 // version is a number for j as it is. It is worked out in a visit, so a large body is not
 // looked at: its own number stands for it.
 func (c *Core) version(j *store.Job) uint64 {
-	var b [76]byte
+	var b [84]byte
 	le := binary.LittleEndian
 	le.PutUint64(b[0:], uint64(j.Created))
 	le.PutUint64(b[8:], uint64(j.Since))
@@ -37,6 +37,7 @@ func (c *Core) version(j *store.Job) uint64 {
 	}
 	if j.Flags&store.FlagLarge != 0 {
 		le.PutUint64(b[68:], c.large.Number(j.Body))
+		le.PutUint64(b[76:], uint64(c.replayed)) // else a number of another process would do
 		return xxhash.Sum64(b[:])
 	}
 	h := xxhash.New()

@@ -184,3 +184,27 @@ func TestEditWakesNobody(t *testing.T) {
 	edit(Action{Changes: ChangeDelay})
 	p.hears("noop")
 }
+
+// TestVersionOfALargeBodyAfterARestart is none that a job has had before: who has seen another
+// body changes nothing, although bodies are numbered from one again.
+func TestVersionOfALargeBodyAfterARestart(t *testing.T) {
+	w := newWorld(t)
+	s := newScribe(w.core)
+	p := w.join("a")
+	p.last++
+	p.do(Op{Kind: OpPut, Tube: p.tube, ID: p.last, TTR: 9, Large: Large{make([]byte, 70_000)}}, StatusOK)
+	x := &OperatorOp{Act: Action{Changes: ChangeBody}}
+	w.do(Op{Kind: OpJob, ID: p.last, Operator: x}, StatusOK)
+	seen := x.Version
+	other := Large{make([]byte, 70_000)}
+	other[0][0]++
+	w.do(Op{Kind: OpEdit, ID: p.last, Seq: seen, Large: other, Operator: x}, StatusOK)
+	if err := s.take(); err != nil {
+		t.Fatal(err)
+	}
+	last := s.segments[len(s.segments)-1]
+	last.recs = last.recs[len(last.recs)/2:] // the journal has forgotten the first body
+	w.now += Second
+	w.again(s)
+	w.do(Op{Kind: OpEdit, ID: p.last, Seq: seen, Large: Large{make([]byte, 70_000)}, Operator: x}, StatusChanged)
+}

@@ -296,6 +296,7 @@ func (p *Replay) Done(now Time) {
 		}
 	}
 	p.buriedByNow()
+	c.replayed = c.now
 }
 
 // rest forgets what nobody needs any more of a tube, or all of it. Before the first Settle it

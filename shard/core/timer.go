@@ -44,6 +44,9 @@ type clock struct {
 	delayedAt Time // when a delay was last set; see delayUntil
 	buriedAt  Time // when a job was last buried; see enterBuried
 
+	// replayed is when a replay was done, which no two processes share; zero: there was none.
+	replayed Time
+
 	// buriedAhead is by how much later a record tells that a job was buried; see buriedByNow.
 	buriedAhead Time
 }

@@ -56,7 +56,7 @@ type LargeBodies struct {
 	Free   []uint32 // places
 
 	numbers []uint64 // by place
-	last    uint64
+	last    uint64   // the number given last
 }
 
 // Put stores a body and returns its place.
@@ -80,7 +80,7 @@ func (b *LargeBodies) Put(body Large) uint32 {
 func (b *LargeBodies) At(i uint32) Large { return b.Bodies[i] }
 
 // Number tells the body at a place from every other that there ever was, also at that place:
-// without a look at what may be a gigabyte.
+// without a look at what may be a gigabyte. A process numbers them from one again.
 func (b *LargeBodies) Number(i uint32) uint64 { return b.numbers[i] }
 
 // Remove forgets a body, and returns it: replies that share it still may.

@@ -28,6 +28,7 @@ type EventStream struct {
 	c   *Call
 	rc  *http.ResponseController
 	buf []byte
+	within time.Duration // that a piece may take
 	// unwatch ends the watch over c.Ctx.
 	unwatch func() bool
 }
@@ -44,7 +45,7 @@ func (c *Call) EventStream(again time.Duration) *EventStream {
 	if c.R.Method == http.MethodHead {
 		return nil
 	}
-	e := &EventStream{c: c, rc: http.NewResponseController(c.W)}
+	e := &EventStream{c: c, rc: http.NewResponseController(c.W), within: pieceWithin}
 	e.rc.SetReadDeadline(time.Time{}) // that of the request, which would end the stream
 	conn, _ := c.R.Context().Value(connKey{}).(net.Conn)
 	if b, ok := transport(conn).(interface{ SetWriteBuffer(bytes int) error }); ok {
@@ -71,7 +72,7 @@ func (e *EventStream) Comment() { e.buf = append(e.buf, ": \n\n"...) }
 // too slowly, or that the stream is to end.
 func (e *EventStream) Send() error {
 	for left := e.buf; len(left) > 0; {
-		e.rc.SetWriteDeadline(time.Now().Add(pieceWithin))
+		e.rc.SetWriteDeadline(time.Now().Add(e.within))
 		if err := e.c.Ctx.Err(); err != nil {
 			return err
 		}

@@ -124,6 +124,7 @@ func TestStopEndsWhoReadsNothing(t *testing.T) {
 	s, addr := streaming(t, func(c *Call) error {
 		e := c.EventStream(time.Second)
 		defer e.Close()
+		e.within = time.Hour // it is not that which ends it
 		full <- struct{}{}
 		e.Event("1", "large", make([]byte, 64<<20))
 		if e.Send() == nil {

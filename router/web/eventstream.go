@@ -25,9 +25,9 @@ const (
 // An EventStream is an answer by server-sent events. It belongs to the handler's goroutine.
 // Source: the HTML Standard, section 9.2.
 type EventStream struct {
-	c   *Call
-	rc  *http.ResponseController
-	buf []byte
+	c      *Call
+	rc     *http.ResponseController
+	buf    []byte
 	within time.Duration // that a piece may take
 	// unwatch ends the watch over c.Ctx.
 	unwatch func() bool

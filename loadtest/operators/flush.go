@@ -21,13 +21,13 @@ func (a *actor) fillFlushed() error {
 	err = json.NewDecoder(resp.Body).Decode(&op)
 	resp.Body.Close()
 	if err != nil || resp.StatusCode/100 != 2 {
-		return fmt.Errorf("copy of the backlog: %s: %w", resp.Status, err)
+		return fmt.Errorf("copy of the backlog: %s: %v", resp.Status, err)
 	}
 	for op.State != "done" {
 		time.Sleep(50 * time.Millisecond)
 		code, body, err := get(c, fmt.Sprintf("/api/v1/operations/%d", op.ID))
 		if err != nil || code != http.StatusOK {
-			return fmt.Errorf("operation %d: %d %.200s: %w", op.ID, code, body, err)
+			return fmt.Errorf("operation %d: %d %.200s: %v", op.ID, code, body, err)
 		}
 		op = admin.Operation{}
 		if err := json.Unmarshal(body, &op); err != nil {
@@ -55,7 +55,7 @@ func (a *actor) flush() error {
 	a.did("flush", start)
 	var f admin.Flushed
 	if err := json.NewDecoder(resp.Body).Decode(&f); err != nil || resp.StatusCode != http.StatusOK || f.Jobs != uint64(*jobs) {
-		return fmt.Errorf("flush: %s, %d of %d jobs: %w", resp.Status, f.Jobs, *jobs, err)
+		return fmt.Errorf("flush: %s, %d of %d jobs: %v", resp.Status, f.Jobs, *jobs, err)
 	}
 	time.Sleep(time.Until(a.until))
 	return nil

@@ -14,7 +14,7 @@ import (
 func (r *recovery) adopt() error {
 	j, list := r.j, r.j.segments
 	r.out.Segments = len(r.segments)
-	j.writer.globals = r.out.Globals
+	j.stager.globals = r.out.Globals
 	// A name that we see need not be durable: who gave it may have ended, or
 	// failed, before it was.
 	if err := j.disk.Sync(); err != nil {

@@ -78,7 +78,7 @@ func (k *keeper) compact(urgent bool) error {
 	s.mu.Lock()
 	s.oldest = old.number + 1
 	s.mu.Unlock()
-	if err := k.writer.awaitDurable(k.feedCommitter); err != nil {
+	if err := k.watermark.await(k.feedCommitter); err != nil {
 		return err
 	}
 	closed := s.dropOldest()
@@ -187,7 +187,7 @@ func (c *compaction) visit(slot uint16) {
 func (c *compaction) rest() error {
 	k := c.k
 	if sums := k.ledger.Sums(); sums.Pending > sums.Segment/8 {
-		if err := k.writer.awaitDurable(k.feedCommitter); err != nil {
+		if err := k.watermark.await(k.feedCommitter); err != nil {
 			return err
 		}
 	}

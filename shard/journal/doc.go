@@ -6,6 +6,8 @@
 //	core ─► Log ┐
 //	core ─► Log ┼─► committer: one write, one fdatasync ─► Acked, Notify
 //	core ─► Log ┘        │
+//	                   stager: records become batches, with numbers
+//	                     │
 //	                   writer
 //	                     ▼
 //	   [segment 7][segment 8][segment 9 ···|   ][segment 10, empty]
@@ -36,7 +38,9 @@
 // third one syncs. What they share is little, and each thing has one owner:
 //
 //	commit.Committer   the order of commits, Acked, Pressure; anyone reads those
-//	writer             batches and what is staged; who makes a commit, and who syncs
+//	stager             batches until they are written; who makes a commit
+//	writer             the current segment, what is synced; who makes a commit, and who syncs
+//	watermark          up to where commits are committed; those two and the keeper, with a lock
 //	segments           the lists of files, with a lock
 //	preparer, keeper   spare files, compaction, the quota; the keeper
 //	space.Ledger       how much there is and whose it is; anyone, by atomic counters
@@ -48,6 +52,15 @@
 // the keeper serves a starved committer while it waits (keeper.feedCommitter). Shards never
 // wait: they append to memory.
 //
+// # What is local
+//
+// The stager knows neither segments nor disks. It asks its sequencer how large the next batch
+// may be, gives batches to it in their order, and has it end commits: the writer, whose room
+// is that of the current segment, so that space is counted while segments are filled. A log
+// that several machines keep would be another sequencer, with room that depends on no
+// segment, so that a batch is the same on all of them. Likewise compaction does not wait for a
+// sync, but for the watermark.
+//
 // # Who waits for what
 //
 // The preparer has no goroutine: its work is done by the keeper's, or, when that has ended,
@@ -57,11 +70,11 @@
 //	who                 on                until                          is woken by
 //	keeper              its waker         there may be something to do   Journal.acked, Fits, Claim, Release; writer.rotate,
 //	                                                                     writer.awaitSpare; by itself every fullRetry
-//	committer           Committer.wake    a commit is to be made         Committer.Request, CommitHere; writer.awaitDurable; the keeper's timer
+//	committer           Committer.wake    a commit is to be made         Committer.Request, CommitHere; watermark.await; the keeper's timer
 //	who makes a commit  segments.changed  the next segment is open       segments.add, preparer.openNext; the end of the keeper
-//	keeper, Durable     segments.changed  a commit is durable            writer.Sync; Journal.Close, which ends the waiting
+//	keeper, Durable     segments.changed  a commit is committed          watermark.reach; Journal.Close, which ends the waiting
 //	the same keeper     segments.changed  who makes a commit is starved  writer.awaitSpare; then the keeper serves it
-//	syncEvery           writer.dirty      something is not synced        writer.Sync
+//	syncEvery           writer.dirty      something is not synced        writer.end
 //	sessions            Options.Notify    a commit is acked, or there    gate.notifyAcked, gate.notify
 //	                                      may be room
 //

@@ -10,7 +10,7 @@ func (j *Journal) Begun() uint64 { return j.committer.Begun() }
 func (j *Journal) DurableCommit() uint64 {
 	j.segments.mu.Lock()
 	defer j.segments.mu.Unlock()
-	return j.writer.durable
+	return j.watermark.committed
 }
 
 // Idle reports whether no log waits to be written.

@@ -59,8 +59,10 @@ type Options struct {
 // A Journal is one directory's. Recover and Start come first, in this order. It wires its
 // parts together, and is what others see of them:
 //
-//	committer  numbers commits: takes what is in the Logs and has the writer write it
-//	writer     puts records into batches, batches into segments, and syncs them
+//	committer  numbers commits: takes what is in the Logs and gives it to the stager
+//	stager     puts records into batches, and numbers those
+//	writer     puts batches into segments, and syncs them; the stager's sequencer
+//	watermark  is up to which commit nothing undoes what was written
 //	keeper     has segments ready before they are needed, and gives up old ones
 //	preparer   makes and removes the files of spare segments, for the keeper
 //	segments   are the files there are; what is shared between writer and keeper
@@ -74,7 +76,9 @@ type Journal struct {
 	committer *commit.Committer
 	gate      *gate
 	preparer  *preparer
+	stager    *stager
 	writer    *writer
+	watermark *watermark
 	keeper    *keeper
 
 	quit    chan struct{} // closed for all goroutines to end
@@ -92,19 +96,25 @@ func New(o Options) *Journal {
 	j := &Journal{opts: o, disk: &handDisk{Disk: o.Disk}, ledger: space.New(o.SegmentSize), quit: make(chan struct{})}
 	j.segments = newSegments(j.disk, o.SegmentSize, j.ledger)
 	wakeKeeper := newWaker()
-	j.writer = &writer{opts: &j.opts, segments: j.segments, ledger: j.ledger, keeper: wakeKeeper, dirty: newWaker()}
+	j.watermark = &watermark{opts: &j.opts, segments: j.segments}
+	j.writer = &writer{
+		opts: &j.opts, segments: j.segments, ledger: j.ledger, watermark: j.watermark,
+		keeper: wakeKeeper, dirty: newWaker(),
+	}
+	j.stager = &stager{ledger: j.ledger, to: j.writer}
 	j.committer = commit.New(commit.Options{
-		Sink: j.writer, Logs: o.Shards, Step: appendStep(o.SegmentSize, o.Shards),
+		Sink: j.stager, Logs: o.Shards, Step: appendStep(o.SegmentSize, o.Shards),
 		Here: o.Sync != SyncAlways && !o.Manual, Prompt: j.prompt,
 		Appended: j.appended, Acked: j.acked, Failed: j.failed,
 	})
 	j.gate = &gate{ledger: j.ledger, committer: j.committer, tell: o.Notify}
 	report := &report{logger: o.Logger, committer: j.committer, ledger: j.ledger}
 	j.preparer = &preparer{opts: &j.opts, disk: j.disk, segments: j.segments, ledger: j.ledger, gate: j.gate, committer: j.committer, report: report}
+	j.watermark.committer = j.committer
 	j.writer.committer, j.writer.preparer = j.committer, j.preparer
 	j.keeper = &keeper{
 		opts: &j.opts, disk: j.disk, segments: j.segments, ledger: j.ledger, gate: j.gate,
-		committer: j.committer, writer: j.writer, preparer: j.preparer, report: report,
+		committer: j.committer, watermark: j.watermark, preparer: j.preparer, report: report,
 		waker: wakeKeeper, quit: j.quit,
 	}
 	return j
@@ -186,29 +196,29 @@ func (j *Journal) Tend() error {
 // runs a journal by hand.
 func (j *Journal) Untended() bool { return len(j.keeper.waker) > 0 }
 
-// Durable waits until everything that is in the Logs by now is on disk,
-// whatever the policy.
-func (j *Journal) Durable() error { return j.writer.awaitDurable(nil) }
+// Durable waits until everything that is in the Logs by now is committed: on disk, whatever
+// the policy.
+func (j *Journal) Durable() error { return j.watermark.await(nil) }
 
 // HighID is the highest id that a job has had.
-func (j *Journal) HighID() uint64 { return j.writer.highestID() }
+func (j *Journal) HighID() uint64 { return j.stager.highestID() }
 
 // RaiseID keeps ids up to n from being given out again. It is called before Start.
-func (j *Journal) RaiseID(n uint64) { j.writer.globals.HighID = max(j.writer.globals.HighID, n) }
+func (j *Journal) RaiseID(n uint64) { j.stager.globals.HighID = max(j.stager.globals.HighID, n) }
 
 // Imported is the last of beanstalkd's files that was taken over, by number.
-func (j *Journal) Imported() uint64 { return j.writer.globals.Imported }
+func (j *Journal) Imported() uint64 { return j.stager.globals.Imported }
 
 // SetImported notes that, durably: what was taken over is in the Logs.
 func (j *Journal) SetImported(n uint64) error {
-	j.committer.Exclude(func() { j.writer.setImported(n) })
+	j.committer.Exclude(func() { j.stager.setImported(n) })
 	return j.Durable()
 }
 
 // Start begins to commit; the cores must have been replayed.
 func (j *Journal) Start() error {
 	for _, l := range j.committer.Logs() {
-		j.writer.grow(0, l.Grown())
+		j.stager.grow(0, l.Grown())
 	}
 	if err := j.begin(); err != nil {
 		return err
@@ -244,7 +254,9 @@ func (j *Journal) Start() error {
 // commits go on from those of batches: up to there each stands for the batch that a record
 // was read from, on whatever machine that was read.
 func (j *Journal) resume(batch uint64) {
-	j.writer.resume(batch, batch)
+	j.stager.resume(batch)
+	j.writer.resume(batch)
+	j.watermark.resume(batch)
 	j.committer.Resume(batch)
 }
 
@@ -256,7 +268,7 @@ func (j *Journal) begin() error {
 	case s.cur != nil && s.cur.at > headerSize:
 		return nil
 	case s.cur != nil:
-		j.writer.stageGlobals()
+		j.stager.stageGlobals()
 		return nil
 	case s.id == identity{}:
 		rand.Read(s.id[:]) // never fails
@@ -275,7 +287,7 @@ func (j *Journal) begin() error {
 	}
 	j.ledger.AddFree(first.room())
 	s.begin(first)
-	j.writer.stageGlobals()
+	j.stager.stageGlobals()
 	return nil
 }
 
@@ -324,10 +336,10 @@ func (j *Journal) Stats() commit.Stats {
 	return commit.Stats{
 		Oldest: s.oldest, Current: s.current(), Segments: len(s.closed) + len(s.spares) + 1,
 		Bytes: sums.Size, Live: sums.Live,
-		Batches: j.writer.written.Load(), Records: j.writer.records.Load(),
+		Batches: j.writer.written.Load(), Records: j.stager.records.Load(),
 		Migrated: j.keeper.migrated.Load(), Commits: j.Acked(),
 		Pending: sums.Pending, Promised: sums.Promised,
-		Written: j.writer.figures.bytes.Load(), Sizes: j.writer.figures.sizes.Read(), Syncs: j.writer.figures.syncs.Read(),
+		Written: j.writer.figures.bytes.Load(), Sizes: j.stager.sizes.Read(), Syncs: j.writer.figures.syncs.Read(),
 	}
 }
 

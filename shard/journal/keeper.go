@@ -19,7 +19,7 @@ type keeper struct {
 	ledger    *space.Ledger
 	gate      *gate
 	committer *commit.Committer
-	writer    *writer
+	watermark *watermark
 	preparer  *preparer
 	report    *report
 

@@ -35,7 +35,7 @@ type segments struct {
 	ledger *space.Ledger
 
 	mu sync.Mutex
-	// changed is broadcast when somebody who waits with mu may go on: the durable commit,
+	// changed is broadcast when somebody who waits with mu may go on: the watermark,
 	// the failure of the journal, spares, starved, stopping, or alone has changed.
 	changed  *sync.Cond
 	cur      *segment

@@ -10,200 +10,76 @@ import (
 	"polystalk/shard/commit"
 	"polystalk/shard/histogram"
 	"polystalk/shard/journal/space"
-	"polystalk/shard/record"
 )
 
-// batchMax is the most that goes into one batch, in bytes: it is what a reader
-// must have in memory, and checks, at once.
-const batchMax = 1 << 20
-
-// A writer is the journal's commit.Sink: it gathers records into batches, writes those to
+// A writer is the sequencer of a journal that is this machine's alone: it writes batches to
 // the current segment, goes on to the next when that is full, and makes durable what the
 // policy says.
 //
 // Its methods are called by who makes a commit, but for the syncs, of which there is one
-// at a time, and for those that wait for one.
+// at a time.
 type writer struct {
 	opts      *Options
 	segments  *segments
 	ledger    *space.Ledger
 	committer *commit.Committer
+	watermark *watermark
 	preparer  *preparer // for when there is no keeper
 	keeper    waker
 
-	// These belong to who makes a commit.
-	batch         uint64         // the number of the last one written
-	staging       []byte         // what is written next, after room for its head
-	stagedGlobals int            // so much of staging is not worth a write of its own
-	globals       record.Globals // what every segment begins with; HighID as it was recovered
-	highID        atomic.Uint64  // the highest id of a job that a commit has met
-	records       atomic.Uint64  // how many there were
-	uncounted     uint64         // of them, those of the commit that is being made
-	figures       figures
+	figures figures
 
 	dirty   waker         // something was written that no commit has synced
 	syncing sync.Mutex    // held by who syncs
 	written atomic.Uint64 // the last batch written
 	synced  atomic.Uint64 // the last batch durable
-
-	// These are guarded by segments.mu, and segments.changed tells of durable.
-	durable uint64 // the last commit that is on disk
-	forced  uint64 // the last commit that is to be, whatever the policy
 }
+
+var _ sequencer = (*writer)(nil)
 
 // figures are a writer's, for who watches it.
 type figures struct {
 	bytes atomic.Uint64       // of batches, as they are in segments
-	sizes histogram.Histogram // of commits that had records: how many
 	syncs histogram.Histogram // how long they took
 }
 
-// resume goes on behind a last batch, all of which is durable by now, as is all that is
-// known under commit n. It is called before anything else.
-func (w *writer) resume(batch, n uint64) {
-	w.batch = batch
+// resume goes on behind a last batch, all up to which is durable by now. It is called before
+// anything else.
+func (w *writer) resume(batch uint64) {
 	w.written.Store(batch)
 	w.synced.Store(batch)
-	w.durable, w.forced = n, n
-	w.staging = make([]byte, batchHead)
-	w.stagedGlobals = batchHead
 }
 
-// grow takes in what has become of a Log's sums, with which come n bytes that it had
-// counted. Only who makes a commit writes highID.
-func (w *writer) grow(n int64, g commit.Growth) {
-	w.ledger.Take(n, g)
-	w.records.Add(g.Records)
-	w.uncounted += g.Records
-	if g.HighID > w.highID.Load() {
-		w.highID.Store(g.HighID)
-	}
-}
+// room implements sequencer.
+func (w *writer) room() int64 { return w.segments.cur.room() }
 
-// highestID is the highest id that a job has had.
-func (w *writer) highestID() uint64 { return max(w.highID.Load(), w.globals.HighID) }
-
-// Write implements commit.Sink: it adds records to what is written next, and writes what
-// is full.
-func (w *writer) Write(e *commit.Entry) error {
-	w.grow(e.Counted, e.Grown)
-	data, refs := e.Data, e.Refs
-	if len(refs) == 0 && w.fits(len(data)) {
-		w.staging = append(w.staging, data...)
-		return nil
-	}
-	total := len(data)
-	for len(data) > 0 {
-		var rec, ref []byte
-		rec, ref, data, refs = record.Next(data, refs, total-len(data))
-		if err := w.stage(rec, ref, e.Commit); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// stage adds one record, with the piece of a body that goes on with it.
-func (w *writer) stage(rec, ref []byte, n uint64) error {
-	for !w.fits(len(rec) + len(ref)) {
-		if len(w.staging) > w.stagedGlobals {
-			if err := w.writeBatch(n); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := w.rotate(); err != nil {
-			return err
-		}
-	}
-	w.staging = append(append(w.staging, rec...), ref...)
-	return nil
-}
-
-// fits reports whether n more bytes go into the batch that is being staged.
-func (w *writer) fits(n int) bool {
-	n += max(len(w.staging), batchHead)
-	return n <= batchMax && int64(padded(n)) <= w.segments.cur.room()
-}
-
-// stageGlobals starts the first batch of a segment.
-func (w *writer) stageGlobals() {
-	g := w.globals
-	g.HighID = w.highestID()
-	w.staging = g.Append(append(w.staging[:0], make([]byte, batchHead)...))
-	w.stagedGlobals = len(w.staging)
-}
-
-// setImported stages Globals that say what was taken over of beanstalkd's files.
-func (w *writer) setImported(n uint64) {
-	w.globals.Imported = n
-	g := w.globals
-	g.HighID = w.highestID()
-	w.staging = g.Append(w.staging)
-}
-
-// Sync implements commit.Sink: it writes what is staged, and makes it durable if the
-// policy, or someone who waits for it, says so.
-func (w *writer) Sync(n uint64) (safe bool, err error) {
-	forced, mark := w.wishes()
-	if len(w.staging) > w.stagedGlobals || forced && mark {
-		if !w.fits(0) { // not even the head of an empty one
-			if err := w.rotate(); err != nil {
-				return false, err
-			}
-		}
-		if err := w.writeBatch(n); err != nil {
-			return false, err
-		}
-	}
-	w.ledger.Written()
-	if w.uncounted > 0 {
-		w.figures.sizes.Count(w.uncounted)
-		w.uncounted = 0
-	}
-	if w.written.Load() != w.synced.Load() && w.opts.Sync != SyncAlways && !forced {
-		w.dirty.wake()
-		return true, nil
-	}
-	if err := w.sync(); err != nil {
-		return false, err
-	}
-	w.segments.mu.Lock()
-	w.durable = n
-	w.segments.changed.Broadcast()
-	w.segments.mu.Unlock()
-	return true, nil
-}
-
-// wishes are what a commit is asked for besides its records. forced: somebody waits for it
-// to be durable. mark: the oldest segment is not needed any more and no batch says so yet.
-// Who has given that segment up waits for such a batch, so with both one is written though
-// there are no records for it.
-func (w *writer) wishes() (forced, mark bool) {
+// batchWanted implements sequencer: somebody waits for the commit, and the oldest segment is
+// not needed any more, which no batch says yet. Who has given that segment up waits for such
+// a batch.
+func (w *writer) batchWanted() bool {
 	s := w.segments
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return w.forced > w.durable, s.oldest != s.marked
+	return w.watermark.awaited() && s.oldest != s.marked
 }
 
-// writeBatch writes what is staged, as of commit n.
-func (w *writer) writeBatch(n uint64) error {
+// write implements sequencer.
+func (w *writer) write(b []byte, number, n uint64) (free []byte, err error) {
 	s := w.segments
 	cur := s.cur
 	s.mu.Lock()
 	oldest := s.oldest
 	s.marked = oldest
 	s.mu.Unlock()
-	w.batch++
-	out := sealBatch(w.staging, s.id, cur.number, &batch{
-		number: w.batch, time: w.opts.Now().UnixNano(), synced: w.synced.Load(), oldest: oldest,
+	out := sealBatch(b, s.id, cur.number, &batch{
+		number: number, time: w.opts.Now().UnixNano(), synced: w.synced.Load(), oldest: oldest,
 	})
 	k, err := cur.file.WriteAt(out, cur.at)
 	if err != nil {
-		return fmt.Errorf("writing %s: %w", segmentName(cur.number), err)
+		return nil, fmt.Errorf("writing %s: %w", segmentName(cur.number), err)
 	}
 	if k < len(out) {
-		return fmt.Errorf("writing %s: only %d of %d bytes were taken", segmentName(cur.number), k, len(out))
+		return nil, fmt.Errorf("writing %s: only %d of %d bytes were taken", segmentName(cur.number), k, len(out))
 	}
 	cur.at += int64(k)
 	if cur.at > cur.size {
@@ -213,14 +89,34 @@ func (w *writer) writeBatch(n uint64) error {
 	cur.lastCommit = n + 1
 	w.ledger.Write(int64(k))
 	w.figures.bytes.Add(uint64(k))
-	w.written.Store(w.batch)
-	w.staging = append(out[:0], make([]byte, batchHead)...)
-	w.stagedGlobals = batchHead
-	return nil
+	w.written.Store(number)
+	return out, nil
 }
 
-// rotate goes on to the next segment. It waits for one if none is prepared, or cannot
-// be opened for want of descriptors.
+// end implements sequencer: it makes durable what is written, if the policy, or someone who
+// waits for it, says so.
+func (w *writer) end(n uint64) (safe bool, err error) {
+	w.ledger.Written()
+	if w.written.Load() != w.synced.Load() && w.opts.Sync != SyncAlways && !w.awaited() {
+		w.dirty.wake()
+		return true, nil
+	}
+	if err := w.sync(); err != nil {
+		return false, err
+	}
+	w.watermark.reach(n)
+	return true, nil
+}
+
+// awaited reports whether somebody waits for a commit.
+func (w *writer) awaited() bool {
+	w.segments.mu.Lock()
+	defer w.segments.mu.Unlock()
+	return w.watermark.awaited()
+}
+
+// rotate implements sequencer: it goes on to the next segment. It waits for one if none is
+// prepared, or cannot be opened for want of descriptors.
 func (w *writer) rotate() error {
 	s := w.segments
 	for {
@@ -244,7 +140,6 @@ func (w *writer) rotate() error {
 	n := len(s.unsynced)
 	s.mu.Unlock()
 	w.ledger.AddFree(-old.room())
-	w.stageGlobals()
 	w.keeper.wake()
 	if n > unsyncedMax || n > 2 && w.segments.disk.hand.short() {
 		// Only with SyncNever, or a disk that is far behind: open files are
@@ -302,7 +197,7 @@ func (w *writer) syncDue() bool {
 	s := w.segments
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return w.forced > w.durable || len(s.unsynced) >= unsyncedMax
+	return w.watermark.awaited() || len(s.unsynced) >= unsyncedMax
 }
 
 // sync makes durable what is written. An error has ended the journal before
@@ -359,36 +254,4 @@ func (w *writer) syncEvery(every time.Duration, quit <-chan struct{}) {
 			return
 		}
 	}
-}
-
-// awaitDurable waits until everything that is in the Logs by now is on disk, whatever the
-// policy. The keeper, for whom the committer may be waiting meanwhile, says what it does
-// for that, and is called without mu.
-func (w *writer) awaitDurable(whenStarved func()) error {
-	n := w.committer.Begun() + 1
-	s := w.segments
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w.forced = max(w.forced, n)
-	for w.durable < n && w.committer.Err() == nil {
-		switch {
-		case w.opts.Manual:
-			s.mu.Unlock()
-			err := w.committer.Commit()
-			s.mu.Lock()
-			if err != nil {
-				return err
-			}
-		case s.stopping:
-			return commit.ErrStopped
-		case whenStarved != nil && s.starved && !s.nextIsOpen():
-			s.mu.Unlock()
-			whenStarved()
-			s.mu.Lock()
-		default:
-			w.committer.Wake()
-			s.changed.Wait()
-		}
-	}
-	return w.committer.Err()
 }

@@ -132,6 +132,9 @@ func TestCrashSometimes(t *testing.T) {
 		w.opts.Sync = SyncPolicy(seed % 3)
 		w.weight = []int{100, 1000, 10000}[w.rng.IntN(3)]
 		w.fat = []int{0, 10, 100}[w.rng.IntN(3)]
+		if seed%2 == 0 {
+			w.aside = func() error { return w.j.Tend() }
+		}
 		return lives(w, 0, 6, 150)
 	})
 }

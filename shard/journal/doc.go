@@ -52,6 +52,15 @@
 // the keeper serves a starved committer while it waits (keeper.feedCommitter). Shards never
 // wait: they append to memory.
 //
+// # What begins when
+//
+//	Recover ─► what the files hold is in the cores, or in Replays that stay open
+//	Open    ─► there is a segment to go on in; the keeper has others ready, and no more
+//	Lead    ─► commits are made, and old segments given up
+//
+// A journal whose server follows another may be open for long before it leads: what its
+// segments hold is not for it to decide then. Start is Open and Lead in a row.
+//
 // # What is local
 //
 // The stager knows neither segments nor disks. It asks its sequencer how large the next batch

@@ -56,7 +56,7 @@ type Options struct {
 	Manual bool
 }
 
-// A Journal is one directory's. Recover and Start come first, in this order. It wires its
+// A Journal is one directory's. Recover, Open and Lead come first, in this order. It wires its
 // parts together, and is what others see of them:
 //
 //	committer  numbers commits: takes what is in the Logs and gives it to the stager
@@ -87,7 +87,7 @@ type Journal struct {
 
 var _ commit.Storage = (*Journal)(nil)
 
-// New makes a journal on a disk; Recover comes next, then Start.
+// New makes a journal on a disk; Recover comes next, then Open and Lead, or Start.
 func New(o Options) *Journal {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -203,7 +203,7 @@ func (j *Journal) Durable() error { return j.watermark.await(nil) }
 // HighID is the highest id that a job has had.
 func (j *Journal) HighID() uint64 { return j.stager.highestID() }
 
-// RaiseID keeps ids up to n from being given out again. It is called before Start.
+// RaiseID keeps ids up to n from being given out again. It is called before Lead.
 func (j *Journal) RaiseID(n uint64) { j.stager.globals.HighID = max(j.stager.globals.HighID, n) }
 
 // Imported is the last of beanstalkd's files that was taken over, by number.
@@ -215,34 +215,50 @@ func (j *Journal) SetImported(n uint64) error {
 	return j.Durable()
 }
 
-// Start begins to commit; the cores must have been replayed.
+// Start is Open and Lead in a row, for who follows nobody meanwhile. After an error the
+// journal is closed.
 func (j *Journal) Start() error {
-	for _, l := range j.committer.Logs() {
-		j.stager.grow(0, l.Grown())
+	err := j.Open()
+	if err == nil {
+		err = j.Lead()
 	}
+	if err != nil {
+		j.Close() // there is nothing in it that an error could be about
+	}
+	return err
+}
+
+// Open has a segment to go on in, and from then on others ready before they are needed. It
+// may be long until Lead: whoever leads meanwhile says what is written, and what is given up.
+func (j *Journal) Open() error {
 	if err := j.begin(); err != nil {
 		return err
 	}
 	j.disk.hand.hold(handSize)
-	j.keeper.measure()
-	j.gate.updatePressure()
-	for j.segments.anotherWanted() {
-		if j.preparer.add() != nil {
-			break
-		}
-	}
-	if err := j.committer.Err(); err != nil {
-		return err
-	}
-	if _, err := j.preparer.openNext(); err != nil {
-		return err
-	}
 	j.warnOfCopyOnWrite()
+	if !j.opts.Manual {
+		j.running.Go(j.keeper.run)
+		j.keeper.wake()
+	}
+	return nil
+}
+
+// Lead begins to commit what is in the Logs, and to give up what nobody needs; the cores must
+// have been replayed.
+func (j *Journal) Lead() error {
+	for _, l := range j.committer.Logs() {
+		j.stager.grow(0, l.Grown())
+	}
+	if j.segments.cur.at == headerSize {
+		j.stager.stageGlobals() // only now is the highest id known
+	}
+	if err := j.keeper.lead(); err != nil {
+		return err
+	}
 	if j.opts.Manual {
 		return nil
 	}
 	j.running.Go(func() { j.committer.Run(j.quit) })
-	j.running.Go(j.keeper.run)
 	if j.opts.Sync == SyncEvery {
 		j.running.Go(func() { j.writer.syncEvery(j.opts.Every, j.quit) })
 	}
@@ -260,17 +276,13 @@ func (j *Journal) resume(batch uint64) {
 	j.committer.Resume(batch)
 }
 
-// begin makes the first segment of a new journal. Only now is the highest id known, with
-// which every segment starts.
+// begin makes the first segment of a new journal.
 func (j *Journal) begin() error {
 	s := j.segments
-	switch {
-	case s.cur != nil && s.cur.at > headerSize:
+	if s.cur != nil {
 		return nil
-	case s.cur != nil:
-		j.stager.stageGlobals()
-		return nil
-	case s.id == identity{}:
+	}
+	if (s.id == identity{}) {
 		rand.Read(s.id[:]) // never fails
 	}
 	if j.opts.First > 1 {
@@ -287,7 +299,6 @@ func (j *Journal) begin() error {
 	}
 	j.ledger.AddFree(first.room())
 	s.begin(first)
-	j.stager.stageGlobals()
 	return nil
 }
 
@@ -300,8 +311,8 @@ func (j *Journal) warnOfCopyOnWrite() {
 	}
 }
 
-// Close commits what is left, makes it durable unless the policy is SyncNever,
-// and closes the files. Nobody may append any more.
+// Close commits what is left, if the journal leads, makes it durable unless the policy is
+// SyncNever, and closes the files. Nobody may append any more.
 func (j *Journal) Close() error {
 	s := j.segments
 	if !j.opts.Manual {
@@ -316,15 +327,20 @@ func (j *Journal) Close() error {
 	s.alone = true
 	s.mu.Unlock()
 	err := j.committer.Err()
-	if err == nil {
-		err = j.committer.Commit()
-	}
-	if err == nil && j.opts.Sync != SyncNever {
-		err = j.writer.sync()
+	if err == nil && j.keeper.leading {
+		err = j.commitLast()
 	}
 	s.close()
 	j.disk.hand.hold(0)
 	return err
+}
+
+// commitLast commits what is left, and makes it durable unless the policy is SyncNever.
+func (j *Journal) commitLast() error {
+	if err := j.committer.Commit(); err != nil || j.opts.Sync == SyncNever {
+		return err
+	}
+	return j.writer.sync()
 }
 
 // Stats implements commit.Storage.

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 // A keeper keeps house: it has segments ready before they are needed, gives up old ones,
 // and asks the disk what it has. It is one goroutine, or with Options.Manual whoever calls
 // Tend. To tend is to do one round of all that; to wake the keeper is to have it tend.
+//
+// Until the journal leads it only has segments ready. What lives may not be known then, and
+// to give up what does not is the leader's to decide.
 type keeper struct {
 	opts      *Options
 	disk      *handDisk
@@ -25,6 +29,9 @@ type keeper struct {
 
 	waker // what wakes it
 	quit  <-chan struct{}
+
+	tending sync.Mutex // held by who does its work: the goroutine, or who begins to lead
+	leading bool       // guarded by tending
 
 	round    round         // of compaction
 	migrated atomic.Uint64 // jobs that compaction has had copied, or found dead
@@ -62,17 +69,68 @@ func (k *keeper) run() {
 	}
 }
 
+// lead has it do everything from now on. What will be needed at once is there when it
+// returns, as far as there is space.
+func (k *keeper) lead() error {
+	k.tending.Lock()
+	defer k.tending.Unlock()
+	k.measure()
+	k.gate.updatePressure()
+	for k.segments.anotherWanted() {
+		if k.preparer.add() != nil {
+			break
+		}
+	}
+	if err := k.committer.Err(); err != nil {
+		return err
+	}
+	_, err := k.preparer.openNext()
+	k.leading = err == nil
+	return err
+}
+
 // tend does what there is to do now. Only the keeper calls it. An error has ended the
 // journal when it returns.
 func (k *keeper) tend() error {
+	k.tending.Lock()
+	defer k.tending.Unlock()
+	step := k.step
+	if !k.leading {
+		step = k.stepAside
+	}
 	for {
-		again, err := k.step()
+		again, err := step()
 		if err != nil && !errors.Is(err, commit.ErrStopped) {
 			k.committer.Fail(err)
 		}
 		if err != nil || !again {
 			return err
 		}
+	}
+}
+
+// stepAside is step until the journal leads.
+func (k *keeper) stepAside() (again bool, err error) {
+	if err := k.committer.Err(); err != nil {
+		return false, err
+	}
+	k.takeUpDescriptors()
+	if k.segments.anotherWanted() {
+		if k.preparer.add() == nil {
+			return true, nil
+		}
+		if err := k.committer.Err(); err != nil {
+			return false, err
+		}
+	}
+	_, err = k.preparer.openNext()
+	return false, err
+}
+
+// takeUpDescriptors has the hand hold what it is to hold.
+func (k *keeper) takeUpDescriptors() {
+	if k.disk.hand.short() {
+		k.disk.hand.fill()
 	}
 }
 
@@ -117,9 +175,7 @@ func (k *keeper) tidy() error {
 	if err := k.committer.Err(); err != nil {
 		return err
 	}
-	if k.disk.hand.short() {
-		k.disk.hand.fill()
-	}
+	k.takeUpDescriptors()
 	if k.ledger.Asked() {
 		k.measure()
 		k.gate.notify()

@@ -33,6 +33,8 @@ type world struct {
 	parts  int // shards; zero: 1 to 3
 	fat    int // one body in so many is large
 	weight int // bytes of an ordinary body
+
+	aside func() error // between Open and Lead; nil: the journal starts
 }
 
 // A part is one shard. What is acknowledged is in base, the rest in stream.
@@ -149,7 +151,7 @@ func (w *world) open(strict bool) (*Recovered, error) {
 	for name, p := range got.pauses {
 		w.shards[w.partOf(slotOf(name))].base.pauses[name] = p
 	}
-	if err := w.j.Start(); err != nil {
+	if err := w.start(); err != nil {
 		// What was recovered is durable by now: it is what there is.
 		return nil, fmt.Errorf("start: %w", err)
 	}
@@ -161,6 +163,20 @@ func (w *world) open(strict bool) (*Recovered, error) {
 		p.join()
 	}
 	return rec, nil
+}
+
+// start is Journal.Start, with something in between, if anything is to be.
+func (w *world) start() error {
+	if w.aside == nil {
+		return w.j.Start()
+	}
+	if err := w.j.Open(); err != nil {
+		return err
+	}
+	if err := w.aside(); err != nil {
+		return err
+	}
+	return w.j.Lead()
 }
 
 func slotOf(tube string) uint16 { return core.SlotOf([]byte(tube)) }

@@ -49,12 +49,14 @@ func (d *Driven) Keep(now func() time.Time) (ByHand, error) {
 	s := d.srv
 	t := s.target()
 	t.Failed = s.life.Fail
-	j, err := t.OpenByHand(s.cfg.Journal, now, s.host.Wake)
+	r, err := t.RecoverByHand(s.cfg.Journal, now, s.host.Wake)
+	if err == nil {
+		err = s.lead(r)
+	}
 	if err != nil {
 		return nil, &JournalError{err}
 	}
-	s.journal, s.host.Journal = j, j
-	return j, nil
+	return r.Journal(), nil
 }
 
 // SetDay gives the server a time of day, which may step, instead of that of its clock.

@@ -30,11 +30,12 @@ func (f *fixture) keepWith(o journal.Options) *journal.Journal {
 	o.SegmentSize, o.Shards, o.Manual = 1<<20, len(srv.host.Map.Shards()), true
 	o.Now, o.Logger, o.Notify = time.Now, slog.New(slog.DiscardHandler), srv.host.Wake
 	j := journal.New(o)
-	srv.journal, srv.host.Journal, srv.cfg.Journal = j, j, &Journal{Disk: o.Disk}
-	if err := srv.target().Replay(j); err != nil {
-		f.t.Fatal(err)
+	srv.cfg.Journal = &Journal{Disk: o.Disk}
+	r, err := srv.target().RecoverFrom(j)
+	if err == nil {
+		err = srv.lead(r)
 	}
-	if err := j.Start(); err != nil {
+	if err != nil {
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() {

@@ -152,10 +152,39 @@ func (s *Server) bodyFreed(body core.Large) {
 // goroutines and the event loops.
 func (s *Server) Start() error {
 	if s.cfg.Journal != nil {
-		if err := s.openJournal(s.cfg.Journal); err != nil {
+		r, err := s.recover(s.cfg.Journal)
+		if err == nil {
+			err = s.lead(r)
+		}
+		if err != nil {
 			return &JournalError{err}
 		}
 	}
+	return s.serve()
+}
+
+// recover reads the journal.
+func (s *Server) recover(cfg *Journal) (*restore.Recovery, error) {
+	t := s.target()
+	t.Progress, t.Failed = s.life.Read, s.life.Fail
+	return t.Recover(cfg, func() {
+		s.host.Wake()
+		s.gate.Wake()
+	})
+}
+
+// lead has the shards be as the journal says, and record what happens from now on.
+func (s *Server) lead(r *restore.Recovery) error {
+	r.Follow()
+	if err := r.Lead(); err != nil {
+		return err
+	}
+	s.journal, s.host.Journal, s.failed = r.Journal(), r.Journal(), r.Failed()
+	return nil
+}
+
+// serve starts what answers clients.
+func (s *Server) serve() error {
 	shards := s.host.Map.Shards()
 	for _, sh := range shards {
 		sh.Start()
@@ -172,21 +201,6 @@ func (s *Server) Start() error {
 
 // Operator does what operators ask for. It is there before Start, and tells how far that is.
 func (s *Server) Operator() *admin.Operator { return s.operator }
-
-// openJournal reads the journal, and has the shards record what happens from now on.
-func (s *Server) openJournal(cfg *Journal) error {
-	t := s.target()
-	t.Progress, t.Failed = s.life.Read, s.life.Fail
-	j, failed, err := t.Open(cfg, func() {
-		s.host.Wake()
-		s.gate.Wake()
-	})
-	if err != nil {
-		return err
-	}
-	s.journal, s.host.Journal, s.failed = j, j, failed
-	return nil
-}
 
 // target is what the journal's jobs come back into.
 func (s *Server) target() *restore.Target {

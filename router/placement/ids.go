@@ -101,6 +101,10 @@ func (m *IDs) Finish(jid core.JobID) {
 	m.count(uint64(jid)/PageIDs, 1)
 }
 
+// Forget undoes Note for who only follows what is given out and finished elsewhere, and calls
+// Resume before anyone else uses the ids: that counts what is finished.
+func (m *IDs) Forget(jid core.JobID) { m.clear(jid) }
+
 // clear is the part of Finish that others see at once; count is to follow.
 func (m *IDs) clear(jid core.JobID) {
 	word, shift := idPlace(uint64(jid))

@@ -181,3 +181,54 @@ func TestIDPlaces(t *testing.T) {
 		}
 	}
 }
+
+// TestIDsThatAreFollowed: who only follows what others give out and finish has, after each
+// Resume, as many pages as there are jobs for, and goes on as they would.
+func TestIDsThatAreFollowed(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	m := NewIDs()
+	live := map[core.JobID]int{}
+	high := uint64(0)
+	for range 20 {
+		for range 2000 {
+			high++
+			id := core.JobID(high)
+			if rng.IntN(10) > 0 { // others come to nothing
+				m.Note(id, 3)
+				m.Note(id, 3) // and again, as a copy
+				live[id] = 3
+			}
+			for id := range live {
+				if rng.IntN(2) > 0 {
+					m.Forget(id)
+					delete(live, id)
+				}
+				break
+			}
+		}
+		// One that was left out so far is told of late.
+		late := core.JobID(1 + rng.Uint64N(high))
+		m.Note(late, 3)
+		live[late] = 3
+		m.Resume(high)
+		want := map[uint64]bool{high / PageIDs: true}
+		for id := range live {
+			want[uint64(id)/PageIDs] = true
+		}
+		if pages, _ := m.pages(); pages != len(want) {
+			t.Fatalf("%d pages, want %d", pages, len(want))
+		}
+	}
+	if id := next(m, 5); id != core.JobID(high+1) {
+		t.Errorf("the next id is %d, want %d", id, high+1)
+	}
+	for id, want := range live {
+		if sh, ok := m.Find(id); !ok || sh != want {
+			t.Fatalf("id %d: shard %d, %v; want %d", id, sh, ok, want)
+		}
+		m.Finish(id)
+	}
+	if pages, _ := m.pages(); pages != 1 {
+		t.Errorf("%d pages are kept for one job", pages)
+	}
+}

@@ -30,63 +30,43 @@ type Target struct {
 	Workers int // how many goroutines may read at a time
 
 	// Progress hears how many bytes of the journal were read so far, of how many; nil:
-	// nobody wants to know. It is called by Open's goroutine.
+	// nobody wants to know. It is called by the goroutine that calls Recover.
 	Progress func(read, all int64)
 	// Failed hears of the error that ends the journal, before it is delivered; nil: only
 	// the channel does. It must not block.
 	Failed func(error)
 }
 
-// Open gives the journal of a directory, from which all jobs have come back, and which
-// has what happens in the shards from now on. It may take its time. notify is that of
-// journal.Options. failed delivers the error that ends the journal: nothing more is
-// acknowledged then, and the process should end.
-//
-// After an error nothing may be used any more, and the directory holds what it held.
-func (t *Target) Open(cfg *Config, notify func()) (j *journal.Journal, failed <-chan error, err error) {
-	failure := make(chan error, 1)
+// Recover reads the journal of a directory, which may take its time. notify is that of
+// journal.Options. After an error nothing may be used any more, and the directory holds what
+// it held.
+func (t *Target) Recover(cfg *Config, notify func()) (*Recovery, error) {
 	o := t.options(cfg)
 	o.Now, o.Notify = time.Now, notify
-	o.Fail = func(err error) {
-		if t.Failed != nil {
-			t.Failed(err)
-		}
-		failure <- err
-	}
-	j = journal.New(o)
-	var m *importing
+	r := t.newRecovery(cfg, o)
 	if cfg.Dir != "" {
-		if m, err = t.findImport(cfg.Dir, j); err != nil {
-			return nil, nil, err
+		var err error
+		if r.importing, err = t.findImport(cfg.Dir, r.j); err != nil {
+			return nil, err
 		}
 	}
-	found, err := t.replay(j, m)
-	if err != nil {
-		return nil, nil, err
-	}
-	t.report(cfg.Dir, j, found)
-	if err := j.Start(); err != nil {
-		return nil, nil, err
-	}
-	if m != nil && m.jobs != nil {
-		if err := m.write(t.newCopier(), failure); err != nil {
-			return nil, nil, err
-		}
-	}
-	return j, failure, nil
-}
-
-// OpenByHand is Open for a journal without goroutines: the caller has it commit and tend. So
-// nothing happens in it but what the caller says, at the time that now tells. Files of
-// beanstalkd's are not taken over.
-func (t *Target) OpenByHand(cfg *Config, now func() time.Time, notify func()) (*journal.Journal, error) {
-	o := t.options(cfg)
-	o.Now, o.Notify, o.Fail, o.Manual = now, notify, t.Failed, true
-	j := journal.New(o)
-	if _, err := t.replay(j, nil); err != nil {
+	if err := r.read(); err != nil {
 		return nil, err
 	}
-	return j, j.Start()
+	return r, nil
+}
+
+// RecoverByHand is Recover for a journal without goroutines: the caller has it commit and tend.
+// So nothing happens in it but what the caller says, at the time that now tells. Files of
+// beanstalkd's are not taken over.
+func (t *Target) RecoverByHand(cfg *Config, now func() time.Time, notify func()) (*Recovery, error) {
+	o := t.options(cfg)
+	o.Now, o.Notify, o.Manual = now, notify, true
+	r := t.newRecovery(cfg, o)
+	if err := r.read(); err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // options are those of a journal whose jobs are in the shards.

@@ -16,8 +16,11 @@ import (
 )
 
 // newTarget is a server's shards that nobody has used.
-func newTarget(t *testing.T, shards int) *Target {
-	target := &Target{Clock: clock.System(), Log: slog.New(slog.DiscardHandler), Workers: 2}
+func newTarget(t *testing.T, shards int) *Target { return newTargetAt(t, shards, clock.System()) }
+
+// newTargetAt is newTarget with a clock.
+func newTargetAt(t *testing.T, shards int, k *clock.Clock) *Target {
+	target := &Target{Clock: k, Log: slog.New(slog.DiscardHandler), Workers: 2}
 	target.Places = placement.New(placement.Options{
 		Shards: shards,
 		Naming: placement.Naming{
@@ -63,16 +66,27 @@ func put(t *testing.T, target *Target, tube, body string) core.JobID {
 	return id
 }
 
+// open goes through all stages in a row.
+func open(t *testing.T, target *Target, cfg *Config) (*journal.Journal, <-chan error) {
+	t.Helper()
+	r, err := target.Recover(cfg, func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Follow()
+	if err := r.Lead(); err != nil {
+		t.Fatal(err)
+	}
+	return r.Journal(), r.Failed()
+}
+
 // TestJobsComeBack: a job of every tube is found again, also by another number of shards,
 // and ids go on where they ended.
 func TestJobsComeBack(t *testing.T) {
 	cfg := &Config{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: journal.SyncNever}
 	want := []string{"default"}
 	first := newTarget(t, 4)
-	j, _, err := first.Open(cfg, func() {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j, _ := open(t, first, cfg)
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		put(t, first, name, "x")
 		want = append(want, name)
@@ -82,10 +96,7 @@ func TestJobsComeBack(t *testing.T) {
 	}
 
 	second := newTarget(t, 2)
-	j, failed, err := second.Open(cfg, func() {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j, failed := open(t, second, cfg)
 	defer j.Close()
 	names, _ := second.Places.Tubes().Names()
 	if got := slices.Sorted(names.All()); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
@@ -113,7 +124,7 @@ func TestMarkWithoutFiles(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, importMark), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := newTarget(t, 1).Open(&Config{Dir: dir, SegmentSize: 1 << 20}, func() {})
+	_, err := newTarget(t, 1).Recover(&Config{Dir: dir, SegmentSize: 1 << 20}, func() {})
 	if err == nil || !strings.Contains(err.Error(), "put them back") {
 		t.Errorf("the error is %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"runtime"
 
 	"polystalk/codec/beanstalk"
+	"polystalk/router/clock"
 	"polystalk/router/gearmand"
 	"polystalk/router/session"
 	"polystalk/shard/core"
@@ -75,6 +76,8 @@ type Config struct {
 	Journal *Journal
 	// Gearman says how that is spoken.
 	Gearman GearmanConfig
+	// Clock is the server's time; nil: that of the machine.
+	Clock *clock.Clock
 	// Version is what stats reports; it starts with digits.
 	Version string
 	// Log takes what the operator should know; nil discards it.
@@ -113,6 +116,9 @@ func (c *Config) fill(host string) {
 	}
 	if c.ConnectionMemory == 0 {
 		c.ConnectionMemory = math.MaxInt64
+	}
+	if c.Clock == nil {
+		c.Clock = clock.System()
 	}
 	c.Gearman.Fill(host)
 	if c.Version == "" {

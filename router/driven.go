@@ -23,9 +23,11 @@ type Driven struct {
 	sessions map[*DrivenSession]struct{} // those that are not gone
 }
 
-// NewDriven makes a server whose time is now, which must not step back.
+// NewDriven makes a server whose time is now, which must not step back, whatever clock cfg
+// has.
 func NewDriven(cfg Config, now func() core.Time) (*Driven, error) {
-	srv, err := newServer(cfg, clock.Given(now))
+	cfg.Clock = clock.Given(now)
+	srv, err := newServer(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/admin"
+	"polystalk/router/clock"
 	"polystalk/shard"
 	"polystalk/shard/core"
 	"polystalk/shard/journal"
@@ -124,6 +126,23 @@ func TestNothingIsOperatedBeforeTheStart(t *testing.T) {
 		t.Error(err)
 	}
 	refused(wire.Stopping)
+}
+
+// TestServerHasTheClockThatItIsGiven: two on one machine may have different times.
+func TestServerHasTheClockThatItIsGiven(t *testing.T) {
+	var now atomic.Int64
+	began := time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
+	now.Store(began.UnixNano())
+	op := operated(t, Config{Loops: 1, Shards: 1, Clock: clock.Given(func() core.Time { return core.Time(now.Load()) })}).Operator()
+	id, err := op.Put(t.Context(), admin.NewJob{Tube: "a", TTR: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now.Add(int64(time.Hour))
+	row, _, err := op.Job(t.Context(), id, 0)
+	if err != nil || row.Age != core.Time(time.Hour) {
+		t.Errorf("%+v, %v: want an age of an hour", row, err)
+	}
 }
 
 // nobodyHome is the Home of who has no messages.

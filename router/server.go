@@ -13,7 +13,6 @@ import (
 
 	"polystalk/router/admin"
 	"polystalk/router/beanstalkd"
-	"polystalk/router/clock"
 	"polystalk/router/direct"
 	"polystalk/router/gearmand"
 	"polystalk/router/memory"
@@ -60,7 +59,7 @@ type storage interface {
 
 // New makes a server that does nothing yet.
 func New(cfg Config) (*Server, error) {
-	s, err := newServer(cfg, clock.System())
+	s, err := newServer(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +85,7 @@ func (s *Server) reactorOptions() reactor.Options {
 }
 
 // newServer makes a server without a network.
-func newServer(cfg Config, k *clock.Clock) (*Server, error) {
+func newServer(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -104,12 +103,12 @@ func newServer(cfg Config, k *clock.Clock) (*Server, error) {
 	}
 	h := session.NewHost(memory.NewAccount(cfg.ConnectionMemory))
 	h.Map = placement.New(placement.Options{Shards: cfg.Shards, Naming: tubeNaming, BodyFreed: s.bodyFreed})
-	h.Clock, h.Log = k, cfg.Log
+	h.Clock, h.Log = cfg.Clock, cfg.Log
 	h.HeldMost, h.LookMost = session.HeldMax, ops.LookMost
 	h.BoundConnections(cfg.ConnectionMemory)
 	s.host, s.drain.host = h, h
 	for i := range cfg.Shards {
-		h.Map.Add(shard.New(i, s.newCore(i), k.Stamp))
+		h.Map.Add(shard.New(i, s.newCore(i), cfg.Clock.Stamp))
 	}
 	var err error
 	s.beanstalkd, err = beanstalkd.New(h, beanstalkd.Config{

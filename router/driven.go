@@ -50,7 +50,7 @@ type ByHand interface {
 func (d *Driven) Keep(now func() time.Time) (ByHand, error) {
 	s := d.srv
 	t := s.target()
-	t.Failed = s.life.Fail
+	t.Failed = s.fail
 	r, err := t.RecoverByHand(s.cfg.Journal, now, s.host.Wake)
 	if err == nil {
 		err = s.lead(r)

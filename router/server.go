@@ -42,8 +42,8 @@ type Server struct {
 	operator *admin.Operator
 	gate     direct.Gate // where the operator waits for the journal
 
-	journal storage      // nil: jobs are in memory only
-	failed  <-chan error // its end
+	journal storage                // nil: jobs are in memory only
+	failed  <-chan *commit.Failure // its end
 
 	drain    drain
 	retiring atomic.Bool // the server ends once no job is left
@@ -165,12 +165,15 @@ func (s *Server) Start() error {
 // recover reads the journal.
 func (s *Server) recover(cfg *Journal) (*restore.Recovery, error) {
 	t := s.target()
-	t.Progress, t.Failed = s.life.Read, s.life.Fail
+	t.Progress, t.Failed = s.life.Read, s.fail
 	return t.Recover(cfg, func() {
 		s.host.Wake()
 		s.gate.Wake()
 	})
 }
+
+// fail hears of the error that has ended the journal, before it is delivered.
+func (s *Server) fail(f *commit.Failure) { s.life.Fail(f) }
 
 // lead has the shards be as the journal says, and record what happens from now on.
 func (s *Server) lead(r *restore.Recovery) error {
@@ -207,8 +210,8 @@ func (s *Server) target() *restore.Target {
 }
 
 // Failed delivers the error that ended the journal: nothing more is acknowledged, and the
-// process should end. It is nil without a journal.
-func (s *Server) Failed() <-chan error { return s.failed }
+// process should end, or begin anew, as its cause says. It is nil without a journal.
+func (s *Server) Failed() <-chan *commit.Failure { return s.failed }
 
 // Serve serves clients of beanstalkd's protocol that connect to l, a *net.TCPListener or
 // *net.UnixListener, which is the server's from then on, until Shutdown or Retire. Several

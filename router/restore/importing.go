@@ -114,7 +114,7 @@ func (m *importing) read(replays []*core.Replay) error {
 const importStep = 256
 
 // write has the jobs written to the journal, which was started and fails as failed says.
-func (m *importing) write(to *copier, failed <-chan error) error {
+func (m *importing) write(to *copier, failed <-chan *commit.Failure) error {
 	j := m.j
 	for i := range m.ids {
 		to.jobs(m.slots[i], m.ids[i:i+1], math.MaxUint64)

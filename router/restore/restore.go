@@ -6,6 +6,7 @@ import (
 
 	"polystalk/router/clock"
 	"polystalk/router/placement"
+	"polystalk/shard/commit"
 	"polystalk/shard/journal"
 )
 
@@ -34,7 +35,7 @@ type Target struct {
 	Progress func(read, all int64)
 	// Failed hears of the error that ends the journal, before it is delivered; nil: only
 	// the channel does. It must not block.
-	Failed func(error)
+	Failed func(*commit.Failure)
 }
 
 // Recover reads the journal of a directory, which may take its time. notify is that of

@@ -11,6 +11,7 @@ import (
 	"polystalk/router/clock"
 	"polystalk/router/placement"
 	"polystalk/shard"
+	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	"polystalk/shard/journal"
 )
@@ -67,7 +68,7 @@ func put(t *testing.T, target *Target, tube, body string) core.JobID {
 }
 
 // open goes through all stages in a row.
-func open(t *testing.T, target *Target, cfg *Config) (*journal.Journal, <-chan error) {
+func open(t *testing.T, target *Target, cfg *Config) (*journal.Journal, <-chan *commit.Failure) {
 	t.Helper()
 	r, err := target.Recover(cfg, func() {})
 	if err != nil {

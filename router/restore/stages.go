@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"polystalk/shard"
+	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	"polystalk/shard/journal"
 	"polystalk/shard/record"
@@ -26,7 +27,7 @@ type Recovery struct {
 	t         *Target
 	dir       string // for the log
 	j         *journal.Journal
-	failure   chan error
+	failure   chan *commit.Failure
 	importing *importing // nil: there are no files of beanstalkd's
 	found     *journal.Recovered
 	replays   []*core.Replay // by shard
@@ -34,12 +35,12 @@ type Recovery struct {
 
 // newRecovery begins one, of a journal with these options.
 func (t *Target) newRecovery(cfg *Config, o journal.Options) *Recovery {
-	r := &Recovery{t: t, dir: cfg.Dir, failure: make(chan error, 1)}
-	o.Fail = func(err error) {
+	r := &Recovery{t: t, dir: cfg.Dir, failure: make(chan *commit.Failure, 1)}
+	o.Fail = func(f *commit.Failure) {
 		if t.Failed != nil {
-			t.Failed(err)
+			t.Failed(f)
 		}
-		r.failure <- err
+		r.failure <- f
 	}
 	r.j = journal.New(o)
 	return r
@@ -55,8 +56,8 @@ func (t *Target) RecoverFrom(j *journal.Journal) (*Recovery, error) {
 func (r *Recovery) Journal() *journal.Journal { return r.j }
 
 // Failed delivers the error that ends the journal: nothing more is acknowledged then, and the
-// process should end.
-func (r *Recovery) Failed() <-chan error { return r.failure }
+// process should end, or begin anew, as its cause says.
+func (r *Recovery) Failed() <-chan *commit.Failure { return r.failure }
 
 // read has all that the journal holds in the replays, or what is to be taken over, whose jobs
 // are left to be written once it leads. A worker has whole shards, so that each hears of its

@@ -141,7 +141,7 @@ func TestFailureBeforeItLeads(t *testing.T) {
 	disk := &failing{Disk: journal.Dir(t.TempDir())}
 	target := newTarget(t, 1)
 	var told error
-	target.Failed, target.Log = func(err error) { told = err }, slog.New(slog.DiscardHandler)
+	target.Failed, target.Log = func(f *commit.Failure) { told = f }, slog.New(slog.DiscardHandler)
 	r, err := target.RecoverByHand(&Config{Disk: disk, SegmentSize: 1 << 20}, time.Now, func() {})
 	if err != nil {
 		t.Fatal(err)

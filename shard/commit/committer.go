@@ -33,7 +33,7 @@ type Options struct {
 	// Acked hears that a commit was acknowledged, from who made it or has called Committed.
 	Acked func()
 	// Failed hears of the error that has ended the storage, once. Pressure is Wait by then.
-	Failed func(err error)
+	Failed func(*Failure)
 }
 
 // A Committer numbers commits: it takes what the Logs hold, gives it to a Sink, and once
@@ -61,8 +61,8 @@ type Committer struct {
 	committing sync.Mutex // held by who makes a commit
 	entry      Entry      // what is being written, for the holder of committing
 
-	mu  sync.Mutex
-	err error // what ended the storage; nothing is acknowledged after that
+	mu      sync.Mutex
+	failure *Failure // what ended the storage; nothing is acknowledged after that
 }
 
 // New makes a Committer and its Logs.
@@ -258,33 +258,42 @@ func (c *Committer) Committed(n uint64) error {
 func (c *Committer) acknowledge(n uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err == nil {
+	if c.failure == nil {
 		if last, begun := c.acked.Load(), c.begun.Load(); n <= last || n > begun {
 			panic(fmt.Sprintf("commit %d is acknowledged after commit %d, when %d has begun", n, last, begun))
 		}
 		c.acked.Store(n)
 	}
-	return c.err
+	return c.ended()
 }
 
-// Err is what has ended the storage, or nil.
+// Err is the Failure that has ended the storage, or nil.
 func (c *Committer) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.err
+	return c.ended()
+}
+
+// ended is Err for who holds mu.
+func (c *Committer) ended() error {
+	if c.failure == nil {
+		return nil
+	}
+	return c.failure
 }
 
 // Fail ends the storage for a reason that may be another's than a commit's. Only the
-// first is kept and told.
+// first is kept and told. An error that is no Failure, and has none in it, is the disk's.
 func (c *Committer) Fail(err error) {
+	f := failureOf(err)
 	c.mu.Lock()
-	first := c.err == nil
+	first := c.failure == nil
 	if first {
-		c.err = err
+		c.failure = f
 	}
 	c.mu.Unlock()
 	c.pressure.Store(int32(Wait))
 	if first {
-		c.opts.Failed(err)
+		c.opts.Failed(f)
 	}
 }

@@ -53,7 +53,7 @@ func newMemory(logs int, change func(*Options)) (*Committer, *memory) {
 	m := &memory{}
 	o := Options{
 		Sink: m, Logs: logs, Step: 10,
-		Prompt: func() bool { return true }, Appended: func(int64) {}, Acked: func() {}, Failed: func(error) {},
+		Prompt: func() bool { return true }, Appended: func(int64) {}, Acked: func() {}, Failed: func(*Failure) {},
 	}
 	if change != nil {
 		change(&o)
@@ -167,8 +167,8 @@ func TestLateNumberIsAcknowledged(t *testing.T) {
 
 // An error ends it: nothing is acknowledged after that, and it is told once.
 func TestError(t *testing.T) {
-	var told []error
-	c, m := newMemory(1, func(o *Options) { o.Failed = func(err error) { told = append(told, err) } })
+	var told []*Failure
+	c, m := newMemory(1, func(o *Options) { o.Failed = func(f *Failure) { told = append(told, f) } })
 	add(c.Log(0), "a")
 	c.Commit()
 	broken := errors.New("broken")
@@ -179,13 +179,45 @@ func TestError(t *testing.T) {
 	}
 	m.fail = nil
 	m.calls = nil
-	if err := c.Commit(); err != broken {
+	if err := c.Commit(); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 	m.expect(t, "ab")
 	c.Fail(errors.New("another"))
-	if c.Acked() != 1 || c.Err() != broken || !slices.Equal(told, []error{broken}) || c.Pressure() != Wait {
+	if c.Acked() != 1 || !errors.Is(c.Err(), broken) || len(told) != 1 || *told[0] != (Failure{Disk, broken}) || c.Pressure() != Wait {
 		t.Errorf("%d is acknowledged, error %v, told %v, pressure %d", c.Acked(), c.Err(), told, c.Pressure())
+	}
+}
+
+// The cause of an end is the disk, unless who ends it says another.
+func TestCause(t *testing.T) {
+	broken := errors.New("broken")
+	deposed := &Failure{Deposed, broken}
+	for _, test := range []struct {
+		err  error
+		want Failure
+	}{
+		{broken, Failure{Disk, broken}},
+		{deposed, *deposed},
+		{fmt.Errorf("commit 7: %w", deposed), Failure{Deposed, fmt.Errorf("commit 7: %w", deposed)}},
+	} {
+		var told []*Failure
+		hears := func(o *Options) { o.Failed = func(f *Failure) { told = append(told, f) } }
+		c, m := newMemory(1, hears)
+		m.fail = test.err // of the Sink
+		add(c.Log(0), "a")
+		c.Commit()
+		c, _ = newMemory(1, hears)
+		c.Fail(test.err) // of anyone
+		c.Fail(&Failure{1 - test.want.Cause, errors.New("later")})
+		if len(told) != 2 {
+			t.Fatalf("told %v", told)
+		}
+		for _, f := range append(told, c.Err().(*Failure)) {
+			if f.Cause != test.want.Cause || f.Error() != test.want.Error() || !errors.Is(f, broken) {
+				t.Errorf("%v: cause %d, error %v; want cause %d, error %v", test.err, f.Cause, f, test.want.Cause, test.want.Err)
+			}
+		}
 	}
 }
 
@@ -248,7 +280,7 @@ func TestCommittedTooLate(t *testing.T) {
 	}
 	broken := errors.New("broken")
 	c.Fail(broken)
-	if err := c.Committed(2); err != broken || c.Acked() != 1 {
+	if err := c.Committed(2); !errors.Is(err, broken) || c.Acked() != 1 {
 		t.Errorf("%v, %d is acknowledged", err, c.Acked())
 	}
 }
@@ -257,7 +289,7 @@ func TestCommittedTooLate(t *testing.T) {
 // acknowledged.
 func TestStoppedAndFailedMeanwhile(t *testing.T) {
 	told := 0
-	c, m := newMemory(1, func(o *Options) { o.Failed = func(error) { told++ } })
+	c, m := newMemory(1, func(o *Options) { o.Failed = func(*Failure) { told++ } })
 	m.fail = fmt.Errorf("waiting: %w", ErrStopped)
 	if err := c.Commit(); !errors.Is(err, ErrStopped) || told != 0 || c.Err() != nil {
 		t.Errorf("%v, told %d times, %v", err, told, c.Err())
@@ -265,7 +297,7 @@ func TestStoppedAndFailedMeanwhile(t *testing.T) {
 	m.fail = nil
 	elsewhere := errors.New("elsewhere")
 	m.during = func(string) { c.Fail(elsewhere) }
-	if err := c.Commit(); err != elsewhere || c.Acked() != 0 || told != 1 {
+	if err := c.Commit(); !errors.Is(err, elsewhere) || c.Acked() != 0 || told != 1 {
 		t.Errorf("%v, %d is acknowledged, told %d times", err, c.Acked(), told)
 	}
 }
@@ -335,7 +367,7 @@ func TestWhatLogsTell(t *testing.T) {
 func TestCommitAllocatesNothing(t *testing.T) {
 	c := New(Options{
 		Sink: &discard{}, Logs: 2, Step: 1 << 20,
-		Prompt: func() bool { return true }, Appended: func(int64) {}, Acked: func() {}, Failed: func(error) {},
+		Prompt: func() bool { return true }, Appended: func(int64) {}, Acked: func() {}, Failed: func(*Failure) {},
 	})
 	if n := testing.AllocsPerRun(100, func() {
 		add(c.Log(0), "some records of a shard")

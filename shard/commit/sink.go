@@ -7,8 +7,8 @@ import "polystalk/shard/record"
 // another: the committer's own, or an event loop in CommitHere. No shard is owned then,
 // and no Log is open, so a Sink may wait as long as it has to.
 //
-// An error of either method ends the storage, unless it is ErrStopped: nothing is tried
-// again, and neither the commit under way nor a later one is acknowledged. A Sink need not
+// An error of either method ends the storage, unless it is ErrStopped, for the cause Disk
+// unless it is a Failure: nothing is tried again, and neither the commit under way nor a later one is acknowledged. A Sink need not
 // undo anything, since what it took may then be lost or kept: nobody was told.
 type Sink interface {
 	// Write takes what one Log has for commit e.Commit. There is one call for each Log

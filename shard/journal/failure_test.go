@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"polystalk/shard/commit"
 	. "polystalk/shard/journal"
 	"polystalk/shard/journal/fakedisk"
 )
@@ -32,7 +33,7 @@ func TestNothingAfterAnError(t *testing.T) {
 				w := newWorld(1, d)
 				w.opts.Sync = policy
 				var told []error
-				w.opts.Fail = func(err error) { told = append(told, err) }
+				w.opts.Fail = func(f *commit.Failure) { told = append(told, f) }
 				must(t, second(w.open(true)))
 				for range 20 {
 					w.shards[0].put()

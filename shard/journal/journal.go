@@ -49,7 +49,7 @@ type Options struct {
 	// goroutines; it must not block.
 	Notify func()
 	// Fail is called once, with the error that ended the journal.
-	Fail func(error)
+	Fail func(*commit.Failure)
 
 	// Manual leaves out the goroutines: Commit and Tend are called by the
 	// owner. For tests.
@@ -151,10 +151,10 @@ func (j *Journal) acked() {
 }
 
 // failed is commit.Options.Failed.
-func (j *Journal) failed(err error) {
+func (j *Journal) failed(f *commit.Failure) {
 	j.segments.broadcast()
-	if j.opts.Fail != nil && !errors.Is(err, commit.ErrStopped) {
-		j.opts.Fail(err)
+	if j.opts.Fail != nil && !errors.Is(f, commit.ErrStopped) {
+		j.opts.Fail(f)
 	}
 }
 

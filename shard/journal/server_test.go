@@ -57,7 +57,7 @@ func (s *server) open(shards int) error {
 			s.changed.Broadcast()
 			s.mu.Unlock()
 		},
-		Fail: func(err error) {
+		Fail: func(err *commit.Failure) {
 			s.mu.Lock()
 			s.fails = append(s.fails, err)
 			s.atFail = s.j.Acked()

@@ -42,16 +42,22 @@ func newTargetAt(t *testing.T, shards int, k *clock.Clock) *Target {
 	return target
 }
 
-// put puts a job into a tube, and returns its id.
-func put(t *testing.T, target *Target, tube, body string) core.JobID {
+// own takes shard i until it is released.
+func own(t *testing.T, target *Target, i int) (*shard.Shard, *shard.Batch) {
 	t.Helper()
-	i := target.Places.OfTube([]byte(tube))
-	sh := target.Places.Shard(i)
-	b := &shard.Batch{Home: nobody{}}
+	sh, b := target.Places.Shard(i), &shard.Batch{Home: nobody{}}
 	target.Clock.Stamp(b)
 	if !sh.Own(b) {
 		t.Fatalf("shard %d is owned", i)
 	}
+	return sh, b
+}
+
+// put puts a job into a tube, and returns its id.
+func put(t *testing.T, target *Target, tube, body string) core.JobID {
+	t.Helper()
+	i := target.Places.OfTube([]byte(tube))
+	sh, b := own(t, target, i)
 	defer sh.Release(b)
 	apply := func(op core.Op) (r core.Reply) {
 		t.Helper()

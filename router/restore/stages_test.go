@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"polystalk/router/clock"
-	"polystalk/shard"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	"polystalk/shard/journal"
@@ -17,13 +16,10 @@ import (
 )
 
 // digests are those of all shards.
-func digests(target *Target) (all []uint64) {
-	for _, sh := range target.Places.Shards() {
-		b := &shard.Batch{Home: nobody{}}
-		target.Clock.Stamp(b)
-		if !sh.Own(b) {
-			panic("a shard is owned")
-		}
+func digests(t *testing.T, target *Target) (all []uint64) {
+	t.Helper()
+	for i := range target.Places.Shards() {
+		sh, b := own(t, target, i)
 		all = append(all, sh.Digest(b))
 		sh.Release(b)
 	}
@@ -37,12 +33,7 @@ func remove(t *testing.T, target *Target, id core.JobID) {
 	if !ok {
 		t.Fatalf("job %d is nowhere", id)
 	}
-	sh := target.Places.Shard(i)
-	b := &shard.Batch{Home: nobody{}}
-	target.Clock.Stamp(b)
-	if !sh.Own(b) {
-		t.Fatalf("shard %d is owned", i)
-	}
+	sh, b := own(t, target, i)
 	defer sh.Release(b)
 	var r core.Reply
 	if sh.Apply(b, &core.Op{Kind: core.OpDelete, ID: id}, &r); r.Status != core.StatusOK {
@@ -112,7 +103,7 @@ func TestFollowerIsAsAStart(t *testing.T) {
 		}
 		defer r.Journal().Close()
 	}
-	if a, b := fmt.Sprint(digests(start)), fmt.Sprint(digests(follower)); a != b {
+	if a, b := fmt.Sprint(digests(t, start)), fmt.Sprint(digests(t, follower)); a != b {
 		t.Errorf("digests of a start are %s, of a follower that leads %s", a, b)
 	}
 	if a, b := read.Journal().Stats().Live, r.Journal().Stats().Live; a != b || a == 0 {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net"
 	"strings"
 	"time"
@@ -135,11 +134,11 @@ func peers(c *config.Config) (list []wire.Peer) {
 // shownSettings are what is in effect, for those who ask.
 func shownSettings(settings []config.Setting) (list []wire.Setting) {
 	for _, s := range settings {
-		shown := wire.Setting{Name: s.Name, Origin: s.Origin}
+		entry := wire.Setting{Name: s.Name, Origin: s.Origin}
 		if s.Value != nil {
-			shown.Value = fmt.Sprint(s.Value)
+			entry.Value = shown(s.Value)
 		}
-		list = append(list, shown)
+		list = append(list, entry)
 	}
 	return list
 }

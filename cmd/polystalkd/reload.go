@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"polystalk/cmd/polystalkd/config"
@@ -122,10 +123,13 @@ func (r *reloader) tell(next *config.Config, did *reloaded) {
 	r.log.Info("the configuration was read again", "file", next.File, "applied", len(did.Applied), "need-restart", len(did.Restart))
 }
 
-// shown is a value for the log.
+// shown is a value for people.
 func shown(v any) string {
-	if v == nil {
+	switch v := v.(type) {
+	case nil:
 		return "not set"
+	case []string:
+		return strings.Join(v, ", ")
 	}
 	return fmt.Sprint(v)
 }

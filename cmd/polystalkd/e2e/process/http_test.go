@@ -325,7 +325,7 @@ func TestConfigShowsWhatIsInEffect(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"max-job-size": "1000 by flag -z", "shards": "8 by variable POLYSTALKD_SHARDS", "log-level": "info by default",
-		"listen": "[127.0.0.1] by flag -l", "http-tokens-file": file + " by flag --http-tokens-file", "binlog-size": "10485760 by default",
+		"listen": "127.0.0.1 by flag -l", "http-tokens-file": file + " by flag --http-tokens-file", "binlog-size": "10485760 by default",
 		"fsync-ms": "0 by default", "gearman-max-body": "67108864 by default",
 	} {
 		if values[name] != want {

@@ -27,6 +27,7 @@ var table = []row{
 	{"codec/gearmantest", "codec/wiretest", ""},
 	{"codec/openmetrics", "", "expfmt"},
 	{"codec/wiretest", "", ""},
+	{"codec/wiretest/relay", "", ""},
 
 	// The state of a part of the tubes, its owner, and how it outlives the process.
 	{"shard", "shard/commit shard/core shard/ring", ""},

@@ -45,7 +45,7 @@ var table = []row{
 	{"shard/store", "shard/slab", ""},
 
 	// Connections, and which shard a command is for.
-	{"router", "codec/beanstalk codec/gearman router/admin router/beanstalkd router/clock router/direct router/gearmand router/memory router/ops router/placement router/reactor router/restore router/session shard shard/commit shard/core x/sys", "codec/admin router/history shard/journal shard/slab"},
+	{"router", "codec/beanstalk codec/gearman router/admin router/beanstalkd router/clock router/direct router/gearmand router/memory router/ops router/placement router/reactor router/restore router/session shard shard/commit shard/core shard/journal shard/record x/sys", "codec/admin router/history shard/slab"},
 	{"router/access", "", ""},
 	{"router/admin", "codec/admin codec/beanstalk router/direct router/session shard shard/commit shard/core shard/flow shard/histogram shard/slab", ""},
 	{"router/beanstalkd", "codec codec/beanstalk codec/gearman router/ops router/placement router/session shard/commit shard/core shard/slab x/sys", ""},

@@ -48,17 +48,14 @@ type ByHand interface {
 // happens from now on recorded there. It is called before any session is opened; now is what
 // the journal notes as the time. After an error nothing may be used any more.
 func (d *Driven) Keep(now func() time.Time) (ByHand, error) {
-	s := d.srv
-	t := s.target()
-	t.Failed = s.fail
-	r, err := t.RecoverByHand(s.cfg.Journal, now, s.host.Wake)
-	if err == nil {
-		err = s.lead(r)
-	}
+	f, err := d.Follow(now)
 	if err != nil {
-		return nil, &JournalError{err}
+		return nil, err
 	}
-	return r.Journal(), nil
+	if err := f.Lead(nil); err != nil {
+		return nil, err
+	}
+	return f.Journal(), nil
 }
 
 // SetDay gives the server a time of day, which may step, instead of that of its clock.

@@ -33,7 +33,7 @@ func (f *fixture) keepWith(o journal.Options) *journal.Journal {
 	srv.cfg.Journal = &Journal{Disk: o.Disk}
 	r, err := srv.target().RecoverFrom(j)
 	if err == nil {
-		err = srv.lead(r)
+		err = srv.follow(r).Lead(nil)
 	}
 	if err != nil {
 		f.t.Fatal(err)

@@ -44,6 +44,7 @@ type Server struct {
 
 	journal storage                // nil: jobs are in memory only
 	failed  <-chan *commit.Failure // its end
+	started bool                   // the shards' goroutines run
 
 	drain    drain
 	retiring atomic.Bool // the server ends once no job is left
@@ -148,46 +149,26 @@ func (s *Server) bodyFreed(body core.Large) {
 }
 
 // Start reads the journal, if there is one, which may take its time, and starts the shards'
-// goroutines and the event loops.
+// goroutines and the event loops. A server that may be one of several goes on by itself only
+// once it leads: see Follow.
 func (s *Server) Start() error {
-	if s.cfg.Journal != nil {
-		r, err := s.recover(s.cfg.Journal)
-		if err == nil {
-			err = s.lead(r)
-		}
-		if err != nil {
-			return &JournalError{err}
-		}
+	if s.cfg.Journal == nil {
+		return s.serve()
 	}
-	return s.serve()
-}
-
-// recover reads the journal.
-func (s *Server) recover(cfg *Journal) (*restore.Recovery, error) {
-	t := s.target()
-	t.Progress, t.Failed = s.life.Read, s.fail
-	return t.Recover(cfg, func() {
-		s.host.Wake()
-		s.gate.Wake()
-	})
+	f, err := s.Follow()
+	if err != nil {
+		return err
+	}
+	return f.Lead(nil)
 }
 
 // fail hears of the error that has ended the journal, before it is delivered.
 func (s *Server) fail(f *commit.Failure) { s.life.Fail(f) }
 
-// lead has the shards be as the journal says, and record what happens from now on.
-func (s *Server) lead(r *restore.Recovery) error {
-	r.Follow()
-	if err := r.Lead(); err != nil {
-		return err
-	}
-	s.journal, s.host.Journal, s.failed = r.Journal(), r.Journal(), r.Failed()
-	return nil
-}
-
 // serve starts what answers clients.
 func (s *Server) serve() error {
 	shards := s.host.Map.Shards()
+	s.started = true
 	for _, sh := range shards {
 		sh.Start()
 	}
@@ -210,7 +191,8 @@ func (s *Server) target() *restore.Target {
 }
 
 // Failed delivers the error that ended the journal: nothing more is acknowledged, and the
-// process should end, or begin anew, as its cause says. It is nil without a journal.
+// process should end, or begin anew, as its cause says. It is nil without a journal, and
+// before Start or Follow has returned.
 func (s *Server) Failed() <-chan *commit.Failure { return s.failed }
 
 // Serve serves clients of beanstalkd's protocol that connect to l, a *net.TCPListener or
@@ -237,8 +219,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.life.Stop()
 	err := s.reactor.Shutdown(ctx)
 	close(s.quit)
-	for _, sh := range s.host.Map.Shards() {
-		sh.Stop()
+	if s.started {
+		for _, sh := range s.host.Map.Shards() {
+			sh.Stop()
+		}
 	}
 	if s.journal != nil {
 		if e := s.journal.Close(); e != nil {

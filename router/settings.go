@@ -35,10 +35,10 @@ func (c *Config) Settings() Settings {
 // Each setting holds for what comes from then on: no client is cut off, but for those that
 // keep more than a lower ConnectionMemory allows; who is connected stays, also above a
 // lower MaxConnections; a body that is being received is received. To apply waits for the
-// shards: it may be done by anyone but a loop, by one at a time. Before Start has returned
-// there is an error.
+// shards: it may be done by anyone but a loop, by one at a time. Before the server serves
+// there is an error: whoever reads the journal, or follows, has the shards.
 func (s *Server) Prepare(to Settings) (apply func(), err error) {
-	if s.reactor != nil && s.life.Phase() == admin.Starting {
+	if s.reactor != nil && s.life.Phase() < admin.Serving {
 		return nil, errStarting
 	}
 	cfg := s.cfg

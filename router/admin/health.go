@@ -99,6 +99,14 @@ func verdict(name string, err error) wire.Check {
 	return check(name, true, "")
 }
 
+// notStarted says why a server does not serve yet.
+func notStarted(p Phase) string {
+	if p == Following {
+		return "another server leads, or none"
+	}
+	return "the journal is being read"
+}
+
 // Readiness reports whether clients should come: not while the journal is read, when it has
 // failed, or when the server ends. A drain or a full disk are notes alone: workers must
 // still get in. It may be called at any time.
@@ -108,7 +116,7 @@ func (o *Operator) Readiness() *wire.Health {
 	h := &wire.Health{Status: ok, State: phase.String(), Progress: life.Progress()}
 	failure := life.Failure()
 	h.Checks = []wire.Check{
-		check("started", phase != Starting, "the journal is being read"),
+		check("started", phase >= Serving, notStarted(phase)),
 		check("journal", failure == "", failure),
 		check("not-stopping", phase != Stopping, "the server ends"),
 	}

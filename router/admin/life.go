@@ -11,13 +11,14 @@ type Phase int32
 
 // The phases, one after the other.
 const (
-	Starting Phase = iota // the journal is read
+	Starting  Phase = iota // the journal is read
+	Following              // another server leads, or may; the shards do as that one says
 	Serving
 	Stopping
 )
 
 // String is the phase's name in answers.
-func (p Phase) String() string { return [...]string{"starting", "serving", "stopping"}[p] }
+func (p Phase) String() string { return [...]string{"starting", "following", "serving", "stopping"}[p] }
 
 // A Life is how far a server's life is. The zero value is at its beginning. All methods may
 // be called by anyone at any time.
@@ -30,8 +31,15 @@ type Life struct {
 // Phase is where it is. Who sees Serving sees all that was set up before.
 func (l *Life) Phase() Phase { return Phase(l.phase.Load()) }
 
+// Follow ends the reading of the journal.
+func (l *Life) Follow() { l.phase.CompareAndSwap(int32(Starting), int32(Following)) }
+
 // Serve ends the start. Who was told to stop before that goes on to.
-func (l *Life) Serve() { l.phase.CompareAndSwap(int32(Starting), int32(Serving)) }
+func (l *Life) Serve() {
+	if !l.phase.CompareAndSwap(int32(Following), int32(Serving)) {
+		l.phase.CompareAndSwap(int32(Starting), int32(Serving))
+	}
+}
 
 // Stop begins the end.
 func (l *Life) Stop() { l.phase.Store(int32(Stopping)) }

@@ -88,7 +88,7 @@ func (o *Operator) Ready() error {
 	switch life := o.opts.Life; {
 	case life.Failure() != "":
 		return wire.Stopping.Problem("the journal has failed: " + life.Failure())
-	case life.Phase() == Starting:
+	case life.Phase() < Serving:
 		return wire.Starting.Problem("")
 	case life.Phase() == Stopping:
 		return wire.Stopping.Problem("")

@@ -20,6 +20,11 @@ type Host struct {
 	Clock   *clock.Clock
 	Journal commit.Storage // nil: nothing has to be durable
 	Log     *slog.Logger
+	// Least is the commit on which whatever is said depends at least; nil: there is none. A
+	// server that is one of several has it while it leads: zero as long as no other can, and
+	// once one might, a commit that has not begun, which only who leads still gets. It is
+	// called on the loops, before each write, and sees to it that the commit comes.
+	Least func() uint64
 
 	// Account counts what all connections keep; see BoundConnections.
 	Account *memory.Account

@@ -75,6 +75,13 @@ func (s *Session) Depend(commit uint64) {
 	}
 }
 
+// dependOnLeast has what is said now depend on what everything does; see Host.Least.
+func (s *Session) dependOnLeast() {
+	if least := s.loop.host.Least; least != nil {
+		s.Depend(least())
+	}
+}
+
 // Unsent is how many bytes of output have not left.
 func (s *Session) Unsent() int { return s.conn.Unsent() + s.out.bytes }
 
@@ -88,6 +95,7 @@ func (s *Session) Flush() {
 		return
 	}
 	l.round.budget -= WriteUnits + len(l.out)/UnitBytes
+	s.dependOnLeast()
 	switch {
 	case s.life == gone:
 	case s.isGated():
@@ -124,6 +132,7 @@ func (s *Session) FlushFull() {
 func (s *Session) writeLarge() {
 	body, behind := s.loop.large.body, s.loop.large.behind
 	s.Flush()
+	s.dependOnLeast()
 	if s.isGated() {
 		s.gateReply(nil, body)
 	} else {

@@ -1,0 +1,180 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"polystalk/router/admin"
+	"polystalk/shard/commit"
+	"polystalk/shard/journal"
+	"polystalk/shard/record"
+)
+
+// records are all those of a journal, which nobody has open.
+func records(t *testing.T, dir string, apply func(*record.Record) error) (n int) {
+	t.Helper()
+	j := journal.New(journal.Options{Disk: journal.Dir(dir), Shards: 1, Manual: true})
+	_, err := j.Recover(journal.Replayer{
+		Workers: 1, Worker: func(uint16) int { return 0 },
+		Apply: func(_ int, rec *record.Record) error { n++; return apply(rec) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// journaled is a server that keeps its jobs in dir, and that nobody has started.
+func journaled(t *testing.T, dir string) *Server {
+	t.Helper()
+	s, err := New(Config{Loops: 1, Shards: 2, Journal: &Journal{Dir: dir, SegmentSize: 1 << 20}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// shutDown ends a server, whatever its stage.
+func shutDown(t *testing.T, s *Server) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFollowerLeads: a server that has followed another one serves that one's jobs once it
+// leads, and none before.
+func TestFollowerLeads(t *testing.T) {
+	const jobs = 40
+	first := t.TempDir()
+	s := journaled(t, first)
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for n := range jobs {
+		if _, err := s.Operator().Put(t.Context(), admin.NewJob{Tube: fmt.Sprint("tube", n%5), TTR: 60, Body: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shutDown(t, s)
+
+	own := t.TempDir()
+	s = journaled(t, own)
+	f, err := s.Follow()
+	if err != nil {
+		t.Fatal(err)
+	}
+	life := s.Operator().Life()
+	if life.Phase() != admin.Following || s.Operator().Readiness().Status != "fail" {
+		t.Errorf("phase %v, readiness %+v", life.Phase(), s.Operator().Readiness())
+	}
+	if _, err := s.Operator().Put(t.Context(), admin.NewJob{Tube: "a", TTR: 60}); err == nil {
+		t.Error("it takes a job while it follows")
+	}
+	if err := s.Apply(Settings{}); err == nil {
+		t.Error("who follows has its shards visited")
+	}
+	if n := records(t, first, f.Apply); n < jobs {
+		t.Fatalf("%d records of %d jobs", n, jobs)
+	}
+	f.Settle()
+	if err := f.Lead(nil); err != nil {
+		t.Fatal(err)
+	}
+	if life.Phase() != admin.Serving {
+		t.Errorf("phase %v", life.Phase())
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	fmt.Fprint(c, "delete 7\r\nput 0 0 9 1\r\ny\r\n")
+	want := fmt.Sprintf("DELETED\r\nINSERTED %d\r\n", jobs+1)
+	got := make([]byte, 0, len(want))
+	for len(got) < len(want) {
+		n, err := c.Read(got[len(got):cap(got)])
+		got = got[:len(got)+n]
+		if err != nil {
+			break
+		}
+	}
+	if string(got) != want {
+		t.Errorf("it answers %q, want %q", got, want)
+	}
+	shutDown(t, s)
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFollowerEnds: a server that never leads leaves its journal so that it can be read, and
+// one that cannot read its journal can be shut down.
+func TestFollowerEnds(t *testing.T) {
+	dir := t.TempDir()
+	s := journaled(t, dir)
+	if _, err := s.Follow(); err != nil {
+		t.Fatal(err)
+	}
+	shutDown(t, s)
+	records(t, dir, func(*record.Record) error { return nil })
+
+	s = journaled(t, dir+"/nowhere")
+	_, err := s.Follow()
+	if _, ok := errors.AsType[*JournalError](err); !ok {
+		t.Errorf("%v", err)
+	}
+	shutDown(t, s)
+}
+
+// TestAnswersDependOnTheLeast: from the moment on when another server may lead, nothing is
+// said before a commit that only who leads still gets; also what has changed nothing.
+func TestAnswersDependOnTheLeast(t *testing.T) {
+	f := newFixture(t, Config{Shards: 1})
+	store := &heldStorage{}
+	h := f.d.srv.host
+	h.Journal = store
+	var least uint64
+	h.Least = func() uint64 { return least }
+	c := f.open()
+	c.says("peek 1\n", "NOT_FOUND\n")
+	least = 3
+	c.send("peek 1\r\n")
+	c.send("peek 2\r\n")
+	f.rest()
+	c.wants("")
+	store.acked = 2
+	h.Wake()
+	f.rest()
+	c.wants("")
+	store.acked = 3
+	h.Wake()
+	f.rest()
+	c.wants("NOT_FOUND\nNOT_FOUND\n")
+	least = 0
+	c.says("peek 1\n", "NOT_FOUND\n")
+}
+
+// heldStorage acknowledges what it is told to.
+type heldStorage struct {
+	commit.Storage
+	acked uint64
+}
+
+func (s *heldStorage) Acked() uint64             { return s.acked }
+func (s *heldStorage) Pressure() commit.Pressure { return commit.Open }
+func (s *heldStorage) Here() bool                { return false }
+func (s *heldStorage) CommitHere()               {}

@@ -76,7 +76,7 @@ func (r *Recovery) read() error {
 	r.found, err = r.j.Recover(journal.Replayer{
 		Workers:  workers,
 		Worker:   func(slot uint16) int { return t.Places.OfSlot(slot) % workers },
-		Apply:    func(_ int, rec *record.Record) error { return r.Apply(rec) },
+		Apply:    func(w int, rec *record.Record) error { return r.applyFrom(w, workers, rec) },
 		Progress: t.Progress,
 	})
 	if err != nil {
@@ -130,9 +130,27 @@ func (r *Recovery) Follow() {
 	r.report()
 }
 
+// applyFrom takes a record for a worker of so many: one that concerns no slot is for all shards
+// of its.
+func (r *Recovery) applyFrom(worker, workers int, rec *record.Record) error {
+	if rec.Kind != record.Epoch {
+		return r.Apply(rec)
+	}
+	for i := worker; i < len(r.replays); i += workers {
+		if err := r.replays[i].Apply(rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Apply takes a record that another server has written. Records of one slot come in order, and
-// those of different shards may come from different goroutines.
+// those of different shards may come from different goroutines, but for an Epoch: that is for
+// all of them, so all that came before must have been applied.
 func (r *Recovery) Apply(rec *record.Record) error {
+	if rec.Kind == record.Epoch {
+		return r.applyFrom(0, 1, rec)
+	}
 	return r.replays[r.t.Places.OfSlot(rec.Slot)].Apply(rec)
 }
 

@@ -116,6 +116,10 @@ func (p *Replay) Apply(r *record.Record) error {
 		p.c.setPause(t, until, Time(r.Length))
 		p.c.refresh(t)
 		p.rest(t)
+	case record.Floor:
+		p.highID = max(p.highID, r.Bottom.HighID)
+	case record.Epoch:
+		p.Gap() // whoever has written so far has left them as they are
 	}
 	return nil
 }

@@ -24,7 +24,8 @@ func (d *Damage) Error() string {
 }
 
 // A Replayer takes the records of a journal. Records of one slot come in order,
-// from one goroutine: worker Worker(slot) of Workers.
+// from one goroutine: worker Worker(slot) of Workers. An Epoch, which is of no slot, comes to
+// each of them, in its place.
 type Replayer struct {
 	Workers int
 	Worker  func(slot uint16) int

@@ -135,10 +135,8 @@ func (s *Survey) note(w *walk, seg *Segment, b *batch) {
 			break
 		}
 		switch r.Kind {
-		case record.State:
-			high := max(s.Globals.HighID, r.Globals.HighID)
-			s.Globals = r.Globals
-			s.Globals.HighID = high
+		case record.State, record.Floor:
+			noteGlobals(&s.Globals, r)
 		case record.Put, record.Copy, record.Delete:
 			s.Globals.HighID = max(s.Globals.HighID, r.ID)
 		}

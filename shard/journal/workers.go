@@ -47,16 +47,15 @@ func startWorkers(p Replayer, free chan []byte) *workers {
 // feed hands a segment's batches out; it fails once a worker has.
 func (w *workers) feed(s *scan, batches []batch, g *record.Globals) error {
 	for _, b := range batches {
-		for recs := b.records; len(recs) > 0 && record.KindOf(recs) == record.State; {
+		// What concerns no slot stands at the beginning.
+		for recs := b.records; len(recs) > 0 && record.KindOf(recs) >= record.State; {
 			var r record.Record
 			n, err := record.Parse(&r, recs)
 			if err != nil {
 				return err
 			}
 			recs = recs[n:]
-			high := max(g.HighID, r.Globals.HighID)
-			*g = r.Globals
-			g.HighID = high
+			noteGlobals(g, &r)
 		}
 	}
 	s.left.Store(int32(len(w.work)))
@@ -68,12 +67,35 @@ func (w *workers) feed(s *scan, batches []batch, g *record.Globals) error {
 	return w.err
 }
 
+// noteGlobals takes over what a record tells of the whole journal. Of several the last one
+// counts, but ids never start again.
+func noteGlobals(g *record.Globals, r *record.Record) {
+	high := g.HighID
+	switch r.Kind {
+	case record.State:
+		*g = r.Globals
+	case record.Floor:
+		*g = r.Bottom.Globals
+	}
+	g.HighID = max(g.HighID, high)
+}
+
+// concerns reports whether a record is for worker i.
+func (w *workers) concerns(i int, rec []byte) bool {
+	switch kind := record.KindOf(rec); {
+	case kind < record.State:
+		return w.p.Worker(record.SlotOf(rec)) == i
+	default:
+		return kind == record.Epoch
+	}
+}
+
 func (w *workers) replay(i int, p piece) error {
 	var r record.Record
 	for k := range p.batches {
 		b := &p.batches[k]
 		for recs := b.records; len(recs) > 0; {
-			if record.KindOf(recs) == record.State || w.p.Worker(record.SlotOf(recs)) != i {
+			if !w.concerns(i, recs) {
 				recs = recs[record.Len(recs):]
 				continue
 			}

@@ -18,6 +18,8 @@
 //	Pause   until i64 | length i64 | tube
 //	State   highest id u64 | imported u64
 //
+// Entry, Floor and Epoch are in entry.go: a journal that is a server's alone has none.
+//
 // A Put or Copy with FlagSubmitted tells of a job that was submitted, as a client of a
 // function does, and not put. Behind n it goes on
 //
@@ -59,6 +61,12 @@ const (
 	Delete                 // the job is gone
 	Pause                  // a tube is paused, or (until 0) no longer
 	State                  // what concerns no tube; starts every segment
+
+	// Of a journal that is the log of one server of several; see Heading, Bottom and Reign.
+	// Their slot is zero.
+	Entry // which entry of the log a batch is; starts every batch
+	Floor // what went before is not needed
+	Epoch // another server writes the log
 )
 
 // FlagChunked marks a Put or Copy whose body follows in Chunks.
@@ -296,6 +304,9 @@ type Record struct {
 	Until   int64
 	Length  int64
 	Globals Globals
+	Heading *Heading // of an Entry
+	Bottom  *Bottom  // of a Floor
+	Reign   *Reign   // of an Epoch
 
 	// Commit is set by who reads a journal: the number under which it knows
 	// where the record is.
@@ -357,6 +368,8 @@ func Parse(r *Record, b []byte) (n int, err error) {
 		if ok = len(b) == StateSize-headSize; ok {
 			r.Globals = Globals{le.Uint64(b), le.Uint64(b[8:])}
 		}
+	case Entry, Floor, Epoch:
+		ok = r.parseCluster(b)
 	default:
 		return 0, fmt.Errorf("a record is of the unknown kind %d: it is from a newer version", r.Kind)
 	}

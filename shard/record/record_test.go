@@ -165,6 +165,9 @@ func all() [][]byte {
 		append(AppendChunkHead(nil, 3, 7, 4), "part"...), c.AppendUpdate(nil, 3),
 		AppendDelete(nil, 3, 7), AppendPause(nil, 3, "tube", 9, 9), (&Globals{1, 2}).Append(nil),
 		sub.AppendPut(nil, 3, 0), sub.AppendUpdate(nil, 3),
+		(&Heading{Index: 5, Term: 2, Commit: 4}).Append(nil),
+		(&Heading{Index: 6, Term: 2, Commit: 4, Kind: ChangeV2, Change: []byte("members")}).Append(nil),
+		(&Bottom{3, Globals{1, 2}}).Append(nil), (&Reign{7, 8, 9}).Append(nil),
 	}
 }
 
@@ -182,7 +185,8 @@ func TestTruncated(t *testing.T) {
 			}
 			le.PutUint32(cut, uint32(n))
 			k, err := Parse(&r, cut[:n:n])
-			variable := (KindOf(rec) == Put || KindOf(rec) == Copy) && rec[5]&FlagChunked == 0 || KindOf(rec) == Chunk || KindOf(rec) == Pause
+			variable := (KindOf(rec) == Put || KindOf(rec) == Copy) && rec[5]&FlagChunked == 0 || KindOf(rec) == Chunk || KindOf(rec) == Pause ||
+				KindOf(rec) == Entry && EntryKind(rec[EntrySize-1]) != Normal
 			if err == nil && (!variable || k != n) {
 				t.Fatalf("kind %d: cut to %d of %d bytes it parses as %d", rec[4], n, len(rec), k)
 			}
@@ -202,7 +206,7 @@ func TestRefuses(t *testing.T) {
 	recs := all()
 	for name, b := range map[string][]byte{
 		"kind 0":            with(recs[0], 4, 0),
-		"kind 8":            with(recs[0], 4, 8),
+		"kind 11":           with(recs[0], 4, 11),
 		"an unknown flag":   with(recs[0], 5, 4),
 		"a submitted Chunk": with(recs[3], 5, FlagSubmitted),
 		"a bare submission": with(recs[0], 5, FlagSubmitted),
@@ -212,6 +216,13 @@ func TestRefuses(t *testing.T) {
 		"no tube":           with(recs[0], putSize-1, 0),
 		"a tube too long":   with(recs[0], putSize-1, 200),
 		"no id":             with(recs[0], headSize, 0),
+		"no index":          with(recs[10], headSize, 0),
+		"a kind of entry 3": with(recs[11], EntrySize-1, 3),
+		"normal, with more": with(recs[11], EntrySize-1, byte(Normal)),
+		"a flagged Entry":   with(recs[10], 5, 1),
+		"too large a change": (&Heading{
+			Index: 1, Kind: Change, Change: make([]byte, ChangeMax+1),
+		}).Append(nil),
 		"a chunked nothing": (&Job{ID: 1, Tube: []byte("t"), Body: make([]byte, 8), State: Ready}).AppendPut(nil, 1, 0),
 	} {
 		if name == "a chunked nothing" {

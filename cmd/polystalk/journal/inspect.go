@@ -240,6 +240,14 @@ func describe(r *record.Record) string {
 		return fmt.Sprintf("pause tube=%s until=%s", shown(r.Tube), nano(r.Until))
 	case record.State:
 		return fmt.Sprintf("state highest=%d imported=%d", r.Globals.HighID, r.Globals.Imported)
+	case record.Entry:
+		h := r.Heading
+		name := map[record.EntryKind]string{record.Normal: "records", record.Change: "members", record.ChangeV2: "members"}[h.Kind]
+		return fmt.Sprintf("entry index=%d term=%d committed=%d of=%s bytes=%d", h.Index, h.Term, h.Commit, name, len(h.Change))
+	case record.Floor:
+		return fmt.Sprintf("floor index=%d highest=%d imported=%d", r.Bottom.Index, r.Bottom.HighID, r.Bottom.Imported)
+	case record.Epoch:
+		return fmt.Sprintf("epoch node=%016x time=%s format=%d", r.Reign.Node, nano(r.Reign.Time), r.Reign.Format)
 	}
 	return "unknown"
 }

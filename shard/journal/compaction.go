@@ -25,7 +25,7 @@ func (k *keeper) compactable(urgent bool) bool {
 	s.mu.Lock()
 	closed, stopping := len(s.closed), s.stopping
 	s.mu.Unlock()
-	if closed == 0 || stopping || k.committer.Err() != nil || k.round.hopeless(closed, sums.Live, sums.Segment) {
+	if closed == 0 || stopping || k.committer.Err() != nil || k.round.Hopeless(closed, sums.Live, sums.Segment) {
 		return false
 	}
 	return sums.Compactable(urgent)
@@ -46,7 +46,7 @@ func (k *keeper) postpone() {
 	s := k.segments
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k.round = round{fruitlessAt: len(s.closed), fruitlessLive: k.ledger.Sums().Live}
+	k.round.Postpone(len(s.closed), k.ledger.Sums().Live)
 }
 
 // compact copies what lives in the oldest segment to the end, waits until it
@@ -69,7 +69,7 @@ func (k *keeper) compact(urgent bool) error {
 	s := k.segments
 	s.mu.Lock()
 	old := s.closed[0]
-	k.round.begin(len(s.closed))
+	k.round.Begin(len(s.closed))
 	s.mu.Unlock()
 	c := compaction{k: k, segment: old, urgent: urgent, ids: make(map[uint16][]uint64), paused: make(map[string]bool)}
 	if err := c.run(); err != nil {
@@ -82,7 +82,7 @@ func (k *keeper) compact(urgent bool) error {
 		return err
 	}
 	closed := s.dropOldest()
-	k.round.givenUp(closed, k.ledger.Sums().Live)
+	k.round.GivenUp(closed, k.ledger.Sums().Live)
 	return k.giveUp(old)
 }
 

@@ -9,8 +9,21 @@ import (
 	"time"
 
 	"polystalk/shard/commit"
+	"polystalk/shard/journal/disk"
 	"polystalk/shard/journal/space"
 )
+
+// A Disk is one directory as a journal sees it, and a File one of its files; see package disk.
+type (
+	Disk = disk.Disk
+	File = disk.File
+)
+
+// Dir is the Disk of a directory, which must exist.
+func Dir(path string) Disk { return disk.Dir(path) }
+
+// ReadOnlyDir is the Disk of a directory that is only to be looked at.
+func ReadOnlyDir(path string) Disk { return disk.ReadOnlyDir(path) }
 
 // SyncPolicy says when what was written is made durable.
 type SyncPolicy uint8
@@ -70,7 +83,7 @@ type Options struct {
 //	gate       tells shards and sessions when there is none
 type Journal struct {
 	opts      Options
-	disk      *handDisk
+	disk      *disk.Handed
 	ledger    *space.Ledger
 	segments  *segments
 	committer *commit.Committer
@@ -93,7 +106,7 @@ func New(o Options) *Journal {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.SegmentSize = max(o.SegmentSize, SegmentMin)
-	j := &Journal{opts: o, disk: &handDisk{Disk: o.Disk}, ledger: space.New(o.SegmentSize), quit: make(chan struct{})}
+	j := &Journal{opts: o, disk: &disk.Handed{Disk: o.Disk}, ledger: space.New(o.SegmentSize), quit: make(chan struct{})}
 	j.segments = newSegments(j.disk, o.SegmentSize, j.ledger)
 	wakeKeeper := newWaker()
 	j.watermark = &watermark{opts: &j.opts, segments: j.segments}
@@ -234,7 +247,7 @@ func (j *Journal) Open() error {
 	if err := j.begin(); err != nil {
 		return err
 	}
-	j.disk.hand.hold(handSize)
+	j.disk.Hold(disk.HandSize)
 	j.warnOfCopyOnWrite()
 	if !j.opts.Manual {
 		j.running.Go(j.keeper.run)
@@ -304,7 +317,7 @@ func (j *Journal) begin() error {
 
 // warnOfCopyOnWrite says that a full disk cannot be foreseen, where that is so.
 func (j *Journal) warnOfCopyOnWrite() {
-	if f, ok := j.segments.cur.file.(copyOnWriter); ok {
+	if f, ok := j.segments.cur.file.(disk.CopyOnWriter); ok {
 		if name := f.CopyOnWrite(); name != "" {
 			j.opts.Logger.Warn("on this file system no space can be kept for what was accepted: a full disk may end the server instead of being answered OUT_OF_MEMORY; keep some of it free, or give a directory on ext4 or xfs", "file system", name)
 		}
@@ -331,7 +344,7 @@ func (j *Journal) Close() error {
 		err = j.commitLast()
 	}
 	s.close()
-	j.disk.hand.hold(0)
+	j.disk.Hold(0)
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"polystalk/shard/commit"
+	"polystalk/shard/journal/disk"
 	"polystalk/shard/journal/space"
 )
 
@@ -18,7 +19,7 @@ import (
 // to give up what does not is the leader's to decide.
 type keeper struct {
 	opts      *Options
-	disk      *handDisk
+	disk      *disk.Handed
 	segments  *segments
 	ledger    *space.Ledger
 	gate      *gate
@@ -33,13 +34,13 @@ type keeper struct {
 	tending sync.Mutex // held by who does its work: the goroutine, or who begins to lead
 	leading bool       // guarded by tending
 
-	round    round         // of compaction
+	round    space.Round   // of compaction
 	migrated atomic.Uint64 // jobs that compaction has had copied, or found dead
 }
 
 // fullRetry is how often the keeper tends at the least, and so how often a full disk is
 // looked at again.
-const fullRetry = 200 * time.Millisecond
+const fullRetry = space.Retry
 
 // run tends until the journal is closed or fails: it is the keeper's goroutine.
 func (k *keeper) run() {
@@ -129,8 +130,8 @@ func (k *keeper) stepAside() (again bool, err error) {
 
 // takeUpDescriptors has the hand hold what it is to hold.
 func (k *keeper) takeUpDescriptors() {
-	if k.disk.hand.short() {
-		k.disk.hand.fill()
+	if k.disk.Short() {
+		k.disk.Fill()
 	}
 }
 
@@ -163,7 +164,7 @@ func (k *keeper) step() (again bool, err error) {
 		}
 	}
 	if !compactable {
-		k.round.left = 0
+		k.round.End()
 		return false, nil
 	}
 	return k.tryCompact(urgent)

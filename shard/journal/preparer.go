@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"polystalk/shard/commit"
+	"polystalk/shard/journal/disk"
 	"polystalk/shard/journal/space"
 )
 
@@ -19,15 +20,15 @@ var errNoSpace = errors.New("the disk is full")
 // called by both at a time.
 type preparer struct {
 	opts      *Options
-	disk      *handDisk
+	disk      *disk.Handed
 	segments  *segments
 	ledger    *space.Ledger
 	gate      *gate
 	committer *commit.Committer
 	report    *report
 
-	quota   quota     // a limit that the disk does not show
-	surplus time.Time // since when there are spares that nobody needs; zero: there are none
+	quota   space.Quota // a limit that the disk does not show
+	surplus time.Time   // since when there are spares that nobody needs; zero: there are none
 }
 
 // add prepares a segment. An error that is neither errNoSpace nor passing has ended the
@@ -62,7 +63,7 @@ func (p *preparer) add() error {
 // descriptors or memory, and not about the disk. Nothing was written then, and
 // it is tried again.
 func passing(err error) bool {
-	return noDescriptor(err) || errors.Is(err, syscall.ENOMEM)
+	return disk.NoDescriptor(err) || errors.Is(err, syscall.ENOMEM)
 }
 
 // take takes a segment that is ready, whose file is closed.
@@ -84,7 +85,7 @@ func (p *preparer) prepare(number uint64) (*segment, error) {
 	if free < size+size/16 {
 		return nil, errNoSpace
 	}
-	if err := p.quota.closed(p.opts.Now(), free); err != nil {
+	if err := p.quota.Closed(p.opts.Now(), free); err != nil {
 		return nil, err
 	}
 	tmp := segmentName(number) + tmpSuffix
@@ -100,11 +101,11 @@ func (p *preparer) prepare(number uint64) (*segment, error) {
 		f.Close()
 		p.disk.Remove(tmp)
 		if err = spaceError("filling "+tmp, err); errors.Is(err, errNoSpace) {
-			p.quota.hit(p.opts.Now(), free, size-filled, err)
+			p.quota.Hit(p.opts.Now(), free, size-filled, err)
 		}
 		return nil, err
 	}
-	p.quota.moved()
+	p.quota.Moved()
 	return p.giveHeader(f, tmp, number)
 }
 
@@ -173,7 +174,7 @@ func (p *preparer) remove(s *segment) error {
 	if err := p.disk.Remove(segmentName(s.number)); err != nil {
 		return err
 	}
-	p.quota.moved()
+	p.quota.Moved()
 	return nil
 }
 
@@ -219,7 +220,7 @@ func spaceError(doing string, err error) error {
 
 // Descriptors is how many a Journal has at most: of segments that are written and not
 // synced, and those in hand, by which the others are opened.
-const Descriptors = unsyncedMax + 2 + handSize
+const Descriptors = unsyncedMax + 2 + disk.HandSize
 
 // sparesKept are not given back for being more than is needed: filling them anew would
 // cost as much as writing them.

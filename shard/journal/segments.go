@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"polystalk/shard/journal/disk"
 	"polystalk/shard/journal/space"
 )
 
@@ -28,7 +29,7 @@ func (s *segment) room() int64 { return s.size - s.at }
 // mu guards the lists. The current segment's own fields belong to who makes a commit, who
 // alone moves on to the next, and so may read cur without mu.
 type segments struct {
-	disk   *handDisk
+	disk   *disk.Handed
 	id     identity // the journal's; set before anything is written
 	first  uint64   // of the next header; only while the journal begins
 	size   int64    // of a new one
@@ -49,7 +50,7 @@ type segments struct {
 	alone    bool       // the keeper is gone, or never was: who needs a segment prepares it
 }
 
-func newSegments(disk *handDisk, size int64, ledger *space.Ledger) *segments {
+func newSegments(disk *disk.Handed, size int64, ledger *space.Ledger) *segments {
 	s := &segments{disk: disk, size: size, ledger: ledger}
 	s.changed = sync.NewCond(&s.mu)
 	return s

@@ -141,7 +141,7 @@ func (w *writer) rotate() error {
 	s.mu.Unlock()
 	w.ledger.AddFree(-old.room())
 	w.keeper.wake()
-	if n > unsyncedMax || n > 2 && w.segments.disk.hand.short() {
+	if n > unsyncedMax || n > 2 && w.segments.disk.Short() {
 		// Only with SyncNever, or a disk that is far behind: open files are
 		// not without end either.
 		return w.sync()
@@ -177,7 +177,7 @@ func (w *writer) awaitSpare() error {
 
 // prepareAlone prepares a spare if there is none, or says why it cannot be had.
 func (w *writer) prepareAlone(stopping, none bool) error {
-	w.preparer.quota.moved() // or may have: it is now or never
+	w.preparer.quota.Moved() // or may have: it is now or never
 	switch {
 	case !none:
 		return fmt.Errorf("the next segment cannot be opened: %w", syscall.EMFILE)

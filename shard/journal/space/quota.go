@@ -1,8 +1,8 @@
-package journal
+package space
 
 import "time"
 
-// A quota is a limit that the disk's free space does not show, as it is known
+// A Quota is a limit that the disk's free space does not show, as it is known
 // by running into it: a segment could not be filled, and what had been written
 // of it was removed again. That is not done over and over. Nobody tells when the
 // limit moves, so the next try comes after a pause, twice as long each time. It
@@ -10,7 +10,7 @@ import "time"
 // the disk that it may have been the same owner's; each time that it was not, it
 // takes twice as much. The zero value knows of no limit. It belongs to who
 // prepares segments.
-type quota struct {
+type Quota struct {
 	err       error         // of the last try; nil: it knows of no limit
 	at        time.Time     // when that was
 	wait      time.Duration // from then until the next try
@@ -20,16 +20,19 @@ type quota struct {
 }
 
 const (
+	// Retry is how often a full disk is looked at again.
+	Retry = 200 * time.Millisecond
+
 	// quotaWait and quotaWaitMax are the first and the longest pause.
-	quotaWait    = 2 * fullRetry
+	quotaWait    = 2 * Retry
 	quotaWaitMax = 30 * time.Second
 	// quotaRise is the pause after which free space that has come is tried.
-	quotaRise = 4 * fullRetry
+	quotaRise = 4 * Retry
 )
 
-// closed is why a segment is not to be tried now, when the disk shows so many
+// Closed is why a segment is not to be tried now, when the disk shows so many
 // free bytes; nil: it is.
-func (q *quota) closed(now time.Time, free int64) error {
+func (q *Quota) Closed(now time.Time, free int64) error {
 	if q.err == nil {
 		return nil
 	}
@@ -44,11 +47,11 @@ func (q *quota) closed(now time.Time, free int64) error {
 	return q.err
 }
 
-// hit notes that a try has failed for want of so many bytes.
-func (q *quota) hit(now time.Time, free, lack int64, err error) {
+// Hit notes that a try has failed for want of so many bytes.
+func (q *Quota) Hit(now time.Time, free, lack int64, err error) {
 	q.wait = min(max(2*q.wait, quotaWait), quotaWaitMax)
 	q.err, q.at, q.low, q.rise = err, now, free, lack<<min(q.fruitless, 20)
 }
 
-// moved forgets the limit: there may be room now.
-func (q *quota) moved() { *q = quota{} }
+// Moved forgets the limit: there may be room now.
+func (q *Quota) Moved() { *q = Quota{} }

@@ -1,13 +1,13 @@
-package journal
+package space
 
-// A round is compaction of as many segments as there were when it began, the current one
+// A Round is compaction of as many segments as there were when it began, the current one
 // included. One that leaves as many is fruitless, and so is another before something has
 // changed: what lives can be such that it takes more segments than it has bytes for, with
 // the beginnings of large bodies that went on in the next segment, and pauses. Without
 // this, such a journal would be copied from its beginning to its end for ever.
 //
 // It belongs to the keeper.
-type round struct {
+type Round struct {
 	left   int // segments that are to be given up yet; zero: no round is under way
 	before int // closed segments when it began
 
@@ -18,26 +18,26 @@ type round struct {
 	fruitlessLive int64
 }
 
-// begin starts a round, unless one is under way, with so many closed segments.
-func (r *round) begin(closed int) {
+// Begin starts a round, unless one is under way, with so many closed segments.
+func (r *Round) Begin(closed int) {
 	if r.left == 0 {
 		r.left, r.before = closed+1, closed
 	}
 }
 
-// givenUp notes that a segment was given up, which leaves closed ones.
-func (r *round) givenUp(closed int, live int64) {
+// GivenUp notes that a segment was given up, which leaves closed ones.
+func (r *Round) GivenUp(closed int, live int64) {
 	if r.left--; r.left > 0 {
 		return
 	}
 	fruitless := closed >= r.before
-	*r = round{}
+	*r = Round{}
 	if fruitless {
 		r.fruitlessAt, r.fruitlessLive = closed, live
 	}
 }
 
-// hopeless reports whether another round would be fruitless: there are no more closed
+// Hopeless reports whether another round would be fruitless: there are no more closed
 // segments than when one was, and about as much lives.
 //
 // About as much is a quarter segment, by which a round can be of use again. But what lives
@@ -45,7 +45,15 @@ func (r *round) givenUp(closed int, live int64) {
 // large body: then a queue that empties changes by less, down to nothing, and a full disk
 // that only a round could free would stay full, with nothing in it. So a quarter of what
 // lived is enough if that is less.
-func (r *round) hopeless(closed int, live, segment int64) bool {
+func (r *Round) Hopeless(closed int, live, segment int64) bool {
 	changed := max(r.fruitlessLive-live, live-r.fruitlessLive)
 	return r.fruitlessAt >= closed && changed < min(segment/4, r.fruitlessLive/4+1)
 }
+
+// Postpone notes that a round has to wait until less lives, or there is more to give up.
+func (r *Round) Postpone(closed int, live int64) {
+	*r = Round{fruitlessAt: closed, fruitlessLive: live}
+}
+
+// End ends the round that is under way, if any: there is nothing to give up.
+func (r *Round) End() { r.left = 0 }

@@ -1,4 +1,4 @@
-package journal
+package space
 
 import "testing"
 
@@ -7,19 +7,19 @@ import "testing"
 // itself.
 func TestFruitlessRounds(t *testing.T) {
 	const segment = 1000
-	var r round
-	if r.hopeless(1, 0, segment) || r.hopeless(9, 5000, segment) {
+	var r Round
+	if r.Hopeless(1, 0, segment) || r.Hopeless(9, 5000, segment) {
 		t.Error("no round has been fruitless, and the next is hopeless")
 	}
 	run := func(closed, left int, live int64) {
-		r.begin(closed)
+		r.Begin(closed)
 		for r.left > 0 {
-			r.begin(closed) // goes on with the same
-			r.givenUp(left, live)
+			r.Begin(closed) // goes on with the same
+			r.GivenUp(left, live)
 		}
 	}
 	run(4, 3, 5000)
-	if r.hopeless(3, 5000, segment) {
+	if r.Hopeless(3, 5000, segment) {
 		t.Error("a round that was of use is hopeless")
 	}
 	for _, tt := range []struct {
@@ -41,9 +41,9 @@ func TestFruitlessRounds(t *testing.T) {
 		{"a byte lived, and is gone", 1, 4, 0, false},
 		{"nothing lived, and nothing does", 0, 4, 0, true},
 	} {
-		r = round{}
+		r = Round{}
 		run(4, 4, tt.at)
-		if got := r.hopeless(tt.closed, tt.live, segment); got != tt.want {
+		if got := r.Hopeless(tt.closed, tt.live, segment); got != tt.want {
 			t.Errorf("%s: hopeless %v", tt.name, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package journal
+package disk
 
 import (
 	"io"
@@ -35,9 +35,9 @@ type File interface {
 	Sync() error
 }
 
-// A copyOnWriter is a File that knows whether to overwrite its bytes takes new
+// A CopyOnWriter is a File that knows whether to overwrite its bytes takes new
 // space: then filling it has reserved nothing.
-type copyOnWriter interface {
+type CopyOnWriter interface {
 	// CopyOnWrite is the name of a file system for which that is so, or empty.
 	CopyOnWrite() string
 }

@@ -1,4 +1,4 @@
-package journal
+package disk
 
 import (
 	"errors"
@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// handSize is enough for the files that a Journal needs at a time, besides those that
+// HandSize is enough for the files that a Journal needs at a time, besides those that
 // it has had open since it began: the next segment and one after that, one that is
 // prepared, one that is read, the directory.
-const handSize = 6
+const HandSize = 6
 
 // A hand holds descriptors that nobody else in the process can have, since its clients
 // may have all others: without a file for the next segment nobody could write until they
@@ -63,21 +63,31 @@ func (h *hand) hold(n int) {
 	h.fill()
 }
 
-// A handDisk is a Disk whose files can be opened as long as its hand has descriptors.
-type handDisk struct {
+// A Handed is a Disk whose files can be opened as long as its hand has descriptors. Its fields
+// are set before it is used.
+type Handed struct {
 	Disk
 	hand hand
 }
 
+// Hold sets how many descriptors are to be in hand; with zero those that are there are given up.
+func (d *Handed) Hold(n int) { d.hand.hold(n) }
+
+// Short reports whether some are missing in hand.
+func (d *Handed) Short() bool { return d.hand.short() }
+
+// Fill takes up those that are missing, as far as there are any.
+func (d *Handed) Fill() { d.hand.fill() }
+
 // Create implements Disk.
-func (d *handDisk) Create(name string) (File, error) { return d.open(name, d.Disk.Create) }
+func (d *Handed) Create(name string) (File, error) { return d.open(name, d.Disk.Create) }
 
 // Open implements Disk.
-func (d *handDisk) Open(name string) (File, error) { return d.open(name, d.Disk.Open) }
+func (d *Handed) Open(name string) (File, error) { return d.open(name, d.Disk.Open) }
 
-func (d *handDisk) open(name string, open func(string) (File, error)) (File, error) {
+func (d *Handed) open(name string, open func(string) (File, error)) (File, error) {
 	f, err := open(name)
-	for noDescriptor(err) && d.hand.lend() {
+	for NoDescriptor(err) && d.hand.lend() {
 		f, err = open(name) // somebody else may have been quicker
 	}
 	if err != nil {
@@ -88,10 +98,10 @@ func (d *handDisk) open(name string, open func(string) (File, error)) (File, err
 }
 
 // Sync implements Disk: it may have to open the directory.
-func (d *handDisk) Sync() error {
+func (d *Handed) Sync() error {
 	err := d.Disk.Sync()
 	lent := false
-	for noDescriptor(err) && d.hand.lend() {
+	for NoDescriptor(err) && d.hand.lend() {
 		lent = true
 		err = d.Disk.Sync()
 	}
@@ -116,14 +126,14 @@ func (f *handFile) Close() error {
 	return err
 }
 
-// noDescriptor reports whether a file could not be opened for want of a descriptor.
-func noDescriptor(err error) bool {
+// NoDescriptor reports whether a file could not be opened for want of a descriptor.
+func NoDescriptor(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// CopyOnWrite implements copyOnWriter.
+// CopyOnWrite implements CopyOnWriter.
 func (f *handFile) CopyOnWrite() string {
-	if c, ok := f.File.(copyOnWriter); ok {
+	if c, ok := f.File.(CopyOnWriter); ok {
 		return c.CopyOnWrite()
 	}
 	return ""

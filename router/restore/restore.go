@@ -8,6 +8,7 @@ import (
 	"polystalk/router/placement"
 	"polystalk/shard/commit"
 	"polystalk/shard/journal"
+	"polystalk/shard/journal/exchange"
 )
 
 // Config says how jobs are kept across restarts.
@@ -44,6 +45,9 @@ type Target struct {
 func (t *Target) Recover(cfg *Config, notify func()) (*Recovery, error) {
 	o := t.options(cfg)
 	o.Now, o.Notify = time.Now, notify
+	if err := t.resumeExchange(o.Disk); err != nil {
+		return nil, err
+	}
 	r := t.newRecovery(cfg, o)
 	if cfg.Dir != "" {
 		var err error
@@ -63,6 +67,9 @@ func (t *Target) Recover(cfg *Config, notify func()) (*Recovery, error) {
 func (t *Target) RecoverByHand(cfg *Config, now func() time.Time, notify func()) (*Recovery, error) {
 	o := t.options(cfg)
 	o.Now, o.Notify, o.Manual = now, notify, true
+	if err := t.resumeExchange(o.Disk); err != nil {
+		return nil, err
+	}
 	r := t.newRecovery(cfg, o)
 	if err := r.read(); err != nil {
 		return nil, err
@@ -82,4 +89,18 @@ func (t *Target) options(cfg *Config) journal.Options {
 		Shards: len(t.Places.Shards()), Logger: t.Log,
 		Copy: keeper.jobs, CopyPause: keeper.tubePause, Lives: keeper.lives,
 	}
+}
+
+// resumeExchange finishes the exchange of the journal for another, if the process has ended
+// within one, or removes what it had of another.
+func (t *Target) resumeExchange(d journal.Disk) error {
+	switch found, err := exchange.Resume(d); {
+	case err != nil:
+		return err
+	case found == exchange.Leftover:
+		t.Log.Warn("a journal of another node was being received when the server ended; what had come of it was removed")
+	case found == exchange.Exchanged:
+		t.Log.Info("the journal of another node is in the place of the one that was here: the exchange had begun when the server ended")
+	}
+	return nil
 }

@@ -1,0 +1,29 @@
+// Package exchange puts a journal that came from elsewhere into the place of the one that a
+// directory holds, so that whenever the process ends, by kill -9 or a power cut, the next start
+// finds either the whole old journal or the whole new one.
+//
+// The new journal's files are written beside the old one's, under names that no journal has:
+//
+//	journal.0000000007     the old journal
+//	incoming.0000000031    the new one, so far
+//
+// They are not in a directory of their own: here they are certain to be on the same file
+// system, whoever the parent directory belongs to, and one sync makes all names durable. What
+// else there is in the directory, such as its lock, is never touched.
+//
+// The marker is a file whose name says how far the exchange is; it is empty.
+//
+//	files                                  an end here means
+//	incoming.*                             nothing was exchanged: they are removed
+//	exchange.begun, incoming.*, journal.*  the old journal goes: what is left of it is removed
+//	exchange.cleared, incoming.*           the new one comes: each file that still has its name of
+//	                                       before gets its own
+//	journal.*                              nothing is to be done
+//
+// Each line is durable before the next one begins. Nothing of the second line can be mistaken
+// for the third, although the files of both journals may have the same names, and even the same
+// identity: a copy of a journal has that of the original.
+//
+// Resume goes on from any of them. It is called at every start, by who holds the directory's
+// lock and has not read the journal yet.
+package exchange

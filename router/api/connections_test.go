@@ -51,8 +51,9 @@ func TestConnectionsByHTTP(t *testing.T) {
 	if all := w.told(""); len(all) != 0 {
 		t.Errorf("%+v", all)
 	}
-	producer, worker := w.beanstalkd(), w.beanstalkd()
-	producer("use mail")
+	producer := w.beanstalkd()
+	producer("use mail") // once it is answered, the connection has the first number
+	worker := w.beanstalkd()
 	worker("watch mail")
 	worker("reserve")
 	worker("reserve")

@@ -123,6 +123,7 @@ var table = []row{
 	{"loadtest/beanstalkd", "loadtest/drive loadtest/latency loadtest/workload x/sys", "loadtest/compare loadtest/proc loadtest/workload/workloadtest"},
 	{"loadtest/compare", "loadtest/measure loadtest/proc loadtest/workload", "loadtest/beanstalkd loadtest/measure/measuretest"},
 	{"loadtest/drive", "loadtest/latency x/sys", ""},
+	{"loadtest/faults/history", "loadtest/drive", ""},
 	{"loadtest/floor", "gnet", ""},
 	{"loadtest/gearmand", "codec/gearman loadtest/drive loadtest/workload", "codec/gearmantest loadtest/compare loadtest/latency loadtest/proc loadtest/workload/workloadtest"},
 	{"loadtest/latency", "hdrhistogram", ""},

@@ -120,6 +120,13 @@ bench-operators: build ## what operators' pages cost with 50,000 tubes, and oper
 	./bin/operators -server bin/polystalkd -goals -body 1000 -scenes search
 	./bin/operators -server bin/polystalkd -goals -tubes 50000 -jobs 100000 -spell 5s -scenes streams,slow-streams
 
+ROUNDS ?= 100
+
+.PHONY: faults
+faults: build ## kill, stop and restart a server under clients that keep account, ROUNDS=100 times (SEED= for what is drawn): two minutes; fails if anything was lost
+	go build -o bin/ ./loadtest/faults
+	./bin/faults -rounds $(ROUNDS) $(if $(SEED),-seed $(SEED))
+
 .PHONY: bench-micro
 bench-micro: ## the Go benchmarks (BENCH=., COUNT=1, PKG=./...)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG)

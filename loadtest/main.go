@@ -26,6 +26,8 @@
 //	floor                  the server that answers constants
 //	proc                   processes, their cores, CPU and memory
 //
+// What kills servers instead of measuring them is a program of its own, loadtest/faults.
+//
 // To add a workload or a protocol see package workload; a metric, the table in
 // compare; a form of report, package report.
 package main

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"polystalk/loadtest/faults/history"
+)
+
+// programs is where those are that are built from this tree, once for all tests.
+var programs string
+
+func TestMain(m *testing.M) {
+	var err error
+	if programs, err = os.MkdirTemp("", "faults-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(programs)
+	os.Exit(code)
+}
+
+var build = sync.OnceValues(func() ([]byte, error) {
+	return exec.Command("go", "build", "-o", programs, "polystalk/cmd/polystalkd", "polystalk/cmd/polystalk").CombinedOutput()
+})
+
+// built is the server's program.
+func built(t *testing.T) string {
+	t.Helper()
+	if out, err := build(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return filepath.Join(programs, "polystalkd")
+}
+
+// options of a run that takes seconds.
+func shortRun(t *testing.T, more ...string) *options {
+	t.Helper()
+	o, err := parseOptions(append([]string{"-program", built(t), "-calm", "100ms", "-stock", "3000", "-dir", t.TempDir()}, more...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestNothingIsLostByOneServer(t *testing.T) {
+	r, err := play(t.Context(), shortRun(t, "-rounds", "6", "-only", "kill*4,crash-loop,term"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.clean() || r.Verdict.Acknowledged == 0 || r.Verdict.Deleted == 0 {
+		var b strings.Builder
+		r.print(&b)
+		t.Error(b.String())
+	}
+}
+
+// A server that forgets everything is found out.
+func TestLossIsFound(t *testing.T) {
+	r, err := play(t.Context(), shortRun(t, "-rounds", "1", "-only", "amnesia"))
+	if r == nil {
+		t.Fatal(err)
+	}
+	if r.clean() || r.Counts[history.Lost]+r.Counts[history.IDTwice] == 0 {
+		t.Errorf("found %v, %v", r.Counts, err)
+	}
+}
+
+func TestBadOptionsAreRefused(t *testing.T) {
+	program := built(t)
+	for _, tt := range []struct{ args, says string }{
+		{"-only nonsense", `no fault "nonsense"`},
+		{"-only kill*0", "number of times"},
+		{"-nodes 0", "1 or more"},
+		{"-program /nowhere/polystalkd", "make build"},
+		{"more", "not a flag"},
+	} {
+		args := append([]string{"-program", program}, strings.Fields(tt.args)...)
+		if _, err := parseOptions(args); err == nil || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: error %v, want one with %q", tt.args, err, tt.says)
+		}
+	}
+}

@@ -24,8 +24,9 @@ func (k *keeper) compactable(urgent bool) bool {
 	s := k.segments
 	s.mu.Lock()
 	closed, stopping := len(s.closed), s.stopping
+	kept := closed > 0 && s.pinned(s.closed[0].number)
 	s.mu.Unlock()
-	if closed == 0 || stopping || k.committer.Err() != nil || k.round.Hopeless(closed, sums.Live, sums.Segment) {
+	if closed == 0 || stopping || kept || k.committer.Err() != nil || k.round.Hopeless(closed, sums.Live, sums.Segment) {
 		return false
 	}
 	return sums.Compactable(urgent)
@@ -81,7 +82,10 @@ func (k *keeper) compact(urgent bool) error {
 	if err := k.watermark.await(k.feedCommitter); err != nil {
 		return err
 	}
-	closed := s.dropOldest()
+	closed, ok := s.dropOldest()
+	if !ok {
+		return errPinned
+	}
 	k.round.GivenUp(closed, k.ledger.Sums().Live)
 	return k.giveUp(old)
 }

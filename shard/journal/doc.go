@@ -46,6 +46,7 @@
 //	space.Ledger       how much there is and whose it is; anyone, by atomic counters
 //	gate               Pressure, as the Ledger has it, and who is notified of it
 //	report             what the operator was told
+//	Pin                which segments somebody reads, who waits for nobody; with segments' lock
 //
 // The committer may wait for the keeper, when no segment is prepared, and the keeper for
 // the committer, when copies are to be durable. So that they never wait for each other,

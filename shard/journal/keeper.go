@@ -201,6 +201,9 @@ func (k *keeper) tryCompact(urgent bool) (again bool, err error) {
 	switch err := k.compact(urgent); {
 	case err == nil:
 		return true, nil
+	case errors.Is(err, errPinned):
+		k.round.End()
+		return true, nil
 	case errors.Is(err, errNoCopy):
 		k.postpone()
 		return true, nil

@@ -48,6 +48,7 @@ type segments struct {
 	starved  bool       // who makes a commit waits for a spare
 	stopping bool       // the journal is being closed
 	alone    bool       // the keeper is gone, or never was: who needs a segment prepares it
+	pins     []*Pin     // of who reads
 }
 
 func newSegments(disk *disk.Handed, size int64, ledger *space.Ledger) *segments {
@@ -104,7 +105,7 @@ func (s *segments) anotherWanted() bool { return s.isStarved() || s.ledger.Anoth
 // nothing, not even make space, gets one in any case.
 func (s *segments) anotherAllowed() bool {
 	sums := s.ledger.Sums()
-	return s.isStarved() || sums.AnotherAllowed()
+	return s.isStarved() || sums.AnotherAllowed() || sums.PinsAllowed() && s.oldestPinned()
 }
 
 // spareAllowed reports whether a segment that is given up may stay, though none is wanted.
@@ -166,13 +167,19 @@ func (s *segments) add(spare *segment) {
 	s.changed.Broadcast()
 }
 
-// dropOldest takes the oldest closed segment off the list, and returns how many are left.
-func (s *segments) dropOldest() (closed int) {
+// dropOldest takes the oldest closed segment off the list, and returns how many are left. It
+// reports false, and does nothing, if a pin has come meanwhile that keeps it.
+func (s *segments) dropOldest() (closed int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if number := s.closed[0].number; s.pinned(number) {
+		return len(s.closed), false
+	} else {
+		s.losePins(number)
+	}
 	s.closed = append(s.closed[:0], s.closed[1:]...)
 	s.recount()
-	return len(s.closed)
+	return len(s.closed), true
 }
 
 // broadcast has everybody look again who waits for changed.

@@ -100,6 +100,10 @@ func (s *Sums) AnotherWanted() bool {
 // claim, whose bytes count in the bound only once they are promised.
 func (s *Sums) AnotherAllowed() bool { return s.Wanted > 0 || s.Size+s.Segment <= s.Bound() }
 
+// PinsAllowed reports whether another segment may come of somebody's reading the oldest ones,
+// which keeps them from being given up: up to twice the bound.
+func (s *Sums) PinsAllowed() bool { return s.Size+s.Segment <= 2*s.Bound() }
+
 // SpareAllowed reports whether a segment that is given up may stay as a spare, though none
 // is wanted yet.
 func (s *Sums) SpareAllowed() bool { return s.Size+s.Segment <= s.Bound() }

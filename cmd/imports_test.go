@@ -33,7 +33,7 @@ var table = []row{
 	{"shard", "shard/commit shard/core shard/ring", ""},
 	{"shard/commit", "shard/histogram shard/record", ""},
 	{"shard/core", "bytebufferpool shard/flow shard/listindex shard/record shard/slab shard/store xxhash", ""},
-	{"shard/journal", "shard/commit shard/histogram shard/journal/disk shard/journal/space shard/record", "shard/core shard/journal/fakedisk"},
+	{"shard/journal", "shard/commit shard/histogram shard/journal/disk shard/journal/index shard/journal/space shard/record", "shard/core shard/journal/fakedisk"},
 	{"shard/journal/disk", "x/sys", ""},
 	{"shard/journal/exchange", "shard/journal/disk", "shard/journal/fakedisk"},
 	{"shard/journal/fakedisk", "shard/journal", ""},

@@ -35,8 +35,8 @@ func (r *recovery) adopt() error {
 	}
 	list.oldest, list.marked = r.numbers[0], r.oldest
 	list.recount()
-	j.resume(max(r.expect, 1) - 1)
-	return nil
+	j.resume(max(r.expect, 1)-1, max(r.history.high, r.expect-1))
+	return r.resumeLog()
 }
 
 // cutOff ends the history at the cut, if there is one, and removes the files behind it if
@@ -69,7 +69,7 @@ func (r *recovery) cutOff() error {
 // larger one.
 func (r *recovery) adoptSegment(i int, s *segment, buf []byte) ([]byte, error) {
 	list := r.j.segments
-	s.lastCommit = s.lastBatch // see Journal.resume
+	s.lastCommit = s.lastIndex // see Journal.resume
 	closed := i < r.last
 	if closed && s.lastBatch != 0 && s.lastBatch <= r.synced {
 		list.closed = append(list.closed, s)

@@ -68,12 +68,8 @@ func (k *keeper) postpone() {
 //  4. Only then the file goes, or gets the name of a later one.
 func (k *keeper) compact(urgent bool) error {
 	s := k.segments
-	s.mu.Lock()
-	old := s.closed[0]
-	k.round.Begin(len(s.closed))
-	s.mu.Unlock()
-	c := compaction{k: k, segment: old, urgent: urgent, ids: make(map[uint16][]uint64), paused: make(map[string]bool)}
-	if err := c.run(); err != nil {
+	old, err := k.copyOldest(urgent)
+	if err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -88,6 +84,17 @@ func (k *keeper) compact(urgent bool) error {
 	}
 	k.round.GivenUp(closed, k.ledger.Sums().Live)
 	return k.giveUp(old)
+}
+
+// copyOldest appends copies of what lives in the oldest segment.
+func (k *keeper) copyOldest(urgent bool) (*segment, error) {
+	s := k.segments
+	s.mu.Lock()
+	old := s.closed[0]
+	k.round.Begin(len(s.closed))
+	s.mu.Unlock()
+	c := compaction{k: k, segment: old, urgent: urgent, ids: make(map[uint16][]uint64), paused: make(map[string]bool)}
+	return old, c.run()
 }
 
 // giveUp ends the life of a segment that nobody needs; its file is used again
@@ -190,7 +197,7 @@ func (c *compaction) visit(slot uint16) {
 // that there are segments to go on with.
 func (c *compaction) rest() error {
 	k := c.k
-	if sums := k.ledger.Sums(); sums.Pending > sums.Segment/8 {
+	if sums := k.ledger.Sums(); sums.Pending > sums.Segment/8 && !k.byHand() {
 		if err := k.watermark.await(k.feedCommitter); err != nil {
 			return err
 		}

@@ -144,6 +144,7 @@ type batch struct {
 	time    int64
 	synced  uint64
 	oldest  uint64
+	index   uint64 // which entry of a log it is, once that is known; see history
 	records []byte
 }
 

@@ -67,6 +67,11 @@ type Options struct {
 	// Manual leaves out the goroutines: Commit and Tend are called by the
 	// owner. For tests.
 	Manual bool
+
+	// Proposer makes the journal the log of a server that is one of several, by which name
+	// Node is; see Entries. Sync is SyncAlways then. Nil: the server is alone.
+	Proposer Proposer
+	Node     uint64
 }
 
 // A Journal is one directory's. Recover, Open and Lead come first, in this order. It wires its
@@ -93,6 +98,7 @@ type Journal struct {
 	writer    *writer
 	watermark *watermark
 	keeper    *keeper
+	entries   *Entries // nil: the server is alone
 
 	quit    chan struct{} // closed for all goroutines to end
 	running sync.WaitGroup
@@ -106,6 +112,9 @@ func New(o Options) *Journal {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.SegmentSize = max(o.SegmentSize, SegmentMin)
+	if o.Proposer != nil {
+		o.Sync = SyncAlways
+	}
 	j := &Journal{opts: o, disk: &disk.Handed{Disk: o.Disk}, ledger: space.New(o.SegmentSize), quit: make(chan struct{})}
 	j.segments = newSegments(j.disk, o.SegmentSize, j.ledger)
 	wakeKeeper := newWaker()
@@ -127,8 +136,11 @@ func New(o Options) *Journal {
 	j.writer.committer, j.writer.preparer = j.committer, j.preparer
 	j.keeper = &keeper{
 		opts: &j.opts, disk: j.disk, segments: j.segments, ledger: j.ledger, gate: j.gate,
-		committer: j.committer, watermark: j.watermark, preparer: j.preparer, report: report,
+		committer: j.committer, watermark: j.watermark, preparer: j.preparer, stager: j.stager, report: report,
 		waker: wakeKeeper, quit: j.quit,
+	}
+	if o.Proposer != nil {
+		j.openEntries()
 	}
 	return j
 }
@@ -224,7 +236,7 @@ func (j *Journal) Imported() uint64 { return j.stager.globals.Imported }
 
 // SetImported notes that, durably: what was taken over is in the Logs.
 func (j *Journal) SetImported(n uint64) error {
-	j.committer.Exclude(func() { j.stager.setImported(n) })
+	j.committer.Exclude(func() { j.stager.setImported(n, j.entries) })
 	return j.Durable()
 }
 
@@ -262,7 +274,10 @@ func (j *Journal) Lead() error {
 	for _, l := range j.committer.Logs() {
 		j.stager.grow(0, l.Grown())
 	}
-	if j.segments.cur.at == headerSize {
+	switch {
+	case j.entries != nil:
+		j.leadEntries()
+	case j.segments.cur.at == headerSize:
 		j.stager.stageGlobals() // only now is the highest id known
 	}
 	if err := j.keeper.lead(); err != nil {
@@ -280,13 +295,14 @@ func (j *Journal) Lead() error {
 }
 
 // resume has the journal go on behind a last batch, all up to which is durable. Numbers of
-// commits go on from those of batches: up to there each stands for the batch that a record
-// was read from, on whatever machine that was read.
-func (j *Journal) resume(batch uint64) {
+// commits go on behind those of entries, which are those of batches where a journal is one
+// server's alone: up to there each stands for the entry that a record was read from, on whatever
+// machine that was read.
+func (j *Journal) resume(batch, entry uint64) {
 	j.stager.resume(batch)
 	j.writer.resume(batch)
-	j.watermark.resume(batch)
-	j.committer.Resume(batch)
+	j.watermark.resume(entry)
+	j.committer.Resume(entry)
 }
 
 // begin makes the first segment of a new journal.
@@ -300,7 +316,7 @@ func (j *Journal) begin() error {
 	}
 	if j.opts.First > 1 {
 		s.first = j.opts.First
-		j.resume(s.first - 1)
+		j.resume(s.first-1, s.first-1)
 	}
 	first, err := j.preparer.prepare(s.nextNumber())
 	s.first = 0
@@ -325,7 +341,8 @@ func (j *Journal) warnOfCopyOnWrite() {
 }
 
 // Close commits what is left, if the journal leads, makes it durable unless the policy is
-// SyncNever, and closes the files. Nobody may append any more.
+// SyncNever, and closes the files. Nobody may append any more. Of several servers one cannot
+// commit: who leads waits for Durable before, if it is to hand over.
 func (j *Journal) Close() error {
 	s := j.segments
 	if !j.opts.Manual {
@@ -340,7 +357,9 @@ func (j *Journal) Close() error {
 	s.alone = true
 	s.mu.Unlock()
 	err := j.committer.Err()
-	if err == nil && j.keeper.leading {
+	if err == nil && j.entries != nil {
+		err = j.writer.sync()
+	} else if err == nil && j.keeper.leading {
 		err = j.commitLast()
 	}
 	s.close()

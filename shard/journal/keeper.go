@@ -26,7 +26,9 @@ type keeper struct {
 	committer *commit.Committer
 	watermark *watermark
 	preparer  *preparer
+	stager    *stager
 	report    *report
+	entries   *Entries // nil: the server is alone
 
 	waker // what wakes it
 	quit  <-chan struct{}
@@ -36,6 +38,7 @@ type keeper struct {
 
 	round    space.Round   // of compaction
 	migrated atomic.Uint64 // jobs that compaction has had copied, or found dead
+	lowering lowering      // what others are waited for, before a segment can be given up
 }
 
 // fullRetry is how often the keeper tends at the least, and so how often a full disk is
@@ -96,8 +99,11 @@ func (k *keeper) tend() error {
 	k.tending.Lock()
 	defer k.tending.Unlock()
 	step := k.step
-	if !k.leading {
+	switch {
+	case !k.leading:
 		step = k.stepAside
+	case k.entries != nil:
+		step = k.stepLog
 	}
 	for {
 		again, err := step()
@@ -116,6 +122,9 @@ func (k *keeper) stepAside() (again bool, err error) {
 		return false, err
 	}
 	k.takeUpDescriptors()
+	if again, err := k.giveUpBelow(); again || err != nil {
+		return again, err
+	}
 	if k.segments.anotherWanted() {
 		if k.preparer.add() == nil {
 			return true, nil
@@ -198,7 +207,11 @@ func (k *keeper) measure() { k.ledger.Measured(min(k.disk.Free(), 1<<60)) }
 // tryCompact gives up the oldest segment, or puts that off if it cannot be done now. It
 // reports whether to go on.
 func (k *keeper) tryCompact(urgent bool) (again bool, err error) {
-	switch err := k.compact(urgent); {
+	compact := k.compact
+	if k.entries != nil {
+		compact = k.beginLowering
+	}
+	switch err := compact(urgent); {
 	case err == nil:
 		return true, nil
 	case errors.Is(err, errPinned):
@@ -237,5 +250,27 @@ func (k *keeper) pause(d time.Duration) bool {
 		return false
 	case <-time.After(d):
 		return true
+	}
+}
+
+// A waker wakes the one goroutine that receives from it. If it is woken again before it
+// has looked, it looks once.
+type waker chan struct{}
+
+func newWaker() waker { return make(waker, 1) }
+
+// wake never waits, and may be called by anyone.
+func (w waker) wake() {
+	select {
+	case w <- struct{}{}:
+	default:
+	}
+}
+
+// clear forgets that it was woken.
+func (w waker) clear() {
+	select {
+	case <-w:
+	default:
 	}
 }

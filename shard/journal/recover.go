@@ -3,6 +3,7 @@ package journal
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -57,7 +58,7 @@ func (j *Journal) Recover(p Replayer) (*Recovered, error) {
 	if err != nil || len(numbers) == 0 {
 		return &Recovered{}, err
 	}
-	r := &recovery{j: j, p: p, numbers: numbers}
+	r := &recovery{j: j, p: p, numbers: numbers, history: history{keep: j.entries}}
 	if err := r.run(); err != nil {
 		return nil, err
 	}
@@ -108,6 +109,7 @@ type recovery struct {
 	p       Replayer
 	numbers []uint64
 	out     Recovered
+	history history
 
 	segments []*segment // as read so far
 	expect   uint64     // the next batch's number; zero: not known yet
@@ -227,6 +229,10 @@ func (r *recovery) run() error {
 			r.j.opts.Logger.Info("reading the journal", "segments", i, "of", len(r.numbers))
 		}
 	}
+	if err := r.feedRest(w); err != nil {
+		w.wait()
+		return err
+	}
 	return w.wait()
 }
 
@@ -322,7 +328,49 @@ func (r *recovery) take(i int, s *scan, w *workers) error {
 	for k := range s.strays {
 		r.stray(&s.strays[k])
 	}
-	return w.feed(s, s.batches[:good], &r.out.Globals)
+	ready, err := r.history.take(s, s.batches[:good])
+	if err != nil {
+		return err
+	}
+	for k := range s.batches[:good] {
+		r.segments[i].lastIndex = max(r.segments[i].lastIndex, s.batches[k].index)
+	}
+	return r.feed(w, s, ready)
+}
+
+// feed has the workers replay what is ready, and lets s be read over once they have.
+func (r *recovery) feed(w *workers, s *scan, ready []piece) error {
+	n := 0
+	for _, p := range ready {
+		if p.s == s {
+			n++
+		}
+	}
+	if n == 0 {
+		ready = append(ready, piece{s: s})
+		n = 1
+	}
+	s.left.Store(int32(n * len(w.work)))
+	for _, p := range ready {
+		if err := w.feed(p, &r.out.Globals); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// feedRest has the rest replayed of what is in the files, where nobody else can say whether it
+// is committed.
+func (r *recovery) feedRest(w *workers) error {
+	if r.history.keep != nil {
+		return nil
+	}
+	for _, p := range r.history.release(math.MaxUint64) {
+		if err := w.feed(p, &r.out.Globals); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *recovery) stray(b *batch) {
@@ -341,7 +389,7 @@ func (r *recovery) verdict() error {
 		return &Damage{segmentName(s.number), r.cut.offset,
 			fmt.Sprintf("batch %d cannot be read, but batch %d was durable", r.expect, r.later)}
 	// After that: what is behind a cut may say that the file is not needed.
-	case r.oldest != 0 && r.numbers[0] > r.oldest:
+	case r.oldest != 0 && r.numbers[0] > r.oldest && r.history.first > r.history.floor:
 		return &Damage{segmentName(r.oldest), 0, "the file is missing"}
 	}
 	return nil

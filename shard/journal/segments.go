@@ -17,6 +17,7 @@ type segment struct {
 	size       int64
 	at         int64  // the end of what is written
 	lastBatch  uint64 // the number of the last batch, if the segment was recovered
+	lastIndex  uint64 // the highest index of an entry, if it was recovered
 	lastCommit uint64 // no record here is known under a higher number
 }
 

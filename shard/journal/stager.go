@@ -42,7 +42,9 @@ type stager struct {
 	to     sequencer
 
 	batch     uint64              // the number of the last one given away
+	headed    *heading            // nil: no batch of this journal has an Entry
 	staging   []byte              // what is given away next, after room for its head
+	floor     atomic.Uint64       // what a Floor is to be written of; zero: none is
 	preamble  int                 // so much of staging is not worth a batch of its own
 	globals   record.Globals      // what every segment begins with; HighID as it was recovered
 	highID    atomic.Uint64       // the highest id of a job that a commit has met
@@ -61,6 +63,20 @@ func (s *stager) resume(batch uint64) {
 func (s *stager) empty(free []byte) {
 	s.staging = append(free[:0], make([]byte, batchHead)...)
 	s.preamble = batchHead
+}
+
+// A heading is what the batches of a journal are as entries that had servers besides, and is one
+// server's alone by now.
+type heading struct {
+	batch       uint64 // the last one that was recovered
+	index, term uint64 // of it
+}
+
+// next is the Entry of a later batch, if that is to have one. A segment begins with it: the first
+// one there is could not tell else which entry it begins with, once those before are given up.
+func (h *heading) next(batch uint64) *record.Heading {
+	i := h.index + batch - h.batch
+	return &record.Heading{Index: i, Term: h.term, Commit: i}
 }
 
 // grow takes in what has become of a Log's sums, with which come n bytes that it had
@@ -132,6 +148,9 @@ func (s *stager) rotate() error {
 // stageGlobals begins the first batch of a segment.
 func (s *stager) stageGlobals() {
 	s.empty(s.staging)
+	if s.headed != nil {
+		s.staging = s.headed.next(s.batch + 1).Append(s.staging)
+	}
 	s.addGlobals()
 	s.preamble = len(s.staging)
 }
@@ -143,14 +162,57 @@ func (s *stager) addGlobals() {
 	s.staging = g.Append(s.staging)
 }
 
-// setImported stages Globals that say what was taken over of beanstalkd's files.
-func (s *stager) setImported(n uint64) {
-	s.globals.Imported = n
-	s.addGlobals()
+// raise keeps ids from being given out again that another server gave out, and notes what it has
+// taken over. It is called before any commit is made.
+func (s *stager) raise(g *record.Globals) {
+	s.globals.Imported = max(s.globals.Imported, g.Imported)
+	if g.HighID > s.highID.Load() {
+		s.highID.Store(g.HighID)
+	}
+}
+
+// setImported has Globals say what was taken over of beanstalkd's files.
+func (s *stager) setImported(n uint64, e *Entries) {
+	if s.globals.Imported = n; e == nil {
+		s.addGlobals()
+	} else {
+		s.floor.CompareAndSwap(0, max(1, e.First())) // which gives up nothing
+	}
+}
+
+// stageEpoch begins what this server writes of a log that several have.
+func (s *stager) stageEpoch(e *record.Reign, first uint64) {
+	s.staging = e.Append(s.staging)
+	s.stageFloor(first)
+}
+
+// giveFloor stages the Floor that is to be written, behind what is staged already: it stands at the
+// beginning of a batch, and at the end of a commit.
+func (s *stager) giveFloor(index, n uint64) error {
+	if len(s.staging) > s.preamble {
+		if err := s.give(n); err != nil {
+			return err
+		}
+	}
+	s.floor.CompareAndSwap(index, 0)
+	s.stageFloor(index)
+	return nil
+}
+
+// stageFloor begins a batch with a Floor. Nothing else is staged.
+func (s *stager) stageFloor(index uint64) {
+	f := record.Bottom{Index: index, Globals: s.globals}
+	f.HighID = s.highestID()
+	s.staging = f.Append(s.staging)
 }
 
 // Sync implements commit.Sink: it gives away what is staged, and ends the commit.
 func (s *stager) Sync(n uint64) (safe bool, err error) {
+	if f := s.floor.Load(); f != 0 {
+		if err := s.giveFloor(f, n); err != nil {
+			return false, err
+		}
+	}
 	if len(s.staging) > s.preamble || s.to.batchWanted() {
 		if !s.fits(0) { // not even the head of an empty one
 			if err := s.rotate(); err != nil {

@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"errors"
+
 	"polystalk/shard/commit"
 )
 
@@ -19,6 +21,9 @@ type watermark struct {
 	wanted    uint64 // the last commit that is to be, whatever the policy
 }
 
+// errByHand is why nobody waits in a journal that is run by hand.
+var errByHand = errors.New("who runs a journal by hand has to wait for others by hand")
+
 // resume has everything count as committed up to commit n. It is called before anything else.
 func (m *watermark) resume(n uint64) { m.committed, m.wanted = n, n }
 
@@ -28,6 +33,24 @@ func (m *watermark) reach(n uint64) {
 	m.committed = n
 	m.segments.changed.Broadcast()
 	m.segments.mu.Unlock()
+}
+
+// want sees to it that everything that is in the Logs by now will be committed, and returns the
+// number under which it is.
+func (m *watermark) want() (n uint64) {
+	n = m.committer.Begun() + 1
+	m.segments.mu.Lock()
+	m.wanted = max(m.wanted, n)
+	m.segments.mu.Unlock()
+	m.committer.Wake()
+	return n
+}
+
+// reached reports whether all is committed up to commit n.
+func (m *watermark) reached(n uint64) bool {
+	m.segments.mu.Lock()
+	defer m.segments.mu.Unlock()
+	return m.committed >= n
 }
 
 // awaited reports whether somebody waits for a commit; segments.mu is held.
@@ -50,6 +73,9 @@ func (m *watermark) await(whenStarved func()) error {
 			s.mu.Lock()
 			if err != nil {
 				return err
+			}
+			if m.opts.Proposer != nil && m.committed < n {
+				return errByHand
 			}
 		case s.stopping:
 			return commit.ErrStopped

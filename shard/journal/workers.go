@@ -19,7 +19,7 @@ type workers struct {
 	err error
 }
 
-// A piece is a segment's good batches.
+// A piece is of a segment's good batches.
 type piece struct {
 	s       *scan
 	batches []batch
@@ -44,9 +44,9 @@ func startWorkers(p Replayer, free chan []byte) *workers {
 	return w
 }
 
-// feed hands a segment's batches out; it fails once a worker has.
-func (w *workers) feed(s *scan, batches []batch, g *record.Globals) error {
-	for _, b := range batches {
+// feed hands a piece out; it fails once a worker has.
+func (w *workers) feed(p piece, g *record.Globals) error {
+	for _, b := range p.batches {
 		// What concerns no slot stands at the beginning.
 		for recs := b.records; len(recs) > 0 && record.KindOf(recs) >= record.State; {
 			var r record.Record
@@ -58,9 +58,8 @@ func (w *workers) feed(s *scan, batches []batch, g *record.Globals) error {
 			noteGlobals(g, &r)
 		}
 	}
-	s.left.Store(int32(len(w.work)))
 	for _, c := range w.work {
-		c <- piece{s, batches}
+		c <- p
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,7 +99,7 @@ func (w *workers) replay(i int, p piece) error {
 				continue
 			}
 			n, err := record.Parse(&r, recs)
-			r.Commit = b.number
+			r.Commit = b.index
 			switch r.Kind {
 			case record.Put, record.Copy, record.Delete: // the last also of what never was
 				w.high[i] = max(w.high[i], r.ID)

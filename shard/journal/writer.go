@@ -65,13 +65,26 @@ func (w *writer) batchWanted() bool {
 
 // write implements sequencer.
 func (w *writer) write(b []byte, number, n uint64) (free []byte, err error) {
+	out, err := w.put(b, number)
+	if err != nil {
+		return nil, err
+	}
+	// No record in it is known under a higher number; see commit.Log.Begin.
+	w.segments.cur.lastCommit = n + 1
+	w.ledger.Write(int64(len(out)))
+	return out, nil
+}
+
+// put writes a batch, which begins with room for its head, to the current segment, where there
+// is room for it. It returns the batch as it is written.
+func (w *writer) put(b []byte, number uint64) (out []byte, err error) {
 	s := w.segments
 	cur := s.cur
 	s.mu.Lock()
 	oldest := s.oldest
 	s.marked = oldest
 	s.mu.Unlock()
-	out := sealBatch(b, s.id, cur.number, &batch{
+	out = sealBatch(b, s.id, cur.number, &batch{
 		number: number, time: w.opts.Now().UnixNano(), synced: w.synced.Load(), oldest: oldest,
 	})
 	k, err := cur.file.WriteAt(out, cur.at)
@@ -85,9 +98,6 @@ func (w *writer) write(b []byte, number, n uint64) (free []byte, err error) {
 	if cur.at > cur.size {
 		panic(fmt.Sprintf("%s is written up to %d of %d bytes", segmentName(cur.number), cur.at, cur.size))
 	}
-	// No record in it is known under a higher number; see commit.Log.Begin.
-	cur.lastCommit = n + 1
-	w.ledger.Write(int64(k))
 	w.figures.bytes.Add(uint64(k))
 	w.written.Store(number)
 	return out, nil

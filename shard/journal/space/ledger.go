@@ -30,6 +30,9 @@ type Ledger struct {
 	// taken is how much of pending has left the Logs and is not written yet. It belongs to
 	// who makes a commit.
 	taken int64
+	// sent is how much of pending others have been given to write, who come back with it; see
+	// Send.
+	sent atomic.Int64
 
 	// mu is held while something is promised, so that two do not get the same bytes, and
 	// for the answers below that a Claim is refused by.
@@ -97,6 +100,25 @@ func (l *Ledger) Write(n int64) {
 
 // Written notes that all is written that was taken. Who makes a commit calls it.
 func (l *Ledger) Written() { l.settle(l.taken) }
+
+// Send notes that n bytes, of what was taken, go to those who say in which order everybody
+// writes. They stay pending until Land. Who makes a commit calls it, and Written once a commit
+// is sent.
+func (l *Ledger) Send(n int64) {
+	known := min(l.taken, n)
+	l.taken -= known
+	l.sent.Add(n)
+	l.pending.Add(n - known)
+}
+
+// Land notes that n bytes of a segment were written, of what was sent. They leave free before
+// they leave pending. One goroutine calls it.
+func (l *Ledger) Land(n int64) {
+	l.free.Add(-n)
+	n = min(n, l.sent.Load())
+	l.sent.Add(-n)
+	take("pending", &l.pending, n)
+}
 
 func (l *Ledger) settle(n int64) {
 	l.taken -= n

@@ -464,7 +464,10 @@ func runKills(t *testing.T, seed uint64, rounds int, args []string) {
 		k.errands = append(k.errands, &errand{k: k, n: n, rng: rand.New(rand.NewPCG(rng.Uint64(), 1))})
 	}
 	var last map[string]string
-	for round := range rounds {
+	compacted := func() bool { return last["binlog-oldest-index"] != "1" }
+	// A busy machine may need more rounds until there is anything to give up.
+	round := 0
+	for ; round < rounds || !compacted() && round < 20*rounds; round++ {
 		shards := []string{"1", "2", "4", "16"}[rng.IntN(4)]
 		s := startKept(t, dir, append([]string{"-s", "300000", "-z", "200000", "--shards", shards}, args...)...)
 		c := daemon.Client(t, s)
@@ -475,7 +478,7 @@ func runKills(t *testing.T, seed uint64, rounds int, args []string) {
 			}
 			k.floor = k.high.Load()
 		} else if k.check(c, 500); t.Failed() {
-			t.Fatalf("in round %d of %d, with %s shards", round, rounds, shards)
+			t.Fatalf("in round %d, with %s shards", round, shards)
 		}
 		var wg sync.WaitGroup
 		for _, e := range k.errands {
@@ -497,8 +500,8 @@ func runKills(t *testing.T, seed uint64, rounds int, args []string) {
 	for _, e := range k.errands {
 		done += e.done
 	}
-	t.Logf("%d kills, %d commands acknowledged, segments %s to %s", rounds, done, last["binlog-oldest-index"], last["binlog-current-index"])
-	if last["binlog-oldest-index"] == "1" {
+	t.Logf("%d kills, %d commands acknowledged, segments %s to %s", round, done, last["binlog-oldest-index"], last["binlog-current-index"])
+	if !compacted() {
 		t.Error("nothing was ever compacted: the test does not test that")
 	}
 }

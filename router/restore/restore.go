@@ -18,6 +18,11 @@ type Config struct {
 	Sync        journal.SyncPolicy
 	Every       time.Duration
 	Disk        journal.Disk // nil: that of Dir
+
+	// Proposer has the journal be the log of a server that is one of several, whose number
+	// among them is Node; nil: it is alone. See journal.Options.
+	Proposer journal.Proposer
+	Node     uint64
 }
 
 // Descriptors is how many descriptors an open journal has at most, with those of its
@@ -88,6 +93,7 @@ func (t *Target) options(cfg *Config) journal.Options {
 		Disk: disk, SegmentSize: cfg.SegmentSize, Sync: cfg.Sync, Every: cfg.Every,
 		Shards: len(t.Places.Shards()), Logger: t.Log,
 		Copy: keeper.jobs, CopyPause: keeper.tubePause, Lives: keeper.lives,
+		Proposer: cfg.Proposer, Node: cfg.Node,
 	}
 }
 

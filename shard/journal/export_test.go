@@ -19,9 +19,6 @@ func (j *Journal) Idle() bool { return j.committer.Idle() }
 // Pending is the bytes in Logs, about.
 func (j *Journal) Pending() int64 { return j.ledger.Sums().Pending }
 
-// SegmentName is the name of a segment's file.
-func SegmentName(number uint64) string { return segmentName(number) }
-
 // End is where the next batch goes.
 func (j *Journal) End() (segment uint64, at int64) { return j.segments.cur.number, j.segments.cur.at }
 

@@ -62,7 +62,7 @@ func (id identity) seed(number uint64) uint32 {
 // mark starts every batch of a segment.
 func (id identity) mark(number uint64) uint32 { return ^id.seed(number) | 1 }
 
-// segmentName is the name of the file; numberOf reads it.
+// segmentName is the name of a segment's file; numberOf reads it.
 func segmentName(number uint64) string { return fmt.Sprintf("%s%010d", prefix, number) }
 
 func numberOf(name string) (n uint64, ok bool) {
@@ -73,6 +73,9 @@ func numberOf(name string) (n uint64, ok bool) {
 	n, err := strconv.ParseUint(digits, 10, 64)
 	return n, err == nil && n > 0 && segmentName(n) == name
 }
+
+// SegmentName is the name of the file of segment number.
+func SegmentName(number uint64) string { return segmentName(number) }
 
 // A header is a segment's.
 type header struct {

@@ -1,0 +1,159 @@
+package snapshot_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"polystalk/shard/commit"
+	"polystalk/shard/core"
+	"polystalk/shard/journal"
+	"polystalk/shard/journal/fakedisk"
+	"polystalk/shard/record"
+)
+
+// A node is a journal with the jobs that are in it. Its goroutine is the test's.
+type node struct {
+	t    *testing.T
+	disk journal.Disk
+	j    *journal.Journal
+	core *core.Core
+	log  *commit.Log
+	tube core.TubeID
+	id   core.JobID
+}
+
+var segmentSize int64 = journal.SegmentMin
+
+// start starts a node from what is on a disk.
+func start(t *testing.T, d journal.Disk) *node {
+	t.Helper()
+	n := &node{t: t, disk: d, core: core.New(nil)}
+	n.j = journal.New(journal.Options{
+		Disk: d, SegmentSize: segmentSize, Shards: 1, Manual: true,
+		Now:       func() time.Time { return time.Unix(1_700_000_000, 0) },
+		Copy:      n.copyJobs,
+		CopyPause: func(uint16, []byte) {},
+	})
+	n.log = n.j.Log(0)
+	n.core.RecordTo(&n.log.Buffer)
+	replay := n.core.Replay()
+	_, err := n.j.Recover(journal.Replayer{
+		Workers: 1, Worker: func(uint16) int { return 0 },
+		Apply: func(_ int, r *record.Record) error { return replay.Apply(r) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	replay.Done(1)
+	if err := n.j.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.core.Close)
+	n.id = core.JobID(n.j.HighID())
+	n.tube = n.apply(&core.Op{Kind: core.OpUse, Name: []byte("default")}).Tube
+	return n
+}
+
+func (n *node) copyJobs(_ uint16, ids []uint64, after uint64) {
+	n.log.Begin()
+	for _, id := range ids {
+		n.core.CopyJob(core.JobID(id), after)
+	}
+	n.log.End()
+}
+
+func (n *node) apply(op *core.Op) (r core.Reply) {
+	n.log.Begin()
+	n.core.Apply(2, op, &r)
+	n.log.End()
+	return r
+}
+
+// put puts jobs of so many bytes each, and has them committed.
+func (n *node) put(jobs, size int) {
+	n.t.Helper()
+	for range jobs {
+		n.id++
+		body := bytes.Repeat([]byte(fmt.Sprintf("job %d;", n.id)), size/6+1)[:size]
+		if r := n.apply(&core.Op{Kind: core.OpPut, Tube: n.tube, ID: n.id, TTR: 60, Body: body}); r.Status != core.StatusOK {
+			n.t.Fatalf("put: %d", r.Status)
+		}
+		n.commit()
+	}
+}
+
+// remove deletes a job.
+func (n *node) remove(id core.JobID) {
+	n.t.Helper()
+	if r := n.apply(&core.Op{Kind: core.OpDelete, ID: id}); r.Status != core.StatusOK {
+		n.t.Fatalf("delete %d: %d", id, r.Status)
+	}
+	n.commit()
+}
+
+func (n *node) commit() {
+	n.t.Helper()
+	if err := n.j.Commit(); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := n.j.Tend(); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// close ends the node.
+func (n *node) close() {
+	n.t.Helper()
+	if err := n.j.Close(); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// jobs are what a node has, the bodies by id.
+func (n *node) jobs() map[core.JobID]string {
+	all := map[core.JobID]string{}
+	n.core.EachID(func(id core.JobID) {
+		var r core.Reply
+		n.core.Apply(3, &core.Op{Kind: core.OpPeek, ID: id}, &r)
+		all[id] = string(r.Body)
+	})
+	return all
+}
+
+// jobsOf are those with which a server starts from a disk, and that it goes on.
+func jobsOf(t *testing.T, d journal.Disk) map[core.JobID]string {
+	t.Helper()
+	n := start(t, d)
+	jobs := n.jobs()
+	n.put(5, 1000)
+	n.close()
+	return jobs
+}
+
+// same fails the test unless two nodes have the same jobs.
+func same(t *testing.T, got, want map[core.JobID]string) {
+	t.Helper()
+	if !maps.Equal(got, want) {
+		t.Fatalf("%d jobs, want %d: %v and %v", len(got), len(want), head(got), head(want))
+	}
+}
+
+func head(jobs map[core.JobID]string) []core.JobID {
+	ids := slices.Sorted(maps.Keys(jobs))
+	return ids[:min(5, len(ids))]
+}
+
+// aNode is a node that has several segments, of which some were given up.
+func aNode(t *testing.T) *node {
+	n := start(t, fakedisk.New(1))
+	n.put(30, 40_000)
+	for id := core.JobID(1); id <= 25; id++ {
+		n.remove(id)
+	}
+	n.put(20, 20_000)
+	return n
+}

@@ -1,0 +1,257 @@
+package snapshot
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+
+	"polystalk/shard/journal"
+	"polystalk/shard/journal/exchange"
+)
+
+// ReceiveOptions say how a journal is received. All may be left out.
+type ReceiveOptions struct {
+	// Room is how many bytes the disk is to have left when all was received: what a start
+	// needs to go on in.
+	Room int64
+	// Progress hears how many bytes of the journal have come, of how many about. It is called
+	// for each piece, by who receives.
+	Progress func(received, all int64)
+}
+
+// A Received is a whole journal beside the one that a directory has. Either of Install and
+// Discard is to be called; if neither is, the next start discards it.
+type Received struct {
+	Segments int
+	Bytes    int64
+	Batches  int64 // that a start will read
+	disk     journal.Disk
+}
+
+// A RoomError says that a journal has no room on the disk.
+type RoomError struct {
+	Need, Free int64 // bytes
+}
+
+func (e *RoomError) Error() string {
+	return fmt.Sprintf("the disk has room for %d bytes, and the journal that is to come takes %d with what a start needs besides: make room there, or use another disk, and try again", e.Free, e.Need)
+}
+
+// A SenderError is why the sender did not send to the end, in its words.
+type SenderError struct{ Text string }
+
+func (e *SenderError) Error() string { return "who sends the journal has given up: " + e.Text }
+
+// Receive takes a journal that is sent into the directory of a disk, beside what is there, and
+// reads it again to see that it is whole. After an error nothing of it is left, unless the disk
+// does not even let it be removed: then the next start does that.
+//
+// The context ends it between two frames: who has a connection that hangs closes that.
+func Receive(ctx context.Context, from io.Reader, d journal.Disk, o ReceiveOptions) (*Received, error) {
+	if err := exchange.Discard(d); err != nil {
+		return nil, fmt.Errorf("removing what was received before: %w", err)
+	}
+	r := &receiving{
+		ctx: ctx, frames: frameReader{r: bufio.NewReaderSize(from, 64<<10)}, disk: exchange.Stage(d), o: o,
+		out: &Received{disk: d},
+	}
+	err := r.run()
+	if err == nil {
+		err = r.verify()
+	}
+	if err != nil {
+		return nil, errors.Join(err, exchange.Discard(d))
+	}
+	return r.out, nil
+}
+
+// Install exchanges the journal that the directory has, which nobody has open, for the one that
+// was received. If the process ends meanwhile, or there is an error, the next start finishes that,
+// or finds the journal that there was.
+func (r *Received) Install() error { return exchange.Begin(r.disk) }
+
+// Discard removes what was received.
+func (r *Received) Discard() error { return exchange.Discard(r.disk) }
+
+// A receiving is one on its way.
+type receiving struct {
+	ctx    context.Context
+	frames frameReader
+	disk   journal.Disk // that of the stage
+	o      ReceiveOptions
+	out    *Received
+	all    int64 // as the sender said at first
+
+	file   journal.File // of the segment that comes; nil: none does
+	number uint64
+	at     int64
+}
+
+// run takes frames until the end.
+func (r *receiving) run() (err error) {
+	defer func() {
+		if r.file != nil {
+			r.file.Close() // it was not synced: there is an error
+		}
+	}()
+	if err := r.hello(); err != nil {
+		return err
+	}
+	for {
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+		kind, body, err := r.frames.read()
+		if err != nil {
+			return receiveError(err)
+		}
+		switch kind {
+		case frameSegment:
+			err = r.begin(body)
+		case framePiece:
+			err = r.piece(body)
+		case frameEnd:
+			return r.end(body)
+		case frameFailed:
+			return &SenderError{cut(string(body), failedMax)}
+		default:
+			err = fmt.Errorf("%w: a frame of kind %d", errBroken, kind)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// receiveError says in whose eyes a stream has ended.
+func receiveError(err error) error { return fmt.Errorf("receiving a journal: %w", err) }
+
+// hello takes the first frame, and sees that there is room for what is announced.
+func (r *receiving) hello() error {
+	kind, body, err := r.frames.read()
+	switch {
+	case err != nil:
+		return receiveError(err)
+	case kind == frameFailed:
+		return &SenderError{cut(string(body), failedMax)}
+	case kind != frameHello || len(body) < len(magic)+1 || string(body[:len(magic)]) != magic:
+		return fmt.Errorf("%w: it does not begin as one does", errBroken)
+	case body[len(magic)] != version:
+		return fmt.Errorf("the journal is sent in format %d, and this program reads format %d: bring both nodes to the same release", body[len(magic)], version)
+	case len(body) != len(magic)+9:
+		return fmt.Errorf("%w: its beginning has %d bytes", errBroken, len(body))
+	}
+	r.all = max(0, int64(min(le.Uint64(body[len(magic)+1:]), 1<<60)))
+	return r.room(r.all)
+}
+
+// room sees that n bytes of the journal still have room.
+func (r *receiving) room(n int64) error {
+	need := n + r.o.Room
+	if free := r.disk.Free(); free < need {
+		return &RoomError{Need: need, Free: free}
+	}
+	return nil
+}
+
+// begin begins a segment.
+func (r *receiving) begin(body []byte) error {
+	if len(body) != 8 {
+		return fmt.Errorf("%w: the beginning of a segment has %d bytes", errBroken, len(body))
+	}
+	number := le.Uint64(body)
+	if number == 0 || r.out.Segments > 0 && number != r.number+1 {
+		return fmt.Errorf("%w: segment %d follows on %d", errBroken, number, r.number)
+	}
+	if err := r.finish(); err != nil {
+		return err
+	}
+	r.number, r.at = number, 0
+	r.out.Segments++
+	var err error
+	if r.file, err = r.disk.Create(journal.SegmentName(number)); err != nil {
+		return roomError(err, max(1, r.all-r.out.Bytes), r.disk)
+	}
+	return nil
+}
+
+// piece takes bytes of the segment.
+func (r *receiving) piece(body []byte) error {
+	if r.file == nil || len(body) == 0 {
+		return fmt.Errorf("%w: %d bytes of no segment", errBroken, len(body))
+	}
+	n, err := r.file.WriteAt(body, r.at)
+	if err == nil && n < len(body) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		return roomError(err, max(int64(len(body)), r.all-r.out.Bytes), r.disk)
+	}
+	r.at += int64(n)
+	r.out.Bytes += int64(n)
+	if r.out.Bytes > r.all { // the sender's journal went on; what is announced was seen to have room
+		if err := r.room(0); err != nil {
+			return err
+		}
+	}
+	if r.o.Progress != nil {
+		r.o.Progress(r.out.Bytes, max(r.all, r.out.Bytes))
+	}
+	return nil
+}
+
+// finish ends the segment that comes, if one does: its bytes are durable.
+func (r *receiving) finish() error {
+	if r.file == nil {
+		return nil
+	}
+	f := r.file
+	r.file = nil
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return roomError(fmt.Errorf("making a received journal durable: %w", err), 1, r.disk)
+	}
+	return nil
+}
+
+// end takes the last frame.
+func (r *receiving) end(body []byte) error {
+	if len(body) != 16 {
+		return fmt.Errorf("%w: its end has %d bytes", errBroken, len(body))
+	}
+	segments, bytes := le.Uint64(body), le.Uint64(body[8:])
+	if segments != uint64(r.out.Segments) || bytes != uint64(r.out.Bytes) || segments == 0 {
+		return fmt.Errorf("%w: it ends with %d segments and %d bytes, and %d and %d have come", errBroken, segments, bytes, r.out.Segments, r.out.Bytes)
+	}
+	if err := r.finish(); err != nil {
+		return err
+	}
+	return r.disk.Sync()
+}
+
+// verify reads the whole as a start would.
+func (r *receiving) verify() error {
+	v, err := journal.Look(r.disk)
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading a received journal: %w", err)
+	case v == nil || len(v.Segments) != r.out.Segments:
+		return errors.New("reading a received journal: its files are gone")
+	case len(v.Losses) > 0:
+		return fmt.Errorf("the journal that was received is damaged: %w", &v.Losses[0].Damage)
+	case v.Torn != nil:
+		return fmt.Errorf("the journal that was received is damaged: %w", &v.Torn.Damage)
+	}
+	r.out.Batches = v.Batches
+	return nil
+}
+
+// roomError makes a *RoomError of the error of a full disk; need is what was to be written yet.
+func roomError(err error, need int64, d journal.Disk) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return errors.Join(&RoomError{Need: need, Free: min(d.Free(), need-1)}, err)
+	}
+	return err
+}

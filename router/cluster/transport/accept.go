@@ -1,0 +1,214 @@
+package transport
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+)
+
+// Accepting is tried again when descriptors or memory have run out, between these two times.
+const (
+	retryMin = 5 * time.Millisecond
+	retryMax = 200 * time.Millisecond
+)
+
+// What the log says of connections that come.
+const (
+	complaintAccept  = "cannot accept connections of other nodes; trying again"
+	complaintRefused = "refused a connection to the cluster's port"
+	complaintCrowd   = "closed a connection to the cluster's port: too many wait that have not shown who they are"
+)
+
+// accept takes connections until Close.
+func (t *Transport) accept() {
+	wait := retryMin
+	for {
+		c, err := t.o.Listener.Accept()
+		switch {
+		case t.ctx.Err() != nil:
+			if err == nil {
+				c.Close()
+			}
+			return
+		case err != nil:
+			t.log.complain(complaintAccept, "addr", t.Addr().String(), "err", err)
+			pause(t.ctx, wait)
+			wait = min(2*wait, retryMax)
+		default:
+			wait = retryMin
+			if t.conns.keep(c) {
+				if out := t.lobby.enter(c); out != nil {
+					out.Close() // who waits for it notices
+					t.log.complain(complaintCrowd, "conn", out.RemoteAddr().String())
+				}
+				t.work.Go(func() { t.meet(c) })
+			}
+		}
+	}
+}
+
+// pause waits, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// meet finds out who has come, and serves it.
+func (t *Transport) meet(raw net.Conn) {
+	c, g, err := t.welcome(raw)
+	t.lobby.leave(raw)
+	if err != nil {
+		if t.ctx.Err() == nil {
+			t.log.complain(complaintRefused, "conn", raw.RemoteAddr().String(), "node", g.from.Name, "reason", err)
+		}
+		t.conns.end(raw)
+		return
+	}
+	s := &Stream{Conn: c, raw: raw, transport: t, remote: g.from, kind: g.kind}
+	if g.kind == Raft {
+		t.listen(s, g.addr)
+		return
+	}
+	defer t.release(g.kind)
+	t.o.Streams[g.kind](s)
+}
+
+// welcome does the greeting of who is connected to. On an error the other side was told, as
+// far as that is possible.
+func (t *Transport) welcome(raw net.Conn) (net.Conn, greeting, error) {
+	raw.SetDeadline(time.Now().Add(t.within.greet))
+	c := raw
+	if t.o.Security != nil {
+		secure := t.o.Security.server(raw)
+		if err := secure.Handshake(); err != nil {
+			t.tellPlain(err)
+			return nil, greeting{}, t.describe(err)
+		}
+		c = secure
+	}
+	g, err := readGreeting(c)
+	answer := greeting{kind: g.kind, from: t.Self(), to: g.from.Node, addr: t.o.Advertise}
+	if err == nil {
+		err = t.admit(c, &g)
+	} else if err = t.describe(err); !isTold(err) {
+		return nil, g, err
+	}
+	if err != nil {
+		answer.reason = err.Error()
+	}
+	_, failed := c.Write(answer.append(nil))
+	if err == nil && failed != nil {
+		t.release(g.kind)
+	}
+	if err = cmp.Or(err, failed); err != nil {
+		linger(c)
+		return nil, g, err
+	}
+	tune(raw, g.kind, t.within.silent)
+	raw.SetDeadline(time.Time{})
+	return c, g, nil
+}
+
+// tellPlain answers a node that does not speak TLS to one that does.
+func (t *Transport) tellPlain(err error) {
+	var record tls.RecordHeaderError
+	if !errors.As(err, &record) || record.Conn == nil || !strings.HasPrefix(magic, string(record.RecordHeader[:])) {
+		return
+	}
+	answer := greeting{from: t.Self(), reason: "it speaks TLS, and you do not: give --cluster-cert, --cluster-key and --cluster-ca to all nodes or to none"}
+	if _, err := record.Conn.Write(answer.append(nil)); err == nil {
+		linger(record.Conn)
+	}
+}
+
+// isTold reports whether an error is about what the other side has said, so that it hears
+// of it. One that does not speak as nodes do is answered like one that does: if it is one of
+// another version, it understands.
+func isTold(err error) bool {
+	var s *strange
+	return errors.As(err, &s) || errors.Is(err, errMangled)
+}
+
+// describe says in words for operators why somebody could not be met.
+func (t *Transport) describe(err error) error {
+	var n net.Error
+	switch {
+	case errors.As(err, &n) && n.Timeout():
+		return fmt.Errorf("it did not show within %v who it is", t.within.greet)
+	default:
+		return describeTLS(err)
+	}
+}
+
+// linger lets the other side read why it is refused: what it has sent beyond its greeting
+// would make the kernel reset the connection at once.
+func linger(c net.Conn) {
+	if h, ok := c.(interface{ CloseWrite() error }); ok && h.CloseWrite() == nil {
+		var b [512]byte
+		for range 8 {
+			if _, err := c.Read(b[:]); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// admit checks who has come, and takes a seat for it.
+func (t *Transport) admit(c net.Conn, g *greeting) error {
+	self, from := t.Self(), g.from
+	_, served := t.o.Streams[g.kind]
+	switch {
+	case !served && g.kind != Raft:
+		return fmt.Errorf("this node serves no connections of %v", g.kind)
+	case self.Cluster == 0:
+		return errors.New("this node does not belong to a cluster yet")
+	case from.Cluster == 0 && g.kind != Admin:
+		return errors.New("it does not belong to a cluster yet")
+	case from.Cluster != 0 && from.Cluster != self.Cluster:
+		return fmt.Errorf("it is of cluster %x, this node of cluster %x: correct the addresses that nodes are given", from.Cluster, self.Cluster)
+	case g.to != 0 && g.to != self.Node:
+		return fmt.Errorf("it looks for node %x, this is %v: another node has its address now", g.to, self)
+	case from.Node == 0:
+		return errMangled
+	case from.Node == self.Node:
+		return fmt.Errorf("it says that it is this node, %v: nodes must not be started from copies of a directory", self)
+	}
+	if err := ValidName(from.Name); err != nil {
+		return err
+	}
+	if m := t.member(from.Node); m != nil && m.Name != from.Name {
+		return fmt.Errorf("it says that it is node %v, whose name is %s", from, m.Name)
+	}
+	if err := certified(c, from.Name); err != nil {
+		return err
+	}
+	if t.o.Admit != nil {
+		if err := t.o.Admit(from, g.kind); err != nil {
+			return err
+		}
+	}
+	if seats := t.served[g.kind]; seats != nil {
+		select {
+		case seats <- struct{}{}:
+		default:
+			return fmt.Errorf("%d connections of %v are open already: try again later", streamsMax, g.kind)
+		}
+	}
+	return nil
+}
+
+// release gives back a seat.
+func (t *Transport) release(kind Kind) {
+	if seats := t.served[kind]; seats != nil {
+		<-seats
+	}
+}

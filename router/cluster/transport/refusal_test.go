@@ -1,0 +1,334 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// knock connects as from and says what follows; it gives what is answered.
+func knock(t *testing.T, at *node, b []byte) (greeting, error) {
+	t.Helper()
+	c, err := net.Dial("tcp", at.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(ample))
+	if _, err := c.Write(b); err != nil {
+		return greeting{}, err
+	}
+	g, err := readGreeting(c)
+	if err != nil {
+		return g, err
+	}
+	if rest, err := io.ReadAll(c); err != nil || len(rest) > 0 {
+		t.Errorf("%q, %v behind a refusal, want the end", rest, err)
+	}
+	return g, nil
+}
+
+func TestStrangersAreRefusedWithAReason(t *testing.T) {
+	good := greeting{kind: Raft, from: Identity{cluster, 2, "n2"}, to: 1}
+	change := func(f func(*greeting)) []byte {
+		g := good
+		f(&g)
+		return g.append(nil)
+	}
+	for _, tt := range []struct {
+		name string
+		b    []byte
+		want string
+	}{
+		{"another cluster", change(func(g *greeting) { g.from.Cluster++ }), "it is of cluster c2, this node of cluster c1"},
+		{"no cluster yet", change(func(g *greeting) { g.from.Cluster = 0 }), "does not belong to a cluster yet"},
+		{"another was meant", change(func(g *greeting) { g.to = 7 }), "it looks for node 7, this is n1 (1)"},
+		{"the node itself", change(func(g *greeting) { g.from.Node = 1 }), "copies of a directory"},
+		{"no number", change(func(g *greeting) { g.from.Node = 0 }), "mangled"},
+		{"no name", change(func(g *greeting) { g.from.Name = "" }), "cannot be the name"},
+		{"a name that is none", change(func(g *greeting) { g.from.Name = "a\nb" }), "cannot be the name"},
+		{"a member's number under another name", change(func(g *greeting) { g.from.Name = "n3" }), "whose name is n2"},
+		{"a kind that is not served", change(func(g *greeting) { g.kind = Journal }), "serves no connections of journal"},
+		{"a kind that there is not", change(func(g *greeting) { g.kind = 77 }), "kind 77"},
+		{"who is not admitted", change(func(g *greeting) { g.from = Identity{cluster, 9, "removed"} }), "it was removed"},
+		{"another version", append([]byte(magic), 2, 0, 3, 0, 'a', 'b', 'c'), "speaks version 2"},
+		{"no parts", append([]byte(magic), 1, 0, 3, 0, 'a', 'b', 'c'), "mangled"},
+		{"a large size", append([]byte(magic), 1, 0, 0xff, 0xff), "mangled"},
+		{"a browser", []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), "no node"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			x := newNode(t, 1, func(x *Transport) {
+				x.o.Admit = func(from Identity, _ Kind) error {
+					if from.Node == 9 {
+						return errors.New("it was removed")
+					}
+					return nil
+				}
+			})
+			x.SetMembers([]Member{x.as(), {2, "n2", "127.0.0.1:1"}})
+			g, err := knock(t, x, tt.b)
+			if err != nil || !strings.Contains(g.reason, tt.want) {
+				t.Errorf("answered %+v, %v, want a reason with %q", g, err, tt.want)
+			}
+			x.wantLogged(t, complaintRefused)
+			if s := x.Status(); len(s) != 1 || s[0].Hears {
+				t.Errorf("status %+v, want one who was not let in", s)
+			}
+		})
+	}
+}
+
+func TestWhoConnectsLooksWhoIsThere(t *testing.T) {
+	right := Identity{cluster, 2, "n2"}
+	for _, tt := range []struct {
+		name   string
+		answer []byte
+		want   string
+	}{
+		{"another cluster", (&greeting{kind: Raft, from: Identity{7, 2, "n2"}, to: 1}).append(nil), "of cluster 7"},
+		{"another node", (&greeting{kind: Raft, from: Identity{cluster, 3, "n2"}, to: 1}).append(nil), "is node n2 (3), not n2 (2)"},
+		{"another name", (&greeting{kind: Raft, from: Identity{cluster, 2, "n3"}, to: 1}).append(nil), "is node n3 (2), not n2 (2)"},
+		{"another kind", (&greeting{kind: Admin, from: right, to: 1}).append(nil), "mangled"},
+		{"for another", (&greeting{kind: Raft, from: right, to: 3}).append(nil), "mangled"},
+		{"refused", (&greeting{kind: Raft, from: right, to: 1, reason: "because"}).append(nil), "node n2 (2) refuses: because"},
+		{"another version", append([]byte(magic), 2, 0, 3, 0, 'a', 'b', 'c'), "speaks version 2"},
+		{"no node", []byte("HTTP/1.1 400 Bad Request\r\n"), "no node"},
+		{"TLS", []byte{0x15, 3, 1, 0, 2, 2, 70, 0, 0, 0, 0, 0}, "it speaks TLS"},
+		{"nothing", nil, "closed the connection"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			go func() {
+				for {
+					c, err := l.Accept()
+					if err != nil {
+						return
+					}
+					readGreeting(c)
+					c.Write(tt.answer)
+					c.Close()
+				}
+			}()
+			a := newNode(t, 1, nil)
+			a.SetMembers([]Member{a.as(), {2, "n2", l.Addr().String()}})
+			s, err := a.Open(t.Context(), 2, Raft)
+			if err == nil {
+				s.Close()
+				t.Fatal("it was let through")
+			}
+			if !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want an error with %q", err, tt.want)
+			}
+			if s := a.Status()[0]; s.ConnectedTo {
+				t.Errorf("status %+v, want no connection", s)
+			}
+		})
+	}
+}
+
+func TestWhoJoinsMayOnlyAsk(t *testing.T) {
+	x := newNode(t, 1, nil)
+	y := newNode(t, 2, func(y *Transport) { y.self.Cluster = 0 })
+	s, err := y.OpenAddr(t.Context(), x.Addr().String(), Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Identity{cluster, 1, "n1"}); s.Remote() != want {
+		t.Errorf("it is %v, want %v", s.Remote(), want)
+	}
+	if got := (<-x.streams).Remote(); got.Cluster != 0 || got.Node != 2 {
+		t.Errorf("%+v has come, want one without a cluster", got)
+	}
+	var refused *Refused
+	if _, err := y.OpenAddr(t.Context(), x.Addr().String(), Forward); !errors.As(err, &refused) {
+		t.Errorf("another kind: %v, want a refusal", err)
+	}
+	if _, err := x.OpenAddr(t.Context(), y.Addr().String(), Admin); !errors.As(err, &refused) || !strings.Contains(refused.Reason, "this node does not belong") {
+		t.Errorf("the other way: %v, want a refusal", err)
+	}
+	y.SetCluster(cluster)
+	meet(x, y)
+	talk(t, x, y, "welcome")
+	talk(t, y, x, "thank you")
+}
+
+func TestSilentCrowdDoesNotKeepNodesOut(t *testing.T) {
+	a := newNode(t, 1, nil)
+	b := newNode(t, 2, func(x *Transport) { x.within.greet = time.Hour })
+	var crowd []net.Conn
+	for range 5 * lobbyMax {
+		c, err := net.Dial("tcp", b.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		crowd = append(crowd, c)
+	}
+	meet(a, b)
+	talk(t, a, b, "through the crowd")
+	b.wantLogged(t, complaintCrowd)
+	b.lobby.mu.Lock()
+	n := len(b.lobby.waiting)
+	b.lobby.mu.Unlock()
+	if n > lobbyMax {
+		t.Errorf("%d wait, want at most %d", n, lobbyMax)
+	}
+	crowd[0].SetReadDeadline(time.Now().Add(ample))
+	if _, err := crowd[0].Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("who has waited longest reads: %v, want the end", err)
+	}
+	if n := strings.Count(b.log.String(), complaintCrowd); n > 20 {
+		t.Errorf("%d lines were logged of them", n)
+	}
+}
+
+func TestWhoSaysNothingIsClosed(t *testing.T) {
+	x := newNode(t, 1, func(x *Transport) { x.within.greet = 20 * time.Millisecond })
+	for _, said := range []string{"", magic[:3], magic + "\x01\x00\x40\x00half"} {
+		c, err := net.Dial("tcp", x.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		io.WriteString(c, said)
+		c.SetReadDeadline(time.Now().Add(ample))
+		if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%q: still open", said)
+		}
+	}
+	x.wantLogged(t, "it did not show within")
+}
+
+func TestSeatsOfStreamsAreBounded(t *testing.T) {
+	a, b := newNode(t, 1, nil), newNode(t, 2, nil)
+	meet(a, b)
+	for range streamsMax {
+		if _, err := a.Open(t.Context(), 2, Admin); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := a.Open(t.Context(), 2, Admin); err == nil || !strings.Contains(err.Error(), "try again later") {
+		t.Errorf("one more than there are seats: %v", err)
+	}
+	for range 2 * streamsMax {
+		if _, err := a.Open(t.Context(), 2, Forward); err != nil {
+			t.Fatalf("a client's: %v", err)
+		}
+	}
+}
+
+func TestSeatsAreGivenBack(t *testing.T) {
+	a := newNode(t, 1, nil)
+	b := newNode(t, 2, func(x *Transport) {
+		x.o.Streams = map[Kind]func(*Stream){Admin: func(s *Stream) { s.Close() }}
+	})
+	meet(a, b)
+	for range 3 * streamsMax {
+		await(t, "a seat is free", func() bool {
+			s, err := a.Open(t.Context(), 2, Admin)
+			if err == nil {
+				s.Close()
+			}
+			return err == nil
+		})
+	}
+}
+
+func TestStreamsCarryBytesBothWays(t *testing.T) {
+	forBoth(t, func(t *testing.T, a, b *node) {
+		s, err := a.Open(t.Context(), 2, Forward)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := <-b.streams
+		if r.Remote() != a.Self() || r.Kind() != Forward {
+			t.Errorf("%v of %v has come", r.Kind(), r.Remote())
+		}
+		if (s.TCP() == nil) != (a.o.Security != nil) {
+			t.Error("TLS is taken for plaintext, or the other way round")
+		}
+		io.WriteString(s, "question")
+		if err := s.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(r); err != nil || string(got) != "question" {
+			t.Errorf("read %q, %v", got, err)
+		}
+		io.WriteString(r, "answer")
+		r.Close()
+		if got, err := io.ReadAll(s); err != nil || string(got) != "answer" {
+			t.Errorf("read %q, %v", got, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestCloseEndsStreams(t *testing.T) {
+	a, b := newNode(t, 1, nil), newNode(t, 2, nil)
+	meet(a, b)
+	s, err := a.Open(t.Context(), 2, Forward)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.SetReadDeadline(time.Now().Add(ample))
+	if _, err := s.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("read: %v, want the end", err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Open(t.Context(), 2, Forward); err == nil {
+		t.Error("a stream was opened behind Close")
+	}
+	a.SetMembers([]Member{b.as()})
+	if a.Send(2, nil) {
+		t.Error("a message was taken behind Close")
+	}
+	if err := a.Close(); err != nil {
+		t.Errorf("closed twice: %v", err)
+	}
+}
+
+func TestOpenEndsWithItsContext(t *testing.T) {
+	a := newNode(t, 1, func(x *Transport) { x.within.greet = time.Hour })
+	l, err := net.Listen("tcp", "127.0.0.1:0") // it accepts, and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if _, err := a.OpenAddr(ctx, l.Addr().String(), Admin); err == nil {
+		t.Error("a stream was opened to who does not answer")
+	}
+	if _, err := a.Open(t.Context(), 5, Admin); err == nil || !strings.Contains(err.Error(), "no member") {
+		t.Errorf("to a stranger: %v", err)
+	}
+}
+
+func TestNamesOfNodes(t *testing.T) {
+	for _, name := range []string{"a", "n1", "queue-1.example.org", "1", strings.Repeat("x", nameMax)} {
+		if err := ValidName(name); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for _, name := range []string{"", "A", "a b", "-a", "a-", ".a", "a.", "a_b", "ü", "a\n", "*", "*.example.org", strings.Repeat("x", nameMax+1)} {
+		if err := ValidName(name); err == nil || !strings.Contains(err.Error(), "use ") {
+			t.Errorf("%q: %v, want an error that says what to do", name, err)
+		}
+	}
+}

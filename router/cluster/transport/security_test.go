@@ -1,0 +1,277 @@
+package transport
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// An authority signs certificates.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	file string
+}
+
+var both = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{file: filepath.Join(t.TempDir(), "ca.pem")}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	a.key = newKey(t)
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &a.key.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	write(t, a.file, "CERTIFICATE", der)
+	return a
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func write(t *testing.T, file, kind string, der []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// issue signs a certificate for a name, and gives the options that name the files.
+func (a *authority) issue(t *testing.T, name string, until time.Time, uses []x509.ExtKeyUsage) SecureOptions {
+	t.Helper()
+	dir := t.TempDir()
+	o := SecureOptions{Name: name, Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), CA: a.file}
+	a.reissue(t, o, name, until, uses)
+	return o
+}
+
+func (a *authority) reissue(t *testing.T, o SecureOptions, name string, until time.Time, uses []x509.ExtKeyUsage) {
+	t.Helper()
+	k := newKey(t)
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), DNSNames: []string{name}, ExtKeyUsage: uses,
+		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: until, KeyUsage: x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, &k.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, o.Cert, "CERTIFICATE", der)
+	der, err = x509.MarshalECPrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, o.Key, "EC PRIVATE KEY", der)
+}
+
+func tomorrow() time.Time { return time.Now().Add(24 * time.Hour) }
+
+func mustSecure(t *testing.T, o SecureOptions) *Security {
+	t.Helper()
+	s, err := Secure(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// with gives a node a security.
+func with(s *Security) func(*Transport) { return func(x *Transport) { x.o.Security = s } }
+
+// forBoth runs a test over plaintext and over TLS, between nodes 1 and 2.
+func forBoth(t *testing.T, f func(t *testing.T, a, b *node)) {
+	t.Run("plaintext", func(t *testing.T) {
+		a, b := newNode(t, 1, nil), newNode(t, 2, nil)
+		meet(a, b)
+		f(t, a, b)
+	})
+	t.Run("TLS", func(t *testing.T) {
+		ca := newAuthority(t)
+		a := newNode(t, 1, with(mustSecure(t, ca.issue(t, "n1", tomorrow(), both))))
+		b := newNode(t, 2, with(mustSecure(t, ca.issue(t, "n2", tomorrow(), both))))
+		meet(a, b)
+		f(t, a, b)
+	})
+}
+
+func TestMessagesOverBoth(t *testing.T) {
+	forBoth(t, func(t *testing.T, a, b *node) {
+		talk(t, a, b, "there")
+		large := strings.Repeat("large ", 1<<20)
+		a.say(t, b, large)
+		a.say(t, b, "small")
+		b.hear(t, a, large)
+		b.hear(t, a, "small")
+		talk(t, b, a, "and back")
+	})
+}
+
+func TestWrongCertificatesAreRefused(t *testing.T) {
+	ca, other := newAuthority(t), newAuthority(t)
+	// unchecked is a security of whatever the files say.
+	unchecked := func(o SecureOptions) *Security {
+		s := &Security{o: o}
+		good := ca.issue(t, o.Name, tomorrow(), both)
+		g := mustSecure(t, good)
+		m := *g.current.Load()
+		if o.Cert != "" {
+			m.pair = pairOf(t, o)
+		}
+		s.current.Store(&m)
+		return s
+	}
+	for _, tt := range []struct {
+		name     string
+		security *Security
+		here     string // what the other node logs
+		atStart  string // what n2, which has the wrong one, is told when it connects
+		byTheWay string // what n1 says of it when that connects
+	}{
+		{"another authority", unchecked(renamed(other.issue(t, "n2", tomorrow(), both), "n2")), "unknown authority", "", "another authority"},
+		{"another name", unchecked(renamed(ca.issue(t, "n3", tomorrow(), both), "n2")), "is for n3 and not for n2", "is for n3 and not for n2", "is for n3 and not for n2"},
+		{"a pattern", unchecked(renamed(ca.issue(t, "*.example.org", tomorrow(), both), "n2")), "and not for n2", "and not for n2", "and not for n2"},
+		{"expired", unchecked(renamed(ca.issue(t, "n2", time.Now().Add(-time.Hour), both), "n2")), "expired", "", "give that node a new one"},
+		{"for servers only", unchecked(renamed(ca.issue(t, "n2", tomorrow(), both[:1]), "n2")), "incompatible key usage", "", ""},
+		{"no TLS", nil, "it does not speak TLS", "it speaks TLS, and you do not", "it does not speak TLS"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := newNode(t, 1, with(mustSecure(t, ca.issue(t, "n1", tomorrow(), both))))
+			b := newNode(t, 2, with(tt.security))
+			a.SetMembers([]Member{a.as(), b.as()})
+			b.SetMembers([]Member{a.as(), b.as()})
+			if _, err := b.OpenAddr(t.Context(), a.Addr().String(), Admin); tt.atStart != "" && (err == nil || !strings.Contains(err.Error(), tt.atStart)) {
+				t.Errorf("who comes with it is told %v, want an error with %q", err, tt.atStart)
+			}
+			a.wantLogged(t, tt.here)
+			if tt.byTheWay != "" {
+				if _, err := a.Open(t.Context(), 2, Admin); err == nil || !strings.Contains(err.Error(), tt.byTheWay) {
+					t.Errorf("who connects to it says %v, want an error with %q", err, tt.byTheWay)
+				}
+				if s := a.status(b); s.Sent > 0 {
+					t.Errorf("status %+v, want nothing sent", s)
+				}
+			}
+			if s := a.status(b); s.Hears {
+				t.Errorf("status %+v, want it kept out", s)
+			}
+		})
+	}
+}
+
+func renamed(o SecureOptions, name string) SecureOptions { o.Name = name; return o }
+
+func TestPlaintextNodeMeetsTLS(t *testing.T) {
+	ca := newAuthority(t)
+	a := newNode(t, 1, nil)
+	b := newNode(t, 2, with(mustSecure(t, ca.issue(t, "n2", tomorrow(), both))))
+	meet(a, b)
+	a.wantLogged(t, "it speaks TLS")
+	b.wantLogged(t, "it does not speak TLS")
+	if a.status(b).Received+b.status(a).Received > 0 {
+		t.Error("messages arrived")
+	}
+}
+
+func TestReloadTakesNewFiles(t *testing.T) {
+	ca := newAuthority(t)
+	o := ca.issue(t, "n1", tomorrow(), both)
+	s := mustSecure(t, o)
+	if err := os.WriteFile(o.Cert, []byte("none"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	was := s.Until()
+	if err := s.Reload(); err == nil || s.Until() != was {
+		t.Errorf("a file that is none: %v, and it is valid until %v, want an error and %v", err, s.Until(), was)
+	}
+	later := tomorrow().Add(time.Hour).Truncate(time.Second)
+	ca.reissue(t, o, "n1", later, both)
+	if err := s.Reload(); err != nil || !s.Until().Equal(later) {
+		t.Errorf("%v, valid until %v, want %v", err, s.Until(), later)
+	}
+}
+
+func TestPortsOfOthersNeedSecurity(t *testing.T) {
+	ca := newAuthority(t)
+	good := ca.issue(t, "n1", tomorrow(), both)
+	change := func(f func(*SecureOptions)) SecureOptions {
+		o := good
+		f(&o)
+		return o
+	}
+	none := func(listen, advertise string) SecureOptions {
+		return SecureOptions{Name: "n1", Listen: listen, Advertise: advertise}
+	}
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name string
+		o    SecureOptions
+		tls  bool
+		want string // words of the error; empty: none
+	}{
+		{"IPv4 loopback", none("127.0.0.1:1", ""), false, ""},
+		{"any of it", none("127.9.9.9:1", "127.0.0.1:1"), false, ""},
+		{"IPv6 loopback", none("[::1]:1", "[::1]:1"), false, ""},
+		{"localhost", none("localhost:1", ""), false, ""},
+		{"all addresses", none(":1", ""), false, "--cluster-plaintext"},
+		{"another address", none("192.0.2.1:1", ""), false, "--cluster-listen is 192.0.2.1:1"},
+		{"a name", none("queue-1:1", ""), false, "give --cluster-cert"},
+		{"advertised elsewhere", none("127.0.0.1:1", "192.0.2.1:1"), false, "--cluster-advertise is 192.0.2.1:1"},
+		{"allowed", SecureOptions{Name: "n1", Listen: ":1", AllowsPlaintext: true}, false, ""},
+		{"certificates", change(func(o *SecureOptions) { o.Listen = ":1" }), true, ""},
+		{"certificates and plaintext", change(func(o *SecureOptions) { o.AllowsPlaintext = true }), false, "either"},
+		{"no key", change(func(o *SecureOptions) { o.Key = "" }), false, "give all three"},
+		{"no authority", change(func(o *SecureOptions) { o.CA = "" }), false, "give all three"},
+		{"no such file", change(func(o *SecureOptions) { o.Cert += "x" }), false, "--cluster-cert"},
+		{"keys swapped", change(func(o *SecureOptions) { o.Cert, o.Key = o.Key, o.Cert }), false, "belong together"},
+		{"an authority that is none", change(func(o *SecureOptions) { o.CA = empty }), false, "has no certificate"},
+		{"for another", renamed(good, "n2"), false, "for n1 and not for n2"},
+		{"expired", ca.issue(t, "n1", time.Now().Add(-time.Hour), both), false, "expired"},
+		{"not for clients", ca.issue(t, "n1", tomorrow(), both[:1]), false, "for servers and clients"},
+		{"of another authority", change(func(o *SecureOptions) { o.CA = newAuthority(t).file }), false, "would not be believed"},
+	} {
+		s, err := Secure(tt.o)
+		switch {
+		case tt.want == "" && err != nil, tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
+			t.Errorf("%s: %v, want an error with %q", tt.name, err, tt.want)
+		case err == nil && (s != nil) != tt.tls:
+			t.Errorf("%s: TLS is %v, want %v", tt.name, s != nil, tt.tls)
+		}
+	}
+}
+
+// pairOf reads a certificate with its key, without looking at it.
+func pairOf(t *testing.T, o SecureOptions) tls.Certificate {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair
+}

@@ -1,0 +1,304 @@
+package transport
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"polystalk/codec/wiretest/relay"
+)
+
+func TestMessagesArriveInOrder(t *testing.T) {
+	a, b := newNode(t, 1, nil), newNode(t, 2, nil)
+	meet(a, b)
+	talk(t, a, b, "first")
+	const n = 10000
+	for i := range n {
+		a.say(t, b, fmt.Sprint(i))
+	}
+	large := strings.Repeat("large ", 1<<20)
+	a.say(t, b, large)
+	a.say(t, b, "")
+	a.say(t, b, "last")
+	for i := 0; i < n; {
+		got := <-b.got
+		if got.text == "first" {
+			continue // it may have been said twice
+		}
+		if want := (heard{1, fmt.Sprint(i)}); got != want {
+			t.Fatalf("heard %v, want %v", got, want)
+		}
+		i++
+	}
+	for _, want := range []string{large, "", "last"} {
+		if got := <-b.got; got.text != want {
+			t.Fatalf("heard %d bytes, want %d", len(got.text), len(want))
+		}
+	}
+	talk(t, b, a, "and back")
+
+	sent, got := a.status(b), b.status(a)
+	if sent.Sent < n+4 || sent.Sent != got.Received || got.ReceivedBytes < sent.SentBytes || sent.Queued != 0 || sent.QueuedBytes != 0 {
+		t.Errorf("counted %+v and %+v", sent, got)
+	}
+	if !sent.ConnectedTo || !sent.Hears || !sent.IsMember || sent.Trouble != "" || sent.Name != "n2" {
+		t.Errorf("status %+v", sent)
+	}
+}
+
+func TestWhoIsUnknownIsNotSentTo(t *testing.T) {
+	a := newNode(t, 1, nil)
+	meet(a)
+	for _, to := range []uint64{0, 1, 2} {
+		if a.Send(to, []byte("x")) {
+			t.Errorf("a message to node %d was taken", to)
+		}
+	}
+}
+
+func TestClocksAreCompared(t *testing.T) {
+	const ahead = time.Hour
+	a := newNode(t, 1, func(x *Transport) { x.o.Now = func() time.Time { return time.Now().Add(ahead) } })
+	b := newNode(t, 2, nil)
+	meet(a, b)
+	await(t, "both have told the time", func() bool { return a.status(b).ClockSamples > 0 && b.status(a).ClockSamples > 0 })
+	for _, tt := range []struct{ got, want time.Duration }{
+		{b.status(a).ClockAhead, ahead}, {a.status(b).ClockAhead, -ahead},
+	} {
+		if diff := tt.want - tt.got; diff < 0 || diff > ample {
+			t.Errorf("a clock is said to be %v ahead, want %v", tt.got, tt.want)
+		}
+	}
+}
+
+func TestOffsetIgnoresWhatWasLate(t *testing.T) {
+	var in inbound
+	if _, n := in.offset(); n > 0 {
+		t.Error("an offset is known before there was a sample")
+	}
+	for _, late := range []time.Duration{3, 1, 2} {
+		in.note(time.Hour - late*time.Second)
+	}
+	if got, _ := in.offset(); got != time.Hour-time.Second {
+		t.Errorf("%v, want that of the sample that was under way least", got)
+	}
+	for range offsetSamples {
+		in.note(-time.Minute) // it was set back
+	}
+	if got, _ := in.offset(); got != -time.Minute {
+		t.Errorf("%v, want that of the newest samples", got)
+	}
+}
+
+func TestNodeComesBack(t *testing.T) {
+	a, b := newNode(t, 1, nil), newNode(t, 2, nil)
+	meet(a, b)
+	talk(t, a, b, "before")
+	at := b.Addr().String()
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if node := <-a.lost; node != 2 {
+		t.Errorf("node %d is said to be unreachable, want 2", node)
+	}
+	await(t, "messages are dropped", func() bool { return !a.Send(2, []byte("lost")) })
+	if s := a.status(b); s.Trouble == "" || s.Dropped == 0 {
+		t.Errorf("status %+v, want trouble and what was dropped", s)
+	}
+	l, err := net.Listen("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = newNodeAt(t, l, 2, nil)
+	meet(a, b)
+	talk(t, a, b, "after")
+	talk(t, b, a, "and back")
+	a.wantLogged(t, "connected with another node of the cluster again")
+}
+
+func TestNodeMoves(t *testing.T) {
+	a, b := newNode(t, 1, nil), newNode(t, 2, nil)
+	meet(a, b)
+	talk(t, a, b, "here")
+	c := newNode(t, 2, nil) // the same node at another address
+	meet(a, c)
+	talk(t, a, c, "there")
+	if s := a.status(c); s.Addr != c.Addr().String() {
+		t.Errorf("it is said to be at %s, want %s", s.Addr, c.Addr())
+	}
+}
+
+func TestNodeThatIsGoneIsLetGo(t *testing.T) {
+	a, b := newNode(t, 1, nil), newNode(t, 2, nil)
+	meet(a, b)
+	talk(t, a, b, "with it")
+	talk(t, b, a, "and back")
+	a.SetMembers([]Member{a.as()})
+	if a.Send(2, []byte("without it")) {
+		t.Error("a message was taken for a node that is gone")
+	}
+	await(t, "the connection ends", func() bool { return b.status(a).Connects > 1 || !b.status(a).Hears })
+}
+
+// A follower that has just come back may not know who leads by now.
+func TestStrangerOfTheClusterIsAnswered(t *testing.T) {
+	a, b := newNode(t, 1, nil), newNode(t, 2, nil)
+	a.SetMembers([]Member{a.as(), b.as()})
+	b.SetMembers([]Member{b.as()})
+	talk(t, a, b, "I am your leader")
+	await(t, "it is answered", func() bool { return b.Send(1, []byte("yes")) })
+	a.hear(t, b, "yes")
+	if s := b.status(a); s.IsMember || s.Name != "n1" {
+		t.Errorf("status %+v, want no member", s)
+	}
+	b.SetMembers([]Member{b.as()}) // it still does not know
+	talk(t, b, a, "still here")
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "it is forgotten", func() bool { return len(b.Status()) == 0 })
+}
+
+func TestSlowReaderHoldsUpNobody(t *testing.T) {
+	slow := make(chan struct{})
+	a, c := newNode(t, 1, nil), newNode(t, 3, nil)
+	b := newNode(t, 2, func(x *Transport) {
+		receive := x.o.Receive
+		x.o.Receive = func(from uint64, m []byte) {
+			select {
+			case <-slow:
+			case <-x.ctx.Done():
+			}
+			receive(from, m)
+		}
+	})
+	meet(a, b, c)
+	m := bytes.Repeat([]byte("x"), 1<<20)
+	await(t, "the queue is full", func() bool { return a.status(b).ConnectedTo && !a.Send(2, m) })
+	s := a.status(b)
+	if s.Queued > queueMessages || s.QueuedBytes > queueBytes || s.QueuedBytes < queueBytes-2*len(m) || s.Dropped == 0 {
+		t.Errorf("status %+v, want a full queue", s)
+	}
+	talk(t, a, c, "meanwhile")
+	close(slow)
+	await(t, "it is sent on", func() bool { return a.Send(2, []byte("on")) })
+	b.hear(t, a, "on")
+}
+
+func TestFullQueueOfSmallMessages(t *testing.T) {
+	o := outbox{wake: make(chan struct{}, 1)}
+	if o.put(nil) {
+		t.Error("a message was taken before there was a connection")
+	}
+	o.open()
+	for range queueMessages {
+		if !o.put(nil) {
+			t.Fatal("a message was not taken")
+		}
+	}
+	if o.put(nil) {
+		t.Error("one more than there is room for was taken")
+	}
+	list := o.take(nil)
+	if o.put(nil) {
+		t.Error("what is being written does not count")
+	}
+	o.written(len(list), 0)
+	if !o.put(nil) {
+		t.Error("what is written counts")
+	}
+	if n := o.shut(); n != 1 || o.put(nil) {
+		t.Errorf("%d were dropped, want 1; or it goes on", n)
+	}
+}
+
+// through has a reach b by way of a relay.
+func through(t *testing.T, a, b *node) *relay.Relay {
+	t.Helper()
+	r, err := relay.Listen("127.0.0.1:0", b.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	a.o.Redirect = map[string]string{b.Addr().String(): r.Addr()}
+	return r
+}
+
+func TestOneDirectionFailsByItself(t *testing.T) {
+	a, b := newNode(t, 1, nil), newNode(t, 2, nil)
+	r := through(t, a, b)
+	meet(a, b)
+	talk(t, a, b, "there")
+	talk(t, b, a, "and back")
+	r.Hold(relay.Out)
+	a.say(t, b, "kept")
+	talk(t, b, a, "the other way is free")
+	select {
+	case got := <-b.got:
+		if got.text == "kept" {
+			t.Errorf("heard %q through a relay that is held", got.text)
+		}
+	default:
+	}
+	r.Pass()
+	b.hear(t, a, "kept")
+	r.Reset()
+	talk(t, a, b, "again")
+}
+
+// A connection whose other end is gone without a word is given up by both sides.
+func TestSilentEndIsGivenUp(t *testing.T) {
+	quick := func(x *Transport) { x.within.silent = 2 * time.Second }
+	a, b := newNode(t, 1, quick), newNode(t, 2, quick)
+	r := through(t, a, b)
+	meet(a, b)
+	talk(t, a, b, "there")
+	r.Hold()
+	await(t, "who hears nothing gives up", func() bool { return !b.status(a).Hears })
+	b.wantLogged(t, "has broken")
+	r.Heal()
+	talk(t, a, b, "again")
+}
+
+func TestQuietConnectionStays(t *testing.T) {
+	t.Parallel()
+	const silent, clock = 4 * time.Second, 10 * time.Millisecond
+	quick := func(x *Transport) { x.within.silent, x.within.clock = silent, clock }
+	a, b := newNode(t, 1, quick), newNode(t, 2, quick)
+	meet(a, b)
+	talk(t, a, b, "there")
+	had := b.status(a)
+	await(t, "the time was told often", func() bool {
+		s := b.status(a)
+		return s.ReceivedBytes-had.ReceivedBytes > clockSize*uint64(silent/clock)*9/8
+	})
+	if s := a.status(b); s.Connects != 1 {
+		t.Errorf("connected %d times, want 1", s.Connects)
+	}
+}
+
+func TestWhoTalksBackIsCutOff(t *testing.T) {
+	a := newNode(t, 1, nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	a.SetMembers([]Member{a.as(), {2, "n2", l.Addr().String()}})
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := readGreeting(c); err != nil {
+		t.Fatal(err)
+	}
+	answer := greeting{kind: Raft, from: Identity{cluster, 2, "n2"}, to: 1}
+	if _, err := c.Write(append(answer.append(nil), '!')); err != nil {
+		t.Fatal(err)
+	}
+	a.wantLogged(t, "where nothing is to be sent")
+}

@@ -78,7 +78,7 @@ func (n *node) put(jobs, size int) {
 	n.t.Helper()
 	for range jobs {
 		n.id++
-		body := bytes.Repeat([]byte(fmt.Sprintf("job %d;", n.id)), size/6+1)[:size]
+		body := bytes.Repeat(fmt.Appendf(nil, "job %d;", n.id), size/6+1)[:size]
 		if r := n.apply(&core.Op{Kind: core.OpPut, Tube: n.tube, ID: n.id, TTR: 60, Body: body}); r.Status != core.StatusOK {
 			n.t.Fatalf("put: %d", r.Status)
 		}

@@ -18,6 +18,10 @@ type Survey struct {
 	Segments []Segment
 	Batches  int64 // that a start would read
 	Globals  record.Globals
+	// LastIndex and LastTerm are those of the last entry, where the journal is the log of one
+	// server of several, torn end included. Batches from before it was one count as entries
+	// as well.
+	LastIndex, LastTerm uint64
 	// Losses are the damages in the order of the journal: what was durable and
 	// cannot be read. A journal that has one is not started from.
 	Losses []Loss
@@ -128,6 +132,7 @@ func (s *Survey) note(w *walk, seg *Segment, b *batch) {
 		seg.First, seg.From = b.number, moment
 	}
 	seg.Batches++
+	s.enter(b)
 	seg.Last, seg.To, seg.Used = b.number, moment, b.offset+int64(b.size)
 	for r, err := range (&Batch{records: b.records}).Records() {
 		if err != nil {
@@ -141,6 +146,19 @@ func (s *Survey) note(w *walk, seg *Segment, b *batch) {
 			s.Globals.HighID = max(s.Globals.HighID, r.ID)
 		}
 	}
+}
+
+// enter takes a batch in as an entry of a log; see history.
+func (s *Survey) enter(b *batch) {
+	var head record.Heading
+	if _, ok := record.ParseHeading(&head, b.records); ok {
+		s.LastIndex, s.LastTerm = head.Index, head.Term
+		return
+	}
+	if s.LastTerm == 0 {
+		s.LastIndex, s.LastTerm = b.number-1, 1
+	}
+	s.LastIndex++
 }
 
 // judge tells damage from the torn end, as a recovery does.

@@ -6,7 +6,9 @@ import (
 	"io"
 	"math/rand/v2"
 	"testing"
+	"time"
 
+	"polystalk/shard/commit"
 	. "polystalk/shard/journal"
 	"polystalk/shard/journal/fakedisk"
 	"polystalk/shard/record"
@@ -198,5 +200,75 @@ func TestSurveyOfNumbers(t *testing.T) {
 	v, err := Look(d.Clone())
 	if err != nil || v.Globals.HighID != high {
 		t.Errorf("the highest id is %+v (%v), want %d", v.Globals, err, uint64(high))
+	}
+}
+
+// neverLeads is a Proposer of a server that follows.
+type neverLeads struct{}
+
+func (neverLeads) Propose([]byte, uint64) error { return commit.ErrStopped }
+func (neverLeads) End(uint64) error             { return commit.ErrStopped }
+func (neverLeads) Wanted() bool                 { return false }
+
+// TestSurveyOfALog tells its last entry, also behind entries that others have replaced.
+func TestSurveyOfALog(t *testing.T) {
+	d := fakedisk.New(1)
+	j := New(Options{
+		Disk: d, SegmentSize: SegmentMin, Shards: 1, Manual: true, Proposer: neverLeads{}, Node: 1,
+		Now: func() time.Time { return time.Unix(1_700_000_000, 0) },
+	})
+	if _, err := j.Recover(Replayer{Workers: 1, Worker: func(uint16) int { return 0 }, Apply: func(int, *record.Record) error { return nil }}); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Open(); err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	e := j.Entries()
+	for i, x := range []struct{ first, n, term uint64 }{{1, 40, 1}, {41, 10, 3}, {38, 2, 4}, {40, 30, 4}, {70, 1, 7}} {
+		for k := range x.n {
+			entry := Entry{Index: x.first + k, Term: x.term, Kind: record.Change, Data: make([]byte, 9000)}
+			if err := e.Append([]Entry{entry}, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := e.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Look(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := x.first + x.n - 1
+		if term, err := e.Term(e.Last()); s.LastIndex != want || s.LastTerm != x.term || e.Last() != want || term != x.term || err != nil {
+			t.Errorf("step %d: the last entry is %d of term %d (by the log %d of %d, %v), want %d of %d", i, s.LastIndex, s.LastTerm, e.Last(), term, err, want, x.term)
+		}
+		if len(s.Losses) > 0 || s.Torn != nil {
+			t.Errorf("step %d: %+v, %+v", i, s.Losses, s.Torn)
+		}
+	}
+}
+
+// TestSurveyOfALogToBe counts the batches of a server that was alone as entries.
+func TestSurveyOfALogToBe(t *testing.T) {
+	w := newWorld(2, fakedisk.New(2)) // begins with a later batch
+	if _, err := w.open(true); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if err := w.step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := Look(w.disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := uint64(0)
+	for _, seg := range s.Segments {
+		last = max(last, seg.Last)
+	}
+	if last == 0 || s.LastIndex != last || s.LastTerm != 1 {
+		t.Errorf("the last entry is %d of term %d, the last batch %d", s.LastIndex, s.LastTerm, last)
 	}
 }

@@ -21,6 +21,7 @@
 // in a buffer of that size.
 //
 //	hello    "polysnap" | version u8 | bytes u64     what is to come, about
+//	note     bytes                                    what the receiver must know besides
 //	segment  number u64                               a segment begins
 //	piece    bytes                                    its next ones
 //	end      segments u64 | bytes u64                 that was all of it

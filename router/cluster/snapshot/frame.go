@@ -15,6 +15,7 @@ const (
 	framePiece   = 3
 	frameEnd     = 4
 	frameFailed  = 5
+	frameNote    = 6
 )
 
 const (

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"syscall"
 
 	"polystalk/shard/journal"
@@ -28,7 +29,11 @@ type Received struct {
 	Segments int
 	Bytes    int64
 	Batches  int64 // that a start will read
-	disk     journal.Disk
+	// LastIndex and LastTerm are those of the last entry, where the journal is a log.
+	LastIndex, LastTerm uint64
+	Note                []byte // what has come with it; nil: nothing
+
+	disk journal.Disk
 }
 
 // A RoomError says that a journal has no room on the disk.
@@ -109,6 +114,8 @@ func (r *receiving) run() (err error) {
 			return receiveError(err)
 		}
 		switch kind {
+		case frameNote:
+			err = r.note(body)
 		case frameSegment:
 			err = r.begin(body)
 		case framePiece:
@@ -153,6 +160,18 @@ func (r *receiving) room(n int64) error {
 	need := n + r.o.Room
 	if free := r.disk.Free(); free < need {
 		return &RoomError{Need: need, Free: free}
+	}
+	return nil
+}
+
+// note takes what comes with the journal.
+func (r *receiving) note(body []byte) error {
+	if r.out.Segments > 0 || r.out.Note != nil || len(body) == 0 {
+		return fmt.Errorf("%w: a note of %d bytes where there can be none", errBroken, len(body))
+	}
+	r.out.Note = slices.Clone(body)
+	if err := exchange.StageNote(r.out.disk, body); err != nil {
+		return roomError(fmt.Errorf("keeping what comes with a journal: %w", err), max(1, r.all), r.disk)
 	}
 	return nil
 }
@@ -244,7 +263,7 @@ func (r *receiving) verify() error {
 	case v.Torn != nil:
 		return fmt.Errorf("the journal that was received is damaged: %w", &v.Torn.Damage)
 	}
-	r.out.Batches = v.Batches
+	r.out.Batches, r.out.LastIndex, r.out.LastTerm = v.Batches, v.LastIndex, v.LastTerm
 	return nil
 }
 

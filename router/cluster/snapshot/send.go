@@ -17,6 +17,10 @@ type SendOptions struct {
 	// Progress hears how many bytes of the journal were sent, of how many about. It is called
 	// for each piece, by who sends.
 	Progress func(sent, all int64)
+	// Note comes with the journal, and is what Received.Note says, and exchange.Note once the
+	// journal was installed: what a journal from whose beginning segments were given up does
+	// not tell, such as who the members are. Empty: none is sent.
+	Note []byte
 	// Confirm is called when all was sent but the end, and may wait. An error, which the
 	// receiver is told, has the whole be for nothing. A backup confirms that what was sent is
 	// committed, since nobody who starts from it would ever hear that it was not.
@@ -75,6 +79,11 @@ func (s *sending) run(pin *journal.Pin) error {
 	hello := append([]byte(magic), version)
 	if err := s.write(frameHello, le.AppendUint64(hello, uint64(s.all))); err != nil {
 		return err
+	}
+	if len(s.o.Note) > 0 {
+		if err := s.write(frameNote, s.o.Note); err != nil {
+			return err
+		}
 	}
 	if err := pin.Each(s.piece); err != nil {
 		return err

@@ -167,6 +167,10 @@ func TestStrangers(t *testing.T) {
 		"no hello":               {segment(1), "does not begin"},
 		"another version":        {snapshot.Frame(1, "polysnap\x02\x00"), "same release"},
 		"a short hello":          {snapshot.Frame(1, "polysnap\x01\x00"), "beginning has"},
+		"an empty note":          {hello + snapshot.Frame(6, ""), "note of 0 bytes"},
+		"two notes":              {hello + snapshot.Frame(6, "a") + snapshot.Frame(6, "b"), "note of 1 bytes"},
+		"a late note":            {hello + segment(1) + piece + snapshot.Frame(6, "a"), "note of 1 bytes"},
+		"a long note":            {hello + snapshot.Frame(6, strings.Repeat("a", 100_000)), "note of 100000 bytes"},
 		"a piece of nothing":     {hello + piece, "of no segment"},
 		"an empty piece":         {hello + segment(1) + snapshot.Frame(3, ""), "of no segment"},
 		"a segment without name": {hello + snapshot.Frame(2, "1"), "beginning of a segment"},
@@ -451,4 +455,29 @@ func TestTornBatch(t *testing.T) {
 			t.Errorf("%d bytes of the last batch are missing: %v", cut, err)
 		}
 	}
+}
+
+// TestNote comes with the journal, and is there once that is.
+func TestNote(t *testing.T) {
+	n := aNode(t)
+	var b bytes.Buffer
+	if _, err := sendTo(&b, n, snapshot.SendOptions{Note: []byte("who the members are")}); err != nil {
+		t.Fatal(err)
+	}
+	d := fakedisk.New(2)
+	r, err := receive(b.Bytes(), d, snapshot.ReceiveOptions{})
+	if err != nil || string(r.Note) != "who the members are" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if b, err := exchange.Note(d); b != nil || err != nil {
+		t.Errorf("before it is installed: %q, %v", b, err)
+	}
+	if err := r.Install(); err != nil {
+		t.Fatal(err)
+	}
+	d.Cut()
+	if b, err := exchange.Note(d); string(b) != "who the members are" || err != nil {
+		t.Errorf("after it was: %q, %v", b, err)
+	}
+	same(t, jobsOf(t, d), n.jobs())
 }

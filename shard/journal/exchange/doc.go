@@ -24,6 +24,9 @@
 // for the third, although the files of both journals may have the same names, and even the same
 // identity: a copy of a journal has that of the original.
 //
+// With the new journal a note may come. It is staged as incoming.note, and becomes exchange.note
+// as the files get their names; one that is there from before goes with the old journal.
+//
 // Resume goes on from any of them. It is called at every start, by who holds the directory's
 // lock and has not read the journal yet.
 package exchange

@@ -1,9 +1,7 @@
 package exchange
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -102,6 +100,10 @@ func run(d disk.Disk) error {
 	if _, err := removeAll(d, ours); err != nil {
 		return err
 	}
+	// A note of an exchange before this one is about a journal that is gone.
+	if err := DropNote(d); err != nil {
+		return err
+	}
 	if err := d.Rename(begun, cleared); err != nil {
 		return err
 	}
@@ -118,7 +120,11 @@ func bring(d disk.Disk) error {
 		return err
 	}
 	for _, name := range names {
-		if err := d.Rename(name, ours+strings.TrimPrefix(name, theirs)); err != nil {
+		to := ours + strings.TrimPrefix(name, theirs)
+		if name == stagedNote {
+			to = note
+		}
+		if err := d.Rename(name, to); err != nil {
 			return err
 		}
 	}
@@ -127,7 +133,7 @@ func bring(d disk.Disk) error {
 	}
 	// Both names of the marker can be there only if a rename is no single step.
 	for _, name := range []string{begun, cleared} {
-		if err := d.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := remove(d, name); err != nil {
 			return err
 		}
 	}
@@ -142,7 +148,7 @@ func removeAll(d disk.Disk, prefix string) (n int, err error) {
 		return 0, err
 	}
 	for _, name := range names {
-		if err := d.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := remove(d, name); err != nil {
 			return 0, err
 		}
 	}
@@ -150,13 +156,16 @@ func removeAll(d disk.Disk, prefix string) (n int, err error) {
 }
 
 // named are the files of one of the two journals, in order: those that begin with its prefix
-// and go on with a number, also unfinished ones. Others may be an operator's.
+// and go on with a number, also unfinished ones, and the note. Others may be an operator's.
 func named(d disk.Disk, prefix string) ([]string, error) {
 	all, err := d.List()
 	if err != nil {
 		return nil, err
 	}
 	names := slices.DeleteFunc(all, func(name string) bool {
+		if name == stagedNote {
+			return prefix != theirs
+		}
 		number, ok := strings.CutPrefix(name, prefix)
 		number = strings.TrimSuffix(number, ".tmp")
 		return !ok || number == "" || strings.Trim(number, "0123456789") != ""

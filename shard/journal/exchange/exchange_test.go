@@ -69,11 +69,21 @@ func (c contents) with(other contents) contents {
 // names are those of the files, for a failing test.
 func (c contents) names() []string { return slices.Sorted(maps.Keys(c)) }
 
-// A scene is a directory with a journal and another one staged.
+// A scene is a directory with a journal and another one staged, either perhaps with a note.
 type scene struct {
 	name string
 	old  contents
 	new  contents
+}
+
+// staged are the names of the new journal before the exchange.
+func (s *scene) staged() contents {
+	files := contents{}
+	for name, what := range s.new {
+		name = strings.Replace(name, "journal.", "incoming.", 1)
+		files[strings.Replace(name, "exchange.", "incoming.", 1)] = what
+	}
+	return files
 }
 
 var scenes = []scene{
@@ -81,6 +91,9 @@ var scenes = []scene{
 	{"the same names", journalOf("old", 5, 4), journalOf("new", 5, 4)},
 	{"names that overlap", journalOf("old", 1, 5), journalOf("new", 4, 5)},
 	{"no journal before", nil, journalOf("new", 9, 3)},
+	{"a note", journalOf("old", 1, 2), journalOf("new", 1, 2).with(contents{"exchange.note": "who the members are"})},
+	{"a note after another", journalOf("old", 1, 2).with(contents{"exchange.note": "as of before"}), journalOf("new", 7, 2).with(contents{"exchange.note": "who the members are"})},
+	{"no note after one", journalOf("old", 1, 2).with(contents{"exchange.note": "as of before"}), journalOf("new", 7, 2)},
 	{"a spare that was not finished", journalOf("old", 1, 2).with(contents{"journal.0000000003.tmp": "zeros"}), journalOf("new", 1, 1)},
 }
 
@@ -89,7 +102,7 @@ func (s *scene) disk(t *testing.T, seed uint64) *fakedisk.Disk {
 	d := fakedisk.New(seed)
 	write(t, d, beside)
 	write(t, d, s.old)
-	write(t, exchange.Stage(d), s.new)
+	write(t, d, s.staged())
 	return d
 }
 
@@ -264,5 +277,71 @@ func TestDiscard(t *testing.T) {
 	}
 	if d.Cut(); !maps.Equal(held(d), beside.with(s.old)) {
 		t.Fatalf("the directory holds %q", held(d).names())
+	}
+}
+
+// TestStage shows the new journal under the names that it will have, and nothing else.
+func TestStage(t *testing.T) {
+	s := scenes[0]
+	d := fakedisk.New(1)
+	write(t, d, beside.with(s.old))
+	stage := exchange.Stage(d)
+	write(t, stage, s.new)
+	write(t, d, contents{"incoming.note": "no file of the journal"})
+	names, err := stage.List()
+	if err != nil || !slices.Equal(names, s.new.names()) {
+		t.Errorf("%q, %v", names, err)
+	}
+	if got := held(d); !maps.Equal(got, beside.with(s.old).with(s.staged()).with(contents{"incoming.note": "no file of the journal"})) {
+		t.Errorf("the directory holds %q", got.names())
+	}
+	if err := errors.Join(stage.Rename(names[0], "journal.0000000100"), stage.Remove(names[1])); err != nil {
+		t.Error(err)
+	}
+	if f, err := stage.Open("journal.0000000100"); err != nil {
+		t.Error(err)
+	} else if size, _ := f.Size(); size != int64(len(s.new[names[0]])) {
+		t.Errorf("%d bytes", size)
+	}
+}
+
+func TestNote(t *testing.T) {
+	d := fakedisk.New(1)
+	note := func(want string) {
+		t.Helper()
+		if b, err := exchange.Note(d); err != nil || string(b) != want {
+			t.Errorf("the note is %q (%v), want %q", b, err, want)
+		}
+	}
+	for _, b := range []string{"first", "the second one"} {
+		if err := exchange.StageNote(d, []byte(b)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	note("")
+	if err := exchange.Begin(d); err != nil {
+		t.Fatal(err)
+	}
+	note("the second one")
+	if err := exchange.DropNote(d); err != nil {
+		t.Fatal(err)
+	}
+	d.Cut()
+	note("")
+	if err := exchange.StageNote(d, make([]byte, 1<<20)); err == nil {
+		t.Error("a note may be of any size")
+	}
+	write(t, d, contents{"exchange.note": strings.Repeat("x", 1<<20)})
+	if _, err := exchange.Note(d); err == nil {
+		t.Error("a note of any size is read")
+	}
+	if err := exchange.StageNote(d, []byte("left over")); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := exchange.Resume(d); found != exchange.Leftover || err != nil {
+		t.Errorf("%v, %v", found, err)
+	}
+	if n := d.Opened(); n != 0 {
+		t.Errorf("%d files are open", n)
 	}
 }

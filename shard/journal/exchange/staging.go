@@ -3,6 +3,7 @@ package exchange
 import (
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"polystalk/shard/journal/disk"
@@ -26,6 +27,7 @@ func inside(name string) (string, error) {
 
 func (s stage) List() ([]string, error) {
 	names, err := named(s.Disk, theirs)
+	names = slices.DeleteFunc(names, func(name string) bool { return name == stagedNote })
 	for i, name := range names {
 		names[i] = ours + strings.TrimPrefix(name, theirs)
 	}

@@ -104,8 +104,8 @@ func TestUnordered(t *testing.T) {
 	for _, s := range scenes {
 		for seed := range uint64(400) {
 			u := newUnordered(seed, beside.with(s.old))
-			for name, what := range s.new {
-				u.change(func(files contents) { files["incoming"+name[len("journal"):]] = what })
+			for name, what := range s.staged() {
+				u.change(func(files contents) { files[name] = what })
 			}
 			u.left = u.rng.IntN(30)
 			begun := exchange.Begin(u)

@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"log/slog"
 	"net"
@@ -202,6 +203,19 @@ func (s *Server) Serve(l net.Listener) error { return s.reactor.Serve(l, s.beans
 
 // ServeGearman is Serve for clients that speak Gearman.
 func (s *Server) ServeGearman(l net.Listener) error { return s.reactor.Serve(l, s.gearmand) }
+
+// Take serves a client whose connection has come by way of another server: c, a *net.TCPConn
+// or *net.UnixConn, is this one's from then on, also on an error; protocol is the name of a
+// session.Front, and client the client's address there. See reactor.Reactor.Take.
+func (s *Server) Take(c net.Conn, protocol string, client net.Addr) error {
+	for _, f := range s.fronts {
+		if f.Name() == protocol {
+			return s.reactor.Take(c, f, session.Forwarded{Addr: client})
+		}
+	}
+	c.Close()
+	return fmt.Errorf("no protocol of the name %q is spoken here", protocol)
+}
 
 // Gearman is how that is spoken, defaults filled in.
 func (s *Server) Gearman() GearmanConfig { return s.gearmand.Config() }

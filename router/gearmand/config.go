@@ -9,7 +9,8 @@ import (
 
 // A Config says how Gearman is spoken. The zero value of a field is its default.
 type Config struct {
-	// Prefix begins every job handle; default "H:" and the host's name.
+	// Prefix begins every job handle; default "H:" and the host's name. The servers of a
+	// cluster share one: see ForCluster.
 	Prefix string
 	// MaxBody is the largest body of a packet in bytes; default 64 MiB.
 	MaxBody uint32
@@ -68,6 +69,14 @@ func (c *Config) Fill(host string) {
 	}
 	if c.Version == "" {
 		c.Version = "2.0.0"
+	}
+}
+
+// ForCluster has job handles begin with the number of a cluster, unless Prefix says otherwise:
+// the jobs outlive the leader that gave the handles, so that these must not name its host.
+func (c *Config) ForCluster(number uint64) {
+	if c.Prefix == "" {
+		c.Prefix = fmt.Sprintf("H:%016x", number)
 	}
 }
 

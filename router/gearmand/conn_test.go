@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"polystalk/codec/gearman"
+	"polystalk/router/session"
 )
 
 // A client's job is done by a worker that slept, and both go.
@@ -159,6 +160,11 @@ func TestShutdownIsTakenFrom(t *testing.T) {
 		{ShutdownLocal, &net.UnixAddr{Name: "x", Net: "unix"}, true},
 		{ShutdownLocal, there, false},
 		{ShutdownLocal, nil, false},
+		{ShutdownLocal, session.Forwarded{Addr: here}, false}, // of another machine
+		{ShutdownLocal, session.Forwarded{Addr: &net.UnixAddr{Name: "x", Net: "unix"}}, false},
+		{ShutdownLocal, session.Forwarded{Addr: there}, false},
+		{ShutdownLocal, session.Forwarded{}, false},
+		{ShutdownAny, session.Forwarded{Addr: here}, true},
 		{ShutdownAny, there, true},
 		{ShutdownNone, here, false},
 	} {
@@ -175,6 +181,32 @@ func TestShutdownIsTakenFrom(t *testing.T) {
 		if got := c.take(); got != want || !slices.Equal(f.ends, ends) {
 			t.Errorf("%v from %v: answered %q, ends %v", tt.from, tt.at, got, f.ends)
 		}
+	}
+}
+
+// A client that has a handle of one server of a cluster may ask another one about the job.
+func TestServersOfAClusterShareHandles(t *testing.T) {
+	for _, tt := range []struct{ given, want string }{
+		{"", "H:00000000000000c1"},
+		{"H:ours", "H:ours"},
+	} {
+		var one, other Config
+		for host, c := range map[string]*Config{"a": &one, "b": &other} {
+			c.Prefix = tt.given
+			c.ForCluster(0xc1)
+			c.Fill(host)
+		}
+		if one.Prefix != tt.want || other.Prefix != tt.want {
+			t.Errorf("handles begin with %q and %q, want %q", one.Prefix, other.Prefix, tt.want)
+		}
+		if err := one.Validate(); err != nil {
+			t.Error(err)
+		}
+	}
+	alone := Config{}
+	alone.ForCluster(1<<64 - 1)
+	if err := alone.Validate(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -23,6 +23,9 @@ func (c *conn) mayShutDown() bool {
 
 // peerIP is the address without the port, as the command workers shows it.
 func peerIP(a net.Addr) string {
+	if f, ok := a.(session.Forwarded); ok {
+		a = f.Addr
+	}
 	if tcp, ok := a.(*net.TCPAddr); ok {
 		return tcp.IP.String()
 	}
@@ -30,17 +33,22 @@ func peerIP(a net.Addr) string {
 }
 
 // isHere reports whether a is on this machine: the other end of a unix socket, a
-// loopback address, or one of the machine's own.
+// loopback address, or one of the machine's own. Of a client that has come by way of
+// another server only the last tells where it is: the others are that server's.
 func isHere(a net.Addr) bool {
+	f, forwarded := a.(session.Forwarded)
+	if forwarded {
+		a = f.Addr
+	}
 	if _, ok := a.(*net.UnixAddr); ok {
-		return true
+		return !forwarded
 	}
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
 		return false
 	}
 	if tcp.IP.IsLoopback() {
-		return true
+		return !forwarded
 	}
 	own, err := net.InterfaceAddrs()
 	if err != nil {

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"polystalk/router/session"
 )
 
 // An acceptor is one event loop's way to a listener. To gnet it is a connection whose
@@ -169,15 +167,7 @@ func (a *acceptor) acceptOne(fd uintptr, mayCome func() bool) bool {
 
 // place gives a new connection to a loop: this one, unless another has fewer.
 func (a *acceptor) place(fd int) {
-	to := a.at
-	fewest := to.placed.Load()
-	for _, l := range a.in.reactor.loops {
-		// What differs by less than an eighth is not worth a wake-up.
-		if n := l.placed.Load(); n+n/8 < fewest {
-			to, fewest = l, n
-		}
-	}
-	to.placed.Add(1)
+	to := a.in.reactor.roomiest(a.at)
 	if to == a.at {
 		a.in.adopt(to, fd)
 		return
@@ -185,10 +175,22 @@ func (a *acceptor) place(fd int) {
 	to.do(func() { a.in.adopt(to, fd) })
 }
 
+// roomiest is the loop for a new connection, which is counted there: the given one, unless
+// another has fewer.
+func (r *Reactor) roomiest(to *eventLoop) *eventLoop {
+	fewest := to.placed.Load()
+	for _, l := range r.loops {
+		// What differs by less than an eighth is not worth a wake-up.
+		if n := l.placed.Load(); n+n/8 < fewest {
+			to, fewest = l, n
+		}
+	}
+	to.placed.Add(1)
+	return to
+}
+
 // turnAway closes a connection that is one too many.
 func (a *acceptor) turnAway(fd int) {
-	limit := a.in.reactor.limit.Load()
-	a.in.reactor.host.CountRejection(session.RejectedLimit)
-	a.in.reactor.host.Complain(complaintRefused, "conn", session.Remote{Addr: peerAt(fd)}, "limit", limit.n, "from", limit.from)
+	a.in.reactor.reject(peerAt(fd))
 	unix.Close(fd)
 }

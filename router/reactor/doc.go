@@ -11,6 +11,9 @@
 // looks at the listener (acceptor_linux.go), and takes a connection by its descriptor
 // (adopt_linux.go). Elsewhere one goroutine a listener accepts, by way of package net.
 //
+// A connection that somebody else has accepted, as another server of a cluster has, is taken
+// in the same way (take.go), with the address that its client has there.
+//
 // gnet's own acceptor is not used: it ends the server when descriptors run out, and
 // removes whatever stands at the path of a unix socket.
 //

@@ -1,10 +1,13 @@
 package reactor
 
 import (
+	"net"
 	"strconv"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"polystalk/router/session"
 )
 
 // A connectionLimit is how many clients are served at a time, and what says so.
@@ -28,6 +31,13 @@ func (r *Reactor) SetMaxConnections(n int) {
 	r.setLimit(o.limitOf(descriptors()))
 	r.warnIfFewer(n)
 	r.openAcceptors()
+}
+
+// reject counts a client that is one too many, and tells the operator.
+func (r *Reactor) reject(client net.Addr) {
+	limit := r.limit.Load()
+	r.host.CountRejection(session.RejectedLimit)
+	r.host.Complain(complaintRefused, "conn", session.Remote{Addr: client}, "limit", limit.n, "from", limit.from)
 }
 
 func (r *Reactor) setLimit(l connectionLimit) { r.limit.Store(&l) }

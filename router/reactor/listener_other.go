@@ -54,8 +54,7 @@ func (r *Reactor) admit(nc net.Conn, f session.Front) {
 	limit := r.limit.Load()
 	if r.seats.taken.Add(1) > int64(limit.n) && limit.asked {
 		r.seats.taken.Add(-1)
-		r.host.CountRejection(session.RejectedLimit)
-		r.host.Complain(complaintRefused, "conn", session.Remote{Addr: nc.RemoteAddr()}, "limit", limit.n, "from", limit.from)
+		r.reject(nc.RemoteAddr())
 		nc.Close()
 		return
 	}

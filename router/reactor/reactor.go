@@ -54,7 +54,7 @@ type Reactor struct {
 	detached  map[*socket]struct{} // those whose descriptor is ours
 	listeners map[net.Listener]served
 	refused   refused
-	accepting sync.WaitGroup // calls of Serve
+	accepting sync.WaitGroup // calls of Serve, and of Take
 }
 
 // New makes a Reactor that does nothing yet.

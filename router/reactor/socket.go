@@ -24,6 +24,7 @@ type socket struct {
 	s       *session.Session // nil in its first turn
 	c       gnet.Conn        // nil once gnet has let go: fd is ours then
 	fd      int              // -1: closed
+	client  net.Addr         // whose connection it is, where that is not for the system to say; else nil
 
 	stage stage
 	// inCallback: gnet has called about this connection, and closes it if what we
@@ -262,11 +263,14 @@ func (k *socket) complain(msg string, err error) {
 // LogValue implements slog.LogValuer: a socket stands in the log for its client's address.
 func (k *socket) LogValue() slog.Value { return slog.StringValue(session.PeerName(k.Peer())) }
 
-// Peer is the client's address, as the system has it now; nil if it is not connected any
-// more.
+// Peer is the client's address, as the system has it now or as was said when the connection
+// was taken; nil if it is not connected any more.
 func (k *socket) Peer() net.Addr {
-	if k.fd < 0 {
+	switch {
+	case k.fd < 0:
 		return nil
+	case k.client != nil:
+		return k.client
 	}
 	return peerAt(k.fd)
 }

@@ -14,6 +14,10 @@ func PeerOf(c Conn) net.Addr {
 	return nil
 }
 
+// A Forwarded is the address of a client whose connection has come by way of another server of
+// a cluster, as that one has it: what is this machine's to that one need not be so here.
+type Forwarded struct{ net.Addr }
+
 // PeerName is "unix" for a unix socket, whose clients have no names.
 func PeerName(a net.Addr) string {
 	switch a := a.(type) {
@@ -21,6 +25,8 @@ func PeerName(a net.Addr) string {
 		return "unknown"
 	case *net.UnixAddr:
 		return "unix"
+	case Forwarded:
+		return PeerName(a.Addr)
 	default:
 		return a.String()
 	}

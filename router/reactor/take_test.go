@@ -1,0 +1,142 @@
+package reactor
+
+import (
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"polystalk/router/session"
+)
+
+// connect gives both ends of a connection that nobody serves yet.
+func connect(t *testing.T, network string) (client, server net.Conn) {
+	t.Helper()
+	if network == "unix" {
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ends [2]net.Conn
+		for i, fd := range fds {
+			f := os.NewFile(uintptr(fd), "pair")
+			if ends[i], err = net.FileConn(f); err != nil {
+				t.Fatal(err)
+			}
+			f.Close()
+		}
+		client, server = ends[0], ends[1]
+	} else {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if client, err = net.Dial("tcp", l.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+		if server, err = l.Accept(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { client.Close() })
+	client.SetDeadline(time.Now().Add(20 * time.Second))
+	return client, server
+}
+
+var elsewhere = session.Forwarded{Addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 9}}
+
+func TestTakenConnectionIsServed(t *testing.T) {
+	for _, network := range []string{"tcp", "unix"} {
+		s := start(t, newReactor(t, Options{Loops: 2, MaxConnections: 3}), "tcp", "127.0.0.1:0")
+		client, server := connect(t, network)
+		if err := s.Take(server, s.front, elsewhere); err != nil {
+			t.Fatal(err)
+		}
+		if !echoes(t, client) {
+			t.Errorf("%s: not served", network)
+		}
+		if open, _ := s.Connections(); open != 1 {
+			t.Errorf("%s: %d connections, want 1", network, open)
+		}
+		// What was half-closed is answered to the end.
+		io.WriteString(client, "?the rest")
+		client.(interface{ CloseWrite() error }).CloseWrite()
+		if got, err := io.ReadAll(client); err != nil || string(got) != "the rest" {
+			t.Errorf("%s: %q, %v", network, got, err)
+		}
+		eventually(t, func() bool { open, _ := s.Connections(); return open == 0 })
+		s.stop(t)
+	}
+}
+
+func TestTakenConnectionHasItsClientsAddress(t *testing.T) {
+	k := &socket{fd: 1, client: elsewhere}
+	if got := session.PeerName(k.Peer()); got != "192.0.2.1:9" {
+		t.Errorf("its address is %q", got)
+	}
+	if k.fd = -1; k.Peer() != nil {
+		t.Error("one that has gone has an address")
+	}
+}
+
+func TestTakenConnectionsKeepTheLimit(t *testing.T) {
+	s := start(t, newReactor(t, Options{Loops: 1, MaxConnections: 1}), "tcp", "127.0.0.1:0")
+	in := s.dial(t)
+	if !echoes(t, in) {
+		t.Fatal("not served")
+	}
+	client, server := connect(t, "tcp")
+	if err := s.Take(server, s.front, elsewhere); err != errFull {
+		t.Errorf("one too many: %v, want %v", err, errFull)
+	}
+	if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("read %v, want the end", err)
+	}
+	if !echoes(t, in) {
+		t.Error("who is in is served no more")
+	}
+	if n := s.host.Sums().Rejected[session.RejectedLimit]; n != 1 {
+		t.Errorf("%d rejections were counted, want 1", n)
+	}
+	in.Close()
+	eventually(t, func() bool { open, _ := s.Connections(); return open == 0 })
+	client, server = connect(t, "tcp")
+	if err := s.Take(server, s.front, elsewhere); err != nil || !echoes(t, client) {
+		t.Errorf("within the limit again: %v, or not served", err)
+	}
+	s.stop(t)
+}
+
+func TestNothingIsTakenWhileNothingIsServed(t *testing.T) {
+	r := newReactor(t, Options{Loops: 1})
+	_, server := connect(t, "tcp")
+	if err := r.Take(server, new(echoFront), elsewhere); err != errNotServing {
+		t.Errorf("before the start: %v, want %v", err, errNotServing)
+	}
+	s := start(t, r, "tcp", "127.0.0.1:0")
+	s.stop(t)
+	client, server := connect(t, "tcp")
+	if err := r.Take(server, s.front, elsewhere); err != errNotServing {
+		t.Errorf("after the end: %v, want %v", err, errNotServing)
+	}
+	if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("read %v, want the end", err)
+	}
+}
+
+// What has no descriptor cannot be looked at by a loop.
+func TestPipeIsNotTaken(t *testing.T) {
+	s := start(t, newReactor(t, Options{Loops: 1, MaxConnections: 1}), "tcp", "127.0.0.1:0")
+	_, server := net.Pipe()
+	if err := s.Take(server, s.front, elsewhere); err == nil {
+		t.Error("a pipe was taken")
+	}
+	if open, _ := s.Connections(); open != 0 {
+		t.Errorf("%d connections, want none", open)
+	}
+	s.stop(t)
+}

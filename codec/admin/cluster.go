@@ -1,0 +1,81 @@
+package admin
+
+import "time"
+
+// A Cluster is what one server knows of those that keep the same jobs.
+type Cluster struct {
+	ID   string `json:"id"`   // 16 hexadecimal digits
+	Node string `json:"node"` // the server that answers
+	Role string `json:"role"` // leader, candidate or follower
+
+	Leader *string `json:"leader"` // the name of a member; null: none is known
+	Term   uint64  `json:"term"`   // of the leader: each has one of its own
+
+	// Lease says that no other can lead meanwhile: of the leader alone.
+	Lease bool `json:"lease"`
+
+	// Up to which entry of the common log: it is on this disk, it is on those of a majority,
+	// and this server's jobs are as it says.
+	LastIndex      uint64 `json:"last_index"`
+	CommittedIndex uint64 `json:"committed_index"`
+	AppliedIndex   uint64 `json:"applied_index"`
+
+	Outstanding ClusterOutstanding `json:"outstanding"`
+	Totals      ClusterTotals      `json:"totals"`
+	Members     []ClusterMember    `json:"members"`
+	AsOf        time.Time          `json:"as_of"`
+}
+
+// A ClusterOutstanding is what the leader has proposed and what is not committed.
+type ClusterOutstanding struct {
+	Entries int `json:"entries"`
+	Bytes   int `json:"bytes"`
+}
+
+// ClusterTotals are what has happened since the server started.
+type ClusterTotals struct {
+	Elections   uint64 `json:"elections"`    // in which it was a candidate
+	LeaderTerms uint64 `json:"leader_terms"` // in which it led
+	LeaseLapses uint64 `json:"lease_lapses"` // replies that had to wait because another might have led
+	Snapshots   uint64 `json:"snapshots"`    // journals that it has sent to others
+	Forwarded   uint64 `json:"forwarded"`    // connections of clients that it has handed to a leader
+	Proposals   uint64 `json:"proposals"`    // entries that it has proposed
+	Proposed    uint64 `json:"proposed_bytes"`
+}
+
+// A ClusterMember is one of the servers.
+type ClusterMember struct {
+	Name    string `json:"name"`
+	ID      string `json:"id"`      // 16 hexadecimal digits, never given out again
+	Address string `json:"address"` // where the others find it
+	Kind    string `json:"kind"`    // voter, joining (until it has caught up) or standby
+	Leads   bool   `json:"leads"`
+
+	// Connected says that the server that answers can send to it, Trouble why not.
+	Connected bool   `json:"connected"`
+	Trouble   string `json:"trouble,omitempty"`
+
+	// MatchIndex is up to which entry it has the log on its disk, LagEntries how many it
+	// lacks, as far as the leader knows: null where another answers.
+	MatchIndex *uint64 `json:"match_index"`
+	LagEntries *uint64 `json:"lag_entries"`
+
+	// ClockAheadSeconds is how far its clock is ahead of that of the server that answers.
+	ClockAheadSeconds *float64 `json:"clock_ahead_seconds"`
+
+	SentBytes     uint64 `json:"sent_bytes_total"`
+	ReceivedBytes uint64 `json:"received_bytes_total"`
+	Dropped       uint64 `json:"dropped_messages_total"`
+}
+
+// The kinds of members.
+const (
+	MemberVotes   = "voter"
+	MemberJoins   = "joining"
+	MemberStandby = "standby"
+)
+
+// A ClusterTransfer asks for another leader.
+type ClusterTransfer struct {
+	Node string `json:"node"` // empty: the one that has most of the log
+}

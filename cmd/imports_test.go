@@ -71,6 +71,7 @@ var table = []row{
 	{"router/api", "client_golang codec/admin codec/openmetrics router/access router/admin router/console router/exposition router/ranking router/trend router/watch router/web shard/core shard/flow", "expfmt kin-openapi router shard/histogram shard/journal"},
 	{"router/trend", "shard/flow", ""},
 	{"router/watch", "router/admin router/ranking router/trend shard/core shard/flow", "router/session"},
+	{"router/cluster/directory", "codec/binlog router/cluster/snapshot shard/journal shard/journal/exchange", "shard/journal/fakedisk shard/record"},
 	{"router/cluster/snapshot", "shard/journal shard/journal/exchange", "shard/commit shard/core shard/journal/fakedisk shard/record"},
 	{"router/sim", "router router/admin router/direct router/session shard shard/core", "codec/admin codec/gearman codec/wiretest router/history shard/journal shard/journal/fakedisk"},
 

@@ -1,0 +1,114 @@
+package directory
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"polystalk/codec/binlog"
+	"polystalk/shard/journal"
+	"polystalk/shard/journal/exchange"
+)
+
+// stateName is the file that makes a directory a node's; joiningName is there instead while it
+// is to become one, or in part.
+const (
+	stateName   = "cluster.state"
+	joiningName = "cluster.joining"
+)
+
+// An Alone says what came of RecoverAlone.
+type Alone struct {
+	Batches   int64  // of the journal, all of which count from now on
+	LastIndex uint64 // the last entry that this node had
+}
+
+// Meaning is what an operator must know of it, in whole sentences.
+func (a *Alone) Meaning(dir string) string {
+	return fmt.Sprintf(`%[1]s is the directory of a server of its own now: polystalkd -b %[1]s starts on it.
+All that this node had counts, up to entry %[2]d: also what the cluster had never acknowledged,
+and may have given up since. What only other nodes had is not in it.
+The other nodes must never be started on their directories again beside it: jobs would be done
+twice. Move those directories away. To have a cluster again, start this one with --cluster-new
+and let new nodes join it, each with an empty directory.
+`, dir, a.LastIndex)
+}
+
+// RecoverAlone makes the directory of a node one of a server that is alone. It is for when the
+// majority of a cluster is lost for good: nobody can say then what of this node's history was
+// committed, and all of it counts. Nothing is changed unless the journal is whole and nobody
+// serves on the directory; the error says what to do.
+func RecoverAlone(dir string) (a *Alone, err error) {
+	if st, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("the directory cannot be used: %w", err)
+	} else if !st.IsDir() {
+		return nil, fmt.Errorf("%s is not a directory: give the one that polystalkd has after -b", dir)
+	}
+	if err := isNodes(dir); err != nil {
+		return nil, err
+	}
+	lock, err := binlog.Lock(dir)
+	if locked, ok := errors.AsType[binlog.LockedError](err); ok {
+		return nil, fmt.Errorf("%s is in use by a server: %w: stop that one first", dir, locked)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be used: %w", dir, err)
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	d := journal.Dir(dir)
+	if _, err := exchange.Resume(d); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	v, err := journal.Look(d)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading the journal in %s: %w", dir, err)
+	case v == nil:
+		return nil, fmt.Errorf("%s holds no journal, so there is nothing that a server could start from: take the directory of another node", dir)
+	case len(v.Losses) > 0:
+		return nil, fmt.Errorf("%w; nothing was changed: take the directory of another node, or polystalk journal salvage %s NEWDIR takes over what can be read", &v.Losses[0].Damage, dir)
+	}
+	if err := makeAlone(d); err != nil {
+		return nil, fmt.Errorf("making %s a server of its own: %w: run the command again", dir, err)
+	}
+	return &Alone{Batches: v.Batches, LastIndex: v.LastIndex}, nil
+}
+
+// isNodes refuses a directory that is no node's.
+func isNodes(dir string) error {
+	_, err := os.Stat(filepath.Join(dir, stateName))
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(dir, joiningName)); err == nil {
+		return fmt.Errorf("%s is of a node that has never joined its cluster to the end, and is not whole: take the directory of another node", dir)
+	}
+	return fmt.Errorf("%s is not the directory of a cluster's node: polystalkd -b %s starts on it as it is, if there is a journal", dir, dir)
+}
+
+// makeAlone removes what makes a directory a node's, durably. The state goes last: without it
+// nothing says that there is something left to do.
+func makeAlone(d journal.Disk) error {
+	if err := exchange.DropNote(d); err != nil {
+		return err
+	}
+	names, err := d.List()
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{stateName + ".new", joiningName, stateName} {
+		if !slices.Contains(names, name) {
+			continue
+		}
+		if err := d.Remove(name); err != nil {
+			return err
+		}
+		if err := d.Sync(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

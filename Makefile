@@ -123,9 +123,10 @@ bench-operators: build ## what operators' pages cost with 50,000 tubes, and oper
 ROUNDS ?= 100
 
 .PHONY: faults
-faults: build ## kill, stop and restart a server under clients that keep account, ROUNDS=100 times (SEED= for what is drawn): two minutes; fails if anything was lost
+faults: build ## kill, stop and cut off one server, and then three, under clients that keep account, ROUNDS=100 times (SEED= for what is drawn): ten minutes; fails if anything was lost
 	go build -o bin/ ./loadtest/faults
 	./bin/faults -rounds $(ROUNDS) $(if $(SEED),-seed $(SEED))
+	./bin/faults -nodes 3 -rounds $(ROUNDS) $(if $(SEED),-seed $(SEED))
 
 .PHONY: bench-micro
 bench-micro: ## the Go benchmarks (BENCH=., COUNT=1, PKG=./...)

@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"polystalk/loadtest/faults/nodes"
@@ -23,14 +23,10 @@ type fault struct {
 // suits reports whether there are nodes enough.
 func (f fault) suits(o *options) bool { return o.nodes >= f.nodes }
 
-// faults are all that there are.
-var faults = []fault{
-	{"kill", 1, 6, killAny},
-	{"term", 1, 2, terminateAny},
-	{"stop", 1, 2, stopAny},
-	{"crash-loop", 1, 2, crashLoop},
-	{"amnesia", 1, 0, forget},
-}
+// faults are all that there are: what is done to one server (process.go, disk.go), to one
+// of a cluster because of its part in it (lead.go), to what lies between them
+// (partition.go), and to who belongs to it (members.go).
+var faults = slices.Concat(processFaults, diskFaults, leadFaults, partitionFaults, memberFaults)
 
 func faultNamed(name string) (fault, error) {
 	var known []string
@@ -44,56 +40,45 @@ func faultNamed(name string) (fault, error) {
 }
 
 // any is any of the nodes.
-func (r *run) any() *nodes.Node { return r.fleet.Nodes[r.rng.IntN(len(r.fleet.Nodes))] }
-
-// killAny is a process that ends at any point.
-func killAny(ctx context.Context, r *run) (string, error) {
-	n := r.any()
-	n.Kill()
-	r.pause(ctx, 0, 500*time.Millisecond)
-	return n.Name, n.Start()
+func (r *run) any() *nodes.Node {
+	all := r.fleet.All()
+	return all[r.rng.IntN(len(all))]
 }
 
-// terminateAny is an orderly restart.
-func terminateAny(ctx context.Context, r *run) (string, error) {
-	n := r.any()
-	if err := n.Terminate(ctx, 30*time.Second); err != nil {
-		return n.Name, err
-	}
-	return n.Name, n.Start()
-}
-
-// stopAny is a machine that stands still for longer than any timeout.
-func stopAny(ctx context.Context, r *run) (string, error) {
-	n := r.any()
-	n.Signal(syscall.SIGSTOP)
-	sleep(ctx, 3*time.Second)
-	n.Signal(syscall.SIGCONT)
-	return n.Name, nil
-}
-
-// crashLoop is a process that ends again and again while it starts.
-func crashLoop(ctx context.Context, r *run) (string, error) {
-	n := r.any()
-	times := 1 + r.rng.IntN(4)
-	n.Kill()
-	for range times {
-		if err := n.Start(); err != nil {
-			return n.Name, err
+// parts waits for a leader, and returns it and the others in any order.
+func (r *run) parts(ctx context.Context) (leader *nodes.Node, others []*nodes.Node, err error) {
+	for limit := time.Now().Add(recovery); ; sleep(ctx, 10*time.Millisecond) {
+		leader, _, err = r.fleet.Leader(ctx)
+		if err == nil {
+			break
 		}
-		r.pause(ctx, 0, 100*time.Millisecond)
-		n.Kill()
+		if ctx.Err() != nil || time.Now().After(limit) {
+			return nil, nil, err
+		}
 	}
-	return fmt.Sprintf("%s, %d times", n.Name, times), n.Start()
+	others = slices.DeleteFunc(r.fleet.All(), func(n *nodes.Node) bool { return n == leader })
+	r.rng.Shuffle(len(others), func(i, k int) { others[i], others[k] = others[k], others[i] })
+	return leader, others, nil
 }
 
-// forget is a directory that is lost while its server is down. One that is alone has lost
-// everything then, so it shows that a loss is found.
-func forget(_ context.Context, r *run) (string, error) {
-	n := r.any()
-	n.Kill()
-	if err := n.Wipe(); err != nil {
-		return n.Name, err
+// one is the leader or another, by a throw.
+func (r *run) one(ctx context.Context) (n *nodes.Node, others []*nodes.Node, part string, err error) {
+	leader, others, err := r.parts(ctx)
+	if err != nil || len(others) == 0 || r.rng.IntN(2) == 0 {
+		return leader, others, "leader", err
 	}
-	return n.Name, n.Start()
+	n = others[0]
+	others[0] = leader
+	return n, others, "follower", nil
+}
+
+// startAgain starts nodes that do not run, each after a while.
+func (r *run) startAgain(ctx context.Context, all ...*nodes.Node) error {
+	for _, n := range all {
+		r.pause(ctx, 0, 700*time.Millisecond)
+		if err := n.Start(); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -6,6 +6,8 @@
 //	    one server with a journal
 //	go run ./loadtest/faults -program bin/polystalkd -nodes 3 -rounds 100
 //	    a cluster of three
+//	go run ./loadtest/faults cluster -program bin/polystalkd -port 11300 -dir /tmp/cluster
+//	    starts a cluster and does nothing to it, for the load tester to compare
 //
 // The parts, each a package of its own, and main has the faults and what a run does:
 //
@@ -27,6 +29,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -48,6 +51,8 @@ type options struct {
 	calm     time.Duration
 	timeout  time.Duration
 	args     []string
+	segment  int64
+	disk     string
 	json     string
 	clients  client.Clients
 	depth    int
@@ -56,15 +61,23 @@ type options struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	o, err := parseOptions(os.Args[1:])
-	if err == nil {
-		err = session(ctx, o)
-	}
+	err := dispatch(ctx, os.Args[1:])
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "faults:", err)
 		os.Exit(1)
 	}
+}
+
+func dispatch(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == "cluster" {
+		return serveCluster(ctx, args[1:])
+	}
+	o, err := parseOptions(args)
+	if err != nil {
+		return err
+	}
+	return session(ctx, o)
 }
 
 // parseOptions reads the command line.
@@ -83,7 +96,9 @@ func parseOptions(args []string) (*options, error) {
 	fs.BoolVar(&o.gearman, "gearman", true, "have clients of Gearman, too")
 	fs.DurationVar(&o.calm, "calm", time.Second, "the longest `time` between a server that serves again and the next fault")
 	fs.DurationVar(&o.timeout, "timeout", 500*time.Millisecond, "election `timeout` of a cluster")
-	fs.StringVar(&more, "args", "-s 4194304", "more `flags` for the servers")
+	fs.Int64Var(&o.segment, "segment", 4<<20, "`bytes` of a segment of a journal")
+	fs.StringVar(&more, "args", "", "more `flags` for the servers")
+	fs.StringVar(&o.disk, "disk", "", "give each node a disk of that `size`, of memory, as mount has it: 200m; takes root")
 	fs.StringVar(&o.json, "json", "", "write everything to `file`")
 	fs.IntVar(&o.clients.Singles, "singles", 4, "producers of one put at a time")
 	fs.IntVar(&o.clients.Producers, "producers", 2, "producers of many")
@@ -106,7 +121,7 @@ func parseOptions(args []string) (*options, error) {
 	if o.programs, err = findPrograms(programs); err != nil {
 		return nil, err
 	}
-	o.args = strings.Fields(more)
+	o.args = append([]string{"-s", strconv.FormatInt(o.segment, 10)}, strings.Fields(more)...)
 	if o.only, err = o.findFaults(only); err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"polystalk/loadtest/faults/history"
 	"polystalk/loadtest/faults/nodes"
+	"polystalk/loadtest/proc"
 )
 
 // A result is what a run has shown.
@@ -26,8 +27,35 @@ type result struct {
 	Violations []history.Violation  `json:"found"` // the first of them
 	Wrong      []string             `json:"wrong"` // answers that are none
 	Accidents  []nodes.Accident     `json:"accidents"`
+	Most       measured             `json:"most"`
 	Dialed     int64                `json:"dialed"`
 	Counts     map[history.Rule]int `json:"counts"`
+}
+
+// A measured is what nodes have taken at most, looked at after each fault.
+type measured struct {
+	Bytes  int64   `json:"bytes"`  // of a directory
+	Bound  float64 `json:"bound"`  // of a directory, divided by what the journal promises to keep within
+	Memory int64   `json:"memory"` // resident bytes of a process
+}
+
+// bound is what a directory holds at most: twice the live jobs, three segments, and four
+// of the largest records. Source: shard/journal/README.md, "Space".
+func bound(live history.Stock, segment int64) int64 {
+	return 2*(live.Bytes+66*live.Jobs) + 3*segment + 4*64<<10
+}
+
+// measure looks at all nodes.
+func (r *result) measure(by *run) {
+	most := bound(by.h.Live(), by.o.segment)
+	for _, n := range by.fleet.All() {
+		bytes := n.Bytes()
+		r.Most.Bytes = max(r.Most.Bytes, bytes)
+		r.Most.Bound = max(r.Most.Bound, float64(bytes)/float64(most))
+		if rss, err := proc.RSS(n.PID()); err == nil { // else it has just ended
+			r.Most.Memory = max(r.Most.Memory, rss)
+		}
+	}
 }
 
 func newResult(o *options) *result {
@@ -77,6 +105,8 @@ func (r *result) print(w io.Writer) {
 	} else {
 		fmt.Fprintln(w, "the run did not come to its end: what is lost is not known")
 	}
+	d := r.Most
+	fmt.Fprintf(w, "a directory took %.1f MB at most, %.2f of its bound; a process %.0f MB\n", float64(d.Bytes)/1e6, d.Bound, float64(d.Memory)/1e6)
 	var counts []string
 	for _, rule := range history.Rules {
 		counts = append(counts, fmt.Sprintf("%d %s", r.Counts[rule], rule))

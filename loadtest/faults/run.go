@@ -37,6 +37,8 @@ type run struct {
 	crew  *client.Crew
 	began time.Time
 	r     *result
+	// program counts the rolling restarts: which of the programs the nodes have run last.
+	program int
 
 	mu    sync.Mutex
 	found *os.File // what the history found, as it is found
@@ -51,7 +53,7 @@ func play(ctx context.Context, o *options) (_ *result, err error) {
 	defer r.found.Close()
 	names := client.Names(tubes, functions)
 	r.h = history.New(history.Options{Tubes: names, Slack: 300 * time.Millisecond, Found: r.violated})
-	r.fleet, err = nodes.New(nodes.Options{Dir: o.dir, Programs: o.programs, Nodes: o.nodes, Gearman: o.gearman, Args: o.args, Timeout: o.timeout})
+	r.fleet, err = nodes.New(nodes.Options{Dir: o.dir, Programs: o.programs, Nodes: o.nodes, Gearman: o.gearman, Args: o.args, Timeout: o.timeout, Disk: o.disk})
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +61,12 @@ func play(ctx context.Context, o *options) (_ *result, err error) {
 	if err := r.startAll(ctx); err != nil {
 		return nil, err
 	}
-	r.crew = client.Start(ctx, client.Options{History: r.h, Beanstalkd: r.fleet.Beanstalkd(), Gearman: r.fleet.Gearman(), Tubes: tubes, Functions: functions,
-		Clients: o.clients, Depth: o.depth, Stock: o.stock, Patience: patience, Seed: o.seed})
+	clients := client.Options{History: r.h, Beanstalkd: r.fleet.Beanstalkd, Tubes: tubes, Functions: functions,
+		Clients: o.clients, Depth: o.depth, Stock: o.stock, Patience: patience, Seed: o.seed}
+	if o.gearman {
+		clients.Gearman = r.fleet.Gearman
+	}
+	r.crew = client.Start(ctx, clients)
 	err = r.rounds(ctx)
 	r.crew.Stop()
 	if err == nil {
@@ -94,16 +100,26 @@ func (r *run) say(format string, args ...any) {
 
 // startAll starts the nodes, one after the other as each must find a cluster to join.
 func (r *run) startAll(ctx context.Context) error {
-	for _, n := range r.fleet.Nodes {
+	for _, n := range r.fleet.All() {
 		if err := n.Start(); err != nil {
 			return err
 		}
 		if err := r.serves(ctx, n); err != nil {
 			return err
 		}
-		n.Member = true
+		if r.o.nodes > 1 {
+			n.Member = true
+		}
 	}
-	return nil
+	return r.settled(ctx)
+}
+
+// settled returns once a cluster is whole.
+func (r *run) settled(ctx context.Context) error {
+	if r.o.nodes == 1 {
+		return nil
+	}
+	return r.whole(ctx)
 }
 
 // rounds plays the faults.
@@ -135,7 +151,7 @@ func (r *run) round(ctx context.Context, i int, f fault) error {
 		return err
 	}
 	healed := time.Since(start)
-	for _, n := range r.fleet.Nodes {
+	for _, n := range r.fleet.All() {
 		if err := r.serves(ctx, n); err != nil {
 			return err
 		}
@@ -143,11 +159,15 @@ func (r *run) round(ctx context.Context, i int, f fault) error {
 	if err := r.acknowledges(ctx); err != nil {
 		return err
 	}
+	if err := r.settled(ctx); err != nil {
+		return err
+	}
 	pause, all := r.crew.Pause.Longest(), time.Since(start)
 	r.r.add(f.name, pause)
 	s := r.h.Sums()
-	r.say("%4d  %-12s %-28s pause %6.3f s, healed %6.3f, served %6.3f; %d acknowledged, %d live", i, f.name, what, pause.Seconds(), healed.Seconds(), all.Seconds(), s.Acknowledged, r.h.Live())
+	r.say("%4d  %-12s %-28s pause %6.3f s, healed %6.3f, served %6.3f; %d acknowledged, %d live", i, f.name, what, pause.Seconds(), healed.Seconds(), all.Seconds(), s.Acknowledged, r.h.Live().Jobs)
 	r.accidents()
+	r.r.measure(r)
 	r.pause(ctx, 50*time.Millisecond, r.o.calm)
 	return nil
 }
@@ -235,8 +255,8 @@ func (r *run) acknowledges(ctx context.Context) error {
 
 // end takes out what is left, and has the history closed.
 func (r *run) end(ctx context.Context) error {
-	r.say("the end: %d jobs should be there", r.h.Live())
-	for _, n := range r.fleet.Nodes {
+	r.say("the end: %d jobs should be there", r.h.Live().Jobs)
+	for _, n := range r.fleet.All() {
 		if err := r.serves(ctx, n); err != nil {
 			return err
 		}

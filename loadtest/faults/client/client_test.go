@@ -54,7 +54,7 @@ func serve(t *testing.T, answer func(n int, line string) string) string {
 // crewOf is one producer of single puts.
 func crewOf(t *testing.T, addr string) (*Crew, *history.History) {
 	h := history.New(history.Options{Tubes: Names(2, 0)})
-	w := Start(t.Context(), Options{History: h, Beanstalkd: []string{addr}, Tubes: 2, Clients: Clients{Singles: 1}, Depth: 4, Patience: 10 * time.Second})
+	w := Start(t.Context(), Options{History: h, Beanstalkd: func() []string { return []string{addr} }, Tubes: 2, Clients: Clients{Singles: 1}, Depth: 4, Patience: 10 * time.Second})
 	t.Cleanup(w.Stop)
 	return w, h
 }

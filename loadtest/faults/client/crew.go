@@ -14,8 +14,9 @@ import (
 // Options are what a Crew is made with.
 type Options struct {
 	History *history.History
-	// Beanstalkd and Gearman are where the nodes listen; without Gearman none is spoken.
-	Beanstalkd, Gearman []string
+	// Beanstalkd and Gearman say where the nodes listen that there are; without Gearman
+	// none is spoken. They are called by any goroutine.
+	Beanstalkd, Gearman func() []string
 	Tubes, Functions    int // how many of each; Names has their names in this order
 	Clients             Clients
 	Depth               int   // commands in one write, at most
@@ -73,13 +74,13 @@ func Start(ctx context.Context, o Options) *Crew {
 	w := &Crew{o: o, names: Names(o.Tubes, o.Functions)}
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	w.Pause.Begin()
-	if len(o.Gearman) == 0 {
+	if o.Gearman == nil {
 		o.Clients.Submitters, o.Clients.Grabbers = 0, 0
 	}
 	seed := o.Seed
 	for _, kind := range []struct {
 		n     int
-		addrs []string
+		addrs func() []string
 		work  func(w *Crew, c *conn, rng *rand.Rand) error
 	}{
 		{o.Clients.Singles, o.Beanstalkd, func(w *Crew, c *conn, rng *rand.Rand) error { return w.produce(c, rng, 1) }},
@@ -120,9 +121,9 @@ func (w *Crew) Dialed() int64 {
 }
 
 // serve is one client: a connection after the other.
-func (w *Crew) serve(addrs []string, rng *rand.Rand, work func(*Crew, *conn, *rand.Rand) error) {
+func (w *Crew) serve(addrs func() []string, rng *rand.Rand, work func(*Crew, *conn, *rand.Rand) error) {
 	for w.ctx.Err() == nil {
-		c, err := dial(w.ctx, addrs, rng, w.o.Patience, w.o.History)
+		c, err := dial(w.ctx, addrs(), rng, w.o.Patience, w.o.History)
 		if err != nil {
 			w.sleep(10 * time.Millisecond)
 			continue

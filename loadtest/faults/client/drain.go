@@ -21,7 +21,7 @@ func (w *Crew) Drain(ctx context.Context) error {
 	rng := rand.New(rand.NewPCG(w.o.Seed, 2))
 	var looked bool
 	for {
-		c, err := dial(ctx, w.o.Beanstalkd, rng, 30*time.Second, w.o.History)
+		c, err := dial(ctx, w.o.Beanstalkd(), rng, 30*time.Second, w.o.History)
 		if err == nil {
 			if !looked {
 				err = w.look(c)

@@ -20,7 +20,7 @@ var background = []gearman.Type{gearman.SubmitJobBG, gearman.SubmitJobHighBG, ge
 func (w *Crew) submit(c *conn, rng *rand.Rand) error {
 	h := w.o.History
 	for {
-		if h.Live() > w.o.Stock {
+		if h.Live().Jobs > w.o.Stock {
 			w.sleep(5 * time.Millisecond)
 			if w.ctx.Err() != nil {
 				return nil

@@ -47,12 +47,15 @@ func (w *Crew) tube(rng *rand.Rand) int { return rng.IntN(w.o.Tubes) }
 func (w *Crew) produce(c *conn, rng *rand.Rand, depth int) error {
 	h := w.o.History
 	for range 200 { // then another node may have its turn
-		if depth > 1 && h.Live() > w.o.Stock {
+		if depth > 1 && h.Live().Jobs > w.o.Stock {
 			w.sleep(5 * time.Millisecond)
 			if w.ctx.Err() != nil {
 				return nil
 			}
 			continue
+		}
+		if h.Live().Jobs > 2*w.o.Stock {
+			w.sleep(10 * time.Millisecond) // whoever measures pauses goes on, at leisure
 		}
 		tube := w.tube(rng)
 		c.say("use %s\r\n", w.names[tube])

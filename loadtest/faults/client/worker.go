@@ -228,7 +228,7 @@ func (w *Crew) kick(c *conn, rng *rand.Rand) error {
 		if rng.IntN(10) == 0 {
 			h.KickingTube(kickedTube)
 			c.say("kick %d\r\n", 1+rng.IntN(20))
-			if _, err := c.ask(0, "KICKED"); err != nil {
+			if _, err := c.ask(0, "KICKED", "OUT_OF_MEMORY"); err != nil {
 				return err
 			}
 			h.KickedTube(kickedTube, drive.Now())

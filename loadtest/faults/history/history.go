@@ -54,7 +54,7 @@ type History struct {
 	rest  bool // the run is over, and whoever looks now is alone
 
 	sums  Sums
-	live  int64
+	live  Stock
 	rules map[Rule]int
 }
 
@@ -157,7 +157,7 @@ func (h *History) Inserted(t Token, id uint64, c Call) {
 	j := h.jobs.at(t)
 	j.is |= isAcknowledged
 	if j.counts() {
-		h.live++
+		h.live.add(h, j, 1)
 	}
 	h.named(t, j, id, c)
 }
@@ -224,8 +224,19 @@ func (h *History) KickedTube(tube int, at int64) {
 	h.tubes[tube].kicks.answered(at)
 }
 
-// Live is how many jobs were acknowledged that are not deleted for certain.
-func (h *History) Live() int64 {
+// A Stock is the jobs that must be there.
+type Stock struct {
+	Jobs  int64
+	Bytes int64 // of their bodies and the names of their tubes
+}
+
+func (s *Stock) add(h *History, j *job, n int64) {
+	s.Jobs += n
+	s.Bytes += n * (int64(j.size) + int64(len(h.tubeName(int(j.tube)))))
+}
+
+// Live is the jobs that were acknowledged and that no delete can have removed.
+func (h *History) Live() Stock {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.live

@@ -319,6 +319,16 @@ var histories = []struct {
 		p.h.Rest()
 		p.h.Look(k, Sight{"a", "ready", 7, 60}, at(100, 101))
 	}},
+	{"at rest, reserved by nobody knows whom", "", func(p *play) {
+		k := p.put(0)
+		p.h.Rest()
+		p.h.Look(k, Sight{"a", "reserved", 7, 60}, at(100, 101))
+	}},
+	{"at rest, buried and reserved", Changed, func(p *play) {
+		k := p.put(0)
+		p.reserve(k, 2, 3).Buried(k, 1, at(4, 5))
+		p.h.Look(k, Sight{"a", "reserved", 1, 60}, at(100, 101))
+	}},
 	{"at rest in another tube", Changed, func(p *play) {
 		p.h.Look(p.put(0), Sight{"b", "ready", 7, 60}, at(100, 101))
 	}},
@@ -413,8 +423,8 @@ func TestVerdictCounts(t *testing.T) {
 	p.h.Refused(p.sent(0))
 	p.sent(0)
 	p.reserve(one, 2, 3).Deleted(one, at(4, 5))
-	if n := p.h.Live(); n != 1 {
-		t.Errorf("%d jobs live, want 1", n)
+	if s := p.h.Live(); s != (Stock{1, 40 + 1}) {
+		t.Errorf("%+v is there, want one job", s)
 	}
 	s := p.reserve(two, 2, 3)
 	s.DeleteInDoubt(two, 4)
@@ -426,8 +436,8 @@ func TestVerdictCounts(t *testing.T) {
 	if v.Sums != want.Sums || v.PutInDoubt != want.PutInDoubt || v.Appeared != want.Appeared || v.Seen != want.Seen {
 		t.Errorf("the verdict is %+v, want %+v", v, want)
 	}
-	if n := p.h.Live(); n != 0 {
-		t.Errorf("%d jobs live, want none", n)
+	if s := p.h.Live(); s != (Stock{}) {
+		t.Errorf("%+v is there, want none", s)
 	}
 }
 

@@ -47,7 +47,9 @@ func (h *History) Look(t Token, s Sight, c Call) {
 			h.found(Changed, t, j.id, c, "its priority is %d", s.Pri)
 		}
 	}
-	if want := h.state(j, l, c); want != "" && s.State != want {
+	// A reserve that was sent and not answered may have taken the job; the server has not
+	// heard yet that the connection is gone.
+	if want := h.state(j, l, c); want != "" && s.State != want && (want != "ready" || s.State != "reserved") {
 		h.found(Changed, t, j.id, c, "it is %s, and should be %s", s.State, want)
 	}
 }

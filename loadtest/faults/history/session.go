@@ -163,7 +163,7 @@ func (s *Session) Deleted(t Token, c Call) {
 		l.refute(s, c, "DELETED to another")
 	}
 	if j.counts() {
-		h.live--
+		h.live.add(h, j, -1)
 	}
 	if j.gone == 0 {
 		j.gone = c.Answered
@@ -254,7 +254,7 @@ func (s *Session) DeleteInDoubt(t Token, invoked int64) {
 	h.sums.DeleteInDoubt++
 	j := h.jobs.at(t)
 	if j.counts() {
-		h.live--
+		h.live.add(h, j, -1)
 	}
 	j.is |= isDoubtful
 	s.inDoubt(t, invoked)

@@ -13,5 +13,8 @@
 // netem, which not every machine has: each node is told to connect to a relay of its own
 // wherever it would connect to another node.
 //
-// It imports proc, and codec/wiretest/relay.
+// Operators' requests go to the socket in a node's directory. A node may have a disk of its
+// own, so that it can be filled.
+//
+// It imports proc, codec/wiretest/relay, and codec/admin.
 package nodes

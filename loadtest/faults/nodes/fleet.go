@@ -24,16 +24,19 @@ type Options struct {
 	Gearman  bool
 	Args     []string      // of all nodes
 	Timeout  time.Duration // of elections
+	Disk     string        // the size of each node's disk, of memory, as mount has it; empty: that of Dir
 }
 
-// A Fleet is all nodes of a run.
+// A Fleet is all nodes of a run. Nodes come and go by one goroutine; where they are may
+// be asked by any.
 type Fleet struct {
 	o       Options
-	Nodes   []*Node
 	Wires   *Wires // nil: there is one node
 	spawner *proc.Spawner
 
 	mu        sync.Mutex
+	nodes     []*Node
+	made      int
 	accidents []Accident
 }
 
@@ -53,24 +56,60 @@ func New(o Options) (*Fleet, error) {
 
 // Add makes one more node.
 func (f *Fleet) Add(program string) (*Node, error) {
-	i := len(f.Nodes)
-	n := &Node{Name: fmt.Sprintf("n%d", i+1), Number: i, Program: program, fleet: f}
+	n := &Node{Name: fmt.Sprintf("n%d", f.made+1), Number: f.made, Program: program, fleet: f}
+	f.made++
 	n.Dir = filepath.Join(f.o.Dir, n.Name)
 	ports, err := freePorts(3)
 	if err != nil {
 		return nil, err
 	}
 	n.Beanstalkd, n.Gearman, n.Cluster = local(ports[0]), local(ports[1]), local(ports[2])
+	if err := os.MkdirAll(n.Dir, 0o700); err != nil {
+		return nil, err
+	}
 	if n.log, err = os.Create(filepath.Join(f.o.Dir, n.Name+".log")); err != nil {
 		return nil, err
 	}
-	if f.Wires != nil {
-		if err := f.Wires.join(n, f.Nodes); err != nil {
+	if f.o.Disk != "" {
+		if err := mount(n.Dir, f.o.Disk); err != nil {
 			return nil, err
 		}
 	}
-	f.Nodes = append(f.Nodes, n)
+	if f.Wires != nil {
+		if err := f.Wires.join(n, f.nodes); err != nil {
+			return nil, err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.nodes = append(f.nodes, n)
 	return n, nil
+}
+
+// Drop ends a node for good.
+func (f *Fleet) Drop(n *Node) error {
+	err := f.end(n)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.nodes = slices.DeleteFunc(f.nodes, func(o *Node) bool { return o == n })
+	return err
+}
+
+// end kills a node and gives back what it has.
+func (f *Fleet) end(n *Node) error {
+	n.Kill()
+	err := n.log.Close()
+	if f.o.Disk != "" {
+		err = errors.Join(err, unmount(n.Dir))
+	}
+	return err
+}
+
+// All are the nodes that there are.
+func (f *Fleet) All() []*Node {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.nodes)
 }
 
 // arguments are those of a node's next start.
@@ -91,17 +130,14 @@ func (f *Fleet) Beanstalkd() []string {
 	return f.addresses(func(n *Node) string { return n.Beanstalkd })
 }
 
-// Gearman is where Gearman's clients do; nil: nowhere.
+// Gearman is where Gearman's clients do.
 func (f *Fleet) Gearman() []string {
-	if !f.o.Gearman {
-		return nil
-	}
 	return f.addresses(func(n *Node) string { return n.Gearman })
 }
 
 func (f *Fleet) addresses(of func(*Node) string) []string {
 	var all []string
-	for _, n := range f.Nodes {
+	for _, n := range f.All() {
 		all = append(all, of(n))
 	}
 	return all
@@ -124,14 +160,14 @@ func (f *Fleet) happened(a Accident) {
 
 // Close kills all nodes, and ends what lies between them.
 func (f *Fleet) Close() error {
-	for _, n := range f.Nodes {
-		n.Kill()
-		n.log.Close()
+	var all []error
+	for _, n := range f.All() {
+		all = append(all, f.end(n))
 	}
 	if f.Wires != nil {
-		return f.Wires.close()
+		all = append(all, f.Wires.close())
 	}
-	return nil
+	return errors.Join(all...)
 }
 
 func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -31,7 +31,7 @@ func fleetOf(t *testing.T, nodes int, script string) *Fleet {
 
 func TestAnEndThatNobodyOrderedIsAnAccident(t *testing.T) {
 	f := fleetOf(t, 1, "exit 7")
-	n := f.Nodes[0]
+	n := f.All()[0]
 	if err := n.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestAnEndThatNobodyOrderedIsAnAccident(t *testing.T) {
 
 func TestAKilledNodeStartsAgain(t *testing.T) {
 	f := fleetOf(t, 1, "exec sleep 1000")
-	n := f.Nodes[0]
+	n := f.All()[0]
 	for range 2 {
 		if err := n.Start(); err != nil {
 			t.Fatal(err)
@@ -81,7 +81,7 @@ func TestAKilledNodeStartsAgain(t *testing.T) {
 
 func TestWhoDoesNotEndIsKilled(t *testing.T) {
 	f := fleetOf(t, 1, "trap '' TERM\necho > \"$6/ready\"\nwhile :; do sleep 0.1; done")
-	n := f.Nodes[0]
+	n := f.All()[0]
 	if err := n.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestWhoDoesNotEndIsKilled(t *testing.T) {
 // connections that either has made, and those in the other direction are not.
 func TestWiresAreCutInOneDirection(t *testing.T) {
 	f := fleetOf(t, 2, "exit")
-	one, two := f.Nodes[0], f.Nodes[1]
+	one, two := f.All()[0], f.All()[1]
 	calls := make(map[*Node]net.Conn) // by who has made them
 	answers := make(map[*Node]net.Conn)
 	for _, pair := range [][2]*Node{{one, two}, {two, one}} {

@@ -1,0 +1,369 @@
+package history
+
+import (
+	"container/heap"
+	"flag"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+var runs = flag.Int("runs", 50, "queues that are modelled")
+
+// A fault of a modelled queue is one that the history must find.
+type fault uint8
+
+const (
+	faultNone   fault = iota
+	faultForget       // a put is acknowledged and its job is not there
+	faultUndo         // a delete is acknowledged and its job comes back
+	faultTwice        // a job is reserved by two
+	faultHasty        // a delay is cut short
+	faultExhume       // a buried job is ready
+	faultDisown       // a reservation is lost while its connection lives
+	faultDemote       // the priority of a release is lost
+	faults
+)
+
+// playTime is how long clients go on.
+const playTime = int64(20 * time.Second)
+
+// A queue is a correct one, in virtual time, used by clients whose connections break. Its
+// commands take effect between their call and their answer, of which the history is told
+// later still.
+type queue struct {
+	rng   *rand.Rand
+	h     *History
+	fault fault
+	done  int // faults that were made
+
+	now    int64
+	events events
+	jobs   map[Token]*modelJob
+	found  []Violation
+}
+
+type modelJob struct {
+	token Token
+	state string
+	by    *modelClient // that holds it
+	until int64        // delayed, or the TTR
+	pri   uint32
+	ttr   uint32
+}
+
+type modelClient struct {
+	q      *queue
+	s      *Session
+	gone   bool // for the server: nothing that comes still takes effect
+	broken bool // for the client
+	held   []Token
+}
+
+type event struct {
+	at int64
+	do func()
+}
+
+type events []event
+
+func (e events) Len() int           { return len(e) }
+func (e events) Less(i, k int) bool { return e[i].at < e[k].at }
+func (e events) Swap(i, k int)      { e[i], e[k] = e[k], e[i] }
+func (e *events) Push(x any)        { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}
+
+// after runs do up to most from now.
+func (q *queue) after(most time.Duration, do func()) {
+	heap.Push(&q.events, event{q.now + 1 + q.rng.Int64N(int64(most)), do})
+}
+
+// wrong reports whether the queue errs now: f is its fault, and it is thrown.
+func (q *queue) wrong(f fault) bool {
+	if q.fault != f || q.rng.IntN(10) != 0 {
+		return false
+	}
+	q.done++
+	return true
+}
+
+// tick has delays and TTRs end.
+func (q *queue) tick() {
+	for _, j := range q.jobs {
+		if (j.state == "delayed" || j.state == "reserved") && j.until <= q.now {
+			j.state, j.by = "ready", nil
+		}
+	}
+}
+
+// sorted are the jobs in a state, by token: the order of a map is no seed's.
+func (q *queue) sorted(is func(j *modelJob) bool) []*modelJob {
+	var all []*modelJob
+	for _, j := range q.jobs {
+		if is(j) {
+			all = append(all, j)
+		}
+	}
+	slices.SortFunc(all, func(a, b *modelJob) int { return int(a.token) - int(b.token) })
+	return all
+}
+
+// drop is the end of a connection for the server.
+func (q *queue) drop(c *modelClient) {
+	c.gone = true
+	for _, j := range q.jobs {
+		if j.by == c {
+			j.state, j.by = "ready", nil
+		}
+	}
+}
+
+// connect begins a client's next connection.
+func (q *queue) connect() {
+	c := &modelClient{q: q, s: q.h.Connect()}
+	q.after(2*time.Second, func() { // it breaks, and either side learns of it first
+		q.after(time.Second, func() { q.drop(c) })
+		q.after(time.Second, func() { c.broken = true })
+	})
+	c.next()
+}
+
+// do sends a command: take runs it at the server, answered is told when the answer comes,
+// and doubt if it never does.
+func (c *modelClient) do(take func(), answered func(Call), doubt func(invoked int64)) {
+	q := c.q
+	invoked := q.now
+	q.after(20*time.Millisecond, func() {
+		ran := !c.gone
+		if ran {
+			q.tick()
+			take()
+		}
+		q.after(20*time.Millisecond, func() {
+			at := q.now
+			q.after(50*time.Millisecond, func() {
+				if !ran || c.broken || c.gone {
+					doubt(invoked)
+					c.end()
+					return
+				}
+				c.s.Answered(invoked)
+				answered(Call{invoked, at})
+				c.next()
+			})
+		})
+	})
+}
+
+// end is the end of a connection for the client.
+func (c *modelClient) end() {
+	c.s.Broken()
+	if !c.gone { // what was sent may come to the server still, but the connection ends for it too
+		c.q.after(time.Second, func() { c.q.drop(c) })
+	}
+	c.q.connect()
+}
+
+// next is what a client does next.
+func (c *modelClient) next() {
+	q := c.q
+	switch n := q.rng.IntN(10); {
+	case q.now > playTime:
+		c.s.Broken()
+		q.drop(c)
+	case c.broken:
+		c.end()
+	case n < 3:
+		c.put()
+	case n < 4:
+		c.kick()
+	case len(c.held) > 0:
+		c.change()
+	default:
+		c.reserve()
+	}
+}
+
+func (c *modelClient) put() {
+	q := c.q
+	t := q.h.Token()
+	p := Put{Pri: q.rng.Uint32N(9), TTR: 1 + q.rng.Uint32N(3), Body: bodyOf(t)}
+	if q.rng.IntN(4) == 0 {
+		p.Delay = time.Duration(1+q.rng.IntN(2)) * time.Second
+	}
+	q.h.Putting(t, p, q.now)
+	c.do(func() {
+		if q.wrong(faultForget) {
+			return
+		}
+		j := &modelJob{token: t, state: "ready", pri: p.Pri, ttr: p.TTR}
+		if p.Delay > 0 {
+			j.state, j.until = "delayed", q.now+int64(p.Delay)
+			if q.wrong(faultHasty) {
+				j.until = q.now
+			}
+		}
+		q.jobs[t] = j
+	}, func(call Call) { q.h.Inserted(t, uint64(t), call) }, func(int64) {})
+}
+
+func (c *modelClient) reserve() {
+	q := c.q
+	var got *modelJob
+	c.do(func() {
+		ready := q.sorted(func(j *modelJob) bool {
+			return j.state == "ready" || j.state == "reserved" && j.by != c && q.fault == faultTwice || j.state == "buried" && q.fault == faultExhume
+		})
+		if len(ready) == 0 {
+			return
+		}
+		got = ready[q.rng.IntN(len(ready))]
+		if got.state != "ready" {
+			q.done++
+		}
+		got.state, got.by, got.until = "reserved", c, q.now+int64(got.ttr)*int64(time.Second)
+	}, func(call Call) {
+		if got != nil {
+			c.s.Reserved(uint64(got.token), bodyOf(got.token), call)
+			c.held = append(c.held, got.token)
+		}
+	}, func(int64) {})
+}
+
+// change deletes, releases or buries a job that c was given.
+func (c *modelClient) change() {
+	q := c.q
+	t := c.held[0]
+	c.held = c.held[1:]
+	kind, pri := q.rng.IntN(4), q.rng.Uint32N(9)
+	var delay time.Duration
+	if kind == 2 {
+		delay = time.Duration(1+q.rng.IntN(2)) * time.Second
+	}
+	found := false
+	c.do(func() {
+		j := q.jobs[t]
+		if j == nil || j.by != c && (kind != 0 || j.state == "reserved") || j.by == c && q.wrong(faultDisown) {
+			return
+		}
+		found = true
+		j.by = nil
+		if !(kind != 0 && q.wrong(faultDemote)) && kind != 0 {
+			j.pri = pri
+		}
+		switch kind {
+		case 0:
+			if q.wrong(faultUndo) {
+				j.state = "ready"
+			} else {
+				delete(q.jobs, t)
+			}
+		case 1:
+			j.state = "ready"
+		case 2:
+			j.state, j.until = "delayed", q.now+int64(delay)
+			if q.wrong(faultHasty) {
+				j.until = q.now
+			}
+		case 3:
+			j.state = "buried"
+		}
+	}, func(call Call) {
+		switch {
+		case !found:
+			c.s.NotFound(t, call)
+		case kind == 0:
+			c.s.Deleted(t, call)
+		case kind == 3:
+			c.s.Buried(t, pri, call)
+		default:
+			c.s.Released(t, pri, delay, call)
+		}
+	}, func(invoked int64) {
+		if kind == 0 {
+			c.s.DeleteInDoubt(t, invoked)
+		} else {
+			c.s.ChangeInDoubt(t, pri, invoked)
+		}
+	})
+}
+
+// kick kicks any job by its id.
+func (c *modelClient) kick() {
+	q := c.q
+	all := q.sorted(func(*modelJob) bool { return true })
+	if len(all) == 0 {
+		c.reserve()
+		return
+	}
+	t := all[q.rng.IntN(len(all))].token
+	q.h.Kicking(t)
+	kicked := false
+	c.do(func() {
+		if j := q.jobs[t]; j != nil && (j.state == "buried" || j.state == "delayed") {
+			j.state, kicked = "ready", true
+		}
+	}, func(call Call) { q.h.Kicked(t, call, kicked) }, func(int64) {})
+}
+
+// model plays a queue for some virtual seconds, and closes its history.
+func model(seed uint64, f fault) *queue {
+	q := &queue{rng: rand.New(rand.NewPCG(seed, 1)), fault: f, jobs: make(map[Token]*modelJob), now: 1}
+	q.h = New(Options{Tubes: []string{"a"}, Found: func(v Violation) { q.found = append(q.found, v) }})
+	for range 5 {
+		q.connect()
+	}
+	for len(q.events) > 0 {
+		e := heap.Pop(&q.events).(event)
+		q.now = e.at
+		e.do()
+	}
+	q.h.Rest()
+	s := q.h.Connect()
+	q.now += int64(10 * time.Second)
+	q.tick()
+	for _, j := range q.sorted(func(*modelJob) bool { return true }) {
+		c := Call{q.now, q.now + 1}
+		q.h.Look(j.token, Sight{"a", j.state, j.pri, j.ttr}, c)
+		q.h.KickingTube(0)
+		s.Reserved(uint64(j.token), bodyOf(j.token), Call{q.now + 2, q.now + 3})
+		s.Deleted(j.token, Call{q.now + 4, q.now + 5})
+		q.now += 10
+	}
+	q.h.Close()
+	return q
+}
+
+// A correct queue is never faulted, whatever breaks and however late the history is told.
+func TestCorrectQueuesAreNotFaulted(t *testing.T) {
+	for seed := range uint64(*runs) {
+		if q := model(seed, faultNone); len(q.found) > 0 {
+			t.Fatalf("seed %d: %v", seed, q.found)
+		}
+	}
+}
+
+// Every fault is found, by most of the queues that have it.
+func TestFaultsOfQueuesAreFound(t *testing.T) {
+	for f := faultForget; f < faults; f++ {
+		made, found := 0, 0
+		for seed := range uint64(*runs / 5) {
+			q := model(seed, f)
+			if q.done > 0 {
+				made++
+			}
+			if len(q.found) > 0 {
+				found++
+			}
+		}
+		t.Logf("fault %d: %d queues made it, in %d it was found", f, made, found)
+		if made == 0 || found < made*2/3 {
+			t.Errorf("fault %d: %d queues made it, in %d alone it was found", f, made, found)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package nodes
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// mount gives a directory a disk of its own, of memory.
+func mount(dir, size string) error {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0700,size="+size); err != nil {
+		return fmt.Errorf("a disk of %s for %s: %w: run it as root", size, dir, err)
+	}
+	return nil
+}
+
+// unmount takes it away again; the process that has used it may still be ending.
+func unmount(dir string) error {
+	var err error
+	for range 100 {
+		if err = syscall.Unmount(dir, 0); !errors.Is(err, syscall.EBUSY) {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return err
+}
+
+// ballast is a file that fills a node's disk.
+const ballast = "ballast"
+
+// Fill leaves nothing free on n's disk.
+func (n *Node) Fill() error {
+	f, err := os.Create(filepath.Join(n.Dir, ballast))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for size := 1 << 20; size >= 4096; {
+		if _, err := f.Write(make([]byte, size)); errors.Is(err, syscall.ENOSPC) {
+			size /= 2
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Drain gives back what Fill has taken.
+func (n *Node) Drain() error { return os.Remove(filepath.Join(n.Dir, ballast)) }

@@ -21,9 +21,11 @@ func (e *Entries) Read(lo, hi uint64, max int) ([]Entry, error) {
 			return list, nil // whoever asks for the rest is told
 		}
 		for i := range more {
-			bytes += more[i].size()
+			if bytes += more[i].size(); bytes > max && len(list) > 0 {
+				return list, nil
+			}
+			list = append(list, more[i])
 		}
-		list = append(list, more...)
 		lo += uint64(len(more))
 	}
 	return list, nil

@@ -182,6 +182,7 @@ func (s *stager) setImported(n uint64, e *Entries) {
 
 // stageEpoch begins what this server writes of a log that several have.
 func (s *stager) stageEpoch(e *record.Reign, first uint64) {
+	s.empty(s.staging)
 	s.staging = e.Append(s.staging)
 	s.stageFloor(first)
 }

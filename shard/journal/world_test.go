@@ -35,6 +35,7 @@ type world struct {
 	weight int // bytes of an ordinary body
 
 	aside func() error // between Open and Lead; nil: the journal starts
+	sole  *sole        // the consensus of a server that could be one of several; nil: it is none
 }
 
 // A part is one shard. What is acknowledged is in base, the rest in stream.
@@ -132,6 +133,13 @@ func (w *world) open(strict bool) (*Recovered, error) {
 		w.closeCores()
 		w.shards = old
 		return nil, fmt.Errorf("recover: %w", err)
+	}
+	if w.sole != nil {
+		if err := w.sole.replay(replays); err != nil {
+			w.closeCores()
+			w.shards = old
+			return nil, fmt.Errorf("replaying the rest: %w", err)
+		}
 	}
 	got := newFacts()
 	for i, p := range w.shards {
@@ -427,6 +435,12 @@ const largest = record.ChunkMax + 100
 func (w *world) tend() error {
 	err := w.j.Tend()
 	w.note()
+	for n := 0; w.sole != nil && err == nil && n < 4 && w.j.Requested(); n++ {
+		// It waits for nobody, and goes on once what it has asked for is committed.
+		if err = w.commit(); err == nil {
+			err = w.j.Tend()
+		}
+	}
 	if err != nil {
 		return err
 	}

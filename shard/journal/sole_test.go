@@ -1,0 +1,150 @@
+package journal_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"polystalk/shard/core"
+	. "polystalk/shard/journal"
+	"polystalk/shard/journal/fakedisk"
+	"polystalk/shard/record"
+)
+
+// A sole is the consensus of a server that is one of several, and has no others: what it has
+// synced is committed. It is a Proposer for a world.
+type sole struct {
+	w     *world
+	term  uint64
+	queue []Entry
+	ended uint64 // the last commit that has ended
+	lag   int    // it goes on by itself at one End in so many; zero: at each
+}
+
+// newSole makes a world's server one of several.
+func newSole(w *world) *sole {
+	c := &sole{w: w}
+	w.sole, w.opts.Proposer, w.opts.Node = c, c, 7
+	w.opts.First = 0
+	w.aside = c.begin
+	return c
+}
+
+func (c *sole) entries() *Entries { return c.w.j.Entries() }
+
+// replay applies what is in the log, and was not known to be committed. All of it is.
+func (c *sole) replay(replays []*core.Replay) error {
+	e := c.entries()
+	c.queue, c.ended = nil, 0
+	for i := e.Committed() + 1; i <= e.Last(); i++ {
+		list, err := e.Read(i, i+1, 0)
+		if err != nil {
+			return err
+		}
+		x := list[0]
+		for data := x.Data; len(data) > 0 && x.Kind == record.Normal; {
+			var r record.Record
+			n, err := record.Parse(&r, data)
+			if err != nil {
+				return err
+			}
+			data = data[n:]
+			r.Commit = i
+			switch {
+			case r.Kind == record.Floor:
+				e.GiveUp(r.Bottom)
+			case r.Kind == record.Epoch:
+				for _, p := range replays {
+					p.Gap()
+				}
+			case r.Kind < record.State:
+				if err := replays[c.w.partOf(r.Slot)].Apply(&r); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// begin writes the first entry of a term, which is empty.
+func (c *sole) begin() error {
+	c.term++
+	e := c.entries()
+	if last := e.Last(); last > 0 {
+		term, err := e.Term(last)
+		if err != nil {
+			return err
+		}
+		c.term = term + 1
+	}
+	if err := e.Append([]Entry{{Index: e.Last() + 1, Term: c.term}}, e.Last()); err != nil {
+		return err
+	}
+	return e.Sync()
+}
+
+func (c *sole) Propose(data []byte, n uint64) error {
+	if len(data) > EntryMax {
+		return fmt.Errorf("%w: an entry of %d bytes", errBroken, len(data))
+	}
+	c.queue = append(c.queue, Entry{Index: c.entries().Last() + uint64(len(c.queue)) + 1, Term: c.term, Data: data})
+	return nil
+}
+
+func (c *sole) End(n uint64) error {
+	if c.ended = n; c.lag > 0 && c.w.rng.IntN(c.lag) > 0 {
+		return nil
+	}
+	return c.goOn()
+}
+
+func (c *sole) Wanted() bool { return false }
+
+// goOn writes what was proposed, and says that it is committed.
+func (c *sole) goOn() error {
+	if len(c.queue) > 0 {
+		e := c.entries()
+		if err := e.Append(c.queue, e.Last()); err != nil {
+			return err
+		}
+		if err := e.Sync(); err != nil {
+			return err
+		}
+		c.queue = nil
+	}
+	return c.w.j.Committed(c.ended)
+}
+
+// TestOneOfSeveralCrashes: what is acknowledged through a log is there after any crash, ids go
+// on, compaction keeps the bound, and the sums add up, as they do without one.
+func TestOneOfSeveralCrashes(t *testing.T) {
+	seeds(t, 8, func(seed uint64) error {
+		w := newWorld(seed, fakedisk.New(seed))
+		newSole(w)
+		w.weight = []int{100, 1000, 10000}[w.rng.IntN(3)]
+		w.fat = []int{0, 10, 100}[w.rng.IntN(3)]
+		return lives(w, 0, 6, 150)
+	})
+}
+
+// TestOneOfSeveralCrashesAnywhere stops the machine at every operation of the disk.
+func TestOneOfSeveralCrashesAnywhere(t *testing.T) {
+	seeds(t, 1, func(seed uint64) error {
+		stride := 17 // the longer campaigns leave nothing out
+		if *runsFlag > 0 || *seedFlag != 0 {
+			stride = 1
+		}
+		for at := 1; ; at += stride {
+			w := newWorld(seed, fakedisk.New(seed<<20|uint64(at)))
+			newSole(w)
+			w.fat, w.weight = 10, 8000
+			switch err := lives(w, at, 3, 40); {
+			case errors.Is(err, errBeyond):
+				return nil
+			case err != nil:
+				return fmt.Errorf("stopped at operation %d: %w", at, err)
+			}
+		}
+	})
+}

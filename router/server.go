@@ -206,11 +206,15 @@ func (s *Server) ServeGearman(l net.Listener) error { return s.reactor.Serve(l, 
 
 // Take serves a client whose connection has come by way of another server: c, a *net.TCPConn
 // or *net.UnixConn, is this one's from then on, also on an error; protocol is the name of a
-// session.Front, and client the client's address there. See reactor.Reactor.Take.
+// session.Front, and client the client's address there, or nil for one of this server that
+// somebody has accepted for it. See reactor.Reactor.Take.
 func (s *Server) Take(c net.Conn, protocol string, client net.Addr) error {
 	for _, f := range s.fronts {
 		if f.Name() == protocol {
-			return s.reactor.Take(c, f, session.Forwarded{Addr: client})
+			if client != nil {
+				client = session.Forwarded{Addr: client}
+			}
+			return s.reactor.Take(c, f, client)
 		}
 	}
 	c.Close()

@@ -15,9 +15,13 @@ var (
 
 // Take serves a connection that somebody else has accepted, a *net.TCPConn or *net.UnixConn,
 // which is the reactor's from then on, also on an error: f makes its session, and client is
-// whose it is said to be. One that is too many is closed, since it cannot wait where it is.
+// whose it is said to be, or nil if the system knows that. One that is too many is closed, since it cannot wait where it is.
 func (r *Reactor) Take(c net.Conn, f session.Front, client net.Addr) error {
 	defer c.Close()
+	from := client
+	if from == nil {
+		from = c.RemoteAddr()
+	}
 	r.mu.Lock()
 	serves := r.client != nil && !r.refused.has(f)
 	if serves {
@@ -29,12 +33,12 @@ func (r *Reactor) Take(c net.Conn, f session.Front, client net.Addr) error {
 	}
 	defer r.accepting.Done()
 	if !r.seats.take(int64(r.limit.Load().n)) {
-		r.reject(client)
+		r.reject(from)
 		return errFull
 	}
 	err := r.enroll(c, &socket{reactor: r, front: f, client: client})
 	if err != nil {
-		r.lost(client, err)
+		r.lost(from, err)
 	}
 	return err
 }

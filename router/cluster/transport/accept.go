@@ -36,7 +36,7 @@ func (t *Transport) accept() {
 			}
 			return
 		case err != nil:
-			t.log.complain(complaintAccept, "addr", t.Addr().String(), "err", err)
+			t.log.Warn(complaintAccept, "addr", t.Addr().String(), "err", err)
 			pause(t.ctx, wait)
 			wait = min(2*wait, retryMax)
 		default:
@@ -44,7 +44,7 @@ func (t *Transport) accept() {
 			if t.conns.keep(c) {
 				if out := t.lobby.enter(c); out != nil {
 					out.Close() // who waits for it notices
-					t.log.complain(complaintCrowd, "conn", out.RemoteAddr().String())
+					t.log.Warn(complaintCrowd, "conn", out.RemoteAddr().String())
 				}
 				t.work.Go(func() { t.meet(c) })
 			}
@@ -68,7 +68,7 @@ func (t *Transport) meet(raw net.Conn) {
 	t.lobby.leave(raw)
 	if err != nil {
 		if t.ctx.Err() == nil {
-			t.log.complain(complaintRefused, "conn", raw.RemoteAddr().String(), "node", g.from.Name, "reason", err)
+			t.log.Warn(complaintRefused, "conn", raw.RemoteAddr().String(), "node", g.from.Name, "reason", err)
 		}
 		t.conns.end(raw)
 		return

@@ -53,6 +53,14 @@ func (s *Stream) Close() error {
 	return err
 }
 
+// Abort ends the stream by a reset: the other side reads an error rather than an end.
+func (s *Stream) Abort() {
+	if t, ok := s.raw.(*net.TCPConn); ok {
+		t.SetLinger(0)
+	}
+	s.abort()
+}
+
 // abort closes the stream without a word: with TLS, Close waits for a while if the other
 // side does not read.
 func (s *Stream) abort() { s.transport.conns.end(s.raw) }

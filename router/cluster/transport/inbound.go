@@ -82,7 +82,7 @@ func (t *Transport) listen(s *Stream, addr string) {
 	defer s.abort()
 	p, err := t.peerOf(s.remote, addr)
 	if err != nil {
-		t.log.complain(complaintRefused, "conn", s.RemoteAddr().String(), "node", s.remote.Name, "reason", err)
+		t.log.Warn(complaintRefused, "conn", s.RemoteAddr().String(), "node", s.remote.Name, "reason", err)
 		return
 	}
 	p.inbound.begin(s)
@@ -92,7 +92,7 @@ func (t *Transport) listen(s *Stream, addr string) {
 		return
 	}
 	if !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.EOF) {
-		p.log.complain("a connection from another node of the cluster has broken", "node", s.remote.Name, "conn", s.RemoteAddr().String(), "err", err)
+		p.log.Warn("a connection from another node of the cluster has broken", "node", s.remote.Name, "conn", s.RemoteAddr().String(), "err", err)
 	}
 	t.dismiss(p)
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"polystalk/router/cluster/complaint"
 )
 
 // What is kept for a node that does not read as fast as this one sends.
@@ -31,7 +33,7 @@ type peer struct {
 	out     outbox
 	count   counters
 	inbound inbound
-	log     *limitedLog
+	log     *complaint.Log
 
 	mu     sync.Mutex
 	member Member        // its name and address
@@ -47,7 +49,7 @@ type counters struct {
 }
 
 func newPeer(t *Transport, m Member, isGuest bool) *peer {
-	p := &peer{t: t, node: m.Node, isGuest: isGuest, member: m, moved: make(chan struct{}, 1), log: newLimitedLog(t.o.Log)}
+	p := &peer{t: t, node: m.Node, isGuest: isGuest, member: m, moved: make(chan struct{}, 1), log: complaint.New(t.o.Log)}
 	p.out.wake = make(chan struct{}, 1)
 	p.ctx, p.leave = context.WithCancel(t.ctx)
 	return p
@@ -118,7 +120,7 @@ func (p *peer) begin(s *Stream) {
 	p.state = ""
 	p.mu.Unlock()
 	if was != "" {
-		p.log.inform("connected with another node of the cluster again", "node", s.remote.Name, "addr", s.raw.RemoteAddr().String())
+		p.log.Info("connected with another node of the cluster again", "node", s.remote.Name, "addr", s.raw.RemoteAddr().String())
 	}
 }
 
@@ -135,7 +137,7 @@ func (p *peer) lose(err error) {
 	m := p.member
 	p.mu.Unlock()
 	if isNew {
-		p.log.complain("no connection to another node of the cluster; trying again", "node", m.Name, "addr", m.Addr, "err", err)
+		p.log.Warn("no connection to another node of the cluster; trying again", "node", m.Name, "addr", m.Addr, "err", err)
 	}
 	if f := p.t.o.Unreachable; f != nil {
 		f(p.node)

@@ -1,94 +1,39 @@
 package transport
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"polystalk/router/cluster/certtest"
 )
 
-// An authority signs certificates.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	file string
+// optionsOf has a certificate issued, and gives the options of the node for which it should be.
+func optionsOf(ca *certtest.Authority, node string, r certtest.Request) SecureOptions {
+	cert, key := ca.Issue(r)
+	return SecureOptions{Name: node, Cert: cert, Key: key, CA: ca.File}
 }
 
-var both = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	a := &authority{file: filepath.Join(t.TempDir(), "ca.pem")}
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}
-	a.key = newKey(t)
-	der, err := x509.CreateCertificate(rand.Reader, c, c, &a.key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	write(t, a.file, "CERTIFICATE", der)
-	return a
+// goodOptions are those of a node whose certificate is good.
+func goodOptions(ca *certtest.Authority, node string) SecureOptions {
+	return optionsOf(ca, node, certtest.ForNode(node))
 }
 
-func newKey(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
+// expired and forServers are requests for certificates that are no good.
+func expired(name string) certtest.Request {
+	r := certtest.ForNode(name)
+	r.Until = time.Now().Add(-time.Hour)
+	return r
 }
 
-func write(t *testing.T, file, kind string, der []byte) {
-	t.Helper()
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+func forServers(name string) certtest.Request {
+	r := certtest.ForNode(name)
+	r.Uses = r.Uses[:1]
+	return r
 }
-
-// issue signs a certificate for a name, and gives the options that name the files.
-func (a *authority) issue(t *testing.T, name string, until time.Time, uses []x509.ExtKeyUsage) SecureOptions {
-	t.Helper()
-	dir := t.TempDir()
-	o := SecureOptions{Name: name, Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), CA: a.file}
-	a.reissue(t, o, name, until, uses)
-	return o
-}
-
-func (a *authority) reissue(t *testing.T, o SecureOptions, name string, until time.Time, uses []x509.ExtKeyUsage) {
-	t.Helper()
-	k := newKey(t)
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), DNSNames: []string{name}, ExtKeyUsage: uses,
-		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: until, KeyUsage: x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, &k.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, o.Cert, "CERTIFICATE", der)
-	der, err = x509.MarshalECPrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, o.Key, "EC PRIVATE KEY", der)
-}
-
-func tomorrow() time.Time { return time.Now().Add(24 * time.Hour) }
 
 func mustSecure(t *testing.T, o SecureOptions) *Security {
 	t.Helper()
@@ -110,9 +55,9 @@ func forBoth(t *testing.T, f func(t *testing.T, a, b *node)) {
 		f(t, a, b)
 	})
 	t.Run("TLS", func(t *testing.T) {
-		ca := newAuthority(t)
-		a := newNode(t, 1, with(mustSecure(t, ca.issue(t, "n1", tomorrow(), both))))
-		b := newNode(t, 2, with(mustSecure(t, ca.issue(t, "n2", tomorrow(), both))))
+		ca := certtest.New(t)
+		a := newNode(t, 1, with(mustSecure(t, goodOptions(ca, "n1"))))
+		b := newNode(t, 2, with(mustSecure(t, goodOptions(ca, "n2"))))
 		meet(a, b)
 		f(t, a, b)
 	})
@@ -131,11 +76,11 @@ func TestMessagesOverBoth(t *testing.T) {
 }
 
 func TestWrongCertificatesAreRefused(t *testing.T) {
-	ca, other := newAuthority(t), newAuthority(t)
+	ca, other := certtest.New(t), certtest.New(t)
 	// unchecked is a security of whatever the files say.
 	unchecked := func(o SecureOptions) *Security {
 		s := &Security{o: o}
-		good := ca.issue(t, o.Name, tomorrow(), both)
+		good := goodOptions(ca, o.Name)
 		g := mustSecure(t, good)
 		m := *g.current.Load()
 		if o.Cert != "" {
@@ -151,15 +96,15 @@ func TestWrongCertificatesAreRefused(t *testing.T) {
 		atStart  string // what n2, which has the wrong one, is told when it connects
 		byTheWay string // what n1 says of it when that connects
 	}{
-		{"another authority", unchecked(renamed(other.issue(t, "n2", tomorrow(), both), "n2")), "unknown authority", "", "another authority"},
-		{"another name", unchecked(renamed(ca.issue(t, "n3", tomorrow(), both), "n2")), "is for n3 and not for n2", "is for n3 and not for n2", "is for n3 and not for n2"},
-		{"a pattern", unchecked(renamed(ca.issue(t, "*.example.org", tomorrow(), both), "n2")), "and not for n2", "and not for n2", "and not for n2"},
-		{"expired", unchecked(renamed(ca.issue(t, "n2", time.Now().Add(-time.Hour), both), "n2")), "expired", "", "give that node a new one"},
-		{"for servers only", unchecked(renamed(ca.issue(t, "n2", tomorrow(), both[:1]), "n2")), "incompatible key usage", "", ""},
+		{"another authority", unchecked(goodOptions(other, "n2")), "unknown authority", "", "another authority"},
+		{"another name", unchecked(optionsOf(ca, "n2", certtest.ForNode("n3"))), "is for n3 and not for n2", "is for n3 and not for n2", "is for n3 and not for n2"},
+		{"a pattern", unchecked(optionsOf(ca, "n2", certtest.ForNode("*.example.org"))), "and not for n2", "and not for n2", "and not for n2"},
+		{"expired", unchecked(optionsOf(ca, "n2", expired("n2"))), "expired", "", "give that node a new one"},
+		{"for servers only", unchecked(optionsOf(ca, "n2", forServers("n2"))), "incompatible key usage", "", ""},
 		{"no TLS", nil, "it does not speak TLS", "it speaks TLS, and you do not", "it does not speak TLS"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a := newNode(t, 1, with(mustSecure(t, ca.issue(t, "n1", tomorrow(), both))))
+			a := newNode(t, 1, with(mustSecure(t, goodOptions(ca, "n1"))))
 			b := newNode(t, 2, with(tt.security))
 			a.SetMembers([]Member{a.as(), b.as()})
 			b.SetMembers([]Member{a.as(), b.as()})
@@ -182,12 +127,10 @@ func TestWrongCertificatesAreRefused(t *testing.T) {
 	}
 }
 
-func renamed(o SecureOptions, name string) SecureOptions { o.Name = name; return o }
-
 func TestPlaintextNodeMeetsTLS(t *testing.T) {
-	ca := newAuthority(t)
+	ca := certtest.New(t)
 	a := newNode(t, 1, nil)
-	b := newNode(t, 2, with(mustSecure(t, ca.issue(t, "n2", tomorrow(), both))))
+	b := newNode(t, 2, with(mustSecure(t, goodOptions(ca, "n2"))))
 	meet(a, b)
 	a.wantLogged(t, "it speaks TLS")
 	b.wantLogged(t, "it does not speak TLS")
@@ -197,8 +140,8 @@ func TestPlaintextNodeMeetsTLS(t *testing.T) {
 }
 
 func TestReloadTakesNewFiles(t *testing.T) {
-	ca := newAuthority(t)
-	o := ca.issue(t, "n1", tomorrow(), both)
+	ca := certtest.New(t)
+	o := goodOptions(ca, "n1")
 	s := mustSecure(t, o)
 	if err := os.WriteFile(o.Cert, []byte("none"), 0o600); err != nil {
 		t.Fatal(err)
@@ -207,16 +150,18 @@ func TestReloadTakesNewFiles(t *testing.T) {
 	if err := s.Reload(); err == nil || s.Until() != was {
 		t.Errorf("a file that is none: %v, and it is valid until %v, want an error and %v", err, s.Until(), was)
 	}
-	later := tomorrow().Add(time.Hour).Truncate(time.Second)
-	ca.reissue(t, o, "n1", later, both)
+	r := certtest.ForNode("n1")
+	r.Until = r.Until.Add(-time.Hour).Truncate(time.Second)
+	later := r.Until
+	ca.Renew(o.Cert, o.Key, r)
 	if err := s.Reload(); err != nil || !s.Until().Equal(later) {
 		t.Errorf("%v, valid until %v, want %v", err, s.Until(), later)
 	}
 }
 
 func TestPortsOfOthersNeedSecurity(t *testing.T) {
-	ca := newAuthority(t)
-	good := ca.issue(t, "n1", tomorrow(), both)
+	ca := certtest.New(t)
+	good := goodOptions(ca, "n1")
 	change := func(f func(*SecureOptions)) SecureOptions {
 		o := good
 		f(&o)
@@ -251,10 +196,10 @@ func TestPortsOfOthersNeedSecurity(t *testing.T) {
 		{"no such file", change(func(o *SecureOptions) { o.Cert += "x" }), false, "--cluster-cert"},
 		{"keys swapped", change(func(o *SecureOptions) { o.Cert, o.Key = o.Key, o.Cert }), false, "belong together"},
 		{"an authority that is none", change(func(o *SecureOptions) { o.CA = empty }), false, "has no certificate"},
-		{"for another", renamed(good, "n2"), false, "for n1 and not for n2"},
-		{"expired", ca.issue(t, "n1", time.Now().Add(-time.Hour), both), false, "expired"},
-		{"not for clients", ca.issue(t, "n1", tomorrow(), both[:1]), false, "for servers and clients"},
-		{"of another authority", change(func(o *SecureOptions) { o.CA = newAuthority(t).file }), false, "would not be believed"},
+		{"for another", change(func(o *SecureOptions) { o.Name = "n2" }), false, "for n1 and not for n2"},
+		{"expired", optionsOf(ca, "n1", expired("n1")), false, "expired"},
+		{"not for clients", optionsOf(ca, "n1", forServers("n1")), false, "for servers and clients"},
+		{"of another authority", change(func(o *SecureOptions) { o.CA = certtest.New(t).File }), false, "would not be believed"},
 	} {
 		s, err := Secure(tt.o)
 		switch {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"polystalk/router/cluster/complaint"
 )
 
 // Options say how a Transport is made.
@@ -50,7 +52,7 @@ type Options struct {
 // A Transport connects this node with the others. Its methods may be called by anyone.
 type Transport struct {
 	o      Options
-	log    *limitedLog
+	log    *complaint.Log
 	ctx    context.Context // ends with Close
 	end    context.CancelFunc
 	work   sync.WaitGroup
@@ -87,7 +89,7 @@ func New(o Options) (*Transport, error) {
 	}
 	t := &Transport{
 		o: o, self: o.Self,
-		log:    newLimitedLog(o.Log),
+		log:    complaint.New(o.Log),
 		peers:  make(map[uint64]*peer),
 		conns:  conns{open: make(map[net.Conn]struct{})},
 		served: make(map[Kind]chan struct{}),

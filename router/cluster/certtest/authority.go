@@ -1,0 +1,104 @@
+// Package certtest signs certificates for the nodes of a cluster in tests.
+package certtest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// An Authority signs certificates.
+type Authority struct {
+	File string // its own certificate, in PEM
+
+	t    testing.TB
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// A Request is what a certificate is to say.
+type Request struct {
+	Name  string // that it is for
+	Until time.Time
+	Uses  []x509.ExtKeyUsage
+}
+
+// ForNode is the request of a node: for servers and clients, until tomorrow.
+func ForNode(name string) Request {
+	return Request{name, Tomorrow(), []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+}
+
+// Tomorrow is a time at which tests are over.
+func Tomorrow() time.Time { return time.Now().Add(24 * time.Hour) }
+
+// New makes an authority, whose files are gone after the test.
+func New(t testing.TB) *Authority {
+	t.Helper()
+	a := &Authority{File: filepath.Join(t.TempDir(), "ca.pem"), t: t}
+	a.key = a.newKey()
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: Tomorrow(), KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &a.key.PublicKey, a.key)
+	if err == nil {
+		a.cert, err = x509.ParseCertificate(der)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.write(a.File, "CERTIFICATE", der)
+	return a
+}
+
+// Issue signs a certificate, and gives the files of it and of its key, in PEM.
+func (a *Authority) Issue(r Request) (cert, key string) {
+	a.t.Helper()
+	dir := a.t.TempDir()
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	a.Renew(cert, key, r)
+	return cert, key
+}
+
+// Renew writes another certificate with another key into files.
+func (a *Authority) Renew(cert, key string, r Request) {
+	a.t.Helper()
+	k := a.newKey()
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), DNSNames: []string{r.Name}, ExtKeyUsage: r.Uses,
+		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: r.Until, KeyUsage: x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, &k.PublicKey, a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.write(cert, "CERTIFICATE", der)
+	if der, err = x509.MarshalECPrivateKey(k); err != nil {
+		a.t.Fatal(err)
+	}
+	a.write(key, "EC PRIVATE KEY", der)
+}
+
+func (a *Authority) newKey() *ecdsa.PrivateKey {
+	a.t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return k
+}
+
+func (a *Authority) write(file, kind string, der []byte) {
+	a.t.Helper()
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+}

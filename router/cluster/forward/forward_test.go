@@ -1,0 +1,532 @@
+package forward
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"polystalk/router/cluster/certtest"
+	"polystalk/router/cluster/transport"
+)
+
+// ample is how long a test waits for what must come.
+const ample = 60 * time.Second
+
+// await waits for something to become so.
+func await(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(ample); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+// A node hands clients on, and serves those that come to it as a server would that answers
+// each line with its own number and the line.
+type node struct {
+	t         *testing.T
+	number    uint64
+	transport *transport.Transport
+	receiver  *Receiver
+	forwarder *Forwarder
+	listener  net.Listener // for clients
+	served    chan error   // what Serve has returned
+
+	mu     sync.Mutex
+	leads  bool
+	full   bool
+	came   []string // "protocol client" of those that were taken
+	conns  []net.Conn
+	serves sync.WaitGroup
+}
+
+// cluster is nodes 1 to n, which hand on to each other by TLS or not.
+func newCluster(t *testing.T, n int, security func(name string) *transport.Security, change func(*Options)) []*node {
+	t.Helper()
+	var nodes []*node
+	var members []transport.Member
+	for i := range n {
+		x := &node{t: t, number: uint64(i + 1), served: make(chan error, 1)}
+		name := fmt.Sprint("n", x.number)
+		l := listen(t, "tcp", "127.0.0.1:0")
+		x.receiver = NewReceiver(x.take, 16, slog.New(slog.DiscardHandler))
+		o := transport.Options{
+			Self: transport.Identity{Cluster: 1, Node: x.number, Name: name}, Listener: l,
+			Jitter: rand.Float64, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+			Receive: func(uint64, []byte) {},
+			Admit: func(_ transport.Identity, k transport.Kind) error {
+				if x.mu.Lock(); k == transport.Forward && !x.leads {
+					defer x.mu.Unlock()
+					return errors.New("this node does not lead")
+				}
+				x.mu.Unlock()
+				return nil
+			},
+			Streams: map[transport.Kind]func(*transport.Stream){
+				transport.Forward: func(s *transport.Stream) { x.receiver.Receive(s) },
+			},
+		}
+		if security != nil {
+			o.Security = security(name)
+		}
+		var err error
+		if x.transport, err = transport.New(o); err != nil {
+			t.Fatal(err)
+		}
+		fo := Options{
+			Self: x.number, Wait: ample, Max: 100, Log: o.Log, Take: x.take,
+			Open: func(ctx context.Context, node uint64) (Stream, error) {
+				s, err := x.transport.Open(ctx, node, transport.Forward)
+				if err != nil {
+					return nil, err
+				}
+				return s, nil
+			},
+		}
+		if change != nil {
+			change(&fo)
+		}
+		x.forwarder = New(fo)
+		x.transport.Start()
+		x.listener = listen(t, "tcp", "127.0.0.1:0")
+		go func() { x.served <- x.forwarder.Serve(x.listener, "beanstalkd") }()
+		t.Cleanup(x.close)
+		nodes = append(nodes, x)
+		members = append(members, transport.Member{Node: x.number, Name: name, Addr: l.Addr().String()})
+	}
+	for _, x := range nodes {
+		x.transport.SetMembers(members)
+	}
+	return nodes
+}
+
+// authority gives each node a certificate of one authority.
+func authority(t *testing.T) func(name string) *transport.Security {
+	ca := certtest.New(t)
+	return func(name string) *transport.Security {
+		cert, key := ca.Issue(certtest.ForNode(name))
+		s, err := transport.Secure(transport.SecureOptions{Name: name, Cert: cert, Key: key, CA: ca.File})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+}
+
+func listen(t *testing.T, network, addr string) net.Listener {
+	t.Helper()
+	l, err := net.Listen(network, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// close ends it with all its goroutines.
+func (x *node) close() {
+	x.forwarder.Close()
+	x.transport.Close()
+	x.mu.Lock()
+	for _, c := range x.conns {
+		c.Close()
+	}
+	x.mu.Unlock()
+	x.serves.Wait()
+}
+
+// take implements Take.
+func (x *node) take(c net.Conn, protocol string, client net.Addr) error {
+	defer c.Close()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.leads || x.full {
+		return errors.New("not here")
+	}
+	f, err := c.(interface{ File() (*os.File, error) }).File()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	own, err := net.FileConn(f)
+	if err != nil {
+		return err
+	}
+	from := "itself"
+	if client != nil {
+		from = client.String()
+	}
+	x.came = append(x.came, protocol+" "+from)
+	x.conns = append(x.conns, own)
+	x.serves.Go(func() { x.answer(own) })
+	return nil
+}
+
+// answer answers lines, and what is left at the end.
+func (x *node) answer(c net.Conn) {
+	defer c.Close()
+	in := bufio.NewReader(c)
+	for {
+		line, err := in.ReadString('\n')
+		if line == "quit\n" {
+			return
+		}
+		if line != "" {
+			fmt.Fprintf(c, "%d: %s", x.number, line)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// lead has a node lead, as all are told.
+func lead(nodes []*node, leader uint64) {
+	for _, x := range nodes {
+		x.mu.Lock()
+		x.leads = x.number == leader
+		x.mu.Unlock()
+	}
+	for _, x := range nodes {
+		x.forwarder.SetLeader(leader)
+	}
+}
+
+// dial makes a client of a node.
+func (x *node) dial() *net.TCPConn {
+	x.t.Helper()
+	c, err := net.Dial("tcp", x.listener.Addr().String())
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(ample))
+	return c.(*net.TCPConn)
+}
+
+// say sends a line, and wants the answer of a leader.
+func say(t *testing.T, c net.Conn, line string, leader uint64) {
+	t.Helper()
+	if _, err := io.WriteString(c, line+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("%d: %s\n", leader, line)
+	b := make([]byte, len(want))
+	if _, err := io.ReadFull(c, b); err != nil || string(b) != want {
+		t.Fatalf("answered %q, %v, want %q", b, err, want)
+	}
+}
+
+// wantEnd waits for the end of a connection, however it comes.
+func wantEnd(t *testing.T, c net.Conn) {
+	t.Helper()
+	if n, err := c.Read(make([]byte, 1)); n > 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("read %d, %v, want the end", n, err)
+	}
+}
+
+// forBoth runs a test over plaintext and TLS, with nodes 1 and 2, of which 2 leads.
+func forBoth(t *testing.T, f func(t *testing.T, nodes []*node)) {
+	t.Run("plaintext", func(t *testing.T) {
+		nodes := newCluster(t, 2, nil, nil)
+		lead(nodes, 2)
+		f(t, nodes)
+	})
+	t.Run("TLS", func(t *testing.T) {
+		nodes := newCluster(t, 2, authority(t), nil)
+		lead(nodes, 2)
+		f(t, nodes)
+	})
+}
+
+func TestClientsReachTheLeader(t *testing.T) {
+	forBoth(t, func(t *testing.T, nodes []*node) {
+		c := nodes[0].dial()
+		say(t, c, "one", 2)
+		say(t, c, "two", 2)
+		leader := nodes[1]
+		leader.mu.Lock()
+		if came := "beanstalkd " + c.LocalAddr().String(); len(leader.came) != 1 || leader.came[0] != came {
+			t.Errorf("%q has come, want %q", leader.came, came)
+		}
+		leader.mu.Unlock()
+		want := Counts{Accepted: 1, Open: 1, ToLeader: 8, ToClients: 14}
+		await(t, "all is counted", func() bool { return nodes[0].forwarder.Counts() == want })
+		io.WriteString(c, "quit\n") // the server ends it
+		wantEnd(t, c)
+		c.Close()
+		await(t, "it is over", func() bool { return nodes[0].forwarder.Counts().Open == 0 })
+		if all, failed := leader.receiver.Received(); all != 1 || failed != 0 {
+			t.Errorf("%d were received, %d failed", all, failed)
+		}
+	})
+}
+
+func TestManyBytesArriveUnchanged(t *testing.T) {
+	forBoth(t, func(t *testing.T, nodes []*node) {
+		c := nodes[0].dial()
+		sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<18)
+		rand.NewChaCha8([32]byte{1}).Read(sent)
+		sent = bytes.ReplaceAll(sent, []byte("\n"), []byte("n"))
+		go func() {
+			c.Write(sent)
+			c.CloseWrite() // a client that half-closes hears the answer
+		}()
+		got, err := io.ReadAll(c)
+		if want := append([]byte("2: "), sent...); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%d bytes came back of %d, %v; or others", len(got), len(want), err)
+		}
+	})
+}
+
+func TestClientThatBreaksOffBreaksAtTheLeader(t *testing.T) {
+	forBoth(t, func(t *testing.T, nodes []*node) {
+		c := nodes[0].dial()
+		say(t, c, "one", 2)
+		c.SetLinger(0)
+		c.Close()
+		await(t, "it is over", func() bool { return nodes[0].forwarder.Counts().Open == 0 })
+		nodes[1].serves.Wait()
+	})
+}
+
+func TestWhoCannotBeServedIsClosed(t *testing.T) {
+	forBoth(t, func(t *testing.T, nodes []*node) {
+		nodes[1].mu.Lock()
+		nodes[1].full = true
+		nodes[1].mu.Unlock()
+		wantEnd(t, nodes[0].dial())
+		await(t, "it is counted", func() bool { _, failed := nodes[1].receiver.Received(); return failed == 1 })
+	})
+}
+
+func TestSecureStreamsAreBounded(t *testing.T) {
+	nodes := newCluster(t, 2, authority(t), nil)
+	nodes[1].receiver.pairs = make(chan struct{}, 1)
+	lead(nodes, 2)
+	first := nodes[0].dial()
+	say(t, first, "one", 2)
+	wantEnd(t, nodes[0].dial())
+	say(t, first, "still", 2)
+	first.Close()
+	await(t, "there is room again", func() bool {
+		c := nodes[0].dial()
+		defer c.Close()
+		io.WriteString(c, "x\n")
+		n, _ := c.Read(make([]byte, 1))
+		return n == 1
+	})
+}
+
+func TestClientsWaitForALeader(t *testing.T) {
+	nodes := newCluster(t, 3, nil, nil)
+	c := nodes[0].dial()
+	io.WriteString(c, "early\n")
+	f := nodes[0].forwarder
+	await(t, "it waits", func() bool { return f.Counts().Waiting == 1 })
+	f.SetLeader(3) // which does not know yet that it leads
+	await(t, "it was refused", func() bool { return f.Counts().Open == 0 && f.Counts().Waiting == 1 })
+	f.SetLeader(0)
+	lead(nodes, 2)
+	b := make([]byte, len("2: early\n"))
+	if _, err := io.ReadFull(c, b); err != nil || string(b) != "2: early\n" {
+		t.Errorf("answered %q, %v", b, err)
+	}
+}
+
+func TestClientsWaitNoLongerThanIsSaid(t *testing.T) {
+	nodes := newCluster(t, 1, nil, func(o *Options) { o.Wait = 20 * time.Millisecond })
+	wantEnd(t, nodes[0].dial())
+	if n := nodes[0].forwarder.Counts(); n.Leaderless != 1 {
+		t.Errorf("counted %+v, want one that was closed", n)
+	}
+}
+
+func TestAnotherLeaderEndsWhatWasHandedOn(t *testing.T) {
+	nodes := newCluster(t, 3, nil, nil)
+	lead(nodes, 2)
+	c := nodes[0].dial()
+	say(t, c, "one", 2)
+	nodes[0].forwarder.SetLeader(0) // for a moment it is not known
+	say(t, c, "two", 2)
+	nodes[0].forwarder.SetLeader(2)
+	say(t, c, "three", 2)
+	lead(nodes, 3)
+	wantEnd(t, c)
+	say(t, nodes[0].dial(), "anew", 3)
+	if n := nodes[0].forwarder.Counts(); n.Cut != 1 {
+		t.Errorf("counted %+v, want one that was cut", n)
+	}
+}
+
+func TestWithoutALeaderWhatWasHandedOnEnds(t *testing.T) {
+	nodes := newCluster(t, 2, nil, func(o *Options) { o.Wait = 100 * time.Millisecond })
+	lead(nodes, 2)
+	var c net.Conn
+	await(t, "a client is served", func() bool { // the short wait may be over before the leader is found
+		c = nodes[0].dial()
+		io.WriteString(c, "x\n")
+		n, _ := io.ReadFull(c, make([]byte, 5))
+		return n == 5
+	})
+	nodes[0].forwarder.SetLeader(0)
+	wantEnd(t, c)
+}
+
+// TestNobodyIsLostWhenANodeBeginsToLead: clients come all the time while it does; each is
+// answered, by whom does not matter.
+func TestNobodyIsLostWhenANodeBeginsToLead(t *testing.T) {
+	nodes := newCluster(t, 2, nil, nil)
+	first := nodes[0]
+	var (
+		clients sync.WaitGroup
+		stop    = make(chan struct{})
+	)
+	for range 4 {
+		clients.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				c, err := net.Dial("tcp", first.listener.Addr().String())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				c.SetDeadline(time.Now().Add(ample))
+				fmt.Fprintf(c, "%d\n", i)
+				want := fmt.Sprintf("1: %d\n", i)
+				b := make([]byte, len(want))
+				if _, err := io.ReadFull(c, b); err != nil || string(b) != want {
+					t.Errorf("answered %q, %v, want %q", b, err, want)
+				}
+				c.Close()
+			}
+		})
+	}
+	await(t, "clients wait", func() bool { return first.forwarder.Counts().Waiting > 0 })
+	first.mu.Lock()
+	first.leads = true
+	first.mu.Unlock()
+	first.forwarder.Release()
+	if err := <-first.served; err != nil {
+		t.Fatal(err)
+	}
+	// The listener is the server's now, as if it had listened from the start.
+	came := make(chan struct{}, 1<<16)
+	go func() {
+		for {
+			c, err := first.listener.Accept()
+			if err != nil {
+				return
+			}
+			first.take(c, "beanstalkd", nil)
+			came <- struct{}{}
+		}
+	}()
+	lead(nodes, 1)
+	for range 100 {
+		select {
+		case <-came:
+		case <-time.After(ample):
+			t.Fatal("nobody comes to the server")
+		}
+	}
+	close(stop)
+	clients.Wait()
+	if n := first.forwarder.Counts(); n.Leaderless > 0 || n.Waiting > 0 {
+		t.Errorf("counted %+v, want nobody closed and nobody left", n)
+	}
+}
+
+func TestReleasedListenersAreNotServed(t *testing.T) {
+	f := New(Options{Log: slog.New(slog.DiscardHandler)})
+	f.Release()
+	f.Release()
+	l := listen(t, "tcp", "127.0.0.1:0")
+	if err := f.Serve(l, "beanstalkd"); err != nil {
+		t.Errorf("served behind Release: %v", err)
+	}
+	f.Close()
+	f.SetLeader(1) // of no effect
+}
+
+func TestListenerThatIsClosedIsAnError(t *testing.T) {
+	f := New(Options{Log: slog.New(slog.DiscardHandler), Max: 1})
+	defer f.Close()
+	l := listen(t, "tcp", "127.0.0.1:0")
+	l.Close()
+	if err := f.Serve(l, "beanstalkd"); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("%v, want that it is closed", err)
+	}
+	if err := f.Serve(struct{ net.Listener }{l}, "beanstalkd"); err == nil || !strings.Contains(err.Error(), "struct") {
+		t.Errorf("%v, want one about the type", err)
+	}
+}
+
+func TestClientsBeyondTheBoundWaitInTheBacklog(t *testing.T) {
+	nodes := newCluster(t, 2, nil, func(o *Options) { o.Max = 2 })
+	lead(nodes, 2)
+	one, two := nodes[0].dial(), nodes[0].dial()
+	say(t, one, "one", 2)
+	say(t, two, "two", 2)
+	three := nodes[0].dial()
+	io.WriteString(three, "three\n")
+	if n := nodes[0].forwarder.Counts(); n.Accepted != 2 {
+		t.Errorf("counted %+v, want two", n)
+	}
+	one.Close()
+	b := make([]byte, len("2: three\n"))
+	if _, err := io.ReadFull(three, b); err != nil || string(b) != "2: three\n" {
+		t.Errorf("answered %q, %v", b, err)
+	}
+}
+
+func TestClientsOfUnixSockets(t *testing.T) {
+	nodes := newCluster(t, 2, nil, nil)
+	lead(nodes, 2)
+	path := filepath.Join(t.TempDir(), "s")
+	l := listen(t, "unix", path)
+	go nodes[0].forwarder.Serve(l, "Gearman")
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(ample))
+	say(t, c, "one", 2)
+	nodes[1].mu.Lock()
+	defer nodes[1].mu.Unlock()
+	if len(nodes[1].came) != 1 || nodes[1].came[0] != "Gearman " {
+		t.Errorf("%q has come", nodes[1].came)
+	}
+}
+
+func TestMangledHeaderIsClosed(t *testing.T) {
+	nodes := newCluster(t, 2, nil, nil)
+	lead(nodes, 2)
+	s, err := nodes[0].transport.Open(t.Context(), 2, transport.Forward)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	io.WriteString(s, "\xff\xff")
+	s.SetDeadline(time.Now().Add(ample))
+	wantEnd(t, s)
+	await(t, "it is counted", func() bool { _, failed := nodes[1].receiver.Received(); return failed == 1 })
+}

@@ -1,0 +1,101 @@
+package forward
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+)
+
+// A listener is what clients connect to: a *net.TCPListener or *net.UnixListener.
+type listener interface {
+	net.Listener
+	SetDeadline(time.Time) error
+}
+
+// Accepting is tried again when descriptors or memory have run out, between these two times.
+const (
+	retryMin = 5 * time.Millisecond
+	retryMax = 200 * time.Millisecond
+)
+
+// Serve hands on the clients that connect to l, a *net.TCPListener or *net.UnixListener, and
+// speak a protocol, until Release: then it returns nil, and l is open and the caller's again,
+// with all who wait in its backlog. An error is about l.
+func (f *Forwarder) Serve(l net.Listener, protocol string) error {
+	in, ok := l.(listener)
+	if !ok {
+		return fmt.Errorf("clients cannot be handed on from a listener of type %T", l)
+	}
+	f.mu.Lock()
+	if f.isReleased() {
+		f.mu.Unlock()
+		return nil
+	}
+	f.listeners[l] = struct{}{}
+	f.mu.Unlock()
+	err := f.accept(in, protocol)
+	f.mu.Lock()
+	delete(f.listeners, l)
+	f.mu.Unlock()
+	return errors.Join(err, in.SetDeadline(time.Time{}))
+}
+
+// accept accepts until Release.
+func (f *Forwarder) accept(l listener, protocol string) error {
+	wait := retryMin
+	for {
+		select {
+		case f.seats <- struct{}{}:
+		case <-f.released:
+			return nil
+		}
+		c, err := l.Accept()
+		if err == nil {
+			wait = retryMin
+			f.work.Go(func() {
+				defer func() { <-f.seats }()
+				f.serve(c.(end), protocol)
+			})
+			continue
+		}
+		<-f.seats
+		switch {
+		case f.isReleased() && errors.Is(err, os.ErrDeadlineExceeded):
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("accept on %s: %w", l.Addr(), err)
+		}
+		f.log.Warn("cannot accept connections; trying again", "addr", l.Addr().String(), "err", err)
+		select {
+		case <-time.After(wait):
+		case <-f.released:
+			return nil
+		}
+		wait = min(2*wait, retryMax)
+	}
+}
+
+// isReleased reports whether nothing is to be accepted any more.
+func (f *Forwarder) isReleased() bool {
+	select {
+	case <-f.released:
+		return true
+	default:
+		return false
+	}
+}
+
+// Release ends every Serve, now and later. Who was accepted is still seen to.
+func (f *Forwarder) Release() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.isReleased() {
+		return
+	}
+	close(f.released)
+	for l := range f.listeners {
+		l.(listener).SetDeadline(time.Unix(1, 0))
+	}
+}

@@ -1,0 +1,40 @@
+package cluster
+
+// A Kind says what an Entry is.
+type Kind uint8
+
+// The kinds of entries.
+const (
+	Normal       Kind = iota // records of a journal, or nothing
+	ConfigChange             // a change of the members, see Change
+)
+
+// An Entry is one step of the history on which the members agree.
+type Entry struct {
+	Index, Term uint64
+	Kind        Kind
+	Data        []byte // never changed by anyone
+}
+
+// A Log keeps entries on this node's disk. Append, Sync and GiveUp are called by one goroutine
+// each, the others by a Machine, meanwhile.
+type Log interface {
+	// First is the lowest index whose term is known. That entry itself may be gone.
+	First() uint64
+	// Last is the index of the last entry; First if there is none behind that.
+	Last() uint64
+	// Term is that of entry i, which lies in First…Last.
+	Term(i uint64) (uint64, error)
+	// Read gives the entries lo…hi-1, which lie behind First and up to Last: at least one,
+	// and then as many as have about size bytes of data together.
+	Read(lo, hi uint64, size int) ([]Entry, error)
+	// Committed is the index up to which everything was committed, as far as the log itself
+	// knew when it was opened: what the Replica has of it already.
+	Committed() uint64
+
+	// Append adds entries with indexes in a row. Those of the log from the first of them on
+	// are no longer there. All up to commit, as far as the log has it by then, is committed.
+	Append(list []Entry, commit uint64) error
+	// Sync makes durable what was appended.
+	Sync() error
+}

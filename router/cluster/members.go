@@ -1,0 +1,245 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// Limits of members, so that all of them fit into one slot of a State.
+const (
+	MembersMax = 12
+	nameMax    = 64
+	addrMax    = 200
+)
+
+// A Member is a node of a cluster. Its ID is random, and never used again once it was removed.
+type Member struct {
+	ID      uint64
+	Name    string // what operators call it; one of each
+	Addr    string // HOST:PORT where the others reach it
+	Voter   bool   // else it only follows, and is counted for no majority
+	Standby bool   // it is to stay one that only follows
+}
+
+// Members are all nodes of a cluster, as the entry at Index has left them. A Members is never
+// changed.
+type Members struct {
+	Index uint64
+	List  []Member // in order of ID
+}
+
+// Find is the member with an id, or nil.
+func (m *Members) Find(id uint64) *Member {
+	for i := range m.List {
+		if m.List[i].ID == id {
+			return &m.List[i]
+		}
+	}
+	return nil
+}
+
+// Named is the member with a name, or nil.
+func (m *Members) Named(name string) *Member {
+	for i := range m.List {
+		if m.List[i].Name == name {
+			return &m.List[i]
+		}
+	}
+	return nil
+}
+
+// Voters is how many members vote.
+func (m *Members) Voters() (n int) {
+	for i := range m.List {
+		if m.List[i].Voter {
+			n++
+		}
+	}
+	return n
+}
+
+// soleVoter reports whether a node is the only one that votes.
+func (m *Members) soleVoter(id uint64) bool {
+	self := m.Find(id)
+	return self != nil && self.Voter && m.Voters() == 1
+}
+
+// confState is what raft knows of them.
+func (m *Members) confState() *raftpb.ConfState {
+	cs := &raftpb.ConfState{AutoLeave: new(false)}
+	for _, one := range m.List {
+		if one.Voter {
+			cs.Voters = append(cs.Voters, one.ID)
+		} else {
+			cs.Learners = append(cs.Learners, one.ID)
+		}
+	}
+	return cs
+}
+
+// ChangeKind says what a Change does.
+type ChangeKind uint8
+
+// The kinds of changes. There is none of several members at once: one after the other is as
+// good, and then any majority of before has a node in common with any of after.
+const (
+	Add     ChangeKind = iota + 1 // a member that only follows
+	Promote                       // one that only follows, to a voter
+	Remove                        // any but the last voter
+	Move                          // a member has another address
+)
+
+// A Change is one of the members.
+type Change struct {
+	Kind   ChangeKind
+	Member Member // its ID, and for Add and Move all that is new
+}
+
+// After is what a change that stands at an index makes of the members. The error says why it
+// cannot be made.
+func (m *Members) After(c Change, index uint64) (*Members, error) {
+	next := &Members{Index: index, List: slices.Clone(m.List)}
+	if c.Kind == Add {
+		if err := m.mayAdd(&c.Member); err != nil {
+			return nil, err
+		}
+		c.Member.Voter = false
+		next.List = append(next.List, c.Member)
+		slices.SortFunc(next.List, func(a, b Member) int {
+			if a.ID < b.ID {
+				return -1
+			}
+			return 1
+		})
+		return next, nil
+	}
+	i := slices.IndexFunc(next.List, func(o Member) bool { return o.ID == c.Member.ID })
+	if i < 0 {
+		return nil, fmt.Errorf("no member has the id %x: see `polystalk cluster status`", c.Member.ID)
+	}
+	at := &next.List[i]
+	switch c.Kind {
+	case Promote:
+		if at.Voter {
+			return nil, fmt.Errorf("node %q votes already", at.Name)
+		}
+		at.Voter, at.Standby = true, false
+	case Remove:
+		if at.Voter && m.Voters() == 1 {
+			return nil, fmt.Errorf("node %q is the only one that votes: add another before it is removed", at.Name)
+		}
+		next.List = slices.Delete(next.List, i, i+1)
+	case Move:
+		if err := fits("the address", c.Member.Addr, addrMax); err != nil {
+			return nil, err
+		}
+		at.Addr = c.Member.Addr
+	default:
+		return nil, fmt.Errorf("a change of kind %d is of a later release: upgrade this node", c.Kind)
+	}
+	return next, nil
+}
+
+// mayAdd reports why a member cannot be added.
+func (m *Members) mayAdd(one *Member) error {
+	switch was := m.Named(one.Name); {
+	case !ValidID(one.ID):
+		return fmt.Errorf("%x is no id of a node", one.ID)
+	case m.Find(one.ID) != nil:
+		return fmt.Errorf("node %q has the id %x already", m.Find(one.ID).Name, one.ID)
+	case was != nil:
+		return fmt.Errorf("there is a node %q already: if its disk is lost, say `polystalk cluster remove %s` first", one.Name, one.Name)
+	case len(m.List) == MembersMax:
+		return fmt.Errorf("there are %d members already, which is the most: remove one first", MembersMax)
+	}
+	if err := fits("the name", one.Name, nameMax); err != nil {
+		return err
+	}
+	return fits("the address", one.Addr, addrMax)
+}
+
+func fits(what, s string, most int) error {
+	if s == "" || len(s) > most {
+		return fmt.Errorf("%s of a node must have 1 to %d bytes, and has %d", what, most, len(s))
+	}
+	return nil
+}
+
+// ValidID reports whether a node can have an id: raft keeps some for itself.
+func ValidID(id uint64) bool { return id != 0 && id < 1<<64-16 }
+
+// appendTo encodes a member: id, what it is, name, address.
+func (o *Member) appendTo(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(b, o.ID)
+	var flags byte
+	if o.Voter {
+		flags |= 1
+	}
+	if o.Standby {
+		flags |= 2
+	}
+	b = append(b, flags, byte(len(o.Name)))
+	b = append(append(b, o.Name...), byte(len(o.Addr)))
+	return append(b, o.Addr...)
+}
+
+var errShort = errors.New("it ends too early")
+
+// takeMember decodes a member from the front of b.
+func takeMember(b []byte) (o Member, rest []byte, err error) {
+	if len(b) < 10 {
+		return o, nil, errShort
+	}
+	o.ID = binary.LittleEndian.Uint64(b)
+	o.Voter, o.Standby = b[8]&1 != 0, b[8]&2 != 0
+	if o.Name, b, err = takeString(b[9:]); err == nil {
+		o.Addr, b, err = takeString(b)
+	}
+	return o, b, err
+}
+
+func takeString(b []byte) (s string, rest []byte, err error) {
+	if len(b) < 1 || len(b) < 1+int(b[0]) {
+		return "", nil, errShort
+	}
+	n := 1 + int(b[0])
+	return string(b[1:n]), b[n:], nil
+}
+
+// conf is a change as raft has it; what raft does not know stands in the context.
+func (c *Change) conf() *raftpb.ConfChangeV2 {
+	kind := raftpb.ConfChangeUpdateNode
+	switch c.Kind {
+	case Add:
+		kind = raftpb.ConfChangeAddLearnerNode
+	case Promote:
+		kind = raftpb.ConfChangeAddNode
+	case Remove:
+		kind = raftpb.ConfChangeRemoveNode
+	}
+	return &raftpb.ConfChangeV2{
+		Changes: []*raftpb.ConfChangeSingle{{Type: kind.Enum(), NodeId: new(c.Member.ID)}},
+		Context: c.Member.appendTo([]byte{byte(c.Kind)}),
+	}
+}
+
+// parseChange decodes the data of an entry that changes the members.
+func parseChange(data []byte) (c Change, cc *raftpb.ConfChangeV2, err error) {
+	cc = &raftpb.ConfChangeV2{}
+	if err := proto.Unmarshal(data, cc); err != nil {
+		return c, nil, fmt.Errorf("a change of members cannot be read: %w", err)
+	}
+	if len(cc.Context) == 0 {
+		return c, nil, fmt.Errorf("a change of members says too little: %w", errShort)
+	}
+	c.Kind = ChangeKind(cc.Context[0])
+	if c.Member, _, err = takeMember(cc.Context[1:]); err != nil {
+		return c, nil, fmt.Errorf("a change of members cannot be read: %w", err)
+	}
+	return c, cc, nil
+}

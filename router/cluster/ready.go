@@ -1,0 +1,138 @@
+package cluster
+
+import (
+	"fmt"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// A Ready is what a Machine wants done. The Appends of all Readys are done in their order, so
+// are the Applys; everything else is free.
+type Ready struct {
+	Role   Role
+	Term   uint64
+	Leader uint64 // zero: none is known
+	Commit uint64
+
+	Send   []Message // now
+	Append *Append   // or nil
+	Apply  *Apply    // or nil
+	Fetch  *Fetch    // or nil
+}
+
+// An Append is for the disk.
+type Append struct {
+	Entries []Entry
+	Commit  uint64
+	Vote    *Vote // nil: as before
+	// After are messages for when all that is synced, with all Appends before it: those to
+	// this node go to Done, the others are sent. If there are none nothing need be synced.
+	After []Message
+}
+
+// An Apply is a piece of the history that nothing will change any more.
+type Apply struct {
+	Entries []Entry
+	after   Message
+}
+
+// Done is for Machine.Done once all of it is applied.
+func (a *Apply) Done() Message { return a.after }
+
+// A Fetch says that this node can only go on with the journal of another, which is the leader:
+// it begins anew with that one's.
+type Fetch struct {
+	From        uint64
+	Index, Term uint64 // what it has at least
+}
+
+// Ready is what is to be done now; false: nothing.
+func (m *Machine) Ready() (r Ready, ok bool) {
+	if !m.raft.HasReady() && m.fetch == nil {
+		return r, false
+	}
+	rd := m.raft.Ready()
+	if s := rd.SoftState; s != nil {
+		m.become(s)
+	}
+	s := m.raft.BasicStatus()
+	r = Ready{Role: m.role, Term: s.GetTerm(), Leader: m.leader, Commit: s.GetCommit(), Fetch: m.fetch}
+	m.fetch = nil
+	m.noteOwn(rd.Entries)
+	for _, state := range rd.ReadStates {
+		m.lease.answered(state.RequestCtx)
+	}
+	for _, msg := range rd.Messages {
+		switch msg.GetTo() {
+		case raft.LocalAppendThread:
+			r.Append = m.toAppend(msg, r.Commit)
+		case raft.LocalApplyThread:
+			r.Apply = &Apply{Entries: fromRaft(msg.GetEntries()), after: Message{msg.GetResponses()[0]}}
+		default:
+			r.Send = append(r.Send, Message{msg})
+		}
+	}
+	return r, true
+}
+
+// become takes in a new role or leader.
+func (m *Machine) become(s *raft.SoftState) {
+	was := m.role
+	m.leader = s.Lead
+	switch s.RaftState {
+	case raft.StateLeader:
+		m.role = Leading
+	case raft.StateFollower:
+		m.role = Following
+	default:
+		m.role = Campaigning
+	}
+	switch {
+	case m.role == Leading && was != Leading:
+		m.lease.begin()
+	case m.role != Leading:
+		m.lease.end()
+	}
+}
+
+// noteOwn keeps count of what a leader has added to the history: first an empty entry, by
+// which raft begins its term, then what was proposed.
+func (m *Machine) noteOwn(entries []*raftpb.Entry) {
+	if m.role != Leading || len(entries) == 0 {
+		return
+	}
+	last := entries[len(entries)-1].GetIndex()
+	switch {
+	case entries[0].GetTerm() != entries[len(entries)-1].GetTerm():
+		panic(fmt.Sprintf("a leader writes entries of the terms %d and %d", entries[0].GetTerm(), entries[len(entries)-1].GetTerm()))
+	case m.ledTerm != entries[0].GetTerm():
+		m.ledTerm = entries[0].GetTerm()
+		m.last, m.change = last, last // changes of before are applied with this one
+	case last != m.last:
+		panic(fmt.Sprintf("the last entry was to be %d, and is %d", m.last, last))
+	}
+}
+
+// toAppend is what raft has for the disk.
+func (m *Machine) toAppend(msg *raftpb.Message, commit uint64) *Append {
+	a := &Append{Entries: fromRaft(msg.GetEntries()), Commit: commit}
+	if v := (Vote{msg.GetTerm(), msg.GetVote()}); v.Term != 0 && v != m.vote {
+		m.vote = v
+		a.Vote = &v
+	}
+	for _, after := range msg.GetResponses() {
+		a.After = append(a.After, Message{after})
+	}
+	return a
+}
+
+// Done gives back what was to be told once something was synced or applied.
+func (m *Machine) Done(msg Message) error {
+	if msg.pb.GetType() == raftpb.MsgStorageApplyResp {
+		if n := len(msg.pb.GetEntries()); n > 0 {
+			m.store.applied = msg.pb.GetEntries()[n-1].GetIndex()
+		}
+	}
+	return m.raft.Step(msg.pb)
+}

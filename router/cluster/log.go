@@ -1,19 +1,12 @@
 package cluster
 
-// A Kind says what an Entry is.
-type Kind uint8
-
-// The kinds of entries.
-const (
-	Normal       Kind = iota // records of a journal, or nothing
-	ConfigChange             // a change of the members, see Change
-)
+import "polystalk/shard/record"
 
 // An Entry is one step of the history on which the members agree.
 type Entry struct {
 	Index, Term uint64
-	Kind        Kind
-	Data        []byte // never changed by anyone
+	Kind        record.EntryKind
+	Data        []byte // records, or a change of members; never changed by anyone
 }
 
 // A Log keeps entries on this node's disk. Append, Sync and GiveUp are called by one goroutine
@@ -32,9 +25,14 @@ type Log interface {
 	// knew when it was opened: what the Replica has of it already.
 	Committed() uint64
 
+	// Changes are the entries behind after, and up to Committed, that change the members.
+	Changes(after uint64) []Entry
+
 	// Append adds entries with indexes in a row. Those of the log from the first of them on
 	// are no longer there. All up to commit, as far as the log has it by then, is committed.
 	Append(list []Entry, commit uint64) error
 	// Sync makes durable what was appended.
 	Sync() error
+	// GiveUp is told of what a Floor says that the leader has given up, once that is applied.
+	GiveUp(b *record.Bottom)
 }

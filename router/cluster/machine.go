@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -18,6 +21,7 @@ const (
 	electionTicks  = 10
 	heartbeatTicks = 2
 	leaseTicks     = 8
+	fetchTicks     = 3 * electionTicks // within which who was told to fetch the journal begins
 )
 
 // Limits of what is under way.
@@ -63,20 +67,22 @@ type Vote struct{ Term, For uint64 }
 // timeout it waits for a leader, up to twice that. Who needs a run to be the same again gives
 // the process another source.
 type Machine struct {
-	id      uint64
-	raft    *raft.RawNode
-	store   *storage
-	tick    time.Duration
-	now     time.Duration // as of the last call
-	role    Role          // as of the last Ready, as are leader and vote
-	leader  uint64
-	vote    Vote
-	last    uint64 // Leading: the index of the last entry
-	change  uint64 // Leading: the index of the last change that was proposed
-	quiet   int    // so many ticks nobody is voted for
-	lease   lease
-	fetch   *Fetch
-	ledTerm uint64 // the last term in which it has led
+	id           uint64
+	raft         *raft.RawNode
+	store        *storage
+	tick         time.Duration
+	now          time.Duration // as of the last call
+	role         Role          // as of the last Ready, as are leader and vote
+	leader       uint64
+	vote         Vote
+	last         uint64 // Leading: the index of the last entry
+	change       uint64 // Leading: the index of the last change that was proposed
+	quiet        int    // so many ticks nobody is voted for
+	transferring int    // so many ticks until a hand-over counts as failed
+	lease        lease
+	fetching     map[uint64]int // ticks until a node is told again to fetch the journal
+	fetch        *Fetch
+	ledTerm      uint64 // the last term in which it has led
 }
 
 // ErrNotLeader is the error of what only a leader can do, and who hands over no longer.
@@ -86,21 +92,29 @@ var ErrNotLeader = errors.New("this node does not lead")
 // only begun to lead.
 var ErrBusy = errors.New("another change of the members is not done: ask again in a moment")
 
+// ErrSelf is the error of a leader that is to remove itself: the others might never hear that
+// this is committed, and wait for its vote.
+var ErrSelf = errors.New("this node leads: hand over first, and let the next leader remove it")
+
 // NewMachine makes one that goes on where its log and its vote have ended.
 func NewMachine(o Options) (*Machine, error) {
 	if !ValidID(o.ID) {
 		return nil, fmt.Errorf("%x is no id of a node", o.ID)
 	}
 	committed := max(o.Log.Committed(), o.Log.First())
-	known := max(committed, o.Members.Index) // a change was applied, so it was committed
+	members, err := o.Members.later(o.Log)
+	if err != nil {
+		return nil, err
+	}
+	known := max(committed, members.Index) // a change was applied, so it was committed
 	if known > o.Log.Last() {
 		return nil, fmt.Errorf("the log ends at entry %d, but %d was committed: this disk has lost what it had promised to keep; remove the node and let it join anew", o.Log.Last(), known)
 	}
 	m := &Machine{
-		id: o.ID, tick: o.Timeout / electionTicks, vote: o.Vote,
+		id: o.ID, tick: o.Timeout / electionTicks, vote: o.Vote, fetching: map[uint64]int{},
 		quiet: electionTicks, // it may have heard of a leader right before it stopped
 		store: &storage{
-			log: o.Log, members: o.Members, applied: committed,
+			log: o.Log, members: members, applied: committed,
 			hard: &raftpb.HardState{Term: new(o.Vote.Term), Vote: new(o.Vote.For), Commit: new(known)},
 		},
 	}
@@ -115,11 +129,10 @@ func NewMachine(o Options) (*Machine, error) {
 		MaxCommittedSizePerReady: applyingMax, MaxUncommittedEntriesSize: math.MaxUint64,
 		Logger: &logger{o.Logger},
 	}
-	var err error
 	if m.raft, err = raft.NewRawNode(config); err != nil {
 		return nil, err
 	}
-	if o.Members.soleVoter(o.ID) {
+	if members.soleVoter(o.ID) {
 		return m, m.raft.Campaign() // there is nobody whom it could disturb
 	}
 	return m, nil
@@ -130,8 +143,15 @@ func (m *Machine) Tick(now time.Duration) {
 	m.now = now
 	m.quiet = max(0, m.quiet-1)
 	m.raft.Tick()
-	if m.role == Leading && !m.lease.off {
+	m.tickFetching()
+	switch {
+	case m.role != Leading:
+	case !m.lease.off:
 		m.raft.ReadIndex(m.lease.ask(now))
+	case m.transferring > 0:
+		m.transferring--
+	default:
+		_ = m.Transfer(m.Successor()) // nothing has come of it: another may do better
 	}
 }
 
@@ -206,6 +226,8 @@ func (m *Machine) ProposeChange(c Change) (index uint64, err error) {
 		return 0, ErrNotLeader
 	case m.change > m.store.applied:
 		return 0, ErrBusy
+	case c.Kind == Remove && c.Member.ID == m.id:
+		return 0, ErrSelf
 	}
 	if _, err := m.store.members.After(c, m.last+1); err != nil {
 		return 0, err
@@ -224,7 +246,8 @@ func (m *Machine) ProposeChange(c Change) (index uint64, err error) {
 }
 
 // Transfer hands over to another voter: this node takes no proposals meanwhile, for one
-// timeout at most, and has no lease any more in this term, whatever comes of it.
+// timeout at most, and has no lease any more in this term, whatever comes of it. So it tries
+// again, with whoever is best then.
 func (m *Machine) Transfer(to uint64) error {
 	if m.role != Leading {
 		return ErrNotLeader
@@ -233,8 +256,21 @@ func (m *Machine) Transfer(to uint64) error {
 		return fmt.Errorf("%x is no other node that votes: see `polystalk cluster status`", to)
 	}
 	m.lease.end()
+	m.transferring = 2 * electionTicks
 	m.raft.TransferLeader(to)
 	return nil
+}
+
+// Successor is the voter that could take over soonest: it has answered not long ago, and has
+// most of the history. Zero if there is none.
+func (m *Machine) Successor() (best uint64) {
+	var most uint64
+	m.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
+		if id != m.id && kind == raft.ProgressTypePeer && p.RecentActive && p.Match >= most {
+			best, most = id, p.Match
+		}
+	})
+	return best
 }
 
 // LeaseUntil is the time, on the clock of Tick, until which no other node can lead. Zero if
@@ -244,14 +280,32 @@ func (m *Machine) LeaseUntil() time.Duration { return m.lease.until }
 // Unreachable tells it that messages to a node were lost.
 func (m *Machine) Unreachable(id uint64) { m.raft.ReportUnreachable(id) }
 
-// Fetched tells it what has become of a node that was to fetch the journal: until then nothing
-// is sent to it.
+// Fetching tells it that a node has begun to fetch the journal from this one: it is left alone
+// until Fetched.
+func (m *Machine) Fetching(id uint64) {
+	if _, is := m.fetching[id]; is {
+		m.fetching[id] = math.MaxInt
+	}
+}
+
+// Fetched tells it what has become of that.
 func (m *Machine) Fetched(id uint64, ok bool) {
+	delete(m.fetching, id)
 	status := raft.SnapshotFinish
 	if !ok {
 		status = raft.SnapshotFailure
 	}
 	m.raft.ReportSnapshot(id, status)
+}
+
+// tickFetching has those be told again who were told to fetch the journal, and have not begun:
+// until then raft sends them nothing else.
+func (m *Machine) tickFetching() {
+	for _, id := range slices.Sorted(maps.Keys(m.fetching)) {
+		if m.fetching[id]--; m.fetching[id] == 0 {
+			m.Fetched(id, false)
+		}
+	}
 }
 
 // Members are those as of the last change that was applied.

@@ -145,6 +145,21 @@ func (m *Members) After(c Change, index uint64) (*Members, error) {
 	return next, nil
 }
 
+// later is what the members are once a Log's changes are applied that it has read as
+// committed. A State that is older was about to be written.
+func (m *Members) later(log Log) (*Members, error) {
+	for _, e := range log.Changes(m.Index) {
+		c, _, err := parseChange(e.Data)
+		if err == nil {
+			m, err = m.After(c, e.Index)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("entry %d: %w", e.Index, err)
+		}
+	}
+	return m, nil
+}
+
 // mayAdd reports why a member cannot be added.
 func (m *Members) mayAdd(one *Member) error {
 	switch was := m.Named(one.Name); {
@@ -242,4 +257,39 @@ func parseChange(data []byte) (c Change, cc *raftpb.ConfChangeV2, err error) {
 		return c, nil, fmt.Errorf("a change of members cannot be read: %w", err)
 	}
 	return c, cc, nil
+}
+
+// Encode is the members as bytes: their index, how many, each.
+func (m *Members) Encode() []byte {
+	b := binary.LittleEndian.AppendUint64(nil, m.Index)
+	b = append(b, byte(len(m.List)))
+	for i := range m.List {
+		b = m.List[i].appendTo(b)
+	}
+	return b
+}
+
+// DecodeMembers is the opposite, of bytes that nobody vouches for.
+func DecodeMembers(b []byte) (*Members, error) {
+	if len(b) < 9 {
+		return nil, fmt.Errorf("the members: %w", errShort)
+	}
+	m := &Members{Index: binary.LittleEndian.Uint64(b)}
+	n := int(b[8])
+	b = b[9:]
+	for range n {
+		var one Member
+		var err error
+		if one, b, err = takeMember(b); err != nil {
+			return nil, fmt.Errorf("the members: %w", err)
+		}
+		if len(m.List) > 0 && m.List[len(m.List)-1].ID >= one.ID || !ValidID(one.ID) {
+			return nil, fmt.Errorf("the members are not in order: %x", one.ID)
+		}
+		m.List = append(m.List, one)
+	}
+	if len(b) > 0 {
+		return nil, fmt.Errorf("%d bytes follow the members", len(b))
+	}
+	return m, nil
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 
 	"go.etcd.io/raft/v3"
@@ -34,6 +35,7 @@ type Append struct {
 // An Apply is a piece of the history that nothing will change any more.
 type Apply struct {
 	Entries []Entry
+	Own     uint64 // the term in which this node leads; zero: it does not
 	after   Message
 }
 
@@ -68,8 +70,11 @@ func (m *Machine) Ready() (r Ready, ok bool) {
 		case raft.LocalAppendThread:
 			r.Append = m.toAppend(msg, r.Commit)
 		case raft.LocalApplyThread:
-			r.Apply = &Apply{Entries: fromRaft(msg.GetEntries()), after: Message{msg.GetResponses()[0]}}
+			r.Apply = &Apply{Entries: fromRaft(msg.GetEntries()), Own: m.Leads(), after: Message{msg.GetResponses()[0]}}
 		default:
+			if msg.GetType() == raftpb.MsgSnap {
+				m.fetching[msg.GetTo()] = fetchTicks
+			}
 			r.Send = append(r.Send, Message{msg})
 		}
 	}
@@ -93,6 +98,7 @@ func (m *Machine) become(s *raft.SoftState) {
 		m.lease.begin()
 	case m.role != Leading:
 		m.lease.end()
+		clear(m.fetching)
 	}
 }
 
@@ -127,6 +133,14 @@ func (m *Machine) toAppend(msg *raftpb.Message, commit uint64) *Append {
 	return a
 }
 
+// Leads is the term in which this node leads, as of the last Ready; zero if it does not.
+func (m *Machine) Leads() uint64 {
+	if m.role != Leading {
+		return 0
+	}
+	return m.ledTerm
+}
+
 // Done gives back what was to be told once something was synced or applied.
 func (m *Machine) Done(msg Message) error {
 	if msg.pb.GetType() == raftpb.MsgStorageApplyResp {
@@ -134,5 +148,8 @@ func (m *Machine) Done(msg Message) error {
 			m.store.applied = msg.pb.GetEntries()[n-1].GetIndex()
 		}
 	}
-	return m.raft.Step(msg.pb)
+	if err := m.raft.Step(msg.pb); err != nil && !errors.Is(err, raft.ErrStepPeerNotFound) {
+		return err
+	}
+	return nil // who is no member yet, or no longer, hears nothing of itself
 }

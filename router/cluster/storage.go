@@ -3,6 +3,8 @@ package cluster
 import (
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
+
+	"polystalk/shard/record"
 )
 
 // A storage is a Log as raft sees it. Its first entry is the one behind Log.First, since raft
@@ -77,10 +79,7 @@ func toRaft(list []Entry) []*raftpb.Entry {
 	all := make([]*raftpb.Entry, len(list))
 	for i := range list {
 		e, b := &list[i], &bodies[i]
-		b.Index, b.Term, b.Type = new(e.Index), new(e.Term), raftpb.EntryNormal.Enum()
-		if e.Kind == ConfigChange {
-			b.Type = raftpb.EntryConfChangeV2.Enum()
-		}
+		b.Index, b.Term, b.Type = new(e.Index), new(e.Term), raftpb.EntryType(e.Kind).Enum() // numbered alike
 		if len(e.Data) > 0 {
 			b.Data = e.Data
 		}
@@ -93,10 +92,7 @@ func toRaft(list []Entry) []*raftpb.Entry {
 func fromRaft(all []*raftpb.Entry) []Entry {
 	list := make([]Entry, len(all))
 	for i, b := range all {
-		list[i] = Entry{Index: b.GetIndex(), Term: b.GetTerm(), Data: b.GetData()}
-		if b.GetType() != raftpb.EntryNormal {
-			list[i].Kind = ConfigChange
-		}
+		list[i] = Entry{Index: b.GetIndex(), Term: b.GetTerm(), Kind: record.EntryKind(b.GetType()), Data: b.GetData()}
 	}
 	return list
 }

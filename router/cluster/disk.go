@@ -1,0 +1,42 @@
+package cluster
+
+// A disk does the Appends of a Machine: one goroutine uses it. An error ends the node: what
+// was not synced may be there or not, and nothing of it was told.
+type disk struct {
+	log   Log
+	state *State
+	dirty bool // something was appended and not synced
+}
+
+// do does a list of Appends with one sync, and gives what may be told then. That a vote is
+// on the disk before what follows it, or behind, is all the same: nothing leaves in between.
+func (d *disk) do(list []*Append) (after []Message, err error) {
+	var vote *Vote
+	for _, a := range list {
+		if a.Vote != nil {
+			vote = a.Vote
+		}
+		if len(a.Entries) > 0 {
+			d.dirty = true
+			if err := d.log.Append(a.Entries, a.Commit); err != nil {
+				return nil, err
+			}
+		}
+		after = append(after, a.After...)
+	}
+	if len(after) == 0 && vote == nil {
+		return nil, nil // what was appended is synced with the next that somebody waits for
+	}
+	if vote != nil {
+		if err := d.state.SaveVote(*vote); err != nil {
+			return nil, err
+		}
+	}
+	if d.dirty {
+		if err := d.log.Sync(); err != nil {
+			return nil, err
+		}
+		d.dirty = false
+	}
+	return after, nil
+}

@@ -1,0 +1,142 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"polystalk/shard/commit"
+)
+
+// An engine is a Machine with what does its work, without anybody who drives it: a Node does
+// that with goroutines, a Hand with one.
+type engine struct {
+	machine   *Machine
+	disk      *disk
+	applier   *applier
+	proposals *Proposals
+	self      uint64
+
+	send  func(Message)
+	fetch func(Fetch)
+
+	leading    atomic.Uint64 // the term in which it leads, or zero
+	promoted   atomic.Uint64 // the term in which the replica leads, or zero
+	leaseUntil atomic.Int64  // as Machine.LeaseUntil
+}
+
+// ErrRemoved ends a node that is no member any more.
+var ErrRemoved = errors.New("this node was removed from the cluster: to have it back, let it join anew with an empty directory")
+
+// newEngine makes one.
+func newEngine(o *Options, state *State, replica Replica) (*engine, error) {
+	o.Vote, o.Members = state.Vote(), state.Members()
+	m, err := NewMachine(*o)
+	if err != nil {
+		return nil, err
+	}
+	if err := state.SaveMembers(m.Members()); err != nil {
+		return nil, err
+	}
+	e := &engine{machine: m, self: o.ID, disk: &disk{log: o.Log, state: state}}
+	e.applier = &applier{
+		log: o.Log, state: state, replica: replica, members: m.Members(),
+		leads: e.leading.Load, promoting: e.promoted.Store,
+	}
+	return e, nil
+}
+
+// receive takes a message from a peer. Whatever is wrong with it is the peer's affair, but what
+// raft cannot go on with is ours.
+func (e *engine) receive(msg Message) (err error) {
+	defer e.recovered(&err)
+	_ = e.machine.Receive(msg)
+	return nil
+}
+
+// done gives something back to the Machine.
+func (e *engine) done(msg Message) (err error) {
+	defer e.recovered(&err)
+	return e.machine.Done(msg)
+}
+
+// recovered makes an error of what raft panics with: a log that has lost what it had promised.
+func (e *engine) recovered(err *error) {
+	if r := recover(); r != nil {
+		if f, is := r.(error); is {
+			*err = fmt.Errorf("the log does not go with those of the others: %w", f)
+			return
+		}
+		*err = fmt.Errorf("the log does not go with those of the others, so remove this node and let it join anew: %v", r)
+	}
+}
+
+// change is applier.change, for who may use the Machine.
+func (e *engine) change(entry *Entry, next *Members) (err error) {
+	defer e.recovered(&err)
+	if err := e.machine.ApplyChange(entry, next); err != nil {
+		return err
+	}
+	if next.Find(e.self) == nil {
+		return &commit.Failure{Cause: commit.Disk, Err: ErrRemoved}
+	}
+	return nil
+}
+
+// turn proposes what waits, and gets what is to be done until there is nothing more: what is to
+// be sent is sent. It publishes who leads, and until when, before that.
+func (e *engine) turn(appends []*Append, applies []*Apply) (_ []*Append, _ []*Apply, err error) {
+	defer e.recovered(&err)
+	for {
+		e.propose()
+		r, ok := e.machine.Ready()
+		e.publish()
+		if !ok {
+			break
+		}
+		for _, msg := range r.Send {
+			e.send(msg)
+		}
+		if r.Append != nil {
+			appends = append(appends, r.Append)
+		}
+		if r.Apply != nil {
+			applies = append(applies, r.Apply)
+		}
+		if r.Fetch != nil {
+			e.fetch(*r.Fetch)
+		}
+	}
+	if t := e.promoted.Load(); t != 0 && t != e.leading.Load() {
+		return appends, applies, errDeposed
+	}
+	return appends, applies, nil
+}
+
+// propose gives the Machine what the journal wants in the history. While it hands over, that
+// waits: either it leads no longer, or goes on.
+func (e *engine) propose() {
+	if e.machine.Leads() == 0 {
+		return
+	}
+	list := e.proposals.take()
+	if len(list) == 0 {
+		return
+	}
+	first, err := e.machine.Propose(list)
+	if err != nil {
+		e.proposals.giveBack(list)
+		return
+	}
+	e.proposals.accepted(list, first)
+}
+
+// publish tells others what the Machine knows of leading.
+func (e *engine) publish() {
+	e.leading.Store(e.machine.Leads())
+	e.leaseUntil.Store(int64(e.machine.LeaseUntil()))
+}
+
+// leased reports whether nobody else can lead at a time.
+func (e *engine) leased(now time.Duration) bool { return int64(now) < e.leaseUntil.Load() }

@@ -1,0 +1,127 @@
+package cluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"polystalk/shard/journal/fakedisk"
+	"polystalk/shard/record"
+)
+
+// A memLog is a Log in memory as a journal has it: entries are appended, and one stands for all
+// from its index on that stand before it. A stop forgets some of what was not synced.
+type memLog struct {
+	batches []batch // as they stand on the disk
+	synced  int     // so many are durable
+
+	first     uint64
+	firstTerm uint64
+	entries   []Entry // what batches make of it, behind first
+	committed uint64  // as it was opened
+	lazy      bool    // Sync does nothing
+	broken    bool    // Sync fails
+}
+
+// A batch is an entry as it was appended, with what was committed then.
+type batch struct {
+	Entry
+	commit uint64
+}
+
+func (l *memLog) First() uint64     { return l.first }
+func (l *memLog) Last() uint64      { return l.first + uint64(len(l.entries)) }
+func (l *memLog) Committed() uint64 { return l.committed }
+
+func (l *memLog) Term(i uint64) (uint64, error) {
+	if i < l.first || i > l.Last() {
+		return 0, fmt.Errorf("entry %d of %d…%d", i, l.first, l.Last())
+	}
+	if i == l.first {
+		return l.firstTerm, nil
+	}
+	return l.entries[i-l.first-1].Term, nil
+}
+
+func (l *memLog) Read(lo, hi uint64, size int) (list []Entry, err error) {
+	if lo <= l.first || hi > l.Last()+1 {
+		return nil, fmt.Errorf("entries %d…%d of %d…%d", lo, hi, l.first, l.Last())
+	}
+	for _, e := range l.entries[lo-l.first-1 : hi-l.first-1] {
+		if size -= len(e.Data); size < 0 && len(list) > 0 {
+			break
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+func (l *memLog) Changes(after uint64) (list []Entry) {
+	for _, e := range l.entries {
+		if e.Index > after && e.Index <= l.committed && e.Kind != record.Normal {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+func (l *memLog) Append(list []Entry, commit uint64) error {
+	for _, e := range list {
+		l.batches = append(l.batches, batch{e, min(commit, e.Index)})
+		l.take(e)
+	}
+	return nil
+}
+
+// take has an entry stand for all from its index on.
+func (l *memLog) take(e Entry) {
+	if e.Index <= l.first || e.Index > l.Last()+1 {
+		panic(fmt.Sprintf("entry %d does not follow %d…%d", e.Index, l.first, l.Last()))
+	}
+	l.entries = append(l.entries[:e.Index-l.first-1:e.Index-l.first-1], e)
+}
+
+func (l *memLog) Sync() error {
+	if l.broken {
+		return fakedisk.ErrDead
+	}
+	if !l.lazy {
+		l.synced = len(l.batches)
+	}
+	return nil
+}
+
+func (l *memLog) GiveUp(b *record.Bottom) { l.compact(b.Index) }
+
+// compact forgets all before an index, but for its term.
+func (l *memLog) compact(first uint64) {
+	if first <= l.first || first > l.Last() {
+		return
+	}
+	l.firstTerm, _ = l.Term(first)
+	l.entries = l.entries[first-l.first:]
+	l.first = first
+}
+
+// stop is a power cut: some of what was not synced is lost. What is left is opened again.
+func (l *memLog) stop(rng *rand.Rand) *memLog {
+	n := l.synced + rng.IntN(len(l.batches)-l.synced+1)
+	m := &memLog{batches: l.batches[:n:n], synced: n}
+	for _, b := range m.batches {
+		m.take(b.Entry)
+		m.committed = max(m.committed, b.commit)
+	}
+	m.compact(min(l.first, m.committed)) // segments are given up once, and not brought back
+	return m
+}
+
+// copyOf is another node's log up to what that one has synced: what a stream of its journal
+// brings.
+func (l *memLog) copyOf() *memLog {
+	m := &memLog{batches: l.batches[:l.synced:l.synced], synced: l.synced}
+	for _, b := range m.batches {
+		m.take(b.Entry)
+		m.committed = max(m.committed, b.commit)
+	}
+	m.compact(min(l.first, m.committed))
+	return m
+}

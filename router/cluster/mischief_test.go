@@ -1,0 +1,221 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+)
+
+// client has whoever leads do something now and then.
+func (w *world) client() error {
+	if w.still {
+		return nil
+	}
+	w.in(time.Duration(20+w.rng.IntN(300)), w.client)
+	for _, s := range w.nodes {
+		if s.hand == nil || s.away || s.hand.Leads() == 0 || !s.hand.Proposals().Room() {
+			continue
+		}
+		var err error
+		if w.rng.IntN(40) == 0 && len(w.history) > 5 {
+			err = s.rep.giveUp(min(s.hand.Machine().store.applied, s.log.first+uint64(w.rng.IntN(60))))
+		} else {
+			err = s.rep.do(w.rng.IntN(4), 1+w.rng.IntN(2))
+		}
+		if err == nil {
+			err = s.hand.Propose()
+		}
+		if err := s.after(err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mischief has something go wrong now and then, or an operator want something.
+func (w *world) mischief() error {
+	if w.calm {
+		return nil
+	}
+	w.in(time.Duration(w.rng.IntN(2*int(timeoutTime))), w.mischief)
+	s := w.nodes[w.rng.IntN(len(w.nodes))]
+	switch w.rng.IntN(14) {
+	case 0, 1, 2:
+		if s.hand != nil {
+			return s.stop(true)
+		}
+	case 3:
+		if s.hand != nil && !s.away {
+			s.away = true
+			w.tell("node %d stands still", s.id)
+			w.in(time.Duration(w.rng.IntN(6*int(timeoutTime))), s.goOn)
+		}
+	case 4, 5:
+		w.isolate(s)
+	case 6:
+		for range 3 {
+			w.cut[[2]uint64{1 + w.rng.Uint64N(uint64(len(w.nodes))), 1 + w.rng.Uint64N(uint64(len(w.nodes)))}] = true
+		}
+	case 7, 8, 9:
+		clear(w.cut)
+	case 10:
+		return w.transfer(s)
+	default:
+		return w.changeMembers(s)
+	}
+	return nil
+}
+
+func (s *simNode) goOn() error {
+	s.away = false
+	return nil
+}
+
+// isolate cuts the links of a node, from it, to it or both.
+func (w *world) isolate(s *simNode) {
+	how := w.rng.IntN(3)
+	w.tell("node %d is cut off, way %d", s.id, how)
+	for _, o := range w.nodes {
+		if how != 1 {
+			w.cut[[2]uint64{s.id, o.id}] = true
+		}
+		if how != 0 {
+			w.cut[[2]uint64{o.id, s.id}] = true
+		}
+	}
+}
+
+// leader is one that takes itself for it.
+func (w *world) leader() *simNode {
+	for _, s := range w.nodes {
+		if s.hand != nil && !s.away && s.hand.Leads() != 0 {
+			return s
+		}
+	}
+	return nil
+}
+
+func (w *world) transfer(to *simNode) error {
+	s := w.leader()
+	if s == nil {
+		return nil
+	}
+	return s.after(s.hand.Do(func(m *Machine) {
+		if m.Transfer(to.id) == nil {
+			w.transfers++
+			w.tell("node %d hands over to %d", s.id, to.id)
+		}
+	}))
+}
+
+// changeMembers has a member come, vote, move or go.
+func (w *world) changeMembers(other *simNode) error {
+	s := w.leader()
+	if s == nil {
+		return nil
+	}
+	m := s.hand.Machine().Members()
+	c := Change{Member: Member{ID: other.id, Name: other.name, Addr: "x"}}
+	switch one := m.Find(other.id); {
+	case one == nil && other.life == 0:
+		c.Kind = Add
+	case one == nil:
+		return nil // an id is used once
+	case other.gone && other.life == 0:
+		return other.join(s)
+	case !one.Voter:
+		c.Kind = Promote
+	case m.Voters() > 3 || m.Voters() > 1 && w.rng.IntN(3) == 0:
+		c.Kind = Remove
+	default:
+		c.Kind, c.Member.Addr = Move, "y"
+	}
+	return s.after(s.hand.Do(func(m *Machine) {
+		if _, err := m.ProposeChange(c); err == nil {
+			w.changes++
+			w.tell("node %d proposes %+v", s.id, c)
+		}
+	}))
+}
+
+// join has a new node begin with the journal of the leader.
+func (s *simNode) join(leader *simNode) error {
+	s.gone = false
+	s.log = leader.log.copyOf()
+	s.create(leader.hand.Machine().Members())
+	s.w.tell("node %d joins", s.id)
+	return s.start()
+}
+
+// saved is what a State had.
+type saved struct {
+	vote    Vote
+	members *Members
+}
+
+// sabotage has a node that starts do wrong.
+func (s *simNode) sabotage() {
+	m := s.hand.engine.machine
+	switch s.w.fault {
+	case noSilence:
+		m.quiet = 0
+	case longLease:
+		m.lease.length *= 2
+	case entriesNotSynced:
+		s.log.lazy = true
+	case ownTwice:
+		s.hand.engine.applier.replica = twice{s.rep}
+	}
+}
+
+// spoil has a node that has stopped find less, or more, than it had.
+func (s *simNode) spoil() error {
+	if s.w.fault == commitBeyond {
+		s.log.committed = s.log.Last()
+	}
+	if s.w.fault != voteNotSynced && s.w.fault != membersLate {
+		return nil
+	}
+	st, err := OpenState(s.disk)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	if s.w.fault == voteNotSynced {
+		return st.SaveVote(s.was.vote)
+	}
+	return st.SaveMembers(s.was.members)
+}
+
+// twice is a replica that is given again what it has done itself as the leader.
+type twice struct{ *simReplica }
+
+func (t twice) Lead() error {
+	a := t.s.hand.engine.applier
+	err := t.simReplica.Lead()
+	a.led = 0 // as if it did not
+	return err
+}
+
+// TestFaultyNodesAreSeen: what a node must not do breaks a rule before many seeds.
+func TestFaultyNodesAreSeen(t *testing.T) {
+	for name, f := range map[string]fault{
+		"a vote is told before it is synced":      voteNotSynced,
+		"entries are told before they are synced": entriesNotSynced,
+		"no silence after a start":                noSilence,
+		"a reply before the commit":               replyEarly,
+		"own entries are applied again":           ownTwice,
+		"a commit beyond the log":                 commitBeyond,
+		"a lease that is too long":                longLease,
+		"members that are not synced":             membersLate,
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(2000) {
+				if err := newWorld(t, seed+1, f).run(); err != nil {
+					t.Logf("seed %d: %v", seed+1, err)
+					return
+				}
+			}
+			t.Error("no seed has shown it")
+		})
+	}
+}

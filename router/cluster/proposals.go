@@ -1,0 +1,173 @@
+package cluster
+
+import (
+	"fmt"
+	"sync"
+)
+
+// Limits of proposals that are not committed: beyond either the journal waits, so that its
+// next entry holds more. One at a time would double the latency of a slow disk; many more
+// gain nothing.
+const (
+	proposedMax  = 64
+	proposedSize = 8 << 20
+)
+
+// Proposals are what a leading journal wants in the history, in order. They are a
+// journal.Proposer: one goroutine calls Propose and End, the Node takes from them, and reports
+// what was committed.
+type Proposals struct {
+	// acknowledge tells the journal that everything up to commit n is safe.
+	acknowledge func(n uint64) error
+	// wake tells that there is something to take.
+	wake func()
+	// leased reports whether nobody else can lead.
+	leased func() bool
+	// manual: Propose never waits; who drives the node asks Room before.
+	manual bool
+
+	mu     sync.Mutex
+	room   sync.Cond
+	failed error
+	queue  [][]byte   // to be taken, oldest first
+	taken  []proposal // not committed, oldest first
+	bytes  int        // in both
+	number uint64     // of proposals so far
+	done   uint64     // of them, so many are committed
+	ends   []ending   // not acknowledged, oldest first
+}
+
+// A proposal is one that a Machine has accepted.
+type proposal struct {
+	index uint64
+	size  int
+}
+
+// An ending is where a commit ends.
+type ending struct {
+	commit uint64
+	behind uint64 // so many proposals
+}
+
+func newProposals(acknowledge func(uint64) error, wake func(), leased func() bool, manual bool) *Proposals {
+	p := &Proposals{acknowledge: acknowledge, wake: wake, leased: leased, manual: manual}
+	p.room.L = &p.mu
+	return p
+}
+
+// Propose adds an entry of commit n. It waits while much is under way. The data is not the
+// caller's any more.
+func (p *Proposals) Propose(data []byte, n uint64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for !p.manual && p.failed == nil && !p.hasRoom() {
+		p.room.Wait()
+	}
+	if p.failed != nil {
+		return p.failed
+	}
+	if k := len(p.ends); k > 0 && p.ends[k-1].commit >= n {
+		panic(fmt.Sprintf("commit %d goes on after commit %d has ended", n, p.ends[k-1].commit))
+	}
+	p.queue = append(p.queue, data)
+	p.bytes += len(data)
+	p.number++
+	p.wake()
+	return nil
+}
+
+// hasRoom reports whether another proposal may be added; mu is held.
+func (p *Proposals) hasRoom() bool {
+	return len(p.queue)+len(p.taken) < proposedMax && p.bytes < proposedSize
+}
+
+// Room reports whether Propose would not wait.
+func (p *Proposals) Room() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hasRoom()
+}
+
+// End says that commit n has no more entries: it is acknowledged once all are committed.
+func (p *Proposals) End(n uint64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failed != nil {
+		return p.failed
+	}
+	p.ends = append(p.ends, ending{n, p.number})
+	return p.acknowledgeAll()
+}
+
+// Wanted reports whether a commit is to have an entry though it has no records: who leads
+// without a lease learns only so that it still does.
+func (p *Proposals) Wanted() bool { return !p.leased() }
+
+// take gives what is to be proposed, all of it.
+func (p *Proposals) take() [][]byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := p.queue
+	p.queue = nil
+	return q
+}
+
+// giveBack puts back what was taken, because it cannot be proposed now.
+func (p *Proposals) giveBack(list [][]byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queue = append(list, p.queue...)
+}
+
+// accepted notes that what was taken has indexes from first on.
+func (p *Proposals) accepted(list [][]byte, first uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, d := range list {
+		p.taken = append(p.taken, proposal{first + uint64(i), len(d)})
+	}
+}
+
+// committed notes that all up to an index is committed, and acknowledges what ends there.
+func (p *Proposals) committed(index uint64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.taken) > 0 && p.taken[0].index <= index {
+		p.bytes -= p.taken[0].size
+		p.taken = p.taken[1:]
+		p.done++
+	}
+	p.room.Signal()
+	return p.acknowledgeAll()
+}
+
+// acknowledgeAll acknowledges the last commit all of whose entries are committed; mu is held,
+// so that commits are told in their order.
+func (p *Proposals) acknowledgeAll() error {
+	var last uint64
+	for len(p.ends) > 0 && p.ends[0].behind <= p.done {
+		last = p.ends[0].commit
+		p.ends = p.ends[1:]
+	}
+	if last == 0 || p.failed != nil {
+		return nil
+	}
+	return p.acknowledge(last)
+}
+
+// fail has everybody who proposes get an error, now and later, and acknowledges nothing more.
+func (p *Proposals) fail(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failed == nil {
+		p.failed = err
+	}
+	p.room.Broadcast()
+}
+
+// outstanding is how many are not committed, and their bytes.
+func (p *Proposals) outstanding() (n, bytes int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.queue) + len(p.taken), p.bytes
+}

@@ -1,0 +1,218 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"slices"
+	"sync"
+
+	"polystalk/shard/journal"
+)
+
+// StateName is the file of a State. A directory that has it is a node's: whoever starts on it
+// is that node, or nobody.
+const StateName = "cluster.state"
+
+// A State is two slots, written in turn: what a write leaves half done is not the other one.
+// All of both is written when the file is made, so that also a full disk takes a vote.
+//
+//	0       4         8      16         24      32      40     48      49
+//	+-------+---------+------+----------+-------+-------+------+-------+------+---------+
+//	| magic | crc u32 | seq  | cluster  | node  | term  | vote | n u8  | name | members |
+//	+-------+---------+------+----------+-------+-------+------+-------+------+---------+
+//
+// magic is "PSC1"; crc is the CRC-32C of all of the slot behind it; members are as Members.Encode
+// has them. Numbers are little-endian, what is left of a slot is zero.
+const (
+	slotSize  = 4096
+	slotMagic = "PSC1"
+	slotHead  = 48
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// An Identity is which node of which cluster a directory is. Both ids are random.
+type Identity struct {
+	Cluster, Node uint64
+	Name          string // the node's, for operators
+}
+
+// A State is what a node must not forget besides its log: who it is, how it has voted, and who
+// the others are. It may be used by several goroutines.
+type State struct {
+	mu       sync.Mutex
+	file     journal.File
+	seq      uint64
+	identity Identity
+	vote     Vote
+	members  *Members
+	failed   error // a sync that has failed means nothing when it is tried again
+}
+
+// CreateState makes the State of a directory that has none. Nothing of it is there unless all
+// of it is.
+func CreateState(d journal.Disk, id Identity, vote Vote, members *Members) (*State, error) {
+	if err := fits("the name", id.Name, nameMax); err != nil {
+		return nil, err
+	}
+	if id.Cluster == 0 || !ValidID(id.Node) {
+		return nil, fmt.Errorf("cluster %x, node %x: no such ids are given out", id.Cluster, id.Node)
+	}
+	const temporary = StateName + ".new"
+	if err := d.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", temporary, err)
+	}
+	f, err := d.Create(temporary)
+	if err != nil {
+		return nil, fmt.Errorf("making %s: %w", StateName, err)
+	}
+	s := &State{file: f, identity: id, vote: vote, members: members}
+	for range 2 {
+		err = errors.Join(err, s.write())
+	}
+	if err == nil {
+		err = d.Rename(temporary, StateName)
+	}
+	if err == nil {
+		err = d.Sync()
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("making %s: %w", StateName, err)
+	}
+	return s, nil
+}
+
+// OpenState opens that of a directory; the error is fs.ErrNotExist if there is none.
+func OpenState(d journal.Disk) (*State, error) {
+	f, err := d.Open(StateName)
+	if err != nil {
+		return nil, err
+	}
+	s := &State{file: f}
+	var b [slotSize]byte
+	var damage error
+	for i := range int64(2) {
+		if _, err := f.ReadAt(b[:], i*slotSize); err != nil && !errors.Is(err, io.EOF) {
+			f.Close()
+			return nil, fmt.Errorf("reading %s: %w", StateName, err)
+		}
+		damage = errors.Join(damage, s.take(b[:]))
+	}
+	if s.members == nil {
+		f.Close()
+		return nil, fmt.Errorf("%s is damaged, so this node cannot know how it has voted (%w): remove the node by `polystalk cluster remove` at another one, then let it join anew with an empty directory", StateName, damage)
+	}
+	return s, nil
+}
+
+// take reads a slot, if it is whole and newer than what is known.
+func (s *State) take(b []byte) error {
+	if string(b[:4]) != slotMagic {
+		return errors.New("a slot does not begin as it should")
+	}
+	if binary.LittleEndian.Uint32(b[4:]) != crc32.Checksum(b[8:], castagnoli) {
+		return errors.New("a slot's checksum is another")
+	}
+	seq := binary.LittleEndian.Uint64(b[8:])
+	if seq < s.seq {
+		return nil
+	}
+	name, rest, err := takeString(b[slotHead:])
+	if err != nil {
+		return err
+	}
+	size := 0
+	if len(rest) > 2 {
+		size = int(binary.LittleEndian.Uint16(rest))
+	}
+	if size == 0 || len(rest) < 2+size {
+		return errShort
+	}
+	members, err := DecodeMembers(rest[2 : 2+size])
+	if err != nil {
+		return err
+	}
+	s.seq, s.members = seq, members
+	s.identity = Identity{binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:]), name}
+	s.vote = Vote{binary.LittleEndian.Uint64(b[32:]), binary.LittleEndian.Uint64(b[40:])}
+	return nil
+}
+
+// write makes the next slot, durably.
+func (s *State) write() error {
+	if s.failed != nil {
+		return s.failed
+	}
+	b := make([]byte, 0, slotSize)
+	b = append(b, slotMagic...)
+	b = append(b, 0, 0, 0, 0)
+	for _, n := range []uint64{s.seq + 1, s.identity.Cluster, s.identity.Node, s.vote.Term, s.vote.For} {
+		b = binary.LittleEndian.AppendUint64(b, n)
+	}
+	b = append(append(b, byte(len(s.identity.Name))), s.identity.Name...)
+	members := s.members.Encode()
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(members)))
+	b = append(b, members...)
+	if len(b) > slotSize {
+		return fmt.Errorf("%s has room for %d bytes, and %d are wanted: remove members that are no longer there", StateName, slotSize, len(b))
+	}
+	b = b[:slotSize]
+	binary.LittleEndian.PutUint32(b[4:], crc32.Checksum(b[8:], castagnoli))
+	if _, err := s.file.WriteAt(b, int64((s.seq+1)%2)*slotSize); err != nil {
+		s.failed = fmt.Errorf("writing %s: %w", StateName, err)
+		return s.failed
+	}
+	if err := s.file.Sync(); err != nil {
+		s.failed = fmt.Errorf("syncing %s: %w", StateName, err)
+		return s.failed
+	}
+	s.seq++
+	return nil
+}
+
+// Identity is who the node is.
+func (s *State) Identity() Identity { return s.identity }
+
+// Vote is how it has voted last.
+func (s *State) Vote() Vote {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.vote
+}
+
+// Members are the members, as they were saved last.
+func (s *State) Members() *Members {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.members
+}
+
+// SaveVote makes a vote durable. After an error nothing is saved any more.
+func (s *State) SaveVote(v Vote) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.vote == v {
+		return nil
+	}
+	s.vote = v
+	return s.write()
+}
+
+// SaveMembers makes the members durable. After an error nothing is saved any more.
+func (s *State) SaveMembers(m *Members) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.members.Index == m.Index && slices.Equal(s.members.List, m.List) {
+		return nil
+	}
+	s.members = m
+	return s.write()
+}
+
+// Close closes the file.
+func (s *State) Close() error { return s.file.Close() }

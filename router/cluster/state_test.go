@@ -1,0 +1,116 @@
+package cluster
+
+import (
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"polystalk/shard/journal/fakedisk"
+)
+
+var twoMembers = &Members{Index: 7, List: []Member{
+	{ID: 3, Name: "a", Addr: "127.0.0.1:1", Voter: true},
+	{ID: 9, Name: "b", Addr: "127.0.0.1:2", Standby: true},
+}}
+
+// TestStateOutlivesAnyStop: whatever was saved is there after the power is cut at any operation
+// of the disk, and whatever else is there was about to be saved.
+func TestStateOutlivesAnyStop(t *testing.T) {
+	for seed := range uint64(2000) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		d := fakedisk.New(seed)
+		d.CrashAt = 1 + rng.IntN(40)
+		id := Identity{Cluster: 11, Node: 3, Name: "a"}
+		saved, tried := Vote{}, Vote{}
+		s, err := CreateState(d, id, Vote{}, twoMembers)
+		made := err == nil
+		for err == nil {
+			tried.Term += uint64(rng.IntN(3))
+			tried.For = uint64(rng.IntN(3))
+			if err = s.SaveVote(tried); err == nil {
+				saved = tried
+			}
+		}
+		d.Cut()
+		d.CrashAt = 0
+		s, err = OpenState(d)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && !made:
+			if s, err = CreateState(d, id, Vote{}, twoMembers); err != nil {
+				t.Fatalf("seed %d: it cannot be made after a stop: %v", seed, err)
+			}
+		case err != nil:
+			t.Fatalf("seed %d: %v", seed, err)
+		case s.Vote() != saved && s.Vote() != tried:
+			t.Fatalf("seed %d: the vote is %v, %v was saved and %v tried", seed, s.Vote(), saved, tried)
+		}
+		if s.Identity() != id || len(s.Members().List) != 2 || s.Members().Index != 7 || *s.Members().Find(9) != twoMembers.List[1] {
+			t.Fatalf("seed %d: %+v %+v", seed, s.Identity(), s.Members())
+		}
+	}
+}
+
+// TestStateOnAFullDisk: once it is made it needs no more room.
+func TestStateOnAFullDisk(t *testing.T) {
+	d := fakedisk.New(1)
+	s, err := CreateState(d, Identity{1, 3, "a"}, Vote{}, twoMembers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Limit = d.Size()
+	for term := range uint64(5) {
+		if err := s.SaveVote(Vote{term + 1, 3}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.SaveMembers(&Members{Index: 8, List: twoMembers.List[:1]}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDamagedStateIsRefused: a node that does not know how it has voted must not vote.
+func TestDamagedStateIsRefused(t *testing.T) {
+	d := fakedisk.New(1)
+	s, err := CreateState(d, Identity{1, 3, "a"}, Vote{}, twoMembers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SaveVote(Vote{4, 9}); err != nil {
+		t.Fatal(err)
+	}
+	f := d.Entries[StateName]
+	newest := int(s.seq % 2)
+	f.Data[newest*slotSize+60] ^= 1
+	if s, err := OpenState(d); err != nil || s.Vote() == (Vote{4, 9}) {
+		t.Fatalf("with the newer slot damaged: %v", err)
+	}
+	f.Data[(1-newest)*slotSize] ^= 1
+	if _, err := OpenState(d); err == nil || !strings.Contains(err.Error(), "cluster remove") {
+		t.Fatalf("with both damaged: %v", err)
+	}
+}
+
+// TestStateTrustsNoSync: what a failed sync has left is not known, so nothing follows it.
+func TestStateTrustsNoSync(t *testing.T) {
+	d := fakedisk.New(1)
+	s, err := CreateState(d, Identity{1, 3, "a"}, Vote{}, twoMembers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	boom := errors.New("boom")
+	d.Before = func(op, name string) error {
+		if op == "sync" {
+			return boom
+		}
+		return nil
+	}
+	if err := s.SaveVote(Vote{1, 1}); !errors.Is(err, boom) {
+		t.Fatalf("%v", err)
+	}
+	d.Before = nil
+	if err := s.SaveVote(Vote{2, 1}); !errors.Is(err, boom) {
+		t.Fatalf("after a failed sync: %v", err)
+	}
+}

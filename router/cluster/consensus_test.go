@@ -88,7 +88,6 @@ type fault int
 
 const (
 	honest           fault = iota
-	voteNotSynced          // a vote is told before it is on the disk
 	entriesNotSynced       // likewise entries
 	noSilence              // who has just started votes at once
 	replyEarly             // a commit is acknowledged once it is on the leader's disk
@@ -158,7 +157,7 @@ type simNode struct {
 	gone  bool  // it was removed, or has never begun
 	term  uint64
 	rep   *simReplica
-	was   saved // as this life has begun
+	was   *Members // as this life has begun
 	fetch *Fetch
 	held  bool // it held a lease when that was last looked at
 }
@@ -292,7 +291,7 @@ func (s *simNode) start() error {
 		}
 	}
 	s.rep = &simReplica{s: s, ops: slices.Clone(s.w.ops[:s.w.upTo(s.log.committed)])}
-	s.was = saved{st.Vote(), st.Members()}
+	s.was = st.Members()
 	s.hand, err = NewHand(HandOptions{
 		Machine: Options{ID: s.id, Log: s.log, Timeout: timeoutTime},
 		State:   st, Replica: s.rep, Acknowledge: s.acknowledge, Now: s.clock,
@@ -357,6 +356,11 @@ func (s *simNode) apply() error {
 	if len(s.w.history) > before {
 		s.w.tell("node %d: committed up to %d", s.id, len(s.w.history))
 	}
+	if s.w.fault == ownTwice && s.rep.leads {
+		for _, e := range p.Entries {
+			s.rep.ops = append(s.rep.ops, opsOf(e.Data)...)
+		}
+	}
 	err := s.after(s.hand.Apply())
 	if err == nil && s.hand != nil {
 		err = s.rep.check(p.Entries[len(p.Entries)-1].Index)
@@ -402,7 +406,12 @@ func (s *simNode) stop(again bool) error {
 	s.disk.Cut()
 	s.w.tell("node %d stops; its log is %d…%d", s.id, s.log.first, s.log.Last())
 	if again {
-		s.w.in(time.Duration(1+s.w.rng.IntN(4*int(timeoutTime))), s.start)
+		// Some come back before anybody has missed them.
+		down := time.Duration(1 + s.w.rng.IntN(4*int(timeoutTime)))
+		if s.w.rng.IntN(2) == 0 {
+			down /= 20
+		}
+		s.w.in(down, s.start)
 	}
 	return s.spoil()
 }

@@ -35,6 +35,8 @@ require (
 	github.com/spf13/pflag v1.0.10
 	// Buffers for what must outlive a turn: held input, bodies under way.
 	github.com/valyala/bytebufferpool v1.0.0
+	// Consensus between the servers of a cluster: nothing to write oneself.
+	go.etcd.io/raft/v3 v3.7.0
 	// loadtest: errgroup, to open connections a few at a time.
 	golang.org/x/sync v0.23.0
 	// Memory maps, limits, non-blocking writes, affinity: what syscall lacks.
@@ -43,6 +45,8 @@ require (
 	golang.org/x/term v0.47.0
 	// loadtest: the chart, as SVG or PNG.
 	gonum.org/v1/plot v0.17.0
+	// Messages between the servers of a cluster are raft's, which come in this encoding.
+	google.golang.org/protobuf v1.36.12
 )
 
 require (
@@ -82,11 +86,9 @@ require (
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
 	github.com/xo/terminfo v0.0.0-20220910002029-abceb7e1c41e // indirect
-	go.etcd.io/raft/v3 v3.7.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.28.0 // indirect
 	golang.org/x/image v0.30.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
-	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
 )

@@ -75,6 +75,7 @@ var table = []row{
 	{"router/trend", "shard/flow", ""},
 	{"router/watch", "router/admin router/ranking router/trend shard/core shard/flow", "router/session"},
 	{"router/cluster/directory", "codec/binlog router/cluster/snapshot shard/journal shard/journal/exchange", "shard/journal/fakedisk shard/record"},
+	{"router/cluster", "protobuf raft shard/commit shard/journal shard/record", "shard/journal/fakedisk"},
 	{"router/cluster/snapshot", "shard/journal shard/journal/exchange", "shard/commit shard/core shard/journal/fakedisk shard/record"},
 	{"router/sim", "router router/admin router/direct router/session shard shard/core", "codec/admin codec/gearman codec/wiretest router/history shard/journal shard/journal/fakedisk"},
 
@@ -166,6 +167,8 @@ var libraries = map[string]string{
 	"kin-openapi":          "github.com/getkin/kin-openapi",
 	"nfpm":                 "github.com/goreleaser/nfpm/v2",
 	"pflag":                "github.com/spf13/pflag",
+	"protobuf":             "google.golang.org/protobuf",
+	"raft":                 "go.etcd.io/raft/v3",
 	"plot":                 "gonum.org/v1/plot",
 	"spdx":                 "github.com/spdx/tools-golang",
 	"x/ansi":               "github.com/charmbracelet/x/ansi",

@@ -11,7 +11,6 @@ import (
 	"testing/cryptotest"
 	"time"
 
-	"polystalk/shard/commit"
 	"polystalk/shard/journal/fakedisk"
 	"polystalk/shard/record"
 )
@@ -35,7 +34,7 @@ const (
 // stays; and once the faults end they all come to the same.
 func TestConsensus(t *testing.T) {
 	var sum tally
-	runSeeds(t, 250, func(seed uint64) error {
+	runSeeds(t, 150, func(seed uint64) error {
 		w := newWorld(t, seed, honest)
 		defer sum.add(&w.tally)
 		return w.run()
@@ -67,7 +66,7 @@ func runSeeds(t *testing.T, n int, f func(seed uint64) error) {
 
 // A tally is what has happened in a world.
 type tally struct {
-	elections, acked, stops, forgotten, transfers, changes, fetched, lapses, deposed, events int
+	elections, acked, stops, forgotten, transfers, changes, fetched, lapses, deposed, steps int
 }
 
 func (s *tally) add(o *tally) {
@@ -80,7 +79,7 @@ func (s *tally) add(o *tally) {
 	s.fetched += o.fetched
 	s.lapses += o.lapses
 	s.deposed += o.deposed
-	s.events += o.events
+	s.steps += o.steps
 }
 
 // A fault is what a world's nodes do wrong: the simulator must see it.
@@ -97,22 +96,22 @@ const (
 	membersLate            // raft goes by members that are not on the disk
 )
 
-// An event happens at a time. Those of a node that has stopped since are for nobody.
-type event struct {
+// A simEvent happens at a time. Those of a node that has stopped since are for nobody.
+type simEvent struct {
 	at  time.Duration
 	seq int
 	run func() error
 }
 
-type events []event
+type simEvents []simEvent
 
-func (e events) Len() int { return len(e) }
-func (e events) Less(i, j int) bool {
+func (e simEvents) Len() int { return len(e) }
+func (e simEvents) Less(i, j int) bool {
 	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].seq < e[j].seq
 }
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
-func (e *events) Pop() any {
+func (e simEvents) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *simEvents) Push(x any)   { *e = append(*e, x.(simEvent)) }
+func (e *simEvents) Pop() any {
 	last := (*e)[len(*e)-1]
 	*e = (*e)[:len(*e)-1]
 	return last
@@ -126,7 +125,7 @@ type world struct {
 	fault fault
 	now   time.Duration
 	seq   int
-	queue events
+	queue simEvents
 	calm  bool // no more faults
 	still bool // no more clients
 	nodes []*simNode
@@ -141,25 +140,6 @@ type world struct {
 	op      uint64            // the number of the last operation
 	told    []uint64          // operations that were acknowledged
 	tally
-}
-
-// A simNode is a node with what outlives it: its log and the disk of its State.
-type simNode struct {
-	w     *world
-	id    uint64
-	name  string
-	disk  *fakedisk.Disk
-	log   *memLog
-	rate  float64 // of its clock
-	life  int
-	hand  *Hand // nil: it is down
-	away  bool  // it stands still
-	gone  bool  // it was removed, or has never begun
-	term  uint64
-	rep   *simReplica
-	was   *Members // as this life has begun
-	fetch *Fetch
-	held  bool // it held a lease when that was last looked at
 }
 
 // newWorld makes a cluster of three, sometimes five, and spares that may join it.
@@ -193,19 +173,10 @@ func newWorld(t *testing.T, seed uint64, f fault) *world {
 	return w
 }
 
-// create makes the node's State.
-func (s *simNode) create(m *Members) {
-	st, err := CreateState(s.disk, Identity{Cluster: 1, Node: s.id, Name: s.name}, Vote{}, m)
-	if err != nil {
-		panic(err)
-	}
-	st.Close()
-}
-
 // in has something happen after a while.
 func (w *world) in(after time.Duration, run func() error) {
 	w.seq++
-	heap.Push(&w.queue, event{w.now + after, w.seq, run})
+	heap.Push(&w.queue, simEvent{w.now + after, w.seq, run})
 }
 
 // run is the whole story: a time of faults, then one of calm, then what everybody has.
@@ -236,9 +207,9 @@ func (w *world) run() error {
 // until lets everything happen up to a time.
 func (w *world) until(end time.Duration) error {
 	for len(w.queue) > 0 && w.queue[0].at <= end {
-		e := heap.Pop(&w.queue).(event)
+		e := heap.Pop(&w.queue).(simEvent)
 		w.now = e.at
-		w.events++
+		w.steps++
 		if err := e.run(); err != nil {
 			return fmt.Errorf("at %d: %w", w.now, err)
 		}
@@ -254,251 +225,6 @@ func (w *world) tell(format string, args ...any) {
 	if *seedFlag != 0 {
 		w.t.Logf("%7d "+format, append([]any{w.now}, args...)...)
 	}
-}
-
-// clock is the node's own. It never goes back, and counts while the node is down.
-func (s *simNode) clock() time.Duration { return time.Duration(float64(s.w.now) * s.rate) }
-
-// alive runs f unless the node has stopped since.
-func (s *simNode) alive(f func() error) func() error {
-	life := s.life
-	return func() error {
-		if s.life != life || s.hand == nil {
-			return nil
-		}
-		if s.away { // it happens once it goes on
-			s.w.in(time.Duration(1+s.w.rng.IntN(30)), s.alive(f))
-			return nil
-		}
-		return f()
-	}
-}
-
-// start begins a life.
-func (s *simNode) start() error {
-	if s.hand != nil || s.gone {
-		return nil
-	}
-	st, err := OpenState(s.disk)
-	if err != nil {
-		return err
-	}
-	s.life++
-	s.term, s.fetch, s.away = 0, nil, false
-	for _, e := range s.log.entries {
-		if e.Index <= s.log.committed && (e.Index > uint64(len(s.w.history)) || !same(&e, &s.w.history[e.Index-1])) {
-			return fmt.Errorf("node %d: its log says that entry %d is committed, which it is not", s.id, e.Index)
-		}
-	}
-	s.rep = &simReplica{s: s, ops: slices.Clone(s.w.ops[:s.w.upTo(s.log.committed)])}
-	s.was = st.Members()
-	s.hand, err = NewHand(HandOptions{
-		Machine: Options{ID: s.id, Log: s.log, Timeout: timeoutTime},
-		State:   st, Replica: s.rep, Acknowledge: s.acknowledge, Now: s.clock,
-		Send: s.send, Fetch: func(f Fetch) { s.fetch = &f },
-	})
-	if err != nil {
-		return fmt.Errorf("node %d: %w", s.id, err)
-	}
-	s.sabotage()
-	s.w.tell("node %d starts: log %d…%d, committed %d, vote %v", s.id, s.log.first, s.log.Last(), s.log.committed, st.Vote())
-	s.w.in(s.tickIn(), s.alive(s.tick))
-	return s.busy()
-}
-
-// tickIn is the time until the next tick: never less than a tick by the node's own clock.
-func (s *simNode) tickIn() time.Duration {
-	d := time.Duration(float64(tickTime)/s.rate) + 1
-	if s.w.rng.IntN(50) == 0 {
-		d += time.Duration(s.w.rng.IntN(300))
-	}
-	return d
-}
-
-func (s *simNode) tick() error {
-	s.w.in(s.tickIn(), s.alive(s.tick))
-	if err := s.after(s.hand.Tick()); err != nil {
-		return err
-	}
-	return s.busy()
-}
-
-// busy has the node's disk and replica go on some time soon.
-func (s *simNode) busy() error {
-	if s.hand == nil {
-		return nil
-	}
-	if s.hand.Writes() > 0 {
-		s.w.in(time.Duration(1+s.w.rng.IntN(20)), s.alive(s.write))
-	}
-	if s.hand.Applies() > 0 {
-		s.w.in(time.Duration(1+s.w.rng.IntN(20)), s.alive(s.apply))
-	}
-	return nil
-}
-
-func (s *simNode) write() error {
-	if n := s.hand.Writes(); n > 0 {
-		return s.after(s.hand.Write(1 + s.w.rng.IntN(n)))
-	}
-	return nil
-}
-
-func (s *simNode) apply() error {
-	if s.hand.Applies() == 0 {
-		return nil
-	}
-	p := s.hand.applies[0]
-	before := len(s.w.history)
-	if err := s.w.commit(s.id, p.Entries); err != nil {
-		return err
-	}
-	if len(s.w.history) > before {
-		s.w.tell("node %d: committed up to %d", s.id, len(s.w.history))
-	}
-	if s.w.fault == ownTwice && s.rep.leads {
-		for _, e := range p.Entries {
-			s.rep.ops = append(s.rep.ops, opsOf(e.Data)...)
-		}
-	}
-	err := s.after(s.hand.Apply())
-	if err == nil && s.hand != nil {
-		err = s.rep.check(p.Entries[len(p.Entries)-1].Index)
-	}
-	return err
-}
-
-// after takes in what has become of a step: a node that was deposed begins anew, one that was
-// removed ends. Anything else is wrong.
-func (s *simNode) after(err error) error {
-	var f *commit.Failure
-	switch {
-	case err == nil:
-		return s.busy()
-	case errors.Is(err, ErrRemoved):
-		s.w.tell("node %d was removed", s.id)
-		s.gone = true
-		return s.stop(false)
-	case errors.As(err, &f) && f.Cause == commit.Deposed:
-		s.w.tell("node %d is deposed", s.id)
-		s.w.deposed++
-		return s.stop(true)
-	}
-	return fmt.Errorf("node %d: %w", s.id, err)
-}
-
-// stop ends a life, by a power cut. It begins anew some time, if it is to.
-func (s *simNode) stop(again bool) error {
-	if n := len(s.hand.appends); n > 0 && s.w.rng.IntN(2) == 0 { // in the middle of a write
-		s.log.broken = true
-		s.disk.CrashAt = s.disk.Ops + 1 + s.w.rng.IntN(6)
-		s.hand.engine.disk.do(s.hand.appends[:1+s.w.rng.IntN(n)])
-		s.disk.CrashAt = 0
-	}
-	s.hand = nil
-	s.life++
-	s.w.stops++
-	was := s.log.Last()
-	s.log = s.log.stop(s.w.rng)
-	if s.log.Last() < was {
-		s.w.forgotten++
-	}
-	s.disk.Cut()
-	s.w.tell("node %d stops; its log is %d…%d", s.id, s.log.first, s.log.Last())
-	if again {
-		// Some come back before anybody has missed them.
-		down := time.Duration(1 + s.w.rng.IntN(4*int(timeoutTime)))
-		if s.w.rng.IntN(2) == 0 {
-			down /= 20
-		}
-		s.w.in(down, s.start)
-	}
-	return s.spoil()
-}
-
-// send puts a message on its way.
-func (s *simNode) send(m Message) {
-	w := s.w
-	to := w.node(m.To())
-	if to == nil || w.cut[[2]uint64{s.id, m.To()}] || !w.calm && w.rng.IntN(w.loss) == 0 {
-		if w.rng.IntN(3) == 0 {
-			w.in(5, s.alive(func() error {
-				return s.after(s.hand.Do(func(mm *Machine) { mm.Unreachable(m.To()) }))
-			}))
-		}
-		return
-	}
-	b, err := m.Encode()
-	if err != nil {
-		panic(err)
-	}
-	copies := 1
-	if !w.calm && w.rng.IntN(20) == 0 {
-		copies = 2
-	}
-	for range copies {
-		d := time.Duration(1 + w.rng.IntN(30))
-		if !w.calm && w.rng.IntN(w.late) == 0 {
-			d = time.Duration(w.rng.IntN(4 * int(timeoutTime)))
-		}
-		w.in(d, func() error { return to.receive(b) })
-	}
-}
-
-// receive takes a message, unless the node is down: it is not for one life alone.
-func (s *simNode) receive(b []byte) error {
-	return s.alive(func() error {
-		m, err := Decode(b)
-		if err != nil {
-			return err
-		}
-		err = s.after(s.hand.Receive(m))
-		if err == nil && s.hand != nil && s.fetch != nil {
-			s.w.in(time.Duration(10+s.w.rng.IntN(int(timeoutTime))), s.alive(s.take))
-		}
-		return err
-	})()
-}
-
-// take fetches the journal of another node, and begins anew with it, if it is no step back.
-func (s *simNode) take() error {
-	f := s.fetch
-	if f == nil {
-		return nil
-	}
-	s.fetch = nil
-	from := s.w.node(f.From)
-	var members *Members
-	ok := from.hand != nil && !s.w.cut[[2]uint64{f.From, s.id}]
-	var log *memLog
-	if ok {
-		log = from.log.copyOf()
-		a, _ := log.Term(log.Last())
-		b, _ := s.log.Term(s.log.Last())
-		ok = a > b || a == b && log.Last() >= s.log.Last()
-		members = from.hand.Machine().Members()
-		_ = from.after(from.hand.Do(func(m *Machine) { m.Fetched(s.id, ok) }))
-	}
-	if !ok {
-		return nil
-	}
-	if err := s.stop(true); err != nil {
-		return err
-	}
-	s.w.fetched++
-	s.w.tell("node %d takes the journal of %d", s.id, f.From)
-	s.log = log
-	st, err := OpenState(s.disk)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
-	if t, _ := log.Term(log.Last()); t > st.Vote().Term {
-		if err := st.SaveVote(Vote{Term: t}); err != nil {
-			return err
-		}
-	}
-	return st.SaveMembers(members)
 }
 
 func (w *world) node(id uint64) *simNode {
@@ -564,7 +290,7 @@ func (w *world) check() error {
 
 // matchLogs is Raft's log matching, of two nodes that are drawn.
 func (w *world) matchLogs() error {
-	if w.events%16 != 0 {
+	if w.steps%16 != 0 {
 		return nil
 	}
 	a, b := w.nodes[w.rng.IntN(len(w.nodes))].log, w.nodes[w.rng.IntN(len(w.nodes))].log

@@ -1,11 +1,18 @@
 package cluster
 
+import (
+	"sync/atomic"
+	"time"
+)
+
 // A disk does the Appends of a Machine: one goroutine uses it. An error ends the node: what
 // was not synced may be there or not, and nothing of it was told.
 type disk struct {
 	log   Log
 	state *State
 	dirty bool // something was appended and not synced
+	// flushing is since when it syncs, in Unix nanoseconds; zero: it does not. Anyone may look.
+	flushing atomic.Int64
 }
 
 // do does a list of Appends with one sync, and gives what may be told then. That a vote is
@@ -27,6 +34,8 @@ func (d *disk) do(list []*Append) (after []Message, err error) {
 	if len(after) == 0 && vote == nil {
 		return nil, nil // what was appended is synced with the next that somebody waits for
 	}
+	d.flushing.Store(time.Now().UnixNano())
+	defer d.flushing.Store(0)
 	if vote != nil {
 		if err := d.state.SaveVote(*vote); err != nil {
 			return nil, err

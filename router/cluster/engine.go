@@ -47,6 +47,9 @@ func newEngine(o *Options, state *State, replica Replica) (*engine, error) {
 	return e, nil
 }
 
+// use has the engine take from proposals.
+func (e *engine) use(p *Proposals) { e.proposals, e.applier.proposals = p, p }
+
 // receive takes a message from a peer. Whatever is wrong with it is the peer's affair, but what
 // raft cannot go on with is ours.
 func (e *engine) receive(msg Message) (err error) {

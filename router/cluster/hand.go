@@ -13,9 +13,10 @@ type Hand struct {
 
 // HandOptions are what a Hand begins with, and whom it tells.
 type HandOptions struct {
-	Machine Options // Vote and Members are the State's
-	State   *State
-	Replica Replica
+	Machine   Options // Vote and Members are the State's
+	State     *State
+	Replica   Replica
+	Proposals *Proposals // its journal's
 	// Acknowledge hears that all up to commit n of a leading replica is committed.
 	Acknowledge func(n uint64) error
 	Send        func(Message)
@@ -31,13 +32,11 @@ func NewHand(o HandOptions) (*Hand, error) {
 	}
 	h := &Hand{engine: e, now: o.Now}
 	e.send, e.fetch = o.Send, o.Fetch
-	e.proposals = newProposals(o.Acknowledge, func() {}, h.Leased, true)
-	e.applier.proposals = e.proposals
+	e.use(o.Proposals)
+	o.Proposals.attach(o.Acknowledge, func() {}, h.Leased)
+	o.Proposals.byHand = true
 	return h, h.turn()
 }
-
-// Proposals are where the replica's journal proposes. It never waits: see Room.
-func (h *Hand) Proposals() *Proposals { return h.engine.proposals }
 
 // Machine is the node's, to look at.
 func (h *Hand) Machine() *Machine { return h.engine.machine }

@@ -1,25 +1,24 @@
 package cluster
 
-import "polystalk/shard/record"
+import (
+	"polystalk/shard/journal"
+	"polystalk/shard/record"
+)
 
 // An Entry is one step of the history on which the members agree.
-type Entry struct {
-	Index, Term uint64
-	Kind        record.EntryKind
-	Data        []byte // records, or a change of members; never changed by anyone
-}
+type Entry = journal.Entry
 
 // A Log keeps entries on this node's disk. Append, Sync and GiveUp are called by one goroutine
-// each, the others by a Machine, meanwhile.
+// each, the others by a Machine, meanwhile. It is a journal's Entries; tests have others.
 type Log interface {
-	// First is the lowest index whose term is known. That entry itself may be gone.
+	// First is the lowest index whose entry is there; zero: there is none.
 	First() uint64
-	// Last is the index of the last entry; First if there is none behind that.
+	// Last is the index of the last entry; zero: there is none.
 	Last() uint64
-	// Term is that of entry i, which lies in First…Last.
+	// Term is that of entry i, which lies in First…Last. That of entry zero is zero.
 	Term(i uint64) (uint64, error)
-	// Read gives the entries lo…hi-1, which lie behind First and up to Last: at least one,
-	// and then as many as have about size bytes of data together.
+	// Read gives the entries lo…hi-1, which lie in First…Last: at least one, and then as
+	// many as have about size bytes of data together.
 	Read(lo, hi uint64, size int) ([]Entry, error)
 	// Committed is the index up to which everything was committed, as far as the log itself
 	// knew when it was opened: what the Replica has of it already.
@@ -36,3 +35,5 @@ type Log interface {
 	// GiveUp is told of what a Floor says that the leader has given up, once that is applied.
 	GiveUp(b *record.Bottom)
 }
+
+var _ Log = (*journal.Entries)(nil)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 
@@ -15,7 +16,7 @@ var _ raft.Logger = (*logger)(nil)
 
 // debug is lazy: nobody but who debugs pays for the text.
 func (l *logger) debug(f func() string) {
-	if l.to != nil && l.to.Enabled(nil, slog.LevelDebug) {
+	if l.to != nil && l.to.Enabled(context.Background(), slog.LevelDebug) {
 		l.to.Debug(f())
 	}
 }

@@ -81,6 +81,7 @@ type Machine struct {
 	transferring int    // so many ticks until a hand-over counts as failed
 	lease        lease
 	fetching     map[uint64]int // ticks until a node is told again to fetch the journal
+	fetches      uint64         // how often one was
 	fetch        *Fetch
 	ledTerm      uint64 // the last term in which it has led
 }
@@ -101,7 +102,8 @@ func NewMachine(o Options) (*Machine, error) {
 	if !ValidID(o.ID) {
 		return nil, fmt.Errorf("%x is no id of a node", o.ID)
 	}
-	committed := max(o.Log.Committed(), o.Log.First())
+	store := &storage{log: o.Log}
+	committed := max(o.Log.Committed(), store.before())
 	members, err := o.Members.later(o.Log)
 	if err != nil {
 		return nil, err
@@ -113,11 +115,16 @@ func NewMachine(o Options) (*Machine, error) {
 	m := &Machine{
 		id: o.ID, tick: o.Timeout / electionTicks, vote: o.Vote, fetching: map[uint64]int{},
 		quiet: electionTicks, // it may have heard of a leader right before it stopped
-		store: &storage{
-			log: o.Log, members: members, applied: committed,
-			hard: &raftpb.HardState{Term: new(o.Vote.Term), Vote: new(o.Vote.For), Commit: new(known)},
-		},
+		store: store,
 	}
+	if term, err := store.Term(o.Log.Last()); err != nil {
+		return nil, err
+	} else if term > o.Vote.Term { // of a journal that was alone, or was another's
+		m.vote = Vote{Term: term}
+		o.Vote = m.vote
+	}
+	store.members, store.applied = members, committed
+	store.hard = &raftpb.HardState{Term: new(o.Vote.Term), Vote: new(o.Vote.For), Commit: new(known)}
 	m.lease.length = m.tick * leaseTicks
 	m.lease.end()
 	config := &raft.Config{

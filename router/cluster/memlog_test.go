@@ -14,7 +14,7 @@ type memLog struct {
 	batches []batch // as they stand on the disk
 	synced  int     // so many are durable
 
-	first     uint64
+	first     uint64 // the entry of which only the term is needed, and known
 	firstTerm uint64
 	entries   []Entry // what batches make of it, behind first
 	committed uint64  // as it was opened
@@ -28,9 +28,15 @@ type batch struct {
 	commit uint64
 }
 
-func (l *memLog) First() uint64     { return l.first }
 func (l *memLog) Last() uint64      { return l.first + uint64(len(l.entries)) }
 func (l *memLog) Committed() uint64 { return l.committed }
+
+func (l *memLog) First() uint64 {
+	if l.first == 0 && len(l.entries) > 0 {
+		return 1
+	}
+	return l.first
+}
 
 func (l *memLog) Term(i uint64) (uint64, error) {
 	if i < l.first || i > l.Last() {
@@ -94,7 +100,7 @@ func (l *memLog) GiveUp(b *record.Bottom) { l.compact(b.Index) }
 
 // compact forgets all before an index, but for its term.
 func (l *memLog) compact(first uint64) {
-	if first <= l.first || first > l.Last() {
+	if first <= max(l.first, 1) || first > l.Last() {
 		return
 	}
 	l.firstTerm, _ = l.Term(first)

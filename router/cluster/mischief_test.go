@@ -12,7 +12,7 @@ func (w *world) client() error {
 	}
 	w.in(time.Duration(20+w.rng.IntN(300)), w.client)
 	for _, s := range w.nodes {
-		if s.hand == nil || s.away || s.hand.Leads() == 0 || !s.hand.Proposals().Room() {
+		if s.hand == nil || s.away || s.hand.Leads() == 0 || !s.props.Room() {
 			continue
 		}
 		var err error

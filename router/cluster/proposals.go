@@ -3,6 +3,8 @@ package cluster
 import (
 	"fmt"
 	"sync"
+
+	"polystalk/shard/journal"
 )
 
 // Limits of proposals that are not committed: beyond either the journal waits, so that its
@@ -13,18 +15,18 @@ const (
 	proposedSize = 8 << 20
 )
 
-// Proposals are what a leading journal wants in the history, in order. They are a
-// journal.Proposer: one goroutine calls Propose and End, the Node takes from them, and reports
-// what was committed.
+// Proposals are what a leading journal wants in the history, in order. They are its Proposer:
+// one goroutine calls Propose and End, and only while the node leads, which takes from them and
+// reports what was committed. A journal has them before there is a node.
 type Proposals struct {
 	// acknowledge tells the journal that everything up to commit n is safe.
 	acknowledge func(n uint64) error
-	// wake tells that there is something to take.
+	// wake tells the node that there is something to take.
 	wake func()
 	// leased reports whether nobody else can lead.
 	leased func() bool
-	// manual: Propose never waits; who drives the node asks Room before.
-	manual bool
+	// byHand: Propose never waits; who drives the node looks at Room before.
+	byHand bool
 
 	mu     sync.Mutex
 	room   sync.Cond
@@ -49,18 +51,25 @@ type ending struct {
 	behind uint64 // so many proposals
 }
 
-func newProposals(acknowledge func(uint64) error, wake func(), leased func() bool, manual bool) *Proposals {
-	p := &Proposals{acknowledge: acknowledge, wake: wake, leased: leased, manual: manual}
+var _ journal.Proposer = (*Proposals)(nil)
+
+// NewProposals makes them, for one node.
+func NewProposals() *Proposals {
+	p := &Proposals{}
 	p.room.L = &p.mu
 	return p
 }
 
-// Propose adds an entry of commit n. It waits while much is under way. The data is not the
-// caller's any more.
+// attach has them be for a node.
+func (p *Proposals) attach(acknowledge func(uint64) error, wake func(), leased func() bool) {
+	p.acknowledge, p.wake, p.leased = acknowledge, wake, leased
+}
+
+// Propose implements journal.Proposer: it waits while much is under way.
 func (p *Proposals) Propose(data []byte, n uint64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for !p.manual && p.failed == nil && !p.hasRoom() {
+	for !p.byHand && p.failed == nil && !p.hasRoom() {
 		p.room.Wait()
 	}
 	if p.failed != nil {
@@ -88,7 +97,7 @@ func (p *Proposals) Room() bool {
 	return p.hasRoom()
 }
 
-// End says that commit n has no more entries: it is acknowledged once all are committed.
+// End implements journal.Proposer.
 func (p *Proposals) End(n uint64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,8 +108,8 @@ func (p *Proposals) End(n uint64) error {
 	return p.acknowledgeAll()
 }
 
-// Wanted reports whether a commit is to have an entry though it has no records: who leads
-// without a lease learns only so that it still does.
+// Wanted implements journal.Proposer: who leads without a lease learns by an entry that it
+// still does.
 func (p *Proposals) Wanted() bool { return !p.leased() }
 
 // take gives what is to be proposed, all of it.
@@ -155,8 +164,8 @@ func (p *Proposals) acknowledgeAll() error {
 	return p.acknowledge(last)
 }
 
-// fail has everybody who proposes get an error, now and later, and acknowledges nothing more.
-func (p *Proposals) fail(err error) {
+// Fail has everybody who proposes get an error, now and later, and acknowledges nothing more.
+func (p *Proposals) Fail(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.failed == nil {

@@ -74,6 +74,7 @@ func (m *Machine) Ready() (r Ready, ok bool) {
 		default:
 			if msg.GetType() == raftpb.MsgSnap {
 				m.fetching[msg.GetTo()] = fetchTicks
+				m.fetches++
 			}
 			r.Send = append(r.Send, Message{msg})
 		}

@@ -62,7 +62,7 @@ func (r *simReplica) do(entries, each int) error {
 	w := r.s.w
 	r.commit++
 	c := simCommit{commit: r.commit}
-	p := r.s.hand.Proposals()
+	p := r.s.props
 	for range entries {
 		var data []byte
 		for range each {
@@ -90,7 +90,7 @@ func (r *simReplica) do(entries, each int) error {
 // giveUp proposes a floor.
 func (r *simReplica) giveUp(index uint64) error {
 	r.commit++
-	p := r.s.hand.Proposals()
+	p := r.s.props
 	b := record.Bottom{Index: index}
 	if err := p.Propose(b.Append(nil), r.commit); err != nil {
 		return err

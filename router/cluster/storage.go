@@ -7,8 +7,8 @@ import (
 	"polystalk/shard/record"
 )
 
-// A storage is a Log as raft sees it. Its first entry is the one behind Log.First, since raft
-// wants the term of the one before.
+// A storage is a Log as raft sees it. Raft wants the term of the entry before the first it may
+// ask for. So of a log whose beginning was given up, the first entry is there for that alone.
 type storage struct {
 	log     Log
 	hard    *raftpb.HardState // as of the start
@@ -24,7 +24,15 @@ func (s *storage) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
 }
 
 // FirstIndex implements raft.Storage.
-func (s *storage) FirstIndex() (uint64, error) { return s.log.First() + 1, nil }
+func (s *storage) FirstIndex() (uint64, error) { return s.before() + 1, nil }
+
+// before is the last entry of which only the term is known: zero if there is all.
+func (s *storage) before() uint64 {
+	if first := s.log.First(); first > 1 {
+		return first
+	}
+	return 0
+}
 
 // LastIndex implements raft.Storage.
 func (s *storage) LastIndex() (uint64, error) { return s.log.Last(), nil }
@@ -32,13 +40,15 @@ func (s *storage) LastIndex() (uint64, error) { return s.log.Last(), nil }
 // Term implements raft.Storage.
 func (s *storage) Term(i uint64) (uint64, error) {
 	switch {
-	case i < s.log.First():
+	case i < s.before():
 		return 0, raft.ErrCompacted
+	case i == 0:
+		return 0, nil
 	case i > s.log.Last():
 		return 0, raft.ErrUnavailable
 	}
 	term, err := s.log.Term(i)
-	if err != nil && i < s.log.First() {
+	if err != nil && i < s.before() {
 		return 0, raft.ErrCompacted // just now
 	}
 	return term, err
@@ -47,14 +57,14 @@ func (s *storage) Term(i uint64) (uint64, error) {
 // Entries implements raft.Storage.
 func (s *storage) Entries(lo, hi, size uint64) ([]*raftpb.Entry, error) {
 	switch {
-	case lo <= s.log.First():
+	case lo <= s.before():
 		return nil, raft.ErrCompacted
 	case hi > s.log.Last()+1:
 		return nil, raft.ErrUnavailable
 	}
 	list, err := s.log.Read(lo, hi, int(min(size, 1<<30)))
 	if err != nil {
-		if lo <= s.log.First() {
+		if lo <= s.before() {
 			err = raft.ErrCompacted // just now
 		}
 		return nil, err
@@ -64,7 +74,7 @@ func (s *storage) Entries(lo, hi, size uint64) ([]*raftpb.Entry, error) {
 
 // Snapshot implements raft.Storage: only what it is of. Who gets it fetches the journal.
 func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
-	term, err := s.log.Term(s.applied)
+	term, err := s.Term(s.applied)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,368 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"polystalk/shard/commit"
+	"polystalk/shard/journal/fakedisk"
+	"polystalk/shard/record"
+)
+
+// A lockedLog is a memLog that several goroutines may use.
+type lockedLog struct {
+	mu sync.Mutex
+	memLog
+	hang chan struct{} // Sync waits until it is closed, if there is one
+}
+
+func (l *lockedLog) First() uint64 { l.mu.Lock(); defer l.mu.Unlock(); return l.memLog.First() }
+func (l *lockedLog) Last() uint64  { l.mu.Lock(); defer l.mu.Unlock(); return l.memLog.Last() }
+func (l *lockedLog) Term(i uint64) (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.memLog.Term(i)
+}
+
+func (l *lockedLog) Read(lo, hi uint64, size int) ([]Entry, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.memLog.Read(lo, hi, size)
+}
+
+func (l *lockedLog) Append(list []Entry, commit uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.memLog.Append(list, commit)
+}
+
+func (l *lockedLog) Sync() error {
+	l.mu.Lock()
+	hang := l.hang
+	l.mu.Unlock()
+	if hang != nil {
+		<-hang
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.memLog.Sync()
+}
+
+// A net joins nodes of one process.
+type net struct {
+	mu    sync.Mutex
+	nodes map[uint64]*testNode
+	down  map[uint64]bool
+}
+
+type sender struct {
+	*net
+	from uint64
+}
+
+// Send implements Transport.
+func (s sender) Send(to uint64, message []byte) bool {
+	s.mu.Lock()
+	n := s.nodes[to]
+	var node *Node
+	if n != nil {
+		node = n.node
+	}
+	down := s.down[to] || s.down[s.from]
+	s.mu.Unlock()
+	if node == nil || down {
+		return false
+	}
+	go node.Receive(s.from, message)
+	return true
+}
+
+// A testNode is a node whose replica is a list of operations.
+type testNode struct {
+	t      *testing.T
+	id     uint64
+	disk   *fakedisk.Disk
+	log    *lockedLog
+	props  *Proposals
+	node   *Node
+	failed chan *commit.Failure
+	leads  chan struct{} // closed once the replica leads
+
+	mu    sync.Mutex
+	ops   []uint64
+	acked uint64
+	n     uint64 // the last commit
+}
+
+func (s *testNode) Settle() {}
+
+func (s *testNode) Lead() error {
+	s.mu.Lock()
+	s.n = s.log.Last()
+	s.mu.Unlock()
+	close(s.leads)
+	return nil
+}
+
+func (s *testNode) Apply(rec *record.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ops = append(s.ops, rec.ID)
+	return nil
+}
+
+// do does an operation as the leader.
+func (s *testNode) do(op uint64) error {
+	s.mu.Lock()
+	s.n++
+	n := s.n
+	s.ops = append(s.ops, op)
+	s.mu.Unlock()
+	if err := s.props.Propose(record.AppendDelete(nil, 0, op), n); err != nil {
+		return err
+	}
+	return s.props.End(n)
+}
+
+func (s *testNode) acknowledge(n uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n <= s.acked {
+		return fmt.Errorf("commit %d is acknowledged after %d", n, s.acked)
+	}
+	s.acked = n
+	return nil
+}
+
+// recover has a node begin with what is certain in a log: its own, or another's that it fetches.
+func (s *testNode) recover(from *testNode) {
+	from.log.mu.Lock()
+	log := from.log.copyOf()
+	from.log.mu.Unlock()
+	s.ops, s.acked = nil, 0
+	s.log = &lockedLog{memLog: *log}
+	for _, e := range log.entries[:log.committed] {
+		if e.Kind == record.Normal {
+			s.ops = append(s.ops, opsOf(e.Data)...)
+		}
+	}
+}
+
+func (s *testNode) start(net *net) {
+	s.t.Helper()
+	st, err := OpenState(s.disk)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.props = NewProposals()
+	s.failed, s.leads = make(chan *commit.Failure, 1), make(chan struct{})
+	net.mu.Lock()
+	defer net.mu.Unlock()
+	s.node, err = StartNode(NodeOptions{
+		State: st, Log: s.log, Replica: s, Proposals: s.props, Transport: sender{net, s.id}, Acknowledge: s.acknowledge,
+		Timeout: 300 * time.Millisecond, DiskTimeout: time.Second,
+		Fail: func(f *commit.Failure) { s.failed <- f },
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	net.nodes[s.id] = s
+	s.t.Cleanup(s.node.Stop)
+}
+
+// newNet starts a cluster.
+func newNet(t *testing.T, voters int) (*net, []*testNode) {
+	w := &net{nodes: map[uint64]*testNode{}, down: map[uint64]bool{}}
+	m := &Members{}
+	for id := range uint64(voters) {
+		m.List = append(m.List, Member{ID: id + 1, Name: fmt.Sprint("n", id+1), Addr: "x", Voter: true})
+	}
+	var all []*testNode
+	for _, one := range m.List {
+		s := &testNode{t: t, id: one.ID, disk: fakedisk.New(one.ID), log: &lockedLog{}}
+		st, err := CreateState(s.disk, Identity{1, one.ID, one.Name}, Vote{}, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st.Close()
+		all = append(all, s)
+	}
+	for _, s := range all {
+		s.start(w)
+	}
+	return w, all
+}
+
+// eventually waits, without a limit but the test's own.
+func eventually(t *testing.T, is func() bool) {
+	t.Helper()
+	for t.Context().Err() == nil {
+		if is() {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// leader waits for one of them to lead.
+func leader(t *testing.T, all []*testNode) (l *testNode) {
+	t.Helper()
+	eventually(t, func() bool {
+		for _, s := range all {
+			if v, _ := s.node.View(); v.Leads && s.node.engine.leading.Load() != 0 {
+				l = s
+				return true
+			}
+		}
+		return false
+	})
+	return l
+}
+
+func (s *testNode) isAcked() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.acked == s.n
+}
+
+func (s *testNode) has(ops []uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Equal(s.ops, ops)
+}
+
+// TestNodesAgree: three nodes with their goroutines. What the leader does comes to all; it hands
+// over, and then its replica is of no use; when a leader is lost another goes on with all that
+// was acknowledged.
+func TestNodesAgree(t *testing.T) {
+	w, all := newNet(t, 3)
+	l := leader(t, all)
+	var ops []uint64
+	for op := range uint64(200) {
+		ops = append(ops, op+1)
+		if err := l.do(op + 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, l.isAcked)
+	for _, s := range all {
+		eventually(t, func() bool { return s.has(ops) })
+	}
+	eventually(t, l.node.Leased)
+	st, err := l.node.Status(t.Context())
+	if err != nil || !st.Leads || st.Role != Leading || len(st.Peers) != 2 || st.Proposals != 0 || st.Applied < 200 {
+		t.Errorf("status: %+v, %v", st, err)
+	}
+	if err := l.node.Transfer(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if f := <-l.failed; f.Cause != commit.Deposed {
+		t.Errorf("who hands over ends with %v", f)
+	}
+	if err := l.props.Propose(nil, 10_000); err == nil {
+		t.Error("it still takes proposals")
+	}
+	if l.node.Leased() {
+		t.Error("it still has a lease")
+	}
+	l.node.Stop()
+	l.recover(l)
+	l.start(w)
+	next := leader(t, all)
+	ops = append(ops, 201)
+	if err := next.do(201); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, next.isAcked)
+	w.mu.Lock()
+	w.down[next.id] = true
+	w.mu.Unlock()
+	rest := slices.DeleteFunc(slices.Clone(all), func(s *testNode) bool { return s == next })
+	last := leader(t, rest)
+	eventually(t, func() bool { return last.has(ops) })
+	if f := <-next.failed; f.Cause != commit.Deposed {
+		t.Errorf("who is cut off ends with %v", f)
+	}
+}
+
+// TestMembersComeAndGo: a node is added, votes, and is removed, which ends it.
+func TestMembersComeAndGo(t *testing.T) {
+	w, all := newNet(t, 1)
+	l := leader(t, all)
+	if err := l.do(1); err != nil {
+		t.Fatal(err)
+	}
+	other := Member{ID: 7, Name: "n7", Addr: "y"}
+	if err := l.node.Change(t.Context(), Change{Add, other}); err != nil {
+		t.Fatal(err)
+	}
+	v, _ := l.node.View()
+	s := &testNode{t: t, id: 7, disk: fakedisk.New(7), log: &lockedLog{}}
+	st, err := CreateState(s.disk, Identity{1, 7, "n7"}, Vote{}, v.Members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.Close()
+	s.recover(l)
+	s.start(w)
+	eventually(t, func() bool { return s.has([]uint64{1}) })
+	if err := l.node.Change(t.Context(), Change{Promote, other}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.node.Change(t.Context(), Change{Remove, Member{ID: 1}}); !errors.Is(err, ErrSelf) {
+		t.Errorf("a leader removes itself: %v", err)
+	}
+	if err := s.node.Change(t.Context(), Change{Remove, Member{ID: 1}}); !errors.Is(err, ErrNotLeader) {
+		t.Errorf("a follower removes the leader: %v", err)
+	}
+	eventually(t, func() bool { v, _ := s.node.View(); return v.Members.Voters() == 2 })
+	if err := l.node.Transfer(t.Context(), 7); err != nil {
+		t.Fatal(err)
+	}
+	<-l.failed
+	l.node.Stop()
+	l.recover(l)
+	l.start(w) // of two, both are needed for anything to be committed
+	<-s.leads
+	eventually(t, func() bool { return s.node.Change(t.Context(), Change{Remove, Member{ID: 1}}) == nil })
+	v, _ = s.node.View()
+	if len(v.Members.List) != 1 || v.Members.Find(7) == nil {
+		t.Errorf("members are %+v", v.Members)
+	}
+	if err := s.do(2); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, s.isAcked)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.node.Change(ctx, Change{Add, Member{ID: 9, Name: "n9", Addr: "z"}}); !errors.Is(err, context.Canceled) && err != nil {
+		t.Errorf("a change nobody waits for: %v", err)
+	}
+}
+
+// TestHangingDiskHandsOver: a leader whose disk hangs goes on with its heartbeats, so nobody
+// would take over: it sees to that itself, and ends.
+func TestHangingDiskHandsOver(t *testing.T) {
+	_, all := newNet(t, 3)
+	l := leader(t, all)
+	hang := make(chan struct{})
+	l.log.mu.Lock()
+	l.log.hang = hang
+	l.log.mu.Unlock()
+	if err := l.do(1); err != nil {
+		t.Fatal(err)
+	}
+	f := <-l.failed
+	close(hang)
+	if f == nil {
+		t.Fatal("it does not end")
+	}
+	rest := slices.DeleteFunc(slices.Clone(all), func(s *testNode) bool { return s == l })
+	next := leader(t, rest)
+	eventually(t, func() bool { return next.has([]uint64{1}) || next.has(nil) })
+}

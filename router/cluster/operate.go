@@ -1,0 +1,114 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// ErrEnded is the error of asking a node that has ended.
+var ErrEnded = errors.New("this node has ended")
+
+// do has the goroutine of the Machine call f, and waits for that.
+func (n *Node) do(ctx context.Context, f func(m *Machine)) error {
+	done := make(chan struct{})
+	n.later(func() {
+		f(n.engine.machine)
+		close(done)
+	})
+	select {
+	case <-done:
+		return nil
+	case <-n.quit:
+		return ErrEnded
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Change changes the members, and waits until this node has applied it. It is for the leader:
+// the error is ErrNotLeader elsewhere, ErrSelf if it would remove itself. After the context's
+// error nobody knows.
+func (n *Node) Change(ctx context.Context, c Change) error {
+	for {
+		var index uint64
+		var refused error
+		if err := n.do(ctx, func(m *Machine) { index, refused = m.ProposeChange(c) }); err != nil {
+			return err
+		}
+		switch {
+		case errors.Is(refused, ErrBusy):
+			if err := n.pause(ctx); err != nil {
+				return err
+			}
+		case refused != nil:
+			return refused
+		default:
+			return n.await(ctx, func(v *View) bool { return v.Members.Index >= index })
+		}
+	}
+}
+
+// pause waits for a moment.
+func (n *Node) pause(ctx context.Context) error {
+	t := time.NewTimer(n.tick)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-n.quit:
+		return ErrEnded
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// await waits until the view is as it should be, or another node leads.
+func (n *Node) await(ctx context.Context, is func(*View) bool) error {
+	for {
+		v, changed := n.View()
+		switch {
+		case is(&v):
+			return nil
+		case v.Leader != n.engine.self && v.Leader != 0:
+			return ErrNotLeader
+		}
+		select {
+		case <-changed:
+		case <-n.quit:
+			return ErrEnded
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// ErrNoSuccessor is the error of handing over when there is nobody.
+var ErrNoSuccessor = errors.New("no other node that votes can be reached: nobody can take over")
+
+// Transfer hands over to another voter, zero: to whoever can soonest, and waits until another
+// leads. The replica of this node is of no use then: the node ends, Deposed.
+func (n *Node) Transfer(ctx context.Context, to uint64) error {
+	var refused error
+	err := n.do(ctx, func(m *Machine) {
+		if to == 0 {
+			to = m.Successor()
+		}
+		switch {
+		case m.Leads() == 0:
+			refused = ErrNotLeader
+		case to == 0:
+			refused = ErrNoSuccessor
+		default:
+			refused = m.Transfer(to)
+		}
+	})
+	if err != nil || refused != nil {
+		return errors.Join(err, refused)
+	}
+	err = n.await(ctx, func(v *View) bool { return v.Leader != n.engine.self && v.Leader != 0 })
+	if errors.Is(err, ErrEnded) { // deposed meanwhile, which is what was wanted
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,143 @@
+package cluster
+
+import (
+	"context"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/tracker"
+)
+
+// A Status is what a node tells operators of itself.
+type Status struct {
+	Identity        Identity
+	Role            Role
+	Term, Leader    uint64
+	Leads           bool          // its replica too: it serves
+	Lease           time.Duration // so long it still has it; zero: it has none
+	Commit, Applied uint64
+	First, Last     uint64 // of its log
+	Members         *Members
+	Peers           []Peer // the others; in part only the leader knows
+
+	Proposals     int // not committed
+	ProposalBytes int
+	Elections     uint64 // changes of the leader, since the start
+	Lapses        uint64 // of the lease, while it led
+	Fetches       uint64 // how often others were told to fetch the journal
+}
+
+// A Peer is another member as a node sees it.
+type Peer struct {
+	ID    uint64
+	Heard time.Duration // since it was heard of last; negative: it never was
+	// What follows only the leader knows.
+	Match    uint64        // the last entry that it has
+	Lag      time.Duration // for so long it has not had all that was committed
+	State    string        // probe, replicate, snapshot
+	Active   bool          // it has answered within the last timeout
+	Fetching bool          // it needs the journal
+}
+
+// figures are what a node counts. They are of the goroutine that has the Machine.
+type figures struct {
+	elections, lapses uint64
+	heard             map[uint64]time.Duration
+	reached           map[uint64]mark
+	leased            bool
+}
+
+// A mark is how far everything was committed at a time, for one follower: once it has that,
+// it was not behind then.
+type mark struct {
+	index      uint64
+	at, caught time.Duration
+}
+
+func (f *figures) init() {
+	f.heard, f.reached = map[uint64]time.Duration{}, map[uint64]mark{}
+}
+
+// hear notes that a node was heard of.
+func (f *figures) hear(id uint64, now time.Duration) { f.heard[id] = now }
+
+// turnOver counts a change of the leader.
+func (f *figures) turnOver(was, is *View, self uint64) {
+	if is.Leader != was.Leader && is.Leader != 0 {
+		f.elections++
+	}
+	if is.Leader != self {
+		clear(f.reached)
+	}
+}
+
+// noteProgress looks, once a tick, how far the followers are.
+func (n *Node) noteProgress() {
+	m, now := n.engine.machine, n.now()
+	if m.Leads() == 0 {
+		n.figures.leased = false
+		return
+	}
+	held := now < m.LeaseUntil()
+	if n.figures.leased && !held {
+		n.figures.lapses++
+	}
+	n.figures.leased = held
+	commit := m.raft.BasicStatus().GetCommit()
+	m.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+		k, known := n.figures.reached[id]
+		if !known {
+			k = mark{commit, now, now}
+		}
+		if p.Match >= k.index {
+			k = mark{commit, now, k.at}
+		}
+		n.figures.reached[id] = k
+	})
+}
+
+// Status is that of the node at this moment.
+func (n *Node) Status(ctx context.Context) (s Status, err error) {
+	err = n.do(ctx, func(m *Machine) { s = n.status(m) })
+	return s, err
+}
+
+func (n *Node) status(m *Machine) Status {
+	now := n.now()
+	b := m.raft.BasicStatus()
+	v, _ := n.View()
+	s := Status{
+		Identity: n.opts.State.Identity(), Role: m.role, Term: b.GetTerm(), Leader: m.leader, Leads: v.Leads,
+		Lease: max(0, m.LeaseUntil()-now), Commit: b.GetCommit(), Applied: b.Applied,
+		First: m.store.log.First(), Last: m.store.log.Last(), Members: m.Members(),
+		Elections: n.figures.elections, Lapses: n.figures.lapses, Fetches: m.fetches,
+	}
+	s.Proposals, s.ProposalBytes = n.opts.Proposals.outstanding()
+	for i := range s.Members.List {
+		id := s.Members.List[i].ID
+		if id == m.id {
+			continue
+		}
+		p := Peer{ID: id, Heard: -1}
+		if at, is := n.figures.heard[id]; is {
+			p.Heard = now - at
+		}
+		if k, is := n.figures.reached[id]; is {
+			p.Lag = now - k.caught
+		}
+		_, p.Fetching = m.fetching[id]
+		s.Peers = append(s.Peers, p)
+	}
+	if m.Leads() == 0 {
+		return s
+	}
+	m.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+		for i := range s.Peers {
+			if o := &s.Peers[i]; o.ID == id {
+				o.Match, o.Active = p.Match, p.RecentActive
+				o.State = [...]string{"probe", "replicate", "snapshot"}[p.State]
+			}
+		}
+	})
+	return s
+}

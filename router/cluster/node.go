@@ -320,9 +320,13 @@ func (n *Node) halt(err error) {
 	n.applies.close()
 }
 
+// Halt ends the node, and does not wait for that: its disk may wait for room that only ends with
+// the journal.
+func (n *Node) Halt() { n.ended.Do(func() { n.halt(commit.ErrStopped) }) }
+
 // Stop ends the node, and waits until it does nothing any more. Its State and Log are the
 // caller's again.
 func (n *Node) Stop() {
-	n.ended.Do(func() { n.halt(commit.ErrStopped) })
+	n.Halt()
 	n.running.Wait()
 }

@@ -39,6 +39,14 @@ func (j *Journal) Pin() *Pin {
 	return p
 }
 
+// Pins is how many pins there are.
+func (j *Journal) Pins() int {
+	s := j.segments
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.pins)
+}
+
 // Keep has the pin no longer keep the segments before a number.
 func (p *Pin) Keep(from uint64) {
 	s := p.j.segments

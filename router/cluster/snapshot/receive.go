@@ -45,6 +45,14 @@ func (e *RoomError) Error() string {
 	return fmt.Sprintf("the disk has room for %d bytes, and the journal that is to come takes %d with what a start needs besides: make room there, or use another disk, and try again", e.Free, e.Need)
 }
 
+// A DiskError says that the receiver's disk has failed, in another way than by being full.
+type DiskError struct{ Err error }
+
+func (e *DiskError) Error() string { return e.Err.Error() }
+
+// Unwrap gives Err.
+func (e *DiskError) Unwrap() error { return e.Err }
+
 // A SenderError is why the sender did not send to the end, in its words.
 type SenderError struct{ Text string }
 
@@ -52,12 +60,13 @@ func (e *SenderError) Error() string { return "who sends the journal has given u
 
 // Receive takes a journal that is sent into the directory of a disk, beside what is there, and
 // reads it again to see that it is whole. After an error nothing of it is left, unless the disk
-// does not even let it be removed: then the next start does that.
+// does not even let it be removed: then the next start does that. An error is a *RoomError or a
+// *DiskError where it is this side's, a *SenderError if the sender has given up.
 //
 // The context ends it between two frames: who has a connection that hangs closes that.
 func Receive(ctx context.Context, from io.Reader, d journal.Disk, o ReceiveOptions) (*Received, error) {
 	if err := exchange.Discard(d); err != nil {
-		return nil, fmt.Errorf("removing what was received before: %w", err)
+		return nil, &DiskError{fmt.Errorf("removing what was received before: %w", err)}
 	}
 	r := &receiving{
 		ctx: ctx, frames: frameReader{r: bufio.NewReaderSize(from, 64<<10)}, disk: exchange.Stage(d), o: o,
@@ -247,7 +256,10 @@ func (r *receiving) end(body []byte) error {
 	if err := r.finish(); err != nil {
 		return err
 	}
-	return r.disk.Sync()
+	if err := r.disk.Sync(); err != nil {
+		return roomError(fmt.Errorf("making a received journal durable: %w", err), 1, r.disk)
+	}
+	return nil
 }
 
 // verify reads the whole as a start would.
@@ -255,9 +267,9 @@ func (r *receiving) verify() error {
 	v, err := journal.Look(r.disk)
 	switch {
 	case err != nil:
-		return fmt.Errorf("reading a received journal: %w", err)
+		return &DiskError{fmt.Errorf("reading a received journal: %w", err)}
 	case v == nil || len(v.Segments) != r.out.Segments:
-		return errors.New("reading a received journal: its files are gone")
+		return &DiskError{errors.New("reading a received journal: its files are gone")}
 	case len(v.Losses) > 0:
 		return fmt.Errorf("the journal that was received is damaged: %w", &v.Losses[0].Damage)
 	case v.Torn != nil:
@@ -267,10 +279,11 @@ func (r *receiving) verify() error {
 	return nil
 }
 
-// roomError makes a *RoomError of the error of a full disk; need is what was to be written yet.
+// roomError makes a *RoomError of the error of a full disk, and of any other a *DiskError; need is
+// what was to be written yet.
 func roomError(err error, need int64, d journal.Disk) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return errors.Join(&RoomError{Need: need, Free: min(d.Free(), need-1)}, err)
 	}
-	return err
+	return &DiskError{err}
 }

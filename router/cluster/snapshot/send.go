@@ -133,3 +133,8 @@ func (s *sending) piece(number uint64, at int64, piece []byte) error {
 	}
 	return nil
 }
+
+// Refuse tells who would receive a journal why none is sent.
+func Refuse(to io.Writer, why error) error {
+	return (&frameWriter{w: to}).write(frameFailed, []byte(cut(why.Error(), failedMax)))
+}

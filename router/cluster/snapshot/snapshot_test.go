@@ -284,7 +284,14 @@ func TestFailingDisk(t *testing.T) {
 			}
 			return nil
 		}
-		if _, err := receive(b, d, snapshot.ReceiveOptions{}); !errors.Is(err, syscall.EIO) && what != "read" || err == nil || what == "read" && !strings.Contains(err.Error(), "damaged") {
+		_, err := receive(b, d, snapshot.ReceiveOptions{})
+		var disk *snapshot.DiskError
+		switch {
+		case what == "read": // it is found, as damage is
+			if err == nil || !strings.Contains(err.Error(), "damaged") {
+				t.Errorf("%s: %v", what, err)
+			}
+		case !errors.Is(err, syscall.EIO) || !errors.As(err, &disk):
 			t.Errorf("%s: %v", what, err)
 		}
 		if !failed {

@@ -1,0 +1,195 @@
+package join
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"polystalk/router/cluster"
+	"polystalk/router/cluster/snapshot"
+	"polystalk/shard/journal"
+	"polystalk/shard/journal/exchange"
+)
+
+// Options say how a node joins a cluster.
+type Options struct {
+	Disk journal.Disk // of its directory, which the caller has locked
+	// Member is who it is to be; its ID is that of NodeID, whatever is given.
+	Member cluster.Member
+	// Addrs are where nodes of the cluster may be asked, HOST:PORT each.
+	Addrs []string
+	// Admin and Journal make connections of these kinds to the node at an address.
+	Admin, Journal Dial
+	// Joined hears to which cluster the node belongs now, before Journal is used.
+	Joined func(cluster uint64)
+	// Receive says how the journal is received.
+	Receive snapshot.ReceiveOptions
+	Log     *slog.Logger
+	// Pause waits before the cluster is asked again, or until the context ends; nil: a second.
+	Pause func(context.Context) error
+}
+
+// Join makes a directory a node's of a cluster that goes on without it: it asks to be let in,
+// fetches the journal, and leaves that with the state of the node, which is the caller's to close.
+// The node is not a voter then. It asks until it is let in or the context ends; an error that says
+// otherwise is a *Refusal, a *snapshot.RoomError, or about the disk.
+//
+// What an earlier start has left is made use of, or removed. The directory holds nothing else of
+// use: see Pending.
+func Join(ctx context.Context, o Options) (*cluster.State, error) {
+	// A journal that is here was received before, and nobody has started from it.
+	if _, err := exchange.Resume(o.Disk); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(exchange.DropNote(o.Disk), journal.Erase(o.Disk)); err != nil {
+		return nil, fmt.Errorf("removing what was left by an earlier try to join: %w", err)
+	}
+	id, err := NodeID(o.Disk)
+	if err != nil {
+		return nil, err
+	}
+	o.Member.ID = id
+	j := &joining{Options: o}
+	if j.Pause == nil {
+		j.Pause = pause
+	}
+	for {
+		s, err := j.try(ctx)
+		var refused *Refusal
+		var full *snapshot.RoomError
+		var disk *snapshot.DiskError
+		switch {
+		case err == nil:
+			return s, nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.As(err, &refused), errors.As(err, &full), errors.As(err, &disk):
+			return nil, err
+		}
+		j.tell(err)
+		if err := j.Pause(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func pause(ctx context.Context) error {
+	t := time.NewTimer(time.Second)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A joining is one under way.
+type joining struct {
+	Options
+	leader string // where it is, as far as is known
+	told   string // what was logged last
+}
+
+// tell logs why it has not joined yet, if that is another reason than the last.
+func (j *joining) tell(err error) {
+	if text := err.Error(); text != j.told {
+		j.told = text
+		j.Log.Warn("this node has not joined the cluster yet; trying again", "err", err)
+	}
+}
+
+// try asks each address once, and fetches the journal from who leads.
+func (j *joining) try(ctx context.Context) (*cluster.State, error) {
+	a, err := j.ask(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id, err := strconv.ParseUint(a.Cluster, 16, 64)
+	if err != nil || id == 0 {
+		return nil, &Refusal{fmt.Sprintf("%q is no cluster: bring all nodes to the same release", a.Cluster)}
+	}
+	j.Joined(id)
+	j.Log.Info("this node is a member of the cluster, and fetches the journal", "cluster", a.Cluster, "from", j.leader)
+	c, err := j.Journal(ctx, j.leader)
+	if err != nil {
+		return nil, fmt.Errorf("fetching the journal of the node at %s: %w", j.leader, err)
+	}
+	r, err := Fetch(ctx, c, j.Disk, j.Receive)
+	if err != nil {
+		return nil, fmt.Errorf("fetching the journal of the node at %s: %w", j.leader, err)
+	}
+	return j.install(r, cluster.Identity{Cluster: id, Node: j.Member.ID, Name: j.Member.Name})
+}
+
+// ask asks the leader, if it is known, and else each address, until one answers that this node is
+// a member now.
+func (j *joining) ask(ctx context.Context) (*Answer, error) {
+	var failed error
+	asked := map[string]bool{}
+	for next := append([]string{j.leader}, j.Addrs...); len(next) > 0; next = next[1:] {
+		addr := next[0]
+		if addr == "" || asked[addr] {
+			continue
+		}
+		asked[addr] = true
+		a, err := ask(ctx, j.Admin, addr, &j.Member)
+		var refused *Refusal
+		switch {
+		case errors.As(err, &refused):
+			return nil, err
+		case err != nil:
+			failed = errors.Join(failed, err)
+		case a.Cluster != "" && a.Leader != "":
+			j.leader = a.Leader
+			return a, nil
+		case a.Leader != "":
+			next = append([]string{"", a.Leader}, next[1:]...)
+		default:
+			failed = errors.Join(failed, fmt.Errorf("the node at %s knows of none that leads", addr))
+		}
+	}
+	if failed == nil {
+		failed = errors.New("no node that was asked leads, nor does the one that they name")
+	}
+	j.leader = ""
+	return nil, failed
+}
+
+// install leaves a journal that was fetched, and the state, in the directory.
+func (j *joining) install(r *snapshot.Received, id cluster.Identity) (*cluster.State, error) {
+	members, err := membersOf(r.Note)
+	if err == nil {
+		switch one := members.Find(id.Node); {
+		case one == nil:
+			err = errors.New("the journal is of before this node was a member")
+		case one.Voter:
+			err = &Refusal{fmt.Sprintf("node %q votes already", one.Name)}
+		case members.Index > r.LastIndex:
+			err = fmt.Errorf("the journal ends at entry %d, before entry %d, which it was to have", r.LastIndex, members.Index)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.Discard())
+	}
+	if err := r.Install(); err != nil {
+		return nil, &snapshot.DiskError{Err: err}
+	}
+	// From here on the journal is whole. Until the state is there, the next start begins anew.
+	s, err := cluster.CreateState(j.Disk, id, cluster.Vote{Term: r.LastTerm}, members)
+	if err != nil {
+		return nil, &snapshot.DiskError{Err: err}
+	}
+	err = errors.Join(exchange.DropNote(j.Disk), j.Disk.Remove(Name))
+	if err == nil {
+		err = j.Disk.Sync()
+	}
+	if err != nil {
+		return nil, &snapshot.DiskError{Err: errors.Join(err, s.Close())}
+	}
+	j.Log.Info("the journal is here", "segments", r.Segments, "bytes", r.Bytes, "last entry", r.LastIndex)
+	return s, nil
+}

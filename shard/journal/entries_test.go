@@ -75,22 +75,6 @@ func (f *follower) recordsOf() (b []byte) {
 	return b
 }
 
-// idsOf are the ids that records name.
-func idsOf(data []byte) (ids []uint64) {
-	for len(data) > 0 {
-		var r record.Record
-		n, err := record.Parse(&r, data)
-		if err != nil {
-			panic(err)
-		}
-		if r.Kind == record.Put {
-			ids = append(ids, r.ID)
-		}
-		data = data[n:]
-	}
-	return ids
-}
-
 // open recovers what is on the disk, and holds it against what the log may be.
 func (f *follower) open() error {
 	f.j = New(Options{

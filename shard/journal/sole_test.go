@@ -116,6 +116,15 @@ func (c *sole) goOn() error {
 	return c.w.j.Committed(c.ended)
 }
 
+// maybeGoOn is goOn now and then, unless a commit has failed.
+func (c *sole) maybeGoOn(err error) error {
+	if err == nil && c.w.rng.IntN(3) == 0 {
+		err = c.goOn()
+		c.w.note()
+	}
+	return err
+}
+
 // TestOneOfSeveralCrashes: what is acknowledged through a log is there after any crash, ids go
 // on, compaction keeps the bound, and the sums add up, as they do without one.
 func TestOneOfSeveralCrashes(t *testing.T) {
@@ -146,5 +155,74 @@ func TestOneOfSeveralCrashesAnywhere(t *testing.T) {
 				return fmt.Errorf("stopped at operation %d: %w", at, err)
 			}
 		}
+	})
+}
+
+// TestOneOfSeveralMayLag: the same if what was proposed comes back later, several commits at
+// once. What is under way counts as pending until it is written, to the byte: when nothing is,
+// nothing is pending.
+func TestOneOfSeveralMayLag(t *testing.T) {
+	seeds(t, 8, func(seed uint64) error {
+		w := newWorld(seed, fakedisk.New(seed))
+		newSole(w).lag = 4
+		w.weight = []int{100, 1000, 4000}[w.rng.IntN(3)]
+		w.fat = 0
+		for life := range 4 {
+			w.disk.(*fakedisk.Disk).Ops = 0
+			_, err := w.open(true)
+			for step := 0; err == nil && step < 100; step++ {
+				w.now += core.Time(w.rng.IntN(5000)) * core.Second / 1000
+				for range 1 + w.rng.IntN(20) {
+					w.shards[w.rng.IntN(len(w.shards))].act()
+				}
+				pending := w.j.Pending()
+				if err = w.commit(); err == nil && len(w.sole.queue) > 0 && w.j.Pending() <= 0 {
+					err = fmt.Errorf("%w: %d entries are under way, and nothing is pending (before %d)", errBroken, len(w.sole.queue), pending)
+				}
+				if err == nil && w.rng.IntN(4) == 0 {
+					if err = w.sole.goOn(); err == nil && w.j.Idle() && w.j.Pending() != 0 {
+						err = fmt.Errorf("%w: nothing is under way, and %d bytes are pending", errBroken, w.j.Pending())
+					}
+					w.note()
+				}
+				if err == nil && w.rng.IntN(2) == 0 {
+					err = w.j.Tend()
+				}
+			}
+			if err != nil && (!w.fake.Dead || errors.Is(err, errBroken)) {
+				return fmt.Errorf("life %d: %w", life, err)
+			}
+			w.reboot()
+			w.fake.CrashAt = w.fake.Ops/2 + w.rng.IntN(1+w.fake.Ops)
+		}
+		w.closeCores()
+		return nil
+	})
+}
+
+// TestAloneAndOneOfSeveral: a journal goes from a server that is alone to one of several and
+// back, at any crash, and nothing is lost: entries without an Entry have the right indexes,
+// whatever was given up of what went before.
+func TestAloneAndOneOfSeveral(t *testing.T) {
+	seeds(t, 8, func(seed uint64) error {
+		w := newWorld(seed, fakedisk.New(seed))
+		w.opts.First = 0
+		w.weight, w.fat = 8000, 20
+		c := newSole(w)
+		last := uint64(0) // entry
+		w.turn = func() {
+			if w.sole != nil {
+				last = c.entries().Last()
+			}
+			w.sole, w.aside, w.opts.Proposer = nil, nil, nil
+			if w.rng.IntN(2) == 0 {
+				w.sole, w.aside, w.opts.Proposer = c, c.begin, c
+			}
+		}
+		w.sole = nil
+		if err := lives(w, 0, 12, 60); err != nil {
+			return fmt.Errorf("after entry %d: %w", last, err)
+		}
+		return nil
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"polystalk/shard/record"
@@ -25,6 +26,8 @@ type Survey struct {
 	// Losses are the damages in the order of the journal: what was durable and
 	// cannot be read. A journal that has one is not started from.
 	Losses []Loss
+	// Log tells of a journal that has been the log of one server of several; nil: it has not.
+	Log *Log
 	// Torn is the torn end, of which nothing was acknowledged as durable: a
 	// start cuts it off. nil: the journal ends with a whole batch.
 	Torn *Loss
@@ -33,6 +36,13 @@ type Survey struct {
 	id      identity
 	numbers []uint64
 	end     uint64 // the first batch that a start cuts off
+	log     sightings
+}
+
+// A Log is what a journal is for several servers that keep it.
+type Log struct {
+	First, Last uint64 // entries
+	Replaced    int    // batches whose place in it later ones took
 }
 
 // A Segment is one file as found.
@@ -71,12 +81,15 @@ func (l *Loss) Count() uint64 {
 
 // A Batch is what was written at once.
 type Batch struct {
-	File    string
-	Offset  int64
-	Number  uint64
-	Time    time.Time
-	Broken  bool // something before it is missing
-	records []byte
+	File   string
+	Offset int64
+	Number uint64
+	Time   time.Time
+	Broken bool // something before it is missing
+	// Replaced says that a later batch took its place in the log of several servers, before it
+	// was committed: what it says has never been.
+	Replaced bool
+	records  []byte
 }
 
 // Records are the batch's records, each good until the next. An error ends
@@ -121,6 +134,9 @@ func Look(d Disk) (*Survey, error) {
 		return nil, err
 	}
 	s.Segments = w.segments
+	if l := &s.log; l.headed {
+		s.Log = &Log{l.first, l.last, len(l.replaced)}
+	}
 	s.judge(w, synced)
 	return s, nil
 }
@@ -132,6 +148,7 @@ func (s *Survey) note(w *walk, seg *Segment, b *batch) {
 		seg.First, seg.From = b.number, moment
 	}
 	seg.Batches++
+	s.log.see(b)
 	s.enter(b)
 	seg.Last, seg.To, seg.Used = b.number, moment, b.offset+int64(b.size)
 	for r, err := range (&Batch{records: b.records}).Records() {
@@ -161,6 +178,52 @@ func (s *Survey) enter(b *batch) {
 	s.LastIndex++
 }
 
+// sightings are what a survey knows of a journal as the log of several servers: which batches were
+// replaced. Unlike a recovery it goes on where something is missing.
+type sightings struct {
+	first, last uint64            // entries; zero: none yet
+	floor       uint64            // the highest index of a Floor
+	headed      bool              // there are Entries
+	replaced    map[uint64]uint64 // batches, and by which
+	open        []sighting        // which may be replaced
+}
+
+// A sighting is an entry that was not known to be committed yet.
+type sighting struct{ index, batch uint64 }
+
+// see is told of each batch in order.
+func (l *sightings) see(b *batch) {
+	var head record.Heading
+	rest, ok := record.ParseHeading(&head, b.records)
+	if !ok {
+		if l.last++; l.first == 0 {
+			l.first, l.last = b.number, b.number
+		}
+		l.open = l.open[:0]
+		return
+	}
+	for n := len(l.open) - 1; n >= 0 && l.open[n].index >= head.Index; n-- {
+		if l.replaced == nil {
+			l.replaced = make(map[uint64]uint64)
+		}
+		l.replaced[l.open[n].batch] = b.number
+		l.open = l.open[:n]
+	}
+	if l.first == 0 || head.Index < l.first {
+		l.first = head.Index
+	}
+	l.last, l.headed = head.Index, true
+	l.open = append(l.open, sighting{head.Index, b.number})
+	settled := 0
+	for settled < len(l.open) && l.open[settled].index <= head.Commit {
+		settled++
+	}
+	l.open = slices.Delete(l.open, 0, settled)
+	if f, ok := bottomOf(rest); ok {
+		l.floor = max(l.floor, f.Index)
+	}
+}
+
 // judge tells damage from the torn end, as a recovery does.
 func (s *Survey) judge(w *walk, synced uint64) {
 	s.end, s.Batches = math.MaxUint64, w.batches
@@ -185,7 +248,7 @@ func (s *Survey) judge(w *walk, synced uint64) {
 	if n := len(s.Losses); n > 0 && s.Losses[n-1].before == w.batches {
 		return // the batch that said which file is the oldest may be lost
 	}
-	if first := s.numbers[0]; oldest != 0 && first > oldest {
+	if first := s.numbers[0]; oldest != 0 && first > oldest && s.log.first > s.log.floor {
 		missing := Loss{Damage: missingFiles(oldest, first)}
 		s.Losses = append([]Loss{missing}, s.Losses...)
 	}
@@ -219,7 +282,9 @@ func (s *Survey) Each(cutOff bool, visit func(*Batch) error) error {
 		if b.number >= s.end && !cutOff {
 			return nil
 		}
-		return visit(&Batch{seg.File, b.offset, b.number, time.Unix(0, b.time), broken, b.records})
+		by := s.log.replaced[b.number]
+		replaced := by != 0 && (cutOff || by < s.end)
+		return visit(&Batch{seg.File, b.offset, b.number, time.Unix(0, b.time), broken, replaced, b.records})
 	}
 	return w.run()
 }

@@ -35,6 +35,7 @@ type world struct {
 	weight int // bytes of an ordinary body
 
 	aside func() error // between Open and Lead; nil: the journal starts
+	turn  func()       // called before each recovery, if it is there
 	sole  *sole        // the consensus of a server that could be one of several; nil: it is none
 }
 
@@ -112,6 +113,9 @@ func (w *world) copyPause(slot uint16, tube []byte) {
 // say up to somewhere behind what is safe or, if it is strict, what was
 // acknowledged.
 func (w *world) open(strict bool) (*Recovered, error) {
+	if w.turn != nil {
+		w.turn()
+	}
 	old := w.shards
 	if w.opts.Shards = w.parts; w.parts == 0 {
 		w.opts.Shards = 1 + w.rng.IntN(3)
@@ -412,6 +416,9 @@ func (w *world) commit() error {
 	begun := w.j.Begun()
 	err := w.j.Commit()
 	w.note()
+	if w.sole != nil && w.sole.lag > 0 {
+		return w.sole.maybeGoOn(err)
+	}
 	if err == nil && w.j.Acked() != begun+1 {
 		return fmt.Errorf("%w: commit %d acknowledges %d", errBroken, begun+1, w.j.Acked())
 	}

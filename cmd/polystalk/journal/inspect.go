@@ -168,6 +168,9 @@ func (i *inspection) sums() error {
 	} else {
 		fmt.Fprintln(i.out, "imported: nothing")
 	}
+	if l := i.v.Log; l != nil {
+		fmt.Fprintf(i.out, "log: entries %d to %d; %s replaced\n", l.First, l.Last, counted(l.Replaced, "batch was", "batches were"))
+	}
 	if len(tubes) == 0 {
 		return nil
 	}
@@ -207,6 +210,9 @@ func (i *inspection) records() error {
 			text := "unreadable"
 			if err == nil {
 				text = describe(r)
+			}
+			if b.Replaced {
+				text += " (replaced)"
 			}
 			if _, err := fmt.Fprintf(i.out, "%s\t%d\t%d\t%s\t%s\n", b.File, b.Offset, b.Number, moment(b.Time), text); err != nil {
 				return err

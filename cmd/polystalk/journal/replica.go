@@ -39,6 +39,9 @@ func (r *replica) read(v *journal.Survey, cutOff bool) error {
 		if b.Broken {
 			r.unfinished += r.replay.Gap()
 		}
+		if b.Replaced {
+			return nil
+		}
 		for rec, err := range b.Records() {
 			if err == nil {
 				err = r.apply(rec)

@@ -1,0 +1,81 @@
+package journal
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"polystalk/shard/core"
+	"polystalk/shard/journal"
+	"polystalk/shard/record"
+)
+
+// follows is what proposes for a server that never leads.
+type follows struct{}
+
+func (follows) Propose([]byte, uint64) error { return errors.New("it does not lead") }
+func (follows) End(uint64) error             { return errors.New("it does not lead") }
+func (follows) Wanted() bool                 { return false }
+
+// TestJournalOfSeveral: of a journal that is the log of one server of several the commands show
+// its own records, and take none for a job's that was replaced in the log. A file that was given
+// up below a Floor is not missing.
+func TestJournalOfSeveral(t *testing.T) {
+	dir := t.TempDir()
+	j := journal.New(journal.Options{
+		Disk: journal.Dir(dir), SegmentSize: journal.SegmentMin, Shards: 1, Manual: true, Now: time.Now,
+		Proposer: follows{}, Node: 5,
+	})
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := j.Recover(journal.Replayer{Workers: 1, Worker: func(uint16) int { return 0 }})
+	must(err)
+	must(j.Open())
+	put := func(id uint64, tube string, size int) []byte {
+		return (&record.Job{ID: id, Tube: []byte(tube), State: record.Ready, Body: make([]byte, size)}).AppendPut(nil, core.SlotOf([]byte(tube)), 0)
+	}
+	first := (&record.Reign{Node: 5, Time: 1e18, Format: record.Format}).Append(nil)
+	first = (&record.Bottom{Index: 1, Globals: record.Globals{HighID: 40}}).Append(first)
+	e := j.Entries()
+	must(e.Append([]journal.Entry{
+		{Index: 1, Term: 1, Data: first},
+		{Index: 2, Term: 1, Data: put(41, "old", 10)},
+		{Index: 3, Term: 1, Kind: record.ChangeV2, Data: []byte("who")},
+		{Index: 4, Term: 1, Data: put(42, "lost", 10)},
+		{Index: 5, Term: 1, Data: put(43, "lost", 10)},
+	}, 0))
+	must(e.Append([]journal.Entry{{Index: 4, Term: 2, Data: put(44, "found", 10)}}, 3))
+	must(e.Sync())
+	must(j.Close())
+
+	unchanged(t, dir, func() {
+		out := polystalk(t, 0, "journal", "inspect", dir).stdout
+		for _, want := range []string{
+			"jobs: 2 (2 ready", "log: entries 1 to 4; 2 batches were replaced", "highest id: 44", "\nfound ", "\nold ",
+		} {
+			if !strings.Contains(strings.Join(strings.Fields(out), " "), strings.TrimSpace(want)) {
+				t.Errorf("inspect does not say %q:\n%s", want, out)
+			}
+		}
+		out = polystalk(t, 0, "journal", "inspect", "--records", dir).stdout
+		for _, want := range []string{
+			"entry index=1 term=1 committed=0 of=records bytes=0\n", "floor index=1 highest=40 imported=0\n",
+			"epoch node=0000000000000005 time=2001-09-09T01:46:40.000Z format=1\n", "of=members bytes=3\n",
+			"entry index=5 term=1 committed=0 of=records bytes=0 (replaced)\n", "entry index=4 term=2 committed=3 of=records bytes=0\n",
+		} {
+			if !strings.Contains(out, want) {
+				t.Errorf("the records do not say %q:\n%s", want, out)
+			}
+		}
+		polystalk(t, 0, "journal", "verify", dir)
+	})
+	saved := t.TempDir()
+	if out := polystalk(t, 0, "journal", "salvage", dir, saved).stdout; !strings.Contains(out, "taken over: 2 jobs") || !strings.Contains(out, "go on from 45") {
+		t.Errorf("salvage says %q", out)
+	}
+}

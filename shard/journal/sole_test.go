@@ -19,6 +19,7 @@ type sole struct {
 	queue []Entry
 	ended uint64 // the last commit that has ended
 	lag   int    // it goes on by itself at one End in so many; zero: at each
+	early bool   // others have committed what is not written here yet
 }
 
 // newSole makes a world's server one of several.
@@ -77,11 +78,35 @@ func (c *sole) begin() error {
 			return err
 		}
 		c.term = term + 1
+		if err := c.outvoted(last, term); err != nil {
+			return err
+		}
 	}
 	if err := e.Append([]Entry{{Index: e.Last() + 1, Term: c.term}}, e.Last()); err != nil {
 		return err
 	}
 	return e.Sync()
+}
+
+// outvoted writes some entries that come to nothing, since those of the next term take their
+// place: so there are more batches than entries.
+func (c *sole) outvoted(last, term uint64) error {
+	var list []Entry
+	for range c.w.rng.IntN(4) {
+		last++
+		// The machine may stop before it is replaced, so it is of no job there is.
+		body := make([]byte, c.w.rng.IntN(50_000))
+		list = append(list, Entry{Index: last, Term: term, Data: append(record.AppendChunkHead(nil, 0, 1<<50, len(body)), body...)})
+	}
+	e := c.entries()
+	committed := e.Last()
+	if err := e.Append(list, committed); err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return e.Append([]Entry{{Index: committed + 1, Term: c.term}}, committed)
 }
 
 func (c *sole) Propose(data []byte, n uint64) error {
@@ -93,7 +118,10 @@ func (c *sole) Propose(data []byte, n uint64) error {
 }
 
 func (c *sole) End(n uint64) error {
-	if c.ended = n; c.lag > 0 && c.w.rng.IntN(c.lag) > 0 {
+	if c.ended = n; c.early {
+		return c.w.j.Committed(n)
+	}
+	if c.lag > 0 && c.w.rng.IntN(c.lag) > 0 {
 		return nil
 	}
 	return c.goOn()
@@ -207,7 +235,7 @@ func TestAloneAndOneOfSeveral(t *testing.T) {
 	seeds(t, 8, func(seed uint64) error {
 		w := newWorld(seed, fakedisk.New(seed))
 		w.opts.First = 0
-		w.weight, w.fat = 8000, 20
+		w.weight, w.fat = 4000, 0
 		c := newSole(w)
 		last := uint64(0) // entry
 		w.turn = func() {
@@ -225,4 +253,42 @@ func TestAloneAndOneOfSeveral(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestLeaderKeepsWhatItHasNotItself: a Floor that others have committed gives up nothing here
+// before it is written, and durable, with the copies before it.
+func TestLeaderKeepsWhatItHasNotItself(t *testing.T) {
+	d := fakedisk.New(1)
+	w := newWorld(1, d)
+	w.parts, w.fat, w.weight = 1, 0, 50_000
+	c := newSole(w)
+	must(t, second(w.open(true)))
+	must(t, w.garbage(8))
+	oldest := w.j.Stats().Oldest
+	goOn := func() {
+		t.Helper()
+		for range 8 {
+			must(t, w.j.Tend())
+			if w.j.Requested() {
+				must(t, w.j.Commit())
+			}
+		}
+	}
+	c.early = true
+	goOn()
+	if s := w.j.Stats(); s.Oldest != oldest || len(c.queue) == 0 {
+		t.Fatalf("segments from %d on are there, before %d; %d entries are not written", s.Oldest, oldest, len(c.queue))
+	}
+	must(t, c.entries().Append(c.queue, 1))
+	c.queue = nil
+	goOn()
+	if s := w.j.Stats(); s.Oldest != oldest {
+		t.Fatalf("segments from %d on are there, before %d; nothing is synced", s.Oldest, oldest)
+	}
+	must(t, c.entries().Sync())
+	goOn()
+	if s := w.j.Stats(); s.Oldest == oldest {
+		t.Error("nothing is given up once the Floor is durable")
+	}
+	w.closeCores()
 }

@@ -55,7 +55,7 @@ var table = []row{
 	{"router/clock", "shard shard/core x/sys", ""},
 	{"router/cluster/certtest", "", ""},
 	{"router/cluster/complaint", "", ""},
-	{"router/cluster/forward", "router/cluster/complaint x/sys", "router/cluster/certtest router/cluster/transport"},
+	{"router/cluster/forward", "router/cluster/complaint x/sys", "router router/cluster/certtest router/cluster/transport"},
 	{"router/cluster/transport", "router/access router/cluster/complaint x/sys", "codec/wiretest/relay router/cluster/certtest"},
 	{"router/direct", "router/clock router/ops router/placement shard shard/commit shard/core shard/histogram shard/slab", "router/history"},
 	{"router/exposition", "client_golang codec/admin codec/openmetrics router/admin router/ranking router/session shard/commit shard/core shard/flow shard/histogram", ""},

@@ -25,5 +25,9 @@
 // On a follower: two descriptors, two goroutines, and no memory for bytes while none come.
 // Package net would have the kernel move them by a pipe for each direction (splice), which
 // takes four descriptors more, and up to 2 MiB of the kernel's memory, for as long as the
-// connection is open; copying is cheap beside the two calls that either way takes.
+// connection is open; copying is cheap beside the two calls that either way takes. A client
+// that waits for each answer waits 13 µs longer than at the leader, with TLS 28 µs, where both
+// nodes share two cores (BenchmarkHop).
+//
+// On the leader: DescriptorsPlain of a connection, or DescriptorsSecure.
 package forward

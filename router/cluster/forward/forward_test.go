@@ -37,7 +37,7 @@ func await(t *testing.T, what string, f func() bool) {
 // A node hands clients on, and serves those that come to it as a server would that answers
 // each line with its own number and the line.
 type node struct {
-	t         *testing.T
+	t         testing.TB
 	number    uint64
 	transport *transport.Transport
 	receiver  *Receiver
@@ -54,7 +54,7 @@ type node struct {
 }
 
 // cluster is nodes 1 to n, which hand on to each other by TLS or not.
-func newCluster(t *testing.T, n int, security func(name string) *transport.Security, change func(*Options)) []*node {
+func newCluster(t testing.TB, n int, security func(name string) *transport.Security, change func(*Options)) []*node {
 	t.Helper()
 	var nodes []*node
 	var members []transport.Member
@@ -114,7 +114,7 @@ func newCluster(t *testing.T, n int, security func(name string) *transport.Secur
 }
 
 // authority gives each node a certificate of one authority.
-func authority(t *testing.T) func(name string) *transport.Security {
+func authority(t testing.TB) func(name string) *transport.Security {
 	ca := certtest.New(t)
 	return func(name string) *transport.Security {
 		cert, key := ca.Issue(certtest.ForNode(name))
@@ -126,7 +126,7 @@ func authority(t *testing.T) func(name string) *transport.Security {
 	}
 }
 
-func listen(t *testing.T, network, addr string) net.Listener {
+func listen(t testing.TB, network, addr string) net.Listener {
 	t.Helper()
 	l, err := net.Listen(network, addr)
 	if err != nil {

@@ -30,6 +30,14 @@ type Stream interface {
 // nil: c is from the client itself.
 type Take func(c net.Conn, protocol string, client net.Addr) error
 
+// What a client's connection takes of the leader's descriptors, which has counted one of them
+// among its connections; and what it takes of a follower's.
+const (
+	DescriptorsPlain    = 1
+	DescriptorsSecure   = 3
+	DescriptorsFollower = 2
+)
+
 // A Receiver is the leader's side. Its methods may be called by anyone.
 type Receiver struct {
 	take  Take

@@ -94,6 +94,9 @@ func (t *Transport) dial(ctx context.Context, m Member, kind Kind) (*Stream, err
 	if err != nil {
 		return nil, err
 	}
+	if err := notItself(raw); err != nil {
+		return nil, err
+	}
 	if !t.conns.keep(raw) {
 		return nil, net.ErrClosed
 	}
@@ -112,6 +115,20 @@ func (t *Transport) dial(ctx context.Context, m Member, kind Kind) (*Stream, err
 	}
 	tune(raw, kind, t.within.silent)
 	return s, nil
+}
+
+// notItself closes a connection whose two ends are one socket: who connects to a port of this
+// machine at which nobody listens may be given that port for its own end. Closed by a reset,
+// it does not keep the port from the node that is about to listen there.
+func notItself(c net.Conn) error {
+	if c.LocalAddr().String() != c.RemoteAddr().String() {
+		return nil
+	}
+	if t, ok := c.(*net.TCPConn); ok {
+		t.SetLinger(0)
+	}
+	c.Close()
+	return fmt.Errorf("nobody listens at %s", c.RemoteAddr())
 }
 
 // introduce does the greeting of who connects.

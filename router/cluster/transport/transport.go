@@ -79,6 +79,12 @@ type limits struct {
 // bounded where clients are.
 const streamsMax = 16
 
+// Descriptors are how many a transport may need in a cluster of so many nodes, besides those
+// of streams of kind Forward.
+func Descriptors(nodes int) int {
+	return 1 + lobbyMax + 2*(nodes+guestsMax) + streamsMax*int(kindEnd)
+}
+
 // New makes a transport that listens already, but lets nobody in before Start.
 func New(o Options) (*Transport, error) {
 	if err := ValidName(o.Self.Name); err != nil {

@@ -302,3 +302,38 @@ func TestWhoTalksBackIsCutOff(t *testing.T) {
 	}
 	a.wantLogged(t, "where nothing is to be sent")
 }
+
+func TestSocketDoesNotTalkToItself(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	there, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	if err := notItself(there); err != nil {
+		t.Errorf("two sockets: %v", err)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := free.Addr().(*net.TCPAddr)
+	free.Close()
+	d := net.Dialer{LocalAddr: at}
+	c, err := d.Dial("tcp", at.String())
+	if err != nil {
+		t.Skipf("this system does not connect a socket with itself: %v", err)
+	}
+	if err := notItself(c); err == nil {
+		t.Error("a socket may talk to itself")
+	}
+	again, err := net.Listen("tcp", at.String())
+	if err != nil {
+		t.Fatalf("the port is taken: %v", err)
+	}
+	again.Close()
+}

@@ -50,6 +50,9 @@ func (r *result) measure(by *run) {
 	most := bound(by.h.Live(), by.o.segment)
 	for _, n := range by.fleet.All() {
 		bytes := n.Bytes()
+		if share := float64(bytes) / float64(most); share > 1 && share > r.Most.Bound {
+			by.say("the directory of %s holds %d bytes, and %d is its bound", n.Name, bytes, most)
+		}
 		r.Most.Bytes = max(r.Most.Bytes, bytes)
 		r.Most.Bound = max(r.Most.Bound, float64(bytes)/float64(most))
 		if rss, err := proc.RSS(n.PID()); err == nil { // else it has just ended

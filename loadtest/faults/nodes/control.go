@@ -31,7 +31,7 @@ func (n *Node) request(ctx context.Context, method, path string, body, to any) e
 		}
 		in = bytes.NewReader(b)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://node/api/v1"+path, in)
+	req, err := http.NewRequestWithContext(ctx, method, "http://localhost/api/v1"+path, in)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (n *Node) request(ctx context.Context, method, path string, body, to any) e
 	if err != nil {
 		return fmt.Errorf("%s: %s %s: %w", n.Name, method, path, err)
 	}
-	if res.StatusCode != http.StatusOK {
+	if res.StatusCode/100 != 2 {
 		return fmt.Errorf("%s: %s %s: %s: %.300s", n.Name, method, path, res.Status, b)
 	}
 	if to == nil {
@@ -78,19 +78,26 @@ func (n *Node) Remove(ctx context.Context, other *Node) error {
 // errNoLeader is a cluster that has none, or in which nobody answers.
 var errNoLeader = errors.New("no node says that it leads")
 
-// Leader is the node that leads, by its own account, in the latest term.
+// Leader is the node that leads by its own account, in the latest term, and what it says
+// of the cluster. Whichever is asked hands on to the one that it believes to lead.
 func (f *Fleet) Leader(ctx context.Context) (*Node, admin.Cluster, error) {
 	var leader *Node
 	var latest admin.Cluster
-	for _, n := range f.All() {
+	all := f.All()
+	for _, n := range all {
 		if !n.Running() {
 			continue
 		}
 		within, cancel := context.WithTimeout(ctx, time.Second)
 		c, err := n.Status(within)
 		cancel()
-		if err == nil && c.Role == "leader" && (leader == nil || c.Term > latest.Term) {
-			leader, latest = n, c
+		if err != nil || c.Role != "leader" || leader != nil && c.Term <= latest.Term {
+			continue
+		}
+		for _, o := range all {
+			if o.Name == c.Node {
+				leader, latest = o, c
+			}
 		}
 	}
 	if leader == nil {

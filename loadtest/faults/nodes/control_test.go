@@ -24,7 +24,7 @@ func TestControlAsksAtTheSocket(t *testing.T) {
 		go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
 			if r.Method == "GET" {
-				fmt.Fprintf(w, `{"role": "leader", "term": %d}`, 10-i) // two of them have not heard of the third
+				fmt.Fprintf(w, `{"role": "leader", "node": "n%d", "term": %d}`, 2-i/2, 10-i) // two hand on, the third believes itself
 				return
 			}
 			asked = append(asked, strings.TrimSpace(fmt.Sprint(n.Name, " ", r.Method, " ", r.URL, " ", string(body))))
@@ -42,16 +42,16 @@ func TestControlAsksAtTheSocket(t *testing.T) {
 		}
 	}
 	leader, status, err := f.Leader(t.Context())
-	if err != nil || leader != f.All()[0] || status.Term != 10 {
+	if err != nil || leader != f.All()[1] || status.Term != 10 {
 		t.Fatalf("the leader is %v in term %d, %v", leader, status.Term, err)
 	}
-	if err := leader.Transfer(t.Context(), f.All()[1]); err != nil {
+	if err := leader.Transfer(t.Context(), f.All()[0]); err != nil {
 		t.Error(err)
 	}
 	if err := leader.Remove(t.Context(), f.All()[2]); err == nil || !strings.Contains(err.Error(), "it leads") {
 		t.Errorf("error %v, want the reason", err)
 	}
-	want := []string{`n1 POST /api/v1/cluster/transfer {"node":"n2"}`, "n1 DELETE /api/v1/cluster/members/n3"}
+	want := []string{`n2 POST /api/v1/cluster/transfer {"node":"n1"}`, "n2 DELETE /api/v1/cluster/members/n3"}
 	if strings.Join(asked, "; ") != strings.Join(want, "; ") {
 		t.Errorf("asked %q, want %q", asked, want)
 	}

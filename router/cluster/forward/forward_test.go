@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -529,4 +530,92 @@ func TestMangledHeaderIsClosed(t *testing.T) {
 	s.SetDeadline(time.Now().Add(ample))
 	wantEnd(t, s)
 	await(t, "it is counted", func() bool { _, failed := nodes[1].receiver.Received(); return failed == 1 })
+}
+
+// TestCrowdIsHandedOnInOrder: many wait for a leader that is not ready yet, and do not crowd
+// it.
+func TestCrowdIsHandedOnInOrder(t *testing.T) {
+	var under, most, attempts atomic.Int64
+	nodes := newCluster(t, 2, nil, func(o *Options) {
+		o.Max = 1000
+		open := o.Open
+		o.Open = func(ctx context.Context, node uint64) (Stream, error) {
+			attempts.Add(1)
+			n := under.Add(1)
+			defer under.Add(-1)
+			for was := most.Load(); n > was && !most.CompareAndSwap(was, n); was = most.Load() {
+			}
+			return open(ctx, node)
+		}
+	})
+	const crowd = 300
+	var clients []net.Conn
+	for i := range crowd {
+		c := nodes[0].dial()
+		fmt.Fprintf(c, "%d\n", i)
+		clients = append(clients, c)
+	}
+	f := nodes[0].forwarder
+	await(t, "all wait", func() bool { return f.Counts().Waiting == crowd })
+	f.SetLeader(2) // which refuses
+	await(t, "it is tried again and again", func() bool { return attempts.Load() > 2*openMax })
+	if n := f.Counts(); n.Waiting != crowd {
+		t.Errorf("counted %+v, want that all wait", n)
+	}
+	f.gate.mu.Lock()
+	if f.gate.wait < attemptMin {
+		t.Errorf("the next attempt is made %v after the last, want at least %v", f.gate.wait, attemptMin)
+	}
+	f.gate.mu.Unlock()
+	lead(nodes, 2)
+	for i, c := range clients {
+		want := fmt.Sprintf("2: %d\n", i)
+		b := make([]byte, len(want))
+		if _, err := io.ReadFull(c, b); err != nil || string(b) != want {
+			t.Fatalf("answered %q, %v, want %q", b, err, want)
+		}
+	}
+	if n := most.Load(); n > openMax {
+		t.Errorf("%d attempts at a time, want at most %d", n, openMax)
+	}
+}
+
+func TestGateLetsOneTryForAll(t *testing.T) {
+	g := newGate()
+	for range 2 {
+		if !g.pass(t.Context(), nil) {
+			t.Fatal("shut, with a leader that is reached")
+		}
+	}
+	g.done(false)
+	g.done(false)
+	var passed atomic.Int64
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() {
+			if g.pass(t.Context(), stop) {
+				passed.Add(1)
+			}
+		})
+	}
+	await(t, "one may try", func() bool { return passed.Load() == 1 })
+	g.done(false)
+	await(t, "then another", func() bool { return passed.Load() == 2 })
+	g.done(true) // it is reached
+	await(t, "then some", func() bool { return passed.Load() == 2+openMax })
+	g.done(true)
+	close(stop)
+	all.Wait()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range openMax {
+		select {
+		case g.open <- struct{}{}:
+		default:
+		}
+	}
+	if g.pass(ctx, nil) {
+		t.Error("passed behind the end")
+	}
 }

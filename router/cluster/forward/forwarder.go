@@ -38,6 +38,7 @@ type Forwarder struct {
 	work  sync.WaitGroup
 	seats chan struct{} // has an element for each client
 	count counters
+	gate  *gate
 
 	mu        sync.Mutex
 	leader    uint64        // 0: none is known
@@ -84,6 +85,7 @@ func New(o Options) *Forwarder {
 	f := &Forwarder{
 		o: o, log: complaint.New(o.Log),
 		seats:     make(chan struct{}, max(1, o.Max)),
+		gate:      newGate(),
 		changed:   make(chan struct{}),
 		routes:    make(map[*route]struct{}),
 		listeners: make(map[net.Listener]struct{}),
@@ -116,6 +118,7 @@ func (f *Forwarder) SetLeader(node uint64) {
 	f.leader = node
 	close(f.changed)
 	f.changed = make(chan struct{})
+	f.gate.reset()
 	if f.given != nil {
 		f.given.Stop()
 		f.given = nil
@@ -186,12 +189,6 @@ func (f *Forwarder) Close() {
 	f.work.Wait()
 }
 
-// Between two attempts to reach a leader.
-const (
-	attemptMin = 10 * time.Millisecond
-	attemptMax = 500 * time.Millisecond
-)
-
 // errLeaderless is said of a client for which there was no leader in time.
 var errLeaderless = errors.New("no node leads")
 
@@ -221,31 +218,30 @@ func (f *Forwarder) serve(c end, protocol string) {
 func (f *Forwarder) find(c end, protocol string) (*route, error) {
 	ctx, cancel := context.WithTimeout(f.ctx, f.o.Wait)
 	defer cancel()
-	wait, failed := attemptMin, errLeaderless
-	for {
+	failed := errLeaderless
+	for ctx.Err() == nil {
 		leader, changed := f.leading()
-		var again <-chan time.Time
 		switch leader {
 		case f.o.Self:
 			return nil, f.o.Take(c, protocol, nil)
 		case 0:
-			wait = attemptMin
-		default:
-			r, err := f.open(ctx, leader, c, protocol)
-			if err == nil {
-				return r, nil
+			select {
+			case <-changed:
+			case <-ctx.Done():
 			}
-			failed = err
-			again = time.After(wait)
-			wait = min(2*wait, attemptMax)
+			continue
 		}
-		select {
-		case <-changed:
-		case <-again:
-		case <-ctx.Done():
-			return nil, failed
+		if !f.gate.pass(ctx, changed) {
+			continue
 		}
+		r, err := f.open(ctx, leader, c, protocol)
+		f.gate.done(err == nil)
+		if err == nil {
+			return r, nil
+		}
+		failed = err
 	}
+	return nil, failed
 }
 
 // open hands a client on to a leader.

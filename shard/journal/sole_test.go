@@ -292,3 +292,58 @@ func TestLeaderKeepsWhatItHasNotItself(t *testing.T) {
 	}
 	w.closeCores()
 }
+
+// TestEntriesOfOneAloneKeepTheirIndexes: a server that was one of several, is alone for a while,
+// and is one of several again: the batches that it wrote alone are the same entries, also once
+// what went before them is given up. There are more batches than entries by then.
+func TestEntriesOfOneAloneKeepTheirIndexes(t *testing.T) {
+	w := newWorld(1, fakedisk.New(1))
+	w.parts, w.fat, w.weight = 1, 0, 50_000
+	c := newSole(w)
+	open := func(alone bool) {
+		t.Helper()
+		w.sole, w.aside, w.opts.Proposer = c, c.begin, c
+		if alone {
+			w.sole, w.aside, w.opts.Proposer = nil, nil, nil
+		}
+		must(t, second(w.open(true)))
+	}
+	segments := 0
+	write := func(more int) {
+		t.Helper()
+		segments = w.j.Stats().Segments + more
+		must(t, w.garbage(segments))
+	}
+	open(false)
+	write(2)
+	for must(t, w.j.Close()); ; must(t, w.j.Close()) {
+		open(false)
+		if w.j.Stats().Batches > c.entries().Last() {
+			break
+		}
+	}
+	must(t, w.j.Close())
+	open(true)
+	first := w.j.Stats().Current + 1
+	write(4)
+	last := w.j.Stats().Current
+	must(t, w.j.Close())
+	open(false)
+	write(3)
+	for w.j.Stats().Oldest < first+1 {
+		must(t, w.j.Tend())
+		must(t, w.j.Commit())
+	}
+	end := c.entries().Last()
+	if s := w.j.Stats(); s.Oldest > last-1 || c.entries().First() < 3 {
+		t.Fatalf("segments from %d on are there, entries from %d on; those of who was alone are %d to %d", s.Oldest, c.entries().First(), first, last)
+	}
+	begin := c.entries().First()
+	must(t, w.j.Close())
+	w.aside = nil
+	open(false)
+	if e := c.entries(); e.First() != begin || e.Last() <= end {
+		t.Errorf("it has entries %d to %d, before %d to %d", e.First(), e.Last(), begin, end)
+	}
+	w.closeCores()
+}

@@ -53,7 +53,9 @@ type Entries struct {
 	committed uint64
 	changes   []Entry
 
-	buf []byte // for what is appended
+	writing sync.Mutex // held by who appends or syncs, or closes the journal
+	closed  bool
+	buf     []byte // for what is appended
 
 	mu     sync.Mutex
 	index  index.Index
@@ -152,6 +154,8 @@ func (e *Entries) Changes(after uint64) []Entry {
 // the disk is full it waits; run by hand, its error says so, and what is before Last was added.
 // Any other error has ended the journal.
 func (e *Entries) Append(list []Entry, commit uint64) error {
+	e.writing.Lock()
+	defer e.writing.Unlock()
 	for i := range list {
 		if err := e.append(&list[i], commit); err != nil {
 			return e.failed(err)
@@ -172,12 +176,27 @@ func (e *Entries) failed(err error) error {
 // disk. It may be called again with the same entries.
 func IsFull(err error) bool { return errors.Is(err, errNoSpace) }
 
+// err is why nothing is appended any more, or nil.
+func (e *Entries) err() error {
+	if e.closed {
+		return commit.ErrStopped
+	}
+	return e.committer.Err()
+}
+
+// close has nobody append any more.
+func (e *Entries) close() {
+	e.writing.Lock()
+	e.closed = true
+	e.writing.Unlock()
+}
+
 // append adds one entry.
-func (e *Entries) append(x *Entry, commit uint64) error {
-	if err := e.committer.Err(); err != nil {
+func (e *Entries) append(x *Entry, committed uint64) error {
+	if err := e.err(); err != nil {
 		return err
 	}
-	head := record.Heading{Index: x.Index, Term: x.Term, Commit: commit, Kind: x.Kind}
+	head := record.Heading{Index: x.Index, Term: x.Term, Commit: committed, Kind: x.Kind}
 	if x.Kind != record.Normal {
 		head.Change = x.Data
 	}
@@ -250,6 +269,11 @@ func (e *Entries) note(x *Entry, at index.Place, size int64) {
 
 // Sync makes durable what was appended. An error has ended the journal.
 func (e *Entries) Sync() error {
+	e.writing.Lock()
+	defer e.writing.Unlock()
+	if err := e.err(); err != nil {
+		return err
+	}
 	last := e.Last()
 	if err := e.writer.sync(); err != nil {
 		return err

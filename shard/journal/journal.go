@@ -357,6 +357,9 @@ func (j *Journal) Close() error {
 	s.alone = true
 	s.mu.Unlock()
 	err := j.committer.Err()
+	if j.entries != nil {
+		j.entries.close()
+	}
 	if err == nil && j.entries != nil {
 		err = j.writer.sync()
 	} else if err == nil && j.keeper.leading {

@@ -63,13 +63,16 @@ func abort(c end) {
 
 // hand hands on what from says, until it ends: nil. A deadline is an end as well.
 func hand(from, to end, n *atomic.Uint64) error {
-	next := reader(from)
+	next, free := reader(from)
 	for {
 		b, err := next()
-		if err == nil {
-			_, err = to.Write(*b)
-			n.Add(uint64(len(*b)))
+		if len(b) > 0 {
+			_, failed := to.Write(b)
+			n.Add(uint64(len(b)))
 			free(b)
+			if failed != nil {
+				return failed
+			}
 		}
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, os.ErrDeadlineExceeded):
@@ -80,72 +83,63 @@ func hand(from, to end, n *atomic.Uint64) error {
 	}
 }
 
-// pieceMax bytes are read at a time.
-const pieceMax = 64 << 10
+const (
+	// pieceMax bytes are read at a time.
+	pieceMax = 64 << 10
+	// recordMax bytes are what TLS reads at a time.
+	recordMax = 16 << 10
+)
 
 // pieces are buffers of pieceMax bytes that nobody uses.
-var pieces = sync.Pool{New: func() any { return new(make([]byte, pieceMax)) }}
-
-func newPiece() *[]byte { return pieces.Get().(*[]byte) }
-
-func free(b *[]byte) {
-	*b = (*b)[:pieceMax]
-	pieces.Put(b)
-}
+var pieces = sync.Pool{New: func() any { return new([pieceMax]byte) }}
 
 // reader gives what reads from a connection, a piece at a time, which is to be freed. While
 // it waits it has no buffer, if the connection is one of the system's.
-func reader(c end) func() (*[]byte, error) {
+func reader(c end) (next func() ([]byte, error), free func([]byte)) {
 	sc, ok := c.(syscall.Conn)
 	if s, isStream := c.(Stream); isStream {
 		sc, ok = s.TCP(), s.TCP() != nil
 	}
 	if ok {
 		if raw, err := sc.SyscallConn(); err == nil {
-			return func() (*[]byte, error) { return readRaw(raw) }
+			return func() ([]byte, error) { return readRaw(raw) }, freePiece
 		}
 	}
-	return func() (*[]byte, error) {
-		b := newPiece()
-		n, err := c.Read(*b)
-		if n == 0 && err != nil {
-			free(b)
-			return nil, err
-		}
-		*b = (*b)[:n] // an error comes again
-		return b, nil
-	}
+	b := make([]byte, recordMax)
+	return func() ([]byte, error) {
+		n, err := c.Read(b)
+		return b[:n], err
+	}, func([]byte) {}
 }
 
-// readRaw is reader for a descriptor.
-func readRaw(raw syscall.RawConn) (*[]byte, error) {
-	var (
-		b      *[]byte
-		failed error
-	)
-	err := raw.Read(func(fd uintptr) bool {
-		b = newPiece()
+// freePiece takes back the beginning of a piece.
+func freePiece(b []byte) { pieces.Put((*[pieceMax]byte)(b[:pieceMax])) }
+
+// readRaw reads from a descriptor.
+func readRaw(raw syscall.RawConn) (b []byte, err error) {
+	var failed error
+	err = raw.Read(func(fd uintptr) bool {
+		piece := pieces.Get().(*[pieceMax]byte)
 		for {
-			n, err := unix.Read(int(fd), *b)
+			n, err := unix.Read(int(fd), piece[:])
 			switch {
 			case err == unix.EINTR:
 				continue
+			case n > 0:
+				b = piece[:n]
+				return true
 			case err == unix.EAGAIN:
-				free(b)
-				b = nil
-				return false
 			case err != nil:
 				failed = os.NewSyscallError("read", err)
-			case n == 0:
-				failed = io.EOF
 			default:
-				*b = (*b)[:n]
-				return true
+				failed = io.EOF
 			}
-			free(b)
-			b = nil
-			return true
+			pieces.Put(piece)
+			return err != unix.EAGAIN
 		}
 	})
-	return b, errors.Join(err, failed)
+	if err == nil {
+		err = failed
+	}
+	return b, err
 }

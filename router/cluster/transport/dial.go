@@ -185,9 +185,11 @@ func describeTLS(err error) error {
 		return fmt.Errorf("its certificate is not valid now (%w): give that node a new one, or set the clocks", err)
 	case errors.As(err, &unknown):
 		return fmt.Errorf("its certificate is of another authority than that of --cluster-ca: %w", err)
-	default:
-		return err
 	}
+	if told, ok := errors.AsType[*net.OpError](err); ok && told.Op == "remote error" {
+		return fmt.Errorf("it does not accept this node's certificate (%w): its log says why", err)
+	}
+	return err
 }
 
 // tune prepares a connection for what follows the greeting: it may be quiet for as long as

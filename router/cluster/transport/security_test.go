@@ -96,11 +96,11 @@ func TestWrongCertificatesAreRefused(t *testing.T) {
 		atStart  string // what n2, which has the wrong one, is told when it connects
 		byTheWay string // what n1 says of it when that connects
 	}{
-		{"another authority", unchecked(goodOptions(other, "n2")), "unknown authority", "", "another authority"},
+		{"another authority", unchecked(goodOptions(other, "n2")), "unknown authority", "its log says why", "another authority"},
 		{"another name", unchecked(optionsOf(ca, "n2", certtest.ForNode("n3"))), "is for n3 and not for n2", "is for n3 and not for n2", "is for n3 and not for n2"},
 		{"a pattern", unchecked(optionsOf(ca, "n2", certtest.ForNode("*.example.org"))), "and not for n2", "and not for n2", "and not for n2"},
-		{"expired", unchecked(optionsOf(ca, "n2", expired("n2"))), "expired", "", "give that node a new one"},
-		{"for servers only", unchecked(optionsOf(ca, "n2", forServers("n2"))), "incompatible key usage", "", ""},
+		{"expired", unchecked(optionsOf(ca, "n2", expired("n2"))), "expired", "its log says why", "give that node a new one"},
+		{"for servers only", unchecked(optionsOf(ca, "n2", forServers("n2"))), "incompatible key usage", "its log says why", ""},
 		{"no TLS", nil, "it does not speak TLS", "it speaks TLS, and you do not", "it does not speak TLS"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"runtime"
 
 	"polystalk/codec/beanstalk"
+	"polystalk/router/admin"
 	"polystalk/router/clock"
 	"polystalk/router/gearmand"
 	"polystalk/router/session"
@@ -78,6 +79,9 @@ type Config struct {
 	Gearman GearmanConfig
 	// Clock is the server's time; nil: that of the machine.
 	Clock *clock.Clock
+	// Cluster is what operators see of the servers that keep the same jobs; nil: there is
+	// this one alone.
+	Cluster admin.Cluster
 	// Version is what stats reports; it starts with digits.
 	Version string
 	// Log takes what the operator should know; nil discards it.

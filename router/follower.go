@@ -78,6 +78,12 @@ func (f *Follower) Lead(least func() uint64) error {
 	if err := f.recovery.Lead(); err != nil {
 		return &JournalError{err}
 	}
+	s.leading.Lock()
+	defer s.leading.Unlock()
+	gear := s.gearmand.Config()
+	for _, sh := range s.host.Map.Shards() {
+		sh.SetSubmitOptions(submitOptions(&gear)) // they may be others than at the start
+	}
 	s.host.Journal, s.host.Least = s.journal, least
 	if s.reactor == nil {
 		s.life.Serve()

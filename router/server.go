@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -46,6 +47,7 @@ type Server struct {
 	journal storage                // nil: jobs are in memory only
 	failed  <-chan *commit.Failure // its end
 	started bool                   // the shards' goroutines run
+	leading sync.Mutex             // held while the server begins to serve, or is told of settings
 
 	drain    drain
 	retiring atomic.Bool // the server ends once no job is left
@@ -69,7 +71,7 @@ func New(cfg Config) (*Server, error) {
 	s.operator = admin.New(admin.Options{
 		Host: s.host, Life: &s.life, Gate: &s.gate, Fronts: s.fronts,
 		LoopsTurn: s.reactor.Alive, ConnectionLimit: s.reactor.ConnectionLimit, SetDraining: s.drain.want,
-		MaxJobSize: s.beanstalkd.MaxJobSize,
+		MaxJobSize: s.beanstalkd.MaxJobSize, Cluster: cfg.Cluster,
 	})
 	return s, nil
 }
@@ -234,6 +236,13 @@ func (s *Server) Drain() { s.drain.want(true) }
 // Shutdown stops accepting, lets what was received be answered as long as ctx allows, and
 // closes every connection and the journal. Without one, jobs are gone with the process.
 func (s *Server) Shutdown(ctx context.Context) error {
+	return errors.Join(s.Stop(ctx), s.Close())
+}
+
+// Stop is Shutdown but for the journal: what was acknowledged is in it, and nobody changes
+// anything any more. Close comes next. For a server that follows, or never has come to that, it
+// may be Close alone.
+func (s *Server) Stop(ctx context.Context) error {
 	s.life.Stop()
 	err := s.reactor.Shutdown(ctx)
 	close(s.quit)
@@ -242,10 +251,16 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			sh.Stop()
 		}
 	}
-	if s.journal != nil {
-		if e := s.journal.Close(); e != nil {
-			err = errors.Join(err, &JournalError{e})
-		}
-	}
 	return err
+}
+
+// Close closes the journal of a server that was stopped.
+func (s *Server) Close() error {
+	if s.journal == nil {
+		return nil
+	}
+	if err := s.journal.Close(); err != nil {
+		return &JournalError{err}
+	}
+	return nil
 }

@@ -35,10 +35,11 @@ func (c *Config) Settings() Settings {
 // Each setting holds for what comes from then on: no client is cut off, but for those that
 // keep more than a lower ConnectionMemory allows; who is connected stays, also above a
 // lower MaxConnections; a body that is being received is received. To apply waits for the
-// shards: it may be done by anyone but a loop, by one at a time. Before the server serves
-// there is an error: whoever reads the journal, or follows, has the shards.
+// shards: it may be done by anyone but a loop, by one at a time. While the journal is read
+// there is an error. A server that follows has them where they are of use to it, and the rest
+// once it leads.
 func (s *Server) Prepare(to Settings) (apply func(), err error) {
-	if s.reactor != nil && s.life.Phase() < admin.Serving {
+	if s.reactor != nil && s.life.Phase() == admin.Starting {
 		return nil, errStarting
 	}
 	cfg := s.cfg
@@ -70,6 +71,11 @@ func (s *Server) apply(cfg *Config) {
 	s.gearmand.Set(cfg.Gearman)
 	if s.reactor != nil {
 		s.reactor.SetMaxConnections(cfg.MaxConnections)
+	}
+	s.leading.Lock()
+	defer s.leading.Unlock()
+	if s.life.Phase() == admin.Following {
+		return // whoever applies what another server does has the shards; see Follower.Lead
 	}
 	caller := direct.New(s.host.Map, s.host.Clock)
 	opts := submitOptions(&cfg.Gearman)

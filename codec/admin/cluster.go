@@ -34,13 +34,10 @@ type ClusterOutstanding struct {
 
 // ClusterTotals are what has happened since the server started.
 type ClusterTotals struct {
-	Elections   uint64 `json:"elections"`    // in which it was a candidate
-	LeaderTerms uint64 `json:"leader_terms"` // in which it led
-	LeaseLapses uint64 `json:"lease_lapses"` // replies that had to wait because another might have led
-	Snapshots   uint64 `json:"snapshots"`    // journals that it has sent to others
-	Forwarded   uint64 `json:"forwarded"`    // connections of clients that it has handed to a leader
-	Proposals   uint64 `json:"proposals"`    // entries that it has proposed
-	Proposed    uint64 `json:"proposed_bytes"`
+	LeaderChanges uint64 `json:"leader_changes"` // as far as it has heard of them
+	LeaseLapses   uint64 `json:"lease_lapses"`   // times that it led and another might have, too
+	Fetches       uint64 `json:"fetches"`        // times that others were told to fetch its journal
+	Forwarded     uint64 `json:"forwarded"`      // connections of clients that it has handed to a leader
 }
 
 // A ClusterMember is one of the servers.
@@ -55,10 +52,16 @@ type ClusterMember struct {
 	Connected bool   `json:"connected"`
 	Trouble   string `json:"trouble,omitempty"`
 
+	// HeardSeconds is for how long nothing was heard of it; null: never anything was, or it is
+	// the server that answers.
+	HeardSeconds *float64 `json:"heard_seconds"`
+
 	// MatchIndex is up to which entry it has the log on its disk, LagEntries how many it
-	// lacks, as far as the leader knows: null where another answers.
-	MatchIndex *uint64 `json:"match_index"`
-	LagEntries *uint64 `json:"lag_entries"`
+	// lacks, LagSeconds for how long it has not had all that was committed. Only the leader
+	// knows: they are null where another answers.
+	MatchIndex *uint64  `json:"match_index"`
+	LagEntries *uint64  `json:"lag_entries"`
+	LagSeconds *float64 `json:"lag_seconds"`
 
 	// ClockAheadSeconds is how far its clock is ahead of that of the server that answers.
 	ClockAheadSeconds *float64 `json:"clock_ahead_seconds"`

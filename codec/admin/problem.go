@@ -94,6 +94,12 @@ var (
 	Starting = &Kind{"starting", 503, "The server reads its journal",
 		"Jobs are served once all of the journal was read; /readyz says how far that is.",
 		"wait until /readyz answers 200"}
+	Following = &Kind{"following", 503, "Another server of the cluster has the jobs",
+		"The servers of a cluster keep the same jobs, and the one that leads them serves. Clients of the queue may come to any, which hands them on.",
+		"ask the server that leads: GET /api/v1/cluster names it"}
+	NotChanged = &Kind{"not-changed", 409, "The cluster cannot be changed so",
+		"A change of the cluster has to fit to its members as they are, and one has to be done before the next.",
+		"look at the members: GET /api/v1/cluster"}
 	Stopping = &Kind{"stopping", 503, "The server ends",
 		"It was told to end, or its journal has failed, and takes nothing more.",
 		"ask the server that comes in its place"}
@@ -122,7 +128,7 @@ var Kinds = func() map[string]*Kind {
 	all := make(map[string]*Kind)
 	for _, k := range []*Kind{
 		BadRequest, NoToken, ReadOnly, CrossOrigin, NotFound, MethodNotAllowed, JobReserved, JobMoved, Awaited, CursorExpired, Changed, MoreThanExpected, Cancelled,
-		KeyInUse, TooLarge, NotJSON, WrongHost, Invalid, Busy, Starting, Stopping, Draining, Uncertain, DiskFull, OutOfMemory, BadConfiguration, Failed,
+		KeyInUse, TooLarge, NotJSON, WrongHost, Invalid, Busy, Starting, Following, NotChanged, Stopping, Draining, Uncertain, DiskFull, OutOfMemory, BadConfiguration, Failed,
 	} {
 		all[k.Slug] = k
 	}

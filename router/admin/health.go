@@ -99,24 +99,28 @@ func verdict(name string, err error) wire.Check {
 	return check(name, true, "")
 }
 
-// notStarted says why a server does not serve yet.
-func notStarted(p Phase) string {
-	if p == Following {
-		return "another server leads, or none"
+// notStarted says why a server does not serve yet; empty: it does, or hands clients on.
+func (o *Operator) notStarted(p Phase) string {
+	switch p {
+	case Starting:
+		return "the journal is being read"
+	case Following:
+		return o.unready()
 	}
-	return "the journal is being read"
+	return ""
 }
 
 // Readiness reports whether clients should come: not while the journal is read, when it has
-// failed, or when the server ends. A drain or a full disk are notes alone: workers must
+// failed, when the server ends, or when it follows and knows of nobody who leads. A drain or a full disk are notes alone: workers must
 // still get in. It may be called at any time.
 func (o *Operator) Readiness() *wire.Health {
 	life := o.opts.Life
 	phase := life.Phase()
 	h := &wire.Health{Status: ok, State: phase.String(), Progress: life.Progress()}
 	failure := life.Failure()
+	waits := o.notStarted(phase)
 	h.Checks = []wire.Check{
-		check("started", phase >= Serving, notStarted(phase)),
+		check("started", waits == "", waits),
 		check("journal", failure == "", failure),
 		check("not-stopping", phase != Stopping, "the server ends"),
 	}

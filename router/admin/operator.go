@@ -14,7 +14,7 @@ import (
 	"polystalk/shard/histogram"
 )
 
-// Options say what an Operator is for. All of them must be given, but for Turn.
+// Options say what an Operator is for. All of them must be given, but for Turn and Cluster.
 type Options struct {
 	Host *session.Host
 	Life *Life
@@ -33,6 +33,8 @@ type Options struct {
 	// Turn, if it is not nil, is called wherever the operator would sleep to leave the shards
 	// to others: see direct.Caller.TakeTurns.
 	Turn func()
+	// Cluster is that of the server; nil: it is alone.
+	Cluster Cluster
 }
 
 // callersMost operations run at a time: those that come meanwhile wait for one of them.
@@ -88,8 +90,10 @@ func (o *Operator) Ready() error {
 	switch life := o.opts.Life; {
 	case life.Failure() != "":
 		return wire.Stopping.Problem("the journal has failed: " + life.Failure())
-	case life.Phase() < Serving:
+	case life.Phase() == Starting:
 		return wire.Starting.Problem("")
+	case life.Phase() == Following:
+		return o.Following()
 	case life.Phase() == Stopping:
 		return wire.Stopping.Problem("")
 	}

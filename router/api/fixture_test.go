@@ -76,6 +76,7 @@ type setup struct {
 	disk      journal.Disk
 	unstarted bool
 	maxJob    uint32
+	cluster   admin.Cluster // nil: the server is alone
 	options   func(*Options)
 }
 
@@ -97,7 +98,7 @@ func newWorld(t testing.TB, with setup) *world {
 	t.Helper()
 	w := &world{t: t, logged: &logged{}, client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 50}}}
 	log := slog.New(slog.NewTextHandler(w.logged, nil))
-	cfg := router.Config{Loops: 1, Shards: 4, Log: log, MaxJobSize: with.maxJob, Version: "1.2.3"}
+	cfg := router.Config{Loops: 1, Shards: 4, Log: log, MaxJobSize: with.maxJob, Version: "1.2.3", Cluster: with.cluster}
 	if with.dir != "" {
 		cfg.Journal = &router.Journal{Dir: with.dir, SegmentSize: 1 << 20, Disk: with.disk}
 	}

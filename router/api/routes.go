@@ -19,6 +19,7 @@ var table = []entry{
 	{"GET /livez", access.Nobody, web.AnyHost | web.Early, (*API).livez},
 	{"GET /healthz", access.Nobody, web.AnyHost | web.Early, (*API).livez},
 	{"GET /readyz", access.Nobody, web.AnyHost | web.Early, (*API).readyz},
+	{"GET /leader", access.Nobody, web.AnyHost | web.Early, (*API).showLeader},
 	{"GET /problems/{slug}", access.Nobody, web.Early, (*API).explain},
 
 	{"GET /{$}", access.Nobody, web.Early, (*API).showConsole},
@@ -43,6 +44,11 @@ var table = []entry{
 	{"GET /api/v1/drain", access.Read, web.Early, (*API).getDrain},
 	{"PUT /api/v1/drain", access.Admin, 0, (*API).putDrain},
 	{"DELETE /api/v1/drain", access.Admin, 0, (*API).deleteDrain},
+
+	{"GET /api/v1/cluster", access.Read, web.Early, (*API).getCluster},
+	{"POST /api/v1/cluster/transfer", access.Admin, web.TakesBody, (*API).transferCluster},
+	{"POST /api/v1/cluster/members/{node}/promote", access.Admin, 0, (*API).promoteMember},
+	{"DELETE /api/v1/cluster/members/{node}", access.Admin, 0, (*API).removeMember},
 
 	{"GET /api/v1/history", access.Read, 0, (*API).getHistory},
 	{"GET /api/v1/events", access.Read, web.Streams, (*API).getEvents},

@@ -39,6 +39,9 @@ func (s *Server) Collect(out chan<- prometheus.Metric) {
 	e.gauge("ready", "Whether clients should be sent here, as /readyz says.", truth(op.Readiness().Status == "ok"), nil)
 	e.gauge("draining", "Whether new jobs are refused.", truth(op.Draining()), nil)
 	e.operators(op)
+	if k := op.ClusterStatus(); k != nil {
+		e.cluster(k)
+	}
 	ctx, cancel := context.WithTimeout(s.Ended, sampleWithin)
 	defer cancel()
 	if v, err := op.Sample(ctx); err == nil {

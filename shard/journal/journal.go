@@ -201,6 +201,10 @@ func (j *Journal) Here() bool { return j.committer.Here() }
 // CommitHere implements commit.Storage.
 func (j *Journal) CommitHere() { j.committer.CommitHere() }
 
+// Begun is the number of the last commit that has begun: what is recorded from now on, or asked
+// for by Wake, comes with a later one.
+func (j *Journal) Begun() uint64 { return j.committer.Begun() }
+
 // Wake has the committer's goroutine make a commit, whoever else would.
 func (j *Journal) Wake() { j.committer.Wake() }
 

@@ -1,0 +1,81 @@
+package admin
+
+import (
+	"context"
+
+	wire "polystalk/codec/admin"
+)
+
+// A Cluster is what operators see, and do, of the servers that keep the same jobs. Its methods
+// may be called by anyone at any time. Errors of changes say why they cannot be made, or not
+// now; they are kept when there is none.
+type Cluster interface {
+	Status() *wire.Cluster
+	// Remove has a member belong to the cluster no more.
+	Remove(ctx context.Context, node string) error
+	// Promote has a member vote that has only kept a copy.
+	Promote(ctx context.Context, node string) error
+	// Transfer has another member lead, any if node is empty, and waits until it does.
+	Transfer(ctx context.Context, node string) error
+}
+
+// Cluster is the server's; the problem is that it is alone. At any time.
+func (o *Operator) Cluster() (Cluster, error) {
+	if o.opts.Cluster == nil {
+		return nil, wire.NotFound.With("", "this server is alone", "start it with --cluster-listen; the guide in router/cluster says how")
+	}
+	return o.opts.Cluster, nil
+}
+
+// ClusterStatus is how its cluster stands; nil: it is alone. At any time.
+func (o *Operator) ClusterStatus() *wire.Cluster {
+	if o.opts.Cluster == nil {
+		return nil
+	}
+	return o.opts.Cluster.Status()
+}
+
+// Leads reports whether clients are served here: always, unless this is one of several servers.
+// At any time.
+func (o *Operator) Leads() (leads bool, leader string) {
+	if o.opts.Cluster == nil {
+		return true, ""
+	}
+	s := o.opts.Cluster.Status()
+	if s.Leader != nil {
+		leader = *s.Leader
+	}
+	return s.Role == "leader" && o.opts.Life.Phase() == Serving, leader
+}
+
+// Following is the problem of who asks a server that follows for what the leader has.
+func (o *Operator) Following() error {
+	_, leader := o.Leads()
+	if leader == "" {
+		return wire.Following.With("", "no server of the cluster leads", "wait until one does: GET /api/v1/cluster names it")
+	}
+	return wire.Following.With("", "server "+leader+" leads", "ask that one")
+}
+
+// unready is why a server that follows cannot have clients; empty: it hands them on.
+func (o *Operator) unready() string {
+	if _, leader := o.Leads(); leader == "" {
+		return "no server of the cluster leads"
+	}
+	return ""
+}
+
+// ChangeCluster makes a change, which is counted.
+func (o *Operator) ChangeCluster(ctx context.Context, action string, change func(Cluster) error) error {
+	k, err := o.Cluster()
+	if err != nil {
+		return err
+	}
+	if err = change(k); err != nil {
+		if _, ok := err.(*wire.Problem); !ok {
+			err = wire.NotChanged.Problem(err.Error())
+		}
+	}
+	o.deeds.count(action, 0, 0, err)
+	return err
+}

@@ -234,6 +234,8 @@ func remedyOf(r Request, p *admin.Problem, known bool) string {
 			return "give a token by --token-file; a server has some if it was started with --http-tokens-file"
 		}
 		return "give another one by --token-file"
+	case admin.ProblemPath + admin.NotChanged.Slug:
+		return "polystalk cluster status shows the members"
 	case admin.ProblemPath + admin.NotFound.Slug:
 	default:
 		return ""
@@ -246,6 +248,10 @@ func remedyOf(r Request, p *admin.Problem, known bool) string {
 		return "polystalk jobs lists those of a tube"
 	case first == "connections":
 		return "polystalk conns lists those there are"
+	case first == "cluster" && p.Field == "node":
+		return "polystalk cluster status lists those there are"
+	case first == "cluster":
+		return "polystalkd belongs to one if it is started with --cluster-listen"
 	case first == "operations":
 		return "polystalk ops lists those that are remembered"
 	}

@@ -1,12 +1,14 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 
 	"github.com/spf13/cobra"
 
 	"polystalk/cmd/polystalk/api"
+	"polystalk/cmd/polystalk/cluster"
 	"polystalk/cmd/polystalk/fault"
 	"polystalk/cmd/polystalk/output"
 	"polystalk/cmd/polystalk/views"
@@ -114,3 +116,25 @@ func (a *App) logLevelCommand() *cobra.Command {
 		}),
 	}
 }
+
+// clusterCommand has the commands of package cluster below it.
+func (a *App) clusterCommand() *cobra.Command { return cluster.Command(asker{a}) }
+
+// An asker is an App as the commands of package cluster see it.
+type asker struct{ a *App }
+
+// Choose implements cluster.Program.
+func (k asker) Choose(server string) { k.a.server = server }
+
+// Ask implements cluster.Program.
+func (k asker) Ask(ctx context.Context, what string, r api.Request) (api.Answer, error) {
+	c, err := k.a.polystalk(ctx, what)
+	if err != nil {
+		return api.Answer{}, err
+	}
+	defer c.Close()
+	return c.Do(ctx, r)
+}
+
+// Show implements cluster.Program.
+func (k asker) Show(document []byte, view output.View) error { return k.a.printer.Show(document, view) }

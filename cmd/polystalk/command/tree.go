@@ -104,7 +104,7 @@ said. It looks after journals, too (polystalkd's -b).
 		groupLook:   {a.statsCommand(), a.topCommand(), a.tubesCommand(), a.tubeCommand(), a.jobsCommand(), a.jobCommand(), a.bodyCommand(), a.historyCommand(), a.checkCommand()},
 		groupJobs:   {a.putCommand(), a.kickCommand(), a.buryCommand(), a.deleteCommand(), a.releaseCommand(), a.mvCommand(), a.cpCommand(), a.editCommand()},
 		groupTubes:  {a.pauseCommand(), a.resumeCommand(), a.flushCommand(), a.exportCommand(), a.importCommand()},
-		groupServer: {a.healthCommand(), a.connsCommand(), a.killCommand(), a.opsCommand(), a.auditCommand(), a.drainCommand(), a.reloadCommand(), a.logLevelCommand()},
+		groupServer: {a.healthCommand(), a.connsCommand(), a.killCommand(), a.opsCommand(), a.auditCommand(), a.drainCommand(), a.reloadCommand(), a.logLevelCommand(), a.clusterCommand()},
 		groupRest:   {a.journalCommand(), a.tokenCommand(), a.completionCommand(), a.versionCommand()},
 	} {
 		for _, c := range commands {
@@ -170,6 +170,7 @@ var examples = map[string]string{
 	"export":  "polystalk export mail --file mail.jsonl\npolystalk export --all-tubes | gzip > all.gz",
 	"import":  "polystalk import mail.jsonl\npolystalk import mail.jsonl --to mail-copy --skip 0",
 	"conns":   "polystalk conns --holding\npolystalk conns --tube mail -o wide",
+	"cluster": "polystalk cluster status --dir /var/lib/polystalkd\npolystalk cluster remove jobs3 --dir /var/lib/polystalkd",
 	"history": "polystalk history mail --last 1h --step 1m",
 	"check":   "polystalk check --tube mail --ready 1000:10000 --oldest 60s:5m --workers 1:\npolystalk check --journal --connections 5000:9000",
 }

@@ -97,3 +97,27 @@ var Token = output.View{Name: "token", Columns: []output.Column{Column("token", 
 var Transfers = output.View{Rows: "jobs", Name: "id", Columns: []output.Column{
 	Column("ID", "id", output.Number), Column("FROM", "from", output.Number), Column("TUBE", "tube", output.Text),
 }}
+
+// Cluster is the servers of one.
+var Cluster = output.View{
+	Rows: "members", Name: "name",
+	Columns: []output.Column{
+		Column("NAME", "name", output.Text),
+		Column("KIND", "kind", output.Text),
+		Column("LEADS", "leads", output.Text),
+		Column("CONNECTED", "connected", output.Text),
+		Column("LACKS", "lag_entries", output.Number),
+		Column("LATE", "lag_seconds", output.Age),
+		Column("HEARD", "heard_seconds", output.Age),
+		Column("ADDRESS", "address", output.Text),
+		Column("TROUBLE", "trouble", output.Text),
+	},
+	Wide: []output.Column{
+		Column("ID", "id", output.Text),
+		Column("HAS", "match_index", output.Number),
+		Column("CLOCK-AHEAD", "clock_ahead_seconds", output.Number),
+		Column("SENT", "sent_bytes_total", output.Bytes),
+		Column("RECEIVED", "received_bytes_total", output.Bytes),
+		Column("DROPPED", "dropped_messages_total", output.Number),
+	},
+}

@@ -21,6 +21,7 @@ func asking(t *testing.T) (all [][]string) {
 	arguments := map[string]string{
 		"tube": "x", "jobs": "x", "job": "1", "body": "1", "put": "x --body y", "kick": "1", "bury": "1", "delete": "1 --yes", "release": "1 --yes", "mv": "1 --to y", "cp": "1 --to y",
 		"edit": "1 --pri 2", "pause": "x 1m", "resume": "x", "flush": "x --yes", "export": "x --id 1-2", "import": "-", "kill": "1", "top": "--once",
+		"cluster": "status",
 	}
 	for _, c := range new(command.App).Tree().Commands() {
 		if slices.Contains([]string{"help", "completion", "journal", "version", "token", "check"}, c.Name()) {
@@ -42,6 +43,10 @@ func asking(t *testing.T) (all [][]string) {
 func needs(c *cobra.Command, args []string) error {
 	if i := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "--") }); i >= 0 {
 		args = args[:i]
+	}
+	c, args, err := c.Find(args) // perhaps below it
+	if err != nil {
+		return err
 	}
 	return c.Args(c, args)
 }

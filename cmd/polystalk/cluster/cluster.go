@@ -1,0 +1,169 @@
+// Package cluster has the commands of polystalk about servers that keep the same jobs.
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"polystalk/cmd/polystalk/api"
+	"polystalk/cmd/polystalk/fault"
+	"polystalk/cmd/polystalk/output"
+	"polystalk/cmd/polystalk/views"
+	"polystalk/codec/admin"
+)
+
+// A Program is the one that the commands are part of.
+type Program interface {
+	// Choose says which server is asked, in place of the flag.
+	Choose(server string)
+	// Ask sends a request to the server.
+	Ask(ctx context.Context, what string, r api.Request) (api.Answer, error)
+	// Show prints a document as the flags want it.
+	Show(document []byte, view output.View) error
+}
+
+// socketName is where a server's directory has the socket that its operators ask.
+const socketName = "cluster.sock"
+
+// Command is the command cluster, with all that stand below it.
+func Command(p Program) *cobra.Command {
+	dir := ""
+	all := &cobra.Command{
+		Use: "cluster", Short: "look at and change servers that keep the same jobs (polystalkd's --cluster-listen)",
+		Long: `Any of the servers can be asked at the socket in its directory, by --dir on its machine,
+which hands on to the one that leads what only that one can do. By --server a server
+answers for itself; changes take a token with the role admin then.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return fault.New(fault.Usage, "cluster: what is to be done is missing: see polystalk cluster --help")
+			}
+			return fault.New(fault.Usage, "cluster: unknown command %q: see polystalk cluster --help for those there are", args[0])
+		},
+		RunE: func(*cobra.Command, []string) error { return nil },
+	}
+	all.PersistentFlags().StringVar(&dir, "dir", "", "ask the server that runs on this directory, its -b, in place of --server")
+	choose := func(do func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+		return func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("dir") {
+				path, err := filepath.Abs(dir)
+				if err != nil || dir == "" {
+					return fault.New(fault.Usage, "--dir %q is no directory: give the one that the server has by -b", dir)
+				}
+				p.Choose("unix:" + filepath.Join(path, socketName))
+			}
+			return do(cmd.Context(), args)
+		}
+	}
+	all.AddCommand(
+		&cobra.Command{
+			Use: "status", Short: "list the servers, and who leads; 1: none does", Args: exactly(),
+			RunE: choose(func(ctx context.Context, _ []string) error { return status(ctx, p) }),
+		},
+		&cobra.Command{
+			Use: "remove NODE", Short: "have a server belong to the cluster no more", Args: exactly("NODE"),
+			Long: `What a removed server has is of no use to the cluster any more, nor is its name kept: one
+with an empty directory can come in its place by --cluster-join. The server that leads
+is not removed: have another one lead first, by cluster transfer.`,
+			RunE: choose(func(ctx context.Context, args []string) error {
+				return change(ctx, p, api.Request{Method: "DELETE", Path: memberPath(args[0])})
+			}),
+		},
+		&cobra.Command{
+			Use: "promote NODE", Short: "have a server vote that has only kept a copy (--cluster-standby)", Args: exactly("NODE"),
+			RunE: choose(func(ctx context.Context, args []string) error {
+				return change(ctx, p, api.Request{Method: "POST", Path: memberPath(args[0]) + "/promote"})
+			}),
+		},
+		&cobra.Command{
+			Use: "transfer [NODE]", Short: "have another server lead, the one that has most if none is named", Args: exactly("[NODE]"),
+			Long: `Connections of clients are closed, and served by the other at once: nothing is lost, and
+jobs that workers have are ready again.`,
+			RunE: choose(func(ctx context.Context, args []string) error {
+				var to admin.ClusterTransfer
+				if len(args) > 0 {
+					to.Node = args[0]
+				}
+				return transfer(ctx, p, to)
+			}),
+		},
+	)
+	return all
+}
+
+func memberPath(node string) string { return "/cluster/members/" + url.PathEscape(node) }
+
+// exactly wants these arguments; one in brackets may be left out.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) > len(names):
+			return fault.New(fault.Usage, "cluster %s: unknown argument %q: the use is %s", cmd.Name(), args[len(names)], cmd.UseLine())
+		case len(args) < len(names) && names[len(args)][0] != '[':
+			return fault.New(fault.Usage, "cluster %s: %s is missing: the use is %s", cmd.Name(), names[len(args)], cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// status shows the cluster. That no server leads is the end that a script can see.
+func status(ctx context.Context, p Program) error {
+	a, err := p.Ask(ctx, "tell of a cluster", api.Request{Method: "GET", Path: "/cluster"})
+	if err != nil {
+		return err
+	}
+	var k admin.Cluster
+	if err := json.Unmarshal(a.Document, &k); err != nil {
+		return fault.New(fault.System, "the server's answer cannot be read: %v: is it of another version?", err)
+	}
+	if err := p.Show(a.Document, views.Cluster); err != nil {
+		return err
+	}
+	if k.Leader == nil {
+		return fault.New(fault.NotDone, "no server leads, as far as %s knows: clients wait until a majority of those that vote can talk to each other", k.Node)
+	}
+	return nil
+}
+
+// leaderWithin is how long another server may take to be known as the one that leads, to the
+// one that is asked.
+const leaderWithin = 10 * time.Second
+
+// transfer has another server lead, and shows the cluster once it does.
+func transfer(ctx context.Context, p Program, to admin.ClusterTransfer) error {
+	if _, err := p.Ask(ctx, "change a cluster", api.Request{Method: "POST", Path: "/cluster/transfer", JSON: to}); err != nil {
+		return err
+	}
+	for until := time.Now().Add(leaderWithin); ; {
+		// The one that is asked may be the one that begins anew.
+		a, err := p.Ask(ctx, "tell of a cluster", api.Request{Method: "GET", Path: "/cluster"})
+		var k admin.Cluster
+		if err == nil {
+			err = json.Unmarshal(a.Document, &k)
+		}
+		if err == nil && k.Leader != nil {
+			return p.Show(a.Document, views.Cluster)
+		}
+		if time.Now().After(until) {
+			return fault.New(fault.NotDone, "the server that led does no more, and none that does is known yet: polystalk cluster status shows who does")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// change asks for a change, and shows the cluster as it is then.
+func change(ctx context.Context, p Program, r api.Request) error {
+	a, err := p.Ask(ctx, "change a cluster", r)
+	if err != nil {
+		return err
+	}
+	return p.Show(a.Document, views.Cluster)
+}

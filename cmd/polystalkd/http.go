@@ -12,6 +12,7 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/cmd/polystalkd/listen"
 	"polystalk/cmd/polystalkd/logging"
+	"polystalk/cmd/polystalkd/member"
 	wire "polystalk/codec/admin"
 	"polystalk/router"
 	"polystalk/router/access"
@@ -29,18 +30,25 @@ type operators struct {
 	server *api.API
 	tokens *access.Tokens // nil: there are none
 	pair   *certificate   // nil: TLS is not spoken
+	of     *member.Member // nil: the server is alone
 	log    *logging.Logger
 }
 
 // serveHTTP serves operators on the listeners until close, whatever the server does
-// meanwhile. Their tokens are read again by reloads. Errors are faults.
-func serveHTTP(c *config.Config, srv *router.Server, ls []net.Listener, reloads *reloader, log *logging.Logger) (*operators, error) {
-	o := &operators{log: log}
+// meanwhile, and, if it is one of several, those of the cluster. Their tokens are read again by
+// reloads. Errors are faults.
+func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net.Listener, reloads *reloader, log *logging.Logger) (*operators, error) {
+	o := &operators{of: of, log: log}
+	if of != nil {
+		reloads.parts = append(reloads.parts, func(*config.Config) (func(), error) { return func() {}, of.Reload() })
+	}
 	if len(ls) == 0 {
 		for _, origin := range c.UnservedHTTP() {
 			log.Warn(origin + " has no effect, since HTTP is not served: give " + c.Spelling("http") + " with an address, or leave it out")
 		}
-		return o, nil
+		if of == nil {
+			return o, nil
+		}
 	}
 	if err := o.openTokens(c); err != nil {
 		return nil, err
@@ -80,6 +88,12 @@ func serveHTTP(c *config.Config, srv *router.Server, ls []net.Listener, reloads 
 				log.Error("HTTP is no longer served", "listen", l.Addr().String(), "err", err)
 			}
 		}()
+	}
+	if of != nil {
+		serve := func(l net.Listener) error { return o.server.Serve(l, access.Admin) }
+		if err := of.OpenControl(serve); err != nil {
+			return nil, fault.New(fault.Journal, "%s: %v", c.Origin("binlog-dir"), err)
+		}
 	}
 	return o, nil
 }
@@ -218,10 +232,17 @@ func changes(list []config.Change) []wire.Change {
 }
 
 // hasFiles reports whether there is something to read again.
-func (o *operators) hasFiles() bool { return o.tokens != nil || o.pair != nil }
+func (o *operators) hasFiles() bool {
+	return o.tokens != nil || o.pair != nil || o.of != nil && o.of.HasFiles()
+}
 
 // reload reads the file of tokens and those of TLS again, without the configuration.
 func (o *operators) reload() {
+	if o.of != nil {
+		if err := o.of.Reload(); err != nil {
+			o.log.Error(err.Error(), "signal", "SIGHUP")
+		}
+	}
 	if o.tokens != nil {
 		if err := o.tokens.Reload(); err != nil {
 			o.log.Error("the tokens stay as they were", "signal", "SIGHUP", "err", err)

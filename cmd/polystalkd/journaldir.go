@@ -7,6 +7,7 @@ import (
 
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
+	"polystalk/cmd/polystalkd/member"
 	"polystalk/codec/binlog"
 	"polystalk/router"
 	"polystalk/shard/journal"
@@ -20,8 +21,9 @@ type journalDir struct {
 	lock *binlog.DirLock
 }
 
-// openJournalDir locks the journal's directory, as the account that will write it.
-func openJournalDir(c *config.Config, log *slog.Logger) (*journalDir, error) {
+// openJournalDir locks the journal's directory, as the account that will write it. again says
+// that this process has had it before.
+func openJournalDir(c *config.Config, again bool, log *slog.Logger) (*journalDir, error) {
 	if err := checkDirName(c); err != nil {
 		return nil, err
 	}
@@ -34,6 +36,10 @@ func openJournalDir(c *config.Config, log *slog.Logger) (*journalDir, error) {
 	}
 	if err != nil {
 		return nil, fault.New(fault.Journal, "%s: the journal's directory %q cannot be used: %v: create it for the user that runs the server, or give another", c.Origin("binlog-dir"), c.BinlogDir, err)
+	}
+	if err := member.Check(c, again); err != nil {
+		lock.Unlock()
+		return nil, err
 	}
 	d := &journalDir{lock: lock, cfg: &router.Journal{Dir: c.BinlogDir, SegmentSize: c.BinlogSize, Every: c.FsyncEvery}}
 	switch {
@@ -71,6 +77,9 @@ func explainJournal(c *config.Config, err error) error {
 	}
 	if _, ok := errors.AsType[*router.JournalError](err); ok {
 		return fault.New(fault.Journal, "%s: the journal in %q cannot be used: %v", c.Origin("binlog-dir"), c.BinlogDir, err)
+	}
+	if _, ok := errors.AsType[*fault.Fault](err); ok {
+		return err
 	}
 	return fmt.Errorf("starting: %w", err)
 }

@@ -32,6 +32,11 @@ func main() {
 // run is the program; it returns the exit code. args begin with the program's name.
 func run(args []string, stdout, stderr io.Writer) int {
 	p, args := programOf(args)
+	last, err := lastLife()
+	if err != nil {
+		p.complain(stderr, err)
+		return p.exitCode(err)
+	}
 	c, err := p.parse(args, os.LookupEnv)
 	switch {
 	case errors.Is(err, config.ErrHelp):
@@ -56,14 +61,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 		err = checkArgs(c, stderr, p.name)
 	} else if err == nil {
 		var waiting *parent
-		if c.Daemon {
+		if c.Daemon && last == nil {
 			waiting = takeParent()
 		}
-		if c.Daemon && waiting == nil {
+		if c.Daemon && last == nil && waiting == nil {
 			code, err = detach(c)
 		} else {
 			read := func() (*config.Config, error) { return p.read(args) }
-			err = serve(c, read, waiting, stderr)
+			err = serve(c, read, waiting, last, stderr)
 		}
 	}
 	if err == nil {

@@ -14,10 +14,12 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"polystalk/cmd/polystalkd/account"
+	"polystalk/cmd/polystalkd/again"
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/cmd/polystalkd/listen"
 	"polystalk/cmd/polystalkd/logging"
+	"polystalk/cmd/polystalkd/member"
 	"polystalk/router"
 	"polystalk/router/web"
 )
@@ -27,8 +29,9 @@ import (
 const shutdownWait = 800 * time.Millisecond
 
 // serve runs the server until a signal ends it (nil) or something fails. waiting is
-// let go once it serves; read reads the configuration anew.
-func serve(c *config.Config, read func() (*config.Config, error), waiting *parent, stderr io.Writer) (err error) {
+// let go once it serves; read reads the configuration anew. last is what an earlier life of the
+// process has left, nil if this is the first.
+func serve(c *config.Config, read func() (*config.Config, error), waiting *parent, last *again.Legacy, stderr io.Writer) (err error) {
 	signals := catchSignals()
 	if err := setDescriptors(c); err != nil {
 		return err
@@ -50,7 +53,12 @@ func serve(c *config.Config, read func() (*config.Config, error), waiting *paren
 	for _, w := range c.Warnings {
 		log.Warn(w)
 	}
-	open, err := openAll(c, who.Owners(), log.Logger)
+	var open *opened
+	if last != nil {
+		open, err = reopen(c, last)
+	} else {
+		open, err = openAll(c, who.Owners(), log.Logger)
+	}
 	if err != nil {
 		return err
 	}
@@ -69,6 +77,8 @@ type opened struct {
 	socks    *listen.Sockets
 	pid      *pidFile     // nil: none is wanted
 	profiles net.Listener // nil: none are wanted
+
+	last *again.Legacy // from which it all comes; nil: it was opened
 }
 
 // openAll opens what c asks for. owners are the users whose dead sockets it may
@@ -99,26 +109,38 @@ func (o *opened) close(log *slog.Logger) {
 // serves until it is to end, and ends.
 func (o *opened) serve(c *config.Config, read func() (*config.Config, error), signals <-chan os.Signal, waiting *parent, log *logging.Logger) error {
 	setProcs(c)
-	dir, err := openJournalDir(c, log.Logger)
+	dir, err := openJournalDir(c, o.last != nil, log.Logger)
 	if err != nil {
 		return err
 	}
 	rc := c.Router()
 	rc.Journal, rc.Log = dir.cfg, log.Logger
-	if n := len(o.socks.HTTP); n > 0 {
+	of, err := o.newMember(c, dir, log.Logger)
+	if err != nil {
+		return err
+	}
+	if n := len(o.socks.HTTP); n > 0 || of != nil {
 		rc.OtherDescriptors = n + web.Descriptors
+	}
+	if of != nil {
+		rc.OtherDescriptors += member.Descriptors
+		rc.Cluster = of
 	}
 	srv, err := router.New(rc)
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
 	reloads := newReloader(c, read, srv, log)
-	ops, err := serveHTTP(c, srv, o.socks.HTTP, reloads, log) // before the journal is read, so that probes can say how far that is
+	ops, err := serveHTTP(c, srv, of, o.socks.HTTP, reloads, log) // before the journal is read, so that probes can say how far that is
 	if err != nil {
 		return err
 	}
 	defer ops.close()
-	early, ended, err := start(srv, signals, log.Logger)
+	begin := srv.Start
+	if of != nil {
+		begin = func() error { return of.Follow(srv) }
+	}
+	early, ended, err := start(begin, signals, log.Logger)
 	if err != nil {
 		return explainJournal(c, err)
 	} else if ended {
@@ -128,7 +150,7 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 		return err
 	}
 	defer startPprof(o.profiles, srv, log.Logger).close()
-	failed := serveAll(srv, o.socks)
+	failed := o.openDoors(srv, of)
 	announce(c, srv, o.socks, log.Logger)
 	notify(daemon.SdNotifyReady, log.Logger)
 	defer startWatchdog(srv.Alive, log.Logger)()
@@ -139,7 +161,11 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 		return fault.New(fault.System, "%s: %v", c.Origin("daemon"), err)
 	}
 
-	failure := (&watch{c: c, srv: srv, ops: ops, log: log, reloads: reloads}).wait(early, signals, failed)
+	w := &watch{c: c, srv: srv, ops: ops, log: log, reloads: reloads}
+	if of != nil {
+		return o.serveMember(w, of, dir, early, signals, failed)
+	}
+	failure := w.wait(early, signals, failed)
 	if _, ok := errors.AsType[*router.JournalError](failure); ok {
 		// Whatever waits for the journal must not be answered any more.
 		return failure
@@ -172,6 +198,14 @@ func (o *opened) shutDown(srv *router.Server, ops *operators, dir *journalDir, l
 		log.Warn("shut down before everything in flight was finished", "err", err)
 	}
 	return nil
+}
+
+// openDoors lets clients in; of is nil for a server that is alone.
+func (o *opened) openDoors(srv *router.Server, of *member.Member) (failed <-chan error) {
+	if of != nil {
+		return of.Open(o.socks.Beanstalkd, o.socks.Gearman)
+	}
+	return serveAll(srv, o.socks)
 }
 
 // serveAll serves each listener until it fails, which is delivered, or is closed by

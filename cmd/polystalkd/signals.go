@@ -26,12 +26,12 @@ func catchSignals() <-chan os.Signal {
 	return signals
 }
 
-// start starts the server, which may read a long journal; ended reports that a
+// start has begin start the server, which may read a long journal; ended reports that a
 // signal came first. Nothing has been served then. What other signals ask for is
 // left to be done: early.
-func start(srv *router.Server, signals <-chan os.Signal, log *slog.Logger) (early []os.Signal, ended bool, err error) {
+func start(begin func() error, signals <-chan os.Signal, log *slog.Logger) (early []os.Signal, ended bool, err error) {
 	started := make(chan error, 1)
-	go func() { started <- srv.Start() }()
+	go func() { started <- begin() }()
 	for {
 		select {
 		case err := <-started:

@@ -52,6 +52,7 @@ type Config struct {
 
 	Gearman  gearmanConfig
 	HTTP     httpConfig
+	Cluster  clusterConfig
 	Gearmand bool // started in place of gearmand
 	process
 
@@ -59,8 +60,7 @@ type Config struct {
 	LogFormat string // text or json
 	Verbose   int    // times -V was given; each lowers LogLevel by a step
 
-	Pprof     string // HOST:PORT for profiles and counters, loopback only; empty: off
-	PprofAddr string // Pprof, checked by Validate
+	profiling
 
 	Addresses []Address         // Listen, parsed by Validate
 	Warnings  []string          // for the log, once there is one
@@ -91,6 +91,12 @@ type process struct {
 	Descriptors uint64              // limit to set
 	Backlog     int                 // of Gearman's listeners
 	KeepAlive   net.KeepAliveConfig // of Gearman's connections; its zero value: the system's timing
+}
+
+// profiling is for whoever measures the server.
+type profiling struct {
+	Pprof     string // HOST:PORT for profiles and counters, loopback only; empty: off
+	PprofAddr string // Pprof, checked by Validate
 }
 
 // IsSet reports whether the flag of that long name was given, on the command
@@ -140,6 +146,7 @@ func (c *Config) Validate() error {
 	c.found(c.parsePprof())
 	c.validateGearman()
 	c.validateHTTP()
+	c.validateCluster()
 	c.found(c.makeAbsolute())
 	c.fillConnectionMemory()
 	if c.Loops == 0 {

@@ -87,6 +87,7 @@ func newFlagSet(c *Config) *pflag.FlagSet {
 		func() int64 { return c.ConnectionMemory })
 	c.gearmanFlags(fs)
 	c.httpFlags(fs)
+	c.clusterFlags(fs)
 	fs.StringVar(&c.LogLevel, "log-level", "info", "log from `LEVEL` on: debug, info, warn or error")
 	fs.StringVar(&c.LogFormat, "log-format", "text", "write the log on stderr as `FORMAT`: text or json")
 	fs.StringVar(&c.Pprof, "pprof", "", "serve profiles and counters by HTTP on `ADDR`,\nHOST:PORT of this machine only (default off)")
@@ -154,7 +155,7 @@ func fromEnv(c *Config, fs *pflag.FlagSet, f *pflag.Flag, lookupEnv func(string)
 			fs.Changed("no-fsync") && strings.HasPrefix(c.origins["no-fsync"], "flag") {
 			return nil
 		}
-	case "listen", "gearman-listen":
+	case "listen", "gearman-listen", "cluster-join", "cluster-dial":
 		values = strings.Split(value, ",")
 	case "compact", "no-compact":
 		if on, err := strconv.ParseBool(value); err == nil && !on {

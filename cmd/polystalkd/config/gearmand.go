@@ -172,7 +172,7 @@ func (c *Config) makeAbsolute() error {
 	for i := range c.HTTP.Addresses {
 		paths = append(paths, &c.HTTP.Addresses[i].Path)
 	}
-	paths = append(paths, &c.HTTP.TokensFile, &c.HTTP.Cert, &c.HTTP.Key)
+	paths = append(paths, &c.HTTP.TokensFile, &c.HTTP.Cert, &c.HTTP.Key, &c.Cluster.Cert, &c.Cluster.Key, &c.Cluster.CA)
 	for _, p := range paths {
 		if *p == "" {
 			continue
@@ -189,6 +189,12 @@ func (c *Config) makeAbsolute() error {
 // startDir is the directory that the program was started in: the working directory when
 // it is first asked for. A daemon leaves it.
 var startDir = sync.OnceValues(os.Getwd)
+
+// StartDir is the directory that the program was started in; empty: it is not known.
+func StartDir() string {
+	dir, _ := startDir()
+	return dir
+}
 
 // fromStart is a path that does not depend on the working directory.
 func fromStart(path string) (string, error) {

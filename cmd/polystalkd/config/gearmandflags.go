@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -103,9 +104,10 @@ func (g *gearmandFlags) ownFlags(take func(fs *pflag.FlagSet, ours, name, short 
 		"gearman-failed", "gearman-shutdown", "gearman-max-body", "gearman-max-unread", "log-format", "pprof", "config", "check-config", "probe"} {
 		take(fs, name, name, "")
 	}
-	for _, name := range httpFlagNames {
+	for _, name := range slices.Concat(httpFlagNames, []string{"cluster-listen"}, clusterFlagNames, []string{"cluster-dial"}) {
 		take(fs, name, name, "")
 	}
+	fs.Lookup("cluster-listen").Usage = strings.Replace(fs.Lookup("cluster-listen").Usage, "needs -b", "needs --journal", 1)
 	fs.Lookup("log-format").Usage = "write the log as `FORMAT`: text or json"
 }
 

@@ -90,6 +90,10 @@ var examples = map[string]any{
 	"http-metrics-match": []string{"mail-*"},
 	"http-tls-cert":      "/etc/polystalkd/tls.crt",
 	"http-tls-key":       "/etc/polystalkd/tls.key",
+
+	"cluster-cert": "/etc/polystalkd/cluster.crt",
+	"cluster-key":  "/etc/polystalkd/cluster.key",
+	"cluster-ca":   "/etc/polystalkd/cluster-ca.crt",
 }
 
 // asIn finds the example in the text of a flag.

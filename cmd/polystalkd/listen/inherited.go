@@ -21,6 +21,7 @@ const (
 	namedBeanstalkd = "beanstalkd"
 	namedGearman    = "gearman"
 	namedHTTP       = "http"
+	namedCluster    = "cluster"
 )
 
 // inherit takes over the sockets that LISTEN_FDS counts, all of them; the reference takes
@@ -35,6 +36,8 @@ func (s *Sockets) inherit(c *config.Config, log *slog.Logger) error {
 		switch name := f.Name(); {
 		case name == namedHTTP:
 			s.HTTP = append(s.HTTP, l)
+		case name == namedCluster && c.Cluster.Listen != "":
+			s.Cluster = append(s.Cluster, l)
 		case name == namedGearman, name != namedBeanstalkd && c.Gearmand:
 			s.Gearman = append(s.Gearman, l)
 		default:
@@ -54,6 +57,9 @@ func (s *Sockets) inherit(c *config.Config, log *slog.Logger) error {
 		if c.Gearmand {
 			replaced = append(replaced, "port", "backlog", "keepalive-idle", "keepalive-interval", "keepalive-count")
 		}
+	}
+	if len(s.Cluster) > 1 {
+		return fault.New(fault.System, "variable LISTEN_FDS: there are %d sockets for other servers of the cluster: leave one in the socket unit", len(s.Cluster))
 	}
 	if len(s.HTTP) > 0 {
 		replaced = append(replaced, "http")

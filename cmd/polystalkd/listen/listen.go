@@ -25,6 +25,8 @@ const resolveWait = 10 * time.Second
 type Sockets struct {
 	// Each is a *net.TCPListener or a *net.UnixListener.
 	Beanstalkd, Gearman, HTTP []net.Listener
+	// Cluster is for other servers of the cluster, one at most.
+	Cluster []net.Listener
 
 	files []*socketFile
 }
@@ -76,7 +78,25 @@ func All(c *config.Config, owners []int, log *slog.Logger) (_ *Sockets, err erro
 			return nil, err
 		}
 	}
+	if err := s.listenCluster(c, opened); err != nil {
+		return nil, err
+	}
 	return s, s.listenHTTP(c, opened, owners, log)
+}
+
+// listenCluster opens the address for other servers. Of a name that stands for several
+// addresses it is one: others try all of them.
+func (s *Sockets) listenCluster(c *config.Config, opened opened) error {
+	if len(s.Cluster) > 0 || c.Cluster.Listen == "" {
+		return nil
+	}
+	ls, err := opened.listen(&tcpConfig, c.Cluster.Address)
+	if err != nil {
+		return err
+	}
+	s.Cluster = ls[:1]
+	closeAll(ls[1:])
+	return nil
 }
 
 // listenTCP opens every IP address that a.host stands for. A name such as
@@ -150,7 +170,7 @@ func Check(c *config.Config) error {
 	ctx, cancel := context.WithTimeout(context.Background(), resolveWait)
 	defer cancel()
 	var all fault.Faults
-	for _, a := range slices.Concat(c.Addresses, c.Gearman.Addresses, c.HTTP.Addresses) {
+	for _, a := range slices.Concat(c.Addresses, c.Gearman.Addresses, c.HTTP.Addresses, c.ClusterAddresses()) {
 		if a.Path != "" {
 			continue
 		}
@@ -243,6 +263,7 @@ func (s *Sockets) Close(log *slog.Logger) {
 	closeAll(s.Beanstalkd)
 	closeAll(s.Gearman)
 	closeAll(s.HTTP)
+	closeAll(s.Cluster)
 }
 
 func closeAll(ls []net.Listener) {

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"syscall"
+	"time"
+
+	"polystalk/cmd/polystalkd/again"
+	"polystalk/cmd/polystalkd/config"
+	"polystalk/cmd/polystalkd/fault"
+	"polystalk/cmd/polystalkd/listen"
+)
+
+// began is when this life of the process did.
+var began = time.Now()
+
+// lastLife is what the life before this one has left, nil if this is the first. The working
+// directory is the one that the first began in: the command line is read once more.
+func lastLife() (*again.Legacy, error) {
+	last, err := again.Take()
+	if err != nil {
+		return nil, fault.New(fault.System, "%v", err)
+	}
+	if last != nil && last.StartDir != "" {
+		if err := os.Chdir(last.StartDir); err != nil {
+			return nil, fault.New(fault.System, "the directory that the program was started in: %v: give paths that begin with /", err)
+		}
+	}
+	return last, nil
+}
+
+// reopen takes over what the life before this one had open. The process's id, and so what the
+// file of it says, is the same.
+func reopen(c *config.Config, last *again.Legacy) (o *opened, err error) {
+	o = &opened{last: last}
+	if o.socks, err = last.Sockets.Sockets(); err == nil && last.Profiles != 0 {
+		o.profiles, err = listen.Passed(last.Profiles)
+	}
+	if err != nil {
+		return nil, fault.New(fault.System, "beginning anew: %v", err)
+	}
+	if c.PidFile != "" {
+		o.pid = &pidFile{path: c.PidFile}
+	}
+	if c.Daemon {
+		err = os.Chdir("/") // as before: see parent.release
+	}
+	return o, err
+}
+
+// leave keeps what the next life is to have. The listeners may be closed from then on.
+func (o *opened) leave() (*again.Legacy, error) {
+	next := &again.Legacy{StartDir: config.StartDir()}
+	var err error
+	if next.Sockets, err = o.socks.Keep(); err == nil && o.profiles != nil {
+		next.Profiles, err = next.Sockets.Listener(o.profiles)
+	}
+	return next, err
+}
+
+// beginAnew has the process execute itself with what leave has kept. It returns only with an
+// error, after which nothing may be used any more. stop ends the wait before it.
+func (o *opened) beginAnew(next *again.Legacy, why string, stop <-chan os.Signal, log *slog.Logger) error {
+	var pause time.Duration
+	pause, next.Short = again.Pause(o.last, time.Since(began))
+	log.Warn("beginning anew", "why", why, "in", pause)
+	over := time.After(pause)
+	for waits := pause > 0; waits; {
+		select {
+		case <-over:
+			waits = false
+		case sig := <-stop:
+			if sig == syscall.SIGTERM || sig == syscall.SIGINT {
+				log.Info("ending instead", "signal", sig.String())
+				return nil
+			}
+		}
+	}
+	return fault.New(fault.System, "beginning anew: %v: start it again", next.Exec())
+}

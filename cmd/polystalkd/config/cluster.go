@@ -1,0 +1,236 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"polystalk/cmd/polystalkd/fault"
+)
+
+// clusterConfig is what a user can set about a server that is one of several, which keep the
+// same jobs.
+type clusterConfig struct {
+	Listen    string   // HOST:PORT for the others; empty: the server is alone
+	Advertise string   // HOST:PORT where the others find this one; Validate fills it
+	Node      string   // the server's name among them; Validate fills it
+	New       bool     // it is the first of a cluster that is to be made
+	Join      []string // HOST:PORT of others, each; none: the directory says which they are
+	Standby   bool     // it never votes
+
+	Timeout     time.Duration // without the leader, before another is elected
+	Wait        time.Duration // of a new client for a leader
+	DiskTimeout time.Duration // of a write or a flush, before the disk counts as hung
+	CatchUpRate int64         // bytes a second for a server that catches up; 0: as it comes
+
+	Cert, Key, CA string // files of TLS; empty: it is not spoken
+	Plaintext     bool   // nor is it needed
+
+	Dial    []string // ADDR=ADDR each: where to connect instead; for tests
+	Address Address  // Listen, parsed by Validate
+}
+
+// Limits and defaults of a cluster.
+const (
+	clusterTimeout     = 500 * time.Millisecond
+	clusterTimeoutMin  = 100 * time.Millisecond
+	clusterTimeoutMax  = time.Minute
+	clusterWait        = 10 * time.Second
+	clusterWaitMax     = time.Hour
+	clusterDiskTimeout = 10 * time.Second
+	clusterDiskMin     = time.Second
+	clusterDiskMax     = 10 * time.Minute
+	clusterAddress     = "10.0.0.1:11390" // as an example
+)
+
+func (c *Config) clusterFlags(fs *pflag.FlagSet) {
+	k := &c.Cluster
+	fs.StringVar(&k.Listen, "cluster-listen", "", "be one of several servers that keep the same jobs: talk to the others on\n`ADDR`, HOST:PORT, as in "+clusterAddress+"; needs -b (default: be alone)")
+	fs.StringVar(&k.Advertise, "cluster-advertise", "", "have the others find this server at `ADDR`, HOST:PORT, as in\njobs1.example.com:11390 (default: that of --cluster-listen)")
+	fs.StringVar(&k.Node, "cluster-node", "", "call this server `NAME` among the others, as in jobs1 (default: the machine's)")
+	fs.BoolVar(&k.New, "cluster-new", false, "make a cluster, whose first server this is; once")
+	fs.StringArrayVar(&k.Join, "cluster-join", nil, "come to a cluster with an empty directory: ask the server at `ADDR`, HOST:PORT,\nas in "+clusterAddress+"; may be given several times")
+	fs.BoolVar(&k.Standby, "cluster-standby", false, "with --cluster-join: keep a copy, and never vote or lead")
+	duration(fs, "cluster-timeout", &k.Timeout, clusterTimeout, clusterTimeoutMin, clusterTimeoutMax, "have another server lead once the leader was silent for `TIME`")
+	duration(fs, "cluster-wait", &k.Wait, clusterWait, 0, clusterWaitMax, "have a new client wait for a leader for `TIME` at most")
+	duration(fs, "cluster-disk-timeout", &k.DiskTimeout, clusterDiskTimeout, clusterDiskMin, clusterDiskMax, "give the lead up, and end, when the disk has not answered for `TIME`")
+	number(fs, "cluster-catchup-rate", "", "send a server that catches up at most `BYTES` a second; 0: as it comes", c.setCatchUpRate,
+		func() int64 { return k.CatchUpRate })
+	fs.StringVar(&k.Cert, "cluster-cert", "", "speak TLS with the other servers, with the certificate in `FILE`, which names\n--cluster-node")
+	fs.StringVar(&k.Key, "cluster-key", "", "take the key of --cluster-cert from `FILE`")
+	fs.StringVar(&k.CA, "cluster-ca", "", "believe servers whose certificates those in `FILE` have signed, and no others")
+	fs.BoolVar(&k.Plaintext, "cluster-plaintext", false, "speak with the other servers without TLS, on a network that nobody else is on")
+	fs.StringArrayVar(&k.Dial, "cluster-dial", nil, "")
+	fs.Lookup("cluster-dial").Hidden = true
+}
+
+// clusterFlagNames are all of them but the first.
+var clusterFlagNames = []string{
+	"cluster-advertise", "cluster-node", "cluster-new", "cluster-join", "cluster-standby", "cluster-timeout", "cluster-wait",
+	"cluster-disk-timeout", "cluster-catchup-rate", "cluster-cert", "cluster-key", "cluster-ca", "cluster-plaintext",
+}
+
+// duration defines a flag that takes a time with its unit.
+func duration(fs *pflag.FlagSet, name string, to *time.Duration, is, least, most time.Duration, usage string) {
+	*to = is
+	set := func(s string) error {
+		d, err := time.ParseDuration(s)
+		if err != nil || d < least || d > most {
+			return &badValue{fmt.Sprintf("give a time with its unit, from %v to %v", least, most), is.String()}
+		}
+		*to = d
+		return nil
+	}
+	add(fs, name, "", fmt.Sprintf("%s (default %v)", usage, is), &value{"string", set, func() string { return to.String() }})
+}
+
+func (c *Config) setCatchUpRate(s string) error {
+	n, negative, ok := parseNumber(s)
+	if !ok || negative || n > 1<<40 {
+		return &badValue{"give a whole number of bytes", "100000000"}
+	}
+	c.Cluster.CatchUpRate = int64(n)
+	return nil
+}
+
+// validateCluster checks what can be told without a look at the directory. Node and Advertise
+// are filled in.
+func (c *Config) validateCluster() {
+	k := &c.Cluster
+	bad := func(name, format string, args ...any) {
+		c.found(fault.New(fault.Usage, "%s: %s", c.Origin(name), fmt.Sprintf(format, args...)))
+	}
+	if k.Listen == "" {
+		if c.IsSet("cluster-listen") {
+			bad("cluster-listen", "the address is empty: give HOST:PORT, as in %s, or leave it out for a server that is alone", clusterAddress)
+		}
+		defaults := newFlagSet(newConfig())
+		for _, name := range clusterFlagNames {
+			f := c.keys.all.Lookup(name)
+			if c.IsSet(name) && f.Value.String() != defaults.Lookup(name).Value.String() {
+				bad(name, "it is of no use to a server that is alone: give --cluster-listen, or leave it out")
+			}
+		}
+		return
+	}
+	k.Join = c.clusterAddresses("cluster-join", k.Join)
+	list := c.clusterAddresses("cluster-listen", []string{k.Listen})
+	if list == nil {
+		return
+	}
+	k.Address = Address{Given: k.Listen, From: c.Origin("cluster-listen"), Like: "--cluster-listen " + clusterAddress}
+	k.Address.Host, k.Address.Port, _ = net.SplitHostPort(k.Listen)
+	switch {
+	case c.BinlogDir == "":
+		bad("cluster-listen", "the servers of a cluster keep their jobs on disk: give %s with a directory", c.Spelling("binlog-dir"))
+	case c.NoFsync:
+		bad("no-fsync", "a cluster acknowledges what is on the disks of a majority: leave it out")
+	case c.FsyncEvery > 0:
+		bad("fsync-ms", "a cluster acknowledges what is on the disks of a majority: leave it out, or give 0")
+	}
+	switch {
+	case k.New && len(k.Join) > 0:
+		bad("cluster-new", "a server is the first of a new cluster or joins another: leave --cluster-new or --cluster-join out")
+	case k.Standby && k.New:
+		bad("cluster-standby", "the first server of a cluster has to vote: leave one of --cluster-standby and --cluster-new out")
+	}
+	switch {
+	case k.Advertise != "":
+		c.clusterAddresses("cluster-advertise", []string{k.Advertise})
+	case isEverywhere(k.Address.Host):
+		bad("cluster-listen", "the others cannot connect to %q: give --cluster-advertise with this machine's name or address, as in jobs1.example.com:%s", k.Listen, k.Address.Port)
+	default:
+		k.Advertise = k.Listen
+	}
+	c.validateNode()
+	c.validateClusterTLS()
+}
+
+// ClusterAddresses are where other servers of the cluster connect to.
+func (c *Config) ClusterAddresses() []Address {
+	if c.Cluster.Listen == "" {
+		return nil
+	}
+	return []Address{c.Cluster.Address}
+}
+
+// nodeName is what a server of a cluster may be called: it may stand in a certificate.
+var nodeName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+
+// validateNode fills Node in.
+func (c *Config) validateNode() {
+	k := &c.Cluster
+	remedy := "give letters, digits, dots and dashes, 63 at most, as in jobs1"
+	if k.Node == "" {
+		k.Node, _ = os.Hostname()
+		remedy = "give --cluster-node with another, as in jobs1"
+	}
+	if !nodeName.MatchString(k.Node) {
+		c.found(fault.New(fault.Usage, "%s: a server of a cluster cannot be called %q: %s", c.Origin("cluster-node"), k.Node, remedy))
+	}
+}
+
+// validateClusterTLS refuses to speak openly where others may hear it, unless that is meant.
+func (c *Config) validateClusterTLS() {
+	k := &c.Cluster
+	files := map[string]string{"cluster-cert": k.Cert, "cluster-key": k.Key, "cluster-ca": k.CA}
+	var have, want string
+	for _, name := range []string{"cluster-cert", "cluster-key", "cluster-ca"} {
+		if files[name] != "" {
+			have = name
+		} else {
+			want = name
+		}
+	}
+	switch {
+	case have != "" && want != "":
+		c.found(fault.New(fault.Usage, "%s: it is of no use without --%s: give --cluster-cert, --cluster-key and --cluster-ca, or none of them", c.Origin(have), want))
+	case have != "" && k.Plaintext:
+		c.found(fault.New(fault.Usage, "%s: it contradicts --%s: leave one of the two out", c.Origin("cluster-plaintext"), have))
+	case have == "" && !k.Plaintext && !isLoopback(k.Address.Host):
+		c.found(fault.New(fault.Usage, "%s: whoever reaches %q could take the cluster over: give --cluster-cert, --cluster-key and --cluster-ca, or --cluster-plaintext on a network that nobody else is on", c.Origin("cluster-listen"), k.Listen))
+	}
+}
+
+// clusterAddresses reads a list of HOST:PORT, of which one value may have several with commas
+// between them; nil: one of them is bad.
+func (c *Config) clusterAddresses(flag string, list []string) (out []string) {
+	for _, given := range list {
+		for a := range strings.SplitSeq(given, ",") {
+			a = strings.TrimSpace(a)
+			host, port, err := net.SplitHostPort(a)
+			n := 0
+			if err == nil {
+				n, err = LookupPort(port)
+			}
+			empty := host == "" && flag != "cluster-listen" || n == 0
+			if err != nil || empty {
+				c.found(fault.New(fault.Usage, "%s: %q is no address where a server of a cluster can be found: give HOST:PORT, as in %s", c.Origin(flag), a, clusterAddress))
+				return nil
+			}
+			if !slices.Contains(out, a) {
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
+
+// isEverywhere reports whether a host stands for all addresses of the machine.
+func isEverywhere(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "" || err == nil && ip.IsUnspecified()
+}
+
+// isLoopback reports whether only this machine can connect to a host.
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}

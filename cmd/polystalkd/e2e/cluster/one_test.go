@@ -1,0 +1,107 @@
+package cluster
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"polystalk/cmd/polystalkd/e2e/daemon"
+)
+
+// TestClusterOfOne: a server that is alone for now acknowledges, is killed, and has everything
+// when it comes back; what it had before there was a cluster is there as well.
+func TestClusterOfOne(t *testing.T) {
+	n := newNode(t, "jobs1")
+	before := daemon.Serve(t, "-b", n.dir, "-s", "4194304")
+	daemon.Expect(t, before.Client(), "put 0 0 60 3\r\nold\r\n", "INSERTED 1\r\n")
+	before.Signal(syscall.SIGTERM)
+	before.EndsWith(0)
+
+	n.start("--cluster-new")
+	n.WaitLog("this server leads: clients are served here")
+	for _, body := range []string{"one", "two"} {
+		if !n.put(body) {
+			t.Fatal("a job was not taken")
+		}
+	}
+	k := n.status()
+	if k == nil || k.Role != "leader" || k.Leader == nil || *k.Leader != "jobs1" || len(k.Members) != 1 || !k.Lease || k.Members[0].Address != n.cluster {
+		t.Errorf("%+v", k)
+	}
+	if info, err := os.Stat(filepath.Join(n.dir, "cluster.sock")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the socket of operators: %v, %v", info, err)
+	}
+	n.Crash()
+	n.start()
+	n.WaitLog("this server leads: clients are served here")
+	if got := n.ready(); got != "3" {
+		t.Errorf("%q jobs are ready, want 3", got)
+	}
+	n.Signal(syscall.SIGTERM)
+	n.EndsWith(0)
+	if _, err := os.Stat(filepath.Join(n.dir, "cluster.sock")); !os.IsNotExist(err) {
+		t.Errorf("the socket of operators is left: %v", err)
+	}
+}
+
+// TestDirectoriesAreRefused: as what they are not, with what to do, and unchanged.
+func TestDirectoriesAreRefused(t *testing.T) {
+	n := newNode(t, "jobs1")
+	n.start("--cluster-new")
+	n.WaitLog("this server leads: clients are served here")
+	n.Signal(syscall.SIGTERM)
+	n.EndsWith(0)
+	alone := newNode(t, "jobs2")
+	s := daemon.Serve(t, "-b", alone.dir)
+	daemon.Expect(t, s.Client(), "put 0 0 60 3\r\nold\r\n", "INSERTED 1\r\n")
+	s.Crash()
+	for name, tt := range map[string]struct {
+		args []string
+		says []string
+	}{
+		"a member alone":             {[]string{"-b", n.dir}, []string{`"jobs1"`, "give --cluster-listen"}},
+		"a member made anew":         {n.args("--cluster-new"), []string{"--cluster-new", `"jobs1"`, "leave it out"}},
+		"a member by another name":   {append(n.args(), "--cluster-node", "jobs9"), []string{"--cluster-node", `"jobs1"`, "leave it out"}},
+		"nobody's that is no member": {alone.args(), []string{"no cluster", "--cluster-new", "--cluster-join"}},
+		"jobs that would be lost":    {alone.args("--cluster-join", n.cluster), []string{"holds jobs", "give an empty one"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			was := files(t, n.dir) + files(t, alone.dir)
+			args := append([]string{"-l", "127.0.0.1", "-p", "0"}, tt.args...)
+			got := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(), args...)
+			if got.Code != 10 || strings.Count(got.Stderr, "polystalkd: ") != 1 {
+				t.Errorf("exit code %d: %q", got.Code, got.Stderr)
+			}
+			for _, s := range tt.says {
+				if !strings.Contains(got.Stderr, s) {
+					t.Errorf("it says %q, without %q", got.Stderr, s)
+				}
+			}
+			if is := files(t, n.dir) + files(t, alone.dir); is != was {
+				t.Errorf("there is %s, and was %s", is, was)
+			}
+		})
+	}
+}
+
+// files are those of a directory, with what they hold.
+func files(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "%s %x, ", e.Name(), sha256.Sum256(text))
+	}
+	return b.String()
+}

@@ -1,0 +1,179 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"polystalk/cmd/polystalkd/e2e/daemon"
+)
+
+// three is a cluster of three servers that vote.
+func three(t *testing.T) []*node {
+	t.Helper()
+	all := []*node{newNode(t, "jobs1"), newNode(t, "jobs2"), newNode(t, "jobs3")}
+	all[0].start("--cluster-new")
+	for _, n := range all[1:] {
+		n.start("--cluster-join", all[0].cluster)
+	}
+	awaitVoters(t, all[0], 3)
+	return all
+}
+
+// awaitVoters waits until so many servers vote, and all members are connected.
+func awaitVoters(t *testing.T, ask *node, voters int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d servers vote", voters), func() bool {
+		k := ask.status()
+		if k == nil || k.Leader == nil || len(k.Members) != voters {
+			return false
+		}
+		for _, m := range k.Members {
+			if m.Kind != "voter" || !m.Connected {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// leader is the one that leads, as all of them who run agree, and the others.
+func leader(t *testing.T, all []*node) (leads *node, others []*node) {
+	t.Helper()
+	eventually(t, "all know who leads", func() bool {
+		leads, others = nil, nil
+		name := ""
+		for _, n := range all {
+			k := n.status()
+			if k == nil || k.Leader == nil || name != "" && name != *k.Leader {
+				return false
+			}
+			name = *k.Leader
+		}
+		for _, n := range all {
+			if n.name == name {
+				leads = n
+			} else {
+				others = append(others, n)
+			}
+		}
+		return leads != nil
+	})
+	return leads, others
+}
+
+// TestAnyServerTakesClients: what is put at one is reserved at another; the leader is killed, and
+// nothing that was acknowledged is lost.
+func TestAnyServerTakesClients(t *testing.T) {
+	all := three(t)
+	for i, n := range all {
+		if !n.put(fmt.Sprint("job", i)) {
+			t.Fatalf("%s takes no job", n.name)
+		}
+	}
+	l, others := leader(t, all)
+	if got := ask(others[0].queue, "reserve-with-timeout 10\r\n"); !strings.HasPrefix(got, "RESERVED 1 4\r\njob0\r\n") {
+		t.Errorf("a worker at another server hears %q", got)
+	}
+	l.Crash()
+	if !others[1].put("after") {
+		t.Error("a client that waited for a leader has lost its connection")
+	}
+	if got := others[0].ready(); got != "4" {
+		t.Errorf("%q jobs are ready, want 4: the reservation ended with the leader", got)
+	}
+	l.start()
+	now, _ := leader(t, all)
+	if now == l {
+		t.Errorf("%s leads again, though it only came back", l.name)
+	}
+	if got := l.ready(); got != "4" {
+		t.Errorf("at the one that came back %q jobs are ready, want 4", got)
+	}
+}
+
+// TestDeposedBeginsAnew: a leader that stood still long enough for another to lead begins anew as
+// the same process, with the same sockets, and follows.
+func TestDeposedBeginsAnew(t *testing.T) {
+	all := three(t)
+	l, others := leader(t, all)
+	if !l.put("one") {
+		t.Fatal("a job was not taken")
+	}
+	l.Signal(syscall.SIGSTOP)
+	if !others[0].put("two") {
+		t.Error("a client that waited for another leader has lost its connection")
+	}
+	leader(t, others)
+	l.Signal(syscall.SIGCONT)
+	l.WaitLog("beginning anew")
+	if now, _ := leader(t, all); now == l {
+		t.Errorf("%s leads", l.name)
+	}
+	if got := l.ready(); got != "2" {
+		t.Errorf("%q jobs are ready, want 2", got)
+	}
+	select {
+	case <-l.Done:
+		t.Error("its process has ended")
+	default:
+	}
+}
+
+// TestSigtermHandsOver: another leads by the time that the process has ended, and nothing is lost.
+func TestSigtermHandsOver(t *testing.T) {
+	all := three(t)
+	l, others := leader(t, all)
+	if !l.put("one") {
+		t.Fatal("a job was not taken")
+	}
+	l.Signal(syscall.SIGTERM)
+	l.EndsWith(0)
+	k := others[0].status()
+	if k == nil || k.Leader == nil || *k.Leader == l.name {
+		t.Errorf("once it has ended the cluster is %+v", k)
+	}
+	if !others[0].put("two") || others[1].ready() != "2" {
+		t.Errorf("%q jobs are ready, want 2", others[1].ready())
+	}
+}
+
+// TestOperatorsChangeTheCluster at any server: who leads, and who belongs to it.
+func TestOperatorsChangeTheCluster(t *testing.T) {
+	all := three(t)
+	l, others := leader(t, all)
+	to, third := others[0], others[1]
+	cluster := func(code int, args ...string) daemon.Outcome {
+		t.Helper()
+		out := operate(t, append([]string{"cluster"}, args...)...)
+		if out.Code != code {
+			t.Errorf("%v: exit code %d: %s%s", args, out.Code, out.Stdout, out.Stderr)
+		}
+		return out
+	}
+	if out := cluster(0, "status", "--dir", third.dir); !strings.Contains(out.Stdout, l.name+"  voter  yes") {
+		t.Errorf("%s", out.Stdout)
+	}
+	cluster(0, "transfer", to.name, "--dir", third.dir)
+	if now, _ := leader(t, all); now != to {
+		t.Errorf("%s leads, want %s", now.name, to.name)
+	}
+	cluster(1, "remove", to.name, "--dir", third.dir)
+	cluster(2, "remove", "jobs9", "--dir", third.dir)
+	cluster(0, "remove", third.name, "--dir", l.dir)
+	third.EndsWith(10)
+	if !strings.Contains(third.LogText(), "removed from the cluster") {
+		t.Errorf("it says %s", third.LogText())
+	}
+	third.launch()
+	third.EndsWith(10) // it was removed, and stays so
+
+	os.RemoveAll(third.dir)
+	if err := os.Mkdir(third.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	third.start("--cluster-join", l.cluster)
+	awaitVoters(t, to, 3)
+}

@@ -1,0 +1,160 @@
+package listen
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Kept are sockets as descriptors that outlive what this process runs: it executes itself
+// anew, and those who want in wait meanwhile. The names of descriptors are for the same
+// process only.
+//
+// They are not passed as a service manager does it (LISTEN_FDS), from descriptor 3 on: by the
+// time that sockets could be put there these are the Go runtime's own, which may use them
+// until the very end.
+type Kept struct {
+	Beanstalkd, Gearman, HTTP, Cluster []int      `json:",omitempty"`
+	Files                              []keptFile `json:",omitempty"`
+
+	open []*os.File // keeps the descriptors open
+}
+
+// A keptFile is a socketFile.
+type keptFile struct {
+	Path string
+	Dir  int // a descriptor
+
+	// Which file it is: see sameFile.
+	Device, Inode uint64
+	Made          time.Time
+}
+
+// Keep makes descriptors of all sockets, of which others may be closed then. They are closed by
+// whatever the process executes until Pass is called.
+func (s *Sockets) Keep() (_ *Kept, err error) {
+	k := &Kept{}
+	defer func() {
+		if err != nil {
+			k.Close()
+		}
+	}()
+	for _, list := range []struct {
+		from []net.Listener
+		to   *[]int
+	}{{s.Beanstalkd, &k.Beanstalkd}, {s.Gearman, &k.Gearman}, {s.HTTP, &k.HTTP}, {s.Cluster, &k.Cluster}} {
+		for _, l := range list.from {
+			fd, err := k.Listener(l)
+			if err != nil {
+				return nil, err
+			}
+			*list.to = append(*list.to, fd)
+		}
+	}
+	for _, f := range s.files {
+		st := f.made.Sys().(*syscall.Stat_t)
+		dir, err := unix.FcntlInt(f.dir.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			return nil, fmt.Errorf("keeping the directory of %s: %w", f.path, err)
+		}
+		k.open = append(k.open, os.NewFile(uintptr(dir), f.path))
+		k.Files = append(k.Files, keptFile{Path: f.path, Dir: dir, Device: uint64(st.Dev), Inode: uint64(st.Ino), Made: f.made.ModTime()})
+	}
+	return k, nil
+}
+
+// Listener adds a listener, a *net.TCPListener or *net.UnixListener.
+func (k *Kept) Listener(l net.Listener) (fd int, err error) {
+	f, err := l.(interface{ File() (*os.File, error) }).File()
+	if err != nil {
+		return -1, fmt.Errorf("keeping the socket of %s: %w", l.Addr(), err)
+	}
+	k.open = append(k.open, f)
+	raw, err := f.SyscallConn()
+	if err == nil {
+		// Not Fd, which would have all accept in blocking mode.
+		err = raw.Control(func(n uintptr) { fd = int(n) })
+	}
+	return fd, err
+}
+
+// Pass has whatever the process executes next have the descriptors.
+func (k *Kept) Pass() error {
+	for _, f := range k.open {
+		raw, err := f.SyscallConn()
+		if err == nil {
+			var flagErr error
+			err = raw.Control(func(fd uintptr) { _, flagErr = unix.FcntlInt(fd, unix.F_SETFD, 0) })
+			err = errors.Join(err, flagErr)
+		}
+		if err != nil {
+			return fmt.Errorf("passing on the socket of %s: %w", f.Name(), err)
+		}
+	}
+	return nil
+}
+
+// Close gives the descriptors back.
+func (k *Kept) Close() {
+	for _, f := range k.open {
+		f.Close()
+	}
+	k.open = nil
+}
+
+// Sockets are those that were kept, in the process that was passed them. It may be called
+// once. After an error the process is to end.
+func (k *Kept) Sockets() (*Sockets, error) {
+	s := &Sockets{}
+	for _, list := range []struct {
+		from []int
+		to   *[]net.Listener
+	}{{k.Beanstalkd, &s.Beanstalkd}, {k.Gearman, &s.Gearman}, {k.HTTP, &s.HTTP}, {k.Cluster, &s.Cluster}} {
+		for _, fd := range list.from {
+			l, err := Passed(fd)
+			if err != nil {
+				return nil, err
+			}
+			*list.to = append(*list.to, l)
+		}
+	}
+	for _, f := range k.Files {
+		syscall.CloseOnExec(f.Dir)
+		dir := os.NewFile(uintptr(f.Dir), f.Path)
+		made, err := os.Lstat(f.Path)
+		if st, ok := sysOf(made); err != nil || !ok || uint64(st.Dev) != f.Device || uint64(st.Ino) != f.Inode || !made.ModTime().Equal(f.Made) {
+			dir.Close() // somebody else's by now
+			continue
+		}
+		s.files = append(s.files, &socketFile{f.Path, made, dir})
+	}
+	return s, nil
+}
+
+func sysOf(info fs.FileInfo) (st *syscall.Stat_t, ok bool) {
+	if info != nil {
+		st, ok = info.Sys().(*syscall.Stat_t)
+	}
+	return st, ok
+}
+
+// Passed is a listener that was passed to this process as a descriptor.
+func Passed(fd int) (net.Listener, error) {
+	syscall.CloseOnExec(fd)
+	f := os.NewFile(uintptr(fd), "passed")
+	if f == nil {
+		return nil, fmt.Errorf("descriptor %d was not passed on", fd)
+	}
+	defer f.Close()
+	l, err := net.FileListener(f)
+	if err != nil {
+		return nil, fmt.Errorf("descriptor %d, which was passed on: %w", fd, err)
+	}
+	return l, nil
+}

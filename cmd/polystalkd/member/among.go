@@ -1,0 +1,61 @@
+package member
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"polystalk/router/cluster/join"
+	"polystalk/router/cluster/snapshot"
+)
+
+// amongPrefix begins the paths of servers among themselves. A program of operators asks for one
+// of them as well: a backup is what a server is sent that joins.
+const amongPrefix = "/cluster/"
+
+// backupPath is where the journal can be had, as a backup.
+const backupPath = amongPrefix + "backup"
+
+// newAmong makes what serves those paths: to other servers, and to who may open the socket. Those
+// of operators have bounds in time that a whole journal does not keep.
+func (k *control) newAmong() *http.Server {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+join.Path, func(w http.ResponseWriter, r *http.Request) {
+		n := k.m.node.Load()
+		if n == nil {
+			http.Error(w, "this server is starting: ask another one", http.StatusServiceUnavailable)
+			return
+		}
+		h := join.Handler{Cluster: k.m.id.Cluster, Node: n}
+		h.ServeHTTP(w, r)
+	})
+	mux.HandleFunc("GET "+backupPath, k.sendBackup)
+	return &http.Server{
+		Handler: mux, ConnContext: join.ConnContext, ReadHeaderTimeout: sayWithin, IdleTimeout: time.Minute,
+		ErrorLog: slog.NewLogLogger(k.m.log.Handler(), slog.LevelDebug),
+	}
+}
+
+// sendBackup sends the journal, up to what is committed at the end. Only the server that leads can:
+// what another one has may never come to be.
+func (k *control) sendBackup(w http.ResponseWriter, r *http.Request) {
+	m := k.m
+	n := m.node.Load()
+	if n == nil {
+		http.Error(w, "the server reads its journal: try again once polystalk cluster status answers", http.StatusServiceUnavailable)
+		return
+	}
+	if v, _ := n.View(); !v.Leads {
+		http.Error(w, "no server of the cluster leads that this one can reach: try again once one does, as polystalk cluster status says", http.StatusServiceUnavailable)
+		return
+	}
+	pin := m.journal.Pin()
+	defer pin.Release()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	sent, err := snapshot.Send(r.Context(), w, pin, snapshot.SendOptions{Rate: m.o.Config.Cluster.CatchUpRate, Confirm: m.durable})
+	if err != nil {
+		m.log.Warn("a backup was not sent to its end", "err", err)
+		return // who receives it was told, or sees that the end is missing
+	}
+	m.log.Info("a backup was sent", "segments", sent.Segments, "bytes", sent.Bytes)
+}

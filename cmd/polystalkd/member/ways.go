@@ -1,0 +1,146 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"time"
+
+	"polystalk/cmd/polystalkd/fault"
+	"polystalk/router/cluster"
+	"polystalk/router/cluster/forward"
+	"polystalk/router/cluster/transport"
+)
+
+// ways are those to the other servers, and theirs to this one.
+type ways struct {
+	m         *Member
+	transport *transport.Transport
+	security  *transport.Security // nil: none is needed
+	receiver  *forward.Receiver   // of clients whom others hand on
+}
+
+// secureMax clients that others hand on with TLS are served at a time.
+const secureMax = 4096
+
+// make makes them; nobody is let in yet.
+func (w *ways) make() (err error) {
+	m, c := w.m, w.m.o.Config
+	if w.security, err = Secure(c); err != nil {
+		return fault.New(fault.Usage, "%s: %v", c.Origin("cluster-listen"), err)
+	}
+	w.receiver = forward.NewReceiver(func(c net.Conn, protocol string, client net.Addr) error { return m.srv.Take(c, protocol, client) }, secureMax, m.log)
+	w.transport, err = transport.New(transport.Options{
+		Self:      transport.Identity{Cluster: m.id.Cluster, Node: m.id.Node, Name: m.id.Name},
+		Advertise: c.Cluster.Advertise, Listener: m.o.Listener, Security: w.security,
+		Jitter: rand.Float64, Now: time.Now, Log: m.log,
+		Receive: func(from uint64, b []byte) {
+			if n := m.node.Load(); n != nil {
+				n.Receive(from, b)
+			}
+		},
+		Unreachable: func(to uint64) {
+			if n := m.node.Load(); n != nil {
+				n.Unreachable(to)
+			}
+		},
+		Admit: w.admit,
+		Streams: map[transport.Kind]func(*transport.Stream){
+			transport.Forward: func(s *transport.Stream) { w.receiver.Receive(s) },
+			transport.Journal: w.sendJournal,
+			transport.Admin:   m.visit,
+		},
+		Redirect: redirects(c.Cluster.Dial),
+	})
+	if err != nil {
+		return fault.New(fault.Usage, "%s: %v", c.Origin("cluster-node"), err)
+	}
+	return nil
+}
+
+// redirects reads ADDR=ADDR.
+func redirects(list []string) map[string]string {
+	to := make(map[string]string)
+	for _, r := range list {
+		if from, address, ok := strings.Cut(r, "="); ok {
+			to[from] = address
+		}
+	}
+	return to
+}
+
+// Why others are not let in.
+var (
+	errStarts  = errors.New("this node is starting")
+	errFollows = errors.New("this node does not lead")
+	errRemoved = errors.New("the node was removed from the cluster: it joins anew with an empty directory")
+)
+
+// admit says who may come. Clients are taken where this server leads, and nobody whom it knows,
+// as the leader, to be no member any more.
+func (w *ways) admit(from transport.Identity, kind transport.Kind) error {
+	n := w.m.node.Load()
+	switch {
+	case kind == transport.Admin, n == nil && kind == transport.Raft: // what it says is lost until this one has started
+		return nil
+	case n == nil:
+		return errStarts
+	}
+	v, _ := n.View()
+	switch {
+	case kind == transport.Forward && !v.Leads:
+		return errFollows
+	case v.Leads && v.Members.Find(from.Node) == nil:
+		return errRemoved
+	}
+	return nil
+}
+
+// toLeader makes a stream for a client to the server that leads.
+func (w *ways) toLeader(ctx context.Context, node uint64) (forward.Stream, error) {
+	s, err := w.transport.Open(ctx, node, transport.Forward)
+	if err != nil {
+		return nil, err // not a stream that is nil
+	}
+	return s, nil
+}
+
+// sendJournal sends the journal to another server that needs all of it.
+func (w *ways) sendJournal(s *transport.Stream) {
+	if w.m.node.Load() == nil {
+		s.Close()
+		return
+	}
+	if err := w.m.source.Serve(s, s.Remote().Node); err != nil {
+		w.m.log.Debug("the journal was not sent", "node", s.Remote().Name, "err", err)
+	}
+}
+
+// setMembers says who the others are.
+func (w *ways) setMembers(members *cluster.Members) {
+	list := make([]transport.Member, 0, len(members.List))
+	for _, one := range members.List {
+		list = append(list, transport.Member{Node: one.ID, Name: one.Name, Addr: one.Addr})
+	}
+	w.transport.SetMembers(list)
+}
+
+// HasFiles reports whether there is something that Reload reads again.
+func (m *Member) HasFiles() bool { return m.ways.security != nil }
+
+// Reload reads the certificates again. On an error they stay as they were.
+func (m *Member) Reload() error {
+	if m.ways.security == nil {
+		return nil
+	}
+	if err := m.ways.security.Reload(); err != nil {
+		return fault.New(fault.Usage, "the certificates of the cluster stay as they were: %v", err)
+	}
+	m.log.Info("the certificate of the cluster was read again", "until", m.ways.security.Until())
+	return nil
+}
+
+// close ends all that goes on with the others.
+func (w *ways) close() { w.transport.Close() }

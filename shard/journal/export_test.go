@@ -3,9 +3,6 @@ package journal
 // What tests see besides; they are in a package of their own because package
 // shard imports this one.
 
-// Begun is the number of the last commit begun.
-func (j *Journal) Begun() uint64 { return j.committer.Begun() }
-
 // DurableCommit is the last commit known to be durable, whatever the policy.
 func (j *Journal) DurableCommit() uint64 {
 	j.segments.mu.Lock()

@@ -51,7 +51,7 @@ const cluster = 0xc1
 
 // newNode makes node n of a cluster, "n" and its number. change may alter it before it
 // lets others in.
-func newNode(t *testing.T, n uint64, change func(*Transport)) *node {
+func newNode(t testing.TB, n uint64, change func(*Transport)) *node {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -60,7 +60,7 @@ func newNode(t *testing.T, n uint64, change func(*Transport)) *node {
 	return newNodeAt(t, l, n, change)
 }
 
-func newNodeAt(t *testing.T, l net.Listener, n uint64, change func(*Transport)) *node {
+func newNodeAt(t testing.TB, l net.Listener, n uint64, change func(*Transport)) *node {
 	t.Helper()
 	x := &node{got: make(chan heard, 1<<16), lost: make(chan uint64, 1<<16), log: new(logged), streams: make(chan *Stream, 64)}
 	random := rand.New(rand.NewPCG(n, 0))
@@ -116,7 +116,7 @@ func meet(nodes ...*node) {
 }
 
 // await waits for something to become so.
-func await(t *testing.T, what string, f func() bool) {
+func await(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(ample); !f(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {

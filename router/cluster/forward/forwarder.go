@@ -141,12 +141,17 @@ func (f *Forwarder) cut(leader uint64) {
 
 // cutLocked ends what was handed on to others than the leader.
 func (f *Forwarder) cutLocked(leader uint64) {
+	n := 0
 	for r := range f.routes {
 		if r.to != leader {
-			f.count.cut.Add(1)
+			n++
 			go r.cut() // with TLS an end may wait
 			delete(f.routes, r)
 		}
+	}
+	if n > 0 {
+		f.count.cut.Add(uint64(n))
+		f.log.Info("clients' connections that were handed on have ended with their leader", "connections", n)
 	}
 }
 

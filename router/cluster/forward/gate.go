@@ -13,7 +13,7 @@ const (
 	// After an attempt that failed the next is made between these two times later, by one
 	// client for all that wait.
 	attemptMin = 10 * time.Millisecond
-	attemptMax = 200 * time.Millisecond
+	attemptMax = 50 * time.Millisecond
 )
 
 // A gate says which of the clients that wait may try to reach the leader. As long as it is

@@ -87,7 +87,7 @@ var table = []row{
 	{"cmd/polystalk", "cmd/polystalk/command x/term", ""},
 	{"cmd/polystalk/api", "cmd/internal/release cmd/polystalk/fault cmd/polystalk/queue cmd/polystalk/target codec/admin", ""},
 	{"cmd/polystalk/bookmark", "", ""},
-	{"cmd/polystalk/cluster", "cmd/polystalk/api cmd/polystalk/fault cmd/polystalk/output cmd/polystalk/views cobra codec/admin", ""},
+	{"cmd/polystalk/cluster", "cmd/polystalk/api cmd/polystalk/fault cmd/polystalk/output cmd/polystalk/views cobra codec/admin router/cluster/directory", ""},
 	{"cmd/polystalk/command", "cmd/internal/release cmd/polystalk/api cmd/polystalk/bookmark cmd/polystalk/cluster cmd/polystalk/fault cmd/polystalk/journal cmd/polystalk/nagios cmd/polystalk/output cmd/polystalk/queue cmd/polystalk/target cmd/polystalk/top cmd/polystalk/views cmd/polystalk/wire cobra codec/admin pflag", ""},
 	{"cmd/polystalk/e2e/ask", "", "cmd/internal/release cmd/polystalk/bookmark cmd/polystalk/command cmd/polystalk/fault cmd/polystalk/output cmd/polystalkd/e2e/daemon cobra codec/admin codec/gearman codec/wiretest pflag x/sys"},
 	{"cmd/polystalk/fault", "", ""},

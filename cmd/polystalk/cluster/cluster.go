@@ -91,6 +91,21 @@ jobs that workers have are ready again.`,
 				return transfer(ctx, p, to)
 			}),
 		},
+		&cobra.Command{
+			Use: "backup OUT", Short: "write all jobs to a directory that a server starts from, with --dir", Args: exactly("OUT"),
+			Long: `OUT must be empty or not exist. It holds what was acknowledged until the command ends, and
+is the directory of a server that is alone: polystalkd -b OUT. The servers go on meanwhile.`,
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return backup(cmd.Context(), dir, args[0], cmd.OutOrStdout())
+			},
+		},
+		&cobra.Command{
+			Use: "recover-alone DIR", Short: "make a stopped server's directory one of a server that is alone: the last resort", Args: exactly("DIR"),
+			Long: `For when a majority of those that vote is lost for good, and nothing else helps: all that
+is in DIR counts from then on, and what only the lost ones had is lost. The others must
+never be started again on what they have. It asks no server.`,
+			RunE: func(cmd *cobra.Command, args []string) error { return recoverAlone(args[0], cmd.OutOrStdout()) },
+		},
 	)
 	return all
 }

@@ -40,7 +40,7 @@ func Check(c *config.Config, again bool) error {
 	case id == nil:
 		return checkNew(c)
 	case k.Listen == "":
-		return fault.New(fault.Journal, "%s: the directory %q is that of server %q of a cluster, and others may have gone on without it: give --cluster-listen with its address", at, c.BinlogDir, id.Name)
+		return fault.New(fault.Journal, "%s: the directory %q is that of server %q of a cluster, and others may have gone on without it: give --cluster-listen with its address; only if most of the others are lost for good, polystalk cluster recover-alone %s", at, c.BinlogDir, id.Name, c.BinlogDir)
 	case k.New && !again:
 		return fault.New(fault.Journal, "%s: the directory %q belongs to a cluster already, as server %q: leave it out, it is for the first start alone", c.Origin("cluster-new"), c.BinlogDir, id.Name)
 	case c.IsSet("cluster-node") && k.Node != id.Name:

@@ -1,6 +1,6 @@
 // Package commit is the seam between those who change jobs and what makes the changes
-// last. Shards and sessions know of durability what is here, and nothing else; segment
-// files (package journal) are behind it today, and a log that is replicated may be later.
+// last. Shards and sessions know of durability what is here, and nothing else. Behind it are
+// segment files (package journal), which may be the log of one server of several.
 //
 //	shard ── Begin, records, End ──► Log ┐
 //	shard ── Begin, records, End ──► Log ┼─► Committer ── Write, Sync ──► Sink

@@ -2,7 +2,7 @@ package commit
 
 import "polystalk/shard/record"
 
-// A Sink is where commits go: segment files today, a replicated log perhaps later. Only
+// A Sink is where commits go: segment files, or a log that several servers keep. Only
 // who makes a commit calls it, so never two goroutines at a time, but now one and now
 // another: the committer's own, or an event loop in CommitHere. No shard is owned then,
 // and no Log is open, so a Sink may wait as long as it has to.

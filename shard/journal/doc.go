@@ -46,6 +46,7 @@
 //	space.Ledger       how much there is and whose it is; anyone, by atomic counters
 //	gate               Pressure, as the Ledger has it, and who is notified of it
 //	report             what the operator was told
+//	Entries            where the entries of a log are, and the newest of them; anyone, with a lock
 //	Pin                which segments somebody reads, who waits for nobody; with segments' lock
 //
 // The committer may wait for the keeper, when no segment is prepared, and the keeper for
@@ -66,10 +67,38 @@
 //
 // The stager knows neither segments nor disks. It asks its sequencer how large the next batch
 // may be, gives batches to it in their order, and has it end commits: the writer, whose room
-// is that of the current segment, so that space is counted while segments are filled. A log
-// that several machines keep would be another sequencer, with room that depends on no
+// is that of the current segment, so that space is counted while segments are filled. The log
+// that several machines keep has another sequencer, with room that depends on no
 // segment, so that a batch is the same on all of them. Likewise compaction does not wait for a
 // sync, but for the watermark.
+//
+// # One of several
+//
+// With Options.Proposer a journal is the log of a server that is one of several, who agree on
+// one order of entries. What agrees on it is not here: it is given what is to be committed, by
+// the Proposer, and comes back with entries to write, in Entries, which are its own and those of
+// others. Each entry is a batch that begins with an Entry (package record). A batch's own number
+// counts what is in this machine's files; the index of its entry is everybody's.
+//
+//	Logs ─► committer ─► stager ─► proposing ─► Proposer ◄─► the others
+//	                                               │
+//	                     Journal.Committed ◄───────┴─► Entries.Append, Sync ─► writer
+//
+// Nothing is ever cut off: an entry takes the place of all earlier ones with its index or a
+// higher one, as those are read (history) and found (package index). So there is no state of
+// the files between two that a crash could leave, beyond those of a journal that is one
+// server's alone. A batch says up to where entries were known to be committed when it was
+// written. A recovery applies what that proves, and leaves the rest to whoever agrees; without a
+// Proposer the rest counts as committed too, since nobody else can know better. A batch without
+// an Entry is of a server that was alone: the entry behind the one before, and committed.
+//
+// The committer does not write then. Whoever appends entries does, and has the current segment
+// for himself. What was proposed stays pending in the Ledger until it is written here.
+//
+// A segment is given up in two steps (lowering), so that every machine does it with its own
+// segments: once the leader's copies are committed, it proposes a Floor; and nobody needs what
+// is below one that is committed, and is on his own disk. So the directory of one of several
+// may hold a segment more than that of one alone, while a Floor is on its way.
 //
 // # Who waits for what
 //
@@ -83,6 +112,7 @@
 //	committer           Committer.wake    a commit is to be made         Committer.Request, CommitHere; watermark.await; the keeper's timer
 //	who makes a commit  segments.changed  the next segment is open       segments.add, preparer.openNext; the end of the keeper
 //	keeper, Durable     segments.changed  a commit is committed          watermark.reach; Journal.Close, which ends the waiting
+//	who appends entries as who makes a commit, who waits for no segment then, but in Proposer.Propose
 //	the same keeper     segments.changed  who makes a commit is starved  writer.awaitSpare; then the keeper serves it
 //	syncEvery           writer.dirty      something is not synced        writer.end
 //	sessions            Options.Notify    a commit is acked, or there    gate.notifyAcked, gate.notify

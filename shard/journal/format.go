@@ -17,7 +17,8 @@ import (
 //	batch, batch, … each on a multiple of 16 bytes, then zeros or old bytes
 //
 // A batch is what was written at once. Batches are numbered without gaps over
-// all segments. The checksum (CRC-32C, over what follows it) and the mark
+// all segments. In the log of one server of several each begins with an Entry
+// (package record), and is that entry. The checksum (CRC-32C, over what follows it) and the mark
 // start from the journal's uuid and the segment's number, so what an older
 // life of the file left behind never looks like a batch.
 //

@@ -19,10 +19,9 @@ type busy struct {
 	written  chan uint64 // indexes
 	window   chan struct{}
 
-	mu    sync.Mutex
-	next  uint64
-	ends  []ending
-	ended uint64
+	mu   sync.Mutex
+	next uint64
+	ends []ending
 }
 
 // An ending is a commit whose entries are all below an index, or at it.

@@ -202,3 +202,34 @@ func TestMoreThanThereIs(t *testing.T) {
 		}()
 	}
 }
+
+// TestSentStaysPending: what was sent is pending until it lands, to the byte, and never missing:
+// neither what the sums knew of before, nor what they did not.
+func TestSentStaysPending(t *testing.T) {
+	l := New(1 << 20)
+	l.AddFree(1 << 20)
+	l.Append(1000)
+	l.Take(1000, commit.Growth{})
+	steps := []struct {
+		name          string
+		do            func()
+		pending, free int64
+	}{
+		{"taken", func() {}, 1000, 1 << 20},
+		{"an entry with what was known is sent", func() { l.Send(700) }, 1000, 1 << 20},
+		{"one that holds more than was known", func() { l.Send(500) }, 1200, 1 << 20},
+		{"the commit is sent", func() { l.Written() }, 1200, 1 << 20},
+		{"the next commit knew of more than it has", func() { l.Append(100); l.Take(100, commit.Growth{}); l.Send(60) }, 1300, 1 << 20},
+		{"it is sent", func() { l.Written() }, 1260, 1 << 20},
+		{"the first lands", func() { l.Land(700) }, 560, 1<<20 - 700},
+		{"the second lands", func() { l.Land(500) }, 60, 1<<20 - 1200},
+		{"the third lands", func() { l.Land(60) }, 0, 1<<20 - 1260},
+		{"something lands that nobody has sent", func() { l.Land(40) }, 0, 1<<20 - 1300},
+	}
+	for _, s := range steps {
+		s.do()
+		if sums := l.Sums(); sums.Pending != s.pending || sums.Free != s.free {
+			t.Errorf("%s: %d bytes are pending and %d free, want %d and %d", s.name, sums.Pending, sums.Free, s.pending, s.free)
+		}
+	}
+}

@@ -155,6 +155,8 @@ func (m *Machine) Tick(now time.Duration) {
 	case m.role != Leading:
 	case !m.lease.off:
 		m.raft.ReadIndex(m.lease.ask(now))
+	case m.store.members.soleVoter(m.id):
+		m.lease.begin() // without its vote nobody leads, whatever was said before
 	case m.transferring > 0:
 		m.transferring--
 	default:

@@ -174,8 +174,12 @@ func (m *Machine) Receive(msg Message) error {
 		return nil
 	}
 	step := msg.pb
-	if step.GetType() == raftpb.MsgSnap {
-		step = m.takeSnapshot(step)
+	if step.GetType() == raftpb.MsgSnap && m.takeSnapshot(step) {
+		// To raft it is a heartbeat: the state of a node only ever changes with its journal,
+		// before it starts.
+		step = &raftpb.Message{
+			Type: raftpb.MsgHeartbeat.Enum(), To: step.To, From: step.From, Term: step.Term, Commit: new(uint64(0)),
+		}
 	}
 	if err := m.raft.Step(step); err != nil {
 		return fmt.Errorf("%v: %w", msg, err)
@@ -188,16 +192,18 @@ func (m *Machine) Receive(msg Message) error {
 	return nil
 }
 
-// takeSnapshot notes that a leader no longer has the entries that this node needs. To raft it
-// is a heartbeat: the state of a node only ever changes with its journal, before it starts.
-func (m *Machine) takeSnapshot(msg *raftpb.Message) *raftpb.Message {
+// takeSnapshot notes that a leader no longer has the entries that this node needs. It reports
+// false if that is not so: then raft tells the leader what there is.
+func (m *Machine) takeSnapshot(msg *raftpb.Message) bool {
 	s := m.raft.BasicStatus()
-	if of := msg.GetSnapshot().GetMetadata(); msg.GetTerm() >= s.GetTerm() && of.GetIndex() > s.GetCommit() {
+	of := msg.GetSnapshot().GetMetadata()
+	if of.GetIndex() <= s.GetCommit() {
+		return false
+	}
+	if msg.GetTerm() >= s.GetTerm() {
 		m.fetch = &Fetch{From: msg.GetFrom(), Index: of.GetIndex(), Term: of.GetTerm()}
 	}
-	return &raftpb.Message{
-		Type: raftpb.MsgHeartbeat.Enum(), To: msg.To, From: msg.From, Term: msg.Term, Commit: new(uint64(0)),
-	}
+	return true
 }
 
 // Propose adds entries to the history, if it can, and gives the index of the first. The
@@ -316,6 +322,9 @@ func (m *Machine) tickFetching() {
 		}
 	}
 }
+
+// Applied is the last entry that the replica has met.
+func (m *Machine) Applied() uint64 { return m.store.applied }
 
 // Members are those as of the last change that was applied.
 func (m *Machine) Members() *Members { return m.store.members }

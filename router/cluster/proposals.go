@@ -174,6 +174,12 @@ func (p *Proposals) Fail(err error) {
 	p.room.Broadcast()
 }
 
+// Outstanding is how many are not committed.
+func (p *Proposals) Outstanding() int {
+	n, _ := p.outstanding()
+	return n
+}
+
 // outstanding is how many are not committed, and their bytes.
 func (p *Proposals) outstanding() (n, bytes int) {
 	p.mu.Lock()

@@ -69,6 +69,13 @@ func newChaosWith(seed uint64, j *router.Journal) *chaos {
 	if err != nil {
 		panic(err)
 	}
+	return newChaosOf(w, rng)
+}
+
+// newChaosIn is newChaos in a world that there is.
+func newChaosIn(w *World, seed uint64) *chaos { return newChaosOf(w, rand.New(rand.NewPCG(seed, 3))) }
+
+func newChaosOf(w *World, rng *rand.Rand) *chaos {
 	c := &chaos{
 		w: w, rng: rng, names: []string{"default"},
 		inserted: map[uint64]string{}, deleted: map[uint64]bool{}, bodies: map[string]uint64{},

@@ -15,18 +15,11 @@ var ErrDown = errors.New("sim: the machine has stopped")
 
 // boot makes the server, with what its journal holds.
 func (w *World) boot() error {
-	d, err := router.NewDriven(w.cfg, w.Now)
-	if err != nil {
+	if err := w.serve(); err != nil {
 		return err
 	}
-	d.SetDay(w.Day)
-	w.D = d
-	if w.cfg.Journal != nil {
-		w.journal, err = d.Keep(func() time.Time { return time.Unix(0, int64(w.Day())) })
-		if err != nil {
-			w.stopped(err)
-			return w.down
-		}
+	d := w.D
+	if w.journal != nil {
 		for _, sh := range d.Shards() { // as their goroutines begin: jobs may be due
 			w.tick(sh)
 		}
@@ -39,6 +32,32 @@ func (w *World) boot() error {
 	}
 	return nil
 }
+
+// serve makes the server that the clients have: whichever leads, if there are several.
+func (w *World) serve() (err error) {
+	if w.lead != nil {
+		w.D, w.journal, err = w.lead()
+	} else if w.D, err = w.newServer(); err == nil && w.cfg.Journal != nil {
+		w.journal, err = w.D.Keep(w.noted)
+		if err != nil {
+			w.stopped(err)
+			return w.down
+		}
+	}
+	return err
+}
+
+// newServer makes one that has the world's time.
+func (w *World) newServer() (*router.Driven, error) {
+	d, err := router.NewDriven(w.cfg, w.Now)
+	if err == nil {
+		d.SetDay(w.Day)
+	}
+	return d, err
+}
+
+// noted is the time that journals note.
+func (w *World) noted() time.Time { return time.Unix(0, int64(w.Day())) }
 
 // Reboot ends the process, as by kill -9 or with its machine, and begins another one on what
 // the journal's disk has. All connections are broken; what was on its way is lost. An error is

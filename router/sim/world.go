@@ -48,8 +48,9 @@ type World struct {
 	next    int // loop of the next socket
 
 	cfg     router.Config
-	journal router.ByHand // nil: there is none
-	down    error         // what has stopped the machine
+	journal router.ByHand                                 // nil: there is none
+	down    error                                         // what has stopped the machine
+	lead    func() (*router.Driven, router.ByHand, error) // if not nil, gives the server of several that serves
 
 	operator *Operator          // nil: there is none
 	doomed   map[*Sock]struct{} // an operator is about to send them away
@@ -91,13 +92,19 @@ func (nobody) Post(m *core.Message) { panic("sim: a message came to nobody") }
 
 // New makes a world of that many loops and shards.
 func New(seed uint64, loops int, cfg router.Config) (*World, error) {
-	w := &World{rng: rand.New(rand.NewPCG(seed, 1)), clock: rand.New(rand.NewPCG(seed, 2)), now: Epoch, doomed: make(map[*Sock]struct{})}
-	w.foreign.Home = nobody{}
-	w.cfg, w.loops = cfg, make([]*loop, loops)
+	w := newWorld(seed, loops, cfg)
 	if err := w.boot(); err != nil {
 		return nil, err
 	}
 	return w, nil
+}
+
+// newWorld is New before there is a server.
+func newWorld(seed uint64, loops int, cfg router.Config) *World {
+	w := &World{rng: rand.New(rand.NewPCG(seed, 1)), clock: rand.New(rand.NewPCG(seed, 2)), now: Epoch, doomed: make(map[*Sock]struct{})}
+	w.foreign.Home = nobody{}
+	w.cfg, w.loops = cfg, make([]*loop, loops)
+	return w
 }
 
 // Close gives the memory of the shards back.

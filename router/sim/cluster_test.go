@@ -1,0 +1,360 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"polystalk/router"
+	"polystalk/router/cluster"
+	"polystalk/router/cluster/snapshot"
+	"polystalk/shard"
+	"polystalk/shard/commit"
+	"polystalk/shard/journal"
+	"polystalk/shard/journal/exchange"
+	"polystalk/shard/journal/fakedisk"
+	"polystalk/shard/record"
+)
+
+// clusterTimeout is the election timeout, on the cluster's own clock: how fast that goes has
+// nothing to do with what clients take for the time.
+const clusterTimeout = 10 * time.Millisecond
+
+// A Cluster is several servers in one goroutine, each with its journal on its disk. The World has
+// the one that leads.
+type Cluster struct {
+	rng    *rand.Rand
+	w      *World
+	now    time.Duration
+	all    []*member
+	bag    []parcel
+	cut    map[[2]uint64]bool // links that carry nothing
+	calm   bool               // nothing is lost
+	serves *member            // whose clients the World has
+	clusterTally
+}
+
+// A clusterTally is what has happened.
+type clusterTally struct{ elections, stops, fetches, deposed, compared int }
+
+// A parcel is a message on its way.
+type parcel struct {
+	to      uint64
+	message []byte
+}
+
+// A member is one of the servers, with what outlives its process.
+type member struct {
+	c     *Cluster
+	id    uint64
+	disk  *fakedisk.Disk
+	up    bool
+	busy  bool // it has stopped for a while
+	state *cluster.State
+	d     *router.Driven
+	f     *router.Follower
+	props *cluster.Proposals
+	hand  *cluster.Hand
+	fetch *cluster.Fetch
+	led   bool // its cores are its own
+}
+
+// newCluster makes three servers that have nothing yet.
+func newCluster(seed uint64) *Cluster {
+	c := &Cluster{rng: rand.New(rand.NewPCG(seed, 33)), cut: map[[2]uint64]bool{}}
+	members := &cluster.Members{}
+	for id := range uint64(3) {
+		m := &member{c: c, id: id + 1, disk: fakedisk.New(seed ^ (id+1)<<40)}
+		c.all = append(c.all, m)
+		members.List = append(members.List, cluster.Member{ID: m.id, Name: fmt.Sprint("n", m.id), Addr: "x", Voter: true})
+	}
+	for _, m := range c.all {
+		s, err := cluster.CreateState(m.disk, cluster.Identity{Cluster: 1, Node: m.id, Name: fmt.Sprint("n", m.id)}, cluster.Vote{}, members)
+		if err != nil {
+			panic(err)
+		}
+		s.Close()
+	}
+	return c
+}
+
+// errOver is why a process has ended without a disk's fault.
+var errOver = errors.New("the process has ended")
+
+// start begins a process. A disk that stops meanwhile is what ErrDead says.
+func (m *member) start() (err error) {
+	m.props, m.fetch, m.led, m.busy = cluster.NewProposals(), nil, false, false
+	cfg := m.c.w.cfg
+	cfg.Journal = &router.Journal{Disk: m.disk, SegmentSize: journal.SegmentMin, Proposer: m.props, Node: m.id}
+	if m.d, err = router.NewDriven(cfg, m.c.w.Now); err != nil {
+		return err
+	}
+	m.d.SetDay(m.c.w.Day)
+	if m.state, err = cluster.OpenState(m.disk); err != nil {
+		return err
+	}
+	if m.f, err = m.d.Follow(m.c.w.noted); err != nil {
+		return err
+	}
+	m.hand, err = cluster.NewHand(cluster.HandOptions{
+		Machine: cluster.Options{ID: m.id, Log: m.f.Journal().Entries(), Timeout: clusterTimeout},
+		State:   m.state, Replica: m, Proposals: m.props, Acknowledge: m.f.Journal().Committed,
+		Send: m.send, Fetch: func(f cluster.Fetch) { m.fetch = &f }, Now: func() time.Duration { return m.c.now },
+	})
+	m.up = err == nil
+	return err
+}
+
+// Apply implements cluster.Replica.
+func (m *member) Apply(rec *record.Record) error { return m.f.Apply(rec) }
+
+// Settle implements cluster.Replica.
+func (m *member) Settle() { m.f.Settle() }
+
+// Lead implements cluster.Replica.
+func (m *member) Lead() error {
+	m.led = true
+	return m.f.Lead(m.least)
+}
+
+// least is on what answers depend.
+func (m *member) least() uint64 {
+	if m.hand.Leased() {
+		return 0
+	}
+	n := m.f.Journal().Begun() + 1
+	m.f.Journal().Wake()
+	return n
+}
+
+// send puts a message into the bag.
+func (m *member) send(msg cluster.Message) {
+	b, err := msg.Encode()
+	if err != nil {
+		panic(err)
+	}
+	m.c.bag = append(m.c.bag, parcel{msg.To(), b})
+	if m.c.cut[[2]uint64{m.id, msg.To()}] {
+		m.c.bag = m.c.bag[:len(m.c.bag)-1]
+	}
+}
+
+// stop ends the process: the power is cut, or only it is killed.
+func (m *member) stop() {
+	if m.up || m.d != nil {
+		m.c.stops++
+	}
+	m.up = false
+	if m.d != nil && m.c.serves != m {
+		m.d.Close() // the World closes its own
+	}
+	m.d, m.hand = nil, nil
+	m.disk.CrashAt = 0
+	if m.c.rng.IntN(3) > 0 {
+		m.disk.Cut()
+	} else {
+		m.disk.Kill()
+	}
+}
+
+// after takes in how a step of a member has ended. Only a fault that nobody made is an error.
+func (m *member) after(err error) error {
+	var f *commit.Failure
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &f) && f.Cause == commit.Deposed:
+		m.c.deposed++
+	case !errors.Is(err, fakedisk.ErrDead):
+		return fmt.Errorf("member %d: %w", m.id, err)
+	}
+	m.stop()
+	return nil
+}
+
+// step does one thing of the cluster's.
+func (c *Cluster) step() error {
+	switch r := c.rng.IntN(20); {
+	case r == 0 || len(c.bag) == 0 && c.rng.IntN(3) == 0:
+		return c.tick()
+	case r < 12 && len(c.bag) > 0:
+		return c.deliver()
+	}
+	m := c.all[c.rng.IntN(len(c.all))]
+	switch {
+	case !m.up:
+		if c.calm || c.rng.IntN(40) == 0 {
+			return m.after(m.start())
+		}
+	case m.busy && !c.calm:
+		m.busy = c.rng.IntN(60) > 0
+	case m.fetch != nil:
+		return m.take()
+	case m.hand.Writes() > 0 && c.rng.IntN(2) == 0:
+		return m.after(m.hand.Write(1 + c.rng.IntN(m.hand.Writes())))
+	case m.hand.Applies() > 0:
+		return m.after(m.hand.Apply())
+	case m != c.serves && m.f.Journal().Untended() && !m.led:
+		return m.after(m.f.Journal().Tend())
+	}
+	return nil
+}
+
+// tick has a tenth of the timeout pass for everybody who is not stopped.
+func (c *Cluster) tick() error {
+	c.now += clusterTimeout / 10
+	for _, m := range c.all {
+		if m.up && (!m.busy || c.calm) && c.rng.IntN(20) > 0 {
+			if err := m.after(m.hand.Tick()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// deliver brings one message of the bag, or loses it.
+func (c *Cluster) deliver() error {
+	i := c.rng.IntN(min(len(c.bag), 12)) // late by a few, seldom by many
+	if c.rng.IntN(50) == 0 {
+		i = c.rng.IntN(len(c.bag))
+	}
+	p := c.bag[i]
+	if c.calm || c.rng.IntN(20) > 0 { // else it comes twice
+		c.bag = append(c.bag[:i:i], c.bag[i+1:]...)
+	}
+	m := c.all[p.to-1]
+	if !m.up || !c.calm && (m.busy || c.rng.IntN(40) == 0) {
+		return nil
+	}
+	msg, err := cluster.Decode(p.message)
+	if err != nil {
+		return err
+	}
+	return m.after(m.hand.Receive(msg))
+}
+
+// take has a member begin anew with the journal of another.
+func (m *member) take() error {
+	f := m.fetch
+	m.fetch = nil
+	from := m.c.all[f.From-1]
+	if !from.up {
+		return nil
+	}
+	var stream bytes.Buffer
+	pin := from.f.Journal().Pin()
+	_, err := snapshot.Send(context.Background(), &stream, pin, snapshot.SendOptions{})
+	pin.Release()
+	if err != nil {
+		return from.after(err)
+	}
+	members := from.hand.Machine().Members()
+	log := m.f.Journal().Entries()
+	last := log.Last()
+	term, _ := log.Term(last)
+	m.stop()
+	got, err := snapshot.Receive(context.Background(), &stream, m.disk, snapshot.ReceiveOptions{})
+	if err != nil {
+		return m.after(err)
+	}
+	ok := got.LastTerm > term || got.LastTerm == term && got.LastIndex >= last
+	if err := from.after(from.hand.Do(func(x *cluster.Machine) { x.Fetched(m.id, ok) })); err != nil {
+		return err
+	}
+	if !ok {
+		return m.after(got.Discard())
+	}
+	m.c.fetches++
+	s, err := cluster.OpenState(m.disk)
+	if err == nil {
+		err = s.SaveMembers(members)
+		s.Close()
+	}
+	if err == nil {
+		err = got.Install()
+	}
+	if err == nil {
+		_, err = exchange.Resume(m.disk)
+	}
+	return m.after(err)
+}
+
+// lead gives the World the next server that leads. What it had is over.
+func (c *Cluster) lead() (*router.Driven, router.ByHand, error) {
+	for range 1_000_000 {
+		for _, m := range c.all {
+			if m.up && m.led && m.hand.Leads() != 0 {
+				c.serves = m
+				c.elections++
+				return m.d, &leader{m}, nil
+			}
+		}
+		if c.rng.IntN(300) == 0 {
+			clear(c.cut)
+		}
+		if err := c.step(); err != nil {
+			return nil, nil, err
+		}
+	}
+	return nil, nil, errors.New("nobody comes to lead")
+}
+
+// A leader is the journal of the member that the World has, with the cluster behind it: that
+// goes on whenever the journal would.
+type leader struct{ m *member }
+
+// Requested implements router.ByHand.
+func (l *leader) Requested() bool {
+	return l.m.up && (l.m.f.Journal().Requested() || l.m.props.Outstanding() > 0)
+}
+
+// Commit implements router.ByHand.
+func (l *leader) Commit() error {
+	c := l.m.c
+	if l.m.up && l.m.props.Room() && l.m.f.Journal().Requested() {
+		err := l.m.f.Journal().Commit()
+		if err == nil {
+			err = l.m.hand.Propose()
+		}
+		if err := l.m.after(err); err != nil {
+			return err
+		}
+	}
+	for range 1 + c.rng.IntN(30) {
+		if err := c.step(); err != nil {
+			return err
+		}
+	}
+	if !l.m.up {
+		return errOver
+	}
+	return nil
+}
+
+// Untended implements router.ByHand.
+func (l *leader) Untended() bool { return l.m.up && l.m.f.Journal().Untended() }
+
+// Tend implements router.ByHand.
+func (l *leader) Tend() error {
+	if !l.m.up {
+		return errOver
+	}
+	if err := l.m.after(l.m.f.Journal().Tend()); err != nil || !l.m.up {
+		return errors.Join(err, errOver)
+	}
+	return nil
+}
+
+// digests are those of all shards of a member.
+func (m *member) digests() (all []uint64) {
+	var b shard.Batch
+	m.d.Stamp(&b)
+	for _, sh := range m.d.Shards() {
+		all = append(all, sh.Digest(&b))
+	}
+	return all
+}

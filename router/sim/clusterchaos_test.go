@@ -1,0 +1,214 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/cryptotest"
+
+	"polystalk/router"
+)
+
+// TestClusterKeepsWhatWasAcknowledged: three whole servers, of which one has the clients. Any
+// stops at any operation of its disk, stands still, or is cut off; messages are lost, doubled and
+// late. Whatever any client was told holds at whichever server leads next, and all servers that
+// have met the same history have the same jobs.
+func TestClusterKeepsWhatWasAcknowledged(t *testing.T) {
+	var sum clusterTally
+	seeds(t, 30, func(seed uint64) error {
+		cryptotest.SetGlobalRandom(t, seed) // elections are drawn there
+		k, err := newClusterChaos(seed)
+		if err != nil {
+			return err
+		}
+		err = k.run(700)
+		o := &k.c.clusterTally
+		sum.elections += o.elections
+		sum.stops += o.stops
+		sum.fetches += o.fetches
+		sum.deposed += o.deposed
+		sum.compared += o.compared
+		return err
+	})
+	t.Logf("%+v", sum)
+	if *seedFlag == 0 && (sum.elections == 0 || sum.stops == 0 || sum.deposed == 0 || sum.compared == 0) {
+		t.Errorf("something has never happened: %+v", sum)
+	}
+}
+
+// A clusterChaos is a chaos whose server is the leader of a Cluster.
+type clusterChaos struct {
+	*chaos
+	c     *Cluster
+	lives int
+}
+
+func newClusterChaos(seed uint64) (*clusterChaos, error) {
+	k := &clusterChaos{c: newCluster(seed)}
+	shards := []int{1, 2, 4}[k.c.rng.IntN(3)]
+	w := newWorld(seed, 1+k.c.rng.IntN(2), router.Config{Shards: shards, MaxJobSize: 200_000})
+	w.lead = k.c.lead
+	k.c.w = w
+	if err := w.boot(); err != nil {
+		return nil, err
+	}
+	k.chaos = newChaosIn(w, seed)
+	k.kept = true
+	w.steady = true
+	return k, nil
+}
+
+func (k *clusterChaos) run(n int) error {
+	defer k.close()
+	for k.steps < n {
+		k.steps++
+		err := k.step()
+		if err == nil {
+			k.c.mischief()
+		}
+		if errors.Is(err, ErrDown) || err == nil && (k.w.Down() != nil || !k.c.serves.up) {
+			err = k.fallOver()
+		}
+		if err != nil {
+			return fmt.Errorf("step %d of life %d: %w", k.steps, k.lives, err)
+		}
+	}
+	k.c.heal()
+	for {
+		err := k.rest()
+		if err == nil {
+			err = k.c.compare()
+		}
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, ErrDown) && k.w.Down() == nil {
+			return fmt.Errorf("in the end, life %d: %w", k.lives, err)
+		}
+		if err := k.fallOver(); err != nil {
+			return fmt.Errorf("in the end, life %d: %w", k.lives, err)
+		}
+		k.c.heal()
+	}
+}
+
+// step is that of a chaos, but that the cluster is whole while the world comes to rest.
+func (k *clusterChaos) step() error {
+	if k.rng.IntN(100) > 0 {
+		return k.chaos.step()
+	}
+	k.c.heal()
+	err := k.rest()
+	if err == nil {
+		err = k.c.compare()
+	}
+	k.c.calm = false
+	return err
+}
+
+// fallOver has the clients be cut off, and go to the next leader.
+func (k *clusterChaos) fallOver() error {
+	if d := k.w.Down(); d != nil && !errors.Is(d, errOver) {
+		return d
+	}
+	for _, cn := range k.live {
+		if err := k.read(cn); err != nil {
+			return err
+		}
+	}
+	k.dead = append(k.dead, k.live...)
+	k.live = nil
+	if k.c.serves.up {
+		k.c.serves.stop()
+	}
+	if err := k.w.Reboot(); err != nil {
+		return err
+	}
+	k.lives++
+	if err := k.w.D.CheckShards(); err != nil {
+		return err
+	}
+	return k.conserved()
+}
+
+func (k *clusterChaos) close() {
+	k.w.Close()
+	for _, m := range k.c.all {
+		if m.d != nil && m != k.c.serves {
+			m.d.Close()
+		}
+	}
+}
+
+// mischief has something go wrong now and then.
+func (c *Cluster) mischief() {
+	m := c.all[c.rng.IntN(len(c.all))]
+	switch c.rng.IntN(120) {
+	case 0:
+		m.disk.CrashAt = m.disk.Ops + 1 + c.rng.IntN(200)
+	case 1:
+		if m.up {
+			m.stop()
+		}
+	case 2:
+		m.busy = true
+	case 3:
+		for _, o := range c.all {
+			out, in := c.rng.IntN(3) > 0, c.rng.IntN(3) > 0
+			c.cut[[2]uint64{m.id, o.id}] = out
+			c.cut[[2]uint64{o.id, m.id}] = in
+		}
+	case 4, 5, 6:
+		clear(c.cut)
+	}
+}
+
+// heal ends all faults.
+func (c *Cluster) heal() {
+	c.calm = true
+	clear(c.cut)
+	for _, m := range c.all {
+		m.disk.CrashAt, m.busy = 0, false
+	}
+}
+
+// compare has everybody meet all of the history, and compares what they make of it.
+func (c *Cluster) compare() error {
+	for range 200_000 {
+		if c.even() {
+			break
+		}
+		if err := c.step(); err != nil {
+			return err
+		}
+		if !c.serves.up {
+			return fmt.Errorf("%w: %w", ErrDown, errOver)
+		}
+	}
+	if !c.even() {
+		return errors.New("not everybody has met all of the history, though all is well")
+	}
+	want := c.serves.digests()
+	for _, m := range c.all {
+		if m == c.serves {
+			continue
+		}
+		m.f.Settle()
+		if got := m.digests(); !slices.Equal(got, want) {
+			return fmt.Errorf("the shards of member %d have the digests %x, those of the leader %d %x", m.id, got, c.serves.id, want)
+		}
+		c.compared++
+	}
+	return nil
+}
+
+// even reports whether all have applied the same.
+func (c *Cluster) even() bool {
+	for _, m := range c.all {
+		if !m.up || m.hand.Machine().Applied() != c.serves.hand.Machine().Applied() || m.hand.Writes()+m.hand.Applies() > 0 {
+			return false
+		}
+	}
+	return c.serves.hand.Leads() != 0 && c.serves.props.Outstanding() == 0
+}

@@ -33,7 +33,7 @@ type Cluster struct {
 	bag    []parcel
 	cut    map[[2]uint64]bool // links that carry nothing
 	calm   bool               // nothing is lost
-	serves *member            // whose clients the World has
+	serves *leader            // what the World has
 	clusterTally
 }
 
@@ -148,7 +148,7 @@ func (m *member) stop() {
 		m.c.stops++
 	}
 	m.up = false
-	if m.d != nil && m.c.serves != m {
+	if m.d != nil && m.d != m.c.w.D {
 		m.d.Close() // the World closes its own
 	}
 	m.d, m.hand = nil, nil
@@ -197,7 +197,7 @@ func (c *Cluster) step() error {
 		return m.after(m.hand.Write(1 + c.rng.IntN(m.hand.Writes())))
 	case m.hand.Applies() > 0:
 		return m.after(m.hand.Apply())
-	case m != c.serves && m.f.Journal().Untended() && !m.led:
+	case m.f.Journal().Untended() && !m.led:
 		return m.after(m.f.Journal().Tend())
 	}
 	return nil
@@ -288,9 +288,9 @@ func (c *Cluster) lead() (*router.Driven, router.ByHand, error) {
 	for range 1_000_000 {
 		for _, m := range c.all {
 			if m.up && m.led && m.hand.Leads() != 0 {
-				c.serves = m
+				c.serves = &leader{m, m.hand}
 				c.elections++
-				return m.d, &leader{m}, nil
+				return m.d, c.serves, nil
 			}
 		}
 		if c.rng.IntN(300) == 0 {
@@ -305,22 +305,28 @@ func (c *Cluster) lead() (*router.Driven, router.ByHand, error) {
 
 // A leader is the journal of the member that the World has, with the cluster behind it: that
 // goes on whenever the journal would.
-type leader struct{ m *member }
+type leader struct {
+	*member
+	life *cluster.Hand
+}
+
+// alive reports whether its process is still there, and leads.
+func (l *leader) alive() bool { return l.up && l.hand == l.life }
 
 // Requested implements router.ByHand.
 func (l *leader) Requested() bool {
-	return l.m.up && (l.m.f.Journal().Requested() || l.m.props.Outstanding() > 0)
+	return l.alive() && (l.f.Journal().Requested() || l.props.Outstanding() > 0)
 }
 
 // Commit implements router.ByHand.
 func (l *leader) Commit() error {
-	c := l.m.c
-	if l.m.up && l.m.props.Room() && l.m.f.Journal().Requested() {
-		err := l.m.f.Journal().Commit()
+	c := l.c
+	if l.alive() && l.props.Room() && l.f.Journal().Requested() {
+		err := l.f.Journal().Commit()
 		if err == nil {
-			err = l.m.hand.Propose()
+			err = l.hand.Propose()
 		}
-		if err := l.m.after(err); err != nil {
+		if err := l.after(err); err != nil {
 			return err
 		}
 	}
@@ -329,21 +335,21 @@ func (l *leader) Commit() error {
 			return err
 		}
 	}
-	if !l.m.up {
+	if !l.alive() {
 		return errOver
 	}
 	return nil
 }
 
 // Untended implements router.ByHand.
-func (l *leader) Untended() bool { return l.m.up && l.m.f.Journal().Untended() }
+func (l *leader) Untended() bool { return l.alive() && l.f.Journal().Untended() }
 
 // Tend implements router.ByHand.
 func (l *leader) Tend() error {
-	if !l.m.up {
+	if !l.alive() {
 		return errOver
 	}
-	if err := l.m.after(l.m.f.Journal().Tend()); err != nil || !l.m.up {
+	if err := l.after(l.f.Journal().Tend()); err != nil || !l.alive() {
 		return errors.Join(err, errOver)
 	}
 	return nil

@@ -67,7 +67,7 @@ func (k *clusterChaos) run(n int) error {
 		if err == nil {
 			k.c.mischief()
 		}
-		if errors.Is(err, ErrDown) || err == nil && (k.w.Down() != nil || !k.c.serves.up) {
+		if errors.Is(err, ErrDown) || err == nil && (k.w.Down() != nil || !k.c.serves.alive()) {
 			err = k.fallOver()
 		}
 		if err != nil {
@@ -119,7 +119,7 @@ func (k *clusterChaos) fallOver() error {
 	}
 	k.dead = append(k.dead, k.live...)
 	k.live = nil
-	if k.c.serves.up {
+	if k.c.serves.alive() {
 		k.c.serves.stop()
 	}
 	if err := k.w.Reboot(); err != nil {
@@ -135,7 +135,7 @@ func (k *clusterChaos) fallOver() error {
 func (k *clusterChaos) close() {
 	k.w.Close()
 	for _, m := range k.c.all {
-		if m.d != nil && m != k.c.serves {
+		if m.d != nil && m.d != k.w.D {
 			m.d.Close()
 		}
 	}
@@ -182,7 +182,7 @@ func (c *Cluster) compare() error {
 		if err := c.step(); err != nil {
 			return err
 		}
-		if !c.serves.up {
+		if !c.serves.alive() {
 			return fmt.Errorf("%w: %w", ErrDown, errOver)
 		}
 	}
@@ -191,7 +191,7 @@ func (c *Cluster) compare() error {
 	}
 	want := c.serves.digests()
 	for _, m := range c.all {
-		if m == c.serves {
+		if m == c.serves.member {
 			continue
 		}
 		m.f.Settle()

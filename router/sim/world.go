@@ -48,9 +48,10 @@ type World struct {
 	next    int // loop of the next socket
 
 	cfg     router.Config
-	journal router.ByHand                                 // nil: there is none
-	down    error                                         // what has stopped the machine
-	lead    func() (*router.Driven, router.ByHand, error) // if not nil, gives the server of several that serves
+	journal router.ByHand // nil: there is none
+	down    error         // what has stopped the machine
+	// lead, if not nil, gives the one of several servers that serves.
+	lead func() (*router.Driven, router.ByHand, error)
 
 	operator *Operator          // nil: there is none
 	doomed   map[*Sock]struct{} // an operator is about to send them away
@@ -117,16 +118,6 @@ func (w *World) Close() {
 
 // Now is the world's time.
 func (w *World) Now() core.Time { return w.now }
-
-// Day is the world's time of day. Nothing but dates depends on it.
-func (w *World) Day() core.Time { return w.now + w.ahead }
-
-// setClock sets the clock of the world's machine, now and then, to anything.
-func (w *World) setClock() {
-	if !w.steady && w.clock.IntN(16) == 0 {
-		w.ahead = core.Time(w.clock.Int64N(int64(48*time.Hour))) - core.Time(24*time.Hour)
-	}
-}
 
 // A Sock is one connection, both ends of it. It implements session.Conn.
 type Sock struct {

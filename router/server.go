@@ -223,6 +223,10 @@ func (s *Server) Take(c net.Conn, protocol string, client net.Addr) error {
 	return fmt.Errorf("no protocol of the name %q is spoken here", protocol)
 }
 
+// ForCluster says of which cluster the server is one, before it serves clients: what it tells
+// them does not name its host.
+func (s *Server) ForCluster(number uint64) { s.gearmand.ForCluster(number) }
+
 // Gearman is how that is spoken, defaults filled in.
 func (s *Server) Gearman() GearmanConfig { return s.gearmand.Config() }
 

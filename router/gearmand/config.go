@@ -9,9 +9,10 @@ import (
 
 // A Config says how Gearman is spoken. The zero value of a field is its default.
 type Config struct {
-	// Prefix begins every job handle; default "H:" and the host's name. The servers of a
-	// cluster share one: see ForCluster.
-	Prefix string
+	// Prefix begins every job handle; default "H:" and the host's name, or what the
+	// servers of a cluster share: see Front.ForCluster.
+	Prefix    string
+	namesHost bool // Prefix is that default
 	// MaxBody is the largest body of a packet in bytes; default 64 MiB.
 	MaxBody uint32
 	// MaxUnread bytes are kept for a client that does not read what the workers of
@@ -56,6 +57,7 @@ func (c *Config) Validate() error {
 // Fill gives the fields that are zero their defaults; host is the machine's name.
 func (c *Config) Fill(host string) {
 	if c.Prefix == "" {
+		c.namesHost = true
 		c.Prefix = "H:" + host[:min(len(host), gearman.MaxPrefix-len("H:"))]
 	}
 	if c.MaxBody == 0 {
@@ -69,14 +71,6 @@ func (c *Config) Fill(host string) {
 	}
 	if c.Version == "" {
 		c.Version = "2.0.0"
-	}
-}
-
-// ForCluster has job handles begin with the number of a cluster, unless Prefix says otherwise:
-// the jobs outlive the leader that gave the handles, so that these must not name its host.
-func (c *Config) ForCluster(number uint64) {
-	if c.Prefix == "" {
-		c.Prefix = fmt.Sprintf("H:%016x", number)
 	}
 }
 

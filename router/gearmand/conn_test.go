@@ -186,27 +186,27 @@ func TestShutdownIsTakenFrom(t *testing.T) {
 
 // A client that has a handle of one server of a cluster may ask another one about the job.
 func TestServersOfAClusterShareHandles(t *testing.T) {
-	for _, tt := range []struct{ given, want string }{
-		{"", "H:00000000000000c1"},
-		{"H:ours", "H:ours"},
+	for _, tt := range []struct {
+		given  string
+		number uint64
+		want   string
+	}{
+		{"", 0xc1, "H:00000000000000c1"},
+		{"", 1<<64 - 1, "H:ffffffffffffffff"},
+		{"H:ours", 0xc1, "H:ours"},
 	} {
-		var one, other Config
-		for host, c := range map[string]*Config{"a": &one, "b": &other} {
-			c.Prefix = tt.given
-			c.ForCluster(0xc1)
-			c.Fill(host)
+		for _, host := range []string{"a", "b"} {
+			cfg := Config{Prefix: tt.given}
+			cfg.Fill(host)
+			f := newFixture(t, 1, cfg)
+			f.front.ForCluster(tt.number)
+			c := f.connect()
+			c.asks(packet(gearman.SubmitJobBG, "f", "", "x"), answer(gearman.JobCreated, tt.want+":1"))
+			if cfg = f.front.Config(); cfg.Validate() != nil {
+				t.Errorf("%v", cfg.Validate())
+			}
+			f.front.Set(cfg) // other settings may be changed from then on
 		}
-		if one.Prefix != tt.want || other.Prefix != tt.want {
-			t.Errorf("handles begin with %q and %q, want %q", one.Prefix, other.Prefix, tt.want)
-		}
-		if err := one.Validate(); err != nil {
-			t.Error(err)
-		}
-	}
-	alone := Config{}
-	alone.ForCluster(1<<64 - 1)
-	if err := alone.Validate(); err != nil {
-		t.Error(err)
 	}
 }
 

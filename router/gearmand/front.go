@@ -55,6 +55,17 @@ func (f *Front) Set(cfg Config) {
 	f.cfg.Store(&cfg)
 }
 
+// ForCluster has job handles begin with the number of a cluster, unless Config.Prefix was given:
+// jobs outlive the server that gave the handles, whose host these must not name. It is called
+// before there is a connection.
+func (f *Front) ForCluster(number uint64) {
+	cfg := *f.cfg.Load()
+	if cfg.namesHost {
+		cfg.Prefix = fmt.Sprintf("H:%016x", number)
+		f.cfg.Store(&cfg)
+	}
+}
+
 // Open implements session.Front.
 func (f *Front) Open(l *session.Loop, nc session.Conn) *session.Session {
 	c := &conn{front: f, input: (*conn).opening, exceptions: f.cfg.Load().Exceptions}

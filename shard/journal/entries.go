@@ -242,10 +242,13 @@ func (e *Entries) account(cur *segment, x *Entry, size int64) {
 		number = max(number, e.committer.Begun()+1)
 	}
 	cur.lastCommit = max(cur.lastCommit, number)
-	if e.leading.Load() && x.Kind == record.Normal {
-		e.ledger.Land(size)
-	} else {
+	if !e.leading.Load() || x.Kind != record.Normal {
 		e.ledger.AddFree(-size)
+		return
+	}
+	e.ledger.Land(size)
+	if e.committer.Pressure() != commit.Open {
+		e.writer.keeper.wake() // others may have acknowledged it before: less is pending only now
 	}
 }
 

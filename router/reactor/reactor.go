@@ -51,6 +51,7 @@ type Reactor struct {
 	afterFunc func(time.Duration, func()) *time.Timer
 
 	mu        sync.Mutex           // guards what follows
+	started   bool                 // all loops are there: connections may be given to them
 	detached  map[*socket]struct{} // those whose descriptor is ours
 	listeners map[net.Listener]served
 	refused   refused
@@ -98,6 +99,9 @@ func (r *Reactor) Start() error {
 		r.notifier.stop()
 		return fmt.Errorf("event loops: %w", err)
 	}
+	r.mu.Lock()
+	r.started = true
+	r.mu.Unlock()
 	return nil
 }
 

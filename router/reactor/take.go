@@ -23,7 +23,7 @@ func (r *Reactor) Take(c net.Conn, f session.Front, client net.Addr) error {
 		from = c.RemoteAddr()
 	}
 	r.mu.Lock()
-	serves := r.client != nil && !r.refused.has(f)
+	serves := r.started && !r.refused.has(f)
 	if serves {
 		r.accepting.Add(1)
 	}

@@ -111,6 +111,34 @@ func TestTakenConnectionsKeepTheLimit(t *testing.T) {
 	s.stop(t)
 }
 
+// Who comes while the event loops start is served or is not, and nobody suffers: a node
+// that begins to lead is handed clients at any time.
+func TestClientsComeWhileTheLoopsStart(t *testing.T) {
+	for range 20 {
+		r, front := newReactor(t, Options{Loops: 2}), new(echoFront)
+		started := make(chan error, 1)
+		go func() { started <- r.Start() }()
+		client, server := connect(t, "tcp")
+		for err := r.Take(server, front, elsewhere); err != nil; err = r.Take(server, front, elsewhere) {
+			if err != errNotServing {
+				t.Fatal(err)
+			}
+			client.Close()
+			client, server = connect(t, "tcp")
+		}
+		if err := <-started; err != nil {
+			t.Fatal(err)
+		}
+		if !echoes(t, client) {
+			t.Error("not served")
+		}
+		client.Close()
+		if err := r.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestNothingIsTakenWhileNothingIsServed(t *testing.T) {
 	r := newReactor(t, Options{Loops: 1})
 	_, server := connect(t, "tcp")

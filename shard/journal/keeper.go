@@ -150,13 +150,7 @@ func (k *keeper) step() (again bool, err error) {
 	if err := k.tidy(); err != nil {
 		return false, err
 	}
-	wanted := k.segments.anotherWanted()
-	if !wanted && k.ledger.SetFull(false) {
-		k.gate.updatePressure() // nobody needs what there was no space for
-	}
-	k.report.tellSpace()
-	sums := k.ledger.Sums()
-	urgent := wanted || k.ledger.Full() || sums.OverBound()
+	wanted, urgent := k.look()
 	compactable := k.compactable(urgent)
 	if wanted && compactable && k.mostlyGarbage() {
 		// A file that is used again need not be filled, and takes nothing.
@@ -177,6 +171,18 @@ func (k *keeper) step() (again bool, err error) {
 		return false, nil
 	}
 	return k.tryCompact(urgent)
+}
+
+// look says whether another segment is wanted, and whether to give up an old one is urgent; and
+// it has others know.
+func (k *keeper) look() (wanted, urgent bool) {
+	wanted = k.segments.anotherWanted()
+	if !wanted && k.ledger.SetFull(false) {
+		k.gate.updatePressure() // nobody needs what there was no space for
+	}
+	k.report.tellSpace()
+	sums := k.ledger.Sums()
+	return wanted, wanted || k.ledger.Full() || sums.OverBound()
 }
 
 // tidy does what costs little: it takes up descriptors, hears what the disk has, notifies

@@ -47,13 +47,7 @@ func (k *keeper) stepLog() (again bool, err error) {
 	if again, err := k.giveUpBelow(); again || err != nil {
 		return again, err
 	}
-	wanted := k.segments.anotherWanted()
-	if !wanted && k.ledger.SetFull(false) {
-		k.gate.updatePressure() // nobody needs what there was no space for
-	}
-	k.report.tellSpace()
-	sums := k.ledger.Sums()
-	urgent := wanted || k.ledger.Full() || sums.OverBound()
+	wanted, urgent := k.look()
 	compactable := k.lowering.stage == idle && k.compactable(urgent)
 	if wanted && (k.stuck(compactable) || k.segments.anotherAllowed()) {
 		if k.preparer.add() == nil {

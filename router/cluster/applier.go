@@ -103,6 +103,7 @@ func (a *applier) records(e *Entry) error {
 		if err != nil {
 			return fmt.Errorf("entry %d of term %d cannot be read: %w", e.Index, e.Term, err)
 		}
+		a.rec.Commit = e.Index // what a job is known by to who compacts what holds it
 		if err := a.replica.Apply(&a.rec); err != nil {
 			return fmt.Errorf("entry %d of term %d cannot be applied: %w", e.Index, e.Term, err)
 		}

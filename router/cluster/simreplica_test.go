@@ -37,6 +37,9 @@ func (r *simReplica) Lead() error {
 }
 
 func (r *simReplica) Apply(rec *record.Record) error {
+	if rec.Commit <= r.s.log.Committed() || rec.Commit > r.s.log.Last() {
+		return fmt.Errorf("node %d is given a record of entry %d, and has applied up to %d of %d", r.s.id, rec.Commit, r.s.log.Committed(), r.s.log.Last())
+	}
 	if rec.Kind == record.Delete {
 		r.ops = append(r.ops, rec.ID)
 	}

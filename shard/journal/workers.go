@@ -79,22 +79,14 @@ func noteGlobals(g *record.Globals, r *record.Record) {
 	g.HighID = max(g.HighID, high)
 }
 
-// concerns reports whether a record is for worker i.
-func (w *workers) concerns(i int, rec []byte) bool {
-	switch kind := record.KindOf(rec); {
-	case kind < record.State:
-		return w.p.Worker(record.SlotOf(rec)) == i
-	default:
-		return kind == record.Epoch
-	}
-}
-
 func (w *workers) replay(i int, p piece) error {
 	var r record.Record
 	for k := range p.batches {
 		b := &p.batches[k]
 		for recs := b.records; len(recs) > 0; {
-			if !w.concerns(i, recs) {
+			// What is of no slot is for nobody, but an Epoch for all.
+			kind := record.KindOf(recs)
+			if kind < record.State && w.p.Worker(record.SlotOf(recs)) != i || kind >= record.State && kind != record.Epoch {
 				recs = recs[record.Len(recs):]
 				continue
 			}

@@ -145,7 +145,11 @@ func (m *Member) openState() (err error) {
 	switch {
 	case m.state != nil: // it has just joined
 	case m.o.Config.Cluster.New && !m.isMember():
-		members := &cluster.Members{List: []cluster.Member{{ID: m.id.Node, Name: m.id.Name, Addr: m.o.Config.Cluster.Advertise, Voter: true}}}
+		// All that the log has counts, but for who were members of a cluster before this one.
+		members := &cluster.Members{
+			Index: m.journal.Entries().Last(),
+			List:  []cluster.Member{{ID: m.id.Node, Name: m.id.Name, Addr: m.o.Config.Cluster.Advertise, Voter: true}},
+		}
 		if m.state, err = cluster.CreateState(m.disk, m.id, cluster.Vote{}, members); err != nil {
 			return fmt.Errorf("making a cluster: %w", err)
 		}

@@ -4,6 +4,7 @@ package cluster
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -123,8 +124,8 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// ask says something to a server of beanstalkd's protocol on a connection of its own, and
-// gives the beginning of what it answers; empty: nothing came.
+// ask says something to a server of beanstalkd's protocol on a connection of its own, and gives
+// what it answers until the connection ends; empty: nothing came.
 func ask(address, text string) string {
 	c, err := net.DialTimeout("tcp", address, time.Second)
 	if err != nil {
@@ -132,12 +133,11 @@ func ask(address, text string) string {
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(daemon.Hang))
-	if _, err := fmt.Fprint(c, text); err != nil {
+	if _, err := fmt.Fprint(c, text+"quit\r\n"); err != nil {
 		return ""
 	}
-	b := make([]byte, 1<<10)
-	n, _ := c.Read(b)
-	return string(b[:n])
+	b, _ := io.ReadAll(c)
+	return string(b)
 }
 
 // put puts a job, and reports whether it was acknowledged.

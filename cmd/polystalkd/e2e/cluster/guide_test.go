@@ -1,0 +1,188 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"polystalk/cmd/polystalkd/e2e/daemon"
+)
+
+// guide is where operators read what to do.
+const guide = "../../../../router/cluster/README.md"
+
+// A room is what the guide's commands are run in: each machine is a node, with its own
+// directories and addresses.
+type room struct {
+	t     *testing.T
+	nodes map[string]*node
+	bin   string // where polystalk is
+}
+
+// TestGuide runs the commands of the guide, section by section, in their order.
+func TestGuide(t *testing.T) {
+	text, err := os.ReadFile(guide)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := polystalk()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &room{t: t, nodes: make(map[string]*node), bin: filepath.Dir(path)}
+	for i := range 4 {
+		name := fmt.Sprint("jobs", i+1)
+		r.nodes[name] = newNode(t, name)
+	}
+	after := map[string]func(){
+		"Three servers": func() { r.awaitVoters(3); r.puts(3) },
+		"When a server dies": func() {
+			r.awaitVoters(3)
+			r.puts(1)
+		},
+		"When a disk is lost":   func() { r.awaitVoters(3) },
+		"Upgrades and restarts": func() { r.awaitVoters(3); r.puts(1) },
+		"A copy elsewhere":      func() { r.nodes["jobs4"].EndsWith(10) },
+	}
+	before := map[string]func(){
+		"When a disk is lost": func() { // that of jobs3 is
+			r.nodes["jobs3"].Crash()
+			r.empty("jobs3")
+		},
+		"When most are lost": func() { // jobs2 and jobs3 are
+			r.nodes["jobs2"].Crash()
+			r.nodes["jobs3"].Crash()
+		},
+	}
+	ran := 0
+	for _, section := range strings.Split(string(text), "\n## ")[1:] {
+		title, body, _ := strings.Cut(section, "\n")
+		if f := before[title]; f != nil {
+			f()
+		}
+		for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(body, -1) {
+			for line := range strings.Lines(block[1]) {
+				machine, command, ok := strings.Cut(strings.TrimSpace(line), "$ ")
+				if !ok || r.nodes[machine] == nil {
+					t.Fatalf("nobody knows where to run %q", line)
+				}
+				r.run(r.nodes[machine], command)
+				ran++
+			}
+		}
+		if f := after[title]; f != nil {
+			f()
+		}
+		if t.Failed() {
+			return
+		}
+	}
+	if ran < 20 {
+		t.Errorf("only %d commands were found", ran)
+	}
+	if got := r.nodes["jobs1"].ready(); got != "5" {
+		t.Errorf("%q jobs are ready at the end, want 5: %q", got, ask(r.nodes["jobs1"].queue, "stats-tube default\r\n"))
+	}
+}
+
+// here is a command of the guide with what there is on this machine.
+func (r *room) here(n *node, command string) string {
+	for i := range 4 {
+		name := fmt.Sprint("jobs", i+1)
+		command = strings.ReplaceAll(command, fmt.Sprintf("10.0.0.%d:11390", i+1), r.nodes[name].cluster)
+	}
+	command = strings.ReplaceAll(command, "/var/lib/polystalkd", n.dir)
+	return strings.ReplaceAll(command, "/var/backups/polystalkd", n.dir+"-backup")
+}
+
+// run runs a command on a machine.
+func (r *room) run(n *node, command string) {
+	r.t.Helper()
+	switch line := r.here(n, command); {
+	case strings.HasPrefix(line, "polystalkd "):
+		args := strings.Fields(line)[1:]
+		_, port, _ := strings.Cut(n.queue, ":")
+		cmd := exec.Command(daemon.Binary, append([]string{"--log-format", "json", "-l", "127.0.0.1", "-p", port}, args...)...)
+		cmd.Env = daemon.CleanEnv()
+		n.Server = daemon.Await(r.t, cmd)
+		if strings.Contains(line, "--cluster-join") {
+			r.awaitMember(n)
+		} else {
+			n.WaitLog("this server leads: clients are served here")
+		}
+	case strings.HasPrefix(line, "kill -9 "):
+		n.Crash()
+	case line == "systemctl stop polystalkd":
+		n.Signal(syscall.SIGTERM)
+		n.EndsWith(0)
+	case line == "systemctl start polystalkd":
+		n.start()
+	case line == "systemctl restart polystalkd":
+		n.Signal(syscall.SIGTERM)
+		n.EndsWith(0)
+		n.start()
+		r.awaitVoters(3)
+	default:
+		last := ""
+		r.t.Cleanup(func() {
+			if r.t.Failed() {
+				r.t.Logf("%s: %s", line, last)
+			}
+		})
+		eventually(r.t, "this succeeds: "+line, func() bool { // there may be no leader for a moment
+			cmd := exec.Command("bash", "-c", line)
+			cmd.Env = daemon.CleanEnv("PATH=" + r.bin + ":" + os.Getenv("PATH"))
+			out, err := cmd.CombinedOutput()
+			last = string(out)
+			return err == nil
+		})
+	}
+}
+
+// awaitMember waits until a server that has joined is what it is to be.
+func (r *room) awaitMember(n *node) {
+	r.t.Helper()
+	eventually(r.t, n.name+" has caught up", func() bool {
+		k := n.status()
+		if k == nil || k.Leader == nil {
+			return false
+		}
+		for _, m := range k.Members {
+			if m.Name == n.name {
+				return m.Kind != "joining"
+			}
+		}
+		return false
+	})
+}
+
+func (r *room) awaitVoters(n int) {
+	r.t.Helper()
+	awaitVoters(r.t, r.nodes["jobs1"], n)
+}
+
+// puts has the first machines take a job each.
+func (r *room) puts(n int) {
+	r.t.Helper()
+	for i := range n {
+		one := r.nodes[fmt.Sprint("jobs", i+1)]
+		eventually(r.t, one.name+" takes a job", func() bool { return one.put("x") })
+	}
+}
+
+// empty removes all that a machine has in its directory.
+func (r *room) empty(name string) {
+	r.t.Helper()
+	dir := r.nodes[name].dir
+	if err := os.RemoveAll(dir); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		r.t.Fatal(err)
+	}
+}

@@ -28,6 +28,11 @@ type Proposals struct {
 	// byHand: Propose never waits; who drives the node looks at Room before.
 	byHand bool
 
+	// telling is held while acknowledge is called, so that commits are told in their order: it
+	// may send what clients wait for, and who proposes should not wait for that.
+	telling sync.Mutex
+	told    uint64 // the last commit that was
+
 	mu     sync.Mutex
 	room   sync.Cond
 	failed error
@@ -100,12 +105,14 @@ func (p *Proposals) Room() bool {
 // End implements journal.Proposer.
 func (p *Proposals) End(n uint64) error {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.failed != nil {
-		return p.failed
+	if err := p.failed; err != nil {
+		p.mu.Unlock()
+		return err
 	}
 	p.ends = append(p.ends, ending{n, p.number})
-	return p.acknowledgeAll()
+	last := p.ended()
+	p.mu.Unlock()
+	return p.tell(last)
 }
 
 // Wanted implements journal.Proposer: who leads without a lease learns by an entry that it
@@ -140,28 +147,46 @@ func (p *Proposals) accepted(list [][]byte, first uint64) {
 // committed notes that all up to an index is committed, and acknowledges what ends there.
 func (p *Proposals) committed(index uint64) error {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	for len(p.taken) > 0 && p.taken[0].index <= index {
 		p.bytes -= p.taken[0].size
 		p.taken = p.taken[1:]
 		p.done++
 	}
 	p.room.Signal()
-	return p.acknowledgeAll()
+	last := p.ended()
+	p.mu.Unlock()
+	return p.tell(last)
 }
 
-// acknowledgeAll acknowledges the last commit all of whose entries are committed; mu is held,
-// so that commits are told in their order.
-func (p *Proposals) acknowledgeAll() error {
-	var last uint64
+// ended is the last commit all of whose entries are committed, if it was not said before; else
+// it is zero. mu is held.
+func (p *Proposals) ended() (last uint64) {
 	for len(p.ends) > 0 && p.ends[0].behind <= p.done {
 		last = p.ends[0].commit
 		p.ends = p.ends[1:]
 	}
-	if last == 0 || p.failed != nil {
+	return last
+}
+
+// tell acknowledges a commit, unless a later one was meanwhile, or the node has ended.
+func (p *Proposals) tell(n uint64) error {
+	if n == 0 {
 		return nil
 	}
-	return p.acknowledge(last)
+	p.telling.Lock()
+	defer p.telling.Unlock()
+	if n <= p.told || p.err() != nil {
+		return nil
+	}
+	p.told = n
+	return p.acknowledge(n)
+}
+
+// err is what Fail was told, or nil.
+func (p *Proposals) err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failed
 }
 
 // Fail has everybody who proposes get an error, now and later, and acknowledges nothing more.

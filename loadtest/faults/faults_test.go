@@ -61,6 +61,18 @@ func TestNothingIsLostByOneServer(t *testing.T) {
 	}
 }
 
+func TestNothingIsLostByACluster(t *testing.T) {
+	r, err := play(t.Context(), shortRun(t, "-nodes", "3", "-rounds", "5", "-only", "kill-leader*2,kill-follower,transfer,isolate"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.clean() || r.Verdict.Acknowledged == 0 || r.Verdict.Deleted == 0 {
+		var b strings.Builder
+		r.print(&b)
+		t.Error(b.String())
+	}
+}
+
 // A server that forgets everything is found out.
 func TestLossIsFound(t *testing.T) {
 	r, err := play(t.Context(), shortRun(t, "-rounds", "1", "-only", "amnesia"))

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -331,4 +333,32 @@ func TestNamesOfNodes(t *testing.T) {
 			t.Errorf("%q: %v, want an error that says what to do", name, err)
 		}
 	}
+}
+
+// Whatever is said to the port, the node goes on.
+func TestAnyBytesAreSurvived(t *testing.T) {
+	forBoth(t, func(t *testing.T, a, b *node) {
+		random := rand.New(rand.NewPCG(1, 2))
+		good := (&greeting{kind: Raft, from: Identity{cluster, 7, "n7"}, to: 2, addr: "127.0.0.1:1"}).append(nil)
+		good = append(good, appendClock(nil, time.Now())...)
+		good = append(append(good, appendHead(nil, frameMessage, 5)...), "hello"...)
+		good = append(good, appendHead(nil, frameMessage, MessageMax)...)
+		for range 300 {
+			said := slices.Clone(good[:1+random.IntN(len(good))])
+			for range random.IntN(4) {
+				said[random.IntN(len(said))] = byte(random.Uint32())
+			}
+			c, err := net.Dial("tcp", b.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Write(said)
+			if random.IntN(2) == 0 {
+				c.(*net.TCPConn).SetLinger(0)
+			}
+			c.Close()
+		}
+		talk(t, a, b, "all the same")
+		talk(t, b, a, "and back")
+	})
 }

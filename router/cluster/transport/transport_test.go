@@ -337,3 +337,18 @@ func TestSocketDoesNotTalkToItself(t *testing.T) {
 	}
 	again.Close()
 }
+
+// Who takes nothing any more is given up, as if it were gone.
+func TestStuckReaderIsGivenUp(t *testing.T) {
+	a := newNode(t, 1, func(x *Transport) { x.within.silent = time.Second })
+	b := newNode(t, 2, func(x *Transport) {
+		x.o.Receive = func(uint64, []byte) { <-x.ctx.Done() }
+	})
+	meet(a, b)
+	m := bytes.Repeat([]byte("x"), 1<<20)
+	await(t, "the queue is full", func() bool { return a.status(b).ConnectedTo && !a.Send(2, m) })
+	if node := <-a.lost; node != 2 {
+		t.Errorf("node %d is said to be unreachable, want 2", node)
+	}
+	await(t, "it is connected to anew", func() bool { return a.status(b).Connects > 1 })
+}

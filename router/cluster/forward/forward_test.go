@@ -270,6 +270,12 @@ func TestClientsReachTheLeader(t *testing.T) {
 		wantEnd(t, c)
 		c.Close()
 		await(t, "it is over", func() bool { return nodes[0].forwarder.Counts().Open == 0 })
+		await(t, "it is forgotten", func() bool {
+			f := nodes[0].forwarder
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return len(f.routes) == 0
+		})
 		if all, failed := leader.receiver.Received(); all != 1 || failed != 0 {
 			t.Errorf("%d were received, %d failed", all, failed)
 		}

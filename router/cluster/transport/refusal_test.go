@@ -221,10 +221,29 @@ func TestSeatsOfStreamsAreBounded(t *testing.T) {
 	if _, err := a.Open(t.Context(), 2, Admin); err == nil || !strings.Contains(err.Error(), "try again later") {
 		t.Errorf("one more than there are seats: %v", err)
 	}
-	for range 2 * streamsMax {
-		if _, err := a.Open(t.Context(), 2, Forward); err != nil {
-			t.Fatalf("a client's: %v", err)
+}
+
+// TestWhoWasLetInStays: it is in nobody's way in the lobby.
+func TestWhoWasLetInStays(t *testing.T) {
+	a, b := newNode(t, 1, nil), newNode(t, 2, func(b *Transport) {
+		b.o.Streams[Forward] = func(s *Stream) { io.Copy(s, s); s.Close() }
+	})
+	meet(a, b)
+	var all []*Stream
+	for range 2 * lobbyMax {
+		s, err := a.Open(t.Context(), 2, Forward)
+		if err != nil {
+			t.Fatal(err)
 		}
+		all = append(all, s)
+	}
+	for _, s := range all {
+		s.SetDeadline(time.Now().Add(ample))
+		io.WriteString(s, "x")
+		if n, err := s.Read(make([]byte, 1)); n != 1 {
+			t.Fatalf("read %d, %v, want an echo", n, err)
+		}
+		s.Close()
 	}
 }
 

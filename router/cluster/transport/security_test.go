@@ -116,6 +116,10 @@ func TestWrongCertificatesAreRefused(t *testing.T) {
 				if _, err := a.Open(t.Context(), 2, Admin); err == nil || !strings.Contains(err.Error(), tt.byTheWay) {
 					t.Errorf("who connects to it says %v, want an error with %q", err, tt.byTheWay)
 				}
+				// Nor does who does not know yet who should be there.
+				if _, err := a.OpenAddr(t.Context(), b.Addr().String(), Admin); err == nil || !strings.Contains(err.Error(), tt.byTheWay) {
+					t.Errorf("who connects to its address says %v, want an error with %q", err, tt.byTheWay)
+				}
 				if s := a.status(b); s.Sent > 0 {
 					t.Errorf("status %+v, want nothing sent", s)
 				}

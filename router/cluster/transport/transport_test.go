@@ -156,6 +156,9 @@ func TestStrangerOfTheClusterIsAnswered(t *testing.T) {
 	}
 	b.SetMembers([]Member{b.as()}) // it still does not know
 	talk(t, b, a, "still here")
+	if n := a.status(b).Connects; n != 1 {
+		t.Errorf("it was connected %d times, want once", n)
+	}
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -97,8 +97,9 @@
 //
 // A segment is given up in two steps (lowering), so that every machine does it with its own
 // segments: once the leader's copies are committed, it proposes a Floor; and nobody needs what
-// is below one that is committed, and is on his own disk. So the directory of one of several
-// may hold a segment more than that of one alone, while a Floor is on its way.
+// is below one that is committed, and is on his own disk. Whoever follows looks at what lives
+// each time, so that his directory keeps the bound as well; where it is held by a Floor that is
+// on its way, who must write gets another segment all the same, as without a leader.
 //
 // # Who waits for what
 //

@@ -47,6 +47,7 @@ type Entries struct {
 	writer    *writer
 	stager    *stager
 	committer *commit.Committer
+	learned   atomic.Bool // the ledger knows about what lives, though it does not lead yet
 	leading   atomic.Bool // the records are this server's, under the numbers of its commits
 
 	// These are set before it is used.
@@ -293,8 +294,14 @@ func (e *Entries) Sync() error {
 
 // GiveUp is told of a Floor that is committed, by who applies what another server has written,
 // once all before it is applied. Once the journal leads it knows by itself.
+//
+// It also looks at what lives by now, so that this server's own directory keeps its bound.
 func (e *Entries) GiveUp(f *record.Bottom) {
 	e.stager.raise(&f.Globals)
+	for _, l := range e.committer.Logs() {
+		e.stager.grow(0, l.Grown())
+	}
+	e.learned.Store(true)
 	e.giveUp(f.Index)
 }
 

@@ -66,10 +66,11 @@ func (k *keeper) stepLog() (again bool, err error) {
 	return k.tryCompact(urgent)
 }
 
-// stuck reports whether clients wait, and nothing will be given up: rather too much on disk than
-// clients who wait for ever.
+// stuck reports whether clients wait for space, and nothing will be given up: rather too much on
+// disk than clients who wait for ever. What is on its way to others is no want of space.
 func (k *keeper) stuck(compactable bool) bool {
-	return !compactable && k.lowering.stage == idle && k.committer.Pressure() != commit.Open
+	sums := k.ledger.Sums()
+	return !compactable && k.lowering.stage == idle && k.committer.Pressure() != commit.Open && sums.Available() < sums.Segment/16
 }
 
 // beginLowering copies what lives in the oldest segment.

@@ -20,6 +20,8 @@ type sole struct {
 	ended uint64 // the last commit that has ended
 	lag   int    // it goes on by itself at one End in so many; zero: at each
 	early bool   // others have committed what is not written here yet
+
+	mirror func([]Entry) error // who follows, or nil
 }
 
 // newSole makes a world's server one of several.
@@ -138,6 +140,11 @@ func (c *sole) goOn() error {
 		}
 		if err := e.Sync(); err != nil {
 			return err
+		}
+		if c.mirror != nil {
+			if err := c.mirror(c.queue); err != nil {
+				return err
+			}
 		}
 		c.queue = nil
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"polystalk/router"
@@ -23,6 +24,9 @@ import (
 // nothing to do with what clients take for the time.
 const clusterTimeout = 10 * time.Millisecond
 
+// bagMax is how many messages are on their way at most; more are lost.
+const bagMax = 200
+
 // A Cluster is several servers in one goroutine, each with its journal on its disk. The World has
 // the one that leads.
 type Cluster struct {
@@ -38,7 +42,7 @@ type Cluster struct {
 }
 
 // A clusterTally is what has happened.
-type clusterTally struct{ elections, stops, fetches, deposed, compared int }
+type clusterTally struct{ elections, stops, fetches, deposed, compared, created, done int }
 
 // A parcel is a message on its way.
 type parcel struct {
@@ -52,7 +56,8 @@ type member struct {
 	id    uint64
 	disk  *fakedisk.Disk
 	up    bool
-	busy  bool // it has stopped for a while
+	busy  bool // it stands still
+	away  int  // it is down, and stays so for so many steps
 	state *cluster.State
 	d     *router.Driven
 	f     *router.Follower
@@ -136,9 +141,8 @@ func (m *member) send(msg cluster.Message) {
 	if err != nil {
 		panic(err)
 	}
-	m.c.bag = append(m.c.bag, parcel{msg.To(), b})
-	if m.c.cut[[2]uint64{m.id, msg.To()}] {
-		m.c.bag = m.c.bag[:len(m.c.bag)-1]
+	if len(m.c.bag) < bagMax && !m.c.cut[[2]uint64{m.id, msg.To()}] {
+		m.c.bag = append(m.c.bag, parcel{msg.To(), b})
 	}
 }
 
@@ -186,7 +190,7 @@ func (c *Cluster) step() error {
 	m := c.all[c.rng.IntN(len(c.all))]
 	switch {
 	case !m.up:
-		if c.calm || c.rng.IntN(40) == 0 {
+		if m.away--; c.calm || m.away < 0 && c.rng.IntN(40) == 0 {
 			return m.after(m.start())
 		}
 	case m.busy && !c.calm:
@@ -224,7 +228,7 @@ func (c *Cluster) deliver() error {
 	}
 	p := c.bag[i]
 	if c.calm || c.rng.IntN(20) > 0 { // else it comes twice
-		c.bag = append(c.bag[:i:i], c.bag[i+1:]...)
+		c.bag = slices.Delete(c.bag, i, i+1)
 	}
 	m := c.all[p.to-1]
 	if !m.up || !c.calm && (m.busy || c.rng.IntN(40) == 0) {

@@ -22,17 +22,19 @@ func TestClusterKeepsWhatWasAcknowledged(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		err = k.run(700)
+		err = k.run(k.length)
 		o := &k.c.clusterTally
 		sum.elections += o.elections
 		sum.stops += o.stops
 		sum.fetches += o.fetches
 		sum.deposed += o.deposed
 		sum.compared += o.compared
+		sum.created += k.gear.created
+		sum.done += k.gear.done
 		return err
 	})
 	t.Logf("%+v", sum)
-	if *seedFlag == 0 && (sum.elections == 0 || sum.stops == 0 || sum.deposed == 0 || sum.compared == 0) {
+	if *seedFlag == 0 && (sum.elections == 0 || sum.stops == 0 || sum.deposed == 0 || sum.compared == 0 || sum.fetches == 0 || sum.done == 0) {
 		t.Errorf("something has never happened: %+v", sum)
 	}
 }
@@ -41,13 +43,21 @@ func TestClusterKeepsWhatWasAcknowledged(t *testing.T) {
 type clusterChaos struct {
 	*chaos
 	c     *Cluster
+	gear  clusterGear
 	lives int
+	// length is how many steps it takes: many, with much in them, or compaction and all that
+	// comes of it would never be seen.
+	length int
 }
 
 func newClusterChaos(seed uint64) (*clusterChaos, error) {
-	k := &clusterChaos{c: newCluster(seed)}
+	k := &clusterChaos{c: newCluster(seed), length: 700}
+	k.gear.often = 5
+	if seed%5 == 0 {
+		k.length, k.gear.often = 2500, 30
+	}
 	shards := []int{1, 2, 4}[k.c.rng.IntN(3)]
-	w := newWorld(seed, 1+k.c.rng.IntN(2), router.Config{Shards: shards, MaxJobSize: 200_000})
+	w := newWorld(seed, 1+k.c.rng.IntN(2), router.Config{Shards: shards, MaxJobSize: 200_000, Gearman: router.GearmanConfig{Prefix: prefix}})
 	w.lead = k.c.lead
 	k.c.w = w
 	if err := w.boot(); err != nil {
@@ -95,11 +105,20 @@ func (k *clusterChaos) run(n int) error {
 
 // step is that of a chaos, but that the cluster is whole while the world comes to rest.
 func (k *clusterChaos) step() error {
-	if k.rng.IntN(100) > 0 {
+	switch r := k.rng.IntN(100); {
+	case r > k.gear.often:
 		return k.chaos.step()
+	case r > 0:
+		return k.submit()
 	}
 	k.c.heal()
 	err := k.rest()
+	if err == nil {
+		err = k.hearGear()
+	}
+	if err == nil && k.gear.doubts != nil {
+		err = k.work()
+	}
 	if err == nil {
 		err = k.c.compare()
 	}
@@ -119,6 +138,10 @@ func (k *clusterChaos) fallOver() error {
 	}
 	k.dead = append(k.dead, k.live...)
 	k.live = nil
+	if err := k.hearGear(); err != nil {
+		return err
+	}
+	k.gear.k, k.gear.asked = nil, nil
 	if k.c.serves.alive() {
 		k.c.serves.stop()
 	}
@@ -153,6 +176,11 @@ func (c *Cluster) mischief() {
 		}
 	case 2:
 		m.busy = true
+	case 7:
+		if m.up && c.rng.IntN(3) == 0 {
+			m.stop()
+			m.away = c.rng.IntN(2000)
+		}
 	case 3:
 		for _, o := range c.all {
 			out, in := c.rng.IntN(3) > 0, c.rng.IntN(3) > 0
@@ -169,7 +197,7 @@ func (c *Cluster) heal() {
 	c.calm = true
 	clear(c.cut)
 	for _, m := range c.all {
-		m.disk.CrashAt, m.busy = 0, false
+		m.disk.CrashAt, m.busy, m.away = 0, false, 0
 	}
 }
 

@@ -102,13 +102,18 @@ type receiving struct {
 	file   journal.File // of the segment that comes; nil: none does
 	number uint64
 	at     int64
+	sync   syncer
 }
 
 // run takes frames until the end.
 func (r *receiving) run() (err error) {
+	r.sync.start()
 	defer func() {
 		if r.file != nil {
-			r.file.Close() // it was not synced: there is an error
+			r.sync.done(r.file) // it came only in part, and there is an error
+		}
+		if failed := r.sync.stop(); err == nil {
+			err = r.durable(failed)
 		}
 	}()
 	if err := r.hello(); err != nil {
@@ -220,6 +225,7 @@ func (r *receiving) piece(body []byte) error {
 	}
 	r.at += int64(n)
 	r.out.Bytes += int64(n)
+	r.sync.written(r.file, n)
 	if r.out.Bytes > r.all { // the sender's journal went on; what is announced was seen to have room
 		if err := r.room(0); err != nil {
 			return err
@@ -231,17 +237,25 @@ func (r *receiving) piece(body []byte) error {
 	return nil
 }
 
-// finish ends the segment that comes, if one does: its bytes are durable.
+// finish ends the segment that comes, if one does: its bytes will be durable once sync has stopped.
 func (r *receiving) finish() error {
 	if r.file == nil {
 		return nil
 	}
-	f := r.file
+	r.sync.done(r.file)
 	r.file = nil
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return roomError(fmt.Errorf("making a received journal durable: %w", err), 1, r.disk)
+	if r.sync.failed.Load() {
+		return r.durable(r.sync.stop())
 	}
 	return nil
+}
+
+// durable is an error of what was received, by which it is not durable.
+func (r *receiving) durable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return roomError(fmt.Errorf("making a received journal durable: %w", err), 1, r.disk)
 }
 
 // end takes the last frame.
@@ -256,10 +270,10 @@ func (r *receiving) end(body []byte) error {
 	if err := r.finish(); err != nil {
 		return err
 	}
-	if err := r.disk.Sync(); err != nil {
-		return roomError(fmt.Errorf("making a received journal durable: %w", err), 1, r.disk)
+	if err := r.sync.stop(); err != nil {
+		return r.durable(err)
 	}
-	return nil
+	return r.durable(r.disk.Sync())
 }
 
 // verify reads the whole as a start would.

@@ -1,0 +1,208 @@
+package cluster
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"polystalk/cmd/polystalkd/e2e/daemon"
+)
+
+// fill puts jobs of so many bytes each.
+func (n *node) fill(jobs, size int) {
+	n.t.Helper()
+	n.work(jobs, size, false)
+}
+
+// churn puts jobs of so many bytes each, and deletes them.
+func (n *node) churn(jobs, size int) {
+	n.t.Helper()
+	n.work(jobs, size, true)
+}
+
+// work does either, on a connection of its own, fifty at a time.
+func (n *node) work(jobs, size int, remove bool) {
+	n.t.Helper()
+	c, err := net.Dial("tcp", n.queue)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(6 * daemon.Hang))
+	answers := replies{t: n.t, from: c}
+	put := fmt.Sprintf("put 9 0 60 %d\r\n%s\r\n", size, strings.Repeat("x", size))
+	for ; jobs > 0; jobs -= 50 {
+		fmt.Fprint(c, strings.Repeat(put, 50))
+		var ids []string
+		for range 50 {
+			answer := answers.line()
+			id, ok := strings.CutPrefix(answer, "INSERTED ")
+			if !ok {
+				n.t.Fatalf("a job was not taken: %s", answer)
+			}
+			ids = append(ids, id)
+		}
+		if !remove {
+			continue
+		}
+		fmt.Fprint(c, "delete "+strings.Join(ids, "\r\ndelete ")+"\r\n")
+		for range ids {
+			if got := answers.line(); got != "DELETED" {
+				n.t.Fatalf("a job was not deleted: %s", got)
+			}
+		}
+	}
+}
+
+// replies are what a server answers, a line at a time.
+type replies struct {
+	t    *testing.T
+	from net.Conn
+	rest string
+}
+
+func (r *replies) line() string {
+	r.t.Helper()
+	for {
+		if line, rest, ok := strings.Cut(r.rest, "\r\n"); ok {
+			r.rest = rest
+			return line
+		}
+		b := make([]byte, 16<<10)
+		k, err := r.from.Read(b)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.rest += string(b[:k])
+	}
+}
+
+// has is how many files of its directory have names like that.
+func (n *node) has(pattern string) int {
+	list, err := filepath.Glob(filepath.Join(n.dir, pattern))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return len(list)
+}
+
+// awaitCopy waits until a member is of a kind, and has about all, by what the leader says.
+func awaitCopy(t *testing.T, leader *node, name, kind string) {
+	t.Helper()
+	eventually(t, name+" is a "+kind+" that has all", func() bool {
+		k := leader.status()
+		if k == nil {
+			return false
+		}
+		for _, m := range k.Members {
+			if m.Name == name {
+				return m.Kind == kind && m.Connected && m.LagEntries != nil && *m.LagEntries < 10
+			}
+		}
+		return false
+	})
+}
+
+// lead has another server lead.
+func lead(t *testing.T, all []*node, to *node) {
+	t.Helper()
+	if out := operate(t, "cluster", "transfer", to.name, "--dir", all[0].dir); out.Code != 0 {
+		t.Fatalf("%s%s", out.Stdout, out.Stderr)
+	}
+	if l, _ := leader(t, all); l != to {
+		t.Fatalf("%s leads", l.name)
+	}
+}
+
+// TestJoinIsKilled again and again while the journal comes: it goes on under the same name, and
+// has all jobs in the end.
+func TestJoinIsKilled(t *testing.T) {
+	first, second := newNode(t, "jobs1"), newNode(t, "jobs2")
+	first.start("--cluster-new", "--cluster-catchup-rate", "5000000")
+	first.WaitLog("this server leads: clients are served here")
+	first.fill(1400, 10_000)
+	for i := 1; i <= 3; i++ {
+		second.launch("--cluster-join", first.cluster)
+		eventually(t, "it is sent something", func() bool { return second.has("incoming.*") >= i })
+		second.Crash()
+		if second.has("cluster.joining") != 1 || second.has("cluster.state") != 0 {
+			t.Fatalf("after end %d it holds %s", i, files(t, second.dir))
+		}
+	}
+	// It is no server's of its own meanwhile.
+	got := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(), "-l", "127.0.0.1", "-p", "0", "-b", second.dir)
+	if got.Code != 10 || !strings.Contains(got.Stderr, "--cluster-join") {
+		t.Errorf("as a server of its own: exit code %d: %s", got.Code, got.Stderr)
+	}
+	second.start("--cluster-join", first.cluster)
+	awaitVoters(t, first, 2)
+	if second.has("incoming.*")+second.has("cluster.joining")+second.has("exchange.*") > 0 {
+		t.Errorf("there is still %s", files(t, second.dir))
+	}
+	lead(t, []*node{first, second}, second)
+	if got := second.ready(); got != "1400" {
+		t.Errorf("%q jobs are ready, want 1400", got)
+	}
+}
+
+// TestJoinIsRefused for what belongs to another member, with what to do.
+func TestJoinIsRefused(t *testing.T) {
+	first := newNode(t, "jobs1")
+	first.start("--cluster-new")
+	first.WaitLog("this server leads: clients are served here")
+	same := newNode(t, "jobs1")
+	same.launch("--cluster-join", first.cluster)
+	same.EndsWith(5)
+	if !strings.Contains(same.LogText(), "polystalk cluster remove jobs1") {
+		t.Errorf("it says %s", same.LogText())
+	}
+	if k := first.status(); k == nil || len(k.Members) != 1 {
+		t.Errorf("%+v", k)
+	}
+	// With nobody to ask it goes on asking, and ends when it is told to.
+	lost := newNode(t, "jobs2")
+	lost.launch("--cluster-join", freeAddress(t))
+	lost.WaitLog("this node has not joined the cluster yet; trying again")
+	lost.Signal(syscall.SIGTERM)
+	lost.EndsWith(0)
+}
+
+// TestAwayTooLong: a server that was away until the others had given up what it lacks gets the
+// journal of the leader, though it is killed while that comes.
+func TestAwayTooLong(t *testing.T) {
+	first, second := newNode(t, "jobs1"), newNode(t, "jobs2")
+	first.start("--cluster-new", "--cluster-catchup-rate", "5000000")
+	second.start("--cluster-join", first.cluster, "--cluster-standby")
+	awaitCopy(t, first, "jobs2", "standby")
+	first.fill(1000, 10_000)
+	awaitCopy(t, first, "jobs2", "standby")
+	had := second.has("journal.*")
+	second.Crash()
+	gone := fmt.Sprintf("journal.%010d", had+1) // all that the other has a part of
+	eventually(t, "the leader has given up what the other lacks", func() bool {
+		first.churn(2000, 10_000)
+		return first.has("journal.*") > 0 && first.has(gone) == 0
+	})
+	for range 2 {
+		second.launch()
+		second.WaitLog("this server lacks more than the others have as entries, and fetches the journal")
+		eventually(t, "it is sent something", func() bool { return second.has("incoming.*") > 1 })
+		second.Crash()
+	}
+	second.start()
+	second.WaitLog("beginning anew")
+	awaitCopy(t, first, "jobs2", "standby")
+	first.fill(50, 100)
+	awaitCopy(t, first, "jobs2", "standby")
+	if out := operate(t, "cluster", "promote", "jobs2", "--dir", first.dir); out.Code != 0 {
+		t.Fatalf("%s%s", out.Stdout, out.Stderr)
+	}
+	lead(t, []*node{first, second}, second)
+	if got := second.ready(); got != "1050" {
+		t.Errorf("%q jobs are ready, want 1050", got)
+	}
+}

@@ -1,0 +1,74 @@
+package cluster
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"polystalk/cmd/polystalkd/e2e/daemon"
+)
+
+// TestBackup is a directory that a server of its own starts on; any server of the cluster makes it.
+func TestBackup(t *testing.T) {
+	all := []*node{newNode(t, "jobs1"), newNode(t, "jobs2")}
+	all[0].start("--cluster-new")
+	all[1].start("--cluster-join", all[0].cluster)
+	awaitVoters(t, all[0], 2)
+	all[0].fill(500, 1000)
+	all[0].churn(1000, 1000)
+	_, others := leader(t, all)
+	out := filepath.Join(t.TempDir(), "out")
+	if got := operate(t, "cluster", "backup", out, "--dir", others[0].dir); got.Code != 0 {
+		t.Fatalf("exit code %d: %s%s", got.Code, got.Stdout, got.Stderr)
+	}
+	if got := operate(t, "cluster", "backup", out, "--dir", others[0].dir); got.Code == 0 || !strings.Contains(got.Stderr, "not empty") {
+		t.Errorf("once more: exit code %d: %s", got.Code, got.Stderr)
+	}
+	if !all[0].put("one more, which is not in it") {
+		t.Error("a job was not taken")
+	}
+	expectJobs(t, out, 500)
+}
+
+// expectJobs has a server of its own start on a directory, with jobs 1 to n as fill puts them.
+func expectJobs(t *testing.T, dir string, n int) {
+	t.Helper()
+	alone := daemon.Serve(t, "-b", dir, "-s", "4194304")
+	c := alone.Client()
+	body := strings.Repeat("x", 1000)
+	daemon.Expect(t, c, fmt.Sprintf("peek %d\r\n", n), fmt.Sprintf("FOUND %d 1000\r\n%s\r\n", n, body))
+	daemon.Expect(t, c, "peek 1\r\n", fmt.Sprintf("FOUND 1 1000\r\n%s\r\n", body))
+	daemon.Expect(t, c, fmt.Sprintf("peek %d\r\n", n+1), "NOT_FOUND\r\n")
+	alone.Signal(syscall.SIGTERM)
+	alone.EndsWith(0)
+}
+
+// TestMajorityIsLost: one directory of three becomes a server of its own, once its process has
+// ended, and the first of a cluster again.
+func TestMajorityIsLost(t *testing.T) {
+	all := three(t)
+	l, others := leader(t, all)
+	l.fill(500, 1000)
+	last := others[0]
+	awaitCopy(t, l, last.name, "voter")
+	if got := operate(t, "cluster", "recover-alone", last.dir); got.Code == 0 || !strings.Contains(got.Stderr, "in use") {
+		t.Errorf("while it runs: exit code %d: %s%s", got.Code, got.Stdout, got.Stderr)
+	}
+	for _, n := range all {
+		n.Crash()
+	}
+	if got := operate(t, "cluster", "recover-alone", last.dir); got.Code != 0 || !strings.Contains(got.Stdout, "never") {
+		t.Fatalf("exit code %d: %s%s", got.Code, got.Stdout, got.Stderr)
+	}
+	expectJobs(t, last.dir, 500)
+	last.start("--cluster-new")
+	last.WaitLog("this server leads: clients are served here")
+	if got := last.ready(); got != "500" {
+		t.Errorf("%q jobs are ready, want 500", got)
+	}
+	fresh := newNode(t, "jobs4")
+	fresh.start("--cluster-join", last.cluster)
+	awaitVoters(t, last, 2)
+}

@@ -22,6 +22,7 @@ type Server struct {
 	PID    int
 	cmd    *exec.Cmd
 	dir    string
+	ready  string // the file that the server makes once it is ready; empty: it need not
 	output *proc.Tail
 	ended  chan struct{} // closed when the process has ended
 	err    error         // how it ended; valid after ended
@@ -37,12 +38,15 @@ func Start(ctx context.Context, sp *proc.Spawner, p *workload.Protocol, t Target
 	s := &Server{Addr: "127.0.0.1:" + strconv.Itoa(port), output: &proc.Tail{}, ended: make(chan struct{})}
 	args := slices.Clone(t.args)
 	for i, a := range args {
-		if strings.Contains(a, "{dir}") && s.dir == "" {
+		if (strings.Contains(a, "{dir}") || strings.Contains(a, "{ready}")) && s.dir == "" {
 			if s.dir, err = os.MkdirTemp("", "loadtest-"); err != nil {
 				return nil, err
 			}
 		}
-		args[i] = strings.NewReplacer("{port}", strconv.Itoa(port), "{dir}", s.dir, "{body}", strconv.Itoa(l.Body)).Replace(a)
+		if strings.Contains(a, "{ready}") {
+			s.ready = s.dir + ".ready"
+		}
+		args[i] = strings.NewReplacer("{ready}", s.ready, "{port}", strconv.Itoa(port), "{dir}", s.dir, "{body}", strconv.Itoa(l.Body)).Replace(a)
 	}
 	s.cmd = exec.Command(args[0], args[1:]...)
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
@@ -66,7 +70,13 @@ func Start(ctx context.Context, sp *proc.Spawner, p *workload.Protocol, t Target
 func (s *Server) await(ctx context.Context, ready func(ctx context.Context, addr string) error) error {
 	limit := time.Now().Add(10 * time.Second)
 	for {
-		err := ready(ctx, s.Addr)
+		var err error
+		if s.ready != "" {
+			_, err = os.Stat(s.ready)
+		}
+		if err == nil {
+			err = ready(ctx, s.Addr)
+		}
 		if err == nil {
 			return nil
 		}
@@ -104,6 +114,9 @@ func (s *Server) Stop() error {
 func (s *Server) clean() {
 	if s.dir != "" {
 		os.RemoveAll(s.dir)
+	}
+	if s.ready != "" {
+		os.Remove(s.ready)
 	}
 }
 

@@ -42,7 +42,8 @@ var targetName = regexp.MustCompile(`^[A-Za-z0-9._-]+=`)
 
 // ParseTarget reads "[name=]command arg ...", split at spaces. {port} stands
 // for a free port, {dir} for an empty directory that is removed afterwards,
-// {body} for the load's body size. A command without {port} gets the arguments
+// {body} for the load's body size, {ready} for a file that is not there until the
+// command makes it, which may be long after somebody answers at the port. A command without {port} gets the arguments
 // appended that the usual server of the protocol understands.
 func ParseTarget(s string, p *workload.Protocol) (Target, error) {
 	var t Target

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -13,18 +14,18 @@ import (
 	"polystalk/loadtest/faults/nodes"
 )
 
-// serveCluster runs a cluster until it is told to end, for the load tester's -compare,
-// which measures as soon as somebody answers at the port. So the cluster is made at other
-// ports, ended, and started again, and then the node that is to lead comes first: it asks
-// for votes before any other does.
+// serveCluster runs a cluster until it is told to end, for the load tester's -compare.
+// Whoever leads at first, the node at the port is made to lead, or another than it; then a
+// file is made, since somebody answers at the port long before.
 func serveCluster(ctx context.Context, args []string) (err error) {
-	var program, via, dir, more string
+	var program, via, dir, ready, more string
 	var port, count int
 	fs := flag.NewFlagSet("faults cluster", flag.ContinueOnError)
 	fs.StringVar(&program, "program", "bin/polystalkd", "the server's `program`")
 	fs.StringVar(&via, "via", "leader", "whom clients of the port meet, the leader or a follower")
 	fs.IntVar(&port, "port", 11300, "the `port` on 127.0.0.1")
 	fs.StringVar(&dir, "dir", "", "empty `directory` for all journals")
+	fs.StringVar(&ready, "ready", "", "make this `file` when the cluster is whole")
 	fs.IntVar(&count, "nodes", 3, "how many")
 	fs.StringVar(&more, "args", "", "more `flags` for the servers")
 	if err := fs.Parse(args); err != nil {
@@ -37,37 +38,49 @@ func serveCluster(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := nodes.New(nodes.Options{Dir: dir, Programs: programs, Nodes: count, Args: strings.Fields(more), Timeout: 500 * time.Millisecond})
+	f, err := nodes.New(nodes.Options{Dir: dir, Programs: programs, Nodes: count, Args: strings.Fields(more), Timeout: 500 * time.Millisecond, Direct: true})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	met := f.All()[0]
+	met.Beanstalkd = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	r := &run{o: &options{nodes: count}, fleet: f}
 	if err := r.startAll(ctx); err != nil {
 		return err
 	}
-	all := f.All()
-	for i := range all {
-		n := all[len(all)-1-i] // the leader last, which has all of the log
-		n.Kill()
+	if err := r.lead(ctx, met, via == "leader"); err != nil {
+		return err
 	}
-	met := all[0]
-	if via == "follower" {
-		met = all[1]
-	}
-	met.Beanstalkd = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	for _, n := range all {
-		if err := n.Start(); err != nil {
+	if ready != "" {
+		if err := os.WriteFile(ready, nil, 0o600); err != nil {
 			return err
 		}
 	}
-	if err := r.whole(ctx); err != nil {
-		return err
-	}
-	if leader, _, err := f.Leader(ctx); err != nil || leader != all[0] {
-		return errors.Join(err, errors.New("cluster: another node leads than the first one; try again"))
-	}
-	fmt.Println("serving")
 	<-ctx.Done()
 	return nil
+}
+
+// lead has n lead, or any other.
+func (r *run) lead(ctx context.Context, n *nodes.Node, leads bool) error {
+	for range 5 {
+		leader, _, err := r.fleet.Leader(ctx)
+		if err != nil {
+			return err
+		}
+		if (leader == n) == leads {
+			return nil
+		}
+		to := n
+		if !leads {
+			to = r.fleet.All()[1]
+		}
+		if err := leader.Transfer(ctx, to); err != nil {
+			return err
+		}
+		if err := r.whole(ctx); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%s does not get its part", n.Name)
 }

@@ -23,7 +23,7 @@ const (
 	tubes     = 6
 	functions = 2
 	// patience is how long a client waits for an answer before it tries another node.
-	patience = 2 * time.Second
+	patience = time.Second
 	// recovery is how long servers may take until they serve again.
 	recovery = time.Minute
 )

@@ -24,6 +24,7 @@ type Options struct {
 	Gearman  bool
 	Args     []string      // of all nodes
 	Timeout  time.Duration // of elections
+	Direct   bool          // nodes connect to each other without Wires between
 	Disk     string        // the size of each node's disk, of memory, as mount has it; empty: that of Dir
 }
 
@@ -75,7 +76,7 @@ func (f *Fleet) Add(program string) (*Node, error) {
 			return nil, err
 		}
 	}
-	if f.Wires != nil {
+	if f.Wires != nil && !f.o.Direct {
 		if err := f.Wires.join(n, f.nodes); err != nil {
 			return nil, err
 		}

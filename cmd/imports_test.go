@@ -102,7 +102,7 @@ var table = []row{
 	{"cmd/polystalkd", "cmd/internal/release cmd/polystalkd/account cmd/polystalkd/again cmd/polystalkd/config cmd/polystalkd/fault cmd/polystalkd/listen cmd/polystalkd/logging cmd/polystalkd/member cmd/polystalkd/ownfile cmd/polystalkd/probe codec/admin codec/binlog go-systemd router router/access router/api router/cluster router/console router/web shard/commit shard/journal x/sys", ""},
 	{"cmd/polystalkd/account", "cmd/polystalkd/config cmd/polystalkd/fault", ""},
 	{"cmd/polystalkd/again", "cmd/polystalkd/listen", "cmd/polystalkd/config"},
-	{"cmd/polystalkd/config", "cmd/internal/release cmd/polystalkd/config/tomlfile cmd/polystalkd/fault codec/beanstalk codec/gearman pflag router router/access", ""},
+	{"cmd/polystalkd/config", "cmd/internal/release cmd/polystalkd/config/tomlfile cmd/polystalkd/fault codec/beanstalk codec/gearman pflag router router/access router/cluster/transport", ""},
 	{"cmd/polystalkd/config/tomlfile", "go-toml", ""},
 	{"cmd/polystalkd/e2e/cluster", "", "cmd/polystalkd/e2e/daemon codec/admin"},
 	{"cmd/polystalkd/e2e/config", "", "cmd/polystalkd/e2e/daemon cmd/polystalkd/fault codec/gearman"},

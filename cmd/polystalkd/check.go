@@ -10,6 +10,7 @@ import (
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/cmd/polystalkd/listen"
+	"polystalk/cmd/polystalkd/member"
 )
 
 // checkConfig serves --check-config: it goes on after what Validate has found (err), with
@@ -24,6 +25,7 @@ func (p *program) checkConfig(c *config.Config, err error, stdout, stderr io.Wri
 	for _, check := range []func() error{
 		func() error { _, err := account.Find(c); return err },
 		func() error { return checkHTTP(c) },
+		func() error { return checkCluster(c) },
 		func() error { return checkJournalDir(c) },
 		func() error { return listen.Check(c) },
 	} {
@@ -57,7 +59,19 @@ func checkArgs(c *config.Config, stderr io.Writer, name string) error {
 	if err := checkHTTP(c); err != nil {
 		return err
 	}
+	if err := checkCluster(c); err != nil {
+		return err
+	}
 	return checkJournalDir(c)
+}
+
+// checkCluster reads the files by which the servers of a cluster know each other.
+func checkCluster(c *config.Config) error {
+	if c.Cluster.Listen == "" {
+		return nil
+	}
+	_, err := member.Secure(c)
+	return err
 }
 
 // checkJournalDir looks whether the journal's directory is there.

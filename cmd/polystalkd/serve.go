@@ -123,7 +123,7 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 		rc.OtherDescriptors = n + web.Descriptors
 	}
 	if of != nil {
-		rc.OtherDescriptors += member.Descriptors
+		rc.OtherDescriptors += member.Descriptors(c)
 		rc.Cluster = of
 	}
 	srv, err := router.New(rc)

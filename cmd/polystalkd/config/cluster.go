@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"polystalk/cmd/polystalkd/fault"
+	"polystalk/router/cluster/transport"
 )
 
 // clusterConfig is what a user can set about a server that is one of several, which keep the
@@ -161,19 +161,16 @@ func (c *Config) ClusterAddresses() []Address {
 	return []Address{c.Cluster.Address}
 }
 
-// nodeName is what a server of a cluster may be called: it may stand in a certificate.
-var nodeName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
-
 // validateNode fills Node in.
 func (c *Config) validateNode() {
 	k := &c.Cluster
-	remedy := "give letters, digits, dots and dashes, 63 at most, as in jobs1"
+	remedy := ""
 	if k.Node == "" {
-		k.Node, _ = os.Hostname()
-		remedy = "give --cluster-node with another, as in jobs1"
+		host, _ := os.Hostname()
+		k.Node, remedy = strings.ToLower(host), ": give --cluster-node with another, as in jobs1"
 	}
-	if !nodeName.MatchString(k.Node) {
-		c.found(fault.New(fault.Usage, "%s: a server of a cluster cannot be called %q: %s", c.Origin("cluster-node"), k.Node, remedy))
+	if err := transport.ValidName(k.Node); err != nil {
+		c.found(fault.New(fault.Usage, "%s: %v%s", c.Origin("cluster-node"), err, remedy))
 	}
 }
 

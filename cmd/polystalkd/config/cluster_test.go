@@ -34,7 +34,8 @@ func TestClusterIsRefused(t *testing.T) {
 		{"-b /d --cluster-listen 10.0.0.1:1", []string{`"10.0.0.1:1"`, "give --cluster-cert", "--cluster-plaintext"}},
 		{good + " --cluster-cert c", []string{"--cluster-cert", "without --cluster-ca", "none of them"}},
 		{good + " --cluster-cert c --cluster-key k --cluster-ca a --cluster-plaintext", []string{"--cluster-plaintext", "leave one of the two out"}},
-		{good + " --cluster-node a/b", []string{"--cluster-node", `"a/b"`, "jobs1"}},
+		{good + " --cluster-node a/b", []string{"--cluster-node", `"a/b"`, "use 1 to 63 of a-z"}},
+		{"-b /d --cluster-listen 127.0.0.1:1 --cluster-node N1", []string{"--cluster-node", `"N1"`, "a-z"}},
 	} {
 		c, err := parse(strings.Fields(tt.args), nil)
 		if err != nil {

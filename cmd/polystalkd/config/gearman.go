@@ -30,7 +30,7 @@ func (c *Config) gearmanFlags(fs *pflag.FlagSet) {
 	g := &c.Gearman
 	fs.StringArrayVar(&g.Listen, "gearman-listen", nil,
 		"speak Gearman on `ADDR`, HOST:PORT, as in 127.0.0.1:4730;\nmay be given several times (default: not at all)")
-	fs.StringVar(&g.Prefix, "gearman-prefix", "", "begin Gearman's job handles with `PREFIX` (default H: and the host's name)")
+	fs.StringVar(&g.Prefix, "gearman-prefix", "", "begin Gearman's job handles with `PREFIX` (default H: and the host's\nname, or the cluster's number)")
 	fs.IntVar(&g.Retries, "gearman-retries", 0, "fail a Gearman job that has lost its worker `N` times; 0: never")
 	fs.IntVar(&g.Wakeup, "gearman-wakeup", 0, "tell `N` sleeping Gearman workers of a job; 0: all")
 	fs.BoolVar(&g.Exceptions, "gearman-exceptions", false, "send exceptions to every Gearman client")

@@ -227,6 +227,6 @@ func (h *handed) Close() error {
 // Addr implements net.Listener.
 func (h *handed) Addr() net.Addr { return h.addr }
 
-// Descriptors are as many as a Member needs for the others and for operators whom it hands on,
-// with those of its state, of its sockets and of streams that are about to close.
-const Descriptors = 64
+// controlDescriptors are for the socket of operators, those whom it hands on at a time, and the
+// state.
+const controlDescriptors = 64

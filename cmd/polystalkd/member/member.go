@@ -109,6 +109,7 @@ func (m *Member) Follow(srv *router.Server) error {
 	case err != nil:
 		return &router.JournalError{Err: err}
 	}
+	srv.ForCluster(m.id.Cluster)
 	k := &m.o.Config.Cluster
 	m.clients.forward = forward.New(forward.Options{
 		Self: m.id.Node, Open: m.ways.toLeader, Take: srv.Take, Wait: k.Wait, Max: forwardedMax(srv), Log: m.log,
@@ -133,10 +134,10 @@ func (m *Member) Follow(srv *router.Server) error {
 	return nil
 }
 
-// forwardedMax is how many clients are handed on at a time: each has two connections here.
+// forwardedMax is how many clients are handed on at a time.
 func forwardedMax(srv *router.Server) int {
 	n, _ := srv.ConnectionLimit()
-	return max(1, n/2)
+	return max(1, n/forward.DescriptorsFollower)
 }
 
 // openState is what the server must not forget besides its journal. The first of a cluster has
@@ -212,6 +213,7 @@ func (m *Member) Ended() <-chan error { return m.ended }
 func (m *Member) Leave(ctx context.Context, answers time.Duration) error {
 	within, cancel := context.WithTimeout(ctx, answers)
 	defer cancel()
+	m.ways.leaving.Store(true) // clients of others wait there for the next leader
 	err := m.srv.Stop(within)
 	if n := m.node.Load(); n != nil {
 		if v, _ := n.View(); v.Leads {
@@ -270,12 +272,15 @@ func (m *Member) Close() error {
 // hex is how people are shown an id.
 func hex(id uint64) string { return fmt.Sprintf("%016x", id) }
 
-// Secure reads the files that keep strangers out; nil: none are needed. The error says what to
-// do.
+// Secure reads the files that keep strangers out; nil: none are needed. The error is a fault.
 func Secure(c *config.Config) (*transport.Security, error) {
 	k := &c.Cluster
-	return transport.Secure(transport.SecureOptions{
+	s, err := transport.Secure(transport.SecureOptions{
 		Name: k.Node, Listen: k.Listen, Advertise: k.Advertise,
 		Cert: k.Cert, Key: k.Key, CA: k.CA, AllowsPlaintext: k.Plaintext,
 	})
+	if err != nil {
+		return nil, fault.New(fault.Usage, "%s: %v", c.Origin("cluster-listen"), err)
+	}
+	return s, nil
 }

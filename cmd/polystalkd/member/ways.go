@@ -6,8 +6,12 @@ import (
 	"math/rand/v2"
 	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
+	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/forward"
@@ -20,18 +24,38 @@ type ways struct {
 	transport *transport.Transport
 	security  *transport.Security // nil: none is needed
 	receiver  *forward.Receiver   // of clients whom others hand on
+	leaving   atomic.Bool         // this server takes no clients any more
 }
 
-// secureMax clients that others hand on with TLS are served at a time.
-const secureMax = 4096
+// secureMax is how many clients that others hand on with TLS are served at a time. Each takes
+// two descriptors more than the connection that it counts for: together a quarter of those
+// that there are.
+var secureMax = sync.OnceValue(func() int {
+	var r syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
+		return secureLeast
+	}
+	return max(secureLeast, int(min(r.Cur, 1<<20))/8)
+})
+
+const secureLeast = 64
+
+// Descriptors are as many as a server needs for the others, and for operators whom it hands on.
+func Descriptors(c *config.Config) int {
+	n := transport.Descriptors(cluster.MembersMax) + controlDescriptors
+	if c.Cluster.Cert != "" {
+		n += (forward.DescriptorsSecure - forward.DescriptorsPlain) * secureMax()
+	}
+	return n
+}
 
 // make makes them; nobody is let in yet.
 func (w *ways) make() (err error) {
 	m, c := w.m, w.m.o.Config
 	if w.security, err = Secure(c); err != nil {
-		return fault.New(fault.Usage, "%s: %v", c.Origin("cluster-listen"), err)
+		return err
 	}
-	w.receiver = forward.NewReceiver(func(c net.Conn, protocol string, client net.Addr) error { return m.srv.Take(c, protocol, client) }, secureMax, m.log)
+	w.receiver = forward.NewReceiver(func(c net.Conn, protocol string, client net.Addr) error { return m.srv.Take(c, protocol, client) }, secureMax(), m.log)
 	w.transport, err = transport.New(transport.Options{
 		Self:      transport.Identity{Cluster: m.id.Cluster, Node: m.id.Node, Name: m.id.Name},
 		Advertise: c.Cluster.Advertise, Listener: m.o.Listener, Security: w.security,
@@ -90,7 +114,7 @@ func (w *ways) admit(from transport.Identity, kind transport.Kind) error {
 	}
 	v, _ := n.View()
 	switch {
-	case kind == transport.Forward && !v.Leads:
+	case kind == transport.Forward && (!v.Leads || w.leaving.Load()):
 		return errFollows
 	case v.Leads && v.Members.Find(from.Node) == nil:
 		return errRemoved

@@ -1,0 +1,90 @@
+package cluster
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"polystalk/cmd/polystalkd/e2e/daemon"
+)
+
+// TestDaemonBeginsAnew: in place of gearmand, detached, with a file of its process's id and paths
+// that are relative to where it was started: a server that has handed over begins anew as the same
+// process, and everything is as before.
+func TestDaemonBeginsAnew(t *testing.T) {
+	all := three(t)
+	n := newNode(t, "jobs4")
+	work, err := os.MkdirTemp("", "ps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(work) })
+	if err := os.Rename(n.dir, filepath.Join(work, "jobs")); err != nil {
+		t.Fatal(err)
+	}
+	n.dir = filepath.Join(work, "jobs")
+	_, gear, _ := net.SplitHostPort(freeAddress(t))
+	cmd := exec.Command(daemon.Binary, "gearmand", "--daemon", "-P", "pid", "-l", "log", "--config-file", os.DevNull,
+		"-L", "127.0.0.1", "-p", gear, "--beanstalk-listen", n.queue, "--journal", "jobs", "--journal-size", "4194304",
+		"--cluster-listen", n.cluster, "--cluster-node", n.name, "--cluster-join", all[0].cluster)
+	cmd.Dir, cmd.Env = work, daemon.CleanEnv()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	text, err := os.ReadFile(filepath.Join(work, "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Kill(pid, syscall.SIGKILL) })
+	awaitVoters(t, all[0], 4)
+
+	for _, to := range []string{n.name, all[1].name} {
+		if out := operate(t, "cluster", "transfer", to, "--dir", all[0].dir); out.Code != 0 {
+			t.Fatalf("transfer: %+v", out)
+		}
+	}
+	logged := func() string {
+		b, _ := os.ReadFile(filepath.Join(work, "log"))
+		return string(b)
+	}
+	eventually(t, "it begins anew", func() bool { return strings.Count(logged(), "msg=serving ") == 2 })
+	if !n.put("after") {
+		t.Error("its sockets are not served")
+	}
+	if got := askLine("127.0.0.1:"+gear, "getpid\n"); got == "" {
+		t.Error("nobody speaks Gearman")
+	}
+	if again, err := os.ReadFile(filepath.Join(work, "pid")); err != nil || string(again) != string(text) {
+		t.Errorf("the file of its id has %q, had %q: %v", again, text, err)
+	}
+	syscall.Kill(pid, syscall.SIGTERM)
+	eventually(t, "its process ends", func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH })
+	if _, err := os.Stat(filepath.Join(work, "pid")); !os.IsNotExist(err) {
+		t.Errorf("the file of its id is left: %v\n%s", err, logged())
+	}
+}
+
+// askLine says a line, and gives the first that comes back.
+func askLine(address, line string) string {
+	c, err := net.DialTimeout("tcp", address, time.Second)
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(daemon.Hang))
+	fmt.Fprint(c, line)
+	b := make([]byte, 100)
+	n, _ := c.Read(b)
+	return string(b[:n])
+}

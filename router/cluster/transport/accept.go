@@ -67,9 +67,7 @@ func (t *Transport) meet(raw net.Conn) {
 	c, g, err := t.welcome(raw)
 	t.lobby.leave(raw)
 	if err != nil {
-		if t.ctx.Err() == nil {
-			t.log.Warn(complaintRefused, "conn", raw.RemoteAddr().String(), "node", g.from.Name, "reason", err)
-		}
+		t.complain(raw, &g, err)
 		t.conns.end(raw)
 		return
 	}
@@ -80,6 +78,18 @@ func (t *Transport) meet(raw net.Conn) {
 	}
 	defer t.release(g.kind)
 	t.o.Streams[g.kind](s)
+}
+
+// complain tells of who was refused. Clients come to a node that does not lead any more, or not
+// yet, with every change: that is for the one that has sent them to say, if it lasts.
+func (t *Transport) complain(raw net.Conn, g *greeting, err error) {
+	say := t.log.Warn
+	if g.kind == Forward {
+		say = t.o.Log.Debug
+	}
+	if t.ctx.Err() == nil {
+		say(complaintRefused, "conn", raw.RemoteAddr().String(), "node", g.from.Name, "reason", err)
+	}
 }
 
 // welcome does the greeting of who is connected to. On an error the other side was told, as

@@ -487,7 +487,11 @@ func TestListenerThatIsClosedIsAnError(t *testing.T) {
 }
 
 func TestClientsBeyondTheBoundWaitInTheBacklog(t *testing.T) {
-	nodes := newCluster(t, 2, nil, func(o *Options) { o.Max = 2 })
+	var warned atomic.Int64
+	nodes := newCluster(t, 2, nil, func(o *Options) {
+		o.Max = 2
+		o.Log = slog.New(warner{slog.DiscardHandler, &warned})
+	})
 	lead(nodes, 2)
 	one, two := nodes[0].dial(), nodes[0].dial()
 	say(t, one, "one", 2)
@@ -497,6 +501,7 @@ func TestClientsBeyondTheBoundWaitInTheBacklog(t *testing.T) {
 	if n := nodes[0].forwarder.Counts(); n.Accepted != 2 {
 		t.Errorf("counted %+v, want two", n)
 	}
+	await(t, "the operator is told", func() bool { return warned.Load() > 0 })
 	one.Close()
 	b := make([]byte, len("2: three\n"))
 	if _, err := io.ReadFull(three, b); err != nil || string(b) != "2: three\n" {
@@ -624,4 +629,19 @@ func TestGateLetsOneTryForAll(t *testing.T) {
 	if g.pass(ctx, nil) {
 		t.Error("passed behind the end")
 	}
+}
+
+// A warner counts warnings.
+type warner struct {
+	slog.Handler
+	n *atomic.Int64
+}
+
+func (w warner) Enabled(context.Context, slog.Level) bool { return true }
+
+func (w warner) Handle(_ context.Context, r slog.Record) error {
+	if r.Level == slog.LevelWarn {
+		w.n.Add(1)
+	}
+	return nil
 }

@@ -46,9 +46,7 @@ func (f *Forwarder) Serve(l net.Listener, protocol string) error {
 func (f *Forwarder) accept(l listener, protocol string) error {
 	wait := retryMin
 	for {
-		select {
-		case f.seats <- struct{}{}:
-		case <-f.released:
+		if !f.sit(l) {
 			return nil
 		}
 		c, err := l.Accept()
@@ -74,6 +72,22 @@ func (f *Forwarder) accept(l listener, protocol string) error {
 			return nil
 		}
 		wait = min(2*wait, retryMax)
+	}
+}
+
+// sit waits for the seat of another client; false: none is to come any more.
+func (f *Forwarder) sit(l listener) bool {
+	select {
+	case f.seats <- struct{}{}:
+		return true
+	default:
+		f.log.Warn("clients wait to be accepted: as many as can be handed on are", "addr", l.Addr().String(), "limit", cap(f.seats))
+	}
+	select {
+	case f.seats <- struct{}{}:
+		return true
+	case <-f.released:
+		return false
 	}
 }
 

@@ -52,6 +52,10 @@ func (j *Journal) Fits(c *commit.Claim, n int64) commit.Pressure {
 	if j.Pressure() == commit.Wait {
 		return commit.Wait
 	}
+	if j.ledger.FullElsewhere() {
+		c.Fitting = false
+		return commit.Full
+	}
 	p, ask := j.ledger.Fits(c, n)
 	if ask {
 		j.keeper.wake()
@@ -62,6 +66,10 @@ func (j *Journal) Fits(c *commit.Claim, n int64) commit.Pressure {
 // Claim implements commit.Storage. While it says Wait the keeper makes room, whatever the
 // bound of the directory is, and answers by what it finds.
 func (j *Journal) Claim(c *commit.Claim, n int64) commit.Pressure {
+	if j.ledger.FullElsewhere() {
+		j.Release(c)
+		return commit.Full
+	}
 	p, changed := j.ledger.Claim(c, n, j.Pressure() == commit.Open)
 	if changed {
 		j.keeper.wake()

@@ -183,7 +183,7 @@ func (k *keeper) look() (wanted, urgent bool) {
 	}
 	k.report.tellSpace()
 	sums := k.ledger.Sums()
-	return wanted, wanted || k.ledger.Full() || sums.OverBound()
+	return wanted, wanted || k.ledger.Full() || k.ledger.FullElsewhere() || sums.OverBound()
 }
 
 // tidy does what costs little: it takes up descriptors, hears what the disk has, notifies

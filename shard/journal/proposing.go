@@ -89,3 +89,26 @@ func (j *Journal) leadEntries() {
 	e.leading.Store(true)
 	j.committer.Request()
 }
+
+// Room is how many bytes can still be written here: what is left of segments, and what the disk
+// has for more of them.
+func (j *Journal) Room() int64 {
+	size, free := j.opts.SegmentSize, min(j.disk.Free(), 1<<60)
+	sums := j.ledger.Sums()
+	return sums.Free + max(0, (free-size/16)/size*size)
+}
+
+// SetRoomElsewhere tells a leader how many bytes enough of the others have room for, so that
+// their disks are full before nobody can write what frees them: then changes are refused here
+// as if this disk was full, and deletes go on. math.MaxInt64: that is no limit. It reports
+// whether they are refused for that.
+func (j *Journal) SetRoomElsewhere(n int64) (full bool) {
+	before := j.ledger.FullElsewhere()
+	j.ledger.SetElsewhere(n)
+	j.gate.updatePressure()
+	if full = j.ledger.FullElsewhere(); before != full {
+		j.gate.notify() // who waits is refused, or let in
+		j.keeper.wake()
+	}
+	return full
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	. "polystalk/shard/journal"
 	"polystalk/shard/journal/fakedisk"
@@ -351,6 +352,52 @@ func TestEntriesOfOneAloneKeepTheirIndexes(t *testing.T) {
 	open(false)
 	if e := c.entries(); e.First() != begin || e.Last() <= end {
 		t.Errorf("it has entries %d to %d, before %d to %d", e.First(), e.Last(), begin, end)
+	}
+	w.closeCores()
+}
+
+// TestFullElsewhere: while the others have no room a leader refuses what takes space, also what
+// waits for some, as if its own disk was full; deletes go on, old segments are given up, and it
+// takes changes again once they have room.
+func TestFullElsewhere(t *testing.T) {
+	w := newWorld(1, fakedisk.New(1))
+	w.parts, w.fat, w.weight = 1, 0, 20_000
+	newSole(w)
+	must(t, second(w.open(true)))
+	p := w.shards[0]
+	for range 60 {
+		p.put()
+		must(t, w.commit())
+		must(t, w.tend())
+	}
+	if w.j.SetRoomElsewhere(SegmentMin/2) != true || w.j.Pressure() != commit.Full {
+		t.Fatalf("the pressure is %d", w.j.Pressure())
+	}
+	var room commit.Claim
+	if got := w.j.Claim(&room, 100_000); got != commit.Full || room != (commit.Claim{}) {
+		t.Errorf("a claim is answered with %d, and has %+v", got, room)
+	}
+	if got := w.j.Fits(&room, 100_000); got != commit.Full {
+		t.Errorf("whether a body fits is answered with %d", got)
+	}
+	oldest := w.j.Stats().Oldest
+	for len(p.all) > 0 {
+		p.remove(0)
+		must(t, w.commit())
+		must(t, w.tend())
+	}
+	if s := w.j.Stats(); s.Live != 0 || s.Oldest <= oldest {
+		t.Errorf("%d bytes live, and segments from %d on are there, before %d", s.Live, s.Oldest, oldest)
+	}
+	if w.j.SetRoomElsewhere(100*SegmentMin) || w.j.Pressure() != commit.Open {
+		t.Errorf("the pressure is %d once there is room", w.j.Pressure())
+	}
+	if got := w.j.Claim(&room, 1000); got != commit.Open {
+		t.Errorf("then a claim is answered with %d", got)
+	}
+	w.j.Release(&room)
+	if own := w.j.Room(); own < SegmentMin {
+		t.Errorf("it has room for %d bytes itself", own)
 	}
 	w.closeCores()
 }

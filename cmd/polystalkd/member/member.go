@@ -131,6 +131,7 @@ func (m *Member) Follow(srv *router.Server) error {
 		m.ways.transport.Start()
 	}
 	go (&join.Promoter{Node: node, Log: m.log}).Run(m.ctx)
+	go m.watchRoom()
 	return nil
 }
 

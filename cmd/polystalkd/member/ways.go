@@ -70,7 +70,7 @@ func (w *ways) make() (err error) {
 				n.Unreachable(to)
 			}
 		},
-		Admit: w.admit,
+		Admit: w.admit, Room: m.room,
 		Streams: map[transport.Kind]func(*transport.Stream){
 			transport.Forward: func(s *transport.Stream) { w.receiver.Receive(s) },
 			transport.Journal: w.sendJournal,

@@ -43,7 +43,8 @@
 //	| u8   | u32  |           |
 //	+------+------+---- … ----+
 //
-// The time goes along every second: who hears nothing at all for a while knows that the
+// A frame of type 3 tells how many bytes the sender has room for, i64, if it says so. The time
+// goes along every second: who hears nothing at all for a while knows that the
 // other end is gone, and how far the two clocks are apart. A body is read piece by piece as
 // it comes, so that nothing is allocated for a size that is only said.
 //

@@ -12,11 +12,13 @@ import (
 const (
 	frameMessage byte = 1
 	frameClock   byte = 2
+	frameRoom    byte = 3
 )
 
 const (
 	frameHead = 1 + 4
 	clockSize = 8
+	roomSize  = 8
 	// MessageMax is the largest message in bytes: an entry of the log is far smaller.
 	MessageMax = 64 << 20
 	// pieceMax bytes of a body are made room for before they come.
@@ -33,6 +35,11 @@ func appendClock(dst []byte, now time.Time) []byte {
 	return binary.LittleEndian.AppendUint64(appendHead(dst, frameClock, clockSize), uint64(now.UnixNano()))
 }
 
+// appendRoom encodes a frame that tells how many bytes the sender has room for.
+func appendRoom(dst []byte, n int64) []byte {
+	return binary.LittleEndian.AppendUint64(appendHead(dst, frameRoom, roomSize), uint64(n))
+}
+
 // readFrame reads a frame. moving is called whenever a part of it has come. The body is the
 // caller's. An error of the frame itself says what is wrong with it.
 func readFrame(r io.Reader, moving func()) (kind byte, body []byte, err error) {
@@ -47,6 +54,7 @@ func readFrame(r io.Reader, moving func()) (kind byte, body []byte, err error) {
 	case kind == frameMessage:
 		return 0, nil, fmt.Errorf("a message of %d bytes, where %d are allowed", size, MessageMax)
 	case kind == frameClock && size == clockSize:
+	case kind == frameRoom && size == roomSize:
 	default:
 		return 0, nil, fmt.Errorf("a frame of type %d with %d bytes, which is none", kind, size)
 	}

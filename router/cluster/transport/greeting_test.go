@@ -138,7 +138,8 @@ func TestSaidSizesTakeNoRoom(t *testing.T) {
 func TestFramesThatAreNoneAreRefused(t *testing.T) {
 	for _, head := range [][]byte{
 		appendHead(nil, 0, 0),
-		appendHead(nil, 3, 8),
+		appendHead(nil, 4, 8),
+		appendHead(nil, frameRoom, roomSize-1),
 		appendHead(nil, frameMessage, MessageMax+1),
 		appendHead(nil, frameMessage, 1<<32-1),
 		appendHead(nil, frameClock, clockSize+1),
@@ -153,6 +154,7 @@ func TestFramesThatAreNoneAreRefused(t *testing.T) {
 func FuzzFrames(f *testing.F) {
 	f.Add(append(appendHead(nil, frameMessage, 5), "hello"...))
 	f.Add(binary.LittleEndian.AppendUint64(appendHead(nil, frameClock, clockSize), 1))
+	f.Add(appendRoom(nil, 1))
 	f.Add(appendHead(nil, frameMessage, MessageMax))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var again []byte

@@ -16,6 +16,8 @@ type inbound struct {
 	conn    *Stream // the newest from it; nil: none
 	samples [offsetSamples]time.Duration
 	n       int // samples that there were
+	room    int64
+	rooms   bool // it has told its room
 }
 
 // offsetSamples are remembered, so that one that was long under way does not count.
@@ -42,6 +44,14 @@ func (in *inbound) offset() (ahead time.Duration, samples int) {
 		ahead = max(ahead, s)
 	}
 	return ahead, in.n
+}
+
+// noteRoom notes how many bytes the node has room for. What it says of itself stays known while it
+// is gone.
+func (in *inbound) noteRoom(n int64) {
+	in.mu.Lock()
+	in.room, in.rooms = max(n, 0), true
+	in.mu.Unlock()
 }
 
 // begin makes a connection the one that is read. The one before it has ended, or its other
@@ -112,6 +122,8 @@ func (p *peer) read(s *Stream) error {
 		case frameClock:
 			sent := time.Unix(0, int64(binary.LittleEndian.Uint64(body)))
 			p.inbound.note(sent.Sub(p.t.o.Now()))
+		case frameRoom:
+			p.inbound.noteRoom(int64(binary.LittleEndian.Uint64(body)))
 		case frameMessage:
 			p.count.received.Add(1)
 			p.t.o.Receive(p.node, body)

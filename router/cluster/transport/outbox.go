@@ -102,7 +102,7 @@ func (p *peer) write(s *Stream) error {
 func (p *peer) writeUntil(s *Stream, ended chan error) error {
 	clock := time.NewTicker(p.t.within.clock)
 	defer clock.Stop()
-	w := &batch{to: s, b: appendClock(make([]byte, 0, batchSize), p.t.o.Now())}
+	w := &batch{to: s, b: p.t.appendNews(make([]byte, 0, batchSize))}
 	var list [][]byte
 	for {
 		if err := w.flush(); err != nil {
@@ -112,7 +112,7 @@ func (p *peer) writeUntil(s *Stream, ended chan error) error {
 		case <-p.out.wake:
 			list = p.out.take(list[:0])
 		case <-clock.C:
-			w.b = appendClock(w.b, p.t.o.Now())
+			w.b = p.t.appendNews(w.b)
 		case err := <-ended:
 			ended <- err
 			return err
@@ -130,6 +130,17 @@ func (p *peer) writeUntil(s *Stream, ended chan error) error {
 		}
 		list = list[:0]
 	}
+}
+
+// appendNews encodes what every node is told now and then.
+func (t *Transport) appendNews(b []byte) []byte {
+	b = appendClock(b, t.o.Now())
+	if t.o.Room != nil {
+		if n := t.o.Room(); n >= 0 {
+			b = appendRoom(b, n)
+		}
+	}
+	return b
 }
 
 // watch waits for the end of a connection on which nothing comes.

@@ -24,6 +24,9 @@ type PeerStatus struct {
 	// under way; ClockSamples is how often it has told its time on this connection.
 	ClockAhead   time.Duration
 	ClockSamples int
+
+	// Room is how many bytes it had room for when it last said so; nil: it never has.
+	Room *int64
 }
 
 // Status tells of all other nodes, by their names.
@@ -49,6 +52,9 @@ func (p *peer) status() PeerStatus {
 	p.mu.Unlock()
 	p.inbound.mu.Lock()
 	s.Hears = p.inbound.conn != nil
+	if p.inbound.rooms {
+		s.Room = new(p.inbound.room)
+	}
 	p.inbound.mu.Unlock()
 	s.ClockAhead, s.ClockSamples = p.inbound.offset()
 	p.out.mu.Lock()

@@ -27,6 +27,9 @@ type Options struct {
 	Jitter func() float64
 	// Now is the time of day.
 	Now func() time.Time
+	// Room is how many bytes this node has room for, which the others are told each second;
+	// below zero, or nil: they are not. It is called by goroutines of the transport.
+	Room func() int64
 	// Log takes what the operator should know.
 	Log *slog.Logger
 

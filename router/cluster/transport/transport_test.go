@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,6 +72,32 @@ func TestClocksAreCompared(t *testing.T) {
 		if diff := tt.want - tt.got; diff < 0 || diff > ample {
 			t.Errorf("a clock is said to be %v ahead, want %v", tt.got, tt.want)
 		}
+	}
+}
+
+// TestRoomIsTold: who tells how much room it has is known to, by what it said last, also once it
+// is gone; who does not is not.
+func TestRoomIsTold(t *testing.T) {
+	var room atomic.Int64
+	room.Store(-1)
+	a := newNode(t, 1, func(x *Transport) {
+		x.o.Room = room.Load
+		x.within.clock = time.Millisecond
+	})
+	b := newNode(t, 2, nil)
+	meet(a, b)
+	await(t, "both have told the time", func() bool { return a.status(b).ClockSamples > 0 && b.status(a).ClockSamples > 0 })
+	if a.status(b).Room != nil || b.status(a).Room != nil {
+		t.Error("a room is known that was not told")
+	}
+	for _, n := range []int64{0, 5, 1 << 60} {
+		room.Store(n)
+		await(t, "it is known", func() bool { r := b.status(a).Room; return r != nil && *r == n })
+	}
+	a.Close()
+	await(t, "it is gone", func() bool { return !b.status(a).Hears })
+	if r := b.status(a).Room; r == nil || *r != 1<<60 {
+		t.Errorf("once it is gone its room is %v", r)
 	}
 }
 

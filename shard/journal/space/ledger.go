@@ -2,6 +2,7 @@ package space
 
 import (
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -24,6 +25,9 @@ type Ledger struct {
 	size     atomic.Int64
 	closed   atomic.Int64
 
+	// elsewhere is how many bytes others who keep the same have room for, enough of them.
+	elsewhere atomic.Int64
+
 	full  atomic.Bool // a segment is wanted, and the last try to prepare one found no space
 	asked atomic.Bool // somebody wants to know what the disk has
 
@@ -45,7 +49,11 @@ type Ledger struct {
 
 // New makes the Ledger of a journal without any segment, whose new ones have the size
 // segment, in bytes.
-func New(segment int64) *Ledger { return &Ledger{segment: segment} }
+func New(segment int64) *Ledger {
+	l := &Ledger{segment: segment}
+	l.elsewhere.Store(math.MaxInt64)
+	return l
+}
 
 // Sums are the figures of this moment. A byte on its way from promised to pending, or from
 // pending to what is written, may be in it twice, but is never missing: promised is read
@@ -66,10 +74,24 @@ func (l *Ledger) Full() bool { return l.full.Load() }
 // SetFull says so, and reports what was said before. The keeper calls it.
 func (l *Ledger) SetFull(full bool) (before bool) { return l.full.Swap(full) }
 
-// Pressure is that of this moment; see Sums.Pressure.
+// Pressure is that of this moment; see Sums.Pressure. Changes are refused as well while others
+// have no room for them.
 func (l *Ledger) Pressure() (p commit.Pressure, tight bool) {
 	s := l.Sums()
-	return s.Pressure(l.Full())
+	if p, tight = s.Pressure(l.Full()); p != commit.Full && !s.fitsInto(l.elsewhere.Load()) {
+		return commit.Full, true
+	}
+	return p, tight
+}
+
+// SetElsewhere notes that others who keep the same have room for n bytes, enough of them for a
+// change to count; math.MaxInt64: that is no limit.
+func (l *Ledger) SetElsewhere(n int64) { l.elsewhere.Store(n) }
+
+// FullElsewhere reports whether others have no room for changes.
+func (l *Ledger) FullElsewhere() bool {
+	s := l.Sums()
+	return !s.fitsInto(l.elsewhere.Load())
 }
 
 // AnotherWanted is Sums.AnotherWanted of this moment.

@@ -1,6 +1,7 @@
 package space
 
 import (
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -232,4 +233,28 @@ func TestSentStaysPending(t *testing.T) {
 			t.Errorf("%s: %d bytes are pending and %d free, want %d and %d", s.name, sums.Pending, sums.Free, s.pending, s.free)
 		}
 	}
+}
+
+// TestElsewhere: changes are refused while others have no room for them besides what deletes and
+// compaction need, and are not any more once they have.
+func TestElsewhere(t *testing.T) {
+	l := New(segment)
+	l.AddFree(10 * segment)
+	check := func(want commit.Pressure) {
+		t.Helper()
+		if p, tight := l.Pressure(); p != want || tight != (want == commit.Full) || l.FullElsewhere() != (want == commit.Full) {
+			t.Errorf("the pressure is %d, tight %v, full elsewhere %v, want %d", p, tight, l.FullElsewhere(), want)
+		}
+	}
+	check(commit.Open)
+	l.SetElsewhere(segment + segment/16)
+	check(commit.Open)
+	l.SetElsewhere(segment + segment/16 - 1)
+	check(commit.Full)
+	l.SetElsewhere(2 * segment)
+	check(commit.Open)
+	l.Take(0, commit.Growth{Jobs: segment / deleteShare})
+	check(commit.Full)
+	l.SetElsewhere(math.MaxInt64)
+	check(commit.Open)
 }

@@ -52,6 +52,12 @@ func (s *Sums) Available() int64 { return s.Ahead() - s.Pending }
 // refused later than they are.
 func (s *Sums) Margin() int64 { return s.Segment / 4 }
 
+// fitsInto reports whether changes that need space fit where so many bytes are free: besides the
+// reserve, which deletes and compaction need there too.
+func (s *Sums) fitsInto(free int64) bool {
+	return free-s.Promised-s.Pending-s.Reserve() >= s.Segment/16
+}
+
 // Footprint is what n bytes of records may take in segments: they bring heads of chunks
 // and batches, and the end of a segment stays empty when the next record is too large.
 func (s *Sums) Footprint(n int64) int64 {

@@ -1,0 +1,73 @@
+package member
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"polystalk/router/cluster"
+	"polystalk/router/cluster/transport"
+)
+
+// roomEvery is how often a leader looks at what room the others have.
+const roomEvery = time.Second
+
+// room is how many bytes this server has room for; below zero: it is not known yet.
+func (m *Member) room() int64 {
+	if m.node.Load() == nil {
+		return -1
+	}
+	return m.journal.Room()
+}
+
+// watchRoom has the journal know, while this server leads, what room the others have: where too
+// many of their disks are full nothing could be committed any more, not even what frees space. So
+// changes are refused before, and deletes go on. It is a goroutine, and ends with Close.
+func (m *Member) watchRoom() {
+	tick := time.NewTicker(roomEvery)
+	defer tick.Stop()
+	for was := false; ; {
+		select {
+		case <-m.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		room := int64(math.MaxInt64)
+		if v, _ := m.node.Load().View(); v.Leads {
+			room = roomOfMost(v.Members, m.id.Node, m.ways.transport.Status())
+		}
+		full := m.journal.SetRoomElsewhere(room)
+		switch {
+		case full && !was:
+			m.log.Error("the disks of too many other servers are full: changes for which there is no space are refused; deleting goes on", "bytes", room)
+		case was && !full:
+			m.log.Info("there is space again on the disks of the other servers: changes are taken")
+		}
+		was = full
+	}
+}
+
+// roomOfMost is what as many of the other voters have room for as it takes, with self, to commit
+// something. Who has never said so is no limit; who is gone counts with what it said last.
+func roomOfMost(members *cluster.Members, self uint64, peers []transport.PeerStatus) int64 {
+	var rooms []int64
+	for _, one := range members.List {
+		if !one.Voter || one.ID == self {
+			continue
+		}
+		room := int64(math.MaxInt64)
+		for i := range peers {
+			if p := &peers[i]; p.Node == one.ID && p.Room != nil {
+				room = *p.Room
+			}
+		}
+		rooms = append(rooms, room)
+	}
+	// Of n others and self a majority is self and half of the others, rounded up.
+	needed := (len(rooms) + 1) / 2
+	if needed == 0 {
+		return math.MaxInt64
+	}
+	slices.Sort(rooms)
+	return rooms[len(rooms)-needed]
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 
 	"polystalk/router/cluster"
@@ -65,11 +66,20 @@ func Exchange(r *snapshot.Received, state *cluster.State, last, term uint64) err
 	return r.Install()
 }
 
-// Settle has a node know what came with the journal that it was given in exchange for its own,
-// if that was before this start: who the members are. It is called at every start of a node,
-// once the exchange was resumed (exchange.Resume) and before anything uses the state. The error is
-// cluster.ErrRemoved if this node is none.
+// Settle finishes what an earlier process may not have come to: it has a node know what came with
+// the journal that it was given in exchange for its own, which is who the members are, and removes
+// the mark of a node that has not joined yet. It is called at every start of a node, once the
+// exchange was resumed (exchange.Resume) and before anything uses the state. The error is
+// cluster.ErrRemoved if this node is no member.
 func Settle(d journal.Disk, state *cluster.State) error {
+	switch err := d.Remove(Name); {
+	case err == nil:
+		if err := d.Sync(); err != nil {
+			return err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
 	note, err := exchange.Note(d)
 	if err != nil || note == nil {
 		return err

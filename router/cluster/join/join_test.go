@@ -93,15 +93,11 @@ func TestJoinEndsAnywhere(t *testing.T) {
 		}
 		d.CrashAt = 0
 		if state, _ := cluster.OpenState(d); state != nil {
-			state.Close()
 			// A start as a node, which removes what is left over.
-			if _, err := exchange.Resume(d); err != nil {
+			_, err := exchange.Resume(d)
+			if err := errors.Join(err, Settle(d, state), state.Close()); err != nil {
 				t.Fatalf("operation %d: %v", at, err)
 			}
-			if err := errors.Join(exchange.DropNote(d)); err != nil {
-				t.Fatal(err)
-			}
-			d.Remove(Name)
 		} else {
 			if pending, err := Pending(d); !pending || err != nil {
 				t.Fatalf("operation %d: it is not pending (%v)", at, err)

@@ -81,7 +81,7 @@ func (f *Forwarder) sit(l listener) bool {
 	case f.seats <- struct{}{}:
 		return true
 	default:
-		f.log.Warn("clients wait to be accepted: as many as can be handed on are", "addr", l.Addr().String(), "limit", cap(f.seats))
+		f.log.Warn("as many clients as can be handed on are: others wait to be accepted", "addr", l.Addr().String(), "limit", cap(f.seats))
 	}
 	select {
 	case f.seats <- struct{}{}:

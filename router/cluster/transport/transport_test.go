@@ -295,7 +295,7 @@ func TestSilentEndIsGivenUp(t *testing.T) {
 
 func TestQuietConnectionStays(t *testing.T) {
 	t.Parallel()
-	const silent, clock = 4 * time.Second, 10 * time.Millisecond
+	const silent, clock = 6 * time.Second, 10 * time.Millisecond
 	quick := func(x *Transport) { x.within.silent, x.within.clock = silent, clock }
 	a, b := newNode(t, 1, quick), newNode(t, 2, quick)
 	meet(a, b)
@@ -333,6 +333,23 @@ func TestWhoTalksBackIsCutOff(t *testing.T) {
 	a.wantLogged(t, "where nothing is to be sent")
 }
 
+// selfConnected is a socket that is connected with itself, at a port that was free.
+func selfConnected(t *testing.T) (at net.Addr, c net.Conn) {
+	t.Helper()
+	await(t, "a socket is connected with itself", func() bool { // others take ports as well
+		free, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return false
+		}
+		at = free.Addr()
+		free.Close()
+		d := net.Dialer{LocalAddr: at}
+		c, err = d.Dial("tcp", at.String())
+		return err == nil
+	})
+	return at, c
+}
+
 func TestSocketDoesNotTalkToItself(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -347,17 +364,7 @@ func TestSocketDoesNotTalkToItself(t *testing.T) {
 	if err := notItself(there); err != nil {
 		t.Errorf("two sockets: %v", err)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := free.Addr().(*net.TCPAddr)
-	free.Close()
-	d := net.Dialer{LocalAddr: at}
-	c, err := d.Dial("tcp", at.String())
-	if err != nil {
-		t.Skipf("this system does not connect a socket with itself: %v", err)
-	}
+	at, c := selfConnected(t)
 	if err := notItself(c); err == nil {
 		t.Error("a socket may talk to itself")
 	}
@@ -370,8 +377,9 @@ func TestSocketDoesNotTalkToItself(t *testing.T) {
 
 // Who takes nothing any more is given up, as if it were gone.
 func TestStuckReaderIsGivenUp(t *testing.T) {
-	a := newNode(t, 1, func(x *Transport) { x.within.silent = time.Second })
+	a := newNode(t, 1, func(x *Transport) { x.within.silent = 2 * time.Second })
 	b := newNode(t, 2, func(x *Transport) {
+		x.within.clock = 100 * time.Millisecond
 		x.o.Receive = func(uint64, []byte) { <-x.ctx.Done() }
 	})
 	meet(a, b)

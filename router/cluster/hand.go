@@ -1,6 +1,10 @@
 package cluster
 
-import "time"
+import (
+	"time"
+
+	"polystalk/shard/journal"
+)
 
 // A Hand is a node that is driven step by step, by one goroutine: for who runs whole clusters
 // from one seed. After an error nothing of it may be used but its disk.
@@ -85,11 +89,14 @@ func (h *Hand) Propose() error { return h.turn() }
 func (h *Hand) Writes() int  { return len(h.appends) }
 func (h *Hand) Applies() int { return len(h.applies) }
 
-// Write does the first n Appends with one sync.
+// Write does the first n Appends with one sync. After an error that is journal.IsFull they are
+// still to be done, once there is room.
 func (h *Hand) Write(n int) error {
-	list := h.appends[:n]
+	after, err := h.engine.disk.do(h.appends[:n])
+	if journal.IsFull(err) {
+		return err
+	}
 	h.appends = h.appends[n:]
-	after, err := h.engine.disk.do(list)
 	if err != nil {
 		return err
 	}

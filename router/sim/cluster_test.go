@@ -170,6 +170,8 @@ func (m *member) after(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case journal.IsFull(err): // until somebody has looked for room
+		return m.after(m.f.Journal().Tend())
 	case errors.As(err, &f) && f.Cause == commit.Deposed:
 		m.c.deposed++
 	case !errors.Is(err, fakedisk.ErrDead):
@@ -201,7 +203,7 @@ func (c *Cluster) step() error {
 		return m.after(m.hand.Write(1 + c.rng.IntN(m.hand.Writes())))
 	case m.hand.Applies() > 0:
 		return m.after(m.hand.Apply())
-	case m.f.Journal().Untended() && !m.led:
+	case !m.led && (m.f.Journal().Untended() || c.rng.IntN(20) == 0):
 		return m.after(m.f.Journal().Tend())
 	}
 	return nil

@@ -98,7 +98,8 @@ func (j *Journal) Room() int64 {
 	return sums.Free + max(0, (free-size/16)/size*size)
 }
 
-// SetRoomElsewhere tells a leader how many bytes enough of the others have room for, so that
+// SetRoomElsewhere tells a leader, now and then, how many bytes enough of the others had room for,
+// at some moment since it was called the last time but one, so that
 // their disks are full before nobody can write what frees them: then changes are refused here
 // as if this disk was full, and deletes go on. math.MaxInt64: that is no limit. It reports
 // whether they are refused for that.

@@ -39,7 +39,7 @@ func (m *Member) watchRoom() {
 		full := m.journal.SetRoomElsewhere(room)
 		switch {
 		case full && !was:
-			m.log.Error("the disks of too many other servers are full: changes for which there is no space are refused; deleting goes on", "bytes", room)
+			m.log.Error("the disks of too many other servers are full: changes for which there is no space are refused; deleting goes on")
 		case was && !full:
 			m.log.Info("there is space again on the disks of the other servers: changes are taken")
 		}

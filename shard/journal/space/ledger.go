@@ -25,8 +25,12 @@ type Ledger struct {
 	size     atomic.Int64
 	closed   atomic.Int64
 
-	// elsewhere is how many bytes others who keep the same have room for, enough of them.
+	// Others who keep the same have room, enough of them, until all that was ever sent is so
+	// many bytes. What that was when SetElsewhere was last called, and before, belongs to who
+	// calls it.
 	elsewhere atomic.Int64
+	sentEver  atomic.Int64
+	sentBy    [2]int64
 
 	full  atomic.Bool // a segment is wanted, and the last try to prepare one found no space
 	asked atomic.Bool // somebody wants to know what the disk has
@@ -78,20 +82,37 @@ func (l *Ledger) SetFull(full bool) (before bool) { return l.full.Swap(full) }
 // have no room for them.
 func (l *Ledger) Pressure() (p commit.Pressure, tight bool) {
 	s := l.Sums()
-	if p, tight = s.Pressure(l.Full()); p != commit.Full && !s.fitsInto(l.elsewhere.Load()) {
+	if p, tight = s.Pressure(l.Full()); p != commit.Full && !s.fitsInto(l.roomElsewhere()) {
 		return commit.Full, true
 	}
 	return p, tight
 }
 
-// SetElsewhere notes that others who keep the same have room for n bytes, enough of them for a
-// change to count; math.MaxInt64: that is no limit.
-func (l *Ledger) SetElsewhere(n int64) { l.elsewhere.Store(n) }
+// SetElsewhere notes that others who keep the same had room for n bytes, enough of them for a
+// change to count, at some moment since it was called the last time but one; math.MaxInt64: that
+// is no limit. What was sent since then takes from it, and so does what will be.
+func (l *Ledger) SetElsewhere(n int64) {
+	end := int64(math.MaxInt64)
+	if n < end-l.sentBy[0] {
+		end = l.sentBy[0] + n
+	}
+	l.elsewhere.Store(end)
+	l.sentBy = [2]int64{l.sentBy[1], l.sentEver.Load()}
+}
+
+// roomElsewhere is how many bytes others have room for by now, besides what waits here to be sent.
+func (l *Ledger) roomElsewhere() int64 {
+	end := l.elsewhere.Load()
+	if end == math.MaxInt64 {
+		return end
+	}
+	return end - l.sentEver.Load() + l.sent.Load() // which is pending, too
+}
 
 // FullElsewhere reports whether others have no room for changes.
 func (l *Ledger) FullElsewhere() bool {
 	s := l.Sums()
-	return !s.fitsInto(l.elsewhere.Load())
+	return !s.fitsInto(l.roomElsewhere())
 }
 
 // AnotherWanted is Sums.AnotherWanted of this moment.
@@ -130,6 +151,7 @@ func (l *Ledger) Send(n int64) {
 	known := min(l.taken, n)
 	l.taken -= known
 	l.sent.Add(n)
+	l.sentEver.Add(n)
 	l.pending.Add(n - known)
 }
 

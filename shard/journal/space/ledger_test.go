@@ -257,4 +257,33 @@ func TestElsewhere(t *testing.T) {
 	check(commit.Full)
 	l.SetElsewhere(math.MaxInt64)
 	check(commit.Open)
+
+	// What is sent takes from what they had, until they say that they have more.
+	l = New(segment)
+	l.AddFree(10 * segment)
+	send := func() {
+		l.Append(segment / 8)
+		l.Take(segment/8, commit.Growth{})
+		l.Send(segment / 8)
+		l.Written()
+		l.Land(segment / 8)
+	}
+	l.SetElsewhere(2 * segment)
+	for range 7 {
+		send()
+		check(commit.Open)
+	}
+	send()
+	check(commit.Full)
+	l.SetElsewhere(2 * segment) // perhaps as it was when they first said so
+	check(commit.Full)
+	l.SetElsewhere(2 * segment) // since the first send, or later
+	check(commit.Full)
+	l.SetElsewhere(2 * segment) // since then nothing was sent
+	check(commit.Open)
+	l.SetElsewhere(math.MaxInt64)
+	for range 20 {
+		send()
+		check(commit.Open)
+	}
 }

@@ -5,6 +5,7 @@ import { complain, may, notify, openDialog, refresh, usePolled } from './state.m
 import { Age, Button, Bytes, Fact, Num, Trouble, confirm } from './parts.mjs';
 import { once } from './act.mjs';
 import { clock } from './format.mjs';
+import Cluster from './cluster.mjs';
 
 export default function Server({ params }) {
   const v = usePolled(async (signal) => {
@@ -12,7 +13,7 @@ export default function Server({ params }) {
     return { server, journal, config, level };
   }, 2000, []);
   const [filter, set] = useState('');
-  if (!v.value) return html`<h1>Server</h1><${Trouble} problem=${v.problem} />`;
+  if (!v.value) return html`<h1>Server</h1><${Trouble} problem=${v.problem} />${v.problem?.kind === 'following' && html`<${Cluster} />`}`;
   const { server: s, journal: j, config, level } = v.value;
   const drain = async () => {
     if (await confirm({ title: 'Refuse new jobs?', text: 'Producers are told that the server drains. Workers go on with what there is. It can be ended here.', verb: 'Drain', danger: false })) once('The server drains', () => request('PUT', 'drain'));
@@ -39,6 +40,7 @@ export default function Server({ params }) {
       <${Fact} name="disk"><span class=${j.pressure === 'open' ? '' : 'warn'}>${{ open: 'has room', wait: 'is behind', full: 'is full: new jobs are refused' }[j.pressure]}</span></${Fact}>
       <${Fact} name="files"><${Bytes} n=${j.bytes} /> in <${Num} n=${j.segments} /></${Fact}><${Fact} name="of living jobs"><${Bytes} n=${j.live_bytes} /></${Fact}>
       <${Fact} name="not written yet"><${Bytes} n=${j.pending_bytes} /></${Fact}><${Fact} name="records"><${Num} n=${j.records_total} /></${Fact}><${Fact} name="commits"><${Num} n=${j.commits_total} /></${Fact}></dl>`}
+    ${config.settings.some((x) => x.name === 'cluster-listen' && x.value) && html`<${Cluster} />`}
     <div class="line"><h2>Settings</h2><input type="search" aria-label="filter settings" placeholder="filter" value=${filter} onInput=${(e) => set(e.target.value)} /></div>
     <table class="plain"><thead><tr><th scope="col">Flag</th><th scope="col">Value</th><th scope="col">From</th></tr></thead>
       <tbody>${settings.map((x) => html`<tr class=${x.origin === 'default' ? 'dim' : ''}><th scope="row"><code>${x.name}</code></th><td class="break">${x.value}</td><td>${x.origin}</td></tr>`)}</tbody></table>`;

@@ -1,0 +1,49 @@
+package console
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestServerOfACluster: its page says who the servers are that keep the same jobs, and which of
+// them leads; that of a server that follows says so even though it has no jobs to show.
+func TestServerOfACluster(t *testing.T) {
+	free := func() string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		return l.Addr().String()
+	}
+	at := free()
+	one := serve(t, "--http-tokens-file", tokens(t), "--cluster-listen", at, "--cluster-node", "jobs1", "--cluster-new")
+	one.WaitLog("this server leads: clients are served here")
+	two := serve(t, "--cluster-listen", free(), "--cluster-node", "jobs2", "--cluster-standby", "--cluster-join", at)
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		if v := two.api("GET", "cluster", ""); strings.Contains(v, `"leader":"jobs1"`) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the second server knows of no leader")
+		}
+	}
+	b := open(t, one.base, "", look{})
+	b.login(adminToken)
+	b.visit("server")
+	b.reads("jobs1 (leads)")
+	b.reads("keeps a copy")
+	b.press("Have it vote")
+	b.reads("jobs2 votes")
+	b.reads("Have it lead …")
+	b.press("Remove …")
+	b.reads("Remove jobs2?")
+	b.press("Cancel")
+	b.quiet("401") // before the login
+
+	b = open(t, two.base, "server", look{})
+	b.reads("server jobs1 leads")
+	b.reads("jobs2, follower")
+}

@@ -1,0 +1,48 @@
+// The servers that keep the same jobs, of which this one is: a part of the server's page.
+import { html } from './vendor/preact.mjs';
+import { get, request } from './api.mjs';
+import { may, usePolled } from './state.mjs';
+import { Age, Bytes, Button, Fact, Num, Trouble, confirm } from './parts.mjs';
+import { once } from './act.mjs';
+
+export default function Cluster() {
+  const v = usePolled((signal) => get('cluster', {}, { signal }), 2000, []);
+  if (!v.value) return html`<h2>Cluster</h2><${Trouble} problem=${v.problem} />`;
+  const k = v.value;
+  const leads = k.role === 'leader' && may('admin'); // others cannot change anything
+  return html`
+    <h2>Cluster</h2>
+    <${Trouble} problem=${v.problem} />
+    <dl class="facts">
+      <${Fact} name="this server">${k.node}, ${k.role}</${Fact}>
+      <${Fact} name="leader">${k.leader ?? html`<span class="warn">none is known: clients wait</span>`}</${Fact}>
+      <${Fact} name="term"><span class="num">${k.term}</span></${Fact}>
+      <${Fact} name="committed / applied"><span class="num"><${Num} n=${k.committed_index} /> / <${Num} n=${k.applied_index} /></span></${Fact}>
+      <${Fact} name="not committed yet"><span class="num"><${Num} n=${k.outstanding.entries} />, <${Bytes} n=${k.outstanding.bytes} /></span></${Fact}>
+      <${Fact} name="handed on"><span class="num"><${Num} n=${k.totals.forwarded} /></span></${Fact}>
+    </dl>
+    <table class="plain"><thead><tr><th scope="col">Server</th><th scope="col">Is</th><th scope="col">Address</th><th scope="col">Lacks</th><th scope="col">Late</th><th scope="col">Heard of</th><th scope="col"></th></tr></thead>
+      <tbody>${k.members.map((m) => html`<tr>
+        <th scope="row">${m.name}${m.leads ? ' (leads)' : ''}</th>
+        <td>${{ voter: 'votes', joining: 'catches up', standby: 'keeps a copy' }[m.kind]}${m.connected ? '' : html`, <span class="warn">not connected</span>`}</td>
+        <td class="break">${m.address}${m.trouble ? html`<div class="dim">${m.trouble}</div>` : ''}</td>
+        <td class="num">${m.lag_entries === null ? '' : html`<${Num} n=${m.lag_entries} />`}</td>
+        <td class="num">${m.lag_seconds === null ? '' : html`<${Age} s=${m.lag_seconds} />`}</td>
+        <td class="num">${m.heard_seconds === null ? '' : html`<${Age} s=${m.heard_seconds} />`}</td>
+        <td>${leads && !m.leads && html`<div class="buttons">
+          ${m.kind === 'voter' && html`<${Button} onClick=${() => lead(m.name)}>Have it lead …</${Button}>`}
+          ${m.kind === 'standby' && html`<${Button} onClick=${() => once(`${m.name} votes`, () => request('POST', `cluster/members/${encodeURIComponent(m.name)}/promote`))}>Have it vote</${Button}>`}
+          <${Button} kind="danger" onClick=${() => remove(m.name)}>Remove …</${Button}></div>`}</td></tr>`)}</tbody></table>`;
+}
+
+async function lead(name) {
+  if (await confirm({ title: `Have ${name} lead?`, text: 'Connections of clients are closed, and served there at once. Jobs that workers have are ready again. This server begins anew, and follows.', verb: 'Hand over', danger: false })) {
+    once(`${name} leads`, () => request('POST', 'cluster/transfer', { json: { node: name } }));
+  }
+}
+
+async function remove(name) {
+  if (await confirm({ title: `Remove ${name}?`, text: 'It belongs to the cluster no more, and what it has is of no use to it. One with an empty directory can come in its place.', verb: 'Remove', typed: name })) {
+    once(`${name} was removed`, () => request('DELETE', `cluster/members/${encodeURIComponent(name)}`));
+  }
+}

@@ -229,10 +229,10 @@ var (
 )
 
 // TestMonitoringNamesExist: every metric in alerts and dashboard is one that a server with a
-// journal and both protocols shows, by the name of a series.
+// journal, both protocols and a cluster shows, by the name of a series.
 func TestMonitoringNamesExist(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
+	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), cluster: newFakeCluster()})
 	w.busy()
 	time.Sleep(2100 * time.Millisecond) // samples serve for two seconds
 	w.do("GET", "/metrics", ask{})

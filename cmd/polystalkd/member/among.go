@@ -1,7 +1,9 @@
 package member
 
 import (
+	"context"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -29,10 +31,12 @@ func (k *control) newAmong() *http.Server {
 		h := join.Handler{Cluster: k.m.id.Cluster, Node: n}
 		h.ServeHTTP(w, r)
 	})
+	mux.HandleFunc("POST "+movePath, k.takeAddress)
 	mux.HandleFunc("GET "+backupPath, k.sendBackup)
 	return &http.Server{
-		Handler: mux, ConnContext: join.ConnContext, ReadHeaderTimeout: sayWithin, IdleTimeout: time.Minute,
-		ErrorLog: slog.NewLogLogger(k.m.log.Handler(), slog.LevelDebug),
+		Handler: mux, ReadHeaderTimeout: sayWithin, IdleTimeout: time.Minute,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return withRemote(join.ConnContext(ctx, c), c) },
+		ErrorLog:    slog.NewLogLogger(k.m.log.Handler(), slog.LevelDebug),
 	}
 }
 

@@ -130,6 +130,7 @@ func (m *Member) Follow(srv *router.Server) error {
 	if !m.joins {
 		m.ways.transport.Start()
 	}
+	go m.tellAddress(node)
 	go (&join.Promoter{Node: node, Log: m.log}).Run(m.ctx)
 	go m.watchRoom()
 	return nil

@@ -172,3 +172,32 @@ func TestOperatorsChangeTheCluster(t *testing.T) {
 	third.start("--cluster-join", l.cluster)
 	awaitVoters(t, to, 3)
 }
+
+// TestServersMove: one that is started at another address is found there by the others, and so is
+// one that leads.
+func TestServersMove(t *testing.T) {
+	all := three(t)
+	for _, n := range all {
+		n.Signal(syscall.SIGTERM)
+		n.EndsWith(0)
+		n.cluster = freeAddress(t)
+		n.start()
+		eventually(t, n.name+" is found at its new address", func() bool {
+			for _, o := range all {
+				k := o.status()
+				if k == nil || k.Leader == nil {
+					return false
+				}
+				for _, m := range k.Members {
+					if m.Name == n.name && m.Address != n.cluster || !m.Connected {
+						return false
+					}
+				}
+			}
+			return true
+		})
+	}
+	if !all[0].put("one") || all[1].ready() != "1" {
+		t.Error("the cluster is not what it was")
+	}
+}

@@ -42,7 +42,7 @@ func built(t *testing.T) string {
 // options of a run that takes seconds.
 func shortRun(t *testing.T, more ...string) *options {
 	t.Helper()
-	o, err := parseOptions(append([]string{"-program", built(t), "-calm", "100ms", "-stock", "3000", "-dir", t.TempDir()}, more...))
+	o, err := parseOptions(append([]string{"-program", built(t), "-calm", "100ms", "-stock", "3000", "-dir", t.ArtifactDir()}, more...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestNothingIsLostByOneServer(t *testing.T) {
 }
 
 func TestNothingIsLostByACluster(t *testing.T) {
-	r, err := play(t.Context(), shortRun(t, "-nodes", "3", "-rounds", "5", "-only", "kill-leader*2,kill-follower,transfer,isolate"))
+	r, err := play(t.Context(), shortRun(t, "-nodes", "3", "-rounds", "6", "-only", "kill-leader*2,kill-follower,transfer,isolate,replaced"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -100,8 +100,13 @@ func (r *result) print(w io.Writer) {
 		fmt.Fprintf(t, "all\t%d\t%.3f\t%.3f\t\n", len(all), all[len(all)/2], all[len(all)-1])
 	}
 	t.Flush()
+	planned := slices.Concat(r.Faults["transfer"], r.Faults["rolling"])
+	if len(planned) > 0 {
+		slices.Sort(planned)
+		fmt.Fprintf(w, "\nof %d planned hand-overs and rolling restarts the median pause was %.3f s, the longest %.3f s\n", len(planned), planned[len(planned)/2], planned[len(planned)-1])
+	}
 	s := r.Sums
-	fmt.Fprintf(w, "\n%d puts in %.0f s: %d acknowledged, %d refused, %d in doubt; %d connections\n", s.Put, r.Took, s.Acknowledged, s.Refused, s.PutInDoubt(), r.Dialed)
+	fmt.Fprintf(w, "\nseed %d: %d puts in %.0f s: %d acknowledged, %d refused, %d in doubt; %d connections\n", r.Seed, s.Put, r.Took, s.Acknowledged, s.Refused, s.PutInDoubt(), r.Dialed)
 	fmt.Fprintf(w, "%d reserved, %d deleted, %d released, %d buried, %d kicked; in doubt %d deletes, %d changes\n", s.Reserved, s.Deleted, s.Released, s.Buried, s.Kicked, s.DeleteInDoubt, s.ChangeInDoubt)
 	if v := r.Verdict; v != nil {
 		fmt.Fprintf(w, "%d were there at the end; of the puts in doubt %d took effect\n", v.Seen, v.Appeared)

@@ -233,7 +233,7 @@ func (f *follower) next() (list []Entry) {
 		case at <= uint64(len(f.truth)):
 			x = f.truth[at-1]
 		case f.rng.IntN(15) == 0:
-			x.Kind, x.Data = record.Change, []byte(fmt.Sprint("members of ", at))
+			x.Kind, x.Data = record.Change, fmt.Append(nil, "members of ", at)
 		case f.rng.IntN(12) == 0:
 			b := record.Bottom{Index: 1 + f.rng.Uint64N(uint64(len(f.truth))+1), Globals: record.Globals{HighID: f.serial}}
 			x.Data = append(b.Append(nil), f.recordsOf()...)

@@ -80,7 +80,7 @@ func (j *Journal) openEntries() {
 		writer: j.writer, stager: j.stager, committer: j.committer,
 	}
 	j.stager.to = &proposing{j.opts.Proposer, j.ledger}
-	j.keeper.entries = j.entries
+	j.keeper.entries, j.keeper.report.entries = j.entries, j.entries
 }
 
 // Entries is the journal as a log, or nil.

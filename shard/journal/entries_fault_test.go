@@ -1,7 +1,10 @@
 package journal_test
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -32,7 +35,11 @@ func chunkOf(n int) []byte {
 func TestAppendWaitsForSpace(t *testing.T) {
 	for _, manual := range []bool{true, false} {
 		d := fakedisk.New(1)
+		var log bytes.Buffer
 		o := Options{Disk: d, SegmentSize: SegmentMin, Manual: manual, Shards: 1, Proposer: mute{}, Now: time.Now}
+		if manual {
+			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		}
 		j := New(o)
 		var full atomic.Bool
 		d.Before = func(op, _ string) error {
@@ -55,6 +62,11 @@ func TestAppendWaitsForSpace(t *testing.T) {
 			}
 			full.Store(false)
 			must(t, e.Append(someEntries(e.Last()+1, int(most-e.Last())), 0))
+			must(t, j.Tend())
+			SettleTold(j)
+			if told := log.String(); strings.Count(told, "\n") != 2 || !strings.Contains(told, "cannot keep up") || !strings.Contains(told, "catches up") {
+				t.Errorf("the operator was told:\n%s", told)
+			}
 		} else {
 			done := make(chan error, 1)
 			go func() { done <- e.Append(someEntries(1, most), 0) }()

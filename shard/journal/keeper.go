@@ -125,8 +125,9 @@ func (k *keeper) stepAside() (again bool, err error) {
 	if again, err := k.giveUpBelow(); again || err != nil {
 		return again, err
 	}
+	wanted, _ := k.look()
 	bound := k.entries != nil && k.entries.learned.Load()
-	if k.segments.anotherWanted() && (!bound || k.segments.anotherAllowed()) {
+	if wanted && (!bound || k.segments.anotherAllowed()) {
 		if k.preparer.add() == nil {
 			return true, nil
 		}

@@ -15,6 +15,7 @@ type report struct {
 	logger    *slog.Logger
 	committer *commit.Committer
 	ledger    *space.Ledger
+	entries   *Entries // nil: the server is alone
 
 	mu     sync.Mutex
 	full   bool      // what was said of the disk
@@ -31,13 +32,19 @@ func (r *report) tellSpace() {
 	full := r.ledger.Full()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.full == full || !full && r.committer.Pressure() != commit.Open || !r.at.IsZero() && time.Since(r.at) < saidEvery {
+	follows := r.entries != nil && !r.entries.leading.Load()
+	if r.full == full || !full && !follows && r.committer.Pressure() != commit.Open || !r.at.IsZero() && time.Since(r.at) < saidEvery {
 		return
 	}
 	r.full, r.at = full, time.Now()
-	if r.full {
+	switch {
+	case full && follows:
+		r.logger.Error("the disk is full: this server cannot keep up with the others before there is space", "err", r.reason)
+	case full:
 		r.logger.Error("the disk is full: changes for which there is no space left are refused; deleting goes on", "err", r.reason)
-	} else {
+	case follows:
+		r.logger.Info("there is space again: this server catches up with the others")
+	default:
 		r.logger.Info("there is space again: changes are taken")
 	}
 }

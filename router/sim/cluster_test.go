@@ -11,11 +11,11 @@ import (
 
 	"polystalk/router"
 	"polystalk/router/cluster"
+	"polystalk/router/cluster/join"
 	"polystalk/router/cluster/snapshot"
 	"polystalk/shard"
 	"polystalk/shard/commit"
 	"polystalk/shard/journal"
-	"polystalk/shard/journal/exchange"
 	"polystalk/shard/journal/fakedisk"
 	"polystalk/shard/record"
 )
@@ -65,6 +65,8 @@ type member struct {
 	hand  *cluster.Hand
 	fetch *cluster.Fetch
 	led   bool // its cores are its own
+
+	received *snapshot.Received // of another, beside its own journal; nil: there is none
 }
 
 // newCluster makes three servers that have nothing yet.
@@ -91,7 +93,7 @@ var errOver = errors.New("the process has ended")
 
 // start begins a process. A disk that stops meanwhile is what ErrDead says.
 func (m *member) start() (err error) {
-	m.props, m.fetch, m.led, m.busy = cluster.NewProposals(), nil, false, false
+	m.props, m.fetch, m.received, m.led, m.busy = cluster.NewProposals(), nil, nil, false, false
 	cfg := m.c.w.cfg
 	cfg.Journal = &router.Journal{Disk: m.disk, SegmentSize: journal.SegmentMin, Proposer: m.props, Node: m.id}
 	if m.d, err = router.NewDriven(cfg, m.c.w.Now); err != nil {
@@ -102,6 +104,9 @@ func (m *member) start() (err error) {
 		return err
 	}
 	if m.f, err = m.d.Follow(m.c.w.noted); err != nil {
+		return err
+	}
+	if err = join.Settle(m.disk, m.state); err != nil {
 		return err
 	}
 	m.hand, err = cluster.NewHand(cluster.HandOptions{
@@ -197,8 +202,10 @@ func (c *Cluster) step() error {
 		}
 	case m.busy && !c.calm:
 		m.busy = c.rng.IntN(60) > 0
-	case m.fetch != nil:
-		return m.take()
+	case m.fetch != nil && m.received == nil:
+		return m.receive()
+	case m.received != nil && (c.calm || c.rng.IntN(30) == 0):
+		return m.exchange()
 	case m.hand.Writes() > 0 && c.rng.IntN(2) == 0:
 		return m.after(m.hand.Write(1 + c.rng.IntN(m.hand.Writes())))
 	case m.hand.Applies() > 0:
@@ -243,49 +250,59 @@ func (c *Cluster) deliver() error {
 	return m.after(m.hand.Receive(msg))
 }
 
-// take has a member begin anew with the journal of another.
-func (m *member) take() error {
+// receive sends a member the journal of another, beside its own. It goes on following meanwhile.
+func (m *member) receive() error {
 	f := m.fetch
 	m.fetch = nil
 	from := m.c.all[f.From-1]
 	if !from.up {
 		return nil
 	}
+	tell := func(do func(x *cluster.Machine)) error { return from.after(from.hand.Do(do)) }
+	if err := tell(func(x *cluster.Machine) { x.Fetching(m.id) }); err != nil || !from.up {
+		return err
+	}
 	var stream bytes.Buffer
+	note := from.hand.Machine().Members().Encode()
 	pin := from.f.Journal().Pin()
-	_, err := snapshot.Send(context.Background(), &stream, pin, snapshot.SendOptions{})
+	_, err := snapshot.Send(context.Background(), &stream, pin, snapshot.SendOptions{Note: note})
 	pin.Release()
 	if err != nil {
 		return from.after(err)
 	}
-	members := from.hand.Machine().Members()
+	m.received, err = snapshot.Receive(context.Background(), &stream, m.disk, snapshot.ReceiveOptions{})
+	if err := tell(func(x *cluster.Machine) { x.Fetched(m.id, err == nil) }); err != nil {
+		return err
+	}
+	return m.after(err)
+}
+
+// exchange has a member begin anew with the journal that it has received, unless its own has more
+// by now. It may end at any operation of that.
+func (m *member) exchange() error {
+	got := m.received
 	log := m.f.Journal().Entries()
 	last := log.Last()
-	term, _ := log.Term(last)
-	m.stop()
-	got, err := snapshot.Receive(context.Background(), &stream, m.disk, snapshot.ReceiveOptions{})
+	term, err := log.Term(last)
 	if err != nil {
 		return m.after(err)
 	}
-	ok := got.LastTerm > term || got.LastTerm == term && got.LastIndex >= last
-	if err := from.after(from.hand.Do(func(x *cluster.Machine) { x.Fetched(m.id, ok) })); err != nil {
-		return err
+	m.stop()
+	state, err := cluster.OpenState(m.disk)
+	if err != nil {
+		return m.after(err)
 	}
-	if !ok {
-		return m.after(got.Discard())
+	defer state.Close()
+	if m.c.rng.IntN(2) == 0 {
+		m.disk.CrashAt = m.disk.Ops + 1 + m.c.rng.IntN(30)
 	}
-	m.c.fetches++
-	s, err := cluster.OpenState(m.disk)
-	if err == nil {
-		err = s.SaveMembers(members)
-		s.Close()
+	switch err = join.Exchange(got, state, last, term); {
+	case errors.Is(err, join.ErrOlder):
+		err = nil
+	case err == nil:
+		m.c.fetches++
 	}
-	if err == nil {
-		err = got.Install()
-	}
-	if err == nil {
-		_, err = exchange.Resume(m.disk)
-	}
+	m.disk.CrashAt = 0
 	return m.after(err)
 }
 

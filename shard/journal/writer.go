@@ -193,6 +193,8 @@ func (w *writer) prepareAlone(stopping, none bool) error {
 		return fmt.Errorf("the next segment cannot be opened: %w", syscall.EMFILE)
 	case w.preparer.add() == nil:
 		return nil
+	case w.committer.Err() != nil:
+		return w.committer.Err() // it was not for want of space
 	case stopping:
 		return fmt.Errorf("%w, and %w", commit.ErrStopped, errNoSpace)
 	}

@@ -78,7 +78,7 @@ var table = []row{
 	{"router/cluster", "protobuf raft shard/commit shard/journal shard/record", "shard/journal/fakedisk"},
 	{"router/cluster/join", "router/cluster router/cluster/snapshot router/cluster/transport shard/journal shard/journal/exchange", "shard/journal/fakedisk shard/record"},
 	{"router/cluster/snapshot", "shard/journal shard/journal/exchange", "shard/commit shard/core shard/journal/fakedisk shard/record"},
-	{"router/sim", "router router/admin router/direct router/session shard shard/core", "codec/admin codec/gearman codec/wiretest router/cluster router/cluster/snapshot router/history shard/commit shard/journal shard/journal/exchange shard/journal/fakedisk shard/record"},
+	{"router/sim", "router router/admin router/direct router/session shard shard/core", "codec/admin codec/gearman codec/wiretest router/cluster router/cluster/join router/cluster/snapshot router/history shard/commit shard/journal shard/journal/fakedisk shard/record"},
 
 	// The programs.
 	{"cmd", "", ""},

@@ -202,6 +202,9 @@ func (c *Cluster) step() error {
 		}
 	case m.busy && !c.calm:
 		m.busy = c.rng.IntN(60) > 0
+	case !c.calm && !m.led && c.rng.IntN(300) == 0:
+		// It is told so late, or by one that leads no longer: that must do no harm.
+		m.fetch = &cluster.Fetch{From: 1 + uint64(c.rng.IntN(len(c.all)))}
 	case m.fetch != nil && m.received == nil:
 		return m.receive()
 	case m.received != nil && (c.calm || c.rng.IntN(30) == 0):
@@ -255,7 +258,7 @@ func (m *member) receive() error {
 	f := m.fetch
 	m.fetch = nil
 	from := m.c.all[f.From-1]
-	if !from.up {
+	if !from.up || from == m {
 		return nil
 	}
 	tell := func(do func(x *cluster.Machine)) error { return from.after(from.hand.Do(do)) }

@@ -23,11 +23,12 @@ func (d *disk) do(list []*Append) (after []Message, err error) {
 		if a.Vote != nil {
 			vote = a.Vote
 		}
-		if len(a.Entries) > 0 {
+		for len(a.Entries) > 0 { // one by one: on a full disk the rest is written later
 			d.dirty = true
-			if err := d.log.Append(a.Entries, a.Commit); err != nil {
+			if err := d.log.Append(a.Entries[:1], a.Commit); err != nil {
 				return nil, err
 			}
+			a.Entries = a.Entries[1:]
 		}
 		after = append(after, a.After...)
 	}

@@ -58,6 +58,13 @@ func (e *engine) receive(msg Message) (err error) {
 	return nil
 }
 
+// tick is Machine.Tick.
+func (e *engine) tick(now time.Duration) (err error) {
+	defer e.recovered(&err)
+	e.machine.Tick(now)
+	return nil
+}
+
 // done gives something back to the Machine.
 func (e *engine) done(msg Message) (err error) {
 	defer e.recovered(&err)

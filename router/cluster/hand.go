@@ -64,7 +64,9 @@ func (h *Hand) turn() (err error) {
 
 // Tick is Machine.Tick.
 func (h *Hand) Tick() error {
-	h.engine.machine.Tick(h.now())
+	if err := h.engine.tick(h.now()); err != nil {
+		return err
+	}
 	return h.turn()
 }
 

@@ -130,7 +130,7 @@ func (n *Node) loop() {
 		case <-n.quit:
 			return
 		case <-timer.C:
-			n.engine.machine.Tick(n.now())
+			n.end(n.engine.tick(n.now()))
 			n.watchDisk()
 			n.noteProgress()
 			timer.Reset(n.tick)

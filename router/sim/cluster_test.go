@@ -38,11 +38,23 @@ type Cluster struct {
 	cut    map[[2]uint64]bool // links that carry nothing
 	calm   bool               // nothing is lost
 	serves *leader            // what the World has
+	waited int                // so many times the leader's journal has got nothing committed
+	fault  clusterFault
 	clusterTally
 }
 
+// A clusterFault is what servers do wrong.
+type clusterFault int
+
+const (
+	honest     clusterFault = iota
+	replyEarly              // a commit is acknowledged once it is proposed
+	leaveOut                // a follower leaves out some of the history
+	applyTwice              // or meets it twice
+)
+
 // A clusterTally is what has happened.
-type clusterTally struct{ elections, stops, fetches, deposed, compared, created, done int }
+type clusterTally struct{ elections, stops, fetches, deposed, full, compared, created, done int }
 
 // A parcel is a message on its way.
 type parcel struct {
@@ -119,7 +131,19 @@ func (m *member) start() (err error) {
 }
 
 // Apply implements cluster.Replica.
-func (m *member) Apply(rec *record.Record) error { return m.f.Apply(rec) }
+func (m *member) Apply(rec *record.Record) error {
+	if m.c.fault != honest && m.c.rng.IntN(10) == 0 {
+		switch m.c.fault {
+		case leaveOut:
+			return nil
+		case applyTwice:
+			if err := m.f.Apply(rec); err != nil {
+				return err
+			}
+		}
+	}
+	return m.f.Apply(rec)
+}
 
 // Settle implements cluster.Replica.
 func (m *member) Settle() { m.f.Settle() }
@@ -320,13 +344,22 @@ func (c *Cluster) lead() (*router.Driven, router.ByHand, error) {
 			}
 		}
 		if c.rng.IntN(300) == 0 {
-			clear(c.cut)
+			c.relieve()
 		}
 		if err := c.step(); err != nil {
 			return nil, nil, err
 		}
 	}
 	return nil, nil, errors.New("nobody comes to lead")
+}
+
+// relieve ends the faults that do not end by themselves.
+func (c *Cluster) relieve() {
+	clear(c.cut)
+	c.waited = 0
+	for _, m := range c.all {
+		m.disk.Limit, m.away = 0, 0
+	}
 }
 
 // A leader is the journal of the member that the World has, with the cluster behind it: that
@@ -349,12 +382,21 @@ func (l *leader) Commit() error {
 	c := l.c
 	if l.alive() && l.props.Room() && l.f.Journal().Requested() {
 		err := l.f.Journal().Commit()
+		if err == nil && c.fault == replyEarly {
+			err = l.f.Journal().Committed(l.f.Journal().Begun())
+		}
 		if err == nil {
 			err = l.hand.Propose()
 		}
 		if err := l.after(err); err != nil {
 			return err
 		}
+	}
+	if c.waited++; l.alive() && l.props.Outstanding() == 0 {
+		c.waited = 0
+	}
+	if c.waited > 500 { // the world may be waiting to come to rest
+		c.relieve()
 	}
 	for range 1 + c.rng.IntN(30) {
 		if err := c.step(); err != nil {

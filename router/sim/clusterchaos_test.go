@@ -16,9 +16,9 @@ import (
 // have met the same history have the same jobs.
 func TestClusterKeepsWhatWasAcknowledged(t *testing.T) {
 	var sum clusterTally
-	seeds(t, 30, func(seed uint64) error {
+	seeds(t, 20, func(seed uint64) error {
 		cryptotest.SetGlobalRandom(t, seed) // elections are drawn there
-		k, err := newClusterChaos(seed)
+		k, err := newClusterChaos(seed, honest)
 		if err != nil {
 			return err
 		}
@@ -29,6 +29,7 @@ func TestClusterKeepsWhatWasAcknowledged(t *testing.T) {
 		sum.fetches += o.fetches
 		sum.deposed += o.deposed
 		sum.compared += o.compared
+		sum.full += o.full
 		sum.created += k.gear.created
 		sum.done += k.gear.done
 		return err
@@ -37,6 +38,41 @@ func TestClusterKeepsWhatWasAcknowledged(t *testing.T) {
 	if *seedFlag == 0 && (sum.elections == 0 || sum.stops == 0 || sum.deposed == 0 || sum.compared == 0 || sum.fetches == 0 || sum.done == 0) {
 		t.Errorf("something has never happened: %+v", sum)
 	}
+}
+
+// TestFaultyClustersAreSeen: what a server of a cluster must not do breaks a rule before many
+// seeds.
+func TestFaultyClustersAreSeen(t *testing.T) {
+	for name, f := range map[string]clusterFault{
+		"a reply before the commit": replyEarly,
+		"records that are left out": leaveOut,
+		"records applied twice":     applyTwice,
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(60) {
+				if err := faulty(t, seed+1, f); err != nil {
+					t.Logf("seed %d: %v", seed+1, err)
+					return
+				}
+			}
+			t.Error("no seed has shown it")
+		})
+	}
+}
+
+// faulty runs a cluster whose servers do wrong, which may end in a panic too.
+func faulty(t *testing.T, seed uint64, f clusterFault) (err error) {
+	cryptotest.SetGlobalRandom(t, seed)
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	k, err := newClusterChaos(seed, f)
+	if err == nil {
+		err = k.run(k.length)
+	}
+	return err
 }
 
 // A clusterChaos is a chaos whose server is the leader of a Cluster.
@@ -50,8 +86,9 @@ type clusterChaos struct {
 	length int
 }
 
-func newClusterChaos(seed uint64) (*clusterChaos, error) {
+func newClusterChaos(seed uint64, f clusterFault) (*clusterChaos, error) {
 	k := &clusterChaos{c: newCluster(seed), length: 700}
+	k.c.fault = f
 	k.gear.often = 5
 	if seed%5 == 0 {
 		k.length, k.gear.often = 2500, 30
@@ -64,7 +101,7 @@ func newClusterChaos(seed uint64) (*clusterChaos, error) {
 		return nil, err
 	}
 	k.chaos = newChaosIn(w, seed)
-	k.kept = true
+	k.kept, k.tight = true, true
 	w.steady = true
 	return k, nil
 }
@@ -176,6 +213,9 @@ func (c *Cluster) mischief() {
 		}
 	case 2:
 		m.busy = true
+	case 8:
+		m.disk.Limit = m.disk.Size() + int64(c.rng.IntN(600_000))
+		c.full++
 	case 7:
 		if m.up && c.rng.IntN(3) == 0 {
 			m.stop()
@@ -197,7 +237,7 @@ func (c *Cluster) heal() {
 	c.calm = true
 	clear(c.cut)
 	for _, m := range c.all {
-		m.disk.CrashAt, m.busy, m.away = 0, false, 0
+		m.disk.CrashAt, m.disk.Limit, m.busy, m.away = 0, 0, false, 0
 	}
 }
 

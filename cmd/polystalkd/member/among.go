@@ -28,7 +28,7 @@ func (k *control) newAmong() *http.Server {
 			http.Error(w, "this server is starting: ask another one", http.StatusServiceUnavailable)
 			return
 		}
-		h := join.Handler{Cluster: k.m.id.Cluster, Node: n}
+		h := join.Handler{Cluster: k.m.cluster.Load(), Node: n}
 		h.ServeHTTP(w, r)
 	})
 	mux.HandleFunc("POST "+movePath, k.takeAddress)

@@ -35,7 +35,7 @@ func (m *Member) join() error {
 	state, err := join.Join(m.ctx, join.Options{
 		Disk: m.disk, Member: cluster.Member{ID: m.id.Node, Name: m.id.Name, Addr: k.Advertise, Standby: k.Standby},
 		Addrs: k.Join, Admin: dial(transport.Admin), Journal: dial(transport.Journal),
-		Joined:  func(id uint64) { m.id.Cluster = id; m.ways.transport.SetCluster(id) },
+		Joined:  func(id uint64) { m.cluster.Store(id); m.ways.transport.SetCluster(id) },
 		Receive: m.receive(), Log: m.log,
 	})
 	if _, refused := errors.AsType[*join.Refusal](err); refused {
@@ -82,6 +82,8 @@ func (f *Fetched) Install() error {
 	return err
 }
 
+var errLeads = errors.New("this server leads by now, and has all that it needs")
+
 // fetchPause is how long a server waits that could not fetch the journal.
 const fetchPause = time.Second
 
@@ -95,6 +97,11 @@ func (m *Member) fetch(f cluster.Fetch) {
 func (m *Member) fetchFrom(leader uint64) {
 	m.log.Info("this server lacks more than the others have as entries, and fetches the journal", "from", hex(leader))
 	r, err := m.receiveFrom(leader)
+	if n := m.node.Load(); err == nil && n != nil {
+		if v, _ := n.View(); v.Leads {
+			err = errors.Join(errLeads, r.Discard())
+		}
+	}
 	if err == nil {
 		m.over(&Fetched{m, r})
 		return

@@ -11,33 +11,38 @@ import (
 // doors are where clients come in: from Open on they are handed to the server that leads, and
 // served here once that is this one.
 type doors struct {
-	m       *Member
-	forward *forward.Forwarder // nil: Follow is not that far
-
-	mu     sync.Mutex
-	leads  bool
+	m      *Member
 	failed chan error
+
+	mu      sync.Mutex
+	forward *forward.Forwarder // nil: Follow is not that far
+	leads   bool
+}
+
+// begin has clients be handed on by f once they come.
+func (d *doors) begin(f *forward.Forwarder) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.forward = f
 }
 
 // Open lets clients in. Each listener is the Member's from then on; one that fails is delivered.
 func (m *Member) Open(beanstalkd, gearman []net.Listener) (failed <-chan error) {
 	d := &m.clients
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.failed = make(chan error, len(beanstalkd)+len(gearman))
 	names := m.srv.Operator().Protocols()
 	for _, l := range beanstalkd {
-		go d.tend(l, names[0], m.srv.Serve)
+		go d.tend(d.forward, l, names[0], m.srv.Serve)
 	}
 	for _, l := range gearman {
-		go d.tend(l, names[1], m.srv.ServeGearman)
+		go d.tend(d.forward, l, names[1], m.srv.ServeGearman)
 	}
 	return d.failed
 }
 
 // tend hands clients on until this server leads, and has them served here from then on.
-func (d *doors) tend(l net.Listener, protocol string, serve func(net.Listener) error) {
-	err := d.forward.Serve(l, protocol)
+func (d *doors) tend(f *forward.Forwarder, l net.Listener, protocol string, serve func(net.Listener) error) {
+	err := f.Serve(l, protocol)
 	if err == nil {
 		err = serve(l)
 	}
@@ -71,6 +76,8 @@ func (d *doors) changed(v cluster.View) {
 
 // handed is how many clients were handed on.
 func (d *doors) handed() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.forward == nil {
 		return 0
 	}

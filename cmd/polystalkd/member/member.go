@@ -43,7 +43,8 @@ type Options struct {
 type Member struct {
 	o         Options
 	log       *slog.Logger
-	id        cluster.Identity
+	id        cluster.Identity // but for the cluster's, of one that joins: see cluster
+	cluster   atomic.Uint64    // the cluster's id; zero: it is not known yet
 	disk      journal.Disk
 	proposals *cluster.Proposals
 	ended     chan error
@@ -83,6 +84,7 @@ func New(o Options, cfg *router.Journal) (*Member, error) {
 			return nil, err
 		}
 	}
+	m.cluster.Store(m.id.Cluster)
 	cfg.Proposer, cfg.Node = m.proposals, m.id.Node
 	return m, m.ways.make()
 }
@@ -109,11 +111,11 @@ func (m *Member) Follow(srv *router.Server) error {
 	case err != nil:
 		return &router.JournalError{Err: err}
 	}
-	srv.ForCluster(m.id.Cluster)
+	srv.ForCluster(m.cluster.Load())
 	k := &m.o.Config.Cluster
-	m.clients.forward = forward.New(forward.Options{
+	m.clients.begin(forward.New(forward.Options{
 		Self: m.id.Node, Open: m.ways.toLeader, Take: srv.Take, Wait: k.Wait, Max: forwardedMax(srv), Log: m.log,
-	})
+	}))
 	node, err := cluster.StartNode(cluster.NodeOptions{
 		State: m.state, Log: m.journal.Entries(), Transport: m.ways.transport,
 		Replica: &replica{Follower: f, least: m.least, led: m.clients.serve}, Proposals: m.proposals,

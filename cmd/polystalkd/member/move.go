@@ -128,7 +128,7 @@ func (k *control) takeAddress(w http.ResponseWriter, r *http.Request) {
 	case !v.Leads:
 		refuse(http.StatusServiceUnavailable, "this server does not lead")
 		return
-	case one == nil || one.Name != from.Name || from.Cluster != k.m.id.Cluster:
+	case one == nil || one.Name != from.Name || from.Cluster != k.m.cluster.Load():
 		refuse(http.StatusForbidden, "only a member can say where it is")
 		return
 	case err != nil:

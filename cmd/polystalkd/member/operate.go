@@ -19,7 +19,7 @@ const statusWithin = 2 * time.Second
 
 // Status implements admin.Cluster.
 func (m *Member) Status() *wire.Cluster {
-	out := &wire.Cluster{ID: hex(m.id.Cluster), Node: m.id.Name, Role: cluster.Following.String(), Members: []wire.ClusterMember{}, AsOf: time.Now().UTC()}
+	out := &wire.Cluster{ID: hex(m.cluster.Load()), Node: m.id.Name, Role: cluster.Following.String(), Members: []wire.ClusterMember{}, AsOf: time.Now().UTC()}
 	n := m.node.Load()
 	if n == nil {
 		return out // the journal is being read

@@ -111,9 +111,15 @@ func absence(ctx context.Context, r *run) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	others[0].Kill()
+	n := others[0]
+	n.Kill()
 	sleep(ctx, 7*time.Second)
-	return others[0].Name, others[0].Start()
+	if err := n.Start(); err != nil || r.rng.IntN(2) == 0 {
+		return n.Name, err
+	}
+	r.pause(ctx, 0, 400*time.Millisecond) // it is killed while it is sent what it lacks
+	n.Kill()
+	return n.Name + ", killed again", n.Start()
 }
 
 // transfer has another lead.

@@ -6,36 +6,71 @@ import (
 	"time"
 
 	"polystalk/codec/admin"
+	"polystalk/loadtest/faults/nodes"
 )
 
 var memberFaults = []fault{
 	{"wiped", 3, 2, wipe},
+	{"join-killed", 3, 2, killJoining},
 	{"replaced", 3, 2, replace},
 }
 
 // wipe is a follower whose disk is lost: it is removed, and comes back with an empty one.
 func wipe(ctx context.Context, r *run) (string, error) {
-	leader, others, err := r.parts(ctx)
+	_, n, err := r.joining(ctx)
 	if err != nil {
 		return "", err
-	}
-	n := others[0]
-	n.Kill()
-	if err := leader.Remove(ctx, n); err != nil {
-		return n.Name, err
-	}
-	if err := n.Wipe(); err != nil {
-		return n.Name, err
-	}
-	n.Member = false
-	if err := n.Start(); err != nil {
-		return n.Name, err
 	}
 	if err := r.whole(ctx); err != nil {
 		return n.Name, err
 	}
 	n.Member = true
 	return n.Name, nil
+}
+
+// killJoining kills a node while it joins, or the leader that sends it the journal. What
+// ended is started again with the same flags, as a supervisor does.
+func killJoining(ctx context.Context, r *run) (string, error) {
+	leader, n, err := r.joining(ctx)
+	if err != nil {
+		return "", err
+	}
+	what := n.Name
+	for range 1 + r.rng.IntN(3) {
+		r.pause(ctx, 0, 400*time.Millisecond)
+		killed := n
+		if r.rng.IntN(3) == 0 {
+			killed = leader
+		}
+		what += ", " + killed.Name + " killed"
+		killed.Kill()
+		if err := killed.Start(); err != nil {
+			return what, err
+		}
+	}
+	if err := r.whole(ctx); err != nil {
+		return what, err
+	}
+	n.Member = true
+	return what, nil
+}
+
+// joining removes a follower, and has it join with an empty disk.
+func (r *run) joining(ctx context.Context) (leader, n *nodes.Node, err error) {
+	leader, others, err := r.parts(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	n = others[0]
+	n.Kill()
+	if err := leader.Remove(ctx, n); err != nil {
+		return nil, nil, err
+	}
+	if err := n.Wipe(); err != nil {
+		return nil, nil, err
+	}
+	n.Member = false
+	return leader, n, n.Start()
 }
 
 // replace has a new node join, and removes another once it votes, all of them running.

@@ -186,6 +186,10 @@ SEED ?=
 sim: ## simulate N histories of each kind, or run the one of SEED= again
 	go test ./router/sim -count=1 -timeout 2h -v $(if $(SEED),-seed=$(SEED),-runs=$(N))
 
+.PHONY: consensus
+consensus: ## simulate N clusters of nodes without servers, or the one of SEED= again
+	go test ./router/cluster -run '^TestConsensus$$' -count=1 -timeout 2h -v $(if $(SEED),-seed=$(SEED),-runs=$(N))
+
 .PHONY: disk
 disk: ## simulate N journals on a disk that fails to write and loses power, or the one of SEED= again
 	go test ./shard/journal -run '^(TestFlakyDisk|TestFlakyServer|TestCrashSometimes)$$' -count=1 -timeout 2h -v $(if $(SEED),-seed=$(SEED),-runs=$(N))

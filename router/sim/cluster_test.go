@@ -199,8 +199,9 @@ func (m *member) after(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case journal.IsFull(err): // until somebody has looked for room
+	case journal.IsFull(err) && m.f != nil: // until somebody has looked for room
 		return m.after(m.f.Journal().Tend())
+	case journal.IsFull(err): // it has not even started, and tries again
 	case errors.As(err, &f) && f.Cause == commit.Deposed:
 		m.c.deposed++
 	case !errors.Is(err, fakedisk.ErrDead):
@@ -300,6 +301,9 @@ func (m *member) receive() error {
 	m.received, err = snapshot.Receive(context.Background(), &stream, m.disk, snapshot.ReceiveOptions{})
 	if err := tell(func(x *cluster.Machine) { x.Fetched(m.id, err == nil) }); err != nil {
 		return err
+	}
+	if _, full := errors.AsType[*snapshot.RoomError](err); full {
+		return nil // it is told again
 	}
 	return m.after(err)
 }

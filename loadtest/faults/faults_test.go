@@ -42,7 +42,7 @@ func built(t *testing.T) string {
 // options of a run that takes seconds.
 func shortRun(t *testing.T, more ...string) *options {
 	t.Helper()
-	o, err := parseOptions(append([]string{"-program", built(t), "-calm", "100ms", "-stock", "3000", "-dir", t.ArtifactDir()}, more...))
+	o, err := parseOptions(append([]string{"-program", built(t), "-calm", "100ms", "-patience", "10s", "-stock", "3000", "-dir", t.ArtifactDir()}, more...))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,6 +49,7 @@ type options struct {
 	dir      string
 	gearman  bool
 	calm     time.Duration
+	patience time.Duration
 	timeout  time.Duration
 	args     []string
 	segment  int64
@@ -95,6 +96,7 @@ func parseOptions(args []string) (*options, error) {
 	fs.StringVar(&o.dir, "dir", "", "`directory` of journals and logs (default one that is removed if nothing was found)")
 	fs.BoolVar(&o.gearman, "gearman", true, "have clients of Gearman, too")
 	fs.DurationVar(&o.calm, "calm", time.Second, "the longest `time` between a server that serves again and the next fault")
+	fs.DurationVar(&o.patience, "patience", time.Second, "the `time` after which a client that has no answer tries another node")
 	fs.DurationVar(&o.timeout, "timeout", 500*time.Millisecond, "election `timeout` of a cluster")
 	fs.Int64Var(&o.segment, "segment", 4<<20, "`bytes` of a segment of a journal")
 	fs.StringVar(&more, "args", "", "more `flags` for the servers")

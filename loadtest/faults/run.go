@@ -22,8 +22,6 @@ import (
 const (
 	tubes     = 6
 	functions = 2
-	// patience is how long a client waits for an answer before it tries another node.
-	patience = time.Second
 	// recovery is how long servers may take until they serve again.
 	recovery = time.Minute
 )
@@ -62,7 +60,7 @@ func play(ctx context.Context, o *options) (_ *result, err error) {
 		return nil, err
 	}
 	clients := client.Options{History: r.h, Beanstalkd: r.fleet.Beanstalkd, Tubes: tubes, Functions: functions,
-		Clients: o.clients, Depth: o.depth, Stock: o.stock, Patience: patience, Seed: o.seed}
+		Clients: o.clients, Depth: o.depth, Stock: o.stock, Patience: o.patience, Seed: o.seed}
 	if o.gearman {
 		clients.Gearman = r.fleet.Gearman
 	}

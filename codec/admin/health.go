@@ -3,7 +3,7 @@ package admin
 // A Health is the answer of a probe.
 type Health struct {
 	Status   string    `json:"status"` // ok, or fail
-	State    string    `json:"state"`  // starting, serving or stopping
+	State    string    `json:"state"`  // starting, following, serving or stopping
 	Notes    []string  `json:"notes,omitempty"`
 	Checks   []Check   `json:"checks,omitempty"`
 	Progress *Progress `json:"progress,omitempty"`

@@ -10,7 +10,7 @@ type Server struct {
 	PID           int       `json:"pid"`
 	Started       time.Time `json:"started"`
 	UptimeSeconds int64     `json:"uptime_seconds"`
-	State         string    `json:"state"` // starting, serving or stopping
+	State         string    `json:"state"` // starting, following, serving or stopping
 	Draining      bool      `json:"draining"`
 	Loops         int       `json:"loops"`
 	Shards        int       `json:"shards"`

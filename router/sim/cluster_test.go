@@ -339,7 +339,7 @@ func (m *member) exchange() error {
 
 // lead gives the World the next server that leads. What it had is over.
 func (c *Cluster) lead() (*router.Driven, router.ByHand, error) {
-	for range 1_000_000 {
+	for range 300_000 {
 		for _, m := range c.all {
 			if m.up && m.led && m.hand.Leads() != 0 {
 				c.serves = &leader{m, m.hand}
@@ -354,7 +354,16 @@ func (c *Cluster) lead() (*router.Driven, router.ByHand, error) {
 			return nil, nil, err
 		}
 	}
-	return nil, nil, errors.New("nobody comes to lead")
+	text := "nobody comes to lead:"
+	for _, m := range c.all {
+		if !m.up {
+			text += fmt.Sprintf(" %d is down;", m.id)
+			continue
+		}
+		x := m.hand.Machine()
+		text += fmt.Sprintf(" %d leads in term %d, led %v, has applied %d of %d, %d writes wait;", m.id, x.Leads(), m.led, x.Applied(), m.f.Journal().Entries().Last(), m.hand.Writes())
+	}
+	return nil, nil, errors.New(text)
 }
 
 // relieve ends the faults that do not end by themselves.

@@ -193,7 +193,9 @@ func (k *clusterChaos) fallOver() error {
 }
 
 func (k *clusterChaos) close() {
-	k.w.Close()
+	if k.w.D != nil { // else nobody came to lead
+		k.w.Close()
+	}
 	for _, m := range k.c.all {
 		if m.d != nil && m.d != k.w.D {
 			m.d.Close()

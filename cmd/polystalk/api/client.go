@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"mime"
 	"net"
 	"net/http"
@@ -320,6 +321,10 @@ func (c *Client) unreachable(err error) error {
 		remedy = "is that the address of polystalkd's --http? If so, try again"
 	case strings.Contains(text, "HTTP response to HTTPS"):
 		remedy = "it is given as http://HOST:PORT"
+	case errors.Is(err, fs.ErrPermission):
+		remedy = "ask as root, or as the account that the server runs as"
+	case c.target.Network == "unix":
+		remedy = "is polystalkd running, with that socket? A server of a cluster that begins anew has it again in a moment"
 	case strings.Contains(text, "x509:"):
 		remedy = "give the name that its certificate has, and its authority by SSL_CERT_FILE"
 	}

@@ -35,6 +35,8 @@ func (t *Transport) accept() {
 				c.Close()
 			}
 			return
+		case errors.Is(err, net.ErrClosed):
+			return // by the program, which is about to end
 		case err != nil:
 			t.log.Warn(complaintAccept, "addr", t.Addr().String(), "err", err)
 			pause(t.ctx, wait)

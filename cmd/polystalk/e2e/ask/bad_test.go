@@ -80,7 +80,7 @@ func TestBadServers(t *testing.T) {
 	}{
 		{"nobody", "http://" + freeAddress(t), fault.System, "is polystalkd running, with --http?"},
 		{"nobody", "beanstalk://" + freeAddress(t), fault.System, "is the server running?"},
-		{"no socket", "unix:/nonexistent/http.sock", fault.System, "is polystalkd running"},
+		{"no socket", "unix:/nonexistent/http.sock", fault.System, "is polystalkd running, with that socket?"},
 		{"no socket", "beanstalk+unix:/nonexistent/sock", fault.System, "is the server running?"},
 		{"no name", "nowhere:80", fault.Usage, "give http://HOST:PORT"},
 		{"silence", "http://" + says(t, ""), fault.System, "does not answer in time: try again, or give it longer by --timeout"},

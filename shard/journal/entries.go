@@ -323,8 +323,8 @@ func (e *Entries) needed() uint64 {
 	switch {
 	case f.at > e.synced:
 		return 0 // the files without it say that what it gives up is missing
-	case e.index.Empty() || floor <= e.index.First():
-		return 0
+	case e.index.Empty() || floor < e.index.First():
+		return 0 // a recovery takes files that are missing before the first entry for damage without a Floor
 	case floor > e.index.Last():
 		floor = e.index.Last()
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 	"polystalk/shard/commit"
 	. "polystalk/shard/journal"
 	"polystalk/shard/journal/fakedisk"
+	"polystalk/shard/record"
 )
 
 // someEntries are of 20,000 bytes, from one index on.
@@ -133,4 +135,43 @@ func TestNothingIsAppendedAfterAnError(t *testing.T) {
 			t.Errorf("%s: %d errors were told", op, len(told))
 		}
 	}
+}
+
+// TestReplacedEntriesKeepNoSegment: a segment in which every entry was replaced is given up with
+// those before it, since its entries are not below any Floor but are none.
+func TestReplacedEntriesKeepNoSegment(t *testing.T) {
+	d := fakedisk.New(1)
+	o := Options{Disk: d, SegmentSize: SegmentMin, Manual: true, Shards: 1, Proposer: mute{}, Now: time.Now}
+	j := New(o)
+	must(t, j.Open())
+	e := j.Entries()
+	must(t, e.Append(someEntries(1, 40), 0)) // four segments, the last of them not full
+	later := someEntries(13, 12)             // a segment and a bit
+	for i := range later {
+		later[i].Term = 2
+	}
+	must(t, e.Append(later, 0))
+	floor := record.Bottom{Index: 13}
+	must(t, e.Append([]Entry{{Index: 25, Term: 2, Data: floor.Append(nil)}}, 24))
+	must(t, e.Sync())
+	e.GiveUp(&floor)
+	must(t, j.Tend())
+	names, err := d.List()
+	must(t, err)
+	slices.Sort(names)
+	if e.First() != 13 || len(names) == 0 || names[0] != SegmentName(4) {
+		t.Errorf("from entry %d on there are the segments %v", e.First(), names)
+	}
+	must(t, j.Close())
+	j = New(o)
+	_, err = j.Recover(Replayer{
+		Workers: 1, Worker: func(uint16) int { return 0 },
+		Apply: func(int, *record.Record) error { return nil },
+	})
+	must(t, err)
+	must(t, j.Open())
+	if first, last := j.Entries().First(), j.Entries().Last(); first != 13 || last != 25 {
+		t.Errorf("after a start there are the entries %d to %d", first, last)
+	}
+	must(t, j.Close())
 }

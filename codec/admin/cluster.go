@@ -17,6 +17,7 @@ type Cluster struct {
 	// Up to which entry of the common log: it is on this disk, it is on those of a majority,
 	// and this server's jobs are as it says.
 	LastIndex      uint64 `json:"last_index"`
+	LastTerm       uint64 `json:"last_term"` // of that entry: who has the higher one has more, then the higher index
 	CommittedIndex uint64 `json:"committed_index"`
 	AppliedIndex   uint64 `json:"applied_index"`
 

@@ -26,7 +26,7 @@ func newFakeCluster() *fakeCluster {
 	leader, match, lag, ahead, late := "n1", uint64(90), uint64(10), -0.25, 1.5
 	return &fakeCluster{status: wire.Cluster{
 		ID: "0123456789abcdef", Node: "n1", Role: "leader", Leader: &leader, Term: 7, Lease: true,
-		LastIndex: 100, CommittedIndex: 99, AppliedIndex: 98,
+		LastIndex: 100, LastTerm: 3, CommittedIndex: 99, AppliedIndex: 98,
 		Outstanding: wire.ClusterOutstanding{Entries: 1, Bytes: 2},
 		Totals:      wire.ClusterTotals{LeaderChanges: 3, LeaseLapses: 2, Fetches: 1, Forwarded: 4},
 		Members: []wire.ClusterMember{

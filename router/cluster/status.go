@@ -17,6 +17,7 @@ type Status struct {
 	Lease           time.Duration // so long it still has it; zero: it has none
 	Commit, Applied uint64
 	First, Last     uint64 // of its log
+	LastTerm        uint64 // of its last entry
 	Members         *Members
 	Peers           []Peer // the others; in part only the leader knows
 
@@ -112,6 +113,7 @@ func (n *Node) status(m *Machine) Status {
 		First: m.store.log.First(), Last: m.store.log.Last(), Members: m.Members(),
 		Elections: n.figures.elections, Lapses: n.figures.lapses, Fetches: m.fetches,
 	}
+	s.LastTerm, _ = m.store.log.Term(s.Last) // unless it was replaced just now
 	s.Proposals, s.ProposalBytes = n.opts.Proposals.outstanding()
 	for i := range s.Members.List {
 		id := s.Members.List[i].ID

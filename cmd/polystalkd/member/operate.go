@@ -32,7 +32,7 @@ func (m *Member) Status() *wire.Cluster {
 		s = cluster.Status{Term: v.Term, Leader: v.Leader, Members: v.Members}
 	}
 	out.Role, out.Term, out.Lease = s.Role.String(), s.Term, s.Lease > 0
-	out.LastIndex, out.CommittedIndex, out.AppliedIndex = s.Last, s.Commit, s.Applied
+	out.LastIndex, out.LastTerm, out.CommittedIndex, out.AppliedIndex = s.Last, s.LastTerm, s.Commit, s.Applied
 	out.Outstanding = wire.ClusterOutstanding{Entries: s.Proposals, Bytes: s.ProposalBytes}
 	out.Totals = wire.ClusterTotals{LeaderChanges: s.Elections, LeaseLapses: s.Lapses, Fetches: s.Fetches, Forwarded: m.clients.handed()}
 	if one := s.Members.Find(s.Leader); one != nil {

@@ -24,17 +24,18 @@ const (
 type Alone struct {
 	Batches   int64  // of the journal, all of which count from now on
 	LastIndex uint64 // the last entry that this node had
+	LastTerm  uint64 // and its term
 }
 
 // Meaning is what an operator must know of it, in whole sentences.
 func (a *Alone) Meaning(dir string) string {
 	return fmt.Sprintf(`%[1]s is the directory of a server of its own now: polystalkd -b %[1]s starts on it.
-All that this node had counts, up to entry %[2]d: also what the cluster had never acknowledged,
-and may have given up since. What only other nodes had is not in it.
+All that this node had counts, up to entry %[2]d of term %[3]d: also what the cluster had never
+acknowledged, and may have given up since. What only other nodes had is not in it.
 The other nodes must never be started on their directories again beside it: jobs would be done
 twice. Move those directories away. To have a cluster again, start this one with --cluster-new
 and let new nodes join it, each with an empty directory.
-`, dir, a.LastIndex)
+`, dir, a.LastIndex, a.LastTerm)
 }
 
 // RecoverAlone makes the directory of a node one of a server that is alone. It is for when the
@@ -74,7 +75,7 @@ func RecoverAlone(dir string) (a *Alone, err error) {
 	if err := makeAlone(d); err != nil {
 		return nil, fmt.Errorf("making %s a server of its own: %w: run the command again", dir, err)
 	}
-	return &Alone{Batches: v.Batches, LastIndex: v.LastIndex}, nil
+	return &Alone{Batches: v.Batches, LastIndex: v.LastIndex, LastTerm: v.LastTerm}, nil
 }
 
 // isNodes refuses a directory that is no node's.

@@ -86,10 +86,10 @@ func TestRecoverAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Batches < 7 || a.LastIndex != uint64(a.Batches) {
+	if a.Batches < 7 || a.LastIndex != uint64(a.Batches) || a.LastTerm != 1 {
 		t.Errorf("%+v", a)
 	}
-	for _, word := range []string{dir, "polystalkd -b", "never", "--cluster-new"} {
+	for _, word := range []string{dir, "polystalkd -b", "never", "--cluster-new", "of term 1:"} {
 		if !strings.Contains(a.Meaning(dir), word) {
 			t.Errorf("nothing is said of %s: %s", word, a.Meaning(dir))
 		}

@@ -122,7 +122,8 @@ export function Table({ label, columns, rows, keyOf, sort, onSort, open, selecte
     el.addEventListener('scroll', measure, { passive: true });
     return () => { watch.disconnect(); el.removeEventListener('scroll', measure); };
   }, []);
-  useEffect(() => { if (box.current) box.current.scrollTop = 0; setAt(-1); }, [fresh]);
+  // With the rows, not some time after them: keys come at once.
+  useLayoutEffect(() => { if (box.current) box.current.scrollTop = 0; setAt(-1); }, [fresh]);
 
   const first = Math.max(0, Math.floor(view.top / rowHeight) - 6);
   const last = Math.min(rows.length, first + Math.min(rowsMost, Math.ceil(view.height / rowHeight) + 12));
@@ -136,7 +137,7 @@ export function Table({ label, columns, rows, keyOf, sort, onSort, open, selecte
     if (!next.delete(k)) next.add(k);
     onSelect(next);
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     const keys = {
       move(by) {
         const to = Math.max(0, Math.min(rows.length - 1, row.current + by));

@@ -1,12 +1,14 @@
 package member
 
 import (
+	"context"
 	"math"
 	"slices"
 	"time"
 
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/transport"
+	"polystalk/shard/commit"
 )
 
 // roomEvery is how often a leader looks at what room the others have.
@@ -26,7 +28,7 @@ func (m *Member) room() int64 {
 func (m *Member) watchRoom() {
 	tick := time.NewTicker(roomEvery)
 	defer tick.Stop()
-	for was := false; ; {
+	for was, fullFor := false, 0; ; {
 		select {
 		case <-m.ctx.Done():
 			return
@@ -44,7 +46,62 @@ func (m *Member) watchRoom() {
 			m.log.Info("there is space again on the disks of the other servers: changes are taken")
 		}
 		was = full
+		// A disk that is full only here need not keep clients waiting.
+		if fullFor++; full || m.journal.Pressure() != commit.Full {
+			fullFor = 0
+		}
+		if fullFor%fullLooks == 0 && fullFor > 0 {
+			m.relieve()
+		}
 	}
+}
+
+// fullLooks is at how many looks in a row the disk must be full before another server is to lead:
+// what is given up meanwhile may be enough.
+const fullLooks = 5
+
+// relieve has a server lead that has room, if there is one with which a majority has.
+func (m *Member) relieve() {
+	n := m.node.Load()
+	v, _ := n.View()
+	if !v.Leads {
+		return
+	}
+	to := withRoom(v.Members, m.id.Node, m.ways.transport.Status(), m.journal.Room()+4*m.o.Config.BinlogSize)
+	if to == nil {
+		return
+	}
+	m.log.Warn("the disk is full here, and has room at others: another server is to lead", "to", to.Name)
+	ctx, cancel := context.WithTimeout(m.ctx, roomEvery)
+	defer cancel()
+	if err := n.Transfer(ctx, to.ID); err != nil {
+		m.log.Warn("another server does not lead yet", "to", to.Name, "err", err)
+	}
+}
+
+// withRoom is the voter that has most room, if with it a majority without self has at least so
+// many bytes; else nil.
+func withRoom(members *cluster.Members, self uint64, peers []transport.PeerStatus, least int64) (best *cluster.Member) {
+	most, able := int64(-1), 0
+	for i := range members.List {
+		one := &members.List[i]
+		if !one.Voter || one.ID == self {
+			continue
+		}
+		for k := range peers {
+			p := &peers[k]
+			if p.Node != one.ID || !p.ConnectedTo || p.Room == nil || *p.Room < least {
+				continue
+			}
+			if able++; *p.Room > most {
+				most, best = *p.Room, one
+			}
+		}
+	}
+	if able <= members.Voters()/2 {
+		return nil
+	}
+	return best
 }
 
 // roomOfMost is what as many of the other voters have room for as it takes, with self, to commit

@@ -268,7 +268,7 @@ func (m *Machine) Transfer(to uint64) error {
 		return ErrNotLeader
 	}
 	if one := m.store.members.Find(to); one == nil || !one.Voter || to == m.id {
-		return fmt.Errorf("%x is no other node that votes: see `polystalk cluster status`", to)
+		return fmt.Errorf("%x is no other node that votes", to)
 	}
 	m.lease.end()
 	m.transferring = 2 * electionTicks

@@ -236,6 +236,9 @@ func remedyOf(r Request, p *admin.Problem, known bool) string {
 		}
 		return "give another one by --token-file"
 	case admin.ProblemPath + admin.NotChanged.Slug:
+		if p.Remedy != admin.NotChanged.Problem("").Remedy {
+			return ""
+		}
 		return "polystalk cluster status shows the members"
 	case admin.ProblemPath + admin.NotFound.Slug:
 	default:

@@ -4,8 +4,13 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
+	"net"
 	"net/url"
+	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,6 +59,7 @@ answers for itself; changes take a token with the role admin then.`,
 				if err != nil || dir == "" {
 					return fault.New(fault.Usage, "--dir %q is no directory: give the one that the server has by -b", dir)
 				}
+				awaitSocket(cmd.Context(), path)
 				p.Choose("unix:" + filepath.Join(path, socketName))
 			}
 			return do(cmd.Context(), args)
@@ -181,4 +187,36 @@ func change(ctx context.Context, p Program, r api.Request) error {
 		return err
 	}
 	return p.Show(a.Document, views.Cluster)
+}
+
+// A server that has led begins anew once another leads, and has no socket meanwhile.
+const (
+	stateName = "cluster.state" // it is there if the directory is a member's
+	anewMost  = 3 * time.Second
+	anewLook  = 20 * time.Millisecond
+)
+
+// awaitSocket waits for the server on a member's directory, if that is about to begin anew: who
+// asks right after a change of the leader would be told that there is none. Who asks then is told
+// what else is wrong.
+func awaitSocket(ctx context.Context, dir string) {
+	if _, err := os.Stat(filepath.Join(dir, stateName)); err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, anewMost)
+	defer cancel()
+	for ctx.Err() == nil {
+		c, err := net.Dial("unix", filepath.Join(dir, socketName))
+		if err == nil {
+			c.Close()
+			return
+		}
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(anewLook):
+		}
+	}
 }

@@ -136,6 +136,12 @@ func (m *Member) Transfer(ctx context.Context, node string) error {
 	if err != nil {
 		return err
 	}
+	switch v, _ := n.View(); {
+	case v.Leader == one.ID:
+		return wire.NotChanged.With("node", one.Name+" leads already", "name another server, or none")
+	case !one.Voter:
+		return wire.NotChanged.With("node", one.Name+" does not vote, so it cannot lead", "have it vote first: polystalk cluster promote "+one.Name)
+	}
 	return m.explain(n.Transfer(ctx, one.ID))
 }
 

@@ -186,7 +186,7 @@ func (t *Transport) admit(c net.Conn, g *greeting) error {
 	case from.Cluster == 0 && g.kind != Admin:
 		return errors.New("it does not belong to a cluster yet")
 	case from.Cluster != 0 && from.Cluster != self.Cluster:
-		return fmt.Errorf("it is of cluster %x, this node of cluster %x: correct the addresses that nodes are given", from.Cluster, self.Cluster)
+		return fmt.Errorf("%v is of cluster %016x, %v of cluster %016x: if one of the two was recovered alone, move the directory of the other away; else correct the addresses that nodes are given", from, from.Cluster, self, self.Cluster)
 	case g.to != 0 && g.to != self.Node:
 		return fmt.Errorf("it looks for node %x, this is %v: another node has its address now", g.to, self)
 	case from.Node == 0:

@@ -47,7 +47,7 @@ func TestStrangersAreRefusedWithAReason(t *testing.T) {
 		b    []byte
 		want string
 	}{
-		{"another cluster", change(func(g *greeting) { g.from.Cluster++ }), "it is of cluster c2, this node of cluster c1"},
+		{"another cluster", change(func(g *greeting) { g.from.Cluster++ }), "n2 (2) is of cluster 00000000000000c2, n1 (1) of cluster 00000000000000c1: if one of the two was recovered alone"},
 		{"no cluster yet", change(func(g *greeting) { g.from.Cluster = 0 }), "does not belong to a cluster yet"},
 		{"another was meant", change(func(g *greeting) { g.to = 7 }), "it looks for node 7, this is n1 (1)"},
 		{"the node itself", change(func(g *greeting) { g.from.Node = 1 }), "copies of a directory"},

@@ -155,6 +155,9 @@ func TestOperatorsChangeTheCluster(t *testing.T) {
 	if now, _ := leader(t, all); now != to {
 		t.Errorf("%s leads, want %s", now.name, to.name)
 	}
+	if out := cluster(1, "transfer", to.name, "--dir", third.dir); !strings.Contains(out.Stderr, to.name+" leads already: name another server") {
+		t.Errorf("%s", out.Stderr)
+	}
 	cluster(1, "remove", to.name, "--dir", third.dir)
 	cluster(2, "remove", "jobs9", "--dir", third.dir)
 	cluster(0, "remove", third.name, "--dir", l.dir)

@@ -59,7 +59,7 @@ type ClusterMember struct {
 
 	// MatchIndex is up to which entry it has the log on its disk, LagEntries how many it
 	// lacks, LagSeconds for how long it has not had all that was committed. Only the leader
-	// knows: they are null where another answers.
+	// knows: they are null where another answers, and until it has heard from the server.
 	MatchIndex *uint64  `json:"match_index"`
 	LagEntries *uint64  `json:"lag_entries"`
 	LagSeconds *float64 `json:"lag_seconds"`

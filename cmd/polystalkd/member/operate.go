@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	wire "polystalk/codec/admin"
@@ -41,6 +43,7 @@ func (m *Member) Status() *wire.Cluster {
 	for i := range s.Members.List {
 		out.Members = append(out.Members, memberValue(&s.Members.List[i], s.Leader))
 	}
+	slices.SortFunc(out.Members, func(a, b wire.ClusterMember) int { return strings.Compare(a.Name, b.Name) })
 	m.addPeers(out, &s)
 	m.addConnections(out)
 	return out
@@ -78,11 +81,21 @@ func (m *Member) addPeers(out *wire.Cluster, s *cluster.Status) {
 		if p.Heard >= 0 {
 			row.HeardSeconds = new(p.Heard.Seconds())
 		}
-		if s.Role == cluster.Leading {
+		if s.Role == cluster.Leading && !isNew(p) {
 			row.MatchIndex, row.LagEntries, row.LagSeconds = new(p.Match), new(s.Last-min(p.Match, s.Last)), new(p.Lag.Seconds())
+			if p.Match >= s.Commit {
+				*row.LagSeconds = 0 // else it would be the time since it last said so
+			}
 		}
 	}
 }
+
+// isNew reports whether a leader has heard of a node just now, and not yet how far that is: to
+// show that as all of the log would frighten people.
+func isNew(p *cluster.Peer) bool { return p.Match == 0 && p.Heard >= 0 && p.Heard < newFor }
+
+// newFor is how long that takes at most, unless something is wrong.
+const newFor = time.Second
 
 // addConnections adds what is known of the ways to the others.
 func (m *Member) addConnections(out *wire.Cluster) {

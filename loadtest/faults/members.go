@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"polystalk/codec/admin"
@@ -35,24 +36,25 @@ func killJoining(ctx context.Context, r *run) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	what := n.Name
+	var what strings.Builder
+	what.WriteString(n.Name)
 	for range 1 + r.rng.IntN(3) {
 		r.pause(ctx, 0, 400*time.Millisecond)
 		killed := n
 		if r.rng.IntN(3) == 0 {
 			killed = leader
 		}
-		what += ", " + killed.Name + " killed"
+		what.WriteString(", " + killed.Name + " killed")
 		killed.Kill()
 		if err := killed.Start(); err != nil {
-			return what, err
+			return what.String(), err
 		}
 	}
 	if err := r.whole(ctx); err != nil {
-		return what, err
+		return what.String(), err
 	}
 	n.Member = true
-	return what, nil
+	return what.String(), nil
 }
 
 // joining removes a follower, and has it join with an empty disk.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"polystalk/router"
@@ -354,16 +355,17 @@ func (c *Cluster) lead() (*router.Driven, router.ByHand, error) {
 			return nil, nil, err
 		}
 	}
-	text := "nobody comes to lead:"
+	var text strings.Builder
+	text.WriteString("nobody comes to lead:")
 	for _, m := range c.all {
 		if !m.up {
-			text += fmt.Sprintf(" %d is down;", m.id)
+			fmt.Fprintf(&text, " %d is down;", m.id)
 			continue
 		}
 		x := m.hand.Machine()
-		text += fmt.Sprintf(" %d leads in term %d, led %v, has applied %d of %d, %d writes wait;", m.id, x.Leads(), m.led, x.Applied(), m.f.Journal().Entries().Last(), m.hand.Writes())
+		fmt.Fprintf(&text, " %d leads in term %d, led %v, has applied %d of %d, %d writes wait;", m.id, x.Leads(), m.led, x.Applied(), m.f.Journal().Entries().Last(), m.hand.Writes())
 	}
-	return nil, nil, errors.New(text)
+	return nil, nil, errors.New(text.String())
 }
 
 // relieve ends the faults that do not end by themselves.

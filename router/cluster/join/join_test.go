@@ -159,14 +159,15 @@ func TestJoinTriesAgain(t *testing.T) {
 	o := l.options(t, d)
 	fetch, n := o.Journal, 0
 	o.Journal = func(ctx context.Context, addr string) (net.Conn, error) {
+		if n++; n == 3 {
+			l.node.set(func() { l.node.leader = 99 }) // before it may begin to send
+		}
 		c, err := fetch(ctx, addr)
-		switch n++; n {
+		switch n {
 		case 1:
 			return nil, errors.New("no route to host")
 		case 2:
 			return &breaking{Conn: c, left: 100_000}, err
-		case 3:
-			l.node.set(func() { l.node.leader = 99 })
 		}
 		return c, err
 	}

@@ -91,13 +91,19 @@ func (o *opened) failMember(w *watch, of *member.Member, why error) error {
 	return journalFailed(why)
 }
 
-// handOverWait bounds how long another server may take to lead in place of this one.
-const handOverWait = 5 * time.Second
+const (
+	// handOverWait bounds how long another server may take to lead in place of this one.
+	handOverWait = 5 * time.Second
+	// sameSignal is for how long another signal is the one that was there already: a shell
+	// sends it to a whole group, and who started this server passes on its own as well.
+	sameSignal = time.Second
+)
 
 // leaveCluster ends the server: input stops, what is under way is answered, another server leads.
-// A second signal ends it at once.
+// A second signal ends it at once, unless it comes with the first.
 func (o *opened) leaveCluster(w *watch, of *member.Member, dir *journalDir, signals <-chan os.Signal) error {
 	log := w.log.Logger
+	asked := time.Now()
 	notify(daemon.SdNotifyStopping, log)
 	o.socks.RemoveFiles(log)
 	left := make(chan error, 1)
@@ -117,7 +123,7 @@ func (o *opened) leaveCluster(w *watch, of *member.Member, dir *journalDir, sign
 			}
 			return nil
 		case sig := <-signals:
-			if sig == syscall.SIGTERM || sig == syscall.SIGINT {
+			if (sig == syscall.SIGTERM || sig == syscall.SIGINT) && time.Since(asked) > sameSignal {
 				log.Warn("ending at once", "signal", sig.String())
 				return nil
 			}

@@ -120,7 +120,8 @@ func TestDeposedBeginsAnew(t *testing.T) {
 	}
 }
 
-// TestSigtermHandsOver: another leads by the time that the process has ended, and nothing is lost.
+// TestSigtermHandsOver: another leads by the time that the process has ended, and nothing is lost,
+// also where two signals ask for it in a moment.
 func TestSigtermHandsOver(t *testing.T) {
 	all := three(t)
 	l, others := leader(t, all)
@@ -128,7 +129,11 @@ func TestSigtermHandsOver(t *testing.T) {
 		t.Fatal("a job was not taken")
 	}
 	l.Signal(syscall.SIGTERM)
+	l.Signal(syscall.SIGINT)
 	l.EndsWith(0)
+	if strings.Contains(l.LogText(), "ending at once") {
+		t.Errorf("it did not hand over: %s", l.LogText())
+	}
 	leader(t, others)
 	if !others[0].put("two") || others[1].ready() != "2" {
 		t.Errorf("%q jobs are ready, want 2", others[1].ready())

@@ -9,7 +9,8 @@ import (
 // ErrEnded is the error of asking a node that has ended.
 var ErrEnded = errors.New("this node has ended")
 
-// do has the goroutine of the Machine call f, and waits for that.
+// do has the goroutine of the Machine call f, and waits for that. After an error f may still be
+// called, or be at it: what it writes is not to be read then.
 func (n *Node) do(ctx context.Context, f func(m *Machine)) error {
 	done := make(chan struct{})
 	n.later(func() {
@@ -103,8 +104,11 @@ func (n *Node) Transfer(ctx context.Context, to uint64) error {
 			refused = m.Transfer(to)
 		}
 	})
-	if err != nil || refused != nil {
-		return errors.Join(err, refused)
+	switch {
+	case err != nil:
+		return err // refused may be written at this moment
+	case refused != nil:
+		return refused
 	}
 	err = n.await(ctx, func(v *View) bool { return v.Leader != n.engine.self && v.Leader != 0 })
 	if errors.Is(err, ErrEnded) { // deposed meanwhile, which is what was wanted

@@ -98,9 +98,12 @@ func (n *Node) noteProgress() {
 }
 
 // Status is that of the node at this moment.
-func (n *Node) Status(ctx context.Context) (s Status, err error) {
-	err = n.do(ctx, func(m *Machine) { s = n.status(m) })
-	return s, err
+func (n *Node) Status(ctx context.Context) (Status, error) {
+	var s Status
+	if err := n.do(ctx, func(m *Machine) { s = n.status(m) }); err != nil {
+		return Status{}, err
+	}
+	return s, nil
 }
 
 func (n *Node) status(m *Machine) Status {

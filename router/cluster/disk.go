@@ -11,8 +11,21 @@ type disk struct {
 	log   Log
 	state *State
 	dirty bool // something was appended and not synced
-	// flushing is since when it syncs, in Unix nanoseconds; zero: it does not. Anyone may look.
+	// flushing is since when it syncs, by a clock that only goes forward: somebody who sets the
+	// machine's must not make it seem to hang. Zero: it does not. Anyone may look.
 	flushing atomic.Int64
+}
+
+// loaded is where the clock of disks is zero.
+var loaded = time.Now()
+
+// hangs is for how long it has synced at this moment; zero: it does not. Anyone may call it.
+func (d *disk) hangs() time.Duration {
+	since := d.flushing.Load()
+	if since == 0 {
+		return 0
+	}
+	return time.Since(loaded) - time.Duration(since)
 }
 
 // do does a list of Appends with one sync, and gives what may be told then. That a vote is
@@ -35,7 +48,7 @@ func (d *disk) do(list []*Append) (after []Message, err error) {
 	if len(after) == 0 && vote == nil {
 		return nil, nil // what was appended is synced with the next that somebody waits for
 	}
-	d.flushing.Store(time.Now().UnixNano())
+	d.flushing.Store(int64(time.Since(loaded)))
 	defer d.flushing.Store(0)
 	if vote != nil {
 		if err := d.state.SaveVote(*vote); err != nil {

@@ -274,12 +274,12 @@ var errSlowDisk = errors.New("a flush of the disk takes longer than --cluster-di
 // watchDisk ends a node whose disk hangs: a leader hands over before, which takes no disk but
 // the others'.
 func (n *Node) watchDisk() {
-	since := n.engine.disk.flushing.Load()
+	since := n.engine.disk.hangs()
 	if since == 0 || n.opts.DiskTimeout == 0 {
 		n.handing = false
 		return
 	}
-	over := time.Since(time.Unix(0, since)) - n.opts.DiskTimeout
+	over := since - n.opts.DiskTimeout
 	m := n.engine.machine
 	switch {
 	case over < 0:

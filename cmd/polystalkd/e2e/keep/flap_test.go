@@ -174,7 +174,7 @@ func leaveInTheMiddle(address string, rng *rand.Rand) {
 func TestFlappingDisk(t *testing.T) {
 	rounds := daemon.Amount(t, "POLYSTALKD_FLAPS", 3)
 	for _, shards := range []int{1, 4} {
-		dir := smallDisk(t, 6<<20)
+		dir := daemon.SmallDisk(t, 6<<20)
 		filler := filepath.Join(dir, "filler")
 		var clients []*flapClient
 		for i := range 12 {

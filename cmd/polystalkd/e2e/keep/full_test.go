@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,20 +15,6 @@ import (
 	"polystalk/codec/gearman"
 	"polystalk/codec/wiretest"
 )
-
-// smallDisk is a file system of its own with so many bytes.
-func smallDisk(t *testing.T, bytes int) string {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("mounting a file system takes root")
-	}
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", bytes)); err != nil {
-		t.Skip("no tmpfs here: ", err)
-	}
-	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
-	return dir
-}
 
 // fill puts jobs until there is no space for them, and returns their ids.
 func fill(t *testing.T, c *wiretest.Client, size int) (ids []uint64) {
@@ -72,7 +57,7 @@ func accepted(t *testing.T, c *wiretest.Client) (id uint64) {
 func TestFullDisk(t *testing.T) {
 	for _, policy := range [][]string{nil, {"-f", "5"}, {"-F"}} {
 		t.Run("policy="+strings.Join(policy, ""), func(t *testing.T) {
-			dir := smallDisk(t, 6<<20)
+			dir := daemon.SmallDisk(t, 6<<20)
 			args := append([]string{"-s", "300000"}, policy...)
 			s := startLogged(t, dir, args...)
 			c := s.Client()
@@ -154,7 +139,7 @@ func TestFullDisk(t *testing.T) {
 // over and over. Each time is recorded while there is room; what deleting needs is
 // left.
 func TestLostWorkersDoNotFillTheDisk(t *testing.T) {
-	dir := smallDisk(t, 12<<20)
+	dir := daemon.SmallDisk(t, 12<<20)
 	s, gear := daemon.StartGearman(t, "-b", dir, "-s", "1048576", "--gearman-retries", "2000000000", "--log-level", "error")
 	w := daemon.DialGearman(t, gear)
 	job := w.Created(t, gearman.SubmitJobBG, "f", "u", "x")

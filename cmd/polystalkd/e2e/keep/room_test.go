@@ -40,7 +40,7 @@ func comesTrue(t *testing.T, what string, is func() bool) {
 // its client has gone, and neither the disk nor the descriptors before it comes.
 func TestRoomGoesWithItsClient(t *testing.T) {
 	for _, sent := range []int{0, 5 << 20} {
-		dir := smallDisk(t, 16<<20)
+		dir := daemon.SmallDisk(t, 16<<20)
 		s := startKept(t, dir, "-s", "262144", "-z", "1000000000")
 		c := daemon.Client(t, s)
 		daemon.MustAsk(t, c, "put 5 0 1000 1\r\nx\r\n")
@@ -69,7 +69,7 @@ func TestRoomGoesWithItsClient(t *testing.T) {
 // TestRoomGoesWithItsServer: what was made for a body under way is given back by the
 // next server.
 func TestRoomGoesWithItsServer(t *testing.T) {
-	dir := smallDisk(t, 16<<20)
+	dir := daemon.SmallDisk(t, 16<<20)
 	s := startKept(t, dir, "-s", "262144", "-z", "1000000000")
 	announcePart(t, daemon.Client(t, s), 8<<20, 6<<20)
 	comesTrue(t, "no room is made for what has come", func() bool { return len(segments(t, dir)) > 20 })
@@ -95,7 +95,7 @@ func descriptorsOf(t *testing.T, s *wiretest.Server) (numbers []int) {
 
 // TestWhatFitsIsTaken: that one body did not fit keeps no other out, large or small.
 func TestWhatFitsIsTaken(t *testing.T) {
-	dir := smallDisk(t, 40<<20)
+	dir := daemon.SmallDisk(t, 40<<20)
 	s := startKept(t, dir, "-s", "1048576", "-z", "1000000000")
 	c := daemon.Client(t, s)
 	put := func(size int) string {
@@ -126,7 +126,7 @@ func TestWhatFitsIsTaken(t *testing.T) {
 // TestBodiesThatFitOnlyOneAtATime arrive together: each is answered, one is taken, and
 // what comes behind the others' is not harmed.
 func TestBodiesThatFitOnlyOneAtATime(t *testing.T) {
-	dir := smallDisk(t, 40<<20)
+	dir := daemon.SmallDisk(t, 40<<20)
 	s := startKept(t, dir, "-s", "1048576", "-z", "1000000000")
 	const size, half = 24 << 20, 12 << 20
 	var clients []*wiretest.Client

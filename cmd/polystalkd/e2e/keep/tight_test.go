@@ -63,7 +63,7 @@ func untilTaken(t *testing.T, c *wiretest.Client, ids []uint64) []uint64 {
 
 // TestKickOfManyOnAFullDisk: one kick moves more jobs than there is room to record.
 func TestKickOfManyOnAFullDisk(t *testing.T) {
-	dir := smallDisk(t, 16<<20)
+	dir := daemon.SmallDisk(t, 16<<20)
 	s := startKept(t, dir, "-s", "300000", "-F")
 	c := daemon.Client(t, s)
 	daemon.MustAsk(t, c, "use many\r\n")
@@ -90,7 +90,7 @@ func TestKickOfManyOnAFullDisk(t *testing.T) {
 // TestLargeForegroundJoined: a background submission of no size that joins a large
 // foreground job has all of that recorded.
 func TestLargeForegroundJoined(t *testing.T) {
-	dir := smallDisk(t, 12<<20)
+	dir := daemon.SmallDisk(t, 12<<20)
 	s, gear := daemon.StartGearman(t, "-b", dir, "-s", "1048576", "--log-level", "error")
 	w := daemon.DialGearman(t, gear)
 	w.Created(t, gearman.SubmitJob, "f", "u", strings.Repeat("x", 8<<20))
@@ -105,7 +105,7 @@ func TestLargeForegroundJoined(t *testing.T) {
 
 // TestLargeForegroundBuried: so does a bury.
 func TestLargeForegroundBuried(t *testing.T) {
-	dir := smallDisk(t, 12<<20)
+	dir := daemon.SmallDisk(t, 12<<20)
 	s, gear := daemon.StartGearman(t, "-b", dir, "-s", "1048576", "--log-level", "error")
 	w := daemon.DialGearman(t, gear)
 	id := w.Created(t, gearman.SubmitJob, "f", "u", strings.Repeat("x", 8<<20))
@@ -122,7 +122,7 @@ func TestLargeForegroundBuried(t *testing.T) {
 // TestPutsThatWereLetIn: many puts are let in while there is room, and end when there
 // is none.
 func TestPutsThatWereLetIn(t *testing.T) {
-	dir := smallDisk(t, 12<<20)
+	dir := daemon.SmallDisk(t, 12<<20)
 	s := startKept(t, dir, "-s", "1048576")
 	var parked []*wiretest.Client
 	for range 200 {
@@ -145,7 +145,7 @@ func TestPutsThatWereLetIn(t *testing.T) {
 
 // TestPausedTubesThatEnd: a connection leaves many paused tubes when the disk is full.
 func TestPausedTubesThatEnd(t *testing.T) {
-	dir := smallDisk(t, 16<<20)
+	dir := daemon.SmallDisk(t, 16<<20)
 	s := startKept(t, dir, "-s", "300000")
 	b := daemon.Client(t, s)
 	var all strings.Builder
@@ -183,7 +183,7 @@ func half(t *testing.T, c *wiretest.Client, ids []uint64) []uint64 {
 // TestLostWorkersWhileTheDiskIsBehind: connections drop jobs over and over on a disk
 // that is nearly full, while others put and delete: the pressure comes and goes.
 func TestLostWorkersWhileTheDiskIsBehind(t *testing.T) {
-	dir := smallDisk(t, 8<<20)
+	dir := daemon.SmallDisk(t, 8<<20)
 	s, gear := daemon.StartGearman(t, "-b", dir, "-s", "300000", "--gearman-retries", "2000000000", "--log-level", "error")
 	c := daemon.Client(t, s)
 	var workers []*daemon.GearmanConn

@@ -171,13 +171,18 @@ func TestSettingsChangeUnderLoad(t *testing.T) {
 	go srv.ServeGearman(gear) // until the server ends
 	var stop atomic.Bool
 	var clients sync.WaitGroup
+	// A connection that was not accepted before the first change may be one too many.
+	var connected sync.WaitGroup
 	play := func(addr net.Addr, say, hear string) {
 		c, err := net.Dial("tcp", addr.String())
 		if err != nil {
 			t.Fatal(err)
 		}
+		connected.Add(1)
+		once := sync.OnceFunc(connected.Done)
 		clients.Go(func() {
 			defer c.Close()
+			defer once()
 			got := make([]byte, len(hear))
 			for !stop.Load() {
 				c.SetDeadline(time.Now().Add(20 * time.Second))
@@ -189,6 +194,7 @@ func TestSettingsChangeUnderLoad(t *testing.T) {
 					t.Errorf("%q %v, want %q", got, err, hear)
 					return
 				}
+				once()
 			}
 		})
 	}
@@ -197,6 +203,7 @@ func TestSettingsChangeUnderLoad(t *testing.T) {
 		play(addr, "put 0 0 9 100\r\n"+strings.Repeat("x", 100)+"\r\n", "JOB_TOO_BIG\r\n")
 		play(gear.Addr(), packet(gearman.EchoReq, "123456"), answer(gearman.EchoRes, "123456"))
 	}
+	connected.Wait()
 	for n := range 200 {
 		to := Settings{
 			MaxJobSize: uint32(6 + n%90), MaxConnections: 1 + n%50, ConnectionMemory: 1<<20 + int64(n),

@@ -69,7 +69,7 @@ type Entries struct {
 // and durable here with all that was copied before it.
 type floors struct {
 	committed uint64 // the highest that is
-	last      uint64 // the last one in the log
+	last      uint64 // the highest that is known to be in the log, and the last of those
 	at        uint64 // in which entry that is; zero: in none
 }
 
@@ -266,7 +266,7 @@ func (e *Entries) note(x *Entry, at index.Place, size int64) {
 	if x.Kind != record.Normal {
 		return
 	}
-	if f, ok := bottomOf(x.Data); ok {
+	if f, ok := bottomOf(x.Data); ok && f.Index >= e.floors.last {
 		e.floors.last, e.floors.at = f.Index, x.Index
 	}
 }

@@ -301,6 +301,36 @@ func TestLeaderKeepsWhatItHasNotItself(t *testing.T) {
 	w.closeCores()
 }
 
+// TestLowerFloorTakesNothingBack: what was taken over is noted in a Floor that gives up nothing. If
+// that follows on one that is on its way to this disk, what lies below the higher one is given up.
+func TestLowerFloorTakesNothingBack(t *testing.T) {
+	w := newWorld(1, fakedisk.New(1))
+	w.parts, w.fat, w.weight = 1, 0, 50_000
+	c := newSole(w)
+	must(t, second(w.open(true)))
+	must(t, w.garbage(8))
+	oldest := w.j.Stats().Oldest
+	goOn := func() {
+		t.Helper()
+		for range 8 {
+			must(t, w.j.Tend())
+			if w.j.Requested() {
+				must(t, w.j.Commit())
+			}
+		}
+	}
+	c.early = true
+	goOn() // a Floor is committed by others
+	must(t, w.j.SetImported(1))
+	c.early = false
+	must(t, c.goOn())
+	goOn()
+	if s := w.j.Stats(); s.Oldest == oldest {
+		t.Error("nothing is given up any more")
+	}
+	w.closeCores()
+}
+
 // TestEntriesOfOneAloneKeepTheirIndexes: a server that was one of several, is alone for a while,
 // and is one of several again: the batches that it wrote alone are the same entries, also once
 // what went before them is given up. There are more batches than entries by then.

@@ -72,6 +72,7 @@ func New(cfg Config) (*Server, error) {
 		Host: s.host, Life: &s.life, Gate: &s.gate, Fronts: s.fronts,
 		LoopsTurn: s.reactor.Alive, ConnectionLimit: s.reactor.ConnectionLimit, SetDraining: s.drain.want,
 		MaxJobSize: s.beanstalkd.MaxJobSize, Cluster: cfg.Cluster,
+		Followed: func() commit.Storage { return s.journal },
 	})
 	return s, nil
 }

@@ -21,6 +21,9 @@ type Cluster struct {
 	CommittedIndex uint64 `json:"committed_index"`
 	AppliedIndex   uint64 `json:"applied_index"`
 
+	// Journal is how the server that answers keeps the jobs itself; null: it is being read.
+	Journal *Journal `json:"journal"`
+
 	Outstanding ClusterOutstanding `json:"outstanding"`
 	Totals      ClusterTotals      `json:"totals"`
 	Members     []ClusterMember    `json:"members"`
@@ -63,6 +66,12 @@ type ClusterMember struct {
 	MatchIndex *uint64  `json:"match_index"`
 	LagEntries *uint64  `json:"lag_entries"`
 	LagSeconds *float64 `json:"lag_seconds"`
+
+	// RoomBytes is how much it can still write, as it said last; null: it never has. DiskFull says
+	// that changes do not fit into that: the others do not wait for it, and with as many such that
+	// a majority lacks, the leader refuses changes.
+	RoomBytes *int64 `json:"room_bytes"`
+	DiskFull  bool   `json:"disk_full"`
 
 	// ClockAheadSeconds is how far its clock is ahead of that of the server that answers.
 	ClockAheadSeconds *float64 `json:"clock_ahead_seconds"`

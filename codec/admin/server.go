@@ -65,6 +65,7 @@ type Journal struct {
 	LiveBytes      int64  `json:"live_bytes"`
 	PendingBytes   int64  `json:"pending_bytes"`
 	PromisedBytes  int64  `json:"promised_bytes"`
+	RoomBytes      int64  `json:"room_bytes"` // which can still be written
 	Batches        uint64 `json:"batches_total"`
 	Records        uint64 `json:"records_total"`
 	Migrated       uint64 `json:"migrated_records_total"`

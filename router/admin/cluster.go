@@ -32,7 +32,26 @@ func (o *Operator) ClusterStatus() *wire.Cluster {
 	if o.opts.Cluster == nil {
 		return nil
 	}
-	return o.opts.Cluster.Status()
+	s := o.opts.Cluster.Status()
+	if kept, p := o.Kept(); kept != nil {
+		s.Journal = journalValue(kept, p)
+	}
+	return s
+}
+
+// fullDisks says whether this server's disk is full, and which others of the cluster have theirs
+// full, by name.
+func fullDisks(k *wire.Cluster) (here bool, names []string) {
+	for i := range k.Members {
+		switch m := &k.Members[i]; {
+		case !m.DiskFull:
+		case m.Name == k.Node:
+			here = true
+		default:
+			names = append(names, m.Name)
+		}
+	}
+	return here, names
 }
 
 // Leads reports whether clients are served here: always, unless this is one of several servers.

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -111,8 +112,10 @@ func (o *Operator) notStarted(p Phase) string {
 }
 
 // Readiness reports whether clients should come: not while the journal is read, when it has
-// failed, when the server ends, or when it follows and knows of nobody who leads. A drain or a full disk are notes alone: workers must
-// still get in. It may be called at any time.
+// failed, when the server ends, or when it follows and knows of nobody who leads. A drain or a full
+// disk are notes alone: workers must still get in, whose deletes make room. Nor does a client miss
+// anything at a server that follows with a full disk: it is handed to the one that leads, which
+// does not wait for that disk. It may be called at any time.
 func (o *Operator) Readiness() *wire.Health {
 	life := o.opts.Life
 	phase := life.Phase()
@@ -133,10 +136,28 @@ func (o *Operator) Readiness() *wire.Health {
 	if o.Draining() {
 		h.Notes = append(h.Notes, "draining: no new jobs are taken")
 	}
-	if phase == Serving {
-		if j := o.journal(); j != nil && j.Pressure() == commit.Full {
-			h.Notes = append(h.Notes, "the disk is full: only what takes no space is taken")
-		}
-	}
+	h.Notes = append(h.Notes, o.spaceNotes(phase)...)
 	return h
+}
+
+// spaceNotes say whose disks are full, and what that does.
+func (o *Operator) spaceNotes(phase Phase) (notes []string) {
+	_, pressure := o.Kept()
+	here, others := true, []string(nil)
+	if k := o.ClusterStatus(); k != nil {
+		here, others = fullDisks(k)
+	}
+	switch {
+	case pressure != commit.Full:
+	case phase == Following:
+		notes = append(notes, "the disk is full: this server does not keep what the others do before there is space; clients are handed on")
+	case here || len(others) == 0:
+		notes = append(notes, "the disk is full: only what takes no space is taken")
+	default:
+		notes = append(notes, "the disks of too many other servers are full: only what takes no space is taken")
+	}
+	if len(others) > 0 {
+		notes = append(notes, "other servers whose disks are full: "+strings.Join(others, ", "))
+	}
+	return notes
 }

@@ -14,7 +14,8 @@ import (
 	"polystalk/shard/histogram"
 )
 
-// Options say what an Operator is for. All of them must be given, but for Turn and Cluster.
+// Options say what an Operator is for. All of them must be given, but for Turn, and what is for
+// one of several servers: Followed and Cluster.
 type Options struct {
 	Host *session.Host
 	Life *Life
@@ -35,6 +36,8 @@ type Options struct {
 	Turn func()
 	// Cluster is that of the server; nil: it is alone.
 	Cluster Cluster
+	// Followed is where the jobs of another server are kept, in the phase Following.
+	Followed func() commit.Storage
 }
 
 // callersMost operations run at a time: those that come meanwhile wait for one of them.
@@ -70,6 +73,9 @@ func New(o Options) *Operator {
 // Steps are how long its operations have had a shard, each time that they did. While one
 // has it no client is served there.
 func (o *Operator) Steps() histogram.Counts { return o.steps.Read() }
+
+// Started is when the server was made; at any time.
+func (o *Operator) Started() time.Time { return o.started }
 
 // Life is how far the server's life is; at any time.
 func (o *Operator) Life() *Life { return o.opts.Life }

@@ -148,17 +148,35 @@ func (o *Operator) Server(v *Sample) *wire.Server {
 // pressures are the names of commit.Pressure.
 var pressures = [...]string{commit.Open: "open", commit.Wait: "wait", commit.Full: "full"}
 
-// Journal is how jobs are kept, as of now.
+// Journal is how jobs are kept here, as of now, by a server that follows as well.
 func (o *Operator) Journal() (*wire.Journal, error) {
-	if err := o.Ready(); err != nil {
+	if err := o.Ready(); err != nil && o.opts.Life.Phase() != Following {
 		return nil, err
 	}
-	j := o.journal()
-	if j == nil {
-		return journalValue(nil, commit.Open), nil
+	s, p := o.Kept()
+	return journalValue(s, p), nil
+}
+
+// Kept is how jobs are kept here, by a server that follows as well; nil: they are not, or it is
+// read, or the server ends. Who follows has no clients that would wait for a disk: it is full, or
+// open. At any time.
+func (o *Operator) Kept() (*commit.Stats, commit.Pressure) {
+	var j commit.Storage
+	phase := o.opts.Life.Phase()
+	switch phase {
+	case Following:
+		j = o.opts.Followed()
+	case Serving:
+		j = o.journal()
 	}
-	s := j.Stats()
-	return journalValue(&s, j.Pressure()), nil
+	if j == nil {
+		return nil, commit.Open
+	}
+	s, p := j.Stats(), j.Pressure()
+	if phase == Following && p == commit.Wait {
+		p = commit.Open
+	}
+	return &s, p
 }
 
 // JournalOf is how jobs were kept, as a sample tells.
@@ -172,7 +190,7 @@ func journalValue(s *commit.Stats, p commit.Pressure) *wire.Journal {
 	return &wire.Journal{
 		Enabled: true, Pressure: pressures[p],
 		Segments: s.Segments, OldestSegment: s.Oldest, CurrentSegment: s.Current,
-		Bytes: s.Bytes, LiveBytes: s.Live, PendingBytes: s.Pending, PromisedBytes: s.Promised,
+		Bytes: s.Bytes, LiveBytes: s.Live, PendingBytes: s.Pending, PromisedBytes: s.Promised, RoomBytes: s.Room,
 		Batches: s.Batches, Records: s.Records, Migrated: s.Migrated, Commits: s.Commits,
 	}
 }

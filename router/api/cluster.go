@@ -25,11 +25,10 @@ func (a *API) getCluster(c *web.Call) error {
 	if _, err := c.Query(); err != nil {
 		return err
 	}
-	k, err := a.op.Cluster()
-	if err != nil {
+	if _, err := a.op.Cluster(); err != nil {
 		return err
 	}
-	return c.Answer(http.StatusOK, k.Status())
+	return c.Answer(http.StatusOK, a.op.ClusterStatus())
 }
 
 // removeMember has a server belong to the cluster no more.

@@ -7,11 +7,13 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
+	"polystalk/shard/journal"
 )
 
 // A fakeCluster has three members, and does what it is told.
@@ -23,15 +25,15 @@ type fakeCluster struct {
 }
 
 func newFakeCluster() *fakeCluster {
-	leader, match, lag, ahead, late := "n1", uint64(90), uint64(10), -0.25, 1.5
+	leader, match, lag, ahead, late, room := "n1", uint64(90), uint64(10), -0.25, 1.5, int64(4096)
 	return &fakeCluster{status: wire.Cluster{
 		ID: "0123456789abcdef", Node: "n1", Role: "leader", Leader: &leader, Term: 7, Lease: true,
 		LastIndex: 100, LastTerm: 3, CommittedIndex: 99, AppliedIndex: 98,
 		Outstanding: wire.ClusterOutstanding{Entries: 1, Bytes: 2},
 		Totals:      wire.ClusterTotals{LeaderChanges: 3, LeaseLapses: 2, Fetches: 1, Forwarded: 4},
 		Members: []wire.ClusterMember{
-			{Name: "n1", ID: "0000000000000001", Address: "10.0.0.1:1", Kind: wire.MemberVotes, Leads: true, Connected: true},
-			{Name: "n2", ID: "0000000000000002", Address: "10.0.0.2:1", Kind: wire.MemberVotes, Connected: true, MatchIndex: &match, LagEntries: &lag, LagSeconds: &late, HeardSeconds: &late, ClockAheadSeconds: &ahead, SentBytes: 5, ReceivedBytes: 6, Dropped: 7},
+			{Name: "n1", ID: "0000000000000001", Address: "10.0.0.1:1", Kind: wire.MemberVotes, Leads: true, Connected: true, RoomBytes: &room},
+			{Name: "n2", ID: "0000000000000002", Address: "10.0.0.2:1", Kind: wire.MemberVotes, Connected: true, MatchIndex: &match, LagEntries: &lag, LagSeconds: &late, HeardSeconds: &late, ClockAheadSeconds: &ahead, RoomBytes: &room, DiskFull: true, SentBytes: 5, ReceivedBytes: 6, Dropped: 7},
 			{Name: "n3", ID: "0000000000000003", Address: "10.0.0.3:1", Kind: wire.MemberStandby, Trouble: "connection refused"},
 		},
 		AsOf: time.Now().UTC(),
@@ -86,6 +88,12 @@ func TestClusterByHTTP(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	w.do("GET", "/leader", ask{}).wants(t, 200, "")
+	if a := w.do("GET", "/readyz", ask{}).wants(t, 200, ""); !strings.Contains(a.body, "other servers whose disks are full: n2\n") {
+		t.Errorf("%q", a.body)
+	}
+	if a := w.do("GET", "/metrics", ask{}); !strings.Contains(a.body, `polystalk_cluster_disk_full{node="n2"} 1`) || !strings.Contains(a.body, `polystalk_cluster_disk_full{node="n1"} 0`) {
+		t.Error("the metrics do not say whose disk is full")
+	}
 
 	w.do("DELETE", "/api/v1/cluster/members/n3", ask{}).wants(t, 403, "read-only")
 	admin := ask{token: adminToken}
@@ -139,9 +147,64 @@ func TestFollowerByHTTP(t *testing.T) {
 	if p := w.do("GET", "/api/v1/tubes", ask{}).wants(t, 503, "following").problem(t); !strings.Contains(p.Detail, "n2") {
 		t.Errorf("%+v", p)
 	}
-	w.do("GET", "/api/v1/cluster", ask{}).wants(t, 200, "")
 	if a := w.do("GET", "/metrics", ask{}).wants(t, 200, ""); !strings.Contains(a.body, `polystalk_cluster_role{role="follower"} 1`) || strings.Contains(a.body, "polystalk_jobs{") {
 		t.Errorf("%s", a.body)
+	}
+}
+
+// A disk of one file has room for no second segment.
+type oneFileDisk struct {
+	journal.Disk
+	made atomic.Bool
+}
+
+func (d *oneFileDisk) Create(name string) (journal.File, error) {
+	f, err := d.Disk.Create(name)
+	d.made.Store(d.made.Load() || err == nil)
+	return f, err
+}
+
+func (d *oneFileDisk) Free() int64 {
+	if d.made.Load() {
+		return 0
+	}
+	return 1 << 40
+}
+
+// TestFollowerTellsOfItsDisk: how its own journal stands, in all places, though it has no clients.
+// With a full disk it is ready, since those whom it hands on miss nothing, and says so.
+func TestFollowerTellsOfItsDisk(t *testing.T) {
+	k := newFakeCluster()
+	leader := "n1"
+	k.set("follower", &leader)
+	dir := t.TempDir()
+	w := newWorld(t, setup{anonymous: access.Operate, cluster: k, dir: dir, disk: &oneFileDisk{Disk: journal.Dir(dir)}, unstarted: true})
+	if _, err := w.srv.Follow(); err != nil {
+		t.Fatal(err)
+	}
+	defer w.srv.Shutdown(context.Background())
+	const full = `polystalk_journal_pressure{state="full"} 1`
+	body := ""
+	for end := time.Now().Add(time.Minute); !strings.Contains(body, full); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("/metrics never had %s:\n%s", full, body)
+		}
+		body = w.do("GET", "/metrics", ask{}).wants(t, 200, "").body
+	}
+	for _, name := range []string{`journal_bytes{kind="files"} `, "journal_room_bytes ", "journal_segments 1\n", "journal_sync_seconds_count ", "start_time_seconds "} {
+		if !strings.Contains(body, "\npolystalk_"+name) {
+			t.Errorf("/metrics has no %s", name)
+		}
+	}
+	var j wire.Journal
+	w.do("GET", "/api/v1/journal", ask{}).wants(t, 200, "").read(t, &j)
+	var got wire.Cluster
+	w.do("GET", "/api/v1/cluster", ask{}).wants(t, 200, "").read(t, &got)
+	if j.Pressure != "full" || j.RoomBytes <= 0 || j.RoomBytes >= j.Bytes || got.Journal == nil || *got.Journal != j {
+		t.Errorf("it has %+v, and %+v of the cluster's", j, got.Journal)
+	}
+	if a := w.do("GET", "/readyz", ask{}).wants(t, 200, ""); !strings.Contains(a.body, "the disk is full: this server does not keep what the others do") {
+		t.Errorf("/readyz: %q", a.body)
 	}
 }
 

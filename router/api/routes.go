@@ -35,7 +35,7 @@ var table = []entry{
 
 	{"GET /api/v1/openapi.json", access.Read, web.Early, (*API).describe},
 	{"GET /api/v1/server", access.Read, 0, (*API).getServer},
-	{"GET /api/v1/journal", access.Read, 0, (*API).getJournal},
+	{"GET /api/v1/journal", access.Read, web.Early, (*API).getJournal},
 	{"GET /api/v1/config", access.Read, web.Early, (*API).getConfig},
 	{"POST /api/v1/reload", access.Admin, 0, (*API).reload},
 	{"GET /api/v1/audit", access.Admin, web.Early, (*API).getAudit},

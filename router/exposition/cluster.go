@@ -55,6 +55,10 @@ func (e emitter) member(m *wire.ClusterMember, self bool) {
 	if m.LagSeconds != nil {
 		e.gauge("cluster_lag_seconds", "For how long it has not had all that was committed.", *m.LagSeconds, node, m.Name)
 	}
+	if m.RoomBytes != nil {
+		e.gauge("cluster_room_bytes", "Bytes that a server can still write of its journal, as it says itself.", float64(*m.RoomBytes), node, m.Name)
+		e.gauge("cluster_disk_full", "Whether changes do not fit into that.", truth(m.DiskFull), node, m.Name)
+	}
 	if self {
 		return
 	}

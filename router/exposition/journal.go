@@ -21,6 +21,7 @@ func (e emitter) journal(j *commit.Stats, pressure commit.Pressure) {
 	}{{"files", j.Bytes}, {"live", j.Live}, {"pending", j.Pending}, {"promised", j.Promised}} {
 		e.gauge("journal_bytes", "Bytes of the journal: its files, what jobs that live take of them, what is not written yet, what bodies that are received will take.", float64(b.n), label{"kind"}, b.kind)
 	}
+	e.gauge("journal_room_bytes", "Bytes that can still be written: what is left of files, and what the disk has for more of them.", float64(j.Room), nil)
 	e.gauge("journal_segments", "Files of the journal.", float64(j.Segments), nil)
 	e.counter("journal_batches_total", "Batches of records written to the journal, since it was made.", float64(j.Batches), nil)
 	e.counter("journal_records_total", "Records written to the journal.", float64(j.Records), nil)

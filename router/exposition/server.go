@@ -38,7 +38,11 @@ func (s *Server) Collect(out chan<- prometheus.Metric) {
 	e.gauge("build_info", "What runs; always 1.", 1, label{"version", "goversion", "speaks"}, s.Version, runtime.Version(), s.Speaks)
 	e.gauge("ready", "Whether clients should be sent here, as /readyz says.", truth(op.Readiness().Status == "ok"), nil)
 	e.gauge("draining", "Whether new jobs are refused.", truth(op.Draining()), nil)
+	e.gauge("start_time_seconds", "When the server was started, in Unix time.", float64(op.Started().UnixNano())/1e9, nil)
 	e.operators(op)
+	if j, pressure := op.Kept(); j != nil {
+		e.journal(j, pressure)
+	}
 	if k := op.ClusterStatus(); k != nil {
 		e.cluster(k)
 	}
@@ -75,13 +79,9 @@ func (s *Server) tubes(ctx context.Context, e emitter, all *admin.TubeSample) {
 
 // server emits the families of the whole server.
 func (e emitter) server(v *admin.Sample) {
-	e.gauge("start_time_seconds", "When the server was started, in Unix time.", float64(v.Started.UnixNano())/1e9, nil)
 	e.jobs(v)
 	e.clients(v)
 	e.inside(v)
-	if v.Journal != nil {
-		e.journal(v.Journal, v.Pressure)
-	}
 }
 
 func (e emitter) jobs(v *admin.Sample) {

@@ -67,6 +67,7 @@ type Stats struct {
 	Batches, Records  uint64
 	Migrated, Commits uint64
 	Pending, Promised int64 // bytes in Logs, about; of bodies that were let in
+	Room              int64 // bytes that can still be written, here and in files yet to be made
 
 	Written uint64           // bytes, since the start
 	Sizes   histogram.Counts // of commits since the start that had records: how many those were

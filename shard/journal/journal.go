@@ -393,7 +393,7 @@ func (j *Journal) Stats() commit.Stats {
 		Bytes: sums.Size, Live: sums.Live,
 		Batches: j.writer.written.Load(), Records: j.stager.records.Load(),
 		Migrated: j.keeper.migrated.Load(), Commits: j.Acked(),
-		Pending: sums.Pending, Promised: sums.Promised,
+		Pending: sums.Pending, Promised: sums.Promised, Room: j.Room(),
 		Written: j.writer.figures.bytes.Load(), Sizes: j.stager.sizes.Read(), Syncs: j.writer.figures.syncs.Read(),
 	}
 }

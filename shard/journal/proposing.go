@@ -91,12 +91,20 @@ func (j *Journal) leadEntries() {
 }
 
 // Room is how many bytes can still be written here: what is left of segments, and what the disk
-// has for more of them.
+// has for more of them, unless one was tried and there was no space for it, whatever the disk says
+// that it has.
 func (j *Journal) Room() int64 {
-	size, free := j.opts.SegmentSize, min(j.disk.Free(), 1<<60)
 	sums := j.ledger.Sums()
+	if j.ledger.Full() {
+		return sums.Free
+	}
+	size, free := j.opts.SegmentSize, min(j.disk.Free(), 1<<60)
 	return sums.Free + max(0, (free-size/16)/size*size)
 }
+
+// FullWith reports whether changes would be refused where so many bytes can still be written of the
+// same journal: at another server, that is, by what it says of its Room.
+func (j *Journal) FullWith(room int64) bool { return j.ledger.FullWith(room) }
 
 // SetRoomElsewhere tells a leader, now and then, how many bytes enough of the others had room for,
 // at some moment since it was called the last time but one, so that

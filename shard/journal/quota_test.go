@@ -87,6 +87,19 @@ func TestQuota(t *testing.T) {
 	}
 }
 
+// TestRoomKnowsQuota: what the disk shows is no room, once a segment could not be filled, and what
+// is left of segments takes no change that this server itself would refuse.
+func TestRoomKnowsQuota(t *testing.T) {
+	w := againstQuota(t)
+	if got := w.j.Room(); got > 3*SegmentMin || !w.j.FullWith(got) || w.j.FullWith(100*SegmentMin) {
+		t.Errorf("room for %d bytes, full %t", got, w.j.FullWith(got))
+	}
+	if st := w.j.Stats(); st.Room != w.j.Room() {
+		t.Errorf("the figures say %d", st.Room)
+	}
+	w.closeCores()
+}
+
 // TestQuotaOfOne: what others write and remove is no reason to try for ever.
 func TestQuotaOfOne(t *testing.T) {
 	w := againstQuota(t)

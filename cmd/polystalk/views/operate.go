@@ -109,6 +109,8 @@ var Cluster = output.View{
 		Column("LACKS", "lag_entries", output.Number),
 		Column("LATE", "lag_seconds", output.Age),
 		Column("HEARD", "heard_seconds", output.Age),
+		Column("ROOM", "room_bytes", output.Bytes),
+		Column("DISK-FULL", "disk_full", output.Text),
 		Column("ADDRESS", "address", output.Text),
 		Column("TROUBLE", "trouble", output.Text),
 	},

@@ -46,6 +46,13 @@ func (m *Member) Status() *wire.Cluster {
 	slices.SortFunc(out.Members, func(a, b wire.ClusterMember) int { return strings.Compare(a.Name, b.Name) })
 	m.addPeers(out, &s)
 	m.addConnections(out)
+	for i := range out.Members {
+		row := &out.Members[i]
+		if row.ID == hex(m.id.Node) {
+			row.RoomBytes = new(m.journal.Room())
+		}
+		row.DiskFull = row.RoomBytes != nil && m.journal.FullWith(*row.RoomBytes)
+	}
 	return out
 }
 
@@ -113,6 +120,7 @@ func (m *Member) addConnections(out *wire.Cluster) {
 		if p.ClockSamples > 0 {
 			row.ClockAheadSeconds = new(p.ClockAhead.Seconds())
 		}
+		row.RoomBytes = p.Room
 		row.SentBytes, row.ReceivedBytes, row.Dropped = p.SentBytes, p.ReceivedBytes, p.Dropped
 	}
 }

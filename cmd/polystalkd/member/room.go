@@ -28,6 +28,7 @@ func (m *Member) room() int64 {
 func (m *Member) watchRoom() {
 	tick := time.NewTicker(roomEvery)
 	defer tick.Stop()
+	var full fullDisks
 	for was, fullFor := false, 0; ; {
 		select {
 		case <-m.ctx.Done():
@@ -36,18 +37,20 @@ func (m *Member) watchRoom() {
 		}
 		room := int64(math.MaxInt64)
 		if v, _ := m.node.Load().View(); v.Leads {
-			room = roomOfMost(v.Members, m.id.Node, m.ways.transport.Status())
+			peers := m.ways.transport.Status()
+			room = roomOfMost(v.Members, m.id.Node, peers)
+			full.tell(m.log, full.look(v.Members, peers, m.fullWith))
 		}
-		full := m.journal.SetRoomElsewhere(room)
+		refuses := m.journal.SetRoomElsewhere(room)
 		switch {
-		case full && !was:
-			m.log.Error("the disks of too many other servers are full: changes for which there is no space are refused; deleting goes on")
-		case was && !full:
+		case refuses && !was:
+			m.log.Error("the disks of too many other servers are full: changes for which there is no space are refused; deleting goes on", "nodes", full.names())
+		case was && !refuses:
 			m.log.Info("there is space again on the disks of the other servers: changes are taken")
 		}
-		was = full
+		was = refuses
 		// A disk that is full only here need not keep clients waiting.
-		if fullFor++; full || m.journal.Pressure() != commit.Full {
+		if fullFor++; refuses || m.journal.Pressure() != commit.Full {
 			fullFor = 0
 		}
 		if fullFor%fullLooks == 0 && fullFor > 0 {

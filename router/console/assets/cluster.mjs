@@ -19,9 +19,10 @@ export default function Cluster() {
       <${Fact} name="term"><span class="num">${k.term}</span></${Fact}>
       <${Fact} name="committed / applied"><span class="num"><${Num} n=${k.committed_index} /> / <${Num} n=${k.applied_index} /></span></${Fact}>
       <${Fact} name="not committed yet"><span class="num"><${Num} n=${k.outstanding.entries} />, <${Bytes} n=${k.outstanding.bytes} /></span></${Fact}>
+      ${k.journal && html`<${Fact} name="its journal"><span class="num"><${Bytes} n=${k.journal.bytes} /></span>, room for <span class="num"><${Bytes} n=${k.journal.room_bytes} /></span>${k.journal.pressure === 'full' ? html` <span class="warn">no change fits in any more</span>` : ''}</${Fact}>`}
       <${Fact} name="handed on"><span class="num"><${Num} n=${k.totals.forwarded} /></span></${Fact}>
     </dl>
-    <table class="plain"><thead><tr><th scope="col">Server</th><th scope="col">Is</th><th scope="col">Address</th><th scope="col">Lacks</th><th scope="col">Late</th><th scope="col">Heard of</th><th scope="col"></th></tr></thead>
+    <table class="plain"><thead><tr><th scope="col">Server</th><th scope="col">Is</th><th scope="col">Address</th><th scope="col">Lacks</th><th scope="col">Late</th><th scope="col">Heard of</th><th scope="col">Room</th><th scope="col"></th></tr></thead>
       <tbody>${k.members.map((m) => html`<tr>
         <th scope="row">${m.name}${m.leads ? ' (leads)' : ''}</th>
         <td>${{ voter: 'votes', joining: 'catches up', standby: 'keeps a copy' }[m.kind]}${m.connected ? '' : html`, <span class="warn">not connected</span>`}</td>
@@ -29,6 +30,7 @@ export default function Cluster() {
         <td class="num">${m.lag_entries === null ? '' : html`<${Num} n=${m.lag_entries} />`}</td>
         <td class="num">${m.lag_seconds === null ? '' : html`<${Age} s=${m.lag_seconds} />`}</td>
         <td class="num">${m.heard_seconds === null ? '' : html`<${Age} s=${m.heard_seconds} />`}</td>
+        <td class="num">${m.room_bytes === null ? '' : html`<${Bytes} n=${m.room_bytes} />`}${m.disk_full ? html` <span class="warn">its disk is full</span>` : ''}</td>
         <td>${leads && !m.leads && html`<div class="buttons">
           ${m.kind === 'voter' && html`<${Button} onClick=${() => lead(m.name)}>Have it lead …</${Button}>`}
           ${m.kind === 'standby' && html`<${Button} onClick=${() => once(`${m.name} votes`, () => request('POST', `cluster/members/${encodeURIComponent(m.name)}/promote`))}>Have it vote</${Button}>`}

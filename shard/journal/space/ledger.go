@@ -110,9 +110,12 @@ func (l *Ledger) roomElsewhere() int64 {
 }
 
 // FullElsewhere reports whether others have no room for changes.
-func (l *Ledger) FullElsewhere() bool {
+func (l *Ledger) FullElsewhere() bool { return l.FullWith(l.roomElsewhere()) }
+
+// FullWith reports whether there is no room for changes where n bytes are free for the same jobs.
+func (l *Ledger) FullWith(n int64) bool {
 	s := l.Sums()
-	return !s.fitsInto(l.roomElsewhere())
+	return !s.fitsInto(n)
 }
 
 // AnotherWanted is Sums.AnotherWanted of this moment.

@@ -3,7 +3,9 @@ package cluster
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,6 +37,71 @@ func TestFullLeaderHandsOver(t *testing.T) {
 	if got, err := strconv.Atoi(all[1].ready()); err != nil || got < put+len(all) {
 		t.Errorf("%d jobs are ready, want at least %d: %v", got, put+len(all), err)
 	}
+}
+
+// TestFullFollowerIsNamed: the disk of a server that follows is full. The others go on, and whose
+// disk it is can be seen at all of them: in the status, in the log of the one that leads, and in the
+// metrics of the server itself, which is ready, and says why it is not well.
+func TestFullFollowerIsNamed(t *testing.T) {
+	first, small := newNode(t, "jobs1"), newNode(t, "jobs3")
+	small.dir = daemon.SmallDisk(t, 40<<20)
+	first.start("--cluster-new")
+	newNode(t, "jobs2").start("--cluster-join", first.cluster)
+	web := freeAddress(t)
+	small.start("--cluster-join", first.cluster, "--http", web)
+	awaitVoters(t, first, 3)
+
+	c, err := net.Dial("tcp", first.queue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	body, r := strings.Repeat("x", 60_000), bufio.NewReader(c)
+	full := func() (names []string) {
+		if k := first.status(); k != nil {
+			for _, m := range k.Members {
+				if m.DiskFull {
+					names = append(names, m.Name)
+				}
+			}
+		}
+		return names
+	}
+	eventually(t, "the leader knows of the full disk", func() bool {
+		for range 100 {
+			fmt.Fprintf(c, "put 0 0 60 %d\r\n%s\r\n", len(body), body)
+			if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "INSERTED ") {
+				t.Fatalf("a put is answered %q, %v", line, err)
+			}
+		}
+		return len(full()) > 0
+	})
+	if got := full(); len(got) != 1 || got[0] != small.name {
+		t.Errorf("full are said to be the disks of %v", got)
+	}
+	if table := operate(t, "cluster", "status", "--dir", small.dir).Stdout; !strings.Contains(table, "DISK-FULL") {
+		t.Errorf("status at %s:\n%s", small.name, table)
+	}
+	eventually(t, "the leader's log names it", func() bool {
+		return strings.Contains(first.LogText(), `"msg":"the disk of another server is full: it does not keep what the others do before there is space","node":"jobs3"`)
+	})
+	eventually(t, "its metrics say so", func() bool {
+		return strings.Contains(get(web, "/metrics"), "\npolystalk_journal_pressure{state=\"full\"} 1\n")
+	})
+	if got := get(web, "/readyz"); !strings.HasPrefix(got, "ok\nthe disk is full: this server does not keep what the others do") {
+		t.Errorf("/readyz: %q", got)
+	}
+}
+
+// get is what a server answers by HTTP; empty: it does not.
+func get(address, path string) string {
+	r, err := http.Get("http://" + address + path)
+	if err != nil {
+		return ""
+	}
+	defer r.Body.Close()
+	b, _ := io.ReadAll(r.Body)
+	return string(b)
 }
 
 // fillUp puts jobs until there is no space for more, and says how many.

@@ -107,7 +107,7 @@ var table = []row{
 	{"cmd/polystalkd/e2e/cluster", "", "cmd/polystalkd/e2e/daemon codec/admin"},
 	{"cmd/polystalkd/e2e/config", "", "cmd/polystalkd/e2e/daemon cmd/polystalkd/fault codec/gearman"},
 	{"cmd/polystalkd/e2e/console", "", "cdproto chromedp cmd/polystalkd/e2e/daemon codec/wiretest"},
-	{"cmd/polystalkd/e2e/daemon", "codec/gearman codec/wiretest", ""},
+	{"cmd/polystalkd/e2e/daemon", "codec/admin codec/gearman codec/wiretest", ""},
 	{"cmd/polystalkd/e2e/gearman", "", "cmd/internal/release cmd/polystalkd/e2e/daemon cmd/polystalkd/e2e/operator codec/gearman codec/gearmantest codec/wiretest go-beanstalk"},
 	{"cmd/polystalkd/e2e/gearmand", "", "cmd/internal/release cmd/polystalkd/e2e/daemon cmd/polystalkd/fault codec/gearman codec/wiretest x/sys"},
 	{"cmd/polystalkd/e2e/keep", "", "cmd/polystalkd/e2e/daemon cmd/polystalkd/fault codec/admin codec/gearman codec/wiretest shard/record x/sys"},

@@ -47,7 +47,7 @@ func TestFullFollowerIsNamed(t *testing.T) {
 	small.dir = daemon.SmallDisk(t, 40<<20)
 	first.start("--cluster-new")
 	newNode(t, "jobs2").start("--cluster-join", first.cluster)
-	web := freeAddress(t)
+	web := daemon.FreeAddress(t)
 	small.start("--cluster-join", first.cluster, "--http", web)
 	awaitVoters(t, first, 3)
 

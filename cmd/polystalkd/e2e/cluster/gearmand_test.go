@@ -30,7 +30,7 @@ func TestDaemonBeginsAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.dir = filepath.Join(work, "jobs")
-	_, gear, _ := net.SplitHostPort(freeAddress(t))
+	_, gear, _ := net.SplitHostPort(daemon.FreeAddress(t))
 	cmd := exec.Command(daemon.Binary, "gearmand", "--daemon", "-P", "pid", "-l", "log", "--config-file", os.DevNull,
 		"-L", "127.0.0.1", "-p", gear, "--beanstalk-listen", n.queue, "--journal", "jobs", "--journal-size", "4194304",
 		"--cluster-listen", n.cluster, "--cluster-node", n.name, "--cluster-join", all[0].cluster)

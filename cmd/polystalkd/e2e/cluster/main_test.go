@@ -64,18 +64,7 @@ func newNode(t *testing.T, name string) *node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	return &node{t: t, name: name, dir: dir, queue: freeAddress(t), cluster: freeAddress(t)}
-}
-
-// freeAddress is one where nobody listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	return &node{t: t, name: name, dir: dir, queue: daemon.FreeAddress(t), cluster: daemon.FreeAddress(t)}
 }
 
 // args are how it is started, with more.

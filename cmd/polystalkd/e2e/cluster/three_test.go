@@ -188,7 +188,7 @@ func TestServersMove(t *testing.T) {
 	for _, n := range all {
 		n.Signal(syscall.SIGTERM)
 		n.EndsWith(0)
-		n.cluster = freeAddress(t)
+		n.cluster = daemon.FreeAddress(t)
 		n.start()
 		eventually(t, n.name+" is found at its new address", func() bool {
 			for _, o := range all {

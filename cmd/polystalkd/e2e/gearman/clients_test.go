@@ -234,8 +234,9 @@ func (w *gearmanWorker) await(t *testing.T, want ...string) {
 }
 
 // TestGearmanClients lets every client work for every other.
-func TestGearmanClients(t *testing.T) {
-	_, gear := daemon.StartGearman(t)
+func TestGearmanClients(t *testing.T) { daemon.Places(t, gearmanClientsWork) }
+
+func gearmanClientsWork(t *testing.T, p *daemon.Place) {
 	workers := map[*gearmanClient]*gearmanWorker{}
 	for _, g := range gearmanClients {
 		if g.missing(t) != "" {
@@ -248,7 +249,7 @@ func TestGearmanClients(t *testing.T) {
 		if g.throws {
 			functions = append(functions, "throw="+g.name+".throw")
 		}
-		workers[g] = g.work(t, gear, functions...)
+		workers[g] = g.work(t, p.Gearman, functions...)
 	}
 	done := map[*gearmanClient][]string{}
 	for _, c := range gearmanClients {
@@ -277,7 +278,7 @@ func TestGearmanClients(t *testing.T) {
 				// The worker has outlived that.
 				jobs = append(jobs, gearmanJob{"fg", w.name + ".upper", "again", "result AGAIN"})
 			}
-			c.submit(t, gear, jobs...)
+			c.submit(t, p.Gearman, jobs...)
 		})
 	}
 	for w, lines := range done {
@@ -286,8 +287,9 @@ func TestGearmanClients(t *testing.T) {
 }
 
 // TestGearmanWorkerDies kills a worker with a job, which another then does.
-func TestGearmanWorkerDies(t *testing.T) {
-	_, gear := daemon.StartGearman(t)
+func TestGearmanWorkerDies(t *testing.T) { daemon.Places(t, gearmanWorkerDies) }
+
+func gearmanWorkerDies(t *testing.T, p *daemon.Place) {
 	for i, g := range gearmanClients {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()
@@ -295,44 +297,45 @@ func TestGearmanWorkerDies(t *testing.T) {
 			other := gearmanClients[(i+1)%len(gearmanClients)]
 			other.skipIfMissing(t)
 			function := g.name + ".death"
-			first := g.work(t, gear, "hang="+function)
+			first := g.work(t, p.Gearman, "hang="+function)
 			served := make(chan struct{})
 			defer func() { <-served }()
 			go func() {
 				defer close(served)
-				g.submit(t, gear, gearmanJob{"fg", function, "fore", "result FORE"})
+				g.submit(t, p.Gearman, gearmanJob{"fg", function, "fore", "result FORE"})
 			}()
 			first.await(t, "hanging fore")
 			first.kill()
-			second := other.work(t, gear, "upper="+function)
+			second := other.work(t, p.Gearman, "upper="+function)
 			second.await(t, "done fore")
 			<-served
 			second.kill()
 
-			first = g.work(t, gear, "hang="+function)
-			g.submit(t, gear, gearmanJob{"bg", function, "back", "created"})
+			first = g.work(t, p.Gearman, "hang="+function)
+			g.submit(t, p.Gearman, gearmanJob{"bg", function, "back", "created"})
 			first.await(t, "hanging back")
 			first.kill()
-			other.work(t, gear, "upper="+function).await(t, "done back")
+			other.work(t, p.Gearman, "upper="+function).await(t, "done back")
 		})
 	}
 }
 
 // TestGearmanClientsBridge takes jobs from every client to beanstalkd's
 // commands, and from there to every worker.
-func TestGearmanClientsBridge(t *testing.T) {
-	s, gear := daemon.StartGearman(t)
+func TestGearmanClientsBridge(t *testing.T) { daemon.Places(t, gearmanClientsBridge) }
+
+func gearmanClientsBridge(t *testing.T, p *daemon.Place) {
 	for _, g := range gearmanClients {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()
 			g.skipIfMissing(t)
-			c, err := beanstalk.Dial("tcp", s.Address)
+			c, err := beanstalk.Dial("tcp", p.Beanstalk)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer c.Close()
 			tube := beanstalk.NewTube(c, g.name+".there")
-			g.submit(t, gear, gearmanJob{"bg", tube.Name, "over there", "created"})
+			g.submit(t, p.Gearman, gearmanJob{"bg", tube.Name, "over there", "created"})
 			id, body, err := beanstalk.NewTubeSet(c, tube.Name).Reserve(daemon.ClientTime)
 			if err != nil || string(body) != "over there" {
 				t.Fatalf("reserve: %q, %v", body, err)
@@ -345,7 +348,7 @@ func TestGearmanClientsBridge(t *testing.T) {
 			if id, err = tube.Put([]byte("and back"), 10, 0, time.Minute); err != nil {
 				t.Fatal(err)
 			}
-			g.work(t, gear, "upper="+tube.Name).await(t, "done and back")
+			g.work(t, p.Gearman, "upper="+tube.Name).await(t, "done and back")
 			for end := time.Now().Add(daemon.ClientTime); ; time.Sleep(time.Millisecond) {
 				if _, err = c.Peek(id); errors.Is(err, beanstalk.ErrNotFound) {
 					break
@@ -359,22 +362,23 @@ func TestGearmanClientsBridge(t *testing.T) {
 }
 
 // TestGearadmin asks with gearadmin.
-func TestGearadmin(t *testing.T) {
+func TestGearadmin(t *testing.T) { daemon.Places(t, gearadmin) }
+
+func gearadmin(t *testing.T, p *daemon.Place) {
 	if _, err := exec.LookPath("gearadmin"); err != nil {
 		t.Skipf("%v: install gearman-tools", err)
 	}
-	s, gear := daemon.StartGearman(t)
-	host, port, _ := net.SplitHostPort(gear)
+	host, port, _ := net.SplitHostPort(p.Gearman)
 	tool := gearmanClients[0]
 	tool.skipIfMissing(t)
-	tool.submit(t, gear, gearmanJob{"bg", "admin", "busy", "created"}, gearmanJob{"bg", "queue", "x", "created"})
-	tool.work(t, gear, "hang=admin").await(t, "hanging busy")
+	tool.submit(t, p.Gearman, gearmanJob{"bg", "admin", "busy", "created"}, gearmanJob{"bg", "queue", "x", "created"})
+	tool.work(t, p.Gearman, "hang=admin").await(t, "hanging busy")
 	for _, a := range []struct{ args, want string }{
 		{"--status", `(?m)\Aadmin\t1\t1\t1\nqueue\t1\t0\t0\n\.?\n?\z|\Aqueue\t1\t0\t0\nadmin\t1\t1\t1\n\.?\n?\z`},
 		{"--priority-status", `(?m)^queue\t0\t1\t0\t0$`},
 		{"--workers", `(?m)^\d+ 127\.0\.0\.1 - : admin$`},
 		{"--server-version", `\A2\.0\.0\+polystalk\.`},
-		{"--getpid", fmt.Sprintf(`\b%d\b`, s.Cmd.Process.Pid)},
+		{"--getpid", fmt.Sprintf(`\b%d\b`, p.Pid)},
 		{"--server-verbose", `\S`},
 		{"--show-jobs", `(?m)^H:lap:\d+\t0\t0\t1$`},
 		{"--show-unique-jobs", `(?m)^[0-9a-f]{8}-[-0-9a-f]{27}$`},

@@ -18,14 +18,15 @@ import (
 	"polystalk/codec/wiretest"
 )
 
-// clientServer gives the address to point a client at: POLYSTALKD_ADDR, or a
-// daemon of the test's own.
-func clientServer(t *testing.T) string {
+// atServers runs a test of a client at each server: that of POLYSTALKD_ADDR, or those of the
+// test's own.
+func atServers(t *testing.T, test func(t *testing.T, address string)) {
 	t.Helper()
 	if address := os.Getenv("POLYSTALKD_ADDR"); address != "" {
-		return address
+		test(t, address)
+		return
 	}
-	return daemon.Start(t, daemon.ShardArgs(4)...).Address
+	daemon.Places(t, func(t *testing.T, p *daemon.Place) { test(t, p.Beanstalk) })
 }
 
 // runClient runs a script of testdata/clients with an installed interpreter.
@@ -57,27 +58,33 @@ func runClient(t *testing.T, interpreter, option, probe, script, install string,
 }
 
 func TestRubyBeaneater(t *testing.T) {
-	runClient(t, "ruby", "-e", "require 'beaneater'", "whole_life.rb", "ruby and ruby-beaneater", clientServer(t))
+	atServers(t, func(t *testing.T, address string) {
+		runClient(t, "ruby", "-e", "require 'beaneater'", "whole_life.rb", "ruby and ruby-beaneater", address)
+	})
 }
 
 func TestPHPPheanstalk(t *testing.T) {
-	host, port, err := net.SplitHostPort(clientServer(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	runClient(t, "php", "-r", "exit((include 'Pheanstalk/autoload.php') === false ? 1 : 0);", "whole_life.php", "php-cli and php-pda-pheanstalk", host, port)
+	atServers(t, func(t *testing.T, address string) {
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runClient(t, "php", "-r", "exit((include 'Pheanstalk/autoload.php') === false ? 1 : 0);", "whole_life.php", "php-cli and php-pda-pheanstalk", host, port)
+	})
 }
 
 func TestNodeJackd(t *testing.T) {
-	host, port, err := net.SplitHostPort(clientServer(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	runClient(t, "node", "-e", "require('jackd')", "whole_life.js", "node, and jackd with npm, and set NODE_PATH or JACKD_DIR", host, port)
+	atServers(t, func(t *testing.T, address string) {
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runClient(t, "node", "-e", "require('jackd')", "whole_life.js", "node, and jackd with npm, and set NODE_PATH or JACKD_DIR", host, port)
+	})
 }
 
 func TestGoBeanstalk(t *testing.T) {
-	goWholeLife(t, "tcp", clientServer(t))
+	atServers(t, func(t *testing.T, address string) { goWholeLife(t, "tcp", address) })
 }
 
 func TestGoBeanstalkOverUnixSocket(t *testing.T) {

@@ -40,7 +40,7 @@ func TestConsensus(t *testing.T) {
 		return w.run()
 	})
 	t.Logf("%+v", sum)
-	if *seedFlag == 0 && (sum.elections == 0 || sum.acked == 0 || sum.stops == 0 || sum.transfers == 0 || sum.changes == 0 || sum.fetched == 0 || sum.lapses == 0 || sum.forgotten == 0) {
+	if *seedFlag == 0 && (sum.elections == 0 || sum.acked == 0 || sum.stops == 0 || sum.transfers == 0 || sum.changes == 0 || sum.rejoins == 0 || sum.fetched == 0 || sum.lapses == 0 || sum.forgotten == 0) {
 		t.Errorf("something has never happened: %+v", sum)
 	}
 }
@@ -66,7 +66,7 @@ func runSeeds(t *testing.T, n int, f func(seed uint64) error) {
 
 // A tally is what has happened in a world.
 type tally struct {
-	elections, acked, stops, forgotten, transfers, changes, fetched, lapses, deposed, steps int
+	elections, acked, stops, forgotten, transfers, changes, rejoins, fetched, lapses, deposed, steps int
 }
 
 func (s *tally) add(o *tally) {
@@ -76,6 +76,7 @@ func (s *tally) add(o *tally) {
 	s.forgotten += o.forgotten
 	s.transfers += o.transfers
 	s.changes += o.changes
+	s.rejoins += o.rejoins
 	s.fetched += o.fetched
 	s.lapses += o.lapses
 	s.deposed += o.deposed
@@ -87,7 +88,8 @@ type fault int
 
 const (
 	honest           fault = iota
-	entriesNotSynced       // likewise entries
+	entriesNotSynced       // entries are told before they are synced
+	voteNotSynced          // likewise votes
 	noSilence              // who has just started votes at once
 	replyEarly             // a commit is acknowledged once it is on the leader's disk
 	ownTwice               // a leader is given its own entries
@@ -132,8 +134,13 @@ type world struct {
 	cut   map[[2]uint64]bool // links that carry nothing, by direction
 	loss  int                // one message of so many is lost
 	late  int                // one of so many takes long
+	pause int                // within it something else goes wrong
+	pace  int                // within it clients want something else
+	idle  time.Duration      // until then they want nothing
 
 	leaders map[uint64]uint64 // by term
+	ballots map[ballot]uint64 // for whom each has voted
+	broken  error             // a promise that was
 	history []Entry           // what is committed, behind entry zero
 	ops     []uint64          // the operations in it
 	ends    []int             // by index less one: how many those are
@@ -147,23 +154,21 @@ func newWorld(t *testing.T, seed uint64, f fault) *world {
 	cryptotest.SetGlobalRandom(t, seed) // raft draws its timeouts there
 	w := &world{
 		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 14)), fault: f,
-		cut: map[[2]uint64]bool{}, leaders: map[uint64]uint64{},
+		cut: map[[2]uint64]bool{}, leaders: map[uint64]uint64{}, ballots: map[ballot]uint64{},
 	}
 	w.loss, w.late = 5+w.rng.IntN(60), 3+w.rng.IntN(50)
+	w.pause = int(timeoutTime) * (1 + w.rng.IntN(4)) / 2
+	w.pace = []int{300, 300, 1000, 4000}[w.rng.IntN(4)]
 	n := 3
 	if w.rng.IntN(4) == 0 {
 		n = 5
 	}
 	first := &Members{}
 	for i := range n + 2 {
-		id := uint64(i + 1)
-		s := &simNode{
-			w: w, id: id, name: fmt.Sprintf("n%d", id), disk: fakedisk.New(seed ^ id<<32), log: &memLog{},
-			rate: 0.97 + 0.06*w.rng.Float64(), gone: i >= n,
-		}
-		w.nodes = append(w.nodes, s)
+		s := w.spare(fmt.Sprintf("n%d", i+1))
 		if i < n {
-			first.List = append(first.List, Member{ID: id, Name: s.name, Addr: "x", Voter: true})
+			s.gone = false
+			first.List = append(first.List, Member{ID: s.id, Name: s.name, Addr: "x", Voter: true})
 		}
 	}
 	for _, s := range w.nodes[:n] {
@@ -171,6 +176,20 @@ func newWorld(t *testing.T, seed uint64, f fault) *world {
 		w.in(time.Duration(w.rng.IntN(300)), s.start)
 	}
 	return w
+}
+
+// nodesMax is how many nodes there are in all, with those that were removed.
+const nodesMax = 12
+
+// spare makes a node that may join.
+func (w *world) spare(name string) *simNode {
+	id := uint64(len(w.nodes) + 1)
+	s := &simNode{
+		w: w, id: id, name: name, disk: fakedisk.New(w.seed ^ id<<32), log: &memLog{},
+		rate: 0.97 + 0.06*w.rng.Float64(), gone: true,
+	}
+	w.nodes = append(w.nodes, s)
+	return s
 }
 
 // in has something happen after a while.
@@ -259,6 +278,9 @@ func same(a, b *Entry) bool {
 
 // check is what holds after every event.
 func (w *world) check() error {
+	if w.broken != nil {
+		return w.broken
+	}
 	leased := uint64(0)
 	for _, s := range w.nodes {
 		if s.hand == nil {

@@ -10,7 +10,7 @@ func (w *world) client() error {
 	if w.still {
 		return nil
 	}
-	w.in(time.Duration(20+w.rng.IntN(300)), w.client)
+	w.in(max(time.Duration(20+w.rng.IntN(w.pace)), w.idle-w.now), w.client)
 	for _, s := range w.nodes {
 		if s.hand == nil || s.away || s.hand.Leads() == 0 || !s.props.Room() {
 			continue
@@ -36,9 +36,9 @@ func (w *world) mischief() error {
 	if w.calm {
 		return nil
 	}
-	w.in(time.Duration(w.rng.IntN(2*int(timeoutTime))), w.mischief)
+	w.in(time.Duration(w.rng.IntN(w.pause)), w.mischief)
 	s := w.nodes[w.rng.IntN(len(w.nodes))]
-	switch w.rng.IntN(14) {
+	switch w.rng.IntN(17) {
 	case 0, 1, 2:
 		if s.hand != nil {
 			return s.stop(true)
@@ -50,6 +50,9 @@ func (w *world) mischief() error {
 			w.in(time.Duration(w.rng.IntN(6*int(timeoutTime))), s.goOn)
 		}
 	case 4, 5:
+		if l := w.leader(); l != nil && w.rng.IntN(2) == 0 {
+			s = l
+		}
 		w.isolate(s)
 	case 6:
 		for range 3 {
@@ -59,6 +62,10 @@ func (w *world) mischief() error {
 		clear(w.cut)
 	case 10:
 		return w.transfer(s)
+	case 11:
+		w.miss()
+	case 12, 13:
+		return w.contest(s)
 	default:
 		return w.changeMembers(s)
 	}
@@ -113,13 +120,17 @@ func (w *world) changeMembers(other *simNode) error {
 	if s == nil {
 		return nil
 	}
+	if w.rng.IntN(4) == 0 {
+		other = w.nodes[len(w.nodes)-1] // the newest
+	}
 	m := s.hand.Machine().Members()
 	c := Change{Member: Member{ID: other.id, Name: other.name, Addr: "x"}}
 	switch one := m.Find(other.id); {
 	case one == nil && other.life == 0:
 		c.Kind = Add
 	case one == nil:
-		return nil // an id is used once
+		w.again(other)
+		return nil
 	case other.gone && other.life == 0:
 		return other.join(s)
 	case !one.Voter:
@@ -137,12 +148,25 @@ func (w *world) changeMembers(other *simNode) error {
 	}))
 }
 
+// again has a node that was removed want to come back, of which nothing is left but the name: an
+// id is used once.
+func (w *world) again(s *simNode) {
+	if s.next || len(w.nodes) == nodesMax {
+		return
+	}
+	s.next = true
+	w.spare(s.name).back = true
+}
+
 // join has a new node begin with the journal of the leader.
 func (s *simNode) join(leader *simNode) error {
 	s.gone = false
 	s.log = leader.log.copyOf()
 	s.create(leader.hand.Machine().Members())
 	s.w.tell("node %d joins", s.id)
+	if s.back {
+		s.w.rejoins++
+	}
 	return s.start()
 }
 
@@ -156,6 +180,9 @@ func (s *simNode) sabotage() {
 		m.lease.length *= 2
 	case entriesNotSynced:
 		s.log.lazy = true
+	case voteNotSynced:
+		st := s.hand.engine.disk.state
+		st.file = &lazyState{st.file, st, st.members}
 	}
 }
 
@@ -179,6 +206,8 @@ func (s *simNode) spoil() error {
 func TestFaultyNodesAreSeen(t *testing.T) {
 	for name, f := range map[string]fault{
 		"entries are told before they are synced": entriesNotSynced,
+		"votes are told before they are synced":   voteNotSynced,
+		"no silence after a start":                noSilence,
 		"a reply before the commit":               replyEarly,
 		"own entries are applied again":           ownTwice,
 		"a commit beyond the log":                 commitBeyond,
@@ -186,7 +215,7 @@ func TestFaultyNodesAreSeen(t *testing.T) {
 		"members that are not synced":             membersLate,
 	} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(100) {
+			for seed := range uint64(400) {
 				if err := newWorld(t, seed+1, f).run(); err != nil {
 					t.Logf("seed %d: %v", seed+1, err)
 					return
@@ -202,21 +231,21 @@ func TestFaultyNodesAreSeen(t *testing.T) {
 // hold a lease.
 func TestStartIsSilent(t *testing.T) {
 	for seed := range uint64(40) {
-		if err := ambush(newWorld(t, seed+1, honest)); err != nil {
+		if err := ambushed(newWorld(t, seed+1, honest)); err != nil {
 			t.Fatalf("seed %d: %v", seed+1, err)
 		}
 	}
 	for seed := range uint64(40) {
-		if err := ambush(newWorld(t, seed+1, noSilence)); err != nil {
+		if err := ambushed(newWorld(t, seed+1, noSilence)); err != nil {
 			return
 		}
 	}
 	t.Error("without the silence it is the same")
 }
 
-// ambush has one node miss the leader for as long as it waits for one, and the leader be cut
+// ambushed has one node miss the leader for as long as it waits for one, and the leader be cut
 // off from the others right then, when one of them has started anew.
-func ambush(w *world) error {
+func ambushed(w *world) error {
 	w.calm = true
 	l := w.leader()
 	for ; l == nil || !l.hand.Leased(); l = w.leader() {

@@ -8,6 +8,7 @@ import (
 
 	"polystalk/shard/commit"
 	"polystalk/shard/journal/fakedisk"
+	"polystalk/shard/record"
 )
 
 // A simNode is a node with what outlives it: its log and the disk of its State.
@@ -22,12 +23,18 @@ type simNode struct {
 	hand  *Hand // nil: it is down
 	away  bool  // it stands still
 	gone  bool  // it was removed, or has never begun
+	next  bool  // it wants to come back, as another
+	back  bool  // it is such another
 	term  uint64
 	rep   *simReplica
 	props *Proposals
 	was   *Members // as this life has begun
 	fetch *Fetch
 	held  bool // it held a lease when that was last looked at
+
+	slow     time.Duration // until then all that it sends is late
+	voted    uint64        // it has just told this one of its vote; zero: nobody
+	promised uint64        // the highest term in which it has told of something synced
 }
 
 // create makes the node's State.
@@ -121,10 +128,16 @@ func (s *simNode) busy() error {
 }
 
 func (s *simNode) write() error {
-	if n := s.hand.Writes(); n > 0 {
-		return s.after(s.hand.Write(1 + s.w.rng.IntN(n)))
+	n := s.hand.Writes()
+	if n == 0 {
+		return nil
 	}
-	return nil
+	s.voted = 0
+	err := s.after(s.hand.Write(1 + s.w.rng.IntN(n)))
+	if err == nil && s.hand != nil && s.voted != 0 && !s.w.calm && s.w.rng.IntN(4) == 0 {
+		err = s.w.forget(s)
+	}
+	return err
 }
 
 func (s *simNode) apply() error {
@@ -141,7 +154,9 @@ func (s *simNode) apply() error {
 	}
 	if s.w.fault == ownTwice && s.rep.leads {
 		for _, e := range p.Entries {
-			s.rep.ops = append(s.rep.ops, opsOf(e.Data)...)
+			if e.Kind == record.Normal {
+				s.rep.ops = append(s.rep.ops, opsOf(e.Data)...)
+			}
 		}
 	}
 	err := s.after(s.hand.Apply())
@@ -202,6 +217,9 @@ func (s *simNode) stop(again bool) error {
 // send puts a message on its way.
 func (s *simNode) send(m Message) {
 	w := s.w
+	if err := w.heed(s, m); err != nil && w.broken == nil {
+		w.broken = err
+	}
 	to := w.node(m.To())
 	if to == nil || w.cut[[2]uint64{s.id, m.To()}] || !w.calm && w.rng.IntN(w.loss) == 0 {
 		if w.rng.IntN(3) == 0 {
@@ -221,7 +239,7 @@ func (s *simNode) send(m Message) {
 	}
 	for range copies {
 		d := time.Duration(1 + w.rng.IntN(30))
-		if !w.calm && w.rng.IntN(w.late) == 0 {
+		if !w.calm && (w.now < s.slow || w.rng.IntN(w.late) == 0) {
 			d = time.Duration(w.rng.IntN(4 * int(timeoutTime)))
 		}
 		w.in(d, func() error { return to.receive(b) })

@@ -1,0 +1,146 @@
+package cluster
+
+import (
+	"fmt"
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+
+	"polystalk/shard/journal"
+)
+
+// A ballot is the vote that a node has in a term.
+type ballot struct{ node, term uint64 }
+
+// heed takes in what a node promises by a message that it sends: it votes for one in a term, in
+// all of its lives, and takes back no term in which it has voted or acknowledged entries.
+func (w *world) heed(s *simNode, m Message) error {
+	term := m.pb.GetTerm()
+	candidate := uint64(0)
+	switch m.pb.GetType() {
+	case raftpb.MsgPreVote: // this and its answer are of a term that has not begun
+		if w.rng.IntN(2) == 0 {
+			w.in(0, func() error { return w.ambush(s) })
+		}
+		return nil
+	case raftpb.MsgPreVoteResp:
+		return nil
+	case raftpb.MsgVote:
+		candidate = s.id // a vote of its own counts once it is synced, and that is not seen here
+	case raftpb.MsgVoteResp:
+		if !m.pb.GetReject() {
+			candidate = m.To()
+			s.voted = candidate
+		}
+	}
+	if was := w.ballots[ballot{s.id, term}]; candidate != 0 && was != 0 && was != candidate {
+		return fmt.Errorf("node %d votes for %d in term %d, and has voted for %d", s.id, candidate, term, was)
+	}
+	switch m.pb.GetType() {
+	case raftpb.MsgVoteResp, raftpb.MsgAppResp:
+		if candidate != 0 {
+			w.ballots[ballot{s.id, term}] = candidate
+		}
+		s.promised = max(s.promised, term)
+	}
+	if term < s.promised {
+		return fmt.Errorf("node %d is in term %d, and has promised something in term %d", s.id, term, s.promised)
+	}
+	return nil
+}
+
+// forget has a node start anew that has just voted, before anything else is synced; perhaps it
+// hears nothing of who was voted for.
+func (w *world) forget(s *simNode) error {
+	if w.rng.IntN(2) == 0 {
+		w.cut[[2]uint64{s.voted, s.id}] = true
+	}
+	w.in(time.Duration(1+w.rng.IntN(int(tickTime))), s.start)
+	return s.stop(false)
+}
+
+// A lazyState is the file of a State that syncs the members, and no votes.
+type lazyState struct {
+	journal.File
+	state  *State
+	synced *Members
+}
+
+func (f *lazyState) Sync() error {
+	if f.synced == f.state.members {
+		return nil
+	}
+	f.synced = f.state.members
+	return f.File.Sync()
+}
+
+// miss has a node hear nothing of the leader. Often nobody wants anything meanwhile, so that it
+// misses no entries.
+func (w *world) miss() {
+	l := w.leader()
+	if l == nil {
+		return
+	}
+	if w.rng.IntN(4) > 0 {
+		w.idle = w.now + 4*timeoutTime
+	}
+	if all := w.voters(l); len(all) > 0 {
+		b := all[w.rng.IntN(len(all))]
+		w.tell("node %d misses %d", b.id, l.id)
+		w.in(timeoutTime/4, func() error {
+			w.cut[[2]uint64{l.id, b.id}] = !w.calm
+			return nil
+		})
+	}
+}
+
+// ambush has the leader be cut off, now that another wants to lead, and perhaps the others start
+// anew: these have forgotten that they were to be patient with the leader.
+func (w *world) ambush(b *simNode) error {
+	l := w.leader()
+	if w.calm || l == nil || l == b || !l.hand.Leased() {
+		return nil
+	}
+	w.isolate(l)
+	if w.rng.IntN(4) == 0 {
+		return nil
+	}
+	for _, a := range w.voters(l) {
+		if a == b {
+			continue
+		}
+		w.in(time.Duration(1+w.rng.IntN(10)), a.start)
+		if err := a.stop(false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// voters are those that vote and are up, without the leader.
+func (w *world) voters(leader *simNode) (all []*simNode) {
+	for _, one := range leader.hand.Machine().Members().List {
+		if s := w.node(one.ID); one.Voter && s != leader && s.hand != nil && !s.away {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// contest has two nodes that do not hear each other ask for votes at once, and what one of them
+// sends is late.
+func (w *world) contest(b *simNode) error {
+	a := w.nodes[w.rng.IntN(len(w.nodes))]
+	if a == b || a.hand == nil || b.hand == nil || a.away || b.away {
+		return nil
+	}
+	w.tell("nodes %d and %d want to lead", a.id, b.id)
+	w.cut[[2]uint64{a.id, b.id}], w.cut[[2]uint64{b.id, a.id}] = true, true
+	b.slow = w.now + time.Duration(w.rng.IntN(int(timeoutTime)))
+	for _, s := range []*simNode{b, a} {
+		if err := s.after(s.hand.Do(func(m *Machine) { _ = m.raft.Campaign() })); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -159,7 +159,7 @@ func (m *Member) Transfer(ctx context.Context, node string) error {
 	}
 	switch v, _ := n.View(); {
 	case v.Leader == one.ID:
-		return wire.NotChanged.With("node", one.Name+" leads already", "name another server, or none")
+		return nil // as it was to be: who asks again because an answer was lost need not know better
 	case !one.Voter:
 		return wire.NotChanged.With("node", one.Name+" does not vote, so it cannot lead", "have it vote first: polystalk cluster promote "+one.Name)
 	}

@@ -40,14 +40,25 @@ type measured struct {
 }
 
 // bound is what a directory holds at most: twice the live jobs, three segments, and four
-// of the largest records. Source: shard/journal/README.md, "Space".
-func bound(live history.Stock, segment int64) int64 {
-	return 2*(live.Bytes+66*live.Jobs) + 3*segment + 4*64<<10
+// of the largest records; of one of several servers besides what it has written to catch up, and
+// not applied. While it sends its journal to another one there may be twice as much. Source:
+// shard/journal/README.md, "Space".
+func bound(live history.Stock, segment int64, nodes int) int64 {
+	most := 2*(live.Bytes+66*live.Jobs) + 3*segment + 4*64<<10
+	if nodes > 1 {
+		most += unapplied
+	}
+	return most
 }
+
+// unapplied is what can be under way to a server that catches up, and what it applies at a time:
+// to have more written it would have to apply slower than it writes. Source: router/cluster, the
+// limits of a Machine.
+const unapplied = 16<<20 + 4<<20
 
 // measure looks at all nodes.
 func (r *result) measure(by *run) {
-	most := bound(by.h.Live(), by.o.segment)
+	most := bound(by.h.Live(), by.o.segment, by.o.nodes)
 	for _, n := range by.fleet.All() {
 		bytes := n.Bytes()
 		if share := float64(bytes) / float64(most); share > 1 && share > r.Most.Bound {

@@ -99,7 +99,9 @@
 // segments: once the leader's copies are committed, it proposes a Floor; and nobody needs what
 // is below one that is committed, and is on his own disk. Whoever follows looks at what lives
 // each time, so that his directory keeps the bound as well; where it is held by a Floor that is
-// on its way, who must write gets another segment all the same, as without a leader.
+// on its way, who must write gets another segment all the same, as without a leader. That is so
+// for who catches up: there may be several Floors in what it has written and not applied yet,
+// which is what it may have beyond its bound.
 //
 // # Who waits for what
 //

@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"polystalk/shard/core"
@@ -19,11 +20,13 @@ type mirror struct {
 	cores   []*core.Core
 	replays []*core.Replay
 	behind  []Entry // not applied yet
+	window  int     // so many bytes may be written and not applied
 	most    float64 // of its bound that the directory had
+	over    int64   // so many bytes it had most beyond its bound
 }
 
 func newMirror(w *world) (*mirror, error) {
-	m := &mirror{w: w, disk: fakedisk.New(2)}
+	m := &mirror{w: w, over: math.MinInt64, disk: fakedisk.New(2)}
 	o := w.opts
 	o.Disk, o.Proposer, o.Shards, o.Node = m.disk, mute{}, len(w.shards), 8
 	m.j = New(o)
@@ -50,33 +53,53 @@ func (m *mirror) take(list []Entry) error {
 	if err := e.Sync(); err != nil {
 		return err
 	}
-	for _, x := range m.behind {
-		for data := x.Data; len(data) > 0; {
-			var r record.Record
-			n, err := record.Parse(&r, data)
-			if err != nil {
-				return err
-			}
-			data = data[n:]
-			r.Commit = x.Index
-			switch {
-			case r.Kind == record.Floor:
-				m.settle()
-				e.GiveUp(r.Bottom)
-			case r.Kind < record.State:
-				if err := m.replays[m.w.partOf(r.Slot)].Apply(&r); err != nil {
-					return err
-				}
-			}
-		}
+	if m.window == 0 {
+		defer func() { m.behind = list }()
+	} else {
+		m.behind = append(m.behind, list...)
 	}
-	m.behind = list
+	for size := sizeOf(m.behind); len(m.behind) > 0 && (m.window == 0 || size > m.window); m.behind = m.behind[1:] {
+		if err := m.apply(&m.behind[0]); err != nil {
+			return err
+		}
+		size -= len(m.behind[0].Data)
+	}
 	for m.j.Untended() {
 		if err := m.j.Tend(); err != nil {
 			return err
 		}
 	}
 	return m.measure()
+}
+
+func sizeOf(list []Entry) (n int) {
+	for i := range list {
+		n += len(list[i].Data)
+	}
+	return n
+}
+
+// apply applies an entry.
+func (m *mirror) apply(x *Entry) error {
+	for data := x.Data; len(data) > 0; {
+		var r record.Record
+		n, err := record.Parse(&r, data)
+		if err != nil {
+			return err
+		}
+		data = data[n:]
+		r.Commit = x.Index
+		switch {
+		case r.Kind == record.Floor:
+			m.settle()
+			m.j.Entries().GiveUp(r.Bottom)
+		case r.Kind < record.State:
+			if err := m.replays[m.w.partOf(r.Slot)].Apply(&r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (m *mirror) settle() {
@@ -94,6 +117,7 @@ func (m *mirror) measure() error {
 	}
 	bound := 2*live + 3*m.w.opts.SegmentSize + 4*largest
 	m.most = max(m.most, float64(m.disk.Size())/float64(bound))
+	m.over = max(m.over, m.disk.Size()-bound)
 	return nil
 }
 
@@ -147,4 +171,57 @@ func TestFollowerKeepsTheBound(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestFollowerThatCatchesUp: who was away writes what it lacks as it comes, and learns what it may
+// give up from what it applies. So its directory holds no more beyond its bound than is written and
+// not applied.
+func TestFollowerThatCatchesUp(t *testing.T) {
+	for _, window := range []int{1, SegmentMin, 4 * SegmentMin} {
+		seeds(t, 3, func(seed uint64) error {
+			w := newWorld(seed, fakedisk.New(seed))
+			w.parts, w.fat = 2, 0
+			w.weight = []int{200, 1000, 3000}[seed%3]
+			c := newSole(w)
+			if _, err := w.open(true); err != nil {
+				return err
+			}
+			m, err := newMirror(w)
+			if err != nil {
+				return err
+			}
+			m.window = window
+			lacks, err := c.entries().Read(1, c.entries().Last()+1, 1<<30)
+			if err != nil {
+				return err
+			}
+			c.mirror = func(list []Entry) error {
+				lacks = append(lacks, list...)
+				return nil
+			}
+			for range 12 {
+				for range 150 {
+					if err := w.step(); err != nil {
+						return err
+					}
+				}
+				for ; len(lacks) > 0; lacks = lacks[1:] {
+					if err := m.take(lacks[:1]); err != nil {
+						return err
+					}
+				}
+			}
+			if s := m.j.Stats(); s.Oldest < 3 {
+				return fmt.Errorf("nothing was given up: %+v", s)
+			}
+			if m.over > int64(window) {
+				return fmt.Errorf("the directory holds %d bytes more than its bound, where %d may not be applied", m.over, window)
+			}
+			w.closeCores()
+			for _, c := range m.cores {
+				c.Close()
+			}
+			return nil
+		})
+	}
 }

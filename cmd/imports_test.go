@@ -104,7 +104,7 @@ var table = []row{
 	{"cmd/polystalkd/again", "cmd/polystalkd/listen", "cmd/polystalkd/config"},
 	{"cmd/polystalkd/config", "cmd/internal/release cmd/polystalkd/config/tomlfile cmd/polystalkd/fault codec/beanstalk codec/gearman pflag router router/access router/cluster/transport", ""},
 	{"cmd/polystalkd/config/tomlfile", "go-toml", ""},
-	{"cmd/polystalkd/e2e/cluster", "", "cmd/polystalkd/e2e/daemon codec/admin"},
+	{"cmd/polystalkd/e2e/cluster", "", "cmd/polystalkd/e2e/daemon cmd/polystalkd/fault codec/admin"},
 	{"cmd/polystalkd/e2e/config", "", "cmd/polystalkd/e2e/daemon cmd/polystalkd/fault codec/gearman"},
 	{"cmd/polystalkd/e2e/console", "", "cdproto chromedp cmd/polystalkd/e2e/daemon codec/wiretest"},
 	{"cmd/polystalkd/e2e/daemon", "codec/admin codec/gearman codec/wiretest", ""},

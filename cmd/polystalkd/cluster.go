@@ -86,7 +86,7 @@ func (o *opened) waitMember(w *watch, of *member.Member, early []os.Signal, sign
 func (o *opened) failMember(w *watch, of *member.Member, why error) error {
 	of.Close()
 	if errors.Is(why, cluster.ErrRemoved) {
-		return member.Removed(w.c)
+		return of.Removed()
 	}
 	return journalFailed(why)
 }

@@ -2,6 +2,8 @@ package member
 
 import (
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -9,6 +11,7 @@ import (
 
 	"polystalk/router/cluster/join"
 	"polystalk/router/cluster/snapshot"
+	"polystalk/router/cluster/transport"
 )
 
 // amongPrefix begins the paths of servers among themselves. A program of operators asks for one
@@ -17,6 +20,30 @@ const amongPrefix = "/cluster/"
 
 // backupPath is where the journal can be had, as a backup.
 const backupPath = amongPrefix + "backup"
+
+// amongMax bounds what servers tell each other there, but for a journal, in bytes.
+const amongMax = 4 << 10
+
+// request asks another server at one of those paths. The answer's body is the caller's to close,
+// and can be read until ctx ends.
+func (m *Member) request(ctx context.Context, of uint64, method, path string, body io.Reader) (*http.Response, error) {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		s, err := m.ways.transport.Open(ctx, of, transport.Admin)
+		if err != nil {
+			return nil, err // not a connection that is nil
+		}
+		return s, nil
+	}}}
+	req, err := http.NewRequestWithContext(ctx, method, "http://server"+path, body)
+	if err != nil {
+		return nil, err
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return nil, errors.Unwrap(err) // without the URL, which is none
+	}
+	return res, nil
+}
 
 // newAmong makes what serves those paths: to other servers, and to who may open the socket. Those
 // of operators have bounds in time that a whole journal does not keep.
@@ -32,6 +59,7 @@ func (k *control) newAmong() *http.Server {
 		h.ServeHTTP(w, r)
 	})
 	mux.HandleFunc("POST "+movePath, k.takeAddress)
+	mux.HandleFunc("GET "+membershipPath, k.tellMembership)
 	mux.HandleFunc("GET "+backupPath, k.sendBackup)
 	return &http.Server{
 		Handler: mux, ReadHeaderTimeout: sayWithin, IdleTimeout: time.Minute,

@@ -107,7 +107,7 @@ func (m *Member) Follow(srv *router.Server) error {
 	m.journal = f.Journal()
 	switch err := m.openState(); {
 	case errors.Is(err, cluster.ErrRemoved):
-		return Removed(m.o.Config)
+		return m.Removed()
 	case err != nil:
 		return &router.JournalError{Err: err}
 	}
@@ -133,6 +133,7 @@ func (m *Member) Follow(srv *router.Server) error {
 		m.ways.transport.Start()
 	}
 	go m.tellAddress(node)
+	go m.watchRemoval(node)
 	go (&join.Promoter{Node: node, Log: m.log}).Run(m.ctx)
 	go m.watchRoom()
 	return nil
@@ -173,11 +174,6 @@ func (m *Member) openState() (err error) {
 	return nil
 }
 
-// Removed is the fault of a server that belongs to the cluster no more.
-func Removed(c *config.Config) error {
-	return fault.New(fault.Journal, "%s: %v", c.Origin("cluster-listen"), cluster.ErrRemoved)
-}
-
 // isMember reports whether the directory is a member's.
 func (m *Member) isMember() bool {
 	id, err := identityOf(m.o.Config.BinlogDir)
@@ -208,7 +204,8 @@ func (m *Member) over(err error) {
 	}
 }
 
-// Ended delivers why this server goes along no more: a *commit.Failure, or a *Fetched.
+// Ended delivers why this server goes along no more: a *commit.Failure, a *Fetched, or
+// cluster.ErrRemoved.
 func (m *Member) Ended() <-chan error { return m.ended }
 
 // Leave has another server lead, if this one does, once all that clients have asked for so far

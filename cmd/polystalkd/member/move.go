@@ -30,7 +30,6 @@ type address struct {
 const (
 	moveEach   = time.Second      // from one try to the next
 	moveWithin = 10 * time.Second // of one
-	moveMax    = 4 << 10          // bytes of what is told
 )
 
 // tellAddress tells the others where this server is, if that is elsewhere than they know, until
@@ -84,25 +83,13 @@ func (m *Member) tell(ctx context.Context, to uint64) error {
 	if err != nil {
 		return err
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		s, err := m.ways.transport.Open(ctx, to, transport.Admin)
-		if err != nil {
-			return nil, err // not a connection that is nil
-		}
-		return s, nil
-	}}}
-	defer client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://node"+movePath, bytes.NewReader(body))
+	res, err := m.request(ctx, to, http.MethodPost, movePath, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	res, err := client.Do(req)
-	if err != nil {
-		return errors.Unwrap(err) // without the URL, which is none
-	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusNoContent {
-		text, _ := io.ReadAll(io.LimitReader(res.Body, moveMax))
+		text, _ := io.ReadAll(io.LimitReader(res.Body, amongMax))
 		return errors.New(string(bytes.TrimSpace(text)))
 	}
 	return nil
@@ -120,7 +107,7 @@ func (k *control) takeAddress(w http.ResponseWriter, r *http.Request) {
 	v, _ := n.View()
 	one := v.Members.Find(from.Node)
 	var told address
-	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, moveMax)).Decode(&told)
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, amongMax)).Decode(&told)
 	if err == nil {
 		_, _, err = net.SplitHostPort(told.Address)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/cmd/polystalkd/fault"
 )
 
 // guide is where operators read what to do.
@@ -47,7 +48,7 @@ func TestGuide(t *testing.T) {
 		},
 		"When a disk is lost":   func() { r.awaitVoters(3) },
 		"Upgrades and restarts": func() { r.awaitVoters(3); r.puts(1) },
-		"A copy elsewhere":      func() { r.nodes["jobs4"].EndsWith(10) },
+		"A copy elsewhere":      func() { r.nodes["jobs4"].EndsWith(fault.Removed) },
 	}
 	before := map[string]func(){
 		"When a disk is lost": func() { // that of jobs3 is

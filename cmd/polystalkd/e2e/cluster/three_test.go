@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/cmd/polystalkd/fault"
 )
 
 // three is a cluster of three servers that vote.
@@ -166,12 +167,9 @@ func TestOperatorsChangeTheCluster(t *testing.T) {
 	cluster(1, "remove", to.name, "--dir", third.dir)
 	cluster(2, "remove", "jobs9", "--dir", third.dir)
 	cluster(0, "remove", third.name, "--dir", l.dir)
-	third.EndsWith(10)
-	if !strings.Contains(third.LogText(), "removed from the cluster") {
-		t.Errorf("it says %s", third.LogText())
-	}
+	wantRemoved(t, third)
 	third.launch()
-	third.EndsWith(10) // it was removed, and stays so
+	wantRemoved(t, third) // and it stays so
 
 	os.RemoveAll(third.dir)
 	if err := os.Mkdir(third.dir, 0o700); err != nil {
@@ -179,6 +177,43 @@ func TestOperatorsChangeTheCluster(t *testing.T) {
 	}
 	third.start("--cluster-join", l.cluster)
 	awaitVoters(t, to, 3)
+}
+
+// wantRemoved wants a server to end because it was removed from its cluster, and to say what to do.
+func wantRemoved(t *testing.T, n *node) {
+	t.Helper()
+	n.EndsWith(fault.Removed)
+	for _, s := range []string{"flag -b: ", n.name, "was removed from its cluster", "--cluster-join 127.0.0.1:", "recover-alone " + n.dir} {
+		if !strings.Contains(n.LogText(), s) {
+			t.Errorf("it says nothing of %q: %s", s, n.LogText())
+		}
+	}
+}
+
+// TestRemovedWhileDown: a server that was down, or stood still, while it was removed finds out from
+// the others once it is back, and ends; one that still is a member goes on, whoever is not there.
+func TestRemovedWhileDown(t *testing.T) {
+	for name, away := range map[string]struct {
+		goes, comesBack func(*node)
+	}{
+		"down":   {(*node).Crash, func(n *node) { n.launch() }},
+		"frozen": {func(n *node) { n.Signal(syscall.SIGSTOP) }, func(n *node) { n.Signal(syscall.SIGCONT) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := three(t)
+			l, others := leader(t, all)
+			away.goes(others[0])
+			eventually(t, "it is removed", func() bool {
+				return operate(t, "cluster", "remove", others[0].name, "--dir", l.dir).Code == 0
+			})
+			away.comesBack(others[0])
+			wantRemoved(t, others[0])
+			l.Crash() // of the two that are left, so that no server leads
+			others[1].WaitLog("no connection to another node of the cluster; trying again")
+			l.start()
+			eventually(t, "the two go on", func() bool { return others[1].put("after") })
+		})
+	}
 }
 
 // TestServersMove: one that is started at another address is found there by the others, and so is

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/cmd/polystalkd/fault"
 )
 
 const unitsDir = "../../systemd"
@@ -116,6 +117,14 @@ func startLine(t *testing.T, conf string) []string {
 		t.Fatalf("ExecStart=%s", line)
 	}
 	return args[1:]
+}
+
+// TestUnitsRestartNobodyWhoWasRemoved: a server that was removed from its cluster would be started
+// again and again.
+func TestUnitsRestartNobodyWhoWasRemoved(t *testing.T) {
+	if got := values(unit(t, "polystalkd.service"), "RestartPreventExitStatus"); !slices.Equal(got, []string{strconv.Itoa(fault.Removed)}) {
+		t.Errorf("the unit does not start the server again after %q, want %d", got, fault.Removed)
+	}
 }
 
 func TestUnitsStartServer(t *testing.T) {

@@ -280,6 +280,9 @@ func Secure(c *config.Config) (*transport.Security, error) {
 		Name: k.Node, Listen: k.Listen, Advertise: k.Advertise,
 		Cert: k.Cert, Key: k.Key, CA: k.CA, AllowsPlaintext: k.Plaintext,
 	})
+	if one, ok := errors.AsType[*transport.FlagError](err); ok {
+		return nil, fault.New(fault.Usage, "%s: %v", c.Origin(one.Flag), one.Err)
+	}
 	if err != nil {
 		return nil, fault.New(fault.Usage, "%s: %v", c.Origin("cluster-listen"), err)
 	}

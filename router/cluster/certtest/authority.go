@@ -26,14 +26,15 @@ type Authority struct {
 
 // A Request is what a certificate is to say.
 type Request struct {
-	Name  string // that it is for
+	Name  string    // that it is for
+	From  time.Time // zero: two days ago
 	Until time.Time
 	Uses  []x509.ExtKeyUsage
 }
 
 // ForNode is the request of a node: for servers and clients, until tomorrow.
 func ForNode(name string) Request {
-	return Request{name, Tomorrow(), []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	return Request{Name: name, Until: Tomorrow(), Uses: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
 }
 
 // Tomorrow is a time at which tests are over.
@@ -42,10 +43,16 @@ func Tomorrow() time.Time { return time.Now().Add(24 * time.Hour) }
 // New makes an authority, whose files are gone after the test.
 func New(t testing.TB) *Authority {
 	t.Helper()
+	return Named(t, "test")
+}
+
+// Named makes one that calls itself CN=name.
+func Named(t testing.TB, name string) *Authority {
+	t.Helper()
 	a := &Authority{File: filepath.Join(t.TempDir(), "ca.pem"), t: t}
 	a.key = a.newKey()
 	c := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: Tomorrow(), KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, &a.key.PublicKey, a.key)
@@ -72,9 +79,12 @@ func (a *Authority) Issue(r Request) (cert, key string) {
 func (a *Authority) Renew(cert, key string, r Request) {
 	a.t.Helper()
 	k := a.newKey()
+	if r.From.IsZero() {
+		r.From = time.Now().Add(-48 * time.Hour)
+	}
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), DNSNames: []string{r.Name}, ExtKeyUsage: r.Uses,
-		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: r.Until, KeyUsage: x509.KeyUsageDigitalSignature,
+		NotBefore: r.From, NotAfter: r.Until, KeyUsage: x509.KeyUsageDigitalSignature,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, &k.PublicKey, a.key)
 	if err != nil {

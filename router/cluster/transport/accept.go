@@ -136,7 +136,7 @@ func (t *Transport) tellPlain(err error) {
 	if !errors.As(err, &record) || record.Conn == nil || !strings.HasPrefix(magic, string(record.RecordHeader[:])) {
 		return
 	}
-	answer := greeting{from: t.Self(), reason: "it speaks TLS, and you do not: give --cluster-cert, --cluster-key and --cluster-ca to all nodes or to none"}
+	answer := greeting{from: t.Self(), reason: "it speaks TLS, and you do not: give --cluster-cert, --cluster-key and --cluster-ca to all servers or to none"}
 	if _, err := record.Conn.Write(answer.append(nil)); err == nil {
 		linger(record.Conn)
 	}
@@ -157,7 +157,7 @@ func (t *Transport) describe(err error) error {
 	case errors.As(err, &n) && n.Timeout():
 		return fmt.Errorf("it did not show within %v who it is", t.within.greet)
 	default:
-		return describeTLS(err)
+		return t.describeTLS(err)
 	}
 }
 

@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -137,7 +136,7 @@ func (t *Transport) introduce(raw net.Conn, m Member, kind Kind) (*Stream, error
 	if t.o.Security != nil {
 		secure := t.o.Security.client(raw, m.Name)
 		if err := secure.Handshake(); err != nil {
-			return nil, fmt.Errorf("%s: %w", m.Addr, describeTLS(err))
+			return nil, fmt.Errorf("%s: %w", m.Addr, t.describeTLS(err))
 		}
 		c = secure
 	}
@@ -148,7 +147,7 @@ func (t *Transport) introduce(raw net.Conn, m Member, kind Kind) (*Stream, error
 	}
 	g, err := readGreeting(c)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", m.Addr, describeTLS(err))
+		return nil, fmt.Errorf("%s: %w", m.Addr, t.describeTLS(err))
 	}
 	switch {
 	case g.reason != "":
@@ -170,24 +169,16 @@ func (t *Transport) introduce(raw net.Conn, m Member, kind Kind) (*Stream, error
 }
 
 // describeTLS says in words for operators what is wrong between two ends.
-func describeTLS(err error) error {
-	var (
-		record  tls.RecordHeaderError
-		expired x509.CertificateInvalidError
-		unknown x509.UnknownAuthorityError
-	)
+func (t *Transport) describeTLS(err error) error {
+	var record tls.RecordHeaderError
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("it has closed the connection without showing who it is")
 	case errors.As(err, &record):
-		return &strange{"it does not speak TLS, this node does: give --cluster-cert, --cluster-key and --cluster-ca to all nodes or to none"}
-	case errors.As(err, &expired) && expired.Reason == x509.Expired:
-		return fmt.Errorf("its certificate is not valid now (%w): give that node a new one, or set the clocks", err)
-	case errors.As(err, &unknown):
-		return fmt.Errorf("its certificate is of another authority than that of --cluster-ca: %w", err)
+		return &strange{"it does not speak TLS, this server does: give --cluster-cert, --cluster-key and --cluster-ca to all servers or to none"}
 	}
-	if told, ok := errors.AsType[*net.OpError](err); ok && told.Op == "remote error" {
-		return fmt.Errorf("it does not accept this node's certificate (%w): its log says why", err)
+	if told, ok := errors.AsType[*net.OpError](err); ok && told.Op == "remote error" && t.o.Security != nil {
+		return t.o.Security.refused()
 	}
 	return err
 }

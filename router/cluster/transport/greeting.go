@@ -98,7 +98,7 @@ func readGreeting(r io.Reader) (greeting, error) {
 func stranger(head []byte) string {
 	switch {
 	case head[0] == 0x16 && head[1] == 3, head[0] == 0x15 && head[1] == 3:
-		return "it speaks TLS, this node does not: give --cluster-cert, --cluster-key and --cluster-ca to all nodes or to none"
+		return "it speaks TLS, this server does not: give --cluster-cert, --cluster-key and --cluster-ca to all servers or to none"
 	default:
 		return fmt.Sprintf("it is no node of a cluster: its first bytes are %q", head[:len(magic)])
 	}

@@ -3,10 +3,10 @@ package transport
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -33,7 +33,9 @@ type Security struct {
 // material is what the files say.
 type material struct {
 	pair  tls.Certificate
-	roots *x509.CertPool
+	chain []*x509.Certificate // of --cluster-cert
+	roots []*x509.Certificate // of --cluster-ca
+	pool  *x509.CertPool      // the same
 }
 
 // Secure reads the certificates. It gives nil without an error where there are none and
@@ -87,73 +89,80 @@ func (s *Security) Reload() error {
 
 func (s *Security) read() (*material, error) {
 	var texts [3][]byte
-	for i, path := range []string{s.o.Cert, s.o.Key, s.o.CA} {
-		text, err := access.ReadSecret(path, pemMax)
+	for i, f := range []struct{ flag, path string }{{"cluster-cert", s.o.Cert}, {"cluster-key", s.o.Key}, {"cluster-ca", s.o.CA}} {
+		text, err := access.ReadSecret(f.path, pemMax)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w: give a file in PEM that this user may read", []string{"--cluster-cert", "--cluster-key", "--cluster-ca"}[i], err)
+			return nil, &FlagError{f.flag, fmt.Errorf("%w: give a file in PEM that this user may read", err)}
 		}
 		texts[i] = text
 	}
-	m := &material{roots: x509.NewCertPool()}
+	m := new(material)
 	var err error
+	if m.roots, err = certificates(texts[2]); err != nil {
+		return nil, &FlagError{"cluster-ca", fmt.Errorf("%q cannot be used: %w: give the certificate of the authority which has signed those of the servers, in PEM", s.o.CA, err)}
+	}
+	if m.chain, err = certificates(texts[0]); err != nil {
+		return nil, &FlagError{"cluster-cert", fmt.Errorf("%q cannot be used: %w: give this server's certificate, and those between it and the authority's, in PEM", s.o.Cert, err)}
+	}
 	if m.pair, err = tls.X509KeyPair(texts[0], texts[1]); err != nil {
-		return nil, fmt.Errorf("--cluster-cert %s and --cluster-key %s cannot be used: %w: give two files in PEM that belong together", s.o.Cert, s.o.Key, err)
+		return nil, &FlagError{"cluster-key", fmt.Errorf("%q cannot be used: %w: give the key in PEM that belongs to --cluster-cert %q", s.o.Key, err, s.o.Cert)}
 	}
-	if !m.roots.AppendCertsFromPEM(texts[2]) {
-		return nil, fmt.Errorf("--cluster-ca %s has no certificate: give that of the authority which has signed the nodes' certificates, in PEM", s.o.CA)
+	m.pool = x509.NewCertPool()
+	for _, c := range m.roots {
+		m.pool.AddCert(c)
 	}
-	chain := []*x509.Certificate{m.pair.Leaf}
-	for _, der := range m.pair.Certificate[1:] {
-		c, err := x509.ParseCertificate(der)
+	return m, m.own(&s.o)
+}
+
+// certificates are those of a file in PEM, one at least.
+func certificates(text []byte) (list []*x509.Certificate, err error) {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("--cluster-cert %s cannot be used: %w: give the node's certificate and those between it and the authority's", s.o.Cert, err)
+			return nil, err
 		}
-		chain = append(chain, c)
+		list = append(list, c)
 	}
+	if list == nil {
+		return nil, errors.New("it has no certificate")
+	}
+	return list, nil
+}
+
+// own checks that others will believe this server. The error is a *FlagError.
+func (m *material) own(o *SecureOptions) error {
 	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
-		if err := m.verify(chain, s.o.Name, use); err != nil {
-			return nil, fmt.Errorf("--cluster-cert %s would not be believed by other nodes: %w: have the cluster's authority sign one for %s, for servers and clients", s.o.Cert, err, s.o.Name)
+		if d, ok := errors.AsType[*doubt](m.verify(m.chain, o.Name, use)); ok {
+			return d.ofOwn(o)
 		}
 	}
-	return m, nil
+	return nil
 }
 
 // Until is when this node's certificate is no longer valid.
 func (s *Security) Until() time.Time { return s.current.Load().pair.Leaf.NotAfter }
 
 // verify checks that the authority has signed a chain, for a use and now, and that it is
-// for the name; an empty one is not looked at.
+// for the name; an empty one is not looked at. The error is a *doubt.
 func (m *material) verify(chain []*x509.Certificate, name string, use x509.ExtKeyUsage) error {
 	between := x509.NewCertPool()
 	for _, c := range chain[1:] {
 		between.AddCert(c)
 	}
+	now := time.Now()
 	if _, err := chain[0].Verify(x509.VerifyOptions{
-		Roots: m.roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{use},
+		Roots: m.pool, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{use}, CurrentTime: now,
 	}); err != nil {
-		return err
+		d := &doubt{shown: chain[0], name: name, use: use, roots: m.roots, now: now}
+		return d.explain(err)
 	}
 	if name == "" {
 		return nil
 	}
 	return isFor(chain[0], name)
-}
-
-// isFor checks that a certificate is for a name, among others perhaps. A pattern is for
-// none: who has one for all nodes could be any of them.
-func isFor(c *x509.Certificate, name string) error {
-	if slices.ContainsFunc(c.DNSNames, func(n string) bool { return strings.EqualFold(n, name) }) {
-		return nil
-	}
-	return fmt.Errorf("the certificate is for %s and not for %s", forNames(c.DNSNames), name)
-}
-
-// forNames lists names for people.
-func forNames(names []string) string {
-	if len(names) == 0 {
-		return "no name"
-	}
-	return strings.Join(names, ", ")
 }
 
 // config is how TLS is spoken, by who connects or is connected to; other is the name that
@@ -184,14 +193,4 @@ func (s *Security) client(c net.Conn, other string) *tls.Conn {
 // server is the side of who is connected to.
 func (s *Security) server(c net.Conn) *tls.Conn {
 	return tls.Server(c, s.config("", x509.ExtKeyUsageClientAuth))
-}
-
-// certified checks that who is at the other end has shown a certificate for a name. Without
-// TLS anybody is believed.
-func certified(c net.Conn, name string) error {
-	t, ok := c.(*tls.Conn)
-	if !ok {
-		return nil
-	}
-	return isFor(t.ConnectionState().PeerCertificates[0], name)
 }

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,10 +23,16 @@ func goodOptions(ca *certtest.Authority, node string) SecureOptions {
 	return optionsOf(ca, node, certtest.ForNode(node))
 }
 
-// expired and forServers are requests for certificates that are no good.
+// expired, tooEarly and forServers are requests for certificates that are no good.
 func expired(name string) certtest.Request {
 	r := certtest.ForNode(name)
 	r.Until = time.Now().Add(-time.Hour)
+	return r
+}
+
+func tooEarly(name string) certtest.Request {
+	r := certtest.ForNode(name)
+	r.From = time.Now().Add(time.Hour)
 	return r
 }
 
@@ -75,56 +82,132 @@ func TestMessagesOverBoth(t *testing.T) {
 	})
 }
 
+// TestWrongCertificatesAreRefused: what is wrong with the certificate of n2, or with its authority,
+// both ends say in a line, whoever has connected; they name the file and what to do.
 func TestWrongCertificatesAreRefused(t *testing.T) {
-	ca, other := certtest.New(t), certtest.New(t)
+	ca, other := certtest.Named(t, "jobs"), certtest.Named(t, "other")
+	twin := certtest.Named(t, "jobs")
 	// unchecked is a security of whatever the files say.
 	unchecked := func(o SecureOptions) *Security {
-		s := &Security{o: o}
-		good := goodOptions(ca, o.Name)
-		g := mustSecure(t, good)
-		m := *g.current.Load()
-		if o.Cert != "" {
-			m.pair = pairOf(t, o)
+		m := new(material)
+		m.pair, m.pool = pairOf(t, o), x509.NewCertPool()
+		text, err := os.ReadFile(o.CA)
+		if err != nil || !m.pool.AppendCertsFromPEM(text) {
+			t.Fatal(err)
 		}
-		s.current.Store(&m)
+		if m.roots, err = certificates(text); err != nil {
+			t.Fatal(err)
+		}
+		m.chain = []*x509.Certificate{m.pair.Leaf}
+		s := &Security{o: o}
+		s.current.Store(m)
 		return s
 	}
+	believing := func(o SecureOptions, ca *certtest.Authority) SecureOptions { o.CA = ca.File; return o }
+	const (
+		told = "it does not believe this server's certificate, --cluster-cert"
+		why  = "its log says why; mostly --cluster-ca of the two is not of one authority, or the clocks differ"
+	)
 	for _, tt := range []struct {
-		name     string
-		security *Security
-		here     string // what the other node logs
-		atStart  string // what n2, which has the wrong one, is told when it connects
-		byTheWay string // what n1 says of it when that connects
+		name       string
+		security   *Security
+		n1Met      []string // by n2, n1 logs this
+		n2Told     []string // and n2 hears this
+		n1Connects []string // with n2, n1 hears this
+		n2Met      []string // and n2 logs this; nil: nothing that is of use
 	}{
-		{"another authority", unchecked(goodOptions(other, "n2")), "unknown authority", "its log says why", "another authority"},
-		{"another name", unchecked(optionsOf(ca, "n2", certtest.ForNode("n3"))), "is for n3 and not for n2", "is for n3 and not for n2", "is for n3 and not for n2"},
-		{"a pattern", unchecked(optionsOf(ca, "n2", certtest.ForNode("*.example.org"))), "and not for n2", "and not for n2", "and not for n2"},
-		{"expired", unchecked(optionsOf(ca, "n2", expired("n2"))), "expired", "its log says why", "give that node a new one"},
-		{"for servers only", unchecked(optionsOf(ca, "n2", forServers("n2"))), "incompatible key usage", "its log says why", ""},
-		{"no TLS", nil, "it does not speak TLS", "it speaks TLS, and you do not", "it does not speak TLS"},
+		{
+			"all of another authority", unchecked(goodOptions(other, "n2")),
+			[]string{told, `which is for n1, signed by "CN=jobs", and valid from `, why},
+			[]string{`its certificate is signed by "CN=jobs", and --cluster-ca of this server is "CN=other": give all servers`},
+			[]string{`its certificate is signed by "CN=other", and --cluster-ca of this server is "CN=jobs": give all servers certificates and --cluster-ca of one authority`},
+			[]string{told, `signed by "CN=other"`, why},
+		},
+		{
+			"a certificate of another authority", unchecked(believing(goodOptions(other, "n2"), ca)),
+			[]string{`its certificate is signed by "CN=other", and --cluster-ca of this server is "CN=jobs": give all servers`},
+			[]string{"it does not believe this server's certificate, which is of no use any more: --cluster-ca: ", `is "CN=jobs", and --cluster-cert `, `is signed by "CN=other": give both of the authority that the other servers have`},
+			[]string{`its certificate is signed by "CN=other", and --cluster-ca of this server is "CN=jobs": give all servers`},
+			[]string{"--cluster-ca: ", `is signed by "CN=other": give both`},
+		},
+		{
+			"--cluster-ca of another authority", unchecked(believing(goodOptions(ca, "n2"), other)),
+			[]string{told, `which is for n1, signed by "CN=jobs", and valid from `, why},
+			[]string{`its certificate is signed by "CN=jobs", and --cluster-ca of this server is "CN=other": give all servers`},
+			[]string{told, `which is for n1, signed by "CN=jobs", and valid from `, why},
+			[]string{`its certificate is signed by "CN=jobs", and --cluster-ca of this server is "CN=other": give all servers`},
+		},
+		{
+			"all of another authority of the same name", unchecked(goodOptions(twin, "n2")),
+			[]string{told, why},
+			[]string{`its certificate is signed by "CN=jobs" with another key, and --cluster-ca of this server is "CN=jobs": give all servers`},
+			[]string{`its certificate is signed by "CN=jobs" with another key`},
+			[]string{told, why},
+		},
+		{
+			"another name", unchecked(optionsOf(ca, "n2", certtest.ForNode("n3"))),
+			[]string{"its certificate is for n3 and not for n2: give that server one for its name"},
+			[]string{"its certificate is for n3 and not for n2: give that server one for its name"},
+			[]string{"its certificate is for n3 and not for n2: give that server one for its name, or correct the address"},
+			[]string{"of no use any more: --cluster-cert: ", "is for n3 and not for n2, as this server is called: give"},
+		},
+		{
+			"a pattern", unchecked(optionsOf(ca, "n2", certtest.ForNode("*.example.org"))),
+			[]string{"is for *.example.org and not for n2: give"}, []string{"is for *.example.org and not for n2: give"},
+			[]string{"is for *.example.org and not for n2: give"}, []string{"--cluster-cert: ", "is for *.example.org and not for n2"},
+		},
+		{
+			"expired", unchecked(optionsOf(ca, "n2", expired("n2"))),
+			[]string{"its certificate was valid until ", " UTC, and here it is ", ": give that server a new one, or set the clocks"},
+			[]string{"of no use any more: --cluster-cert: ", "was valid until ", ": have the authority sign a new one, or set the clock"},
+			[]string{"its certificate was valid until ", ": give that server a new one, or set the clocks"},
+			[]string{"of no use any more: --cluster-cert: ", "was valid until ", ": have the authority sign a new one"},
+		},
+		{
+			"not valid yet", unchecked(optionsOf(ca, "n2", tooEarly("n2"))),
+			[]string{"its certificate is valid from ", " UTC on, and here it is ", ": set the clocks, or give that server one that is valid now"},
+			[]string{"of no use any more: --cluster-cert: ", "is valid from ", ": set the clock, or have the authority sign one that is valid now"},
+			[]string{"its certificate is valid from ", ": set the clocks"},
+			[]string{"of no use any more: --cluster-cert: ", "is valid from ", ": set the clock"},
+		},
+		{
+			"for servers only", unchecked(optionsOf(ca, "n2", forServers("n2"))),
+			[]string{"its certificate is not for clients, as a server is that connects to another: give that server one for servers and clients"},
+			[]string{"of no use any more: --cluster-cert: ", "is not for clients", ": have the authority sign one for servers and clients"},
+			nil, nil, // it is one that can be connected with
+		},
+		{
+			"no TLS", nil,
+			[]string{"it does not speak TLS, this server does: give --cluster-cert"}, []string{"it speaks TLS, and you do not: give --cluster-cert"},
+			[]string{"it does not speak TLS, this server does: give --cluster-cert"}, []string{"it speaks TLS, this server does not: give --cluster-cert"},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a := newNode(t, 1, with(mustSecure(t, goodOptions(ca, "n1"))))
-			b := newNode(t, 2, with(tt.security))
-			a.SetMembers([]Member{a.as(), b.as()})
-			b.SetMembers([]Member{a.as(), b.as()})
-			if _, err := b.OpenAddr(t.Context(), a.Addr().String(), Admin); tt.atStart != "" && (err == nil || !strings.Contains(err.Error(), tt.atStart)) {
-				t.Errorf("who comes with it is told %v, want an error with %q", err, tt.atStart)
-			}
-			a.wantLogged(t, tt.here)
-			if tt.byTheWay != "" {
-				if _, err := a.Open(t.Context(), 2, Admin); err == nil || !strings.Contains(err.Error(), tt.byTheWay) {
-					t.Errorf("who connects to it says %v, want an error with %q", err, tt.byTheWay)
-				}
-				// Nor does who does not know yet who should be there.
-				if _, err := a.OpenAddr(t.Context(), b.Addr().String(), Admin); err == nil || !strings.Contains(err.Error(), tt.byTheWay) {
-					t.Errorf("who connects to its address says %v, want an error with %q", err, tt.byTheWay)
-				}
-				if s := a.status(b); s.Sent > 0 {
-					t.Errorf("status %+v, want nothing sent", s)
+			n1 := newNode(t, 1, with(mustSecure(t, goodOptions(ca, "n1"))))
+			n2 := newNode(t, 2, with(tt.security))
+			says := func(at *node, err error, want []string) {
+				t.Helper()
+				for _, words := range want {
+					if err == nil || !strings.Contains(err.Error(), words) {
+						t.Errorf("%s says %v, want %q in it", at.Self(), err, words)
+					}
 				}
 			}
-			if s := a.status(b); s.Hears {
+			logs := func(at *node, want []string) {
+				t.Helper()
+				for _, words := range want {
+					// The log quotes what it is told.
+					at.wantLogged(t, strings.ReplaceAll(words, `"`, `\"`))
+				}
+			}
+			_, err := n2.OpenAddr(t.Context(), n1.Addr().String(), Admin)
+			says(n2, err, tt.n2Told)
+			logs(n1, tt.n1Met)
+			n1.SetMembers([]Member{n1.as(), n2.as()})
+			_, err = n1.Open(t.Context(), 2, Admin)
+			says(n1, err, tt.n1Connects)
+			logs(n2, tt.n2Met)
+			if s := n1.status(n2); s.Hears || tt.n1Connects != nil && s.Sent > 0 {
 				t.Errorf("status %+v, want it kept out", s)
 			}
 		})
@@ -198,12 +281,15 @@ func TestPortsOfOthersNeedSecurity(t *testing.T) {
 		{"no key", change(func(o *SecureOptions) { o.Key = "" }), false, "give all three"},
 		{"no authority", change(func(o *SecureOptions) { o.CA = "" }), false, "give all three"},
 		{"no such file", change(func(o *SecureOptions) { o.Cert += "x" }), false, "--cluster-cert"},
-		{"keys swapped", change(func(o *SecureOptions) { o.Cert, o.Key = o.Key, o.Cert }), false, "belong together"},
-		{"an authority that is none", change(func(o *SecureOptions) { o.CA = empty }), false, "has no certificate"},
-		{"for another", change(func(o *SecureOptions) { o.Name = "n2" }), false, "for n1 and not for n2"},
-		{"expired", optionsOf(ca, "n1", expired("n1")), false, "expired"},
+		{"keys swapped", change(func(o *SecureOptions) { o.Cert, o.Key = o.Key, o.Cert }), false, "--cluster-cert: "},
+		{"the key of another", change(func(o *SecureOptions) { o.Key = goodOptions(ca, "n1").Key }), false, "--cluster-key: "},
+		{"an authority that is none", change(func(o *SecureOptions) { o.CA = empty }), false, "--cluster-ca: "},
+		{"for another", change(func(o *SecureOptions) { o.Name = "n2" }), false, "for n1 and not for n2, as this server is called: give"},
+		{"expired", optionsOf(ca, "n1", expired("n1")), false, "--cluster-cert: "},
+		{"not valid yet", optionsOf(ca, "n1", tooEarly("n1")), false, "is valid from "},
 		{"not for clients", optionsOf(ca, "n1", forServers("n1")), false, "for servers and clients"},
-		{"of another authority", change(func(o *SecureOptions) { o.CA = certtest.New(t).File }), false, "would not be believed"},
+		{"of another authority", change(func(o *SecureOptions) { o.CA = certtest.Named(t, "other").File }), false, "--cluster-ca: "},
+		{"--cluster-ca is the server's own", change(func(o *SecureOptions) { o.CA = goodOptions(ca, "n1").Cert }), false, "--cluster-ca: "},
 	} {
 		s, err := Secure(tt.o)
 		switch {
@@ -223,4 +309,29 @@ func pairOf(t *testing.T, o SecureOptions) tls.Certificate {
 		t.Fatal(err)
 	}
 	return pair
+}
+
+// TestDatesOfWhoHasSigned: where not its own certificate is out of date, but one that has
+// signed it, that is the one to be replaced.
+func TestDatesOfWhoHasSigned(t *testing.T) {
+	ca, other := certtest.Named(t, "jobs"), certtest.Named(t, "between")
+	o := goodOptions(ca, "n1")
+	m := mustSecure(t, o).current.Load()
+	between := mustSecure(t, goodOptions(other, "n1")).current.Load().roots[0]
+	for _, tt := range []struct {
+		dated       *x509.Certificate
+		flag        string
+		own, others string
+	}{
+		{m.roots[0], "cluster-ca", `the certificate of "CN=jobs", was valid until `, `--cluster-ca of this server, the certificate of "CN=jobs", was valid until `},
+		{between, "cluster-cert", `or rather that of "CN=between" behind it, was valid until `, `its certificate, or rather that of "CN=between" behind it, was valid until `},
+	} {
+		d := &doubt{reason: over, shown: m.chain[0], dated: tt.dated, roots: m.roots, now: time.Now()}
+		if got := d.ofOwn(&o); got.Flag != tt.flag || !strings.Contains(got.Error(), tt.own) {
+			t.Errorf("of this server: %v, want --%s and %q", got, tt.flag, tt.own)
+		}
+		if got := d.Error(); !strings.Contains(got, tt.others) {
+			t.Errorf("of another: %s, want %q", got, tt.others)
+		}
+	}
 }

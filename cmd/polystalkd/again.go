@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"syscall"
@@ -64,7 +65,11 @@ func (o *opened) leave() (*again.Legacy, error) {
 func (o *opened) beginAnew(next *again.Legacy, why string, stop <-chan os.Signal, log *slog.Logger) error {
 	var pause time.Duration
 	pause, next.Short = again.Pause(o.last, time.Since(began))
-	log.Warn("beginning anew", "why", why, "in", pause)
+	level := slog.LevelInfo
+	if pause > 0 { // it has just done so, and something is not as it should be
+		level = slog.LevelWarn
+	}
+	log.Log(context.Background(), level, "beginning anew", "why", why, "next", "the same process reads its journal and follows: nothing that was acknowledged is lost", "in", pause)
 	over := time.After(pause)
 	for waits := pause > 0; waits; {
 		select {

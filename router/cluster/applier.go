@@ -44,7 +44,7 @@ type applier struct {
 }
 
 // errDeposed is the cause of the end of a node whose replica leads, while it does not.
-var errDeposed = &commit.Failure{Cause: commit.Deposed, Err: errors.New("another node leads now")}
+var errDeposed = &commit.Failure{Cause: commit.Deposed, Err: errors.New("this server does not lead any more")}
 
 // do applies a piece of the history.
 func (a *applier) do(p *Apply) error {

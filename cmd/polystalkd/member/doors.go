@@ -17,6 +17,7 @@ type doors struct {
 	mu      sync.Mutex
 	forward *forward.Forwarder // nil: Follow is not that far
 	leads   bool
+	heard   leadership
 }
 
 // begin has clients be handed on by f once they come.
@@ -56,6 +57,7 @@ func (d *doors) serve() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.leads = true
+	d.heard.end()
 	d.m.log.Info("this server leads: clients are served here")
 	d.forward.Release()
 	d.forward.SetLeader(d.m.id.Node)
@@ -72,6 +74,9 @@ func (d *doors) changed(v cluster.View) {
 	default:
 		d.forward.SetLeader(v.Leader)
 	}
+	if !d.leads {
+		d.heard.note(v, d.m.id.Node, d.m.log, max(leaderlessMin, leaderlessTimeouts*d.m.o.Config.Cluster.Timeout))
+	}
 }
 
 // handed is how many clients were handed on.
@@ -86,6 +91,9 @@ func (d *doors) handed() uint64 {
 
 // close lets nobody in any more, and ends what was handed on.
 func (d *doors) close() {
+	d.mu.Lock()
+	d.heard.end()
+	d.mu.Unlock()
 	if d.forward != nil {
 		d.forward.Close()
 	}

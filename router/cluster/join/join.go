@@ -92,13 +92,23 @@ type joining struct {
 	Options
 	leader string // where it is, as far as is known
 	told   string // what was logged last
+	tries  int
 }
 
-// tell logs why it has not joined yet, if that is another reason than the last.
+// patience is how many tries there are until that is more than servers which are started together.
+const patience = 10
+
+// tell logs why it has not joined yet, if that is another reason than the last; and that an operator
+// is to look, if it lasts.
 func (j *joining) tell(err error) {
-	if text := err.Error(); text != j.told {
+	j.tries++
+	level := slog.LevelInfo
+	if j.tries >= patience {
+		level = slog.LevelWarn
+	}
+	if text := err.Error(); text != j.told || j.tries == patience {
 		j.told = text
-		j.Log.Warn("this node has not joined the cluster yet; trying again", "err", err)
+		j.Log.Log(context.Background(), level, "this node has not joined the cluster yet; trying again", "err", err)
 	}
 }
 

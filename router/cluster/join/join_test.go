@@ -1,9 +1,11 @@
 package join
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"net"
 	"slices"
@@ -405,5 +407,24 @@ func TestFetchWantsMembers(t *testing.T) {
 	d := fakedisk.New(1)
 	if _, err := Fetch(context.Background(), here, d, snapshot.ReceiveOptions{}); err == nil || len(d.Entries) > 0 {
 		t.Errorf("it says %v, and leaves %v", err, d)
+	}
+}
+
+// TestWaitingToJoinIsNoWarning: servers are started together, and none leads yet; what lasts is one.
+func TestWaitingToJoinIsNoWarning(t *testing.T) {
+	var out bytes.Buffer
+	j := &joining{Options: Options{Log: slog.New(slog.NewTextHandler(&out, nil))}}
+	for try := 1; try < patience; try++ {
+		j.tell(errors.New("none leads"))
+	}
+	if got := out.String(); strings.Count(got, "level=INFO") != 1 || strings.Contains(got, "WARN") {
+		t.Errorf("at first: %q", got)
+	}
+	out.Reset()
+	for range patience {
+		j.tell(errors.New("none leads"))
+	}
+	if got := out.String(); strings.Count(got, "level=WARN") != 1 || strings.Contains(got, "INFO") {
+		t.Errorf("later: %q", got)
 	}
 }

@@ -82,12 +82,19 @@ func (t *Transport) meet(raw net.Conn) {
 	t.o.Streams[g.kind](s)
 }
 
+// errNoMember is why a node refuses that is about to join, and whose cluster knows it already.
+var errNoMember = errors.New("this node does not belong to a cluster yet")
+
 // complain tells of who was refused. Clients come to a node that does not lead any more, or not
-// yet, with every change: that is for the one that has sent them to say, if it lasts.
+// yet, with every change: that is for the one that has sent them to say, if it lasts. The others
+// come to a node that joins before that is ready.
 func (t *Transport) complain(raw net.Conn, g *greeting, err error) {
 	say := t.log.Warn
-	if g.kind == Forward {
+	switch {
+	case g.kind == Forward:
 		say = t.o.Log.Debug
+	case errors.Is(err, errNoMember):
+		say = t.log.Info
 	}
 	if t.ctx.Err() == nil {
 		say(complaintRefused, "conn", raw.RemoteAddr().String(), "node", g.from.Name, "reason", err)
@@ -182,7 +189,7 @@ func (t *Transport) admit(c net.Conn, g *greeting) error {
 	case !served && g.kind != Raft:
 		return fmt.Errorf("this node serves no connections of %v", g.kind)
 	case self.Cluster == 0:
-		return errors.New("this node does not belong to a cluster yet")
+		return errNoMember
 	case from.Cluster == 0 && g.kind != Admin:
 		return errors.New("it does not belong to a cluster yet")
 	case from.Cluster != 0 && from.Cluster != self.Cluster:

@@ -173,7 +173,7 @@ func (t *Transport) describeTLS(err error) error {
 	var record tls.RecordHeaderError
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("it has closed the connection without showing who it is")
+		return errUnshown
 	case errors.As(err, &record):
 		return &strange{"it does not speak TLS, this server does: give --cluster-cert, --cluster-key and --cluster-ca to all servers or to none"}
 	}

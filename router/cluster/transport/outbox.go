@@ -93,7 +93,7 @@ func (p *peer) write(s *Stream) error {
 		err = why
 	}
 	if errors.Is(err, net.ErrClosed) {
-		err = errors.New("it is connected to anew")
+		err = errAnew
 	}
 	return err
 }
@@ -152,7 +152,7 @@ func watch(s *Stream) error {
 	case n > 0:
 		return fmt.Errorf("node %v has sent something where nothing is to be sent", s.remote)
 	case errors.Is(err, io.EOF):
-		return errors.New("it has closed the connection")
+		return errClosed
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -38,7 +39,7 @@ type peer struct {
 	mu     sync.Mutex
 	member Member        // its name and address
 	moved  chan struct{} // has an element once there is a reason to connect at once
-	state  string        // what is wrong with the connection to it, as logged; empty: it is there
+	loss   loss          // what is wrong with the connection to it
 	conn   net.Conn      // to it; nil: none
 }
 
@@ -116,28 +117,29 @@ func (p *peer) begin(s *Stream) {
 	p.count.connects.Add(1)
 	p.mu.Lock()
 	p.conn = s.raw
-	was := p.state
-	p.state = ""
+	was := p.loss
+	p.loss = loss{}
 	p.mu.Unlock()
-	if was != "" {
+	if was.text != "" {
 		p.log.Info("connected with another node of the cluster again", "node", s.remote.Name, "addr", s.raw.RemoteAddr().String())
 	}
 }
 
-// lose drops what was to be sent, and tells of it. What is wrong is logged when it is
-// something else than before.
+// lose drops what was to be sent, and tells of it: see loss.
 func (p *peer) lose(err error) {
 	if p.ctx.Err() != nil {
 		return
 	}
 	p.count.dropped.Add(uint64(p.out.shut()))
 	p.mu.Lock()
-	isNew := p.state != err.Error()
-	p.state = err.Error()
+	level, tell := p.loss.note(err, time.Now())
 	m := p.member
 	p.mu.Unlock()
-	if isNew {
+	switch {
+	case tell && level == slog.LevelWarn:
 		p.log.Warn("no connection to another node of the cluster; trying again", "node", m.Name, "addr", m.Addr, "err", err)
+	case tell:
+		p.log.Info("the connection to another node of the cluster is lost; trying again", "node", m.Name, "addr", m.Addr, "err", err)
 	}
 	if f := p.t.o.Unreachable; f != nil {
 		f(p.node)

@@ -48,7 +48,7 @@ func (t *Transport) Status() []PeerStatus {
 func (p *peer) status() PeerStatus {
 	var s PeerStatus
 	p.mu.Lock()
-	s.Member, s.ConnectedTo, s.Trouble = p.member, p.conn != nil, p.state
+	s.Member, s.ConnectedTo, s.Trouble = p.member, p.conn != nil, p.loss.text
 	p.mu.Unlock()
 	p.inbound.mu.Lock()
 	s.Hears = p.inbound.conn != nil

@@ -93,6 +93,42 @@ func TestAnyServerTakesClients(t *testing.T) {
 	}
 }
 
+// TestLogsNameTheLeader: each server says once who leads, and that servers join, and that another
+// one leads, is nothing that an operator is warned of.
+func TestLogsNameTheLeader(t *testing.T) {
+	all := three(t)
+	if out := operate(t, "cluster", "transfer", "jobs2", "--dir", all[0].dir); out.Code != 0 {
+		t.Fatalf("%+v", out)
+	}
+	all[1].WaitLog("this server leads: clients are served here")
+	for _, n := range []*node{all[0], all[2]} {
+		eventually(t, n.name+" says who leads", func() bool {
+			return strings.Contains(n.LogText(), `"msg":"another server leads: clients are handed to it","node":"jobs2"`)
+		})
+	}
+	said := make(map[string]bool)
+	for line := range strings.Lines(all[2].LogText()) {
+		_, who, ok := strings.Cut(line, `"another server leads: clients are handed to it",`)
+		if ok && said[who] {
+			t.Errorf("%s says twice %s", all[2].name, who)
+		}
+		said[who] = ok
+	}
+	if !strings.Contains(all[2].LogText(), `"another server leads: clients are handed to it","node":"jobs1"`) {
+		t.Errorf("%s does not say that jobs1 led", all[2].name)
+	}
+	if line := all[0].WaitLog("beginning anew"); line["level"] != "INFO" || !strings.Contains(fmt.Sprint(line["next"]), "nothing that was acknowledged is lost") {
+		t.Errorf("the one that led says %v", line)
+	}
+	for _, n := range all {
+		for line := range strings.Lines(n.LogText()) {
+			if strings.Contains(line, `"level":"WARN"`) && strings.Contains(line, `"node":`) {
+				t.Errorf("%s warns: %s", n.name, line)
+			}
+		}
+	}
+}
+
 // TestDeposedBeginsAnew: a leader that stood still long enough for another to lead begins anew as
 // the same process, with the same sockets, and follows.
 func TestDeposedBeginsAnew(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/pflag"
 )
@@ -19,12 +20,16 @@ var credentials = []struct{ option, credential string }{
 	{"http-tokens-file", "http-tokens"},
 	{"http-tls-cert", "http-tls-cert"},
 	{"http-tls-key", "http-tls-key"},
+	{"cluster-cert", "cluster-cert"},
+	{"cluster-key", "cluster-key"},
+	{"cluster-ca", "cluster-ca"},
 }
 
 // credentialsVariable names the directory in which the service manager leaves them.
 const credentialsVariable = "CREDENTIALS_DIRECTORY"
 
-// findCredentials names the credentials that are there for what nothing else has set.
+// findCredentials names the credentials that are there for what nothing else has set. Those of a
+// cluster are for a server that belongs to one: it may be alone for a while.
 func (c *Config) findCredentials(lookupEnv func(string) (string, bool)) {
 	dir, _ := lookupEnv(credentialsVariable)
 	if dir == "" {
@@ -33,7 +38,7 @@ func (c *Config) findCredentials(lookupEnv func(string) (string, bool)) {
 	c.keys.each(func(f *pflag.Flag) {
 		for _, k := range credentials {
 			path := filepath.Join(dir, k.credential)
-			if k.option != c.keys.ours(f) || c.IsSet(k.option) {
+			if k.option != c.keys.ours(f) || c.IsSet(k.option) || c.Cluster.Listen == "" && strings.HasPrefix(k.option, "cluster-") {
 				continue
 			}
 			// One that is there and cannot be read is found out by who reads it.

@@ -3,6 +3,8 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -38,6 +40,46 @@ func TestCredentialsAreTakenLast(t *testing.T) {
 			if c.HTTP.Cert != "" || (c.HTTP.Key != "") != (tt.dir == dir) {
 				t.Errorf("%s %+v: certificate %q, key %q", l.name, tt, c.HTTP.Cert, c.HTTP.Key)
 			}
+		}
+	}
+}
+
+// TestCredentialsOfACluster are taken where there is one.
+func TestCredentialsOfACluster(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"cluster-cert", "cluster-key", "cluster-ca"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o400); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := confFile(t, "binlog-dir = \"/d\"\ncluster-listen = \"10.0.0.1:11390\"\n")
+	for _, tt := range []struct {
+		args string
+		want []string
+	}{
+		{"", []string{"", "", ""}},
+		{"--config " + file, []string{filepath.Join(dir, "cluster-cert"), filepath.Join(dir, "cluster-key"), filepath.Join(dir, "cluster-ca")}},
+		{"--config " + file + " --cluster-ca /ca", []string{filepath.Join(dir, "cluster-cert"), filepath.Join(dir, "cluster-key"), "/ca"}},
+	} {
+		c, err := parse(strings.Fields(tt.args), map[string]string{"CREDENTIALS_DIRECTORY": dir})
+		if err == nil {
+			err = c.Validate()
+		}
+		if got := []string{c.Cluster.Cert, c.Cluster.Key, c.Cluster.CA}; err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, %v, want %q", tt.args, got, err, tt.want)
+		}
+	}
+}
+
+// TestUnitLoadsCredentials: all that the server would take, from where the guide says.
+func TestUnitLoadsCredentials(t *testing.T) {
+	unit, err := os.ReadFile("../systemd/polystalkd.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range credentials {
+		if line := "LoadCredential=" + k.credential + ":polystalkd." + k.credential; !slices.Contains(strings.Split(string(unit), "\n"), line) {
+			t.Errorf("the unit has no line %s", line)
 		}
 	}
 }

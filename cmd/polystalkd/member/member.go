@@ -159,6 +159,7 @@ func (m *Member) openState() (err error) {
 		if m.state, err = cluster.CreateState(m.disk, m.id, cluster.Vote{}, members); err != nil {
 			return fmt.Errorf("making a cluster: %w", err)
 		}
+		m.log.Warn(m.o.Config.Origin("cluster-new") + ": it has done its work: take it out now, the next start refuses it, so that a server that has lost its disk does not make another cluster")
 		m.log.Info("a cluster was made: others join it with --cluster-join "+m.o.Config.Cluster.Advertise, "cluster", hex(m.id.Cluster), "node", m.id.Name)
 	default:
 		if m.state, err = cluster.OpenState(m.disk); err != nil {

@@ -91,6 +91,42 @@ func TestGuide(t *testing.T) {
 	}
 }
 
+// TestGuideConfigures: what the guide has for a configuration file can be used, with the certificates
+// where the unit passes them on.
+func TestGuideConfigures(t *testing.T) {
+	text, err := os.ReadFile(guide)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```toml\n(.*?)```").FindSubmatch(text)
+	if block == nil {
+		t.Fatal("the guide has nothing for a configuration file")
+	}
+	n := newNode(t, "jobs1")
+	conf := filepath.Join(t.TempDir(), "polystalkd.toml")
+	set := strings.ReplaceAll(string(block[1]), "/var/lib/polystalkd", n.dir)
+	if err := os.WriteFile(conf, []byte(set), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ours := newAuthority(t)
+	flags := ours.flags("jobs1")
+	passed := t.TempDir()
+	for i := 0; i < len(flags); i += 2 {
+		if err := os.Rename(flags[i+1], filepath.Join(passed, strings.TrimPrefix(flags[i], "--"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, variable := range []string{"POLYSTALKD_CLUSTER_NEW=true", "POLYSTALKD_CLUSTER_JOIN=10.0.0.2:11390"} {
+		env := daemon.CleanEnv("CREDENTIALS_DIRECTORY="+passed, variable)
+		if got := daemon.RunToEnd(t, daemon.Binary, env, "--config", conf, "--check-config"); got.Code != 0 {
+			t.Errorf("%s: %+v", variable, got)
+		}
+		if got := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(variable), "--config", conf, "--check-config"); got.Code == 0 {
+			t.Errorf("%s: without certificates it is taken as well", variable)
+		}
+	}
+}
+
 // here is a command of the guide with what there is on this machine.
 func (r *room) here(n *node, command string) string {
 	for i := range 4 {

@@ -23,6 +23,9 @@ func TestClusterOfOne(t *testing.T) {
 
 	n.start("--cluster-new")
 	n.WaitLog("this server leads: clients are served here")
+	if !n.LogHas("flag --cluster-new: it has done its work: take it out now") {
+		t.Errorf("nobody is told that --cluster-new would stop the next start: %s", n.LogText())
+	}
 	for _, body := range []string{"one", "two"} {
 		if !n.put(body) {
 			t.Fatal("a job was not taken")

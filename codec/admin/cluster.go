@@ -76,6 +76,11 @@ type ClusterMember struct {
 	// ClockAheadSeconds is how far its clock is ahead of that of the server that answers.
 	ClockAheadSeconds *float64 `json:"clock_ahead_seconds"`
 
+	// CertificateNotAfter is until when its certificate is valid, and those that stand for it, as
+	// the server that answers has read them itself; of another one until when that is which it
+	// showed when it was connected to last. null: there is none.
+	CertificateNotAfter *time.Time `json:"certificate_not_after"`
+
 	SentBytes     uint64 `json:"sent_bytes_total"`
 	ReceivedBytes uint64 `json:"received_bytes_total"`
 	Dropped       uint64 `json:"dropped_messages_total"`

@@ -32,7 +32,7 @@ func newFakeCluster() *fakeCluster {
 		Outstanding: wire.ClusterOutstanding{Entries: 1, Bytes: 2},
 		Totals:      wire.ClusterTotals{LeaderChanges: 3, LeaseLapses: 2, Fetches: 1, Forwarded: 4},
 		Members: []wire.ClusterMember{
-			{Name: "n1", ID: "0000000000000001", Address: "10.0.0.1:1", Kind: wire.MemberVotes, Leads: true, Connected: true, RoomBytes: &room},
+			{Name: "n1", ID: "0000000000000001", Address: "10.0.0.1:1", Kind: wire.MemberVotes, Leads: true, Connected: true, RoomBytes: &room, CertificateNotAfter: new(time.Unix(2e9, 0).UTC())},
 			{Name: "n2", ID: "0000000000000002", Address: "10.0.0.2:1", Kind: wire.MemberVotes, Connected: true, MatchIndex: &match, LagEntries: &lag, LagSeconds: &late, HeardSeconds: &late, ClockAheadSeconds: &ahead, RoomBytes: &room, DiskFull: true, SentBytes: 5, ReceivedBytes: 6, Dropped: 7},
 			{Name: "n3", ID: "0000000000000003", Address: "10.0.0.3:1", Kind: wire.MemberStandby, Trouble: "connection refused"},
 		},
@@ -93,6 +93,10 @@ func TestClusterByHTTP(t *testing.T) {
 	}
 	if a := w.do("GET", "/metrics", ask{}); !strings.Contains(a.body, `polystalk_cluster_disk_full{node="n2"} 1`) || !strings.Contains(a.body, `polystalk_cluster_disk_full{node="n1"} 0`) {
 		t.Error("the metrics do not say whose disk is full")
+	}
+
+	if a := w.do("GET", "/metrics", ask{}); !strings.Contains(a.body, "\npolystalk_cluster_certificate_not_after_seconds 2e+09\n") {
+		t.Error("the metrics do not say until when the certificate is valid")
 	}
 
 	w.do("DELETE", "/api/v1/cluster/members/n3", ask{}).wants(t, 403, "read-only")

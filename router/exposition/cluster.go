@@ -60,6 +60,9 @@ func (e emitter) member(m *wire.ClusterMember, self bool) {
 		e.gauge("cluster_disk_full", "Whether changes do not fit into that.", truth(m.DiskFull), node, m.Name)
 	}
 	if self {
+		if m.CertificateNotAfter != nil {
+			e.gauge("cluster_certificate_not_after_seconds", "Until when others believe the server's own certificate, in Unix time.", float64(m.CertificateNotAfter.Unix()), nil)
+		}
 		return
 	}
 	e.gauge("cluster_connected", "Whether the server can send to another one.", truth(m.Connected), node, m.Name)

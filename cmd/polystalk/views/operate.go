@@ -118,6 +118,7 @@ var Cluster = output.View{
 		Column("ID", "id", output.Text),
 		Column("HAS", "match_index", output.Number),
 		Column("CLOCK-AHEAD", "clock_ahead_seconds", output.Number),
+		Column("CERTIFICATE-UNTIL", "certificate_not_after", output.Moment),
 		Column("SENT", "sent_bytes_total", output.Bytes),
 		Column("RECEIVED", "received_bytes_total", output.Bytes),
 		Column("DROPPED", "dropped_messages_total", output.Number),

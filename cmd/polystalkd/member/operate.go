@@ -50,6 +50,9 @@ func (m *Member) Status() *wire.Cluster {
 		row := &out.Members[i]
 		if row.ID == hex(m.id.Node) {
 			row.RoomBytes = new(m.journal.Room())
+			if m.ways.security != nil {
+				row.CertificateNotAfter = new(m.ways.security.Until().UTC())
+			}
 		}
 		row.DiskFull = row.RoomBytes != nil && m.journal.FullWith(*row.RoomBytes)
 	}
@@ -121,6 +124,9 @@ func (m *Member) addConnections(out *wire.Cluster) {
 			row.ClockAheadSeconds = new(p.ClockAhead.Seconds())
 		}
 		row.RoomBytes = p.Room
+		if !p.CertificateUntil.IsZero() {
+			row.CertificateNotAfter = new(p.CertificateUntil.UTC())
+		}
 		row.SentBytes, row.ReceivedBytes, row.Dropped = p.SentBytes, p.ReceivedBytes, p.Dropped
 	}
 }

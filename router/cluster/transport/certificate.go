@@ -189,6 +189,15 @@ func certified(c net.Conn, name string) error {
 	return isFor(t.ConnectionState().PeerCertificates[0], name)
 }
 
+// shownUntil is until when the certificate is valid that the other end has shown; zero: it has none.
+func shownUntil(c net.Conn) time.Time {
+	t, ok := c.(*tls.Conn)
+	if !ok {
+		return time.Time{}
+	}
+	return t.ConnectionState().PeerCertificates[0].NotAfter
+}
+
 // refused says that the other server does not believe this one's certificate, which TLS tells
 // without a reason: what can be told from here is.
 func (s *Security) refused() error {

@@ -41,6 +41,7 @@ type peer struct {
 	moved  chan struct{} // has an element once there is a reason to connect at once
 	loss   loss          // what is wrong with the connection to it
 	conn   net.Conn      // to it; nil: none
+	until  time.Time     // until when the certificate is valid that it has shown last; zero: it has shown none
 }
 
 // counters are what passed between two nodes since the start.
@@ -117,6 +118,7 @@ func (p *peer) begin(s *Stream) {
 	p.count.connects.Add(1)
 	p.mu.Lock()
 	p.conn = s.raw
+	p.until = shownUntil(s.Conn)
 	was := p.loss
 	p.loss = loss{}
 	p.mu.Unlock()

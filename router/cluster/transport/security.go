@@ -36,6 +36,7 @@ type material struct {
 	chain []*x509.Certificate // of --cluster-cert
 	roots []*x509.Certificate // of --cluster-ca
 	pool  *x509.CertPool      // the same
+	until time.Time           // see Security.Until
 }
 
 // Secure reads the certificates. It gives nil without an error where there are none and
@@ -111,7 +112,11 @@ func (s *Security) read() (*material, error) {
 	for _, c := range m.roots {
 		m.pool.AddCert(c)
 	}
-	return m, m.own(&s.o)
+	if err := m.own(&s.o); err != nil {
+		return nil, err
+	}
+	m.until = m.lasts()
+	return m, nil
 }
 
 // certificates are those of a file in PEM, one at least.
@@ -142,20 +147,45 @@ func (m *material) own(o *SecureOptions) error {
 	return nil
 }
 
-// Until is when this node's certificate is no longer valid.
-func (s *Security) Until() time.Time { return s.current.Load().pair.Leaf.NotAfter }
+// Until is when others no longer believe this node, by what was read last: its certificate is not
+// valid any more, or one between it and the authority's, or that.
+func (s *Security) Until() time.Time { return s.current.Load().until }
 
-// verify checks that the authority has signed a chain, for a use and now, and that it is
-// for the name; an empty one is not looked at. The error is a *doubt.
-func (m *material) verify(chain []*x509.Certificate, name string, use x509.ExtKeyUsage) error {
+// lasts is until when all certificates of a chain to the authority are valid, of the one for which
+// that is longest. There is one at this moment.
+func (m *material) lasts() (until time.Time) {
+	chains, err := m.chain[0].Verify(m.options(m.chain, x509.ExtKeyUsageAny, time.Now()))
+	if err != nil {
+		return m.chain[0].NotAfter
+	}
+	for _, chain := range chains {
+		first := chain[0].NotAfter
+		for _, c := range chain {
+			if c.NotAfter.Before(first) {
+				first = c.NotAfter
+			}
+		}
+		if first.After(until) {
+			until = first
+		}
+	}
+	return until
+}
+
+// options are how a chain is verified.
+func (m *material) options(chain []*x509.Certificate, use x509.ExtKeyUsage, now time.Time) x509.VerifyOptions {
 	between := x509.NewCertPool()
 	for _, c := range chain[1:] {
 		between.AddCert(c)
 	}
+	return x509.VerifyOptions{Roots: m.pool, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{use}, CurrentTime: now}
+}
+
+// verify checks that the authority has signed a chain, for a use and now, and that it is
+// for the name; an empty one is not looked at. The error is a *doubt.
+func (m *material) verify(chain []*x509.Certificate, name string, use x509.ExtKeyUsage) error {
 	now := time.Now()
-	if _, err := chain[0].Verify(x509.VerifyOptions{
-		Roots: m.pool, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{use}, CurrentTime: now,
-	}); err != nil {
+	if _, err := chain[0].Verify(m.options(chain, use, now)); err != nil {
 		d := &doubt{shown: chain[0], name: name, use: use, roots: m.roots, now: now}
 		return d.explain(err)
 	}

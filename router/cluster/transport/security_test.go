@@ -226,6 +226,22 @@ func TestPlaintextNodeMeetsTLS(t *testing.T) {
 	}
 }
 
+// TestUntilKnowsTheAuthority: who has a certificate that lasts longer than that of the authority is
+// believed no longer than that.
+func TestUntilKnowsTheAuthority(t *testing.T) {
+	a := certtest.New(t)
+	r := certtest.ForNode("n1")
+	r.Until = time.Now().Add(1000 * time.Hour)
+	cert, key := a.Issue(r)
+	s, err := Secure(SecureOptions{Name: "n1", Listen: "10.0.0.1:1", Cert: cert, Key: key, CA: a.File})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Until(); got.After(certtest.Tomorrow()) || got.Before(time.Now()) {
+		t.Errorf("it is said to be valid until %v", got)
+	}
+}
+
 func TestReloadTakesNewFiles(t *testing.T) {
 	ca := certtest.New(t)
 	o := goodOptions(ca, "n1")

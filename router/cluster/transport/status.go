@@ -25,6 +25,10 @@ type PeerStatus struct {
 	ClockAhead   time.Duration
 	ClockSamples int
 
+	// CertificateUntil is until when the certificate is valid that it showed when this node last
+	// connected to it; zero: it has shown none.
+	CertificateUntil time.Time
+
 	// Room is how many bytes it had room for when it last said so; nil: it never has.
 	Room *int64
 }
@@ -49,6 +53,7 @@ func (p *peer) status() PeerStatus {
 	var s PeerStatus
 	p.mu.Lock()
 	s.Member, s.ConnectedTo, s.Trouble = p.member, p.conn != nil, p.loss.text
+	s.CertificateUntil = p.until
 	p.mu.Unlock()
 	p.inbound.mu.Lock()
 	s.Hears = p.inbound.conn != nil

@@ -26,7 +26,7 @@ export default function Cluster() {
       <tbody>${k.members.map((m) => html`<tr>
         <th scope="row">${m.name}${m.leads ? ' (leads)' : ''}</th>
         <td>${{ voter: 'votes', joining: 'catches up', standby: 'keeps a copy' }[m.kind]}${m.connected ? '' : html`, <span class="warn">not connected</span>`}</td>
-        <td class="break">${m.address}${m.trouble ? html`<div class="dim">${m.trouble}</div>` : ''}</td>
+        <td class="break">${m.address}${m.trouble ? html`<div class="dim">${m.trouble}</div>` : ''}${m.certificate_not_after ? html`<div class="dim">certificate until ${m.certificate_not_after.slice(0, 10)}</div>` : ''}</td>
         <td class="num">${m.lag_entries === null ? '' : html`<${Num} n=${m.lag_entries} />`}</td>
         <td class="num">${m.lag_seconds === null ? '' : html`<${Age} s=${m.lag_seconds} />`}</td>
         <td class="num">${m.heard_seconds === null ? '' : html`<${Age} s=${m.heard_seconds} />`}</td>

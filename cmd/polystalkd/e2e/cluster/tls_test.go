@@ -24,11 +24,13 @@ type authority struct {
 	dir  string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
+
+	lasts time.Duration // of what it signs
 }
 
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
-	a := &authority{t: t, dir: t.TempDir()}
+	a := &authority{t: t, dir: t.TempDir(), lasts: 24 * time.Hour}
 	a.cert, a.key = a.sign("ca", &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
 	return a
 }
@@ -41,7 +43,7 @@ func (a *authority) sign(name string, c *x509.Certificate) (*x509.Certificate, *
 		a.t.Fatal(err)
 	}
 	c.SerialNumber, c.Subject = big.NewInt(time.Now().UnixNano()), pkix.Name{CommonName: name}
-	c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)
+	c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(a.lasts)
 	by, with := a.cert, a.key
 	if by == nil {
 		by, with = c, key
@@ -97,8 +99,27 @@ func TestClusterWithTLS(t *testing.T) {
 	if k := one.status(); k == nil || len(k.Members) != 2 {
 		t.Errorf("%+v", k)
 	}
+	ends := func(name string) time.Time {
+		if k := one.status(); k != nil {
+			for _, m := range k.Members {
+				if m.Name == name && m.CertificateNotAfter != nil {
+					return *m.CertificateNotAfter
+				}
+			}
+		}
+		return time.Time{}
+	}
+	was := ends("jobs1")
+	if in := time.Until(ends("jobs2")); in < 23*time.Hour || in > 24*time.Hour || was.IsZero() {
+		t.Errorf("the certificates are said to be valid until %v, and for %v", was, in)
+	}
+	ours.lasts = 12 * time.Hour
+	ours.flags("jobs1")
 	one.Signal(syscall.SIGHUP)
 	one.WaitLog("the certificate of the cluster was read again")
+	if now := ends("jobs1"); was.Sub(now) < 11*time.Hour || was.Sub(now) > 13*time.Hour {
+		t.Errorf("the certificate is said to be valid until %v, before %v", now, was)
+	}
 	bad := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(), append(one.args(ours.flags("jobs9")...), "--check-config")...)
 	if bad.Code != 5 || !strings.Contains(bad.Stderr, "--cluster-cert") || !strings.Contains(bad.Stderr, "jobs1") {
 		t.Errorf("a certificate for another name: %d %s", bad.Code, bad.Stderr)

@@ -38,10 +38,24 @@ func Run(ctx context.Context, a *App, args []string) int {
 	case errors.Is(err, syscall.EPIPE):
 		return fault.OK // who has read has seen enough
 	case errors.Is(err, context.Canceled):
-		err = fault.New(fault.NotDone, "interrupted: what was done stays done")
+		err = interruption(ran)
 	}
 	fmt.Fprintf(a.Err, "polystalk: %s\n", output.Safe(err.Error()))
 	return fault.Code(err)
+}
+
+// interruption is the error of a command that was interrupted.
+func interruption(ran *cobra.Command) error {
+	if ran != nil && (ran.GroupID == groupLook || looks[ran.CommandPath()]) {
+		return fault.New(fault.NotDone, "interrupted")
+	}
+	return fault.New(fault.NotDone, "interrupted: what was done stays done")
+}
+
+// looks are the commands outside of groupLook that do nothing but look.
+var looks = map[string]bool{
+	"polystalk health": true, "polystalk conns": true, "polystalk audit": true,
+	"polystalk cluster status": true, "polystalk journal inspect": true, "polystalk journal verify": true,
 }
 
 // The groups of the help.

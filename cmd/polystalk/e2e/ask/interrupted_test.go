@@ -63,3 +63,26 @@ func TestInterruptedExport(t *testing.T) {
 		t.Errorf("%d: %q", o.code, o.stderr)
 	}
 }
+
+// TestInterruptedLook: nothing was done that could stay done.
+func TestInterruptedLook(t *testing.T) {
+	for args, want := range map[string]string{
+		"cluster status":     "polystalk: interrupted\n",
+		"stats":              "polystalk: interrupted\n",
+		"health":             "polystalk: interrupted\n",
+		"cluster remove one": "polystalk: interrupted: what was done stays done\n",
+	} {
+		t.Run(args, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			h := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				cancel()
+				<-r.Context().Done()
+			}))
+			defer h.Close()
+			p := &program{t: t, server: h.URL}
+			if o := p.within(ctx, strings.Fields(args)...); o.code != fault.NotDone || o.stderr != want {
+				t.Errorf("%d: %q, want %q", o.code, o.stderr, want)
+			}
+		})
+	}
+}

@@ -234,6 +234,10 @@ func (s *Server) Gearman() GearmanConfig { return s.gearmand.Config() }
 // ConnectionLimit is how many clients are served at a time, and, for people, what says so.
 func (s *Server) ConnectionLimit() (n int, from string) { return s.reactor.ConnectionLimit() }
 
+// ConnectionLimitOf is how many clients there may be at a time of whom each takes so many
+// descriptors.
+func (s *Server) ConnectionLimitOf(each int) int { return s.reactor.ConnectionLimitOf(each) }
+
 // Drain makes every put from now on answer DRAINING, and every submission of a Gearman
 // client an ERROR.
 func (s *Server) Drain() { s.drain.want(true) }

@@ -287,3 +287,25 @@ func TestAliveNamesWhatIsStuck(t *testing.T) {
 		t.Errorf("afterwards: %v", err)
 	}
 }
+
+// TestConnectionsOfSeveralDescriptors: an explicit number is what there may be as long as there are
+// the descriptors; without one there are as many descriptors as for those that are served.
+func TestConnectionsOfSeveralDescriptors(t *testing.T) {
+	srv, _ := serving(t, Config{Loops: 1, Shards: 1, MaxConnections: 9})
+	if n := srv.ConnectionLimitOf(2); n != 9 {
+		t.Errorf("at most 9, there may be %d of two descriptors each", n)
+	}
+	if err := srv.Apply(Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	all, _ := srv.ConnectionLimit()
+	if n := srv.ConnectionLimitOf(2); n != all/2 {
+		t.Errorf("with descriptors for %d, there may be %d of two each", all, n)
+	}
+	if err := srv.Apply(Settings{MaxConnections: all - 1}); err != nil {
+		t.Fatal(err)
+	}
+	if n := srv.ConnectionLimitOf(2); n != all/2 {
+		t.Errorf("with descriptors for %d, and at most %d, there may be %d of two each", all, all-1, n)
+	}
+}

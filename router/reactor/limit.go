@@ -23,6 +23,12 @@ func (r *Reactor) ConnectionLimit() (n int, from string) {
 	return l.n, l.from
 }
 
+// ConnectionLimitOf is how many clients there may be at a time of whom each takes so many
+// descriptors: as many as are served, unless there are too few descriptors for that.
+func (r *Reactor) ConnectionLimitOf(each int) int {
+	return min(r.limit.Load().n, max(1, r.opts.connectionsFor(descriptors())/each))
+}
+
 // SetMaxConnections changes Options.MaxConnections. Who is connected stays; with a higher
 // limit those who wait in the backlog are let in.
 func (r *Reactor) SetMaxConnections(n int) {

@@ -82,7 +82,7 @@ func newFlagSet(c *Config) *pflag.FlagSet {
 		func() int64 { return c.BinlogSize })
 	fs.IntVar(&c.Loops, "loops", 0, "run `N` reactor loops; 0: one per core")
 	fs.IntVar(&c.Shards, "shards", 0, "split the tubes over `N` shards, a power of two; 0: 4 to 7 per loop")
-	fs.IntVar(&c.MaxConnections, "max-connections", 0, "serve at most `N` connections at once; 0: from the descriptor limit")
+	fs.IntVar(&c.MaxConnections, "max-connections", 0, "serve at most `N` connections of clients at once, or hand on to the server of a\ncluster that leads, which counts them as well; 0: from the descriptor limit")
 	number(fs, "connection-memory", "", "let all connections together keep `BYTES` besides jobs: commands sent ahead,\nunfinished bodies, unread replies; 0: a quarter of the memory there is", c.setConnectionMemory,
 		func() int64 { return c.ConnectionMemory })
 	c.gearmanFlags(fs)

@@ -114,7 +114,7 @@ func (m *Member) Follow(srv *router.Server) error {
 	srv.ForCluster(m.cluster.Load())
 	k := &m.o.Config.Cluster
 	m.clients.begin(forward.New(forward.Options{
-		Self: m.id.Node, Open: m.ways.toLeader, Take: srv.Take, Wait: k.Wait, Max: forwardedMax(srv), Log: m.log,
+		Self: m.id.Node, Open: m.ways.toLeader, Take: srv.Take, Wait: k.Wait, Max: m.forwardedMax(), Log: m.log,
 	}))
 	node, err := cluster.StartNode(cluster.NodeOptions{
 		State: m.state, Log: m.journal.Entries(), Transport: m.ways.transport,
@@ -139,10 +139,15 @@ func (m *Member) Follow(srv *router.Server) error {
 	return nil
 }
 
-// forwardedMax is how many clients are handed on at a time.
-func forwardedMax(srv *router.Server) int {
-	n, _ := srv.ConnectionLimit()
-	return max(1, n/forward.DescriptorsFollower)
+// forwardedMax is how many clients are handed on at a time: as many as would be served, if there
+// are the descriptors for that.
+func (m *Member) forwardedMax() int {
+	n := m.srv.ConnectionLimitOf(forward.DescriptorsFollower)
+	if want := m.o.Config.MaxConnections; n < want {
+		m.log.Warn("the limit of descriptors allows fewer connections to be handed on to the server that leads than --max-connections; raise it (ulimit -n, LimitNOFILE)",
+			"max-connections", want, "handed on", n)
+	}
+	return n
 }
 
 // openState is what the server must not forget besides its journal. The first of a cluster has

@@ -66,6 +66,7 @@ func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net
 		Operator: srv.Operator(), Log: log.Logger, Level: log.Level,
 		Version: release.Version, Speaks: "beanstalkd " + config.Spoken + ", gearmand " + config.SpokenGearman,
 		Tokens: o.tokens, Rules: rules(c),
+		Elsewhere:    elsewhere(of),
 		HistoryTubes: c.HTTP.HistoryTubes, Peers: peers(c), Console: files,
 		MetricsTubes: c.HTTP.MetricsTubes, MetricsMatch: c.HTTP.MetricsMatch,
 		Settings: func() []wire.Setting { return shownSettings(reloads.settings()) },
@@ -90,12 +91,31 @@ func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net
 		}()
 	}
 	if of != nil {
-		serve := func(l net.Listener) error { return o.server.Serve(l, access.Admin) }
-		if err := of.OpenControl(serve); err != nil {
+		if err := of.OpenControl(o.forMember()); err != nil {
 			return nil, fault.New(fault.Journal, "%s: %v", c.Origin("binlog-dir"), err)
 		}
 	}
 	return o, nil
+}
+
+// forMember is how operators are served who come by way of the cluster.
+func (o *operators) forMember() member.Serve {
+	behind := func(d web.Door) func(net.Listener) error {
+		return func(l net.Listener) error { return o.server.ServeDoor(l, d) }
+	}
+	return member.Serve{
+		Operators: behind(web.Door{Anonymous: access.Admin}),
+		Visitors:  behind(web.Door{Anonymous: access.Admin, Last: true}),
+		Relayed:   behind(web.Door{Callers: true}),
+	}
+}
+
+// elsewhere is the server that leads, if this one is of several.
+func elsewhere(of *member.Member) web.Elsewhere {
+	if of == nil {
+		return nil
+	}
+	return of.Elsewhere()
 }
 
 // openTokens reads the file of tokens, if there is one.

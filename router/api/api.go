@@ -34,6 +34,8 @@ type Options struct {
 	// HistoryTubes is how many tubes have a history; 0: there is none, of the server neither.
 	HistoryTubes int
 
+	// Elsewhere is the server that leads, of one that follows; nil: the server is alone.
+	Elsewhere web.Elsewhere
 	// Peers are other servers, which the console links to.
 	Peers []wire.Peer
 	// Console finds the console's files; nil: it is that of the program.
@@ -75,7 +77,7 @@ func New(o Options) (*API, error) {
 	}
 	a.Server, err = web.New(web.Options{
 		Log: o.Log, Tokens: o.Tokens, Rules: o.Rules,
-		Ready: o.Operator.Ready, MaxJobSize: o.Operator.MaxJobSize,
+		Ready: o.Operator.Ready, MaxJobSize: o.Operator.MaxJobSize, Elsewhere: o.Elsewhere,
 		Observe: func(route, method string, status int, took time.Duration) {
 			a.metrics.served(route, method, status, took)
 		},

@@ -14,38 +14,38 @@ type entry struct {
 }
 
 // The table of all routes: there is no other way to add one. A role of access.Nobody is for
-// everybody.
+// everybody. Of several servers the one that leads answers all that is not web.Own.
 var table = []entry{
-	{"GET /livez", access.Nobody, web.AnyHost | web.Early, (*API).livez},
-	{"GET /healthz", access.Nobody, web.AnyHost | web.Early, (*API).livez},
-	{"GET /readyz", access.Nobody, web.AnyHost | web.Early, (*API).readyz},
-	{"GET /leader", access.Nobody, web.AnyHost | web.Early, (*API).showLeader},
-	{"GET /problems/{slug}", access.Nobody, web.Early, (*API).explain},
+	{"GET /livez", access.Nobody, web.Own | web.AnyHost | web.Early, (*API).livez},
+	{"GET /healthz", access.Nobody, web.Own | web.AnyHost | web.Early, (*API).livez},
+	{"GET /readyz", access.Nobody, web.Own | web.AnyHost | web.Early, (*API).readyz},
+	{"GET /leader", access.Nobody, web.Own | web.AnyHost | web.Early, (*API).showLeader},
+	{"GET /problems/{slug}", access.Nobody, web.Own | web.Early, (*API).explain},
 
-	{"GET /{$}", access.Nobody, web.Early, (*API).showConsole},
-	{"GET /console/{file...}", access.Nobody, web.Early, (*API).showAsset},
+	{"GET /{$}", access.Nobody, web.Own | web.Early, (*API).showConsole},
+	{"GET /console/{file...}", access.Nobody, web.Own | web.Early, (*API).showAsset},
 
-	{"GET /metrics", access.Read, web.AnyHost | web.Early | web.Large, (*API).showMetrics},
-	{"GET /metrics/tubes", access.Read, web.AnyHost, (*API).showTubes},
-	{"GET /metrics/beanstalkd", access.Read, web.AnyHost, (*API).showBeanstalkd},
+	{"GET /metrics", access.Read, web.Own | web.AnyHost | web.Early | web.Large, (*API).showMetrics},
+	{"GET /metrics/tubes", access.Read, web.Own | web.AnyHost, (*API).showTubes},
+	{"GET /metrics/beanstalkd", access.Read, web.Own | web.AnyHost, (*API).showBeanstalkd},
 
-	{"GET /api/v1/session", access.Nobody, web.Early, (*API).Whoami},
-	{"POST /api/v1/session", access.Nobody, web.Early | web.TakesBody, (*API).Login},
-	{"DELETE /api/v1/session", access.Nobody, web.Early, (*API).Logout},
+	{"GET /api/v1/session", access.Nobody, web.Own | web.Early, (*API).Whoami},
+	{"POST /api/v1/session", access.Nobody, web.Own | web.Early | web.TakesBody, (*API).Login},
+	{"DELETE /api/v1/session", access.Nobody, web.Own | web.Early, (*API).Logout},
 
-	{"GET /api/v1/openapi.json", access.Read, web.Early, (*API).describe},
+	{"GET /api/v1/openapi.json", access.Read, web.Own | web.Early, (*API).describe},
 	{"GET /api/v1/server", access.Read, 0, (*API).getServer},
-	{"GET /api/v1/journal", access.Read, web.Early, (*API).getJournal},
-	{"GET /api/v1/config", access.Read, web.Early, (*API).getConfig},
-	{"POST /api/v1/reload", access.Admin, 0, (*API).reload},
-	{"GET /api/v1/audit", access.Admin, web.Early, (*API).getAudit},
-	{"GET /api/v1/log-level", access.Read, web.Early, (*API).getLogLevel},
-	{"PUT /api/v1/log-level", access.Admin, web.Early | web.TakesBody, (*API).putLogLevel},
+	{"GET /api/v1/journal", access.Read, web.Own | web.Early, (*API).getJournal},
+	{"GET /api/v1/config", access.Read, web.Own | web.Early, (*API).getConfig},
+	{"POST /api/v1/reload", access.Admin, web.Own, (*API).reload},
+	{"GET /api/v1/audit", access.Admin, web.Own | web.Early, (*API).getAudit},
+	{"GET /api/v1/log-level", access.Read, web.Own | web.Early, (*API).getLogLevel},
+	{"PUT /api/v1/log-level", access.Admin, web.Own | web.Early | web.TakesBody, (*API).putLogLevel},
 	{"GET /api/v1/drain", access.Read, web.Early, (*API).getDrain},
 	{"PUT /api/v1/drain", access.Admin, 0, (*API).putDrain},
 	{"DELETE /api/v1/drain", access.Admin, 0, (*API).deleteDrain},
 
-	{"GET /api/v1/cluster", access.Read, web.Early, (*API).getCluster},
+	{"GET /api/v1/cluster", access.Read, web.Own | web.Early, (*API).getCluster},
 	{"POST /api/v1/cluster/transfer", access.Admin, web.TakesBody, (*API).transferCluster},
 	{"POST /api/v1/cluster/members/{node}/promote", access.Admin, 0, (*API).promoteMember},
 	{"DELETE /api/v1/cluster/members/{node}", access.Admin, 0, (*API).removeMember},

@@ -27,8 +27,9 @@ type Call struct {
 	Detail   string          // what that was, beyond the path: the same
 	note     func(status int, affected uint64, detail string)
 
-	client string // its address
-	secure bool   // the client speaks TLS, to us or to a proxy
+	caller *caller // whom another server has let in, and says who he is; nil: c.R is a client's
+	client string  // its address
+	secure bool    // the client speaks TLS, to us or to a proxy
 	still  func() bool
 	begun  time.Time // of a stream; zero: it has not begun
 }

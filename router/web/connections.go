@@ -1,7 +1,6 @@
 package web
 
 import (
-	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -27,6 +26,9 @@ type stay struct {
 
 // changed is http.Server.ConnState.
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
+	if _, ok := conn.(*fromServer); ok {
+		return // how many there are is bounded where they come from
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch state {
@@ -62,12 +64,16 @@ func (c *connections) drop(newest net.Conn) {
 	transport(victim).Close() // TLS would say goodbye, and wait for up to 5 s until it can
 }
 
-// transport is what a connection is spoken on: of TLS, what is below it.
+// transport is what a connection is spoken on: of TLS, as of a stream of another server's, what
+// is below it.
 func transport(conn net.Conn) net.Conn {
-	if t, ok := conn.(*tls.Conn); ok {
-		return t.NetConn()
+	for {
+		inner, ok := conn.(interface{ NetConn() net.Conn })
+		if !ok {
+			return conn
+		}
+		conn = inner.NetConn()
 	}
-	return conn
 }
 
 // len is how many there are.

@@ -53,7 +53,11 @@ func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // ServeHTTP implements http.Handler: it answers what is no route, and has the mux find the
 // others.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	caller, err := callerOf(r)
 	id := newID()
+	if caller != nil {
+		id = caller.id
+	}
 	h := w.Header()
 	for name, value := range SecurityHeaders {
 		h.Set(name, value)
@@ -62,7 +66,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		leaveBody(w)
 	}
-	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, id))
+	if err != nil {
+		sendProblem(w, r, id, err.(*wire.Problem))
+		return
+	}
+	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, &request{id, caller}))
 	handler, pattern := s.mux.Handler(r)
 	if pattern == "" {
 		if plain := s.unprefixed(r); plain != nil {
@@ -101,8 +109,13 @@ func (d *discarded) Header() http.Header         { return d.header }
 func (d *discarded) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discarded) WriteHeader(int)             {}
 
-// requestKey finds the id of a request.
+// requestKey finds what is known of a request from its beginning.
 type requestKey struct{}
+
+type request struct {
+	id     string
+	caller *caller // whom another server has let in; nil: it comes from a client
+}
 
 func newID() string {
 	var b [8]byte
@@ -114,8 +127,11 @@ func newID() string {
 func (s *Server) serve(rt *Route, rw http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	w := &recorder{ResponseWriter: rw}
-	c := &Call{W: w, R: r, ID: r.Context().Value(requestKey{}).(string)}
-	c.client, c.secure = s.clientOf(r)
+	about := r.Context().Value(requestKey{}).(*request)
+	c := &Call{W: w, R: r, ID: about.id, caller: about.caller}
+	if c.client, c.secure = s.clientOf(r); c.caller != nil {
+		c.client = c.caller.client
+	}
 	defer func() {
 		if v := recover(); v != nil {
 			if v == http.ErrAbortHandler {
@@ -152,13 +168,15 @@ func (s *Server) serve(rt *Route, rw http.ResponseWriter, r *http.Request) {
 
 // handle lets a request in, and has it handled.
 func (s *Server) handle(rt *Route, c *Call) error {
-	if rt.Flags&AnyHost == 0 {
-		if err := s.checkHost(c.R); err != nil {
+	if c.caller == nil { // else the server that he has come to has looked
+		if rt.Flags&AnyHost == 0 {
+			if err := s.checkHost(c.R); err != nil {
+				return err
+			}
+		}
+		if err := s.checkOrigin(c.R); err != nil {
 			return err
 		}
-	}
-	if err := s.checkOrigin(c.R); err != nil {
-		return err
 	}
 	if err := s.identify(c); err != nil && rt.Need > access.Nobody {
 		return err
@@ -166,7 +184,7 @@ func (s *Server) handle(rt *Route, c *Call) error {
 	if !c.Grant.May(rt.Need) {
 		return s.mayNot(rt, c)
 	}
-	c.Sees = c.Grant.Sees(s.rules.Load().Bodies)
+	c.Sees = s.sees(c)
 	if rt.Flags&TakesBody == 0 && c.R.ContentLength != 0 {
 		return wire.BadRequest.With("", "the request has a body, and this path takes none", "send it without a body")
 	}
@@ -175,10 +193,14 @@ func (s *Server) handle(rt *Route, c *Call) error {
 			return wire.BadRequest.With(name, "the request has a condition, which is not looked at here", "leave the header out")
 		}
 	}
-	if rt.Flags&Early == 0 {
-		if err := s.opts.Ready(); err != nil {
-			return err
+	if err := s.opts.Ready(); isFollowing(err) {
+		if rt.Flags&Own == 0 {
+			return s.handOn(rt, c, err)
 		}
+	} else if err != nil && rt.Flags&Early == 0 {
+		return err
+	}
+	if rt.Flags&Early == 0 {
 		if err := s.begin(); err != nil {
 			return err
 		}
@@ -232,19 +254,36 @@ func (s *Server) stream(rt *Route, c *Call) error {
 	defer cancel()
 	defer context.AfterFunc(s.leaving, cancel)()
 	c.Ctx = ctx
+	s.watchOver(rt, c)
+	return rt.Handler(c)
+}
+
+// watchOver makes what StillMay asks.
+func (s *Server) watchOver(rt *Route, c *Call) {
 	c.still = func() bool {
-		again := &Call{W: &discarded{header: make(http.Header)}, R: c.R}
+		again := &Call{W: &discarded{header: make(http.Header)}, R: c.R, caller: c.caller}
 		if s.identify(again) != nil || !again.Grant.May(rt.Need) {
 			return false
 		}
-		c.Grant, c.Sees = again.Grant, again.Grant.Sees(s.rules.Load().Bodies)
+		c.Grant, c.Sees = again.Grant, s.sees(again)
 		return true
 	}
-	return rt.Handler(c)
+}
+
+// sees is how much of the bodies of jobs who asks may see.
+func (s *Server) sees(c *Call) access.Bodies {
+	if c.caller != nil {
+		return c.caller.sees
+	}
+	return c.Grant.Sees(s.rules.Load().Bodies)
 }
 
 // identify finds out who asks: by a token, by a session, or by where he comes in.
 func (s *Server) identify(c *Call) error {
+	if c.caller != nil {
+		c.Grant = c.caller.grant
+		return nil
+	}
 	if header := c.R.Header.Values("Authorization"); len(header) > 0 {
 		scheme, token, _ := strings.Cut(header[0], " ")
 		if len(header) > 1 || !strings.EqualFold(scheme, "Bearer") {
@@ -266,7 +305,7 @@ func (s *Server) identify(c *Call) error {
 			}
 		}
 	}
-	c.Grant.Role, _ = c.R.Context().Value(listenerKey{}).(access.Role)
+	c.Grant.Role = doorOf(c.R).Anonymous
 	return nil
 }
 

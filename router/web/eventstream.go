@@ -47,14 +47,19 @@ func (c *Call) EventStream(again time.Duration) *EventStream {
 	}
 	e := &EventStream{c: c, rc: http.NewResponseController(c.W), within: pieceWithin}
 	e.rc.SetReadDeadline(time.Time{}) // that of the request, which would end the stream
-	conn, _ := c.R.Context().Value(connKey{}).(net.Conn)
-	if b, ok := transport(conn).(interface{ SetWriteBuffer(bytes int) error }); ok {
-		b.SetWriteBuffer(sentMax)
-	}
+	boundSent(c.R)
 	// Whoever waits in Send is not waited for once the stream is to end.
 	e.unwatch = context.AfterFunc(c.Ctx, func() { e.rc.SetWriteDeadline(time.Now().Add(endWithin)) })
 	e.buf = append(e.buf, "retry: "+strconv.FormatInt(again.Milliseconds(), 10)+"\n\n"...)
 	return e
+}
+
+// boundSent bounds what the kernel holds of what was written.
+func boundSent(r *http.Request) {
+	conn, _ := r.Context().Value(connKey{}).(net.Conn)
+	if b, ok := transport(conn).(interface{ SetWriteBuffer(bytes int) error }); ok {
+		b.SetWriteBuffer(sentMax)
+	}
 }
 
 // Event adds an event, to be sent. Its id and name hold no line ends, nor does its data, which

@@ -33,6 +33,9 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err == nil {
 		// It is served only afterwards, so that the pause need not be remembered.
 		time.Sleep(l.pace.next(time.Now()))
+		if l.door.Callers {
+			c = &fromServer{c}
+		}
 	}
 	return c, err
 }

@@ -32,6 +32,9 @@ const (
 	Conditional
 	// Streams: it answers by an EventStream, without an end of its own.
 	Streams
+	// Own: it is about this server itself, whichever of a cluster has the queue, so that it is
+	// never handed on. One that is not Early is served once the journal was read.
+	Own
 )
 
 // Changes reports whether the route changes something.

@@ -42,6 +42,9 @@ type Options struct {
 	Ready func() error
 	// MaxJobSize is how many bytes the body of a job may have.
 	MaxJobSize func() uint32
+	// Elsewhere is who has the queue while Ready says that this server follows; nil: nobody
+	// whom it could ask.
+	Elsewhere Elsewhere
 	// Observe hears of each request that was answered; route is "other" for what is none.
 	Observe func(route, method string, status int, took time.Duration)
 }
@@ -126,7 +129,7 @@ func New(o Options) (*Server, error) {
 		// It is about single connections, and clients can cause it at will.
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 		BaseContext: func(l net.Listener) context.Context {
-			return context.WithValue(context.Background(), listenerKey{}, l.(*listener).anonymous)
+			return context.WithValue(context.Background(), listenerKey{}, &l.(*listener).door)
 		},
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, conn)
@@ -159,24 +162,28 @@ func (s *Server) Connections() (open int, dropped uint64) {
 	return s.connections.len(), s.connections.dropped.Load()
 }
 
-// listenerKey finds the role of who shows no token to a listener, and connKey the connection.
+// listenerKey finds the Door that somebody has come in by, and connKey the connection.
 type (
 	listenerKey struct{}
 	connKey     struct{}
 )
 
-// A listener knows what may be done by who comes to it without a token. It accepts
-// connections at a pace.
+// A listener knows what holds of who comes to it. It accepts connections at a pace.
 type listener struct {
 	net.Listener
-	anonymous access.Role
-	pace      pace
+	door Door
+	pace pace
 }
 
 // Serve serves who connects to l, until Close; anonymous is the role of those who show no
 // token. Several listeners may be served at once. The error is nil after Close.
 func (s *Server) Serve(l net.Listener, anonymous access.Role) error {
-	err := s.http.Serve(&listener{Listener: l, anonymous: anonymous})
+	return s.ServeDoor(l, Door{Anonymous: anonymous})
+}
+
+// ServeDoor is Serve for a listener of which more is to be said.
+func (s *Server) ServeDoor(l net.Listener, d Door) error {
+	err := s.http.Serve(&listener{Listener: l, door: d})
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

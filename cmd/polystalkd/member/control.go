@@ -30,7 +30,9 @@ const controlName = "cluster.sock"
 type control struct {
 	m         *Member
 	socket    *listen.Private
-	operators *handed
+	operators *handed // of this machine
+	visitors  *handed // of other servers' machines
+	relayed   *handed // requests that other servers hand on
 	servers   *handed
 	among     *http.Server
 
@@ -39,26 +41,40 @@ type control struct {
 	conns sync.WaitGroup
 }
 
-// OpenControl opens the socket. serve serves operators on a listener, with all rights, until that
-// is closed. The error says what to do.
-func (m *Member) OpenControl(serve func(net.Listener) error) error {
+// Serve serves operators by HTTP on a listener until that is closed. Each is asked for a listener
+// of its own.
+type Serve struct {
+	Operators func(net.Listener) error // of this machine, who may do all
+	Visitors  func(net.Listener) error // the same of other servers' machines; nothing of theirs is handed on
+	Relayed   func(net.Listener) error // requests that other servers hand on, and say who asks
+}
+
+// OpenControl opens the socket, and serves requests that other servers hand on. The error says
+// what to do.
+func (m *Member) OpenControl(serve Serve) error {
 	path := filepath.Join(m.o.Config.BinlogDir, controlName)
 	socket, err := listen.ListenPrivate(path)
 	if err != nil {
 		return errors.New("the socket " + path + ": " + err.Error())
 	}
-	k := &control{m: m, socket: socket, operators: newHanded(socket.Addr()), servers: newHanded(socket.Addr())}
+	addr := socket.Addr()
+	k := &control{m: m, socket: socket, operators: newHanded(addr), visitors: newHanded(addr), relayed: newHanded(addr), servers: newHanded(addr)}
 	k.ctx, k.end = context.WithCancel(context.Background())
 	k.among = k.newAmong()
-	m.control = k
+	m.control.Store(k)
 	go k.among.Serve(k.servers)
-	go func() {
-		if err := serve(k.operators); err != nil && !errors.Is(err, net.ErrClosed) {
-			m.log.Error("operators are no longer served at the socket in the directory", "err", err)
-		}
-	}()
+	go k.serve(serve.Operators, k.operators)
+	go k.serve(serve.Visitors, k.visitors)
+	go k.serve(serve.Relayed, k.relayed)
 	go k.accept()
 	return nil
+}
+
+// serve serves those who come to a listener.
+func (k *control) serve(serve func(net.Listener) error, l *handed) {
+	if err := serve(l); err != nil && !errors.Is(err, net.ErrClosed) {
+		k.m.log.Error("operators are no longer served at the socket in the directory, nor for other servers", "err", err)
+	}
 }
 
 // accept takes operators of this machine.
@@ -125,11 +141,37 @@ func splice(ctx context.Context, a, b net.Conn) {
 
 // visit takes operators whom another server has handed on, and other servers.
 func (m *Member) visit(s *transport.Stream) {
-	if k := m.control; k != nil {
+	if k := m.control.Load(); k != nil {
 		k.give(s)
 		return
 	}
 	s.Close()
+}
+
+// hear takes requests that another server hands on, until that closes the stream: for so long it
+// has its seat.
+func (m *Member) hear(s *transport.Stream) {
+	k := m.control.Load()
+	if k == nil {
+		s.Close()
+		return
+	}
+	c := &seated{Stream: s, closed: make(chan struct{})}
+	k.relayed.give(c)
+	<-c.closed
+}
+
+// A seated stream says when it was closed.
+type seated struct {
+	*transport.Stream
+	once   sync.Once
+	closed chan struct{}
+}
+
+// Close implements net.Conn.
+func (c *seated) Close() error {
+	defer c.once.Do(func() { close(c.closed) })
+	return c.Stream.Close()
 }
 
 // sayWithin bounds the time until it is known what somebody wants.
@@ -146,6 +188,9 @@ func (k *control) give(c net.Conn) {
 	}
 	c.SetReadDeadline(time.Time{})
 	to := k.operators
+	if _, other := c.(*transport.Stream); other {
+		to = k.visitors
+	}
 	if _, path, _ := strings.Cut(string(line), " "); strings.HasPrefix(path, amongPrefix) {
 		to = k.servers
 	}
@@ -181,8 +226,9 @@ func (c *read) Remote() transport.Identity {
 func (k *control) close(log *slog.Logger) {
 	k.socket.End(log)
 	k.end()
-	k.operators.Close()
-	k.servers.Close()
+	for _, l := range []*handed{k.operators, k.visitors, k.relayed, k.servers} {
+		l.Close()
+	}
 	k.among.Close()
 	k.conns.Wait()
 }

@@ -57,7 +57,7 @@ type Member struct {
 	state    *cluster.State
 	source   *join.Source
 	clients  doors
-	control  *control // nil: it is not open
+	control  atomic.Pointer[control] // nil: it is not open
 	fetching atomic.Bool
 	joins    bool // it is about to become a member
 
@@ -200,6 +200,7 @@ func (m *Member) least() uint64 {
 func (m *Member) changed(v cluster.View) {
 	m.ways.setMembers(v.Members)
 	m.clients.changed(v)
+	m.ways.setLeader(v)
 }
 
 // over notes why this server goes along no more; the first cause counts.
@@ -261,8 +262,8 @@ func (m *Member) Close() error {
 	if n != nil {
 		n.Halt()
 	}
-	if m.control != nil {
-		m.control.close(m.log)
+	if k := m.control.Load(); k != nil {
+		k.close(m.log)
 	}
 	m.clients.close()
 	if m.source != nil {

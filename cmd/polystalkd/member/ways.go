@@ -15,6 +15,7 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/forward"
+	"polystalk/router/cluster/relay"
 	"polystalk/router/cluster/transport"
 )
 
@@ -24,6 +25,7 @@ type ways struct {
 	transport *transport.Transport
 	security  *transport.Security // nil: none is needed
 	receiver  *forward.Receiver   // of clients whom others hand on
+	relay     *relay.Relay        // of requests of operators, to the server that leads
 	leaving   atomic.Bool         // this server takes no clients any more
 }
 
@@ -42,7 +44,7 @@ const secureLeast = 64
 
 // Descriptors are as many as a server needs for the others, and for operators whom it hands on.
 func Descriptors(c *config.Config) int {
-	n := transport.Descriptors(cluster.MembersMax) + controlDescriptors
+	n := transport.Descriptors(cluster.MembersMax) + controlDescriptors + relay.Descriptors
 	if c.Cluster.Cert != "" {
 		n += (forward.DescriptorsSecure - forward.DescriptorsPlain) * secureMax()
 	}
@@ -56,6 +58,7 @@ func (w *ways) make() (err error) {
 		return err
 	}
 	w.receiver = forward.NewReceiver(func(c net.Conn, protocol string, client net.Addr) error { return m.srv.Take(c, protocol, client) }, secureMax(), m.log)
+	w.relay = relay.New(relay.Options{Self: m.id.Node, Open: w.toServe})
 	w.transport, err = transport.New(transport.Options{
 		Self:      transport.Identity{Cluster: m.id.Cluster, Node: m.id.Node, Name: m.id.Name},
 		Advertise: c.Cluster.Advertise, Listener: m.o.Listener, Security: w.security,
@@ -75,6 +78,7 @@ func (w *ways) make() (err error) {
 			transport.Forward: func(s *transport.Stream) { w.receiver.Receive(s) },
 			transport.Journal: w.sendJournal,
 			transport.Admin:   m.visit,
+			transport.Relay:   m.hear,
 		},
 		Redirect: redirects(c.Cluster.Dial),
 	})
@@ -114,7 +118,7 @@ func (w *ways) admit(from transport.Identity, kind transport.Kind) error {
 	}
 	v, _ := n.View()
 	switch {
-	case kind == transport.Forward && (!v.Leads || w.leaving.Load()):
+	case (kind == transport.Forward || kind == transport.Relay) && (!v.Leads || w.leaving.Load()):
 		return errFollows
 	case v.Leads && v.Members.Find(from.Node) == nil:
 		return errRemoved
@@ -130,6 +134,28 @@ func (w *ways) toLeader(ctx context.Context, node uint64) (forward.Stream, error
 	}
 	return s, nil
 }
+
+// toServe makes a stream for requests of operators to the server that leads.
+func (w *ways) toServe(ctx context.Context, node uint64) (net.Conn, error) {
+	s, err := w.transport.Open(ctx, node, transport.Relay)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// setLeader says to which server requests of operators are handed on.
+func (w *ways) setLeader(v cluster.View) {
+	one := v.Members.Find(v.Leader)
+	if one == nil {
+		w.relay.SetLeader(0, "")
+		return
+	}
+	w.relay.SetLeader(one.ID, one.Name)
+}
+
+// Elsewhere is the server that leads, as operators ask it by way of this one.
+func (m *Member) Elsewhere() *relay.Relay { return m.ways.relay }
 
 // sendJournal sends the journal to another server that needs all of it.
 func (w *ways) sendJournal(s *transport.Stream) {
@@ -167,4 +193,7 @@ func (m *Member) Reload() error {
 }
 
 // close ends all that goes on with the others.
-func (w *ways) close() { w.transport.Close() }
+func (w *ways) close() {
+	w.relay.Close()
+	w.transport.Close()
+}

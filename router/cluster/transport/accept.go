@@ -85,13 +85,13 @@ func (t *Transport) meet(raw net.Conn) {
 // errNoMember is why a node refuses that is about to join, and whose cluster knows it already.
 var errNoMember = errors.New("this node does not belong to a cluster yet")
 
-// complain tells of who was refused. Clients come to a node that does not lead any more, or not
-// yet, with every change: that is for the one that has sent them to say, if it lasts. The others
-// come to a node that joins before that is ready.
+// complain tells of who was refused. Clients and operators come to a node that does not lead any
+// more, or not yet, with every change: that is for the one that has sent them to say, if it lasts.
+// The others come to a node that joins before that is ready.
 func (t *Transport) complain(raw net.Conn, g *greeting, err error) {
 	say := t.log.Warn
 	switch {
-	case g.kind == Forward:
+	case g.kind == Forward, g.kind == Relay:
 		say = t.o.Log.Debug
 	case errors.Is(err, errNoMember):
 		say = t.log.Info
@@ -219,7 +219,7 @@ func (t *Transport) admit(c net.Conn, g *greeting) error {
 		select {
 		case seats <- struct{}{}:
 		default:
-			return fmt.Errorf("%d connections of %v are open already: try again later", streamsMax, g.kind)
+			return fmt.Errorf("%d connections of %v are open already: try again later", g.kind.seats(), g.kind)
 		}
 	}
 	return nil

@@ -40,6 +40,10 @@ func (s *Stream) TCP() *net.TCPConn {
 	return c
 }
 
+// NetConn is the connection below TLS, or the connection itself: for who sets what the kernel
+// does with it.
+func (s *Stream) NetConn() net.Conn { return s.raw }
+
 // CloseWrite ends what is sent: the other side reads an end.
 func (s *Stream) CloseWrite() error {
 	return s.Conn.(interface{ CloseWrite() error }).CloseWrite()

@@ -31,6 +31,7 @@ const (
 	Forward                 // a client's connection, handed on to the leader
 	Journal                 // a leader's journal
 	Admin                   // what operators ask, and nodes that want to join
+	Relay                   // requests of operators that another node hands on to the leader
 	kindEnd
 )
 
@@ -39,7 +40,7 @@ func (k Kind) String() string {
 	if k == 0 || k >= kindEnd {
 		return fmt.Sprintf("kind %d", uint8(k))
 	}
-	return [...]string{"", "raft", "forward", "journal", "admin"}[k]
+	return [...]string{"", "raft", "forward", "journal", "admin", "relay"}[k]
 }
 
 // nameMax is the longest name of a node in bytes: that of a label in a host's name.

@@ -82,10 +82,22 @@ type limits struct {
 // bounded where clients are.
 const streamsMax = 16
 
+// relayMax are of kind Relay: each is held by an operator's request, some of which last as long
+// as somebody looks at a page.
+const relayMax = 64
+
+// seats are how many streams of the kind are served at a time.
+func (k Kind) seats() int {
+	if k == Relay {
+		return relayMax
+	}
+	return streamsMax
+}
+
 // Descriptors are how many a transport may need in a cluster of so many nodes, besides those
 // of streams of kind Forward.
 func Descriptors(nodes int) int {
-	return 1 + lobbyMax + 2*(nodes+guestsMax) + streamsMax*int(kindEnd)
+	return 1 + lobbyMax + 2*(nodes+guestsMax) + streamsMax*int(kindEnd-1) + relayMax
 }
 
 // New makes a transport that listens already, but lets nobody in before Start.
@@ -106,7 +118,7 @@ func New(o Options) (*Transport, error) {
 	}
 	for kind := range o.Streams {
 		if kind != Forward {
-			t.served[kind] = make(chan struct{}, streamsMax)
+			t.served[kind] = make(chan struct{}, kind.seats())
 		}
 	}
 	t.ctx, t.end = context.WithCancel(context.Background())

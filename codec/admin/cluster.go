@@ -2,6 +2,10 @@ package admin
 
 import "time"
 
+// ServerHeader names, in an answer, the server of a cluster that has made it, if that is another
+// one than the server that was asked: the one that leads.
+const ServerHeader = "Polystalk-Server"
+
 // A Cluster is what one server knows of those that keep the same jobs.
 type Cluster struct {
 	ID   string `json:"id"`   // 16 hexadecimal digits

@@ -95,8 +95,8 @@ var (
 		"Jobs are served once all of the journal was read; /readyz says how far that is.",
 		"wait until /readyz answers 200"}
 	Following = &Kind{"following", 503, "Another server of the cluster has the jobs",
-		"The servers of a cluster keep the same jobs, and the one that leads them serves. Clients of the queue may come to any, which hands them on.",
-		"ask the server that leads: GET /api/v1/cluster names it"}
+		"The servers of a cluster keep the same jobs, and the one that leads them serves. Clients may come to any, which hands them and their requests on to it; nobody leads now, or it cannot be reached. Nothing was done.",
+		"try again: another server leads soon; GET /api/v1/cluster names it"}
 	NotChanged = &Kind{"not-changed", 409, "The cluster cannot be changed so",
 		"A change of the cluster has to fit to its members as they are, and one has to be done before the next.",
 		"look at the members: GET /api/v1/cluster"}

@@ -73,7 +73,15 @@ func (o *Operator) Following() error {
 	if leader == "" {
 		return wire.Following.With("", "no server of the cluster leads", "wait until one does: GET /api/v1/cluster names it")
 	}
+	if k := o.ClusterStatus(); k != nil && k.Node == leader {
+		return wire.Following.With("", "server "+leader+" is about to lead", "try again in a moment")
+	}
 	return wire.Following.With("", "server "+leader+" leads", "ask that one")
+}
+
+// Follows reports whether this server has no queue, since another one leads, or may. At any time.
+func (o *Operator) Follows() bool {
+	return o.opts.Life.Phase() == Following && o.opts.Life.Failure() == ""
 }
 
 // unready is why a server that follows cannot have clients; empty: it hands them on.

@@ -109,7 +109,7 @@ func await(t *testing.T, what string, is func() bool) {
 // by wants that an answer was made by that server; empty: by the one that was asked.
 func (a *answer) by(t *testing.T, name string) *answer {
 	t.Helper()
-	if got := a.header.Get(web.ServerHeader); got != name {
+	if got := a.header.Get(wire.ServerHeader); got != name {
 		t.Errorf("answered by %q, want %q: %s", got, name, a.body)
 	}
 	return a
@@ -374,7 +374,7 @@ func (p *pair) events(t *testing.T, token string) (res *http.Response, line func
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { res.Body.Close() })
-	if res.StatusCode != 200 || res.Header.Get(web.ServerHeader) != "n2" || res.Header.Get("Content-Type") != "text/event-stream" {
+	if res.StatusCode != 200 || res.Header.Get(wire.ServerHeader) != "n2" || res.Header.Get("Content-Type") != "text/event-stream" {
 		b, _ := io.ReadAll(res.Body)
 		t.Fatalf("%v %s", res, b)
 	}

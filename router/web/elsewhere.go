@@ -20,26 +20,29 @@ type Elsewhere interface {
 	Ask(r *http.Request) (res *http.Response, by string, err error)
 }
 
-// ServerHeader names, in an answer, the server that has made it, if that is another one than
-// the server that was asked.
-const ServerHeader = "Polystalk-Server"
-
 // elsewhereWithin is how long another server may take until it begins to answer: somewhat longer
 // than its operations may, so that it is the one to say that one has taken too long.
 const elsewhereWithin = operationWithin + 5*time.Second
 
-// isFollowing reports whether an error is the problem of a server that follows another.
-func isFollowing(err error) bool {
-	p, ok := errors.AsType[*wire.Problem](err)
-	return ok && p.Type == wire.ProblemPath+wire.Following.Slug
+// follows reports whether another server has the queue, or may.
+func (s *Server) follows() bool { return s.opts.Follows != nil && s.opts.Follows() }
+
+// hasElsewhere reports whether a request may be handed on: it was not before.
+func (s *Server) hasElsewhere(r *http.Request) bool {
+	d := doorOf(r)
+	return s.opts.Elsewhere != nil && !d.Last && !d.Callers
 }
 
-// handOn has another server answer. why is the problem of this one, which stands if there is no
-// other, or if the request was handed on already.
-func (s *Server) handOn(rt *Route, c *Call, why error) error {
-	if d := doorOf(c.R); s.opts.Elsewhere == nil || d.Last || d.Callers {
-		return why
+// nobody is the problem of a request that nobody was there to answer.
+func (s *Server) nobody() error {
+	if err := s.opts.Ready(); err != nil {
+		return err
 	}
+	return wire.Following.With("", "this server has just begun to lead", "try again")
+}
+
+// handOn has another server answer.
+func (s *Server) handOn(rt *Route, c *Call) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
@@ -69,7 +72,7 @@ func (s *Server) handOn(rt *Route, c *Call, why error) error {
 	case err != nil:
 		return err
 	case res == nil:
-		return why
+		return s.nobody()
 	}
 	defer res.Body.Close()
 	late.Stop()
@@ -124,7 +127,7 @@ func (c *Call) answerOf(res *http.Response, by string) {
 	if closes != "" {
 		h.Set("Connection", closes)
 	}
-	h.Set(ServerHeader, by)
+	h.Set(wire.ServerHeader, by)
 	c.W.WriteHeader(res.StatusCode)
 }
 

@@ -193,14 +193,14 @@ func (s *Server) handle(rt *Route, c *Call) error {
 			return wire.BadRequest.With(name, "the request has a condition, which is not looked at here", "leave the header out")
 		}
 	}
-	if err := s.opts.Ready(); isFollowing(err) {
-		if rt.Flags&Own == 0 {
-			return s.handOn(rt, c, err)
-		}
-	} else if err != nil && rt.Flags&Early == 0 {
-		return err
+	follows := s.follows()
+	if follows && rt.Flags&Own == 0 && s.hasElsewhere(c.R) {
+		return s.handOn(rt, c)
 	}
 	if rt.Flags&Early == 0 {
+		if err := s.opts.Ready(); err != nil && !(follows && rt.Flags&Own != 0) {
+			return err
+		}
 		if err := s.begin(); err != nil {
 			return err
 		}

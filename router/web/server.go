@@ -42,8 +42,9 @@ type Options struct {
 	Ready func() error
 	// MaxJobSize is how many bytes the body of a job may have.
 	MaxJobSize func() uint32
-	// Elsewhere is who has the queue while Ready says that this server follows; nil: nobody
-	// whom it could ask.
+	// Follows reports whether another server has the queue, or may, and this one not; nil: never.
+	// Elsewhere is that other one; nil: requests are not handed on.
+	Follows   func() bool
 	Elsewhere Elsewhere
 	// Observe hears of each request that was answered; route is "other" for what is none.
 	Observe func(route, method string, status int, took time.Duration)

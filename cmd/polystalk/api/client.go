@@ -29,6 +29,10 @@ type Client struct {
 	token   string
 	timeout time.Duration
 	http    *http.Client
+	by      string // who has answered last; empty: the server that was asked
+	// Elsewhere, if it is not nil, hears of each server that answers in place of the one that is
+	// asked, since it leads, when it is another one than before.
+	Elsewhere func(server string)
 }
 
 // New makes a client; token may be empty. It waits for so long until the server answers, and
@@ -47,7 +51,7 @@ func New(t target.Target, token string, timeout time.Duration) *Client {
 	if t.Network != "unix" {
 		transport.Proxy = http.ProxyFromEnvironment
 	}
-	return &Client{t, token, timeout, &http.Client{
+	return &Client{target: t, token: token, timeout: timeout, http: &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -153,6 +157,10 @@ func (c *Client) once(ctx context.Context, r Request, body []byte, key string, t
 		return 0, c.unreachable(watch.cause(err))
 	}
 	defer res.Body.Close()
+	if by := res.Header.Get(admin.ServerHeader); by != "" && by != c.by && c.Elsewhere != nil {
+		c.by = by
+		c.Elsewhere(by)
+	}
 	answer := watch.reader(res.Body)
 	if res.StatusCode/100 == 2 || r.Probe && res.StatusCode == http.StatusServiceUnavailable {
 		return 0, take(res, answer)
@@ -278,7 +286,7 @@ func ProblemFault(p *admin.Problem) error {
 		code = fault.Refused
 	case p.Status == http.StatusNotFound:
 		code = fault.Nothing
-	case slug == admin.Busy.Slug || slug == admin.Starting.Slug || slug == admin.Stopping.Slug || p.Status == http.StatusInternalServerError:
+	case slug == admin.Busy.Slug || slug == admin.Starting.Slug || slug == admin.Following.Slug || slug == admin.Stopping.Slug || p.Status == http.StatusInternalServerError:
 		code = fault.System
 	case p.Status/100 == 4 && p.Status != http.StatusConflict && p.Status != http.StatusGone && p.Status != http.StatusPreconditionFailed:
 		code = fault.Usage

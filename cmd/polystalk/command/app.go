@@ -133,7 +133,11 @@ func (a *App) client(t target.Target) (*api.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return api.New(t, token, a.timeout), nil
+	c := api.New(t, token, a.timeout)
+	if a.verbose {
+		c.Elsewhere = func(server string) { a.note("answered by %s, which leads", output.Safe(server)) }
+	}
+	return c, nil
 }
 
 // note says something on standard error that is no failure, after what was shown so far.

@@ -60,7 +60,7 @@ export async function request(method, path, { params, json, body, headers, signa
   }
   const text = await answer.text();
   const value = text ? JSON.parse(text) : undefined;
-  return whole ? { value, etag: answer.headers.get('ETag'), status: answer.status, location: answer.headers.get('Location') } : value;
+  return whole ? { value, etag: answer.headers.get('ETag'), status: answer.status, location: answer.headers.get('Location'), by: answer.headers.get('Polystalk-Server') } : value;
 }
 
 export const get = (path, params, more) => request('GET', path, { params, ...more });

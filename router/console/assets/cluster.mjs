@@ -9,7 +9,7 @@ export default function Cluster() {
   const v = usePolled((signal) => get('cluster', {}, { signal }), 2000, []);
   if (!v.value) return html`<h2>Cluster</h2><${Trouble} problem=${v.problem} />`;
   const k = v.value;
-  const leads = k.role === 'leader' && may('admin'); // others cannot change anything
+  const changes = k.leader && may('admin'); // whoever leads makes them
   return html`
     <h2>Cluster</h2>
     <${Trouble} problem=${v.problem} />
@@ -31,14 +31,14 @@ export default function Cluster() {
         <td class="num">${m.lag_seconds === null ? '' : html`<${Age} s=${m.lag_seconds} />`}</td>
         <td class="num">${m.heard_seconds === null ? '' : html`<${Age} s=${m.heard_seconds} />`}</td>
         <td class="num">${m.room_bytes === null ? '' : html`<${Bytes} n=${m.room_bytes} />`}${m.disk_full ? html` <span class="warn">its disk is full</span>` : ''}</td>
-        <td>${leads && !m.leads && html`<div class="buttons">
+        <td>${changes && !m.leads && html`<div class="buttons">
           ${m.kind === 'voter' && html`<${Button} onClick=${() => lead(m.name)}>Have it lead …</${Button}>`}
           ${m.kind === 'standby' && html`<${Button} onClick=${() => once(`${m.name} votes`, () => request('POST', `cluster/members/${encodeURIComponent(m.name)}/promote`))}>Have it vote</${Button}>`}
           <${Button} kind="danger" onClick=${() => remove(m.name)}>Remove …</${Button}></div>`}</td></tr>`)}</tbody></table>`;
 }
 
 async function lead(name) {
-  if (await confirm({ title: `Have ${name} lead?`, text: 'Connections of clients are closed, and served there at once. Jobs that workers have are ready again. This server begins anew, and follows.', verb: 'Hand over', danger: false })) {
+  if (await confirm({ title: `Have ${name} lead?`, text: 'Connections of clients are closed, and served there at once. Jobs that workers have are ready again. The server that leads now begins anew, and follows.', verb: 'Hand over', danger: false })) {
     once(`${name} leads`, () => request('POST', 'cluster/transfer', { json: { node: name } }));
   }
 }

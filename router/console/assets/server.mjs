@@ -9,12 +9,12 @@ import Cluster from './cluster.mjs';
 
 export default function Server({ params }) {
   const v = usePolled(async (signal) => {
-    const [server, journal, config, level] = await Promise.all(['server', 'journal', 'config', 'log-level'].map((p) => get(p, {}, { signal })));
-    return { server, journal, config, level };
+    const [{ value: server, by }, journal, config, level] = await Promise.all(['server', 'journal', 'config', 'log-level'].map((p) => get(p, {}, { signal, whole: p === 'server' })));
+    return { server, by, journal, config, level };
   }, 2000, []);
   const [filter, set] = useState('');
   if (!v.value) return html`<h1>Server</h1><${Trouble} problem=${v.problem} />${v.problem?.kind === 'following' && html`<${Cluster} />`}`;
-  const { server: s, journal: j, config, level } = v.value;
+  const { server: s, by, journal: j, config, level } = v.value;
   const drain = async () => {
     if (await confirm({ title: 'Refuse new jobs?', text: 'Producers are told that the server drains. Workers go on with what there is. It can be ended here.', verb: 'Drain', danger: false })) once('The server drains', () => request('PUT', 'drain'));
   };
@@ -25,6 +25,7 @@ export default function Server({ params }) {
         ${s.draining ? html`<${Button} kind="main" onClick=${() => once('New jobs are taken again', () => request('DELETE', 'drain'))}>End the drain</${Button}>` : html`<${Button} onClick=${drain}>Drain …</${Button}>`}
         <${Button} onClick=${reload}>Reload the configuration</${Button}></div>`}</div>
     <${Trouble} problem=${v.problem} />
+    ${by && html`<p>This server follows: <b>${by}</b> leads, and it is its state and its journal that are shown here. The log and the settings are this server's.</p>`}
     <dl class="facts">
       <${Fact} name="host">${s.hostname}, process ${s.pid}</${Fact}><${Fact} name="version">${s.version}, ${s.go_version}</${Fact}>
       <${Fact} name="started"><span class="num" title=${clock(s.started)}><${Age} s=${s.uptime_seconds} /> ago</span></${Fact}>

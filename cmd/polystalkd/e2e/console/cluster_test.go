@@ -8,7 +8,8 @@ import (
 )
 
 // TestServerOfACluster: its page says who the servers are that keep the same jobs, and which of
-// them leads; that of a server that follows says so even though it has no jobs to show.
+// them leads. A server that follows shows the jobs all the same, which it has from the one that leads, and
+// says which of the two it is.
 func TestServerOfACluster(t *testing.T) {
 	free := func() string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -43,7 +44,12 @@ func TestServerOfACluster(t *testing.T) {
 	b.press("Cancel")
 	b.quiet("401") // before the login
 
-	b = open(t, two.base, "server", look{})
-	b.reads("server jobs1 leads")
+	id := one.put("mail", "hello", "")
+	b = open(t, two.base, "", look{})
+	b.reads("mail")
+	b.visit("job/" + id)
+	b.reads("hello")
+	b.visit("server")
+	b.reads("This server follows: jobs1 leads")
 	b.reads("jobs2, follower")
 }

@@ -1,0 +1,118 @@
+package cluster
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"polystalk/cmd/polystalkd/e2e/daemon"
+)
+
+// at runs polystalk against a server.
+func at(t *testing.T, server string, args ...string) daemon.Outcome {
+	t.Helper()
+	return operate(t, append(args, "--server", server)...)
+}
+
+// works wants that a command succeeds, and says something.
+func works(t *testing.T, says string, server string, args ...string) {
+	t.Helper()
+	if out := at(t, server, args...); out.Code != 0 || !strings.Contains(out.Stdout+out.Stderr, says) {
+		t.Errorf("%v at %s: exit code %d: %s%s, want %q", args, server, out.Code, out.Stdout, out.Stderr, says)
+	}
+}
+
+// TestOperatorsAtAnyServer: what they ask a server that follows is answered by the one that leads,
+// by HTTP as by the socket in the directory; also once another one leads. A check is critical
+// when none does.
+func TestOperatorsAtAnyServer(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	tokens := token + "s"
+	for path, text := range map[string]string{token: "secret", tokens: fmt.Sprintf("boss admin sha256:%x\n", sha256.Sum256([]byte("secret")))} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := []*node{newNode(t, "jobs1"), newNode(t, "jobs2"), newNode(t, "jobs3")}
+	urls := make(map[*node]string)
+	for i, n := range all {
+		address := freeAddress(t)
+		urls[n] = "http://" + address
+		flags := []string{"--http", address, "--http-anonymous", "operate", "--http-tokens-file", tokens}
+		if i == 0 {
+			n.start(append(flags, "--cluster-new")...)
+		} else {
+			n.start(append(flags, "--cluster-join", all[0].cluster)...)
+		}
+	}
+	awaitVoters(t, all[0], 3)
+	l, others := leader(t, all)
+	follower := others[0]
+	servers := []string{urls[follower], urls[others[1]], "unix:" + filepath.Join(follower.dir, "cluster.sock")}
+	for i, server := range servers {
+		works(t, "", server, "put", "mail", "--body", fmt.Sprint("job ", i))
+		works(t, "mail", server, "tubes")
+		works(t, "job 0", server, "body", "1")
+		works(t, "POLYSTALK OK", server, "check")
+		works(t, fmt.Sprintf("%d ready, journal open", i+1), server, "check", "--tube", "mail", "--ready", ":100", "--journal")
+	}
+	res, err := http.Get(urls[follower] + "/api/v1/tubes/mail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := io.ReadAll(res.Body)
+	res.Body.Close()
+	var tube struct{ Jobs struct{ Ready uint64 } }
+	if json.Unmarshal(b, &tube) != nil || tube.Jobs.Ready != 3 || res.Header.Get("Polystalk-Server") != l.name {
+		t.Errorf("%v %s", res.Header, b)
+	}
+
+	// The events of the tubes go on at a server that follows until the one that leads has gone,
+	// and begin again once another one leads.
+	events := func() (line func() string) {
+		res, err := http.Get(urls[follower] + "/api/v1/events?topics=tubes")
+		if err != nil || res.StatusCode != 200 {
+			return nil
+		}
+		t.Cleanup(func() { res.Body.Close() })
+		in := bufio.NewReader(res.Body)
+		return func() string { s, _ := in.ReadString('\n'); return s }
+	}
+	line := events()
+	if line == nil {
+		t.Fatal("there are no events at a server that follows")
+	}
+	if out := operate(t, "cluster", "transfer", others[1].name, "--server", urls[follower], "--token-file", token); out.Code != 0 {
+		t.Errorf("to have another server lead: %d %s%s", out.Code, out.Stdout, out.Stderr)
+	}
+	for line() != "" { // until its end
+	}
+	leader(t, all)
+	eventually(t, "there are events again", func() bool { return events() != nil })
+	eventually(t, "the check is good again", func() bool { return at(t, urls[follower], "check").Code == 0 })
+	works(t, "3 ready", urls[l], "check", "--tube", "mail") // it follows now, unless it leads again
+
+	for _, n := range all {
+		if n != follower {
+			n.Signal(syscall.SIGKILL)
+			<-n.Done
+		}
+	}
+	eventually(t, "nobody leads", func() bool {
+		out := at(t, urls[follower], "check")
+		return out.Code == 2 && strings.Contains(out.Stdout, "no server of the cluster leads")
+	})
+	begin := time.Now()
+	if out := at(t, urls[follower], "put", "mail", "--body", "x"); out.Code == 0 {
+		t.Errorf("a job is taken after %v while nobody leads", time.Since(begin))
+	}
+}

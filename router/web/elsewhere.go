@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"time"
 
@@ -118,9 +119,7 @@ func (c *Call) answerOf(res *http.Response, by string) {
 	h := c.W.Header()
 	closes := h.Get("Connection")
 	clear(h) // the other one has set all of them
-	for name, values := range res.Header {
-		h[name] = values
-	}
+	maps.Copy(h, res.Header)
 	for _, name := range []string{"Connection", "Keep-Alive", "Transfer-Encoding", "Trailer", "Upgrade", "Date"} {
 		h.Del(name)
 	}

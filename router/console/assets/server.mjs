@@ -25,7 +25,7 @@ export default function Server({ params }) {
         ${s.draining ? html`<${Button} kind="main" onClick=${() => once('New jobs are taken again', () => request('DELETE', 'drain'))}>End the drain</${Button}>` : html`<${Button} onClick=${drain}>Drain …</${Button}>`}
         <${Button} onClick=${reload}>Reload the configuration</${Button}></div>`}</div>
     <${Trouble} problem=${v.problem} />
-    ${by && html`<p>This server follows: <b>${by}</b> leads, and it is its state and its journal that are shown here. The log and the settings are this server's.</p>`}
+    ${by && html`<p>This server follows: <b>${by}</b> leads, and these facts are its own, but for the log. The journal and the settings are this server's.</p>`}
     <dl class="facts">
       <${Fact} name="host">${s.hostname}, process ${s.pid}</${Fact}><${Fact} name="version">${s.version}, ${s.go_version}</${Fact}>
       <${Fact} name="started"><span class="num" title=${clock(s.started)}><${Age} s=${s.uptime_seconds} /> ago</span></${Fact}>

@@ -45,7 +45,7 @@ func TestOperatorsAtAnyServer(t *testing.T) {
 	all := []*node{newNode(t, "jobs1"), newNode(t, "jobs2"), newNode(t, "jobs3")}
 	urls := make(map[*node]string)
 	for i, n := range all {
-		address := freeAddress(t)
+		address := daemon.FreeAddress(t)
 		urls[n] = "http://" + address
 		flags := []string{"--http", address, "--http-anonymous", "operate", "--http-tokens-file", tokens}
 		if i == 0 {
@@ -60,7 +60,11 @@ func TestOperatorsAtAnyServer(t *testing.T) {
 	servers := []string{urls[follower], urls[others[1]], "unix:" + filepath.Join(follower.dir, "cluster.sock")}
 	for i, server := range servers {
 		works(t, "", server, "put", "mail", "--body", fmt.Sprint("job ", i))
-		works(t, "mail", server, "tubes")
+		works(t, "mail", server, "tube", "mail")
+		eventually(t, "the tube is listed", func() bool { // the list is some seconds old
+			out := at(t, server, "tubes")
+			return out.Code == 0 && strings.Contains(out.Stdout, "mail")
+		})
 		works(t, "job 0", server, "body", "1")
 		works(t, "POLYSTALK OK", server, "check")
 		works(t, fmt.Sprintf("%d ready, journal open", i+1), server, "check", "--tube", "mail", "--ready", ":100", "--journal")

@@ -56,7 +56,7 @@ func (a *API) transferCluster(c *web.Call) error {
 		return err
 	}
 	c.Affected = 1
-	return c.Done()
+	return c.DoneAtLast()
 }
 
 // changeCluster makes a change, and answers with the cluster as it is then.

@@ -107,6 +107,9 @@ func (w *copied) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
+// Unwrap lets http.ResponseController find what it needs.
+func (w *copied) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
 func (w *copied) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK

@@ -39,10 +39,12 @@ func (w *world) mischief() error {
 	w.in(time.Duration(w.rng.IntN(w.pause)), w.mischief)
 	s := w.nodes[w.rng.IntN(len(w.nodes))]
 	switch w.rng.IntN(17) {
-	case 0, 1, 2:
+	case 0, 1:
 		if s.hand != nil {
 			return s.stop(true)
 		}
+	case 2:
+		s.doomed = s.hand != nil
 	case 3:
 		if s.hand != nil && !s.away {
 			s.away = true
@@ -62,10 +64,10 @@ func (w *world) mischief() error {
 		clear(w.cut)
 	case 10:
 		return w.transfer(s)
-	case 11:
+	case 11, 12:
 		w.miss()
-	case 12, 13:
-		return w.contest(s)
+	case 13:
+		w.contest(s)
 	default:
 		return w.changeMembers(s)
 	}

@@ -33,6 +33,9 @@ type simNode struct {
 	held  bool // it held a lease when that was last looked at
 
 	slow     time.Duration // until then all that it sends is late
+	missed   uint64        // it hears nothing of this one
+	missing  time.Duration // until then
+	doomed   bool          // it stops in its next write
 	voted    uint64        // it has just told this one of its vote; zero: nobody
 	promised uint64        // the highest term in which it has told of something synced
 }
@@ -132,6 +135,9 @@ func (s *simNode) write() error {
 	if n == 0 {
 		return nil
 	}
+	if s.doomed {
+		return s.stop(true)
+	}
 	s.voted = 0
 	err := s.after(s.hand.Write(1 + s.w.rng.IntN(n)))
 	if err == nil && s.hand != nil && s.voted != 0 && !s.w.calm && s.w.rng.IntN(4) == 0 {
@@ -193,7 +199,7 @@ func (s *simNode) stop(again bool) error {
 		s.hand.engine.disk.do(s.hand.appends[:1+s.w.rng.IntN(n)])
 		s.disk.CrashAt = 0
 	}
-	s.hand = nil
+	s.hand, s.doomed = nil, false
 	s.life++
 	s.w.stops++
 	was := s.log.Last()
@@ -221,7 +227,7 @@ func (s *simNode) send(m Message) {
 		w.broken = err
 	}
 	to := w.node(m.To())
-	if to == nil || w.cut[[2]uint64{s.id, m.To()}] || !w.calm && w.rng.IntN(w.loss) == 0 {
+	if to == nil || to.misses(s.id) || w.cut[[2]uint64{s.id, m.To()}] || !w.calm && w.rng.IntN(w.loss) == 0 {
 		if w.rng.IntN(3) == 0 {
 			w.in(5, s.alive(func() error {
 				return s.after(s.hand.Do(func(mm *Machine) { mm.Unreachable(m.To()) }))
@@ -244,6 +250,11 @@ func (s *simNode) send(m Message) {
 		}
 		w.in(d, func() error { return to.receive(b) })
 	}
+}
+
+// misses reports whether it hears nothing of a node at this moment.
+func (s *simNode) misses(id uint64) bool {
+	return s.missed == id && s.w.now < s.missing && !s.w.calm
 }
 
 // receive takes a message, unless the node is down: it is not for one life alone.

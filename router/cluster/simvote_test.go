@@ -87,8 +87,8 @@ func (w *world) miss() {
 	if all := w.voters(l); len(all) > 0 {
 		b := all[w.rng.IntN(len(all))]
 		w.tell("node %d misses %d", b.id, l.id)
-		w.in(timeoutTime/4, func() error {
-			w.cut[[2]uint64{l.id, b.id}] = !w.calm
+		w.in(3*tickTime, func() error {
+			b.missed, b.missing = l.id, w.now+3*timeoutTime
 			return nil
 		})
 	}
@@ -127,20 +127,29 @@ func (w *world) voters(leader *simNode) (all []*simNode) {
 	return all
 }
 
-// contest has two nodes that do not hear each other ask for votes at once, and what one of them
-// sends is late.
-func (w *world) contest(b *simNode) error {
-	a := w.nodes[w.rng.IntN(len(w.nodes))]
-	if a == b || a.hand == nil || b.hand == nil || a.away || b.away {
-		return nil
+// contest has two nodes ask for votes at once that hear neither each other nor the leader, once
+// they have waited for that one for as long as they must. What one of them sends is late.
+func (w *world) contest(b *simNode) {
+	a, l := w.nodes[w.rng.IntN(len(w.nodes))], w.leader()
+	if a == b || a == l || b == l || l == nil {
+		return
 	}
-	w.tell("nodes %d and %d want to lead", a.id, b.id)
-	w.cut[[2]uint64{a.id, b.id}], w.cut[[2]uint64{b.id, a.id}] = true, true
-	b.slow = w.now + time.Duration(w.rng.IntN(int(timeoutTime)))
-	for _, s := range []*simNode{b, a} {
-		if err := s.after(s.hand.Do(func(m *Machine) { _ = m.raft.Campaign() })); err != nil {
-			return err
+	for _, link := range [][2]*simNode{{a, b}, {b, a}, {l, a}, {l, b}} {
+		w.cut[[2]uint64{link[0].id, link[1].id}] = true
+	}
+	w.in(timeoutTime+time.Duration(w.rng.IntN(int(timeoutTime)/2)), func() error {
+		for _, s := range []*simNode{b, a} {
+			if w.calm || s.hand == nil || s.away || s.hand.Machine().quiet > 0 {
+				return nil
+			}
 		}
-	}
-	return nil
+		w.tell("nodes %d and %d want to lead", a.id, b.id)
+		b.slow = w.now + time.Duration(w.rng.IntN(int(timeoutTime)))
+		for _, s := range []*simNode{b, a} {
+			if err := s.after(s.hand.Do(func(m *Machine) { _ = m.raft.Campaign() })); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

@@ -31,6 +31,7 @@ const bagMax = 200
 // A Cluster is several servers in one goroutine, each with its journal on its disk. The World has
 // the one that leads.
 type Cluster struct {
+	seed   uint64
 	rng    *rand.Rand
 	w      *World
 	now    time.Duration
@@ -52,10 +53,11 @@ const (
 	replyEarly              // a commit is acknowledged once it is proposed
 	leaveOut                // a follower leaves out some of the history
 	applyTwice              // or meets it twice
+	floorFirst              // the leader's copies go out behind the Floor that counts on them
 )
 
 // A clusterTally is what has happened.
-type clusterTally struct{ elections, stops, fetches, deposed, full, compared, created, done int }
+type clusterTally struct{ elections, stops, fetches, deposed, full, compared, created, done, changes, joined, removed int }
 
 // A parcel is a message on its way.
 type parcel struct {
@@ -67,7 +69,10 @@ type parcel struct {
 type member struct {
 	c     *Cluster
 	id    uint64
+	name  string
 	disk  *fakedisk.Disk
+	joins bool // its directory is not a node's yet
+	gone  bool // it was removed, and ends
 	up    bool
 	busy  bool // it stands still
 	away  int  // it is down, and stays so for so many steps
@@ -78,21 +83,21 @@ type member struct {
 	hand  *cluster.Hand
 	fetch *cluster.Fetch
 	led   bool // its cores are its own
+	tight bool // its disk could be full at some time
 
 	received *snapshot.Received // of another, beside its own journal; nil: there is none
 }
 
 // newCluster makes three servers that have nothing yet.
 func newCluster(seed uint64) *Cluster {
-	c := &Cluster{rng: rand.New(rand.NewPCG(seed, 33)), cut: map[[2]uint64]bool{}}
+	c := &Cluster{seed: seed, rng: rand.New(rand.NewPCG(seed, 33)), cut: map[[2]uint64]bool{}}
 	members := &cluster.Members{}
 	for id := range uint64(3) {
-		m := &member{c: c, id: id + 1, disk: fakedisk.New(seed ^ (id+1)<<40)}
-		c.all = append(c.all, m)
-		members.List = append(members.List, cluster.Member{ID: m.id, Name: fmt.Sprint("n", m.id), Addr: "x", Voter: true})
+		m := c.newMember(fmt.Sprint("n", id+1))
+		members.List = append(members.List, cluster.Member{ID: m.id, Name: m.name, Addr: "x", Voter: true})
 	}
 	for _, m := range c.all {
-		s, err := cluster.CreateState(m.disk, cluster.Identity{Cluster: 1, Node: m.id, Name: fmt.Sprint("n", m.id)}, cluster.Vote{}, members)
+		s, err := cluster.CreateState(m.disk, m.identity(), cluster.Vote{}, members)
 		if err != nil {
 			panic(err)
 		}
@@ -101,14 +106,26 @@ func newCluster(seed uint64) *Cluster {
 	return c
 }
 
+// newMember makes a server, on an empty disk.
+func (c *Cluster) newMember(name string) *member {
+	id := uint64(len(c.all) + 1)
+	m := &member{c: c, id: id, name: name, disk: fakedisk.New(c.seed ^ id<<40)}
+	c.all = append(c.all, m)
+	return m
+}
+
+func (m *member) identity() cluster.Identity {
+	return cluster.Identity{Cluster: 1, Node: m.id, Name: m.name}
+}
+
 // errOver is why a process has ended without a disk's fault.
 var errOver = errors.New("the process has ended")
 
 // start begins a process. A disk that stops meanwhile is what ErrDead says.
 func (m *member) start() (err error) {
-	m.props, m.fetch, m.received, m.led, m.busy = cluster.NewProposals(), nil, nil, false, false
+	m.props, m.fetch, m.received, m.led, m.busy, m.tight = cluster.NewProposals(), nil, nil, false, false, m.disk.Limit > 0
 	cfg := m.c.w.cfg
-	cfg.Journal = &router.Journal{Disk: m.disk, SegmentSize: journal.SegmentMin, Proposer: m.props, Node: m.id}
+	cfg.Journal = &router.Journal{Disk: m.disk, SegmentSize: journal.SegmentMin, Proposer: m.proposer(), Node: m.id}
 	if m.d, err = router.NewDriven(cfg, m.c.w.Now); err != nil {
 		return err
 	}
@@ -205,6 +222,9 @@ func (m *member) after(err error) error {
 	case journal.IsFull(err): // it has not even started, and tries again
 	case errors.As(err, &f) && f.Cause == commit.Deposed:
 		m.c.deposed++
+	case errors.Is(err, cluster.ErrRemoved):
+		m.gone = true
+		m.c.removed++
 	case !errors.Is(err, fakedisk.ErrDead):
 		return fmt.Errorf("member %d: %w", m.id, err)
 	}
@@ -220,8 +240,10 @@ func (c *Cluster) step() error {
 	case r < 12 && len(c.bag) > 0:
 		return c.deliver()
 	}
-	m := c.all[c.rng.IntN(len(c.all))]
+	m := c.anyone()
 	switch {
+	case m.joins:
+		return m.join()
 	case !m.up:
 		if m.away--; c.calm || m.away < 0 && c.rng.IntN(40) == 0 {
 			return m.after(m.start())
@@ -287,26 +309,47 @@ func (m *member) receive() error {
 	if !from.up || from == m {
 		return nil
 	}
+	var err error
+	m.received, err = m.stream(from)
+	return m.after(err)
+}
+
+// stream has a member receive the journal of another. Nothing comes of it if that one ends, or
+// the disk is too small; both are told by the members' state. Neither machine stops meanwhile:
+// that, who receives has a goroutine, would not be the same again.
+func (m *member) stream(from *member) (got *snapshot.Received, err error) {
 	tell := func(do func(x *cluster.Machine)) error { return from.after(from.hand.Do(do)) }
 	if err := tell(func(x *cluster.Machine) { x.Fetching(m.id) }); err != nil || !from.up {
-		return err
+		return nil, err
+	}
+	for _, d := range []*fakedisk.Disk{m.disk, from.disk} {
+		defer func(at int) {
+			if d.CrashAt = at; at > 0 {
+				d.CrashAt = max(at, d.Ops+1)
+			}
+		}(d.CrashAt)
+		d.CrashAt = 0
 	}
 	var stream bytes.Buffer
 	note := from.hand.Machine().Members().Encode()
 	pin := from.f.Journal().Pin()
-	_, err := snapshot.Send(context.Background(), &stream, pin, snapshot.SendOptions{Note: note})
+	_, err = snapshot.Send(context.Background(), &stream, pin, snapshot.SendOptions{Note: note})
 	pin.Release()
 	if err != nil {
-		return from.after(err)
+		return nil, from.after(err)
 	}
-	m.received, err = snapshot.Receive(context.Background(), &stream, m.disk, snapshot.ReceiveOptions{})
+	torn := !m.c.calm && m.c.rng.IntN(8) == 0
+	if torn {
+		stream.Truncate(m.c.rng.IntN(stream.Len()))
+	}
+	got, err = snapshot.Receive(context.Background(), &stream, m.disk, snapshot.ReceiveOptions{})
 	if err := tell(func(x *cluster.Machine) { x.Fetched(m.id, err == nil) }); err != nil {
-		return err
+		return nil, err
 	}
-	if _, full := errors.AsType[*snapshot.RoomError](err); full {
-		return nil // it is told again
+	if _, full := errors.AsType[*snapshot.RoomError](err); full || torn && err != nil {
+		return nil, nil // it is told again
 	}
-	return m.after(err)
+	return got, err
 }
 
 // exchange has a member begin anew with the journal that it has received, unless its own has more

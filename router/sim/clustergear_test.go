@@ -14,6 +14,8 @@ type clusterGear struct {
 	asked   []string
 	doubts  *chaosConn // all that was asked for, for who looks what may be there, or gone
 	often   int        // of a hundred steps, so many submit
+	large   int        // bodies have up to so many bytes
+	most    int        // a worker does less than so many jobs
 	created int
 	done    int
 }
@@ -31,7 +33,7 @@ func (k *clusterChaos) submit() error {
 	k.puts++
 	body := fmt.Sprintf("background-%d ", k.puts)
 	if k.rng.IntN(2) == 0 {
-		body += strings.Repeat("z", k.rng.IntN(150_000))
+		body += strings.Repeat("z", k.rng.IntN(k.gear.large))
 	}
 	k.bodies[body] = 0
 	g.asked = append(g.asked, body)
@@ -95,7 +97,7 @@ func gearPackets(k *Sock, take func(*gearPacket) error) error {
 func (k *clusterChaos) work() error {
 	worker := k.w.OpenGearman()
 	worker.Send(packet(gearman.CanDo, "background"))
-	for more := k.rng.IntN(40); more > 0; more-- {
+	for more := k.rng.IntN(k.gear.most); more > 0; more-- {
 		worker.Send(packet(gearman.GrabJob))
 		if err := k.w.Rest(); err != nil {
 			return err

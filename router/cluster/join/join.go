@@ -40,12 +40,8 @@ type Options struct {
 // What an earlier start has left is made use of, or removed. The directory holds nothing else of
 // use: see Pending.
 func Join(ctx context.Context, o Options) (*cluster.State, error) {
-	// A journal that is here was received before, and nobody has started from it.
-	if _, err := exchange.Resume(o.Disk); err != nil {
+	if err := Clear(o.Disk); err != nil {
 		return nil, err
-	}
-	if err := errors.Join(exchange.DropNote(o.Disk), journal.Erase(o.Disk)); err != nil {
-		return nil, fmt.Errorf("removing what was left by an earlier try to join: %w", err)
 	}
 	id, err := NodeID(o.Disk)
 	if err != nil {
@@ -74,6 +70,18 @@ func Join(ctx context.Context, o Options) (*cluster.State, error) {
 			return nil, err
 		}
 	}
+}
+
+// Clear has a directory without a state begin anew to join: a journal that is in it was received
+// before, and nobody has started from it.
+func Clear(d journal.Disk) error {
+	if _, err := exchange.Resume(d); err != nil {
+		return err
+	}
+	if err := errors.Join(exchange.DropNote(d), journal.Erase(d)); err != nil {
+		return fmt.Errorf("removing what was left by an earlier try to join: %w", err)
+	}
+	return nil
 }
 
 func pause(ctx context.Context) error {
@@ -171,6 +179,18 @@ func (j *joining) ask(ctx context.Context) (*Answer, error) {
 
 // install leaves a journal that was fetched, and the state, in the directory.
 func (j *joining) install(r *snapshot.Received, id cluster.Identity) (*cluster.State, error) {
+	s, err := Install(j.Disk, r, id)
+	if err == nil {
+		j.Log.Info("the journal is here", "segments", r.Segments, "bytes", r.Bytes, "last entry", r.LastIndex)
+	}
+	return s, err
+}
+
+// Install makes a directory a node's by a journal that it has received, and leaves that with the
+// state of the node, which is the caller's to close. If the journal is of before the node was a
+// member, it is gone. An error about the disk is a *snapshot.DiskError: what it leaves is for
+// Clear, unless there is a state.
+func Install(d journal.Disk, r *snapshot.Received, id cluster.Identity) (*cluster.State, error) {
 	members, err := membersOf(r.Note)
 	if err == nil {
 		switch one := members.Find(id.Node); {
@@ -189,17 +209,16 @@ func (j *joining) install(r *snapshot.Received, id cluster.Identity) (*cluster.S
 		return nil, &snapshot.DiskError{Err: err}
 	}
 	// From here on the journal is whole. Until the state is there, the next start begins anew.
-	s, err := cluster.CreateState(j.Disk, id, cluster.Vote{Term: r.LastTerm}, members)
+	s, err := cluster.CreateState(d, id, cluster.Vote{Term: r.LastTerm}, members)
 	if err != nil {
 		return nil, &snapshot.DiskError{Err: err}
 	}
-	err = errors.Join(exchange.DropNote(j.Disk), j.Disk.Remove(Name))
+	err = errors.Join(exchange.DropNote(d), d.Remove(Name))
 	if err == nil {
-		err = j.Disk.Sync()
+		err = d.Sync()
 	}
 	if err != nil {
 		return nil, &snapshot.DiskError{Err: errors.Join(err, s.Close())}
 	}
-	j.Log.Info("the journal is here", "segments", r.Segments, "bytes", r.Bytes, "last entry", r.LastIndex)
 	return s, nil
 }

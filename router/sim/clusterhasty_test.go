@@ -1,0 +1,72 @@
+package sim
+
+import (
+	"polystalk/router/cluster"
+	"polystalk/shard/journal"
+	"polystalk/shard/record"
+)
+
+// proposer is what takes a member's entries.
+func (m *member) proposer() journal.Proposer {
+	if m.c.fault == floorFirst {
+		return &hasty{Proposals: m.props, c: m.c}
+	}
+	return m.props
+}
+
+// A hasty proposer keeps back the copies of a compaction until some time after the Floor that
+// counts on them: what they are copies of may be given up when nobody has them.
+type hasty struct {
+	*cluster.Proposals
+	c     *Cluster
+	ids   map[uint64]bool // jobs of which it has copies
+	held  [][]byte        // their records, in their order
+	floor bool            // a Floor went out, behind which they are to come
+}
+
+// Propose implements journal.Proposer.
+func (h *hasty) Propose(data []byte, n uint64) error {
+	if h.floor && h.c.rng.IntN(8) == 0 {
+		if err := h.release(n); err != nil {
+			return err
+		}
+	}
+	var out []byte
+	var r record.Record
+	for len(data) > 0 {
+		size, err := record.Parse(&r, data)
+		if err != nil {
+			return err
+		}
+		piece := data[:size:size]
+		data = data[size:]
+		switch {
+		case r.Kind == record.Copy, r.Kind == record.Chunk && h.ids[r.ID]:
+			if h.ids == nil {
+				h.ids = map[uint64]bool{}
+			}
+			h.ids[r.ID] = true
+			h.held = append(h.held, piece)
+			continue
+		case r.Kind == record.Floor:
+			h.floor = true
+		case h.ids[r.ID]: // what comes behind a copy stays behind it
+			if err := h.release(n); err != nil {
+				return err
+			}
+		}
+		out = append(out, piece...)
+	}
+	return h.Proposals.Propose(out, n)
+}
+
+// release proposes what is held.
+func (h *hasty) release(n uint64) error {
+	for _, b := range h.held {
+		if err := h.Proposals.Propose(b, n); err != nil {
+			return err
+		}
+	}
+	h.held, h.ids, h.floor = nil, nil, false
+	return nil
+}

@@ -32,4 +32,13 @@
 //
 // A disk keeps what it has synced. A node that has lost it must not come back under its old
 // id: it would not know how it has voted, nor what it has acknowledged.
+//
+// # How that is known
+//
+// TestConsensus runs whole clusters of Hands from one seed, with logs in memory and State on a disk
+// that forgets, and TestFaultyNodesAreSeen shows that it sees what must not be done. Simulated are
+// messages, links, clocks, pauses, power cuts (also right behind a vote, and of all but one at
+// once), members that come, vote, move, go and come back under another id, and hand-overs. Not
+// simulated are a Node's goroutines and the transport, which have tests of their own, the journal
+// and its compaction, which router/sim has, and the stream of a journal, which is a copy here.
 package cluster

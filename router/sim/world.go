@@ -1,17 +1,3 @@
-// Package sim runs a whole server, its routers, shards and clients, in one
-// goroutine, on a virtual clock and from one seed, so that a history that
-// breaks something can be run again.
-//
-// Lateness is made, not awaited: the scheduler owns shards for a while, so
-// that operations go through their inboxes and are run by whoever comes next;
-// it puts off the loops' wake-ups and the shards' timers, cuts what clients
-// send into pieces, pretends that they do not read, and sets the system's clock.
-// Sessions of both protocols share the tubes. A journal, if there is one, has no goroutines:
-// it commits when the scheduler says so, and its disk may stop the machine at any operation.
-//
-//	World     the scheduler: sockets, loops, shards, time, the journal
-//	Operator  who looks and acts beside the clients, a visit at a time
-//	Twin      one big naive queue, which serial histories are compared with
 package sim
 
 import (

@@ -122,3 +122,38 @@ func TestDigestOfSubmittedJobs(t *testing.T) {
 		t.Error("the unique id of a job does not count")
 	}
 }
+
+// TestFullDiskForgetsReserveJob: on a disk that is full for good a delayed job that is reserved by
+// its id is not recorded as ready. So whoever has the records has it delayed, until it changes
+// again; and nothing else is different.
+func TestFullDiskForgetsReserveJob(t *testing.T) {
+	w := newWorld(t)
+	s := newScribe(w.core)
+	p := w.join("a")
+	w.do(Op{Kind: OpPut, Client: p.id, Tube: p.tube, ID: 1, TTR: 10, Delay: 5, Body: []byte("x")}, StatusOK)
+	digests := func() (here, there uint64) {
+		t.Helper()
+		if err := s.take(); err != nil {
+			t.Fatal(err)
+		}
+		c, _, err := s.replay(w.now, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		return w.core.Digest(w.now, 0), c.Digest(w.now, 0)
+	}
+	if a, b := digests(); a != b {
+		t.Fatal("a delayed job comes back as another")
+	}
+	s.buf.Full = true
+	p.do(Op{Kind: OpReserveJob, Client: p.id, ID: 1}, StatusReserved)
+	if a, b := digests(); a == b {
+		t.Error("it is recorded that the job is reserved, or the digest does not see it")
+	}
+	s.buf.Full = false
+	w.do(Op{Kind: OpRelease, Client: p.id, ID: 1, Pri: 7}, StatusOK)
+	if a, b := digests(); a != b {
+		t.Error("what changes again comes back as another")
+	}
+}

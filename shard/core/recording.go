@@ -211,7 +211,8 @@ func (c *Core) CopyPause(tube []byte) {
 // now, when the time of day is ahead by so much. Two cores that hold the same have the same
 // digest, whatever they have been through and whoever has reserved what: a reserved job
 // counts as the ready one that it will be. Left out is what may change without a record: the
-// counters of a job, since when it is ready, and all clients. A flushed job that is not yet
+// counters of a job, since when it is ready, and all clients. What was not recorded because a disk
+// was full (see record.Buffer) makes a difference until the job changes again. A flushed job that is not yet
 // reclaimed is gone for this core, and back in one that is replayed.
 //
 // Its cost is linear in jobs and bodies, for which it also takes memory: it is for tests, and

@@ -99,7 +99,7 @@ var (
 		"try again: another server leads soon; GET /api/v1/cluster names it"}
 	NotChanged = &Kind{"not-changed", 409, "The cluster cannot be changed so",
 		"A change of the cluster has to fit to its members as they are, and one has to be done before the next.",
-		"look at the members: GET /api/v1/cluster"}
+		"look at the servers: GET /api/v1/cluster"}
 	Stopping = &Kind{"stopping", 503, "The server ends",
 		"It was told to end, or its journal has failed, and takes nothing more.",
 		"ask the server that comes in its place"}

@@ -44,7 +44,7 @@ func failSync(ctx context.Context, r *run) (string, error) {
 // fill is a disk that somebody else has filled, for a while. It takes -disk.
 func fill(ctx context.Context, r *run) (string, error) {
 	if r.o.disk == "" {
-		return "", fmt.Errorf("the machine's disk is not to be filled: give each node one of its own, by -disk 200m")
+		return "", fmt.Errorf("the machine's disk is not to be filled: give each server one of its own, by -disk 200m")
 	}
 	n := r.any()
 	if err := n.Fill(); err != nil {

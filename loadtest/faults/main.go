@@ -86,7 +86,7 @@ func parseOptions(args []string) (*options, error) {
 	o := new(options)
 	var programs, only, more string
 	fs := flag.NewFlagSet("faults", flag.ContinueOnError)
-	fs.StringVar(&programs, "program", "bin/polystalkd", "the server's `program`; several, with commas, are the nodes' in turn, and what a rolling restart changes between")
+	fs.StringVar(&programs, "program", "bin/polystalkd", "the server's `program`; several, with commas, are the servers' in turn, and what a rolling restart changes between")
 	fs.IntVar(&o.nodes, "nodes", 1, "how many; 1 is a server by itself with -b")
 	fs.IntVar(&o.rounds, "rounds", 100, "faults")
 	fs.Int64Var(&o.puts, "puts", 0, "go on with faults until so many puts are acknowledged")
@@ -96,11 +96,11 @@ func parseOptions(args []string) (*options, error) {
 	fs.StringVar(&o.dir, "dir", "", "`directory` of journals and logs (default one that is removed if nothing was found)")
 	fs.BoolVar(&o.gearman, "gearman", true, "have clients of Gearman, too")
 	fs.DurationVar(&o.calm, "calm", time.Second, "the longest `time` between a server that serves again and the next fault")
-	fs.DurationVar(&o.patience, "patience", time.Second, "the `time` after which a client that has no answer tries another node")
+	fs.DurationVar(&o.patience, "patience", time.Second, "the `time` after which a client that has no answer tries another server")
 	fs.DurationVar(&o.timeout, "timeout", 500*time.Millisecond, "election `timeout` of a cluster")
 	fs.Int64Var(&o.segment, "segment", 4<<20, "`bytes` of a segment of a journal")
 	fs.StringVar(&more, "args", "", "more `flags` for the servers")
-	fs.StringVar(&o.disk, "disk", "", "give each node a disk of that `size`, of memory, as mount has it: 200m; takes root")
+	fs.StringVar(&o.disk, "disk", "", "give each server a disk of that `size`, of memory, as mount has it: 200m; takes root")
 	fs.StringVar(&o.json, "json", "", "write everything to `file`")
 	fs.IntVar(&o.clients.Singles, "singles", 4, "producers of one put at a time")
 	fs.IntVar(&o.clients.Producers, "producers", 2, "producers of many")
@@ -171,7 +171,7 @@ func (o *options) findFaults(list string) ([]string, error) {
 			return nil, err
 		}
 		if !f.suits(o) {
-			return nil, fmt.Errorf("-only: %s needs %d nodes", name, f.nodes)
+			return nil, fmt.Errorf("-only: %s needs %d servers", name, f.nodes)
 		}
 		names = append(names, slices.Repeat([]string{name}, times)...)
 	}

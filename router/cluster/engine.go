@@ -27,7 +27,7 @@ type engine struct {
 }
 
 // ErrRemoved ends a node that is no member any more.
-var ErrRemoved = errors.New("this node was removed from the cluster: to have it back, let it join anew with an empty directory")
+var ErrRemoved = errors.New("this server was removed from the cluster: to have it back, let it join anew with an empty directory")
 
 // newEngine makes one.
 func newEngine(o *Options, state *State, replica Replica) (*engine, error) {
@@ -78,7 +78,7 @@ func (e *engine) recovered(err *error) {
 			*err = fmt.Errorf("the log does not go with those of the others: %w", f)
 			return
 		}
-		*err = fmt.Errorf("the log does not go with those of the others, so remove this node and let it join anew: %v", r)
+		*err = fmt.Errorf("the log does not go with those of the others, so remove this server and let it join anew: %v", r)
 	}
 }
 

@@ -87,20 +87,20 @@ type Machine struct {
 }
 
 // ErrNotLeader is the error of what only a leader can do, and who hands over no longer.
-var ErrNotLeader = errors.New("this node does not lead")
+var ErrNotLeader = errors.New("this server does not lead")
 
 // ErrBusy is the error of a change while another has not been applied, or while the node has
 // only begun to lead.
-var ErrBusy = errors.New("another change of the members is not done: ask again in a moment")
+var ErrBusy = errors.New("another change of the servers is not done: ask again in a moment")
 
 // ErrSelf is the error of a leader that is to remove itself: the others might never hear that
 // this is committed, and wait for its vote.
-var ErrSelf = errors.New("this node leads: hand over first, and let the next leader remove it")
+var ErrSelf = errors.New("this server leads: hand over first, and let the next leader remove it")
 
 // NewMachine makes one that goes on where its log and its vote have ended.
 func NewMachine(o Options) (*Machine, error) {
 	if !ValidID(o.ID) {
-		return nil, fmt.Errorf("%x is no id of a node", o.ID)
+		return nil, fmt.Errorf("%x is no id of a server", o.ID)
 	}
 	store := &storage{log: o.Log}
 	committed := max(o.Log.Committed(), store.before())
@@ -110,7 +110,7 @@ func NewMachine(o Options) (*Machine, error) {
 	}
 	known := max(committed, members.Index) // a change was applied, so it was committed
 	if known > o.Log.Last() {
-		return nil, fmt.Errorf("the log ends at entry %d, but %d was committed: this disk has lost what it had promised to keep; remove the node and let it join anew", o.Log.Last(), known)
+		return nil, fmt.Errorf("the log ends at entry %d, but %d was committed: this disk has lost what it had promised to keep; remove the server and let it join anew", o.Log.Last(), known)
 	}
 	m := &Machine{
 		id: o.ID, tick: o.Timeout / electionTicks, vote: o.Vote, fetching: map[uint64]int{},
@@ -168,7 +168,7 @@ func (m *Machine) Tick(now time.Duration) {
 // one from a node that is no member; either changes nothing.
 func (m *Machine) Receive(msg Message) error {
 	if !msg.comesFromPeers() || msg.To() != m.id || !ValidID(msg.From()) || msg.From() == m.id {
-		return fmt.Errorf("no node sends %v", msg)
+		return fmt.Errorf("no server sends %v", msg)
 	}
 	if msg.asksForVote() && m.quiet > 0 {
 		return nil
@@ -268,7 +268,7 @@ func (m *Machine) Transfer(to uint64) error {
 		return ErrNotLeader
 	}
 	if one := m.store.members.Find(to); one == nil || !one.Voter || to == m.id {
-		return fmt.Errorf("%x is no other node that votes", to)
+		return fmt.Errorf("%x is no other server that votes", to)
 	}
 	m.lease.end()
 	m.transferring = 2 * electionTicks

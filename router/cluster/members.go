@@ -120,18 +120,18 @@ func (m *Members) After(c Change, index uint64) (*Members, error) {
 	}
 	i := slices.IndexFunc(next.List, func(o Member) bool { return o.ID == c.Member.ID })
 	if i < 0 {
-		return nil, fmt.Errorf("no member has the id %x: see `polystalk cluster status`", c.Member.ID)
+		return nil, fmt.Errorf("no server of the cluster has the id %x: see `polystalk cluster status`", c.Member.ID)
 	}
 	at := &next.List[i]
 	switch c.Kind {
 	case Promote:
 		if at.Voter {
-			return nil, fmt.Errorf("node %q votes already", at.Name)
+			return nil, fmt.Errorf("server %q votes already", at.Name)
 		}
 		at.Voter, at.Standby = true, false
 	case Remove:
 		if at.Voter && m.Voters() == 1 {
-			return nil, fmt.Errorf("node %q is the only one that votes: add another before it is removed", at.Name)
+			return nil, fmt.Errorf("server %q is the only one that votes: add another before it is removed", at.Name)
 		}
 		next.List = slices.Delete(next.List, i, i+1)
 	case Move:
@@ -140,7 +140,7 @@ func (m *Members) After(c Change, index uint64) (*Members, error) {
 		}
 		at.Addr = c.Member.Addr
 	default:
-		return nil, fmt.Errorf("a change of kind %d is of a later release: upgrade this node", c.Kind)
+		return nil, fmt.Errorf("a change of kind %d is of a later release: upgrade this server", c.Kind)
 	}
 	return next, nil
 }
@@ -164,13 +164,13 @@ func (m *Members) later(log Log) (*Members, error) {
 func (m *Members) mayAdd(one *Member) error {
 	switch was := m.Named(one.Name); {
 	case !ValidID(one.ID):
-		return fmt.Errorf("%x is no id of a node", one.ID)
+		return fmt.Errorf("%x is no id of a server", one.ID)
 	case m.Find(one.ID) != nil:
-		return fmt.Errorf("node %q has the id %x already", m.Find(one.ID).Name, one.ID)
+		return fmt.Errorf("server %q has the id %x already", m.Find(one.ID).Name, one.ID)
 	case was != nil:
-		return fmt.Errorf("there is a node %q already: if its disk is lost, say `polystalk cluster remove %s` first", one.Name, one.Name)
+		return fmt.Errorf("there is a server %q already: if its disk is lost, say `polystalk cluster remove %s` first", one.Name, one.Name)
 	case len(m.List) == MembersMax:
-		return fmt.Errorf("there are %d members already, which is the most: remove one first", MembersMax)
+		return fmt.Errorf("there are %d servers already, which is the most: remove one first", MembersMax)
 	}
 	if err := fits("the name", one.Name, nameMax); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (m *Members) mayAdd(one *Member) error {
 
 func fits(what, s string, most int) error {
 	if s == "" || len(s) > most {
-		return fmt.Errorf("%s of a node must have 1 to %d bytes, and has %d", what, most, len(s))
+		return fmt.Errorf("%s of a server must have 1 to %d bytes, and has %d", what, most, len(s))
 	}
 	return nil
 }

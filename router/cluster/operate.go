@@ -7,7 +7,7 @@ import (
 )
 
 // ErrEnded is the error of asking a node that has ended.
-var ErrEnded = errors.New("this node has ended")
+var ErrEnded = errors.New("this server has ended")
 
 // do has the goroutine of the Machine call f, and waits for that. After an error f may still be
 // called, or be at it: what it writes is not to be read then.
@@ -85,7 +85,7 @@ func (n *Node) await(ctx context.Context, is func(*View) bool) error {
 }
 
 // ErrNoSuccessor is the error of handing over when there is nobody.
-var ErrNoSuccessor = errors.New("no other node that votes can be reached: nobody can take over")
+var ErrNoSuccessor = errors.New("no other server that votes can be reached: nobody can take over")
 
 // Transfer hands over to another voter, zero: to whoever can soonest, and waits until another
 // leads. The replica of this node is of no use then: the node ends, Deposed.

@@ -60,7 +60,7 @@ func CreateState(d journal.Disk, id Identity, vote Vote, members *Members) (*Sta
 		return nil, err
 	}
 	if id.Cluster == 0 || !ValidID(id.Node) {
-		return nil, fmt.Errorf("cluster %x, node %x: no such ids are given out", id.Cluster, id.Node)
+		return nil, fmt.Errorf("cluster %x, server %x: no such ids are given out", id.Cluster, id.Node)
 	}
 	const temporary = StateName + ".new"
 	if err := d.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -105,7 +105,7 @@ func OpenState(d journal.Disk) (*State, error) {
 	}
 	if s.members == nil {
 		f.Close()
-		return nil, fmt.Errorf("%s is damaged, so this node cannot know how it has voted (%w): remove the node by `polystalk cluster remove` at another one, then let it join anew with an empty directory", StateName, damage)
+		return nil, fmt.Errorf("%s is damaged, so this server cannot know how it has voted (%w): remove the server by `polystalk cluster remove` at another one, then let it join anew with an empty directory", StateName, damage)
 	}
 	return s, nil
 }
@@ -159,7 +159,7 @@ func (s *State) write() error {
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(members)))
 	b = append(b, members...)
 	if len(b) > slotSize {
-		return fmt.Errorf("%s has room for %d bytes, and %d are wanted: remove members that are no longer there", StateName, slotSize, len(b))
+		return fmt.Errorf("%s has room for %d bytes, and %d are wanted: remove servers that are no longer there", StateName, slotSize, len(b))
 	}
 	b = b[:slotSize]
 	binary.LittleEndian.PutUint32(b[4:], crc32.Checksum(b[8:], castagnoli))

@@ -104,9 +104,9 @@ func (t *Target) resumeExchange(d journal.Disk) error {
 	case err != nil:
 		return err
 	case found == exchange.Leftover:
-		t.Log.Warn("a journal of another node was being received when the server ended; what had come of it was removed")
+		t.Log.Warn("a journal of another server was being received when the server ended; what had come of it was removed")
 	case found == exchange.Exchanged:
-		t.Log.Info("the journal of another node is in the place of the one that was here: the exchange had begun when the server ended")
+		t.Log.Info("the journal of another server is in the place of the one that was here: the exchange had begun when the server ended")
 	}
 	return nil
 }

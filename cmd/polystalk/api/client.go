@@ -247,7 +247,7 @@ func remedyOf(r Request, p *admin.Problem, known bool) string {
 		if p.Remedy != admin.NotChanged.Problem("").Remedy {
 			return ""
 		}
-		return "polystalk cluster status shows the members"
+		return "polystalk cluster status shows the servers"
 	case admin.ProblemPath + admin.NotFound.Slug:
 	default:
 		return ""

@@ -71,7 +71,7 @@ answers for itself; changes take a token with the role admin then.`,
 			RunE: choose(func(ctx context.Context, _ []string) error { return status(ctx, p) }),
 		},
 		&cobra.Command{
-			Use: "remove NODE", Short: "have a server belong to the cluster no more", Args: exactly("NODE"),
+			Use: "remove SERVER", Short: "have a server belong to the cluster no more", Args: exactly("SERVER"),
 			Long: `What a removed server has is of no use to the cluster any more, nor is its name kept: one
 with an empty directory can come in its place by --cluster-join. The server that leads
 is not removed: have another one lead first, by cluster transfer.`,
@@ -80,13 +80,13 @@ is not removed: have another one lead first, by cluster transfer.`,
 			}),
 		},
 		&cobra.Command{
-			Use: "promote NODE", Short: "have a server vote that has only kept a copy (--cluster-standby)", Args: exactly("NODE"),
+			Use: "promote SERVER", Short: "have a server vote that has only kept a copy (--cluster-standby)", Args: exactly("SERVER"),
 			RunE: choose(func(ctx context.Context, args []string) error {
 				return change(ctx, p, api.Request{Method: "POST", Path: memberPath(args[0]) + "/promote"})
 			}),
 		},
 		&cobra.Command{
-			Use: "transfer [NODE]", Short: "have another server lead, the one that has most if none is named", Args: exactly("[NODE]"),
+			Use: "transfer [SERVER]", Short: "have another server lead, the one that has most if none is named", Args: exactly("[SERVER]"),
 			Long: `Connections of clients are closed, and served by the other at once: nothing is lost, and
 jobs that workers have are ready again.`,
 			RunE: choose(func(ctx context.Context, args []string) error {

@@ -116,7 +116,7 @@ func (k *control) takeAddress(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusServiceUnavailable, "this server does not lead")
 		return
 	case one == nil || one.Name != from.Name || from.Cluster != k.m.cluster.Load():
-		refuse(http.StatusForbidden, "only a member can say where it is")
+		refuse(http.StatusForbidden, "only a server of the cluster can say where it is")
 		return
 	case err != nil:
 		refuse(http.StatusBadRequest, "what it tells is no address: bring all servers to the same release")

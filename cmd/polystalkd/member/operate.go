@@ -181,7 +181,7 @@ func (m *Member) find(node string) (*cluster.Node, *cluster.Member, error) {
 	v, _ := n.View()
 	one := v.Members.Named(node)
 	if one == nil {
-		return nil, nil, wire.NotFound.With("node", fmt.Sprintf("no server of the cluster is called %q", node), "look at the members: GET /api/v1/cluster")
+		return nil, nil, wire.NotFound.With("node", fmt.Sprintf("no server of the cluster is called %q", node), "look at the servers: GET /api/v1/cluster")
 	}
 	return n, one, nil
 }
@@ -194,7 +194,7 @@ func (m *Member) explain(err error) error {
 	case errors.Is(err, cluster.ErrEnded):
 		return wire.Stopping.Problem("")
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return wire.Uncertain.With("", "the change was not made in time, and may be made yet", "look at the members again: GET /api/v1/cluster")
+		return wire.Uncertain.With("", "the change was not made in time, and may be made yet", "look at the servers again: GET /api/v1/cluster")
 	}
 	return err
 }

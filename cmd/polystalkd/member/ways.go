@@ -101,9 +101,9 @@ func redirects(list []string) map[string]string {
 
 // Why others are not let in.
 var (
-	errStarts  = errors.New("this node is starting")
-	errFollows = errors.New("this node does not lead")
-	errRemoved = errors.New("the node was removed from the cluster: it joins anew with an empty directory")
+	errStarts  = errors.New("this server is starting")
+	errFollows = errors.New("this server does not lead")
+	errRemoved = errors.New("the server was removed from the cluster: it joins anew with an empty directory")
 )
 
 // admit says who may come. Clients are taken where this server leads, and nobody whom it knows,

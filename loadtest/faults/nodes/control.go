@@ -76,7 +76,7 @@ func (n *Node) Remove(ctx context.Context, other *Node) error {
 }
 
 // errNoLeader is a cluster that has none, or in which nobody answers.
-var errNoLeader = errors.New("no node says that it leads")
+var errNoLeader = errors.New("no server says that it leads")
 
 // Leader is the node that leads by its own account, in the latest term, and what it says
 // of the cluster. Whichever is asked hands on to the one that it believes to lead.

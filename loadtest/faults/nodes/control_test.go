@@ -34,7 +34,7 @@ func TestControlAsksAtTheSocket(t *testing.T) {
 		}))
 	}
 	if _, _, err := f.Leader(t.Context()); err == nil {
-		t.Error("a node leads that does not run")
+		t.Error("a server leads that does not run")
 	}
 	for _, n := range f.All() {
 		if err := n.Start(); err != nil {

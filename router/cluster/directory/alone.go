@@ -30,11 +30,11 @@ type Alone struct {
 // Meaning is what an operator must know of it, in whole sentences.
 func (a *Alone) Meaning(dir string) string {
 	return fmt.Sprintf(`%[1]s is the directory of a server of its own now: polystalkd -b %[1]s starts on it.
-All that this node had counts, up to entry %[2]d of term %[3]d: also what the cluster had never
-acknowledged, and may have given up since. What only other nodes had is not in it.
-The other nodes must never be started on their directories again beside it: jobs would be done
+All that this server had counts, up to entry %[2]d of term %[3]d: also what the cluster had never
+acknowledged, and may have given up since. What only other servers had is not in it.
+The other servers must never be started on their directories again beside it: jobs would be done
 twice. Move those directories away. To have a cluster again, start this one with --cluster-new
-and let new nodes join it, each with an empty directory.
+and let new servers join it, each with an empty directory.
 `, dir, a.LastIndex, a.LastTerm)
 }
 
@@ -68,9 +68,9 @@ func RecoverAlone(dir string) (a *Alone, err error) {
 	case err != nil:
 		return nil, fmt.Errorf("reading the journal in %s: %w", dir, err)
 	case v == nil:
-		return nil, fmt.Errorf("%s holds no journal, so there is nothing that a server could start from: take the directory of another node", dir)
+		return nil, fmt.Errorf("%s holds no journal, so there is nothing that a server could start from: take the directory of another server", dir)
 	case len(v.Losses) > 0:
-		return nil, fmt.Errorf("%w; nothing was changed: take the directory of another node, or polystalk journal salvage %s NEWDIR takes over what can be read", &v.Losses[0].Damage, dir)
+		return nil, fmt.Errorf("%w; nothing was changed: take the directory of another server, or polystalk journal salvage %s NEWDIR takes over what can be read", &v.Losses[0].Damage, dir)
 	}
 	if err := makeAlone(d); err != nil {
 		return nil, fmt.Errorf("making %s a server of its own: %w: run the command again", dir, err)
@@ -85,9 +85,9 @@ func isNodes(dir string) error {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(dir, joiningName)); err == nil {
-		return fmt.Errorf("%s is of a node that has never joined its cluster to the end, and is not whole: take the directory of another node", dir)
+		return fmt.Errorf("%s is of a server that has never joined its cluster to the end, and is not whole: take the directory of another server", dir)
 	}
-	return fmt.Errorf("%s is not the directory of a cluster's node: polystalkd -b %s starts on it as it is, if there is a journal", dir, dir)
+	return fmt.Errorf("%s is not the directory of a cluster's server: polystalkd -b %s starts on it as it is, if there is a journal", dir, dir)
 }
 
 // makeAlone removes what makes a directory a node's, durably. The state goes last: without it

@@ -99,7 +99,7 @@ func TestRecoverAlone(t *testing.T) {
 	if !maps.Equal(got, want) {
 		t.Errorf("the directory holds %q", slices.Sorted(maps.Keys(got)))
 	}
-	if _, err := RecoverAlone(dir); err == nil || !strings.Contains(err.Error(), "is not the directory of a cluster's node") {
+	if _, err := RecoverAlone(dir); err == nil || !strings.Contains(err.Error(), "is not the directory of a cluster's server") {
 		t.Errorf("once more: %v", err)
 	}
 }

@@ -71,7 +71,7 @@ func newCluster(t testing.TB, n int, security func(name string) *transport.Secur
 			Admit: func(_ transport.Identity, k transport.Kind) error {
 				if x.mu.Lock(); k == transport.Forward && !x.leads {
 					defer x.mu.Unlock()
-					return errors.New("this node does not lead")
+					return errors.New("this server does not lead")
 				}
 				x.mu.Unlock()
 				return nil

@@ -195,7 +195,7 @@ func (f *Forwarder) Close() {
 }
 
 // errLeaderless is said of a client for which there was no leader in time.
-var errLeaderless = errors.New("no node leads")
+var errLeaderless = errors.New("no server leads")
 
 // serve sees to one client, until it has gone.
 func (f *Forwarder) serve(c end, protocol string) {

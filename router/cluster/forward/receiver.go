@@ -64,7 +64,7 @@ func (r *Receiver) Receive(s Stream) {
 	r.received.Add(1)
 	if err := r.receive(s); err != nil {
 		r.failed.Add(1)
-		r.log.Warn("a client's connection that another node has handed on cannot be served", "conn", s.RemoteAddr().String(), "err", err)
+		r.log.Warn("a client's connection that another server has handed on cannot be served", "conn", s.RemoteAddr().String(), "err", err)
 	}
 }
 

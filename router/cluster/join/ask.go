@@ -44,7 +44,7 @@ type Answer struct {
 // no use before something else was done.
 type Refusal struct{ Text string }
 
-func (r *Refusal) Error() string { return "the cluster refuses this node: " + r.Text }
+func (r *Refusal) Error() string { return "the cluster refuses this server: " + r.Text }
 
 // A Dial connects to the node at an address.
 type Dial func(ctx context.Context, addr string) (net.Conn, error)
@@ -68,16 +68,16 @@ func ask(ctx context.Context, dial Dial, addr string, one *cluster.Member) (*Ans
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("asking the node at %s: %w", addr, errors.Unwrap(err)) // without the URL, which is none
+		return nil, fmt.Errorf("asking the server at %s: %w", addr, errors.Unwrap(err)) // without the URL, which is none
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, answerMax))
 	if err != nil {
-		return nil, fmt.Errorf("asking the node at %s: %w", addr, err)
+		return nil, fmt.Errorf("asking the server at %s: %w", addr, err)
 	}
 	var a Answer
 	if err := json.Unmarshal(b, &a); err != nil {
-		return nil, fmt.Errorf("the node at %s answers %s, which no node of this release does", addr, resp.Status)
+		return nil, fmt.Errorf("the server at %s answers %s, which no server of this release does", addr, resp.Status)
 	}
 	if a.Refused != "" {
 		return nil, &Refusal{a.Refused}

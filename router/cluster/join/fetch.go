@@ -39,7 +39,7 @@ func Fetch(ctx context.Context, c net.Conn, d journal.Disk, o snapshot.ReceiveOp
 func membersOf(note []byte) (*cluster.Members, error) {
 	m, err := cluster.DecodeMembers(note)
 	if err != nil {
-		return nil, fmt.Errorf("what comes with the journal of another node: %w", err)
+		return nil, fmt.Errorf("what comes with the journal of another server: %w", err)
 	}
 	return m, nil
 }

@@ -61,7 +61,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = json.Unmarshal(b, &q)
 	}
-	status, a := http.StatusBadRequest, &Answer{Refused: "what it asks cannot be read: bring all nodes to the same release"}
+	status, a := http.StatusBadRequest, &Answer{Refused: "what it asks cannot be read: bring all servers to the same release"}
 	if err == nil {
 		remote, _ := r.Context().Value(remoteKey{}).(transport.Identity)
 		ctx, cancel := context.WithTimeout(r.Context(), changeFor)
@@ -106,7 +106,7 @@ func leaderOf(v *cluster.View) string {
 func (q *Question) member(remote transport.Identity) (*cluster.Member, error) {
 	id, err := strconv.ParseUint(q.ID, 16, 64)
 	if err != nil || len(q.ID) != idDigits || !cluster.ValidID(id) {
-		return nil, fmt.Errorf("%q is no id of a node: bring all nodes to the same release", q.ID)
+		return nil, fmt.Errorf("%q is no id of a server: bring all servers to the same release", q.ID)
 	}
 	if err := transport.ValidName(q.Name); err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (q *Question) member(remote transport.Identity) (*cluster.Member, error) {
 		return nil, fmt.Errorf("%q is no address where others find it: give --cluster-advertise with HOST:PORT", q.Address)
 	}
 	if remote.Node != 0 && remote.Cluster == 0 && (remote.Node != id || remote.Name != q.Name) {
-		return nil, fmt.Errorf("it says that it is node %s, and asks for %s", remote, transport.Identity{Node: id, Name: q.Name})
+		return nil, fmt.Errorf("it says that it is server %s, and asks for %s", remote, transport.Identity{Node: id, Name: q.Name})
 	}
 	return &cluster.Member{ID: id, Name: q.Name, Addr: q.Address, Standby: q.Standby}, nil
 }
@@ -134,18 +134,18 @@ func (h *Handler) add(ctx context.Context, members *cluster.Members, one *cluste
 func mayJoin(members *cluster.Members, one *cluster.Member) (known bool, err error) {
 	for i := range members.List {
 		was := &members.List[i]
-		remedy := fmt.Sprintf("if its disk is lost, say `polystalk cluster remove %s` at another node, and start this one again", was.Name)
+		remedy := fmt.Sprintf("if its disk is lost, say `polystalk cluster remove %s` at another server, and start this one again", was.Name)
 		switch {
 		case was.ID == one.ID && was.Voter:
-			return false, fmt.Errorf("node %q votes already, and would forget how it has: %s with an empty directory", was.Name, remedy)
+			return false, fmt.Errorf("server %q votes already, and would forget how it has: %s with an empty directory", was.Name, remedy)
 		case was.ID == one.ID && was.Name == one.Name && was.Addr == one.Addr && was.Standby == one.Standby:
 			return true, nil
 		case was.ID == one.ID:
-			return false, fmt.Errorf("it has asked before, as node %q at %s: start it as it was then, or say `polystalk cluster remove %s` at another node and start it with an empty directory", was.Name, was.Addr, was.Name)
+			return false, fmt.Errorf("it has asked before, as server %q at %s: start it as it was then, or say `polystalk cluster remove %s` at another server and start it with an empty directory", was.Name, was.Addr, was.Name)
 		case was.Name == one.Name:
-			return false, fmt.Errorf("there is a node %q already: give --cluster-node with another name; %s", was.Name, remedy)
+			return false, fmt.Errorf("there is a server %q already: give --cluster-node with another name; %s", was.Name, remedy)
 		case was.Addr == one.Addr:
-			return false, fmt.Errorf("node %q has the address %s already: give another one; %s", was.Name, was.Addr, remedy)
+			return false, fmt.Errorf("server %q has the address %s already: give another one; %s", was.Name, was.Addr, remedy)
 		}
 	}
 	return false, nil

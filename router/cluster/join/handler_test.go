@@ -22,10 +22,10 @@ func TestHandler(t *testing.T) {
 	}{
 		{"a new one", func(*fakeNode, *cluster.Member) {}, ""},
 		{"one that asks again", func(n *fakeNode, one *cluster.Member) { n.add(*one) }, ""},
-		{"a name that is taken", func(n *fakeNode, one *cluster.Member) { one.Name = "one" }, `there is a node "one" already: give --cluster-node`},
+		{"a name that is taken", func(n *fakeNode, one *cluster.Member) { one.Name = "one" }, `there is a server "one" already: give --cluster-node`},
 		{"an address that is taken", func(n *fakeNode, one *cluster.Member) { one.Addr = "127.0.0.1:1" }, "polystalk cluster remove one"},
 		{"one that votes", func(n *fakeNode, one *cluster.Member) { one.ID = leaderID }, "votes already"},
-		{"another name under the same id", func(n *fakeNode, one *cluster.Member) { n.add(*one); one.Name = "three" }, `has asked before, as node "two"`},
+		{"another name under the same id", func(n *fakeNode, one *cluster.Member) { n.add(*one); one.Name = "three" }, `has asked before, as server "two"`},
 		{"a bad name", func(n *fakeNode, one *cluster.Member) { one.Name = "Two!" }, "cannot be the name"},
 		{"no name", func(n *fakeNode, one *cluster.Member) { one.Name = "" }, "cannot be the name"},
 		{"no address", func(n *fakeNode, one *cluster.Member) { one.Addr = ":2" }, "no address"},

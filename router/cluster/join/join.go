@@ -116,7 +116,7 @@ func (j *joining) tell(err error) {
 	}
 	if text := err.Error(); text != j.told || j.tries == patience {
 		j.told = text
-		j.Log.Log(context.Background(), level, "this node has not joined the cluster yet; trying again", "err", err)
+		j.Log.Log(context.Background(), level, "this server has not joined the cluster yet; trying again", "err", err)
 	}
 }
 
@@ -128,17 +128,17 @@ func (j *joining) try(ctx context.Context) (*cluster.State, error) {
 	}
 	id, err := strconv.ParseUint(a.Cluster, 16, 64)
 	if err != nil || id == 0 {
-		return nil, &Refusal{fmt.Sprintf("%q is no cluster: bring all nodes to the same release", a.Cluster)}
+		return nil, &Refusal{fmt.Sprintf("%q is no cluster: bring all servers to the same release", a.Cluster)}
 	}
 	j.Joined(id)
-	j.Log.Info("this node is a member of the cluster, and fetches the journal", "cluster", a.Cluster, "from", j.leader)
+	j.Log.Info("this server belongs to the cluster now, and fetches the journal", "cluster", a.Cluster, "from", j.leader)
 	c, err := j.Journal(ctx, j.leader)
 	if err != nil {
-		return nil, fmt.Errorf("fetching the journal of the node at %s: %w", j.leader, err)
+		return nil, fmt.Errorf("fetching the journal of the server at %s: %w", j.leader, err)
 	}
 	r, err := Fetch(ctx, c, j.Disk, j.Receive)
 	if err != nil {
-		return nil, fmt.Errorf("fetching the journal of the node at %s: %w", j.leader, err)
+		return nil, fmt.Errorf("fetching the journal of the server at %s: %w", j.leader, err)
 	}
 	return j.install(r, cluster.Identity{Cluster: id, Node: j.Member.ID, Name: j.Member.Name})
 }
@@ -167,11 +167,11 @@ func (j *joining) ask(ctx context.Context) (*Answer, error) {
 		case a.Leader != "":
 			next = append([]string{"", a.Leader}, next[1:]...)
 		default:
-			failed = errors.Join(failed, fmt.Errorf("the node at %s knows of none that leads", addr))
+			failed = errors.Join(failed, fmt.Errorf("the server at %s knows of none that leads", addr))
 		}
 	}
 	if failed == nil {
-		failed = errors.New("no node that was asked leads, nor does the one that they name")
+		failed = errors.New("no server that was asked leads, nor does the one that they name")
 	}
 	j.leader = ""
 	return nil, failed
@@ -195,9 +195,9 @@ func Install(d journal.Disk, r *snapshot.Received, id cluster.Identity) (*cluste
 	if err == nil {
 		switch one := members.Find(id.Node); {
 		case one == nil:
-			err = errors.New("the journal is of before this node was a member")
+			err = errors.New("the journal is of before this server belonged to the cluster")
 		case one.Voter:
-			err = &Refusal{fmt.Sprintf("node %q votes already", one.Name)}
+			err = &Refusal{fmt.Sprintf("server %q votes already", one.Name)}
 		case members.Index > r.LastIndex:
 			err = fmt.Errorf("the journal ends at entry %d, before entry %d, which it was to have", r.LastIndex, members.Index)
 		}

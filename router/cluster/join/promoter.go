@@ -75,9 +75,9 @@ func (p *Promoter) promote(ctx context.Context, one cluster.Member) {
 	defer cancel()
 	switch err := p.Node.Change(ctx, cluster.Change{Kind: cluster.Promote, Member: one}); {
 	case err == nil:
-		p.Log.Info("the node has caught up, and votes from now on", "node", one.Name)
+		p.Log.Info("the server has caught up, and votes from now on", "node", one.Name)
 	case p.told[one.ID] != err.Error():
 		p.told[one.ID] = err.Error()
-		p.Log.Warn("a node that has caught up cannot be had vote; trying again", "node", one.Name, "err", err)
+		p.Log.Warn("a server that has caught up cannot be had vote; trying again", "node", one.Name, "err", err)
 	}
 }

@@ -117,13 +117,13 @@ func (s *Source) begin(to uint64) (cluster.View, error) {
 	case s.closed:
 		return v, cluster.ErrEnded
 	case !v.Leads:
-		return v, errors.New("this node does not lead any more: ask the one that does")
+		return v, errors.New("this server does not lead any more: ask the one that does")
 	case v.Members.Find(to) == nil:
-		return v, fmt.Errorf("no member has the id %x: a node that was removed joins anew with an empty directory", to)
+		return v, fmt.Errorf("no server of the cluster has the id %x: a server that was removed joins anew with an empty directory", to)
 	case s.sending[to] != nil:
-		return v, errors.New("the journal is being sent to that node already: try again in a moment")
+		return v, errors.New("the journal is being sent to that server already: try again in a moment")
 	case len(s.sending) >= sendingMax:
-		return v, fmt.Errorf("the journal is being sent to %d nodes already: try again in a moment", sendingMax)
+		return v, fmt.Errorf("the journal is being sent to %d servers already: try again in a moment", sendingMax)
 	}
 	s.running.Add(1)
 	s.sending[to] = &Sending{To: to, Begun: time.Now()}
@@ -149,7 +149,7 @@ func (s *Source) send(c net.Conn, to uint64, members *cluster.Members, pin *jour
 	}
 	var said [1]byte
 	if _, err := io.ReadFull(c, said[:]); err != nil || said[0] != whole {
-		return fmt.Errorf("the node does not say that it has the whole journal: %w", errors.Join(err, s.ctx.Err()))
+		return fmt.Errorf("the server does not say that it has the whole journal: %w", errors.Join(err, s.ctx.Err()))
 	}
 	s.o.Log.Info("the journal was sent", "node", nameOf(members, to), "segments", sent.Segments, "bytes", sent.Bytes)
 	return nil

@@ -39,7 +39,7 @@ func TestSourceRefuses(t *testing.T) {
 			t.Errorf("it says %v, want %q", err, want)
 		}
 	}
-	refused(43, "no member")
+	refused(43, "no server of the cluster")
 	l.node.set(func() { l.node.leader = 9 })
 	refused(42, "does not lead")
 	l.node.set(func() { l.node.leader = leaderID })
@@ -72,7 +72,7 @@ func TestTwoAtATime(t *testing.T) {
 	for _, c := range []struct {
 		id   uint64
 		want string
-	}{{ids[2], "2 nodes already"}, {ids[0], "that node already"}} {
+	}{{ids[2], "2 servers already"}, {ids[0], "that server already"}} {
 		here, there := net.Pipe()
 		go l.source.Serve(there, c.id)
 		if _, err := Fetch(context.Background(), here, fakedisk.New(1), snapshot.ReceiveOptions{}); err == nil || !strings.Contains(err.Error(), c.want) {

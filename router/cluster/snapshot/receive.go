@@ -161,7 +161,7 @@ func (r *receiving) hello() error {
 	case kind != frameHello || len(body) < len(magic)+1 || string(body[:len(magic)]) != magic:
 		return fmt.Errorf("%w: it does not begin as one does", errBroken)
 	case body[len(magic)] != version:
-		return fmt.Errorf("the journal is sent in format %d, and this program reads format %d: bring both nodes to the same release", body[len(magic)], version)
+		return fmt.Errorf("the journal is sent in format %d, and this program reads format %d: bring both servers to the same release", body[len(magic)], version)
 	case len(body) != len(magic)+9:
 		return fmt.Errorf("%w: its beginning has %d bytes", errBroken, len(body))
 	}

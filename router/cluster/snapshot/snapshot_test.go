@@ -307,7 +307,7 @@ func TestFailingDisk(t *testing.T) {
 func TestSenderGivesUp(t *testing.T) {
 	n := aNode(t)
 	var b bytes.Buffer
-	deposed := errors.New("another node leads by now")
+	deposed := errors.New("another server leads by now")
 	_, err := sendTo(&b, n, snapshot.SendOptions{Confirm: func(context.Context) error { return deposed }})
 	if !errors.Is(err, deposed) {
 		t.Errorf("the sender says %v", err)

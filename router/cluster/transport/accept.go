@@ -19,7 +19,7 @@ const (
 
 // What the log says of connections that come.
 const (
-	complaintAccept  = "cannot accept connections of other nodes; trying again"
+	complaintAccept  = "cannot accept connections of other servers; trying again"
 	complaintRefused = "refused a connection to the cluster's port"
 	complaintCrowd   = "closed a connection to the cluster's port: too many wait that have not shown who they are"
 )
@@ -83,7 +83,7 @@ func (t *Transport) meet(raw net.Conn) {
 }
 
 // errNoMember is why a node refuses that is about to join, and whose cluster knows it already.
-var errNoMember = errors.New("this node does not belong to a cluster yet")
+var errNoMember = errors.New("this server does not belong to a cluster yet")
 
 // complain tells of who was refused. Clients and operators come to a node that does not lead any
 // more, or not yet, with every change: that is for the one that has sent them to say, if it lasts.
@@ -187,25 +187,25 @@ func (t *Transport) admit(c net.Conn, g *greeting) error {
 	_, served := t.o.Streams[g.kind]
 	switch {
 	case !served && g.kind != Raft:
-		return fmt.Errorf("this node serves no connections of %v", g.kind)
+		return fmt.Errorf("this server serves no connections of %v", g.kind)
 	case self.Cluster == 0:
 		return errNoMember
 	case from.Cluster == 0 && g.kind != Admin:
 		return errors.New("it does not belong to a cluster yet")
 	case from.Cluster != 0 && from.Cluster != self.Cluster:
-		return fmt.Errorf("%v is of cluster %016x, %v of cluster %016x: if one of the two was recovered alone, move the directory of the other away; else correct the addresses that nodes are given", from, from.Cluster, self, self.Cluster)
+		return fmt.Errorf("%v is of cluster %016x, %v of cluster %016x: if one of the two was recovered alone, move the directory of the other away; else correct the addresses that servers are given", from, from.Cluster, self, self.Cluster)
 	case g.to != 0 && g.to != self.Node:
-		return fmt.Errorf("it looks for node %x, this is %v: another node has its address now", g.to, self)
+		return fmt.Errorf("it looks for server %x, this is %v: another server has its address now", g.to, self)
 	case from.Node == 0:
 		return errMangled
 	case from.Node == self.Node:
-		return fmt.Errorf("it says that it is this node, %v: nodes must not be started from copies of a directory", self)
+		return fmt.Errorf("it says that it is this server, %v: servers must not be started from copies of a directory", self)
 	}
 	if err := ValidName(from.Name); err != nil {
 		return err
 	}
 	if m := t.member(from.Node); m != nil && m.Name != from.Name {
-		return fmt.Errorf("it says that it is node %v, whose name is %s", from, m.Name)
+		return fmt.Errorf("it says that it is server %v, whose name is %s", from, m.Name)
 	}
 	if err := certified(c, from.Name); err != nil {
 		return err

@@ -16,7 +16,7 @@ type Refused struct {
 	Reason string
 }
 
-func (r *Refused) Error() string { return fmt.Sprintf("node %v refuses: %s", r.By, r.Reason) }
+func (r *Refused) Error() string { return fmt.Sprintf("server %v refuses: %s", r.By, r.Reason) }
 
 // A Stream is a connection with another node behind the greeting: bytes.
 type Stream struct {
@@ -72,7 +72,7 @@ func (s *Stream) abort() { s.transport.conns.end(s.raw) }
 func (t *Transport) Open(ctx context.Context, to uint64, kind Kind) (*Stream, error) {
 	m := t.member(to)
 	if m == nil {
-		return nil, fmt.Errorf("node %x is no member of the cluster", to)
+		return nil, fmt.Errorf("server %x does not belong to the cluster", to)
 	}
 	return t.dial(ctx, *m, kind)
 }
@@ -112,7 +112,7 @@ func (t *Transport) dial(ctx context.Context, m Member, kind Kind) (*Stream, err
 	if err != nil {
 		t.conns.end(raw)
 		if ctx.Err() == context.DeadlineExceeded {
-			err = fmt.Errorf("%s does not answer as a node of a cluster within %v", m.Addr, t.within.greet)
+			err = fmt.Errorf("%s does not answer as a server of a cluster within %v", m.Addr, t.within.greet)
 		}
 		return nil, err
 	}
@@ -159,9 +159,9 @@ func (t *Transport) introduce(raw net.Conn, m Member, kind Kind) (*Stream, error
 	case g.kind != kind || g.to != self.Node:
 		return nil, fmt.Errorf("%s: %w", m.Addr, errMangled)
 	case self.Cluster != 0 && g.from.Cluster != self.Cluster:
-		return nil, fmt.Errorf("%s is a node of cluster %x, this is one of cluster %x: correct the addresses that nodes are given", m.Addr, g.from.Cluster, self.Cluster)
+		return nil, fmt.Errorf("%s is a server of cluster %x, this is one of cluster %x: correct the addresses that servers are given", m.Addr, g.from.Cluster, self.Cluster)
 	case m.Node != 0 && g.from.Node != m.Node, m.Name != "" && g.from.Name != m.Name:
-		return nil, fmt.Errorf("%s is node %v, not %v", m.Addr, g.from, Identity{Node: m.Node, Name: m.Name})
+		return nil, fmt.Errorf("%s is server %v, not %v", m.Addr, g.from, Identity{Node: m.Node, Name: m.Name})
 	}
 	if err := ValidName(g.from.Name); err != nil {
 		return nil, fmt.Errorf("%s: %w", m.Addr, err)

@@ -89,7 +89,7 @@ func readGreeting(r io.Reader) (greeting, error) {
 		return greeting{}, err
 	}
 	if v != version {
-		return greeting{}, &strange{fmt.Sprintf("it speaks version %d of the protocol between nodes, this node version %d: run releases on all nodes that can be in one cluster", v, version)}
+		return greeting{}, &strange{fmt.Sprintf("it speaks version %d of the protocol between servers, this server version %d: run releases on all servers that can be in one cluster", v, version)}
 	}
 	return parseGreeting(body)
 }
@@ -100,7 +100,7 @@ func stranger(head []byte) string {
 	case head[0] == 0x16 && head[1] == 3, head[0] == 0x15 && head[1] == 3:
 		return "it speaks TLS, this server does not: give --cluster-cert, --cluster-key and --cluster-ca to all servers or to none"
 	default:
-		return fmt.Sprintf("it is no node of a cluster: its first bytes are %q", head[:len(magic)])
+		return fmt.Sprintf("it is no server of a cluster: its first bytes are %q", head[:len(magic)])
 	}
 }
 

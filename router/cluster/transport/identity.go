@@ -53,7 +53,7 @@ func ValidName(name string) error {
 	stranger := func(r rune) bool { return !strings.ContainsRune(ends+"-.", r) }
 	if name == "" || len(name) > nameMax || strings.ContainsFunc(name, stranger) ||
 		strings.Trim(name[:1]+name[len(name)-1:], ends) != "" {
-		return fmt.Errorf("%q cannot be the name of a node: use 1 to %d of a-z, 0-9, hyphens and dots, with a letter or digit at each end", name, nameMax)
+		return fmt.Errorf("%q cannot be the name of a server: use 1 to %d of a-z, 0-9, hyphens and dots, with a letter or digit at each end", name, nameMax)
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func (t *Transport) listen(s *Stream, addr string) {
 		return
 	}
 	if !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.EOF) {
-		p.log.Warn("a connection from another node of the cluster has broken", "node", s.remote.Name, "conn", s.RemoteAddr().String(), "err", err)
+		p.log.Warn("a connection from another server of the cluster has broken", "node", s.remote.Name, "conn", s.RemoteAddr().String(), "err", err)
 	}
 	t.dismiss(p)
 }

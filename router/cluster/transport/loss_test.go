@@ -28,7 +28,7 @@ func TestLossThatPassesIsNoWarning(t *testing.T) {
 			{io.EOF, 0, info, true}, {dial, patience / 2, info, true}, {dial, patience, warn, true}, {dial, 2 * patience, warn, false},
 			{errClosed, 3 * patience, warn, true},
 		},
-		"removed":   {{&Refused{Reason: "the node was removed"}, 0, warn, true}, {&Refused{Reason: "the node was removed"}, 1, warn, false}},
+		"removed":   {{&Refused{Reason: "the server was removed"}, 0, warn, true}, {&Refused{Reason: "the server was removed"}, 1, warn, false}},
 		"untrusted": {{&net.OpError{Op: "remote error", Err: errors.New("bad certificate")}, 0, warn, true}},
 	} {
 		var l loss

@@ -150,7 +150,7 @@ func watch(s *Stream) error {
 	s.abort()
 	switch {
 	case n > 0:
-		return fmt.Errorf("node %v has sent something where nothing is to be sent", s.remote)
+		return fmt.Errorf("server %v has sent something where nothing is to be sent", s.remote)
 	case errors.Is(err, io.EOF):
 		return errClosed
 	}

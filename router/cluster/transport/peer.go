@@ -123,7 +123,7 @@ func (p *peer) begin(s *Stream) {
 	p.loss = loss{}
 	p.mu.Unlock()
 	if was.text != "" {
-		p.log.Info("connected with another node of the cluster again", "node", s.remote.Name, "addr", s.raw.RemoteAddr().String())
+		p.log.Info("connected with another server of the cluster again", "node", s.remote.Name, "addr", s.raw.RemoteAddr().String())
 	}
 }
 
@@ -139,9 +139,9 @@ func (p *peer) lose(err error) {
 	p.mu.Unlock()
 	switch {
 	case tell && level == slog.LevelWarn:
-		p.log.Warn("no connection to another node of the cluster; trying again", "node", m.Name, "addr", m.Addr, "err", err)
+		p.log.Warn("no connection to another server of the cluster; trying again", "node", m.Name, "addr", m.Addr, "err", err)
 	case tell:
-		p.log.Info("the connection to another node of the cluster is lost; trying again", "node", m.Name, "addr", m.Addr, "err", err)
+		p.log.Info("the connection to another server of the cluster is lost; trying again", "node", m.Name, "addr", m.Addr, "err", err)
 	}
 	if f := p.t.o.Unreachable; f != nil {
 		f(p.node)

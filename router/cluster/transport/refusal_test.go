@@ -49,8 +49,8 @@ func TestStrangersAreRefusedWithAReason(t *testing.T) {
 	}{
 		{"another cluster", change(func(g *greeting) { g.from.Cluster++ }), "n2 (2) is of cluster 00000000000000c2, n1 (1) of cluster 00000000000000c1: if one of the two was recovered alone"},
 		{"no cluster yet", change(func(g *greeting) { g.from.Cluster = 0 }), "does not belong to a cluster yet"},
-		{"another was meant", change(func(g *greeting) { g.to = 7 }), "it looks for node 7, this is n1 (1)"},
-		{"the node itself", change(func(g *greeting) { g.from.Node = 1 }), "copies of a directory"},
+		{"another was meant", change(func(g *greeting) { g.to = 7 }), "it looks for server 7, this is n1 (1)"},
+		{"the server itself", change(func(g *greeting) { g.from.Node = 1 }), "copies of a directory"},
 		{"no number", change(func(g *greeting) { g.from.Node = 0 }), "mangled"},
 		{"no name", change(func(g *greeting) { g.from.Name = "" }), "cannot be the name"},
 		{"a name that is none", change(func(g *greeting) { g.from.Name = "a\nb" }), "cannot be the name"},
@@ -61,7 +61,7 @@ func TestStrangersAreRefusedWithAReason(t *testing.T) {
 		{"another version", append([]byte(magic), 2, 0, 3, 0, 'a', 'b', 'c'), "speaks version 2"},
 		{"no parts", append([]byte(magic), 1, 0, 3, 0, 'a', 'b', 'c'), "mangled"},
 		{"a large size", append([]byte(magic), 1, 0, 0xff, 0xff), "mangled"},
-		{"a browser", []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), "no node"},
+		{"a browser", []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), "no server"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			x := newNode(t, 1, func(x *Transport) {
@@ -93,13 +93,13 @@ func TestWhoConnectsLooksWhoIsThere(t *testing.T) {
 		want   string
 	}{
 		{"another cluster", (&greeting{kind: Raft, from: Identity{7, 2, "n2"}, to: 1}).append(nil), "of cluster 7"},
-		{"another node", (&greeting{kind: Raft, from: Identity{cluster, 3, "n2"}, to: 1}).append(nil), "is node n2 (3), not n2 (2)"},
-		{"another name", (&greeting{kind: Raft, from: Identity{cluster, 2, "n3"}, to: 1}).append(nil), "is node n3 (2), not n2 (2)"},
+		{"another server", (&greeting{kind: Raft, from: Identity{cluster, 3, "n2"}, to: 1}).append(nil), "is server n2 (3), not n2 (2)"},
+		{"another name", (&greeting{kind: Raft, from: Identity{cluster, 2, "n3"}, to: 1}).append(nil), "is server n3 (2), not n2 (2)"},
 		{"another kind", (&greeting{kind: Admin, from: right, to: 1}).append(nil), "mangled"},
 		{"for another", (&greeting{kind: Raft, from: right, to: 3}).append(nil), "mangled"},
-		{"refused", (&greeting{kind: Raft, from: right, to: 1, reason: "because"}).append(nil), "node n2 (2) refuses: because"},
+		{"refused", (&greeting{kind: Raft, from: right, to: 1, reason: "because"}).append(nil), "server n2 (2) refuses: because"},
 		{"another version", append([]byte(magic), 2, 0, 3, 0, 'a', 'b', 'c'), "speaks version 2"},
-		{"no node", []byte("HTTP/1.1 400 Bad Request\r\n"), "no node"},
+		{"no server", []byte("HTTP/1.1 400 Bad Request\r\n"), "no server"},
 		{"TLS", []byte{0x15, 3, 1, 0, 2, 2, 70, 0, 0, 0, 0, 0}, "it speaks TLS"},
 		{"nothing", nil, "closed the connection"},
 	} {
@@ -154,7 +154,7 @@ func TestWhoJoinsMayOnlyAsk(t *testing.T) {
 	if _, err := y.OpenAddr(t.Context(), x.Addr().String(), Forward); !errors.As(err, &refused) {
 		t.Errorf("another kind: %v, want a refusal", err)
 	}
-	if _, err := x.OpenAddr(t.Context(), y.Addr().String(), Admin); !errors.As(err, &refused) || !strings.Contains(refused.Reason, "this node does not belong") {
+	if _, err := x.OpenAddr(t.Context(), y.Addr().String(), Admin); !errors.As(err, &refused) || !strings.Contains(refused.Reason, "this server does not belong") {
 		t.Errorf("the other way: %v, want a refusal", err)
 	}
 	y.SetCluster(cluster)
@@ -336,7 +336,7 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 	if _, err := a.OpenAddr(ctx, l.Addr().String(), Admin); err == nil {
 		t.Error("a stream was opened to who does not answer")
 	}
-	if _, err := a.Open(t.Context(), 5, Admin); err == nil || !strings.Contains(err.Error(), "no member") {
+	if _, err := a.Open(t.Context(), 5, Admin); err == nil || !strings.Contains(err.Error(), "does not belong to the cluster") {
 		t.Errorf("to a stranger: %v", err)
 	}
 }

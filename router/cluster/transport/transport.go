@@ -106,7 +106,7 @@ func New(o Options) (*Transport, error) {
 		return nil, err
 	}
 	if o.Self.Node == 0 {
-		return nil, errors.New("a node has no number")
+		return nil, errors.New("a server has no number")
 	}
 	t := &Transport{
 		o: o, self: o.Self,
@@ -207,7 +207,7 @@ func (t *Transport) peerOf(from Identity, addr string) (*peer, error) {
 		}
 	}
 	if guests == guestsMax {
-		return nil, fmt.Errorf("%d nodes that are no members are here already", guestsMax)
+		return nil, fmt.Errorf("%d servers that do not belong to the cluster are here already", guestsMax)
 	}
 	return t.addPeer(Member{Node: from.Node, Name: from.Name, Addr: addr}, true), nil
 }

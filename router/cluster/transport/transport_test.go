@@ -55,7 +55,7 @@ func TestWhoIsUnknownIsNotSentTo(t *testing.T) {
 	meet(a)
 	for _, to := range []uint64{0, 1, 2} {
 		if a.Send(to, []byte("x")) {
-			t.Errorf("a message to node %d was taken", to)
+			t.Errorf("a message to server %d was taken", to)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func TestNodeComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if node := <-a.lost; node != 2 {
-		t.Errorf("node %d is said to be unreachable, want 2", node)
+		t.Errorf("server %d is said to be unreachable, want 2", node)
 	}
 	await(t, "messages are dropped", func() bool { return !a.Send(2, []byte("lost")) })
 	if s := a.status(b); s.Trouble == "" || s.Dropped == 0 {
@@ -143,7 +143,7 @@ func TestNodeComesBack(t *testing.T) {
 	meet(a, b)
 	talk(t, a, b, "after")
 	talk(t, b, a, "and back")
-	a.wantLogged(t, "connected with another node of the cluster again")
+	a.wantLogged(t, "connected with another server of the cluster again")
 }
 
 func TestNodeMoves(t *testing.T) {
@@ -165,7 +165,7 @@ func TestNodeThatIsGoneIsLetGo(t *testing.T) {
 	talk(t, b, a, "and back")
 	a.SetMembers([]Member{a.as()})
 	if a.Send(2, []byte("without it")) {
-		t.Error("a message was taken for a node that is gone")
+		t.Error("a message was taken for a server that is gone")
 	}
 	await(t, "the connection ends", func() bool { return b.status(a).Connects > 1 || !b.status(a).Hears })
 }
@@ -386,7 +386,7 @@ func TestStuckReaderIsGivenUp(t *testing.T) {
 	m := bytes.Repeat([]byte("x"), 1<<20)
 	await(t, "the queue is full", func() bool { return a.status(b).ConnectedTo && !a.Send(2, m) })
 	if node := <-a.lost; node != 2 {
-		t.Errorf("node %d is said to be unreachable, want 2", node)
+		t.Errorf("server %d is said to be unreachable, want 2", node)
 	}
 	await(t, "it is connected to anew", func() bool { return a.status(b).Connects > 1 })
 }

@@ -166,7 +166,7 @@ func TestJoinIsRefused(t *testing.T) {
 	// With nobody to ask it goes on asking, and ends when it is told to.
 	lost := newNode(t, "jobs2")
 	lost.launch("--cluster-join", daemon.FreeAddress(t))
-	lost.WaitLog("this node has not joined the cluster yet; trying again")
+	lost.WaitLog("this server has not joined the cluster yet; trying again")
 	lost.Signal(syscall.SIGTERM)
 	lost.EndsWith(0)
 }

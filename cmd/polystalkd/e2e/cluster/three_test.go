@@ -245,7 +245,7 @@ func TestRemovedWhileDown(t *testing.T) {
 			away.comesBack(others[0])
 			wantRemoved(t, others[0])
 			l.Crash() // of the two that are left, so that no server leads
-			others[1].WaitLog("no connection to another node of the cluster; trying again")
+			others[1].WaitLog("no connection to another server of the cluster; trying again")
 			l.start()
 			eventually(t, "the two go on", func() bool { return others[1].put("after") })
 		})

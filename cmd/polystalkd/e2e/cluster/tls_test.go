@@ -92,7 +92,7 @@ func TestClusterWithTLS(t *testing.T) {
 	stranger.launch(append(theirs.flags("jobs3"), "--cluster-join", one.cluster)...)
 	plain.launch("--cluster-join", one.cluster)
 	for _, n := range []*node{stranger, plain} {
-		n.WaitLog("this node has not joined the cluster yet; trying again")
+		n.WaitLog("this server has not joined the cluster yet; trying again")
 		n.Signal(syscall.SIGTERM)
 		n.EndsWith(0)
 	}

@@ -76,7 +76,7 @@ var table = []row{
 	{"router/trend", "shard/flow", ""},
 	{"router/watch", "router/admin router/ranking router/trend shard/core shard/flow", "router/session"},
 	{"router/cluster/directory", "codec/binlog router/cluster/snapshot shard/journal shard/journal/exchange", "shard/journal/fakedisk shard/record"},
-	{"router/cluster", "protobuf raft shard/commit shard/journal shard/record", "shard/journal/fakedisk"},
+	{"router/cluster", "protobuf raft shard/commit shard/histogram shard/journal shard/record", "shard/journal/fakedisk"},
 	{"router/cluster/join", "router/cluster router/cluster/snapshot router/cluster/transport shard/journal shard/journal/exchange", "shard/journal/fakedisk shard/record"},
 	{"router/cluster/snapshot", "shard/journal shard/journal/exchange", "shard/commit shard/core shard/journal/fakedisk shard/record"},
 	{"router/sim", "router router/admin router/direct router/session shard shard/core", "codec/admin codec/gearman codec/wiretest router/cluster router/cluster/join router/cluster/snapshot router/history shard/commit shard/journal shard/journal/fakedisk shard/record"},
@@ -118,7 +118,7 @@ var table = []row{
 	{"cmd/polystalkd/fault", "", ""},
 	{"cmd/polystalkd/listen", "cmd/polystalkd/config cmd/polystalkd/fault go-systemd x/sys", ""},
 	{"cmd/polystalkd/logging", "cmd/polystalkd/account cmd/polystalkd/config cmd/polystalkd/fault cmd/polystalkd/ownfile", ""},
-	{"cmd/polystalkd/member", "cmd/polystalkd/config cmd/polystalkd/fault cmd/polystalkd/listen codec/admin codec/binlog router router/admin router/cluster router/cluster/forward router/cluster/join router/cluster/relay router/cluster/snapshot router/cluster/transport shard/commit shard/journal", ""},
+	{"cmd/polystalkd/member", "cmd/polystalkd/config cmd/polystalkd/fault cmd/polystalkd/listen codec/admin codec/binlog router router/admin router/cluster router/cluster/forward router/cluster/join router/cluster/relay router/cluster/snapshot router/cluster/transport shard/commit shard/histogram shard/journal", ""},
 	{"cmd/polystalkd/ownfile", "x/sys", ""},
 	{"cmd/polystalkd/probe", "cmd/polystalkd/config cmd/polystalkd/fault", ""},
 

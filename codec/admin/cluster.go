@@ -71,6 +71,10 @@ type ClusterMember struct {
 	LagEntries *uint64  `json:"lag_entries"`
 	LagSeconds *float64 `json:"lag_seconds"`
 
+	// Fetching is how far it is that the journal is sent to it; null: none is, by the server that
+	// answers.
+	Fetching *ClusterFetching `json:"fetching"`
+
 	// RoomBytes is how much it can still write, as it said last; null: it never has. DiskFull says
 	// that changes do not fit into that: the others do not wait for it, and with as many such that
 	// a majority lacks, the leader refuses changes.
@@ -88,6 +92,14 @@ type ClusterMember struct {
 	SentBytes     uint64 `json:"sent_bytes_total"`
 	ReceivedBytes uint64 `json:"received_bytes_total"`
 	Dropped       uint64 `json:"dropped_messages_total"`
+}
+
+// A ClusterFetching is a journal that is being sent to another server, which joins, or was away
+// for long.
+type ClusterFetching struct {
+	SentBytes int64     `json:"sent_bytes"`
+	AllBytes  int64     `json:"all_bytes"` // about: it grows meanwhile
+	Begun     time.Time `json:"begun"`
 }
 
 // The kinds of members.

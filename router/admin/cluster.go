@@ -4,6 +4,7 @@ import (
 	"context"
 
 	wire "polystalk/codec/admin"
+	"polystalk/shard/histogram"
 )
 
 // A Cluster is what operators see, and do, of the servers that keep the same jobs. Its methods
@@ -11,6 +12,9 @@ import (
 // now; they are kept when there is none.
 type Cluster interface {
 	Status() *wire.Cluster
+	// Commits are how long changes took until they were on the disks of a majority, each from
+	// when this server, as the leader, asked for them.
+	Commits() histogram.Counts
 	// Remove has a member belong to the cluster no more.
 	Remove(ctx context.Context, node string) error
 	// Promote has a member vote that has only kept a copy.
@@ -37,6 +41,14 @@ func (o *Operator) ClusterStatus() *wire.Cluster {
 		s.Journal = journalValue(kept, p)
 	}
 	return s
+}
+
+// ClusterCommits are those of its cluster; nothing was counted if it is alone. At any time.
+func (o *Operator) ClusterCommits() histogram.Counts {
+	if o.opts.Cluster == nil {
+		return histogram.Counts{}
+	}
+	return o.opts.Cluster.Commits()
 }
 
 // fullDisks says whether this server's disk is full, and which others of the cluster have theirs

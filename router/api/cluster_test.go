@@ -13,6 +13,7 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
+	"polystalk/shard/histogram"
 	"polystalk/shard/journal"
 )
 
@@ -52,6 +53,13 @@ func (k *fakeCluster) set(role string, leader *string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.status.Role, k.status.Leader = role, leader
+}
+
+// Commits are one of a second.
+func (k *fakeCluster) Commits() histogram.Counts {
+	var h histogram.Histogram
+	h.Took(time.Second)
+	return h.Read()
 }
 
 func (k *fakeCluster) do(what string) error {
@@ -95,6 +103,9 @@ func TestClusterByHTTP(t *testing.T) {
 		t.Error("the metrics do not say whose disk is full")
 	}
 
+	if a := w.do("GET", "/metrics", ask{}); !strings.Contains(a.body, "\npolystalk_cluster_commit_seconds_sum 1\n") || !strings.Contains(a.body, `polystalk_cluster_commit_seconds_bucket{le="0.25"} 0`) {
+		t.Error("the metrics do not say how long commits take")
+	}
 	if a := w.do("GET", "/metrics", ask{}); !strings.Contains(a.body, "\npolystalk_cluster_certificate_not_after_seconds 2e+09\n") {
 		t.Error("the metrics do not say until when the certificate is valid")
 	}
@@ -245,6 +256,11 @@ func TestGuideExplainsClusterMetrics(t *testing.T) {
 		name, _, _ = strings.Cut(name, " ")
 		name, labels, _ := strings.Cut(name, "{")
 		labels, _, _ = strings.Cut(labels, "=")
+		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+			if base, ok := strings.CutSuffix(name, suffix); ok && types[base] == "histogram" {
+				name, labels = base, ""
+			}
+		}
 		shown[name] = labels + " " + types[name]
 	}
 	if len(shown) < 15 {

@@ -3,7 +3,9 @@ package cluster
 import (
 	"fmt"
 	"sync"
+	"time"
 
+	"polystalk/shard/histogram"
 	"polystalk/shard/journal"
 )
 
@@ -44,6 +46,9 @@ type Proposals struct {
 	number uint64     // of proposals so far
 	done   uint64     // of them, so many are committed
 	ends   []ending   // not acknowledged, oldest first
+
+	begun []time.Time         // when those in both were asked for, oldest first
+	times histogram.Histogram // from then until each was committed
 }
 
 // A proposal is one that a Machine has accepted.
@@ -88,6 +93,7 @@ func (p *Proposals) Propose(data []byte, n uint64) error {
 	p.queue = append(p.queue, data)
 	p.bytes += len(data)
 	p.number++
+	p.begun = append(p.begun, time.Now())
 	p.wake()
 	return nil
 }
@@ -152,6 +158,8 @@ func (p *Proposals) committed(index uint64) error {
 	for len(p.taken) > 0 && p.taken[0].index <= index {
 		p.bytes -= p.taken[0].size
 		p.taken = p.taken[1:]
+		p.times.Took(time.Since(p.begun[0]))
+		p.begun = append(p.begun[:0], p.begun[1:]...)
 		p.done++
 	}
 	p.room.Signal()
@@ -200,6 +208,10 @@ func (p *Proposals) Fail(err error) {
 	}
 	p.room.Broadcast()
 }
+
+// Times are how long entries took to be committed that this node has proposed, each from when the
+// journal asked for it.
+func (p *Proposals) Times() histogram.Counts { return p.times.Read() }
 
 // Outstanding is how many are not committed.
 func (p *Proposals) Outstanding() int {

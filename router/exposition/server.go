@@ -44,7 +44,8 @@ func (s *Server) Collect(out chan<- prometheus.Metric) {
 		e.journal(j, pressure)
 	}
 	if k := op.ClusterStatus(); k != nil {
-		e.cluster(k)
+		commits := op.ClusterCommits()
+		e.cluster(k, &commits)
 	}
 	ctx, cancel := context.WithTimeout(s.Ended, sampleWithin)
 	defer cancel()

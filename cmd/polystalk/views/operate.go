@@ -116,6 +116,8 @@ var Cluster = output.View{
 	},
 	Wide: []output.Column{
 		Column("ID", "id", output.Text),
+		Column("FETCHED", "fetching.sent_bytes", output.Bytes),
+		Column("OF", "fetching.all_bytes", output.Bytes),
 		Column("HAS", "match_index", output.Number),
 		Column("CLOCK-AHEAD", "clock_ahead_seconds", output.Number),
 		Column("CERTIFICATE-UNTIL", "certificate_not_after", output.Moment),

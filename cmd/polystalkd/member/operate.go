@@ -12,6 +12,7 @@ import (
 	"polystalk/router/admin"
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/transport"
+	"polystalk/shard/histogram"
 )
 
 var _ admin.Cluster = (*Member)(nil)
@@ -46,8 +47,14 @@ func (m *Member) Status() *wire.Cluster {
 	slices.SortFunc(out.Members, func(a, b wire.ClusterMember) int { return strings.Compare(a.Name, b.Name) })
 	m.addPeers(out, &s)
 	m.addConnections(out)
+	sending := m.source.Sending()
 	for i := range out.Members {
 		row := &out.Members[i]
+		for _, one := range sending {
+			if row.ID == hex(one.To) {
+				row.Fetching = &wire.ClusterFetching{SentBytes: one.Sent, AllBytes: one.All, Begun: one.Begun.UTC()}
+			}
+		}
 		if row.ID == hex(m.id.Node) {
 			row.RoomBytes = new(m.journal.Room())
 			if m.ways.security != nil {
@@ -69,6 +76,9 @@ func memberValue(one *cluster.Member, leader uint64) wire.ClusterMember {
 	}
 	return wire.ClusterMember{Name: one.Name, ID: hex(one.ID), Address: one.Addr, Kind: kind, Leads: one.ID == leader}
 }
+
+// Commits implements admin.Cluster.
+func (m *Member) Commits() histogram.Counts { return m.proposals.Times() }
 
 // addPeers adds what the node knows of the others, and, if it leads, of itself.
 func (m *Member) addPeers(out *wire.Cluster, s *cluster.Status) {

@@ -25,7 +25,7 @@ export default function Cluster() {
     <table class="plain"><thead><tr><th scope="col">Server</th><th scope="col">Is</th><th scope="col">Address</th><th scope="col">Lacks</th><th scope="col">Late</th><th scope="col">Heard of</th><th scope="col">Room</th><th scope="col"></th></tr></thead>
       <tbody>${k.members.map((m) => html`<tr>
         <th scope="row">${m.name}${m.leads ? ' (leads)' : ''}</th>
-        <td>${{ voter: 'votes', joining: 'catches up', standby: 'keeps a copy' }[m.kind]}${m.connected ? '' : html`, <span class="warn">not connected</span>`}</td>
+        <td>${{ voter: 'votes', joining: 'catches up', standby: 'keeps a copy' }[m.kind]}${m.connected ? '' : html`, <span class="warn">not connected</span>`}${m.fetching && html`<div class="dim">is sent the journal: <${Bytes} n=${m.fetching.sent_bytes} /> of about <${Bytes} n=${m.fetching.all_bytes} /></div>`}</td>
         <td class="break">${m.address}${m.trouble ? html`<div class="dim">${m.trouble}</div>` : ''}${m.certificate_not_after ? html`<div class="dim">certificate until ${m.certificate_not_after.slice(0, 10)}</div>` : ''}</td>
         <td class="num">${m.lag_entries === null ? '' : html`<${Num} n=${m.lag_entries} />`}</td>
         <td class="num">${m.lag_seconds === null ? '' : html`<${Age} s=${m.lag_seconds} />`}</td>

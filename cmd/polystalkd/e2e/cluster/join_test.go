@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/codec/admin"
 )
 
 // fill puts jobs of so many bytes each.
@@ -146,6 +147,43 @@ func TestJoinIsKilled(t *testing.T) {
 	lead(t, []*node{first, second}, second)
 	if got := second.ready(); got != "1400" {
 		t.Errorf("%q jobs are ready, want 1400", got)
+	}
+}
+
+// TestJoinShowsHowFarItIs: who asks the server that leads sees how much of the journal was sent, of
+// how much, and nothing of it once the other has caught up.
+func TestJoinShowsHowFarItIs(t *testing.T) {
+	first, second := newNode(t, "jobs1"), newNode(t, "jobs2")
+	first.start("--cluster-new", "--cluster-catchup-rate", "2000000")
+	first.WaitLog("this server leads: clients are served here")
+	first.fill(1000, 10_000)
+	fetching := func() *admin.ClusterFetching {
+		if k := first.status(); k != nil {
+			for _, m := range k.Members {
+				if m.Name == second.name {
+					return m.Fetching
+				}
+			}
+		}
+		return nil
+	}
+	fetching() // the program is there from now on
+	second.launch("--cluster-join", first.cluster)
+	was := new(admin.ClusterFetching)
+	eventually(t, "it is shown to go on", func() bool {
+		now := fetching()
+		if now == nil || now.SentBytes == 0 {
+			return false
+		}
+		if now.AllBytes < 10_000_000 || now.SentBytes > now.AllBytes || now.Begun.IsZero() {
+			t.Fatalf("%+v", now)
+		}
+		defer func() { was = now }()
+		return was.SentBytes > 0 && now.SentBytes > was.SentBytes
+	})
+	awaitVoters(t, first, 2)
+	if now := fetching(); now != nil {
+		t.Errorf("then there is still %+v", now)
 	}
 }
 

@@ -84,11 +84,14 @@ func TestClusterWithTLS(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
 	one, two, stranger, plain := newNode(t, "jobs1"), newNode(t, "jobs2"), newNode(t, "jobs3"), newNode(t, "jobs4")
 	one.start(append(ours.flags("jobs1"), "--cluster-new")...)
-	two.start(append(ours.flags("jobs2"), "--cluster-join", one.cluster)...)
+	operators := daemon.FreeAddress(t)
+	two.start(append(ours.flags("jobs2"), "--cluster-join", one.cluster, "--http", operators)...)
 	awaitVoters(t, one, 2)
 	if !two.put("by way of the other") || one.ready() != "1" {
 		t.Error("a client that is handed on is not served")
 	}
+	works(t, "by way of the other", "http://"+operators, "body", "1")
+	works(t, "answered by jobs1, which leads", "http://"+operators, "put", "mail", "--body", "x", "-v")
 	stranger.launch(append(theirs.flags("jobs3"), "--cluster-join", one.cluster)...)
 	plain.launch("--cluster-join", one.cluster)
 	for _, n := range []*node{stranger, plain} {

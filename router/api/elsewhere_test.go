@@ -447,3 +447,79 @@ func TestHeadsAndLargeBodiesGoThrough(t *testing.T) {
 		t.Errorf("a request with a key is done twice: %s %s", one.body, two.body)
 	}
 }
+
+// TestClientLeavesInTheMiddle: the leader learns that nobody waits any more, unless the request has
+// named itself: that goes on, so that who asks again hears what has come of it.
+func TestClientLeavesInTheMiddle(t *testing.T) {
+	p := newPair(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	p.door = l.Addr().String()
+	for _, named := range []bool{false, true} {
+		ctx, leave := context.WithCancel(t.Context())
+		r, err := http.NewRequestWithContext(ctx, "POST", p.follower.url+"/api/v1/jobs/1/kick", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+operateToken)
+		if named {
+			r.Header.Set("Idempotency-Key", "k")
+		}
+		gone := make(chan struct{})
+		go func() {
+			p.follower.client.Do(r)
+			close(gone)
+		}()
+		at, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer at.Close()
+		at.SetReadDeadline(time.Now().Add(hangs))
+		in := bufio.NewReader(at)
+		if _, err := http.ReadRequest(in); err != nil {
+			t.Fatal(err)
+		}
+		leave()
+		<-gone
+		if named {
+			io.WriteString(at, "HTTP/1.1 204 No Content\r\n\r\n")
+			await(t, "the answer is noted", func() bool {
+				list := p.follower.web.Audit(1, 100)
+				return len(list) > 0 && list[0].Status == 204
+			})
+		}
+		if _, err := in.ReadByte(); err != io.EOF {
+			t.Errorf("named %t: the connection does not end with the client: %v", named, err)
+		}
+	}
+}
+
+// TestTransferIsAnsweredWhileTheCallLasts: what ends the process then waits for no more than calls.
+func TestTransferIsAnsweredWhileTheCallLasts(t *testing.T) {
+	k := newFakeCluster()
+	w := newWorld(t, setup{cluster: k})
+	stays := make(chan struct{})
+	w.web.Handle([]web.Route{{Pattern: "POST /api/v1/test", Need: access.Nobody, Flags: web.Early, Handler: func(c *web.Call) error {
+		defer func() { <-stays }()
+		return c.DoneAtLast()
+	}}})
+	for _, key := range []string{"", "k"} {
+		r, err := http.NewRequest("POST", w.url+"/api/v1/test", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if key != "" {
+			r.Header.Set("Idempotency-Key", key)
+		}
+		res, err := w.client.Do(r)
+		if err != nil || res.StatusCode != 204 {
+			t.Fatalf("%v %v", res, err)
+		}
+		res.Body.Close()
+		stays <- struct{}{}
+	}
+}

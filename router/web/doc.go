@@ -8,6 +8,10 @@
 //	                                                        ▼
 //	                                                Route.Handler(*Call)
 //
+// Where this server follows another of its cluster, a request for what it has not is handed on
+// instead of handled, once it is known who asks and that he may (elsewhere.go), and is answered
+// there for whom this server has let in (door.go), which nobody but a server of the cluster can say.
+//
 // It is off the path of the protocols: it has goroutines of its own. It is there before the
 // journal is read, so that probes can say how far that is. GET changes nothing; what changes
 // something is audited.

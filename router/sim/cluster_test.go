@@ -57,7 +57,7 @@ const (
 )
 
 // A clusterTally is what has happened.
-type clusterTally struct{ elections, stops, fetches, deposed, full, compared, created, done, changes, joined, removed int }
+type clusterTally struct{ elections, stops, fetches, deposed, full, compared, created, done, changes, joined, removed, transfers int }
 
 // A parcel is a message on its way.
 type parcel struct {

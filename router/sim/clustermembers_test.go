@@ -30,13 +30,20 @@ func (c *Cluster) members() (list []*member) {
 	return list
 }
 
-// operate has an operator change the members at the server that leads: one comes, under a new
-// name or that of one that was removed, it votes, perhaps before it has all of the history, or
-// it goes.
+// operate has an operator want something of the server that leads: it hands over, or the members
+// change. One comes, under a new name or that of one that was removed, it votes, perhaps before
+// it has all of the history, or it goes.
 func (c *Cluster) operate(m *member) error {
 	l := c.serves
 	if !l.alive() || l.hand.Leads() == 0 {
 		return nil
+	}
+	if c.rng.IntN(4) == 0 {
+		return l.after(l.hand.Do(func(x *cluster.Machine) {
+			if x.Transfer(m.id) == nil {
+				c.transfers++
+			}
+		}))
 	}
 	members := l.hand.Machine().Members()
 	change := cluster.Change{Kind: cluster.Add}

@@ -25,13 +25,12 @@
 //     direction or both;
 //   - members that join with the journal of the leader, vote (also before they have all of it), are
 //     removed, and are replaced under the same name; streams of journals that end early, and ones
-//     that nobody needed;
+//     that nobody needed; hand-overs on demand;
 //   - clients of both protocols at the leader, who lose their connection with it.
 //
 // Not simulated are the transport, connections that followers hand on, what leaders learn of the
-// room on others' disks, disks that fail or hang, clocks of servers that differ, and hand-overs on
-// demand; nor that a machine stops while a stream goes between two, because who receives has a
-// second goroutine. The consensus itself has a simulator of its own in router/cluster, without
-// servers, which is a hundred times as fast: that one has hand-overs, clocks that run apart, leases
-// that are compared with each other, and votes that are over all lives of a node.
+// room on others' disks, disks that fail or hang, and clocks of servers that differ; nor that a
+// machine stops while a stream goes between two, because who receives has a second goroutine. The consensus itself has a simulator of its own in router/cluster, without
+// servers, which is several times as fast: that one has clocks that run apart, leases that are
+// compared with each other, and votes that are over all lives of a node.
 package sim

@@ -121,23 +121,29 @@ func (m *mirror) measure() error {
 	return nil
 }
 
+// followed is a world whose server is one of several, and who follows that, and lacks what it has
+// written so far.
+func followed(seed uint64) (w *world, m *mirror, lacks []Entry, err error) {
+	w = newWorld(seed, fakedisk.New(seed))
+	w.parts, w.fat = 2, 0
+	w.weight = []int{200, 1000, 3000}[seed%3]
+	e := newSole(w)
+	if _, err = w.open(true); err != nil {
+		return nil, nil, nil, err
+	}
+	if m, err = newMirror(w); err != nil {
+		return nil, nil, nil, err
+	}
+	lacks, err = e.entries().Read(1, e.entries().Last()+1, 1<<30)
+	return w, m, lacks, err
+}
+
 // TestFollowerKeepsTheBound: the directory of a server that follows is as large as that of the
 // leader may be, a segment more or less, whatever comes and goes, though it gives up only what
 // it is told to; and its segments end elsewhere.
 func TestFollowerKeepsTheBound(t *testing.T) {
 	seeds(t, 6, func(seed uint64) error {
-		w := newWorld(seed, fakedisk.New(seed))
-		w.parts, w.fat = 2, 0
-		w.weight = []int{200, 1000, 3000}[seed%3]
-		c := newSole(w)
-		if _, err := w.open(true); err != nil {
-			return err
-		}
-		m, err := newMirror(w)
-		if err != nil {
-			return err
-		}
-		first, err := c.entries().Read(1, c.entries().Last()+1, 1<<30)
+		w, m, first, err := followed(seed)
 		if err != nil {
 			return err
 		}
@@ -146,7 +152,7 @@ func TestFollowerKeepsTheBound(t *testing.T) {
 			return err
 		}
 		m.behind = nil
-		c.mirror = m.take
+		w.sole.mirror = m.take
 		if err := m.take(first); err != nil {
 			return err
 		}
@@ -179,23 +185,12 @@ func TestFollowerKeepsTheBound(t *testing.T) {
 func TestFollowerThatCatchesUp(t *testing.T) {
 	for _, window := range []int{1, SegmentMin, 4 * SegmentMin} {
 		seeds(t, 3, func(seed uint64) error {
-			w := newWorld(seed, fakedisk.New(seed))
-			w.parts, w.fat = 2, 0
-			w.weight = []int{200, 1000, 3000}[seed%3]
-			c := newSole(w)
-			if _, err := w.open(true); err != nil {
-				return err
-			}
-			m, err := newMirror(w)
+			w, m, lacks, err := followed(seed)
 			if err != nil {
 				return err
 			}
 			m.window = window
-			lacks, err := c.entries().Read(1, c.entries().Last()+1, 1<<30)
-			if err != nil {
-				return err
-			}
-			c.mirror = func(list []Entry) error {
+			w.sole.mirror = func(list []Entry) error {
 				lacks = append(lacks, list...)
 				return nil
 			}

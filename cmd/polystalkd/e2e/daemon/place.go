@@ -31,20 +31,19 @@ func Places(t *testing.T, test func(*testing.T, *Place)) {
 	if os.Getenv("POLYSTALKD_BIN") != "" {
 		return // somebody else's server
 	}
-	t.Run("handed on", func(t *testing.T) { test(t, follower(t)) })
+	t.Run("handed on", func(t *testing.T) { test(t, Follower(t)) })
 }
 
-// follower starts three servers, and gives where one is that does not lead while the test runs.
-func follower(t *testing.T) *Place {
+// Follower starts three servers, and gives where one is that does not lead while the test runs.
+func Follower(t *testing.T) *Place {
 	t.Helper()
-	first := FreeAddress(t)
-	leads, _, _ := serveMember(t, "jobs1", "--cluster-listen", first, "--cluster-new")
+	leads, _, _, first := serveMember(t, "jobs1", "--cluster-new")
 	leads.WaitLog("this server leads: clients are served here")
 	var p Place
 	var dir string
 	for _, name := range []string{"jobs2", "jobs3"} {
 		var s *Server
-		s, dir, p.Gearman = serveMember(t, name, "--cluster-listen", FreeAddress(t), "--cluster-join", first)
+		s, dir, p.Gearman, _ = serveMember(t, name, "--cluster-join", first)
 		p.Beanstalk = s.Listen[0]
 	}
 	p.Pid = leads.Cmd.Process.Pid
@@ -63,19 +62,27 @@ func follower(t *testing.T) *Place {
 	return &p
 }
 
-// serveMember starts a server that speaks both protocols, on a directory of its own.
-func serveMember(t *testing.T, name string, more ...string) (s *Server, dir, gear string) {
+// serveMember starts a server that speaks both protocols, on a directory of its own. Between the
+// choice of a port and its use another process may take it, so that it is tried again.
+func serveMember(t *testing.T, name string, more ...string) (s *Server, dir, gear, cluster string) {
 	t.Helper()
-	dir, gear = ShortDir(t), FreeAddress(t)
-	args := append([]string{
-		"--log-format", "json", "-l", "127.0.0.1", "-p", "0", "--shards", "4", "-b", dir, "-s", "4194304",
-		"--gearman-listen", gear, "--gearman-prefix", "H:lap", "--cluster-node", name,
-		// On a machine that is busy for seconds the same server leads all the same.
-		"--cluster-timeout", "5s",
-	}, more...)
-	cmd := exec.Command(Binary, args...)
-	cmd.Env = CleanEnv()
-	return Await(t, cmd), dir, gear
+	for range 5 {
+		dir, gear, cluster = ShortDir(t), FreeAddress(t), FreeAddress(t)
+		args := append([]string{
+			"--log-format", "json", "-l", "127.0.0.1", "-p", "0", "--shards", "4", "-b", dir,
+			"--gearman-listen", gear, "--gearman-prefix", "H:lap", "--cluster-node", name, "--cluster-listen", cluster,
+			// On a machine that is busy for seconds the same server leads all the same.
+			"--cluster-timeout", "5s",
+		}, more...)
+		cmd := exec.Command(Binary, args...)
+		cmd.Env = CleanEnv()
+		s = Launch(t, cmd)
+		if s.Serves() {
+			return s, dir, gear, cluster
+		}
+	}
+	t.Fatalf("polystalkd ended instead of serving; stderr:\n%s", s.LogText())
+	return nil, "", "", ""
 }
 
 // areThree reports whether the first of three leads, and all vote.

@@ -8,10 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
 	"polystalk/codec/admin"
+	"polystalk/codec/wiretest"
 )
 
 // A Place is where clients of both protocols are served.
@@ -120,13 +122,13 @@ func askCluster(t *testing.T, dir string) *admin.Cluster {
 	return k
 }
 
-// FreeAddress is one on this machine where nobody listens.
+// FreeAddress is one on this machine where nobody listens, and which the kernel gives to nobody
+// until a server listens there.
 func FreeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := wiretest.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }

@@ -75,10 +75,11 @@ type Machine struct {
 	role         Role          // as of the last Ready, as are leader and vote
 	leader       uint64
 	vote         Vote
-	last         uint64 // Leading: the index of the last entry
-	change       uint64 // Leading: the index of the last change that was proposed
-	quiet        int    // so many ticks nobody is voted for
-	transferring int    // so many ticks until a hand-over counts as failed
+	last         uint64                     // Leading: the index of the last entry
+	change       uint64                     // Leading: the index of the last change that was proposed
+	held         map[uint64]*raftpb.Message // Leading: by node, what waits until that is applied
+	quiet        int                        // so many ticks nobody is voted for
+	transferring int                        // so many ticks until a hand-over counts as failed
 	lease        lease
 	fetching     map[uint64]int // ticks until a node is told again to fetch the journal
 	fetches      uint64         // how often one was
@@ -113,7 +114,7 @@ func NewMachine(o Options) (*Machine, error) {
 		return nil, fmt.Errorf("the log ends at entry %d, but %d was committed: this disk has lost what it had promised to keep; remove the server and let it join anew", o.Log.Last(), known)
 	}
 	m := &Machine{
-		id: o.ID, tick: o.Timeout / electionTicks, vote: o.Vote, fetching: map[uint64]int{},
+		id: o.ID, tick: o.Timeout / electionTicks, vote: o.Vote, fetching: map[uint64]int{}, held: map[uint64]*raftpb.Message{},
 		quiet: electionTicks, // it may have heard of a leader right before it stopped
 		store: store,
 	}

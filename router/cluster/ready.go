@@ -3,9 +3,12 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 )
 
 // A Ready is what a Machine wants done. The Appends of all Readys are done in their order, so
@@ -51,7 +54,8 @@ type Fetch struct {
 
 // Ready is what is to be done now; false: nothing.
 func (m *Machine) Ready() (r Ready, ok bool) {
-	if !m.raft.HasReady() && m.fetch == nil {
+	held := m.release()
+	if !m.raft.HasReady() && m.fetch == nil && len(held) == 0 {
 		return r, false
 	}
 	rd := m.raft.Ready()
@@ -59,7 +63,7 @@ func (m *Machine) Ready() (r Ready, ok bool) {
 		m.become(s)
 	}
 	s := m.raft.BasicStatus()
-	r = Ready{Role: m.role, Term: s.GetTerm(), Leader: m.leader, Commit: s.GetCommit(), Fetch: m.fetch}
+	r = Ready{Role: m.role, Term: s.GetTerm(), Leader: m.leader, Commit: s.GetCommit(), Send: held, Fetch: m.fetch}
 	m.fetch = nil
 	m.noteOwn(rd.Entries)
 	for _, state := range rd.ReadStates {
@@ -76,10 +80,37 @@ func (m *Machine) Ready() (r Ready, ok bool) {
 				m.fetching[msg.GetTo()] = fetchTicks
 				m.fetches++
 			}
-			r.Send = append(r.Send, Message{msg})
+			r.Send = append(r.Send, Message{m.holdBack(msg)})
 		}
 	}
 	return r, true
+}
+
+// holdBack has nobody learn that a change of the members is committed before this node, which
+// leads, has it on its disk: the message says less, and goes out as it is once that is so. The last
+// other voter, once it was removed, ends for good: without its vote, which it would still need
+// after a power cut, this node could never lead again.
+func (m *Machine) holdBack(msg *raftpb.Message) *raftpb.Message {
+	applied := m.store.applied
+	if m.role != Leading || m.change <= applied || msg.GetCommit() <= applied {
+		return msg
+	}
+	m.held[msg.GetTo()] = msg
+	less := proto.CloneOf(msg)
+	less.Commit = new(applied)
+	return less
+}
+
+// release is what was held back and need not be any more.
+func (m *Machine) release() (list []Message) {
+	if len(m.held) == 0 || m.change > m.store.applied {
+		return nil
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.held)) {
+		list = append(list, Message{m.held[id]})
+	}
+	clear(m.held)
+	return list
 }
 
 // become takes in a new role or leader.
@@ -100,6 +131,7 @@ func (m *Machine) become(s *raft.SoftState) {
 	case m.role != Leading:
 		m.lease.end()
 		clear(m.fetching)
+		clear(m.held)
 	}
 }
 

@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
+	"testing"
 	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -152,4 +154,66 @@ func (w *world) contest(b *simNode) {
 		}
 		return nil
 	})
+}
+
+// TestLastOtherVoterGoes: of two that vote the one that follows is removed, and the power of the
+// one that leads is cut in the moment in which the other ends. It leads again, alone.
+func TestLastOtherVoterGoes(t *testing.T) {
+	for seed := range uint64(60) {
+		if err := removeAll(newWorld(t, seed+1, honest)); err != nil {
+			t.Fatalf("seed %d: %v", seed+1, err)
+		}
+	}
+}
+
+func removeAll(w *world) error {
+	w.calm = true
+	wait := func(what string, is func() bool) error {
+		for end := w.now + 10*timeoutTime; !is(); {
+			if w.now >= end {
+				return errors.New(what)
+			}
+			if err := w.until(w.now + 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := wait("nobody leads", func() bool { return w.leader() != nil }); err != nil {
+		return err
+	}
+	l := w.leader()
+	for _, s := range w.nodes {
+		if s == l || s.gone {
+			continue
+		}
+		err := wait("it cannot be removed", func() bool {
+			var refused error
+			if err := l.after(l.hand.Do(func(m *Machine) {
+				_, refused = m.ProposeChange(Change{Kind: Remove, Member: Member{ID: s.id}})
+			})); err != nil {
+				w.broken = err
+			}
+			return refused == nil
+		})
+		if err != nil {
+			return err
+		}
+		if wait("it does not end", func() bool { return s.gone }) != nil { // it had not caught up
+			s.gone = true
+			if err := s.stop(false); err != nil {
+				return err
+			}
+		}
+	}
+	if w.broken != nil || l.hand == nil {
+		return w.broken
+	}
+	if err := l.stop(false); err != nil {
+		return err
+	}
+	if err := l.start(); err != nil {
+		return err
+	}
+	return wait("it does not lead alone", func() bool { return l.hand != nil && l.hand.Leads() != 0 })
 }

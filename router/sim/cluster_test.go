@@ -16,6 +16,7 @@ import (
 	"polystalk/router/cluster/snapshot"
 	"polystalk/shard"
 	"polystalk/shard/commit"
+	"polystalk/shard/core"
 	"polystalk/shard/journal"
 	"polystalk/shard/journal/fakedisk"
 	"polystalk/shard/record"
@@ -481,10 +482,12 @@ func (l *leader) Tend() error {
 	return nil
 }
 
-// digests are those of all shards of a member.
+// digests are those of all shards of a member, a moment later: cores tell what happens at one
+// time apart by nanoseconds, so that one that works may be ahead of one that follows.
 func (m *member) digests() (all []uint64) {
 	var b shard.Batch
 	m.d.Stamp(&b)
+	b.Now += core.Time(time.Microsecond)
 	for _, sh := range m.d.Shards() {
 		all = append(all, sh.Digest(&b))
 	}

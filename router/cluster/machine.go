@@ -77,7 +77,8 @@ type Machine struct {
 	vote         Vote
 	last         uint64                     // Leading: the index of the last entry
 	change       uint64                     // Leading: the index of the last change that was proposed
-	held         map[uint64]*raftpb.Message // Leading: by node, what waits until that is applied
+	own          uint64                     // Leading: likewise, of those of this term; zero: there was none
+	held         map[uint64]*raftpb.Message // Leading: by node, what waits until own is applied
 	quiet        int                        // so many ticks nobody is voted for
 	transferring int                        // so many ticks until a hand-over counts as failed
 	lease        lease
@@ -257,7 +258,7 @@ func (m *Machine) ProposeChange(c Change) (index uint64, err error) {
 		return 0, err
 	}
 	m.last++
-	m.change = m.last
+	m.change, m.own = m.last, m.last
 	return m.last, nil
 }
 

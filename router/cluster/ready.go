@@ -89,10 +89,11 @@ func (m *Machine) Ready() (r Ready, ok bool) {
 // holdBack has nobody learn that a change of the members is committed before this node, which
 // leads, has it on its disk: the message says less, and goes out as it is once that is so. The last
 // other voter, once it was removed, ends for good: without its vote, which it would still need
-// after a power cut, this node could never lead again.
+// after a power cut, this node could never lead again. A change of before its term may be that
+// this node goes: the others are to know before it does.
 func (m *Machine) holdBack(msg *raftpb.Message) *raftpb.Message {
 	applied := m.store.applied
-	if m.role != Leading || m.change <= applied || msg.GetCommit() <= applied {
+	if m.role != Leading || m.own <= applied || msg.GetCommit() <= applied {
 		return msg
 	}
 	m.held[msg.GetTo()] = msg
@@ -103,7 +104,7 @@ func (m *Machine) holdBack(msg *raftpb.Message) *raftpb.Message {
 
 // release is what was held back and need not be any more.
 func (m *Machine) release() (list []Message) {
-	if len(m.held) == 0 || m.change > m.store.applied {
+	if len(m.held) == 0 || m.own > m.store.applied {
 		return nil
 	}
 	for _, id := range slices.Sorted(maps.Keys(m.held)) {
@@ -132,6 +133,7 @@ func (m *Machine) become(s *raft.SoftState) {
 		m.lease.end()
 		clear(m.fetching)
 		clear(m.held)
+		m.own = 0
 	}
 }
 

@@ -9,13 +9,15 @@ import (
 	"polystalk/shard/journal"
 )
 
-// Limits of proposals that are not committed: beyond either the journal waits, so that its
-// next entry holds more. One at a time would double the latency of a slow disk. With more than
-// two, entries hold fewer commands, and a server spends itself on messages, flushes and replies
-// of a few commands each: 64 made a sixth fewer commands a second of 800 that waited, and were
-// no faster for 50 or for one.
+// Limits of proposals that are not committed: beyond any the journal waits, so that its next
+// entry holds more. One at a time would double the latency of a slow disk. With more than two,
+// entries hold fewer commands, and a server spends itself on messages, flushes and replies of a
+// few commands each: 64 made a sixth fewer commands a second of 800 that waited, and were no
+// faster for 50 or for one. Entries that hold as much as they can gain nothing from waiting:
+// they are bounded by their bytes, for large bodies and slow disks.
 const (
-	proposedMax  = 2
+	proposedMax  = 2 // of less than fullSize
+	fullSize     = journal.EntryMax / 2
 	proposedSize = 8 << 20
 )
 
@@ -43,6 +45,7 @@ type Proposals struct {
 	queue  [][]byte   // to be taken, oldest first
 	taken  []proposal // not committed, oldest first
 	bytes  int        // in both
+	small  int        // of both, so many are of less than fullSize
 	number uint64     // of proposals so far
 	done   uint64     // of them, so many are committed
 	ends   []ending   // not acknowledged, oldest first
@@ -92,6 +95,9 @@ func (p *Proposals) Propose(data []byte, n uint64) error {
 	}
 	p.queue = append(p.queue, data)
 	p.bytes += len(data)
+	if len(data) < fullSize {
+		p.small++
+	}
 	p.number++
 	p.begun = append(p.begun, time.Now())
 	p.wake()
@@ -100,7 +106,7 @@ func (p *Proposals) Propose(data []byte, n uint64) error {
 
 // hasRoom reports whether another proposal may be added; mu is held.
 func (p *Proposals) hasRoom() bool {
-	return len(p.queue)+len(p.taken) < proposedMax && p.bytes < proposedSize
+	return p.small < proposedMax && p.bytes < proposedSize
 }
 
 // Room reports whether Propose would not wait.
@@ -157,6 +163,9 @@ func (p *Proposals) committed(index uint64) error {
 	p.mu.Lock()
 	for len(p.taken) > 0 && p.taken[0].index <= index {
 		p.bytes -= p.taken[0].size
+		if p.taken[0].size < fullSize {
+			p.small--
+		}
 		p.taken = p.taken[1:]
 		p.times.Took(time.Since(p.begun[0]))
 		p.begun = append(p.begun[:0], p.begun[1:]...)

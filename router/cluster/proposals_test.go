@@ -34,3 +34,42 @@ func TestCommitsAreTimed(t *testing.T) {
 		t.Errorf("it waits for %d more", len(p.begun))
 	}
 }
+
+// TestRoomForProposals: two small ones are under way at most, and of full ones as many as bytes
+// are allowed, before, between and behind the small ones.
+func TestRoomForProposals(t *testing.T) {
+	p := NewProposals()
+	p.byHand = true
+	p.attach(func(uint64) error { return nil }, func() {}, func() bool { return true })
+	n := uint64(0)
+	propose := func(size int, room bool) {
+		t.Helper()
+		n++
+		if err := p.Propose(make([]byte, size), n); err != nil {
+			t.Fatal(err)
+		}
+		if p.Room() != room {
+			t.Errorf("behind proposal %d, of %d bytes, there is room: %v, want %v", n, size, !room, room)
+		}
+	}
+	propose(10, true)
+	propose(fullSize, true)
+	propose(fullSize, true)
+	propose(10, false)
+	p.accepted(p.take(), 1)
+	if err := p.committed(1); err != nil || !p.Room() {
+		t.Errorf("%v; the first small one is committed, and there is no room", err)
+	}
+	if err := p.committed(4); err != nil {
+		t.Error(err)
+	}
+	first := n + 1
+	for range proposedSize/fullSize - 1 {
+		propose(fullSize, true)
+	}
+	propose(2*fullSize, false)
+	p.accepted(p.take(), first)
+	if err := p.committed(n); err != nil || !p.Room() || p.small != 0 || p.bytes != 0 {
+		t.Errorf("%v; all are committed, and %d small ones of %d bytes are left", err, p.small, p.bytes)
+	}
+}

@@ -3,11 +3,25 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
 // ErrEnded is the error of asking a node that has ended.
 var ErrEnded = errors.New("this server has ended")
+
+// ErrUncertain is the error of a change that was proposed, or may have been, and of which this node
+// hears no more: whoever leads next may commit it, or drop it. It comes with what has happened,
+// which says nothing of the change: ErrNotLeader, ErrEnded, or the context's error.
+var ErrUncertain = errors.New("the change may have been made, or be made yet")
+
+// uncertain is ErrUncertain for a cause, nil if there is none.
+func uncertain(cause error) error {
+	if cause == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrUncertain, cause)
+}
 
 // do has the goroutine of the Machine call f, and waits for that. After an error f may still be
 // called, or be at it: what it writes is not to be read then.
@@ -28,14 +42,19 @@ func (n *Node) do(ctx context.Context, f func(m *Machine)) error {
 }
 
 // Change changes the members, and waits until this node has applied it. It is for the leader:
-// the error is ErrNotLeader elsewhere, ErrSelf if it would remove itself. After the context's
-// error nobody knows.
+// the error is ErrNotLeader elsewhere, ErrSelf if it would remove itself. Nothing was done then,
+// unless the error is ErrUncertain as well.
 func (n *Node) Change(ctx context.Context, c Change) error {
 	for {
+		select {
+		case <-n.quit:
+			return ErrEnded
+		default:
+		}
 		var index uint64
 		var refused error
 		if err := n.do(ctx, func(m *Machine) { index, refused = m.ProposeChange(c) }); err != nil {
-			return err
+			return uncertain(err)
 		}
 		switch {
 		case errors.Is(refused, ErrBusy):
@@ -45,7 +64,7 @@ func (n *Node) Change(ctx context.Context, c Change) error {
 		case refused != nil:
 			return refused
 		default:
-			return n.await(ctx, func(v *View) bool { return v.Members.Index >= index })
+			return uncertain(n.await(ctx, func(v *View) bool { return v.Members.Index >= index }))
 		}
 	}
 }

@@ -199,14 +199,21 @@ func (m *Member) find(node string) (*cluster.Node, *cluster.Member, error) {
 // explain is what operators are told of an error of the node's.
 func (m *Member) explain(err error) error {
 	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return mayBeMade("the change was not made in time, and may be made yet")
+	case errors.Is(err, cluster.ErrUncertain): // whatever has happened besides
+		return mayBeMade("this server led when the change was asked for, and leads no more: it may be made yet")
 	case errors.Is(err, cluster.ErrNotLeader):
 		return m.srv.Operator().Following()
 	case errors.Is(err, cluster.ErrEnded):
 		return wire.Stopping.Problem("")
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return wire.Uncertain.With("", "the change was not made in time, and may be made yet", "look at the servers again: GET /api/v1/cluster")
 	}
 	return err
+}
+
+// mayBeMade is the problem of a change of which nobody knows what becomes of it.
+func mayBeMade(why string) error {
+	return wire.Uncertain.With("", why, "look at the servers again: GET /api/v1/cluster")
 }
 
 // otherLeader is the server that leads, if that is known and not this one.

@@ -87,7 +87,7 @@ func (h *Handler) answer(ctx context.Context, q *Question, remote transport.Iden
 	case err == nil:
 		v, _ = h.Node.View()
 		return http.StatusOK, &Answer{Cluster: fmt.Sprintf("%0*x", idDigits, h.Cluster), Leader: leaderOf(&v)}
-	case errors.Is(err, cluster.ErrNotLeader), errors.Is(err, cluster.ErrEnded), ctx.Err() != nil:
+	case errors.Is(err, cluster.ErrUncertain), errors.Is(err, cluster.ErrNotLeader), errors.Is(err, cluster.ErrEnded), ctx.Err() != nil:
 		// Nobody knows whether it is a member by now: it asks again, under the same id.
 		return http.StatusServiceUnavailable, &Answer{}
 	}

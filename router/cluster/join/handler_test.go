@@ -60,6 +60,7 @@ func TestHandlerInBetween(t *testing.T) {
 	for _, change := range []func(){
 		func() { n.refuse = cluster.ErrNotLeader },
 		func() { n.refuse = cluster.ErrEnded },
+		func() { n.refuse = cluster.ErrUncertain },
 		func() { n.leader = 9 },
 	} {
 		n.set(change)

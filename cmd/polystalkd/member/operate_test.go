@@ -1,0 +1,27 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/cluster"
+)
+
+// TestProposedChangeIsUncertain: what the next leader may commit is not "nothing was done", nor
+// something to be tried again at once.
+func TestProposedChangeIsUncertain(t *testing.T) {
+	for _, cause := range []error{cluster.ErrNotLeader, cluster.ErrEnded, context.DeadlineExceeded} {
+		err := new(Member).explain(fmt.Errorf("%w: %w", cluster.ErrUncertain, cause))
+		p, ok := errors.AsType[*wire.Problem](err)
+		if !ok || p.Type != wire.ProblemPath+wire.Uncertain.Slug {
+			t.Errorf("%v: %v", cause, err)
+		}
+	}
+	err := new(Member).explain(cluster.ErrEnded)
+	if p, ok := errors.AsType[*wire.Problem](err); !ok || p.Type != wire.ProblemPath+wire.Stopping.Slug {
+		t.Errorf("a server that has ended: %v", err)
+	}
+}

@@ -57,6 +57,7 @@ type Member struct {
 	state    *cluster.State
 	source   *join.Source
 	clients  doors
+	views    views
 	control  atomic.Pointer[control] // nil: it is not open
 	fetching atomic.Bool
 	joins    bool // it is about to become a member
@@ -69,7 +70,7 @@ type Member struct {
 func New(o Options, cfg *router.Journal) (*Member, error) {
 	m := &Member{o: o, log: o.Log, disk: journal.Dir(cfg.Dir), proposals: cluster.NewProposals(), ended: make(chan error, 1)}
 	m.ctx, m.end = context.WithCancel(context.Background())
-	m.clients.m, m.ways.m = m, m
+	m.clients.m, m.ways.m, m.views.tell = m, m, m.changed
 	id, err := identityOf(cfg.Dir)
 	switch {
 	case err != nil:
@@ -120,15 +121,14 @@ func (m *Member) Follow(srv *router.Server) error {
 		State: m.state, Log: m.journal.Entries(), Transport: m.ways.transport,
 		Replica: &replica{Follower: f, least: m.least, led: m.clients.serve}, Proposals: m.proposals,
 		Acknowledge: m.journal.Committed, Timeout: k.Timeout, DiskTimeout: k.DiskTimeout, Logger: m.log,
-		Changed: m.changed, Fetch: m.fetch, Fail: func(f *commit.Failure) { m.over(f) },
+		Changed: m.views.hear, Fetch: m.fetch, Fail: func(f *commit.Failure) { m.over(f) },
 	})
 	if err != nil {
 		return &router.JournalError{Err: err}
 	}
 	m.source = join.NewSource(join.SourceOptions{Node: node, Journal: m.journal, Rate: k.CatchUpRate, Log: m.log})
 	m.node.Store(node)
-	v, _ := node.View()
-	m.changed(v)
+	m.views.begin(node.View)
 	if !m.joins {
 		m.ways.transport.Start()
 	}
@@ -196,7 +196,7 @@ func (m *Member) least() uint64 {
 	return n
 }
 
-// changed hears of another leader, and of other members.
+// changed hears of another leader, and of other members, from views.
 func (m *Member) changed(v cluster.View) {
 	m.ways.setMembers(v.Members)
 	m.clients.changed(v)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"polystalk/cmd/polystalkd/fault"
@@ -14,7 +15,9 @@ import (
 )
 
 // A server that is removed while it is down, or cannot be reached, is sent nothing any more that
-// would tell it so. It asks the others, as long as it hears of no server that leads.
+// would tell it so. It asks the others, as long as it hears nothing of a server that leads. One that
+// does not vote goes on to take the last one for the leader that it has heard of, and that may
+// follow another by now and know it no more: only messages count.
 
 // membershipPath is where a server asks another whether it is a member.
 const membershipPath = amongPrefix + "membership"
@@ -28,6 +31,10 @@ type membership struct {
 const (
 	removedFirst = time.Second     // without a server that leads, before the others are asked
 	removedMost  = 8 * time.Second // from one question to the next, which comes later each time
+
+	// removedTimeouts without a message of the leader are as none that leads: it sends several
+	// within one.
+	removedTimeouts = 4
 )
 
 // watchRemoval ends the Member once another says that it is none any more. It is a goroutine, and
@@ -40,7 +47,7 @@ func (m *Member) watchRemoval(n *cluster.Node) {
 		case <-time.After(wait):
 		}
 		v, _ := n.View()
-		if m.hearsLeader(&v) {
+		if m.hearsLeader(n, &v) {
 			wait = removedFirst
 			continue
 		}
@@ -52,17 +59,22 @@ func (m *Member) watchRemoval(n *cluster.Node) {
 	}
 }
 
-// hearsLeader reports whether this server leads, or is connected with the one that does.
-func (m *Member) hearsLeader(v *cluster.View) bool {
+// hearsLeader reports whether this server leads, or hears of the one that does.
+func (m *Member) hearsLeader(n *cluster.Node, v *cluster.View) bool {
 	if v.Leader == m.id.Node {
 		return true
 	}
-	for _, p := range m.ways.transport.Status() {
-		if p.Node == v.Leader {
-			return p.ConnectedTo
-		}
-	}
-	return false
+	ctx, cancel := context.WithTimeout(m.ctx, statusWithin)
+	defer cancel()
+	s, err := n.Status(ctx)
+	return err == nil && isHeard(v.Leader, m.ways.transport.Status(), s.Peers, removedTimeouts*m.o.Config.Cluster.Timeout)
+}
+
+// isHeard reports whether this server is connected with another one, and has had a message of its
+// for consensus within so long.
+func isHeard(node uint64, ways []transport.PeerStatus, peers []cluster.Peer, within time.Duration) bool {
+	return slices.ContainsFunc(ways, func(p transport.PeerStatus) bool { return p.Node == node && p.ConnectedTo }) &&
+		slices.ContainsFunc(peers, func(p cluster.Peer) bool { return p.ID == node && p.Heard >= 0 && p.Heard < within })
 }
 
 // removes reports whether who tells it knows of a removal: one who has applied no later change of

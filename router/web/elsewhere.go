@@ -19,6 +19,8 @@ type Elsewhere interface {
 	// name. A nil answer without an error: there is nobody to be asked. The error is a
 	// *admin.Problem.
 	Ask(r *http.Request) (res *http.Response, by string, err error)
+	// AskStream is Ask for an answer that has no end of its own.
+	AskStream(r *http.Request) (res *http.Response, by string, err error)
 }
 
 // elsewhereWithin is how long another server may take until it begins to answer: somewhat longer
@@ -65,7 +67,11 @@ func (s *Server) handOn(rt *Route, c *Call) error {
 	}
 	late := time.AfterFunc(elsewhereWithin, func() { cancel(context.DeadlineExceeded) })
 	defer late.Stop()
-	res, by, err := s.opts.Elsewhere.Ask(handedOn(ctx, c))
+	ask := s.opts.Elsewhere.Ask
+	if rt.Flags&Streams != 0 {
+		ask = s.opts.Elsewhere.AskStream
+	}
+	res, by, err := ask(handedOn(ctx, c))
 	if p, _ := errors.AsType[*wire.Problem](err); res != nil || isUncertain(p) {
 		c.Detail = "handed on to server " + by
 	}

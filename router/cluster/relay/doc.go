@@ -22,6 +22,8 @@
 // # Bounds
 //
 // A follower hands Max requests on at a time, and refuses more at once: none waits for another.
-// The leader serves as many streams of this kind as the transport has seats, besides the
+// Half of that is for streams, which last as long as somebody looks at a page, so that changes
+// find a seat. A connection that cannot be made ends after some seconds, but not with the request
+// that it was for; of those, too, there are no more than so many. The leader serves as many streams of this kind as the transport has seats, besides the
 // connections of its own operators. A connection that nobody uses is kept for IdleMax.
 package relay

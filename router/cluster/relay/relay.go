@@ -17,6 +17,9 @@ import (
 const (
 	// Max requests are handed on at a time.
 	Max = 32
+	// StreamsMax of them are answered without an end of their own: the others are left for what
+	// is done.
+	StreamsMax = Max / 2
 	// IdleMax is for how long a connection is kept that nobody uses: less than the other end
 	// keeps it, so that it does not end just when it is used.
 	IdleMax = 10 * time.Second
@@ -25,8 +28,16 @@ const (
 	headerMax = 64 << 10 // bytes of an answer's header
 )
 
+// ConnectionsMax are open to the server that leads, once those who were left while they were made
+// have ended.
+const ConnectionsMax = Max + idleMost
+
+// dialsMax connections are made at a time. net/http goes on with one when the request that it was
+// for has been given up, and has left its seat to another.
+const dialsMax = ConnectionsMax
+
 // Descriptors are as many as a Relay needs.
-const Descriptors = Max + idleMost
+const Descriptors = ConnectionsMax + dialsMax
 
 // handOverWithin is how long a server that leads no more may take for what it was asked while it
 // led.
@@ -36,15 +47,18 @@ const handOverWithin = 5 * time.Second
 type Options struct {
 	// Self is this node, to which nothing is handed.
 	Self uint64
-	// Open makes a stream to a node, by a goroutine of the Relay's.
+	// Open makes a stream to a node, by a goroutine of the Relay's. Its context does not end with
+	// the request that the stream is for: Open has a bound in time of its own.
 	Open func(ctx context.Context, node uint64) (net.Conn, error)
 }
 
 // A Relay knows who leads, and hands requests on to it. Its methods may be called by anyone.
 type Relay struct {
-	o      Options
-	seats  chan struct{} // has an element for each request under way
-	within time.Duration // see handOverWithin
+	o       Options
+	seats   chan struct{} // has an element for each request under way
+	streams chan struct{} // the same for each that AskStream was asked for
+	dials   chan struct{} // has an element for each connection that is being made
+	within  time.Duration // see handOverWithin
 
 	mu     sync.Mutex
 	leader *leader // nil: none is known, or it is this one
@@ -54,7 +68,10 @@ type Relay struct {
 
 // New makes one that knows of no leader.
 func New(o Options) *Relay {
-	return &Relay{o: o, seats: make(chan struct{}, Max), within: handOverWithin}
+	return &Relay{
+		o: o, seats: make(chan struct{}, Max), streams: make(chan struct{}, StreamsMax),
+		dials: make(chan struct{}, dialsMax), within: handOverWithin,
+	}
 }
 
 // A leader is a server that led, for as long as that was known without another in between.
@@ -69,6 +86,9 @@ type leader struct {
 
 // errAnother ends what the server before was asked for.
 var errAnother = errors.New("another server leads")
+
+// errDials is why none is connected any more for a while.
+var errDials = fmt.Errorf("%d connections to it are being made already", dialsMax)
 
 // errClosed ends all.
 var errClosed = errors.New("this server ends")
@@ -102,6 +122,10 @@ func (r *Relay) newLeader(node uint64, name string) *leader {
 	l := &leader{node: node, name: name}
 	l.ctx, l.end = context.WithCancelCause(context.Background())
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		if !take(r.dials) {
+			return nil, &unreached{errDials}
+		}
+		defer func() { <-r.dials }()
 		c, err := r.o.Open(ctx, node)
 		if err != nil {
 			return nil, &unreached{err}
@@ -143,9 +167,7 @@ func (r *Relay) Ask(req *http.Request) (res *http.Response, by string, err error
 	if l == nil {
 		return nil, "", nil
 	}
-	select {
-	case r.seats <- struct{}{}:
-	default:
+	if !take(r.seats) {
 		return nil, l.name, wire.Busy.With("", fmt.Sprintf("%d requests are handed on to server %s, which leads, and no more may be", Max, l.name),
 			"try again after the seconds in the header Retry-After, or ask "+l.name)
 	}
@@ -173,6 +195,32 @@ func (r *Relay) Ask(req *http.Request) (res *http.Response, by string, err error
 	}
 	res.Body = &body{ReadCloser: res.Body, leave: leave}
 	return res, by, nil
+}
+
+// AskStream is Ask for an answer that has no end of its own, of which there may be fewer at a time.
+func (r *Relay) AskStream(req *http.Request) (res *http.Response, by string, err error) {
+	if !take(r.streams) {
+		return nil, "", wire.Busy.With("", fmt.Sprintf("%d streams come by way of this server from the one that leads, and no more may", StreamsMax),
+			"try again after the seconds in the header Retry-After, or ask another server")
+	}
+	leave := sync.OnceFunc(func() { <-r.streams })
+	res, by, err = r.Ask(req)
+	if res == nil {
+		leave()
+		return nil, by, err
+	}
+	res.Body = &body{ReadCloser: res.Body, leave: leave}
+	return res, by, nil
+}
+
+// take takes a seat; false: all are taken.
+func take(seats chan struct{}) bool {
+	select {
+	case seats <- struct{}{}:
+		return true
+	default:
+		return false
+	}
 }
 
 // causeOf is why ctx has ended, if it has, and else err.

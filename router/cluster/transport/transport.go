@@ -83,8 +83,9 @@ type limits struct {
 const streamsMax = 16
 
 // relayMax are of kind Relay: each is held by an operator's request, some of which last as long
-// as somebody looks at a page.
-const relayMax = 64
+// as somebody looks at a page, or is kept for the next. Four servers find as many as each of
+// them may open (relay.ConnectionsMax), so that none of them takes another's.
+const relayMax = 144
 
 // seats are how many streams of the kind are served at a time.
 func (k Kind) seats() int {

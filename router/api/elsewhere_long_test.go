@@ -25,7 +25,7 @@ func TestSlowReadersAtAFollower(t *testing.T) {
 	}
 	var slow []net.Conn
 	answered := 0
-	for range 20 {
+	for range 6 { // some may have to wait for a place, one after the other
 		c, err := net.Dial("tcp", p.follower.addr)
 		if err != nil {
 			t.Fatal(err)
@@ -83,7 +83,14 @@ func (p *pair) events(t *testing.T, token string) (res *http.Response, line func
 		t.Fatalf("%v %s", res, b)
 	}
 	in := bufio.NewReader(res.Body)
-	return res, func() string { s, _ := in.ReadString('\n'); return s }
+	return res, func() string {
+		late := time.AfterFunc(hangs, func() { res.Body.Close() })
+		s, _ := in.ReadString('\n')
+		if !late.Stop() {
+			t.Error("the stream goes on without a word")
+		}
+		return s
+	}
 }
 
 // TestStreamsGoThrough as they are made, and end at the leader when the client leaves, when he may

@@ -39,52 +39,92 @@ func Places(t *testing.T, test func(*testing.T, *Place)) {
 // Follower starts three servers, and gives where one is that does not lead while the test runs.
 func Follower(t *testing.T) *Place {
 	t.Helper()
-	leads, _, _, first := serveMember(t, "jobs1", "--cluster-new")
-	leads.WaitLog("this server leads: clients are served here")
-	var p Place
-	var dir string
-	for _, name := range []string{"jobs2", "jobs3"} {
-		var s *Server
-		s, dir, p.Gearman, _ = serveMember(t, name, "--cluster-join", first)
-		p.Beanstalk = s.Listen[0]
+	// On a machine that is busy for seconds the same server leads all the same.
+	steady := []string{"--cluster-timeout", "10s"}
+	leads := serveFirst(t, steady...)
+	others, join := []*member{newMember(t, "jobs2"), newMember(t, "jobs3")}, append(steady, "--cluster-join", leads.cluster)
+	for _, m := range others {
+		m.launch(t, join...)
 	}
-	p.Pid = leads.Cmd.Process.Pid
+	for _, m := range others { // both come at the same time, which is sooner
+		m.serve(t, join...)
+	}
+	last := others[1]
 	var k *admin.Cluster
 	for end := time.Now().Add(3 * Hang); !areThree(k); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("it never came to be that three servers vote: %+v", k)
 		}
-		k = askCluster(t, dir)
+		k = askCluster(t, last.dir)
 	}
 	t.Cleanup(func() {
-		if is := askCluster(t, dir); is == nil || is.Leader == nil || *is.Leader != "jobs1" || is.Term != k.Term {
+		var is *admin.Cluster
+		for end := time.Now().Add(Hang); is == nil && time.Now().Before(end); {
+			is = askCluster(t, last.dir)
+		}
+		if is == nil || is.Leader == nil || *is.Leader != "jobs1" || is.Term != k.Term {
 			t.Errorf("jobs1 has not led all the time: %+v", is)
 		}
 	})
-	return &p
+	return &Place{last.Listen[0], last.gear, leads.Cmd.Process.Pid}
 }
 
-// serveMember starts a server that speaks both protocols, on a directory of its own. Between the
-// choice of a port and its use another process may take it, so that it is tried again.
-func serveMember(t *testing.T, name string, more ...string) (s *Server, dir, gear, cluster string) {
+// StandBy starts two servers, and gives where the one is that never leads. No other than the first
+// can lead, however slow the machine is, and there is no election to wait for.
+func StandBy(t *testing.T) *Place {
 	t.Helper()
-	for range 5 {
-		dir, gear, cluster = ShortDir(t), FreeAddress(t), FreeAddress(t)
-		args := append([]string{
-			"--log-format", "json", "-l", "127.0.0.1", "-p", "0", "--shards", "4", "-b", dir,
-			"--gearman-listen", gear, "--gearman-prefix", "H:lap", "--cluster-node", name, "--cluster-listen", cluster,
-			// On a machine that is busy for seconds the same server leads all the same.
-			"--cluster-timeout", "5s",
-		}, more...)
-		cmd := exec.Command(Binary, args...)
-		cmd.Env = CleanEnv()
-		s = Launch(t, cmd)
-		if s.Serves() {
-			return s, dir, gear, cluster
+	leads := serveFirst(t)
+	other := newMember(t, "jobs2")
+	join := []string{"--cluster-join", leads.cluster, "--cluster-standby"}
+	other.launch(t, join...)
+	other.serve(t, join...)
+	return &Place{other.Listen[0], other.gear, leads.Cmd.Process.Pid}
+}
+
+// A member is a server of a cluster that speaks both protocols, on a directory of its own.
+type member struct {
+	name, dir, gear, cluster string
+	*Server
+}
+
+func newMember(t *testing.T, name string) *member {
+	t.Helper()
+	return &member{name: name, dir: ShortDir(t), gear: FreeAddress(t), cluster: FreeAddress(t)}
+}
+
+// serveFirst has one serve that makes a cluster, and leads it.
+func serveFirst(t *testing.T, more ...string) *member {
+	t.Helper()
+	m, args := newMember(t, "jobs1"), append(more, "--cluster-new")
+	m.launch(t, args...)
+	m.serve(t, args...)
+	m.WaitLog("this server leads: clients are served here")
+	return m
+}
+
+// launch starts its process, with more flags.
+func (m *member) launch(t *testing.T, more ...string) {
+	t.Helper()
+	args := append([]string{
+		"--log-format", "json", "-l", "127.0.0.1", "-p", "0", "--shards", "4", "-b", m.dir,
+		"--gearman-listen", m.gear, "--gearman-prefix", "H:lap", "--cluster-node", m.name, "--cluster-listen", m.cluster,
+	}, more...)
+	cmd := exec.Command(Binary, args...)
+	cmd.Env = CleanEnv()
+	m.Server = Launch(t, cmd)
+}
+
+// serve waits until it serves. Between the choice of a port and its use another process may take
+// it, so that it is tried again, as another one.
+func (m *member) serve(t *testing.T, more ...string) {
+	t.Helper()
+	for try := 0; !m.Serves(); try++ {
+		if try == 5 {
+			t.Fatalf("polystalkd ended instead of serving; stderr:\n%s", m.LogText())
 		}
+		*m = *newMember(t, m.name)
+		m.launch(t, more...)
 	}
-	t.Fatalf("polystalkd ended instead of serving; stderr:\n%s", s.LogText())
-	return nil, "", "", ""
 }
 
 // areThree reports whether the first of three leads, and all vote.

@@ -12,6 +12,10 @@ import (
 // now; they are kept when there is none.
 type Cluster interface {
 	Status() *wire.Cluster
+	// FullDisks says whether changes are refused since this server's disk is full, and which
+	// other members have theirs full, by name and in order, as they have said last. It waits for
+	// nothing: neither for the disk nor for whoever decides who leads.
+	FullDisks() (here bool, others []string)
 	// Commits are how long changes took until they were on the disks of a majority, each from
 	// when this server, as the leader, asked for them.
 	Commits() histogram.Counts
@@ -49,21 +53,6 @@ func (o *Operator) ClusterCommits() histogram.Counts {
 		return histogram.Counts{}
 	}
 	return o.opts.Cluster.Commits()
-}
-
-// fullDisks says whether this server's disk is full, and which others of the cluster have theirs
-// full, by name.
-func fullDisks(k *wire.Cluster) (here bool, names []string) {
-	for i := range k.Members {
-		switch m := &k.Members[i]; {
-		case !m.DiskFull:
-		case m.Name == k.Node:
-			here = true
-		default:
-			names = append(names, m.Name)
-		}
-	}
-	return here, names
 }
 
 // Leads reports whether clients are served here: always, unless this is one of several servers.

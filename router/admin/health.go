@@ -140,12 +140,12 @@ func (o *Operator) Readiness() *wire.Health {
 	return h
 }
 
-// spaceNotes say whose disks are full, and what that does.
+// spaceNotes say whose disks are full, and what that does. A probe waits for no disk to say so.
 func (o *Operator) spaceNotes(phase Phase) (notes []string) {
-	_, pressure := o.Kept()
+	_, pressure := o.kept()
 	here, others := true, []string(nil)
-	if k := o.ClusterStatus(); k != nil {
-		here, others = fullDisks(k)
+	if k := o.opts.Cluster; k != nil {
+		here, others = k.FullDisks()
 	}
 	switch {
 	case pressure != commit.Full:

@@ -120,6 +120,7 @@ func (o *Operator) sample(c *direct.Caller) *Sample {
 	v.Connections, _ = o.opts.ConnectionLimit()
 	if j := o.journal(); j != nil {
 		st := j.Stats()
+		st.Room = j.Room()
 		v.Journal, v.Pressure = &st, j.Pressure()
 	}
 	return v
@@ -159,9 +160,19 @@ func (o *Operator) Journal() (*wire.Journal, error) {
 
 // Kept is how jobs are kept here, by a server that follows as well; nil: they are not, or it is
 // read, or the server ends. Who follows has no clients that would wait for a disk: it is full, or
-// open. At any time.
+// open. At any time; it asks the disk for its room, and waits for that.
 func (o *Operator) Kept() (*commit.Stats, commit.Pressure) {
-	var j commit.Storage
+	j, p := o.kept()
+	if j == nil {
+		return nil, p
+	}
+	s := j.Stats()
+	s.Room = j.Room()
+	return &s, p
+}
+
+// kept is where jobs are kept, as Kept says, and the pressure. It waits for nothing.
+func (o *Operator) kept() (j commit.Storage, p commit.Pressure) {
 	phase := o.opts.Life.Phase()
 	switch phase {
 	case Following:
@@ -172,11 +183,10 @@ func (o *Operator) Kept() (*commit.Stats, commit.Pressure) {
 	if j == nil {
 		return nil, commit.Open
 	}
-	s, p := j.Stats(), j.Pressure()
-	if phase == Following && p == commit.Wait {
+	if p = j.Pressure(); phase == Following && p == commit.Wait {
 		p = commit.Open
 	}
-	return &s, p
+	return j, p
 }
 
 // JournalOf is how jobs were kept, as a sample tells.

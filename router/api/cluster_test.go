@@ -21,6 +21,7 @@ import (
 type fakeCluster struct {
 	mu      sync.Mutex
 	status  wire.Cluster
+	asked   int // for its status
 	did     []string
 	refuses error
 }
@@ -44,8 +45,25 @@ func newFakeCluster() *fakeCluster {
 func (k *fakeCluster) Status() *wire.Cluster {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.asked++
 	s := k.status
 	return &s
+}
+
+// FullDisks are those of its status.
+func (k *fakeCluster) FullDisks() (here bool, others []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range k.status.Members {
+		switch m := &k.status.Members[i]; {
+		case !m.DiskFull:
+		case m.Name == k.status.Node:
+			here = true
+		default:
+			others = append(others, m.Name)
+		}
+	}
+	return here, others
 }
 
 // set changes who leads.
@@ -96,8 +114,12 @@ func TestClusterByHTTP(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	w.do("GET", "/leader", ask{}).wants(t, 200, "")
+	asked := k.asked
 	if a := w.do("GET", "/readyz", ask{}).wants(t, 200, ""); !strings.Contains(a.body, "other servers whose disks are full: n2\n") {
 		t.Errorf("%q", a.body)
+	}
+	if k.asked != asked {
+		t.Error("/readyz of a server that leads asks for a status, which may have to wait")
 	}
 	if a := w.do("GET", "/metrics", ask{}); !strings.Contains(a.body, `polystalk_cluster_disk_full{node="n2"} 1`) || !strings.Contains(a.body, `polystalk_cluster_disk_full{node="n1"} 0`) {
 		t.Error("the metrics do not say whose disk is full")

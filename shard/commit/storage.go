@@ -51,8 +51,12 @@ type Storage interface {
 	// one. It is what the statistics of a job say.
 	Segment(n uint64) uint64
 
-	// Stats are the storage's figures of this moment.
+	// Stats are the storage's figures of this moment, without the Room.
 	Stats() Stats
+
+	// Room is how many bytes can still be written, here and in files yet to be made. It asks
+	// the disk, and waits for that: it is not for event loops.
+	Room() int64
 
 	// Close makes a last commit, durable unless no policy asks for that, and ends the
 	// storage. Nobody may append to a Log any more. It waits for the disk.
@@ -67,7 +71,7 @@ type Stats struct {
 	Batches, Records  uint64
 	Migrated, Commits uint64
 	Pending, Promised int64 // bytes in Logs, about; of bodies that were let in
-	Room              int64 // bytes that can still be written, here and in files yet to be made
+	Room              int64 // of Storage.Room, where somebody has asked for that; else 0
 
 	Written uint64           // bytes, since the start
 	Sizes   histogram.Counts // of commits since the start that had records: how many those were

@@ -90,8 +90,8 @@ func (j *Journal) leadEntries() {
 	j.committer.Request()
 }
 
-// Room is how many bytes can still be written here: what is left of segments, and what the disk
-// has for more of them, unless one was tried and there was no space for it, whatever the disk says
+// Room implements commit.Storage: what is left of segments, and what the disk has for more of
+// them, unless one was tried and there was no space for it, whatever the disk says
 // that it has.
 func (j *Journal) Room() int64 {
 	sums := j.ledger.Sums()
@@ -105,6 +105,10 @@ func (j *Journal) Room() int64 {
 // FullWith reports whether changes would be refused where so many bytes can still be written of the
 // same journal: at another server, that is, by what it says of its Room.
 func (j *Journal) FullWith(room int64) bool { return j.ledger.FullWith(room) }
+
+// FullHere reports whether changes are refused since this server's own disk is full, whatever
+// others have. It asks no disk: a segment was tried, and there was no space for it.
+func (j *Journal) FullHere() bool { return j.ledger.FullHere() }
 
 // SetRoomElsewhere tells a leader, now and then, how many bytes enough of the others had room for,
 // at some moment since it was called the last time but one, so that

@@ -94,8 +94,28 @@ func TestRoomKnowsQuota(t *testing.T) {
 	if got := w.j.Room(); got > 3*SegmentMin || !w.j.FullWith(got) || w.j.FullWith(100*SegmentMin) {
 		t.Errorf("room for %d bytes, full %t", got, w.j.FullWith(got))
 	}
-	if st := w.j.Stats(); st.Room != w.j.Room() {
-		t.Errorf("the figures say %d", st.Room)
+	if !w.j.FullHere() {
+		t.Error("its own disk is not said to be full")
+	}
+	w.closeCores()
+}
+
+// TestStatsAskNoDisk: clients wait for who calls it, and the disk may hang.
+func TestStatsAskNoDisk(t *testing.T) {
+	w := newWorld(3, fakedisk.New(3))
+	w.fake.Limit = 8 * SegmentMin
+	must(t, second(w.open(true)))
+	before := w.fake.Asked
+	w.j.Stats()
+	w.j.FullHere()
+	if w.fake.Asked != before {
+		t.Error("the disk is asked what it has")
+	}
+	if w.j.Room(); w.fake.Asked != before+1 {
+		t.Error("the disk does not notice that it is asked")
+	}
+	if full := w.j.SetRoomElsewhere(0); !full || w.j.Pressure() != commit.Full || w.j.FullHere() {
+		t.Error("a full disk of another server is taken for the own one")
 	}
 	w.closeCores()
 }

@@ -58,6 +58,18 @@ func (fullDisks) tell(log *slog.Logger, news []fullness) {
 	}
 }
 
+// FullDisks implements admin.Cluster.
+func (m *Member) FullDisks() (here bool, others []string) {
+	n := m.node.Load()
+	if n == nil {
+		return false, nil // the journal is being read
+	}
+	v, _ := n.View()
+	full := make(fullDisks)
+	full.look(v.Members, m.ways.transport.Status(), func(room int64) (bool, bool) { return m.journal.FullWith(room), false })
+	return m.journal.FullHere(), full.names()
+}
+
 // fullWith is what fullDisks are told by.
 func (m *Member) fullWith(room int64) (full, nearly bool) {
 	return m.journal.FullWith(room), m.journal.FullWith(room - m.o.Config.BinlogSize)

@@ -40,6 +40,7 @@ type Disk struct {
 	Limit int64
 	Mute  bool
 	Shown int64
+	Asked int // how often Free was asked
 
 	// CrashAt is the operation at which the machine stops, counted from one; zero: none.
 	// Ops is how many there were, by name in Did.
@@ -264,6 +265,7 @@ func (d *Disk) Sync() error {
 func (d *Disk) Free() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.Asked++
 	if d.Limit == 0 || d.Mute {
 		return math.MaxInt64
 	}

@@ -118,6 +118,13 @@ func (l *Ledger) FullWith(n int64) bool {
 	return !s.fitsInto(n)
 }
 
+// FullHere reports whether there is no room for changes here, whatever others have.
+func (l *Ledger) FullHere() bool {
+	s := l.Sums()
+	p, _ := s.Pressure(l.Full())
+	return p == commit.Full
+}
+
 // AnotherWanted is Sums.AnotherWanted of this moment.
 func (l *Ledger) AnotherWanted() bool { s := l.Sums(); return s.AnotherWanted() }
 

@@ -7,6 +7,8 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
 	"time"
 
 	wire "polystalk/codec/admin"
@@ -26,6 +28,10 @@ type Elsewhere interface {
 // elsewhereWithin is how long another server may take until it begins to answer: somewhat longer
 // than its operations may, so that it is the one to say that one has taken too long.
 const elsewhereWithin = operationWithin + 5*time.Second
+
+// askedWithin is how long it may take until another server has been sent a request: somewhat longer
+// than that one waits for a body. With elsewhereWithin it is less than answerWithin.
+const askedWithin = bodyWithin + 3*time.Second
 
 // follows reports whether another server has the queue, or may.
 func (s *Server) follows() bool { return s.opts.Follows != nil && s.opts.Follows() }
@@ -65,8 +71,13 @@ func (s *Server) handOn(rt *Route, c *Call) error {
 			return err
 		}
 	}
-	late := time.AfterFunc(elsewhereWithin, func() { cancel(context.DeadlineExceeded) })
-	defer late.Stop()
+	if len(c.Body) > 0 { // anew: the first part of them went by with the client's own sending
+		control := http.NewResponseController(c.W)
+		control.SetReadDeadline(time.Now().Add(answerWithin))
+		control.SetWriteDeadline(time.Now().Add(answerWithin))
+	}
+	ctx, answered := impatient(ctx, cancel)
+	defer answered()
 	ask := s.opts.Elsewhere.Ask
 	if rt.Flags&Streams != 0 {
 		ask = s.opts.Elsewhere.AskStream
@@ -82,7 +93,7 @@ func (s *Server) handOn(rt *Route, c *Call) error {
 		return s.nobody()
 	}
 	defer res.Body.Close()
-	late.Stop()
+	answered()
 	if rt.Flags&Streams != 0 {
 		c.W.Header().Set("Connection", "close") // as of an EventStream
 		go s.guard(ctx, func() { cancel(nil) }, rt, c.R, c.Grant, c.Sees)
@@ -96,6 +107,24 @@ func (s *Server) handOn(rt *Route, c *Call) error {
 		panic(http.ErrAbortHandler) // what the client has is not all, or it has gone
 	}
 	return nil
+}
+
+// impatient ends a context when a request with it is not sent in askedWithin, or not answered in
+// elsewhereWithin from then on, until answered is called.
+func impatient(ctx context.Context, end context.CancelCauseFunc) (_ context.Context, answered func()) {
+	var over atomic.Bool // the last of a body may be sent when the answer has come already
+	late := time.AfterFunc(askedWithin, func() {
+		if !over.Load() {
+			end(context.DeadlineExceeded)
+		}
+	})
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) { late.Reset(elsewhereWithin) },
+	})
+	return ctx, func() {
+		over.Store(true)
+		late.Stop()
+	}
 }
 
 // private are headers of a request that are for the server it was sent to, and of none else's

@@ -75,12 +75,11 @@ type Machine struct {
 	role         Role          // as of the last Ready, as are leader and vote
 	leader       uint64
 	vote         Vote
-	last         uint64                     // Leading: the index of the last entry
-	change       uint64                     // Leading: the index of the last change that was proposed
-	own          uint64                     // Leading: likewise, of those of this term; zero: there was none
-	held         map[uint64]*raftpb.Message // Leading: by node, what waits until own is applied
-	quiet        int                        // so many ticks nobody is voted for
-	transferring int                        // so many ticks until a hand-over counts as failed
+	last         uint64 // Leading: the index of the last entry
+	change       uint64 // Leading: the index of the last change that was proposed
+	holding      holding
+	quiet        int // so many ticks nobody is voted for
+	transferring int // so many ticks until a hand-over counts as failed
 	lease        lease
 	fetching     map[uint64]int // ticks until a node is told again to fetch the journal
 	fetches      uint64         // how often one was
@@ -115,7 +114,7 @@ func NewMachine(o Options) (*Machine, error) {
 		return nil, fmt.Errorf("the log ends at entry %d, but %d was committed: this disk has lost what it had promised to keep; remove the server and let it join anew", o.Log.Last(), known)
 	}
 	m := &Machine{
-		id: o.ID, tick: o.Timeout / electionTicks, vote: o.Vote, fetching: map[uint64]int{}, held: map[uint64]*raftpb.Message{},
+		id: o.ID, tick: o.Timeout / electionTicks, vote: o.Vote, fetching: map[uint64]int{},
 		quiet: electionTicks, // it may have heard of a leader right before it stopped
 		store: store,
 	}
@@ -126,6 +125,9 @@ func NewMachine(o Options) (*Machine, error) {
 		o.Vote = m.vote
 	}
 	store.members, store.applied = members, committed
+	if err := m.holding.begin(o.Log, committed); err != nil {
+		return nil, err
+	}
 	store.hard = &raftpb.HardState{Term: new(o.Vote.Term), Vote: new(o.Vote.For), Commit: new(known)}
 	m.lease.length = m.tick * leaseTicks
 	m.lease.end()
@@ -258,7 +260,7 @@ func (m *Machine) ProposeChange(c Change) (index uint64, err error) {
 		return 0, err
 	}
 	m.last++
-	m.change, m.own = m.last, m.last
+	m.change = m.last
 	return m.last, nil
 }
 

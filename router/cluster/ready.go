@@ -3,12 +3,9 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
-	"google.golang.org/protobuf/proto"
 )
 
 // A Ready is what a Machine wants done. The Appends of all Readys are done in their order, so
@@ -54,7 +51,7 @@ type Fetch struct {
 
 // Ready is what is to be done now; false: nothing.
 func (m *Machine) Ready() (r Ready, ok bool) {
-	held := m.release()
+	held := m.holding.release(m.store.applied)
 	if !m.raft.HasReady() && m.fetch == nil && len(held) == 0 {
 		return r, false
 	}
@@ -80,38 +77,13 @@ func (m *Machine) Ready() (r Ready, ok bool) {
 				m.fetching[msg.GetTo()] = fetchTicks
 				m.fetches++
 			}
-			r.Send = append(r.Send, Message{m.holdBack(msg)})
+			if m.role == Leading {
+				msg = m.holding.take(msg, m.id, m.store.applied)
+			}
+			r.Send = append(r.Send, Message{msg})
 		}
 	}
 	return r, true
-}
-
-// holdBack has nobody learn that a change of the members is committed before this node, which
-// leads, has it on its disk: the message says less, and goes out as it is once that is so. The last
-// other voter, once it was removed, ends for good: without its vote, which it would still need
-// after a power cut, this node could never lead again. A change of before its term may be that
-// this node goes: the others are to know before it does.
-func (m *Machine) holdBack(msg *raftpb.Message) *raftpb.Message {
-	applied := m.store.applied
-	if m.role != Leading || m.own <= applied || msg.GetCommit() <= applied {
-		return msg
-	}
-	m.held[msg.GetTo()] = msg
-	less := proto.CloneOf(msg)
-	less.Commit = new(applied)
-	return less
-}
-
-// release is what was held back and need not be any more.
-func (m *Machine) release() (list []Message) {
-	if len(m.held) == 0 || m.own > m.store.applied {
-		return nil
-	}
-	for _, id := range slices.Sorted(maps.Keys(m.held)) {
-		list = append(list, Message{m.held[id]})
-	}
-	clear(m.held)
-	return list
 }
 
 // become takes in a new role or leader.
@@ -132,8 +104,7 @@ func (m *Machine) become(s *raft.SoftState) {
 	case m.role != Leading:
 		m.lease.end()
 		clear(m.fetching)
-		clear(m.held)
-		m.own = 0
+		clear(m.holding.messages)
 	}
 }
 
@@ -158,6 +129,7 @@ func (m *Machine) noteOwn(entries []*raftpb.Entry) {
 // toAppend is what raft has for the disk.
 func (m *Machine) toAppend(msg *raftpb.Message, commit uint64) *Append {
 	a := &Append{Entries: fromRaft(msg.GetEntries()), Commit: commit}
+	m.holding.note(a.Entries)
 	if v := (Vote{msg.GetTerm(), msg.GetVote()}); v.Term != 0 && v != m.vote {
 		m.vote = v
 		a.Vote = &v

@@ -13,9 +13,7 @@ import (
 // TestBackup is a directory that a server of its own starts on; any server of the cluster makes it.
 func TestBackup(t *testing.T) {
 	all := []*node{newNode(t, "jobs1"), newNode(t, "jobs2")}
-	all[0].start("--cluster-new")
-	all[1].start("--cluster-join", all[0].cluster)
-	awaitVoters(t, all[0], 2)
+	startAll(t, all)
 	all[0].fill(500, 1000)
 	all[0].churn(1000, 1000)
 	_, others := leader(t, all)
@@ -26,9 +24,7 @@ func TestBackup(t *testing.T) {
 	if got := operate(t, "cluster", "backup", out, "--dir", others[0].dir); got.Code == 0 || !strings.Contains(got.Stderr, "not empty") {
 		t.Errorf("once more: exit code %d: %s", got.Code, got.Stderr)
 	}
-	if !all[0].put("one more, which is not in it") {
-		t.Error("a job was not taken")
-	}
+	new(tally).put(all[0], "one more, which is not in it")
 	expectJobs(t, out, 500)
 }
 
@@ -48,7 +44,7 @@ func expectJobs(t *testing.T, dir string, n int) {
 // TestMajorityIsLost: one directory of three becomes a server of its own, once its process has
 // ended, and the first of a cluster again.
 func TestMajorityIsLost(t *testing.T) {
-	all := three(t)
+	all := three(t, steady)
 	l, others := leader(t, all)
 	l.fill(500, 1000)
 	last := others[0]

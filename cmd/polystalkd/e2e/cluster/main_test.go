@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -53,8 +54,18 @@ type node struct {
 	dir     string
 	queue   string // where it serves beanstalkd's clients
 	cluster string // where the others find it
+	timeout string // for how long it misses the leader before another is elected
 	*daemon.Server
 }
+
+const (
+	// steady is the timeout of tests in which nobody is to lead but who is told to: on a machine
+	// that is busy for seconds the same server leads all the same.
+	steady = "7s"
+	// swift is that of tests which wait for elections. Others may come on such a machine, so that
+	// these tests hold whoever leads.
+	swift = "1s"
+)
 
 // newNode is one that has never run.
 func newNode(t *testing.T, name string) *node {
@@ -64,7 +75,7 @@ func newNode(t *testing.T, name string) *node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	return &node{t: t, name: name, dir: dir, queue: daemon.FreeAddress(t), cluster: daemon.FreeAddress(t)}
+	return &node{t: t, name: name, dir: dir, queue: daemon.FreeAddress(t), cluster: daemon.FreeAddress(t), timeout: steady}
 }
 
 // args are how it is started, with more.
@@ -72,7 +83,7 @@ func (n *node) args(more ...string) []string {
 	_, port, _ := net.SplitHostPort(n.queue)
 	return append([]string{
 		"--log-format", "json", "-l", "127.0.0.1", "-p", port, "-b", n.dir, "-s", "4194304",
-		"--cluster-listen", n.cluster, "--cluster-node", n.name,
+		"--cluster-listen", n.cluster, "--cluster-node", n.name, "--cluster-timeout", n.timeout,
 	}, more...)
 }
 
@@ -80,6 +91,12 @@ func (n *node) args(more ...string) []string {
 func (n *node) start(more ...string) {
 	n.t.Helper()
 	n.launch(more...)
+	n.serves()
+}
+
+// serves waits until its process takes clients.
+func (n *node) serves() {
+	n.t.Helper()
 	if !n.Serves() {
 		n.t.Fatalf("%s ended instead of serving; stderr:\n%s", n.name, n.LogText())
 	}
@@ -134,7 +151,28 @@ func (n *node) put(body string) bool {
 	return strings.HasPrefix(ask(n.queue, fmt.Sprintf("put 0 0 60 %d\r\n%s\r\n", len(body), body)), "INSERTED ")
 }
 
-// ready is how many jobs there are to be had.
+// A tally is of the jobs that were put. One that was not acknowledged, since another server came to
+// lead, may have been taken or not.
+type tally struct{ acknowledged, tried int }
+
+// put puts a job until it is acknowledged.
+func (k *tally) put(n *node, body string) {
+	n.t.Helper()
+	eventually(n.t, n.name+" takes a job", func() bool { k.tried++; return n.put(body) })
+	k.acknowledged++
+}
+
+// wantReady wants that all jobs are to be had at a server.
+func (k *tally) wantReady(n *node) {
+	n.t.Helper()
+	got := ""
+	eventually(n.t, n.name+" says how many jobs there are", func() bool { got = n.ready(); return got != "" })
+	if i, err := strconv.Atoi(got); err != nil || i < k.acknowledged || i > k.tried {
+		n.t.Errorf("%q jobs are ready at %s, want %d to %d", got, n.name, k.acknowledged, k.tried)
+	}
+}
+
+// ready is how many jobs there are to be had; empty: it does not say.
 func (n *node) ready() string {
 	answer := ask(n.queue, "stats-tube default\r\n")
 	_, rest, _ := strings.Cut(answer, "current-jobs-ready: ")

@@ -87,9 +87,9 @@ func TestClusterWithTLS(t *testing.T) {
 	operators := daemon.FreeAddress(t)
 	two.start(append(ours.flags("jobs2"), "--cluster-join", one.cluster, "--http", operators)...)
 	awaitVoters(t, one, 2)
-	if !two.put("by way of the other") || one.ready() != "1" {
-		t.Error("a client that is handed on is not served")
-	}
+	var jobs tally
+	jobs.put(two, "by way of the other")
+	jobs.wantReady(one)
 	works(t, "by way of the other", "http://"+operators, "body", "1")
 	works(t, "answered by jobs1, which leads", "http://"+operators, "put", "mail", "--body", "x", "-v")
 	stranger.launch(append(theirs.flags("jobs3"), "--cluster-join", one.cluster)...)

@@ -62,10 +62,34 @@ func (k *control) newAmong() *http.Server {
 	mux.HandleFunc("GET "+membershipPath, k.tellMembership)
 	mux.HandleFunc("GET "+backupPath, k.sendBackup)
 	return &http.Server{
-		Handler: mux, ReadHeaderTimeout: sayWithin, IdleTimeout: time.Minute,
+		Handler: membersOnly(mux, k.isStranger), ReadHeaderTimeout: sayWithin, IdleTimeout: time.Minute,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return withRemote(join.ConnContext(ctx, c), c) },
 		ErrorLog:    slog.NewLogLogger(k.m.log.Handler(), slog.LevelDebug),
 	}
+}
+
+// isStranger reports whether a server is no member as far as this one knows: it was removed, or is
+// about to join. Until this one has started nobody is, nor is ever somebody of this machine.
+func (k *control) isStranger(from transport.Identity) bool {
+	n := k.m.node.Load()
+	if n == nil || from.Node == 0 {
+		return false
+	}
+	v, _ := n.View()
+	return v.Members.Find(from.Node) == nil
+}
+
+// membersOnly refuses to servers that are no members all but what they need: to become one, and to
+// hear that they are none. One that was removed has its certificate still.
+func membersOnly(serve http.Handler, isStranger func(transport.Identity) bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		from, _ := r.Context().Value(remoteKey{}).(transport.Identity)
+		if r.URL.Path != join.Path && r.URL.Path != membershipPath && isStranger(from) {
+			http.Error(w, "server "+from.Name+" is no member of the cluster: ask a server that is one", http.StatusForbidden)
+			return
+		}
+		serve.ServeHTTP(w, r)
+	})
 }
 
 // sendBackup sends the journal, up to what is committed at the end. Only the server that leads can:

@@ -188,8 +188,11 @@ func (k *control) give(c net.Conn) {
 	}
 	c.SetReadDeadline(time.Time{})
 	to := k.operators
-	if _, other := c.(*transport.Stream); other {
+	if s, other := c.(*transport.Stream); other {
 		to = k.visitors
+		if k.isStranger(s.Remote()) {
+			to = k.servers // what it may ask for is there
+		}
 	}
 	if _, path, _ := strings.Cut(string(line), " "); strings.HasPrefix(path, amongPrefix) {
 		to = k.servers

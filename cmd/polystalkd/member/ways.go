@@ -107,7 +107,7 @@ var (
 )
 
 // admit says who may come. Clients are taken where this server leads, and nobody whom it knows,
-// as the leader, to be no member any more.
+// as the leader, to be no member any more; what such a one may ask is for control to say.
 func (w *ways) admit(from transport.Identity, kind transport.Kind) error {
 	n := w.m.node.Load()
 	switch {

@@ -12,6 +12,9 @@ import (
 // now; they are kept when there is none.
 type Cluster interface {
 	Status() *wire.Cluster
+	// Leader is the member that leads, empty if none is known to, and whether that is this one.
+	// It waits for nothing.
+	Leader() (name string, here bool)
 	// FullDisks says whether changes are refused since this server's disk is full, and which
 	// other members have theirs full, by name and in order, as they have said last. It waits for
 	// nothing: neither for the disk nor for whoever decides who leads.
@@ -61,20 +64,21 @@ func (o *Operator) Leads() (leads bool, leader string) {
 	if o.opts.Cluster == nil {
 		return true, ""
 	}
-	s := o.opts.Cluster.Status()
-	if s.Leader != nil {
-		leader = *s.Leader
-	}
-	return s.Role == "leader" && o.opts.Life.Phase() == Serving, leader
+	leader, here := o.opts.Cluster.Leader()
+	return here && o.opts.Life.Phase() == Serving, leader
 }
 
 // Following is the problem of who asks a server that follows for what the leader has.
 func (o *Operator) Following() error {
-	_, leader := o.Leads()
-	if leader == "" {
-		return wire.Following.With("", "no server of the cluster leads", "wait until one does: GET /api/v1/cluster names it")
+	var leader string
+	var here bool
+	if k := o.opts.Cluster; k != nil {
+		leader, here = k.Leader()
 	}
-	if k := o.ClusterStatus(); k != nil && k.Node == leader {
+	switch {
+	case leader == "":
+		return wire.Following.With("", "no server of the cluster leads", "wait until one does: GET /api/v1/cluster names it")
+	case here:
 		return wire.Following.With("", "server "+leader+" is about to lead", "try again in a moment")
 	}
 	return wire.Following.With("", "server "+leader+" leads", "ask that one")

@@ -50,6 +50,16 @@ func (k *fakeCluster) Status() *wire.Cluster {
 	return &s
 }
 
+// Leader is that of its status.
+func (k *fakeCluster) Leader() (name string, here bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.status.Leader != nil {
+		name = *k.status.Leader
+	}
+	return name, k.status.Role == "leader"
+}
+
 // FullDisks are those of its status.
 func (k *fakeCluster) FullDisks() (here bool, others []string) {
 	k.mu.Lock()
@@ -113,13 +123,13 @@ func TestClusterByHTTP(t *testing.T) {
 	if got.ID != k.status.ID || *got.Leader != "n1" || len(got.Members) != 3 || *got.Members[1].LagEntries != 10 || got.Members[2].Trouble == "" {
 		t.Errorf("%+v", got)
 	}
-	w.do("GET", "/leader", ask{}).wants(t, 200, "")
 	asked := k.asked
+	w.do("GET", "/leader", ask{}).wants(t, 200, "")
 	if a := w.do("GET", "/readyz", ask{}).wants(t, 200, ""); !strings.Contains(a.body, "other servers whose disks are full: n2\n") {
 		t.Errorf("%q", a.body)
 	}
 	if k.asked != asked {
-		t.Error("/readyz of a server that leads asks for a status, which may have to wait")
+		t.Error("a probe of a server that leads asks for its status, which may have to wait")
 	}
 	if a := w.do("GET", "/metrics", ask{}); !strings.Contains(a.body, `polystalk_cluster_disk_full{node="n2"} 1`) || !strings.Contains(a.body, `polystalk_cluster_disk_full{node="n1"} 0`) {
 		t.Error("the metrics do not say whose disk is full")
@@ -176,10 +186,14 @@ func TestFollowerByHTTP(t *testing.T) {
 	w.do("GET", "/api/v1/tubes", ask{}).wants(t, 503, "following")
 	leader := "n2"
 	k.set("follower", &leader)
+	asked := k.asked
 	w.do("GET", "/readyz", ask{}).wants(t, 200, "")
 	w.do("GET", "/livez", ask{}).wants(t, 200, "")
 	if a := w.do("GET", "/leader", ask{}).wants(t, 503, ""); a.body != "server n2 leads\n" {
 		t.Errorf("%q", a.body)
+	}
+	if k.asked != asked {
+		t.Error("a probe of a server that follows asks for its status, which may have to wait")
 	}
 	if p := w.do("GET", "/api/v1/tubes", ask{}).wants(t, 503, "following").problem(t); !strings.Contains(p.Detail, "n2") {
 		t.Errorf("%+v", p)

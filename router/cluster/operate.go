@@ -23,6 +23,16 @@ func uncertain(cause error) error {
 	return fmt.Errorf("%w: %w", ErrUncertain, cause)
 }
 
+// Ended reports whether the node has ended, or is about to. Anyone may call it.
+func (n *Node) Ended() bool {
+	select {
+	case <-n.quit:
+		return true
+	default:
+		return false
+	}
+}
+
 // do has the goroutine of the Machine call f, and waits for that. After an error f may still be
 // called, or be at it: what it writes is not to be read then.
 func (n *Node) do(ctx context.Context, f func(m *Machine)) error {
@@ -46,10 +56,8 @@ func (n *Node) do(ctx context.Context, f func(m *Machine)) error {
 // unless the error is ErrUncertain as well.
 func (n *Node) Change(ctx context.Context, c Change) error {
 	for {
-		select {
-		case <-n.quit:
+		if n.Ended() {
 			return ErrEnded
-		default:
 		}
 		var index uint64
 		var refused error

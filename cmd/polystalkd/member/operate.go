@@ -77,6 +77,21 @@ func memberValue(one *cluster.Member, leader uint64) wire.ClusterMember {
 	return wire.ClusterMember{Name: one.Name, ID: hex(one.ID), Address: one.Addr, Kind: kind, Leads: one.ID == leader}
 }
 
+// Leader implements admin.Cluster. Who led when its node ended leads no more.
+func (m *Member) Leader() (name string, here bool) {
+	n := m.node.Load()
+	if n == nil {
+		return "", false // the journal is being read
+	}
+	v, _ := n.View()
+	one := v.Members.Find(v.Leader)
+	here = v.Leader == m.id.Node
+	if one == nil || here && n.Ended() {
+		return "", false
+	}
+	return one.Name, here
+}
+
 // Commits implements admin.Cluster.
 func (m *Member) Commits() histogram.Counts { return m.proposals.Times() }
 

@@ -154,22 +154,26 @@ func status(ctx context.Context, p Program) error {
 // one that is asked.
 const leaderWithin = 10 * time.Second
 
-// transfer has another server lead, and shows the cluster once it does.
+// transfer has another server lead, and shows the cluster once it does, as the one that is asked
+// knows: that may be the one that begins anew.
 func transfer(ctx context.Context, p Program, to admin.ClusterTransfer) error {
 	if _, err := p.Ask(ctx, "change a cluster", api.Request{Method: "POST", Path: "/cluster/transfer", JSON: to}); err != nil {
 		return err
 	}
 	for until := time.Now().Add(leaderWithin); ; {
-		// The one that is asked may be the one that begins anew.
 		a, err := p.Ask(ctx, "tell of a cluster", api.Request{Method: "GET", Path: "/cluster"})
 		var k admin.Cluster
 		if err == nil {
 			err = json.Unmarshal(a.Document, &k)
 		}
-		if err == nil && k.Leader != nil {
+		known := err == nil && k.Leader != nil
+		switch {
+		case known && (to.Node == "" || *k.Leader == to.Node):
 			return p.Show(a.Document, views.Cluster)
-		}
-		if time.Now().After(until) {
+		case !time.Now().After(until):
+		case known:
+			return fault.New(fault.NotDone, "%s leads, and not %s, whose turn it was: ask again", *k.Leader, to.Node)
+		default:
 			return fault.New(fault.NotDone, "the server that led does no more, and none that does is known yet: polystalk cluster status shows who does")
 		}
 		select {

@@ -165,7 +165,7 @@ func TestDashboardIsWhole(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"Overview", "Tubes", "Journal", "Connections", "Gearman", "HTTP and operators", "Process"}; !slices.Equal(rows, want) {
+	if want := []string{"Overview", "Tubes", "Journal", "Connections", "Gearman", "HTTP and operators", "Process", "Cluster"}; !slices.Equal(rows, want) {
 		t.Errorf("the rows are %q, want %q", rows, want)
 	}
 	if exprs["variable instance"] == "" || exprs["variable tube"] == "" {
@@ -268,7 +268,7 @@ func TestMonitoringNamesExist(t *testing.T) {
 func TestPrometheusScrapesTheServer(t *testing.T) {
 	t.Parallel()
 	path := program(t, "prometheus")
-	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
+	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), cluster: newFakeCluster()})
 	dir := t.TempDir()
 	config := strings.NewReplacer("scrape_interval: 15s", "scrape_interval: 500ms", "127.0.0.1:11380", w.addr).Replace(readFile(t, "monitoring/prometheus.yml"))
 	config = "global:\n  evaluation_interval: 500ms\n" + config

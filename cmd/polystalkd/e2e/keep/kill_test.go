@@ -171,7 +171,7 @@ func (e *errand) step() {
 			f.buries++
 			f.reserves, f.since = f.reserves+f.since, 0
 			e.order++
-			j.order = e.order
+			f.order = e.order
 			e.change(j, f, "BURIED\r\n", "bury %d %d\r\n", j.id, f.pri)
 		case 4:
 			e.change(j, fact{}, "DELETED\r\n", "delete %d\r\n", j.id)
@@ -236,7 +236,7 @@ func (e *errand) kick() {
 	if len(buried) == 0 {
 		return
 	}
-	slices.SortFunc(buried, func(a, b *mirrorJob) int { return int(a.order - b.order) })
+	slices.SortFunc(buried, func(a, b *mirrorJob) int { return int(a.last().order - b.last().order) })
 	n := 1 + e.rng.IntN(min(len(buried), 20))
 	for _, j := range buried[:n] {
 		f := j.last()

@@ -19,6 +19,7 @@ type fact struct {
 	releases    int
 	buries      int
 	kicks       int
+	order       int64 // buried: which was first
 }
 
 // A mirrorJob is one job as its only client knows it. chain[0] is what was
@@ -31,7 +32,6 @@ type mirrorJob struct {
 	ttr   int
 	held  bool
 	chain []fact
-	order int64 // buried: which was first
 }
 
 func (j *mirrorJob) last() fact { return j.chain[len(j.chain)-1] }

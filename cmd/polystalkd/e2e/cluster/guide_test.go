@@ -40,8 +40,10 @@ func TestGuide(t *testing.T) {
 	r := &room{t: t, nodes: make(map[string]*node), bin: filepath.Dir(path)}
 	for i := range 4 {
 		name := fmt.Sprint("jobs", i+1)
-		r.nodes[name] = newNode(t, name)
-		r.nodes[name].timeout = swift
+		n := newNode(t, name)
+		n.timeout = swift
+		t.Cleanup(func() { os.RemoveAll(backup(n)) })
+		r.nodes[name] = n
 	}
 	after := map[string]func(){
 		"Three servers": func() { r.awaitVoters(3); r.puts(3) },
@@ -131,6 +133,9 @@ func TestGuideConfigures(t *testing.T) {
 	}
 }
 
+// backup is where a node's directory is copied to.
+func backup(n *node) string { return n.dir + "-backup" }
+
 // here is a command of the guide with what there is on this machine.
 func (r *room) here(n *node, command string) string {
 	for i := range 4 {
@@ -138,7 +143,7 @@ func (r *room) here(n *node, command string) string {
 		command = strings.ReplaceAll(command, fmt.Sprintf("10.0.0.%d:11390", i+1), r.nodes[name].cluster)
 	}
 	command = strings.ReplaceAll(command, "/var/lib/polystalkd", n.dir)
-	return strings.ReplaceAll(command, "/var/backups/polystalkd", n.dir+"-backup")
+	return strings.ReplaceAll(command, "/var/backups/polystalkd", backup(n))
 }
 
 // run runs a command on a machine.

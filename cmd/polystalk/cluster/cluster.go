@@ -74,7 +74,8 @@ answers for itself; changes take a token with the role admin then.`,
 			Use: "remove SERVER", Short: "have a server belong to the cluster no more", Args: exactly("SERVER"),
 			Long: `What a removed server has is of no use to the cluster any more, nor is its name kept: one
 with an empty directory can come in its place by --cluster-join. The server that leads
-is not removed: have another one lead first, by cluster transfer.`,
+is not removed: have another one lead first, by cluster transfer. Nor is one without which
+no majority of those that vote could be reached: start or remove those that are down first.`,
 			RunE: choose(func(ctx context.Context, args []string) error {
 				return change(ctx, p, api.Request{Method: "DELETE", Path: memberPath(args[0])})
 			}),

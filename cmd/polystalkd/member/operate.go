@@ -172,7 +172,11 @@ func (m *Member) change(ctx context.Context, node string, kind cluster.ChangeKin
 	if err != nil {
 		return err
 	}
-	return m.explain(n.Change(ctx, cluster.Change{Kind: kind, Member: cluster.Member{ID: one.ID}}))
+	c := cluster.Change{Kind: kind, Member: cluster.Member{ID: one.ID}}
+	if err := m.call(ctx, n).mayChange(c); err != nil {
+		return err
+	}
+	return m.explain(n.Change(ctx, c))
 }
 
 // Transfer implements admin.Cluster.
@@ -193,6 +197,9 @@ func (m *Member) Transfer(ctx context.Context, node string) error {
 		return nil // as it was to be: who asks again because an answer was lost need not know better
 	case !one.Voter:
 		return wire.NotChanged.With("node", one.Name+" does not vote, so it cannot lead", "have it vote first: polystalk cluster promote "+one.Name)
+	}
+	if err := m.call(ctx, n).mayLead(one); err != nil {
+		return err
 	}
 	return m.explain(n.Transfer(ctx, one.ID))
 }
@@ -220,6 +227,8 @@ func (m *Member) explain(err error) error {
 		return mayBeMade("this server led when the change was asked for, and leads no more: it may be made yet")
 	case errors.Is(err, cluster.ErrNotLeader):
 		return m.srv.Operator().Following()
+	case errors.Is(err, cluster.ErrSelf): // who asks may have asked another one
+		return wire.NotChanged.With("node", m.id.Name+" leads", "have another one lead first: polystalk cluster transfer")
 	case errors.Is(err, cluster.ErrEnded):
 		return wire.Stopping.Problem("")
 	}

@@ -25,3 +25,11 @@ func TestProposedChangeIsUncertain(t *testing.T) {
 		t.Errorf("a server that has ended: %v", err)
 	}
 }
+
+// TestLeaderIsNamed: whoever asks to have it removed may have asked another server.
+func TestLeaderIsNamed(t *testing.T) {
+	m := &Member{id: cluster.Identity{Name: "jobs2"}}
+	if err := m.explain(cluster.ErrSelf); !isRefused(err, "jobs2 leads: have another one lead first: polystalk cluster transfer") {
+		t.Error(err)
+	}
+}

@@ -3,12 +3,14 @@ package cluster
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/cmd/polystalkd/fault"
+	"polystalk/codec/admin"
 )
 
 // three is a cluster of three servers that vote.
@@ -212,7 +214,9 @@ func TestOperatorsChangeTheCluster(t *testing.T) {
 	}
 	cluster(1, "remove", to.name, "--dir", third.dir)
 	cluster(2, "remove", "jobs9", "--dir", third.dir)
-	cluster(0, "remove", third.name, "--dir", l.dir)
+	eventually(t, "the third is removed", func() bool { // the one that led may be beginning anew
+		return operate(t, "cluster", "remove", third.name, "--dir", l.dir).Code == 0
+	})
 	wantRemoved(t, third)
 	third.launch()
 	wantRemoved(t, third) // and it stays so
@@ -241,6 +245,32 @@ func wantRemoved(t *testing.T, n *node) {
 		if !strings.Contains(n.LogText(), s) {
 			t.Errorf("it says nothing of %q: %s", s, n.LogText())
 		}
+	}
+}
+
+// TestWhoIsNeededStays: the last of three that is left beside the leader is not removed, nor is the
+// lead given to the one that is down, which can be removed.
+func TestWhoIsNeededStays(t *testing.T) {
+	all := three(t, steady)
+	l, others := leader(t, all)
+	down, other := others[0], others[1]
+	down.Crash()
+	eventually(t, "the leader misses "+down.name, func() bool {
+		k := l.status()
+		if k == nil {
+			return false
+		}
+		i := slices.IndexFunc(k.Members, func(m admin.ClusterMember) bool { return m.Name == down.name })
+		return i >= 0 && !k.Members[i].Connected
+	})
+	for _, args := range [][]string{{"remove", other.name}, {"transfer", down.name}} {
+		out := operate(t, append(append([]string{"cluster"}, args...), "--dir", l.dir)...)
+		if out.Code != 1 || !strings.Contains(out.Stderr, "be reached") || !strings.Contains(out.Stderr, "start ") {
+			t.Errorf("%v: exit code %d: %s%s", args, out.Code, out.Stdout, out.Stderr)
+		}
+	}
+	if out := operate(t, "cluster", "remove", down.name, "--dir", l.dir); out.Code != 0 {
+		t.Errorf("the one that is down: exit code %d: %s%s", out.Code, out.Stdout, out.Stderr)
 	}
 }
 

@@ -77,7 +77,7 @@ func (o *Operator) Following() error {
 	}
 	switch {
 	case leader == "":
-		return wire.Following.With("", "no server of the cluster leads", "wait until one does: GET /api/v1/cluster names it")
+		return wire.Following.With("", "no server of the cluster leads", "polystalk cluster status (GET /api/v1/cluster) shows who is away: start those that are down")
 	case here:
 		return wire.Following.With("", "server "+leader+" is about to lead", "try again in a moment")
 	}

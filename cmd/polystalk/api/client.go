@@ -291,11 +291,11 @@ func ProblemFault(p *admin.Problem) error {
 	case p.Status/100 == 4 && p.Status != http.StatusConflict && p.Status != http.StatusGone && p.Status != http.StatusPreconditionFailed:
 		code = fault.Usage
 	}
-	line := what + ": " + remedy
-	if code == fault.System && p.RequestID != "" {
-		line += " (request " + p.RequestID + ")"
+	f := fault.New(code, "%s: %s", what, remedy)
+	if code == fault.System {
+		f.Request = p.RequestID
 	}
-	return &fault.Fault{Code: code, Line: line}
+	return f
 }
 
 // foreign is the fault for an answer that polystalkd does not give.

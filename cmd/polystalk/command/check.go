@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -275,7 +276,11 @@ func (a *App) uncheckable(err error) int {
 		if fault.Code(err) == fault.System {
 			l = nagios.Critical
 		}
-		fmt.Fprintf(a.out, "POLYSTALK %s - %s\n", l, plain(err.Error()))
+		line := err.Error()
+		if f, ok := errors.AsType[*fault.Fault](err); ok {
+			line = f.Line // a request's id would make each line of the same trouble another one
+		}
+		fmt.Fprintf(a.out, "POLYSTALK %s - %s\n", l, plain(line))
 	}
 	if a.out.Flush() != nil {
 		return int(nagios.Unknown)

@@ -34,16 +34,22 @@ const Codes = `Exit codes:
 
 // A Fault ends the program: one line for stderr and the exit code.
 type Fault struct {
-	Code int
-	Line string
+	Code    int
+	Line    string
+	Request string // by which the server's log has it; empty: it does not help
 }
 
-// Error implements error.
-func (f *Fault) Error() string { return f.Line }
+// Error implements error. It is the line, with the request.
+func (f *Fault) Error() string {
+	if f.Request == "" {
+		return f.Line
+	}
+	return f.Line + " (request " + f.Request + ")"
+}
 
 // New is a fault with a line that is made as fmt.Sprintf makes it.
 func New(code int, format string, args ...any) *Fault {
-	return &Fault{code, fmt.Sprintf(format, args...)}
+	return &Fault{Code: code, Line: fmt.Sprintf(format, args...)}
 }
 
 // Code is the exit code for an error: that of a Fault, or System.

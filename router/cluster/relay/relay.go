@@ -156,6 +156,12 @@ type unreached struct{ err error }
 
 func (u *unreached) Error() string { return u.err.Error() }
 
+// A lasting error stays until an operator does what it says, as where a certificate has ended.
+type lasting interface {
+	error
+	Lasts()
+}
+
 // Ask sends a request to the server that leads, whose name is by, and gives its answer, of which
 // the body is to be closed. Host and scheme of the URL do not matter; the request is not to be
 // used again. The error is a *admin.Problem, and nil with a nil answer: nobody leads whom this
@@ -244,9 +250,12 @@ func (l *leader) problem(req *http.Request, err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		why = "it has closed the connection"
 	}
-	if _, never := errors.AsType[*unreached](err); never {
-		return wire.Following.With("", fmt.Sprintf("server %s leads, and cannot be reached from here: %s", l.name, why),
-			"try again: it is reached soon, or another one leads; GET /api/v1/cluster names it")
+	if u, never := errors.AsType[*unreached](err); never {
+		remedy := "try again: it is reached soon, or another one leads; GET /api/v1/cluster names it"
+		if _, is := errors.AsType[lasting](u.err); is {
+			remedy = "have the operator do what the reason says, or ask another server; GET /api/v1/cluster names the one that leads"
+		}
+		return wire.Following.With("", fmt.Sprintf("server %s leads, and cannot be reached from here: %s", l.name, why), remedy)
 	}
 	if req.Method == http.MethodGet || req.Method == http.MethodHead {
 		return wire.Following.With("", fmt.Sprintf("server %s, which led, has not answered: %s", l.name, why),

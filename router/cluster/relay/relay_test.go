@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -148,6 +150,28 @@ func TestNobodyIsAskedWithoutALeader(t *testing.T) {
 	r.Close()
 	r.SetLeader(2, "n2")
 	none()
+}
+
+// An ended error is one of a certificate that is of no use any more.
+type ended struct{ error }
+
+func (ended) Lasts() {}
+
+// TestNobodyIsToTryAgainInVain: what an operator must mend does not pass by itself.
+func TestNobodyIsToTryAgainInVain(t *testing.T) {
+	req := httptest.NewRequest("GET", "http://server/", nil)
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{errors.New("nobody listens there"), "try again: it is reached soon"},
+		{fmt.Errorf("127.0.0.1:1: %w", ended{errors.New("was valid until")}), "have the operator do what the reason says"},
+	} {
+		p, ok := errors.AsType[*wire.Problem]((&leader{name: "n1"}).problem(req, &unreached{tt.err}))
+		if !ok || !strings.HasPrefix(p.Remedy, tt.want) {
+			t.Errorf("%v: %+v, want the remedy %q", tt.err, p, tt.want)
+		}
+	}
 }
 
 // TestNothingIsAskedTwice that was perhaps done, also if it has named itself, which net/http takes

@@ -21,6 +21,7 @@ const (
 const (
 	complaintAccept  = "cannot accept connections of other servers; trying again"
 	complaintRefused = "refused a connection to the cluster's port"
+	complaintBroken  = "another server has broken off its connection to the cluster's port"
 	complaintCrowd   = "closed a connection to the cluster's port: too many wait that have not shown who they are"
 )
 
@@ -85,20 +86,40 @@ func (t *Transport) meet(raw net.Conn) {
 // errNoMember is why a node refuses that is about to join, and whose cluster knows it already.
 var errNoMember = errors.New("this server does not belong to a cluster yet")
 
-// complain tells of who was refused. Clients and operators come to a node that does not lead any
-// more, or not yet, with every change: that is for the one that has sent them to say, if it lasts.
-// The others come to a node that joins before that is ready.
+// complain tells of who was refused, or does not want to be here. Clients and operators come to a
+// node that does not lead any more, or not yet, with every change: that is for the one that has sent
+// them to say, if it lasts. The others come to a node that joins before that is ready.
 func (t *Transport) complain(raw net.Conn, g *greeting, err error) {
-	say := t.log.Warn
+	msg, args := complaintRefused, []any{"conn", raw.RemoteAddr().String()}
+	if _, broken := errors.AsType[*disbelieved](err); broken {
+		msg = complaintBroken
+	}
+	if g.from.Name != "" {
+		args = append(args, "node", g.from.Name)
+	}
+	args = append(args, "reason", err)
 	switch {
+	case t.ctx.Err() != nil:
 	case g.kind == Forward, g.kind == Relay:
-		say = t.o.Log.Debug
+		t.o.Log.Debug(msg, args...)
 	case errors.Is(err, errNoMember):
-		say = t.log.Info
+		t.log.Info(msg, args...)
+	default:
+		t.log.WarnOf(sameness(raw, g.from.Name, err), msg, args...)
 	}
-	if t.ctx.Err() == nil {
-		say(complaintRefused, "conn", raw.RemoteAddr().String(), "node", g.from.Name, "reason", err)
+}
+
+// sameness is the same for whoever comes again, from another port, and is refused for the same
+// reason, at another time.
+func sameness(raw net.Conn, name string, err error) string {
+	host, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
+	why := err.Error()
+	if d, ok := errors.AsType[*doubt](err); ok {
+		why = fmt.Sprint("doubt ", d.reason)
+	} else if op, ok := errors.AsType[*net.OpError](err); ok {
+		why = op.Op + ": " + op.Err.Error()
 	}
+	return host + " " + name + " " + why
 }
 
 // welcome does the greeting of who is connected to. On an error the other side was told, as

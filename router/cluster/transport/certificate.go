@@ -127,7 +127,7 @@ func (d *doubt) dates() string {
 }
 
 // when is a time for people whose clocks may differ.
-func when(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+func when(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // who is what a certificate calls itself.
 func who(c *x509.Certificate) string { return fmt.Sprintf("%q", c.Subject.String()) }
@@ -198,15 +198,30 @@ func shownUntil(c net.Conn) time.Time {
 	return t.ConnectionState().PeerCertificates[0].NotAfter
 }
 
+// A disbelieved is why the other server has broken the connection off, as far as it can be told
+// from here.
+type disbelieved struct{ err error }
+
+func (d *disbelieved) Error() string { return d.err.Error() }
+
+// Unwrap implements the interface of package errors.
+func (d *disbelieved) Unwrap() error { return d.err }
+
+// Lasts marks an error that stays until an operator does what it says: trying again does not help.
+func (d *disbelieved) Lasts() {}
+
+// Lasts marks an error that stays until an operator does what it says: trying again does not help.
+func (d *doubt) Lasts() {}
+
 // refused says that the other server does not believe this one's certificate, which TLS tells
 // without a reason: what can be told from here is.
 func (s *Security) refused() error {
 	m := s.current.Load()
 	if err := m.own(&s.o); err != nil {
-		return fmt.Errorf("it does not believe this server's certificate, which is of no use any more: %w", err)
+		return &disbelieved{fmt.Errorf("the other server does not believe this server's certificate, which is of no use any more: %w", err)}
 	}
 	leaf := m.pair.Leaf
-	return fmt.Errorf("it does not believe this server's certificate, --cluster-cert %q, which is for %s, signed by %q, and valid from %s until %s: its log says why; "+
-		"mostly --cluster-ca of the two is not of one authority, or the clocks differ",
-		s.o.Cert, forNames(leaf.DNSNames), leaf.Issuer.String(), when(leaf.NotBefore), when(leaf.NotAfter))
+	return &disbelieved{fmt.Errorf("the other server does not believe this server's certificate, --cluster-cert %q, which is for %s, signed by %q, and valid from %s until %s: "+
+		"the log of the other says why; mostly --cluster-ca of the two is not of one authority, or the clocks differ",
+		s.o.Cert, forNames(leaf.DNSNames), leaf.Issuer.String(), when(leaf.NotBefore), when(leaf.NotAfter))}
 }

@@ -92,7 +92,7 @@ func (t *Transport) listen(s *Stream, addr string) {
 	defer s.abort()
 	p, err := t.peerOf(s.remote, addr)
 	if err != nil {
-		t.log.Warn(complaintRefused, "conn", s.RemoteAddr().String(), "node", s.remote.Name, "reason", err)
+		t.complain(s.raw, &greeting{kind: s.kind, from: s.remote}, err)
 		return
 	}
 	p.inbound.begin(s)

@@ -36,7 +36,7 @@ type material struct {
 	chain []*x509.Certificate // of --cluster-cert
 	roots []*x509.Certificate // of --cluster-ca
 	pool  *x509.CertPool      // the same
-	until time.Time           // see Security.Until
+	ends  *x509.Certificate   // see Security.Ending
 }
 
 // Secure reads the certificates. It gives nil without an error where there are none and
@@ -115,7 +115,7 @@ func (s *Security) read() (*material, error) {
 	if err := m.own(&s.o); err != nil {
 		return nil, err
 	}
-	m.until = m.lasts()
+	m.ends = m.firstToEnd()
 	return m, nil
 }
 
@@ -145,31 +145,6 @@ func (m *material) own(o *SecureOptions) error {
 		}
 	}
 	return nil
-}
-
-// Until is when others no longer believe this node, by what was read last: its certificate is not
-// valid any more, or one between it and the authority's, or that.
-func (s *Security) Until() time.Time { return s.current.Load().until }
-
-// lasts is until when all certificates of a chain to the authority are valid, of the one for which
-// that is longest. There is one at this moment.
-func (m *material) lasts() (until time.Time) {
-	chains, err := m.chain[0].Verify(m.options(m.chain, x509.ExtKeyUsageAny, time.Now()))
-	if err != nil {
-		return m.chain[0].NotAfter
-	}
-	for _, chain := range chains {
-		first := chain[0].NotAfter
-		for _, c := range chain {
-			if c.NotAfter.Before(first) {
-				first = c.NotAfter
-			}
-		}
-		if first.After(until) {
-			until = first
-		}
-	}
-	return until
 }
 
 // options are how a chain is verified.

@@ -3,9 +3,14 @@ package transport
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -82,6 +87,50 @@ func TestMessagesOverBoth(t *testing.T) {
 	})
 }
 
+// A caller is a connection from an address.
+type caller struct {
+	net.Conn
+	from string
+}
+
+func (c caller) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.from))
+}
+
+// TestSameRefusalIsSaidOnce: who comes again and again, each time from another port, with a
+// certificate that is no good, or that does not believe this server's, does not fill the log.
+func TestSameRefusalIsSaidOnce(t *testing.T) {
+	ca := certtest.Named(t, "jobs")
+	security := mustSecure(t, goodOptions(ca, "n1"))
+	n1 := newNode(t, 1, with(security))
+	leaf := security.current.Load().chain[0]
+	for i := range 5 {
+		now := leaf.NotAfter.Add(time.Duration(i) * time.Second)
+		expired := &doubt{reason: over, shown: leaf, dated: leaf, now: now}
+		for _, from := range []string{"10.0.0.1", "10.0.0.2"} {
+			c := caller{from: fmt.Sprintf("%s:%d", from, 1000+i)}
+			n1.complain(c, &greeting{}, security.refused())
+			n1.complain(c, &greeting{}, expired)
+			n1.complain(c, &greeting{}, &net.OpError{Op: "read", Source: c.RemoteAddr(), Err: syscall.ECONNRESET})
+		}
+	}
+	text := n1.log.String()
+	for words, want := range map[string]int{complaintBroken: 2, complaintRefused: 4, "was valid until": 2, "connection reset": 2, "node=": 0} {
+		if n := strings.Count(text, words); n != want {
+			t.Errorf("%q is logged %d times, want %d:\n%s", words, n, want, text)
+		}
+	}
+}
+
+// TestDatesHaveSeconds: two that differ by less than a minute are not said to be the same.
+func TestDatesHaveSeconds(t *testing.T) {
+	at := time.Date(2026, 11, 22, 17, 57, 8, 0, time.UTC)
+	d := &doubt{reason: over, dated: &x509.Certificate{NotAfter: at}, now: at.Add(3 * time.Second)}
+	if got := d.dates(); got != "was valid until 2026-11-22 17:57:08 UTC, and here it is 2026-11-22 17:57:11 UTC" {
+		t.Error(got)
+	}
+}
+
 // TestWrongCertificatesAreRefused: what is wrong with the certificate of n2, or with its authority,
 // both ends say in a line, whoever has connected; they name the file and what to do.
 func TestWrongCertificatesAreRefused(t *testing.T) {
@@ -105,8 +154,8 @@ func TestWrongCertificatesAreRefused(t *testing.T) {
 	}
 	believing := func(o SecureOptions, ca *certtest.Authority) SecureOptions { o.CA = ca.File; return o }
 	const (
-		told = "it does not believe this server's certificate, --cluster-cert"
-		why  = "its log says why; mostly --cluster-ca of the two is not of one authority, or the clocks differ"
+		told = "the other server does not believe this server's certificate, --cluster-cert"
+		why  = "the log of the other says why; mostly --cluster-ca of the two is not of one authority, or the clocks differ"
 	)
 	for _, tt := range []struct {
 		name       string
@@ -126,7 +175,7 @@ func TestWrongCertificatesAreRefused(t *testing.T) {
 		{
 			"a certificate of another authority", unchecked(believing(goodOptions(other, "n2"), ca)),
 			[]string{`its certificate is signed by "CN=other", and --cluster-ca of this server is "CN=jobs": give all servers`},
-			[]string{"it does not believe this server's certificate, which is of no use any more: --cluster-ca: ", `is "CN=jobs", and --cluster-cert `, `is signed by "CN=other": give both of the authority that the other servers have`},
+			[]string{"the other server does not believe this server's certificate, which is of no use any more: --cluster-ca: ", `is "CN=jobs", and --cluster-cert `, `is signed by "CN=other": give both of the authority that the other servers have`},
 			[]string{`its certificate is signed by "CN=other", and --cluster-ca of this server is "CN=jobs": give all servers`},
 			[]string{"--cluster-ca: ", `is signed by "CN=other": give both`},
 		},
@@ -203,9 +252,18 @@ func TestWrongCertificatesAreRefused(t *testing.T) {
 			_, err := n2.OpenAddr(t.Context(), n1.Addr().String(), Admin)
 			says(n2, err, tt.n2Told)
 			logs(n1, tt.n1Met)
+			if tt.n1Met[0] == told {
+				logs(n1, []string{complaintBroken})
+			}
 			n1.SetMembers([]Member{n1.as(), n2.as()})
 			_, err = n1.Open(t.Context(), 2, Admin)
 			says(n1, err, tt.n1Connects)
+			if _, lasts := errors.AsType[interface {
+				error
+				Lasts()
+			}](err); !lasts && tt.security != nil && tt.n1Connects != nil {
+				t.Errorf("%v is not said to last", err)
+			}
 			logs(n2, tt.n2Met)
 			if s := n1.status(n2); s.Hears || tt.n1Connects != nil && s.Sent > 0 {
 				t.Errorf("status %+v, want it kept out", s)
@@ -239,6 +297,17 @@ func TestUntilKnowsTheAuthority(t *testing.T) {
 	}
 	if got := s.Until(); got.After(certtest.Tomorrow()) || got.Before(time.Now()) {
 		t.Errorf("it is said to be valid until %v", got)
+	}
+	if got := s.Ending(); got.Flag != "cluster-ca" || got.File != a.File {
+		t.Errorf("%+v, want the authority's to end first", got)
+	}
+	r.Until = time.Now().Add(time.Hour)
+	a.Renew(cert, key, r)
+	if err := s.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Ending(); got.Flag != "cluster-cert" || got.File != cert || !got.At.Equal(r.Until.Truncate(time.Second)) {
+		t.Errorf("%+v, want its own to end first", got)
 	}
 }
 

@@ -19,6 +19,9 @@ type Cluster interface {
 	// other members have theirs full, by name and in order, as they have said last. It waits for
 	// nothing: neither for the disk nor for whoever decides who leads.
 	FullDisks() (here bool, others []string)
+	// Disbelieved is why other servers believe this one no more when it connects to them anew, in
+	// words that end in the remedy; empty: they do. It waits for nothing.
+	Disbelieved() string
 	// Commits are how long changes took until they were on the disks of a majority, each from
 	// when this server, as the leader, asked for them.
 	Commits() histogram.Counts
@@ -89,12 +92,21 @@ func (o *Operator) Follows() bool {
 	return o.opts.Life.Phase() == Following && o.opts.Life.Failure() == ""
 }
 
-// unready is why a server that follows cannot have clients; empty: it hands them on.
+// unready is why a server that follows cannot have clients; empty: it hands them on. Each one takes
+// a connection of its own to the leader.
 func (o *Operator) unready() string {
 	if _, leader := o.Leads(); leader == "" {
 		return "no server of the cluster leads"
 	}
-	return ""
+	return o.disbelieved()
+}
+
+// disbelieved is why the other servers of its cluster do not believe this one; empty: they do.
+func (o *Operator) disbelieved() string {
+	if o.opts.Cluster == nil {
+		return ""
+	}
+	return o.opts.Cluster.Disbelieved()
 }
 
 // ChangeCluster makes a change, which is counted.

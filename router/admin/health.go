@@ -112,8 +112,8 @@ func (o *Operator) notStarted(p Phase) string {
 }
 
 // Readiness reports whether clients should come: not while the journal is read, when it has
-// failed, when the server ends, or when it follows and knows of nobody who leads. A drain or a full
-// disk are notes alone: workers must still get in, whose deletes make room. Nor does a client miss
+// failed, when the server ends, or when it follows and knows of nobody who leads, or is not believed
+// there. Who leads and is not believed serves clients all the same. A drain or a full disk are notes alone: workers must still get in, whose deletes make room. Nor does a client miss
 // anything at a server that follows with a full disk: it is handed to the one that leads, which
 // does not wait for that disk. It may be called at any time.
 func (o *Operator) Readiness() *wire.Health {
@@ -135,6 +135,9 @@ func (o *Operator) Readiness() *wire.Health {
 	}
 	if o.Draining() {
 		h.Notes = append(h.Notes, "draining: no new jobs are taken")
+	}
+	if why := o.disbelieved(); why != "" && why != waits {
+		h.Notes = append(h.Notes, why)
 	}
 	h.Notes = append(h.Notes, o.spaceNotes(phase)...)
 	return h

@@ -24,6 +24,7 @@ type fakeCluster struct {
 	asked   int // for its status
 	did     []string
 	refuses error
+	ended   atomic.Bool // its certificate has
 }
 
 func newFakeCluster() *fakeCluster {
@@ -58,6 +59,14 @@ func (k *fakeCluster) Leader() (name string, here bool) {
 		name = *k.status.Leader
 	}
 	return name, k.status.Role == "leader"
+}
+
+// Disbelieved is said once its certificate has ended.
+func (k *fakeCluster) Disbelieved() string {
+	if k.ended.Load() {
+		return "its certificate has ended: have it signed again"
+	}
+	return ""
 }
 
 // FullDisks are those of its status.
@@ -128,6 +137,11 @@ func TestClusterByHTTP(t *testing.T) {
 	if a := w.do("GET", "/readyz", ask{}).wants(t, 200, ""); !strings.Contains(a.body, "other servers whose disks are full: n2\n") {
 		t.Errorf("%q", a.body)
 	}
+	k.ended.Store(true)
+	if a := w.do("GET", "/readyz", ask{}).wants(t, 200, ""); strings.Count(a.body, "its certificate has ended: have it signed again\n") != 1 {
+		t.Errorf("who leads with a certificate that has ended: %q", a.body)
+	}
+	k.ended.Store(false)
 	if k.asked != asked {
 		t.Error("a probe of a server that leads asks for its status, which may have to wait")
 	}
@@ -192,6 +206,12 @@ func TestFollowerByHTTP(t *testing.T) {
 	if a := w.do("GET", "/leader", ask{}).wants(t, 503, ""); a.body != "server n2 leads\n" {
 		t.Errorf("%q", a.body)
 	}
+	k.ended.Store(true)
+	if a := w.do("GET", "/readyz", ask{}).wants(t, 503, ""); strings.Count(a.body, "its certificate has ended: have it signed again\n") != 1 {
+		t.Errorf("who follows with a certificate that has ended: %q", a.body)
+	}
+	k.ended.Store(false)
+	w.do("GET", "/readyz", ask{}).wants(t, 200, "")
 	if k.asked != asked {
 		t.Error("a probe of a server that follows asks for its status, which may have to wait")
 	}

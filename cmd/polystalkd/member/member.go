@@ -95,6 +95,9 @@ func New(o Options, cfg *router.Journal) (*Member, error) {
 // only be shut down.
 func (m *Member) Follow(srv *router.Server) error {
 	m.srv = srv
+	if m.ways.security != nil {
+		go m.watchEnding()
+	}
 	if m.joins {
 		m.ways.transport.Start()
 		if err := m.join(); err != nil {

@@ -47,6 +47,16 @@ func openTerminal(t *testing.T, program, server string, args ...string) *termina
 		t.Fatal(err)
 	}
 	defer there.Close()
+	// After ^C the kernel drops what is on its way to the screen, and that may be what the program,
+	// which has had the signal a moment before, says of it.
+	modes, err := unix.IoctlGetTermios(int(there.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	modes.Lflag |= unix.NOFLSH
+	if err := unix.IoctlSetTermios(int(there.Fd()), unix.TCSETS, modes); err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.Command(program, args...)
 	cmd.Env = daemon.CleanEnv("POLYSTALK_SERVER="+server, "TERM=xterm-256color")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = there, there, there

@@ -40,11 +40,16 @@ func (d *NetDriver) conn(name string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.Use(name, c)
+	return c, nil
+}
+
+// Use makes c the connection of that name. The driver closes it.
+func (d *NetDriver) Use(name string, c net.Conn) {
 	if d.conns == nil {
 		d.conns = map[string]net.Conn{}
 	}
 	d.conns[name] = c
-	return c, nil
 }
 
 // Send implements Driver.

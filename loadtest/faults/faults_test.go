@@ -1,42 +1,21 @@
 package main
 
 import (
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
+	"polystalk/codec/wiretest"
 	"polystalk/loadtest/faults/history"
 )
 
-// programs is where those are that are built from this tree, once for all tests.
-var programs string
-
-func TestMain(m *testing.M) {
-	var err error
-	if programs, err = os.MkdirTemp("", "faults-"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(programs)
-	os.Exit(code)
-}
-
-var build = sync.OnceValues(func() ([]byte, error) {
-	return exec.Command("go", "build", "-o", programs, "polystalk/cmd/polystalkd", "polystalk/cmd/polystalk").CombinedOutput()
-})
-
-// built is the server's program.
+// built returns the path of the server's program.
 func built(t *testing.T) string {
 	t.Helper()
-	if out, err := build(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	path, err := wiretest.Program("polystalkd")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return filepath.Join(programs, "polystalkd")
+	return path
 }
 
 // options of a run that takes seconds.

@@ -4,7 +4,7 @@ import (
 	"flag"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"polystalk/codec/wiretest"
 	"testing"
 	"time"
 )
@@ -24,9 +24,9 @@ func TestScenes(t *testing.T) {
 	if _, err := exec.LookPath("nice"); err != nil {
 		t.Skip(err)
 	}
-	program := filepath.Join(t.TempDir(), "polystalkd")
-	if out, err := exec.Command("go", "build", "-o", program, "polystalk/cmd/polystalkd").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	program, err := wiretest.Program("polystalkd")
+	if err != nil {
+		t.Fatal(err)
 	}
 	*server, *jobs, *rounds, *length, *rate = program, 3000, 1, 200*time.Millisecond, 200
 	if err := run(); err != nil {

@@ -15,7 +15,7 @@ import (
 	wire "polystalk/codec/admin"
 )
 
-// TestSlowReadersAtAFollower hold up nobody, and what they hold at the leader ends with them.
+// Slow readers at a follower delay no other request. Their connections to the leader end with them.
 func TestSlowReadersAtAFollower(t *testing.T) {
 	p := newPair(t)
 	large := strings.Repeat("x", 3<<20)
@@ -43,9 +43,10 @@ func TestSlowReadersAtAFollower(t *testing.T) {
 		}
 		slow = append(slow, c)
 	}
-	if open := p.open.Load(); open < 2 || answered < 2 {
-		t.Errorf("of the slow readers %d are answered, on %d connections", answered, open)
+	if answered < 2 {
+		t.Errorf("%d of the slow readers are answered", answered)
 	}
+	await(t, "the answers are under way at the leader", func() bool { return p.open.Load() >= 2 })
 	for range 3 {
 		p.follower.do("GET", "/api/v1/tubes", ask{}).wants(t, 200, "").by(t, "n2")
 		p.follower.do("POST", "/api/v1/tubes/b/jobs", ask{token: operateToken, header: octets, body: "x"}).wants(t, 201, "").by(t, "n2")

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"polystalk/cmd/polystalkd/e2e/daemon"
 	"slices"
 	"strings"
 	"testing"
@@ -21,10 +22,7 @@ func TestTargetLasts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(parent, "polystalk")
-	if out, err := exec.Command("go", "build", "-o", program, "polystalk/cmd/polystalk").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := daemon.CLI(t)
 	old := filepath.Join(parent, "old")
 	if err := os.Mkdir(old, 0o700); err != nil {
 		t.Fatal(err)

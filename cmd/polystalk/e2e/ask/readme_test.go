@@ -65,10 +65,7 @@ func TestReadmeNamesEveryCommand(t *testing.T) {
 // TestReadmeExamples runs what README.md shows in blocks of sh about servers, in that order,
 // by the program as it is built.
 func TestReadmeExamples(t *testing.T) {
-	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "polystalk"), "polystalk/cmd/polystalk").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	bin := filepath.Dir(daemon.CLI(t))
 	p, _ := polystalkd(t, "--http-history-tubes", "100")
 	p.must(0, "put", "mail", "--body", "first")
 	for p.polystalk("tubes", "mail").code != 0 { // a list of tubes may be as of before

@@ -106,10 +106,7 @@ func (x *terminal) ends(code int) {
 // TestTerminal: the program as built, on a terminal: it asks, takes the answer, and ends when
 // it is interrupted.
 func TestTerminal(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "polystalk")
-	if out, err := exec.Command("go", "build", "-o", program, "polystalk/cmd/polystalk").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := daemon.CLI(t)
 	p, _ := polystalkd(t)
 	p.in = "a\nb\nc\n"
 	p.must(0, "put", "mail", "--lines")
@@ -186,17 +183,13 @@ func TestCompletionInBash(t *testing.T) {
 	if err != nil {
 		t.Skip("bash is not installed")
 	}
-	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "polystalk"), "polystalk/cmd/polystalk").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
 	p, _ := polystalkd(t)
 	p.must(0, "put", "mailbox", "--body", "x")
-	script := filepath.Join(bin, "completion")
+	script := filepath.Join(t.TempDir(), "completion")
 	if err := os.WriteFile(script, []byte(p.must(0, "completion", "bash").stdout), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	t.Setenv("PATH", filepath.Dir(daemon.CLI(t))+":"+os.Getenv("PATH"))
 	x := openTerminal(t, bash, p.server, "--norc", "--noprofile")
 	x.types("PS1='$ '; source " + script + "; echo read\\y\r")
 	x.sees("ready\r\n")

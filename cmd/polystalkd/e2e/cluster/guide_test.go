@@ -33,11 +33,7 @@ func TestGuide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, err := polystalk()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &room{t: t, nodes: make(map[string]*node), bin: filepath.Dir(path)}
+	r := &room{t: t, nodes: make(map[string]*node), bin: filepath.Dir(daemon.CLI(t))}
 	for i := range 4 {
 		name := fmt.Sprint("jobs", i+1)
 		n := newNode(t, name)

@@ -8,10 +8,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,32 +17,12 @@ import (
 	"polystalk/codec/admin"
 )
 
-func TestMain(m *testing.M) { daemon.Main(m, func() { os.RemoveAll(tools) }) }
-
-// tools is where polystalk is, once it was built.
-var tools string
-
-// polystalk is the operators' program.
-var polystalk = sync.OnceValues(func() (path string, err error) {
-	if tools, err = os.MkdirTemp("", "polystalk-test-"); err != nil {
-		return "", err
-	}
-	path = filepath.Join(tools, "polystalk")
-	out, err := exec.Command("go", "build", "-o", path, "polystalk/cmd/polystalk").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("building polystalk: %w\n%s", err, out)
-	}
-	return path, nil
-})
+func TestMain(m *testing.M) { daemon.Main(m) }
 
 // operate runs polystalk.
 func operate(t *testing.T, args ...string) daemon.Outcome {
 	t.Helper()
-	path, err := polystalk()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return daemon.RunToEnd(t, path, daemon.CleanEnv(), args...)
+	return daemon.RunToEnd(t, daemon.CLI(t), daemon.CleanEnv(), args...)
 }
 
 // A node is one server, whose process comes and goes.

@@ -7,40 +7,42 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"polystalk/codec/wiretest"
 )
 
-// Binary is the polystalkd under test, built once by Main.
+// Binary is the path of the polystalkd under test. Main sets it.
 var Binary string
 
-// Main is a package's TestMain: it builds the program, runs the tests, and removes it. Before
-// it ends the process it calls after, which ends what tests have in common.
+// Main is a package's TestMain: it builds the program and runs the tests. Before it ends the
+// process it calls after, which ends what tests have in common.
 func Main(m *testing.M, after ...func()) {
-	dir, err := os.MkdirTemp("", "polystalkd-test-")
-	if err != nil {
+	var err error
+	if Binary, err = wiretest.Program("polystalkd"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	Binary = filepath.Join(dir, "polystalkd")
-	build := exec.Command("go", "build", "-o", Binary, "polystalk/cmd/polystalkd")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build has it
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building polystalkd: %v\n%s", err, out)
-		os.RemoveAll(dir)
 		os.Exit(1)
 	}
 	code := m.Run()
 	for _, f := range after {
 		f()
 	}
-	os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// CLI returns the path of the operators' program, polystalk.
+func CLI(t testing.TB) string {
+	t.Helper()
+	path, err := wiretest.Program("polystalk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // Program is the program the protocol tests play: what Main built, or

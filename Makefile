@@ -14,8 +14,8 @@ BENCH ?= .
 COUNT ?= 1
 PKG   ?= ./...
 
-# go test -json, turned back into go test's own lines, with the skipped tests
-# named at the end. With CI=true a skipped test is a failure.
+# The report turns go test -json back into go test's own lines and names the skipped tests at
+# the end. With CI=true a skipped test is a failure, and so is a slow test in the short set.
 report = awk -v ci="$${CI:-}" -f .ci/testreport.awk
 
 # What makes releases is a module of its own, which ./... does not reach: see
@@ -36,14 +36,23 @@ build: ## build bin/polystalkd and bin/polystalk, which need no library
 run: build ## build the server and run it in the foreground (PORT=11300, ARGS= for more flags)
 	exec ./bin/polystalkd -p $(PORT) $(ARGS)
 
+# The tests run without go test's own vet, because make vets everything first.
 .PHONY: test
-test: ## go vet and all tests; names the skipped ones at the end (PKG=./...)
+test: ## go vet and the short tests, in about a minute; names the skipped tests at the end (PKG=./...)
 	go vet $(PKG)
-	{ go test -count=1 -timeout 10m -json $(PKG) || bad=1; $(if $(whole),$(in-release) test -count=1 -timeout 15m -json ./... || bad=1;) exit $${bad:-0}; } | $(report)
+	go test -short -vet=off -count=1 -timeout 10m -json $(PKG) | $(report) -v short=2
 
 .PHONY: race
-race: ## all tests under the race detector (PKG=./...)
-	go test -count=1 -timeout 20m -race -json $(PKG) | $(report)
+race: ## the short tests under the race detector (PKG=./...)
+	go test -short -vet=off -race -count=1 -timeout 20m -json $(PKG) | $(report) -v short=0
+
+.PHONY: long
+long: ## every test, the long ones and those of make release included, in about ten minutes (PKG=./...)
+	{ go test -vet=off -count=1 -timeout 20m -json $(PKG) || bad=1; $(if $(whole),$(in-release) test -count=1 -timeout 15m -json ./... || bad=1;) exit $${bad:-0}; } | $(report)
+
+.PHONY: soak
+soak: sim consensus disk faults ## hours: every test under the race detector, N seeds of each simulator, ROUNDS rounds of faults
+	go test -vet=off -race -count=1 -timeout 1h -json $(PKG) | $(report)
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck, go fix, and a build for every platform
@@ -61,7 +70,7 @@ lint: ## gofmt, go vet, staticcheck, go fix, and a build for every platform
 	done
 
 .PHONY: check
-check: lint race ## lint and the race tests, which also run the fuzz seeds
+check: lint race long ## what CI runs, without the short tests by themselves
 
 .PHONY: fuzz
 fuzz: ## run every fuzz test for a while (FOR=30s each, PKG=./...)

@@ -1,10 +1,15 @@
 # Reads go test -json and prints what go test prints: a line for each package,
-# and the output of what failed. At the end it names the skipped tests, with
-# their reasons. The exit code is 1 after a failure, and after a skip if ci is
-# set: there every program that a test needs is meant to be installed.
+# and the output of failed tests. At the end it names the skipped tests with
+# their reasons. The exit code is 1 after a failure. If ci is set, it is also 1
+# after a skip, because CI installs every program that a test needs.
 #
-# The order of the fields is that of cmd/internal/test2json; a line that is not
-# an event (a compiler's message) is printed as it is.
+# short is set when go test ran with -short. Tests that skip themselves with the
+# reason "long" are then only counted. If short is positive, the report names
+# every test that took more than that number of seconds; with ci it fails.
+# Subtests do not count on their own.
+#
+# The fields have the order of cmd/internal/test2json. A line that is not an
+# event (a compiler's message) is printed as it is.
 
 function field(name,    at, rest, out, c) {
     at = index($0, "\"" name "\":\"")
@@ -56,7 +61,13 @@ action == "output" && test == "" {
     if (output !~ /^(PASS|=== )/) { printf "%s", output; fflush() }
 }
 
-action == "pass" && test != "" { delete held[key] }
+action == "pass" && test != "" {
+    delete held[key]
+    if (short > 0 && test !~ /\// && match($0, /"Elapsed":[0-9.]+/)) {
+        seconds = substr($0, RSTART + 10, RLENGTH - 10)
+        if (seconds + 0 > short) slow[++slows] = "  " pkg " " test ": " seconds " s"
+    }
+}
 action == "fail" {
     failed = 1
     if (test != "") { printf "%s", held[key]; fflush(); delete held[key] }
@@ -65,13 +76,20 @@ action == "skip" && test != "" {
     reason = held[key]
     sub(/--- SKIP:.*/, "", reason)
     gsub(/[ \t]*\n[ \t]*/, " ", reason); gsub(/^ +| +$/, "", reason)
-    skipped[++skips] = "  " pkg " " test (reason == "" ? "" : ": " reason)
     delete held[key]
+    if (short != "" && reason ~ /(^|: )long$/) longs++
+    else skipped[++skips] = "  " pkg " " test (reason == "" ? "" : ": " reason)
 }
 
 END {
     # A test that neither passed nor failed was cut short by a panic or a timeout.
     for (key in held) printf "%s", held[key]
+    if (longs) print "long tests left out: " longs " (make long runs them)"
+    if (slows) {
+        print "tests that take more than " short " s, which only long tests may:"
+        for (i = 1; i <= slows; i++) print slow[i]
+        if (ci != "" && ci != "false") failed = 1
+    }
     if (skips) {
         print "skipped tests:"
         for (i = 1; i <= skips; i++) print skipped[i]

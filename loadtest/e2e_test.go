@@ -37,6 +37,9 @@ func installedBeanstalkd(t *testing.T) string {
 
 // The whole way: servers and load processes started, all reports written.
 func TestComparisonEndToEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	baseline := installedBeanstalkd(t)
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }

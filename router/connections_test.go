@@ -231,6 +231,9 @@ func TestConnectionsTellWhatTheyAre(t *testing.T) {
 
 // TestJobsThatRanOutAreNotHeld: though nobody has told the connection.
 func TestJobsThatRanOutAreNotHeld(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	w := watch(t, Config{Loops: 1, Shards: 2})
 	k := w.dial(w.beans)
 	k.say("put 0 0 1 1\r\nx\r\nreserve\r\n")
@@ -250,6 +253,9 @@ func TestJobsThatRanOutAreNotHeld(t *testing.T) {
 // TestListShowsWhoStaysOnce: each connection that is there throughout is in exactly one part
 // of every list, in the order in which they came, while others come and go.
 func TestListShowsWhoStaysOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	w := watch(t, Config{Loops: 3, Shards: 2})
 	ctx, stop := context.WithCancel(t.Context())
 	var others sync.WaitGroup

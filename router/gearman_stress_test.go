@@ -181,6 +181,9 @@ func desert(ctx context.Context, addr net.Addr, seed uint64, functions int) erro
 // vanish, and workers that sleep and wake up, every client that stays hears of all
 // its jobs.
 func TestGearmanUnderLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, functions := range []int{1, 5} {
 		s, err := New(Config{Loops: 2, Shards: 8})
 		if err != nil {

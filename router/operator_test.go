@@ -38,6 +38,9 @@ func operated(t *testing.T, cfg Config) *Server {
 
 // TestServerIsNotAliveWhenAShardIsStuck: and is again when it is free.
 func TestServerIsNotAliveWhenAShardIsStuck(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	s := operated(t, Config{Loops: 2, Shards: 4})
 	op := s.Operator()
 	if h := op.Alive(); h.Status != "ok" || len(h.Checks) != 2 {
@@ -67,6 +70,9 @@ func TestServerIsNotAliveWhenAShardIsStuck(t *testing.T) {
 
 // TestServerIsNotAliveWhenALoopIsStuck: as in a turn that does not end.
 func TestServerIsNotAliveWhenALoopIsStuck(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	s := operated(t, Config{Loops: 2, Shards: 4})
 	l := s.host.Loops()[1]
 	l.Enter()

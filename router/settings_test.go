@@ -260,6 +260,9 @@ func TestMaxConnectionsChange(t *testing.T) {
 
 // TestAliveNamesWhatIsStuck: a shard that somebody keeps, a loop in a turn without end.
 func TestAliveNamesWhatIsStuck(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	srv, _ := serving(t, Config{Loops: 2, Shards: 4})
 	alive := func() error {
 		time.Sleep(600 * time.Millisecond) // an answer holds for half a second

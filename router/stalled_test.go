@@ -102,6 +102,9 @@ func serveKept(t *testing.T, disk journal.Disk) (address string, stop func()) {
 // what clients go on sending is not all taken in, and when the disk is back
 // everybody is answered.
 func TestStalledDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	disk := newStallingDisk(t.TempDir())
 	address, stop := serveKept(t, disk)
 	dial := func() (net.Conn, *bufio.Reader) {

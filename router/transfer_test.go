@@ -25,6 +25,9 @@ func wantProblem(t *testing.T, err error, kind *wire.Kind) {
 // TestMoveOnADiskThatStalls: who asks is told that it is not certain. The job is nobody's, and
 // nobody's to change; once the disk goes on it is moved, though nobody waits for that.
 func TestMoveOnADiskThatStalls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, bulk := range []bool{false, true} {
 		dir := t.TempDir()
 		disk := newStallingDisk(dir)

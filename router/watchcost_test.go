@@ -14,6 +14,9 @@ import (
 const watchCostMax = 64
 
 func TestWatchCost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, tt := range []struct{ conns, tubes int }{{1, 100_000}, {200, 500}, {10, 20_000}} {
 		f := newFixture(t, Config{Shards: 2})
 		first := newWatcher(f)

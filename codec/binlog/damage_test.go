@@ -164,6 +164,9 @@ func sample(version uint32) (b []byte, ends map[int][]Job) {
 // A file that was cut anywhere is told from a whole one, except where a record
 // ends, which no reader can tell.
 func TestTruncationAtEveryByte(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, version := range []uint32{7, 5} {
 		b, ends := sample(version)
 		last := 0
@@ -248,6 +251,9 @@ func TestFileWithoutHeaderIsTorn(t *testing.T) {
 // Every single bit of a file may flip: nothing panics, the jobs of other
 // records are saved, and what is not noticed is a value, never a shifted record.
 func TestSalvageSurvivesEveryBit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	// A bit never makes the id of one that of another: that would be another job's change.
 	records := []hand{full(1, 1, "one"), full(2, 4, "two"), full(4, 3, "three")}
 	b := log(7, records...)

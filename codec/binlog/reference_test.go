@@ -238,6 +238,9 @@ func (r *reference) busy(rng *rand.Rand, operations int) (highest uint64) {
 // The log of a killed server, with many files and moved jobs, holds what the
 // server said, and a server that is started on it agrees in everything.
 func TestReferenceLogIsRead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	program := referenceProgram(t)
 	for seed, size := range []string{"5000", "20000", "10485760"} {
 		t.Run(size, func(t *testing.T) {

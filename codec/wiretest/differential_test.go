@@ -8,6 +8,9 @@ import (
 // TestSessionsSettle keeps the generator honest: a server agrees with itself
 // on every session, whatever the timing.
 func TestSessionsSettle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	program, unquoted := reference(t)
 	report, _, err := Compare(program, program, nil, unquoted, 1, 40, 150)
 	if err != nil {

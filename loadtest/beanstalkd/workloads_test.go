@@ -207,6 +207,9 @@ func beanstalkd(t *testing.T) string {
 }
 
 func TestEveryWorkloadRunsOnBeanstalkd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	beanstalkd(t)
 	tg, err := compare.ParseTarget("beanstalkd", Protocol)
 	if err != nil {

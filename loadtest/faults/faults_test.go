@@ -29,6 +29,9 @@ func shortRun(t *testing.T, more ...string) *options {
 }
 
 func TestNothingIsLostByOneServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	r, err := play(t.Context(), shortRun(t, "-rounds", "6", "-only", "kill*4,crash-loop,term"))
 	if err != nil {
 		t.Fatal(err)
@@ -41,6 +44,9 @@ func TestNothingIsLostByOneServer(t *testing.T) {
 }
 
 func TestNothingIsLostByACluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	r, err := play(t.Context(), shortRun(t, "-nodes", "3", "-rounds", "6", "-only", "kill-leader*2,kill-follower,transfer,isolate,replaced"))
 	if err != nil {
 		t.Fatal(err)

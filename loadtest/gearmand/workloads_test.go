@@ -210,6 +210,9 @@ func gearmand(t *testing.T) string {
 }
 
 func TestEveryGearmanWorkloadRunsOnGearmand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	tg, err := compare.ParseTarget(gearmand(t), Protocol)
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,9 @@ func TestMain(m *testing.M) {
 
 // TestScenes plays all of them, for a short while each: none may end with what must not be.
 func TestScenes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	if _, err := exec.LookPath("nice"); err != nil {
 		t.Skip(err)
 	}

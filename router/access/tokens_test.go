@@ -140,6 +140,9 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 // <(COMMAND), and nobody writes to it when the file is read again; whoever reads it then must
 // be there for other signals.
 func TestPipesAreNotWaitedFor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)

@@ -97,6 +97,9 @@ func (p *pair) events(t *testing.T, token string) (res *http.Response, line func
 // TestStreamsGoThrough as they are made, and end at the leader when the client leaves, when he may
 // look no more, and when the follower ends.
 func TestStreamsGoThrough(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	p := newPair(t)
 	first, line := p.events(t, "")
 	tells := func(what string) {

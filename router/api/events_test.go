@@ -139,6 +139,9 @@ func (w *world) open(n int) {
 
 // TestServerEachSecond: with growing ids, beside other topics.
 func TestServerEachSecond(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	t.Parallel()
 	w := newWorld(t, setup{anonymous: access.Read, dir: t.TempDir()})
 	r := w.stream("topics=server,journal", "Last-Event-ID: 99999999")
@@ -178,6 +181,9 @@ func TestServerEachSecond(t *testing.T) {
 
 // TestTubesThatChange: first all of the view, then what changes in it.
 func TestTubesThatChange(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	t.Parallel()
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.put("mail-a", 1)
@@ -205,6 +211,9 @@ func TestTubesThatChange(t *testing.T) {
 // TestATubeThatComesAndGoes: again and again, and one with a name of any octets, which is a
 // function that stays.
 func TestATubeThatComesAndGoes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	t.Parallel()
 	w := newWorld(t, setup{anonymous: access.Operate})
 	// Encoded for the path, and this as a parameter.
@@ -235,6 +244,9 @@ func TestATubeThatComesAndGoes(t *testing.T) {
 
 // TestAnOperationIsFollowed to its end.
 func TestAnOperationIsFollowed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	t.Parallel()
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.put("mail", 1)
@@ -303,6 +315,9 @@ func TestTheSixtyFifthIsRefused(t *testing.T) {
 // TestStreamsEndWhenTheServerStops: properly, and at once, also those whose clients read
 // nothing.
 func TestStreamsEndWhenTheServerStops(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.tubesOf(1000)
 	fast := w.stream("topics=server,tubes")
@@ -328,6 +343,9 @@ func TestStreamsEndWhenTheServerStops(t *testing.T) {
 
 // TestATokenThatIsGoneEndsItsStreams: others go on.
 func TestATokenThatIsGoneEndsItsStreams(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	t.Parallel()
 	w := newWorld(t, setup{})
 	gone := w.stream("topics=server", "Authorization: Bearer "+readToken)
@@ -356,7 +374,7 @@ func TestATokenThatIsGoneEndsItsStreams(t *testing.T) {
 // delayed, and in the end their streams are ended and others have the places.
 func TestClientsThatReadNothing(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it waits for pieces that nobody takes")
+		t.Skip("long")
 	}
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.tubesOf(2000)

@@ -21,6 +21,9 @@ func withHistory(tubes int) func(*Options) {
 // TestHistoryOfServerAndTube: what was there is shown after seconds, and nothing of the time
 // before.
 func TestHistoryOfServerAndTube(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	t.Parallel()
 	w := newWorld(t, setup{anonymous: access.Operate, options: withHistory(10)})
 	odd := "a,b%2F\xff/ü"

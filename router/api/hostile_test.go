@@ -189,6 +189,9 @@ func TestZippedAnswersAreForThoseWhoTakeThem(t *testing.T) {
 
 // TestRulesChangeWhileRequestsRun: each request is judged by one or the other, whole.
 func TestRulesChangeWhileRequestsRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	var tokens *access.Tokens
 	w := newWorld(t, setup{options: func(o *Options) { tokens = o.Tokens }})
 	if _, err := w.srv.Operator().Put(t.Context(), newJob("mail", "x")); err != nil {

@@ -129,6 +129,9 @@ func TestJobsAreListed(t *testing.T) {
 }
 
 func TestListsOfJobsAreRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	w := newWorld(t, setup{anonymous: access.Operate, maxJob: 200_000})
 	w.stocked()
 	const mail = "/api/v1/tubes/mail/jobs"

@@ -166,6 +166,9 @@ func TestBodiesAreForThoseWhoMayReadThem(t *testing.T) {
 // TestLargeBodiesAreNotCopiedForEachWhoReads: whoever asks for one and does not read it costs
 // no memory for it, of many who want it in JSON a few are answered at a time, and it comes whole.
 func TestLargeBodiesAreNotCopiedForEachWhoReads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	const size, clients = 16 << 20, 16
 	w := newWorld(t, setup{anonymous: access.Operate, maxJob: size})
 	body := strings.Repeat("0123456789abcdef", size/16)

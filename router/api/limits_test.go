@@ -82,7 +82,7 @@ func TestConnectionsThatSayNothingKeepNobodyOut(t *testing.T) {
 
 func TestSlowHeaderIsCutOff(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes HeaderWithin")
+		t.Skip("long")
 	}
 	t.Parallel()
 	w := newWorld(t, setup{})
@@ -147,6 +147,9 @@ func TestLargeBodyIsRefused(t *testing.T) {
 
 // TestOneHeavyRequestAtATime: the next waits for a while, then it is told when to come.
 func TestOneHeavyRequestAtATime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	w := newWorld(t, setup{anonymous: access.Read})
 	leave, err := w.web.Heavy(t.Context())
 	if err != nil {
@@ -176,6 +179,9 @@ func TestPanicIsAnswered(t *testing.T) {
 
 // TestAllTubesTakeAPlaceWhileTheyAreMade: and none while a client reads them slowly.
 func TestAllTubesTakeAPlaceWhileTheyAreMade(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.tubesOf(4000) // about 12 MB of text, which no socket takes at once
 	leave, err := w.web.Heavy(t.Context())

@@ -263,6 +263,9 @@ func families(t *testing.T, text string) map[string]string {
 // TestScrapersAreShownWhatTheHistoryHasLookedAt: so they cost nothing, and yet see each change
 // soon.
 func TestScrapersAreShownWhatTheHistoryHasLookedAt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	t.Parallel()
 	w := newWorld(t, setup{anonymous: access.Operate, options: withHistory(10)})
 	if age := w.web.watch.Steady(); age != 6*time.Second {

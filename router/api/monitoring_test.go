@@ -56,6 +56,9 @@ var subject = regexp.MustCompile(`(?:instance|tube)="(?:[^"i]|i[^"])[^"]*"`)
 // TestAlertsFireAndAreSilent: as promtool finds, each where it should and where not; and each
 // says what is wrong and what to do.
 func TestAlertsFireAndAreSilent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	t.Parallel()
 	tried := readFile(t, "monitoring/alerts_test.yml")
 	guide := readFile(t, "README.md")
@@ -231,6 +234,9 @@ var (
 // TestMonitoringNamesExist: every metric in alerts and dashboard is one that a server with a
 // journal, both protocols and a cluster shows, by the name of a series.
 func TestMonitoringNamesExist(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	t.Parallel()
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), cluster: newFakeCluster()})
 	w.busy()
@@ -266,6 +272,9 @@ func TestMonitoringNamesExist(t *testing.T) {
 // TestPrometheusScrapesTheServer: Debian's, for some seconds: no sample is refused, no rule
 // fails, and every panel of the dashboard has something to show.
 func TestPrometheusScrapesTheServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	t.Parallel()
 	path := program(t, "prometheus")
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), cluster: newFakeCluster()})

@@ -180,6 +180,9 @@ func TestLongOperationIsFollowed(t *testing.T) {
 // TestCancelEndsSoon: whatever it waits for, and what was not done is done by the same once
 // more.
 func TestCancelEndsSoon(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	const jobs = 10_000
 	w, disk := newHeld(t, jobs)
 	disk.hold()
@@ -223,6 +226,9 @@ func TestCancelEndsSoon(t *testing.T) {
 
 // TestSixteenOperationsWait: the next is told to come again.
 func TestSixteenOperationsWait(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	w, disk := newHeld(t, 5000)
 	disk.hold()
 	all := []string{w.begin(buryMail)}
@@ -258,6 +264,9 @@ func TestSixteenOperationsWait(t *testing.T) {
 // TestServerThatEndsEndsOperations: those that run and those that wait say so, within the
 // time that the server has, and nothing of them is left.
 func TestServerThatEndsEndsOperations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, within := range []time.Duration{10 * time.Second, 100 * time.Millisecond} {
 		w, disk := newHeld(t, 10_000)
 		disk.hold()
@@ -374,6 +383,9 @@ func TestFullDiskStopsOperations(t *testing.T) {
 
 // TestLongOperationIsCancelledWhileItRuns: one of many jobs, without a disk.
 func TestLongOperationIsCancelledWhileItRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.fill(100_000)
 	o := w.srv.Operator()

@@ -20,6 +20,9 @@ var shell = regexp.MustCompile("(?s)```sh\n(.*?)```")
 
 // TestExamplesOfTheGuideWork: each line, in their order, on one server.
 func TestExamplesOfTheGuideWork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not installed")
 	}
@@ -53,6 +56,9 @@ func TestExamplesOfTheGuideWork(t *testing.T) {
 // TestGuideExplainsEveryMetric: and no other, but those of the library; with the type and the
 // labels that it has.
 func TestGuideExplainsEveryMetric(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	t.Parallel()
 	_, table, _ := strings.Cut(readFile(t, "README.md"), "| Metric | Type | Labels | Meaning | Alert |\n")
 	table, _, _ = strings.Cut(table, "\n\n")

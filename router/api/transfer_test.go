@@ -292,6 +292,9 @@ func TestTransferOnAFullDisk(t *testing.T) {
 // TestTransfersAtOnce: each job is moved once, whoever else moves it, and workers take others
 // meanwhile.
 func TestTransfersAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
 	const jobs = 2000
 	say := w.beanstalkd()

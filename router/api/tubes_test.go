@@ -174,6 +174,9 @@ func TestPauseAndKick(t *testing.T) {
 
 // TestTubesTellWhatPassesThroughThem: the list and the tube alone tell the same.
 func TestTubesTellWhatPassesThroughThem(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	w := newWorld(t, setup{anonymous: access.Operate})
 	list := func() map[string]wire.Tube {
 		var page wire.Tubes

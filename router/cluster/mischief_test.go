@@ -206,6 +206,9 @@ func (s *simNode) spoil() error {
 
 // TestFaultyNodesAreSeen: what a node must not do breaks a rule before many seeds.
 func TestFaultyNodesAreSeen(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for name, f := range map[string]fault{
 		"entries are told before they are synced": entriesNotSynced,
 		"votes are told before they are synced":   voteNotSynced,

@@ -348,6 +348,9 @@ func TestMembersComeAndGo(t *testing.T) {
 // TestHangingDiskHandsOver: a leader whose disk hangs goes on with its heartbeats, so nobody
 // would take over: it sees to that itself, and ends.
 func TestHangingDiskHandsOver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	_, all := newNet(t, 3)
 	l := leader(t, all)
 	hang := make(chan struct{})

@@ -104,6 +104,9 @@ func rude(addr net.Addr, b burst, rng *rand.Rand) error {
 // and unix sockets: who half-closes gets every reply, and afterwards nothing is counted,
 // open or running that was not before.
 func TestEveryEndLeavesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	routines, files := runtime.NumGoroutine(), openDescriptors(t)
 	s := start(t, newReactor(t, Options{Loops: 2}), "tcp", "127.0.0.1:0")
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))

@@ -41,7 +41,7 @@ func TestClusterKeepsWhatWasAcknowledged(t *testing.T) {
 		return err
 	})
 	t.Logf("%+v", sum)
-	if *seedFlag == 0 && (sum.elections == 0 || sum.stops == 0 || sum.deposed == 0 || sum.compared == 0 || sum.fetches == 0 || sum.done == 0 || sum.joined == 0 || sum.removed == 0 || sum.transfers == 0) {
+	if *seedFlag == 0 && !testing.Short() && (sum.elections == 0 || sum.stops == 0 || sum.deposed == 0 || sum.compared == 0 || sum.fetches == 0 || sum.done == 0 || sum.joined == 0 || sum.removed == 0 || sum.transfers == 0) {
 		t.Errorf("something has never happened: %+v", sum)
 	}
 }

@@ -24,7 +24,7 @@ func TestChaosOfBothProtocols(t *testing.T) {
 		}
 		return err
 	})
-	if *seedFlag != 0 {
+	if *seedFlag != 0 || testing.Short() {
 		return
 	}
 	for _, what := range []string{

@@ -25,7 +25,7 @@ func TestSerialHistoriesOfAnOperatorMatchTheTwin(t *testing.T) {
 		s.cmds = did
 		return s.run(150)
 	})
-	if *seedFlag != 0 {
+	if *seedFlag != 0 || testing.Short() {
 		return
 	}
 	for _, what := range []string{"delete", "kick", "bury", "release", "touch", "set"} {

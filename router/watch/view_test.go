@@ -112,6 +112,9 @@ func (c *client) apply(t *testing.T, v *admin.TubeSample, ch Change) {
 // TestViewsFollowLikeATwin: whoever applies the changes has the view as it is, however many
 // samples he has missed.
 func TestViewsFollowLikeATwin(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	seed := rand.Uint64()
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	w := New(nil, 1, 0)

@@ -71,6 +71,9 @@ func asked(t *testing.T, addr string) (net.Conn, *bufio.Reader) {
 
 // TestStreamsOutliveTheLimitsOfRequests: of reading, of answering, and of rest.
 func TestStreamsOutliveTheLimitsOfRequests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	_, addr := streaming(t, func(c *Call) error {
 		e := c.EventStream(time.Second)
 		defer e.Close()

@@ -472,6 +472,9 @@ func BenchmarkSweep(b *testing.B) {
 // TestScanOfWhatIsLeftOfMany: between two jobs that are far from each other there is something
 // to be looked at as well, and a visit is no longer for it.
 func TestScanOfWhatIsLeftOfMany(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	w := newWorld(t)
 	p := w.join("a")
 	const jobs, every = 400_000, 5000

@@ -81,9 +81,16 @@ func TestUniqueIDOfManyFunctions(t *testing.T) {
 func TestUniqueIDAmongManyFunctions(t *testing.T) {
 	p := newFunctionWorld(t, SubmitOptions{}).session()
 	const functions = 10 * boundedMax
-	for i := range JobID(functions) {
-		p.submit(fmt.Sprint(i), fmt.Sprint("u", i), "x", 1024, true, i+1)
+	for i := range JobID(functions) { // without do, which checks the whole core each time
+		p.function.Background, p.function.Due = true, 0
+		p.function.SetUnique(fmt.Append(nil, "u", i))
+		var r Reply
+		p.core.Apply(p.now, made(&Op{Kind: OpSubmit, Client: p.id, Function: &p.function, Name: fmt.Append(nil, i), Pri: 1024, Body: []byte("x")}), &r)
+		if r.Status != StatusOK || r.ID != i+1 {
+			t.Fatalf("status %d, job %d, want job %d", r.Status, r.ID, i+1)
+		}
 	}
+	p.check()
 	p.function.SetUnique([]byte("none"))
 	p.function.Cursor = 0
 	p.op(Op{Kind: OpUniqueStatus}, StatusNotFound)

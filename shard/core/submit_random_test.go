@@ -311,7 +311,11 @@ func (h *functionHistory) finish() {
 }
 
 func TestRandomSubmissions(t *testing.T) {
-	for seed := range uint64(60) {
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 20
+	}
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		w := newFunctionWorld(t, SubmitOptions{Retries: rng.Uint32N(3), BuryFailed: rng.IntN(3) == 0})
 		h := &functionHistory{functionWorld: w, rng: rng, scribe: newScribe(w.core), deleted: map[JobID]bool{}, put: map[JobID]bool{}}

@@ -76,6 +76,9 @@ func TestLargeBodies(t *testing.T) {
 // TestAnotherBodyDidNotFit: what fits is taken whatever else was refused before, and has
 // filled the disk until then.
 func TestAnotherBodyDidNotFit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	seeds(t, 3, func(seed uint64) error {
 		d := fakedisk.New(seed)
 		d.Mute = seed%2 == 0
@@ -129,6 +132,9 @@ func TestAnotherBodyDidNotFit(t *testing.T) {
 // TestClaimsWithHalfOfTheRoom: some have claimed together all there is, and none of them
 // enough. None waits for ever, some get what they need, and nothing stays promised.
 func TestClaimsWithHalfOfTheRoom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	seeds(t, 10, func(seed uint64) error {
 		d := fakedisk.New(seed)
 		d.Limit = 35 * SegmentMin
@@ -198,6 +204,9 @@ func TestClaimsWithHalfOfTheRoom(t *testing.T) {
 // TestPromisesHold: everything that was promised on a disk that is full by then goes in,
 // of every size, and can be deleted after that.
 func TestPromisesHold(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	seeds(t, 12, func(seed uint64) error {
 		d := fakedisk.New(seed)
 		w := newWorld(seed, d)

@@ -155,6 +155,9 @@ func TestPowerCut(t *testing.T) {
 // TestError: an error of a write or a sync ends the journal. It is told once,
 // nothing is written, synced or acknowledged after it.
 func TestError(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, what := range []string{"write", "sync", "syncdir", "rename", "read"} {
 		for policy := range SyncPolicy(2) {
 			for _, at := range []int{1, 2, 5, 20, 60} {

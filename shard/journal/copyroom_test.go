@@ -13,6 +13,9 @@ import (
 // again and again, every delete finds room, whatever compaction has to copy; and once all
 // is deleted puts are taken again.
 func TestLargeBodiesOnAFullDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	seeds(t, 12, func(seed uint64) error {
 		d := fakedisk.New(seed)
 		d.Limit = SegmentMin * int64(12+seed%30)

@@ -16,7 +16,8 @@ var (
 	fromFlag = flag.Uint64("from", 1, "the first of them")
 )
 
-// seeds calls play for each seed asked for, else for the first few.
+// seeds calls play for the seeds that the flags name, else for the first few. Short tests play
+// a quarter of them.
 func seeds(t *testing.T, few int, play func(seed uint64) error) {
 	first, last := uint64(1), uint64(few)
 	if testing.Short() {

@@ -132,6 +132,9 @@ func (m *museum) damaged(d *fakedisk.Disk, file string, offset int64, reason str
 
 // TestTruncated cuts the file at every byte of the last two batches.
 func TestTruncated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	m := build(t, 1)
 	n := len(m.ends)
 	for size := m.ends[n-3]; size < m.ends[n-1]; size++ {

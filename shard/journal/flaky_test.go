@@ -194,6 +194,9 @@ func TestForgottenMeanwhile(t *testing.T) {
 // TestFlakyServer is TestFlakyDisk with all goroutines: customers until a disk
 // fails, others on what the next process finds, and a power cut.
 func TestFlakyServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	seeds(t, 12, func(seed uint64) error {
 		d := fakedisk.New(seed)
 		s := &server{disk: d, policy: SyncPolicy(seed % 2), size: SegmentMin}

@@ -183,6 +183,9 @@ func TestFollowerKeepsTheBound(t *testing.T) {
 // give up from what it applies. So its directory holds no more beyond its bound than is written and
 // not applied.
 func TestFollowerThatCatchesUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, window := range []int{1, SegmentMin, 4 * SegmentMin} {
 		seeds(t, 3, func(seed uint64) error {
 			w, m, lacks, err := followed(seed)

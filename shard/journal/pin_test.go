@@ -66,6 +66,9 @@ func (w *world) goOn(t *testing.T, steps int) {
 // TestCopyMeanwhile copies a journal that goes on, and compacts: a start from the copy finds
 // what it held in the end.
 func TestCopyMeanwhile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	copied := 0
 	for seed := range uint64(12) {
 		w, p := pinned(t, seed, 150)

@@ -173,6 +173,9 @@ func all() [][]byte {
 
 // TestTruncated: no beginning of a record is one, also when its length says so.
 func TestTruncated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, rec := range all() {
 		for n := range len(rec) {
 			var r Record

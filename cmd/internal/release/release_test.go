@@ -22,6 +22,9 @@ func TestVersionIsSemantic(t *testing.T) {
 // TestStampedVersionIsSaid: the name that -X has is that of the variable, which the linker
 // would not miss; both programs say what was stamped.
 func TestStampedVersionIsSaid(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	dir := t.TempDir()
 	const stamp = "7.8.9-rc.1+modified"
 	build := exec.Command("go", "build", "-ldflags", "-X polystalk/cmd/internal/release.stamped="+stamp, "-o", dir, "polystalk/cmd/polystalk", "polystalk/cmd/polystalkd")

@@ -14,6 +14,9 @@ import (
 // it is done, the name of the directory included; and a journal has its beginning
 // only when the rest is there for good.
 func TestTargetLasts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	strace, err := exec.LookPath("strace")
 	if err != nil {
 		t.Skip("strace is not installed: apt-get install strace")

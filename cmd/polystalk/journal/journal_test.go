@@ -20,6 +20,9 @@ import (
 
 // TestWholeJournal takes one journal through all commands.
 func TestWholeJournal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	s := newStock(t)
 	fresh := filepath.Join(t.TempDir(), "new")
 	out := filepath.Join(t.TempDir(), "out")
@@ -121,6 +124,9 @@ func segments(t *testing.T, dir string) []string {
 
 // TestDamagedJournal: all damages are found, and the rest is taken over.
 func TestDamagedJournal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	s := newStock(t)
 	for name, hurt := range map[string]func(files []string) (places int){
 		"two flipped bytes": func(files []string) int {

@@ -281,6 +281,9 @@ func TestOneDirectionFailsByItself(t *testing.T) {
 
 // A connection whose other end is gone without a word is given up by both sides.
 func TestSilentEndIsGivenUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	quick := func(x *Transport) { x.within.silent = 2 * time.Second }
 	a, b := newNode(t, 1, quick), newNode(t, 2, quick)
 	r := through(t, a, b)
@@ -294,6 +297,9 @@ func TestSilentEndIsGivenUp(t *testing.T) {
 }
 
 func TestQuietConnectionStays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	t.Parallel()
 	const silent, clock = 6 * time.Second, 10 * time.Millisecond
 	quick := func(x *Transport) { x.within.silent, x.within.clock = silent, clock }
@@ -377,6 +383,9 @@ func TestSocketDoesNotTalkToItself(t *testing.T) {
 
 // Who takes nothing any more is given up, as if it were gone.
 func TestStuckReaderIsGivenUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	a := newNode(t, 1, func(x *Transport) { x.within.silent = 2 * time.Second })
 	b := newNode(t, 2, func(x *Transport) {
 		x.within.clock = 100 * time.Millisecond

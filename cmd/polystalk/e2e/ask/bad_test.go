@@ -167,6 +167,9 @@ func TestOlderServer(t *testing.T) {
 
 // TestBusyServer: who is told to come again does.
 func TestBusyServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	asked := 0
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked++; asked < 3 {

@@ -17,6 +17,9 @@ const kept = `[.tube, .state, .pri, .ttr_seconds, .body // .body_base64, (.left_
 
 // TestExportAndImport: what can be kept is, from any server to any other.
 func TestExportAndImport(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	servers := map[string]func(*testing.T) *program{
 		"polystalkd": func(t *testing.T) *program { p, _ := polystalkd(t); return p }, "beanstalkd": beanstalkd,
 	}

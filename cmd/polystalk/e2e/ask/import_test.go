@@ -92,6 +92,9 @@ func passing(t *testing.T, to string, octets int64, reached func()) string {
 // TestInterruptedImport: an import that is interrupted, and run again, puts nothing twice
 // without being told to, and goes on where it was.
 func TestInterruptedImport(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	file := jobsFile(t, *jobsFlag)
 	for _, by := range []string{"http", "beanstalk"} {
 		t.Run(by, func(t *testing.T) {

@@ -179,6 +179,9 @@ func TestTerminal(t *testing.T) {
 
 // TestCompletionInBash: in a shell without the package bash-completion, too.
 func TestCompletionInBash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("bash is not installed")

@@ -45,6 +45,9 @@ func (w *watched) sees(t *testing.T, want string) {
 // TestTopAsText: off a terminal it writes a table after the other, also while the server is
 // away, by either protocol.
 func TestTopAsText(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, by := range []string{"http", "beanstalk"} {
 		t.Run(by, func(t *testing.T) {
 			http, queue := freeAddress(t), freeAddress(t)

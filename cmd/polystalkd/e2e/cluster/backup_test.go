@@ -12,6 +12,9 @@ import (
 
 // TestBackup is a directory that a server of its own starts on; any server of the cluster makes it.
 func TestBackup(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	all := []*node{newNode(t, "jobs1"), newNode(t, "jobs2")}
 	startAll(t, all)
 	all[0].fill(500, 1000)
@@ -44,6 +47,9 @@ func expectJobs(t *testing.T, dir string, n int) {
 // TestMajorityIsLost: one directory of three becomes a server of its own, once its process has
 // ended, and the first of a cluster again.
 func TestMajorityIsLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	all := three(t, steady)
 	l, others := leader(t, all)
 	l.fill(500, 1000)

@@ -16,6 +16,9 @@ import (
 // TestFullLeaderHandsOver: a leader whose disk is full refuses changes only until another leads,
 // which has room; what was acknowledged is all there, and more is taken, wherever it is put.
 func TestFullLeaderHandsOver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	first := newNode(t, "jobs1")
 	first.dir = daemon.SmallDisk(t, 40<<20)
 	all := []*node{first, newNode(t, "jobs2"), newNode(t, "jobs3")}
@@ -40,6 +43,9 @@ func TestFullLeaderHandsOver(t *testing.T) {
 // disk it is can be seen at all of them: in the status, in the log of the one that leads, and in the
 // metrics of the server itself, which is ready, and says why it is not well.
 func TestFullFollowerIsNamed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	first, small := newNode(t, "jobs1"), newNode(t, "jobs3")
 	small.dir = daemon.SmallDisk(t, 40<<20)
 	first.start("--cluster-new")

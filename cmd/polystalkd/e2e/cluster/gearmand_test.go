@@ -19,6 +19,9 @@ import (
 // that are relative to where it was started: a server that has handed over begins anew as the same
 // process, and everything is as before.
 func TestDaemonBeginsAnew(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	all := three(t, steady)
 	n := newNode(t, "jobs4")
 	work, err := os.MkdirTemp("", "ps")

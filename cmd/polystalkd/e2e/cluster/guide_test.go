@@ -29,6 +29,9 @@ type room struct {
 
 // TestGuide runs the commands of the guide, section by section, in their order.
 func TestGuide(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	text, err := os.ReadFile(guide)
 	if err != nil {
 		t.Fatal(err)

@@ -132,6 +132,9 @@ func (n *node) goesOn(flags ...string) {
 // TestJoinIsKilled again and again while the journal comes: it goes on under the same name, and
 // has all jobs in the end.
 func TestJoinIsKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	first, second := newNode(t, "jobs1"), newNode(t, "jobs2")
 	first.timeout, second.timeout = swift, swift
 	first.start("--cluster-new", "--cluster-catchup-rate", "1500000") // the whole takes many seconds
@@ -163,6 +166,9 @@ func TestJoinIsKilled(t *testing.T) {
 // TestJoinShowsHowFarItIs: who asks the server that leads sees how much of the journal was sent, of
 // how much, and nothing of it once the other has caught up.
 func TestJoinShowsHowFarItIs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	first, second := newNode(t, "jobs1"), newNode(t, "jobs2")
 	first.timeout, second.timeout = swift, swift
 	first.start("--cluster-new", "--cluster-catchup-rate", "300000") // the whole takes more than thirty seconds
@@ -201,6 +207,9 @@ func TestJoinShowsHowFarItIs(t *testing.T) {
 
 // TestJoinIsRefused for what belongs to another member, with what to do.
 func TestJoinIsRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	first := newNode(t, "jobs1")
 	first.start("--cluster-new")
 	first.WaitLog("this server leads: clients are served here")
@@ -224,6 +233,9 @@ func TestJoinIsRefused(t *testing.T) {
 // TestAwayTooLong: a server that was away until the others had given up what it lacks gets the
 // journal of the leader, though it is killed while that comes.
 func TestAwayTooLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	first, second := newNode(t, "jobs1"), newNode(t, "jobs2")
 	first.timeout, second.timeout = swift, swift
 	first.start("--cluster-new", "--cluster-catchup-rate", "2500000")

@@ -53,6 +53,9 @@ func TestClusterOfOne(t *testing.T) {
 
 // TestDirectoriesAreRefused: as what they are not, with what to do, and unchanged.
 func TestDirectoriesAreRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	n := newNode(t, "jobs1")
 	n.start("--cluster-new")
 	n.WaitLog("this server leads: clients are served here")

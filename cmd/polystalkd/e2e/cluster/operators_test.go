@@ -43,6 +43,9 @@ func works(t *testing.T, says string, server string, args ...string) {
 // by HTTP as by the socket in the directory; also once another one leads. A check is critical
 // when none does.
 func TestOperatorsAtAnyServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	token := filepath.Join(t.TempDir(), "token")
 	tokens := token + "s"
 	for path, text := range map[string]string{token: "secret", tokens: fmt.Sprintf("boss admin sha256:%x\n", sha256.Sum256([]byte("secret")))} {

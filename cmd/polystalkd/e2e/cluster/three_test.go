@@ -82,6 +82,9 @@ func leader(t *testing.T, all []*node) (leads *node, others []*node) {
 // TestAnyServerTakesClients: what is put at one is reserved at another; the leader is killed, and
 // nothing that was acknowledged is lost.
 func TestAnyServerTakesClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	all := three(t, "5s") // the one that comes back is not to be elected by chance
 	var jobs tally
 	for i, n := range all {
@@ -110,6 +113,9 @@ func TestAnyServerTakesClients(t *testing.T) {
 // TestLogsNameTheLeader: each server says once who leads, and that servers join, and that another
 // one leads, is nothing that an operator is warned of.
 func TestLogsNameTheLeader(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	all := three(t, steady)
 	if out := operate(t, "cluster", "transfer", "jobs2", "--dir", all[0].dir); out.Code != 0 {
 		t.Fatalf("%+v", out)
@@ -151,6 +157,9 @@ func TestLogsNameTheLeader(t *testing.T) {
 // TestDeposedBeginsAnew: a leader that stood still long enough for another to lead begins anew as
 // the same process, with the same sockets, and follows.
 func TestDeposedBeginsAnew(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	all := three(t, "5s") // the one that stood still is not to be elected again by chance
 	var jobs tally
 	l, others := leader(t, all)
@@ -174,6 +183,9 @@ func TestDeposedBeginsAnew(t *testing.T) {
 // TestSigtermHandsOver: another leads by the time that the process has ended, and nothing is lost,
 // also where two signals ask for it in a moment.
 func TestSigtermHandsOver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	all := three(t, steady)
 	var jobs tally
 	l, others := leader(t, all)
@@ -191,6 +203,9 @@ func TestSigtermHandsOver(t *testing.T) {
 
 // TestOperatorsChangeTheCluster at any server: who leads, and who belongs to it.
 func TestOperatorsChangeTheCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	all := three(t, steady)
 	l, others := leader(t, all)
 	to, third := others[0], others[1]
@@ -251,6 +266,9 @@ func wantRemoved(t *testing.T, n *node) {
 // TestWhoIsNeededStays: the last of three that is left beside the leader is not removed, nor is the
 // lead given to the one that is down, which can be removed.
 func TestWhoIsNeededStays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	all := three(t, steady)
 	l, others := leader(t, all)
 	down, other := others[0], others[1]
@@ -277,6 +295,9 @@ func TestWhoIsNeededStays(t *testing.T) {
 // TestRemovedWhileDown: a server that was down, or stood still, while it was removed finds out from
 // the others once it is back, and ends; one that still is a member goes on, though the other is not there.
 func TestRemovedWhileDown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for name, away := range map[string]struct {
 		goes, comesBack func(*node)
 	}{
@@ -308,6 +329,9 @@ func TestRemovedWhileDown(t *testing.T) {
 // TestServersMove: one that is started at another address is found there by the others, and so is
 // one that leads.
 func TestServersMove(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	all := three(t, steady)
 	for _, n := range all {
 		n.Signal(syscall.SIGTERM)

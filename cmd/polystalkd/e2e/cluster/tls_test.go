@@ -81,6 +81,9 @@ func (a *authority) flags(name string) []string {
 // TestClusterWithTLS: servers whose certificates the authority has signed are one, and whoever
 // has one of another authority, or none, stays outside.
 func TestClusterWithTLS(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	ours, theirs := newAuthority(t), newAuthority(t)
 	one, two, stranger, plain := newNode(t, "jobs1"), newNode(t, "jobs2"), newNode(t, "jobs3"), newNode(t, "jobs4")
 	one.start(append(ours.flags("jobs1"), "--cluster-new")...)

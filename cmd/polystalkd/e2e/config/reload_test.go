@@ -241,6 +241,9 @@ func TestReloadInPlaceOfGearmand(t *testing.T) {
 // TestReloadsLoseNoConnection: two hundred of them, each with other settings, while clients
 // of both protocols put, reserve and delete.
 func TestReloadsLoseNoConnection(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	const clients, reloads = 20, 200
 	port, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

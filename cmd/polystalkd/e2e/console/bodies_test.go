@@ -8,6 +8,9 @@ import (
 
 // TestBodiesThatAreMeantToHang: a length that leads back, and lists in lists in lists.
 func TestBodiesThatAreMeantToHang(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	s := serve(t)
 	back := s.put("evil", `a:1000000000:{s:0:"";s:-8:"`, "")
 	deep := s.put("evil", strings.Repeat("[", 30000)+strings.Repeat("]", 30000), "")
@@ -25,6 +28,9 @@ func TestBodiesThatAreMeantToHang(t *testing.T) {
 // TestEditKeepsWhatIsNotChanged: the body in the form is that of now, and fields of forms, which
 // know one end of a line, change no others.
 func TestEditKeepsWhatIsNotChanged(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	s := serve(t)
 	id := s.put("mail", "one", "")
 	b := open(t, s.base, "job/"+id, look{})

@@ -11,6 +11,9 @@ import (
 // them leads. A server that follows shows the jobs all the same, which it has from the one that leads, and
 // says which of the two it is.
 func TestServerOfACluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	free := func() string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

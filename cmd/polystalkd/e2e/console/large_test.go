@@ -94,6 +94,9 @@ func (b *tab) heap() int {
 // TestManyTubes: the page has few rows of them, sorts and filters on the server, and is told of
 // those that are seen. It logs what that costs.
 func TestManyTubes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	s := serve(t)
 	const n = 10_000
 	name := func(i int) string { return fmt.Sprintf("tube-%05d", i) }
@@ -185,6 +188,9 @@ func streamed(t *testing.T, url string, over time.Duration) float64 {
 // TestManyJobs: all of them can be gone through, one can be found among them, and what is done
 // to all says how many they are.
 func TestManyJobs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	s := serve(t)
 	n := *jobs
 	fillMany(t, s.Listen[0], n, func(int) string { return "mail" }, func(i int) string {

@@ -83,6 +83,9 @@ func (f *front) cut() {
 // TestConsoleFromAFolder: as its files are there, each module by itself, so that who works on it
 // sees a change when the page is loaded again.
 func TestConsoleFromAFolder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	dir := filepath.Join(t.TempDir(), "assets")
 	if err := os.CopyFS(dir, os.DirFS("../../../../router/console/assets")); err != nil {
 		t.Fatal(err)
@@ -130,6 +133,9 @@ func TestFirstPageTakesFewRequests(t *testing.T) {
 // TestStreamIsLostAndComesBack: figures of a server that is gone are said to be stale, and are
 // grey; another one in its place is shown as soon as it is there.
 func TestStreamIsLostAndComesBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	s := serve(t)
 	s.put("mail", "one", "")
 	f := newFront(t, "", s.base)
@@ -153,6 +159,9 @@ func TestStreamIsLostAndComesBack(t *testing.T) {
 
 // TestFiguresAreLive: they come by themselves, and stand still when somebody wants that.
 func TestFiguresAreLive(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	s := serve(t)
 	s.put("mail", "one", "")
 	b := open(t, s.base, "tubes", look{})
@@ -187,6 +196,9 @@ func TestFiguresAreLive(t *testing.T) {
 
 // TestBehindAPrefix: a proxy may put anything before the paths, stripped or not.
 func TestBehindAPrefix(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	s := serve(t)
 	s.fill()
 	b := open(t, newFront(t, "/ops/queue", s.base).URL+"/ops/queue", "tubes", look{})

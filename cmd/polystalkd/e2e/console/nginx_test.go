@@ -95,6 +95,9 @@ func behindNginx(t *testing.T) (s *server, public string) {
 // TestBehindNginx: below any path, whether nginx takes it off or not; what changes something
 // is known not to come from another site, and streams are not kept back.
 func TestBehindNginx(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	browser(t)
 	s, public := behindNginx(t)
 	s.fill()

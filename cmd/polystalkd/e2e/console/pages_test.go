@@ -151,6 +151,9 @@ func (s *server) pages() map[string]string {
 // TestPages: all of them, light, dark, small and at 200 %, by who may change things and who
 // may only look, keep nobody out and have the browser complain of nothing.
 func TestPages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	axe := axeSource(t)
 	s := serve(t, "--http-tokens-file", tokens(t))
 	s.fill()

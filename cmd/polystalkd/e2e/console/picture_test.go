@@ -32,6 +32,9 @@ const pictureMost = 60_000
 
 // TestPicture: it can be taken as it stands in the guide, of tubes that are busy, and is small.
 func TestPicture(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	s := serve(t)
 	work := 2 * time.Second
 	if *picture != "" {

@@ -17,6 +17,9 @@ import (
 // client that has stopped reading. The server holds so much and no more, cuts
 // the client off, and goes on with its job and its worker.
 func TestGearmanClientThatDoesNotReadIsCutOff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	const (
 		relayed = 64 << 20 // what is kept for a client
 		most    = 1 << 30  // that is without end

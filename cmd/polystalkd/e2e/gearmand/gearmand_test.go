@@ -172,6 +172,9 @@ func TestGearmandGoesWhenItsJobsAreDone(t *testing.T) {
 // is acknowledged. A client that always has one, or is about to submit it, meets that
 // moment.
 func TestGearmandLosesNothingWhenItGoes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for range 10 {
 		s, gear := daemon.GearmandWith(t)
 		conn := daemon.Dial(t, gear)

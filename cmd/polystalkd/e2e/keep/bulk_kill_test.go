@@ -240,6 +240,9 @@ func (k *bulkKilling) round(d *deed, args ...string) (done, of uint64) {
 // told as done all is kept, each job is as it was or as it was to be, no other is touched,
 // and the same once more does the rest.
 func TestKillInOperations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	rounds := max(7, daemon.Amount(t, "POLYSTALKD_KILLS", 51)/4)
 	k := &bulkKilling{
 		t: t, rng: rand.New(rand.NewPCG(12, *daemon.Seed)), jobs: make(map[uint64]admin.Job),

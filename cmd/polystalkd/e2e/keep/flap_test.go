@@ -172,6 +172,9 @@ func leaveInTheMiddle(address string, rng *rand.Rand) {
 // clients of both protocols work and workers drop their jobs. What was acknowledged is
 // there each time, and nobody hangs. POLYSTALKD_FLAPS says how often.
 func TestFlappingDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	rounds := daemon.Amount(t, "POLYSTALKD_FLAPS", 3)
 	for _, shards := range []int{1, 4} {
 		dir := daemon.SmallDisk(t, 6<<20)

@@ -55,6 +55,9 @@ func accepted(t *testing.T, c *wiretest.Client) (id uint64) {
 // TestFullDisk: what needs space is refused before it changes anything, what
 // gives space is done, and with space everything goes on.
 func TestFullDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, policy := range [][]string{nil, {"-f", "5"}, {"-F"}} {
 		t.Run("policy="+strings.Join(policy, ""), func(t *testing.T) {
 			dir := daemon.SmallDisk(t, 6<<20)

@@ -181,6 +181,9 @@ func TestTakesOverBeanstalkdsDirectory(t *testing.T) {
 
 // TestKilledWhileTakingOver: a journal that is not whole is made anew.
 func TestKilledWhileTakingOver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	dir := t.TempDir()
 	jobs, high := legacy(t, dir, false)
 	files := contents(t, dir, "binlog.")

@@ -36,6 +36,9 @@ func strace(t *testing.T, options []string, dir string, args []string) *daemon.S
 // all that was acknowledged. Of beanstalkd's faults these are "write error on
 // the log" and "fsync error".
 func TestDiskErrorsEndTheServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, c := range []struct {
 		name, inject, says string
 		args               []string
@@ -103,6 +106,9 @@ func TestDiskErrorsEndTheServer(t *testing.T) {
 // lost nothing. Of beanstalkd's faults this is "compaction unlinks the old file
 // before writing the copy".
 func TestKilledAtUnlink(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, call := range []string{"renameat", "unlinkat", "fdatasync"} {
 		for _, when := range []int{3, 4, 6, 9, 14} {
 			t.Run(fmt.Sprintf("%s %d", call, when), func(t *testing.T) {

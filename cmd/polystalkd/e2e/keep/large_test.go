@@ -61,6 +61,9 @@ func startSlowly(t *testing.T, args ...string) (*wiretest.Server, time.Duration)
 // POLYSTALKD_RECOVERY says (for a measurement: 5000000), and has both start
 // again. The times are for who reads the log of the test.
 func TestRecoveryTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	n := daemon.Amount(t, "POLYSTALKD_RECOVERY", 40_000)
 	program, _ := daemon.Reference(t)
 	put := "put 100 0 60 100\r\n" + strings.Repeat("j", 100) + "\r\n"
@@ -96,6 +99,9 @@ func TestRecoveryTime(t *testing.T) {
 // this is "10,000 live jobs, 300,000 delayed releases". POLYSTALKD_CHURN=100
 // is the whole of it, by default a few percent are done.
 func TestDirectoryStaysBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	percent := daemon.Amount(t, "POLYSTALKD_CHURN", 4)
 	releases, puts := 3000*percent, 10_000*percent
 	live := 200 * percent

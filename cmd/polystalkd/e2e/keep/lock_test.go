@@ -73,6 +73,9 @@ func TestOneServerForADirectory(t *testing.T) {
 // journal is still being read, and written. The directory is another server's
 // only when nothing of this one is left.
 func TestLockedToTheEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	dir := t.TempDir()
 	first := startKept(t, dir)
 	daemon.Expect(t, daemon.Client(t, first), "put 0 0 100 3\r\nabc\r\n", "INSERTED 1\r\n")
@@ -135,6 +138,9 @@ func alive(pid int) bool {
 // TestTermUnderLoad: SIGTERM in the middle of everything. Who was told
 // INSERTED has a job afterwards, who was told DELETED has none.
 func TestTermUnderLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, policy := range [][]string{nil, {"-f", "50"}, {"-F"}} {
 		t.Run("policy="+strings.Join(policy, ""), func(t *testing.T) {
 			dir := t.TempDir()

@@ -15,6 +15,9 @@ import (
 // TestPipelinedRepliesKeepTheirOrder: commands that wait for the disk and such
 // that do not, mixed on one connection, are answered in their order.
 func TestPipelinedRepliesKeepTheirOrder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, shards := range []string{"1", "16"} {
 		t.Run("shards="+shards, func(t *testing.T) {
 			s := startKept(t, t.TempDir(), "-s", "1000000", "--shards", shards)
@@ -108,6 +111,9 @@ func keepsOrder(t *testing.T, s *wiretest.Server, n int) {
 
 // TestReservedIsDurable: who waits gets a job only if its put cannot vanish.
 func TestReservedIsDurable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	dir := t.TempDir()
 	for round := range 6 {
 		s := startKept(t, dir, "-s", "300000")
@@ -265,6 +271,9 @@ func TestPutsWithoutReading(t *testing.T) {
 // TestTranscriptsWithJournal: a journal changes nothing that is said. Those
 // that let time pass are left to the test without one.
 func TestTranscriptsWithJournal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	all, err := wiretest.Transcripts()
 	if err != nil {
 		t.Fatal(err)

@@ -95,6 +95,9 @@ func descriptorsOf(t *testing.T, s *wiretest.Server) (numbers []int) {
 
 // TestWhatFitsIsTaken: that one body did not fit keeps no other out, large or small.
 func TestWhatFitsIsTaken(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	dir := daemon.SmallDisk(t, 40<<20)
 	s := startKept(t, dir, "-s", "1048576", "-z", "1000000000")
 	c := daemon.Client(t, s)

@@ -63,6 +63,9 @@ func untilTaken(t *testing.T, c *wiretest.Client, ids []uint64) []uint64 {
 
 // TestKickOfManyOnAFullDisk: one kick moves more jobs than there is room to record.
 func TestKickOfManyOnAFullDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	dir := daemon.SmallDisk(t, 16<<20)
 	s := startKept(t, dir, "-s", "300000", "-F")
 	c := daemon.Client(t, s)
@@ -145,6 +148,9 @@ func TestPutsThatWereLetIn(t *testing.T) {
 
 // TestPausedTubesThatEnd: a connection leaves many paused tubes when the disk is full.
 func TestPausedTubesThatEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	dir := daemon.SmallDisk(t, 16<<20)
 	s := startKept(t, dir, "-s", "300000")
 	b := daemon.Client(t, s)
@@ -183,6 +189,9 @@ func half(t *testing.T, c *wiretest.Client, ids []uint64) []uint64 {
 // TestLostWorkersWhileTheDiskIsBehind: connections drop jobs over and over on a disk
 // that is nearly full, while others put and delete: the pressure comes and goes.
 func TestLostWorkersWhileTheDiskIsBehind(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	dir := daemon.SmallDisk(t, 8<<20)
 	s, gear := daemon.StartGearman(t, "-b", dir, "-s", "300000", "--gearman-retries", "2000000000", "--log-level", "error")
 	c := daemon.Client(t, s)

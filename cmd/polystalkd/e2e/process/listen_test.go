@@ -294,6 +294,9 @@ func TestBecomingAUserWithoutTheRightFails(t *testing.T) {
 
 // A directory locked by somebody else ends the start instead of hanging it.
 func TestLockedDirectoryIsNamed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	dir := daemon.ShortDir(t)
 	held, err := os.Open(dir)
 	if err != nil {

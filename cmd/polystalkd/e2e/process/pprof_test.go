@@ -47,6 +47,9 @@ func readCounters(t *testing.T, url string) map[string]uint64 {
 }
 
 func TestPprofServesProfilesAndCounters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, where := range []string{"127.0.0.1:0", "localhost:0"} {
 		s := daemon.Serve(t, "--pprof", where, "--shards", "8")
 		line := s.WaitLog("profiling")

@@ -58,12 +58,18 @@ func runClient(t *testing.T, interpreter, option, probe, script, install string,
 }
 
 func TestRubyBeaneater(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	atServers(t, func(t *testing.T, address string) {
 		runClient(t, "ruby", "-e", "require 'beaneater'", "whole_life.rb", "ruby and ruby-beaneater", address)
 	})
 }
 
 func TestPHPPheanstalk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	atServers(t, func(t *testing.T, address string) {
 		host, port, err := net.SplitHostPort(address)
 		if err != nil {
@@ -74,6 +80,9 @@ func TestPHPPheanstalk(t *testing.T) {
 }
 
 func TestNodeJackd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	atServers(t, func(t *testing.T, address string) {
 		host, port, err := net.SplitHostPort(address)
 		if err != nil {
@@ -84,6 +93,9 @@ func TestNodeJackd(t *testing.T) {
 }
 
 func TestGoBeanstalk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	atServers(t, func(t *testing.T, address string) { goWholeLife(t, "tcp", address) })
 }
 

@@ -16,6 +16,9 @@ import (
 // unread, as much as each is allowed for itself. The server's memory stays about within
 // the bound for all of them, and a client that reads its replies is served beside them.
 func TestConnectionsTogetherAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	const (
 		clients = 300
 		most    = 32 << 20

@@ -22,6 +22,9 @@ var handedOn = [][]string{
 // TestTranscriptsHandedOn plays written conversations with a server that hands its clients on to
 // the one that leads: that says what one server says which is alone.
 func TestTranscriptsHandedOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	if os.Getenv("POLYSTALKD_BIN") != "" {
 		t.Skip("somebody else's server is in no cluster")
 	}

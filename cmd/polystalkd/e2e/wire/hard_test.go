@@ -160,6 +160,9 @@ func TestPausedClientGetsEveryReply(t *testing.T) {
 }
 
 func TestNeverReadingClientHurtsNobody(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	s := daemon.Start(t, daemon.ShardArgs(4)...)
 	other := daemon.Client(t, s)
 	daemon.Expect(t, other, "put 0 0 100 1000\r\n"+strings.Repeat("b", 1000)+"\r\n", "INSERTED 1\r\n")
@@ -214,6 +217,9 @@ func TestCommandsBehindAWaitingReserveRunInOrder(t *testing.T) {
 }
 
 func TestFloodBehindAWaitingReserveHurtsNobody(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	s := daemon.Start(t, daemon.ShardArgs(4)...)
 	c, other := daemon.Client(t, s), daemon.Client(t, s)
 	if err := c.Say([]byte("reserve\r\n")); err != nil {
@@ -459,6 +465,9 @@ func TestDyingConnectionsLeaveNothing(t *testing.T) {
 }
 
 func TestShortConnectionsLeaveNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	n := daemon.Amount(t, "POLYSTALKD_CHURN", 15000)
 	s := daemon.Start(t, daemon.ShardArgs(4)...)
 	churn := func(n int) {
@@ -588,6 +597,9 @@ func TestConnectionLimitRefusesAndRecovers(t *testing.T) {
 }
 
 func TestRunningOutOfDescriptorsRecovers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	script := filepath.Join(t.TempDir(), "few-descriptors")
 	text := fmt.Sprintf("#!/bin/sh\nulimit -n 64\nexec '%s' \"$@\"\n", daemon.Program(t))
 	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {

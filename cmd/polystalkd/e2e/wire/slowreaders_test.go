@@ -17,6 +17,9 @@ import (
 // read nothing of what they asked for, and then stop sending too. New clients are served
 // all the same, and the journal goes on to its next segments.
 func TestSlowReadersTakeNoDescriptors(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	const descriptors, readers, size = 300, 220, 2_000_000
 	script := filepath.Join(t.TempDir(), "few-descriptors")
 	text := fmt.Sprintf("#!/bin/sh\nulimit -n %d\nexec '%s' \"$@\"\n", descriptors, daemon.Program(t))

@@ -6,7 +6,6 @@
 # short is set when go test ran with -short. Tests that skip themselves with the
 # reason "long" are then only counted. If short is positive, the report names
 # every test that took more than that number of seconds; with ci it fails.
-# Subtests do not count on their own.
 #
 # The fields have the order of cmd/internal/test2json. A line that is not an
 # event (a compiler's message) is printed as it is.
@@ -63,7 +62,7 @@ action == "output" && test == "" {
 
 action == "pass" && test != "" {
     delete held[key]
-    if (short > 0 && test !~ /\// && match($0, /"Elapsed":[0-9.]+/)) {
+    if (short > 0 && match($0, /"Elapsed":[0-9.]+/)) {
         seconds = substr($0, RSTART + 10, RLENGTH - 10)
         if (seconds + 0 > short) slow[++slows] = "  " pkg " " test ": " seconds " s"
     }

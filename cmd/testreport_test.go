@@ -38,7 +38,7 @@ const shortEvents = `{"Time":"2026-01-02T03:04:05Z","Action":"output","Package":
 {"Time":"2026-01-02T03:04:05Z","Action":"output","Package":"m/a","Test":"TestLong","Output":"--- SKIP: TestLong (0.00s)\n"}
 {"Time":"2026-01-02T03:04:05Z","Action":"skip","Package":"m/a","Test":"TestLong","Elapsed":0}
 {"Time":"2026-01-02T03:04:05Z","Action":"pass","Package":"m/a","Test":"TestSlow/part","Elapsed":2.61}
-{"Time":"2026-01-02T03:04:05Z","Action":"pass","Package":"m/a","Test":"TestSlow","Elapsed":2.61}
+{"Time":"2026-01-02T03:04:05Z","Action":"pass","Package":"m/a","Test":"TestSlow","Elapsed":0.1}
 {"Time":"2026-01-02T03:04:05Z","Action":"pass","Package":"m/a","Test":"TestGood","Elapsed":1.9}
 `
 
@@ -60,7 +60,7 @@ func TestReportPrintsWhatGoTestPrintsAndNamesSkips(t *testing.T) {
 	const skipped = "skipped tests:\n  m/a TestNeeds: a_test.go:2: tool is not installed\n"
 	const failed = "    b_test.go:9: got \"x\\\\y\" & {\"Action\":\"pass\"}\n--- FAIL: TestBad (0.00s)\nFAIL\tm/b\t0.010s\n"
 	const left = "long tests left out: 1 (make long runs them)\n"
-	const slow = "tests that take more than 2 s, which only long tests may:\n  m/a TestSlow: 2.61 s\n"
+	const slow = "tests that take more than 2 s, which only long tests may:\n  m/a TestSlow/part: 2.61 s\n"
 	const none = "no test was skipped\n"
 	for _, tt := range []struct {
 		name, input, ci, short, want string

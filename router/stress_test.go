@@ -81,6 +81,9 @@ type halfCloser interface {
 // not, over TCP and unix sockets: who half-closes gets every reply, and
 // afterwards nothing is counted, open or running that was not before.
 func TestEveryEndLeavesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	routines, files := runtime.NumGoroutine(), openDescriptors(t)
 	s, addrs := serve(t, Config{Shards: 4, Loops: 2, MaxJobSize: 2_000_000})
 	const size = 50_000

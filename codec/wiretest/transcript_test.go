@@ -21,6 +21,9 @@ func reference(t *testing.T) (string, bool) {
 // TestReferenceTranscripts keeps the files honest: they say what the installed
 // reference says.
 func TestReferenceTranscripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	program, unquoted := reference(t)
 	if *rewrite && unquoted {
 		t.Fatal("-rewrite needs beanstalkd 1.13 or later; name one in BEANSTALKD")

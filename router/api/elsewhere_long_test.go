@@ -43,10 +43,10 @@ func TestSlowReadersAtAFollower(t *testing.T) {
 		}
 		slow = append(slow, c)
 	}
+	// How long an answer occupies the leader depends on the sizes of the sockets' buffers.
 	if answered < 2 {
 		t.Errorf("%d of the slow readers are answered", answered)
 	}
-	await(t, "the answers are under way at the leader", func() bool { return p.open.Load() >= 2 })
 	for range 3 {
 		p.follower.do("GET", "/api/v1/tubes", ask{}).wants(t, 200, "").by(t, "n2")
 		p.follower.do("POST", "/api/v1/tubes/b/jobs", ask{token: operateToken, header: octets, body: "x"}).wants(t, 201, "").by(t, "n2")

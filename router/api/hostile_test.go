@@ -129,6 +129,9 @@ func TestRequestsOneBehindTheOtherAreAnsweredInTheirOrder(t *testing.T) {
 // TestBodiesThatDoNotComeKeepNobodyWaiting: who may not do it, or shows a token, is answered
 // before the server has waited long, so that such requests do not hold all connections.
 func TestBodiesThatDoNotComeKeepNobodyWaiting(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	w := newWorld(t, setup{})
 	for _, tt := range []struct {
 		what, request string

@@ -22,6 +22,9 @@ import (
 // operators can at random, in visits that everybody else goes on between. What he looks at
 // is compared with what was there, and what clients are told with what he has done.
 func TestOperatorBesideAllVerbs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	seen := map[string]int{}
 	seeds(t, 30, func(seed uint64) error {
 		c := newGearChaos(seed)

@@ -206,6 +206,9 @@ func TestFlipped(t *testing.T) {
 }
 
 func TestDamage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	m := build(t, 2)
 	other := build(t, 3)
 	names := []string{}

@@ -206,6 +206,9 @@ func TestDamagedJournal(t *testing.T) {
 
 // TestTornEnd: it is told apart from damage, and hinders nothing.
 func TestTornEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	s := newStock(t)
 	files := segments(t, s.dir)
 	last := files[len(files)-1]

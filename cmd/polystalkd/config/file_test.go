@@ -231,6 +231,9 @@ func inFile(t *testing.T, f *pflag.Flag, text string) string {
 // TestPrecedenceOfEveryKey: a later file before an earlier one, the environment before
 // files, the command line before all, whatever the flag.
 func TestPrecedenceOfEveryKey(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, l := range commandLines {
 		tested := 0
 		table := l.flags()

@@ -55,6 +55,9 @@ func says(t *testing.T, text string) string {
 
 // TestBadServers: whatever a server is, there is one line that says what to do.
 func TestBadServers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	_, s := polystalkd(t)
 	answer := func(status int, contentType, body string) string {
 		h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

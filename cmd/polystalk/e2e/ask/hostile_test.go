@@ -54,6 +54,9 @@ func needs(c *cobra.Command, args []string) error {
 // TestEveryCommandOnBadServers: whatever is asked of whatever server, there is one line that
 // says what to do, soon, and nothing else.
 func TestEveryCommandOnBadServers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	gearman := freeAddress(t)
 	_, s := polystalkd(t, "--gearman-listen", gearman)
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -126,6 +126,9 @@ func TestTypedBody(t *testing.T) {
 // TestCancel: who interrupts an operation has it cancelled, and hears what was done; what
 // goes on meanwhile is on a terminal, and nowhere else.
 func TestCancel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, screen := range []bool{false, true} {
 		e := new(endless)
 		p := &program{t: t, server: serveEndless(t, e), screens: command.Screens{Err: screen}}

@@ -65,7 +65,7 @@ func TestReadmeNamesEveryCommand(t *testing.T) {
 // TestReadmeExamples runs what README.md shows in blocks of sh about servers, in that order,
 // by the program as it is built.
 func TestReadmeExamples(t *testing.T) {
-	bin := filepath.Dir(daemon.CLI(t))
+	bin, dir := filepath.Dir(daemon.CLI(t)), t.TempDir()
 	p, _ := polystalkd(t, "--http-history-tubes", "100")
 	p.must(0, "put", "mail", "--body", "first")
 	for p.polystalk("tubes", "mail").code != 0 { // a list of tubes may be as of before
@@ -80,7 +80,7 @@ func TestReadmeExamples(t *testing.T) {
 		}
 		for line := range strings.Lines(lines) {
 			cmd := exec.Command("bash", "-o", "pipefail", "-c", line)
-			cmd.Dir = bin
+			cmd.Dir = dir
 			cmd.Env = daemon.CleanEnv("POLYSTALK_SERVER="+p.server, "PATH="+bin+":"+os.Getenv("PATH"))
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out

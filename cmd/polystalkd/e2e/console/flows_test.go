@@ -138,6 +138,9 @@ func TestAdminByKeyboardAlone(t *testing.T) {
 // TestFirstSteps: an empty server says how to put a job into this one, wherever it listens, and
 // its form puts one that is not urgent. A dialog is left with the page it is about.
 func TestFirstSteps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	s := serve(t)
 	b := open(t, s.base, "", look{})
 	b.reads("polystalk --server " + s.base + " put mail --body hello")

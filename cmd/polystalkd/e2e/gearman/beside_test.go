@@ -22,6 +22,9 @@ const operated = 40
 // the reference has given as many handles by then: nothing may differ but that lists tell of
 // them too.
 func TestRandomHistoriesAgreeBesideAnOperator(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	program, _, err := gearmantest.Reference()
 	if err != nil {
 		t.Skip(err)

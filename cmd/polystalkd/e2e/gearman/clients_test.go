@@ -234,7 +234,12 @@ func (w *gearmanWorker) await(t *testing.T, want ...string) {
 }
 
 // TestGearmanClients lets every client work for every other.
-func TestGearmanClients(t *testing.T) { daemon.Places(t, gearmanClientsWork) }
+func TestGearmanClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	daemon.Places(t, gearmanClientsWork)
+}
 
 func gearmanClientsWork(t *testing.T, p *daemon.Place) {
 	workers := map[*gearmanClient]*gearmanWorker{}
@@ -287,7 +292,12 @@ func gearmanClientsWork(t *testing.T, p *daemon.Place) {
 }
 
 // TestGearmanWorkerDies kills a worker with a job, which another then does.
-func TestGearmanWorkerDies(t *testing.T) { daemon.Places(t, gearmanWorkerDies) }
+func TestGearmanWorkerDies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	daemon.Places(t, gearmanWorkerDies)
+}
 
 func gearmanWorkerDies(t *testing.T, p *daemon.Place) {
 	for i, g := range gearmanClients {
@@ -322,7 +332,12 @@ func gearmanWorkerDies(t *testing.T, p *daemon.Place) {
 
 // TestGearmanClientsBridge takes jobs from every client to beanstalkd's
 // commands, and from there to every worker.
-func TestGearmanClientsBridge(t *testing.T) { daemon.Places(t, gearmanClientsBridge) }
+func TestGearmanClientsBridge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	daemon.Places(t, gearmanClientsBridge)
+}
 
 func gearmanClientsBridge(t *testing.T, p *daemon.Place) {
 	for _, g := range gearmanClients {
@@ -362,7 +377,12 @@ func gearmanClientsBridge(t *testing.T, p *daemon.Place) {
 }
 
 // TestGearadmin asks with gearadmin.
-func TestGearadmin(t *testing.T) { daemon.Places(t, gearadmin) }
+func TestGearadmin(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	daemon.Places(t, gearadmin)
+}
 
 func gearadmin(t *testing.T, p *daemon.Place) {
 	if _, err := exec.LookPath("gearadmin"); err != nil {

@@ -18,6 +18,9 @@ var historiesFlag = flag.Int("histories", 20, "random Gearman histories for each
 // TestRandomHistoriesAgree plays random conversations of clients, workers and
 // administrators against the installed gearmand and the daemon in lock-step.
 func TestRandomHistoriesAgree(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	program, version, err := gearmantest.Reference()
 	if err != nil {
 		t.Skip(err)
@@ -61,6 +64,9 @@ func TestRandomHistoriesAgree(t *testing.T) {
 // A comparison that never finds anything proves nothing: each of these must be
 // told from gearmand, by what it does differently.
 func TestRandomHistoriesTellServersApart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	program, _, err := gearmantest.Reference()
 	if err != nil {
 		t.Skip(err)

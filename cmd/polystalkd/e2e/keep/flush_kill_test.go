@@ -308,6 +308,9 @@ func (f *flusher) check(t *testing.T) {
 // not, jobs may come back or not. What a worker held is there, and what came after it. For
 // hundreds of rounds if POLYSTALKD_KILLS says so.
 func TestKillAmidFlushes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	total := daemon.Amount(t, "POLYSTALKD_KILLS", 36)
 	for i, p := range []struct {
 		name string

@@ -438,6 +438,9 @@ func (e *errand) checkPause(t *testing.T, c *wiretest.Client) {
 // and what comes back is what they were told, for hundreds of times if
 // POLYSTALKD_KILLS says so. The journal rotates and compacts meanwhile.
 func TestKillLosesNothingAcknowledged(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	eachPolicy(t, daemon.Amount(t, "POLYSTALKD_KILLS", 51), runKills)
 }
 

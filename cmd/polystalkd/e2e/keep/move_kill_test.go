@@ -327,6 +327,9 @@ func (m *mover) check() {
 // twice, and twice only if its move was not answered. In between no worker ever gets a job
 // twice. For hundreds of rounds if POLYSTALKD_KILLS says so.
 func TestKillAmidMoves(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	eachPolicy(t, daemon.Amount(t, "POLYSTALKD_KILLS", 36), killAmidMoves)
 }
 

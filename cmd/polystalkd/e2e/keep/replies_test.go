@@ -302,6 +302,9 @@ func TestTranscriptsWithJournal(t *testing.T) {
 
 // TestRandomSessionsAgreeWithJournal is wire.TestRandomSessionsAgree, both with -b.
 func TestRandomSessionsAgreeWithJournal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	program, unquoted := daemon.Reference(t)
 	args := []string{"-s", "300000", "--shards", "4", "--log-level", "error"}
 	tmp := t.TempDir()

@@ -126,6 +126,9 @@ func refusals(t *testing.T) []refused {
 }
 
 func TestRefusalsNameFlagValueAndRemedy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, r := range refusals(t) {
 		t.Run(r.name, func(t *testing.T) {
 			got := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(r.env...), r.args...)

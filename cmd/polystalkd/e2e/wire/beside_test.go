@@ -15,6 +15,9 @@ import (
 // operates our server by HTTP meanwhile. In stats his own jobs are left out; nothing else may
 // differ.
 func TestRandomSessionsAgreeBesideAnOperator(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	program, unquoted := daemon.Reference(t)
 	for _, shards := range daemon.ShardCounts {
 		t.Run(fmt.Sprintf("shards=%d", shards), func(t *testing.T) {

@@ -12,6 +12,9 @@ import (
 // TestRandomSessionsAgree plays random sessions of several connections against
 // the installed reference and the daemon in lock-step.
 func TestRandomSessionsAgree(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	program, unquoted := daemon.Reference(t)
 	for _, shards := range daemon.ShardCounts {
 		t.Run(fmt.Sprintf("shards=%d", shards), func(t *testing.T) {

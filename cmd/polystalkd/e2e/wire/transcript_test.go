@@ -12,6 +12,9 @@ import (
 // TestTranscripts plays the written conversations against the daemon: it says
 // what the reference says, with any number of shards.
 func TestTranscripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	all, err := wiretest.Transcripts()
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,8 @@ require (
 	github.com/coreos/go-systemd/v22 v22.7.0
 	// Tests: every answer of the operators' API is held against its description.
 	github.com/getkin/kin-openapi v0.152.0
+	// Bodies of JSON, strictly: valid Unicode, each member known, in its case and once.
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875
 	// polystalk: --jq, the expressions that operators know from jq and gh.
 	github.com/itchyny/gojq v0.12.20
 	// The event loops of the server, and of loadtest's constant server.
@@ -68,7 +70,6 @@ require (
 	github.com/charmbracelet/x/windows v0.2.2 // indirect
 	github.com/clipperhouse/displaywidth v0.11.0 // indirect
 	github.com/clipperhouse/uax29/v2 v2.7.0 // indirect
-	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 	github.com/go-openapi/jsonpointer v0.22.5 // indirect
 	github.com/go-openapi/swag/jsonname v0.25.5 // indirect
 	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect

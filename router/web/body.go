@@ -2,7 +2,6 @@ package web
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,9 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	wire "polystalk/codec/admin"
 )
@@ -87,42 +89,39 @@ func tooLarge(most int64) error {
 	return wire.TooLarge.Problem(fmt.Sprintf("at most %d bytes are taken here", most))
 }
 
-// MediaType is that of the body, without parameters.
+// MediaType returns the media type of the body, without parameters. It is empty unless the
+// request names exactly one.
 func (c *Call) MediaType() string {
-	t, _, err := mime.ParseMediaType(c.R.Header.Get("Content-Type"))
+	types := c.R.Header.Values("Content-Type")
+	if len(types) != 1 {
+		return ""
+	}
+	t, _, err := mime.ParseMediaType(types[0])
 	if err != nil {
 		return ""
 	}
 	return t
 }
 
-// Decode reads the body into v, strictly: all members must be known and of the right type,
-// and nothing may follow.
+// strict are the options of Decode. Line breaks within base64 are allowed, since many encoders
+// insert them.
+var strict = json.JoinOptions(json.RejectUnknownMembers(true), jsonv1.ParseBytesWithLooseRFC4648(true))
+
+// Decode reads the body into v. The body must be one JSON value of valid Unicode. Each member
+// must be known, have the exact name and the right type, and appear once.
 func (c *Call) Decode(v any) error {
 	if t := c.MediaType(); t != "application/json" {
 		detail := "the header Content-Type is missing"
-		if is := c.R.Header.Get("Content-Type"); is != "" {
-			detail = fmt.Sprintf("it is %q", is)
+		if is := c.R.Header.Values("Content-Type"); len(is) > 0 {
+			detail = fmt.Sprintf("it is %q", strings.Join(is, ", "))
 		}
 		return wire.NotJSON.With("Content-Type", detail, wire.NotJSON.Remedy)
 	}
-	d := json.NewDecoder(bytes.NewReader(c.Body))
-	d.DisallowUnknownFields()
-	err := d.Decode(v)
-	if err == nil {
-		if _, err := d.Token(); err != io.EOF {
-			return wire.BadRequest.With("", "something follows the JSON", "send one object")
-		}
-		return nil
-	}
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return wrongType(wrong)
-	}
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return unknownMember(c.Body, v, strings.Trim(name, `"`))
-	}
-	if err == io.EOF {
+	if len(bytes.TrimSpace(c.Body)) == 0 {
 		return wire.BadRequest.With("", "the body is empty", "send one JSON object; /api/v1/openapi.json says what it has")
 	}
-	return wire.BadRequest.With("", "the body is no JSON: "+err.Error(), "send one JSON object")
+	if err := json.Unmarshal(c.Body, v, strict); err != nil {
+		return decodeProblem(err)
+	}
+	return nil
 }

@@ -1,89 +1,76 @@
 package web
 
 import (
-	"bytes"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	wire "polystalk/codec/admin"
 )
 
-// unknownMember is the problem of a body that has a member which v has not. The package json
-// says only how the member is called; whoever has guessed wants to know where it stands, and
-// what could stand there.
-func unknownMember(body []byte, v any, name string) error {
-	var all any
-	json.NewDecoder(bytes.NewReader(body)).Decode(&all) // it is well formed, else that would have been said
-	path, known := strangerIn(all, reflect.TypeOf(v), "")
-	if path == "" { // in a list
-		path, known = name, membersOf(reflect.TypeOf(v))
+// decodeProblem turns an error of Decode into the problem that names the member.
+func decodeProblem(err error) error {
+	if bad, ok := errors.AsType[*jsontext.SyntacticError](err); ok && bad.Err == jsontext.ErrDuplicateName {
+		return wire.BadRequest.With(memberPath(bad.JSONPointer), "the member is given more than once", "give it once")
+	}
+	bad, ok := errors.AsType[*json.SemanticError](err)
+	switch {
+	case ok && bad.Err == json.ErrUnknownName:
+		return unknownMember(bad)
+	case ok && (bad.Err == nil || errors.Is(bad.Err, strconv.ErrRange) || errors.Is(bad.Err, strconv.ErrSyntax)):
+		return wrongType(bad)
+	}
+	return wire.BadRequest.With("", "the body is no JSON: "+err.Error(), "send one JSON object")
+}
+
+// memberPath is the path of a member, with dots between the names and without indexes of lists.
+func memberPath(p jsontext.Pointer) string {
+	var names []string
+	for name := range p.Tokens() {
+		if _, err := strconv.Atoi(name); err != nil {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ".")
+}
+
+// unknownMember is the problem of a member that the type does not have.
+func unknownMember(bad *json.SemanticError) error {
+	path, name, known := memberPath(bad.JSONPointer), bad.JSONPointer.LastToken(), membersOf(bad.GoType)
+	if i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); i >= 0 {
+		return wire.BadRequest.With(path, "the member's name is in another case", "write it as "+known[i])
 	}
 	slices.Sort(known)
 	return wire.Invalid.With(path, "the member is unknown", "leave it out, or give one of "+strings.Join(known, ", "))
 }
 
-// strangerIn finds the first member of the value that the type has not, by its path, and the
-// names that the type has there. The path is empty if there is none.
-func strangerIn(value any, t reflect.Type, at string) (path string, known []string) {
-	object, ok := value.(map[string]any)
-	if !ok {
-		return "", nil
-	}
-	fields := fieldsOf(t)
-	if fields == nil {
-		return "", nil
-	}
-	for _, name := range slices.Sorted(maps.Keys(object)) {
-		i := slices.IndexFunc(fields, func(f reflect.StructField) bool { return strings.EqualFold(memberOf(f), name) }) // as json has it
-		if i < 0 {
-			return at + name, membersOf(t)
-		}
-		if path, known := strangerIn(object[name], fields[i].Type, at+name+"."); path != "" {
-			return path, known
-		}
-	}
-	return "", nil
-}
-
-// fieldsOf are those of a struct that stand in JSON, and nil of what is none.
-func fieldsOf(t reflect.Type) (fields []reflect.StructField) {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if t.Kind() != reflect.Struct {
-		return nil
-	}
-	for _, f := range reflect.VisibleFields(t) {
-		if f.IsExported() && !f.Anonymous && memberOf(f) != "-" {
-			fields = append(fields, f)
-		}
-	}
-	return fields
-}
-
+// membersOf returns the names of a struct's members in JSON.
 func membersOf(t reflect.Type) (names []string) {
-	for _, f := range fieldsOf(t) {
-		names = append(names, memberOf(f))
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names = append(names, name)
 	}
 	return names
 }
 
-// memberOf is how a field is called in JSON.
-func memberOf(f reflect.StructField) string {
-	if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
-		return name
+// wrongType is the problem of a member with a value of another type.
+func wrongType(bad *json.SemanticError) error {
+	should, is := typeName(bad.GoType), bad.JSONKind.String()
+	switch bad.JSONKind {
+	case '{':
+		is = "object"
+	case '[':
+		is = "list"
+	case '0':
+		is = strings.TrimSuffix("number "+string(bad.JSONValue), " ")
 	}
-	return f.Name
-}
-
-// wrongType is the problem of a member that is of another type than it should be.
-func wrongType(e *json.UnmarshalTypeError) error {
-	should := typeName(e.Type)
-	return wire.Invalid.With(e.Field, fmt.Sprintf("it is of the type %s, and not %s", e.Value, should), "give "+should)
+	return wire.Invalid.With(memberPath(bad.JSONPointer), fmt.Sprintf("it is of the type %s, and not %s", is, should), "give "+should)
 }
 
 // typeName is what a member should have been, for people.

@@ -76,6 +76,9 @@ var (
 	KeyInUse = &Kind{"key-in-use", 422, "The Idempotency-Key was used for another request",
 		"A key names one request, with its path and its body, for ten minutes.",
 		"use a new key for each new request"}
+	TooManyKeys = &Kind{"too-many-keys", 429, "Too many Idempotency-Keys are in use",
+		"The server keeps each key for ten minutes, in a bounded memory, and refuses new keys when that is full. One caller may use as much of it as is free. Nothing was done.",
+		"send the request without a key, or again after the seconds in the header Retry-After"}
 	TooLarge = &Kind{"too-large", 413, "The body is too large",
 		"A body of JSON may have 1 MB, and that of a job as much as --max-job-size says.",
 		"send less, or raise --max-job-size"}
@@ -128,7 +131,7 @@ var Kinds = func() map[string]*Kind {
 	all := make(map[string]*Kind)
 	for _, k := range []*Kind{
 		BadRequest, NoToken, ReadOnly, CrossOrigin, NotFound, MethodNotAllowed, JobReserved, JobMoved, Awaited, CursorExpired, Changed, MoreThanExpected, Cancelled,
-		KeyInUse, TooLarge, NotJSON, WrongHost, Invalid, Busy, Starting, Following, NotChanged, Stopping, Draining, Uncertain, DiskFull, OutOfMemory, BadConfiguration, Failed,
+		KeyInUse, TooManyKeys, TooLarge, NotJSON, WrongHost, Invalid, Busy, Starting, Following, NotChanged, Stopping, Draining, Uncertain, DiskFull, OutOfMemory, BadConfiguration, Failed,
 	} {
 		all[k.Slug] = k
 	}

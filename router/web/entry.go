@@ -159,7 +159,8 @@ func (s *Server) serve(rt *Route, rw http.ResponseWriter, r *http.Request) {
 			p = wire.Failed.Problem("")
 		}
 		// Clients and proxies take the header for leave to send the same again.
-		if p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable && !isUncertain(p) {
+		busy := p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable && !isUncertain(p)
+		if busy && w.Header().Get("Retry-After") == "" {
 			w.Header().Set("Retry-After", "2")
 		}
 		sendProblem(w, r, c.ID, p)

@@ -5,94 +5,119 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"maps"
 	"net/http"
-	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	wire "polystalk/codec/admin"
+	"polystalk/router/access"
 )
 
 const (
-	keysMax   = 1000
 	keyFor    = 10 * time.Minute
 	keyLength = 255 // bytes
-	// keptMax is the largest answer that is kept; all that have keys are smaller.
-	keptMax = 64 << 10
+	// keysMax bounds the memory of all keys, in bytes. keyCost is the memory of one key besides
+	// its text and its answer.
+	keysMax = 64 << 20
+	keyCost = 512
 )
 
-// A keyStore keeps the answers to requests that have named themselves, so that one that is
-// sent again, because its answer was lost, is not done again.
+// A keyStore keeps the answers to requests with a key. A request that is sent again, because its
+// answer was lost, gets the same answer and is not done again. Each answer is kept for keyFor:
+// when the memory is full, new keys are refused. One caller may hold as many bytes as remain
+// free, so a caller with many keys leaves room for the others.
 // Source: draft-ietf-httpapi-idempotency-key-header-07.
 type keyStore struct {
 	mu    sync.Mutex
 	kept  map[keyOf]*keptAnswer
-	order []keyOf // the oldest first
+	order []*keptAnswer  // the answered ones, the oldest first
+	held  map[string]int // bytes by the caller's name
+	all   int            // bytes
 }
 
-// keyOf is a key and who has chosen it.
+// keyOf is a key and the name of its caller.
 type keyOf struct{ name, key string }
 
-// A keptAnswer is what was answered, once done is closed.
+// A keptAnswer is the answer to the first request with a key. All fields but the first three are
+// set before done is closed.
 type keptAnswer struct {
-	request [sha256.Size]byte
-	at      time.Time
-	done    chan struct{}
-	status  int // 0: it came to nothing, and the request may be tried again
-	header  http.Header
-	body    []byte
-	problem *wire.Problem // instead: it is not known what came of it, so it is not to be tried again
+	key      keyOf
+	request  [sha256.Size]byte
+	done     chan struct{}
+	at       time.Time // of the answer
+	status   int       // 0: nothing was done, and the request may be tried again
+	kind     string    // the header Content-Type
+	location string
+	body     []byte
+	problem  *wire.Problem // instead of an answer: the outcome is unknown, so nobody may try again
 }
 
-// isAnswered reports whether it is, or came to nothing.
-func (a *keptAnswer) isAnswered() bool {
-	select {
-	case <-a.done:
-		return true
-	default:
-		return false
-	}
+// size is the memory that the answer takes, in bytes.
+func (a *keptAnswer) size() int {
+	return keyCost + len(a.key.name) + len(a.key.key) + len(a.location) + len(a.body)
 }
 
-// begin finds the answer to a request, or makes a new one, which is first to be filled.
-func (k *keyStore) begin(key keyOf, request [sha256.Size]byte, now time.Time) (a *keptAnswer, first bool) {
+// begin finds the answer to a request, or makes a new one, which the caller must keep or forget.
+// If there is no memory for a new one, it returns nil and the time until some is free.
+func (k *keyStore) begin(key keyOf, request [sha256.Size]byte, now time.Time) (a *keptAnswer, first bool, wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	old := 0
-	for old < len(k.order) && now.Sub(k.kept[k.order[old]].at) >= keyFor {
-		delete(k.kept, k.order[old])
-		old++
+	for len(k.order) > 0 && now.Sub(k.order[0].at) >= keyFor {
+		k.remove(k.order[0])
+		k.order[0] = nil
+		k.order = k.order[1:]
 	}
-	k.order = k.order[old:]
 	if a = k.kept[key]; a != nil {
-		return a, false
+		return a, false, 0
 	}
-	if len(k.order) >= keysMax {
-		// There is one: no more are under way than there are connections.
-		if i := slices.IndexFunc(k.order, func(o keyOf) bool { return k.kept[o].isAnswered() }); i >= 0 {
-			delete(k.kept, k.order[i])
-			k.order = slices.Delete(k.order, i, i+1)
+	a = &keptAnswer{key: key, request: request, done: make(chan struct{})}
+	if n := a.size(); k.held[key.name]+n > keysMax-k.all-n {
+		if len(k.order) > 0 {
+			wait = keyFor - now.Sub(k.order[0].at)
 		}
+		return nil, false, wait
 	}
 	if k.kept == nil {
-		k.kept = make(map[keyOf]*keptAnswer)
+		k.kept, k.held = make(map[keyOf]*keptAnswer), make(map[string]int)
 	}
-	a = &keptAnswer{request: request, at: now, done: make(chan struct{})}
 	k.kept[key] = a
-	k.order = append(k.order, key)
-	return a, true
+	k.charge(key.name, a.size())
+	return a, true, 0
 }
 
-// forget takes an answer away that came to nothing.
-func (k *keyStore) forget(key keyOf, a *keptAnswer) {
+// charge adds n bytes to the memory of a caller. The caller of charge must hold mu.
+func (k *keyStore) charge(name string, n int) {
+	k.all += n
+	if k.held[name] += n; k.held[name] == 0 {
+		delete(k.held, name)
+	}
+}
+
+// remove removes an answer. The caller must hold mu.
+func (k *keyStore) remove(a *keptAnswer) {
+	delete(k.kept, a.key)
+	k.charge(a.key.name, -a.size())
+}
+
+// forget removes an answer whose request did nothing.
+func (k *keyStore) forget(a *keptAnswer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.kept[key] == a {
-		delete(k.kept, key)
-		i := slices.Index(k.order, key)
-		k.order = slices.Delete(k.order, i, i+1)
-	}
+	k.remove(a)
+	close(a.done)
+}
+
+// keep keeps an answer for keyFor, once set has filled it.
+func (k *keyStore) keep(a *keptAnswer, now time.Time, set func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	before := a.size()
+	set()
+	a.at = now
+	k.charge(a.key.name, a.size()-before)
+	k.order = append(k.order, a)
+	close(a.done)
 }
 
 // copied writes an answer, and keeps a copy.
@@ -114,15 +139,14 @@ func (w *copied) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	if w.body.Len() <= keptMax {
-		w.body.Write(p)
-	}
+	w.body.Write(p)
 	return w.ResponseWriter.Write(p)
 }
 
-// keysOf are the keys by which a request has named itself; nil: it has not, or need not.
+// keysOf returns the keys of a request. Only a POST has keys, and only of a caller with a role: a
+// login is different each time, and a stranger must not take memory.
 func keysOf(rt *Route, r *http.Request) []string {
-	if rt.Method() != http.MethodPost {
+	if rt.Method() != http.MethodPost || rt.Need == access.Nobody {
 		return nil
 	}
 	return r.Header.Values("Idempotency-Key")
@@ -138,8 +162,8 @@ func operationOf(rt *Route, r *http.Request) context.Context {
 	return r.Context()
 }
 
-// once has a request handled, unless it is a POST with a key that was handled before: that
-// is answered as it was then. What was refused may be tried again with the same key.
+// once handles a request. A POST with the key of an earlier request gets the earlier answer
+// instead. A refused request may be tried again with the same key.
 func (s *Server) once(rt *Route, c *Call) error {
 	keys := keysOf(rt, c.R)
 	if len(keys) == 0 {
@@ -153,14 +177,16 @@ func (s *Server) once(rt *Route, c *Call) error {
 	h.Write(c.Body)
 	var request [sha256.Size]byte
 	h.Sum(request[:0])
-	key := keyOf{c.Grant.Name, keys[0]}
 	for {
-		a, first := s.keys.begin(key, request, time.Now())
-		if a.request != request {
+		a, first, wait := s.keys.begin(keyOf{c.Grant.Name, keys[0]}, request, time.Now())
+		switch {
+		case a == nil:
+			c.W.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+			return wire.TooManyKeys.With("Idempotency-Key", "", wire.TooManyKeys.Remedy)
+		case a.request != request:
 			return wire.KeyInUse.With("Idempotency-Key", "", wire.KeyInUse.Remedy)
-		}
-		if first {
-			return s.fill(rt, c, key, a)
+		case first:
+			return s.fill(rt, c, a)
 		}
 		select {
 		case <-a.done:
@@ -172,8 +198,11 @@ func (s *Server) once(rt *Route, c *Call) error {
 			return a.problem
 		case a.status != 0:
 			c.Detail = "replayed"
-			maps.Copy(c.W.Header(), a.header)
-			c.W.Header().Set("Idempotency-Replayed", "true")
+			for name, v := range map[string]string{"Content-Type": a.kind, "Location": a.location, "Idempotency-Replayed": "true"} {
+				if v != "" {
+					c.W.Header().Set(name, v)
+				}
+			}
 			c.W.WriteHeader(a.status)
 			c.W.Write(a.body)
 			return nil
@@ -181,26 +210,23 @@ func (s *Server) once(rt *Route, c *Call) error {
 	}
 }
 
-// fill has the first request of a key handled.
-func (s *Server) fill(rt *Route, c *Call, key keyOf, a *keptAnswer) (err error) {
+// fill handles the first request with a key.
+func (s *Server) fill(rt *Route, c *Call, a *keptAnswer) (err error) {
 	w := &copied{ResponseWriter: c.W}
 	defer func() {
-		switch p, _ := errors.AsType[*wire.Problem](err); {
-		case isUncertain(p):
-			a.problem = p
-		case w.status == 0, w.body.Len() > keptMax:
-			s.keys.forget(key, a)
-		default:
-			a.body = w.body.Bytes()
-			a.header = http.Header{}
-			for _, name := range []string{"Content-Type", "Location"} {
-				if v := w.Header().Values(name); len(v) > 0 {
-					a.header[name] = v
-				}
-			}
-			a.status = w.status
+		p, _ := errors.AsType[*wire.Problem](err)
+		if w.status == 0 && !isUncertain(p) {
+			s.keys.forget(a)
+			return
 		}
-		close(a.done)
+		s.keys.keep(a, time.Now(), func() {
+			if isUncertain(p) {
+				a.problem = p
+				return
+			}
+			h := w.Header()
+			a.status, a.kind, a.location, a.body = w.status, h.Get("Content-Type"), h.Get("Location"), bytes.Clone(w.body.Bytes())
+		})
 	}()
 	c.W = w
 	return rt.Handler(c)

@@ -8,6 +8,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,65 +19,96 @@ import (
 	"polystalk/router/access"
 )
 
-func TestKeysAreForgotten(t *testing.T) {
-	var k keyStore
-	now := time.Unix(1e9, 0)
-	for i := range 3 * keysMax {
-		a, first := k.begin(keyOf{"", fmt.Sprint(i)}, [32]byte{}, now)
-		if !first {
+// answer begins and answers n requests of a caller, and returns how many were not refused.
+func answer(t *testing.T, k *keyStore, name string, n int, now time.Time) (taken int) {
+	t.Helper()
+	for i := range n {
+		a, first, wait := k.begin(keyOf{name, fmt.Sprintf("%08d-1234-5678-9abc-def012345678", i)}, [32]byte{}, now)
+		switch {
+		case a == nil && wait > keyFor:
+			t.Fatalf("key %d is to wait for %v", i, wait)
+		case a == nil:
+			continue
+		case !first:
 			t.Fatal("a new key is known")
 		}
-		close(a.done)
+		k.keep(a, now, func() { a.status, a.location, a.body = 201, "../../jobs/123456", []byte("{\"id\":\"123456\"}\n") })
+		taken++
 	}
-	if len(k.kept) > keysMax || len(k.order) != len(k.kept) {
-		t.Errorf("%d keys, %d in order", len(k.kept), len(k.order))
-	}
-	if _, first := k.begin(keyOf{"", fmt.Sprint(3*keysMax - 1)}, [32]byte{}, now.Add(keyFor-1)); first {
-		t.Error("the newest is forgotten")
-	}
-	if _, first := k.begin(keyOf{"", fmt.Sprint(3*keysMax - 1)}, [32]byte{}, now.Add(keyFor)); !first || len(k.kept) != 1 {
-		t.Errorf("an old one is known; %d are kept", len(k.kept))
-	}
+	return taken
 }
 
-// TestKnownKeysPushNoneOut: as many as are kept can be sent again, the oldest too.
-func TestKnownKeysPushNoneOut(t *testing.T) {
+// TestKeysAreKeptForTenMinutes: however many others come, and no longer.
+func TestKeysAreKeptForTenMinutes(t *testing.T) {
 	var k keyStore
-	now := time.Unix(1e9, 0)
-	for round := range 2 {
-		for i := range keysMax {
-			a, first := k.begin(keyOf{"", fmt.Sprint(i)}, [32]byte{}, now)
-			if first {
-				close(a.done)
-			}
-			if first != (round == 0) {
-				t.Fatalf("round %d: key %d is the first: %t", round, i, first)
-			}
+	now := time.Now()
+	first := keyOf{"a", "00000000-1234-5678-9abc-def012345678"}
+	answer(t, &k, "a", 1, now)
+	k.begin(keyOf{"a", "under way"}, [32]byte{}, now)
+	for _, name := range []string{"b", "a ", "c"} {
+		answer(t, &k, name, 100_000, now.Add(time.Second))
+	}
+	if k.all > keysMax {
+		t.Errorf("the keys take %d bytes", k.all)
+	}
+	for _, key := range []keyOf{first, {"a", "under way"}} {
+		if a, first, _ := k.begin(key, [32]byte{}, now.Add(keyFor-1)); a == nil || first {
+			t.Errorf("%v is forgotten", key)
 		}
 	}
+	if a, first, _ := k.begin(first, [32]byte{}, now.Add(keyFor)); a == nil || !first {
+		t.Error("an old key is known")
+	} else {
+		k.forget(a)
+	}
+	k.begin(first, [32]byte{}, now.Add(keyFor+time.Second))
+	if len(k.kept) != 2 || len(k.held) != 1 || len(k.order) != 0 || k.all != k.held["a"] {
+		t.Errorf("%d keys, %d answered, of %v, take %d bytes", len(k.kept), len(k.order), k.held, k.all)
+	}
 }
 
-// TestKeysUnderWayAreNotPushedOut: else the same would be done twice at the same time.
-func TestKeysUnderWayAreNotPushedOut(t *testing.T) {
+// TestKeysOfOneCallerLeaveRoomForOthers: whoever sends more keys than fit is refused alone.
+func TestKeysOfOneCallerLeaveRoomForOthers(t *testing.T) {
 	var k keyStore
-	now := time.Unix(1e9, 0)
-	slow := keyOf{"", "slow"}
-	k.begin(slow, [32]byte{}, now)
-	for i := range 2 * keysMax {
-		a, _ := k.begin(keyOf{"", fmt.Sprint(i)}, [32]byte{}, now)
-		close(a.done)
+	now := time.Now()
+	if n := answer(t, &k, "many", 200_000, now); n < 50_000 || n > 100_000 {
+		t.Errorf("%d keys of one caller fit", n)
 	}
-	if _, first := k.begin(slow, [32]byte{}, now); first {
-		t.Error("a key is forgotten before its request is answered")
+	if n := answer(t, &k, "few", 10_000, now); n != 10_000 {
+		t.Errorf("of another's 10000 keys %d fit", n)
 	}
-	if len(k.kept) != keysMax || len(k.order) != keysMax {
-		t.Errorf("%d keys, %d in order", len(k.kept), len(k.order))
+}
+
+// TestKeysTakeAsMuchMemoryAsIsCounted, at most.
+func TestKeysTakeAsMuchMemoryAsIsCounted(t *testing.T) {
+	var k keyStore
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	answer(t, &k, "many", 200_000, time.Now())
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if n := int(after.HeapAlloc) - int(before.HeapAlloc); n > k.all {
+		t.Errorf("%d keys take %d bytes, and %d are counted", len(k.kept), n, k.all)
+	}
+	runtime.KeepAlive(&k)
+}
+
+// TestRefusedRequestsTakeNoMemory: they may be tried again with their keys.
+func TestRefusedRequestsTakeNoMemory(t *testing.T) {
+	var k keyStore
+	for i := range 1000 {
+		a, _, _ := k.begin(keyOf{"a", fmt.Sprint(i)}, [32]byte{}, time.Now())
+		k.forget(a)
+	}
+	if len(k.kept) != 0 || len(k.order) != 0 || len(k.held) != 0 || k.all != 0 {
+		t.Errorf("%d keys of %v take %d bytes", len(k.kept), k.held, k.all)
 	}
 }
 
 // keyed serves POST / by a handler to everybody, until the test ends, and returns what sends
-// a request with a key.
-func keyed(t *testing.T, handler func(*Call) error) (send func(ctx context.Context, key string) (*http.Response, string, error)) {
+// a request with a key, if that is not empty.
+func keyed(t *testing.T, handler func(*Call) error) (s *Server, send func(ctx context.Context, key string) (*http.Response, string, error)) {
 	t.Helper()
 	s, err := New(Options{
 		Log: slog.New(slog.DiscardHandler), Ready: func() error { return nil },
@@ -83,19 +117,21 @@ func keyed(t *testing.T, handler func(*Call) error) (send func(ctx context.Conte
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Handle([]Route{{Pattern: "POST /", Flags: TakesBody, Handler: handler}})
+	s.Handle([]Route{{Pattern: "POST /", Need: access.Operate, Flags: TakesBody, Handler: handler}})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	go s.Serve(l, access.Operate)
 	t.Cleanup(s.Close)
-	return func(ctx context.Context, key string) (*http.Response, string, error) {
+	return s, func(ctx context.Context, key string) (*http.Response, string, error) {
 		r, err := http.NewRequestWithContext(ctx, "POST", "http://"+l.Addr().String()+"/", bytes.NewReader([]byte("x")))
 		if err != nil {
 			return nil, "", err
 		}
-		r.Header.Set("Idempotency-Key", key)
+		if key != "" {
+			r.Header.Set("Idempotency-Key", key)
+		}
 		res, err := http.DefaultClient.Do(r)
 		if err != nil {
 			return nil, "", err
@@ -111,7 +147,7 @@ func keyed(t *testing.T, handler func(*Call) error) (send func(ctx context.Conte
 func TestKeyOutlivesItsConnection(t *testing.T) {
 	var calls atomic.Int32
 	begun := make(chan struct{})
-	send := keyed(t, func(c *Call) error {
+	_, send := keyed(t, func(c *Call) error {
 		if calls.Add(1) == 1 {
 			close(begun)
 			<-c.R.Context().Done() // the connection is gone
@@ -146,7 +182,7 @@ func TestKeyOutlivesItsConnection(t *testing.T) {
 func TestUncertainAnswerIsKept(t *testing.T) {
 	var calls atomic.Int32
 	kind := wire.Uncertain
-	send := keyed(t, func(*Call) error {
+	_, send := keyed(t, func(*Call) error {
 		calls.Add(1)
 		return kind.Problem("")
 	})
@@ -166,4 +202,26 @@ func TestUncertainAnswerIsKept(t *testing.T) {
 	wants("k", 503, false, 1)
 	wants("other", 429, true, 2)
 	wants("other", 429, true, 3)
+}
+
+// TestNewKeysAreRefusedWhenTheMemoryIsFull: known keys and requests without a key are served.
+func TestNewKeysAreRefusedWhenTheMemoryIsFull(t *testing.T) {
+	var calls atomic.Int32
+	s, send := keyed(t, func(c *Call) error { return c.Text(http.StatusCreated, fmt.Sprint(calls.Add(1))) })
+	if _, body, err := send(t.Context(), "known"); err != nil || body != "1" {
+		t.Fatal(body, err)
+	}
+	s.keys.charge("", keysMax-s.keys.all)
+	res, body, err := send(t.Context(), "new")
+	if err != nil || res.StatusCode != http.StatusTooManyRequests || !strings.Contains(body, "too-many-keys") {
+		t.Fatalf("%v %q %v", res, body, err)
+	}
+	if n, err := strconv.Atoi(res.Header.Get("Retry-After")); err != nil || n < 500 || n > 600 {
+		t.Errorf("Retry-After is %q", res.Header.Get("Retry-After"))
+	}
+	for key, want := range map[string]string{"known": "1", "": "2"} {
+		if res, body, err := send(t.Context(), key); err != nil || res.StatusCode != http.StatusCreated || body != want {
+			t.Errorf("key %q: %v %q %v", key, res, body, err)
+		}
+	}
 }

@@ -30,6 +30,7 @@ type Client struct {
 	timeout time.Duration
 	http    *http.Client
 	by      string // who has answered last; empty: the server that was asked
+	keyless bool   // the server takes no more Idempotency-Keys
 	// Elsewhere, if it is not nil, hears of each server that answers in place of the one that is
 	// asked, since it leads, when it is another one than before.
 	Elsewhere func(server string)
@@ -148,7 +149,7 @@ func (c *Client) once(ctx context.Context, r Request, body []byte, key string, t
 	if err != nil {
 		return 0, err
 	}
-	if r.Method == "POST" {
+	if r.Method == "POST" && !c.keyless {
 		// The server does it once, and the transport may send it again on a new connection.
 		req.Header.Set("Idempotency-Key", key)
 	}
@@ -169,6 +170,9 @@ func (c *Client) once(ctx context.Context, r Request, body []byte, key string, t
 	if res.StatusCode == http.StatusTooManyRequests && p != nil {
 		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
 		again = time.Duration(max(seconds, 1)) * time.Second
+		if p.Type == admin.ProblemPath+admin.TooManyKeys.Slug {
+			c.keyless, again = true, time.Nanosecond // nothing was done, and a key is optional
+		}
 	}
 	return again, err
 }

@@ -196,6 +196,28 @@ func TestBusyServer(t *testing.T) {
 	}
 }
 
+// TestServerWithoutRoomForKeys: requests are sent to it without Idempotency-Key from then on.
+func TestServerWithoutRoomForKeys(t *testing.T) {
+	refused, done := 0, 0
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Idempotency-Key") != "" {
+			refused++
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.Header().Set("Retry-After", "600")
+			w.WriteHeader(429)
+			_, _ = io.WriteString(w, `{"type":"/problems/too-many-keys","title":"full","status":429,"remedy":"try again"}`)
+			return
+		}
+		done++
+		w.WriteHeader(204)
+	}))
+	defer h.Close()
+	p := &program{t: t, server: h.URL}
+	if p.must(0, "kick", "1", "2", "3"); refused != 1 || done != 3 {
+		t.Errorf("%d were refused and %d done", refused, done)
+	}
+}
+
 // TestInterrupted: who is interrupted ends soon, whatever the server does.
 func TestInterrupted(t *testing.T) {
 	for _, server := range []string{"http://" + says(t, ""), "beanstalk://" + says(t, "USING default\r\n"), "beanstalk://" + says(t, "")} {

@@ -2,13 +2,13 @@ package admin
 
 import "time"
 
-// An Audit is the newest changes that operators have made, the newest first.
+// An Audit lists the newest changes and refusals, the newest first.
 type Audit struct {
 	Entries []Entry `json:"entries"`
-	Kept    int     `json:"kept"` // entries that the server keeps at most
+	Kept    int     `json:"kept"` // changes of each role that the server keeps at most
 }
 
-// An Entry is one change, or one that was refused.
+// An Entry is one change, or a request that changed nothing.
 type Entry struct {
 	Number    uint64    `json:"number,string"`
 	Time      time.Time `json:"time"`

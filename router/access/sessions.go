@@ -10,8 +10,8 @@ import (
 const (
 	// SessionIdle ends a session that nobody uses.
 	SessionIdle = 12 * time.Hour
-	// sessionsMax bounds the memory for them; beyond it the one that was idle longest ends.
-	sessionsMax = 1000
+	// sessionsMax bounds the sessions of one token, and so the memory of all of them.
+	sessionsMax = 100
 )
 
 // Sessions are those of browsers, which show an id in place of the token. They are in
@@ -31,7 +31,8 @@ type session struct {
 // NewSessions are none yet, for the holders of tokens.
 func NewSessions(t *Tokens) *Sessions { return &Sessions{tokens: t, open: make(map[Digest]*session)} }
 
-// Begin begins a session for who has shown a token. false: the token is nobody's.
+// Begin begins a session for the holder of a token. If the token has sessionsMax sessions, the one
+// that was idle for longest ends. It returns false for an unknown token.
 func (s *Sessions) Begin(token string, now time.Time) (id string, g Grant, ok bool) {
 	d := DigestOf(token)
 	if g, ok = s.tokens.find(d); !ok {
@@ -42,23 +43,30 @@ func (s *Sessions) Begin(token string, now time.Time) (id string, g Grant, ok bo
 	id = base64.RawURLEncoding.EncodeToString(b[:])
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.open) >= sessionsMax {
-		s.endLongestIdle()
-	}
+	s.makeRoom(d, now)
 	s.open[DigestOf(id)] = &session{token: d, used: now}
 	return id, g, true
 }
 
-// endLongestIdle makes room for one.
-func (s *Sessions) endLongestIdle() {
+// makeRoom makes room for another session of a token. It also ends all sessions that were idle for
+// too long, which nobody asks for any more. The caller must hold mu.
+func (s *Sessions) makeRoom(token Digest, now time.Time) {
+	held := 0
 	var oldest Digest
 	var used time.Time
 	for d, v := range s.open {
-		if used.IsZero() || v.used.Before(used) {
-			oldest, used = d, v.used
+		switch {
+		case now.Sub(v.used) > SessionIdle:
+			delete(s.open, d)
+		case v.token == token:
+			if held++; held == 1 || v.used.Before(used) {
+				oldest, used = d, v.used
+			}
 		}
 	}
-	delete(s.open, oldest)
+	if held >= sessionsMax {
+		delete(s.open, oldest)
+	}
 }
 
 // Find is what the holder of a session may do, by what the file of tokens says now: a

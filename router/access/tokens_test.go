@@ -244,10 +244,36 @@ func TestSessionsEnd(t *testing.T) {
 	if _, _, ok := s.Begin("two", start); !ok {
 		t.Fatal("no session for the new token")
 	}
-	for range sessionsMax + 10 {
-		s.Begin("two", start.Add(time.Second))
+}
+
+// TestLoginsEndNoSessionOfAnotherToken: and of the same one that which is idle for longest.
+func TestLoginsEndNoSessionOfAnotherToken(t *testing.T) {
+	tokens, err := OpenTokens(writeTokens(t, line("boss", "admin", "one")+line("reader", "read", "two")))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if s.Len() != sessionsMax {
+	s := NewSessions(tokens)
+	now := time.Now()
+	boss, _, _ := s.Begin("one", now)
+	idle, _, _ := s.Begin("two", now)
+	used, _, _ := s.Begin("two", now)
+	for i := range 10_000 {
+		now = now.Add(time.Millisecond)
+		if i%(sessionsMax/2) == 0 {
+			s.Find(used, now)
+		}
+		s.Begin("two", now)
+	}
+	for id, want := range map[string]bool{boss: true, used: true, idle: false} {
+		if _, ok := s.Find(id, now); ok != want {
+			t.Errorf("a session is alive: %t, want %t", ok, want)
+		}
+	}
+	if s.Len() != sessionsMax+1 {
 		t.Errorf("%d sessions are kept", s.Len())
+	}
+	s.Begin("one", now.Add(SessionIdle+time.Second))
+	if s.Len() != 1 {
+		t.Errorf("%d sessions are kept that nobody used for long", s.Len())
 	}
 }

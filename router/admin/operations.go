@@ -14,7 +14,7 @@ import (
 const (
 	// operationsWait operations may wait while one runs.
 	operationsWait = 16
-	// operationsKept operations are remembered, those that are over among them.
+	// operationsKept operations of each role are remembered, those that are over among them.
 	operationsKept = 100
 )
 
@@ -22,6 +22,7 @@ const (
 type Asked struct {
 	Bulk    Bulk
 	Name    string             // of the token
+	Role    string             // the token's
 	Request string             // its id
 	As      *wire.NewOperation // without the ids, of which there may be many
 	IDs     int                // how many those are
@@ -117,23 +118,29 @@ func NewOperations(o *Operator) *Operations {
 	return &Operations{o: o, turn: make(chan struct{}, 1)}
 }
 
-// Begin begins an operation, which ctx ends. ended is called when it is over. Too many that
-// wait already are Busy.
+// Begin begins an operation, which ctx ends. It calls ended when the operation is over. The error is
+// Busy if too many operations wait. The oldest operation of the same role is forgotten if the role
+// has too many: one role must not hide what another one did.
 func (l *Operations) Begin(ctx context.Context, asked Asked, ended func()) (*Operation, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	under := 0
-	for _, op := range l.list {
+	under, ofRole, oldest := 0, 0, -1
+	for i, op := range l.list {
+		same := op.Role == asked.Role
+		if same {
+			ofRole++
+		}
 		if !op.over() {
 			under++
+		} else if same && oldest < 0 {
+			oldest = i
 		}
 	}
 	if under > operationsWait {
 		return nil, wire.Busy.Problem("as many operations wait as may")
 	}
-	if len(l.list) >= operationsKept {
-		i := slices.IndexFunc(l.list, (*Operation).over) // there is one, or under were more
-		l.list = slices.Delete(l.list, i, i+1)
+	if ofRole >= operationsKept { // some are over, since at most operationsWait wait
+		l.list = slices.Delete(l.list, oldest, oldest+1)
 	}
 	l.last++
 	op := &Operation{ID: l.last, Asked: asked, Began: time.Now(), started: make(chan struct{}), done: make(chan struct{})}

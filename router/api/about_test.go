@@ -112,10 +112,36 @@ func TestChangesAreAudited(t *testing.T) {
 	}
 	w.do("GET", "/api/v1/audit?limit=0", ask{token: adminToken}).wants(t, 400, "bad-request")
 	for range web.AuditMax + 10 {
-		w.do("PUT", "/api/v1/drain?x=1", ask{token: adminToken}).wants(t, 400, "bad-request")
+		w.do("DELETE", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "")
 	}
 	if got := read("?limit=1000"); len(got) != web.AuditMax || got[0].Number != web.AuditMax+12 || got[web.AuditMax-1].Number != 13 {
 		t.Errorf("%d entries from %d on", len(got), got[0].Number)
+	}
+	if got := read("?limit=1000&before=13"); len(got) != 3 || got[2].Number != 0 {
+		t.Errorf("%d entries of other roles and of refusals: %+v", len(got), got)
+	}
+}
+
+// TestAuditKeepsChangesWhateverIsRefused: and whatever a lesser role does.
+func TestAuditKeepsChangesWhateverIsRefused(t *testing.T) {
+	w := newWorld(t, setup{})
+	w.do("PUT", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "")
+	w.do("POST", "/api/v1/tubes/mail/jobs", ask{token: operateToken, json: true, body: `{}`}).wants(t, 503, "draining")
+	w.do("DELETE", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "")
+	for range web.AuditMax + 10 {
+		w.do("PUT", "/api/v1/drain", ask{token: readToken}).wants(t, 403, "read-only")
+		w.do("PUT", "/api/v1/drain?x=1", ask{token: adminToken}).wants(t, 400, "bad-request")
+		w.login(readToken)
+	}
+	var all wire.Audit
+	w.do("GET", "/api/v1/audit?limit=1000", ask{token: adminToken}).wants(t, 200, "").read(t, &all)
+	for i, want := range []struct {
+		action string
+		status int
+	}{{"DELETE /api/v1/drain", 200}, {"POST /api/v1/tubes/{tube}/jobs", 503}, {"PUT /api/v1/drain", 200}} {
+		if e := all.Entries[len(all.Entries)-3+i]; e.Action != want.action || e.Status != want.status {
+			t.Errorf("%+v, want %v", e, want)
+		}
 	}
 }
 

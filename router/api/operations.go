@@ -41,7 +41,7 @@ func (a *API) newOperation(c *web.Call) error {
 		return err
 	}
 	c.Detail = detailOf(&in)
-	asked := admin.Asked{Bulk: b, Name: c.Grant.Name, Request: c.ID, As: &in, IDs: len(in.Select.IDs), Detail: c.Detail}
+	asked := admin.Asked{Bulk: b, Name: c.Grant.Name, Role: c.Grant.Role.String(), Request: c.ID, As: &in, IDs: len(in.Select.IDs), Detail: c.Detail}
 	in.Select.IDs = nil
 	if text, _ := json.Marshal(&in); len(text) > askedMost { // which it is that is remembered
 		return wire.Invalid.With("select", fmt.Sprintf("there are %d bytes besides the ids", len(text)), fmt.Sprintf("give at most %d", askedMost))

@@ -22,9 +22,10 @@ func TestOperationsRunOneAfterTheOther(t *testing.T) {
 	l := admin.NewOperations(w.srv.Operator())
 	b := admin.Bulk{Jobs: admin.JobQuery{Tube: "mail", Filter: core.Filter{MaxID: 5}}, AtMost: math.MaxUint64, Action: admin.Verb{Action: core.Action{Verb: core.VerbDelete}}}
 	var over sync.WaitGroup
+	role := "operate"
 	begin := func(ctx context.Context) (*admin.Operation, error) {
 		over.Add(1)
-		op, err := l.Begin(ctx, admin.Asked{Bulk: b, Name: "me", Request: "r"}, over.Done)
+		op, err := l.Begin(ctx, admin.Asked{Bulk: b, Name: "me", Role: role, Request: "r"}, over.Done)
 		if err != nil {
 			over.Done()
 		}
@@ -62,9 +63,15 @@ func TestOperationsRunOneAfterTheOther(t *testing.T) {
 		}
 	}
 	over.Wait()
-	if all := l.List(); len(all) > 100 || l.Find(all[0].ID) != all[0] || l.Find(1) != nil {
+	all := l.List()
+	if len(all) > 100 || l.Find(all[0].ID) != all[0] || l.Find(1) != nil {
 		t.Errorf("%d are remembered", len(all))
 	}
+	role = "admin"
+	if _, err := begin(ctx); err != nil || len(l.List()) != len(all)+1 {
+		t.Errorf("another role has %d remembered, %v", len(l.List())-len(all), err)
+	}
+	over.Wait()
 }
 
 func TestOperationsByHTTP(t *testing.T) {

@@ -30,8 +30,11 @@ type Call struct {
 	caller *caller // whom another server has let in, and says who he is; nil: c.R is a client's
 	client string  // its address
 	secure bool    // the client speaks TLS, to us or to a proxy
-	still  func() bool
-	begun  time.Time // of a stream; zero: it has not begun
+
+	uncertain bool // nobody knows whether the request changed something
+
+	still func() bool
+	begun time.Time // of a stream; zero: it has not begun
 }
 
 // Later is for what goes on after the answer: what it returns notes in the audit and in the

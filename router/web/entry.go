@@ -158,8 +158,9 @@ func (s *Server) serve(rt *Route, rw http.ResponseWriter, r *http.Request) {
 			s.log.Error("a request could not be served", "request", c.ID, "route", rt.Pattern, "err", err)
 			p = wire.Failed.Problem("")
 		}
+		c.uncertain = isUncertain(p)
 		// Clients and proxies take the header for leave to send the same again.
-		busy := p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable && !isUncertain(p)
+		busy := p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable && !c.uncertain
 		if busy && w.Header().Get("Retry-After") == "" {
 			w.Header().Set("Retry-After", "2")
 		}

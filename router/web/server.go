@@ -88,7 +88,7 @@ type Server struct {
 	uploads  places           // of large bodies that are received
 	answers  places           // of large bodies that are sent
 	keys     keyStore
-	audit    auditRing
+	audit    auditLog
 
 	http        *http.Server
 	connections connections

@@ -124,14 +124,19 @@ func TestChangesAreAudited(t *testing.T) {
 
 // TestAuditKeepsChangesWhateverIsRefused: and whatever a lesser role does.
 func TestAuditKeepsChangesWhateverIsRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it sends more requests than the audit keeps")
+	}
 	w := newWorld(t, setup{})
 	w.do("PUT", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "")
 	w.do("POST", "/api/v1/tubes/mail/jobs", ask{token: operateToken, json: true, body: `{}`}).wants(t, 503, "draining")
 	w.do("DELETE", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "")
-	for range web.AuditMax + 10 {
+	for i := range web.AuditMax {
 		w.do("PUT", "/api/v1/drain", ask{token: readToken}).wants(t, 403, "read-only")
-		w.do("PUT", "/api/v1/drain?x=1", ask{token: adminToken}).wants(t, 400, "bad-request")
-		w.login(readToken)
+		if i%5 == 0 {
+			w.do("PUT", "/api/v1/drain?x=1", ask{token: adminToken}).wants(t, 400, "bad-request")
+			w.login(readToken)
+		}
 	}
 	var all wire.Audit
 	w.do("GET", "/api/v1/audit?limit=1000", ask{token: adminToken}).wants(t, 200, "").read(t, &all)

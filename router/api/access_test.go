@@ -232,6 +232,27 @@ func TestSessionStandsForItsToken(t *testing.T) {
 	bare.do("POST", "/api/v1/session", ask{json: true, body: `{"token":"x"}`}).wants(t, 404, "not-found")
 }
 
+// TestBrowserIsLoggedInToSeveralServersOfAHost: a browser does not look at the port of a cookie.
+func TestBrowserIsLoggedInToSeveralServersOfAHost(t *testing.T) {
+	worlds := []*world{newWorld(t, setup{}), newWorld(t, setup{})}
+	jar := make(map[string]string)
+	for _, w := range worlds {
+		name, value, _ := strings.Cut(w.login(readToken), "=")
+		jar[name] = value
+	}
+	var all []string
+	for name, value := range jar {
+		all = append(all, name+"="+value)
+	}
+	has := ask{header: map[string]string{"Cookie": strings.Join(all, "; ")}}
+	for _, w := range worlds {
+		w.do("GET", "/api/v1/server", has).wants(t, 200, "")
+	}
+	worlds[0].do("DELETE", "/api/v1/session", has).wants(t, 204, "")
+	worlds[0].do("GET", "/api/v1/server", has).wants(t, 401, "no-token")
+	worlds[1].do("GET", "/api/v1/server", has).wants(t, 200, "")
+}
+
 func TestAnswersCarrySecurityHeaders(t *testing.T) {
 	w := newWorld(t, setup{})
 	for _, path := range []string{"/livez", "/metrics", "/nothing", "/problems/nothing", "/problems/no-token"} {

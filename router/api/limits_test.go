@@ -145,25 +145,40 @@ func TestLargeBodyIsRefused(t *testing.T) {
 	}
 }
 
-// TestOneHeavyRequestAtATime: the next waits for a while, then it is told when to come.
+// TestOneHeavyRequestAtATime: the next waits for a while, then it is told when to come. Scrapes have
+// a place of their own.
 func TestOneHeavyRequestAtATime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	w := newWorld(t, setup{anonymous: access.Read})
-	leave, err := w.web.Heavy(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	for refused, free := range map[string][]string{
+		"/api/v1/tubes": {"/metrics", "/metrics/tubes", "/metrics/beanstalkd", "/readyz"},
+		"/metrics":      {"/api/v1/tubes", "/readyz"},
+	} {
+		t.Run(refused, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, setup{anonymous: access.Read})
+			take := w.web.Heavy
+			if refused == "/metrics" {
+				take = w.web.Scrape
+			}
+			leave, err := take(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, path := range free {
+				w.do("GET", path, ask{}).wants(t, 200, "")
+			}
+			start := time.Now()
+			a := w.do("GET", refused, ask{}).wants(t, 429, "busy")
+			if took := time.Since(start); took < web.HeavyWait || a.header.Get("Retry-After") == "" {
+				t.Errorf("refused after %v, Retry-After %q", took, a.header.Get("Retry-After"))
+			}
+			time.AfterFunc(web.HeavyWait/4, leave)
+			w.do("GET", refused, ask{}).wants(t, 200, "")
+			w.do("GET", refused, ask{}).wants(t, 200, "")
+		})
 	}
-	start := time.Now()
-	a := w.do("GET", "/metrics", ask{}).wants(t, 429, "busy")
-	if took := time.Since(start); took < web.HeavyWait || a.header.Get("Retry-After") == "" {
-		t.Errorf("refused after %v, Retry-After %q", took, a.header.Get("Retry-After"))
-	}
-	w.do("GET", "/readyz", ask{}).wants(t, 200, "")
-	time.AfterFunc(web.HeavyWait/4, leave)
-	w.do("GET", "/metrics", ask{}).wants(t, 200, "")
-	w.do("GET", "/metrics", ask{}).wants(t, 200, "")
 }
 
 // TestPanicIsAnswered: the server lives on, and says which request it was.
@@ -184,7 +199,7 @@ func TestAllTubesTakeAPlaceWhileTheyAreMade(t *testing.T) {
 	}
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.tubesOf(4000) // about 12 MB of text, which no socket takes at once
-	leave, err := w.web.Heavy(t.Context())
+	leave, err := w.web.Scrape(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

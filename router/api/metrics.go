@@ -149,11 +149,10 @@ func (a *API) showBeanstalkd(c *web.Call) error {
 	})
 }
 
-// page sends what write makes. It has a place among the heavy requests while it makes
-// something, and none while that is sent, for as long as a client takes within the time of
-// an operation.
+// page sends what write makes. It has the place of scrapes while it makes something, and none while
+// it sends that, for as long as a client takes within the time of an operation.
 func (a *API) page(c *web.Call, write func(part exposition.Part) error) error {
-	leave, err := a.Heavy(c.Ctx)
+	leave, err := a.Scrape(c.Ctx)
 	if err != nil {
 		return err
 	}
@@ -170,7 +169,7 @@ func (a *API) page(c *web.Call, write func(part exposition.Part) error) error {
 		leave()
 		leave = nil
 		goOn := out.Flush()
-		if leave, err = a.Heavy(c.Ctx); err != nil {
+		if leave, err = a.Scrape(c.Ctx); err != nil {
 			leave = nil
 		}
 		return out.Buf, goOn && leave != nil

@@ -25,7 +25,7 @@ var table = []entry{
 	{"GET /{$}", access.Nobody, web.Own | web.Early, (*API).showConsole},
 	{"GET /console/{file...}", access.Nobody, web.Own | web.Early, (*API).showAsset},
 
-	{"GET /metrics", access.Read, web.Own | web.AnyHost | web.Early | web.Large, (*API).showMetrics},
+	{"GET /metrics", access.Read, web.Own | web.AnyHost | web.Early | web.Scrape, (*API).showMetrics},
 	{"GET /metrics/tubes", access.Read, web.Own | web.AnyHost, (*API).showTubes},
 	{"GET /metrics/beanstalkd", access.Read, web.Own | web.AnyHost, (*API).showBeanstalkd},
 

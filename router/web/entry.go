@@ -215,8 +215,11 @@ func (s *Server) handle(rt *Route, c *Call) error {
 	defer cancel()
 	defer context.AfterFunc(s.ended, cancel)()
 	c.Ctx = ctx
-	if rt.Flags&Large != 0 {
-		return s.alone(rt, c)
+	switch {
+	case rt.Flags&Scrape != 0:
+		return alone(rt, c, s.scrapes)
+	case rt.Flags&Large != 0:
+		return alone(rt, c, s.heavy)
 	}
 	c.note = s.noted(rt, c)
 	if rt.Flags&TakesBody != 0 {
@@ -233,16 +236,16 @@ func (s *Server) handle(rt *Route, c *Call) error {
 	return s.once(rt, c)
 }
 
-// alone handles a heavy request, which is a GET. It is answered once it has given its place
-// back.
-func (s *Server) alone(rt *Route, c *Call) error {
+// alone handles a heavy request, which is a GET, in a place for it. It answers once it has left the
+// place.
+func alone(rt *Route, c *Call, place places) error {
 	w := &held{ResponseWriter: c.W}
 	c.W = w
-	if err := s.heavy.enter(c.Ctx); err != nil {
+	if err := place.enter(c.Ctx); err != nil {
 		return err
 	}
 	err := func() error {
-		defer s.heavy.leave()
+		defer place.leave()
 		return rt.Handler(c)
 	}()
 	w.send()
@@ -300,7 +303,7 @@ func (s *Server) identify(c *Call) error {
 		return s.strangeToken(c)
 	}
 	if s.sessions != nil {
-		if cookie, err := c.R.Cookie(sessionCookie); err == nil {
+		if cookie, err := c.R.Cookie(s.cookie); err == nil {
 			if g, ok := s.sessions.Find(cookie.Value, time.Now()); ok {
 				c.Grant = g
 				return nil

@@ -12,9 +12,10 @@ import (
 // HeavyWait is how long a heavy request waits for those before it.
 const HeavyWait = 2 * time.Second
 
-// places are for requests of which few may be served at a time. There is one for those that
-// take time, since there is about one processor more than event loops: two of them would
-// have loops wait for one.
+// places are for requests of which few may be served at a time. Requests that take time have one
+// place, since there is about one processor more than event loops: with two of them, loops would
+// wait for a processor. Scrapes have a place of their own, since a monitor that gets no answer
+// raises an alarm: nobody may keep it from scraping by requests that take longer.
 type places chan struct{}
 
 func newPlaces(n int) places { return make(chan struct{}, n) }
@@ -33,6 +34,14 @@ func (p places) enter(ctx context.Context) error {
 }
 
 func (p places) leave() { <-p }
+
+// take enters, and returns what leaves.
+func (p places) take(ctx context.Context) (leave func(), err error) {
+	if err := p.enter(ctx); err != nil {
+		return nil, err
+	}
+	return p.leave, nil
+}
 
 // A held answer is kept until it is complete, so that a client that reads it slowly keeps
 // no place meanwhile.
@@ -63,14 +72,12 @@ func (w *held) send() {
 }
 
 // Heavy takes the place of a request that takes time; leave gives it back. The error is a
-// *admin.Problem. A route that is Large has it all the time; others take it for as long as
-// they need it, and not while they send what a client reads.
-func (s *Server) Heavy(ctx context.Context) (leave func(), err error) {
-	if err := s.heavy.enter(ctx); err != nil {
-		return nil, err
-	}
-	return s.heavy.leave, nil
-}
+// *admin.Problem. A Large route has the place all the time; others take it for as long as they need
+// it, and not while they send what a client reads.
+func (s *Server) Heavy(ctx context.Context) (leave func(), err error) { return s.heavy.take(ctx) }
+
+// Scrape takes the place of a scrape in the same way.
+func (s *Server) Scrape(ctx context.Context) (leave func(), err error) { return s.scrapes.take(ctx) }
 
 // Download takes a place for an answer that has so many bytes in memory as long as the client
 // reads, if they are many; leave gives it back. The error is a *admin.Problem.
@@ -78,8 +85,5 @@ func (s *Server) Download(ctx context.Context, size int64) (leave func(), err er
 	if size <= jsonMax {
 		return func() {}, nil
 	}
-	if err := s.answers.enter(ctx); err != nil {
-		return nil, err
-	}
-	return s.answers.leave, nil
+	return s.answers.take(ctx)
 }

@@ -26,6 +26,8 @@ const (
 	Early
 	// Large: it takes time or memory, so one is served at a time.
 	Large
+	// Scrape: it is Large, and has the place of scrapes.
+	Scrape
 	// TakesBody: it reads the body of the request; others refuse one.
 	TakesBody
 	// Conditional: it looks at the header If-Match; others refuse one.

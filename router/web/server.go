@@ -84,7 +84,9 @@ type Server struct {
 	roots    roots // of the routes
 	rules    atomic.Pointer[Rules]
 	sessions *access.Sessions // nil: there are no tokens
+	cookie   string           // the name of the one that has a session's id
 	heavy    places           // of requests that take time
+	scrapes  places           // of scrapes
 	uploads  places           // of large bodies that are received
 	answers  places           // of large bodies that are sent
 	keys     keyStore
@@ -104,8 +106,8 @@ type Server struct {
 // New makes a Server without routes. The error is about Options.Rules.
 func New(o Options) (*Server, error) {
 	s := &Server{
-		opts: o, log: o.Log, mux: http.NewServeMux(), roots: make(roots),
-		heavy: newPlaces(1), uploads: newPlaces(2), answers: newPlaces(2),
+		opts: o, log: o.Log, mux: http.NewServeMux(), roots: make(roots), cookie: newCookieName(),
+		heavy: newPlaces(1), scrapes: newPlaces(1), uploads: newPlaces(2), answers: newPlaces(2),
 	}
 	judge, err := s.Prepare(o.Rules)
 	if err != nil {

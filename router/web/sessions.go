@@ -8,9 +8,10 @@ import (
 	"polystalk/router/access"
 )
 
-// sessionCookie has no Path, so that it goes with the paths that the API has before the
-// browser, whatever prefix a proxy puts before them.
-const sessionCookie = "polystalk-session"
+// newCookieName makes the name of a server's cookie. Browsers send a cookie to all ports of a host,
+// so servers with one name would overwrite each other's. The name is new with each process, as
+// sessions are.
+func newCookieName() string { return "polystalk-session-" + newID() }
 
 // Login begins the session of a browser, which has no place to keep a token in.
 func (s *Server) Login(c *Call) error {
@@ -28,7 +29,7 @@ func (s *Server) Login(c *Call) error {
 	if !ok {
 		return s.strangeToken(c)
 	}
-	http.SetCookie(c.W, c.cookie(id, int(access.SessionIdle/time.Second)))
+	http.SetCookie(c.W, s.cookieOf(c, id, int(access.SessionIdle/time.Second)))
 	c.Grant = g
 	return s.Whoami(c)
 }
@@ -47,16 +48,18 @@ func (s *Server) Logout(c *Call) error {
 	if _, err := c.Query(); err != nil {
 		return err
 	}
-	if cookie, err := c.R.Cookie(sessionCookie); err == nil && s.sessions != nil {
+	if cookie, err := c.R.Cookie(s.cookie); err == nil && s.sessions != nil {
 		s.sessions.End(cookie.Value)
 	}
-	http.SetCookie(c.W, c.cookie("", -1))
+	http.SetCookie(c.W, s.cookieOf(c, "", -1))
 	return c.Done()
 }
 
-func (c *Call) cookie(id string, maxAge int) *http.Cookie {
+// cookieOf makes a cookie. It has no Path, so the browser sends it to the API alone, behind whatever
+// prefix a proxy puts before the paths.
+func (s *Server) cookieOf(c *Call, id string, maxAge int) *http.Cookie {
 	return &http.Cookie{
-		Name: sessionCookie, Value: id, MaxAge: maxAge,
+		Name: s.cookie, Value: id, MaxAge: maxAge,
 		HttpOnly: true, Secure: c.secure, SameSite: http.SameSiteStrictMode,
 	}
 }

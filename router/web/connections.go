@@ -8,60 +8,81 @@ import (
 	"time"
 )
 
-// connections bound how many clients are connected. When there are too many, the one that
-// has been without a request for longest goes, so that those who hold connections and say
-// nothing keep nobody out, a probe least of all; with a request under way on each, the
-// newest goes.
+// connections bound the number of clients. When there are too many, the connection with the
+// earliest place is closed:
+//
+//   - The place of a new connection is the time of its accept. So the newest one goes last, and a
+//     probe is answered although others hold connections and do not read, or send nothing.
+//   - A request that the listener's role allows moves the place to HeavyWait from now: it may
+//     wait that long for others. Its end moves the place to now.
+//   - A stream, and a request with a token, have no place: they are never closed for others. The
+//     end of a request with a token moves the place to the end of the connection's idle time.
 type connections struct {
 	mu      sync.Mutex
 	open    map[net.Conn]stay
 	dropped atomic.Uint64
 }
 
-// A stay is what a connection does, and since when.
+// A stay is the state of an open connection.
 type stay struct {
-	state http.ConnState
-	since time.Time
+	place time.Time // zero: the connection is not closed for others
+	token bool      // the last request that was allowed has shown a token
 }
 
 // changed is http.Server.ConnState.
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	if _, ok := conn.(*fromServer); ok {
-		return // how many there are is bounded where they come from
+		return // the server that it comes from bounds these
+	}
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, open := c.open[conn]
+	switch {
+	case state == http.StateClosed || state == http.StateHijacked:
+		delete(c.open, conn)
+	case state == http.StateNew && c.room(conn):
+		if c.open == nil {
+			c.open = make(map[net.Conn]stay)
+		}
+		c.open[conn] = stay{place: now}
+	case state == http.StateIdle && open && v.token:
+		c.open[conn] = stay{place: now.Add(idleMax), token: true}
+	case state == http.StateIdle && open && (v.place.IsZero() || v.place.After(now)):
+		c.open[conn] = stay{place: now}
+	}
+}
+
+// allowed notes that a request on conn was allowed, with or without a token. Nothing else changes
+// the place of a connection: the requests that everybody may send keep no place for it.
+func (c *connections) allowed(conn net.Conn, token, stream bool) {
+	v := stay{token: token}
+	if !token && !stream {
+		v.place = time.Now().Add(HeavyWait)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch state {
-	case http.StateClosed, http.StateHijacked:
-		delete(c.open, conn)
-		return
-	case http.StateNew:
-		if len(c.open) >= ConnectionsMax {
-			c.drop(conn)
-		}
+	if _, open := c.open[conn]; open {
+		c.open[conn] = v
 	}
-	if c.open == nil {
-		c.open = make(map[net.Conn]stay)
-	}
-	c.open[conn] = stay{state, time.Now()}
 }
 
-// drop makes room for the newest, or closes that. The closed ones leave the list by
-// themselves, or, if they are ours, at once.
-func (c *connections) drop(newest net.Conn) {
+// room makes room for the newest connection, or closes it and returns false.
+func (c *connections) room(newest net.Conn) bool {
+	if len(c.open) < ConnectionsMax {
+		return true
+	}
 	c.dropped.Add(1)
-	var victim net.Conn
-	var since time.Time
+	victim := newest
+	var first time.Time
 	for conn, v := range c.open {
-		if v.state != http.StateActive && (victim == nil || v.since.Before(since)) {
-			victim, since = conn, v.since
+		if !v.place.IsZero() && (victim == newest || v.place.Before(first)) {
+			victim, first = conn, v.place
 		}
 	}
-	if victim == nil {
-		victim = newest
-	}
 	delete(c.open, victim)
-	transport(victim).Close() // TLS would say goodbye, and wait for up to 5 s until it can
+	transport(victim).Close() // tls.Conn.Close would wait up to 5 s until it can send an alert
+	return victim != newest
 }
 
 // transport is what a connection is spoken on: of TLS, as of a stream of another server's, what

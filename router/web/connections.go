@@ -11,10 +11,11 @@ import (
 // connections bound the number of clients. When there are too many, the connection with the
 // earliest place is closed:
 //
-//   - The place of a new connection is the time of its accept. So the newest one goes last, and a
-//     probe is answered although others hold connections and do not read, or send nothing.
-//   - A request that the listener's role allows moves the place to HeavyWait from now: it may
-//     wait that long for others. Its end moves the place to now.
+//   - The place of a new connection is the time of its accept. So the newest one goes last, although
+//     others hold connections and do not read, or send nothing.
+//   - A request that the listener's role allows, and a probe that comes first on its connection, move
+//     the place to HeavyWait from now: a request may wait that long for others. The end of the
+//     request moves the place to now.
 //   - A stream, and a request with a token, have no place: they are never closed for others. The
 //     end of a request with a token moves the place to the end of the connection's idle time.
 type connections struct {
@@ -26,7 +27,8 @@ type connections struct {
 // A stay is the state of an open connection.
 type stay struct {
 	place time.Time // zero: the connection is not closed for others
-	token bool      // the last request that was allowed has shown a token
+	token bool      // the last request with a claim has shown a token
+	used  bool      // a request was answered
 }
 
 // changed is http.Server.ConnState.
@@ -46,25 +48,41 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 			c.open = make(map[net.Conn]stay)
 		}
 		c.open[conn] = stay{place: now}
-	case state == http.StateIdle && open && v.token:
-		c.open[conn] = stay{place: now.Add(idleMax), token: true}
-	case state == http.StateIdle && open && (v.place.IsZero() || v.place.After(now)):
-		c.open[conn] = stay{place: now}
+	case state == http.StateIdle && open:
+		v.used = true
+		if v.token {
+			v.place = now.Add(idleMax)
+		} else if v.place.IsZero() || v.place.After(now) {
+			v.place = now
+		}
+		c.open[conn] = v
 	}
 }
 
-// allowed notes that a request on conn was allowed, with or without a token. Nothing else changes
-// the place of a connection: the requests that everybody may send keep no place for it.
-func (c *connections) allowed(conn net.Conn, token, stream bool) {
-	v := stay{token: token}
-	if !token && !stream {
-		v.place = time.Now().Add(HeavyWait)
-	}
+// A claim is what a request may claim for its connection.
+type claim uint8
+
+const (
+	noClaim     claim = iota // it is a stranger's
+	probeClaim               // it is a probe: a stranger could send many and read no answer
+	roleClaim                // the listener's role allows it
+	streamClaim              // the same, and it is a stream, which a client that does not read loses soon
+	tokenClaim               // it shows a token
+)
+
+// request notes that a request with a claim has come on a connection.
+func (c *connections) request(conn net.Conn, of claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, open := c.open[conn]; open {
-		c.open[conn] = v
+	v, open := c.open[conn]
+	if !open || of == noClaim || of == probeClaim && v.used {
+		return
 	}
+	v.token, v.place = of == tokenClaim, time.Time{}
+	if of < streamClaim {
+		v.place = time.Now().Add(HeavyWait)
+	}
+	c.open[conn] = v
 }
 
 // room makes room for the newest connection, or closes it and returns false.

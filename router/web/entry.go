@@ -231,16 +231,25 @@ func (s *Server) handle(rt *Route, c *Call) error {
 	return s.once(rt, c)
 }
 
-// keep gives a request that is allowed the time of a long answer, and its connection a place before
-// those of strangers. A request without a token on a route for everybody gets neither.
+// keep gives a request that is allowed the time of a long answer, unless everybody may send it, and
+// claims a place for its connection.
 func (s *Server) keep(rt *Route, c *Call) {
-	token := c.Grant.Name != ""
-	if !token && rt.Need == access.Nobody {
-		return
-	}
-	http.NewResponseController(c.W).SetWriteDeadline(time.Now().Add(answerWithin)) // a test's writer has none
 	conn, _ := c.R.Context().Value(connKey{}).(net.Conn)
-	s.connections.allowed(conn, token, rt.Flags&Streams != 0)
+	of := noClaim
+	switch {
+	case c.Grant.Name != "":
+		of = tokenClaim
+	case rt.Flags&Streams != 0:
+		of = streamClaim
+	case rt.Need > access.Nobody:
+		of = roleClaim
+	case rt.Flags&Probe != 0:
+		of = probeClaim
+	}
+	s.connections.request(conn, of)
+	if of >= roleClaim {
+		http.NewResponseController(c.W).SetWriteDeadline(time.Now().Add(answerWithin)) // a test's writer has none
+	}
 }
 
 // alone handles a heavy request, which is a GET. It is answered once it has given its place

@@ -38,13 +38,12 @@ func (c *connections) connected(n int) (list []*fakeConn) {
 // a token, streams and requests that are allowed keep their places.
 func TestStrangersAreClosedFirst(t *testing.T) {
 	var c connections
-	token, stream, scrape, idle := c.connected(1)[0], c.connected(1)[0], c.connected(1)[0], c.connected(1)[0]
-	c.allowed(token, true, false)
-	c.allowed(stream, false, true)
-	c.allowed(scrape, false, false)
-	c.allowed(idle, true, false)
-	c.changed(idle, http.StateIdle)
-	strangers := c.connected(ConnectionsMax - 4)
+	kept := c.connected(5)
+	for i, of := range []claim{probeClaim, roleClaim, streamClaim, tokenClaim, tokenClaim} {
+		c.request(kept[i], of)
+	}
+	c.changed(kept[4], http.StateIdle)
+	strangers := c.connected(ConnectionsMax - len(kept))
 	for _, conn := range strangers {
 		c.changed(conn, http.StateActive)
 	}
@@ -55,8 +54,10 @@ func TestStrangersAreClosedFirst(t *testing.T) {
 			t.Fatalf("stranger %d: closed %v, the newest connection: %v", i, conn.closed, probe.closed)
 		}
 	}
-	if token.closed || stream.closed || scrape.closed || idle.closed {
-		t.Errorf("closed for strangers: token %v, stream %v, scrape %v, idle with a token %v", token.closed, stream.closed, scrape.closed, idle.closed)
+	for i, conn := range kept {
+		if conn.closed {
+			t.Errorf("connection %d is closed", i)
+		}
 	}
 	if n := c.dropped.Load(); c.len() != ConnectionsMax || n != uint64(len(strangers)) {
 		t.Errorf("%d connections, %d dropped", c.len(), n)
@@ -68,7 +69,7 @@ func TestOnlyRequestsWithATokenCanCloseTheNewest(t *testing.T) {
 	var c connections
 	busy := c.connected(ConnectionsMax)
 	for _, conn := range busy {
-		c.allowed(conn, true, false)
+		c.request(conn, tokenClaim)
 	}
 	late := c.connected(1)[0]
 	if !late.closed {
@@ -84,15 +85,18 @@ func TestOnlyRequestsWithATokenCanCloseTheNewest(t *testing.T) {
 	}
 }
 
-// TestAnAnonymousStreamThatWasRefusedKeepsNoPlace for its connection.
-func TestAnAnonymousStreamThatWasRefusedKeepsNoPlace(t *testing.T) {
-	var c connections
-	refused := c.connected(1)[0]
-	c.allowed(refused, false, true)
-	c.changed(refused, http.StateIdle)
-	c.connected(ConnectionsMax)
-	if !refused.closed {
-		t.Error("it is open")
+// TestAnsweredRequestsKeepNoPlace for a connection without a token, nor does its second probe.
+func TestAnsweredRequestsKeepNoPlace(t *testing.T) {
+	for _, of := range []claim{probeClaim, roleClaim, streamClaim} {
+		var c connections
+		conn := c.connected(1)[0]
+		c.request(conn, of)
+		c.changed(conn, http.StateIdle)
+		c.request(conn, probeClaim)
+		c.connected(ConnectionsMax)
+		if !conn.closed {
+			t.Errorf("claim %d: the connection is open", of)
+		}
 	}
 }
 

@@ -80,14 +80,14 @@ var (
 		"The server keeps each key for ten minutes, in a bounded memory, and refuses new keys when that is full. One caller may use as much of it as is free. Nothing was done.",
 		"send the request without a key, or again after the seconds in the header Retry-After"}
 	TooLarge = &Kind{"too-large", 413, "The body is too large",
-		"A body of JSON may have 1 MB, and that of a job as much as --max-job-size says.",
+		"A login may have 4 kB, another body of JSON 1 MB, and a job as much as --max-job-size says.",
 		"send less, or raise --max-job-size"}
 	NotJSON = &Kind{"not-json", 415, "The body is not JSON",
 		"What changes something takes JSON, and says so: no form of another site can do that unasked.",
 		"send JSON with a header Content-Type: application/json"}
 	WrongHost = &Kind{"wrong-host", 421, "The server is asked for by a name that is not its own",
 		"The header Host holds a name that was not allowed. A site could give its own name this server's address, and have a browser talk to it.",
-		"ask for it by its address or as localhost, or allow the name with --http-host"}
+		"ask for it by its address or as localhost, show a token, or allow the name with --http-host"}
 	Invalid = &Kind{"invalid", 422, "A value cannot be used",
 		"The JSON is well formed, but a member is unknown, is of another type, or is out of its range.",
 		"correct the member that is named"}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -39,6 +40,35 @@ func (a *actor) storm() error {
 			a.did("connections", start)
 		}
 		return nil
+	})
+}
+
+// pipelines are 20 connections that send requests without a pause and read the answers.
+func (a *actor) pipelines() error {
+	return crowd(20, func(int) error {
+		c, err := a.dial()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		c.SetDeadline(a.until)
+		go func() {
+			for requests := strings.Repeat("GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", 64); err == nil; {
+				_, err = io.WriteString(c, requests)
+			}
+		}()
+		for r := bufio.NewReader(c); ; {
+			start := time.Now()
+			resp, err := http.ReadResponse(r, nil)
+			if err != nil {
+				if a.over() {
+					return nil
+				}
+				return err
+			}
+			io.Copy(io.Discard, resp.Body)
+			a.did("requests", start)
+		}
 	})
 }
 

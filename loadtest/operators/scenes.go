@@ -47,12 +47,13 @@ var scenes = []act{
 	{name: "garbage", play: (*actor).garbage},
 	{name: "idle", play: (*actor).idle},
 	{name: "storm", play: (*actor).storm},
+	{name: "pipelines", play: (*actor).pipelines},
 	{name: "halves", play: (*actor).halves},
 	{name: "large-bodies", play: (*actor).largeBodies},
 }
 
 // niceness is that of the processes of crowds.
-var niceness = map[string]int{"slow-readers": 19, "slow-streams": 19, "flood": 19, "garbage": 19, "idle": 19, "storm": 19, "hog": 19, "halves": 19, "large-bodies": 19}
+var niceness = map[string]int{"slow-readers": 19, "slow-streams": 19, "flood": 19, "garbage": 19, "idle": 19, "storm": 19, "pipelines": 19, "hog": 19, "halves": 19, "large-bodies": 19}
 
 // An actor plays a scene.
 type actor struct {

@@ -44,6 +44,37 @@ func TestForeignHostIsRefused(t *testing.T) {
 	}
 }
 
+// TestForeignHostIsToldNothing about tubes or jobs, on any route, unless the request shows a token.
+func TestForeignHostIsToldNothing(t *testing.T) {
+	const foreign = "evil.example"
+	probes := map[string]bool{"GET /livez": true, "GET /healthz": true, "GET /readyz": true, "GET /leader": true}
+	for _, with := range []setup{{anonymous: access.Operate, noTokens: true}, {anonymous: access.Operate}} {
+		w := newWorld(t, with)
+		if _, err := w.srv.Operator().Put(t.Context(), newJob("secret-tube", "secret-body")); err != nil {
+			t.Fatal(err)
+		}
+		for i := range table {
+			rt := &table[i]
+			path := strings.ReplaceAll(pathOf(rt), "default", "secret-tube")
+			a := w.do(rt.method(), path, ask{host: foreign})
+			if probes[rt.pattern] {
+				if a = w.do("GET", path+"?verbose", ask{host: foreign}); a.status != 200 || strings.Contains(a.body, "secret") {
+					t.Errorf("%s: %d %s", rt.pattern, a.status, a.body)
+				}
+				continue
+			}
+			a.wants(t, 421, "wrong-host")
+			w.do(rt.method(), path, ask{host: foreign, token: "wrong"}).wants(t, 421, "wrong-host")
+		}
+		if !with.noTokens {
+			w.do("GET", "/metrics", ask{host: foreign, token: readToken}).wants(t, 200, "")
+			w.do("GET", "/nothing", ask{host: foreign, token: readToken}).wants(t, 404, "not-found")
+			w.do("GET", "/metrics", ask{host: foreign, header: map[string]string{"Cookie": w.login(readToken)}}).wants(t, 200, "")
+		}
+		w.do("GET", "/metrics", ask{host: "queue.example"}).wants(t, 200, "")
+	}
+}
+
 func TestCrossSiteRequestIsRefused(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	for _, header := range []map[string]string{

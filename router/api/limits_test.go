@@ -80,6 +80,67 @@ func TestConnectionsThatSayNothingKeepNobodyOut(t *testing.T) {
 	}
 }
 
+// TestStrangersKeepNobodyOut: not by answers that they do not read, and not by logins that do not
+// come.
+func TestStrangersKeepNobodyOut(t *testing.T) {
+	for what, request := range map[string]string{
+		"unread answers": strings.Repeat("GET /console/app.mjs HTTP/1.1\r\nHost: localhost\r\n\r\n", 200),
+		"slow logins":    "POST /api/v1/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, setup{})
+			w.client.Transport.(*http.Transport).DisableKeepAlives = true
+			for range web.ConnectionsMax {
+				io.WriteString(w.dial(), request)
+			}
+			for range 10 {
+				for path, token := range map[string]string{"/livez": "", "/api/v1/server": readToken} {
+					io.WriteString(w.dial(), request) // in place of the one that was closed
+					w.do("GET", path, ask{token: token}).wants(t, 200, "")
+				}
+			}
+		})
+	}
+}
+
+// TestAnswersForEverybodyAreNotWaitedForLong: other answers may take a minute.
+func TestAnswersForEverybodyAreNotWaitedForLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	t.Parallel()
+	w := newWorld(t, setup{})
+	start := time.Now()
+	io.WriteString(w.dial(), strings.Repeat("GET /console/app.mjs HTTP/1.1\r\nHost: localhost\r\n\r\n", 1000))
+	for open := 1; open > 0; open, _ = w.web.Connections() {
+		if time.Since(start) > 50*time.Second {
+			t.Fatal("the connection is still open")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// TestRequestsWithoutATokenComeAtAPace: event loops need the processors.
+func TestRequestsWithoutATokenComeAtAPace(t *testing.T) {
+	w := newWorld(t, setup{})
+	const n = 2000
+	conn := w.dial()
+	start := time.Now()
+	go io.WriteString(conn, strings.Repeat("GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", n))
+	in := bufio.NewReader(conn)
+	for range n {
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(io.Discard, resp.Body)
+	}
+	if took := time.Since(start); took < 180*time.Millisecond { // 100 µs each, but for the first ones
+		t.Errorf("%d requests took %v", n, took)
+	}
+}
+
 func TestSlowHeaderIsCutOff(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -142,6 +203,25 @@ func TestLargeBodyIsRefused(t *testing.T) {
 	// One that does not come whole.
 	if status := asks(t, w.dial(), "POST /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n"); status != 400 {
 		t.Errorf("a negative length: %d", status)
+	}
+}
+
+// TestLoginsAreSmallAndTakeNoPlaceOfUploads: anybody may send one.
+func TestLoginsAreSmallAndTakeNoPlaceOfUploads(t *testing.T) {
+	w := newWorld(t, setup{maxJob: 1 << 26})
+	w.do("POST", "/api/v1/session", ask{json: true, body: strings.Repeat(" ", web.LoginMax+1)}).wants(t, 413, "too-large")
+	const head = " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+	for range 4 { // that do not end
+		io.WriteString(w.dial(), "POST /api/v1/session"+head+"\r\n1\r\n{\r\n")
+	}
+	body := fmt.Sprintf("%x\r\n%s\r\n", web.LoginMax+1, strings.Repeat(" ", web.LoginMax+1))
+	if status := asks(t, w.dial(), "POST /api/v1/session"+head+"\r\n"+body); status != 413 {
+		t.Errorf("a long login in chunks: status %d", status)
+	}
+	job := `{"body":"x"}`
+	put := fmt.Sprintf("POST /api/v1/tubes/mail/jobs%sAuthorization: Bearer %s\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", head, operateToken, len(job), job)
+	if status := asks(t, w.dial(), put); status != 201 {
+		t.Errorf("an upload beside them: status %d", status)
 	}
 }
 

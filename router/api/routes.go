@@ -16,18 +16,18 @@ type entry struct {
 // The table of all routes: there is no other way to add one. A role of access.Nobody is for
 // everybody. Of several servers the one that leads answers all that is not web.Own.
 var table = []entry{
-	{"GET /livez", access.Nobody, web.Own | web.AnyHost | web.Early, (*API).livez},
-	{"GET /healthz", access.Nobody, web.Own | web.AnyHost | web.Early, (*API).livez},
-	{"GET /readyz", access.Nobody, web.Own | web.AnyHost | web.Early, (*API).readyz},
-	{"GET /leader", access.Nobody, web.Own | web.AnyHost | web.Early, (*API).showLeader},
+	{"GET /livez", access.Nobody, web.Own | web.Probe | web.Early, (*API).livez},
+	{"GET /healthz", access.Nobody, web.Own | web.Probe | web.Early, (*API).livez},
+	{"GET /readyz", access.Nobody, web.Own | web.Probe | web.Early, (*API).readyz},
+	{"GET /leader", access.Nobody, web.Own | web.Probe | web.Early, (*API).showLeader},
 	{"GET /problems/{slug}", access.Nobody, web.Own | web.Early, (*API).explain},
 
 	{"GET /{$}", access.Nobody, web.Own | web.Early, (*API).showConsole},
 	{"GET /console/{file...}", access.Nobody, web.Own | web.Early, (*API).showAsset},
 
-	{"GET /metrics", access.Read, web.Own | web.AnyHost | web.Early | web.Scrape, (*API).showMetrics},
-	{"GET /metrics/tubes", access.Read, web.Own | web.AnyHost, (*API).showTubes},
-	{"GET /metrics/beanstalkd", access.Read, web.Own | web.AnyHost, (*API).showBeanstalkd},
+	{"GET /metrics", access.Read, web.Own | web.Early | web.Scrape, (*API).showMetrics},
+	{"GET /metrics/tubes", access.Read, web.Own, (*API).showTubes},
+	{"GET /metrics/beanstalkd", access.Read, web.Own, (*API).showBeanstalkd},
 
 	{"GET /api/v1/session", access.Nobody, web.Own | web.Early, (*API).Whoami},
 	{"POST /api/v1/session", access.Nobody, web.Own | web.Early | web.TakesBody, (*API).Login},

@@ -14,11 +14,15 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	wire "polystalk/codec/admin"
+	"polystalk/router/access"
 )
 
 // jsonMax is the largest body of JSON but for that of a job, and the largest of any that is
 // read, or sent as JSON, beside others.
 const jsonMax = 1 << 20
+
+// LoginMax is the largest body of a request that everybody may send: it holds a token.
+const LoginMax = 4 << 10
 
 // BodyMax is the largest body of a request: a job's, as JSON writes it at worst.
 func (s *Server) BodyMax() int64 {
@@ -35,19 +39,24 @@ func leaveBody(w http.ResponseWriter) {
 	http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftWithin)) // a test's writer has none
 }
 
-// readBody reads the body of a request, which must come within some time. A large one takes a
-// place, so that few of them are in memory at a time; leave gives that back, and is to be
-// called whatever the error.
-func (s *Server) readBody(c *Call, within time.Duration) (leave func(), err error) {
+// readBody reads the body of a request. A large one takes a place, so that few of them are in
+// memory at a time; leave gives the place back. The caller calls leave whatever the error is.
+//
+// On a route for everybody a body is small and comes soon, and takes no place: anybody may send it.
+func (s *Server) readBody(rt *Route, c *Call) (leave func(), err error) {
 	leave = func() {}
 	if e := c.R.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return leave, wire.NotJSON.With("Content-Encoding", fmt.Sprintf("the body is encoded as %q", e), "send it as it is")
 	}
-	most := s.BodyMax()
-	if c.R.ContentLength > most {
+	most, within := s.BodyMax(), bodyWithin
+	if rt.Need == access.Nobody {
+		most, within = LoginMax, HeaderWithin
+	}
+	n := c.R.ContentLength
+	if n > most {
 		return leave, tooLarge(most)
 	}
-	if c.R.ContentLength < 0 || c.R.ContentLength > jsonMax {
+	if most > jsonMax && (n < 0 || n > jsonMax) {
 		if err := s.uploads.enter(c.Ctx); err != nil {
 			return leave, err
 		}
@@ -56,7 +65,7 @@ func (s *Server) readBody(c *Call, within time.Duration) (leave func(), err erro
 	control := http.NewResponseController(c.W)
 	control.SetReadDeadline(time.Now().Add(within))
 	var b bytes.Buffer
-	if n := c.R.ContentLength; n > 0 {
+	if n > 0 {
 		b.Grow(int(min(n, jsonMax)) + bytes.MinRead)
 	}
 	_, err = io.Copy(&b, http.MaxBytesReader(bare(c.W), c.R.Body, most))

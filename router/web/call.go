@@ -28,6 +28,7 @@ type Call struct {
 	note     func(status int, affected uint64, detail string)
 
 	caller *caller // whom another server has let in, and says who he is; nil: c.R is a client's
+	denied error   // the problem of the token that the request shows; nil: it shows a good one, or none
 	client string  // its address
 	secure bool    // the client speaks TLS, to us or to a proxy
 

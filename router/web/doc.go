@@ -2,6 +2,7 @@
 // how much at a time. What is served it does not know: package api gives it the routes.
 //
 //	listener ─► connections (at most 128) ─► net/http ─► Server.ServeHTTP
+//	                                                        │ token, pace       entry.go, pace.go
 //	                                                        │ Host, origin      hosts.go
 //	                                                        │ route, role       route.go, entry.go
 //	                                                        │ heavy, body, key  heavy.go, body.go, idempotency.go

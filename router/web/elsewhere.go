@@ -65,7 +65,7 @@ func (s *Server) handOn(rt *Route, c *Call) error {
 	defer context.AfterFunc(over, func() { cancel(nil) })()
 	c.Ctx = ctx
 	if rt.Flags&TakesBody != 0 {
-		leave, err := s.readBody(c, bodyWithin)
+		leave, err := s.readBody(rt, c)
 		defer leave()
 		if err != nil {
 			return err

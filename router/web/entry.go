@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"runtime/debug"
 	"strings"
@@ -50,27 +51,35 @@ func (w *recorder) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController find what it needs.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// ServeHTTP implements http.Handler: it answers what is no route, and has the mux find the
-// others.
+// ServeHTTP implements http.Handler. It finds out who asks, and lets the mux find the route. It
+// answers requests that have no route.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	caller, err := callerOf(r)
-	id := newID()
+	c := &Call{W: w, ID: newID(), caller: caller}
 	if caller != nil {
-		id = caller.id
+		c.ID = caller.id
 	}
 	h := w.Header()
 	for name, value := range SecurityHeaders {
 		h.Set(name, value)
 	}
-	h.Set("X-Request-Id", id)
+	h.Set("X-Request-Id", c.ID)
 	if r.ContentLength != 0 {
 		leaveBody(w)
 	}
 	if err != nil {
-		sendProblem(w, r, id, err.(*wire.Problem))
+		sendProblem(w, r, c.ID, err.(*wire.Problem))
 		return
 	}
-	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, &request{id, caller}))
+	r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
+	c.R = r
+	c.denied = s.identify(c)
+	stranger := caller == nil && c.Grant.Name == ""
+	if stranger {
+		boundSent(r)
+		time.Sleep(s.pace.next(time.Now()))
+		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(publicWithin)) // a test's writer has none
+	}
 	handler, pattern := s.mux.Handler(r)
 	if pattern == "" {
 		if plain := s.unprefixed(r); plain != nil {
@@ -78,15 +87,22 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			handler, pattern = s.mux.Handler(r)
 		}
 	}
-	if pattern != "" {
+	rt := s.routes[pattern]
+	if stranger && (rt == nil || rt.Flags&Probe == 0) {
+		err = s.checkHost(r)
+	}
+	if err == nil && caller == nil { // else the server that passes the request on has checked it
+		err = s.checkOrigin(r)
+	}
+	if err == nil && pattern != "" {
 		s.mux.ServeHTTP(w, r)
 		return
 	}
-	// The mux has a text of its own for what it does not know; its header Allow is right.
+	// The mux has a text of its own for a path that it does not know. Its header Allow is right.
 	unknown := &discarded{header: make(http.Header)}
 	handler.ServeHTTP(unknown, r)
 	var p *wire.Problem
-	if err := s.checkHost(r); err != nil {
+	if err != nil {
 		p = err.(*wire.Problem)
 	} else if allow := unknown.header.Get("Allow"); allow != "" {
 		h.Set("Allow", allow)
@@ -98,7 +114,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		p = wire.NotFound.With("", "the server has no such path", remedy)
 	}
-	sendProblem(w, r, id, p)
+	sendProblem(w, r, c.ID, p)
 	s.opts.Observe("other", r.Method, p.Status, 0)
 }
 
@@ -109,13 +125,8 @@ func (d *discarded) Header() http.Header         { return d.header }
 func (d *discarded) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discarded) WriteHeader(int)             {}
 
-// requestKey finds what is known of a request from its beginning.
-type requestKey struct{}
-
-type request struct {
-	id     string
-	caller *caller // whom another server has let in; nil: it comes from a client
-}
+// callKey finds the Call of a request.
+type callKey struct{}
 
 func newID() string {
 	var b [8]byte
@@ -127,8 +138,8 @@ func newID() string {
 func (s *Server) serve(rt *Route, rw http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	w := &recorder{ResponseWriter: rw}
-	about := r.Context().Value(requestKey{}).(*request)
-	c := &Call{W: w, R: r, ID: about.id, caller: about.caller}
+	c := r.Context().Value(callKey{}).(*Call)
+	c.W, c.R = w, r
 	if c.client, c.secure = s.clientOf(r); c.caller != nil {
 		c.client = c.caller.client
 	}
@@ -168,23 +179,16 @@ func (s *Server) serve(rt *Route, rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// handle lets a request in, and has it handled.
+// handle checks whether a request is allowed, and has its route handle it.
 func (s *Server) handle(rt *Route, c *Call) error {
-	if c.caller == nil { // else the server that he has come to has looked
-		if rt.Flags&AnyHost == 0 {
-			if err := s.checkHost(c.R); err != nil {
-				return err
-			}
-		}
-		if err := s.checkOrigin(c.R); err != nil {
-			return err
-		}
-	}
-	if err := s.identify(c); err != nil && rt.Need > access.Nobody {
-		return err
+	if c.denied != nil && rt.Need > access.Nobody {
+		return c.denied
 	}
 	if !c.Grant.May(rt.Need) {
 		return s.mayNot(rt, c)
+	}
+	if c.caller == nil {
+		s.keep(rt, c)
 	}
 	c.Sees = s.sees(c)
 	if rt.Flags&TakesBody == 0 && c.R.ContentLength != 0 {
@@ -223,17 +227,34 @@ func (s *Server) handle(rt *Route, c *Call) error {
 	}
 	c.note = s.noted(rt, c)
 	if rt.Flags&TakesBody != 0 {
-		within := bodyWithin
-		if rt.Need == access.Nobody {
-			within = HeaderWithin // anybody could hold the connection for so long
-		}
-		leave, err := s.readBody(c, within)
+		leave, err := s.readBody(rt, c)
 		defer leave()
 		if err != nil {
 			return err
 		}
 	}
 	return s.once(rt, c)
+}
+
+// keep gives a request that is allowed the time of a long answer, unless everybody may send it, and
+// claims a place for its connection.
+func (s *Server) keep(rt *Route, c *Call) {
+	conn, _ := c.R.Context().Value(connKey{}).(net.Conn)
+	of := noClaim
+	switch {
+	case c.Grant.Name != "":
+		of = tokenClaim
+	case rt.Flags&Streams != 0:
+		of = streamClaim
+	case rt.Need > access.Nobody:
+		of = roleClaim
+	case rt.Flags&Probe != 0:
+		of = probeClaim
+	}
+	s.connections.request(conn, of)
+	if of >= roleClaim {
+		http.NewResponseController(c.W).SetWriteDeadline(time.Now().Add(answerWithin)) // a test's writer has none
+	}
 }
 
 // alone handles a heavy request, which is a GET, in a place for it. It answers once it has left the

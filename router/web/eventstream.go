@@ -54,7 +54,7 @@ func (c *Call) EventStream(again time.Duration) *EventStream {
 	return e
 }
 
-// boundSent bounds what the kernel holds of what was written.
+// boundSent bounds how much of an answer the kernel holds that the client has not read.
 func boundSent(r *http.Request) {
 	conn, _ := r.Context().Value(connKey{}).(net.Conn)
 	if b, ok := transport(conn).(interface{ SetWriteBuffer(bytes int) error }); ok {

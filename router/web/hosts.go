@@ -11,9 +11,9 @@ import (
 	wire "polystalk/codec/admin"
 )
 
-// checkHost refuses a request for a name that is not the server's: a site that gives its
-// own name this server's address would else have a browser read and change what is here.
-// An address cannot be such a name.
+// checkHost refuses a request for a name that is not the server's. A site may give its own name
+// this server's address, and a browser then lets the site's pages read the answers. An address
+// cannot be such a name.
 func (s *Server) checkHost(r *http.Request) error {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {

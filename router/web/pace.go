@@ -2,28 +2,39 @@ package web
 
 import (
 	"net"
+	"sync"
 	"time"
 )
 
 const (
-	// acceptEvery is how much time passes between two connections at least, on average: a
-	// connection costs the server some 25 µs, which clients of the protocols would feel if
-	// somebody came again and again as quickly as he can. Those who are too many wait where
-	// the kernel keeps those that nobody has accepted.
+	// acceptEvery is the least mean time between two connections of a listener. To accept a
+	// connection takes about 25 µs, which clients of the protocols would feel without a bound.
+	// Connections beyond it wait in the kernel's backlog.
 	acceptEvery = 500 * time.Microsecond
-	// acceptAtOnce may come without a pause.
-	acceptAtOnce = 128
+	// requestEvery is the least mean time between two requests without a token. Such a request
+	// takes about 25 µs. Connections that pipeline requests would have a processor without a
+	// pause, and event loops would wait for it.
+	requestEvery = 100 * time.Microsecond
+	// atOnce is how many connections or requests may come without a pause.
+	atOnce = 128
 )
 
-// A pace says when the next of many may come. It belongs to one goroutine.
-type pace struct{ at time.Time }
+// A pace bounds the rate of events.
+type pace struct {
+	every time.Duration // the least mean time between two events
 
-// next counts one that comes now, and returns how long to wait before the one after it.
+	mu sync.Mutex
+	at time.Time // guarded by mu
+}
+
+// next counts an event that comes now, and returns how long the caller must wait.
 func (p *pace) next(now time.Time) time.Duration {
-	if first := now.Add(-acceptAtOnce * acceptEvery); p.at.Before(first) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if first := now.Add(-atOnce * p.every); p.at.Before(first) {
 		p.at = first
 	}
-	p.at = p.at.Add(acceptEvery)
+	p.at = p.at.Add(p.every)
 	return max(0, p.at.Sub(now))
 }
 

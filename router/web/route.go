@@ -20,8 +20,9 @@ type Route struct {
 type Flags uint8
 
 const (
-	// AnyHost: it is served whatever Host says. It shows no names and changes nothing.
-	AnyHost Flags = 1 << iota
+	// Probe: it tells whether the server works, and nothing about jobs or tubes. Whatever asks it
+	// may know the server by another name, so it is served under any Host.
+	Probe Flags = 1 << iota
 	// Early: it is served while the journal is read, and when the server ends.
 	Early
 	// Large: it takes time or memory, so one is served at a time.

@@ -23,6 +23,9 @@ const (
 	bodyWithin     = 30 * time.Second
 	answerWithin   = 60 * time.Second // from the header on, for who reads slowly
 	idleMax        = time.Minute
+	// publicWithin is how long the answer to a request that everybody may send may take, from the
+	// header on. Such an answer is small, and a login's body may take HeaderWithin of that time.
+	publicWithin = HeaderWithin + 5*time.Second
 	// operationWithin bounds one operation: to wait for others, for room, for the journal.
 	operationWithin = 20 * time.Second
 )
@@ -81,7 +84,8 @@ type Server struct {
 	opts     Options
 	log      *slog.Logger
 	mux      *http.ServeMux
-	roots    roots // of the routes
+	routes   map[string]*Route // by pattern
+	roots    roots             // of the routes
 	rules    atomic.Pointer[Rules]
 	sessions *access.Sessions // nil: there are no tokens
 	cookie   string           // the name of the one that has a session's id
@@ -91,6 +95,7 @@ type Server struct {
 	answers  places           // of large bodies that are sent
 	keys     keyStore
 	audit    auditLog
+	pace     pace // of requests without a token
 
 	http        *http.Server
 	connections connections
@@ -106,8 +111,8 @@ type Server struct {
 // New makes a Server without routes. The error is about Options.Rules.
 func New(o Options) (*Server, error) {
 	s := &Server{
-		opts: o, log: o.Log, mux: http.NewServeMux(), roots: make(roots), cookie: newCookieName(),
-		heavy: newPlaces(1), scrapes: newPlaces(1), uploads: newPlaces(2), answers: newPlaces(2),
+		opts: o, log: o.Log, mux: http.NewServeMux(), routes: make(map[string]*Route), roots: make(roots), cookie: newCookieName(),
+		heavy: newPlaces(1), scrapes: newPlaces(1), uploads: newPlaces(2), answers: newPlaces(2), pace: pace{every: requestEvery},
 	}
 	judge, err := s.Prepare(o.Rules)
 	if err != nil {
@@ -149,6 +154,7 @@ func New(o Options) (*Server, error) {
 func (s *Server) Handle(routes []Route) {
 	for i := range routes {
 		rt := &routes[i]
+		s.routes[rt.Pattern] = rt
 		s.roots.add(rt.Pattern)
 		s.mux.HandleFunc(rt.Pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(rt, w, r) })
 	}
@@ -186,7 +192,7 @@ func (s *Server) Serve(l net.Listener, anonymous access.Role) error {
 
 // ServeDoor is Serve for a listener of which more is to be said.
 func (s *Server) ServeDoor(l net.Listener, d Door) error {
-	err := s.http.Serve(&listener{Listener: l, door: d})
+	err := s.http.Serve(&listener{Listener: l, door: d, pace: pace{every: acceptEvery}})
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

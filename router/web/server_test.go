@@ -16,30 +16,87 @@ import (
 	"testing"
 )
 
-// TestConnectionsWithRequestsAreNotDropped: then the newest goes.
-func TestConnectionsWithRequestsAreNotDropped(t *testing.T) {
+// A fakeConn notes whether it was closed.
+type fakeConn struct {
+	net.Conn
+	closed bool
+}
+
+func (c *fakeConn) Close() error { c.closed = true; return nil }
+
+// connected opens n connections.
+func (c *connections) connected(n int) (list []*fakeConn) {
+	for range n {
+		conn := new(fakeConn)
+		c.changed(conn, http.StateNew)
+		list = append(list, conn)
+	}
+	return list
+}
+
+// TestStrangersAreClosedFirst: the oldest one first, also with a request under way; connections with
+// a token, streams and requests that are allowed keep their places.
+func TestStrangersAreClosedFirst(t *testing.T) {
 	var c connections
-	pipes := func() net.Conn { a, _ := net.Pipe(); return a }
-	busy := make([]net.Conn, ConnectionsMax)
-	for i := range busy {
-		busy[i] = pipes()
-		c.changed(busy[i], http.StateNew)
-		c.changed(busy[i], http.StateActive)
+	kept := c.connected(5)
+	for i, of := range []claim{probeClaim, roleClaim, streamClaim, tokenClaim, tokenClaim} {
+		c.request(kept[i], of)
 	}
-	late := pipes()
-	c.changed(late, http.StateNew)
-	if _, err := late.Write(nil); err == nil {
-		t.Error("the newest is open")
+	c.changed(kept[4], http.StateIdle)
+	strangers := c.connected(ConnectionsMax - len(kept))
+	for _, conn := range strangers {
+		c.changed(conn, http.StateActive)
 	}
-	c.changed(busy[5], http.StateIdle)
+	for i, conn := range strangers {
+		probe := c.connected(1)[0]
+		c.changed(probe, http.StateActive)
+		if !conn.closed || probe.closed {
+			t.Fatalf("stranger %d: closed %v, the newest connection: %v", i, conn.closed, probe.closed)
+		}
+	}
+	for i, conn := range kept {
+		if conn.closed {
+			t.Errorf("connection %d is closed", i)
+		}
+	}
+	if n := c.dropped.Load(); c.len() != ConnectionsMax || n != uint64(len(strangers)) {
+		t.Errorf("%d connections, %d dropped", c.len(), n)
+	}
+}
+
+// TestOnlyRequestsWithATokenCanCloseTheNewest connection: then there is no other to close.
+func TestOnlyRequestsWithATokenCanCloseTheNewest(t *testing.T) {
+	var c connections
+	busy := c.connected(ConnectionsMax)
+	for _, conn := range busy {
+		c.request(conn, tokenClaim)
+	}
+	late := c.connected(1)[0]
+	if !late.closed {
+		t.Error("the newest connection is open")
+	}
 	c.changed(late, http.StateClosed)
-	next := pipes()
-	c.changed(next, http.StateNew)
-	if _, err := busy[5].Write(nil); err == nil {
-		t.Error("the idle one is open")
+	c.changed(busy[5], http.StateIdle)
+	if next := c.connected(1)[0]; next.closed || !busy[5].closed {
+		t.Errorf("closed: the newest %v, the idle one %v", next.closed, busy[5].closed)
 	}
 	if c.len() != ConnectionsMax || c.dropped.Load() != 2 {
 		t.Errorf("%d connections, %d dropped", c.len(), c.dropped.Load())
+	}
+}
+
+// TestAnsweredRequestsKeepNoPlace for a connection without a token, nor does its second probe.
+func TestAnsweredRequestsKeepNoPlace(t *testing.T) {
+	for _, of := range []claim{probeClaim, roleClaim, streamClaim} {
+		var c connections
+		conn := c.connected(1)[0]
+		c.request(conn, of)
+		c.changed(conn, http.StateIdle)
+		c.request(conn, probeClaim)
+		c.connected(ConnectionsMax)
+		if !conn.closed {
+			t.Errorf("claim %d: the connection is open", of)
+		}
 	}
 }
 

@@ -42,7 +42,7 @@ func (c *Config) httpFlags(fs *pflag.FlagSet) {
 		"serve probes, metrics and the operators' API by HTTP on `ADDR`, HOST:PORT\nor unix:PATH, as in 127.0.0.1:11380; may be given several times (default off)")
 	fs.StringVar(&h.TokensFile, "http-tokens-file", "", "take the tokens of operators from `FILE`, a line for each: its\nname, a role (read, operate or admin) and sha256:DIGEST; SIGHUP reads\nwhat stands in it again")
 	fs.StringVar(&h.Anonymous, "http-anonymous", "", "let who shows no token do what `ROLE` may: none, read or operate (default operate\non loopback addresses and unix sockets if there are no tokens, else none)")
-	fs.StringArrayVar(&h.Hosts, "http-host", nil, "serve who asks for the server as `NAME` by HTTP, besides localhost and\naddresses; may be given several times")
+	fs.StringArrayVar(&h.Hosts, "http-host", nil, "serve requests for the server as `NAME` by HTTP without a token, besides\nlocalhost and addresses; may be given several times")
 	fs.StringArrayVar(&h.Origins, "http-origin", nil, "let pages of the site `URL` change something by HTTP, as in\nhttps://ops.example.com; may be given several times")
 	fs.StringArrayVar(&h.Proxies, "http-trusted-proxy", nil, "believe X-Forwarded-For and X-Forwarded-Proto of the proxy at `CIDR`, an\naddress or a network; may be given several times")
 	fs.IntVar(&h.HistoryTubes, "http-history-tubes", 100, "keep the history of a day of the server and of `N` tubes in memory, the busiest,\n105 kB each; 0: none, up to 1000")

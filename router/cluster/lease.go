@@ -13,8 +13,9 @@ import (
 // that timeout because the last of the others' ticks may come right behind what they heard,
 // and because clocks do not run alike.
 //
-// A leader that hands over has others vote whatever they have heard, and what it said may
-// arrive late. So it has no lease any more in that term, also if nothing comes of it.
+// A leader that tells a voter to campaign has the others vote whatever they have heard, and the
+// message may arrive late. So the leader has no lease from then on in that term, even if the voter
+// never leads.
 type lease struct {
 	length time.Duration
 	next   uint64        // the number of the next round

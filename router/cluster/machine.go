@@ -164,7 +164,7 @@ func (m *Machine) Tick(now time.Duration) {
 	case m.transferring > 0:
 		m.transferring--
 	default:
-		_ = m.Transfer(m.Successor()) // nothing has come of it: another may do better
+		_ = m.Transfer(m.Successor()) // the voter that was told to campaign does not lead: another one may
 	}
 }
 
@@ -264,9 +264,9 @@ func (m *Machine) ProposeChange(c Change) (index uint64, err error) {
 	return m.last, nil
 }
 
-// Transfer hands over to another voter: this node takes no proposals meanwhile, for one
-// timeout at most, and has no lease any more in this term, whatever comes of it. So it tries
-// again, with whoever is best then.
+// Transfer hands the lead over to another voter. The node takes no proposals meanwhile, for one
+// timeout at most. It tells the voter to campaign as soon as the voter has the whole log, which
+// ends the lease (see Ready). If the voter does not get that far, the node goes on leading.
 func (m *Machine) Transfer(to uint64) error {
 	if m.role != Leading {
 		return ErrNotLeader
@@ -274,10 +274,14 @@ func (m *Machine) Transfer(to uint64) error {
 	if one := m.store.members.Find(to); one == nil || !one.Voter || to == m.id {
 		return fmt.Errorf("%x is no other server that votes", to)
 	}
-	m.lease.end()
 	m.transferring = 2 * electionTicks
 	m.raft.TransferLeader(to)
 	return nil
+}
+
+// Transferring reports whether the result of a Transfer is not known yet.
+func (m *Machine) Transferring() bool {
+	return m.raft.BasicStatus().LeadTransferee != 0 || m.lease.off
 }
 
 // Successor is the voter that could take over soonest: it has answered not long ago, and has

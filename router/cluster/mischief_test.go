@@ -281,3 +281,53 @@ func ambushed(w *world) error {
 	}
 	return err
 }
+
+// TestLeaseEndsWhenAVoterIsToldToCampaign: the others may vote for that node at any time from then on.
+// A transfer to a voter that lacks a part of the log takes no lease away.
+func TestLeaseEndsWhenAVoterIsToldToCampaign(t *testing.T) {
+	w := newWorld(t, 1, honest)
+	w.calm = true
+	w.in(10*tickTime, w.client)
+	tick := func() {
+		if err := w.until(w.now + tickTime); err != nil || w.now > 1000*timeoutTime {
+			t.Fatalf("at %d: %v", w.now, err)
+		}
+	}
+	l := w.leader()
+	for ; l == nil || !l.hand.Leased(); l = w.leader() {
+		tick()
+	}
+	b := w.nodes[l.id%3]
+	lacks := func() bool {
+		m := l.hand.Machine()
+		return m.raft.Status().Progress[b.id].Match < m.last
+	}
+	transfer := func() {
+		if err := l.hand.Do(func(m *Machine) { m.Transfer(b.id) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.cut[[2]uint64{l.id, b.id}] = true
+	for !lacks() {
+		tick()
+	}
+	transfer()
+	if !l.hand.Leased() {
+		t.Error("a transfer to a voter that lacks a part of the log has taken the lease away")
+	}
+	for l.hand.Machine().Transferring() {
+		tick()
+	}
+	if !l.hand.Leased() {
+		t.Error("there is no lease after a transfer that came to nothing")
+	}
+	clear(w.cut)
+	w.still = true
+	for lacks() {
+		tick()
+	}
+	transfer()
+	if l.hand.Leased() {
+		t.Error("there is a lease once a voter was told to campaign")
+	}
+}

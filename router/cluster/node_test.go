@@ -19,6 +19,7 @@ type lockedLog struct {
 	mu sync.Mutex
 	memLog
 	hang chan struct{} // Sync waits until it is closed, if there is one
+	full chan struct{} // likewise Append
 }
 
 func (l *lockedLog) First() uint64 { l.mu.Lock(); defer l.mu.Unlock(); return l.memLog.First() }
@@ -36,6 +37,12 @@ func (l *lockedLog) Read(lo, hi uint64, size int) ([]Entry, error) {
 }
 
 func (l *lockedLog) Append(list []Entry, commit uint64) error {
+	l.mu.Lock()
+	full := l.full
+	l.mu.Unlock()
+	if full != nil {
+		<-full
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.memLog.Append(list, commit)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"polystalk/shard/commit"
 )
 
 // ErrEnded is the error of asking a node that has ended.
@@ -114,32 +116,53 @@ func (n *Node) await(ctx context.Context, is func(*View) bool) error {
 // ErrNoSuccessor is the error of handing over when there is nobody.
 var ErrNoSuccessor = errors.New("no other server that votes can be reached: nobody can take over")
 
-// Transfer hands over to another voter, zero: to whoever can soonest, and waits until another
-// leads. The replica of this node is of no use then: the node ends, Deposed.
+// ErrBehind is the error of handing over to a voter that lacks too much of the log.
+var ErrBehind = errors.New("the server has not caught up with the log within the timeout of elections, so it cannot take over")
+
+// Transfer hands the lead over to another voter, and waits until another node leads. The replica of
+// this node is of no use then: the node ends, Deposed. With zero it chooses the voter, and chooses
+// again if that voter does not catch up. A voter that the caller names gets one try: if the error is
+// ErrBehind this node goes on leading.
 func (n *Node) Transfer(ctx context.Context, to uint64) error {
-	var refused error
-	err := n.do(ctx, func(m *Machine) {
-		if to == 0 {
-			to = m.Successor()
-		}
+	for tried := false; ; tried = true {
+		var refused error
+		err := n.do(ctx, func(m *Machine) {
+			next := to
+			if to == 0 {
+				next = m.Successor()
+			}
+			switch {
+			case tried && (m.Leads() == 0 || m.Transferring()):
+			case m.Leads() == 0:
+				refused = ErrNotLeader
+			case tried && to != 0:
+				refused = ErrBehind
+			case next == 0 && !tried:
+				refused = ErrNoSuccessor
+			case next == 0: // one may answer again
+			default:
+				refused = m.Transfer(next)
+			}
+		})
 		switch {
-		case m.Leads() == 0:
-			refused = ErrNotLeader
-		case to == 0:
-			refused = ErrNoSuccessor
-		default:
-			refused = m.Transfer(to)
+		case tried && errors.Is(err, ErrEnded): // another node leads
+			return nil
+		case err != nil:
+			return err // the closure may write refused at this moment
+		case refused != nil:
+			return refused
 		}
-	})
-	switch {
-	case err != nil:
-		return err // refused may be written at this moment
-	case refused != nil:
-		return refused
+		soon, cancel := context.WithTimeout(ctx, n.tick)
+		err = n.await(soon, func(v *View) bool { return v.Leader != n.engine.self && v.Leader != 0 })
+		cancel()
+		if err == nil || errors.Is(err, ErrEnded) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 	}
-	err = n.await(ctx, func(v *View) bool { return v.Leader != n.engine.self && v.Leader != 0 })
-	if errors.Is(err, ErrEnded) { // deposed meanwhile, which is what was wanted
-		return nil
-	}
-	return err
 }
+
+// StepDown ends a node as deposed, for an error that says why it cannot lead any more.
+func (n *Node) StepDown(why error) { n.end(&commit.Failure{Cause: commit.Deposed, Err: why}) }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"slices"
 	"testing"
 )
 
@@ -26,5 +27,30 @@ func TestChangeIsUncertainOnceProposed(t *testing.T) {
 	}
 	if err := l.node.Change(t.Context(), add); errors.Is(err, ErrUncertain) || !errors.Is(err, ErrEnded) {
 		t.Errorf("a change that was not: %v", err)
+	}
+}
+
+// TestTransferToAFullNodeMovesNoLead: a voter that cannot append what it lacks does not take over,
+// and neither does a third one. The leader goes on with its lease.
+func TestTransferToAFullNodeMovesNoLead(t *testing.T) {
+	_, all := newNet(t, 3)
+	l := leader(t, all)
+	i := slices.IndexFunc(all, func(s *testNode) bool { return s != l })
+	full := make(chan struct{})
+	defer close(full) // the node is stopped after that
+	all[i].log.mu.Lock()
+	all[i].log.full = full
+	all[i].log.mu.Unlock()
+	if err := l.do(1); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, l.isAcked)
+	before, _ := l.node.View()
+	if err := l.node.Transfer(t.Context(), all[i].id); !errors.Is(err, ErrBehind) {
+		t.Fatalf("a transfer to a node that is full: %v", err)
+	}
+	eventually(t, l.node.Leased)
+	if v, _ := l.node.View(); v.Leader != l.id || v.Term != before.Term {
+		t.Fatalf("the view was %+v and is %+v", before, v)
 	}
 }

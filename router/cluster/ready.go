@@ -73,9 +73,13 @@ func (m *Machine) Ready() (r Ready, ok bool) {
 		case raft.LocalApplyThread:
 			r.Apply = &Apply{Entries: fromRaft(msg.GetEntries()), Own: m.Leads(), after: Message{msg.GetResponses()[0]}}
 		default:
-			if msg.GetType() == raftpb.MsgSnap {
+			switch msg.GetType() {
+			case raftpb.MsgSnap:
 				m.fetching[msg.GetTo()] = fetchTicks
 				m.fetches++
+			case raftpb.MsgTimeoutNow: // the others vote for that node, whatever they have told this one
+				m.lease.end()
+				m.transferring = 2 * electionTicks
 			}
 			if m.role == Leading {
 				msg = m.holding.take(msg, m.id, m.store.applied)

@@ -89,7 +89,8 @@ no majority of those that vote could be reached: start or remove those that are 
 		&cobra.Command{
 			Use: "transfer [SERVER]", Short: "have another server lead, the one that has most if none is named", Args: exactly("[SERVER]"),
 			Long: `Connections of clients are closed, and served by the other at once: nothing is lost, and
-jobs that workers have are ready again.`,
+jobs that workers have are ready again. Nothing changes if a SERVER that is named cannot be
+reached, has a full disk, or does not catch up in time.`,
 			RunE: choose(func(ctx context.Context, args []string) error {
 				var to admin.ClusterTransfer
 				if len(args) > 0 {

@@ -23,6 +23,9 @@ type roll struct {
 	ways    []transport.PeerStatus
 	peers   []cluster.Peer
 	within  time.Duration
+
+	commit, applied uint64
+	proposals       int // not committed
 }
 
 // call is the roll of this moment, nil if this server does not lead: the node says so then, and
@@ -34,11 +37,27 @@ func (m *Member) call(ctx context.Context, n *cluster.Node) *roll {
 	if err != nil || s.Role != cluster.Leading {
 		return nil
 	}
-	return &roll{m.id.Node, s.Members, m.ways.transport.Status(), s.Peers, awayTimeouts * m.o.Config.Cluster.Timeout}
+	return &roll{
+		self: m.id.Node, members: s.Members, ways: m.ways.transport.Status(), peers: s.Peers,
+		within: awayTimeouts * m.o.Config.Cluster.Timeout,
+		commit: s.Commit, applied: s.Applied, proposals: s.Proposals,
+	}
 }
 
 func (r *roll) has(id uint64) bool {
 	return id == r.self || isHeard(id, r.ways, r.peers, r.within)
+}
+
+// away returns the names of the voters among some members that cannot be reached.
+func (r *roll) away(of *cluster.Members) []string {
+	names := []string{}
+	for i := range of.List {
+		if o := &of.List[i]; o.Voter && !r.has(o.ID) {
+			names = append(names, o.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // mayChange is the problem of a change after which no majority of those that vote could be reached.
@@ -52,16 +71,10 @@ func (r *roll) mayChange(c cluster.Change) error {
 	if err != nil || one == nil || one.ID == r.self || next.Voters() == r.members.Voters() {
 		return nil
 	}
-	var away []string
-	for i := range next.List {
-		if o := &next.List[i]; o.Voter && !r.has(o.ID) {
-			away = append(away, o.Name)
-		}
-	}
+	away := r.away(next)
 	if next.Voters()-len(away) > next.Voters()/2 {
 		return nil
 	}
-	slices.Sort(away)
 	names := strings.Join(away, ", ")
 	if c.Kind == cluster.Promote {
 		return wire.NotChanged.With("node", "if "+one.Name+" voted, no majority of those that vote could be reached: nobody could lead without "+names, "start "+names+" first")
@@ -70,11 +83,19 @@ func (r *roll) mayChange(c cluster.Change) error {
 		"start "+names+" first, or remove what will not come back first: polystalk cluster remove "+away[0])
 }
 
-// mayLead is the problem of a server that is to lead and cannot be reached.
-func (r *roll) mayLead(one *cluster.Member) error {
-	if r == nil || r.has(one.ID) {
+// mayLead returns the problem of a server that is to lead and cannot be reached, or has a full disk:
+// it would have another one lead again.
+func (r *roll) mayLead(one *cluster.Member, isFull func(room int64) bool) error {
+	if r == nil {
 		return nil
 	}
-	return wire.NotChanged.With("node", one.Name+" cannot be reached, so it cannot take over",
-		"start it first, or name another one: polystalk cluster status shows who is connected")
+	if !r.has(one.ID) {
+		return wire.NotChanged.With("node", one.Name+" cannot be reached, so it cannot take over",
+			"start it first, or name another one: polystalk cluster status shows who is connected")
+	}
+	if room := r.roomOf(one.ID); room != nil && isFull(*room) {
+		return wire.NotChanged.With("node", "the disk of "+one.Name+" is full, so it cannot take over",
+			"make room there first, or name another one: polystalk cluster status shows whose disks are full")
+	}
+	return nil
 }

@@ -90,17 +90,24 @@ func TestMajorityIsKept(t *testing.T) {
 	}
 }
 
-// TestWhoIsAwayCannotLead: that costs no outage to find out.
+// TestWhoIsAwayCannotLead: that costs no outage to find out. Neither can a server with a full disk.
 func TestWhoIsAwayCannotLead(t *testing.T) {
+	full := func(room int64) bool { return room < 100 }
 	r := rollOf(3, 3)
-	if err := r.mayLead(r.members.Find(2)); err != nil {
+	if err := r.mayLead(r.members.Find(2), full); err != nil {
 		t.Error(err)
 	}
-	if err := r.mayLead(r.members.Find(3)); !isRefused(err, "jobs3 cannot be reached", "start it") {
+	if err := r.mayLead(r.members.Find(3), full); !isRefused(err, "jobs3 cannot be reached", "start it") {
 		t.Error(err)
+	}
+	for room, says := range map[int64]string{99: "the disk of jobs2 is full", 100: ""} {
+		r.ways[0].Room = &room
+		if err := r.mayLead(r.members.Find(2), full); says != "" != (err != nil) || err != nil && !isRefused(err, says, "make room there") {
+			t.Errorf("with room for %d bytes: %v", room, err)
+		}
 	}
 	r.peers[0].Heard = 3 * time.Second
-	if err := r.mayLead(r.members.Find(2)); !isRefused(err, "jobs2 cannot be reached") {
+	if err := r.mayLead(r.members.Find(2), full); !isRefused(err, "jobs2 cannot be reached") {
 		t.Errorf("connected, and silent: %v", err)
 	}
 }

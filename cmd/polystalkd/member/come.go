@@ -109,12 +109,32 @@ func (m *Member) fetchFrom(leader uint64) {
 	if m.ctx.Err() != nil {
 		return
 	}
-	m.log.Warn("the journal could not be fetched; trying again", "from", hex(leader), "err", err)
+	m.noteFetch(leader, err)
 	select {
 	case <-time.After(fetchPause):
 	case <-m.ctx.Done():
 	}
 	m.fetching.Store(false)
+}
+
+// noteFetch says why the journal could not be fetched. While the disk has no room for it, it says so
+// once, with what an operator can do, and the others hear that this server has no room.
+func (m *Member) noteFetch(leader uint64, err error) {
+	if _, full := errors.AsType[*snapshot.RoomError](err); !full {
+		m.cramped.Store(0)
+		m.log.Warn("the journal could not be fetched; trying again", "from", hex(leader), "err", err)
+		return
+	}
+	last := m.journal.Entries().Last()
+	if m.cramped.Swap(last) == last {
+		return
+	}
+	join := ""
+	if one := m.another(); one != nil {
+		join = " " + one.Addr
+	}
+	m.log.Error("the disk has no room for the journal that this server needs beside its own: it keeps nothing of what the others do; trying again", "from", hex(leader), "err", err,
+		"remedy", "make room, or have it join anew: polystalk cluster remove "+m.id.Name+" at another server, then start it with an empty directory and --cluster-join"+join)
 }
 
 func (m *Member) receiveFrom(leader uint64) (*snapshot.Received, error) {

@@ -60,7 +60,8 @@ type Member struct {
 	views    views
 	control  atomic.Pointer[control] // nil: it is not open
 	fetching atomic.Bool
-	joins    bool // it is about to become a member
+	cramped  atomic.Uint64 // the last entry here when the disk had no room to fetch the journal; zero: it had
+	joins    bool          // it is about to become a member
 
 	node atomic.Pointer[cluster.Node] // nil: Follow is not that far
 }

@@ -56,7 +56,7 @@ func (m *Member) Status() *wire.Cluster {
 			}
 		}
 		if row.ID == hex(m.id.Node) {
-			row.RoomBytes = new(m.journal.Room())
+			row.RoomBytes = new(m.room())
 			if m.ways.security != nil {
 				row.CertificateNotAfter = new(m.ways.security.Until().UTC())
 			}
@@ -198,10 +198,15 @@ func (m *Member) Transfer(ctx context.Context, node string) error {
 	case !one.Voter:
 		return wire.NotChanged.With("node", one.Name+" does not vote, so it cannot lead", "have it vote first: polystalk cluster promote "+one.Name)
 	}
-	if err := m.call(ctx, n).mayLead(one); err != nil {
+	if err := m.call(ctx, n).mayLead(one, m.journal.FullWith); err != nil {
 		return err
 	}
-	return m.explain(n.Transfer(ctx, one.ID))
+	err = n.Transfer(ctx, one.ID)
+	if errors.Is(err, cluster.ErrBehind) {
+		return wire.NotChanged.With("node", one.Name+" has not caught up within --cluster-timeout, so it cannot take over: this server still leads",
+			"wait until polystalk cluster status shows that it lacks nothing, or name another one")
+	}
+	return m.explain(err)
 }
 
 // find is the member of a name.

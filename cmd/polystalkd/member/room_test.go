@@ -1,90 +1,162 @@
 package member
 
 import (
+	"fmt"
 	"math"
+	"strings"
 	"testing"
+	"time"
 
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/transport"
 )
 
-// TestRoomOfMost: what a leader may count on is what as many others have as it takes to commit
-// something; who does not vote does not count, and who has not said anything is no limit.
-func TestRoomOfMost(t *testing.T) {
-	const unknown = math.MaxInt64
+// unknown is the room of a server that never told it, and no limit.
+const unknown = math.MaxInt64
+
+// withRooms is the roll of a leader whose other voters have these rooms, from number 2 on. The ones
+// named in away cannot be reached.
+func withRooms(rooms []int64, away ...uint64) *roll {
+	r := &roll{self: 1, members: &cluster.Members{List: []cluster.Member{{ID: 1, Voter: true}}}, within: time.Second}
+	for i := range rooms {
+		r.add(uint64(i+2), rooms[i], true)
+	}
+	for _, id := range away {
+		r.ways[id-2].ConnectedTo = false
+	}
+	return r
+}
+
+func (r *roll) add(id uint64, room int64, votes bool) {
+	r.members.List = append(r.members.List, cluster.Member{ID: id, Name: fmt.Sprint("jobs", id), Voter: votes})
+	p := transport.PeerStatus{Member: transport.Member{Node: id}, ConnectedTo: true}
+	if room != unknown {
+		p.Room = &room
+	}
+	r.ways = append(r.ways, p)
+	r.peers = append(r.peers, cluster.Peer{ID: id})
+}
+
+// TestRoomIsThatOfAMajorityThatAnswers: a server that cannot be reached counts for nothing, and one
+// that does not vote neither. The servers that set the limit are named.
+func TestRoomIsThatOfAMajorityThatAnswers(t *testing.T) {
 	for _, tt := range []struct {
-		name   string
-		voters []int64 // rooms of the others; below zero: not told
-		learns []int64 // of those who do not vote
-		want   int64
+		name  string
+		rooms []int64
+		away  []uint64
+		want  int64
+		of    string
 	}{
-		{"alone", nil, nil, unknown},
-		{"alone, with one that learns", nil, []int64{5}, unknown},
-		{"one of two", []int64{7}, nil, 7},
-		{"one of three is full", []int64{0, 9}, nil, 9},
-		{"two of three are", []int64{3, 0}, nil, 3},
-		{"one of three is gone", []int64{-1, 4}, nil, unknown},
-		{"one of four: two others are needed", []int64{9, 0, 5}, []int64{1}, 5},
-		{"one of five", []int64{1, 8, 0, 6}, nil, 6},
-		{"of five two are full", []int64{0, 0, 6, 7}, nil, 6},
-		{"of five three are", []int64{0, 0, 0, 7}, nil, 0},
+		{"alone", nil, nil, unknown, ""},
+		{"one of two", []int64{7}, nil, 7, "jobs2"},
+		{"one of three is full", []int64{0, 9}, nil, 9, "jobs2 jobs3"},
+		{"two of three are", []int64{3, 0}, nil, 3, "jobs3 jobs2"},
+		{"one of three is full and the other is away", []int64{0, 9}, []uint64{3}, 0, "jobs2"},
+		{"one of three has room and the other is away", []int64{0, 9}, []uint64{2}, 9, "jobs3"},
+		{"two of three are away", []int64{0, 9}, []uint64{2, 3}, unknown, ""},
+		{"one of three has not told", []int64{unknown, 4}, nil, unknown, "jobs3 jobs2"},
+		{"one of five", []int64{1, 8, 0, 6}, nil, 6, "jobs4 jobs2 jobs5"},
+		{"of five two are full", []int64{0, 0, 6, 7}, nil, 6, "jobs2 jobs3 jobs4"},
+		{"of five three are", []int64{0, 0, 0, 7}, nil, 0, "jobs2 jobs3 jobs4"},
+		{"of five one is full and two are away", []int64{0, 9, 8, 7}, []uint64{3, 4}, 0, "jobs2"},
 	} {
-		members := &cluster.Members{List: []cluster.Member{{ID: 1, Voter: true}}}
-		var peers []transport.PeerStatus
-		add := func(room int64, votes bool) {
-			id := uint64(len(members.List) + 1)
-			members.List = append(members.List, cluster.Member{ID: id, Voter: votes})
-			p := transport.PeerStatus{Member: transport.Member{Node: id}}
-			if room >= 0 {
-				p.Room = &room
-			}
-			peers = append(peers, p)
-		}
-		for _, room := range tt.voters {
-			add(room, true)
-		}
-		for _, room := range tt.learns {
-			add(room, false)
-		}
-		if got := roomOfMost(members, 1, peers); got != tt.want {
-			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		r := withRooms(tt.rooms, tt.away...)
+		r.add(99, 0, false)
+		if got, of := r.roomOfMost(); got != tt.want || strings.Join(of, " ") != tt.of {
+			t.Errorf("%s: %d of %q, want %d of %q", tt.name, got, of, tt.want, tt.of)
 		}
 	}
 }
 
-// TestWithRoom: a leader whose disk is full has another lead only if changes are taken then, for
-// which a majority must have room, and it is reached.
-func TestWithRoom(t *testing.T) {
+// TestChangesAreTakenOnlyWithAMajorityThatHasRoom walks all combinations of servers that are well,
+// full and dead, of three servers and of five, and of a leader that is well.
+func TestChangesAreTakenOnlyWithAMajorityThatHasRoom(t *testing.T) {
+	for _, others := range []int{2, 4} {
+		for i := range int(math.Pow(3, float64(others))) {
+			var rooms []int64
+			var away []uint64
+			well, full, state := 1, 0, ""
+			for k := range others {
+				kind := i / int(math.Pow(3, float64(k))) % 3
+				state += string("wfd"[kind])
+				rooms = append(rooms, [...]int64{1000, 0, 1000}[kind]) // a dead one had room
+				switch kind {
+				case 0:
+					well++
+				case 1:
+					full++
+				case 2:
+					away = append(away, uint64(k+2))
+				}
+			}
+			room, of := withRooms(rooms, away...).roomOfMost()
+			majority := (others+1)/2 + 1
+			switch {
+			case well+full < majority: // consensus ends the lead
+				if room != unknown {
+					t.Errorf("%s: room %d without a majority", state, room)
+				}
+			case well >= majority != (room == 1000) || len(of) == 0:
+				t.Errorf("%s: room %d of %q", state, room, of)
+			}
+		}
+	}
+}
+
+// TestStallIsALackOfProgress: proposals that wait while others are done are none.
+func TestStallIsALackOfProgress(t *testing.T) {
+	var s stall
+	for i, tt := range []struct {
+		r    *roll
+		want int
+	}{
+		{&roll{applied: 7, proposals: 1}, 0},
+		{&roll{applied: 7, proposals: 2}, 1},
+		{&roll{applied: 8, proposals: 2}, 0},
+		{&roll{applied: 8, proposals: 2}, 1},
+		{&roll{applied: 8, proposals: 2}, 2},
+		{&roll{applied: 8}, 0},
+		{&roll{applied: 8, proposals: 1}, 0}, // it may have come just now
+		{&roll{applied: 8, proposals: 1}, 1},
+		{nil, 0},
+	} {
+		if got := s.look(tt.r); got != tt.want {
+			t.Errorf("look %d: %d, want %d", i, got, tt.want)
+		}
+	}
+}
+
+// TestFullLeaderHandsOverWhereChangesAreTaken: a majority must have room without it, and be reached.
+// The next leader lacks little of the log.
+func TestFullLeaderHandsOverWhereChangesAreTaken(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		voters []int64 // rooms of the others, from number 2 on; below zero: not told
-		gone   uint64  // who cannot be reached
+		rooms  []int64
+		gone   []uint64
+		behind uint64 // lacks much of the log; zero: no server does
 		want   uint64
 	}{
-		{"alone", nil, 0, 0},
-		{"one of two", []int64{500}, 0, 0},
-		{"one of three", []int64{100, 500}, 0, 3},
-		{"another is nearly full", []int64{99, 500}, 0, 0},
-		{"another has not said", []int64{-1, 500}, 0, 0},
-		{"another is gone", []int64{300, 500}, 2, 0},
-		{"the best is gone", []int64{500, 300, 200, 100}, 2, 3},
-		{"two of five are full", []int64{0, 100, 300, 200}, 0, 4},
-		{"three of five are full", []int64{0, 0, 300, 200}, 0, 0},
+		{"alone", nil, nil, 0, 0},
+		{"one of two", []int64{500}, nil, 0, 0},
+		{"one of three", []int64{100, 500}, nil, 0, 3},
+		{"another is nearly full", []int64{99, 500}, nil, 0, 0},
+		{"another has not said", []int64{unknown, 500}, nil, 0, 0},
+		{"another is gone", []int64{300, 500}, []uint64{2}, 0, 0},
+		{"the best is gone", []int64{500, 300, 200, 100}, []uint64{2}, 0, 3},
+		{"the best is behind", []int64{300, 500}, nil, 3, 2},
+		{"two of five are full", []int64{0, 100, 300, 200}, nil, 0, 4},
+		{"three of five are full", []int64{0, 0, 300, 200}, nil, 0, 0},
 	} {
-		members := &cluster.Members{List: []cluster.Member{{ID: 1, Voter: true}, {ID: 99}}}
-		full := int64(1 << 40)
-		peers := []transport.PeerStatus{{Member: transport.Member{Node: 99}, ConnectedTo: true, Room: &full}}
-		for i := range tt.voters {
-			id := uint64(i + 2)
-			members.List = append(members.List, cluster.Member{ID: id, Voter: true})
-			p := transport.PeerStatus{Member: transport.Member{Node: id}, ConnectedTo: id != tt.gone}
-			if tt.voters[i] >= 0 {
-				p.Room = &tt.voters[i]
+		r := withRooms(tt.rooms, tt.gone...)
+		r.add(99, 1<<40, false)
+		r.commit = 10_000
+		for i := range r.peers {
+			if p := &r.peers[i]; p.ID != tt.behind {
+				p.Match = 9_990
 			}
-			peers = append(peers, p)
 		}
 		got := uint64(0)
-		if one := withRoom(members, 1, peers, 100); one != nil {
+		if one := r.withRoom(100); one != nil {
 			got = one.ID
 		}
 		if got != tt.want {

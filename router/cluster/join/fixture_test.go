@@ -24,6 +24,7 @@ type fakeNode struct {
 	mu      sync.Mutex
 	id      uint64
 	leader  uint64
+	waits   bool // it leads and does not serve yet
 	term    uint64
 	members *cluster.Members
 	match   map[uint64]uint64
@@ -45,7 +46,7 @@ func newFakeNode() *fakeNode {
 func (n *fakeNode) View() (cluster.View, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return cluster.View{Leader: n.leader, Term: n.term, Leads: n.leader == n.id, Members: n.members}, nil
+	return cluster.View{Leader: n.leader, Term: n.term, Leads: n.leader == n.id && !n.waits, Members: n.members}, nil
 }
 
 func (n *fakeNode) Change(_ context.Context, c cluster.Change) error {
@@ -64,7 +65,10 @@ func (n *fakeNode) Change(_ context.Context, c cluster.Change) error {
 func (n *fakeNode) Status(context.Context) (cluster.Status, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	s := cluster.Status{Leads: n.leader == n.id, Term: n.term, Members: n.members, Commit: n.commit}
+	s := cluster.Status{Leads: n.leader == n.id && !n.waits, Term: n.term, Members: n.members, Commit: n.commit}
+	if n.leader == n.id {
+		s.Role = cluster.Leading
+	}
 	for _, one := range n.members.List {
 		if one.ID != n.id {
 			m, active := n.match[one.ID]

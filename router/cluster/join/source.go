@@ -84,7 +84,7 @@ func (s *Source) Sending() []Sending {
 // that. It returns once it was sent, or cannot be; who fetches was told then.
 func (s *Source) Serve(c net.Conn, to uint64) error {
 	defer c.Close()
-	v, err := s.begin(to)
+	members, err := s.begin(to)
 	if err != nil {
 		snapshot.Refuse(c, err) // who does not hear it sees an end
 		return err
@@ -94,13 +94,13 @@ func (s *Source) Serve(c net.Conn, to uint64) error {
 	defer stop()
 	s.o.Node.Fetching(to)
 	pin := s.o.Journal.Pin()
-	err = s.send(c, to, v.Members, pin)
+	err = s.send(c, to, members, pin)
 	s.mu.Lock()
 	delete(s.sending, to)
 	s.mu.Unlock()
 	if err != nil {
 		pin.Release()
-		s.o.Log.Warn("the journal was not sent to its end", "node", nameOf(v.Members, to), "err", err)
+		s.o.Log.Warn("the journal was not sent to its end", "node", nameOf(members, to), "err", err)
 	} else {
 		s.hold(to, pin)
 	}
@@ -108,29 +108,30 @@ func (s *Source) Serve(c net.Conn, to uint64) error {
 	return err
 }
 
-// begin takes a seat, if the node may have the journal from here now.
-func (s *Source) begin(to uint64) (cluster.View, error) {
-	v, _ := s.o.Node.View()
+// begin takes a seat, if the node may have the journal from here now, and returns the members. A
+// leader need not serve yet: it may need that node to have its first entry committed.
+func (s *Source) begin(to uint64) (*cluster.Members, error) {
+	st, err := s.o.Node.Status(s.ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.closed:
-		return v, cluster.ErrEnded
-	case !v.Leads:
-		return v, errors.New("this server does not lead any more: ask the one that does")
-	case v.Members.Find(to) == nil:
-		return v, fmt.Errorf("no server of the cluster has the id %x: a server that was removed joins anew with an empty directory", to)
+	case s.closed || err != nil:
+		return nil, cluster.ErrEnded
+	case st.Role != cluster.Leading:
+		return nil, errors.New("this server does not lead any more: ask the one that does")
+	case st.Members.Find(to) == nil:
+		return nil, fmt.Errorf("no server of the cluster has the id %x: a server that was removed joins anew with an empty directory", to)
 	case s.sending[to] != nil:
-		return v, errors.New("the journal is being sent to that server already: try again in a moment")
+		return nil, errors.New("the journal is being sent to that server already: try again in a moment")
 	case len(s.sending) >= sendingMax:
-		return v, fmt.Errorf("the journal is being sent to %d servers already: try again in a moment", sendingMax)
+		return nil, fmt.Errorf("the journal is being sent to %d servers already: try again in a moment", sendingMax)
 	}
 	s.running.Add(1)
 	s.sending[to] = &Sending{To: to, Begun: time.Now()}
 	if end := s.holds[to]; end != nil {
 		end() // it begins anew, so what it was to have next is of no use
 	}
-	return v, nil
+	return st.Members, nil
 }
 
 // send sends the journal and waits until the other side has found it whole. The members are as of
@@ -195,7 +196,7 @@ func (s *Source) awaitCaughtUp(ctx context.Context, to uint64, pin *journal.Pin)
 		case <-t.C:
 		}
 		st, err := s.o.Node.Status(ctx)
-		if err != nil || !st.Leads {
+		if err != nil || st.Role != cluster.Leading {
 			return
 		}
 		peer := peerOf(&st, to)

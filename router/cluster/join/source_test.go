@@ -50,6 +50,15 @@ func TestSourceRefuses(t *testing.T) {
 	refused(42, "ended")
 }
 
+// TestLeaderThatDoesNotServeYetSendsItsJournal: it may need the node that fetches the journal for a
+// majority.
+func TestLeaderThatDoesNotServeYetSendsItsJournal(t *testing.T) {
+	l := newLeader(t, 10)
+	l.node.member(t, 42, "two", false)
+	l.node.set(func() { l.node.waits = true })
+	fetched(t, l, fakedisk.New(1))
+}
+
 // TestTwoAtATime: a third node waits, and nobody gets the journal twice at once.
 func TestTwoAtATime(t *testing.T) {
 	l := newLeader(t, 10)

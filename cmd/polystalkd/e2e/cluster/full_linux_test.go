@@ -6,11 +6,17 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/cmd/polystalkd/fault"
+	"polystalk/codec/admin"
 )
 
 // TestFullLeaderHandsOver: a leader whose disk is full refuses changes only until another leads,
@@ -23,7 +29,7 @@ func TestFullLeaderHandsOver(t *testing.T) {
 	first.dir = daemon.SmallDisk(t, 40<<20)
 	all := []*node{first, newNode(t, "jobs2"), newNode(t, "jobs3")}
 	startAll(t, all)
-	put := fillUp(t, first.queue)
+	put := len(fillUp(t, first.queue))
 	eventually(t, "another leads", func() bool {
 		k := first.status()
 		return k != nil && k.Leader != nil && *k.Leader != first.name
@@ -107,26 +113,85 @@ func get(address, path string) string {
 	return string(b)
 }
 
-// fillUp puts jobs until there is no space for more, and says how many.
-func fillUp(t *testing.T, address string) (put int) {
-	t.Helper()
-	c, err := net.Dial("tcp", address)
+// TestDeletesPassWhileTheOnlyServerLeftIsFull: with one of three servers dead and the disk of another
+// one full, puts are refused in time for deletes to be committed. Changes are taken again then.
+func TestDeletesPassWhileTheOnlyServerLeftIsFull(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it fills a disk")
+	}
+	all := []*node{newNode(t, "jobs1"), newNode(t, "jobs2"), newNode(t, "jobs3")}
+	all[1].dir = daemon.SmallDisk(t, 160<<20) // filled in much more than the second in which a death is noticed
+	startAll(t, all)
+	all[2].Crash()
+	ids := fillUp(t, all[0].queue)
+	c := daemon.Dial(t, all[0].queue)
+	for _, id := range ids {
+		daemon.Says(t, c, "delete "+id+"\r\n", "DELETED\r\n")
+	}
+	eventually(t, "a put is taken", func() bool { return all[0].put("more") })
+	line := all[0].WaitLog("the disks of too many other servers are full: changes for which there is no space are refused; deleting goes on")
+	if got := fmt.Sprint(line["nodes"], line["away"]); got != "[jobs2] [jobs3]" {
+		t.Errorf("full and away are said to be %s", got)
+	}
+}
+
+// TestServerFullOfItsOwnJournalJoinsAnew: a disk that the server's own journal fills has no room for the
+// small one that the cluster has by now. The log says what to do, and that works.
+func TestServerFullOfItsOwnJournalJoinsAnew(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it fills a disk")
+	}
+	all := []*node{newNode(t, "jobs1"), newNode(t, "jobs2"), newNode(t, "jobs3")}
+	small := all[1]
+	small.dir = daemon.SmallDisk(t, 40<<20)
+	startAll(t, all)
+	churn(t, all[0], 800) // 48 MB
+	line := small.WaitLog("the disk has no room for the journal that this server needs beside its own: it keeps nothing of what the others do; trying again")
+	remedy := fmt.Sprint(line["remedy"])
+	if !strings.Contains(remedy, "polystalk cluster remove jobs2 at another server") || !strings.Contains(remedy, "--cluster-join "+all[0].cluster) && !strings.Contains(remedy, "--cluster-join "+all[2].cluster) {
+		t.Fatalf("the remedy is %q", remedy)
+	}
+	eventually(t, "the leader shows that the disk is full", func() bool {
+		k := all[0].status()
+		return k != nil && slices.ContainsFunc(k.Members, func(m admin.ClusterMember) bool { return m.Name == "jobs2" && m.DiskFull })
+	})
+	if out := operate(t, "cluster", "transfer", "jobs2", "--dir", all[0].dir); out.Code == 0 || !strings.Contains(out.Stderr, "the disk of jobs2 is full") {
+		t.Errorf("a transfer to it: %+v", out)
+	}
+	if out := operate(t, "cluster", "remove", "jobs2", "--dir", all[0].dir); out.Code != 0 {
+		t.Fatalf("%+v", out)
+	}
+	small.EndsWith(int(fault.Removed))
+	files, err := filepath.Glob(filepath.Join(small.dir, "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, name := range files {
+		os.Remove(name)
+	}
+	small.start("--cluster-join", all[0].cluster)
+	awaitVoters(t, all[0], 3)
+}
+
+// fillUp puts jobs until there is no space for more, and gives their ids.
+func fillUp(t *testing.T, address string) (ids []string) {
+	t.Helper()
+	c := daemon.Dial(t, address)
 	defer c.Close()
 	body := strings.Repeat("x", 60_000)
-	for r := bufio.NewReader(c); ; put++ {
+	for r := bufio.NewReader(c); len(ids) < 4000; {
+		c.SetDeadline(time.Now().Add(daemon.Hang))
 		fmt.Fprintf(c, "put 0 0 60 %d\r\n%s\r\n", len(body), body)
-		switch line, err := r.ReadString('\n'); {
-		case err != nil:
-			t.Fatal(err)
+		line, err := r.ReadString('\n')
+		id, ok := strings.CutPrefix(strings.TrimSpace(line), "INSERTED ")
+		switch {
 		case line == "OUT_OF_MEMORY\r\n":
-			return put
-		case !strings.HasPrefix(line, "INSERTED "):
-			t.Fatalf("a put is answered %q", line)
-		case put > 1000:
-			t.Fatal("the disk does not become full")
+			return ids
+		case !ok:
+			t.Fatalf("a put is answered %q, %v", line, err)
 		}
+		ids = append(ids, id)
 	}
+	t.Fatal("the disk does not become full")
+	return nil
 }

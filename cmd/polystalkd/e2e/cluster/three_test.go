@@ -25,11 +25,11 @@ func three(t *testing.T, timeout string) []*node {
 }
 
 // startAll makes a cluster of servers that vote.
-func startAll(t *testing.T, all []*node) {
+func startAll(t *testing.T, all []*node, more ...string) {
 	t.Helper()
-	all[0].start("--cluster-new")
+	all[0].start(append([]string{"--cluster-new"}, more...)...)
 	for _, n := range all[1:] {
-		n.launch("--cluster-join", all[0].cluster)
+		n.launch(append([]string{"--cluster-join", all[0].cluster}, more...)...)
 	}
 	for _, n := range all[1:] { // they come at the same time, which is sooner
 		n.serves()

@@ -75,7 +75,7 @@ var table = []row{
 	{"router/api", "client_golang codec/admin codec/openmetrics router/access router/admin router/console router/exposition router/ranking router/trend router/watch router/web shard/core shard/flow", "expfmt kin-openapi router router/cluster/relay shard/histogram shard/journal"},
 	{"router/trend", "shard/flow", ""},
 	{"router/watch", "router/admin router/ranking router/trend shard/core shard/flow", "router/session"},
-	{"router/cluster/directory", "codec/binlog router/cluster/snapshot shard/journal shard/journal/exchange", "shard/journal/fakedisk shard/record"},
+	{"router/cluster/directory", "codec/binlog router/cluster router/cluster/snapshot router/cluster/transport shard/journal shard/journal/exchange", "shard/journal/fakedisk shard/record"},
 	{"router/cluster", "protobuf raft shard/commit shard/histogram shard/journal shard/record", "shard/journal/fakedisk"},
 	{"router/cluster/join", "router/cluster router/cluster/snapshot router/cluster/transport shard/journal shard/journal/exchange", "shard/journal/fakedisk shard/record"},
 	{"router/cluster/snapshot", "shard/journal shard/journal/exchange", "shard/commit shard/core shard/journal/fakedisk shard/record"},

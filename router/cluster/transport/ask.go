@@ -51,8 +51,8 @@ func (w *wrongPort) Lasts() {}
 const otherWithin = time.Second
 
 // explainPort finds out what listens at an address that took a connection and did not answer as a
-// node does. It returns err if it cannot tell. Every other port of polystalkd answers a request of
-// HTTP, each in its own way.
+// node does. It returns err if it cannot tell. Clients' ports and HTTP answer an empty line, each in its
+// own way.
 func explainPort(ctx context.Context, addr string, err error) error {
 	if _, isStrange := errors.AsType[*strange](err); !isStrange && !errors.Is(err, ErrSilent) && !errors.Is(err, errUnshown) {
 		return err
@@ -66,7 +66,7 @@ func explainPort(ctx context.Context, addr string, err error) error {
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	var b [16]byte
-	fmt.Fprint(c, "GET / HTTP/1.0\r\n\r\n")
+	fmt.Fprint(c, "\r\n\r\n")
 	n, _ := io.ReadAtLeast(c, b[:], len("HTTP/"))
 	switch said := string(b[:n]); {
 	case strings.HasPrefix(said, "HTTP/"):

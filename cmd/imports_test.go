@@ -100,7 +100,7 @@ var table = []row{
 	{"cmd/polystalk/top", "bubbletea cmd/polystalk/fault cmd/polystalk/output cmd/polystalk/queue cmd/polystalk/views codec/admin x/ansi", ""},
 	{"cmd/polystalk/views", "cmd/polystalk/output", ""},
 	{"cmd/polystalk/wire", "cmd/polystalk/fault cmd/polystalk/queue cmd/polystalk/target codec/admin codec/beanstalk go-beanstalk", ""},
-	{"cmd/polystalkd", "cmd/internal/release cmd/polystalkd/account cmd/polystalkd/again cmd/polystalkd/config cmd/polystalkd/fault cmd/polystalkd/listen cmd/polystalkd/logging cmd/polystalkd/member cmd/polystalkd/ownfile cmd/polystalkd/probe codec/admin codec/binlog go-systemd router router/access router/api router/cluster router/console router/web shard/commit shard/journal x/sys", ""},
+	{"cmd/polystalkd", "cmd/internal/release cmd/polystalkd/account cmd/polystalkd/again cmd/polystalkd/config cmd/polystalkd/fault cmd/polystalkd/listen cmd/polystalkd/logging cmd/polystalkd/member cmd/polystalkd/ownfile cmd/polystalkd/probe codec/admin codec/binlog go-systemd router router/access router/api router/console router/web shard/commit shard/journal x/sys", ""},
 	{"cmd/polystalkd/account", "cmd/polystalkd/config cmd/polystalkd/fault", ""},
 	{"cmd/polystalkd/again", "cmd/polystalkd/listen", "cmd/polystalkd/config"},
 	{"cmd/polystalkd/config", "cmd/internal/release cmd/polystalkd/config/tomlfile cmd/polystalkd/fault codec/beanstalk codec/gearman pflag router router/access router/cluster/transport", ""},

@@ -26,17 +26,19 @@ func twinOf(t *testing.T, n *node) *node {
 	return twin
 }
 
+// stoppedWithTwin is a server of three that was stopped, a copy of it, and another server that runs.
+func stoppedWithTwin(t *testing.T) (original, twin, other *node) {
+	t.Helper()
+	_, others := leader(t, three(t, steady))
+	others[0].Signal(syscall.SIGTERM)
+	others[0].EndsWith(0)
+	return others[0], twinOf(t, others[0]), others[1]
+}
+
 // wantTwin wants a process to end because another one at an address is the same server.
 func wantTwin(t *testing.T, n *node, address string) {
 	t.Helper()
-	eventually(t, n.name+" ends", func() bool {
-		select {
-		case <-n.Done:
-			return true
-		default:
-			return false
-		}
-	})
+	eventually(t, n.name+" ends", n.ended)
 	n.EndsWith(fault.Removed)
 	for _, s := range []string{"flag -b: ", n.dir, "another process runs as that server at " + address, "delete"} {
 		if !strings.Contains(n.LogText(), s) {
@@ -63,10 +65,8 @@ func TestACopyOfADirectoryEnds(t *testing.T) {
 		}
 		twin.launch("--cluster-dial", original.cluster+"="+reach)
 		wantTwin(t, twin, original.cluster)
-		select {
-		case <-original.Done:
+		if original.ended() {
 			t.Fatalf("the original has ended: %s", original.LogText())
-		default:
 		}
 		jobs.put(original, "job")
 		if !isAt(all[round%3], original) {
@@ -82,17 +82,12 @@ func TestACopyThatRunsIsNamed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts many processes")
 	}
-	all := three(t, steady)
-	_, others := leader(t, all)
-	original := others[0]
-	original.Signal(syscall.SIGTERM)
-	original.EndsWith(0)
-	twin := twinOf(t, original)
+	original, twin, other := stoppedWithTwin(t)
 	twin.start()
-	eventually(t, "the copy is found at its address", func() bool { return isAt(others[1], twin) })
+	eventually(t, "the copy is found at its address", func() bool { return isAt(other, twin) })
 	original.launch()
 	wantTwin(t, original, twin.cluster)
-	if !isAt(others[1], twin) {
+	if !isAt(other, twin) {
 		t.Errorf("the copy has lost its place")
 	}
 }
@@ -136,23 +131,22 @@ func TestOfTwoThatStartTogetherOneServes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for several elections")
 	}
-	all := three(t, swift)
-	_, others := leader(t, all)
-	original := others[0]
-	original.Signal(syscall.SIGTERM)
-	original.EndsWith(0)
-	twin := twinOf(t, original)
+	original, twin, other := stoppedWithTwin(t)
 	twin.launch()
 	original.launch()
-	eventually(t, "one of the two ends", func() bool {
-		select {
-		case <-original.Done:
-			return true
-		case <-twin.Done:
-			return true
-		default:
-			return false
-		}
-	})
-	eventually(t, "the other one is connected", func() bool { return isAt(others[1], original) || isAt(others[1], twin) })
+	eventually(t, "one of the two ends", func() bool { return original.ended() || twin.ended() })
+	eventually(t, "the other one is connected", func() bool { return isAt(other, original) || isAt(other, twin) })
+}
+
+// TestAProcessMayHaveTwoAddresses: a server that is given another name for the address at which it still
+// listens is found by that name.
+func TestAProcessMayHaveTwoAddresses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts many processes")
+	}
+	n, _, other := stoppedWithTwin(t)
+	_, port, _ := strings.Cut(n.cluster, ":")
+	n.cluster = "localhost:" + port
+	n.start()
+	eventually(t, "it is found by its name", func() bool { return isAt(other, n) })
 }

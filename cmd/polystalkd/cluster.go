@@ -16,7 +16,6 @@ import (
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/cmd/polystalkd/member"
-	"polystalk/router/cluster"
 	"polystalk/shard/commit"
 )
 
@@ -85,8 +84,8 @@ func (o *opened) waitMember(w *watch, of *member.Member, early []os.Signal, sign
 // failMember ends a server that cannot go on.
 func (o *opened) failMember(w *watch, of *member.Member, why error) error {
 	of.Close()
-	if errors.Is(why, cluster.ErrRemoved) {
-		return of.Removed()
+	if f := of.Expelled(why); f != nil {
+		return f
 	}
 	return journalFailed(why)
 }

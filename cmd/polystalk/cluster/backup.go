@@ -65,8 +65,11 @@ func backup(ctx context.Context, dir, out string, w io.Writer) error {
 }
 
 // recoverAlone makes the directory of a member that of a server that is alone.
-func recoverAlone(dir string, w io.Writer) error {
-	a, err := directory.RecoverAlone(dir)
+func recoverAlone(ctx context.Context, dir string, force bool, w io.Writer) error {
+	a, err := directory.RecoverAlone(ctx, dir, force)
+	if _, is := errors.AsType[*directory.QuorumError](err); is {
+		return fault.New(fault.NotDone, "%v", err)
+	}
 	if err != nil {
 		return fault.New(fault.Dir, "%v", err)
 	}

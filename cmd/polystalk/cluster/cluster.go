@@ -107,15 +107,26 @@ is the directory of a server that is alone: polystalkd -b OUT. The servers go on
 				return backup(cmd.Context(), dir, args[0], cmd.OutOrStdout())
 			},
 		},
-		&cobra.Command{
-			Use: "recover-alone DIR", Short: "make a stopped server's directory one of a server that is alone: the last resort", Args: exactly("DIR"),
-			Long: `For when a majority of those that vote is lost for good, and nothing else helps: all that
-is in DIR counts from then on, and what only the lost ones had is lost. The others must
-never be started again on what they have. It asks no server.`,
-			RunE: func(cmd *cobra.Command, args []string) error { return recoverAlone(args[0], cmd.OutOrStdout()) },
-		},
+		recoverCommand(),
 	)
 	return all
+}
+
+// recoverCommand is the command recover-alone.
+func recoverCommand() *cobra.Command {
+	force := false
+	c := &cobra.Command{
+		Use: "recover-alone DIR", Short: "make a stopped server's directory one of a server that is alone: the last resort", Args: exactly("DIR"),
+		Long: `For when a majority of those that vote is lost for good, and nothing else helps: all that
+is in DIR counts from then on, and what only the lost ones had is lost. The others must
+never be started again on what they have. It asks the others first, and refuses while
+those that answer are a majority with this server: exit code 1.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return recoverAlone(cmd.Context(), args[0], force, cmd.OutOrStdout())
+		},
+	}
+	c.Flags().BoolVar(&force, "force", false, "go on although other servers answer")
+	return c
 }
 
 func memberPath(node string) string { return "/cluster/members/" + url.PathEscape(node) }

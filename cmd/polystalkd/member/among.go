@@ -3,12 +3,14 @@ package member
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"time"
 
+	"polystalk/router/cluster"
 	"polystalk/router/cluster/join"
 	"polystalk/router/cluster/snapshot"
 	"polystalk/router/cluster/transport"
@@ -24,13 +26,26 @@ const backupPath = amongPrefix + "backup"
 // amongMax bounds what servers tell each other there, but for a journal, in bytes.
 const amongMax = 4 << 10
 
-// request asks another server at one of those paths. The answer's body is the caller's to close,
-// and can be read until ctx ends.
-func (m *Member) request(ctx context.Context, of uint64, method, path string, body io.Reader) (*http.Response, error) {
+// An unreached server is one to which there is no connection: nothing answers as that server at its
+// address. A server that refuses the connection, or takes it and says nothing, is not unreached.
+type unreached struct{ err error }
+
+func (u *unreached) Error() string { return u.err.Error() }
+
+// request sends a request to another server at the address that is given. The caller closes the
+// answer's body, and can read it until ctx ends. The error may be an *unreached.
+func (m *Member) request(ctx context.Context, of *cluster.Member, method, path string, body io.Reader) (*http.Response, error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		s, err := m.ways.transport.Open(ctx, of, transport.Admin)
-		if err != nil {
-			return nil, err // not a connection that is nil
+		s, err := m.ways.transport.OpenAddr(ctx, of.Addr, transport.Admin)
+		refused, is := errors.AsType[*transport.Refused](err)
+		switch {
+		case is && refused.By.Node == of.ID, errors.Is(err, transport.ErrSilent), ctx.Err() != nil:
+			return nil, err
+		case err != nil:
+			return nil, &unreached{err}
+		case s.Remote().Node != of.ID:
+			s.Close()
+			return nil, &unreached{fmt.Errorf("%s is server %v now", of.Addr, s.Remote())}
 		}
 		return s, nil
 	}}}

@@ -38,7 +38,7 @@ func (m *Member) join() error {
 		Joined:  func(id uint64) { m.cluster.Store(id); m.ways.transport.SetCluster(id) },
 		Receive: m.receive(), Log: m.log,
 	})
-	if _, refused := errors.AsType[*join.Refusal](err); refused {
+	if _, refused := errors.AsType[*join.Refusal](err); refused || errors.Is(err, join.ErrSelf) {
 		return fault.New(fault.Usage, "%s: %v", c.Origin("cluster-join"), err)
 	}
 	if err != nil {

@@ -44,6 +44,7 @@ type Member struct {
 	o         Options
 	log       *slog.Logger
 	id        cluster.Identity // but for the cluster's, of one that joins: see cluster
+	process   uint64           // random: tells this process from others with the same identity
 	cluster   atomic.Uint64    // the cluster's id; zero: it is not known yet
 	disk      journal.Disk
 	proposals *cluster.Proposals
@@ -69,7 +70,7 @@ type Member struct {
 // New makes one, and has cfg be the journal of such a server. It does nothing yet. The directory
 // is locked.
 func New(o Options, cfg *router.Journal) (*Member, error) {
-	m := &Member{o: o, log: o.Log, disk: journal.Dir(cfg.Dir), proposals: cluster.NewProposals(), ended: make(chan error, 1)}
+	m := &Member{o: o, log: o.Log, disk: journal.Dir(cfg.Dir), proposals: cluster.NewProposals(), ended: make(chan error, 1), process: randomID()}
 	m.ctx, m.end = context.WithCancel(context.Background())
 	m.clients.m, m.ways.m, m.views.tell = m, m, m.changed
 	id, err := identityOf(cfg.Dir)
@@ -116,6 +117,12 @@ func (m *Member) Follow(srv *router.Server) error {
 	case err != nil:
 		return &router.JournalError{Err: err}
 	}
+	if !m.joins {
+		m.ways.transport.Start()
+	}
+	if err := m.beginAt(); err != nil {
+		return m.Expelled(err)
+	}
 	srv.ForCluster(m.cluster.Load())
 	k := &m.o.Config.Cluster
 	m.clients.begin(forward.New(forward.Options{
@@ -133,11 +140,7 @@ func (m *Member) Follow(srv *router.Server) error {
 	m.source = join.NewSource(join.SourceOptions{Node: node, Journal: m.journal, Rate: k.CatchUpRate, Log: m.log})
 	m.node.Store(node)
 	m.views.begin(node.View)
-	if !m.joins {
-		m.ways.transport.Start()
-	}
-	go m.tellAddress(node)
-	go m.watchRemoval(node)
+	go m.watchMembership(node)
 	go (&join.Promoter{Node: node, Log: m.log}).Run(m.ctx)
 	go m.watchRoom()
 	return nil
@@ -215,8 +218,8 @@ func (m *Member) over(err error) {
 	}
 }
 
-// Ended delivers why this server goes along no more: a *commit.Failure, a *Fetched, or
-// cluster.ErrRemoved.
+// Ended delivers why this server takes part no more: a *commit.Failure, a *Fetched, or a reason that
+// Expelled explains.
 func (m *Member) Ended() <-chan error { return m.ended }
 
 // Leave has another server lead, if this one does, once all that clients have asked for so far

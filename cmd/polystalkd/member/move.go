@@ -9,93 +9,144 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/transport"
 )
 
-// A server may be started where others find it at another address than before. The one that leads
-// is told so, and it all others. Until then others cannot connect to it, so that it need not know
-// who leads: it asks each of them.
+// A server can be started at another address than before. It asks the other servers to change its
+// address, and the one that leads does so. From then on the others connect to the new address alone:
+// a process on a copy of the directory would cut off the original. So an address changes only while
+// no other process answers as that server at the old one. Every start makes sure of that before
+// consensus begins, since a copy must not vote.
 
-// movePath is where a server tells another that it has another address.
+// movePath is where a server asks for another address.
 const movePath = amongPrefix + "address"
 
-// An address is what it tells.
+// An address is the body of that request.
 type address struct {
 	Address string `json:"address"` // HOST:PORT
+	Process uint64 `json:"process"` // that asks: see Member.process
 }
 
-const (
-	moveEach   = time.Second      // from one try to the next
-	moveWithin = 10 * time.Second // of one
-)
+// moveWithin bounds one try to settle.
+const moveWithin = 10 * time.Second
 
-// tellAddress tells the others where this server is, if that is elsewhere than they know, until
-// they know it or the Member ends.
-func (m *Member) tellAddress(n *cluster.Node) {
-	for told := false; m.ctx.Err() == nil; {
-		v, changed := n.View()
-		one := v.Members.Find(m.id.Node)
-		if one == nil || one.Addr == m.o.Config.Cluster.Advertise {
-			return
-		}
-		if !told {
-			m.log.Info("this server is at another address than the others know: telling them", "known", one.Addr, "is", m.o.Config.Cluster.Advertise)
-			told = true
-		}
-		if err := m.move(n, &v); err != nil {
-			m.log.Debug("the other address is not known yet; trying again", "err", err)
-		}
-		select {
-		case <-changed:
-		case <-time.After(moveEach):
-		case <-m.ctx.Done():
-		}
-	}
-}
-
-// move has the server that leads, which may be this one, change the address.
-func (m *Member) move(n *cluster.Node, v *cluster.View) error {
+// beginAt makes sure, before this server takes part, that no other process answers as this server. If
+// the members have an old address, it asks for another one. The error is cluster.ErrRemoved or a
+// *twin: whatever else fails, watchMembership tries again.
+func (m *Member) beginAt() (err error) {
 	ctx, cancel := context.WithTimeout(m.ctx, moveWithin)
 	defer cancel()
-	if v.Leads {
-		return n.Change(ctx, cluster.Change{Kind: cluster.Move, Member: cluster.Member{ID: m.id.Node, Addr: m.o.Config.Cluster.Advertise}})
+	members := m.state.Members()
+	one := members.Find(m.id.Node)
+	if one.Addr == m.o.Config.Cluster.Advertise {
+		err = m.checkVacant(ctx, one, m.process)
+	} else {
+		m.log.Info("this server is at another address than the others know: telling them", "known", one.Addr, "is", m.o.Config.Cluster.Advertise)
+		err = m.settle(ctx, members)
 	}
-	var failed error
-	for _, one := range v.Members.List {
-		if one.ID == m.id.Node {
-			continue
-		}
-		err := m.tell(ctx, one.ID)
-		if err == nil {
-			return nil
-		}
-		failed = errors.Join(failed, fmt.Errorf("%s: %w", one.Name, err))
+	if !isFinal(err) {
+		return nil
 	}
-	return failed
+	return err
 }
 
-// tell tells one other server.
-func (m *Member) tell(ctx context.Context, to uint64) error {
-	body, err := json.Marshal(address{m.o.Config.Cluster.Advertise})
+// isFinal reports whether an error ends the Member.
+func isFinal(err error) bool {
+	_, is := errors.AsType[*twin](err)
+	return is || errors.Is(err, cluster.ErrRemoved)
+}
+
+// settle asks the others whether this server is a member, and at which address. If no other process
+// answers there, it asks them for the address that this process has. The error is cluster.ErrRemoved,
+// a *twin, or says why it is to be tried again.
+func (m *Member) settle(ctx context.Context, members *cluster.Members) error {
+	known, err := m.askAround(ctx, members)
 	if err != nil {
 		return err
 	}
-	res, err := m.request(ctx, to, http.MethodPost, movePath, bytes.NewReader(body))
+	if err := m.checkVacant(ctx, known, m.process); isFinal(err) || known.Addr == m.o.Config.Cluster.Advertise {
+		return err
+	}
+	body, err := json.Marshal(address{m.o.Config.Cluster.Advertise, m.process})
+	if err != nil {
+		return err
+	}
+	errs := m.eachOther(members, func(one *cluster.Member) error { return m.askToMove(ctx, one, body) })
+	if slices.Contains(errs, nil) {
+		return nil
+	}
+	return errors.Join(errs...)
+}
+
+// eachOther calls f for the other members, all at once since some may not answer, and returns what f does.
+func (m *Member) eachOther(members *cluster.Members, f func(*cluster.Member) error) []error {
+	var errs []error
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i := range members.List {
+		one := &members.List[i]
+		if one.ID == m.id.Node {
+			continue
+		}
+		all.Go(func() {
+			err := f(one)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", one.Name, err)
+			}
+			mu.Lock()
+			errs = append(errs, err)
+			mu.Unlock()
+		})
+	}
+	all.Wait()
+	return errs
+}
+
+// askToMove asks one other server to change the address.
+func (m *Member) askToMove(ctx context.Context, of *cluster.Member, body []byte) error {
+	res, err := m.request(ctx, of, http.MethodPost, movePath, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
 	defer res.Body.Close()
-	if res.StatusCode != http.StatusNoContent {
-		text, _ := io.ReadAll(io.LimitReader(res.Body, amongMax))
-		return errors.New(string(bytes.TrimSpace(text)))
+	if res.StatusCode == http.StatusNoContent {
+		return nil
 	}
-	return nil
+	b, _ := io.ReadAll(io.LimitReader(res.Body, amongMax))
+	text := string(bytes.TrimSpace(b))
+	if res.StatusCode == http.StatusConflict {
+		return &twin{text}
+	}
+	return errors.New(text)
 }
 
-// takeAddress takes what another server tells of itself.
+// A twin is another process that answers as a server at the address that the members have.
+type twin struct{ address string }
+
+func (t *twin) Error() string { return "another process answers as this server at " + t.address }
+
+// checkVacant asks which process answers as a member at its address. It returns nil if none does, or
+// if that is the given one: a process can have several addresses. Any other error than a *twin says
+// that nobody can tell, as while a process is starting.
+func (m *Member) checkVacant(ctx context.Context, one *cluster.Member, process uint64) error {
+	told, err := m.askMembership(ctx, one)
+	var absent *unreached
+	switch {
+	case errors.As(err, &absent), err == nil && told.Process == process:
+		return nil
+	case err == nil:
+		return &twin{one.Addr}
+	}
+	return fmt.Errorf("somebody listens at %s, and does not say which process that is: %w", one.Addr, err)
+}
+
+// takeAddress takes what another server asks of its address. A server that does not lead checks it as
+// well: the process at the old address may be the one that leads, or one that only this server can reach.
 func (k *control) takeAddress(w http.ResponseWriter, r *http.Request) {
 	refuse := func(status int, text string) { http.Error(w, text, status) }
 	from, _ := r.Context().Value(remoteKey{}).(transport.Identity)
@@ -112,9 +163,6 @@ func (k *control) takeAddress(w http.ResponseWriter, r *http.Request) {
 		_, _, err = net.SplitHostPort(told.Address)
 	}
 	switch {
-	case !v.Leads:
-		refuse(http.StatusServiceUnavailable, "this server does not lead")
-		return
 	case one == nil || one.Name != from.Name || from.Cluster != k.m.cluster.Load():
 		refuse(http.StatusForbidden, "only a server of the cluster can say where it is")
 		return
@@ -124,6 +172,26 @@ func (k *control) takeAddress(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), moveWithin)
 	defer cancel()
+	if err := k.m.checkVacant(ctx, one, told.Process); isFinal(err) {
+		k.m.log.Warn("two processes run as one server: its address stays, and the process that asked for another one ends", "node", one.Name, "address", one.Addr, "asked", told.Address)
+		refuse(http.StatusConflict, one.Addr)
+		return
+	} else if err != nil {
+		refuse(http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	now, _ := n.View()
+	switch is := now.Members.Find(from.Node); {
+	case !now.Leads:
+		refuse(http.StatusServiceUnavailable, "this server does not lead")
+		return
+	case is == nil || is.Addr != one.Addr:
+		refuse(http.StatusServiceUnavailable, "the members have changed meanwhile: ask again")
+		return
+	case one.Addr == told.Address:
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
 	if err := n.Change(ctx, cluster.Change{Kind: cluster.Move, Member: cluster.Member{ID: one.ID, Addr: told.Address}}); err != nil {
 		refuse(http.StatusServiceUnavailable, err.Error())
 		return

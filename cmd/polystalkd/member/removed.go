@@ -3,10 +3,12 @@ package member
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"polystalk/cmd/polystalkd/fault"
@@ -14,18 +16,20 @@ import (
 	"polystalk/router/cluster/transport"
 )
 
-// A server that is removed while it is down, or cannot be reached, is sent nothing any more that
-// would tell it so. It asks the others, as long as it hears nothing of a server that leads. One that
-// does not vote goes on to take the last one for the leader that it has heard of, and that may
-// follow another by now and know it no more: only messages count.
+// A server that was removed, or whose address was changed, while it could not be reached gets no
+// message that would tell it so. It asks the others as long as it hears nothing of a leader. A server
+// that does not vote still takes the last leader for the current one, which may follow another by now:
+// only messages count.
 
 // membershipPath is where a server asks another whether it is a member.
 const membershipPath = amongPrefix + "membership"
 
-// A membership is what it is told.
+// A membership is the answer.
 type membership struct {
-	Member bool   `json:"member"`
-	Index  uint64 `json:"index"` // of the change of the members that the one who tells has applied last
+	Member  bool   `json:"member"`
+	Index   uint64 `json:"index"`   // of the last change of the members that the answering server has applied
+	Address string `json:"address"` // of the member that asks; empty: it is none
+	Process uint64 `json:"process"` // that answers: see Member.process
 }
 
 const (
@@ -37,9 +41,10 @@ const (
 	removedTimeouts = 4
 )
 
-// watchRemoval ends the Member once another says that it is none any more. It is a goroutine, and
-// ends with the Member.
-func (m *Member) watchRemoval(n *cluster.Node) {
+// watchMembership settles, again and again, while this server hears of no leader or has another
+// address than the members know. It ends the Member once this server was removed, or once another
+// process has its place. It is a goroutine, and ends with the Member.
+func (m *Member) watchMembership(n *cluster.Node) {
 	for wait := removedFirst; ; {
 		select {
 		case <-m.ctx.Done():
@@ -47,15 +52,30 @@ func (m *Member) watchRemoval(n *cluster.Node) {
 		case <-time.After(wait):
 		}
 		v, _ := n.View()
-		if m.hearsLeader(n, &v) {
+		one := v.Members.Find(m.id.Node)
+		moved := one != nil && one.Addr != m.o.Config.Cluster.Advertise
+		if !moved && m.hearsLeader(n, &v) {
 			wait = removedFirst
 			continue
 		}
-		if m.isRemoved(&v) {
-			m.over(cluster.ErrRemoved)
+		ctx, cancel := context.WithTimeout(m.ctx, moveWithin)
+		var err error
+		if v.Leads {
+			err = n.Change(ctx, cluster.Change{Kind: cluster.Move, Member: cluster.Member{ID: m.id.Node, Addr: m.o.Config.Cluster.Advertise}})
+		} else {
+			err = m.settle(ctx, v.Members)
+		}
+		cancel()
+		if isFinal(err) {
+			m.over(err)
 			return
 		}
-		wait = min(2*wait, removedMost)
+		if err != nil {
+			m.log.Debug("this server is not where it belongs yet; trying again", "err", err)
+		}
+		if wait = min(2*wait, removedMost); moved {
+			wait = removedFirst
+		}
 	}
 }
 
@@ -77,31 +97,40 @@ func isHeard(node uint64, ways []transport.PeerStatus, peers []cluster.Peer, wit
 		slices.ContainsFunc(peers, func(p cluster.Peer) bool { return p.ID == node && p.Heard >= 0 && p.Heard < within })
 }
 
-// removes reports whether who tells it knows of a removal: one who has applied no later change of
-// the members than the server that asks may not have heard yet that this one was added.
+// removes reports whether the answering server knows of a removal. If it has applied no later change of
+// the members than the asking server, it may not have heard yet that this one was added.
 func (a *membership) removes(known *cluster.Members) bool { return !a.Member && a.Index > known.Index }
 
-// isRemoved asks the others.
-func (m *Member) isRemoved(v *cluster.View) bool {
-	for _, one := range v.Members.List {
-		if one.ID == m.id.Node {
-			continue
-		}
-		told, err := m.askMembership(one.ID)
+// askAround asks the others for this server as a member, and returns the latest that any of them knows.
+// The error is cluster.ErrRemoved if this server is none any more.
+func (m *Member) askAround(ctx context.Context, members *cluster.Members) (*cluster.Member, error) {
+	known, latest := m.o.Config.Cluster.Advertise, members.Index
+	if one := members.Find(m.id.Node); one != nil {
+		known = one.Addr
+	}
+	var mu sync.Mutex
+	errs := m.eachOther(members, func(one *cluster.Member) error {
+		told, err := m.askMembership(ctx, one)
 		if err != nil {
 			m.log.Debug("a server did not say who is a member", "node", one.Name, "err", err)
-			continue
+			return nil
 		}
-		if told.removes(v.Members) {
-			return true
+		if told.removes(members) {
+			return cluster.ErrRemoved
 		}
-	}
-	return false
+		mu.Lock()
+		defer mu.Unlock()
+		if told.Index > latest && told.Address != "" {
+			known, latest = told.Address, told.Index
+		}
+		return nil
+	})
+	return &cluster.Member{ID: m.id.Node, Addr: known}, errors.Join(errs...)
 }
 
-// askMembership asks one other server.
-func (m *Member) askMembership(of uint64) (*membership, error) {
-	ctx, cancel := context.WithTimeout(m.ctx, sayWithin)
+// askMembership asks another server, or whichever process has this server's address.
+func (m *Member) askMembership(ctx context.Context, of *cluster.Member) (*membership, error) {
+	ctx, cancel := context.WithTimeout(ctx, sayWithin)
 	defer cancel()
 	res, err := m.request(ctx, of, http.MethodGet, membershipPath, nil)
 	if err != nil {
@@ -118,17 +147,39 @@ func (m *Member) askMembership(of uint64) (*membership, error) {
 	return told, nil
 }
 
-// tellMembership tells another server whether it is a member.
+// tellMembership tells another server whether it is a member, and where. While this server starts it
+// only tells its process.
 func (k *control) tellMembership(w http.ResponseWriter, r *http.Request) {
 	from, _ := r.Context().Value(remoteKey{}).(transport.Identity)
-	n := k.m.node.Load()
-	if n == nil || from.Cluster != k.m.cluster.Load() {
+	if from.Cluster != k.m.cluster.Load() {
 		http.Error(w, "this server cannot tell", http.StatusServiceUnavailable)
 		return
 	}
-	v, _ := n.View()
+	told := membership{Process: k.m.process}
+	if n := k.m.node.Load(); n != nil {
+		v, _ := n.View()
+		told.Index = v.Members.Index
+		if one := v.Members.Find(from.Node); one != nil {
+			told.Member, told.Address = true, one.Addr
+		}
+	}
 	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(&membership{v.Members.Find(from.Node) != nil, v.Members.Index}) // who has gone asks again
+	json.NewEncoder(w).Encode(&told) // a client that has gone asks again
+}
+
+// Expelled is the fault of a server that cannot take part any more for the given reason; nil: the
+// reason is another.
+func (m *Member) Expelled(why error) error {
+	if errors.Is(why, cluster.ErrRemoved) {
+		return m.Removed()
+	}
+	t, is := errors.AsType[*twin](why)
+	if !is {
+		return nil
+	}
+	c := m.o.Config
+	return fault.New(fault.Removed, "%s: the directory %q is that of server %q, and another process runs as that server at %s: only one process may, so this one ends. If this directory is a copy, delete it. If the other one is the copy, end that process, say polystalk cluster remove %s at another server, and start this one with an empty directory and --cluster-join: what the copy has acknowledged is not in this directory",
+		c.Origin("binlog-dir"), c.BinlogDir, m.id.Name, t.address, m.id.Name)
 }
 
 // Removed is the fault of a server that belongs to its cluster no more.
@@ -138,7 +189,7 @@ func (m *Member) Removed() error {
 	if one := m.another(); one != nil {
 		join += " " + one.Addr
 	}
-	return fault.New(fault.Removed, "%s: the directory %q is that of server %q, which was removed from its cluster: to have the server back, move the directory away, and start it with an empty one and %s; to have it run alone with the jobs that it had, of which others may have done some since, polystalk cluster recover-alone %s",
+	return fault.New(fault.Removed, "%s: the directory %q is that of server %q, which was removed from its cluster: to have the server back, move the directory away, and start it with an empty one and %s; to have it run alone with the jobs that it had, of which others may have done some since, polystalk cluster recover-alone %s --force",
 		c.Origin("binlog-dir"), c.BinlogDir, m.id.Name, join, c.BinlogDir)
 }
 

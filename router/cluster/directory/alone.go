@@ -1,14 +1,20 @@
 package directory
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	"polystalk/codec/binlog"
+	"polystalk/router/cluster"
+	"polystalk/router/cluster/transport"
 	"polystalk/shard/journal"
 	"polystalk/shard/journal/exchange"
 )
@@ -25,11 +31,16 @@ type Alone struct {
 	Batches   int64  // of the journal, all of which count from now on
 	LastIndex uint64 // the last entry that this node had
 	LastTerm  uint64 // and its term
+	Answer    string // the other servers that answer; empty: none does
 }
 
 // Meaning is what an operator must know of it, in whole sentences.
 func (a *Alone) Meaning(dir string) string {
-	return fmt.Sprintf(`%[1]s is the directory of a server of its own now: polystalkd -b %[1]s starts on it.
+	warning := ""
+	if a.Answer != "" {
+		warning = "WARNING: other servers of the cluster still run: " + a.Answer + ". End them now.\n"
+	}
+	return warning + fmt.Sprintf(`%[1]s is the directory of a server of its own now: polystalkd -b %[1]s starts on it.
 All that this server had counts, up to entry %[2]d of term %[3]d: also what the cluster had never
 acknowledged, and may have given up since. What only other servers had is not in it.
 The other servers must never be started on their directories again beside it: jobs would be done
@@ -38,11 +49,23 @@ and let new servers join it, each with an empty directory.
 `, dir, a.LastIndex, a.LastTerm)
 }
 
+// A QuorumError is the refusal to recover while a majority can still be had.
+type QuorumError struct {
+	Answer string // the servers that answer
+	Voters int    // of the cluster
+}
+
+func (q *QuorumError) Error() string {
+	return fmt.Sprintf("nothing was changed: with this server, those that answer are a majority of the %d that vote: %s. Start this server as it was, with --cluster-listen: it catches up, and nothing is lost. "+
+		"If it was removed from the cluster, start it with an empty directory and --cluster-join. Only if those that answer must never serve again, end them, or give --force", q.Voters, q.Answer)
+}
+
 // RecoverAlone makes the directory of a node one of a server that is alone. It is for when the
 // majority of a cluster is lost for good: nobody can say then what of this node's history was
-// committed, and all of it counts. Nothing is changed unless the journal is whole and nobody
-// serves on the directory; the error says what to do.
-func RecoverAlone(dir string) (a *Alone, err error) {
+// committed, and all of it counts. Nothing is changed unless the journal is whole and nobody serves on
+// the directory. It asks the other nodes first, and does nothing if those that answer and this one
+// are a majority, which is a *QuorumError, unless force is set. Every error says what to do.
+func RecoverAlone(ctx context.Context, dir string, force bool) (a *Alone, err error) {
 	if st, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("the directory cannot be used: %w", err)
 	} else if !st.IsDir() {
@@ -60,6 +83,10 @@ func RecoverAlone(dir string) (a *Alone, err error) {
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	d := journal.Dir(dir)
+	answer, err := askOthers(ctx, d)
+	if err != nil && !force {
+		return nil, err
+	}
 	if _, err := exchange.Resume(d); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
@@ -75,7 +102,58 @@ func RecoverAlone(dir string) (a *Alone, err error) {
 	if err := makeAlone(d); err != nil {
 		return nil, fmt.Errorf("making %s a server of its own: %w: run the command again", dir, err)
 	}
-	return &Alone{Batches: v.Batches, LastIndex: v.LastIndex, LastTerm: v.LastTerm}, nil
+	return &Alone{Batches: v.Batches, LastIndex: v.LastIndex, LastTerm: v.LastTerm, Answer: answer}, nil
+}
+
+// answerWithin bounds the time to ask the other nodes.
+const answerWithin = 3 * time.Second
+
+// askOthers asks the other nodes of a directory's cluster whether they run, and returns those that
+// answer. A node that only takes the connection counts: it may be reading its journal. The error is a
+// *QuorumError, or says that there is no list of the nodes.
+func askOthers(ctx context.Context, d journal.Disk) (string, error) {
+	s, err := cluster.OpenState(d)
+	if err != nil {
+		return "", fmt.Errorf("%s cannot be read, so the other servers cannot be asked: %w; if all of them are lost for good, give --force", stateName, err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	id, members := s.Identity(), s.Members()
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	var names []string
+	votes := 0
+	note := func(one *cluster.Member) {
+		mu.Lock()
+		defer mu.Unlock()
+		if one.Voter {
+			votes++
+		}
+		if one.ID != id.Node {
+			names = append(names, one.Name+" at "+one.Addr)
+		}
+	}
+	for i := range members.List {
+		one := &members.List[i]
+		if one.ID == id.Node {
+			note(one)
+			continue
+		}
+		asking.Go(func() {
+			is, err := transport.Greet(ctx, one.Addr, transport.Identity{Cluster: id.Cluster, Node: id.Node, Name: id.Name})
+			if errors.Is(err, transport.ErrSilent) || err == nil && is.Cluster == id.Cluster && is.Node == one.ID {
+				note(one)
+			}
+		})
+	}
+	asking.Wait()
+	slices.Sort(names)
+	answer := strings.Join(names, ", ")
+	if len(names) > 0 && votes > members.Voters()/2 {
+		return answer, &QuorumError{Answer: answer, Voters: members.Voters()}
+	}
+	return answer, nil
 }
 
 // isNodes refuses a directory that is no node's.

@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +18,9 @@ import (
 	"time"
 
 	"polystalk/codec/binlog"
+	"polystalk/router/cluster"
 	"polystalk/router/cluster/snapshot"
+	"polystalk/router/cluster/transport"
 	"polystalk/shard/journal"
 	"polystalk/shard/journal/fakedisk"
 	"polystalk/shard/record"
@@ -82,7 +87,10 @@ func TestRecoverAlone(t *testing.T) {
 	for _, name := range []string{stateName, stateName + ".new", "exchange.note"} {
 		write(t, dir, name, "votes")
 	}
-	a, err := RecoverAlone(dir)
+	if _, err := RecoverAlone(t.Context(), dir, false); err == nil || !strings.Contains(err.Error(), "cluster.state cannot be read") {
+		t.Errorf("without a list of the servers it says %v", err)
+	}
+	a, err := RecoverAlone(t.Context(), dir, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,9 +107,85 @@ func TestRecoverAlone(t *testing.T) {
 	if !maps.Equal(got, want) {
 		t.Errorf("the directory holds %q", slices.Sorted(maps.Keys(got)))
 	}
-	if _, err := RecoverAlone(dir); err == nil || !strings.Contains(err.Error(), "is not the directory of a cluster's server") {
+	if _, err := RecoverAlone(t.Context(), dir, false); err == nil || !strings.Contains(err.Error(), "is not the directory of a cluster's server") {
 		t.Errorf("once more: %v", err)
 	}
+}
+
+// TestRecoverAloneRefusesWhileAMajorityAnswers: this server and those that answer could go on, so
+// nothing is lost.
+func TestRecoverAloneRefusesWhileAMajorityAnswers(t *testing.T) {
+	const of = 0xc1
+	for _, tt := range []struct {
+		name                     string
+		voters, answers, strange int // of the others; strange ones listen at the addresses of members
+		force, want              bool
+	}{
+		{"none of three", 3, 0, 0, false, true},
+		{"one of three", 3, 1, 0, false, false},
+		{"two of three", 3, 2, 0, false, false},
+		{"two of three, forced", 3, 2, 0, true, true},
+		{"others have the addresses", 3, 0, 2, false, true},
+		{"one of five", 5, 1, 0, false, true},
+		{"two of five", 5, 2, 0, false, false},
+		{"alone", 1, 0, 0, false, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			aJournal(t, journal.Dir(dir), 3, nil)
+			members := &cluster.Members{Index: 1, List: []cluster.Member{{ID: 1, Name: "n1", Addr: "127.0.0.1:1", Voter: true}}}
+			for i := 2; i <= tt.voters; i++ {
+				one := cluster.Member{ID: uint64(i), Name: fmt.Sprint("n", i), Addr: "127.0.0.1:1", Voter: true}
+				switch {
+				case i-2 < tt.answers:
+					one.Addr = listens(t, transport.Identity{Cluster: of, Node: one.ID, Name: one.Name})
+				case i-2 < tt.strange:
+					one.Addr = listens(t, transport.Identity{Cluster: of + 1, Node: one.ID, Name: one.Name})
+				}
+				members.List = append(members.List, one)
+			}
+			s, err := cluster.CreateState(journal.Dir(dir), cluster.Identity{Cluster: of, Node: 1, Name: "n1"}, cluster.Vote{}, members)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Close()
+			before := files(t, dir)
+			a, err := RecoverAlone(t.Context(), dir, tt.force)
+			if tt.want {
+				if err != nil || strings.Contains(a.Meaning(dir), "WARNING") != (tt.answers > 0) {
+					t.Errorf("%+v, %v", a, err)
+				}
+				return
+			}
+			if _, is := errors.AsType[*QuorumError](err); !is || !strings.Contains(err.Error(), "n2 at 127.0.0.1:") {
+				t.Errorf("it says %v", err)
+			}
+			after := files(t, dir)
+			delete(after, "lock")
+			if !maps.Equal(after, before) {
+				t.Errorf("the directory holds %q", slices.Sorted(maps.Keys(after)))
+			}
+		})
+	}
+}
+
+// listens has a node listen, and returns its address.
+func listens(t *testing.T, as transport.Identity) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := transport.New(transport.Options{
+		Self: as, Advertise: l.Addr().String(), Listener: l, Jitter: func() float64 { return 0 }, Now: time.Now,
+		Log: slog.New(slog.DiscardHandler), Streams: map[transport.Kind]func(*transport.Stream){transport.Admin: func(s *transport.Stream) { s.Close() }},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Start()
+	t.Cleanup(func() { n.Close() })
+	return l.Addr().String()
 }
 
 // TestRecoverAloneFinishesAnExchange: what had begun when the node ended is not given up.
@@ -115,7 +199,7 @@ func TestRecoverAloneFinishesAnExchange(t *testing.T) {
 	}
 	write(t, dir, "exchange.cleared", "")
 	write(t, dir, stateName, "votes")
-	if a, err := RecoverAlone(dir); err != nil || a.Batches < 9 {
+	if a, err := RecoverAlone(t.Context(), dir, true); err != nil || a.Batches < 9 {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
@@ -149,7 +233,7 @@ func TestRecoverAloneRefuses(t *testing.T) {
 			dir := t.TempDir()
 			c.make(t, dir)
 			before := files(t, dir)
-			if _, err := RecoverAlone(dir); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := RecoverAlone(t.Context(), dir, true); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("it says %v", err)
 			}
 			after := files(t, dir)
@@ -162,7 +246,7 @@ func TestRecoverAloneRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := RecoverAlone(filepath.Join(t.TempDir(), "gone")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := RecoverAlone(t.Context(), filepath.Join(t.TempDir(), "gone"), true); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("of no directory it says %v", err)
 	}
 }

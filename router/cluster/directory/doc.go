@@ -5,5 +5,5 @@
 //	RecoverAlone  a node's directory ─► that of a server that is alone
 //	Backup        the stream of package snapshot ─► a new directory of a server that is alone
 //
-// It knows files and the lock of a directory, and nothing of who the members are.
+// It knows files and the lock of a directory. RecoverAlone asks the other nodes whether they run.
 package directory

@@ -10,6 +10,7 @@ import (
 
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/snapshot"
+	"polystalk/router/cluster/transport"
 	"polystalk/shard/journal"
 	"polystalk/shard/journal/exchange"
 )
@@ -35,7 +36,7 @@ type Options struct {
 // Join makes a directory a node's of a cluster that goes on without it: it asks to be let in,
 // fetches the journal, and leaves that with the state of the node, which is the caller's to close.
 // The node is not a voter then. It asks until it is let in or the context ends; an error that says
-// otherwise is a *Refusal, a *snapshot.RoomError, or about the disk.
+// otherwise is a *Refusal, ErrSelf, a *snapshot.RoomError, or about the disk.
 //
 // What an earlier start has left is made use of, or removed. The directory holds nothing else of
 // use: see Pending.
@@ -62,7 +63,7 @@ func Join(ctx context.Context, o Options) (*cluster.State, error) {
 			return s, nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case errors.As(err, &refused), errors.As(err, &full), errors.As(err, &disk):
+		case errors.As(err, &refused), errors.As(err, &full), errors.As(err, &disk), errors.Is(err, ErrSelf):
 			return nil, err
 		}
 		j.tell(err)
@@ -106,12 +107,16 @@ type joining struct {
 // patience is how many tries there are until that is more than servers which are started together.
 const patience = 10
 
-// tell logs why it has not joined yet, if that is another reason than the last; and that an operator
-// is to look, if it lasts.
+// tell logs why the node has not joined yet, if the reason is new. It warns if the reason lasts, or
+// if only an operator can remove it.
 func (j *joining) tell(err error) {
 	j.tries++
 	level := slog.LevelInfo
-	if j.tries >= patience {
+	var lasting interface {
+		error
+		Lasts()
+	}
+	if j.tries >= patience || errors.As(err, &lasting) {
 		level = slog.LevelWarn
 	}
 	if text := err.Error(); text != j.told || j.tries == patience {
@@ -143,11 +148,20 @@ func (j *joining) try(ctx context.Context) (*cluster.State, error) {
 	return j.install(r, cluster.Identity{Cluster: id, Node: j.Member.ID, Name: j.Member.Name})
 }
 
-// ask asks the leader, if it is known, and else each address, until one answers that this node is
-// a member now.
+// ErrSelf is the error of a node that was given no address but its own.
+var ErrSelf = errors.New("every address that it gives is this server's own: give the address of a server that belongs to the cluster, or --cluster-new to make a cluster of this server alone")
+
+// isOwn reports whether the node itself has answered: it listens before it belongs to a cluster.
+func (j *joining) isOwn(err error) bool {
+	r, ok := errors.AsType[*transport.Refused](err)
+	return ok && r.By.Node == j.Member.ID
+}
+
+// ask asks the leader, if its address is known, and then each address, until one answers that this
+// node is a member now. All servers may be given the same list, so it passes over the node's own address.
 func (j *joining) ask(ctx context.Context) (*Answer, error) {
 	var failed error
-	asked := map[string]bool{}
+	asked, own := map[string]bool{}, 0
 	for next := append([]string{j.leader}, j.Addrs...); len(next) > 0; next = next[1:] {
 		addr := next[0]
 		if addr == "" || asked[addr] {
@@ -159,6 +173,8 @@ func (j *joining) ask(ctx context.Context) (*Answer, error) {
 		switch {
 		case errors.As(err, &refused):
 			return nil, err
+		case j.isOwn(err):
+			own++
 		case err != nil:
 			failed = errors.Join(failed, err)
 		case a.Cluster != "" && a.Leader != "":
@@ -170,7 +186,10 @@ func (j *joining) ask(ctx context.Context) (*Answer, error) {
 			failed = errors.Join(failed, fmt.Errorf("the server at %s knows of none that leads", addr))
 		}
 	}
-	if failed == nil {
+	switch {
+	case own == len(asked):
+		return nil, ErrSelf
+	case failed == nil:
 		failed = errors.New("no server that was asked leads, nor does the one that they name")
 	}
 	j.leader = ""

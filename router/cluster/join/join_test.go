@@ -16,6 +16,7 @@ import (
 
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/snapshot"
+	"polystalk/router/cluster/transport"
 	"polystalk/shard/journal"
 	"polystalk/shard/journal/exchange"
 	"polystalk/shard/journal/fakedisk"
@@ -289,6 +290,30 @@ func fetched(t *testing.T, l *leader, d journal.Disk) *snapshot.Received {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// TestJoinPassesOverItself: a node that is given its own address alone is told at once, and one that is
+// given another address as well asks there.
+func TestJoinPassesOverItself(t *testing.T) {
+	l := newLeader(t, 3)
+	o := l.options(t, fakedisk.New(2))
+	own := &transport.Refused{By: transport.Identity{Node: l.joiner.Load()}, Reason: "this server does not belong to a cluster yet"}
+	o.Admin = func(ctx context.Context, addr string) (net.Conn, error) {
+		if addr == "own:1" {
+			return nil, own
+		}
+		return dialTo(l.asked)(ctx, addr)
+	}
+	o.Addrs = []string{"own:1", "own:1"}
+	if _, err := Join(t.Context(), o); !errors.Is(err, ErrSelf) {
+		t.Fatalf("with no other address it says %v", err)
+	}
+	o.Addrs = []string{"own:1", l.asked}
+	s, err := Join(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
 }
 
 // TestExchange: a node that has fallen behind starts anew with the journal of the leader, unless

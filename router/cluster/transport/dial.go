@@ -77,9 +77,14 @@ func (t *Transport) Open(ctx context.Context, to uint64, kind Kind) (*Stream, er
 	return t.dial(ctx, *m, kind)
 }
 
-// OpenAddr makes a stream to whoever is at an address.
+// OpenAddr makes a stream to the node at an address, whichever that is. If something else listens
+// there, the error names it.
 func (t *Transport) OpenAddr(ctx context.Context, addr string, kind Kind) (*Stream, error) {
-	return t.dial(ctx, Member{Addr: addr}, kind)
+	s, err := t.dial(ctx, Member{Addr: addr}, kind)
+	if err != nil {
+		return nil, explainPort(ctx, addr, err)
+	}
+	return s, nil
 }
 
 // dial connects to a node, of which the number and the name may be unknown, and greets it.
@@ -112,7 +117,7 @@ func (t *Transport) dial(ctx context.Context, m Member, kind Kind) (*Stream, err
 	if err != nil {
 		t.conns.end(raw)
 		if ctx.Err() == context.DeadlineExceeded {
-			err = fmt.Errorf("%s does not answer as a server of a cluster within %v", m.Addr, t.within.greet)
+			err = fmt.Errorf("%s: %w within %v", m.Addr, ErrSilent, t.within.greet)
 		}
 		return nil, err
 	}

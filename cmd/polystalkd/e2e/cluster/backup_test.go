@@ -58,9 +58,13 @@ func TestMajorityIsLost(t *testing.T) {
 	if got := operate(t, "cluster", "recover-alone", last.dir); got.Code == 0 || !strings.Contains(got.Stderr, "in use") {
 		t.Errorf("while it runs: exit code %d: %s%s", got.Code, got.Stdout, got.Stderr)
 	}
-	for _, n := range all {
-		n.Crash()
+	last.Crash()
+	got := operate(t, "cluster", "recover-alone", last.dir)
+	if got.Code != 1 || !strings.Contains(got.Stderr, l.name+" at "+l.cluster) || !strings.Contains(got.Stderr, "Start this server as it was") {
+		t.Errorf("while the others run: exit code %d: %s%s", got.Code, got.Stdout, got.Stderr)
 	}
+	l.Crash()
+	others[1].Crash()
 	if got := operate(t, "cluster", "recover-alone", last.dir); got.Code != 0 || !strings.Contains(got.Stdout, "never") {
 		t.Fatalf("exit code %d: %s%s", got.Code, got.Stdout, got.Stderr)
 	}

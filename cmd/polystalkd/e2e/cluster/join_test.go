@@ -222,6 +222,17 @@ func TestJoinIsRefused(t *testing.T) {
 	if k := first.status(); k == nil || len(k.Members) != 1 {
 		t.Errorf("%+v", k)
 	}
+	own := newNode(t, "jobs3")
+	own.launch("--cluster-join", own.cluster)
+	own.EndsWith(5)
+	if !strings.Contains(own.LogText(), "flag --cluster-join: every address that it gives is this server's own") {
+		t.Errorf("of its own address it says %s", own.LogText())
+	}
+	own.launch("--cluster-join", first.queue)
+	own.WaitLog("this server has not joined the cluster yet; trying again")
+	if !strings.Contains(own.LogText(), first.queue+" is a port for beanstalkd's clients") {
+		t.Errorf("of a port for clients it says %s", own.LogText())
+	}
 	// With nobody to ask it goes on asking, and ends when it is told to.
 	lost := newNode(t, "jobs2")
 	lost.launch("--cluster-join", daemon.FreeAddress(t))

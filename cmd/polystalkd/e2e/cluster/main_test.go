@@ -88,6 +88,16 @@ func (n *node) launch(more ...string) {
 	n.Server = daemon.Launch(n.t, cmd)
 }
 
+// ended reports whether its process is gone.
+func (n *node) ended() bool {
+	select {
+	case <-n.Done:
+		return true
+	default:
+		return false
+	}
+}
+
 // status is what it knows of its cluster; nil: it cannot be asked.
 func (n *node) status() *admin.Cluster {
 	out := operate(n.t, "cluster", "status", "--dir", n.dir, "-o", "json")

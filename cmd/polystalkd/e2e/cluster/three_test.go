@@ -247,14 +247,7 @@ func TestOperatorsChangeTheCluster(t *testing.T) {
 // wantRemoved wants a server to end because it was removed from its cluster, and to say what to do.
 func wantRemoved(t *testing.T, n *node) {
 	t.Helper()
-	eventually(t, n.name+" ends", func() bool {
-		select {
-		case <-n.Done:
-			return true
-		default:
-			return false
-		}
-	})
+	eventually(t, n.name+" ends", n.ended)
 	n.EndsWith(fault.Removed)
 	for _, s := range []string{"flag -b: ", n.name, "was removed from its cluster", "--cluster-join 127.0.0.1:", "recover-alone " + n.dir} {
 		if !strings.Contains(n.LogText(), s) {

@@ -1,0 +1,93 @@
+package transport
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestGreetNamesTheNode with TLS and without, whichever node asks.
+func TestGreetNamesTheNode(t *testing.T) {
+	forBoth(t, func(t *testing.T, a, b *node) {
+		ctx, cancel := context.WithTimeout(t.Context(), ample)
+		defer cancel()
+		for _, from := range []Identity{a.Self(), b.Self()} {
+			if got, err := Greet(ctx, b.Addr().String(), from); err != nil || got != b.Self() {
+				t.Errorf("to %v it is %v, %v", from, got, err)
+			}
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := Greet(ctx, answering(t, ""), Identity{cluster, 1, "n1"}); !errors.Is(err, ErrSilent) {
+		t.Errorf("of a silent port it says %v", err)
+	}
+}
+
+// answering listens, and answers the first line of each connection; with nothing it never answers.
+func answering(t *testing.T, answer string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				in := bufio.NewReader(c)
+				for {
+					if _, err := in.ReadString('\n'); err != nil {
+						return
+					}
+					c.Write([]byte(answer))
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// TestOtherPortsAreNamed to an operator who gives one of them as the address of a server.
+func TestOtherPortsAreNamed(t *testing.T) {
+	a := newNode(t, 1, func(x *Transport) { x.within.greet = 100 * time.Millisecond })
+	for answer, want := range map[string]string{
+		"UNKNOWN_COMMAND\r\n":                            "a port for beanstalkd's clients: give the address of --cluster-listen",
+		"ERR UNKNOWN_COMMAND Unknown+server+command\r\n": "a port for Gearman's clients: give the address of --cluster-listen",
+		"HTTP/1.1 400 Bad Request\r\n\r\n":               "a port for HTTP: give the address of --cluster-listen",
+		"220 mail.example.com\r\n":                       "does not answer as a server of a cluster",
+	} {
+		_, err := a.OpenAddr(t.Context(), answering(t, answer), Admin)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", answer, err, want)
+		}
+		_, lasts := errors.AsType[*wrongPort](err)
+		if lasts != strings.Contains(want, "port for") {
+			t.Errorf("%q: %v is tried again as if it passed", answer, err)
+		}
+	}
+}
+
+// TestOnlyAdminComesFromTheNodeItself: a process asks which other one has its identity, and does no
+// more under it.
+func TestOnlyAdminComesFromTheNodeItself(t *testing.T) {
+	forBoth(t, func(t *testing.T, a, _ *node) {
+		s, err := a.OpenAddr(t.Context(), a.Addr().String(), Admin)
+		if err != nil || s.Remote() != a.Self() {
+			t.Fatalf("it cannot ask: %v", err)
+		}
+		s.Close()
+		if _, err := a.OpenAddr(t.Context(), a.Addr().String(), Forward); err == nil || !strings.Contains(err.Error(), "copies of a directory") {
+			t.Errorf("another kind: %v", err)
+		}
+	})
+}

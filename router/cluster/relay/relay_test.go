@@ -409,7 +409,8 @@ func TestDeadlinesAndTheEndHold(t *testing.T) {
 	f.next()
 	r.Close()
 	wantProblem(t, wait(t, open), wire.Uncertain, "this server ends")
-	if v := wait(t, whole); v.err == nil || v.text != "half" {
+	// How much of the answer has come by then is a matter of timing.
+	if v := wait(t, whole); v.err == nil || !strings.HasPrefix("half", v.text) {
 		t.Errorf("%+v", v)
 	}
 }

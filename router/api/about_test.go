@@ -125,7 +125,7 @@ func TestChangesAreAudited(t *testing.T) {
 // TestAuditKeepsChangesWhateverIsRefused: and whatever a lesser role does.
 func TestAuditKeepsChangesWhateverIsRefused(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it sends more requests than the audit keeps")
+		t.Skip("long")
 	}
 	w := newWorld(t, setup{})
 	w.do("PUT", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "")

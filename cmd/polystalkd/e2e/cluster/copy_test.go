@@ -51,7 +51,7 @@ func wantTwin(t *testing.T, n *node, address string) {
 // only another server can reach the original. The original goes on.
 func TestACopyOfADirectoryEnds(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it starts many processes")
+		t.Skip("long")
 	}
 	all := three(t, steady)
 	var jobs tally
@@ -80,7 +80,7 @@ func TestACopyOfADirectoryEnds(t *testing.T) {
 // has its address.
 func TestACopyThatRunsIsNamed(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it starts many processes")
+		t.Skip("long")
 	}
 	original, twin, other := stoppedWithTwin(t)
 	twin.start()
@@ -104,7 +104,7 @@ func isAt(ask, n *node) bool {
 // its address, and ended, since it lacks what the original had acknowledged.
 func TestTheOriginalTakesItsAddressBack(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it starts many processes")
+		t.Skip("long")
 	}
 	all := three(t, steady)
 	l, others := leader(t, all)
@@ -129,7 +129,7 @@ func TestTheOriginalTakesItsAddressBack(t *testing.T) {
 // TestOfTwoThatStartTogetherOneServes: an original and its copy are started at once.
 func TestOfTwoThatStartTogetherOneServes(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it waits for several elections")
+		t.Skip("long")
 	}
 	original, twin, other := stoppedWithTwin(t)
 	twin.launch()
@@ -142,7 +142,7 @@ func TestOfTwoThatStartTogetherOneServes(t *testing.T) {
 // listens is found by that name.
 func TestAProcessMayHaveTwoAddresses(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it starts many processes")
+		t.Skip("long")
 	}
 	n, _, other := stoppedWithTwin(t)
 	_, port, _ := strings.Cut(n.cluster, ":")

@@ -117,29 +117,29 @@ func get(address, path string) string {
 // one full, puts are refused in time for deletes to be committed. Changes are taken again then.
 func TestDeletesPassWhileTheOnlyServerLeftIsFull(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it fills a disk")
+		t.Skip("long")
 	}
 	all := []*node{newNode(t, "jobs1"), newNode(t, "jobs2"), newNode(t, "jobs3")}
 	all[1].dir = daemon.SmallDisk(t, 160<<20) // filled in much more than the second in which a death is noticed
 	startAll(t, all)
 	all[2].Crash()
 	ids := fillUp(t, all[0].queue)
+	line := all[0].WaitLog("the disks of too many other servers are full: changes for which there is no space are refused; deleting goes on")
+	if got := fmt.Sprint(line["nodes"], line["away"]); got != "[jobs2] [jobs3]" {
+		t.Errorf("full and away are said to be %s", got)
+	}
 	c := daemon.Dial(t, all[0].queue)
 	for _, id := range ids {
 		daemon.Says(t, c, "delete "+id+"\r\n", "DELETED\r\n")
 	}
 	eventually(t, "a put is taken", func() bool { return all[0].put("more") })
-	line := all[0].WaitLog("the disks of too many other servers are full: changes for which there is no space are refused; deleting goes on")
-	if got := fmt.Sprint(line["nodes"], line["away"]); got != "[jobs2] [jobs3]" {
-		t.Errorf("full and away are said to be %s", got)
-	}
 }
 
 // TestServerFullOfItsOwnJournalJoinsAnew: a disk that the server's own journal fills has no room for the
 // small one that the cluster has by now. The log says what to do, and that works.
 func TestServerFullOfItsOwnJournalJoinsAnew(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it fills a disk")
+		t.Skip("long")
 	}
 	all := []*node{newNode(t, "jobs1"), newNode(t, "jobs2"), newNode(t, "jobs3")}
 	small := all[1]

@@ -47,7 +47,7 @@ func mixtures(t *testing.T) (list []mixture) {
 // or its connection is closed within a bound, and all goes on once the servers are well again.
 func TestFullAndDeadServersKeepNobodyWaiting(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes many seconds")
+		t.Skip("long")
 	}
 	var all []*node
 	for _, m := range mixtures(t) {

@@ -180,7 +180,11 @@ func (c *Client) request(watch *patience, r Request, body []byte) (*http.Request
 	}
 	address += r.Path
 	if len(r.Query) > 0 {
-		address += "?" + r.Query.Encode()
+		between := "?"
+		if strings.Contains(r.Path, "?") {
+			between = "&"
+		}
+		address += between + r.Query.Encode()
 	}
 	var content io.Reader
 	if body != nil {

@@ -20,8 +20,14 @@ var _ queue.Queue = (*Client)(nil)
 // partMax is the largest part of a list that the API has.
 const partMax = 1000
 
-// TubePath is the path of a tube, and of what is below it.
-func TubePath(name, below string) string { return "/tubes/" + admin.PathName(name) + below }
+// TubePath is the path of a tube, and of what is below it. A name that a proxy or the server
+// would resolve as a part of the path is a parameter.
+func TubePath(name, below string) string {
+	if name == "." || name == ".." || name == "/" {
+		return "/tubes/-" + below + "?tube=" + admin.PathName(name)
+	}
+	return "/tubes/" + admin.PathName(name) + below
+}
 
 // JobPath is the path of a job, and of what is below it.
 func JobPath(id uint64, below string) string { return "/jobs/" + strconv.FormatUint(id, 10) + below }

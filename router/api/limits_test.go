@@ -199,3 +199,34 @@ func TestAllTubesTakeAPlaceWhileTheyAreMade(t *testing.T) {
 		t.Errorf("%d lines", strings.Count(all, "\n"))
 	}
 }
+
+// TestHalfClosedClientHearsWhatItsChangeHasDone: a client that has closed its half of the
+// connection behind a request still reads, while the journal is waited for.
+func TestHalfClosedClientHearsWhatItsChangeHasDone(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
+	const body = `{"body":"x"}`
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 10 {
+				conn := w.dial()
+				fmt.Fprintf(conn, "POST /api/v1/tubes/half/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+				if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+					t.Error(err)
+				}
+				res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if text, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusCreated {
+					t.Errorf("status %d: %s", res.StatusCode, text)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := len(w.list("/api/v1/tubes/half/jobs", "")); n != 80 {
+		t.Errorf("%d jobs are there", n)
+	}
+}

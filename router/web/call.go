@@ -18,7 +18,7 @@ import (
 type Call struct {
 	W        http.ResponseWriter
 	R        *http.Request
-	Ctx      context.Context // ends with the client, with the server, or after operationWithin
+	Ctx      context.Context // ends with the server, after operationWithin, and for a read with the client
 	ID       string          // of the request
 	Grant    access.Grant    // what who asks may do
 	Sees     access.Bodies   // how much of the bodies of jobs he may see

@@ -234,6 +234,32 @@ func TestBulkTransferSelects(t *testing.T) {
 	}
 }
 
+// TestMovesAreNoPutsAndNoDeletes: neither of the tubes nor of the server. A copy is a put.
+func TestMovesAreNoPutsAndNoDeletes(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	for range 3 {
+		w.put("mail", 1)
+	}
+	counts := func() (all []uint64) {
+		t.Helper()
+		for _, name := range []string{"mail", "away"} {
+			var tube wire.Tube
+			w.do("GET", "/api/v1/tubes/"+name, ask{}).wants(t, 200, "").read(t, &tube)
+			all = append(all, tube.JobsTotal, tube.Deletes)
+		}
+		var server wire.Server
+		w.do("GET", "/api/v1/server", ask{}).wants(t, 200, "").read(t, &server)
+		return append(all, server.JobsTotal, server.Events["put"], server.Events["delete"])
+	}
+	w.put("away", 1)
+	w.transfer("move", 1, "away").wants(t, 201, "")
+	w.do("POST", "/api/v1/operations", ask{json: true, body: `{"action":"move","select":{"ids":["2"]},"to":"away"}`}).wants(t, 200, "")
+	w.transfer("copy", 3, "away").wants(t, 201, "")
+	if got, want := counts(), []uint64{3, 0, 2, 0, 5, 5, 0}; !slices.Equal(got, want) {
+		t.Errorf("mail's puts and deletes, away's, all jobs, puts and deletes are %d, want %d", got, want)
+	}
+}
+
 // TestTransferOperationsByHTTP: what they want, and what they tell.
 func TestTransferOperationsByHTTP(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), maxJob: 200_000})

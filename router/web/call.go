@@ -48,7 +48,8 @@ func (c *Call) StillMay() bool { return c.still() }
 // several such answers made at a time, loops would wait for one.
 var encoding = make(chan struct{}, 1)
 
-func encoded(v any) ([]byte, error) {
+// Encoded returns a value as JSON.
+func Encoded(v any) ([]byte, error) {
 	encoding <- struct{}{}
 	defer func() { <-encoding }()
 	return json.Marshal(v)
@@ -56,7 +57,7 @@ func encoded(v any) ([]byte, error) {
 
 // Answer sends a value as JSON.
 func (c *Call) Answer(status int, v any) error {
-	b, err := encoded(v)
+	b, err := Encoded(v)
 	if err != nil {
 		return err
 	}

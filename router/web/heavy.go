@@ -71,15 +71,3 @@ func (s *Server) Heavy(ctx context.Context) (leave func(), err error) {
 	}
 	return s.heavy.leave, nil
 }
-
-// Download takes a place for an answer that has so many bytes in memory as long as the client
-// reads, if they are many; leave gives it back. The error is a *admin.Problem.
-func (s *Server) Download(ctx context.Context, size int64) (leave func(), err error) {
-	if size <= jsonMax {
-		return func() {}, nil
-	}
-	if err := s.answers.enter(ctx); err != nil {
-		return nil, err
-	}
-	return s.answers.leave, nil
-}

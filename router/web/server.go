@@ -86,7 +86,6 @@ type Server struct {
 	sessions *access.Sessions // nil: there are no tokens
 	heavy    places           // of requests that take time
 	uploads  places           // of large bodies that are received
-	answers  places           // of large bodies that are sent
 	keys     keyStore
 	audit    auditRing
 
@@ -105,7 +104,7 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	s := &Server{
 		opts: o, log: o.Log, mux: http.NewServeMux(), roots: make(roots),
-		heavy: newPlaces(1), uploads: newPlaces(2), answers: newPlaces(2),
+		heavy: newPlaces(1), uploads: newPlaces(2),
 	}
 	judge, err := s.Prepare(o.Rules)
 	if err != nil {

@@ -41,8 +41,8 @@ type App struct {
 // Screens says which of the three are terminals.
 type Screens struct{ In, Out, Err bool }
 
-// timeoutDefault is how long an answer may take. One that reads much from its disk
-// answers within it; who looks at a screen does not want to wait longer.
+// timeoutDefault is how long an answer may take. A server that reads much from its disk answers
+// within it, and nobody at a screen wants to wait longer.
 const timeoutDefault = "10s"
 
 // flags adds those that all commands have that talk to servers.

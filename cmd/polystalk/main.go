@@ -9,6 +9,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
@@ -22,6 +24,10 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// Who asks a second time does not want to wait.
 	context.AfterFunc(ctx, stop)
+	// A write to a pipe that nobody reads then fails as others do, and the command decides.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	// net/http would log what a server sends unasked.
+	log.SetOutput(io.Discard)
 	screen := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 	a := &command.App{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,

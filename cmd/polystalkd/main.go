@@ -21,6 +21,7 @@ import (
 	"io"
 	"os"
 
+	"polystalk/cmd/internal/terminal"
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
 )
@@ -31,6 +32,9 @@ func main() {
 
 // run is the program; it returns the exit code. args begin with the program's name.
 func run(args []string, stdout, stderr io.Writer) int {
+	log := stderr
+	// A configuration may have been written by others than those who read what is said of it.
+	stdout, stderr = &terminal.Writer{W: stdout}, &terminal.Writer{W: stderr}
 	p, args := programOf(args)
 	last, err := lastLife()
 	if err != nil {
@@ -68,7 +72,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 			code, err = detach(c)
 		} else {
 			read := func() (*config.Config, error) { return p.read(args) }
-			err = serve(c, read, waiting, last, stderr)
+			err = serve(c, read, waiting, last, log)
 		}
 	}
 	if err == nil {

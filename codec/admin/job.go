@@ -62,11 +62,11 @@ type Content struct {
 func NewContent(body []byte, size int) Content {
 	c := Content{Size: size, Truncated: len(body) < size}
 	if c.Truncated {
-		if text := body[:wholeRunes(body)]; isText(text) {
+		if text := body[:WholeRunes(body)]; IsText(text) {
 			body = text
 		}
 	}
-	if isText(body) {
+	if IsText(body) {
 		text := string(body)
 		c.Text = &text
 		return c
@@ -76,8 +76,8 @@ func NewContent(body []byte, size int) Content {
 	return c
 }
 
-// wholeRunes is how many bytes of b there are before a character that is cut off.
-func wholeRunes(b []byte) int {
+// WholeRunes returns how many bytes of b there are before a character that is cut off.
+func WholeRunes(b []byte) int {
 	for n := len(b) - 1; n >= 0 && n >= len(b)-utf8.UTFMax; n-- {
 		if utf8.RuneStart(b[n]) {
 			if !utf8.FullRune(b[n:]) {
@@ -89,8 +89,8 @@ func wholeRunes(b []byte) int {
 	return len(b)
 }
 
-// isText reports whether b can stand in JSON as it is.
-func isText(b []byte) bool {
+// IsText reports whether b can stand in JSON as it is.
+func IsText(b []byte) bool {
 	return utf8.Valid(b) && strings.IndexFunc(string(b), func(r rune) bool {
 		return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t'
 	}) < 0

@@ -29,6 +29,9 @@ func (o *Operator) Put(ctx context.Context, j NewJob) (id core.JobID, err error)
 	if err := checkSize(j.Body, o.opts.MaxJobSize()); err != nil {
 		return 0, err
 	}
+	if err := checkName("tube", j.Tube); err != nil {
+		return 0, err
+	}
 	if err := o.Ready(); err != nil {
 		return 0, err
 	}
@@ -40,9 +43,6 @@ func (o *Operator) Put(ctx context.Context, j NewJob) (id core.JobID, err error)
 		defer storage.Release(&claim)
 	}
 	err = o.change(ctx, func(c *direct.Caller) (uint64, error) {
-		if err := checkName(c, "tube", j.Tube); err != nil {
-			return 0, err
-		}
 		if o.Draining() {
 			return 0, wire.Draining.Problem("")
 		}

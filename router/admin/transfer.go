@@ -57,14 +57,14 @@ func (t Transfer) Foresee(row *core.JobRow) core.Status {
 
 // begin implements gathering: it refuses a tube where nothing can be put.
 func (t Transfer) begin(ctx context.Context, o *Operator, from string) error {
-	return o.run(ctx, func(c *direct.Caller) error {
+	return o.run(ctx, func(*direct.Caller) error {
 		if !t.Copy && t.To == from {
 			return wire.Invalid.With("to", "the jobs are there already", "give another tube")
 		}
 		if t.Copy && o.Draining() {
 			return wire.Draining.Problem("")
 		}
-		return checkName(c, "to", t.To)
+		return checkName("to", t.To)
 	})
 }
 

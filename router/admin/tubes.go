@@ -6,7 +6,6 @@ import (
 	"time"
 
 	wire "polystalk/codec/admin"
-	"polystalk/codec/beanstalk"
 	"polystalk/router/direct"
 )
 
@@ -51,20 +50,17 @@ func (o *Operator) Kick(ctx context.Context, name string, count uint32) (kicked 
 	return kicked, err
 }
 
-// nameMax is how long the name of a tube may be into which a job is put, in bytes.
+// nameMax is the length of the longest tube name that a record of a put job has room for, in
+// bytes.
 // Source: record.Job.AppendPut.
 const nameMax = 255
 
-// checkName refuses a name for a new tube that not every client can say. A tube of another
-// name, a Gearman function's, is there if somebody has made it; but a journal has no room for a
-// longer name than nameMax, or none, of a job that was put.
-func checkName(c *direct.Caller, field, name string) error {
-	if beanstalk.ValidTubeName([]byte(name)) {
+// checkName refuses the name of a tube into which no job can be put. A function of Gearman may
+// have any bytes in its name, so a put accepts any bytes as well: what one server exports,
+// another one imports.
+func checkName(field, name string) error {
+	if name != "" && len(name) <= nameMax {
 		return nil
 	}
-	if _, ok := c.StatsTube([]byte(name)); ok && name != "" && len(name) <= nameMax {
-		return nil
-	}
-	return wire.Invalid.With(field, fmt.Sprintf("\"%s\" cannot be the name of a new tube", wire.ShownName(name)),
-		"give 1 to 200 letters, digits or any of -+/;.$_(), not beginning with -")
+	return wire.Invalid.With(field, fmt.Sprintf("the name has %d bytes", len(name)), fmt.Sprintf("give 1 to %d bytes", nameMax))
 }

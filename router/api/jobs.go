@@ -3,13 +3,16 @@ package api
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -165,8 +168,8 @@ func (a *API) getJob(c *web.Call) error {
 	return c.Answer(http.StatusOK, v)
 }
 
-// getWholeJob is getJob with all of the body. A large one is in memory several times as long as
-// the client reads, so few are answered at a time; by itself it is not, see getBody.
+// getWholeJob is getJob with all of the body. The body is sent in pieces, so that a client that
+// reads slowly costs no memory: see getBody.
 func (a *API) getWholeJob(c *web.Call, id core.JobID) error {
 	j, body, version, err := a.op.WholeJob(c.Ctx, id)
 	if err != nil {
@@ -175,14 +178,79 @@ func (a *API) getWholeJob(c *web.Call, id core.JobID) error {
 	if c.Tagged(a.jobTag(version)+"f", false) {
 		return nil
 	}
-	leave, err := a.Download(c.Ctx, int64(j.Size))
+	head, err := web.Encoded(jobValue(&j))
 	if err != nil {
 		return err
 	}
-	defer leave()
-	v := jobValue(&j)
-	v.Content = wire.NewContent(body.Append(nil), int(j.Size))
-	return c.Answer(http.StatusOK, v)
+	c.W.Header().Set("Content-Type", "application/json")
+	c.W.WriteHeader(http.StatusOK)
+	if c.R.Method == http.MethodHead {
+		return nil
+	}
+	if _, err := c.W.Write(head[:len(head)-1]); err != nil { // without the brace at its end
+		return err
+	}
+	if err := writeContent(c.W, body); err != nil {
+		return err
+	}
+	_, err = io.WriteString(c.W, "\"}\n")
+	return err
+}
+
+// writeContent writes the member of a wire.Content that holds a body, but for the quote at its
+// end.
+func writeContent(w io.Writer, body core.Large) error {
+	text := true
+	for part := range parts(body) {
+		text = text && wire.IsText(part)
+	}
+	if !text {
+		if _, err := io.WriteString(w, `,"body_base64":"`); err != nil {
+			return err
+		}
+		coded := base64.NewEncoder(base64.StdEncoding, w)
+		for part := range parts(body) {
+			if _, err := coded.Write(part); err != nil {
+				return err
+			}
+		}
+		return coded.Close()
+	}
+	if _, err := io.WriteString(w, `,"body":"`); err != nil {
+		return err
+	}
+	for part := range parts(body) {
+		quoted, err := web.Encoded(string(part))
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(quoted[1 : len(quoted)-1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// partMax bytes of a body, and of a character that began before them, are in memory at a time.
+const partMax = 32 << 10
+
+// parts are the parts of a body, none of which ends within a character.
+func parts(body core.Large) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		var begun []byte // a character whose end is in the next part
+		for _, piece := range body {
+			for part := range slices.Chunk(piece, partMax) {
+				part = slices.Concat(begun, part)
+				n := wire.WholeRunes(part)
+				if begun = part[n:]; !yield(part[:n]) {
+					return
+				}
+			}
+		}
+		if len(begun) > 0 {
+			yield(begun)
+		}
+	}
 }
 
 // jobTag begins the tag of a job: versions are those of one process. What passes with time

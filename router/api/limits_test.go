@@ -5,14 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
+	"reflect"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	wire "polystalk/codec/admin"
 	"polystalk/router/access"
 	"polystalk/router/web"
 )
@@ -298,5 +302,72 @@ func TestAllTubesTakeAPlaceWhileTheyAreMade(t *testing.T) {
 	w.do("GET", "/metrics", ask{}).wants(t, 200, "")
 	if all := w.do("GET", "/metrics/tubes?family=age", ask{}).wants(t, 200, "").body; strings.Count(all, "\n") != 4001+2 {
 		t.Errorf("%d lines", strings.Count(all, "\n"))
+	}
+}
+
+// TestHalfClosedClientHearsWhatItsChangeHasDone: a client that has closed its half of the
+// connection behind a request still reads, while the journal is waited for.
+func TestHalfClosedClientHearsWhatItsChangeHasDone(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
+	const body = `{"body":"x"}`
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 10 {
+				conn := w.dial()
+				fmt.Fprintf(conn, "POST /api/v1/tubes/half/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+				if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+					t.Error(err)
+				}
+				res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if text, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusCreated {
+					t.Errorf("status %d: %s", res.StatusCode, text)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := len(w.list("/api/v1/tubes/half/jobs", "")); n != 80 {
+		t.Errorf("%d jobs are there", n)
+	}
+}
+
+// TestWholeBodiesAreSentInPieces: however they are cut, they are the same, and clients that do not
+// read cost no memory.
+func TestWholeBodiesAreSentInPieces(t *testing.T) {
+	const size = 16 << 20
+	w := newWorld(t, setup{anonymous: access.Operate, maxJob: size})
+	octets := make([]byte, 3<<20)
+	rand.NewChaCha8([32]byte{}).Read(octets)
+	for id, body := range []string{"", "x", strings.Repeat("é日\"<\n", 300_000), string(octets), strings.Repeat("é", 1<<20) + "\xc3", strings.Repeat("x", size)} {
+		if _, err := w.srv.Operator().Put(t.Context(), newJob("mail", body)); err != nil {
+			t.Fatal(err)
+		}
+		var j wire.Job
+		w.do("GET", fmt.Sprintf("/api/v1/jobs/%d?body=full", id+1), ask{}).wants(t, 200, "").read(t, &j)
+		if want := wire.NewContent([]byte(body), len(body)); !reflect.DeepEqual(j.Content, want) {
+			t.Errorf("body %d has %d bytes, and is another one", id, j.Size)
+		}
+	}
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	for range 8 {
+		conn := w.dial()
+		fmt.Fprint(conn, "GET /api/v1/jobs/6?body=full HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		if res, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || res.StatusCode != http.StatusOK {
+			t.Fatalf("%v, %v", res, err)
+		}
+	}
+	if more := int64(heap()) - int64(before); more > size {
+		t.Errorf("8 clients that do not read a body of %d bytes cost %d", size, more)
 	}
 }

@@ -40,6 +40,19 @@ func one(q url.Values, name string, words ...string) (string, error) {
 	return "", wire.BadRequest.With(name, fmt.Sprintf("%q is unknown", q.Get(name)), fmt.Sprintf("give one of %q", words))
 }
 
+// nameTube replaces the tube - of a path by the parameter tube. Browsers and proxies resolve a
+// segment . or .. of a path, and http.ServeMux reads the segment %2F as the end of the path.
+func nameTube(c *web.Call) {
+	q, err := url.ParseQuery(c.R.URL.RawQuery)
+	if c.R.PathValue("tube") != "-" || err != nil || len(q["tube"]) != 1 {
+		return
+	}
+	c.R.SetPathValue("tube", q.Get("tube"))
+	c.Detail = "tube " + wire.PathName(q.Get("tube"))
+	q.Del("tube")
+	c.R.URL.RawQuery = q.Encode()
+}
+
 // tubeOf is the name of the tube in the path, byte for byte.
 func tubeOf(c *web.Call) string { return c.R.PathValue("tube") }
 

@@ -88,7 +88,10 @@ func (a *API) routes() (list []web.Route) {
 	for _, e := range table {
 		list = append(list, web.Route{
 			Pattern: e.pattern, Need: e.need, Flags: e.flags,
-			Handler: func(c *web.Call) error { return e.handler(a, c) },
+			Handler: func(c *web.Call) error {
+				nameTube(c)
+				return e.handler(a, c)
+			},
 		})
 	}
 	return list

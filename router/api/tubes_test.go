@@ -120,17 +120,25 @@ func TestTubesOfAnyNameAreReached(t *testing.T) {
 		w.do("PUT", target+"/pause", ask{json: true, body: `{"seconds":9}`}).wants(t, 404, "not-found")
 		w.do("POST", target+"/kick", ask{json: true, body: `{"count":9}`}).wants(t, 404, "not-found")
 	}
-	// What nobody has made, and not every client can say, is not made.
-	for _, name := range []string{"-x", "new name", "a\x00", strings.Repeat("y", 201)} {
-		w.do("POST", "/api/v1/tubes/"+wire.PathName(name)+"/jobs", ask{json: true, body: `{}`}).wants(t, 422, "invalid")
+	// A put makes a tube of any name that a journal has room for, as a submission does.
+	for _, name := range []string{"-x", "App::resize", "a\x00", ".", strings.Repeat("y", 255)} {
+		w.do("POST", "/api/v1/tubes/"+wire.PathName(name)+"/jobs", ask{json: true, body: `{}`}).wants(t, 201, "")
+		w.do("GET", "/api/v1/tubes/"+wire.PathName(name), ask{}).wants(t, 200, "")
 	}
-	var page wire.Tubes
-	w.do("GET", "/api/v1/tubes?limit=1000", ask{}).wants(t, 200, "").read(t, &page)
-	for _, tube := range page.Tubes {
-		if tube.Name == "nothing" || tube.Name == "new name" {
-			t.Errorf("the tube %q was made", tube.Name)
+	// A name that would be resolved as a part of the path is a parameter.
+	for _, name := range []string{"..", "/", "-", "mail"} {
+		target := "/api/v1/tubes/-/jobs?tube=" + wire.PathName(name)
+		w.do("POST", target, ask{json: true, body: `{}`}).wants(t, 201, "")
+		var tube wire.Tube
+		w.do("GET", strings.Replace(target, "/jobs", "", 1), ask{}).wants(t, 200, "").read(t, &tube)
+		if tube.Path != wire.PathName(name) || tube.Jobs.Ready == 0 {
+			t.Errorf("%q: %+v", name, tube)
 		}
 	}
+	w.do("GET", "/api/v1/tubes/mail?tube=mail", ask{}).wants(t, 400, "bad-request")
+	w.do("GET", "/api/v1/tubes/-?tube=mail&tube=mail", ask{}).wants(t, 400, "bad-request")
+	w.do("POST", "/api/v1/tubes/"+strings.Repeat("y", 256)+"/jobs", ask{json: true, body: `{}`}).wants(t, 422, "invalid")
+	w.do("GET", "/api/v1/tubes/nothing", ask{}).wants(t, 404, "not-found")
 }
 
 func TestPauseAndKick(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 type Call struct {
 	W        http.ResponseWriter
 	R        *http.Request
-	Ctx      context.Context // ends with the client, with the server, or after operationWithin
+	Ctx      context.Context // ends with the server, after operationWithin, and for a read with the client
 	ID       string          // of the request
 	Grant    access.Grant    // what who asks may do
 	Sees     access.Bodies   // how much of the bodies of jobs he may see
@@ -52,7 +52,8 @@ func (c *Call) StillMay() bool { return c.still() }
 // several such answers made at a time, loops would wait for one.
 var encoding = make(chan struct{}, 1)
 
-func encoded(v any) ([]byte, error) {
+// Encoded returns a value as JSON.
+func Encoded(v any) ([]byte, error) {
 	encoding <- struct{}{}
 	defer func() { <-encoding }()
 	return json.Marshal(v)
@@ -60,7 +61,7 @@ func encoded(v any) ([]byte, error) {
 
 // Answer sends a value as JSON.
 func (c *Call) Answer(status int, v any) error {
-	b, err := encoded(v)
+	b, err := Encoded(v)
 	if err != nil {
 		return err
 	}

@@ -78,12 +78,3 @@ func (s *Server) Heavy(ctx context.Context) (leave func(), err error) { return s
 
 // Scrape takes the place of a scrape in the same way.
 func (s *Server) Scrape(ctx context.Context) (leave func(), err error) { return s.scrapes.take(ctx) }
-
-// Download takes a place for an answer that has so many bytes in memory as long as the client
-// reads, if they are many; leave gives it back. The error is a *admin.Problem.
-func (s *Server) Download(ctx context.Context, size int64) (leave func(), err error) {
-	if size <= jsonMax {
-		return func() {}, nil
-	}
-	return s.answers.take(ctx)
-}

@@ -152,11 +152,11 @@ func keysOf(rt *Route, r *http.Request) []string {
 	return r.Header.Values("Idempotency-Key")
 }
 
-// operationOf is the context in which the operation that a request asks for begins. It ends
-// with the request, since nobody would hear of it, unless that has named itself: then whoever
-// has lost the connection sends it again, and is to hear what has come of it.
+// operationOf returns the context of the operation that a request asks for. A change goes on when
+// the client has closed its half of the connection, which net/http takes for the client's end:
+// the client may still read, and what is submitted takes place in any case. A read ends.
 func operationOf(rt *Route, r *http.Request) context.Context {
-	if len(keysOf(rt, r)) > 0 {
+	if rt.Changes() {
 		return context.WithoutCancel(r.Context())
 	}
 	return r.Context()

@@ -92,7 +92,6 @@ type Server struct {
 	heavy    places           // of requests that take time
 	scrapes  places           // of scrapes
 	uploads  places           // of large bodies that are received
-	answers  places           // of large bodies that are sent
 	keys     keyStore
 	audit    auditLog
 	pace     pace // of requests without a token
@@ -112,7 +111,7 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	s := &Server{
 		opts: o, log: o.Log, mux: http.NewServeMux(), routes: make(map[string]*Route), roots: make(roots), cookie: newCookieName(),
-		heavy: newPlaces(1), scrapes: newPlaces(1), uploads: newPlaces(2), answers: newPlaces(2), pace: pace{every: requestEvery},
+		heavy: newPlaces(1), scrapes: newPlaces(1), uploads: newPlaces(2), pace: pace{every: requestEvery},
 	}
 	judge, err := s.Prepare(o.Rules)
 	if err != nil {

@@ -126,15 +126,14 @@ func (k *checker) counters() {
 	if got != k.sums {
 		k.fail("counters: %+v, added up %+v", got, k.sums)
 	}
-	restored, deletes := uint64(0), uint64(0)
+	deletes := uint64(0)
 	for _, t := range k.c.tubes {
 		if t != nil {
-			restored += uint64(t.restored)
 			deletes += t.deletes
 		}
 	}
 	// Those of tubes that are forgotten went with them.
-	if jobs := uint64(k.c.jobCount()); restored > k.c.sums.restored || got.Total+k.c.sums.restored < jobs+deletes {
-		k.fail("counters: %d jobs put, %d restored, %d deleted, %d now", got.Total, k.c.sums.restored, deletes, jobs)
+	if jobs := uint64(k.c.jobCount()); got.Total+uint64(k.c.sums.arrived) < jobs+deletes {
+		k.fail("counters: %d jobs put, %d arrived, %d deleted, %d now", got.Total, k.c.sums.arrived, deletes, jobs)
 	}
 }

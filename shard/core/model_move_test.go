@@ -43,6 +43,8 @@ func (m *model) actMoving(j *modelJob, v Verb, admitted uint32) Status {
 	j.state, j.deadline, j.taken = j.taken.was, j.taken.deadline, nil
 	switch {
 	case v == VerbDrop:
+		j.tube.deletes-- // a move ends no job
+		m.flow.Deletes--
 		m.delete(j)
 	case j.state == Ready:
 		m.serve(j.tube)
@@ -58,8 +60,10 @@ func (m *model) putCopies(op *Op, r, got *Reply) {
 		from := &m.copied[k]
 		j := &modelJob{id: id, pri: from.pri, delay: from.delay, ttr: from.ttr, body: from.body, tube: t, created: from.created, stats: from.stats}
 		m.jobs[id] = j
-		t.total++
-		m.total++
+		if op.Operator.Act.Verb != VerbTake { // a move makes no job
+			t.total++
+			m.total++
+		}
 		r.N++
 		switch {
 		case from.state == Delayed && from.deadline > m.now:

@@ -57,7 +57,8 @@ func (c *Core) actMoving(t *tube, i uint32, j *store.Job, op *Op) Status {
 		return c.putBack(t, i, j, op.Operator)
 	case v == VerbDrop:
 		c.leaveTaken(t, j)
-		c.dropJob(t, i, j)
+		c.arrive(t, -1) // the job is in another tube
+		c.removeJob(t, i, j)
 		return StatusOK
 	}
 	return StatusUnfit
@@ -240,11 +241,23 @@ func (c *Core) putCopies(op *Op, r *Reply) {
 		x.Results = append(x.Results, StatusOK)
 		r.N++
 		c.enterCopy(t, i, j, &row.JobStats, x.Seen)
+		if x.Act.Verb == VerbTake {
+			c.arrive(t, 1)
+		} else {
+			t.total++
+			c.counts.Total++
+		}
 		if j.State == Ready {
 			c.match(t)
 		}
 	}
 	c.closeTube(t)
+}
+
+// arrive counts jobs that come to a tube or leave it without a put or a delete.
+func (c *Core) arrive(t *tube, n int32) {
+	t.arrived += n
+	c.sums.arrived += int64(n)
 }
 
 // enterCopy brings a new job into the state of another one, as that was at a moment.
@@ -253,8 +266,6 @@ func (c *Core) enterCopy(t *tube, i uint32, j *store.Job, from *JobStats, seen T
 	j.Pri, j.Delay = from.Pri, from.Delay
 	j.SetTTR(from.TTR)
 	c.countIn(t, j)
-	t.total++
-	c.counts.Total++
 	switch due := seen + from.TimeLeft; {
 	case from.State == Delayed && due > c.now:
 		j.Delay = uint32((due - c.now + Second - 1) / Second)

@@ -269,8 +269,9 @@ func (o *Op) Edit(id JobID, expect uint64, body []byte, large Large, x *Operator
 // becomes ready. Each has the id of its own at its place in ids, at most 256, and waits from
 // now on. A job that was submitted is put as one in the background that nobody can join would
 // be. x.Results says of each what came of it: StatusOK or StatusOutOfMemory. The name has 1 to
-// 255 bytes: a record of a job that was put has room for no other. Reply: Tube, N, how many
-// were put.
+// 255 bytes: a record of a job that was put has room for no other. x.Act.Verb is the verb that has
+// read the jobs: after VerbTake they are moved, and no job is counted as put. Reply: Tube, N, how
+// many were put.
 func (o *Op) PutCopies(name []byte, ids []JobID, x *OperatorOp) {
 	o.onOperator(OpPutCopies, name, x)
 	x.ids = ids

@@ -165,8 +165,8 @@ func (p *Replay) put(r *record.Record, large Large) error {
 	j.Created = DayOf(Time(r.Created), -p.Ahead)
 	j.SetCommit(r.Commit)
 	p.c.countIn(t, j)
-	t.restored++
-	p.c.sums.restored++
+	t.arrived++
+	p.c.sums.arrived++
 	p.place(t, i, j, r, was)
 	if p.accounted {
 		p.c.account(t, j, 1)
@@ -242,8 +242,8 @@ func (p *Replay) remove(t *tube, i uint32, j *store.Job) {
 	p.c.leave(t, i, j)
 	p.c.countOut(t, j)
 	p.c.freeJob(i, j)
-	t.restored--
-	p.c.sums.restored--
+	t.arrived--
+	p.c.sums.arrived--
 }
 
 // Settle brings all that was applied so far into order, as of the moment now: jobs whose

@@ -128,7 +128,7 @@ func (c *Counts) Add(d *Counts) {
 // at nearly every operation, hence whole cache lines that are no other core's.
 type coreSums struct {
 	flow.Totals
-	restored uint64 // jobs that a replay has brought back
+	arrived int64 // the sum of that of all tubes there have been
 
 	_ [48]byte // to whole cache lines
 }
@@ -169,7 +169,7 @@ func (c *Core) dueOf(j *store.Job) Time {
 // A Flow is what has passed through a tube since it was made, or through a whole core since
 // the process began.
 type Flow struct {
-	Puts, Deletes uint64
+	Puts, Deletes uint64 // without moves, which make no job and end none
 	Events        [flow.Events]uint64
 	Wait, Run     flow.Times
 
@@ -220,7 +220,7 @@ func (c *Core) applyFlow(op *Op, r *Reply) {
 	g := &op.Operator.Flow
 	*g = Flow{}
 	if op.Name == nil {
-		g.Puts, g.Deletes = c.counts.Total, c.counts.Total+c.sums.restored-uint64(c.jobCount())
+		g.Puts, g.Deletes = c.counts.Total, c.counts.Total+uint64(c.sums.arrived)-uint64(c.jobCount())
 		g.read(&c.sums.Totals)
 		return
 	}

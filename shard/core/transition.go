@@ -375,13 +375,18 @@ func (c *Core) giveBack(t *tube, i uint32, j *store.Job, cl *client) {
 	}
 }
 
-// dropJob ends a job that is in no container any more, without an OpDelete.
+// dropJob deletes a job that is in no container any more, without an OpDelete.
 func (c *Core) dropJob(t *tube, i uint32, j *store.Job) {
+	t.deletes++
+	c.removeJob(t, i, j)
+}
+
+// removeJob is dropJob, but for the count.
+func (c *Core) removeJob(t *tube, i uint32, j *store.Job) {
 	c.recordDelete(t, j)
 	id := j.ID
 	c.countOut(t, j)
 	c.freeJob(i, j)
-	t.deletes++
 	c.finished(id)
 	c.closeTube(t)
 }

@@ -35,7 +35,7 @@ type tube struct {
 	jobs     int    // in whatever state
 	bytes    uint64 // of their bodies
 	reserved uint32 // jobs
-	restored uint32 // jobs that a replay has brought back
+	arrived  int32  // jobs that a replay has restored or a move has brought, less those that a move took away
 	tubeTotals
 	tubeClasses
 
@@ -275,9 +275,9 @@ func (k *checker) tubes() {
 			k.fail("tube %q: %d jobs, %d reserved; counted %d, %d",
 				t.name, jobs[t.id], reserved[t.id], t.jobs, t.reserved)
 		}
-		if t.jobs != t.ready.N+t.delay.N+int(t.buried.N)+int(t.reserved) || uint64(t.jobs)+t.deletes != t.total+uint64(t.restored) {
+		if t.jobs != t.ready.N+t.delay.N+int(t.buried.N)+int(t.reserved) || uint64(t.jobs)+t.deletes != t.total+uint64(t.arrived) {
 			k.fail("tube %q: the sum of its states is not its %d jobs, or those and its %d deletes not its total of %d and %d",
-				t.name, t.jobs, t.deletes, t.total, t.restored)
+				t.name, t.jobs, t.deletes, t.total, t.arrived)
 		}
 		if !t.inUse() && (t.function == nil || t.function.forgetAt == 0 && !t.function.created && t.pauseUntil == 0 && t.function.limits == [NumClasses]uint32{}) {
 			k.fail("tube %q: nothing needs it", t.name)

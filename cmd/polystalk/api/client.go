@@ -36,8 +36,8 @@ type Client struct {
 	Elsewhere func(server string)
 }
 
-// New makes a client; token may be empty. It waits for so long until the server answers, and
-// again for each part of an answer.
+// New makes a client; token may be empty. An answer must be complete within timeout. A body that
+// comes or goes alone has that time for each part of it.
 func New(t target.Target, token string, timeout time.Duration) *Client {
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -72,6 +72,10 @@ type Request struct {
 
 	// Probe: Path stands at the top, and an answer of 503 is an answer.
 	Probe bool
+	// Bodies: the answer is a list with bodies, and may be larger than others.
+	Bodies bool
+	// Octet: the answer is a body. It has a length, and its progress gives it more time.
+	Octet bool
 }
 
 // An Answer is what came back.
@@ -81,11 +85,12 @@ type Answer struct {
 	Header   http.Header
 }
 
-// answerMax is more than any answer of the API has, but for bodies. In bytes.
-const answerMax = 256 << 20
-
-// tries is how often a request is sent to a server that is busy.
-const tries = 4
+// answerMax is more than any answer of the API has without bodies, and bodiesMax more than a
+// part of a list with bodies. In bytes.
+const (
+	answerMax = 32 << 20
+	bodiesMax = 256 << 20
+)
 
 // Do sends a request and reads the answer.
 func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
@@ -95,11 +100,15 @@ func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 		if res.StatusCode == http.StatusNoContent {
 			return nil
 		}
-		b, err := io.ReadAll(io.LimitReader(body, answerMax+1))
+		most := answerMax
+		if r.Bodies {
+			most = bodiesMax
+		}
+		b, err := io.ReadAll(io.LimitReader(body, int64(most)+1))
 		switch {
 		case err != nil:
 			return c.unreachable(err)
-		case len(b) > answerMax || mediaType(res) != "application/json" || !json.Valid(b):
+		case len(b) > most || mediaType(res) != "application/json" || !json.Valid(b):
 			return c.foreign(res)
 		}
 		a.Document = b
@@ -117,8 +126,8 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values) ([]byte
 	return a.Document, err
 }
 
-// ask sends a request, again while the server is busy, and has take read the answer if it is
-// none of a failure.
+// ask sends a request, and take reads the answer if it is no failure. It sends the request again
+// while the server is busy, but begins that within the timeout only.
 func (c *Client) ask(ctx context.Context, r Request, take func(*http.Response, io.Reader) error) error {
 	body := r.Octets
 	if r.JSON != nil {
@@ -128,23 +137,23 @@ func (c *Client) ask(ctx context.Context, r Request, take func(*http.Response, i
 		}
 	}
 	key := newKey()
-	for try := 1; ; try++ {
+	for until := time.Now().Add(c.timeout); ; {
 		again, err := c.once(ctx, r, body, key, take)
-		if again == 0 || try == tries {
+		if again == 0 || time.Now().Add(again).After(until) {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(min(again, c.timeout)):
+		case <-time.After(again):
 		}
 	}
 }
 
 // once sends a request. A time that is not zero is after which it may be sent again.
 func (c *Client) once(ctx context.Context, r Request, body []byte, key string, take func(*http.Response, io.Reader) error) (again time.Duration, err error) {
-	watch := newPatience(ctx, c.timeout)
-	defer watch.end()
+	watch := NewPatience(ctx, c.timeout)
+	defer watch.End()
 	req, err := c.request(watch, r, body)
 	if err != nil {
 		return 0, err
@@ -155,18 +164,18 @@ func (c *Client) once(ctx context.Context, r Request, body []byte, key string, t
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return 0, c.unreachable(watch.cause(err))
+		return 0, c.unreachable(watch.Cause(err))
 	}
 	defer res.Body.Close()
 	if by := res.Header.Get(admin.ServerHeader); by != "" && by != c.by && c.Elsewhere != nil {
 		c.by = by
 		c.Elsewhere(by)
 	}
-	answer := watch.reader(res.Body)
+	answer := watch.Reader(res.Body, r.Octet)
 	if res.StatusCode/100 == 2 || r.Probe && res.StatusCode == http.StatusServiceUnavailable {
 		return 0, take(res, answer)
 	}
-	p, err := c.problem(ctx, r, res, answer)
+	p, err := c.problem(watch.Ctx, r, res, answer)
 	if res.StatusCode == http.StatusTooManyRequests && p != nil {
 		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
 		again = time.Duration(max(seconds, 1)) * time.Second
@@ -177,20 +186,24 @@ func (c *Client) once(ctx context.Context, r Request, body []byte, key string, t
 	return again, err
 }
 
-func (c *Client) request(watch *patience, r Request, body []byte) (*http.Request, error) {
+func (c *Client) request(watch *Patience, r Request, body []byte) (*http.Request, error) {
 	address := c.target.Base.String()
 	if !r.Probe {
 		address += "/api/v1"
 	}
 	address += r.Path
 	if len(r.Query) > 0 {
-		address += "?" + r.Query.Encode()
+		between := "?"
+		if strings.Contains(r.Path, "?") {
+			between = "&"
+		}
+		address += between + r.Query.Encode()
 	}
 	var content io.Reader
 	if body != nil {
 		content = bytes.NewReader(body)
 	}
-	req, err := http.NewRequestWithContext(watch.ctx, r.Method, address, content)
+	req, err := http.NewRequestWithContext(watch.Ctx, r.Method, address, content)
 	if err != nil {
 		return nil, fmt.Errorf("the request cannot be made: %w", err)
 	}
@@ -199,7 +212,7 @@ func (c *Client) request(watch *patience, r Request, body []byte) (*http.Request
 		req.ContentLength = r.Large.Size()
 	}
 	if content != nil {
-		req.Body = io.NopCloser(watch.reader(content))
+		req.Body = io.NopCloser(watch.Reader(content, true))
 		req.Header.Set("Content-Type", "application/json")
 		if r.JSON == nil {
 			req.Header.Set("Content-Type", "application/octet-stream")

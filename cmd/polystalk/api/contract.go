@@ -34,6 +34,7 @@ const contractPath = "/openapi.json"
 
 // fits reports whether a path is one of a template, in which {name} stands for a segment.
 func fits(template, path string) bool {
+	path, _, _ = strings.Cut(path, "?")
 	t, p := strings.Split(template, "/"), strings.Split(path, "/")
 	if len(t) != len(p) {
 		return false

@@ -17,11 +17,21 @@ import (
 
 var _ queue.Queue = (*Client)(nil)
 
+// bodyMax is the largest body that a server can be set to take, in bytes.
+// Source: beanstalkd doc/beanstalkd.ronn, -z.
+const bodyMax = 1 << 30
+
 // partMax is the largest part of a list that the API has.
 const partMax = 1000
 
-// TubePath is the path of a tube, and of what is below it.
-func TubePath(name, below string) string { return "/tubes/" + admin.PathName(name) + below }
+// TubePath is the path of a tube, and of what is below it. A name that a proxy or the server
+// would resolve as a part of the path is a parameter.
+func TubePath(name, below string) string {
+	if name == "." || name == ".." || name == "/" {
+		return "/tubes/-" + below + "?tube=" + admin.PathName(name)
+	}
+	return "/tubes/" + admin.PathName(name) + below
+}
 
 // JobPath is the path of a job, and of what is below it.
 func JobPath(id uint64, below string) string { return "/jobs/" + strconv.FormatUint(id, 10) + below }
@@ -95,10 +105,11 @@ func (c *Client) List(ctx context.Context, path, rows string, query url.Values, 
 			part = min(left, partMax)
 		}
 		query.Set("limit", strconv.Itoa(part))
-		document, err := c.Get(ctx, path, query)
+		a, err := c.Do(ctx, Request{Method: "GET", Path: path, Query: query, Bodies: query.Get("body") == "full"})
 		if err != nil {
 			return err
 		}
+		document := a.Document
 		n, next, err := c.partOf(document, rows)
 		if err != nil {
 			return err
@@ -141,8 +152,9 @@ func (c *Client) Job(ctx context.Context, id uint64) ([]byte, error) {
 
 // Body implements queue.Queue.
 func (c *Client) Body(ctx context.Context, id uint64, w io.Writer) error {
-	return c.ask(ctx, Request{Method: "GET", Path: JobPath(id, "/body")}, func(res *http.Response, body io.Reader) error {
-		if mediaType(res) != "application/octet-stream" {
+	return c.ask(ctx, Request{Method: "GET", Path: JobPath(id, "/body"), Octet: true}, func(res *http.Response, body io.Reader) error {
+		// A body without a length could go on for ever. Proxies pass the length of the server on.
+		if mediaType(res) != "application/octet-stream" || res.ContentLength < 0 || res.ContentLength > bodyMax {
 			return c.foreign(res)
 		}
 		out := &writing{w: w}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"polystalk/cmd/polystalk/api"
 	"polystalk/cmd/polystalk/fault"
 	"polystalk/router/cluster/directory"
 )
@@ -23,7 +24,8 @@ const dialWithin = 5 * time.Second
 
 // backup receives the journal of the cluster whose server runs on a directory into out, and says
 // on w what came.
-func backup(ctx context.Context, dir, out string, w io.Writer) error {
+// The server has wait for its answer, and again for each part of the journal.
+func backup(ctx context.Context, wait time.Duration, dir, out string, w io.Writer) error {
 	if dir == "" {
 		return fault.New(fault.Usage, "cluster backup: it is had from the socket in a server's directory: give that, its -b, by --dir")
 	}
@@ -37,7 +39,9 @@ func backup(ctx context.Context, dir, out string, w io.Writer) error {
 		},
 		DisableKeepAlives: true,
 	}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+backupPath, nil)
+	patience := api.NewPatience(ctx, wait)
+	defer patience.End()
+	req, err := http.NewRequestWithContext(patience.Ctx, http.MethodGet, "http://localhost"+backupPath, nil)
 	if err != nil {
 		return err
 	}
@@ -46,14 +50,14 @@ func backup(ctx context.Context, dir, out string, w io.Writer) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return fault.New(fault.System, "the server on %s cannot be asked: %v: is polystalkd running there, with --cluster-listen?", dir, errors.Unwrap(err))
+		return fault.New(fault.System, "the server on %s cannot be asked: %v: is polystalkd running there, with --cluster-listen?", dir, patience.Cause(errors.Unwrap(err)))
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10))
+		text, _ := io.ReadAll(io.LimitReader(patience.Reader(res.Body, false), 1<<10))
 		return fault.New(fault.NotDone, "%s", strings.TrimSpace(string(text)))
 	}
-	r, err := directory.Backup(ctx, res.Body, out, nil)
+	r, err := directory.Backup(ctx, patience.Reader(res.Body, true), out, nil)
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()

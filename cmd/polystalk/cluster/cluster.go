@@ -26,6 +26,8 @@ import (
 type Program interface {
 	// Choose says which server is asked, in place of the flag.
 	Choose(server string)
+	// Timeout is how long an answer may take.
+	Timeout() time.Duration
 	// Ask sends a request to the server.
 	Ask(ctx context.Context, what string, r api.Request) (api.Answer, error)
 	// Show prints a document as the flags want it.
@@ -104,7 +106,7 @@ reached, has a full disk, or does not catch up in time.`,
 			Long: `OUT must be empty or not exist. It holds what was acknowledged until the command ends, and
 is the directory of a server that is alone: polystalkd -b OUT. The servers go on meanwhile.`,
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return backup(cmd.Context(), dir, args[0], cmd.OutOrStdout())
+				return backup(cmd.Context(), p.Timeout(), dir, args[0], cmd.OutOrStdout())
 			},
 		},
 		recoverCommand(),

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"polystalk/cmd/polystalk/api"
 	"polystalk/cmd/polystalk/fault"
@@ -20,6 +21,8 @@ type told struct {
 }
 
 func (p *told) Choose(string) {}
+
+func (p *told) Timeout() time.Duration { return time.Minute }
 
 func (p *told) Ask(_ context.Context, _ string, r api.Request) (api.Answer, error) {
 	if r.Method == "POST" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"polystalk/cmd/internal/terminal"
 	"polystalk/cmd/polystalk/api"
 	"polystalk/cmd/polystalk/fault"
 	"polystalk/cmd/polystalk/output"
@@ -27,7 +28,8 @@ type App struct {
 	Places   []string // where servers are looked for if none is named; nil: target.Places
 
 	server, tokenFile string
-	timeout           time.Duration
+	wait              string        // --timeout
+	timeout           time.Duration // of wait
 	verbose           bool
 	format, jq        string
 
@@ -39,31 +41,33 @@ type App struct {
 // Screens says which of the three are terminals.
 type Screens struct{ In, Out, Err bool }
 
-// timeoutDefault is how long a server is waited for. One that reads much from its disk
-// answers within it; who looks at a screen does not want to wait longer.
-const timeoutDefault = 10 * time.Second
+// timeoutDefault is how long an answer may take. A server that reads much from its disk answers
+// within it, and nobody at a screen wants to wait longer.
+const timeoutDefault = "10s"
 
 // flags adds those that all commands have that talk to servers.
 func (a *App) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&a.server, "server", "", "the server: http://HOST:PORT, https://…, unix:PATH, beanstalk://HOST:PORT or beanstalk+unix:PATH; default: $"+target.Variable+", or the first that is there of "+strings.Join(target.Places, ", "))
 	fs.StringVar(&a.tokenFile, "token-file", "", "a file that holds the token alone; default: $POLYSTALK_TOKEN_FILE")
-	fs.DurationVar(&a.timeout, "timeout", timeoutDefault, "how long the server may be silent")
+	fs.StringVar(&a.wait, "timeout", timeoutDefault, "how long an answer may take, and each 64 kB of a large body")
 	fs.BoolVarP(&a.verbose, "verbose", "v", false, "say on standard error which server is asked")
 	fs.StringVarP(&a.format, "output", "o", "", "table, wide, json, jsonl (a row on a line) or name; default: table")
 	fs.StringVar(&a.jq, "jq", "", "show what this expression of jq makes of the JSON; of each row with -o jsonl")
 }
 
 // prepare makes the printer, once flags are known.
-func (a *App) prepare() error {
-	a.printer = &output.Printer{Out: a.out, Err: a.Err, Format: a.format, Screen: a.Screens.Out}
-	if a.jq != "" {
-		var err error
-		if a.printer.JQ, err = output.NewFilter(a.jq); err != nil {
-			return err
-		}
+func (a *App) prepare() (err error) {
+	if a.timeout, err = readTime("--timeout", a.wait); err != nil {
+		return err
 	}
 	if a.timeout <= 0 {
 		return fault.New(fault.Usage, "--timeout is %v: give a time such as 10s", a.timeout)
+	}
+	a.printer = &output.Printer{Out: a.out, Err: a.Err, Format: a.format, Screen: a.Screens.Out}
+	if a.jq != "" {
+		if a.printer.JQ, err = output.NewFilter(a.jq); err != nil {
+			return err
+		}
 	}
 	return a.printer.Check()
 }
@@ -135,7 +139,7 @@ func (a *App) client(t target.Target) (*api.Client, error) {
 	}
 	c := api.New(t, token, a.timeout)
 	if a.verbose {
-		c.Elsewhere = func(server string) { a.note("answered by %s, which leads", output.Safe(server)) }
+		c.Elsewhere = func(server string) { a.note("answered by %s, which leads", terminal.Safe(server)) }
 	}
 	return c, nil
 }
@@ -143,5 +147,5 @@ func (a *App) client(t target.Target) (*api.Client, error) {
 // note says something on standard error that is no failure, after what was shown so far.
 func (a *App) note(format string, args ...any) {
 	_ = a.out.Flush() // who writes next hears of it
-	fmt.Fprintf(a.Err, "polystalk: %s\n", output.Safe(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(a.Err, "polystalk: %s\n", terminal.Safe(fmt.Sprintf(format, args...)))
 }

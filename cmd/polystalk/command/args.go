@@ -72,25 +72,33 @@ func (a *App) readIDs(args []string) ([]uint64, error) {
 	return ids, nil
 }
 
-// readSpan reads a length of time in whole seconds: 90, 90s, 5m, 12h or 7d.
+// readTime reads a length of time: seconds such as 90 or 0.5, or 90s, 5m, 12h or 7d.
+func readTime(flag, text string) (time.Duration, error) {
+	unit := time.Second
+	number, days := strings.CutSuffix(text, "d")
+	if days {
+		unit = 24 * time.Hour
+	}
+	if n, err := strconv.ParseFloat(number, 64); err == nil && math.Abs(n) < float64(math.MaxInt64/unit) {
+		return time.Duration(n * float64(unit)), nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fault.New(fault.Usage, "%s %q is no time: give seconds, or such as 90s, 5m, 12h or 7d", flag, text)
+	}
+	return d, nil
+}
+
+// readSpan reads a length of time in whole seconds.
 func readSpan(flag, text string) (uint32, error) {
 	if text == "" {
 		return 0, nil
 	}
-	seconds := math.NaN()
-	if n, err := strconv.ParseUint(text, 10, 32); err == nil {
-		seconds = float64(n)
-	} else if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.ParseUint(days, 10, 32); err == nil {
-			seconds = float64(n) * 24 * 3600
-		}
-	} else if d, err := time.ParseDuration(text); err == nil {
-		seconds = d.Seconds()
+	d, err := readTime(flag, text)
+	if err != nil || d < 0 || d > math.MaxUint32*time.Second || d%time.Second != 0 {
+		err = fault.New(fault.Usage, "%s %q is no time: give whole seconds, or such as 90s, 5m, 12h or 7d", flag, text)
 	}
-	if !(seconds >= 0 && seconds <= math.MaxUint32) || seconds != math.Trunc(seconds) {
-		return 0, fault.New(fault.Usage, "%s %q is no time: give whole seconds, or such as 90s, 5m, 12h or 7d", flag, text)
-	}
-	return uint32(seconds), nil
+	return uint32(d / time.Second), err
 }
 
 // A picking says which jobs are meant, but for their tube.

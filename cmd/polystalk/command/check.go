@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"polystalk/cmd/internal/terminal"
 	"polystalk/cmd/polystalk/api"
 	"polystalk/cmd/polystalk/fault"
 	"polystalk/cmd/polystalk/nagios"
@@ -198,7 +199,7 @@ func look(ctx context.Context, q queue.Queue, tube string) (*seen, error) {
 			return nil, err
 		}
 		var server admin.Server
-		if err := json.Unmarshal(document, &server); err != nil {
+		if json.Unmarshal(document, &server) != nil || !hasJobs(document) {
 			return nil, fault.New(fault.System, "the server's answer cannot be read: use the polystalk of its version")
 		}
 		open := float64(server.Connections.Open)
@@ -219,11 +220,20 @@ func look(ctx context.Context, q queue.Queue, tube string) (*seen, error) {
 	var told struct {
 		Oldest *float64 `json:"oldest_ready_seconds"`
 	}
-	if json.Unmarshal(document, &s.Tube) != nil || json.Unmarshal(document, &told) != nil {
+	if !hasJobs(document) || json.Unmarshal(document, &s.Tube) != nil || json.Unmarshal(document, &told) != nil {
 		return nil, fault.New(fault.System, "the server's answer cannot be read: use the polystalk of its version")
 	}
 	s.oldest, s.workers = told.Oldest, float64(s.Watching)
 	return s, nil
+}
+
+// hasJobs reports whether a document tells how many jobs there are. Without that they would
+// seem to be 0.
+func hasJobs(document []byte) bool {
+	var v struct {
+		Jobs json.RawMessage `json:"jobs"`
+	}
+	return json.Unmarshal(document, &v) == nil && v.Jobs != nil
 }
 
 // journal looks whether changes are taken and kept.
@@ -264,15 +274,16 @@ func (a *App) conclude(about string, v *verdict) error {
 }
 
 // plain is a text that can stand before performance data.
-func plain(s string) string { return strings.ReplaceAll(output.Safe(s), "|", "/") }
+func plain(s string) string { return strings.ReplaceAll(terminal.Safe(s), "|", "/") }
 
-// uncheckable writes the line of a check that has ended with an error, if it has none yet,
-// and is its exit code.
-func (a *App) uncheckable(err error) int {
-	l := nagios.Unknown
+// checked returns the exit code of a check that has ended with err. It writes the line of the
+// check if there is none yet. A line that cannot be written tells nothing: unknown.
+func (a *App) checked(err error) int {
+	l := nagios.OK
 	if p, ok := err.(*plugin); ok {
 		l = p.level
-	} else {
+	} else if err != nil {
+		l = nagios.Unknown
 		if fault.Code(err) == fault.System {
 			l = nagios.Critical
 		}
@@ -282,7 +293,8 @@ func (a *App) uncheckable(err error) int {
 		}
 		fmt.Fprintf(a.out, "POLYSTALK %s - %s\n", l, plain(line))
 	}
-	if a.out.Flush() != nil {
+	if err := a.out.Flush(); err != nil {
+		fmt.Fprintf(a.Err, "polystalk: writing the output: %v\n", err)
 		return int(nagios.Unknown)
 	}
 	return int(l)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"polystalk/cmd/internal/terminal"
 	"polystalk/cmd/polystalk/fault"
-	"polystalk/cmd/polystalk/output"
 )
 
 // A consent is how somebody says that he means it.
@@ -43,7 +43,7 @@ func (a *App) confirm(ctx context.Context, c *consent, what string) error {
 		return fault.New(fault.Unconfirmed, "this would %s: give --yes if that is meant, or --dry-run to look", what)
 	}
 	_ = a.out.Flush() // who writes next hears of it
-	fmt.Fprintf(a.Err, "%s%s? [y/N] ", strings.ToUpper(what[:1]), output.Safe(what[1:]))
+	fmt.Fprintf(a.Err, "%s%s? [y/N] ", strings.ToUpper(what[:1]), terminal.Safe(what[1:]))
 	answer := make(chan string, 1)
 	go func() {
 		line, _ := bufio.NewReader(a.In).ReadString('\n') // without an answer it is no

@@ -44,8 +44,9 @@ func (a *App) importCommand() *cobra.Command {
 		Use: "import FILE", Short: "put the jobs that export has written", Args: arguments("FILE"),
 		Long: `Puts the jobs of FILE, or of standard input with -, in their order: body, tube,
 priority, the rest of the delay, time to run; buried ones are buried again. Ids,
-ages and counters are new ones, and what a worker had is ready. The first line that
-cannot be put ends it; it is said how --skip goes on there.
+ages and counters are new ones, and what a worker had is ready. A line that the
+server does not take is reported, and import continues with the next one. A server
+that cannot be asked ends it; it is said how --skip goes on there.
 
 How far it has come is kept in FILE.imported. A FILE that was imported before, or in
 part, is refused without --skip, so that nothing is put twice unasked.`,
@@ -111,6 +112,8 @@ type importing struct {
 
 	n   uint64 // lines that were read
 	put uint64 // jobs
+	bad uint64 // lines that were reported
+	why error  // of the first of them
 }
 
 // all imports all lines, and says how far it has come.
@@ -126,13 +129,13 @@ func (i *importing) all(ctx context.Context, in io.Reader) error {
 			return i.end(true, fault.New(fault.System, "line %d cannot be read: %v; go on with --skip %d", i.n+1, err, i.n))
 		}
 		if ctx.Err() != nil {
-			return i.end(true, fault.New(fault.NotDone, "interrupted: %s put; go on with --skip %d", jobs(i.put), i.n))
+			return i.end(true, fault.New(fault.NotDone, "interrupted: %s; go on with --skip %d", i.done(), i.n))
 		}
 		if i.n++; i.n <= i.skip {
 			continue
 		}
 		if len(bytes.TrimSpace(text)) > 0 {
-			if err := i.line(ctx, text); err != nil {
+			if err := i.line(ctx, text); err != nil && !i.report(err) {
 				return i.failed(err)
 			}
 			i.progress.at(i.put, 0)
@@ -145,7 +148,24 @@ func (i *importing) all(ctx context.Context, in io.Reader) error {
 		return err
 	}
 	i.progress.end()
-	return i.a.done(doneDocument("import", int(i.put), 0), "import: %s", jobs(i.put))
+	if i.bad > 0 && i.put == 0 {
+		return fault.New(fault.Code(i.why), "nothing was put: the server takes none of %s", counted(i.bad, "line"))
+	}
+	if err := i.a.done(doneDocument("import", int(i.put), int(i.bad)), "import: %s", jobs(i.put)); err != nil {
+		return err
+	}
+	if i.bad > 0 {
+		return fault.New(fault.NotDone, "%s, which are reported above", i.done())
+	}
+	return nil
+}
+
+// done says how many jobs were put, and how many lines were reported.
+func (i *importing) done() string {
+	if i.bad == 0 {
+		return jobs(i.put) + " put"
+	}
+	return fmt.Sprintf("%s put, %s with errors", jobs(i.put), counted(i.bad, "line"))
 }
 
 // end leaves the bookmark where it is. What went wrong before matters more than that.
@@ -156,12 +176,35 @@ func (i *importing) end(certain bool, err error) error {
 	return err
 }
 
+// report reports a line that the server does not take as it is, so that import continues. It
+// returns false when the other lines would fail as well: when the server does not answer,
+// drains, is full or refuses the token.
+func (i *importing) report(err error) bool {
+	buried, put := errors.AsType[*unburied](err)
+	if put {
+		err = buried.err
+	}
+	if code := fault.Code(err); code != fault.Usage && !(put && (code == fault.NotDone || code == fault.Nothing)) {
+		return false
+	}
+	i.progress.end()
+	if put {
+		i.a.note("line %d %v", i.n, buried)
+	} else {
+		i.a.note("line %d was not put: %v", i.n, err)
+	}
+	if i.bad++; i.why == nil {
+		i.why = err
+	}
+	return true
+}
+
 // failed is the end at a line that was not put, or of which that is not known.
 func (i *importing) failed(err error) error {
 	code := fault.Code(err)
 	was := "was not"
 	if _, there := errors.AsType[*unburied](err); there {
-		return i.end(i.mark.At(i.n) == nil, fault.New(fault.NotDone, "%s put; line %d %v; --skip %d goes on behind it", jobs(i.put), i.n, err, i.n))
+		return i.end(i.mark.At(i.n) == nil, fault.New(fault.NotDone, "%s; line %d %v; --skip %d goes on behind it", i.done(), i.n, err, i.n))
 	}
 	certain := code != fault.System
 	if !certain {
@@ -170,7 +213,7 @@ func (i *importing) failed(err error) error {
 	if i.put > 0 {
 		code = fault.NotDone
 	}
-	return i.end(certain, fault.New(code, "%s put; line %d %s: %v; --skip %d goes on with it, --skip %d behind it", jobs(i.put), i.n, was, err, i.n-1, i.n))
+	return i.end(certain, fault.New(code, "%s; line %d %s: %v; --skip %d goes on with it, --skip %d behind it", i.done(), i.n, was, err, i.n-1, i.n))
 }
 
 // buryDelay is for how long a job that is to be buried is delayed until that is done, in

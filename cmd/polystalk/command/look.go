@@ -193,10 +193,11 @@ with it.`,
 			if err != nil {
 				return err
 			}
+			// What a terminal may have of a body is decided here, and not behind a.out.
 			if !a.Screens.Out || raw {
-				return q.Body(cmd.Context(), id, a.out)
+				return q.Body(cmd.Context(), id, a.Out)
 			}
-			g := &guard{w: a.out}
+			g := &guard{w: a.Out}
 			if err := q.Body(cmd.Context(), id, g); err != nil {
 				return err
 			}

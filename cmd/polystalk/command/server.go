@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -125,6 +126,9 @@ type asker struct{ a *App }
 
 // Choose implements cluster.Program.
 func (k asker) Choose(server string) { k.a.server = server }
+
+// Timeout implements cluster.Program.
+func (k asker) Timeout() time.Duration { return k.a.timeout }
 
 // Ask implements cluster.Program.
 func (k asker) Ask(ctx context.Context, what string, r api.Request) (api.Answer, error) {

@@ -2,8 +2,6 @@ package command
 
 import (
 	"context"
-	"math"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,7 +40,7 @@ GLOB shows what matches only: a pattern, or a part of a name.
 			if len(args) > 0 {
 				o.Match = args[0]
 			}
-			if o.Every, err = readDelay(delay); err != nil {
+			if o.Every, err = readTime("--delay", delay); err != nil {
 				return err
 			}
 			if once {
@@ -71,16 +69,4 @@ GLOB shows what matches only: a pattern, or a part of a name.
 	c.Flags().BoolVar(&once, "once", false, "write one table as text, also to a terminal")
 	c.Flags().BoolVarP(&batch, "batch", "b", false, "write text also to a terminal")
 	return c
-}
-
-// readDelay reads seconds, such as 2, 0.5 or 500ms.
-func readDelay(text string) (time.Duration, error) {
-	if seconds, err := strconv.ParseFloat(text, 64); err == nil && math.Abs(seconds) < 1e6 {
-		return time.Duration(seconds * float64(time.Second)), nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return 0, fault.New(fault.Usage, "--delay %q is no time: give seconds, such as 2 or 0.5", text)
-	}
-	return d, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -34,6 +35,9 @@ func (a *App) transferCommand(name, action, short string, states []string, long 
 			target, err := b.names.read(to)
 			if err != nil {
 				return err
+			}
+			if !utf8.ValidString(target) {
+				return fault.New(fault.Usage, "%s--to %q is no UTF-8, and JSON has no way to say it: give another tube", about(cmd), to)
 			}
 			selects, err := b.selects(cmd, args)
 			if err != nil {

@@ -12,22 +12,26 @@ import (
 	"github.com/spf13/cobra"
 
 	"polystalk/cmd/internal/release"
+	"polystalk/cmd/internal/terminal"
 	"polystalk/cmd/polystalk/fault"
-	"polystalk/cmd/polystalk/output"
 )
 
 // Run runs a command; it returns the exit code. When ctx ends, the command does as soon as
 // it can.
 func Run(ctx context.Context, a *App, args []string) int {
-	a.out = bufio.NewWriterSize(a.Out, 1<<16)
+	out := a.Out
+	if a.Screens.Out {
+		out = &terminal.Writer{W: out}
+	}
+	a.out = bufio.NewWriterSize(out, 1<<16)
 	if len(args) == 1 && (args[0] == "-v" || args[0] == "--version") {
 		args = []string{"version"}
 	}
 	root := a.Tree()
 	root.SetArgs(append([]string{}, args...)) // of nil it would take the process's
 	ran, err := root.ExecuteContextC(ctx)
-	if ran != nil && ran.Name() == checkName && err != nil {
-		return a.uncheckable(err)
+	if ran != nil && ran.Name() == checkName {
+		return a.checked(err)
 	}
 	if flushed := a.out.Flush(); err == nil && flushed != nil {
 		err = fmt.Errorf("writing the output: %w", flushed)
@@ -40,7 +44,7 @@ func Run(ctx context.Context, a *App, args []string) int {
 	case errors.Is(err, context.Canceled):
 		err = interruption(ran)
 	}
-	fmt.Fprintf(a.Err, "polystalk: %s\n", output.Safe(err.Error()))
+	fmt.Fprintf(a.Err, "polystalk: %s\n", terminal.Safe(err.Error()))
 	return fault.Code(err)
 }
 

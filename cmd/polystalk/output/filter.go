@@ -5,6 +5,7 @@ import (
 
 	"github.com/itchyny/gojq"
 
+	"polystalk/cmd/internal/terminal"
 	"polystalk/cmd/polystalk/fault"
 )
 
@@ -53,7 +54,7 @@ func (f *Filter) run(p *Printer, document []byte) error {
 			}
 			line = string(safeJSON(b))
 		} else if p.Screen {
-			line = Safe(line)
+			line = terminal.Safe(line)
 		}
 		if _, err := fmt.Fprintln(p.Out, line); err != nil {
 			return err

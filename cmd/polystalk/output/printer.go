@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"polystalk/cmd/internal/terminal"
 	"polystalk/cmd/polystalk/fault"
 )
 
@@ -122,7 +123,7 @@ func (l *List) names(rows []json.RawMessage) error {
 		if v == nil {
 			continue
 		}
-		if _, err := fmt.Fprintln(l.p.Out, Safe(fmt.Sprint(v))); err != nil {
+		if _, err := fmt.Fprintln(l.p.Out, terminal.Safe(fmt.Sprint(v))); err != nil {
 			return err
 		}
 	}

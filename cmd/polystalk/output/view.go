@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"polystalk/cmd/internal/terminal"
 	"strconv"
 	"strings"
 	"time"
@@ -103,11 +104,11 @@ func (c Column) Cell(row any) string {
 		if v == "" {
 			return Missing
 		}
-		return Safe(v)
+		return terminal.Safe(v)
 	case json.Number:
 		n, err := v.Float64()
 		if err != nil {
-			return Safe(v.String())
+			return terminal.Safe(v.String())
 		}
 		switch c.As {
 		case Bytes:
@@ -136,10 +137,10 @@ func (c Column) Cell(row any) string {
 		if len(all) == 0 {
 			return Missing
 		}
-		return Safe(strings.Join(all, ","))
+		return terminal.Safe(strings.Join(all, ","))
 	case map[string]any:
 		b, _ := json.Marshal(v) // it was read as JSON
-		return Safe(string(b))
+		return terminal.Safe(string(b))
 	}
 	return Missing
 }
@@ -162,7 +163,7 @@ func body(row any) string {
 		return Missing
 	}
 	truncated, _ := At(row, "body_truncated").(bool)
-	shown := []rune(Safe(text))
+	shown := []rune(terminal.Safe(text))
 	if len(shown) > bodyMax {
 		shown, truncated = shown[:bodyMax], true
 	}

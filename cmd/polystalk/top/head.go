@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"polystalk/cmd/internal/terminal"
 	"polystalk/cmd/polystalk/output"
 )
 
@@ -16,14 +17,14 @@ const headLines = 4
 // is room for all.
 func (s *Sample) head(server string, every time.Duration, width int) [headLines]string {
 	v := &s.server
-	title := []string{"polystalk top", output.Safe(server)}
+	title := []string{"polystalk top", terminal.Safe(server)}
 	if v.Draining {
 		title = append(title, "DRAINING")
 	}
 	if v.State != "" && v.State != "serving" {
-		title = append(title, strings.ToUpper(output.Safe(v.State)))
+		title = append(title, strings.ToUpper(terminal.Safe(v.State)))
 	}
-	title = append(title, "up "+output.FormatAge(float64(v.UptimeSeconds)), "every "+short(every), "version "+output.Safe(v.Version))
+	title = append(title, "up "+output.FormatAge(float64(v.UptimeSeconds)), "every "+short(every), "version "+terminal.Safe(v.Version))
 	if width > 0 && wide(title[0])+wide(title[1])+len(gap) > width {
 		title = title[1:]
 	}
@@ -62,7 +63,7 @@ func (s *Sample) caption(from, shown, width int) string {
 		which = fmt.Sprintf("%s %d–%d of %d", s.of.view.name, from+1, from+shown, s.matching)
 	}
 	if s.of.match != "" {
-		which += fmt.Sprintf(" that match %s", output.Safe(s.of.match))
+		which += fmt.Sprintf(" that match %s", terminal.Safe(s.of.match))
 	}
 	items := []string{which, "by " + s.of.sort}
 	return join(items, width)

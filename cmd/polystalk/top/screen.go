@@ -7,6 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"polystalk/cmd/internal/terminal"
 	"polystalk/cmd/polystalk/output"
 )
 
@@ -91,7 +92,7 @@ func (m Model) rows() []any {
 
 // gone is what is said of a server that does not answer.
 func (m Model) gone() string {
-	return "NOTHING NEW for " + output.FormatAge(m.until.Sub(m.since).Round(time.Second).Seconds()) + ": " + output.Safe(m.failure.Error())
+	return "NOTHING NEW for " + output.FormatAge(m.until.Sub(m.since).Round(time.Second).Seconds()) + ": " + terminal.Safe(m.failure.Error())
 }
 
 // foot is the last line: what is typed, or what can be.
@@ -99,7 +100,7 @@ func (m Model) foot() string {
 	switch {
 	case m.mode == filtering:
 		const after = "_  Enter Esc"
-		typed := output.Safe(m.typed)
+		typed := terminal.Safe(m.typed)
 		if room := m.size.width - len(after) - 1; wide(typed) > room {
 			typed = ansi.TruncateLeftWc(typed, wide(typed)-max(room, 1)+1, "…")
 		}
@@ -107,7 +108,7 @@ func (m Model) foot() string {
 	case m.mode == helping:
 		return cut("any key goes back", m.size.width)
 	case m.said != "":
-		return bold.Styled(cut(output.Safe(m.said), m.size.width))
+		return bold.Styled(cut(terminal.Safe(m.said), m.size.width))
 	}
 	items := []string{"q quit", "? help", "/ filter", "p pause", "< > sort", "r reverse"}
 	if m.paused {

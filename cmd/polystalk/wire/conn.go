@@ -23,23 +23,27 @@ type Conn struct {
 	target target.Target
 	conn   *beanstalk.Conn
 	net    *patient
+	sizes  *sizes
 	stop   func() bool
 }
 
 var _ queue.Queue = (*Conn)(nil)
 
-// Dial connects to a server, and sees that it speaks the protocol. It waits for so long
-// until the server answers, and again for each part of an answer. When ctx ends, so does the
-// connection.
+// Dial connects to a server, and sees that it speaks the protocol, within timeout. Each reply has
+// that time as well. When ctx ends, so does the connection.
 func Dial(ctx context.Context, t target.Target, timeout time.Duration) (*Conn, error) {
-	d := net.Dialer{Timeout: timeout}
+	d := net.Dialer{Deadline: time.Now().Add(timeout)}
 	conn, err := d.DialContext(ctx, t.Network, t.Address)
 	if err != nil {
 		return nil, fault.New(fault.System, "%s cannot be asked: %v: is the server running?", t.Name, err)
 	}
 	p := &patient{conn, timeout}
-	c := &Conn{target: t, net: p, stop: context.AfterFunc(ctx, func() { conn.Close() })}
-	if err := greet(p); err != nil {
+	c := &Conn{target: t, net: p, sizes: &sizes{r: p, more: p.restart}, stop: context.AfterFunc(ctx, func() { conn.Close() })}
+	err = conn.SetDeadline(d.Deadline)
+	if err == nil {
+		err = greet(conn)
+	}
+	if err != nil {
 		c.stop()
 		conn.Close()
 		if ctx.Err() != nil {
@@ -50,7 +54,7 @@ func Dial(ctx context.Context, t target.Target, timeout time.Duration) (*Conn, e
 	c.conn = beanstalk.NewConn(struct {
 		io.Reader
 		io.WriteCloser
-	}{&sizes{r: p}, p})
+	}{c.sizes, p})
 	return c, nil
 }
 
@@ -83,24 +87,32 @@ func greet(conn io.ReadWriter) error {
 	return nil
 }
 
-// A patient connection waits for so long for each part that comes or goes.
+// progress is how much of a body must come or go until the server has the whole time again. In
+// bytes.
+const progress = 64 << 10
+
+// A patient connection waits a bounded time for a reply. The time begins anew when a command was
+// sent, when a reply is complete and with the progress of bodies: a server that sends a byte now
+// and then gets no more of it.
 type patient struct {
 	net.Conn
 	wait time.Duration
 }
 
-func (p *patient) Read(b []byte) (int, error) {
-	if err := p.SetReadDeadline(time.Now().Add(p.wait)); err != nil {
-		return 0, err
-	}
-	return p.Conn.Read(b)
-}
+func (p *patient) restart() error { return p.SetReadDeadline(time.Now().Add(p.wait)) }
 
-func (p *patient) Write(b []byte) (int, error) {
-	if err := p.SetWriteDeadline(time.Now().Add(p.wait)); err != nil {
-		return 0, err
+func (p *patient) Write(b []byte) (n int, err error) {
+	for n < len(b) && err == nil {
+		if err = p.SetWriteDeadline(time.Now().Add(p.wait)); err == nil {
+			var more int
+			more, err = p.Conn.Write(b[n:min(len(b), n+progress)])
+			n += more
+		}
 	}
-	return p.Conn.Write(b)
+	if err == nil {
+		err = p.restart()
+	}
+	return n, err
 }
 
 // name checks the name of a tube: one that the protocol does not have would be read as more
@@ -143,4 +155,12 @@ func (c *Conn) failure(ctx context.Context, about string, err error) error {
 		return fault.New(fault.System, "%s has closed the connection: try again", c.target.Name)
 	}
 	return fault.New(fault.System, "%s: %v: try again", c.target.Name, err)
+}
+
+// told is failure for statistics. Without the member they are none, and the figures would be 0.
+func (c *Conn) told(ctx context.Context, about string, s stats, member string, err error) error {
+	if err == nil && s[member] == "" {
+		return fault.New(fault.System, "%s answers without %s: does it speak beanstalkd's protocol?", c.target.Name, member)
+	}
+	return c.failure(ctx, about, err)
 }

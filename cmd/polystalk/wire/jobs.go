@@ -76,8 +76,8 @@ func (c *Conn) Jobs(ctx context.Context, q queue.JobQuery, page func([]byte) err
 // Job implements queue.Queue.
 func (c *Conn) Job(ctx context.Context, id uint64) ([]byte, error) {
 	s, err := c.conn.StatsJob(id)
-	if err != nil {
-		return nil, c.failure(ctx, jobName(id), err)
+	if err := c.told(ctx, jobName(id), s, "state", err); err != nil {
+		return nil, err
 	}
 	return json.Marshal(stats(s).job(id))
 }

@@ -7,20 +7,27 @@ import (
 	"strconv"
 )
 
-// bodyMax is the largest body that a server can be set to have, and more than any list of
-// tubes. In bytes.
+// bodyMax is the largest body that a server can be set to take. In bytes.
 // Source: beanstalkd doc/beanstalkd.ronn, -z.
 const bodyMax = 1 << 30
 
-// lineMax is more than any line of a reply has. In bytes.
-const lineMax = 1024
+// More than any reply of statistics, any list of tubes and any line of a reply has. In bytes.
+const (
+	statsMax = 64 << 10
+	listMax  = 64 << 20
+	lineMax  = 1024
+)
 
-// A sizes reads replies, and ends them at one with a size that cannot be: the client makes
-// room for as much as it is told.
+// A sizes reads replies. It ends them at a size that cannot be, since the client makes room for as
+// much as it is told, and gives the server more time when there is progress.
 type sizes struct {
 	r    io.Reader
-	line []byte // what has come of the line under way
-	body int    // octets that are left of the body under way, with the end of its line
+	more func() error // gives the server the whole time again
+	list bool         // a list of tubes is asked for
+	line []byte       // what has come of the line under way
+	body int          // octets that are left of the body under way, with the end of its line
+	job  bool         // that is the body of a job
+	n    int          // octets of it since the last restart of the time
 }
 
 func (s *sizes) Read(b []byte) (int, error) {
@@ -37,6 +44,12 @@ func (s *sizes) look(b []byte) error {
 			n := min(s.body, len(b))
 			s.body -= n
 			b = b[n:]
+			if s.n += n; s.body == 0 || s.job && s.n >= progress {
+				s.n = 0
+				if err := s.more(); err != nil {
+					return err
+				}
+			}
 			continue
 		}
 		line, rest, ended := bytes.Cut(b, []byte("\n"))
@@ -48,19 +61,37 @@ func (s *sizes) look(b []byte) error {
 		if !ended {
 			return nil
 		}
-		words := bytes.Fields(s.line)
+		if err := s.reply(bytes.Fields(s.line)); err != nil {
+			return err
+		}
 		s.line = s.line[:0]
-		if len(words) < 2 {
-			continue
-		}
-		switch string(words[0]) {
-		case "OK", "FOUND", "RESERVED":
-			size, err := strconv.Atoi(string(words[len(words)-1]))
-			if err != nil || size < 0 || size > bodyMax {
-				return fmt.Errorf("it announces %.20q bytes", words[len(words)-1])
-			}
-			s.body = size + len("\r\n")
-		}
 	}
+	return nil
+}
+
+// reply looks at the line with which a reply begins.
+func (s *sizes) reply(words [][]byte) error {
+	if len(words) < 2 {
+		return s.more()
+	}
+	most := statsMax
+	switch string(words[0]) {
+	case "USING", "WATCHING":
+		return nil // the client waits for another reply
+	case "FOUND", "RESERVED":
+		s.job, most = true, bodyMax
+	case "OK":
+		if s.job = false; s.list {
+			most = listMax
+		}
+	default:
+		return s.more()
+	}
+	last := words[len(words)-1]
+	size, err := strconv.Atoi(string(last))
+	if err != nil || size < 0 || size > most {
+		return fmt.Errorf("it announces %.20q bytes", last)
+	}
+	s.body = size + len("\r\n")
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"polystalk/codec/admin"
+	"polystalk/codec/gearman"
 )
 
 // A stats is one of the server's replies of that kind.
@@ -28,9 +29,11 @@ func (s stats) count(name string) uint64 {
 // text is a value without the quotes that some servers write.
 func (s stats) text(name string) string { return unquoted(s[name]) }
 
+// unquoted is a value without its quotes. polystalkd quotes the name of a function that is no
+// tube name, and escapes the bytes in it.
 func unquoted(s string) string {
-	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
-		return s[1 : len(s)-1]
+	if b, ok := gearman.AppendUnquoted(nil, []byte(s)); ok {
+		return string(b)
 	}
 	return s
 }

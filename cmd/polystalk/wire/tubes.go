@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/beanstalkd/go-beanstalk"
@@ -20,8 +21,8 @@ import (
 // Server implements queue.Queue.
 func (c *Conn) Server(ctx context.Context) ([]byte, error) {
 	s, err := c.conn.Stats()
-	if err != nil {
-		return nil, c.failure(ctx, "server", err)
+	if err := c.told(ctx, "server", s, "current-jobs-ready", err); err != nil {
+		return nil, err
 	}
 	return stats(s).server()
 }
@@ -40,7 +41,7 @@ func (c *Conn) statsTube(ctx context.Context, tube string) (stats, error) {
 		return nil, err
 	}
 	s, err := beanstalk.NewTube(c.conn, tube).Stats()
-	return s, c.failure(ctx, tubeNamed+tube, err)
+	return s, c.told(ctx, tubeNamed+tube, s, "current-jobs-ready", err)
 }
 
 // Pause implements queue.Queue.
@@ -102,7 +103,9 @@ func (c *Conn) names(ctx context.Context, pattern string) ([]string, error) {
 	if _, err := path.Match(flat(pattern), ""); err != nil {
 		return nil, fault.New(fault.Usage, "the pattern %q cannot be read: write \\[ for a bracket; *, ? and [a-z] stand for characters", pattern)
 	}
+	c.sizes.list = true
 	all, err := c.conn.ListTubes()
+	c.sizes.list = false
 	if err != nil {
 		return nil, c.failure(ctx, "list of tubes", err)
 	}
@@ -122,13 +125,19 @@ func (c *Conn) rows(ctx context.Context, names []string) ([]tubeDocument, error)
 	errs := make([]error, len(names))
 	turn := make(chan struct{}, depth)
 	var all sync.WaitGroup
+	var failed atomic.Bool // the commands that follow would fail as well
 	for i, n := range names {
 		turn <- struct{}{}
+		if failed.Load() {
+			break
+		}
 		all.Go(func() {
 			defer func() { <-turn }()
 			var s stats
 			if s, errs[i] = beanstalk.NewTube(c.conn, n).Stats(); errs[i] == nil {
 				rows[i] = s.tube(n)
+			} else if !errors.Is(errs[i], beanstalk.ErrNotFound) {
+				failed.Store(true)
 			}
 		})
 	}

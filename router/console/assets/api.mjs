@@ -46,6 +46,8 @@ export async function request(method, path, { params, json, body, headers, signa
     init.headers['Content-Type'] = 'application/octet-stream';
     init.body = body;
   }
+  const odd = /^tubes\/((?:\.|%2e){1,2}|%2f)(\/.*)?$/i.exec(path); // a browser resolves dots, and the server's router a slash
+  if (odd) path = `tubes/-${odd[2] || ''}?tube=${odd[1]}`;
   let answer;
   try {
     answer = await fetch('api/v1/' + path + query(params, path), init);

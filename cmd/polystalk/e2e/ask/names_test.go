@@ -96,6 +96,12 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: %q", format, got)
 		}
 	}
+	// An export is for import, but for one to a terminal, where it means the same.
+	p.screens = command.Screens{Out: true}
+	if got := p.must(0, "export", "--all-tubes").stdout; hostile(got) || !strings.Contains(got, `"tube":"\u202E"`) || strings.Count(got, "\n") != len(names) {
+		t.Errorf("to a terminal: %q", got)
+	}
+	p.screens = command.Screens{}
 	paths := strings.Fields(p.must(0, "tubes", "-o", "jsonl", "--jq", ".path").stdout)
 	if len(paths) != len(names)+1 {
 		t.Errorf("%d paths of %d tubes: %q", len(paths), len(names)+1, paths)

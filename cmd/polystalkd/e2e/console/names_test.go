@@ -16,3 +16,16 @@ func TestUnknownPages(t *testing.T) {
 		b.quiet()
 	}
 }
+
+// TestTubesWithNamesOfPathsCanBeOpened: a browser resolves dots in a path, and the server's
+// router a slash.
+func TestTubesWithNamesOfPathsCanBeOpened(t *testing.T) {
+	s := serve(t)
+	for _, path := range []string{"%2E", "%2E%2E", "%2F"} {
+		s.api("POST", "tubes/-/jobs?tube="+path, `{"body": "the body in `+path+`"}`)
+		b := open(t, s.base, "tube/"+path, look{})
+		b.reads("the body in " + path)
+		b.reads("Put a job")
+		b.quiet()
+	}
+}

@@ -166,8 +166,15 @@ func (s *Server) Start() error {
 	return f.Lead(nil)
 }
 
+// Fail notes that the server cannot go on: probes say so, and operators' requests no longer wait for
+// the journal.
+func (s *Server) Fail(err error) {
+	s.life.Fail(err)
+	s.gate.Fail()
+}
+
 // fail hears of the error that has ended the journal, before it is delivered.
-func (s *Server) fail(f *commit.Failure) { s.life.Fail(f) }
+func (s *Server) fail(f *commit.Failure) { s.Fail(f) }
 
 // serve starts what answers clients.
 func (s *Server) serve() error {

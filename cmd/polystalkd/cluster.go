@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,34 +28,77 @@ func (o *opened) newMember(c *config.Config, dir *journalDir, log *slog.Logger) 
 	return member.New(member.Options{Config: c, Listener: o.socks.Cluster[0], Log: log}, dir.cfg)
 }
 
-// serveMember is the life of a server that is one of several, from when it lets clients in to its
-// end: it ends, or the process begins anew.
+// serveMember runs a server that is one of several, from when it lets clients in. It returns when the
+// process is to end. A process that begins anew does not return.
 func (o *opened) serveMember(w *watch, of *member.Member, dir *journalDir, early []os.Signal, signals <-chan os.Signal, failed <-chan error) error {
 	why := o.waitMember(w, of, early, signals, failed)
 	if why == nil {
 		return o.leaveCluster(w, of, dir, signals)
 	}
 	fetched, isFetched := errors.AsType[*member.Fetched](why)
-	if f, ok := errors.AsType[*commit.Failure](why); !isFetched && (!ok || f.Cause != commit.Deposed) {
-		return o.failMember(w, of, why)
+	f, isFailure := errors.AsType[*commit.Failure](why)
+	if isFetched || isFailure && f.Cause == commit.Deposed {
+		return o.restart(w, of, dir, why, fetched, signals)
 	}
+	if f := of.Expelled(why); f != nil {
+		why = f
+	} else if isFailure {
+		why = journalFailed(why)
+	}
+	at, _ := w.endBy(func() { w.exit(why) })
+	closeMember(w, of, at)
+	return why
+}
+
+// restart closes the server and has the process begin anew. fetched, unless it is nil, is the journal that
+// the next life begins with.
+func (o *opened) restart(w *watch, of *member.Member, dir *journalDir, why error, fetched *member.Fetched, signals <-chan os.Signal) error {
 	next, err := o.leave()
 	if err != nil {
 		return fault.New(fault.System, "beginning anew: %v: start it again", err)
 	}
-	w.ops.stop(context.Background()) // one of them may be who has another server lead
-	// Whoever waits for an answer must not get one: what the shards hold may never come to be.
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	w.srv.Stop(ctx)
-	of.Close()
-	if isFetched {
+	anew := func() error { return o.beginAnew(next, why.Error(), signals, w.log.Logger) }
+	at, done := w.endBy(func() { w.exit(anew()) })
+	closeMember(w, of, at)
+	if fetched != nil {
+		at("the journal that was fetched")
 		if err := fetched.Install(); err != nil {
 			return journalFailed(err)
 		}
 	}
 	dir.close()
-	return o.beginAnew(next, why.Error(), signals, w.log.Logger)
+	if !done() {
+		select {} // anew is called
+	}
+	return anew()
+}
+
+// closeMember closes the server. A client that waits for an answer gets none: what the shards hold may
+// never be committed. at hears of each part before it is waited for.
+func closeMember(w *watch, of *member.Member, at func(part string)) {
+	at("requests of operators") // such as the one that has another server lead
+	w.ops.stop(context.Background())
+	at("clients")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	w.srv.Stop(ctx)
+	of.Close(at)
+}
+
+// endWithin bounds the time from the decision that this life of the process ends until it has ended.
+const endWithin = 8 * time.Second
+
+// endBy begins the end of this life of the process. After endWithin it logs the part of the server that is
+// still waited for, and calls last, which ends the process. The caller names each part to at. done
+// ends the watch; it reports whether last is not called.
+func (w *watch) endBy(last func()) (at func(part string), done func() bool) {
+	var now atomic.Value
+	now.Store("")
+	timer := time.AfterFunc(endWithin, func() {
+		w.log.Error("the server was not closed in time; the process ends all the same", "waits for", now.Load(), "within", endWithin)
+		last()
+	})
+	return func(part string) { now.Store(part) }, timer.Stop
 }
 
 // waitMember waits for the end, and gives its cause; nil: it was asked for.
@@ -81,15 +125,6 @@ func (o *opened) waitMember(w *watch, of *member.Member, early []os.Signal, sign
 	}
 }
 
-// failMember ends a server that cannot go on.
-func (o *opened) failMember(w *watch, of *member.Member, why error) error {
-	of.Close()
-	if f := of.Expelled(why); f != nil {
-		return f
-	}
-	return journalFailed(why)
-}
-
 const (
 	// handOverWait bounds how long another server may take to lead in place of this one.
 	handOverWait = 5 * time.Second
@@ -103,14 +138,16 @@ const (
 func (o *opened) leaveCluster(w *watch, of *member.Member, dir *journalDir, signals <-chan os.Signal) error {
 	log := w.log.Logger
 	asked := time.Now()
+	at, _ := w.endBy(func() { w.exit(nil) })
 	notify(daemon.SdNotifyStopping, log)
 	o.socks.RemoveFiles(log)
 	left := make(chan error, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), handOverWait)
 		defer cancel()
+		at("requests of operators")
 		w.ops.stop(ctx)
-		err := of.Leave(ctx, shutdownWait)
+		err := of.Leave(ctx, shutdownWait, at)
 		dir.close()
 		left <- err
 	}()

@@ -72,15 +72,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 			code, err = detach(c)
 		} else {
 			read := func() (*config.Config, error) { return p.read(args) }
-			err = serve(c, read, waiting, last, log)
+			exit := func(err error) { os.Exit(p.report(c, err, stderr)) }
+			err = serve(c, read, waiting, last, log, exit)
 		}
 	}
 	if err == nil {
 		return code
 	}
-	if c != nil {
-		err = c.Explain(err)
-	}
-	p.complain(stderr, err)
-	return p.exitCode(err)
+	return p.report(c, err, stderr)
 }

@@ -63,6 +63,19 @@ func (p *program) complain(w io.Writer, err error) {
 	}
 }
 
+// report writes what is wrong, and returns the exit code. c is nil if there is no configuration. A nil
+// error is a success.
+func (p *program) report(c *config.Config, err error, stderr io.Writer) int {
+	if err == nil {
+		return fault.OK
+	}
+	if c != nil {
+		err = c.Explain(err)
+	}
+	p.complain(stderr, err)
+	return p.exitCode(err)
+}
+
 // programOf tells from the program's name and first argument which command line it is,
 // and returns it with the arguments that are left.
 func programOf(args []string) (program, []string) {

@@ -30,8 +30,8 @@ const shutdownWait = 800 * time.Millisecond
 
 // serve runs the server until a signal ends it (nil) or something fails. waiting is
 // let go once it serves; read reads the configuration anew. last is what an earlier life of the
-// process has left, nil if this is the first.
-func serve(c *config.Config, read func() (*config.Config, error), waiting *parent, last *again.Legacy, stderr io.Writer) (err error) {
+// process has left, nil if this is the first. exit ends the process at once: see watch.endBy.
+func serve(c *config.Config, read func() (*config.Config, error), waiting *parent, last *again.Legacy, stderr io.Writer, exit func(error)) (err error) {
 	signals := catchSignals()
 	if err := setDescriptors(c); err != nil {
 		return err
@@ -44,12 +44,13 @@ func serve(c *config.Config, read func() (*config.Config, error), waiting *paren
 	if err != nil {
 		return err
 	}
-	defer func() {
+	logFailure := func(err error) {
 		// Whoever reads the log elsewhere does not see stderr.
 		if err != nil && !log.ToStderr {
 			log.Error("the server has failed", "err", err)
 		}
-	}()
+	}
+	defer func() { logFailure(err) }()
 	for _, w := range c.Warnings {
 		log.Warn(w)
 	}
@@ -68,7 +69,10 @@ func serve(c *config.Config, read func() (*config.Config, error), waiting *paren
 			return err
 		}
 	}
-	return open.serve(c, read, signals, waiting, log)
+	return open.serve(c, read, signals, waiting, log, func(err error) {
+		logFailure(err)
+		exit(err)
+	})
 }
 
 // opened is what the server opens while it may: before it becomes the user that it is
@@ -107,7 +111,7 @@ func (o *opened) close(log *slog.Logger) {
 
 // serve is the server's life, as the account that it runs as: it reads the journal,
 // serves until it is to end, and ends.
-func (o *opened) serve(c *config.Config, read func() (*config.Config, error), signals <-chan os.Signal, waiting *parent, log *logging.Logger) error {
+func (o *opened) serve(c *config.Config, read func() (*config.Config, error), signals <-chan os.Signal, waiting *parent, log *logging.Logger, exit func(error)) error {
 	setProcs(c)
 	dir, err := openJournalDir(c, o.last != nil, log.Logger)
 	if err != nil {
@@ -161,7 +165,7 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 		return fault.New(fault.System, "%s: %v", c.Origin("daemon"), err)
 	}
 
-	w := &watch{c: c, srv: srv, ops: ops, log: log, reloads: reloads}
+	w := &watch{c: c, srv: srv, ops: ops, log: log, reloads: reloads, exit: exit}
 	if of != nil {
 		return o.serveMember(w, of, dir, early, signals, failed)
 	}

@@ -54,6 +54,7 @@ type watch struct {
 	log *logging.Logger
 
 	reloads *reloader
+	exit    func(error) // ends the process with the code of an error
 
 	asked string // to end once no job is left; empty: not by a signal
 }

@@ -77,18 +77,22 @@ type JobPart struct {
 // Jobs gives the jobs that are wanted, from a place on, nil being the beginning, once what it
 // tells of them is durable.
 func (o *Operator) Jobs(ctx context.Context, q *JobQuery, from *Place) (p *JobPart, err error) {
-	err = o.durably(ctx, func(c *direct.Caller) (commit uint64, err error) {
+	var commit uint64
+	err = o.read(ctx, func(c *direct.Caller) error {
 		b := newBrowse(o, c, q, from)
 		defer b.end()
 		if err := b.run(ctx, from != nil); err != nil {
-			return 0, err
+			return err
 		}
 		p = &b.part
 		for i := range p.Rows {
 			commit = max(commit, p.Rows[i].Commit)
 		}
-		return commit, nil
+		return nil
 	})
+	if err == nil {
+		err = o.committed(ctx, commit)
+	}
 	if err == nil {
 		o.nameHolders(ctx, p.Rows)
 	}

@@ -61,8 +61,8 @@ func (o *Operator) ClusterCommits() histogram.Counts {
 	return o.opts.Cluster.Commits()
 }
 
-// Leads reports whether clients are served here: always, unless this is one of several servers.
-// At any time.
+// Leads reports whether clients are served here, as far as this server knows: always, unless it is one of
+// several servers. See Confirm. At any time.
 func (o *Operator) Leads() (leads bool, leader string) {
 	if o.opts.Cluster == nil {
 		return true, ""

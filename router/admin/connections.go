@@ -139,7 +139,7 @@ func (o *Operator) Connections(ctx context.Context, q *ConnectionQuery, above ui
 	for i := range m.loops {
 		p.Looked += m.loops[i].looked
 	}
-	err = o.run(ctx, func(c *direct.Caller) error {
+	err = o.read(ctx, func(c *direct.Caller) error {
 		askHeld(c, p.Rows)
 		return nil
 	})
@@ -222,7 +222,7 @@ func (o *Operator) Connection(ctx context.Context, number uint64) (v Connection,
 	case p == nil:
 		return v, nil, noConnection(number)
 	}
-	err = o.run(ctx, func(c *direct.Caller) error {
+	err = o.read(ctx, func(c *direct.Caller) error {
 		rows := []Connection{o.connection(*p)}
 		askHeld(c, rows)
 		v, held = rows[0], heldJobs(c, p)

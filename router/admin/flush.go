@@ -77,7 +77,7 @@ func (o *Operator) Flush(ctx context.Context, f *Flush) (n Flushed, err error) {
 // countFlush counts the jobs that there are for f.
 func (o *Operator) countFlush(ctx context.Context, f *Flush) (n Flushed, err error) {
 	var x core.OperatorOp
-	err = o.run(ctx, func(c *direct.Caller) error {
+	err = o.read(ctx, func(c *direct.Caller) error {
 		if !c.CountCondemned([]byte(f.Tube), f.States, &x) {
 			return noTube(f.Tube)
 		}

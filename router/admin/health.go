@@ -42,12 +42,18 @@ func check(name string, good bool, detail string) wire.Check {
 	return c
 }
 
-// Alive reports whether the server lives: every event loop has a turn, and every shard can
-// be owned, within a second. While it starts there is nothing to ask. It may be called at
-// any time; several who ask at once share an answer, which may be half a second old.
+// Alive reports whether the server lives: every event loop has a turn, and every shard can be
+// owned, within a second. A server that ends because it has failed does not live, whatever it waits
+// for. While a server starts or follows, Alive checks nothing else. Alive may be called at any time.
+// Callers share an answer for half a second.
 func (o *Operator) Alive() *wire.Health {
-	h := &wire.Health{Status: ok, State: o.opts.Life.Phase().String()}
-	if o.opts.Life.Phase() != Serving {
+	life := o.opts.Life
+	h := &wire.Health{Status: ok, State: life.Phase().String()}
+	if why := life.Failure(); why != "" && !life.Restarts() {
+		h.Status, h.Checks = fail, []wire.Check{check("not-failed", false, "the server ends: "+why)}
+		return h
+	}
+	if life.Phase() != Serving {
 		return h
 	}
 	a := &o.alive

@@ -84,16 +84,20 @@ func (o *Operator) WholeJob(ctx context.Context, id core.JobID) (row JobRow, bod
 
 // job is Job, without what there is of a large body.
 func (o *Operator) job(ctx context.Context, id core.JobID, body uint32) (row JobRow, large core.Large, version uint64, err error) {
-	err = o.durably(ctx, func(c *direct.Caller) (uint64, error) {
+	var commit uint64
+	err = o.read(ctx, func(c *direct.Caller) (err error) {
 		x := core.OperatorOp{Body: body}
-		n, ok := c.AskJob(id, &x)
-		if !ok {
-			return 0, noJob(id)
+		var ok bool
+		if commit, ok = c.AskJob(id, &x); !ok {
+			return noJob(id)
 		}
 		row, version = JobRow{JobRow: x.Jobs[0], Body: x.Bodies}, x.Version
 		large, row.Large = row.Large, nil
-		return n, nil
+		return nil
 	})
+	if err == nil {
+		err = o.committed(ctx, commit)
+	}
 	if err == nil && row.Conn != 0 {
 		row.Peer = o.peers(ctx, []uint64{row.Conn})[row.Conn]
 	}

@@ -1,9 +1,11 @@
 package admin
 
 import (
+	"errors"
 	"sync/atomic"
 
 	wire "polystalk/codec/admin"
+	"polystalk/shard/commit"
 )
 
 // A Phase is a part of a server's life.
@@ -25,7 +27,13 @@ func (p Phase) String() string { return [...]string{"starting", "following", "se
 type Life struct {
 	phase     atomic.Int32
 	read, all atomic.Int64
-	failure   atomic.Pointer[string]
+	failure   atomic.Pointer[failure]
+}
+
+// A failure is why a server cannot go on.
+type failure struct {
+	text     string
+	restarts bool // another server leads: the process begins anew
 }
 
 // Phase is where it is. Who sees Serving sees all that was set up before.
@@ -59,18 +67,24 @@ func (l *Life) Progress() *wire.Progress {
 	return &wire.Progress{ReadBytes: l.read.Load(), AllBytes: all}
 }
 
-// Fail notes why the journal has ended.
+// Fail notes why the server cannot go on. The first reason counts.
 func (l *Life) Fail(err error) {
-	text := err.Error()
-	l.failure.CompareAndSwap(nil, &text)
+	f, ok := errors.AsType[*commit.Failure](err)
+	l.failure.CompareAndSwap(nil, &failure{err.Error(), ok && f.Cause == commit.Deposed})
 }
 
 // Failure is what Fail has noted; empty: nothing.
 func (l *Life) Failure() string {
 	if f := l.failure.Load(); f != nil {
-		return *f
+		return f.text
 	}
 	return ""
+}
+
+// Restarts reports whether the process begins anew because of the failure, and does not end.
+func (l *Life) Restarts() bool {
+	f := l.failure.Load()
+	return f != nil && f.restarts
 }
 
 // Bytes are how many bytes of the journal were read, of how many, also after the start.

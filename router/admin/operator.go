@@ -94,6 +94,8 @@ func (o *Operator) MaxJobSize() uint32 { return o.opts.MaxJobSize() }
 // Ready is nil if operations are served; at any time.
 func (o *Operator) Ready() error {
 	switch life := o.opts.Life; {
+	case life.Restarts():
+		return wire.Following.With("", "this server leads no more, and begins anew", "try again: another server leads; GET /api/v1/cluster names it")
 	case life.Failure() != "":
 		return wire.Stopping.Problem("the journal has failed: " + life.Failure())
 	case life.Phase() == Starting:
@@ -115,6 +117,43 @@ func (o *Operator) run(ctx context.Context, f func(c *direct.Caller) error) erro
 		return err
 	}
 	return o.finish(ctx, f)
+}
+
+// read is run for an f that only reads. What f has found, also an error, is told only if no other server
+// leads by then.
+func (o *Operator) read(ctx context.Context, f func(c *direct.Caller) error) error {
+	if err := o.Ready(); err != nil {
+		return err
+	}
+	err := o.finish(ctx, f)
+	if late := o.fence(ctx); late != nil {
+		return late
+	}
+	return err
+}
+
+// Confirm returns nil if operations are served, and no other server led when Confirm was called: what was
+// read before, of jobs or of this process, is as new as that. The error is a problem.
+func (o *Operator) Confirm(ctx context.Context) error {
+	if err := o.Ready(); err != nil {
+		return err
+	}
+	return o.fence(ctx)
+}
+
+// fence is Confirm for a caller that has seen the server Ready. A server that is alone need not wait, nor a
+// leader with a lease. A leader without one waits for a commit, as clients of the protocols do: see
+// session.Host.Least.
+func (o *Operator) fence(ctx context.Context) error {
+	least := o.opts.Host.Least
+	if least == nil || o.opts.Gate.Committed(ctx, o.journal(), least()) == nil {
+		return nil
+	}
+	if err := o.Ready(); err != nil {
+		return err
+	}
+	return wire.Following.With("", "no majority of the cluster has confirmed that this server leads",
+		"try again: it is confirmed, or another server leads soon; GET /api/v1/cluster names it")
 }
 
 // finish is run for the end of what was begun, also when the server is about to end, which

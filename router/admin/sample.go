@@ -85,9 +85,9 @@ func (o *Operator) SampleWithin(ctx context.Context, age time.Duration) (*Sample
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.server != nil && time.Since(s.server.At) < age {
-		return s.server, o.Ready()
+		return s.server, o.Confirm(ctx)
 	}
-	err := o.run(ctx, func(c *direct.Caller) error {
+	err := o.read(ctx, func(c *direct.Caller) error {
 		s.number++
 		s.server = o.sample(c)
 		s.server.Number = s.number

@@ -54,7 +54,7 @@ func (o *Operator) newSelection(ctx context.Context, b *Bulk, asOf core.Time) (*
 			}
 		}
 	}
-	err := o.run(ctx, func(c *direct.Caller) error {
+	err := o.read(ctx, func(c *direct.Caller) error {
 		var there uint64
 		if b.Jobs.AllTubes {
 			n := c.Counts()
@@ -110,7 +110,7 @@ func (s *selection) visit(ctx context.Context) (more bool, err error) {
 	}
 	before := x.Cursor.At
 	start := time.Now()
-	err = s.o.run(ctx, func(c *direct.Caller) error {
+	err = s.o.read(ctx, func(c *direct.Caller) error {
 		switch {
 		case s.ids != nil:
 			more = c.PickJobs(s.shard, s.ids[s.shard], x)

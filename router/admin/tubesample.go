@@ -55,9 +55,9 @@ func (o *Operator) TubesWithin(ctx context.Context, age time.Duration) (*TubeSam
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tubes != nil && time.Since(s.tubes.At) < age {
-		return s.tubes, o.Ready()
+		return s.tubes, o.Confirm(ctx)
 	}
-	err := o.run(ctx, func(c *direct.Caller) error {
+	err := o.read(ctx, func(c *direct.Caller) error {
 		v := o.sampleTubes(ctx, c)
 		if v == nil {
 			return wire.Busy.Problem("to look at all tubes takes too long")
@@ -188,7 +188,7 @@ func (o *Operator) View(ctx context.Context, v *TubeSample, i int) (t TubeView, 
 	if t.Events == ([flow.Events]uint64{}) {
 		return t, nil // nothing was ever reserved
 	}
-	err = o.run(ctx, func(c *direct.Caller) error {
+	err = o.read(ctx, func(c *direct.Caller) error {
 		t.Flow, _ = c.FlowOf([]byte(t.Name))
 		return nil
 	})
@@ -198,7 +198,7 @@ func (o *Operator) View(ctx context.Context, v *TubeSample, i int) (t TubeView, 
 // Tube is what there is to tell about one, as of now; its rates are those of the last two
 // seconds' sample.
 func (o *Operator) Tube(ctx context.Context, name string) (t TubeView, err error) {
-	err = o.run(ctx, func(c *direct.Caller) error {
+	err = o.read(ctx, func(c *direct.Caller) error {
 		var ok bool
 		if t.TubeStats, ok = c.StatsTube([]byte(name)); !ok {
 			return noTube(name)
@@ -227,7 +227,7 @@ func (o *Operator) Tube(ctx context.Context, name string) (t TubeView, err error
 // Flows reads the histograms of some rows of a sample into out, as of now, each by a visit to
 // a shard: of a tube that has gone they are empty. out has place for all of them.
 func (o *Operator) Flows(ctx context.Context, v *TubeSample, rows []int, out []core.Flow) error {
-	return o.run(ctx, func(c *direct.Caller) error {
+	return o.read(ctx, func(c *direct.Caller) error {
 		for k, i := range rows {
 			out[k] = core.Flow{}
 			if row := &v.Rows[i]; row.Events != ([flow.Events]uint64{}) { // something was reserved

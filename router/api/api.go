@@ -77,7 +77,7 @@ func New(o Options) (*API, error) {
 	}
 	a.Server, err = web.New(web.Options{
 		Log: o.Log, Tokens: o.Tokens, Rules: o.Rules,
-		Ready: o.Operator.Ready, MaxJobSize: o.Operator.MaxJobSize, Follows: o.Operator.Follows, Elsewhere: o.Elsewhere,
+		Ready: o.Operator.Ready, Confirm: o.Operator.Confirm, MaxJobSize: o.Operator.MaxJobSize, Follows: o.Operator.Follows, Elsewhere: o.Elsewhere,
 		Observe: func(route, method string, status int, took time.Duration) {
 			a.metrics.served(route, method, status, took)
 		},

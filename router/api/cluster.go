@@ -9,13 +9,14 @@ import (
 )
 
 // showLeader says whether clients are served here, and not handed on: for a proxy that would
-// rather bring them to where they are. A server that is alone leads.
+// rather bring them to where they are. A server that is alone leads. One of several leads only if no
+// other server may lead.
 func (a *API) showLeader(c *web.Call) error {
 	leads, leader := a.op.Leads()
 	switch {
-	case leads:
+	case leads && a.op.Confirm(c.Ctx) == nil:
 		return c.Text(http.StatusOK, "ok\n")
-	case leader != "":
+	case !leads && leader != "":
 		return c.Text(http.StatusServiceUnavailable, "server "+leader+" leads\n")
 	}
 	return c.Text(http.StatusServiceUnavailable, "no server of the cluster leads\n")

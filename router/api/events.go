@@ -76,8 +76,8 @@ func (a *API) getEvents(c *web.Call) error {
 	}
 }
 
-// render adds the events of a snapshot to the stream; there is more to tell at once of the
-// topics that are left.
+// render adds the events of a snapshot to the stream. It returns the topics of which there is more to
+// tell at once. After an error what was added must not be sent.
 func (a *API) render(ctx context.Context, topics []topic, n *now) (left []topic, err error) {
 	a.rendering.Lock()
 	defer a.rendering.Unlock()
@@ -92,7 +92,7 @@ func (a *API) render(ctx context.Context, topics []topic, n *now) (left []topic,
 			left = append(left, t)
 		}
 	}
-	return left, nil
+	return left, a.op.Confirm(ctx) // a snapshot may be of the time before another server led
 }
 
 // id is the number of the snapshot that an event is made of.

@@ -81,7 +81,8 @@ func TestProgressOfAJournal(t *testing.T) {
 	}
 }
 
-func TestNotReadyWhenTheJournalHasFailed(t *testing.T) {
+// TestNeitherReadyNorAliveWhenTheJournalHasFailed: such a process ends; if it hangs it is to be killed.
+func TestNeitherReadyNorAliveWhenTheJournalHasFailed(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.srv.Drain()
 	a := w.do("GET", "/readyz", ask{}).wants(t, 200, "")
@@ -93,7 +94,7 @@ func TestNotReadyWhenTheJournalHasFailed(t *testing.T) {
 	if !strings.Contains(a.body, "the disk has gone") {
 		t.Errorf("%q", a.body)
 	}
-	w.do("GET", "/livez", ask{}).wants(t, 200, "")
+	w.do("GET", "/livez", ask{}).wants(t, 503, "")
 	w.do("GET", "/metrics/beanstalkd", ask{}).wants(t, 503, "stopping")
 }
 

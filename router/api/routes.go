@@ -41,7 +41,7 @@ var table = []entry{
 	{"GET /api/v1/audit", access.Admin, web.Own | web.Early, (*API).getAudit},
 	{"GET /api/v1/log-level", access.Read, web.Own | web.Early, (*API).getLogLevel},
 	{"PUT /api/v1/log-level", access.Admin, web.Own | web.Early | web.TakesBody, (*API).putLogLevel},
-	{"GET /api/v1/drain", access.Read, web.Early, (*API).getDrain},
+	{"GET /api/v1/drain", access.Read, 0, (*API).getDrain},
 	{"PUT /api/v1/drain", access.Admin, 0, (*API).putDrain},
 	{"DELETE /api/v1/drain", access.Admin, 0, (*API).deleteDrain},
 

@@ -10,22 +10,32 @@ import (
 type disk struct {
 	log   Log
 	state *State
-	dirty bool // something was appended and not synced
-	// flushing is since when it syncs, by a clock that only goes forward: somebody who sets the
-	// machine's must not make it seem to hang. Zero: it does not. Anyone may look.
-	flushing atomic.Int64
+	dirty bool          // something was appended and not synced
+	syncs atomic.Uint64 // how often a sync has begun or ended: odd while one is under way
 }
 
-// loaded is where the clock of disks is zero.
-var loaded = time.Now()
+// A diskWatch measures for how long the sync that is under way has taken. One goroutine uses it.
+type diskWatch struct {
+	sync   uint64        // that is measured: disk.syncs
+	looked time.Duration // when look was last called
+	took   time.Duration
+}
 
-// hangs is for how long it has synced at this moment; zero: it does not. Anyone may call it.
-func (d *disk) hangs() time.Duration {
-	since := d.flushing.Load()
-	if since == 0 {
-		return 0
+// look returns how long the sync has taken; zero: none is under way. The caller calls it once a tick. A
+// longer time between two calls counts as two ticks: the whole process may have stood still, and then the
+// disk is not to blame.
+func (w *diskWatch) look(d *disk, now, tick time.Duration) time.Duration {
+	passed := min(now-w.looked, 2*tick)
+	w.looked = now
+	switch n := d.syncs.Load(); {
+	case n%2 == 0:
+		w.took = 0
+	case n != w.sync:
+		w.sync, w.took = n, 0
+	default:
+		w.took += passed
 	}
-	return time.Since(loaded) - time.Duration(since)
+	return w.took
 }
 
 // do does a list of Appends with one sync, and gives what may be told then. That a vote is
@@ -48,8 +58,8 @@ func (d *disk) do(list []*Append) (after []Message, err error) {
 	if len(after) == 0 && vote == nil {
 		return nil, nil // what was appended is synced with the next that somebody waits for
 	}
-	d.flushing.Store(int64(time.Since(loaded)))
-	defer d.flushing.Store(0)
+	d.syncs.Add(1)
+	defer d.syncs.Add(1)
 	if vote != nil {
 		if err := d.state.SaveVote(*vote); err != nil {
 			return nil, err

@@ -71,6 +71,7 @@ type Node struct {
 	changed chan struct{} // closed when view is another
 	figures figures
 
+	hang    diskWatch
 	handing bool // the disk hangs, and somebody else is to lead
 }
 
@@ -274,7 +275,7 @@ var errSlowDisk = errors.New("a flush of the disk takes longer than --cluster-di
 // watchDisk ends a node whose disk hangs: a leader hands over before, which takes no disk but
 // the others'.
 func (n *Node) watchDisk() {
-	since := n.engine.disk.hangs()
+	since := n.hang.look(n.engine.disk, n.now(), n.tick)
 	if since == 0 || n.opts.DiskTimeout == 0 {
 		n.handing = false
 		return

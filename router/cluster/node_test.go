@@ -376,3 +376,38 @@ func TestHangingDiskHandsOver(t *testing.T) {
 	next := leader(t, rest)
 	eventually(t, func() bool { return next.has([]uint64{1}) || next.has(nil) })
 }
+
+// TestTimeOfAStandstillIsNotTheDisks: while the whole process stands still, a sync that is under way
+// cannot come to its end.
+func TestTimeOfAStandstillIsNotTheDisks(t *testing.T) {
+	const tick = 100 * time.Millisecond
+	var w diskWatch
+	d := new(disk)
+	d.syncs.Add(1)
+	now, took := time.Duration(0), time.Duration(0)
+	look := func(passed time.Duration) {
+		now += passed
+		took = w.look(d, now, tick)
+	}
+	look(tick)
+	look(13 * time.Second)
+	if took > 2*tick {
+		t.Errorf("after a standstill the sync has taken %v", took)
+	}
+	for range 100 {
+		look(tick)
+	}
+	if took < 10*time.Second {
+		t.Errorf("a sync that hangs for 100 ticks has taken %v", took)
+	}
+	d.syncs.Add(2) // another one
+	look(tick)
+	look(tick)
+	if took != tick {
+		t.Errorf("the next sync has taken %v after a tick", took)
+	}
+	d.syncs.Add(1)
+	if look(tick); took != 0 {
+		t.Errorf("without a sync, it has taken %v", took)
+	}
+}

@@ -12,12 +12,16 @@ import (
 // ErrFull says that the disk has no room for a change. Nothing was changed.
 var ErrFull = errors.New("the disk is full")
 
+// ErrFailed says that the journal has failed: nothing is acknowledged any more.
+var ErrFailed = errors.New("the journal has failed")
+
 // A Gate is where goroutines wait for the journal: until what they did is durable, or until
 // there is room for what they are about to do. The zero value is ready.
 //
 // Who looks after the journal calls Wake whenever Acked or Pressure has changed. With
 // nobody waiting that is one load.
 type Gate struct {
+	failed  atomic.Bool
 	waiting atomic.Int64 // len(bells), to be read without mu
 	mu      sync.Mutex
 	bells   map[chan struct{}]struct{}
@@ -38,7 +42,14 @@ func (g *Gate) Wake() {
 	}
 }
 
-// await waits until ready, which is asked first and after each Wake; the error is ctx's.
+// Fail ends every wait, now and later, that is not over by itself.
+func (g *Gate) Fail() {
+	g.failed.Store(true)
+	g.Wake()
+}
+
+// await waits until ready returns true. It asks first, and after each Wake. The error is ErrFailed, or
+// that of ctx.
 func (g *Gate) await(ctx context.Context, ready func() bool) error {
 	bell := make(chan struct{}, 1)
 	g.mu.Lock()
@@ -55,6 +66,9 @@ func (g *Gate) await(ctx context.Context, ready func() bool) error {
 		g.mu.Unlock()
 	}()
 	for !ready() { // after the bell was hung up, so no Wake is missed
+		if g.failed.Load() {
+			return ErrFailed
+		}
 		select {
 		case <-bell:
 		case <-ctx.Done():
@@ -65,8 +79,8 @@ func (g *Gate) await(ctx context.Context, ready func() bool) error {
 }
 
 // Committed waits until commit n is as safe as the journal makes it: see core.Reply.Commit.
-// No journal, or no number, is nothing to wait for. After an error of ctx the change is
-// made, and may or may not be kept.
+// No journal, or no number, is nothing to wait for. After an error the change is made, and may
+// or may not be kept.
 func (g *Gate) Committed(ctx context.Context, j commit.Storage, n uint64) error {
 	if j == nil || n == 0 || j.Acked() >= n {
 		return nil
@@ -77,8 +91,8 @@ func (g *Gate) Committed(ctx context.Context, j commit.Storage, n uint64) error 
 	})
 }
 
-// Room waits until the journal takes a change that comes in one piece. The error is
-// ErrFull, or that of ctx.
+// Room waits until the journal takes a change that comes in one piece. The error is ErrFull,
+// ErrFailed, or that of ctx.
 func (g *Gate) Room(ctx context.Context, j commit.Storage) error {
 	if j == nil {
 		return nil
@@ -100,7 +114,7 @@ func (g *Gate) Room(ctx context.Context, j commit.Storage) error {
 }
 
 // Claim waits until n bytes of records are promised, for a large body, which c has then
-// until Storage.Release. The error is ErrFull, or that of ctx; c has nothing then.
+// until Storage.Release. The error is ErrFull, ErrFailed, or that of ctx; c has nothing then.
 func (g *Gate) Claim(ctx context.Context, j commit.Storage, c *commit.Claim, n int64) error {
 	if j == nil {
 		return nil

@@ -174,3 +174,21 @@ func TestNoWakeIsMissed(t *testing.T) {
 	}
 	wait.Wait()
 }
+
+// TestFailureEndsEveryWait, also those that begin later; what is acknowledged already stays so.
+func TestFailureEndsEveryWait(t *testing.T) {
+	var g Gate
+	s := new(slowStorage)
+	s.acked.Store(4)
+	s.pressure.Store(int32(commit.Wait))
+	before := run(func() error { return g.Committed(t.Context(), s, 5) })
+	room := run(func() error { return g.Room(t.Context(), s) })
+	waits(t, before)
+	g.Fail()
+	ends(t, before, ErrFailed)
+	ends(t, room, ErrFailed)
+	ends(t, run(func() error { return g.Committed(t.Context(), s, 6) }), ErrFailed)
+	if err := g.Committed(t.Context(), s, 4); err != nil {
+		t.Error(err)
+	}
+}

@@ -212,6 +212,11 @@ func (s *Server) handle(rt *Route, c *Call) error {
 		}
 		defer s.running.Done()
 	}
+	if rt.Flags&Own == 0 && s.opts.Confirm != nil {
+		if err := s.confirm(c); err != nil {
+			return err
+		}
+	}
 	if rt.Flags&Streams != 0 {
 		return s.stream(rt, c)
 	}
@@ -255,6 +260,14 @@ func (s *Server) keep(rt *Route, c *Call) {
 	if of >= roleClaim {
 		http.NewResponseController(c.W).SetWriteDeadline(time.Now().Add(answerWithin)) // a test's writer has none
 	}
+}
+
+// confirm refuses a request that another server may have to answer.
+func (s *Server) confirm(c *Call) error {
+	ctx, cancel := context.WithTimeout(c.R.Context(), operationWithin)
+	defer cancel()
+	defer context.AfterFunc(s.ended, cancel)()
+	return s.opts.Confirm(ctx)
 }
 
 // alone handles a heavy request, which is a GET, in a place for it. It answers once it has left the

@@ -43,6 +43,9 @@ type Options struct {
 	// Ready is nil once routes that are not Early may be served; else the problem that they
 	// are answered with.
 	Ready func() error
+	// Confirm is asked after Ready for routes that are not Own: no other server has the queue by now. nil: there
+	// is no other.
+	Confirm func(ctx context.Context) error
 	// MaxJobSize is how many bytes the body of a job may have.
 	MaxJobSize func() uint32
 	// Follows reports whether another server has the queue, or may, and this one not; nil: never.

@@ -177,8 +177,10 @@ func (c *seated) Close() error {
 // sayWithin bounds the time until it is known what somebody wants.
 const sayWithin = 5 * time.Second
 
-// give has a connection served here, by whom its first request is for.
+// give hands a connection to the server that its first request is for. The end of the control ends
+// the wait for that request.
 func (k *control) give(c net.Conn) {
+	defer context.AfterFunc(k.ctx, func() { c.Close() })()
 	r := bufio.NewReaderSize(c, 1<<10)
 	c.SetReadDeadline(time.Now().Add(sayWithin))
 	line, err := r.Peek(len("POST " + amongPrefix))

@@ -210,8 +210,12 @@ func (m *Member) changed(v cluster.View) {
 	m.ways.setLeader(v)
 }
 
-// over notes why this server goes along no more; the first cause counts.
+// over notes why this server goes along no more; the first cause counts. A server that has fetched a
+// journal goes on with that one.
 func (m *Member) over(err error) {
+	if _, fetched := err.(*Fetched); !fetched {
+		m.srv.Fail(err)
+	}
 	select {
 	case m.ended <- err:
 	default:
@@ -224,18 +228,20 @@ func (m *Member) Ended() <-chan error { return m.ended }
 
 // Leave has another server lead, if this one does, once all that clients have asked for so far
 // is answered, for which it waits no longer than that, and then ends: see Close. It takes no
-// longer than ctx.
-func (m *Member) Leave(ctx context.Context, answers time.Duration) error {
+// longer than ctx, but for what Close takes. at is as of Close.
+func (m *Member) Leave(ctx context.Context, answers time.Duration, at func(part string)) error {
 	within, cancel := context.WithTimeout(ctx, answers)
 	defer cancel()
 	m.ways.leaving.Store(true) // clients of others wait there for the next leader
+	at("clients")
 	err := m.srv.Stop(within)
 	if n := m.node.Load(); n != nil {
 		if v, _ := n.View(); v.Leads {
+			at("another server that leads")
 			err = errors.Join(err, m.handOver(ctx, n))
 		}
 	}
-	return errors.Join(err, m.Close())
+	return errors.Join(err, m.Close(at))
 }
 
 // handOver has another server lead. With what clients were answered it is all in the log.
@@ -262,21 +268,26 @@ func (m *Member) durable(ctx context.Context) error {
 }
 
 // Close goes along no more, whoever leads, and closes the journal: nobody hears of this server
-// any more, and it acknowledges nothing. It serves nobody any more.
-func (m *Member) Close() error {
+// any more, and it acknowledges nothing. It serves nobody any more. Close calls at before it waits for a
+// part of the server.
+func (m *Member) Close(at func(part string)) error {
 	m.end()
 	n := m.node.Load()
 	if n != nil {
 		n.Halt()
 	}
+	at("operators at the socket in the directory")
 	if k := m.control.Load(); k != nil {
 		k.close(m.log)
 	}
+	at("clients that are handed on")
 	m.clients.close()
+	at("connections with other servers")
 	if m.source != nil {
 		m.source.Close()
 	}
 	m.ways.close()
+	at("the journal")
 	err := m.srv.Close()
 	if n != nil {
 		n.Stop() // the disk may have been full until now

@@ -57,7 +57,7 @@ func (w *ways) make() (err error) {
 	if w.security, err = Secure(c); err != nil {
 		return err
 	}
-	w.receiver = forward.NewReceiver(func(c net.Conn, protocol string, client net.Addr) error { return m.srv.Take(c, protocol, client) }, secureMax(), m.log)
+	w.receiver = forward.NewReceiver(m.ctx, func(c net.Conn, protocol string, client net.Addr) error { return m.srv.Take(c, protocol, client) }, secureMax(), m.log)
 	w.relay = relay.New(relay.Options{Self: m.id.Node, Open: w.toServe})
 	w.transport, err = transport.New(transport.Options{
 		Self:      transport.Identity{Cluster: m.id.Cluster, Node: m.id.Node, Name: m.id.Name},

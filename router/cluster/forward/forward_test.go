@@ -52,6 +52,10 @@ type node struct {
 	came   []string // "protocol client" of those that were taken
 	conns  []net.Conn
 	serves sync.WaitGroup
+
+	ctx   context.Context    // of the receiver
+	end   context.CancelFunc // the same
+	holds atomic.Int64       // connections that neither read nor end until ctx does
 }
 
 // cluster is nodes 1 to n, which hand on to each other by TLS or not.
@@ -63,7 +67,8 @@ func newCluster(t testing.TB, n int, security func(name string) *transport.Secur
 		x := &node{t: t, number: uint64(i + 1), served: make(chan error, 1)}
 		name := fmt.Sprint("n", x.number)
 		l := listen(t, "tcp", "127.0.0.1:0")
-		x.receiver = NewReceiver(x.take, 16, slog.New(slog.DiscardHandler))
+		x.ctx, x.end = context.WithCancel(context.Background())
+		x.receiver = NewReceiver(x.ctx, x.take, 16, slog.New(slog.DiscardHandler))
 		o := transport.Options{
 			Self: transport.Identity{Cluster: 1, Node: x.number, Name: name}, Listener: l,
 			Jitter: rand.Float64, Now: time.Now, Log: slog.New(slog.DiscardHandler),
@@ -139,6 +144,7 @@ func listen(t testing.TB, network, addr string) net.Listener {
 
 // close ends it with all its goroutines.
 func (x *node) close() {
+	x.end()
 	x.forwarder.Close()
 	x.transport.Close()
 	x.mu.Lock()
@@ -182,7 +188,12 @@ func (x *node) answer(c net.Conn) {
 	in := bufio.NewReader(c)
 	for {
 		line, err := in.ReadString('\n')
-		if line == "quit\n" {
+		switch line {
+		case "quit\n":
+			return
+		case "hold\n":
+			x.holds.Add(1)
+			<-x.t.Context().Done()
 			return
 		}
 		if line != "" {
@@ -317,6 +328,36 @@ func TestWhoCannotBeServedIsClosed(t *testing.T) {
 		nodes[1].mu.Unlock()
 		wantEnd(t, nodes[0].dial())
 		await(t, "it is counted", func() bool { _, failed := nodes[1].receiver.Received(); return failed == 1 })
+	})
+}
+
+// TestCloseEndsClientsWhomTheServerHolds: a client that has gone and is not answered yet, and a
+// client whose bytes the server does not read, keep no node from ending.
+func TestCloseEndsClientsWhomTheServerHolds(t *testing.T) {
+	forBoth(t, func(t *testing.T, nodes []*node) {
+		gone, pushes := nodes[0].dial(), nodes[0].dial()
+		for _, c := range []*net.TCPConn{gone, pushes} {
+			say(t, c, "one", 2)
+			io.WriteString(c, "hold\n")
+		}
+		gone.Close()
+		go pushes.Write(make([]byte, 64<<20))
+		await(t, "the server holds both", func() bool { return nodes[1].holds.Load() == 2 })
+		await(t, "the follower has sent the end", func() bool { return nodes[0].forwarder.Counts().ToLeader > 18 })
+		for _, x := range []*node{nodes[1], nodes[0]} {
+			closed := make(chan struct{})
+			go func() {
+				x.end()
+				x.forwarder.Close()
+				x.transport.Close()
+				close(closed)
+			}()
+			select {
+			case <-closed:
+			case <-time.After(ample):
+				t.Fatal("it does not end")
+			}
+		}
 	})
 }
 

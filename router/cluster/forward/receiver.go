@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -40,6 +41,7 @@ const (
 
 // A Receiver is the leader's side. Its methods may be called by anyone.
 type Receiver struct {
+	ctx   context.Context
 	take  Take
 	log   *complaint.Log
 	pairs chan struct{} // has an element for each stream that stands behind a pair of sockets
@@ -48,10 +50,10 @@ type Receiver struct {
 	fromClient, toClient atomic.Uint64
 }
 
-// NewReceiver makes one that gives clients to take. Of streams with TLS, each of which needs
-// three descriptors, it serves so many at a time.
-func NewReceiver(take Take, secure int, log *slog.Logger) *Receiver {
-	return &Receiver{take: take, log: complaint.New(log), pairs: make(chan struct{}, max(1, secure))}
+// NewReceiver makes a Receiver that gives clients to take. It serves at most secure streams with TLS
+// at a time, because each needs three descriptors. The end of ctx ends these streams.
+func NewReceiver(ctx context.Context, take Take, secure int, log *slog.Logger) *Receiver {
+	return &Receiver{ctx: ctx, take: take, log: complaint.New(log), pairs: make(chan struct{}, max(1, secure))}
 }
 
 // headerWithin is how long a header may take to come.
@@ -92,6 +94,8 @@ func (r *Receiver) receive(s Stream) error {
 		ours.Close()
 		return err
 	}
+	// A client that sends no more is waited for on our end alone: closing the stream ends nothing then.
+	defer context.AfterFunc(r.ctx, func() { ours.Close() })()
 	join(s, ours, &r.fromClient, &r.toClient)
 	return nil
 }

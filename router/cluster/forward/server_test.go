@@ -40,7 +40,7 @@ func serveAt(t testing.TB, nodes []*node, cfg router.Config) *whole {
 		}
 	})
 	t.Cleanup(end)
-	nodes[1].receiver = NewReceiver(srv.Take, 16, slog.New(slog.DiscardHandler))
+	nodes[1].receiver = NewReceiver(t.Context(), srv.Take, 16, slog.New(slog.DiscardHandler))
 	l := listen(t, "tcp", "127.0.0.1:0")
 	go nodes[0].forwarder.Serve(l, "Gearman")
 	lead(nodes, 2)

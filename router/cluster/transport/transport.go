@@ -45,7 +45,8 @@ type Options struct {
 	// told. nil: all may come.
 	Admit func(from Identity, kind Kind) error
 	// Streams serve connections of the other kinds, each on a goroutine of its own. They
-	// close what they are given. A kind that is missing is refused.
+	// close what they are given, and must return once Close was called, also if they do not
+	// use the stream then. A kind that is missing is refused.
 	Streams map[Kind]func(*Stream)
 
 	// Redirect says for some addresses where to connect instead, for tests.

@@ -1,0 +1,91 @@
+package cluster
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"polystalk/cmd/polystalkd/e2e/daemon"
+)
+
+// told are the paths of the API at which a server tells what it knows of the job of a number, in a
+// tube of its own.
+func told(id, tube string) []string {
+	return []string{
+		"/leader", "/metrics", "/metrics/tubes", "/metrics/beanstalkd", "/api/v1/server", "/api/v1/drain",
+		"/api/v1/history", "/api/v1/tubes", "/api/v1/tubes/" + tube, "/api/v1/tubes/" + tube + "/jobs",
+		"/api/v1/jobs", "/api/v1/jobs/" + id, "/api/v1/jobs/" + id + "/body", "/api/v1/connections", "/api/v1/operations",
+		"/api/v1/events?topics=server,tubes",
+	}
+}
+
+// TestResumedLeaderTellsNothingStale: a leader stands still, another one leads and deletes a job. Whatever
+// the first one is asked by HTTP as it goes on, it shows no such job and does not say that it leads.
+func TestResumedLeaderTellsNothingStale(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for elections")
+	}
+	all := []*node{newNode(t, "jobs1"), newNode(t, "jobs2"), newNode(t, "jobs3")}
+	web := make(map[*node]string)
+	for i, n := range all {
+		n.timeout, web[n] = swift, "http://"+daemon.FreeAddress(t)
+		first := "--cluster-new"
+		if i > 0 {
+			first = "--cluster-join=" + all[0].cluster
+		}
+		n.start("--http", strings.TrimPrefix(web[n], "http://"), "--http-anonymous", "operate", first)
+	}
+	awaitVoters(t, all[0], len(all))
+	client := &http.Client{Timeout: daemon.Hang, Transport: &http.Transport{DisableKeepAlives: true}}
+	answers := make(map[int]int)
+	for round := range daemon.Amount(t, "POLYSTALKD_RESUMES", 2) {
+		l, others := leader(t, all)
+		tube := fmt.Sprint("tube", round)
+		id := ""
+		eventually(t, "a job is put", func() bool {
+			_, id, _ = strings.Cut(ask(l.queue, "use "+tube+"\r\nput 0 0 60 5\r\nhello\r\n"), "INSERTED ")
+			id = strings.TrimSpace(id)
+			return id != ""
+		})
+		l.Signal(syscall.SIGSTOP)
+		gone := false
+		eventually(t, "another one leads, and deletes the job", func() bool {
+			answer := ask(others[0].queue, "delete "+id+"\r\n")
+			gone = gone || strings.Contains(answer, "DELETED")
+			return gone || strings.Contains(answer, "NOT_FOUND") // an answer was lost
+		})
+		var mu sync.Mutex
+		var requests sync.WaitGroup
+		for _, path := range told(id, tube) {
+			requests.Go(func() { // some wait in the backlog when the server goes on
+				res, err := client.Get(web[l] + path)
+				if err != nil {
+					return
+				}
+				defer res.Body.Close()
+				if strings.Contains(path, "/events") { // which has no end of its own
+					time.AfterFunc(time.Second, func() { res.Body.Close() })
+				}
+				body, _ := io.ReadAll(res.Body)
+				text := string(body)
+				mu.Lock()
+				defer mu.Unlock()
+				answers[res.StatusCode]++
+				stale := strings.Contains(text, `"state":"ready"`) && strings.Contains(text, tube) || text == "hello" ||
+					strings.Contains(text, `"`+tube+`"`) && strings.Contains(text, `"ready":1`) ||
+					path == "/leader" && res.StatusCode == http.StatusOK
+				if by := res.Header.Get("Polystalk-Server"); stale && by == "" {
+					t.Errorf("round %d: %s at %s: %d %.300s", round, path, l.name, res.StatusCode, text)
+				}
+			})
+		}
+		l.Signal(syscall.SIGCONT)
+		requests.Wait()
+	}
+	t.Logf("answers by their status: %v", answers)
+}

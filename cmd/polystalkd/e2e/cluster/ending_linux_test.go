@@ -88,11 +88,11 @@ func standStill(t *testing.T, l *node, others []*node) (tube string) {
 	t.Helper()
 	tube = fmt.Sprint("t", time.Now().UnixNano())
 	k := newCrowd(t, others[0], tube)
-	l.Signal(syscall.SIGSTOP)
+	l.Freeze()
 	k.say("put 0 0 60 1\r\nx\r\n")
 	time.Sleep(300 * time.Millisecond) // for the follower to hand them on: nothing tells when it has
 	for _, n := range others {
-		n.Signal(syscall.SIGSTOP)
+		n.Freeze()
 	}
 	return tube
 }

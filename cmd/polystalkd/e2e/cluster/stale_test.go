@@ -52,7 +52,7 @@ func TestResumedLeaderTellsNothingStale(t *testing.T) {
 			id = strings.TrimSpace(id)
 			return id != ""
 		})
-		l.Signal(syscall.SIGSTOP)
+		l.Freeze()
 		gone := false
 		eventually(t, "another one leads, and deletes the job", func() bool {
 			answer := ask(others[0].queue, "delete "+id+"\r\n")

@@ -164,7 +164,7 @@ func TestDeposedBeginsAnew(t *testing.T) {
 	var jobs tally
 	l, others := leader(t, all)
 	jobs.put(l, "one")
-	l.Signal(syscall.SIGSTOP)
+	l.Freeze()
 	leader(t, others) // who comes before that is handed to one that does not answer
 	jobs.put(others[0], "two")
 	l.Signal(syscall.SIGCONT)
@@ -295,7 +295,7 @@ func TestRemovedWhileDown(t *testing.T) {
 		goes, comesBack func(*node)
 	}{
 		"down":   {(*node).Crash, func(n *node) { n.launch() }},
-		"frozen": {func(n *node) { n.Signal(syscall.SIGSTOP) }, func(n *node) { n.Signal(syscall.SIGCONT) }},
+		"frozen": {func(n *node) { n.Freeze() }, func(n *node) { n.Signal(syscall.SIGCONT) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := three(t, swift)

@@ -2,11 +2,16 @@ package daemon
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -156,6 +161,25 @@ func (s *Server) Signal(sig os.Signal) {
 	s.t.Helper()
 	if err := s.Cmd.Process.Signal(sig); err != nil {
 		s.t.Fatal(err)
+	}
+}
+
+// Freeze stops the process by SIGSTOP. It waits until every thread stands still, where /proc tells:
+// the threads go on for a moment after the signal was sent.
+func (s *Server) Freeze() {
+	s.t.Helper()
+	s.Signal(syscall.SIGSTOP)
+	for end := time.Now().Add(Hang); ; time.Sleep(time.Millisecond) {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.Cmd.Process.Pid))
+		if !slices.ContainsFunc(threads, func(name string) bool {
+			b, err := os.ReadFile(name)
+			return err == nil && !bytes.Contains(b, []byte(") T "))
+		}) {
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Fatal("the process does not stand still")
+		}
 	}
 }
 

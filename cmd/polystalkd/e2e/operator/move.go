@@ -30,7 +30,9 @@ func (o *Operator) transfer(verb string) func() error {
 		if is.From != id || o.own[is.ID] != nil || is.Tube != to {
 			return fmt.Errorf("%s of job %d to %s: %+v", verb, id, to, is)
 		}
-		o.put++
+		if verb == "copy" { // a move counts as no put
+			o.put++
+		}
 		o.own[is.ID] = &job{to, j.state, j.pri}
 		if verb == "move" {
 			delete(o.own, id)
@@ -53,7 +55,7 @@ func (o *Operator) moveMany() error {
 	if err != nil {
 		return err
 	}
-	if o.put += moved; op.Done != moved || op.Matched != moved {
+	if op.Done != moved || op.Matched != moved {
 		return fmt.Errorf("%d jobs from %s to %s: %+v", moved, from, to, op)
 	}
 	return o.learn(to)

@@ -53,6 +53,7 @@ func TestResumedLeaderTellsNothingStale(t *testing.T) {
 			return id != ""
 		})
 		l.Freeze()
+		leader(t, others)
 		gone := false
 		eventually(t, "another one leads, and deletes the job", func() bool {
 			answer := ask(others[0].queue, "delete "+id+"\r\n")

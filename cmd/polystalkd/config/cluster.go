@@ -42,7 +42,7 @@ const (
 	clusterTimeout     = 500 * time.Millisecond
 	clusterTimeoutMin  = 100 * time.Millisecond
 	clusterTimeoutMax  = time.Minute
-	clusterWait        = 10 * time.Second
+	clusterWait        = 4 * time.Second // an election takes one or two timeouts, and clients want an answer within 5 s
 	clusterWaitMax     = time.Hour
 	clusterDiskTimeout = 10 * time.Second
 	clusterDiskMin     = time.Second

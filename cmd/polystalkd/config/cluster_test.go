@@ -74,7 +74,7 @@ func TestClusterDefaults(t *testing.T) {
 	}
 	k := c.Cluster
 	if k.Node == "" || k.Advertise != "10.0.0.1:5" || strings.Join(k.Join, " ") != "a:1 b:2" ||
-		k.Timeout != 2*time.Second || k.Wait != 10*time.Second || k.DiskTimeout != 10*time.Second || k.Address.Port != "5" {
+		k.Timeout != 2*time.Second || k.Wait != 4*time.Second || k.DiskTimeout != 10*time.Second || k.Address.Port != "5" {
 		t.Errorf("%+v", k)
 	}
 	c, err = parse(strings.Fields("-b /d --cluster-listen 127.0.0.1:5 --cluster-join a:1,b:2 --cluster-join b:2"), nil)

@@ -62,6 +62,7 @@ func (n *node) args(more ...string) []string {
 	return append([]string{
 		"--log-format", "json", "-l", "127.0.0.1", "-p", port, "-b", n.dir, "-s", "4194304",
 		"--cluster-listen", n.cluster, "--cluster-node", n.name, "--cluster-timeout", n.timeout,
+		"--cluster-wait", "10s", // elections of tests take longer than those of servers
 	}, more...)
 }
 

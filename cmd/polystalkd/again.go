@@ -70,17 +70,26 @@ func (o *opened) beginAnew(next *again.Legacy, why string, stop <-chan os.Signal
 		level = slog.LevelWarn
 	}
 	log.Log(context.Background(), level, "beginning anew", "why", why, "next", "the same process reads its journal and follows: nothing that was acknowledged is lost", "in", pause)
-	over := time.After(pause)
-	for waits := pause > 0; waits; {
-		select {
-		case <-over:
-			waits = false
-		case sig := <-stop:
-			if sig == syscall.SIGTERM || sig == syscall.SIGINT {
-				log.Info("ending instead", "signal", sig.String())
-				return nil
-			}
-		}
+	if sig := endSignal(stop, pause); sig != nil {
+		log.Info("ending instead", "signal", sig.String())
+		return nil
 	}
 	return fault.New(fault.System, "beginning anew: %v: start it again", next.Exec())
+}
+
+// endSignal waits for a signal that ends the server, for as long as pause. It also returns one that has
+// come before, since the next life would not see it; nil: there is none.
+func endSignal(stop <-chan os.Signal, pause time.Duration) os.Signal {
+	over := time.After(pause)
+	for waits := true; waits || len(stop) > 0; {
+		select {
+		case sig := <-stop:
+			if sig == syscall.SIGTERM || sig == syscall.SIGINT {
+				return sig
+			}
+		case <-over:
+			waits = false
+		}
+	}
+	return nil
 }

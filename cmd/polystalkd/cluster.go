@@ -95,10 +95,28 @@ func (w *watch) endBy(last func()) (at func(part string), done func() bool) {
 	var now atomic.Value
 	now.Store("")
 	timer := time.AfterFunc(endWithin, func() {
-		w.log.Error("the server was not closed in time; the process ends all the same", "waits for", now.Load(), "within", endWithin)
+		within(writeWithin, func() {
+			w.log.Error("the server was not closed in time; the process ends all the same", "waits for", now.Load(), "within", endWithin)
+		})
 		last()
 	})
 	return func(part string) { now.Store(part) }, timer.Stop
+}
+
+// writeWithin bounds the time to write why a process ends: the log may be on the disk that hangs.
+const writeWithin = 500 * time.Millisecond
+
+// within calls f, and waits for d at most until it returns.
+func within(d time.Duration, f func()) {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		f()
+	}()
+	select {
+	case <-over:
+	case <-time.After(d):
+	}
 }
 
 // waitMember waits for the end, and gives its cause; nil: it was asked for.

@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"log/slog"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,4 +33,38 @@ func TestEndComesWhateverIsWaitedFor(t *testing.T) {
 			t.Errorf("it has ended %d times: %s", ended, text.String())
 		}
 	})
+}
+
+// TestEndComesThoughTheLogCannotBeWritten, as on a disk that hangs.
+func TestEndComesThoughTheLogCannotBeWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, stuck := io.Pipe()
+		w := &watch{log: &logging.Logger{Logger: slog.New(slog.NewTextHandler(stuck, nil))}}
+		ended := false
+		w.endBy(func() { ended = true })
+		time.Sleep(endWithin + writeWithin)
+		synctest.Wait()
+		if !ended {
+			t.Error("it waits for the log")
+		}
+		r.Close()
+	})
+}
+
+// TestSignalOfAnEarlierLifeIsNotLost: the next life would not see it.
+func TestSignalOfAnEarlierLifeIsNotLost(t *testing.T) {
+	for _, c := range []struct {
+		come []os.Signal
+		want os.Signal
+	}{{nil, nil}, {[]os.Signal{syscall.SIGHUP}, nil}, {[]os.Signal{syscall.SIGHUP, syscall.SIGTERM}, syscall.SIGTERM}} {
+		for range 100 { // a select takes either of two
+			stop := make(chan os.Signal, 2)
+			for _, sig := range c.come {
+				stop <- sig
+			}
+			if sig := endSignal(stop, 0); sig != c.want {
+				t.Fatalf("%v: %v, want %v", c.come, sig, c.want)
+			}
+		}
+	}
 }

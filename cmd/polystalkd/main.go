@@ -72,7 +72,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 			code, err = detach(c)
 		} else {
 			read := func() (*config.Config, error) { return p.read(args) }
-			exit := func(err error) { os.Exit(p.report(c, err, stderr)) }
+			exit := func(err error) {
+				within(writeWithin, func() { p.report(c, err, stderr) })
+				if err == nil {
+					os.Exit(fault.OK)
+				}
+				os.Exit(p.exitCode(err))
+			}
 			err = serve(c, read, waiting, last, log, exit)
 		}
 	}

@@ -70,7 +70,7 @@ func serve(c *config.Config, read func() (*config.Config, error), waiting *paren
 		}
 	}
 	return open.serve(c, read, signals, waiting, log, func(err error) {
-		logFailure(err)
+		within(writeWithin, func() { logFailure(err) })
 		exit(err)
 	})
 }

@@ -63,13 +63,13 @@ func (o *Operator) Flush(ctx context.Context, f *Flush) (n Flushed, err error) {
 	case err != nil:
 		return n, err
 	case s == core.StatusNotFound:
-		return n, noTube(f.Tube)
+		return n, o.settled(ctx, 0, noTube(f.Tube))
 	case s == core.StatusChanged:
 		return o.sweep(ctx, f)
 	}
 	n = flushed(&x.Condemned)
 	if o.journal() == nil || n.All() == 0 {
-		return n, nil
+		return n, o.settled(ctx, 0, nil)
 	}
 	return n, o.reclaimed(ctx, f.Tube, x.Condemned.Ticket)
 }

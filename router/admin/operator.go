@@ -189,10 +189,19 @@ func (o *Operator) durably(ctx context.Context, f func(c *direct.Caller) (commit
 		n, err = f(c)
 		return err
 	})
-	if err != nil {
-		return err
+	return o.settled(ctx, n, err)
+}
+
+// settled waits until what a change has done may be told. A change that did nothing has only read: see
+// read.
+func (o *Operator) settled(ctx context.Context, commit uint64, err error) error {
+	if err == nil && commit != 0 {
+		return o.committed(ctx, commit)
 	}
-	return o.committed(ctx, n)
+	if late := o.fence(ctx); late != nil {
+		return late
+	}
+	return err
 }
 
 // committed waits until a change is as safe as the journal makes it.

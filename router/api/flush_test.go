@@ -66,6 +66,12 @@ func TestFlushByHTTP(t *testing.T) {
 	if e := audit.Entries[0]; e.Action != "DELETE /api/v1/tubes/{tube}/jobs" || e.Affected != 1 || e.Status != 200 {
 		t.Errorf("%+v", e)
 	}
+	// A tube that is a parameter is named as well.
+	w.do("DELETE", "/api/v1/tubes/-/jobs?state=ready&tube="+strings.TrimSuffix(strings.TrimPrefix(path, "/api/v1/tubes/"), "/jobs"), ask{}).wants(t, 200, "")
+	w.do("GET", "/api/v1/audit", ask{token: adminToken}).wants(t, 200, "").read(t, &audit)
+	if e := audit.Entries[0]; e.Path != path {
+		t.Errorf("the audit has the path %q, want %q", e.Path, path)
+	}
 	metrics := w.do("GET", "/metrics", ask{}).wants(t, 200, "").body
 	if want := `polystalk_operator_jobs_total{action="flush",result="done"} 13`; !strings.Contains(metrics, want) {
 		t.Errorf("/metrics lacks %q", want)

@@ -1,7 +1,11 @@
 package api
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -56,6 +60,28 @@ func TestNothingIsReadFromALeaderWithoutALease(t *testing.T) {
 		w.do("GET", target, ask{}).wants(t, 200, "")
 		if waits.Load() == was {
 			t.Errorf("%s is answered without a commit", target)
+		}
+	}
+
+	// It may lose its lease while it reads a request, and then says nothing of what is not there either.
+	for request, body := range map[string]string{
+		"POST /api/v1/tubes/nothing/kick": `{"count":1}`, "PUT /api/v1/tubes/nothing/pause": `{"seconds":1}`,
+		"POST /api/v1/jobs/999/move": `{"to":"default"}`, "PATCH /api/v1/jobs/999": `{"pri":1}`,
+	} {
+		lost := least.Load()
+		set(func() uint64 { return 0 })
+		conn := w.dial()
+		fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", request, len(body))
+		r := bufio.NewReader(conn)
+		if line, err := r.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+			t.Fatal(request, line, err)
+		}
+		r.ReadString('\n')
+		was := waits.Load()
+		least.Store(lost)
+		io.WriteString(conn, body)
+		if res, err := http.ReadResponse(r, nil); err != nil || res.StatusCode != 404 || waits.Load() == was {
+			t.Errorf("%s is answered without a commit: %v %v", request, res, err)
 		}
 	}
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/url"
 	"strconv"
+	"strings"
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/web"
@@ -47,8 +48,12 @@ func nameTube(c *web.Call) {
 	if c.R.PathValue("tube") != "-" || err != nil || len(q["tube"]) != 1 {
 		return
 	}
-	c.R.SetPathValue("tube", q.Get("tube"))
-	c.Detail = "tube " + wire.PathName(q.Get("tube"))
+	name := q.Get("tube")
+	c.R.SetPathValue("tube", name)
+	// The audit shows the path, and must name the tube.
+	const tubes = "/api/v1/tubes/"
+	below := strings.TrimPrefix(c.R.URL.Path, tubes+"-")
+	c.R.URL.Path, c.R.URL.RawPath = tubes+name+below, tubes+wire.PathName(name)+below
 	q.Del("tube")
 	c.R.URL.RawQuery = q.Encode()
 }

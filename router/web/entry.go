@@ -213,7 +213,7 @@ func (s *Server) handle(rt *Route, c *Call) error {
 		defer s.running.Done()
 	}
 	if rt.Flags&Own == 0 && s.opts.Confirm != nil {
-		if err := s.confirm(c); err != nil {
+		if err := s.confirm(rt, c); err != nil {
 			return err
 		}
 	}
@@ -263,8 +263,8 @@ func (s *Server) keep(rt *Route, c *Call) {
 }
 
 // confirm refuses a request that another server may have to answer.
-func (s *Server) confirm(c *Call) error {
-	ctx, cancel := context.WithTimeout(c.R.Context(), operationWithin)
+func (s *Server) confirm(rt *Route, c *Call) error {
+	ctx, cancel := context.WithTimeout(operationOf(rt, c.R), operationWithin)
 	defer cancel()
 	defer context.AfterFunc(s.ended, cancel)()
 	return s.opts.Confirm(ctx)

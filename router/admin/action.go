@@ -77,7 +77,7 @@ func (v Verb) Do(ctx context.Context, o *Operator, s *Step) error {
 	}
 	if v.Verb != core.VerbDelete { // which goes on when the disk is full
 		if err := o.opts.Gate.Room(ctx, o.journal()); err != nil {
-			return noRoom(err)
+			return o.noRoom(err)
 		}
 	}
 	for rows := range slices.Chunk(s.Rows, actMost) {
@@ -148,12 +148,12 @@ func (o *Operator) claimed(ctx context.Context, size int, f func() error) error 
 		return f()
 	}
 	if err := o.opts.Gate.Room(ctx, storage); err != nil {
-		return noRoom(err)
+		return o.noRoom(err)
 	}
 	if size > slab.MaxSize { // others come in one piece
 		var claim commit.Claim
 		if err := o.opts.Gate.Claim(ctx, storage, &claim, int64(size)); err != nil {
-			return noRoom(err)
+			return o.noRoom(err)
 		}
 		defer storage.Release(&claim)
 	}

@@ -60,7 +60,7 @@ func (o *Operator) withRoom(ctx context.Context, size int, f func(c *direct.Call
 	var claim commit.Claim
 	if storage := o.journal(); storage != nil && size > slab.MaxSize {
 		if err := o.opts.Gate.Claim(ctx, storage, &claim, int64(size+claimHead)); err != nil {
-			return noRoom(err)
+			return o.noRoom(err)
 		}
 		defer storage.Release(&claim)
 	}

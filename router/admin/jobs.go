@@ -38,7 +38,7 @@ func (o *Operator) Put(ctx context.Context, j NewJob) (id core.JobID, err error)
 	var claim commit.Claim
 	if storage := o.journal(); storage != nil && len(j.Body) > slab.MaxSize {
 		if err := o.opts.Gate.Claim(ctx, storage, &claim, int64(len(j.Body)+len(j.Tube)+claimHead)); err != nil {
-			return 0, noRoom(err)
+			return 0, o.noRoom(err)
 		}
 		defer storage.Release(&claim)
 	}

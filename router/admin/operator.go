@@ -176,7 +176,7 @@ func (o *Operator) change(ctx context.Context, f func(c *direct.Caller) (commit 
 		return err
 	}
 	if err := o.opts.Gate.Room(ctx, o.journal()); err != nil {
-		return noRoom(err)
+		return o.noRoom(err)
 	}
 	return o.durably(ctx, f)
 }
@@ -223,10 +223,13 @@ func isFull(err error) bool {
 	return ok && p.Type == wire.ProblemPath+wire.DiskFull.Slug
 }
 
-// noRoom is the problem of who waited for room.
-func noRoom(err error) error {
+// noRoom returns the problem of a change that waited for room in the journal.
+func (o *Operator) noRoom(err error) error {
 	if errors.Is(err, direct.ErrFull) {
 		return wire.DiskFull.Problem("")
+	}
+	if err := o.Ready(); err != nil { // the journal has failed, or another server leads
+		return err
 	}
 	return wire.Busy.Problem("the disk is behind")
 }

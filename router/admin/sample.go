@@ -79,15 +79,23 @@ func (o *Operator) Sample(ctx context.Context) (*Sample, error) {
 	return o.SampleWithin(ctx, sampleFor)
 }
 
-// SampleWithin is Sample for who asks as time goes by: the sample is not as old as is said.
+// SampleWithin returns a sample that is younger than age, for callers that ask as time goes by.
 func (o *Operator) SampleWithin(ctx context.Context, age time.Duration) (*Sample, error) {
+	v, err := o.takeSample(ctx, age)
+	if err == nil {
+		err = o.Confirm(ctx) // without the lock, since Confirm may wait
+	}
+	return v, err
+}
+
+func (o *Operator) takeSample(ctx context.Context, age time.Duration) (*Sample, error) {
 	s := &o.samples
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.server != nil && time.Since(s.server.At) < age {
-		return s.server, o.Confirm(ctx)
+		return s.server, nil
 	}
-	err := o.read(ctx, func(c *direct.Caller) error {
+	err := o.run(ctx, func(c *direct.Caller) error {
 		s.number++
 		s.server = o.sample(c)
 		s.server.Number = s.number

@@ -49,15 +49,23 @@ func (o *Operator) Tubes(ctx context.Context) (*TubeSample, error) {
 	return o.TubesWithin(ctx, tubesFor)
 }
 
-// TubesWithin is Tubes for who asks as time goes by: the sample is not as old as is said.
+// TubesWithin returns a sample that is younger than age, for callers that ask as time goes by.
 func (o *Operator) TubesWithin(ctx context.Context, age time.Duration) (*TubeSample, error) {
+	v, err := o.takeTubes(ctx, age)
+	if err == nil {
+		err = o.Confirm(ctx) // without the lock, since Confirm may wait
+	}
+	return v, err
+}
+
+func (o *Operator) takeTubes(ctx context.Context, age time.Duration) (*TubeSample, error) {
 	s := &o.samples
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tubes != nil && time.Since(s.tubes.At) < age {
-		return s.tubes, o.Confirm(ctx)
+		return s.tubes, nil
 	}
-	err := o.read(ctx, func(c *direct.Caller) error {
+	err := o.run(ctx, func(c *direct.Caller) error {
 		v := o.sampleTubes(ctx, c)
 		if v == nil {
 			return wire.Busy.Problem("to look at all tubes takes too long")

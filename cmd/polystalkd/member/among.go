@@ -2,12 +2,14 @@ package member
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"polystalk/router/cluster"
@@ -32,6 +34,13 @@ type unreached struct{ err error }
 
 func (u *unreached) Error() string { return u.err.Error() }
 
+// isOurs reports whether a connection failed for a reason that says nothing about the other side:
+// this process has no descriptor left, or does not accept the certificate of the server there.
+func isOurs(err error) bool {
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	return certificate || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
 // request sends a request to another server at the address that is given. The caller closes the
 // answer's body, and can read it until ctx ends. The error may be an *unreached.
 func (m *Member) request(ctx context.Context, of *cluster.Member, method, path string, body io.Reader) (*http.Response, error) {
@@ -39,7 +48,7 @@ func (m *Member) request(ctx context.Context, of *cluster.Member, method, path s
 		s, err := m.ways.transport.OpenAddr(ctx, of.Addr, transport.Admin)
 		refused, is := errors.AsType[*transport.Refused](err)
 		switch {
-		case is && refused.By.Node == of.ID, errors.Is(err, transport.ErrSilent), ctx.Err() != nil:
+		case is && refused.By.Node == of.ID, errors.Is(err, transport.ErrSilent), ctx.Err() != nil, isOurs(err):
 			return nil, err
 		case err != nil:
 			return nil, &unreached{err}

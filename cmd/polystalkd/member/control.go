@@ -228,6 +228,13 @@ func (c *read) Remote() transport.Identity {
 }
 
 // close ends it, and all that come in there.
+// CloseSocket closes the socket of operators and removes its file. It is for a server that has failed to start.
+func (m *Member) CloseSocket() {
+	if k := m.control.Load(); k != nil {
+		k.socket.End(m.log)
+	}
+}
+
 func (k *control) close(log *slog.Logger) {
 	k.socket.End(log)
 	k.end()

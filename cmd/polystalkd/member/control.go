@@ -227,7 +227,6 @@ func (c *read) Remote() transport.Identity {
 	return transport.Identity{}
 }
 
-// close ends it, and all that come in there.
 // CloseSocket closes the socket of operators and removes its file. It is for a server that has failed to start.
 func (m *Member) CloseSocket() {
 	if k := m.control.Load(); k != nil {
@@ -235,6 +234,7 @@ func (m *Member) CloseSocket() {
 	}
 }
 
+// close ends it, and all that come in there.
 func (k *control) close(log *slog.Logger) {
 	k.socket.End(log)
 	k.end()

@@ -67,7 +67,7 @@ Values may be attached to short options (-p11300) or follow (-p 11300); a long o
 		{"1", "The server that --probe asks is not well. In place of gearmand: any failure."},
 		{"5", "An option, a variable, a file or an argument cannot be used."},
 		{"10", "The directory of the journal cannot be used, is in use or is damaged; or the journal has failed while the server ran."},
-		{"20", "The server was removed from its cluster: it is not to be started again as it is."},
+		{"20", "The server was removed from its cluster, another process runs as it, or its directory lacks what it acknowledged: it is not to be started again as it is."},
 		{"32, 33, 34", "The user of -u cannot be looked up; does not exist; cannot be become."},
 		{"111", "An address cannot be listened on, or the system refuses something else."},
 	} {

@@ -146,6 +146,9 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 	}
 	early, ended, err := start(begin, signals, log.Logger)
 	if err != nil {
+		if of != nil {
+			of.CloseSocket()
+		}
 		return explainJournal(c, err)
 	} else if ended {
 		return nil

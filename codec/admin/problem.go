@@ -35,8 +35,8 @@ type Kind struct {
 // The kinds of problems.
 var (
 	BadRequest = &Kind{"bad-request", 400, "The request cannot be understood",
-		"A path or a query holds something that the server cannot read: an id that is no number, an unknown parameter.",
-		"correct the parameter that is named"}
+		"A path or a query holds something that the server cannot read: an id that is no number, an unknown parameter. Or the body is not one JSON object: it ends too early, has a member twice, begins with a byte order mark, or has bytes that are no UTF-8. Use body_base64 for a job's body of such bytes.",
+		"correct the parameter or the member that is named"}
 	NoToken = &Kind{"no-token", 401, "A token is needed",
 		"The request shows no token, or one that nobody has. Tokens stand in the file of --http-tokens-file; one that was taken out there is of no use any more.",
 		"send a header Authorization: Bearer TOKEN"}

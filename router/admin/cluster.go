@@ -80,7 +80,7 @@ func (o *Operator) Following() error {
 	}
 	switch {
 	case leader == "":
-		return wire.Following.With("", "no server of the cluster leads", "polystalk cluster status (GET /api/v1/cluster) shows who is away: start those that are down")
+		return wire.Following.With("", "no server of the cluster leads", "polystalk cluster status (GET /api/v1/cluster) shows who is away. An election takes one or two times --cluster-timeout: try again after that, then start those that are down")
 	case here:
 		return wire.Following.With("", "server "+leader+" is about to lead", "try again in a moment")
 	}

@@ -64,7 +64,7 @@ func TestForeignHostIsToldNothing(t *testing.T) {
 				continue
 			}
 			a.wants(t, 421, "wrong-host")
-			w.do(rt.method(), path, ask{host: foreign, token: "wrong"}).wants(t, 421, "wrong-host")
+			w.do(rt.method(), path, ask{host: foreign, token: "wrong"}).wants(t, 401, "no-token")
 		}
 		if !with.noTokens {
 			w.do("GET", "/metrics", ask{host: foreign, token: readToken}).wants(t, 200, "")

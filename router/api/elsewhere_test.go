@@ -246,7 +246,7 @@ func TestFollowerWithoutALeader(t *testing.T) {
 	if a.header.Get("Retry-After") == "" || !strings.Contains(a.problem(t).Detail, "no server of the cluster leads") {
 		t.Errorf("%v %s", a.header, a.body)
 	}
-	if r := a.problem(t).Remedy; !strings.Contains(r, "polystalk cluster status ") || !strings.Contains(r, "start those that are down") {
+	if r := a.problem(t).Remedy; !strings.Contains(r, "polystalk cluster status ") || !strings.Contains(r, "An election takes") || !strings.Contains(r, "start those that are down") {
 		t.Errorf("remedy: %s", r)
 	}
 	p.door = "127.0.0.1:1"

@@ -159,6 +159,11 @@ func bodyOf(sent []byte) (body []byte, err error) {
 			return nil, fmt.Errorf("%q is unknown", name)
 		}
 	}
+	for name, raw := range members {
+		if string(raw) == "null" {
+			return nil, fmt.Errorf("%q is null", name)
+		}
+	}
 	var text *string
 	if raw := members["body"]; raw != nil {
 		if err := json.Unmarshal(raw, &text); err != nil {

@@ -49,7 +49,7 @@ func TestOddRequests(t *testing.T) {
 		{"a host that begins as ours", "GET /api/v1/server HTTP/1.1\r\nHost: localhost.evil.example\r\n", 421},
 		{"an address in another form", "GET /api/v1/server HTTP/1.1\r\nHost: 2130706433\r\n", 421},
 		{"another host with a token", "GET /api/v1/server HTTP/1.1\r\nHost: evil.example\r\n" + read, 200},
-		{"another host with a bad token", "GET /api/v1/server HTTP/1.1\r\nHost: evil.example\r\nAuthorization: Bearer x\r\n", 421},
+		{"another host with a bad token", "GET /api/v1/server HTTP/1.1\r\nHost: evil.example\r\nAuthorization: Bearer x\r\n", 401},
 
 		{"two tokens", "GET /api/v1/server HTTP/1.1\r\n" + local + read + operate, 401},
 		{"no scheme", "GET /api/v1/server HTTP/1.1\r\n" + local + "Authorization: " + operateToken + "\r\n", 401},

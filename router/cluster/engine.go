@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -71,14 +72,24 @@ func (e *engine) done(msg Message) (err error) {
 	return e.machine.Done(msg)
 }
 
-// recovered makes an error of what raft panics with: a log that has lost what it had promised.
+// ErrLogLost ends a node whose log lacks entries that the node has acknowledged, or has others in their place.
+// Another start ends in the same way.
+var ErrLogLost = errors.New("the directory lacks what this server has acknowledged: remove this server, and let it join anew with an empty directory")
+
+// recovered turns a panic of raft into an error.
 func (e *engine) recovered(err *error) {
-	if r := recover(); r != nil {
-		if f, is := r.(error); is {
-			*err = fmt.Errorf("the log does not go with those of the others: %w", f)
+	switch r := recover().(type) {
+	case nil:
+	case error:
+		*err = fmt.Errorf("the server cannot go on in its cluster: %w", r)
+	case string:
+		if strings.Contains(r, "is out of range") || strings.Contains(r, "conflict with committed entry") {
+			*err = ErrLogLost
 			return
 		}
-		*err = fmt.Errorf("the log does not go with those of the others, so remove this server and let it join anew: %v", r)
+		*err = fmt.Errorf("the server cannot go on in its cluster: %s", r)
+	default:
+		*err = fmt.Errorf("the server cannot go on in its cluster: %v", r)
 	}
 }
 

@@ -117,7 +117,7 @@ func (c *Call) MediaType() string {
 var strict = json.JoinOptions(json.RejectUnknownMembers(true), jsonv1.ParseBytesWithLooseRFC4648(true))
 
 // Decode reads the body into v. The body must be one JSON value of valid Unicode. Each member
-// must be known, have the exact name and the right type, and appear once.
+// must be known, have the exact name and the right type, and appear once. None may be null.
 func (c *Call) Decode(v any) error {
 	if t := c.MediaType(); t != "application/json" {
 		detail := "the header Content-Type is missing"
@@ -130,7 +130,7 @@ func (c *Call) Decode(v any) error {
 		return wire.BadRequest.With("", "the body is empty", "send one JSON object; /api/v1/openapi.json says what it has")
 	}
 	if err := json.Unmarshal(c.Body, v, strict); err != nil {
-		return decodeProblem(err)
+		return decodeProblem(c.Body, err)
 	}
-	return nil
+	return refuseNull(c.Body)
 }

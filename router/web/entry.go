@@ -89,7 +89,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	rt := s.routes[pattern]
 	if stranger && (rt == nil || rt.Flags&Probe == 0) {
-		err = s.checkHost(r)
+		if err = s.checkHost(r); err != nil && c.denied != nil {
+			err = c.denied // the client has shown a token
+		}
 	}
 	if err == nil && caller == nil { // else the server that passes the request on has checked it
 		err = s.checkOrigin(r)
@@ -110,7 +112,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else {
 		remedy := "see /api/v1/openapi.json for the paths there are"
 		if strings.HasPrefix(r.URL.Path, "/api/v1/tubes/") {
-			remedy += "; in the name of a tube / is written %2F"
+			remedy += "; in the name of a tube / is written %2F, and the tube / is /api/v1/tubes/-?tube=%2F"
 		}
 		p = wire.NotFound.With("", "the server has no such path", remedy)
 	}

@@ -1,8 +1,11 @@
 package web
 
 import (
+	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 	"strconv"
@@ -14,19 +17,62 @@ import (
 	wire "polystalk/codec/admin"
 )
 
-// decodeProblem turns an error of Decode into the problem that names the member.
-func decodeProblem(err error) error {
-	if bad, ok := errors.AsType[*jsontext.SyntacticError](err); ok && bad.Err == jsontext.ErrDuplicateName {
-		return wire.BadRequest.With(memberPath(bad.JSONPointer), "the member is given more than once", "give it once")
+// decodeProblem turns an error of reading the body as JSON into the problem that names the member.
+func decodeProblem(body []byte, err error) error {
+	if bad, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		return syntaxProblem(body, bad)
 	}
-	bad, ok := errors.AsType[*json.SemanticError](err)
-	switch {
-	case ok && bad.Err == json.ErrUnknownName:
-		return unknownMember(bad)
-	case ok && (bad.Err == nil || errors.Is(bad.Err, strconv.ErrRange) || errors.Is(bad.Err, strconv.ErrSyntax)):
+	if bad, ok := errors.AsType[*json.SemanticError](err); ok {
+		_, isBase64 := errors.AsType[base64.CorruptInputError](bad.Err)
+		switch {
+		case bad.Err == json.ErrUnknownName:
+			return unknownMember(bad)
+		case isBase64 || errors.Is(bad.Err, io.ErrUnexpectedEOF):
+			return wire.Invalid.With(memberPath(bad.JSONPointer), "it is not base64", "give the bytes in base64, as `base64` of a shell prints them")
+		}
 		return wrongType(bad)
 	}
-	return wire.BadRequest.With("", "the body is no JSON: "+err.Error(), "send one JSON object")
+	return wire.BadRequest.With("", "the body is no JSON", "send one JSON object")
+}
+
+// syntaxProblem is the problem of a body that is no JSON.
+func syntaxProblem(body []byte, bad *jsontext.SyntacticError) error {
+	field, text := memberPath(bad.JSONPointer), bad.Err.Error()
+	at := fmt.Sprintf(" after %d bytes of the body", bad.ByteOffset)
+	switch {
+	case bytes.HasPrefix(body, []byte("\xef\xbb\xbf")):
+		return wire.BadRequest.With("", "the body begins with a byte order mark (EF BB BF)", "send the JSON without it")
+	case bad.Err == jsontext.ErrDuplicateName:
+		return wire.BadRequest.With(field, "the member is given more than once", "give it once")
+	case strings.Contains(text, "UTF-8"):
+		return wire.BadRequest.With(field, "there are bytes that are no UTF-8"+at, noText)
+	case strings.Contains(text, "surrogate"):
+		return wire.BadRequest.With(field, "there is half of a surrogate pair"+at, noText)
+	case errors.Is(bad.Err, io.ErrUnexpectedEOF):
+		return wire.BadRequest.With(field, "the JSON ends too early", "send one whole JSON object")
+	}
+	return wire.BadRequest.With(field, "the body is no JSON: "+text+at, "send one JSON object")
+}
+
+// noText is the remedy for a string that Unicode does not have.
+const noText = "send text as UTF-8; for a job's body of other bytes use body_base64"
+
+// refuseNull refuses a body that has null somewhere: the API takes it nowhere.
+func refuseNull(body []byte) error {
+	d := jsontext.NewDecoder(bytes.NewReader(body))
+	for {
+		t, err := d.ReadToken()
+		if err != nil {
+			return nil // it is read to its end: its syntax was checked before
+		}
+		switch at := d.StackPointer(); {
+		case t.Kind() != 'n':
+		case at == "":
+			return wire.Invalid.With("", "the body is null, and not an object", "send one JSON object")
+		default:
+			return wire.Invalid.With(memberPath(at), "it is null", "give a value, or leave the member out")
+		}
+	}
 }
 
 // memberPath is the path of a member, with dots between the names and without indexes of lists.

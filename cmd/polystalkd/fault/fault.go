@@ -16,7 +16,7 @@ const (
 	OK       = 0
 	Usage    = 5   // a flag, a variable or an argument that cannot be used
 	Journal  = 10  // the journal's directory cannot be taken, or the journal has failed
-	Removed  = 20  // the server was removed from its cluster, or another process runs as it: another start would end as this one
+	Removed  = 20  // the server was removed from its cluster, another process runs as it, or its directory lacks what it acknowledged: another start would end as this one
 	UserFind = 32  // looking the user up failed
 	NoUser   = 33  // there is no such user
 	UserSet  = 34  // becoming the user failed

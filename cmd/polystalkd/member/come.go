@@ -33,7 +33,7 @@ func (m *Member) join() error {
 	}
 	m.log.Info("joining a cluster", "node", m.id.Name, "asking", k.Join)
 	state, err := join.Join(m.ctx, join.Options{
-		Disk: m.disk, Member: cluster.Member{ID: m.id.Node, Name: m.id.Name, Addr: k.Advertise, Standby: k.Standby},
+		Disk: m.disk, Member: cluster.Member{ID: m.id.Node, Name: m.id.Name, Addr: k.Advertise, Standby: k.Standby}, Fresh: m.fresh,
 		Addrs: k.Join, Admin: dial(transport.Admin), Journal: dial(transport.Journal),
 		Joined:  func(id uint64) { m.cluster.Store(id); m.ways.transport.SetCluster(id) },
 		Receive: m.receive(), Log: m.log,
@@ -129,12 +129,8 @@ func (m *Member) noteFetch(leader uint64, err error) {
 	if m.cramped.Swap(last) == last {
 		return
 	}
-	join := ""
-	if one := m.another(); one != nil {
-		join = " " + one.Addr
-	}
 	m.log.Error("the disk has no room for the journal that this server needs beside its own: it keeps nothing of what the others do; trying again", "from", hex(leader), "err", err,
-		"remedy", "make room, or have it join anew: polystalk cluster remove "+m.id.Name+" at another server, then start it with an empty directory and --cluster-join"+join)
+		"remedy", "make room, or have it join anew: polystalk cluster remove "+m.id.Name+" at another server, then start it with an empty directory and "+m.joinFlag())
 }
 
 func (m *Member) receiveFrom(leader uint64) (*snapshot.Received, error) {

@@ -227,6 +227,13 @@ func (c *read) Remote() transport.Identity {
 	return transport.Identity{}
 }
 
+// CloseSocket closes the socket of operators and removes its file. It is for a server that has failed to start.
+func (m *Member) CloseSocket() {
+	if k := m.control.Load(); k != nil {
+		k.socket.End(m.log)
+	}
+}
+
 // close ends it, and all that come in there.
 func (k *control) close(log *slog.Logger) {
 	k.socket.End(log)

@@ -63,6 +63,7 @@ type Member struct {
 	fetching atomic.Bool
 	cramped  atomic.Uint64 // the last entry here when the disk had no room to fetch the journal; zero: it had
 	joins    bool          // it is about to become a member
+	fresh    bool          // this start has made the ID under which it joins
 
 	node atomic.Pointer[cluster.Node] // nil: Follow is not that far
 }
@@ -83,6 +84,11 @@ func New(o Options, cfg *router.Journal) (*Member, error) {
 		m.id = cluster.Identity{Cluster: randomID(), Node: randomID(), Name: o.Config.Cluster.Node}
 	default:
 		m.joins, m.id.Name = true, o.Config.Cluster.Node
+		pending, err := join.Pending(m.disk)
+		if err != nil {
+			return nil, err
+		}
+		m.fresh = !pending
 		if m.id.Node, err = join.NodeID(m.disk); err != nil {
 			return nil, err
 		}

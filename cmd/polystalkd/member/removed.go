@@ -173,11 +173,15 @@ func (m *Member) Expelled(why error) error {
 	if errors.Is(why, cluster.ErrRemoved) {
 		return m.Removed()
 	}
+	c := m.o.Config
+	if errors.Is(why, cluster.ErrLogLost) {
+		return fault.New(fault.Removed, "%s: the directory %q of server %q lacks what this server has acknowledged, as an old copy does: say polystalk cluster remove %s at another server, then start this one with an empty directory and %s",
+			c.Origin("binlog-dir"), c.BinlogDir, m.id.Name, m.id.Name, m.joinFlag())
+	}
 	t, is := errors.AsType[*twin](why)
 	if !is {
 		return nil
 	}
-	c := m.o.Config
 	return fault.New(fault.Removed, "%s: the directory %q is that of server %q, and another process runs as that server at %s: only one process may, so this one ends. If this directory is a copy, delete it. If the other one is the copy, end that process, say polystalk cluster remove %s at another server, and start this one with an empty directory and --cluster-join: what the copy has acknowledged is not in this directory",
 		c.Origin("binlog-dir"), c.BinlogDir, m.id.Name, t.address, m.id.Name)
 }
@@ -185,12 +189,16 @@ func (m *Member) Expelled(why error) error {
 // Removed is the fault of a server that belongs to its cluster no more.
 func (m *Member) Removed() error {
 	c := m.o.Config
-	join := "--cluster-join"
-	if one := m.another(); one != nil {
-		join += " " + one.Addr
-	}
 	return fault.New(fault.Removed, "%s: the directory %q is that of server %q, which was removed from its cluster: to have the server back, move the directory away, and start it with an empty one and %s; to have it run alone with the jobs that it had, of which others may have done some since, polystalk cluster recover-alone %s --force",
-		c.Origin("binlog-dir"), c.BinlogDir, m.id.Name, join, c.BinlogDir)
+		c.Origin("binlog-dir"), c.BinlogDir, m.id.Name, m.joinFlag(), c.BinlogDir)
+}
+
+// joinFlag is the flag that joins the cluster again, with the address of another server if one is known.
+func (m *Member) joinFlag() string {
+	if one := m.another(); one != nil {
+		return "--cluster-join " + one.Addr
+	}
+	return "--cluster-join"
 }
 
 // another is a server of the cluster besides this one; nil: none is known.

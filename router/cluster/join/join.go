@@ -20,6 +20,9 @@ type Options struct {
 	Disk journal.Disk // of its directory, which the caller has locked
 	// Member is who it is to be; its ID is that of NodeID, whatever is given.
 	Member cluster.Member
+	// Fresh says that NodeID has made the ID in this start. If the node is refused before it has become a
+	// member, Join removes the ID again, so that the directory is empty as before.
+	Fresh bool
 	// Addrs are where nodes of the cluster may be asked, HOST:PORT each.
 	Addrs []string
 	// Admin and Journal make connections of these kinds to the node at an address.
@@ -63,7 +66,12 @@ func Join(ctx context.Context, o Options) (*cluster.State, error) {
 			return s, nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case errors.As(err, &refused), errors.As(err, &full), errors.As(err, &disk), errors.Is(err, ErrSelf):
+		case errors.As(err, &refused), errors.Is(err, ErrSelf):
+			if o.Fresh && !j.joined {
+				err = errors.Join(err, o.Disk.Remove(Name), o.Disk.Sync())
+			}
+			return nil, err
+		case errors.As(err, &full), errors.As(err, &disk):
 			return nil, err
 		}
 		j.tell(err)
@@ -100,6 +108,7 @@ func pause(ctx context.Context) error {
 type joining struct {
 	Options
 	leader string // where it is, as far as is known
+	joined bool   // the cluster has made the node a member
 	told   string // what was logged last
 	tries  int
 }
@@ -135,6 +144,7 @@ func (j *joining) try(ctx context.Context) (*cluster.State, error) {
 	if err != nil || id == 0 {
 		return nil, &Refusal{fmt.Sprintf("%q is no cluster: bring all servers to the same release", a.Cluster)}
 	}
+	j.joined = true
 	j.Joined(id)
 	j.Log.Info("this server belongs to the cluster now, and fetches the journal", "cluster", a.Cluster, "from", j.leader)
 	c, err := j.Journal(ctx, j.leader)

@@ -214,6 +214,16 @@ func TestJoinIsRefused(t *testing.T) {
 	if _, err := Join(context.Background(), o); !errors.As(err, &refused) || !strings.Contains(err.Error(), "cluster remove one") {
 		t.Errorf("of a name that is taken it says %v", err)
 	}
+	if pending, _ := Pending(o.Disk); !pending {
+		t.Error("an ID of an earlier start is gone")
+	}
+	o.Fresh = true
+	if _, err := Join(context.Background(), o); !errors.As(err, &refused) {
+		t.Errorf("it says %v", err)
+	}
+	if pending, _ := Pending(o.Disk); pending {
+		t.Error("a start that was refused leaves the ID that it has made")
+	}
 	d := fakedisk.New(2)
 	d.Limit = 50_000
 	l = newLeader(t, 20)

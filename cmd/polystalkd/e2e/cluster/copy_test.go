@@ -116,7 +116,14 @@ func TestTheOriginalTakesItsAddressBack(t *testing.T) {
 	original.Signal(syscall.SIGTERM)
 	original.EndsWith(0)
 	twin.launch()
-	twin.EndsWith(fault.Journal)
+	twin.EndsWith(fault.Removed)
+	said := twin.LogText()
+	if !strings.Contains(said, "polystalk cluster remove "+original.name+" at another server") || !strings.Contains(said, "--cluster-join 127.0.0.1:") {
+		t.Errorf("it does not say what to do: %s", said)
+	}
+	if strings.Contains(said, "tocommit") {
+		t.Errorf("it has the text of a library: %s", said)
+	}
 	if isAt(l, original) {
 		t.Error("the copy did not take the address")
 	}

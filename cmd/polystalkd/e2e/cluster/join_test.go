@@ -228,6 +228,15 @@ func TestJoinIsRefused(t *testing.T) {
 	if !strings.Contains(own.LogText(), "flag --cluster-join: every address that it gives is this server's own") {
 		t.Errorf("of its own address it says %s", own.LogText())
 	}
+	for _, n := range []*node{same, own} {
+		if n.has("cluster.*") > 0 {
+			t.Errorf("%s: a start that was refused leaves files of a cluster", n.name)
+		}
+	}
+	own.start("--cluster-new") // as the refusal says
+	own.WaitLog("this server leads: clients are served here")
+	own.Crash()
+	own = newNode(t, "jobs3")
 	own.launch("--cluster-join", first.queue)
 	own.WaitLog("this server has not joined the cluster yet; trying again")
 	if !strings.Contains(own.LogText(), first.queue+" is a port for beanstalkd's clients") {

@@ -2,7 +2,11 @@ package cmd
 
 import (
 	"errors"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -83,5 +87,25 @@ func TestReportPrintsWhatGoTestPrintsAndNamesSkips(t *testing.T) {
 				t.Errorf("exit code %d, want %d; output:\n%s\nwant:\n%s", code, tt.code, got, tt.want)
 			}
 		})
+	}
+}
+
+// The report counts a test as long by the reason that the test gives when it skips itself.
+func TestLongTestsGiveTheReasonThatTheReportKnows(t *testing.T) {
+	skip := regexp.MustCompile(`if testing\.Short\(\) \{\n\t+t\.Skip\("([^"]*)"\)`)
+	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		for _, m := range skip.FindAllSubmatch(text, -1) {
+			if string(m[1]) != "long" {
+				t.Errorf("%s: a test that -short leaves out gives the reason %q, want \"long\"", name, m[1])
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -17,11 +17,11 @@ var (
 )
 
 // seeds calls play for the seeds that the flags name, else for the first few. Short tests play
-// a quarter of them.
+// an eighth of them.
 func seeds(t *testing.T, few int, play func(seed uint64) error) {
 	first, last := uint64(1), uint64(few)
 	if testing.Short() {
-		last = uint64(few+3) / 4
+		last = uint64(few+7) / 8
 	}
 	if *runsFlag > 0 {
 		first, last = *fromFlag, *fromFlag+uint64(*runsFlag)-1

@@ -341,7 +341,11 @@ func model(seed uint64, f fault) *queue {
 
 // A correct queue is never faulted, whatever breaks and however late the history is told.
 func TestCorrectQueuesAreNotFaulted(t *testing.T) {
-	for seed := range uint64(*runs) {
+	n := *runs
+	if testing.Short() {
+		n = (n + 4) / 5
+	}
+	for seed := range uint64(n) {
 		if q := model(seed, faultNone); len(q.found) > 0 {
 			t.Fatalf("seed %d: %v", seed, q.found)
 		}
@@ -350,6 +354,9 @@ func TestCorrectQueuesAreNotFaulted(t *testing.T) {
 
 // Every fault is found, by most of the queues that have it.
 func TestFaultsOfQueuesAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for f := faultForget; f < faults; f++ {
 		made, found := 0, 0
 		for seed := range uint64(*runs / 5) {

@@ -121,7 +121,8 @@ var changing = []struct{ find, put string }{
 	{`\(request [0-9a-f]+\)`, "(request T)"},
 	{`(?m)^(version +|limit +|hostname +|pid +|go +|loops +|shards +|memory mapped +)\S+( [kMG]?B)?`, "${1}T"},
 	{`(?m)^(polystalk top .*version )\S+|^(connections \d+ of )\d+`, "${1}${2}T"},
-	{`( *)\b\d+\.\d\b`, " R"}, // rates
+	{`(?m)^(connections +)[12]\b`, "${1}1"}, // the server may not have closed that of the command before
+	{`( *)\b\d+\.\d\b`, " R"},               // rates
 	{` *\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`, " TIME"},
 	{`127R\.0\.1:\d+|127 R R(:\d+)?|127\.0\.0\.1:\d+`, "PEER"},
 	{`(?m)^(token +|line +\S+ \S+ sha256:)\S+`, "${1}T"},

@@ -44,7 +44,7 @@ func drips(t *testing.T, first, then string, every time.Duration) string {
 // TestEveryCommandEndsWithinTwiceItsTimeout, whatever a server sends.
 func TestEveryCommandEndsWithinTwiceItsTimeout(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it waits for many timeouts")
+		t.Skip("long")
 	}
 	commands := append(asking(t), []string{"check"}, []string{"edit", "1", "--body", "-"}, []string{"cluster", "remove", "a"}, []string{"cluster", "promote", "a"},
 		[]string{"cluster", "transfer"}, []string{"cluster", "backup"})

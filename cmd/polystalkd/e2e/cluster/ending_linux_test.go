@@ -265,7 +265,7 @@ var endings = map[string]func(s *secured, l *node, others []*node){
 // whatever its clients are doing: those of followers have closed their side, and wait for an answer.
 func TestEveryEndComesInTime(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes a minute")
+		t.Skip("long")
 	}
 	s := newSecured(t)
 	for round := range daemon.Amount(t, "POLYSTALKD_ENDINGS", 1) {

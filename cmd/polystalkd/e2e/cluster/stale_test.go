@@ -28,7 +28,7 @@ func told(id, tube string) []string {
 // the first one is asked by HTTP as it goes on, it shows no such job and does not say that it leads.
 func TestResumedLeaderTellsNothingStale(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it waits for elections")
+		t.Skip("long")
 	}
 	all := []*node{newNode(t, "jobs1"), newNode(t, "jobs2"), newNode(t, "jobs3")}
 	web := make(map[*node]string)

@@ -20,6 +20,9 @@ func TestUnknownPages(t *testing.T) {
 // TestTubesWithNamesOfPathsCanBeOpened: a browser resolves dots in a path, and the server's
 // router a slash.
 func TestTubesWithNamesOfPathsCanBeOpened(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	s := serve(t)
 	for _, path := range []string{"%2E", "%2E%2E", "%2F"} {
 		s.api("POST", "tubes/-/jobs?tube="+path, `{"body": "the body in `+path+`"}`)

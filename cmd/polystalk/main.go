@@ -24,7 +24,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// Who asks a second time does not want to wait.
 	context.AfterFunc(ctx, stop)
-	// A write to a pipe that nobody reads then fails as others do, and the command decides.
+	// A write to a closed pipe then fails like any other write, and the command decides.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	// net/http would log what a server sends unasked.
 	log.SetOutput(io.Discard)

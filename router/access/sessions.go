@@ -49,7 +49,7 @@ func (s *Sessions) Begin(token string, now time.Time) (id string, g Grant, ok bo
 }
 
 // makeRoom makes room for another session of a token. It also ends all sessions that were idle for
-// too long, which nobody asks for any more. The caller must hold mu.
+// too long, since their browsers are gone. The caller must hold mu.
 func (s *Sessions) makeRoom(token Digest, now time.Time) {
 	held := 0
 	var oldest Digest

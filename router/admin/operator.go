@@ -119,7 +119,7 @@ func (o *Operator) run(ctx context.Context, f func(c *direct.Caller) error) erro
 	return o.finish(ctx, f)
 }
 
-// read is run for an f that only reads. What f has found, also an error, is told only if no other server
+// read is run for an f that only reads. read returns the result of f, also an error, only if no other server
 // leads by then.
 func (o *Operator) read(ctx context.Context, f func(c *direct.Caller) error) error {
 	if err := o.Ready(); err != nil {

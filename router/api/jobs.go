@@ -234,10 +234,10 @@ func writeContent(w io.Writer, body core.Large) error {
 // partMax bytes of a body, and of a character that began before them, are in memory at a time.
 const partMax = 32 << 10
 
-// parts are the parts of a body, none of which ends within a character.
+// parts yields the parts of a body. No part ends within a character.
 func parts(body core.Large) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		var begun []byte // a character whose end is in the next part
+		var begun []byte // the beginning of a character that the next part completes
 		for _, piece := range body {
 			for part := range slices.Chunk(piece, partMax) {
 				part = slices.Concat(begun, part)

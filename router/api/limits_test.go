@@ -229,7 +229,7 @@ func TestLoginsAreSmallAndTakeNoPlaceOfUploads(t *testing.T) {
 	}
 }
 
-// TestOneHeavyRequestAtATime: the next waits for a while, then it is told when to come. Scrapes have
+// TestOneHeavyRequestAtATime: the next request waits for a while, then gets 429 and Retry-After. Scrapes have
 // a place of their own.
 func TestOneHeavyRequestAtATime(t *testing.T) {
 	if testing.Short() {

@@ -32,7 +32,7 @@ type Call struct {
 	client string  // its address
 	secure bool    // the client speaks TLS, to us or to a proxy
 
-	uncertain bool // nobody knows whether the request changed something
+	uncertain bool // the request may have changed something
 
 	still func() bool
 	begun time.Time // of a stream; zero: it has not begun

@@ -15,7 +15,7 @@ const HeavyWait = 2 * time.Second
 // places are for requests of which few may be served at a time. Requests that take time have one
 // place, since there is about one processor more than event loops: with two of them, loops would
 // wait for a processor. Scrapes have a place of their own, since a monitor that gets no answer
-// raises an alarm: nobody may keep it from scraping by requests that take longer.
+// raises an alarm: requests that take longer must not keep it from scraping.
 type places chan struct{}
 
 func newPlaces(n int) places { return make(chan struct{}, n) }

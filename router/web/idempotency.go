@@ -50,7 +50,7 @@ type keptAnswer struct {
 	kind     string    // the header Content-Type
 	location string
 	body     []byte
-	problem  *wire.Problem // instead of an answer: the outcome is unknown, so nobody may try again
+	problem  *wire.Problem // instead of an answer: the outcome is unknown, so the request must not be done again
 }
 
 // size is the memory that the answer takes, in bytes.

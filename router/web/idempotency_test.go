@@ -67,7 +67,7 @@ func TestKeysAreKeptForTenMinutes(t *testing.T) {
 	}
 }
 
-// TestKeysOfOneCallerLeaveRoomForOthers: whoever sends more keys than fit is refused alone.
+// TestKeysOfOneCallerLeaveRoomForOthers: the server refuses only the caller that sends more keys than fit.
 func TestKeysOfOneCallerLeaveRoomForOthers(t *testing.T) {
 	var k keyStore
 	now := time.Now()

@@ -128,7 +128,7 @@ func (c *Counts) Add(d *Counts) {
 // at nearly every operation, hence whole cache lines that are no other core's.
 type coreSums struct {
 	flow.Totals
-	arrived int64 // the sum of that of all tubes there have been
+	arrived int64 // the sum of tube.arrived over all tubes so far
 
 	_ [48]byte // to whole cache lines
 }

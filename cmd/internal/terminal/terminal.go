@@ -54,7 +54,7 @@ func appendSafe(dst, b []byte, oneLine bool) (safe, left []byte) {
 // A Writer passes text on with escapes. Line ends and tabs stay.
 type Writer struct {
 	W     io.Writer
-	begun []byte // of a character whose rest has not come
+	begun []byte // the beginning of a character that is not complete
 }
 
 // Write implements io.Writer.

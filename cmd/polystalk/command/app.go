@@ -42,7 +42,7 @@ type App struct {
 type Screens struct{ In, Out, Err bool }
 
 // timeoutDefault is how long an answer may take. A server that reads much from its disk answers
-// within it, and nobody at a screen wants to wait longer.
+// within it, and an operator at a screen wants no longer wait.
 const timeoutDefault = "10s"
 
 // flags adds those that all commands have that talk to servers.

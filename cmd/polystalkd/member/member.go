@@ -274,7 +274,7 @@ func (m *Member) durable(ctx context.Context) error {
 }
 
 // Close goes along no more, whoever leads, and closes the journal: nobody hears of this server
-// any more, and it acknowledges nothing. It serves nobody any more. Close calls at before it waits for a
+// any more, and it acknowledges nothing. It serves no client any more. Close calls at before it waits for a
 // part of the server.
 func (m *Member) Close(at func(part string)) error {
 	m.end()

@@ -132,7 +132,7 @@ func (t *twin) Error() string { return "another process answers as this server a
 
 // checkVacant asks which process answers as a member at its address. It returns nil if none does, or
 // if that is the given one: a process can have several addresses. Any other error than a *twin says
-// that nobody can tell, as while a process is starting.
+// that the answer is unknown, as while a process is starting.
 func (m *Member) checkVacant(ctx context.Context, one *cluster.Member, process uint64) error {
 	told, err := m.askMembership(ctx, one)
 	var absent *unreached

@@ -302,7 +302,7 @@ func fetched(t *testing.T, l *leader, d journal.Disk) *snapshot.Received {
 	return r
 }
 
-// TestJoinPassesOverItself: a node that is given its own address alone is told at once, and one that is
+// TestJoinPassesOverItself: a node with no other address than its own ends at once, and a node that is
 // given another address as well asks there.
 func TestJoinPassesOverItself(t *testing.T) {
 	l := newLeader(t, 3)

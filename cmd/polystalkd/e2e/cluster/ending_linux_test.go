@@ -184,7 +184,7 @@ var endings = map[string]func(s *secured, l *node, others []*node){
 		waitForCommits(s.t, l, others)
 		since := time.Now()
 		eventually(s.t, "it begins anew", func() bool { return strings.Count(l.LogText(), "beginning anew") > was })
-		if took := time.Since(since); took > 7*time.Second+endWithin { // of which it still leads for the first
+		if took := time.Since(since); took > 7*time.Second+endWithin { // the server still leads at the beginning of that time
 			s.t.Errorf("it took %v to begin anew", took)
 		}
 		signalAll(others, syscall.SIGCONT)
@@ -193,7 +193,7 @@ var endings = map[string]func(s *secured, l *node, others []*node){
 		n := others[0]
 		ask(l.queue, "put 0 0 60 60000\r\n"+strings.Repeat("x", 60_000)+"\r\n")
 		k := newCrowd(s.t, n, "default")
-		k.say(strings.Repeat("peek-ready\r\n", 10)) // whose answers they do not read
+		k.say(strings.Repeat("peek-ready\r\n", 10)) // the clients do not read the answers
 		eventually(s.t, "it is removed", func() bool {
 			return operate(s.t, "cluster", "remove", n.name, "--dir", l.dir).Code == 0
 		})
@@ -262,7 +262,7 @@ var endings = map[string]func(s *secured, l *node, others []*node){
 }
 
 // TestEveryEndComesInTime: a server that has decided to end ends, and one that was deposed begins anew,
-// whatever its clients are doing: those of followers have closed their side, and wait for an answer.
+// whatever its clients are doing: clients of followers have closed their side and wait for an answer.
 func TestEveryEndComesInTime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

@@ -6,10 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"polystalk/cmd/internal/terminal"
 	"strconv"
 	"strings"
 	"time"
+
+	"polystalk/cmd/internal/terminal"
 )
 
 // A View says how a document is shown.

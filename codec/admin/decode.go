@@ -1,4 +1,4 @@
-package web
+package admin
 
 import (
 	"errors"
@@ -10,14 +10,27 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	wire "polystalk/codec/admin"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
+
+// strict are the options of Decode. Line breaks within base64 are allowed, since many encoders
+// insert them.
+var strict = json.JoinOptions(json.RejectUnknownMembers(true), jsonv1.ParseBytesWithLooseRFC4648(true))
+
+// Decode reads a JSON document into v. The document must be one value of valid Unicode. Each
+// member must be known, have the exact name and the right type, and appear once. An error is a
+// *Problem.
+func Decode(document []byte, v any) error {
+	if err := json.Unmarshal(document, v, strict); err != nil {
+		return decodeProblem(err)
+	}
+	return nil
+}
 
 // decodeProblem turns an error of Decode into the problem that names the member.
 func decodeProblem(err error) error {
 	if bad, ok := errors.AsType[*jsontext.SyntacticError](err); ok && bad.Err == jsontext.ErrDuplicateName {
-		return wire.BadRequest.With(memberPath(bad.JSONPointer), "the member is given more than once", "give it once")
+		return BadRequest.With(memberPath(bad.JSONPointer), "the member is given more than once", "give it once")
 	}
 	bad, ok := errors.AsType[*json.SemanticError](err)
 	switch {
@@ -25,8 +38,10 @@ func decodeProblem(err error) error {
 		return unknownMember(bad)
 	case ok && (bad.Err == nil || errors.Is(bad.Err, strconv.ErrRange) || errors.Is(bad.Err, strconv.ErrSyntax)):
 		return wrongType(bad)
+	case ok:
+		return BadRequest.With(memberPath(bad.JSONPointer), bad.Err.Error(), "give "+typeName(bad.GoType))
 	}
-	return wire.BadRequest.With("", "the body is no JSON: "+err.Error(), "send one JSON object")
+	return BadRequest.With("", "it is no JSON: "+strings.TrimPrefix(err.Error(), "jsontext: "), "send one JSON object")
 }
 
 // memberPath is the path of a member, with dots between the names and without indexes of lists.
@@ -44,17 +59,19 @@ func memberPath(p jsontext.Pointer) string {
 func unknownMember(bad *json.SemanticError) error {
 	path, name, known := memberPath(bad.JSONPointer), bad.JSONPointer.LastToken(), membersOf(bad.GoType)
 	if i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); i >= 0 {
-		return wire.BadRequest.With(path, "the member's name is in another case", "write it as "+known[i])
+		return BadRequest.With(path, "the member's name is in another case", "write it as "+known[i])
 	}
 	slices.Sort(known)
-	return wire.Invalid.With(path, "the member is unknown", "leave it out, or give one of "+strings.Join(known, ", "))
+	return Invalid.With(path, "the member is unknown", "leave it out, or give one of "+strings.Join(known, ", "))
 }
 
 // membersOf returns the names of a struct's members in JSON.
 func membersOf(t reflect.Type) (names []string) {
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		names = append(names, name)
+		if name != "" { // else the struct is embedded
+			names = append(names, name)
+		}
 	}
 	return names
 }
@@ -70,7 +87,7 @@ func wrongType(bad *json.SemanticError) error {
 	case '0':
 		is = strings.TrimSuffix("number "+string(bad.JSONValue), " ")
 	}
-	return wire.Invalid.With(memberPath(bad.JSONPointer), fmt.Sprintf("it is of the type %s, and not %s", is, should), "give "+should)
+	return Invalid.With(memberPath(bad.JSONPointer), fmt.Sprintf("it is of the type %s, and not %s", is, should), "give "+should)
 }
 
 // typeName is what a member should have been, for people.
@@ -88,6 +105,8 @@ func typeName(t reflect.Type) string {
 		return "an object"
 	case t.Kind() == reflect.String:
 		return "a string, in double quotes"
+	case t.Kind() == reflect.Float64:
+		return "a number"
 	case t.Kind() == reflect.Bool:
 		return "true or false"
 	default:

@@ -86,6 +86,9 @@ func wrongType(bad *json.SemanticError) error {
 		is = "list"
 	case '0':
 		is = strings.TrimSuffix("number "+string(bad.JSONValue), " ")
+		if k := bad.GoType.Kind(); len(bad.JSONValue) == 0 && (k == reflect.Uint64 || k == reflect.Int64) {
+			should += ", in double quotes" // else the value would be told
+		}
 	}
 	return Invalid.With(memberPath(bad.JSONPointer), fmt.Sprintf("it is of the type %s, and not %s", is, should), "give "+should)
 }

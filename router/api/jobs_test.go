@@ -98,7 +98,7 @@ func TestJobsThatCannotBePutAreRefused(t *testing.T) {
 		{ask{json: true, body: `{"delay_seconds":1.5}`}, "", 422, "invalid", "delay_seconds"},
 		{ask{json: true, body: `{"body":1}`}, "", 422, "invalid", "body"},
 		{ask{json: true, body: `{"body":"x","body_base64":"eA=="}`}, "", 422, "invalid", "body_base64"},
-		{ask{json: true, body: `{"body_base64":"!"}`}, "", 400, "bad-request", ""},
+		{ask{json: true, body: `{"body_base64":"!"}`}, "", 400, "bad-request", "body_base64"},
 		{ask{json: true, body: "{\"body\":\"\xff\xfe\"}"}, "", 400, "bad-request", ""},
 		{ask{json: true, body: `{"body":"\ud800"}`}, "", 400, "bad-request", ""},
 		{ask{json: true, body: `{"body":"a\udc00\ud800"}`}, "", 400, "bad-request", ""},

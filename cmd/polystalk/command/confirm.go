@@ -28,7 +28,7 @@ func (c *consent) flags(fs *pflag.FlagSet) {
 // expected reports a number of jobs that is more than was expected.
 func (c *consent) expected(jobs uint64) error {
 	if c.expect >= 0 && jobs > uint64(c.expect) {
-		return fault.New(fault.NotDone, "there are %s, and at most %d expected: nothing was done; look at them, or expect more", counted(jobs, "job"), c.expect)
+		return fault.New(fault.NotDone, "%s selected, and at most %d expected: nothing was done; look at them, or expect more", counted(jobs, "job"), c.expect)
 	}
 	return nil
 }

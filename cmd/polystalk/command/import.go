@@ -98,7 +98,7 @@ every server, as one server can have several names: give --skip 0 for another se
 
 // skipLines reads the first lines, which were put before.
 func skipLines(ctx context.Context, r *bufio.Reader, lines uint64) error {
-	for n := uint64(0); n < lines; n++ {
+	for n := range lines {
 		text, err := r.ReadBytes('\n')
 		if len(text) == 0 && errors.Is(err, io.EOF) {
 			return fault.New(fault.Usage, "there are only %s: --skip %d is too many", counted(n, "line"), lines)

@@ -51,7 +51,7 @@ func TestImportTakesNoLineThatItWouldChange(t *testing.T) {
 		`{"tube":"a","body":"1","pri":-1}`:                             "the member pri: it is of the type number -1, and not a whole number from 0 to what 32 bits hold",
 		`{"tube":"a","body":"1","pri":4294967296}`:                     "the member pri: ",
 		`{"tube":"a","body":"1","left_seconds":"x"}`:                   "the member left_seconds: it is of the type string, and not a number",
-		`{"tube":"a","body":"1","id":5}`:                               "the member id: ",
+		`{"tube":"a","body":"1","id":5}`:                               "the member id: it is of the type number, and not a whole number from 0 to what 64 bits hold, in double quotes: ",
 		`{"tube":"a","body_base64":"%"}`:                               "the member body_base64: illegal base64 data at input byte 0: give a string in base64",
 		`{"tube":"a","body":null}`:                                     "it has no body",
 		`{"tube":"a","body":"1"} {}`:                                   "it is no JSON: ",

@@ -18,7 +18,7 @@ require (
 	github.com/coreos/go-systemd/v22 v22.7.0
 	// Tests: every answer of the operators' API is held against its description.
 	github.com/getkin/kin-openapi v0.152.0
-	// Bodies of JSON, strictly: valid Unicode, each member known, in its case and once.
+	// JSON of requests and of imported jobs, strictly: valid Unicode, each member known, in its case and once.
 	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875
 	// polystalk: --jq, the expressions that operators know from jq and gh.
 	github.com/itchyny/gojq v0.12.20

@@ -20,7 +20,7 @@ type row struct{ folder, imports, tests string }
 var table = []row{
 	// Bytes to values and back.
 	{"codec", "", ""},
-	{"codec/admin", "", ""},
+	{"codec/admin", "go-json", ""},
 	{"codec/beanstalk", "", ""},
 	{"codec/binlog", "codec/beanstalk x/sys", "codec/wiretest"},
 	{"codec/gearman", "codec/beanstalk", ""},
@@ -71,7 +71,7 @@ var table = []row{
 	{"router/restore/migrate", "codec/binlog shard/core shard/record", ""},
 	{"router/session", "router/clock router/memory router/ops router/placement shard shard/commit shard/core shard/slab", ""},
 	{"router/console", "xxhash", ""},
-	{"router/web", "codec/admin go-json router/access", ""},
+	{"router/web", "codec/admin router/access", ""},
 	{"router/api", "client_golang codec/admin codec/openmetrics router/access router/admin router/console router/exposition router/ranking router/trend router/watch router/web shard/core shard/flow", "expfmt kin-openapi router router/cluster/relay shard/commit shard/histogram shard/journal"},
 	{"router/trend", "shard/flow", ""},
 	{"router/watch", "router/admin router/ranking router/trend shard/core shard/flow", "router/session"},

@@ -122,6 +122,10 @@ func ShownName(name string) string {
 	return b.String()
 }
 
+// TubeNameMax is the length of the longest tube name that a job can be put into, in bytes.
+// Source: record.Job.AppendPut.
+const TubeNameMax = 255
+
 // PathName is a tube's name as it stands in a path.
 func PathName(name string) string {
 	// A segment of dots alone would be taken for a way up.

@@ -50,17 +50,12 @@ func (o *Operator) Kick(ctx context.Context, name string, count uint32) (kicked 
 	return kicked, err
 }
 
-// nameMax is the length of the longest tube name that a record of a put job has room for, in
-// bytes.
-// Source: record.Job.AppendPut.
-const nameMax = 255
-
 // checkName refuses the name of a tube into which no job can be put. A function of Gearman may
 // have any bytes in its name, so a put accepts any bytes as well: what one server exports,
 // another one imports.
 func checkName(field, name string) error {
-	if name != "" && len(name) <= nameMax {
+	if name != "" && len(name) <= wire.TubeNameMax {
 		return nil
 	}
-	return wire.Invalid.With(field, fmt.Sprintf("the name has %d bytes", len(name)), fmt.Sprintf("give 1 to %d bytes", nameMax))
+	return wire.Invalid.With(field, fmt.Sprintf("the name has %d bytes", len(name)), fmt.Sprintf("give 1 to %d bytes", wire.TubeNameMax))
 }

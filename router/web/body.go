@@ -10,9 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	jsonv1 "github.com/go-json-experiment/json/v1"
-
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
 )
@@ -112,12 +109,7 @@ func (c *Call) MediaType() string {
 	return t
 }
 
-// strict are the options of Decode. Line breaks within base64 are allowed, since many encoders
-// insert them.
-var strict = json.JoinOptions(json.RejectUnknownMembers(true), jsonv1.ParseBytesWithLooseRFC4648(true))
-
-// Decode reads the body into v. The body must be one JSON value of valid Unicode. Each member
-// must be known, have the exact name and the right type, and appear once. None may be null.
+// Decode reads the body into v, as strictly as wire.Decode does. No member may be null.
 func (c *Call) Decode(v any) error {
 	if t := c.MediaType(); t != "application/json" {
 		detail := "the header Content-Type is missing"
@@ -129,8 +121,8 @@ func (c *Call) Decode(v any) error {
 	if len(bytes.TrimSpace(c.Body)) == 0 {
 		return wire.BadRequest.With("", "the body is empty", "send one JSON object; /api/v1/openapi.json says what it has")
 	}
-	if err := json.Unmarshal(c.Body, v, strict); err != nil {
-		return decodeProblem(c.Body, err)
+	if err := wire.Decode(c.Body, v); err != nil {
+		return err
 	}
-	return refuseNull(c.Body)
+	return wire.RefuseNull(c.Body)
 }

@@ -11,9 +11,11 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -162,9 +164,17 @@ func (c *Client) once(ctx context.Context, r Request, body []byte, key string, t
 		// The server does it once, and the transport may send it again on a new connection.
 		req.Header.Set("Idempotency-Key", key)
 	}
+	var connected atomic.Bool
+	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	}))
 	res, err := c.http.Do(req)
 	if err != nil {
-		return 0, c.unreachable(watch.Cause(err))
+		err = c.unreachable(watch.Cause(err))
+		if f, ok := errors.AsType[*fault.Fault](err); ok {
+			f.Unsent = !connected.Load()
+		}
+		return 0, err
 	}
 	defer res.Body.Close()
 	if by := res.Header.Get(admin.ServerHeader); by != "" && by != c.by && c.Elsewhere != nil {

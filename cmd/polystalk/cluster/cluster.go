@@ -73,7 +73,7 @@ answers for itself; changes take a token with the role admin then.`,
 			RunE: choose(func(ctx context.Context, _ []string) error { return status(ctx, p) }),
 		},
 		&cobra.Command{
-			Use: "remove SERVER", Short: "have a server belong to the cluster no more", Args: exactly("SERVER"),
+			Use: "remove SERVER", Short: "remove a server from the cluster", Args: exactly("SERVER"),
 			Long: `What a removed server has is of no use to the cluster any more, nor is its name kept: one
 with an empty directory can come in its place by --cluster-join. The server that leads
 is not removed: have another one lead first, by cluster transfer. Nor is one without which
@@ -83,7 +83,7 @@ no majority of those that vote could be reached: start or remove those that are 
 			}),
 		},
 		&cobra.Command{
-			Use: "promote SERVER", Short: "have a server vote that has only kept a copy (--cluster-standby)", Args: exactly("SERVER"),
+			Use: "promote SERVER", Short: "let a standby server vote (--cluster-standby)", Args: exactly("SERVER"),
 			RunE: choose(func(ctx context.Context, args []string) error {
 				return change(ctx, p, api.Request{Method: "POST", Path: memberPath(args[0]) + "/promote"})
 			}),

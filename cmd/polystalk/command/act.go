@@ -15,7 +15,7 @@ import (
 	"polystalk/cmd/polystalk/wire"
 )
 
-const idsHelp = `ID - reads ids from standard input, as polystalk jobs -o name writes them.`
+const idsHelp = `With - as ID, ids are read from standard input. polystalk jobs -o name writes such ids.`
 
 // An action is something that is done to jobs, named by ids or selected.
 type action struct {
@@ -99,8 +99,8 @@ func (a *App) buryCommand() *cobra.Command {
 func (a *App) deleteCommand() *cobra.Command {
 	return a.command("delete", "delete jobs", action{
 		name: "delete", states: []string{"ready", "delayed", "buried"}, force: forceHelp,
-		long: `Without --state, those that no worker has. On a terminal it
-is asked whether to go on, elsewhere --yes says so; ids are not asked about.
+		long: `Without --state, those that no worker has. It asks for
+confirmation on a terminal; elsewhere give --yes. It does not ask about ids.
 To empty a tube, flush is quicker.`,
 		byID: func(q queue.Queue) (func(context.Context, uint64, bool) error, error) { return q.Delete, nil },
 	})
@@ -109,8 +109,8 @@ To empty a tube, flush is quicker.`,
 func (a *App) releaseCommand() *cobra.Command {
 	return a.command("release", "take jobs from their workers and make them ready", action{
 		name: "release", states: []string{"reserved"},
-		long: `On a terminal it is asked whether to go on, elsewhere --yes
-says so; ids are not asked about.`,
+		long: `It asks for confirmation on a terminal; elsewhere give --yes.
+It does not ask about ids.`,
 		byID: func(q queue.Queue) (func(context.Context, uint64, bool) error, error) {
 			c, ok := q.(*api.Client)
 			if !ok {
@@ -156,7 +156,7 @@ func (a *App) kickByWire(ctx context.Context, q queue.Queue, b *bulk) error {
 		return fault.New(fault.Nothing, "there are no such jobs %s: polystalk tube shows what there is", b.where())
 	}
 	if b.consent.dryRun {
-		_, err := fmt.Fprintf(a.out, "kick: it would be %s %s\n", jobs(there), b.where())
+		_, err := fmt.Fprintln(a.out, dryRun(there, b.where(), "kicked"))
 		return err
 	}
 	if err := b.consent.expected(there); err != nil {

@@ -87,6 +87,18 @@ func (b *bulk) where() string {
 	return "in tube " + admin.ShownName(name)
 }
 
+// verbs are the words for what is done to selected jobs, by the action of the API: the command,
+// and what the jobs are afterwards.
+var verbs = map[string]struct{ command, done string }{
+	"delete": {"delete", "deleted"}, "kick": {"kick", "kicked"}, "bury": {"bury", "buried"}, "release": {"release", "released"},
+	"set": {"edit", "changed"}, "move": {"mv", "moved"}, "copy": {"cp", "copied"},
+}
+
+// dryRun says what would be done to some jobs.
+func dryRun(n uint64, where, done string) string {
+	return fmt.Sprintf("dry run: %s %s would be %s", jobs(n), where, done)
+}
+
 // careful are the actions that cannot be undone, or that workers feel.
 var careful = []string{"delete", "release"}
 
@@ -107,7 +119,7 @@ func (a *App) run(ctx context.Context, c *api.Client, b *bulk, o admin.NewOperat
 	}
 	left := dry.Matched - skippedOf(dry)
 	if b.consent.dryRun {
-		if err := a.done(counted, "%s: it would be %s %s%s", o.Action, jobs(left), b.where(), reasons(dry)); err != nil {
+		if err := a.done(counted, "%s%s", dryRun(left, b.where(), verbs[o.Action].done), reasons(dry)); err != nil {
 			return err
 		}
 	}
@@ -134,7 +146,7 @@ func (a *App) run(ctx context.Context, c *api.Client, b *bulk, o admin.NewOperat
 	if failed := json.Unmarshal(document, &did); failed != nil {
 		return fmt.Errorf("the server's answer cannot be read: %w", failed)
 	}
-	if shown := a.done(document, "%s: %d of %s%s", o.Action, did.Done, jobs(did.Matched), reasons(did)); shown != nil {
+	if shown := a.done(document, "%s: %d of %s%s", verbs[o.Action].command, did.Done, jobs(did.Matched), reasons(did)); shown != nil {
 		return shown
 	}
 	switch {
@@ -186,7 +198,7 @@ func (a *App) operate(ctx context.Context, c *api.Client, o admin.NewOperation) 
 	if err != nil {
 		return nil, err
 	}
-	what := o.Action
+	what := verbs[o.Action].command
 	if o.DryRun {
 		what = "counting"
 	}

@@ -20,15 +20,15 @@ type consent struct {
 
 func (c *consent) flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.yes, "yes", false, "do not ask")
-	fs.BoolVar(&c.dryRun, "dry-run", false, "say how many jobs it would be, and do nothing")
-	fs.Int64Var(&c.expect, "expect", -1, "do nothing if it would be more jobs than this; default: any number")
+	fs.BoolVar(&c.dryRun, "dry-run", false, "say how many jobs are selected, and do nothing")
+	fs.Int64Var(&c.expect, "expect", -1, "do nothing if more jobs than this are selected; default: any number")
 	fs.Lookup("expect").DefValue = "0" // which is not shown
 }
 
 // expected reports a number of jobs that is more than was expected.
 func (c *consent) expected(jobs uint64) error {
 	if c.expect >= 0 && jobs > uint64(c.expect) {
-		return fault.New(fault.NotDone, "it would be %s, and %d are expected: nothing was done; look at them, or expect more", counted(jobs, "job"), c.expect)
+		return fault.New(fault.NotDone, "%s selected, and at most %d expected: nothing was done; look at them, or expect more", counted(jobs, "job"), c.expect)
 	}
 	return nil
 }

@@ -36,8 +36,8 @@ func (a *App) flushCommand() *cobra.Command {
 		Use: "flush TUBE", Short: "empty a tube, but for what workers have", Args: arguments("TUBE"),
 		Long: `All jobs of the tube in the states that are named are gone at one moment, however
 many there are. They are counted first, and no jobs are touched that have come
-since. By beanstalkd's protocol they are deleted one after the other. On a
-terminal it is asked whether to go on, elsewhere --yes says so.`,
+since. By beanstalkd's protocol they are deleted one after the other. It asks for
+confirmation on a terminal; elsewhere give --yes.`,
 		RunE: a.onQueue(func(cmd *cobra.Command, q queue.Queue, args []string) (err error) {
 			if f.tube, err = names.read(args[0]); err != nil {
 				return err
@@ -67,7 +67,7 @@ func (f *flush) what(jobsThere uint64) string {
 // agree counts, and asks.
 func (a *App) agree(ctx context.Context, f *flush, there uint64, document []byte) (goOn bool, err error) {
 	if f.consent.dryRun {
-		if err := a.done(document, "flush: it would %s", f.what(there)); err != nil {
+		if err := a.done(document, "%s", dryRun(there, "of tube "+admin.ShownName(f.tube), "deleted")); err != nil {
 			return false, err
 		}
 	}

@@ -4,12 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/url"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -20,18 +20,15 @@ import (
 	"polystalk/codec/admin"
 )
 
-// A line is one of what export writes.
+// A line is a job as export writes it. A line that was written by hand may leave members out;
+// those below are nil then.
 type line struct {
-	Tube   string   `json:"tube"`
-	Path   *string  `json:"tube_path"`
-	State  string   `json:"state"`
-	Pri    *uint32  `json:"pri"`
-	TTR    *uint32  `json:"ttr_seconds"`
-	Left   float64  `json:"left_seconds"`
-	Text   *string  `json:"body"`
-	Base64 *[]byte  `json:"body_base64"`
-	Part   bool     `json:"body_truncated"`
-	Size   *float64 `json:"body_bytes"`
+	admin.Job
+	Path       *string `json:"tube_path"`
+	Pri        *uint32 `json:"pri"`
+	TTRSeconds *uint32 `json:"ttr_seconds"`
+	Base64     *[]byte `json:"body_base64"`
+	Size       *int    `json:"body_bytes"`
 }
 
 func (a *App) importCommand() *cobra.Command {
@@ -49,16 +46,25 @@ server does not take is reported, and import continues with the next one. A serv
 that cannot be asked ends it; it is said how --skip goes on there.
 
 How far it has come is kept in FILE.imported. A FILE that was imported before, or in
-part, is refused without --skip, so that nothing is put twice unasked.`,
+part, is refused without --skip, so that nothing is put twice unasked. This holds for
+every server, as one server can have several names: give --skip 0 for another server.`,
 		RunE: a.onQueue(func(cmd *cobra.Command, q queue.Queue, args []string) error {
 			if cmd.Flags().Changed("to") {
 				name, err := names.read(to)
 				if err != nil {
 					return err
 				}
+				if len(name) > admin.TubeNameMax {
+					return fault.New(fault.Usage, "--to is a name of %d bytes: give one of 1 to %d", len(name), admin.TubeNameMax)
+				}
 				to = name
 			}
 			if w, ok := q.(*wire.Conn); ok {
+				if to != "" {
+					if err := wire.CheckName(to); err != nil {
+						return err
+					}
+				}
 				w.Detach() // else nobody would know of the job that is under way
 			}
 			in, err := a.open(args[0], "give the file that polystalk export has written, or - for standard input")
@@ -66,18 +72,22 @@ part, is refused without --skip, so that nothing is put twice unasked.`,
 				return err
 			}
 			defer in.Close()
-			i := importing{a: a, q: q, to: to, skip: skip, progress: a.progress("import")}
-			if args[0] != "-" {
-				if !cmd.Flags().Changed("skip") {
-					if err := imported(args[0]); err != nil {
-						return err
-					}
+			if args[0] != "-" && !cmd.Flags().Changed("skip") {
+				if err := a.imported(args[0]); err != nil {
+					return err
 				}
+			}
+			r := bufio.NewReaderSize(in, 1<<18)
+			if err := skipLines(cmd.Context(), r, skip); err != nil {
+				return err
+			}
+			i := importing{a: a, q: q, to: to, n: skip, progress: a.progress("import")}
+			if args[0] != "-" {
 				if i.mark, err = bookmark.Begin(args[0], a.asked, skip); err != nil {
 					a.note("how far it comes is not remembered: %v", err)
 				}
 			}
-			return i.all(cmd.Context(), in)
+			return i.all(cmd.Context(), r)
 		}),
 	}
 	names.flags(c.Flags())
@@ -86,8 +96,35 @@ part, is refused without --skip, so that nothing is put twice unasked.`,
 	return c
 }
 
-// imported refuses a file that was imported before, or in part.
-func imported(file string) error {
+// skipLines reads the first lines, which were put before.
+func skipLines(ctx context.Context, r *bufio.Reader, lines uint64) error {
+	for n := range lines {
+		text, err := r.ReadBytes('\n')
+		if len(text) == 0 && errors.Is(err, io.EOF) {
+			return fault.New(fault.Usage, "there are only %s: --skip %d is too many", counted(n, "line"), lines)
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return unreadLine(n+1, err)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func unreadLine(n uint64, err error) error {
+	return fault.New(fault.System, "line %d cannot be read: %v; go on with --skip %d", n, err, n-1)
+}
+
+// retrying is what to do about a line that was not put, or perhaps.
+func retrying(n uint64) string {
+	return fmt.Sprintf("To retry line %d use --skip %d; to leave it out use --skip %d.", n, n-1, n)
+}
+
+// imported refuses a file that was imported before, or in part, into whatever server: two names
+// may be those of one server.
+func (a *App) imported(file string) error {
 	m, found, err := bookmark.Read(file)
 	switch {
 	case err != nil:
@@ -95,10 +132,15 @@ func imported(file string) error {
 	case !found || m.Ended && m.Lines == 0:
 		return nil
 	case m.Ended:
-		return fault.New(fault.Unconfirmed, "%s was imported into %s, as far as line %d: --skip %d goes on behind it, --skip 0 puts all of it again", file, m.Server, m.Lines, m.Lines)
+		return fault.New(fault.Unconfirmed, "%s was imported into %s, as far as line %d. To continue after line %d use --skip %d; to put all of it again, or into another server, use --skip 0.",
+			file, m.Server, m.Lines, m.Lines, m.Lines)
 	}
-	return fault.New(fault.Unconfirmed, "%s is imported into %s, or was until something ended that: line %d was put, the next one perhaps: --skip %d goes on with that one, --skip %d behind it, --skip 0 puts all again",
-		file, m.Server, m.Lines, m.Lines, m.Lines+1)
+	elsewhere := ""
+	if a.asked != m.Server {
+		elsewhere = " To put all of it into " + a.asked + " use --skip 0."
+	}
+	return fault.New(fault.Unconfirmed, "%s is being imported into %s, or that was cut off: line %d may have been put or not. %s%s",
+		file, m.Server, m.Lines+1, retrying(m.Lines+1), elsewhere)
 }
 
 // An importing is one import under way.
@@ -106,34 +148,30 @@ type importing struct {
 	a        *App
 	q        queue.Queue
 	to       string // the tube of all; empty: each has its own
-	skip     uint64 // lines
 	mark     *bookmark.Bookmark
 	progress *progress
 
-	n   uint64 // lines that were read
+	n   uint64 // lines that were read, or skipped
 	put uint64 // jobs
 	bad uint64 // lines that were reported
 	why error  // of the first of them
 }
 
 // all imports all lines, and says how far it has come.
-func (i *importing) all(ctx context.Context, in io.Reader) error {
+func (i *importing) all(ctx context.Context, r *bufio.Reader) error {
 	defer i.progress.end()
-	r := bufio.NewReaderSize(in, 1<<18)
 	for {
 		text, err := r.ReadBytes('\n')
 		if len(text) == 0 && errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
-			return i.end(true, fault.New(fault.System, "line %d cannot be read: %v; go on with --skip %d", i.n+1, err, i.n))
+			return i.end(true, unreadLine(i.n+1, err))
 		}
 		if ctx.Err() != nil {
 			return i.end(true, fault.New(fault.NotDone, "interrupted: %s; go on with --skip %d", i.done(), i.n))
 		}
-		if i.n++; i.n <= i.skip {
-			continue
-		}
+		i.n++
 		if len(bytes.TrimSpace(text)) > 0 {
 			if err := i.line(ctx, text); err != nil && !i.report(err) {
 				return i.failed(err)
@@ -206,33 +244,65 @@ func (i *importing) failed(err error) error {
 	if _, there := errors.AsType[*unburied](err); there {
 		return i.end(i.mark.At(i.n) == nil, fault.New(fault.NotDone, "%s; line %d %v; --skip %d goes on behind it", i.done(), i.n, err, i.n))
 	}
-	certain := code != fault.System
+	f, known := errors.AsType[*fault.Fault](err)
+	certain := code != fault.System || known && f.Unsent
 	if !certain {
 		was = "may have been put or not"
 	}
 	if i.put > 0 {
 		code = fault.NotDone
 	}
-	return i.end(certain, fault.New(code, "%s; line %d %s: %v; --skip %d goes on with it, --skip %d behind it", i.done(), i.n, was, err, i.n-1, i.n))
+	return i.end(certain, fault.New(code, "%s; line %d %s: %v. %s", i.done(), i.n, was, err, retrying(i.n)))
 }
 
 // buryDelay is for how long a job that is to be buried is delayed until that is done, in
 // seconds: no worker gets it in between.
 const buryDelay = 3600
 
+// states are those of a job; without one it is ready.
+var states = []string{"", "ready", "delayed", "reserved", "buried"}
+
+// readLine reads a line. Nothing in it is left unread, so that nothing is lost unsaid.
+func readLine(text []byte) (l line, body []byte, err error) {
+	if err := admin.Decode(text, &l); err != nil {
+		if p, ok := errors.AsType[*admin.Problem](err); ok {
+			where := ""
+			if p.Field != "" {
+				where = "the member " + p.Field + ": "
+			}
+			return l, nil, fault.New(fault.Usage, "%s%s: %s", where, p.Detail, p.Remedy)
+		}
+		return l, nil, err
+	}
+	switch {
+	case l.Text != nil:
+		body = []byte(*l.Text)
+	case l.Base64 != nil:
+		body = *l.Base64
+	}
+	switch {
+	case l.Text != nil && l.Base64 != nil:
+		return l, nil, fault.New(fault.Usage, "it has body and body_base64: give one of them")
+	case l.Truncated, l.Text == nil && l.Base64 == nil && (l.Size == nil || *l.Size > 0):
+		return l, nil, fault.New(fault.Usage, "it has no body, or a part of it: export writes all of it")
+	case l.Size != nil && *l.Size != len(body):
+		return l, nil, fault.New(fault.Usage, "body_bytes is %d, and the body has %d: export writes all of it", *l.Size, len(body))
+	case !slices.Contains(states, l.State):
+		return l, nil, fault.New(fault.Usage, "the state \"%s\" is unknown: give ready, delayed, reserved or buried", l.State)
+	}
+	return l, body, nil
+}
+
 // line puts the job of a line.
 func (i *importing) line(ctx context.Context, text []byte) error {
-	var l line
-	if err := json.Unmarshal(text, &l); err != nil {
-		return fault.New(fault.Usage, "it is no job: %v: give what export has written", err)
+	l, body, err := readLine(text)
+	if err != nil {
+		return err
 	}
 	tube := i.to
 	switch {
-	case l.Part, l.Text == nil && l.Base64 == nil && (l.Size == nil || *l.Size > 0):
-		return fault.New(fault.Usage, "it has no body, or a part of it: export writes all of it")
 	case tube != "":
 	case l.Path != nil:
-		var err error
 		if tube, err = url.PathUnescape(*l.Path); err != nil {
 			return fault.New(fault.Usage, "its tube_path is not percent-encoded: give what export has written")
 		}
@@ -242,22 +312,16 @@ func (i *importing) line(ctx context.Context, text []byte) error {
 	if tube == "" {
 		return fault.New(fault.Usage, "it has no tube: give one by --to")
 	}
-	j := queue.NewJob{Pri: priDefault, TTR: admin.DefaultTTR}
+	j := queue.NewJob{Pri: priDefault, TTR: admin.DefaultTTR, Body: body}
 	if l.Pri != nil {
 		j.Pri = *l.Pri
 	}
-	if l.TTR != nil {
-		j.TTR = *l.TTR
-	}
-	switch {
-	case l.Text != nil:
-		j.Body = []byte(*l.Text)
-	case l.Base64 != nil:
-		j.Body = *l.Base64
+	if l.TTRSeconds != nil {
+		j.TTR = *l.TTRSeconds
 	}
 	switch l.State {
 	case "delayed":
-		j.Delay = uint32(min(max(math.Ceil(l.Left), 1), math.MaxUint32))
+		j.Delay = uint32(min(max(math.Ceil(l.LeftSeconds), 1), math.MaxUint32))
 	case "buried":
 		j.Delay = buryDelay
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -61,7 +62,7 @@ func (s *sink) listed(job []byte) error {
 	if err := json.Unmarshal(job, &members); err != nil {
 		return unreadable()
 	}
-	for _, name := range []string{"body", "body_base64", "body_truncated"} {
+	for _, name := range []string{"body", "body_base64", "body_truncated", "body_bytes"} {
 		delete(members, name)
 	}
 	line, err := json.Marshal(members)
@@ -76,7 +77,7 @@ func (s *sink) listed(job []byte) error {
 		return err
 	}
 	s.n++
-	return body.end("\"}\n")
+	return body.end()
 }
 
 // A coded body is written as base64, however large it is. Before its first octet stands
@@ -85,6 +86,7 @@ type coded struct {
 	to     *bufio.Writer
 	before []byte
 	base64 io.WriteCloser
+	n      int // octets so far
 }
 
 func (c *coded) begun() bool { return c.base64 != nil }
@@ -97,17 +99,21 @@ func (c *coded) Write(b []byte) (int, error) {
 		}
 		c.base64 = base64.NewEncoder(base64.StdEncoding, c.to)
 	}
-	return c.base64.Write(b)
+	n, err := c.base64.Write(b)
+	c.n += n
+	return n, err
 }
 
-func (c *coded) end(after string) error {
+// end writes the end of the line. The size is counted: the body may have been edited after the
+// list was made.
+func (c *coded) end() error {
 	if _, err := c.Write(nil); err != nil {
 		return err
 	}
 	if err := c.base64.Close(); err != nil {
 		return err
 	}
-	_, err := c.to.WriteString(after)
+	_, err := fmt.Fprintf(c.to, "\",\"body_bytes\":%d}\n", c.n)
 	return err
 }
 

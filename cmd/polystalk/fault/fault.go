@@ -29,6 +29,7 @@ const Codes = `Exit codes:
   3    refused: a token is needed, or one that may do more
   4    not confirmed
   5    an unknown command or flag, a bad argument, or more than the server can do
+  10   a directory cannot be used: in use, not there, not empty, no journal in it
   111  the server cannot be reached, or the operating system refused something
 `
 
@@ -37,6 +38,7 @@ type Fault struct {
 	Code    int
 	Line    string
 	Request string // by which the server's log has it; empty: it does not help
+	Unsent  bool   // the request did not reach any server
 }
 
 // Error implements error. It is the line, with the request.

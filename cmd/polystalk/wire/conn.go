@@ -3,10 +3,10 @@ package wire
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/beanstalkd/go-beanstalk"
@@ -41,15 +41,12 @@ func Dial(ctx context.Context, t target.Target, timeout time.Duration) (*Conn, e
 	c := &Conn{target: t, net: p, sizes: &sizes{r: p, more: p.restart}, stop: context.AfterFunc(ctx, func() { conn.Close() })}
 	err = conn.SetDeadline(d.Deadline)
 	if err == nil {
-		err = greet(conn)
+		err = c.greet(conn)
 	}
 	if err != nil {
 		c.stop()
 		conn.Close()
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, fault.New(fault.System, "%s does not speak beanstalkd's protocol: %v: polystalkd's --http is given as http://HOST:PORT", t.Name, err)
+		return nil, c.failure(ctx, "", err)
 	}
 	c.conn = beanstalk.NewConn(struct {
 		io.Reader
@@ -68,8 +65,8 @@ func (c *Conn) Close() {
 	c.net.Close()
 }
 
-// greet asks what every server answers alike.
-func greet(conn io.ReadWriter) error {
+// greet asks what every server answers alike. Only a wrong answer is a fault of the protocol.
+func (c *Conn) greet(conn io.ReadWriter) error {
 	if _, err := io.WriteString(conn, "list-tube-used\r\n"); err != nil {
 		return err
 	}
@@ -78,7 +75,7 @@ func greet(conn io.ReadWriter) error {
 	for len(got) < len(want) {
 		n, err := conn.Read(got[len(got):len(want)])
 		if got = got[:len(got)+n]; string(got) != want[:len(got)] {
-			return fmt.Errorf("it answers %q", got)
+			return fault.New(fault.System, "%s does not speak beanstalkd's protocol: it answers %q: polystalkd's --http is given as http://HOST:PORT", c.target.Name, got)
 		}
 		if err != nil {
 			return err
@@ -115,13 +112,13 @@ func (p *patient) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// name checks the name of a tube: one that the protocol does not have would be read as more
+// CheckName checks the name of a tube: one that the protocol does not have would be read as more
 // commands.
-func name(tube string) error {
+func CheckName(tube string) error {
 	if protocol.ValidTubeName([]byte(tube)) {
 		return nil
 	}
-	return fault.New(fault.Usage, "beanstalkd's protocol has no tube %q: a name has 1 to 200 letters, digits and -+/;.$_(), and does not begin with a hyphen", admin.ShownName(tube))
+	return fault.New(fault.Usage, "beanstalkd's protocol has no tube \"%s\": a name has 1 to 200 letters, digits and -+/;.$_(), and does not begin with a hyphen", admin.ShownName(tube))
 }
 
 // tubeNamed begins what is said about a tube.
@@ -133,9 +130,12 @@ func (c *Conn) failure(ctx context.Context, about string, err error) error {
 		return ctx.Err()
 	}
 	var timeout net.Error
+	var known *fault.Fault
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &known):
+		return known
 	case errors.Is(err, beanstalk.ErrNotFound):
 		if strings.HasPrefix(about, tubeNamed) {
 			return fault.New(fault.Nothing, "there is no %s: polystalk tubes lists those there are", about)
@@ -151,7 +151,7 @@ func (c *Conn) failure(ctx context.Context, about string, err error) error {
 		return fault.New(fault.Usage, "the server at %s is older, and has no such command: upgrade it", c.target.Name)
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return fault.New(fault.System, "%s does not answer in time: try again, or give it longer by --timeout", c.target.Name)
-	case strings.Contains(err.Error(), "EOF"):
+	case strings.Contains(err.Error(), "EOF"), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return fault.New(fault.System, "%s has closed the connection: try again", c.target.Name)
 	}
 	return fault.New(fault.System, "%s: %v: try again", c.target.Name, err)

@@ -94,7 +94,7 @@ func (c *Conn) Body(ctx context.Context, id uint64, w io.Writer) error {
 
 // Put implements queue.Queue.
 func (c *Conn) Put(ctx context.Context, tube string, j queue.NewJob) (uint64, error) {
-	if err := name(tube); err != nil {
+	if err := CheckName(tube); err != nil {
 		return 0, err
 	}
 	body := j.Body
@@ -118,7 +118,7 @@ func (c *Conn) Put(ctx context.Context, tube string, j queue.NewJob) (uint64, er
 // KickTube makes up to n jobs of a tube ready: buried ones, or if there are none, delayed
 // ones.
 func (c *Conn) KickTube(ctx context.Context, tube string, n int) (int, error) {
-	if err := name(tube); err != nil {
+	if err := CheckName(tube); err != nil {
 		return 0, err
 	}
 	kicked, err := beanstalk.NewTube(c.conn, tube).Kick(n)

@@ -37,7 +37,7 @@ func (c *Conn) Tube(ctx context.Context, tube string) ([]byte, error) {
 }
 
 func (c *Conn) statsTube(ctx context.Context, tube string) (stats, error) {
-	if err := name(tube); err != nil {
+	if err := CheckName(tube); err != nil {
 		return nil, err
 	}
 	s, err := beanstalk.NewTube(c.conn, tube).Stats()
@@ -46,7 +46,7 @@ func (c *Conn) statsTube(ctx context.Context, tube string) (stats, error) {
 
 // Pause implements queue.Queue.
 func (c *Conn) Pause(ctx context.Context, tube string, seconds uint32) error {
-	if err := name(tube); err != nil {
+	if err := CheckName(tube); err != nil {
 		return err
 	}
 	return c.failure(ctx, tubeNamed+tube, beanstalk.NewTube(c.conn, tube).Pause(time.Duration(seconds)*time.Second))
@@ -112,7 +112,7 @@ func (c *Conn) names(ctx context.Context, pattern string) ([]string, error) {
 	var names []string
 	for _, n := range all {
 		n = unquoted(n)
-		if ok, _ := path.Match(flat(pattern), flat(n)); (ok || pattern == "") && name(n) == nil {
+		if ok, _ := path.Match(flat(pattern), flat(n)); (ok || pattern == "") && CheckName(n) == nil {
 			names = append(names, n)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // their bodies that q asks for by tube and state. It tells at how many it has looked.
 func (c *Conn) Walk(ctx context.Context, q queue.JobQuery, take func(job []byte) error, looked func(n, of uint64)) error {
 	if !q.AllTubes {
-		if err := name(q.Tube); err != nil {
+		if err := CheckName(q.Tube); err != nil {
 			return err
 		}
 	}

@@ -142,7 +142,7 @@ func TestImportContinuesAfterALineThatIsNotTaken(t *testing.T) {
 	p = admin(t)
 	p.must(0, "drain", "on")
 	p.in = strings.Repeat(`{"tube":"a","body":""}`+"\n", 3)
-	if o := p.must(fault.NotDone, "import", "-"); !strings.Contains(o.stderr, "--skip 0 goes on with it") {
+	if o := p.must(fault.NotDone, "import", "-"); !strings.Contains(o.stderr, "To retry line 1 use --skip 0; to leave it out use --skip 1.") {
 		t.Errorf("%q", o.stderr)
 	}
 }

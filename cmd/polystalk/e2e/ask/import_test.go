@@ -114,11 +114,11 @@ func TestInterruptedImport(t *testing.T) {
 				t.Errorf("there are %s jobs, and it says %s", before, found[1])
 			}
 			o = p.must(fault.Unconfirmed, "import", file)
-			if want := "as far as line " + found[1] + ": --skip " + found[1] + " goes on behind it, --skip 0 puts all of it again"; !strings.Contains(o.stderr, want) {
+			if want := "as far as line " + found[1] + ". To continue after line " + found[1] + " use --skip " + found[1] + "; to put all of it again, or into another server, use --skip 0."; !strings.Contains(o.stderr, want) {
 				t.Errorf("%q", o.stderr)
 			}
 			p.must(0, "import", file, "--skip", found[1])
-			if o = p.must(fault.Unconfirmed, "import", file); !strings.Contains(o.stderr, fmt.Sprint("as far as line ", *jobsFlag, ":")) {
+			if o = p.must(fault.Unconfirmed, "import", file); !strings.Contains(o.stderr, fmt.Sprint("as far as line ", *jobsFlag, ".")) {
 				t.Errorf("%q", o.stderr)
 			}
 			was, err := os.ReadFile(file)
@@ -145,7 +145,7 @@ func TestInterruptedImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, s := polystalkd(t)
-	if o := p.must(fault.Unconfirmed, "import", file); !strings.Contains(o.stderr, "line 7 was put, the next one perhaps: --skip 7 goes on with that one, --skip 8 behind it") {
+	if o := p.must(fault.Unconfirmed, "import", file); !strings.Contains(o.stderr, "line 8 may have been put or not. To retry line 8 use --skip 7; to leave it out use --skip 8. To put all of it into http") {
 		t.Errorf("%q", o.stderr)
 	}
 	// Nor does who has waited for the server in vain.
@@ -154,7 +154,7 @@ func TestInterruptedImport(t *testing.T) {
 		if o := p.must(fault.System, "import", file, "--skip", "3", "--timeout", "300ms"); !strings.Contains(o.stderr, "line 4 may have been put or not") {
 			t.Errorf("%q", o.stderr)
 		}
-		if o := p.must(fault.Unconfirmed, "import", file); !strings.Contains(o.stderr, "line 3 was put, the next one perhaps") {
+		if o := p.must(fault.Unconfirmed, "import", file); !strings.Contains(o.stderr, "line 4 may have been put or not. To retry line 4 use --skip 3; to leave it out use --skip 4.") {
 			t.Errorf("%q", o.stderr)
 		}
 	}

@@ -162,3 +162,14 @@ func TestHelp(t *testing.T) {
 		t.Errorf("%q", o.stderr)
 	}
 }
+
+// TestHelpListsEveryExitCode that the guide lists.
+func TestHelpListsEveryExitCode(t *testing.T) {
+	_, table, _ := strings.Cut(readme(t), "\n## Exit codes\n")
+	help := (&program{t: t}).must(0, "--help").stdout
+	for _, row := range regexp.MustCompile(`(?m)^\| (\d+) \|`).FindAllStringSubmatch(table, -1) {
+		if !strings.Contains(help, "\n  "+row[1]+" ") {
+			t.Errorf("the help lacks exit code %s", row[1])
+		}
+	}
+}

@@ -1,4 +1,4 @@
-package web
+package admin
 
 import (
 	"bytes"
@@ -13,11 +13,24 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	wire "polystalk/codec/admin"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// decodeProblem turns an error of reading the body as JSON into the problem that names the member.
+// strict are the options of Decode. Line breaks within base64 are allowed, since many encoders
+// insert them.
+var strict = json.JoinOptions(json.RejectUnknownMembers(true), jsonv1.ParseBytesWithLooseRFC4648(true))
+
+// Decode reads a JSON document into v. The document must be one value of valid Unicode. Each
+// member must be known, have the exact name and the right type, and appear once. An error is a
+// *Problem.
+func Decode(document []byte, v any) error {
+	if err := json.Unmarshal(document, v, strict); err != nil {
+		return decodeProblem(document, err)
+	}
+	return nil
+}
+
+// decodeProblem turns an error of Decode into the problem that names the member.
 func decodeProblem(body []byte, err error) error {
 	if bad, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		return syntaxProblem(body, bad)
@@ -28,37 +41,38 @@ func decodeProblem(body []byte, err error) error {
 		case bad.Err == json.ErrUnknownName:
 			return unknownMember(bad)
 		case isBase64 || errors.Is(bad.Err, io.ErrUnexpectedEOF):
-			return wire.Invalid.With(memberPath(bad.JSONPointer), "it is not base64", "give the bytes in base64, as `base64` of a shell prints them")
+			return Invalid.With(memberPath(bad.JSONPointer), "it is not base64", "give the bytes in base64, as `base64` of a shell prints them")
 		}
 		return wrongType(bad)
 	}
-	return wire.BadRequest.With("", "the body is no JSON", "send one JSON object")
+	return BadRequest.With("", "it is no JSON", "send one JSON object")
 }
 
-// syntaxProblem is the problem of a body that is no JSON.
+// syntaxProblem is the problem of a document that is no JSON.
 func syntaxProblem(body []byte, bad *jsontext.SyntacticError) error {
 	field, text := memberPath(bad.JSONPointer), bad.Err.Error()
-	at := fmt.Sprintf(" after %d bytes of the body", bad.ByteOffset)
+	at := fmt.Sprintf(" after %d bytes", bad.ByteOffset)
 	switch {
 	case bytes.HasPrefix(body, []byte("\xef\xbb\xbf")):
-		return wire.BadRequest.With("", "the body begins with a byte order mark (EF BB BF)", "send the JSON without it")
+		return BadRequest.With("", "it begins with a byte order mark (EF BB BF)", "send the JSON without it")
 	case bad.Err == jsontext.ErrDuplicateName:
-		return wire.BadRequest.With(field, "the member is given more than once", "give it once")
+		return BadRequest.With(field, "the member is given more than once", "give it once")
 	case strings.Contains(text, "UTF-8"):
-		return wire.BadRequest.With(field, "there are bytes that are no UTF-8"+at, noText)
+		return BadRequest.With(field, "there are bytes that are no UTF-8"+at, noText)
 	case strings.Contains(text, "surrogate"):
-		return wire.BadRequest.With(field, "there is half of a surrogate pair"+at, noText)
+		return BadRequest.With(field, "there is half of a surrogate pair"+at, noText)
 	case errors.Is(bad.Err, io.ErrUnexpectedEOF):
-		return wire.BadRequest.With(field, "the JSON ends too early", "send one whole JSON object")
+		return BadRequest.With(field, "the JSON ends too early", "send one whole JSON object")
 	}
-	return wire.BadRequest.With(field, "the body is no JSON: "+text+at, "send one JSON object")
+	return BadRequest.With(field, "it is no JSON: "+text+at, "send one JSON object")
 }
 
 // noText is the remedy for a string that Unicode does not have.
 const noText = "send text as UTF-8; for a job's body of other bytes use body_base64"
 
-// refuseNull refuses a body that has null somewhere: the API takes it nowhere.
-func refuseNull(body []byte) error {
+// RefuseNull refuses a document that was decoded and has null somewhere: the API takes null nowhere. The
+// error is a *Problem.
+func RefuseNull(body []byte) error {
 	d := jsontext.NewDecoder(bytes.NewReader(body))
 	for {
 		t, err := d.ReadToken()
@@ -68,9 +82,9 @@ func refuseNull(body []byte) error {
 		switch at := d.StackPointer(); {
 		case t.Kind() != 'n':
 		case at == "":
-			return wire.Invalid.With("", "the body is null, and not an object", "send one JSON object")
+			return Invalid.With("", "it is null, and not an object", "send one JSON object")
 		default:
-			return wire.Invalid.With(memberPath(at), "it is null", "give a value, or leave the member out")
+			return Invalid.With(memberPath(at), "it is null", "give a value, or leave the member out")
 		}
 	}
 }
@@ -90,17 +104,19 @@ func memberPath(p jsontext.Pointer) string {
 func unknownMember(bad *json.SemanticError) error {
 	path, name, known := memberPath(bad.JSONPointer), bad.JSONPointer.LastToken(), membersOf(bad.GoType)
 	if i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); i >= 0 {
-		return wire.BadRequest.With(path, "the member's name is in another case", "write it as "+known[i])
+		return BadRequest.With(path, "the member's name is in another case", "write it as "+known[i])
 	}
 	slices.Sort(known)
-	return wire.Invalid.With(path, "the member is unknown", "leave it out, or give one of "+strings.Join(known, ", "))
+	return Invalid.With(path, "the member is unknown", "leave it out, or give one of "+strings.Join(known, ", "))
 }
 
 // membersOf returns the names of a struct's members in JSON.
 func membersOf(t reflect.Type) (names []string) {
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		names = append(names, name)
+		if name != "" { // else the struct is embedded
+			names = append(names, name)
+		}
 	}
 	return names
 }
@@ -115,8 +131,11 @@ func wrongType(bad *json.SemanticError) error {
 		is = "list"
 	case '0':
 		is = strings.TrimSuffix("number "+string(bad.JSONValue), " ")
+		if k := bad.GoType.Kind(); len(bad.JSONValue) == 0 && (k == reflect.Uint64 || k == reflect.Int64) {
+			should += ", in double quotes" // else the value would be told
+		}
 	}
-	return wire.Invalid.With(memberPath(bad.JSONPointer), fmt.Sprintf("it is of the type %s, and not %s", is, should), "give "+should)
+	return Invalid.With(memberPath(bad.JSONPointer), fmt.Sprintf("it is of the type %s, and not %s", is, should), "give "+should)
 }
 
 // typeName is what a member should have been, for people.
@@ -134,6 +153,8 @@ func typeName(t reflect.Type) string {
 		return "an object"
 	case t.Kind() == reflect.String:
 		return "a string, in double quotes"
+	case t.Kind() == reflect.Float64:
+		return "a number"
 	case t.Kind() == reflect.Bool:
 		return "true or false"
 	default:

@@ -223,7 +223,7 @@ var endings = map[string]func(s *secured, l *node, others []*node){
 		}
 		since := time.Now()
 		n.launch(s.flags[n]...)
-		wantEnd(s.t, n, since, fault.Journal)
+		wantEnd(s.t, n, since, fault.Removed)
 		operate(s.t, "cluster", "remove", n.name, "--dir", l.dir)
 		for i := range s.all {
 			if s.all[i] == n {

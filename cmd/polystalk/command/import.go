@@ -122,8 +122,8 @@ func retrying(n uint64) string {
 	return fmt.Sprintf("To retry line %d use --skip %d; to leave it out use --skip %d.", n, n-1, n)
 }
 
-// imported refuses a file that was imported before, or in part, into whatever server: two names
-// may be those of one server.
+// imported refuses a file that was imported before, or in part, into any server: one server can have
+// several names.
 func (a *App) imported(file string) error {
 	m, found, err := bookmark.Read(file)
 	switch {

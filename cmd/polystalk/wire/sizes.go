@@ -18,8 +18,8 @@ const (
 	lineMax  = 1024
 )
 
-// A sizes reads replies. It ends them at a size that cannot be, since the client makes room for as
-// much as it is told, and gives the server more time when there is progress.
+// A sizes reads replies. It ends a reply at an impossible size, because the client allocates the size
+// that the server announces. It gives the server more time when there is progress.
 type sizes struct {
 	r    io.Reader
 	more func() error // gives the server the whole time again

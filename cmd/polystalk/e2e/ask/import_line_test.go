@@ -77,7 +77,7 @@ func TestImportTakesNoLineThatItWouldChange(t *testing.T) {
 	}
 }
 
-// TestImportThatSentNothingIsCertain: a server that nobody could connect to has no job of it.
+// TestImportThatSentNothingIsCertain: without a connection no job can have been put.
 func TestImportThatSentNothingIsCertain(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "jobs")
 	if err := os.WriteFile(file, []byte(`{"tube":"a","body":"1"}`+"\n"), 0o600); err != nil {

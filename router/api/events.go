@@ -76,8 +76,8 @@ func (a *API) getEvents(c *web.Call) error {
 	}
 }
 
-// render adds the events of a snapshot to the stream. It returns the topics of which there is more to
-// tell at once. After an error what was added must not be sent.
+// render adds the events of a snapshot to the stream. It returns the topics with more events to send
+// at once. After an error the caller must not send what was added.
 func (a *API) render(ctx context.Context, topics []topic, n *now) (left []topic, err error) {
 	a.rendering.Lock()
 	defer a.rendering.Unlock()

@@ -85,6 +85,17 @@ func TestNothingIsReadFromALeaderWithoutALease(t *testing.T) {
 		}
 	}
 
+	// A read is confirmed after it has read, not only before.
+	var confirmed atomic.Int64
+	set(func() uint64 { confirmed.Add(1); return 0 })
+	for _, target := range []string{"/api/v1/tubes/default", "/api/v1/jobs/1", "/api/v1/jobs/999"} {
+		confirmed.Store(0)
+		w.do("GET", target, ask{})
+		if n := confirmed.Load(); n < 2 {
+			t.Errorf("%s is confirmed %d times", target, n)
+		}
+	}
+
 	var asked, answered atomic.Int64
 	set(func() uint64 { asked.Add(1); return 1 << 60 }) // as of one that gets none
 	var all sync.WaitGroup

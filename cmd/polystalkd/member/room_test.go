@@ -14,8 +14,8 @@ import (
 // unknown is the room of a server that never told it, and no limit.
 const unknown = math.MaxInt64
 
-// withRooms is the roll of a leader whose other voters have these rooms, from number 2 on. The ones
-// named in away cannot be reached.
+// withRooms returns the roll of leader 1. The other voters, from number 2 on, have these rooms. The leader
+// cannot reach the voters in away.
 func withRooms(rooms []int64, away ...uint64) *roll {
 	r := &roll{self: 1, members: &cluster.Members{List: []cluster.Member{{ID: 1, Voter: true}}}, within: time.Second}
 	for i := range rooms {

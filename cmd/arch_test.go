@@ -1,7 +1,8 @@
 // Package cmd holds the programs, and here the rules that hold for the source
-// of the whole module: who may import whom (imports_test.go), what keeps the
+// of the whole module: which package may import which (imports_test.go), what keeps the
 // core deterministic (core_test.go), how large things may become
-// (sizes_test.go), and what may lie at the top.
+// (sizes_test.go), which words its comments avoid (language_test.go), and what may lie at
+// the top.
 package cmd
 
 import (

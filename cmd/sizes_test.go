@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"go/ast"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -32,11 +31,6 @@ var limits = []limit{
 	{"fields", 25, "give what belongs together a type", fields, []size{
 		{"codec/beanstalk.ServerStats", 30}, // the lines of the protocol's stats, one each
 	}},
-	{"booleans", 3, "name the states that they stand for", booleans, []size{
-		{"codec/gearmantest.knownJob", 8}, // what a test's history knows of a job: any of it may be so beside any other
-		{"router/sim.Sock", 8},            // both ends of a connection: any of it may be so beside any other
-	}},
-	{"files", 25, "a prefix that several names share is a package", files, nil},
 	{"lines", 499, "split it by its nouns", lines, nil},
 	{"comments that begin with …", 0, "write whole sentences that can be understood where they stand", continued, nil},
 }
@@ -74,21 +68,6 @@ func (l limit) faults(all []*source) []string {
 // fields counts what is declared in each struct; what is embedded counts one.
 func fields(all []*source) []size {
 	return structs(all, func(*ast.Field) bool { return true })
-}
-
-// booleans counts the fields that are true or false, also those that several
-// goroutines may set.
-func booleans(all []*source) []size {
-	return structs(all, func(f *ast.Field) bool {
-		switch t := f.Type.(type) {
-		case *ast.Ident:
-			return t.Name == "bool"
-		case *ast.SelectorExpr:
-			pkg, ok := t.X.(*ast.Ident)
-			return ok && pkg.Name == "atomic" && t.Sel.Name == "Bool"
-		}
-		return false
-	})
 }
 
 // structs counts, in each struct that is not a test's, the fields for which
@@ -138,47 +117,6 @@ func sizes(m map[string]int) []size {
 		all = append(all, size{of, m[of]})
 	}
 	return all
-}
-
-// files counts the nouns of each package: a file and its twins for other
-// platforms are one.
-func files(all []*source) []size {
-	nouns := make(map[string]map[string]bool)
-	for _, s := range all {
-		if s.isTest() {
-			continue
-		}
-		noun := strings.TrimSuffix(path.Base(s.name), ".go")
-		if before, _, found := cutLast(noun, "_"); found && platform(s) {
-			noun = before
-		}
-		if nouns[s.dir()] == nil {
-			nouns[s.dir()] = make(map[string]bool)
-		}
-		nouns[s.dir()][noun] = true
-	}
-	sums := make(map[string]int)
-	for dir, names := range nouns {
-		sums[dir] = len(names)
-	}
-	return sizes(sums)
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return s, "", false
-}
-
-// platform reports whether s is built for some platforms only.
-func platform(s *source) bool {
-	if strings.HasSuffix(s.name, "_linux.go") || strings.HasSuffix(s.name, "_darwin.go") {
-		return true
-	}
-	return slices.ContainsFunc(s.file.Comments, func(g *ast.CommentGroup) bool {
-		return slices.ContainsFunc(g.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:build ") })
-	})
 }
 
 func lines(all []*source) []size {
@@ -238,8 +176,6 @@ func TestSizesAreMeasured(t *testing.T) {
 		want    []size
 	}{
 		{fields, []size{{"a._", 1}, {"a.one", 6}, {"a.table", 2}, {"a.two", 1}, {"a.two/2", 2}, {"a.two/3", 2}}},
-		{booleans, []size{{"a._", 1}, {"a.one", 2}, {"a.table", 2}, {"a.two", 0}, {"a.two/2", 1}, {"a.two/3", 2}}},
-		{files, []size{{"a", 3}, {"a/b", 1}}},
 		{lines, []size{{"a/a.go", 6}, {"a/b_linux.go", 1}, {"a/b_other.go", 3}, {"a/b.go", 1}, {"a/c_d.go", 1}, {"a/b/c.go", 1}}},
 		{continued, []size{{"a", 4}, {"a/b", 0}}},
 	} {

@@ -17,8 +17,7 @@ import "polystalk/shard/core"
 //  6. In cmd/polystalkd: a flag (config/flags.go) and its row in the README there, the
 //     address (config/address.go), and its sockets opened, served and announced (package
 //     listen, serve.go, announce.go).
-//  7. In cmd/imports_test.go: a row for each new package, and a law that keeps protocols
-//     from knowing each other.
+//  7. In cmd/imports_test.go: a law that keeps protocols from knowing each other.
 
 // A Protocol is what is spoken on one connection: it turns bytes into operations and
 // replies into bytes. The Session that it embeds calls it; all calls are made on the

@@ -15,7 +15,7 @@ import (
 func isCore(s *source) bool { return !s.isTest() && isCoreFolder(s.dir()) }
 
 func isCoreFolder(dir string) bool {
-	if within(dir, "codec/wiretest") || within(dir, "codec/gearmantest") {
+	if within(dir, "codec/conversation") || within(dir, "codec/gearmantest") {
 		return false
 	}
 	return slices.ContainsFunc([]string{"codec", "shard/core", "shard/flow", "shard/listindex", "shard/record", "shard/slab", "shard/store", "shard/journal/space"}, func(folder string) bool {
@@ -171,7 +171,7 @@ func TestCoreFaultsAreFound(t *testing.T) {
 		{"shard/core/a.go", `package core; import _ "hash/maphash"`, 1},
 		{"shard/core/a_test.go", `package core; import _ "hash/maphash"`, 0},
 		{"codec/beanstalk/a_test.go", `package beanstalk; import _ "math/rand/v2"`, 0},
-		{"codec/wiretest/a.go", `package wiretest; import _ "math/rand/v2"`, 0},
+		{"codec/conversation/a.go", `package conversation; import _ "math/rand/v2"`, 0},
 		{"shard/core/a.go", "package core\ntype s struct{ m map[int]int }\nfunc (s *s) f() {\n\tfor range s.m {\n\t}\n}\n", 1},
 		{"shard/core/a.go", "package core\nfunc f() {\n\tm := make(map[int]int)\n\tfor k := range m {\n\t\t_ = k\n\t}\n}\n", 1},
 		{"shard/core/a.go", "package core\nfunc f(m map[int]int) (n int) {\n\t// A sum: the order does not show.\n\tfor _, v := range m {\n\t\tn += v\n\t}\n\treturn\n}\n", 0},

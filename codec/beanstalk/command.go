@@ -19,7 +19,7 @@ type Kind uint8
 //
 // A new one takes a Kind and its word here, a case in match and one in parseArgs
 // (parse.go), its reply (reply.go), what it does (the doc of package router/beanstalkd
-// tells how), and a conversation in codec/wiretest/testdata, which is played against the
+// tells how), and a conversation in codec/conversation/testdata, which is played against the
 // simulator, the server and the reference.
 const (
 	Unknown Kind = iota

@@ -14,19 +14,19 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // A reference is the installed beanstalkd, running on a directory.
 type reference struct {
-	*wiretest.Server
-	*wiretest.Client
+	*conversation.Server
+	*conversation.Client
 	t *testing.T
 }
 
 func referenceProgram(t *testing.T) string {
 	t.Helper()
-	program, _, err := wiretest.Reference()
+	program, _, err := conversation.Reference()
 	if err != nil {
 		t.Skip(err)
 	}
@@ -36,12 +36,12 @@ func referenceProgram(t *testing.T) string {
 // startReference runs it until the test's end at the latest.
 func startReference(t *testing.T, program, dir string, args ...string) *reference {
 	t.Helper()
-	s, err := wiretest.StartServer(program, append([]string{"-b", dir, "-F"}, args...)...)
+	s, err := conversation.StartServer(program, append([]string{"-b", dir, "-F"}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Stop)
-	c, err := wiretest.Dial("tcp", s.Address)
+	c, err := conversation.Dial("tcp", s.Address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -400,11 +400,11 @@ func TestReferenceKnowsTheLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port, err := wiretest.FreePort()
+	port, err := conversation.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), wiretest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), conversation.Patience)
 	defer cancel()
 	err = exec.CommandContext(ctx, program, "-l", "127.0.0.1", "-p", strconv.Itoa(port), "-b", dir).Run()
 	if e, ok := errors.AsType[*exec.ExitError](err); !ok || e.ExitCode() != 10 {

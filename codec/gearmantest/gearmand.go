@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // Reference finds the installed gearmand: $GEARMAND, or Debian's. The version is
@@ -44,7 +44,7 @@ func StartGearmand(program string) Start {
 		// Between the choice of a port and its use another process may take it.
 		for range 5 {
 			var port int
-			if port, err = wiretest.FreePort(); err != nil {
+			if port, err = conversation.FreePort(); err != nil {
 				return nil, err
 			}
 			var s *Server
@@ -60,7 +60,7 @@ func StartGearmand(program string) Start {
 // StartProcess starts a command that is going to listen on address, and returns
 // once it answers there.
 func StartProcess(cmd *exec.Cmd, address string) (*Server, error) {
-	p := wiretest.NewServer(cmd, address)
+	p := conversation.NewServer(cmd, address)
 	if err := p.Start(); err != nil {
 		return nil, err
 	}

@@ -4,14 +4,14 @@ import (
 	"strings"
 	"testing"
 
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 	"polystalk/loadtest/faults/history"
 )
 
 // built returns the path of the server's program.
 func built(t *testing.T) string {
 	t.Helper()
-	path, err := wiretest.Program("polystalkd")
+	path, err := conversation.Program("polystalkd")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"flag"
 	"os"
 	"os/exec"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 	"testing"
 	"time"
 )
@@ -27,7 +27,7 @@ func TestScenes(t *testing.T) {
 	if _, err := exec.LookPath("nice"); err != nil {
 		t.Skip(err)
 	}
-	program, err := wiretest.Program("polystalkd")
+	program, err := conversation.Program("polystalkd")
 	if err != nil {
 		t.Fatal(err)
 	}

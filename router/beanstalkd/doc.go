@@ -23,8 +23,8 @@
 // what became of the job; a Replay must bring the same job back.
 //
 // Who runs it in tests: the naive twin of the core plays random histories of all operations
-// (shard/core/model_test.go, drive_test.go); a conversation in codec/wiretest/testdata is
-// played by the simulator, by polystalkd and by beanstalkd; random sessions (codec/wiretest
+// (shard/core/model_test.go, drive_test.go); a conversation in codec/conversation/testdata is
+// played by the simulator, by polystalkd and by beanstalkd; random sessions (codec/conversation
 // session.go) are compared with beanstalkd by package e2e/wire of the program; and the
 // simulator's histories (router/sim) look for the moment at which each answer was true.
 package beanstalkd

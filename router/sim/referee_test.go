@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 	"polystalk/router"
 )
 
 // TestTranscripts plays every conversation on simulated time, with one shard
 // and with many, and with parts of it late.
 func TestTranscripts(t *testing.T) {
-	all, err := wiretest.Transcripts()
+	all, err := conversation.Transcripts()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestTranscripts(t *testing.T) {
 		t.Run(tr.Name, func(t *testing.T) {
 			for seed, shards := range []int{1, 1, 4, 16, 16, 256} {
 				d := referee(t, uint64(seed+1), shards, tr.Flags)
-				err := wiretest.Play(tr, d, wiretest.Options{})
+				err := conversation.Play(tr, d, conversation.Options{})
 				if err == nil {
 					err = d.end()
 				}
@@ -35,7 +35,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// A simReferee is a wiretest.Driver for a World.
+// A simReferee is a conversation.Driver for a World.
 type simReferee struct {
 	w     *World
 	conns map[string]*Sock
@@ -81,13 +81,13 @@ func (d *simReferee) rest() error {
 	return d.w.Rest()
 }
 
-// Send implements wiretest.Driver.
+// Send implements conversation.Driver.
 func (d *simReferee) Send(conn string, b []byte) error {
 	d.conn(conn).Send(b)
 	return d.rest()
 }
 
-// Recv implements wiretest.Driver.
+// Recv implements conversation.Driver.
 func (d *simReferee) Recv(conn string, _ bool) ([]byte, error) {
 	k := d.conn(conn)
 	if err := d.rest(); err != nil {
@@ -101,13 +101,13 @@ func (d *simReferee) Recv(conn string, _ bool) ([]byte, error) {
 	return b, nil
 }
 
-// HalfClose implements wiretest.Driver.
+// HalfClose implements conversation.Driver.
 func (d *simReferee) HalfClose(conn string) error {
 	d.conn(conn).HalfClose()
 	return d.rest()
 }
 
-// Close implements wiretest.Driver. A server that reads sees a half-close.
+// Close implements conversation.Driver. A server that reads sees a half-close.
 func (d *simReferee) Close(conn string) error {
 	k := d.conn(conn)
 	delete(d.conns, conn)
@@ -121,7 +121,7 @@ func (d *simReferee) Close(conn string) error {
 	return nil
 }
 
-// Advance implements wiretest.Driver.
+// Advance implements conversation.Driver.
 func (d *simReferee) Advance(t time.Duration) error {
 	if err := d.rest(); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (d *simReferee) Advance(t time.Duration) error {
 	return d.w.Pass(t)
 }
 
-// Await implements wiretest.Driver.
+// Await implements conversation.Driver.
 func (d *simReferee) Await(string, uint64) error {
 	if d.asks == nil {
 		d.asks = d.w.Open()
@@ -137,7 +137,7 @@ func (d *simReferee) Await(string, uint64) error {
 	return d.rest()
 }
 
-// Drain implements wiretest.Driver.
+// Drain implements conversation.Driver.
 func (d *simReferee) Drain() error {
 	d.w.D.Drain()
 	return nil

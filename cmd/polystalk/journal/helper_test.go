@@ -11,7 +11,7 @@ import (
 
 	"polystalk/cmd/polystalk/fault"
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 func TestMain(m *testing.M) { daemon.Main(m) }
@@ -81,19 +81,19 @@ func contents(t *testing.T, dir string) map[string]string {
 
 // A peer is a running server and a connection to it.
 type peer struct {
-	*wiretest.Server
-	*wiretest.Client
+	*conversation.Server
+	*conversation.Client
 	t *testing.T
 }
 
 func start(t *testing.T, program string, args ...string) *peer {
 	t.Helper()
-	s, err := wiretest.StartServer(program, args...)
+	s, err := conversation.StartServer(program, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Stop)
-	c, err := wiretest.Dial("tcp", s.Address)
+	c, err := conversation.Dial("tcp", s.Address)
 	if err != nil {
 		t.Fatal(err)
 	}

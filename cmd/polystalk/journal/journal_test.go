@@ -12,8 +12,8 @@ import (
 
 	"polystalk/cmd/polystalk/fault"
 	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/codec/conversation"
 	"polystalk/codec/gearman"
-	"polystalk/codec/wiretest"
 	"polystalk/shard/journal"
 	"polystalk/shard/record"
 )
@@ -82,7 +82,7 @@ func TestWholeJournal(t *testing.T) {
 		t.Errorf("buried: %q", order)
 	}
 
-	program, _, err := wiretest.Reference()
+	program, _, err := conversation.Reference()
 	if err != nil {
 		t.Skip(err)
 	}
@@ -238,7 +238,7 @@ func TestTornEnd(t *testing.T) {
 
 // TestDamagedLogs: salvage also takes what beanstalkd wrote.
 func TestDamagedLogs(t *testing.T) {
-	program, _, err := wiretest.Reference()
+	program, _, err := conversation.Reference()
 	if err != nil {
 		t.Skip(err)
 	}
@@ -330,7 +330,7 @@ func TestRefusals(t *testing.T) {
 // one line, with as many columns as any other.
 func TestOddFunctions(t *testing.T) {
 	dir := t.TempDir()
-	port, err := wiretest.FreePort()
+	port, err := conversation.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

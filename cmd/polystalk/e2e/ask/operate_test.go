@@ -17,7 +17,7 @@ import (
 	"polystalk/cmd/polystalk/command"
 	"polystalk/cmd/polystalk/fault"
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // TestConfirmation: what cannot be undone is asked about on a terminal, and takes --yes
@@ -183,7 +183,7 @@ func TestAsOf(t *testing.T) {
 // TestConnections: who holds a job is seen, and killed.
 func TestConnections(t *testing.T) {
 	p := admin(t)
-	c, err := wiretest.Dial("tcp", p.queue)
+	c, err := conversation.Dial("tcp", p.queue)
 	if err != nil {
 		t.Fatal(err)
 	}

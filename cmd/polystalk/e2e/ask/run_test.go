@@ -14,7 +14,7 @@ import (
 	"polystalk/cmd/polystalk/command"
 	"polystalk/cmd/polystalk/output"
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 func TestMain(m *testing.M) { daemon.Main(m) }
@@ -76,7 +76,7 @@ func (p *program) must(want int, args ...string) outcome {
 // freeAddress is one on which nobody listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	port, err := wiretest.FreePort()
+	port, err := conversation.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func beanstalkd(t *testing.T) *program {
 	if err != nil {
 		t.Skip("beanstalkd is not installed")
 	}
-	s, err := wiretest.StartServer(path)
+	s, err := conversation.StartServer(path)
 	if err != nil {
 		t.Fatal(err)
 	}

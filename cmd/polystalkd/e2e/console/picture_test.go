@@ -19,7 +19,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // picture is for the README and the guide:
@@ -87,7 +87,7 @@ func (s *server) busy(over time.Duration) {
 	}
 	// every has one connection take a turn now and then, as long as the test runs: who works is
 	// to be there in the picture.
-	every := func(pause time.Duration, turn func(c *wiretest.Client) error) {
+	every := func(pause time.Duration, turn func(c *conversation.Client) error) {
 		if pause == 0 {
 			return
 		}
@@ -106,14 +106,14 @@ func (s *server) busy(over time.Duration) {
 			s.api("POST", "jobs/"+id+"/bury", "")
 		}
 		put := fmt.Sprintf("put 0 0 60 %d\r\n%s\r\n", len(body), body)
-		every(u.put, func(c *wiretest.Client) error {
+		every(u.put, func(c *conversation.Client) error {
 			if _, err := c.Ask("use " + u.name + "\r\n"); err != nil {
 				return err
 			}
 			_, err := c.Ask(put)
 			return err
 		})
-		every(u.take, func(c *wiretest.Client) error {
+		every(u.take, func(c *conversation.Client) error {
 			if _, err := c.Ask("watch " + u.name + "\r\n"); err != nil {
 				return err
 			}

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // Binary is the path of the polystalkd under test. Main sets it.
@@ -24,7 +24,7 @@ var Binary string
 // process it calls after, which ends what tests have in common.
 func Main(m *testing.M, after ...func()) {
 	var err error
-	if Binary, err = wiretest.Program("polystalkd"); err != nil {
+	if Binary, err = conversation.Program("polystalkd"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -38,7 +38,7 @@ func Main(m *testing.M, after ...func()) {
 // CLI returns the path of the operators' program, polystalk.
 func CLI(t testing.TB) string {
 	t.Helper()
-	path, err := wiretest.Program("polystalk")
+	path, err := conversation.Program("polystalk")
 	if err != nil {
 		t.Fatal(err)
 	}

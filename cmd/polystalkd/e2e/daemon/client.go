@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // Client opens a connection that is closed with the test.
-func Client(t *testing.T, s *wiretest.Server) *wiretest.Client {
+func Client(t *testing.T, s *conversation.Server) *conversation.Client {
 	t.Helper()
-	c, err := wiretest.Dial("tcp", s.Address)
+	c, err := conversation.Dial("tcp", s.Address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func Client(t *testing.T, s *wiretest.Server) *wiretest.Client {
 }
 
 // Expect sends a command and checks its reply.
-func Expect(t *testing.T, c *wiretest.Client, command, want string) {
+func Expect(t *testing.T, c *conversation.Client, command, want string) {
 	t.Helper()
 	got, err := c.Ask(command)
 	if err != nil {
@@ -33,7 +33,7 @@ func Expect(t *testing.T, c *wiretest.Client, command, want string) {
 }
 
 // MustAsk sends a command and returns the reply.
-func MustAsk(t *testing.T, c *wiretest.Client, format string, args ...any) string {
+func MustAsk(t *testing.T, c *conversation.Client, format string, args ...any) string {
 	t.Helper()
 	command := fmt.Sprintf(format, args...)
 	got, err := c.Ask(command)
@@ -44,7 +44,7 @@ func MustAsk(t *testing.T, c *wiretest.Client, format string, args ...any) strin
 }
 
 // Feed writes in the background and tells how it ended.
-func Feed(c *wiretest.Client, parts ...[]byte) <-chan error {
+func Feed(c *conversation.Client, parts ...[]byte) <-chan error {
 	done := make(chan error, 1)
 	go func() {
 		for _, b := range parts {
@@ -72,4 +72,4 @@ func Reset(c net.Conn) {
 }
 
 // ResetClient is Reset for a client.
-func ResetClient(c *wiretest.Client) { Reset(c.Conn) }
+func ResetClient(c *conversation.Client) { Reset(c.Conn) }

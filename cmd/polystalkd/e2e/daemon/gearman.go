@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"polystalk/codec/conversation"
 	"polystalk/codec/gearman"
-	"polystalk/codec/wiretest"
 )
 
 // A GearmanConn is a connection to a server that speaks Gearman: a client's, a
@@ -25,9 +25,9 @@ type GearmanConn struct {
 }
 
 // StartGearman starts the daemon with a port for Gearman.
-func StartGearman(t *testing.T, args ...string) (s *wiretest.Server, gear string) {
+func StartGearman(t *testing.T, args ...string) (s *conversation.Server, gear string) {
 	t.Helper()
-	port, err := wiretest.FreePort()
+	port, err := conversation.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

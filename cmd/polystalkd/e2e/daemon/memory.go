@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // Memory is the resident size of a process in bytes, or 0 where the system
 // does not tell.
-func Memory(s *wiretest.Server) int {
+func Memory(s *conversation.Server) int {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Cmd.Process.Pid))
 	if err != nil {
 		return 0
@@ -27,7 +27,7 @@ func Memory(s *wiretest.Server) int {
 }
 
 // Bounded fails if the server has grown by more than most since it had was.
-func Bounded(t *testing.T, s *wiretest.Server, was, most int) {
+func Bounded(t *testing.T, s *conversation.Server, was, most int) {
 	t.Helper()
 	if now := Memory(s); now > was+most {
 		t.Errorf("resident memory grew from %d to %d kB", was>>10, now>>10)

@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // Reference finds the reference server, or skips the test.
 func Reference(t *testing.T) (program string, unquoted bool) {
 	t.Helper()
-	program, unquoted, err := wiretest.Reference()
+	program, unquoted, err := conversation.Reference()
 	if err != nil {
 		t.Skip(err)
 	}

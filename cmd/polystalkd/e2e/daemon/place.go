@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"polystalk/codec/admin"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // A Place is where clients of both protocols are served.
@@ -166,7 +166,7 @@ func askCluster(t *testing.T, dir string) *admin.Cluster {
 // until a server listens there.
 func FreeAddress(t *testing.T) string {
 	t.Helper()
-	port, err := wiretest.FreePort()
+	port, err := conversation.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

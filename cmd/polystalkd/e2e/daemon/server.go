@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // A Server is a polystalkd that serves, with its log. Start is for tests that want
@@ -146,9 +146,9 @@ func (s *Server) WaitLog(msg string) map[string]any {
 }
 
 // Client connects to a server with a log.
-func (s *Server) Client() *wiretest.Client {
+func (s *Server) Client() *conversation.Client {
 	s.t.Helper()
-	c, err := wiretest.Dial("tcp", s.Listen[0])
+	c, err := conversation.Dial("tcp", s.Listen[0])
 	if err != nil {
 		s.t.Fatal(err)
 	}

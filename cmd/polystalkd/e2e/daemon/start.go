@@ -6,14 +6,14 @@ import (
 	"strconv"
 	"testing"
 
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // Start runs Program for the length of the test.
-func Start(t *testing.T, args ...string) *wiretest.Server {
+func Start(t *testing.T, args ...string) *conversation.Server {
 	t.Helper()
 	noteSources()
-	s, err := wiretest.StartServer(Program(t), args...)
+	s, err := conversation.StartServer(Program(t), args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,15 +22,15 @@ func Start(t *testing.T, args ...string) *wiretest.Server {
 }
 
 // Kill ends a server as a crash of the process would.
-func Kill(s *wiretest.Server) {
+func Kill(s *conversation.Server) {
 	s.Cmd.Process.Kill()
 	<-s.Exited()
 }
 
 // AwaitStat waits until the server's stats show a value.
-func AwaitStat(t *testing.T, s *wiretest.Server, key string, value uint64) {
+func AwaitStat(t *testing.T, s *conversation.Server, key string, value uint64) {
 	t.Helper()
-	d := &wiretest.NetDriver{Network: "tcp", Address: s.Address}
+	d := &conversation.NetDriver{Network: "tcp", Address: s.Address}
 	defer d.Shutdown()
 	if err := d.Await(key, value); err != nil {
 		t.Fatal(err)

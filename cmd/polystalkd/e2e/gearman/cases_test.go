@@ -8,8 +8,8 @@ import (
 
 	"polystalk/cmd/internal/release"
 	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/codec/conversation"
 	"polystalk/codec/gearmantest"
-	"polystalk/codec/wiretest"
 )
 
 // gearmanStart starts the daemon for a case; the cases' flags are gearmand's.
@@ -22,7 +22,7 @@ func gearmanStart(program string, shards int) gearmantest.Start {
 		var err error
 		for range 5 {
 			var gear int
-			if gear, err = wiretest.FreePort(); err != nil {
+			if gear, err = conversation.FreePort(); err != nil {
 				return nil, err
 			}
 			address := "127.0.0.1:" + strconv.Itoa(gear)
@@ -52,7 +52,7 @@ func gearmandStart(program string, shards int) gearmantest.Start {
 		var err error
 		for range 5 {
 			var port int
-			if port, err = wiretest.FreePort(); err != nil {
+			if port, err = conversation.FreePort(); err != nil {
 				return nil, err
 			}
 			args := []string{"gearmand", "--shards", strconv.Itoa(shards), "--verbose", "ERROR",

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/codec/conversation"
 	"polystalk/codec/gearman"
-	"polystalk/codec/wiretest"
 )
 
 // startKeptGearman runs the daemon with a journal and both protocols.
-func startKeptGearman(t *testing.T, dir string) (s *wiretest.Server, gear string) {
+func startKeptGearman(t *testing.T, dir string) (s *conversation.Server, gear string) {
 	t.Helper()
 	return daemon.StartGearman(t, "-b", dir, "--log-level", "error")
 }

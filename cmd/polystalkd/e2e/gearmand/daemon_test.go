@@ -18,8 +18,8 @@ import (
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/cmd/polystalkd/fault"
+	"polystalk/codec/conversation"
 	"polystalk/codec/gearman"
-	"polystalk/codec/wiretest"
 )
 
 // A deadline bounds a wait for something that only looking shows.
@@ -79,7 +79,7 @@ func awaitEnd(t *testing.T, pid int, address, pidFile string) {
 
 func freeAddress(t *testing.T) (address string, args []string) {
 	t.Helper()
-	port, err := wiretest.FreePort()
+	port, err := conversation.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,8 @@ import (
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/cmd/polystalkd/fault"
+	"polystalk/codec/conversation"
 	"polystalk/codec/gearman"
-	"polystalk/codec/wiretest"
 )
 
 func TestGearmandServesGearmanOnly(t *testing.T) {
@@ -44,7 +44,7 @@ func TestGearmandUnderItsName(t *testing.T) {
 	if err := os.Symlink(daemon.Binary, link); err != nil {
 		t.Fatal(err)
 	}
-	port, err := wiretest.FreePort()
+	port, err := conversation.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

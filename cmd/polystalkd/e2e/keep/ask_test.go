@@ -12,7 +12,7 @@ import (
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	wire "polystalk/codec/admin"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // An asker is an operator's client, who is told when the process was killed.
@@ -88,9 +88,9 @@ func (a *asker) list(tube string) (all map[string][]wire.Job, err error) {
 }
 
 // talk sends a command and takes the first line of what is answered, and the body after it.
-func talk(c *wiretest.Client, format string, args ...any) (head, body string, err error) {
+func talk(c *conversation.Client, format string, args ...any) (head, body string, err error) {
 	fed := daemon.Feed(c, fmt.Appendf(nil, format, args...))
-	reply, err := c.Reply(wiretest.Patience)
+	reply, err := c.Reply(conversation.Patience)
 	<-fed
 	if err != nil {
 		return "", "", errKilled

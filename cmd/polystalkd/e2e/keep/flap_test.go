@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/codec/conversation"
 	"polystalk/codec/gearman"
-	"polystalk/codec/wiretest"
 )
 
 // A flapClient does things to jobs of its own, and knows what was acknowledged.
@@ -31,7 +31,7 @@ type flapClient struct {
 
 // run goes on until the server is gone.
 func (f *flapClient) run(t *testing.T, address string) {
-	c, err := wiretest.Dial("tcp", address)
+	c, err := conversation.Dial("tcp", address)
 	if err != nil {
 		t.Error(err)
 		return
@@ -153,7 +153,7 @@ func (f *flapClient) run(t *testing.T, address string) {
 // leaveInTheMiddle puts large bodies of which only a part comes, until the server is gone.
 func leaveInTheMiddle(address string, rng *rand.Rand) {
 	for {
-		c, err := wiretest.Dial("tcp", address)
+		c, err := conversation.Dial("tcp", address)
 		if err != nil {
 			return
 		}

@@ -15,7 +15,7 @@ import (
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	wire "polystalk/codec/admin"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // A flusher is a client of one tube, whose jobs come, are held, buried and deleted, and an
@@ -25,7 +25,7 @@ type flusher struct {
 	tube  string
 	begun chan<- struct{} // is told of flushes
 
-	c    *wiretest.Client
+	c    *conversation.Client
 	rng  *rand.Rand
 	jobs map[string]*flushedJob // by the token in their bodies; those that may be there
 	dead map[string]bool        // those that are gone, as acknowledged
@@ -65,7 +65,7 @@ func (f *flusher) put(n int) (tokens []string, err error) {
 	}
 	fed := daemon.Feed(f.c, b.Bytes())
 	for _, token := range tokens {
-		reply, err := f.c.Reply(wiretest.Patience)
+		reply, err := f.c.Reply(conversation.Patience)
 		if err != nil {
 			return tokens, errKilled
 		}
@@ -235,7 +235,7 @@ func (f *flusher) look(more int, meanwhile []string) error {
 
 // run is a client's round.
 func (f *flusher) run(address string) error {
-	c, err := wiretest.Dial("tcp", address)
+	c, err := conversation.Dial("tcp", address)
 	if err != nil {
 		return errKilled
 	}

@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/codec/conversation"
 	"polystalk/codec/gearman"
-	"polystalk/codec/wiretest"
 )
 
 // fill puts jobs until there is no space for them, and returns their ids.
-func fill(t *testing.T, c *wiretest.Client, size int) (ids []uint64) {
+func fill(t *testing.T, c *conversation.Client, size int) (ids []uint64) {
 	t.Helper()
 	put := fmt.Sprintf("put 5 0 1000 %d\r\n%s\r\n", size, strings.Repeat("f", size))
 	for range 100_000 {
@@ -36,7 +36,7 @@ func fill(t *testing.T, c *wiretest.Client, size int) (ids []uint64) {
 }
 
 // accepted puts until one is taken again.
-func accepted(t *testing.T, c *wiretest.Client) (id uint64) {
+func accepted(t *testing.T, c *conversation.Client) (id uint64) {
 	t.Helper()
 	for end := time.Now().Add(daemon.Hang); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		reply := daemon.MustAsk(t, c, "put 5 0 1000 4\r\nmore\r\n")

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // legacy fills a directory as beanstalkd does, kills it, and returns what it
@@ -22,7 +22,7 @@ func legacy(t *testing.T, dir string, large bool) (jobs map[uint64]*sighting, hi
 	if large {
 		args = append(args, "-z", "300000")
 	}
-	s, err := wiretest.StartServer(program, args...)
+	s, err := conversation.StartServer(program, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func legacy(t *testing.T, dir string, large bool) (jobs map[uint64]*sighting, hi
 
 // expectImported compares with what beanstalkd showed. What it does not write
 // down cannot come back: how often a job was reserved since its last record.
-func expectImported(t *testing.T, c *wiretest.Client, jobs map[uint64]*sighting, high uint64) {
+func expectImported(t *testing.T, c *conversation.Client, jobs map[uint64]*sighting, high uint64) {
 	t.Helper()
 	found := see(t, c, upTo(high+100))
 	want := maps.Clone(jobs)
@@ -280,9 +280,9 @@ func TestCountersAfterRestart(t *testing.T) {
 }
 
 // startOther runs a program that is not necessarily ours.
-func startOther(t *testing.T, args []string) *wiretest.Server {
+func startOther(t *testing.T, args []string) *conversation.Server {
 	t.Helper()
-	s, err := wiretest.StartServer(args[0], args[1:]...)
+	s, err := conversation.StartServer(args[0], args[1:]...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // startTraced runs the daemon under strace, which makes calls fail as inject
@@ -124,7 +124,7 @@ func TestKilledAtUnlink(t *testing.T) {
 				daemon.Kill(first)
 
 				s := startTraced(t, dir, fmt.Sprintf("%s:signal=KILL:when=%d", calls, when), "-s", "262144", "--loops", "1")
-				var conn *wiretest.Client
+				var conn *conversation.Client
 				if s.Serves() {
 					conn = s.Client()
 				}

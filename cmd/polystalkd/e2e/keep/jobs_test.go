@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // startKept runs the daemon with a journal in dir until the test's end, or
 // until it is killed.
-func startKept(t *testing.T, dir string, args ...string) *wiretest.Server {
+func startKept(t *testing.T, dir string, args ...string) *conversation.Server {
 	t.Helper()
 	return daemon.Start(t, append([]string{"-b", dir, "--log-level", "error"}, args...)...)
 }
@@ -68,7 +68,7 @@ func (s *sighting) shape() string {
 }
 
 // see looks at jobs; those that are not there are left out.
-func see(t *testing.T, c *wiretest.Client, ids []uint64) map[uint64]*sighting {
+func see(t *testing.T, c *conversation.Client, ids []uint64) map[uint64]*sighting {
 	t.Helper()
 	found := make(map[uint64]*sighting)
 	for chunk := range slices.Chunk(ids, 2000) {
@@ -78,11 +78,11 @@ func see(t *testing.T, c *wiretest.Client, ids []uint64) map[uint64]*sighting {
 		}
 		fed := daemon.Feed(c, ask.Bytes())
 		for _, id := range chunk {
-			job, err := c.Reply(wiretest.Patience)
+			job, err := c.Reply(conversation.Patience)
 			if err != nil {
 				t.Fatal(err)
 			}
-			stats, err := c.Reply(wiretest.Patience)
+			stats, err := c.Reply(conversation.Patience)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,11 +169,11 @@ func contents(t *testing.T, dir, prefix string) map[string]string {
 
 // putN puts n jobs in one go and wants each acknowledged; it returns the last
 // id.
-func putN(t *testing.T, c *wiretest.Client, n int, command string) (last uint64) {
+func putN(t *testing.T, c *conversation.Client, n int, command string) (last uint64) {
 	t.Helper()
 	fed := daemon.Feed(c, bytes.Repeat([]byte(command), n))
 	for range n {
-		reply, err := c.Reply(wiretest.Patience)
+		reply, err := c.Reply(conversation.Patience)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +188,7 @@ func putN(t *testing.T, c *wiretest.Client, n int, command string) (last uint64)
 }
 
 // hearOut reads what a server still says before it closes.
-func hearOut(c *wiretest.Client) string {
+func hearOut(c *conversation.Client) string {
 	c.SetReadDeadline(time.Now().Add(daemon.Hang))
 	var all bytes.Buffer
 	for {

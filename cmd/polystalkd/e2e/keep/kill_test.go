@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // An errand is a connection that changes jobs in its own tubes, and knows what
@@ -31,7 +31,7 @@ type errand struct {
 	paused, pausing [2]time.Time // at the earliest, at the latest
 	inPause         bool
 
-	c       *wiretest.Client
+	c       *conversation.Client
 	out     strings.Builder
 	waiting []func(reply string) error
 }
@@ -307,7 +307,7 @@ func (e *errand) flush() error {
 	e.out.Reset()
 	fed := daemon.Feed(e.c, []byte(out))
 	for len(e.waiting) > 0 {
-		reply, err := e.c.Reply(wiretest.Patience)
+		reply, err := e.c.Reply(conversation.Patience)
 		if err != nil {
 			<-fed
 			return errKilled
@@ -324,7 +324,7 @@ func (e *errand) flush() error {
 
 // run works until the server is gone.
 func (e *errand) run(address string) error {
-	c, err := wiretest.Dial("tcp", address)
+	c, err := conversation.Dial("tcp", address)
 	if err != nil {
 		return errKilled // before it began; that the server serves, others of its clients show
 	}
@@ -353,7 +353,7 @@ func (e *errand) run(address string) error {
 }
 
 // check compares everything with what the restarted server has.
-func (k *killing) check(c *wiretest.Client, inFlight uint64) {
+func (k *killing) check(c *conversation.Client, inFlight uint64) {
 	t := k.t
 	t.Helper()
 	high := k.high.Load() + inFlight
@@ -409,7 +409,7 @@ func (k *killing) check(c *wiretest.Client, inFlight uint64) {
 	k.floor = k.high.Load()
 }
 
-func (e *errand) checkPause(t *testing.T, c *wiretest.Client) {
+func (e *errand) checkPause(t *testing.T, c *conversation.Client) {
 	t.Helper()
 	reply := daemon.MustAsk(t, c, "stats-tube %s\r\n", e.tube(2))
 	now := time.Now()

@@ -12,21 +12,21 @@ import (
 	"time"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 	"polystalk/shard/record"
 )
 
 // startSlowly starts a server that may take long, and returns how long that
 // was until it answered.
-func startSlowly(t *testing.T, args ...string) (*wiretest.Server, time.Duration) {
+func startSlowly(t *testing.T, args ...string) (*conversation.Server, time.Duration) {
 	t.Helper()
-	port, err := wiretest.FreePort()
+	port, err := conversation.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	cmd := exec.Command(args[0], append(args[1:], "-l", "127.0.0.1", "-p", fmt.Sprint(port))...)
-	s := wiretest.NewServer(cmd, address)
+	s := conversation.NewServer(cmd, address)
 	begin := time.Now()
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func startSlowly(t *testing.T, args ...string) (*wiretest.Server, time.Duration)
 			t.Fatalf("it ended: %v", s.Err())
 		default:
 		}
-		c, err := wiretest.Dial("tcp", address)
+		c, err := conversation.Dial("tcp", address)
 		if err != nil {
 			time.Sleep(5 * time.Millisecond)
 			continue
@@ -148,7 +148,7 @@ func TestDirectoryStaysBounded(t *testing.T) {
 						fmt.Fprintf(&ask, "reserve-job %d\r\nrelease %d %d 5000\r\n", id, id, n)
 						fed := daemon.Feed(c, ask.Bytes())
 						for _, w := range []string{"RESERVED ", "RELEASED"} {
-							if reply, err := c.Reply(wiretest.Patience); err != nil || !strings.HasPrefix(string(reply), w) {
+							if reply, err := c.Reply(conversation.Patience); err != nil || !strings.HasPrefix(string(reply), w) {
 								t.Errorf("got %.60q, %v; want %s", reply, err, w)
 								return
 							}
@@ -165,7 +165,7 @@ func TestDirectoryStaysBounded(t *testing.T) {
 						fed := daemon.Feed(c, bytes.Repeat(put, 25))
 						var ask bytes.Buffer
 						for range 25 {
-							reply, err := c.Reply(wiretest.Patience)
+							reply, err := c.Reply(conversation.Patience)
 							if err != nil || !strings.HasPrefix(string(reply), "INSERTED ") {
 								t.Errorf("put: %.60q, %v", reply, err)
 								return
@@ -175,7 +175,7 @@ func TestDirectoryStaysBounded(t *testing.T) {
 						<-fed
 						fed = daemon.Feed(c, ask.Bytes())
 						for range 25 {
-							if reply, err := c.Reply(wiretest.Patience); err != nil || string(reply) != "DELETED\r\n" {
+							if reply, err := c.Reply(conversation.Patience); err != nil || string(reply) != "DELETED\r\n" {
 								t.Errorf("delete: %.60q, %v", reply, err)
 								return
 							}

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // TestOneServerForADirectory: a second server, ours or beanstalkd, leaves with
@@ -37,7 +37,7 @@ func TestOneServerForADirectory(t *testing.T) {
 		t.Errorf("%d lines: %s", lines, second.Stderr)
 	}
 	if program, _ := daemon.Reference(t); program != "" {
-		port, err := wiretest.FreePort()
+		port, err := conversation.FreePort()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +161,7 @@ func TestTermUnderLoad(t *testing.T) {
 							if c.Say(ask.Bytes()) != nil {
 								return
 							}
-							reply, err := c.Reply(wiretest.Patience)
+							reply, err := c.Reply(conversation.Patience)
 							if err != nil {
 								return
 							}
@@ -172,7 +172,7 @@ func TestTermUnderLoad(t *testing.T) {
 							mu.Lock()
 							inserted[body] = true
 							mu.Unlock()
-							if reply, err = c.Reply(wiretest.Patience); err != nil {
+							if reply, err = c.Reply(conversation.Patience); err != nil {
 								return
 							}
 							id := strings.Fields(string(reply))[1]

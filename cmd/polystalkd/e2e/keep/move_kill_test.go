@@ -12,7 +12,7 @@ import (
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	wire "polystalk/codec/admin"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // A mover is an operator who moves jobs while a process is killed again and again, and what is
@@ -49,7 +49,7 @@ func (m *mover) body(token string, size int) string {
 }
 
 // put puts a job of a group.
-func (m *mover) put(c *wiretest.Client, group int, rng *rand.Rand) error {
+func (m *mover) put(c *conversation.Client, group int, rng *rand.Rand) error {
 	m.mu.Lock()
 	m.puts++
 	token := fmt.Sprintf("job %d;", m.puts)
@@ -84,7 +84,7 @@ func (m *mover) put(c *wiretest.Client, group int, rng *rand.Rand) error {
 
 // runOnes puts jobs and moves them, one at a time.
 func (m *mover) runOnes(address string, rng *rand.Rand) error {
-	c, err := wiretest.Dial("tcp", address)
+	c, err := conversation.Dial("tcp", address)
 	if err != nil {
 		return errKilled
 	}
@@ -140,7 +140,7 @@ func (m *mover) moveOne(token string, rng *rand.Rand) error {
 
 // work reserves jobs from where they are moved to and fro, and deletes most.
 func (m *mover) work(address string, rng *rand.Rand) error {
-	c, err := wiretest.Dial("tcp", address)
+	c, err := conversation.Dial("tcp", address)
 	if err != nil {
 		return errKilled
 	}
@@ -198,7 +198,7 @@ func (m *mover) work(address string, rng *rand.Rand) error {
 
 // runAll puts jobs and moves all of them, with one operation.
 func (m *mover) runAll(address string, rng *rand.Rand) error {
-	c, err := wiretest.Dial("tcp", address)
+	c, err := conversation.Dial("tcp", address)
 	if err != nil {
 		return errKilled
 	}

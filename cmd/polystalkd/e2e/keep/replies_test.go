@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // TestPipelinedRepliesKeepTheirOrder: commands that wait for the disk and such
@@ -30,8 +30,8 @@ func TestPipelinedRepliesKeepTheirOrder(t *testing.T) {
 	}
 }
 
-func keepsOrder(t *testing.T, s *wiretest.Server, n int) {
-	c, err := wiretest.Dial("tcp", s.Address)
+func keepsOrder(t *testing.T, s *conversation.Server, n int) {
+	c, err := conversation.Dial("tcp", s.Address)
 	if err != nil {
 		t.Error(err)
 		return
@@ -60,7 +60,7 @@ func keepsOrder(t *testing.T, s *wiretest.Server, n int) {
 		fed := daemon.Feed(c, ask.Bytes())
 		var ids []string
 		for k, w := range want {
-			reply, err := c.Reply(wiretest.Patience)
+			reply, err := c.Reply(conversation.Patience)
 			got := string(reply)
 			head, body, _ := strings.Cut(got, "\r\n")
 			words := strings.Fields(head)
@@ -95,13 +95,13 @@ func keepsOrder(t *testing.T, s *wiretest.Server, n int) {
 		fed = daemon.Feed(c, ask.Bytes())
 		for _, id := range ids {
 			for _, w := range []string{"RESERVED " + id + " ", "RELEASED\r\n", "DELETED\r\n", "NOT_FOUND\r\n"} {
-				if reply, err := c.Reply(wiretest.Patience); err != nil || !strings.HasPrefix(string(reply), w) {
+				if reply, err := c.Reply(conversation.Patience); err != nil || !strings.HasPrefix(string(reply), w) {
 					t.Errorf("round %d, job %s: got %.60q (%v), want %q", round, id, reply, err, w)
 					return
 				}
 			}
 		}
-		if reply, err := c.Reply(wiretest.Patience); err != nil || string(reply) != "NOT_FOUND\r\n" {
+		if reply, err := c.Reply(conversation.Patience); err != nil || string(reply) != "NOT_FOUND\r\n" {
 			t.Errorf("round %d: at the end %.60q, %v", round, reply, err)
 			return
 		}
@@ -150,7 +150,7 @@ func TestReservedIsDurable(t *testing.T) {
 					// a job that is given away before it is durable.
 					if i%20 == 19 {
 						for range 20 {
-							if _, err := c.Reply(wiretest.Patience); err != nil {
+							if _, err := c.Reply(conversation.Patience); err != nil {
 								return
 							}
 						}
@@ -187,7 +187,7 @@ func TestLeavingGetsAllAnswers(t *testing.T) {
 	s := startKept(t, t.TempDir(), "-s", "1000000")
 	const n = 3000
 	puts := bytes.Repeat([]byte("put 0 0 100 3\r\nabc\r\n"), n)
-	answered := func(c *wiretest.Client) {
+	answered := func(c *conversation.Client) {
 		t.Helper()
 		if got := strings.Count(hearOut(c), "INSERTED "); got != n {
 			t.Errorf("%d of %d puts were answered", got, n)
@@ -242,14 +242,14 @@ func TestPutsWithoutReading(t *testing.T) {
 	fed := daemon.Feed(c, bytes.Repeat([]byte("put 0 0 100 3\r\nabc\r\n"), n))
 	// The server reads on while the replies fit its way back; the rest stays in
 	// the sockets.
-	d := &wiretest.NetDriver{Network: "tcp", Address: s.Address}
+	d := &conversation.NetDriver{Network: "tcp", Address: s.Address}
 	defer d.Shutdown()
 	if err := d.Await("current-connections", 1); err != nil {
 		t.Fatal(err)
 	}
 	seen := uint64(0)
 	for i := range uint64(n) {
-		reply, err := c.Reply(wiretest.Patience)
+		reply, err := c.Reply(conversation.Patience)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -274,7 +274,7 @@ func TestTranscriptsWithJournal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	all, err := wiretest.Transcripts()
+	all, err := conversation.Transcripts()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,16 +284,16 @@ func TestTranscriptsWithJournal(t *testing.T) {
 		}
 		for i := range tr.Steps {
 			st := &tr.Steps[i]
-			if key, _, ok := strings.Cut(st.Text, ": "); ok && st.Kind == wiretest.KindBody && (key == "file" || strings.HasPrefix(key, "binlog-")) {
+			if key, _, ok := strings.Cut(st.Text, ": "); ok && st.Kind == conversation.KindBody && (key == "file" || strings.HasPrefix(key, "binlog-")) {
 				st.Text = key + ": {n}"
 			}
 		}
 		func() {
 			s := daemon.Start(t, append([]string{"-b", t.TempDir(), "-s", "300000", "--shards", "4", "--log-level", "error"}, tr.Flags...)...)
 			defer s.Stop()
-			d := &wiretest.NetDriver{Network: "tcp", Address: s.Address, Signal: s.Drain}
+			d := &conversation.NetDriver{Network: "tcp", Address: s.Address, Signal: s.Drain}
 			defer d.Shutdown()
-			if err := wiretest.Play(tr, d, wiretest.Options{}); err != nil {
+			if err := conversation.Play(tr, d, conversation.Options{}); err != nil {
 				t.Error(err)
 			}
 		}()
@@ -309,7 +309,7 @@ func TestRandomSessionsAgreeWithJournal(t *testing.T) {
 	args := []string{"-s", "300000", "--shards", "4", "--log-level", "error"}
 	tmp := t.TempDir()
 	dir := func() (string, error) { return os.MkdirTemp(tmp, "") }
-	report, seed, err := wiretest.CompareKept(program, daemon.Program(t), args, dir, unquoted, *daemon.Seed, max(1, *daemon.Sessions/5), *daemon.Commands)
+	report, seed, err := conversation.CompareKept(program, daemon.Program(t), args, dir, unquoted, *daemon.Seed, max(1, *daemon.Sessions/5), *daemon.Commands)
 	if err != nil {
 		t.Error(err)
 	}

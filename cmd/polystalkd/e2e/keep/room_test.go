@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // announcePart sends the line of a large put and the beginning of its body.
-func announcePart(t *testing.T, c *wiretest.Client, size, sent int) {
+func announcePart(t *testing.T, c *conversation.Client, size, sent int) {
 	t.Helper()
 	if _, err := fmt.Fprintf(c, "put 5 0 1000 %d\r\n%s", size, strings.Repeat("a", sent)); err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestRoomGoesWithItsClient(t *testing.T) {
 		daemon.MustAsk(t, c, "put 5 0 1000 1\r\nx\r\n")
 		files := len(descriptorsOf(t, s))
 		const clients = 2
-		var gone []*wiretest.Client
+		var gone []*conversation.Client
 		for range clients {
 			b := daemon.Client(t, s)
 			announcePart(t, b, 8<<20, sent/clients)
@@ -80,7 +80,7 @@ func TestRoomGoesWithItsServer(t *testing.T) {
 }
 
 // descriptorsOf are a server's.
-func descriptorsOf(t *testing.T, s *wiretest.Server) (numbers []int) {
+func descriptorsOf(t *testing.T, s *conversation.Server) (numbers []int) {
 	t.Helper()
 	names, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.Cmd.Process.Pid))
 	if err != nil {
@@ -132,7 +132,7 @@ func TestBodiesThatFitOnlyOneAtATime(t *testing.T) {
 	dir := daemon.SmallDisk(t, 40<<20)
 	s := startKept(t, dir, "-s", "1048576", "-z", "1000000000")
 	const size, half = 24 << 20, 12 << 20
-	var clients []*wiretest.Client
+	var clients []*conversation.Client
 	for range 3 {
 		clients = append(clients, daemon.Client(t, s))
 	}
@@ -156,7 +156,7 @@ func TestBodiesThatFitOnlyOneAtATime(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			reply, err := c.Reply(wiretest.Patience)
+			reply, err := c.Reply(conversation.Patience)
 			var id uint64
 			if scanned(string(reply), "INSERTED %d\r\n", &id) {
 				mu.Lock()
@@ -165,7 +165,7 @@ func TestBodiesThatFitOnlyOneAtATime(t *testing.T) {
 			} else if string(reply) != "OUT_OF_MEMORY\r\n" {
 				t.Errorf("%.60q (%v)", reply, err)
 			}
-			if reply, err := c.Reply(wiretest.Patience); string(reply) != "USING default\r\n" {
+			if reply, err := c.Reply(conversation.Patience); string(reply) != "USING default\r\n" {
 				t.Errorf("%.60q (%v) behind it", reply, err)
 			}
 		})
@@ -192,7 +192,7 @@ func TestJournalHasItsDescriptors(t *testing.T) {
 			}
 			// Into what gaps there are; to be taken up takes two for a moment.
 			for range 60 {
-				k, err := wiretest.Dial("tcp", s.Address)
+				k, err := conversation.Dial("tcp", s.Address)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -13,13 +13,13 @@ import (
 	"testing"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/codec/conversation"
 	"polystalk/codec/gearman"
-	"polystalk/codec/wiretest"
 )
 
 // deletable deletes all of ids, and wants each to be acknowledged and room to
 // come of it.
-func deletable(t *testing.T, s *wiretest.Server, ids []uint64) {
+func deletable(t *testing.T, s *conversation.Server, ids []uint64) {
 	t.Helper()
 	c := daemon.Client(t, s)
 	for some := range slices.Chunk(ids, 50) {
@@ -29,7 +29,7 @@ func deletable(t *testing.T, s *wiretest.Server, ids []uint64) {
 		}
 		fed := daemon.Feed(c, all.Bytes())
 		for _, id := range some {
-			if reply, err := c.Reply(wiretest.Patience); string(reply) != "DELETED\r\n" {
+			if reply, err := c.Reply(conversation.Patience); string(reply) != "DELETED\r\n" {
 				t.Fatalf("delete %d: %q (%v)", id, reply, err)
 			}
 		}
@@ -47,7 +47,7 @@ func scanned(reply, form string, to ...any) bool {
 }
 
 // untilTaken deletes jobs until a put is taken, and returns those that are left.
-func untilTaken(t *testing.T, c *wiretest.Client, ids []uint64) []uint64 {
+func untilTaken(t *testing.T, c *conversation.Client, ids []uint64) []uint64 {
 	t.Helper()
 	for i, id := range ids {
 		if reply := daemon.MustAsk(t, c, "delete %d\r\n", id); reply != "DELETED\r\n" {
@@ -127,7 +127,7 @@ func TestLargeForegroundBuried(t *testing.T) {
 func TestPutsThatWereLetIn(t *testing.T) {
 	dir := daemon.SmallDisk(t, 12<<20)
 	s := startKept(t, dir, "-s", "1048576")
-	var parked []*wiretest.Client
+	var parked []*conversation.Client
 	for range 200 {
 		c := daemon.Client(t, s)
 		daemon.MustAsk(t, c, "use parked\r\n")
@@ -162,7 +162,7 @@ func TestPausedTubesThatEnd(t *testing.T) {
 	}
 	fed := daemon.Feed(b, []byte(all.String()))
 	for range 2 * many {
-		if _, err := b.Reply(wiretest.Patience); err != nil {
+		if _, err := b.Reply(conversation.Patience); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -176,7 +176,7 @@ func TestPausedTubesThatEnd(t *testing.T) {
 }
 
 // half deletes some of the jobs and waits until a put is taken.
-func half(t *testing.T, c *wiretest.Client, ids []uint64) []uint64 {
+func half(t *testing.T, c *conversation.Client, ids []uint64) []uint64 {
 	t.Helper()
 	n := len(ids) / 4
 	for _, id := range ids[:n] {

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	wire "polystalk/codec/admin"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // own are tubes of his own. Clients of a test keep them, so that they come and go for nobody.
@@ -112,7 +112,7 @@ func (o *Operator) End() error {
 func (o *Operator) Did() map[string]int { return o.did }
 
 // Still has him do nothing until goOn is called. It tells how many jobs of his there are.
-func (o *Operator) Still() (own wiretest.Own, goOn func()) {
+func (o *Operator) Still() (own conversation.Own, goOn func()) {
 	o.mu.Lock()
 	own.Total = o.put
 	for _, j := range o.own {

@@ -7,12 +7,12 @@ import (
 	"testing"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // TestAddressesGivenTwice: the log says so, and that is all.
 func TestAddressesGivenTwice(t *testing.T) {
-	port, err := wiretest.FreePort()
+	port, err := conversation.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestAddressesGivenTwice(t *testing.T) {
 
 // TestOurOwnListenerInTheWay: there is no other server that could be stopped.
 func TestOurOwnListenerInTheWay(t *testing.T) {
-	port, err := wiretest.FreePort()
+	port, err := conversation.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/cmd/polystalkd/e2e/operator"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // TestRandomSessionsAgreeBesideAnOperator is TestRandomSessionsAgree with somebody who
@@ -25,13 +25,13 @@ func TestRandomSessionsAgreeBesideAnOperator(t *testing.T) {
 			dir := daemon.ShortDir(t)
 			var all []*operator.Operator
 			var n atomic.Int64
-			companion := func() wiretest.Companion {
+			companion := func() conversation.Companion {
 				o := operator.New(filepath.Join(dir, fmt.Sprint(n.Add(1))), *daemon.Seed)
 				all = append(all, o)
 				return o
 			}
 			count := max(1, *daemon.Sessions/2)
-			report, seed, err := wiretest.CompareBeside(program, daemon.Program(t), daemon.ShardArgs(shards), companion, unquoted, *daemon.Seed, count, *daemon.Commands)
+			report, seed, err := conversation.CompareBeside(program, daemon.Program(t), daemon.ShardArgs(shards), companion, unquoted, *daemon.Seed, count, *daemon.Commands)
 			if err != nil {
 				t.Error(err)
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/beanstalkd/go-beanstalk"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // atServers runs a test of a client at each server: that of POLYSTALKD_ADDR, or those of the
@@ -105,7 +105,7 @@ func TestGoBeanstalkOverUnixSocket(t *testing.T) {
 	if os.Getenv("POLYSTALKD_BIN") == "" {
 		args = append(args, "--log-level", "error")
 	}
-	s := wiretest.NewServer(exec.Command(daemon.Program(t), args...), path)
+	s := conversation.NewServer(exec.Command(daemon.Program(t), args...), path)
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // TestRandomSessionsAgree plays random sessions of several connections against
@@ -28,7 +28,7 @@ func TestRandomSessionsAgree(t *testing.T) {
 				count int
 			}{{*daemon.Seed, half}, {*daemon.Seed + uint64(half), *daemon.Sessions - half}} {
 				wg.Go(func() {
-					report, seed, err := wiretest.Compare(program, daemon.Program(t), daemon.ShardArgs(shards), unquoted, part.seed, part.count, *daemon.Commands)
+					report, seed, err := conversation.Compare(program, daemon.Program(t), daemon.ShardArgs(shards), unquoted, part.seed, part.count, *daemon.Commands)
 					if err != nil {
 						t.Error(err)
 					}
@@ -49,13 +49,13 @@ func TestMalformedLinesAgree(t *testing.T) {
 	for _, shards := range daemon.ShardCounts {
 		t.Run(fmt.Sprintf("shards=%d", shards), func(t *testing.T) {
 			t.Parallel()
-			reference, err := wiretest.StartServer(program)
+			reference, err := conversation.StartServer(program)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer reference.Stop()
 			subject := daemon.Start(t, daemon.ShardArgs(shards)...)
-			played, differences, err := wiretest.CompareMalformed(reference.Address, subject.Address, unquoted)
+			played, differences, err := conversation.CompareMalformed(reference.Address, subject.Address, unquoted)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // handedOn are the transcripts in which it matters how bytes come, and how connections end, by the
@@ -28,11 +28,11 @@ func TestTranscriptsHandedOn(t *testing.T) {
 	if os.Getenv("POLYSTALKD_BIN") != "" {
 		t.Skip("somebody else's server is in no cluster")
 	}
-	all, err := wiretest.Transcripts()
+	all, err := conversation.Transcripts()
 	if err != nil {
 		t.Fatal(err)
 	}
-	byName := make(map[string]*wiretest.Transcript)
+	byName := make(map[string]*conversation.Transcript)
 	for _, tr := range all {
 		byName[tr.Name] = tr
 	}
@@ -44,11 +44,11 @@ func TestTranscriptsHandedOn(t *testing.T) {
 			}
 			address := place(t).Beanstalk
 			for _, name := range group {
-				d := &journaled{wiretest.NetDriver{Network: "tcp", Address: address}}
+				d := &journaled{conversation.NetDriver{Network: "tcp", Address: address}}
 				if byName[name] == nil {
 					t.Fatalf("there is no transcript %q", name)
 				}
-				if err := wiretest.Play(byName[name], d, wiretest.Options{}); err != nil {
+				if err := conversation.Play(byName[name], d, conversation.Options{}); err != nil {
 					t.Error(err)
 				}
 				d.Shutdown()
@@ -59,7 +59,7 @@ func TestTranscriptsHandedOn(t *testing.T) {
 
 // A journaled server has a journal, and the transcripts come from a server without one. The
 // driver replaces the journal's figures in the statistics by zeros.
-type journaled struct{ wiretest.NetDriver }
+type journaled struct{ conversation.NetDriver }
 
 var (
 	onDisk = regexp.MustCompile(`\n(file|binlog-oldest-index|binlog-current-index|binlog-records-[a-z]+): \d+`)
@@ -69,7 +69,7 @@ var (
 	headBegun = regexp.MustCompile(`(^|\n)O(K( \d*\r?)?)?$`)
 )
 
-// Recv implements wiretest.Driver. One reply may arrive in several reads, so Recv reads on
+// Recv implements conversation.Driver. One reply may arrive in several reads, so Recv reads on
 // until the last reply with a body is complete.
 func (j *journaled) Recv(conn string, wait bool) ([]byte, error) {
 	b, err := j.NetDriver.Recv(conn, wait)

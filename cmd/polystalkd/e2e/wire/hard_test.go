@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // nothingLeft checks that no job, tube, waiter or connection outlived a test;
 // open is how many connections still are.
-func nothingLeft(t *testing.T, s *wiretest.Server, open uint64) {
+func nothingLeft(t *testing.T, s *conversation.Server, open uint64) {
 	t.Helper()
 	for _, key := range []string{"current-jobs-ready", "current-jobs-reserved", "current-jobs-delayed", "current-jobs-buried", "current-waiting"} {
 		daemon.AwaitStat(t, s, key, 0)
@@ -32,7 +32,7 @@ func nothingLeft(t *testing.T, s *wiretest.Server, open uint64) {
 // cutOff checks what became of a client that feeds more than anyone should
 // hold: the server has closed it, or reads no more of it and still counts it
 // as a connection, besides others. It is closed from this end too.
-func cutOff(t *testing.T, s *wiretest.Server, c *wiretest.Client, fed <-chan error, others uint64) {
+func cutOff(t *testing.T, s *conversation.Server, c *conversation.Client, fed <-chan error, others uint64) {
 	t.Helper()
 	defer daemon.ResetClient(c)
 	select {
@@ -43,7 +43,7 @@ func cutOff(t *testing.T, s *wiretest.Server, c *wiretest.Client, fed <-chan err
 		return
 	case <-time.After(3 * time.Second):
 	}
-	d := &wiretest.NetDriver{Network: "tcp", Address: s.Address}
+	d := &conversation.NetDriver{Network: "tcp", Address: s.Address}
 	defer d.Shutdown()
 	if err := d.Await("current-connections", others+1); err != nil {
 		t.Errorf("the server neither reads nor closes the connection, nor counts it: %v", err)
@@ -55,7 +55,7 @@ func cutOff(t *testing.T, s *wiretest.Server, c *wiretest.Client, fed <-chan err
 // openFiles are a process's open descriptors, with what each is; nil where the system does
 // not tell. Those that event loops have for themselves are left out: a loop that starts late
 // opens its own when others serve already.
-func openFiles(s *wiretest.Server) (all []string) {
+func openFiles(s *conversation.Server) (all []string) {
 	dir := fmt.Sprintf("/proc/%d/fd", s.Cmd.Process.Pid)
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -74,13 +74,13 @@ func openFiles(s *wiretest.Server) (all []string) {
 	return all
 }
 
-func descriptors(s *wiretest.Server) int { return len(openFiles(s)) }
+func descriptors(s *conversation.Server) int { return len(openFiles(s)) }
 
 // awaitDescriptors waits until no more descriptors are open than there were.
-func awaitDescriptors(t *testing.T, s *wiretest.Server, was int) {
+func awaitDescriptors(t *testing.T, s *conversation.Server, was int) {
 	t.Helper()
 	var now []string
-	for end := time.Now().Add(wiretest.Patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(conversation.Patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if now = openFiles(s); len(now) <= was {
 			return
 		}
@@ -107,7 +107,7 @@ func TestSlowReaderGetsEveryReply(t *testing.T) {
 	daemon.Bounded(t, s, was, 32<<20)
 	want := "FOUND 1 60000\r\n" + body + "\r\n"
 	for i := range n {
-		got, err := slow.Reply(wiretest.Patience)
+		got, err := slow.Reply(conversation.Patience)
 		if err != nil {
 			t.Fatalf("reply %d: %v", i, err)
 		}
@@ -143,7 +143,7 @@ func TestPausedClientGetsEveryReply(t *testing.T) {
 		if i == peeks {
 			want = "USING default\r\n"
 		}
-		got, err := slow.Reply(wiretest.Patience)
+		got, err := slow.Reply(conversation.Patience)
 		if err != nil {
 			t.Fatalf("reply %d: %v", i, err)
 		}
@@ -203,7 +203,7 @@ func TestCommandsBehindAWaitingReserveRunInOrder(t *testing.T) {
 	if err := <-fed; err != nil {
 		t.Fatal(err)
 	}
-	if c.Ready(wiretest.Silence) {
+	if c.Ready(conversation.Silence) {
 		t.Fatal("something was answered before the reserve")
 	}
 	daemon.Expect(t, other, "put 0 0 100 1\r\nx\r\n", "INSERTED 1\r\n")
@@ -283,7 +283,7 @@ func TestHalfCloseIsAlwaysAnswered(t *testing.T) {
 // toTheEnd sends commands, shuts down the sending side (after the first
 // replies, if late) and returns all that comes.
 func toTheEnd(address, commands string, late bool) (string, error) {
-	c, err := wiretest.Dial("tcp", address)
+	c, err := conversation.Dial("tcp", address)
 	if err != nil {
 		return "", err
 	}
@@ -294,7 +294,7 @@ func toTheEnd(address, commands string, late bool) (string, error) {
 	var got []byte
 	if late {
 		for range 2 {
-			reply, err := c.Reply(wiretest.Patience)
+			reply, err := c.Reply(conversation.Patience)
 			got = append(got, reply...)
 			if err != nil {
 				return string(got), err
@@ -305,7 +305,7 @@ func toTheEnd(address, commands string, late bool) (string, error) {
 		return "", err
 	}
 	for {
-		reply, err := c.Reply(wiretest.Patience)
+		reply, err := c.Reply(conversation.Patience)
 		got = append(got, reply...)
 		if errors.Is(err, io.EOF) {
 			return string(got), nil
@@ -364,7 +364,7 @@ func TestBigBody(t *testing.T) {
 	if err := c.Say([]byte("reserve\r\n")); err != nil {
 		t.Fatal(err)
 	}
-	got, err := c.Reply(4 * wiretest.Patience)
+	got, err := c.Reply(4 * conversation.Patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -495,7 +495,7 @@ func TestShortConnectionsLeaveNothing(t *testing.T) {
 // shortLife is a connection that puts, reserves and deletes a job in a tube of
 // its own, or waits for one that never comes, and is gone.
 func shortLife(address string, worker, i int) error {
-	c, err := wiretest.Dial("tcp", address)
+	c, err := conversation.Dial("tcp", address)
 	if err != nil {
 		return err
 	}
@@ -506,7 +506,7 @@ func shortLife(address string, worker, i int) error {
 		return err
 	}
 	for _, want := range []string{"USING ", "WATCHING 2", "WATCHING 1", "INSERTED ", "RESERVED "} {
-		reply, err := c.Reply(wiretest.Patience)
+		reply, err := c.Reply(conversation.Patience)
 		if err != nil {
 			return err
 		}
@@ -528,13 +528,13 @@ func shortLife(address string, worker, i int) error {
 
 // tryConnection reports whether a new connection is served. One that is
 // neither served nor refused within Silence counts as not served.
-func tryConnection(address string) (*wiretest.Client, bool) {
-	c, err := wiretest.Dial("tcp", address)
+func tryConnection(address string) (*conversation.Client, bool) {
+	c, err := conversation.Dial("tcp", address)
 	if err != nil {
 		return nil, false
 	}
-	if err := c.Say([]byte("list-tube-used\r\n")); err == nil && c.Ready(4*wiretest.Silence) {
-		if reply, err := c.Reply(wiretest.Patience); err == nil && string(reply) == "USING default\r\n" {
+	if err := c.Say([]byte("list-tube-used\r\n")); err == nil && c.Ready(4*conversation.Silence) {
+		if reply, err := c.Reply(conversation.Patience); err == nil && string(reply) == "USING default\r\n" {
 			return c, true
 		}
 	}
@@ -544,9 +544,9 @@ func tryConnection(address string) (*wiretest.Client, bool) {
 
 // crowd connects until ten in a row were not served, and returns those that
 // were.
-func crowd(t *testing.T, s *wiretest.Server, most int) []*wiretest.Client {
+func crowd(t *testing.T, s *conversation.Server, most int) []*conversation.Client {
 	t.Helper()
-	var served []*wiretest.Client
+	var served []*conversation.Client
 	for refused := 0; refused < 10 && len(served) <= most; {
 		if c, ok := tryConnection(s.Address); ok {
 			served = append(served, c)
@@ -565,9 +565,9 @@ func crowd(t *testing.T, s *wiretest.Server, most int) []*wiretest.Client {
 }
 
 // recovers waits until new connections are served again.
-func recovers(t *testing.T, s *wiretest.Server) {
+func recovers(t *testing.T, s *conversation.Server) {
 	t.Helper()
-	for end := time.Now().Add(wiretest.Patience); time.Now().Before(end); {
+	for end := time.Now().Add(conversation.Patience); time.Now().Before(end); {
 		if c, ok := tryConnection(s.Address); ok {
 			c.Close()
 			return
@@ -606,7 +606,7 @@ func TestRunningOutOfDescriptorsRecovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A limit above the descriptors, so that those run out first.
-	s, err := wiretest.StartServer(script, append(daemon.ShardArgs(4), "--max-connections", "1000")...)
+	s, err := conversation.StartServer(script, append(daemon.ShardArgs(4), "--max-connections", "1000")...)
 	if err != nil {
 		t.Fatal(err)
 	}

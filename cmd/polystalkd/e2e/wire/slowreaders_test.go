@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // TestSlowReadersTakeNoDescriptors: as many clients as there are places for, less a few,
@@ -26,19 +26,19 @@ func TestSlowReadersTakeNoDescriptors(t *testing.T) {
 	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s, err := wiretest.StartServer(script, append(daemon.ShardArgs(4), "--loops", "2", "-z", "2000000", "-b", t.TempDir(), "-s", "100000")...)
+	s, err := conversation.StartServer(script, append(daemon.ShardArgs(4), "--loops", "2", "-z", "2000000", "-b", t.TempDir(), "-s", "100000")...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Stop()
-	first, err := wiretest.Dial("tcp", s.Address)
+	first, err := conversation.Dial("tcp", s.Address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer first.Close()
 	inserts(t, first, size, 1)
 
-	small := net.Dialer{Timeout: wiretest.Patience, Control: func(_, _ string, raw syscall.RawConn) (err error) {
+	small := net.Dialer{Timeout: conversation.Patience, Control: func(_, _ string, raw syscall.RawConn) (err error) {
 		raw.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
 		return err
 	}}
@@ -58,7 +58,7 @@ func TestSlowReadersTakeNoDescriptors(t *testing.T) {
 		}
 	}
 	for i := range 20 {
-		c, err := wiretest.Dial("tcp", s.Address)
+		c, err := conversation.Dial("tcp", s.Address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestSlowReadersTakeNoDescriptors(t *testing.T) {
 }
 
 // inserts puts a job of that size, which gets that id.
-func inserts(t *testing.T, c *wiretest.Client, size, id int) {
+func inserts(t *testing.T, c *conversation.Client, size, id int) {
 	t.Helper()
 	got, err := c.Ask(fmt.Sprintf("put 0 0 100 %d\r\n%s\r\n", size, bytes.Repeat([]byte("x"), size)))
 	if err != nil {

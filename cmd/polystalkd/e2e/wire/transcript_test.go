@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/codec/wiretest"
+	"polystalk/codec/conversation"
 )
 
 // TestTranscripts plays the written conversations against the daemon: it says
@@ -15,7 +15,7 @@ func TestTranscripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	all, err := wiretest.Transcripts()
+	all, err := conversation.Transcripts()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,16 +38,16 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-func playTranscript(t *testing.T, tr *wiretest.Transcript, shards int) {
-	s, err := wiretest.StartServer(daemon.Program(t), append(daemon.ShardArgs(shards), tr.Flags...)...)
+func playTranscript(t *testing.T, tr *conversation.Transcript, shards int) {
+	s, err := conversation.StartServer(daemon.Program(t), append(daemon.ShardArgs(shards), tr.Flags...)...)
 	if err != nil {
 		t.Error(err)
 		return
 	}
 	defer s.Stop()
-	d := &wiretest.NetDriver{Network: "tcp", Address: s.Address, Signal: s.Drain}
+	d := &conversation.NetDriver{Network: "tcp", Address: s.Address, Signal: s.Drain}
 	defer d.Shutdown()
-	if err := wiretest.Play(tr, d, wiretest.Options{}); err != nil {
+	if err := conversation.Play(tr, d, conversation.Options{}); err != nil {
 		t.Error(err)
 		select {
 		case <-s.Exited():

@@ -1,4 +1,4 @@
-package wiretest
+package conversation
 
 import (
 	"math/rand/v2"

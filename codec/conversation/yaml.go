@@ -1,4 +1,4 @@
-package wiretest
+package conversation
 
 import (
 	"bytes"

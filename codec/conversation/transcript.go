@@ -1,4 +1,4 @@
-// Package wiretest plays conversations with a beanstalkd-speaking server and
+// Package conversation plays conversations with a beanstalkd-speaking server and
 // compares what it says with what is written down, or with what another
 // server says. It is a test library: it knows the protocol only from the
 // outside, as bytes, and imports nothing of this module.
@@ -32,7 +32,7 @@
 //	# needs-1.13             older references answer otherwise
 //	# ours-only              a difference from the reference made on purpose
 //	# flags: -z 100          command line of the server
-package wiretest
+package conversation
 
 import (
 	"embed"

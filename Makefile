@@ -123,7 +123,7 @@ bench-gearman: build ## polystalkd's Gearman against gearmand, six minutes, most
 
 .PHONY: bench-operators
 bench-operators: build ## what operators' pages cost with 50,000 tubes, and operators and hostile users of HTTP beside clients and a million jobs: twelve minutes; fails on a goal missed
-	go test -run '^$$' -bench 'Pages' -benchtime 10x -timeout 10m ./router/api
+	go test -run '^$$' -bench 'Pages' -benchtime 10x -timeout 10m ./router/http
 	go build -o bin/ ./loadtest/operators
 	./bin/operators -server bin/polystalkd -goals
 	./bin/operators -server bin/polystalkd -goals -body 1000 -scenes search
@@ -163,8 +163,8 @@ pgo: ## profile the server under the benchmark's loads, PGOTIME=10 seconds each,
 	go tool pprof -proto -output $(PGO) $$dir/[0-9].pb.gz 2>/dev/null; ls -l $(PGO)
 
 .PHONY: console-vendor
-console-vendor: ## bring the console's libraries in anew, from npm, in the versions that router/console/vendor.sh names
-	router/console/vendor.sh
+console-vendor: ## bring the console's libraries in anew, from npm, in the versions that router/http/vendor.sh names
+	router/http/vendor.sh
 
 VERSION  :=
 ONLY     :=

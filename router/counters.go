@@ -12,8 +12,8 @@ import "polystalk/router/session"
 //   - What a shard counts is a field of shard.Counters, and a line in Counters below.
 //
 // Each takes a line in the table of cmd/polystalkd/README.md, "Watching it". What operators
-// are to see as well is a metric besides: package router/exposition, where a tally takes a
-// row in tallies, and a line in the table of router/api/README.md.
+// are to see as well is a metric besides: package router/http, where a tally takes a
+// row in tallies, and a line in the table of router/http/README.md.
 
 // A Counter is one figure about the server's inside, for whoever measures it. All but
 // those named "most" only grow.

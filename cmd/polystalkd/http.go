@@ -16,9 +16,7 @@ import (
 	wire "polystalk/codec/admin"
 	"polystalk/router"
 	"polystalk/router/access"
-	"polystalk/router/api"
-	"polystalk/router/console"
-	"polystalk/router/web"
+	web "polystalk/router/http"
 )
 
 // httpStopWait bounds the operations of operators that are under way when the server ends:
@@ -27,7 +25,7 @@ const httpStopWait = 300 * time.Millisecond
 
 // operators are served by HTTP. The zero value serves nobody.
 type operators struct {
-	server *api.API
+	server *web.API
 	tokens *access.Tokens // nil: there are none
 	pair   *certificate   // nil: TLS is not spoken
 	of     *member.Member // nil: the server is alone
@@ -62,7 +60,7 @@ func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net
 		return nil, err
 	}
 	reloads.parts = append(reloads.parts, o.prepareFiles, o.prepareRules, o.prepareMetrics, o.prepareHistory)
-	o.server, err = api.New(api.Options{
+	o.server, err = web.New(web.Options{
 		Operator: srv.Operator(), Log: log.Logger, Level: log.Level,
 		Version: release.Version, Speaks: "beanstalkd " + config.Spoken + ", gearmand " + config.SpokenGearman,
 		Tokens: o.tokens, Rules: rules(c),
@@ -146,11 +144,11 @@ func checkHTTP(c *config.Config) error {
 }
 
 // consoleFiles finds the files of the console; nil: they are in the program.
-func consoleFiles(c *config.Config) (find func(name string) *console.File, err error) {
+func consoleFiles(c *config.Config) (find func(name string) *web.File, err error) {
 	if c.HTTP.ConsoleDir == "" {
 		return nil, nil
 	}
-	if find, err = console.Dir(c.HTTP.ConsoleDir); err != nil {
+	if find, err = web.Dir(c.HTTP.ConsoleDir); err != nil {
 		return nil, fault.New(fault.Usage, "%s: %v", c.Origin("http-console-dir"), err)
 	}
 	return find, nil

@@ -21,7 +21,7 @@ import (
 	"polystalk/cmd/polystalkd/logging"
 	"polystalk/cmd/polystalkd/member"
 	"polystalk/router"
-	"polystalk/router/web"
+	web "polystalk/router/http"
 )
 
 // shutdownWait bounds the work in flight after SIGTERM; with it the process

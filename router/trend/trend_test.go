@@ -29,7 +29,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	h := New(small, small, 3)
+	h := newHistory(small, small, 3)
 	return &world{t: t, h: h, wall: time.Unix(1_000_000_020, 0)} // a full minute
 }
 
@@ -145,7 +145,7 @@ func TestClockSetBack(t *testing.T) {
 // TestClockThatIsSet: a rate is by the time that has gone by, not by what the clock says,
 // if the readings know it.
 func TestClockThatIsSet(t *testing.T) {
-	h := New(small, small, 1)
+	h := newHistory(small, small, 1)
 	from := time.Now()
 	at := func(after time.Duration, count float64) {
 		h.Server(&Reading{At: from.Add(after), Gauges: []float64{1}, Counters: []float64{count}, Times: make([]flow.Times, 1)})
@@ -333,7 +333,7 @@ func TestMemoryOfATube(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	h := New(l, l, 100)
+	h := newHistory(l, l, 100)
 	var names []string
 	for i := range 100 {
 		names = append(names, strconv.Itoa(i))

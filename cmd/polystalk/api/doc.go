@@ -1,4 +1,4 @@
-// Package api asks polystalkd by HTTP: its API for operators, as router/api/openapi.json
+// Package api asks polystalkd by HTTP: its API for operators, as router/http/openapi.json
 // describes it, and its probes.
 //
 // Client is one server. It adds the token, says in one line what is wrong with a server that

@@ -1,5 +1,5 @@
 // Package queue is what can be asked of any server, whichever protocol it speaks. Answers
-// are documents: JSON as polystalkd's API has it (router/api/openapi.json), in which members
+// are documents: JSON as polystalkd's API has it (router/http/openapi.json), in which members
 // are missing that the server cannot tell.
 package queue
 

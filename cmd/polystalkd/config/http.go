@@ -50,7 +50,7 @@ func (c *Config) httpFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&h.MetricsMatch, "http-metrics-match", nil, "show tubes whose names match `GLOB` before others in /metrics; may be given\nseveral times")
 	fs.StringVar(&h.Bodies, "http-bodies", "full", "show operators `PART` of the bodies of jobs: full, preview (how they begin) or\nnone; a token with +bodies shows all of them")
 	fs.StringArrayVar(&h.Peers, "http-peer", nil, "have the console link to another server's, as `NAME=URL`, as in\nmail=https://ops.example.com/mail/; may be given several times")
-	fs.StringVar(&h.ConsoleDir, "http-console-dir", "", "serve the files of the console from `DIR` as they are there, for who works\non it, as in /src/polystalk/router/console/assets")
+	fs.StringVar(&h.ConsoleDir, "http-console-dir", "", "serve the files of the console from `DIR` as they are there, for who works\non it, as in /src/polystalk/router/http/console")
 	fs.StringVar(&h.Cert, "http-tls-cert", "", "speak TLS instead of plain HTTP, with the certificates in `FILE`")
 	fs.StringVar(&h.Key, "http-tls-key", "", "take the key of --http-tls-cert from `FILE`")
 }

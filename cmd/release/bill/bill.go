@@ -167,7 +167,7 @@ func (d *document) addProgram(stage *content.Stage, p build.Platform, program, v
 }
 
 // Vendored are the licences of what browsers are sent and others wrote, below the root.
-const Vendored = "router/console/assets/vendor/LICENSES"
+const Vendored = "router/http/console/vendor/LICENSES"
 
 // heading is where the licence of one begins: ---- NAME VERSION, in FILE.
 var heading = regexp.MustCompile(`(?m)^---- (\S+) (\S+), in (\S+)$`)

@@ -34,7 +34,7 @@ type File struct {
 }
 
 // vendored is where browsers' libraries lie that others wrote, with their licences.
-const vendored = "router/console/assets/vendor"
+const vendored = "router/http/console/vendor"
 
 // Gather builds the programs for the platforms and for this machine, which writes the
 // texts, and collects all below dir, which exists.

@@ -68,12 +68,11 @@ var laws = []law{
 	{folder: "shard", only: "shard", tests: true, why: "the state knows neither bytes nor connections"},
 	{folder: "shard/core", only: "shard/flow shard/listindex shard/record shard/slab shard/store", why: "the core is deterministic, and what it imports is too"},
 	{folder: "shard/commit", only: "shard/histogram shard/record", why: "what stands behind it may be another than the journal"},
-	{folder: "shard/journal/index", only: "shard/journal/index", why: "it is numbers, and knows no files"},
-	{folder: "shard/journal/space", only: "shard/commit shard/record", why: "it is arithmetic, and knows no files"},
+	{folder: "shard/wal/space", only: "shard/commit shard/record", why: "it is arithmetic, and knows no files"},
 	{folder: "router", only: "router codec shard", tests: true, why: "a server does not know its programs"},
 	{folder: "router/placement", never: "codec gnet", why: "where a tube lives has nothing to do with what is spoken"},
 	{folder: "router/ops", never: "codec gnet router/session", why: "operations over shards work without a connection"},
-	{folder: "router/session", never: "codec gnet router/reactor shard/journal", why: "a session serves any protocol, over any transport"},
+	{folder: "router/session", never: "codec gnet router/reactor shard/wal", why: "a session serves any protocol, over any transport"},
 	{folder: "router/beanstalkd", never: "router/gearmand gnet", why: "protocols do not know each other"},
 	{folder: "router/gearmand", never: "router/beanstalkd gnet", why: "protocols do not know each other"},
 	{folder: "router/cluster/forward", only: "router/cluster/complaint", why: "it knows clients as connections, and how to reach the leader is given"},
@@ -244,7 +243,7 @@ func TestImportsAreRecorded(t *testing.T) {
 
 func TestLawFaultsAreFound(t *testing.T) {
 	others := []row{ // what the row under test may name
-		{"cmd/polystalkd", "", ""}, {"codec", "", ""}, {"shard", "", ""}, {"shard/record", "", ""}, {"shard/journal", "", ""},
+		{"cmd/polystalkd", "", ""}, {"codec", "", ""}, {"shard", "", ""}, {"shard/record", "", ""}, {"shard/wal", "", ""},
 		{"router", "", ""}, {"router/gearmand", "", ""}, {"router/session", "", ""},
 	}
 	for _, tt := range []struct {
@@ -256,8 +255,8 @@ func TestLawFaultsAreFound(t *testing.T) {
 		{row{"codec/x", "", "router"}, 1},
 		{row{"shard/x", "codec shard", ""}, 1},
 		{row{"shardlike", "codec", ""}, 0},
-		{row{"shard/core", "shard/record xxhash", "shard/journal"}, 0},
-		{row{"shard/core", "shard/journal", ""}, 1},
+		{row{"shard/core", "shard/record xxhash", "shard/wal"}, 0},
+		{row{"shard/core", "shard/wal", ""}, 1},
 		{row{"router/x", "codec shard router", ""}, 0},
 		{row{"router/x", "cmd/polystalkd", ""}, 1},
 		{row{"router/ops", "codec", ""}, 1},

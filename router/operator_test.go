@@ -13,7 +13,7 @@ import (
 	"polystalk/router/clock"
 	"polystalk/shard"
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // operated is a server that serves, until the end of the test.
@@ -85,7 +85,7 @@ func TestServerIsNotAliveWhenALoopIsStuck(t *testing.T) {
 
 // TestChangesAreDurableWithEachPolicy: also where commits are made by who waits for them.
 func TestChangesAreDurableWithEachPolicy(t *testing.T) {
-	for _, sync := range []journal.SyncPolicy{journal.SyncAlways, journal.SyncEvery, journal.SyncNever} {
+	for _, sync := range []wal.SyncPolicy{wal.SyncAlways, wal.SyncEvery, wal.SyncNever} {
 		s := operated(t, Config{Loops: 1, Shards: 2, Journal: &Journal{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: sync, Every: 50 * time.Millisecond}})
 		start := time.Now()
 		const jobs = 50

@@ -42,7 +42,7 @@ type measured struct {
 // bound is what a directory holds at most: twice the live jobs, three segments, and four
 // of the largest records; of one of several servers besides what it has written to catch up, and
 // not applied. While it sends its journal to another one there may be twice as much. Source:
-// shard/journal/README.md, "Space".
+// shard/wal/README.md, "Space".
 func bound(live history.Stock, segment int64, nodes int) int64 {
 	most := 2*(live.Bytes+66*live.Jobs) + 3*segment + 4*64<<10
 	if nodes > 1 {

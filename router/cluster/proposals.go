@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"polystalk/shard/histogram"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // Limits of proposals that are not committed: beyond any the journal waits, so that its next
@@ -17,7 +17,7 @@ import (
 // they are bounded by their bytes, for large bodies and slow disks.
 const (
 	proposedMax  = 2 // of less than fullSize
-	fullSize     = journal.EntryMax / 2
+	fullSize     = wal.EntryMax / 2
 	proposedSize = 8 << 20
 )
 
@@ -66,7 +66,7 @@ type ending struct {
 	behind uint64 // so many proposals
 }
 
-var _ journal.Proposer = (*Proposals)(nil)
+var _ wal.Proposer = (*Proposals)(nil)
 
 // NewProposals makes them, for one node.
 func NewProposals() *Proposals {

@@ -14,7 +14,7 @@ import (
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
 	"polystalk/shard/histogram"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // A fakeCluster has three members, and does what it is told.
@@ -225,11 +225,11 @@ func TestFollowerByHTTP(t *testing.T) {
 
 // A disk of one file has room for no second segment.
 type oneFileDisk struct {
-	journal.Disk
+	wal.Disk
 	made atomic.Bool
 }
 
-func (d *oneFileDisk) Create(name string) (journal.File, error) {
+func (d *oneFileDisk) Create(name string) (wal.File, error) {
 	f, err := d.Disk.Create(name)
 	d.made.Store(d.made.Load() || err == nil)
 	return f, err
@@ -249,7 +249,7 @@ func TestFollowerTellsOfItsDisk(t *testing.T) {
 	leader := "n1"
 	k.set("follower", &leader)
 	dir := t.TempDir()
-	w := newWorld(t, setup{anonymous: access.Operate, cluster: k, dir: dir, disk: &oneFileDisk{Disk: journal.Dir(dir)}, unstarted: true})
+	w := newWorld(t, setup{anonymous: access.Operate, cluster: k, dir: dir, disk: &oneFileDisk{Disk: wal.Dir(dir)}, unstarted: true})
 	if _, err := w.srv.Follow(); err != nil {
 		t.Fatal(err)
 	}

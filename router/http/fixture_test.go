@@ -22,7 +22,7 @@ import (
 	"polystalk/router"
 	"polystalk/router/access"
 	"polystalk/router/admin"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // The tokens of a world.
@@ -72,7 +72,7 @@ type setup struct {
 	anonymous access.Role
 	noTokens  bool
 	dir       string // of a journal; empty: none
-	disk      journal.Disk
+	disk      wal.Disk
 	unstarted bool
 	maxJob    uint32
 	cluster   admin.Cluster // nil: the server is alone

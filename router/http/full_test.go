@@ -7,13 +7,13 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // A fillingDisk is a directory in which there is room for no further segment while it is
 // full.
 type fillingDisk struct {
-	journal.Disk
+	wal.Disk
 	full atomic.Bool
 }
 
@@ -27,7 +27,7 @@ func (d *fillingDisk) Free() int64 {
 // TestFullDisk: nothing is changed that takes space; deleting goes on, and makes room.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
-	disk := &fillingDisk{Disk: journal.Dir(dir)}
+	disk := &fillingDisk{Disk: wal.Dir(dir)}
 	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, disk: disk, maxJob: 1 << 20})
 	disk.full.Store(true)
 	body := `{"delay_seconds":1000,"body":"` + strings.Repeat("x", 60_000) + `"}`

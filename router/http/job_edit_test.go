@@ -7,7 +7,7 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // job asks for a job with its whole body.
@@ -154,7 +154,7 @@ func TestWorkersAreOverruledByForceAlone(t *testing.T) {
 // TestFullDiskLeavesJobsAsTheyAre.
 func TestFullDiskLeavesJobsAsTheyAre(t *testing.T) {
 	dir := t.TempDir()
-	disk := &fillingDisk{Disk: journal.Dir(dir)}
+	disk := &fillingDisk{Disk: wal.Dir(dir)}
 	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, disk: disk, maxJob: 1 << 20})
 	path := w.putOne(ask{json: true, body: `{"delay_seconds":1000,"body":"x"}`}, "")
 	disk.full.Store(true)

@@ -17,19 +17,19 @@ import (
 	"polystalk/router/access"
 	"polystalk/router/admin"
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // A heldDisk is a directory whose files become durable when they may: let sends one sync on
 // its way, and open all from then on.
 type heldDisk struct {
-	journal.Disk
+	wal.Disk
 	mu   sync.Mutex
 	held chan struct{} // nil: open
 }
 
 type heldFile struct {
-	journal.File
+	wal.File
 	disk *heldDisk
 }
 
@@ -50,12 +50,12 @@ func (d *heldDisk) let() {
 	}
 }
 
-func (d *heldDisk) Create(name string) (journal.File, error) {
+func (d *heldDisk) Create(name string) (wal.File, error) {
 	f, err := d.Disk.Create(name)
 	return &heldFile{f, d}, err
 }
 
-func (d *heldDisk) Open(name string) (journal.File, error) {
+func (d *heldDisk) Open(name string) (wal.File, error) {
 	f, err := d.Disk.Open(name)
 	return &heldFile{f, d}, err
 }
@@ -73,7 +73,7 @@ func (f *heldFile) Sync() error {
 // newHeld is a world whose disk can be held, with that many jobs in the tube mail.
 func newHeld(t *testing.T, jobs int) (*world, *heldDisk) {
 	dir := t.TempDir()
-	d := &heldDisk{Disk: journal.Dir(dir)}
+	d := &heldDisk{Disk: wal.Dir(dir)}
 	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, disk: d})
 	t.Cleanup(d.let)
 	w.fill(jobs)
@@ -357,7 +357,7 @@ func TestOperationThatPanicsHasFailed(t *testing.T) {
 // goes on.
 func TestFullDiskStopsOperations(t *testing.T) {
 	dir := t.TempDir()
-	disk := &fillingDisk{Disk: journal.Dir(dir)}
+	disk := &fillingDisk{Disk: wal.Dir(dir)}
 	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, disk: disk, maxJob: 1 << 20})
 	w.fill(2000)
 	disk.full.Store(true)

@@ -15,7 +15,7 @@ import (
 	"polystalk/router/access"
 	"polystalk/router/admin"
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // transfer asks for a move or a copy.
@@ -291,7 +291,7 @@ func TestTransferOperationsByHTTP(t *testing.T) {
 // TestTransferOnAFullDisk: it is refused before anything has changed.
 func TestTransferOnAFullDisk(t *testing.T) {
 	dir := t.TempDir()
-	disk := &fillingDisk{Disk: journal.Dir(dir)}
+	disk := &fillingDisk{Disk: wal.Dir(dir)}
 	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, disk: disk, maxJob: 1 << 20})
 	w.putOne(ask{json: true, body: `{"body":"` + strings.Repeat("x", 900_000) + `"}`}, "")
 	disk.full.Store(true)

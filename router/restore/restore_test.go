@@ -13,7 +13,7 @@ import (
 	"polystalk/shard"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // newTarget is a server's shards that nobody has used.
@@ -74,7 +74,7 @@ func put(t *testing.T, target *Target, tube, body string) core.JobID {
 }
 
 // open goes through all stages in a row.
-func open(t *testing.T, target *Target, cfg *Config) (*journal.Journal, <-chan *commit.Failure) {
+func open(t *testing.T, target *Target, cfg *Config) (*wal.Journal, <-chan *commit.Failure) {
 	t.Helper()
 	r, err := target.Recover(cfg, func() {})
 	if err != nil {
@@ -90,7 +90,7 @@ func open(t *testing.T, target *Target, cfg *Config) (*journal.Journal, <-chan *
 // TestJobsComeBack: a job of every tube is found again, also by another number of shards,
 // and ids go on where they ended.
 func TestJobsComeBack(t *testing.T) {
-	cfg := &Config{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: journal.SyncNever}
+	cfg := &Config{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: wal.SyncNever}
 	want := []string{"default"}
 	first := newTarget(t, 4)
 	j, _ := open(t, first, cfg)

@@ -1,6 +1,4 @@
-// Package content gathers what is installed beside the programs, the same for every form
-// that a release has: manuals, completions, units, the configuration, licences.
-package content
+package main
 
 import (
 	"bytes"
@@ -12,21 +10,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"polystalk/cmd/release/archive"
-	"polystalk/cmd/release/build"
-	"polystalk/cmd/release/source"
 )
 
 // A Stage is a folder in which everything lies that packages, archives and the image are
 // made of.
 type Stage struct {
 	Dir string
-	src *source.Source
+	src *Source
 }
 
 // A File is one that a package installs.
-type File struct {
+type installedFile struct {
 	Path   string // where, absolute
 	Source string // what, on this machine
 	Mode   os.FileMode
@@ -36,19 +30,19 @@ type File struct {
 // vendored is where browsers' libraries lie that others wrote, with their licences.
 const vendored = "router/http/console/vendor"
 
-// Gather builds the programs for the platforms and for this machine, which writes the
+// gather builds the programs for the platforms and for this machine, which writes the
 // texts, and collects all below dir, which exists.
-func Gather(ctx context.Context, src *source.Source, platforms []build.Platform, dir string) (*Stage, error) {
+func gather(ctx context.Context, src *Source, platforms []Platform, dir string) (*Stage, error) {
 	s := &Stage{dir, src}
 	hosts := platforms
-	if !slices.Contains(platforms, build.Host) {
-		hosts = append(slices.Clone(platforms), build.Host)
+	if !slices.Contains(platforms, hostPlatform) {
+		hosts = append(slices.Clone(platforms), hostPlatform)
 	}
 	for _, p := range hosts {
 		if err := os.MkdirAll(s.Programs(p), 0o755); err != nil {
 			return nil, err
 		}
-		if err := build.Programs(ctx, src, p, s.Programs(p)); err != nil {
+		if err := buildPrograms(ctx, src, p, s.Programs(p)); err != nil {
 			return nil, err
 		}
 	}
@@ -57,17 +51,17 @@ func Gather(ctx context.Context, src *source.Source, platforms []build.Platform,
 			return nil, err
 		}
 	}
-	if err := build.Manuals(ctx, src, s.path("man")); err != nil {
+	if err := buildManuals(ctx, src, s.path("man")); err != nil {
 		return nil, err
 	}
-	if err := build.WriteCompletions(ctx, s.Programs(build.Host), s.path("share")); err != nil {
+	if err := writeCompletions(ctx, s.Programs(hostPlatform), s.path("share")); err != nil {
 		return nil, err
 	}
 	return s, s.writeDocuments(ctx, platforms)
 }
 
 // Programs is the folder of the programs for p.
-func (s *Stage) Programs(p build.Platform) string { return s.path("programs", p.OS+"_"+p.Arch) }
+func (s *Stage) Programs(p Platform) string { return s.path("programs", p.OS+"_"+p.Arch) }
 
 func (s *Stage) path(names ...string) string {
 	return filepath.Join(append([]string{s.Dir}, names...)...)
@@ -78,7 +72,7 @@ func (s *Stage) root(name string) string { return filepath.Join(s.src.Root, file
 
 // writeDocuments writes what is made of the sources' texts, and compresses what packages
 // have compressed.
-func (s *Stage) writeDocuments(ctx context.Context, platforms []build.Platform) error {
+func (s *Stage) writeDocuments(ctx context.Context, platforms []Platform) error {
 	conf, err := s.configuration()
 	if err != nil {
 		return err
@@ -153,46 +147,46 @@ type Format string
 
 // The formats.
 const (
-	Deb Format = "deb"
-	RPM Format = "rpm"
+	formatDeb Format = "deb"
+	formatRPM Format = "rpm"
 )
 
-// units are what the service manager reads.
-var units = []string{"polystalkd.service", "polystalkd.socket", "polystalkd-http.socket", "polystalkd-gearman.socket"}
+// unitFiles are what the service manager reads.
+var unitFiles = []string{"polystalkd.service", "polystalkd.socket", "polystalkd-http.socket", "polystalkd-gearman.socket"}
 
 // Package is what a package for p installs.
-func (s *Stage) Package(f Format, p build.Platform) []File {
-	var files []File
+func (s *Stage) Package(f Format, p Platform) []installedFile {
+	var files []installedFile
 	add := func(to, from string, mode os.FileMode) {
-		files = append(files, File{Path: to, Source: from, Mode: mode})
+		files = append(files, installedFile{Path: to, Source: from, Mode: mode})
 	}
-	for _, name := range build.Names {
+	for _, name := range programNames {
 		add("/usr/bin/"+name, filepath.Join(s.Programs(p), name), 0o755)
 	}
 	for _, page := range manuals {
 		section := page[strings.LastIndexByte(page, '.')+1:]
 		add("/usr/share/man/man"+section+"/"+page+".gz", s.path("gz", page+".gz"), 0o644)
 	}
-	for _, c := range build.Completions {
+	for _, c := range completions {
 		to := "/usr/share/" + c.Path
-		if f == RPM && c.Shell == "zsh" {
+		if f == formatRPM && c.Shell == "zsh" {
 			to = "/usr/share/zsh/site-functions/_polystalk" // Debian keeps that for the administrator
 		}
 		add(to, s.path("share", filepath.FromSlash(c.Path)), 0o644)
 	}
 	folder := "/usr/lib/systemd/system/"
-	if f == Deb {
+	if f == formatDeb {
 		folder = "/lib/systemd/system/" // where Debian's tools look for units
 	}
-	for _, unit := range units {
+	for _, unit := range unitFiles {
 		add(folder+unit, s.root("cmd/polystalkd/systemd/"+unit), 0o644)
 	}
 	add("/usr/lib/sysusers.d/polystalkd.conf", s.root("cmd/polystalkd/systemd/polystalkd.sysusers"), 0o644)
-	files = append(files, File{"/etc/polystalkd/polystalkd.toml", s.path("doc", "polystalkd.toml"), 0o644, true})
+	files = append(files, installedFile{"/etc/polystalkd/polystalkd.toml", s.path("doc", "polystalkd.toml"), 0o644, true})
 	const doc = "/usr/share/doc/polystalk/"
 	add(doc+"README.md", s.root("README.md"), 0o644)
 	add(doc+"NOTICES.gz", s.path("gz", "NOTICES.gz"), 0o644)
-	if f == Deb {
+	if f == formatDeb {
 		add(doc+"copyright", s.path("doc", "copyright"), 0o644)
 		add(doc+"changelog.gz", s.path("gz", "changelog.gz"), 0o644)
 		add("/usr/share/lintian/overrides/polystalk", s.path("doc", "lintian"), 0o644)
@@ -206,22 +200,22 @@ func (s *Stage) Package(f Format, p build.Platform) []File {
 var manuals = []string{"polystalk.1", "polystalkd.8", "polystalkd.toml.5"}
 
 // Archive is what an archive for p holds, below a folder that is named after it.
-func (s *Stage) Archive(folder string, p build.Platform) []archive.Entry {
-	var entries []archive.Entry
+func (s *Stage) Archive(folder string, p Platform) []tarEntry {
+	var entries []tarEntry
 	add := func(to, from string, mode int64) {
-		entries = append(entries, archive.Entry{Name: folder + "/" + to, Source: from, Mode: mode})
+		entries = append(entries, tarEntry{Name: folder + "/" + to, Source: from, Mode: mode})
 	}
-	for _, name := range build.Names {
+	for _, name := range programNames {
 		add("bin/"+name, filepath.Join(s.Programs(p), name), 0o755)
 	}
 	for _, page := range manuals {
 		add("share/man/man"+page[strings.LastIndexByte(page, '.')+1:]+"/"+page, s.path("man", page), 0o644)
 	}
-	for _, c := range build.Completions {
+	for _, c := range completions {
 		add("share/"+c.Path, s.path("share", filepath.FromSlash(c.Path)), 0o644)
 	}
 	if p.OS == "linux" {
-		for _, unit := range append(slices.Clone(units), "polystalkd.sysusers") {
+		for _, unit := range append(slices.Clone(unitFiles), "polystalkd.sysusers") {
 			add("systemd/"+unit, s.root("cmd/polystalkd/systemd/"+unit), 0o644)
 		}
 	}

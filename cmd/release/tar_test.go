@@ -1,4 +1,4 @@
-package archive
+package main
 
 import (
 	"archive/tar"
@@ -17,17 +17,17 @@ var date = time.Unix(1700000000, 5)
 
 func TestArchiveIsTheSameInAnyOrder(t *testing.T) {
 	dir := t.TempDir()
-	var entries []Entry
+	var entries []tarEntry
 	for i, name := range []string{"b/two", "a", "b/c/three"} {
 		file := filepath.Join(dir, fmt.Sprint(i))
 		if err := os.WriteFile(file, []byte(name), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		entries = append(entries, Entry{Name: name, Source: file, Mode: 0o644})
+		entries = append(entries, tarEntry{Name: name, Source: file, Mode: 0o644})
 	}
-	entries = append(entries, Entry{Name: "state", Mode: 0o700, Owner: 7})
+	entries = append(entries, tarEntry{Name: "state", Mode: 0o700, Owner: 7})
 	var first, second bytes.Buffer
-	if err := Write(&first, entries, date); err != nil {
+	if err := writeTar(&first, entries, date); err != nil {
 		t.Fatal(err)
 	}
 	slices.Reverse(entries)
@@ -38,7 +38,7 @@ func TestArchiveIsTheSameInAnyOrder(t *testing.T) {
 			}
 		}
 	}
-	if err := Write(&second, entries, date); err != nil {
+	if err := writeTar(&second, entries, date); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(first.Bytes(), second.Bytes()) {
@@ -72,14 +72,14 @@ func TestArchiveThatCannotBeWritten(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	twice := []Entry{{Name: "a", Source: file}, {Name: "a", Source: file}}
-	if err := Write(io.Discard, twice, date); err == nil || !strings.Contains(err.Error(), "a stands twice") {
+	twice := []tarEntry{{Name: "a", Source: file}, {Name: "a", Source: file}}
+	if err := writeTar(io.Discard, twice, date); err == nil || !strings.Contains(err.Error(), "a stands twice") {
 		t.Errorf("%v", err)
 	}
-	if err := Write(io.Discard, []Entry{{Name: "b", Source: file + "none"}}, date); err == nil || !strings.Contains(err.Error(), "archiving b") {
+	if err := writeTar(io.Discard, []tarEntry{{Name: "b", Source: file + "none"}}, date); err == nil || !strings.Contains(err.Error(), "archiving b") {
 		t.Errorf("%v", err)
 	}
-	if err := WriteFile(file, nil, date); err == nil {
+	if err := writeArchive(file, nil, date); err == nil {
 		t.Error("a file that was there is written over")
 	}
 }

@@ -1,4 +1,4 @@
-package bill
+package main
 
 import (
 	"os"
@@ -6,15 +6,13 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"polystalk/cmd/release/source"
 )
 
 // sent are sources that send browsers what has these licences.
-func sent(t *testing.T, licences string) *source.Source {
+func sent(t *testing.T, licences string) *Source {
 	t.Helper()
-	src := &source.Source{Root: t.TempDir(), Version: "1.2.3", Date: time.Unix(1700000000, 0).UTC()}
-	path := filepath.Join(src.Root, filepath.FromSlash(Vendored))
+	src := &Source{Root: t.TempDir(), Version: "1.2.3", Date: time.Unix(1700000000, 0).UTC()}
+	path := filepath.Join(src.Root, filepath.FromSlash(vendoredLicences))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +25,7 @@ func sent(t *testing.T, licences string) *source.Source {
 func TestLibrariesOfBrowsersAreInTheBill(t *testing.T) {
 	src := sent(t, "Written by others.\n\n---- one 1.2.3, in a.mjs\n\nA licence.\n\n---- @scope/two 4.5.6-rc.1, in b.mjs\n\nAnother.\n")
 	out := filepath.Join(t.TempDir(), "bill")
-	if err := Write(nil, src, nil, out); err != nil {
+	if err := writeBill(nil, src, nil, out); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(out)
@@ -39,13 +37,13 @@ func TestLibrariesOfBrowsersAreInTheBill(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
 	}
-	if err := Write(nil, src, nil, out); err == nil {
+	if err := writeBill(nil, src, nil, out); err == nil {
 		t.Error("a file that was there is written over")
 	}
 }
 
 func TestLibrariesThatAreNotNamed(t *testing.T) {
-	if err := Write(nil, sent(t, "one 1.2.3\n"), nil, filepath.Join(t.TempDir(), "bill")); err == nil || !strings.Contains(err.Error(), "---- NAME VERSION, in FILE") {
+	if err := writeBill(nil, sent(t, "one 1.2.3\n"), nil, filepath.Join(t.TempDir(), "bill")); err == nil || !strings.Contains(err.Error(), "---- NAME VERSION, in FILE") {
 		t.Errorf("%v", err)
 	}
 }

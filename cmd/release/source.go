@@ -1,6 +1,4 @@
-// Package source says what a release is made of: which version of polystalk, of which
-// commit and day, and whether the sources are that commit's.
-package source
+package main
 
 import (
 	"bytes"
@@ -24,31 +22,31 @@ type Source struct {
 	Date     time.Time
 }
 
-// VersionFile is where the version stands, below the root.
-const VersionFile = "cmd/internal/release/VERSION"
+// versionFile is where the version stands, below the root.
+const versionFile = "cmd/internal/release/VERSION"
 
 // semantic is the grammar of semver.org. Source: its FAQ.
 var semantic = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +
 	`(?:-(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?` +
 	`(?:\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?$`)
 
-// Read looks at the sources below root. version is taken instead of that of the file if it
+// readSource looks at the sources below root. version is taken instead of that of the file if it
 // is not empty; epoch, seconds since 1970, instead of the commit's date.
 //
 // Without a repository, as in an unpacked archive, there is no date to be had but epoch.
 // With one, a tag of that version must be on the commit: two things of one name are not
 // made.
-func Read(root, version, epoch string) (*Source, error) {
+func readSource(root, version, epoch string) (*Source, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return nil, err
 	}
 	s := &Source{Root: root}
-	text, err := os.ReadFile(filepath.Join(root, VersionFile))
+	text, err := os.ReadFile(filepath.Join(root, versionFile))
 	if err != nil {
 		return nil, fmt.Errorf("%w: give -root the folder of polystalk's sources", err)
 	}
-	own, from := strings.TrimSpace(string(text)), VersionFile
+	own, from := strings.TrimSpace(string(text)), versionFile
 	s.Version = own
 	if version != "" {
 		s.Version, from = version, "VERSION="
@@ -112,7 +110,7 @@ func (s *Source) readRepository() (modified bool, err error) {
 		return false, err
 	}
 	if tagged != "" && tagged != revision {
-		return false, fmt.Errorf("the tag %s is on the commit %.12s, and these sources are of %.12s: raise the version in %s, or check the tag out", tag, tagged, revision, VersionFile)
+		return false, fmt.Errorf("the tag %s is on the commit %.12s, and these sources are of %.12s: raise the version in %s, or check the tag out", tag, tagged, revision, versionFile)
 	}
 	return false, nil
 }

@@ -1,13 +1,13 @@
-package content
+package main
 
 import (
 	"fmt"
 	"time"
 )
 
-// Maintainer is who packages say has made them. Nobody's mail is collected: the address is
+// maintainer is who packages say has made them. Nobody's mail is collected: the address is
 // of a domain that is kept for examples.
-const Maintainer = "The polystalk authors <maintainers@polystalk.example>"
+const maintainer = "The polystalk authors <maintainers@polystalk.example>"
 
 // copyright is in Debian's machine-readable format.
 // Source: Debian's copyright-format 1.0.
@@ -50,7 +50,7 @@ func (s *Stage) changelog() []byte {
 		of = "commit " + s.src.Revision[:12]
 	}
 	return fmt.Appendf(nil, "polystalk (%s) stable; urgency=medium\n\n  * Release %s, of %s.\n\n -- %s  %s\n",
-		s.PackageVersion(), s.src.Version, of, Maintainer, s.src.Date.Format(time.RFC1123Z))
+		s.PackageVersion(), s.src.Version, of, maintainer, s.src.Date.Format(time.RFC1123Z))
 }
 
 // lintianOverrides: programs in Go are linked statically, which is wanted here, too.

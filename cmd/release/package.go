@@ -1,9 +1,4 @@
-// Package linux writes packages for Debian's and for RPM's tools.
-//
-// nfpm writes both without either's tools, and the same bytes each time if it is told all
-// times, owners and the build host. What scripts do when a package is installed, upgraded
-// and removed stands in the folder scripts; each begins with its reasons.
-package linux
+package main
 
 import (
 	"context"
@@ -18,9 +13,6 @@ import (
 	"github.com/goreleaser/nfpm/v2/deb"
 	"github.com/goreleaser/nfpm/v2/files"
 	"github.com/goreleaser/nfpm/v2/rpm"
-
-	"polystalk/cmd/release/build"
-	"polystalk/cmd/release/content"
 )
 
 //go:embed scripts/*.sh
@@ -33,17 +25,17 @@ polystalkd speaks beanstalkd's protocol byte for byte, and Gearman's beside it
 over the same tubes, on every core of the machine; it keeps jobs in a journal.
 polystalk is the operators' program beside it.`
 
-// Write writes a package for p into dir, and returns its name. work is a folder for what
+// writePackage writes a package for p into dir, and returns its name. work is a folder for what
 // is needed meanwhile.
-func Write(ctx context.Context, stage *content.Stage, f content.Format, p build.Platform, date time.Time, work, dir string) (name string, err error) {
+func writePackage(ctx context.Context, stage *Stage, f Format, p Platform, date time.Time, work, dir string) (name string, err error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
 	var packager nfpm.PackagerWithExtension = deb.Default
-	if f == content.RPM {
+	if f == formatRPM {
 		packager = rpm.DefaultRPM
 	}
-	info, err := about(stage, f, p, date, work)
+	info, err := packageInfo(stage, f, p, date, work)
 	if err != nil {
 		return "", err
 	}
@@ -67,18 +59,18 @@ func Write(ctx context.Context, stage *content.Stage, f content.Format, p build.
 }
 
 // about is what a package says of itself, and holds.
-func about(stage *content.Stage, f content.Format, p build.Platform, date time.Time, work string) (*nfpm.Info, error) {
+func packageInfo(stage *Stage, f Format, p Platform, date time.Time, work string) (*nfpm.Info, error) {
 	info := &nfpm.Info{
 		Name: "polystalk", Arch: p.Arch, Platform: p.OS,
 		Version: stage.PackageVersion(), VersionSchema: "none",
-		Section: "net", Priority: "optional", Maintainer: content.Maintainer,
+		Section: "net", Priority: "optional", Maintainer: maintainer,
 		Description: description, License: "MIT", MTime: date, DisableGlobbing: true,
 	}
 	info.Umask = 0o022
-	if f == content.RPM {
+	if f == formatRPM {
 		summary, text, _ := strings.Cut(description, "\n")
 		info.Description, info.Release = text, "1" // RPM has no package without
-		info.RPM = nfpm.RPM{Summary: summary, BuildHost: "polystalk", Compression: "zstd", Packager: content.Maintainer}
+		info.RPM = nfpm.RPM{Summary: summary, BuildHost: "polystalk", Compression: "zstd", Packager: maintainer}
 		info.Depends = []string{"systemd"}
 	} else {
 		info.Deb.Compression = "xz"
@@ -92,7 +84,7 @@ func about(stage *content.Stage, f content.Format, p build.Platform, date time.T
 		if file.Config {
 			c.Type = files.TypeConfigNoReplace
 		}
-		if f == content.RPM && strings.HasPrefix(file.Path, "/usr/share/licenses/") {
+		if f == formatRPM && strings.HasPrefix(file.Path, "/usr/share/licenses/") {
 			c.Type = files.TypeRPMLicense
 		}
 		info.Contents = append(info.Contents, c)
@@ -101,7 +93,7 @@ func about(stage *content.Stage, f content.Format, p build.Platform, date time.T
 }
 
 // writeScripts puts the scripts where nfpm reads them.
-func writeScripts(info *nfpm.Info, f content.Format, work string) error {
+func writeScripts(info *nfpm.Info, f Format, work string) error {
 	for name, to := range map[string]*string{
 		"postinstall": &info.Scripts.PostInstall, "preremove": &info.Scripts.PreRemove, "postremove": &info.Scripts.PostRemove,
 	} {

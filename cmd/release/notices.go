@@ -1,4 +1,4 @@
-package content
+package main
 
 import (
 	"bytes"
@@ -17,12 +17,10 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-
-	"polystalk/cmd/release/build"
 )
 
 // Info is what the program of that name tells of how it was built.
-func (s *Stage) Info(p build.Platform, name string) (*debug.BuildInfo, error) {
+func (s *Stage) Info(p Platform, name string) (*debug.BuildInfo, error) {
 	return buildinfo.ReadFile(filepath.Join(s.Programs(p), name))
 }
 
@@ -31,7 +29,7 @@ var licence = regexp.MustCompile(`(?i)^(licen[sc]e|copying|notice|unlicense|pate
 
 // notices are the licences of what the programs hold that others wrote, as most of them ask
 // for: of Go and its library, of modules, of what browsers are sent.
-func (s *Stage) notices(ctx context.Context, platforms []build.Platform) ([]byte, error) {
+func (s *Stage) notices(ctx context.Context, platforms []Platform) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "polystalk %s holds works of others, under the licences below.\n", s.src.Version)
 	goroot, err := s.goCommand(ctx, "env", "GOROOT")
@@ -66,10 +64,10 @@ func (s *Stage) notices(ctx context.Context, platforms []build.Platform) ([]byte
 }
 
 // modules are those in any of the programs, by their paths, with their versions.
-func (s *Stage) modules(platforms []build.Platform) (map[string]string, error) {
+func (s *Stage) modules(platforms []Platform) (map[string]string, error) {
 	all := make(map[string]string)
 	for _, p := range platforms {
-		for _, name := range build.Names {
+		for _, name := range programNames {
 			info, err := s.Info(p, name)
 			if err != nil {
 				return nil, err

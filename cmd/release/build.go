@@ -1,11 +1,4 @@
-// Package build makes the programs of a release with the go command, and with them the
-// texts that only they know: manuals, and completions for shells.
-//
-// The same sources give the same bytes, wherever they lie and whoever builds: paths are
-// trimmed, nothing of the environment that changes code is let through, and no C is
-// linked. What is left is the release of Go, which go.mod has a say in and the programs
-// tell.
-package build
+package main
 
 import (
 	"bytes"
@@ -18,8 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-
-	"polystalk/cmd/release/source"
 )
 
 // A Platform is what programs are built for.
@@ -27,43 +18,43 @@ type Platform struct{ OS, Arch string }
 
 func (p Platform) String() string { return p.OS + "/" + p.Arch }
 
-// Platforms are those that polystalk is released for.
-var Platforms = []Platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "arm64"}}
+// allPlatforms are those that polystalk is released for.
+var allPlatforms = []Platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "arm64"}}
 
-// Host is the machine's own.
-var Host = Platform{runtime.GOOS, runtime.GOARCH}
+// hostPlatform is the machine's own.
+var hostPlatform = Platform{runtime.GOOS, runtime.GOARCH}
 
-// ParsePlatforms reads a list with commas; empty, they are all.
-func ParsePlatforms(list string) ([]Platform, error) {
+// parsePlatforms reads a list with commas; empty, they are all.
+func parsePlatforms(list string) ([]Platform, error) {
 	if list == "" {
-		return Platforms, nil
+		return allPlatforms, nil
 	}
 	var chosen []Platform
 	for name := range strings.SplitSeq(list, ",") {
-		i := slices.IndexFunc(Platforms, func(p Platform) bool { return p.String() == name })
+		i := slices.IndexFunc(allPlatforms, func(p Platform) bool { return p.String() == name })
 		if i < 0 {
-			return nil, fmt.Errorf("polystalk is not released for the platform %q: give some of %v, with commas between them", name, Platforms)
+			return nil, fmt.Errorf("polystalk is not released for the platform %q: give some of %v, with commas between them", name, allPlatforms)
 		}
-		if !slices.Contains(chosen, Platforms[i]) {
-			chosen = append(chosen, Platforms[i])
+		if !slices.Contains(chosen, allPlatforms[i]) {
+			chosen = append(chosen, allPlatforms[i])
 		}
 	}
 	return chosen, nil
 }
 
-// Names are the programs.
-var Names = []string{"polystalk", "polystalkd"}
+// programNames are the programs.
+var programNames = []string{"polystalk", "polystalkd"}
 
-// Programs builds both for p into dir, which exists.
-func Programs(ctx context.Context, src *source.Source, p Platform, dir string) error {
+// buildPrograms builds both for p into dir, which exists.
+func buildPrograms(ctx context.Context, src *Source, p Platform, dir string) error {
 	var packages []string
-	for _, name := range Names {
+	for _, name := range programNames {
 		packages = append(packages, "./cmd/"+name)
 	}
 	if err := compile(ctx, src, p, dir+string(filepath.Separator), packages...); err != nil {
 		return err
 	}
-	for _, name := range Names {
+	for _, name := range programNames {
 		if err := checkRevision(src, filepath.Join(dir, name)); err != nil {
 			return err
 		}
@@ -73,7 +64,7 @@ func Programs(ctx context.Context, src *source.Source, p Platform, dir string) e
 
 // checkRevision wants a program to tell the commit that it is of. The go command leaves it
 // out, without a word, where it does not find the repository.
-func checkRevision(src *source.Source, program string) error {
+func checkRevision(src *Source, program string) error {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
 		return err
@@ -92,7 +83,7 @@ func checkRevision(src *source.Source, program string) error {
 }
 
 // compile builds packages of the sources.
-func compile(ctx context.Context, src *source.Source, p Platform, out string, packages ...string) error {
+func compile(ctx context.Context, src *Source, p Platform, out string, packages ...string) error {
 	ldflags := "-s -w"
 	if src.Stamp != "" {
 		ldflags += " -X polystalk/cmd/internal/release.stamped=" + src.Stamp
@@ -108,15 +99,15 @@ func compile(ctx context.Context, src *source.Source, p Platform, out string, pa
 	return nil
 }
 
-// Manuals writes the manual pages into dir, which exists.
-func Manuals(ctx context.Context, src *source.Source, dir string) error {
+// buildManuals writes the manual pages into dir, which exists.
+func buildManuals(ctx context.Context, src *Source, dir string) error {
 	work, err := os.MkdirTemp("", "polystalk-manual-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(work)
 	program := filepath.Join(work, "manual")
-	if err := compile(ctx, src, Host, program, "./cmd/manual"); err != nil {
+	if err := compile(ctx, src, hostPlatform, program, "./cmd/manual"); err != nil {
 		return err
 	}
 	if said, err := exec.CommandContext(ctx, program, "-o", dir, "-date", src.Day()).CombinedOutput(); err != nil {
@@ -126,22 +117,22 @@ func Manuals(ctx context.Context, src *source.Source, dir string) error {
 }
 
 // A Completion is for one shell.
-type Completion struct {
+type completion struct {
 	Shell string
 	Path  string // where the shell looks for it, below the folder share
 }
 
-// Completions are those that are packaged.
-var Completions = []Completion{
+// completions are those that are packaged.
+var completions = []completion{
 	{"bash", "bash-completion/completions/polystalk"},
 	{"zsh", "zsh/vendor-completions/_polystalk"},
 	{"fish", "fish/vendor_completions.d/polystalk.fish"},
 }
 
-// WriteCompletions has polystalk, which programs is the folder of, built for this machine,
+// writeCompletions has polystalk, which programs is the folder of, built for this machine,
 // write them below dir, each under its Path.
-func WriteCompletions(ctx context.Context, programs, dir string) error {
-	for _, c := range Completions {
+func writeCompletions(ctx context.Context, programs, dir string) error {
+	for _, c := range completions {
 		cmd := exec.CommandContext(ctx, filepath.Join(programs, "polystalk"), "completion", c.Shell)
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr

@@ -1,9 +1,4 @@
-// Package bill writes what a release consists of, as a document of SPDX 2.3: each program
-// on each platform, what is linked into it, and what it sends to browsers.
-//
-// Programs in Go say themselves what is in them, so that nothing is guessed from go.mod.
-// tools-golang holds SPDX's model, writes it, and reads back what was written.
-package bill
+package main
 
 import (
 	"bytes"
@@ -25,14 +20,10 @@ import (
 	"github.com/spdx/tools-golang/spdx/v2/common"
 	spdx "github.com/spdx/tools-golang/spdx/v2/v2_3"
 	"github.com/spdx/tools-golang/spdxlib"
-
-	"polystalk/cmd/release/build"
-	"polystalk/cmd/release/content"
-	"polystalk/cmd/release/source"
 )
 
-// unknown is what nobody has looked at, as SPDX has it.
-const unknown = "NOASSERTION"
+// noAssertion is what nobody has looked at, as SPDX has it.
+const noAssertion = "NOASSERTION"
 
 // A document is one as it is made.
 type document struct {
@@ -40,8 +31,8 @@ type document struct {
 	known map[common.ElementID]bool
 }
 
-// Write writes the document to the file name, which must not be there.
-func Write(stage *content.Stage, src *source.Source, platforms []build.Platform, name string) error {
+// writeBill writes the document to the file name, which must not be there.
+func writeBill(stage *Stage, src *Source, platforms []Platform, name string) error {
 	d := newDocument(src)
 	top := d.add(&spdx.Package{
 		PackageName: "polystalk", PackageVersion: src.Version, PackageSourceInfo: sourceInfo(src),
@@ -49,7 +40,7 @@ func Write(stage *content.Stage, src *source.Source, platforms []build.Platform,
 	}, "polystalk")
 	d.relate("DOCUMENT", common.TypeRelationshipDescribe, top)
 	for _, p := range platforms {
-		for _, program := range build.Names {
+		for _, program := range programNames {
 			if err := d.addProgram(stage, p, program, src.Version, top); err != nil {
 				return err
 			}
@@ -62,7 +53,7 @@ func Write(stage *content.Stage, src *source.Source, platforms []build.Platform,
 	if err := json.Write(&d.Document, &b, json.Indent(" ")); err != nil {
 		return fmt.Errorf("the bill of materials: %w", err)
 	}
-	if err := check(b.Bytes(), d); err != nil {
+	if err := checkBill(b.Bytes(), d); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
@@ -73,7 +64,7 @@ func Write(stage *content.Stage, src *source.Source, platforms []build.Platform,
 	return cmp.Or(err, f.Close())
 }
 
-func newDocument(src *source.Source) *document {
+func newDocument(src *Source) *document {
 	name := "polystalk-" + src.Version
 	of := cmp.Or(src.Revision, src.Date.Format(time.RFC3339))
 	return &document{known: make(map[common.ElementID]bool), Document: spdx.Document{
@@ -88,7 +79,7 @@ func newDocument(src *source.Source) *document {
 	}}
 }
 
-func sourceInfo(src *source.Source) string {
+func sourceInfo(src *Source) string {
 	if src.Revision == "" {
 		return ""
 	}
@@ -107,10 +98,10 @@ func (d *document) add(p *spdx.Package, words ...string) common.ElementID {
 	}
 	d.known[id] = true
 	p.PackageSPDXIdentifier = id
-	p.PackageDownloadLocation = unknown
-	p.PackageLicenseConcluded = unknown
-	p.PackageLicenseDeclared = cmp.Or(p.PackageLicenseDeclared, unknown)
-	p.PackageCopyrightText = cmp.Or(p.PackageCopyrightText, unknown)
+	p.PackageDownloadLocation = noAssertion
+	p.PackageLicenseConcluded = noAssertion
+	p.PackageLicenseDeclared = cmp.Or(p.PackageLicenseDeclared, noAssertion)
+	p.PackageCopyrightText = cmp.Or(p.PackageCopyrightText, noAssertion)
 	d.Packages = append(d.Packages, p)
 	return id
 }
@@ -122,7 +113,7 @@ func (d *document) relate(a common.ElementID, how string, b common.ElementID) {
 }
 
 // library is a package by its kind, name and version in package URLs.
-func library(kind, name, version, comment string) *spdx.Package {
+func libraryPackage(kind, name, version, comment string) *spdx.Package {
 	return &spdx.Package{
 		PackageName: name, PackageVersion: version, PackageComment: comment, PrimaryPackagePurpose: "LIBRARY",
 		PackageExternalReferences: []*spdx.PackageExternalReference{{
@@ -138,7 +129,7 @@ func inURL(name string) string {
 }
 
 // addProgram adds a program and what is linked into it.
-func (d *document) addProgram(stage *content.Stage, p build.Platform, program, version string, top common.ElementID) error {
+func (d *document) addProgram(stage *Stage, p Platform, program, version string, top common.ElementID) error {
 	info, err := stage.Info(p, program)
 	if err != nil {
 		return err
@@ -159,23 +150,23 @@ func (d *document) addProgram(stage *content.Stage, p build.Platform, program, v
 	}, program, p.OS, p.Arch)
 	d.relate(top, common.TypeRelationshipContains, id)
 	release := strings.TrimPrefix(info.GoVersion, "go")
-	d.relate(id, common.TypeRelationshipStaticLink, d.add(library("golang", "stdlib", release, ""), "go-stdlib", release))
+	d.relate(id, common.TypeRelationshipStaticLink, d.add(libraryPackage("golang", "stdlib", release, ""), "go-stdlib", release))
 	for _, m := range info.Deps {
-		d.relate(id, common.TypeRelationshipStaticLink, d.add(library("golang", m.Path, m.Version, "go.sum: "+m.Sum), "go", m.Path, m.Version))
+		d.relate(id, common.TypeRelationshipStaticLink, d.add(libraryPackage("golang", m.Path, m.Version, "go.sum: "+m.Sum), "go", m.Path, m.Version))
 	}
 	return nil
 }
 
-// Vendored are the licences of what browsers are sent and others wrote, below the root.
-const Vendored = "router/http/console/vendor/LICENSES"
+// vendoredLicences has the licences of the libraries that browsers are sent, below the root.
+const vendoredLicences = "router/http/console/vendor/LICENSES"
 
 // heading is where the licence of one begins: ---- NAME VERSION, in FILE.
 var heading = regexp.MustCompile(`(?m)^---- (\S+) (\S+), in (\S+)$`)
 
 // addBrowserLibraries adds what polystalkd holds for browsers. That there is nothing is no
 // error.
-func (d *document) addBrowserLibraries(src *source.Source, top common.ElementID) error {
-	text, err := os.ReadFile(filepath.Join(src.Root, filepath.FromSlash(Vendored)))
+func (d *document) addBrowserLibraries(src *Source, top common.ElementID) error {
+	text, err := os.ReadFile(filepath.Join(src.Root, filepath.FromSlash(vendoredLicences)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
@@ -183,17 +174,17 @@ func (d *document) addBrowserLibraries(src *source.Source, top common.ElementID)
 	}
 	found := heading.FindAllSubmatch(text, -1)
 	if len(found) == 0 {
-		return fmt.Errorf("%s names no library in a line such as ---- NAME VERSION, in FILE", Vendored)
+		return fmt.Errorf("%s names no libraryPackage in a line such as ---- NAME VERSION, in FILE", vendoredLicences)
 	}
 	for _, m := range found {
 		name, version := string(m[1]), string(m[2])
-		d.relate(top, common.TypeRelationshipContains, d.add(library("npm", name, version, "in "+string(m[3])), "npm", name, version))
+		d.relate(top, common.TypeRelationshipContains, d.add(libraryPackage("npm", name, version, "in "+string(m[3])), "npm", name, version))
 	}
 	return nil
 }
 
 // check reads a document back, and wants it to be d.
-func check(text []byte, d *document) error {
+func checkBill(text []byte, d *document) error {
 	got, err := json.Read(bytes.NewReader(text))
 	if err == nil {
 		err = spdxlib.ValidateDocument(got)

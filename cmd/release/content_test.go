@@ -1,4 +1,4 @@
-package content
+package main
 
 import (
 	"bytes"
@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"polystalk/cmd/release/source"
 )
 
 // TestVersionsSortAsTheyCome: by the rules of Debian and RPM a tilde sorts before the end,
@@ -18,7 +16,7 @@ func TestVersionsSortAsTheyCome(t *testing.T) {
 		"1.2.3": "1.2.3", "1.2.3-rc.1": "1.2.3~rc.1", "1.2.3+modified": "1.2.3+modified",
 		"1.2.3-rc-1.x+a-b.c": "1.2.3~rc.1.x+a.b.c",
 	} {
-		s := &Stage{src: &source.Source{Version: version}}
+		s := &Stage{src: &Source{Version: version}}
 		if got := s.PackageVersion(); got != want {
 			t.Errorf("%s: %s, want %s", version, got, want)
 		}
@@ -27,9 +25,9 @@ func TestVersionsSortAsTheyCome(t *testing.T) {
 
 // TestChangelogSaysOfWhat a package is.
 func TestChangelogSaysOfWhat(t *testing.T) {
-	src := &source.Source{Version: "1.2.3-rc.1", Revision: strings.Repeat("ab", 20), Date: time.Unix(1700000000, 0).UTC()}
+	src := &Source{Version: "1.2.3-rc.1", Revision: strings.Repeat("ab", 20), Date: time.Unix(1700000000, 0).UTC()}
 	got := string((&Stage{src: src}).changelog())
-	want := "polystalk (1.2.3~rc.1) stable; urgency=medium\n\n  * Release 1.2.3-rc.1, of commit abababababab.\n\n -- " + Maintainer + "  Tue, 14 Nov 2023 22:13:20 +0000\n"
+	want := "polystalk (1.2.3~rc.1) stable; urgency=medium\n\n  * Release 1.2.3-rc.1, of commit abababababab.\n\n -- " + maintainer + "  Tue, 14 Nov 2023 22:13:20 +0000\n"
 	if got != want {
 		t.Errorf("%q\nwant\n%q", got, want)
 	}
@@ -43,7 +41,7 @@ func TestChangelogSaysOfWhat(t *testing.T) {
 // journal.
 func TestConfigurationNeedsItsLine(t *testing.T) {
 	root := t.TempDir()
-	s := &Stage{src: &source.Source{Root: root}}
+	s := &Stage{src: &Source{Root: root}}
 	path := filepath.Join(root, "cmd", "polystalkd", "polystalkd.toml")
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,8 @@ require (
 	charm.land/bubbletea/v2 v2.0.10
 	// loadtest: latency percentiles in constant time, merged exactly over processes.
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
+	// The memory limit of the machine or of its control group, from which bounds are derived.
+	github.com/KimMachineGun/automemlimit v1.0.1
 	// polystalk: asks any beanstalkd, pipelined. Tests: a client in real use, whose replies
 	// are parsed by its own code.
 	github.com/beanstalkd/go-beanstalk v0.2.0
@@ -82,6 +84,7 @@ require (
 	github.com/oasdiff/yaml v0.1.1 // indirect
 	github.com/oasdiff/yaml3 v0.0.14 // indirect
 	github.com/panjf2000/ants/v2 v2.12.1 // indirect
+	github.com/pbnjay/memory v0.0.0-20210728143218-7b4eea64cf58 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect

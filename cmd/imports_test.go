@@ -24,6 +24,7 @@ type row struct{ folder, imports, tests string }
 // libraries are the only ones that the modules use; go.mod says what for, for what makes
 // releases cmd/release/go.mod.
 var libraries = map[string]string{
+	"automemlimit":         "github.com/KimMachineGun/automemlimit",
 	"bubbletea":            "charm.land/bubbletea/v2",
 	"bytebufferpool":       "github.com/valyala/bytebufferpool",
 	"cdproto":              "github.com/chromedp/cdproto",

@@ -11,7 +11,6 @@ import (
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/cmd/polystalkd/listen"
-	"polystalk/cmd/polystalkd/logging"
 	"polystalk/cmd/polystalkd/member"
 	wire "polystalk/codec/admin"
 	"polystalk/router"
@@ -29,13 +28,13 @@ type operators struct {
 	tokens *access.Tokens // nil: there are none
 	pair   *certificate   // nil: TLS is not spoken
 	of     *member.Member // nil: the server is alone
-	log    *logging.Logger
+	log    *logger
 }
 
 // serveHTTP serves operators on the listeners until close, whatever the server does
 // meanwhile, and, if it is one of several, those of the cluster. Their tokens are read again by
 // reloads. Errors are faults.
-func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net.Listener, reloads *reloader, log *logging.Logger) (*operators, error) {
+func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net.Listener, reloads *reloader, log *logger) (*operators, error) {
 	o := &operators{of: of, log: log}
 	if of != nil {
 		reloads.parts = append(reloads.parts, func(*config.Config) (func(), error) { return func() {}, of.Reload() })

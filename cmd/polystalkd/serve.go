@@ -13,12 +13,10 @@ import (
 	// daemon speaks sd_notify(3).
 	"github.com/coreos/go-systemd/v22/daemon"
 
-	"polystalk/cmd/polystalkd/account"
 	"polystalk/cmd/polystalkd/again"
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/cmd/polystalkd/listen"
-	"polystalk/cmd/polystalkd/logging"
 	"polystalk/cmd/polystalkd/member"
 	"polystalk/router"
 	web "polystalk/router/http"
@@ -36,11 +34,11 @@ func serve(c *config.Config, read func() (*config.Config, error), waiting *paren
 	if err := setDescriptors(c); err != nil {
 		return err
 	}
-	who, err := account.Find(c)
+	who, err := findAccount(c)
 	if err != nil {
 		return err
 	}
-	log, err := logging.Open(c, who, stderr)
+	log, err := openLog(c, who, stderr)
 	if err != nil {
 		return err
 	}
@@ -58,14 +56,14 @@ func serve(c *config.Config, read func() (*config.Config, error), waiting *paren
 	if last != nil {
 		open, err = reopen(c, last)
 	} else {
-		open, err = openAll(c, who.Owners(), log.Logger)
+		open, err = openAll(c, who.owners(), log.Logger)
 	}
 	if err != nil {
 		return err
 	}
 	defer open.close(log.Logger)
 	if who != nil {
-		if err := who.Become(c); err != nil {
+		if err := who.become(c); err != nil {
 			return err
 		}
 	}
@@ -111,7 +109,7 @@ func (o *opened) close(log *slog.Logger) {
 
 // serve is the server's life, as the account that it runs as: it reads the journal,
 // serves until it is to end, and ends.
-func (o *opened) serve(c *config.Config, read func() (*config.Config, error), signals <-chan os.Signal, waiting *parent, log *logging.Logger, exit func(error)) error {
+func (o *opened) serve(c *config.Config, read func() (*config.Config, error), signals <-chan os.Signal, waiting *parent, log *logger, exit func(error)) error {
 	setProcs(c)
 	dir, err := openJournalDir(c, o.last != nil, log.Logger)
 	if err != nil {

@@ -83,7 +83,6 @@ type sources struct {
 // place of gearmand; the zero value of a field leaves things as they are.
 type process struct {
 	CheckArgs   bool                // end with success once everything is checked
-	Probe       string              // ask the server that runs for this path, and end; empty: be the server
 	LogFile     string              // path, stderr or none; empty: stderr
 	Syslog      bool                // the log goes to syslog, and to LogFile only if that is set
 	PidFile     string              // path; empty: nowhere

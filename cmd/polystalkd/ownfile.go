@@ -1,6 +1,6 @@
 // Package ownfile opens files that the command line names, as root perhaps, without
 // being led to a file of somebody else's.
-package ownfile
+package main
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open opens a file that the command line names, for writing. It may be opened as
+// openOwnFile opens a file that the command line names, for writing. It may be opened as
 // root in a directory of somebody else's, who could put a link there: none is
 // followed, of either kind, so that no other file is written. Links on the way to the
 // directory are.
@@ -21,7 +21,7 @@ import (
 // It does not block: a named pipe that nobody reads would hold up the start, or a
 // SIGHUP, for ever, and no SIGTERM would be heard. /dev/stdout and the like, which are
 // links, stand for the descriptors that the process was given.
-func Open(path string, flags int, mode os.FileMode) (*os.File, error) {
+func openOwnFile(path string, flags int, mode os.FileMode) (*os.File, error) {
 	if fd, ok := descriptorOf(path); ok && flags&os.O_EXCL == 0 {
 		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
 		if err != nil {
@@ -47,8 +47,8 @@ func Open(path string, flags int, mode os.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// Read reads the beginning of a file as Open writes one.
-func Read(path string) ([]byte, error) {
+// readOwnFile reads the first 64 bytes of a file with the same rules.
+func readOwnFile(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err

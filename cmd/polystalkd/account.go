@@ -1,5 +1,5 @@
 // Package account finds the user that the server is to run as, and becomes it.
-package account
+package main
 
 import (
 	"errors"
@@ -13,18 +13,18 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 )
 
-// An Account is the user to become once the sockets are open.
-type Account struct {
+// An account is the user to become once the sockets are open.
+type account struct {
 	name     string
 	UID, GID int
 	groups   []int
 }
 
-// Find looks up the user of c, or returns nil if none was asked for.
+// findAccount looks up the user of c, or returns nil if none was asked for.
 // Errors are faults with the codes of the reference. The program is built without the
 // C library, and so knows the accounts and groups in /etc, not those of a directory
 // service.
-func Find(c *config.Config) (*Account, error) {
+func findAccount(c *config.Config) (*account, error) {
 	if !c.IsSet("user") {
 		return nil, nil
 	}
@@ -40,7 +40,7 @@ func Find(c *config.Config) (*Account, error) {
 	if err != nil {
 		return nil, fault.New(fault.UserFind, "%s: looking up the groups of user %q: %v: check the machine's account database", from, c.User, err)
 	}
-	a := &Account{name: c.User}
+	a := &account{name: c.User}
 	for _, n := range []struct {
 		to   *int
 		text string
@@ -57,10 +57,10 @@ func Find(c *config.Config) (*Account, error) {
 	return a, nil
 }
 
-// Become drops to the account, groups first, for all threads of the process.
+// become drops to the account, groups first, for all threads of the process.
 // The reference leaves the caller's supplementary groups in place; they would
-// keep root's access to files open. Whoever is the account already stays it.
-func (a *Account) Become(c *config.Config) error {
+// keep root's access to files open. A process that already is the account stays as it is.
+func (a *account) become(c *config.Config) error {
 	if os.Getuid() == a.UID && os.Geteuid() == a.UID && os.Getgid() == a.GID && a.UID != 0 {
 		return nil
 	}
@@ -79,9 +79,9 @@ func (a *Account) Become(c *config.Config) error {
 	return nil
 }
 
-// Owners are the user ids whose dead sockets may be replaced: our own and that
+// owners are the user ids whose dead sockets may be replaced: our own and that
 // of the account we are about to become (nil: none).
-func (a *Account) Owners() []int {
+func (a *account) owners() []int {
 	ids := []int{os.Geteuid()}
 	if a != nil && a.UID != ids[0] {
 		ids = append(ids, a.UID)

@@ -1,17 +1,16 @@
 // Package logging opens the log: on stderr, in a file that can be rotated, in syslog.
-package logging
+package main
 
 import (
 	"io"
 	"log/slog"
 
-	"polystalk/cmd/polystalkd/account"
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
 )
 
-// A Logger is where the log goes.
-type Logger struct {
+// A logger is where the log goes.
+type logger struct {
 	*slog.Logger
 	Level *slog.LevelVar // from which on is logged; it may be set at any time
 	file  *logFile       // nil: none
@@ -20,11 +19,11 @@ type Logger struct {
 	ToStderr bool // what is logged is seen where the program was started
 }
 
-// Open opens the log of a validated c; who is the account that will write it, or
+// openLog opens the log of a validated c; who is the account that will write it, or
 // nil. stderr is written to unless c names another place.
-func Open(c *config.Config, who *account.Account, stderr io.Writer) (*Logger, error) {
+func openLog(c *config.Config, who *account, stderr io.Writer) (*logger, error) {
 	k := newLook()
-	l := &Logger{Level: k.level, look: k}
+	l := &logger{Level: k.level, look: k}
 	l.Set(c)
 	var handlers []slog.Handler
 	if c.Syslog {
@@ -57,14 +56,14 @@ func Open(c *config.Config, who *account.Account, stderr io.Writer) (*Logger, er
 }
 
 // Set has what is logged from now on follow a valid c, in level and format.
-func (l *Logger) Set(c *config.Config) {
+func (l *logger) Set(c *config.Config) {
 	level, _ := c.Level()
 	l.Level.Set(level)
 	l.look.json.Store(c.LogFormat == "json")
 }
 
 // Reopen serves SIGHUP: the file may have been moved away.
-func (l *Logger) Reopen() {
+func (l *logger) Reopen() {
 	if l.file == nil {
 		l.Info("ignored: there is no log file to open again", "signal", "SIGHUP")
 		return

@@ -1,4 +1,4 @@
-package logging
+package main
 
 import (
 	"log/slog"
@@ -11,7 +11,7 @@ import (
 // TestLookChanges: also of loggers that were derived before.
 func TestLookChanges(t *testing.T) {
 	var b strings.Builder
-	l, err := Open(&config.Config{LogLevel: "warn", LogFormat: "text"}, nil, &b)
+	l, err := openLog(&config.Config{LogLevel: "warn", LogFormat: "text"}, nil, &b)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package logging
+package main
 
 import (
 	"errors"
@@ -6,9 +6,6 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
-
-	"polystalk/cmd/polystalkd/account"
-	"polystalk/cmd/polystalkd/ownfile"
 )
 
 // A logFile is the file of --log-file. It can be moved away at any time: reopen
@@ -22,9 +19,9 @@ type logFile struct {
 
 // openLogFile opens the file for appending, and makes it as who's: after a rotation
 // that account opens it.
-func openLogFile(path string, who *account.Account) (*logFile, error) {
+func openLogFile(path string, who *account) (*logFile, error) {
 	l := &logFile{path: path}
-	f, err := ownfile.Open(path, openAppend|os.O_EXCL, logFileMode)
+	f, err := openOwnFile(path, openAppend|os.O_EXCL, logFileMode)
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return l, l.reopen()
@@ -48,7 +45,7 @@ const (
 
 // reopen opens whatever has the path now. On an error the old file stays in use.
 func (l *logFile) reopen() error {
-	f, err := ownfile.Open(l.path, openAppend, logFileMode)
+	f, err := openOwnFile(l.path, openAppend, logFileMode)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"polystalk/cmd/polystalkd/config/tomlfile"
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/codec/beanstalk"
 	"polystalk/router"
@@ -74,7 +73,7 @@ type sources struct {
 	Check Check  // what --check-config asks for
 
 	origins map[string]string // long name → "flag -p", "variable POLYSTALKD_PORT" or "file /f:7", for what was set
-	places  []tomlfile.Place  // of those of them that stand in files
+	places  []filePlace       // of those of them that stand in files
 	keys    *keyTable         // the flags as they were filled
 	faults  fault.Faults      // in the environment and in files, for Validate
 }

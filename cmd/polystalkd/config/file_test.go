@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"polystalk/cmd/polystalkd/config/tomlfile"
 	"polystalk/cmd/polystalkd/fault"
 )
 
@@ -221,7 +220,7 @@ func inFile(t *testing.T, f *pflag.Flag, text string) string {
 	case truths:
 		v = text == "true"
 	}
-	line, err := tomlfile.Line(f.Name, v)
+	line, err := tomlLine(f.Name, v)
 	if err != nil {
 		t.Fatal(err)
 	}

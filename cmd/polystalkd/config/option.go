@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-
-	"polystalk/cmd/polystalkd/config/tomlfile"
 )
 
 // An Option is a flag as texts about it show it: manuals, the example of a file.
@@ -43,7 +41,7 @@ func Options() ([]Option, error) {
 		if v == nil {
 			return nil, fmt.Errorf("%s has no value by default: give the list of examples one, or its text \"as in …\"", o.Name)
 		}
-		line, err := tomlfile.Line(o.Name, v)
+		line, err := tomlLine(o.Name, v)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.Name, err)
 		}

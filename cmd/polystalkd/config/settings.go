@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-
-	"polystalk/cmd/polystalkd/config/tomlfile"
 )
 
 // A Setting is one key, by its name, as it is in effect.
@@ -83,7 +81,7 @@ func (c *Config) WriteSettings(w io.Writer) error {
 	for _, s := range c.Settings() {
 		line := "# " + s.Name + " is not set"
 		if s.Value != nil {
-			text, err := tomlfile.Line(s.Name, s.Value)
+			text, err := tomlLine(s.Name, s.Value)
 			if err != nil {
 				return err
 			}

@@ -1,4 +1,4 @@
-package tomlfile
+package config
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func write(t testing.TB, path, text string) string {
+func writeFile(t testing.TB, path, text string) string {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func TestProblemsHaveALineEach(t *testing.T) {
 		{"cut off", "a = [1,", []string{"1|"}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			entries, problems := parse("/f", []byte(tt.text))
+			entries, problems := parseTOML("/f", []byte(tt.text))
 			if len(problems) != len(tt.want) {
 				t.Fatalf("%q, want %d", fmt.Sprintf("%#v", problems), len(tt.want))
 			}
@@ -68,7 +68,7 @@ func TestProblemsHaveALineEach(t *testing.T) {
 }
 
 func TestEntriesHaveValuesAndPlaces(t *testing.T) {
-	entries, problems := Read(write(t, filepath.Join(t.TempDir(), "f"), "\ufeff# c\r\nport = 0x2C24\r\nlisten = [\r\n \"a\", # one\r\n 'b']\r\nx.y = true\r\n\"q\" = 1.5"))
+	entries, problems := readFile(writeFile(t, filepath.Join(t.TempDir(), "f"), "\ufeff# c\r\nport = 0x2C24\r\nlisten = [\r\n \"a\", # one\r\n 'b']\r\nx.y = true\r\n\"q\" = 1.5"))
 	if problems != nil {
 		t.Fatal(problems)
 	}
@@ -97,11 +97,11 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		dir:                        "is a directory",
 		pipe:                       "no regular file",
 		"/dev/zero":                "more than 1048576 bytes",
-		write(t, filepath.Join(dir, "big"), strings.Repeat("#", sizeMax+1)): "more than 1048576 bytes",
+		writeFile(t, filepath.Join(dir, "big"), strings.Repeat("#", sizeMax+1)): "more than 1048576 bytes",
 	} {
 		began := time.Now()
-		entries, problems := Read(path)
-		if len(entries) > 0 || len(problems) != 1 || problems[0].Place.String() != "file "+path || !strings.Contains(problems[0].Says, want) {
+		entries, problems := readFile(path)
+		if len(entries) > 0 || len(problems) != 1 || problems[0].filePlace.String() != "file "+path || !strings.Contains(problems[0].Says, want) {
 			t.Errorf("%s: %v %+v", path, entries, problems)
 		}
 		if time.Since(began) > 10*time.Second {
@@ -112,22 +112,22 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 
 func TestFilesAreListedByName(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.toml")
-	if files, problems := List(path); !slices.Equal(files, []string{path}) || problems != nil {
+	if files, problems := listFiles(path); !slices.Equal(files, []string{path}) || problems != nil {
 		t.Errorf("without a directory: %q %v", files, problems)
 	}
 	if err := os.Mkdir(path+".d", 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"20.toml", "10.toml", "9.toml", "x.toml~", ".hidden.toml", "README"} {
-		write(t, filepath.Join(path+".d", name), "")
+		writeFile(t, filepath.Join(path+".d", name), "")
 	}
 	want := []string{path, path + ".d/10.toml", path + ".d/20.toml", path + ".d/9.toml"}
-	if files, problems := List(path); !slices.Equal(files, want) || problems != nil {
+	if files, problems := listFiles(path); !slices.Equal(files, want) || problems != nil {
 		t.Errorf("%q %v, want %q", files, problems, want)
 	}
-	other := write(t, filepath.Join(t.TempDir(), "c.toml"), "")
-	write(t, other+".d", "")
-	if _, problems := List(other); len(problems) != 1 || problems[0].File != other+".d" || !strings.Contains(problems[0].Says, "cannot be listed") {
+	other := writeFile(t, filepath.Join(t.TempDir(), "c.toml"), "")
+	writeFile(t, other+".d", "")
+	if _, problems := listFiles(other); len(problems) != 1 || problems[0].File != other+".d" || !strings.Contains(problems[0].Says, "cannot be listed") {
 		t.Errorf("a file instead: %+v", problems)
 	}
 }
@@ -138,7 +138,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		entries, problems := parse("f", bytes.Clone(text))
+		entries, problems := parseTOML("f", bytes.Clone(text))
 		lines := 1 + bytes.Count(text, []byte("\n"))
 		for _, e := range entries {
 			if e.Line < 1 || e.Line > lines || e.Value == nil {
@@ -164,14 +164,14 @@ func TestLinesReadBack(t *testing.T) {
 			}
 			written = texts
 		}
-		line, err := Line("key", written)
+		line, err := tomlLine("key", written)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if strings.Contains(line, "\n") {
 			t.Errorf("%v takes several lines: %q", v, line)
 		}
-		entries, problems := parse("f", []byte(line+" # comment\n"))
+		entries, problems := parseTOML("f", []byte(line+" # comment\n"))
 		if len(problems) > 0 || len(entries) != 1 || fmt.Sprintf("%#v", entries[0].Value) != fmt.Sprintf("%#v", v) {
 			t.Errorf("%#v is written as %q, and read as %+v %v", v, line, entries, problems)
 		}

@@ -1,10 +1,4 @@
-// Package tomlfile reads files of keys and values, in TOML, and knows where each stands:
-// whoever judges a value can name its file and line. It knows no key itself.
-//
-// TOML is parsed by go-toml, since that tells where a key stands, also one that turns out
-// to be wrong; its package unstable is named so because its functions may change, which
-// nothing but this package would notice. Source: https://toml.io/en/v1.0.0
-package tomlfile
+package config
 
 import (
 	"bytes"
@@ -18,47 +12,49 @@ import (
 	"strings"
 	"syscall"
 
+	// go-toml tells the place of each key, also of a key with a wrong value. The functions of
+	// its package unstable may change between releases; only this file uses them.
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// sizeMax is the largest file in bytes: who names another file by mistake does not wait
-// for all of it to be read.
+// sizeMax is the largest file in bytes. It bounds the time to read a file that was named by
+// mistake.
 const sizeMax = 1 << 20
 
-// A Place is where something stands.
-type Place struct {
+// A filePlace is a line of a file.
+type filePlace struct {
 	File string
 	Line int    // from 1 on; 0: the file as a whole
 	Text string // the line, without the blanks around it
 }
 
 // String is the place for messages, as in "file /etc/polystalkd.toml:7".
-func (p Place) String() string {
+func (p filePlace) String() string {
 	if p.Line == 0 {
 		return "file " + p.File
 	}
 	return fmt.Sprintf("file %s:%d", p.File, p.Line)
 }
 
-// An Entry is a key with its value, which is as go-toml decodes it: a string, an int64, a
+// A fileKey is a key with its value, which is as go-toml decodes it: a string, an int64, a
 // float64, a bool, a []any, a map, or one of its times.
-type Entry struct {
-	Place
+type fileKey struct {
+	filePlace
 	Key   string
 	Value any
 }
 
-// A Problem is what is wrong with a file. Says tells what, and what to do about it.
-type Problem struct {
-	Place
+// A fileProblem is what is wrong with a file. Says tells what, and what to do about it.
+type fileProblem struct {
+	filePlace
 	Says string
 }
 
-// List names the files that a configuration consists of, in the order in which they are to
+// listFiles returns the files that a configuration consists of, in the order in which they are to
 // be read: path itself, then those of the directory path.d whose names end in .toml, by
 // their names. The directory need not be there.
-func List(path string) (files []string, problems []Problem) {
+func listFiles(path string) (files []string, problems []fileProblem) {
 	files = []string{path}
 	dir := path + ".d"
 	entries, err := os.ReadDir(dir)
@@ -66,7 +62,7 @@ func List(path string) (files []string, problems []Problem) {
 		return files, nil
 	}
 	if err != nil {
-		return files, []Problem{{Place{File: dir}, fmt.Sprintf("its files cannot be listed (%v): let this user read the directory, or remove it", cause(err))}}
+		return files, []fileProblem{{filePlace{File: dir}, fmt.Sprintf("its files cannot be listed (%v): let this user read the directory, or remove it", cause(err))}}
 	}
 	for _, e := range entries { // by name
 		if strings.HasSuffix(e.Name(), ".toml") && !strings.HasPrefix(e.Name(), ".") {
@@ -76,23 +72,23 @@ func List(path string) (files []string, problems []Problem) {
 	return files, nil
 }
 
-// Read reads one file. Problems are listed as far as they can be told at once: a line that
+// readFile reads one file. Problems are listed as far as they can be told at once: a line that
 // is no TOML hides what is behind it.
-func Read(path string) ([]Entry, []Problem) {
-	text, err := readFile(path)
+func readFile(path string) ([]fileKey, []fileProblem) {
+	text, err := readRegular(path)
 	if err != nil {
-		return nil, []Problem{{Place{File: path}, fmt.Sprintf("it cannot be read (%v): give a file that this user may read", cause(err))}}
+		return nil, []fileProblem{{filePlace{File: path}, fmt.Sprintf("it cannot be read (%v): give a file that this user may read", cause(err))}}
 	}
-	return parse(path, bytes.TrimPrefix(text, []byte("\ufeff")))
+	return parseTOML(path, bytes.TrimPrefix(text, []byte("\ufeff")))
 }
 
 var (
-	errIrregular = errors.New("it is no regular file, and is to be read again at any time")
+	errIrregular = errors.New("it is no regular file, and a reload reads it again")
 	errTooLarge  = fmt.Errorf("it has more than %d bytes", sizeMax)
 )
 
-// readFile does not wait for the other end of a pipe.
-func readFile(path string) ([]byte, error) {
+// readRegular reads a regular file. It never waits for the other end of a pipe.
+func readRegular(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -115,7 +111,7 @@ func readFile(path string) ([]byte, error) {
 	return text, err
 }
 
-// cause leaves the path out, which the message has already.
+// cause returns err without the path, which the message already has.
 func cause(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
@@ -128,14 +124,14 @@ type document struct {
 	path     string
 	text     []byte
 	lines    []string
-	problems []Problem
+	problems []fileProblem
 }
 
-func parse(path string, text []byte) ([]Entry, []Problem) {
+func parseTOML(path string, text []byte) ([]fileKey, []fileProblem) {
 	d := &document{path: path, text: text, lines: strings.Split(string(text), "\n")}
 	var p unstable.Parser
 	p.Reset(text)
-	var found []Entry
+	var found []fileKey
 	var begin []int // of each entry's line, and of the end of the last
 	for p.NextExpression() {
 		e := p.Expression()
@@ -157,7 +153,7 @@ func parse(path string, text []byte) ([]Entry, []Problem) {
 			d.problem(at, fmt.Sprintf("there is no table %q: every key stands by itself, before any line in brackets; leave it out", name))
 			break
 		}
-		found = append(found, Entry{Place: at, Key: name})
+		found = append(found, fileKey{filePlace: at, Key: name})
 	}
 	if len(begin) == len(found) {
 		begin = append(begin, len(text))
@@ -166,12 +162,12 @@ func parse(path string, text []byte) ([]Entry, []Problem) {
 		begin[len(begin)-1] = d.notTOML(&p, err)
 	}
 	found = d.decode(found, begin)
-	slices.SortStableFunc(d.problems, func(a, b Problem) int { return a.Line - b.Line })
+	slices.SortStableFunc(d.problems, func(a, b fileProblem) int { return a.Line - b.Line })
 	return found, d.problems
 }
 
-// decode fills in the values, and leaves out what is there twice or has none.
-func (d *document) decode(found []Entry, begin []int) (good []Entry) {
+// decode fills in the values. It leaves out keys that occur twice or have no value.
+func (d *document) decode(found []fileKey, begin []int) (good []fileKey) {
 	for i, e := range found {
 		var m map[string]any
 		err := toml.Unmarshal(d.text[begin[i]:max(begin[i], begin[i+1])], &m)
@@ -180,8 +176,8 @@ func (d *document) decode(found []Entry, begin []int) (good []Entry) {
 			d.problem(d.line(e.Line+row-1), strings.TrimPrefix(bad.Error(), "toml: ")+": correct the value of "+e.Key)
 			continue
 		}
-		if was := slices.IndexFunc(found[:i], func(o Entry) bool { return o.Key == e.Key }); was >= 0 {
-			d.problem(e.Place, fmt.Sprintf("%s stands in line %d already: leave one of the two out", e.Key, found[was].Line))
+		if was := slices.IndexFunc(found[:i], func(o fileKey) bool { return o.Key == e.Key }); was >= 0 {
+			d.problem(e.filePlace, fmt.Sprintf("%s stands in line %d already: leave one of the two out", e.Key, found[was].Line))
 			continue
 		}
 		if len(m) == 0 {
@@ -198,7 +194,8 @@ func (d *document) decode(found []Entry, begin []int) (good []Entry) {
 	return good
 }
 
-// notTOML is for where the parser stops. It returns where what was parsed ends.
+// notTOML reports the place where the parser stopped, and returns the end of the text that
+// was parsed.
 func (d *document) notTOML(p *unstable.Parser, err error) (end int) {
 	at, says := d.line(1), strings.TrimPrefix(err.Error(), "toml: ")
 	if bad, ok := errors.AsType[*unstable.ParserError](err); ok {
@@ -209,12 +206,12 @@ func (d *document) notTOML(p *unstable.Parser, err error) (end int) {
 	return d.lineBegin(end)
 }
 
-func (d *document) problem(at Place, says string) {
-	d.problems = append(d.problems, Problem{at, says})
+func (d *document) problem(at filePlace, says string) {
+	d.problems = append(d.problems, fileProblem{at, says})
 }
 
-// place is where the byte at that offset stands.
-func (d *document) place(offset int) Place {
+// place returns the line that holds the byte at offset.
+func (d *document) place(offset int) filePlace {
 	return d.line(1 + bytes.Count(d.text[:min(offset, len(d.text))], []byte("\n")))
 }
 
@@ -222,13 +219,13 @@ func (d *document) lineBegin(offset int) int {
 	return 1 + bytes.LastIndexByte(d.text[:min(offset, len(d.text))], '\n')
 }
 
-func (d *document) line(n int) Place {
+func (d *document) line(n int) filePlace {
 	n = min(max(n, 1), len(d.lines))
-	return Place{d.path, n, strings.ToValidUTF8(strings.TrimSpace(d.lines[n-1]), "\ufffd")}
+	return filePlace{d.path, n, strings.ToValidUTF8(strings.TrimSpace(d.lines[n-1]), "\ufffd")}
 }
 
-// Line is a key with its value as a file has it. The key has no dots.
-func Line(key string, value any) (string, error) {
+// tomlLine returns a key and its value as a line of a file. The key has no dots.
+func tomlLine(key string, value any) (string, error) {
 	switch v := value.(type) {
 	case string:
 		if isPlain(v) {
@@ -246,7 +243,7 @@ func Line(key string, value any) (string, error) {
 	return string(bytes.TrimSpace(text)), nil
 }
 
-// isPlain reports whether a text can stand in double quotes as it is.
+// isPlain reports whether s needs no escapes in double quotes.
 func isPlain(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' })
 }

@@ -71,7 +71,6 @@ var laws = []law{
 	{folder: "shard/commit", only: "shard/histogram shard/record", why: "what stands behind it may be another than the journal"},
 	{folder: "shard/wal/space", only: "shard/commit shard/record", why: "it is arithmetic, and knows no files"},
 	{folder: "router", only: "router codec shard", tests: true, why: "a server does not know its programs"},
-	{folder: "router/placement", never: "codec gnet", why: "where a tube lives has nothing to do with what is spoken"},
 	{folder: "router/ops", never: "codec gnet router/session", why: "operations over shards work without a connection"},
 	{folder: "router/session", never: "codec gnet router/reactor shard/wal", why: "a session serves any protocol, over any transport"},
 	{folder: "router/beanstalkd", never: "router/gearmand gnet", why: "protocols do not know each other"},

@@ -10,7 +10,7 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/admin"
-	"polystalk/router/clock"
+	"polystalk/router/ops"
 	"polystalk/shard"
 	"polystalk/shard/core"
 	"polystalk/shard/wal"
@@ -139,7 +139,7 @@ func TestServerHasTheClockThatItIsGiven(t *testing.T) {
 	var now atomic.Int64
 	began := time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
 	now.Store(began.UnixNano())
-	op := operated(t, Config{Loops: 1, Shards: 1, Clock: clock.Given(func() core.Time { return core.Time(now.Load()) })}).Operator()
+	op := operated(t, Config{Loops: 1, Shards: 1, Clock: ops.GivenClock(func() core.Time { return core.Time(now.Load()) })}).Operator()
 	id, err := op.Put(t.Context(), admin.NewJob{Tube: "a", TTR: 60})
 	if err != nil {
 		t.Fatal(err)

@@ -6,9 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"polystalk/router/clock"
 	"polystalk/router/ops"
-	"polystalk/router/placement"
 	"polystalk/shard"
 	"polystalk/shard/core"
 	"polystalk/shard/histogram"
@@ -16,8 +14,8 @@ import (
 
 // A Caller belongs to one goroutine at a time.
 type Caller struct {
-	m     *placement.Map
-	clock *clock.Clock
+	m     *ops.Map
+	clock *ops.Clock
 	batch shard.Batch
 	msg   core.Message
 
@@ -33,7 +31,7 @@ type Caller struct {
 }
 
 // New makes a Caller for the shards of a server, whose goroutines run.
-func New(m *placement.Map, k *clock.Clock) *Caller {
+func New(m *ops.Map, k *ops.Clock) *Caller {
 	c := &Caller{m: m, clock: k, came: make(chan struct{}, 1)}
 	c.batch.Home = c
 	c.msg.Home, c.msg.Owner = c, c

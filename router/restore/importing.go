@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"polystalk/codec/binlog"
-	"polystalk/router/restore/migrate"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	"polystalk/shard/wal"
@@ -93,7 +92,7 @@ func (m *importing) read(replays []*core.Replay) error {
 	for _, d := range m.jobs.Damages {
 		m.t.Log.Warn("beanstalkd had not finished writing this when it ended, and had not answered; it is left out", "what", d.Error())
 	}
-	for r, err := range migrate.Records(m.jobs) {
+	for r, err := range Records(m.jobs) {
 		if err != nil {
 			return err
 		}

@@ -4,8 +4,7 @@ import (
 	"log/slog"
 	"time"
 
-	"polystalk/router/clock"
-	"polystalk/router/placement"
+	"polystalk/router/ops"
 	"polystalk/shard/commit"
 	"polystalk/shard/wal"
 	"polystalk/shard/wal/exchange"
@@ -31,8 +30,8 @@ const Descriptors = wal.Descriptors + 2
 
 // A Target is what jobs are brought back into. All of it must be given.
 type Target struct {
-	Places  *placement.Map // whose shards nobody has used
-	Clock   *clock.Clock
+	Places  *ops.Map // whose shards nobody has used
+	Clock   *ops.Clock
 	Log     *slog.Logger
 	Workers int // how many goroutines may read at a time
 

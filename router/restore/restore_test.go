@@ -8,8 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"polystalk/router/clock"
-	"polystalk/router/placement"
+	"polystalk/router/ops"
 	"polystalk/shard"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
@@ -17,14 +16,14 @@ import (
 )
 
 // newTarget is a server's shards that nobody has used.
-func newTarget(t *testing.T, shards int) *Target { return newTargetAt(t, shards, clock.System()) }
+func newTarget(t *testing.T, shards int) *Target { return newTargetAt(t, shards, ops.SystemClock()) }
 
 // newTargetAt is newTarget with a clock.
-func newTargetAt(t *testing.T, shards int, k *clock.Clock) *Target {
+func newTargetAt(t *testing.T, shards int, k *ops.Clock) *Target {
 	target := &Target{Clock: k, Log: slog.New(slog.DiscardHandler), Workers: 2}
-	target.Places = placement.New(placement.Options{
+	target.Places = ops.NewMap(ops.MapOptions{
 		Shards: shards,
-		Naming: placement.Naming{
+		Naming: ops.Naming{
 			Fold:  strings.ToLower,
 			Shown: func(name string) (int, bool) { return len(name), false },
 		},

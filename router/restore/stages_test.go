@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/router/clock"
+	"polystalk/router/ops"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	"polystalk/shard/record"
@@ -48,7 +48,7 @@ func TestFollowerIsAsAStart(t *testing.T) {
 	cfg := &Config{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: wal.SyncNever}
 	// No digest depends on what is done to the time of day meanwhile.
 	began := time.Now()
-	k := clock.Given(func() core.Time { return core.Time(began.UnixNano()) + core.Time(time.Since(began)) })
+	k := ops.GivenClock(func() core.Time { return core.Time(began.UnixNano()) + core.Time(time.Since(began)) })
 	first := newTargetAt(t, 4, k)
 	j, _ := open(t, first, cfg)
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -1,4 +1,4 @@
-package clock
+package ops
 
 import (
 	"golang.org/x/sys/unix"
@@ -6,10 +6,10 @@ import (
 	"polystalk/shard/core"
 )
 
-// suspendedAtMost and suspendedAtLeast bound how long the machine has been suspended
-// since its boot: CLOCK_MONOTONIC, which is Go's, stands still then, CLOCK_BOOTTIME does
-// not. They are read one after the other, and whatever lies in between counts so that
-// the difference of a later AtLeast and an earlier AtMost is never too large.
+// suspendedAtMost and suspendedAtLeast bound the time that the machine was suspended since
+// its boot: CLOCK_MONOTONIC, which Go uses, stands still then, and CLOCK_BOOTTIME does not.
+// The time between the two readings counts so that a later AtLeast minus an earlier AtMost
+// is never too large.
 func suspendedAtMost() core.Time {
 	mono := readClock(unix.CLOCK_MONOTONIC)
 	return readClock(unix.CLOCK_BOOTTIME) - mono
@@ -20,7 +20,7 @@ func suspendedAtLeast() core.Time {
 	return boot - readClock(unix.CLOCK_MONOTONIC)
 }
 
-// readClock gives zero for a clock that the system does not have.
+// readClock returns zero for a clock that the system does not have.
 func readClock(id int32) core.Time {
 	var t unix.Timespec
 	if unix.ClockGettime(id, &t) != nil {

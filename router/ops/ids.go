@@ -1,4 +1,4 @@
-package placement
+package ops
 
 import (
 	"fmt"
@@ -51,8 +51,8 @@ func idPlace(id uint64) (word, shift uint64) {
 	return at / 2, at % 2 * 16
 }
 
-// NewIDs are ids of which none was given out.
-func NewIDs() *IDs {
+// newIDs are ids of which none was given out.
+func newIDs() *IDs {
 	m := new(IDs)
 	m.regions.Store(new([]atomic.Pointer[idRegion]))
 	// There is no job 0: its page must not wait for it.

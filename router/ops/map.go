@@ -1,4 +1,4 @@
-package placement
+package ops
 
 import (
 	"fmt"
@@ -18,8 +18,8 @@ type Map struct {
 	freed   func(core.Large)
 }
 
-// Options say how a Map is made. All of them must be given.
-type Options struct {
+// MapOptions say how a Map is made. All of them must be given.
+type MapOptions struct {
 	// Shards is how many there are to be, a power of two up to core.Slots.
 	Shards int
 	Naming Naming
@@ -28,10 +28,10 @@ type Options struct {
 	BodyFreed func(core.Large)
 }
 
-// New makes a Map without its shards: Add them before it is used for anything but
+// NewMap makes a Map without its shards: Add them before it is used for anything but
 // OfTube and OfSlot.
-func New(o Options) *Map {
-	m := &Map{mask: uint64(o.Shards - 1), ids: NewIDs(), tubes: NewTubes(o.Naming), freed: o.BodyFreed}
+func NewMap(o MapOptions) *Map {
+	m := &Map{mask: uint64(o.Shards - 1), ids: newIDs(), tubes: newTubes(o.Naming), freed: o.BodyFreed}
 	m.numbers = make([]Numbers, o.Shards)
 	for i := range m.numbers {
 		m.numbers[i] = Numbers{m.ids, i}
@@ -45,7 +45,7 @@ func (m *Map) Directory() core.Directory {
 	return &directory{Tubes: m.tubes, ended: m.Finisher(), freed: m.freed}
 }
 
-// Add adds the next shard: that with the index 0, then 1, up to Options.Shards.
+// Add adds the next shard: that with the index 0, then 1, up to MapOptions.Shards.
 func (m *Map) Add(sh *shard.Shard) {
 	if sh.Index != len(m.shards) || sh.Index >= len(m.numbers) {
 		panic(fmt.Sprintf("placement: shard %d is added as number %d of %d", sh.Index, len(m.shards), len(m.numbers)))

@@ -1,6 +1,4 @@
-// Package migrate turns jobs of beanstalkd's logs into records of our journal,
-// and back.
-package migrate
+package restore
 
 import (
 	"iter"
@@ -57,8 +55,8 @@ func wholeSeconds(ns int64) uint32 {
 	return uint32(min(max(0, ns/int64(core.Second)), math.MaxUint32))
 }
 
-// Job is a job of our journal as beanstalkd logs it. Its Body is j's.
-func Job(j *record.Job) binlog.Job {
+// JobOf returns a job of the journal as beanstalkd logs it. Its Body is j's.
+func JobOf(j *record.Job) binlog.Job {
 	b := binlog.Job{
 		ID: j.ID, Tube: string(j.Tube), Pri: j.Pri, State: binlog.State(j.State), Created: j.Created,
 		Delay: time.Duration(j.Delay) * time.Second, TTR: time.Duration(j.TTR) * time.Second,

@@ -1,4 +1,4 @@
-package placement
+package ops
 
 import (
 	"fmt"
@@ -27,7 +27,7 @@ func all(d *Tubes) []string {
 }
 
 func TestTubesFillAGapWithTheLastTube(t *testing.T) {
-	d := NewTubes(plain)
+	d := newTubes(plain)
 	for _, name := range []string{"default", "a", "b", "c"} {
 		d.TubeAdded(name)
 	}
@@ -49,7 +49,7 @@ func TestTubesFillAGapWithTheLastTube(t *testing.T) {
 }
 
 func TestTubeNamesAreACopy(t *testing.T) {
-	d := NewTubes(plain)
+	d := newTubes(plain)
 	d.TubeAdded("a")
 	d.TubeAdded("b")
 	list := all(d)
@@ -61,7 +61,7 @@ func TestTubeNamesAreACopy(t *testing.T) {
 }
 
 func TestTubesHearOfManyShards(t *testing.T) {
-	d := NewTubes(plain)
+	d := newTubes(plain)
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
@@ -111,7 +111,7 @@ func TestTubesHearOfManyShards(t *testing.T) {
 // A name is found by another case of its letters, unless there is one of its own; what is
 // gone leaves nothing.
 func TestTubesFindFolded(t *testing.T) {
-	d := NewTubes(plain)
+	d := newTubes(plain)
 	wants := func(name, want string) {
 		t.Helper()
 		if got := d.FindFolded(name); got != want {
@@ -139,7 +139,7 @@ func TestTubesFindFolded(t *testing.T) {
 
 // The list tells how long it is as it is shown, and whether names of it are foreign.
 func TestTubesAreShown(t *testing.T) {
-	d := NewTubes(plain)
+	d := newTubes(plain)
 	for _, step := range []struct {
 		add, remove string
 		shown       int
@@ -160,7 +160,7 @@ func TestTubesAreShown(t *testing.T) {
 
 // A tube cannot come twice, nor go when it is not there.
 func TestTubesPanicOnWhatCannotBe(t *testing.T) {
-	d := NewTubes(plain)
+	d := newTubes(plain)
 	d.TubeAdded("a")
 	for name, f := range map[string]func(){"added": func() { d.TubeAdded("a") }, "removed": func() { d.TubeRemoved("b") }} {
 		func() {

@@ -1,4 +1,4 @@
-package placement
+package ops
 
 import (
 	"fmt"
@@ -36,8 +36,8 @@ type Tubes struct {
 	folded map[string][]string
 }
 
-// NewTubes makes an empty list.
-func NewTubes(n Naming) *Tubes { return &Tubes{naming: n, at: make(map[string]int)} }
+// newTubes makes an empty list.
+func newTubes(n Naming) *Tubes { return &Tubes{naming: n, at: make(map[string]int)} }
 
 // TubeAdded implements core.Directory.
 func (t *Tubes) TubeAdded(name string) {

@@ -1,4 +1,4 @@
-package clock
+package ops
 
 import (
 	"sync/atomic"
@@ -12,11 +12,6 @@ import (
 
 const hour = core.Time(time.Hour)
 
-// nobody is the Home of an owner that has no messages.
-type nobody struct{}
-
-func (nobody) Post(*core.Message) { panic("a message came to nobody") }
-
 // TestIdleServerAfterSuspend: what was due in a suspend is done within watchEvery of its
 // end, though nobody sends anything and timers have stood still.
 func TestIdleServerAfterSuspend(t *testing.T) {
@@ -24,7 +19,7 @@ func TestIdleServerAfterSuspend(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var slept atomic.Int64
 			start := time.Now()
-			k := Given(func() core.Time { return hour + core.Time(time.Since(start)) })
+			k := GivenClock(func() core.Time { return hour + core.Time(time.Since(start)) })
 			k.SetSuspended(func() core.Time { return core.Time(slept.Load()) })
 			k.SetDay(func() core.Time {
 				if dayStoodStill {
@@ -75,7 +70,7 @@ func TestIdleServerAfterSuspend(t *testing.T) {
 // steps: two that were made one after the other keep their order.
 func TestDriftingClock(t *testing.T) {
 	now, day := core.Time(1000), core.Time(1000)
-	k := Given(func() core.Time { return now })
+	k := GivenClock(func() core.Time { return now })
 	k.SetDay(func() core.Time { return day })
 	var last, b shard.Batch
 	for range 100_000 {
@@ -94,7 +89,7 @@ func TestDriftingClock(t *testing.T) {
 
 // TestSystemClock: the system's clocks are read as the server needs them.
 func TestSystemClock(t *testing.T) {
-	k := System()
+	k := SystemClock()
 	var a, b shard.Batch
 	k.Stamp(&a)
 	k.Stamp(&b)

@@ -1,4 +1,4 @@
-package placement
+package ops
 
 import (
 	"math/rand/v2"
@@ -34,7 +34,7 @@ func next(m *IDs, sh int) core.JobID {
 
 func TestIDsFindWhatIsNotFinished(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	m := NewIDs()
+	m := newIDs()
 	live := map[core.JobID]int{}
 	var order []core.JobID
 	for i := range 20_000 {
@@ -75,7 +75,7 @@ func TestIDsFindWhatIsNotFinished(t *testing.T) {
 }
 
 func TestIDsDropPagesAndRegions(t *testing.T) {
-	m := NewIDs()
+	m := newIDs()
 	survivors := []core.JobID{3 * PageIDs, regionIDs + 5}
 	for range 3 * regionIDs {
 		id := next(m, 7)
@@ -102,7 +102,7 @@ func TestIDsDropPagesAndRegions(t *testing.T) {
 }
 
 func TestIDsAreSharedByManyLoops(t *testing.T) {
-	m := NewIDs()
+	m := newIDs()
 	const loops, each = 8, 50_000
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -186,7 +186,7 @@ func TestIDPlaces(t *testing.T) {
 // Resume, as many pages as there are jobs for, and goes on as they would.
 func TestIDsThatAreFollowed(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
-	m := NewIDs()
+	m := newIDs()
 	live := map[core.JobID]int{}
 	high := uint64(0)
 	for range 20 {

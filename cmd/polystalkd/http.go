@@ -203,7 +203,7 @@ func (o *operators) prepareFiles(*config.Config) (apply func(), err error) {
 // rules say whom to believe, and what may be seen.
 func rules(c *config.Config) web.Rules {
 	bodies, _ := access.ParseBodies(c.HTTP.Bodies) // Validate has looked at it
-	return web.Rules{Hosts: c.HTTP.Hosts, Origins: c.HTTP.Origins, Proxies: c.HTTP.ProxyNetworks, Bodies: bodies}
+	return web.Rules{Hosts: c.HTTP.Hosts, Origins: c.HTTP.Origins, Proxies: c.HTTP.ProxyNetworks, Prefix: c.HTTP.Prefix, Bodies: bodies}
 }
 
 // prepareRules is a reloadable.

@@ -76,9 +76,8 @@ func serve(c *config.Config, read func() (*config.Config, error), waiting *paren
 // opened is what the server opens while it may: before it becomes the user that it is
 // to run as.
 type opened struct {
-	socks    *listen.Sockets
-	pid      *pidFile     // nil: none is wanted
-	profiles net.Listener // nil: none are wanted
+	socks *listen.Sockets
+	pid   *pidFile // nil: none is wanted
 
 	last *again.Legacy // from which it all comes; nil: it was opened
 }
@@ -90,18 +89,14 @@ func openAll(c *config.Config, owners []int, log *slog.Logger) (_ *opened, err e
 	if o.socks, err = listen.All(c, owners, log); err != nil {
 		return nil, err
 	}
-	if o.pid, err = openPidFile(c); err == nil {
-		o.profiles, err = listenPprof(c)
-	}
-	if err != nil {
+	if o.pid, err = openPidFile(c); err != nil {
 		o.close(log)
 		return nil, err
 	}
 	return o, nil
 }
 
-// close removes the files that were made. The profiles' listener is closed by who
-// serves them, or with the process.
+// close removes the files that were made.
 func (o *opened) close(log *slog.Logger) {
 	o.pid.remove(log)
 	o.socks.Close(log)
@@ -154,7 +149,6 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 	if err := o.pid.write(c); err != nil {
 		return err
 	}
-	defer startPprof(o.profiles, srv, log.Logger).close()
 	failed := o.openDoors(srv, of)
 	announce(c, srv, o.socks, log.Logger)
 	notify(daemon.SdNotifyReady, log.Logger)

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"net/http/pprof"
+	"time"
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/admin"
@@ -146,5 +148,33 @@ func (a *API) describe(c *Call) error {
 	if c.R.Method != http.MethodHead {
 		c.W.Write(description)
 	}
+	return nil
+}
+
+// profileMost is the longest profile, in seconds.
+const profileMost = 60
+
+// showProfile serves a profile of Go's runtime. The profile ends with the client or the server.
+func (a *API) showProfile(c *Call) error {
+	if _, err := number(c.R.URL.Query(), "seconds", 0, 0, profileMost); err != nil {
+		return err
+	}
+	c.begun = time.Now()
+	http.NewResponseController(c.W).SetReadDeadline(time.Time{}) // else it would end the profile
+	serve := pprof.Index
+	switch c.R.PathValue("profile") {
+	case "cmdline":
+		serve = pprof.Cmdline
+	case "profile":
+		serve = pprof.Profile
+	case "symbol":
+		serve = pprof.Symbol
+	case "trace":
+		serve = pprof.Trace
+	}
+	if c.R.Method == http.MethodHead {
+		serve = func(http.ResponseWriter, *http.Request) {}
+	}
+	serve(c.W, c.R.WithContext(c.Ctx))
 	return nil
 }

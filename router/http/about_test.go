@@ -2,6 +2,8 @@ package http
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -159,5 +161,36 @@ func TestReloadSaysWhatCameOfIt(t *testing.T) {
 	w.web.opts.Reload = func() (*wire.Reloaded, error) { return nil, wire.BadConfiguration.Problem("file x:1: no") }
 	if p := w.do("POST", "/api/v1/reload", ask{token: adminToken}).wants(t, 422, "bad-configuration").problem(t); p.Detail != "file x:1: no" {
 		t.Errorf("%+v", p)
+	}
+}
+
+// TestProfilesAreForAdmins: they slow the server down, and end with it.
+func TestProfilesAreForAdmins(t *testing.T) {
+	w := newWorld(t, setup{})
+	for path, want := range map[string]string{
+		"": "goroutine", "cmdline": "test", "goroutine?debug=1": "goroutine profile:", "heap": "", "symbol": "num_symbols",
+	} {
+		w.do("GET", "/debug/pprof/"+path, ask{token: operateToken}).wants(t, 403, "read-only")
+		if a := w.do("GET", "/debug/pprof/"+path, ask{token: adminToken}).wants(t, 200, ""); !strings.Contains(a.body, want) {
+			t.Errorf("%q: %.100q", path, a.body)
+		}
+	}
+	w.do("HEAD", "/debug/pprof/profile?seconds=50", ask{token: adminToken}).wants(t, 200, "")
+	w.do("GET", "/debug/pprof/nothing", ask{token: adminToken}).wants(t, 404, "")
+	w.do("GET", "/debug/pprof/profile?seconds=61", ask{token: adminToken}).wants(t, 400, "")
+
+	r, err := http.NewRequestWithContext(t.Context(), "GET", w.url+"/debug/pprof/trace?seconds=50", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+adminToken)
+	resp, err := w.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	w.web.Stop(t.Context())
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Error(err)
 	}
 }

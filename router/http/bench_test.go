@@ -42,7 +42,6 @@ func BenchmarkPages(b *testing.B) {
 		{name: "metrics-gzip", target: "/metrics", encoding: "gzip", goal: cost{bytes: 100e3}},
 		{name: "metrics-openmetrics", target: "/metrics", accept: "application/openmetrics-text; version=1.0.0", goal: cost{1.2e6, 30, 8e6}},
 		{name: "list-of-tubes", target: "/api/v1/tubes?sort=-ready"},
-		{name: "metrics-beanstalkd", target: "/metrics/beanstalkd"},
 		{name: "metrics-tubes", target: "/metrics/tubes", goal: cost{0, 400, 8e6}},
 		{name: "metrics-tubes-gzip", target: "/metrics/tubes", encoding: "gzip"},
 		{name: "livez", target: "/livez"},

@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"path"
 	"slices"
 	"strings"
 
@@ -76,4 +78,21 @@ func (s *server) clientOf(r *http.Request) (addr string, secure bool) {
 // isProxy reports whether what comes from ip is believed.
 func (s *server) isProxy(ip netip.Addr) bool {
 	return slices.ContainsFunc(s.rules.Load().Proxies, func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })
+}
+
+// unprefixed returns the request without the prefix of Rules. The mux redirects from a path that is
+// not clean to one without the prefix, so such a path keeps it and is not found.
+func (s *server) unprefixed(r *http.Request) *http.Request {
+	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), s.rules.Load().Prefix)
+	if !ok || len(rest) == len(r.URL.EscapedPath()) || !strings.HasPrefix(rest, "/") {
+		return r
+	}
+	plain, err := url.PathUnescape(rest)
+	if clean := path.Clean(rest); err != nil || rest != clean && rest != clean+"/" {
+		return r
+	}
+	to, u := *r, *r.URL
+	u.Path, u.RawPath = plain, rest
+	to.URL = &u
+	return &to
 }

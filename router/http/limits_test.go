@@ -235,7 +235,7 @@ func TestOneHeavyRequestAtATime(t *testing.T) {
 		t.Skip("long")
 	}
 	for refused, free := range map[string][]string{
-		"/api/v1/tubes": {"/metrics", "/metrics/tubes", "/metrics/beanstalkd", "/readyz"},
+		"/api/v1/tubes": {"/metrics", "/metrics/tubes", "/readyz"},
 		"/metrics":      {"/api/v1/tubes", "/readyz"},
 	} {
 		t.Run(refused, func(t *testing.T) {

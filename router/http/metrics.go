@@ -121,31 +121,6 @@ func (a *API) showTubes(c *Call) error {
 	})
 }
 
-// showBeanstalkd serves /metrics/beanstalkd, with the tubes that match=GLOB says, else all.
-func (a *API) showBeanstalkd(c *Call) error {
-	q, err := c.Query("match")
-	if err != nil {
-		return err
-	}
-	match, err := newGlob(q.Get("match"))
-	if err != nil {
-		return err
-	}
-	v, err := a.op.Sample(c.Ctx)
-	if err != nil {
-		return err
-	}
-	tubes, err := a.recentTubes(c.Ctx)
-	if err != nil {
-		return err
-	}
-	return a.page(c, func(part Part) error {
-		page := BeanstalkdPage{Sample: v, Tubes: tubes, Wanted: match.matches, Part: part}
-		page.Write()
-		return nil
-	})
-}
-
 // page sends what write makes. It has the place of scrapes while it makes something, and none while
 // it sends that, for as long as a client takes within the time of an operation.
 func (a *API) page(c *Call, write func(part Part) error) error {

@@ -131,45 +131,6 @@ func TestMetricsComeAsAsked(t *testing.T) {
 	}
 }
 
-func TestMetricsWithTheNamesOfTheExporter(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Read})
-	w.put("mail", 2)
-	w.put("news", 1)
-	if err := w.srv.Operator().Pause(t.Context(), "news", 100); err != nil {
-		t.Fatal(err)
-	}
-	got := scrape(t, w.do("GET", "/metrics/beanstalkd", ask{}).wants(t, 200, "").body)
-	for name, want := range map[string]string{
-		`beanstalkd_up`: "1", `beanstalkd_current_jobs_ready_count`: "3", `beanstalkd_total_jobs_count`: "3", `beanstalkd_cmd_put_total`: "0",
-		`beanstalkd_current_tubes_count`: "3", `beanstalkd_cmd_reserve_with_timeout_total`: "0", `beanstalkd_job_timeouts_count`: "0",
-		`beanstalkd_tube_current_jobs_ready_count{tube="mail"}`: "2", `beanstalkd_tube_current_jobs_ready_count{tube="default"}`: "0",
-		`beanstalkd_tube_pause_seconds_total{tube="news"}`: "100", `beanstalkd_tube_cmd_pause_tube_total{tube="news"}`: "1",
-	} {
-		if got[name] != want {
-			t.Errorf("%s is %q, want %s", name, got[name], want)
-		}
-	}
-	if n := len(got); n != 1+22+13+3*13 {
-		t.Errorf("%d series", n)
-	}
-	got = scrape(t, w.do("GET", "/metrics/beanstalkd?match=ne*", ask{}).wants(t, 200, "").body)
-	if got[`beanstalkd_tube_total_jobs_count{tube="news"}`] != "1" || got[`beanstalkd_tube_total_jobs_count{tube="mail"}`] != "" {
-		t.Errorf("match: %v", got)
-	}
-	a := w.do("GET", "/metrics/beanstalkd", ask{header: map[string]string{"Accept-Encoding": "gzip"}}).wants(t, 200, "")
-	z, err := gzip.NewReader(strings.NewReader(a.body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text, err := io.ReadAll(z); err != nil || scrape(t, string(text))["beanstalkd_up"] != "1" {
-		t.Errorf("compressed: %v", err)
-	}
-	w.do("GET", "/metrics/beanstalkd?match=%5B", ask{}).wants(t, 400, "bad-request")
-	w.do("GET", "/metrics/beanstalkd?tube=x", ask{}).wants(t, 400, "bad-request")
-	w.do("GET", "/metrics/beanstalkd?match=a&match=b", ask{}).wants(t, 400, "bad-request")
-	w.do("GET", "/metrics/beanstalkd?match=%zz", ask{}).wants(t, 400, "bad-request")
-}
-
 // TestMetricsShowSomeTubes: those that were asked for, then the busiest, and /metrics/tubes
 // all, each with the same series.
 func TestMetricsShowSomeTubes(t *testing.T) {

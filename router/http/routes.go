@@ -26,7 +26,7 @@ var table = []entry{
 
 	{"GET /metrics", access.Read, Own | Early | Scrape, (*API).showMetrics},
 	{"GET /metrics/tubes", access.Read, Own, (*API).showTubes},
-	{"GET /metrics/beanstalkd", access.Read, Own, (*API).showBeanstalkd},
+	{"GET /debug/pprof/{profile...}", access.Admin, Own | Early | Streams, (*API).showProfile},
 
 	{"GET /api/v1/session", access.Nobody, Own | Early, (*API).Whoami},
 	{"POST /api/v1/session", access.Nobody, Own | Early | TakesBody, (*API).Login},

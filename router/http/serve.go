@@ -80,13 +80,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(s.pace.next(time.Now()))
 		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(publicWithin)) // a test's writer has none
 	}
+	r = s.unprefixed(r)
 	handler, pattern := s.mux.Handler(r)
-	if pattern == "" {
-		if plain := s.unprefixed(r); plain != nil {
-			r = plain
-			handler, pattern = s.mux.Handler(r)
-		}
-	}
 	rt := s.routes[pattern]
 	if stranger && (rt == nil || rt.Flags&Probe == 0) {
 		if err = s.checkHost(r); err != nil && c.denied != nil {

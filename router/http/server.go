@@ -64,6 +64,8 @@ type Rules struct {
 	Hosts, Origins []string
 	// Proxies are the addresses of proxies whose X-Forwarded-For and -Proto are believed.
 	Proxies []netip.Prefix
+	// Prefix is removed from the paths that begin with it: below it, a proxy serves the server.
+	Prefix string
 	// Bodies is how much of the bodies of jobs operators see.
 	Bodies access.Bodies
 
@@ -88,7 +90,6 @@ type server struct {
 	log      *slog.Logger
 	mux      *http.ServeMux
 	routes   map[string]*Route // by pattern
-	roots    roots             // of the routes
 	rules    atomic.Pointer[Rules]
 	sessions *access.Sessions // nil: there are no tokens
 	cookie   string           // the name of the one that has a session's id
@@ -113,7 +114,7 @@ type server struct {
 // New makes a server without routes. The error is about serverOptions.Rules.
 func newServer(o serverOptions) (*server, error) {
 	s := &server{
-		opts: o, log: o.Log, mux: http.NewServeMux(), routes: make(map[string]*Route), roots: make(roots), cookie: newCookieName(),
+		opts: o, log: o.Log, mux: http.NewServeMux(), routes: make(map[string]*Route), cookie: newCookieName(),
 		heavy: newPlaces(1), scrapes: newPlaces(1), uploads: newPlaces(2), pace: pace{every: requestEvery},
 	}
 	judge, err := s.Prepare(o.Rules)
@@ -157,7 +158,6 @@ func (s *server) Handle(routes []Route) {
 	for i := range routes {
 		rt := &routes[i]
 		s.routes[rt.Pattern] = rt
-		s.roots.add(rt.Pattern)
 		s.mux.HandleFunc(rt.Pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(rt, w, r) })
 	}
 }

@@ -59,8 +59,6 @@ type Config struct {
 	LogFormat string // text or json
 	Verbose   int    // times -V was given; each lowers LogLevel by a step
 
-	profiling
-
 	Addresses []Address         // Listen, parsed by Validate
 	Warnings  []string          // for the log, once there is one
 	spellings map[string]string // long name → -p, as the user has to write it
@@ -89,12 +87,6 @@ type process struct {
 	Descriptors uint64              // limit to set
 	Backlog     int                 // of Gearman's listeners
 	KeepAlive   net.KeepAliveConfig // of Gearman's connections; its zero value: the system's timing
-}
-
-// profiling is for whoever measures the server.
-type profiling struct {
-	Pprof     string // HOST:PORT for profiles and counters, loopback only; empty: off
-	PprofAddr string // Pprof, checked by Validate
 }
 
 // IsSet reports whether the flag of that long name was given, on the command
@@ -141,7 +133,6 @@ func (c *Config) Validate() error {
 		c.found(fault.New(fault.Usage, "%s: %d is not a power of two: give 1, 2, 4, 8 and so on", c.Origin("shards"), c.Shards))
 	}
 	c.parseAddresses()
-	c.found(c.parsePprof())
 	c.validateGearman()
 	c.validateHTTP()
 	c.validateCluster()

@@ -90,7 +90,6 @@ func newFlagSet(c *Config) *pflag.FlagSet {
 	c.clusterFlags(fs)
 	fs.StringVar(&c.LogLevel, "log-level", "info", "log from `LEVEL` on: debug, info, warn or error")
 	fs.StringVar(&c.LogFormat, "log-format", "text", "write the log on stderr as `FORMAT`: text or json")
-	fs.StringVar(&c.Pprof, "pprof", "", "serve profiles and counters by HTTP on `ADDR`,\nHOST:PORT of this machine only (default off)")
 	fs.CountVarP(&c.Verbose, "verbose", "V", "log more``; may be repeated") // the quotes: it takes no value
 	fs.StringVar(&c.File, "config", "", "read options from `FILE`, in TOML, then from FILE.d/*.toml;\nSIGHUP reads them again")
 	fs.Var((*check)(&c.Check), "check-config", "check all that can be checked and exit; `HOW` is only, or print to\nshow what is in effect, and where it comes from")

@@ -79,12 +79,12 @@ var examples = map[string]any{
 	"binlog-dir":         "/var/lib/polystalkd",
 	"gearman-prefix":     "H:jobs.example.com",
 	"gearman-max-unread": int64(134217728),
-	"pprof":              "127.0.0.1:6060",
 
 	"http-tokens-file":   "/etc/polystalkd/tokens",
 	"http-anonymous":     "read",
 	"http-host":          []string{"ops.example.com"},
 	"http-trusted-proxy": []string{"10.0.0.5"},
+	"http-prefix":        "/queue",
 	"http-metrics-match": []string{"mail-*"},
 	"http-tls-cert":      "/etc/polystalkd/tls.crt",
 	"http-tls-key":       "/etc/polystalkd/tls.key",

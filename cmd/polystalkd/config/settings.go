@@ -22,13 +22,13 @@ type Setting struct {
 }
 
 // live are, by our names, the keys that Router, the log or operators can be given anew: see
-// router.Settings, package logging, web.Rules, and api.API's PrepareMetrics and SetHistory.
+// router.Settings, package logging, http.Rules, and its API's PrepareMetrics and SetHistory.
 var live = map[string]bool{
 	"log-level": true, "verbose": true, "log-format": true,
 	"max-connections": true, "max-job-size": true, "connection-memory": true,
 	"gearman-retries": true, "gearman-wakeup": true, "gearman-exceptions": true, "gearman-failed": true,
 	"gearman-shutdown": true, "gearman-max-body": true, "gearman-max-unread": true,
-	"http-host": true, "http-origin": true, "http-trusted-proxy": true,
+	"http-host": true, "http-origin": true, "http-trusted-proxy": true, "http-prefix": true,
 	"http-metrics-tubes": true, "http-metrics-match": true, "http-history-tubes": true, "http-bodies": true,
 }
 

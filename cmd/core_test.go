@@ -18,7 +18,7 @@ func isCoreFolder(dir string) bool {
 	if within(dir, "codec/conversation") || within(dir, "codec/gearmantest") || within(dir, "codec/wiretest") {
 		return false
 	}
-	return slices.ContainsFunc([]string{"codec", "shard/core", "shard/flow", "shard/listindex", "shard/record", "shard/slab", "shard/store", "shard/wal/space"}, func(folder string) bool {
+	return slices.ContainsFunc([]string{"codec", "shard/core", "shard/listindex", "shard/record", "shard/slab", "shard/stats", "shard/wal/space"}, func(folder string) bool {
 		return within(dir, folder)
 	})
 }

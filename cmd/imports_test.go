@@ -67,8 +67,8 @@ type law struct {
 var laws = []law{
 	{folder: "codec", only: "codec", tests: true, why: "a codec knows bytes and values, no server"},
 	{folder: "shard", only: "shard", tests: true, why: "the state knows neither bytes nor connections"},
-	{folder: "shard/core", only: "shard/flow shard/listindex shard/record shard/slab shard/store", why: "the core is deterministic, and what it imports is too"},
-	{folder: "shard/commit", only: "shard/histogram shard/record", why: "what stands behind it may be another than the journal"},
+	{folder: "shard/core", only: "shard/listindex shard/record shard/slab shard/stats", why: "the core is deterministic, and what it imports is too"},
+	{folder: "shard/commit", only: "shard/record shard/stats", why: "what stands behind it may be another than the journal"},
 	{folder: "shard/wal/space", only: "shard/commit shard/record", why: "it is arithmetic, and knows no files"},
 	{folder: "router", only: "router codec shard", tests: true, why: "a server does not know its programs"},
 	{folder: "router/ops", never: "codec gnet router/session", why: "operations over shards work without a connection"},

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"polystalk/shard/histogram"
+	"polystalk/shard/stats"
 	"polystalk/shard/wal"
 )
 
@@ -50,8 +50,8 @@ type Proposals struct {
 	done   uint64     // of them, so many are committed
 	ends   []ending   // not acknowledged, oldest first
 
-	begun []time.Time         // when those in both were asked for, oldest first
-	times histogram.Histogram // from then until each was committed
+	begun []time.Time     // when those in both were asked for, oldest first
+	times stats.Histogram // from then until each was committed
 }
 
 // A proposal is one that a Machine has accepted.
@@ -220,7 +220,7 @@ func (p *Proposals) Fail(err error) {
 
 // Times are how long entries took to be committed that this node has proposed, each from when the
 // journal asked for it.
-func (p *Proposals) Times() histogram.Counts { return p.times.Read() }
+func (p *Proposals) Times() stats.Counts { return p.times.Read() }
 
 // Outstanding is how many are not committed.
 func (p *Proposals) Outstanding() int {

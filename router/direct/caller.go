@@ -9,7 +9,7 @@ import (
 	"polystalk/router/ops"
 	"polystalk/shard"
 	"polystalk/shard/core"
-	"polystalk/shard/histogram"
+	"polystalk/shard/stats"
 )
 
 // A Caller belongs to one goroutine at a time.
@@ -27,7 +27,7 @@ type Caller struct {
 
 	// Steps counts how long shards were owned by Do, where it has owned one: what it leaves
 	// to a shard's owner is part of what that has to do. nil: nobody wants to know.
-	Steps *histogram.Histogram
+	Steps *stats.Histogram
 }
 
 // New makes a Caller for the shards of a server, whose goroutines run.

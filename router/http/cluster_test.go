@@ -13,7 +13,7 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
-	"polystalk/shard/histogram"
+	"polystalk/shard/stats"
 	"polystalk/shard/wal"
 )
 
@@ -93,8 +93,8 @@ func (k *fakeCluster) set(role string, leader *string) {
 }
 
 // Commits are one of a second.
-func (k *fakeCluster) Commits() histogram.Counts {
-	var h histogram.Histogram
+func (k *fakeCluster) Commits() stats.Counts {
+	var h stats.Histogram
 	h.Took(time.Second)
 	return h.Read()
 }

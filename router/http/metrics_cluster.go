@@ -2,12 +2,12 @@ package http
 
 import (
 	wire "polystalk/codec/admin"
-	"polystalk/shard/histogram"
+	"polystalk/shard/stats"
 )
 
 // cluster emits the tubeFamilies of a server that is one of several. What only the leader knows of
 // the others is missing elsewhere.
-func (e emitter) cluster(k *wire.Cluster, commits *histogram.Counts) {
+func (e emitter) cluster(k *wire.Cluster, commits *stats.Counts) {
 	for _, role := range []string{"leader", "candidate", "follower"} {
 		e.gauge("cluster_role", "Whether the server leads, would like to, or follows.", truth(k.Role == role), label{"role"}, role)
 	}
@@ -20,7 +20,7 @@ func (e emitter) cluster(k *wire.Cluster, commits *histogram.Counts) {
 	}{{"last", k.LastIndex}, {"committed", k.CommittedIndex}, {"applied", k.AppliedIndex}} {
 		e.gauge("cluster_index", "Up to which entry the log is on this disk, on those of a majority, and in this server's jobs.", float64(i.n), label{"at"}, i.at)
 	}
-	e.rare("cluster_commit_seconds", "How long it took until changes were on the disks of a majority, each time that this server, as the leader, had some.", commits, float64(commits.Sum)/1e9, histogram.Seconds, firstSync, lastSync)
+	e.rare("cluster_commit_seconds", "How long it took until changes were on the disks of a majority, each time that this server, as the leader, had some.", commits, float64(commits.Sum)/1e9, stats.HistogramSeconds, firstSync, lastSync)
 	e.gauge("cluster_outstanding_entries", "Entries that the leader has proposed and that are not committed.", float64(k.Outstanding.Entries), nil)
 	e.gauge("cluster_outstanding_bytes", "Their bytes.", float64(k.Outstanding.Bytes), nil)
 	t := &k.Totals

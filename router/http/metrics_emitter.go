@@ -5,8 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"polystalk/shard/flow"
-	"polystalk/shard/histogram"
+	"polystalk/shard/stats"
 )
 
 // An emitter makes constant metrics. A name has the same help and labels each time.
@@ -47,13 +46,13 @@ func truth(b bool) float64 {
 }
 
 // flow emits a histogram of what happens to jobs, with all its bounds.
-func (e emitter) flow(name, help string, t *flow.Times) {
-	buckets := make(map[float64]uint64, flow.Buckets)
+func (e emitter) flow(name, help string, t *stats.Times) {
+	buckets := make(map[float64]uint64, stats.FlowBuckets)
 	n := uint64(0)
 	for b, k := range t.N {
 		n += k
-		if b < flow.Buckets-1 {
-			buckets[flow.Bound(b)/1e9] = n
+		if b < stats.FlowBuckets-1 {
+			buckets[stats.FlowBound(b)/1e9] = n
 		}
 	}
 	e.out <- prometheus.MustNewConstHistogram(describe(name, help, nil), n, t.Sum/1e9, buckets)
@@ -61,7 +60,7 @@ func (e emitter) flow(name, help string, t *flow.Times) {
 
 // rare emits a histogram of what happens now and then, with the bounds from first to last as
 // scale has them. The sum is in the same unit.
-func (e emitter) rare(name, help string, c *histogram.Counts, sum float64, scale func(bucket int) float64, first, last int) {
+func (e emitter) rare(name, help string, c *stats.Counts, sum float64, scale func(bucket int) float64, first, last int) {
 	buckets := make(map[float64]uint64, last-first+1)
 	n := uint64(0)
 	for b, k := range c.N {

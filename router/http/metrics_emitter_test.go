@@ -7,8 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"polystalk/shard/flow"
-	"polystalk/shard/histogram"
+	"polystalk/shard/stats"
 )
 
 // emitted is what an emitter is told by a function.
@@ -38,13 +37,13 @@ func buckets(t *testing.T, f emitted) (n map[float64]uint64, count uint64, sum f
 // TestRareHistogramsAreCutToTheirBounds: what is below the first bound is counted by that, and
 // what is above the last by the whole alone.
 func TestRareHistogramsAreCutToTheirBounds(t *testing.T) {
-	var h histogram.Histogram
+	var h stats.Histogram
 	for _, d := range []time.Duration{1, time.Microsecond, 50 * time.Microsecond, time.Millisecond, time.Minute} {
 		h.Took(d)
 	}
 	c := h.Read()
 	n, count, sum := buckets(t, func(e emitter) {
-		e.rare("test_seconds", "For a test.", &c, float64(c.Sum)/1e9, histogram.Seconds, firstSync, lastSync)
+		e.rare("test_seconds", "For a test.", &c, float64(c.Sum)/1e9, stats.HistogramSeconds, firstSync, lastSync)
 	})
 	want := map[float64]uint64{}
 	for b := firstSync; b <= lastSync; b++ {
@@ -63,18 +62,18 @@ func TestRareHistogramsAreCutToTheirBounds(t *testing.T) {
 
 // TestHistogramsOfJobsHaveAllBounds: a number for each, of what does not exceed it.
 func TestHistogramsOfJobsHaveAllBounds(t *testing.T) {
-	var times flow.Times
+	var times stats.Times
 	for b := range times.N {
 		times.N[b] = 1
 	}
 	times.Sum = 7e9
 	n, count, sum := buckets(t, func(e emitter) { e.flow("test_job_seconds", "For a test.", &times) })
-	if len(n) != flow.Buckets-1 || count != flow.Buckets || sum != 7 {
+	if len(n) != stats.FlowBuckets-1 || count != stats.FlowBuckets || sum != 7 {
 		t.Errorf("%d bounds, %d with the sum %v", len(n), count, sum)
 	}
-	for b := range flow.Buckets - 1 {
-		if k := n[flow.Bound(b)/1e9]; k != uint64(b+1) {
-			t.Errorf("%v: %d, want %d", flow.Bound(b)/1e9, k, b+1)
+	for b := range stats.FlowBuckets - 1 {
+		if k := n[stats.FlowBound(b)/1e9]; k != uint64(b+1) {
+			t.Errorf("%v: %d, want %d", stats.FlowBound(b)/1e9, k, b+1)
 		}
 	}
 }

@@ -2,16 +2,16 @@ package http
 
 import (
 	"polystalk/shard/core"
-	"polystalk/shard/flow"
+	"polystalk/shard/stats"
 )
 
 // Prefix is that of all names.
 const Prefix = "polystalk_"
 
 // Events are the names of what is counted of jobs, besides puts and deletes.
-var Events = [flow.Events]string{
-	flow.Reserve: "reserve", flow.Release: "release", flow.Bury: "bury", flow.Kick: "kick",
-	flow.Timeout: "timeout", flow.Return: "return", flow.Flush: "flush",
+var Events = [stats.Events]string{
+	stats.Reserve: "reserve", stats.Release: "release", stats.Bury: "bury", stats.Kick: "kick",
+	stats.Timeout: "timeout", stats.Return: "return", stats.Flush: "flush",
 }
 
 // A series is one of a family of numbers.
@@ -88,12 +88,12 @@ func eventSeries() []series {
 // A timesFamily is a family of histograms.
 type timesFamily struct {
 	name, help string
-	of         func(f *core.Flow) *flow.Times
+	of         func(f *core.Flow) *stats.Times
 }
 
 var histograms = []timesFamily{
-	{"tube_job_wait_seconds", "How long jobs of a tube were ready before they were reserved.", func(f *core.Flow) *flow.Times { return &f.Wait }},
-	{"tube_job_run_seconds", "How long reservations of a tube's jobs took, however they ended.", func(f *core.Flow) *flow.Times { return &f.Run }},
+	{"tube_job_wait_seconds", "How long jobs of a tube were ready before they were reserved.", func(f *core.Flow) *stats.Times { return &f.Wait }},
+	{"tube_job_run_seconds", "How long reservations of a tube's jobs took, however they ended.", func(f *core.Flow) *stats.Times { return &f.Run }},
 }
 
 // A tube's histograms have bounds of 4^-4 to 4^7 seconds, by four: every second of those that
@@ -105,11 +105,11 @@ const (
 
 // cumulative calls f for each bound, in seconds, with how many lengths of time do not exceed
 // it, and returns how many there are.
-func cumulative(t *flow.Times, f func(bound float64, n uint64)) (all uint64) {
+func cumulative(t *stats.Times, f func(bound float64, n uint64)) (all uint64) {
 	for b, k := range t.N {
 		all += k
 		if b >= firstBound && b <= lastBound && (b-firstBound)%2 == 0 {
-			f(flow.Bound(b)/1e9, all)
+			f(stats.FlowBound(b)/1e9, all)
 		}
 	}
 	return all

@@ -2,7 +2,7 @@ package http
 
 import (
 	"polystalk/shard/commit"
-	"polystalk/shard/histogram"
+	"polystalk/shard/stats"
 )
 
 // The bounds of a sync that are shown are 61 µs to 16 s, those of commits 1 to 65536 records.
@@ -27,8 +27,8 @@ func (e emitter) journal(j *commit.Stats, pressure commit.Pressure) {
 	e.counter("journal_records_total", "Records written to the journal.", float64(j.Records), nil)
 	e.counter("journal_written_bytes_total", "Bytes written to the journal.", float64(j.Written), nil)
 	e.counter("journal_migrated_records_total", "Records written again, so that an old file could be given up.", float64(j.Migrated), nil)
-	e.rare("journal_commit_records", "How many records commits had that had some.", &j.Sizes, float64(j.Sizes.Sum), histogram.Bound, firstCommit, lastCommit)
-	e.rare("journal_sync_seconds", "How long it took to make what was written durable, each time that this was done.", &j.Syncs, float64(j.Syncs.Sum)/1e9, histogram.Seconds, firstSync, lastSync)
+	e.rare("journal_commit_records", "How many records commits had that had some.", &j.Sizes, float64(j.Sizes.Sum), stats.HistogramBound, firstCommit, lastCommit)
+	e.rare("journal_sync_seconds", "How long it took to make what was written durable, each time that this was done.", &j.Syncs, float64(j.Syncs.Sum)/1e9, stats.HistogramSeconds, firstSync, lastSync)
 	for i, name := range []string{commit.Open: "open", commit.Wait: "wait", commit.Full: "full"} {
 		e.gauge("journal_pressure", "Whether changes are taken: open, not now, or not while the disk is full.", truth(commit.Pressure(i) == pressure), label{"state"}, name)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"polystalk/router/admin"
 	"polystalk/shard/core"
-	"polystalk/shard/histogram"
+	"polystalk/shard/stats"
 )
 
 // A cycling client puts a job, reserves it and deletes it, again and again, and knows how
@@ -69,10 +69,10 @@ func (c *cycling) report(b *testing.B) {
 
 // longest is the bound below which all steps were that were counted in between, a power of
 // four.
-func longest(before, after histogram.Counts) (seconds float64) {
+func longest(before, after stats.Counts) (seconds float64) {
 	for i := range after.N {
 		if after.N[i] > before.N[i] {
-			seconds = histogram.Seconds(i)
+			seconds = stats.HistogramSeconds(i)
 		}
 	}
 	return seconds

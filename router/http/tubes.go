@@ -14,7 +14,7 @@ import (
 	wire "polystalk/codec/admin"
 	"polystalk/router/admin"
 	"polystalk/shard/core"
-	"polystalk/shard/flow"
+	"polystalk/shard/stats"
 )
 
 const (
@@ -178,7 +178,7 @@ func tubeValue(t *admin.TubeView) wire.Tube {
 }
 
 // quantiles are those of a histogram.
-func quantiles(t *flow.Times) wire.Quantiles {
+func quantiles(t *stats.Times) wire.Quantiles {
 	p50, _ := t.Quantile(0.5) // zero if there are none
 	p99, _ := t.Quantile(0.99)
 	return wire.Quantiles{Count: t.Count(), P50: p50 / 1e9, P99: p99 / 1e9}

@@ -9,7 +9,7 @@ import (
 
 	"polystalk/router/admin"
 	"polystalk/shard/core"
-	"polystalk/shard/flow"
+	"polystalk/shard/stats"
 )
 
 // ServerLayout is what is kept of the server.
@@ -100,7 +100,7 @@ func serverReading(v *admin.Sample, tubes *admin.TubeSample) *Reading {
 		commands += n
 	}
 	j, s, f := &v.Jobs, v.Sums, &v.Flow
-	event := func(e flow.Event) float64 { return float64(f.Events[e]) }
+	event := func(e stats.Event) float64 { return float64(f.Events[e]) }
 	return &Reading{
 		At: v.At,
 		Gauges: []float64{
@@ -109,10 +109,10 @@ func serverReading(v *admin.Sample, tubes *admin.TubeSample) *Reading {
 			files, live, pending,
 		},
 		Counters: []float64{
-			float64(f.Puts), event(flow.Reserve), float64(f.Deletes), event(flow.Release), event(flow.Bury), event(flow.Kick), event(flow.Timeout), event(flow.Return), event(flow.Flush),
+			float64(f.Puts), event(stats.Reserve), float64(f.Deletes), event(stats.Release), event(stats.Bury), event(stats.Kick), event(stats.Timeout), event(stats.Return), event(stats.Flush),
 			float64(commands), float64(s.TotalConnections), records,
 		},
-		Times: []flow.Times{f.Wait, f.Run},
+		Times: []stats.Times{f.Wait, f.Run},
 	}
 }
 
@@ -152,8 +152,8 @@ func tubeReading(v *admin.TubeSample, t *core.TubeRow, f *core.Flow) *Reading {
 	return &Reading{
 		At:       v.At,
 		Gauges:   []float64{float64(t.Ready), float64(t.Delayed), float64(t.Reserved), float64(t.Buried), float64(t.Bytes), inSeconds(t.Oldest)},
-		Counters: []float64{float64(t.Total), float64(t.Events[flow.Reserve]), float64(t.Deletes), float64(t.Events[flow.Timeout])},
-		Times:    []flow.Times{f.Wait, f.Run},
+		Counters: []float64{float64(t.Total), float64(t.Events[stats.Reserve]), float64(t.Deletes), float64(t.Events[stats.Timeout])},
+		Times:    []stats.Times{f.Wait, f.Run},
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"polystalk/router/admin"
 	"polystalk/router/session"
 	"polystalk/shard/core"
-	"polystalk/shard/flow"
+	"polystalk/shard/stats"
 )
 
 // A fake is a server whose figures a test sets.
@@ -214,7 +214,7 @@ func TestHistoryHasNoGaps(t *testing.T) {
 		inBubble(t, 2, 2, func(t *testing.T, f *fake, w *Watch) {
 			f.set(func() {
 				f.rows = []core.TubeRow{{TubeStats: core.TubeStats{Name: "a", Ready: 5}, Bytes: 70, Oldest: 3 * core.Second}}
-				f.flows = map[string]core.Flow{"a": {Wait: flow.Times{N: [flow.Buckets]uint64{4: 1}}}}
+				f.flows = map[string]core.Flow{"a": {Wait: stats.Times{N: [stats.FlowBuckets]uint64{4: 1}}}}
 			})
 			if subscribed {
 				s := w.Subscribe(true)

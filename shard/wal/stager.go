@@ -4,8 +4,8 @@ import (
 	"sync/atomic"
 
 	"polystalk/shard/commit"
-	"polystalk/shard/histogram"
 	"polystalk/shard/record"
+	"polystalk/shard/stats"
 	"polystalk/shard/wal/space"
 )
 
@@ -41,16 +41,16 @@ type stager struct {
 	ledger *space.Ledger
 	to     sequencer
 
-	batch     uint64              // the number of the last one given away
-	headed    *heading            // nil: no batch of this journal has an Entry
-	staging   []byte              // what is given away next, after room for its head
-	floor     atomic.Uint64       // what a Floor is to be written of; zero: none is
-	preamble  int                 // so much of staging is not worth a batch of its own
-	globals   record.Globals      // what every segment begins with; HighID as it was recovered
-	highID    atomic.Uint64       // the highest id of a job that a commit has met
-	records   atomic.Uint64       // how many there were
-	uncounted uint64              // of them, those of the commit that is being made
-	sizes     histogram.Histogram // of commits that had records: how many
+	batch     uint64          // the number of the last one given away
+	headed    *heading        // nil: no batch of this journal has an Entry
+	staging   []byte          // what is given away next, after room for its head
+	floor     atomic.Uint64   // what a Floor is to be written of; zero: none is
+	preamble  int             // so much of staging is not worth a batch of its own
+	globals   record.Globals  // what every segment begins with; HighID as it was recovered
+	highID    atomic.Uint64   // the highest id of a job that a commit has met
+	records   atomic.Uint64   // how many there were
+	uncounted uint64          // of them, those of the commit that is being made
+	sizes     stats.Histogram // of commits that had records: how many
 }
 
 // resume goes on behind a last batch. It is called before anything else.

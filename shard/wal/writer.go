@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"polystalk/shard/commit"
-	"polystalk/shard/histogram"
+	"polystalk/shard/stats"
 	"polystalk/shard/wal/space"
 )
 
@@ -39,8 +39,8 @@ var _ sequencer = (*writer)(nil)
 
 // figures are a writer's, for who watches it.
 type figures struct {
-	bytes atomic.Uint64       // of batches, as they are in segments
-	syncs histogram.Histogram // how long they took
+	bytes atomic.Uint64   // of batches, as they are in segments
+	syncs stats.Histogram // how long they took
 }
 
 // resume goes on behind a last batch, all up to which is durable by now. It is called before

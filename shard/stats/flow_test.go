@@ -1,4 +1,4 @@
-package flow
+package stats
 
 import (
 	"math/rand/v2"
@@ -11,25 +11,25 @@ import (
 // to the nanosecond.
 func TestBucketBounds(t *testing.T) {
 	want := func(ns int64) int {
-		for b := range Buckets - 1 {
-			if float64(ns) <= Bound(b) {
+		for b := range FlowBuckets - 1 {
+			if float64(ns) <= FlowBound(b) {
 				return b
 			}
 		}
-		return Buckets - 1
+		return FlowBuckets - 1
 	}
-	if Bound(11) != 1e9 || Bound(30) != 1<<19*1e9 || Bound(0) != 1e9/2048 {
-		t.Fatalf("bounds %v, %v, %v", Bound(0), Bound(11), Bound(30))
+	if FlowBound(11) != 1e9 || FlowBound(30) != 1<<19*1e9 || FlowBound(0) != 1e9/2048 {
+		t.Fatalf("bounds %v, %v, %v", FlowBound(0), FlowBound(11), FlowBound(30))
 	}
-	for b := range Buckets - 1 {
+	for b := range FlowBuckets - 1 {
 		for d := int64(-2); d <= 2; d++ {
-			if ns := int64(Bound(b)) + d; Bucket(ns) != want(ns) {
-				t.Errorf("%d ns are in bucket %d, want %d", ns, Bucket(ns), want(ns))
+			if ns := int64(FlowBound(b)) + d; FlowBucket(ns) != want(ns) {
+				t.Errorf("%d ns are in bucket %d, want %d", ns, FlowBucket(ns), want(ns))
 			}
 		}
 	}
 	for _, ns := range []int64{-1 << 63, -1, 0, 1, 1<<49 - 1, 1 << 49, 1<<49 + 1, 1<<49 + 2, 1 << 60, 1<<63 - 1} {
-		if got := Bucket(ns); got != want(ns) {
+		if got := FlowBucket(ns); got != want(ns) {
 			t.Errorf("%d ns are in bucket %d, want %d", ns, got, want(ns))
 		}
 	}
@@ -46,7 +46,7 @@ func TestFullBucketGoesOn(t *testing.T) {
 	for range 5 {
 		f.Waited(&core, 1e9)
 	}
-	f.Ran(&core, int64(Bound(3)))
+	f.Ran(&core, int64(FlowBound(3)))
 	f.Count(Kick)
 	f.Count(Kick)
 	f.CountN(Flush, 5)
@@ -79,7 +79,7 @@ func TestQuantile(t *testing.T) {
 		w := f.Wait()
 		for _, q := range []float64{0, 0.5, 0.99, 1} {
 			want := all[min(len(all)-1, int(q*float64(len(all))))]
-			if got, ok := w.Quantile(q); !ok || got != Bound(Bucket(want)) {
+			if got, ok := w.Quantile(q); !ok || got != FlowBound(FlowBucket(want)) {
 				t.Errorf("seed %d: quantile %v of %d is %v, want the bound above %d", seed, q, len(all), got, want)
 			}
 		}

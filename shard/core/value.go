@@ -1,4 +1,4 @@
-package store
+package core
 
 // JobID names a job over the whole server: 1, 2, 3 … in the order in which
 // the put lines parse. Zero names no job.

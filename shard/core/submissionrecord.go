@@ -1,4 +1,4 @@
-package store
+package core
 
 // A Submission is what a submitted job has besides a job: 28 bytes without pointers.
 type Submission struct {

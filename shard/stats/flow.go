@@ -1,30 +1,31 @@
-// Package flow counts what passes through a tube, and how long it took: numbers that only
-// grow, in a fixed place, for who wants to know rates and quantiles. It reads no clock.
-package flow
+// Package stats holds counters that only grow. A Flow counts the jobs that pass through a
+// tube and how long they took. A Histogram counts sizes and durations of rare work, such as
+// one sync of the disk for many jobs. Nothing here reads a clock.
+package stats
 
 import "math/bits"
 
-// Buckets is how many a histogram has.
-const Buckets = 32
+// FlowBuckets is how many a histogram has.
+const FlowBuckets = 32
 
-// Bound is the upper bound of a bucket in nanoseconds, which belongs to it: powers of two
+// FlowBound is the upper bound of a bucket in nanoseconds, which belongs to it: powers of two
 // seconds from 2^-11, exactly, so that every scale by powers of two can be made of them.
 // The last bucket, for which there is none, takes the rest.
-func Bound(bucket int) (ns float64) { return unit / 4.0 * float64(uint64(1)<<bucket) }
+func FlowBound(bucket int) (ns float64) { return flowUnit / 4.0 * float64(uint64(1)<<bucket) }
 
-// unit is the nanoseconds of 2^-9 s: 10^9 / 2^9, of which the first bucket has a quarter.
-const unit = 1953125
+// flowUnit is the nanoseconds of 2^-9 s: 10^9 / 2^9, of which the first bucket has a quarter.
+const flowUnit = 1953125
 
-// Bucket is the bucket of a length of time in nanoseconds. A negative one, which a clock
+// FlowBucket is the bucket of a length of time in nanoseconds. A negative one, which a clock
 // that was set may have left behind, is none.
-func Bucket(ns int64) int {
-	if ns <= unit/4 {
+func FlowBucket(ns int64) int {
+	if ns <= flowUnit/4 {
 		return 0 // of those that are served at once, most
 	}
 	if ns > 1<<60 {
-		return Buckets - 1
+		return FlowBuckets - 1
 	}
-	return min(bits.Len64((4*uint64(ns)-1)/unit), Buckets-1)
+	return min(bits.Len64((4*uint64(ns)-1)/flowUnit), FlowBuckets-1)
 }
 
 // unitsOf is a length of time in nanoseconds as sums have it: in units of 1024 ns, so that
@@ -49,8 +50,8 @@ const (
 
 // counts are the numbers of a Flow.
 type counts struct {
-	wait   [Buckets]uint32 // from ready to reserved
-	run    [Buckets]uint32
+	wait   [FlowBuckets]uint32 // from ready to reserved
+	run    [FlowBuckets]uint32
 	events [Events]uint32
 }
 
@@ -66,7 +67,7 @@ type Flow struct {
 // Waited counts a job that was reserved after so many nanoseconds, here and in the totals of
 // the core.
 func (f *Flow) Waited(all *Totals, ns int64) {
-	b, units := Bucket(ns), unitsOf(ns)
+	b, units := FlowBucket(ns), unitsOf(ns)
 	f.waits += units
 	all.waits += units
 	all.wait[b]++
@@ -78,7 +79,7 @@ func (f *Flow) Waited(all *Totals, ns int64) {
 // Ran counts a reservation that has ended after so many nanoseconds, however it ended, here
 // and in the totals of the core.
 func (f *Flow) Ran(all *Totals, ns int64) {
-	b, units := Bucket(ns), unitsOf(ns)
+	b, units := FlowBucket(ns), unitsOf(ns)
 	f.runs += units
 	all.runs += units
 	all.run[b]++
@@ -148,11 +149,11 @@ func (f *Flow) Run() Times {
 
 // Times are the counts of a histogram: of lengths of time, by bucket.
 type Times struct {
-	N   [Buckets]uint64
+	N   [FlowBuckets]uint64
 	Sum float64 // nanoseconds
 }
 
-func timesOf(n *[Buckets]uint32, sum uint64) (t Times) {
+func timesOf(n *[FlowBuckets]uint32, sum uint64) (t Times) {
 	for b := range t.N {
 		t.N[b] = uint64(n[b])
 	}
@@ -161,7 +162,7 @@ func timesOf(n *[Buckets]uint32, sum uint64) (t Times) {
 }
 
 // carry adds what goes on from full buckets.
-func (t *Times) carry(n *[Buckets]uint32) {
+func (t *Times) carry(n *[FlowBuckets]uint32) {
 	for b := range t.N {
 		t.N[b] += uint64(n[b]) << 32
 	}
@@ -200,20 +201,20 @@ func (t *Times) Quantile(q float64) (ns float64, ok bool) {
 		return 0, false
 	}
 	rank := uint64(q * float64(all))
-	for b, n := range t.N[:Buckets-1] {
+	for b, n := range t.N[:FlowBuckets-1] {
 		if rank < n || rank == n && q >= 1 && n == all {
-			return Bound(b), true
+			return FlowBound(b), true
 		}
 		rank -= n
 		all -= n
 	}
-	return Bound(Buckets - 2), true
+	return FlowBound(FlowBuckets - 2), true
 }
 
 // Totals are a Flow for all tubes of a core together, of which there are few.
 type Totals struct {
 	waits, runs uint64 // as those of a Flow
-	wait, run   [Buckets]uint64
+	wait, run   [FlowBuckets]uint64
 	events      [Events]uint64
 }
 

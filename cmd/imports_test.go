@@ -45,7 +45,6 @@ var libraries = map[string]string{
 	"pflag":                "github.com/spf13/pflag",
 	"protobuf":             "google.golang.org/protobuf",
 	"raft":                 "go.etcd.io/raft/v3",
-	"plot":                 "gonum.org/v1/plot",
 	"spdx":                 "github.com/spdx/tools-golang",
 	"x/ansi":               "github.com/charmbracelet/x/ansi",
 	"x/sync":               "golang.org/x/sync",
@@ -90,9 +89,9 @@ var laws = []law{
 	{folder: "loadtest", only: "loadtest codec", tests: true, why: "it drives other servers too"},
 }
 
-// gnetFolders may import gnet: sessions work with other transports, and loadtest/floor is
+// gnetFolders may import gnet: sessions work with other transports, and loadtest/bench is
 // the constant server that the load generator itself is measured against.
-var gnetFolders = []string{"router/reactor/", "loadtest/floor/"}
+var gnetFolders = []string{"router/reactor/", "loadtest/bench/"}
 
 // short is the name of an import in the table; empty for one of the standard
 // library. What is neither a package of the module nor a library of the list

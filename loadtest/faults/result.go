@@ -9,9 +9,9 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"polystalk/loadtest/bench"
 	"polystalk/loadtest/faults/history"
 	"polystalk/loadtest/faults/nodes"
-	"polystalk/loadtest/proc"
 )
 
 // A result is what a run has shown.
@@ -66,7 +66,7 @@ func (r *result) measure(by *run) {
 		}
 		r.Most.Bytes = max(r.Most.Bytes, bytes)
 		r.Most.Bound = max(r.Most.Bound, float64(bytes)/float64(most))
-		if rss, err := proc.RSS(n.PID()); err == nil { // else it has just ended
+		if rss, err := bench.RSS(n.PID()); err == nil { // else it has just ended
 			r.Most.Memory = max(r.Most.Memory, rss)
 		}
 	}

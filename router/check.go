@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"polystalk/router/ops"
+	"polystalk/router/placement"
 	"polystalk/router/session"
 	"polystalk/shard/core"
 )
@@ -15,9 +16,9 @@ type inspected interface {
 	// Handles is how the shards know the client.
 	Handles() *ops.Handles
 	// Used is the tube that it uses, if it uses one.
-	Used() (ops.Tube, bool)
+	Used() (placement.Tube, bool)
 	// Watched is where it is among those who watch.
-	Watched() []ops.Tube
+	Watched() []placement.Tube
 	// Numbered is the job that it is about to put, and the shard; zero: none.
 	Numbered() (core.JobID, int)
 	// CheckAtRest looks for what cannot be when nothing is left to do.

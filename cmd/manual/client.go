@@ -8,15 +8,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"polystalk/cmd/polystalk/command"
-	"polystalk/cmd/polystalk/fault"
+	"polystalk/cmd/polystalk/cli"
+	"polystalk/cmd/polystalk/client"
 	"polystalk/cmd/polystalk/journal"
-	"polystalk/cmd/polystalk/target"
 )
 
 // clientPage is polystalk(1): all commands on one page.
 func clientPage(p *page) error {
-	root := (&command.App{Out: io.Discard, Err: io.Discard}).Tree()
+	root := (&cli.App{Out: io.Discard, Err: io.Discard}).Tree()
 	root.InitDefaultHelpCmd()
 
 	p.name("polystalk", root.Short)
@@ -36,11 +35,11 @@ func clientPage(p *page) error {
 		}
 	}
 	p.section("Exit status")
-	codes(p, fault.Codes)
+	codes(p, client.Codes)
 	p.paragraphs("Of polystalk journal:")
 	codes(p, journal.Codes)
 	p.section("Environment")
-	p.item(bold(target.Variable), "as --server")
+	p.item(bold(client.Variable), "as --server")
 	p.item(bold("POLYSTALK_TOKEN_FILE"), "as --token-file")
 	p.item(bold("NO_COLOR"), "if it is not empty, nothing has a colour")
 	p.section("See also")

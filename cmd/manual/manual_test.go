@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"polystalk/cmd/internal/release"
-	"polystalk/cmd/polystalk/command"
+	"polystalk/cmd/polystalk/cli"
 	"polystalk/cmd/polystalkd/config"
 )
 
@@ -94,7 +94,7 @@ func TestPageHasEveryCommand(t *testing.T) {
 			look(sub)
 		}
 	}
-	for _, c := range (&command.App{Out: io.Discard, Err: io.Discard}).Tree().Commands() {
+	for _, c := range (&cli.App{Out: io.Discard, Err: io.Discard}).Tree().Commands() {
 		look(c)
 	}
 	if commands < 30 {

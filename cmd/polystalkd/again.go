@@ -10,6 +10,7 @@ import (
 	"polystalk/cmd/polystalkd/again"
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
+	"polystalk/cmd/polystalkd/listen"
 )
 
 // began is when this life of the process did.
@@ -34,7 +35,10 @@ func lastLife() (*again.Legacy, error) {
 // file of it says, is the same.
 func reopen(c *config.Config, last *again.Legacy) (o *opened, err error) {
 	o = &opened{last: last}
-	if o.socks, err = last.Sockets.Sockets(); err != nil {
+	if o.socks, err = last.Sockets.Sockets(); err == nil && last.Profiles != 0 {
+		o.profiles, err = listen.Passed(last.Profiles)
+	}
+	if err != nil {
 		return nil, fault.New(fault.System, "beginning anew: %v", err)
 	}
 	if c.PidFile != "" {
@@ -50,7 +54,9 @@ func reopen(c *config.Config, last *again.Legacy) (o *opened, err error) {
 func (o *opened) leave() (*again.Legacy, error) {
 	next := &again.Legacy{StartDir: config.StartDir()}
 	var err error
-	next.Sockets, err = o.socks.Keep()
+	if next.Sockets, err = o.socks.Keep(); err == nil && o.profiles != nil {
+		next.Profiles, err = next.Sockets.Listener(o.profiles)
+	}
 	return next, err
 }
 

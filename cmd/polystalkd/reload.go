@@ -8,6 +8,7 @@ import (
 
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
+	"polystalk/cmd/polystalkd/logging"
 	"polystalk/router"
 )
 
@@ -16,7 +17,7 @@ import (
 // anyone, by several at a time.
 type reloader struct {
 	read  func() (*config.Config, error) // parses and validates the same command line again
-	log   *logger
+	log   *logging.Logger
 	parts []reloadable
 
 	mu      sync.Mutex
@@ -35,7 +36,7 @@ type reloaded struct {
 
 // newReloader is for a server that runs with c. What else is to be changed is added to its
 // parts before it is used. Before srv has been started a reload is refused.
-func newReloader(c *config.Config, read func() (*config.Config, error), srv *router.Server, log *logger) *reloader {
+func newReloader(c *config.Config, read func() (*config.Config, error), srv *router.Server, log *logging.Logger) *reloader {
 	r := &reloader{read: read, log: log, running: c.Settings()}
 	r.parts = []reloadable{
 		func(next *config.Config) (func(), error) { return func() { log.Set(next) }, nil },

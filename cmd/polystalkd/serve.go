@@ -13,13 +13,15 @@ import (
 	// daemon speaks sd_notify(3).
 	"github.com/coreos/go-systemd/v22/daemon"
 
+	"polystalk/cmd/polystalkd/account"
 	"polystalk/cmd/polystalkd/again"
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/cmd/polystalkd/listen"
+	"polystalk/cmd/polystalkd/logging"
 	"polystalk/cmd/polystalkd/member"
 	"polystalk/router"
-	web "polystalk/router/http"
+	"polystalk/router/web"
 )
 
 // shutdownWait bounds the work in flight after SIGTERM; with it the process
@@ -34,11 +36,11 @@ func serve(c *config.Config, read func() (*config.Config, error), waiting *paren
 	if err := setDescriptors(c); err != nil {
 		return err
 	}
-	who, err := findAccount(c)
+	who, err := account.Find(c)
 	if err != nil {
 		return err
 	}
-	log, err := openLog(c, who, stderr)
+	log, err := logging.Open(c, who, stderr)
 	if err != nil {
 		return err
 	}
@@ -56,14 +58,14 @@ func serve(c *config.Config, read func() (*config.Config, error), waiting *paren
 	if last != nil {
 		open, err = reopen(c, last)
 	} else {
-		open, err = openAll(c, who.owners(), log.Logger)
+		open, err = openAll(c, who.Owners(), log.Logger)
 	}
 	if err != nil {
 		return err
 	}
 	defer open.close(log.Logger)
 	if who != nil {
-		if err := who.become(c); err != nil {
+		if err := who.Become(c); err != nil {
 			return err
 		}
 	}
@@ -76,8 +78,9 @@ func serve(c *config.Config, read func() (*config.Config, error), waiting *paren
 // opened is what the server opens while it may: before it becomes the user that it is
 // to run as.
 type opened struct {
-	socks *listen.Sockets
-	pid   *pidFile // nil: none is wanted
+	socks    *listen.Sockets
+	pid      *pidFile     // nil: none is wanted
+	profiles net.Listener // nil: none are wanted
 
 	last *again.Legacy // from which it all comes; nil: it was opened
 }
@@ -89,14 +92,18 @@ func openAll(c *config.Config, owners []int, log *slog.Logger) (_ *opened, err e
 	if o.socks, err = listen.All(c, owners, log); err != nil {
 		return nil, err
 	}
-	if o.pid, err = openPidFile(c); err != nil {
+	if o.pid, err = openPidFile(c); err == nil {
+		o.profiles, err = listenPprof(c)
+	}
+	if err != nil {
 		o.close(log)
 		return nil, err
 	}
 	return o, nil
 }
 
-// close removes the files that were made.
+// close removes the files that were made. The profiles' listener is closed by who
+// serves them, or with the process.
 func (o *opened) close(log *slog.Logger) {
 	o.pid.remove(log)
 	o.socks.Close(log)
@@ -104,7 +111,7 @@ func (o *opened) close(log *slog.Logger) {
 
 // serve is the server's life, as the account that it runs as: it reads the journal,
 // serves until it is to end, and ends.
-func (o *opened) serve(c *config.Config, read func() (*config.Config, error), signals <-chan os.Signal, waiting *parent, log *logger, exit func(error)) error {
+func (o *opened) serve(c *config.Config, read func() (*config.Config, error), signals <-chan os.Signal, waiting *parent, log *logging.Logger, exit func(error)) error {
 	setProcs(c)
 	dir, err := openJournalDir(c, o.last != nil, log.Logger)
 	if err != nil {
@@ -149,6 +156,7 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 	if err := o.pid.write(c); err != nil {
 		return err
 	}
+	defer startPprof(o.profiles, srv, log.Logger).close()
 	failed := o.openDoors(srv, of)
 	announce(c, srv, o.socks, log.Logger)
 	notify(daemon.SdNotifyReady, log.Logger)

@@ -12,6 +12,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"polystalk/cmd/polystalkd/config"
+	"polystalk/cmd/polystalkd/logging"
 	"polystalk/router"
 )
 
@@ -50,7 +51,7 @@ type watch struct {
 	c   *config.Config
 	srv *router.Server
 	ops *operators
-	log *logger
+	log *logging.Logger
 
 	reloads *reloader
 	exit    func(error) // ends the process with the code of an error

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"polystalk/shard/wal/fakedisk"
+	"polystalk/shard/journal/fakedisk"
 )
 
 var twoMembers = &Members{Index: 7, List: []Member{

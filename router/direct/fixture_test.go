@@ -6,7 +6,8 @@ import (
 	"sync"
 	"testing"
 
-	"polystalk/router/ops"
+	"polystalk/router/clock"
+	"polystalk/router/placement"
 	"polystalk/shard"
 	"polystalk/shard/core"
 )
@@ -14,16 +15,16 @@ import (
 // A house is some shards whose goroutines run, and who calls them.
 type house struct {
 	t     *testing.T
-	m     *ops.Map
-	clock *ops.Clock
+	m     *placement.Map
+	clock *clock.Clock
 }
 
 func newHouse(t *testing.T, shards int) *house {
-	h := &house{t: t, clock: ops.SystemClock()}
-	h.m = ops.NewMap(ops.MapOptions{
+	h := &house{t: t, clock: clock.System()}
+	h.m = placement.New(placement.Options{
 		Shards:    shards,
 		BodyFreed: func(core.Large) {},
-		Naming: ops.Naming{
+		Naming: placement.Naming{
 			Fold:  func(name string) string { return name },
 			Shown: func(name string) (int, bool) { return len(name), false },
 		},

@@ -10,8 +10,10 @@ import (
 	"testing"
 
 	"polystalk/codec/gearman"
+	"polystalk/router/clock"
 	"polystalk/router/memory"
 	"polystalk/router/ops"
+	"polystalk/router/placement"
 	"polystalk/router/session"
 	"polystalk/shard"
 	"polystalk/shard/core"
@@ -44,12 +46,12 @@ func newFixture(t testing.TB, shards int, cfg Config) *fixture {
 	f := &fixture{t: t, now: 1_700_000_000 * core.Second}
 	f.other.Home = stranger{}
 	h := session.NewHost(memory.NewAccount(math.MaxInt64))
-	h.Clock = ops.GivenClock(func() core.Time { return f.now })
+	h.Clock = clock.Given(func() core.Time { return f.now })
 	h.HeldMost, h.LookMost = session.HeldMax, ops.LookMost
 	h.Log = slog.New(slog.NewTextHandler(&f.log, nil))
-	h.Map = ops.NewMap(ops.MapOptions{
+	h.Map = placement.New(placement.Options{
 		Shards: shards,
-		Naming: ops.Naming{
+		Naming: placement.Naming{
 			Fold:  gearman.FoldFunction,
 			Shown: func(name string) (int, bool) { return len(name), false },
 		},

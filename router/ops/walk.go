@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"polystalk/router/placement"
 	"polystalk/shard/core"
 )
 
@@ -13,7 +14,7 @@ type Walk struct {
 }
 
 // Start names the first shard.
-func (w *Walk) Start(m *Map) (shard int) {
+func (w *Walk) Start(m *placement.Map) (shard int) {
 	w.at, w.shards = 0, len(m.Shards())
 	return 0
 }

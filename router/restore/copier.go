@@ -1,7 +1,8 @@
 package restore
 
 import (
-	"polystalk/router/ops"
+	"polystalk/router/clock"
+	"polystalk/router/placement"
 	"polystalk/shard"
 	"polystalk/shard/core"
 )
@@ -10,8 +11,8 @@ import (
 // is about to free old segments, and for jobs that were taken over. It waits for a shard
 // as long as that takes, so it is a goroutine's, one's at a time.
 type copier struct {
-	places *ops.Map
-	clock  *ops.Clock
+	places *placement.Map
+	clock  *clock.Clock
 	batch  shard.Batch
 }
 

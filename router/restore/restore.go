@@ -4,34 +4,35 @@ import (
 	"log/slog"
 	"time"
 
-	"polystalk/router/ops"
+	"polystalk/router/clock"
+	"polystalk/router/placement"
 	"polystalk/shard/commit"
-	"polystalk/shard/wal"
-	"polystalk/shard/wal/exchange"
+	"polystalk/shard/journal"
+	"polystalk/shard/journal/exchange"
 )
 
 // Config says how jobs are kept across restarts.
 type Config struct {
 	Dir         string // locked by the caller
 	SegmentSize int64  // bytes
-	Sync        wal.SyncPolicy
+	Sync        journal.SyncPolicy
 	Every       time.Duration
-	Disk        wal.Disk // nil: that of Dir
+	Disk        journal.Disk // nil: that of Dir
 
 	// Proposer has the journal be the log of a server that is one of several, whose number
 	// among them is Node; nil: it is alone. See journal.Options.
-	Proposer wal.Proposer
+	Proposer journal.Proposer
 	Node     uint64
 }
 
 // Descriptors is how many descriptors an open journal has at most, with those of its
 // directory and of the lock on that.
-const Descriptors = wal.Descriptors + 2
+const Descriptors = journal.Descriptors + 2
 
 // A Target is what jobs are brought back into. All of it must be given.
 type Target struct {
-	Places  *ops.Map // whose shards nobody has used
-	Clock   *ops.Clock
+	Places  *placement.Map // whose shards nobody has used
+	Clock   *clock.Clock
 	Log     *slog.Logger
 	Workers int // how many goroutines may read at a time
 
@@ -82,13 +83,13 @@ func (t *Target) RecoverByHand(cfg *Config, now func() time.Time, notify func())
 }
 
 // options are those of a journal whose jobs are in the shards.
-func (t *Target) options(cfg *Config) wal.Options {
+func (t *Target) options(cfg *Config) journal.Options {
 	disk := cfg.Disk
 	if disk == nil {
-		disk = wal.Dir(cfg.Dir)
+		disk = journal.Dir(cfg.Dir)
 	}
 	keeper := t.newCopier()
-	return wal.Options{
+	return journal.Options{
 		Disk: disk, SegmentSize: cfg.SegmentSize, Sync: cfg.Sync, Every: cfg.Every,
 		Shards: len(t.Places.Shards()), Logger: t.Log,
 		Copy: keeper.jobs, CopyPause: keeper.tubePause, Lives: keeper.lives,
@@ -98,7 +99,7 @@ func (t *Target) options(cfg *Config) wal.Options {
 
 // resumeExchange finishes the exchange of the journal for another, if the process has ended
 // within one, or removes what it had of another.
-func (t *Target) resumeExchange(d wal.Disk) error {
+func (t *Target) resumeExchange(d journal.Disk) error {
 	switch found, err := exchange.Resume(d); {
 	case err != nil:
 		return err

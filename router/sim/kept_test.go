@@ -9,8 +9,8 @@ import (
 
 	"polystalk/router"
 	"polystalk/shard"
-	"polystalk/shard/wal"
-	"polystalk/shard/wal/fakedisk"
+	"polystalk/shard/journal"
+	"polystalk/shard/journal/fakedisk"
 )
 
 // TestCrashesKeepWhatWasAcknowledged: the machine stops again and again, at any operation of
@@ -53,9 +53,9 @@ type keptChaos struct {
 func newKeptChaos(seed uint64) *keptChaos {
 	d := fakedisk.New(seed)
 	k := &keptChaos{disk: d, synced: seed%4 > 0}
-	cfg := &router.Journal{Disk: d, SegmentSize: wal.SegmentMin}
+	cfg := &router.Journal{Disk: d, SegmentSize: journal.SegmentMin}
 	if !k.synced {
-		cfg.Sync = wal.SyncNever
+		cfg.Sync = journal.SyncNever
 	}
 	k.chaos = newChaosWith(seed, cfg)
 	k.kept = true

@@ -3,6 +3,8 @@ package core
 import (
 	"errors"
 	"fmt"
+
+	"polystalk/shard/store"
 )
 
 // Check walks the whole core and reports every broken invariant, nil when
@@ -59,18 +61,18 @@ func (k *checker) failAt(where string) func(string, ...any) {
 }
 
 // heap checks h and calls visit for each entry.
-func (k *checker) heap(where string, h *Heap, visit func(Entry)) {
+func (k *checker) heap(where string, h *store.Heap, visit func(store.Entry)) {
 	h.Check(k.c.jobs, k.known, visit, k.failAt(where))
 }
 
 // list checks l and calls visit for each job.
-func (k *checker) list(where string, l *List, visit func(uint32)) {
+func (k *checker) list(where string, l *store.List, visit func(uint32)) {
 	l.Check(k.c.jobs, k.known, visit, k.failAt(where))
 }
 
 // place notes that job i was found in a container of its state; nil when it
 // cannot be looked at.
-func (k *checker) place(i uint32, s State, where string) *Job {
+func (k *checker) place(i uint32, s State, where string) *store.Job {
 	seen, known := k.at[i]
 	if !known {
 		k.fail("%s: record %d is no job of the id table", where, i)

@@ -6,6 +6,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"polystalk/shard/slab"
+	"polystalk/shard/store"
 )
 
 // Slots is the number of parts into which tubes are hashed, for ever: a shard
@@ -23,10 +24,10 @@ func SlotOf(name []byte) uint16 { return uint16(xxhash.Sum64(name) % Slots) }
 type Core struct {
 	clock
 
-	jobs   *slab.Pool[Job]
+	jobs   *slab.Pool[store.Job]
 	bodies *slab.Bytes // those that are not Large
-	large  *LargeBodies
-	ids    IDTable
+	large  *store.LargeBodies
+	ids    store.IDTable
 
 	tubeTable
 	ready []*tube // those from which something can be reserved
@@ -60,9 +61,9 @@ type coreCounts struct {
 // New makes an empty core. dir may be nil.
 func New(dir Directory) *Core {
 	c := &Core{
-		jobs:    slab.NewPool[Job](),
+		jobs:    slab.NewPool[store.Job](),
 		bodies:  slab.NewBytes(),
-		large:   new(LargeBodies),
+		large:   new(store.LargeBodies),
 		readied: new(ReadyLog),
 		sums:    new(coreSums),
 		watches: slab.NewPool[watch](),
@@ -207,7 +208,7 @@ func (c *Core) applyFunction(op *Op, r *Reply) {
 }
 
 // find looks up a job and its tube; zero: there is none.
-func (c *Core) find(id JobID) (uint32, *Job, *tube) {
+func (c *Core) find(id JobID) (uint32, *store.Job, *tube) {
 	i, j := c.ids.Find(c.jobs, id)
 	if i == 0 {
 		return 0, nil, nil
@@ -220,7 +221,7 @@ func (c *Core) find(id JobID) (uint32, *Job, *tube) {
 }
 
 // findHeld looks up a job that the op's client has reserved.
-func (c *Core) findHeld(op *Op) (uint32, *Job, *tube) {
+func (c *Core) findHeld(op *Op) (uint32, *store.Job, *tube) {
 	i, j, t := c.find(op.ID)
 	if i == 0 || j.State != Reserved || j.Client != op.Client || op.Client == 0 {
 		return 0, nil, nil

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"polystalk/shard/store"
 )
 
 // A functionHistory plays random sessions of both protocols against one core.
@@ -242,19 +244,19 @@ func (h *functionHistory) compareReplay() {
 }
 
 func describeJobs(c *Core, o SubmitOptions) (list []string) {
-	c.eachJob(func(j *Job) {
+	c.eachJob(func(j *store.Job) {
 		if !j.IsSubmitted() {
 			list = append(list, fmt.Sprint(j.ID))
 			return
 		}
 		x := c.submissionOf(j)
-		if x.Is(Background) {
+		if x.Is(store.Background) {
 			lost := c.submissions.progressOf(j.Submission()).lost
 			if o.Retries == 0 {
 				lost = 0 // not recorded: nothing depends on it
 			}
 			list = append(list, fmt.Sprintf("%d %q %d %q %q %q %v %v %d", j.ID, c.tubes[j.Tube].name, j.Pri,
-				c.submissions.uniqueOf(x), c.submissions.reducerOf(x), c.bodyOf(j), x.Is(ByBody), x.Is(Indexed), lost))
+				c.submissions.uniqueOf(x), c.submissions.reducerOf(x), c.bodyOf(j), x.Is(store.ByBody), x.Is(store.Indexed), lost))
 		}
 	})
 	slices.Sort(list)

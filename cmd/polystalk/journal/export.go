@@ -9,15 +9,15 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"polystalk/cmd/polystalk/fault"
+	"polystalk/cmd/polystalk/client"
 	"polystalk/codec/binlog"
-	"polystalk/router/restore"
+	"polystalk/router/restore/migrate"
 	"polystalk/shard/core"
 	"polystalk/shard/record"
 )
 
-var exportCommand = &Command{
-	Name: "export", Args: []string{"DIR", "OUT"},
+var exportCommand = Command{
+	Use:   "export DIR OUT",
 	Short: "write a journal's jobs as files from which beanstalkd starts",
 	Long: `Writes all jobs of the journal in DIR to OUT, which must be empty or not exist,
 as beanstalkd -b OUT reads them: the way back. DIR is left as it is. beanstalkd
@@ -27,11 +27,11 @@ What beanstalkd cannot keep is told: paused tubes, an id higher than those of
 the jobs, bodies that it reads with a larger -z only. It counts one more bury
 for each buried job. A damaged journal is refused: salvage it first.
 `,
-	new: func(fs *pflag.FlagSet) func([]string, io.Writer) error {
+	New: func(fs *pflag.FlagSet) func([]string, io.Writer) error {
 		format := fs.String("format", "v7", "write `FORMAT`; v7, that of beanstalkd 1.5 to 1.13, is the only one")
 		return func(args []string, out io.Writer) error {
 			if *format != "v7" {
-				return fault.New(fault.Usage, "journal export: flag --format: unknown format %q: give v7", *format)
+				return client.Errorf(client.Usage, "journal export: flag --format: unknown format %q: give v7", *format)
 			}
 			return export(args[0], args[1], out)
 		}
@@ -100,7 +100,7 @@ func (r *replica) logged(highest *core.JobID) iter.Seq2[binlog.Job, error] {
 				yield(binlog.Job{}, err)
 				return false
 			}
-			return yield(restore.JobOf(j), nil)
+			return yield(migrate.Job(j), nil)
 		}
 		for _, id := range r.ids() {
 			*highest = id

@@ -5,11 +5,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	"polystalk/cmd/polystalk/fault"
+	"github.com/spf13/pflag"
+
+	"polystalk/cmd/polystalk/client"
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/codec/conversation"
 )
@@ -22,29 +25,30 @@ type outcome struct {
 	stdout, stderr string
 }
 
-// polystalk runs one of the commands, which is named as after the program's name; want is
-// the exit code.
+// polystalk runs "polystalk journal" with args after "journal"; want is the exit code.
 func polystalk(t *testing.T, want int, args ...string) outcome {
 	t.Helper()
-	var o outcome
-	for _, c := range Commands() {
-		if len(args) > 1 && c.Name == args[1] {
-			var out strings.Builder
-			err := c.Run(args[2:], &out)
-			o.code, o.stdout = fault.Code(err), out.String()
-			if err != nil {
-				o.stderr = err.Error()
-			}
-			if strings.Contains(o.stderr, "\n") {
-				t.Fatalf("%q: more than a line: %q", args, o.stderr)
-			}
-			if o.code != want {
-				t.Fatalf("polystalk %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), o.code, want, o.stdout, o.stderr)
-			}
-			return o
-		}
+	i := slices.IndexFunc(Commands(), func(c Command) bool { return strings.HasPrefix(c.Use, args[1]+" ") })
+	if i < 0 {
+		t.Fatalf("there is no command %q", args)
 	}
-	t.Fatalf("there is no command %q", args)
+	fs := pflag.NewFlagSet(args[1], pflag.ContinueOnError)
+	run := Commands()[i].New(fs)
+	if err := fs.Parse(args[2:]); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	err := run(fs.Args(), &out)
+	o := outcome{code: client.ExitCode(err), stdout: out.String()}
+	if err != nil {
+		o.stderr = err.Error()
+	}
+	if strings.Contains(o.stderr, "\n") {
+		t.Fatalf("%q: more than a line: %q", args, o.stderr)
+	}
+	if o.code != want {
+		t.Fatalf("polystalk %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), o.code, want, o.stdout, o.stderr)
+	}
 	return o
 }
 

@@ -11,12 +11,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"polystalk/codec/gearman"
+	"polystalk/shard/journal"
 	"polystalk/shard/record"
-	"polystalk/shard/wal"
 )
 
-var inspectCommand = &Command{
-	Name: "inspect", Args: []string{"DIR"},
+var inspectCommand = Command{
+	Use:   "inspect DIR",
 	Short: "show what a journal holds",
 	Long: `Shows the segments (files), and the jobs by tube and state as a start would
 find them now: a job that was reserved is ready, and so is one whose delay is
@@ -25,7 +25,7 @@ With --jobs or --records it lists those instead, in columns separated by tabs.
 Gearman functions whose names are no tube names stand in double quotes, with
 escapes.
 `,
-	new: func(fs *pflag.FlagSet) func([]string, io.Writer) error {
+	New: func(fs *pflag.FlagSet) func([]string, io.Writer) error {
 		i := new(inspection)
 		fs.BoolVar(&i.listJobs, "jobs", false, "list every job, by id")
 		fs.BoolVar(&i.listRecords, "records", false, "list every record, in the order of the journal")
@@ -38,7 +38,7 @@ type inspection struct {
 	listJobs, listRecords bool // flags; neither: an overview
 
 	out io.Writer
-	v   *wal.Survey
+	v   *journal.Survey
 	r   *replica // the jobs; nil: records alone are listed
 }
 
@@ -205,7 +205,7 @@ func (i *inspection) jobs() error {
 // records lists them.
 func (i *inspection) records() error {
 	fmt.Fprintln(i.out, "file\toffset\tbatch\ttime\trecord")
-	return i.v.Each(true, func(b *wal.Batch) error {
+	return i.v.Each(true, func(b *journal.Batch) error {
 		for r, err := range b.Records() {
 			text := "unreadable"
 			if err == nil {

@@ -8,13 +8,13 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"polystalk/cmd/polystalk/fault"
+	"polystalk/cmd/polystalk/client"
 	"polystalk/codec/binlog"
-	"polystalk/router/restore"
+	"polystalk/router/restore/migrate"
 )
 
-var salvageCommand = &Command{
-	Name: "salvage", Args: []string{"DIR", "NEWDIR"},
+var salvageCommand = Command{
+	Use:   "salvage DIR NEWDIR",
 	Short: "take over what can be read of a damaged journal into a new one",
 	Long: `Reads the journal in DIR, or the binlog.N files of a beanstalkd in it, passes
 over what is damaged, and writes the jobs into a new journal in NEWDIR, which
@@ -25,7 +25,7 @@ What was lost is listed. A job that was put in what was lost is gone. One that
 was deleted there comes back, and one that was changed there comes back as it
 was before. Batches behind a torn end are taken over where they are whole.
 `,
-	new: func(*pflag.FlagSet) func([]string, io.Writer) error {
+	New: func(*pflag.FlagSet) func([]string, io.Writer) error {
 		return func(args []string, out io.Writer) error { return salvage(args[0], args[1], out) }
 	},
 }
@@ -87,7 +87,7 @@ func foreignLogs(s *source) (bool, error) {
 	}
 	last := files[len(files)-1].Number
 	if s.survey.Globals.Imported < last && len(s.survey.Losses) == 0 {
-		return false, fault.New(fault.Dir, "%s holds a journal and beside it files of beanstalkd's, up to binlog.%d, that are not in it: copy one of the two elsewhere, and salvage that", s.dir, last)
+		return false, client.Errorf(client.Dir, "%s holds a journal and beside it files of beanstalkd's, up to binlog.%d, that are not in it: copy one of the two elsewhere, and salvage that", s.dir, last)
 	}
 	return false, nil
 }
@@ -100,7 +100,7 @@ func (w *rescue) readJournal(s *source, out io.Writer) error {
 		batches += int64(seg.Batches)
 	}
 	if batches == 0 && len(v.Losses) > 0 {
-		return fault.New(fault.Damage, "nothing in %s can be read: %v", s.dir, &v.Losses[0].Damage)
+		return client.Errorf(client.Damage, "nothing in %s can be read: %v", s.dir, &v.Losses[0].Damage)
 	}
 	if err := w.r.read(v, true); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (w *rescue) readLogs(s *source, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("reading beanstalkd's files in %s: %w", s.dir, err)
 	}
-	for rec, err := range restore.Records(c) {
+	for rec, err := range migrate.Records(c) {
 		if err == nil {
 			err = w.r.apply(rec)
 		}

@@ -9,31 +9,31 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"polystalk/cmd/polystalk/fault"
+	"polystalk/cmd/polystalk/client"
 	"polystalk/codec/binlog"
-	"polystalk/shard/wal"
+	"polystalk/shard/journal"
 )
 
 // A source is a directory that is read, held against servers.
 type source struct {
 	dir    string
 	lock   *binlog.DirLock // nil: nobody can be using it
-	survey *wal.Survey     // nil: no journal is there
+	survey *journal.Survey // nil: no journal is there
 }
 
 // openSource locks a directory and looks at the journal in it.
 func openSource(dir string) (*source, error) {
 	if st, err := os.Stat(dir); err != nil {
-		return nil, fault.New(fault.Dir, "the directory cannot be used: %v", err)
+		return nil, client.Errorf(client.Dir, "the directory cannot be used: %v", err)
 	} else if !st.IsDir() {
-		return nil, fault.New(fault.Dir, "%s is not a directory: give the one that polystalkd has after -b", dir)
+		return nil, client.Errorf(client.Dir, "%s is not a directory: give the one that polystalkd has after -b", dir)
 	}
 	s := &source{dir: dir}
 	var err error
 	if s.lock, err = lockSource(dir); err != nil {
 		return nil, err
 	}
-	if s.survey, err = wal.Look(wal.ReadOnlyDir(dir)); err != nil {
+	if s.survey, err = journal.Look(journal.ReadOnlyDir(dir)); err != nil {
 		s.close()
 		return nil, fmt.Errorf("reading the journal in %s: %w", dir, err)
 	}
@@ -58,10 +58,10 @@ func lockSource(dir string) (*binlog.DirLock, error) {
 // lockFault says what is wrong when a directory cannot be locked.
 func lockFault(dir string, err error) error {
 	if locked, ok := errors.AsType[binlog.LockedError](err); ok {
-		return fault.New(fault.Dir, "%s is in use by a server: %v: stop that one first, or work on a copy", dir, locked)
+		return client.Errorf(client.Dir, "%s is in use by a server: %v: stop that one first, or work on a copy", dir, locked)
 	}
 	if err != nil {
-		return fault.New(fault.Dir, "%s cannot be used: %v", dir, err)
+		return client.Errorf(client.Dir, "%s cannot be used: %v", dir, err)
 	}
 	return nil
 }
@@ -73,15 +73,15 @@ func (s *source) close() {
 }
 
 // journal is the survey, or what to say when there is none.
-func (s *source) journal() (*wal.Survey, error) {
+func (s *source) journal() (*journal.Survey, error) {
 	if s.survey != nil {
 		return s.survey, nil
 	}
 	if files, err := binlog.Files(s.dir); err == nil && len(files) > 0 {
-		return nil, fault.New(fault.Dir, "%s holds no journal of polystalkd's, but files of beanstalkd's, up to binlog.%d: polystalkd -b %s takes those over",
+		return nil, client.Errorf(client.Dir, "%s holds no journal of polystalkd's, but files of beanstalkd's, up to binlog.%d: polystalkd -b %s takes those over",
 			s.dir, files[len(files)-1].Number, s.dir)
 	}
-	return nil, fault.New(fault.Dir, "%s holds no journal of polystalkd's", s.dir)
+	return nil, client.Errorf(client.Dir, "%s holds no journal of polystalkd's", s.dir)
 }
 
 // damaged is the error for a journal that is; nil: it is whole.
@@ -90,9 +90,9 @@ func (s *source) damaged(advice string) error {
 	case 0:
 		return nil
 	case 1:
-		return fault.New(fault.Damage, "%v; %s", &s.survey.Losses[0].Damage, advice)
+		return client.Errorf(client.Damage, "%v; %s", &s.survey.Losses[0].Damage, advice)
 	default:
-		return fault.New(fault.Damage, "%v, and it is damaged in %d more places; %s", &s.survey.Losses[0].Damage, n-1, advice)
+		return client.Errorf(client.Damage, "%v, and it is damaged in %d more places; %s", &s.survey.Losses[0].Damage, n-1, advice)
 	}
 }
 

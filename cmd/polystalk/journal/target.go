@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"polystalk/cmd/polystalk/fault"
+	"polystalk/cmd/polystalk/client"
 	"polystalk/codec/binlog"
-	"polystalk/shard/wal"
+	"polystalk/shard/journal"
 )
 
 // A target is the directory that is written: new or empty, and held against
@@ -25,22 +25,22 @@ type target struct {
 // be changed.
 func openTarget(dir, source string) (*target, error) {
 	if inside(dir, source) {
-		return nil, fault.New(fault.Dir, "%s lies in %s, which is not to be changed: give a directory elsewhere", dir, source)
+		return nil, client.Errorf(client.Dir, "%s lies in %s, which is not to be changed: give a directory elsewhere", dir, source)
 	}
 	t := &target{dir: dir}
 	switch err := os.Mkdir(dir, 0o755); {
 	case err == nil:
 		t.made = true
 	case !errors.Is(err, fs.ErrExist):
-		return nil, fault.New(fault.Dir, "the directory to be written cannot be made: %v", err)
+		return nil, client.Errorf(client.Dir, "the directory to be written cannot be made: %v", err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fault.New(fault.Dir, "the directory to be written cannot be used: %v", err)
+		return nil, client.Errorf(client.Dir, "the directory to be written cannot be used: %v", err)
 	}
 	for _, e := range entries {
 		if e.Name() != "lost+found" { // every new file system has it
-			return nil, fault.New(fault.Dir, "%s is not empty, there is %s: give a directory that is, or that does not exist", dir, e.Name())
+			return nil, client.Errorf(client.Dir, "%s is not empty, there is %s: give a directory that is, or that does not exist", dir, e.Name())
 		}
 	}
 	t.lock, err = binlog.Lock(dir)
@@ -84,10 +84,10 @@ func (t *target) close() error {
 
 // sync makes the names in the target durable, and its own.
 func (t *target) sync() error {
-	if err := wal.Dir(t.dir).Sync(); err != nil || !t.made {
+	if err := journal.Dir(t.dir).Sync(); err != nil || !t.made {
 		return err
 	}
-	err := wal.Dir(filepath.Dir(filepath.Clean(t.dir))).Sync()
+	err := journal.Dir(filepath.Dir(filepath.Clean(t.dir))).Sync()
 	if errors.Is(err, fs.ErrPermission) {
 		return nil // one can make a directory where one may not read
 	}

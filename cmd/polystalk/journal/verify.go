@@ -7,15 +7,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-var verifyCommand = &Command{
-	Name: "verify", Args: []string{"DIR"},
+var verifyCommand = Command{
+	Use:   "verify DIR",
 	Short: "read a whole journal and say whether anything in it is damaged",
 	Long: `Every byte that was written is read and checked. Each damage is a line with
 its file and offset; the first does not end the search. A torn end is no
 damage: the server ended within a write, nothing of which was acknowledged as
 durable, and a start cuts it off.
 `,
-	new: func(*pflag.FlagSet) func([]string, io.Writer) error { return verify },
+	New: func(*pflag.FlagSet) func([]string, io.Writer) error { return verify },
 }
 
 func verify(args []string, out io.Writer) error {

@@ -3,13 +3,12 @@ package top
 import (
 	"slices"
 
-	"polystalk/cmd/polystalk/output"
-	"polystalk/cmd/polystalk/views"
+	"polystalk/cmd/polystalk/client"
 )
 
 // A column is one of a view.
 type column struct {
-	output.Column
+	client.Column
 	rank  int    // when there is no room for all, those with the smallest are shown
 	least int    // how narrow a text is cut, at most; of figures, as wide as they are kept at least
 	sort  string // what --sort and the server call it; empty: nothing is sorted by it
@@ -27,7 +26,7 @@ type view struct {
 }
 
 // pick is a column of a list as other commands show it.
-func pick(list *output.View, head string, rank, least int, sort string) column {
+func pick(list *client.View, head string, rank, least int, sort string) column {
 	for _, c := range slices.Concat(list.Columns, list.Wide) {
 		if c.Head == head {
 			return column{Column: c, rank: rank, least: least, sort: sort}
@@ -37,11 +36,11 @@ func pick(list *output.View, head string, rank, least int, sort string) column {
 }
 
 func ofTube(head string, rank, least int, sort string) column {
-	return pick(&views.Tubes, head, rank, least, sort)
+	return pick(&client.TubesView, head, rank, least, sort)
 }
 
 func ofConnection(head string, rank, least int, sort string) column {
-	return pick(&views.Connections, head, rank, least, sort)
+	return pick(&client.ConnectionsView, head, rank, least, sort)
 }
 
 // byAPI is a column of which only the API tells.

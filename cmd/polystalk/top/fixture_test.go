@@ -3,9 +3,6 @@ package top
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -14,8 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"polystalk/cmd/polystalk/output"
-	"polystalk/cmd/polystalk/queue"
+	"polystalk/cmd/polystalk/client"
 	"polystalk/codec/admin"
 )
 
@@ -39,7 +35,7 @@ func document(t *testing.T, v any) []byte {
 // rowsOf are rows of a view, from values.
 func rowsOf[V any](t *testing.T, all []V) []any {
 	t.Helper()
-	v, err := output.Decode(document(t, all))
+	v, err := client.Decode(document(t, all))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,22 +150,23 @@ func wants(t *testing.T, m Model, text string) {
 	}
 }
 
-// A fake is a queue that tells what it is given.
+// A fake is a server that tells what it is given.
 type fake struct {
+	client.Server
 	server  []byte
 	parts   [][]byte
 	err     error
-	queries []queue.TubeQuery
+	queries []client.Request
 	closed  int
+	whole   bool // it has the API
 }
 
-func (f *fake) Server(context.Context) ([]byte, error) { return f.server, f.err }
-func (f *fake) Tubes(_ context.Context, q queue.TubeQuery, page func([]byte) error) error {
+func (f *fake) Ask(context.Context, client.Request) (client.Answer, error) {
+	return client.Answer{Document: f.server}, f.err
+}
+
+func (f *fake) List(_ context.Context, q client.Request, page func([]byte) error) error {
 	f.queries = append(f.queries, q)
-	return f.pages(page)
-}
-
-func (f *fake) pages(page func([]byte) error) error {
 	for _, part := range f.parts {
 		if err := page(part); err != nil {
 			return err
@@ -177,32 +174,15 @@ func (f *fake) pages(page func([]byte) error) error {
 	}
 	return f.err
 }
+
+func (f *fake) HasAPI() bool { return f.whole }
+
 func (f *fake) Close() { f.closed++ }
-
-func (f *fake) Tube(context.Context, string) ([]byte, error)                   { panic("unused") }
-func (f *fake) Pause(context.Context, string, uint32) error                    { panic("unused") }
-func (f *fake) Jobs(context.Context, queue.JobQuery, func([]byte) error) error { panic("unused") }
-func (f *fake) Job(context.Context, uint64) ([]byte, error)                    { panic("unused") }
-func (f *fake) Body(context.Context, uint64, io.Writer) error                  { panic("unused") }
-func (f *fake) Put(context.Context, string, queue.NewJob) (uint64, error)      { panic("unused") }
-func (f *fake) Kick(context.Context, uint64) error                             { panic("unused") }
-func (f *fake) Bury(context.Context, uint64, bool) error                       { panic("unused") }
-func (f *fake) Delete(context.Context, uint64, bool) error                     { panic("unused") }
-
-// A listing is a fake of a server that has the API.
-type listing struct{ *fake }
-
-func (l listing) List(_ context.Context, path, rows string, _ url.Values, limit int, page func([]byte) error) error {
-	if path != "/connections" || rows != "connections" || limit != connectionsMax {
-		return fmt.Errorf("asked for %s, %s, %d", path, rows, limit)
-	}
-	return l.pages(page)
-}
 
 // cells are the texts of a column.
 func cells(rows []any, path string) (all []string) {
 	for _, row := range rows {
-		all = append(all, output.Column{Path: path}.Cell(row))
+		all = append(all, client.Column{Path: path}.Cell(row))
 	}
 	return slices.Clip(all)
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"polystalk/cmd/polystalk/output"
+	"polystalk/cmd/polystalk/client"
 )
 
 // gap is what stands between columns.
@@ -33,7 +33,7 @@ func lay(columns []column, rows []any, width int, sort string) (head string, lin
 		for _, row := range rows {
 			cells[i] = append(cells[i], c.Cell(row))
 		}
-		if c.As != output.Text {
+		if c.As != client.Text {
 			natural[i] = c.least
 		}
 		for _, cell := range cells[i] {
@@ -81,7 +81,7 @@ func fit(columns []column, natural []int, width int) []int {
 	left := width + len(gap)
 	for _, i := range order {
 		need := natural[i]
-		if columns[i].As == output.Text {
+		if columns[i].As == client.Text {
 			need = min(need, max(columns[i].least, len(columns[i].Head)+1))
 		}
 		if left == width+len(gap) {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"polystalk/cmd/internal/terminal"
-	"polystalk/cmd/polystalk/output"
+	"polystalk/cmd/polystalk/client"
 )
 
 // headLines is how many lines the figures of the server take.
@@ -24,7 +24,7 @@ func (s *Sample) head(server string, every time.Duration, width int) [headLines]
 	if v.State != "" && v.State != "serving" {
 		title = append(title, strings.ToUpper(terminal.Safe(v.State)))
 	}
-	title = append(title, "up "+output.FormatAge(float64(v.UptimeSeconds)), "every "+short(every), "version "+terminal.Safe(v.Version))
+	title = append(title, "up "+client.FormatAge(float64(v.UptimeSeconds)), "every "+short(every), "version "+terminal.Safe(v.Version))
 	if width > 0 && wide(title[0])+wide(title[1])+len(gap) > width {
 		title = title[1:]
 	}
@@ -35,7 +35,7 @@ func (s *Sample) head(server string, every time.Duration, width int) [headLines]
 	}
 	rate := func(name string, of func(f *flow) float64) string {
 		if s.flow == nil {
-			return name + " " + output.Missing
+			return name + " " + client.Missing
 		}
 		return name + " " + strconv.FormatFloat(of(s.flow), 'f', 1, 64) + "/s"
 	}

@@ -6,7 +6,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"polystalk/cmd/polystalk/fault"
+	"polystalk/cmd/polystalk/client"
 )
 
 // A mode is what keys do.
@@ -115,7 +115,7 @@ func (m Model) saw(msg looked) (Model, tea.Cmd) {
 	case msg.err == nil:
 		m.sample, m.since = msg.sample, msg.at
 		m.from = max(min(m.from, m.last()), 0)
-	case fault.Code(msg.err) == fault.Usage:
+	case client.ExitCode(msg.err) == client.Usage:
 		// What was asked for is not to be had; what is shown stays as it was.
 		m.said, m.failure = msg.err.Error(), nil
 	}

@@ -9,7 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"polystalk/cmd/polystalk/fault"
+	"polystalk/cmd/polystalk/client"
 	"polystalk/codec/admin"
 )
 
@@ -23,7 +23,7 @@ func TestScreenFits(t *testing.T) {
 			s.clients = append(s.clients, admin.Connection{ID: uint64(i), Peer: name, Protocol: name, Used: &of, Watched: []admin.TubeName{of, of}, Command: name, ClientID: name})
 		}
 		m := screenOf(t, s, size[0], size[1])
-		gone := fault.New(fault.System, "%s", strings.Join(hostile, "\x1b[2J"))
+		gone := client.Errorf(client.System, "%s", strings.Join(hostile, "\x1b[2J"))
 		states := map[string]Model{
 			"tubes": m, "help": press(t, m, "?"), "connections": press(t, m, "tab"), "filter": press(t, m, "/", "x", "\x1b", "メ"), "paused": press(t, m, "p"),
 			"named": press(t, m, "left", "left", "left"), "gone": update(t, m, looked{nil, gone, time.Unix(9, 0)}),
@@ -233,7 +233,7 @@ func TestPause(t *testing.T) {
 func TestGoneAndBack(t *testing.T) {
 	s := &server{whole: true, tubes: tubesNamed("mail")}
 	m := screenOf(t, s, 120, 24)
-	s.err = fault.New(fault.System, "nobody is there: start it")
+	s.err = client.Errorf(client.System, "nobody is there: start it")
 	m = update(t, m, due{m.turn})
 	m = update(t, m, looked{nil, s.err, time.Unix(76, 0)})
 	m.since = time.Unix(1, 0)
@@ -242,7 +242,7 @@ func TestGoneAndBack(t *testing.T) {
 	if all := strings.Join(m.screen(), "\n"); strings.Count(all, stale.String()) < 3 {
 		t.Errorf("the figures of before look like new ones: %q", all)
 	}
-	s.err = fault.New(fault.Refused, "a token is needed: give one")
+	s.err = client.Errorf(client.Refused, "a token is needed: give one")
 	m = update(t, m, due{m.turn})
 	wants(t, m, "a token is needed")
 	s.err = nil
@@ -251,7 +251,7 @@ func TestGoneAndBack(t *testing.T) {
 		t.Errorf("it is back:\n%s", all)
 	}
 	// What cannot be asked for is no reason to doubt the figures.
-	s.err = fault.New(fault.Usage, "the pattern cannot be read: mend it")
+	s.err = client.Errorf(client.Usage, "the pattern cannot be read: mend it")
 	m = press(t, m, "/", "[", "enter")
 	wants(t, m, "the pattern cannot be read: mend it")
 	if all := strings.Join(shown(m), "\n"); strings.Contains(all, "NOTHING") {

@@ -9,7 +9,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"polystalk/cmd/polystalk/fault"
+	"polystalk/cmd/polystalk/client"
 )
 
 // Options say what is shown, and how often.
@@ -40,13 +40,13 @@ func (o *Options) check() (wanted, error) {
 	}
 	switch {
 	case o.Every < EveryMin || o.Every > EveryMax:
-		return w, fault.New(fault.Usage, "-d %v is too short or too long: give a time such as 2 or 0.5, in seconds", o.Every.Seconds())
+		return w, client.Errorf(client.Usage, "-d %v is too short or too long: give a time such as 2 or 0.5, in seconds", o.Every.Seconds())
 	case o.Count < 0:
-		return w, fault.New(fault.Usage, "-n is %d: give how many tables are to be shown, or 0 for no end", o.Count)
+		return w, client.Errorf(client.Usage, "-n is %d: give how many tables are to be shown, or 0 for no end", o.Count)
 	case o.Limit < 1 || o.Limit > rowsMax:
-		return w, fault.New(fault.Usage, "--limit is %d: give a number up to %d", o.Limit, rowsMax)
+		return w, client.Errorf(client.Usage, "--limit is %d: give a number up to %d", o.Limit, rowsMax)
 	case !w.view.sorts(w.sort):
-		return w, fault.New(fault.Usage, "--sort %q is no order of %s: give %s; with - before it the largest first", o.Sort, w.view.name, w.view.help)
+		return w, client.Errorf(client.Usage, "--sort %q is no order of %s: give %s; with - before it the largest first", o.Sort, w.view.name, w.view.help)
 	}
 	return w, nil
 }
@@ -58,12 +58,12 @@ func Screen(ctx context.Context, s *Source, o Options, in io.Reader, out io.Writ
 		return err
 	}
 	m := Model{
-		ctx: ctx, look: s.look, name: o.Server, every: o.Every, left: o.Count - 1,
+		ctx: ctx, look: s.read, name: o.Server, every: o.Every, left: o.Count - 1,
 		view: w.view, sorts: map[*view]string{tubes: tubes.sort, connections: connections.sort}, match: w.match,
 	}
 	m.sorts[w.view] = w.sort
 	// What is wrong from the beginning is said on a line, as by other commands.
-	if m.sample, err = s.look(ctx, w); err != nil {
+	if m.sample, err = s.read(ctx, w); err != nil {
 		return err
 	}
 	m.since = m.sample.at
@@ -78,7 +78,7 @@ func Screen(ctx context.Context, s *Source, o Options, in io.Reader, out io.Writ
 	if ctx.Err() != nil || err == nil {
 		return nil
 	}
-	return fault.New(fault.System, "the terminal cannot be used: %v: try --batch", err)
+	return client.Errorf(client.System, "the terminal cannot be used: %v: try --batch", err)
 }
 
 // Plain writes it as text: a table for each look, with an empty line between. What a look
@@ -91,12 +91,12 @@ func Plain(ctx context.Context, s *Source, o Options, out io.Writer, flush func(
 	}
 	defer s.Close()
 	for n := 1; ; n++ {
-		sample, err := s.look(ctx, w)
+		sample, err := s.read(ctx, w)
 		last := n == o.Count
 		switch {
 		case ctx.Err() != nil:
 			return nil // somebody has seen enough
-		case err != nil && (last || n == 1 || fault.Code(err) == fault.Usage):
+		case err != nil && (last || n == 1 || client.ExitCode(err) == client.Usage):
 			return err
 		case err != nil:
 			complain(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"polystalk/cmd/internal/terminal"
-	"polystalk/cmd/polystalk/output"
+	"polystalk/cmd/polystalk/client"
 )
 
 // How lines look; a terminal without colours shows them all the same, and what matters is
@@ -92,7 +92,7 @@ func (m Model) rows() []any {
 
 // gone is what is said of a server that does not answer.
 func (m Model) gone() string {
-	return "NOTHING NEW for " + output.FormatAge(m.until.Sub(m.since).Round(time.Second).Seconds()) + ": " + terminal.Safe(m.failure.Error())
+	return "NOTHING NEW for " + client.FormatAge(m.until.Sub(m.since).Round(time.Second).Seconds()) + ": " + terminal.Safe(m.failure.Error())
 }
 
 // foot is the last line: what is typed, or what can be.

@@ -10,83 +10,76 @@ import (
 	"strings"
 	"time"
 
-	"polystalk/cmd/polystalk/fault"
-	"polystalk/cmd/polystalk/output"
-	"polystalk/cmd/polystalk/queue"
+	"polystalk/cmd/polystalk/client"
 	"polystalk/codec/admin"
 )
 
-// A Source is one server. It is of one goroutine at a time, and connects when it must.
+// A Source reads samples from one server. It connects when it must. One goroutine uses it at a
+// time.
 type Source struct {
-	Dial func(context.Context) (queue.Queue, error)
+	Dial func(context.Context) (client.Server, error)
 
-	queue  queue.Queue
+	server client.Server
 	before *reading
-	tubes  map[string]tubeReading // of a server that tells no rates
+	tubes  map[string]tubeReading // by path; only of a server that tells no rates
 }
 
-// A wanted says what is to be looked at.
+// A wanted says what to read.
 type wanted struct {
 	view  *view
-	match string // a pattern, or a part of what is matched; empty: all
+	match string // a pattern, or a part of a name; empty: all
 	sort  string
-	rows  int // as many as are seen, from the first on
+	rows  int // how many rows are shown, from the first one
 }
 
-// A Sample is what a look has shown.
+// A Sample is what was read.
 type Sample struct {
 	of       wanted
 	server   admin.Server
 	flow     *flow // nil: not known yet
-	rows     []any // as output.Decode makes them
-	matching int   // rows there are, shown or not
-	whole    bool  // by the API, so nothing is missing
+	rows     []any // as client.Decode returns them
+	matching int   // rows that match, shown or not
+	whole    bool  // it is from the API: nothing is missing
 	at       time.Time
 	took     time.Duration
 }
 
-// A flow is how often something happens a second, since the look before.
+// A flow holds events per second since the sample before.
 type flow struct{ put, reserve, delete, timeout float64 }
 
-// A reading is what a flow is the difference of.
+// A reading holds the counters of a server. A flow is the difference of two readings.
 type reading struct {
 	at     time.Time
 	counts flow
-	was    *flow // of the two readings before
+	flow   *flow // since the reading before
 }
 
-// A tubeReading is the same of a tube.
+// A tubeReading holds the counters of a tube.
 type tubeReading struct {
 	at             time.Time
 	total, deleted float64
 }
 
-// Rows and connections that are shown at most: more than anybody reads, and as many as the
-// API gives in one part, or in a few.
+// The most rows that are shown, and the most connections that are read to sort them.
 const (
 	rowsMax        = 1000
 	connectionsMax = 5000
 )
 
-// a lister is a queue that lists more than any queue does.
-type lister interface {
-	List(ctx context.Context, path, rows string, query url.Values, limit int, page func([]byte) error) error
-}
-
-// Close gives the connection up; the next look makes a new one.
+// Close closes the connection; the next sample opens another one.
 func (s *Source) Close() {
-	if s.queue != nil {
-		s.queue.Close()
-		s.queue = nil
+	if s.server != nil {
+		s.server.Close()
+		s.server = nil
 	}
 }
 
-// look looks at the server. After an error that is the server's the connection is given up.
-func (s *Source) look(ctx context.Context, w wanted) (*Sample, error) {
+// read reads a sample. After an error of the server it closes the connection.
+func (s *Source) read(ctx context.Context, w wanted) (*Sample, error) {
 	began := time.Now()
 	sample := &Sample{of: w}
 	err := s.fill(ctx, sample)
-	if err != nil && fault.Code(err) == fault.System {
+	if err != nil && client.ExitCode(err) == client.System {
 		s.Close()
 	}
 	sample.at = time.Now()
@@ -94,22 +87,20 @@ func (s *Source) look(ctx context.Context, w wanted) (*Sample, error) {
 	return sample, err
 }
 
-func (s *Source) fill(ctx context.Context, sample *Sample) error {
-	if s.queue == nil {
-		q, err := s.Dial(ctx)
-		if err != nil {
+func (s *Source) fill(ctx context.Context, sample *Sample) (err error) {
+	if s.server == nil {
+		if s.server, err = s.Dial(ctx); err != nil {
 			return err
 		}
-		s.queue = q
 	}
-	document, err := s.queue.Server(ctx)
+	a, err := s.server.Ask(ctx, client.Request{Method: "GET", Path: "/server"})
+	if err == nil {
+		err = a.Read(&sample.server)
+	}
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(document, &sample.server); err != nil {
-		return unread()
-	}
-	_, sample.whole = s.queue.(lister)
+	sample.whole = s.server.HasAPI()
 	sample.flow = s.flow(&sample.server)
 	if sample.of.view == connections {
 		return s.connections(ctx, sample)
@@ -117,18 +108,14 @@ func (s *Source) fill(ctx context.Context, sample *Sample) error {
 	return s.list(ctx, sample)
 }
 
-func unread() error {
-	return fault.New(fault.System, "the server's answer cannot be read: use the polystalk of its version")
-}
-
-// flow is what has happened since the reading before. A server that was started anew begins
-// from zero, and one that tells the same reading again has the same flow.
+// flow returns the flow since the reading before; nil: not known. The counters of a server that
+// was restarted begin at zero. A server that repeats a reading has the flow before it.
 func (s *Source) flow(v *admin.Server) *flow {
 	now := &reading{at: v.AsOf, counts: flow{
 		float64(v.Events["put"]), float64(v.Events["reserve"]), float64(v.Events["delete"]), float64(v.Events["timeout"]),
 	}}
 	if v.Events == nil {
-		// A job leaves by being deleted, and in no other way.
+		// A job leaves only when it is deleted.
 		there := v.Jobs.Ready + v.Jobs.Delayed + v.Jobs.Reserved + v.Jobs.Buried
 		now.counts = flow{put: float64(v.JobsTotal), delete: float64(v.JobsTotal) - float64(there), timeout: float64(v.JobTimeouts)}
 	}
@@ -137,7 +124,7 @@ func (s *Source) flow(v *admin.Server) *flow {
 	}
 	was := s.before
 	if was != nil && now.at.Equal(was.at) {
-		return was.was
+		return was.flow
 	}
 	s.before = now
 	if was == nil {
@@ -152,12 +139,12 @@ func (s *Source) flow(v *admin.Server) *flow {
 	if min(f.put, f.reserve, f.delete, f.timeout) < 0 || seconds < 0 {
 		return nil
 	}
-	now.was = f
+	now.flow = f
 	return f
 }
 
-// glob is a pattern of what somebody has typed: with none of the characters that make one,
-// it is to stand anywhere.
+// glob returns a pattern for what an operator typed: a text without special characters may stand
+// anywhere in a name.
 func glob(match string) string {
 	if match == "" || strings.ContainsAny(match, `*?[\`) {
 		return match
@@ -168,13 +155,16 @@ func glob(match string) string {
 // list fills a sample with tubes.
 func (s *Source) list(ctx context.Context, sample *Sample) error {
 	w := sample.of
-	q := queue.TubeQuery{Match: glob(w.match), Sort: w.sort, Limit: min(max(w.rows, 1), rowsMax)}
-	err := s.queue.Tubes(ctx, q, func(document []byte) error {
+	q := client.Request{Path: "/tubes", Query: url.Values{"sort": {w.sort}}, Limit: min(max(w.rows, 1), rowsMax)}
+	if w.match != "" {
+		q.Query.Set("match", glob(w.match))
+	}
+	err := s.server.List(ctx, q, func(document []byte) error {
 		var part struct {
 			Matching int `json:"matching"`
 		}
-		if json.Unmarshal(document, &part) != nil {
-			return unread()
+		if err := client.Read(document, &part); err != nil {
+			return err
 		}
 		sample.matching = part.Matching
 		return sample.add(document)
@@ -187,26 +177,26 @@ func (s *Source) list(ctx context.Context, sample *Sample) error {
 
 // add adds the rows of a part of a list.
 func (sample *Sample) add(document []byte) error {
-	part, err := output.Decode(document)
-	rows, ok := output.At(part, sample.of.view.rows).([]any)
+	part, err := client.Decode(document)
+	rows, ok := client.At(part, sample.of.view.rows).([]any)
 	if err != nil || !ok {
-		return unread()
+		return client.Read(nil, &rows)
 	}
 	sample.rows = append(sample.rows, rows...)
 	return nil
 }
 
-// rates gives tubes the rates that their server does not tell, from what was counted before.
+// rates adds to tubes the rates that their server does not tell, from the counters.
 func (s *Source) rates(rows []any) {
 	now := time.Now()
 	readings := make(map[string]tubeReading, len(rows))
 	for _, row := range rows {
 		members, ok := row.(map[string]any)
-		name, named := output.At(row, "path").(string)
+		name, named := client.At(row, "path").(string)
 		if !ok || !named {
 			continue
 		}
-		r := tubeReading{now, number(output.At(row, "jobs_total")), number(output.At(row, "deletes_total"))}
+		r := tubeReading{now, number(client.At(row, "jobs_total")), number(client.At(row, "deletes_total"))}
 		readings[name] = r
 		was, known := s.tubes[name]
 		if seconds := r.at.Sub(was.at).Seconds(); known && r.total >= was.total && r.deleted >= was.deleted && seconds > 0 {
@@ -218,15 +208,14 @@ func (s *Source) rates(rows []any) {
 
 // connections fills a sample with connections, and sorts them.
 func (s *Source) connections(ctx context.Context, sample *Sample) error {
-	l, ok := s.queue.(lister)
-	if !ok {
-		return queue.OnlyPolystalk("list connections")
+	if !sample.whole {
+		return client.Unsupported("list connections")
 	}
 	pattern := flat(glob(sample.of.match))
 	if _, err := path.Match(pattern, ""); err != nil {
-		return fault.New(fault.Usage, `the pattern %q cannot be read: write \[ for a bracket; *, ? and [a-z] stand for characters`, sample.of.match)
+		return client.BadPattern(sample.of.match)
 	}
-	if err := l.List(ctx, "/connections", "connections", url.Values{}, connectionsMax, sample.add); err != nil {
+	if err := s.server.List(ctx, client.Request{Path: "/connections", Limit: connectionsMax}, sample.add); err != nil {
 		return err
 	}
 	sample.rows = slices.DeleteFunc(sample.rows, func(row any) bool { return pattern != "" && !matches(pattern, row) })
@@ -248,8 +237,8 @@ func (s *Source) connections(ctx context.Context, sample *Sample) error {
 
 // compare compares two rows by a column.
 func (c *column) compare(a, b any) int {
-	x, y := output.At(a, c.Path), output.At(b, c.Path)
-	if c.As == output.Text {
+	x, y := client.At(a, c.Path), client.At(b, c.Path)
+	if c.As == client.Text {
 		one, _ := x.(string)
 		other, _ := y.(string)
 		return strings.Compare(one, other)
@@ -257,11 +246,10 @@ func (c *column) compare(a, b any) int {
 	return cmp.Compare(number(x), number(y))
 }
 
-// matches reports whether a text of a connection matches a pattern, as those of the server
-// match names.
+// matches reports whether a text of a connection matches a pattern.
 func matches(pattern string, row any) bool {
 	for _, c := range connections.columns {
-		if c.As != output.Text {
+		if c.As != client.Text {
 			continue
 		}
 		if ok, _ := path.Match(pattern, flat(c.Cell(row))); ok {
@@ -271,15 +259,15 @@ func matches(pattern string, row any) bool {
 	return false
 }
 
-// flat is a text in which a slash is a character like others to path.Match.
+// flat replaces slashes, which path.Match treats specially.
 func flat(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
 
 func jsonNumber(f float64) json.Number {
-	b, _ := json.Marshal(f) // it is no infinity
+	b, _ := json.Marshal(f) // it is finite
 	return json.Number(b)
 }
 
-// number is a figure of a row; ids are texts.
+// number returns a figure of a row. Ids are texts.
 func number(v any) float64 {
 	var n json.Number
 	switch v := v.(type) {

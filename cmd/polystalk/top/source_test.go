@@ -9,24 +9,23 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/cmd/polystalk/fault"
-	"polystalk/cmd/polystalk/queue"
+	"polystalk/cmd/polystalk/client"
 	"polystalk/codec/admin"
 )
 
-// sourceOf is a source of a queue.
-func sourceOf(q queue.Queue) *Source {
-	return &Source{Dial: func(context.Context) (queue.Queue, error) { return q, nil }}
+// sourceOf is a source of a server.
+func sourceOf(s client.Server) *Source {
+	return &Source{Dial: func(context.Context) (client.Server, error) { return s, nil }}
 }
 
 func TestFlow(t *testing.T) {
 	at := time.Unix(1000, 0).UTC()
-	f := &fake{parts: [][]byte{[]byte(`{"tubes":[],"matching":0}`)}}
-	s := sourceOf(listing{f})
+	f := &fake{parts: [][]byte{[]byte(`{"tubes":[],"matching":0}`)}, whole: true}
+	s := sourceOf(f)
 	look := func(seconds int, put, deleted uint64) *flow {
 		t.Helper()
 		f.server = document(t, admin.Server{AsOf: at.Add(time.Duration(seconds) * time.Second), Events: map[string]uint64{"put": put, "reserve": 3 * put, "delete": deleted, "timeout": 0}})
-		sample, err := s.look(t.Context(), wanted{view: tubes, sort: "name"})
+		sample, err := s.read(t.Context(), wanted{view: tubes, sort: "name"})
 		if err != nil || !sample.whole {
 			t.Fatal(err)
 		}
@@ -55,11 +54,11 @@ func TestRatesByTheProtocol(t *testing.T) {
 	f.parts = [][]byte{[]byte(`{"tubes":[{"name":"a","path":"a","jobs_total":10,"deletes_total":5},{"path":7},null,3],"matching":1}`)}
 	s := sourceOf(f)
 	w := wanted{view: tubes, sort: "name", match: "a", rows: 5}
-	sample, err := s.look(t.Context(), w)
+	sample, err := s.read(t.Context(), w)
 	if err != nil || sample.whole || sample.flow != nil || cells(sample.rows[:1], "rates.put_per_second")[0] != "-" {
 		t.Fatalf("%+v, %v", sample, err)
 	}
-	if q := f.queries[0]; q.Match != "*a*" || q.Limit != 5 || q.Sort != "name" {
+	if q := f.queries[0]; q.Query.Get("match") != "*a*" || q.Limit != 5 || q.Query.Get("sort") != "name" {
 		t.Errorf("asked for %+v", q)
 	}
 	s.before.at = s.before.at.Add(-10 * time.Second)
@@ -68,7 +67,7 @@ func TestRatesByTheProtocol(t *testing.T) {
 	s.tubes["a"] = r
 	f.server = []byte(`{"jobs":{"ready":10},"jobs_total":1010,"job_timeouts_total":0}`)
 	f.parts = [][]byte{[]byte(`{"tubes":[{"name":"a","path":"a","jobs_total":1010,"deletes_total":505}],"matching":1}`)}
-	if sample, err = s.look(t.Context(), w); err != nil {
+	if sample, err = s.read(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}
 	near := func(got, want float64) bool { return got > want*0.9 && got <= want } // it was a little more than 10 s
@@ -80,10 +79,10 @@ func TestRatesByTheProtocol(t *testing.T) {
 	}
 	// A tube that was made anew counts from zero.
 	f.parts = [][]byte{[]byte(`{"tubes":[{"name":"a","path":"a","jobs_total":1,"deletes_total":0}],"matching":1}`)}
-	if sample, err = s.look(t.Context(), w); err != nil || cells(sample.rows, "rates.put_per_second")[0] != "-" {
+	if sample, err = s.read(t.Context(), w); err != nil || cells(sample.rows, "rates.put_per_second")[0] != "-" {
 		t.Errorf("%v, %v", sample.rows, err)
 	}
-	if _, err := s.look(t.Context(), wanted{view: connections}); fault.Code(err) != fault.Usage || !strings.Contains(err.Error(), "--http") {
+	if _, err := s.read(t.Context(), wanted{view: connections}); client.ExitCode(err) != client.Usage || !strings.Contains(err.Error(), "--http") {
 		t.Errorf("connections: %v", err)
 	}
 }
@@ -95,13 +94,13 @@ func TestConnectionsAreSorted(t *testing.T) {
 		of := admin.NameOf(fmt.Sprint("t", i))
 		all.Connections = append(all.Connections, admin.Connection{ID: uint64(i + 9), Peer: peer, Holding: uint32(i % 3), HoldSeconds: float64(i), Used: &of, Watched: []admin.TubeName{of, admin.NameOf("a/b")}})
 	}
-	f := &fake{server: []byte(`{}`), parts: [][]byte{document(t, all), []byte(`{"connections":[]}`)}}
-	s := sourceOf(listing{f})
+	f := &fake{server: []byte(`{}`), parts: [][]byte{document(t, all), []byte(`{"connections":[]}`)}, whole: true}
+	s := sourceOf(f)
 	for _, tt := range []struct{ sort, match, want string }{
 		{"-holds", "", "11 10 9 12"}, {"holds", "", "9 12 10 11"}, {"id", "", "9 10 11 12"}, {"-id", "", "12 11 10 9"}, {"peer", "", "10 12 9 11"},
 		{"-for", "", "12 11 10 9"}, {"id", "10.0", "9 10 12"}, {"id", "t2", "11"}, {"id", "*a/b*", "9 10 11 12"}, {"id", "nobody", ""}, {"id", "10.0.0.[15]:*", "10 12"},
 	} {
-		sample, err := s.look(t.Context(), wanted{connections, tt.match, tt.sort, 5})
+		sample, err := s.read(t.Context(), wanted{connections, tt.match, tt.sort, 5})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +108,7 @@ func TestConnectionsAreSorted(t *testing.T) {
 			t.Errorf("%s, %q: %s, want %s", tt.sort, tt.match, got, tt.want)
 		}
 	}
-	if _, err := s.look(t.Context(), wanted{connections, "[", "id", 5}); fault.Code(err) != fault.Usage {
+	if _, err := s.read(t.Context(), wanted{connections, "[", "id", 5}); client.ExitCode(err) != client.Usage {
 		t.Errorf("a pattern that is none: %v", err)
 	}
 	head, lines := lay(connections.columns, rowsOf(t, all.Connections), 0, "-holds")
@@ -122,7 +121,7 @@ func TestConnectionsAreSorted(t *testing.T) {
 func TestSourceConnectsAgain(t *testing.T) {
 	dialled := 0
 	f := &fake{server: []byte(`{}`), parts: [][]byte{[]byte(`{"tubes":[]}`)}}
-	s := &Source{Dial: func(context.Context) (queue.Queue, error) {
+	s := &Source{Dial: func(context.Context) (client.Server, error) {
 		if dialled++; dialled == 2 {
 			return nil, errors.New("nobody is there")
 		}
@@ -133,9 +132,9 @@ func TestSourceConnectsAgain(t *testing.T) {
 		err  error
 		dial int
 		ok   bool
-	}{{nil, 1, true}, {fault.New(fault.Usage, "no"), 1, false}, {nil, 1, true}, {errors.New("broken"), 1, false}, {nil, 2, false}, {nil, 3, true}, {nil, 3, true}} {
+	}{{nil, 1, true}, {client.Errorf(client.Usage, "no"), 1, false}, {nil, 1, true}, {errors.New("broken"), 1, false}, {nil, 2, false}, {nil, 3, true}, {nil, 3, true}} {
 		f.err = tt.err
-		if _, err := s.look(t.Context(), w); (err == nil) != tt.ok || dialled != tt.dial {
+		if _, err := s.read(t.Context(), w); (err == nil) != tt.ok || dialled != tt.dial {
 			t.Errorf("look %d: %v, connected %d times", i, err, dialled)
 		}
 	}
@@ -148,16 +147,16 @@ func TestSourceConnectsAgain(t *testing.T) {
 func TestBadAnswers(t *testing.T) {
 	for _, text := range []string{``, `[]`, `{}`, `{"tubes":1}`, `{"tubes":{"a":1}}`, `{"tubes":[1],"matching":"x"}`, `null`} {
 		s := sourceOf(&fake{server: []byte(`{}`), parts: [][]byte{[]byte(text)}})
-		if _, err := s.look(t.Context(), wanted{view: tubes, sort: "name"}); fault.Code(err) != fault.System {
+		if _, err := s.read(t.Context(), wanted{view: tubes, sort: "name"}); client.ExitCode(err) != client.System {
 			t.Errorf("%s: %v", text, err)
 		}
 		s = sourceOf(&fake{server: []byte(text)})
-		if _, err := s.look(t.Context(), wanted{view: tubes, sort: "name"}); err == nil && !slices.Contains([]string{`{}`, `null`, `{"tubes":{"a":1}}`}, text) && strings.HasPrefix(text, "[") {
+		if _, err := s.read(t.Context(), wanted{view: tubes, sort: "name"}); err == nil && !slices.Contains([]string{`{}`, `null`, `{"tubes":{"a":1}}`}, text) && strings.HasPrefix(text, "[") {
 			t.Errorf("the server is %s: %v", text, err)
 		}
 	}
 	f := &fake{server: []byte(`{"uptime_seconds":-5}`), parts: [][]byte{[]byte(`{"tubes":[null,1,"x",[],{"name":{"a":"\u001b"},"jobs":[1],"rates":"y","path":[]}]}`)}}
-	sample, err := sourceOf(f).look(t.Context(), wanted{view: tubes, sort: "name"})
+	sample, err := sourceOf(f).read(t.Context(), wanted{view: tubes, sort: "name"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +172,7 @@ func TestPlain(t *testing.T) {
 	var b strings.Builder
 	var said []string
 	looks := 0
-	s := &Source{Dial: func(context.Context) (queue.Queue, error) {
+	s := &Source{Dial: func(context.Context) (client.Server, error) {
 		if looks++; looks == 2 {
 			return nil, errors.New("nobody")
 		}
@@ -196,10 +195,10 @@ func TestPlain(t *testing.T) {
 		{Options{Every: EveryMin, Limit: 1, Sort: "-"}, "--sort"}, {Options{Every: EveryMin, Limit: 1, Sort: "ready", Connections: true}, "--sort"}, {Options{Every: EveryMin, Limit: 1, Sort: "holds"}, "--sort"},
 	} {
 		err := Plain(t.Context(), s, tt.o, &b, nil, nil)
-		if fault.Code(err) != fault.Usage || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "give") {
+		if client.ExitCode(err) != client.Usage || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "give") {
 			t.Errorf("%+v: %v", tt.o, err)
 		}
-		if err := Screen(t.Context(), s, tt.o, nil, nil); fault.Code(err) != fault.Usage {
+		if err := Screen(t.Context(), s, tt.o, nil, nil); client.ExitCode(err) != client.Usage {
 			t.Errorf("%+v on a screen: %v", tt.o, err)
 		}
 	}
@@ -211,10 +210,10 @@ type once struct {
 	looked bool
 }
 
-func (o *once) Server(ctx context.Context) ([]byte, error) {
+func (o *once) Ask(ctx context.Context, q client.Request) (client.Answer, error) {
 	if o.looked {
-		return nil, errors.New("gone")
+		return client.Answer{}, errors.New("gone")
 	}
 	o.looked = true
-	return o.fake.Server(ctx)
+	return o.fake.Ask(ctx, q)
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/loadtest/bench"
+	"polystalk/loadtest/drive"
 )
 
 // A play is a History with a clock of seconds, and what it found.
@@ -27,8 +27,8 @@ func at(invoked, answered float64) Call {
 }
 
 func bodyOf(t Token) []byte {
-	b := make([]byte, 40)
-	bench.PutStamp(b, uint64(t))
+	b := drive.NewBody(40)
+	drive.PutStamp(b, uint64(t))
 	return b
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/snapshot"
-	"polystalk/shard/wal/fakedisk"
+	"polystalk/shard/journal/fakedisk"
 )
 
 // member adds one that only follows.

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// bookmarkSuffix ends the name of a bookmark, after the name of the imported file.
+const bookmarkSuffix = ".imported"
+
+// A mark is the position in a file that is being imported.
+type mark struct {
+	Lines uint64 `json:"lines"` // the jobs of the first lines that were put
+	// Ended: the import knew what it had put when it ended. Otherwise the job of the next line
+	// may have been put or not.
+	Ended  bool   `json:"ended"`
+	Server string `json:"server"` // as --server has it
+
+	// Size and Modified identify the file: another file with this name has no bookmark yet.
+	Size     int64     `json:"size"`
+	Modified time.Time `json:"modified"`
+}
+
+// readBookmark returns the position in a file; false: it has no bookmark.
+func readBookmark(file string) (m mark, found bool, err error) {
+	text, err := os.ReadFile(file + bookmarkSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, false, nil
+	}
+	if err != nil {
+		return m, false, err
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return m, false, fmt.Errorf("%s%s is no bookmark: %w", file, bookmarkSuffix, err)
+	}
+	s, err := os.Stat(file)
+	if err != nil {
+		return m, false, err
+	}
+	return m, s.Size() == m.Size && s.ModTime().Equal(m.Modified), nil
+}
+
+// A bookmark is the file beside an imported file that holds the position. It is written after
+// each job without a sync: it outlives the program, but not a power cut. A nil one does nothing.
+type bookmark struct {
+	file *os.File
+	mark mark
+}
+
+// newBookmark starts a bookmark, in place of the one before.
+func newBookmark(file, server string, lines uint64) (*bookmark, error) {
+	s, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if !s.Mode().IsRegular() {
+		return nil, nil // a pipe is not read again
+	}
+	f, err := os.Create(file + bookmarkSuffix)
+	if err != nil {
+		return nil, err
+	}
+	b := &bookmark{f, mark{Lines: lines, Server: server, Size: s.Size(), Modified: s.ModTime()}}
+	if err := b.write(); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// at moves the position.
+func (b *bookmark) at(lines uint64) error {
+	if b == nil {
+		return nil
+	}
+	b.mark.Lines = lines
+	return b.write()
+}
+
+// end closes the bookmark; certain: the next line was not put.
+func (b *bookmark) end(certain bool) error {
+	if b == nil {
+		return nil
+	}
+	b.mark.Ended = certain
+	return errors.Join(b.write(), b.file.Close())
+}
+
+// write writes the mark with one call over the one before. As the number of lines only grows, the
+// text gets shorter by one byte at most, and spaces cover the rest.
+func (b *bookmark) write() error {
+	text, err := json.Marshal(b.mark)
+	if err != nil {
+		return err
+	}
+	_, err = b.file.WriteAt(append(text, "\n\n"...), 0)
+	return err
+}

@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"unicode/utf8"
+
+	"github.com/spf13/pflag"
+
+	"polystalk/cmd/polystalk/client"
+	"polystalk/codec/admin"
+)
+
+// An edit holds the flags that say what to change.
+type edit struct {
+	pri        uint32
+	delay, ttr string
+	body       string // a file
+	editor     bool
+}
+
+func (a *App) editVerb() verb {
+	var e edit
+	b := &bulk{action: action{name: "set", verb: "edit", done: "changed"}}
+	return verb{
+		use: "edit [ID...]", short: "change jobs: priority, delay, time to run, and the body of one", cannot: "change jobs",
+		long: idsHelp + bulkHelp + `A body is changed in one job at a time. With --editor, the program in $VISUAL or $EDITOR
+gets the body. The job is changed only if no one else has changed it meanwhile.`,
+		examples: "polystalk edit 17 --editor\npolystalk edit --tube mail --pri 5 --older 1h",
+		flags: func(fs *pflag.FlagSet) {
+			fs.Uint32Var(&e.pri, "pri", 0, "priority: the smallest first")
+			fs.StringVar(&e.delay, "delay", "", "ready after this time, such as 90s or 12h; 0: now")
+			fs.StringVar(&e.ttr, "ttr", "", "time to run: how long a worker may take, from its next reservation")
+			fs.StringVar(&e.body, "body", "", "the file that holds the new body; -: standard input")
+			fs.BoolVar(&e.editor, "editor", false, "change the body in an editor")
+			fs.BoolVar(&b.force, "force", false, "also jobs that workers have")
+			b.flags(fs, a)
+		},
+		do: func(r *run) error {
+			selects, err := b.selects(r)
+			if err != nil {
+				return err
+			}
+			change, err := e.read(r)
+			if err != nil {
+				return err
+			}
+			switch byFile := r.changed("body"); {
+			case (e.editor || byFile) && (selects || len(r.args) != 1 || r.args[0] == "-"):
+				return client.Errorf(client.Usage, "edit: a body is changed in one job at a time: give one ID")
+			case e.editor && byFile:
+				return client.Errorf(client.Usage, "edit: there are --body and --editor: give one of them")
+			case selects:
+				if change["delay_seconds"] != nil {
+					b.states = []string{"ready", "delayed"} // other jobs have no delay
+				}
+				o, err := b.operation(r)
+				if err != nil {
+					return err
+				}
+				o.Set = admin.SetJobs{Pri: change.number("pri"), DelaySeconds: change.number("delay_seconds"), TTRSeconds: change.number("ttr_seconds")}
+				return r.bulk(b, o)
+			case byFile:
+				body, err := r.bodyFrom(e.body)
+				if err != nil {
+					return err
+				}
+				change.setBody(body)
+			case e.editor:
+				return r.editInEditor(r.args[0], change, b.force)
+			}
+			return r.each("edit", func(ctx context.Context, id uint64) error {
+				return r.edit(ctx, id, change, "", b.force)
+			})
+		},
+	}
+}
+
+// A change has the members of a job that get another value.
+type change map[string]any
+
+func (c change) number(member string) *uint32 {
+	if n, ok := c[member].(uint32); ok {
+		return &n
+	}
+	return nil
+}
+
+func (c change) setBody(body []byte) {
+	if utf8.Valid(body) {
+		c["body"] = string(body)
+	} else {
+		c["body_base64"] = body
+	}
+}
+
+// read reads the flags, without the body.
+func (e *edit) read(r *run) (change, error) {
+	c := change{}
+	if r.changed("pri") {
+		c["pri"] = e.pri
+	}
+	for _, f := range []struct{ flag, text, member string }{{"delay", e.delay, "delay_seconds"}, {"ttr", e.ttr, "ttr_seconds"}} {
+		if !r.changed(f.flag) {
+			continue
+		}
+		seconds, err := readSeconds("--"+f.flag, f.text)
+		if err != nil {
+			return nil, err
+		}
+		c[f.member] = seconds
+	}
+	if len(c) == 0 && !e.editor && !r.changed("body") {
+		return nil, client.Errorf(client.Usage, "edit: the change is missing: give --pri, --delay, --ttr, --body or --editor")
+	}
+	return c, nil
+}
+
+// bodyFrom reads a body from a file. It is sent as JSON, so all of it is in memory.
+func (r *run) bodyFrom(file string) ([]byte, error) {
+	in, err := r.open(file, "give the file that holds the body, or - for standard input")
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	b := bodies{ctx: r.ctx, server: r.server}
+	var j newJob
+	if err := b.read(in, &j); err != nil || j.large == nil {
+		return j.body, err
+	}
+	body := make([]byte, j.large.Size())
+	if _, err := io.ReadFull(j.large, body); err != nil {
+		return nil, client.Errorf(client.System, "the body cannot be read: %v", err)
+	}
+	return body, nil
+}
+
+// edit changes a job that still has a tag; an empty tag is any.
+func (r *run) edit(ctx context.Context, id uint64, c change, tag string, force bool) error {
+	_, err := r.server.Ask(ctx, client.Request{Method: "PATCH", Path: "/jobs/{id}", ID: id, Query: forced(force), JSON: c, IfMatch: tag})
+	return err
+}
+
+// editInEditor lets the operator change a body in an editor.
+func (r *run) editInEditor(arg string, c change, force bool) error {
+	id, err := readID(arg)
+	if err != nil {
+		return err
+	}
+	editor := r.Getenv("VISUAL")
+	if editor == "" {
+		editor = r.Getenv("EDITOR")
+	}
+	if editor == "" {
+		return client.Errorf(client.Usage, "edit: there is no editor: name one by EDITOR, or give --body FILE")
+	}
+	was, err := r.ask("GET", "/jobs/{id}", id)
+	if err != nil {
+		return err
+	}
+	var before bytes.Buffer
+	if err := r.server.Body(r.ctx, id, &before); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "polystalk-")
+	if err != nil {
+		return fmt.Errorf("a folder for the body: %w", err)
+	}
+	keep := false // once it may be the only copy of the operator's text
+	defer func() {
+		if !keep {
+			os.RemoveAll(dir)
+		}
+	}()
+	file := filepath.Join(dir, "job-"+arg)
+	if err := os.WriteFile(file, before.Bytes(), 0o600); err != nil {
+		return fmt.Errorf("a file for the body: %w", err)
+	}
+	// Like other programs do: the variable may hold arguments, too.
+	run := exec.Command("sh", "-c", editor+` "$1"`, "sh", file)
+	run.Stdin, run.Stdout, run.Stderr = r.In, r.Out, r.Err
+	if err := uninterrupted(run.Run); err != nil {
+		return client.Errorf(client.Unconfirmed, "nothing was changed: the editor has failed: %v", err)
+	}
+	after, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("the file of the body: %w", err)
+	}
+	if bytes.Equal(after, before.Bytes()) && len(c) == 0 {
+		return client.Errorf(client.Unconfirmed, "nothing was changed: the body is the same")
+	}
+	c.setBody(after)
+	// An interrupt was meant for the editor, which has ended.
+	if err := r.edit(context.WithoutCancel(r.ctx), id, c, was.Tag, force); err != nil {
+		keep = true
+		return client.Errorf(client.ExitCode(err), "%v; the body that you have written is in %s", err, file)
+	}
+	return r.done(doneDocument("edit", 1, 0), "edit: 1 of 1 job")
+}
+
+// uninterrupted runs a program that has the terminal. Ctrl-C goes to both programs; to some
+// editors it is a key like others.
+func uninterrupted(run func() error) error {
+	keys := make(chan os.Signal, 1)
+	signal.Notify(keys, os.Interrupt)
+	defer signal.Stop(keys)
+	return run()
+}

@@ -1,0 +1,266 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"polystalk/cmd/polystalk/client"
+)
+
+func (a *App) exportVerb() verb {
+	var (
+		picked   selection
+		allTubes bool
+		file     string
+	)
+	return verb{
+		use: "export [TUBE]", short: "write jobs with their bodies for import, each as JSON on a line",
+		long: `Writes the jobs of a tube, or with --all-tubes of all tubes, as the API shows them, each on a
+line. A job that exists all the time is written once. beanstalkd's protocol has no list:
+it takes --id A-B, and each of these ids is tried.`,
+		examples: "polystalk export mail --file mail.jsonl\npolystalk export --all-tubes | gzip > all.gz",
+		reads:    true,
+		flags: func(fs *pflag.FlagSet) {
+			a.pathFlag(fs)
+			picked.flags(fs, 0)
+			fs.BoolVar(&allTubes, "all-tubes", false, "the jobs of all tubes")
+			fs.StringVar(&file, "file", "", "write to this new file, not to standard output")
+		},
+		do: func(r *run) error {
+			if allTubes == (len(r.args) > 0) {
+				return client.Errorf(client.Usage, "export: give either TUBE or --all-tubes")
+			}
+			if err := picked.read(); err != nil {
+				return err
+			}
+			tube, err := "", error(nil)
+			if !allTubes {
+				if tube, err = r.tubeName(r.args[0]); err != nil {
+					return err
+				}
+			}
+			if file == "" {
+				return r.export(&picked, tube, &sink{w: bufio.NewWriterSize(r.out, 1<<16)})
+			}
+			var n uint64
+			err = r.saveTo(file, func(s *sink) error {
+				err := r.export(&picked, tube, s)
+				n = s.n
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return r.done(doneDocument("export", n, 0), "export: %s", jobs(n))
+		},
+	}
+}
+
+// export writes the selected jobs of a tube; with an empty name, of all tubes.
+func (r *run) export(picked *selection, tube string, s *sink) error {
+	p := r.progress("export")
+	defer p.end()
+	q := picked.request(tube, "full")
+	var err error
+	if c, ok := r.server.(*client.Beanstalk); ok {
+		switch {
+		case picked.contains != "" || picked.olderThan != 0:
+			return client.Unsupported("search jobs")
+		case picked.maxID == 0:
+			return client.Errorf(client.Usage, "export: by beanstalkd's protocol each id is tried: give --id A-B")
+		}
+		err = c.Walk(r.ctx, q, s.add, p.at)
+	} else {
+		var of uint64 // about how many; 0: not known
+		if !client.Narrows(q.Query) && len(picked.states) == 0 {
+			counts, err := r.counts(tube)
+			if err != nil {
+				return err
+			}
+			of = counts.Ready + counts.Delayed + counts.Reserved + counts.Buried
+			if q.Limit > 0 {
+				of = min(of, uint64(q.Limit))
+			}
+		}
+		s.body = r.body
+		err = r.server.List(r.ctx, q, func(document []byte) error {
+			defer func() { p.at(s.n, of) }()
+			return s.page(document)
+		})
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.w.Flush(); err != nil {
+		return err
+	}
+	if s.n == 0 {
+		return client.Errorf(client.Nothing, "there are no such jobs: polystalk tubes shows how many there are")
+	}
+	return nil
+}
+
+// A sink writes jobs, each as JSON on a line.
+type sink struct {
+	w *bufio.Writer // nil: the sink drops the jobs
+	n uint64        // jobs so far
+	// body writes a whole body. Lists have only the first 64 kB.
+	body func(id uint64, w io.Writer) error
+}
+
+// body writes the body of a job to w.
+func (r *run) body(id uint64, w io.Writer) error { return r.server.Body(r.ctx, id, w) }
+
+// page writes the jobs of a part of a list.
+func (s *sink) page(document []byte) error {
+	var part struct {
+		Jobs []json.RawMessage `json:"jobs"`
+	}
+	if err := client.Read(document, &part); err != nil {
+		return err
+	}
+	for _, job := range part.Jobs {
+		if err := s.listed(job); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listed writes a job of a list, which may lack a part of the body.
+func (s *sink) listed(job []byte) error {
+	var v struct {
+		ID        uint64          `json:"id,string"`
+		Size      float64         `json:"body_bytes"`
+		Text      json.RawMessage `json:"body"`
+		Base64    json.RawMessage `json:"body_base64"`
+		Truncated bool            `json:"body_truncated"`
+	}
+	if err := client.Read(job, &v); err != nil {
+		return err
+	}
+	if !v.Truncated && (v.Size == 0 || v.Text != nil || v.Base64 != nil) {
+		return s.add(job)
+	}
+	var members map[string]json.RawMessage
+	if err := client.Read(job, &members); err != nil {
+		return err
+	}
+	for _, name := range []string{"body", "body_base64", "body_truncated", "body_bytes"} {
+		delete(members, name)
+	}
+	line, err := json.Marshal(members)
+	if err != nil {
+		return err
+	}
+	body := &encodedBody{to: s.w, before: append(bytes.TrimSuffix(line, []byte("}")), `,"body_base64":"`...)}
+	switch err := s.body(v.ID, body); {
+	case client.ExitCode(err) == client.Nothing && !body.begun():
+		return nil // it was deleted meanwhile
+	case err != nil:
+		return err
+	}
+	s.n++
+	return body.end()
+}
+
+// An encodedBody writes a body of any size in base64, after some text.
+type encodedBody struct {
+	to     *bufio.Writer
+	before []byte // the text
+	base64 io.WriteCloser
+	n      int // bytes of the body so far
+}
+
+func (c *encodedBody) begun() bool { return c.base64 != nil }
+
+// Write implements io.Writer.
+func (c *encodedBody) Write(b []byte) (int, error) {
+	if !c.begun() {
+		if _, err := c.to.Write(c.before); err != nil {
+			return 0, err
+		}
+		c.base64 = base64.NewEncoder(base64.StdEncoding, c.to)
+	}
+	n, err := c.base64.Write(b)
+	c.n += n
+	return n, err
+}
+
+// end writes the end of the line. The size was counted: the body may have been edited since the
+// list was made.
+func (c *encodedBody) end() error {
+	if _, err := c.Write(nil); err != nil {
+		return err
+	}
+	if err := c.base64.Close(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(c.to, "\",\"body_bytes\":%d}\n", c.n)
+	return err
+}
+
+// add writes a job.
+func (s *sink) add(job []byte) error {
+	if s.w == nil {
+		return nil
+	}
+	var line bytes.Buffer
+	if err := json.Compact(&line, job); err != nil {
+		return err
+	}
+	line.WriteByte('\n')
+	s.n++
+	_, err := s.w.Write(line.Bytes())
+	return err
+}
+
+// keep writes a job that is about to be deleted. When it returns, neither the end of the program
+// nor a full disk can lose the job.
+func (s *sink) keep(job []byte) error {
+	if s.w == nil {
+		return nil
+	}
+	if err := s.add(job); err != nil {
+		return err
+	}
+	return s.w.Flush()
+}
+
+// saveTo creates a file, which write fills, and makes it durable. After a failure the file stays:
+// the server may have lost jobs in it by then.
+func (a *App) saveTo(name string, write func(*sink) error) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return client.Errorf(client.Usage, "%s is there already: give the name of a new file", name)
+	}
+	if err != nil {
+		return client.Errorf(client.System, "the file cannot be made: %v", err)
+	}
+	defer f.Close()
+	s := &sink{w: bufio.NewWriterSize(f, 1<<18)}
+	err = write(s)
+	if flushed := s.w.Flush(); err == nil {
+		err = flushed
+	}
+	if synced := f.Sync(); err == nil && synced != nil && !errors.Is(synced, fs.ErrInvalid) {
+		err = synced
+	}
+	if err != nil {
+		if _, ok := errors.AsType[*client.Error](err); ok || errors.Is(err, context.Canceled) {
+			return err
+		}
+		return client.Errorf(client.System, "%s cannot be written: %v", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,323 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"unicode/utf8"
+
+	"github.com/spf13/pflag"
+
+	"polystalk/cmd/polystalk/client"
+	"polystalk/codec/admin"
+)
+
+const (
+	idsHelp  = "With - as ID, ids are read from standard input. polystalk jobs -o name writes such ids.\n"
+	bulkHelp = `
+With --tube or --all-tubes, selects jobs instead. The server works in small steps, and
+serves its clients between them. The jobs are counted first; jobs that come later are not
+touched.
+
+`
+	forceHelp = "also jobs that workers have, who lose them"
+)
+
+// An action is done to jobs, which are named by ids or selected.
+type action struct {
+	use, short, long, examples string
+
+	method, path string   // of the request for one job; the query force=true stands for --force
+	name         string   // in a bulk operation
+	verb, done   string   // the verb's name, and what the jobs are afterwards
+	states       []string // of the selected jobs, without --state
+	force        string   // help of --force; empty: there is none
+	careful      bool     // it wants a confirmation
+	cannot       string   // what beanstalkd's protocol cannot do, if it cannot do it by id
+}
+
+var actions = []action{
+	{
+		use: "kick [ID...]", short: "make buried or delayed jobs ready", long: "Without --state, selects buried jobs.",
+		examples: "polystalk kick 17 18\npolystalk kick --tube mail --limit 100\npolystalk jobs mail --contains user-17 -o name | polystalk kick -",
+		method:   "POST", path: "/jobs/{id}/kick", name: "kick", verb: "kick", done: "kicked", states: []string{"buried"},
+	},
+	{
+		use: "bury [ID...]", short: "put jobs aside until they are kicked", long: "Without --state, selects ready and delayed jobs.",
+		method: "POST", path: "/jobs/{id}/bury", name: "bury", verb: "bury", done: "buried", states: []string{"ready", "delayed"}, force: forceHelp,
+	},
+	{
+		use: "delete [ID...]", short: "delete jobs",
+		long: `Without --state, selects the jobs that no worker has. It asks for confirmation on a
+terminal; elsewhere give --yes. It does not ask if jobs are named by ids. To empty a
+tube, flush is faster.`,
+		examples: "polystalk delete 17\npolystalk delete --tube mail --contains user-17 --dry-run",
+		method:   "DELETE", path: "/jobs/{id}", name: "delete", verb: "delete", done: "deleted", states: []string{"ready", "delayed", "buried"}, force: forceHelp, careful: true,
+	},
+	{
+		use: "release [ID...]", short: "take jobs from their workers and make them ready",
+		long: `It asks for confirmation on a terminal; elsewhere give --yes. It does not ask if jobs
+are named by ids.`,
+		method: "POST", path: "/jobs/{id}/release", name: "release", verb: "release", done: "released", states: []string{"reserved"}, careful: true,
+		cannot: "release what another client has reserved",
+	},
+	{
+		use: "mv [ID...]", short: "move jobs to another tube, where they get new ids",
+		long:     "Without --state, selects the jobs that no worker has. A job whose client waits for the\nresult stays.",
+		examples: "polystalk mv 17 --to mail-later\npolystalk mv --tube mail --state buried --to mail-broken",
+		method:   "POST", path: "/jobs/{id}/move", name: "move", verb: "mv", done: "moved", states: []string{"ready", "delayed", "buried"},
+		cannot: "move jobs",
+	},
+	{
+		use: "cp [ID...]", short: "copy jobs to a tube", long: "No client waits for the result of a copy.",
+		examples: "polystalk cp --tube mail --to mail-copy",
+		method:   "POST", path: "/jobs/{id}/copy", name: "copy", verb: "cp", done: "copied",
+		cannot: "copy jobs",
+	},
+}
+
+// jobVerbs are the verbs about jobs.
+func (a *App) jobVerbs() []verb {
+	list := []verb{a.putVerb()}
+	for _, act := range actions {
+		list = append(list, a.actionVerb(act))
+	}
+	return append(list, a.editVerb())
+}
+
+// actionVerb returns the verb of an action.
+func (a *App) actionVerb(act action) verb {
+	b := &bulk{action: act}
+	to, transfers := "", act.verb == "mv" || act.verb == "cp"
+	v := verb{
+		use: act.use, short: act.short, long: idsHelp + bulkHelp + act.long, examples: act.examples,
+		flags: func(fs *pflag.FlagSet) {
+			b.flags(fs, a)
+			if act.force != "" {
+				fs.BoolVar(&b.force, "force", false, act.force)
+			}
+			if transfers {
+				fs.StringVar(&to, "to", "", "the tube; the server makes it if it does not exist")
+			}
+		},
+		do: func(r *run) error {
+			target := ""
+			if transfers {
+				var err error
+				if target, err = r.target(to); err != nil {
+					return err
+				}
+			}
+			selects, err := b.selects(r)
+			switch {
+			case err != nil:
+				return err
+			case !selects && transfers:
+				return r.transfer(act, target)
+			case !selects:
+				if !r.server.HasAPI() && act.cannot != "" {
+					return client.Unsupported(act.cannot)
+				}
+				return r.each(act.name, func(ctx context.Context, id uint64) error {
+					_, err := r.server.Ask(ctx, client.Request{Method: act.method, Path: act.path, ID: id, Query: forced(b.force)})
+					return err
+				})
+			}
+			o, err := b.operation(r)
+			if err != nil {
+				return err
+			}
+			if transfers {
+				o.To = &target
+			}
+			s, beanstalk := r.server.(*client.Beanstalk)
+			switch {
+			case beanstalk && act.verb == "kick":
+				return r.kickTube(s, b)
+			case beanstalk:
+				return client.Unsupported(act.name + " jobs that are selected")
+			}
+			return r.bulk(b, o)
+		},
+	}
+	if transfers {
+		v.cannot = act.cannot
+	}
+	return v
+}
+
+func forced(force bool) url.Values {
+	if !force {
+		return nil
+	}
+	return url.Values{"force": {"true"}}
+}
+
+// target reads the tube of --to.
+func (r *run) target(to string) (string, error) {
+	if !r.changed("to") {
+		return "", r.usagef("the target is missing: give --to TUBE")
+	}
+	name, err := r.tubeName(to)
+	if err == nil && !utf8.ValidString(name) {
+		err = r.usagef("--to %q is no UTF-8, which JSON needs: give another tube", to)
+	}
+	return name, err
+}
+
+// transfer moves or copies jobs one after the other, and shows the new job of each.
+func (r *run) transfer(act action, to string) error {
+	l := r.printer.List(client.TransfersView)
+	return r.eachID("job", func(ctx context.Context, id uint64) error {
+		a, err := r.server.Ask(ctx, client.Request{Method: act.method, Path: act.path, ID: id, JSON: admin.NewTransfer{To: &to}})
+		if err != nil {
+			return err
+		}
+		return l.Page(fmt.Appendf(nil, `{"jobs":[%s]}`, a.Document))
+	}, func(int, int) error { return l.Close() })
+}
+
+// kickTube kicks buried or delayed jobs of a tube by beanstalkd's protocol. The protocol kicks
+// delayed jobs only if there are no buried ones.
+func (r *run) kickTube(s *client.Beanstalk, b *bulk) error {
+	states := b.picked.states
+	switch {
+	case b.allTubes:
+		return client.Unsupported("kick jobs of all tubes")
+	case client.Narrows(b.picked.request("", "").Query):
+		return client.Unsupported("search jobs")
+	case len(states) != 1 || states[0] != "buried" && states[0] != "delayed":
+		return client.Errorf(client.Usage, "kick: by beanstalkd's protocol, give --state buried or --state delayed")
+	}
+	counts, err := r.counts(b.tubeName)
+	if err != nil {
+		return err
+	}
+	there := counts.Buried
+	if states[0] == "delayed" {
+		if counts.Buried > 0 {
+			return client.Errorf(client.NotDone, "there are buried jobs, which beanstalkd's protocol kicks first: kick those, or use polystalkd with --http")
+		}
+		there = counts.Delayed
+	}
+	if b.picked.limit > 0 {
+		there = min(there, uint64(b.picked.limit))
+	}
+	if there == 0 {
+		return client.Errorf(client.Nothing, "there are no such jobs %s: polystalk tube shows how many there are", b.where())
+	}
+	if b.consent.dryRun {
+		_, err := fmt.Fprintln(r.out, dryRun(there, b.where(), "kicked"))
+		return err
+	}
+	if err := b.consent.expected(there); err != nil {
+		return err
+	}
+	a, err := s.Ask(r.ctx, client.Request{Method: "POST", Path: "/tubes/{tube}/kick", Tube: b.tubeName, JSON: admin.Kick{Count: uint32(min(there, 1<<31-1))}})
+	var did admin.Kicked
+	if err == nil {
+		err = a.Read(&did)
+	}
+	if err != nil {
+		return err
+	}
+	return r.done(doneDocument("kick", uint64(did.Kicked), 0), "kick: %d of %s", did.Kicked, jobs(there))
+}
+
+// counts returns how many jobs a tube has by state; an empty name: the server.
+func (r *run) counts(tube string) (admin.Counts, error) {
+	q := client.Request{Method: "GET", Path: "/tubes/{tube}", Tube: tube}
+	if tube == "" {
+		q.Path = "/server"
+	}
+	var v struct {
+		Jobs admin.Counts `json:"jobs"`
+	}
+	a, err := r.server.Ask(r.ctx, q)
+	if err == nil {
+		err = a.Read(&v)
+	}
+	return v.Jobs, err
+}
+
+// doneDocument says to how many jobs something was done, and to how many not.
+func doneDocument(action string, done, not uint64) []byte {
+	document, _ := json.Marshal(struct { // texts and numbers do not fail
+		Action string `json:"action"`
+		Done   uint64 `json:"done"`
+		Not    uint64 `json:"not_done"`
+	}{action, done, not})
+	return document
+}
+
+// each does something to the jobs of the arguments, and says to how many.
+func (r *run) each(action string, do func(context.Context, uint64) error) error {
+	return r.eachOf("job", action, do)
+}
+
+// eachOf is each for things other than jobs.
+func (r *run) eachOf(noun, action string, do func(context.Context, uint64) error) error {
+	return r.eachID(noun, do, func(done, all int) error {
+		return r.done(doneDocument(action, uint64(done), uint64(all-done)), "%s: %d of %s", action, done, counted(uint64(all), noun))
+	})
+}
+
+// eachID does something for each id of the arguments. It goes on after a failure, unless the
+// server cannot be asked. show follows the last one, unless the only one has failed.
+func (r *run) eachID(noun string, do func(context.Context, uint64) error, show func(done, all int) error) error {
+	ids, err := r.readIDs(r.args)
+	if err != nil {
+		return err
+	}
+	if len(ids) == 0 {
+		return client.Errorf(client.Nothing, "no id was given on standard input: polystalk jobs -o name lists some")
+	}
+	var done, gone int
+	var first error
+	for _, id := range ids {
+		err := do(r.ctx, id)
+		if err == nil {
+			done++
+			continue
+		}
+		switch code := client.ExitCode(err); {
+		case code == client.Nothing:
+			gone++
+		case code != client.NotDone || r.ctx.Err() != nil:
+			if done > 0 {
+				return client.Errorf(code, "%d of %s were done, then: %v", done, counted(uint64(len(ids)), noun), err)
+			}
+			return err
+		}
+		if len(ids) > 1 {
+			r.note("%v", err)
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	if len(ids) == 1 && first != nil {
+		return first
+	}
+	if err := show(done, len(ids)); err != nil {
+		return err
+	}
+	switch {
+	case first == nil:
+		return nil
+	case gone == len(ids):
+		return client.Errorf(client.Nothing, "none of the %s exists: look them up again", counted(uint64(gone), noun))
+	}
+	return client.Errorf(client.NotDone, "%d of %s were not done: the reasons are above", len(ids)-done, counted(uint64(len(ids)), noun))
+}
+
+// counted returns a number with its noun.
+func counted(n uint64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func jobs(n uint64) string { return counted(n, "job") }

@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"polystalk/cmd/polystalk/client"
+)
+
+// A verb is a command: its name and arguments, its help, its flags, and what it does.
+type verb struct {
+	use      string // the name, then a word for each argument: [X] may be left out, X... may be repeated
+	short    string
+	long     string
+	examples string   // one on each line
+	values   []string // that the first argument can have, for completion
+	flags    func(fs *pflag.FlagSet)
+
+	reads  bool   // it changes nothing
+	cannot string // what beanstalkd's protocol cannot do, if the verb needs HTTP
+
+	before func(r *run) error // runs before the server is asked; it may be nil
+
+	// One of these. The answer to a request is shown by the view.
+	request func(r *run) (client.Request, error)
+	view    client.View
+	do      func(r *run) error // it asks a server
+	local   func(r *run) error // it asks none
+	verbs   []verb             // a group of verbs
+}
+
+// A run is a verb that is being carried out.
+type run struct {
+	*App
+	cmd    *cobra.Command
+	ctx    context.Context
+	args   []string
+	server client.Server // nil for a local verb
+}
+
+// changed reports whether a flag was given.
+func (r *run) changed(flag string) bool { return r.cmd.Flags().Changed(flag) }
+
+// usagef returns the error of a wrong use of the verb.
+func (r *run) usagef(format string, args ...any) error {
+	return client.Errorf(client.Usage, "%s%s", about(r.cmd), fmt.Sprintf(format, args...))
+}
+
+// ask sends a request.
+func (r *run) ask(method, path string, id uint64) (client.Answer, error) {
+	return r.server.Ask(r.ctx, client.Request{Method: method, Path: path, ID: id})
+}
+
+// list shows a list, and returns how many rows it has.
+func (r *run) list(q client.Request, v client.View) (int, error) {
+	if q.Limit < 0 {
+		return 0, client.Errorf(client.Usage, "--limit is %d: give a number, or 0 for all", q.Limit)
+	}
+	l := r.printer.List(v)
+	if err := r.server.List(r.ctx, q, l.Page); err != nil {
+		return 0, err
+	}
+	return l.N, l.Close()
+}
+
+// carryOut runs a verb.
+func (v *verb) carryOut(r *run) (err error) {
+	if v.local != nil {
+		return v.local(r)
+	}
+	if v.before != nil {
+		if err := v.before(r); err != nil {
+			return err
+		}
+	}
+	if r.server, err = r.connect(r.ctx, v.cannot); err != nil {
+		return err
+	}
+	defer r.server.Close()
+	if v.do != nil {
+		return v.do(r)
+	}
+	q, err := v.request(r)
+	if err != nil {
+		return err
+	}
+	a, err := r.server.Ask(r.ctx, q)
+	if err != nil || a.Document == nil {
+		return err
+	}
+	return r.printer.Show(a.Document, v.view)
+}
+
+// command returns a verb as a command of cobra.
+func (v verb) command(a *App) *cobra.Command {
+	name, rest, _ := strings.Cut(v.use, " ")
+	c := &cobra.Command{
+		Use: v.use, Short: v.short, Long: v.long, ValidArgs: v.values, Args: arguments(strings.Fields(rest)...),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return v.carryOut(&run{App: a, cmd: cmd, ctx: cmd.Context(), args: args})
+		},
+	}
+	if v.examples != "" {
+		c.Example = "  " + strings.ReplaceAll(v.examples, "\n", "\n  ")
+	}
+	if v.reads {
+		c.Annotations = map[string]string{"reads": "yes"}
+	}
+	fs := c.Flags()
+	if v.verbs != nil {
+		fs = c.PersistentFlags()
+		c.Args = func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return client.Errorf(client.Usage, "%s: the command is missing: see polystalk %s --help", name, name)
+			}
+			return client.Errorf(client.Usage, "%s: unknown command %q: see polystalk %s --help", name, args[0], name)
+		}
+		for _, sub := range v.verbs {
+			c.AddCommand(sub.command(a))
+		}
+	}
+	if v.flags != nil {
+		v.flags(fs)
+	}
+	return c
+}
+
+// parserName is the name of a Go function that strconv puts into its errors.
+var parserName = regexp.MustCompile(`strconv\.\w+: parsing "[^"]*": `)
+
+// Tree returns the commands. They run against the fields of a.
+func (a *App) Tree() *cobra.Command {
+	if a.out == nil {
+		a.out = bufio.NewWriter(a.Out)
+	}
+	root := &cobra.Command{
+		Use:   "polystalk",
+		Short: "inspect, operate and repair job queues",
+		Long: `polystalk is the operators' program. It asks polystalkd by HTTP (its --http), and any
+server by beanstalkd's protocol as far as the protocol goes. It also reads and repairs
+journals, the directories of polystalkd's -b.
+
+  polystalk --version
+        print the version and exit`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			hint := "see polystalk --help"
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				hint = fmt.Sprintf("did you mean %s? polystalk --help lists all commands", strings.Join(near, " or "))
+			}
+			return client.Errorf(client.Usage, "unknown command %q: %s", args[0], hint)
+		},
+		RunE: func(*cobra.Command, []string) error {
+			return client.Errorf(client.Usage, "no command: see polystalk --help")
+		},
+		PersistentPreRunE: func(*cobra.Command, []string) error { return a.prepare() },
+		SilenceErrors:     true, SilenceUsage: true,
+		SuggestionsMinimumDistance: 2,
+	}
+	root.SetIn(a.In)
+	root.SetOut(a.out)
+	root.SetErr(a.Err)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return client.Errorf(client.Usage, "%s%s: see %s --help", about(cmd), parserName.ReplaceAllString(err.Error(), ""), cmd.CommandPath())
+	})
+	root.SetHelpTemplate(helpTemplate + "\n" + client.Codes)
+	a.flags(root.PersistentFlags())
+	for _, g := range []struct {
+		title string
+		verbs []verb
+	}{
+		{"Look:", a.lookVerbs()}, {"Jobs:", a.jobVerbs()}, {"Tubes:", a.tubeVerbs()}, {"Server:", a.serverVerbs()}, {"Other:", a.otherVerbs()},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, v := range g.verbs {
+			c := v.command(a)
+			c.GroupID = g.title
+			if c.Name() == "journal" {
+				directoriesOnly(c)
+			}
+			root.AddCommand(c)
+		}
+		root.SetHelpCommandGroupID(g.title) // the last one
+	}
+	a.completions(root)
+	return root
+}
+
+// arguments returns a check for the arguments of a verb.
+func arguments(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		names := names
+		if len(names) > 0 && names[0] == "TUBE" && cmd.Flags().Changed("all-tubes") {
+			names = nil
+		}
+		for i, name := range names {
+			if i >= len(args) && !strings.HasPrefix(name, "[") {
+				return client.Errorf(client.Usage, "%s%s is missing: the use is %s", about(cmd), strings.TrimSuffix(name, "..."), cmd.UseLine())
+			}
+		}
+		if len(args) > len(names) && (len(names) == 0 || !strings.HasSuffix(strings.TrimSuffix(names[len(names)-1], "]"), "...")) {
+			return client.Errorf(client.Usage, "%sunknown argument %q: the use is %s", about(cmd), args[len(names)], cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// about returns the beginning of an error about the use of a command.
+func about(cmd *cobra.Command) string {
+	if !cmd.HasParent() {
+		return ""
+	}
+	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ") + ": "
+}
+
+// helpTemplate begins with what a command does, as manuals do.
+const helpTemplate = `{{if .HasParent}}{{.CommandPath}} - {{.Short}}
+
+{{end}}{{with .Long}}{{. | trimTrailingWhitespaces}}
+
+{{end}}{{.UsageString}}`

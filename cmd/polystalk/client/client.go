@@ -1,0 +1,120 @@
+// Package client asks a server and shows its answers.
+//
+//	Find (which server) → Dial → Server.Ask, List or Body → a document → Printer (by a View)
+//
+// Requests and documents are those of polystalkd's API, see router/api/openapi.json. A server
+// that is asked by HTTP gets them as they are. Beanstalk translates those that beanstalkd's
+// protocol can express; its documents lack the members that the protocol does not tell. A
+// Request is not sent again once a server may have acted on it.
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"polystalk/codec/admin"
+)
+
+// A Server is a connection to one server, used by one goroutine at a time. A call ends when
+// its context ends. Errors that are no *Error come from the operating system.
+type Server interface {
+	// Ask sends a request and returns the answer.
+	Ask(ctx context.Context, r Request) (Answer, error)
+	// List gives the parts of a list to page, until it has r.Limit rows. The last component of
+	// r.Path names the member that holds the rows.
+	List(ctx context.Context, r Request, page func(document []byte) error) error
+	// Body writes the body of a job as it is.
+	Body(ctx context.Context, job uint64, w io.Writer) error
+	// HasAPI reports whether the server has all requests, not only those of beanstalkd's protocol.
+	HasAPI() bool
+	Close()
+}
+
+// Options say how to talk to a server.
+type Options struct {
+	Token   string        // empty: none
+	Timeout time.Duration // for each answer; a body has it for each 64 kB
+	// AnsweredBy is called when another server than the one that is asked answers: the leader
+	// of its cluster. It may be nil.
+	AnsweredBy func(server string)
+}
+
+// Dial returns a connection to a server. By beanstalkd's protocol it connects at once.
+func Dial(ctx context.Context, t Target, o Options) (Server, error) {
+	if t.Base != nil {
+		return newHTTP(t, o), nil
+	}
+	b, err := dialBeanstalk(ctx, t, o.Timeout)
+	if err != nil {
+		return nil, err // not a nil *Beanstalk, which would be a Server that is not nil
+	}
+	return b, nil
+}
+
+// A Request is one of polystalkd's API.
+type Request struct {
+	Method string
+	Path   string // below /api/v1, as openapi.json has it, such as /jobs/{id}/kick
+	Tube   string // for {tube}: its name, byte for byte
+	ID     uint64 // for {id}
+	Node   string // for {node}
+	Query  url.Values
+	Limit  int // rows of a List; 0: all
+
+	JSON    any               // the content to send, or
+	Octets  []byte            // the content as it is; nil: none, or
+	Large   *io.SectionReader // content that is not in memory
+	IfMatch string            // the tag that the job must still have; empty: any
+
+	Probe bool // Path is at the top, not below /api/v1, and status 503 is an answer
+}
+
+// An Answer is what the server has sent.
+type Answer struct {
+	Status   int    // of HTTP
+	Document []byte // JSON; nil: none
+	Tag      string // of HTTP: the version of a job, for IfMatch
+}
+
+// Read decodes the document into v.
+func (a Answer) Read(v any) error { return Read(a.Document, v) }
+
+// Read decodes a document into v.
+func Read(document []byte, v any) error {
+	if json.Unmarshal(document, v) != nil {
+		return Errorf(System, "the server's answer cannot be read: use the polystalk of its version")
+	}
+	return nil
+}
+
+// address returns the path and query of a request. A tube name that a proxy or the server would
+// resolve as a part of the path is a parameter.
+func (r *Request) address() string {
+	segment, query := admin.PathName(r.Tube), r.Query
+	if strings.Contains(r.Path, "{tube}") && (r.Tube == "." || r.Tube == ".." || r.Tube == "/") {
+		query = url.Values{"tube": {r.Tube}}
+		for name, values := range r.Query {
+			query[name] = values
+		}
+		segment = "-"
+	}
+	path := strings.NewReplacer("{tube}", segment, "{id}", strconv.FormatUint(r.ID, 10), "{node}", url.PathEscape(r.Node)).Replace(r.Path)
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return path
+}
+
+// rows returns the name of the member that holds the rows of a list.
+func (r *Request) rows() string { return r.Path[strings.LastIndexByte(r.Path, '/')+1:] }
+
+// Unsupported is the error of a request that beanstalkd's protocol does not have. what follows
+// "cannot".
+func Unsupported(what string) error {
+	return Errorf(Usage, "beanstalkd's protocol cannot %s: that takes polystalkd with --http, which is given as --server http://HOST:PORT", what)
+}

@@ -1,0 +1,271 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"polystalk/cmd/internal/release"
+	"polystalk/codec/admin"
+)
+
+// An httpServer is a polystalkd that is asked by HTTP.
+type httpServer struct {
+	target  Target
+	options Options
+	http    *http.Client
+	by      string // the server that answered last; empty: the one that is asked
+}
+
+func newHTTP(t Target, o Options) *httpServer {
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if t.Network == "unix" {
+				network, address = "unix", t.Address
+			}
+			return (&net.Dialer{Timeout: o.Timeout}).DialContext(ctx, network, address)
+		},
+		TLSHandshakeTimeout: o.Timeout,
+		MaxIdleConns:        1,
+	}
+	if t.Network != "unix" {
+		transport.Proxy = http.ProxyFromEnvironment
+	}
+	return &httpServer{target: t, options: o, http: &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// HasAPI implements Server.
+func (c *httpServer) HasAPI() bool { return true }
+
+// Close implements Server.
+func (c *httpServer) Close() { c.http.CloseIdleConnections() }
+
+// Limits of answers, in bytes. No answer of the API is larger: one without bodies, a part of a
+// list with bodies, and a body (beanstalkd doc/beanstalkd.ronn, -z).
+const (
+	answerMax = 32 << 20
+	listMax   = 256 << 20
+	bodyMax   = 1 << 30
+)
+
+// Ask implements Server.
+func (c *httpServer) Ask(ctx context.Context, r Request) (a Answer, err error) {
+	err = c.ask(ctx, r, func(res *http.Response, body io.Reader) error {
+		a.Status, a.Tag = res.StatusCode, res.Header.Get("ETag")
+		if res.StatusCode == http.StatusNoContent {
+			return nil
+		}
+		most := answerMax
+		if r.Query.Get("body") == "full" {
+			most = listMax
+		}
+		b, err := io.ReadAll(io.LimitReader(body, int64(most)+1))
+		switch {
+		case err != nil:
+			return c.unreachable(err)
+		case len(b) > most || mediaType(res) != "application/json" || !json.Valid(b):
+			return c.foreign(res)
+		}
+		a.Document = b
+		return nil
+	})
+	if err == nil && a.Document == nil && r.Method == "GET" {
+		err = Errorf(System, "%s answers nothing: is it polystalkd's --http?", c.target.Name)
+	}
+	return a, err
+}
+
+// partMax is the largest number of rows in a part of a list.
+const partMax = 1000
+
+// List implements Server.
+func (c *httpServer) List(ctx context.Context, r Request, page func(document []byte) error) error {
+	query := url.Values{}
+	maps.Copy(query, r.Query)
+	for left := r.Limit; ; {
+		part := partMax
+		if r.Limit > 0 {
+			part = min(left, partMax)
+		}
+		query.Set("limit", strconv.Itoa(part))
+		r.Method, r.Query = "GET", query
+		a, err := c.Ask(ctx, r)
+		if err != nil {
+			return err
+		}
+		n, next, err := c.part(a.Document, r.rows())
+		if err != nil {
+			return err
+		}
+		if err := page(a.Document); err != nil {
+			return err
+		}
+		if left -= n; next == "" || r.Limit > 0 && left <= 0 {
+			return nil
+		}
+		if next == query.Get("after") {
+			return Errorf(System, "%s gives the same part of the list again: try again", c.target.Name)
+		}
+		query.Set("after", next)
+	}
+}
+
+// part returns how many rows a part of a list has, and what the query for the next part takes.
+func (c *httpServer) part(document []byte, rows string) (n int, next string, err error) {
+	var members map[string]json.RawMessage
+	var list []json.RawMessage
+	missing := rows
+	if json.Unmarshal(document, &members) == nil && json.Unmarshal(members[rows], &list) == nil {
+		missing = "next"
+		if text, ok := members["next"]; !ok || json.Unmarshal(text, &next) == nil {
+			return len(list), next, nil
+		}
+	}
+	return 0, "", Errorf(System, "the server at %s answers without %q: use the polystalk of its version", c.target.Name, missing)
+}
+
+// Body implements Server.
+func (c *httpServer) Body(ctx context.Context, job uint64, w io.Writer) error {
+	return c.ask(ctx, Request{Method: "GET", Path: "/jobs/{id}/body", ID: job}, func(res *http.Response, body io.Reader) error {
+		// A body without a length could go on for ever. Proxies pass the length on.
+		if mediaType(res) != "application/octet-stream" || res.ContentLength < 0 || res.ContentLength > bodyMax {
+			return c.foreign(res)
+		}
+		out := &writer{w: w}
+		_, err := io.Copy(out, body)
+		switch {
+		case out.err != nil:
+			return out.err
+		case err != nil:
+			return c.unreachable(err)
+		}
+		return nil
+	})
+}
+
+// A writer keeps the error of w apart from the errors of the reader in io.Copy.
+type writer struct {
+	w   io.Writer
+	err error
+}
+
+func (w *writer) Write(b []byte) (n int, err error) {
+	n, w.err = w.w.Write(b)
+	return n, w.err
+}
+
+// ask sends a request, and take reads the answer unless it is a failure. It sends the request
+// again only after 429, which says that the server is busy and did nothing, and within the
+// timeout.
+func (c *httpServer) ask(ctx context.Context, r Request, take func(*http.Response, io.Reader) error) error {
+	if r.JSON != nil {
+		var err error
+		if r.Octets, err = json.Marshal(r.JSON); err != nil {
+			return fmt.Errorf("the content of the request: %w", err)
+		}
+	}
+	for until := time.Now().Add(c.options.Timeout); ; {
+		wait, err := c.once(ctx, &r, take)
+		if wait == 0 || time.Now().Add(wait).After(until) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// once sends a request. A wait that is not 0 is how long a busy server asks the client to wait.
+func (c *httpServer) once(ctx context.Context, r *Request, take func(*http.Response, io.Reader) error) (wait time.Duration, err error) {
+	patience := NewPatience(ctx, c.options.Timeout)
+	defer patience.End()
+	req, err := c.request(patience, r)
+	if err != nil {
+		return 0, err
+	}
+	var connected atomic.Bool
+	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	}))
+	res, err := c.http.Do(req)
+	if err != nil {
+		err = c.unreachable(patience.Cause(err))
+		if e, ok := errors.AsType[*Error](err); ok {
+			e.Unsent = !connected.Load()
+		}
+		return 0, err
+	}
+	defer res.Body.Close()
+	if by := res.Header.Get(admin.ServerHeader); by != "" && by != c.by && c.options.AnsweredBy != nil {
+		c.by = by
+		c.options.AnsweredBy(by)
+	}
+	answer := patience.Reader(res.Body, r.Path == "/jobs/{id}/body")
+	if res.StatusCode/100 == 2 || r.Probe && res.StatusCode == http.StatusServiceUnavailable {
+		return 0, take(res, answer)
+	}
+	err = c.problem(patience.Ctx, r, res, answer)
+	if res.StatusCode == http.StatusTooManyRequests {
+		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
+		wait = time.Duration(max(seconds, 1)) * time.Second
+	}
+	return wait, err
+}
+
+func (c *httpServer) request(p *Patience, r *Request) (*http.Request, error) {
+	address := c.target.Base.String()
+	if !r.Probe {
+		address += "/api/v1"
+	}
+	req, err := http.NewRequestWithContext(p.Ctx, r.Method, address+r.address(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("the request cannot be made: %w", err)
+	}
+	var content io.Reader
+	if r.Octets != nil {
+		content, req.ContentLength = bytes.NewReader(r.Octets), int64(len(r.Octets))
+	}
+	if r.Large != nil {
+		content, req.ContentLength = io.NewSectionReader(r.Large, 0, r.Large.Size()), r.Large.Size()
+	}
+	if content != nil {
+		if req.ContentLength > 0 {
+			req.Body = io.NopCloser(p.Reader(content, true))
+		}
+		req.Header.Set("Content-Type", "application/octet-stream")
+		if r.JSON != nil {
+			req.Header.Set("Content-Type", "application/json")
+		}
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", "polystalk/"+release.Version)
+	if c.options.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.options.Token)
+	}
+	if r.IfMatch != "" {
+		req.Header.Set("If-Match", r.IfMatch)
+	}
+	return req, nil
+}
+
+func mediaType(res *http.Response) string {
+	t, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	return t
+}

@@ -1,0 +1,361 @@
+package client
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/itchyny/gojq"
+
+	"polystalk/cmd/internal/terminal"
+)
+
+// Formats are the values of --output; the first is the default.
+var Formats = []string{"table", "wide", "json", "jsonl", "name"}
+
+// A Printer shows documents in one format. One goroutine uses it at a time.
+type Printer struct {
+	Out    io.Writer
+	Err    io.Writer // for the message that a table has no rows; nil: none
+	Format string    // of Formats; empty: the first one, or json with a filter
+	Filter string    // an expression of jq; empty: none
+	Screen bool      // Out is a terminal
+
+	code *gojq.Code // of Filter
+}
+
+// Check checks the format and the filter. It is called before anything is shown.
+func (p *Printer) Check() error {
+	if p.Format == "" {
+		if p.Format = Formats[0]; p.Filter != "" {
+			p.Format = "json"
+		}
+	}
+	switch {
+	case !slices.Contains(Formats, p.Format):
+		return Errorf(Usage, "-o %q is no format: give one of %s", p.Format, strings.Join(Formats, ", "))
+	case p.Filter == "":
+		return nil
+	case p.Format != "json" && p.Format != "jsonl":
+		return Errorf(Usage, "--jq goes with -o json or -o jsonl, not with -o %s", p.Format)
+	}
+	q, err := gojq.Parse(p.Filter)
+	if err != nil {
+		return Errorf(Usage, "--jq %q cannot be read: %v: see the manual of jq", p.Filter, err)
+	}
+	// Compiled without options, an expression reads neither files nor the environment.
+	if p.code, err = gojq.Compile(q); err != nil {
+		return Errorf(Usage, "--jq %q cannot be used: %v: see the manual of jq", p.Filter, err)
+	}
+	return nil
+}
+
+// IsTable reports whether the format is for people.
+func (p *Printer) IsTable() bool { return p.Format == "table" || p.Format == "wide" }
+
+// Show shows a whole document.
+func (p *Printer) Show(document []byte, v View) error {
+	l := p.List(v)
+	if err := l.Page(document); err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+// filter shows what the expression makes of a document: texts as they are, other values as JSON,
+// one on a line.
+func (p *Printer) filter(document []byte) error {
+	v, err := Decode(document)
+	if err != nil {
+		return err
+	}
+	for results := p.code.Run(v); ; {
+		result, ok := results.Next()
+		if !ok {
+			return nil
+		}
+		if err, failed := result.(error); failed {
+			if halt, ok := err.(*gojq.HaltError); ok && halt.Value() == nil {
+				return nil
+			}
+			return Errorf(Usage, "--jq %q does not fit the server's answer: %v: -o json shows the answer", p.Filter, err)
+		}
+		line, isText := result.(string)
+		if !isText {
+			b, err := gojq.Marshal(result)
+			if err != nil {
+				return err
+			}
+			line = string(safeJSON(b))
+		} else if p.Screen {
+			line = terminal.Safe(line)
+		}
+		if _, err := fmt.Fprintln(p.Out, line); err != nil {
+			return err
+		}
+	}
+}
+
+// A List shows the parts of a list as they come. Only JSON with a filter waits for the end:
+// an expression sees the whole list.
+type List struct {
+	p       *Printer
+	v       View
+	columns []Column
+	widths  []int
+	first   map[string]json.RawMessage // members of the first part, without the rows
+	rows    []json.RawMessage          // rows that wait for the end
+	N       int                        // rows so far
+}
+
+// List starts a list.
+func (p *Printer) List(v View) *List {
+	l := &List{p: p, v: v, columns: v.Columns}
+	if p.Format == "wide" {
+		l.columns = slices.Concat(v.Columns, v.Wide)
+	}
+	return l
+}
+
+// Page shows a part.
+func (l *List) Page(document []byte) error {
+	rows := []json.RawMessage{document}
+	if l.v.Rows != "" {
+		var members map[string]json.RawMessage
+		if json.Unmarshal(document, &members) != nil || json.Unmarshal(members[l.v.Rows], &rows) != nil {
+			return Errorf(System, "the server answers without %q: use the polystalk of its version", l.v.Rows)
+		}
+		// These two say nothing of the list as a whole.
+		delete(members, l.v.Rows)
+		if delete(members, "next"); l.first == nil {
+			l.first = members
+		}
+	}
+	first := l.N == 0
+	l.N += len(rows)
+	switch {
+	case l.p.Format == "json" && l.p.code != nil:
+		l.rows = append(l.rows, rows...)
+		return nil
+	case l.p.Format == "json":
+		return l.json(rows, first)
+	case l.p.IsTable():
+		return l.table(rows, first)
+	}
+	for _, row := range rows {
+		if err := l.line(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// line shows a row on a line, or its name.
+func (l *List) line(row json.RawMessage) error {
+	if l.p.Format == "jsonl" && l.p.code != nil {
+		return l.p.filter(row)
+	}
+	var b bytes.Buffer
+	if l.p.Format == "jsonl" {
+		if err := json.Compact(&b, safeJSON(row)); err != nil {
+			return err
+		}
+	} else {
+		v, err := Decode(row)
+		if err != nil {
+			return err
+		}
+		name := At(v, l.v.Name)
+		if name == nil {
+			return nil
+		}
+		b.WriteString(terminal.Safe(fmt.Sprint(name)))
+	}
+	b.WriteByte('\n')
+	_, err := l.p.Out.Write(b.Bytes())
+	return err
+}
+
+// json shows rows as parts of one document, which Close ends.
+func (l *List) json(rows []json.RawMessage, first bool) error {
+	if l.v.Rows == "" {
+		return l.p.indent(rows[0], "", "\n")
+	}
+	for _, row := range rows {
+		before := ",\n    "
+		if first {
+			before = fmt.Sprintf("{\n  %q: [\n    ", l.v.Rows)
+			first = false
+		}
+		if _, err := io.WriteString(l.p.Out, before); err != nil {
+			return err
+		}
+		if err := l.p.indent(row, "    ", ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// indent writes a document for people. Its lines after the first begin with prefix.
+func (p *Printer) indent(document []byte, prefix, end string) error {
+	var b bytes.Buffer
+	if err := json.Indent(&b, safeJSON(bytes.TrimSpace(document)), prefix, "  "); err != nil {
+		return err
+	}
+	b.WriteString(end)
+	_, err := p.Out.Write(b.Bytes())
+	return err
+}
+
+// Close shows what had to wait for the end.
+func (l *List) Close() error {
+	if l.N == 0 && l.v.Empty != "" && l.p.Err != nil && l.p.IsTable() {
+		fmt.Fprintf(l.p.Err, "polystalk: %s\n", l.v.Empty)
+	}
+	switch {
+	case l.p.Format != "json" || l.v.Rows == "" && l.p.code == nil:
+		return nil
+	case l.p.code == nil:
+		return l.closeJSON()
+	case l.v.Rows == "":
+		return l.p.filter(l.rows[0])
+	}
+	all := map[string]any{l.v.Rows: l.rows}
+	if l.rows == nil {
+		all[l.v.Rows] = []any{}
+	}
+	for name, text := range l.first {
+		all[name] = text
+	}
+	document, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	return l.p.filter(document)
+}
+
+func (l *List) closeJSON() error {
+	end := "\n  ]"
+	if l.N == 0 {
+		end = fmt.Sprintf("{\n  %q: []", l.v.Rows)
+	}
+	if _, err := io.WriteString(l.p.Out, end); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.first)) {
+		if _, err := fmt.Fprintf(l.p.Out, ",\n  %q: ", name); err != nil {
+			return err
+		}
+		if err := l.p.indent(l.first[name], "  ", ""); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(l.p.Out, "\n}\n")
+	return err
+}
+
+// table shows rows below a head, or a document's members one below the other. Columns are as wide
+// as the widest cell so far, so that a list can be shown before its end is known.
+func (l *List) table(rows []json.RawMessage, first bool) error {
+	var cells [][]string
+	if first && len(rows) > 0 && l.v.Rows != "" {
+		head := make([]string, len(l.columns))
+		for i, c := range l.columns {
+			head[i] = c.Head
+		}
+		cells, l.widths = append(cells, head), make([]int, len(l.columns))
+	}
+	for _, text := range rows {
+		row, err := Decode(text)
+		if err != nil {
+			return err
+		}
+		line := make([]string, len(l.columns))
+		for i, c := range l.columns {
+			line[i] = c.Cell(row)
+		}
+		cells = append(cells, line)
+	}
+	var b strings.Builder
+	if l.v.Rows == "" {
+		width := 0
+		for _, c := range l.columns {
+			width = max(width, len(c.Head))
+		}
+		for i, c := range l.columns {
+			fmt.Fprintf(&b, "%-*s  %s\n", width, c.Head, cells[0][i])
+		}
+		cells = nil
+	}
+	for _, row := range cells {
+		for i, cell := range row {
+			l.widths[i] = max(l.widths[i], ansi.StringWidthWc(cell))
+		}
+	}
+	for _, row := range cells {
+		for i, cell := range row {
+			space := strings.Repeat(" ", l.widths[i]-ansi.StringWidthWc(cell))
+			switch {
+			case l.columns[i].As.Right():
+				cell = space + cell
+			case i < len(row)-1:
+				cell += space
+			}
+			if i > 0 {
+				b.WriteString("  ")
+			}
+			b.WriteString(cell)
+		}
+		b.WriteByte('\n')
+	}
+	_, err := io.WriteString(l.p.Out, b.String())
+	return err
+}
+
+// safeJSON writes hidden characters of a document as escapes. The document means the same: such
+// characters can only be in its strings.
+func safeJSON(document []byte) []byte {
+	text := string(document)
+	if utf8.ValidString(text) && strings.IndexFunc(text, hidden) < 0 {
+		return document
+	}
+	var b []byte
+	for _, r := range text {
+		switch {
+		case hidden(r) && r > 0xFFFF:
+			high, low := (r-0x10000)>>10+0xD800, (r-0x10000)&0x3FF+0xDC00
+			b = fmt.Appendf(b, `\u%04x\u%04x`, high, low)
+		case hidden(r):
+			b = fmt.Appendf(b, `\u%04x`, r)
+		default:
+			b = utf8.AppendRune(b, r)
+		}
+	}
+	return b
+}
+
+// hidden reports whether a terminal must not get a character. White space is allowed.
+func hidden(r rune) bool { return terminal.Hidden(r) && r != '\n' && r != '\r' && r != '\t' }
+
+// Binary reports whether a part of a body must not get to a terminal. The part may end within a
+// character.
+func Binary(b []byte) bool {
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n == 1 {
+			return utf8.FullRune(b[i:])
+		}
+		if hidden(r) {
+			return true
+		}
+		i += n
+	}
+	return false
+}

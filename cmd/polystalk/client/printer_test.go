@@ -1,0 +1,166 @@
+package client
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"polystalk/cmd/internal/terminal"
+)
+
+var view = View{
+	Rows: "rows", Name: "name",
+	Columns: []Column{{"NAME", "title|name", Text}, {"N", "in.n", Number}, {"AGE", "age", Age}},
+	Wide:    []Column{{"LIST", "list", Text}},
+}
+
+const (
+	part1 = `{"rows":[{"name":"a","in":{"n":18446744073709551615},"age":61,"list":["x","y"]}],"next":"2","matching":2}`
+	part2 = `{"rows":[{"name":"long\u001b[2J","age":0.25,"list":[]}],"matching":2}`
+)
+
+func shown(t *testing.T, p *Printer, parts ...string) string {
+	t.Helper()
+	var b strings.Builder
+	p.Out = &b
+	if err := p.Check(); err != nil {
+		t.Fatal(err)
+	}
+	l := p.List(view)
+	for _, part := range parts {
+		if err := l.Page([]byte(part)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestFormats(t *testing.T) {
+	for _, tt := range []struct {
+		p    *Printer
+		want string
+	}{
+		{&Printer{}, "NAME                     N    AGE\na     18446744073709551615  1m01s\nlong\\x1B[2J                     -  250ms\n"},
+		{&Printer{Format: "wide"}, "NAME                     N    AGE  LIST\na     18446744073709551615  1m01s  x,y\nlong\\x1B[2J                     -  250ms  -\n"},
+		{&Printer{Format: "name"}, "a\nlong\\x1B[2J\n"},
+		{&Printer{Format: "jsonl"}, `{"name":"a","in":{"n":18446744073709551615},"age":61,"list":["x","y"]}` + "\n" + `{"name":"long\u001b[2J","age":0.25,"list":[]}` + "\n"},
+		{&Printer{Format: "jsonl", Filter: ".name"}, "a\nlong\x1b[2J\n"},
+		{&Printer{Format: "jsonl", Filter: ".name", Screen: true}, "a\nlong\\x1B[2J\n"},
+		{&Printer{Filter: ".matching, (.rows|length), .next"}, "2\n2\nnull\n"},
+		{&Printer{Filter: ".rows[0].in.n"}, "18446744073709551615\n"},
+	} {
+		if got := shown(t, tt.p, part1, part2); got != tt.want {
+			t.Errorf("%+v: %s\nwant %s", tt.p, got, tt.want)
+		}
+	}
+	for _, parts := range [][]string{{part1, part2}, {part1}, {`{"rows":[],"matching":0}`}, {`{"rows":[]}`, part2}} {
+		var got struct {
+			Rows []json.RawMessage `json:"rows"`
+			Next *string           `json:"next"`
+		}
+		text := shown(t, &Printer{Format: "json"}, parts...)
+		if err := json.Unmarshal([]byte(text), &got); err != nil || got.Rows == nil || got.Next != nil {
+			t.Errorf("%v: %v of %s", parts, err, text)
+		}
+	}
+}
+
+func TestBadFormats(t *testing.T) {
+	for _, p := range []*Printer{{Format: "yaml"}, {Format: "table", Filter: "."}, {Format: "name", Filter: "."}} {
+		if err := p.Check(); ExitCode(err) != Usage {
+			t.Errorf("%+v: %v", p, err)
+		}
+	}
+	for _, text := range []string{".[", "nosuch", "$x"} {
+		if err := (&Printer{Filter: text}).Check(); ExitCode(err) != Usage {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	l := (&Printer{Out: new(strings.Builder), Format: "table"}).List(view)
+	for _, part := range []string{"[]", "{}", `{"rows":{}}`} {
+		if err := l.Page([]byte(part)); ExitCode(err) != System {
+			t.Errorf("%s: %v", part, err)
+		}
+	}
+}
+
+func TestSafe(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain, ünicode 日本": "plain, ünicode 日本", "\x1b[31m": `\x1B[31m`, "a\nb\r\t": `a\nb\r\t`, "\x00\x7f": `\x00\x7F`, "\xff": `\xFF`,
+		"\u009b2J": `\u009B2J`, "\u202egnp.exe": `\u202Egnp.exe`, "\u200b": `\u200B`, "\ufffd": "\ufffd",
+	} {
+		if got := terminal.Safe(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+		if got, want := Binary([]byte(text)), terminal.Safe(text) != text && !strings.Contains(text, "\n"); got != want {
+			t.Errorf("%q is binary: %v", text, got)
+		}
+	}
+	document := "{\n\t\"a\": \"\u009b\u202e\U000e0001\xff日\"}"
+	got := safeJSON([]byte(document))
+	var before, after any
+	if json.Unmarshal([]byte(document), &before) != nil || json.Unmarshal(got, &after) != nil || before.(map[string]any)["a"] != after.(map[string]any)["a"] {
+		t.Errorf("%q means something else than %q", got, document)
+	}
+	if want := "{\n\t\"a\": \"\\u009b\\u202e\\udb40\\udc01\ufffd日\"}"; string(got) != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestFigures(t *testing.T) {
+	for seconds, want := range map[float64]string{
+		0: "0s", 0.0004: "0ms", 0.25: "250ms", 1: "1s", 59.9: "59s", 60: "1m00s", 3599: "59m59s", 3600: "1h00m", 86399: "23h59m", 86400: "1d00h", 1e9: "11574d01h", -1: "-",
+	} {
+		if got := FormatAge(seconds); got != want {
+			t.Errorf("%v seconds: %s, want %s", seconds, got, want)
+		}
+	}
+	for n, want := range map[float64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 12345: "12.3 kB", 999949: "999.9 kB", 999960: "1.0 MB", 2e18: "2.0 EB"} {
+		if got := FormatBytes(n); got != want {
+			t.Errorf("%v bytes: %s, want %s", n, got, want)
+		}
+	}
+	for member, want := range map[string]string{
+		`null`: "-", `""`: "-", `"a\tb"`: `a\tb`, `true`: "yes", `false`: "no", `1.50`: "1.50", `[]`: "-", `["a","b"]`: "a,b", `[{"a":"\u001b"},2]`: `{"a":"\u001b"},2`, `{"b":[1]}`: `{"b":[1]}`,
+	} {
+		v, err := Decode([]byte(`{"x":` + member + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (Column{Path: "x"}).Cell(v); got != want {
+			t.Errorf("%s: %q, want %q", member, got, want)
+		}
+	}
+	for row, want := range map[string]string{
+		`{}`: "-", `{"body":"hi\n"}`: `hi\n`, `{"body_base64":"AP8="}`: `\x00\xFF`, `{"body_base64":"?"}`: "-",
+		`{"body":"` + strings.Repeat("é", 61) + `"}`: strings.Repeat("é", 60) + "…", `{"body":"a","body_truncated":true}`: "a…",
+	} {
+		v, err := Decode([]byte(row))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (Column{As: body}).Cell(v); got != want {
+			t.Errorf("%s: %q, want %q", row, got, want)
+		}
+	}
+}
+
+// TestMembersOfLists: a path goes through the elements of a list, and wide characters have room.
+func TestMembersOfLists(t *testing.T) {
+	v, err := Decode([]byte(`{"all":[{"name":"a"},{"name":"b\u001b"},{"other":1},2],"none":[],"one":{"name":"c"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"all.name": `a,b\x1B`, "none.name": "-", "one.name": "c", "all.name.x": "-", "one.name.x": "-", "nothing.name": "-", "nothing|one.name": "c"} {
+		if got := (Column{Path: path}).Cell(v); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+	got := shown(t, &Printer{}, `{"rows":[{"name":"メール","in":{"n":1}},{"name":"e\u0301","in":{"n":2}}]}`)
+	if want := "NAME    N  AGE\nメール  1    -\ne\u0301       2    -\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

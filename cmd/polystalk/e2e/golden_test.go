@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"polystalk/cmd/polystalk/cli"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the commands say into testdata; read the difference then")
+
+// TestGolden runs the commands of testdata/*.txt, which stand after a dollar, and wants what
+// stands below each: its output, what it says on standard error after "! ", and its exit code
+// if that is not 0. What is different in each run is a T.
+func TestGolden(t *testing.T) {
+	for name, server := range map[string]func(*testing.T) *program{
+		"polystalkd": func(t *testing.T) *program { p, _ := polystalkd(t); return p },
+		"wire": func(t *testing.T) *program {
+			_, s := polystalkd(t)
+			return &program{t: t, server: "beanstalk://" + s.Listen[0]}
+		},
+		"beanstalkd":         beanstalkd,
+		"operate":            admin,
+		"operate-beanstalkd": beanstalkd,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := server(t)
+			file := "testdata/" + name + ".txt"
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got strings.Builder
+			for line := range strings.Lines(string(text)) {
+				line = strings.TrimSuffix(line, "\n")
+				switch {
+				case strings.HasPrefix(line, "$ "):
+					args := words(t, line[2:])
+					if i := len(args) - 2; i >= 0 && args[i] == "<" {
+						p.in = args[i+1]
+						args = args[:i]
+					}
+					fmt.Fprintln(&got, line)
+					got.WriteString(steady(p, p.polystalk(args...)))
+				case strings.HasPrefix(line, "#") || line == "":
+					fmt.Fprintln(&got, line)
+				}
+			}
+			if *rewrite {
+				if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want := strings.Split(string(text), "\n")
+			for i, line := range strings.Split(got.String(), "\n") {
+				if i >= len(want) || line != want[i] {
+					t.Fatalf("%s:%d: got %q; all of it:\n%s", file, i+1, line, &got)
+				}
+			}
+		})
+	}
+}
+
+// TestGoldenHasEveryCommand: what each command says is held against what it said, by polystalkd
+// and by beanstalkd, whether they can do it or not.
+func TestGoldenHasEveryCommand(t *testing.T) {
+	local := []string{"help", "completion", "journal", "version", "token"} // these ask no server
+	for _, files := range [][]string{{"polystalkd", "operate"}, {"beanstalkd", "operate-beanstalkd"}} {
+		var all strings.Builder
+		for _, name := range files {
+			text, err := os.ReadFile("testdata/" + name + ".txt")
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.WriteString(string(text))
+		}
+		for _, c := range new(cli.App).Tree().Commands() {
+			if !slices.Contains(local, c.Name()) && !strings.Contains(all.String(), "\n$ "+c.Name()+"\n") && !strings.Contains(all.String(), "\n$ "+c.Name()+" ") {
+				t.Errorf("neither of %q has polystalk %s", files, c.Name())
+			}
+		}
+	}
+}
+
+// words splits a line at spaces, but for what is quoted as in Go.
+func words(t *testing.T, line string) (all []string) {
+	t.Helper()
+	for rest := line; rest != ""; rest = strings.TrimPrefix(rest, " ") {
+		if rest[0] == '"' {
+			quoted, err := strconv.QuotedPrefix(rest)
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			word, _ := strconv.Unquote(quoted)
+			all, rest = append(all, word), rest[len(quoted):]
+			continue
+		}
+		word, after, _ := strings.Cut(rest, " ")
+		if rest = ""; after != "" {
+			rest = " " + after
+		}
+		all = append(all, word)
+	}
+	return all
+}
+
+// changing is what is different in each run, with what stands before it.
+var changing = []struct{ find, put string }{
+	{`( *)\b\d+(\.\d+)?(ms|s)\b`, " T"},
+	{`( *)\b\d+[mhd]\d\d[smh]\b`, " T"},
+	{`("[a-z_0-9]*(seconds|version|hostname|pid)": ?)("[^"]*"|[0-9.e-]+)`, "${1}T"},
+	{`("(as_of|began|ended|started|opened|time)": ?)"[^"]*"`, "${1}T"},
+	{`(?m)^(POLYSTALK [A-Z]+ - server: ).*( \| ).*`, "${1}F${2}D"}, // as of up to a second ago
+	{`\(request [0-9a-f]+\)`, "(request T)"},
+	{`(?m)^(version +|limit +|hostname +|pid +|go +|loops +|shards +|memory mapped +)\S+( [kMG]?B)?`, "${1}T"},
+	{`(?m)^(polystalk top .*version )\S+|^(connections \d+ of )\d+`, "${1}${2}T"},
+	{`(?m)^(connections +)[12]\b`, "${1}1"}, // the server may not have closed that of the command before
+	{`( *)\b\d+\.\d\b`, " R"},               // rates
+	{` *\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`, " TIME"},
+	{`127R\.0\.1:\d+|127 R R(:\d+)?|127\.0\.0\.1:\d+`, "PEER"},
+	{`(?m)^(token +|line +\S+ \S+ sha256:)\S+`, "${1}T"},
+	{`(?m) +$`, ""},
+	{`(\S) {2,}`, "${1}  "}, // columns are as wide as what they have
+}
+
+// steady is an outcome without what changes.
+func steady(p *program, o outcome) string {
+	text := strings.ReplaceAll(o.stdout, "\r", `\r`)
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\\\n"
+	}
+	for line := range strings.Lines(o.stderr) {
+		text += "! " + line
+	}
+	if o.code != 0 {
+		text += fmt.Sprintf("[%d]\n", o.code)
+	}
+	text = strings.ReplaceAll(text, p.server, "SERVER")
+	for _, c := range changing {
+		text = regexp.MustCompile(c.find).ReplaceAllString(text, c.put)
+	}
+	return strings.NewReplacer("\x00", `\x00`, "\x1b", `\x1b`, "\xff", `\xff`).Replace(text)
+}

@@ -1,0 +1,117 @@
+package e2e
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"polystalk/cmd/polystalk/cli"
+	"polystalk/cmd/polystalk/client"
+	"polystalk/codec/gearman"
+)
+
+// hostile reports whether a text has what could change how a terminal shows the rest.
+func hostile(s string) bool {
+	return !utf8.ValidString(s) || strings.ContainsAny(s, "\x00\x07\x1b\u202e")
+}
+
+// TestBodies: a body comes as it is, but for one to a terminal that is no text.
+func TestBodies(t *testing.T) {
+	large := strings.Repeat("0123456789abcdef", 4000)
+	for name, server := range map[string]func(*testing.T) *program{
+		"polystalkd": func(t *testing.T) *program { p, _ := polystalkd(t); return p }, "beanstalkd": beanstalkd,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := server(t)
+			for _, body := range []string{"", "text\r\nand more\n", "ünï", "a\x00b\r\n", "\x1b]0;title\x07", "\xff\xfe", large, large[:60000] + "\x9b2J"} {
+				p.in = body
+				id := strings.TrimSpace(p.must(0, "put", "mail", "-o", "name").stdout)
+				if got := p.must(0, "body", id).stdout; got != body {
+					t.Errorf("%.40q came as %.40q", body, got)
+				}
+				p.screens = cli.Screens{Out: true}
+				if hostile(body) {
+					if o := p.must(client.Usage, "body", id); hostile(o.stdout) || !strings.Contains(o.stderr, "--raw") {
+						t.Errorf("on a terminal %.40q came as %.40q, %q", body, o.stdout, o.stderr)
+					}
+				} else if got := p.must(0, "body", id).stdout; got != body {
+					t.Errorf("on a terminal %.40q came as %.40q", body, got)
+				}
+				if got := p.must(0, "body", "--raw", id).stdout; got != body {
+					t.Errorf("on a terminal, raw, %.40q came as %.40q", body, got)
+				}
+				p.screens = cli.Screens{}
+			}
+			if name == "polystalkd" {
+				if got := p.must(0, "jobs", "mail").stdout; hostile(got) || !strings.Contains(got, `\x1B]0;title\x07`) {
+					t.Errorf("the table has %q", got)
+				}
+			}
+			if o := p.must(client.Usage, "put", "mail", "--body", strings.Repeat("x", 70000)); !strings.Contains(o.stderr, "too large") && !strings.Contains(o.stderr, "65535") {
+				t.Errorf("%q", o.stderr)
+			}
+		})
+	}
+}
+
+// TestNames: a tube is reached whatever octets its name has.
+func TestNames(t *testing.T) {
+	address := freeAddress(t)
+	p, _ := polystalkd(t, "--gearman-listen", address)
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	names := map[string]string{ // and how they are given with --path
+		"-x": "-x", "--all": "--all", "a b": "a%20b", `say "hi"`: "say%20%22hi%22", "it's": "it's", "a/b?c#d%": "a%2Fb%3Fc%23d%25", "..": "%2E%2E", "*": "*",
+		"tab\tend": "tab%09end", "\x1b[2J": "%1B%5B2J", "\xff\xfe": "%ff%fe", "\u202e": "%E2%80%AE", `back\slash`: `back%5Cslash`,
+	}
+	for name := range names {
+		if _, err := conn.Write(gearman.AppendRequest(nil, gearman.SubmitJobBG, []byte(name), nil, []byte("data of "+name))); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := conn.Read(make([]byte, 64)); err != nil || n < 12 {
+			t.Fatalf("%q: %d octets, %v", name, n, err)
+		}
+	}
+	for name, encoded := range names {
+		want := "1\n"
+		if got := p.must(0, "tube", "--jq", ".jobs.ready", "--path", "--", encoded).stdout; got != want {
+			t.Errorf("%q as %s: %q", name, encoded, got)
+		}
+		if got := p.must(0, "tube", "--jq", ".jobs.ready", "--", name).stdout; got != want {
+			t.Errorf("%q: %q", name, got)
+		}
+		p.must(0, "pause", "--", name, "1m")
+		p.must(0, "resume", "--", name)
+		if got := p.must(0, "jobs", "-o", "jsonl", "--jq", ".body_bytes", "--", name).stdout; strings.Count(got, "\n") != 1 {
+			t.Errorf("%q: %q", name, got)
+		}
+		p.must(0, "check", "--tube="+name, "--ready", "2")
+	}
+	for _, format := range []string{"table", "wide", "json", "jsonl", "name"} {
+		if got := p.must(0, "tubes", "-o", format).stdout; hostile(got) {
+			t.Errorf("%s: %q", format, got)
+		}
+	}
+	// An export is for import, but for one to a terminal, where it means the same.
+	p.screens = cli.Screens{Out: true}
+	if got := p.must(0, "export", "--all-tubes").stdout; hostile(got) || !strings.Contains(got, `"tube":"\u202E"`) || strings.Count(got, "\n") != len(names) {
+		t.Errorf("to a terminal: %q", got)
+	}
+	p.screens = cli.Screens{}
+	paths := strings.Fields(p.must(0, "tubes", "-o", "jsonl", "--jq", ".path").stdout)
+	if len(paths) != len(names)+1 {
+		t.Errorf("%d paths of %d tubes: %q", len(paths), len(names)+1, paths)
+	}
+	for _, path := range paths {
+		p.must(0, "tube", "--path", "--", path)
+	}
+	for _, bad := range []string{"%", "%g0", "%f", ""} {
+		if o := p.must(client.Usage, "tube", "--path", "--", bad); !strings.Contains(o.stderr, "tube") {
+			t.Errorf("%q: %q", bad, o.stderr)
+		}
+	}
+}

@@ -1,0 +1,292 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"polystalk/cmd/polystalk/cli"
+	"polystalk/cmd/polystalk/client"
+	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/codec/conversation"
+)
+
+// TestConfirmation: what cannot be undone is asked about on a terminal, and takes --yes
+// elsewhere; nothing is done without.
+func TestConfirmation(t *testing.T) {
+	for name, server := range map[string]func(*testing.T) *program{
+		"polystalkd": func(t *testing.T) *program { p, _ := polystalkd(t); return p }, "beanstalkd": beanstalkd,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := server(t)
+			p.in = "a\nb\nc\n"
+			p.must(0, "put", "mail", "--lines")
+			ready := func(want string) {
+				t.Helper()
+				if got := p.must(0, "tube", "mail", "--jq", ".jobs.ready").stdout; got != want+"\n" {
+					t.Fatalf("%s jobs, want %s", got, want)
+				}
+			}
+			commands := [][]string{{"flush", "mail"}}
+			if name == "polystalkd" {
+				commands = append(commands, []string{"delete", "--tube", "mail", "--limit", "1"}, []string{"bury", "--tube", "mail", "--force"})
+			}
+			for _, args := range commands {
+				for _, screens := range []cli.Screens{{}, {In: true}, {Err: true}} {
+					p.screens, p.in = screens, "y\n"
+					if o := p.must(client.Unconfirmed, args...); !strings.Contains(o.stderr, "--yes") {
+						t.Errorf("%q without a terminal: %q", args, o.stderr)
+					}
+				}
+				p.screens = cli.Screens{In: true, Out: true, Err: true}
+				for _, answer := range []string{"", "\n", "n\n", "no\n", "maybe\n", "Yeah\n"} {
+					p.in = answer
+					o := p.polystalk(args...)
+					if o.code != client.Unconfirmed || !strings.Contains(o.stderr, " tube mail? [y/N] ") || !strings.Contains(o.stderr, "nothing was done") {
+						t.Errorf("%q answered with %q: %d, %q", args, answer, o.code, o.stderr)
+					}
+				}
+				ready("3")
+			}
+			if name == "polystalkd" {
+				p.in = "y\n"
+				if o := p.polystalk("delete", "--tube", "mail", "--limit", "1"); o.code != 0 || !strings.Contains(o.stderr, "Delete 1 job in tube mail? [y/N] ") {
+					t.Errorf("%d, %q", o.code, o.stderr)
+				}
+				ready("2")
+			}
+			p.in = "YES\n"
+			if o := p.polystalk("flush", "mail"); o.code != 0 || !strings.Contains(o.stderr, " jobs of tube mail? [y/N] ") {
+				t.Errorf("%d, %q", o.code, o.stderr)
+			}
+			p.screens = cli.Screens{}
+			p.must(client.Nothing, "flush", "mail", "--yes")
+		})
+	}
+}
+
+// An endless server has an operation that never ends, until it is cancelled.
+type endless struct {
+	cancelled, polled atomic.Int64
+}
+
+func (e *endless) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	state, status := "running", http.StatusOK
+	switch {
+	case r.Method == "DELETE":
+		e.cancelled.Add(1)
+		w.WriteHeader(http.StatusNoContent)
+		return
+	case r.Method == "POST":
+		var asked struct {
+			DryRun bool `json:"dry_run"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&asked)
+		if status = http.StatusAccepted; asked.DryRun {
+			state, status = "done", http.StatusOK
+		}
+	default:
+		e.polled.Add(1)
+		if e.cancelled.Load() > 0 {
+			state = "cancelled"
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	fmt.Fprintf(w, `{"id":"7","action":"kick","state":%q,"to_look_at":1000,"looked_at":400,"matched":400,"done":300,"skipped":{"gone":2},"as_of":"x"}`, state)
+}
+
+func serveEndless(t *testing.T, e *endless) string {
+	t.Helper()
+	h := httptest.NewServer(e)
+	t.Cleanup(h.Close)
+	return h.URL
+}
+
+// TestTypedBody: who puts a job without a body is told on a terminal what is waited for.
+func TestTypedBody(t *testing.T) {
+	p, _ := polystalkd(t)
+	for _, typing := range []bool{true, false} {
+		p.in, p.screens = "typed", cli.Screens{In: typing}
+		if o := p.must(0, "put", "mail"); strings.Contains(o.stderr, "with Ctrl-D") != typing {
+			t.Errorf("on a terminal: %v: %q", typing, o.stderr)
+		}
+	}
+}
+
+// TestCancel: who interrupts an operation has it cancelled, and hears what was done; what
+// goes on meanwhile is on a terminal, and nowhere else.
+func TestCancel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	for _, screen := range []bool{false, true} {
+		e := new(endless)
+		p := &program{t: t, server: serveEndless(t, e), screens: cli.Screens{Err: screen}}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			for e.polled.Load() < 3 {
+				time.Sleep(time.Millisecond)
+			}
+			cancel()
+		}()
+		o := p.within(ctx, "kick", "--tube", "mail")
+		if o.code != client.NotDone || e.cancelled.Load() != 1 || !strings.Contains(o.stdout, "kick: 300 of 400 jobs (left alone: 2 gone)") {
+			t.Errorf("%d, %q, cancelled %d times", o.code, o.stdout, e.cancelled.Load())
+		}
+		if !strings.Contains(o.stderr, "cancelling operation 7") || !strings.Contains(o.stderr, "polystalk ops 7") || !strings.Contains(o.stderr, "goes on with what is left") {
+			t.Errorf("%q", o.stderr)
+		}
+		if strings.Contains(o.stderr, "\rkick: 400 of about 1000, 40 %") != screen {
+			t.Errorf("on a terminal: %v: %q", screen, o.stderr)
+		}
+	}
+}
+
+// TestAsOf: no other jobs are touched than were counted, also if more come while somebody
+// thinks about it.
+func TestAsOf(t *testing.T) {
+	p, _ := polystalkd(t)
+	p.must(0, "put", "mail", "--body", "a")
+	for _, args := range [][]string{{"delete", "--tube", "mail"}, {"flush", "mail"}} {
+		q := *p
+		q.screens = cli.Screens{In: true, Err: true}
+		r, w := io.Pipe()
+		done := make(chan outcome)
+		go func() {
+			var out, errs strings.Builder
+			a := &cli.App{In: r, Out: &out, Err: &errs, Screens: q.screens, Getenv: func(string) string { return "" }}
+			code := cli.Run(t.Context(), a, append(args, "--server", p.server))
+			done <- outcome{code, out.String(), errs.String()}
+		}()
+		time.Sleep(200 * time.Millisecond) // it asks by then, or a bit later: both must be right
+		p.must(0, "put", "mail", "--body", "b")
+		_, _ = io.WriteString(w, "y\n")
+		if o := <-done; o.code != 0 {
+			t.Fatalf("%q: %d, %q", args, o.code, o.stderr)
+		}
+		if got := p.must(0, "jobs", "mail", "-o", "jsonl", "--jq", ".body").stdout; got != "b\n" {
+			t.Errorf("%q has left %q", args, got)
+		}
+	}
+}
+
+// TestConnections: who holds a job is seen, and killed.
+func TestConnections(t *testing.T) {
+	p := admin(t)
+	c, err := conversation.Dial("tcp", p.queue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	p.must(0, "put", "mail", "--body", "x")
+	for _, command := range []string{"watch mail\r\n", "reserve\r\n"} {
+		if _, err := c.Ask(command); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := strings.TrimSpace(p.must(0, "conns", "--holding", "--tube", "mail", "-o", "name").stdout)
+	if got := p.must(0, "conns").stdout; !strings.Contains(got, c.LocalAddr().String()) || !strings.Contains(got, "reserve") {
+		t.Errorf("%s", got)
+	}
+	if got := p.must(0, "job", "1", "--jq", ".holder.connection").stdout; got != id+"\n" {
+		t.Errorf("held by %q, not by %q", got, id)
+	}
+	if o := p.must(client.NotDone, "delete", "1"); !strings.Contains(o.stderr, "worker") {
+		t.Errorf("%q", o.stderr)
+	}
+	p.must(0, "kill", id)
+	p.must(client.Nothing, "kill", id)
+	if got := p.must(0, "job", "1", "--jq", ".state").stdout; got != "ready\n" {
+		t.Errorf("%q", got)
+	}
+	if got := p.must(0, "audit", "-o", "jsonl", "--jq", ".action").stdout; !strings.Contains(got, "DELETE /api/v1/connections/{id}") {
+		t.Errorf("%q", got)
+	}
+	if got := p.must(0, "history", "--last", "1h", "-o", "wide").stdout; !strings.HasPrefix(got, "TIME ") || !strings.Contains(got, "WAIT-P99") {
+		t.Errorf("%.200q", got)
+	}
+	// A table begins where anything is known; all of the hour is 720 lines.
+	if table, all := p.must(0, "history", "--last", "1h").stdout, p.must(0, "history", "--last", "1h", "-o", "jsonl").stdout; strings.Count(table, "\n") > 600 || strings.Count(all, "\n") < 700 {
+		t.Errorf("a table of %d lines, and all of %d", strings.Count(table, "\n"), strings.Count(all, "\n"))
+	}
+}
+
+// TestEditor: a body is changed in an editor, if it is still what was seen.
+func TestEditor(t *testing.T) {
+	p, _ := polystalkd(t)
+	p.must(0, "put", "mail", "--body", "before")
+	editor := func(script string) {
+		file := filepath.Join(t.TempDir(), "ed itor")
+		if err := os.WriteFile(file, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		p.env = map[string]string{"EDITOR": "'" + file + "' -w"}
+	}
+	if o := p.must(client.Usage, "edit", "1", "--editor"); !strings.Contains(o.stderr, "EDITOR") {
+		t.Errorf("%q", o.stderr)
+	}
+	editor(`true`)
+	p.must(client.Unconfirmed, "edit", "1", "--editor")
+	editor(`exit 3`)
+	p.must(client.Unconfirmed, "edit", "1", "--editor")
+	editor(`test "$1" = -w && printf ' and after' >>"$2"`)
+	p.must(0, "edit", "1", "--editor")
+	if got := p.must(0, "body", "1").stdout; got != "before and after" {
+		t.Errorf("%q", got)
+	}
+	editor(fmt.Sprintf(`printf new >"$2"; curl -sf -X PATCH -H 'Content-Type: application/json' -d '{"pri": 9}' %s/api/v1/jobs/1`, p.server))
+	o := p.must(client.NotDone, "edit", "1", "--editor")
+	_, file, _ := strings.Cut(o.stderr, "is in ")
+	if b, err := os.ReadFile(strings.TrimSpace(file)); err != nil || string(b) != "new" {
+		t.Errorf("what was written is lost: %q, %v", o.stderr, err)
+	}
+	os.RemoveAll(filepath.Dir(strings.TrimSpace(file)))
+	if got := p.must(0, "body", "1").stdout; got != "before and after" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestCompletion: tubes are completed, if the server answers soon.
+func TestCompletion(t *testing.T) {
+	p, _ := polystalkd(t)
+	p.must(0, "put", "mail", "--body", "x")
+	p.must(0, "put", "m.2", "--body", "x")
+	// What a shell would run is not put on its line.
+	for _, name := range []string{"$(reboot)a", "$(reboot)b", "m;reboot", "m$HOME", "(m)"} {
+		p.must(0, "put", name, "--body", "x")
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"tube", "ma"}, "mail\n"}, {[]string{"tube", ""}, "default\nm.2\nmail\n"}, {[]string{"flush", "m."}, "m.2\n"}, {[]string{"kick", "--tube", "ma"}, "mail\n"},
+		{[]string{"tube", "m*"}, ""}, {[]string{"tube", "$"}, ""}, {[]string{"tube", "--path", ""}, "%28m%29\ndefault\nm.2\nm%3Breboot\nmail\n"}, {[]string{"jobs", "mail", "--state", ""}, "ready\ndelayed\nreserved\nburied\n"}, {[]string{"stats", "-o", ""}, "table\nwide\njson\njsonl\nname\n"},
+		{[]string{"stats", "--server", "http://" + says(t, ""), "tube", ""}, ""},
+	} {
+		var got string
+		for end := time.Now().Add(daemon.Hang); ; { // it waits for so short that a busy machine may not answer
+			got, _, _ = strings.Cut(p.polystalk(append([]string{"__complete"}, tt.args...)...).stdout, ":")
+			if got != "" || tt.want == "" || time.Now().After(end) {
+				break
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%q: %q, want %q", tt.args, got, tt.want)
+		}
+	}
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		if got := p.must(0, "completion", shell).stdout; !strings.Contains(got, "polystalk") {
+			t.Errorf("%s: %q", shell, got)
+		}
+	}
+}

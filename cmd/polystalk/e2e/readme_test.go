@@ -1,0 +1,177 @@
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"polystalk/cmd/internal/release"
+	"polystalk/cmd/polystalk/cli"
+	"polystalk/cmd/polystalk/client"
+	"polystalk/cmd/polystalkd/e2e/daemon"
+)
+
+func readme(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestReadmeNamesEveryCommand: what there is stands in README.md, with the flags that a command
+// has.
+func TestReadmeNamesEveryCommand(t *testing.T) {
+	text := readme(t)
+	var walk func(c *cobra.Command, path string)
+	walk = func(c *cobra.Command, path string) {
+		for _, sub := range c.Commands() {
+			if sub.Name() == "help" {
+				continue
+			}
+			if sub.HasSubCommands() {
+				walk(sub, path+sub.Name()+" ")
+				continue
+			}
+			want := "`" + path + sub.Use + "`"
+			if !strings.Contains(text, want) {
+				t.Errorf("README.md does not have %s", want)
+			}
+			sub.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+				if !strings.Contains(text, "--"+f.Name) {
+					t.Errorf("README.md does not name --%s of %s", f.Name, sub.Name())
+				}
+			})
+		}
+	}
+	root := new(cli.App).Tree()
+	walk(root, "polystalk ")
+	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if !strings.Contains(text, "--"+f.Name) && !strings.Contains(text, "`-"+f.Shorthand) {
+			t.Errorf("README.md does not name --%s", f.Name)
+		}
+	})
+}
+
+// TestReadmeExamples runs what README.md shows in blocks of sh about servers, in that order,
+// by the program as it is built.
+func TestReadmeExamples(t *testing.T) {
+	bin, dir := filepath.Dir(daemon.CLI(t)), t.TempDir()
+	p, _ := polystalkd(t, "--http-history-tubes", "100")
+	p.must(0, "put", "mail", "--body", "first")
+	for p.polystalk("tubes", "mail").code != 0 { // a list of tubes may be as of before
+		time.Sleep(50 * time.Millisecond)
+	}
+	ran := 0
+	text, _, _ := strings.Cut(readme(t), "## Journals")
+	for i, block := range strings.Split(text, "```") {
+		lines, isShell := strings.CutPrefix(block, "sh\n")
+		if i%2 == 0 || !isShell {
+			continue
+		}
+		for line := range strings.Lines(lines) {
+			cmd := exec.Command("bash", "-o", "pipefail", "-c", line)
+			cmd.Dir = dir
+			cmd.Env = daemon.CleanEnv("POLYSTALK_SERVER="+p.server, "PATH="+bin+":"+os.Getenv("PATH"))
+			var out bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &out
+			if err := cmd.Run(); err != nil {
+				t.Errorf("%s%v\n%s", line, err, &out)
+			}
+			ran++
+		}
+	}
+	if ran < 20 {
+		t.Errorf("%d examples were found", ran)
+	}
+}
+
+// TestExamplesOfTheHelp: they can be run, as far as the line goes.
+func TestExamplesOfTheHelp(t *testing.T) {
+	n := 0
+	for _, c := range new(cli.App).Tree().Commands() {
+		for line := range strings.Lines(c.Example) {
+			_, line, _ = strings.Cut(line, "polystalk ")
+			line = regexp.MustCompile(` > \w+$`).ReplaceAllString(strings.TrimSpace(line), "")
+			for part := range strings.SplitSeq(line, " | polystalk ") {
+				part, _, _ = strings.Cut(part, " | gzip")
+				out, err := exec.Command("bash", "-c", `printf '%s\n' `+part).Output()
+				if err != nil {
+					t.Fatalf("%s: %v", part, err)
+				}
+				args := strings.Split(strings.TrimSpace(string(out)), "\n")
+				c, rest, err := new(cli.App).Tree().Find(args)
+				if err != nil || c.ParseFlags(rest) != nil || c.Args(c, c.Flags().Args()) != nil || !strings.HasPrefix(c.CommandPath(), "polystalk "+args[0]) {
+					t.Errorf("%s: %v", part, err)
+				}
+				n++
+			}
+		}
+	}
+	if n < 30 {
+		t.Errorf("%d examples", n)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	p := &program{t: t}
+	for _, arg := range []string{"-v", "--version", "version"} {
+		if got := p.must(0, arg).stdout; !strings.HasPrefix(got, "polystalk "+release.Version+" go") || strings.Count(got, "\n") != 1 {
+			t.Errorf("polystalk %s: %q", arg, got)
+		}
+	}
+}
+
+// TestHelp: each command has one, with the exit codes.
+func TestHelp(t *testing.T) {
+	p := &program{t: t}
+	for _, args := range [][]string{{"--help"}, {"help"}, {"-h"}, {"journal", "--help"}, {"journal", "verify", "--help"}, {"journal", "export", "-h"}, {"stats", "--help"}, {"help", "put"}} {
+		if o := p.must(0, args...); !strings.Contains(o.stdout, "Exit codes:") {
+			t.Errorf("%q: %q", args, o.stdout)
+		}
+	}
+	for _, args := range [][]string{{"journal", "--help"}, {"help", "journal", "verify"}, {"journal", "verify", "--help"}} {
+		if o := p.must(0, args...); strings.Count(o.stdout, "Exit codes:") != 1 || !strings.Contains(o.stdout, "holds\n       no journal") {
+			t.Errorf("%q: %s", args, o.stdout)
+		}
+	}
+	if help := p.must(0, "--help").stdout; !strings.Contains(help, "polystalk --version\n") {
+		t.Errorf("the help does not name it: %q", help)
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"journal"}, "missing"}, {[]string{"journal", "eat"}, `unknown command "eat"`}, {[]string{"journal", "verify"}, "DIR is missing"},
+		{[]string{"journal", "verify", "--fast", "a"}, "--fast"}, {[]string{"journal", "verify", "a", "b"}, `unknown argument "b"`},
+		{[]string{"journal", "salvage", "a"}, "NEWDIR is missing"}, {[]string{"journal", "verify", ""}, "is empty"}, {[]string{"journal", "verify", "a", "-o", "json"}, "--output is about servers"},
+		{[]string{"stats", "--fast"}, "--fast"},
+	} {
+		if o := p.must(client.Usage, tt.args...); !strings.Contains(o.stderr, tt.want) {
+			t.Errorf("%q: %q", tt.args, o.stderr)
+		}
+	}
+	if o := p.must(client.Dir, "journal", "verify", "/nonexistent"); !strings.Contains(o.stderr, "no such file") {
+		t.Errorf("%q", o.stderr)
+	}
+}
+
+// TestHelpListsEveryExitCode that the guide lists.
+func TestHelpListsEveryExitCode(t *testing.T) {
+	_, table, _ := strings.Cut(readme(t), "\n## Exit codes\n")
+	help := (&program{t: t}).must(0, "--help").stdout
+	for _, row := range regexp.MustCompile(`(?m)^\| (\d+) \|`).FindAllStringSubmatch(table, -1) {
+		if !strings.Contains(help, "\n  "+row[1]+" ") {
+			t.Errorf("the help lacks exit code %s", row[1])
+		}
+	}
+}

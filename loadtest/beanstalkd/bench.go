@@ -1,0 +1,58 @@
+package beanstalkd
+
+// benchLoads are the loads of the published table. Server and load are pinned
+// as the flags say, except where a load is about using all cores. polystalkd
+// has its defaults in all of them: it counts the cores that it may run on, so
+// pinned to one it runs one loop.
+// What takes long on the reference runs in the first round only, and a server
+// called one-loop takes part only where it is asked for: the whole must end
+// within ten minutes.
+var benchLoads = []string{
+	"cycle name=cycle skip=one-loop",
+	"cycle name=cycle-16 depth=16 skip=one-loop",
+	"one-tube name=one-tube skip=one-loop",
+	"put name=put skip=one-loop",
+	"drain name=drain count=150000 skip=one-loop",
+	"many-tubes name=tubes-50 tubes=50 skip=one-loop",
+	"many-tubes name=tubes-5000 tubes=5000 skip=one-loop",
+	"many-tubes name=tubes-50000 tubes=50000 rounds-max=1 skip=one-loop",
+	"idle-tubes name=idle-50 tubes=50 skip=one-loop",
+	"idle-tubes name=idle-5000 tubes=5000 skip=one-loop",
+	"idle-tubes name=idle-50000 tubes=50000 rounds-max=1 skip=one-loop",
+	"held name=held-100 held=100 skip=one-loop",
+	"held name=held-40000 held=40000 rounds-max=1 skip=one-loop",
+	"multi-watch name=watch-1 tubes=1 skip=one-loop",
+	"multi-watch name=watch-16 tubes=16 skip=one-loop",
+	"laravel name=laravel skip=one-loop",
+	"connect name=connect skip=one-loop",
+	"big-bodies name=big-bodies skip=one-loop",
+	"wakeup name=wakeup rate=2000 duration=4s server-cpus=all load-cpus=all skip=one-loop",
+	"cycle name=all-cores depth=16 processes=2 server-cpus=all load-cpus=all",
+	"memory name=memory count=1000000 rounds-max=1 skip=one-loop",
+}
+
+// goals are what polystalkd set out to reach against the reference, as
+// assertions about benchLoads and a server of the name polystalkd. The server
+// "one-loop" is polystalkd with one
+// loop and one shard, if it takes part.
+var goals = []string{
+	"cycle: polystalkd.cpu<=0.87",
+	"cycle: polystalkd.cpu/floor<=1.08",
+	"cycle-16: polystalkd.cpu<=0.10",
+	"cycle-16: polystalkd.ops>=8",
+	"one-tube: polystalkd.cpu<=0.92",
+	"tubes-5000: polystalkd.cpu/@tubes-50<=1.15",
+	"tubes-50000: polystalkd.cpu/@tubes-50<=1.15",
+	"idle-5000: polystalkd.cpu/@idle-50<=1.15",
+	"idle-50000: polystalkd.cpu/@idle-50<=1.15",
+	"held-40000: polystalkd.cpu/@held-100<=1.15",
+	"watch-16: polystalkd.cpu/@watch-1<=1.5",
+	"laravel: polystalkd.cpu<=0.82",
+	"connect: polystalkd.cpu<=1",
+	"connect: polystalkd.ops>=1",
+	"wakeup: polystalkd.p99<=1",
+	"all-cores: polystalkd.ops>=1.3",
+	"all-cores: polystalkd.ops/one-loop>=1.3",
+	"memory: polystalkd.bytes<=200",
+	"memory: polystalkd.kept<=0.2",
+}

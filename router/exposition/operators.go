@@ -1,0 +1,25 @@
+package exposition
+
+import (
+	"polystalk/router/admin"
+	"polystalk/shard/histogram"
+)
+
+// The bounds of a step that are shown: 3.8 µs to 1 s.
+const (
+	firstStep = 0
+	lastStep  = 9
+)
+
+// operators emits the families of what operators do.
+func (e emitter) operators(op *admin.Operator) {
+	steps := op.Steps()
+	e.rare("operator_step_seconds", "How long an operator's operation had a shard, each time that it did.", &steps, float64(steps.Sum)/1e9, histogram.Seconds, firstStep, lastStep)
+	operations, jobs := op.Deeds()
+	for _, d := range operations {
+		e.counter("operator_operations_total", "What operators did, by what came of it: done, or the problem.", float64(d.Count), label{"action", "result"}, d.Action, d.Result)
+	}
+	for _, d := range jobs {
+		e.counter("operator_jobs_total", "Jobs that operators changed, and those that their operations left as they were.", float64(d.Count), label{"action", "result"}, d.Action, d.Result)
+	}
+}

@@ -1,9 +1,0 @@
-//go:build !linux
-
-package wal
-
-import "os"
-
-func overwriteInPlace(*os.File) {}
-
-func copyOnWrite(*os.File) string { return "" }

@@ -123,7 +123,7 @@ bench-gearman: build ## polystalkd's Gearman against gearmand, six minutes, most
 
 .PHONY: bench-operators
 bench-operators: build ## what operators' pages cost with 50,000 tubes, and operators and hostile users of HTTP beside clients and a million jobs: twelve minutes; fails on a goal missed
-	go test -run '^$$' -bench 'Pages' -benchtime 10x -timeout 10m ./router/api
+	go test -run '^$$' -bench 'Pages' -benchtime 10x -timeout 10m ./router/http
 	go build -o bin/ ./loadtest/operators
 	./bin/operators -server bin/polystalkd -goals
 	./bin/operators -server bin/polystalkd -goals -body 1000 -scenes search
@@ -151,20 +151,21 @@ pgo: ## profile the server under the benchmark's loads, PGOTIME=10 seconds each,
 	@dir=$$(mktemp -d); server=; trap 'kill $$server 2>/dev/null || true; rm -rf $$dir' EXIT; export PPROF_TMPDIR=$$dir; \
 	go build -o $$dir/ ./loadtest; \
 	CGO_ENABLED=0 go build -pgo=off -trimpath -o $$dir/ ./cmd/polystalkd; \
-	$$dir/polystalkd -l 127.0.0.1 -p 21300 --gearman-listen 127.0.0.1:24730 --pprof 127.0.0.1:26060 --log-level warn & server=$$!; \
+	echo "pgo admin sha256:$$(printf pgo | sha256sum | cut -c-64)" >$$dir/tokens; \
+	$$dir/polystalkd -l 127.0.0.1 -p 21300 --gearman-listen 127.0.0.1:24730 --http 127.0.0.1:26060 --http-tokens-file $$dir/tokens --log-level warn & server=$$!; \
 	sleep 1; n=0; \
 	for load in 'beanstalkd -addr 127.0.0.1:21300 -load cycle' 'beanstalkd -addr 127.0.0.1:21300 -load cycle -depth 16' \
 			'beanstalkd -addr 127.0.0.1:21300 -load connect' 'gearman -addr 127.0.0.1:24730 -load foreground -conns 64 -body 100'; do \
 		echo "profiling: $$load"; n=$$((n + 1)); \
 		$$dir/loadtest -protocol $$load -quiet -pid $$server -duration $$(($(PGOTIME) + 3))s >/dev/null & load=$$!; sleep 1; \
-		go tool pprof -proto -seconds $(PGOTIME) -output $$dir/$$n.pb.gz http://127.0.0.1:26060/debug/pprof/profile >/dev/null 2>&1; \
+		curl -sf -H 'Authorization: Bearer pgo' -o $$dir/$$n.pb.gz 'http://127.0.0.1:26060/debug/pprof/profile?seconds=$(PGOTIME)'; \
 		wait $$load; \
 	done; \
 	go tool pprof -proto -output $(PGO) $$dir/[0-9].pb.gz 2>/dev/null; ls -l $(PGO)
 
 .PHONY: console-vendor
-console-vendor: ## bring the console's libraries in anew, from npm, in the versions that router/console/vendor.sh names
-	router/console/vendor.sh
+console-vendor: ## bring the console's libraries in anew, from npm, in the versions that router/http/vendor.sh names
+	router/http/vendor.sh
 
 VERSION  :=
 ONLY     :=
@@ -201,4 +202,4 @@ consensus: ## simulate N clusters of nodes without servers, or the one of SEED= 
 
 .PHONY: disk
 disk: ## simulate N journals on a disk that fails to write and loses power, or the one of SEED= again
-	go test ./shard/journal -run '^(TestFlakyDisk|TestFlakyServer|TestCrashSometimes)$$' -count=1 -timeout 2h -v $(if $(SEED),-seed=$(SEED),-runs=$(N))
+	go test ./shard/wal -run '^(TestFlakyDisk|TestFlakyServer|TestCrashSometimes)$$' -count=1 -timeout 2h -v $(if $(SEED),-seed=$(SEED),-runs=$(N))

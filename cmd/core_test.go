@@ -18,7 +18,7 @@ func isCoreFolder(dir string) bool {
 	if within(dir, "codec/conversation") || within(dir, "codec/gearmantest") || within(dir, "codec/wiretest") {
 		return false
 	}
-	return slices.ContainsFunc([]string{"codec", "shard/core", "shard/flow", "shard/listindex", "shard/record", "shard/slab", "shard/store", "shard/journal/space"}, func(folder string) bool {
+	return slices.ContainsFunc([]string{"codec", "shard/core", "shard/listindex", "shard/record", "shard/slab", "shard/stats", "shard/wal/space"}, func(folder string) bool {
 		return within(dir, folder)
 	})
 }
@@ -163,7 +163,7 @@ func TestCoreFaultsAreFound(t *testing.T) {
 		{"shard/core/a.go", `package core; import "time"; var t = time.NewTimer(1)`, 1},
 		{"shard/loop.go", `package shard; import "time"; var t = time.Now()`, 0},
 		{"shard/ring/a.go", `package ring; func f() { go f() }`, 0},
-		{"shard/journal/a.go", `package journal; func f() { go f() }`, 0},
+		{"shard/wal/a.go", `package wal; func f() { go f() }`, 0},
 		{"shard/core/a.go", `package core; func f() { go f() }`, 1},
 		{"shard/core/loop.go", `package core; func f() { go f() }`, 1},
 		{"shard/record/a.go", `package record; func f() { go f() }`, 1},

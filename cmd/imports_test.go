@@ -24,6 +24,7 @@ type row struct{ folder, imports, tests string }
 // libraries are the only ones that the modules use; go.mod says what for, for what makes
 // releases cmd/release/go.mod.
 var libraries = map[string]string{
+	"automemlimit":         "github.com/KimMachineGun/automemlimit",
 	"bubbletea":            "charm.land/bubbletea/v2",
 	"bytebufferpool":       "github.com/valyala/bytebufferpool",
 	"cdproto":              "github.com/chromedp/cdproto",
@@ -44,7 +45,6 @@ var libraries = map[string]string{
 	"pflag":                "github.com/spf13/pflag",
 	"protobuf":             "google.golang.org/protobuf",
 	"raft":                 "go.etcd.io/raft/v3",
-	"plot":                 "gonum.org/v1/plot",
 	"spdx":                 "github.com/spdx/tools-golang",
 	"x/ansi":               "github.com/charmbracelet/x/ansi",
 	"x/sync":               "golang.org/x/sync",
@@ -66,25 +66,22 @@ type law struct {
 var laws = []law{
 	{folder: "codec", only: "codec", tests: true, why: "a codec knows bytes and values, no server"},
 	{folder: "shard", only: "shard", tests: true, why: "the state knows neither bytes nor connections"},
-	{folder: "shard/core", only: "shard/flow shard/listindex shard/record shard/slab shard/store", why: "the core is deterministic, and what it imports is too"},
-	{folder: "shard/commit", only: "shard/histogram shard/record", why: "what stands behind it may be another than the journal"},
-	{folder: "shard/journal/index", only: "shard/journal/index", why: "it is numbers, and knows no files"},
-	{folder: "shard/journal/space", only: "shard/commit shard/record", why: "it is arithmetic, and knows no files"},
+	{folder: "shard/core", only: "shard/listindex shard/record shard/slab shard/stats", why: "the core is deterministic, and what it imports is too"},
+	{folder: "shard/commit", only: "shard/record shard/stats", why: "what stands behind it may be another than the journal"},
+	{folder: "shard/wal/space", only: "shard/commit shard/record", why: "it is arithmetic, and knows no files"},
 	{folder: "router", only: "router codec shard", tests: true, why: "a server does not know its programs"},
-	{folder: "router/placement", never: "codec gnet", why: "where a tube lives has nothing to do with what is spoken"},
 	{folder: "router/ops", never: "codec gnet router/session", why: "operations over shards work without a connection"},
-	{folder: "router/session", never: "codec gnet router/reactor shard/journal", why: "a session serves any protocol, over any transport"},
+	{folder: "router/session", never: "codec gnet router/reactor shard/wal", why: "a session serves any protocol, over any transport"},
 	{folder: "router/beanstalkd", never: "router/gearmand gnet", why: "protocols do not know each other"},
 	{folder: "router/gearmand", never: "router/beanstalkd gnet", why: "protocols do not know each other"},
 	{folder: "router/cluster/forward", only: "router/cluster/complaint", why: "it knows clients as connections, and how to reach the leader is given"},
 	{folder: "router/cluster/relay", only: "codec/admin", why: "it carries requests to who leads, whatever they ask for, and how to reach him is given"},
 	{folder: "router/cluster/transport", only: "router/access router/cluster/complaint", why: "what goes between nodes are bytes to what carries them"},
-	{folder: "router/web", never: "router/admin router/api shard", why: "how requests come in is the same whatever is served"},
-	{folder: "router/admin", never: "gnet router/api router/web", why: "what operators do does not depend on how they ask"},
-	{folder: "router/trend", only: "shard/flow", why: "a history is given readings, and knows no server"},
-	{folder: "router/watch", never: "gnet router/web router/api", why: "what has changed does not depend on who is told"},
+	{folder: "router", never: "router/http", why: "HTTP is served around a server: only programs serve it"},
+	{folder: "router/admin", never: "gnet", why: "what operators do does not depend on how they ask"},
+	{folder: "router/http", never: "gnet router/reactor", why: "HTTP has goroutines of its own, off the path of the protocols"},
+	{folder: "router/trend", never: "gnet", why: "history is made of samples, whatever serves it"},
 	{folder: "router/access", only: "router/access", why: "who may do what has nothing to do with how it is asked, or of whom"},
-	{folder: "router/console", only: "router/console", why: "the console is files: what it shows it asks of the API, as anybody does"},
 	{folder: "cmd", only: "cmd router codec shard", tests: true, why: "the load generator is a program by itself"},
 	{folder: "cmd/release", only: "cmd/release", tests: true, why: "it is a module of its own, and learns what it must know from what it builds"},
 	{folder: "cmd/polystalk/client", never: "router shard", why: "a client knows what servers answer, not how they work"},
@@ -93,9 +90,9 @@ var laws = []law{
 	{folder: "loadtest", only: "loadtest codec", tests: true, why: "it drives other servers too"},
 }
 
-// gnetFolders may import gnet: sessions work with other transports, and loadtest/floor is
+// gnetFolders may import gnet: sessions work with other transports, and loadtest/bench is
 // the constant server that the load generator itself is measured against.
-var gnetFolders = []string{"router/reactor/", "loadtest/floor/"}
+var gnetFolders = []string{"router/reactor/", "loadtest/bench/"}
 
 // short is the name of an import in the table; empty for one of the standard
 // library. What is neither a package of the module nor a library of the list
@@ -246,7 +243,7 @@ func TestImportsAreRecorded(t *testing.T) {
 
 func TestLawFaultsAreFound(t *testing.T) {
 	others := []row{ // what the row under test may name
-		{"cmd/polystalkd", "", ""}, {"codec", "", ""}, {"shard", "", ""}, {"shard/record", "", ""}, {"shard/journal", "", ""},
+		{"cmd/polystalkd", "", ""}, {"codec", "", ""}, {"shard", "", ""}, {"shard/record", "", ""}, {"shard/wal", "", ""},
 		{"router", "", ""}, {"router/gearmand", "", ""}, {"router/session", "", ""},
 	}
 	for _, tt := range []struct {
@@ -258,8 +255,8 @@ func TestLawFaultsAreFound(t *testing.T) {
 		{row{"codec/x", "", "router"}, 1},
 		{row{"shard/x", "codec shard", ""}, 1},
 		{row{"shardlike", "codec", ""}, 0},
-		{row{"shard/core", "shard/record xxhash", "shard/journal"}, 0},
-		{row{"shard/core", "shard/journal", ""}, 1},
+		{row{"shard/core", "shard/record xxhash", "shard/wal"}, 0},
+		{row{"shard/core", "shard/wal", ""}, 1},
 		{row{"router/x", "codec shard router", ""}, 0},
 		{row{"router/x", "cmd/polystalkd", ""}, 1},
 		{row{"router/ops", "codec", ""}, 1},

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"polystalk/router/placement"
+	"polystalk/router/ops"
 )
 
 // TestSharedWordsOncePerTurn: however many commands come at once, the words that all
@@ -49,8 +49,8 @@ func TestSharedWordsOncePerTurn(t *testing.T) {
 		t.Errorf("15 commands at once wrote the counter %d times, and counts %d times",
 			got["id-adds"]-before["id-adds"], got["end-adds"]-before["end-adds"])
 	}
-	if got := f.counters()["end-adds"]; got > 100*n/placement.PageIDs+1 {
-		t.Errorf("%d ids in pages of %d wrote their counts %d times", 100*n, placement.PageIDs, got)
+	if got := f.counters()["end-adds"]; got > 100*n/ops.PageIDs+1 {
+		t.Errorf("%d ids in pages of %d wrote their counts %d times", 100*n, ops.PageIDs, got)
 	}
 	f.check()
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"polystalk/router/ops"
-	"polystalk/router/placement"
 	"polystalk/router/session"
 	"polystalk/shard/core"
 )
@@ -16,9 +15,9 @@ type inspected interface {
 	// Handles is how the shards know the client.
 	Handles() *ops.Handles
 	// Used is the tube that it uses, if it uses one.
-	Used() (placement.Tube, bool)
+	Used() (ops.Tube, bool)
 	// Watched is where it is among those who watch.
-	Watched() []placement.Tube
+	Watched() []ops.Tube
 	// Numbered is the job that it is about to put, and the shard; zero: none.
 	Numbered() (core.JobID, int)
 	// CheckAtRest looks for what cannot be when nothing is left to do.

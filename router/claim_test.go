@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"polystalk/codec/gearman"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // A largePut is a large body of either protocol, and what its client hears.
@@ -38,14 +38,14 @@ func largePuts() []largePut {
 	}
 }
 
-func newClaimFixture(t *testing.T) (*fixture, *journal.Journal, *fillingDisk) {
+func newClaimFixture(t *testing.T) (*fixture, *wal.Journal, *fillingDisk) {
 	f := newFixture(t, Config{Loops: 1, Shards: 4, MaxJobSize: 1 << 30, Gearman: GearmanConfig{Prefix: "H:x"}})
-	d := &fillingDisk{Disk: journal.Dir(t.TempDir())}
+	d := &fillingDisk{Disk: wal.Dir(t.TempDir())}
 	return f, f.keepOn(d), d
 }
 
 // sendMuch sends n bytes of a body, in parts as they are read, with room for each.
-func (c *testConn) sendMuch(j *journal.Journal, n int) {
+func (c *testConn) sendMuch(j *wal.Journal, n int) {
 	c.f.t.Helper()
 	for n > 0 {
 		k := min(n, 64<<10)

@@ -10,7 +10,7 @@ import (
 	"polystalk/codec/gearman"
 	"polystalk/shard"
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 const hour = core.Time(time.Hour)
@@ -29,7 +29,7 @@ var clockFaults = []struct {
 }
 
 // restart gives the machine's disk to another server, which starts now.
-func (f *fixture) restart(j *journal.Journal, disk journal.Disk) (*fixture, *journal.Journal) {
+func (f *fixture) restart(j *wal.Journal, disk wal.Disk) (*fixture, *wal.Journal) {
 	f.t.Helper()
 	if err := j.Close(); err != nil {
 		f.t.Fatal(err)
@@ -46,7 +46,7 @@ func TestClockStepsAndRestarts(t *testing.T) {
 	for _, fault := range clockFaults {
 		t.Run(fault.name, func(t *testing.T) {
 			f := newGearFixture(t)
-			disk := journal.Dir(t.TempDir())
+			disk := wal.Dir(t.TempDir())
 			j := f.keepOn(disk)
 			c, w := f.open(), f.openGear()
 			f.ahead, f.slept = fault.ahead, fault.slept

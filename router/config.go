@@ -10,8 +10,8 @@ import (
 
 	"polystalk/codec/beanstalk"
 	"polystalk/router/admin"
-	"polystalk/router/clock"
 	"polystalk/router/gearmand"
+	"polystalk/router/ops"
 	"polystalk/router/session"
 	"polystalk/shard/core"
 )
@@ -78,7 +78,7 @@ type Config struct {
 	// Gearman says how that is spoken.
 	Gearman GearmanConfig
 	// Clock is the server's time; nil: that of the machine.
-	Clock *clock.Clock
+	Clock *ops.Clock
 	// Cluster is what operators see of the servers that keep the same jobs; nil: there is
 	// this one alone.
 	Cluster admin.Cluster
@@ -122,7 +122,7 @@ func (c *Config) fill(host string) {
 		c.ConnectionMemory = math.MaxInt64
 	}
 	if c.Clock == nil {
-		c.Clock = clock.System()
+		c.Clock = ops.SystemClock()
 	}
 	c.Gearman.Fill(host)
 	if c.Version == "" {

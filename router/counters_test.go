@@ -5,12 +5,52 @@ import (
 	"testing"
 
 	"polystalk/codec/gearman"
+	"polystalk/router/session"
 )
+
+// A counter is one figure about the inside of the server.
+type counter struct {
+	Name  string
+	Value uint64
+}
+
+// counters returns the figures of loops, shards and commands under their names. They lag by one
+// turn of a loop at most.
+func (s *Server) counters() []counter {
+	var most, rounds, left, commands uint64
+	shards := s.host.Map.Shards()
+	for _, sh := range shards {
+		c := sh.Counters()
+		most = max(most, c.Deepest)
+		rounds += c.Rounds
+		left += c.Left
+	}
+	n := s.host.Sums()
+	for _, k := range n.Commands {
+		commands += k
+	}
+	list := []counter{{"loops", uint64(len(s.host.Loops()))}, {"shards", uint64(len(shards))}}
+	for t, v := range n.Tallies {
+		list = append(list, counter{session.Tally(t).String(), v})
+	}
+	list = append(list, counter{"shard-rounds", rounds}, counter{"inbox-left", left},
+		counter{"inbox-most", most}, counter{"commands", commands})
+	at := 0
+	for _, f := range s.fronts {
+		for _, name := range f.Kinds() {
+			if name != "" {
+				list = append(list, counter{name, n.Commands[at]})
+			}
+			at++
+		}
+	}
+	return list
+}
 
 // counters are the fixture's counters by name.
 func (f *fixture) counters() map[string]uint64 {
 	f.t.Helper()
-	list := f.d.srv.Counters()
+	list := f.d.srv.counters()
 	m := make(map[string]uint64, len(list))
 	for _, c := range list {
 		if _, twice := m[c.Name]; twice || c.Name == "" {

@@ -7,10 +7,9 @@
 //	session     one connection on one loop: its life, input, output, turns, bounds
 //	beanstalkd  that protocol on a session
 //	gearmand    that protocol on a session
-//	ops         operations of several visits to shards, as values: reserve, walk, leave
+//	ops         operations of several visits to shards, as values: reserve, walk, leave;
+//	            where tubes and jobs live, job ids, tube names, the server's time
 //	direct      the same operations from a goroutine that may wait
-//	placement   where tubes and jobs live; job ids; the names of tubes
-//	clock       the server's time, which nobody sets
 //	memory      what connections keep, counted and bounded
 //	restore     what brings jobs back when a server starts
 //

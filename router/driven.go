@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"polystalk/router/admin"
-	"polystalk/router/clock"
 	"polystalk/router/direct"
+	"polystalk/router/ops"
 	"polystalk/router/session"
 	"polystalk/shard"
 	"polystalk/shard/core"
@@ -26,7 +26,7 @@ type Driven struct {
 // NewDriven makes a server whose time is now, which must not step back, whatever clock cfg
 // has.
 func NewDriven(cfg Config, now func() core.Time) (*Driven, error) {
-	cfg.Clock = clock.Given(now)
+	cfg.Clock = ops.GivenClock(now)
 	srv, err := newServer(cfg)
 	if err != nil {
 		return nil, err

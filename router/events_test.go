@@ -12,7 +12,7 @@ import (
 	"polystalk/shard"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 var eventRuns = flag.Int("event-runs", 60, "how many seeds TestAnyEventAtAnyTime runs")
@@ -22,7 +22,7 @@ type eventWorld struct {
 	*fixture
 	rng      *rand.Rand
 	conns    []*eventConn
-	journal  *journal.Journal // nil: there is none
+	journal  *wal.Journal // nil: there is none
 	disk     *fillingDisk
 	released [4]func() // by shard: gives it back; nil: nobody else has it
 	uncork   core.Time // when the loop is to look at replies that it keeps back; zero: it need not
@@ -99,7 +99,7 @@ func newEventWorld(t *testing.T, seed uint64) *eventWorld {
 		w.l.CorkReplies(func(d time.Duration) { w.uncork = w.now + core.Time(d) })
 	}
 	if w.rng.IntN(4) > 0 {
-		w.disk = &fillingDisk{Disk: journal.Dir(t.TempDir())}
+		w.disk = &fillingDisk{Disk: wal.Dir(t.TempDir())}
 		w.keepAll()
 	}
 	return w
@@ -114,7 +114,7 @@ func (w *eventWorld) keepAll() {
 		w.d.Stamp(b)
 		return w.d.Shards()[i]
 	}
-	w.journal = w.keepWith(journal.Options{
+	w.journal = w.keepWith(wal.Options{
 		Disk:      w.disk,
 		Copy:      func(slot uint16, ids []uint64, after uint64) { at(slot).Recopy(b, ids, after, nil) },
 		CopyPause: func(slot uint16, tube []byte) { at(slot).Recopy(b, nil, 0, tube) },

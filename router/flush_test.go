@@ -16,7 +16,7 @@ import (
 	wire "polystalk/codec/admin"
 	"polystalk/router/admin"
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // A flushClient is a client of beanstalkd's protocol, over TCP.
@@ -157,7 +157,7 @@ func TestFlushEndsBeforeTheServer(t *testing.T) {
 // TestFlushIsDurable: with each policy. What it took does not come back, what a worker held
 // does, and what came after it.
 func TestFlushIsDurable(t *testing.T) {
-	for _, sync := range []journal.SyncPolicy{journal.SyncAlways, journal.SyncEvery, journal.SyncNever} {
+	for _, sync := range []wal.SyncPolicy{wal.SyncAlways, wal.SyncEvery, wal.SyncNever} {
 		cfg := Config{Loops: 2, Shards: 2, Journal: &Journal{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: sync, Every: 50 * time.Millisecond}}
 		s, connect := flushed(t, cfg)
 		c := connect("a")
@@ -286,7 +286,7 @@ func flushBeside(b *testing.B, kept bool) {
 	for b.Loop() {
 		cfg := Config{Loops: 1, Shards: 1}
 		if kept {
-			cfg.Journal = &Journal{Dir: b.TempDir(), SegmentSize: 10 << 20, Sync: journal.SyncEvery, Every: 50 * time.Millisecond}
+			cfg.Journal = &Journal{Dir: b.TempDir(), SegmentSize: 10 << 20, Sync: wal.SyncEvery, Every: 50 * time.Millisecond}
 		}
 		s, connect := flushed(b, cfg)
 		empty := resident(b)

@@ -10,15 +10,15 @@ import (
 
 	"polystalk/router/admin"
 	"polystalk/shard/commit"
-	"polystalk/shard/journal"
 	"polystalk/shard/record"
+	"polystalk/shard/wal"
 )
 
 // records are all those of a journal, which nobody has open.
 func records(t *testing.T, dir string, apply func(*record.Record) error) (n int) {
 	t.Helper()
-	j := journal.New(journal.Options{Disk: journal.Dir(dir), Shards: 1, Manual: true})
-	_, err := j.Recover(journal.Replayer{
+	j := wal.New(wal.Options{Disk: wal.Dir(dir), Shards: 1, Manual: true})
+	_, err := j.Recover(wal.Replayer{
 		Workers: 1, Worker: func(uint16) int { return 0 },
 		Apply: func(_ int, rec *record.Record) error { n++; return apply(rec) },
 	})

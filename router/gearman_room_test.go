@@ -7,29 +7,29 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // keep gives the fixture a journal that is looked after by hand.
-func (f *fixture) keep() *journal.Journal {
+func (f *fixture) keep() *wal.Journal {
 	f.t.Helper()
-	return f.keepOn(journal.Dir(f.t.TempDir()))
+	return f.keepOn(wal.Dir(f.t.TempDir()))
 }
 
 // keepOn is keep on a disk.
-func (f *fixture) keepOn(disk journal.Disk) *journal.Journal {
+func (f *fixture) keepOn(disk wal.Disk) *wal.Journal {
 	f.t.Helper()
-	return f.keepWith(journal.Options{Disk: disk})
+	return f.keepWith(wal.Options{Disk: disk})
 }
 
 // keepWith is keep with a disk, and with who copies jobs out of old segments, if anybody
 // does.
-func (f *fixture) keepWith(o journal.Options) *journal.Journal {
+func (f *fixture) keepWith(o wal.Options) *wal.Journal {
 	f.t.Helper()
 	srv := f.d.srv
 	o.SegmentSize, o.Shards, o.Manual = 1<<20, len(srv.host.Map.Shards()), true
 	o.Now, o.Logger, o.Notify = time.Now, slog.New(slog.DiscardHandler), srv.host.Wake
-	j := journal.New(o)
+	j := wal.New(o)
 	srv.cfg.Journal = &Journal{Disk: o.Disk}
 	r, err := srv.target().RecoverFrom(j)
 	if err == nil {

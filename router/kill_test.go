@@ -19,7 +19,7 @@ import (
 	"polystalk/router/admin"
 	"polystalk/router/session"
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // gone wants the connection to be closed.
@@ -206,7 +206,7 @@ func (w *watched) jobs(tube string) (n int) {
 
 // TestKilledWhileItWaitsForTheJournal: replies that wait for the disk end with their client.
 func TestKilledWhileItWaitsForTheJournal(t *testing.T) {
-	w := watch(t, Config{Loops: 1, Shards: 2, Journal: &Journal{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: journal.SyncAlways}})
+	w := watch(t, Config{Loops: 1, Shards: 2, Journal: &Journal{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: wal.SyncAlways}})
 	for range 50 {
 		k := w.dial(w.beans)
 		k.say("put 0 0 60 1\r\nx\r\nreserve\r\nput 0 0 60 1\r\ny\r\n")

@@ -3,14 +3,14 @@ package router
 import (
 	"polystalk/codec/beanstalk"
 	"polystalk/codec/gearman"
-	"polystalk/router/placement"
+	"polystalk/router/ops"
 )
 
 // tubeNaming is what the two protocols think of a tube's name, which is also that of a
 // function.
-var tubeNaming = placement.Naming{Fold: gearman.FoldFunction, Shown: shownName}
+var tubeNaming = ops.Naming{Fold: gearman.FoldFunction, Shown: shownName}
 
-// shownName implements placement.Naming: a name that only a Gearman client can say is
+// shownName implements ops.Naming: a name that only a Gearman client can say is
 // foreign, and list-tubes shows it in quotes.
 func shownName(name string) (n int, foreign bool) {
 	if beanstalk.ValidTubeName([]byte(name)) {

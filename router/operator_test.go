@@ -10,10 +10,10 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/admin"
-	"polystalk/router/clock"
+	"polystalk/router/ops"
 	"polystalk/shard"
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // operated is a server that serves, until the end of the test.
@@ -85,7 +85,7 @@ func TestServerIsNotAliveWhenALoopIsStuck(t *testing.T) {
 
 // TestChangesAreDurableWithEachPolicy: also where commits are made by who waits for them.
 func TestChangesAreDurableWithEachPolicy(t *testing.T) {
-	for _, sync := range []journal.SyncPolicy{journal.SyncAlways, journal.SyncEvery, journal.SyncNever} {
+	for _, sync := range []wal.SyncPolicy{wal.SyncAlways, wal.SyncEvery, wal.SyncNever} {
 		s := operated(t, Config{Loops: 1, Shards: 2, Journal: &Journal{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: sync, Every: 50 * time.Millisecond}})
 		start := time.Now()
 		const jobs = 50
@@ -139,7 +139,7 @@ func TestServerHasTheClockThatItIsGiven(t *testing.T) {
 	var now atomic.Int64
 	began := time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
 	now.Store(began.UnixNano())
-	op := operated(t, Config{Loops: 1, Shards: 1, Clock: clock.Given(func() core.Time { return core.Time(now.Load()) })}).Operator()
+	op := operated(t, Config{Loops: 1, Shards: 1, Clock: ops.GivenClock(func() core.Time { return core.Time(now.Load()) })}).Operator()
 	id, err := op.Put(t.Context(), admin.NewJob{Tube: "a", TTR: 60})
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/router/placement"
+	"polystalk/router/ops"
 	"polystalk/router/session"
 	"polystalk/shard/core"
 )
@@ -46,7 +46,7 @@ const lineMost = 1000
 type lineConn struct {
 	session.Session
 	front *lineFront
-	tube  placement.Tube               // of the put under way
+	tube  ops.Tube                     // of the put under way
 	id    core.JobID                   // of its job
 	text  []byte                       // of its job
 	then  func(*lineConn, *core.Reply) // takes the reply

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // roomScript is what a client of one protocol sends, all at once: what needs room,
@@ -79,10 +79,10 @@ func roomScript(rng *rand.Rand, gear bool) []byte {
 // now and then, and some leave in the middle of it. Whoever only stops sending is
 // answered, and in the end nothing is promised or under way.
 func TestRoomForAll(t *testing.T) {
-	d := &fillingDisk{Disk: journal.Dir(t.TempDir())}
+	d := &fillingDisk{Disk: wal.Dir(t.TempDir())}
 	srv, err := New(Config{
 		Loops: 2, Shards: 16, MaxJobSize: 1 << 20, Gearman: GearmanConfig{Prefix: "H:x", Retries: 100, BuryFailed: true},
-		Journal: &Journal{Disk: d, SegmentSize: 1 << 18, Sync: journal.SyncEvery, Every: time.Millisecond},
+		Journal: &Journal{Disk: d, SegmentSize: 1 << 18, Sync: wal.SyncEvery, Every: time.Millisecond},
 	})
 	if err != nil {
 		t.Fatal(err)

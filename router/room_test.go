@@ -8,13 +8,13 @@ import (
 
 	"polystalk/codec/gearman"
 	"polystalk/shard/commit"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // A fillingDisk is a directory in which there is room for no further segment while
 // it is full.
 type fillingDisk struct {
-	journal.Disk
+	wal.Disk
 	full atomic.Bool
 }
 
@@ -27,9 +27,9 @@ func (d *fillingDisk) Free() int64 {
 
 // waits gives the fixture a journal, and c a large foreground job, 1, which b has
 // reserved. The next that would have it recorded has to wait.
-func (f *fixture) waits(c, b *testConn) (*journal.Journal, *fillingDisk) {
+func (f *fixture) waits(c, b *testConn) (*wal.Journal, *fillingDisk) {
 	f.t.Helper()
-	d := &fillingDisk{Disk: journal.Dir(f.t.TempDir())}
+	d := &fillingDisk{Disk: wal.Dir(f.t.TempDir())}
 	j := f.keepOn(d)
 	c.canPause = true
 	c.told(j, packet(gearman.SubmitJob, "f", "u", strings.Repeat("x", largeSize)), answer(gearman.JobCreated, "H:x:1"))
@@ -42,7 +42,7 @@ func (f *fixture) waits(c, b *testConn) (*journal.Journal, *fillingDisk) {
 const largeSize = 5 << 20
 
 // committed commits what there is, and lets everybody go on.
-func (f *fixture) committed(j *journal.Journal) {
+func (f *fixture) committed(j *wal.Journal) {
 	f.t.Helper()
 	f.rest()
 	for range 2 { // a reply may depend on the next
@@ -54,7 +54,7 @@ func (f *fixture) committed(j *journal.Journal) {
 }
 
 // told sends text, has it committed, and wants the answers.
-func (c *testConn) told(j *journal.Journal, text string, want ...string) {
+func (c *testConn) told(j *wal.Journal, text string, want ...string) {
 	c.f.t.Helper()
 	c.send(text)
 	c.f.committed(j)
@@ -62,7 +62,7 @@ func (c *testConn) told(j *journal.Journal, text string, want ...string) {
 }
 
 // tended has the journal make room.
-func (f *fixture) tended(j *journal.Journal) {
+func (f *fixture) tended(j *wal.Journal) {
 	f.t.Helper()
 	if err := j.Tend(); err != nil {
 		f.t.Fatal(err)
@@ -72,7 +72,7 @@ func (f *fixture) tended(j *journal.Journal) {
 
 // exhaust has somebody put until there is no room, of which the journal could make more.
 // Nobody else has a turn meanwhile.
-func (f *fixture) exhaust(j *journal.Journal) {
+func (f *fixture) exhaust(j *wal.Journal) {
 	f.t.Helper()
 	c := f.open()
 	for range 1000 {
@@ -88,7 +88,7 @@ func (f *fixture) exhaust(j *journal.Journal) {
 }
 
 // settled wants nothing to be promised or under way.
-func (f *fixture) settled(j *journal.Journal) {
+func (f *fixture) settled(j *wal.Journal) {
 	f.t.Helper()
 	f.committed(j)
 	if s := j.Stats(); s.Promised != 0 || s.Pending != 0 {
@@ -147,7 +147,7 @@ func TestJoinOfAnotherJob(t *testing.T) {
 
 // letIn makes room until c is answered, and wants so many bytes to be promised when
 // its submission is run.
-func (f *fixture) letIn(j *journal.Journal, c *testConn, want int64) {
+func (f *fixture) letIn(j *wal.Journal, c *testConn, want int64) {
 	f.t.Helper()
 	for range 100 {
 		release := f.own(f.d.ShardOf("f"))
@@ -211,7 +211,7 @@ func TestKickThatWaits(t *testing.T) {
 	for _, end := range []string{"room", "full", "half-close", "abort"} {
 		t.Run(end, func(t *testing.T) {
 			f := newFixture(t, Config{Loops: 1, Shards: 1})
-			d := &fillingDisk{Disk: journal.Dir(t.TempDir())}
+			d := &fillingDisk{Disk: wal.Dir(t.TempDir())}
 			j := f.keepOn(d)
 			b := f.open()
 			const many = 5000
@@ -265,7 +265,7 @@ func TestReserveJobWaitsForRoom(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		f := newGearFixture(t)
 		a, b := f.open(), f.open()
-		d := &fillingDisk{Disk: journal.Dir(t.TempDir())}
+		d := &fillingDisk{Disk: wal.Dir(t.TempDir())}
 		j := f.keepOn(d)
 		a.told(j, "put 1 5000 100 1\r\nx\r\n", "INSERTED 1\r\n")
 		d.full.Store(full)

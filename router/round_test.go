@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // callbackMax is the work that one callback of the event loop may do, whatever its
@@ -166,7 +166,7 @@ func TestManyAnswersAtOnce(t *testing.T) {
 // of them do.
 func TestOneCommitForMany(t *testing.T) {
 	f := newFixture(t, Config{Loops: 1, Shards: 1})
-	j := f.keepOn(journal.Dir(t.TempDir()))
+	j := f.keepOn(wal.Dir(t.TempDir()))
 	const n = 2000
 	served := 0
 	for range n {

@@ -19,7 +19,6 @@ import (
 	"polystalk/router/gearmand"
 	"polystalk/router/memory"
 	"polystalk/router/ops"
-	"polystalk/router/placement"
 	"polystalk/router/reactor"
 	"polystalk/router/restore"
 	"polystalk/router/session"
@@ -107,7 +106,7 @@ func newServer(cfg Config) (*Server, error) {
 		quit:     make(chan struct{}),
 	}
 	h := session.NewHost(memory.NewAccount(cfg.ConnectionMemory))
-	h.Map = placement.New(placement.Options{Shards: cfg.Shards, Naming: tubeNaming, BodyFreed: s.bodyFreed})
+	h.Map = ops.NewMap(ops.MapOptions{Shards: cfg.Shards, Naming: tubeNaming, BodyFreed: s.bodyFreed})
 	h.Clock, h.Log = cfg.Clock, cfg.Log
 	h.HeldMost, h.LookMost = session.HeldMax, ops.LookMost
 	h.BoundConnections(cfg.ConnectionMemory)

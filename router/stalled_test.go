@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // A stallingDisk is a directory whose files are not synced while it stalls.
 type stallingDisk struct {
-	journal.Disk
+	wal.Disk
 	mu      sync.Mutex
 	moves   *sync.Cond
 	stalls  bool
@@ -25,12 +25,12 @@ type stallingDisk struct {
 }
 
 type stallingFile struct {
-	journal.File
+	wal.File
 	d *stallingDisk
 }
 
 func newStallingDisk(dir string) *stallingDisk {
-	d := &stallingDisk{Disk: journal.Dir(dir)}
+	d := &stallingDisk{Disk: wal.Dir(dir)}
 	d.moves = sync.NewCond(&d.mu)
 	return d
 }
@@ -51,12 +51,12 @@ func (d *stallingDisk) stalled() {
 	}
 }
 
-func (d *stallingDisk) Create(name string) (journal.File, error) {
+func (d *stallingDisk) Create(name string) (wal.File, error) {
 	f, err := d.Disk.Create(name)
 	return stallingFile{f, d}, err
 }
 
-func (d *stallingDisk) Open(name string) (journal.File, error) {
+func (d *stallingDisk) Open(name string) (wal.File, error) {
 	f, err := d.Disk.Open(name)
 	return stallingFile{f, d}, err
 }
@@ -75,7 +75,7 @@ func (f stallingFile) Sync() error {
 }
 
 // serveKept runs a server with a journal on a disk.
-func serveKept(t *testing.T, disk journal.Disk) (address string, stop func()) {
+func serveKept(t *testing.T, disk wal.Disk) (address string, stop func()) {
 	t.Helper()
 	srv, err := New(Config{Loops: 1, Shards: 2, MaxJobSize: 1 << 20, Journal: &Journal{Disk: disk, SegmentSize: 1 << 20}})
 	if err != nil {

@@ -186,7 +186,7 @@ func rude(addr net.Addr, b burst, rng *rand.Rand) error {
 
 // counted is the server's counter of that name.
 func counted(s *Server, name string) uint64 {
-	for _, c := range s.Counters() {
+	for _, c := range s.counters() {
 		if c.Name == name {
 			return c.Value
 		}

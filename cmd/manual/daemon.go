@@ -64,7 +64,7 @@ Values may be attached to short options (-p11300) or follow (-p 11300); a long o
 	p.section("Exit status")
 	for _, s := range [][2]string{
 		{"0", "The server was told to end, or what was asked for was shown or found well."},
-		{"1", "The server that --probe asks is not well. In place of gearmand: any failure."},
+		{"1", "In place of gearmand: any failure."},
 		{"5", "An option, a variable, a file or an argument cannot be used."},
 		{"10", "The directory of the journal cannot be used, is in use or is damaged; or the journal has failed while the server ran."},
 		{"20", "The server was removed from its cluster, another process runs as it, or its directory lacks what it acknowledged: it is not to be started again as it is."},

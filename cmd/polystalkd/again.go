@@ -10,7 +10,6 @@ import (
 	"polystalk/cmd/polystalkd/again"
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
-	"polystalk/cmd/polystalkd/listen"
 )
 
 // began is when this life of the process did.
@@ -35,10 +34,7 @@ func lastLife() (*again.Legacy, error) {
 // file of it says, is the same.
 func reopen(c *config.Config, last *again.Legacy) (o *opened, err error) {
 	o = &opened{last: last}
-	if o.socks, err = last.Sockets.Sockets(); err == nil && last.Profiles != 0 {
-		o.profiles, err = listen.Passed(last.Profiles)
-	}
-	if err != nil {
+	if o.socks, err = last.Sockets.Sockets(); err != nil {
 		return nil, fault.New(fault.System, "beginning anew: %v", err)
 	}
 	if c.PidFile != "" {
@@ -54,9 +50,7 @@ func reopen(c *config.Config, last *again.Legacy) (o *opened, err error) {
 func (o *opened) leave() (*again.Legacy, error) {
 	next := &again.Legacy{StartDir: config.StartDir()}
 	var err error
-	if next.Sockets, err = o.socks.Keep(); err == nil && o.profiles != nil {
-		next.Profiles, err = next.Sockets.Listener(o.profiles)
-	}
+	next.Sockets, err = o.socks.Keep()
 	return next, err
 }
 

@@ -8,7 +8,7 @@ import (
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/listen"
 	"polystalk/router"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // announce says in the log what is served, and with which settings: they come from
@@ -27,7 +27,7 @@ func announce(c *config.Config, srv *router.Server, socks *listen.Sockets, log *
 	if c.BinlogDir == "" {
 		about = append(about, "journal", "none")
 	} else {
-		about = append(about, "journal", c.BinlogDir, "fsync", fsync(c), "segment-size", max(c.BinlogSize, journal.SegmentMin))
+		about = append(about, "journal", c.BinlogDir, "fsync", fsync(c), "segment-size", max(c.BinlogSize, wal.SegmentMin))
 	}
 	connections, from := srv.ConnectionLimit()
 	about = append(about, "max-connections", connections, "max-connections-from", from, "version", release.Version, "pid", os.Getpid())

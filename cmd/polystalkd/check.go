@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 
-	"polystalk/cmd/polystalkd/account"
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/cmd/polystalkd/listen"
@@ -23,7 +22,7 @@ func (p *program) checkConfig(c *config.Config, err error, stdout, stderr io.Wri
 	}
 	all := fault.All(err)
 	for _, check := range []func() error{
-		func() error { _, err := account.Find(c); return err },
+		func() error { _, err := findAccount(c); return err },
 		func() error { return checkHTTP(c) },
 		func() error { return checkCluster(c) },
 		func() error { return checkJournalDir(c) },
@@ -53,7 +52,7 @@ func checkArgs(c *config.Config, stderr io.Writer, name string) error {
 	for _, w := range c.Warnings {
 		fmt.Fprintf(stderr, "%s: warning: %s\n", name, w)
 	}
-	if _, err := account.Find(c); err != nil {
+	if _, err := findAccount(c); err != nil {
 		return err
 	}
 	if err := checkHTTP(c); err != nil {

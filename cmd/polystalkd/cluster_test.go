@@ -10,15 +10,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"polystalk/cmd/polystalkd/logging"
 )
 
 // TestEndComesWhateverIsWaitedFor, and the log names that; unless it is over before.
 func TestEndComesWhateverIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
-		w := &watch{log: &logging.Logger{Logger: slog.New(slog.NewTextHandler(&text, nil))}}
+		w := &watch{log: &logger{Logger: slog.New(slog.NewTextHandler(&text, nil))}}
 		ended := 0
 		at, _ := w.endBy(func() { ended++ })
 		at("clients")
@@ -39,7 +37,7 @@ func TestEndComesWhateverIsWaitedFor(t *testing.T) {
 func TestEndComesThoughTheLogCannotBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, stuck := io.Pipe()
-		w := &watch{log: &logging.Logger{Logger: slog.New(slog.NewTextHandler(stuck, nil))}}
+		w := &watch{log: &logger{Logger: slog.New(slog.NewTextHandler(stuck, nil))}}
 		ended := false
 		w.endBy(func() { ended = true })
 		time.Sleep(endWithin + writeWithin)

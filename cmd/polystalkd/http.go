@@ -11,14 +11,11 @@ import (
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/cmd/polystalkd/listen"
-	"polystalk/cmd/polystalkd/logging"
 	"polystalk/cmd/polystalkd/member"
 	wire "polystalk/codec/admin"
 	"polystalk/router"
 	"polystalk/router/access"
-	"polystalk/router/api"
-	"polystalk/router/console"
-	"polystalk/router/web"
+	web "polystalk/router/http"
 )
 
 // httpStopWait bounds the operations of operators that are under way when the server ends:
@@ -27,17 +24,17 @@ const httpStopWait = 300 * time.Millisecond
 
 // operators are served by HTTP. The zero value serves nobody.
 type operators struct {
-	server *api.API
+	server *web.API
 	tokens *access.Tokens // nil: there are none
 	pair   *certificate   // nil: TLS is not spoken
 	of     *member.Member // nil: the server is alone
-	log    *logging.Logger
+	log    *logger
 }
 
 // serveHTTP serves operators on the listeners until close, whatever the server does
 // meanwhile, and, if it is one of several, those of the cluster. Their tokens are read again by
 // reloads. Errors are faults.
-func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net.Listener, reloads *reloader, log *logging.Logger) (*operators, error) {
+func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net.Listener, reloads *reloader, log *logger) (*operators, error) {
 	o := &operators{of: of, log: log}
 	if of != nil {
 		reloads.parts = append(reloads.parts, func(*config.Config) (func(), error) { return func() {}, of.Reload() })
@@ -62,7 +59,7 @@ func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net
 		return nil, err
 	}
 	reloads.parts = append(reloads.parts, o.prepareFiles, o.prepareRules, o.prepareMetrics, o.prepareHistory)
-	o.server, err = api.New(api.Options{
+	o.server, err = web.New(web.Options{
 		Operator: srv.Operator(), Log: log.Logger, Level: log.Level,
 		Version: release.Version, Speaks: "beanstalkd " + config.Spoken + ", gearmand " + config.SpokenGearman,
 		Tokens: o.tokens, Rules: rules(c),
@@ -146,11 +143,11 @@ func checkHTTP(c *config.Config) error {
 }
 
 // consoleFiles finds the files of the console; nil: they are in the program.
-func consoleFiles(c *config.Config) (find func(name string) *console.File, err error) {
+func consoleFiles(c *config.Config) (find func(name string) *web.File, err error) {
 	if c.HTTP.ConsoleDir == "" {
 		return nil, nil
 	}
-	if find, err = console.Dir(c.HTTP.ConsoleDir); err != nil {
+	if find, err = web.Dir(c.HTTP.ConsoleDir); err != nil {
 		return nil, fault.New(fault.Usage, "%s: %v", c.Origin("http-console-dir"), err)
 	}
 	return find, nil
@@ -206,7 +203,7 @@ func (o *operators) prepareFiles(*config.Config) (apply func(), err error) {
 // rules say whom to believe, and what may be seen.
 func rules(c *config.Config) web.Rules {
 	bodies, _ := access.ParseBodies(c.HTTP.Bodies) // Validate has looked at it
-	return web.Rules{Hosts: c.HTTP.Hosts, Origins: c.HTTP.Origins, Proxies: c.HTTP.ProxyNetworks, Bodies: bodies}
+	return web.Rules{Hosts: c.HTTP.Hosts, Origins: c.HTTP.Origins, Proxies: c.HTTP.ProxyNetworks, Prefix: c.HTTP.Prefix, Bodies: bodies}
 }
 
 // prepareRules is a reloadable.

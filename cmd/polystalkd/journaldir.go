@@ -10,7 +10,7 @@ import (
 	"polystalk/cmd/polystalkd/member"
 	"polystalk/codec/binlog"
 	"polystalk/router"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // A journalDir is the journal's directory, held against other servers. The lock ends
@@ -44,12 +44,12 @@ func openJournalDir(c *config.Config, again bool, log *slog.Logger) (*journalDir
 	d := &journalDir{lock: lock, cfg: &router.Journal{Dir: c.BinlogDir, SegmentSize: c.BinlogSize, Every: c.FsyncEvery}}
 	switch {
 	case c.NoFsync:
-		d.cfg.Sync = journal.SyncNever
+		d.cfg.Sync = wal.SyncNever
 	case c.FsyncEvery > 0:
-		d.cfg.Sync = journal.SyncEvery
+		d.cfg.Sync = wal.SyncEvery
 	}
-	if c.BinlogSize < journal.SegmentMin {
-		log.Warn("segments of the journal are made larger than asked for", "bytes", journal.SegmentMin, "asked", c.BinlogSize)
+	if c.BinlogSize < wal.SegmentMin {
+		log.Warn("segments of the journal are made larger than asked for", "bytes", wal.SegmentMin, "asked", c.BinlogSize)
 	}
 	return d, nil
 }
@@ -70,7 +70,7 @@ func (d *journalDir) close() {
 
 // explainJournal says what to do about a journal that cannot be read.
 func explainJournal(c *config.Config, err error) error {
-	var damage *journal.Damage
+	var damage *wal.Damage
 	if errors.As(err, &damage) {
 		return fault.New(fault.Journal, "%s: %v; nothing was changed: polystalk journal salvage %s NEWDIR takes over what can be read",
 			c.Origin("binlog-dir"), err, c.BinlogDir)

@@ -33,7 +33,7 @@ func main() {
 // run is the program; it returns the exit code. args begin with the program's name.
 func run(args []string, stdout, stderr io.Writer) int {
 	log := stderr
-	// A configuration may have been written by others than those who read what is said of it.
+	// The person that reads a message about a configuration may not be its author.
 	stdout, stderr = &terminal.Writer{W: stdout}, &terminal.Writer{W: stderr}
 	p, args := programOf(args)
 	last, err := lastLife()
@@ -57,9 +57,6 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	if c != nil && c.Check != "" {
 		return p.checkConfig(c, err, stdout, stderr)
-	}
-	if c != nil && c.Probe != "" {
-		return p.probe(c, err, stdout, stderr)
 	}
 	if err == nil && c.CheckArgs {
 		err = checkArgs(c, stderr, p.name)

@@ -9,7 +9,6 @@ import (
 
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
-	"polystalk/cmd/polystalkd/ownfile"
 )
 
 // A pidFile holds the process's id while it serves.
@@ -25,13 +24,13 @@ func openPidFile(c *config.Config) (*pidFile, error) {
 	if c.PidFile == "" {
 		return nil, nil
 	}
-	f, err := ownfile.Open(c.PidFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, pidFileMode)
+	f, err := openOwnFile(c.PidFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, pidFileMode)
 	if err == nil {
 		p := &pidFile{c.PidFile, f}
 		return p, p.write(c)
 	}
 	if errors.Is(err, fs.ErrExist) {
-		f, err = ownfile.Open(c.PidFile, os.O_WRONLY|os.O_CREATE, pidFileMode)
+		f, err = openOwnFile(c.PidFile, os.O_WRONLY|os.O_CREATE, pidFileMode)
 	}
 	if err != nil {
 		return nil, pidFault(c, err)
@@ -77,7 +76,7 @@ func (p *pidFile) remove(log *slog.Logger) {
 		p.file.Close()
 		return
 	}
-	text, err := ownfile.Read(p.path)
+	text, err := readOwnFile(p.path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && string(text) != string(pidLine()) {
 		return
 	}

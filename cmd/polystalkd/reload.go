@@ -8,7 +8,6 @@ import (
 
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
-	"polystalk/cmd/polystalkd/logging"
 	"polystalk/router"
 )
 
@@ -17,7 +16,7 @@ import (
 // anyone, by several at a time.
 type reloader struct {
 	read  func() (*config.Config, error) // parses and validates the same command line again
-	log   *logging.Logger
+	log   *logger
 	parts []reloadable
 
 	mu      sync.Mutex
@@ -36,7 +35,7 @@ type reloaded struct {
 
 // newReloader is for a server that runs with c. What else is to be changed is added to its
 // parts before it is used. Before srv has been started a reload is refused.
-func newReloader(c *config.Config, read func() (*config.Config, error), srv *router.Server, log *logging.Logger) *reloader {
+func newReloader(c *config.Config, read func() (*config.Config, error), srv *router.Server, log *logger) *reloader {
 	r := &reloader{read: read, log: log, running: c.Settings()}
 	r.parts = []reloadable{
 		func(next *config.Config) (func(), error) { return func() { log.Set(next) }, nil },

@@ -13,15 +13,13 @@ import (
 	// daemon speaks sd_notify(3).
 	"github.com/coreos/go-systemd/v22/daemon"
 
-	"polystalk/cmd/polystalkd/account"
 	"polystalk/cmd/polystalkd/again"
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/cmd/polystalkd/listen"
-	"polystalk/cmd/polystalkd/logging"
 	"polystalk/cmd/polystalkd/member"
 	"polystalk/router"
-	"polystalk/router/web"
+	web "polystalk/router/http"
 )
 
 // shutdownWait bounds the work in flight after SIGTERM; with it the process
@@ -36,11 +34,11 @@ func serve(c *config.Config, read func() (*config.Config, error), waiting *paren
 	if err := setDescriptors(c); err != nil {
 		return err
 	}
-	who, err := account.Find(c)
+	who, err := findAccount(c)
 	if err != nil {
 		return err
 	}
-	log, err := logging.Open(c, who, stderr)
+	log, err := openLog(c, who, stderr)
 	if err != nil {
 		return err
 	}
@@ -58,14 +56,14 @@ func serve(c *config.Config, read func() (*config.Config, error), waiting *paren
 	if last != nil {
 		open, err = reopen(c, last)
 	} else {
-		open, err = openAll(c, who.Owners(), log.Logger)
+		open, err = openAll(c, who.owners(), log.Logger)
 	}
 	if err != nil {
 		return err
 	}
 	defer open.close(log.Logger)
 	if who != nil {
-		if err := who.Become(c); err != nil {
+		if err := who.become(c); err != nil {
 			return err
 		}
 	}
@@ -78,9 +76,8 @@ func serve(c *config.Config, read func() (*config.Config, error), waiting *paren
 // opened is what the server opens while it may: before it becomes the user that it is
 // to run as.
 type opened struct {
-	socks    *listen.Sockets
-	pid      *pidFile     // nil: none is wanted
-	profiles net.Listener // nil: none are wanted
+	socks *listen.Sockets
+	pid   *pidFile // nil: none is wanted
 
 	last *again.Legacy // from which it all comes; nil: it was opened
 }
@@ -92,18 +89,14 @@ func openAll(c *config.Config, owners []int, log *slog.Logger) (_ *opened, err e
 	if o.socks, err = listen.All(c, owners, log); err != nil {
 		return nil, err
 	}
-	if o.pid, err = openPidFile(c); err == nil {
-		o.profiles, err = listenPprof(c)
-	}
-	if err != nil {
+	if o.pid, err = openPidFile(c); err != nil {
 		o.close(log)
 		return nil, err
 	}
 	return o, nil
 }
 
-// close removes the files that were made. The profiles' listener is closed by who
-// serves them, or with the process.
+// close removes the files that were made.
 func (o *opened) close(log *slog.Logger) {
 	o.pid.remove(log)
 	o.socks.Close(log)
@@ -111,7 +104,7 @@ func (o *opened) close(log *slog.Logger) {
 
 // serve is the server's life, as the account that it runs as: it reads the journal,
 // serves until it is to end, and ends.
-func (o *opened) serve(c *config.Config, read func() (*config.Config, error), signals <-chan os.Signal, waiting *parent, log *logging.Logger, exit func(error)) error {
+func (o *opened) serve(c *config.Config, read func() (*config.Config, error), signals <-chan os.Signal, waiting *parent, log *logger, exit func(error)) error {
 	setProcs(c)
 	dir, err := openJournalDir(c, o.last != nil, log.Logger)
 	if err != nil {
@@ -156,7 +149,6 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 	if err := o.pid.write(c); err != nil {
 		return err
 	}
-	defer startPprof(o.profiles, srv, log.Logger).close()
 	failed := o.openDoors(srv, of)
 	announce(c, srv, o.socks, log.Logger)
 	notify(daemon.SdNotifyReady, log.Logger)

@@ -12,7 +12,6 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"polystalk/cmd/polystalkd/config"
-	"polystalk/cmd/polystalkd/logging"
 	"polystalk/router"
 )
 
@@ -51,7 +50,7 @@ type watch struct {
 	c   *config.Config
 	srv *router.Server
 	ops *operators
-	log *logging.Logger
+	log *logger
 
 	reloads *reloader
 	exit    func(error) // ends the process with the code of an error

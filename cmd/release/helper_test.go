@@ -11,13 +11,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"polystalk/cmd/release/build"
-	"polystalk/cmd/release/source"
 )
 
 // The tests make releases for this machine's processor alone: make release-check makes all.
-var here = []build.Platform{{OS: "linux", Arch: build.Host.Arch}}
+var here = []Platform{{OS: "linux", Arch: hostPlatform.Arch}}
 
 // scratch is a folder for what several tests use.
 var scratch string
@@ -105,7 +102,7 @@ func copyTree(t *testing.T, to string) {
 // A made is a release that was made.
 type made struct {
 	root, out string
-	src       *source.Source
+	src       *Source
 }
 
 // make makes one in folders of that name.
@@ -114,7 +111,7 @@ func makeRelease(t *testing.T, name string) made {
 	m := made{root: filepath.Join(scratch, name, "sources"), out: filepath.Join(scratch, name, "out")}
 	copyTree(t, m.root)
 	var err error
-	if m.src, err = source.Read(m.root, "", ""); err != nil {
+	if m.src, err = readSource(m.root, "", ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := release(context.Background(), m.src, here, m.out, io.Discard); err != nil {
@@ -148,8 +145,8 @@ func (m made) the(t *testing.T, pattern string) string {
 	return found[0]
 }
 
-// files are the names and contents of a folder.
-func files(t *testing.T, dir string) map[string][]byte {
+// filesIn are the names and contents of a folder.
+func filesIn(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	all := make(map[string][]byte)
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -9,10 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"polystalk/cmd/release/content"
-	"polystalk/cmd/release/linux"
-	"polystalk/cmd/release/source"
 )
 
 // A machine is a folder that dpkg installs packages in, whose scripts run with it as their
@@ -100,16 +96,16 @@ func newer(t *testing.T, m made) string {
 	if err := os.WriteFile(filepath.Join(root, "more"), []byte("more\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	src, err := source.Read(root, "99.0.0-rc.1", "")
+	src, err := readSource(root, "99.0.0-rc.1", "")
 	if err != nil || src.Version != "99.0.0-rc.1+modified" {
 		t.Fatalf("%+v, %v", src, err)
 	}
 	work, out := t.TempDir(), t.TempDir()
-	stage, err := content.Gather(context.Background(), src, here, work)
+	stage, err := gather(context.Background(), src, here, work)
 	if err != nil {
 		t.Fatal(err)
 	}
-	name, err := linux.Write(context.Background(), stage, content.Deb, here[0], src.Date, work, out)
+	name, err := writePackage(context.Background(), stage, formatDeb, here[0], src.Date, work, out)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,23 +1,22 @@
-// Release makes what polystalk is given to others as: archives of static programs, packages
-// for Debian's and RPM's tools, an image for containers, a bill of materials, checksums.
+// Release makes the files of a polystalk release: archives of static programs, deb and rpm
+// packages, a container image, a bill of materials, checksums.
 //
 //	make release
 //	go -C cmd/release run . -root ../.. -out DIR [-platforms linux/amd64,…] [-version 1.2.3]
 //
 // It is a module of its own: the libraries that write packages, images and bills of
-// materials bring forty others along, which nobody should have to download or trust who
-// only builds the server. Unlike "go run nfpm@version" a module has a go.sum with a checksum
-// for each of them, and once they are downloaded needs no network. It imports nothing of
-// the server's module, and learns what it must know by running what it builds; so the two
-// lists of libraries need not agree, and change alone.
+// materials bring forty others along. People that only build the server should neither
+// download nor trust them. Its go.sum has a checksum of each library, and after a download
+// it needs no network. It imports nothing of the server's module: it runs the programs that
+// it builds. So the libraries of the two modules change independently.
 //
-//	source   which version, of which commit and day
-//	build    the programs, and the texts that they write
-//	content  what is installed beside them
-//	archive  tar, in one order          linux  deb and rpm
-//	image    an OCI layout              bill   SPDX
+//	source.go   the version, the commit and its date
+//	build.go    the programs, manuals and completions
+//	content.go  the files of a package, with notices.go, debian.go and version.go
+//	tar.go      archives                 package.go  deb and rpm
+//	image.go    an OCI layout            bill.go     the bill of materials, SPDX
 //
-// The same sources make the same bytes; make release-check looks.
+// The same sources give the same bytes; make release-check verifies it.
 package main
 
 import (
@@ -29,9 +28,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-
-	"polystalk/cmd/release/build"
-	"polystalk/cmd/release/source"
 )
 
 func main() {
@@ -48,8 +44,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	flags.SetOutput(stderr)
 	root := flags.String("root", "", "the folder of polystalk's sources")
 	out := flags.String("out", "", "write the release into this folder, which must be empty or not be there")
-	version := flags.String("version", "", "release this version, not that of "+source.VersionFile)
-	list := flags.String("platforms", "", fmt.Sprintf("release for these alone, with commas between them (default %v)", build.Platforms))
+	version := flags.String("version", "", "release this version, not that of "+versionFile)
+	list := flags.String("platforms", "", fmt.Sprintf("release for these alone, with commas between them (default %v)", allPlatforms))
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
@@ -60,11 +56,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		if *root == "" || *out == "" || flags.NArg() > 0 {
 			return errors.New("the use is: release -root DIR -out DIR; make release knows both")
 		}
-		platforms, err := build.ParsePlatforms(*list)
+		platforms, err := parsePlatforms(*list)
 		if err != nil {
 			return err
 		}
-		src, err := source.Read(*root, *version, getenv("SOURCE_DATE_EPOCH"))
+		src, err := readSource(*root, *version, getenv("SOURCE_DATE_EPOCH"))
 		if err != nil {
 			return err
 		}

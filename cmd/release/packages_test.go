@@ -45,12 +45,12 @@ func TestDebianPackage(t *testing.T) {
 	dir := t.TempDir()
 	output(t, program, "-x", deb, dir)
 	output(t, program, "-e", deb, filepath.Join(dir, "DEBIAN"))
-	control := files(t, filepath.Join(dir, "DEBIAN"))
+	control := filesIn(t, filepath.Join(dir, "DEBIAN"))
 	if err := os.RemoveAll(filepath.Join(dir, "DEBIAN")); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for name := range files(t, dir) {
+	for name := range filesIn(t, dir) {
 		got = append(got, "/"+name)
 	}
 	holds(t, got, slices.Concat(installed, units("/lib"), []string{

@@ -11,21 +11,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-
-	"polystalk/cmd/release/archive"
-	"polystalk/cmd/release/bill"
-	"polystalk/cmd/release/build"
-	"polystalk/cmd/release/content"
-	"polystalk/cmd/release/image"
-	"polystalk/cmd/release/linux"
-	"polystalk/cmd/release/source"
 )
 
 // sums is the file of the checksums, as sha256sum -c reads it.
 const sums = "SHA256SUMS"
 
 // release writes everything for the platforms into out, and says what to w.
-func release(ctx context.Context, src *source.Source, platforms []build.Platform, out string, w io.Writer) error {
+func release(ctx context.Context, src *Source, platforms []Platform, out string, w io.Writer) error {
 	if err := makeEmpty(out); err != nil {
 		return err
 	}
@@ -35,32 +27,32 @@ func release(ctx context.Context, src *source.Source, platforms []build.Platform
 	}
 	defer os.RemoveAll(work)
 	fmt.Fprintf(w, "polystalk %s of %s, for %v\n", src.Version, src.Day(), platforms)
-	stage, err := content.Gather(ctx, src, platforms, work)
+	stage, err := gather(ctx, src, platforms, work)
 	if err != nil {
 		return err
 	}
-	var images []build.Platform
+	var images []Platform
 	for _, p := range platforms {
 		name := fmt.Sprintf("polystalk-%s-%s-%s", src.Version, p.OS, p.Arch)
-		if err := archive.WriteFile(filepath.Join(out, name+".tar.gz"), stage.Archive(name, p), src.Date); err != nil {
+		if err := writeArchive(filepath.Join(out, name+".tar.gz"), stage.Archive(name, p), src.Date); err != nil {
 			return err
 		}
 		if p.OS != "linux" {
 			continue
 		}
 		images = append(images, p)
-		for _, f := range []content.Format{content.Deb, content.RPM} {
-			if _, err := linux.Write(ctx, stage, f, p, src.Date, work, out); err != nil {
+		for _, f := range []Format{formatDeb, formatRPM} {
+			if _, err := writePackage(ctx, stage, f, p, src.Date, work, out); err != nil {
 				return err
 			}
 		}
 	}
 	if len(images) > 0 {
-		if err := image.Write(ctx, stage, src, images, work, filepath.Join(out, "polystalk-"+src.Version+"-image.tar")); err != nil {
+		if err := writeImage(ctx, stage, src, images, work, filepath.Join(out, "polystalk-"+src.Version+"-image.tar")); err != nil {
 			return err
 		}
 	}
-	if err := bill.Write(stage, src, platforms, filepath.Join(out, "polystalk-"+src.Version+".spdx.json")); err != nil {
+	if err := writeBill(stage, src, platforms, filepath.Join(out, "polystalk-"+src.Version+".spdx.json")); err != nil {
 		return err
 	}
 	return writeSums(out, w)

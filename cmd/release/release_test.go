@@ -16,8 +16,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"polystalk/cmd/release/build"
 )
 
 // TestReleaseTwiceIsTheSame: in another folder, with another umask, time zone and language.
@@ -31,7 +29,7 @@ func TestReleaseTwiceIsTheSame(t *testing.T) {
 	if one.src.Revision == "" || one.src.Revision != two.src.Revision {
 		t.Fatalf("the commits are %q and %q", one.src.Revision, two.src.Revision)
 	}
-	a, b := files(t, one.out), files(t, two.out)
+	a, b := filesIn(t, one.out), filesIn(t, two.out)
 	if names := differ(a, b); len(names) > 0 || len(a) != 6 {
 		t.Errorf("of %d files, these differ: %q", len(a), names)
 	}
@@ -103,7 +101,7 @@ func TestArchiveHasAll(t *testing.T) {
 func TestProgramsAreStatic(t *testing.T) {
 	m := first(t)
 	all := unpacked(t, m)
-	for _, name := range build.Names {
+	for _, name := range programNames {
 		text := all["bin/"+name]
 		f, err := elf.NewFile(bytes.NewReader(text))
 		if err != nil {

@@ -9,9 +9,9 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"polystalk/loadtest/bench"
 	"polystalk/loadtest/faults/history"
 	"polystalk/loadtest/faults/nodes"
-	"polystalk/loadtest/proc"
 )
 
 // A result is what a run has shown.
@@ -42,7 +42,7 @@ type measured struct {
 // bound is what a directory holds at most: twice the live jobs, three segments, and four
 // of the largest records; of one of several servers besides what it has written to catch up, and
 // not applied. While it sends its journal to another one there may be twice as much. Source:
-// shard/journal/README.md, "Space".
+// shard/wal/README.md, "Space".
 func bound(live history.Stock, segment int64, nodes int) int64 {
 	most := 2*(live.Bytes+66*live.Jobs) + 3*segment + 4*64<<10
 	if nodes > 1 {
@@ -66,7 +66,7 @@ func (r *result) measure(by *run) {
 		}
 		r.Most.Bytes = max(r.Most.Bytes, bytes)
 		r.Most.Bound = max(r.Most.Bound, float64(bytes)/float64(most))
-		if rss, err := proc.RSS(n.PID()); err == nil { // else it has just ended
+		if rss, err := bench.RSS(n.PID()); err == nil { // else it has just ended
 			r.Most.Memory = max(r.Most.Memory, rss)
 		}
 	}

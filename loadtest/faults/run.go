@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"polystalk/loadtest/drive"
+	"polystalk/loadtest/bench"
 	"polystalk/loadtest/faults/client"
 	"polystalk/loadtest/faults/history"
 	"polystalk/loadtest/faults/nodes"
@@ -259,7 +259,7 @@ func (r *run) end(ctx context.Context) error {
 			return err
 		}
 	}
-	began := drive.Now()
+	began := bench.Now()
 	within, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	if err := r.crew.Drain(within); err != nil {
@@ -268,6 +268,6 @@ func (r *run) end(ctx context.Context) error {
 	r.accidents()
 	v := r.h.Close()
 	r.r.Verdict = &v
-	r.say("drained %d jobs in %.1f s", v.Seen, float64(drive.Now()-began)/1e9)
+	r.say("drained %d jobs in %.1f s", v.Seen, float64(bench.Now()-began)/1e9)
 	return nil
 }

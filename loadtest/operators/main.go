@@ -25,7 +25,7 @@ import (
 	"syscall"
 	"time"
 
-	"polystalk/loadtest/proc"
+	"polystalk/loadtest/bench"
 )
 
 var (
@@ -110,14 +110,14 @@ var floor = make(map[int]time.Duration)
 // measure plays a scene, by turns with nothing.
 func measure(s *daemon, l *load, name string) (*result, error) {
 	r := &result{name: name}
-	r.rss, _ = proc.RSS(s.cmd.Process.Pid)
+	r.rss, _ = bench.RSS(s.cmd.Process.Pid)
 	for range *rounds {
 		alone, beside := new(spell), new(spell)
 		r.without, r.with = append(r.without, alone), append(r.with, beside)
 		end := s.spell(l, alone)
 		time.Sleep(*length)
 		end()
-		rss, _ := proc.RSS(s.cmd.Process.Pid)
+		rss, _ := bench.RSS(s.cmd.Process.Pid)
 		r.rss = min(r.rss, rss)
 
 		var before steps
@@ -126,7 +126,7 @@ func measure(s *daemon, l *load, name string) (*result, error) {
 			before, asked = s.steps()
 			end = s.spell(l, beside)
 		}, func() {
-			rss, _ := proc.RSS(s.cmd.Process.Pid)
+			rss, _ := bench.RSS(s.cmd.Process.Pid)
 			r.rssMost = max(r.rssMost, rss)
 		})
 		end()
@@ -147,14 +147,13 @@ func measure(s *daemon, l *load, name string) (*result, error) {
 // spell has a spell begin; end ends it.
 func (s *daemon) spell(l *load, sp *spell) (end func()) {
 	pid := s.cmd.Process.Pid
-	cpu, _ := proc.CPU(pid)
+	cpu, _ := bench.CPU(pid)
 	start := time.Now()
 	l.record(&sp.samples)
 	return func() {
 		l.record(nil)
-		now, _ := proc.CPU(pid)
-		used := now.Since(cpu)
-		sp.cpu, sp.took = used.User+used.System, time.Since(start)
+		now, _ := bench.CPU(pid)
+		sp.cpu, sp.took = now-cpu, time.Since(start)
 	}
 }
 

@@ -236,7 +236,7 @@ func (a *actor) edits() error {
 func (a *actor) metrics() error {
 	c := client(a.socket)
 	for !a.over() {
-		for _, path := range []string{"/metrics", "/metrics/tubes", "/metrics/beanstalkd", "/api/v1/tubes"} {
+		for _, path := range []string{"/metrics", "/metrics/tubes", "/api/v1/tubes"} {
 			start := time.Now()
 			if code, _, err := get(c, path); err != nil || code != http.StatusOK {
 				return fmt.Errorf("%s: %d %w", path, code, err)

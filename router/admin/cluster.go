@@ -4,7 +4,7 @@ import (
 	"context"
 
 	wire "polystalk/codec/admin"
-	"polystalk/shard/histogram"
+	"polystalk/shard/stats"
 )
 
 // A Cluster is what operators see, and do, of the servers that keep the same jobs. Its methods
@@ -24,7 +24,7 @@ type Cluster interface {
 	Disbelieved() string
 	// Commits are how long changes took until they were on the disks of a majority, each from
 	// when this server, as the leader, asked for them.
-	Commits() histogram.Counts
+	Commits() stats.Counts
 	// Remove has a member belong to the cluster no more.
 	Remove(ctx context.Context, node string) error
 	// Promote has a member vote that has only kept a copy.
@@ -54,9 +54,9 @@ func (o *Operator) ClusterStatus() *wire.Cluster {
 }
 
 // ClusterCommits are those of its cluster; nothing was counted if it is alone. At any time.
-func (o *Operator) ClusterCommits() histogram.Counts {
+func (o *Operator) ClusterCommits() stats.Counts {
 	if o.opts.Cluster == nil {
-		return histogram.Counts{}
+		return stats.Counts{}
 	}
 	return o.opts.Cluster.Commits()
 }

@@ -11,7 +11,7 @@ import (
 	"polystalk/shard"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
-	"polystalk/shard/histogram"
+	"polystalk/shard/stats"
 )
 
 // Options say what an Operator is for. All of them must be given, but for Turn, and what is for
@@ -54,7 +54,7 @@ type Operator struct {
 	samples samples
 	alive   alive
 	deeds   deeds
-	steps   histogram.Histogram // see Steps
+	steps   stats.Histogram // see Steps
 }
 
 // New makes the operator of a server.
@@ -72,7 +72,7 @@ func New(o Options) *Operator {
 
 // Steps are how long its operations have had a shard, each time that they did. While one
 // has it no client is served there.
-func (o *Operator) Steps() histogram.Counts { return o.steps.Read() }
+func (o *Operator) Steps() stats.Counts { return o.steps.Read() }
 
 // Started is when the server was made; at any time.
 func (o *Operator) Started() time.Time { return o.started }

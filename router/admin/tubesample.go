@@ -10,7 +10,7 @@ import (
 	wire "polystalk/codec/admin"
 	"polystalk/router/direct"
 	"polystalk/shard/core"
-	"polystalk/shard/flow"
+	"polystalk/shard/stats"
 )
 
 // A TubeSample is all tubes, each as of a visit to its shard. It is never changed, so all
@@ -176,9 +176,9 @@ func (r Rates) next(old, now *core.TubeRow, took, keep float64) Rates {
 	}
 	return Rates{
 		mean(r.Put, old.Total, now.Total),
-		mean(r.Reserve, old.Events[flow.Reserve], now.Events[flow.Reserve]),
+		mean(r.Reserve, old.Events[stats.Reserve], now.Events[stats.Reserve]),
 		mean(r.Delete, old.Deletes, now.Deletes),
-		mean(r.Timeout, old.Events[flow.Timeout], now.Events[flow.Timeout]),
+		mean(r.Timeout, old.Events[stats.Timeout], now.Events[stats.Timeout]),
 	}
 }
 
@@ -193,7 +193,7 @@ type TubeView struct {
 // meanwhile they are empty. Each is a visit to a shard.
 func (o *Operator) View(ctx context.Context, v *TubeSample, i int) (t TubeView, err error) {
 	t.TubeRow, t.Rates = v.Rows[i], v.Rates[i]
-	if t.Events == ([flow.Events]uint64{}) {
+	if t.Events == ([stats.Events]uint64{}) {
 		return t, nil // nothing was ever reserved
 	}
 	err = o.read(ctx, func(c *direct.Caller) error {
@@ -238,7 +238,7 @@ func (o *Operator) Flows(ctx context.Context, v *TubeSample, rows []int, out []c
 	return o.read(ctx, func(c *direct.Caller) error {
 		for k, i := range rows {
 			out[k] = core.Flow{}
-			if row := &v.Rows[i]; row.Events != ([flow.Events]uint64{}) { // something was reserved
+			if row := &v.Rows[i]; row.Events != ([stats.Events]uint64{}) { // something was reserved
 				out[k], _ = c.FlowOf([]byte(row.Name))
 			}
 		}

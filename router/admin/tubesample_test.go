@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"polystalk/shard/core"
-	"polystalk/shard/flow"
+	"polystalk/shard/stats"
 )
 
 func tubeRow(id core.TubeID, name string, puts uint64) core.TubeRow {
@@ -61,8 +61,8 @@ func TestRatesComeNearTheTruth(t *testing.T) {
 	for range 100 {
 		row.Total += 50
 		row.Deletes += 20
-		row.Events[flow.Reserve] += 30
-		row.Events[flow.Timeout] += 5
+		row.Events[stats.Reserve] += 30
+		row.Events[stats.Timeout] += 5
 		step()
 	}
 	want := Rates{Put: 10, Reserve: 6, Delete: 4, Timeout: 1}

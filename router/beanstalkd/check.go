@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"polystalk/router/ops"
-	"polystalk/router/placement"
 	"polystalk/shard/core"
 )
 
@@ -14,10 +13,10 @@ import (
 func (c *conn) Handles() *ops.Handles { return &c.handles }
 
 // Used is the tube that the client uses.
-func (c *conn) Used() (t placement.Tube, ok bool) { return c.used, true }
+func (c *conn) Used() (t ops.Tube, ok bool) { return c.used, true }
 
 // Watched is where the client is among those who watch.
-func (c *conn) Watched() (list []placement.Tube) {
+func (c *conn) Watched() (list []ops.Tube) {
 	for i := range c.watched.Len() {
 		list = append(list, c.front.host.Map.TubeOf(c.watched.Face(i)))
 	}

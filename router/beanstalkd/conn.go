@@ -4,7 +4,6 @@ import (
 	"polystalk/codec"
 	"polystalk/codec/beanstalk"
 	"polystalk/router/ops"
-	"polystalk/router/placement"
 	"polystalk/router/session"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
@@ -26,7 +25,7 @@ type conn struct {
 	putID    core.JobID // of the put whose body is being read, or whose job is not there yet
 	numbered idRun      // ids of puts that were not run yet; see ahead.go
 
-	used    placement.Tube
+	used    ops.Tube
 	watched ops.WatchList
 	handles ops.Handles
 	reserve *ops.Reserve // nil: it has reserved nothing yet

@@ -11,8 +11,8 @@ import (
 	"testing/cryptotest"
 	"time"
 
-	"polystalk/shard/journal/fakedisk"
 	"polystalk/shard/record"
+	"polystalk/shard/wal/fakedisk"
 )
 
 var (

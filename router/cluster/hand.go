@@ -3,7 +3,7 @@ package cluster
 import (
 	"time"
 
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // A Hand is a node that is driven step by step, by one goroutine: for who runs whole clusters
@@ -95,7 +95,7 @@ func (h *Hand) Applies() int { return len(h.applies) }
 // still to be done, once there is room.
 func (h *Hand) Write(n int) error {
 	after, err := h.engine.disk.do(h.appends[:n])
-	if journal.IsFull(err) {
+	if wal.IsFull(err) {
 		return err
 	}
 	h.appends = h.appends[n:]

@@ -1,12 +1,12 @@
 package cluster
 
 import (
-	"polystalk/shard/journal"
 	"polystalk/shard/record"
+	"polystalk/shard/wal"
 )
 
 // An Entry is one step of the history on which the members agree.
-type Entry = journal.Entry
+type Entry = wal.Entry
 
 // A Log keeps entries on this node's disk. Append, Sync and GiveUp are called by one goroutine
 // each, the others by a Machine, meanwhile. It is a journal's Entries; tests have others.
@@ -36,4 +36,4 @@ type Log interface {
 	GiveUp(b *record.Bottom)
 }
 
-var _ Log = (*journal.Entries)(nil)
+var _ Log = (*wal.Entries)(nil)

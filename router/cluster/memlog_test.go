@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"polystalk/shard/journal/fakedisk"
 	"polystalk/shard/record"
+	"polystalk/shard/wal/fakedisk"
 )
 
 // A memLog is a Log in memory as a journal has it: entries are appended, and one stands for all

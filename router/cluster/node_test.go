@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"polystalk/shard/commit"
-	"polystalk/shard/journal/fakedisk"
 	"polystalk/shard/record"
+	"polystalk/shard/wal/fakedisk"
 )
 
 // A lockedLog is a memLog that several goroutines may use.

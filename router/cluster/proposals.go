@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"polystalk/shard/histogram"
-	"polystalk/shard/journal"
+	"polystalk/shard/stats"
+	"polystalk/shard/wal"
 )
 
 // Limits of proposals that are not committed: beyond any the journal waits, so that its next
@@ -17,7 +17,7 @@ import (
 // they are bounded by their bytes, for large bodies and slow disks.
 const (
 	proposedMax  = 2 // of less than fullSize
-	fullSize     = journal.EntryMax / 2
+	fullSize     = wal.EntryMax / 2
 	proposedSize = 8 << 20
 )
 
@@ -50,8 +50,8 @@ type Proposals struct {
 	done   uint64     // of them, so many are committed
 	ends   []ending   // not acknowledged, oldest first
 
-	begun []time.Time         // when those in both were asked for, oldest first
-	times histogram.Histogram // from then until each was committed
+	begun []time.Time     // when those in both were asked for, oldest first
+	times stats.Histogram // from then until each was committed
 }
 
 // A proposal is one that a Machine has accepted.
@@ -66,7 +66,7 @@ type ending struct {
 	behind uint64 // so many proposals
 }
 
-var _ journal.Proposer = (*Proposals)(nil)
+var _ wal.Proposer = (*Proposals)(nil)
 
 // NewProposals makes them, for one node.
 func NewProposals() *Proposals {
@@ -220,7 +220,7 @@ func (p *Proposals) Fail(err error) {
 
 // Times are how long entries took to be committed that this node has proposed, each from when the
 // journal asked for it.
-func (p *Proposals) Times() histogram.Counts { return p.times.Read() }
+func (p *Proposals) Times() stats.Counts { return p.times.Read() }
 
 // Outstanding is how many are not committed.
 func (p *Proposals) Outstanding() int {

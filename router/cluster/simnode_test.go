@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"polystalk/shard/commit"
-	"polystalk/shard/journal/fakedisk"
 	"polystalk/shard/record"
+	"polystalk/shard/wal/fakedisk"
 )
 
 // A simNode is a node with what outlives it: its log and the disk of its State.

@@ -8,7 +8,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // A ballot is the vote that a node has in a term.
@@ -63,7 +63,7 @@ func (w *world) forget(s *simNode) error {
 
 // A lazyState is the file of a State that syncs the members, and no votes.
 type lazyState struct {
-	journal.File
+	wal.File
 	state  *State
 	synced *Members
 }

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"sync"
 
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // StateName is the file of a State. A directory that has it is a node's: whoever starts on it
@@ -45,7 +45,7 @@ type Identity struct {
 // the others are. It may be used by several goroutines.
 type State struct {
 	mu       sync.Mutex
-	file     journal.File
+	file     wal.File
 	seq      uint64
 	identity Identity
 	vote     Vote
@@ -55,7 +55,7 @@ type State struct {
 
 // CreateState makes the State of a directory that has none. Nothing of it is there unless all
 // of it is.
-func CreateState(d journal.Disk, id Identity, vote Vote, members *Members) (*State, error) {
+func CreateState(d wal.Disk, id Identity, vote Vote, members *Members) (*State, error) {
 	if err := fits("the name", id.Name, nameMax); err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func CreateState(d journal.Disk, id Identity, vote Vote, members *Members) (*Sta
 }
 
 // OpenState opens that of a directory; the error is fs.ErrNotExist if there is none.
-func OpenState(d journal.Disk) (*State, error) {
+func OpenState(d wal.Disk) (*State, error) {
 	f, err := d.Open(StateName)
 	if err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"polystalk/shard/journal/fakedisk"
+	"polystalk/shard/wal/fakedisk"
 )
 
 var twoMembers = &Members{Index: 7, List: []Member{

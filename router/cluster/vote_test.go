@@ -6,7 +6,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
-	"polystalk/shard/journal/fakedisk"
+	"polystalk/shard/wal/fakedisk"
 )
 
 // TestVoteOutlivesAStop: a node that has voted does not vote for another in the same term, also

@@ -6,18 +6,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"polystalk/router/clock"
 	"polystalk/router/ops"
-	"polystalk/router/placement"
 	"polystalk/shard"
 	"polystalk/shard/core"
-	"polystalk/shard/histogram"
+	"polystalk/shard/stats"
 )
 
 // A Caller belongs to one goroutine at a time.
 type Caller struct {
-	m     *placement.Map
-	clock *clock.Clock
+	m     *ops.Map
+	clock *ops.Clock
 	batch shard.Batch
 	msg   core.Message
 
@@ -29,11 +27,11 @@ type Caller struct {
 
 	// Steps counts how long shards were owned by Do, where it has owned one: what it leaves
 	// to a shard's owner is part of what that has to do. nil: nobody wants to know.
-	Steps *histogram.Histogram
+	Steps *stats.Histogram
 }
 
 // New makes a Caller for the shards of a server, whose goroutines run.
-func New(m *placement.Map, k *clock.Clock) *Caller {
+func New(m *ops.Map, k *ops.Clock) *Caller {
 	c := &Caller{m: m, clock: k, came: make(chan struct{}, 1)}
 	c.batch.Home = c
 	c.msg.Home, c.msg.Owner = c, c

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"polystalk/router/ops"
-	"polystalk/router/placement"
 	"polystalk/shard/core"
 )
 
@@ -143,7 +142,7 @@ func (k *Client) Delete(id core.JobID) bool {
 func (k *Client) Leave() {
 	defer k.msg.Done()
 	var l ops.Leave
-	used := placement.Tube{Shard: ops.None}
+	used := ops.Tube{Shard: ops.None}
 	for h := l.Start(k.m, &k.handles, &k.watched, used, k.Op()); h.Shard != ops.None; {
 		r, _ := k.visit(h.Shard)
 		h = l.Next(r, k.Op())

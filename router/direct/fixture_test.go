@@ -6,8 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"polystalk/router/clock"
-	"polystalk/router/placement"
+	"polystalk/router/ops"
 	"polystalk/shard"
 	"polystalk/shard/core"
 )
@@ -15,16 +14,16 @@ import (
 // A house is some shards whose goroutines run, and who calls them.
 type house struct {
 	t     *testing.T
-	m     *placement.Map
-	clock *clock.Clock
+	m     *ops.Map
+	clock *ops.Clock
 }
 
 func newHouse(t *testing.T, shards int) *house {
-	h := &house{t: t, clock: clock.System()}
-	h.m = placement.New(placement.Options{
+	h := &house{t: t, clock: ops.SystemClock()}
+	h.m = ops.NewMap(ops.MapOptions{
 		Shards:    shards,
 		BodyFreed: func(core.Large) {},
-		Naming: placement.Naming{
+		Naming: ops.Naming{
 			Fold:  func(name string) string { return name },
 			Shown: func(name string) (int, bool) { return len(name), false },
 		},

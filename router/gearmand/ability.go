@@ -4,14 +4,13 @@ import (
 	"hash/maphash"
 
 	"polystalk/router/ops"
-	"polystalk/router/placement"
 	"polystalk/shard/core"
 	"polystalk/shard/listindex"
 )
 
 // An ability is a function for which the connection is a worker, as its session knows it.
 type ability struct {
-	placement.Tube
+	ops.Tube
 	mirror   *core.Mirror
 	sleepers *core.Sleepers
 	number   int   // of it in the directory

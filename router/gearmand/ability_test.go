@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"polystalk/router/placement"
+	"polystalk/router/ops"
 	"polystalk/shard/core"
 )
 
@@ -14,7 +14,7 @@ import (
 // in which functions are served stay what they were.
 func TestAbilitiesTakeTurns(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	machine := core.New(placement.New(placement.Options{Shards: 1, BodyFreed: func(core.Large) {}, Naming: placement.Naming{
+	machine := core.New(ops.NewMap(ops.MapOptions{Shards: 1, BodyFreed: func(core.Large) {}, Naming: ops.Naming{
 		Fold:  func(name string) string { return name },
 		Shown: func(name string) (int, bool) { return len(name), false },
 	}}).Directory())
@@ -36,7 +36,7 @@ func TestAbilitiesTakeTurns(t *testing.T) {
 		switch r := rng.IntN(4); {
 		case r < 2 && len(model) < 40 || len(model) == 0:
 			name := fmt.Sprint("f", i)
-			l.add(ability{Tube: placement.Tube{Name: name}, mirror: ready})
+			l.add(ability{Tube: ops.Tube{Name: name}, mirror: ready})
 			model = append(model, name)
 		case r == 2:
 			at := rng.IntN(len(model))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"polystalk/router/ops"
-	"polystalk/router/placement"
 	"polystalk/router/session"
 	"polystalk/shard/core"
 )
@@ -17,7 +16,7 @@ import (
 func (c *conn) Handles() *ops.Handles { return &c.handles }
 
 // Watched are the functions for which the connection is a worker.
-func (c *conn) Watched() (list []placement.Tube) {
+func (c *conn) Watched() (list []ops.Tube) {
 	for i := range c.abilities.list {
 		list = append(list, c.abilities.list[i].Tube)
 	}
@@ -31,7 +30,7 @@ func (c *conn) Mail() *core.Mail { return &c.mail }
 func (c *conn) HasMail() bool { return c.mail.UnderWay() }
 
 // Used is no tube: submissions name their functions.
-func (c *conn) Used() (t placement.Tube, ok bool) { return t, false }
+func (c *conn) Used() (t ops.Tube, ok bool) { return t, false }
 
 // Numbered is no job: a submission has its id from the shard.
 func (c *conn) Numbered() (id core.JobID, shard int) { return 0, 0 }

@@ -3,7 +3,6 @@ package gearmand
 import (
 	"polystalk/codec/gearman"
 	"polystalk/router/ops"
-	"polystalk/router/placement"
 	"polystalk/router/session"
 	"polystalk/shard/core"
 )
@@ -87,7 +86,7 @@ func (c *conn) Next() {
 func (c *conn) GiveUp() {}
 
 // places is where functions and jobs live.
-func (c *conn) places() *placement.Map { return c.front.host.Map }
+func (c *conn) places() *ops.Map { return c.front.host.Map }
 
 func (c *conn) handleOf(id core.JobID) gearman.Handle {
 	return gearman.Handle{Prefix: c.front.cfg.Load().Prefix, ID: uint64(id)}
@@ -122,5 +121,5 @@ func (c *conn) Close() {
 		}
 	}
 	c.then = func(c *conn, r *core.Reply) { leaveOn(c, leave.Next(r, c.Op())) }
-	leaveOn(c, leave.Start(c.places(), &c.handles, nil, placement.Tube{}, c.Op()))
+	leaveOn(c, leave.Start(c.places(), &c.handles, nil, ops.Tube{}, c.Op()))
 }

@@ -10,10 +10,8 @@ import (
 	"testing"
 
 	"polystalk/codec/gearman"
-	"polystalk/router/clock"
 	"polystalk/router/memory"
 	"polystalk/router/ops"
-	"polystalk/router/placement"
 	"polystalk/router/session"
 	"polystalk/shard"
 	"polystalk/shard/core"
@@ -46,12 +44,12 @@ func newFixture(t testing.TB, shards int, cfg Config) *fixture {
 	f := &fixture{t: t, now: 1_700_000_000 * core.Second}
 	f.other.Home = stranger{}
 	h := session.NewHost(memory.NewAccount(math.MaxInt64))
-	h.Clock = clock.Given(func() core.Time { return f.now })
+	h.Clock = ops.GivenClock(func() core.Time { return f.now })
 	h.HeldMost, h.LookMost = session.HeldMax, ops.LookMost
 	h.Log = slog.New(slog.NewTextHandler(&f.log, nil))
-	h.Map = placement.New(placement.Options{
+	h.Map = ops.NewMap(ops.MapOptions{
 		Shards: shards,
-		Naming: placement.Naming{
+		Naming: ops.Naming{
 			Fold:  gearman.FoldFunction,
 			Shown: func(name string) (int, bool) { return len(name), false },
 		},

@@ -1,34 +1,46 @@
-// Package ops holds the operations that take several visits to shards: to reserve the
-// best job of a watch list that reaches over many of them, to publish the keys of such a
-// list, to ask all shards one after the other, to kick many jobs in parts, and to give
-// back all that a client has.
+// Package ops runs operations that take several visits to shards, and knows what a visit
+// needs: where tubes and jobs live, and the server's time.
 //
-// How a reserve chooses among shards is told in two places, and the second has the proof:
-// Reserve (reserve.go) has its steps, and why who waits has nothing ready; survey (survey.go)
-// shows that who is served has the best job of all at one moment.
+//	Map        the name of a tube -> its slot, fixed for ever -> a shard
+//	IDs        gives out job ids, and finds the shard of a job by its id
+//	Tubes      the names of all tubes, in the order of list-tubes
+//	Clock      stamps the shard.Batch with which a shard is visited
+//	Reserve    takes the best job of a watch list that reaches over several shards
+//	WatchList  the tubes of a client; it publishes the keys of their best jobs
+//	Handles    how each shard knows a client
+//	Walk       visits all shards, one after the other
+//	Kick       moves many jobs of one tube in bounded visits
+//	Leave      gives back everything that a client has
 //
-// Each is a value that is fed the replies and names the shard to be visited next; it
-// fills the core.Op for that visit itself. It owns no shard, waits for nobody, and knows
-// no protocol and no connection. So whoever can visit a shard can run one: a session by
-// turns of its event loop, a goroutine that may wait (package direct), a test.
+// Reserve, Walk, Kick and Leave are values: the caller feeds them a reply, they fill the
+// core.Op of the next visit and name its shard. They own no shard, block on nothing, and
+// know neither protocols nor connections. So a session can run them in turns of its event
+// loop, a goroutine that may block can (package direct), and a test can.
 //
-// A client of the shards is its Handles, one for each shard that knows it, and its
-// WatchList. Both belong to whoever runs the operations, and so do these values: none of
-// them may be used by two goroutines at a time, with one exception: whoever runs a visit for
-// a Reserve calls its core.Guard, which is its survey, while the client waits for the answer.
+// How a reserve chooses among shards is explained twice: Reserve has its steps, and why a
+// waiting client has nothing ready; survey has the proof that a served client has the best
+// job of all at one moment.
 //
-// The calls that take a reply may be made while the shard of that reply is owned, as
-// they only note what is next. Reserve.Look visits shards, and must not.
+// A client is its Handles and its WatchList. They and the values above belong to the
+// goroutine that runs the operations, with one exception: the shard that a Reserve visits
+// calls its core.Guard, the survey, while the client waits for the reply. Calls that take
+// a reply only note what is next, so they may be made while that shard is owned.
+// Reserve.Look visits shards itself, and must not.
+//
+// A Map, IDs, Tubes and a Clock are shared: any goroutine may call them at any time, with
+// or without a shard, except where a comment says otherwise. None of them waits for a
+// shard. IDs are found and finished without a lock. The names of tubes have a lock, which
+// is held for one change or for a snapshot, never for a walk over the list.
 package ops
 
-// None is what names the next shard when there is none.
+// None stands for no shard.
 const None = -1
 
-// A Hop is what is next in a walk over shards.
+// A Hop is the next step of a walk over shards.
 type Hop struct {
-	Shard int  // to be visited; None: the walk is over
-	Later bool // bounded work is not done: others are to have their turns first
+	Shard int  // the shard to visit; None: the walk is over
+	Later bool // the work of this turn is used up: let others have their turns first
 }
 
-// walkOver is the end of a walk.
+// walkOver ends a walk.
 var walkOver = Hop{Shard: None}

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"polystalk/router/placement"
 	"polystalk/shard/core"
 )
 
@@ -12,10 +11,10 @@ import (
 // A client of one shard only is forgotten in one visit, or as many as the work there is
 // bounded to.
 type Leave struct {
-	m       *placement.Map
+	m       *Map
 	handles *Handles
 	list    *WatchList
-	used    placement.Tube
+	used    Tube
 
 	next int // index into handles, while jobs are given back
 	at   int // the shard that was visited last
@@ -37,7 +36,7 @@ const leaveMax = 1024
 
 // Start fills op for the first visit. list may be nil, and used the zero Tube, of clients
 // that have none.
-func (l *Leave) Start(m *placement.Map, h *Handles, list *WatchList, used placement.Tube, op *core.Op) Hop {
+func (l *Leave) Start(m *Map, h *Handles, list *WatchList, used Tube, op *core.Op) Hop {
 	*l = Leave{m: m, handles: h, list: list, used: used}
 	switch {
 	case h.Len() == 0:

@@ -3,7 +3,6 @@ package ops
 import (
 	"fmt"
 
-	"polystalk/router/placement"
 	"polystalk/shard"
 	"polystalk/shard/core"
 )
@@ -43,7 +42,7 @@ type Reserve struct {
 	// and Owner are the client's to set, and which goes to Woken when it has come.
 	Waiter core.Waiter
 
-	m       *placement.Map
+	m       *Map
 	batch   *shard.Batch
 	pace    Pace
 	list    *WatchList
@@ -112,7 +111,7 @@ type Step struct {
 
 // NewReserve makes a Reserve for the client that has these handles and watches that list.
 // b is the batch with which its shards are visited.
-func NewReserve(m *placement.Map, b *shard.Batch, p Pace, list *WatchList, h *Handles) *Reserve {
+func NewReserve(m *Map, b *shard.Batch, p Pace, list *WatchList, h *Handles) *Reserve {
 	return &Reserve{m: m, batch: b, pace: p, list: list, handles: h}
 }
 

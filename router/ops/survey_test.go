@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"polystalk/router/placement"
 	"polystalk/shard"
 	"polystalk/shard/core"
 )
@@ -12,7 +11,7 @@ import (
 // A bench is some shards without goroutines, and clients that visit them one at a time.
 type bench struct {
 	t     *testing.T
-	m     *placement.Map
+	m     *Map
 	batch shard.Batch
 }
 
@@ -23,7 +22,7 @@ func (nobody) Post(*core.Message) { panic("a message came to nobody") }
 
 func newBench(t *testing.T, shards int) *bench {
 	b := &bench{t: t, batch: shard.Batch{Now: 1_700_000_000 * core.Second, Home: nobody{}}}
-	b.m = placement.New(placement.Options{Shards: shards, BodyFreed: func(core.Large) {}, Naming: placement.Naming{
+	b.m = NewMap(MapOptions{Shards: shards, BodyFreed: func(core.Large) {}, Naming: Naming{
 		Fold:  func(name string) string { return name },
 		Shown: func(name string) (int, bool) { return len(name), false },
 	}})

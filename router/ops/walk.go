@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"polystalk/router/placement"
 	"polystalk/shard/core"
 )
 
@@ -14,7 +13,7 @@ type Walk struct {
 }
 
 // Start names the first shard.
-func (w *Walk) Start(m *placement.Map) (shard int) {
+func (w *Walk) Start(m *Map) (shard int) {
 	w.at, w.shards = 0, len(m.Shards())
 	return 0
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"hash/maphash"
 
-	"polystalk/router/placement"
 	"polystalk/shard/core"
 	"polystalk/shard/listindex"
 )
@@ -87,7 +86,7 @@ func (w *WatchList) Add(f *core.Face, h *Handle) {
 
 // Watch fills op for the visit that adds a tube to the list, and returns the shard. The
 // reply goes to Add unless it says that there is no memory, and then Publish goes on.
-func (w *WatchList) Watch(m *placement.Map, h *Handles, name []byte, op *core.Op) (shard int) {
+func (w *WatchList) Watch(m *Map, h *Handles, name []byte, op *core.Op) (shard int) {
 	shard = m.OfTube(name)
 	op.Watch(h.Client(shard), name, nil, w.Spread || len(w.faces) > 0 && m.OfFace(w.faces[0]) != shard)
 	w.asked = 0
@@ -98,7 +97,7 @@ func (w *WatchList) Watch(m *placement.Map, h *Handles, name []byte, op *core.Op
 // mirror being what the reply about it or the last of these visits has brought: once a
 // list reaches over several shards all of its tubes publish their keys. It returns None
 // when they do.
-func (w *WatchList) Publish(m *placement.Map, mirror *core.Mirror, op *core.Op) (shard int) {
+func (w *WatchList) Publish(m *Map, mirror *core.Mirror, op *core.Op) (shard int) {
 	if w.Spread || mirror == nil {
 		return None
 	}
@@ -114,7 +113,7 @@ func (w *WatchList) Publish(m *placement.Map, mirror *core.Mirror, op *core.Op) 
 
 // Remove takes tube number i off the list, and fills op for the visit that tells its
 // shard, which is returned.
-func (w *WatchList) Remove(m *placement.Map, h *Handles, i int, op *core.Op) (shard int) {
+func (w *WatchList) Remove(m *Map, h *Handles, i int, op *core.Op) (shard int) {
 	f := w.faces[i]
 	shard = m.OfFace(f)
 	k := h.In(shard)
@@ -135,7 +134,7 @@ func (w *WatchList) Remove(m *placement.Map, h *Handles, i int, op *core.Op) (sh
 }
 
 // Check looks for contradictions in the list.
-func (w *WatchList) Check(m *placement.Map) error {
+func (w *WatchList) Check(m *Map) error {
 	for i, f := range w.faces {
 		if at := w.Find([]byte(f.Name())); at != i {
 			return fmt.Errorf("%q is entry %d of a watch list, and is found at %d", f.Name(), i, at)

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // TestConnectionsLeaveDescriptors: what a limit of descriptors allows leaves some for all
@@ -17,7 +17,7 @@ import (
 func TestConnectionsLeaveDescriptors(t *testing.T) {
 	for _, tt := range []struct{ descriptors, loops, want, other int }{
 		{0, 1, 1, 0}, {31, 1, 1, 0}, {33, 1, 2, 0}, {100, 1, 69, 0}, {1024, 2, 984, 0},
-		{1024, 2, 984 - journal.Descriptors - 2, journal.Descriptors + 2}, {1024, 8, 930, 0}, {1024, 1024, 1, 0}, {1 << 30, 1, 1<<30 - 31, 0},
+		{1024, 2, 984 - wal.Descriptors - 2, wal.Descriptors + 2}, {1024, 8, 930, 0}, {1024, 1024, 1, 0}, {1 << 30, 1, 1<<30 - 31, 0},
 	} {
 		o := Options{Loops: tt.loops, OtherDescriptors: tt.other}
 		if got := o.connectionsFor(tt.descriptors); got != tt.want {

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"polystalk/router/clock"
+	"polystalk/router/ops"
 	"polystalk/router/session"
 	"polystalk/shard/core"
 )
@@ -41,7 +41,7 @@ func (h *slowLog) Enabled(context.Context, slog.Level) bool { return true }
 // loop needs what whoever ends the server has locked.
 func TestListenerClosesWhileALoopAccepts(t *testing.T) {
 	h := &slowLog{saying: make(chan struct{}), goOn: make(chan struct{})}
-	r := New(Options{Loops: 1, Host: newHost(t, clock.System(), slog.New(h))})
+	r := New(Options{Loops: 1, Host: newHost(t, ops.SystemClock(), slog.New(h))})
 	if err := r.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestClientsWaitInTheBacklog(t *testing.T) {
 
 // TestWakeUpThatFails is tried again: a loop that is not woken once is not for ever.
 func TestWakeUpThatFails(t *testing.T) {
-	host := newHost(t, clock.System(), slog.New(slog.DiscardHandler))
+	host := newHost(t, ops.SystemClock(), slog.New(slog.DiscardHandler))
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestHelpLeavesNoTaskBehind(t *testing.T) {
 	done := false
 	helping := false
 	wakes := 0
-	host := newHost(t, clock.Given(func() core.Time {
+	host := newHost(t, ops.GivenClock(func() core.Time {
 		if helping { // the helper looks whether the loop is idle: it has taken the wake-up
 			helping = false
 			l.do(func() { done = true })

@@ -10,10 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/router/clock"
 	"polystalk/router/memory"
 	"polystalk/router/ops"
-	"polystalk/router/placement"
 	"polystalk/router/session"
 	"polystalk/shard"
 	"polystalk/shard/core"
@@ -65,11 +63,11 @@ func (e *echo) GiveUp()            { e.EndWait() }
 func (e *echo) Close()             { e.Gone() }
 
 // newHost makes what loops share, with one shard, which does nothing.
-func newHost(t *testing.T, k *clock.Clock, log *slog.Logger) *session.Host {
+func newHost(t *testing.T, k *ops.Clock, log *slog.Logger) *session.Host {
 	t.Helper()
-	places := placement.New(placement.Options{
+	places := ops.NewMap(ops.MapOptions{
 		Shards:    1,
-		Naming:    placement.Naming{Fold: func(s string) string { return s }, Shown: func(s string) (int, bool) { return len(s), false }},
+		Naming:    ops.Naming{Fold: func(s string) string { return s }, Shown: func(s string) (int, bool) { return len(s), false }},
 		BodyFreed: func(core.Large) {},
 	})
 	places.Add(shard.New(0, core.New(places.Directory()), k.Stamp))
@@ -83,7 +81,7 @@ func newHost(t *testing.T, k *clock.Clock, log *slog.Logger) *session.Host {
 // newReactor makes one that is not started. Its Host is made here.
 func newReactor(t *testing.T, o Options) *Reactor {
 	t.Helper()
-	o.Host = newHost(t, clock.System(), slog.New(slog.DiscardHandler))
+	o.Host = newHost(t, ops.SystemClock(), slog.New(slog.DiscardHandler))
 	return New(o)
 }
 

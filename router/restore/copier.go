@@ -1,8 +1,7 @@
 package restore
 
 import (
-	"polystalk/router/clock"
-	"polystalk/router/placement"
+	"polystalk/router/ops"
 	"polystalk/shard"
 	"polystalk/shard/core"
 )
@@ -11,8 +10,8 @@ import (
 // is about to free old segments, and for jobs that were taken over. It waits for a shard
 // as long as that takes, so it is a goroutine's, one's at a time.
 type copier struct {
-	places *placement.Map
-	clock  *clock.Clock
+	places *ops.Map
+	clock  *ops.Clock
 	batch  shard.Batch
 }
 

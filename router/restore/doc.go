@@ -11,6 +11,5 @@
 // a Recovery owns all of them until it leads. It knows nothing of sessions and loops, and of
 // what clients speak only the format of beanstalkd's files.
 //
-// It imports placement and clock, shard and the journal, codec/binlog for the files and
-// migrate, below it, for what is in them.
+// Records and JobOf translate between beanstalkd's jobs and the journal's records.
 package restore

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // withJobs is a directory with the journal of a server that had n jobs.
@@ -15,7 +15,7 @@ func withJobs(t *testing.T, n int) string {
 	t.Helper()
 	dir := t.TempDir()
 	target := newTarget(t, 1)
-	j, _ := open(t, target, &Config{Dir: dir, SegmentSize: 1 << 20, Sync: journal.SyncNever})
+	j, _ := open(t, target, &Config{Dir: dir, SegmentSize: 1 << 20, Sync: wal.SyncNever})
 	for range n {
 		put(t, target, "a", "x")
 	}

@@ -8,10 +8,9 @@ import (
 	"time"
 
 	"polystalk/codec/binlog"
-	"polystalk/router/restore/migrate"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // importMark is there while beanstalkd's files are being taken over: a journal
@@ -23,7 +22,7 @@ const importMark = "importing"
 // files stay as they are.
 type importing struct {
 	t    *Target
-	j    *journal.Journal
+	j    *wal.Journal
 	dir  string
 	last uint64 // number of beanstalkd's last file
 
@@ -36,7 +35,7 @@ type importing struct {
 
 // findImport looks for files of beanstalkd's, before the journal is read. It
 // gives nil when there are none.
-func (t *Target) findImport(dir string, j *journal.Journal) (*importing, error) {
+func (t *Target) findImport(dir string, j *wal.Journal) (*importing, error) {
 	files, err := binlog.Files(dir)
 	if err != nil {
 		return nil, err
@@ -51,7 +50,7 @@ func (t *Target) findImport(dir string, j *journal.Journal) (*importing, error) 
 	}
 	if err == nil {
 		t.Log.Warn("beanstalkd's files were being taken over when the server ended: starting again", "dir", dir)
-		if err := journal.Erase(journal.Dir(dir)); err != nil {
+		if err := wal.Erase(wal.Dir(dir)); err != nil {
 			return nil, err
 		}
 	} else if !os.IsNotExist(err) {
@@ -93,7 +92,7 @@ func (m *importing) read(replays []*core.Replay) error {
 	for _, d := range m.jobs.Damages {
 		m.t.Log.Warn("beanstalkd had not finished writing this when it ended, and had not answered; it is left out", "what", d.Error())
 	}
-	for r, err := range migrate.Records(m.jobs) {
+	for r, err := range Records(m.jobs) {
 		if err != nil {
 			return err
 		}
@@ -107,7 +106,7 @@ func (m *importing) read(replays []*core.Replay) error {
 		return err
 	}
 	// It is there before the journal is.
-	return journal.Dir(m.dir).Sync()
+	return wal.Dir(m.dir).Sync()
 }
 
 // importStep jobs are written between two looks at how far the disk is.
@@ -140,7 +139,7 @@ func (m *importing) write(to *copier, failed <-chan *commit.Failure) error {
 	if err := os.Remove(filepath.Join(m.dir, importMark)); err != nil {
 		return err
 	}
-	if err := journal.Dir(m.dir).Sync(); err != nil {
+	if err := wal.Dir(m.dir).Sync(); err != nil {
 		return err // with the mark back, the next start would begin again
 	}
 	m.t.Log.Info("beanstalkd's files were taken over, and are left as they are", "dir", m.dir,

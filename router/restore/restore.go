@@ -4,35 +4,34 @@ import (
 	"log/slog"
 	"time"
 
-	"polystalk/router/clock"
-	"polystalk/router/placement"
+	"polystalk/router/ops"
 	"polystalk/shard/commit"
-	"polystalk/shard/journal"
-	"polystalk/shard/journal/exchange"
+	"polystalk/shard/wal"
+	"polystalk/shard/wal/exchange"
 )
 
 // Config says how jobs are kept across restarts.
 type Config struct {
 	Dir         string // locked by the caller
 	SegmentSize int64  // bytes
-	Sync        journal.SyncPolicy
+	Sync        wal.SyncPolicy
 	Every       time.Duration
-	Disk        journal.Disk // nil: that of Dir
+	Disk        wal.Disk // nil: that of Dir
 
 	// Proposer has the journal be the log of a server that is one of several, whose number
 	// among them is Node; nil: it is alone. See journal.Options.
-	Proposer journal.Proposer
+	Proposer wal.Proposer
 	Node     uint64
 }
 
 // Descriptors is how many descriptors an open journal has at most, with those of its
 // directory and of the lock on that.
-const Descriptors = journal.Descriptors + 2
+const Descriptors = wal.Descriptors + 2
 
 // A Target is what jobs are brought back into. All of it must be given.
 type Target struct {
-	Places  *placement.Map // whose shards nobody has used
-	Clock   *clock.Clock
+	Places  *ops.Map // whose shards nobody has used
+	Clock   *ops.Clock
 	Log     *slog.Logger
 	Workers int // how many goroutines may read at a time
 
@@ -83,13 +82,13 @@ func (t *Target) RecoverByHand(cfg *Config, now func() time.Time, notify func())
 }
 
 // options are those of a journal whose jobs are in the shards.
-func (t *Target) options(cfg *Config) journal.Options {
+func (t *Target) options(cfg *Config) wal.Options {
 	disk := cfg.Disk
 	if disk == nil {
-		disk = journal.Dir(cfg.Dir)
+		disk = wal.Dir(cfg.Dir)
 	}
 	keeper := t.newCopier()
-	return journal.Options{
+	return wal.Options{
 		Disk: disk, SegmentSize: cfg.SegmentSize, Sync: cfg.Sync, Every: cfg.Every,
 		Shards: len(t.Places.Shards()), Logger: t.Log,
 		Copy: keeper.jobs, CopyPause: keeper.tubePause, Lives: keeper.lives,
@@ -99,7 +98,7 @@ func (t *Target) options(cfg *Config) journal.Options {
 
 // resumeExchange finishes the exchange of the journal for another, if the process has ended
 // within one, or removes what it had of another.
-func (t *Target) resumeExchange(d journal.Disk) error {
+func (t *Target) resumeExchange(d wal.Disk) error {
 	switch found, err := exchange.Resume(d); {
 	case err != nil:
 		return err

@@ -8,23 +8,22 @@ import (
 	"strings"
 	"testing"
 
-	"polystalk/router/clock"
-	"polystalk/router/placement"
+	"polystalk/router/ops"
 	"polystalk/shard"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // newTarget is a server's shards that nobody has used.
-func newTarget(t *testing.T, shards int) *Target { return newTargetAt(t, shards, clock.System()) }
+func newTarget(t *testing.T, shards int) *Target { return newTargetAt(t, shards, ops.SystemClock()) }
 
 // newTargetAt is newTarget with a clock.
-func newTargetAt(t *testing.T, shards int, k *clock.Clock) *Target {
+func newTargetAt(t *testing.T, shards int, k *ops.Clock) *Target {
 	target := &Target{Clock: k, Log: slog.New(slog.DiscardHandler), Workers: 2}
-	target.Places = placement.New(placement.Options{
+	target.Places = ops.NewMap(ops.MapOptions{
 		Shards: shards,
-		Naming: placement.Naming{
+		Naming: ops.Naming{
 			Fold:  strings.ToLower,
 			Shown: func(name string) (int, bool) { return len(name), false },
 		},
@@ -74,7 +73,7 @@ func put(t *testing.T, target *Target, tube, body string) core.JobID {
 }
 
 // open goes through all stages in a row.
-func open(t *testing.T, target *Target, cfg *Config) (*journal.Journal, <-chan *commit.Failure) {
+func open(t *testing.T, target *Target, cfg *Config) (*wal.Journal, <-chan *commit.Failure) {
 	t.Helper()
 	r, err := target.Recover(cfg, func() {})
 	if err != nil {
@@ -90,7 +89,7 @@ func open(t *testing.T, target *Target, cfg *Config) (*journal.Journal, <-chan *
 // TestJobsComeBack: a job of every tube is found again, also by another number of shards,
 // and ids go on where they ended.
 func TestJobsComeBack(t *testing.T) {
-	cfg := &Config{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: journal.SyncNever}
+	cfg := &Config{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: wal.SyncNever}
 	want := []string{"default"}
 	first := newTarget(t, 4)
 	j, _ := open(t, first, cfg)

@@ -7,8 +7,8 @@ import (
 	"polystalk/shard"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
 	"polystalk/shard/record"
+	"polystalk/shard/wal"
 )
 
 // A Recovery brings a server's jobs back in stages, one after the other:
@@ -26,15 +26,15 @@ import (
 type Recovery struct {
 	t         *Target
 	dir       string // for the log
-	j         *journal.Journal
+	j         *wal.Journal
 	failure   chan *commit.Failure
 	importing *importing // nil: there are no files of beanstalkd's
-	found     *journal.Recovered
+	found     *wal.Recovered
 	replays   []*core.Replay // by shard
 }
 
 // newRecovery begins one, of a journal with these options.
-func (t *Target) newRecovery(cfg *Config, o journal.Options) *Recovery {
+func (t *Target) newRecovery(cfg *Config, o wal.Options) *Recovery {
 	r := &Recovery{t: t, dir: cfg.Dir, failure: make(chan *commit.Failure, 1)}
 	o.Fail = func(f *commit.Failure) {
 		if t.Failed != nil {
@@ -42,18 +42,18 @@ func (t *Target) newRecovery(cfg *Config, o journal.Options) *Recovery {
 		}
 		r.failure <- f
 	}
-	r.j = journal.New(o)
+	r.j = wal.New(o)
 	return r
 }
 
 // RecoverFrom is Recover of a journal that the caller made, and will look after.
-func (t *Target) RecoverFrom(j *journal.Journal) (*Recovery, error) {
+func (t *Target) RecoverFrom(j *wal.Journal) (*Recovery, error) {
 	r := &Recovery{t: t, j: j}
 	return r, r.read()
 }
 
 // Journal is that which is brought back. It takes what happens once it leads.
-func (r *Recovery) Journal() *journal.Journal { return r.j }
+func (r *Recovery) Journal() *wal.Journal { return r.j }
 
 // Failed delivers the error that ends the journal: nothing more is acknowledged then, and the
 // process should end, or begin anew, as its cause says.
@@ -73,7 +73,7 @@ func (r *Recovery) read() error {
 		r.replays[i].Ahead = moment.Ahead
 	}
 	var err error
-	r.found, err = r.j.Recover(journal.Replayer{
+	r.found, err = r.j.Recover(wal.Replayer{
 		Workers:  workers,
 		Worker:   func(slot uint16) int { return t.Places.OfSlot(slot) % workers },
 		Apply:    func(w int, rec *record.Record) error { return r.applyFrom(w, workers, rec) },

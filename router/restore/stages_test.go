@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/router/clock"
+	"polystalk/router/ops"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
 	"polystalk/shard/record"
+	"polystalk/shard/wal"
 )
 
 // digests are those of all shards.
@@ -45,10 +45,10 @@ func remove(t *testing.T, target *Target, id core.JobID) {
 // TestFollowerIsAsAStart: who has followed all that a server has recorded, and then leads, has
 // what the server has that reads its journal, and goes on in the same way.
 func TestFollowerIsAsAStart(t *testing.T) {
-	cfg := &Config{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: journal.SyncNever}
+	cfg := &Config{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: wal.SyncNever}
 	// No digest depends on what is done to the time of day meanwhile.
 	began := time.Now()
-	k := clock.Given(func() core.Time { return core.Time(began.UnixNano()) + core.Time(time.Since(began)) })
+	k := ops.GivenClock(func() core.Time { return core.Time(began.UnixNano()) + core.Time(time.Since(began)) })
 	first := newTargetAt(t, 4, k)
 	j, _ := open(t, first, cfg)
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -74,14 +74,14 @@ func TestFollowerIsAsAStart(t *testing.T) {
 	read.Follow()
 
 	follower := newTargetAt(t, shards, k)
-	own := &Config{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: journal.SyncNever}
+	own := &Config{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: wal.SyncNever}
 	r, err := follower.Recover(own, func() {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Follow()
 	n := 0
-	_, err = journal.New(journal.Options{Disk: journal.Dir(cfg.Dir), Shards: 1, Manual: true}).Recover(journal.Replayer{
+	_, err = wal.New(wal.Options{Disk: wal.Dir(cfg.Dir), Shards: 1, Manual: true}).Recover(wal.Replayer{
 		Workers: 1, Worker: func(uint16) int { return 0 },
 		Apply: func(_ int, rec *record.Record) error {
 			if n++; n%100 == 0 {
@@ -129,7 +129,7 @@ func TestFollowerIsAsAStart(t *testing.T) {
 // TestFailureBeforeItLeads: what breaks the journal before it leads is told, and ends Lead.
 func TestFailureBeforeItLeads(t *testing.T) {
 	broken := errors.New("broken")
-	disk := &failing{Disk: journal.Dir(t.TempDir())}
+	disk := &failing{Disk: wal.Dir(t.TempDir())}
 	target := newTarget(t, 1)
 	var told error
 	target.Failed, target.Log = func(f *commit.Failure) { told = f }, slog.New(slog.DiscardHandler)
@@ -156,11 +156,11 @@ func TestFailureBeforeItLeads(t *testing.T) {
 
 // failing is a disk on which no file can be made while err is not nil.
 type failing struct {
-	journal.Disk
+	wal.Disk
 	err error
 }
 
-func (d *failing) Create(name string) (journal.File, error) {
+func (d *failing) Create(name string) (wal.File, error) {
 	if d.err != nil {
 		return nil, d.err
 	}

@@ -5,20 +5,19 @@ import (
 	"math"
 	"testing"
 
-	"polystalk/router/clock"
 	"polystalk/router/memory"
-	"polystalk/router/placement"
+	"polystalk/router/ops"
 	"polystalk/shard/core"
 )
 
 // newTestHost is a host without shards, whose time is now.
 func newTestHost(now *core.Time) *Host {
 	h := NewHost(memory.NewAccount(math.MaxInt64))
-	h.Map = placement.New(placement.Options{Shards: 1, BodyFreed: func(core.Large) {}, Naming: placement.Naming{
+	h.Map = ops.NewMap(ops.MapOptions{Shards: 1, BodyFreed: func(core.Large) {}, Naming: ops.Naming{
 		Fold:  func(name string) string { return name },
 		Shown: func(name string) (int, bool) { return len(name), false },
 	}})
-	h.Clock = clock.Given(func() core.Time { return *now })
+	h.Clock = ops.GivenClock(func() core.Time { return *now })
 	h.Log = slog.New(slog.DiscardHandler)
 	h.HeldMost = HeldMax
 	return h

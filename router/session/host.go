@@ -7,17 +7,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"polystalk/router/clock"
 	"polystalk/router/memory"
-	"polystalk/router/placement"
+	"polystalk/router/ops"
 	"polystalk/shard/commit"
 )
 
 // A Host is what the loops of a server and the sessions on them share. Its exported fields
 // are set before there is a loop, and not changed after that.
 type Host struct {
-	Map     *placement.Map
-	Clock   *clock.Clock
+	Map     *ops.Map
+	Clock   *ops.Clock
 	Journal commit.Storage // nil: nothing has to be durable
 	Log     *slog.Logger
 	// Least is the commit on which whatever is said depends at least; nil: there is none. A

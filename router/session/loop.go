@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"polystalk/router/placement"
+	"polystalk/router/ops"
 	"polystalk/shard"
 	"polystalk/shard/core"
 )
@@ -19,7 +19,7 @@ type Loop struct {
 
 	// Index is its position in Host.Loops. Ended finishes ids for the loop's sessions.
 	Index int
-	Ended placement.Finisher
+	Ended ops.Finisher
 
 	host     *Host
 	shards   []*shard.Shard // the host's, by index

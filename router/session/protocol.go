@@ -12,7 +12,7 @@ import "polystalk/shard/core"
 //     where it counts them, as Session.Count(base + kind). Front.Errors, Host.ErrorBase and
 //     Loop.CountError are the same for what it refuses.
 //  4. router.newServer makes the Front and appends it to Server.fronts, in the order in which
-//     Base was called: the counters are named by that (router/counters.go).
+//     Base was called: the counters are named by that (router/counters_test.go).
 //  5. A method like Server.ServeGearman gives the reactor a listener and the Front.
 //  6. In cmd/polystalkd: a flag (config/flags.go) and its row in the README there, the
 //     address (config/address.go), and its sockets opened, served and announced (package

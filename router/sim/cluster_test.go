@@ -17,9 +17,9 @@ import (
 	"polystalk/shard"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
-	"polystalk/shard/journal/fakedisk"
 	"polystalk/shard/record"
+	"polystalk/shard/wal"
+	"polystalk/shard/wal/fakedisk"
 )
 
 // clusterTimeout is the election timeout, on the cluster's own clock: how fast that goes has
@@ -126,7 +126,7 @@ var errOver = errors.New("the process has ended")
 func (m *member) start() (err error) {
 	m.props, m.fetch, m.received, m.led, m.busy, m.tight = cluster.NewProposals(), nil, nil, false, false, m.disk.Limit > 0
 	cfg := m.c.w.cfg
-	cfg.Journal = &router.Journal{Disk: m.disk, SegmentSize: journal.SegmentMin, Proposer: m.proposer(), Node: m.id}
+	cfg.Journal = &router.Journal{Disk: m.disk, SegmentSize: wal.SegmentMin, Proposer: m.proposer(), Node: m.id}
 	if m.d, err = router.NewDriven(cfg, m.c.w.Now); err != nil {
 		return err
 	}
@@ -218,9 +218,9 @@ func (m *member) after(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case journal.IsFull(err) && m.f != nil: // until somebody has looked for room
+	case wal.IsFull(err) && m.f != nil: // until somebody has looked for room
 		return m.after(m.f.Journal().Tend())
-	case journal.IsFull(err): // it has not even started, and tries again
+	case wal.IsFull(err): // it has not even started, and tries again
 	case errors.As(err, &f) && f.Cause == commit.Deposed:
 		m.c.deposed++
 	case errors.Is(err, cluster.ErrRemoved):

@@ -9,8 +9,8 @@ import (
 
 	"polystalk/router"
 	"polystalk/shard"
-	"polystalk/shard/journal"
-	"polystalk/shard/journal/fakedisk"
+	"polystalk/shard/wal"
+	"polystalk/shard/wal/fakedisk"
 )
 
 // TestCrashesKeepWhatWasAcknowledged: the machine stops again and again, at any operation of
@@ -53,9 +53,9 @@ type keptChaos struct {
 func newKeptChaos(seed uint64) *keptChaos {
 	d := fakedisk.New(seed)
 	k := &keptChaos{disk: d, synced: seed%4 > 0}
-	cfg := &router.Journal{Disk: d, SegmentSize: journal.SegmentMin}
+	cfg := &router.Journal{Disk: d, SegmentSize: wal.SegmentMin}
 	if !k.synced {
-		cfg.Sync = journal.SyncNever
+		cfg.Sync = wal.SyncNever
 	}
 	k.chaos = newChaosWith(seed, cfg)
 	k.kept = true

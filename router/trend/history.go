@@ -28,7 +28,7 @@ type tubeTrack struct {
 
 // New makes a history of the server and at most so many tubes; of none, it keeps nothing at
 // all.
-func New(server, tubes *Layout, most int) *History {
+func newHistory(server, tubes *Layout, most int) *History {
 	h := &History{ofServer: server, ofTubes: tubes}
 	h.Limit(most)
 	return h

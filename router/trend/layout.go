@@ -3,7 +3,7 @@ package trend
 import (
 	"time"
 
-	"polystalk/shard/flow"
+	"polystalk/shard/stats"
 )
 
 // A Layout says what a track is made of: the names of what is in its readings.
@@ -19,7 +19,7 @@ type Reading struct {
 	At       time.Time
 	Gauges   []float64
 	Counters []float64 // whole numbers
-	Times    []flow.Times
+	Times    []stats.Times
 }
 
 // quantiles are those that are kept of each histogram.

@@ -3,7 +3,7 @@ package trend
 import (
 	"math"
 
-	"polystalk/shard/flow"
+	"polystalk/shard/stats"
 )
 
 // A ring is a bounded number of slots of equal length, the newest in place of the oldest.
@@ -22,7 +22,7 @@ type ring struct {
 type part struct {
 	took   []float64 // the seconds over which each counter is known
 	counts []float64 // how much each has grown in them
-	times  []flow.Times
+	times  []stats.Times
 }
 
 const none = math.MinInt64
@@ -43,7 +43,7 @@ func newRings(l *Layout) (fine, coarse ring) {
 
 func newPart(l *Layout) part {
 	n := len(l.Counters)
-	return part{took: make([]float64, n), counts: make([]float64, n), times: make([]flow.Times, len(l.Times))}
+	return part{took: make([]float64, n), counts: make([]float64, n), times: make([]stats.Times, len(l.Times))}
 }
 
 // place is where the slot of a number is, of a series that begins at zero.
@@ -108,7 +108,7 @@ func (r *ring) grow(d *growth, gauges int) {
 		t.Add(&d.times[i])
 		for _, q := range quantiles {
 			if ns, ok := t.Quantile(q.of); ok {
-				r.levels[at] = uint8(flow.Bucket(int64(ns))) + 1
+				r.levels[at] = uint8(stats.FlowBucket(int64(ns))) + 1
 			}
 			at += r.slots
 		}
@@ -131,7 +131,7 @@ func (r *ring) value(series int, slot int64) float32 {
 // quantile is value of one of the quantiles, in seconds.
 func (r *ring) quantile(k int, slot int64) float32 {
 	if level := r.levels[int64(k)*r.slots+r.place(slot)]; level > 0 {
-		return float32(flow.Bound(int(level)-1) / 1e9)
+		return float32(stats.FlowBound(int(level)-1) / 1e9)
 	}
 	return float32(math.NaN())
 }

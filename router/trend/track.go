@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"polystalk/shard/flow"
+	"polystalk/shard/stats"
 )
 
 // How long history reaches back, and in which slots, in seconds.
@@ -26,7 +26,7 @@ type track struct {
 
 	at     time.Time // of the last reading; zero: there is none
 	counts []float64 // its counters
-	times  []flow.Times
+	times  []stats.Times
 	grown  growth // reused
 }
 
@@ -34,14 +34,14 @@ type track struct {
 type growth struct {
 	took   float64 // seconds
 	counts []float64
-	times  []flow.Times
+	times  []stats.Times
 }
 
 func newTrack(l *Layout) *track {
 	t := &track{
 		layout: l,
-		counts: make([]float64, len(l.Counters)), times: make([]flow.Times, len(l.Times)),
-		grown: growth{counts: make([]float64, len(l.Counters)), times: make([]flow.Times, len(l.Times))},
+		counts: make([]float64, len(l.Counters)), times: make([]stats.Times, len(l.Times)),
+		grown: growth{counts: make([]float64, len(l.Counters)), times: make([]stats.Times, len(l.Times))},
 	}
 	t.fine, t.coarse = newRings(l)
 	return t

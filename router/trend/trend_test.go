@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/shard/flow"
+	"polystalk/shard/stats"
 )
 
 var (
@@ -25,16 +25,16 @@ type world struct {
 	h     *History
 	wall  time.Time
 	count float64
-	times flow.Times
+	times stats.Times
 }
 
 func newWorld(t *testing.T) *world {
-	h := New(small, small, 3)
+	h := newHistory(small, small, 3)
 	return &world{t: t, h: h, wall: time.Unix(1_000_000_020, 0)} // a full minute
 }
 
 func (w *world) reading(gauge float64) *Reading {
-	return &Reading{At: w.wall, Gauges: []float64{gauge}, Counters: []float64{w.count}, Times: []flow.Times{w.times}}
+	return &Reading{At: w.wall, Gauges: []float64{gauge}, Counters: []float64{w.count}, Times: []stats.Times{w.times}}
 }
 
 // read reads the server, after a time.
@@ -145,10 +145,10 @@ func TestClockSetBack(t *testing.T) {
 // TestClockThatIsSet: a rate is by the time that has gone by, not by what the clock says,
 // if the readings know it.
 func TestClockThatIsSet(t *testing.T) {
-	h := New(small, small, 1)
+	h := newHistory(small, small, 1)
 	from := time.Now()
 	at := func(after time.Duration, count float64) {
-		h.Server(&Reading{At: from.Add(after), Gauges: []float64{1}, Counters: []float64{count}, Times: make([]flow.Times, 1)})
+		h.Server(&Reading{At: from.Add(after), Gauges: []float64{1}, Counters: []float64{count}, Times: make([]stats.Times, 1)})
 	}
 	at(0, 0)
 	at(5*time.Second, 50)
@@ -168,18 +168,18 @@ func TestQuantilesAreOfTheirSlot(t *testing.T) {
 	w.times.N[7]++
 	w.read(5*time.Second, 0)
 	w.read(5*time.Second, 0)
-	w.times.N[flow.Buckets-1]++
+	w.times.N[stats.FlowBuckets-1]++
 	w.read(5*time.Second, 0)
-	bound := func(b int) float64 { return flow.Bound(b) / 1e9 }
-	w.wants(waitP50, 15*time.Second, 5, nan, bound(3), nan, bound(flow.Buckets-2))
-	w.wants(waitP99, 15*time.Second, 5, nan, bound(7), nan, bound(flow.Buckets-2))
+	bound := func(b int) float64 { return stats.FlowBound(b) / 1e9 }
+	w.wants(waitP50, 15*time.Second, 5, nan, bound(3), nan, bound(stats.FlowBuckets-2))
+	w.wants(waitP99, 15*time.Second, 5, nan, bound(7), nan, bound(stats.FlowBuckets-2))
 	w.wants(waitP50, 15*time.Second, 60, bound(3))
-	w.wants(waitP99, 15*time.Second, 30, bound(flow.Buckets-2))
+	w.wants(waitP99, 15*time.Second, 30, bound(stats.FlowBuckets-2))
 }
 
 // TestEveryQuantileIsKeptExactly: a bucket is what is kept of it.
 func TestEveryQuantileIsKeptExactly(t *testing.T) {
-	for b := range flow.Buckets {
+	for b := range stats.FlowBuckets {
 		w := newWorld(t)
 		w.read(0, 0)
 		w.times.N[b]++
@@ -333,7 +333,7 @@ func TestMemoryOfATube(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	h := New(l, l, 100)
+	h := newHistory(l, l, 100)
 	var names []string
 	for i := range 100 {
 		names = append(names, strconv.Itoa(i))
@@ -342,7 +342,7 @@ func TestMemoryOfATube(t *testing.T) {
 	h.Place(now, names)
 	for i := range 50 {
 		for _, name := range names {
-			h.Tube(name, &Reading{At: now.Add(time.Duration(i) * time.Minute), Gauges: make([]float64, 6), Counters: make([]float64, 4), Times: make([]flow.Times, 2)})
+			h.Tube(name, &Reading{At: now.Add(time.Duration(i) * time.Minute), Gauges: make([]float64, 6), Counters: make([]float64, 4), Times: make([]stats.Times, 2)})
 		}
 	}
 	runtime.GC()

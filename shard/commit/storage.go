@@ -1,6 +1,6 @@
 package commit
 
-import "polystalk/shard/histogram"
+import "polystalk/shard/stats"
 
 // A Storage is what sessions and the server need to know of durability: when a reply may
 // leave, whether a change may be made, and what to say about it. Journal (package
@@ -73,7 +73,7 @@ type Stats struct {
 	Pending, Promised int64 // bytes in Logs, about; of bodies that were let in
 	Room              int64 // of Storage.Room, where somebody has asked for that; else 0
 
-	Written uint64           // bytes, since the start
-	Sizes   histogram.Counts // of commits since the start that had records: how many those were
-	Syncs   histogram.Counts // of commits to the disk since the start: how long they took
+	Written uint64       // bytes, since the start
+	Sizes   stats.Counts // of commits since the start that had records: how many those were
+	Syncs   stats.Counts // of commits to the disk since the start: how long they took
 }

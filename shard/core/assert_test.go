@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"polystalk/shard/record"
-	"polystalk/shard/store"
 )
 
 // TestBrokenInvariantsPanic: what shows that the state is broken ends the process, with the
@@ -16,7 +15,7 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 		*peer
 		tube *tube
 		rec  func(JobID) uint32
-		job  func(JobID) *store.Job
+		job  func(JobID) *Job
 	}
 	breaks := map[string]func(p parts){
 		"enters a second container": func(p parts) { p.core.enterBuried(p.tube, p.rec(1), p.job(1)) },
@@ -68,7 +67,7 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 		"submissions below zero": func(p parts) {
 			p.core.ensureSubmissions()
 			p.core.submissions.followers = append(p.core.submissions.followers, followerList{n: 1})
-			p.core.unfollow(&store.Submission{Followers: 1}, &follower{client: p.core.clients[p.id], n: 2})
+			p.core.unfollow(&Submission{Followers: 1}, &follower{client: p.core.clients[p.id], n: 2})
 		},
 		"fewer jobs than none": func(p parts) {
 			p.core.RecordTo(new(record.Buffer)) // which knows nothing of the jobs that are there
@@ -103,7 +102,7 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 			breakIt(parts{
 				peer: p, tube: w.core.tubes[p.tube],
 				rec: func(id JobID) uint32 { i, _, _ := w.core.find(id); return i },
-				job: func(id JobID) *store.Job { _, j, _ := w.core.find(id); return j },
+				job: func(id JobID) *Job { _, j, _ := w.core.find(id); return j },
 			})
 			t.Error("nothing has happened")
 		})

@@ -4,8 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
-	"polystalk/shard/flow"
-	"polystalk/shard/store"
+	"polystalk/shard/stats"
 )
 
 // A visit of an operator: what is left of its work, and of the rows that are wanted.
@@ -110,7 +109,7 @@ func (c *Core) tubeRow(t *tube) TubeRow {
 	row.Oldest, _ = c.oldest(t)
 	if t.flow != nil {
 		for e := range row.Events {
-			row.Events[e] = t.flow.Of(flow.Event(e))
+			row.Events[e] = t.flow.Of(stats.Event(e))
 		}
 	}
 	return row
@@ -131,7 +130,7 @@ func (c *Core) listHead(t *tube, s State, x *OperatorOp) {
 }
 
 // listOf is the list of the jobs of t in a state, nil if there is none.
-func (t *tube) listOf(s State) *store.List {
+func (t *tube) listOf(s State) *List {
 	switch s {
 	case Ready:
 		return &t.readyList
@@ -151,16 +150,16 @@ func (c *Core) listArrivals(t *tube, s State, x *OperatorOp, r *Reply) {
 		return
 	}
 	b := c.browse(x)
-	if !b.walk(l, x.Newest, func(j *store.Job) bool { return j.Tube == t.id && j.State == s }) {
+	if !b.walk(l, x.Newest, func(j *Job) bool { return j.Tube == t.id && j.State == s }) {
 		r.Status = StatusMore
 	}
 }
 
 // walk shows the jobs of l that are wanted, behind the one that the cursor names. in reports
 // whether a job is in l. walk reports whether it came to the end.
-func (b *browsing) walk(l *store.List, newest bool, in func(*store.Job) bool) bool {
+func (b *browsing) walk(l *List, newest bool, in func(*Job) bool) bool {
 	c, at := b.c, &b.x.Cursor
-	next := func(j *store.Job) uint32 {
+	next := func(j *Job) uint32 {
 		if newest {
 			return j.Prev
 		}
@@ -204,7 +203,7 @@ func (b *browsing) walk(l *store.List, newest bool, in func(*store.Job) bool) bo
 }
 
 // before reports whether j goes before the job of the cursor, or is that.
-func (at *Cursor) before(j *store.Job, newest bool) bool {
+func (at *Cursor) before(j *Job, newest bool) bool {
 	switch {
 	case j.Since == at.Since:
 		return j.ID == at.Last || (j.ID < at.Last) != newest
@@ -272,7 +271,7 @@ func (b *browsing) look(i uint32) bool {
 	}
 	if n := len(b.x.Filter.Contains); n > 0 {
 		switch {
-		case j.Flags&store.FlagLarge != 0:
+		case j.Flags&FlagLarge != 0:
 			if !b.x.Filter.LargeAreSearched {
 				return true
 			}
@@ -299,7 +298,7 @@ func (b *browsing) look(i uint32) bool {
 }
 
 // wants reports whether j passes all of f but for what its body contains.
-func (f *Filter) wants(j *store.Job) bool {
+func (f *Filter) wants(j *Job) bool {
 	return f.States.Has(j.State) && j.ID >= f.MinID && (f.MaxID == 0 || j.ID <= f.MaxID) &&
 		(f.EnteredBy == 0 || j.Since <= f.EnteredBy) && (f.CreatedBy == 0 || j.Created <= f.CreatedBy)
 }
@@ -323,7 +322,7 @@ func (b *browsing) show(i uint32) bool {
 }
 
 // jobRow is what a list tells about a job, but for its body unless that is large.
-func (c *Core) jobRow(j *store.Job, x *OperatorOp) JobRow {
+func (c *Core) jobRow(j *Job, x *OperatorOp) JobRow {
 	row := JobRow{
 		JobStats: c.jobStats(j, c.tubes[j.Tube]), TubeID: j.Tube,
 		Since: j.Since, InState: max(0, c.now-j.Since), Size: j.Size, BodyAt: len(x.Bodies),
@@ -334,7 +333,7 @@ func (c *Core) jobRow(j *store.Job, x *OperatorOp) JobRow {
 	case j.State == Reserved:
 		row.Client, row.Conn = j.Client, c.clientAt(j.Client).conn
 	}
-	if j.Flags&store.FlagLarge != 0 {
+	if j.Flags&FlagLarge != 0 {
 		row.Large = c.large.At(j.Body)
 	}
 	return row

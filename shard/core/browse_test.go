@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"polystalk/shard/slab"
-	"polystalk/shard/store"
 )
 
 // A scanTwin is a scan that goes on while the driver plays: which jobs have been there since
@@ -432,7 +431,7 @@ func benchmarkScan(b *testing.B, f Filter, body uint32) {
 }
 
 // The cost of one visit.
-func BenchmarkScanNone(b *testing.B)   { benchmarkScan(b, Filter{States: StatesOf(store.Buried)}, 0) }
+func BenchmarkScanNone(b *testing.B)   { benchmarkScan(b, Filter{States: StatesOf(Buried)}, 0) }
 func BenchmarkScanRows(b *testing.B)   { benchmarkScan(b, Filter{}, 128) }
 func BenchmarkScanSearch(b *testing.B) { benchmarkScan(b, Filter{Contains: []byte("zz")}, 0) }
 

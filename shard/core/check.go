@@ -3,8 +3,6 @@ package core
 import (
 	"errors"
 	"fmt"
-
-	"polystalk/shard/store"
 )
 
 // Check walks the whole core and reports every broken invariant, nil when
@@ -61,18 +59,18 @@ func (k *checker) failAt(where string) func(string, ...any) {
 }
 
 // heap checks h and calls visit for each entry.
-func (k *checker) heap(where string, h *store.Heap, visit func(store.Entry)) {
+func (k *checker) heap(where string, h *Heap, visit func(Entry)) {
 	h.Check(k.c.jobs, k.known, visit, k.failAt(where))
 }
 
 // list checks l and calls visit for each job.
-func (k *checker) list(where string, l *store.List, visit func(uint32)) {
+func (k *checker) list(where string, l *List, visit func(uint32)) {
 	l.Check(k.c.jobs, k.known, visit, k.failAt(where))
 }
 
 // place notes that job i was found in a container of its state; nil when it
 // cannot be looked at.
-func (k *checker) place(i uint32, s State, where string) *store.Job {
+func (k *checker) place(i uint32, s State, where string) *Job {
 	seen, known := k.at[i]
 	if !known {
 		k.fail("%s: record %d is no job of the id table", where, i)

@@ -3,8 +3,6 @@ package core
 import (
 	"strings"
 	"testing"
-
-	"polystalk/shard/store"
 )
 
 // TestCheckFindsWhatIsBroken breaks one thing at a time.
@@ -14,7 +12,7 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 		tube   *tube
 		holder *client // holds two jobs
 		waiter *client // waits in another tube
-		job    func(JobID) *store.Job
+		job    func(JobID) *Job
 	}
 	breaks := map[string]func(p parts){
 		"two states":             func(p parts) { p.job(1).State = Buried },
@@ -64,7 +62,7 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 		"id":                     func(p parts) { p.job(1).ID = 1000 },
 		"body lost":              func(p parts) { p.bodies.Free(p.job(1).Body, int(p.job(1).Size)) },
 		"body size":              func(p parts) { p.job(5).Size++ },
-		"large body shared":      func(p parts) { p.job(1).Flags = store.FlagLarge },
+		"large body shared":      func(p parts) { p.job(1).Flags = FlagLarge },
 		"large slot free twice":  func(p parts) { p.large.Free = append(p.large.Free, p.job(5).Body) },
 		"tube handle free twice": func(p parts) { p.freeTubes = append(p.freeTubes, p.tube.id) },
 		"client handle lost":     func(p parts) { p.clients = append(p.clients, nil) },
@@ -89,7 +87,7 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 		c := w.core
 		breakIt(parts{
 			Core: c, tube: c.tubes[p.tube], holder: c.clients[p.id], waiter: c.clients[q.id],
-			job: func(id JobID) *store.Job { _, j, _ := c.find(id); return j },
+			job: func(id JobID) *Job { _, j, _ := c.find(id); return j },
 		})
 		if err := c.Check(); err == nil {
 			t.Errorf("%s: not found", name)

@@ -3,10 +3,8 @@ package core
 import (
 	"fmt"
 
-	"polystalk/shard/flow"
 	"polystalk/shard/listindex"
-
-	"polystalk/shard/store"
+	"polystalk/shard/stats"
 )
 
 // A client is a connection as one core knows it: what it watches here, what
@@ -17,8 +15,8 @@ type client struct {
 	waiter  *Waiter
 	watches watchList
 
-	held store.List // reserved jobs, oldest reservation first
-	due  store.Heap // the same by deadline, in time awake
+	held List // reserved jobs, oldest reservation first
+	due  Heap // the same by deadline, in time awake
 
 	waiting bool
 	seq     uint64 // the wait's number, for Waiter.Claim
@@ -86,7 +84,7 @@ func (c *Core) clientFor(op *Op) *client {
 
 // reserve takes the best job of t for cl. What t has left is the caller's to
 // publish.
-func (c *Core) reserve(t *tube, cl *client) *store.Job {
+func (c *Core) reserve(t *tube, cl *client) *Job {
 	i := t.ready.Top().Job
 	j := c.jobs.At(i)
 	t.flowOf().Waited(&c.sums.Totals, c.since(j))
@@ -103,7 +101,7 @@ func (c *Core) returnJobs(cl *client, most int) bool {
 		j := c.jobs.At(i)
 		t := c.tubes[j.Tube]
 		c.leaveReserved(t, i, j)
-		c.count(t, flow.Return)
+		c.count(t, stats.Return)
 		c.giveBack(t, i, j, cl)
 	}
 	return cl.held.N == 0
@@ -302,7 +300,7 @@ func (k *checker) held(cl *client) {
 		}
 	})
 	due := fmt.Sprintf("client %d due", cl.id)
-	k.heap(due, &cl.due, func(e store.Entry) {
+	k.heap(due, &cl.due, func(e Entry) {
 		j := k.c.jobs.At(e.Job)
 		if k.at[e.Job] != where || e.B != 0 {
 			k.fail("%s: job %d is in %q, under key %d", due, j.ID, k.at[e.Job], e.B)

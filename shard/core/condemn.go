@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"maps"
 
-	"polystalk/shard/flow"
-	"polystalk/shard/store"
+	"polystalk/shard/stats"
 )
 
 // A flush ends all jobs of a tube that are in a state at one moment, however many there are:
@@ -65,8 +64,8 @@ func (x *Condemned) of(s State) *uint32 {
 
 // condemned is the part of a tube that is over.
 type condemned struct {
-	until [store.Buried + 1]Time // by state: when the last of them entered it
-	lists int                    // of its jobs, still to be reclaimed
+	until [Buried + 1]Time // by state: when the last of them entered it
+	lists int              // of its jobs, still to be reclaimed
 
 	// spared are those that were taken to be moved then, and are back in the state that they
 	// had, as if they had not left it; see putBack. An entry for another state says nothing.
@@ -77,12 +76,12 @@ type condemned struct {
 const noTime Time = -1 << 63
 
 // has reports whether j, which is a job of the tube, is over.
-func (x *condemned) has(j *store.Job) bool {
+func (x *condemned) has(j *Job) bool {
 	return j.Since <= x.until[j.State] && x.spared[j.ID] != j.State
 }
 
 // spare has j live in a state that it is said to have entered before a flush.
-func (x *condemned) spare(j *store.Job) {
+func (x *condemned) spare(j *Job) {
 	if x.spared == nil {
 		x.spared = make(map[JobID]State)
 	}
@@ -90,7 +89,7 @@ func (x *condemned) spare(j *store.Job) {
 }
 
 // isCondemned reports whether j is over, and only not yet reclaimed.
-func (c *Core) isCondemned(j *store.Job) bool {
+func (c *Core) isCondemned(j *Job) bool {
 	t := c.tubes[j.Tube]
 	return t != nil && t.condemned != nil && t.condemned.has(j)
 }
@@ -98,7 +97,7 @@ func (c *Core) isCondemned(j *store.Job) bool {
 // A condemnedList is what was the list of a tube's jobs in a state.
 type condemnedList struct {
 	tube *tube
-	jobs store.List
+	jobs List
 }
 
 // reclaims are the jobs that are condemned, and what became of those that were. It is made
@@ -177,18 +176,18 @@ func (c *Core) condemn(t *tube, s State) {
 	case Ready:
 		c.counts.Ready -= uint64(n)
 		c.counts.Urgent -= uint64(t.urgent)
-		t.ready, t.urgent, t.low = store.Heap{}, 0, 0
+		t.ready, t.urgent, t.low = Heap{}, 0, 0
 	case Delayed:
 		c.counts.Delayed -= uint64(n)
-		t.delay, t.urgentDelayed, t.lowDelayed = store.Heap{}, 0, 0
+		t.delay, t.urgentDelayed, t.lowDelayed = Heap{}, 0, 0
 	case Buried:
 		c.counts.Buried -= uint64(n)
 		until = c.buriedAt
 	}
 	t.jobs -= n
 	t.deletes += uint64(n)
-	t.flowOf().CountN(flow.Flush, n)
-	c.sums.CountN(flow.Flush, n)
+	t.flowOf().CountN(stats.Flush, n)
+	c.sums.CountN(stats.Flush, n)
 	if t.condemned == nil {
 		t.condemned = new(condemned)
 		for s := range t.condemned.until {
@@ -202,7 +201,7 @@ func (c *Core) condemn(t *tube, s State) {
 	q.lists = append(q.lists, condemnedList{t, *l})
 	q.jobs += n
 	q.begun++
-	*l = store.List{}
+	*l = List{}
 	if q.timer.pos == 0 {
 		c.timers.want(&q.timer, c.now)
 	}
@@ -255,7 +254,7 @@ func (c *Core) reclaimJob(t *tube, l *condemnedList) {
 	}
 	t.bytes -= uint64(j.Size)
 	id := j.ID
-	j.State, j.Client = store.Nowhere, 0
+	j.State, j.Client = Nowhere, 0
 	c.freeJob(i, j)
 	c.finished(id)
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"polystalk/shard/flow"
+	"polystalk/shard/stats"
 )
 
 // flush condemns jobs of a tube, and wants so many.
@@ -85,7 +85,7 @@ func TestFlushIsOneMoment(t *testing.T) {
 	if n.Ready+n.Urgent+n.Delayed+n.Buried != 0 || n.Reserved != 1 {
 		t.Errorf("%+v", n)
 	}
-	if f := w.flowIn("a"); f.Events[flow.Flush] != 3 || f.Waiting {
+	if f := w.flowIn("a"); f.Events[stats.Flush] != 3 || f.Waiting {
 		t.Errorf("%+v", f)
 	}
 	w.pass(6 * Second) // also its delay is over

@@ -6,7 +6,6 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"polystalk/shard/slab"
-	"polystalk/shard/store"
 )
 
 // Slots is the number of parts into which tubes are hashed, for ever: a shard
@@ -24,10 +23,10 @@ func SlotOf(name []byte) uint16 { return uint16(xxhash.Sum64(name) % Slots) }
 type Core struct {
 	clock
 
-	jobs   *slab.Pool[store.Job]
+	jobs   *slab.Pool[Job]
 	bodies *slab.Bytes // those that are not Large
-	large  *store.LargeBodies
-	ids    store.IDTable
+	large  *LargeBodies
+	ids    IDTable
 
 	tubeTable
 	ready []*tube // those from which something can be reserved
@@ -61,9 +60,9 @@ type coreCounts struct {
 // New makes an empty core. dir may be nil.
 func New(dir Directory) *Core {
 	c := &Core{
-		jobs:    slab.NewPool[store.Job](),
+		jobs:    slab.NewPool[Job](),
 		bodies:  slab.NewBytes(),
-		large:   new(store.LargeBodies),
+		large:   new(LargeBodies),
 		readied: new(ReadyLog),
 		sums:    new(coreSums),
 		watches: slab.NewPool[watch](),
@@ -208,7 +207,7 @@ func (c *Core) applyFunction(op *Op, r *Reply) {
 }
 
 // find looks up a job and its tube; zero: there is none.
-func (c *Core) find(id JobID) (uint32, *store.Job, *tube) {
+func (c *Core) find(id JobID) (uint32, *Job, *tube) {
 	i, j := c.ids.Find(c.jobs, id)
 	if i == 0 {
 		return 0, nil, nil
@@ -221,7 +220,7 @@ func (c *Core) find(id JobID) (uint32, *store.Job, *tube) {
 }
 
 // findHeld looks up a job that the op's client has reserved.
-func (c *Core) findHeld(op *Op) (uint32, *store.Job, *tube) {
+func (c *Core) findHeld(op *Op) (uint32, *Job, *tube) {
 	i, j, t := c.find(op.ID)
 	if i == 0 || j.State != Reserved || j.Client != op.Client || op.Client == 0 {
 		return 0, nil, nil

@@ -42,6 +42,12 @@
 // Time is that of a clock which nobody sets; what of it counts for what, and how it
 // becomes the time of day in a journal, is in timer.go.
 //
+// Jobs are records without pointers, in slabs (jobrecord.go, submissionrecord.go). The
+// containers link records by handle and know no rule: List keeps the order of arrival, Heap
+// the order of a key, IDTable and UniqueTable find jobs by id and by unique id, LargeBodies
+// keeps bodies that are too large for slabs. A container panics when a record is not where
+// the record says.
+//
 // Jobs are put into tubes, or submitted to functions (function.go, submission.go). A
 // function is a tube, and the two kinds of clients see each other's jobs. What a submitted
 // job has besides is in a side record: a unique id by which others join it, and its

@@ -3,8 +3,6 @@ package core
 import (
 	"fmt"
 	"sync/atomic"
-
-	"polystalk/shard/store"
 )
 
 // A followerList is who wants to hear of one job; see submissions.followers. Each of its
@@ -30,7 +28,7 @@ type follower struct {
 const followerListsKept = 1024
 
 // follow adds a submission of cl to those of job i.
-func (c *Core) follow(cl *client, i uint32, x *store.Submission) {
+func (c *Core) follow(cl *client, i uint32, x *Submission) {
 	g := c.submissions
 	if a := g.followerOf(cl, i, x); a != nil {
 		a.n++
@@ -61,7 +59,7 @@ func (c *Core) follow(cl *client, i uint32, x *store.Submission) {
 
 // followerOf is cl among the followers of job i, or nil. It walks both lists at once: one
 // job may have many followers, and one client follow many.
-func (g *submissions) followerOf(cl *client, i uint32, x *store.Submission) *follower {
+func (g *submissions) followerOf(cl *client, i uint32, x *Submission) *follower {
 	for a, b := g.followers[x.Followers].first, cl.follows; a != nil && b != nil; a, b = a.next, b.earlier {
 		switch {
 		case a.client == cl:
@@ -74,7 +72,7 @@ func (g *submissions) followerOf(cl *client, i uint32, x *store.Submission) *fol
 }
 
 // unfollow takes a out of both lists.
-func (c *Core) unfollow(x *store.Submission, a *follower) {
+func (c *Core) unfollow(x *Submission, a *follower) {
 	g := c.submissions
 	list := &g.followers[x.Followers]
 	if list.n < a.n {
@@ -107,7 +105,7 @@ func (c *Core) unfollow(x *store.Submission, a *follower) {
 }
 
 // unfollowAll leaves x without followers.
-func (c *Core) unfollowAll(x *store.Submission) {
+func (c *Core) unfollowAll(x *Submission) {
 	for x.Followers != 0 {
 		c.unfollow(x, c.submissions.followers[x.Followers].first)
 	}
@@ -115,7 +113,7 @@ func (c *Core) unfollowAll(x *store.Submission) {
 
 // relay sends a report to all who follow a job, and returns how many clients that are.
 // The body is copied, once for all.
-func (c *Core) relay(j *store.Job, x *store.Submission, k RelayKind, body []byte, large Large) (told uint32) {
+func (c *Core) relay(j *Job, x *Submission, k RelayKind, body []byte, large Large) (told uint32) {
 	a := c.submissions.followers[x.Followers].first
 	if a == nil {
 		return 0
@@ -274,7 +272,7 @@ func (c *Core) TakeMail(dst []*Mail) []*Mail {
 }
 
 // followers checks the list of who follows a submitted job.
-func (k *checker) followers(i uint32, j *store.Job, sums *submissionSums) {
+func (k *checker) followers(i uint32, j *Job, sums *submissionSums) {
 	g := k.c.submissions
 	x := k.c.submissionOf(j)
 	if x.Followers != 0 {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"polystalk/shard/flow"
+	"polystalk/shard/stats"
 )
 
 // A function is what a tube has besides once somebody has submitted a job to it, or works
@@ -239,7 +239,7 @@ func (c *Core) unregister(op *Op, r *Reply) {
 		}
 		t := c.tubeAt(op.Tube)
 		c.leaveReserved(t, i, j)
-		c.count(t, flow.Return)
+		c.count(t, stats.Return)
 		c.giveBack(t, i, j, cl)
 	}
 	*left = 0

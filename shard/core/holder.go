@@ -1,7 +1,5 @@
 package core
 
-import "polystalk/shard/store"
-
 // A Holder is a client of a core and what it has there. Who asks says which client is meant:
 // by its handle and by its connection, since a handle is another's once a client has gone.
 type Holder struct {
@@ -43,7 +41,7 @@ func (c *Core) clientOfConn(id ClientID, conn uint64) *client {
 
 // walkHeld shows the next jobs that cl has reserved. It reports whether it came to the end.
 func (b *browsing) walkHeld(cl *client) bool {
-	return b.walk(&cl.held, false, func(j *store.Job) bool { return j.State == Reserved && j.Client == cl.id })
+	return b.walk(&cl.held, false, func(j *Job) bool { return j.State == Reserved && j.Client == cl.id })
 }
 
 // listHolders appends the next reserved jobs.

@@ -3,33 +3,31 @@ package core
 import (
 	"bytes"
 	"fmt"
-
-	"polystalk/shard/store"
 )
 
 // countIn notes that j, which is new, is one of t's.
-func (c *Core) countIn(t *tube, j *store.Job) {
+func (c *Core) countIn(t *tube, j *Job) {
 	j.Tube = t.id
 	t.jobs++
 	t.bytes += uint64(j.Size)
 }
 
 // countOut notes that j is to be gone.
-func (c *Core) countOut(t *tube, j *store.Job) {
+func (c *Core) countOut(t *tube, j *Job) {
 	t.jobs--
 	t.bytes -= uint64(j.Size)
 }
 
 // newJob makes a record and stores the body. It returns 0 when memory for
 // either cannot be had; nothing is left behind then.
-func (c *Core) newJob(op *Op) (uint32, *store.Job) {
+func (c *Core) newJob(op *Op) (uint32, *Job) {
 	i, j := c.jobs.Alloc()
 	if i == 0 {
 		return 0, nil
 	}
 	if op.Large != nil {
 		j.Size = uint32(op.Large.Len())
-		j.Flags |= store.FlagLarge
+		j.Flags |= FlagLarge
 		j.Body = c.large.Put(op.Large)
 	} else {
 		j.Size = uint32(len(op.Body))
@@ -47,8 +45,8 @@ func (c *Core) newJob(op *Op) (uint32, *store.Job) {
 }
 
 // freeJob forgets a job that is in no container any more.
-func (c *Core) freeJob(i uint32, j *store.Job) {
-	j.MustBe(store.Nowhere)
+func (c *Core) freeJob(i uint32, j *Job) {
+	j.MustBe(Nowhere)
 	if j.IsSubmitted() {
 		c.freeSubmission(j)
 	}
@@ -60,8 +58,8 @@ func (c *Core) freeJob(i uint32, j *store.Job) {
 }
 
 // freeBody forgets a job's body. Replies that share a large one still may.
-func (c *Core) freeBody(j *store.Job) {
-	if j.Flags&store.FlagLarge == 0 {
+func (c *Core) freeBody(j *Job) {
+	if j.Flags&FlagLarge == 0 {
 		c.bodies.Free(j.Body, int(j.Size))
 		return
 	}
@@ -72,16 +70,16 @@ func (c *Core) freeBody(j *store.Job) {
 }
 
 // sameBody reports whether j has op's body.
-func (c *Core) sameBody(j *store.Job, op *Op) bool {
+func (c *Core) sameBody(j *Job, op *Op) bool {
 	if op.Large == nil {
-		return j.Flags&store.FlagLarge == 0 && bytes.Equal(c.bodies.Get(j.Body, int(j.Size)), op.Body)
+		return j.Flags&FlagLarge == 0 && bytes.Equal(c.bodies.Get(j.Body, int(j.Size)), op.Body)
 	}
-	return j.Flags&store.FlagLarge != 0 && c.large.At(j.Body).Equal(op.Large)
+	return j.Flags&FlagLarge != 0 && c.large.At(j.Body).Equal(op.Large)
 }
 
 // bodyOf is j's body, in one piece.
-func (c *Core) bodyOf(j *store.Job) []byte {
-	if j.Flags&store.FlagLarge != 0 {
+func (c *Core) bodyOf(j *Job) []byte {
+	if j.Flags&FlagLarge != 0 {
 		if l := c.large.At(j.Body); len(l) == 1 {
 			return l[0]
 		}
@@ -91,11 +89,11 @@ func (c *Core) bodyOf(j *store.Job) []byte {
 }
 
 // replyJob fills r with a job; see Reply for how long its body is good.
-func (c *Core) replyJob(r *Reply, s Status, j *store.Job) {
+func (c *Core) replyJob(r *Reply, s Status, j *Job) {
 	r.Status = s
 	r.ID = j.ID
 	r.Commit = max(r.Commit, j.Commit())
-	if j.Flags&store.FlagLarge != 0 {
+	if j.Flags&FlagLarge != 0 {
 		r.Large = c.large.At(j.Body)
 	} else {
 		r.Body = c.bodies.Get(j.Body, int(j.Size))
@@ -129,20 +127,20 @@ func (t *tube) countDelayed(pri uint32, n int32) {
 // one that is somewhere else.
 
 // enterReady makes a job ready in the place that its priority and id give it.
-func (c *Core) enterReady(t *tube, i uint32, j *store.Job) {
+func (c *Core) enterReady(t *tube, i uint32, j *Job) {
 	c.enterReadyAt(t, i, j, c.now, j.ID, 0)
 }
 
 // enterReadyAt makes a job ready behind the job with id behind, and behind those
-// that were put there with a lower turn; see store.Entry. It counts as ready since a moment
+// that were put there with a lower turn; see Entry. It counts as ready since a moment
 // that is not before that of the job which became so last: the list is in order.
-func (c *Core) enterReadyAt(t *tube, i uint32, j *store.Job, since Time, behind JobID, turn uint32) {
-	j.MustBe(store.Nowhere)
+func (c *Core) enterReadyAt(t *tube, i uint32, j *Job, since Time, behind JobID, turn uint32) {
+	j.MustBe(Nowhere)
 	j.State = Ready
 	j.Since = since
 	j.Client = ClientID(turn)
 	t.readyList.PushBack(c.jobs, i, j)
-	t.ready.Push(c.jobs, store.Entry{A: uint64(behind), B: j.Pri, Job: i})
+	t.ready.Push(c.jobs, Entry{A: uint64(behind), B: j.Pri, Job: i})
 	c.counts.Ready++
 	switch {
 	case j.Pri < urgentBelow:
@@ -155,11 +153,11 @@ func (c *Core) enterReadyAt(t *tube, i uint32, j *store.Job, since Time, behind 
 }
 
 // leaveReady takes a ready job out. The tube's mirror is the caller's to publish.
-func (c *Core) leaveReady(t *tube, i uint32, j *store.Job) {
+func (c *Core) leaveReady(t *tube, i uint32, j *Job) {
 	j.MustBe(Ready)
 	t.ready.Remove(c.jobs, int(j.Pos))
 	t.readyList.Remove(c.jobs, i, j)
-	j.State = store.Nowhere
+	j.State = Nowhere
 	j.Client = 0
 	c.counts.Ready--
 	switch {
@@ -173,12 +171,12 @@ func (c *Core) leaveReady(t *tube, i uint32, j *store.Job) {
 }
 
 // enterDelayed delays a job until a moment.
-func (c *Core) enterDelayed(t *tube, i uint32, j *store.Job, until Time) {
-	j.MustBe(store.Nowhere)
+func (c *Core) enterDelayed(t *tube, i uint32, j *Job, until Time) {
+	j.MustBe(Nowhere)
 	j.State = Delayed
 	j.Since = c.now
 	t.delayList.PushBack(c.jobs, i, j)
-	t.delay.Push(c.jobs, store.Entry{A: uint64(until), Job: i})
+	t.delay.Push(c.jobs, Entry{A: uint64(until), Job: i})
 	c.counts.Delayed++
 	switch {
 	case j.Pri < urgentBelow:
@@ -191,11 +189,11 @@ func (c *Core) enterDelayed(t *tube, i uint32, j *store.Job, until Time) {
 
 // leaveDelayed takes a delayed job out. The tube's timer stays as it is: it will find
 // nothing to do, and move on.
-func (c *Core) leaveDelayed(t *tube, i uint32, j *store.Job) {
+func (c *Core) leaveDelayed(t *tube, i uint32, j *Job) {
 	j.MustBe(Delayed)
 	t.delay.Remove(c.jobs, int(j.Pos))
 	t.delayList.Remove(c.jobs, i, j)
-	j.State = store.Nowhere
+	j.State = Nowhere
 	c.counts.Delayed--
 	switch {
 	case j.Pri < urgentBelow:
@@ -206,26 +204,26 @@ func (c *Core) leaveDelayed(t *tube, i uint32, j *store.Job) {
 }
 
 // enterReserved gives a job to cl.
-func (c *Core) enterReserved(t *tube, i uint32, j *store.Job, cl *client) {
-	j.MustBe(store.Nowhere)
+func (c *Core) enterReserved(t *tube, i uint32, j *Job, cl *client) {
+	j.MustBe(Nowhere)
 	j.State = Reserved
 	j.Client = cl.id
 	j.Since = c.now
 	j.Reserves++
 	cl.held.PushBack(c.jobs, i, j)
-	cl.due.Push(c.jobs, store.Entry{A: uint64(c.deadlineOf(j, t, cl)), Job: i})
+	cl.due.Push(c.jobs, Entry{A: uint64(c.deadlineOf(j, t, cl)), Job: i})
 	t.reserved++
 	c.counts.Reserved++
 	c.timers.want(&cl.timer, c.dueAt(&cl.timer))
 }
 
 // leaveReserved takes a job from the client that has reserved it.
-func (c *Core) leaveReserved(t *tube, i uint32, j *store.Job) {
+func (c *Core) leaveReserved(t *tube, i uint32, j *Job) {
 	j.MustBe(Reserved)
 	cl := c.clientAt(j.Client)
 	cl.held.Remove(c.jobs, i, j)
 	cl.due.Remove(c.jobs, int(j.Pos))
-	j.State = store.Nowhere
+	j.State = Nowhere
 	j.Client = 0
 	t.reserved--
 	c.counts.Reserved--
@@ -233,8 +231,8 @@ func (c *Core) leaveReserved(t *tube, i uint32, j *store.Job) {
 }
 
 // enterBuried buries a job, behind those that are buried already.
-func (c *Core) enterBuried(t *tube, i uint32, j *store.Job) {
-	j.MustBe(store.Nowhere)
+func (c *Core) enterBuried(t *tube, i uint32, j *Job) {
+	j.MustBe(Nowhere)
 	j.State = Buried
 	// No two at the same moment: a replay sorts by it.
 	c.buriedAt = max(c.now, c.buriedAt+1)
@@ -245,15 +243,15 @@ func (c *Core) enterBuried(t *tube, i uint32, j *store.Job) {
 }
 
 // leaveBuried takes a buried job out.
-func (c *Core) leaveBuried(t *tube, i uint32, j *store.Job) {
+func (c *Core) leaveBuried(t *tube, i uint32, j *Job) {
 	j.MustBe(Buried)
 	t.buried.Remove(c.jobs, i, j)
-	j.State = store.Nowhere
+	j.State = Nowhere
 	c.counts.Buried--
 }
 
 // leave takes a job out of wherever it is.
-func (c *Core) leave(t *tube, i uint32, j *store.Job) {
+func (c *Core) leave(t *tube, i uint32, j *Job) {
 	switch j.State {
 	case Ready:
 		c.leaveReady(t, i, j)
@@ -278,9 +276,9 @@ func (k *checker) bodies() {
 	for i := range k.at {
 		j := c.jobs.At(i)
 		switch {
-		case j.Flags&store.FlagLarge != 0 && (int(j.Body) >= len(c.large.Bodies) || large[j.Body]):
+		case j.Flags&FlagLarge != 0 && (int(j.Body) >= len(c.large.Bodies) || large[j.Body]):
 			k.fail("job %d: its large body %d is another's or is not there", j.ID, j.Body)
-		case j.Flags&store.FlagLarge != 0:
+		case j.Flags&FlagLarge != 0:
 			large[j.Body] = true
 			if n := c.large.At(j.Body).Len(); n != int(j.Size) {
 				k.fail("job %d: %d bytes stored of %d", j.ID, n, j.Size)

@@ -5,7 +5,6 @@ import (
 	"unsafe"
 
 	"polystalk/shard/slab"
-	"polystalk/shard/store"
 )
 
 // TestNothingSharesCacheLines: what different cores of the machine write at
@@ -15,7 +14,7 @@ import (
 func TestNothingSharesCacheLines(t *testing.T) {
 	for name, size := range map[string]uintptr{
 		"Core": unsafe.Sizeof(Core{}),
-		"Pool": unsafe.Sizeof(slab.Pool[store.Job]{}),
+		"Pool": unsafe.Sizeof(slab.Pool[Job]{}),
 		"sums": unsafe.Sizeof(coreSums{}),
 	} {
 		if size != 256 && size != 512 && size != 640 {

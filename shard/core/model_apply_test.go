@@ -3,7 +3,7 @@ package core
 import (
 	"slices"
 
-	"polystalk/shard/flow"
+	"polystalk/shard/stats"
 )
 
 // apply runs op and returns the reply it expects. got is what the core
@@ -56,7 +56,7 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 			held := m.held(cl)
 			slices.SortFunc(held, func(a, b *modelJob) int { return a.since - b.since })
 			for _, j := range held {
-				m.happens(j.tube, flow.Return)
+				m.happens(j.tube, stats.Return)
 				m.set(j, Ready, nil, 0)
 			}
 		}
@@ -91,7 +91,7 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 		if found(mine) {
 			job.pri, job.delay = op.Pri, op.Delay
 			job.stats.Releases++
-			m.happens(job.tube, flow.Release)
+			m.happens(job.tube, stats.Release)
 			m.enter(job, op.Delay)
 		}
 	case OpBury:
@@ -114,7 +114,7 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 			if r.N < op.N {
 				r.N++
 				j.stats.Kicks++
-				m.happens(j.tube, flow.Kick)
+				m.happens(j.tube, stats.Kick)
 				m.set(j, Ready, nil, 0)
 			}
 		}
@@ -168,7 +168,7 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 // kick makes a buried or delayed job ready.
 func (m *model) kick(j *modelJob) {
 	j.stats.Kicks++
-	m.happens(j.tube, flow.Kick)
+	m.happens(j.tube, stats.Kick)
 	m.set(j, Ready, nil, 0)
 }
 

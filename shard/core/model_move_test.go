@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"polystalk/shard/flow"
+	"polystalk/shard/stats"
 )
 
 // A modelTaken is how a job was that is taken.
@@ -72,8 +72,8 @@ func (m *model) putCopies(op *Op, r, got *Reply) {
 		case from.state == Buried:
 			m.set(j, Buried, nil, 0)
 			j.stats.Buries--
-			t.flow.Events[flow.Bury]--
-			m.flow.Events[flow.Bury]--
+			t.flow.Events[stats.Bury]--
+			m.flow.Events[stats.Bury]--
 		default:
 			m.set(j, Ready, nil, 0)
 		}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"polystalk/shard/flow"
+	"polystalk/shard/stats"
 )
 
 // act is what an operator does to one job.
@@ -38,7 +38,7 @@ func (m *model) act(j *modelJob, a *Action, admitted uint32) Status {
 		if a.Verb == VerbTouch {
 			j.deadline = m.now + Time(j.ttr)*Second
 		} else {
-			m.happens(j.tube, flow.Return)
+			m.happens(j.tube, stats.Return)
 			m.set(j, Ready, nil, 0)
 		}
 	case VerbSet:
@@ -114,7 +114,7 @@ func (m *model) condemn(t *modelTube, states States, by Time, dry bool, x *Conde
 			delete(m.jobs, j.id)
 			t.deletes++
 			m.flow.Deletes++
-			m.happens(t, flow.Flush)
+			m.happens(t, stats.Flush)
 		}
 		if s == Ready {
 			t.condemnedUntil = m.now

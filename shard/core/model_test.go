@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"polystalk/shard/flow"
+	"polystalk/shard/stats"
 )
 
 // model is the naive twin of Core: it keeps all jobs in one map, sorts
@@ -169,15 +169,15 @@ func (m *model) set(j *modelJob, s State, cl *modelClient, deadline Time) {
 }
 
 // happens counts an event in a tube.
-func (m *model) happens(t *modelTube, e flow.Event) {
+func (m *model) happens(t *modelTube, e stats.Event) {
 	t.flow.Events[e]++
 	m.flow.Events[e]++
 }
 
 // took counts a length of time.
-func (m *model) took(d Time, of func(*Flow) *flow.Times, t *modelTube) {
+func (m *model) took(d Time, of func(*Flow) *stats.Times, t *modelTube) {
 	b := 0
-	for b < flow.Buckets-1 && float64(d) > flow.Bound(b) {
+	for b < stats.FlowBuckets-1 && float64(d) > stats.FlowBound(b) {
 		b++
 	}
 	of(&t.flow).N[b]++
@@ -188,9 +188,9 @@ func (m *model) took(d Time, of func(*Flow) *flow.Times, t *modelTube) {
 func (m *model) leaves(j *modelJob, s State) {
 	switch {
 	case j.state == Ready && s == Reserved:
-		m.took(m.now-j.at, func(f *Flow) *flow.Times { return &f.Wait }, j.tube)
+		m.took(m.now-j.at, func(f *Flow) *stats.Times { return &f.Wait }, j.tube)
 	case j.state == Reserved:
-		m.took(m.now-j.at, func(f *Flow) *flow.Times { return &f.Run }, j.tube)
+		m.took(m.now-j.at, func(f *Flow) *stats.Times { return &f.Run }, j.tube)
 	}
 }
 
@@ -224,10 +224,10 @@ func (m *model) setAt(j *modelJob, s State, cl *modelClient, deadline, at Time) 
 	switch s {
 	case Reserved:
 		j.stats.Reserves++
-		m.happens(j.tube, flow.Reserve)
+		m.happens(j.tube, stats.Reserve)
 	case Buried:
 		j.stats.Buries++
-		m.happens(j.tube, flow.Bury)
+		m.happens(j.tube, stats.Bury)
 	case Ready:
 		m.serve(j.tube)
 	}
@@ -340,7 +340,7 @@ func (m *model) expire(now Time) {
 			default:
 				held[0].stats.Timeouts++
 				m.timeouts++
-				m.happens(held[0].tube, flow.Timeout)
+				m.happens(held[0].tube, stats.Timeout)
 				m.set(held[0], Ready, nil, 0)
 			}
 		}

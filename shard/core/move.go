@@ -2,8 +2,6 @@ package core
 
 import (
 	"fmt"
-
-	"polystalk/shard/store"
 )
 
 // To move a job to another tube, which is another core's as a rule, takes three visits. The
@@ -28,8 +26,8 @@ import (
 // A moving job is one that was taken, and how it was. Since is in the job as it was.
 type moving struct {
 	was  State
-	turn ClientID // of a ready one; see store.Entry
-	at   uint64   // of its store.Entry: of a delayed one, when it is due
+	turn ClientID // of a ready one; see Entry
+	at   uint64   // of its Entry: of a delayed one, when it is due
 	// The jobs next to it in its list, or what a search for its place has found instead; zero:
 	// none.
 	before, behind JobID
@@ -39,10 +37,10 @@ type moving struct {
 const takenMost = 256 << 10
 
 // isTaken reports whether an operator has taken j, to move it.
-func isTaken(j *store.Job) bool { return j.State == Reserved && j.Client == 0 }
+func isTaken(j *Job) bool { return j.State == Reserved && j.Client == 0 }
 
 // actMoving does one of the verbs of a move to a job.
-func (c *Core) actMoving(t *tube, i uint32, j *store.Job, op *Op) Status {
+func (c *Core) actMoving(t *tube, i uint32, j *Job, op *Op) Status {
 	taken := isTaken(j)
 	switch v := op.Operator.Act.Verb; {
 	case v == VerbRead, v == VerbTake && !taken && j.State != Reserved:
@@ -66,7 +64,7 @@ func (c *Core) actMoving(t *tube, i uint32, j *store.Job, op *Op) Status {
 
 // read appends a job with its body to the rows, and takes it if it is to be moved. One that
 // is taken already, for which somebody else wants a copy, is told of as it was.
-func (c *Core) read(t *tube, i uint32, j *store.Job, op *Op) Status {
+func (c *Core) read(t *tube, i uint32, j *Job, op *Op) Status {
 	x := op.Operator
 	takes := x.Act.Verb == VerbTake
 	if j.IsSubmitted() {
@@ -79,7 +77,7 @@ func (c *Core) read(t *tube, i uint32, j *store.Job, op *Op) Status {
 		}
 	}
 	switch {
-	case j.Flags&store.FlagLarge != 0:
+	case j.Flags&FlagLarge != 0:
 		if op.Admitted < j.Size {
 			return StatusUnadmitted
 		}
@@ -105,7 +103,7 @@ func (c *Core) read(t *tube, i uint32, j *store.Job, op *Op) Status {
 }
 
 // take takes a job that nobody has.
-func (c *Core) take(t *tube, i uint32, j *store.Job) {
+func (c *Core) take(t *tube, i uint32, j *Job) {
 	m := moving{was: j.State, turn: j.Client}
 	switch j.State {
 	case Ready:
@@ -130,21 +128,21 @@ func (c *Core) take(t *tube, i uint32, j *store.Job) {
 }
 
 // leaveTaken ends that j is taken.
-func (c *Core) leaveTaken(t *tube, j *store.Job) {
+func (c *Core) leaveTaken(t *tube, j *Job) {
 	if _, ok := c.moving[j.ID]; !ok || !isTaken(j) {
 		panic(fmt.Sprintf("core: job %d of tube %q is %s, of client %d, and is said to be taken", j.ID, t.name, j.State, j.Client))
 	}
 	if delete(c.moving, j.ID); len(c.moving) == 0 {
 		c.moving = nil // a map never shrinks
 	}
-	j.State = store.Nowhere
+	j.State = Nowhere
 	t.reserved--
 	c.counts.Reserved--
 }
 
 // putBack brings a job that was taken to where it was: a delayed one that is due by now too,
 // and the timer of its tube finds it there. StatusMore: its place was not found yet.
-func (c *Core) putBack(t *tube, i uint32, j *store.Job, x *OperatorOp) Status {
+func (c *Core) putBack(t *tube, i uint32, j *Job, x *OperatorOp) Status {
 	m := c.moving[j.ID]
 	l := t.listOf(m.was)
 	before, ok := c.placeOf(l, j, &m, &x.work)
@@ -179,8 +177,8 @@ func (c *Core) putBack(t *tube, i uint32, j *store.Job, x *OperatorOp) Status {
 // placeOf finds the job of l behind which j has its place, zero being the front. It looks
 // where j was, and if those have gone that it was between, from that end of the list which is
 // nearer. Not ok: the work is spent; m says where to go on.
-func (c *Core) placeOf(l *store.List, j *store.Job, m *moving, work *int) (before uint32, ok bool) {
-	there := func(id JobID) (uint32, *store.Job) {
+func (c *Core) placeOf(l *List, j *Job, m *moving, work *int) (before uint32, ok bool) {
+	there := func(id JobID) (uint32, *Job) {
 		i, o, _ := c.find(id)
 		if i == 0 || o.State != m.was || o.Tube != j.Tube {
 			return 0, nil
@@ -261,7 +259,7 @@ func (c *Core) arrive(t *tube, n int32) {
 }
 
 // enterCopy brings a new job into the state of another one, as that was at a moment.
-func (c *Core) enterCopy(t *tube, i uint32, j *store.Job, from *JobStats, seen Time) {
+func (c *Core) enterCopy(t *tube, i uint32, j *Job, from *JobStats, seen Time) {
 	j.Created = min(c.now, seen-max(0, from.Age))
 	j.Pri, j.Delay = from.Pri, from.Delay
 	j.SetTTR(from.TTR)
@@ -289,7 +287,7 @@ func (k *checker) moves() {
 			continue
 		}
 		where := fmt.Sprintf("moving, %s before", m.was)
-		if k.place(i, Reserved, where); !isTaken(j) || m.was == Reserved || m.was == store.Nowhere {
+		if k.place(i, Reserved, where); !isTaken(j) || m.was == Reserved || m.was == Nowhere {
 			k.fail("%s: job %d is %s, of client %d", where, id, j.State, j.Client)
 		}
 	}

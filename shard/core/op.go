@@ -4,26 +4,6 @@ import (
 	"sync/atomic"
 
 	"github.com/valyala/bytebufferpool"
-
-	"polystalk/shard/store"
-)
-
-// The names and the time of package store, which keeps the jobs.
-type (
-	JobID    = store.JobID
-	TubeID   = store.TubeID
-	ClientID = store.ClientID
-	Time     = store.Time
-	State    = store.State
-	Large    = store.Large
-)
-
-// The four states of a job.
-const (
-	Ready    = store.Ready
-	Delayed  = store.Delayed
-	Reserved = store.Reserved
-	Buried   = store.Buried
 )
 
 // OpKind says what an Op asks for.

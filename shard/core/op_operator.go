@@ -1,6 +1,6 @@
 package core
 
-import "polystalk/shard/flow"
+import "polystalk/shard/stats"
 
 // The operations of an operator: who looks at what is there without taking anything, and
 // acts on jobs that are others' or nobody's. What
@@ -154,7 +154,7 @@ type TubeRow struct {
 	Function bool
 	Bytes    uint64 // of bodies
 	Oldest   Time   // how long the job has been ready that has been so for longest; else zero
-	Events   [flow.Events]uint64
+	Events   [stats.Events]uint64
 }
 
 // A JobRow is one job of a list.

@@ -5,8 +5,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"polystalk/shard/flow"
-	"polystalk/shard/store"
+	"polystalk/shard/stats"
 )
 
 // askJob tells about one job.
@@ -24,7 +23,7 @@ func (c *Core) askJob(op *Op, r *Reply) {
 
 // version is a number for j as it is. It is worked out in a visit, so a large body is not
 // looked at: its own number stands for it.
-func (c *Core) version(j *store.Job) uint64 {
+func (c *Core) version(j *Job) uint64 {
 	var b [84]byte
 	le := binary.LittleEndian
 	le.PutUint64(b[0:], uint64(j.Created))
@@ -35,7 +34,7 @@ func (c *Core) version(j *store.Job) uint64 {
 	for k, n := range [...]uint32{j.Pri, j.Delay, c.ttrOf(j), uint32(j.Client), j.Reserves, j.Timeouts, j.Releases, j.Buries, j.Kicks, uint32(j.State), j.Size} {
 		le.PutUint32(b[24+4*k:], n)
 	}
-	if j.Flags&store.FlagLarge != 0 {
+	if j.Flags&FlagLarge != 0 {
 		le.PutUint64(b[68:], c.large.Number(j.Body))
 		le.PutUint64(b[76:], uint64(c.replayed)) // else a number of another process would do
 		return xxhash.Sum64(b[:])
@@ -104,10 +103,10 @@ func (c *Core) sweep(op *Op, r *Reply) {
 
 // act does what an operator asks to one job. After it the tube may be gone, and the job
 // anybody's.
-func (c *Core) act(t *tube, i uint32, j *store.Job, op *Op) Status {
+func (c *Core) act(t *tube, i uint32, j *Job, op *Op) Status {
 	a := &op.Operator.Act
 	switch {
-	case j.IsSubmitted() && c.submissionOf(j).Is(store.Cancelled):
+	case j.IsSubmitted() && c.submissionOf(j).Is(Cancelled):
 		return StatusNotFound // for everybody but its worker it is over
 	case a.Verb >= VerbRead:
 		return c.actMoving(t, i, j, op)
@@ -131,7 +130,7 @@ func (c *Core) act(t *tube, i uint32, j *store.Job, op *Op) Status {
 			return StatusUnfit
 		}
 		c.leaveReserved(t, i, j)
-		c.count(t, flow.Return)
+		c.count(t, stats.Return)
 		if j.IsSubmitted() && c.unwanted(j) {
 			c.dropJob(t, i, j)
 			return StatusOK
@@ -143,7 +142,7 @@ func (c *Core) act(t *tube, i uint32, j *store.Job, op *Op) Status {
 			return StatusUnfit
 		}
 		cl := c.clientAt(j.Client)
-		cl.due.Set(c.jobs, int(j.Pos), store.Entry{A: uint64(c.deadlineOf(j, t, cl)), Job: i})
+		cl.due.Set(c.jobs, int(j.Pos), Entry{A: uint64(c.deadlineOf(j, t, cl)), Job: i})
 		c.timers.want(&cl.timer, c.dueAt(&cl.timer))
 	case VerbSet:
 		if !c.fits(j, a) || a.Changes&ChangeBody != 0 {
@@ -158,7 +157,7 @@ func (c *Core) act(t *tube, i uint32, j *store.Job, op *Op) Status {
 
 // endJob ends a job by an operator's word: who waits for it is told that it failed, and a
 // submitted one that runs goes on unheard, as one that is cancelled.
-func (c *Core) endJob(t *tube, i uint32, j *store.Job) {
+func (c *Core) endJob(t *tube, i uint32, j *Job) {
 	if j.IsSubmitted() {
 		c.relay(j, c.submissionOf(j), RelayFailed, nil, nil)
 		c.conclude(j)
@@ -172,7 +171,7 @@ func (c *Core) endJob(t *tube, i uint32, j *store.Job) {
 }
 
 // buryByOperator puts a job aside, wherever it is.
-func (c *Core) buryByOperator(t *tube, i uint32, j *store.Job, op *Op) Status {
+func (c *Core) buryByOperator(t *tube, i uint32, j *Job, op *Op) Status {
 	if j.State == Buried {
 		return StatusUnfit
 	}
@@ -182,7 +181,7 @@ func (c *Core) buryByOperator(t *tube, i uint32, j *store.Job, op *Op) Status {
 	}
 	c.leave(t, i, j)
 	c.enterBuried(t, i, j)
-	c.count(t, flow.Bury)
+	c.count(t, stats.Bury)
 	if j.IsSubmitted() {
 		c.submissionBuried(t, j)
 	}
@@ -191,7 +190,7 @@ func (c *Core) buryByOperator(t *tube, i uint32, j *store.Job, op *Op) Status {
 }
 
 // fits reports whether all that a changes can be changed in j.
-func (c *Core) fits(j *store.Job, a *Action) bool {
+func (c *Core) fits(j *Job, a *Action) bool {
 	switch {
 	case a.Changes == 0,
 		a.Changes&ChangeDelay != 0 && j.State != Ready && j.State != Delayed,
@@ -200,14 +199,14 @@ func (c *Core) fits(j *store.Job, a *Action) bool {
 	case a.Changes&ChangeBody != 0 && j.IsSubmitted():
 		// Who waits for it has sent another; who joins it by its body would not find it.
 		x := c.submissionOf(j)
-		return x.Followers == 0 && !x.Is(store.ByBody)
+		return x.Followers == 0 && !x.Is(ByBody)
 	}
 	return true
 }
 
 // change changes what is not the body of a job. It keeps its place among those that came
 // before and after it.
-func (c *Core) change(t *tube, i uint32, j *store.Job, a *Action) {
+func (c *Core) change(t *tube, i uint32, j *Job, a *Action) {
 	if a.Changes&ChangePri != 0 {
 		c.changePri(t, i, j, a.Pri)
 	}
@@ -239,7 +238,7 @@ func (c *Core) change(t *tube, i uint32, j *store.Job, a *Action) {
 }
 
 // changePri changes a job's priority where it is.
-func (c *Core) changePri(t *tube, i uint32, j *store.Job, pri uint32) {
+func (c *Core) changePri(t *tube, i uint32, j *Job, pri uint32) {
 	switch j.State {
 	case Ready:
 		c.countClass(t, j.Pri, -1)
@@ -259,7 +258,7 @@ func (c *Core) edit(op *Op, r *Reply) {
 	x := op.Operator
 	i, j, t := c.find(op.ID)
 	switch {
-	case i == 0, j.IsSubmitted() && c.submissionOf(j).Is(store.Cancelled):
+	case i == 0, j.IsSubmitted() && c.submissionOf(j).Is(Cancelled):
 		r.Status = StatusNotFound
 		return
 	case op.Seq != 0 && op.Seq != c.version(j):
@@ -288,7 +287,7 @@ func (c *Core) edit(op *Op, r *Reply) {
 
 // changeBody gives a job another body; the record of it is the caller's to make. It reports
 // false, and has changed nothing, when there is no memory.
-func (c *Core) changeBody(t *tube, j *store.Job, op *Op) bool {
+func (c *Core) changeBody(t *tube, j *Job, op *Op) bool {
 	var body, size uint32
 	if op.Large != nil {
 		body, size = c.large.Put(op.Large), uint32(op.Large.Len())
@@ -305,8 +304,8 @@ func (c *Core) changeBody(t *tube, j *store.Job, op *Op) bool {
 	t.bytes += uint64(size) - uint64(j.Size)
 	c.freeBody(j)
 	j.Body, j.Size = body, size
-	if j.Flags &^= store.FlagLarge; op.Large != nil {
-		j.Flags |= store.FlagLarge
+	if j.Flags &^= FlagLarge; op.Large != nil {
+		j.Flags |= FlagLarge
 	}
 	if c.records(j) {
 		c.account(t, j, 1)

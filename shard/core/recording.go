@@ -9,7 +9,6 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"polystalk/shard/record"
-	"polystalk/shard/store"
 )
 
 // What the core says for whoever keeps its jobs: a journal, or replicas. It only encodes,
@@ -42,8 +41,8 @@ func (k OpKind) Records() bool {
 
 // records reports whether what happens to j is recorded: all but submitted jobs
 // that are only done while somebody follows them.
-func (c *Core) records(j *store.Job) bool {
-	return c.buf != nil && (!j.IsSubmitted() || c.submissionOf(j).Is(store.Background))
+func (c *Core) records(j *Job) bool {
+	return c.buf != nil && (!j.IsSubmitted() || c.submissionOf(j).Is(Background))
 }
 
 // RecordsTimers reports whether what is due may append records: a job that fails
@@ -54,7 +53,7 @@ func (c *Core) RecordsTimers() bool {
 
 // recordOf describes a job as it is to come back: its reservation ends with
 // the process. What it returns is good until the next call.
-func (c *Core) recordOf(j *store.Job, t *tube) record.Job {
+func (c *Core) recordOf(j *Job, t *tube) record.Job {
 	ahead := Time(c.buf.Ahead)
 	r := record.Job{
 		ID: uint64(j.ID), Created: int64(DayOf(j.Created, ahead)),
@@ -83,13 +82,13 @@ func (c *Core) recordOf(j *store.Job, t *tube) record.Job {
 }
 
 // recordPut records a job in full.
-func (c *Core) recordPut(t *tube, j *store.Job) {
+func (c *Core) recordPut(t *tube, j *Job) {
 	if !c.records(j) {
 		return
 	}
 	r := c.recordOf(j, t)
 	var pieces Large
-	if j.Flags&store.FlagLarge != 0 {
+	if j.Flags&FlagLarge != 0 {
 		pieces = c.large.At(j.Body)
 	} else {
 		r.Body = c.bodies.Get(j.Body, int(j.Size))
@@ -99,7 +98,7 @@ func (c *Core) recordPut(t *tube, j *store.Job) {
 }
 
 // recordNew is recordPut for a job that was not there before.
-func (c *Core) recordNew(t *tube, j *store.Job) {
+func (c *Core) recordNew(t *tube, j *Job) {
 	if c.records(j) {
 		c.recordPut(t, j)
 		c.account(t, j, 1)
@@ -114,7 +113,7 @@ const numbersAhead = 1 << 16
 // end of a job that never was raises the highest id, now and then. What tells of the
 // job depends on that record; a put with a higher id, which does as much, may still
 // be under way.
-func (c *Core) recordNumber(t *tube, j *store.Job) {
+func (c *Core) recordNumber(t *tube, j *Job) {
 	if c.buf == nil {
 		return
 	}
@@ -132,7 +131,7 @@ type numbered struct{ id, commit uint64 }
 
 // account keeps the sums of what a journal without anything twice would hold: n is 1 for a
 // job that comes to be, and -1 for one that ends.
-func (c *Core) account(t *tube, j *store.Job, n int64) {
+func (c *Core) account(t *tube, j *Job, n int64) {
 	more := 0
 	if j.IsSubmitted() {
 		more = c.submittedRecord(j).Size()
@@ -148,7 +147,7 @@ func (c *Core) account(t *tube, j *store.Job, n int64) {
 }
 
 // recordUpdate records the state, the priority, the delay and the counters of a job.
-func (c *Core) recordUpdate(t *tube, j *store.Job) {
+func (c *Core) recordUpdate(t *tube, j *Job) {
 	if c.records(j) {
 		r := c.recordOf(j, t)
 		c.buf.Update(&r, t.slot)
@@ -159,14 +158,14 @@ func (c *Core) recordUpdate(t *tube, j *store.Job) {
 // failed job, and for which no room was set aside. On a Tight disk it records nothing, or
 // such changes would take the room in which to delete: after a restart the job is as before
 // the change. The job itself is never lost.
-func (c *Core) recordIfRoom(t *tube, j *store.Job) {
+func (c *Core) recordIfRoom(t *tube, j *Job) {
 	if c.buf != nil && !c.buf.Tight {
 		c.recordUpdate(t, j)
 	}
 }
 
 // recordDelete records the end of a job.
-func (c *Core) recordDelete(t *tube, j *store.Job) {
+func (c *Core) recordDelete(t *tube, j *Job) {
 	if c.records(j) {
 		c.buf.Delete(uint64(j.ID), t.slot)
 		c.account(t, j, -1)
@@ -218,13 +217,13 @@ func (c *Core) CopyPause(tube []byte) {
 // Its cost is linear in jobs and bodies, for which it also takes memory: it is for tests, and
 // for who has time.
 func (c *Core) Digest(now, ahead Time) uint64 {
-	var jobs []*store.Job
-	c.eachJob(func(j *store.Job) {
-		if !j.IsSubmitted() || c.submissionOf(j).Is(store.Background) {
+	var jobs []*Job
+	c.eachJob(func(j *Job) {
+		if !j.IsSubmitted() || c.submissionOf(j).Is(Background) {
 			jobs = append(jobs, j)
 		}
 	})
-	slices.SortFunc(jobs, func(a, b *store.Job) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(jobs, func(a, b *Job) int { return cmp.Compare(a.ID, b.ID) })
 	d := digest{Digest: xxhash.New()}
 	for _, j := range jobs {
 		c.digestJob(&d, j, now, ahead)
@@ -244,7 +243,7 @@ func (c *Core) Digest(now, ahead Time) uint64 {
 }
 
 // digestJob adds one job to d.
-func (c *Core) digestJob(d *digest, j *store.Job, now, ahead Time) {
+func (c *Core) digestJob(d *digest, j *Job, now, ahead Time) {
 	state := j.State
 	if isTaken(j) {
 		state = c.moving[j.ID].was

@@ -7,7 +7,6 @@ import (
 
 	"polystalk/shard/record"
 	"polystalk/shard/slab"
-	"polystalk/shard/store"
 )
 
 // ErrMemory is the error of a replay for whose jobs there is no memory.
@@ -183,7 +182,7 @@ func (p *Replay) tell(id uint64, lives bool) {
 }
 
 // submitted gives j its submission. It reports false when there is no memory.
-func (p *Replay) submitted(t *tube, i uint32, j *store.Job, op *Op, s *record.Submitted) bool {
+func (p *Replay) submitted(t *tube, i uint32, j *Job, op *Op, s *record.Submitted) bool {
 	c := p.c
 	c.makeFunction(t)
 	op.Function = &FunctionOp{Background: true, ByBody: s.ByBody}
@@ -202,7 +201,7 @@ func (p *Replay) submitted(t *tube, i uint32, j *store.Job, op *Op, s *record.Su
 
 // place brings a job that is in no container into the recorded state. was is where it was
 // before.
-func (p *Replay) place(t *tube, i uint32, j *store.Job, r *record.Record, was spot) {
+func (p *Replay) place(t *tube, i uint32, j *Job, r *record.Record, was spot) {
 	n := &r.Counts
 	j.Pri, j.Delay = r.Pri, r.Delay
 	j.Reserves, j.Timeouts, j.Releases, j.Buries, j.Kicks = n.Reserves, n.Timeouts, n.Releases, n.Buries, n.Kicks
@@ -235,7 +234,7 @@ func (p *Replay) place(t *tube, i uint32, j *store.Job, r *record.Record, was sp
 }
 
 // remove forgets a job, as if it had never been.
-func (p *Replay) remove(t *tube, i uint32, j *store.Job) {
+func (p *Replay) remove(t *tube, i uint32, j *Job) {
 	if p.accounted {
 		p.c.account(t, j, -1)
 	}
@@ -279,7 +278,7 @@ func (p *Replay) Settle(now Time) {
 	}
 	if !p.accounted {
 		p.accounted = true
-		c.eachJob(func(j *store.Job) { c.account(c.tubes[j.Tube], j, 1) })
+		c.eachJob(func(j *Job) { c.account(c.tubes[j.Tube], j, 1) })
 	}
 	c.buf.HighID = max(c.buf.HighID, p.highID)
 	c.buf.Pauses = c.pauses
@@ -348,7 +347,7 @@ type spot struct {
 }
 
 // spotOf is where j is.
-func (p *Replay) spotOf(j *store.Job) spot { return spot{j.Prev, j.Tube, j.State} }
+func (p *Replay) spotOf(j *Job) spot { return spot{j.Prev, j.Tube, j.State} }
 
 // orderMost is how many jobs are looked at to find the place of one in its list.
 const orderMost = 64
@@ -356,7 +355,7 @@ const orderMost = 64
 // order moves job i, which is the last of its list, to where its Since belongs. Nearly all
 // belong there. A copy belongs where it was before, and what else comes late does so by few
 // jobs, unless a clock was set: then it stays, until the next Settle.
-func (p *Replay) order(t *tube, i uint32, j *store.Job, was spot) {
+func (p *Replay) order(t *tube, i uint32, j *Job, was spot) {
 	c := p.c
 	if j.Prev == 0 || c.jobs.At(j.Prev).Since <= j.Since {
 		return
@@ -381,7 +380,7 @@ func (p *Replay) order(t *tube, i uint32, j *store.Job, was spot) {
 
 // fitsBehind reports whether j may stand behind a job of l, which is where it was; zero: as the
 // first. The list may have changed since.
-func (p *Replay) fitsBehind(l *store.List, behind uint32, j *store.Job) bool {
+func (p *Replay) fitsBehind(l *List, behind uint32, j *Job) bool {
 	next := l.Head
 	if behind != 0 {
 		b := p.c.jobs.At(behind)
@@ -395,7 +394,7 @@ func (p *Replay) fitsBehind(l *store.List, behind uint32, j *store.Job) bool {
 
 // sortLists restores the orders in which jobs came: a Copy has put a job behind others.
 func (p *Replay) sortLists(t *tube) {
-	for _, l := range []*store.List{&t.readyList, &t.delayList, &t.buried} {
+	for _, l := range []*List{&t.readyList, &t.delayList, &t.buried} {
 		l.Sort(p.c.jobs)
 	}
 }
@@ -403,7 +402,7 @@ func (p *Replay) sortLists(t *tube) {
 // untilNow has come now what the time of day has it that is to come.
 func (p *Replay) untilNow(t *tube) {
 	c := p.c
-	for _, l := range []*store.List{&t.readyList, &t.delayList} {
+	for _, l := range []*List{&t.readyList, &t.delayList} {
 		for i := l.Tail; i != 0 && c.jobs.At(i).Since > c.now; i = c.jobs.At(i).Prev {
 			c.jobs.At(i).Since = c.now
 		}
@@ -435,10 +434,10 @@ func (p *Replay) buriedByNow() {
 }
 
 // EachID calls f for every job's id, in no order.
-func (c *Core) EachID(f func(JobID)) { c.eachJob(func(j *store.Job) { f(j.ID) }) }
+func (c *Core) EachID(f func(JobID)) { c.eachJob(func(j *Job) { f(j.ID) }) }
 
 // eachJob calls f for every job, which f may free, in no order.
-func (c *Core) eachJob(f func(*store.Job)) {
+func (c *Core) eachJob(f func(*Job)) {
 	for b := range uint64(c.ids.Size) {
 		for i := *c.ids.Head(b); i != 0; {
 			j := c.jobs.At(i)

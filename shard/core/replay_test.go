@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"polystalk/shard/record"
-	"polystalk/shard/store"
 )
 
 var (
@@ -135,7 +134,7 @@ type fact struct {
 
 func facts(c *Core, counts map[uint64]record.Counts) map[JobID]fact {
 	m := map[JobID]fact{}
-	c.eachJob(func(j *store.Job) {
+	c.eachJob(func(j *Job) {
 		f := fact{
 			tube: c.tubes[j.Tube].name, state: j.State, pri: j.Pri, delay: j.Delay, ttr: j.TTR(), created: j.Created,
 			body:   string(c.bodyOf(j)),
@@ -272,7 +271,7 @@ func compareCrash(s *scribe, now Time) error {
 // sums recounts what a buffer says of its core.
 func sums(c *Core, buf *record.Buffer) error {
 	live, jobs := int64(0), int64(0)
-	c.eachJob(func(j *store.Job) {
+	c.eachJob(func(j *Job) {
 		live += record.JobSize(len(c.tubes[j.Tube].name), int(j.Size))
 		jobs++
 	})

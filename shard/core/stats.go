@@ -3,8 +3,7 @@ package core
 import (
 	"iter"
 
-	"polystalk/shard/flow"
-	"polystalk/shard/store"
+	"polystalk/shard/stats"
 )
 
 // applyStats fills what the operation points to.
@@ -31,7 +30,7 @@ func (c *Core) applyStats(op *Op, r *Reply) {
 }
 
 // jobStats is what there is to tell about a job.
-func (c *Core) jobStats(j *store.Job, t *tube) JobStats {
+func (c *Core) jobStats(j *Job, t *tube) JobStats {
 	s := JobStats{
 		ID: j.ID, Tube: t.name, State: j.State,
 		Pri: j.Pri, Delay: j.Delay, TTR: c.ttrOf(j),
@@ -127,7 +126,7 @@ func (c *Counts) Add(d *Counts) {
 // coreSums are what passes through all tubes of a core, and what they have. It is written
 // at nearly every operation, hence whole cache lines that are no other core's.
 type coreSums struct {
-	flow.Totals
+	stats.Totals
 	arrived int64 // the sum of tube.arrived over all tubes so far
 
 	_ [48]byte // to whole cache lines
@@ -135,7 +134,7 @@ type coreSums struct {
 
 // flowOf is the flow of t, which begins when something happens in it that is counted there:
 // tubes in which jobs only lie pay nothing for it.
-func (t *tube) flowOf() *flow.Flow {
+func (t *tube) flowOf() *stats.Flow {
 	if t.flow == nil {
 		t.beginFlow()
 	}
@@ -143,20 +142,20 @@ func (t *tube) flowOf() *flow.Flow {
 }
 
 //go:noinline
-func (t *tube) beginFlow() { t.flow = new(flow.Flow) }
+func (t *tube) beginFlow() { t.flow = new(stats.Flow) }
 
 // count counts an event in t.
-func (c *Core) count(t *tube, e flow.Event) {
+func (c *Core) count(t *tube, e stats.Event) {
 	t.flowOf().Count(e)
 	c.sums.Count(e)
 }
 
 // since is how many nanoseconds j has been in its state, for a Flow.
-func (c *Core) since(j *store.Job) (ns int64) { return int64(c.now - j.Since) }
+func (c *Core) since(j *Job) (ns int64) { return int64(c.now - j.Since) }
 
 // dueOf is when j, which is delayed or reserved, is due: the latter in time awake. Of one that
 // is taken it tells when it is due if it was delayed.
-func (c *Core) dueOf(j *store.Job) Time {
+func (c *Core) dueOf(j *Job) Time {
 	if isTaken(j) {
 		return Time(c.moving[j.ID].at)
 	}
@@ -170,8 +169,8 @@ func (c *Core) dueOf(j *store.Job) Time {
 // the process began.
 type Flow struct {
 	Puts, Deletes uint64 // without moves, which make no job and end none
-	Events        [flow.Events]uint64
-	Wait, Run     flow.Times
+	Events        [stats.Events]uint64
+	Wait, Run     stats.Times
 
 	// Of a tube only:
 
@@ -196,12 +195,12 @@ func (f *Flow) Add(g *Flow) {
 
 // read copies what f has counted.
 func (g *Flow) read(f interface {
-	Of(flow.Event) uint64
-	Wait() flow.Times
-	Run() flow.Times
+	Of(stats.Event) uint64
+	Wait() stats.Times
+	Run() stats.Times
 }) {
 	for e := range g.Events {
-		g.Events[e] = f.Of(flow.Event(e))
+		g.Events[e] = f.Of(stats.Event(e))
 	}
 	g.Wait, g.Run = f.Wait(), f.Run()
 }

@@ -4,8 +4,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"polystalk/shard/flow"
-	"polystalk/shard/store"
+	"polystalk/shard/stats"
 )
 
 // flowIn is the flow of a tube.
@@ -24,17 +23,17 @@ func TestFlowTellsHowLongJobsTook(t *testing.T) {
 	w.pass(3 * Second)
 	p.reserve(first)
 	w.pass(5 * Second)
-	if f := w.flowIn("a"); f.Oldest != 8*Second || !f.Waiting || f.Events[flow.Reserve] != 1 || f.Bytes != 10 {
+	if f := w.flowIn("a"); f.Oldest != 8*Second || !f.Waiting || f.Events[stats.Reserve] != 1 || f.Bytes != 10 {
 		t.Errorf("%+v", f)
 	}
 	p.on(OpDelete, first, StatusOK)
 	p.reserve(second)
 	p.release(second, 5, 0)
 	f := w.flowIn("a")
-	if wait, run := f.Wait.N, f.Run.N; wait[flow.Bucket(3e9)] != 1 || wait[flow.Bucket(8e9)] != 1 || run[flow.Bucket(5e9)] != 1 || run[0] != 1 {
+	if wait, run := f.Wait.N, f.Run.N; wait[stats.FlowBucket(3e9)] != 1 || wait[stats.FlowBucket(8e9)] != 1 || run[stats.FlowBucket(5e9)] != 1 || run[0] != 1 {
 		t.Errorf("waits %v, runs %v", wait, run)
 	}
-	if f.Oldest != 0 || !f.Waiting || f.Puts != 2 || f.Deletes != 1 || f.Events[flow.Release] != 1 {
+	if f.Oldest != 0 || !f.Waiting || f.Puts != 2 || f.Deletes != 1 || f.Events[stats.Release] != 1 {
 		t.Errorf("%+v", f)
 	}
 	w.do(Op{Kind: OpFlow, Name: []byte("unknown"), Operator: new(OperatorOp)}, StatusNotFound)
@@ -68,7 +67,7 @@ func TestAgeOutlivesTheProcess(t *testing.T) {
 // TestFlowFootprint: nothing a job, and at most 360 bytes more a tube that is used, of which
 // the allocator's classes are 288 less 256, and 320.
 func TestFlowFootprint(t *testing.T) {
-	if job, tube, flow := unsafe.Sizeof(store.Job{}), unsafe.Sizeof(tube{}), unsafe.Sizeof(flow.Flow{}); job != 96 || tube > 288 || flow > 320 {
+	if job, tube, flow := unsafe.Sizeof(Job{}), unsafe.Sizeof(tube{}), unsafe.Sizeof(stats.Flow{}); job != 96 || tube > 288 || flow > 320 {
 		t.Errorf("a job has %d bytes, a tube %d, its flow %d", job, tube, flow)
 	}
 }

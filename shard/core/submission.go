@@ -8,16 +8,15 @@ import (
 
 	"polystalk/shard/record"
 	"polystalk/shard/slab"
-	"polystalk/shard/store"
 )
 
 // submissions is what a core needs for jobs that are submitted to functions, besides what
 // it has for all jobs.
 type submissions struct {
 	opts          SubmitOptions
-	jobs          *slab.Pool[store.Submission]
+	jobs          *slab.Pool[Submission]
 	texts         *slab.Bytes         // unique ids and reducers
-	unique        store.UniqueTable   // the jobs that can be joined
+	unique        UniqueTable         // the jobs that can be joined
 	progresses    map[uint32]progress // by job.submission, of the few that have one
 	followers     []followerList      // by submission.followers; 0 is nobody
 	freeFollowers []uint32            // those of followers that no job has
@@ -76,7 +75,7 @@ func (c *Core) ensureSubmissions() {
 	if c.submissions != nil {
 		return
 	}
-	c.submissions = &submissions{jobs: slab.NewPool[store.Submission](), texts: slab.NewBytes(), followers: make([]followerList, 1)}
+	c.submissions = &submissions{jobs: slab.NewPool[Submission](), texts: slab.NewBytes(), followers: make([]followerList, 1)}
 	if c.submitOpts != nil {
 		c.submissions.opts = *c.submitOpts
 	}
@@ -92,12 +91,12 @@ func (g *submissions) close() {
 }
 
 // submissionOf is the submission of a job that IsSubmitted.
-func (c *Core) submissionOf(j *store.Job) *store.Submission {
+func (c *Core) submissionOf(j *Job) *Submission {
 	return c.submissions.jobs.At(j.Submission())
 }
 
 // ttrOf is a job's time to run, in seconds.
-func (c *Core) ttrOf(j *store.Job) uint32 {
+func (c *Core) ttrOf(j *Job) uint32 {
 	if j.IsSubmitted() {
 		return noTTR
 	}
@@ -106,7 +105,7 @@ func (c *Core) ttrOf(j *store.Job) uint32 {
 
 // deadlineOf is when a reservation of j by cl that begins now runs out, in time awake. A job
 // that was put has its own time to run, whoever takes it.
-func (c *Core) deadlineOf(j *store.Job, t *tube, cl *client) Time {
+func (c *Core) deadlineOf(j *Job, t *tube, cl *client) Time {
 	if !j.IsSubmitted() {
 		return c.awake() + Time(j.TTR())*Second
 	}
@@ -159,9 +158,9 @@ func (c *Core) findUnique(t *tube, op *Op, hash uint32) uint32 {
 	n := c.submissions.unique.Find(c.submissions.jobs, hash, func(n uint32) bool {
 		x := c.submissions.jobs.At(n)
 		switch j := c.jobs.At(x.Job); {
-		case j.Tube != t.id || x.Is(store.ByBody) != op.Function.ByBody || isTaken(j) || c.isCondemned(j):
+		case j.Tube != t.id || x.Is(ByBody) != op.Function.ByBody || isTaken(j) || c.isCondemned(j):
 			return false // a taken one is about to be another tube's
-		case x.Is(store.ByBody):
+		case x.Is(ByBody):
 			return c.sameBody(j, op)
 		}
 		return bytes.Equal(c.submissions.uniqueOf(x), op.Function.Unique())
@@ -173,24 +172,24 @@ func (c *Core) findUnique(t *tube, op *Op, hash uint32) uint32 {
 }
 
 // uniqueOf is x's unique id, good until x is freed.
-func (g *submissions) uniqueOf(x *store.Submission) []byte {
+func (g *submissions) uniqueOf(x *Submission) []byte {
 	return g.texts.Get(x.Unique, int(x.UniqueLen))
 }
 
 // reducerOf is x's reducer, good until x is freed.
-func (g *submissions) reducerOf(x *store.Submission) []byte {
+func (g *submissions) reducerOf(x *Submission) []byte {
 	return g.texts.Get(x.Reducer, int(x.ReducerLen))
 }
 
 // newSubmission gives job i of t what a submitted job has besides. It reports false when
 // there is no memory; nothing is left behind then.
-func (c *Core) newSubmission(t *tube, i uint32, j *store.Job, op *Op) bool {
+func (c *Core) newSubmission(t *tube, i uint32, j *Job, op *Op) bool {
 	g := c.submissions
 	n, x := g.jobs.Alloc()
 	if n == 0 {
 		return false
 	}
-	if n > store.SubmissionMax {
+	if n > SubmissionMax {
 		g.jobs.Free(n)
 		return false
 	}
@@ -207,14 +206,14 @@ func (c *Core) newSubmission(t *tube, i uint32, j *store.Job, op *Op) bool {
 	x.UniqueLen, x.ReducerLen = op.Function.uniqueLen, op.Function.reducerLen
 	x.Job = i
 	if op.Function.Background {
-		x.Flags |= store.Background
+		x.Flags |= Background
 	}
 	if op.Function.ByBody {
-		x.Flags |= store.ByBody
+		x.Flags |= ByBody
 	}
 	j.Submit(n)
 	if sum, joins := g.sumOf(op); joins {
-		x.Flags |= store.Indexed
+		x.Flags |= Indexed
 		x.Hash = hashIn(t, sum)
 		g.unique.Insert(g.jobs, n)
 	}
@@ -223,7 +222,7 @@ func (c *Core) newSubmission(t *tube, i uint32, j *store.Job, op *Op) bool {
 
 // progressOf is the progress of record n.
 func (g *submissions) progressOf(n uint32) progress {
-	if !g.jobs.At(n).Is(store.HasProgress) {
+	if !g.jobs.At(n).Is(HasProgress) {
 		return progress{}
 	}
 	return g.progresses[n]
@@ -232,15 +231,15 @@ func (g *submissions) progressOf(n uint32) progress {
 // setProgress gives record n a progress, or none if that is zero.
 func (g *submissions) setProgress(n uint32, e progress) {
 	x := g.jobs.At(n)
-	switch was := x.Is(store.HasProgress); {
+	switch was := x.Is(HasProgress); {
 	case e != progress{}:
 		if g.progresses == nil {
 			g.progresses = make(map[uint32]progress)
 		}
 		g.progresses[n] = e
-		x.Flags |= store.HasProgress
+		x.Flags |= HasProgress
 	case was:
-		x.Flags &^= store.HasProgress
+		x.Flags &^= HasProgress
 		if delete(g.progresses, n); len(g.progresses) == 0 {
 			g.progresses = nil // a map never shrinks
 		}
@@ -249,26 +248,26 @@ func (g *submissions) setProgress(n uint32, e progress) {
 
 // submittedRecord is what a record tells of j besides what it tells of every job. It is
 // good until the next call.
-func (c *Core) submittedRecord(j *store.Job) *record.Submitted {
+func (c *Core) submittedRecord(j *Job) *record.Submitted {
 	x := c.submissionOf(j)
 	c.submissions.record = record.Submitted{
 		Unique: c.submissions.uniqueOf(x), Reducer: c.submissions.reducerOf(x),
-		ByBody: x.Is(store.ByBody), Joinable: x.Is(store.Indexed), Lost: c.submissions.progressOf(j.Submission()).lost,
+		ByBody: x.Is(ByBody), Joinable: x.Is(Indexed), Lost: c.submissions.progressOf(j.Submission()).lost,
 	}
 	return &c.submissions.record
 }
 
 // unindex takes x out of the index: nobody can join it any more.
-func (g *submissions) unindex(n uint32, x *store.Submission) {
-	if !x.Is(store.Indexed) {
+func (g *submissions) unindex(n uint32, x *Submission) {
+	if !x.Is(Indexed) {
 		return
 	}
-	x.Flags &^= store.Indexed
+	x.Flags &^= Indexed
 	g.unique.Remove(g.jobs, n)
 }
 
 // freeSubmission forgets the submission of j, and who follows it.
-func (c *Core) freeSubmission(j *store.Job) {
+func (c *Core) freeSubmission(j *Job) {
 	g := c.submissions
 	x := c.submissionOf(j)
 	c.unfollowAll(x)
@@ -331,7 +330,7 @@ func (k *checker) submissions() {
 }
 
 // submission checks what a submitted job has besides a job.
-func (k *checker) submission(i uint32, j *store.Job, sums *submissionSums) {
+func (k *checker) submission(i uint32, j *Job, sums *submissionSums) {
 	c, g := k.c, k.c.submissions
 	sums.jobs++
 	x := c.submissionOf(j)
@@ -346,14 +345,14 @@ func (k *checker) submission(i uint32, j *store.Job, sums *submissionSums) {
 			sums.texts++
 		}
 	}
-	if x.Is(store.Indexed) {
+	if x.Is(Indexed) {
 		sums.indexed++
 		if g.unique.Find(g.jobs, x.Hash, func(n uint32) bool { return n == j.Submission() }) == 0 {
 			k.fail("job %d: its unique id is not in the index", j.ID)
 		}
 	}
-	if _, ok := g.progresses[j.Submission()]; ok != x.Is(store.HasProgress) {
-		k.fail("job %d: its progress is there: %v, said to be: %v", j.ID, ok, x.Is(store.HasProgress))
+	if _, ok := g.progresses[j.Submission()]; ok != x.Is(HasProgress) {
+		k.fail("job %d: its progress is there: %v, said to be: %v", j.ID, ok, x.Is(HasProgress))
 	} else if ok {
 		sums.progresses++
 	}

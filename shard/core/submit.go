@@ -3,8 +3,7 @@ package core
 import (
 	"bytes"
 
-	"polystalk/shard/flow"
-	"polystalk/shard/store"
+	"polystalk/shard/stats"
 )
 
 // What becomes of submitted jobs. Sources: gearmand's PROTOCOL, and what gearmand 1.1.20
@@ -86,8 +85,8 @@ func (c *Core) join(t *tube, i uint32, op *Op, r *Reply) {
 		cl := c.functionClient(op)
 		c.follow(cl, i, x)
 		r.Client = cl.id
-	} else if !x.Is(store.Background) {
-		x.Flags |= store.Background
+	} else if !x.Is(Background) {
+		x.Flags |= Background
 		c.recordNew(t, j)
 	}
 	r.Commit = max(r.Commit, j.Commit())
@@ -96,8 +95,8 @@ func (c *Core) join(t *tube, i uint32, op *Op, r *Reply) {
 // unadmitted reports whether op, which would have the submitted job j recorded in full for
 // the first time, is to wait until the journal has made room for j's body. What op brings
 // along itself has room already; a small body needs no more than every command has.
-func (c *Core) unadmitted(j *store.Job, op *Op, r *Reply) bool {
-	if c.buf == nil || op.Admitted >= j.Size || j.Flags&store.FlagLarge == 0 || c.submissionOf(j).Is(store.Background) {
+func (c *Core) unadmitted(j *Job, op *Op, r *Reply) bool {
+	if c.buf == nil || op.Admitted >= j.Size || j.Flags&FlagLarge == 0 || c.submissionOf(j).Is(Background) {
 		return false
 	}
 	r.Status, r.N = StatusUnadmitted, j.Size
@@ -120,7 +119,7 @@ func (c *Core) report(op *Op, r *Reply) {
 			c.submissions.setProgress(j.Submission(), progress{c.submissions.progressOf(j.Submission()).lost, op.Function.Numerator, op.Function.Denominator})
 		}
 		r.N = c.relay(j, x, k, op.Body, op.Large)
-		keep = c.submissions.opts.BuryFailed && x.Is(store.Background)
+		keep = c.submissions.opts.BuryFailed && x.Is(Background)
 	}
 	if !k.Ends() {
 		return
@@ -136,13 +135,13 @@ func (c *Core) report(op *Op, r *Reply) {
 // loseWorker takes back a job whose worker has gone or has taken too long. It goes to the
 // tail of its priority, so that a job that kills its workers does not keep others from
 // being done; and fails if that was once too often.
-func (c *Core) loseWorker(t *tube, i uint32, j *store.Job) {
+func (c *Core) loseWorker(t *tube, i uint32, j *Job) {
 	g := c.submissions
 	lost := g.progressOf(j.Submission()).lost + 1
 	if g.opts.Retries > 0 && lost >= g.opts.Retries {
 		x := c.submissionOf(j)
 		c.relay(j, x, RelayFailed, nil, nil)
-		if g.opts.BuryFailed && x.Is(store.Background) {
+		if g.opts.BuryFailed && x.Is(Background) {
 			g.setProgress(j.Submission(), progress{})
 			c.buryFailed(t, i, j)
 		} else {
@@ -163,9 +162,9 @@ func (c *Core) loseWorker(t *tube, i uint32, j *store.Job) {
 }
 
 // buryFailed keeps a job that has failed and is in no container any more.
-func (c *Core) buryFailed(t *tube, i uint32, j *store.Job) {
+func (c *Core) buryFailed(t *tube, i uint32, j *Job) {
 	c.enterBuried(t, i, j)
-	c.count(t, flow.Bury)
+	c.count(t, stats.Bury)
 	if j.IsSubmitted() {
 		c.conclude(j)
 	}
@@ -174,14 +173,14 @@ func (c *Core) buryFailed(t *tube, i uint32, j *store.Job) {
 
 // unwanted reports whether nobody would hear of a submitted job's result, and nobody asked
 // for it to be done all the same.
-func (c *Core) unwanted(j *store.Job) bool {
+func (c *Core) unwanted(j *Job) bool {
 	x := c.submissionOf(j)
-	return x.Is(store.Cancelled) || !x.Is(store.Background) && x.Followers == 0
+	return x.Is(Cancelled) || !x.Is(Background) && x.Followers == 0
 }
 
 // submissionDeleted tells the followers of a job that it is deleted: who deletes a job that
 // it has reserved has done it.
-func (c *Core) submissionDeleted(j *store.Job) {
+func (c *Core) submissionDeleted(j *Job) {
 	k := RelayFailed
 	if j.State == Reserved {
 		k = RelayDone
@@ -191,19 +190,19 @@ func (c *Core) submissionDeleted(j *store.Job) {
 
 // submissionBuried tells the followers of a job that is buried that it has failed. From
 // then on it is kept whoever has gone, like one that was put.
-func (c *Core) submissionBuried(t *tube, j *store.Job) {
+func (c *Core) submissionBuried(t *tube, j *Job) {
 	x := c.submissionOf(j)
 	c.relay(j, x, RelayFailed, nil, nil)
 	c.conclude(j)
-	if !x.Is(store.Background) {
-		x.Flags |= store.Background
+	if !x.Is(Background) {
+		x.Flags |= Background
 		c.recordNew(t, j)
 	}
 }
 
 // conclude makes a job one that is over for its followers, though it is still there: who
 // submits the same begins anew.
-func (c *Core) conclude(j *store.Job) {
+func (c *Core) conclude(j *Job) {
 	x := c.submissionOf(j)
 	c.unfollowAll(x)
 	c.submissions.unindex(j.Submission(), x)
@@ -213,7 +212,7 @@ func (c *Core) conclude(j *store.Job) {
 func (c *Core) cancel(op *Op, r *Reply) {
 	i, j, t := c.find(op.ID)
 	switch {
-	case i == 0, isTaken(j), j.State == Reserved && (!j.IsSubmitted() || c.submissionOf(j).Is(store.Cancelled)):
+	case i == 0, isTaken(j), j.State == Reserved && (!j.IsSubmitted() || c.submissionOf(j).Is(Cancelled)):
 		r.Status = StatusNotFound
 		return
 	case j.IsSubmitted():
@@ -229,15 +228,15 @@ func (c *Core) cancel(op *Op, r *Reply) {
 }
 
 // cancelRunning has a submitted job that is reserved go on unheard.
-func (c *Core) cancelRunning(t *tube, j *store.Job) {
+func (c *Core) cancelRunning(t *tube, j *Job) {
 	c.recordDelete(t, j) // nor does it come back from the journal
 	x := c.submissionOf(j)
-	x.Flags |= store.Cancelled
-	x.Flags &^= store.Background
+	x.Flags |= Cancelled
+	x.Flags &^= Background
 }
 
 // status tells about j, which may be nil.
-func (c *Core) status(j *store.Job, op *Op, r *Reply) {
+func (c *Core) status(j *Job, op *Op, r *Reply) {
 	x := op.Function
 	if j == nil {
 		r.Status = StatusNotFound
@@ -258,7 +257,7 @@ func (c *Core) status(j *store.Job, op *Op, r *Reply) {
 func (c *Core) uniqueStatus(op *Op, r *Reply) {
 	c.ensureSubmissions()
 	sum, ok := c.submissions.sumOf(op)
-	var newest *store.Job
+	var newest *Job
 	groups, looked := uint64(min(uniqueGroups, len(c.tubes))), 0
 	x := op.Function
 	for ; ok && x.Cursor < groups && looked < boundedMax; x.Cursor++ {
@@ -266,7 +265,7 @@ func (c *Core) uniqueStatus(op *Op, r *Reply) {
 		c.submissions.unique.Find(c.submissions.jobs, hashAmong(uint32(x.Cursor), sum), func(n uint32) bool {
 			looked++
 			g := c.submissions.jobs.At(n)
-			if g.Is(store.ByBody) || !bytes.Equal(c.submissions.uniqueOf(g), x.Unique()) {
+			if g.Is(ByBody) || !bytes.Equal(c.submissions.uniqueOf(g), x.Unique()) {
 				return false
 			}
 			if j := c.jobs.At(g.Job); (newest == nil || j.ID > newest.ID) && !c.isCondemned(j) {
@@ -300,7 +299,7 @@ func (c *Core) listJobs(x *FunctionOp, r *Reply) {
 			s := SubmittedJob{ID: j.ID, Background: true}
 			if j.IsSubmitted() {
 				g := c.submissionOf(j)
-				s.Lost, s.Background, s.Unique = c.submissions.progressOf(j.Submission()).lost, g.Is(store.Background), string(c.submissions.uniqueOf(g))
+				s.Lost, s.Background, s.Unique = c.submissions.progressOf(j.Submission()).lost, g.Is(Background), string(c.submissions.uniqueOf(g))
 			}
 			x.Jobs = append(x.Jobs, s)
 		}

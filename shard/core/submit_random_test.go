@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-
-	"polystalk/shard/store"
 )
 
 // A functionHistory plays random sessions of both protocols against one core.
@@ -244,19 +242,19 @@ func (h *functionHistory) compareReplay() {
 }
 
 func describeJobs(c *Core, o SubmitOptions) (list []string) {
-	c.eachJob(func(j *store.Job) {
+	c.eachJob(func(j *Job) {
 		if !j.IsSubmitted() {
 			list = append(list, fmt.Sprint(j.ID))
 			return
 		}
 		x := c.submissionOf(j)
-		if x.Is(store.Background) {
+		if x.Is(Background) {
 			lost := c.submissions.progressOf(j.Submission()).lost
 			if o.Retries == 0 {
 				lost = 0 // not recorded: nothing depends on it
 			}
 			list = append(list, fmt.Sprintf("%d %q %d %q %q %q %v %v %d", j.ID, c.tubes[j.Tube].name, j.Pri,
-				c.submissions.uniqueOf(x), c.submissions.reducerOf(x), c.bodyOf(j), x.Is(store.ByBody), x.Is(store.Indexed), lost))
+				c.submissions.uniqueOf(x), c.submissions.reducerOf(x), c.bodyOf(j), x.Is(ByBody), x.Is(Indexed), lost))
 		}
 	})
 	slices.Sort(list)

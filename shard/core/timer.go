@@ -3,7 +3,7 @@ package core
 import (
 	"fmt"
 
-	"polystalk/shard/flow"
+	"polystalk/shard/stats"
 )
 
 // Second is one second of Time; the wire speaks seconds, the core nanoseconds.
@@ -331,7 +331,7 @@ func (c *Core) expireClient(cl *client, at Time, most int) (done int) {
 		c.leaveReserved(t, i, j)
 		j.Timeouts++
 		c.counts.Timeouts++
-		c.count(t, flow.Timeout)
+		c.count(t, stats.Timeout)
 		c.giveBack(t, i, j, cl)
 		done++
 	}

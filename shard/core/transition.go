@@ -3,8 +3,7 @@ package core
 import (
 	"fmt"
 
-	"polystalk/shard/flow"
-	"polystalk/shard/store"
+	"polystalk/shard/stats"
 )
 
 // The operations of the job's life, one function each. Sources: protocol
@@ -105,7 +104,7 @@ func (c *Core) applyReserveJob(op *Op, r *Reply) {
 	if was == Ready {
 		t.flowOf().Waited(&c.sums.Totals, c.since(j))
 	} else {
-		c.count(t, flow.Reserve)
+		c.count(t, stats.Reserve)
 	}
 	c.leave(t, i, j)
 	c.enterReserved(t, i, j, cl)
@@ -151,7 +150,7 @@ func (c *Core) applyRelease(op *Op, r *Reply) {
 	}
 	j.Pri, j.Delay = op.Pri, op.Delay
 	j.Releases++
-	c.count(t, flow.Release)
+	c.count(t, stats.Release)
 	if op.Delay > 0 {
 		c.enterDelayed(t, i, j, c.delayUntil(op.Delay))
 		c.recordUpdate(t, j)
@@ -170,17 +169,17 @@ func (c *Core) applyBury(op *Op, r *Reply) {
 		r.Status = StatusNotFound
 		return
 	}
-	if j.IsSubmitted() && !c.submissionOf(j).Is(store.Cancelled) && c.unadmitted(j, op, r) {
+	if j.IsSubmitted() && !c.submissionOf(j).Is(Cancelled) && c.unadmitted(j, op, r) {
 		return // and the job is where it was: the same comes again
 	}
 	c.leaveReserved(t, i, j)
-	if j.IsSubmitted() && c.submissionOf(j).Is(store.Cancelled) {
+	if j.IsSubmitted() && c.submissionOf(j).Is(Cancelled) {
 		c.dropJob(t, i, j)
 		return
 	}
 	j.Pri = op.Pri
 	c.enterBuried(t, i, j)
-	c.count(t, flow.Bury)
+	c.count(t, stats.Bury)
 	if j.IsSubmitted() {
 		c.submissionBuried(t, j)
 	}
@@ -195,7 +194,7 @@ func (c *Core) applyTouch(op *Op, r *Reply) {
 		return
 	}
 	cl := c.clientAt(j.Client)
-	cl.due.Set(c.jobs, int(j.Pos), store.Entry{A: uint64(c.deadlineOf(j, t, cl)), Job: i})
+	cl.due.Set(c.jobs, int(j.Pos), Entry{A: uint64(c.deadlineOf(j, t, cl)), Job: i})
 	c.timers.want(&cl.timer, c.dueAt(&cl.timer))
 }
 
@@ -250,7 +249,7 @@ func (c *Core) kick(t *tube, i uint32) {
 	j := c.jobs.At(i)
 	c.leave(t, i, j)
 	j.Kicks++
-	c.count(t, flow.Kick)
+	c.count(t, stats.Kick)
 	c.enterReady(t, i, j)
 	c.recordUpdate(t, j)
 	c.match(t)
@@ -363,7 +362,7 @@ func (c *Core) applyClose(op *Op, r *Reply) {
 }
 
 // giveBack makes a job that cl does not hold any more ready again, unless nobody wants it.
-func (c *Core) giveBack(t *tube, i uint32, j *store.Job, cl *client) {
+func (c *Core) giveBack(t *tube, i uint32, j *Job, cl *client) {
 	switch {
 	case j.IsSubmitted() && c.unwanted(j):
 		c.dropJob(t, i, j)
@@ -376,13 +375,13 @@ func (c *Core) giveBack(t *tube, i uint32, j *store.Job, cl *client) {
 }
 
 // dropJob deletes a job that is in no container any more, without an OpDelete.
-func (c *Core) dropJob(t *tube, i uint32, j *store.Job) {
+func (c *Core) dropJob(t *tube, i uint32, j *Job) {
 	t.deletes++
 	c.removeJob(t, i, j)
 }
 
 // removeJob is dropJob, but for the count.
-func (c *Core) removeJob(t *tube, i uint32, j *store.Job) {
+func (c *Core) removeJob(t *tube, i uint32, j *Job) {
 	c.recordDelete(t, j)
 	id := j.ID
 	c.countOut(t, j)

@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"polystalk/shard/flow"
 	"polystalk/shard/record"
-	"polystalk/shard/store"
+	"polystalk/shard/stats"
 )
 
 // A tube exists while a client uses or watches it, while it has jobs, or
@@ -15,8 +14,8 @@ import (
 // What every job that passes through touches comes first, so that it is in few cache lines.
 type tube struct {
 	*Face
-	ready     store.Heap
-	readyList store.List // the same jobs in the order in which they became so
+	ready     Heap
+	readyList List // the same jobs in the order in which they became so
 	waiters   waitQueue
 
 	// readyPos is the tube's index in Core.ready plus one; zero when nothing
@@ -27,10 +26,10 @@ type tube struct {
 	pinned     bool
 	pauseKeeps bool // it exists until its pause ends: that comes from a journal
 
-	pauseUntil Time       // zero: not paused
-	flow       *flow.Flow // nil: see flowOf
-	function   *function  // nil: nobody has named it as a function
-	condemned  *condemned // nil: none of its jobs
+	pauseUntil Time        // zero: not paused
+	flow       *stats.Flow // nil: see flowOf
+	function   *function   // nil: nobody has named it as a function
+	condemned  *condemned  // nil: none of its jobs
 
 	jobs     int    // in whatever state
 	bytes    uint64 // of their bodies
@@ -39,8 +38,8 @@ type tube struct {
 	tubeTotals
 	tubeClasses
 
-	delay             store.Heap
-	delayList, buried store.List // as readyList
+	delay             Heap
+	delayList, buried List // as readyList
 
 	using, watching uint32 // clients
 	timer           timer
@@ -303,7 +302,7 @@ func (k *checker) tubes() {
 func (k *checker) tubeJobs(t *tube) {
 	urgent := uint32(0)
 	where := fmt.Sprintf("tube %q ready", t.name)
-	k.heap(where, &t.ready, func(e store.Entry) {
+	k.heap(where, &t.ready, func(e Entry) {
 		j := k.place(e.Job, Ready, where)
 		if j == nil {
 			return
@@ -319,7 +318,7 @@ func (k *checker) tubeJobs(t *tube) {
 		k.fail("tube %q: %d urgent, counted %d", t.name, urgent, t.urgent)
 	}
 	delayed := fmt.Sprintf("tube %q delayed", t.name)
-	k.heap(delayed, &t.delay, func(e store.Entry) {
+	k.heap(delayed, &t.delay, func(e Entry) {
 		j := k.place(e.Job, Delayed, delayed)
 		if j != nil && (e.B != 0 || j.Tube != t.id || j.Client != 0) {
 			k.fail("%s: job %d is under a wrong key or in a wrong tube", delayed, j.ID)
@@ -347,7 +346,7 @@ func (k *checker) tubeJobs(t *tube) {
 
 // arrivals checks the list of what was found at a place already, in a heap of n jobs: the
 // same jobs, in the order in which they came.
-func (k *checker) arrivals(where string, l *store.List, n int) {
+func (k *checker) arrivals(where string, l *List, n int) {
 	last := Time(-1 << 63)
 	k.list(where, l, func(i uint32) {
 		j := k.c.jobs.At(i)

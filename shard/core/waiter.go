@@ -3,8 +3,6 @@ package core
 import (
 	"fmt"
 	"sync/atomic"
-
-	"polystalk/shard/store"
 )
 
 // A Waiter is the one word that shards share about a client: who serves its
@@ -229,7 +227,7 @@ func (c *Core) wake(cl *client, s Status) {
 }
 
 // woke fills the message of a waiter that was won; j is nil unless it gets one.
-func (c *Core) woke(cl *client, s Status, j *store.Job) {
+func (c *Core) woke(cl *client, s Status, j *Job) {
 	m := &cl.waiter.Msg
 	m.Op.Client = cl.id
 	m.Reply = Reply{Status: s, Client: cl.id, Held: uint32(cl.held.N)}

@@ -11,7 +11,7 @@ import (
 
 	"polystalk/cmd/polystalk/client"
 	"polystalk/codec/binlog"
-	"polystalk/router/restore/migrate"
+	"polystalk/router/restore"
 	"polystalk/shard/core"
 	"polystalk/shard/record"
 )
@@ -100,7 +100,7 @@ func (r *replica) logged(highest *core.JobID) iter.Seq2[binlog.Job, error] {
 				yield(binlog.Job{}, err)
 				return false
 			}
-			return yield(migrate.Job(j), nil)
+			return yield(restore.JobOf(j), nil)
 		}
 		for _, id := range r.ids() {
 			*highest = id

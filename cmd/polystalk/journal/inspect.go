@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"polystalk/codec/gearman"
-	"polystalk/shard/journal"
 	"polystalk/shard/record"
+	"polystalk/shard/wal"
 )
 
 var inspectCommand = Command{
@@ -38,7 +38,7 @@ type inspection struct {
 	listJobs, listRecords bool // flags; neither: an overview
 
 	out io.Writer
-	v   *journal.Survey
+	v   *wal.Survey
 	r   *replica // the jobs; nil: records alone are listed
 }
 
@@ -205,7 +205,7 @@ func (i *inspection) jobs() error {
 // records lists them.
 func (i *inspection) records() error {
 	fmt.Fprintln(i.out, "file\toffset\tbatch\ttime\trecord")
-	return i.v.Each(true, func(b *journal.Batch) error {
+	return i.v.Each(true, func(b *wal.Batch) error {
 		for r, err := range b.Records() {
 			text := "unreadable"
 			if err == nil {

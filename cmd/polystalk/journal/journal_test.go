@@ -14,8 +14,8 @@ import (
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/codec/conversation"
 	"polystalk/codec/gearman"
-	"polystalk/shard/journal"
 	"polystalk/shard/record"
+	"polystalk/shard/wal"
 )
 
 // TestWholeJournal takes one journal through all commands.
@@ -109,7 +109,7 @@ func flip(t *testing.T, path string) {
 
 func segments(t *testing.T, dir string) []string {
 	t.Helper()
-	v, err := journal.Look(journal.ReadOnlyDir(dir))
+	v, err := wal.Look(wal.ReadOnlyDir(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,15 +164,15 @@ func TestDamagedJournal(t *testing.T) {
 				t.Errorf("%s: salvage: %s", name, o.stdout)
 			}
 		})
-		v, err := journal.Look(journal.ReadOnlyDir(dir))
+		v, err := wal.Look(wal.ReadOnlyDir(dir))
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole, err := journal.Look(journal.ReadOnlyDir(s.dir))
+		whole, err := wal.Look(wal.ReadOnlyDir(s.dir))
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = whole.Each(true, func(b *journal.Batch) error {
+		err = whole.Each(true, func(b *wal.Batch) error {
 			for _, l := range v.Losses {
 				if b.Number < l.First || b.Number >= l.Next {
 					continue

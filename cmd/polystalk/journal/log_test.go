@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
 	"polystalk/shard/record"
+	"polystalk/shard/wal"
 )
 
 // follows is what proposes for a server that never leads.
@@ -23,8 +23,8 @@ func (follows) Wanted() bool                 { return false }
 // up below a Floor is not missing.
 func TestJournalOfSeveral(t *testing.T) {
 	dir := t.TempDir()
-	j := journal.New(journal.Options{
-		Disk: journal.Dir(dir), SegmentSize: journal.SegmentMin, Shards: 1, Manual: true, Now: time.Now,
+	j := wal.New(wal.Options{
+		Disk: wal.Dir(dir), SegmentSize: wal.SegmentMin, Shards: 1, Manual: true, Now: time.Now,
 		Proposer: follows{}, Node: 5,
 	})
 	must := func(err error) {
@@ -33,7 +33,7 @@ func TestJournalOfSeveral(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := j.Recover(journal.Replayer{Workers: 1, Worker: func(uint16) int { return 0 }})
+	_, err := j.Recover(wal.Replayer{Workers: 1, Worker: func(uint16) int { return 0 }})
 	must(err)
 	must(j.Open())
 	put := func(id uint64, tube string, size int) []byte {
@@ -42,14 +42,14 @@ func TestJournalOfSeveral(t *testing.T) {
 	first := (&record.Reign{Node: 5, Time: 1e18, Format: record.Format}).Append(nil)
 	first = (&record.Bottom{Index: 1, Globals: record.Globals{HighID: 40}}).Append(first)
 	e := j.Entries()
-	must(e.Append([]journal.Entry{
+	must(e.Append([]wal.Entry{
 		{Index: 1, Term: 1, Data: first},
 		{Index: 2, Term: 1, Data: put(41, "old", 10)},
 		{Index: 3, Term: 1, Kind: record.ChangeV2, Data: []byte("who")},
 		{Index: 4, Term: 1, Data: put(42, "lost", 10)},
 		{Index: 5, Term: 1, Data: put(43, "lost", 10)},
 	}, 0))
-	must(e.Append([]journal.Entry{{Index: 4, Term: 2, Data: put(44, "found", 10)}}, 3))
+	must(e.Append([]wal.Entry{{Index: 4, Term: 2, Data: put(44, "found", 10)}}, 3))
 	must(e.Sync())
 	must(j.Close())
 

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
 	"polystalk/shard/record"
+	"polystalk/shard/wal"
 )
 
 // A replica is the jobs of a journal as a start would find them, in one core.
@@ -34,8 +34,8 @@ func (r *replica) close() { r.core.Close() }
 
 // read replays a journal, or what can be read of it; cutOff: also what a start
 // would cut off.
-func (r *replica) read(v *journal.Survey, cutOff bool) error {
-	err := v.Each(cutOff, func(b *journal.Batch) error {
+func (r *replica) read(v *wal.Survey, cutOff bool) error {
+	err := v.Each(cutOff, func(b *wal.Batch) error {
 		if b.Broken {
 			r.unfinished += r.replay.Gap()
 		}

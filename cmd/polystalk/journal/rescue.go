@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // A rescue is jobs on their way into a new journal.
@@ -37,7 +37,7 @@ func (w *rescue) write(dir string) error {
 	if err := os.Mkdir(work, 0o700); err != nil {
 		return fmt.Errorf("writing the new journal: %w", err)
 	}
-	err := w.fill(journal.Dir(work))
+	err := w.fill(wal.Dir(work))
 	if err == nil {
 		err = moveUp(work, dir)
 	}
@@ -48,10 +48,10 @@ func (w *rescue) write(dir string) error {
 }
 
 // fill writes the jobs to a journal on disk.
-func (w *rescue) fill(disk journal.Disk) (err error) {
-	j := journal.New(journal.Options{
+func (w *rescue) fill(disk wal.Disk) (err error) {
+	j := wal.New(wal.Options{
 		// Made durable in the end, all at once.
-		Disk: disk, SegmentSize: segmentSize, Sync: journal.SyncNever, Shards: 1, Now: time.Now, Manual: true,
+		Disk: disk, SegmentSize: segmentSize, Sync: wal.SyncNever, Shards: 1, Now: time.Now, Manual: true,
 	})
 	log := j.Log(0)
 	w.r.done(&log.Buffer)
@@ -85,7 +85,7 @@ func (w *rescue) fill(disk journal.Disk) (err error) {
 // The first goes last, when the others are there for good: a journal without its
 // beginning is refused, one without its end would not show.
 func moveUp(from, to string) error {
-	v, err := journal.Look(journal.ReadOnlyDir(from))
+	v, err := wal.Look(wal.ReadOnlyDir(from))
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func moveUp(from, to string) error {
 	}
 	for i := len(v.Segments) - 1; i >= 0; i-- {
 		if i == 0 {
-			if err := journal.Dir(to).Sync(); err != nil {
+			if err := wal.Dir(to).Sync(); err != nil {
 				return err
 			}
 		}
@@ -103,7 +103,7 @@ func moveUp(from, to string) error {
 			return err
 		}
 	}
-	if err := journal.Dir(to).Sync(); err != nil {
+	if err := wal.Dir(to).Sync(); err != nil {
 		return err
 	}
 	return os.Remove(from)

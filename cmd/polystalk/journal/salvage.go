@@ -10,7 +10,7 @@ import (
 
 	"polystalk/cmd/polystalk/client"
 	"polystalk/codec/binlog"
-	"polystalk/router/restore/migrate"
+	"polystalk/router/restore"
 )
 
 var salvageCommand = Command{
@@ -135,7 +135,7 @@ func (w *rescue) readLogs(s *source, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("reading beanstalkd's files in %s: %w", s.dir, err)
 	}
-	for rec, err := range migrate.Records(c) {
+	for rec, err := range restore.Records(c) {
 		if err == nil {
 			err = w.r.apply(rec)
 		}

@@ -11,14 +11,14 @@ import (
 
 	"polystalk/cmd/polystalk/client"
 	"polystalk/codec/binlog"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // A source is a directory that is read, held against servers.
 type source struct {
 	dir    string
 	lock   *binlog.DirLock // nil: nobody can be using it
-	survey *journal.Survey // nil: no journal is there
+	survey *wal.Survey     // nil: no journal is there
 }
 
 // openSource locks a directory and looks at the journal in it.
@@ -33,7 +33,7 @@ func openSource(dir string) (*source, error) {
 	if s.lock, err = lockSource(dir); err != nil {
 		return nil, err
 	}
-	if s.survey, err = journal.Look(journal.ReadOnlyDir(dir)); err != nil {
+	if s.survey, err = wal.Look(wal.ReadOnlyDir(dir)); err != nil {
 		s.close()
 		return nil, fmt.Errorf("reading the journal in %s: %w", dir, err)
 	}
@@ -73,7 +73,7 @@ func (s *source) close() {
 }
 
 // journal is the survey, or what to say when there is none.
-func (s *source) journal() (*journal.Survey, error) {
+func (s *source) journal() (*wal.Survey, error) {
 	if s.survey != nil {
 		return s.survey, nil
 	}

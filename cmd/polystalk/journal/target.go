@@ -10,7 +10,7 @@ import (
 
 	"polystalk/cmd/polystalk/client"
 	"polystalk/codec/binlog"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // A target is the directory that is written: new or empty, and held against
@@ -84,10 +84,10 @@ func (t *target) close() error {
 
 // sync makes the names in the target durable, and its own.
 func (t *target) sync() error {
-	if err := journal.Dir(t.dir).Sync(); err != nil || !t.made {
+	if err := wal.Dir(t.dir).Sync(); err != nil || !t.made {
 		return err
 	}
-	err := journal.Dir(filepath.Dir(filepath.Clean(t.dir))).Sync()
+	err := wal.Dir(filepath.Dir(filepath.Clean(t.dir))).Sync()
 	if errors.Is(err, fs.ErrPermission) {
 		return nil // one can make a directory where one may not read
 	}

@@ -24,7 +24,6 @@ const Variable = "POLYSTALKD_AGAIN"
 // A Legacy is what one life of the process leaves to the next.
 type Legacy struct {
 	Sockets  *listen.Kept
-	Profiles int    `json:",omitempty"` // a descriptor: the listener of --pprof; 0: none
 	StartDir string // the working directory of the first life, for paths that are relative to it
 	Short    int    // how many lives in a row, up to this one, were short
 }

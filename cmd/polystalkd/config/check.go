@@ -1,9 +1,6 @@
 package config
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // A Check is what --check-config asks for. It implements pflag.Value through check.
 type Check string
@@ -15,16 +12,6 @@ const (
 )
 
 type check Check
-
-// setProbe takes the path that --probe asks for. An empty one, which a script may come to
-// give by mistake, must not start a server.
-func (c *Config) setProbe(s string) error {
-	if !strings.HasPrefix(s, "/") {
-		return &badValue{"give a path that the server has", "/readyz"}
-	}
-	c.Probe = s
-	return nil
-}
 
 // Set implements pflag.Value.
 func (c *check) Set(s string) error {

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"polystalk/cmd/polystalkd/config/tomlfile"
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/codec/beanstalk"
 	"polystalk/router"
@@ -60,8 +59,6 @@ type Config struct {
 	LogFormat string // text or json
 	Verbose   int    // times -V was given; each lowers LogLevel by a step
 
-	profiling
-
 	Addresses []Address         // Listen, parsed by Validate
 	Warnings  []string          // for the log, once there is one
 	spellings map[string]string // long name → -p, as the user has to write it
@@ -74,7 +71,7 @@ type sources struct {
 	Check Check  // what --check-config asks for
 
 	origins map[string]string // long name → "flag -p", "variable POLYSTALKD_PORT" or "file /f:7", for what was set
-	places  []tomlfile.Place  // of those of them that stand in files
+	places  []filePlace       // of those of them that stand in files
 	keys    *keyTable         // the flags as they were filled
 	faults  fault.Faults      // in the environment and in files, for Validate
 }
@@ -83,7 +80,6 @@ type sources struct {
 // place of gearmand; the zero value of a field leaves things as they are.
 type process struct {
 	CheckArgs   bool                // end with success once everything is checked
-	Probe       string              // ask the server that runs for this path, and end; empty: be the server
 	LogFile     string              // path, stderr or none; empty: stderr
 	Syslog      bool                // the log goes to syslog, and to LogFile only if that is set
 	PidFile     string              // path; empty: nowhere
@@ -91,12 +87,6 @@ type process struct {
 	Descriptors uint64              // limit to set
 	Backlog     int                 // of Gearman's listeners
 	KeepAlive   net.KeepAliveConfig // of Gearman's connections; its zero value: the system's timing
-}
-
-// profiling is for whoever measures the server.
-type profiling struct {
-	Pprof     string // HOST:PORT for profiles and counters, loopback only; empty: off
-	PprofAddr string // Pprof, checked by Validate
 }
 
 // IsSet reports whether the flag of that long name was given, on the command
@@ -143,7 +133,6 @@ func (c *Config) Validate() error {
 		c.found(fault.New(fault.Usage, "%s: %d is not a power of two: give 1, 2, 4, 8 and so on", c.Origin("shards"), c.Shards))
 	}
 	c.parseAddresses()
-	c.found(c.parsePprof())
 	c.validateGearman()
 	c.validateHTTP()
 	c.validateCluster()

@@ -3,12 +3,13 @@ package config
 import (
 	"fmt"
 	"math"
-	"os"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// What all connections together may make the server keep, in bytes: a part of the
-// memory there is, unless it was set, and never less than connectionMemoryMin or than
-// two of the largest bodies.
+// The bound of what all connections together make the server keep, in bytes. By default it
+// is a quarter of the machine's memory. It is never less than connectionMemoryMin or two of
+// the largest bodies.
 const (
 	connectionMemoryPart = 4
 	connectionMemoryMin  = 8 << 20
@@ -31,9 +32,25 @@ func (c *Config) fillConnectionMemory() {
 	}
 	switch n := c.ConnectionMemory; {
 	case n == 0:
-		c.ConnectionMemory = max(least, machineMemory(os.DirFS("/"))/connectionMemoryPart)
+		c.ConnectionMemory = max(least, machineMemory()/connectionMemoryPart)
 	case n < least:
 		c.Warnings = append(c.Warnings, fmt.Sprintf("the least memory for connections is %d bytes, enough for two of the largest bodies; it is used instead of %d", least, n))
 		c.ConnectionMemory = least
 	}
+}
+
+// memoryUnknown is taken for the machine's memory, in bytes, where the system does not tell.
+const memoryUnknown = 1 << 30
+
+// machineMemory returns the memory that this process can use, in bytes: the memory of the
+// machine, or the limit of its control groups if that is less.
+func machineMemory() int64 {
+	least := int64(memoryUnknown)
+	if n, err := memlimit.FromSystem(); err == nil && n > 0 {
+		least = int64(min(n, math.MaxInt64))
+	}
+	if n, err := memlimit.FromCgroup(); err == nil && n > 0 {
+		least = min(least, int64(min(n, math.MaxInt64)))
+	}
+	return least
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"polystalk/cmd/polystalkd/config/tomlfile"
 	"polystalk/cmd/polystalkd/fault"
 )
 
@@ -18,7 +17,7 @@ import (
 func (c *Config) found(err error) { c.faults = append(c.faults, fault.All(err)...) }
 
 // badFile is a fault of a file.
-func (c *Config) badFile(at tomlfile.Place, format string, args ...any) {
+func (c *Config) badFile(at filePlace, format string, args ...any) {
 	f := fault.New(fault.Usage, "%s: %s", at, fmt.Sprintf(format, args...))
 	f.At(at.File, at.Line, at.Text)
 	c.faults = append(c.faults, f)
@@ -48,7 +47,7 @@ var opposite = map[string]string{"fsync-ms": "no-fsync", "no-fsync": "fsync-ms"}
 
 // A filed value is one that a file has for a key.
 type filed struct {
-	tomlfile.Entry
+	fileKey
 	flag  *pflag.Flag
 	texts []string // for pflag.Set, one after the other
 }
@@ -69,10 +68,10 @@ func (c *Config) readFiles() {
 		return
 	}
 	c.File = path
-	files, problems := tomlfile.List(path)
+	files, problems := listFiles(path)
 	last := make(map[string]filed) // by our name
 	for _, file := range files {
-		entries, more := tomlfile.Read(file)
+		entries, more := readFile(file)
 		problems = append(problems, more...)
 		here := make(map[string]filed)
 		for _, e := range entries {
@@ -89,7 +88,7 @@ func (c *Config) readFiles() {
 		}
 	}
 	for _, p := range problems {
-		c.badFile(p.Place, "%s", p.Says)
+		c.badFile(p.filePlace, "%s", p.Says)
 	}
 	c.keys.each(func(f *pflag.Flag) {
 		if v, ok := last[c.keys.ours(f)]; ok {
@@ -102,26 +101,26 @@ func (c *Config) readFiles() {
 func (c *Config) contradictions(here map[string]filed) {
 	never, every := here["no-fsync"], here["fsync-ms"]
 	if never.Value == true && every.Value != nil && every.Value != int64(0) {
-		c.badFile(never.Place, "%s contradicts %s in line %d: leave one of the two out", never.Key, every.Key, every.Line)
+		c.badFile(never.filePlace, "%s contradicts %s in line %d: leave one of the two out", never.Key, every.Key, every.Line)
 	}
 }
 
 // fileEntry checks what a file says of one key.
-func (c *Config) fileEntry(e tomlfile.Entry) (filed, bool) {
+func (c *Config) fileEntry(e fileKey) (filed, bool) {
 	f := c.keys.all.Lookup(e.Key)
 	if f == nil || !c.keys.isKey(f) {
-		c.badFile(e.Place, "%s", c.keys.unknown(e.Key))
+		c.badFile(e.filePlace, "%s", c.keys.unknown(e.Key))
 		return filed{}, false
 	}
 	texts, err := textsOf(e, kindOf(f))
 	if err != nil {
-		c.badFile(e.Place, "%v", err)
+		c.badFile(e.filePlace, "%v", err)
 		return filed{}, false
 	}
 	scratch := c.keys.scratch()
 	for _, s := range texts {
 		if err := scratch.Set(f.Name, s); err != nil {
-			c.badFile(e.Place, "%s: %s", e.Key, fileComplaint(f, s, err, c.keys.help))
+			c.badFile(e.filePlace, "%s: %s", e.Key, fileComplaint(f, s, err, c.keys.help))
 			return filed{}, false
 		}
 	}
@@ -137,15 +136,15 @@ func (c *Config) take(v filed) {
 	for _, s := range v.texts {
 		// The same value was set in a scratch copy before.
 		if err := c.keys.all.Set(v.flag.Name, s); err != nil {
-			panic(fmt.Sprintf("config: %s: %v", v.Place, err))
+			panic(fmt.Sprintf("config: %s: %v", v.filePlace, err))
 		}
 	}
-	c.origins[name] = v.Place.String()
-	c.places = append(c.places, v.Place)
+	c.origins[name] = v.filePlace.String()
+	c.places = append(c.places, v.filePlace)
 }
 
 // textsOf is a value of a file as pflag takes it.
-func textsOf(e tomlfile.Entry, k kind) (texts []string, err error) {
+func textsOf(e fileKey, k kind) (texts []string, err error) {
 	list, isList := e.Value.([]any)
 	switch {
 	case k != lists && isList:
@@ -170,7 +169,7 @@ func textsOf(e tomlfile.Entry, k kind) (texts []string, err error) {
 	return texts, nil
 }
 
-func wrongType(e tomlfile.Entry, k kind) error {
+func wrongType(e fileKey, k kind) error {
 	want := map[kind]string{
 		words:   "text in quotes",
 		numbers: "a whole number without quotes",

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"polystalk/cmd/polystalkd/config/tomlfile"
 	"polystalk/cmd/polystalkd/fault"
 )
 
@@ -79,9 +78,9 @@ func TestEveryErrorOfFilesIsToldAtOnce(t *testing.T) {
 			":1|unknown key \"frobnicate\": leave it out, or see polystalkd -h", ":2|for the command line only", ":3|for the command line only", ":4|unknown key", ":5|unknown key"}},
 		{"wrong types", "loops = \"4\"\nno-fsync = 1\nlisten = 5\nuser = true\nport = 1.5\nlog-level = [\"info\"]\nshards = 2020-01-01\nlisten.x = 'y'\n", nil, []string{
 			":1|loops|a whole number without quotes|loops = \"4\"", ":2|no-fsync|true or false", ":3|listen|[\"a\", \"b\"]", ":4|user|text in quotes", ":5|port|text in quotes", ":6|log-level|text in quotes", ":7|shards|a whole number", ":8|unknown key \"listen.x\""}},
-		{"bad values", "fsync-ms = -1\nloops = 1025\nshards = 6\nlog-level = \"loud\"\nlog-format = 'xml'\ngearman-failed = 'x'\ngearman-wakeup = -1\npprof = ':1'\n", nil, []string{
+		{"bad values", "fsync-ms = -1\nloops = 1025\nshards = 6\nlog-level = \"loud\"\nlog-format = 'xml'\ngearman-failed = 'x'\ngearman-wakeup = -1\n", nil, []string{
 			":1|bad value \"-1\"|as in fsync-ms = 50|fsync-ms = -1", ":4|unknown level|log-level = \"loud\"", ":5|unknown format|log-format", ":2|1025 is out of range", ":3|power of two|shards = 6",
-			":8|loopback", ":6|drop or bury", ":7|negative"}},
+			":6|drop or bury", ":7|negative"}},
 		{"two files", "loops = 'x'\n", []string{"b.toml", "\nportt = 1\n", "a.toml", "shards = true"}, []string{
 			":1|loops|whole number", ".d/a.toml:1|shards|whole number|shards = true", ".d/b.toml:2|unknown key|write port"}},
 		{"no TOML behind others", "loops = 'x'\nport =\n", []string{"b.toml", "shards = 6\n"}, []string{":1|loops|whole number", ":2|write a key", ".d/b.toml:1|power of two"}},
@@ -181,8 +180,8 @@ func choices(f *pflag.Flag) (one, two string) {
 		return "builtin", "builtin"
 	case "file-descriptors":
 		return "100", "200"
-	case "pprof":
-		return "127.0.0.1:1", "127.0.0.1:2"
+	case "http-prefix":
+		return "/a", "/b"
 	case "http-anonymous":
 		return "read", "operate"
 	case "http-bodies":
@@ -221,7 +220,7 @@ func inFile(t *testing.T, f *pflag.Flag, text string) string {
 	case truths:
 		v = text == "true"
 	}
-	line, err := tomlfile.Line(f.Name, v)
+	line, err := tomlLine(f.Name, v)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,7 +361,7 @@ func TestPrintedConfigurationPrintsTheSame(t *testing.T) {
 		return b.String(), c
 	}
 	for _, args := range []string{
-		"", "-F", "-f 50 -F", "-F -f 50", "-VV -l a -l unix:/b'\"c --shards 4 -z 9999999999 -s1 --pprof localhost:1 --connection-memory 1",
+		"", "-F", "-f 50 -F", "-F -f 50", "-VV -l a -l unix:/b'\"c --shards 4 -z 9999999999 -s1 --connection-memory 1",
 		"--gearman-max-body 5 --gearman-max-unread 7 --gearman-prefix x --gearman-exceptions -u someone -b /x",
 		"gearmand", "gearmand -L ::1 -L a --backlog 7 -f 100 --verbose ALERT --keepalive-idle 7 -d -R -t 4 --beanstalk-listen unix:/x -P /y --journal z --journal-fsync-ms 9",
 	} {
@@ -393,7 +392,7 @@ func TestPrintedConfigurationPrintsTheSame(t *testing.T) {
 // judged is by what operators' requests are judged, and what they are shown.
 func judged(c *Config) []any {
 	h := &c.HTTP
-	return []any{h.Hosts, h.Origins, h.ProxyNetworks, h.Bodies, h.HistoryTubes, h.MetricsTubes, h.MetricsMatch}
+	return []any{h.Hosts, h.Origins, h.ProxyNetworks, h.Prefix, h.Bodies, h.HistoryTubes, h.MetricsTubes, h.MetricsMatch}
 }
 
 // TestLiveKeysAreThoseOfRouterSettings: what changes of them is what the server can be

@@ -90,13 +90,11 @@ func newFlagSet(c *Config) *pflag.FlagSet {
 	c.clusterFlags(fs)
 	fs.StringVar(&c.LogLevel, "log-level", "info", "log from `LEVEL` on: debug, info, warn or error")
 	fs.StringVar(&c.LogFormat, "log-format", "text", "write the log on stderr as `FORMAT`: text or json")
-	fs.StringVar(&c.Pprof, "pprof", "", "serve profiles and counters by HTTP on `ADDR`,\nHOST:PORT of this machine only (default off)")
 	fs.CountVarP(&c.Verbose, "verbose", "V", "log more``; may be repeated") // the quotes: it takes no value
 	fs.StringVar(&c.File, "config", "", "read options from `FILE`, in TOML, then from FILE.d/*.toml;\nSIGHUP reads them again")
 	fs.Var((*check)(&c.Check), "check-config", "check all that can be checked and exit; `HOW` is only, or print to\nshow what is in effect, and where it comes from")
 	fs.Lookup("check-config").NoOptDefVal = string(CheckOnly)
 	fs.BoolVar(&c.CheckArgs, "check-args", false, "check flags, variables and files and exit")
-	word(fs, "probe", "", "ask the server that runs, at its --http, for `PATH`, as in /readyz; exit\nwith 0 if it is well, with 1 if not", c.setProbe, func() string { return c.Probe })
 	fs.BoolFuncP("version", "v", "show the version and exit", stopWith(ErrVersion))
 	fs.BoolFuncP("help", "h", "show this text and exit", stopWith(ErrHelp))
 
@@ -121,7 +119,7 @@ func stopWith(err error) func(string) error {
 // see ours.
 func hasEnv(f *pflag.Flag) bool {
 	switch f.Name {
-	case "version", "help", "check-args", "check-config", "probe":
+	case "version", "help", "check-args", "check-config":
 		return false
 	}
 	return true

@@ -101,7 +101,7 @@ func (g *gearmandFlags) ownFlags(take func(fs *pflag.FlagSet, ours, name, short 
 	fs.Lookup("journal-fsync-ms").Usage = strings.ReplaceAll(fs.Lookup("journal-fsync-ms").Usage, "; 0: as without -f", "")
 	fs.Lookup("journal-size").Usage = fmt.Sprintf("let a file of the journal have `BYTES` (default %d)", binlogSizeDefault)
 	for _, name := range []string{"max-job-size", "loops", "shards", "max-connections", "connection-memory",
-		"gearman-failed", "gearman-shutdown", "gearman-max-body", "gearman-max-unread", "log-format", "pprof", "config", "check-config", "probe"} {
+		"gearman-failed", "gearman-shutdown", "gearman-max-body", "gearman-max-unread", "log-format", "config", "check-config"} {
 		take(fs, name, name, "")
 	}
 	for _, name := range slices.Concat(httpFlagNames, []string{"cluster-listen"}, clusterFlagNames, []string{"cluster-dial"}) {

@@ -22,6 +22,7 @@ type httpConfig struct {
 	Hosts      []string // names by which the server may be asked for
 	Origins    []string // sites whose pages may change something
 	Proxies    []string // addresses and networks of proxies that are believed
+	Prefix     string   // path below which a proxy serves the server; empty: none
 	Cert, Key  string   // files of TLS; empty: it is not spoken
 	Peers      []string // other servers, NAME=URL each
 	ConsoleDir string   // where the console's files are; empty: in the program
@@ -45,12 +46,13 @@ func (c *Config) httpFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&h.Hosts, "http-host", nil, "serve requests for the server as `NAME` by HTTP without a token, besides\nlocalhost and addresses; may be given several times")
 	fs.StringArrayVar(&h.Origins, "http-origin", nil, "let pages of the site `URL` change something by HTTP, as in\nhttps://ops.example.com; may be given several times")
 	fs.StringArrayVar(&h.Proxies, "http-trusted-proxy", nil, "believe X-Forwarded-For and X-Forwarded-Proto of the proxy at `CIDR`, an\naddress or a network; may be given several times")
+	fs.StringVar(&h.Prefix, "http-prefix", "", "remove `PATH` from the path of each HTTP request that begins with it, behind a\nproxy that serves the server below PATH and passes it on, as in /queue")
 	fs.IntVar(&h.HistoryTubes, "http-history-tubes", 100, "keep the history of a day of the server and of `N` tubes in memory, the busiest,\n105 kB each; 0: none, up to 1000")
 	fs.IntVar(&h.MetricsTubes, "http-metrics-tubes", 200, "show `N` tubes in /metrics, the busiest; 0 to 10000")
 	fs.StringArrayVar(&h.MetricsMatch, "http-metrics-match", nil, "show tubes whose names match `GLOB` before others in /metrics; may be given\nseveral times")
 	fs.StringVar(&h.Bodies, "http-bodies", "full", "show operators `PART` of the bodies of jobs: full, preview (how they begin) or\nnone; a token with +bodies shows all of them")
 	fs.StringArrayVar(&h.Peers, "http-peer", nil, "have the console link to another server's, as `NAME=URL`, as in\nmail=https://ops.example.com/mail/; may be given several times")
-	fs.StringVar(&h.ConsoleDir, "http-console-dir", "", "serve the files of the console from `DIR` as they are there, for who works\non it, as in /src/polystalk/router/console/assets")
+	fs.StringVar(&h.ConsoleDir, "http-console-dir", "", "serve the files of the console from `DIR` as they are there, for who works\non it, as in /src/polystalk/router/http/console")
 	fs.StringVar(&h.Cert, "http-tls-cert", "", "speak TLS instead of plain HTTP, with the certificates in `FILE`")
 	fs.StringVar(&h.Key, "http-tls-key", "", "take the key of --http-tls-cert from `FILE`")
 }
@@ -65,7 +67,7 @@ func httpLists(flag string) bool {
 }
 
 // httpFlagNames are all of them, for the command line in place of gearmand.
-var httpFlagNames = []string{"http", "http-tokens-file", "http-anonymous", "http-host", "http-origin", "http-trusted-proxy", "http-history-tubes", "http-metrics-tubes", "http-metrics-match", "http-bodies", "http-peer", "http-console-dir", "http-tls-cert", "http-tls-key"}
+var httpFlagNames = []string{"http", "http-tokens-file", "http-anonymous", "http-host", "http-origin", "http-trusted-proxy", "http-prefix", "http-history-tubes", "http-metrics-tubes", "http-metrics-match", "http-bodies", "http-peer", "http-console-dir", "http-tls-cert", "http-tls-key"}
 
 // UnservedHTTP is where options of HTTP come from that were set by who configures the server,
 // for the case that it is not served. Credentials are there whether they are of use or not.
@@ -140,6 +142,9 @@ func (c *Config) validateHTTP() {
 		if u, err := url.Parse(address); name == "" || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			c.found(fault.New(fault.Usage, "%s: %q does not say which server is where: give its name and the address of its console, as in mail=https://ops.example.com/mail/", c.Origin("http-peer"), peer))
 		}
+	}
+	if p := h.Prefix; p != "" && (p[0] != '/' || p == "/" || path.Clean(p) != p || strings.ContainsAny(p, "%?# ")) {
+		c.found(fault.New(fault.Usage, "%s: %q is not the beginning of a path: give one without / at its end, as in /queue", c.Origin("http-prefix"), p))
 	}
 	h.ProxyNetworks = nil
 	for _, given := range h.Proxies {

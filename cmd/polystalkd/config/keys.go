@@ -21,7 +21,7 @@ type keyTable struct {
 // say where to read, or are there for old scripts.
 func (t *keyTable) isKey(f *pflag.Flag) bool {
 	switch f.Name {
-	case "version", "help", "check-args", "check-config", "probe", "config", "config-file":
+	case "version", "help", "check-args", "check-config", "config", "config-file":
 		return false
 	}
 	return !f.Hidden

@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-
-	"polystalk/cmd/polystalkd/config/tomlfile"
 )
 
 // An Option is a flag as texts about it show it: manuals, the example of a file.
@@ -43,7 +41,7 @@ func Options() ([]Option, error) {
 		if v == nil {
 			return nil, fmt.Errorf("%s has no value by default: give the list of examples one, or its text \"as in …\"", o.Name)
 		}
-		line, err := tomlfile.Line(o.Name, v)
+		line, err := tomlLine(o.Name, v)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.Name, err)
 		}
@@ -81,12 +79,12 @@ var examples = map[string]any{
 	"binlog-dir":         "/var/lib/polystalkd",
 	"gearman-prefix":     "H:jobs.example.com",
 	"gearman-max-unread": int64(134217728),
-	"pprof":              "127.0.0.1:6060",
 
 	"http-tokens-file":   "/etc/polystalkd/tokens",
 	"http-anonymous":     "read",
 	"http-host":          []string{"ops.example.com"},
 	"http-trusted-proxy": []string{"10.0.0.5"},
+	"http-prefix":        "/queue",
 	"http-metrics-match": []string{"mail-*"},
 	"http-tls-cert":      "/etc/polystalkd/tls.crt",
 	"http-tls-key":       "/etc/polystalkd/tls.key",

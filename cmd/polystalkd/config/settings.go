@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-
-	"polystalk/cmd/polystalkd/config/tomlfile"
 )
 
 // A Setting is one key, by its name, as it is in effect.
@@ -24,13 +22,13 @@ type Setting struct {
 }
 
 // live are, by our names, the keys that Router, the log or operators can be given anew: see
-// router.Settings, package logging, web.Rules, and api.API's PrepareMetrics and SetHistory.
+// router.Settings, package logging, http.Rules, and its API's PrepareMetrics and SetHistory.
 var live = map[string]bool{
 	"log-level": true, "verbose": true, "log-format": true,
 	"max-connections": true, "max-job-size": true, "connection-memory": true,
 	"gearman-retries": true, "gearman-wakeup": true, "gearman-exceptions": true, "gearman-failed": true,
 	"gearman-shutdown": true, "gearman-max-body": true, "gearman-max-unread": true,
-	"http-host": true, "http-origin": true, "http-trusted-proxy": true,
+	"http-host": true, "http-origin": true, "http-trusted-proxy": true, "http-prefix": true,
 	"http-metrics-tubes": true, "http-metrics-match": true, "http-history-tubes": true, "http-bodies": true,
 }
 
@@ -83,7 +81,7 @@ func (c *Config) WriteSettings(w io.Writer) error {
 	for _, s := range c.Settings() {
 		line := "# " + s.Name + " is not set"
 		if s.Value != nil {
-			text, err := tomlfile.Line(s.Name, s.Value)
+			text, err := tomlLine(s.Name, s.Value)
 			if err != nil {
 				return err
 			}

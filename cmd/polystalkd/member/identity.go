@@ -12,7 +12,7 @@ import (
 	"polystalk/codec/binlog"
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/join"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // Check refuses to start on a directory as what it is not: a member of a cluster without
@@ -25,7 +25,7 @@ func Check(c *config.Config, again bool) error {
 	id, err := identityOf(c.BinlogDir)
 	pending := false
 	if err == nil && id == nil && c.BinlogDir != "" {
-		pending, err = join.Pending(journal.Dir(c.BinlogDir))
+		pending, err = join.Pending(wal.Dir(c.BinlogDir))
 	}
 	if err != nil {
 		return fault.New(fault.Journal, "%s: the directory %q cannot be used: %v", c.Origin("binlog-dir"), c.BinlogDir, err)
@@ -77,7 +77,7 @@ func identityOf(dir string) (*cluster.Identity, error) {
 	if dir == "" {
 		return nil, nil
 	}
-	s, err := cluster.OpenState(journal.Dir(dir))
+	s, err := cluster.OpenState(wal.Dir(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

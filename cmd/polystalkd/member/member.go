@@ -28,7 +28,7 @@ import (
 	"polystalk/router/cluster/join"
 	"polystalk/router/cluster/transport"
 	"polystalk/shard/commit"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // Options say which server it is.
@@ -46,7 +46,7 @@ type Member struct {
 	id        cluster.Identity // but for the cluster's, of one that joins: see cluster
 	process   uint64           // random: tells this process from others with the same identity
 	cluster   atomic.Uint64    // the cluster's id; zero: it is not known yet
-	disk      journal.Disk
+	disk      wal.Disk
 	proposals *cluster.Proposals
 	ended     chan error
 	ctx       context.Context // of all that goes on beside: it ends with Close
@@ -54,7 +54,7 @@ type Member struct {
 	ways      ways
 
 	srv      *router.Server
-	journal  *journal.Journal
+	journal  *wal.Journal
 	state    *cluster.State
 	source   *join.Source
 	clients  doors
@@ -71,7 +71,7 @@ type Member struct {
 // New makes one, and has cfg be the journal of such a server. It does nothing yet. The directory
 // is locked.
 func New(o Options, cfg *router.Journal) (*Member, error) {
-	m := &Member{o: o, log: o.Log, disk: journal.Dir(cfg.Dir), proposals: cluster.NewProposals(), ended: make(chan error, 1), process: randomID()}
+	m := &Member{o: o, log: o.Log, disk: wal.Dir(cfg.Dir), proposals: cluster.NewProposals(), ended: make(chan error, 1), process: randomID()}
 	m.ctx, m.end = context.WithCancel(context.Background())
 	m.clients.m, m.ways.m, m.views.tell = m, m, m.changed
 	id, err := identityOf(cfg.Dir)

@@ -12,7 +12,7 @@ import (
 	"polystalk/router/admin"
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/transport"
-	"polystalk/shard/histogram"
+	"polystalk/shard/stats"
 )
 
 var _ admin.Cluster = (*Member)(nil)
@@ -93,7 +93,7 @@ func (m *Member) Leader() (name string, here bool) {
 }
 
 // Commits implements admin.Cluster.
-func (m *Member) Commits() histogram.Counts { return m.proposals.Times() }
+func (m *Member) Commits() stats.Counts { return m.proposals.Times() }
 
 // addPeers adds what the node knows of the others, and, if it leads, of itself.
 func (m *Member) addPeers(out *wire.Cluster, s *cluster.Status) {

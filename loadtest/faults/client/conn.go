@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
-	"polystalk/loadtest/drive"
+	"polystalk/loadtest/bench"
 	"polystalk/loadtest/faults/history"
 )
 
@@ -58,7 +58,7 @@ func (c *conn) say(format string, args ...any) { c.out = fmt.Appendf(c.out, form
 
 // send sends what was appended. Whether it has arrived is in doubt in any case.
 func (c *conn) send() error {
-	c.sent = drive.Now()
+	c.sent = bench.Now()
 	c.nc.SetDeadline(time.Now().Add(c.patience))
 	_, err := c.nc.Write(c.out)
 	c.out = c.out[:0]
@@ -70,7 +70,7 @@ func (c *conn) send() error {
 
 // call is that of an answer that has just come to what was sent last.
 func (c *conn) call() history.Call {
-	return history.Call{Invoked: c.sent, Answered: drive.Now()}
+	return history.Call{Invoked: c.sent, Answered: bench.Now()}
 }
 
 // A reply is an answer of beanstalkd's protocol.

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"polystalk/loadtest/drive"
+	"polystalk/loadtest/bench"
 	"polystalk/loadtest/faults/history"
 )
 
@@ -119,7 +119,7 @@ func (w *Crew) empty(c *conn) error {
 				if err != nil {
 					return err
 				}
-				h.KickedTube(i, drive.Now())
+				h.KickedTube(i, bench.Now())
 				if r.id == 0 {
 					break
 				}

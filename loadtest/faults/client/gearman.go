@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
-	"polystalk/loadtest/drive"
+	"polystalk/loadtest/bench"
 	"polystalk/loadtest/faults/history"
 )
 
@@ -36,7 +36,7 @@ func (w *Crew) submit(c *conn, rng *rand.Rand) error {
 				unique = strconv.FormatUint(uint64(t), 10)
 			}
 			c.packet(background[rng.IntN(len(background))], w.names[p.Tube], unique, string(p.Body))
-			h.Putting(t, p, drive.Now())
+			h.Putting(t, p, bench.Now())
 			tokens[i] = t
 		}
 		if err := c.send(); err != nil {
@@ -105,7 +105,7 @@ func (w *Crew) grab(c *conn, rng *rand.Rand) error {
 			}
 			c.packet(gearman.WorkComplete, handle, "done")
 			if ok {
-				c.session.DeleteInDoubt(t, drive.Now())
+				c.session.DeleteInDoubt(t, bench.Now())
 			}
 		case gearman.NoJob:
 			if err := w.await(c); err != nil {

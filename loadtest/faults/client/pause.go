@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"polystalk/loadtest/drive"
+	"polystalk/loadtest/bench"
 )
 
 // A Pause measures how long no put was acknowledged to any client. It may be used by
@@ -31,14 +31,14 @@ func (p *Pause) acknowledged(at int64) {
 func (p *Pause) Begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.last, p.longest = drive.Now(), 0
+	p.last, p.longest = bench.Now(), 0
 }
 
 // Longest is the longest since Begin, up to now.
 func (p *Pause) Longest() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return time.Duration(max(p.longest, drive.Now()-p.last))
+	return time.Duration(max(p.longest, bench.Now()-p.last))
 }
 
 // Count is how many puts were acknowledged since the Pause was made.

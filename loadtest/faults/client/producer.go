@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"polystalk/loadtest/drive"
+	"polystalk/loadtest/bench"
 	"polystalk/loadtest/faults/history"
 )
 
@@ -36,7 +36,7 @@ func body(rng *rand.Rand, t history.Token) []byte {
 			b[k], v = byte(v), v>>8
 		}
 	}
-	drive.PutStamp(b, uint64(t))
+	bench.PutStamp(b, uint64(t))
 	return b
 }
 
@@ -88,7 +88,7 @@ func (w *Crew) putSome(c *conn, rng *rand.Rand, tube, n int) error {
 		}
 		c.say("put %d %d %d %d\r\n", p.Pri, p.Delay/time.Second, p.TTR, len(p.Body))
 		c.out = append(append(c.out, p.Body...), "\r\n"...)
-		h.Putting(t, p, drive.Now())
+		h.Putting(t, p, bench.Now())
 		tokens[i], delays[i] = t, p.Delay
 	}
 	if err := c.send(); err != nil {

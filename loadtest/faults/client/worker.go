@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"polystalk/loadtest/drive"
+	"polystalk/loadtest/bench"
 	"polystalk/loadtest/faults/history"
 )
 
@@ -231,7 +231,7 @@ func (w *Crew) kick(c *conn, rng *rand.Rand) error {
 			if _, err := c.ask(0, "KICKED", "OUT_OF_MEMORY"); err != nil {
 				return err
 			}
-			h.KickedTube(kickedTube, drive.Now())
+			h.KickedTube(kickedTube, bench.Now())
 		}
 	}
 }

@@ -7,19 +7,19 @@ import (
 	"sync"
 	"time"
 
-	"polystalk/loadtest/drive"
+	"polystalk/loadtest/bench"
 )
 
 // A Call is when a command was sent and when its answer had come, in nanoseconds of
 // one clock that never goes back.
 type Call struct{ Invoked, Answered int64 }
 
-// A Token names one put: its body begins with the token as a stamp of package drive.
+// A Token names one put: its body begins with the token as a stamp of package bench.
 // Tokens count up from 1.
 type Token uint64
 
 // MinBody is the least length of a body: that of its stamp.
-const MinBody = drive.StampLen
+const MinBody = bench.StampLen
 
 // A Put is what is to be true of a job as long as it is there. Body is not kept.
 type Put struct {
@@ -279,7 +279,7 @@ func (l *life) refute(s *Session, c Call, by string) {
 
 // body judges the bytes of a job, and returns its token.
 func (h *History) body(id uint64, b []byte, c Call) (Token, *job, bool) {
-	stamp, err := drive.Stamp(b)
+	stamp, err := bench.Stamp(b)
 	t := Token(stamp)
 	if err != nil || t == 0 || t > h.next || h.jobs.at(t).is&isPut == 0 {
 		h.found(Stranger, 0, id, c, "%d bytes %.40q", len(b), b)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/loadtest/drive"
+	"polystalk/loadtest/bench"
 )
 
 // A play is a History with a clock of seconds, and what it found.
@@ -27,8 +27,8 @@ func at(invoked, answered float64) Call {
 }
 
 func bodyOf(t Token) []byte {
-	b := drive.NewBody(40)
-	drive.PutStamp(b, uint64(t))
+	b := make([]byte, 40)
+	bench.PutStamp(b, uint64(t))
 	return b
 }
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"polystalk/codec/wiretest/relay"
-	"polystalk/loadtest/proc"
+	"polystalk/loadtest/bench"
 )
 
 // Options are what a Fleet is made with.
@@ -33,7 +33,7 @@ type Options struct {
 type Fleet struct {
 	o       Options
 	Wires   *Wires // nil: there is one node
-	spawner *proc.Spawner
+	spawner bench.Spawner
 
 	mu        sync.Mutex
 	nodes     []*Node
@@ -43,7 +43,7 @@ type Fleet struct {
 
 // New makes the nodes, with addresses of their own, and starts none.
 func New(o Options) (*Fleet, error) {
-	f := &Fleet{o: o, spawner: proc.NewSpawner()}
+	f := &Fleet{o: o, spawner: bench.NewSpawner()}
 	if o.Nodes > 1 {
 		f.Wires = &Wires{relays: make(map[wire]*relay.Relay)}
 	}

@@ -15,8 +15,8 @@ import (
 	"polystalk/codec/binlog"
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/transport"
-	"polystalk/shard/journal"
-	"polystalk/shard/journal/exchange"
+	"polystalk/shard/wal"
+	"polystalk/shard/wal/exchange"
 )
 
 // stateName is the file that makes a directory a node's; joiningName is there instead while it
@@ -82,7 +82,7 @@ func RecoverAlone(ctx context.Context, dir string, force bool) (a *Alone, err er
 		return nil, fmt.Errorf("%s cannot be used: %w", dir, err)
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	d := journal.Dir(dir)
+	d := wal.Dir(dir)
 	answer, err := askOthers(ctx, d)
 	if err != nil && !force {
 		return nil, err
@@ -90,7 +90,7 @@ func RecoverAlone(ctx context.Context, dir string, force bool) (a *Alone, err er
 	if _, err := exchange.Resume(d); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	v, err := journal.Look(d)
+	v, err := wal.Look(d)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("reading the journal in %s: %w", dir, err)
@@ -111,7 +111,7 @@ const answerWithin = 3 * time.Second
 // askOthers asks the other nodes of a directory's cluster whether they run, and returns those that
 // answer. A node that only takes the connection counts: it may be reading its journal. The error is a
 // *QuorumError, or says that there is no list of the nodes.
-func askOthers(ctx context.Context, d journal.Disk) (string, error) {
+func askOthers(ctx context.Context, d wal.Disk) (string, error) {
 	s, err := cluster.OpenState(d)
 	if err != nil {
 		return "", fmt.Errorf("%s cannot be read, so the other servers cannot be asked: %w; if all of them are lost for good, give --force", stateName, err)
@@ -170,7 +170,7 @@ func isNodes(dir string) error {
 
 // makeAlone removes what makes a directory a node's, durably. The state goes last: without it
 // nothing says that there is something left to do.
-func makeAlone(d journal.Disk) error {
+func makeAlone(d wal.Disk) error {
 	if err := exchange.DropNote(d); err != nil {
 		return err
 	}

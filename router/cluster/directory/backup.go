@@ -11,7 +11,7 @@ import (
 
 	"polystalk/codec/binlog"
 	"polystalk/router/cluster/snapshot"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // Backup receives a journal that a node sends, as the plain directory of a server that is alone.
@@ -39,7 +39,7 @@ func Backup(ctx context.Context, from io.Reader, out string, progress func(recei
 		}
 		err = errors.Join(err, lock.Unlock())
 	}()
-	r, err = snapshot.Receive(ctx, from, journal.Dir(out), snapshot.ReceiveOptions{Progress: progress})
+	r, err = snapshot.Receive(ctx, from, wal.Dir(out), snapshot.ReceiveOptions{Progress: progress})
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func makeEmpty(out string) (made bool, err error) {
 
 // syncParent makes the name of a directory durable that was made.
 func syncParent(out string) error {
-	err := journal.Dir(filepath.Dir(filepath.Clean(out))).Sync()
+	err := wal.Dir(filepath.Dir(filepath.Clean(out))).Sync()
 	if errors.Is(err, fs.ErrPermission) {
 		return nil // one can make a directory where one may not read
 	}

@@ -21,15 +21,15 @@ import (
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/snapshot"
 	"polystalk/router/cluster/transport"
-	"polystalk/shard/journal"
-	"polystalk/shard/journal/fakedisk"
 	"polystalk/shard/record"
+	"polystalk/shard/wal"
+	"polystalk/shard/wal/fakedisk"
 )
 
 // aJournal writes one with so many jobs to a directory, and sends it to a writer that is not nil.
-func aJournal(t *testing.T, d journal.Disk, jobs int, to io.Writer) {
+func aJournal(t *testing.T, d wal.Disk, jobs int, to io.Writer) {
 	t.Helper()
-	j := journal.New(journal.Options{Disk: d, SegmentSize: journal.SegmentMin, Shards: 1, Manual: true, Now: time.Now})
+	j := wal.New(wal.Options{Disk: d, SegmentSize: wal.SegmentMin, Shards: 1, Manual: true, Now: time.Now})
 	if err := j.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func write(t *testing.T, dir, name, what string) {
 
 func TestRecoverAlone(t *testing.T) {
 	dir := t.TempDir()
-	aJournal(t, journal.Dir(dir), 7, nil)
+	aJournal(t, wal.Dir(dir), 7, nil)
 	want := files(t, dir)
 	for _, name := range []string{stateName, stateName + ".new", "exchange.note"} {
 		write(t, dir, name, "votes")
@@ -132,7 +132,7 @@ func TestRecoverAloneRefusesWhileAMajorityAnswers(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			aJournal(t, journal.Dir(dir), 3, nil)
+			aJournal(t, wal.Dir(dir), 3, nil)
 			members := &cluster.Members{Index: 1, List: []cluster.Member{{ID: 1, Name: "n1", Addr: "127.0.0.1:1", Voter: true}}}
 			for i := 2; i <= tt.voters; i++ {
 				one := cluster.Member{ID: uint64(i), Name: fmt.Sprint("n", i), Addr: "127.0.0.1:1", Voter: true}
@@ -144,7 +144,7 @@ func TestRecoverAloneRefusesWhileAMajorityAnswers(t *testing.T) {
 				}
 				members.List = append(members.List, one)
 			}
-			s, err := cluster.CreateState(journal.Dir(dir), cluster.Identity{Cluster: of, Node: 1, Name: "n1"}, cluster.Vote{}, members)
+			s, err := cluster.CreateState(wal.Dir(dir), cluster.Identity{Cluster: of, Node: 1, Name: "n1"}, cluster.Vote{}, members)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -191,7 +191,7 @@ func listens(t *testing.T, as transport.Identity) string {
 // TestRecoverAloneFinishesAnExchange: what had begun when the node ended is not given up.
 func TestRecoverAloneFinishesAnExchange(t *testing.T) {
 	dir := t.TempDir()
-	aJournal(t, journal.Dir(dir), 9, nil)
+	aJournal(t, wal.Dir(dir), 9, nil)
 	for name := range files(t, dir) {
 		if err := os.Rename(filepath.Join(dir, name), filepath.Join(dir, strings.Replace(name, "journal", "incoming", 1))); err != nil {
 			t.Fatal(err)
@@ -211,16 +211,16 @@ func TestRecoverAloneRefuses(t *testing.T) {
 	}{
 		{"no journal", "holds no journal", func(t *testing.T, dir string) { write(t, dir, stateName, "votes") }},
 		{"not joined", "never joined", func(t *testing.T, dir string) { write(t, dir, joiningName, "1") }},
-		{"alone", "starts on it as it is", func(t *testing.T, dir string) { aJournal(t, journal.Dir(dir), 3, nil) }},
+		{"alone", "starts on it as it is", func(t *testing.T, dir string) { aJournal(t, wal.Dir(dir), 3, nil) }},
 		{"damaged", "salvage", func(t *testing.T, dir string) {
-			aJournal(t, journal.Dir(dir), 30, nil)
+			aJournal(t, wal.Dir(dir), 30, nil)
 			write(t, dir, stateName, "votes")
 			b := []byte(files(t, dir)["journal.0000000001"])
 			b[1000] ^= 1
 			write(t, dir, "journal.0000000001", string(b))
 		}},
 		{"in use", "in use by a server", func(t *testing.T, dir string) {
-			aJournal(t, journal.Dir(dir), 3, nil)
+			aJournal(t, wal.Dir(dir), 3, nil)
 			write(t, dir, stateName, "votes")
 			lock, err := binlog.Lock(dir)
 			if err != nil {
@@ -303,9 +303,9 @@ func TestBackup(t *testing.T) {
 				t.Errorf("there is still %s", name)
 			}
 		}
-		j := journal.New(journal.Options{Disk: journal.Dir(out), SegmentSize: journal.SegmentMin, Shards: 1, Manual: true, Now: time.Now})
+		j := wal.New(wal.Options{Disk: wal.Dir(out), SegmentSize: wal.SegmentMin, Shards: 1, Manual: true, Now: time.Now})
 		puts := 0
-		_, err = j.Recover(journal.Replayer{Workers: 1, Worker: func(uint16) int { return 0 }, Apply: func(_ int, r *record.Record) error {
+		_, err = j.Recover(wal.Replayer{Workers: 1, Worker: func(uint16) int { return 0 }, Apply: func(_ int, r *record.Record) error {
 			if r.Kind == record.Put {
 				puts++
 			}

@@ -9,8 +9,8 @@ import (
 
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/snapshot"
-	"polystalk/shard/journal"
-	"polystalk/shard/journal/exchange"
+	"polystalk/shard/wal"
+	"polystalk/shard/wal/exchange"
 )
 
 // whole is what a receiver says of a journal that it has, and found whole.
@@ -19,7 +19,7 @@ const whole = 1
 // Fetch receives the journal of the node at the other end of a connection of kind Journal, which
 // it closes, into the directory of a disk, beside the journal there. It may take long, and ends
 // with the context.
-func Fetch(ctx context.Context, c net.Conn, d journal.Disk, o snapshot.ReceiveOptions) (*snapshot.Received, error) {
+func Fetch(ctx context.Context, c net.Conn, d wal.Disk, o snapshot.ReceiveOptions) (*snapshot.Received, error) {
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
@@ -71,7 +71,7 @@ func Exchange(r *snapshot.Received, state *cluster.State, last, term uint64) err
 // the mark of a node that has not joined yet. It is called at every start of a node, once the
 // exchange was resumed (exchange.Resume) and before anything uses the state. The error is
 // cluster.ErrRemoved if this node is no member.
-func Settle(d journal.Disk, state *cluster.State) error {
+func Settle(d wal.Disk, state *cluster.State) error {
 	switch err := d.Remove(Name); {
 	case err == nil:
 		if err := d.Sync(); err != nil {

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"polystalk/router/cluster"
-	"polystalk/shard/journal"
-	"polystalk/shard/journal/fakedisk"
 	"polystalk/shard/record"
+	"polystalk/shard/wal"
+	"polystalk/shard/wal/fakedisk"
 )
 
 var silent = slog.New(slog.DiscardHandler)
@@ -90,9 +90,9 @@ func (n *fakeNode) set(f func()) {
 }
 
 // aJournal is an open one with so many jobs, that goes on.
-func aJournal(t *testing.T, jobs int) *journal.Journal {
+func aJournal(t *testing.T, jobs int) *wal.Journal {
 	t.Helper()
-	j := journal.New(journal.Options{Disk: fakedisk.New(1), SegmentSize: journal.SegmentMin, Shards: 1, Manual: true, Now: time.Now})
+	j := wal.New(wal.Options{Disk: fakedisk.New(1), SegmentSize: wal.SegmentMin, Shards: 1, Manual: true, Now: time.Now})
 	if err := j.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func aJournal(t *testing.T, jobs int) *journal.Journal {
 	return j
 }
 
-func putJobs(t *testing.T, j *journal.Journal, first, n int) {
+func putJobs(t *testing.T, j *wal.Journal, first, n int) {
 	t.Helper()
 	for i := range n {
 		log := j.Log(0)
@@ -115,10 +115,10 @@ func putJobs(t *testing.T, j *journal.Journal, first, n int) {
 }
 
 // jobsOn is how many jobs a start from a disk finds.
-func jobsOn(t *testing.T, d journal.Disk) (n int) {
+func jobsOn(t *testing.T, d wal.Disk) (n int) {
 	t.Helper()
-	j := journal.New(journal.Options{Disk: d, SegmentSize: journal.SegmentMin, Shards: 1, Manual: true, Now: time.Now})
-	_, err := j.Recover(journal.Replayer{Workers: 1, Worker: func(uint16) int { return 0 }, Apply: func(_ int, r *record.Record) error {
+	j := wal.New(wal.Options{Disk: d, SegmentSize: wal.SegmentMin, Shards: 1, Manual: true, Now: time.Now})
+	_, err := j.Recover(wal.Replayer{Workers: 1, Worker: func(uint16) int { return 0 }, Apply: func(_ int, r *record.Record) error {
 		if r.Kind == record.Put {
 			n++
 		}
@@ -133,7 +133,7 @@ func jobsOn(t *testing.T, d journal.Disk) (n int) {
 // A leader is a node that lets others join, at two addresses: for questions, and for journals.
 type leader struct {
 	node    *fakeNode
-	journal *journal.Journal
+	journal *wal.Journal
 	source  *Source
 	asked   string
 	streams net.Listener
@@ -195,7 +195,7 @@ func dial(ctx context.Context, addr string) (net.Conn, error) { return dialTo(ad
 var errTooOften = errors.New("it has tried often enough")
 
 // options are those of a node that joins at a leader, and tries a few times.
-func (l *leader) options(t *testing.T, d journal.Disk) Options {
+func (l *leader) options(t *testing.T, d wal.Disk) Options {
 	t.Helper()
 	id, err := NodeID(d)
 	if err != nil {

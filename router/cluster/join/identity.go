@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	"polystalk/router/cluster"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // Name is the file that a directory has while it is to become a node's: until there is a
@@ -21,7 +21,7 @@ const idDigits = 16
 
 // Pending reports whether a directory is one that is to become a node's. What else is in it was
 // received, perhaps in part: it is started with --cluster-join, and in no other way.
-func Pending(d journal.Disk) (bool, error) {
+func Pending(d wal.Disk) (bool, error) {
 	f, err := d.Open(Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -34,7 +34,7 @@ func Pending(d journal.Disk) (bool, error) {
 
 // NodeID is the id under which a directory is to become a node's: a random one, kept there so
 // that a start after an end of the process goes on with it.
-func NodeID(d journal.Disk) (uint64, error) {
+func NodeID(d wal.Disk) (uint64, error) {
 	id, err := readID(d)
 	if err != nil || id != 0 {
 		return id, err
@@ -63,7 +63,7 @@ func NodeID(d journal.Disk) (uint64, error) {
 
 // readID reads the id that is kept; zero: there is none. What was written only in part was never
 // told to anybody, and is removed.
-func readID(d journal.Disk) (uint64, error) {
+func readID(d wal.Disk) (uint64, error) {
 	f, err := d.Open(Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil

@@ -11,13 +11,13 @@ import (
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/snapshot"
 	"polystalk/router/cluster/transport"
-	"polystalk/shard/journal"
-	"polystalk/shard/journal/exchange"
+	"polystalk/shard/wal"
+	"polystalk/shard/wal/exchange"
 )
 
 // Options say how a node joins a cluster.
 type Options struct {
-	Disk journal.Disk // of its directory, which the caller has locked
+	Disk wal.Disk // of its directory, which the caller has locked
 	// Member is who it is to be; its ID is that of NodeID, whatever is given.
 	Member cluster.Member
 	// Fresh says that NodeID has made the ID in this start. If the node is refused before it has become a
@@ -83,11 +83,11 @@ func Join(ctx context.Context, o Options) (*cluster.State, error) {
 
 // Clear has a directory without a state begin anew to join: a journal that is in it was received
 // before, and nobody has started from it.
-func Clear(d journal.Disk) error {
+func Clear(d wal.Disk) error {
 	if _, err := exchange.Resume(d); err != nil {
 		return err
 	}
-	if err := errors.Join(exchange.DropNote(d), journal.Erase(d)); err != nil {
+	if err := errors.Join(exchange.DropNote(d), wal.Erase(d)); err != nil {
 		return fmt.Errorf("removing what was left by an earlier try to join: %w", err)
 	}
 	return nil
@@ -219,7 +219,7 @@ func (j *joining) install(r *snapshot.Received, id cluster.Identity) (*cluster.S
 // state of the node, which is the caller's to close. If the journal is of before the node was a
 // member, it is gone. An error about the disk is a *snapshot.DiskError: what it leaves is for
 // Clear, unless there is a state.
-func Install(d journal.Disk, r *snapshot.Received, id cluster.Identity) (*cluster.State, error) {
+func Install(d wal.Disk, r *snapshot.Received, id cluster.Identity) (*cluster.State, error) {
 	members, err := membersOf(r.Note)
 	if err == nil {
 		switch one := members.Find(id.Node); {

@@ -17,9 +17,9 @@ import (
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/snapshot"
 	"polystalk/router/cluster/transport"
-	"polystalk/shard/journal"
-	"polystalk/shard/journal/exchange"
-	"polystalk/shard/journal/fakedisk"
+	"polystalk/shard/wal"
+	"polystalk/shard/wal/exchange"
+	"polystalk/shard/wal/fakedisk"
 )
 
 // names are the files of a disk, but for those of a journal.
@@ -280,7 +280,7 @@ func TestNodeID(t *testing.T) {
 }
 
 // aState is that of node 42, which has voted.
-func aState(t *testing.T, d journal.Disk, members *cluster.Members) *cluster.State {
+func aState(t *testing.T, d wal.Disk, members *cluster.Members) *cluster.State {
 	t.Helper()
 	s, err := cluster.CreateState(d, cluster.Identity{Cluster: 0xabc, Node: 42, Name: "two"}, cluster.Vote{Term: 1, For: 9}, members)
 	if err != nil {
@@ -291,7 +291,7 @@ func aState(t *testing.T, d journal.Disk, members *cluster.Members) *cluster.Sta
 }
 
 // fetched is the journal of a leader, beside what a disk has.
-func fetched(t *testing.T, l *leader, d journal.Disk) *snapshot.Received {
+func fetched(t *testing.T, l *leader, d wal.Disk) *snapshot.Received {
 	t.Helper()
 	here, there := net.Pipe()
 	go l.source.Serve(there, 42)
@@ -341,7 +341,7 @@ func TestExchange(t *testing.T) {
 			l := newLeader(t, 100)
 			l.node.members = now
 			d := fakedisk.New(2)
-			own := journal.New(journal.Options{Disk: d, SegmentSize: journal.SegmentMin, Shards: 1, Manual: true, Now: time.Now})
+			own := wal.New(wal.Options{Disk: d, SegmentSize: wal.SegmentMin, Shards: 1, Manual: true, Now: time.Now})
 			if err := own.Start(); err != nil {
 				t.Fatal(err)
 			}

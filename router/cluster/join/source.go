@@ -12,13 +12,13 @@ import (
 
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/snapshot"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // SourceOptions say how journals are sent.
 type SourceOptions struct {
 	Node    Node
-	Journal *journal.Journal
+	Journal *wal.Journal
 	Rate    int64 // bytes a second to each that fetches; zero: as many as go
 	Log     *slog.Logger
 	// Look is how often it looks how far a node has come that has fetched the journal; zero: a
@@ -136,7 +136,7 @@ func (s *Source) begin(to uint64) (*cluster.Members, error) {
 
 // send sends the journal and waits until the other side has found it whole. The members are as of
 // before the pin, so that the journal has the entries by which they have become so.
-func (s *Source) send(c net.Conn, to uint64, members *cluster.Members, pin *journal.Pin) error {
+func (s *Source) send(c net.Conn, to uint64, members *cluster.Members, pin *wal.Pin) error {
 	sent, err := snapshot.Send(s.ctx, c, pin, snapshot.SendOptions{
 		Rate: s.o.Rate, Note: members.Encode(),
 		Progress: func(sent, all int64) {
@@ -165,7 +165,7 @@ func nameOf(m *cluster.Members, id uint64) string {
 
 // hold keeps the pin until a node has caught up that starts with what was sent: what it needs next
 // would else be given up before it asks for that, and it would have to begin anew.
-func (s *Source) hold(to uint64, pin *journal.Pin) {
+func (s *Source) hold(to uint64, pin *wal.Pin) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ctx, end := context.WithCancel(s.ctx)
@@ -185,7 +185,7 @@ const holdLooks = 480
 const near = 1024
 
 // awaitCaughtUp waits until a node has caught up, comes no further, or cannot be waited for.
-func (s *Source) awaitCaughtUp(ctx context.Context, to uint64, pin *journal.Pin) {
+func (s *Source) awaitCaughtUp(ctx context.Context, to uint64, pin *wal.Pin) {
 	t := time.NewTicker(s.o.Look)
 	defer t.Stop()
 	most, looks := uint64(0), 0

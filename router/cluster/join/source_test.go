@@ -11,7 +11,7 @@ import (
 
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/snapshot"
-	"polystalk/shard/journal/fakedisk"
+	"polystalk/shard/wal/fakedisk"
 )
 
 // member adds one that only follows.

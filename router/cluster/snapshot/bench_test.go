@@ -6,15 +6,15 @@ import (
 	"testing"
 
 	"polystalk/router/cluster/snapshot"
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // BenchmarkStream is a journal of 256 MB that moves between two directories over a connection.
 func BenchmarkStream(b *testing.B) {
 	segmentSize = 10 << 20
-	defer func() { segmentSize = journal.SegmentMin }()
+	defer func() { segmentSize = wal.SegmentMin }()
 	t := &testing.T{}
-	n := start(t, journal.Dir(b.TempDir()))
+	n := start(t, wal.Dir(b.TempDir()))
 	for range 64 {
 		for range 64 {
 			n.id++
@@ -41,7 +41,7 @@ func BenchmarkStream(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		r, err := snapshot.Receive(context.Background(), c, journal.Dir(b.TempDir()), snapshot.ReceiveOptions{})
+		r, err := snapshot.Receive(context.Background(), c, wal.Dir(b.TempDir()), snapshot.ReceiveOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}

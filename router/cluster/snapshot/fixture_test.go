@@ -10,29 +10,29 @@ import (
 
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
-	"polystalk/shard/journal/fakedisk"
 	"polystalk/shard/record"
+	"polystalk/shard/wal"
+	"polystalk/shard/wal/fakedisk"
 )
 
 // A node is a journal with the jobs that are in it. Its goroutine is the test's.
 type node struct {
 	t    *testing.T
-	disk journal.Disk
-	j    *journal.Journal
+	disk wal.Disk
+	j    *wal.Journal
 	core *core.Core
 	log  *commit.Log
 	tube core.TubeID
 	id   core.JobID
 }
 
-var segmentSize int64 = journal.SegmentMin
+var segmentSize int64 = wal.SegmentMin
 
 // start starts a node from what is on a disk.
-func start(t *testing.T, d journal.Disk) *node {
+func start(t *testing.T, d wal.Disk) *node {
 	t.Helper()
 	n := &node{t: t, disk: d, core: core.New(nil)}
-	n.j = journal.New(journal.Options{
+	n.j = wal.New(wal.Options{
 		Disk: d, SegmentSize: segmentSize, Shards: 1, Manual: true,
 		Now:       func() time.Time { return time.Unix(1_700_000_000, 0) },
 		Copy:      n.copyJobs,
@@ -41,7 +41,7 @@ func start(t *testing.T, d journal.Disk) *node {
 	n.log = n.j.Log(0)
 	n.core.RecordTo(&n.log.Buffer)
 	replay := n.core.Replay()
-	_, err := n.j.Recover(journal.Replayer{
+	_, err := n.j.Recover(wal.Replayer{
 		Workers: 1, Worker: func(uint16) int { return 0 },
 		Apply: func(_ int, r *record.Record) error { return replay.Apply(r) },
 	})
@@ -125,7 +125,7 @@ func (n *node) jobs() map[core.JobID]string {
 }
 
 // jobsOf are those with which a server starts from a disk, and that it goes on.
-func jobsOf(t *testing.T, d journal.Disk) map[core.JobID]string {
+func jobsOf(t *testing.T, d wal.Disk) map[core.JobID]string {
 	t.Helper()
 	n := start(t, d)
 	jobs := n.jobs()

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"syscall"
 
-	"polystalk/shard/journal"
-	"polystalk/shard/journal/exchange"
+	"polystalk/shard/wal"
+	"polystalk/shard/wal/exchange"
 )
 
 // ReceiveOptions say how a journal is received. All may be left out.
@@ -33,7 +33,7 @@ type Received struct {
 	LastIndex, LastTerm uint64
 	Note                []byte // what has come with it; nil: nothing
 
-	disk journal.Disk
+	disk wal.Disk
 }
 
 // A RoomError says that a journal has no room on the disk.
@@ -64,7 +64,7 @@ func (e *SenderError) Error() string { return "who sends the journal has given u
 // *DiskError where it is this side's, a *SenderError if the sender has given up.
 //
 // The context ends it between two frames: who has a connection that hangs closes that.
-func Receive(ctx context.Context, from io.Reader, d journal.Disk, o ReceiveOptions) (*Received, error) {
+func Receive(ctx context.Context, from io.Reader, d wal.Disk, o ReceiveOptions) (*Received, error) {
 	if err := exchange.Discard(d); err != nil {
 		return nil, &DiskError{fmt.Errorf("removing what was received before: %w", err)}
 	}
@@ -94,12 +94,12 @@ func (r *Received) Discard() error { return exchange.Discard(r.disk) }
 type receiving struct {
 	ctx    context.Context
 	frames frameReader
-	disk   journal.Disk // that of the stage
+	disk   wal.Disk // that of the stage
 	o      ReceiveOptions
 	out    *Received
 	all    int64 // as the sender said at first
 
-	file   journal.File // of the segment that comes; nil: none does
+	file   wal.File // of the segment that comes; nil: none does
 	number uint64
 	at     int64
 	sync   syncer
@@ -205,7 +205,7 @@ func (r *receiving) begin(body []byte) error {
 	r.number, r.at = number, 0
 	r.out.Segments++
 	var err error
-	if r.file, err = r.disk.Create(journal.SegmentName(number)); err != nil {
+	if r.file, err = r.disk.Create(wal.SegmentName(number)); err != nil {
 		return roomError(err, max(1, r.all-r.out.Bytes), r.disk)
 	}
 	return nil
@@ -278,7 +278,7 @@ func (r *receiving) end(body []byte) error {
 
 // verify reads the whole as a start would.
 func (r *receiving) verify() error {
-	v, err := journal.Look(r.disk)
+	v, err := wal.Look(r.disk)
 	switch {
 	case err != nil:
 		return &DiskError{fmt.Errorf("reading a received journal: %w", err)}
@@ -295,7 +295,7 @@ func (r *receiving) verify() error {
 
 // roomError makes a *RoomError of the error of a full disk, and of any other a *DiskError; need is
 // what was to be written yet.
-func roomError(err error, need int64, d journal.Disk) error {
+func roomError(err error, need int64, d wal.Disk) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return errors.Join(&RoomError{Need: need, Free: min(d.Free(), need-1)}, err)
 	}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // SendOptions say how a journal is sent. All may be left out.
@@ -38,7 +38,7 @@ type Sent struct {
 // sending ended and what follows, until its owner releases it.
 //
 // The context ends it between two pieces: who has a connection that hangs closes that.
-func Send(ctx context.Context, to io.Writer, pin *journal.Pin, o SendOptions) (Sent, error) {
+func Send(ctx context.Context, to io.Writer, pin *wal.Pin, o SendOptions) (Sent, error) {
 	w := bufio.NewWriterSize(to, 64<<10)
 	s := &sending{ctx: ctx, frames: frameWriter{w: w}, pace: newPace(o.Rate), o: o, all: pin.Bytes()}
 	err := s.run(pin)
@@ -75,7 +75,7 @@ type sending struct {
 	sent    Sent
 }
 
-func (s *sending) run(pin *journal.Pin) error {
+func (s *sending) run(pin *wal.Pin) error {
 	hello := append([]byte(magic), version)
 	if err := s.write(frameHello, le.AppendUint64(hello, uint64(s.all))); err != nil {
 		return err

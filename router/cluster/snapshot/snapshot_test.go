@@ -14,9 +14,9 @@ import (
 
 	"polystalk/router/cluster/snapshot"
 	"polystalk/shard/core"
-	"polystalk/shard/journal"
-	"polystalk/shard/journal/exchange"
-	"polystalk/shard/journal/fakedisk"
+	"polystalk/shard/wal"
+	"polystalk/shard/wal/exchange"
+	"polystalk/shard/wal/fakedisk"
 )
 
 // sendTo sends a node's journal.
@@ -36,7 +36,7 @@ func stream(t *testing.T, n *node) []byte {
 	return b.Bytes()
 }
 
-func receive(b []byte, d journal.Disk, o snapshot.ReceiveOptions) (*snapshot.Received, error) {
+func receive(b []byte, d wal.Disk, o snapshot.ReceiveOptions) (*snapshot.Received, error) {
 	return snapshot.Receive(context.Background(), bytes.NewReader(b), d, o)
 }
 
@@ -323,7 +323,7 @@ func TestSenderGivesUp(t *testing.T) {
 func TestGoesOnMeanwhile(t *testing.T) {
 	n := aNode(t)
 	var streams [2]bytes.Buffer
-	var first, second *journal.Pin = n.j.Pin(), n.j.Pin()
+	var first, second *wal.Pin = n.j.Pin(), n.j.Pin()
 	defer first.Release()
 	steps := 0
 	work := func(int64, int64) {
@@ -378,7 +378,7 @@ func TestTooSlow(t *testing.T) {
 			n.remove(n.id)
 		}
 	}})
-	if !errors.Is(err, journal.ErrPinLost) {
+	if !errors.Is(err, wal.ErrPinLost) {
 		t.Errorf("the sender says %v", err)
 	}
 	var why *snapshot.SenderError

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"polystalk/shard/journal"
+	"polystalk/shard/wal"
 )
 
 // syncStep is how many bytes of a file are written between two syncs: large ones would have whoever
@@ -24,7 +24,7 @@ type syncer struct {
 
 // A syncTask is a file to be synced, and then to be closed, if it is done.
 type syncTask struct {
-	file journal.File
+	file wal.File
 	done bool
 }
 
@@ -53,7 +53,7 @@ func (s *syncer) start() {
 }
 
 // written notes that n bytes were written to a file.
-func (s *syncer) written(f journal.File, n int) {
+func (s *syncer) written(f wal.File, n int) {
 	if s.since += n; s.since >= syncStep {
 		s.since = 0
 		s.todo <- syncTask{f, false}
@@ -61,7 +61,7 @@ func (s *syncer) written(f journal.File, n int) {
 }
 
 // done has a file synced and closed, to which nothing is written any more.
-func (s *syncer) done(f journal.File) {
+func (s *syncer) done(f wal.File) {
 	s.since = 0
 	s.todo <- syncTask{f, true}
 }

@@ -17,7 +17,7 @@ import (
 // tube of its own.
 func told(id, tube string) []string {
 	return []string{
-		"/leader", "/metrics", "/metrics/tubes", "/metrics/beanstalkd", "/api/v1/server", "/api/v1/drain",
+		"/leader", "/metrics", "/metrics/tubes", "/api/v1/server", "/api/v1/drain",
 		"/api/v1/history", "/api/v1/tubes", "/api/v1/tubes/" + tube, "/api/v1/tubes/" + tube + "/jobs",
 		"/api/v1/jobs", "/api/v1/jobs/" + id, "/api/v1/jobs/" + id + "/body", "/api/v1/connections", "/api/v1/operations",
 		"/api/v1/events?topics=server,tubes",

@@ -87,7 +87,7 @@ func TestConsoleFromAFolder(t *testing.T) {
 		t.Skip("long")
 	}
 	dir := filepath.Join(t.TempDir(), "assets")
-	if err := os.CopyFS(dir, os.DirFS("../../../../router/console/assets")); err != nil {
+	if err := os.CopyFS(dir, os.DirFS("../../../../router/http/console")); err != nil {
 		t.Fatal(err)
 	}
 	s := serve(t, "--http-console-dir", dir, "--http-peer", "reports=https://ops.example/reports/", "--http-peer", "mail=http://10.0.0.5:11380/")

@@ -54,7 +54,7 @@ func behindNginx(t *testing.T) (s *server, public string) {
 		port := l.Addr().(*net.TCPAddr).Port
 		l.Close()
 		public = fmt.Sprintf("http://%s:%d", publicName, port)
-		s = serve(t, "--http-origin", public, "--http-host", publicName)
+		s = serve(t, "--http-prefix", "/left/there", "--http-origin", public, "--http-host", publicName)
 		dir := t.TempDir()
 		file := filepath.Join(dir, "nginx.conf")
 		if err := os.WriteFile(file, fmt.Appendf(nil, nginxConfig, dir, port, s.base), 0o600); err != nil {

@@ -24,7 +24,7 @@ import (
 
 // picture is for the README and the guide:
 //
-//	go test ./cmd/polystalkd/e2e/console -run Picture -picture ../../../../router/console/picture.png
+//	go test ./cmd/polystalkd/e2e/console -run Picture -picture ../../../../router/http/picture.png
 var picture = flag.String("picture", "", "write the picture of the console to `FILE`")
 
 // pictureMost is how many bytes it may have.
@@ -61,7 +61,7 @@ func TestPicture(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := os.Stat("../../../../router/console/picture.png"); err != nil {
+	if _, err := os.Stat("../../../../router/http/picture.png"); err != nil {
 		t.Error(err)
 	}
 }

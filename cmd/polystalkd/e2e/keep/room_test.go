@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/codec/conversation"
 )
@@ -175,48 +173,4 @@ func TestBodiesThatFitOnlyOneAtATime(t *testing.T) {
 		t.Errorf("%d are taken", len(taken))
 	}
 	deletable(t, s, taken)
-}
-
-// TestJournalHasItsDescriptors: clients have all others, and writers go on.
-func TestJournalHasItsDescriptors(t *testing.T) {
-	for _, policy := range [][]string{nil, {"-f", "5"}, {"-F"}} {
-		t.Run("policy="+strings.Join(policy, ""), func(t *testing.T) {
-			dir := t.TempDir()
-			s := startKept(t, dir, append([]string{"-s", "262144"}, policy...)...)
-			c := daemon.Client(t, s)
-			daemon.MustAsk(t, c, "put 5 0 1000 1\r\nx\r\n")
-			most := len(descriptorsOf(t, s))
-			limit := unix.Rlimit{Cur: uint64(most), Max: uint64(most)}
-			if err := unix.Prlimit(s.Cmd.Process.Pid, unix.RLIMIT_NOFILE, &limit, nil); err != nil {
-				t.Skip(err)
-			}
-			// Into what gaps there are; to be taken up takes two for a moment.
-			for range 60 {
-				k, err := conversation.Dial("tcp", s.Address)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { k.Close() })
-			}
-			comesTrue(t, "there is always another descriptor", func() bool {
-				free := most
-				for _, n := range descriptorsOf(t, s) {
-					if n < most {
-						free--
-					}
-				}
-				return free <= 1
-			})
-			put := fmt.Sprintf("put 5 0 1000 %d\r\n%s\r\n", 60_000, strings.Repeat("d", 60_000))
-			for n := range 120 {
-				if reply := daemon.MustAsk(t, c, "%s", put); !strings.HasPrefix(reply, "INSERTED ") {
-					t.Fatalf("put %d: %q", n, reply)
-				}
-			}
-			for id := range uint64(100) {
-				daemon.Expect(t, c, fmt.Sprintf("delete %d\r\n", id+2), "DELETED\r\n")
-			}
-			daemon.MustAsk(t, c, "%s", put)
-		})
-	}
 }

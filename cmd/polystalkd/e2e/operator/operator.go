@@ -209,7 +209,7 @@ func (o *Operator) askIf(method, path, match string, in any, out any, may ...int
 
 // look looks at what concerns all.
 func (o *Operator) look() error {
-	paths := []string{"/livez", "/readyz", "/metrics", "/metrics/tubes", "/metrics/beanstalkd", "/api/v1/server", "/api/v1/journal", "/api/v1/tubes", "/api/v1/operations"}
+	paths := []string{"/livez", "/readyz", "/metrics", "/metrics/tubes", "/api/v1/server", "/api/v1/journal", "/api/v1/tubes", "/api/v1/operations"}
 	_, _, err := o.ask("GET", paths[o.rng.IntN(len(paths))], nil, nil)
 	return err
 }

@@ -47,7 +47,7 @@ func TestCheckArgsFindsFaults(t *testing.T) {
 	shows := map[string]bool{ // by their names in refusals
 		"port taken": true, "unknown host": true, "not our address": true, "one address of two": true, "unix path too long": true,
 		"unix path a directory": true, "unix path a file": true, "unix path below nothing": true, "variable with a bad address": true,
-		"journal in use": true, "journal damaged": true, "profiles on a port taken": true, "variable with a directory": true,
+		"journal in use": true, "journal damaged": true, "variable with a directory": true,
 	}
 	for _, r := range refusals(t) {
 		got := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(r.env...), append([]string{"--check-args"}, r.args...)...)

@@ -105,13 +105,6 @@ func refusals(t *testing.T) []refused {
 		{name: "connections below zero", args: []string{"--max-connections", "-5"}, code: 5, says: []string{"--max-connections", "-5", "0"}, ours: true},
 		{name: "log level", args: []string{"--log-level", "loud"}, code: 5, says: []string{"--log-level", `"loud"`, "debug, info, warn or error"}, ours: true},
 		{name: "log format", args: []string{"--log-format", "xml"}, code: 5, says: []string{"--log-format", `"xml"`, "text or json"}, ours: true},
-		{name: "profiles for all", args: []string{"--pprof", "0.0.0.0:0"}, code: 5, says: []string{"--pprof", `"0.0.0.0:0"`, "loopback", "127.0.0.1:6060"}, ours: true},
-		{name: "profiles on every interface", args: []string{"--pprof", ":6060"}, code: 5, says: []string{"--pprof", `":6060"`, "loopback", "127.0.0.1:6060"}, ours: true},
-		{name: "profiles on an address of the network", args: []string{"--pprof", "[2001:db8::1]:6060"}, code: 5, says: []string{"--pprof", "2001:db8::1", "loopback"}, ours: true},
-		{name: "profiles on a name", args: []string{"--pprof", "localhost.example.org:6060"}, code: 5, says: []string{"--pprof", "localhost.example.org", "loopback"}, ours: true},
-		{name: "profiles without a port", args: []string{"--pprof", "127.0.0.1"}, code: 5, says: []string{"--pprof", `"127.0.0.1"`, "port", "127.0.0.1:6060"}, ours: true},
-		{name: "profiles on a bad port", args: []string{"--pprof", "127.0.0.1:70000"}, code: 5, says: []string{"--pprof", `"127.0.0.1:70000"`, "65535"}, ours: true},
-		{name: "profiles on a port taken", args: []string{"-l127.0.0.1", "-p0", "--pprof", "127.0.0.1:" + port}, code: 111, says: []string{"--pprof", port, "in use", "another"}, ours: true},
 
 		{name: "variable with a bad size", env: []string{"POLYSTALKD_MAX_JOB_SIZE=big"}, code: 5, says: []string{"POLYSTALKD_MAX_JOB_SIZE", `"big"`, "bytes"}, ours: true},
 		{name: "variable with a bad number", env: []string{"POLYSTALKD_SHARDS=x"}, code: 5, says: []string{"POLYSTALKD_SHARDS", `"x"`, "number"}, ours: true},
@@ -120,7 +113,6 @@ func refusals(t *testing.T) []refused {
 		{name: "variable with a bad port", env: []string{"POLYSTALKD_PORT=abc"}, code: 111, says: []string{"POLYSTALKD_PORT", `"abc"`, "65535"}, ours: true},
 		{name: "variable with a bad address", env: []string{"POLYSTALKD_LISTEN=127.0.0.1,unix:" + file, "POLYSTALKD_PORT=0"}, code: 111, says: []string{"POLYSTALKD_LISTEN", file, "regular file"}, ours: true},
 		{name: "variable with a directory", env: []string{"POLYSTALKD_PORT=0", "POLYSTALKD_BINLOG_DIR=" + inUse}, code: 10, says: []string{"POLYSTALKD_BINLOG_DIR", inUse, "in use"}, ours: true},
-		{name: "variable with profiles for all", env: []string{"POLYSTALKD_PPROF=192.0.2.1:6060"}, code: 5, says: []string{"POLYSTALKD_PPROF", `"192.0.2.1:6060"`, "loopback"}, ours: true},
 		{name: "variable with a bad user", env: []string{"POLYSTALKD_USER=no-such-user"}, code: 33, says: []string{"POLYSTALKD_USER", "no-such-user"}, ours: true},
 	}
 }
@@ -179,7 +171,7 @@ func TestVersionAndHelpGoToStdout(t *testing.T) {
 		if got.Code != 0 || got.Stderr != "" {
 			t.Errorf("%q: %+v", args, got)
 		}
-		for _, flag := range []string{"-b", "-f", "-F", "-l", "-p", "-u", "-z", "-s", "-v", "-V", "-h", "--loops", "--shards", "--max-connections", "--connection-memory", "--log-level", "--log-format", "--pprof"} {
+		for _, flag := range []string{"-b", "-f", "-F", "-l", "-p", "-u", "-z", "-s", "-v", "-V", "-h", "--loops", "--shards", "--max-connections", "--connection-memory", "--log-level", "--log-format"} {
 			if !strings.Contains(got.Stdout, " "+flag+",") && !strings.Contains(got.Stdout, " "+flag+" ") {
 				t.Errorf("%q does not explain %s", args, flag)
 			}

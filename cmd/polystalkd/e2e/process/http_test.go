@@ -151,10 +151,11 @@ func TestHTTPThatCannotBeServedEndsTheStart(t *testing.T) {
 		{[]string{"--http", "127.0.0.1:0", "--http-history-tubes", "1001"}, []string{"--http-history-tubes", "0 to 1000", "/metrics/tubes"}},
 		{[]string{"--http", "127.0.0.1:0", "--http-bodies", "some"}, []string{"--http-bodies", "full, preview or none"}},
 		{[]string{"--http", "127.0.0.1:0", "--http-trusted-proxy", "proxy"}, []string{"--http-trusted-proxy", "10.0.0.0/24"}},
+		{[]string{"--http", "127.0.0.1:0", "--http-prefix", "queue"}, []string{"--http-prefix", `"queue"`, "/queue"}},
 		{[]string{"--http", "127.0.0.1:0", "--http-peer", "ops.example"}, []string{"--http-peer", `"ops.example"`, "mail=https://ops.example.com/mail/"}},
 		{[]string{"--http", "127.0.0.1:0", "--http-peer", "a=javascript:alert(1)"}, []string{"--http-peer", "mail=https://ops.example.com/mail/"}},
-		{[]string{"--http", "127.0.0.1:0", "--http-console-dir", dir}, []string{"--http-console-dir", "has no index.html", "router/console/assets"}},
-		{[]string{"--http", "127.0.0.1:0", "--http-console-dir", filepath.Join(dir, "none")}, []string{"--http-console-dir", "no such file", "router/console/assets"}},
+		{[]string{"--http", "127.0.0.1:0", "--http-console-dir", dir}, []string{"--http-console-dir", "has no index.html", "router/http/console"}},
+		{[]string{"--http", "127.0.0.1:0", "--http-console-dir", filepath.Join(dir, "none")}, []string{"--http-console-dir", "no such file", "router/http/console"}},
 		{[]string{"--http", "127.0.0.1:0", "--http-tls-cert", broken}, []string{"--http-tls-cert", "--http-tls-key", "both"}},
 		{[]string{"--http", "127.0.0.1:0", "--http-tls-cert", broken, "--http-tls-key", broken}, []string{"--http-tls-cert", "PEM"}},
 	} {

@@ -1,0 +1,179 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func writeFile(t testing.TB, path, text string) string {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestProblemsHaveALineEach, all that can be told at once.
+func TestProblemsHaveALineEach(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		want       []string // line, and words of each problem, separated by |
+		keys       string   // of what is good nevertheless
+	}{
+		{"no value", "a = 1\nb =\nc = 2\n", []string{"2|b =|write a key"}, "a"},
+		{"no equals sign", "port 11300\n", []string{"1|port 11300|expected '='|port = 11300"}, ""},
+		{"open string", "a = \"x\nb = 1\n", []string{"1|a = \"x|new lines"}, ""},
+		{"two on a line", "a = 1 b = 2\n", []string{"1|expected newline"}, ""},
+		{"twice", "a = 1\n\n# c\na = 2\nb = 3\na = 4\n", []string{"4|a = 2|line 1 already|leave one", "6|line 1 already"}, "a b"},
+		{"table", "a = 1\n[tube]\nb = 2\n", []string{"2|[tube]|no table \"tube\"|leave it out"}, "a"},
+		{"array of tables", "[[tube]]\nb = 2\n", []string{"1|no table \"tube\""}, ""},
+		{"bad number", "a = 1__0\n", []string{"1|between underscores"}, ""},
+		{"bad values", "b = 99999999999999999999\nc = 1\nd = [\n1,\n2020-13-45]\n", []string{"1|too large|correct the value of b", "5|2020-13-45]|impossible date"}, "c"},
+		{"not UTF-8", "a = 1\nb = \"\xff\"\n", []string{"2|b = \"\ufffd\"|UTF-8"}, "a"},
+		{"control byte", "a = 1\x00\n", []string{"1|"}, ""},
+		{"cut off", "a = [1,", []string{"1|"}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			entries, problems := parseTOML("/f", []byte(tt.text))
+			if len(problems) != len(tt.want) {
+				t.Fatalf("%q, want %d", fmt.Sprintf("%#v", problems), len(tt.want))
+			}
+			for i, p := range problems {
+				words := strings.Split(tt.want[i], "|")
+				if got := fmt.Sprintf("file /f:%s", words[0]); p.String() != got {
+					t.Errorf("%s, want %s", p.String(), got)
+				}
+				for _, w := range words[1:] {
+					if !strings.Contains(p.Text+" "+p.Says, w) {
+						t.Errorf("%q, %q does not hold %q", p.Text, p.Says, w)
+					}
+				}
+			}
+			var keys []string
+			for _, e := range entries {
+				keys = append(keys, e.Key)
+			}
+			if got := strings.Join(keys, " "); got != tt.keys {
+				t.Errorf("good are %q, want %q", got, tt.keys)
+			}
+		})
+	}
+}
+
+func TestEntriesHaveValuesAndPlaces(t *testing.T) {
+	entries, problems := readFile(writeFile(t, filepath.Join(t.TempDir(), "f"), "\ufeff# c\r\nport = 0x2C24\r\nlisten = [\r\n \"a\", # one\r\n 'b']\r\nx.y = true\r\n\"q\" = 1.5"))
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, fmt.Sprintf("%d %s %v", e.Line, e.Key, e.Value))
+	}
+	want := []string{"2 port 11300", "3 listen [a b]", "6 x.y true", "7 q 1.5"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if entries[0].Text != "port = 0x2C24" {
+		t.Errorf("%q", entries[0].Text)
+	}
+}
+
+// TestFilesThatCannotBeRead: nobody waits for one, and the message has its name.
+func TestFilesThatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		filepath.Join(dir, "none"): "no such file",
+		dir:                        "is a directory",
+		pipe:                       "no regular file",
+		"/dev/zero":                "more than 1048576 bytes",
+		writeFile(t, filepath.Join(dir, "big"), strings.Repeat("#", sizeMax+1)): "more than 1048576 bytes",
+	} {
+		began := time.Now()
+		entries, problems := readFile(path)
+		if len(entries) > 0 || len(problems) != 1 || problems[0].filePlace.String() != "file "+path || !strings.Contains(problems[0].Says, want) {
+			t.Errorf("%s: %v %+v", path, entries, problems)
+		}
+		if time.Since(began) > 10*time.Second {
+			t.Errorf("%s: it waited", path)
+		}
+	}
+}
+
+func TestFilesAreListedByName(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.toml")
+	if files, problems := listFiles(path); !slices.Equal(files, []string{path}) || problems != nil {
+		t.Errorf("without a directory: %q %v", files, problems)
+	}
+	if err := os.Mkdir(path+".d", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"20.toml", "10.toml", "9.toml", "x.toml~", ".hidden.toml", "README"} {
+		writeFile(t, filepath.Join(path+".d", name), "")
+	}
+	want := []string{path, path + ".d/10.toml", path + ".d/20.toml", path + ".d/9.toml"}
+	if files, problems := listFiles(path); !slices.Equal(files, want) || problems != nil {
+		t.Errorf("%q %v, want %q", files, problems, want)
+	}
+	other := writeFile(t, filepath.Join(t.TempDir(), "c.toml"), "")
+	writeFile(t, other+".d", "")
+	if _, problems := listFiles(other); len(problems) != 1 || problems[0].File != other+".d" || !strings.Contains(problems[0].Says, "cannot be listed") {
+		t.Errorf("a file instead: %+v", problems)
+	}
+}
+
+// FuzzParse: no panic, and every entry and problem stands on a line of the file.
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"a = 1\n", "a.b = 1\n[x]\n", "a = \"\"\"\nx\"\"\"\nb = {c = 1}\n", "a = [1,\n2]\na=", "[[x]]\n", "\"\" = 1", "=", "a = 1__0", "a = 1\r", "a = 1\na.b = 2"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		entries, problems := parseTOML("f", bytes.Clone(text))
+		lines := 1 + bytes.Count(text, []byte("\n"))
+		for _, e := range entries {
+			if e.Line < 1 || e.Line > lines || e.Value == nil {
+				t.Errorf("%+v of %d lines", e, lines)
+			}
+		}
+		for _, p := range problems {
+			if p.Line < 1 || p.Line > lines || p.Says == "" {
+				t.Errorf("%+v of %d lines", p, lines)
+			}
+		}
+	})
+}
+
+// TestLinesReadBack, whatever is in a text.
+func TestLinesReadBack(t *testing.T) {
+	for _, v := range []any{"", "a", `a"b'c\d`, "a\nb\tc\x01\x7f", "é \u2028", "'''", int64(-5), true, []any{"a", "b#"}, []any{`"`, "'"}} {
+		written := v
+		if list, ok := v.([]any); ok {
+			texts := []string{}
+			for _, s := range list {
+				texts = append(texts, s.(string))
+			}
+			written = texts
+		}
+		line, err := tomlLine("key", written)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(line, "\n") {
+			t.Errorf("%v takes several lines: %q", v, line)
+		}
+		entries, problems := parseTOML("f", []byte(line+" # comment\n"))
+		if len(problems) > 0 || len(entries) != 1 || fmt.Sprintf("%#v", entries[0].Value) != fmt.Sprintf("%#v", v) {
+			t.Errorf("%#v is written as %q, and read as %+v %v", v, line, entries, problems)
+		}
+	}
+}

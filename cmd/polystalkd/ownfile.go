@@ -1,0 +1,87 @@
+// Package ownfile opens files that the command line names, as root perhaps, without
+// being led to a file of somebody else's.
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// openOwnFile opens a file that the command line names, for writing. It may be opened as
+// root in a directory of somebody else's, who could put a link there: none is
+// followed, of either kind, so that no other file is written. Links on the way to the
+// directory are.
+//
+// It does not block: a named pipe that nobody reads would hold up the start, or a
+// SIGHUP, for ever, and no SIGTERM would be heard. /dev/stdout and the like, which are
+// links, stand for the descriptors that the process was given.
+func openOwnFile(path string, flags int, mode os.FileMode) (*os.File, error) {
+	if fd, ok := descriptorOf(path); ok && flags&os.O_EXCL == 0 {
+		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			return nil, &os.PathError{Op: "open", Path: path, Err: err}
+		}
+		return os.NewFile(uintptr(own), path), nil
+	}
+	f, err := os.OpenFile(path, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, mode)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, &os.PathError{Op: "open", Path: path, Err: errSymlink}
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if st, ok := infoSys(info); err == nil && ok && info.Mode().IsRegular() && st.Nlink > 1 {
+		err = &os.PathError{Op: "open", Path: path, Err: errHardLink}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// readOwnFile reads the first 64 bytes of a file with the same rules.
+func readOwnFile(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, 64))
+}
+
+var (
+	errSymlink  = errors.New("it is a symbolic link, which is not followed; name the file that it points to")
+	errHardLink = errors.New("the file has a second name, and may be another program's; remove it, or name another")
+)
+
+func infoSys(info os.FileInfo) (st *syscall.Stat_t, ok bool) {
+	if info != nil {
+		st, ok = info.Sys().(*syscall.Stat_t)
+	}
+	return st, ok
+}
+
+// descriptorOf is the descriptor that a path stands for by its name alone.
+func descriptorOf(path string) (fd int, ok bool) {
+	switch path {
+	case "/dev/stdout":
+		return 1, true
+	case "/dev/stderr":
+		return 2, true
+	}
+	for _, dir := range []string{"/dev/fd/", "/proc/self/fd/"} {
+		if number, found := strings.CutPrefix(path, dir); found {
+			n, err := strconv.ParseUint(number, 10, 31)
+			return int(n), err == nil
+		}
+	}
+	return 0, false
+}

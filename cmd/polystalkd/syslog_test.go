@@ -1,0 +1,59 @@
+package main
+
+import (
+	"log/slog"
+	"log/syslog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestSyslogTellsSeverities: as the daemon gets them, 8 for each facility and one for
+// each severity.
+func TestSyslogTellsSeverities(t *testing.T) {
+	dir, err := os.MkdirTemp("", "ps") // short enough for a unix socket's path
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "s")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	w, err := syslog.Dial("unixgram", path, syslog.LOG_DAEMON|syslog.LOG_INFO, "gearmand")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for _, format := range []string{"text", "json"} {
+		k := newLook()
+		k.json.Store(format == "json")
+		log := slog.New(newSyslogHandler(&k, w)).With("a", 1).WithGroup("g")
+		log.Debug("unheard")
+		for _, tt := range []struct {
+			level    slog.Level
+			severity string
+		}{{slog.LevelInfo, "<30>"}, {slog.LevelWarn, "<28>"}, {slog.LevelError, "<27>"}} {
+			log.Log(t.Context(), tt.level, "hello", "b", 2)
+			buf := make([]byte, 1000)
+			n, err := conn.Read(buf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.TrimSuffix(string(buf[:n]), "\n")
+			want := "msg=hello a=1 g.b=2"
+			if format == "json" {
+				want = `{"msg":"hello","a":1,"g":{"b":2}}`
+			}
+			if !strings.HasPrefix(got, tt.severity) || !strings.HasSuffix(got, ": "+want) || !strings.Contains(got, "gearmand[") {
+				t.Errorf("%v: %q, want %s…: %s", tt.level, got, tt.severity, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,353 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+const (
+	jobTTR   = 3600 // seconds, longer than any run: no reservation expires
+	jobPri   = 1000
+	stopPri  = 1 << 31 // sorts jobs that end a consumer after all real ones
+	anchorIn = 7200    // seconds of delay of a job that only keeps a tube alive
+	bulk     = 256     // commands in flight in what is not measured
+)
+
+// A bconn is one connection that speaks beanstalkd's protocol. It reads replies itself, and
+// not with the job server's codec: a mistake that both shared would not be seen.
+type bconn struct {
+	*link
+	depth    int    // commands in flight, at most
+	constant bool   // the server answers constants: what they say of jobs is not checked
+	tube     string // the tube in use
+	rep      reply  // the last one read
+}
+
+// A reply is one answer of the server. line and body alias the read buffer and are valid
+// until the next read.
+type reply struct {
+	line []byte // without \r\n
+	word []byte // the first word of line
+	num  uint64 // id of INSERTED and RESERVED, count of WATCHING
+	body []byte // of RESERVED and OK, without \r\n
+}
+
+// maxLine bounds a reply line: the longest is "USING " with a tube name.
+const maxLine = 512
+
+// parse reads one reply from the start of b and returns the bytes that it takes. n == 0
+// means that b holds only a beginning; want is then the number of bytes needed, as far as
+// it is known.
+func (r *reply) parse(b []byte) (n, want int, err error) {
+	end := bytes.IndexByte(b, '\r')
+	if end < 0 || end+1 == len(b) {
+		if len(b) > maxLine {
+			return 0, 0, fmt.Errorf("reply line of more than %d bytes: %q…", maxLine, b[:40])
+		}
+		return 0, len(b) + 1, nil
+	}
+	line := b[:end]
+	*r = reply{line: line, word: line}
+	var rest []byte
+	if i := bytes.IndexByte(line, ' '); i >= 0 {
+		r.word, rest = line[:i], line[i+1:]
+	}
+	ok, hasBody := b[end+1] == '\n', false
+	var size uint64
+	switch string(r.word) {
+	case "INSERTED", "WATCHING":
+		r.num, ok = parseUint(rest, ok)
+	case "RESERVED":
+		id, length, _ := bytes.Cut(rest, []byte{' '})
+		r.num, ok = parseUint(id, ok)
+		size, ok = parseUint(length, ok)
+		hasBody = true
+	case "OK":
+		size, ok = parseUint(rest, ok)
+		hasBody = true
+	}
+	if !ok || size > maxBody {
+		return 0, 0, fmt.Errorf("malformed reply line %q", b[:end+2])
+	}
+	if !hasBody {
+		return end + 2, 0, nil
+	}
+	total := end + 2 + int(size) + 2
+	if len(b) < total {
+		return 0, total, nil
+	}
+	if b[total-2] != '\r' || b[total-1] != '\n' {
+		return 0, 0, fmt.Errorf("body of %q is not followed by CR LF but by %q", line, b[total-2:total])
+	}
+	r.body = b[end+2 : total-2]
+	return total, 0, nil
+}
+
+// parseUint reads a decimal number that fills b. It fails if ok is false already.
+func parseUint(b []byte, ok bool) (v uint64, _ bool) {
+	if !ok || len(b) == 0 || len(b) > 19 {
+		return 0, false
+	}
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		v = v*10 + uint64(c-'0')
+	}
+	return v, true
+}
+
+// read returns the next reply, valid until the next call.
+func (c *bconn) read() (*reply, error) {
+	for {
+		n, want, err := c.rep.parse(c.unread())
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			c.lo += n
+			return &c.rep, nil
+		}
+		if err := c.receive(want); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// batch sends n commands, at most depth of them in flight: see the function batch.
+func (c *bconn) batch(l *lane, n int, write func(i int), check func(i int, r *reply) error) error {
+	return batch(c.link, l, n, c.depth, write, c.read, check)
+}
+
+// wrong returns the error for a reply that a correct server does not send.
+func (c *bconn) wrong(cmd, expected string, r *reply) error {
+	return fmt.Errorf("wrong reply to %q (tube %q): expected %s, got %q", cmd, c.tube, expected, r.line)
+}
+
+// expect checks the first word of a reply.
+func (c *bconn) expect(cmd, word string, r *reply) error {
+	if string(r.word) != word {
+		return c.wrong(cmd, word, r)
+	}
+	return nil
+}
+
+// expectUsing checks the reply to a use of c.tube.
+func (c *bconn) expectUsing(r *reply) error {
+	if string(r.word) != "USING" || !c.constant && string(r.line[len("USING "):]) != c.tube {
+		return c.wrong("use", "USING "+c.tube, r)
+	}
+	return nil
+}
+
+// expectWatching checks how many tubes a watch or ignore leaves watched.
+func (c *bconn) expectWatching(cmd string, n uint64, r *reply) error {
+	if string(r.word) != "WATCHING" || !c.constant && r.num != n {
+		return c.wrong(cmd, fmt.Sprintf("WATCHING %d", n), r)
+	}
+	return nil
+}
+
+// expectJob checks a RESERVED and its body, which was put under stamp. id 0 is any.
+func (c *bconn) expectJob(r *reply, id, stamp uint64) error {
+	if err := c.expect("reserve", "RESERVED", r); err != nil {
+		return err
+	}
+	if len(r.body) != len(c.body) {
+		return c.wrong("reserve", fmt.Sprintf("a body of %d bytes", len(c.body)), r)
+	}
+	if id != 0 && r.num != id {
+		return c.wrong("reserve", fmt.Sprintf("job %d", id), r)
+	}
+	if c.constant {
+		return nil
+	}
+	c.stampBody(stamp)
+	if !bytes.Equal(r.body, c.body) {
+		return fmt.Errorf("job %d (tube %q) came back with another body: expected %.40q…, got %.40q…", r.num, c.tube, c.body, r.body)
+	}
+	return nil
+}
+
+// put appends a put of a body with that stamp; delay is in seconds.
+func (c *bconn) put(pri, delay int, stamp uint64) {
+	c.stampBody(stamp)
+	b := append(c.out, "put "...)
+	b = strconv.AppendInt(b, int64(pri), 10)
+	b = append(b, ' ')
+	b = strconv.AppendInt(b, int64(delay), 10)
+	b = append(b, ' ')
+	b = strconv.AppendInt(b, jobTTR, 10)
+	b = append(b, ' ')
+	b = strconv.AppendInt(b, int64(len(c.body)), 10)
+	b = append(b, "\r\n"...)
+	b = append(b, c.body...)
+	c.out = append(b, "\r\n"...)
+}
+
+// say appends a command.
+func (c *bconn) say(cmd string) { c.out = append(append(c.out, cmd...), "\r\n"...) }
+
+// sayTube appends a command about a tube.
+func (c *bconn) sayTube(cmd, tube string) {
+	c.out = append(append(append(append(c.out, cmd...), ' '), tube...), "\r\n"...)
+}
+
+// sayJob appends a command about a job.
+func (c *bconn) sayJob(cmd string, id uint64) {
+	c.out = append(append(c.out, cmd...), ' ')
+	c.out = append(strconv.AppendUint(c.out, id, 10), "\r\n"...)
+}
+
+// call sends out, one command that is not counted, and checks the first word of its reply.
+func (c *bconn) call(word string) (*reply, error) {
+	cmd := string(c.out[:min(len(c.out), 60)])
+	if err := c.flush(); err != nil {
+		return nil, err
+	}
+	r, err := c.read()
+	if err != nil {
+		return nil, err
+	}
+	return r, c.expect(cmd, word, r)
+}
+
+// own makes tube the one that c, a new connection, uses and the only one that it watches.
+func (c *bconn) own(tube string) error {
+	c.sayTube("use", tube)
+	if _, err := c.call("USING"); err != nil {
+		return err
+	}
+	c.tube = tube
+	return c.watchOnly(tube)
+}
+
+// watchOnly makes tubes the only ones that a new connection watches.
+func (c *bconn) watchOnly(tubes ...string) error {
+	for _, tube := range tubes {
+		c.sayTube("watch", tube)
+		if _, err := c.call("WATCHING"); err != nil {
+			return err
+		}
+	}
+	c.sayTube("ignore", "default")
+	_, err := c.call("WATCHING")
+	return err
+}
+
+// quit says goodbye and waits for the server to close.
+func (c *bconn) quit() error {
+	c.say("quit")
+	if err := c.flush(); err != nil {
+		return err
+	}
+	var more [64]byte
+	if n, err := c.nc.Read(more[:]); n > 0 {
+		return fmt.Errorf("the server answered quit with %.40q", more[:n])
+	} else if !errors.Is(err, io.EOF) {
+		return fmt.Errorf("quit: %w", err)
+	}
+	return nil
+}
+
+// beans opens a connection.
+func (e *env) beans(ctx context.Context) (*bconn, error) {
+	k, err := e.dial(ctx)
+	return &bconn{link: k, depth: e.Load.Depth, constant: e.Constant, tube: "default"}, err
+}
+
+// anchor puts one long-delayed job into each tube, so that the tubes exist.
+func (c *bconn) anchor(tubes []string) error {
+	say := func(i int) {
+		if i%2 == 0 {
+			c.sayTube("use", tubes[i/2])
+		} else {
+			c.put(jobPri, anchorIn, uint64(i))
+		}
+	}
+	check := func(i int, r *reply) error {
+		if i%2 == 0 {
+			return c.expect("use", "USING", r)
+		}
+		return c.expect("put", "INSERTED", r)
+	}
+	return batch(c.link, unmeasured(), 2*len(tubes), bulk, say, c.read, check)
+}
+
+// cleanBeanstalkd deletes all jobs in the tubes of this run.
+func cleanBeanstalkd(ctx context.Context, e *env) error {
+	c, err := e.beans(ctx)
+	if err != nil {
+		return err
+	}
+	for name := range e.names {
+		if err := c.clean(name); err != nil {
+			return err
+		}
+	}
+	return c.quit()
+}
+
+// clean deletes the ready and delayed jobs of a tube; no job of a run is buried or held.
+func (c *bconn) clean(tube string) error {
+	for _, ask := range [][2]string{{"use " + tube, "USING"}, {"kick 100000000", "KICKED"}, {"watch " + tube, "WATCHING"}} {
+		c.say(ask[0])
+		if _, err := c.call(ask[1]); err != nil {
+			return err
+		}
+	}
+	ids := make([]uint64, 0, bulk)
+	reserve := func(int) { c.say("reserve-with-timeout 0") }
+	onReserve := func(_ int, r *reply) error {
+		if string(r.word) == "TIMED_OUT" {
+			return nil
+		}
+		ids = append(ids, r.num)
+		return c.expect("reserve-with-timeout 0", "RESERVED", r)
+	}
+	remove := func(i int) { c.sayJob("delete", ids[i]) }
+	onRemove := func(_ int, r *reply) error { return c.expect("delete", "DELETED", r) }
+	for n := 2; ; n = min(2*n, bulk) {
+		ids = ids[:0]
+		if err := batch(c.link, unmeasured(), n, n, reserve, c.read, onReserve); err != nil {
+			return err
+		}
+		if err := batch(c.link, unmeasured(), len(ids), bulk, remove, c.read, onRemove); err != nil {
+			return err
+		}
+		if len(ids) < n {
+			break
+		}
+	}
+	c.sayTube("ignore", tube)
+	_, err := c.call("WATCHING")
+	return err
+}
+
+var versionLine = regexp.MustCompile(`(?m)^version: "?([^"\n]*)"?$`)
+
+func beanstalkdVersion(ctx context.Context, addr string) (string, error) {
+	k, err := dialLink(ctx, addr, 0)
+	if err != nil {
+		return "", err
+	}
+	defer k.shut()
+	c := &bconn{link: k}
+	k.nc.SetDeadline(time.Now().Add(grace))
+	c.say("stats")
+	r, err := c.call("OK")
+	if err != nil {
+		return "", err
+	}
+	m := versionLine.FindSubmatch(r.body)
+	if m == nil {
+		return "", fmt.Errorf("stats has no version: %q", r.body)
+	}
+	return string(m[1]), nil
+}

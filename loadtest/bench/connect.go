@@ -1,0 +1,170 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// connect: what a web request does that leaves a job behind. Each client connects, sends
+// use and, once that is answered, put, closes when it has its answer, and connects again.
+// One operation is all of that; its latency is from before connect to INSERTED.
+//
+// One goroutine serves all clients with the system's own calls: a load that costs more than
+// the server measures itself. A client closes without quit, as a PHP process does, so the
+// port that lingers is its own.
+type connect struct {
+	*env
+	family int
+	addr   unix.Sockaddr
+	spread bool   // the server listens on IPv4's loopback
+	round  uint32 // counts connections
+	c      *bconn // parses and writes for all clients; it has no connection
+	visits []visit
+	polls  []unix.PollFd
+	in     []byte
+}
+
+// A visit is one client between connect and close.
+type visit struct {
+	fd    int // -1: none
+	begun int64
+	put   bool // use is answered
+}
+
+func newConnect(e *env) workload {
+	n := e.share(e.Load.Conns)
+	return &connect{env: e, visits: make([]visit, n), polls: make([]unix.PollFd, n), in: make([]byte, maxLine+2),
+		c: &bconn{link: &link{body: newBody(e.Load.Body)}, constant: e.Constant, tube: e.tubeName("connect", 0)}}
+}
+
+func (w *connect) setup(context.Context) error {
+	if path, ok := strings.CutPrefix(w.Addr, "unix:"); ok {
+		w.family, w.addr = unix.AF_UNIX, &unix.SockaddrUnix{Name: path}
+		return nil
+	}
+	tcp, err := net.ResolveTCPAddr("tcp", w.Addr)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	if ip := tcp.IP.To4(); ip != nil {
+		w.family, w.addr, w.spread = unix.AF_INET, &unix.SockaddrInet4{Port: tcp.Port, Addr: [4]byte(ip)}, ip.IsLoopback()
+		return nil
+	}
+	w.family, w.addr = unix.AF_INET6, &unix.SockaddrInet6{Port: tcp.Port, Addr: [16]byte(tcp.IP.To16())}
+	return nil
+}
+
+func (w *connect) run(ph *phase) error {
+	l, err := ph.lane(0, 1, false)
+	if err != nil {
+		return err
+	}
+	defer l.end()
+	for i := range w.visits {
+		w.visits[i].fd = -1
+	}
+	defer func() {
+		for _, v := range w.visits {
+			if v.fd >= 0 {
+				unix.Close(v.fd)
+			}
+		}
+	}()
+	for begun := int64(0); ; {
+		open := 0
+		for i := range w.visits {
+			v := &w.visits[i]
+			if v.fd < 0 && l.more() && (l.budget == 0 || begun < l.budget) && ph.ctx.Err() == nil {
+				if err := w.open(v); err != nil {
+					return err
+				}
+				begun++
+			}
+			w.polls[i] = unix.PollFd{Fd: int32(v.fd), Events: unix.POLLIN}
+			if v.fd >= 0 {
+				open++
+			}
+		}
+		if open == 0 || w.failure() != nil {
+			return w.failure()
+		}
+		if _, err := unix.Poll(w.polls, 100); err != nil && err != unix.EINTR {
+			return fmt.Errorf("poll: %w", err)
+		}
+		for i := range w.polls {
+			if w.polls[i].Revents != 0 && w.visits[i].fd >= 0 {
+				if err := w.answer(&w.visits[i], l); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// open connects a client and sends its first command. The socket blocks, but it is only
+// read when there is something to read, and what is written is small.
+func (w *connect) open(v *visit) error {
+	begun := Now()
+	fd, err := unix.Socket(w.family, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	*v = visit{fd: fd, begun: begun}
+	if w.spread {
+		w.round++
+		if err := spread(fd, w.round); err != nil {
+			return fmt.Errorf("connect: %w", err)
+		}
+	}
+	if err := unix.Connect(fd, w.addr); err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	w.c.sayTube("use", w.c.tube)
+	return w.send(fd)
+}
+
+func (w *connect) send(fd int) error {
+	_, err := unix.Write(fd, w.c.out)
+	w.c.out = w.c.out[:0]
+	if err != nil {
+		return fmt.Errorf("send: %w", err)
+	}
+	return nil
+}
+
+// answer reads a reply, which no server sends in parts, and sends what follows, or closes.
+func (w *connect) answer(v *visit, l *lane) error {
+	n, err := unix.Read(v.fd, w.in)
+	at := Now()
+	if n <= 0 {
+		if err == nil {
+			err = errClosed
+		}
+		return fmt.Errorf("receive: %w", err)
+	}
+	r := &w.c.rep
+	if used, _, err := r.parse(w.in[:n]); err != nil {
+		return err
+	} else if used != n {
+		return fmt.Errorf("one reply was due, got %q", w.in[:n])
+	}
+	if !v.put {
+		if err := w.c.expectUsing(r); err != nil {
+			return err
+		}
+		v.put = true
+		w.c.put(jobPri, 0, uint64(l.done))
+		return w.send(v.fd)
+	}
+	if err := w.c.expect("put", "INSERTED", r); err != nil {
+		return err
+	}
+	l.answered(v.begun, at)
+	fd := v.fd
+	v.fd = -1
+	return unix.Close(fd)
+}

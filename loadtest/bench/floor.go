@@ -1,0 +1,133 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/panjf2000/gnet/v2"
+	"github.com/panjf2000/gnet/v2/pkg/logging"
+)
+
+// Floor serves addr, host:port, until ctx ends. It parses beanstalkd's commands and answers
+// them with constants; every RESERVED has body bytes. It has no tubes, no jobs, no state:
+// what it costs is the least that a server on the same event loop pays for system calls and
+// framing.
+func Floor(ctx context.Context, addr string, loops, body int) error {
+	h := &floor{reserved: fmt.Appendf(nil, "RESERVED 1 %d\r\n%s\r\n", body, bytes.Repeat([]byte("x"), body)), booted: make(chan gnet.Engine, 1)}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- gnet.Run(h, "tcp://"+addr, gnet.WithNumEventLoop(loops), gnet.WithLogLevel(logging.ErrorLevel))
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case engine := <-h.booted:
+		if err := engine.Stop(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+		return <-ended
+	}
+}
+
+type floor struct {
+	gnet.BuiltinEventEngine
+	reserved []byte
+	booted   chan gnet.Engine
+}
+
+// A floorConn is the beginning of a command that is not complete yet, and a buffer for the
+// replies of one event.
+type floorConn struct{ partial, out []byte }
+
+func (h *floor) OnBoot(e gnet.Engine) gnet.Action {
+	h.booted <- e
+	return gnet.None
+}
+
+func (h *floor) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
+	c.SetContext(new(floorConn))
+	return nil, gnet.None
+}
+
+// OnTraffic answers all complete commands of one readable event with one write.
+func (h *floor) OnTraffic(c gnet.Conn) gnet.Action {
+	k := c.Context().(*floorConn)
+	in, err := c.Next(-1)
+	if err != nil {
+		return gnet.Close
+	}
+	if len(k.partial) > 0 {
+		k.partial = append(k.partial, in...)
+		in = k.partial
+	}
+	k.out = k.out[:0]
+	for len(in) > 0 {
+		n, quit := h.answer(k, in)
+		if quit {
+			return gnet.Close
+		}
+		if n == 0 {
+			break
+		}
+		in = in[n:]
+	}
+	k.partial = append(k.partial[:0], in...) // moves down within itself, or copies
+	if len(k.out) > 0 {
+		if _, err := c.Write(k.out); err != nil {
+			return gnet.Close
+		}
+	}
+	return gnet.None
+}
+
+// answer appends the reply to the command at the start of in. n is the length of the
+// command, 0 if it is not complete.
+func (h *floor) answer(k *floorConn, in []byte) (n int, quit bool) {
+	end := bytes.IndexByte(in, '\r')
+	if end < 0 || end+1 == len(in) {
+		return 0, false
+	}
+	line, n := in[:end], end+2
+	word, rest, _ := bytes.Cut(line, []byte{' '})
+	ok := true
+	switch string(word) {
+	case "put":
+		var size uint64
+		for range 4 {
+			var f []byte
+			f, rest, _ = bytes.Cut(rest, []byte{' '})
+			size, ok = parseUint(f, ok)
+		}
+		if ok = ok && size <= 1<<30; !ok {
+			break
+		}
+		if n += int(size) + 2; n > len(in) {
+			return 0, false
+		}
+		k.out = append(k.out, "INSERTED 1\r\n"...)
+	case "reserve", "reserve-with-timeout":
+		k.out = append(k.out, h.reserved...)
+	case "delete":
+		if _, ok = parseUint(rest, ok); ok {
+			k.out = append(k.out, "DELETED\r\n"...)
+		}
+	case "use":
+		k.out = append(append(append(k.out, "USING "...), rest...), "\r\n"...)
+	case "watch", "ignore":
+		k.out = append(k.out, "WATCHING 1\r\n"...)
+	case "quit":
+		return n, true
+	default:
+		k.out = append(k.out, "UNKNOWN_COMMAND\r\n"...)
+	}
+	if !ok {
+		k.out = append(k.out, "BAD_FORMAT\r\n"...)
+	}
+	return n, false
+}

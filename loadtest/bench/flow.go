@@ -1,0 +1,185 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+)
+
+// A flow is producers and consumers that meet on one tube per load process. Its latency is
+// the time from when a put was due or sent to the arrival of RESERVED; the put carries that
+// time as its stamp.
+//
+// In a closed loop a bounded number of jobs waits: producers take tickets. In an open loop
+// they put when it is due, whatever the consumers do. The rate is of puts.
+type flow struct {
+	*env
+	tube      string
+	producers []*bconn
+	consumers []*cycler
+	control   *bconn
+	ahead     int // batches that may be put and not yet reserved, in a closed loop
+
+	tickets  chan struct{} // one for each batch that may be put now
+	reserved atomic.Int64  // jobs in this phase
+	sum      atomic.Uint64 // of the ids of all jobs put, minus the ids of all jobs reserved
+	commands Recorder      // latencies of single commands, which are not reported
+}
+
+// stopStamp marks a job that tells a consumer to end.
+const stopStamp = math.MaxUint64
+
+// newOneTube has as many producers as consumers, each producer one batch ahead.
+func newOneTube(e *env) workload {
+	conns := e.share(e.Load.Conns)
+	return &flow{env: e, producers: make([]*bconn, conns/2), consumers: make([]*cycler, conns-conns/2), ahead: conns / 2 * 2}
+}
+
+// newWakeup has one producer, which waits until its job is reserved, so that all consumers
+// are blocked when the next put arrives.
+func newWakeup(e *env) workload {
+	return &flow{env: e, producers: make([]*bconn, 1), consumers: make([]*cycler, e.share(e.Load.Conns)-1), ahead: 1}
+}
+
+func (w *flow) setup(ctx context.Context) (err error) {
+	w.tube = w.tubeName("flow", 0)
+	if w.control, err = w.beans(ctx); err != nil {
+		return err
+	}
+	w.control.sayTube("use", w.tube)
+	if _, err := w.control.call("USING"); err != nil {
+		return err
+	}
+	return openAll(ctx, len(w.producers)+len(w.consumers), w.beans, func(i int, c *bconn) error {
+		c.tube = w.tube
+		if i >= len(w.producers) {
+			w.consumers[i-len(w.producers)] = newCycler(c, c.depth)
+			return c.watchOnly(w.tube)
+		}
+		w.producers[i] = c
+		c.sayTube("use", w.tube)
+		_, err := c.call("USING")
+		return err
+	})
+}
+
+func (w *flow) run(ph *phase) error {
+	w.tickets = make(chan struct{}, w.ahead)
+	for range w.ahead {
+		w.tickets <- struct{}{}
+	}
+	w.reserved.Store(0)
+	if ph.count > 0 {
+		ph.count = max(1, ph.count/3) // the producers' part: each put is reserved and deleted
+	}
+	var consuming sync.WaitGroup
+	for i, a := range w.consumers {
+		l, err := ph.lane(i, len(w.consumers), false)
+		if err != nil {
+			return err
+		}
+		l.rec = &w.commands
+		consuming.Go(func() { w.fail(w.consume(a, l, ph.rec)) })
+	}
+	err := ph.all(turnsOf(w.producers, w.produce))
+	if err == nil {
+		// Jobs that end consumers sort after all real ones, so the tube is empty when one is
+		// reserved; there is one for every reserve that can be waiting.
+		put := func(int) { w.control.put(stopPri, 0, stopStamp) }
+		onPut := func(_ int, r *reply) error { return w.control.expect("put", "INSERTED", r) }
+		w.fail(batch(w.control.link, unmeasured(), len(w.consumers)*w.Load.Depth, 1, put, w.control.read, onPut))
+	}
+	consuming.Wait()
+	if err := w.failure(); err != nil {
+		return err
+	}
+	if err := w.control.clean(w.tube); err != nil { // stop jobs that nobody needed
+		return err
+	}
+	if w.sum.Load() != 0 {
+		return fmt.Errorf("tube %q: the jobs reserved are not the jobs put", w.tube)
+	}
+	return nil
+}
+
+// produce puts depth jobs.
+func (w *flow) produce(c *bconn, l *lane) error {
+	l.rec = &w.commands
+	if l.alarm == nil {
+		select {
+		case <-w.tickets:
+		case <-w.ended:
+			return w.failure()
+		}
+	}
+	due, err := l.begin(c.depth) // not batch: the stamp is this time
+	if err != nil {
+		return err
+	}
+	for range c.depth {
+		c.put(jobPri, 0, uint64(due))
+	}
+	if err := c.ask(); err != nil {
+		return err
+	}
+	var sum uint64
+	for range c.depth {
+		r, err := c.read()
+		if err != nil {
+			return err
+		}
+		if err := c.expect("put", "INSERTED", r); err != nil {
+			return err
+		}
+		sum += r.num
+		l.done++
+	}
+	w.sum.Add(sum)
+	return nil
+}
+
+// consume reserves depth jobs and deletes them, until a job says stop.
+func (w *flow) consume(a *cycler, l *lane, delivery *Recorder) error {
+	for stopped := false; !stopped; {
+		for range a.depth {
+			a.say("reserve")
+		}
+		if err := a.ask(); err != nil {
+			return err
+		}
+		for i := range a.depth {
+			r, err := a.read()
+			if err != nil {
+				return err
+			}
+			stamp, err := Stamp(r.body)
+			if err != nil {
+				return errors.Join(a.wrong("reserve", "RESERVED", r), err)
+			}
+			if err := a.expectJob(r, 0, stamp); err != nil {
+				return err
+			}
+			a.ids[i] = r.num
+			l.done++
+			if stamp == stopStamp {
+				stopped = true
+				continue
+			}
+			delivery.Record(a.at-int64(stamp), 1)
+			w.sum.Add(-r.num)
+			if n := w.reserved.Add(1); n%int64(a.depth) == 0 {
+				select {
+				case w.tickets <- struct{}{}:
+				default: // open loop: nobody takes them
+				}
+			}
+		}
+		if err := a.batch(l, a.depth, a.remove, a.onRemove); err != nil {
+			return err
+		}
+	}
+	return nil
+}

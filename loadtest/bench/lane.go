@@ -1,0 +1,179 @@
+package bench
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+var epoch = time.Now()
+
+// Now returns the nanoseconds since this process started, of the monotonic clock.
+func Now() int64 { return int64(time.Since(epoch)) }
+
+// A lane paces one actor in one phase and counts its commands. The actor's goroutine uses it.
+//
+// In a closed loop a request is due when the last one was answered. In an open loop the
+// times at which requests are due are fixed before any of them is sent: a server that
+// stalls neither slows the load down nor hides its own stall.
+type lane struct {
+	rec      *Recorder
+	deadline int64 // no turn begins after it (Now)
+	budget   int64 // commands after which no turn begins; 0: no bound
+	done     int64 // commands answered
+
+	value, same int64 // latencies of this value that wait to be recorded
+
+	alarm    *alarm  // nil: closed loop
+	start    int64   // when the first command is due
+	step     float64 // nanoseconds between two commands
+	sent     int64   // commands begun
+	overtime int64   // how much longer commands that were due in time are sent
+}
+
+// openLoop makes command k of l due at start + k*step.
+func (l *lane) openLoop(start int64, step float64) (err error) {
+	l.start, l.step, l.overtime = start, step, l.deadline-start
+	l.alarm, err = newAlarm()
+	return err
+}
+
+// due returns when the next command of an open loop is due.
+func (l *lane) due() int64 { return l.start + int64(float64(l.sent)*l.step) }
+
+// more reports whether another turn may begin.
+func (l *lane) more() bool {
+	if l.budget > 0 && l.done >= l.budget {
+		return false
+	}
+	if l.alarm != nil {
+		// A command that was due in time is sent even if it is late by now: leaving it out
+		// would leave out the worst latencies.
+		return l.due() < l.deadline && Now()-l.overtime < l.deadline
+	}
+	return Now() < l.deadline
+}
+
+// unsent counts commands of an open loop that were due in time and never sent.
+func (l *lane) unsent() int64 {
+	if l.alarm == nil || l.budget > 0 {
+		return 0
+	}
+	return max(0, int64(math.Ceil(float64(l.deadline-l.due())/l.step)))
+}
+
+// begin returns the time from which the latency of the next n commands counts. In an open
+// loop it waits until they are due.
+func (l *lane) begin(n int) (int64, error) {
+	if l.alarm == nil {
+		return Now(), nil
+	}
+	due := l.due()
+	l.sent += int64(n)
+	return due, l.alarm.sleepUntil(due)
+}
+
+// answered counts a command that was due or sent at from and answered at at.
+func (l *lane) answered(from, at int64) {
+	l.done++
+	if v := at - from; v != l.value {
+		l.flush()
+		l.value = v
+	}
+	l.same++
+}
+
+func (l *lane) flush() {
+	if l.same > 0 {
+		l.rec.Record(l.value, l.same)
+		l.same = 0
+	}
+}
+
+// end flushes l and gives its timer back.
+func (l *lane) end() {
+	l.flush()
+	if l.alarm != nil {
+		l.alarm.close()
+	}
+}
+
+// longest is the longest latency that is told apart, in nanoseconds. Values are kept to
+// three significant figures.
+const longest = int64(10 * time.Minute)
+
+// A Recorder collects latencies in nanoseconds. Any goroutine may use it. One histogram has
+// 250 KB, too much for each of thousands of connections; a lane gathers equal values before
+// it takes the lock.
+type Recorder struct {
+	mu sync.Mutex
+	h  *hdrhistogram.Histogram
+}
+
+// Record counts n latencies of v nanoseconds.
+func (r *Recorder) Record(v, n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.h == nil {
+		r.h = hdrhistogram.New(1, longest, 3)
+	}
+	if err := r.h.RecordValues(min(max(v, 1), longest), n); err != nil {
+		panic(err) // impossible: the value is within bounds
+	}
+}
+
+// Take returns the summary of all latencies since the last Take.
+func (r *Recorder) Take() Latency {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := summarize(r.h)
+	r.h = nil
+	return l
+}
+
+// encode returns the histogram in the library's compressed form, nil if it is empty.
+func (r *Recorder) encode() ([]byte, error) {
+	if r.h == nil {
+		return nil, nil
+	}
+	return r.h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+}
+
+// merge adds an encoded histogram to r.
+func (r *Recorder) merge(encoded []byte) error {
+	if len(encoded) == 0 {
+		return nil
+	}
+	h, err := hdrhistogram.Decode(encoded)
+	if err != nil {
+		return fmt.Errorf("histogram of a load process: %w", err)
+	}
+	if r.h == nil {
+		r.h = hdrhistogram.New(1, longest, 3)
+	}
+	if dropped := r.h.Merge(h); dropped > 0 {
+		return fmt.Errorf("histogram of a load process: %d values out of bounds", dropped)
+	}
+	return nil
+}
+
+// A Latency summarizes latencies in microseconds. The zero value has none.
+type Latency struct {
+	Count int64   `json:"count"`
+	P50   float64 `json:"p50_us"`
+	P99   float64 `json:"p99_us"`
+	P999  float64 `json:"p999_us"`
+	Max   float64 `json:"max_us"`
+}
+
+func summarize(h *hdrhistogram.Histogram) Latency {
+	if h == nil || h.TotalCount() == 0 {
+		return Latency{}
+	}
+	us := func(ns int64) float64 { return float64(ns) / 1e3 }
+	return Latency{Count: h.TotalCount(), P50: us(h.ValueAtQuantile(50)), P99: us(h.ValueAtQuantile(99)),
+		P999: us(h.ValueAtQuantile(99.9)), Max: us(h.Max())}
+}

@@ -1,0 +1,180 @@
+package bench
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Load is one workload with its settings: all that decides which commands reach a server
+// and when. ParseLoad fills in settings that are zero.
+type Load struct {
+	Name      string // label in reports, unique in a session
+	Protocol  string
+	Workload  string // a key of the protocol's workloads
+	Conns     int
+	Depth     int
+	Body      int
+	Tubes     int
+	Held      int
+	Workers   int
+	Waiting   int
+	Reconnect int
+	Count     int64
+	Duration  time.Duration
+	Warmup    time.Duration
+	Rate      float64
+	Processes int
+	Settle    time.Duration
+	Rounds    int
+	Skip      []string // names of servers
+
+	ServerCPUs []int // cores of the server; empty: all
+	LoadCPUs   []int // cores of the load processes; empty: all
+}
+
+// NewLoad returns a Load with the defaults that all workloads share.
+func NewLoad() Load {
+	return Load{Processes: 1, Duration: 2 * time.Second, Warmup: 300 * time.Millisecond, Settle: 10 * time.Second}
+}
+
+// Flags adds a flag for each setting of l. The same names serve in a load's one-line form.
+func (l *Load) Flags(fs *flag.FlagSet) {
+	fs.IntVar(&l.Conns, "conns", l.Conns, "connections over all processes (default 50)")
+	fs.IntVar(&l.Depth, "depth", l.Depth, "commands in flight per connection (default 1)")
+	fs.IntVar(&l.Body, "body", l.Body, "bytes of a body (default 64)")
+	fs.IntVar(&l.Tubes, "tubes", l.Tubes, "number of tubes or functions, as the workload defines it")
+	fs.IntVar(&l.Held, "held", l.Held, "reservations held at once (workload held; default 40000)")
+	fs.IntVar(&l.Workers, "workers", l.Workers, "worker connections (Gearman workload foreground; default a quarter of -conns)")
+	fs.IntVar(&l.Waiting, "waiting", l.Waiting, "jobs that wait when the workload begins and stay (Gearman workloads background and drain)")
+	fs.IntVar(&l.Reconnect, "reconnect", l.Reconnect, "turns between new connections (workload laravel; default 10)")
+	fs.IntVar(&l.Processes, "processes", l.Processes, "load processes")
+	fs.Int64Var(&l.Count, "count", l.Count, "stop after this many operations; for drain and memory, the number of jobs")
+	fs.DurationVar(&l.Duration, "duration", l.Duration, "length of the measured phase")
+	fs.DurationVar(&l.Warmup, "warmup", l.Warmup, "length of the load before it that is not measured")
+	fs.DurationVar(&l.Settle, "settle", l.Settle, "wait after a drain before memory is read (workload memory)")
+	fs.Float64Var(&l.Rate, "rate", l.Rate, "open loop: arrivals per second over all connections (default: closed loop)")
+	fs.IntVar(&l.Rounds, "rounds-max", l.Rounds, "rounds of this load, if fewer than -rounds")
+	fs.Func("skip", "names of `servers` that this load does not run on, separated by commas", func(v string) error {
+		l.Skip = strings.Split(v, ",")
+		return nil
+	})
+	cpus := func(to *[]int) func(string) error {
+		return func(v string) (err error) { *to, err = parseCPUs(v); return err }
+	}
+	fs.Func("server-cpus", "`cores` for the server, such as 0 or 0,1 or 0-3; all: not pinned", cpus(&l.ServerCPUs))
+	fs.Func("load-cpus", "`cores` for the load processes; all: not pinned", cpus(&l.LoadCPUs))
+}
+
+// parseCPUs reads a list in the form of taskset: 0,2-3. "all" is an empty, non-nil list.
+func parseCPUs(s string) ([]int, error) {
+	cpus := []int{}
+	if s == "all" {
+		return cpus, nil
+	}
+	for part := range strings.SplitSeq(s, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		a, err1 := strconv.Atoi(from)
+		b, err2 := a, error(nil)
+		if isRange {
+			b, err2 = strconv.Atoi(to)
+		}
+		if err1 != nil || err2 != nil || a < 0 || b < a || b > 1023 {
+			return nil, fmt.Errorf("%q is not a list of cores such as 0,2-3 or all", s)
+		}
+		for c := a; c <= b; c++ {
+			cpus = append(cpus, c)
+		}
+	}
+	slices.Sort(cpus)
+	return slices.Compact(cpus), nil
+}
+
+// ParseLoad reads a load's one-line form, "workload key=value ...", over the settings of
+// base, and fills in the workload's defaults. The key name sets the label.
+func (p *Protocol) ParseLoad(line string, base Load) (Load, error) {
+	fields := strings.Fields(line)
+	if len(fields) == 0 {
+		return Load{}, errors.New("a load needs the name of a workload, such as 'cycle conns=50 depth=16'")
+	}
+	l := base
+	l.Workload = fields[0]
+	fs := flag.NewFlagSet(line, flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	l.Flags(fs)
+	label := fields[0]
+	for _, f := range fields[1:] {
+		key, v, ok := strings.Cut(f, "=")
+		if !ok {
+			return Load{}, fmt.Errorf("load %q: %q is not of the form key=value", line, f)
+		}
+		if key == "name" {
+			l.Name = v
+			continue
+		}
+		if fs.Lookup(key) == nil {
+			var names []string
+			fs.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
+			return Load{}, fmt.Errorf("load %q: there is no setting %q; the settings are name %s", line, key, strings.Join(names, " "))
+		}
+		if err := fs.Set(key, v); err != nil {
+			return Load{}, fmt.Errorf("load %q: %s: %q: %w", line, key, v, err)
+		}
+		label += " " + f
+	}
+	l.Name = cmp.Or(l.Name, label)
+	l.Protocol = p.name
+	s, ok := p.workloads[l.Workload]
+	if !ok {
+		return l, fmt.Errorf("there is no workload %q for %s; the workloads are %s", l.Workload, p.name, strings.Join(sortedKeys(p.workloads), " "))
+	}
+	d := s.defaults
+	l.Conns = cmp.Or(l.Conns, d.Conns, 50)
+	l.Depth = cmp.Or(l.Depth, d.Depth, 1)
+	l.Body = cmp.Or(l.Body, d.Body, 64)
+	l.Tubes = cmp.Or(l.Tubes, d.Tubes)
+	l.Held = cmp.Or(l.Held, d.Held)
+	l.Reconnect = cmp.Or(l.Reconnect, d.Reconnect)
+	l.Count = cmp.Or(l.Count, d.Count)
+	if s.is(workers) {
+		l.Workers = cmp.Or(l.Workers, max(l.Processes, l.Conns/4))
+	}
+	if p.endless(l) {
+		l.Warmup = 0
+	}
+	if err := l.check(s); err != nil {
+		return l, fmt.Errorf("load %q: %w", l.Name, err)
+	}
+	return l, nil
+}
+
+// check returns why l cannot run.
+func (l *Load) check(s spec) error {
+	least := min(l.Conns, l.Depth, l.Body, l.Processes)
+	rest := min(l.Tubes, l.Held, l.Workers, l.Waiting, l.Reconnect, l.Rounds, int(l.Count), int(l.Duration), int(l.Warmup), int(l.Settle))
+	switch {
+	case least < 1 || rest < 0 || l.Conns > 60000 || l.Body > 1<<30 || l.Rate < 0 || l.Rate > 1e9:
+		return errors.New("a setting is out of range: numbers are positive, conns at most 60000, body at most 1 GiB")
+	case l.Processes > l.Conns:
+		return fmt.Errorf("%d processes cannot share %d connections", l.Processes, l.Conns)
+	case s.is(alone) && l.Processes > 1:
+		return fmt.Errorf("workload %s runs in one process only", l.Workload)
+	case s.is(pairs) && l.Conns < 2*l.Processes:
+		return fmt.Errorf("workload %s needs a producer and a consumer: 2 connections or more per process", l.Workload)
+	case s.is(workers) && l.Workers < l.Processes:
+		return fmt.Errorf("workload %s needs a worker in each of %d processes", l.Workload, l.Processes)
+	case s.is(unpaced) && l.Rate > 0:
+		return fmt.Errorf("workload %s has no open loop; leave out the rate", l.Workload)
+	case s.is(single) && l.Depth != 1:
+		return fmt.Errorf("workload %s has one command in flight: depth is 1", l.Workload)
+	case s.is(stamped) && l.Body < StampLen:
+		return fmt.Errorf("workload %s stamps its bodies: %d bytes or more", l.Workload, StampLen)
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+)
+
+// A Spawner starts processes on given cores: a child inherits the affinity of the thread
+// that forks it. It owns one thread for its whole life, because that thread's affinity
+// changes and because the death signal of a child is tied to that thread.
+type Spawner chan func()
+
+// NewSpawner starts the thread. It ends with this process.
+func NewSpawner() Spawner {
+	s := make(Spawner)
+	go func() {
+		runtime.LockOSThread()
+		for start := range s {
+			start()
+		}
+	}()
+	return s
+}
+
+// Start starts cmd on cpus; none means all that this process may use. cmd ends with this
+// process; the caller waits for cmd.
+func (s Spawner) Start(cmd *exec.Cmd, cpus []int) error {
+	if len(cpus) == 0 {
+		cpus = AllowedCPUs()
+	}
+	done := make(chan error)
+	s <- func() {
+		var err error
+		if len(cpus) > 0 {
+			err = setAffinity(cpus)
+		}
+		if err == nil {
+			endWithParent(cmd)
+			if err = cmd.Start(); err != nil {
+				err = fmt.Errorf("start %s: %w", cmd.Path, err)
+			}
+		}
+		done <- err
+	}
+	return <-done
+}
+
+// A tail keeps the last bytes that a process printed, for the error that reports its end.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+const tailLen = 2000
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, p...)
+	t.b = t.b[max(0, len(t.b)-tailLen):]
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return cmp.Or(strings.TrimSpace(string(t.b)), "(none)")
+}

@@ -1,0 +1,228 @@
+package bench
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// A Document is everything that a session found, as -json writes it.
+type Document struct {
+	Started  time.Time `json:"started"`
+	Took     string    `json:"took"`
+	Machine  Machine   `json:"machine"`
+	Command  string    `json:"command"` // this program's arguments
+	Servers  []Target  `json:"servers"`
+	Loads    []Load    `json:"loads"`
+	Summary  []Summary `json:"summary"`
+	Verdicts []Verdict `json:"assertions,omitempty"`
+	Runs     []Run     `json:"runs"`
+
+	protocol *Protocol
+}
+
+// A Machine is what figures depend on and may be published: no host name.
+type Machine struct {
+	OS    string `json:"os"`
+	Arch  string `json:"arch"`
+	CPU   string `json:"cpu,omitempty"`
+	Cores int    `json:"cores"`
+	Go    string `json:"go"` // of the load tester
+}
+
+func thisMachine() Machine {
+	m := Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version()}
+	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		m.OS += " " + strings.TrimSpace(string(release))
+	}
+	info, _ := os.ReadFile("/proc/cpuinfo") // elsewhere the model is not known
+	for line := range strings.Lines(string(info)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			m.CPU = strings.TrimSpace(value)
+			break
+		}
+	}
+	return m
+}
+
+// files are where to write which form of a document: a path, - for standard output, or
+// empty for nowhere.
+type files struct{ json, markdown, chart string }
+
+func (f files) useStdout() bool { return f.json == "-" || f.markdown == "-" }
+
+// write writes all that is asked for; a failure of one does not keep the others.
+func (f files) write(d *Document) error {
+	var errs []error
+	put := func(path string, text []byte, err error) {
+		switch {
+		case path == "":
+			return
+		case err != nil:
+		case path == "-":
+			_, err = os.Stdout.Write(text)
+		default:
+			err = os.WriteFile(path, text, 0o644)
+		}
+		errs = append(errs, err)
+	}
+	text, err := json.MarshalIndent(d, "", "  ")
+	put(f.json, append(text, '\n'), err)
+	put(f.chart, chart(d.Summary, d.Servers), nil)
+	link := ""
+	if f.chart != "" {
+		link, err = filepath.Rel(filepath.Dir(f.markdown), f.chart)
+	}
+	put(f.markdown, d.markdown(filepath.ToSlash(link)), err)
+	return errors.Join(errs...)
+}
+
+// markdown returns what a reader needs to judge and to repeat the figures. chart is the path
+// of the chart, seen from there; empty: there is none.
+func (d *Document) markdown(chart string) []byte {
+	b := new(bytes.Buffer)
+	fmt.Fprintf(b, "# Load test results\n\nWritten by `go run ./loadtest`; do not edit.\n\n")
+	fmt.Fprintf(b, "%s, %s/%s, %d cores of %s, load tester built with %s. Took %s.\n\n", d.Started.UTC().Format("2006-01-02 15:04 UTC"),
+		d.Machine.OS, d.Machine.Arch, d.Machine.Cores, cmp.Or(d.Machine.CPU, "an unknown model"), d.Machine.Go, d.Took)
+	fmt.Fprintf(b, "Figures are medians over the rounds. × is the median of the ratios to the first server in the same round: "+
+		"on a shared machine the ratios are reliable, the absolute figures are not. "+
+		"CPU is user and system time of the whole server process per %s.\n\n", d.protocol.unit)
+	for _, t := range d.Servers {
+		fmt.Fprintf(b, "- **%s**: `%s`", t.Name, t.Command)
+		if t.Version != "" {
+			fmt.Fprintf(b, ", version %s", t.Version)
+		}
+		fmt.Fprintln(b)
+	}
+	if chart != "" {
+		fmt.Fprintf(b, "\n![CPU per operation and throughput, relative to %s](%s)\n", d.Servers[0].Name, chart)
+	}
+	fmt.Fprintln(b)
+	for i, row := range rows(d.Summary) {
+		fmt.Fprintf(b, "| %s |\n", strings.Join(row, " | "))
+		if i == 0 {
+			fmt.Fprintln(b, "|---|---"+strings.Repeat("|--:", len(row)-2)+"|")
+		}
+	}
+	if len(d.Verdicts) > 0 {
+		fmt.Fprintf(b, "\n## Goals\n\n| goal | load | server | measured | |\n|---|---|---|--:|---|\n")
+		for _, v := range d.Verdicts {
+			fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", v.Assertion, v.Load, v.Server, v.measured(), v.word())
+		}
+	}
+	fmt.Fprintf(b, "\n## Loads\n\n")
+	for _, l := range d.Loads {
+		fmt.Fprintf(b, "- **%s**: %s. %s\n", l.Name, d.protocol.workloads[l.Workload].help, d.settings(l))
+	}
+	fmt.Fprintf(b, "\nCommand: `go run ./loadtest %s`\n", d.Command)
+	return b.Bytes()
+}
+
+// settings describes a load in words.
+func (d *Document) settings(l Load) string {
+	cores := func(cpus []int) string {
+		if len(cpus) == 0 {
+			return "all cores"
+		}
+		return "core " + strings.Trim(fmt.Sprint(cpus), "[]")
+	}
+	s := fmt.Sprintf("%d connections, depth %d, bodies of %d bytes, %d load process(es), server on %s, load on %s",
+		l.Conns, l.Depth, l.Body, l.Processes, cores(l.ServerCPUs), cores(l.LoadCPUs))
+	for _, n := range []struct {
+		n      int
+		format string
+	}{
+		{l.Tubes, ", %d tubes or functions"}, {l.Workers, ", %d workers"}, {l.Waiting, ", %d jobs waiting beside"},
+		{l.Held, ", %d held"}, {l.Reconnect, ", a new connection every %d turns"},
+	} {
+		if n.n > 0 {
+			s += fmt.Sprintf(n.format, n.n)
+		}
+	}
+	switch {
+	case l.Count > 0 && d.protocol.endless(l):
+		s += fmt.Sprintf(", %d jobs", l.Count)
+	case l.Count > 0:
+		s += fmt.Sprintf(", %d operations or %v", l.Count, l.Duration)
+	default:
+		s += fmt.Sprintf(", %v", l.Duration)
+	}
+	if l.Rate > 0 {
+		s += fmt.Sprintf(", open loop, %g arrivals/s", l.Rate)
+	}
+	return s
+}
+
+// A column of the summary table shows medians or, as ×, ratios. It is left out if its metric
+// is not known for any load.
+type column struct {
+	title, metric, format string
+	ratio                 bool
+	scale                 float64
+}
+
+var columns = []column{
+	{"ops/s", "ops", "%.0f", false, 1}, {"×", "ops", "%.3g", true, 1},
+	{"CPU µs/op", "cpu", "%.3f", false, 1}, {"×", "cpu", "%.3f", true, 1}, {"busy", "busy", "%.0f%%", false, 100},
+	{"p50 µs", "p50", "%.0f", false, 1}, {"p99 µs", "p99", "%.0f", false, 1}, {"×", "p99", "%.2f", true, 1},
+	{"p99.9 µs", "p999", "%.0f", false, 1}, {"max µs", "max", "%.0f", false, 1},
+	{"RSS MB before", "rss-before", "%.1f", false, 1e-6}, {"after", "rss", "%.1f", false, 1e-6},
+	{"early/s", "early", "%.0f", false, 1}, {"late/s", "late", "%.0f", false, 1}, {"late/early", "sustained", "%.2f", false, 1},
+	{"B/job", "bytes", "%.0f", false, 1}, {"kept", "kept", "%.0f%%", false, 100},
+}
+
+// rows returns the table: a header, then one row per load and server.
+func rows(sums []Summary) [][]string {
+	known := func(s Summary, metric string) bool {
+		if metric == "kept" { // a server may well keep nothing
+			metric = "bytes"
+		}
+		return s.Median[metric] != 0
+	}
+	shown := slices.DeleteFunc(slices.Clone(columns), func(c column) bool {
+		return !slices.ContainsFunc(sums, func(s Summary) bool { return known(s, c.metric) })
+	})
+	head := []string{"load", "server"}
+	for _, c := range shown {
+		head = append(head, c.title)
+	}
+	out := [][]string{head}
+	for i, s := range sums {
+		row := []string{s.Load, s.Server}
+		if i > 0 && sums[i-1].Load == s.Load {
+			row[0] = ""
+		}
+		for _, c := range shown {
+			v, ok := s.Median[c.metric], known(s, c.metric)
+			if c.ratio {
+				v, ok = s.Ratio[c.metric]
+			}
+			text := "–"
+			if ok {
+				text = fmt.Sprintf(c.format, v*c.scale)
+			}
+			row = append(row, text)
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// writeTable writes the table in columns for a terminal.
+func writeTable(w io.Writer, sums []Summary) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range rows(sums) {
+		fmt.Fprintln(tw, strings.Join(row, "\t"))
+	}
+	return tw.Flush()
+}

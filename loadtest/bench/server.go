@@ -1,0 +1,193 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A Target is a server to compare.
+type Target struct {
+	Name    string `json:"name"`
+	Command string `json:"command"` // as given
+	Version string `json:"version,omitempty"`
+	// Constant marks the floor: it answers every command with the same bytes.
+	Constant bool `json:"constant,omitempty"`
+
+	args []string // with {port} and {dir} still in place
+	addr string   // of a server that runs already and is left running
+	pid  int      // of that server; 0: not known
+}
+
+var targetName = regexp.MustCompile(`^[A-Za-z0-9._-]+=`)
+
+// parseTarget reads "[name=]command arg ...", split at spaces. {port} stands for a free
+// port, {dir} for an empty directory that is removed afterwards, {body} for the size of the
+// load's bodies, {ready} for a file that the command makes when it is ready, if that is
+// later than its first answer. A command without {port} gets the arguments of the
+// protocol's usual server.
+func parseTarget(s string, p *Protocol) (Target, error) {
+	var t Target
+	if m := targetName.FindString(s); m != "" {
+		t.Name, s = strings.TrimSuffix(m, "="), s[len(m):]
+	}
+	t.Command = s
+	t.args = strings.Fields(s)
+	if len(t.args) == 0 {
+		return t, fmt.Errorf("%q is no command line of a server", s)
+	}
+	if !strings.Contains(s, "{port}") {
+		t.args = append(t.args, strings.Fields(p.args)...)
+	}
+	path, err := exec.LookPath(t.args[0])
+	if err != nil {
+		return t, fmt.Errorf("server %q: %w; install it or give its path", t.args[0], err)
+	}
+	t.args[0] = path
+	t.Name = cmp.Or(t.Name, filepath.Base(path))
+	return t, nil
+}
+
+// floorTarget is this program's own constant server.
+func floorTarget() (Target, error) {
+	self, err := os.Executable()
+	return Target{Name: "floor", Command: "loadtest floor", Constant: true,
+		args: []string{self, "floor", "-addr", "127.0.0.1:{port}", "-body", "{body}"}}, err
+}
+
+// A server is a running target.
+type server struct {
+	addr   string
+	cmd    *exec.Cmd
+	dir    string
+	ready  string // the file that the server makes when it is ready; empty: none
+	output tail
+	ended  chan struct{} // closed when the process has ended
+	err    error         // how it ended; valid after ended
+}
+
+// start starts t with the settings of l and returns once it is ready. The caller stops it.
+func (t *Target) start(ctx context.Context, sp Spawner, p *Protocol, l Load) (_ *server, err error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	s := &server{addr: "127.0.0.1:" + port, ended: make(chan struct{})}
+	line := strings.Join(t.args, " ")
+	if strings.Contains(line, "{dir}") || strings.Contains(line, "{ready}") {
+		if s.dir, err = os.MkdirTemp("", "loadtest-"); err != nil {
+			return nil, err
+		}
+	}
+	if strings.Contains(line, "{ready}") {
+		s.ready = s.dir + ".ready"
+	}
+	fill := strings.NewReplacer("{ready}", s.ready, "{port}", port, "{dir}", s.dir, "{body}", strconv.Itoa(l.Body))
+	args := make([]string, len(t.args))
+	for i, a := range t.args {
+		args[i] = fill.Replace(a)
+	}
+	s.cmd = exec.Command(args[0], args[1:]...)
+	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
+	if err := sp.Start(s.cmd, l.ServerCPUs); err != nil {
+		s.clean()
+		return nil, err
+	}
+	go func() {
+		s.err = s.cmd.Wait()
+		close(s.ended)
+	}()
+	if err := s.await(ctx, t, p); err != nil {
+		s.stop()
+		return nil, fmt.Errorf("server %s (%s): %w", t.Name, strings.Join(args, " "), err)
+	}
+	return s, nil
+}
+
+// await returns when the server is ready.
+func (s *server) await(ctx context.Context, t *Target, p *Protocol) error {
+	for limit := time.Now().Add(10 * time.Second); ; {
+		var err error
+		if s.ready != "" {
+			_, err = os.Stat(s.ready)
+		}
+		if err == nil {
+			err = t.answers(ctx, p, s.addr)
+		}
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(limit) {
+			return fmt.Errorf("is not ready after 10 s: %w; its output: %s", err, &s.output)
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-s.ended:
+			return fmt.Errorf("ended before it was ready (%v); its output: %s", s.err, &s.output)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// answers returns nil if the server at addr, and not only its kernel, takes connections. It
+// notes the server's version.
+func (t *Target) answers(ctx context.Context, p *Protocol, addr string) (err error) {
+	if t.Constant {
+		k, err := dialLink(ctx, addr, 0)
+		if err == nil {
+			k.shut()
+		}
+		return err
+	}
+	t.Version, err = p.version(ctx, addr)
+	return err
+}
+
+// stop asks the server to end, and kills it after five seconds.
+func (s *server) stop() error {
+	defer s.clean()
+	select {
+	case <-s.ended:
+		return fmt.Errorf("the server had already ended (%v); its output: %s", s.err, &s.output)
+	default:
+	}
+	s.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has just ended
+	select {
+	case <-s.ended:
+	case <-time.After(5 * time.Second):
+		s.cmd.Process.Kill()
+		<-s.ended
+	}
+	return nil
+}
+
+func (s *server) clean() {
+	if s.dir != "" {
+		os.RemoveAll(s.dir)
+	}
+	if s.ready != "" {
+		os.Remove(s.ready)
+	}
+}
+
+// freePort asks the kernel for a port. Another process may take it before the server does;
+// the server then fails with a message of its own.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, errors.Join(err, l.Close())
+}

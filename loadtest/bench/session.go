@@ -1,0 +1,230 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A session is what one command line asks for.
+type session struct {
+	comparison
+	asserts []assertion
+	goals   bool
+	files   files
+	command string // the arguments, for people to repeat them
+}
+
+// Session runs the load tester with its command line. What was measured before a failure
+// is still written to the table.
+func Session(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	s, err := parseSession(args, stderr)
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	runs, err := s.run(ctx)
+	sums := summarizeRuns(runs, s.targets[0].Name)
+	if len(sums) > 0 && !s.files.useStdout() {
+		err = errors.Join(err, writeTable(stdout, sums))
+	}
+	if err != nil {
+		return err
+	}
+	d := &Document{Started: started, Took: time.Since(started).Round(time.Second).String(), Machine: thisMachine(),
+		Command: s.command, Servers: s.targets, Loads: s.loads, Summary: sums, Runs: runs, protocol: s.protocol}
+	for _, a := range s.asserts {
+		d.Verdicts = append(d.Verdicts, a.judge(runs, s.targets)...)
+	}
+	asserted := slices.Clone(d.Verdicts)
+	if s.goals {
+		for _, g := range s.protocol.goals {
+			a, err := parseAssertion(g)
+			if err != nil {
+				return err
+			}
+			d.Verdicts = append(d.Verdicts, a.judge(runs, s.targets)...)
+		}
+	}
+	for _, v := range d.Verdicts {
+		fmt.Fprintln(stderr, v)
+	}
+	return errors.Join(s.files.write(d), failures(asserted))
+}
+
+// parseSession reads the command line.
+func parseSession(args []string, stderr io.Writer) (*session, error) {
+	s := &session{comparison: comparison{progress: stderr}}
+	var protocol, addr, only string
+	var pid int
+	var quiet, floor, bench bool
+	var loads, asserts, servers []string
+	base := NewLoad()
+	fs := flag.NewFlagSet("loadtest", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.StringVar(&protocol, "protocol", beanstalkd.name, "`name` of the protocol: "+strings.Join(sortedKeys(protocols), " or "))
+	fs.StringVar(&addr, "addr", "", "`address` of a running server, host:port or unix:PATH, without -compare (default: the protocol's port on 127.0.0.1)")
+	fs.IntVar(&pid, "pid", 0, "process `id` of that server, for its CPU and memory")
+	fs.BoolVar(&quiet, "quiet", false, "no progress")
+	fs.BoolVar(&floor, "floor", false, "also run a server that parses and answers constants (cycle, put, connect, big-bodies)")
+	fs.BoolVar(&bench, "bench", false, "the loads by which polystalkd is judged, those of the published table")
+	fs.StringVar(&only, "only", "", "run only the loads with a name that matches this regular `expression`")
+	fs.IntVar(&s.rounds, "rounds", 3, "interleaved rounds")
+	fs.BoolVar(&s.goals, "goals", false, "with -bench: judge polystalkd's goals, without failing on a miss")
+	fs.StringVar(&s.files.json, "json", "", "write everything to `file`, - for standard output")
+	fs.StringVar(&s.files.markdown, "markdown", "", "write the table with machine, versions and commands to `file`")
+	fs.StringVar(&s.files.chart, "chart", "", "draw CPU and throughput relative to the baseline to `file`.svg")
+	list := func(to *[]string) func(string) error {
+		return func(v string) error { *to = append(*to, v); return nil }
+	}
+	fs.Func("assert", "fail unless a `bound` holds, such as 'cpu<=0.85' or 'cycle: cpu/floor<=1.08'; may be repeated", list(&asserts))
+	fs.Func("load", "a `workload` with settings of its own, 'cycle depth=16 name=c16', over the flags; may be repeated", list(&loads))
+	fs.Func("compare", "a server's command `line`, [name=]command with {port} and {dir}; may be repeated, the first is the baseline", list(&servers))
+	base.Flags(fs)
+	fs.Usage = func() { usage(fs) }
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	var ok bool
+	s.protocol, ok = protocols[protocol]
+	switch {
+	case fs.NArg() > 0:
+		return nil, fmt.Errorf("%q is not a flag; give workloads with -load, servers with -compare", fs.Arg(0))
+	case s.rounds < 1:
+		return nil, errors.New("-rounds is 1 or more")
+	case s.files.chart != "" && !strings.HasSuffix(s.files.chart, ".svg"):
+		return nil, fmt.Errorf("-chart %s: the name does not end in .svg", s.files.chart)
+	case !ok:
+		return nil, fmt.Errorf("there is no protocol %q; the protocols are %s", protocol, strings.Join(sortedKeys(protocols), " "))
+	case floor && s.protocol != beanstalkd:
+		return nil, fmt.Errorf("-floor: the server that answers constants does not speak %s", protocol)
+	}
+	if quiet {
+		s.progress = io.Discard
+	}
+	for _, line := range servers {
+		t, err := parseTarget(line, s.protocol)
+		if err != nil {
+			return nil, err
+		}
+		s.targets = append(s.targets, t)
+	}
+	if floor {
+		t, err := floorTarget()
+		if err != nil {
+			return nil, err
+		}
+		s.targets = append(s.targets, t)
+	}
+	if len(s.targets) == 0 {
+		addr = cmp.Or(addr, s.protocol.addr)
+		s.targets = []Target{{Name: addr, Command: "running at " + addr, addr: addr, pid: pid}}
+	} else if cpus := AllowedCPUs(); len(cpus) > 1 { // the server on the first core, the load on the second
+		if base.ServerCPUs == nil {
+			base.ServerCPUs = cpus[:1]
+		}
+		if base.LoadCPUs == nil {
+			base.LoadCPUs = cpus[1:2]
+		}
+	}
+	seen := map[string]int{}
+	for i := range s.targets { // targets of the same name are numbered
+		t := &s.targets[i]
+		if seen[t.Name]++; seen[t.Name] > 1 {
+			t.Name = fmt.Sprintf("%s#%d", t.Name, seen[t.Name])
+		}
+	}
+	for _, text := range asserts {
+		a, err := parseAssertion(text)
+		if err != nil {
+			return nil, err
+		}
+		s.asserts = append(s.asserts, a)
+	}
+	if bench {
+		loads = append(slices.Clone(s.protocol.bench), loads...)
+	}
+	if len(loads) == 0 {
+		loads = []string{s.protocol.first}
+	}
+	s.spawner, s.command = NewSpawner(), quoted(args)
+	return s, s.parseLoads(loads, base, only)
+}
+
+// parseLoads reads the loads, over the settings of base.
+func (s *session) parseLoads(lines []string, base Load, only string) error {
+	wanted, err := regexp.Compile(only)
+	if err != nil {
+		return fmt.Errorf("-only: %w", err)
+	}
+	for _, line := range lines {
+		l, err := s.protocol.ParseLoad(line, base)
+		switch {
+		case err != nil:
+			return err
+		case !wanted.MatchString(l.Name):
+			continue
+		case slices.ContainsFunc(s.loads, func(m Load) bool { return m.Name == l.Name }):
+			return fmt.Errorf("two loads are called %q; give one another name=", l.Name)
+		}
+		s.loads = append(s.loads, l)
+	}
+	if len(s.loads) == 0 {
+		return fmt.Errorf("-only %q matches the name of no load", only)
+	}
+	return nil
+}
+
+func usage(fs *flag.FlagSet) {
+	w := fs.Output()
+	fmt.Fprint(w, "usage: loadtest [flags]\n       loadtest floor [flags]    a server that answers constants\n")
+	for _, name := range sortedKeys(protocols) {
+		fmt.Fprintf(w, "\nworkloads with -protocol %s (one operation is one %s):\n", name, protocols[name].unit)
+		for _, workload := range sortedKeys(protocols[name].workloads) {
+			fmt.Fprintf(w, "  %-12s %s\n", workload, protocols[name].workloads[workload].help)
+		}
+	}
+	fmt.Fprintln(w, "\nflags:")
+	fs.PrintDefaults()
+}
+
+// quoted renders arguments for a shell.
+func quoted(args []string) string {
+	out := make([]string, len(args))
+	for i, a := range args {
+		if a == "" || strings.ContainsAny(a, " '\"$<>|&;(){}*?#~`\\!") {
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		out[i] = a
+	}
+	return strings.Join(out, " ")
+}
+
+// Main runs the load tester, a load process of it, or the server that answers constants.
+func Main(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == "worker" {
+		return Worker(ctx, os.Stdin, os.Stdout)
+	}
+	if len(args) == 0 || args[0] != "floor" {
+		return Session(ctx, args, os.Stdout, os.Stderr)
+	}
+	fs := flag.NewFlagSet("loadtest floor", flag.ContinueOnError)
+	addr := fs.String("addr", "127.0.0.1:11300", "listen `address`")
+	loops := fs.Int("loops", max(1, len(AllowedCPUs())), "event loops")
+	body := fs.Int("body", 64, "`bytes` of the body of every reserved job")
+	if err := fs.Parse(args[1:]); err != nil {
+		return err
+	}
+	if *loops < 1 || *body < 0 {
+		return errors.New("floor: -loops is 1 or more, -body 0 or more")
+	}
+	return Floor(ctx, *addr, *loops, *body)
+}

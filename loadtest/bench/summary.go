@@ -1,0 +1,267 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A metric is one figure of a run. A figure that is zero is not known.
+type metric struct {
+	name     string
+	of       func(*Run) float64
+	absolute bool // means something without a baseline
+}
+
+var metrics = []metric{
+	{"ops", func(r *Run) float64 { return r.OpsRate }, false},
+	{"cpu", func(r *Run) float64 { return r.CPU }, false},
+	{"busy", func(r *Run) float64 { return r.Busy }, true},
+	{"p50", func(r *Run) float64 { return r.Latency.P50 }, false},
+	{"p99", func(r *Run) float64 { return r.Latency.P99 }, false},
+	{"p999", func(r *Run) float64 { return r.Latency.P999 }, false},
+	{"max", func(r *Run) float64 { return r.Latency.Max }, false},
+	{"rss", func(r *Run) float64 { return float64(r.RSSAfter) }, false},
+	{"rss-before", func(r *Run) float64 { return float64(r.RSSBefore) }, false},
+	{"load-cpu", func(r *Run) float64 { return r.LoadCPU }, false},
+	{"load-busy", func(r *Run) float64 { return r.LoadBusy }, true},
+	{"bytes", func(r *Run) float64 { return r.Memory.bytesPerJob() }, true},
+	{"kept", func(r *Run) float64 { return r.Memory.kept() }, true},
+	{"early", func(r *Run) float64 { return r.growth().Early }, false},
+	{"late", func(r *Run) float64 { return r.growth().Late }, false},
+	{"sustained", func(r *Run) float64 {
+		if g := r.growth(); g.Early > 0 {
+			return g.Late / g.Early
+		}
+		return 0
+	}, true},
+}
+
+func (r *Run) growth() Growth {
+	if r.Growth == nil {
+		return Growth{}
+	}
+	return *r.Growth
+}
+
+// A side is a load and a server: one half of a ratio.
+type side struct{ load, server string }
+
+// sides lists the loads and servers that were run, in order.
+func sides(runs []Run) (all []side) {
+	for _, r := range runs {
+		if s := (side{r.Load, r.Server}); !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// A Summary is the median over the rounds of one load against one server.
+type Summary struct {
+	Load   string             `json:"load"`
+	Server string             `json:"server"`
+	Rounds int                `json:"rounds"`
+	Median map[string]float64 `json:"median"` // by metric
+	// Ratio is the median, over the rounds, of this server's figure divided by the
+	// baseline's in the same round. Metrics that are not known are left out.
+	Ratio map[string]float64 `json:"ratio_to_baseline"`
+}
+
+func summarizeRuns(runs []Run, baseline string) []Summary {
+	var out []Summary
+	for _, at := range sides(runs) {
+		s := Summary{Load: at.load, Server: at.server, Median: map[string]float64{}, Ratio: map[string]float64{}}
+		for _, m := range metrics {
+			values := figures(runs, m, at)
+			s.Rounds = len(values)
+			if v, ok := median(values); ok && v != 0 {
+				s.Median[m.name] = v
+			}
+			if v, ok := medianRatio(runs, m, at, side{at.load, baseline}); ok {
+				s.Ratio[m.name] = v
+			}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func figures(runs []Run, m metric, at side) (values []float64) {
+	for i := range runs {
+		if runs[i].Load == at.load && runs[i].Server == at.server {
+			values = append(values, m.of(&runs[i]))
+		}
+	}
+	return values
+}
+
+// medianRatio pairs the runs of two sides by round, which cancels what made a whole round
+// slow, and returns the median of the quotients.
+func medianRatio(runs []Run, m metric, num, den side) (float64, bool) {
+	var ratios []float64
+	for i := range runs {
+		for j := range runs {
+			a, b := &runs[i], &runs[j]
+			if a.Round == b.Round && num == (side{a.Load, a.Server}) && den == (side{b.Load, b.Server}) && m.of(a) != 0 && m.of(b) != 0 {
+				ratios = append(ratios, m.of(a)/m.of(b))
+			}
+		}
+	}
+	return median(ratios)
+}
+
+// median of an even number of values is the mean of the middle two.
+func median(values []float64) (float64, bool) {
+	n := len(values)
+	if n == 0 {
+		return 0, false
+	}
+	v := slices.Sorted(slices.Values(values))
+	return (v[(n-1)/2] + v[n/2]) / 2, true
+}
+
+// An assertion is a bound on one figure:
+//
+//	[load:] [server.]metric[/against] op number
+//
+//	cpu<=0.85                           every server against the baseline, under every load
+//	cycle: polystalkd.cpu/floor<=1.08   against another server, under the load named cycle
+//	tubes-5000: cpu/@tubes-50<=1.15     against the same server under another load
+//	memory: bytes<=200                  absolute: bytes, kept and sustained are, without /against
+//
+// op is one of <= < >= >. Without a server it is about all but the baseline and the floor;
+// without a load, about all loads.
+type assertion struct {
+	text         string
+	load, server string
+	metric       metric
+	against      string // server; with a leading @, a load
+	op           string
+	bound        float64
+}
+
+var assertionForm = regexp.MustCompile(`^(?:([^<>]+?)\s*:)?\s*(?:([A-Za-z0-9._#-]+)\.)?([a-z][a-z0-9-]*)\s*(?:/\s*([^<>]+?))?\s*(<=|>=|<|>)\s*([0-9.eE+-]+)$`)
+
+func parseAssertion(s string) (assertion, error) {
+	m := assertionForm.FindStringSubmatch(strings.TrimSpace(s))
+	if m == nil {
+		return assertion{}, fmt.Errorf("assertion %q is not of the form [load:][server.]metric[/against]<=number, such as cpu<=0.85", s)
+	}
+	a := assertion{text: strings.TrimSpace(s), load: m[1], server: m[2], against: m[4], op: m[5]}
+	i := slices.IndexFunc(metrics, func(k metric) bool { return k.name == m[3] })
+	if i < 0 {
+		var names []string
+		for _, m := range metrics {
+			names = append(names, m.name)
+		}
+		return a, fmt.Errorf("assertion %q: there is no metric %q; the metrics are %s", s, m[3], strings.Join(names, " "))
+	}
+	a.metric = metrics[i]
+	var err error
+	if a.bound, err = strconv.ParseFloat(m[6], 64); err != nil {
+		return a, fmt.Errorf("assertion %q: %q is not a number", s, m[6])
+	}
+	return a, nil
+}
+
+// A Verdict is an assertion applied to one load and server.
+type Verdict struct {
+	Assertion string  `json:"assertion"`
+	Load      string  `json:"load"`
+	Server    string  `json:"server"`
+	Known     bool    `json:"known"` // both figures were measured
+	Value     float64 `json:"value"`
+	Holds     bool    `json:"holds"`
+}
+
+func (v Verdict) measured() string {
+	if !v.Known {
+		return "–"
+	}
+	return strconv.FormatFloat(v.Value, 'g', 3, 64)
+}
+
+func (v Verdict) word() string {
+	switch {
+	case !v.Known:
+		return "not measured"
+	case v.Holds:
+		return "holds"
+	default:
+		return "MISSED"
+	}
+}
+
+func (v Verdict) String() string {
+	return fmt.Sprintf("%-12s %s  (%s, %s: %s)", v.word(), v.Assertion, v.Load, v.Server, v.measured())
+}
+
+// judge applies a to all that it is about. If that is nothing, it returns one verdict that
+// is not known.
+func (a assertion) judge(runs []Run, targets []Target) []Verdict {
+	var out []Verdict
+	for _, at := range sides(runs) {
+		i := slices.IndexFunc(targets, func(t Target) bool { return t.Name == at.server })
+		other := a.server != "" && a.server != at.server
+		implied := a.server == "" && len(targets) > 1 && (i == 0 || targets[i].Constant)
+		if a.load != "" && a.load != at.load || other || implied {
+			continue
+		}
+		v := Verdict{Assertion: a.text, Load: at.load, Server: at.server}
+		if v.Value, v.Known = a.value(runs, at, targets[0].Name); v.Known {
+			v.Holds = a.holds(v.Value)
+		}
+		out = append(out, v)
+	}
+	if len(out) == 0 {
+		out = []Verdict{{Assertion: a.text, Load: a.load, Server: a.server}}
+	}
+	return out
+}
+
+func (a assertion) value(runs []Run, num side, baseline string) (float64, bool) {
+	den := side{num.load, baseline}
+	switch load, isLoad := strings.CutPrefix(a.against, "@"); {
+	case isLoad:
+		den = side{load, num.server}
+	case a.against != "":
+		den.server = a.against
+	case a.metric.absolute:
+		v, ok := median(figures(runs, a.metric, num))
+		if a.metric.name == "kept" { // a server may well keep nothing
+			bytes, _ := median(figures(runs, metric{of: func(r *Run) float64 { return r.Memory.bytesPerJob() }}, num))
+			return v, bytes != 0
+		}
+		return v, ok && v != 0
+	}
+	return medianRatio(runs, a.metric, num, den)
+}
+
+func (a assertion) holds(v float64) bool {
+	switch a.op {
+	case "<=":
+		return v <= a.bound
+	case "<":
+		return v < a.bound
+	case ">=":
+		return v >= a.bound
+	default:
+		return v > a.bound
+	}
+}
+
+// failures turns verdicts into an error. What was not measured is a failure too: a check
+// that checks nothing must not pass.
+func failures(verdicts []Verdict) error {
+	var errs []error
+	for _, v := range verdicts {
+		if !v.Holds {
+			errs = append(errs, errors.New("assertion: "+v.String()))
+		}
+	}
+	return errors.Join(errs...)
+}

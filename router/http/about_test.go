@@ -1,0 +1,196 @@
+package http
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/access"
+)
+
+func TestServerJournalAndConfigAreShown(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
+	w.put("mail", 2)
+	var s wire.Server
+	w.do("GET", "/api/v1/server", ask{}).wants(t, 200, "").read(t, &s)
+	if s.Version != "v1" || s.State != "serving" || s.Jobs.Ready != 2 || s.JobsTotal != 2 || s.Tubes != 2 || s.Loops != 1 || s.Shards != 4 ||
+		s.MaxJobSize != 65535 || s.PID == 0 || s.Connections.Limit == 0 {
+		t.Errorf("%+v", s)
+	}
+	var j wire.Journal
+	w.do("GET", "/api/v1/journal", ask{}).wants(t, 200, "").read(t, &j)
+	if !j.Enabled || j.Pressure != "open" || j.Segments == 0 || j.Records == 0 || j.Commits == 0 || j.LiveBytes == 0 {
+		t.Errorf("%+v", j)
+	}
+	var c wire.Config
+	w.do("GET", "/api/v1/config", ask{}).wants(t, 200, "").read(t, &c)
+	if len(c.Settings) != 1 || c.Settings[0] != (wire.Setting{Name: "port", Value: "11300", Origin: "default"}) {
+		t.Errorf("%+v", c)
+	}
+	none := newWorld(t, setup{anonymous: access.Operate})
+	none.do("GET", "/api/v1/journal", ask{}).wants(t, 200, "").read(t, &j)
+	if j.Enabled {
+		t.Errorf("without a journal: %+v", j)
+	}
+	for _, path := range []string{"server", "journal", "config", "log-level", "drain", "tubes/default", "jobs/1"} {
+		w.do("GET", "/api/v1/"+path+"?x=1", ask{}).wants(t, 400, "bad-request")
+	}
+}
+
+func TestDrainHasAWayBack(t *testing.T) {
+	w := newWorld(t, setup{})
+	put := func(status int, slug string) {
+		t.Helper()
+		w.do("POST", "/api/v1/tubes/mail/jobs", ask{token: operateToken, json: true, body: `{}`}).wants(t, status, slug)
+	}
+	var d wire.Drain
+	for range 2 {
+		w.do("PUT", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "").read(t, &d)
+		put(503, "draining")
+		w.do("GET", "/api/v1/drain", ask{token: readToken}).wants(t, 200, "").read(t, &d)
+		if !d.Draining {
+			t.Error("it does not drain")
+		}
+	}
+	w.do("DELETE", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "").read(t, &d)
+	if d.Draining {
+		t.Error("it drains")
+	}
+	put(201, "")
+}
+
+func TestLogLevelIsSet(t *testing.T) {
+	w := newWorld(t, setup{})
+	for _, bad := range []string{`{}`, `{"level":"loud"}`, `{"level":1}`, `{"levels":"info"}`, `{"level":"INFO"}`} {
+		w.do("PUT", "/api/v1/log-level", ask{token: adminToken, json: true, body: bad}).wants(t, 422, "invalid")
+	}
+	for name := range levels {
+		var l wire.LogLevel
+		w.do("PUT", "/api/v1/log-level", ask{token: adminToken, json: true, body: fmt.Sprintf(`{"level":%q}`, name)}).wants(t, 200, "")
+		w.do("GET", "/api/v1/log-level", ask{token: readToken}).wants(t, 200, "").read(t, &l)
+		if l.Level != name || w.web.opts.Level.Level() != levels[name] {
+			t.Errorf("%s: %+v", name, l)
+		}
+	}
+}
+
+func TestChangesAreAudited(t *testing.T) {
+	w := newWorld(t, setup{})
+	put := w.do("POST", "/api/v1/tubes/mail/jobs", ask{token: operateToken, json: true, body: `{}`}).wants(t, 201, "")
+	w.do("DELETE", "/api/v1/jobs/9", ask{token: operateToken}).wants(t, 404, "not-found")
+	w.do("DELETE", "/api/v1/jobs/1", ask{token: readToken}).wants(t, 403, "read-only")
+	for range 5 { // these are nobody's
+		w.do("DELETE", "/api/v1/jobs/1", ask{}).wants(t, 401, "no-token")
+		w.do("DELETE", "/api/v1/jobs/1", ask{token: "wrong"}).wants(t, 401, "no-token")
+	}
+	w.do("GET", "/api/v1/tubes", ask{token: adminToken})
+	read := func(query string) []wire.Entry {
+		t.Helper()
+		var a wire.Audit
+		w.do("GET", "/api/v1/audit"+query, ask{token: adminToken}).wants(t, 200, "").read(t, &a)
+		return a.Entries
+	}
+	list := read("")
+	if len(list) != 3 {
+		t.Fatalf("%d entries: %+v", len(list), list)
+	}
+	e := list[2]
+	if e.Name != "worker" || e.Role != "operate" || e.Action != "POST /api/v1/tubes/{tube}/jobs" || e.Path != "/api/v1/tubes/mail/jobs" ||
+		e.Status != 201 || e.Affected != 1 || e.RequestID != put.header.Get("X-Request-Id") || e.Client != "127.0.0.1" {
+		t.Errorf("%+v", e)
+	}
+	if list[1].Status != 404 || list[1].Affected != 0 || list[0].Name != "reader" || list[0].Status != 403 {
+		t.Errorf("%+v", list)
+	}
+	if got := read("?limit=1&before=2"); len(got) != 1 || got[0].Number != 1 {
+		t.Errorf("%+v", got)
+	}
+	if !strings.Contains(w.logged.String(), put.header.Get("X-Request-Id")) {
+		t.Error("the log has nothing about it")
+	}
+	w.do("GET", "/api/v1/audit?limit=0", ask{token: adminToken}).wants(t, 400, "bad-request")
+	for range AuditMax + 10 {
+		w.do("DELETE", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "")
+	}
+	if got := read("?limit=1000"); len(got) != AuditMax || got[0].Number != AuditMax+12 || got[AuditMax-1].Number != 13 {
+		t.Errorf("%d entries from %d on", len(got), got[0].Number)
+	}
+	if got := read("?limit=1000&before=13"); len(got) != 3 || got[2].Number != 0 {
+		t.Errorf("%d entries of other roles and of refusals: %+v", len(got), got)
+	}
+}
+
+// TestAuditKeepsChangesWhateverIsRefused: and whatever a lesser role does.
+func TestAuditKeepsChangesWhateverIsRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	w := newWorld(t, setup{})
+	w.do("PUT", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "")
+	w.do("POST", "/api/v1/tubes/mail/jobs", ask{token: operateToken, json: true, body: `{}`}).wants(t, 503, "draining")
+	w.do("DELETE", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "")
+	for i := range AuditMax {
+		w.do("PUT", "/api/v1/drain", ask{token: readToken}).wants(t, 403, "read-only")
+		if i%5 == 0 {
+			w.do("PUT", "/api/v1/drain?x=1", ask{token: adminToken}).wants(t, 400, "bad-request")
+			w.login(readToken)
+		}
+	}
+	var all wire.Audit
+	w.do("GET", "/api/v1/audit?limit=1000", ask{token: adminToken}).wants(t, 200, "").read(t, &all)
+	for i, want := range []struct {
+		action string
+		status int
+	}{{"DELETE /api/v1/drain", 200}, {"POST /api/v1/tubes/{tube}/jobs", 503}, {"PUT /api/v1/drain", 200}} {
+		if e := all.Entries[len(all.Entries)-3+i]; e.Action != want.action || e.Status != want.status {
+			t.Errorf("%+v, want %v", e, want)
+		}
+	}
+}
+
+func TestReloadSaysWhatCameOfIt(t *testing.T) {
+	w := newWorld(t, setup{})
+	var did wire.Reloaded
+	w.do("POST", "/api/v1/reload", ask{token: adminToken}).wants(t, 200, "").read(t, &did)
+	if len(did.Applied) != 1 || did.Applied[0].Name != "max-job-size" || len(did.Restart) != 0 {
+		t.Errorf("%+v", did)
+	}
+	w.web.opts.Reload = func() (*wire.Reloaded, error) { return nil, wire.BadConfiguration.Problem("file x:1: no") }
+	if p := w.do("POST", "/api/v1/reload", ask{token: adminToken}).wants(t, 422, "bad-configuration").problem(t); p.Detail != "file x:1: no" {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestProfilesAreForAdmins: they slow the server down, and end with it.
+func TestProfilesAreForAdmins(t *testing.T) {
+	w := newWorld(t, setup{})
+	for path, want := range map[string]string{
+		"": "goroutine", "cmdline": "test", "goroutine?debug=1": "goroutine profile:", "heap": "", "symbol": "num_symbols",
+	} {
+		w.do("GET", "/debug/pprof/"+path, ask{token: operateToken}).wants(t, 403, "read-only")
+		if a := w.do("GET", "/debug/pprof/"+path, ask{token: adminToken}).wants(t, 200, ""); !strings.Contains(a.body, want) {
+			t.Errorf("%q: %.100q", path, a.body)
+		}
+	}
+	w.do("HEAD", "/debug/pprof/profile?seconds=50", ask{token: adminToken}).wants(t, 200, "")
+	w.do("GET", "/debug/pprof/nothing", ask{token: adminToken}).wants(t, 404, "")
+	w.do("GET", "/debug/pprof/profile?seconds=61", ask{token: adminToken}).wants(t, 400, "")
+
+	r, err := http.NewRequestWithContext(t.Context(), "GET", w.url+"/debug/pprof/trace?seconds=50", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+adminToken)
+	resp, err := w.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	w.web.Stop(t.Context())
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Error(err)
+	}
+}

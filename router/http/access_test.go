@@ -1,0 +1,357 @@
+package http
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"polystalk/router/access"
+)
+
+// method is the one of the pattern.
+func (e *entry) method() string { return (&Route{Pattern: e.pattern}).Method() }
+
+// changes reports whether the route changes something.
+func (e *entry) changes() bool { return (&Route{Pattern: e.pattern}).Changes() }
+
+// pathOf is a path that a route serves.
+func pathOf(rt *entry) string {
+	_, path, _ := strings.Cut(rt.pattern, " ")
+	return strings.NewReplacer("{tube}", "default", "{id}", "1", "{slug}", "no-token", "{$}", "", "{file...}", "app.mjs").Replace(path)
+}
+
+func TestForeignHostIsRefused(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	for _, host := range []string{"evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "queue.example.evil", "evil.example:11380", "2130706433", "0x7f.1"} {
+		for _, path := range []string{"/problems/no-token", "/api/v1/session", "/nothing"} {
+			a := w.do("DELETE", path, ask{host: host})
+			if path == "/problems/no-token" {
+				a = w.do("GET", path, ask{host: host})
+			}
+			if p := a.wants(t, 421, "wrong-host").problem(t); !strings.Contains(p.Remedy, "--http-host") || !strings.Contains(p.Detail, host) {
+				t.Errorf("%s of %s: %s", path, host, a.body)
+			}
+		}
+		for _, path := range []string{"/livez", "/readyz", "/healthz"} {
+			w.do("GET", path, ask{host: host}).wants(t, 200, "")
+		}
+	}
+	for _, host := range []string{"localhost", "LocalHost:1", "localhost.", "127.0.0.1", "10.1.2.3:80", "[::1]", "[::1]:8080", "queue.example", "QUEUE.example:443"} {
+		w.do("GET", "/problems/no-token", ask{host: host}).wants(t, 200, "")
+	}
+}
+
+// TestForeignHostIsToldNothing about tubes or jobs, on any route, unless the request shows a token.
+func TestForeignHostIsToldNothing(t *testing.T) {
+	const foreign = "evil.example"
+	probes := map[string]bool{"GET /livez": true, "GET /healthz": true, "GET /readyz": true, "GET /leader": true}
+	for _, with := range []setup{{anonymous: access.Operate, noTokens: true}, {anonymous: access.Operate}} {
+		w := newWorld(t, with)
+		if _, err := w.srv.Operator().Put(t.Context(), newJob("secret-tube", "secret-body")); err != nil {
+			t.Fatal(err)
+		}
+		for i := range table {
+			rt := &table[i]
+			path := strings.ReplaceAll(pathOf(rt), "default", "secret-tube")
+			a := w.do(rt.method(), path, ask{host: foreign})
+			if probes[rt.pattern] {
+				if a = w.do("GET", path+"?verbose", ask{host: foreign}); a.status != 200 || strings.Contains(a.body, "secret") {
+					t.Errorf("%s: %d %s", rt.pattern, a.status, a.body)
+				}
+				continue
+			}
+			a.wants(t, 421, "wrong-host")
+			w.do(rt.method(), path, ask{host: foreign, token: "wrong"}).wants(t, 401, "no-token")
+		}
+		if !with.noTokens {
+			w.do("GET", "/metrics", ask{host: foreign, token: readToken}).wants(t, 200, "")
+			w.do("GET", "/nothing", ask{host: foreign, token: readToken}).wants(t, 404, "not-found")
+			w.do("GET", "/metrics", ask{host: foreign, header: map[string]string{"Cookie": w.login(readToken)}}).wants(t, 200, "")
+		}
+		w.do("GET", "/metrics", ask{host: "queue.example"}).wants(t, 200, "")
+	}
+}
+
+func TestCrossSiteRequestIsRefused(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	for _, header := range []map[string]string{
+		{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"},
+		{"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"},
+	} {
+		for i := range table {
+			rt := &table[i]
+			if !rt.changes() {
+				w.do("GET", "/problems/no-token", ask{header: header}).wants(t, 200, "")
+				continue
+			}
+			a := w.do(rt.method(), pathOf(rt), ask{header: header, token: adminToken})
+			if p := a.wants(t, 403, "cross-origin").problem(t); !strings.Contains(p.Remedy, "--http-origin") {
+				t.Errorf("%s with %v: %s", rt.pattern, header, a.body)
+			}
+		}
+	}
+	for _, header := range []map[string]string{
+		{}, {"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"},
+		{"Sec-Fetch-Site": "cross-site", "Origin": "https://ops.example"}, {"Origin": w.url},
+	} {
+		w.do("DELETE", "/api/v1/session", ask{header: header}).wants(t, 204, "")
+	}
+}
+
+func TestEveryRouteHasARole(t *testing.T) {
+	open := map[string]bool{
+		"GET /livez": true, "GET /healthz": true, "GET /readyz": true, "GET /leader": true, "GET /problems/{slug}": true,
+		"GET /{$}": true, "GET /console/{file...}": true, // the console itself knows nothing
+		"GET /api/v1/session": true, "POST /api/v1/session": true, "DELETE /api/v1/session": true,
+	}
+	for i := range table {
+		rt := &table[i]
+		switch {
+		case rt.need == access.Nobody && !open[rt.pattern]:
+			t.Errorf("%s is open to everybody", rt.pattern)
+		case rt.changes() && rt.need == access.Read:
+			t.Errorf("%s changes something, and reading is enough for it", rt.pattern)
+		case rt.method() == "":
+			t.Errorf("%q has no method", rt.pattern)
+		case rt.flags&Large != 0 && rt.changes():
+			t.Errorf("%s is heavy and changes something: its answer would be kept back", rt.pattern)
+		}
+	}
+	// What the mux serves is what the table has.
+	w := newWorld(t, setup{})
+	for i := range table {
+		rt := &table[i]
+		r, err := http.NewRequest(rt.method(), w.url+pathOf(rt), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pattern := w.web.Pattern(r); pattern != rt.pattern {
+			t.Errorf("%s is served by %q", rt.pattern, pattern)
+		}
+	}
+}
+
+func TestRolesAreKept(t *testing.T) {
+	w := newWorld(t, setup{})
+	roles := map[access.Role]string{access.Nobody: "", access.Read: readToken, access.Operate: operateToken, access.Admin: adminToken}
+	for i := range table {
+		rt := &table[i]
+		for role, token := range roles {
+			a := w.do(rt.method(), pathOf(rt), ask{token: token})
+			switch {
+			case rt.need == access.Nobody || role >= rt.need:
+				bodies := role == access.Read && strings.HasSuffix(rt.pattern, "/body")
+				if a.status == 401 && rt.need > access.Nobody || (a.status == 403) != bodies {
+					t.Errorf("%s with the role %v: %d %s", rt.pattern, role, a.status, a.body)
+				}
+			case role == access.Nobody:
+				a.wants(t, 401, "no-token")
+				if a.header.Get("WWW-Authenticate") == "" {
+					t.Errorf("%s: no WWW-Authenticate", rt.pattern)
+				}
+			default:
+				if p := a.wants(t, 403, "read-only").problem(t); !strings.Contains(p.Remedy, rt.need.String()) {
+					t.Errorf("%s with the role %v: %s", rt.pattern, role, a.body)
+				}
+			}
+			if rt.changes() && role == access.Read && rt.need > access.Nobody && a.status != 403 {
+				t.Errorf("%s with a token for reading: %d", rt.pattern, a.status)
+			}
+		}
+	}
+}
+
+func TestWrongTokenIsRefused(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	for _, header := range []string{
+		"Bearer", "Bearer ", "Bearer x", "Bearer " + readToken[:len(readToken)-1], "Bearer " + readToken + "x", "Bearer  " + readToken,
+		"Basic " + readToken, readToken, "", fmt.Sprintf("Bearer sha256:%x", access.DigestOf(readToken)), "Bearer " + strings.Repeat("x", 10000),
+	} {
+		if header == "" {
+			continue
+		}
+		// Who shows something wrong is told so, although showing nothing would do.
+		w.do("GET", "/metrics", ask{header: map[string]string{"Authorization": header}}).wants(t, 401, "no-token")
+	}
+	w.do("GET", "/metrics", ask{header: map[string]string{"Authorization": "bearer " + readToken}}).wants(t, 200, "")
+	w.do("GET", "/metrics", ask{}).wants(t, 200, "")
+	if strings.Contains(w.logged.String(), readToken) {
+		t.Error("the log shows a token")
+	}
+	bare := newWorld(t, setup{noTokens: true})
+	bare.do("GET", "/metrics", ask{token: readToken}).wants(t, 401, "no-token")
+	bare.do("GET", "/metrics", ask{}).wants(t, 401, "no-token")
+}
+
+func TestTokensAreReloaded(t *testing.T) {
+	w := newWorld(t, setup{})
+	w.do("GET", "/metrics", ask{token: readToken}).wants(t, 200, "")
+	cookie := w.login(readToken)
+	replace := func(text string) error {
+		if err := os.WriteFile(w.tokens, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return w.web.opts.Tokens.Reload()
+	}
+	if replace("nonsense\n") == nil {
+		t.Error("a broken file is taken")
+	}
+	w.do("GET", "/metrics", ask{token: readToken}).wants(t, 200, "")
+	if err := replace(fmt.Sprintf("new read sha256:%x\n", access.DigestOf("another"))); err != nil {
+		t.Fatal(err)
+	}
+	w.do("GET", "/metrics", ask{token: readToken}).wants(t, 401, "no-token")
+	w.do("GET", "/metrics", ask{header: map[string]string{"Cookie": cookie}}).wants(t, 401, "no-token")
+	w.do("GET", "/metrics", ask{token: "another"}).wants(t, 200, "")
+}
+
+// login begins a session, and returns the header Cookie for it.
+func (w *world) login(token string) string {
+	w.t.Helper()
+	a := w.do("POST", "/api/v1/session", ask{json: true, body: fmt.Sprintf(`{"token":%q}`, token)}).wants(w.t, 200, "")
+	set := a.header.Get("Set-Cookie")
+	for _, want := range []string{"HttpOnly", "SameSite=Strict", "Max-Age=43200"} {
+		if !strings.Contains(set, want) {
+			w.t.Errorf("the cookie has no %s: %s", want, set)
+		}
+	}
+	if strings.Contains(set, "Path=") || strings.Contains(set, "Secure") {
+		w.t.Errorf("the cookie is %s", set)
+	}
+	cookie, _, _ := strings.Cut(set, ";")
+	return cookie
+}
+
+func TestSessionStandsForItsToken(t *testing.T) {
+	w := newWorld(t, setup{})
+	for _, tt := range []struct {
+		ask    ask
+		status int
+		slug   string
+	}{
+		{ask{json: true, body: `{"token":"wrong"}`}, 401, "no-token"},
+		{ask{json: true, body: `{"token":""}`}, 401, "no-token"},
+		{ask{json: true, body: `{}`}, 401, "no-token"},
+		{ask{json: true, body: `{"token":1}`}, 422, "invalid"},
+		{ask{json: true, body: `{"tokens":"x"}`}, 422, "invalid"},
+		{ask{json: true, body: `{"token"`}, 400, "bad-request"},
+		{ask{json: true}, 400, "bad-request"},
+		{ask{json: true, body: `{"token":"x"}{}`}, 400, "bad-request"},
+		{ask{body: "token=" + readToken}, 415, "not-json"},
+		{ask{body: `{"token":"x"}`, header: map[string]string{"Content-Type": "text/plain"}}, 415, "not-json"},
+		{ask{json: true, body: `x`, header: map[string]string{"Content-Encoding": "gzip"}}, 415, "not-json"},
+	} {
+		a := w.do("POST", "/api/v1/session", tt.ask).wants(t, tt.status, tt.slug)
+		if a.header.Get("Set-Cookie") != "" {
+			t.Errorf("%+v: a cookie is set", tt.ask)
+		}
+	}
+	cookie := w.login(readToken)
+	has := ask{header: map[string]string{"Cookie": cookie}}
+	w.do("GET", "/metrics", has).wants(t, 200, "")
+	w.do("DELETE", "/api/v1/session", has).wants(t, 204, "")
+	w.do("GET", "/metrics", has).wants(t, 401, "no-token")
+
+	proxied := w.do("POST", "/api/v1/session", ask{json: true, body: fmt.Sprintf(`{"token":%q}`, readToken), header: map[string]string{"X-Forwarded-Proto": "https"}})
+	if strings.Contains(proxied.header.Get("Set-Cookie"), "Secure") {
+		t.Error("anybody is believed that he speaks TLS")
+	}
+	bare := newWorld(t, setup{noTokens: true})
+	bare.do("POST", "/api/v1/session", ask{json: true, body: `{"token":"x"}`}).wants(t, 404, "not-found")
+}
+
+// TestBrowserIsLoggedInToSeveralServersOfAHost: a browser does not look at the port of a cookie.
+func TestBrowserIsLoggedInToSeveralServersOfAHost(t *testing.T) {
+	worlds := []*world{newWorld(t, setup{}), newWorld(t, setup{})}
+	jar := make(map[string]string)
+	for _, w := range worlds {
+		name, value, _ := strings.Cut(w.login(readToken), "=")
+		jar[name] = value
+	}
+	var all []string
+	for name, value := range jar {
+		all = append(all, name+"="+value)
+	}
+	has := ask{header: map[string]string{"Cookie": strings.Join(all, "; ")}}
+	for _, w := range worlds {
+		w.do("GET", "/api/v1/server", has).wants(t, 200, "")
+	}
+	worlds[0].do("DELETE", "/api/v1/session", has).wants(t, 204, "")
+	worlds[0].do("GET", "/api/v1/server", has).wants(t, 401, "no-token")
+	worlds[1].do("GET", "/api/v1/server", has).wants(t, 200, "")
+}
+
+func TestAnswersCarrySecurityHeaders(t *testing.T) {
+	w := newWorld(t, setup{})
+	for _, path := range []string{"/livez", "/metrics", "/nothing", "/problems/nothing", "/problems/no-token"} {
+		a := w.do("GET", path, ask{token: readToken})
+		for name, want := range SecurityHeaders {
+			if got := a.header.Get(name); got != want {
+				t.Errorf("%s: %s is %q", path, name, got)
+			}
+		}
+		if a.header.Get("Access-Control-Allow-Origin") != "" || a.header.Get("X-Request-Id") == "" {
+			t.Errorf("%s: %v", path, a.header)
+		}
+	}
+}
+
+func TestUnknownPathsAndMethodsAreProblems(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	w.do("GET", "/index.html", ask{}).wants(t, 404, "not-found")
+	w.do("POST", "/", ask{}).wants(t, 405, "method-not-allowed")
+	w.do("GET", "/api/v1/nothing", ask{}).wants(t, 404, "not-found")
+	w.do("GET", "/problems/nothing", ask{}).wants(t, 404, "not-found")
+	a := w.do("POST", "/livez", ask{})
+	if a.wants(t, 405, "method-not-allowed"); a.header.Get("Allow") != "GET, HEAD" {
+		t.Errorf("Allow is %q", a.header.Get("Allow"))
+	}
+	if a := w.do("HEAD", "/livez", ask{}); a.status != 200 || a.body != "" {
+		t.Errorf("HEAD: %d %q", a.status, a.body)
+	}
+	w.do("GET", "/livez", ask{body: "x"}).wants(t, 400, "bad-request")
+	w.do("DELETE", "/api/v1/session", ask{header: map[string]string{"If-Match": `"x"`}}).wants(t, 400, "bad-request")
+}
+
+// TestBodiesAreShownAsFarAsTheServerSays: to operators and administrators, by each way in
+// which a body could be read or guessed; to readers never, to who has +bodies always.
+func TestBodiesAreShownAsFarAsTheServerSays(t *testing.T) {
+	for usual, ways := range map[access.Bodies]struct{ preview, full int }{access.None: {403, 403}, access.Preview: {200, 403}, access.Full: {200, 200}} {
+		w := newWorld(t, setup{anonymous: access.Operate, options: func(o *Options) { o.Rules.Bodies = usual }})
+		w.put("mail", 1)
+		for token, want := range map[string]struct{ preview, full int }{
+			readToken: {403, 403}, bodiesToken: {200, 200}, operateToken: ways, adminToken: ways, "": ways,
+		} {
+			see := func(path string, status int) {
+				t.Helper()
+				slug := ""
+				if status == 403 {
+					slug = "read-only"
+				}
+				a := w.do("GET", path, ask{token: token}).wants(t, status, slug)
+				if status == 403 && (strings.Contains(a.body, `"body":"x"`) || !strings.Contains(a.problem(t).Remedy, "+bodies")) {
+					t.Errorf("%v, %q: %s", usual, token, a.body)
+				}
+			}
+			for _, path := range []string{"/api/v1/jobs/1", "/api/v1/tubes/mail/jobs", "/api/v1/jobs"} {
+				see(path, 200)
+				see(path+"?body=none", 200)
+				see(path+"?body=preview", want.preview)
+				see(path+"?body=full", want.full)
+			}
+			see("/api/v1/jobs/1/body", want.full)
+			see("/api/v1/jobs?contains=x", want.full)
+			if token == readToken || token == bodiesToken {
+				continue
+			}
+			count := ask{token: token, json: true, body: `{"action":"delete","dry_run":true,"select":{"all_tubes":true,"contains":"x"}}`}
+			slug := ""
+			if want.full == 403 {
+				slug = "read-only"
+			}
+			w.do("POST", "/api/v1/operations", count).wants(t, want.full, slug)
+		}
+	}
+}

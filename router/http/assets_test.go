@@ -1,0 +1,77 @@
+package http
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestModulesImportWhatIsThere: a name that is wrong would be found by who opens that page.
+func TestModulesImportWhatIsThere(t *testing.T) {
+	n := 0
+	for name, f := range files() {
+		if strings.HasPrefix(name, "vendor/") || !strings.HasSuffix(name, ".mjs") {
+			continue
+		}
+		for _, m := range importLine.FindAllStringSubmatch(string(f.Plain), -1) {
+			if n++; Find(m[2]) == nil {
+				t.Errorf("%s imports %s, which is not there", name, m[2])
+			}
+		}
+	}
+	if n < 15 {
+		t.Errorf("only %d imports were found", n)
+	}
+}
+
+// TestNothingIsAskedOfOthers: all that the page needs is on this server, by paths that hold
+// behind any prefix.
+func TestNothingIsAskedOfOthers(t *testing.T) {
+	for name, f := range files() {
+		if strings.HasPrefix(name, "vendor/") {
+			continue
+		}
+		text := string(f.Plain)
+		for _, m := range regexp.MustCompile(`["'(]((?:https?:)?//[^"')]*)`).FindAllStringSubmatch(text, -1) {
+			if m[1] != "http://www.w3.org/2000/svg" {
+				t.Errorf("%s names %s", name, m[1])
+			}
+		}
+		for _, m := range regexp.MustCompile(`(?:fetch|EventSource|import)\(['"`+"`"+`](/[^'"`+"`"+`]*)`).FindAllStringSubmatch(text, -1) {
+			t.Errorf("%s asks for %s, which does not hold behind a prefix", name, m[1])
+		}
+	}
+}
+
+// TestFirstPageIsSmall: what a browser loads before it has seen anything; the e2e tests count
+// its requests.
+func TestFirstPageIsSmall(t *testing.T) {
+	plain, packed := 0, 0
+	for _, name := range []string{Index, "style.css", firstModule, "vendor/preact.mjs", "vendor/uplot.mjs"} {
+		f := Find(name)
+		if f == nil {
+			t.Fatalf("there is no %s", name)
+		}
+		plain += len(f.Plain)
+		packed += len(f.Zipped)
+	}
+	t.Logf("%d bytes, %d compressed", plain, packed)
+	if plain > 150_000 || packed > 50_000 {
+		t.Errorf("%d bytes, %d compressed: want at most 150,000 and 50,000", plain, packed)
+	}
+}
+
+// TestFirstModulesHaveNoTwoNamesAlike: as one module they would not be read.
+func TestFirstModulesHaveNoTwoNamesAlike(t *testing.T) {
+	seen := make(map[string]bool)
+	top := regexp.MustCompile(`(?m)^(?:export )?(?:default )?(?:async )?(?:const|let|function|class) (\w+)`)
+	for _, m := range top.FindAllStringSubmatch(string(Find(firstModule).Plain), -1) {
+		if seen[m[1]] {
+			t.Errorf("two of the first modules have a %s", m[1])
+		}
+		seen[m[1]] = true
+	}
+	if len(seen) < 50 {
+		t.Errorf("only %d names were found", len(seen))
+	}
+}

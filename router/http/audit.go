@@ -1,0 +1,106 @@
+package http
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/access"
+)
+
+// AuditMax is how many changes of each role are kept, and refusedMax how many other requests: few,
+// so that they do not fill the answers.
+const (
+	AuditMax   = 1000
+	refusedMax = 100
+)
+
+// pathMax is how much of a path an entry keeps, in bytes: it is what clients choose.
+const pathMax = 300
+
+// An auditLog holds the newest entries in memory; the log has the changes too. Each role has a ring
+// for changes, and a ring for refused requests and sessions. So those never evict a change, and a
+// role never evicts an entry of another role.
+type auditLog struct {
+	mu    sync.Mutex
+	rings map[auditKind]*auditRing
+	next  uint64 // number of the next entry
+}
+
+// auditKind names a ring.
+type auditKind struct {
+	role    string
+	changed bool
+}
+
+// An auditRing holds the newest entries of a kind.
+type auditRing struct {
+	entries []wire.Entry
+	added   int // since the start
+}
+
+// add adds an entry. changed says whether it is a change, or may be one.
+func (a *auditLog) add(e wire.Entry, changed bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e.Number = a.next
+	a.next++
+	if a.rings == nil {
+		a.rings = make(map[auditKind]*auditRing)
+	}
+	kind, most := auditKind{e.Role, changed}, refusedMax
+	if changed {
+		most = AuditMax
+	}
+	r := a.rings[kind]
+	if r == nil {
+		r = new(auditRing)
+		a.rings[kind] = r
+	}
+	if len(r.entries) < most {
+		r.entries = append(r.entries, e)
+	} else {
+		r.entries[r.added%most] = e
+	}
+	r.added++
+}
+
+// newest returns at most n entries with numbers below before, the newest first.
+func (a *auditLog) newest(n int, before uint64) []wire.Entry {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	list := []wire.Entry{}
+	for _, r := range a.rings {
+		for _, e := range r.entries {
+			if e.Number < before {
+				list = append(list, e)
+			}
+		}
+	}
+	slices.SortFunc(list, func(x, y wire.Entry) int { return cmp.Compare(y.Number, x.Number) })
+	return list[:min(len(list), n)]
+}
+
+// noted returns a function that adds an entry about c's request, refused or not.
+func (s *server) noted(rt *Route, c *Call) func(status int, affected uint64, detail string) {
+	path := c.R.URL.EscapedPath()
+	about := wire.Entry{
+		Name: c.Grant.Name, Role: c.Grant.Role.String(), Client: c.client,
+		Action: rt.Pattern, Path: path[:min(len(path), pathMax)], RequestID: c.ID,
+	}
+	return func(status int, affected uint64, detail string) {
+		e := about
+		e.Time, e.Status, e.Affected, e.Detail = time.Now().UTC(), status, affected, detail
+		done := status < 300 || affected > 0
+		s.audit.add(e, done && rt.Need > access.Nobody || c.uncertain)
+		if done {
+			s.log.Info("an operator has changed something", "action", e.Action, "path", e.Path, "name", e.Name, "role", e.Role,
+				"client", e.Client, "affected", e.Affected, "detail", e.Detail, "request", e.RequestID)
+		}
+	}
+}
+
+// Audit returns at most n entries with numbers below before, the newest first.
+func (s *server) Audit(n int, before uint64) []wire.Entry { return s.audit.newest(n, before) }

@@ -1,0 +1,142 @@
+package http
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"polystalk/router/access"
+)
+
+// tubesOf has that many tubes with a job each.
+func (w *world) tubesOf(n int) {
+	w.t.Helper()
+	for i := range n {
+		if _, err := w.srv.Operator().Put(context.Background(), newJob(fmt.Sprintf("tube-%05d", i), "x")); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkPages is what pages cost with 50,000 tubes: /metrics, which shows some of them, the
+// first part of their list, and all of them with our names and the exporter's. Who asks often
+// shares a sample, which is made anew where it says so. cpu-ms is of the whole process, the
+// collector included. It fails where a goal is missed, of the means.
+func BenchmarkPages(b *testing.B) {
+	w := newWorld(b, setup{anonymous: access.Operate})
+	w.tubesOf(50_000)
+	w.used(50_000)
+	for _, page := range []struct {
+		name, target, accept, encoding string
+		anew                           bool
+		goal                           cost // of what is zero there is none
+	}{
+		{name: "metrics", target: "/metrics", goal: cost{1.2e6, 30, 8e6}},
+		{name: "metrics-anew", target: "/metrics", anew: true},
+		{name: "metrics-gzip", target: "/metrics", encoding: "gzip", goal: cost{bytes: 100e3}},
+		{name: "metrics-openmetrics", target: "/metrics", accept: "application/openmetrics-text; version=1.0.0", goal: cost{1.2e6, 30, 8e6}},
+		{name: "list-of-tubes", target: "/api/v1/tubes?sort=-ready"},
+		{name: "metrics-tubes", target: "/metrics/tubes", goal: cost{0, 400, 8e6}},
+		{name: "metrics-tubes-gzip", target: "/metrics/tubes", encoding: "gzip"},
+		{name: "livez", target: "/livez"},
+	} {
+		b.Run(page.name, func(b *testing.B) {
+			if !page.anew { // somebody has asked already
+				w.web.ServeHTTP(&counted{header: make(http.Header)}, pageRequest(page.target, page.accept, page.encoding))
+			}
+			var sum cost
+			for b.Loop() {
+				if page.anew {
+					b.StopTimer()
+					time.Sleep(2100 * time.Millisecond)
+					b.StartTimer()
+				}
+				got := &counted{header: make(http.Header)}
+				r := pageRequest(page.target, page.accept, page.encoding)
+				before := usedSoFar(b)
+				w.web.ServeHTTP(got, r)
+				after := usedSoFar(b)
+				if got.status != 200 {
+					b.Fatal(got.status)
+				}
+				sum.bytes += float64(got.bytes)
+				sum.cpu += after.cpu - before.cpu
+				sum.allocated += after.allocated - before.allocated
+			}
+			for _, c := range []struct {
+				unit      string
+				sum, goal float64
+			}{{"bytes", sum.bytes, page.goal.bytes}, {"cpu-ms", sum.cpu, page.goal.cpu}, {"allocated", sum.allocated, page.goal.allocated}} {
+				mean := c.sum / float64(b.N)
+				b.ReportMetric(mean, c.unit)
+				if c.goal > 0 && mean > c.goal {
+					b.Errorf("%s: %.0f %s, the goal is %.0f", page.name, mean, c.unit, c.goal)
+				}
+			}
+		})
+	}
+}
+
+func pageRequest(target, accept, encoding string) *http.Request {
+	r := httptest.NewRequest("GET", target, nil)
+	r.Host = "localhost"
+	r.Header.Set("Authorization", "Bearer "+adminToken)
+	r.Header.Set("Accept", accept)
+	r.Header.Set("Accept-Encoding", encoding)
+	return r
+}
+
+// A cost is what a page has, and what the process has used for it: milliseconds of processors,
+// bytes of the heap.
+type cost struct{ bytes, cpu, allocated float64 }
+
+func usedSoFar(b *testing.B) cost {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return cost{cpu: float64(u.Utime.Nano()+u.Stime.Nano()) / 1e6, allocated: float64(m.TotalAlloc)}
+}
+
+// A counted answer is thrown away, so that keeping it is not measured.
+type counted struct {
+	header        http.Header
+	status, bytes int
+}
+
+func (w *counted) Header() http.Header    { return w.header }
+func (w *counted) WriteHeader(status int) { w.status = status }
+
+func (w *counted) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	w.bytes += len(p)
+	return len(p), nil
+}
+
+// used has a job of each of the first tubes reserved, so that they have histograms.
+func (w *world) used(n int) {
+	w.t.Helper()
+	conn := w.connect(w.srv.Serve)
+	r := bufio.NewReader(conn)
+	for i := range n {
+		fmt.Fprintf(conn, "watch tube-%05d\r\nreserve\r\nignore tube-%05d\r\n", i, i)
+		for range 4 { // one of them is the body
+			if _, err := r.ReadString('\n'); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+	}
+	if v, err := w.srv.Operator().Sample(context.Background()); err != nil || v.Jobs.Reserved != uint64(n) {
+		w.t.Fatal(v.Jobs, err)
+	}
+}

@@ -1,0 +1,335 @@
+package http
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/access"
+	"polystalk/shard/stats"
+	"polystalk/shard/wal"
+)
+
+// A fakeCluster has three members, and does what it is told.
+type fakeCluster struct {
+	mu      sync.Mutex
+	status  wire.Cluster
+	asked   int // for its status
+	did     []string
+	refuses error
+	ended   atomic.Bool // its certificate has
+}
+
+func newFakeCluster() *fakeCluster {
+	leader, match, lag, ahead, late, room := "n1", uint64(90), uint64(10), -0.25, 1.5, int64(4096)
+	return &fakeCluster{status: wire.Cluster{
+		ID: "0123456789abcdef", Node: "n1", Role: "leader", Leader: &leader, Term: 7, Lease: true,
+		LastIndex: 100, LastTerm: 3, CommittedIndex: 99, AppliedIndex: 98,
+		Outstanding: wire.ClusterOutstanding{Entries: 1, Bytes: 2},
+		Totals:      wire.ClusterTotals{LeaderChanges: 3, LeaseLapses: 2, Fetches: 1, Forwarded: 4},
+		Members: []wire.ClusterMember{
+			{Name: "n1", ID: "0000000000000001", Address: "10.0.0.1:1", Kind: wire.MemberVotes, Leads: true, Connected: true, RoomBytes: &room, CertificateNotAfter: new(time.Unix(2e9, 0).UTC())},
+			{Name: "n2", ID: "0000000000000002", Address: "10.0.0.2:1", Kind: wire.MemberVotes, Connected: true, MatchIndex: &match, LagEntries: &lag, LagSeconds: &late, HeardSeconds: &late, ClockAheadSeconds: &ahead, RoomBytes: &room, DiskFull: true, SentBytes: 5, ReceivedBytes: 6, Dropped: 7},
+			{Name: "n3", ID: "0000000000000003", Address: "10.0.0.3:1", Kind: wire.MemberStandby, Trouble: "connection refused"},
+		},
+		AsOf: time.Now().UTC(),
+	}}
+}
+
+func (k *fakeCluster) Status() *wire.Cluster {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.asked++
+	s := k.status
+	return &s
+}
+
+// Leader is that of its status.
+func (k *fakeCluster) Leader() (name string, here bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.status.Leader != nil {
+		name = *k.status.Leader
+	}
+	return name, k.status.Role == "leader"
+}
+
+// Disbelieved is said once its certificate has ended.
+func (k *fakeCluster) Disbelieved() string {
+	if k.ended.Load() {
+		return "its certificate has ended: have it signed again"
+	}
+	return ""
+}
+
+// FullDisks are those of its status.
+func (k *fakeCluster) FullDisks() (here bool, others []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range k.status.Members {
+		switch m := &k.status.Members[i]; {
+		case !m.DiskFull:
+		case m.Name == k.status.Node:
+			here = true
+		default:
+			others = append(others, m.Name)
+		}
+	}
+	return here, others
+}
+
+// set changes who leads.
+func (k *fakeCluster) set(role string, leader *string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.status.Role, k.status.Leader = role, leader
+}
+
+// Commits are one of a second.
+func (k *fakeCluster) Commits() stats.Counts {
+	var h stats.Histogram
+	h.Took(time.Second)
+	return h.Read()
+}
+
+func (k *fakeCluster) do(what string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.did = append(k.did, what)
+	return k.refuses
+}
+
+func (k *fakeCluster) Remove(_ context.Context, node string) error   { return k.do("remove " + node) }
+func (k *fakeCluster) Promote(_ context.Context, node string) error  { return k.do("promote " + node) }
+func (k *fakeCluster) Transfer(_ context.Context, node string) error { return k.do("transfer " + node) }
+
+// TestServerAlone: it leads, and has no cluster.
+func TestServerAlone(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	w.do("GET", "/leader", ask{}).wants(t, 200, "")
+	if p := w.do("GET", "/api/v1/cluster", ask{}).wants(t, 404, "not-found").problem(t); !strings.Contains(p.Remedy, "--cluster-listen") {
+		t.Errorf("%+v", p)
+	}
+	w.do("DELETE", "/api/v1/cluster/members/n1", ask{token: adminToken}).wants(t, 404, "not-found")
+	if a := w.do("GET", "/metrics", ask{}); strings.Contains(a.body, "polystalk_cluster") {
+		t.Error("there are metrics of a cluster")
+	}
+}
+
+// TestClusterByHTTP: how it stands, and changes with who made them.
+func TestClusterByHTTP(t *testing.T) {
+	k := newFakeCluster()
+	w := newWorld(t, setup{anonymous: access.Operate, cluster: k})
+	var got wire.Cluster
+	w.do("GET", "/api/v1/cluster", ask{}).wants(t, 200, "").read(t, &got)
+	if got.ID != k.status.ID || *got.Leader != "n1" || len(got.Members) != 3 || *got.Members[1].LagEntries != 10 || got.Members[2].Trouble == "" {
+		t.Errorf("%+v", got)
+	}
+	asked := k.asked
+	w.do("GET", "/leader", ask{}).wants(t, 200, "")
+	if a := w.do("GET", "/readyz", ask{}).wants(t, 200, ""); !strings.Contains(a.body, "other servers whose disks are full: n2\n") {
+		t.Errorf("%q", a.body)
+	}
+	k.ended.Store(true)
+	if a := w.do("GET", "/readyz", ask{}).wants(t, 200, ""); strings.Count(a.body, "its certificate has ended: have it signed again\n") != 1 {
+		t.Errorf("who leads with a certificate that has ended: %q", a.body)
+	}
+	k.ended.Store(false)
+	if k.asked != asked {
+		t.Error("a probe of a server that leads asks for its status, which may have to wait")
+	}
+	if a := w.do("GET", "/metrics", ask{}); !strings.Contains(a.body, `polystalk_cluster_disk_full{node="n2"} 1`) || !strings.Contains(a.body, `polystalk_cluster_disk_full{node="n1"} 0`) {
+		t.Error("the metrics do not say whose disk is full")
+	}
+
+	if a := w.do("GET", "/metrics", ask{}); !strings.Contains(a.body, "\npolystalk_cluster_commit_seconds_sum 1\n") || !strings.Contains(a.body, `polystalk_cluster_commit_seconds_bucket{le="0.25"} 0`) {
+		t.Error("the metrics do not say how long commits take")
+	}
+	if a := w.do("GET", "/metrics", ask{}); !strings.Contains(a.body, "\npolystalk_cluster_certificate_not_after_seconds 2e+09\n") {
+		t.Error("the metrics do not say until when the certificate is valid")
+	}
+
+	w.do("DELETE", "/api/v1/cluster/members/n3", ask{}).wants(t, 403, "read-only")
+	admin := ask{token: adminToken}
+	w.do("DELETE", "/api/v1/cluster/members/n3", admin).wants(t, 200, "").read(t, &got)
+	w.do("POST", "/api/v1/cluster/members/n3/promote", admin).wants(t, 200, "")
+	w.do("POST", "/api/v1/cluster/transfer", ask{token: adminToken, json: true, body: `{"node":"n2"}`}).wants(t, 204, "")
+	w.do("POST", "/api/v1/cluster/transfer", ask{token: adminToken, json: true, body: `{}`}).wants(t, 204, "")
+	if did := fmt.Sprint(k.did); did != "[remove n3 promote n3 transfer n2 transfer ]" {
+		t.Errorf("it did %s", did)
+	}
+	k.refuses = errors.New(`node "n3" votes already`)
+	if p := w.do("POST", "/api/v1/cluster/members/n3/promote", admin).wants(t, 409, "not-changed").problem(t); p.Detail != `node "n3" votes already` {
+		t.Errorf("%+v", p)
+	}
+	k.refuses = wire.Following.Problem("server n2 leads")
+	w.do("POST", "/api/v1/cluster/members/n3/promote", admin).wants(t, 503, "following")
+	var list wire.Audit
+	w.do("GET", "/api/v1/audit", admin).wants(t, 200, "").read(t, &list)
+	if len(list.Entries) < 5 || list.Entries[3].Detail != "n2" || list.Entries[0].Affected != 0 || list.Entries[5].Affected != 1 {
+		t.Errorf("the audit has %+v", list.Entries)
+	}
+	if a := w.do("GET", "/metrics", ask{}); !strings.Contains(a.body, `polystalk_operator_operations_total{action="cluster-promote",result="not-changed"} 1`) {
+		t.Error("the change that was refused is not counted")
+	}
+}
+
+// TestFollowerByHTTP: who follows is ready as long as it knows of a leader, and says who that
+// is to those who ask it for jobs.
+func TestFollowerByHTTP(t *testing.T) {
+	k := newFakeCluster()
+	k.set("follower", nil)
+	w := newWorld(t, setup{anonymous: access.Operate, cluster: k, dir: t.TempDir(), unstarted: true})
+	if _, err := w.srv.Follow(); err != nil {
+		t.Fatal(err)
+	}
+	defer w.srv.Shutdown(context.Background())
+	if a := w.do("GET", "/readyz", ask{}).wants(t, 503, ""); !strings.Contains(a.body, "no server of the cluster leads") {
+		t.Errorf("%q", a.body)
+	}
+	if a := w.do("GET", "/leader", ask{}).wants(t, 503, ""); a.body != "no server of the cluster leads\n" {
+		t.Errorf("%q", a.body)
+	}
+	w.do("GET", "/api/v1/tubes", ask{}).wants(t, 503, "following")
+	leader := "n2"
+	k.set("follower", &leader)
+	asked := k.asked
+	w.do("GET", "/readyz", ask{}).wants(t, 200, "")
+	w.do("GET", "/livez", ask{}).wants(t, 200, "")
+	if a := w.do("GET", "/leader", ask{}).wants(t, 503, ""); a.body != "server n2 leads\n" {
+		t.Errorf("%q", a.body)
+	}
+	k.ended.Store(true)
+	if a := w.do("GET", "/readyz", ask{}).wants(t, 503, ""); strings.Count(a.body, "its certificate has ended: have it signed again\n") != 1 {
+		t.Errorf("who follows with a certificate that has ended: %q", a.body)
+	}
+	k.ended.Store(false)
+	w.do("GET", "/readyz", ask{}).wants(t, 200, "")
+	if k.asked != asked {
+		t.Error("a probe of a server that follows asks for its status, which may have to wait")
+	}
+	if p := w.do("GET", "/api/v1/tubes", ask{}).wants(t, 503, "following").problem(t); !strings.Contains(p.Detail, "n2") {
+		t.Errorf("%+v", p)
+	}
+	if a := w.do("GET", "/metrics", ask{}).wants(t, 200, ""); !strings.Contains(a.body, `polystalk_cluster_role{role="follower"} 1`) || strings.Contains(a.body, "polystalk_jobs{") {
+		t.Errorf("%s", a.body)
+	}
+}
+
+// A disk of one file has room for no second segment.
+type oneFileDisk struct {
+	wal.Disk
+	made atomic.Bool
+}
+
+func (d *oneFileDisk) Create(name string) (wal.File, error) {
+	f, err := d.Disk.Create(name)
+	d.made.Store(d.made.Load() || err == nil)
+	return f, err
+}
+
+func (d *oneFileDisk) Free() int64 {
+	if d.made.Load() {
+		return 0
+	}
+	return 1 << 40
+}
+
+// TestFollowerTellsOfItsDisk: how its own journal stands, in all places, though it has no clients.
+// With a full disk it is ready, since those whom it hands on miss nothing, and says so.
+func TestFollowerTellsOfItsDisk(t *testing.T) {
+	k := newFakeCluster()
+	leader := "n1"
+	k.set("follower", &leader)
+	dir := t.TempDir()
+	w := newWorld(t, setup{anonymous: access.Operate, cluster: k, dir: dir, disk: &oneFileDisk{Disk: wal.Dir(dir)}, unstarted: true})
+	if _, err := w.srv.Follow(); err != nil {
+		t.Fatal(err)
+	}
+	defer w.srv.Shutdown(context.Background())
+	const full = `polystalk_journal_pressure{state="full"} 1`
+	body := ""
+	for end := time.Now().Add(time.Minute); !strings.Contains(body, full); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("/metrics never had %s:\n%s", full, body)
+		}
+		body = w.do("GET", "/metrics", ask{}).wants(t, 200, "").body
+	}
+	for _, name := range []string{`journal_bytes{kind="files"} `, "journal_room_bytes ", "journal_segments 1\n", "journal_sync_seconds_count ", "start_time_seconds "} {
+		if !strings.Contains(body, "\npolystalk_"+name) {
+			t.Errorf("/metrics has no %s", name)
+		}
+	}
+	var j wire.Journal
+	w.do("GET", "/api/v1/journal", ask{}).wants(t, 200, "").read(t, &j)
+	var got wire.Cluster
+	w.do("GET", "/api/v1/cluster", ask{}).wants(t, 200, "").read(t, &got)
+	if j.Pressure != "full" || j.RoomBytes <= 0 || j.RoomBytes >= j.Bytes || got.Journal == nil || *got.Journal != j {
+		t.Errorf("it has %+v, and %+v of the cluster's", j, got.Journal)
+	}
+	if a := w.do("GET", "/readyz", ask{}).wants(t, 200, ""); !strings.Contains(a.body, "the disk is full: this server does not keep what the others do") {
+		t.Errorf("/readyz: %q", a.body)
+	}
+}
+
+// TestGuideExplainsClusterMetrics: each, and no other, with its labels.
+func TestGuideExplainsClusterMetrics(t *testing.T) {
+	text, err := os.ReadFile("../cluster/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "| Metric | Type | Labels | Meaning |\n")
+	rest, _, _ = strings.Cut(rest, "\n\n")
+	explained := make(map[string]string) // the labels, by the name
+	for line := range strings.Lines(rest) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 6 || strings.HasPrefix(line, "|---") {
+			continue
+		}
+		for _, m := range code.FindAllStringSubmatch(cells[1], -1) {
+			explained[m[1]] = strings.TrimSpace(strings.ReplaceAll(cells[3], "`", "")) + " " + strings.TrimSpace(cells[2])
+		}
+	}
+	w := newWorld(t, setup{anonymous: access.Operate, cluster: newFakeCluster()})
+	shown := make(map[string]string)
+	types := make(map[string]string)
+	for line := range strings.Lines(w.do("GET", "/metrics", ask{}).body) {
+		if name, ok := strings.CutPrefix(line, "# TYPE polystalk_"); ok {
+			name, kind, _ := strings.Cut(strings.TrimSpace(name), " ")
+			types[name] = kind
+		}
+		name, ok := strings.CutPrefix(line, "polystalk_")
+		if !ok || !strings.HasPrefix(name, "cluster_") {
+			continue
+		}
+		name, _, _ = strings.Cut(name, " ")
+		name, labels, _ := strings.Cut(name, "{")
+		labels, _, _ = strings.Cut(labels, "=")
+		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+			if base, ok := strings.CutSuffix(name, suffix); ok && types[base] == "histogram" {
+				name, labels = base, ""
+			}
+		}
+		shown[name] = labels + " " + types[name]
+	}
+	if len(shown) < 15 {
+		t.Errorf("only these are shown: %v", shown)
+	}
+	for name, how := range shown {
+		if explained[name] != how {
+			t.Errorf("the guide says of %s %q, and it is %q", name, explained[name], how)
+		}
+	}
+	for name := range explained {
+		if _, ok := shown[name]; !ok {
+			t.Errorf("the guide explains %s, which is not there", name)
+		}
+	}
+}

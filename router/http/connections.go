@@ -1,0 +1,128 @@
+package http
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/admin"
+)
+
+const (
+	connectionsDefault = 100
+	connectionsMost    = 1000
+)
+
+// getConnections lists connections, in the order in which they came.
+func (a *API) getConnections(c *Call) error {
+	q, err := c.Query("protocol", "tube", "holding", "limit", "after")
+	if err != nil {
+		return err
+	}
+	var want admin.ConnectionQuery
+	if want.Protocol, err = one(q, "protocol", append([]string{""}, a.op.Protocols()...)...); err != nil {
+		return err
+	}
+	holding, err := one(q, "holding", "false", "true")
+	if err != nil {
+		return err
+	}
+	want.Holding = holding == "true"
+	if q.Has("tube") {
+		want.Tube = []byte(q.Get("tube"))
+	}
+	limit, err := number(q, "limit", connectionsDefault, 1, connectionsMost)
+	if err != nil {
+		return err
+	}
+	above, err := number(q, "after", 0, 1, math.MaxUint64)
+	if err != nil {
+		return err
+	}
+	want.Limit = int(limit)
+	if want.Protocol != "" || want.Tube != nil || want.Holding { // it looks at more than it shows
+		leave, err := a.Heavy(c.Ctx)
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
+	part, err := a.op.Connections(c.Ctx, &want, above)
+	if err != nil {
+		return err
+	}
+	out := wire.ConnectionList{Connections: make([]wire.Connection, 0, len(part.Rows)), Looked: part.Looked, AsOf: part.At.UTC()}
+	if part.Next != 0 {
+		out.Next = strconv.FormatUint(part.Next, 10)
+	}
+	for i := range part.Rows {
+		out.Connections = append(out.Connections, connectionValue(&part.Rows[i], part.At))
+	}
+	return c.Answer(http.StatusOK, out)
+}
+
+// getConnection shows one, with the jobs that it holds.
+func (a *API) getConnection(c *Call) error {
+	if _, err := c.Query(); err != nil {
+		return err
+	}
+	id, err := connectionOf(c)
+	if err != nil {
+		return err
+	}
+	v, held, err := a.op.Connection(c.Ctx, id)
+	if err != nil {
+		return err
+	}
+	out := wire.ConnectionJobs{Connection: connectionValue(&v, time.Now()), Jobs: make([]wire.Job, 0, len(held))}
+	for i := range held {
+		out.Jobs = append(out.Jobs, jobValue(&held[i]))
+	}
+	return c.Answer(http.StatusOK, out)
+}
+
+// killConnection ends one.
+func (a *API) killConnection(c *Call) error {
+	if _, err := c.Query(); err != nil {
+		return err
+	}
+	id, err := connectionOf(c)
+	if err != nil {
+		return err
+	}
+	if err := a.op.KillConnection(c.Ctx, id); err != nil {
+		return err
+	}
+	c.Affected = 1
+	return c.Done()
+}
+
+// connectionOf is the id of a connection in the path.
+func connectionOf(c *Call) (uint64, error) {
+	return idOf(c, "a connection", "give one of GET /api/v1/connections")
+}
+
+func connectionValue(v *admin.Connection, at time.Time) wire.Connection {
+	out := wire.Connection{
+		ID: v.Number, Protocol: v.Front.Name(), Peer: v.PeerName(), ClientID: wire.ShownName(v.Client.ID),
+		Opened: at.Add(-time.Duration(v.Open)).UTC().Truncate(time.Millisecond), OpenSeconds: seconds(v.Open),
+		State: v.State(), StoppedBy: v.StoppedBy(),
+		Producer: v.Produces(), Worker: v.Works(), Awaits: v.Follows,
+		Watched: make([]wire.TubeName, 0, len(v.Client.Watched)), Watching: v.Client.Watching,
+		Holding: v.Holds, HoldSeconds: seconds(v.HeldFor), Command: v.Command, CommandSeconds: seconds(v.Idle),
+		ReceivedBytes: v.In, SentBytes: v.Out, HeldBytes: v.Held, UnsentBytes: v.Unsent,
+	}
+	if v.Waits() {
+		out.WaitSeconds = seconds(v.Idle)
+	}
+	if v.Client.Used != "" {
+		used := wire.NameOf(v.Client.Used)
+		out.Used = &used
+	}
+	for _, name := range v.Client.Watched {
+		out.Watched = append(out.Watched, wire.NameOf(name))
+	}
+	return out
+}

@@ -1,0 +1,176 @@
+package http
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/access"
+)
+
+const connectionsPath = "/api/v1/connections"
+
+// told is the list of connections that a query finds, in parts.
+func (w *world) told(query string) (all []wire.Connection) {
+	w.t.Helper()
+	for after := ""; ; {
+		var p wire.ConnectionList
+		w.do("GET", connectionsPath+"?"+query+after, ask{}).wants(w.t, 200, "").read(w.t, &p)
+		if all = append(all, p.Connections...); p.Next == "" {
+			return all
+		}
+		after = "&after=" + p.Next
+	}
+}
+
+// gear is a worker of Gearman that has sent some packets.
+func (w *world) gear(packets ...string) net.Conn {
+	w.t.Helper()
+	conn := w.connect(w.srv.ServeGearman)
+	for _, p := range packets {
+		if _, err := io.WriteString(conn, p); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return conn
+}
+
+// request is a packet of Gearman.
+func request(kind byte, data string) string {
+	return string([]byte{0, 'R', 'E', 'Q', 0, 0, 0, kind, 0, 0, 0, byte(len(data))}) + data
+}
+
+func TestConnectionsByHTTP(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Read})
+	w.put("mail", 3)
+	if all := w.told(""); len(all) != 0 {
+		t.Errorf("%+v", all)
+	}
+	producer := w.beanstalkd()
+	producer("use mail") // once it is answered, the connection has the first number
+	worker := w.beanstalkd()
+	worker("watch mail")
+	worker("reserve")
+	worker("reserve")
+	w.gear(request(22, "indexer 3"), request(1, "a\xffb"), request(4, ""))
+	var all []wire.Connection
+	for range 1000 {
+		if all = w.told("limit=2"); len(all) == 3 && all[2].State == "sleeping" {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if len(all) != 3 {
+		t.Fatalf("%d connections are told of", len(all))
+	}
+	p, k, g := all[0], all[1], all[2]
+	if p.ID == k.ID || p.Protocol != "beanstalkd" || p.Used == nil || *p.Used != (wire.TubeName{Name: "mail", Path: "mail"}) || p.State != "idle" || p.Producer || p.Worker || p.Command != "use" ||
+		p.ReceivedBytes != uint64(len("use mail\r\n")) || p.SentBytes != uint64(len("USING mail\r\n")) || p.Peer == "" || time.Since(p.Opened) > time.Minute {
+		t.Errorf("%+v", p)
+	}
+	if !k.Worker || k.Holding != 2 || k.HoldSeconds < 0 || len(k.Watched) != 2 || k.Watching != 2 || k.Command != "reserve" || k.WaitSeconds != 0 {
+		t.Errorf("%+v", k)
+	}
+	if g.Protocol != "Gearman" || g.ClientID != "indexer_3" || g.State != "sleeping" || len(g.Watched) != 1 || g.Watched[0] != (wire.TubeName{Name: `a\xFFb`, Path: "a%FFb"}) || g.Command != "pre-sleep" {
+		t.Errorf("%+v", g)
+	}
+	for query, want := range map[string][]uint64{
+		"protocol=beanstalkd": {p.ID, k.ID}, "protocol=Gearman&limit=1": {g.ID}, "tube=mail": {p.ID, k.ID}, "tube=a%FFb": {g.ID}, "tube=nobody": nil,
+		"holding=true": {k.ID}, "holding=false": {p.ID, k.ID, g.ID}, "holding=true&protocol=Gearman": nil, "tube=default&holding=true&limit=1": {k.ID},
+		fmt.Sprintf("after=%d", p.ID): {k.ID, g.ID}, "after=18446744073709551615": nil,
+	} {
+		var got []uint64
+		for _, c := range w.told(query) {
+			got = append(got, c.ID)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+
+	path := fmt.Sprintf("%s/%d", connectionsPath, k.ID)
+	var one wire.ConnectionJobs
+	w.do("GET", path, ask{}).wants(t, 200, "").read(t, &one)
+	if one.ID != k.ID || one.Holding != 2 || len(one.Jobs) != 2 || one.Jobs[0].State != "reserved" || one.Jobs[0].Holder == nil ||
+		*one.Jobs[0].Holder != (wire.Holder{Connection: k.ID, Peer: k.Peer}) || one.Jobs[0].StateSeconds < one.Jobs[1].StateSeconds {
+		t.Errorf("%+v", one)
+	}
+	for _, at := range []string{"/api/v1/jobs", "/api/v1/tubes/mail/jobs"} {
+		held := 0
+		for _, j := range w.list(at, "") {
+			if (j.Holder != nil) != (j.State == "reserved") || j.Holder != nil && *j.Holder != (wire.Holder{Connection: k.ID, Peer: k.Peer}) {
+				t.Errorf("%+v", j)
+			}
+			if j.Holder != nil {
+				held++
+			}
+		}
+		if held != 2 {
+			t.Errorf("%s: %d jobs are held", at, held)
+		}
+	}
+	var job wire.Job
+	w.do("GET", fmt.Sprintf("/api/v1/jobs/%d", one.Jobs[0].ID), ask{}).wants(t, 200, "").read(t, &job)
+	if job.Holder == nil || job.Holder.Connection != k.ID {
+		t.Errorf("%+v", job)
+	}
+
+	w.do("DELETE", path, ask{}).wants(t, 403, "read-only")
+	w.do("DELETE", path, ask{token: operateToken}).wants(t, 403, "read-only")
+	w.do("DELETE", path, ask{token: adminToken}).wants(t, 204, "")
+	w.do("DELETE", path, ask{token: adminToken}).wants(t, 404, "not-found")
+	w.do("GET", path, ask{}).wants(t, 404, "not-found")
+	if n := len(w.told("")); n != 2 {
+		t.Errorf("%d connections are left", n)
+	}
+	for _, j := range w.list("/api/v1/tubes/mail/jobs", "") {
+		if j.State != "ready" || j.Holder != nil {
+			t.Errorf("%+v", j)
+		}
+	}
+	var audit wire.Audit
+	w.do("GET", "/api/v1/audit", ask{token: adminToken}).wants(t, 200, "").read(t, &audit)
+	if e := audit.Entries; len(e) < 4 || e[1].Action != "DELETE /api/v1/connections/{id}" || e[1].Status != 204 || e[1].Affected != 1 || e[1].Path != path || e[1].Name != "boss" {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestBadQueriesOfConnections(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Read})
+	for query, field := range map[string]string{
+		"?limit=0": "limit", "?limit=1001": "limit", "?limit=x": "limit", "?after=": "after", "?after=0": "after", "?after=-1": "after",
+		"?after=18446744073709551616": "after", "?protocol=http": "protocol", "?holding=1": "holding", "?holding=": "holding", "?tubes=a": "tubes",
+		"?limit=1&limit=2": "limit", "/0": "id", "/x": "id", "/-1": "id", "/1?body=full": "body",
+	} {
+		if p := w.do("GET", connectionsPath+query, ask{}).wants(t, 400, "bad-request").problem(t); p.Field != field || p.Remedy == "" {
+			t.Errorf("%s: %+v", query, p)
+		}
+	}
+	w.do("GET", connectionsPath+"/18446744073709551615", ask{}).wants(t, 404, "not-found")
+}
+
+// TestUnreadAndUnusedBytesAreTold: of a client that sends on and does not read.
+func TestUnreadAndUnusedBytesAreTold(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Read})
+	conn := w.connect(w.srv.Serve)
+	go io.WriteString(conn, "put 0 0 60 60000\r\n"+strings.Repeat("x", 60_000)+"\r\n"+strings.Repeat("peek-ready\r\n", 3000))
+	for range 1000 {
+		if all := w.told(""); len(all) == 1 && all[0].UnsentBytes > 0 && len(all[0].StoppedBy) > 0 {
+			if c := all[0]; c.StoppedBy[0] != "unread_replies" || c.HeldBytes == 0 || c.SentBytes < uint64(c.UnsentBytes) {
+				t.Errorf("%+v", c)
+			}
+			got, _ := io.CopyN(io.Discard, bufio.NewReader(conn), 5<<20) // it goes on once it reads
+			if got != 5<<20 {
+				t.Errorf("%d bytes came", got)
+			}
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Error("nobody tells of what is unread")
+}

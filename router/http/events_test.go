@@ -1,0 +1,461 @@
+package http
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/access"
+)
+
+// A reading is a client of the event stream.
+type reading struct {
+	t    *testing.T
+	conn net.Conn
+	resp *http.Response
+	body *bufio.Reader
+}
+
+// An event is one as it was sent.
+type event struct{ id, name, data string }
+
+// stream opens a stream of events, whose answer is to be 200.
+func (w *world) stream(query string, header ...string) *reading {
+	w.t.Helper()
+	r := w.streamed("GET", query, header...)
+	if r.resp.StatusCode != 200 || r.resp.Header.Get("Content-Type") != "text/event-stream" || r.resp.Header.Get("X-Accel-Buffering") != "no" {
+		b, _ := io.ReadAll(r.resp.Body)
+		w.t.Fatalf("%v: %s", r.resp, b)
+	}
+	if line := r.line(); line != "retry: 3000" || r.line() != "" {
+		w.t.Fatalf("it begins with %q", line)
+	}
+	return r
+}
+
+// streamed asks for a stream.
+func (w *world) streamed(method, query string, header ...string) *reading {
+	w.t.Helper()
+	conn := w.dial()
+	conn.SetDeadline(time.Now().Add(30 * time.Second))
+	fmt.Fprintf(conn, "%s /api/v1/events?%s HTTP/1.1\r\nHost: localhost\r\n", method, query)
+	for _, h := range header {
+		fmt.Fprintf(conn, "%s\r\n", h)
+	}
+	fmt.Fprint(conn, "\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return &reading{w.t.(*testing.T), conn, resp, bufio.NewReader(resp.Body)}
+}
+
+func (r *reading) line() string {
+	r.t.Helper()
+	line, err := r.body.ReadString('\n')
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return strings.TrimSuffix(line, "\n")
+}
+
+// next is the next event; comments are passed over.
+func (r *reading) next() (e event) {
+	r.t.Helper()
+	for {
+		line := r.line()
+		switch field, value, _ := strings.Cut(line, ": "); field {
+		case "id":
+			e.id = value
+		case "event":
+			e.name = value
+		case "data":
+			e.data = value
+		case "":
+			if e != (event{}) {
+				return e
+			}
+		default:
+			r.t.Fatalf("a line %q", line)
+		}
+	}
+}
+
+// want reads events of a name until one fits.
+func want[T any](r *reading, name string, fits func(v *T) bool) *T {
+	r.t.Helper()
+	for range 200 {
+		e := r.next()
+		if e.name != name {
+			continue
+		}
+		v := new(T)
+		d := json.NewDecoder(strings.NewReader(e.data))
+		d.DisallowUnknownFields()
+		if err := d.Decode(v); err != nil {
+			r.t.Fatalf("%v: %s", err, e.data)
+		}
+		if fits == nil || fits(v) {
+			return v
+		}
+	}
+	r.t.Fatalf("no event %s fits", name)
+	return nil
+}
+
+// ends reports how long it takes until the stream has its proper end.
+func (r *reading) ends() time.Duration {
+	r.t.Helper()
+	start := time.Now()
+	if _, err := io.Copy(io.Discard, r.body); err != nil {
+		r.t.Errorf("it ends with %v", err)
+	}
+	return time.Since(start)
+}
+
+// open waits until so many streams are.
+func (w *world) open(n int) {
+	w.t.Helper()
+	for range 1000 {
+		if w.web.watch.Subscriptions() == n {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	w.t.Fatalf("%d streams are open, want %d", w.web.watch.Subscriptions(), n)
+}
+
+// TestServerEachSecond: with growing ids, beside other topics.
+func TestServerEachSecond(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	t.Parallel()
+	w := newWorld(t, setup{anonymous: access.Read, dir: t.TempDir()})
+	r := w.stream("topics=server,journal", "Last-Event-ID: 99999999")
+	var began time.Time // of the second look: the first is at once
+	last, server, journal := 0, 0, 0
+	for server < 4 {
+		e := r.next()
+		id, err := strconv.Atoi(e.id)
+		if err != nil || id < last {
+			t.Fatalf("the id %q after %d", e.id, last)
+		}
+		last = id
+		switch e.name {
+		case "server":
+			server++
+			var v wire.Server
+			if err := json.Unmarshal([]byte(e.data), &v); err != nil || v.Version != "v1" || v.AsOf.IsZero() || v.Events["put"] != v.JobsTotal {
+				t.Fatalf("%v: %s", err, e.data)
+			}
+			if server == 2 {
+				began = v.AsOf
+				w.put("a", 1)
+			}
+			if server == 4 && v.AsOf.Sub(began) < time.Second {
+				t.Errorf("from the second to the fourth it is %v", v.AsOf.Sub(began))
+			}
+		case "journal":
+			journal++
+		default:
+			t.Errorf("an event %q", e.name)
+		}
+	}
+	if journal < 1 || journal > 3 {
+		t.Errorf("%d events of a journal in which one record was written", journal)
+	}
+}
+
+// TestTubesThatChange: first all of the view, then what changes in it.
+func TestTubesThatChange(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	t.Parallel()
+	w := newWorld(t, setup{anonymous: access.Operate})
+	w.put("mail-a", 1)
+	w.put("mail-b", 1)
+	w.put("other", 1)
+	r := w.stream("topics=tubes&match=mail-*&sort=-ready&limit=2")
+	first := want[wire.TubesEvent](r, "tubes", nil)
+	if !first.Whole || first.Matching != 2 || len(first.Tubes) != 2 || first.Tubes[0].Name != "mail-a" || len(first.Gone) != 0 {
+		t.Errorf("first there is %+v", first)
+	}
+	w.put("other", 1)
+	w.put("mail-b", 1)
+	next := want[wire.TubesEvent](r, "tubes", nil)
+	if next.Whole || len(next.Tubes) != 1 || next.Tubes[0].Name != "mail-b" || next.Tubes[0].Jobs.Ready != 2 {
+		t.Errorf("then there is %+v", next)
+	}
+	w.put("mail-c", 3)
+	last := want(r, "tubes", func(v *wire.TubesEvent) bool { return len(v.Gone) > 0 })
+	// That of mail-b has changed as well: its rate falls.
+	if last.Matching != 3 || last.Tubes[0].Name != "mail-c" || !slices.Equal(last.Gone, []string{"mail-a"}) {
+		t.Errorf("at last there is %+v", last)
+	}
+}
+
+// TestATubeThatComesAndGoes: again and again, and one with a name of any octets, which is a
+// function that stays.
+func TestATubeThatComesAndGoes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	t.Parallel()
+	w := newWorld(t, setup{anonymous: access.Operate})
+	// Encoded for the path, and this as a parameter.
+	topic := func(name string) string { return "tube:" + strings.ReplaceAll(wire.PathName(name), "%", "%25") }
+	odd := "a,b%2F\xff/ü"
+	r := w.stream("topics=" + topic("mail/x$1") + "," + topic(odd))
+	wants := func(name string, there bool) {
+		t.Helper()
+		v := want(r, "tube", func(v *wire.TubeEvent) bool { return v.Name == wire.ShownName(name) && (v.Tube != nil) == there })
+		if v.Path != wire.PathName(name) || there && (v.Tube.Path != v.Path || v.Tube.Name != v.Name) {
+			t.Errorf("%+v", v)
+		}
+	}
+	wants("mail/x$1", false)
+	wants(odd, false)
+	w.function(odd)
+	wants(odd, true)
+	for range 2 {
+		id, err := w.srv.Operator().Put(t.Context(), newJob("mail/x$1", "x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wants("mail/x$1", true)
+		w.do("DELETE", fmt.Sprintf("/api/v1/jobs/%d", id), ask{}).wants(t, 204, "")
+		wants("mail/x$1", false)
+	}
+}
+
+// TestAnOperationIsFollowed to its end.
+func TestAnOperationIsFollowed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	t.Parallel()
+	w := newWorld(t, setup{anonymous: access.Operate})
+	w.put("mail", 1)
+	w.do("POST", "/api/v1/operations", ask{json: true, body: `{"action": "delete", "select": {"tube": "mail"}}`}).wants(t, 200, "")
+	r := w.stream("topics=operation:1,server")
+	v := want[wire.Operation](r, "operation", nil)
+	if v.State != "done" || v.Done != 1 {
+		t.Errorf("%+v", v)
+	}
+	for range 3 {
+		if e := r.next(); e.name != "server" {
+			t.Errorf("an event %q after the end", e.name)
+		}
+	}
+}
+
+// TestStreamsThatCannotBe: each with its remedy, and no stream is left.
+func TestStreamsThatCannotBe(t *testing.T) {
+	w := newWorld(t, setup{})
+	for query, slug := range map[string]string{
+		"": "bad-request", "topics=": "bad-request", "topics=servers": "bad-request", "topics=server,": "bad-request", "topics=server,server": "bad-request",
+		"topics=tube": "bad-request", "topics=tube:": "bad-request", "topics=tube:%25zz": "bad-request", "topics=operation:x": "bad-request",
+		"topics=operation:7": "not-found", "topics=server:x": "bad-request", "topics=server&limit=5": "bad-request",
+		"topics=tubes&limit=0": "bad-request", "topics=tubes&limit=1001": "bad-request", "topics=tubes&match=[": "bad-request", "topics=tubes&sort=-name": "bad-request",
+		"topics=tubes&after=x": "bad-request", "topics=" + strings.Repeat("tube:a,", 20): "bad-request",
+	} {
+		status := map[string]int{"bad-request": 400, "not-found": 404}[slug]
+		if p := w.do("GET", "/api/v1/events?"+query, ask{token: readToken}).wants(t, status, slug).problem(t); p.Field != "topics" && !strings.Contains(query, p.Field+"=") {
+			t.Errorf("%s: %+v", query, p)
+		}
+	}
+	if a := w.do("POST", "/api/v1/events?topics=server", ask{token: adminToken}).wants(t, 405, "method-not-allowed"); a.header.Get("Allow") != "GET, HEAD" {
+		t.Errorf("Allow: %q", a.header.Get("Allow"))
+	}
+	w.do("GET", "/api/v1/events?topics=server", ask{}).wants(t, 401, "no-token")
+	w.do("GET", "/api/v1/events?topics=server", ask{token: readToken, body: "x"}).wants(t, 400, "bad-request")
+	w.do("GET", "/api/v1/events?topics=server", ask{host: "evil.example"}).wants(t, 421, "wrong-host")
+	r := w.streamed("HEAD", "topics=server", "Authorization: Bearer "+readToken)
+	if r.resp.StatusCode != 200 || r.resp.Header.Get("Content-Type") != "text/event-stream" {
+		t.Errorf("HEAD: %v", r.resp)
+	}
+	w.open(0)
+}
+
+// TestTheSixtyFifthIsRefused: and served once there is a place.
+func TestTheSixtyFifthIsRefused(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Read})
+	var all []*reading
+	for range streamsMax {
+		all = append(all, w.stream("topics=server"))
+	}
+	a := w.do("GET", "/api/v1/events?topics=server", ask{}).wants(t, 429, "busy")
+	if a.header.Get("Retry-After") == "" || !strings.Contains(a.problem(t).Remedy, "close") {
+		t.Errorf("%v %s", a.header, a.body)
+	}
+	if got := w.do("GET", "/metrics", ask{}).body; !strings.Contains(got, "\npolystalk_http_event_streams 64\n") {
+		t.Error("the metric of streams has another value")
+	}
+	all[7].conn.Close()
+	w.open(streamsMax - 1)
+	w.stream("topics=server").next()
+	// What is asked for beside them is served.
+	w.do("GET", "/api/v1/server", ask{}).wants(t, 200, "")
+}
+
+// TestStreamsEndWhenTheServerStops: properly, and at once, also those whose clients read
+// nothing.
+func TestStreamsEndWhenTheServerStops(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	w := newWorld(t, setup{anonymous: access.Operate})
+	w.tubesOf(1000)
+	fast := w.stream("topics=server,tubes")
+	fast.next()
+	var stuck []*reading
+	for range 20 {
+		stuck = append(stuck, w.stream("topics=server,tubes&limit=1000"))
+	}
+	time.Sleep(1500 * time.Millisecond) // until they are full
+	start := time.Now()
+	w.web.Stop(t.Context())
+	if took := time.Since(start); took > hangs {
+		t.Errorf("to stop took %v", took)
+	}
+	fast.ends()
+	w.open(0)
+	if took := time.Since(start); took > hangs {
+		t.Errorf("streams end after %v", took)
+	}
+	_ = stuck
+	w.do("GET", "/api/v1/events?topics=server", ask{}).wants(t, 503, "stopping")
+}
+
+// TestATokenThatIsGoneEndsItsStreams: others go on.
+func TestATokenThatIsGoneEndsItsStreams(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	t.Parallel()
+	w := newWorld(t, setup{})
+	gone := w.stream("topics=server", "Authorization: Bearer "+readToken)
+	stays := w.stream("topics=server", "Authorization: Bearer "+operateToken)
+	login := w.do("POST", "/api/v1/session", ask{json: true, body: fmt.Sprintf(`{"token": %q}`, readToken)}).wants(t, 200, "")
+	cookie, _, _ := strings.Cut(login.header.Get("Set-Cookie"), ";")
+	session := w.stream("topics=server", "Cookie: "+cookie)
+	for _, r := range []*reading{gone, stays, session} {
+		r.next()
+	}
+	lines := strings.SplitAfter(tokenLines(), "\n")
+	if err := os.WriteFile(w.tokens, []byte(strings.Join(lines[1:], "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.web.opts.Tokens.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*reading{gone, session} {
+		r.ends()
+	}
+	w.open(1)
+	stays.next()
+}
+
+// TestClientsThatReadNothing: the memory for them is bounded, those that read are not
+// delayed, and in the end their streams are ended and others have the places.
+func TestClientsThatReadNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	w := newWorld(t, setup{anonymous: access.Operate})
+	w.tubesOf(2000)
+	reader := w.stream("topics=server")
+	reader.next()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	request := "GET /api/v1/events?topics=server,tubes&limit=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	var conns []net.Conn
+	for range 200 {
+		conn := w.dial()
+		io.WriteString(conn, request)
+		conns = append(conns, conn)
+	}
+	stop := make(chan struct{})
+	var busy sync.WaitGroup
+	busy.Go(func() { // so that all tubes change all the time
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+				w.put(fmt.Sprintf("tube-%05d", n%2000), 1)
+			}
+		}
+	})
+	late, last := time.Duration(0), time.Now()
+	most := uint64(0)
+	for range 8 {
+		reader.next()
+		late, last = max(late, time.Since(last)), time.Now()
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		most = max(most, after.HeapAlloc)
+	}
+	close(stop)
+	busy.Wait()
+	if late > hangs {
+		t.Errorf("an event was late by %v", late)
+	}
+	t.Logf("%d MB are in use, and %d before", most>>20, before.HeapAlloc>>20)
+	if most > before.HeapAlloc+40<<20 {
+		t.Errorf("%d MB are in use, and %d before", most>>20, before.HeapAlloc>>20)
+	}
+	w.open(1) // what nobody reads is ended
+	w.stream("topics=server").next()
+	for _, c := range conns {
+		c.Close()
+	}
+}
+
+// TestManyStreamsComeAndGo: no goroutine is left.
+func TestManyStreamsComeAndGo(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	w.tubesOf(100)
+	w.stream("topics=server").conn.Close()
+	w.open(0)
+	before := runtime.NumGoroutine()
+	for range 10 {
+		var all sync.WaitGroup
+		for i := range 30 {
+			all.Go(func() {
+				conn, err := net.Dial("tcp", w.addr)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close()
+				fmt.Fprintf(conn, "GET /api/v1/events?topics=server,tubes HTTP/1.1\r\nHost: localhost\r\n\r\n")
+				io.CopyN(io.Discard, conn, int64(i)*500)
+			})
+		}
+		all.Wait()
+	}
+	w.open(0)
+	for range 100 {
+		if runtime.NumGoroutine() <= before+5 {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Errorf("%d goroutines, there were %d", runtime.NumGoroutine(), before)
+}

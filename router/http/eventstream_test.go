@@ -1,0 +1,147 @@
+package http
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"polystalk/router/access"
+)
+
+// streaming is a server with one route, which streams.
+func streaming(t *testing.T, handler func(c *Call) error) (s *server, addr string) {
+	t.Helper()
+	var lasted atomic.Int64 // nanoseconds: the last stream
+	s, err := newServer(serverOptions{
+		Log: slog.New(slog.DiscardHandler), Ready: func() error { return nil }, MaxJobSize: func() uint32 { return 0 },
+		Observe: func(route, method string, status int, took time.Duration) {
+			if l := time.Duration(lasted.Load()); l > 500*time.Millisecond && took >= l {
+				t.Errorf("%s is said to have been answered after %v, when the stream had ended", route, took)
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Handle([]Route{{Pattern: "GET /events", Need: access.Read, Flags: Streams, Handler: func(c *Call) error {
+		start := time.Now()
+		defer func() { lasted.Store(int64(time.Since(start))) }()
+		return handler(c)
+	}}})
+	// Much shorter than they are, so that a stream outlives them soon.
+	s.http.ReadTimeout, s.http.WriteTimeout, s.http.IdleTimeout = 200*time.Millisecond, 200*time.Millisecond, 200*time.Millisecond
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l, access.Read) }()
+	t.Cleanup(func() {
+		s.Close()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return s, l.Addr().String()
+}
+
+// asked sends a request for the stream.
+func asked(t *testing.T, addr string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	fmt.Fprint(conn, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || resp.StatusCode != 200 {
+		t.Fatal(resp, err)
+	}
+	return conn, bufio.NewReader(resp.Body)
+}
+
+// TestStreamsOutliveTheLimitsOfRequests: of reading, of answering, and of rest.
+func TestStreamsOutliveTheLimitsOfRequests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	_, addr := streaming(t, func(c *Call) error {
+		e := c.EventStream(time.Second)
+		defer e.Close()
+		for n := 0; e.Send() == nil && n < 20; n++ {
+			select {
+			case <-time.After(50 * time.Millisecond):
+			case <-c.Ctx.Done():
+				return nil
+			}
+			e.Event(fmt.Sprint(n), "tick", []byte(`{}`))
+			e.Comment()
+		}
+		return nil
+	})
+	_, r := asked(t, addr)
+	var all strings.Builder
+	if _, err := r.WriteTo(&all); err != nil {
+		t.Errorf("it ends with %v", err)
+	}
+	if want := "id: 18\nevent: tick\ndata: {}\n\n: \n\n"; strings.Count(all.String(), "event: tick") < 19 || !strings.Contains(all.String(), want) || !strings.HasPrefix(all.String(), "retry: 1000\n\n") {
+		t.Errorf("there is\n%s", &all)
+	}
+}
+
+// TestWhoGoesEndsHisStream: at once, not at the next event.
+func TestWhoGoesEndsHisStream(t *testing.T) {
+	ended := make(chan struct{})
+	_, addr := streaming(t, func(c *Call) error {
+		e := c.EventStream(time.Second)
+		defer e.Close()
+		e.Send()
+		<-c.Ctx.Done()
+		close(ended)
+		return nil
+	})
+	conn, r := asked(t, addr)
+	if _, err := r.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Error("it goes on")
+	}
+}
+
+// TestStopEndsWhoReadsNothing: his stream is in the middle of an event.
+func TestStopEndsWhoReadsNothing(t *testing.T) {
+	full := make(chan struct{}, 1)
+	s, addr := streaming(t, func(c *Call) error {
+		e := c.EventStream(time.Second)
+		defer e.Close()
+		e.within = time.Hour // it is not that which ends it
+		full <- struct{}{}
+		e.Event("1", "large", make([]byte, 64<<20))
+		if e.Send() == nil {
+			t.Error("all of it was taken")
+		}
+		return nil
+	})
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	<-full
+	time.Sleep(200 * time.Millisecond)
+	s.Stop(context.Background()) // it would wait for ever
+}

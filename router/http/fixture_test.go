@@ -1,0 +1,312 @@
+package http
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router"
+	"polystalk/router/access"
+	"polystalk/router/admin"
+	"polystalk/shard/wal"
+)
+
+// The tokens of a world.
+const (
+	readToken    = "read-token-0123456789"
+	bodiesToken  = "bodies-token-0123456789"
+	operateToken = "operate-token-0123456789"
+	adminToken   = "admin-token-0123456789"
+)
+
+// hangs is how long a test waits for what comes at once: on a busy machine that may be long
+// after, and what has not come then never does.
+const hangs = time.Minute
+
+// A world is a server with HTTP on a free port, and a client.
+type world struct {
+	t      testing.TB
+	srv    *router.Server
+	web    *API
+	url    string
+	addr   string
+	tokens string // the path of their file
+	logged *logged
+	client *http.Client
+}
+
+// logged is a log.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// setup says what is special about a world.
+type setup struct {
+	anonymous access.Role
+	noTokens  bool
+	dir       string // of a journal; empty: none
+	disk      wal.Disk
+	unstarted bool
+	maxJob    uint32
+	cluster   admin.Cluster // nil: the server is alone
+	options   func(*Options)
+}
+
+func tokenLines() string {
+	var b strings.Builder
+	for _, l := range []struct{ name, role, token string }{
+		{"reader", "read", readToken}, {"looker", "read", bodiesToken}, {"worker", "operate", operateToken}, {"boss", "admin", adminToken},
+	} {
+		fmt.Fprintf(&b, "%s %s sha256:%x", l.name, l.role, access.DigestOf(l.token))
+		if l.name == "looker" {
+			b.WriteString(" +bodies")
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func newWorld(t testing.TB, with setup) *world {
+	t.Helper()
+	w := &world{t: t, logged: &logged{}, client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 50}}}
+	log := slog.New(slog.NewTextHandler(w.logged, nil))
+	cfg := router.Config{Loops: 1, Shards: 4, Log: log, MaxJobSize: with.maxJob, Version: "1.2.3", Cluster: with.cluster}
+	if with.dir != "" {
+		cfg.Journal = &router.Journal{Dir: with.dir, SegmentSize: 1 << 20, Disk: with.disk}
+	}
+	srv, err := router.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.srv = srv
+	o := Options{
+		Operator: srv.Operator(), Log: log, Version: "v1", Speaks: "both", Level: new(slog.LevelVar), MetricsTubes: 200,
+		Rules: Rules{
+			Hosts: []string{"queue.example"}, Origins: []string{"https://ops.example"},
+			Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Bodies: access.Full,
+		},
+		Reload: func() (*wire.Reloaded, error) {
+			return &wire.Reloaded{Applied: []wire.Change{{Name: "max-job-size", From: "1", To: "2", Origin: "file x:1"}}, Restart: []wire.Change{}}, nil
+		},
+		Settings: func() []wire.Setting { return []wire.Setting{{Name: "port", Value: "11300", Origin: "default"}} },
+	}
+	if !with.noTokens {
+		w.tokens = filepath.Join(t.TempDir(), "tokens")
+		if err := os.WriteFile(w.tokens, []byte(tokenLines()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if o.Tokens, err = access.OpenTokens(w.tokens); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if with.options != nil {
+		with.options(&o)
+	}
+	if w.web, err = New(o); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- w.web.Serve(l, with.anonymous) }()
+	w.addr = l.Addr().String()
+	w.url = "http://" + w.addr
+	if !with.unstarted {
+		w.start()
+	}
+	t.Cleanup(func() {
+		w.client.CloseIdleConnections()
+		w.web.Close()
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		if !with.unstarted {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			if err := srv.Shutdown(ctx); err != nil {
+				t.Errorf("Shutdown: %v", err)
+			}
+		}
+	})
+	return w
+}
+
+func (w *world) start() {
+	w.t.Helper()
+	if err := w.srv.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// An ask is a request.
+type ask struct {
+	token  string
+	header map[string]string
+	body   string
+	json   bool // the body is JSON, and said to be
+	host   string
+}
+
+// An answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// do sends a request; target is a path and perhaps a query, as it is to be sent.
+func (w *world) do(method, target string, a ask) *answer {
+	w.t.Helper()
+	var body io.Reader
+	if a.body != "" {
+		body = strings.NewReader(a.body)
+	}
+	r, err := http.NewRequest(method, w.url+target, body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if a.token != "" {
+		r.Header.Set("Authorization", "Bearer "+a.token)
+	}
+	if a.json {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for k, v := range a.header {
+		r.Header.Set(k, v)
+	}
+	r.Host = a.host
+	resp, err := w.client.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	got := &answer{resp.StatusCode, resp.Header, string(b)}
+	w.validate(r, a, got)
+	return got
+}
+
+// wants fails the test unless the answer has that status; a problem must be of the kind.
+func (a *answer) wants(t testing.TB, status int, slug string) *answer {
+	t.Helper()
+	if a.status != status {
+		t.Errorf("status %d, want %d: %s", a.status, status, a.body)
+	}
+	if slug == "" {
+		return a
+	}
+	var p wire.Problem
+	a.read(t, &p)
+	if p.Type != wire.ProblemPath+slug || p.Status != status || p.Title == "" || p.Remedy == "" || p.RequestID == "" ||
+		p.RequestID != a.header.Get("X-Request-Id") || a.header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("the problem is %s, want one of the kind %s", a.body, slug)
+	}
+	return a
+}
+
+// read reads the answer's JSON.
+func (a *answer) read(t testing.TB, v any) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(a.body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		t.Fatalf("%v: %s", err, a.body)
+	}
+}
+
+// problem is the answer's.
+func (a *answer) problem(t testing.TB) *wire.Problem {
+	t.Helper()
+	var p wire.Problem
+	a.read(t, &p)
+	return &p
+}
+
+func newJob(tube, body string) admin.NewJob {
+	return admin.NewJob{Tube: tube, TTR: 60, Body: []byte(body)}
+}
+
+// beanstalkd is a client of that protocol: it sends a line, and returns the first one that
+// comes back; a body is read over.
+func (w *world) beanstalkd() func(line string) string {
+	w.t.Helper()
+	conn := w.connect(w.srv.Serve)
+	r := bufio.NewReader(conn)
+	return func(line string) string {
+		fmt.Fprintf(conn, "%s\r\n", line)
+		got, err := r.ReadString('\n')
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if strings.HasPrefix(got, "RESERVED ") {
+			r.ReadString('\n') // the body
+		}
+		return got
+	}
+}
+
+// function has a worker of Gearman say that it knows a function, which is a tube then,
+// until release is called.
+func (w *world) function(name string) (release func()) {
+	w.t.Helper()
+	conn := w.connect(w.srv.ServeGearman)
+	head := []byte{0, 'R', 'E', 'Q', 0, 0, 0, 1, 0, 0, byte(len(name) >> 8), byte(len(name))}
+	conn.Write(append(head, name...))
+	for range 1000 {
+		if _, err := w.srv.Operator().Tube(context.Background(), name); err == nil {
+			return func() { conn.Close() }
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	w.t.Fatalf("there is no function %q", name)
+	return nil
+}
+
+// connect connects to a listener that is served so.
+func (w *world) connect(serve func(net.Listener) error) net.Conn {
+	w.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	go serve(l)
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(hangs))
+	return conn
+}

@@ -1,0 +1,391 @@
+package http
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/access"
+	"polystalk/router/cluster/relay"
+)
+
+// A pair is a server that follows, and the one that leads, to which it hands requests on.
+type pair struct {
+	follower, leader *world
+	cluster          *fakeCluster // as the follower sees it
+	relay            *relay.Relay
+	door             string // where the leader hears the follower
+	open             atomic.Int64
+}
+
+// tallied counts a connection as long as it is open.
+type tallied struct {
+	net.Conn
+	of     *atomic.Int64
+	closed atomic.Bool
+}
+
+func (c *tallied) Close() error {
+	if c.closed.CompareAndSwap(false, true) {
+		c.of.Add(-1)
+	}
+	return c.Conn.Close()
+}
+
+// newPair makes them. Nobody may do anything at the leader but who comes by way of the follower,
+// whose tokens are those of a world; at the follower those without one may look.
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	p := &pair{cluster: newFakeCluster()}
+	p.leader = newWorld(t, setup{noTokens: true, maxJob: 4 << 20})
+	p.door = p.leader.listen(Door{Callers: true})
+	p.relay = relay.New(relay.Options{Self: 1, Open: func(ctx context.Context, node uint64) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, "tcp", p.door)
+		if err != nil {
+			return nil, err
+		}
+		p.open.Add(1)
+		return &tallied{Conn: c, of: &p.open}, nil
+	}})
+	t.Cleanup(p.relay.Close)
+	p.follower = newFollower(t, p.cluster, p.relay)
+	p.lead("n2")
+	return p
+}
+
+// lead has the follower know of a leader.
+func (p *pair) lead(name string) {
+	p.cluster.set("follower", &name)
+	p.relay.SetLeader(2, name)
+}
+
+// newFollower is a server that follows.
+func newFollower(t *testing.T, k *fakeCluster, to Elsewhere) *world {
+	t.Helper()
+	k.set("follower", nil)
+	w := newWorld(t, setup{
+		anonymous: access.Read, cluster: k, dir: t.TempDir(), unstarted: true, maxJob: 4 << 20,
+		options: func(o *Options) { o.Elsewhere = to },
+	})
+	if _, err := w.srv.Follow(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.srv.Shutdown(context.Background()) })
+	return w
+}
+
+// listen serves another listener, and gives its address.
+func (w *world) listen(d Door) string {
+	w.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	go w.web.ServeDoor(l, d)
+	return l.Addr().String()
+}
+
+// await waits until something is so.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(hangs); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it never came to be that %s", what)
+		}
+	}
+}
+
+// by wants that an answer was made by that server; empty: by the one that was asked.
+func (a *answer) by(t *testing.T, name string) *answer {
+	t.Helper()
+	if got := a.header.Get(wire.ServerHeader); got != name {
+		t.Errorf("answered by %q, want %q: %s", got, name, a.body)
+	}
+	return a
+}
+
+// TestFollowerHandsOn what needs the queue, and answers itself what is its own.
+func TestFollowerHandsOn(t *testing.T) {
+	p := newPair(t)
+	f := p.follower
+	worker := ask{token: operateToken, body: "hello", header: map[string]string{"Content-Type": "application/octet-stream"}}
+	put := f.do("POST", "/api/v1/tubes/a%2Fb/jobs", worker).wants(t, 201, "").by(t, "n2")
+	var job wire.Job
+	f.do("GET", "/api/v1/jobs/1", ask{}).wants(t, 200, "").by(t, "n2").read(t, &job)
+	if job.Tube != "a/b" || job.Size != 5 {
+		t.Errorf("%+v", job)
+	}
+	body := f.do("GET", "/api/v1/jobs/1/body", ask{token: operateToken, header: map[string]string{"Accept-Encoding": "gzip"}}).wants(t, 200, "").by(t, "n2")
+	if body.body != "hello" {
+		t.Errorf("the body is %q", body.body)
+	}
+	f.do("GET", "/api/v1/jobs/1/body", ask{token: operateToken, header: map[string]string{"If-None-Match": body.header.Get("ETag")}}).wants(t, 304, "").by(t, "n2")
+	f.do("GET", "/api/v1/jobs/7", ask{}).wants(t, 404, "not-found").by(t, "n2")
+	f.do("GET", "/api/v1/server", ask{}).wants(t, 200, "").by(t, "n2")
+	f.do("PUT", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "").by(t, "n2")
+	if a := f.do("GET", "/api/v1/drain", ask{}).wants(t, 200, "").by(t, "n2"); !strings.Contains(a.body, "true") || f.srv.Operator().Draining() {
+		t.Errorf("the drain is %s here, and %t at the follower", a.body, f.srv.Operator().Draining())
+	}
+	for name, values := range put.header {
+		if len(values) != 1 {
+			t.Errorf("%s is there %d times: %q", name, len(values), values)
+		}
+	}
+	for name := range SecurityHeaders {
+		if put.header.Get(name) == "" {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	for _, w := range []*world{f, p.leader} { // the same in both audits
+		e := w.web.Audit(10, 100)[1]
+		if e.Name != "worker" || e.Role != "operate" || e.Client != "127.0.0.1" || e.RequestID != put.header.Get("X-Request-Id") || e.Status != 201 {
+			t.Errorf("the audit has %+v", e)
+		}
+	}
+	if e := f.web.Audit(1, 100)[0]; e.Detail != "handed on to server n2" {
+		t.Errorf("the audit of the follower has %+v", e)
+	}
+
+	for _, path := range []string{"/livez", "/readyz", "/metrics", "/api/v1/config", "/api/v1/cluster", "/api/v1/log-level", "/api/v1/openapi.json", "/", "/api/v1/session"} {
+		f.do("GET", path, ask{token: adminToken}).wants(t, 200, "").by(t, "")
+	}
+	f.do("GET", "/leader", ask{}).wants(t, 503, "").by(t, "")
+	f.do("GET", "/metrics/tubes", ask{}).wants(t, 503, "following").by(t, "")
+	f.do("POST", "/api/v1/reload", ask{token: adminToken}).wants(t, 200, "").by(t, "")
+	p.leader.do("GET", "/api/v1/tubes", ask{}).wants(t, 401, "no-token") // its own tokens count there
+}
+
+// TestRolesAreThoseOfTheFollower, and nobody is given one by what he writes himself.
+func TestRolesAreThoseOfTheFollower(t *testing.T) {
+	p := newPair(t)
+	f := p.follower
+	forged := map[string]string{
+		"Polystalk-Caller": "name=boss&role=admin&all-bodies=true&sees=full&client=10.1.1.1&request=1",
+		"Content-Type":     "application/octet-stream", "X-Forwarded-For": "10.9.9.9",
+	}
+	f.do("POST", "/api/v1/tubes/a/jobs", ask{header: forged, body: "x"}).wants(t, 403, "read-only").by(t, "")
+	f.do("POST", "/api/v1/tubes/a/jobs", ask{header: forged, body: "x", token: operateToken}).wants(t, 201, "").by(t, "n2")
+	if e := p.leader.web.Audit(1, 100)[0]; e.Name != "worker" || e.Role != "operate" || e.Client != "127.0.0.1" {
+		t.Errorf("the audit has %+v", e)
+	}
+	f.do("GET", "/api/v1/jobs/1/body", ask{header: forged}).wants(t, 403, "read-only").by(t, "n2")
+	f.do("GET", "/api/v1/jobs/1/body", ask{header: forged, token: readToken}).wants(t, 403, "read-only").by(t, "n2")
+	f.do("GET", "/api/v1/jobs/1/body", ask{token: bodiesToken}).wants(t, 200, "").by(t, "n2")
+	f.do("PUT", "/api/v1/drain", ask{header: forged, token: operateToken}).wants(t, 403, "read-only").by(t, "")
+	f.do("GET", "/api/v1/tubes", ask{token: "nobody's"}).wants(t, 401, "no-token").by(t, "")
+	p.leader.do("GET", "/api/v1/tubes", ask{header: forged}).wants(t, 401, "no-token")
+
+	// Where other servers come in nobody is served of whom they say nothing, or nonsense.
+	for _, values := range [][]string{nil, {""}, {"role=root&sees=full&all-bodies=true&request=1"}, {"role=admin&sees=all&all-bodies=true&request=1"},
+		{"role=admin&sees=full&all-bodies=2&request=1"}, {"role=admin&sees=full&all-bodies=true"}, {"%"}, {forged["Polystalk-Caller"], forged["Polystalk-Caller"]}} {
+		r, err := http.NewRequest("GET", "http://"+p.door+"/api/v1/tubes", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header["Polystalk-Caller"] = values
+		res, err := f.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != 400 {
+			t.Errorf("%q is answered with %d", values, res.StatusCode)
+		}
+	}
+}
+
+// TestNothingIsHandedOnTwice, whatever two servers believe of each other.
+func TestNothingIsHandedOnTwice(t *testing.T) {
+	var doors [2]string
+	var relays [2]*relay.Relay
+	var worlds [2]*world
+	var asked atomic.Int64
+	for i := range worlds {
+		relays[i] = relay.New(relay.Options{Self: uint64(i + 1), Open: func(ctx context.Context, _ uint64) (net.Conn, error) {
+			asked.Add(1)
+			return new(net.Dialer).DialContext(ctx, "tcp", doors[1-i])
+		}})
+		defer relays[i].Close()
+		k := newFakeCluster()
+		worlds[i] = newFollower(t, k, relays[i])
+		doors[i] = worlds[i].listen(Door{Callers: true})
+		name := fmt.Sprint("n", 2-i)
+		k.set("follower", &name)
+		relays[i].SetLeader(uint64(2-i), name)
+	}
+	a := worlds[0].do("PUT", "/api/v1/drain", ask{token: adminToken}).wants(t, 503, "following").by(t, "n2")
+	if a.header.Get("Retry-After") == "" || asked.Load() != 1 {
+		t.Errorf("%v, after %d streams", a.header, asked.Load())
+	}
+	last := worlds[0].listen(Door{Anonymous: access.Admin, Last: true})
+	res, err := http.Get("http://" + last + "/api/v1/tubes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != 503 || asked.Load() != 1 {
+		t.Errorf("what another server's socket has handed on is answered with %d, after %d streams", res.StatusCode, asked.Load())
+	}
+}
+
+// TestFollowerWithoutALeader says so as ever, and that of one that it cannot reach; nothing was done.
+func TestFollowerWithoutALeader(t *testing.T) {
+	p := newPair(t)
+	p.cluster.set("follower", nil)
+	p.relay.SetLeader(0, "")
+	a := p.follower.do("GET", "/api/v1/tubes", ask{}).wants(t, 503, "following").by(t, "")
+	if a.header.Get("Retry-After") == "" || !strings.Contains(a.problem(t).Detail, "no server of the cluster leads") {
+		t.Errorf("%v %s", a.header, a.body)
+	}
+	if r := a.problem(t).Remedy; !strings.Contains(r, "polystalk cluster status ") || !strings.Contains(r, "An election takes") || !strings.Contains(r, "start those that are down") {
+		t.Errorf("remedy: %s", r)
+	}
+	p.door = "127.0.0.1:1"
+	p.lead("n2")
+	a = p.follower.do("PUT", "/api/v1/drain", ask{token: adminToken}).wants(t, 503, "following").by(t, "")
+	if a.header.Get("Retry-After") == "" || !strings.Contains(a.problem(t).Detail, "server n2 leads, and cannot be reached") {
+		t.Errorf("%v %s", a.header, a.body)
+	}
+	if e := p.follower.web.Audit(1, 100)[0]; e.Detail != "" || e.Status != 503 {
+		t.Errorf("the audit has %+v", e)
+	}
+}
+
+// breaking is a leader that reads requests, says something, and goes.
+func breaking(t *testing.T, says string, heard *atomic.Int64) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+				heard.Add(1)
+			}
+			io.WriteString(c, says)
+			c.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// TestLeaderGoesInTheMiddle of a request: what was perhaps done is not repeated, and nobody is told
+// that he may repeat it; of an answer: the client learns that it is not whole.
+func TestLeaderGoesInTheMiddle(t *testing.T) {
+	p := newPair(t)
+	var heard atomic.Int64
+	p.door = breaking(t, "", &heard)
+	named := map[string]string{"Idempotency-Key": "k"}
+	a := p.follower.do("POST", "/api/v1/jobs/1/kick", ask{token: operateToken, header: named}).wants(t, 503, "uncertain")
+	if heard.Load() != 1 || a.header.Get("Retry-After") != "" || !strings.Contains(a.problem(t).Detail, "n2") {
+		t.Errorf("after %d requests: %v %s", heard.Load(), a.header, a.body)
+	}
+	if e := p.follower.web.Audit(1, 100)[0]; e.Detail != "handed on to server n2" {
+		t.Errorf("the audit has %+v", e)
+	}
+	if a := p.follower.do("GET", "/api/v1/tubes", ask{}).wants(t, 503, "following"); a.header.Get("Retry-After") == "" {
+		t.Errorf("%v", a.header)
+	}
+	p.door = breaking(t, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n[1,2,\r\n", &heard)
+	res, err := p.follower.client.Get(p.follower.url + "/api/v1/jobs")
+	if err == nil {
+		defer res.Body.Close()
+		var b []byte
+		if b, err = io.ReadAll(res.Body); err == nil {
+			t.Errorf("half an answer is taken for a whole one: %q", b)
+		}
+	}
+}
+
+// A change that was handed on goes on without its client, with an Idempotency-Key or without, and the
+// audit has its answer.
+func TestChangeGoesOnWhenItsClientLeaves(t *testing.T) {
+	p := newPair(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	p.door = l.Addr().String()
+	for i, named := range []bool{false, true} {
+		ctx, leave := context.WithCancel(t.Context())
+		r, err := http.NewRequestWithContext(ctx, "POST", p.follower.url+"/api/v1/jobs/1/kick", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+operateToken)
+		if named {
+			r.Header.Set("Idempotency-Key", "k")
+		}
+		gone := make(chan struct{})
+		go func() {
+			p.follower.client.Do(r)
+			close(gone)
+		}()
+		at, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer at.Close()
+		at.SetReadDeadline(time.Now().Add(hangs))
+		in := bufio.NewReader(at)
+		if _, err := http.ReadRequest(in); err != nil {
+			t.Fatal(err)
+		}
+		leave()
+		<-gone
+		io.WriteString(at, "HTTP/1.1 204 No Content\r\n\r\n")
+		await(t, "the answer is noted", func() bool {
+			done := 0
+			for _, e := range p.follower.web.Audit(10, 100) {
+				if e.Status == 204 {
+					done++
+				}
+			}
+			return done == i+1
+		})
+		if _, err := in.ReadByte(); err != io.EOF {
+			t.Errorf("named %t: the connection does not end with the answer: %v", named, err)
+		}
+	}
+}
+
+// TestTransferIsAnsweredWhileTheCallLasts: what ends the process then waits for no more than calls.
+func TestTransferIsAnsweredWhileTheCallLasts(t *testing.T) {
+	k := newFakeCluster()
+	w := newWorld(t, setup{cluster: k})
+	stays := make(chan struct{})
+	w.web.Handle([]Route{{Pattern: "POST /api/v1/test", Need: access.Nobody, Flags: Early, Handler: func(c *Call) error {
+		defer func() { <-stays }()
+		return c.DoneAtLast()
+	}}})
+	for _, key := range []string{"", "k"} {
+		r, err := http.NewRequest("POST", w.url+"/api/v1/test", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if key != "" {
+			r.Header.Set("Idempotency-Key", key)
+		}
+		res, err := w.client.Do(r)
+		if err != nil || res.StatusCode != 204 {
+			t.Fatalf("%v %v", res, err)
+		}
+		res.Body.Close()
+		stays <- struct{}{}
+	}
+}

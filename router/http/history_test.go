@@ -1,0 +1,114 @@
+package http
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/access"
+	"polystalk/router/trend"
+)
+
+// withHistory keeps that of some tubes.
+func withHistory(tubes int) func(*Options) {
+	return func(o *Options) { o.HistoryTubes = tubes }
+}
+
+// TestHistoryOfServerAndTube: what was there is shown after seconds, and nothing of the time
+// before.
+func TestHistoryOfServerAndTube(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	t.Parallel()
+	w := newWorld(t, setup{anonymous: access.Operate, options: withHistory(10)})
+	odd := "a,b%2F\xff/ü"
+	w.function(odd)
+	w.put("mail", 7)
+	deadline := time.Now().Add(hangs)
+	var h wire.History
+	for { // once both have been read
+		a := w.do("GET", "/api/v1/history?tube=mail", ask{})
+		if a.status == 200 {
+			a.read(t, &h)
+		}
+		if h.Tube == "mail" && slices.Contains(h.Series["ready"], 7) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("there is no history: %+v", h)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	if len(h.Series) != len(trend.TubeLayout.Series()) || h.StepSeconds != 5 || h.To.Sub(h.From) > time.Hour+5*time.Second {
+		t.Errorf("%d series by %d s from %v to %v", len(h.Series), h.StepSeconds, h.From, h.To)
+	}
+	for name, points := range h.Series {
+		if len(points) != int(h.To.Sub(h.From)/(5*time.Second)) || points[0] == points[0] {
+			t.Errorf("%s has %d points, the first %v", name, len(points), points[0])
+		}
+	}
+	w.do("GET", "/api/v1/history?tube="+url.QueryEscape(odd), ask{}).wants(t, 200, "")
+	h = wire.History{}
+	w.do("GET", "/api/v1/history?series=ready,put_per_second&step=60", ask{}).wants(t, 200, "").read(t, &h)
+	if h.Tube != "" || len(h.Series) != 2 || !slices.Contains(h.Series["ready"], 7) || h.StepSeconds != 60 || h.From.Unix()%60 != 0 {
+		t.Errorf("%+v", h)
+	}
+	if !slices.Equal(h.Tubes, []string{wire.ShownName(odd), "default", "mail"}) {
+		t.Errorf("%q have a history", h.Tubes)
+	}
+	h = wire.History{}
+	w.do("GET", "/api/v1/history?from=2026-01-02T15:04:05Z&to=2026-01-02T15:04:06Z&series=ready", ask{}).wants(t, 200, "").read(t, &h)
+	if len(h.Series["ready"]) != 1 || h.Tube != "" {
+		t.Errorf("%+v", h)
+	}
+	for _, q := range []string{"from=0", "from=0&to=0", "from=0&to=137438953472", "tube=mail&from=0", "to=137438953472&from=137438953472&step=31622400"} {
+		a := w.do("GET", "/api/v1/history?"+q, ask{}).wants(t, 200, "")
+		if len(a.body) > 500_000 {
+			t.Errorf("%s: %d bytes", q, len(a.body))
+		}
+	}
+	w.web.SetHistory(0)
+	w.do("GET", "/api/v1/history", ask{}).wants(t, 404, "not-found")
+}
+
+// TestHistoryThatCannotBe: each with its remedy.
+func TestHistoryThatCannotBe(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Read, options: withHistory(1)})
+	all := strings.Join(trend.ServerLayout.Series(), ",")
+	for q, field := range map[string]string{
+		"series=": "series", "series=ready,": "series", "series=wait": "series", "series=READY": "series", "series=" + all + ",ready": "series",
+		"tube=mail&series=urgent": "series", "from=x": "from", "from=-1": "from", "to=99999999999999999999": "to", "to=137438953473": "to", "to=9999-01-02T15:04:05Z": "to", "from=2026-01-02": "from",
+		"from=10&to=5": "from", "step=0": "step", "step=4": "step", "step=25": "step", "step=61": "step", "step=90": "step", "step=-5": "step", "step=x": "step", "step=31622460": "step",
+		"from=0&step=60": "step", "step=5&from=" + fmt.Sprint(time.Now().Unix()-100_000): "step", "limit=5": "limit", "from=1&from=2": "from",
+	} {
+		if p := w.do("GET", "/api/v1/history?"+q, ask{}).wants(t, 400, "bad-request").problem(t); p.Field != field {
+			t.Errorf("%s: %+v", q, p)
+		}
+	}
+	if p := w.do("GET", "/api/v1/history?tube=nothing", ask{}).wants(t, 404, "not-found").problem(t); p.Field != "tube" || !strings.Contains(p.Remedy, "--http-history-tubes") {
+		t.Errorf("%+v", p)
+	}
+	none := newWorld(t, setup{anonymous: access.Read})
+	if p := none.do("GET", "/api/v1/history", ask{}).wants(t, 404, "not-found").problem(t); !strings.Contains(p.Remedy, "--http-history-tubes") {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestSeriesAreDescribed: those of both layouts, in openapi.json.
+func TestSeriesAreDescribed(t *testing.T) {
+	doc, err := described()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := doc.Paths.Find("/history").Get.Parameters.GetByInAndName("query", "series").Description
+	for _, l := range []string{"Of the server: " + strings.Join(trend.ServerLayout.Series(), ", ") + ".", "Of a tube: " + strings.Join(trend.TubeLayout.Series(), ", ") + "."} {
+		if !strings.Contains(text, l) {
+			t.Errorf("the series are described as %q, want %q", text, l)
+		}
+	}
+}

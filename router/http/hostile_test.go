@@ -1,0 +1,257 @@
+package http
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"polystalk/router/access"
+)
+
+// TestOddRequests: what no decent client sends is answered as it should be, and has never
+// more rights than what decent ones send.
+func TestOddRequests(t *testing.T) {
+	w := newWorld(t, setup{})
+	if _, err := w.srv.Operator().Put(t.Context(), newJob("mail", "x")); err != nil {
+		t.Fatal(err)
+	}
+	const local, operate, read = "Host: localhost\r\n", "Authorization: Bearer " + operateToken + "\r\n", "Authorization: Bearer " + readToken + "\r\n"
+	for _, tt := range []struct {
+		what, request string
+		status        int
+	}{
+		{"a path that goes up", "GET /livez/../api/v1/server HTTP/1.1\r\n" + local, 307},
+		{"the same, encoded", "GET /livez/%2E%2E/api/v1/server HTTP/1.1\r\n" + local, 404},
+		{"a slash, encoded", "GET /api/v1%2Fserver HTTP/1.1\r\n" + local, 404},
+		{"two slashes", "GET //api/v1/server HTTP/1.1\r\n" + local, 307},
+		{"two slashes that are no server's", "GET //evil.example/%2E%2E HTTP/1.1\r\n" + local, 404},
+		{"another case", "GET /API/v1/server HTTP/1.1\r\n" + local + read, 404},
+		{"a slash at the end", "GET /api/v1/server/ HTTP/1.1\r\n" + local + read, 404},
+		{"an id with a path", "GET /api/v1/jobs/1%2Fbody HTTP/1.1\r\n" + local + read, 400},
+		{"a NUL in an id", "GET /api/v1/jobs/1%00 HTTP/1.1\r\n" + local + read, 400},
+		{"a whole URL of this server", "GET http://localhost/api/v1/server HTTP/1.1\r\nHost: evil.example\r\n" + read, 200},
+		{"a whole URL of another", "GET http://evil.example/api/v1/server HTTP/1.1\r\nHost: localhost\r\n", 421},
+		{"two hosts", "GET /api/v1/server HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n" + read, 400},
+		{"no host", "GET /api/v1/server HTTP/1.1\r\n" + read, 400},
+		{"no host, as long ago", "GET /api/v1/server HTTP/1.0\r\n", 421},
+		{"a host with a user", "GET /api/v1/server HTTP/1.1\r\nHost: localhost:80@evil.example\r\n" + read, 400},
+		{"a host that begins as ours", "GET /api/v1/server HTTP/1.1\r\nHost: localhost.evil.example\r\n", 421},
+		{"an address in another form", "GET /api/v1/server HTTP/1.1\r\nHost: 2130706433\r\n", 421},
+		{"another host with a token", "GET /api/v1/server HTTP/1.1\r\nHost: evil.example\r\n" + read, 200},
+		{"another host with a bad token", "GET /api/v1/server HTTP/1.1\r\nHost: evil.example\r\nAuthorization: Bearer x\r\n", 401},
+
+		{"two tokens", "GET /api/v1/server HTTP/1.1\r\n" + local + read + operate, 401},
+		{"no scheme", "GET /api/v1/server HTTP/1.1\r\n" + local + "Authorization: " + operateToken + "\r\n", 401},
+		{"an empty token", "GET /api/v1/server HTTP/1.1\r\n" + local + "Authorization: Bearer \r\n", 401},
+		{"another scheme", "GET /api/v1/server HTTP/1.1\r\n" + local + "Authorization: Basic " + operateToken + "\r\n", 401},
+		{"a token in the query", "GET /api/v1/server?token=" + operateToken + " HTTP/1.1\r\n" + local, 401},
+		{"a bad token where none is needed", "GET /livez HTTP/1.1\r\n" + local + "Authorization: Bearer x\r\n", 200},
+		{"a session that is none", "GET /api/v1/server HTTP/1.1\r\n" + local + "Cookie: polystalk-session=x\r\n", 401},
+		{"a token beside a session that is none", "GET /api/v1/server HTTP/1.1\r\n" + local + read + "Cookie: polystalk-session=x; polystalk-session=y\r\n", 200},
+		{"rights that a header claims", "DELETE /api/v1/jobs/1 HTTP/1.1\r\n" + local + read + "X-HTTP-Method-Override: GET\r\nX-Original-URL: /livez\r\n", 403},
+		{"another method that a header claims", "GET /api/v1/jobs/1 HTTP/1.1\r\n" + local + read + "X-HTTP-Method-Override: DELETE\r\n", 200},
+
+		{"no origin that can be named", "DELETE /api/v1/jobs/1 HTTP/1.1\r\n" + local + operate + "Origin: null\r\n", 403},
+		{"an origin beside ours", "DELETE /api/v1/jobs/1 HTTP/1.1\r\n" + local + operate + "Origin: https://localhost.evil.example\r\n", 403},
+		{"another port of this machine", "DELETE /api/v1/jobs/1 HTTP/1.1\r\n" + local + operate + "Origin: http://localhost:8080\r\n", 403},
+		{"what a browser says of another site", "DELETE /api/v1/jobs/1 HTTP/1.1\r\n" + local + operate + "Sec-Fetch-Site: cross-site\r\n", 403},
+		{"of a site beside ours", "DELETE /api/v1/jobs/1 HTTP/1.1\r\n" + local + operate + "Sec-Fetch-Site: same-site\r\n", 403},
+
+		{"TRACE", "TRACE /api/v1/server HTTP/1.1\r\n" + local + read, 405},
+		{"OPTIONS", "OPTIONS /api/v1/server HTTP/1.1\r\n" + local, 405},
+		{"OPTIONS of all", "OPTIONS * HTTP/1.1\r\n" + local, 404},
+		{"CONNECT", "CONNECT evil.example:80 HTTP/1.1\r\nHost: evil.example:80\r\n", 421},
+		{"CONNECT with a path", "CONNECT /api/v1/server HTTP/1.1\r\n" + local, 405},
+		{"a method of one's own", "EAT /api/v1/server HTTP/1.1\r\n" + local + read, 405},
+		{"a method in another case", "get /api/v1/server HTTP/1.1\r\n" + local + read, 405},
+		{"a change by HEAD", "HEAD /api/v1/jobs/1/kick HTTP/1.1\r\n" + local + operate, 405},
+		{"the beginning of HTTP/2", "PRI * HTTP/2.0\r\n", 421},
+
+		{"two lengths", "POST /api/v1/session HTTP/1.1\r\n" + local + "Content-Length: 1\r\nContent-Length: 2\r\n", 400},
+		{"a length that is none", "POST /api/v1/session HTTP/1.1\r\n" + local + "Content-Length: +1\r\n", 400},
+		{"an encoding that is none", "POST /api/v1/session HTTP/1.1\r\n" + local + "Transfer-Encoding: gzip, chunked\r\n", 501},
+		{"a body where none is taken", "DELETE /api/v1/jobs/1 HTTP/1.1\r\n" + local + operate + "Content-Length: 2\r\n\r\n{}", 400},
+		{"a body of a GET", "GET /api/v1/server HTTP/1.1\r\n" + local + read + "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n", 400},
+		{"a header that is folded", "GET /api/v1/server HTTP/1.1\r\n" + local + "X: a\r\n Authorization: Bearer " + readToken + "\r\n", 401},
+		{"a space before the colon", "GET /api/v1/server HTTP/1.1\r\n" + local + "Authorization : Bearer " + readToken + "\r\n", 400},
+	} {
+		conn := w.dial()
+		method, _, _ := strings.Cut(tt.request, " ")
+		fmt.Fprintf(conn, "%s\r\n", tt.request)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
+		if err != nil {
+			t.Errorf("%s: %v", tt.what, err)
+			continue
+		}
+		if resp.StatusCode != tt.status {
+			b, _ := io.ReadAll(resp.Body)
+			t.Errorf("%s: status %d, want %d: %s", tt.what, resp.StatusCode, tt.status, b)
+		}
+		if at := resp.Header.Get("Location"); at != "" && (!strings.HasPrefix(at, "/") || strings.HasPrefix(at, "//")) {
+			t.Errorf("%s: it leads to %q", tt.what, at)
+		}
+		conn.Close()
+	}
+	w.do("GET", "/api/v1/jobs/1", ask{token: readToken}).wants(t, 200, "")
+}
+
+// TestRequestsOneBehindTheOtherAreAnsweredInTheirOrder: each by its own rights.
+func TestRequestsOneBehindTheOtherAreAnsweredInTheirOrder(t *testing.T) {
+	w := newWorld(t, setup{})
+	conn := w.dial()
+	post := `{"body":"GET /api/v1/server HTTP/1.1"}`
+	fmt.Fprintf(conn, "GET /api/v1/server HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", readToken)
+	fmt.Fprintf(conn, "GET /api/v1/server HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	fmt.Fprintf(conn, "POST /api/v1/tubes/mail/jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", operateToken, len(post), post)
+	fmt.Fprintf(conn, "DELETE /api/v1/jobs/1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	in := bufio.NewReader(conn)
+	for i, want := range []int{200, 401, 201, 401} {
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(io.Discard, resp.Body)
+		if resp.StatusCode != want {
+			t.Errorf("answer %d: status %d, want %d", i, resp.StatusCode, want)
+		}
+	}
+}
+
+// TestBodiesThatDoNotComeKeepNobodyWaiting: who may not do it, or shows a token, is answered
+// before the server has waited long, so that such requests do not hold all connections.
+func TestBodiesThatDoNotComeKeepNobodyWaiting(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	w := newWorld(t, setup{})
+	for _, tt := range []struct {
+		what, request string
+		status        int
+	}{
+		{"no token", "POST /api/v1/operations HTTP/1.1\r\nHost: localhost\r\n", 401},
+		{"no such path", "POST /nowhere HTTP/1.1\r\nHost: localhost\r\n", 404},
+		{"another method", "POST /api/v1/server HTTP/1.1\r\nHost: localhost\r\n", 405},
+		{"another path", "POST //api/v1/operations HTTP/1.1\r\nHost: localhost\r\n", 307},
+		{"none is taken", "GET /livez HTTP/1.1\r\nHost: localhost\r\n", 400},
+		{"the way in", "POST /api/v1/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n", 400},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			t.Parallel()
+			conn := w.dial()
+			// Before our own deadline, and that for bodies that are waited for.
+			if status := asks(t, conn, tt.request+"Content-Length: 100\r\n\r\n{"); status != tt.status {
+				t.Errorf("status %d", status)
+			}
+			if !isClosed(conn) {
+				t.Error("the connection stays open")
+			}
+		})
+	}
+}
+
+// TestNamesCannotForgeMetrics: whatever a tube is called, it is a label.
+func TestNamesCannotForgeMetrics(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Read})
+	name := "a\"} 1\npolystalk_ready{x=\"\\"
+	defer w.function(name)()
+	for _, path := range []string{"/metrics", "/metrics/tubes"} {
+		for line := range strings.Lines(w.do("GET", path, ask{}).wants(t, 200, "").body) {
+			if strings.HasPrefix(line, "polystalk_ready{") {
+				t.Errorf("%s has %q", path, line)
+			}
+		}
+	}
+	for _, r := range []struct{ method, target string }{{"EAT\"}", "/livez"}, {"GET", "/x%22%7D%0Apolystalk_ready%20%7B"}} {
+		asks(t, w.dial(), r.method+" "+r.target+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	}
+	if body := w.do("GET", "/metrics", ask{}).body; strings.Contains(body, "EAT") || strings.Contains(body, "%0A") {
+		t.Error("a client's words are in the metrics")
+	}
+}
+
+// TestZippedAnswersAreForThoseWhoTakeThem: who says that he does not take gzip does not get
+// it.
+func TestZippedAnswersAreForThoseWhoTakeThem(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Read})
+	for accepts, want := range map[string]bool{"gzip": true, "br, gzip;q=0.5": true, "GZIP": true, "*": true, "gzip;q=0": false, "gzip; q=0.0": false, "identity": false, "x-gzip-not": false, "gzip;q=x": false} {
+		a := w.do("GET", "/metrics/tubes", ask{header: map[string]string{"Accept-Encoding": accepts}})
+		if got := a.header.Get("Content-Encoding") == "gzip"; got != want {
+			t.Errorf("%q: zipped: %v", accepts, got)
+		}
+	}
+}
+
+// TestRulesChangeWhileRequestsRun: each request is judged by one or the other, whole.
+func TestRulesChangeWhileRequestsRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	var tokens *access.Tokens
+	w := newWorld(t, setup{options: func(o *Options) { tokens = o.Tokens }})
+	if _, err := w.srv.Operator().Put(t.Context(), newJob("mail", "x")); err != nil {
+		t.Fatal(err)
+	}
+	lines, _ := os.ReadFile(w.tokens)
+	var over atomic.Bool
+	var all sync.WaitGroup
+	all.Go(func() {
+		for i := 0; !over.Load(); i++ {
+			rules := Rules{Hosts: []string{"queue.example"}}
+			if i%2 == 0 {
+				rules = Rules{Origins: []string{"https://ops.example"}}
+			}
+			apply, err := w.web.Prepare(rules)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			apply()
+		}
+	})
+	all.Go(func() {
+		for i := 0; !over.Load(); i++ {
+			text := lines
+			if i%2 == 0 { // without the readers
+				text = lines[bytes.Index(lines, []byte("worker ")):]
+			}
+			next := w.tokens + ".next" // as a whole, as one who edits it should
+			if err := errors.Join(os.WriteFile(next, text, 0o600), os.Rename(next, w.tokens), tokens.Reload()); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for i := range 4 {
+		all.Go(func() {
+			for range 60 {
+				for _, r := range []struct {
+					method, target, host string
+					a                    ask
+					may                  []int
+				}{
+					{"GET", "/api/v1/server", "queue.example", ask{token: operateToken}, []int{200, 421}},
+					{"GET", "/api/v1/server", "", ask{token: readToken}, []int{200, 401}},
+					{"DELETE", "/api/v1/jobs/1", "", ask{token: readToken}, []int{401, 403}},
+					{"POST", "/api/v1/jobs/1/bury", "", ask{token: operateToken, header: map[string]string{"Origin": "https://ops.example"}}, []int{204, 403, 409}},
+				} {
+					r.a.host = r.host
+					if got := w.do(r.method, r.target, r.a); !slices.Contains(r.may, got.status) {
+						t.Errorf("client %d: %s %s: %d %s", i, r.method, r.target, got.status, got.body)
+					}
+				}
+			}
+		})
+	}
+	time.AfterFunc(2*time.Second, func() { over.Store(true) })
+	all.Wait()
+}

@@ -1,0 +1,239 @@
+package http
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/access"
+)
+
+const (
+	keyFor    = 10 * time.Minute
+	keyLength = 255 // bytes
+	// keysMax bounds the memory of all keys, in bytes. keyCost is the memory of one key besides
+	// its text and its answer.
+	keysMax = 64 << 20
+	keyCost = 512
+)
+
+// A keyStore keeps the answers to requests with a key. A request that is sent again, because its
+// answer was lost, gets the same answer and is not done again. Each answer is kept for keyFor:
+// when the memory is full, new keys are refused. One caller may hold as many bytes as remain
+// free, so a caller with many keys leaves room for the others.
+// Source: draft-ietf-httpapi-idempotency-key-header-07.
+type keyStore struct {
+	mu    sync.Mutex
+	kept  map[keyOf]*keptAnswer
+	order []*keptAnswer  // the answered ones, the oldest first
+	held  map[string]int // bytes by the caller's name
+	all   int            // bytes
+}
+
+// keyOf is a key and the name of its caller.
+type keyOf struct{ name, key string }
+
+// A keptAnswer is the answer to the first request with a key. All fields but the first three are
+// set before done is closed.
+type keptAnswer struct {
+	key      keyOf
+	request  [sha256.Size]byte
+	done     chan struct{}
+	at       time.Time // of the answer
+	status   int       // 0: nothing was done, and the request may be tried again
+	kind     string    // the header Content-Type
+	location string
+	body     []byte
+	problem  *wire.Problem // instead of an answer: the outcome is unknown, so the request must not be done again
+}
+
+// size is the memory that the answer takes, in bytes.
+func (a *keptAnswer) size() int {
+	return keyCost + len(a.key.name) + len(a.key.key) + len(a.location) + len(a.body)
+}
+
+// begin finds the answer to a request, or makes a new one, which the caller must keep or forget.
+// If there is no memory for a new one, it returns nil and the time until some is free.
+func (k *keyStore) begin(key keyOf, request [sha256.Size]byte, now time.Time) (a *keptAnswer, first bool, wait time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.order) > 0 && now.Sub(k.order[0].at) >= keyFor {
+		k.remove(k.order[0])
+		k.order[0] = nil
+		k.order = k.order[1:]
+	}
+	if a = k.kept[key]; a != nil {
+		return a, false, 0
+	}
+	a = &keptAnswer{key: key, request: request, done: make(chan struct{})}
+	if n := a.size(); k.held[key.name]+n > keysMax-k.all-n {
+		if len(k.order) > 0 {
+			wait = keyFor - now.Sub(k.order[0].at)
+		}
+		return nil, false, wait
+	}
+	if k.kept == nil {
+		k.kept, k.held = make(map[keyOf]*keptAnswer), make(map[string]int)
+	}
+	k.kept[key] = a
+	k.charge(key.name, a.size())
+	return a, true, 0
+}
+
+// charge adds n bytes to the memory of a caller. The caller of charge must hold mu.
+func (k *keyStore) charge(name string, n int) {
+	k.all += n
+	if k.held[name] += n; k.held[name] == 0 {
+		delete(k.held, name)
+	}
+}
+
+// remove removes an answer. The caller must hold mu.
+func (k *keyStore) remove(a *keptAnswer) {
+	delete(k.kept, a.key)
+	k.charge(a.key.name, -a.size())
+}
+
+// forget removes an answer whose request did nothing.
+func (k *keyStore) forget(a *keptAnswer) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.remove(a)
+	close(a.done)
+}
+
+// keep keeps an answer for keyFor, once set has filled it.
+func (k *keyStore) keep(a *keptAnswer, now time.Time, set func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	before := a.size()
+	set()
+	a.at = now
+	k.charge(a.key.name, a.size()-before)
+	k.order = append(k.order, a)
+	close(a.done)
+}
+
+// copied writes an answer, and keeps a copy.
+type copied struct {
+	http.ResponseWriter
+	status int
+	body   bytes.Buffer
+}
+
+func (w *copied) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController find what it needs.
+func (w *copied) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *copied) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	w.body.Write(p)
+	return w.ResponseWriter.Write(p)
+}
+
+// keysOf returns the keys of a request. Only a POST has keys, and only of a caller with a role: a
+// login is different each time, and a stranger must not take memory.
+func keysOf(rt *Route, r *http.Request) []string {
+	if rt.Method() != http.MethodPost || rt.Need == access.Nobody {
+		return nil
+	}
+	return r.Header.Values("Idempotency-Key")
+}
+
+// operationOf returns the context of the operation that a request asks for. A change goes on when
+// the client has closed its half of the connection, which net/http takes for the client's end:
+// the client may still read, and what is submitted takes place in any case. A read ends.
+func operationOf(rt *Route, r *http.Request) context.Context {
+	if rt.Changes() {
+		return context.WithoutCancel(r.Context())
+	}
+	return r.Context()
+}
+
+// once handles a request. A POST with the key of an earlier request gets the earlier answer
+// instead. A refused request may be tried again with the same key.
+func (s *server) once(rt *Route, c *Call) error {
+	keys := keysOf(rt, c.R)
+	if len(keys) == 0 {
+		return rt.Handler(c)
+	}
+	if len(keys) > 1 || keys[0] == "" || len(keys[0]) > keyLength {
+		return wire.BadRequest.With("Idempotency-Key", "it is empty, too long, or given twice", "give one of 1 to 255 characters")
+	}
+	h := sha256.New()
+	h.Write([]byte(c.R.URL.RequestURI() + "\n" + c.R.Header.Get("Content-Type") + "\n"))
+	h.Write(c.Body)
+	var request [sha256.Size]byte
+	h.Sum(request[:0])
+	for {
+		a, first, wait := s.keys.begin(keyOf{c.Grant.Name, keys[0]}, request, time.Now())
+		switch {
+		case a == nil:
+			c.W.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+			return wire.TooManyKeys.With("Idempotency-Key", "", wire.TooManyKeys.Remedy)
+		case a.request != request:
+			return wire.KeyInUse.With("Idempotency-Key", "", wire.KeyInUse.Remedy)
+		case first:
+			return s.fill(rt, c, a)
+		}
+		select {
+		case <-a.done:
+		case <-c.Ctx.Done():
+			return wire.Busy.Problem("the first request with this key is under way")
+		}
+		switch {
+		case a.problem != nil:
+			return a.problem
+		case a.status != 0:
+			c.Detail = "replayed"
+			for name, v := range map[string]string{"Content-Type": a.kind, "Location": a.location, "Idempotency-Replayed": "true"} {
+				if v != "" {
+					c.W.Header().Set(name, v)
+				}
+			}
+			c.W.WriteHeader(a.status)
+			c.W.Write(a.body)
+			return nil
+		}
+	}
+}
+
+// fill handles the first request with a key.
+func (s *server) fill(rt *Route, c *Call, a *keptAnswer) (err error) {
+	w := &copied{ResponseWriter: c.W}
+	defer func() {
+		p, _ := errors.AsType[*wire.Problem](err)
+		if w.status == 0 && !isUncertain(p) {
+			s.keys.forget(a)
+			return
+		}
+		s.keys.keep(a, time.Now(), func() {
+			if isUncertain(p) {
+				a.problem = p
+				return
+			}
+			h := w.Header()
+			a.status, a.kind, a.location, a.body = w.status, h.Get("Content-Type"), h.Get("Location"), bytes.Clone(w.body.Bytes())
+		})
+	}()
+	c.W = w
+	return rt.Handler(c)
+}
+
+// isUncertain reports whether a problem, which may be nil, says that something was perhaps
+// done.
+func isUncertain(p *wire.Problem) bool {
+	return p != nil && p.Type == wire.ProblemPath+wire.Uncertain.Slug
+}

@@ -1,0 +1,245 @@
+package http
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/access"
+)
+
+// list asks for all parts of a list of jobs.
+func (w *world) list(path, query string) (jobs []wire.Job) {
+	w.t.Helper()
+	after := ""
+	for range 10_000 {
+		var part wire.Jobs
+		w.do("GET", path+"?"+query+after, ask{}).wants(w.t, 200, "").read(w.t, &part)
+		jobs = append(jobs, part.Jobs...)
+		if part.Next == "" {
+			return jobs
+		}
+		after = "&after=" + part.Next
+	}
+	w.t.Fatal("the list has no end")
+	return nil
+}
+
+// idsOf are the ids of jobs.
+func idsOf(jobs []wire.Job) (ids []uint64) {
+	for i := range jobs {
+		ids = append(ids, jobs[i].ID)
+	}
+	return ids
+}
+
+// stocked puts jobs 1 to 5 ready with falling priorities, 6 to 8 delayed, 9 to 11 buried in
+// the order 10, 11, 9, 12 reserved, and 13, a large one, ready; and 14 into another tube.
+func (w *world) stocked() {
+	w.t.Helper()
+	say := w.beanstalkd()
+	say("use mail")
+	say("watch mail")
+	say("ignore default")
+	put := func(pri, delay int, body string) {
+		say(fmt.Sprintf("put %d %d 1000 %d\r\n%s", pri, delay, len(body), body))
+	}
+	for i := range 5 {
+		put(100-i, 0, fmt.Sprintf("ready %d", i+1))
+	}
+	for i := range 3 {
+		put(5, 1000-i, "delayed")
+	}
+	for range 4 {
+		put(0, 0, "urgent")
+	}
+	for _, id := range []int{10, 11, 9, 12} {
+		if got := say(fmt.Sprintf("reserve-job %d", id)); !strings.HasPrefix(got, "RESERVED") {
+			w.t.Fatal(got)
+		}
+		if id != 12 {
+			say(fmt.Sprintf("bury %d 7", id))
+		}
+	}
+	large := strings.Repeat("a", 100_000) + "needle" + strings.Repeat("b", 50_000)
+	w.putOne(ask{header: map[string]string{"Content-Type": "application/octet-stream"}, body: large}, "?pri=200")
+	w.do("POST", "/api/v1/tubes/other/jobs", ask{json: true, body: `{"body":"needle"}`}).wants(w.t, 201, "")
+}
+
+func TestJobsAreListed(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), maxJob: 200_000})
+	w.stocked()
+	const mail = "/api/v1/tubes/mail/jobs"
+	for _, tt := range []struct {
+		path, query string
+		ordered     bool
+		want        []uint64
+	}{
+		{mail, "", false, []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}},
+		{mail, "state=ready", false, []uint64{1, 2, 3, 4, 5, 13}},
+		{mail, "state=reserved,buried", false, []uint64{9, 10, 11, 12}},
+		{mail, "order=next", true, []uint64{5, 4, 3, 2, 1, 13}},
+		{mail, "order=next&state=delayed", true, []uint64{8, 7, 6}},
+		{mail, "order=next&state=buried", true, []uint64{10, 11, 9}},
+		{mail, "order=oldest", true, []uint64{1, 2, 3, 4, 5, 13}},
+		{mail, "order=newest&state=buried", true, []uint64{9, 11, 10}},
+		{mail, "order=newest&id_max=3", true, []uint64{3, 2, 1}},
+		{mail, "id_min=4&id_max=6", false, []uint64{4, 5, 6}},
+		{mail, "contains=urgent", false, []uint64{9, 10, 11, 12}},
+		{mail, "contains=needle", false, []uint64{13}},
+		{mail, "contains=y+3", false, []uint64{3}},
+		{mail, "contains=nothing", false, nil},
+		{mail, "older_than=0", false, []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}},
+		{mail, "older_than=3000", false, nil},
+		{"/api/v1/jobs", "contains=needle", false, []uint64{13, 14}},
+		{"/api/v1/jobs", "state=reserved", false, []uint64{12}},
+	} {
+		limits := []int{1, 2, 1000}
+		if strings.Contains(tt.query, "order=next") {
+			limits = []int{1000}
+		}
+		for _, limit := range limits {
+			got := idsOf(w.list(tt.path, fmt.Sprintf("%s&limit=%d", tt.query, limit)))
+			if !tt.ordered {
+				slices.Sort(got)
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%s?%s by %d: %d, want %d", tt.path, tt.query, limit, got, tt.want)
+			}
+		}
+	}
+	if got := idsOf(w.list(mail, "order=next&limit=2")); !slices.Equal(got, []uint64{5, 4}) {
+		t.Errorf("the first two: %d", got)
+	}
+	for _, j := range w.list(mail, "state=ready&body=preview") {
+		if j.Text == nil || j.ID == 13 && (len(*j.Text) != previewMax || !j.Truncated || j.Size != 150_006) || j.ID == 2 && *j.Text != "ready 2" {
+			t.Errorf("%+v", j)
+		}
+	}
+	for _, j := range w.list(mail, "id_min=13&body=full") {
+		if j.Text == nil || len(*j.Text) != 65536 || !j.Truncated {
+			t.Errorf("%+v", j)
+		}
+	}
+}
+
+func TestListsOfJobsAreRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	w := newWorld(t, setup{anonymous: access.Operate, maxJob: 200_000})
+	w.stocked()
+	const mail = "/api/v1/tubes/mail/jobs"
+	var part wire.Jobs
+	w.do("GET", mail+"?limit=2&state=ready", ask{}).wants(t, 200, "").read(t, &part)
+	raw, _ := base64.RawURLEncoding.DecodeString(part.Next)
+	forged := slices.Clone(raw)
+	forged[placeBoot+placeList+3] ^= 1
+	stranger := slices.Clone(raw)
+	stranger[0] ^= 1
+	for _, tt := range []struct {
+		query, field string
+		status       int
+		slug         string
+	}{
+		{"order=best", "order", 400, "bad-request"},
+		{"state=dead", "state", 400, "bad-request"},
+		{"state=", "state", 400, "bad-request"},
+		{"order=next&state=reserved", "state", 400, "bad-request"},
+		{"order=oldest&state=ready,buried", "state", 400, "bad-request"},
+		{"order=next&contains=x", "contains", 400, "bad-request"},
+		{"order=next&after=" + part.Next, "after", 400, "bad-request"},
+		{"limit=0", "limit", 400, "bad-request"},
+		{"limit=1001", "limit", 400, "bad-request"},
+		{"contains=", "contains", 400, "bad-request"},
+		{"contains=" + strings.Repeat("x", 1025), "contains", 400, "bad-request"},
+		{"id_min=x", "id_min", 400, "bad-request"},
+		{"id_max=0", "id_max", 400, "bad-request"},
+		{"older_than=-1", "older_than", 400, "bad-request"},
+		{"body=some", "body", 400, "bad-request"},
+		{"match=x", "match", 400, "bad-request"},
+		{"after=x", "after", 400, "bad-request"},
+		{"state=buried&after=" + part.Next, "after", 400, "bad-request"},
+		{"state=ready&after=" + base64.RawURLEncoding.EncodeToString(forged), "after", 400, "bad-request"},
+		{"state=ready&after=" + base64.RawURLEncoding.EncodeToString(stranger), "after", 410, "cursor-expired"},
+	} {
+		if p := w.do("GET", mail+"?"+tt.query, ask{}).wants(t, tt.status, tt.slug).problem(t); p.Field != tt.field {
+			t.Errorf("%s: the field is %q", tt.query, p.Field)
+		}
+	}
+	w.do("GET", "/api/v1/tubes/nobody/jobs", ask{}).wants(t, 404, "not-found")
+	w.do("GET", "/api/v1/tubes/nobody/jobs?order=next", ask{}).wants(t, 404, "not-found")
+	w.do("GET", "/api/v1/jobs?order=scan", ask{}).wants(t, 400, "bad-request")
+	for _, q := range []string{"?contains=x", "?body=preview"} {
+		w.do("GET", mail+q, ask{token: readToken}).wants(t, 403, "read-only")
+		w.do("GET", mail+q, ask{token: bodiesToken}).wants(t, 200, "")
+	}
+	w.do("GET", mail, ask{token: readToken}).wants(t, 200, "")
+	leave, err := w.web.Heavy(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := w.do("GET", mail, ask{}).wants(t, 429, "busy"); a.header.Get("Retry-After") == "" {
+		t.Errorf("%v", a.header)
+	}
+	w.do("GET", mail+"?order=next", ask{}).wants(t, 200, "")
+	leave()
+}
+
+// TestListsShowWhatIsThere: each job exactly once, though all of them move.
+func TestListsShowWhatIsThere(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	const jobs = 300
+	for i := range jobs {
+		w.do("POST", "/api/v1/tubes/mail/jobs", ask{json: true, body: fmt.Sprintf(`{"pri":%d,"delay_seconds":%d}`, i%7, i%2*1000)}).wants(t, 201, "")
+	}
+	quit := make(chan struct{})
+	var wait sync.WaitGroup
+	say := w.beanstalkd()
+	say("use mail")
+	say("watch mail")
+	say("ignore default")
+	wait.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-quit:
+				return
+			default:
+			}
+			id := i%jobs + 1
+			if strings.HasPrefix(say(fmt.Sprintf("reserve-job %d", id)), "RESERVED") {
+				say(fmt.Sprintf([]string{"release %d 3 1000", "bury %d 4", "release %d 1 0"}[i%3], id))
+			}
+		}
+	})
+	for range 5 {
+		got := idsOf(w.list("/api/v1/tubes/mail/jobs", url.Values{"limit": {"17"}}.Encode()))
+		slices.Sort(got)
+		for i := range jobs {
+			if len(got) != jobs || got[i] != uint64(i+1) {
+				t.Fatalf("%d jobs: %d", len(got), got)
+			}
+		}
+	}
+	close(quit)
+	wait.Wait()
+}
+
+// TestFirstJobsWithBodiesAreAsMany: what is shown of each job makes no difference to how many
+// there are, of a list that has no next.
+func TestFirstJobsWithBodiesAreAsMany(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	w.fill(150)
+	for _, body := range []string{"none", "preview", "full"} {
+		var part wire.Jobs
+		w.do("GET", "/api/v1/tubes/mail/jobs?order=next&limit=120&body="+body, ask{}).wants(t, 200, "").read(t, &part)
+		if len(part.Jobs) != 120 || part.Jobs[119].ID != 120 {
+			t.Errorf("body=%s: %d jobs", body, len(part.Jobs))
+		}
+	}
+}

@@ -1,0 +1,311 @@
+package http
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/access"
+)
+
+// putOne puts a job by HTTP, and returns its path.
+func (w *world) putOne(a ask, query string) string {
+	w.t.Helper()
+	var put wire.Put
+	got := w.do("POST", "/api/v1/tubes/mail/jobs"+query, a).wants(w.t, 201, "")
+	got.read(w.t, &put)
+	if loc := got.header.Get("Location"); loc != fmt.Sprintf("../../jobs/%d", put.ID) {
+		w.t.Errorf("Location %q", loc)
+	}
+	return fmt.Sprintf("/api/v1/jobs/%d", put.ID)
+}
+
+func TestJobsArePutAndShown(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), maxJob: 300_000})
+	large := strings.Repeat("0123456789", 20_000)
+	raw := map[string]string{"Content-Type": "application/octet-stream"}
+	for _, tt := range []struct {
+		ask   ask
+		query string
+		want  wire.Job
+		body  string
+	}{
+		{ask{json: true, body: `{}`}, "", wire.Job{State: "ready", TTRSeconds: 60}, ""},
+		{ask{json: true, body: `{"pri":5,"ttr_seconds":7,"body":"hello"}`}, "", wire.Job{State: "ready", Pri: 5, TTRSeconds: 7}, "hello"},
+		{ask{json: true, body: `{"ttr_seconds":0,"delay_seconds":100,"body_base64":"/wA="}`}, "", wire.Job{State: "delayed", TTRSeconds: 1, DelaySeconds: 100}, "\xff\x00"},
+		{ask{header: raw, body: "raw\r\n\x00"}, "?pri=4294967295&ttr=9", wire.Job{State: "ready", Pri: 1<<32 - 1, TTRSeconds: 9}, "raw\r\n\x00"},
+		{ask{header: raw, body: large}, "?delay=50", wire.Job{State: "delayed", DelaySeconds: 50, TTRSeconds: 60}, large},
+		{ask{json: true, body: `{"body":"` + large + `"}`}, "", wire.Job{State: "ready", TTRSeconds: 60}, large},
+	} {
+		path := w.putOne(tt.ask, tt.query)
+		var got wire.Job
+		w.do("GET", path, ask{}).wants(t, 200, "").read(t, &got)
+		tt.want.ID, tt.want.Tube, tt.want.Path = got.ID, "mail", "mail"
+		if got.AgeSeconds > 30 || got.LeftSeconds > float64(tt.want.DelaySeconds) || got.StateSeconds > got.AgeSeconds+0.001 || got.Size != len(tt.body) {
+			t.Errorf("%+v", got)
+		}
+		got.AgeSeconds, got.StateSeconds, got.LeftSeconds, got.Size = 0, 0, 0, 0
+		if got != tt.want {
+			t.Errorf("%+v, want %+v", got, tt.want)
+		}
+		a := w.do("GET", path+"/body", ask{}).wants(t, 200, "")
+		if a.body != tt.body || a.header.Get("Content-Type") != "application/octet-stream" || !strings.HasPrefix(a.header.Get("Content-Disposition"), "attachment;") {
+			t.Errorf("the body has %d bytes, want %d: %v", len(a.body), len(tt.body), a.header)
+		}
+		w.do("GET", path+"?body=preview", ask{}).wants(t, 200, "").read(t, &got)
+		if got.Size != len(tt.body) || got.Truncated != (len(tt.body) > previewMax) {
+			t.Errorf("the preview: %+v", got.Content)
+		}
+		w.do("GET", path+"?body=full", ask{}).wants(t, 200, "").read(t, &got)
+		if text := got.Text; text != nil && *text != tt.body || (text == nil) != (got.Base64 != nil) {
+			t.Errorf("the whole body: %+v", got.Content)
+		}
+		w.do("DELETE", path, ask{}).wants(t, 204, "")
+		w.do("GET", path, ask{}).wants(t, 404, "not-found")
+		w.do("GET", path+"/body", ask{}).wants(t, 404, "not-found")
+		w.do("DELETE", path, ask{}).wants(t, 404, "not-found")
+		w.do("POST", path+"/kick", ask{}).wants(t, 404, "not-found")
+	}
+}
+
+func TestJobsThatCannotBePutAreRefused(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate, maxJob: 100})
+	raw := map[string]string{"Content-Type": "application/octet-stream"}
+	for _, tt := range []struct {
+		ask    ask
+		query  string
+		status int
+		slug   string
+		field  string
+	}{
+		{ask{}, "", 415, "not-json", "Content-Type"},
+		{ask{body: "x"}, "", 415, "not-json", "Content-Type"},
+		{ask{body: "a=b", header: map[string]string{"Content-Type": "application/x-www-form-urlencoded"}}, "", 415, "not-json", "Content-Type"},
+		{ask{json: true}, "", 400, "bad-request", ""},
+		{ask{json: true, body: "{"}, "", 400, "bad-request", ""},
+		{ask{json: true, body: "{}x"}, "", 400, "bad-request", ""},
+		{ask{json: true, body: "null null"}, "", 400, "bad-request", ""},
+		{ask{json: true, body: `{"priority":1}`}, "", 422, "invalid", "priority"},
+		{ask{json: true, body: `{"pri":"1"}`}, "", 422, "invalid", "pri"},
+		{ask{json: true, body: `{"pri":-1}`}, "", 422, "invalid", "pri"},
+		{ask{json: true, body: `{"pri":4294967296}`}, "", 422, "invalid", "pri"},
+		{ask{json: true, body: `{"delay_seconds":1.5}`}, "", 422, "invalid", "delay_seconds"},
+		{ask{json: true, body: `{"body":1}`}, "", 422, "invalid", "body"},
+		{ask{json: true, body: `{"body":"x","body_base64":"eA=="}`}, "", 422, "invalid", "body_base64"},
+		{ask{json: true, body: `{"body_base64":"!"}`}, "", 422, "invalid", "body_base64"},
+		{ask{json: true, body: `null`}, "", 422, "invalid", ""},
+		{ask{json: true, body: `{"body":null}`}, "", 422, "invalid", "body"},
+		{ask{json: true, body: "{\"body\":\"\xff\xfe\"}"}, "", 400, "bad-request", "body"},
+		{ask{json: true, body: `{"body":"\ud800"}`}, "", 400, "bad-request", "body"},
+		{ask{json: true, body: `{"body":"a\udc00\ud800"}`}, "", 400, "bad-request", "body"},
+		{ask{json: true, body: `{"body":"a","body":"b"}`}, "", 400, "bad-request", "body"},
+		{ask{json: true, body: `{"body":"a","b\u006fdy":"b"}`}, "", 400, "bad-request", "body"},
+		{ask{json: true, body: `{"Body":"a"}`}, "", 400, "bad-request", "Body"},
+		{ask{body: `{}`, header: map[string]string{"Content-Type": "application/json, text/plain"}}, "", 415, "not-json", "Content-Type"},
+		{ask{json: true, body: `{}`}, "?pri=1", 400, "bad-request", "pri"},
+		{ask{header: raw, body: "x"}, "?pri=x", 400, "bad-request", "pri"},
+		{ask{header: raw, body: "x"}, "?ttr=4294967296", 400, "bad-request", "ttr"},
+		{ask{header: raw, body: strings.Repeat("x", 101)}, "", 413, "too-large", "body"},
+		{ask{json: true, body: `{"body":"` + strings.Repeat("x", 101) + `"}`}, "", 413, "too-large", "body"},
+	} {
+		a := w.do("POST", "/api/v1/tubes/mail/jobs"+tt.query, tt.ask).wants(t, tt.status, tt.slug)
+		if p := a.problem(t); p.Field != tt.field {
+			t.Errorf("%+v: the field is %q, want %q: %s", tt.ask, p.Field, tt.field, a.body)
+		}
+	}
+	for _, id := range []string{"0", "-1", "x", "1.5", "18446744073709551616", "%00", "+1"} {
+		w.do("GET", "/api/v1/jobs/"+id, ask{}).wants(t, 400, "bad-request")
+		w.do("DELETE", "/api/v1/jobs/"+id, ask{}).wants(t, 400, "bad-request")
+	}
+	w.do("GET", "/api/v1/jobs/18446744073709551615", ask{}).wants(t, 404, "not-found")
+	w.do("GET", "/api/v1/tubes/mail", ask{}).wants(t, 404, "not-found")
+	var s wire.Server
+	w.do("GET", "/api/v1/server", ask{}).wants(t, 200, "").read(t, &s)
+	if s.JobsTotal != 0 {
+		t.Errorf("%d jobs were put", s.JobsTotal)
+	}
+}
+
+func TestReservedJobsAreLeftAlone(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	path := w.putOne(ask{json: true, body: `{"body":"x"}`}, "")
+	worker := w.beanstalkd()
+	if got := worker("watch mail") + worker("reserve-with-timeout 0"); !strings.Contains(got, "RESERVED") {
+		t.Fatal(got)
+	}
+	w.do("DELETE", path, ask{}).wants(t, 409, "job-reserved")
+	w.do("POST", path+"/kick", ask{}).wants(t, 409, "job-reserved")
+	if got := worker("release 1 0 0"); got != "RELEASED\r\n" {
+		t.Fatal(got)
+	}
+	w.do("POST", path+"/kick", ask{}).wants(t, 409, "job-moved")
+	w.do("DELETE", path, ask{}).wants(t, 204, "")
+	delayed := w.putOne(ask{json: true, body: `{"delay_seconds":1000}`}, "")
+	w.do("POST", delayed+"/kick", ask{}).wants(t, 204, "")
+	var j wire.Job
+	w.do("GET", delayed, ask{}).wants(t, 200, "").read(t, &j)
+	if j.State != "ready" || j.Kicks != 1 {
+		t.Errorf("%+v", j)
+	}
+}
+
+func TestBodiesAreForThoseWhoMayReadThem(t *testing.T) {
+	w := newWorld(t, setup{})
+	path := w.putOne(ask{token: operateToken, json: true, body: `{"body":"secret"}`}, "")
+	for token, want := range map[string]int{readToken: 403, bodiesToken: 200, operateToken: 200, adminToken: 200} {
+		for _, target := range []string{path + "/body", path + "?body=full", path + "?body=preview"} {
+			a := w.do("GET", target, ask{token: token})
+			if a.status != want || strings.Contains(a.body, "secret") != (want == 200) {
+				t.Errorf("%s: %d %s", target, a.status, a.body)
+			}
+		}
+		if a := w.do("GET", path, ask{token: token}).wants(t, 200, ""); strings.Contains(a.body, "secret") {
+			t.Errorf("%s", a.body)
+		}
+	}
+	w.do("GET", path+"?body=some", ask{token: adminToken}).wants(t, 400, "bad-request")
+}
+
+// TestLargeBodiesAreNotCopiedForEachReader: a client that asks for a body, as it is or in JSON, and does not
+// read it costs no memory for the body. Other clients get it whole.
+func TestLargeBodiesAreNotCopiedForEachReader(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	const size, clients = 16 << 20, 16
+	w := newWorld(t, setup{anonymous: access.Operate, maxJob: size})
+	body := strings.Repeat("0123456789abcdef", size/16)
+	path := w.putOne(ask{body: body, header: map[string]string{"Content-Type": "application/octet-stream"}}, "")
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	for range clients {
+		for _, target := range []string{path + "/body", path + "?body=full"} {
+			conn := w.dial()
+			fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", target)
+			if line, err := bufio.NewReaderSize(conn, 16).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+				t.Fatalf("%s: %q %v", target, line, err)
+			}
+		}
+	}
+	if more := heap() - before; more > size {
+		t.Errorf("%d readers of %d bytes cost %d", 2*clients, size, more)
+	}
+	if got := w.do("GET", path+"/body", ask{}); got.status != 200 || got.body != body {
+		t.Errorf("status %d, %d bytes, or others", got.status, len(got.body))
+	}
+	w.do("GET", path+"?body=preview", ask{}).wants(t, 200, "")
+}
+
+func TestTagsOfJobsChangeWithThem(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	path := w.putOne(ask{json: true, body: `{"delay_seconds":1000,"body":"x"}`}, "")
+	tag := w.do("GET", path, ask{}).header.Get("ETag")
+	time.Sleep(5 * time.Millisecond)
+	has := ask{header: map[string]string{"If-None-Match": tag}}
+	if a := w.do("GET", path, has).wants(t, 304, ""); a.body != "" || strings.HasPrefix(tag, "W/") || tag == "" {
+		t.Errorf("%s: %q", tag, a.body)
+	}
+	w.do("GET", path+"?body=full", has).wants(t, 200, "")
+	w.do("POST", path+"/kick", ask{}).wants(t, 204, "")
+	w.do("GET", path, has).wants(t, 200, "")
+	body := w.do("GET", path+"/body", ask{}).header.Get("ETag")
+	w.do("GET", path+"/body", ask{header: map[string]string{"If-None-Match": body}}).wants(t, 304, "")
+}
+
+func TestIdempotencyKeyMakesOneOfMany(t *testing.T) {
+	w := newWorld(t, setup{dir: t.TempDir()})
+	send := func(token, key, body string) *answer {
+		return w.do("POST", "/api/v1/tubes/mail/jobs", ask{token: token, json: true, body: body, header: map[string]string{"Idempotency-Key": key}})
+	}
+	var wait sync.WaitGroup
+	answers := make([]*answer, 8)
+	for i := range answers {
+		wait.Go(func() { answers[i] = send(operateToken, "k", `{"body":"x"}`) })
+	}
+	wait.Wait()
+	replayed := 0
+	for _, a := range answers {
+		a.wants(t, 201, "")
+		if a.body != answers[0].body || a.header.Get("Location") != answers[0].header.Get("Location") {
+			t.Errorf("%s and %s", a.body, answers[0].body)
+		}
+		if a.header.Get("Idempotency-Replayed") != "" {
+			replayed++
+		}
+	}
+	if replayed != len(answers)-1 {
+		t.Errorf("%d of %d were replayed", replayed, len(answers))
+	}
+	var audit wire.Audit
+	w.do("GET", "/api/v1/audit", ask{token: adminToken}).wants(t, 200, "").read(t, &audit)
+	affected := uint64(0)
+	for _, e := range audit.Entries {
+		if affected += e.Affected; e.Affected == 0 {
+			replayed -= len(e.Detail) / len("replayed")
+		}
+	}
+	if affected != 1 || replayed != 0 {
+		t.Errorf("the audit does not tell what was done from what was said again: %+v", audit.Entries)
+	}
+	send(operateToken, "k", `{"body":"y"}`).wants(t, 422, "key-in-use")
+	w.do("POST", "/api/v1/tubes/other/jobs", ask{token: operateToken, json: true, body: `{"body":"x"}`, header: map[string]string{"Idempotency-Key": "k"}}).wants(t, 422, "key-in-use")
+	if a := send(adminToken, "k", `{"body":"x"}`).wants(t, 201, ""); a.body == answers[0].body {
+		t.Error("another's key is taken for one's own")
+	}
+	send(operateToken, strings.Repeat("k", 256), `{}`).wants(t, 400, "bad-request")
+	// What was refused may be tried again.
+	send(operateToken, "again", `{"pri":-1}`).wants(t, 422, "invalid")
+	send(readToken, "r", `{}`).wants(t, 403, "read-only")
+	w.srv.Drain()
+	send(operateToken, "d", `{}`).wants(t, 503, "draining")
+	w.do("DELETE", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "")
+	if a := send(operateToken, "d", `{}`).wants(t, 201, ""); a.header.Get("Idempotency-Replayed") != "" {
+		t.Error("a refusal is replayed")
+	}
+	var tube wire.Tube
+	w.do("GET", "/api/v1/tubes/mail", ask{token: readToken}).read(t, &tube)
+	if tube.JobsTotal != 3 {
+		t.Errorf("%d jobs were put", tube.JobsTotal)
+	}
+}
+
+// TestAnsweredChangesAreKept: what was answered is there after a crash, which is when
+// nobody closes the journal.
+func TestAnsweredChangesAreKept(t *testing.T) {
+	dir := t.TempDir()
+	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, unstarted: true})
+	w.start()
+	kept := w.putOne(ask{json: true, body: `{"body":"kept"}`}, "")
+	gone := w.putOne(ask{json: true, body: `{"body":"gone"}`}, "")
+	kicked := w.putOne(ask{json: true, body: `{"delay_seconds":1000}`}, "")
+	w.do("DELETE", gone, ask{}).wants(t, 204, "")
+	w.do("POST", kicked+"/kick", ask{}).wants(t, 204, "")
+	j, err := w.srv.Operator().Journal()
+	if err != nil || j.PendingBytes != 0 {
+		t.Errorf("after the answer %d bytes are not written: %v", j.PendingBytes, err)
+	}
+	if err := w.srv.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	again := newWorld(t, setup{anonymous: access.Operate, dir: dir})
+	if a := again.do("GET", kept+"/body", ask{}).wants(t, 200, ""); a.body != "kept" {
+		t.Errorf("%q", a.body)
+	}
+	again.do("GET", gone, ask{}).wants(t, 404, "not-found")
+	var job wire.Job
+	again.do("GET", kicked, ask{}).wants(t, 200, "").read(t, &job)
+	if job.State != "ready" {
+		t.Errorf("%+v", job)
+	}
+}

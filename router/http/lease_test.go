@@ -1,0 +1,125 @@
+package http
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"polystalk/router/access"
+	"polystalk/shard/commit"
+)
+
+// targets are all paths of routes that GET what the leader of a cluster alone may tell.
+func targets() (list []string) {
+	fill := strings.NewReplacer("{tube}", "default", "{id}", "1")
+	for _, e := range table {
+		path, get := strings.CutPrefix(e.pattern, "GET ")
+		if own := e.flags&Own != 0 && e.flags&Early != 0; get && (!own || path == "/leader") {
+			list = append(list, fill.Replace(path))
+		}
+	}
+	return list
+}
+
+// TestNothingIsReadFromALeaderWithoutALease: it answers once a commit shows that it leads still; if
+// another server leads, with a problem. A stream of events ends then.
+func TestNothingIsReadFromALeaderWithoutALease(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Admin, noTokens: true, dir: t.TempDir(), unstarted: true, options: func(o *Options) { o.HistoryTubes = 10 }})
+	f, err := w.srv.Follow()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var least atomic.Pointer[func() uint64]
+	set := func(f func() uint64) { least.Store(&f) }
+	set(func() uint64 { return 0 })
+	if err := f.Lead(func() uint64 { return (*least.Load())() }); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.srv.Shutdown(t.Context()) })
+	w.do("POST", "/api/v1/tubes/default/jobs", ask{body: "x", header: map[string]string{"Content-Type": "application/octet-stream"}}).wants(t, 201, "")
+
+	var waits atomic.Int64
+	set(func() uint64 { // as of a leader that needs a commit
+		waits.Add(1)
+		n := f.Journal().Begun() + 1
+		f.Journal().Wake()
+		return n
+	})
+	for _, target := range targets() {
+		if strings.HasSuffix(target, "/events") || strings.Contains(target, "/connections/") || strings.Contains(target, "/operations/") {
+			continue // they have no end, or there is none
+		}
+		was := waits.Load()
+		w.do("GET", target, ask{}).wants(t, 200, "")
+		if waits.Load() == was {
+			t.Errorf("%s is answered without a commit", target)
+		}
+	}
+
+	// It may lose its lease while it reads a request, and then says nothing of what is not there either.
+	for request, body := range map[string]string{
+		"POST /api/v1/tubes/nothing/kick": `{"count":1}`, "PUT /api/v1/tubes/nothing/pause": `{"seconds":1}`,
+		"POST /api/v1/jobs/999/move": `{"to":"default"}`, "PATCH /api/v1/jobs/999": `{"pri":1}`,
+	} {
+		lost := least.Load()
+		set(func() uint64 { return 0 })
+		conn := w.dial()
+		fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", request, len(body))
+		r := bufio.NewReader(conn)
+		if line, err := r.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+			t.Fatal(request, line, err)
+		}
+		r.ReadString('\n')
+		was := waits.Load()
+		least.Store(lost)
+		io.WriteString(conn, body)
+		if res, err := http.ReadResponse(r, nil); err != nil || res.StatusCode != 404 || waits.Load() == was {
+			t.Errorf("%s is answered without a commit: %v %v", request, res, err)
+		}
+	}
+
+	// A read is confirmed after it has read, not only before.
+	var confirmed atomic.Int64
+	set(func() uint64 { confirmed.Add(1); return 0 })
+	for _, target := range []string{"/api/v1/tubes/default", "/api/v1/jobs/1", "/api/v1/jobs/999"} {
+		confirmed.Store(0)
+		w.do("GET", target, ask{})
+		if n := confirmed.Load(); n < 2 {
+			t.Errorf("%s is confirmed %d times", target, n)
+		}
+	}
+
+	var asked, answered atomic.Int64
+	set(func() uint64 { asked.Add(1); return 1 << 60 }) // as of one that gets none
+	var all sync.WaitGroup
+	for _, target := range targets() {
+		all.Go(func() {
+			a := w.do("GET", target, ask{})
+			answered.Add(1)
+			a.wants(t, 503, "")
+			if target != "/leader" && !strings.Contains(a.body, "/problems/following") {
+				t.Errorf("%s: %s", target, a.body)
+			}
+		})
+	}
+	await(t, "most wait", func() bool { return asked.Load() > int64(len(targets())/2) }) // some wait for each other
+	if n := answered.Load(); n > 0 {
+		t.Errorf("%d are answered meanwhile", n)
+	}
+	w.srv.Fail(&commit.Failure{Cause: commit.Deposed, Err: errors.New("another one leads")})
+	all.Wait()
+	if _, err := w.web.render(t.Context(), nil, nil); err == nil {
+		t.Error("a stream of events goes on")
+	}
+	w.do("GET", "/livez", ask{}).wants(t, 200, "") // the process begins anew
+	w.do("GET", "/readyz", ask{}).wants(t, 503, "")
+	if a := w.do("GET", "/metrics", ask{}).wants(t, 200, ""); strings.Contains(a.body, "polystalk_jobs{") || !strings.Contains(a.body, "polystalk_ready 0") {
+		t.Errorf("the metrics tell of jobs: %s", a.body)
+	}
+}

@@ -1,0 +1,273 @@
+package http
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"polystalk/router/access"
+)
+
+// scrape reads a page of metrics: name and labels, as they stand there, to value.
+func scrape(t *testing.T, text string) map[string]string {
+	t.Helper()
+	p := expfmt.NewTextParser(model.LegacyValidation)
+	if _, err := p.TextToMetricFamilies(strings.NewReader(text)); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	values := make(map[string]string)
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		at := strings.LastIndexByte(line, ' ')
+		values[line[:at]] = line[at+1:]
+	}
+	return values
+}
+
+// put puts jobs, as a client would.
+func (w *world) put(tube string, n int) {
+	w.t.Helper()
+	for range n {
+		if _, err := w.srv.Operator().Put(context.Background(), newJob(tube, "x")); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func TestMetricsShowTheServer(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Read, dir: t.TempDir()})
+	w.put("mail", 3)
+	text := w.do("GET", "/metrics", ask{}).wants(t, 200, "").body
+	got := scrape(t, text)
+	for name, want := range map[string]string{
+		`polystalk_ready`: "1", `polystalk_draining`: "0", `polystalk_jobs{state="ready"}`: "3", `polystalk_jobs{state="buried"}`: "0",
+		`polystalk_job_events_total{event="put"}`: "3", `polystalk_tubes`: "2", `polystalk_event_loops`: "1", `polystalk_shards`: "4",
+		`polystalk_connections{protocol="beanstalkd"}`: "0", `polystalk_connections_accepted_total{protocol="Gearman"}`: "0",
+		`polystalk_connections_rejected_total{reason="limit"}`: "0", `polystalk_clients{role="sleeping"}`: "0", `polystalk_commands_total{command="cmd-put",protocol="beanstalkd"}`: "0",
+		`polystalk_journal_pressure{state="open"}`: "1", `polystalk_journal_records_total`: "3", `polystalk_clients{role="worker"}`: "0",
+		`polystalk_journal_commit_records_sum`: "3", `polystalk_job_body_bytes`: "3", `polystalk_http_event_streams`: "0",
+		`polystalk_command_errors_total{error="not_found",protocol="beanstalkd"}`: "0", `polystalk_network_received_bytes_total`: "0",
+		`polystalk_operator_operations_total{action="put",result="done"}`: "3", `polystalk_operator_jobs_total{action="delete",result="skipped"}`: "0",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %s", name, got[name], want)
+		}
+	}
+	for _, name := range []string{"go_goroutines", "process_cpu_seconds_total", "polystalk_start_time_seconds", `polystalk_journal_bytes{kind="live"}`, "polystalk_shard_visits_total", "polystalk_connections_limit"} {
+		if got[name] == "" {
+			t.Errorf("%s is not there", name)
+		}
+	}
+	worker := w.beanstalkd()
+	worker("watch mail")
+	if s := worker("reserve"); s != "RESERVED 1 1\r\n" {
+		t.Fatal(s)
+	}
+	worker("delete 1")
+	worker("delete 1")
+	worker("list-tube-used")
+	time.Sleep(1100 * time.Millisecond) // a sample serves a second
+	got = scrape(t, w.do("GET", "/metrics", ask{}).body)
+	for name, want := range map[string]string{
+		`polystalk_job_events_total{event="reserve"}`: "1", `polystalk_job_events_total{event="delete"}`: "1", `polystalk_job_events_total{event="put"}`: "3",
+		`polystalk_job_events_total{event="timeout"}`: "0", `polystalk_job_wait_seconds_count`: "1", `polystalk_job_run_seconds_count`: "1",
+		`polystalk_job_run_seconds_bucket{le="524288"}`: "1", `polystalk_job_wait_seconds_bucket{le="+Inf"}`: "1", `polystalk_clients{role="worker"}`: "1",
+		`polystalk_command_errors_total{error="not_found",protocol="beanstalkd"}`: "1",
+		`polystalk_network_received_bytes_total`:                                  "57", `polystalk_network_sent_bytes_total`: "64",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %s", name, got[name], want)
+		}
+	}
+	text = w.do("GET", "/metrics", ask{}).body
+	if got := scrape(t, text); got[`polystalk_http_requests_total{code="200",method="GET",route="GET /metrics"}`] != "2" {
+		t.Errorf("requests are not counted: %s", text)
+	}
+	check(t, text)
+}
+
+// check has promtool look at a page. It comes last in a test, which is skipped by it where
+// there is none.
+func check(t *testing.T, text string) {
+	t.Helper()
+	path, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed; it is in Debian's package prometheus")
+	}
+	cmd := exec.Command(path, "check", "metrics")
+	cmd.Stdin = strings.NewReader(text)
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("promtool: %v\n%s", err, out)
+	}
+}
+
+func TestMetricsComeAsAsked(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Read})
+	a := w.do("GET", "/metrics", ask{header: map[string]string{"Accept": "application/openmetrics-text; version=1.0.0"}}).wants(t, 200, "")
+	if !strings.HasSuffix(a.body, "# EOF\n") || !strings.HasPrefix(a.header.Get("Content-Type"), "application/openmetrics-text") {
+		t.Errorf("OpenMetrics: %s", a.header.Get("Content-Type"))
+	}
+	a = w.do("GET", "/metrics", ask{header: map[string]string{"Accept-Encoding": "gzip"}}).wants(t, 200, "")
+	z, err := gzip.NewReader(bytes.NewReader([]byte(a.body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil || scrape(t, string(text))["polystalk_ready"] != "1" {
+		t.Errorf("compressed: %v", err)
+	}
+}
+
+// TestMetricsShowSomeTubes: those that were asked for, then the busiest, and /metrics/tubes
+// all, each with the same series.
+func TestMetricsShowSomeTubes(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate, options: func(o *Options) { o.MetricsTubes, o.MetricsMatch = 3, []string{"want*"} }})
+	for i := range 20 {
+		w.put(fmt.Sprintf("t%02d", i), i+1)
+	}
+	w.put("wanted", 1)
+	worker := w.beanstalkd()
+	worker("watch t19")
+	if s := worker("reserve"); !strings.HasPrefix(s, "RESERVED") {
+		t.Fatal(s)
+	}
+	worker("list-tube-used")                   // what comes is the body
+	release := w.function("odd\xff\"\\\nname") // after it a sample serves for two seconds
+	defer release()
+	text := w.do("GET", "/metrics", ask{}).wants(t, 200, "").body
+	got := scrape(t, text)
+	for name, want := range map[string]string{
+		`polystalk_metrics_tubes_omitted`:                               "20",
+		`polystalk_tube_jobs{state="ready",tube="wanted"}`:              "1",
+		`polystalk_tube_jobs{state="ready",tube="t18"}`:                 "19",
+		`polystalk_tube_jobs{state="reserved",tube="t19"}`:              "1",
+		`polystalk_tube_job_body_bytes{tube="t19"}`:                     "20",
+		`polystalk_tube_job_events_total{event="put",tube="t19"}`:       "20",
+		`polystalk_tube_job_events_total{event="reserve",tube="t19"}`:   "1",
+		`polystalk_tube_clients{role="watching",tube="t19"}`:            "1",
+		`polystalk_tube_job_wait_seconds_count{tube="t19"}`:             "1",
+		`polystalk_tube_job_wait_seconds_bucket{tube="t19",le="16384"}`: "1",
+		`polystalk_tube_job_run_seconds_bucket{tube="t19",le="+Inf"}`:   "0",
+		`polystalk_tube_jobs{state="ready",tube="t17"}`:                 "",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	all := w.do("GET", "/metrics/tubes", ask{}).wants(t, 200, "").body
+	series := scrape(t, all)
+	if len(series) != 23*(4+1+3+1+1+9+2*15) {
+		t.Errorf("%d series of all tubes", len(series))
+	}
+	if series[`polystalk_tube_jobs{tube="odd\\xFF\"\\\\\\x0Aname",state="ready"}`] != "0" {
+		t.Errorf("a name is not written as it should be: %s", all)
+	}
+	ours := families(t, text)
+	for key, v := range families(t, all) {
+		if o, ok := ours[key]; ok && o != v && !strings.Contains(key, "oldest") {
+			t.Errorf("%s is %s in /metrics/tubes, and %s in /metrics", key, v, o)
+		}
+		delete(ours, key)
+	}
+	for key := range ours {
+		if strings.HasPrefix(key, "polystalk_tube_") {
+			t.Errorf("%s is not in /metrics/tubes", key)
+		}
+	}
+	some := scrape(t, w.do("GET", "/metrics/tubes?match=t0*&family=jobs,age", ask{}).wants(t, 200, "").body)
+	if len(some) != 10*(4+1+3+1+1) || some[`polystalk_tube_jobs{tube="t03",state="ready"}`] != "4" {
+		t.Errorf("%d series: %v", len(some), some)
+	}
+	w.do("GET", "/metrics/tubes?family=jobs,x", ask{}).wants(t, 400, "bad-request")
+	w.do("GET", "/metrics/tubes?family=", ask{}).wants(t, 400, "bad-request")
+	w.do("GET", "/metrics/tubes?match=[", ask{}).wants(t, 400, "bad-request")
+	check(t, all)
+	check(t, text)
+}
+
+// families reads a page as a library does: name and labels in one order, to value.
+func families(t *testing.T, text string) map[string]string {
+	t.Helper()
+	p := expfmt.NewTextParser(model.LegacyValidation)
+	fs, err := p.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]string)
+	for name, f := range fs {
+		for _, m := range f.Metric {
+			var labels []string
+			for _, l := range m.Label {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			slices.Sort(labels)
+			m.Label = nil
+			all[fmt.Sprint(name, labels)] = m.String()
+		}
+	}
+	return all
+}
+
+// TestScrapersAreShownWhatTheHistoryHasLookedAt: so they cost nothing, and yet see each change
+// soon.
+func TestScrapersAreShownWhatTheHistoryHasLookedAt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	t.Parallel()
+	w := newWorld(t, setup{anonymous: access.Operate, options: withHistory(10)})
+	if age := w.web.watch.Steady(); age != 6*time.Second {
+		t.Errorf("tubes are as of %v ago", age)
+	}
+	for _, n := range []string{"1", "2", "3"} {
+		w.put("mail", 1)
+		begun := time.Now()
+		for {
+			text := w.do("GET", "/metrics", ask{}).wants(t, 200, "").body
+			if strings.Contains(text, `polystalk_tube_jobs{state="ready",tube="mail"} `+n+"\n") {
+				break
+			}
+			if time.Since(begun) > hangs {
+				t.Fatalf("%s jobs are not shown: %s", n, text)
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+	}
+	w.web.SetHistory(0)
+	if age := w.web.watch.Steady(); age != 0 {
+		t.Errorf("tubes are as of %v ago, and nobody looks", age)
+	}
+}
+
+// TestRequestsAreCountedByTheirMethods: by each that a route has, and others as one.
+func TestRequestsAreCountedByTheirMethods(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	want := make(map[string]string)
+	for _, rt := range w.web.routes() {
+		w.web.metrics.served(rt.Pattern, rt.Method(), 200, 0)
+		want[fmt.Sprintf(`polystalk_http_requests_total{code="200",method=%q,route=%q}`, rt.Method(), rt.Pattern)] = "1"
+	}
+	for _, method := range []string{"BREW", "brew", "OPTIONS"} {
+		w.web.metrics.served("other", method, 405, 0)
+	}
+	want[`polystalk_http_requests_total{code="405",method="other",route="other"}`] = "3"
+	got := scrape(t, w.do("GET", "/metrics", ask{}).body)
+	for name, n := range want {
+		if got[name] != n {
+			t.Errorf("%s is %q, want %s", name, got[name], n)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package http
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+
+	"polystalk/router/access"
+)
+
+// described is the description as a library for it reads it.
+var described = sync.OnceValues(func() (*openapi3.T, error) {
+	loader := openapi3.NewLoader()
+	doc, err := loader.LoadFromData(description)
+	if err != nil {
+		return nil, err
+	}
+	return doc, doc.Validate(context.Background())
+})
+
+func TestDescriptionIsWellFormed(t *testing.T) {
+	if _, err := described(); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, setup{anonymous: access.Read})
+	a := w.do("GET", "/api/v1/openapi.json", ask{}).wants(t, 200, "")
+	if a.body != string(description) {
+		t.Error("another one is served")
+	}
+	w.do("GET", "/api/v1/openapi.json", ask{header: map[string]string{"If-None-Match": a.header.Get("ETag")}}).wants(t, 304, "")
+}
+
+// TestDescriptionHasEveryRouteAndNoOther: with the role that it takes.
+func TestDescriptionHasEveryRouteAndNoOther(t *testing.T) {
+	doc, err := described()
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := make(map[string]string)
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			left[method+" /api/v1"+path], _ = op.Extensions["x-role"].(string)
+		}
+	}
+	for i := range table {
+		rt := &table[i]
+		if !strings.Contains(rt.pattern, " /api/v1/") {
+			continue
+		}
+		if role := left[rt.pattern]; role != rt.need.String() {
+			t.Errorf("%s takes the role %v, and is described with %q", rt.pattern, rt.need, role)
+		}
+		delete(left, rt.pattern)
+	}
+	for pattern := range left {
+		t.Errorf("%s is described, and is not served", pattern)
+	}
+}
+
+// routeOf finds what is described for a request; nil: nothing.
+func routeOf(doc *openapi3.T, r *http.Request) (item *openapi3.PathItem, path string, params map[string]string) {
+	asked, ok := strings.CutPrefix(r.URL.EscapedPath(), "/api/v1")
+	if !ok {
+		return nil, "", nil
+	}
+	parts := strings.Split(asked, "/")
+next:
+	for path, item := range doc.Paths.Map() {
+		wanted := strings.Split(path, "/")
+		if len(wanted) != len(parts) {
+			continue
+		}
+		params := make(map[string]string)
+		for i, w := range wanted {
+			if strings.HasPrefix(w, "{") {
+				params[strings.Trim(w, "{}")], _ = url.PathUnescape(parts[i])
+			} else if w != parts[i] {
+				continue next
+			}
+		}
+		return item, path, params
+	}
+	return nil, "", nil
+}
+
+// validate holds an answer against the description, and so the request if it was served.
+func (w *world) validate(r *http.Request, sent ask, got *answer) {
+	w.t.Helper()
+	doc, err := described()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	item, path, params := routeOf(doc, r)
+	if item == nil {
+		return
+	}
+	op := item.GetOperation(r.Method)
+	if op == nil {
+		return // the method is none that is served
+	}
+	r = r.Clone(context.Background())
+	r.Body = io.NopCloser(strings.NewReader(sent.body))
+	in := &openapi3filter.RequestValidationInput{
+		Request: r, PathParams: params, QueryParams: r.URL.Query(),
+		Route:   &routers.Route{Spec: doc, Path: path, PathItem: item, Method: r.Method, Operation: op},
+		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: true},
+	}
+	if got.status < 300 {
+		if err := openapi3filter.ValidateRequest(context.Background(), in); err != nil {
+			w.t.Errorf("%s %s is served, and does not go with the description: %v", r.Method, r.URL, err)
+		}
+	}
+	out := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: in, Status: got.status, Header: got.header,
+		Body: io.NopCloser(bytes.NewReader([]byte(got.body))), Options: in.Options,
+	}
+	if err := openapi3filter.ValidateResponse(context.Background(), out); err != nil {
+		w.t.Errorf("the answer to %s %s does not go with the description: %v\n%s", r.Method, r.URL, err, got.body)
+	}
+}

@@ -1,0 +1,61 @@
+package http
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// TestTextIsReadBack: by the parser of those who scrape.
+func TestTextIsReadBack(t *testing.T) {
+	names := []string{"mail", `a\b`, `say "x"`, "two\nlines", "ä", "{}=,", " ", ""}
+	b := AppendFamily(nil, "tube_jobs_total", Counter, "Jobs of a tube.")
+	for i, n := range names {
+		b = AppendSample(b, "tube_jobs_total", "tube", n, uint64(i))
+	}
+	b = AppendFamily(b, "jobs", Gauge, "Jobs.")
+	b = AppendSample(b, "jobs", "", "", math.MaxUint32)
+	p := expfmt.NewTextParser(model.LegacyValidation)
+	got, err := p.TextToMetricFamilies(strings.NewReader(string(b)))
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, b)
+	}
+	f := got["tube_jobs_total"]
+	if f.GetType().String() != "COUNTER" || f.GetHelp() != "Jobs of a tube." || len(f.Metric) != len(names) {
+		t.Fatalf("%v", f)
+	}
+	for i, m := range f.Metric {
+		if m.Label[0].GetName() != "tube" || m.Label[0].GetValue() != names[i] || m.Counter.GetValue() != float64(i) {
+			t.Errorf("%q came back as %v", names[i], m)
+		}
+	}
+	if g := got["jobs"]; g.GetType().String() != "GAUGE" || g.Metric[0].Gauge.GetValue() != math.MaxUint32 || len(g.Metric[0].Label) != 0 {
+		t.Errorf("%v", g)
+	}
+}
+
+// TestNumbersAreWrittenShortest: each is read as it was, and whole ones have no exponent.
+func TestNumbersAreWrittenShortest(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 1: "1", 1e6: "1000000", 1 << 52: "4503599627370496", 0.00390625: "0.00390625", 1.5: "1.5", -2: "-2", -0.5: "-0.5", 1e300: "1e+300",
+	} {
+		got := string(AppendSeries(nil, "m", AppendLabel(nil, "a", "b"), v))
+		if got != `m{a="b"} `+want+"\n" {
+			t.Errorf("%v is written as %q, want %s", v, got, want)
+		}
+	}
+	for _, v := range []float64{1<<53 - 1, 1 << 53, 1<<63 - 1024, 1 << 63, math.MaxFloat64, math.Inf(1), math.Inf(-1), math.SmallestNonzeroFloat64} {
+		if got, err := strconv.ParseFloat(string(appendNumber(nil, v)), 64); err != nil || got != v {
+			t.Errorf("%v is read as %v: %v", v, got, err)
+		}
+	}
+	labels := AppendLabel(nil, "tube", "a\"b\\c\nd")
+	labels = AppendBound(labels, 0.25)
+	if got, want := string(labels), `tube="a\"b\\c\nd",le="0.25"`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

@@ -1,0 +1,415 @@
+package http
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/access"
+	"polystalk/router/admin"
+	"polystalk/shard/core"
+	"polystalk/shard/wal"
+)
+
+// A heldDisk is a directory whose files become durable when they may: let sends one sync on
+// its way, and open all from then on.
+type heldDisk struct {
+	wal.Disk
+	mu   sync.Mutex
+	held chan struct{} // nil: open
+}
+
+type heldFile struct {
+	wal.File
+	disk *heldDisk
+}
+
+// hold has syncs wait from now on.
+func (d *heldDisk) hold() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.held = make(chan struct{})
+}
+
+// let ends the hold for the syncs that wait, and for those to come.
+func (d *heldDisk) let() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.held != nil {
+		close(d.held)
+		d.held = nil
+	}
+}
+
+func (d *heldDisk) Create(name string) (wal.File, error) {
+	f, err := d.Disk.Create(name)
+	return &heldFile{f, d}, err
+}
+
+func (d *heldDisk) Open(name string) (wal.File, error) {
+	f, err := d.Disk.Open(name)
+	return &heldFile{f, d}, err
+}
+
+func (f *heldFile) Sync() error {
+	f.disk.mu.Lock()
+	held := f.disk.held
+	f.disk.mu.Unlock()
+	if held != nil {
+		<-held
+	}
+	return f.File.Sync()
+}
+
+// newHeld is a world whose disk can be held, with that many jobs in the tube mail.
+func newHeld(t *testing.T, jobs int) (*world, *heldDisk) {
+	dir := t.TempDir()
+	d := &heldDisk{Disk: wal.Dir(dir)}
+	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, disk: d})
+	t.Cleanup(d.let)
+	w.fill(jobs)
+	return w, d
+}
+
+// fill puts that many jobs into the tube mail.
+func (w *world) fill(jobs int) {
+	w.t.Helper()
+	conn := w.connect(w.srv.Serve)
+	go func() {
+		out := bufio.NewWriterSize(conn, 1<<16)
+		io.WriteString(out, "use mail\r\n")
+		for range jobs {
+			io.WriteString(out, "put 5 0 100 1\r\nx\r\n")
+		}
+		out.Flush()
+	}()
+	in := bufio.NewReaderSize(conn, 1<<16)
+	for range jobs + 1 {
+		if _, err := in.ReadString('\n'); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	conn.Close()
+}
+
+// shows is how far an operation is.
+func (w *world) shows(at string) (v wire.Operation) {
+	w.t.Helper()
+	w.do("GET", at, ask{}).wants(w.t, 200, "").read(w.t, &v)
+	return v
+}
+
+// until waits until an operation is as it should be.
+func (w *world) until(at string, within time.Duration, as func(v *wire.Operation) bool) (v wire.Operation) {
+	w.t.Helper()
+	for start := time.Now(); time.Since(start) < within; time.Sleep(2 * time.Millisecond) {
+		if v = w.shows(at); as(&v) {
+			return v
+		}
+	}
+	w.t.Fatalf("after %v it is %+v", within, v)
+	return v
+}
+
+func over(v *wire.Operation) bool { return v.Ended != nil }
+
+// begin begins an operation that is not over soon, and returns its path.
+func (w *world) begin(body string) string {
+	w.t.Helper()
+	a := w.do("POST", operations, ask{json: true, body: body}).wants(w.t, 202, "")
+	return "/api/v1/" + a.header.Get("Location")
+}
+
+// audited are the entries of the audit about operations that have ended later.
+func (w *world) audited() (list []wire.Entry) {
+	w.t.Helper()
+	var v wire.Audit
+	w.do("GET", "/api/v1/audit", ask{token: adminToken}).wants(w.t, 200, "").read(w.t, &v)
+	for _, e := range v.Entries {
+		if strings.HasPrefix(e.Detail, "operation ") {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+const buryMail = `{"action":"bury","select":{"tube":"mail"}}`
+
+// TestLongOperationIsFollowed: what is said to be done is durable, all along; its end is
+// audited and logged, with who began it.
+func TestLongOperationIsFollowed(t *testing.T) {
+	const jobs = 10_000
+	w, disk := newHeld(t, jobs)
+	disk.hold()
+	at := w.begin(buryMail)
+	v := w.until(at, hangs, func(v *wire.Operation) bool { return v.Unconfirmed >= 4096 })
+	if v.State != "running" || v.Done != 0 || v.Matched < v.Unconfirmed || v.Looked < v.Matched || v.ToLook != jobs || v.Matched == jobs || v.Ended != nil {
+		t.Errorf("while the disk does nothing: %+v", v)
+	}
+	time.Sleep(50 * time.Millisecond)
+	if again := w.shows(at); again.Matched != v.Matched {
+		t.Errorf("it goes on although nothing becomes durable: %+v, then %+v", v, again)
+	}
+	if e := w.audited(); len(e) != 0 {
+		t.Errorf("%+v", e)
+	}
+	disk.let()
+	v = w.until(at, hangs, over)
+	if v.State != "done" || v.Done != jobs || v.Unconfirmed != 0 || v.Problem != nil || v.Looked != jobs || v.Matched != jobs {
+		t.Errorf("%+v", v)
+	}
+	list := w.audited()
+	if len(list) != 1 || list[0].Affected != jobs || list[0].Status != 200 || list[0].Role != "operate" || !strings.Contains(list[0].Detail, `operation 1 done after `) ||
+		!strings.Contains(list[0].Detail, `bury, tube "mail"`) || list[0].Path != operations {
+		t.Errorf("%+v", list)
+	}
+	if log := w.logged.String(); !strings.Contains(log, "affected=10000") || !strings.Contains(log, list[0].RequestID) {
+		t.Errorf("the log has no line about it: %s", log)
+	}
+}
+
+// TestCancelEndsSoon: whatever it waits for, and what was not done is done by the same once
+// more.
+func TestCancelEndsSoon(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	const jobs = 10_000
+	w, disk := newHeld(t, jobs)
+	disk.hold()
+	running := w.begin(buryMail)
+	waiting := w.begin(`{"action":"delete","select":{"tube":"mail"}}`)
+	w.until(running, hangs, func(v *wire.Operation) bool { return v.Unconfirmed >= 4096 })
+	cancel := func(at string) wire.Operation {
+		t.Helper()
+		w.do("DELETE", at, ask{token: operateToken}).wants(t, 204, "")
+		return w.until(at, hangs, over)
+	}
+	v := cancel(waiting)
+	if v.State != "cancelled" || v.Looked != 0 || v.Problem == nil || !strings.Contains(v.Problem.Detail, `"worker" has cancelled it`) {
+		t.Errorf("the one that waits: %+v, %+v", v, v.Problem)
+	}
+	v = cancel(running)
+	if v.State != "cancelled" || v.Done != 0 || v.Unconfirmed < 4096 || v.Unconfirmed+v.Skipped["unfit"] != v.Matched {
+		t.Errorf("the one that runs: %+v", v)
+	}
+	w.do("DELETE", running, ask{}).wants(t, 204, "") // again, to no effect
+	for start := time.Now(); len(w.audited()) != 2; time.Sleep(time.Millisecond) {
+		if time.Since(start) > hangs {
+			t.Fatalf("%d ends are audited", len(w.audited()))
+		}
+	}
+	disk.let()
+	rest := w.operation(200, `{"action":"bury","select":{"tube":"mail","states":["ready"]},"as_of":%q}`, v.AsOf)
+	if rest.Done+v.Unconfirmed != jobs || len(rest.Skipped) != 0 {
+		t.Errorf("%d were done, and then %+v", v.Unconfirmed, rest)
+	}
+	metrics := w.do("GET", "/metrics", ask{}).body
+	for _, line := range []string{
+		`operations_total{action="bury",result="cancelled"} 1`, `operations_total{action="delete",result="cancelled"} 1`, `operations_total{action="bury",result="done"} 1`,
+		fmt.Sprintf(`jobs_total{action="bury",result="done"} %d`, rest.Done),
+	} {
+		if !strings.Contains(metrics, "polystalk_operator_"+line+"\n") {
+			t.Errorf("the metrics have no %s", line)
+		}
+	}
+}
+
+// TestSixteenOperationsWait: the next is told to come again.
+func TestSixteenOperationsWait(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	w, disk := newHeld(t, 5000)
+	disk.hold()
+	all := []string{w.begin(buryMail)}
+	w.until(all[0], hangs, func(v *wire.Operation) bool { return v.State == "running" })
+	var begun sync.WaitGroup
+	var mu sync.Mutex
+	for range 16 {
+		begun.Go(func() {
+			at := w.begin(`{"action":"kick","select":{"tube":"mail"},"limit":1}`)
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, at)
+		})
+	}
+	begun.Wait()
+	if a := w.do("POST", operations, ask{json: true, body: buryMail}).wants(t, 429, "busy"); a.header.Get("Retry-After") == "" {
+		t.Error("it is not told when to come again")
+	}
+	for _, at := range all[1:] {
+		if v := w.shows(at); v.State != "waiting" {
+			t.Errorf("%+v", v)
+		}
+	}
+	disk.let()
+	for _, at := range all {
+		if v := w.until(at, hangs, over); v.State != "done" {
+			t.Errorf("%+v", v)
+		}
+	}
+	w.operation(200, `{"action":"kick","select":{"tube":"mail"},"limit":1}`)
+}
+
+// TestServerThatEndsEndsOperations: those that run and those that wait say so, within the
+// time that the server has, and nothing of them is left.
+func TestServerThatEndsEndsOperations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	for _, within := range []time.Duration{10 * time.Second, 100 * time.Millisecond} {
+		w, disk := newHeld(t, 10_000)
+		disk.hold()
+		running := w.begin(buryMail)
+		w.begin(buryMail)
+		w.until(running, hangs, func(v *wire.Operation) bool { return v.Unconfirmed >= 4096 })
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		defer cancel()
+		if within > time.Second {
+			time.AfterFunc(300*time.Millisecond, disk.let)
+		}
+		w.web.Stop(ctx)
+		for _, op := range w.web.operations.List() {
+			select {
+			case <-op.Done():
+			case <-time.After(hangs / 2):
+				t.Fatalf("within %v: operation %d goes on", within, op.ID)
+			}
+			state, _, err := op.State()
+			if tally := op.Tally(); state != "cancelled" || err == nil || !strings.Contains(err.Error(), "the server ends") || within > time.Second && tally.Unconfirmed != 0 {
+				t.Errorf("within %v: operation %d is %s, %v: %+v", within, op.ID, state, err, tally)
+			}
+		}
+		buf := make([]byte, 1<<20)
+		left := func() string { return string(buf[:runtime.Stack(buf, true)]) }
+		for start := time.Now(); strings.Contains(left(), "polystalk/router/admin."); time.Sleep(10 * time.Millisecond) {
+			if time.Since(start) > hangs/2 {
+				t.Fatal(left())
+			}
+		}
+		disk.let()
+	}
+}
+
+// TestOperationWithAKeyIsBegunOnce: however many send it at once, and when it is over.
+func TestOperationWithAKeyIsBegunOnce(t *testing.T) {
+	w, disk := newHeld(t, 10_000)
+	disk.hold()
+	send := func(body string) *answer {
+		return w.do("POST", operations, ask{json: true, body: body, header: map[string]string{"Idempotency-Key": "once"}})
+	}
+	answers := make([]*answer, 4)
+	var sent sync.WaitGroup
+	for i := range answers {
+		sent.Go(func() { answers[i] = send(buryMail) })
+	}
+	sent.Wait()
+	disk.let()
+	at := "/api/v1/" + answers[0].wants(t, 202, "").header.Get("Location")
+	w.until(at, hangs, over)
+	for _, a := range append(answers, send(buryMail)) {
+		if a.status != 202 || a.body != answers[0].body || a.header.Get("Location") != answers[0].header.Get("Location") {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+	send(strings.Replace(buryMail, "bury", "kick", 1)).wants(t, 422, "key-in-use")
+	if all := w.web.operations.List(); len(all) != 1 {
+		t.Errorf("%d operations", len(all))
+	}
+}
+
+// A stumbling action makes the server fail.
+type stumbling struct{ admin.Verb }
+
+func (stumbling) Do(context.Context, *admin.Operator, *admin.Step) error { panic("stumbled") }
+
+// TestOperationThatPanicsHasFailed: others go on.
+func TestOperationThatPanicsHasFailed(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	w.fill(3)
+	actions["stumble"] = func(*wire.NewOperation) (admin.Action, error) {
+		return stumbling{admin.Verb{Action: core.Action{Verb: core.VerbKick}}}, nil
+	}
+	defer delete(actions, "stumble")
+	a := w.do("POST", operations, ask{json: true, body: `{"action":"stumble","select":{"tube":"mail"}}`}).wants(t, 500, "internal")
+	if log := w.logged.String(); !strings.Contains(log, "stumbled") || !strings.Contains(log, a.problem(t).RequestID) {
+		t.Errorf("the log does not say where: %s", log)
+	}
+	if v := w.operation(200, buryMail); v.Done != 3 {
+		t.Errorf("%+v", v)
+	}
+	if body := w.do("GET", "/metrics", ask{}).body; !strings.Contains(body, `polystalk_operator_operations_total{action="kick",result="internal"} 1`) {
+		t.Error("it is not counted")
+	}
+}
+
+// TestFullDiskStopsOperations: before anything was changed, or where it got full; deleting
+// goes on.
+func TestFullDiskStopsOperations(t *testing.T) {
+	dir := t.TempDir()
+	disk := &fillingDisk{Disk: wal.Dir(dir)}
+	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, disk: disk, maxJob: 1 << 20})
+	w.fill(2000)
+	disk.full.Store(true)
+	body := `{"pri":9,"body":"` + strings.Repeat("x", 60_000) + `"}`
+	for i := 0; w.do("POST", "/api/v1/tubes/mail/jobs", ask{json: true, body: body}).status == 201; i++ {
+		if i == 1000 {
+			t.Fatal("the disk is not full")
+		}
+	}
+	for _, action := range []string{`"action":"bury"`, `"action":"set","set":{"pri":1}`, `"action":"set","set":{"ttr_seconds":1}`, `"action":"set","set":{"delay_seconds":100}`} {
+		w.do("POST", operations, ask{json: true, body: `{` + action + `,"select":{"tube":"mail"}}`}).wants(t, 507, "disk-full")
+	}
+	var tube wire.Tube
+	w.do("GET", "/api/v1/tubes/mail", ask{}).read(t, &tube)
+	if tube.Jobs.Buried+tube.Jobs.Delayed > 0 || tube.Jobs.Urgent != tube.Jobs.Ready {
+		t.Errorf("something was changed: %+v", tube.Jobs)
+	}
+	v := w.operation(200, `{"action":"delete","select":{"tube":"mail"}}`)
+	if v.Done != tube.Jobs.Ready {
+		t.Errorf("%d jobs, and deleted were %+v", tube.Jobs.Ready, v)
+	}
+}
+
+// TestLongOperationIsCancelledWhileItRuns: one of many jobs, without a disk.
+func TestLongOperationIsCancelledWhileItRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	w := newWorld(t, setup{anonymous: access.Operate})
+	w.fill(100_000)
+	o := w.srv.Operator()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var p admin.Progress
+	done := make(chan error, 1)
+	bulk := admin.Bulk{Jobs: admin.JobQuery{Tube: "mail"}, AtMost: math.MaxUint64, Action: admin.Verb{Action: core.Action{Verb: core.VerbBury}}}
+	go func() { done <- o.RunBulk(ctx, &bulk, &p) }()
+	for p.Tally().Done < 1000 {
+		runtime.Gosched()
+	}
+	cancel(wire.Cancelled.Problem("enough"))
+	err := <-done
+	if p, ok := errors.AsType[*wire.Problem](err); !ok || p.Detail != "enough" {
+		t.Errorf("%v", err)
+	}
+	first := p.Tally()
+	bulk.AsOf, bulk.Jobs.Filter.States = first.AsOf, core.StatesOf(core.Ready)
+	var rest admin.Progress
+	if err := o.RunBulk(t.Context(), &bulk, &rest); err != nil || first.Done == 100_000 || rest.Tally().Done+first.Done != 100_000 || first.Unconfirmed != 0 {
+		t.Errorf("%+v, and then %+v, %v", first, rest.Tally(), err)
+	}
+	var tube wire.Tube
+	if w.do("GET", "/api/v1/tubes/mail", ask{}).read(t, &tube); tube.Jobs.Buried != 100_000 {
+		t.Errorf("%+v", tube.Jobs)
+	}
+}

@@ -1,0 +1,350 @@
+package http
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/access"
+	"polystalk/router/admin"
+	"polystalk/shard/core"
+)
+
+const operations = "/api/v1/operations"
+
+// operation begins one, and reads its value, which must come with a status.
+func (w *world) operation(status int, format string, args ...any) (v wire.Operation) {
+	w.t.Helper()
+	a := w.do("POST", operations, ask{json: true, body: fmt.Sprintf(format, args...)})
+	if status == 200 && a.status == 202 { // a busy machine
+		return w.until("/api/v1/"+a.header.Get("Location"), hangs, over)
+	}
+	a.wants(w.t, status, "").read(w.t, &v)
+	return v
+}
+
+// TestOperationsByID: of jobs in any tube, together with other conditions, once each.
+func TestOperationsByID(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), maxJob: 200_000})
+	w.stocked()
+	var many []string
+	for i := range idsMost + 1 {
+		many = append(many, fmt.Sprintf("%q", fmt.Sprint(1000+i)))
+	}
+	for _, tt := range []struct{ ids, field string }{
+		{`[]`, "select.ids"}, {`["0"]`, "select.ids[0]"}, {`["1","x"]`, "select.ids[1]"}, {`["18446744073709551616"]`, "select.ids[0]"}, {`[1]`, "select.ids"},
+		{"[" + strings.Join(many, ",") + "]", "select.ids"},
+	} {
+		a := w.do("POST", operations, ask{json: true, body: `{"action":"delete","select":{"ids":` + tt.ids + `}}`}).wants(t, 422, "invalid")
+		if p := a.problem(t); p.Field != tt.field {
+			t.Errorf("%.40s: the field is %q, want %q", tt.ids, p.Field, tt.field)
+		}
+	}
+	for _, tt := range []struct {
+		what, selected                           string
+		looked, matched, done, gone, held, unfit uint64
+	}{
+		{"any tube", `{"ids":["14","13","14","999","18446744073709551615"]}`, 2, 2, 2, 2, 0, 0},
+		{"a tube", `{"ids":["13","14"],"tube":"mail"}`, 2, 1, 1, 0, 0, 0},
+		{"states", `{"ids":["1","2","9","12"],"states":["ready","reserved"]}`, 4, 3, 2, 0, 1, 0},
+		{"bodies", `{"ids":["1","2","13","14"],"contains":"needle"}`, 4, 2, 2, 0, 0, 0},
+		{"not fit", `{"ids":["9","10"]}`, 2, 2, 0, 0, 0, 2},
+		{"none", `{"ids":["998","999"]}`, 0, 0, 0, 2, 0, 0},
+		{"as many as may be", `{"ids":[` + strings.Join(many[:idsMost-1], ",") + `,"5"]}`, 1, 1, 1, idsMost - 1, 0, 0},
+	} {
+		for _, dry := range []string{"true", "false"} {
+			v := w.operation(200, `{"action":"bury","select":%s,"dry_run":%s}`, tt.selected, dry)
+			if v.Looked != tt.looked || v.Matched != tt.matched || v.Skipped["gone"] != tt.gone || v.Skipped["reserved"] != tt.held || v.Skipped["unfit"] != tt.unfit ||
+				v.Done != 0 && dry == "true" || v.Done != tt.done && dry == "false" || v.State != "done" {
+				t.Errorf("%s, dry %s: %+v", tt.what, dry, v)
+			}
+			if v.IDs == 0 || v.Asked.Select.IDs != nil {
+				t.Errorf("%s: %d ids, of which are shown %q", tt.what, v.IDs, v.Asked.Select.IDs)
+			}
+		}
+		v := w.operation(200, `{"action":"kick","select":{"all_tubes":true,"states":["buried"],"id_min":"12"}}`)
+		if tt.what == "any tube" && v.Done != 2 {
+			t.Errorf("%+v were buried", v)
+		}
+	}
+	w.do("POST", operations, ask{json: true, body: `{"action":"kick","select":{"ids":["9"],"tube":"nobody"}}`}).wants(t, 404, "not-found")
+	w.do("POST", operations, ask{json: true, body: `{"action":"kick","select":{"ids":["9","10","11"]},"expect_at_most":2}`}).wants(t, 409, "more-than-expected")
+	if v := w.operation(200, `{"action":"kick","select":{"ids":["9","10","11"]},"limit":2}`); v.Matched != 2 || v.Done != 2 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestOperationsThatAskAtLengthAreRefused: what is asked for is remembered.
+func TestOperationsThatAskAtLengthAreRefused(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	for _, long := range []string{
+		`{"tube":"` + strings.Repeat("x", askedMost) + `"}`, `{"all_tubes":true,"states":["ready"` + strings.Repeat(`,"ready"`, askedMost/8) + `]}`,
+	} {
+		w.do("POST", operations, ask{json: true, body: `{"action":"kick","select":` + long + `}`}).wants(t, 422, "invalid")
+	}
+	if all := w.web.operations.List(); len(all) != 0 {
+		t.Errorf("%d are remembered", len(all))
+	}
+	for _, e := range w.web.Audit(10, 1<<62) {
+		if len(e.Detail) > 400 || !strings.HasPrefix(e.Detail, "kick, ") {
+			t.Errorf("the audit has %d bytes: %.40s", len(e.Detail), e.Detail)
+		}
+	}
+}
+
+// TestTubesOfAnyNameAreSelected: also those that no text of JSON can name.
+func TestTubesOfAnyNameAreSelected(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	w.function("a/\xff")
+	w.do("POST", "/api/v1/tubes/a%2F%FF/jobs", ask{json: true, body: `{"body":"x"}`}).wants(t, 201, "")
+	if v := w.operation(200, `{"action":"bury","select":{"tube_path":"a%%2F%%FF"}}`); v.Done != 1 {
+		t.Errorf("%+v", v)
+	}
+	for _, both := range []string{`{"tube":"a","tube_path":"a"}`, `{"tube_path":"a","all_tubes":true}`, `{"tube_path":"%"}`} {
+		w.do("POST", operations, ask{json: true, body: `{"action":"bury","select":` + both + `}`}).wants(t, 422, "invalid")
+	}
+}
+
+// TestDryRunForesees what each action does to jobs in all states, and changes nothing.
+func TestDryRunForesees(t *testing.T) {
+	for _, action := range []string{
+		`"action":"delete"`, `"action":"delete","force":true`, `"action":"kick"`, `"action":"kick","force":true`, `"action":"bury"`, `"action":"bury","force":true`,
+		`"action":"release"`, `"action":"set","set":{"pri":7}`, `"action":"set","set":{"delay_seconds":70}`, `"action":"set","set":{"ttr_seconds":70},"force":true`,
+		`"action":"delete","limit":10`,
+	} {
+		w := newWorld(t, setup{anonymous: access.Operate, maxJob: 200_000})
+		w.stocked()
+		before := w.list("/api/v1/jobs", "state=ready,delayed,reserved,buried")
+		dry := w.operation(200, `{%s,"select":{"all_tubes":true},"dry_run":true}`, action)
+		after := w.list("/api/v1/jobs", "state=ready,delayed,reserved,buried")
+		for i := range after {
+			after[i].AgeSeconds, after[i].StateSeconds, after[i].LeftSeconds = before[i].AgeSeconds, before[i].StateSeconds, before[i].LeftSeconds
+		}
+		was, _ := json.Marshal(before)
+		is, _ := json.Marshal(after)
+		if string(is) != string(was) || dry.Done != 0 || !dry.DryRun || dry.ToLook != 14 {
+			t.Errorf("%s: something was changed: %+v", action, dry)
+		}
+		run := w.operation(200, `{%s,"select":{"all_tubes":true},"as_of":%q}`, action, dry.AsOf)
+		skipped := uint64(0)
+		for _, n := range run.Skipped {
+			skipped += n
+		}
+		if run.Matched != dry.Matched || fmt.Sprint(run.Skipped) != fmt.Sprint(dry.Skipped) || run.Done+skipped != run.Matched || run.AsOf != dry.AsOf || run.Unconfirmed != 0 {
+			t.Errorf("%s: foreseen was %+v, and came %+v", action, dry, run)
+		}
+	}
+}
+
+// TestMoreThanExpectedSaysHowMany: and has changed nothing.
+func TestMoreThanExpectedSaysHowMany(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate, maxJob: 200_000})
+	w.stocked()
+	a := w.do("POST", operations, ask{json: true, body: `{"action":"delete","select":{"tube":"mail"},"expect_at_most":12,"limit":3}`}).wants(t, 409, "more-than-expected")
+	if p := a.problem(t); !strings.Contains(p.Detail, "13 jobs are selected") {
+		t.Errorf("%+v", p)
+	}
+	v := w.operation(200, `{"action":"delete","select":{"tube":"mail"},"expect_at_most":13,"limit":3}`)
+	if v.Selected == nil || *v.Selected != 13 || v.Matched != 3 || v.Done != 3 || v.ToLook != 26 {
+		t.Errorf("%+v", v)
+	}
+	if left := w.list("/api/v1/tubes/mail/jobs", ""); len(left) != 10 {
+		t.Errorf("%d", idsOf(left))
+	}
+}
+
+// TestAsOfIsThatOfEveryState: who leaves a state and comes back is not who was counted, by
+// whatever way he is selected.
+func TestAsOfIsThatOfEveryState(t *testing.T) {
+	for _, selected := range []string{`{"tube":"mail"}`, `{"all_tubes":true}`, `{"ids":["1","2","3","4","5","6","7","8"]}`} {
+		w := newWorld(t, setup{anonymous: access.Operate})
+		say := w.beanstalkd()
+		say("use mail")
+		say("watch mail")
+		for range 8 {
+			say("put 0 0 100 1\r\nx")
+		}
+		say("reserve-job 3")
+		say("reserve-job 4")
+		say("release 3 0 500")
+		say("release 4 0 500") // 3 and 4 are delayed
+		for _, id := range []int{5, 6, 7, 8} {
+			say(fmt.Sprintf("reserve-job %d", id))
+		}
+		say("bury 5 0")
+		say("bury 6 0")
+		v := w.operation(200, `{"action":"delete","select":%s,"force":true,"dry_run":true}`, selected)
+		// One of each state leaves it, and comes back.
+		for _, line := range []string{
+			"reserve-job 1", "release 1 0 0", "kick-job 3", "reserve-job 3", "release 3 0 500", "kick-job 5", "reserve-job 5", "bury 5 0", "release 7 0 0", "reserve-job 7",
+		} {
+			if got := say(line); strings.HasPrefix(got, "NOT_FOUND") {
+				t.Fatal(line, got)
+			}
+		}
+		v = w.operation(200, `{"action":"delete","select":%s,"force":true,"as_of":%q}`, selected, v.AsOf)
+		if got := idsOf(w.list("/api/v1/jobs", "state=ready,delayed,reserved,buried")); v.Matched != 4 || v.Done != 4 || !slices.Equal(got, []uint64{1, 3, 5, 7}) {
+			t.Errorf("%s: %d are left of %+v", selected, got, v)
+		}
+	}
+}
+
+// TestWhatComesAfterTheCountIsNotTouched while others put without a pause: as many are
+// deleted as were counted.
+func TestWhatComesAfterTheCountIsNotTouched(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	var over atomic.Bool
+	var putters sync.WaitGroup
+	for i := range 3 {
+		conn := w.connect(w.srv.Serve)
+		putters.Go(func() {
+			batch := strings.Repeat(fmt.Sprintf("use t%d\r\nput 0 0 9 1\r\nx\r\nput 0 500 9 1\r\nx\r\n", i), 5)
+			go io.Copy(io.Discard, conn)
+			for !over.Load() {
+				if _, err := io.WriteString(conn, batch); err != nil {
+					return
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	defer putters.Wait()
+	defer over.Store(true)
+	total := uint64(0)
+	for i := range 25 {
+		time.Sleep(5 * time.Millisecond)
+		selected := admin.Bulk{Jobs: admin.JobQuery{AllTubes: true}, DryRun: true, Action: admin.Verb{Action: core.Action{Verb: core.VerbDelete}}}
+		counted, err := w.bulk(selected)
+		if err != nil {
+			t.Fatal(err)
+		}
+		selected.DryRun, selected.AsOf = false, counted.AsOf
+		if i%2 == 0 {
+			selected.AtMost = counted.Matched
+		}
+		got, err := w.bulk(selected)
+		if err != nil || got.Done != counted.Matched {
+			t.Fatalf("round %d: %d were counted, and %d deleted: %v", i, counted.Matched, got.Done, err)
+		}
+		total += got.Done
+	}
+	if total == 0 {
+		t.Error("nothing was there")
+	}
+}
+
+// TestMomentsAreRead as they were written, by this process and by the one after it.
+func TestMomentsAreRead(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	other := newWorld(t, setup{anonymous: access.Operate})
+	now := w.srv.Operator().Moment()
+	text := w.web.asOfText(now)
+	if got, err := w.web.readAsOf(text); err != nil || got != now {
+		t.Errorf("%q is read as %d, %v, and was %d", text, got, err, now)
+	}
+	got, err := other.web.readAsOf(text) // their clocks are that of the machine
+	if err != nil || got-now > 60*core.Second || now-got > 60*core.Second {
+		t.Errorf("another process reads %q as %d, %v, and it was %d", text, got, err, now)
+	}
+	if got, err := w.web.readAsOf("2024-02-29T12:00:00Z"); err != nil || got != core.Time(time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC).UnixNano()) {
+		t.Errorf("a time of day: %d, %v", got, err)
+	}
+	for _, bad := range []string{"0", "x", text + "g", text[:len(text)-17], strings.Replace(text, "Z.", "Z", 1), "2999-01-01T00:00:00Z", "1969-12-31T00:00:00Z", w.web.asOfText(now + 3600*core.Second), "2024-02-30T12:00:00Z", "Z." + w.web.asOfProcess()} {
+		if got, err := w.web.readAsOf(bad); err == nil && bad != text[:len(text)-17] {
+			t.Errorf("%q is read as %d", bad, got)
+		} else if p, ok := errors.AsType[*wire.Problem](err); err != nil && (!ok || p.Field != "as_of") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// TestTimesToRunAreSetInMany: jobs are recorded as a whole then, large ones too, and a body is
+// set in one job alone.
+func TestTimesToRunAreSetInMany(t *testing.T) {
+	dir := t.TempDir()
+	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, maxJob: 200_000, unstarted: true})
+	w.start()
+	w.stocked()
+	for i := range 40 {
+		w.putOne(ask{header: map[string]string{"Content-Type": "application/octet-stream"}, body: strings.Repeat("x", 1+4999*i)}, "?pri=9")
+	}
+	for _, name := range []string{"body", "body_base64"} {
+		a := w.do("POST", operations, ask{json: true, body: `{"action":"set","select":{"tube":"mail"},"set":{"pri":1,"` + name + `":"eA=="}}`}).wants(t, 422, "invalid")
+		if p := a.problem(t); p.Field != "set."+name || !strings.Contains(p.Remedy, "PATCH") {
+			t.Errorf("%+v", p)
+		}
+	}
+	v := w.operation(200, `{"action":"set","select":{"all_tubes":true},"set":{"pri":3,"ttr_seconds":4321}}`)
+	if v.Matched != 54 || v.Done != 53 || v.Skipped["reserved"] != 1 {
+		t.Errorf("%+v", v)
+	}
+	check := func(list []wire.Job) {
+		t.Helper()
+		for _, j := range list {
+			if held := j.ID == 12; !held && (j.TTRSeconds != 4321 || j.Pri != 3) || held && j.TTRSeconds != 1000 {
+				t.Errorf("%+v", j)
+			}
+		}
+		if len(list) != 54 {
+			t.Errorf("%d jobs", len(list))
+		}
+	}
+	check(w.list("/api/v1/jobs", "state=ready,delayed,reserved,buried"))
+	if err := w.srv.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	again := newWorld(t, setup{anonymous: access.Operate, dir: dir, maxJob: 200_000})
+	check(again.list("/api/v1/jobs", "state=ready,delayed,reserved,buried"))
+}
+
+// TestAsOfHoldsAfterARestart: what was put before it goes, what came later stays.
+func TestAsOfHoldsAfterARestart(t *testing.T) {
+	dir := t.TempDir()
+	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, maxJob: 200_000, unstarted: true})
+	w.start()
+	w.stocked()
+	v := w.operation(200, `{"action":"delete","select":{"tube":"mail"},"force":true,"dry_run":true}`)
+	late := w.putOne(ask{json: true, body: `{"delay_seconds":900}`}, "")
+	w.do("POST", "/api/v1/jobs/9/kick", ask{}).wants(t, 204, "")
+	if err := w.srv.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	again := newWorld(t, setup{anonymous: access.Operate, dir: dir, maxJob: 200_000})
+	v = again.operation(200, `{"action":"delete","select":{"tube":"mail"},"force":true,"as_of":%q,"expect_at_most":13}`, v.AsOf)
+	if v.Done != 12 || v.Matched != 12 {
+		t.Errorf("%+v", v)
+	}
+	again.do("GET", late, ask{}).wants(t, 200, "")
+	if got := idsOf(again.list("/api/v1/tubes/mail/jobs", "state=ready,delayed,reserved,buried")); !slices.Equal(got, []uint64{9, 15}) {
+		t.Errorf("%d are left", got)
+	}
+	// Of a tube that has gone since there is nothing left to do.
+	again.operation(200, `{"action":"delete","select":{"tube":"mail"}}`)
+	if v := again.operation(200, `{"action":"delete","select":{"tube":"mail"},"as_of":%q}`, v.AsOf); v.Matched != 0 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestReadersSeeOperationsWithoutWhatWasLookedFor: to know it, and how often it is there, is
+// to see bodies.
+func TestReadersSeeOperationsWithoutWhatWasLookedFor(t *testing.T) {
+	w := newWorld(t, setup{maxJob: 200_000})
+	w.do("POST", "/api/v1/tubes/mail/jobs", ask{token: operateToken, json: true, body: `{"body":"needle"}`}).wants(t, 201, "")
+	w.do("POST", operations, ask{token: operateToken, json: true, body: `{"action":"bury","select":{"tube":"mail","contains":"needle"}}`}).wants(t, 200, "")
+	for token, want := range map[string]string{readToken: "", bodiesToken: "needle", operateToken: "needle"} {
+		var v wire.Operation
+		w.do("GET", operations+"/1", ask{token: token}).wants(t, 200, "").read(t, &v)
+		if v.Asked.Select.Contains != want || v.Asked.Action != "bury" || *v.Asked.Select.Tube != "mail" || v.Name != "worker" {
+			t.Errorf("%+v", v)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package http
+
+import (
+	"strings"
+	"testing"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/access"
+)
+
+// TestRemedies: who guesses a member, a type, a role, a name or a token is told what would have
+// been right, not only that it was wrong.
+func TestRemedies(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate, maxJob: 200_000})
+	w.stocked()
+	const operations = "/api/v1/operations"
+	post := func(body string) ask { return ask{json: true, body: body} }
+	for _, tt := range []struct {
+		method, path string
+		ask          ask
+		status       int
+		field        string
+		detail       string // what it contains
+		remedy       string // the same
+	}{
+		{"POST", operations, post(`{"action":"delete","select":{"tube":"mail","state":"buried"}}`), 422, "select.state", "unknown", "one of all_tubes, contains, id_max, id_min, ids, older_than_seconds, states, tube, tube_path"},
+		{"POST", operations, post(`{"action":"set","select":{"tube":"mail"},"set":{"priority":1}}`), 422, "set.priority", "unknown", "delay_seconds, pri, ttr_seconds"},
+		{"POST", operations, post(`{"act":"delete"}`), 422, "act", "unknown", "one of action, as_of, "},
+		{"POST", operations, post(`{"act":"delete"} x`), 422, "act", "unknown", "one of action, as_of, "},
+		{"POST", operations, post(`{"action":"delete","select":{"tube":"mail","states":"buried"}}`), 422, "select.states", "type string, and not a list", "give a list, in brackets, of which each element is a string"},
+		{"POST", operations, post(`{"action":"delete","select":{"ids":[1,2]}}`), 422, "select.ids", "type number, and not a string", "give a string, in double quotes"},
+		{"POST", operations, post(`{"action":"delete","select":{"tube":"mail"},"dry_run":1}`), 422, "dry_run", "type number, and not true or false", "give true or false"},
+		{"POST", operations, post(`{"action":"delete","select":"mail"}`), 422, "select", "type string, and not an object", "give an object"},
+		{"POST", operations, post(`{"action":"kick","action":"delete","select":{"tube":"mail"}}`), 400, "action", "more than once", "give it once"},
+		{"POST", operations, post(`{"action":"kick","select":{"tube":"mail","Tube":"x"}}`), 400, "select.Tube", "another case", "write it as tube"},
+		{"POST", operations, post(`{"action":"set","set":{"body":` + strings.Repeat("[", 20_000) + `}}`), 400, "set.body", "depth", "one JSON object"},
+		{"POST", operations, post(`{"action":"delete","select":{"tube":"mail\ud800"}}`), 400, "select.tube", "surrogate", "body_base64"},
+		{"POST", operations, ask{json: true}, 400, "", "the body is empty", "one JSON object"},
+		{"POST", operations, ask{}, 415, "Content-Type", "is missing", "application/json"},
+		{"PATCH", "/api/v1/jobs/1", post(`{"prio":1}`), 422, "prio", "unknown", "one of body, body_base64, delay_seconds, pri, ttr_seconds"},
+		{"GET", "/api/v1/tubes/%FF%5Cx", ask{}, 404, "", `there is no tube "\xFF\\x"`, "look it up again"},
+		{"GET", "/api/v1/tubes/a/b/c", ask{}, 404, "", "no such path", "/tubes/-?tube=%2F"},
+		{"GET", "/api/v1/tubes/%2F", ask{}, 404, "", "no such path", "/tubes/-?tube=%2F"},
+		{"GET", "/api/v1/nothing", ask{}, 404, "", "no such path", "openapi.json"},
+		{"PUT", "/api/v1/drain", ask{}, 403, "", "who shows no token here", "--http-tokens-file"},
+		{"GET", "/api/v1/server", ask{token: "stranger-0123456789"}, 401, "", "not one of", "SHA-256"},
+	} {
+		p := w.do(tt.method, tt.path, tt.ask).wants(t, tt.status, "").problem(t)
+		if p.Field != tt.field || !strings.Contains(p.Detail, tt.detail) || !strings.Contains(p.Remedy, tt.remedy) {
+			t.Errorf("%s %s %s: %+v", tt.method, tt.path, tt.ask.body, p)
+		}
+	}
+}
+
+// TestRemedyOfForce: what can be forced says so, and what cannot does not.
+func TestRemedyOfForce(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate, maxJob: 200_000})
+	w.stocked()
+	const at = "/api/v1/jobs/12" // a worker has it
+	for _, tt := range []struct {
+		method, path, body string
+		force              bool
+	}{
+		{"PATCH", at, `{"pri":7}`, true}, {"POST", at + "/bury", "", true}, {"DELETE", at, "", true}, {"POST", at + "/move", `{"to":"away"}`, false},
+	} {
+		p := w.do(tt.method, tt.path, ask{json: tt.body != "", body: tt.body}).wants(t, 409, "job-reserved").problem(t)
+		if strings.Contains(p.Remedy, "?force=true") != tt.force {
+			t.Errorf("%s %s: %s", tt.method, tt.path, p.Remedy)
+		}
+	}
+	w.do("PATCH", at+"?force=true", ask{json: true, body: `{"pri":7}`}).wants(t, 204, "")
+}
+
+// TestFlushIsNamedInTheAudit: which states a flush has emptied stands nowhere else.
+func TestFlushIsNamedInTheAudit(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate, maxJob: 200_000})
+	w.stocked()
+	w.do("DELETE", "/api/v1/tubes/mail/jobs?state=buried,ready,buried", ask{}).wants(t, 200, "")
+	w.do("DELETE", "/api/v1/tubes/mail/jobs?state=delayed&dry_run=true", ask{}).wants(t, 200, "")
+	var list wire.Audit
+	w.do("GET", "/api/v1/audit", ask{token: adminToken}).wants(t, 200, "").read(t, &list)
+	if len(list.Entries) < 2 || list.Entries[0].Detail != "dry run" || list.Entries[1].Detail != "states ready buried" {
+		t.Errorf("the audit has %+v", list.Entries)
+	}
+}
+
+// TestProblemsOfIdsSayWhatTheyAreOf: whoever has mixed up two kinds of ids is not told of a third.
+func TestProblemsOfIdsSayWhatTheyAreOf(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	for path, want := range map[string]string{"jobs": "a job", "connections": "a connection", "operations": "an operation"} {
+		p := w.do("GET", "/api/v1/"+path+"/abc", ask{}).wants(t, 400, "bad-request").problem(t)
+		if p.Detail != `"abc" is no id of `+want || p.Field != "id" {
+			t.Errorf("%s: %+v", path, p)
+		}
+	}
+}
+
+// TestUnknownParametersAreRefused: by every route but those of probes and scrapers, who add
+// their own, and before anything is done.
+func TestUnknownParametersAreRefused(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	bodies := map[string]string{
+		"kick": `{"count":1}`, "pause": `{"seconds":1}`, "log-level": `{"level":"info"}`, "session": `{"token":"x"}`, "operations": buryMail, "jobs": `{}`,
+		"move": `{"to":"x"}`, "copy": `{"to":"x"}`, "{id}": `{"pri":1}`,
+	}
+	for _, rt := range w.web.routes() {
+		method, path, _ := strings.Cut(rt.Pattern, " ")
+		if !strings.HasPrefix(path, "/api/v1/") || strings.HasSuffix(path, "/openapi.json") {
+			continue
+		}
+		a := ask{token: adminToken}
+		if rt.Flags&TakesBody != 0 {
+			a.json, a.body = true, bodies[path[strings.LastIndexByte(path, '/')+1:]]
+		}
+		target := strings.NewReplacer("{tube}", "mail", "{id}", "1").Replace(path)
+		got := w.do(method, target+"?frobnicate=1", a)
+		if got.status != 400 || got.problem(t).Field != "frobnicate" {
+			t.Errorf("%s: %d %s", rt.Pattern, got.status, got.body)
+		}
+	}
+}

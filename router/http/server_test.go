@@ -1,0 +1,180 @@
+package http
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+)
+
+// A fakeConn notes whether it was closed.
+type fakeConn struct {
+	net.Conn
+	closed bool
+}
+
+func (c *fakeConn) Close() error { c.closed = true; return nil }
+
+// connected opens n connections.
+func (c *connections) connected(n int) (list []*fakeConn) {
+	for range n {
+		conn := new(fakeConn)
+		c.changed(conn, http.StateNew)
+		list = append(list, conn)
+	}
+	return list
+}
+
+// TestStrangersAreClosedFirst: the oldest one first, also with a request under way; connections with
+// a token, streams and requests that are allowed keep their places.
+func TestStrangersAreClosedFirst(t *testing.T) {
+	var c connections
+	kept := c.connected(5)
+	for i, of := range []claim{probeClaim, roleClaim, streamClaim, tokenClaim, tokenClaim} {
+		c.request(kept[i], of)
+	}
+	c.changed(kept[4], http.StateIdle)
+	strangers := c.connected(ConnectionsMax - len(kept))
+	for _, conn := range strangers {
+		c.changed(conn, http.StateActive)
+	}
+	for i, conn := range strangers {
+		probe := c.connected(1)[0]
+		c.changed(probe, http.StateActive)
+		if !conn.closed || probe.closed {
+			t.Fatalf("stranger %d: closed %v, the newest connection: %v", i, conn.closed, probe.closed)
+		}
+	}
+	for i, conn := range kept {
+		if conn.closed {
+			t.Errorf("connection %d is closed", i)
+		}
+	}
+	if n := c.dropped.Load(); c.len() != ConnectionsMax || n != uint64(len(strangers)) {
+		t.Errorf("%d connections, %d dropped", c.len(), n)
+	}
+}
+
+// TestOnlyRequestsWithATokenCanCloseTheNewest connection: then there is no other to close.
+func TestOnlyRequestsWithATokenCanCloseTheNewest(t *testing.T) {
+	var c connections
+	busy := c.connected(ConnectionsMax)
+	for _, conn := range busy {
+		c.request(conn, tokenClaim)
+	}
+	late := c.connected(1)[0]
+	if !late.closed {
+		t.Error("the newest connection is open")
+	}
+	c.changed(late, http.StateClosed)
+	c.changed(busy[5], http.StateIdle)
+	if next := c.connected(1)[0]; next.closed || !busy[5].closed {
+		t.Errorf("closed: the newest %v, the idle one %v", next.closed, busy[5].closed)
+	}
+	if c.len() != ConnectionsMax || c.dropped.Load() != 2 {
+		t.Errorf("%d connections, %d dropped", c.len(), c.dropped.Load())
+	}
+}
+
+// TestAnsweredRequestsKeepNoPlace for a connection without a token, nor does its second probe.
+func TestAnsweredRequestsKeepNoPlace(t *testing.T) {
+	for _, of := range []claim{probeClaim, roleClaim, streamClaim} {
+		var c connections
+		conn := c.connected(1)[0]
+		c.request(conn, of)
+		c.changed(conn, http.StateIdle)
+		c.request(conn, probeClaim)
+		c.connected(ConnectionsMax)
+		if !conn.closed {
+			t.Errorf("claim %d: the connection is open", of)
+		}
+	}
+}
+
+// written notes what is written to a connection.
+type written struct {
+	net.Conn
+	n atomic.Int64
+}
+
+func (w *written) Write(b []byte) (int, error) {
+	w.n.Add(int64(len(b)))
+	return w.Conn.Write(b)
+}
+
+// TestDroppedConnectionsAreNotSaidGoodbyeTo: by TLS that waits for room in the socket, for up to
+// five seconds, in which nobody else would be accepted.
+func TestDroppedConnectionsAreNotSaidGoodbyeTo(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	der, err := x509.CreateCertificate(rand.Reader, about, about, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, there := net.Pipe()
+	socket := &written{Conn: here}
+	conn := tls.Server(socket, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}})
+	client := tls.Client(there, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
+	shaken := make(chan error)
+	go func() { shaken <- client.Handshake() }()
+	if err := errors.Join(conn.Handshake(), <-shaken); err != nil {
+		t.Fatal(err)
+	}
+	before := socket.n.Load()
+	var c connections
+	c.changed(conn, http.StateNew)
+	for range ConnectionsMax {
+		other, _ := net.Pipe()
+		c.changed(other, http.StateNew)
+	}
+	if _, err := here.Write(nil); err == nil {
+		t.Error("it is open")
+	}
+	if n := socket.n.Load() - before; n > 0 {
+		t.Errorf("%d bytes were said", n)
+	}
+}
+
+func TestForwardedAddressesOfProxiesAreBelieved(t *testing.T) {
+	s, err := newServer(serverOptions{Log: slog.New(slog.DiscardHandler), Rules: Rules{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		remote, forwarded, proto, want string
+		secure                         bool
+	}{
+		{"192.0.2.1:99", "", "", "192.0.2.1", false},
+		{"192.0.2.1:99", "198.51.100.7", "https", "192.0.2.1", false},
+		{"10.0.0.1:99", "198.51.100.7", "https", "198.51.100.7", true},
+		{"10.0.0.1:99", "198.51.100.7, 10.0.0.2", "HTTPS", "198.51.100.7", true},
+		{"10.0.0.1:99", "1.2.3.4, 198.51.100.7, 10.0.0.2", "http", "198.51.100.7", false},
+		{"10.0.0.1:99", "nonsense", "", "10.0.0.1", false},
+		{"10.0.0.1:99", "1.2.3.4, nonsense", "", "10.0.0.1", false},
+		{"[::ffff:10.0.0.1]:99", "198.51.100.7", "", "198.51.100.7", false},
+		{"@", "198.51.100.7", "https", "unix", false},
+	} {
+		r := &http.Request{RemoteAddr: tt.remote, Header: http.Header{}}
+		if tt.forwarded != "" {
+			r.Header.Set("X-Forwarded-For", tt.forwarded)
+		}
+		if tt.proto != "" {
+			r.Header.Set("X-Forwarded-Proto", tt.proto)
+		}
+		if addr, secure := s.clientOf(r); addr != tt.want || secure != tt.secure {
+			t.Errorf("%+v: %s, %t", tt, addr, secure)
+		}
+	}
+}

@@ -1,0 +1,361 @@
+package http
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/access"
+	"polystalk/router/admin"
+	"polystalk/shard/core"
+	"polystalk/shard/wal"
+)
+
+// transfer asks for a move or a copy.
+func (w *world) transfer(what string, id int, to string) *answer {
+	w.t.Helper()
+	return w.do("POST", fmt.Sprintf("/api/v1/jobs/%d/%s", id, what), ask{json: true, body: fmt.Sprintf(`{"to":%q}`, to)})
+}
+
+// TestJobIsTransferred: with all that it has but its id, whatever state it is in and however
+// large it is; and a move leaves nothing behind.
+func TestJobIsTransferred(t *testing.T) {
+	for _, what := range []string{"move", "copy"} {
+		for _, dir := range []string{"", t.TempDir()} {
+			w := newWorld(t, setup{anonymous: access.Operate, dir: dir, maxJob: 200_000})
+			w.stocked()
+			for _, id := range []int{1, 6, 10, 12, 13} { // ready, delayed, buried, reserved, large
+				if id == 12 && what == "move" {
+					continue
+				}
+				var was, is wire.Job
+				w.do("GET", fmt.Sprintf("/api/v1/jobs/%d?body=full", id), ask{}).wants(t, 200, "").read(t, &was)
+				got := w.transfer(what, id, "away").wants(t, 201, "")
+				var tr wire.Transfer
+				got.read(t, &tr)
+				if tr.From != uint64(id) || tr.ID <= 14 || tr.Tube != "away" {
+					t.Errorf("%s of job %d: %+v", what, id, tr)
+				}
+				path := fmt.Sprintf("/api/v1/jobs/%d/%s/%s", id, what, got.header.Get("Location"))
+				w.do("GET", strings.Replace(path, fmt.Sprintf("%d/%s/../", id, what), "", 1)+"?body=full", ask{}).wants(t, 200, "").read(t, &is)
+				if is.ID != tr.ID || is.Tube != "away" || *is.Text != *was.Text || is.Moving {
+					t.Errorf("%s of job %d: %.200v", what, id, is)
+				}
+				if was.State == "reserved" {
+					was.State, was.LeftSeconds, was.Holder = "ready", 0, nil
+				}
+				if d := was.LeftSeconds - is.LeftSeconds; d < 0 || d > 5 || is.AgeSeconds < was.AgeSeconds {
+					t.Errorf("%s of job %d: %v s are left of %v, it is %v s old, was %v", what, id, is.LeftSeconds, was.LeftSeconds, is.AgeSeconds, was.AgeSeconds)
+				}
+				is.ID, is.Tube, is.Path, is.Content, is.LeftSeconds, is.AgeSeconds, is.StateSeconds, is.DelaySeconds =
+					was.ID, was.Tube, was.Path, was.Content, was.LeftSeconds, was.AgeSeconds, was.StateSeconds, was.DelaySeconds
+				if is != was {
+					t.Errorf("%s of job %d: %+v, was %+v", what, id, is, was)
+				}
+				left := map[string]int{"move": 404, "copy": 200}[what]
+				w.do("GET", fmt.Sprintf("/api/v1/jobs/%d", id), ask{}).wants(t, left, "")
+			}
+		}
+	}
+}
+
+func TestTransfersThatAreRefused(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), maxJob: 200_000})
+	w.stocked()
+	defer w.function(strings.Repeat("f", 254) + "\n")()
+	defer w.function(strings.Repeat("g", 256))()
+	w.transfer("move", 12, "away").wants(t, 409, "job-reserved")
+	w.transfer("move", 1, "mail").wants(t, 422, "invalid")
+	w.transfer("move", 99, "away").wants(t, 404, "not-found")
+	for _, what := range []string{"move", "copy"} {
+		w.transfer(what, 1, "").wants(t, 422, "invalid")
+		w.transfer(what, 1, strings.Repeat("h", 256)).wants(t, 422, "invalid")
+		w.transfer(what, 1, strings.Repeat("g", 256)).wants(t, 422, "invalid") // no record of a job has room for it
+		w.do("POST", "/api/v1/jobs/1/"+what, ask{json: true, body: `{}`}).wants(t, 422, "invalid")
+		w.do("POST", "/api/v1/jobs/1/"+what, ask{json: true, body: `{"to":"away","force":true}`}).wants(t, 422, "invalid")
+		w.do("POST", "/api/v1/jobs/1/"+what+"?to=away", ask{json: true, body: `{}`}).wants(t, 400, "bad-request")
+	}
+	w.do("POST", "/api/v1/tubes/"+strings.Repeat("g", 256)+"/jobs", ask{json: true, body: `{}`}).wants(t, 422, "invalid")
+	w.do("PUT", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "")
+	w.transfer("copy", 1, "away").wants(t, 503, "draining")
+	w.transfer("move", 1, strings.Repeat("f", 254)+"\n").wants(t, 201, "") // there are not more jobs by that
+	if n := len(w.list("/api/v1/tubes/mail/jobs", "")); n != 12 {
+		t.Errorf("%d jobs are in the tube", n)
+	}
+}
+
+// submit sends a job for a function, and returns its number once it was taken.
+func submit(t *testing.T, conn net.Conn, kind uint32, parts ...string) (handle string) {
+	t.Helper()
+	data := strings.Join(parts, "\x00")
+	head := binary.BigEndian.AppendUint32([]byte("\x00REQ"), kind)
+	conn.Write(append(binary.BigEndian.AppendUint32(head, uint32(len(data))), data...))
+	r := bufio.NewReader(conn)
+	var b [12]byte
+	if _, err := r.Read(b[:]); err != nil || b[7] != 8 {
+		t.Fatalf("%x, %v", b, err)
+	}
+	rest := make([]byte, binary.BigEndian.Uint32(b[8:]))
+	if _, err := r.Read(rest); err != nil {
+		t.Fatal(err)
+	}
+	return string(rest)
+}
+
+// TestSubmittedJobs: that somebody waits for stays; another is moved, and is one that was put.
+func TestTransferOfSubmittedJobs(t *testing.T) {
+	const submitJob, submitBackground, reduceBackground = 7, 18, 38
+	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
+	conn := w.connect(w.srv.ServeGearman)
+	submit(t, conn, submitJob, "f", "u", "one")
+	submit(t, conn, submitBackground, "f", "v", "two")
+	submit(t, conn, reduceBackground, "f", "w", "reducer", "", "three")
+	w.transfer("move", 1, "away").wants(t, 409, "awaited")
+	w.transfer("copy", 1, "away").wants(t, 201, "")
+	w.transfer("move", 2, "away").wants(t, 201, "")
+	w.transfer("move", 3, "away").wants(t, 409, "job-moved")
+	w.transfer("copy", 3, "away").wants(t, 409, "job-moved")
+	submit(t, conn, submitBackground, "f", "v", "it joins nothing")
+	if f, away := w.list("/api/v1/tubes/f/jobs", ""), w.list("/api/v1/tubes/away/jobs", ""); len(f) != 3 || len(away) != 2 {
+		t.Errorf("%d and %d jobs", len(f), len(away))
+	}
+}
+
+// order reserves all ready jobs of a tube, and returns their ids.
+func (w *world) order(tube string) (ids []uint64) {
+	w.t.Helper()
+	say := w.beanstalkd()
+	say("watch " + tube)
+	say("ignore default")
+	for {
+		var id uint64
+		if n, _ := fmt.Sscanf(say("reserve-with-timeout 0"), "RESERVED %d", &id); n == 0 {
+			return ids
+		}
+		ids = append(ids, id)
+	}
+}
+
+// TestBulkTransferKeepsOrder: that in which jobs are served, and that in which they are
+// kicked.
+func TestBulkTransferKeepsOrder(t *testing.T) {
+	for _, copies := range []bool{false, true} {
+		w := newWorld(t, setup{anonymous: access.Operate, maxJob: 200_000})
+		const jobs = 1500
+		say := w.beanstalkd()
+		say("use a")
+		for n := range jobs {
+			say(fmt.Sprintf("put %d 0 100 6\r\n%06d", n%2, n))
+		}
+		for n := 1; n <= jobs; n += 3 { // their places are taken by others
+			say(fmt.Sprintf("delete %d", n))
+		}
+		for n := range jobs / 3 {
+			say(fmt.Sprintf("put %d 0 100 6\r\n%06d", n%2, n))
+		}
+		want := w.served("a")
+		got, err := w.bulk(admin.Bulk{Jobs: admin.JobQuery{Tube: "a"}, Action: admin.Transfer{To: "b", Copy: copies}})
+		if err != nil || got.Done != jobs || got.Matched != jobs {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if got := w.served("b"); !slices.Equal(got, want) || len(got) != jobs {
+			t.Errorf("copies %v: served in another order", copies)
+		}
+		if tube, err := w.srv.Operator().Tube(t.Context(), "a"); err == nil && tube.Ready != uint64(map[bool]int{true: jobs}[copies]) {
+			t.Errorf("%d jobs are left", tube.Ready)
+		}
+		w.bulk(admin.Bulk{Jobs: admin.JobQuery{Tube: "b", Filter: core.Filter{Contains: []byte("7")}}, Action: admin.Verb{Action: core.Action{Verb: core.VerbBury}}})
+		buried := bodies(w.list("/api/v1/tubes/b/jobs", "order=oldest&state=buried&body=full&limit=1000"))
+		w.bulk(admin.Bulk{Jobs: admin.JobQuery{Tube: "b", Filter: core.Filter{States: core.StatesOf(core.Buried)}}, Action: admin.Transfer{To: "c", Copy: copies}})
+		if got := bodies(w.list("/api/v1/tubes/c/jobs", "order=oldest&state=buried&body=full&limit=1000")); !slices.Equal(got, buried) || len(buried) < 100 {
+			t.Errorf("copies %v: %d are kicked in another order", copies, len(buried))
+		}
+	}
+}
+
+// served are the bodies of a tube's ready jobs, in the order in which they will be served.
+func (w *world) served(tube string) []string {
+	w.t.Helper()
+	list := w.list("/api/v1/tubes/"+tube+"/jobs", "state=ready&body=full&limit=1000")
+	slices.SortFunc(list, func(a, b wire.Job) int { return cmp.Or(cmp.Compare(a.Pri, b.Pri), cmp.Compare(a.ID, b.ID)) })
+	return bodies(list)
+}
+
+func bodies(list []wire.Job) (all []string) {
+	for i := range list {
+		all = append(all, *list[i].Text)
+	}
+	return all
+}
+
+func TestBulkTransferSelects(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), maxJob: 200_000})
+	w.stocked()
+	mail := admin.JobQuery{Tube: "mail"}
+
+	for _, tt := range []struct {
+		what          string
+		bulk          admin.Bulk
+		matched, done uint64
+		mail, away    int // jobs in the tubes then
+		reserved      uint64
+		unfit         uint64 // they are there already
+	}{
+		{what: "count", bulk: admin.Bulk{Jobs: mail, Action: admin.Transfer{To: "away"}, DryRun: true}, matched: 13, mail: 13, reserved: 1},
+		{what: "limit", bulk: admin.Bulk{Jobs: mail, Action: admin.Transfer{To: "away"}, Limit: 2}, matched: 2, done: 2, mail: 11, away: 2},
+		{what: "search", bulk: admin.Bulk{Jobs: admin.JobQuery{AllTubes: true, Filter: core.Filter{Contains: []byte("needle")}}, Action: admin.Transfer{To: "away"}}, matched: 2, done: 2, mail: 10, away: 4},
+		{what: "into itself", bulk: admin.Bulk{Jobs: mail, Action: admin.Transfer{To: "mail", Copy: true}}, matched: 10, done: 10, mail: 20, away: 4},
+		{what: "all", bulk: admin.Bulk{Jobs: admin.JobQuery{AllTubes: true}, Action: admin.Transfer{To: "away"}}, matched: 24, done: 19, mail: 1, away: 23, reserved: 1, unfit: 4},
+		{what: "once more", bulk: admin.Bulk{Jobs: admin.JobQuery{AllTubes: true}, Action: admin.Transfer{To: "away"}}, matched: 24, done: 0, mail: 1, away: 23, reserved: 1, unfit: 23},
+		{what: "copies of all", bulk: admin.Bulk{Jobs: admin.JobQuery{AllTubes: true}, Action: admin.Transfer{To: "mail", Copy: true}}, matched: 24, done: 24, mail: 25, away: 23},
+	} {
+		got, err := w.bulk(tt.bulk)
+		if err != nil || got.Matched != tt.matched || got.Done != tt.done || got.Skipped[core.StatusInUse] != tt.reserved || got.Skipped[core.StatusUnfit] != tt.unfit {
+			t.Errorf("%s: %+v, %v", tt.what, got, err)
+		}
+		mail := len(w.list("/api/v1/tubes/mail/jobs", ""))
+		away := 0
+		if tt.away > 0 {
+			away = len(w.list("/api/v1/tubes/away/jobs", ""))
+		}
+		if mail != tt.mail || away != tt.away {
+			t.Errorf("%s: %d and %d jobs, want %d and %d", tt.what, mail, away, tt.mail, tt.away)
+		}
+	}
+	if _, err := w.bulk(admin.Bulk{Jobs: mail, Action: admin.Transfer{To: "mail"}}); err == nil {
+		t.Error("they were moved to where they are")
+	}
+}
+
+// TestMovesAreNoPutsAndNoDeletes: neither of the tubes nor of the server. A copy is a put.
+func TestMovesAreNoPutsAndNoDeletes(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	for range 3 {
+		w.put("mail", 1)
+	}
+	counts := func() (all []uint64) {
+		t.Helper()
+		for _, name := range []string{"mail", "away"} {
+			var tube wire.Tube
+			w.do("GET", "/api/v1/tubes/"+name, ask{}).wants(t, 200, "").read(t, &tube)
+			all = append(all, tube.JobsTotal, tube.Deletes)
+		}
+		var server wire.Server
+		w.do("GET", "/api/v1/server", ask{}).wants(t, 200, "").read(t, &server)
+		return append(all, server.JobsTotal, server.Events["put"], server.Events["delete"])
+	}
+	w.put("away", 1)
+	w.transfer("move", 1, "away").wants(t, 201, "")
+	w.do("POST", "/api/v1/operations", ask{json: true, body: `{"action":"move","select":{"ids":["2"]},"to":"away"}`}).wants(t, 200, "")
+	w.transfer("copy", 3, "away").wants(t, 201, "")
+	if got, want := counts(), []uint64{3, 0, 2, 0, 5, 5, 0}; !slices.Equal(got, want) {
+		t.Errorf("mail's puts and deletes, away's, all jobs, puts and deletes are %d, want %d", got, want)
+	}
+}
+
+// TestTransferOperationsByHTTP: what they want, and what they tell.
+func TestTransferOperationsByHTTP(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), maxJob: 200_000})
+	w.stocked()
+	run := func(body string) *answer { return w.do("POST", "/api/v1/operations", ask{json: true, body: body}) }
+	run(`{"action":"move","select":{"tube":"mail"}}`).wants(t, 422, "invalid")
+	run(`{"action":"delete","select":{"tube":"mail"},"to":"away"}`).wants(t, 422, "invalid")
+	run(`{"action":"move","select":{"tube":"mail"},"to":"away","force":true}`).wants(t, 422, "invalid")
+	run(`{"action":"copy","select":{"tube":"mail"},"to":"away","set":{"pri":1}}`).wants(t, 422, "invalid")
+	run(`{"action":"move","select":{"tube":"mail"},"to":""}`).wants(t, 422, "invalid")
+	run(`{"action":"move","select":{"tube":"mail"},"to":"mail"}`).wants(t, 422, "invalid")
+	run(`{"action":"move","select":{"tube":"nobody"},"to":"away"}`).wants(t, 404, "not-found")
+	run(`{"action":"copy","select":{"tube":"mail"},"to":"away","expect_at_most":3}`).wants(t, 409, "more-than-expected")
+	var v wire.Operation
+	run(`{"action":"move","select":{"tube":"mail"},"to":"away"}`).wants(t, 200, "").read(t, &v)
+	if v.Action != "move" || *v.Asked.To != "away" || v.Done != 12 || v.Skipped["reserved"] != 1 || v.State != "done" {
+		t.Errorf("%+v", v)
+	}
+	if got := w.order("away"); len(got) != 6 {
+		t.Errorf("ready in the other tube: %v", got)
+	}
+	var few wire.Operation
+	run(`{"action":"copy","select":{"ids":["12","14","99"]},"to":"few"}`).wants(t, 200, "").read(t, &few)
+	if few.Done != 2 || few.Matched != 2 || few.Skipped["gone"] != 1 {
+		t.Errorf("%+v", few)
+	}
+}
+
+// TestTransferOnAFullDisk: it is refused before anything has changed.
+func TestTransferOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	disk := &fillingDisk{Disk: wal.Dir(dir)}
+	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, disk: disk, maxJob: 1 << 20})
+	w.putOne(ask{json: true, body: `{"body":"` + strings.Repeat("x", 900_000) + `"}`}, "")
+	disk.full.Store(true)
+	put := 1
+	for body := `{"body":"` + strings.Repeat("x", 60_000) + `"}`; put < 1000; put++ {
+		if a := w.do("POST", "/api/v1/tubes/mail/jobs", ask{json: true, body: body}); a.status == 507 {
+			break
+		}
+	}
+	for _, what := range []string{"move", "copy"} {
+		w.transfer(what, 1, "away").wants(t, 507, "disk-full")
+		w.transfer(what, 2, "away").wants(t, 507, "disk-full")
+		w.do("POST", "/api/v1/operations", ask{json: true, body: `{"action":"` + what + `","select":{"tube":"mail"},"to":"away"}`}).wants(t, 507, "disk-full")
+	}
+	var v wire.Tube
+	w.do("GET", "/api/v1/tubes/mail", ask{}).wants(t, 200, "").read(t, &v)
+	if v.Jobs.Ready != uint64(put) || v.Jobs.Reserved != 0 {
+		t.Errorf("%+v, %d were put", v.Jobs, put)
+	}
+	w.do("GET", "/api/v1/tubes/away", ask{}).wants(t, 404, "not-found")
+}
+
+// TestTransfersAtOnce: each job is moved once, whoever else moves it, and workers take others
+// meanwhile.
+func TestTransfersAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
+	const jobs = 2000
+	say := w.beanstalkd()
+	say("use a")
+	say("watch a")
+	for range jobs {
+		say("put 0 0 100 1\r\nx")
+	}
+	done := make(chan admin.Tally)
+	for n := range 3 {
+		go func() {
+			v, err := w.bulk(admin.Bulk{Jobs: admin.JobQuery{Tube: "a"}, Action: admin.Transfer{To: fmt.Sprintf("to%d", n)}})
+			if err != nil && v.Done > 0 {
+				t.Error(err)
+			}
+			done <- v
+		}()
+	}
+	taken, moved := 0, uint64(0)
+	for over := 0; over < 3; {
+		select {
+		case v := <-done:
+			over++
+			moved += v.Done
+		default:
+			if taken < 300 && strings.HasPrefix(say("reserve-with-timeout 0"), "RESERVED") {
+				taken++
+			} else {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}
+	for n := range 3 {
+		taken += len(w.order(fmt.Sprintf("to%d", n)))
+	}
+	if taken != jobs || moved > jobs {
+		t.Errorf("%d of %d jobs were reserved, %d were moved", taken, jobs, moved)
+	}
+}

@@ -1,0 +1,255 @@
+package http
+
+import (
+	"fmt"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/access"
+)
+
+func TestTubesAreListedInParts(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	for i := range 25 {
+		w.put(fmt.Sprintf("t%02d", i), i%4)
+		if i%4 == 0 {
+			w.put(fmt.Sprintf("t%02d", i), 4)
+		}
+	}
+	for _, sort := range []string{"", "name", "ready", "-ready", "-total"} {
+		var names []string
+		var last *wire.Tube
+		for after := ""; ; {
+			q := url.Values{"limit": {"7"}, "match": {"t*"}}
+			if sort != "" {
+				q.Set("sort", sort)
+			}
+			if after != "" {
+				q.Set("after", after)
+			}
+			var page wire.Tubes
+			w.do("GET", "/api/v1/tubes?"+q.Encode(), ask{}).wants(t, 200, "").read(t, &page)
+			if page.Matching != 25 || time.Since(page.AsOf) > time.Minute || len(page.Tubes) > 7 {
+				t.Fatalf("%+v", page)
+			}
+			for i := range page.Tubes {
+				now := &page.Tubes[i]
+				if last != nil {
+					a, b := last.Jobs.Ready, now.Jobs.Ready
+					switch {
+					case sort == "ready" && a > b, strings.HasPrefix(sort, "-") && a < b,
+						(sort == "" || sort == "name" || a == b) && last.Name >= now.Name:
+						t.Errorf("sort %q: %s with %d comes before %s with %d", sort, last.Name, a, now.Name, b)
+					}
+				}
+				names, last = append(names, now.Name), now
+			}
+			if after = page.Next; after == "" {
+				break
+			}
+		}
+		if len(names) != 25 {
+			t.Errorf("sort %q: %d tubes: %v", sort, len(names), names)
+		}
+	}
+	var page wire.Tubes
+	first := w.do("GET", "/api/v1/tubes?limit=1000", ask{}).wants(t, 200, "")
+	first.read(t, &page)
+	if page.Matching != 26 || page.Next != "" {
+		t.Errorf("%+v", page)
+	}
+	tag := first.header.Get("ETag")
+	if !strings.HasPrefix(tag, `W/"`) {
+		t.Errorf("ETag %q", tag)
+	}
+	w.do("GET", "/api/v1/tubes?limit=1000", ask{header: map[string]string{"If-None-Match": `"x", ` + tag}}).wants(t, 304, "")
+	w.do("GET", "/api/v1/tubes?limit=999", ask{header: map[string]string{"If-None-Match": tag}}).wants(t, 200, "")
+}
+
+func TestListsThatCannotBeAreRefused(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	w.put("a", 1)
+	var page wire.Tubes
+	w.do("GET", "/api/v1/tubes?limit=1", ask{}).wants(t, 200, "").read(t, &page)
+	for query, field := range map[string]string{
+		"limit=0": "limit", "limit=1001": "limit", "limit=-1": "limit", "limit=x": "limit", "limit=": "limit", "limit=1.5": "limit",
+		"sort=x": "sort", "sort=--ready": "sort", "sort=-": "sort", "sort=-name": "sort", "match=[": "match", "after=": "after", "after=x": "after",
+		"after=" + strings.Repeat("A", 43): "after", "order=x": "order", "limit=1&limit=2": "limit",
+		"limit=1&sort=ready&after=" + page.Next: "after", "limit=1&match=x&after=" + page.Next: "after",
+	} {
+		if p := w.do("GET", "/api/v1/tubes?"+query, ask{}).wants(t, 400, "bad-request").problem(t); p.Field != field {
+			t.Errorf("%s: %+v", query, p)
+		}
+	}
+	w.do("GET", "/api/v1/tubes?limit=5&after="+page.Next, ask{}).wants(t, 200, "")
+}
+
+// TestTubesOfAnyNameAreReached: a function of Gearman may have any.
+func TestTubesOfAnyNameAreReached(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	for _, name := range []string{"a/b", "..", "\x00", "\xff\xfe", "a b", "%2F", "ä", strings.Repeat("x", 255), "?", "a\nb"} {
+		release := w.function(name)
+		target := "/api/v1/tubes/" + wire.PathName(name)
+		var tube wire.Tube
+		w.do("GET", target, ask{}).wants(t, 200, "").read(t, &tube)
+		if tube.Path != wire.PathName(name) || tube.Name != wire.ShownName(name) {
+			t.Errorf("%q: %+v", name, tube)
+		}
+		w.do("POST", target+"/jobs", ask{json: true, body: `{"body":"x"}`}).wants(t, 201, "")
+		w.do("PUT", target+"/pause", ask{json: true, body: `{"seconds":9}`}).wants(t, 204, "")
+		w.do("GET", target, ask{}).wants(t, 200, "").read(t, &tube)
+		if tube.Jobs.Ready != 1 || tube.PauseSeconds != 9 {
+			t.Errorf("%q: %+v", name, tube)
+		}
+		release()
+	}
+	// A journal would not find a longer name again.
+	defer w.function(strings.Repeat("x", 256))()
+	w.do("GET", "/api/v1/tubes/"+strings.Repeat("x", 256), ask{}).wants(t, 200, "")
+	w.do("POST", "/api/v1/tubes/"+strings.Repeat("x", 256)+"/jobs", ask{json: true, body: `{}`}).wants(t, 422, "invalid")
+	for _, name := range []string{"nothing", "", "-x", "a/b/c", "%ff%00"} {
+		target := "/api/v1/tubes/" + wire.PathName(name)
+		if name == "" {
+			continue // another path
+		}
+		w.do("GET", target, ask{}).wants(t, 404, "not-found")
+		w.do("PUT", target+"/pause", ask{json: true, body: `{"seconds":9}`}).wants(t, 404, "not-found")
+		w.do("POST", target+"/kick", ask{json: true, body: `{"count":9}`}).wants(t, 404, "not-found")
+	}
+	// A put makes a tube of any name that a journal has room for, as a submission does.
+	for _, name := range []string{"-x", "App::resize", "a\x00", ".", strings.Repeat("y", 255)} {
+		w.do("POST", "/api/v1/tubes/"+wire.PathName(name)+"/jobs", ask{json: true, body: `{}`}).wants(t, 201, "")
+		w.do("GET", "/api/v1/tubes/"+wire.PathName(name), ask{}).wants(t, 200, "")
+	}
+	// A name that would be resolved as a part of the path is a parameter.
+	for _, name := range []string{"..", "/", "-", "mail"} {
+		target := "/api/v1/tubes/-/jobs?tube=" + wire.PathName(name)
+		w.do("POST", target, ask{json: true, body: `{}`}).wants(t, 201, "")
+		var tube wire.Tube
+		w.do("GET", strings.Replace(target, "/jobs", "", 1), ask{}).wants(t, 200, "").read(t, &tube)
+		if tube.Path != wire.PathName(name) || tube.Jobs.Ready == 0 {
+			t.Errorf("%q: %+v", name, tube)
+		}
+	}
+	w.do("GET", "/api/v1/tubes/mail?tube=mail", ask{}).wants(t, 400, "bad-request")
+	w.do("GET", "/api/v1/tubes/-?tube=mail&tube=mail", ask{}).wants(t, 400, "bad-request")
+	w.do("POST", "/api/v1/tubes/"+strings.Repeat("y", 256)+"/jobs", ask{json: true, body: `{}`}).wants(t, 422, "invalid")
+	w.do("GET", "/api/v1/tubes/nothing", ask{}).wants(t, 404, "not-found")
+}
+
+func TestPauseAndKick(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
+	w.put("mail", 1)
+	tube := func() (v wire.Tube) {
+		t.Helper()
+		w.do("GET", "/api/v1/tubes/mail", ask{}).wants(t, 200, "").read(t, &v)
+		return v
+	}
+	for _, bad := range []string{`{}`, `{"seconds":0}`, `{"seconds":-1}`, `{"seconds":1.5}`, `{"seconds":"60"}`, `{"seconds":4294967296}`, `{"second":60}`, `[]`, `"x"`} {
+		a := w.do("PUT", "/api/v1/tubes/mail/pause", ask{json: true, body: bad}).wants(t, 422, "invalid")
+		if a.problem(t).Field == "" && bad[0] == '{' {
+			t.Errorf("%s: no field is named: %s", bad, a.body)
+		}
+	}
+	if tube().Pauses != 0 {
+		t.Error("it was paused")
+	}
+	w.do("PUT", "/api/v1/tubes/mail/pause", ask{json: true, body: `{"seconds":60}`}).wants(t, 204, "")
+	if v := tube(); v.PauseSeconds != 60 || v.PauseLeftSeconds < 50 {
+		t.Errorf("%+v", v)
+	}
+	w.do("DELETE", "/api/v1/tubes/mail/pause", ask{}).wants(t, 204, "")
+	if v := tube(); v.PauseSeconds != 0 {
+		t.Errorf("%+v", v)
+	}
+	for range 5 {
+		w.do("POST", "/api/v1/tubes/mail/jobs", ask{json: true, body: `{"delay_seconds":1000,"body":"x"}`}).wants(t, 201, "")
+	}
+	if v := tube(); v.Jobs.Delayed != 5 || v.Jobs.Ready != 1 {
+		t.Errorf("%+v", v)
+	}
+	w.do("POST", "/api/v1/tubes/mail/kick", ask{json: true, body: `{"count":0}`}).wants(t, 422, "invalid")
+	var kicked wire.Kicked
+	w.do("POST", "/api/v1/tubes/mail/kick", ask{json: true, body: `{"count":3}`}).wants(t, 200, "").read(t, &kicked)
+	if v := tube(); kicked.Kicked != 3 || v.Jobs.Delayed != 2 || v.Jobs.Ready != 4 {
+		t.Errorf("%+v, %+v", kicked, v)
+	}
+}
+
+// TestTubesTellWhatPassesThroughThem: the list and the tube alone tell the same.
+func TestTubesTellWhatPassesThroughThem(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	w := newWorld(t, setup{anonymous: access.Operate})
+	list := func() map[string]wire.Tube {
+		var page wire.Tubes
+		w.do("GET", "/api/v1/tubes", ask{}).wants(t, 200, "").read(t, &page)
+		all := make(map[string]wire.Tube)
+		for _, tube := range page.Tubes {
+			all[tube.Name] = tube
+		}
+		return all
+	}
+	w.put("mail", 1)
+	w.put("idle", 1)
+	if got := list()["mail"]; got.Rates != (wire.Rates{}) || got.Wait.Count != 0 || got.BodyBytes != 1 {
+		t.Errorf("at first: %+v", got)
+	}
+	worker := w.beanstalkd()
+	worker("watch mail")
+	worker("ignore default")
+	if s := worker("reserve"); s != "RESERVED 1 1\r\n" {
+		t.Fatal(s)
+	}
+	worker("delete 1") // what comes is the job's body
+	worker("list-tube-used")
+	w.put("mail", 20)
+	time.Sleep(2100 * time.Millisecond) // a sample serves two seconds
+	mail := list()["mail"]
+	if mail.Events["reserve"] != 1 || mail.Events["timeout"] != 0 || mail.Deletes != 1 || mail.BodyBytes != 20 || mail.Jobs.Ready != 20 {
+		t.Errorf("%+v", mail)
+	}
+	if mail.OldestReadySeconds < 2 || mail.OldestReadySeconds > 60 {
+		t.Errorf("the oldest is ready for %v s", mail.OldestReadySeconds)
+	}
+	if r := mail.Rates; r.Put <= r.Reserve || r.Reserve <= 0 || r.Delete != r.Reserve || r.Timeout != 0 || r.Put > 10 {
+		t.Errorf("%+v", r)
+	}
+	for _, q := range []wire.Quantiles{mail.Wait, mail.Run} {
+		if q.Count != 1 || q.P50 <= 0 || q.P99 != q.P50 || q.P99 > 60 {
+			t.Errorf("%+v", q)
+		}
+	}
+	var alone wire.Tube
+	w.do("GET", "/api/v1/tubes/mail", ask{}).wants(t, 200, "").read(t, &alone)
+	if alone.OldestReadySeconds < mail.OldestReadySeconds {
+		t.Errorf("the oldest is ready for %v s, then for %v s", mail.OldestReadySeconds, alone.OldestReadySeconds)
+	}
+	alone.OldestReadySeconds = mail.OldestReadySeconds
+	if !reflect.DeepEqual(alone, mail) {
+		t.Errorf("alone %+v\nin the list %+v", alone, mail)
+	}
+	if idle := list()["idle"]; idle.Rates != (wire.Rates{}) || idle.Wait.Count != 0 {
+		t.Errorf("%+v", idle)
+	}
+}
+
+// TestListsSortByBytesAndAge: the largest tube, and the one that waits for longest.
+func TestListsSortByBytesAndAge(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	w.put("old", 1)
+	time.Sleep(20 * time.Millisecond)
+	w.put("large", 5)
+	for sort, want := range map[string]string{"-bytes": "large", "-oldest": "old"} {
+		var page wire.Tubes
+		w.do("GET", "/api/v1/tubes?limit=1&sort="+sort, ask{}).wants(t, 200, "").read(t, &page)
+		if len(page.Tubes) != 1 || page.Tubes[0].Name != want {
+			t.Errorf("sort %s: %+v", sort, page.Tubes)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package ops
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"polystalk/shard"
+	"polystalk/shard/core"
+)
+
+// A Clock is the server's time. It starts with the time of day and never steps: setting the
+// system's clock changes no delay, time to run or pause. A suspend of the machine is time
+// that passes for delays and pauses, as it passes while the server is down; but not for
+// times to run and waits, since no worker could be heard meanwhile. A shard.Batch carries
+// the figures that this takes (shard/core/moment.go says what they mean).
+//
+// A suspend shows in the time of day, which went on without the monotonic clock. The next
+// turn of a loop notices it, or an idle server within a second. A turn only reads the
+// clock; it asks the system about suspends when the time of day is not as expected.
+//
+// Rejected: reading CLOCK_BOOTTIME each time (a system call in Go), and counting delays by
+// the time of day as beanstalkd does (a clock that is set right after boot would end all
+// delays, or none).
+//
+// A server has one Clock. Any goroutine may call its methods at any time, with or without
+// a shard, except Watch and the two setters. None of them blocks.
+type Clock struct {
+	// awake is the time that stands still while the machine is suspended. both returns the
+	// same and the time of day at one moment. asleep is the time spent in suspends, zero
+	// at first.
+	awake  func() core.Time
+	both   func() (awake, day core.Time)
+	asleep func() core.Time
+
+	// slept and ahead are what Stamp puts into a Batch, in nanoseconds. Any goroutine reads
+	// them; they change together under mu.
+	mu    sync.Mutex
+	slept atomic.Int64
+	ahead atomic.Int64
+}
+
+const (
+	// dayTolerance is how far the time of day may drift before Ahead follows. Until then
+	// translated moments keep their order to the nanosecond.
+	dayTolerance = core.Time(time.Millisecond)
+	// suspendMin is the shortest suspend that counts. Two clocks are read one after the
+	// other, and the time in between must not look like a suspend.
+	suspendMin = core.Time(10 * time.Millisecond)
+	// watchEvery is how often an idle server looks for a suspend.
+	watchEvery = time.Second
+	// readings is how often several clocks are read until they lie close together.
+	readings = 8
+)
+
+// SystemClock returns the clock of the machine. It starts with the time of day.
+func SystemClock() *Clock {
+	started := time.Now()
+	base := core.Time(started.UnixNano())
+	slept := suspendedAtMost()
+	return &Clock{
+		awake: func() core.Time { return base + core.Time(time.Since(started)) },
+		both: func() (awake, day core.Time) {
+			t := time.Now()
+			return base + core.Time(t.Sub(started)), core.Time(t.UnixNano())
+		},
+		asleep: func() core.Time { return suspendedAtLeast() - slept },
+	}
+}
+
+// GivenClock returns a clock with awake as its time and as its time of day. awake must not
+// step back.
+func GivenClock(awake func() core.Time) *Clock {
+	return &Clock{
+		awake:  awake,
+		both:   func() (core.Time, core.Time) { t := awake(); return t, t },
+		asleep: func() core.Time { return 0 },
+	}
+}
+
+// SetDay replaces the clock's time of day by one that may step. Call it before the clock is
+// used.
+func (k *Clock) SetDay(day func() core.Time) {
+	k.both = func() (core.Time, core.Time) { return k.awake(), day() }
+}
+
+// SetSuspended sets the total time of all suspends, which the time of a GivenClock leaves
+// out. Call it before the clock is used.
+func (k *Clock) SetSuspended(total func() core.Time) { k.asleep = total }
+
+// Now returns the server's time. It may not include the last suspend yet.
+func (k *Clock) Now() core.Time { return k.awake() + core.Time(k.slept.Load()) }
+
+// Awake returns the server's time without suspends, for periods in which the server must be
+// able to act.
+func (k *Clock) Awake() core.Time { return k.awake() }
+
+// Stamp sets b to the present moment. The time of day tells it that the machine was
+// suspended, or its clock set.
+func (k *Clock) Stamp(b *shard.Batch) {
+	slept, ahead := core.Time(k.slept.Load()), core.Time(k.ahead.Load())
+	awake, day := k.both()
+	if d := day - awake - slept - ahead; d < -dayTolerance || d > dayTolerance {
+		awake, slept, ahead = k.follow()
+	}
+	b.Now, b.Slept, b.Ahead = awake+slept, slept, ahead
+}
+
+// follow reads all clocks and stores what has happened to them.
+func (k *Clock) follow() (awake, slept, ahead core.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	slept = core.Time(k.slept.Load())
+	var day core.Time
+	for range readings {
+		before := k.awake()
+		if s := k.asleep(); s >= slept+suspendMin {
+			slept = s
+		}
+		awake, day = k.both()
+		if k.awake()-before < dayTolerance {
+			break
+		}
+	}
+	ahead = day - awake - slept
+	k.slept.Store(int64(slept))
+	k.ahead.Store(int64(ahead))
+	return awake, slept, ahead
+}
+
+// Watch makes the shards check their timers after a suspend, in which Go's timers stood still
+// too. It returns when quit is closed. One goroutine may run it.
+func (k *Clock) Watch(quit <-chan struct{}, shards []*shard.Shard) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	known := k.slept.Load()
+	for {
+		select {
+		case <-quit:
+			return
+		case <-tick.C:
+		}
+		var b shard.Batch
+		k.Stamp(&b)
+		if k.asleep() >= b.Slept+suspendMin {
+			k.follow() // the time of day was set back by as much
+		}
+		if slept := k.slept.Load(); slept != known {
+			known = slept
+			for _, sh := range shards {
+				sh.Nudge()
+			}
+		}
+	}
+}

@@ -1,0 +1,243 @@
+package ops
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"polystalk/shard/core"
+)
+
+const (
+	// PageIDs is how many ids a page of the table covers, with two bytes each: a Finisher
+	// that ends ids in their order tells IDs of it once in so many.
+	PageIDs = 256
+	// regionPages is how many pages a region has.
+	regionPages = 4096
+	regionIDs   = PageIDs * regionPages
+)
+
+// IDs gives out job ids, 1, 2, 3 … over the whole server, and tells in
+// which shard a job lives, so that a command that names a job visits one
+// shard. Two bytes per live job when ids are dense; a page whose ids are all
+// finished is dropped, a region with its last page.
+//
+// Every id that was given out is finished exactly once: when its job is
+// deleted, or when no job came of it. That is what lets a page count down.
+type IDs struct {
+	last    atomic.Uint64
+	_       [56]byte // every put writes last, every command reads regions
+	regions atomic.Pointer[[]atomic.Pointer[idRegion]]
+	grow    sync.Mutex
+}
+
+type idRegion struct {
+	pages    [regionPages]atomic.Pointer[idPage]
+	finished atomic.Uint32 // pages
+}
+
+type idPage struct {
+	finished atomic.Uint32 // ids
+	shards   [PageIDs / 2]atomic.Uint32
+}
+
+// idPlace is where a page keeps an id: which word, and how far up in it. Ids follow each
+// other by eights on the same cache line of 64 bytes, so that those that a loop takes at
+// once are on few; the next eight are on another, so that loops which put at the same time
+// are on different ones.
+func idPlace(id uint64) (word, shift uint64) {
+	const lines, run = PageIDs * 2 / 64, 8
+	at := id/run%lines*(PageIDs/lines) + id%PageIDs/(run*lines)*run + id%run
+	return at / 2, at % 2 * 16
+}
+
+// newIDs are ids of which none was given out.
+func newIDs() *IDs {
+	m := new(IDs)
+	m.regions.Store(new([]atomic.Pointer[idRegion]))
+	// There is no job 0: its page must not wait for it.
+	m.Finish(0)
+	return m
+}
+
+// Take gives out n ids that follow each other, and returns the first. Each is to be
+// noted or finished.
+func (m *IDs) Take(n int) core.JobID { return core.JobID(m.last.Add(uint64(n)) - uint64(n) + 1) }
+
+// GiveBack takes back the last n of what Take gave out, from the id first on. It
+// reports false when others have taken ids since.
+func (m *IDs) GiveBack(first core.JobID, n int) bool {
+	before := uint64(first) - 1
+	return m.last.CompareAndSwap(before+uint64(n), before)
+}
+
+// Note notes the shard of an id that was given out. The job must not be visible to
+// anyone before.
+func (m *IDs) Note(jid core.JobID, sh int) {
+	id := uint64(jid)
+	word, shift := idPlace(id)
+	m.page(id).shards[word].Or(uint32(sh+1) << shift)
+}
+
+// Last is the highest id that was given out; zero: none.
+func (m *IDs) Last() core.JobID { return core.JobID(m.last.Load()) }
+
+// Find returns the index of the shard of a live job; ok is false if there is none of that
+// id.
+func (m *IDs) Find(jid core.JobID) (sh int, ok bool) {
+	id := uint64(jid)
+	p := m.livePage(id)
+	if p == nil {
+		return 0, false
+	}
+	word, shift := idPlace(id)
+	sh = int(p.shards[word].Load() >> shift & 0xffff)
+	return sh - 1, sh != 0
+}
+
+// Finish forgets an id for ever: its job is deleted, or never came to be.
+func (m *IDs) Finish(jid core.JobID) {
+	m.clear(jid)
+	m.count(uint64(jid)/PageIDs, 1)
+}
+
+// Forget undoes Note for who only follows what is given out and finished elsewhere, and calls
+// Resume before anyone else uses the ids: that counts what is finished.
+func (m *IDs) Forget(jid core.JobID) { m.clear(jid) }
+
+// clear is the part of Finish that others see at once; count is to follow.
+func (m *IDs) clear(jid core.JobID) {
+	word, shift := idPlace(uint64(jid))
+	m.page(uint64(jid)).shards[word].And(^(uint32(0xffff) << shift))
+}
+
+// count counts n ids of a page that were cleared.
+func (m *IDs) count(page uint64, n uint32) {
+	switch done := m.page(page * PageIDs).finished.Add(n); {
+	case done < PageIDs:
+		return
+	case done > PageIDs:
+		panic(fmt.Sprintf("placement: %d ids are finished of the %d from %d on", done, PageIDs, page*PageIDs))
+	}
+	rs := *m.regions.Load()
+	at := page / regionPages
+	r := rs[at].Load()
+	r.pages[page%regionPages].Store(nil)
+	if r.finished.Add(1) == regionPages {
+		m.grow.Lock()
+		(*m.regions.Load())[at].Store(nil)
+		m.grow.Unlock()
+	}
+}
+
+// Resume goes on behind the highest id that was ever given out; all ids up to
+// it are finished but for those that were noted. Nobody else may use the ids meanwhile.
+func (m *IDs) Resume(high uint64) {
+	m.last.Store(high)
+	for n := uint64(0); n <= high/regionIDs; n++ {
+		rs := *m.regions.Load()
+		var r *idRegion
+		if n < uint64(len(rs)) {
+			r = rs[n].Load()
+		}
+		if r == nil {
+			if n < high/regionIDs {
+				continue // all of it is finished
+			}
+			r = m.region(high)
+		}
+		if m.resumeRegion(r, n*regionIDs, high) {
+			(*m.regions.Load())[n].Store(nil)
+		}
+	}
+}
+
+// resumeRegion counts what is finished in the region that starts at first. It
+// reports whether that is all of it.
+func (m *IDs) resumeRegion(r *idRegion, first, high uint64) bool {
+	pages := uint32(0)
+	for k := range r.pages {
+		at := first + uint64(k)*PageIDs
+		if at > high {
+			break
+		}
+		given := min(PageIDs, high-at+1)
+		p := r.pages[k].Load()
+		live := uint64(0)
+		if p != nil {
+			for i := range p.shards {
+				w := p.shards[i].Load()
+				if w&0xffff != 0 {
+					live++
+				}
+				if w>>16 != 0 {
+					live++
+				}
+			}
+		}
+		if live == 0 && given == PageIDs {
+			r.pages[k].Store(nil)
+			pages++
+			continue
+		}
+		if p == nil {
+			p = new(idPage)
+			r.pages[k].Store(p)
+		}
+		p.finished.Store(uint32(given - live))
+	}
+	r.finished.Store(pages)
+	return pages == regionPages
+}
+
+// livePage is the page of an id; nil: all of its ids are finished, or none was given out.
+func (m *IDs) livePage(id uint64) *idPage {
+	rs := *m.regions.Load()
+	if id/regionIDs >= uint64(len(rs)) {
+		return nil
+	}
+	r := rs[id/regionIDs].Load()
+	if r == nil {
+		return nil
+	}
+	return r.pages[id/PageIDs%regionPages].Load()
+}
+
+// page returns the page of an id that was given out and is not finished, so
+// neither the page nor its region can go meanwhile.
+func (m *IDs) page(id uint64) *idPage {
+	if p := m.livePage(id); p != nil {
+		return p
+	}
+	at := &m.region(id).pages[id/PageIDs%regionPages]
+	at.CompareAndSwap(nil, new(idPage))
+	return at.Load()
+}
+
+func (m *IDs) region(id uint64) *idRegion {
+	n := id / regionIDs
+	if rs := *m.regions.Load(); n < uint64(len(rs)) {
+		if r := rs[n].Load(); r != nil {
+			return r
+		}
+	}
+	m.grow.Lock()
+	defer m.grow.Unlock()
+	rs := *m.regions.Load()
+	if n >= uint64(len(rs)) {
+		// The list is copied once per million ids; old copies may still be
+		// read, never written, which is why regions are dropped under grow.
+		bigger := make([]atomic.Pointer[idRegion], n+1)
+		for i := range rs {
+			bigger[i].Store(rs[i].Load())
+		}
+		m.regions.Store(&bigger)
+		rs = bigger
+	}
+	r := rs[n].Load()
+	if r == nil {
+		r = new(idRegion)
+		rs[n].Store(r)
+	}
+	return r
+}

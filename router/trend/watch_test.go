@@ -1,0 +1,341 @@
+package trend
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"polystalk/router/admin"
+	"polystalk/router/session"
+	"polystalk/shard/core"
+	"polystalk/shard/stats"
+)
+
+// A fake is a server whose figures a test sets.
+type fake struct {
+	mu      sync.Mutex
+	number  uint64
+	server  *admin.Sample
+	tubes   *admin.TubeSample
+	rows    []core.TubeRow
+	flows   map[string]core.Flow
+	refuses error
+	looks   []time.Time // at the server
+	walks   []time.Time // over all tubes
+}
+
+func (f *fake) SampleWithin(_ context.Context, age time.Duration) (*admin.Sample, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.refuses != nil {
+		return nil, f.refuses
+	}
+	if f.server == nil || time.Since(f.server.At) >= age {
+		f.number++
+		f.looks = append(f.looks, time.Now())
+		v := &admin.Sample{Number: f.number, At: time.Now(), Sums: &session.Sums{Commands: []uint64{f.number * 3, f.number * 4}}}
+		v.Jobs.Ready = f.number
+		v.Flow.Puts = 10 * f.number
+		f.server = v
+	}
+	return f.server, nil
+}
+
+func (f *fake) TubesWithin(_ context.Context, age time.Duration) (*admin.TubeSample, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.refuses != nil {
+		return nil, f.refuses
+	}
+	if f.tubes == nil || time.Since(f.tubes.At) >= age {
+		f.number++
+		f.walks = append(f.walks, time.Now())
+		f.tubes = &admin.TubeSample{
+			Number: f.number, At: time.Now(), Rows: slices.Clone(f.rows), Rates: make([]admin.Rates, len(f.rows)), Changed: make([]uint64, len(f.rows)),
+		}
+	}
+	return f.tubes, nil
+}
+
+func (f *fake) Flows(_ context.Context, v *admin.TubeSample, rows []int, out []core.Flow) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for k, i := range rows {
+		out[k] = f.flows[v.Rows[i].Name]
+	}
+	return f.refuses
+}
+
+// set changes the fake.
+func (f *fake) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+// inBubble runs a test in simulated time with a watch of a fake.
+func inBubble(t *testing.T, subscriptions, tubes int, test func(t *testing.T, f *fake, w *Watch)) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		w := New(f, subscriptions, tubes)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			w.Run(ctx)
+			close(done)
+		}()
+		test(t, f, w)
+		cancel()
+		<-done
+	})
+}
+
+func (f *fake) counts() (looks, walks int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.looks), len(f.walks)
+}
+
+// TestNobodyIsLookedFor: without a subscriber and a history nothing is looked at, and after the
+// last one has gone no more.
+func TestNobodyIsLookedFor(t *testing.T) {
+	inBubble(t, 2, 0, func(t *testing.T, f *fake, w *Watch) {
+		time.Sleep(time.Minute)
+		if looks, walks := f.counts(); looks+walks != 0 {
+			t.Errorf("%d looks and %d walks for nobody", looks, walks)
+		}
+		a := w.Subscribe(false)
+		time.Sleep(10 * time.Second)
+		if looks, walks := f.counts(); looks < 10 || looks > 12 || walks != 0 {
+			t.Errorf("%d looks and %d walks in ten seconds for who wants no tubes", looks, walks)
+		}
+		b := w.Subscribe(true)
+		if w.Subscribe(false) != nil || w.Subscriptions() != 2 {
+			t.Error("there are more subscriptions than may be")
+		}
+		time.Sleep(10 * time.Second)
+		if _, walks := f.counts(); walks < 5 || walks > 7 {
+			t.Errorf("%d walks in ten seconds", walks)
+		}
+		for _, at := range f.looks[1:10] { // the first was for who had come
+			if at.Nanosecond() != int(every/2) {
+				t.Errorf("a look at %v", at)
+			}
+		}
+		a.Close()
+		b.Close()
+		time.Sleep(2 * time.Second)
+		before, _ := f.counts()
+		time.Sleep(time.Minute)
+		if looks, _ := f.counts(); looks != before {
+			t.Errorf("%d looks after all have gone", looks-before)
+		}
+	})
+}
+
+// TestFirstSnapshotIsFresh: who comes after a long time in which nobody has looked is shown
+// nothing of then, and does not wait.
+func TestFirstSnapshotIsFresh(t *testing.T) {
+	inBubble(t, 2, 0, func(t *testing.T, f *fake, w *Watch) {
+		for _, tubes := range []bool{false, true, true} {
+			s := w.Subscribe(tubes)
+			begun := time.Now()
+			v, err := s.Next(t.Context())
+			if err != nil || time.Since(begun) > time.Second || time.Since(v.Server.At) > 2*time.Second || tubes && v.Tubes == nil {
+				t.Errorf("after %v: %+v, %v", time.Since(begun), v, err)
+			}
+			s.Close()
+			time.Sleep(time.Hour)
+		}
+	})
+}
+
+// TestSlowSubscriberSkips: he gets the newest, and others have got all.
+func TestSlowSubscriberSkips(t *testing.T) {
+	inBubble(t, 2, 0, func(t *testing.T, f *fake, w *Watch) {
+		fast, slow := w.Subscribe(false), w.Subscribe(false)
+		defer fast.Close()
+		defer slow.Close()
+		if _, err := slow.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var last uint64
+		n := 0
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); n++ {
+			v, err := fast.Next(t.Context())
+			if err != nil || v.Server.Number <= last {
+				t.Fatalf("%d after %d, %v", v.Server.Number, last, err)
+			}
+			last = v.Server.Number
+		}
+		if n < 20 {
+			t.Errorf("%d snapshots in twenty seconds", n)
+		}
+		if v, err := slow.Next(t.Context()); err != nil || v.Server.Number != last {
+			t.Errorf("the slow one gets %d, want %d (%v)", v.Server.Number, last, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if _, err := slow.Next(ctx); err == nil {
+			t.Error("there was one more in his queue")
+		}
+	})
+}
+
+// known counts the points that are known of a series of the last hour.
+func known(t *testing.T, w *Watch, tube string, layout *Layout, series string, step int64) (n, all int) {
+	t.Helper()
+	now := time.Now().Unix()
+	span := SpanOf(now-FineFor+60, now, step, now)
+	i := slices.Index(layout.Series(), series)
+	points, ok := w.History().ServerPoints([]int{i}, span)
+	if tube != "" {
+		points, ok = w.History().TubePoints(tube, []int{i}, span)
+	}
+	if !ok {
+		t.Fatalf("there is no history of %q", tube)
+	}
+	for _, v := range points[0] {
+		if v == v {
+			n++
+		}
+	}
+	return n, len(points[0])
+}
+
+// TestHistoryHasNoGaps: neither by itself nor with subscribers, who look at tubes at other
+// times; and each tube that is read is read once a slot at least.
+func TestHistoryHasNoGaps(t *testing.T) {
+	for _, subscribed := range []bool{false, true} {
+		inBubble(t, 2, 2, func(t *testing.T, f *fake, w *Watch) {
+			f.set(func() {
+				f.rows = []core.TubeRow{{TubeStats: core.TubeStats{Name: "a", Ready: 5}, Bytes: 70, Oldest: 3 * core.Second}}
+				f.flows = map[string]core.Flow{"a": {Wait: stats.Times{N: [stats.FlowBuckets]uint64{4: 1}}}}
+			})
+			if subscribed {
+				s := w.Subscribe(true)
+				defer s.Close()
+			}
+			time.Sleep(time.Hour + time.Minute)
+			for _, series := range []string{"ready", "put_per_second", "job_body_bytes", "oldest_ready_seconds", "commands_per_second"} {
+				if n, all := known(t, w, "", ServerLayout, series, 5); n != all {
+					t.Errorf("%s of the server: %d of %d points are known", series, n, all)
+				}
+			}
+			for _, series := range []string{"ready", "put_per_second"} {
+				for _, step := range []int64{5, 60} {
+					if n, all := known(t, w, "a", TubeLayout, series, step); n != all {
+						t.Errorf("%s of a tube by %d: %d of %d points are known", series, step, n, all)
+					}
+				}
+			}
+			if n, _ := known(t, w, "", ServerLayout, "journal_bytes", 5); n != 0 {
+				t.Error("there is a history of no journal")
+			}
+		})
+	}
+}
+
+// TestWhatCannotBeSeenIsAGap: and what comes after is known again.
+func TestWhatCannotBeSeenIsAGap(t *testing.T) {
+	inBubble(t, 2, 2, func(t *testing.T, f *fake, w *Watch) {
+		s := w.Subscribe(false)
+		defer s.Close()
+		time.Sleep(time.Hour + time.Minute)
+		f.set(func() { f.refuses = errors.New("busy") })
+		time.Sleep(10 * time.Minute)
+		f.set(func() { f.refuses = nil })
+		time.Sleep(10 * time.Minute)
+		for _, series := range []string{"ready", "put_per_second"} {
+			if n, all := known(t, w, "", ServerLayout, series, 60); all-n < 9 || all-n > 10 {
+				t.Errorf("%s: %d of %d minutes are known", series, n, all)
+			}
+		}
+	})
+}
+
+// TestTubesThatGoKeepTheirHistory, as it was until they went.
+func TestTubesThatGoKeepTheirHistory(t *testing.T) {
+	inBubble(t, 2, 2, func(t *testing.T, f *fake, w *Watch) {
+		row := func(name string) core.TubeRow { return core.TubeRow{TubeStats: core.TubeStats{Name: name, Ready: 1}} }
+		f.set(func() { f.rows = []core.TubeRow{row("a"), row("b")} })
+		time.Sleep(30 * time.Minute)
+		f.set(func() { f.rows = f.rows[:1] })
+		time.Sleep(20 * time.Minute)
+		if n, _ := known(t, w, "b", TubeLayout, "ready", 60); n < 29 || n > 31 {
+			t.Errorf("%d minutes are known of a tube that was there for 30", n)
+		}
+		f.set(func() { f.rows = append(f.rows, row("b")) })
+		time.Sleep(5 * time.Minute)
+		if n, _ := known(t, w, "b", TubeLayout, "ready", 60); n < 34 || n > 36 {
+			t.Errorf("%d minutes are known of a tube that has come back", n)
+		}
+		w.SetHistory(0)
+		if len(w.History().Kept()) != 0 {
+			t.Error("a history is kept after all")
+		}
+		w.SetHistory(1)
+		time.Sleep(time.Minute)
+		if got := w.History().Kept(); len(got) != 1 {
+			t.Errorf("%q have a history", got)
+		}
+	})
+}
+
+// TestOfManyTubesTheBusiestHaveAHistory: within half a minute of becoming so.
+func TestOfManyTubesTheBusiestHaveAHistory(t *testing.T) {
+	inBubble(t, 2, 2, func(t *testing.T, f *fake, w *Watch) {
+		f.set(func() {
+			for i := range 10 {
+				f.rows = append(f.rows, core.TubeRow{TubeStats: core.TubeStats{Name: string(rune('a' + i)), Total: uint64(i)}})
+			}
+		})
+		time.Sleep(time.Minute)
+		if got := w.History().Kept(); !slices.Equal(got, []string{"i", "j"}) {
+			t.Errorf("%q have a history", got)
+		}
+		f.set(func() {
+			f.rows = append(f.rows[:8:8], core.TubeRow{TubeStats: core.TubeStats{Name: "z", Total: 99}})
+		})
+		time.Sleep(chooseEvery + 10*time.Second)
+		if got := w.History().Kept(); !slices.Equal(got, []string{"h", "z"}) {
+			t.Errorf("%q have a history, once those before have gone", got)
+		}
+	})
+}
+
+// TestManyComeAndGo: with real time and the race detector; nobody is left.
+func TestManyComeAndGo(t *testing.T) {
+	f := &fake{rows: []core.TubeRow{{TubeStats: core.TubeStats{Name: "a"}}}}
+	w := New(f, 64, 5)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all, run sync.WaitGroup
+	run.Go(func() { w.Run(ctx) })
+	for i := range 40 {
+		all.Go(func() {
+			for n := range 20 {
+				s := w.Subscribe((i+n)%2 == 0)
+				if s == nil {
+					t.Error("there is no place")
+					return
+				}
+				within, stop := context.WithTimeout(ctx, time.Duration(n)*time.Millisecond)
+				if v, err := s.Next(within); err == nil && v.Server == nil {
+					t.Error("a snapshot of nothing")
+				}
+				stop()
+				s.Close()
+			}
+		})
+	}
+	all.Wait()
+	if n := w.Subscriptions(); n != 0 {
+		t.Errorf("%d subscriptions are left", n)
+	}
+	cancel()
+	run.Wait()
+}

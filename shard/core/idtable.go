@@ -1,0 +1,194 @@
+package core
+
+import (
+	"math/bits"
+
+	"polystalk/shard/slab"
+)
+
+// idChunk bucket heads make one block of an IDTable.
+const (
+	idShift = 9
+	idChunk = 1 << idShift
+)
+
+// An IDTable finds a core's jobs by id: linear hashing, chained through the job
+// records. It splits one bucket per insert, merges two per remove, so it never
+// stops to rehash, and it shrinks as jobs go.
+type IDTable struct {
+	chunks [][]uint32
+	N      int    // jobs
+	Size   int    // buckets in use
+	Mask   uint64 // size rounded up to a power of two, minus one
+}
+
+// idTableMin is how many buckets an empty table has.
+const idTableMin = 64
+
+// idHash leaves up to 64 neighbours neighbours: what was put together is found in
+// the same cache lines, also when the table grows or shrinks. Every n-th id, which
+// is what one of n shards has, is spread as well.
+func idHash(id JobID) uint64 {
+	return uint64(id)>>6*0x9E3779B97F4A7C15>>20 + uint64(id)&63
+}
+
+// Init makes the table an empty one.
+func (t *IDTable) Init() {
+	t.chunks = [][]uint32{make([]uint32, idTableMin)}
+	t.Size = idTableMin
+	t.Mask = idTableMin - 1
+}
+
+// Head is where the chain of a bucket begins.
+func (t *IDTable) Head(b uint64) *uint32 { return &t.chunks[b>>idShift][b&(idChunk-1)] }
+
+// Bucket is the bucket of an id: those that are not there yet are part of the one that
+// they will be split from.
+func (t *IDTable) Bucket(id JobID) uint64 {
+	h := idHash(id)
+	b := h & t.Mask
+	if b >= uint64(t.Size) {
+		b = h & (t.Mask >> 1)
+	}
+	return b
+}
+
+// Find is the record with that id, or zero and nil.
+func (t *IDTable) Find(jobs *slab.Pool[Job], id JobID) (uint32, *Job) {
+	for i := *t.Head(t.Bucket(id)); i != 0; {
+		j := jobs.At(i)
+		if j.ID == id {
+			return i, j
+		}
+		i = j.Hash
+	}
+	return 0, nil
+}
+
+// Insert adds record i, which is j and whose id no other has.
+func (t *IDTable) Insert(jobs *slab.Pool[Job], i uint32, j *Job) {
+	h := t.Head(t.Bucket(j.ID))
+	j.Hash = *h
+	*h = i
+	t.N++
+	if t.N > t.Size {
+		t.split(jobs)
+	}
+}
+
+// Remove takes out record i, which is j, and reports whether it was there.
+func (t *IDTable) Remove(jobs *slab.Pool[Job], i uint32, j *Job) (was bool) {
+	p := t.Head(t.Bucket(j.ID))
+	for *p != i && *p != 0 {
+		p = &jobs.At(*p).Hash
+	}
+	if was = *p != 0; was {
+		*p = j.Hash
+		j.Hash = 0
+		t.N--
+	}
+	// Two merges a removal: with one, the table would lag behind a drain and
+	// end half as large as it began.
+	for range 2 {
+		if t.N < t.Size/2 && t.Size > idTableMin {
+			t.merge(jobs)
+		}
+	}
+	return was
+}
+
+// split adds one bucket and moves into it what belongs there.
+func (t *IDTable) split(jobs *slab.Pool[Job]) {
+	b := uint64(t.Size)
+	if c := int(b >> idShift); c == len(t.chunks) {
+		t.chunks = append(t.chunks, make([]uint32, idChunk))
+	} else if c == 0 && int(b) == len(t.chunks[0]) {
+		bigger := make([]uint32, min(2*len(t.chunks[0]), idChunk))
+		copy(bigger, t.chunks[0])
+		t.chunks[0] = bigger
+	}
+	if b > t.Mask {
+		t.Mask = t.Mask<<1 | 1
+	}
+	t.Size++
+	from, to := t.Head(b&(t.Mask>>1)), t.Head(b)
+	for *from != 0 {
+		j := jobs.At(*from)
+		if idHash(j.ID)&t.Mask != b {
+			from = &j.Hash
+			continue
+		}
+		i := *from
+		*from = j.Hash
+		j.Hash = *to
+		*to = i
+	}
+}
+
+// merge takes the last bucket away again.
+func (t *IDTable) merge(jobs *slab.Pool[Job]) {
+	t.Size--
+	b := uint64(t.Size)
+	last := t.Head(b)
+	into := t.Head(b & (t.Mask >> 1))
+	for *into != 0 {
+		into = &jobs.At(*into).Hash
+	}
+	*into, *last = *last, 0
+	if b == (t.Mask+1)/2 {
+		t.Mask >>= 1
+	}
+	if need := int(b+idChunk-1) >> idShift; len(t.chunks) > need+1 {
+		t.chunks[len(t.chunks)-1] = nil
+		t.chunks = t.chunks[:len(t.chunks)-1]
+	}
+}
+
+// Check walks t and tells fail what is wrong, and adds each record that it finds to at. It
+// follows no broken index.
+func (t *IDTable) Check(jobs *slab.Pool[Job], at map[uint32]string, fail func(format string, args ...any)) {
+	if want := uint64(1)<<bits.Len(uint(t.Size-1)) - 1; t.Mask != want {
+		fail("ids: mask %#x with %d buckets, want %#x", t.Mask, t.Size, want)
+	}
+	if t.N > t.Size || t.Size > idTableMin && t.N < t.Size/2 || t.Size < idTableMin {
+		fail("ids: %d buckets for %d jobs", t.Size, t.N)
+	}
+	if need := (t.Size + idChunk - 1) >> idShift; len(t.chunks) < need || len(t.chunks) > need+1 {
+		fail("ids: %d blocks for %d buckets", len(t.chunks), t.Size)
+	}
+	room := 0
+	for _, chunk := range t.chunks {
+		room += len(chunk)
+	}
+	if t.Size > room {
+		fail("ids: %d buckets, room for %d", t.Size, room)
+		return
+	}
+	byID := make(map[JobID]bool, t.N)
+	for b := range uint64(room) {
+		head := *t.Head(b)
+		if b >= uint64(t.Size) && head != 0 {
+			fail("ids: bucket %d is beyond %d and not empty", b, t.Size)
+			continue
+		}
+		for i := head; i != 0; {
+			if _, twice := at[i]; twice {
+				fail("ids: record %d is in two buckets or in a ring", i)
+				break
+			}
+			at[i] = ""
+			j := jobs.At(i)
+			switch {
+			case t.Bucket(j.ID) != b:
+				fail("ids: job %d is in bucket %d, not in %d", j.ID, b, t.Bucket(j.ID))
+			case j.ID == 0 || byID[j.ID]:
+				fail("ids: job %d is there twice, or has no id", j.ID)
+			}
+			byID[j.ID] = true
+			i = j.Hash
+		}
+	}
+	if len(at) != t.N || t.N != jobs.Len() {
+		fail("ids: %d jobs found, %d counted, %d records in use", len(at), t.N, jobs.Len())
+	}
+}

@@ -1,0 +1,129 @@
+package core
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"polystalk/shard/slab"
+)
+
+type tableTwin struct {
+	jobs  *slab.Pool[Job]
+	table IDTable
+	all   map[JobID]uint32
+}
+
+func newTableTwin(t *testing.T) *tableTwin {
+	w := &tableTwin{jobs: slab.NewPool[Job](), all: map[JobID]uint32{}}
+	w.table.Init()
+	t.Cleanup(w.jobs.Close)
+	return w
+}
+
+func (w *tableTwin) insert(id JobID) {
+	i, j := w.jobs.Alloc()
+	j.ID = id
+	w.table.Insert(w.jobs, i, j)
+	w.all[id] = i
+}
+
+func (w *tableTwin) remove(id JobID) {
+	i := w.all[id]
+	w.table.Remove(w.jobs, i, w.jobs.At(i))
+	w.jobs.Free(i)
+	delete(w.all, id)
+}
+
+func (w *tableTwin) check(t *testing.T) {
+	t.Helper()
+	for id, i := range w.all {
+		if got, j := w.table.Find(w.jobs, id); got != i || j != w.jobs.At(i) {
+			t.Fatalf("job %d: found %d, want %d", id, got, i)
+		}
+	}
+	n := len(w.all)
+	if w.table.N != n || w.table.Size < n || w.table.Size > max(idTableMin, 2*n+1) {
+		t.Fatalf("%d jobs, counted %d, in %d buckets", n, w.table.N, w.table.Size)
+	}
+	w.table.Check(w.jobs, map[uint32]string{}, t.Fatalf)
+}
+
+func TestIDTableEqualsMap(t *testing.T) {
+	for seed := range uint64(10) {
+		rng := rand.New(rand.NewPCG(seed, 4))
+		w := newTableTwin(t)
+		for step := range 4000 {
+			id := JobID(1 + rng.Uint64N(3000))
+			switch _, there := w.all[id]; {
+			case !there && (step/1000%2 == 0 || rng.IntN(4) == 0):
+				w.insert(id)
+			case there:
+				w.remove(id)
+			default:
+				if i, j := w.table.Find(w.jobs, id); i != 0 || j != nil {
+					t.Fatalf("job %d was found", id)
+				}
+				i, j := w.jobs.Alloc()
+				if j.ID = id; w.table.Remove(w.jobs, i, j) {
+					t.Fatalf("job %d was taken out, and was not there", id)
+				}
+				w.jobs.Free(i)
+			}
+			if step%200 == 0 {
+				w.check(t)
+			}
+		}
+	}
+}
+
+// The table grows and shrinks over the borders of several blocks, forwards
+// and backwards, and ends as small as it began.
+func TestIDTableGrowsAndShrinks(t *testing.T) {
+	const most = 5*idChunk + 7
+	for _, newestFirst := range []bool{false, true} {
+		w := newTableTwin(t)
+		near := func(n int) bool { return n%idChunk < 3 || n%idChunk > idChunk-3 || n%97 == 0 }
+		for n := range most {
+			w.insert(JobID(n + 1))
+			if near(n) {
+				w.check(t)
+			}
+		}
+		for n := range most {
+			id := JobID(n + 1)
+			if newestFirst {
+				id = JobID(most - n)
+			}
+			w.remove(id)
+			if near(n) || near(w.table.Size) {
+				w.check(t)
+			}
+		}
+		w.check(t)
+		if w.table.Size != idTableMin {
+			t.Errorf("an empty table keeps %d buckets", w.table.Size)
+		}
+	}
+}
+
+// Consecutive ids, as a server gives them out, must not crowd: neither all of
+// them nor every n-th, which is what one of n shards gets.
+func TestIDTableSpreadsConsecutiveIDs(t *testing.T) {
+	for _, stride := range []JobID{1, 2, 3, 8, 64, 4096} {
+		w := newTableTwin(t)
+		for n := range JobID(20_000) {
+			w.insert(1_000_000 + n*stride)
+		}
+		longest := 0
+		for b := range uint64(w.table.Size) {
+			n := 0
+			for i := *w.table.Head(b); i != 0; i = w.jobs.At(i).Hash {
+				n++
+			}
+			longest = max(longest, n)
+		}
+		if longest > 12 {
+			t.Errorf("stride %d: %d ids in one bucket", stride, longest)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package core
+
+import "fmt"
+
+// State is the place a job is in.
+type State uint8
+
+// The four states of a job. A job has none of them only while an operation moves it.
+const (
+	Nowhere State = iota
+	Ready
+	Delayed
+	Reserved
+	Buried
+)
+
+// String is the state's word in stats-job.
+func (s State) String() string {
+	switch s {
+	case Ready:
+		return "ready"
+	case Delayed:
+		return "delayed"
+	case Reserved:
+		return "reserved"
+	case Buried:
+		return "buried"
+	}
+	return "invalid"
+}
+
+// A Job is a pointer-free record in a slab, so that the collector has nothing
+// to walk. Its State names the containers it is in:
+//
+//	Ready     a heap by (pri, id), and a list
+//	Delayed   a heap by (the moment at which it is due, id), and a list
+//	Reserved  its client's heap by (deadline, id), and a list
+//	Buried    a list
+//
+// Since is when the job entered its state, and all lists are in the order of that. A
+// moment to come, at which a delay or a reservation ends, is in the heap's Entry only.
+// Source of the states: beanstalkd doc/protocol.txt.
+type Job struct {
+	ID              JobID
+	Created         Time
+	Since           Time
+	Body            uint32 // slab reference; or a place in LargeBodies, for a large one
+	Size            uint32 // bytes of the body
+	Pri             uint32
+	Delay           uint32 // seconds, as last set
+	ttrOrSubmission uint32 // see TTR and Submission
+	Tube            TubeID
+	Client          ClientID // who reserved it; while it is Ready, its turn: see Entry
+	Prev            uint32   // list links; a job is in one list at most
+	Next            uint32
+	Pos             uint32 // index in its heap
+	Hash            uint32 // next job in its bucket of the id table
+	Reserves        uint32
+	Timeouts        uint32
+	Releases        uint32
+	Buries          uint32
+	Kicks           uint32
+	State           State
+	Flags           Flags
+
+	commitHigh uint16 // see Commit
+	commitLow  uint32
+}
+
+// Flags say what else a job is.
+type Flags uint8
+
+// The flags.
+const (
+	FlagLarge     Flags = 1 << iota // its body is too large for a slab
+	FlagSubmitted                   // it was submitted, not put: there is a Submission
+)
+
+// IsSubmitted reports whether the job was submitted to a function, not put.
+func (j *Job) IsSubmitted() bool { return j.Flags&FlagSubmitted != 0 }
+
+// TTR is the time to run, in seconds, of a job that was put. It shares its place with
+// Submission, since a submitted job has no time to run of its own.
+func (j *Job) TTR() uint32 { return j.ttrOrSubmission }
+
+// SetTTR says how long a job that was put may run, in seconds.
+func (j *Job) SetTTR(seconds uint32) { j.ttrOrSubmission = seconds }
+
+// Submission is the index of a submitted job's Submission.
+func (j *Job) Submission() uint32 { return j.ttrOrSubmission }
+
+// Submit makes the job a submitted one, with the Submission of that index.
+func (j *Job) Submit(index uint32) {
+	j.Flags |= FlagSubmitted
+	j.ttrOrSubmission = index
+}
+
+// MustBe panics unless the job is where its caller supposes it.
+func (j *Job) MustBe(s State) {
+	if j.State != s {
+		j.IsElsewhere(s)
+	}
+}
+
+// IsElsewhere panics, and says where the job is.
+//
+//go:noinline
+func (j *Job) IsElsewhere(s State) {
+	panic(fmt.Sprintf("store: job %d of tube %d, client %d: %s, not %s", j.ID, j.Tube, j.Client, j.State, s))
+}
+
+// Commit is the number under which the job's last full record is durable.
+func (j *Job) Commit() uint64 { return uint64(j.commitHigh)<<32 | uint64(j.commitLow) }
+
+// SetCommit notes that number; 48 bits are enough for a thousand commits a second over
+// thousands of years.
+func (j *Job) SetCommit(n uint64) {
+	j.commitLow, j.commitHigh = uint32(n), uint16(n>>32)
+}

@@ -1,0 +1,145 @@
+package core
+
+import (
+	"fmt"
+
+	"polystalk/shard/slab"
+)
+
+// A List is a list of jobs by slab index, linked through the records.
+type List struct {
+	Head, Tail uint32
+	N          uint32 // jobs
+}
+
+// PushBack adds job i, which is j and in no list.
+func (l *List) PushBack(jobs *slab.Pool[Job], i uint32, j *Job) {
+	j.Prev, j.Next = l.Tail, 0
+	if l.Tail != 0 {
+		jobs.At(l.Tail).Next = i
+	} else {
+		l.Head = i
+	}
+	l.Tail = i
+	l.N++
+}
+
+// PushBehind adds job i, which is j and in no list, behind job before, which is in l; zero: as
+// the first.
+func (l *List) PushBehind(jobs *slab.Pool[Job], before, i uint32, j *Job) {
+	if before == l.Tail {
+		l.PushBack(jobs, i, j)
+		return
+	}
+	next := &l.Head
+	if before != 0 {
+		next = &jobs.At(before).Next
+	}
+	j.Prev, j.Next = before, *next
+	jobs.At(*next).Prev = i
+	*next = i
+	l.N++
+}
+
+// Remove takes out job i, which is j and in l. It panics when it can see that it is not: its
+// links are those of another list's only job, or of none.
+func (l *List) Remove(jobs *slab.Pool[Job], i uint32, j *Job) {
+	prev, next := j.Prev, j.Next
+	if prev != 0 {
+		jobs.At(prev).Next = next
+	} else {
+		if l.Head != i {
+			l.misses(i, j)
+		}
+		l.Head = next
+	}
+	if next != 0 {
+		jobs.At(next).Prev = prev
+	} else {
+		if l.Tail != i {
+			l.misses(i, j)
+		}
+		l.Tail = prev
+	}
+	j.Prev, j.Next = 0, 0
+	l.N--
+}
+
+// Sort puts the jobs in the order of Since, and those of the same moment in the order in
+// which they are. It merges the runs that are in order already, of which a list that was
+// read from a journal has few, and takes no memory.
+func (l *List) Sort(jobs *slab.Pool[Job]) {
+	// Runs to be merged, linked by Next only: at k is one of 2^k runs, which come before
+	// those at lower places.
+	var runs [33]uint32
+	for i := l.Head; i != 0; {
+		run := i
+		for {
+			next := jobs.At(i).Next
+			if next == 0 || jobs.At(next).Since < jobs.At(i).Since {
+				jobs.At(i).Next = 0
+				i = next
+				break
+			}
+			i = next
+		}
+		k := 0
+		for ; runs[k] != 0; k++ {
+			run = merge(jobs, runs[k], run)
+			runs[k] = 0
+		}
+		runs[k] = run
+	}
+	all := uint32(0)
+	for _, run := range runs {
+		all = merge(jobs, run, all)
+	}
+	l.Head, l.Tail = all, 0
+	for i := all; i != 0; i = jobs.At(i).Next {
+		jobs.At(i).Prev = l.Tail
+		l.Tail = i
+	}
+}
+
+// merge makes one run of two, of which a comes first where they have the same moment.
+func merge(jobs *slab.Pool[Job], a, b uint32) (first uint32) {
+	last := &first
+	for a != 0 && b != 0 {
+		x, y := jobs.At(a), jobs.At(b)
+		if y.Since < x.Since {
+			*last, last, b = b, &y.Next, y.Next
+		} else {
+			*last, last, a = a, &x.Next, x.Next
+		}
+	}
+	*last = a + b // one of them is zero
+	return first
+}
+
+//go:noinline
+func (l *List) misses(i uint32, j *Job) {
+	panic(fmt.Sprintf("store: job %d, record %d between %d and %d, is not in the list from %d to %d of %d jobs",
+		j.ID, i, j.Prev, j.Next, l.Head, l.Tail, l.N))
+}
+
+// Check walks l and tells fail what is wrong with its links. known says whether a record is
+// a job's; visit is called for each of them.
+func (l *List) Check(jobs *slab.Pool[Job], known func(uint32) bool, visit func(uint32), fail func(format string, args ...any)) {
+	n, prev := uint32(0), uint32(0)
+	for i := l.Head; i != 0; {
+		if !known(i) || n == l.N {
+			fail("record %d is no job, or the list is longer than %d", i, l.N)
+			return
+		}
+		j := jobs.At(i)
+		if j.Prev != prev {
+			fail("job %d has %d before it, not %d", j.ID, j.Prev, prev)
+		}
+		visit(i)
+		n++
+		prev, i = i, j.Next
+	}
+	if n != l.N || l.Tail != prev {
+		fail("%d jobs, tail %d; counted %d, %d", n, prev, l.N, l.Tail)
+	}
+}

@@ -1,9 +1,0 @@
-//go:build !linux
-
-package disk
-
-import "os"
-
-func overwriteInPlace(*os.File) {}
-
-func copyOnWrite(*os.File) string { return "" }

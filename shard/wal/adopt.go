@@ -1,0 +1,172 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+// adopt makes the journal go on where the history ends. Everything it will go
+// on behind is on the disk when it returns; see "Proof" in the package's
+// documentation.
+func (r *recovery) adopt() error {
+	j, list := r.j, r.j.segments
+	r.out.Segments = len(r.segments)
+	j.stager.globals = r.out.Globals
+	// A name that we see need not be durable: who gave it may have ended, or
+	// failed, before it was.
+	if err := j.disk.Sync(); err != nil {
+		return err
+	}
+	if err := j.removeTemporaries(); err != nil {
+		return err
+	}
+	if err := r.cutOff(); err != nil {
+		return err
+	}
+	var buf []byte
+	for i, s := range r.segments {
+		var err error
+		if buf, err = r.adoptSegment(i, s, buf); err != nil {
+			return err
+		}
+	}
+	list.oldest, list.marked = r.numbers[0], r.oldest
+	list.recount()
+	j.resume(max(r.expect, 1)-1, max(r.history.high, r.expect-1))
+	return r.resumeLog()
+}
+
+// cutOff ends the history at the cut, if there is one, and removes the files behind it if
+// they hold batches: those were never durable, and must not follow on what comes.
+func (r *recovery) cutOff() error {
+	if r.cut == nil {
+		return nil
+	}
+	r.last = r.cut.index
+	s := r.segments[r.last]
+	s.at = r.cut.offset
+	if r.cut.torn || r.behind > 0 {
+		r.out.Cut = fmt.Sprintf("%s at offset %d", segmentName(s.number), s.at)
+	}
+	if r.behind == 0 {
+		return nil
+	}
+	// From the end, so that a crash meanwhile leaves no gap.
+	for _, s := range slices.Backward(r.segments[r.last+1:]) {
+		if err := r.j.disk.Remove(segmentName(s.number)); err != nil {
+			return err
+		}
+	}
+	r.segments = r.segments[:r.last+1]
+	return r.j.disk.Sync()
+}
+
+// adoptSegment makes segment number i a closed one, the current one, or a spare, and
+// writes it again unless all it holds is proven. It uses buf, and returns it, perhaps a
+// larger one.
+func (r *recovery) adoptSegment(i int, s *segment, buf []byte) ([]byte, error) {
+	list := r.j.segments
+	s.lastCommit = s.lastIndex // see Journal.resume
+	closed := i < r.last
+	if closed && s.lastBatch != 0 && s.lastBatch <= r.synced {
+		list.closed = append(list.closed, s)
+		return buf, nil
+	}
+	if i > r.last+1 {
+		r.j.ledger.AddFree(s.room())
+		list.spares = append(list.spares, s)
+		return buf, nil
+	}
+	f, err := r.j.disk.Open(segmentName(s.number))
+	if err != nil {
+		return buf, err
+	}
+	if buf, err = r.rewrite(s, f, buf); err != nil {
+		f.Close()
+		return buf, err
+	}
+	if closed {
+		f.Close()
+		list.closed = append(list.closed, s)
+		return buf, nil
+	}
+	s.file = f
+	r.j.ledger.AddFree(s.room())
+	if i > r.last {
+		list.spares = append(list.spares, s)
+		return buf, nil
+	}
+	list.cur = s
+	list.unsynced = append(list.unsynced, s)
+	return buf, nil
+}
+
+// rewrite makes durable what s is taken to hold: its batches that are not
+// proven, byte for byte where they are, and zeros from its end on, so that
+// nothing of a torn end is ever taken for a batch again. To sync is not enough:
+// what a process before us could not write back counts as written, and so do
+// the zeros with which it did the same. It returns buf, perhaps a larger one.
+func (r *recovery) rewrite(s *segment, f File, buf []byte) ([]byte, error) {
+	name := segmentName(s.number)
+	from := int64(headerSize)
+	if s.lastBatch > 0 {
+		if int64(cap(buf)) < s.size {
+			buf = make([]byte, s.size)
+		}
+		buf = buf[:min(s.at, s.size)] // a file may end in the last padding
+		if _, err := f.ReadAt(buf, 0); err != nil {
+			return buf, fmt.Errorf("reading %s: %w", name, err)
+		}
+		// Memory may have forgotten since it was replayed what the disk never had.
+		at, last := from, uint64(0)
+		for at < s.at {
+			b, ok := batchAt(buf, at, r.j.segments.id, s.number)
+			if !ok {
+				break
+			}
+			at, last = at+int64(b.size), b.number
+			if last <= r.synced {
+				from = at
+			}
+		}
+		if at != s.at || last != s.lastBatch {
+			return buf, fmt.Errorf("%s at offset %d: the disk gave something else a moment ago", name, at)
+		}
+	}
+	// What could not be written back before is told now, for once, and is about
+	// bytes that are written again.
+	_ = f.Sync()
+	for at := from; at < s.size; {
+		b := zeros[:min(s.size-at, int64(len(zeros)))]
+		if s.lastBatch > 0 && at < int64(len(buf)) {
+			b = buf[at:]
+		}
+		n, err := f.WriteAt(b, at)
+		if err != nil {
+			return buf, fmt.Errorf("writing %s again: %w", name, err)
+		}
+		at += int64(n)
+	}
+	if err := f.Sync(); err != nil {
+		return buf, fmt.Errorf("syncing %s: %w", name, err)
+	}
+	return buf, nil
+}
+
+func (j *Journal) removeTemporaries() error {
+	names, err := j.disk.List()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, prefix) && strings.HasSuffix(name, tmpSuffix) {
+			if err := j.disk.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}

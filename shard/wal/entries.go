@@ -1,0 +1,345 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"polystalk/shard/commit"
+	"polystalk/shard/record"
+	"polystalk/shard/wal/space"
+)
+
+// Errors of who asks for what a log does not have.
+var (
+	ErrCompacted   = errors.New("the entry was given up: it is older than all that lives")
+	ErrUnavailable = errors.New("the log ends before the entry")
+)
+
+// An Entry is one of the log that several servers keep. Its Data never changes.
+type Entry struct {
+	Index, Term uint64
+	Kind        record.EntryKind
+	Data        []byte // records, of a Normal one; else the message of a change of members
+}
+
+// Entries is a journal as the log of a server that is one of several. Each entry is a batch,
+// and nothing is ever cut off: an entry takes the place of every earlier one with its index or
+// a higher one.
+//
+//	the server leads    Logs ─► committer ─► Proposer ─► consensus ─► Append, Sync: here, and elsewhere
+//	                    Journal.Committed ◄──────────────────┘
+//	it follows          consensus ─► Append, Sync;  what is committed goes to the replays, a Floor to GiveUp
+//
+// Recover applies what is certain to be committed by what the files say, and the rest waits, as
+// part of the log, for whoever leads. Consensus, who leads and who votes, is its owner's.
+//
+// Append and Sync are called by one goroutine, and GiveUp by one; the others by anyone. All wait
+// until Open has returned.
+type Entries struct {
+	opts      *Options
+	disk      Disk
+	segments  *segments
+	ledger    *space.Ledger
+	writer    *writer
+	stager    *stager
+	committer *commit.Committer
+	learned   atomic.Bool // the ledger knows about what lives, though it does not lead yet
+	leading   atomic.Bool // the records are this server's, under the numbers of its commits
+
+	// These are set before it is used.
+	committed uint64
+	changes   []Entry
+
+	writing sync.Mutex // held by who appends or syncs, or closes the journal
+	closed  bool
+	buf     []byte // for what is appended
+
+	mu     sync.Mutex
+	index  entryIndex
+	recent recent
+	synced uint64 // the last entry that is durable here
+	floors floors
+}
+
+// floors are the Floors that there are. What lies below one is given up once it is committed,
+// and durable here with all that was copied before it.
+type floors struct {
+	committed uint64 // the highest that is
+	last      uint64 // the highest that is known to be in the log, and the last of those
+	at        uint64 // in which entry that is; zero: in none
+}
+
+// openEntries makes the journal a log.
+func (j *Journal) openEntries() {
+	j.entries = &Entries{
+		opts: &j.opts, disk: j.disk, segments: j.segments, ledger: j.ledger,
+		writer: j.writer, stager: j.stager, committer: j.committer,
+	}
+	j.stager.to = &proposing{j.opts.Proposer, j.ledger}
+	j.keeper.entries, j.keeper.report.entries = j.entries, j.entries
+}
+
+// Entries is the journal as a log, or nil.
+func (j *Journal) Entries() *Entries { return j.entries }
+
+// resumeLog has what else was recovered of a log.
+func (r *recovery) resumeLog() error {
+	h, e := &r.history, r.j.entries
+	if e == nil {
+		if h.headed {
+			r.j.stager.headed = &heading{r.expect - 1, h.last, h.term}
+		}
+		return nil
+	}
+	if h.first != e.index.First() || h.last != e.index.Last() {
+		return fmt.Errorf("entries %d to %d were read, and %d to %d are known", h.first, h.last, e.index.First(), e.index.Last())
+	}
+	e.committed, e.changes = min(h.commit, h.last), h.changes
+	e.synced = h.last
+	e.floors = floors{committed: h.settled, last: h.settled, at: h.settledAt}
+	return nil
+}
+
+// First is the lowest index whose term is known; zero: the log is empty. What follows on it is
+// all there.
+func (e *Entries) First() uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.index.First()
+}
+
+// Last is the index of the last entry; zero: the log is empty.
+func (e *Entries) Last() uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.index.Last()
+}
+
+// Term is that of an entry. Before the first one of all it is zero. The error is ErrCompacted or
+// ErrUnavailable.
+func (e *Entries) Term(i uint64) (uint64, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if term, ok := e.index.Term(i); ok {
+		return term, nil
+	}
+	switch {
+	case i > e.index.Last():
+		return 0, ErrUnavailable
+	case i == 0 && e.index.First() <= 1:
+		return 0, nil
+	}
+	return 0, ErrCompacted
+}
+
+// Committed is the last entry that Recover has applied. It stays what it is.
+func (e *Entries) Committed() uint64 { return e.committed }
+
+// Changes are the changes of members among the entries behind after that Recover has met, up to
+// Committed: those that nobody applies any more.
+func (e *Entries) Changes(after uint64) []Entry {
+	for i := range e.changes {
+		if e.changes[i].Index > after {
+			return e.changes[i:]
+		}
+	}
+	return nil
+}
+
+// Append adds entries, which follow on each other, and on what there is or in the place of some
+// of it. All up to commit is committed, if it is there. They are not durable before Sync. While
+// the disk is full it waits; run by hand, its error says so, and what is before Last was added.
+// Any other error has ended the journal.
+func (e *Entries) Append(list []Entry, commit uint64) error {
+	e.writing.Lock()
+	defer e.writing.Unlock()
+	for i := range list {
+		if err := e.append(&list[i], commit); err != nil {
+			return e.failed(err)
+		}
+	}
+	return nil
+}
+
+// failed ends the journal, unless an error may pass.
+func (e *Entries) failed(err error) error {
+	if !errors.Is(err, commit.ErrStopped) && (!e.opts.Manual || !errors.Is(err, errNoSpace)) {
+		e.committer.Fail(err)
+	}
+	return err
+}
+
+// IsFull reports whether an error of Append, in a journal that is run by hand, is that of a full
+// disk. It may be called again with the same entries.
+func IsFull(err error) bool { return errors.Is(err, errNoSpace) }
+
+// err is why nothing is appended any more, or nil.
+func (e *Entries) err() error {
+	if e.closed {
+		return commit.ErrStopped
+	}
+	return e.committer.Err()
+}
+
+// close has nobody append any more.
+func (e *Entries) close() {
+	e.writing.Lock()
+	e.closed = true
+	e.writing.Unlock()
+}
+
+// append adds one entry.
+func (e *Entries) append(x *Entry, committed uint64) error {
+	if err := e.err(); err != nil {
+		return err
+	}
+	head := record.Heading{Index: x.Index, Term: x.Term, Commit: committed, Kind: x.Kind}
+	if x.Kind != record.Normal {
+		head.Change = x.Data
+	}
+	b := head.Append(append(e.buf[:0], make([]byte, batchHead)...))
+	if x.Kind == record.Normal {
+		b = append(b, x.Data...)
+	}
+	if err := e.makeRoom(int64(padded(len(b)))); err != nil {
+		return err
+	}
+	cur := e.segments.cur
+	at := place{Segment: cur.number, Offset: cur.at}
+	out, err := e.writer.put(b, e.writer.written.Load()+1)
+	if err != nil {
+		return err
+	}
+	e.buf = out
+	e.account(cur, x, int64(len(out)))
+	e.note(x, at, int64(len(out)))
+	return nil
+}
+
+// makeRoom goes on to another segment if n bytes do not go into this one. Those that are prepared
+// may have been so for a journal with smaller ones.
+func (e *Entries) makeRoom(n int64) error {
+	if n > e.opts.SegmentSize-headerSize {
+		return fmt.Errorf("an entry of %d bytes is too large for segments of %d bytes: all servers need segments (-s) as large as the others have", n, e.opts.SegmentSize)
+	}
+	for e.segments.cur.room() < n {
+		if err := e.writer.rotate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// account has the sums know of what was written.
+func (e *Entries) account(cur *segment, x *Entry, size int64) {
+	number := x.Index
+	if e.leading.Load() {
+		// The leader knows its records under the numbers of its commits, which are behind all
+		// indexes that there were before.
+		number = max(number, e.committer.Begun()+1)
+	}
+	cur.lastCommit = max(cur.lastCommit, number)
+	if !e.leading.Load() || x.Kind != record.Normal {
+		e.ledger.AddFree(-size)
+		return
+	}
+	e.ledger.Land(size)
+	if e.committer.Pressure() != commit.Open {
+		e.writer.keeper.wake() // others may have acknowledged it before: less is pending only now
+	}
+}
+
+// note has the index and the cache know of it.
+func (e *Entries) note(x *Entry, at place, size int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.index.Append(x.Index, x.Term, at, size)
+	e.recent.add(x)
+	e.synced = min(e.synced, x.Index-1)
+	if x.Index <= e.floors.at {
+		e.floors.last, e.floors.at = 0, 0 // it was replaced
+	}
+	if x.Kind != record.Normal {
+		return
+	}
+	if f, ok := bottomOf(x.Data); ok && f.Index >= e.floors.last {
+		e.floors.last, e.floors.at = f.Index, x.Index
+	}
+}
+
+// Sync makes durable what was appended. An error has ended the journal.
+func (e *Entries) Sync() error {
+	e.writing.Lock()
+	defer e.writing.Unlock()
+	if err := e.err(); err != nil {
+		return err
+	}
+	last := e.Last()
+	if err := e.writer.sync(); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	found := e.floors.at > e.synced
+	e.synced = last
+	e.mu.Unlock()
+	if found {
+		e.writer.keeper.wake()
+	}
+	return nil
+}
+
+// GiveUp is told of a Floor that is committed, by who applies what another server has written,
+// once all before it is applied. Once the journal leads it knows by itself.
+//
+// It also looks at what lives by now, so that this server's own directory keeps its bound.
+func (e *Entries) GiveUp(f *record.Bottom) {
+	e.stager.raise(&f.Globals)
+	for _, l := range e.committer.Logs() {
+		e.stager.grow(0, l.Grown())
+	}
+	e.learned.Store(true)
+	e.giveUp(f.Index)
+}
+
+// giveUp has the keeper give up what is below a committed Floor.
+func (e *Entries) giveUp(floor uint64) {
+	e.mu.Lock()
+	e.floors.committed = max(e.floors.committed, floor)
+	e.mu.Unlock()
+	e.writer.keeper.wake()
+}
+
+// needed is the first segment that is needed, as far as that is certain: all entries that count
+// are in it and later ones, or below a Floor.
+func (e *Entries) needed() uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f := &e.floors
+	floor := min(f.committed, f.last)
+	switch {
+	case f.at > e.synced:
+		return 0 // the files without it say that what it gives up is missing
+	case e.index.Empty() || floor < e.index.First():
+		return 0 // a recovery takes files that are missing before the first entry for damage without a Floor
+	case floor > e.index.Last():
+		floor = e.index.Last()
+	}
+	return e.index.Find(floor).Segment
+}
+
+// drop forgets what is in segments before one.
+func (e *Entries) drop(segment uint64) {
+	e.mu.Lock()
+	e.index.Drop(segment)
+	e.recent.drop(e.index.First())
+	e.mu.Unlock()
+}
+
+// firstIn is the first entry in the segments from one on.
+func (e *Entries) firstIn(segment uint64) uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.index.FirstIn(segment)
+}

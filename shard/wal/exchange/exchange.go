@@ -1,0 +1,175 @@
+package exchange
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"polystalk/shard/wal"
+)
+
+// The names of the marker.
+const (
+	begun   = "exchange.begun"
+	cleared = "exchange.cleared"
+)
+
+// ours and theirs begin the names of the files of the journal that a directory has, and of
+// the one that came from elsewhere. The rest of a name is the same in both.
+const (
+	ours   = "journal."
+	theirs = "incoming."
+)
+
+// A Found says what Resume found, for the log.
+type Found uint8
+
+// What Resume finds.
+const (
+	Nothing   Found = iota // no exchange was under way
+	Leftover               // a journal that was never received to its end; it is gone
+	Exchanged              // an exchange that had begun; it is finished
+)
+
+// Resume finishes an exchange that had begun when the process ended, or removes what had come
+// of a new journal if it had not. After an error nothing may be used: the next Resume goes on.
+//
+// What it goes by is durable when it returns, also if it found nothing: a name that is seen need
+// not be, and a marker that was gone could come back with a power cut much later.
+func Resume(d wal.Disk) (Found, error) {
+	if err := d.Sync(); err != nil {
+		return Nothing, err
+	}
+	names, err := d.List()
+	if err != nil {
+		return Nothing, err
+	}
+	switch {
+	case slices.Contains(names, cleared):
+		err = bring(d)
+	case slices.Contains(names, begun):
+		err = run(d)
+	default:
+		n, err := removeAll(d, theirs)
+		if err != nil {
+			return Nothing, fmt.Errorf("removing a journal that was never received to its end: %w", err)
+		}
+		if n == 0 {
+			return Nothing, nil
+		}
+		return Leftover, nil
+	}
+	if err != nil {
+		return Nothing, fmt.Errorf("finishing the exchange of the journal for another: %w", err)
+	}
+	return Exchanged, nil
+}
+
+// Begin exchanges the journal of d, which nobody has open, for the one that was staged, and is
+// whole. If the error is that of a disk which has no room for the marker, nothing has changed;
+// after any other only Resume may go on.
+func Begin(d wal.Disk) error {
+	// The names of the new journal are durable before anything says that it is whole.
+	if err := d.Sync(); err != nil {
+		return err
+	}
+	if err := mark(d); err != nil {
+		return fmt.Errorf("beginning the exchange of the journal for another: %w", err)
+	}
+	if err := run(d); err != nil {
+		return fmt.Errorf("exchanging the journal for another: %w", err)
+	}
+	return nil
+}
+
+// mark makes the marker, durably.
+func mark(d wal.Disk) error {
+	f, err := d.Create(begun)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return d.Sync()
+}
+
+// run goes through an exchange from its beginning; what of it was done before makes no
+// difference.
+func run(d wal.Disk) error {
+	if _, err := removeAll(d, ours); err != nil {
+		return err
+	}
+	// A note of an exchange before this one is about a journal that is gone.
+	if err := DropNote(d); err != nil {
+		return err
+	}
+	if err := d.Rename(begun, cleared); err != nil {
+		return err
+	}
+	if err := d.Sync(); err != nil {
+		return err
+	}
+	return bring(d)
+}
+
+// bring gives the files of the new journal their names, and removes the marker.
+func bring(d wal.Disk) error {
+	names, err := named(d, theirs)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		to := ours + strings.TrimPrefix(name, theirs)
+		if name == stagedNote {
+			to = note
+		}
+		if err := d.Rename(name, to); err != nil {
+			return err
+		}
+	}
+	if err := d.Sync(); err != nil {
+		return err
+	}
+	// Both names of the marker can be there only if a rename is no single step.
+	for _, name := range []string{begun, cleared} {
+		if err := remove(d, name); err != nil {
+			return err
+		}
+	}
+	return d.Sync()
+}
+
+// removeAll removes the files of one of the two journals, durably, and returns how many there
+// were.
+func removeAll(d wal.Disk, prefix string) (n int, err error) {
+	names, err := named(d, prefix)
+	if err != nil || len(names) == 0 {
+		return 0, err
+	}
+	for _, name := range names {
+		if err := remove(d, name); err != nil {
+			return 0, err
+		}
+	}
+	return len(names), d.Sync()
+}
+
+// named are the files of one of the two journals, in order: those that begin with its prefix
+// and go on with a number, also unfinished ones, and the note. Others may be an operator's.
+func named(d wal.Disk, prefix string) ([]string, error) {
+	all, err := d.List()
+	if err != nil {
+		return nil, err
+	}
+	names := slices.DeleteFunc(all, func(name string) bool {
+		if name == stagedNote {
+			return prefix != theirs
+		}
+		number, ok := strings.CutPrefix(name, prefix)
+		number = strings.TrimSuffix(number, ".tmp")
+		return !ok || number == "" || strings.Trim(number, "0123456789") != ""
+	})
+	slices.Sort(names)
+	return names, nil
+}

@@ -1,0 +1,67 @@
+package wal
+
+// What tests see besides; they are in a package of their own because package
+// shard imports this one.
+
+// DurableCommit is the last commit known to be durable, whatever the policy.
+func (j *Journal) DurableCommit() uint64 {
+	j.segments.mu.Lock()
+	defer j.segments.mu.Unlock()
+	return j.watermark.committed
+}
+
+// Idle reports whether no log waits to be written.
+func (j *Journal) Idle() bool { return j.committer.Idle() }
+
+// Pending is the bytes in Logs, about.
+func (j *Journal) Pending() int64 { return j.ledger.Sums().Pending }
+
+// End is where the next batch goes.
+func (j *Journal) End() (segment uint64, at int64) { return j.segments.cur.number, j.segments.cur.at }
+
+// Batches are the offsets of a segment's batches, and of their ends without
+// the padding.
+func Batches(number uint64, data []byte) (at [][2]int64) {
+	h, _ := parseHeader(data)
+	for off := int64(headerSize); ; {
+		b, ok := batchAt(data, off, h.id, number)
+		if !ok {
+			return at
+		}
+		at = append(at, [2]int64{off, off + batchHead + int64(len(b.records))})
+		off += int64(b.size)
+	}
+}
+
+// Redress gives the bytes of one segment the header of another.
+func Redress(data []byte, number uint64) {
+	h, _ := parseHeader(data)
+	h.number = number
+	copy(data, appendHeader(nil, &h))
+}
+
+// SetVersion writes a version into a header.
+func SetVersion(data []byte, v uint32) { le.PutUint32(data[8:], v) }
+
+// HeaderSize is where the first batch of a segment is.
+const HeaderSize = headerSize
+
+// Sync makes durable what is written, as the timer does.
+func (j *Journal) Sync() error { return j.writer.sync() }
+
+// SettleTold has the operator told of what he was to be told later.
+func SettleTold(j *Journal) {
+	r := j.keeper.report
+	r.at = r.at.Add(-saidEvery)
+	r.tellSpace()
+}
+
+// Version is that in a header.
+func Version(data []byte) uint32 { return le.Uint32(data[8:]) }
+
+// SetFirst writes a header that says that the journal begins with a batch.
+func SetFirst(data []byte, first uint64) {
+	h, _ := parseHeader(data)
+	h.first = first
+	copy(data, appendHeader(nil, &h))
+}

@@ -1,0 +1,222 @@
+package wal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"strconv"
+	"strings"
+)
+
+// A segment is a file of fixed size, zero-filled before it is used, so that
+// writing to it changes nothing but bytes:
+//
+//	header: magic 8 | version u32 | crc u32 | uuid 16 | number u64 | created i64 | first u64 | zeros to 64
+//	batch:  mark u32 | crc u32 | length u32 | 0 u32 | batch u64 | time i64 | synced u64 | oldest u64 | records
+//	batch, batch, … each on a multiple of 16 bytes, then zeros or old bytes
+//
+// A batch is what was written at once. Batches are numbered without gaps over
+// all segments. In the log of one server of several each begins with an Entry
+// (package record), and is that entry. The checksum (CRC-32C, over what follows it) and the mark
+// start from the journal's uuid and the segment's number, so what an older
+// life of the file left behind never looks like a batch.
+//
+// synced is the last batch known to be durable when this one was written: a
+// batch that cannot be read although a later one says that it was synced is
+// damage, and not the torn end of a crash. oldest is the first segment that
+// is still needed, so that a missing file is noticed.
+//
+// first is zero, but for the first segment of a journal that goes on where another one has
+// ended: there it is the number of the batch that the journal begins with, which else is
+// batch 1 of segment 1. Such a header is of version 2, and all others are of version 1. So a
+// program that knows nothing of first reads all journals but those that it would take for
+// damaged; and these too, once their first segment is given up.
+const (
+	prefix     = "journal."
+	tmpSuffix  = ".tmp"
+	magic      = "polystlk"
+	version    = 1
+	beginning  = 2 // the version of a header that has a first
+	headerSize = 64
+	batchHead  = 48
+	align      = 16
+
+	// SegmentMin is the least size of a segment, in bytes: a few of the
+	// largest records.
+	SegmentMin = 256 << 10
+)
+
+var (
+	le         = binary.LittleEndian
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+)
+
+// identity tells one journal from another.
+type identity [16]byte
+
+// seed starts the checksums of one segment.
+func (id identity) seed(number uint64) uint32 {
+	return crc32.Checksum(le.AppendUint64(id[:], number), castagnoli)
+}
+
+// mark starts every batch of a segment.
+func (id identity) mark(number uint64) uint32 { return ^id.seed(number) | 1 }
+
+// segmentName is the name of a segment's file; numberOf reads it.
+func segmentName(number uint64) string { return fmt.Sprintf("%s%010d", prefix, number) }
+
+func numberOf(name string) (n uint64, ok bool) {
+	digits, found := strings.CutPrefix(name, prefix)
+	if !found {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	return n, err == nil && n > 0 && segmentName(n) == name
+}
+
+// SegmentName is the name of the file of segment number.
+func SegmentName(number uint64) string { return segmentName(number) }
+
+// A header is a segment's.
+type header struct {
+	id      identity
+	number  uint64
+	created int64
+	first   uint64 // the batch with which the journal begins; zero: it does not say
+}
+
+// firstAt is where first is in a header.
+const firstAt = 48
+
+// laterBeginning is what is wrong with a first that is not in the first file.
+const laterBeginning = "its header says that the journal begins with it, and there are files before it"
+
+// begins is the number of the batch with which a journal begins whose first file has this
+// header; zero: what went before it was given up, so that is not known.
+func (h *header) begins() uint64 {
+	if h.first == 0 && h.number == 1 {
+		return 1
+	}
+	return h.first
+}
+
+// appendHeader appends a segment's header.
+func appendHeader(b []byte, h *header) []byte {
+	at := len(b)
+	b = append(b, magic...)
+	if h.first == 0 {
+		b = le.AppendUint32(b, version)
+	} else {
+		b = le.AppendUint32(b, beginning)
+	}
+	b = le.AppendUint32(b, 0)
+	b = append(b, h.id[:]...)
+	b = le.AppendUint64(b, h.number)
+	b = le.AppendUint64(b, uint64(h.created))
+	b = le.AppendUint64(b, h.first)
+	b = append(b, make([]byte, headerSize-(len(b)-at))...)
+	le.PutUint32(b[at+12:], crc32.Checksum(b[at+16:at+headerSize], castagnoli))
+	return b
+}
+
+// parseHeader reads a segment's header.
+func parseHeader(b []byte) (h header, err error) {
+	switch {
+	case len(b) < headerSize:
+		return h, errors.New("it is too short for a segment's header")
+	case string(b[:8]) != magic:
+		return h, errors.New("it does not start as a segment does")
+	case le.Uint32(b[8:]) != version && le.Uint32(b[8:]) != beginning:
+		return h, fmt.Errorf("its format is version %d; this program reads versions %d and %d: start the program that has written it, or a later one", le.Uint32(b[8:]), version, beginning)
+	case le.Uint32(b[12:]) != crc32.Checksum(b[16:headerSize], castagnoli):
+		return h, errors.New("the checksum of its header is wrong")
+	}
+	copy(h.id[:], b[16:])
+	h.number, h.created, h.first = le.Uint64(b[32:]), int64(le.Uint64(b[40:])), le.Uint64(b[48:])
+	if (le.Uint32(b[8:]) == beginning) != (h.first != 0) {
+		return header{}, fmt.Errorf("its format is version %d, and it begins with batch %d: one of the two is wrong", le.Uint32(b[8:]), h.first)
+	}
+	return h, nil
+}
+
+// A batch is a decoded one; records aliases the input.
+type batch struct {
+	offset  int64
+	size    int // on disk, with padding
+	number  uint64
+	time    int64
+	synced  uint64
+	oldest  uint64
+	index   uint64 // which entry of a log it is, once that is known; see history
+	records []byte
+}
+
+// padded is n rounded up to where the next batch may start.
+func padded(n int) int { return (n + align - 1) &^ (align - 1) }
+
+// sealBatch completes b, which starts with room for the head, and returns it
+// padded.
+func sealBatch(b []byte, id identity, segment uint64, h *batch) []byte {
+	le.PutUint32(b, id.mark(segment))
+	le.PutUint32(b[8:], uint32(len(b)-batchHead))
+	le.PutUint32(b[12:], 0)
+	le.PutUint64(b[16:], h.number)
+	le.PutUint64(b[24:], uint64(h.time))
+	le.PutUint64(b[32:], h.synced)
+	le.PutUint64(b[40:], h.oldest)
+	le.PutUint32(b[4:], crc32.Update(id.seed(segment), castagnoli, b[8:]))
+	for len(b)%align != 0 {
+		b = append(b, 0)
+	}
+	return b
+}
+
+// batchAt reads the batch at an offset of a segment's bytes.
+func batchAt(data []byte, at int64, id identity, segment uint64) (h batch, ok bool) {
+	if at+batchHead > int64(len(data)) {
+		return h, false
+	}
+	b := data[at:]
+	if le.Uint32(b) != id.mark(segment) || !sealed(b, id, segment) {
+		return h, false
+	}
+	n := int64(le.Uint32(b[8:]))
+	return batch{
+		offset: at, size: padded(batchHead + int(n)),
+		number: le.Uint64(b[16:]), time: int64(le.Uint64(b[24:])),
+		synced: le.Uint64(b[32:]), oldest: le.Uint64(b[40:]),
+		records: b[batchHead : batchHead+n],
+	}, true
+}
+
+// sealed reports whether a batch starts b, whatever its mark is.
+func sealed(b []byte, id identity, segment uint64) bool {
+	if len(b) < batchHead {
+		return false
+	}
+	n := int64(le.Uint32(b[8:]))
+	return batchHead+n <= int64(len(b)) && le.Uint32(b[4:]) == crc32.Update(id.seed(segment), castagnoli, b[8:batchHead+n])
+}
+
+// readInto is the bytes of a segment's file, in buf if that is large enough.
+func readInto(d Disk, number uint64, buf []byte) ([]byte, error) {
+	name := segmentName(number)
+	f, err := d.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	if int64(cap(buf)) < size {
+		buf = make([]byte, size)
+	}
+	buf = buf[:size]
+	if _, err := f.ReadAt(buf, 0); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	return buf, nil
+}

@@ -1,0 +1,182 @@
+package wal
+
+import (
+	"fmt"
+	"slices"
+
+	"polystalk/shard/record"
+)
+
+// A history is what the batches of a journal are as entries of a log, in the order in which a
+// recovery reads them. It holds back those that are not known to be committed, drops those that
+// were replaced before they were, and gives out the rest in order.
+//
+// A batch without an Entry is of a journal that was a server's alone: it is the entry behind
+// the one before, and committed. The first of them has the index of its number; each segment
+// begins with an Entry if that is not so any more (see stager.headed).
+type history struct {
+	first  uint64 // of what is there; zero: nothing yet
+	last   uint64 // the entry that was read last
+	term   uint64 // its term
+	high   uint64 // no entry had a higher index, though it may be replaced by now
+	commit uint64 // up to here all that will be read is committed
+	floor  uint64 // the highest index of a Floor, committed or not
+	headed bool   // there are Entries
+
+	held    []piece // not known to be committed, in order
+	keep    *Entries
+	changes []Entry // of members, committed, if entries are kept
+
+	settled, settledAt uint64 // the highest index of a committed Floor, and in which entry it is
+}
+
+// take is told of the batches of a segment in order, and returns what is to be replayed by now,
+// each with its index.
+func (h *history) take(s *scan, batches []batch) (ready []piece, err error) {
+	plain := true
+	for k := range batches {
+		b := &batches[k]
+		var head record.Heading
+		rest, ok := record.ParseHeading(&head, b.records)
+		if !ok {
+			h.alone(b)
+		} else if err := h.enter(s, b, &head, rest); err != nil {
+			return nil, err
+		}
+		if h.keep != nil {
+			h.keep.index.Append(b.index, h.term, place{Segment: s.number, Offset: b.offset}, int64(b.size))
+		}
+		if plain && !ok && len(h.held) == 0 {
+			continue
+		}
+		if plain && k > 0 {
+			h.held = append(h.held, piece{s, batches[:k:k]}) // all of them committed
+		}
+		plain = false
+		h.held = append(h.held, piece{s, batches[k : k+1 : k+1]})
+	}
+	if plain && len(h.held) == 0 {
+		return []piece{{s, batches}}, nil
+	}
+	ready = h.release(h.commit)
+	h.retain(s)
+	return ready, nil
+}
+
+// alone takes in a batch without an Entry.
+func (h *history) alone(b *batch) {
+	if h.first == 0 {
+		h.last, h.first, h.term = b.number-1, b.number, 1
+	}
+	h.last++
+	b.index, h.high, h.commit = h.last, max(h.high, h.last), max(h.commit, h.last)
+}
+
+// enter takes in one with an Entry, behind which there are the records of rest.
+func (h *history) enter(s *scan, b *batch, head *record.Heading, rest []byte) error {
+	damaged := func(reason string, args ...any) error {
+		return &Damage{segmentName(s.number), b.offset, fmt.Sprintf(reason, args...)}
+	}
+	switch {
+	case h.first != 0 && head.Index > h.last+1:
+		return damaged("entry %d follows on entry %d", head.Index, h.last)
+	case head.Index <= min(h.commit, h.last):
+		return damaged("entry %d is there once more, though entries up to %d were committed", head.Index, min(h.commit, h.last))
+	}
+	b.index = head.Index
+	h.drop(head.Index)
+	if h.first == 0 || head.Index < h.first {
+		h.first = head.Index
+	}
+	h.last, h.term, h.headed = head.Index, head.Term, true
+	h.high, h.commit = max(h.high, h.last), max(h.commit, head.Commit)
+	if f, ok := bottomOf(rest); ok {
+		h.floor = max(h.floor, f.Index)
+	}
+	return nil
+}
+
+// drop forgets what an entry with that index replaces.
+func (h *history) drop(index uint64) {
+	for n := len(h.held); n > 0; n = len(h.held) {
+		p := &h.held[n-1]
+		k, _ := slices.BinarySearchFunc(p.batches, index, func(b batch, i uint64) int { return int(int64(b.index) - int64(i)) })
+		if p.batches = p.batches[:k]; k > 0 {
+			return
+		}
+		h.held = h.held[:n-1]
+	}
+}
+
+// release gives out what is held up to an entry.
+func (h *history) release(upTo uint64) (ready []piece) {
+	n := 0
+	for n < len(h.held) && h.held[n].batches[len(h.held[n].batches)-1].index <= upTo {
+		n++
+	}
+	for _, p := range h.held[:n] {
+		if h.keep != nil {
+			h.settle(p.batches)
+		}
+		if k := len(ready) - 1; k >= 0 && ready[k].s == p.s {
+			ready[k].batches = append(ready[k].batches, p.batches...)
+		} else {
+			ready = append(ready, p)
+		}
+	}
+	h.held = slices.Delete(h.held, 0, n)
+	return ready
+}
+
+// settle notes what committed batches say that is not for the shards.
+func (h *history) settle(batches []batch) {
+	for i := range batches {
+		var head record.Heading
+		rest, ok := record.ParseHeading(&head, batches[i].records)
+		switch {
+		case !ok:
+		case head.Kind != record.Normal:
+			h.changes = append(h.changes, Entry{head.Index, head.Term, head.Kind, slices.Clone(head.Change)})
+		default:
+			if f, ok := bottomOf(rest); ok && f.Index >= h.settled {
+				h.settled, h.settledAt = f.Index, head.Index
+			}
+		}
+	}
+}
+
+// retain copies what is held of a segment, whose bytes are read over.
+func (h *history) retain(s *scan) {
+	var kept *scan
+	for i := range h.held {
+		p := &h.held[i]
+		if p.s != s {
+			continue
+		}
+		if kept == nil {
+			kept = &scan{header: s.header}
+		}
+		p.s = kept
+		p.batches = slices.Clone(p.batches)
+		for k := range p.batches {
+			p.batches[k].records = slices.Clone(p.batches[k].records)
+		}
+	}
+}
+
+// bottomOf is what a Floor says among those records at the beginning of a batch, behind an
+// Entry, that concern no slot.
+func bottomOf(recs []byte) (f record.Bottom, ok bool) {
+	for len(recs) > 0 && record.KindOf(recs) >= record.State {
+		var r record.Record
+		n, err := record.Parse(&r, recs)
+		if err != nil {
+			break
+		}
+		if r.Kind == record.Floor {
+			f, ok = *r.Bottom, true
+		}
+		recs = recs[n:]
+	}
+	return f, ok
+}

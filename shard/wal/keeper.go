@@ -1,0 +1,274 @@
+package wal
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"polystalk/shard/commit"
+	"polystalk/shard/wal/space"
+)
+
+// A keeper keeps house: it has segments ready before they are needed, gives up old ones,
+// and asks the disk what it has. It is one goroutine, or with Options.Manual whoever calls
+// Tend. To tend is to do one round of all that; to wake the keeper is to have it tend.
+//
+// Until the journal leads it only has segments ready. What lives may not be known then, and
+// to give up what does not is the leader's to decide.
+type keeper struct {
+	opts      *Options
+	disk      Disk
+	segments  *segments
+	ledger    *space.Ledger
+	gate      *gate
+	committer *commit.Committer
+	watermark *watermark
+	preparer  *preparer
+	stager    *stager
+	report    *report
+	entries   *Entries // nil: the server is alone
+
+	waker // what wakes it
+	quit  <-chan struct{}
+
+	tending sync.Mutex // held by who does its work: the goroutine, or who begins to lead
+	leading bool       // guarded by tending
+
+	round    space.Round   // of compaction
+	migrated atomic.Uint64 // jobs that compaction has had copied, or found dead
+	lowering lowering      // what others are waited for, before a segment can be given up
+}
+
+// fullRetry is how often the keeper tends at the least, and so how often a full disk is
+// looked at again.
+const fullRetry = space.Retry
+
+// run tends until the journal is closed or fails: it is the keeper's goroutine.
+func (k *keeper) run() {
+	defer func() {
+		s := k.segments
+		s.mu.Lock()
+		s.alone = true
+		s.changed.Broadcast()
+		s.mu.Unlock()
+	}()
+	timer := time.NewTimer(fullRetry)
+	defer timer.Stop()
+	for {
+		select {
+		case <-k.quit:
+			return
+		case <-k.waker:
+		case <-timer.C:
+			if k.committer.Requested() {
+				k.committer.Wake() // nobody waits for what was recorded, but it is to last
+			}
+		}
+		if err := k.tend(); err != nil {
+			return
+		}
+		timer.Reset(fullRetry)
+	}
+}
+
+// lead has it do everything from now on. What will be needed at once is there when it
+// returns, as far as there is space.
+func (k *keeper) lead() error {
+	k.tending.Lock()
+	defer k.tending.Unlock()
+	k.measure()
+	k.gate.updatePressure()
+	for k.segments.anotherWanted() {
+		if k.preparer.add() != nil {
+			break
+		}
+	}
+	if err := k.committer.Err(); err != nil {
+		return err
+	}
+	_, err := k.preparer.openNext()
+	k.leading = err == nil
+	return err
+}
+
+// tend does what there is to do now. Only the keeper calls it. An error has ended the
+// journal when it returns.
+func (k *keeper) tend() error {
+	k.tending.Lock()
+	defer k.tending.Unlock()
+	step := k.step
+	switch {
+	case !k.leading:
+		step = k.stepAside
+	case k.entries != nil:
+		step = k.stepLog
+	}
+	for {
+		again, err := step()
+		if err != nil && !errors.Is(err, commit.ErrStopped) {
+			k.committer.Fail(err)
+		}
+		if err != nil || !again {
+			return err
+		}
+	}
+}
+
+// stepAside is step until the journal leads.
+func (k *keeper) stepAside() (again bool, err error) {
+	if err := k.committer.Err(); err != nil {
+		return false, err
+	}
+	if again, err := k.giveUpBelow(); again || err != nil {
+		return again, err
+	}
+	wanted, _ := k.look()
+	bound := k.entries != nil && k.entries.learned.Load()
+	if wanted && (!bound || k.segments.anotherAllowed()) {
+		if k.preparer.add() == nil {
+			return true, nil
+		}
+		if err := k.committer.Err(); err != nil {
+			return false, err
+		}
+	}
+	_, err = k.preparer.openNext()
+	return false, err
+}
+
+// step looks at everything once, and adds or gives up at most one segment. It reports
+// whether there may be more to do.
+func (k *keeper) step() (again bool, err error) {
+	if err := k.tidy(); err != nil {
+		return false, err
+	}
+	wanted, urgent := k.look()
+	compactable := k.compactable(urgent)
+	if wanted && compactable && k.mostlyGarbage() {
+		// A file that is used again need not be filled, and takes nothing.
+		return k.tryCompact(true)
+	}
+	// Rather too much on disk than clients who wait for ever.
+	stuck := !compactable && k.committer.Pressure() != commit.Open
+	if wanted && (stuck || k.segments.anotherAllowed()) {
+		if k.preparer.add() == nil {
+			return true, nil
+		}
+		if err := k.committer.Err(); err != nil {
+			return false, err
+		}
+	}
+	if !compactable {
+		k.round.End()
+		return false, nil
+	}
+	return k.tryCompact(urgent)
+}
+
+// look says whether another segment is wanted, and whether to give up an old one is urgent; and
+// it has others know.
+func (k *keeper) look() (wanted, urgent bool) {
+	wanted = k.segments.anotherWanted()
+	if !wanted && k.ledger.SetFull(false) {
+		k.gate.updatePressure() // nobody needs what there was no space for
+	}
+	k.report.tellSpace()
+	sums := k.ledger.Sums()
+	return wanted, wanted || k.ledger.Full() || k.ledger.FullElsewhere() || sums.OverBound()
+}
+
+// tidy does what costs little: it hears what the disk has, notifies
+// those who may be let in, gives back spares, and opens the next one.
+func (k *keeper) tidy() error {
+	if err := k.committer.Err(); err != nil {
+		return err
+	}
+	if k.ledger.Asked() {
+		k.measure()
+		k.gate.notify()
+	}
+	k.gate.updatePressure()
+	if sums := k.ledger.Sums(); sums.Wanted > 0 {
+		k.gate.notify() // a promise was given back, perhaps
+	}
+	if err := k.preparer.trim(); err != nil {
+		return err
+	}
+	_, err := k.preparer.openNext()
+	return err
+}
+
+// measure asks the disk what it has. No sum with the answer overflows.
+func (k *keeper) measure() { k.ledger.Measured(min(k.disk.Free(), 1<<60)) }
+
+// tryCompact gives up the oldest segment, or puts that off if it cannot be done now. It
+// reports whether to go on.
+func (k *keeper) tryCompact(urgent bool) (again bool, err error) {
+	compact := k.compact
+	if k.entries != nil {
+		compact = k.beginLowering
+	}
+	switch err := compact(urgent); {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, errPinned):
+		k.round.End()
+		return true, nil
+	case errors.Is(err, errNoCopy):
+		k.postpone()
+		return true, nil
+	case passing(err):
+		k.report.warn("an old segment cannot be given up now; trying again", err)
+		return false, nil
+	default:
+		return false, err
+	}
+}
+
+// feedCommitter has a segment for a committer that waits for one, while the keeper itself
+// waits for a commit.
+func (k *keeper) feedCommitter() {
+	if k.segments.noSpare() && k.preparer.add() != nil {
+		k.pause(fullRetry)
+		return
+	}
+	switch ready, err := k.preparer.openNext(); {
+	case err != nil:
+		k.committer.Fail(err)
+	case !ready:
+		k.pause(fullRetry)
+	}
+}
+
+// pause waits; it reports false when the journal is to be closed.
+func (k *keeper) pause(d time.Duration) bool {
+	select {
+	case <-k.quit:
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// A waker wakes the one goroutine that receives from it. If it is woken again before it
+// has looked, it looks once.
+type waker chan struct{}
+
+func newWaker() waker { return make(waker, 1) }
+
+// wake never waits, and may be called by anyone.
+func (w waker) wake() {
+	select {
+	case w <- struct{}{}:
+	default:
+	}
+}
+
+// clear forgets that it was woken.
+func (w waker) clear() {
+	select {
+	case <-w:
+	default:
+	}
+}

@@ -1,0 +1,297 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// A Pin keeps segments from being given up, so that they can be read while the journal goes on:
+// by who copies it to elsewhere. There may be several; each is one goroutine's.
+//
+// The directory may hold twice its bound while there are pins, and no more: then, or when the
+// disk is full, segments are given up all the same, since no client is to wait for who reads,
+// and the pin is lost.
+type Pin struct {
+	j *Journal
+
+	// These are guarded by segments.mu.
+	from uint64 // the first segment that is kept
+	lost bool
+
+	last uint64 // the last batch that was read; of who reads
+}
+
+// ErrPinLost is what reading says when the journal could not wait for who reads it any longer.
+var ErrPinLost = errors.New("the journal has grown to twice what it is to hold, or its disk is full, while it was read: what had not been read yet was given up")
+
+// Pin keeps all segments that there are, and those that will be. The journal must be open.
+func (j *Journal) Pin() *Pin {
+	s := j.segments
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &Pin{j: j, from: s.cur.number}
+	if len(s.closed) > 0 {
+		p.from = s.closed[0].number
+	}
+	s.pins = append(s.pins, p)
+	return p
+}
+
+// Pins is how many pins there are.
+func (j *Journal) Pins() int {
+	s := j.segments
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.pins)
+}
+
+// Keep has the pin no longer keep the segments before a number.
+func (p *Pin) Keep(from uint64) {
+	s := p.j.segments
+	s.mu.Lock()
+	p.from = max(p.from, from)
+	s.mu.Unlock()
+	p.j.keeper.wake()
+}
+
+// Release ends the pin; more than once is the same as once.
+func (p *Pin) Release() {
+	s := p.j.segments
+	s.mu.Lock()
+	s.pins = slices.DeleteFunc(s.pins, func(other *Pin) bool { return other == p })
+	s.mu.Unlock()
+	p.j.keeper.wake()
+}
+
+// Lost reports whether a segment was given up that the pin kept. What was read before is good.
+func (p *Pin) Lost() bool {
+	s := p.j.segments
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return p.lost
+}
+
+// Bytes is how many there are to be read, about: more may come while they are.
+func (p *Pin) Bytes() int64 {
+	s := p.j.segments
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.cur.size
+	for _, seg := range s.closed {
+		if seg.number >= p.from {
+			n += seg.at
+		}
+	}
+	return n
+}
+
+// Each hands out what the segments hold that are kept, from the oldest to the end of the current
+// one: where that is when it gets there. Of each segment the pieces follow on each other from
+// offset 0 on. They are its header and whole batches, whose checksums hold, and are good until
+// visit returns. What was handed out to its end is no longer kept.
+//
+// It takes as long as visit does, and nobody waits for it.
+func (p *Pin) Each(visit func(number uint64, at int64, piece []byte) error) error {
+	buf := make([]byte, min(readStep, p.j.opts.SegmentSize/16))
+	for {
+		p.j.segments.mu.Lock()
+		number := p.from
+		p.j.segments.mu.Unlock()
+		r, err := p.open(number, buf)
+		if err != nil {
+			return err
+		}
+		last, err := r.each(visit)
+		r.file.Close()
+		if err != nil || last {
+			return err
+		}
+		buf = r.buf
+		p.Keep(number + 1)
+	}
+}
+
+// find tells whether a segment is closed, and where its last batch ends then.
+func (p *Pin) find(number uint64) (end int64, closed bool) {
+	s := p.j.segments
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, seg := range s.closed {
+		if seg.number == number {
+			return min(seg.at, seg.size), true // the padding of the last batch need not be there
+		}
+	}
+	return 0, false
+}
+
+// A pinReader reads a segment that a pin keeps.
+type pinReader struct {
+	pin    *Pin
+	number uint64
+	file   File
+	size   int64 // of the file
+	at     int64 // how many bytes were handed out
+	buf    []byte
+}
+
+// readStep is how many bytes are read at a time, unless a batch is larger, or that would be
+// much of a segment.
+const readStep = 1 << 20
+
+// crumbsMax pieces of the current segment may be much smaller than what is read at a time:
+// they were written meanwhile.
+const crumbsMax = 64
+
+// open begins to read a segment, into a buffer.
+func (p *Pin) open(number uint64, buf []byte) (*pinReader, error) {
+	f, err := p.j.disk.Open(segmentName(number))
+	if err != nil {
+		if p.Lost() {
+			err = ErrPinLost
+		}
+		return nil, err
+	}
+	size, err := f.Size()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &pinReader{pin: p, number: number, file: f, size: size, buf: buf}, nil
+}
+
+// each hands out the segment; last says that it is the current one.
+func (r *pinReader) each(visit func(number uint64, at int64, piece []byte) error) (last bool, err error) {
+	for crumbs := 0; ; {
+		written := r.pin.j.writer.written.Load()
+		end, closed := r.pin.find(r.number)
+		if closed && r.at == end {
+			return false, nil
+		}
+		piece, err := r.next()
+		switch {
+		case err != nil:
+			return false, err
+		case len(piece) == 0 && (closed || r.pin.last < written):
+			return false, &Damage{segmentName(r.number), r.at, "a batch that was written cannot be read any more"}
+		case len(piece) == 0:
+			return true, nil
+		}
+		if err := visit(r.number, r.at-int64(len(piece)), piece); err != nil {
+			return false, err
+		}
+		// Whoever writes goes on, and to read on until nothing is new could be for ever.
+		if len(piece) < len(r.buf)/2 {
+			crumbs++
+		}
+		if crumbs >= crumbsMax {
+			if _, closed := r.pin.find(r.number); !closed {
+				return true, nil
+			}
+		}
+	}
+}
+
+// next is what follows, none if nothing whole does: a batch may be about to be written.
+func (r *pinReader) next() ([]byte, error) {
+	n, err := r.read()
+	if err != nil {
+		return nil, err
+	}
+	good := r.whole(r.buf[:n])
+	if r.pin.Lost() {
+		return nil, ErrPinLost // what was read may be another segment's by now
+	}
+	if good == 0 {
+		if !r.grow(r.buf[:n]) {
+			return nil, nil
+		}
+		return r.next()
+	}
+	r.at += int64(good)
+	return r.buf[:good], nil
+}
+
+// read fills the buffer from where the reading is.
+func (r *pinReader) read() (int, error) {
+	if r.at >= r.size {
+		return 0, nil
+	}
+	n, err := r.file.ReadAt(r.buf[:min(int64(len(r.buf)), r.size-r.at)], r.at)
+	if err != nil && err != io.EOF {
+		return 0, fmt.Errorf("reading %s: %w", segmentName(r.number), err)
+	}
+	return n, nil
+}
+
+// whole is how many bytes of data, from its beginning on, are whole.
+func (r *pinReader) whole(data []byte) int {
+	id, at := r.pin.j.segments.id, 0
+	if r.at == 0 {
+		h, err := parseHeader(data)
+		if err != nil || h.id != id || h.number != r.number {
+			return 0
+		}
+		at = headerSize
+		if first := h.begins(); first > 0 {
+			r.pin.last = max(r.pin.last, first-1)
+		}
+	}
+	for {
+		b, ok := batchAt(data, int64(at), id, r.number)
+		if !ok {
+			return at
+		}
+		// The padding of the last batch need not be in the file.
+		next := min(at+b.size, int(r.size-r.at))
+		if next > len(data) {
+			return at
+		}
+		r.pin.last = b.number
+		at = next
+	}
+}
+
+// grow makes the buffer large enough for the batch with which data begins, if it is one that
+// the buffer is too small for.
+func (r *pinReader) grow(data []byte) bool {
+	if r.at == 0 || len(data) < batchHead || le.Uint32(data) != r.pin.j.segments.id.mark(r.number) {
+		return false
+	}
+	need := int64(padded(batchHead + int(le.Uint32(data[8:]))))
+	if need = min(need, r.size-r.at); need <= int64(len(r.buf)) {
+		return false
+	}
+	r.buf = make([]byte, need)
+	return true
+}
+
+// errPinned is why a segment is not given up now.
+var errPinned = errors.New("a segment is being read")
+
+// oldestPinned reports whether the oldest segment is kept by a pin.
+func (s *segments) oldestPinned() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.closed) > 0 && s.pinned(s.closed[0].number)
+}
+
+// pinned reports whether a segment is kept by a pin, unless the directory is at its limit; mu
+// is held.
+func (s *segments) pinned(number uint64) bool {
+	if !slices.ContainsFunc(s.pins, func(p *Pin) bool { return p.from <= number }) {
+		return false
+	}
+	sums := s.ledger.Sums()
+	return !s.ledger.Full() && sums.PinsAllowed()
+}
+
+// losePins tells the pins that keep a segment that it is about to be given up; mu is held.
+func (s *segments) losePins(number uint64) {
+	for _, p := range s.pins {
+		if p.from <= number {
+			p.lost = true
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package wal_test
+
+import (
+	"polystalk/shard/wal/fakedisk"
+	"syscall"
+	"testing"
+
+	"polystalk/shard/commit"
+)
+
+// behindABody is a journal of two segments that can take nothing more. The first is nearly
+// all garbage, but for the beginning of a body of size bytes that is copied whole or not
+// at all, and for which there is no room without a third segment.
+func behindABody(t *testing.T, size int) (*world, *part) {
+	t.Helper()
+	w := newWorld(1, fakedisk.New(1))
+	w.parts, w.weight, w.fat = 1, 100, 0
+	w.opts.SegmentSize = 1 << 20
+	must(t, second(w.open(true)))
+	p := w.shards[0]
+	var c commit.Claim
+	if answer := w.claimed(&c, int64(size)+256); answer != commit.Open {
+		t.Fatalf("a body of %d bytes is answered %d", size, answer)
+	}
+	p.large(size)
+	w.j.Release(&c)
+	must(t, w.commit())
+	for w.j.Pressure() == commit.Open {
+		p.put()
+		must(t, w.commit())
+	}
+	for segment := uint64(1); segment == 1 && len(p.all) > 1; segment, _ = w.j.End() {
+		p.remove(1) // each in a commit of its own, which takes the most
+		must(t, w.commit())
+	}
+	for len(p.all) > 1 {
+		p.remove(1)
+	}
+	must(t, w.commit())
+	if s := w.j.Stats(); s.Oldest != 1 || s.Current != 2 || s.Live > int64(size)+300 {
+		t.Fatalf("%+v", s)
+	}
+	return w, p
+}
+
+// TestEmptyQueueEndsAFullDisk: compaction was put off for want of room for a body that is
+// less than a quarter segment. Once that is deleted, nothing lives, and the disk is not
+// full any more, although what lives has changed by so little.
+func TestEmptyQueueEndsAFullDisk(t *testing.T) {
+	w, p := behindABody(t, 100_000)
+	w.fake.Limit = w.fake.Size()
+	must(t, w.j.Tend())
+	if answer := w.j.Pressure(); answer != commit.Full {
+		t.Fatalf("pressure %d on a full disk: %+v", answer, w.j.Stats())
+	}
+	p.remove(0)
+	must(t, w.commit())
+	must(t, w.j.Tend())
+	if answer := w.j.Pressure(); answer != commit.Open {
+		t.Errorf("pressure %d with nothing in the queue: %+v", answer, w.j.Stats())
+	}
+	w.closeCores()
+}
+
+// TestWantOfDescriptorsDoesNotPostpone: while no file can be made, a segment whose body
+// cannot be copied stays as it is, and is given up with the next descriptor: that the
+// process has none says nothing of the disk.
+func TestWantOfDescriptorsDoesNotPostpone(t *testing.T) {
+	for _, cause := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
+		w, _ := behindABody(t, 100_000)
+		tries := 0
+		w.fake.Before = func(op, name string) error {
+			if op == "create" {
+				tries++
+				return cause
+			}
+			return nil
+		}
+		must(t, w.j.Tend())
+		if s := w.j.Stats(); s.Oldest != 1 || tries == 0 {
+			t.Errorf("%v: after %d tries %+v", cause, tries, s)
+		}
+		w.fake.Before = nil
+		must(t, w.j.Tend())
+		if s := w.j.Stats(); s.Oldest == 1 || w.j.Pressure() != commit.Open {
+			t.Errorf("%v: it is over, and the segment is kept: pressure %d, %+v", cause, w.j.Pressure(), s)
+		}
+		w.closeCores()
+	}
+}

@@ -1,0 +1,63 @@
+package wal
+
+// recentBytes is how many bytes of the newest entries are in memory, so that whoever is not far
+// behind is sent nothing that has to be read again.
+const recentBytes = 16 << 20
+
+// A recent is the newest entries of a log, in a row.
+type recent struct {
+	list  []Entry
+	bytes int
+}
+
+// add adds one, in the place of those with its index or a higher one.
+func (r *recent) add(x *Entry) {
+	n := len(r.list)
+	for n > 0 && r.list[n-1].Index >= x.Index {
+		n--
+		r.bytes -= r.list[n].size()
+		r.list[n] = Entry{}
+	}
+	r.list = r.list[:n]
+	if n > 0 && r.list[n-1].Index != x.Index-1 {
+		r.list, r.bytes = nil, 0
+	}
+	r.list = append(r.list, *x)
+	r.bytes += x.size()
+	for r.bytes > recentBytes && len(r.list) > 1 {
+		r.pop()
+	}
+}
+
+// pop forgets the oldest.
+func (r *recent) pop() {
+	r.bytes -= r.list[0].size()
+	r.list[0] = Entry{}
+	r.list = r.list[1:]
+}
+
+// drop forgets what is before an entry.
+func (r *recent) drop(first uint64) {
+	for len(r.list) > 0 && r.list[0].Index < first {
+		r.pop()
+	}
+}
+
+// from gives the entries from lo up to before hi, at least one and about max bytes at most; none
+// if it does not have lo.
+func (r *recent) from(lo, hi uint64, max int) []Entry {
+	if len(r.list) == 0 || lo < r.list[0].Index || lo > r.list[len(r.list)-1].Index {
+		return nil
+	}
+	list := r.list[lo-r.list[0].Index:]
+	list = list[:min(uint64(len(list)), hi-lo)]
+	for n, bytes := 0, 0; n < len(list); n++ {
+		if bytes += list[n].size(); bytes > max && n > 0 {
+			list = list[:n]
+		}
+	}
+	return append([]Entry(nil), list...)
+}
+
+// size is about what an entry takes in memory.
+func (x *Entry) size() int { return len(x.Data) + 64 }

@@ -1,0 +1,396 @@
+package wal
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"polystalk/shard/record"
+)
+
+// A Damage is a journal that cannot be trusted: something that was durable
+// cannot be read.
+type Damage struct {
+	File   string
+	Offset int64
+	Reason string
+}
+
+func (d *Damage) Error() string {
+	return fmt.Sprintf("%s is damaged at offset %d: %s", d.File, d.Offset, d.Reason)
+}
+
+// A Replayer takes the records of a journal. Records of one slot come in order,
+// from one goroutine: worker Worker(slot) of Workers. An Epoch, which is of no slot, comes to
+// each of them, in its place.
+type Replayer struct {
+	Workers int
+	Worker  func(slot uint16) int
+	Apply   func(worker int, r *record.Record) error
+	// Progress hears how many bytes of all segments were read, from 0 on; nil: nobody
+	// wants to know. It is called by the goroutine that calls Recover.
+	Progress func(read, all int64)
+}
+
+// Recovered says what was found.
+type Recovered struct {
+	Segments int
+	Bytes    int64 // of records and batches
+	Batches  uint64
+	Cut      string // what was cut off at the end, if anything, for the log
+	Globals  record.Globals
+	Took     time.Duration
+}
+
+// progressEvery is how often a long recovery says how far it is.
+const progressEvery = 2 * time.Second
+
+// Recover reads the journal, hands what it holds to p, and gets ready to go on
+// behind it. A torn end, of which nothing was acknowledged as durable, is cut
+// off; anything else that cannot be read is a *Damage, and nothing is changed.
+func (j *Journal) Recover(p Replayer) (*Recovered, error) {
+	start := time.Now()
+	numbers, err := listSegments(j.disk, j.opts.Logger)
+	if err != nil || len(numbers) == 0 {
+		return &Recovered{}, err
+	}
+	r := &recovery{j: j, p: p, numbers: numbers, history: history{keep: j.entries}}
+	if err := r.run(); err != nil {
+		return nil, err
+	}
+	if err := r.verdict(); err != nil {
+		return nil, err
+	}
+	r.out.Took = time.Since(start)
+	return &r.out, r.adopt()
+}
+
+// listSegments is the numbers of the segments there are, in order.
+func listSegments(d Disk, logger *slog.Logger) ([]uint64, error) {
+	names, err := d.List()
+	if err != nil {
+		return nil, err
+	}
+	var numbers []uint64
+	for _, name := range names {
+		if n, ok := numberOf(name); ok {
+			numbers = append(numbers, n)
+		} else if strings.HasPrefix(name, prefix) && !strings.HasSuffix(name, tmpSuffix) {
+			logger.Warn("a file in the journal's directory is not one of its segments, and is left alone", "file", name)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// Erase removes a journal.
+func Erase(d Disk) error {
+	names, err := d.List()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, prefix) {
+			if err := d.Remove(name); err != nil {
+				return err
+			}
+		}
+	}
+	return d.Sync()
+}
+
+// A recovery is a journal being read.
+type recovery struct {
+	j       *Journal
+	p       Replayer
+	numbers []uint64
+	out     Recovered
+	history history
+
+	segments []*segment // as read so far
+	expect   uint64     // the next batch's number; zero: not known yet
+	oldest   uint64     // as the last batch says
+	synced   uint64     // the last batch that is known to be durable
+	last     int        // index of the segment that holds the last batch
+	cut      *cut       // where the history stops being whole
+	later    uint64     // the highest synced of batches behind the cut
+	behind   int        // how many those are
+}
+
+// A cut is a place behind which batches are missing.
+type cut struct {
+	index  int // of the segment
+	offset int64
+	torn   bool // a batch starts there
+}
+
+// A scan is one segment as read.
+type scan struct {
+	header
+	data    []byte
+	batches []batch // from the start without a gap in the bytes
+	end     int64   // where they end
+	torn    bool    // what follows looks like a batch's beginning
+	strays  []batch // that can be read further on
+	err     error
+	left    atomic.Int32 // workers that still read data
+}
+
+// windowMax bounds the bytes of segments that are in memory at a time, though
+// one is always.
+const windowMax = 256 << 20
+
+// firstSize is the size of the first segment's file, zero if it cannot be had.
+func (r *recovery) firstSize() int64 {
+	f, err := r.j.disk.Open(segmentName(r.numbers[0]))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	n, _ := f.Size()
+	return n
+}
+
+// progress says that nothing was read so far, and returns what is to be called with the
+// bytes of each segment that was.
+func (r *recovery) progress() func(n int64) {
+	if r.p.Progress == nil {
+		return func(int64) {}
+	}
+	all := int64(0)
+	for _, n := range r.numbers {
+		if f, err := r.j.disk.Open(segmentName(n)); err == nil { // else to read it fails
+			size, _ := f.Size()
+			all += size
+			f.Close()
+		}
+	}
+	read := int64(0)
+	r.p.Progress(read, all)
+	return func(n int64) {
+		read += n
+		r.p.Progress(read, max(read, all))
+	}
+}
+
+// run reads all segments and replays them up to the cut.
+func (r *recovery) run() error {
+	window := max(1, min(r.p.Workers+2, int(windowMax/max(r.j.opts.SegmentSize, r.firstSize()))))
+	scans := make(chan chan *scan, window)
+	free := make(chan []byte, window+1)
+	stop := make(chan struct{})
+	defer func() {
+		close(stop)
+		for c := range scans { // after an error: nothing is to read on
+			<-c
+		}
+	}()
+	go func() {
+		defer close(scans)
+		for _, n := range r.numbers {
+			c := make(chan *scan, 1)
+			select {
+			case scans <- c:
+			case <-stop:
+				return
+			}
+			go func() {
+				var buf []byte
+				select {
+				case buf = <-free:
+				default:
+				}
+				c <- r.scan(n, buf)
+			}()
+		}
+	}()
+	w := startWorkers(r.p, free)
+	defer func() { r.out.Globals.HighID = max(r.out.Globals.HighID, slices.Max(w.high)) }()
+	shown := time.Now()
+	progress := r.progress()
+	i := 0
+	for c := range scans {
+		s := <-c
+		if s.err != nil {
+			w.wait()
+			return s.err
+		}
+		if err := r.take(i, s, w); err != nil {
+			w.wait()
+			return err
+		}
+		progress(int64(len(s.data)))
+		if i++; time.Since(shown) >= progressEvery {
+			shown = time.Now()
+			r.j.opts.Logger.Info("reading the journal", "segments", i, "of", len(r.numbers))
+		}
+	}
+	if err := r.feedRest(w); err != nil {
+		w.wait()
+		return err
+	}
+	return w.wait()
+}
+
+// scan reads a segment and checks its batches.
+func (r *recovery) scan(number uint64, buf []byte) *scan {
+	s := &scan{header: header{number: number}}
+	name := segmentName(number)
+	if s.data, s.err = readInto(r.j.disk, number, buf); s.err != nil {
+		return s
+	}
+	h, err := parseHeader(s.data)
+	if err == nil && h.number != number {
+		err = fmt.Errorf("its header says that it is %s", segmentName(h.number))
+	}
+	if err != nil {
+		s.err = &Damage{name, 0, err.Error()}
+		return s
+	}
+	s.header = h
+	s.scan(h.id)
+	return s
+}
+
+// scan finds the batches.
+func (s *scan) scan(id identity) {
+	at := int64(headerSize)
+	for {
+		b, ok := batchAt(s.data, at, id, s.number)
+		if !ok {
+			break
+		}
+		s.batches = append(s.batches, b)
+		at += int64(b.size)
+	}
+	s.end = at
+	mark := id.mark(s.number)
+	s.torn = at+4 <= int64(len(s.data)) && (le.Uint32(s.data[at:]) == mark || sealed(s.data[at:], id, s.number))
+	for ; at+batchHead <= int64(len(s.data)); at += align {
+		if le.Uint32(s.data[at:]) == mark {
+			if b, ok := batchAt(s.data, at, id, s.number); ok {
+				s.strays = append(s.strays, b)
+			}
+		}
+	}
+}
+
+// take takes the next segment.
+func (r *recovery) take(i int, s *scan, w *workers) error {
+	name := segmentName(s.number)
+	if i == 0 {
+		r.j.segments.id = s.id
+		r.expect = s.begins()
+	}
+	switch {
+	case s.id != r.j.segments.id:
+		return &Damage{name, 16, "it belongs to another journal"}
+	case i > 0 && s.first != 0:
+		return &Damage{name, firstAt, laterBeginning}
+	case i > 0 && s.number != r.numbers[i-1]+1:
+		return &Damage{segmentName(r.numbers[i-1] + 1), 0, "the file is missing"}
+	}
+	r.segments = append(r.segments, &segment{number: s.number, size: int64(len(s.data)), at: s.end})
+	if i > 0 && r.expect == 0 && len(s.batches) > 0 {
+		// The first segment has a batch if there is a second one with any.
+		return &Damage{segmentName(r.numbers[0]), headerSize, "its batches are gone"}
+	}
+	good := 0
+	for k := range s.batches {
+		b := &s.batches[k]
+		if r.cut == nil && r.expect != 0 && b.number != r.expect {
+			r.cut = &cut{i, b.offset, false}
+			if k == 0 && i > 0 {
+				// The end of the segment before is where it broke off.
+				r.cut = &cut{i - 1, r.segments[i-1].at, false}
+			}
+		}
+		if r.cut != nil {
+			r.stray(b)
+			continue
+		}
+		good++
+		r.expect = b.number + 1
+		r.oldest = max(r.oldest, b.oldest)
+		r.synced = max(r.synced, b.synced)
+		r.segments[i].lastBatch = b.number
+		r.last = i
+		r.out.Batches++
+		r.out.Bytes += int64(b.size)
+	}
+	if r.cut == nil && (s.torn || len(s.strays) > 0) {
+		r.cut = &cut{i, s.end, s.torn}
+	}
+	for k := range s.strays {
+		r.stray(&s.strays[k])
+	}
+	ready, err := r.history.take(s, s.batches[:good])
+	if err != nil {
+		return err
+	}
+	for k := range s.batches[:good] {
+		r.segments[i].lastIndex = max(r.segments[i].lastIndex, s.batches[k].index)
+	}
+	return r.feed(w, s, ready)
+}
+
+// feed has the workers replay what is ready, and lets s be read over once they have.
+func (r *recovery) feed(w *workers, s *scan, ready []piece) error {
+	n := 0
+	for _, p := range ready {
+		if p.s == s {
+			n++
+		}
+	}
+	if n == 0 {
+		ready = append(ready, piece{s: s})
+		n = 1
+	}
+	s.left.Store(int32(n * len(w.work)))
+	for _, p := range ready {
+		if err := w.feed(p, &r.out.Globals); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// feedRest has the rest replayed of what is in the files, where nobody else can say whether it
+// is committed.
+func (r *recovery) feedRest(w *workers) error {
+	if r.history.keep != nil {
+		return nil
+	}
+	for _, p := range r.history.release(math.MaxUint64) {
+		if err := w.feed(p, &r.out.Globals); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *recovery) stray(b *batch) {
+	r.behind++
+	r.later = max(r.later, b.synced)
+}
+
+// verdict decides whether what is missing was ever durable.
+func (r *recovery) verdict() error {
+	switch {
+	case r.expect == 0:
+		// A segment is given up only once a batch behind it is durable.
+		return &Damage{segmentName(r.numbers[0]), headerSize, "its first batch cannot be read, but was durable"}
+	case r.cut != nil && r.later >= r.expect:
+		s := r.segments[r.cut.index]
+		return &Damage{segmentName(s.number), r.cut.offset,
+			fmt.Sprintf("batch %d cannot be read, but batch %d was durable", r.expect, r.later)}
+	// After that: what is behind a cut may say that the file is not needed.
+	case r.oldest != 0 && r.numbers[0] > r.oldest && r.history.first > r.history.floor:
+		return &Damage{segmentName(r.oldest), 0, "the file is missing"}
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+package wal
+
+import (
+	"fmt"
+	"sync"
+
+	"polystalk/shard/wal/space"
+)
+
+// A segment is one file.
+type segment struct {
+	number uint64
+	// file is nil unless it is open: that of the current segment, of those that are not
+	// synced, and of the next one.
+	file       File
+	size       int64
+	at         int64  // the end of what is written
+	lastBatch  uint64 // the number of the last batch, if the segment was recovered
+	lastIndex  uint64 // the highest index of an entry, if it was recovered
+	lastCommit uint64 // no record here is known under a higher number
+}
+
+// room is how many bytes can still be written.
+func (s *segment) room() int64 { return s.size - s.at }
+
+// segments are the files of a journal in order: closed ones, the current one, and spares,
+// which are prepared and empty.
+//
+// mu guards the lists. The current segment's own fields belong to who makes a commit, who
+// alone moves on to the next, and so may read cur without mu.
+type segments struct {
+	disk   Disk
+	id     identity // the journal's; set before anything is written
+	first  uint64   // of the next header; only while the journal begins
+	size   int64    // of a new one
+	ledger *space.Ledger
+
+	mu sync.Mutex
+	// changed is broadcast when somebody who waits with mu may go on: the watermark,
+	// the failure of the journal, spares, starved, stopping, or alone has changed.
+	changed  *sync.Cond
+	cur      *segment
+	closed   []*segment // the oldest first
+	spares   []*segment // the next first
+	unsynced []*segment // written and not synced, the current one last
+	oldest   uint64     // the number of the first segment that is needed
+	marked   uint64     // what the last batch says of oldest
+	starved  bool       // who makes a commit waits for a spare
+	stopping bool       // the journal is being closed
+	alone    bool       // the keeper is gone, or never was: who needs a segment prepares it
+	pins     []*Pin     // of who reads
+}
+
+func newSegments(disk Disk, size int64, ledger *space.Ledger) *segments {
+	s := &segments{disk: disk, size: size, ledger: ledger}
+	s.changed = sync.NewCond(&s.mu)
+	return s
+}
+
+// recount tells the ledger how large the segments are; mu is held, and one of the lists
+// has just changed.
+func (s *segments) recount() {
+	closed := sizes(s.closed)
+	all := closed + sizes(s.spares)
+	if s.cur != nil {
+		all += s.cur.size
+	}
+	s.ledger.SetSegments(all, closed)
+}
+
+func sizes(list []*segment) (n int64) {
+	for _, s := range list {
+		n += s.size
+	}
+	return n
+}
+
+// nextNumber is the number of the next segment to prepare; mu is held.
+func (s *segments) nextNumber() uint64 {
+	switch {
+	case len(s.spares) > 0:
+		return s.spares[len(s.spares)-1].number + 1
+	case s.cur != nil:
+		return s.cur.number + 1
+	case len(s.closed) > 0:
+		return s.closed[len(s.closed)-1].number + 1
+	}
+	return 1
+}
+
+// nextIsOpen reports whether there is a spare whose file is open; mu is held.
+func (s *segments) nextIsOpen() bool { return len(s.spares) > 0 && s.spares[0].file != nil }
+
+// noSpare reports whether none is prepared.
+func (s *segments) noSpare() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.spares) == 0
+}
+
+// anotherWanted reports whether another segment should be prepared.
+func (s *segments) anotherWanted() bool { return s.isStarved() || s.ledger.AnotherWanted() }
+
+// anotherAllowed reports whether another segment keeps the bound. A committer that can do
+// nothing, not even make space, gets one in any case.
+func (s *segments) anotherAllowed() bool {
+	sums := s.ledger.Sums()
+	return s.isStarved() || sums.AnotherAllowed() || sums.PinsAllowed() && s.oldestPinned()
+}
+
+// spareAllowed reports whether a segment that is given up may stay, though none is wanted.
+func (s *segments) spareAllowed() bool {
+	sums := s.ledger.Sums()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.spares) < sparesKept && sums.SpareAllowed()
+}
+
+func (s *segments) isStarved() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.starved
+}
+
+// open is how much can be written without opening a file. Who makes a commit calls it.
+func (s *segments) open() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.cur.room()
+	if s.nextIsOpen() {
+		n += s.spares[0].room()
+	}
+	return n
+}
+
+// begin makes the first segment of a journal the current one.
+func (s *segments) begin(first *segment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cur, s.oldest = first, first.number
+	s.unsynced = append(s.unsynced, first)
+	s.recount()
+}
+
+// advance makes the first spare the current segment, whose file is open; mu is held. It
+// returns the one that was.
+func (s *segments) advance() (old *segment) {
+	old, next := s.cur, s.spares[0]
+	if next.number != old.number+1 || next.file == nil || next.at != headerSize {
+		panic(fmt.Sprintf("%s, written up to %d, open %v, is to follow %s", segmentName(next.number), next.at, next.file != nil, segmentName(old.number)))
+	}
+	s.spares = append(s.spares[:0], s.spares[1:]...)
+	s.closed = append(s.closed, old)
+	s.unsynced = append(s.unsynced, next)
+	s.cur = next
+	s.starved = false
+	s.recount()
+	return old
+}
+
+// add takes a spare whose file is closed.
+func (s *segments) add(spare *segment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spares = append(s.spares, spare)
+	s.recount()
+	s.changed.Broadcast()
+}
+
+// dropOldest takes the oldest closed segment off the list, and returns how many are left. It
+// reports false, and does nothing, if a pin has come meanwhile that keeps it.
+func (s *segments) dropOldest() (closed int, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if number := s.closed[0].number; s.pinned(number) {
+		return len(s.closed), false
+	} else {
+		s.losePins(number)
+	}
+	s.closed = append(s.closed[:0], s.closed[1:]...)
+	s.recount()
+	return len(s.closed), true
+}
+
+// broadcast has everybody look again who waits for changed.
+func (s *segments) broadcast() {
+	s.mu.Lock()
+	s.changed.Broadcast()
+	s.mu.Unlock()
+}
+
+// close closes the files that are open. Nobody uses them any more.
+func (s *segments) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, seg := range s.unsynced {
+		seg.file.Close()
+	}
+	if s.nextIsOpen() {
+		s.spares[0].file.Close()
+	}
+	s.unsynced, s.spares = nil, nil
+	s.recount()
+}
+
+// holding is the number of the segment that holds what commit n wrote, or of the current
+// one.
+func (s *segments) holding(n uint64) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, seg := range s.closed {
+		if n <= seg.lastCommit {
+			return seg.number
+		}
+	}
+	return s.current()
+}
+
+// current is the number of the current segment, for anyone; mu is held.
+func (s *segments) current() uint64 {
+	if n := len(s.unsynced); n > 0 {
+		return s.unsynced[n-1].number
+	}
+	return s.oldest
+}

@@ -1,0 +1,433 @@
+package wal_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"polystalk/shard/commit"
+	"polystalk/shard/core"
+	"polystalk/shard/record"
+	. "polystalk/shard/wal"
+	"polystalk/shard/wal/fakedisk"
+)
+
+// A sole is the consensus of a server that is one of several, and has no others: what it has
+// synced is committed. It is a Proposer for a world.
+type sole struct {
+	w     *world
+	term  uint64
+	queue []Entry
+	ended uint64 // the last commit that has ended
+	lag   int    // it goes on by itself at one End in so many; zero: at each
+	early bool   // others have committed what is not written here yet
+
+	mirror func([]Entry) error // who follows, or nil
+}
+
+// newSole makes a world's server one of several.
+func newSole(w *world) *sole {
+	c := &sole{w: w}
+	w.sole, w.opts.Proposer, w.opts.Node = c, c, 7
+	w.opts.First = 0
+	w.aside = c.begin
+	return c
+}
+
+func (c *sole) entries() *Entries { return c.w.j.Entries() }
+
+// replay applies what is in the log, and was not known to be committed. All of it is.
+func (c *sole) replay(replays []*core.Replay) error {
+	e := c.entries()
+	c.queue, c.ended = nil, 0
+	for i := e.Committed() + 1; i <= e.Last(); i++ {
+		list, err := e.Read(i, i+1, 0)
+		if err != nil {
+			return err
+		}
+		x := list[0]
+		for data := x.Data; len(data) > 0 && x.Kind == record.Normal; {
+			var r record.Record
+			n, err := record.Parse(&r, data)
+			if err != nil {
+				return err
+			}
+			data = data[n:]
+			r.Commit = i
+			switch {
+			case r.Kind == record.Floor:
+				e.GiveUp(r.Bottom)
+			case r.Kind == record.Epoch:
+				for _, p := range replays {
+					p.Gap()
+				}
+			case r.Kind < record.State:
+				if err := replays[c.w.partOf(r.Slot)].Apply(&r); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// begin writes the first entry of a term, which is empty.
+func (c *sole) begin() error {
+	c.term++
+	e := c.entries()
+	if last := e.Last(); last > 0 {
+		term, err := e.Term(last)
+		if err != nil {
+			return err
+		}
+		c.term = term + 1
+		if err := c.outvoted(last, term); err != nil {
+			return err
+		}
+	}
+	if err := e.Append([]Entry{{Index: e.Last() + 1, Term: c.term}}, e.Last()); err != nil {
+		return err
+	}
+	return e.Sync()
+}
+
+// outvoted writes some entries that come to nothing, since those of the next term take their
+// place: so there are more batches than entries.
+func (c *sole) outvoted(last, term uint64) error {
+	var list []Entry
+	for range c.w.rng.IntN(4) {
+		last++
+		// The machine may stop before it is replaced, so it is of no job there is.
+		body := make([]byte, c.w.rng.IntN(50_000))
+		list = append(list, Entry{Index: last, Term: term, Data: append(record.AppendChunkHead(nil, 0, 1<<50, len(body)), body...)})
+	}
+	e := c.entries()
+	committed := e.Last()
+	if err := e.Append(list, committed); err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return e.Append([]Entry{{Index: committed + 1, Term: c.term}}, committed)
+}
+
+func (c *sole) Propose(data []byte, n uint64) error {
+	if len(data) > EntryMax {
+		return fmt.Errorf("%w: an entry of %d bytes", errBroken, len(data))
+	}
+	c.queue = append(c.queue, Entry{Index: c.entries().Last() + uint64(len(c.queue)) + 1, Term: c.term, Data: data})
+	return nil
+}
+
+func (c *sole) End(n uint64) error {
+	if c.ended = n; c.early {
+		return c.w.j.Committed(n)
+	}
+	if c.lag > 0 && c.w.rng.IntN(c.lag) > 0 {
+		return nil
+	}
+	return c.goOn()
+}
+
+func (c *sole) Wanted() bool { return false }
+
+// goOn writes what was proposed, and says that it is committed.
+func (c *sole) goOn() error {
+	if len(c.queue) > 0 {
+		e := c.entries()
+		if err := e.Append(c.queue, e.Last()); err != nil {
+			return err
+		}
+		if err := e.Sync(); err != nil {
+			return err
+		}
+		if c.mirror != nil {
+			if err := c.mirror(c.queue); err != nil {
+				return err
+			}
+		}
+		c.queue = nil
+	}
+	return c.w.j.Committed(c.ended)
+}
+
+// maybeGoOn is goOn now and then, unless a commit has failed.
+func (c *sole) maybeGoOn(err error) error {
+	if err == nil && c.w.rng.IntN(3) == 0 {
+		err = c.goOn()
+		c.w.note()
+	}
+	return err
+}
+
+// TestOneOfSeveralCrashes: what is acknowledged through a log is there after any crash, ids go
+// on, compaction keeps the bound, and the sums add up, as they do without one.
+func TestOneOfSeveralCrashes(t *testing.T) {
+	seeds(t, 8, func(seed uint64) error {
+		w := newWorld(seed, fakedisk.New(seed))
+		newSole(w)
+		w.weight = []int{100, 1000, 10000}[w.rng.IntN(3)]
+		w.fat = []int{0, 10, 100}[w.rng.IntN(3)]
+		return lives(w, 0, 6, 150)
+	})
+}
+
+// TestOneOfSeveralCrashesAnywhere stops the machine at every operation of the disk.
+func TestOneOfSeveralCrashesAnywhere(t *testing.T) {
+	seeds(t, 1, func(seed uint64) error {
+		stride := 17 // the longer campaigns leave nothing out
+		if *runsFlag > 0 || *seedFlag != 0 {
+			stride = 1
+		}
+		for at := 1; ; at += stride {
+			w := newWorld(seed, fakedisk.New(seed<<20|uint64(at)))
+			newSole(w)
+			w.fat, w.weight = 10, 8000
+			switch err := lives(w, at, 3, 40); {
+			case errors.Is(err, errBeyond):
+				return nil
+			case err != nil:
+				return fmt.Errorf("stopped at operation %d: %w", at, err)
+			}
+		}
+	})
+}
+
+// TestOneOfSeveralMayLag: the same if what was proposed comes back later, several commits at
+// once. What is under way counts as pending until it is written, to the byte: when nothing is,
+// nothing is pending.
+func TestOneOfSeveralMayLag(t *testing.T) {
+	seeds(t, 8, func(seed uint64) error {
+		w := newWorld(seed, fakedisk.New(seed))
+		newSole(w).lag = 4
+		w.weight = []int{100, 1000, 4000}[w.rng.IntN(3)]
+		w.fat = 0
+		for life := range 4 {
+			w.disk.(*fakedisk.Disk).Ops = 0
+			_, err := w.open(true)
+			for step := 0; err == nil && step < 100; step++ {
+				w.now += core.Time(w.rng.IntN(5000)) * core.Second / 1000
+				for range 1 + w.rng.IntN(20) {
+					w.shards[w.rng.IntN(len(w.shards))].act()
+				}
+				pending := w.j.Pending()
+				if err = w.commit(); err == nil && len(w.sole.queue) > 0 && w.j.Pending() <= 0 {
+					err = fmt.Errorf("%w: %d entries are under way, and nothing is pending (before %d)", errBroken, len(w.sole.queue), pending)
+				}
+				if err == nil && w.rng.IntN(4) == 0 {
+					if err = w.sole.goOn(); err == nil && w.j.Idle() && w.j.Pending() != 0 {
+						err = fmt.Errorf("%w: nothing is under way, and %d bytes are pending", errBroken, w.j.Pending())
+					}
+					w.note()
+				}
+				if err == nil && w.rng.IntN(2) == 0 {
+					err = w.j.Tend()
+				}
+			}
+			if err != nil && (!w.fake.Dead || errors.Is(err, errBroken)) {
+				return fmt.Errorf("life %d: %w", life, err)
+			}
+			w.reboot()
+			w.fake.CrashAt = w.fake.Ops/2 + w.rng.IntN(1+w.fake.Ops)
+		}
+		w.closeCores()
+		return nil
+	})
+}
+
+// TestAloneAndOneOfSeveral: a journal goes from a server that is alone to one of several and
+// back, at any crash, and nothing is lost: entries without an Entry have the right indexes,
+// whatever was given up of what went before.
+func TestAloneAndOneOfSeveral(t *testing.T) {
+	seeds(t, 8, func(seed uint64) error {
+		w := newWorld(seed, fakedisk.New(seed))
+		w.opts.First = 0
+		w.weight, w.fat = 4000, 0
+		c := newSole(w)
+		last := uint64(0) // entry
+		w.turn = func() {
+			if w.sole != nil {
+				last = c.entries().Last()
+			}
+			w.sole, w.aside, w.opts.Proposer = nil, nil, nil
+			if w.rng.IntN(2) == 0 {
+				w.sole, w.aside, w.opts.Proposer = c, c.begin, c
+			}
+		}
+		w.sole = nil
+		if err := lives(w, 0, 12, 60); err != nil {
+			return fmt.Errorf("after entry %d: %w", last, err)
+		}
+		return nil
+	})
+}
+
+// TestLeaderKeepsWhatItHasNotItself: a Floor that others have committed gives up nothing here
+// before it is written, and durable, with the copies before it.
+func TestLeaderKeepsWhatItHasNotItself(t *testing.T) {
+	d := fakedisk.New(1)
+	w := newWorld(1, d)
+	w.parts, w.fat, w.weight = 1, 0, 50_000
+	c := newSole(w)
+	must(t, second(w.open(true)))
+	must(t, w.garbage(8))
+	oldest := w.j.Stats().Oldest
+	goOn := func() {
+		t.Helper()
+		for range 8 {
+			must(t, w.j.Tend())
+			if w.j.Requested() {
+				must(t, w.j.Commit())
+			}
+		}
+	}
+	c.early = true
+	goOn()
+	if s := w.j.Stats(); s.Oldest != oldest || len(c.queue) == 0 {
+		t.Fatalf("segments from %d on are there, before %d; %d entries are not written", s.Oldest, oldest, len(c.queue))
+	}
+	must(t, c.entries().Append(c.queue, 1))
+	c.queue = nil
+	goOn()
+	if s := w.j.Stats(); s.Oldest != oldest {
+		t.Fatalf("segments from %d on are there, before %d; nothing is synced", s.Oldest, oldest)
+	}
+	must(t, c.entries().Sync())
+	goOn()
+	if s := w.j.Stats(); s.Oldest == oldest {
+		t.Error("nothing is given up once the Floor is durable")
+	}
+	w.closeCores()
+}
+
+// TestLowerFloorTakesNothingBack: what was taken over is noted in a Floor that gives up nothing. If
+// that follows on one that is on its way to this disk, what lies below the higher one is given up.
+func TestLowerFloorTakesNothingBack(t *testing.T) {
+	w := newWorld(1, fakedisk.New(1))
+	w.parts, w.fat, w.weight = 1, 0, 50_000
+	c := newSole(w)
+	must(t, second(w.open(true)))
+	must(t, w.garbage(8))
+	oldest := w.j.Stats().Oldest
+	goOn := func() {
+		t.Helper()
+		for range 8 {
+			must(t, w.j.Tend())
+			if w.j.Requested() {
+				must(t, w.j.Commit())
+			}
+		}
+	}
+	c.early = true
+	goOn() // a Floor is committed by others
+	must(t, w.j.SetImported(1))
+	c.early = false
+	must(t, c.goOn())
+	goOn()
+	if s := w.j.Stats(); s.Oldest == oldest {
+		t.Error("nothing is given up any more")
+	}
+	w.closeCores()
+}
+
+// TestEntriesOfOneAloneKeepTheirIndexes: a server that was one of several, is alone for a while,
+// and is one of several again: the batches that it wrote alone are the same entries, also once
+// what went before them is given up. There are more batches than entries by then.
+func TestEntriesOfOneAloneKeepTheirIndexes(t *testing.T) {
+	w := newWorld(1, fakedisk.New(1))
+	w.parts, w.fat, w.weight = 1, 0, 50_000
+	c := newSole(w)
+	open := func(alone bool) {
+		t.Helper()
+		w.sole, w.aside, w.opts.Proposer = c, c.begin, c
+		if alone {
+			w.sole, w.aside, w.opts.Proposer = nil, nil, nil
+		}
+		must(t, second(w.open(true)))
+	}
+	segments := 0
+	write := func(more int) {
+		t.Helper()
+		segments = w.j.Stats().Segments + more
+		must(t, w.garbage(segments))
+	}
+	open(false)
+	write(2)
+	for must(t, w.j.Close()); ; must(t, w.j.Close()) {
+		open(false)
+		if w.j.Stats().Batches > c.entries().Last() {
+			break
+		}
+	}
+	must(t, w.j.Close())
+	open(true)
+	first := w.j.Stats().Current + 1
+	write(4)
+	last := w.j.Stats().Current
+	must(t, w.j.Close())
+	open(false)
+	write(3)
+	for w.j.Stats().Oldest < first+1 {
+		must(t, w.j.Tend())
+		must(t, w.j.Commit())
+	}
+	end := c.entries().Last()
+	if s := w.j.Stats(); s.Oldest > last-1 || c.entries().First() < 3 {
+		t.Fatalf("segments from %d on are there, entries from %d on; those of who was alone are %d to %d", s.Oldest, c.entries().First(), first, last)
+	}
+	begin := c.entries().First()
+	must(t, w.j.Close())
+	w.aside = nil
+	open(false)
+	if e := c.entries(); e.First() != begin || e.Last() <= end {
+		t.Errorf("it has entries %d to %d, before %d to %d", e.First(), e.Last(), begin, end)
+	}
+	w.closeCores()
+}
+
+// TestFullElsewhere: while the others have no room a leader refuses what takes space, also what
+// waits for some, as if its own disk was full; deletes go on, old segments are given up, and it
+// takes changes again once they have room.
+func TestFullElsewhere(t *testing.T) {
+	w := newWorld(1, fakedisk.New(1))
+	w.parts, w.fat, w.weight = 1, 0, 20_000
+	newSole(w)
+	must(t, second(w.open(true)))
+	p := w.shards[0]
+	for range 60 {
+		p.put()
+		must(t, w.commit())
+		must(t, w.tend())
+	}
+	if w.j.SetRoomElsewhere(SegmentMin/2) != true || w.j.Pressure() != commit.Full {
+		t.Fatalf("the pressure is %d", w.j.Pressure())
+	}
+	var room commit.Claim
+	if got := w.j.Claim(&room, 100_000); got != commit.Full || room != (commit.Claim{}) {
+		t.Errorf("a claim is answered with %d, and has %+v", got, room)
+	}
+	if got := w.j.Fits(&room, 100_000); got != commit.Full {
+		t.Errorf("whether a body fits is answered with %d", got)
+	}
+	oldest := w.j.Stats().Oldest
+	for len(p.all) > 0 {
+		p.remove(0)
+		must(t, w.commit())
+		must(t, w.tend())
+	}
+	if s := w.j.Stats(); s.Live != 0 || s.Oldest <= oldest {
+		t.Errorf("%d bytes live, and segments from %d on are there, before %d", s.Live, s.Oldest, oldest)
+	}
+	if w.j.SetRoomElsewhere(100*SegmentMin) || w.j.Pressure() != commit.Open {
+		t.Errorf("the pressure is %d once there is room", w.j.Pressure())
+	}
+	if got := w.j.Claim(&room, 1000); got != commit.Open {
+		t.Errorf("then a claim is answered with %d", got)
+	}
+	w.j.Release(&room)
+	if own := w.j.Room(); own < SegmentMin {
+		t.Errorf("it has room for %d bytes itself", own)
+	}
+	w.closeCores()
+}

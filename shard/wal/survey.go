@@ -1,0 +1,290 @@
+package wal
+
+import (
+	"encoding/hex"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math"
+	"slices"
+	"time"
+
+	"polystalk/shard/record"
+)
+
+// A Survey is what the files of a journal hold, whole or damaged. Taking one
+// changes nothing; nobody writes the journal meanwhile, or while Each runs.
+type Survey struct {
+	UUID     string
+	Segments []Segment
+	Batches  int64 // that a start would read
+	Globals  record.Globals
+	// LastIndex and LastTerm are those of the last entry, where the journal is the log of one
+	// server of several, torn end included. Batches from before it was one count as entries
+	// as well.
+	LastIndex, LastTerm uint64
+	// Losses are the damages in the order of the journal: what was durable and
+	// cannot be read. A journal that has one is not started from.
+	Losses []Loss
+	// Log tells of a journal that has been the log of one server of several; nil: it has not.
+	Log *Log
+	// Torn is the torn end, of which nothing was acknowledged as durable: a
+	// start cuts it off. nil: the journal ends with a whole batch.
+	Torn *Loss
+
+	disk    Disk
+	id      identity
+	numbers []uint64
+	end     uint64 // the first batch that a start cuts off
+	log     sightings
+}
+
+// A Log is what a journal is for several servers that keep it.
+type Log struct {
+	First, Last uint64 // entries
+	Replaced    int    // batches whose place in it later ones took
+}
+
+// A Segment is one file as found.
+type Segment struct {
+	Number      uint64
+	File        string
+	Size        int64
+	Used        int64 // up to the end of its last batch
+	Created     time.Time
+	Batches     int
+	First, Last uint64 // of its batches; zero: there are none
+	From, To    time.Time
+}
+
+// A Loss is a place where something cannot be read.
+type Loss struct {
+	Damage
+	End int64 // of the bytes from Offset on; zero: there is no file
+	// First is the first batch that is missing there, Next the one that can
+	// be read again; zero: not known.
+	First, Next uint64
+	Behind      int64 // of a torn end: whole batches that are cut off with it
+
+	sure   bool   // damage, whatever was durable
+	before int64  // batches before it
+	oldest uint64 // the oldest segment that is needed, as those batches say
+}
+
+// Count is how many batches are known to be lost.
+func (l *Loss) Count() uint64 {
+	if l.First == 0 || l.Next <= l.First {
+		return 0
+	}
+	return l.Next - l.First
+}
+
+// A Batch is what was written at once.
+type Batch struct {
+	File   string
+	Offset int64
+	Number uint64
+	Time   time.Time
+	Broken bool // something before it is missing
+	// Replaced says that a later batch took its place in the log of several servers, before it
+	// was committed: what it says has never been.
+	Replaced bool
+	records  []byte
+}
+
+// Records are the batch's records, each good until the next. An error ends
+// them: the rest of the batch cannot be read.
+func (b *Batch) Records() iter.Seq2[*record.Record, error] {
+	return func(yield func(*record.Record, error) bool) {
+		var r record.Record
+		for recs := b.records; len(recs) > 0; {
+			n, err := record.Parse(&r, recs)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(&r, nil) {
+				return
+			}
+			recs = recs[n:]
+		}
+	}
+}
+
+// Look surveys the journal on a disk; nil: there is none. Damage is no error
+// here, but found and listed, all of it.
+func Look(d Disk) (*Survey, error) {
+	numbers, err := listSegments(d, slog.New(slog.DiscardHandler))
+	if err != nil || len(numbers) == 0 {
+		return nil, err
+	}
+	s := &Survey{disk: d, numbers: numbers}
+	if s.id, err = commonIdentity(d, numbers); err != nil {
+		return nil, err
+	}
+	s.UUID = hex.EncodeToString(s.id[:])
+	w := newWalk(s)
+	synced := uint64(0)
+	w.visit = func(seg *Segment, b *batch, _ bool) error {
+		synced = max(synced, b.synced)
+		s.note(w, seg, b)
+		return nil
+	}
+	if err := w.run(); err != nil {
+		return nil, err
+	}
+	s.Segments = w.segments
+	if l := &s.log; l.headed {
+		s.Log = &Log{l.first, l.last, len(l.replaced)}
+	}
+	s.judge(w, synced)
+	return s, nil
+}
+
+// note takes a batch into the sums.
+func (s *Survey) note(w *walk, seg *Segment, b *batch) {
+	moment := time.Unix(0, b.time)
+	if seg.Batches == 0 {
+		seg.First, seg.From = b.number, moment
+	}
+	seg.Batches++
+	s.log.see(b)
+	s.enter(b)
+	seg.Last, seg.To, seg.Used = b.number, moment, b.offset+int64(b.size)
+	for r, err := range (&Batch{records: b.records}).Records() {
+		if err != nil {
+			w.lose(Loss{Damage: Damage{seg.File, b.offset, err.Error()}, End: b.offset + int64(b.size), sure: true})
+			break
+		}
+		switch r.Kind {
+		case record.State, record.Floor:
+			noteGlobals(&s.Globals, r)
+		case record.Put, record.Copy, record.Delete:
+			s.Globals.HighID = max(s.Globals.HighID, r.ID)
+		}
+	}
+}
+
+// enter takes a batch in as an entry of a log; see history.
+func (s *Survey) enter(b *batch) {
+	var head record.Heading
+	if _, ok := record.ParseHeading(&head, b.records); ok {
+		s.LastIndex, s.LastTerm = head.Index, head.Term
+		return
+	}
+	if s.LastTerm == 0 {
+		s.LastIndex, s.LastTerm = b.number-1, 1
+	}
+	s.LastIndex++
+}
+
+// sightings are what a survey knows of a journal as the log of several servers: which batches were
+// replaced. Unlike a recovery it goes on where something is missing.
+type sightings struct {
+	first, last uint64            // entries; zero: none yet
+	floor       uint64            // the highest index of a Floor
+	headed      bool              // there are Entries
+	replaced    map[uint64]uint64 // batches, and by which
+	open        []sighting        // which may be replaced
+}
+
+// A sighting is an entry that was not known to be committed yet.
+type sighting struct{ index, batch uint64 }
+
+// see is told of each batch in order.
+func (l *sightings) see(b *batch) {
+	var head record.Heading
+	rest, ok := record.ParseHeading(&head, b.records)
+	if !ok {
+		if l.last++; l.first == 0 {
+			l.first, l.last = b.number, b.number
+		}
+		l.open = l.open[:0]
+		return
+	}
+	for n := len(l.open) - 1; n >= 0 && l.open[n].index >= head.Index; n-- {
+		if l.replaced == nil {
+			l.replaced = make(map[uint64]uint64)
+		}
+		l.replaced[l.open[n].batch] = b.number
+		l.open = l.open[:n]
+	}
+	if l.first == 0 || head.Index < l.first {
+		l.first = head.Index
+	}
+	l.last, l.headed = head.Index, true
+	l.open = append(l.open, sighting{head.Index, b.number})
+	settled := 0
+	for settled < len(l.open) && l.open[settled].index <= head.Commit {
+		settled++
+	}
+	l.open = slices.Delete(l.open, 0, settled)
+	if f, ok := bottomOf(rest); ok {
+		l.floor = max(l.floor, f.Index)
+	}
+}
+
+// judge tells damage from the torn end, as a recovery does.
+func (s *Survey) judge(w *walk, synced uint64) {
+	s.end, s.Batches = math.MaxUint64, w.batches
+	oldest := w.oldest
+	for _, l := range w.losses {
+		switch {
+		case l.sure:
+		case l.First == 0:
+			l.Reason = "its first batch cannot be read, but was durable"
+		case l.First <= synced:
+			l.Reason = fmt.Sprintf("%s cannot be read, but batch %d was durable", l.which(), synced)
+		default:
+			if s.Torn == nil {
+				l.Reason = "a batch was never written to its end"
+				l.Behind = w.batches - l.before
+				s.Torn, s.end, s.Batches, oldest = &l, l.First, l.before, l.oldest
+			}
+			continue
+		}
+		s.Losses = append(s.Losses, l)
+	}
+	if n := len(s.Losses); n > 0 && s.Losses[n-1].before == w.batches {
+		return // the batch that said which file is the oldest may be lost
+	}
+	if first := s.numbers[0]; oldest != 0 && first > oldest && s.log.first > s.log.floor {
+		missing := Loss{Damage: missingFiles(oldest, first)}
+		s.Losses = append([]Loss{missing}, s.Losses...)
+	}
+}
+
+// which names the batches that are missing.
+func (l *Loss) which() string {
+	switch {
+	case l.Next == l.First:
+		return "something before batch " + fmt.Sprint(l.Next)
+	case l.Next == l.First+1 || l.Next == 0:
+		return "batch " + fmt.Sprint(l.First)
+	}
+	return fmt.Sprintf("batches %d to %d", l.First, l.Next-1)
+}
+
+// missingFiles is the damage of the files from first up to next, which is there.
+func missingFiles(first, next uint64) Damage {
+	reason := "the file is missing"
+	if next > first+1 {
+		reason = "the files from it up to " + segmentName(next-1) + " are missing"
+	}
+	return Damage{segmentName(first), 0, reason}
+}
+
+// Each hands out all batches in order that can be read; those that a start
+// would cut off only if asked for. They are good until the next.
+func (s *Survey) Each(cutOff bool, visit func(*Batch) error) error {
+	w := newWalk(s)
+	w.visit = func(seg *Segment, b *batch, broken bool) error {
+		if b.number >= s.end && !cutOff {
+			return nil
+		}
+		by := s.log.replaced[b.number]
+		replaced := by != 0 && (cutOff || by < s.end)
+		return visit(&Batch{seg.File, b.offset, b.number, time.Unix(0, b.time), broken, replaced, b.records})
+	}
+	return w.run()
+}

@@ -1,0 +1,269 @@
+package wal
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"polystalk/shard/commit"
+	"polystalk/shard/stats"
+	"polystalk/shard/wal/space"
+)
+
+// A writer is the sequencer of a journal that is this machine's alone: it writes batches to
+// the current segment, goes on to the next when that is full, and makes durable what the
+// policy says.
+//
+// Its methods are called by who makes a commit, but for the syncs, of which there is one
+// at a time.
+type writer struct {
+	opts      *Options
+	segments  *segments
+	ledger    *space.Ledger
+	committer *commit.Committer
+	watermark *watermark
+	preparer  *preparer // for when there is no keeper
+	keeper    waker
+
+	figures figures
+
+	dirty   waker         // something was written that no commit has synced
+	syncing sync.Mutex    // held by who syncs
+	written atomic.Uint64 // the last batch written
+	synced  atomic.Uint64 // the last batch durable
+}
+
+var _ sequencer = (*writer)(nil)
+
+// figures are a writer's, for who watches it.
+type figures struct {
+	bytes atomic.Uint64   // of batches, as they are in segments
+	syncs stats.Histogram // how long they took
+}
+
+// resume goes on behind a last batch, all up to which is durable by now. It is called before
+// anything else.
+func (w *writer) resume(batch uint64) {
+	w.written.Store(batch)
+	w.synced.Store(batch)
+}
+
+// room implements sequencer.
+func (w *writer) room() int64 { return w.segments.cur.room() }
+
+// batchWanted implements sequencer: somebody waits for the commit, and the oldest segment is
+// not needed any more, which no batch says yet. Who has given that segment up waits for such
+// a batch.
+func (w *writer) batchWanted() bool {
+	s := w.segments
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return w.watermark.awaited() && s.oldest != s.marked
+}
+
+// write implements sequencer.
+func (w *writer) write(b []byte, number, n uint64) (free []byte, err error) {
+	out, err := w.put(b, number)
+	if err != nil {
+		return nil, err
+	}
+	// No record in it is known under a higher number; see commit.Log.Begin.
+	w.segments.cur.lastCommit = n + 1
+	w.ledger.Write(int64(len(out)))
+	return out, nil
+}
+
+// put writes a batch, which begins with room for its head, to the current segment, where there
+// is room for it. It returns the batch as it is written.
+func (w *writer) put(b []byte, number uint64) (out []byte, err error) {
+	s := w.segments
+	cur := s.cur
+	s.mu.Lock()
+	oldest := s.oldest
+	s.marked = oldest
+	s.mu.Unlock()
+	out = sealBatch(b, s.id, cur.number, &batch{
+		number: number, time: w.opts.Now().UnixNano(), synced: w.synced.Load(), oldest: oldest,
+	})
+	k, err := cur.file.WriteAt(out, cur.at)
+	if err != nil {
+		return nil, fmt.Errorf("writing %s: %w", segmentName(cur.number), err)
+	}
+	if k < len(out) {
+		return nil, fmt.Errorf("writing %s: only %d of %d bytes were taken", segmentName(cur.number), k, len(out))
+	}
+	cur.at += int64(k)
+	if cur.at > cur.size {
+		panic(fmt.Sprintf("%s is written up to %d of %d bytes", segmentName(cur.number), cur.at, cur.size))
+	}
+	w.figures.bytes.Add(uint64(k))
+	w.written.Store(number)
+	return out, nil
+}
+
+// end implements sequencer: it makes durable what is written, if the policy, or someone who
+// waits for it, says so.
+func (w *writer) end(n uint64) (safe bool, err error) {
+	w.ledger.Written()
+	if w.written.Load() != w.synced.Load() && w.opts.Sync != SyncAlways && !w.awaited() {
+		w.dirty.wake()
+		return true, nil
+	}
+	if err := w.sync(); err != nil {
+		return false, err
+	}
+	w.watermark.reach(n)
+	return true, nil
+}
+
+// awaited reports whether somebody waits for a commit.
+func (w *writer) awaited() bool {
+	w.segments.mu.Lock()
+	defer w.segments.mu.Unlock()
+	return w.watermark.awaited()
+}
+
+// rotate implements sequencer: it goes on to the next segment. It waits for one if none is
+// prepared, or cannot be opened for want of descriptors.
+func (w *writer) rotate() error {
+	s := w.segments
+	for {
+		ready, err := w.preparer.openNext()
+		if err != nil {
+			return err
+		}
+		if ready {
+			break
+		}
+		if err := w.awaitSpare(); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	if err := w.committer.Err(); err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	old := s.advance()
+	n := len(s.unsynced)
+	s.mu.Unlock()
+	w.ledger.AddFree(-old.room())
+	w.keeper.wake()
+	if n > unsyncedMax {
+		// Only with SyncNever, or a disk that is far behind: open files are
+		// not without end either.
+		return w.sync()
+	}
+	return nil
+}
+
+// awaitSpare waits until there may be a spare that can be opened. Without a keeper it
+// prepares one.
+func (w *writer) awaitSpare() error {
+	s := w.segments
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := w.committer.Err(); err != nil {
+		return err
+	}
+	if w.opts.Manual || s.alone {
+		stopping, none := s.stopping, len(s.spares) == 0
+		s.mu.Unlock()
+		defer s.mu.Lock()
+		return w.prepareAlone(stopping, none)
+	}
+	if !s.starved {
+		s.starved = true
+		s.changed.Broadcast() // the keeper may wait for us
+	}
+	if !s.nextIsOpen() {
+		w.keeper.wake()
+		s.changed.Wait()
+	}
+	return nil
+}
+
+// prepareAlone prepares a spare if there is none, or says why it cannot be had.
+func (w *writer) prepareAlone(stopping, none bool) error {
+	w.preparer.quota.Moved() // or may have: it is now or never
+	switch {
+	case !none:
+		return fmt.Errorf("the next segment cannot be opened: %w", syscall.EMFILE)
+	case w.preparer.add() == nil:
+		return nil
+	case w.committer.Err() != nil:
+		return w.committer.Err() // it was not for want of space
+	case stopping:
+		return fmt.Errorf("%w, and %w", commit.ErrStopped, errNoSpace)
+	}
+	return fmt.Errorf("no segment is prepared: %w", errNoSpace)
+}
+
+// unsyncedMax segments at most are written and not synced.
+const unsyncedMax = 16
+
+// syncDue reports whether the next commit is to be made durable, whatever the policy.
+func (w *writer) syncDue() bool {
+	s := w.segments
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return w.watermark.awaited() || len(s.unsynced) >= unsyncedMax
+}
+
+// sync makes durable what is written. An error has ended the journal before
+// syncing is free again: a second sync would succeed, and mean nothing.
+func (w *writer) sync() error {
+	w.syncing.Lock()
+	defer w.syncing.Unlock()
+	target := w.written.Load()
+	if err := w.committer.Err(); err != nil || target == w.synced.Load() {
+		return err
+	}
+	s := w.segments
+	s.mu.Lock()
+	files := append([]*segment(nil), s.unsynced...)
+	s.mu.Unlock()
+	begun := w.opts.Now()
+	for _, f := range files {
+		if err := f.file.Sync(); err != nil {
+			err = fmt.Errorf("syncing %s: %w", segmentName(f.number), err)
+			w.committer.Fail(err)
+			return err
+		}
+	}
+	w.figures.syncs.Took(w.opts.Now().Sub(begun))
+	w.synced.Store(target)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// All but the last were full when target was read, or filled up since and
+	// are synced as far as target goes; those go with the next sync.
+	done := len(files) - 1
+	for _, f := range files[:done] {
+		f.file.Close()
+	}
+	s.unsynced = append(s.unsynced[:0], s.unsynced[done:]...)
+	return nil
+}
+
+// syncEvery makes durable within a time what is written: it is a goroutine of its own.
+func (w *writer) syncEvery(every time.Duration, quit <-chan struct{}) {
+	for {
+		select {
+		case <-quit:
+			return
+		case <-w.dirty:
+		}
+		// The first unsynced byte was written just now; the sync itself comes
+		// on top of that time.
+		select {
+		case <-quit:
+			return
+		case <-time.After(every):
+		}
+		if w.sync() != nil {
+			return
+		}
+	}
+}

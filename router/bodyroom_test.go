@@ -36,7 +36,7 @@ func TestLargeBodiesWaitForOneAnother(t *testing.T) {
 	f.rest()
 	third.hears(answer(gearman.JobCreated, "H:x:4"))
 	first.says("put 0 0 60 600000\n"+body+"\n", "INSERTED 5\n")
-	if used, inside, waiting := f.d.srv.host.BodyRoom(); used != 0 || inside+waiting != 0 {
+	if used, inside, waiting := f.d.srv.host.BodyPlaces(); used != 0 || inside+waiting != 0 {
 		t.Errorf("%d bytes used, %d inside, %d wait", used, inside, waiting)
 	}
 	f.check()
@@ -52,7 +52,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	slow, next, last := f.open(), f.open(), f.open()
 	slow.send("put 0 0 60 600000\r\nb")
 	f.pass(bodyGrace + core.Second)
-	f.d.srv.host.Hurry()
+	f.d.srv.host.EvictLate()
 	f.rest()
 	if slow.closed {
 		t.Fatal("closed though nobody waits")
@@ -64,10 +64,10 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	if !next.stoppedBy(session.NoPlace) || slow.closed {
 		t.Fatal("two at a time")
 	}
-	f.d.srv.host.Hurry()
+	f.d.srv.host.EvictLate()
 	f.rest()
 	next.wants("INSERTED 2\n")
-	if _, inside, waiting := f.d.srv.host.BodyRoom(); !slow.closed || inside+waiting != 0 {
+	if _, inside, waiting := f.d.srv.host.BodyPlaces(); !slow.closed || inside+waiting != 0 {
 		t.Errorf("closed %v, %d wait, %d inside", slow.closed, waiting, inside)
 	}
 	f.check()
@@ -109,7 +109,7 @@ func TestRefusedBodyLeavesTheRoom(t *testing.T) {
 			if got := second.take(); got != tt.want {
 				t.Errorf("got %.100q, want %.100q", got, tt.want)
 			}
-			if used, inside, waiting := f.d.srv.host.BodyRoom(); used != 0 || inside+waiting != 0 || second.s.s.View().InBodyRoom {
+			if used, inside, waiting := f.d.srv.host.BodyPlaces(); used != 0 || inside+waiting != 0 || second.s.s.View().HasPlace {
 				t.Errorf("%d bytes used, %d inside, %d wait", used, inside, waiting)
 			}
 		})
@@ -126,11 +126,11 @@ func TestBodyThatComesInTheLastMoment(t *testing.T) {
 	slow.send("put 0 0 60 600000\r\nb")
 	next.send("put 0 0 60 200000\r\n")
 	f.pass(bodyGrace + core.Second)
-	f.d.srv.host.Hurry()
+	f.d.srv.host.EvictLate()
 	slow.send(body[1:] + "\r\nput 0 0 60 400000\r\nb")
 	f.rest()
 	slow.wants("INSERTED 1\n")
-	if _, inside, waiting := f.d.srv.host.BodyRoom(); slow.closed || inside != 2 || waiting != 0 {
+	if _, inside, waiting := f.d.srv.host.BodyPlaces(); slow.closed || inside != 2 || waiting != 0 {
 		t.Errorf("closed: %v, %d inside, %d wait", slow.closed, inside, waiting)
 	}
 	slow.says(body[:400_000-1]+"\n", "INSERTED 2\n")
@@ -147,13 +147,13 @@ func TestSuspendedBodies(t *testing.T) {
 	next.send("put 0 0 60 70000\r\n")
 	f.slept += 10 * bodyGrace
 	f.open().says("list-tube-used\n", "USING default\n") // by which it is noticed
-	f.d.srv.host.Hurry()
+	f.d.srv.host.EvictLate()
 	f.rest()
 	if slow.closed {
 		t.Error("closed after a suspend")
 	}
 	f.pass(2 * bodyGrace)
-	f.d.srv.host.Hurry()
+	f.d.srv.host.EvictLate()
 	f.rest()
 	if !slow.closed {
 		t.Error("it keeps others waiting")

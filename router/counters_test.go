@@ -30,8 +30,8 @@ func (s *Server) counters() []counter {
 		commands += k
 	}
 	list := []counter{{"loops", uint64(len(s.host.Loops()))}, {"shards", uint64(len(shards))}}
-	for t, v := range n.Tallies {
-		list = append(list, counter{session.Tally(t).String(), v})
+	for t, v := range n.Counters {
+		list = append(list, counter{session.Counter(t).String(), v})
 	}
 	list = append(list, counter{"shard-rounds", rounds}, counter{"inbox-left", left},
 		counter{"inbox-most", most}, counter{"commands", commands})

@@ -192,7 +192,7 @@ func (ds *DrivenSession) Number() uint64 { return ds.s.Number() }
 // Bytes are how many the connection has brought, and how many it was said, as operators are
 // told.
 func (ds *DrivenSession) Bytes() (in, out uint64) {
-	p := ds.s.Profile(0)
+	p := ds.s.Snapshot(0)
 	return p.In, p.Out
 }
 

@@ -329,8 +329,8 @@ func (w *eventWorld) happens() {
 	case 8:
 		w.diskHappens()
 	case 9:
-		w.d.srv.host.Hurry()
-		w.d.srv.host.Shed()
+		w.d.srv.host.EvictLate()
+		w.d.srv.host.Evict()
 	}
 }
 
@@ -437,13 +437,13 @@ func (w *eventWorld) left() {
 	}
 	w.check()
 	h := w.d.srv.host
-	if used, inside, waiting := h.BodyRoom(); used != 0 || inside+waiting != 0 {
+	if used, inside, waiting := h.BodyPlaces(); used != 0 || inside+waiting != 0 {
 		w.t.Errorf("room for bodies: %d bytes used, %d inside, %d wait", used, inside, waiting)
 	}
 	if n := h.Sums(); n.Connections+n.Producers+n.Workers+n.Waiting != 0 {
 		w.t.Errorf("%d connections, %d producers, %d workers, %d waiting are counted", n.Connections, n.Producers, n.Workers, n.Waiting)
 	}
-	if v := w.l.l.View(); v.Charged+v.Queued+v.Corked != 0 || v.Unfinished != 0 {
+	if v := w.l.l.View(); v.Holders+v.Queued+v.Corked != 0 || v.Unfinished != 0 {
 		w.t.Errorf("the loop keeps %+v", v)
 	}
 	if w.journal != nil {
@@ -470,7 +470,7 @@ func (w *eventWorld) settle() {
 func (w *eventWorld) over(c *eventConn) {
 	if c.closed && c.unsent > 0 {
 		c.unsent = 0
-		c.s.s.UnsentChanged()
+		c.s.s.UnsentDropped()
 	}
 	got := c.got.String()
 	asked := 0

@@ -72,7 +72,7 @@ func TestClosedConnectionsAreForgotten(t *testing.T) {
 	keepers := func() (n int) {
 		for _, l := range srv.host.Loops() {
 			l.Enter()
-			n += l.View().Charged
+			n += l.View().Holders
 			l.Exit()
 		}
 		return n

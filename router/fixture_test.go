@@ -207,7 +207,7 @@ func (f *fixture) check() {
 }
 
 // later is how often the loop put turns off.
-func (f *fixture) later() int { return int(f.d.srv.host.Sums().Tallies[session.TallyDeferred]) }
+func (f *fixture) later() int { return int(f.d.srv.host.Sums().Counters[session.CountDeferred]) }
 
 // stoppedBy reports whether that keeps the client's commands from being parsed.
 func (c *testConn) stoppedBy(r session.Stops) bool { return c.s.s.View().Stops&r != 0 }

@@ -84,7 +84,7 @@ func (f *Follower) Lead(least func() uint64) error {
 	for _, sh := range s.host.Map.Shards() {
 		sh.SetSubmitOptions(submitOptions(&gear)) // they may be others than at the start
 	}
-	s.host.Journal, s.host.Least = s.journal, least
+	s.host.Journal, s.host.LeaseFence = s.journal, least
 	if s.reactor == nil {
 		s.life.Serve()
 		return nil

@@ -148,7 +148,7 @@ func TestAnswersDependOnTheLeast(t *testing.T) {
 	h := f.d.srv.host
 	h.Journal = store
 	var least uint64
-	h.Least = func() uint64 { return least }
+	h.LeaseFence = func() uint64 { return least }
 	c := f.open()
 	c.says("peek 1\n", "NOT_FOUND\n")
 	least = 3

@@ -6,13 +6,12 @@ import (
 	"testing"
 
 	"polystalk/codec/gearman"
-	"polystalk/router/memory"
 )
 
-// bound gives the server an account with that bound.
-func (f *fixture) bound(most int64) *memory.Account {
-	a := memory.NewAccount(most)
-	f.d.srv.host.Account = a
+// bound gives the server's account that bound.
+func (f *fixture) bound(most int64) *session.Account {
+	a := f.d.srv.host.Account
+	a.SetBound(most)
 	return a
 }
 
@@ -26,10 +25,10 @@ func (f *fixture) counted() int64 {
 }
 
 // A queueConn is a client that reads nothing, on a socket that keeps what it is not
-// read in a memory.SendQueue, as those of gnet do.
+// read in a session.SendQueue, as those of gnet do.
 type queueConn struct {
 	testConn
-	q memory.SendQueue
+	q session.SendQueue
 }
 
 func (c *queueConn) Write(p []byte) { c.q.Add(p, false) }
@@ -106,8 +105,8 @@ func TestHeldInputStaysWithinTheBound(t *testing.T) {
 			t.Fatalf("client %d: paused %v, closed %v", i, c.paused, c.closed)
 		}
 	}
-	if n := f.counted(); n != 0 || f.l.l.View().Charged != 0 {
-		t.Errorf("%d bytes are counted for %d clients when all is read", n, f.l.l.View().Charged)
+	if n := f.counted(); n != 0 || f.l.l.View().Holders != 0 {
+		t.Errorf("%d bytes are counted for %d clients when all is read", n, f.l.l.View().Holders)
 	}
 	f.check()
 }
@@ -164,7 +163,7 @@ func TestTheWorstReaderIsCutOff(t *testing.T) {
 	ahead := f.openUnread() // keeps more than any, but leaves nothing unread
 	ahead.send("reserve\r\nreserve\r\n" + strings.Repeat("x", 2<<20))
 	f.rest()
-	f.d.srv.host.Shed()
+	f.d.srv.host.Evict()
 	f.rest()
 	for i, c := range all {
 		if c.closed {
@@ -173,7 +172,7 @@ func TestTheWorstReaderIsCutOff(t *testing.T) {
 	}
 	sum := f.d.srv.host.Account.Sum()
 	f.d.srv.host.Account.SetBound(sum - 100_000) // a sixteenth of which is freed besides
-	f.d.srv.host.Shed()
+	f.d.srv.host.Evict()
 	f.rest()
 	for i, c := range all {
 		if want := i >= 9; c.closed != want {
@@ -239,12 +238,12 @@ func TestLargeEchoIsCounted(t *testing.T) {
 	if n := f.counted(); n < size || n > size+size/4 {
 		t.Errorf("%d bytes are counted of %d", n, size)
 	}
-	if f.l.l.View().Charged != 1 || !c.stoppedBy(session.Unread) {
-		t.Errorf("%d clients keep something; it goes on: %v", f.l.l.View().Charged, !c.stoppedBy(session.Unread))
+	if f.l.l.View().Holders != 1 || !c.stoppedBy(session.Unread) {
+		t.Errorf("%d clients keep something; it goes on: %v", f.l.l.View().Holders, !c.stoppedBy(session.Unread))
 	}
 	c.reads()
-	if n := f.counted(); n != 0 || f.l.l.View().Charged != 0 || c.stoppedBy(session.Unread) {
-		t.Errorf("%d bytes are counted for %d clients when all is read, or it does not go on", n, f.l.l.View().Charged)
+	if n := f.counted(); n != 0 || f.l.l.View().Holders != 0 || c.stoppedBy(session.Unread) {
+		t.Errorf("%d bytes are counted for %d clients when all is read, or it does not go on", n, f.l.l.View().Holders)
 	}
 	f.check()
 }

@@ -86,7 +86,7 @@ func TestKilledInEveryState(t *testing.T) {
 		c := w.becomes(k, "receiving", func(c *admin.Connection) bool { return c.In > 3_000_000 })
 		w.kill(c)
 		k.gone()
-		if used, inside, waiting := w.host.BodyRoom(); used != 0 || inside != 0 || waiting != 0 {
+		if used, inside, waiting := w.host.BodyPlaces(); used != 0 || inside != 0 || waiting != 0 {
 			t.Errorf("the room for bodies has %d bytes of %d, and %d wait", used, inside, waiting)
 		}
 	})

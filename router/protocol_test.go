@@ -53,7 +53,7 @@ type lineConn struct {
 }
 
 func (c *lineConn) Input(b []byte) (n int) {
-	for c.Reads() {
+	for c.MayParse() {
 		end := bytes.IndexByte(b[n:], '\n')
 		if end < 0 {
 			if len(b)-n > lineMost {
@@ -83,7 +83,7 @@ func (c *lineConn) line(line []byte) {
 			return
 		}
 		name, text, _ := bytes.Cut(rest, []byte(" "))
-		c.Take(session.Producer)
+		c.AddRole(session.Producer)
 		c.text = append(c.text[:0], text...)
 		c.Op().Use(name, 0)
 		c.visit(c.front.host.Map.OfTube(name), (*lineConn).opened)
@@ -117,11 +117,11 @@ func (c *lineConn) inserted(r *core.Reply) {
 	c.visit(c.tube.Shard, func(*lineConn, *core.Reply) {})
 }
 
-func (c *lineConn) Took(r *core.Reply) { c.then(c, r) }
-func (c *lineConn) Next()              {}
-func (c *lineConn) Came(*core.Message) {}
-func (c *lineConn) GiveUp()            {}
-func (c *lineConn) Close()             { c.Gone() }
+func (c *lineConn) Replied(r *core.Reply) { c.then(c, r) }
+func (c *lineConn) Next()                 {}
+func (c *lineConn) Woken(*core.Message)   {}
+func (c *lineConn) GiveUp()               {}
+func (c *lineConn) Close()                { c.Gone() }
 
 // TestThirdProtocol is served by the same sessions, loops and limits as the others.
 func TestThirdProtocol(t *testing.T) {

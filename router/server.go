@@ -17,7 +17,6 @@ import (
 	"polystalk/router/beanstalkd"
 	"polystalk/router/direct"
 	"polystalk/router/gearmand"
-	"polystalk/router/memory"
 	"polystalk/router/ops"
 	"polystalk/router/reactor"
 	"polystalk/router/restore"
@@ -32,7 +31,7 @@ type Server struct {
 	cfg   Config // as it was made; see Apply
 	log   *slog.Logger
 	host  *session.Host // what all connections share
-	freed *memory.Freed // large bodies to be collected
+	freed *freedBodies  // large bodies to be collected
 
 	beanstalkd *beanstalkd.Front
 	gearmand   *gearmand.Front
@@ -101,11 +100,11 @@ func newServer(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg:      cfg,
 		log:      cfg.Log,
-		freed:    memory.NewFreed(),
+		freed:    newFreedBodies(),
 		unwanted: make(chan bool, 1),
 		quit:     make(chan struct{}),
 	}
-	h := session.NewHost(memory.NewAccount(cfg.ConnectionMemory))
+	h := session.NewHost(cfg.ConnectionMemory)
 	h.Map = ops.NewMap(ops.MapOptions{Shards: cfg.Shards, Naming: tubeNaming, BodyFreed: s.bodyFreed})
 	h.Clock, h.Log = cfg.Clock, cfg.Log
 	h.HeldMost, h.LookMost = session.HeldMax, ops.LookMost
@@ -148,7 +147,7 @@ func (s *Server) bodyFreed(body core.Large) {
 		s.host.Account.Orphan(p)
 		n += cap(p)
 	}
-	s.freed.Add(n)
+	s.freed.add(n)
 }
 
 // Start reads the journal, if there is one, which may take its time, and starts the shards'
@@ -182,7 +181,7 @@ func (s *Server) serve() error {
 	for _, sh := range shards {
 		sh.Start()
 	}
-	go memory.Reclaim(s.freed, s.quit)
+	go reclaim(s.freed, s.quit)
 	go s.host.KeepWithin(s.quit)
 	go s.host.Clock.Watch(s.quit, shards)
 	if err := s.reactor.Start(); err != nil {

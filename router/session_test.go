@@ -431,7 +431,7 @@ func TestAbortInEveryPhase(t *testing.T) {
 				if !c.s.Gone() || !c.closed {
 					t.Errorf("gone %v, closed %v", c.s.Gone(), c.closed)
 				}
-				if s := c.s.s; s.View().Charged != 0 || s.HeldInput() != nil || s.HasBody() {
+				if s := c.s.s; s.View().Usage != 0 || s.HeldInput() != nil || s.HasBody() {
 					t.Error("buffers are kept")
 				}
 				for _, sh := range f.d.Shards() {

@@ -105,7 +105,7 @@ func TestRetriesChangeWhileJobsWait(t *testing.T) {
 func TestBoundOfConnectionsChanges(t *testing.T) {
 	f := newFixture(t, Config{Shards: 4, ConnectionMemory: 1 << 40})
 	srv := f.d.srv
-	for _, tt := range []struct{ memory, bound int64 }{{8 << 20, 6 << 20}, {0, 1<<63 - 1 - (1<<63-1)/4}, {4 << 20, 3 << 20}} {
+	for _, tt := range []struct{ memory, bound int64 }{{8 << 20, 4 << 20}, {0, (1<<63 - 1) / 2}, {4 << 20, 2 << 20}} {
 		if err := srv.Apply(Settings{ConnectionMemory: tt.memory}); err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func TestBoundOfConnectionsChanges(t *testing.T) {
 			t.Errorf("bound %d of %d, want %d", got, tt.memory, tt.bound)
 		}
 	}
-	srv.host.Account.Add(2 << 20)
+	srv.host.Account.Add(3 << 20)
 	<-srv.host.Account.High()
 	if err := srv.Apply(Settings{ConnectionMemory: 2 << 20}); err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestBoundOfConnectionsChanges(t *testing.T) {
 	default:
 		t.Error("nobody is told that more is kept than a lower bound allows")
 	}
-	srv.host.Account.Add(-2 << 20)
+	srv.host.Account.Add(-3 << 20)
 }
 
 // serving is a started server with a listener, until the end of the test.

@@ -57,7 +57,7 @@ func (q *ConnectionQuery) wants(s *session.Session) bool {
 
 // A Connection is one as an operator sees it.
 type Connection struct {
-	session.Profile
+	session.Snapshot
 	Command string    // its last one; empty: none
 	Holds   uint32    // jobs that it has reserved
 	HeldFor core.Time // how long it has had the first of them
@@ -161,8 +161,8 @@ func holding(rows []Connection) []Connection {
 }
 
 // connection is a session with the name of its last command.
-func (o *Operator) connection(p session.Profile) Connection {
-	v := Connection{Profile: p}
+func (o *Operator) connection(p session.Snapshot) Connection {
+	v := Connection{Snapshot: p}
 	at := p.Last
 	for _, f := range o.opts.Fronts {
 		kinds := f.Kinds()
@@ -209,10 +209,10 @@ func (o *Operator) Connection(ctx context.Context, number uint64) (v Connection,
 	if err := o.Ready(); err != nil {
 		return v, nil, err
 	}
-	var p *session.Profile
+	var p *session.Snapshot
 	err = o.turn(ctx, number, func(s *session.Session) {
 		if s != nil {
-			shown := s.Profile(namesAll)
+			shown := s.Snapshot(namesAll)
 			p = &shown
 		}
 	})

@@ -12,7 +12,7 @@ import (
 
 // heldJobs are the jobs that a connection holds, without their bodies: those first that it
 // has held for longest.
-func heldJobs(c *direct.Caller, p *session.Profile) (rows []JobRow) {
+func heldJobs(c *direct.Caller, p *session.Snapshot) (rows []JobRow) {
 	for _, place := range p.Client.Places {
 		x := core.OperatorOp{Limit: heldShown}
 		for more := true; more && len(x.Jobs) < heldShown; {

@@ -15,14 +15,14 @@ import (
 type merge struct {
 	q     *ConnectionQuery
 	loops []stream
-	rows  []session.Profile
+	rows  []session.Snapshot
 }
 
 // A stream is the connections of one loop that are wanted.
 type stream struct {
 	loop   *session.Loop
-	rows   []session.Profile // not yet in the list
-	upTo   uint64            // the number of the last that was looked at
+	rows   []session.Snapshot // not yet in the list
+	upTo   uint64             // the number of the last that was looked at
 	looked int
 	over   bool // no more follow upTo
 }
@@ -83,7 +83,7 @@ func (s *stream) look(q *ConnectionQuery) {
 		s.upTo = k.Number()
 		s.looked++
 		if q.wants(k) {
-			s.rows = append(s.rows, k.Profile(namesShown))
+			s.rows = append(s.rows, k.Snapshot(namesShown))
 			s.loop.Spend(showUnits)
 		}
 		if n++; n == turnLooks || len(s.rows) == turnShows {

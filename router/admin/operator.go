@@ -143,9 +143,9 @@ func (o *Operator) Confirm(ctx context.Context) error {
 
 // fence is Confirm for a caller that has seen the server Ready. A server that is alone need not wait, nor a
 // leader with a lease. A leader without one waits for a commit, as clients of the protocols do: see
-// session.Host.Least.
+// session.Host.LeaseFence.
 func (o *Operator) fence(ctx context.Context) error {
-	least := o.opts.Host.Least
+	least := o.opts.Host.LeaseFence
 	if least == nil || o.opts.Gate.Committed(ctx, o.journal(), least()) == nil {
 		return nil
 	}

@@ -76,7 +76,7 @@ func (c *conn) number(rest []byte) (id core.JobID) {
 		if size := int(c.cmd.Size) + 2; a.at == a.end && len(rest) > size && size-2 <= slab.MaxSize {
 			a.read(rest[size:])
 		}
-		c.Loop().Tally(session.TallyIDAdds, 1)
+		c.Loop().Count(session.CountIDAdds, 1)
 		id = c.Host().Map.IDs().Take(1 + a.puts)
 		a.id = id + 1
 	}
@@ -118,7 +118,7 @@ func (c *conn) endAhead(left int) {
 	run := idRun{a.id, a.puts}
 	a.at, a.end, a.puts = 0, 0, 0
 	if run.n > 0 {
-		c.Loop().Tally(session.TallyIDAdds, 1)
+		c.Loop().Count(session.CountIDAdds, 1)
 		if !c.Host().Map.IDs().GiveBack(run.first, run.n) {
 			c.numbered = run
 		}

@@ -4,7 +4,6 @@ import (
 	"polystalk/codec/beanstalk"
 	"polystalk/router/ops"
 	"polystalk/router/session"
-	"polystalk/shard/commit"
 	"polystalk/shard/core"
 )
 
@@ -127,10 +126,10 @@ func (c *conn) changed(r *core.Reply) {
 
 // runAdmitted goes on with an operation that waits for room for the body of its job.
 func (c *conn) runAdmitted() {
-	switch c.Admitted() {
-	case commit.Open:
+	switch c.Readmit() {
+	case session.Run:
 		c.visitAgain()
-	case commit.Wait:
+	case session.Wait:
 		c.next = (*conn).runAdmitted
 	default:
 		if !c.Broken() {
@@ -179,7 +178,7 @@ func (c *conn) reservedJob(r *core.Reply) {
 		c.fail(notFound)
 		return
 	}
-	c.Take(session.Worker)
+	c.AddRole(session.Worker)
 	c.sayReserved(r)
 }
 
@@ -211,18 +210,15 @@ func (c *conn) sayKicked() {
 // kickOn goes on with a kick in a later turn, if there is room on the disk for what it
 // changes. When there will be none it ends with what it has moved.
 func (c *conn) kickOn() {
-	if j := c.Host().Journal; j != nil && !c.Closing() {
-		switch {
-		case c.Broken():
-			return
-		case j.Pressure() == commit.Wait:
-			c.Block()
-			c.goOnLater(0, session.NoSpace, (*conn).kickOn)
-			return
-		case j.Pressure() == commit.Full:
-			c.sayKicked()
-			return
-		}
+	if c.Broken() {
+		return
 	}
-	c.visitAgain()
+	switch v, _ := c.Admit(session.Need{Records: true}); v {
+	case session.Wait:
+		c.goOnLater(0, session.NoSpace, (*conn).kickOn)
+	case session.Refuse:
+		c.sayKicked()
+	default:
+		c.visitAgain()
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"polystalk/codec/beanstalk"
 	"polystalk/router/ops"
 	"polystalk/router/session"
-	"polystalk/shard/commit"
 	"polystalk/shard/core"
 )
 
@@ -62,7 +61,7 @@ func (c *conn) runCommands(b []byte) (n int) {
 	for n < len(b) {
 		switch c.parse {
 		case parseLine:
-			if !c.Reads() {
+			if !c.MayParse() {
 				return n
 			}
 			used, more := c.command(b[n:])
@@ -118,16 +117,13 @@ func (c *conn) command(b []byte) (n int, more bool) {
 		c.fault(err)
 		return n, true
 	}
-	switch p := c.diskRoom(); {
-	case p == commit.Wait:
-		c.Block()
+	switch v, _ := c.Admit(c.need()); v {
+	case session.Wait:
 		return 0, false
-	case p == commit.Full && !c.isRefusedAnyway():
+	case session.Refuse:
 		c.Spend(1)
 		c.refuseCommand()
 		return n, true
-	case c.isLargePut() && c.Crowded(int(c.cmd.Size)):
-		return 0, false
 	}
 	c.Spend(1)
 	return n + c.dispatch(b[n:]), true
@@ -169,8 +165,8 @@ func (c *conn) refuseForeign() bool {
 // count counts the command at hand.
 func (c *conn) count() { c.Count(c.front.base + int(c.cmd.Kind)) }
 
-// Took implements session.Protocol.
-func (c *conn) Took(r *core.Reply) {
+// Replied implements session.Protocol.
+func (c *conn) Replied(r *core.Reply) {
 	c.handles.Learn(c.Visited(), len(c.Host().Map.Shards()), r)
 	c.then(c, r)
 }

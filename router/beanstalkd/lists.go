@@ -32,7 +32,7 @@ func (c *conn) sayOn() {
 	for c.walk.list() {
 		c.Spend(namesCost)
 		c.FlushFull()
-		if !c.MayGoOn() {
+		if !c.MayContinue() {
 			c.goOnLater(0, session.Unread|session.Uncommitted, (*conn).sayOn)
 			return
 		}

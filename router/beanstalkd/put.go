@@ -3,7 +3,6 @@ package beanstalkd
 import (
 	"polystalk/codec/beanstalk"
 	"polystalk/router/session"
-	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	"polystalk/shard/slab"
 )
@@ -21,7 +20,7 @@ func (c *conn) put(rest []byte) (n int) {
 		c.fail(badFormat)
 		return 0
 	}
-	c.Take(session.Producer)
+	c.AddRole(session.Producer)
 	// The reference numbers a job when its line parses, before the body.
 	c.putID = c.number(rest)
 	c.Host().Map.IDs().Note(c.putID, c.used.Shard)
@@ -37,11 +36,11 @@ func (c *conn) put(rest []byte) (n int) {
 // collectBody takes what belongs to the body being read, and returns how much that was:
 // nothing when there is no room for it.
 func (c *conn) collectBody(b []byte) (n int) {
-	n, room := c.Collect(b, len(c.used.Name), c.Host().Journal != nil)
+	n, v := c.Collect(b, len(c.used.Name), true)
 	switch {
-	case room == commit.Full:
+	case v == session.Refuse:
 		c.refuseBody()
-	case room == commit.Open && c.BodyLeft() == 0:
+	case v == session.Run && c.BodyLeft() == 0:
 		c.enqueue(c.Collected())
 	}
 	return n

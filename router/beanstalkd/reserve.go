@@ -9,7 +9,7 @@ import (
 
 // startReserve reserves a job, and waits at most d for one.
 func (c *conn) startReserve(d core.Time) {
-	c.Take(session.Worker)
+	c.AddRole(session.Worker)
 	if c.reserve == nil {
 		l := c.Loop()
 		c.reserve = ops.NewReserve(c.Host().Map, l.Batch(), l, &c.watched, &c.handles)
@@ -71,8 +71,8 @@ func (c *conn) startWaiting() {
 	}
 }
 
-// Came implements session.Protocol: the wake-up.
-func (c *conn) Came(m *core.Message) {
+// Woken implements session.Protocol: the wake-up.
+func (c *conn) Woken(m *core.Message) {
 	switch {
 	case c.Closing():
 		m.Done()

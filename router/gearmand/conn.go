@@ -69,8 +69,8 @@ func (c *conn) afterwards(next func(*conn)) {
 	c.After()
 }
 
-// Took implements session.Protocol.
-func (c *conn) Took(r *core.Reply) {
+// Replied implements session.Protocol.
+func (c *conn) Replied(r *core.Reply) {
 	c.handles.Learn(c.Visited(), len(c.places().Shards()), r)
 	c.then(c, r)
 }

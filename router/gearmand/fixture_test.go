@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"polystalk/codec/gearman"
-	"polystalk/router/memory"
 	"polystalk/router/ops"
 	"polystalk/router/session"
 	"polystalk/shard"
@@ -43,7 +42,7 @@ func newFixture(t testing.TB, shards int, cfg Config) *fixture {
 	t.Helper()
 	f := &fixture{t: t, now: 1_700_000_000 * core.Second}
 	f.other.Home = stranger{}
-	h := session.NewHost(memory.NewAccount(math.MaxInt64))
+	h := session.NewHost(math.MaxInt64)
 	h.Clock = ops.GivenClock(func() core.Time { return f.now })
 	h.HeldMost, h.LookMost = session.HeldMax, ops.LookMost
 	h.Log = slog.New(slog.NewTextHandler(&f.log, nil))

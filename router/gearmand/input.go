@@ -4,7 +4,6 @@ import (
 	"polystalk/codec"
 	"polystalk/codec/gearman"
 	"polystalk/router/session"
-	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	"polystalk/shard/slab"
 )
@@ -30,7 +29,7 @@ func (c *conn) Input(b []byte) (n int) {
 // for a server of HTTP, as a web page can make any browser do on its user's machine: the
 // lines behind it would be commands.
 func (c *conn) opening(b []byte) (n int, more bool) {
-	if !c.Reads() {
+	if !c.MayParse() {
 		return 0, false
 	}
 	n, _ = gearman.Parse(&c.m, b, c.front.cfg.Load().MaxBody)
@@ -53,7 +52,7 @@ func (c *conn) opening(b []byte) (n int, more bool) {
 
 // command takes one message.
 func (c *conn) command(b []byte) (n int, more bool) {
-	if !c.Reads() {
+	if !c.MayParse() {
 		return 0, false
 	}
 	m := &c.m
@@ -66,22 +65,12 @@ func (c *conn) command(b []byte) (n int, more bool) {
 		c.faulty(fault)
 		return n, true
 	}
-	if c.front.host.Draining.Load() {
-		if _, _, submits := m.Type.Submits(); submits {
-			c.refuseSubmission(gearman.ErrorDraining)
-			return n, true
-		}
-	}
-	switch c.diskRoom() {
-	case commit.Wait:
-		c.Block()
+	switch v, why := c.Admit(c.need()); v {
+	case session.Wait:
 		return 0, false
-	case commit.Full:
-		c.refuseSubmission(gearman.ErrorQueue)
+	case session.Refuse:
+		c.refuseSubmission(why)
 		return n, true
-	}
-	if m.Size > slab.MaxSize && m.Type.HasData() && c.Crowded(m.Size) {
-		return 0, false
 	}
 	c.counted()
 	return n + c.dispatch(b[n:]), true
@@ -122,27 +111,25 @@ func (c *conn) faulty(fault *gearman.Fault) {
 	c.skipNext(c.m.Size)
 }
 
-// refuseSubmission answers a submission that is not taken, and throws its data away.
-func (c *conn) refuseSubmission(why string) {
+// refuseSubmission answers a submission that is not admitted, and skips its data.
+func (c *conn) refuseSubmission(why session.Reason) {
 	c.counted()
-	c.fail(why)
-	c.FreeBodyRoom()
+	if why == session.Draining {
+		c.fail(gearman.ErrorDraining)
+	} else {
+		c.fail(gearman.ErrorQueue)
+	}
 	c.skipNext(c.m.Size)
 }
 
-// diskRoom says whether the message may be run: submissions that are recorded need space on
-// the disk.
-func (c *conn) diskRoom() commit.Pressure {
-	if !c.recorded() {
-		return commit.Open
+// need says what the message takes besides a turn.
+func (c *conn) need() (n session.Need) {
+	if !c.m.Type.HasData() {
+		return n
 	}
-	return c.Room(c.m.Size)
-}
-
-// recorded reports whether the message's data is to be recorded.
-func (c *conn) recorded() bool {
-	_, background, submits := c.m.Type.Submits()
-	return submits && background && c.front.host.Journal != nil
+	n.Body = c.m.Size
+	_, n.Records, n.Submits = c.m.Type.Submits()
+	return n
 }
 
 // skipNext has the next n bytes thrown away.
@@ -184,9 +171,9 @@ func (c *conn) collectData(b []byte) (n int, more bool) {
 	if c.Stopped() {
 		return 0, false
 	}
-	n, room := c.Collect(b, len(c.args), c.recorded())
+	n, v := c.Collect(b, len(c.args), c.need().Records)
 	switch {
-	case room == commit.Full:
+	case v == session.Refuse:
 		left := c.BodyLeft()
 		c.EndBody()
 		c.fail(gearman.ErrorQueue)

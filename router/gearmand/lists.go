@@ -113,7 +113,7 @@ func (c *conn) sayWorkers() {
 		}
 		c.Spend(partCost)
 		c.FlushFull()
-		if !c.MayGoOn() {
+		if !c.MayContinue() {
 			c.next = (*conn).sayWorkers
 			c.Later(0, listStops)
 			return

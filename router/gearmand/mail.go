@@ -5,8 +5,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// Came implements session.Protocol: what has come is mail.
-func (c *conn) Came(*core.Message) {
+// Woken implements session.Protocol: what has come is mail.
+func (c *conn) Woken(*core.Message) {
 	relays := c.mail.Take()
 	if c.Closing() || c.Broken() {
 		return
@@ -55,8 +55,8 @@ func (c *conn) keepBack(relays *core.Relay) {
 		e.last = r
 		e.bytes += relayBytes + len(r.Body) + r.Large.Len()
 		e.relays++
-		c.front.host.Account.RetainRelay(r)
-		c.Charge(relayBytes)
+		eachPart(r, func(p []byte) { c.front.host.Account.Retain(p, true) })
+		c.AddUsage(relayBytes)
 	}
 	if e.bytes > c.front.cfg.Load().MaxUnread {
 		c.cutOff(e.bytes)
@@ -66,12 +66,20 @@ func (c *conn) keepBack(relays *core.Relay) {
 // takeEarly takes out what was kept back. No mail waits any more.
 func (c *conn) takeEarly() (first *core.Relay) {
 	first = c.early.first
-	c.Charge(-relayBytes * c.early.relays)
+	c.AddUsage(-relayBytes * c.early.relays)
 	for r := first; r != nil; r = r.Next {
-		c.front.host.Account.ReleaseRelay(r)
+		eachPart(r, c.front.host.Account.Release)
 	}
 	c.early = earlyMail{}
 	return first
+}
+
+// eachPart calls f with the parts of a relay's body, which no job has.
+func eachPart(r *core.Relay, f func([]byte)) {
+	f(r.Body)
+	for _, p := range r.Large {
+		f(p)
+	}
 }
 
 // mailMayGo is for when a command is answered that mail had to wait for. What was kept back

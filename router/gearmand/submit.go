@@ -5,7 +5,6 @@ import (
 
 	"polystalk/codec/gearman"
 	"polystalk/router/session"
-	"polystalk/shard/commit"
 	"polystalk/shard/core"
 )
 
@@ -25,7 +24,7 @@ func (c *conn) submit(body []byte, large core.Large) {
 		return
 	}
 	priority, background, _ := m.Type.Submits()
-	c.Take(session.Producer)
+	c.AddRole(session.Producer)
 	shard := c.places().OfTube(m.Args[0])
 	c.Op().Submit(c.handles.Client(shard), &core.SubmitRequest{
 		Function: m.Args[0], Pri: priority.Pri(), Body: body, Large: large,
@@ -92,12 +91,12 @@ func (c *conn) created(id core.JobID) {
 
 // submitAgain submits the job for which there was no room, or gives it up.
 func (c *conn) submitAgain() {
-	switch c.Admitted() {
-	case commit.Open:
+	switch c.Readmit() {
+	case session.Run:
 		c.Visit(c.Visited())
-	case commit.Wait:
+	case session.Wait:
 		c.next = (*conn).submitAgain
-	case commit.Full:
+	case session.Refuse:
 		if !c.Broken() {
 			c.fail(gearman.ErrorQueue)
 			c.mailMayGo()

@@ -9,7 +9,7 @@ import (
 // register makes the connection a worker of a function, or gives it another timeout
 // there.
 func (c *conn) register(timeout core.Time) {
-	c.Take(session.Worker)
+	c.AddRole(session.Worker)
 	shard := c.places().OfTube(c.m.Args[0])
 	c.Op().Register(c.handles.Client(shard), c.m.Args[0], timeout, c.sleeping)
 	c.runOn(shard, (*conn).registered)
@@ -100,7 +100,7 @@ func (c *conn) preSleep() {
 	fell := c.mail.Sleep()
 	if fell {
 		c.sleeping = true
-		c.Take(session.Sleeper)
+		c.AddRole(session.Sleeper)
 		c.abilities.sleep(1)
 	}
 	if at, _ := c.best(); at >= 0 {
@@ -124,7 +124,7 @@ func (c *conn) endSleep() {
 		return
 	}
 	c.sleeping = false
-	c.Leave(session.Sleeper)
+	c.DropRole(session.Sleeper)
 	c.abilities.sleep(-1)
 }
 

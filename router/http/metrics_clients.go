@@ -32,23 +32,23 @@ func (e emitter) clients(v *admin.Sample) {
 }
 
 // tallies are the loops' figures that are shown, under their names as counters of the server.
-var tallies = map[session.Tally]struct{ name, help string }{
-	session.TallyReceived: {"network_received_bytes_total", "Bytes that clients of the protocols have sent."},
-	session.TallySent:     {"network_sent_bytes_total", "Bytes that were sent to clients of the protocols."},
-	session.TallyDeferred: {"turns_deferred_total", "Turns put off, so that other connections had theirs."},
-	session.TallyBehind:   {"sockets_behind_total", "Times that a socket did not take all of a reply."},
-	session.TallyPauses:   {"input_pauses_total", "Times that a connection was not read for a while because it got ahead."},
-	session.TallyVisits:   {"shard_visits_total", "Times that an event loop took a shard."},
-	session.TallyBusy:     {"shard_busy_total", "Times that an event loop found a shard owned by another."},
-	session.TallyLeft:     {"inbox_sent_total", "Operations left in the inbox of a busy shard."},
+var tallies = map[session.Counter]struct{ name, help string }{
+	session.CountReceived: {"network_received_bytes_total", "Bytes that clients of the protocols have sent."},
+	session.CountSent:     {"network_sent_bytes_total", "Bytes that were sent to clients of the protocols."},
+	session.CountDeferred: {"turns_deferred_total", "Turns put off, so that other connections had theirs."},
+	session.CountBehind:   {"sockets_behind_total", "Times that a socket did not take all of a reply."},
+	session.CountPauses:   {"input_pauses_total", "Times that a connection was not read for a while because it got ahead."},
+	session.CountVisits:   {"shard_visits_total", "Times that an event loop took a shard."},
+	session.CountBusy:     {"shard_busy_total", "Times that an event loop found a shard owned by another."},
+	session.CountLeft:     {"inbox_sent_total", "Operations left in the inbox of a busy shard."},
 }
 
 // inside emits what tells how the event loops and shards get on.
 func (e emitter) inside(v *admin.Sample) {
 	e.gauge("event_loops", "Event loops.", float64(v.Loops), nil)
 	e.gauge("shards", "Shards of the tubes.", float64(len(v.Shards)), nil)
-	for i, n := range v.Sums.Tallies {
-		if t, ok := tallies[session.Tally(i)]; ok {
+	for i, n := range v.Sums.Counters {
+		if t, ok := tallies[session.Counter(i)]; ok {
 			e.counter(t.name, t.help, float64(n), nil)
 		}
 	}

@@ -20,7 +20,7 @@
 // # One connection
 //
 // A connection has one descriptor, whatever its client does. What the socket does not take
-// waits in a memory.SendQueue, and the notifier tells when it takes more; gnet's own buffer
+// waits in a session.SendQueue, and the notifier tells when it takes more; gnet's own buffer
 // neither tells when it is empty nor is all sent when the client half-closes. When gnet
 // closes its side while there is something to be said, the socket goes on under a
 // duplicate, for which gnet's descriptor makes room at once. And gnet's poller is told not

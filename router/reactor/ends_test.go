@@ -142,8 +142,8 @@ func TestEveryEndLeavesNothing(t *testing.T) {
 	sums := func() *session.Sums { return s.host.Sums() }
 	eventually(t, func() bool { return sums().Connections == 0 })
 	eventually(t, func() bool { return openDescriptors(t) <= served })
-	if n := sums().Tallies; n[session.TallyBehind] == 0 || n[session.TallyPauses] == 0 {
-		t.Errorf("%d times behind, %d pauses: the test is of no use", n[session.TallyBehind], n[session.TallyPauses])
+	if n := sums().Counters; n[session.CountBehind] == 0 || n[session.CountPauses] == 0 {
+		t.Errorf("%d times behind, %d pauses: the test is of no use", n[session.CountBehind], n[session.CountPauses])
 	}
 	if n := s.host.Account.Sum(); n > 64<<10 {
 		t.Errorf("%d bytes are still charged", n)
@@ -155,13 +155,13 @@ func TestEveryEndLeavesNothing(t *testing.T) {
 	}
 
 	// A paused connection whose client goes is noticed.
-	pauses := sums().Tallies[session.TallyPauses]
+	pauses := sums().Counters[session.CountPauses]
 	paused, err := dialEnd(s.addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	go paused.Write(bursts()[1].says)
-	eventually(t, func() bool { return sums().Tallies[session.TallyPauses] > pauses })
+	eventually(t, func() bool { return sums().Counters[session.CountPauses] > pauses })
 	paused.Close()
 	eventually(t, nobody)
 

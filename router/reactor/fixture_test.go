@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/router/memory"
 	"polystalk/router/ops"
 	"polystalk/router/session"
 	"polystalk/shard"
@@ -39,7 +38,7 @@ const refusal = "go away\n"
 
 // Input implements session.Protocol.
 func (e *echo) Input(b []byte) int {
-	if !e.Reads() {
+	if !e.MayParse() {
 		return 0
 	}
 	if b[0] == '!' {
@@ -56,11 +55,11 @@ func (e *echo) Input(b []byte) int {
 	return len(b)
 }
 
-func (e *echo) Took(*core.Reply)   {}
-func (e *echo) Next()              {}
-func (e *echo) Came(*core.Message) {}
-func (e *echo) GiveUp()            { e.EndWait() }
-func (e *echo) Close()             { e.Gone() }
+func (e *echo) Replied(*core.Reply) {}
+func (e *echo) Next()               {}
+func (e *echo) Woken(*core.Message) {}
+func (e *echo) GiveUp()             { e.EndWait() }
+func (e *echo) Close()              { e.Gone() }
 
 // newHost makes what loops share, with one shard, which does nothing.
 func newHost(t *testing.T, k *ops.Clock, log *slog.Logger) *session.Host {
@@ -72,7 +71,7 @@ func newHost(t *testing.T, k *ops.Clock, log *slog.Logger) *session.Host {
 	})
 	places.Add(shard.New(0, core.New(places.Directory()), k.Stamp))
 	t.Cleanup(places.Shard(0).Close)
-	h := session.NewHost(memory.NewAccount(math.MaxInt64))
+	h := session.NewHost(math.MaxInt64)
 	h.Map, h.Clock, h.Log = places, k, log
 	h.HeldMost, h.LookMost = session.HeldMax, ops.LookMost
 	return h

@@ -3,7 +3,6 @@ package reactor
 import (
 	"golang.org/x/sys/unix"
 
-	"polystalk/router/memory"
 	"polystalk/router/session"
 )
 
@@ -47,9 +46,9 @@ func (k *socket) write(p []byte, stable bool, most int) {
 		most -= n
 	}
 	if len(p) > 0 {
-		k.loop.Tally(session.TallyBehind, 1)
+		k.loop.Count(session.CountBehind, 1)
 		k.reactor.behind.Add(1)
-		k.unsent = &memory.SendQueue{Account: k.reactor.host.Account}
+		k.unsent = &session.SendQueue{Account: k.reactor.host.Account}
 		k.unsent.Add(p, stable)
 		k.await(false)
 	}
@@ -58,11 +57,11 @@ func (k *socket) write(p []byte, stable bool, most int) {
 // send writes what the socket takes of p; false: it is broken.
 func (k *socket) send(p []byte) (int, bool) {
 	for k.fd >= 0 {
-		k.loop.Tally(session.TallyWrites, 1)
+		k.loop.Count(session.CountWrites, 1)
 		n, err := send(k.fd, p)
 		switch {
 		case n > 0:
-			k.loop.Tally(session.TallySent, uint64(n))
+			k.loop.Count(session.CountSent, uint64(n))
 			return n, true
 		case err == unix.EAGAIN:
 			return 0, true
@@ -131,7 +130,7 @@ func (k *socket) dropUnsent() {
 		k.unsent = nil
 		k.reactor.behind.Add(-1)
 		if k.s != nil {
-			k.s.UnsentChanged() // also one that is closed
+			k.s.UnsentDropped() // also one that is closed
 		}
 	}
 }

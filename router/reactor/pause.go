@@ -25,7 +25,7 @@ func (k *socket) Pause() bool {
 		return false
 	}
 	k.pause.on = true
-	k.loop.Tally(session.TallyPauses, 1)
+	k.loop.Count(session.CountPauses, 1)
 	k.watchHangUp()
 	return true
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/panjf2000/gnet/v2"
 	"golang.org/x/sys/unix"
 
-	"polystalk/router/memory"
 	"polystalk/router/session"
 )
 
@@ -32,8 +31,8 @@ type socket struct {
 	inCallback bool
 	notified   bool // the notifier knows fd
 	pause      pause
-	unsent     *memory.SendQueue // what the socket did not take; nil: nothing
-	linger     *time.Timer       // drops it when it has been closed for lingerMax; nil: not before
+	unsent     *session.SendQueue // what the socket did not take; nil: nothing
+	linger     *time.Timer        // drops it when it has been closed for lingerMax; nil: not before
 }
 
 // A stage is how far a connection is; see the package doc.

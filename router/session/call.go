@@ -5,16 +5,15 @@ import (
 	"polystalk/shard/core"
 )
 
-// A call is the one operation of a session: what it is, where it is to be run, and how far
-// it is.
+// A call is the one operation of a session: its message, its shard and its progress.
 type call struct {
 	msg   *core.Message // nil: none is needed now; see Loop.takeMessage
 	shard int32         // to be visited, or visited last
 	state callState
-	until Stops // of callDeferred: it waits for these to be lifted
+	until Stops // of callDeferred: it waits until none of these is set
 
-	taking bool // Protocol.Took is under way: nothing is to be begun, only noted
-	after  bool // Protocol.Next is to be called once no shard is owned
+	replying bool // Protocol.Replied is under way: it only notes what comes next
+	after    bool // Protocol.Next is to be called once no shard is owned
 }
 
 // A callState says how far a call is.
@@ -31,9 +30,9 @@ func (c callState) String() string {
 	return [...]string{"idle", "ready", "away", "deferred"}[c]
 }
 
-// Op is the operation that Visit has run. Fields that its kind does not read may have
-// values of earlier ones, also of other sessions. It is the same until the command is done,
-// or at least to the end of the turn.
+// Op returns the operation that Visit runs. Fields that its kind does not read may have
+// values of earlier operations, also of other sessions. It stays the same until the
+// command is done, or at least to the end of the turn.
 func (s *Session) Op() *core.Op {
 	if s.call.msg == nil {
 		s.call.msg = s.loop.takeMessage(s)
@@ -41,21 +40,21 @@ func (s *Session) Op() *core.Op {
 	return &s.call.msg.Op
 }
 
-// takeMessage lends the session a message for what it does next. A session without an
-// operation has none: most connections are idle, and a message is as large as all the
-// rest of a session. In place, all sessions of a loop use the same one.
+// takeMessage lends the session a message for its next operation. An idle session has
+// none: most connections are idle, and a message is as large as the rest of a session.
+// In place, all sessions of a loop use the same one.
 func (l *Loop) takeMessage(s *Session) *core.Message {
 	n := len(l.messages)
 	if n == 0 {
-		return &core.Message{Home: l, Owner: s, Op: core.Op{Conn: s.notes.number}}
+		return &core.Message{Home: l, Owner: s, Op: core.Op{Conn: s.activity.number}}
 	}
 	m := l.messages[n-1]
 	l.messages = l.messages[:n-1]
-	m.Owner, m.Op.Conn = s, s.notes.number
+	m.Owner, m.Op.Conn = s, s.activity.number
 	return m
 }
 
-// messagesMost are kept by a loop: more were under way at a time, at busy shards.
+// messagesMost are kept by a loop: more are only used at the same time at busy shards.
 const messagesMost = 64
 
 // giveMessage takes the message back at the end of a turn, unless an operation is under way
@@ -67,16 +66,16 @@ func (s *Session) giveMessage() {
 	}
 	s.call.msg = nil
 	m.Op.Function, m.Op.Waiter = nil, nil // these are the session's
-	m.Op.Large, m.Reply.Large = nil, nil  // which would keep a body whose job is gone
+	m.Op.Large, m.Reply.Large = nil, nil  // they would keep a deleted job's body
 	if l := s.loop; len(l.messages) < messagesMost {
 		l.messages = append(l.messages, m)
 	}
 }
 
-// Visited is the shard of the reply that Took was given.
+// Visited returns the shard of the reply that Replied was given.
 func (s *Session) Visited() int { return int(s.call.shard) }
 
-// Visit has Op run on a shard, by Run; Took gets the reply.
+// Visit lets Run run Op on a shard; Replied gets the reply.
 func (s *Session) Visit(shard int) {
 	if s.call.state != callIdle {
 		s.impossible("has an operation to run")
@@ -85,11 +84,11 @@ func (s *Session) Visit(shard int) {
 	s.call.state = callReady
 }
 
-// After has Next called by Run, once no shard is owned.
+// After lets Run call Next once no shard is owned.
 func (s *Session) After() { s.call.after = true }
 
-// Later has Next called in a later turn, when the loop's other connections had theirs and
-// none of until is set. units are counted as what the turn has done.
+// Later has Next called in a later turn, after the loop's other connections had theirs and
+// when none of until is set. units are counted as work of this turn.
 func (s *Session) Later(units int, until Stops) {
 	if s.call.state != callIdle {
 		s.impossible("puts an operation off")
@@ -105,40 +104,40 @@ func (s *Session) Later(units int, until Stops) {
 // Deferred reports whether Next is to be called in a later turn.
 func (s *Session) Deferred() bool { return s.call.state == callDeferred }
 
-// deferredAgain gives a call that was put off another turn: what it waits for, besides its
-// turn, may be there.
+// deferredAgain gives a call that was put off another turn, in which it looks whether it
+// may go on.
 func (s *Session) deferredAgain() {
 	if s.call.state == callDeferred {
 		s.loop.later(s)
 	}
 }
 
-// Run runs what Visit and After have asked for, until the command is done or put off, or a
-// shard is busy. Then its message is left there. A protocol calls it at the end of each
+// Run runs what Visit and After have noted, until the command is done or put off, or a
+// shard is busy. Then the message is left there. A protocol calls it at the end of each
 // command, the session after everything else.
 func (s *Session) Run() {
 	l := s.loop
 	s.finish()
 	for s.call.state == callReady {
 		sh := l.shards[s.call.shard]
-		if s.call.taking {
+		if s.call.replying {
 			s.impossible("wants another shard while it owns one")
 		}
 		if !sh.Own(&l.batch) {
 			s.send(sh)
 			return
 		}
-		s.call.state, s.call.taking = callIdle, true
+		s.call.state, s.call.replying = callIdle, true
 		m := s.call.msg
 		r := &m.Reply
 		sh.Apply(&l.batch, &m.Op, r)
 		if r.Commit > s.out.commit {
 			s.out.commit = r.Commit
 		}
-		// The reply's body is copied out under ownership; what is next is only
+		// The reply's body is copied out under ownership; what comes next is only
 		// noted, since it must not run while a shard is owned.
-		s.proto.Took(r)
-		s.call.taking = false
+		s.proto.Replied(r)
+		s.call.replying = false
 		sh.Release(&l.batch)
 		s.finish()
 	}
@@ -168,10 +167,10 @@ func (s *Session) returned() {
 		s.move(ready)
 	}
 	s.Depend(m.Reply.Commit)
-	s.call.taking = true
-	s.proto.Took(&m.Reply)
-	s.call.taking = false
-	if s.permit.unlet == 0 {
+	s.call.replying = true
+	s.proto.Replied(&m.Reply)
+	s.call.replying = false
+	if s.room.joining == 0 {
 		m.Done()
 	}
 	s.Run()

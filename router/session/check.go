@@ -7,47 +7,47 @@ import (
 	"polystalk/shard/core"
 )
 
-// A View is what a session is like, for checks and tests; for who has its loop.
+// A View is a session's state for checks and tests.
 type View struct {
 	Life             string
 	Stops            Stops
-	Held, Charged    int // bytes of input, and of all that is charged to it
+	Held, Usage      int // bytes of held input, and of all that the account has of it
 	Pieces           core.Large
 	Queued, Deferred bool
-	InBodyRoom       bool // it is in the room for bodies, or waits for it
+	HasPlace         bool // its body has a place, or waits for one
 	Roles            Roles
 }
 
-// View tells what the session is like now.
+// View returns the session's state. The caller must hold the loop.
 func (s *Session) View() View {
 	return View{
-		Life: s.life.String(), Stops: s.stops, Held: s.held(), Charged: s.charge.bytes,
-		Pieces: s.body.pieces, Queued: s.queued, Deferred: s.Deferred(), InBodyRoom: s.body.listed,
+		Life: s.life.String(), Stops: s.stops, Held: s.held(), Usage: s.usage.bytes,
+		Pieces: s.body.pieces, Queued: s.queued, Deferred: s.Deferred(), HasPlace: s.body.listed,
 		Roles: s.roles,
 	}
 }
 
-// A LoopView is what a loop is like, for checks and tests; for who has the loop.
+// A LoopView is a loop's state for checks and tests.
 type LoopView struct {
 	Queued     int   // sessions that go on in a later turn
 	Corked     int   // sessions whose replies are kept back, or were
-	Charged    int   // sessions that keep something
-	Untold     int   // bytes of which the account was not told yet
+	Holders    int   // sessions that keep something
+	Untold     int   // bytes that the account was not told of yet
 	Unfinished int64 // operations left in shards and turns put off
 }
 
-// View tells what the loop is like now.
+// View returns the loop's state. The caller must hold it.
 func (l *Loop) View() LoopView {
 	return LoopView{
-		Queued: l.queue.len(), Corked: len(l.corks.list), Charged: len(l.charged.list),
-		Untold: l.charged.change, Unfinished: l.unfinished.Load(),
+		Queued: l.queue.len(), Corked: len(l.corks.list), Holders: len(l.holders.list),
+		Untold: l.holders.change, Unfinished: l.unfinished.Load(),
 	}
 }
 
-// Protocol is what is spoken on the session.
+// Protocol returns the session's protocol.
 func (s *Session) Protocol() Protocol { return s.proto }
 
-// HeldInput is the input that is held. It is the session's.
+// HeldInput returns the input that is held. It is the session's.
 func (s *Session) HeldInput() []byte {
 	if s.in.buf == nil {
 		return nil
@@ -55,7 +55,7 @@ func (s *Session) HeldInput() []byte {
 	return s.in.buf.B[s.in.at:]
 }
 
-// CheckAtRest looks for what cannot be when nothing is left to do.
+// CheckAtRest looks for contradictions when nothing is left to do.
 func (s *Session) CheckAtRest() error {
 	switch {
 	case s.life == busy || s.life == closing:
@@ -68,8 +68,8 @@ func (s *Session) CheckAtRest() error {
 	return nil
 }
 
-// CheckAtRest compares the loop's sums with those of its sessions, all of them, and looks
-// for what cannot be when nothing is left to do.
+// CheckAtRest compares the loop's counts with all of its sessions, and looks for
+// contradictions when nothing is left to do.
 func (l *Loop) CheckAtRest(all []*Session) error {
 	type sums struct{ connections, producers, workers, sleepers, waiting int64 }
 	var want sums
@@ -87,11 +87,11 @@ func (l *Loop) CheckAtRest(all []*Session) error {
 		if s.life == waiting {
 			want.waiting++
 		}
-		if l.roll.find(s.notes.number) != s {
-			return fmt.Errorf("session %d is not on the roll", s.notes.number)
+		if l.registry.find(s.activity.number) != s {
+			return fmt.Errorf("session %d is not registered", s.activity.number)
 		}
 	}
-	if err := l.roll.check(len(all)); err != nil {
+	if err := l.registry.check(len(all)); err != nil {
 		return err
 	}
 	c := &l.counts
@@ -117,8 +117,8 @@ func (l *Loop) CheckAtRest(all []*Session) error {
 
 // CheckOutbox looks for messages that were posted again while they were under way.
 func (l *Loop) CheckOutbox() error {
-	// Linked in twice, a message makes the list a ring: who goes at double speed meets
-	// the other.
+	// A message that is linked in twice makes the list a ring, in which a pointer at
+	// double speed meets the other.
 	fast := l.outbox.Load()
 	for slow := fast; fast != nil; slow = slow.Next.Load() {
 		if fast = fast.Next.Load(); fast == nil {

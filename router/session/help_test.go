@@ -5,14 +5,13 @@ import (
 	"math"
 	"testing"
 
-	"polystalk/router/memory"
 	"polystalk/router/ops"
 	"polystalk/shard/core"
 )
 
 // newTestHost is a host without shards, whose time is now.
 func newTestHost(now *core.Time) *Host {
-	h := NewHost(memory.NewAccount(math.MaxInt64))
+	h := NewHost(math.MaxInt64)
 	h.Map = ops.NewMap(ops.MapOptions{Shards: 1, BodyFreed: func(core.Large) {}, Naming: ops.Naming{
 		Fold:  func(name string) string { return name },
 		Shown: func(name string) (int, bool) { return len(name), false },

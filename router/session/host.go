@@ -1,13 +1,13 @@
 package session
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"polystalk/router/memory"
 	"polystalk/router/ops"
 	"polystalk/shard/commit"
 )
@@ -19,18 +19,17 @@ type Host struct {
 	Clock   *ops.Clock
 	Journal commit.Storage // nil: nothing has to be durable
 	Log     *slog.Logger
-	// Least is the commit on which whatever is said depends at least; nil: there is none. A
-	// server that is one of several has it while it leads: zero as long as no other can, and
-	// once one might, a commit that has not begun, which only who leads still gets. It is
-	// called on the loops, before each write, and sees to it that the commit comes.
-	Least func() uint64
+	// LeaseFence returns the commit that every reply must wait for; nil: none. A server
+	// of a cluster has one while it leads. It returns zero while no other server can
+	// lead; after that, a commit that has not begun and that only the leader can make. It
+	// is called on the loops, before each write, and requests the commit.
+	LeaseFence func() uint64
 
 	// Account counts what all connections keep; see BoundConnections.
-	Account *memory.Account
+	Account *Account
 
-	// HeldMost bytes of commands are kept of a session that cannot go on (its reserve
-	// waits, its replies are not read, its shard is busy). Then its connection is
-	// paused until a quarter of that is left.
+	// HeldMost is the cap of held input, in bytes: HeldMax, except in tests. A connection
+	// above it is paused until a quarter of it is left.
 	HeldMost int
 	// LookMost is how many tubes of a long watch list are looked at at a time.
 	LookMost int
@@ -38,14 +37,14 @@ type Host struct {
 	// Draining says that no jobs are taken.
 	Draining atomic.Bool
 
-	connectionMemory atomic.Int64 // the bound, in bytes, as the operator has said it
-	bodies           *bodyRoom
+	connectionMemory atomic.Int64 // the bound in the operator's words, in bytes
+	bodies           bodyPlaces
 	kinds            int // of commands, of all fronts
-	errors           int // that all fronts may answer with
+	errors           int // of replies, of all fronts
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards the writing of loops and fronts
 	loops  atomic.Pointer[[]*Loop]
-	fronts atomic.Pointer[[]Front] // in the order in which their first connections came
+	fronts atomic.Pointer[[]Front] // in the order of their first connections
 
 	numbers  atomic.Uint64 // of the newest connection; see numberFor
 	rejected [NumRejections]atomic.Uint64
@@ -57,40 +56,21 @@ type Host struct {
 const (
 	// LoopsMax is the most loops that a Host may have.
 	LoopsMax = 1024
-	// HeldMax is what Host.HeldMost should be. It is one read of the loop's: to touch a
-	// page that is new costs more than the commands in it, so four times as much had a
-	// thousand clients that pipeline get on at half the rate.
-	HeldMax = 64 << 10
-	// BehindMax bytes of commands are kept while a session that could go on waits for
-	// its turn: there may be many, and what is read now is not served sooner.
-	BehindMax = 48 << 10
+	// frontsMax is how many protocols a Host may have.
+	frontsMax = 8
 )
 
-// NewHost makes a Host whose fields are to be set. Its sessions keep no more than acct
-// allows; large bodies, as they are received, have half of that.
-func NewHost(acct *memory.Account) *Host {
-	h := &Host{Account: acct, bodies: newBodyRoom(acct.Bound() / 2)}
-	h.connectionMemory.Store(acct.Bound())
+// NewHost makes a Host with a bound on connection memory, in bytes, in its account. The
+// exported fields are to be set.
+func NewHost(bound int64) *Host {
+	h := &Host{Account: NewAccount(bound), bodies: bodyPlaces{most: bound / bodiesPart, inside: make(map[*Session]bodyStay)}}
+	h.connectionMemory.Store(bound)
 	h.loops.Store(new([]*Loop))
 	h.fronts.Store(new([]Front))
 	return h
 }
 
-// BoundConnections says how many bytes all connections together may make the server keep
-// besides jobs. A part of it is left to the collector (GarbagePart); the account has the
-// rest, and large bodies have half of that. It may be called at any time, by anyone but a
-// loop: who keeps more than a lower bound allows is cut off as if it had come to that by
-// itself.
-func (h *Host) BoundConnections(bytes int64) {
-	h.connectionMemory.Store(bytes)
-	bound := bytes - bytes/GarbagePart
-	h.Account.SetBound(bound)
-	for _, s := range h.bodies.setMost(bound/2, h.Clock.Awake()) {
-		s.loop.Signal(s, (*Session).letIn)
-	}
-}
-
-// Base is from where a front with so many kinds of commands counts them. It is to be
+// Base returns from where a front with that many kinds of commands counts them. It is
 // called once for each front, before there is a loop.
 func (h *Host) Base(kinds int) (base int) {
 	base = h.kinds
@@ -98,8 +78,8 @@ func (h *Host) Base(kinds int) (base int) {
 	return base
 }
 
-// ErrorBase is from where a front that answers with so many errors counts them. It is to be
-// called once for each front, in the order of Base, before there is a loop.
+// ErrorBase returns from where a front with that many errors counts them. It is called once
+// for each front, in the order of Base, before there is a loop.
 func (h *Host) ErrorBase(errors int) (base int) {
 	base = h.errors
 	h.errors += errors
@@ -115,11 +95,54 @@ func (h *Host) add(l *Loop) int {
 	return len(all) - 1
 }
 
-// Loops are all loops that there are by now. They are not to be changed.
+// Loops returns all loops. The caller must not change the list.
 func (h *Host) Loops() []*Loop { return *h.loops.Load() }
 
-// Wake has the loops look at what their sessions wait for: a commit was acknowledged, or
-// there is room again. It may be called by anyone.
+// indexOf returns the index of a front in Host.fronts, and adds it if it is new.
+func (h *Host) indexOf(f Front) uint8 {
+	if i := slices.Index(*h.fronts.Load(), f); i >= 0 {
+		return uint8(i)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := *h.fronts.Load()
+	i := slices.Index(all, f)
+	if i < 0 {
+		i = len(all)
+		if i == frontsMax {
+			panic(fmt.Sprintf("session: %q is one protocol more than %d", f.Name(), frontsMax))
+		}
+		all = append(slices.Clone(all), f)
+		h.fronts.Store(&all)
+	}
+	return uint8(i)
+}
+
+// numberFor returns the number of a new session on a loop: the next one that names the
+// loop; see LoopOf. So numbers rise in the order of connections.
+func (h *Host) numberFor(loop int) uint64 {
+	loops := uint64(len(h.Loops()))
+	for {
+		last := h.numbers.Load()
+		next := last + 1 + (uint64(loop)+loops-(last+1)%loops)%loops
+		if h.numbers.CompareAndSwap(last, next) {
+			return next
+		}
+	}
+}
+
+// LoopOf returns the loop of the session of a number, if there is such a session; nil: there
+// is no loop. All loops must have been there before the first connection.
+func (h *Host) LoopOf(number uint64) *Loop {
+	loops := h.Loops()
+	if len(loops) == 0 {
+		return nil
+	}
+	return loops[number%uint64(len(loops))]
+}
+
+// Wake makes the loops look at what their sessions wait for: a commit was acknowledged, or
+// the log has room again. Any goroutine may call it.
 func (h *Host) Wake() {
 	for _, l := range h.Loops() {
 		l.lookAtGate()

@@ -8,7 +8,7 @@ import (
 )
 
 // A life is how far a session is; the package doc shows what moves it. The order counts:
-// from busy on nothing is parsed, from closing on nobody is answered any more.
+// from busy on nothing is parsed, from closing on nothing is answered.
 type life uint8
 
 const (
@@ -39,30 +39,19 @@ const (
 	open       ending = iota
 	halfClosed        // the client sends no more: what is here is answered, then it is closed
 	quitting          // no more is taken from it; it is closed once it has its replies
-	refused           // like quitting, but the client may be in mid-request: closed so that it can still read why
+	refused           // like quitting, in mid-request: closed so that the client can still read why
 	broken            // it is closed as soon as no operation is under way
 )
 
-// Stops are reasons not to parse commands.
-type Stops uint8
-
-// The reasons, each lifted by an event of its own.
-const (
-	Unread      Stops = 1 << iota // replies are not being read
-	Uncommitted                   // too many replies wait for commits
-	NoSpace                       // the next command, or part of a body, waits for room on the disk; see Block
-	NoPlace                       // the next command's large body waits for a place among others; see Crowded
-)
-
-// Roles are what a session is counted as in the server's statistics, until it is gone.
+// Roles are what a session counts as in the server's statistics, until it is gone.
 type Roles uint8
 
-// The roles. They stay once they were taken on, but for waiting and sleeping.
+// The roles. A session keeps them, except waiting and sleeping.
 const (
 	Producer Roles = 1 << iota // it has put a job
-	Worker                     // it has reserved one, or wanted to
-	Sleeper                    // it works for functions, and sleeps until there is a job; see Leave
-	waits                      // a reserve of it waits, or did when it was closed
+	Worker                     // it has reserved a job, or tried to
+	Sleeper                    // it works for functions, and sleeps until there is a job
+	waits                      // its reserve waits, or did when the session was closed
 )
 
 // A Session is one connection of one client, on one event loop. A protocol's connection
@@ -72,24 +61,24 @@ type Session struct {
 	conn  Conn
 	proto Protocol
 
-	life   life
-	end    ending
-	stops  Stops
-	roles  Roles
-	queued bool  // on the loop's list of sessions that go on in a later turn
-	large  bool  // the loop has a large body for it to send; see SendLarge
-	front  uint8 // whose session it is, among Host.fronts
-	notes  notes
+	life     life
+	end      ending
+	stops    Stops
+	roles    Roles
+	queued   bool  // in the loop's queue for a later turn
+	large    bool  // the loop has a large body for it to send; see SendLarge
+	front    uint8 // index of its Front in Host.fronts
+	activity activity
 
-	call   call
-	in     input
-	out    output
-	body   Body
-	permit permit
-	charge charge
+	call  call
+	in    input
+	out   output
+	body  Body
+	room  room
+	usage usage
 }
 
-// Init makes the session that p embeds that of a connection on the loop.
+// Init makes the session that p embeds the session of a connection on the loop.
 func (s *Session) Init(l *Loop, c Conn, p Protocol) {
 	s.loop, s.conn, s.proto = l, c, p
 }
@@ -102,25 +91,25 @@ func (s *Session) move(to life) {
 	s.life = to
 }
 
-// impossible ends the process: the session is not as it must be.
+// impossible ends the process: the session's state contradicts itself.
 func (s *Session) impossible(what string) {
 	panic(fmt.Sprintf("session of %v: %s, but is %v, ending %d, stops %#x, call %v to shard %d, queued %v",
 		PeerOf(s.conn), what, s.life, s.end, s.stops, s.call.state, s.call.shard, s.queued))
 }
 
-// Loop is the session's loop.
+// Loop returns the session's loop.
 func (s *Session) Loop() *Loop { return s.loop }
 
-// Host is what its loops share.
+// Host returns what all loops share.
 func (s *Session) Host() *Host { return s.loop.host }
 
-// Front is whose session it is.
+// Front returns the protocol's side of the server.
 func (s *Session) Front() Front { return (*s.loop.host.fronts.Load())[s.front] }
 
-// Conn is its connection.
+// Conn returns its connection.
 func (s *Session) Conn() Conn { return s.conn }
 
-// Closing reports whether the session is closing or gone: nothing is to be said any more.
+// Closing reports whether the session is closing or gone: it must say nothing more.
 func (s *Session) Closing() bool { return s.life >= closing }
 
 // Busy reports whether an operation is under way, or put off.
@@ -129,52 +118,28 @@ func (s *Session) Busy() bool { return s.life == busy }
 // Waiting reports whether a reserve of the session waits.
 func (s *Session) Waiting() bool { return s.life == waiting }
 
-// IsGone reports that the session has ended and no shard knows it any more.
+// IsGone reports whether the session has ended and no shard knows it any more.
 func (s *Session) IsGone() bool { return s.life == gone }
 
-// Broken reports whether the session is to close as soon as it can: what it asked for is
-// of no use any more.
+// Broken reports whether the session will close as soon as it can: replies are useless.
 func (s *Session) Broken() bool { return s.end == broken }
 
-// HalfClosed reports whether the client sends no more, or is not listened to any more.
+// HalfClosed reports whether the session takes no more input.
 func (s *Session) HalfClosed() bool { return s.end >= halfClosed }
 
 // Stopped reports whether no more of the input may be used now.
 func (s *Session) Stopped() bool { return s.stops != 0 || s.life != ready || s.end >= quitting }
 
-// Reads reports whether the next command may be parsed, for who parses it if so. It is more
-// than a question: when the turn's time is spent it may not, and the session is put into
-// the queue for a later turn.
-func (s *Session) Reads() bool {
-	if s.Stopped() {
-		return false
-	}
-	if s.loop.round.budget <= 0 && !s.loop.more() {
-		s.loop.later(s)
-		return false
-	}
-	return true
-}
-
-// MayGoOn reports whether a reply that comes in parts may go on in this turn. It spends
-// nothing: each part does, by Spend.
-func (s *Session) MayGoOn() bool {
-	return s.stops == 0 && (s.loop.round.budget > 0 || s.loop.more())
-}
-
-// Spend counts units of work that the turn has done.
-func (s *Session) Spend(units int) { s.loop.round.budget -= units }
-
-// Take has the session counted in a role.
-func (s *Session) Take(r Roles) {
+// AddRole counts the session in a role.
+func (s *Session) AddRole(r Roles) {
 	if s.roles&r == 0 {
 		s.roles |= r
 		s.loop.countRole(r, 1)
 	}
 }
 
-// Leave ends a role that Take has begun.
-func (s *Session) Leave(r Roles) {
+// DropRole ends a role.
+func (s *Session) DropRole(r Roles) {
 	if s.roles&r != 0 {
 		s.roles &^= r
 		s.loop.countRole(r, -1)
@@ -196,8 +161,8 @@ func (s *Session) Go() {
 	s.settle()
 }
 
-// settle reads a paused connection again, and lets a client go that sends no more once
-// everything it sent is answered.
+// settle reads a paused connection again. It closes a session that takes no more input
+// after everything is answered.
 func (s *Session) settle() {
 	if s.life != ready || s.stops != 0 || s.queued || s.end == broken {
 		return
@@ -219,22 +184,7 @@ func (s *Session) settle() {
 	}
 }
 
-// lift takes a reason to stop away, and goes on.
-func (s *Session) lift(r Stops) {
-	s.stops &^= r
-	s.deferredAgain()
-	s.Go()
-}
-
-// AllSent is called when the connection has sent everything.
-func (s *Session) AllSent() {
-	s.listCharged()
-	if s.stops&Unread != 0 {
-		s.lift(Unread)
-	}
-}
-
-// turn is what Loop.later has promised.
+// turn is the turn that Loop.later has promised.
 func (s *Session) turn() {
 	if s.call.state == callDeferred {
 		if s.stops&s.call.until != 0 && s.end != broken && s.life < closing {
@@ -255,17 +205,17 @@ func (s *Session) arrived(m *core.Message) {
 	if m == s.call.msg {
 		s.returned()
 	} else {
-		s.proto.Came(m)
+		s.proto.Woken(m)
 		s.Run()
 	}
 	s.Go()
 }
 
-// Quit has the session take no more commands, and close when all that was said has left.
+// Quit makes the session take no more commands, and close when all output has left.
 func (s *Session) Quit() { s.end = max(s.end, quitting) }
 
-// QuitNow is Quit for a client that has nothing more to hear than what was said: the
-// connection is closed at once, unless some of that waits for a commit.
+// QuitNow is Quit without waiting for the socket: the connection is closed at once, unless
+// some output waits for a commit.
 func (s *Session) QuitNow() {
 	s.Quit()
 	s.Flush()
@@ -274,8 +224,8 @@ func (s *Session) QuitNow() {
 	}
 }
 
-// Refuse is Quit because of what the client says, of which there may be more, unless it has
-// said that there is not.
+// Refuse is Quit in the middle of a request: the client may send more, unless it has
+// half-closed.
 func (s *Session) Refuse() {
 	if s.end == open {
 		s.end = refused
@@ -284,8 +234,8 @@ func (s *Session) Refuse() {
 	s.Quit()
 }
 
-// HalfClose: the client sends no more. What it sent is answered, then the connection is
-// closed; a wait ends now.
+// HalfClose tells that the client sends no more. What it sent is answered, then the
+// connection is closed; a wait ends now.
 func (s *Session) HalfClose() {
 	if s.life >= closing {
 		return
@@ -300,40 +250,49 @@ func (s *Session) HalfClose() {
 	s.settle()
 }
 
-// Abort ends the session without answering any more. An operation under way comes back
-// first: what it did must be known to be undone.
+// Abort ends the session without any more answers. An operation under way comes back
+// first: its effect must be known before it can be undone.
 func (s *Session) Abort() {
 	s.end = broken
-	s.listCharged()
+	s.listUsage()
 	s.deferredAgain()
-	if s.life != busy && s.life < closing && s.call.state == callIdle && !s.call.taking {
+	if s.life != busy && s.life < closing && s.call.state == callIdle && !s.call.replying {
 		s.close()
 	}
 }
 
-// Wait has the session wait for a wake-up.
+// Kill ends the session as if its connection had broken: what it holds goes back at once,
+// as after the loss of a worker. It has no effect on a session that closes already. It is
+// called in a turn of the session.
+func (s *Session) Kill() {
+	if s.life < closing {
+		s.Abort()
+	}
+}
+
+// Wait makes the session wait for a wake-up, until EndWait.
 func (s *Session) Wait() {
 	s.move(waiting)
-	s.Take(waits)
+	s.AddRole(waits)
 }
 
-// EndWait ends that.
+// EndWait ends what Wait began.
 func (s *Session) EndWait() {
 	s.move(ready)
-	s.Leave(waits)
+	s.DropRole(waits)
 }
 
-// close lets the client go: its connection, then what it holds.
+// close closes the connection, then gives back what the session holds.
 func (s *Session) close() {
 	l := s.loop
 	s.move(closing)
 	s.Flush()
-	s.Uncork()
+	s.uncork()
 	s.dropReplies()
 	s.EndBody()
 	s.dropInput()
 	s.closeConn()
-	// A client that is woken by a job given back finds all of them given back: the
+	// A client that is woken by one returned job must find all of them returned: the
 	// reference does this in one go.
 	l.batch.Defer = true
 	s.proto.Close()
@@ -356,17 +315,36 @@ func (s *Session) closeConn() {
 	s.conn.Close()
 }
 
-// Gone ends the session. Only now do statistics stop counting it: who sees one connection
-// less also sees its jobs ready again.
+// Gone ends the session. Only now do statistics stop counting it: a client that sees one
+// connection less also sees its jobs ready again.
 func (s *Session) Gone() {
 	s.move(gone)
 	for _, r := range [...]Roles{Producer, Worker, Sleeper, waits} {
-		s.Leave(r)
+		s.DropRole(r)
 	}
 	l := s.loop
 	l.counts.fronts[s.front].open.Add(-1)
-	l.roll.remove(s)
-	l.toldOfEnd(s)
+	l.registry.remove(s)
+	if len(l.registry.ends) > 0 {
+		for _, f := range l.registry.ends[s] {
+			f()
+		}
+		delete(l.registry.ends, s)
+	}
+}
+
+// WhenGone calls f, with the loop held, when the session is gone: no shard knows it any
+// more. The caller must hold the loop.
+func (s *Session) WhenGone(f func()) {
+	if s.life == gone {
+		f()
+		return
+	}
+	r := &s.loop.registry
+	if r.ends == nil {
+		r.ends = make(map[*Session][]func())
+	}
+	r.ends[s] = append(r.ends[s], f)
 }
 
 // LogValue implements slog.LogValuer: a session stands in the log, as conn, for its

@@ -199,7 +199,7 @@ func (m *Member) isMember() bool {
 	return id != nil || err != nil
 }
 
-// least is on which commit answers depend: see session.Host.Least.
+// least is on which commit answers depend: see session.Host.LeaseFence.
 func (m *Member) least() uint64 {
 	if n := m.node.Load(); n != nil && n.Leased() {
 		return 0

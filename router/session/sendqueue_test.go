@@ -1,4 +1,4 @@
-package memory
+package session
 
 import (
 	"bytes"
@@ -48,7 +48,7 @@ func TestSendQueueGivesBackWhatItCounts(t *testing.T) {
 			if q.bytes != len(want)-len(got) {
 				t.Fatalf("%d bytes unsent, want %d", q.bytes, len(want)-len(got))
 			}
-			if n := acct.Sum(); n < 0 || q.bytes > 0 && n == 0 && acct.Parts() == 0 {
+			if n := acct.Sum(); n < 0 || q.bytes > 0 && n == 0 && acct.parts.Load() == 0 {
 				t.Fatalf("%d bytes unsent, %d counted", q.bytes, n)
 			}
 		}
@@ -62,8 +62,8 @@ func TestSendQueueGivesBackWhatItCounts(t *testing.T) {
 				t.Fatalf("round %d: %d bytes came, other than the %d that went", round, len(got), len(want))
 			}
 		}
-		if n := acct.Sum(); n != 0 || acct.Parts() != 0 {
-			t.Fatalf("round %d: %d bytes and %d parts are counted for an empty queue", round, n, acct.Parts())
+		if n := acct.Sum(); n != 0 || acct.parts.Load() != 0 {
+			t.Fatalf("round %d: %d bytes and %d parts are counted for an empty queue", round, n, acct.parts.Load())
 		}
 	}
 }

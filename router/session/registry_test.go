@@ -8,12 +8,12 @@ import (
 	"polystalk/shard/core"
 )
 
-// TestRollAgainstASlice: whoever comes and goes, the roll has the others in their order, each
+// TestRegistryIsASortedSlice: the registry has all sessions in their order, each
 // is found by its number, and a walk from any number on shows those that follow.
-func TestRollAgainstASlice(t *testing.T) {
+func TestRegistryIsASortedSlice(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		var roll roll
+		var reg registry
 		var all []*Session
 		last := uint64(0)
 		most := 1 + r.IntN(2000)
@@ -21,38 +21,38 @@ func TestRollAgainstASlice(t *testing.T) {
 			if grow := step/1500%2 == 0; len(all) == 0 || len(all) < most && r.IntN(4) < 3 == grow {
 				last += 1 + r.Uint64N(3)
 				s := new(Session)
-				s.notes.number = last
-				roll.add(s)
+				s.activity.number = last
+				reg.add(s)
 				all = append(all, s)
 			} else {
 				i := r.IntN(len(all))
-				roll.remove(all[i])
+				reg.remove(all[i])
 				all = slices.Delete(all, i, i+1)
 			}
 			number := r.Uint64N(last + 2)
-			at, _ := slices.BinarySearchFunc(all, number, func(s *Session, n uint64) int { return int(s.notes.number) - int(n) })
+			at, _ := slices.BinarySearchFunc(all, number, func(s *Session, n uint64) int { return int(s.activity.number) - int(n) })
 			var want *Session
-			if at < len(all) && all[at].notes.number == number {
+			if at < len(all) && all[at].activity.number == number {
 				want = all[at]
 				at++
 			}
-			if got := roll.find(number); got != want {
+			if got := reg.find(number); got != want {
 				t.Fatalf("seed %d: session %d is found: %t, want %t", seed, number, got != nil, want != nil)
 			}
-			for s := range roll.after(number) {
+			for s := range reg.after(number) {
 				if at == len(all) || s != all[at] || r.IntN(20) == 0 {
 					break
 				}
 				at++
 			}
 			if step%50 == 0 {
-				if err := roll.check(len(all)); err != nil {
+				if err := reg.check(len(all)); err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
-				if got := slices.Collect(roll.after(0)); !slices.Equal(got, all) {
+				if got := slices.Collect(reg.after(0)); !slices.Equal(got, all) {
 					t.Fatalf("seed %d: %d sessions, want %d", seed, len(got), len(all))
 				}
-				if most, n := 4*len(all)/rollBlockMax+2, len(roll.blocks); n > most {
+				if most, n := 4*len(all)/sessionBlockMax+2, len(reg.blocks); n > most {
 					t.Fatalf("seed %d: %d blocks for %d sessions", seed, n, len(all))
 				}
 			}

@@ -1,6 +1,37 @@
-package memory
+package router
 
 import "testing"
+
+func TestFreedBodiesAreCollectedWhenNoMoreComeOrWhenTheyAreMany(t *testing.T) {
+	f := newFreedBodies()
+	look := func(before int64, want bool) (now int64) {
+		t.Helper()
+		now = f.bytes.Load()
+		if got := f.due(before); got != want {
+			t.Errorf("%d bytes, %d before: due %v", now, before, got)
+		}
+		return now
+	}
+	f.add(freedMin - 1)
+	look(freedMin-1, false)
+	if len(f.enough) != 0 {
+		t.Error("little is enough")
+	}
+	f.add(100)
+	if len(f.enough) != 1 {
+		t.Error("much is not enough")
+	}
+	before := look(0, false)
+	f.add(freedMin)
+	before = look(before, false) // more have come
+	look(before, true)
+	look(0, false)
+	f.add(freedMost)
+	look(0, true)
+	if f.bytes.Load() != 0 {
+		t.Error("counted twice")
+	}
+}
 
 func TestHeapIsCollectedOnceAtRest(t *testing.T) {
 	const mb = 1 << 20

@@ -1,4 +1,4 @@
-package memory
+package session
 
 // A SendQueue is output that a socket did not take, in order. What may change is copied
 // into blocks of the queue's own, what never changes stays as it is. The account is told
@@ -24,8 +24,6 @@ const (
 	// replies share a block, and one small reply takes little.
 	blockMin = 4 << 10
 	blockMax = 64 << 10
-	// partCost is what a part takes besides its bytes, about.
-	partCost = 128
 )
 
 // Add puts p at the end: a copy of it, unless it never changes.

@@ -1,0 +1,405 @@
+package session
+
+import (
+	"slices"
+	"sync"
+
+	"polystalk/shard/commit"
+	"polystalk/shard/core"
+	"polystalk/shard/slab"
+)
+
+// Admission decides whether a command may run now. A session parses no command while one
+// of Stops is set. After a command is parsed, and before it changes anything, the protocol
+// calls Admit. Collect asks again for each part of a body, and Readmit for a job that a
+// submission joins.
+//
+//	reason       is set by                              is lifted by
+//	Unread       checkUnsent (output.go): the socket    AllSent: the socket has taken
+//	             has not taken more than unsentCap;     everything
+//	             settle: it has not taken everything
+//	             when a pause could end
+//	Uncommitted  gateReply (output.go): more than       openReplies (output.go): at most
+//	             unsentCap waits for commits            half of unsentCap waits
+//	NoSpace      Admit, Collect, Readmit: the log has   openRoom: the log may have room,
+//	             no room now                            or never will
+//	NoPlace      Admit: other large bodies are being    letIn: freePlace of another session
+//	             received
+//
+//	refusal      applies to
+//	Draining     a Need that Submits, while the server drains
+//	DiskFull     a Need that Records, when the disk is full and no room can be made
+//
+// The time of a turn is not a reason: a session whose turn is spent is queued (MayParse).
+// Memory is none either: above its limits the loop stops reading, and then closes the
+// largest holders (accounting.go).
+//
+// A new reason takes a constant below, a row above, and a call of lift.
+
+// Stops are reasons not to parse commands.
+type Stops uint8
+
+// The reasons.
+const (
+	Unread      Stops = 1 << iota // replies are not being read
+	Uncommitted                   // too many replies wait for commits
+	NoSpace                       // the next command, or part of a body, waits for room on the disk
+	NoPlace                       // the next command's large body waits for others
+)
+
+// A Verdict says what becomes of a command.
+type Verdict uint8
+
+const (
+	Run    Verdict = iota // it may go on
+	Wait                  // the session was stopped; the command is to be parsed again
+	Refuse                // it is to be answered with the Reason, and its body skipped
+)
+
+// A Reason says why a command is refused.
+type Reason uint8
+
+// The reasons for refusals.
+const (
+	Draining Reason = iota + 1
+	DiskFull
+)
+
+// A Need lists what a command takes besides a turn.
+type Need struct {
+	Records  bool // space in the log
+	Optional bool // on a full disk it runs all the same, unrecorded
+	Submits  bool // a server that takes jobs
+	Body     int  // bytes of the body that follows; those above slab.MaxSize wait for a place
+}
+
+// Admit decides whether the parsed command may run now.
+func (s *Session) Admit(n Need) (Verdict, Reason) {
+	h := s.loop.host
+	if n.Submits && h.Draining.Load() {
+		return s.refuse(Draining)
+	}
+	if n.Records && h.Journal != nil {
+		switch p := s.askRoom(n.Body); {
+		case p == commit.Wait:
+			s.block()
+			return Wait, 0
+		case p == commit.Full && !n.Optional:
+			return s.refuse(DiskFull)
+		}
+	}
+	if n.Body > slab.MaxSize {
+		return s.claimPlace(n.Body), 0
+	}
+	if s.body.listed {
+		s.freePlace() // settings have changed while the command waited for its place
+	}
+	return Run, 0
+}
+
+func (s *Session) refuse(why Reason) (Verdict, Reason) {
+	s.freePlace()
+	return Refuse, why
+}
+
+// lift removes a reason to stop, and goes on.
+func (s *Session) lift(r Stops) {
+	s.stops &^= r
+	s.deferredAgain()
+	s.Go()
+}
+
+// AllSent is called when the connection has sent everything.
+func (s *Session) AllSent() {
+	s.listUsage()
+	if s.stops&Unread != 0 {
+		s.lift(Unread)
+	}
+}
+
+// A room is the session's part of the log's space. A command in one piece asks for the
+// log's Pressure. A body that comes in parts has a Claim that grows with them, so an
+// announcement takes nothing. EndBody releases the claim.
+type room struct {
+	claim   commit.Claim
+	joining int64  // bytes that a deferred operation waits for; see Unadmitted
+	asked   uint64 // Notified before the log was last asked for the claim
+	byClaim bool   // the session waits for its claim, not for Pressure alone
+}
+
+// askRoom asks whether the log has room for a command with a body of size bytes.
+func (s *Session) askRoom(size int) commit.Pressure {
+	j, r := s.loop.host.Journal, &s.room
+	if size <= slab.MaxSize {
+		r.byClaim = false
+		return j.Pressure()
+	}
+	r.asked = j.Notified()
+	p := j.Fits(&r.claim, int64(size))
+	r.byClaim = p == commit.Wait
+	if p == commit.Full {
+		s.loop.host.Complain("a body is refused that is larger than what the disk has room for", "conn", s, "bytes", size)
+	}
+	return p
+}
+
+// claimRoom raises the session's claim to bytes.
+func (s *Session) claimRoom(bytes int64) commit.Pressure {
+	j, r := s.loop.host.Journal, &s.room
+	r.asked = j.Notified()
+	p := j.Claim(&r.claim, bytes)
+	r.byClaim = p == commit.Wait
+	return p
+}
+
+const (
+	// stepMax bounds the bytes that are claimed ahead of those that have come.
+	stepMax = 1 << 20
+	// HeadMax is the most that a job takes in the journal besides its body and names, in
+	// bytes.
+	HeadMax = 256
+)
+
+// admitPart decides whether n more bytes of the body may be received. size is the size of
+// the whole body; both include the names that are recorded with it.
+func (s *Session) admitPart(n, size int) Verdict {
+	need := int64(int(s.body.got) + n + HeadMax)
+	if need <= s.room.claim.Bytes() {
+		return Run
+	}
+	switch s.claimRoom(min(need+min(need, stepMax), int64(size+HeadMax))) {
+	case commit.Wait:
+		s.block()
+		return Wait
+	case commit.Full:
+		if size > slab.MaxSize+HeadMax {
+			s.loop.host.Complain("a body is refused in the middle: the disk is full", "conn", s, "bytes", size, "received", s.body.got)
+		}
+		return Refuse
+	}
+	return Run
+}
+
+// Unadmitted reports whether the operation came back because the log has no room for the
+// body of the job that it joins: a foreground job that must now be recorded. Then the
+// operation is put off until there is room, and Next must call Readmit. Unadmitted is
+// called by Replied.
+func (s *Session) Unadmitted(r *core.Reply) bool {
+	op := s.Op()
+	own := s.room.claim.Bytes() - int64(op.Admitted) // for its own body, if it has one
+	op.Admitted = 0
+	if r.Status != core.StatusUnadmitted {
+		return false
+	}
+	s.call.msg.Keep() // the input goes on
+	op.Admitted = r.N
+	s.room.joining = own + int64(r.N)
+	s.Later(PartUnits, NoSpace)
+	return true
+}
+
+// Readmit decides about the operation that was Unadmitted. Run: run it again where it was.
+// Wait: it was put off again. Refuse: it is given up with its body, and must be answered
+// unless the session is Broken.
+func (s *Session) Readmit() Verdict {
+	p := commit.Full
+	if s.end != broken {
+		p = s.claimRoom(s.room.joining)
+	}
+	if p == commit.Wait {
+		s.block()
+		s.Later(0, NoSpace)
+		return Wait
+	}
+	s.room.joining = 0
+	if p == commit.Full {
+		s.EndBody()
+		s.call.msg.Op.Admitted = 0
+		s.call.msg.Done()
+		return Refuse
+	}
+	return Run
+}
+
+// block stops the session until the log may have room.
+func (s *Session) block() {
+	l := s.loop
+	s.stops |= NoSpace
+	l.gate.room = append(l.gate.room, s)
+	l.gate.waiting.Add(1)
+	if s.mayAsk() {
+		l.lookAtGate() // room was made since, and nothing knew that s waits
+	}
+}
+
+// mayAsk reports whether a blocked session may try its command again. The log's answer to a
+// claim cannot change before it notifies.
+func (s *Session) mayAsk() bool {
+	j := s.loop.host.Journal
+	return j.Pressure() != commit.Wait && !(s.room.byClaim && j.Notified() == s.room.asked)
+}
+
+// openRoom lets blocked sessions try again when the log may have room for them.
+func (l *Loop) openRoom() {
+	g := &l.gate
+	waiting := g.room
+	g.room = nil
+	for _, s := range waiting {
+		switch {
+		case s.life >= closing:
+			g.waiting.Add(-1)
+		case s.mayAsk():
+			g.waiting.Add(-1)
+			l.turn(s, func(s *Session) { s.lift(NoSpace) })
+		default:
+			g.room = append(g.room, s)
+		}
+	}
+}
+
+// bodyPlaces admits the large bodies that are received at the same time: as many as fit
+// into a part of the account, in the order in which they are announced. So producers of
+// large bodies wait for one another, and none is closed in the middle. A body that is
+// larger than the whole part is admitted alone.
+type bodyPlaces struct {
+	mu      sync.Mutex
+	most    int64 // bytes
+	used    int64 // bytes of the bodies in inside, as announced
+	inside  map[*Session]bodyStay
+	waiting []bodyWait // the oldest first
+}
+
+type bodyStay struct {
+	size  int64
+	until core.Time // when it should be complete
+}
+
+type bodyWait struct {
+	s    *Session
+	size int64
+}
+
+// While others wait, a body must come within BodyGrace and a second for every bodyRate
+// bytes.
+const (
+	BodyGrace = 10 * core.Second
+	bodyRate  = 1 << 20
+)
+
+// admit moves waiting bodies inside while they fit, and returns their sessions. The caller
+// holds b.mu.
+func (b *bodyPlaces) admit(now core.Time) (admitted []*Session) {
+	for _, w := range b.waiting {
+		if b.used > 0 && b.used+w.size > b.most {
+			break
+		}
+		b.used += w.size
+		b.inside[w.s] = bodyStay{w.size, now + BodyGrace + core.Time(w.size/bodyRate)*core.Second}
+		admitted = append(admitted, w.s)
+	}
+	b.waiting = slices.Delete(b.waiting, 0, len(admitted))
+	return admitted
+}
+
+// claimPlace gives the session's large body a place, or stops the session until there is
+// one. The body keeps its place, or waits for one, until freePlace.
+func (s *Session) claimPlace(size int) Verdict {
+	b := &s.loop.host.bodies
+	s.body.listed = true
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, ok := b.inside[s]; ok {
+		return Run
+	}
+	if !slices.ContainsFunc(b.waiting, func(w bodyWait) bool { return w.s == s }) {
+		b.waiting = append(b.waiting, bodyWait{s, int64(size)})
+	}
+	// Older ones would have been admitted when a place became free.
+	switch admitted := b.admit(s.loop.awake()); {
+	case len(admitted) == 0:
+		s.stops |= NoPlace
+		return Wait
+	case len(admitted) > 1 || admitted[0] != s:
+		s.impossible("lets others in")
+	}
+	return Run
+}
+
+// freePlace gives up the place of the session's body, if it has or awaits one.
+func (s *Session) freePlace() {
+	if !s.body.listed {
+		return
+	}
+	s.body.listed = false
+	b := &s.loop.host.bodies
+	b.mu.Lock()
+	if stay, ok := b.inside[s]; ok {
+		b.used -= stay.size
+		delete(b.inside, s)
+	} else {
+		b.waiting = slices.DeleteFunc(b.waiting, func(w bodyWait) bool { return w.s == s })
+	}
+	admitted := b.admit(s.loop.awake())
+	b.mu.Unlock()
+	letIn(admitted)
+}
+
+// letIn goes on with sessions whose bodies were given a place.
+func letIn(admitted []*Session) {
+	for _, a := range admitted {
+		a.loop.Signal(a, func(a *Session) {
+			if a.life < closing && a.stops&NoPlace != 0 {
+				a.lift(NoPlace)
+			}
+		})
+	}
+}
+
+// LimitBodies sets how many bytes of large bodies are received at the same time, one body
+// excepted.
+func (h *Host) LimitBodies(most int64) {
+	b := &h.bodies
+	b.mu.Lock()
+	b.most = most
+	admitted := b.admit(h.Clock.Awake())
+	b.mu.Unlock()
+	letIn(admitted)
+}
+
+// BodyPlaces returns how many bytes of large bodies have a place, of how many sessions, and
+// how many sessions wait for one.
+func (h *Host) BodyPlaces() (used int64, inside, waiting int) {
+	b := &h.bodies
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used, len(b.inside), len(b.waiting)
+}
+
+// late lists the sessions whose bodies should be complete while others wait.
+func (b *bodyPlaces) late(now core.Time) (late []*Session) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) == 0 {
+		return nil
+	}
+	for s, stay := range b.inside {
+		if stay.until < now {
+			late = append(late, s)
+		}
+	}
+	return late
+}
+
+// EvictLate closes the connections whose large bodies do not come while others wait. Each
+// is looked at again in its turn, since its body may have come meanwhile. One that is
+// stopped by NoSpace cannot go on, whatever comes.
+func (h *Host) EvictLate() {
+	for _, s := range h.bodies.late(h.Clock.Awake()) {
+		s.loop.Signal(s, func(s *Session) {
+			if s.life < closing && s.stops&NoSpace == 0 && slices.Contains(h.bodies.late(h.Clock.Awake()), s) {
+				h.Complain("closing a connection: its body does not come, and others wait", "conn", s, "received", s.body.got)
+				s.Abort()
+			}
+		})
+	}
+}

@@ -1,0 +1,146 @@
+package session
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"sort"
+)
+
+// A registry is a loop's sessions in the order of their numbers, which is the order of
+// their connections. They stand in blocks, so that adding, removing and finding one costs
+// little however many there are, and each takes little more than a pointer.
+type registry struct {
+	blocks []*sessionBlock       // none is empty
+	n      int                   // sessions
+	ends   map[*Session][]func() // see Session.WhenGone
+}
+
+// sessionBlockMax makes a block as large as one of the allocator's sizes.
+const sessionBlockMax = 127
+
+type sessionBlock struct {
+	n int
+	s [sessionBlockMax]*Session
+}
+
+// add puts a session behind all others.
+func (r *registry) add(s *Session) {
+	k := len(r.blocks) - 1
+	if k < 0 || r.blocks[k].n == sessionBlockMax {
+		r.blocks = append(r.blocks, new(sessionBlock))
+		k++
+	}
+	b := r.blocks[k]
+	b.s[b.n] = s
+	b.n++
+	r.n++
+}
+
+// above returns the place of the first session with a higher number: its block, which may be
+// one behind the last, and its position there.
+func (r *registry) above(number uint64) (block, at int) {
+	block = sort.Search(len(r.blocks), func(i int) bool {
+		b := r.blocks[i]
+		return b.s[b.n-1].activity.number > number
+	})
+	if block < len(r.blocks) {
+		b := r.blocks[block]
+		at = sort.Search(b.n, func(i int) bool { return b.s[i].activity.number > number })
+	}
+	return block, at
+}
+
+// find returns the session of a number, nil if it has gone.
+func (r *registry) find(number uint64) *Session {
+	if number == 0 {
+		return nil
+	}
+	if block, at := r.above(number - 1); block < len(r.blocks) {
+		if s := r.blocks[block].s[at]; s.activity.number == number {
+			return s
+		}
+	}
+	return nil
+}
+
+// remove takes a session out.
+func (r *registry) remove(s *Session) {
+	block, at := r.above(s.activity.number - 1)
+	if block == len(r.blocks) || r.blocks[block].s[at] != s {
+		s.impossible("is not in the registry")
+	}
+	b := r.blocks[block]
+	copy(b.s[at:], b.s[at+1:b.n])
+	b.n--
+	b.s[b.n] = nil
+	r.n--
+	switch {
+	case b.n == 0:
+		r.blocks = slices.Delete(r.blocks, block, block+1)
+	case block+1 < len(r.blocks) && b.n+r.blocks[block+1].n <= sessionBlockMax/2:
+		r.merge(block)
+	case block > 0 && b.n+r.blocks[block-1].n <= sessionBlockMax/2:
+		r.merge(block - 1)
+	}
+}
+
+// merge makes one of two blocks that together fill half of one.
+func (r *registry) merge(block int) {
+	b, next := r.blocks[block], r.blocks[block+1]
+	b.n += copy(b.s[b.n:], next.s[:next.n])
+	r.blocks = slices.Delete(r.blocks, block+1, block+2)
+}
+
+// after yields the sessions with higher numbers, in order. None may come or go meanwhile.
+func (r *registry) after(number uint64) iter.Seq[*Session] {
+	return func(yield func(*Session) bool) {
+		block, at := r.above(number)
+		for ; block < len(r.blocks); block, at = block+1, 0 {
+			for b := r.blocks[block]; at < b.n; at++ {
+				if !yield(b.s[at]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// check looks for contradictions in a registry of want sessions.
+func (r *registry) check(want int) error {
+	n, last := 0, uint64(0)
+	for _, b := range r.blocks {
+		if b.n == 0 {
+			return fmt.Errorf("the registry has an empty block")
+		}
+		for _, s := range b.s[:b.n] {
+			if s.activity.number <= last {
+				return fmt.Errorf("session %d is registered behind %d", s.activity.number, last)
+			}
+			last = s.activity.number
+			n++
+		}
+	}
+	if n != want || r.n != want {
+		return fmt.Errorf("%d sessions are registered, counted %d, want %d", n, r.n, want)
+	}
+	return nil
+}
+
+// enroll registers a new session, and counts it.
+func (l *Loop) enroll(s *Session, f Front) {
+	s.front = l.host.indexOf(f)
+	c := &l.counts.fronts[s.front]
+	c.open.Add(1)
+	c.accepted.Add(1)
+	s.activity = activity{number: l.host.numberFor(l.Index), since: l.batch.Now}
+	l.registry.add(s)
+}
+
+// Sessions yields the loop's sessions with numbers above that one, in their order. The
+// caller must hold the loop, and none may come or go meanwhile.
+func (l *Loop) Sessions(above uint64) iter.Seq[*Session] { return l.registry.after(above) }
+
+// Session returns the loop's session of that number, nil if it has gone. The caller must
+// hold the loop.
+func (l *Loop) Session(number uint64) *Session { return l.registry.find(number) }

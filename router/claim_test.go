@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"polystalk/codec/gearman"
+	"polystalk/shard/commit"
 	"polystalk/shard/wal"
 )
 
@@ -38,14 +39,14 @@ func largePuts() []largePut {
 	}
 }
 
-func newClaimFixture(t *testing.T) (*fixture, *wal.Journal, *fillingDisk) {
+func newClaimFixture(t *testing.T) (*fixture, *commit.Journal, *fillingDisk) {
 	f := newFixture(t, Config{Loops: 1, Shards: 4, MaxJobSize: 1 << 30, Gearman: GearmanConfig{Prefix: "H:x"}})
 	d := &fillingDisk{Disk: wal.Dir(t.TempDir())}
 	return f, f.keepOn(d), d
 }
 
 // sendMuch sends n bytes of a body, in parts as they are read, with room for each.
-func (c *testConn) sendMuch(j *wal.Journal, n int) {
+func (c *testConn) sendMuch(j *commit.Journal, n int) {
 	c.f.t.Helper()
 	for n > 0 {
 		k := min(n, 64<<10)

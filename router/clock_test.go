@@ -9,6 +9,7 @@ import (
 
 	"polystalk/codec/gearman"
 	"polystalk/shard"
+	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	"polystalk/shard/wal"
 )
@@ -29,7 +30,7 @@ var clockFaults = []struct {
 }
 
 // restart gives the machine's disk to another server, which starts now.
-func (f *fixture) restart(j *wal.Journal, disk wal.Disk) (*fixture, *wal.Journal) {
+func (f *fixture) restart(j *commit.Journal, disk wal.Disk) (*fixture, *commit.Journal) {
 	f.t.Helper()
 	if err := j.Close(); err != nil {
 		f.t.Fatal(err)

@@ -22,7 +22,7 @@ type eventWorld struct {
 	*fixture
 	rng      *rand.Rand
 	conns    []*eventConn
-	journal  *wal.Journal // nil: there is none
+	journal  *commit.Journal // nil: there is none
 	disk     *fillingDisk
 	released [4]func() // by shard: gives it back; nil: nobody else has it
 	uncork   core.Time // when the loop is to look at replies that it keeps back; zero: it need not
@@ -114,11 +114,13 @@ func (w *eventWorld) keepAll() {
 		w.d.Stamp(b)
 		return w.d.Shards()[i]
 	}
-	w.journal = w.keepWith(wal.Options{
-		Disk:      w.disk,
-		Copy:      func(slot uint16, ids []uint64, after uint64) { at(slot).Recopy(b, ids, after, nil) },
-		CopyPause: func(slot uint16, tube []byte) { at(slot).Recopy(b, nil, 0, tube) },
-		Lives:     func(slot uint16, id, after uint64) bool { return at(slot).NeedsCopy(b, id, after) },
+	w.journal = w.keepWith(commit.Options{
+		Options: wal.Options{
+			Disk:      w.disk,
+			Copy:      func(slot uint16, ids []uint64, after uint64) { at(slot).Recopy(b, ids, after, nil) },
+			CopyPause: func(slot uint16, tube []byte) { at(slot).Recopy(b, nil, 0, tube) },
+			Lives:     func(slot uint16, id, after uint64) bool { return at(slot).NeedsCopy(b, id, after) },
+		},
 	})
 }
 

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"polystalk/router/restore"
+	"polystalk/shard/commit"
 	"polystalk/shard/record"
-	"polystalk/shard/wal"
 )
 
 // A Follower is a server that may be one of several, between the stages of its start:
@@ -57,7 +57,7 @@ func (s *Server) follow(r *restore.Recovery) *Follower {
 }
 
 // Journal is the server's.
-func (f *Follower) Journal() *wal.Journal { return f.recovery.Journal() }
+func (f *Follower) Journal() *commit.Journal { return f.recovery.Journal() }
 
 // Apply takes a record that another server has written, in the order in which it was.
 func (f *Follower) Apply(rec *record.Record) error { return f.recovery.Apply(rec) }

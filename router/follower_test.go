@@ -17,7 +17,7 @@ import (
 // records are all those of a journal, which nobody has open.
 func records(t *testing.T, dir string, apply func(*record.Record) error) (n int) {
 	t.Helper()
-	j := wal.New(wal.Options{Disk: wal.Dir(dir), Shards: 1, Manual: true})
+	j := commit.New(commit.Options{Options: wal.Options{Disk: wal.Dir(dir), Manual: true}, Shards: 1})
 	_, err := j.Recover(wal.Replayer{
 		Workers: 1, Worker: func(uint16) int { return 0 },
 		Apply: func(_ int, rec *record.Record) error { n++; return apply(rec) },

@@ -7,29 +7,30 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
+	"polystalk/shard/commit"
 	"polystalk/shard/wal"
 )
 
 // keep gives the fixture a journal that is looked after by hand.
-func (f *fixture) keep() *wal.Journal {
+func (f *fixture) keep() *commit.Journal {
 	f.t.Helper()
 	return f.keepOn(wal.Dir(f.t.TempDir()))
 }
 
 // keepOn is keep on a disk.
-func (f *fixture) keepOn(disk wal.Disk) *wal.Journal {
+func (f *fixture) keepOn(disk wal.Disk) *commit.Journal {
 	f.t.Helper()
-	return f.keepWith(wal.Options{Disk: disk})
+	return f.keepWith(commit.Options{Options: wal.Options{Disk: disk}})
 }
 
 // keepWith is keep with a disk, and with who copies jobs out of old segments, if anybody
 // does.
-func (f *fixture) keepWith(o wal.Options) *wal.Journal {
+func (f *fixture) keepWith(o commit.Options) *commit.Journal {
 	f.t.Helper()
 	srv := f.d.srv
 	o.SegmentSize, o.Shards, o.Manual = 1<<20, len(srv.host.Map.Shards()), true
 	o.Now, o.Logger, o.Notify = time.Now, slog.New(slog.DiscardHandler), srv.host.Wake
-	j := wal.New(o)
+	j := commit.New(o)
 	srv.cfg.Journal = &Journal{Disk: o.Disk}
 	r, err := srv.target().RecoverFrom(j)
 	if err == nil {

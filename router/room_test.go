@@ -27,7 +27,7 @@ func (d *fillingDisk) Free() int64 {
 
 // waits gives the fixture a journal, and c a large foreground job, 1, which b has
 // reserved. The next that would have it recorded has to wait.
-func (f *fixture) waits(c, b *testConn) (*wal.Journal, *fillingDisk) {
+func (f *fixture) waits(c, b *testConn) (*commit.Journal, *fillingDisk) {
 	f.t.Helper()
 	d := &fillingDisk{Disk: wal.Dir(f.t.TempDir())}
 	j := f.keepOn(d)
@@ -42,7 +42,7 @@ func (f *fixture) waits(c, b *testConn) (*wal.Journal, *fillingDisk) {
 const largeSize = 5 << 20
 
 // committed commits what there is, and lets everybody go on.
-func (f *fixture) committed(j *wal.Journal) {
+func (f *fixture) committed(j *commit.Journal) {
 	f.t.Helper()
 	f.rest()
 	for range 2 { // a reply may depend on the next
@@ -54,7 +54,7 @@ func (f *fixture) committed(j *wal.Journal) {
 }
 
 // told sends text, has it committed, and wants the answers.
-func (c *testConn) told(j *wal.Journal, text string, want ...string) {
+func (c *testConn) told(j *commit.Journal, text string, want ...string) {
 	c.f.t.Helper()
 	c.send(text)
 	c.f.committed(j)
@@ -62,7 +62,7 @@ func (c *testConn) told(j *wal.Journal, text string, want ...string) {
 }
 
 // tended has the journal make room.
-func (f *fixture) tended(j *wal.Journal) {
+func (f *fixture) tended(j *commit.Journal) {
 	f.t.Helper()
 	if err := j.Tend(); err != nil {
 		f.t.Fatal(err)
@@ -72,7 +72,7 @@ func (f *fixture) tended(j *wal.Journal) {
 
 // exhaust has somebody put until there is no room, of which the journal could make more.
 // Nobody else has a turn meanwhile.
-func (f *fixture) exhaust(j *wal.Journal) {
+func (f *fixture) exhaust(j *commit.Journal) {
 	f.t.Helper()
 	c := f.open()
 	for range 1000 {
@@ -88,7 +88,7 @@ func (f *fixture) exhaust(j *wal.Journal) {
 }
 
 // settled wants nothing to be promised or under way.
-func (f *fixture) settled(j *wal.Journal) {
+func (f *fixture) settled(j *commit.Journal) {
 	f.t.Helper()
 	f.committed(j)
 	if s := j.Stats(); s.Promised != 0 || s.Pending != 0 {
@@ -147,7 +147,7 @@ func TestJoinOfAnotherJob(t *testing.T) {
 
 // letIn makes room until c is answered, and wants so many bytes to be promised when
 // its submission is run.
-func (f *fixture) letIn(j *wal.Journal, c *testConn, want int64) {
+func (f *fixture) letIn(j *commit.Journal, c *testConn, want int64) {
 	f.t.Helper()
 	for range 100 {
 		release := f.own(f.d.ShardOf("f"))

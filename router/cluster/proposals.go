@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"polystalk/shard/commit"
 	"polystalk/shard/stats"
 	"polystalk/shard/wal"
 )
@@ -66,7 +67,7 @@ type ending struct {
 	behind uint64 // so many proposals
 }
 
-var _ wal.Proposer = (*Proposals)(nil)
+var _ commit.Proposer = (*Proposals)(nil)
 
 // NewProposals makes them, for one node.
 func NewProposals() *Proposals {

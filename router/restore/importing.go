@@ -22,7 +22,7 @@ const importMark = "importing"
 // files stay as they are.
 type importing struct {
 	t    *Target
-	j    *wal.Journal
+	j    *commit.Journal
 	dir  string
 	last uint64 // number of beanstalkd's last file
 
@@ -35,7 +35,7 @@ type importing struct {
 
 // findImport looks for files of beanstalkd's, before the journal is read. It
 // gives nil when there are none.
-func (t *Target) findImport(dir string, j *wal.Journal) (*importing, error) {
+func (t *Target) findImport(dir string, j *commit.Journal) (*importing, error) {
 	files, err := binlog.Files(dir)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ type Config struct {
 
 	// Proposer has the journal be the log of a server that is one of several, whose number
 	// among them is Node; nil: it is alone. See journal.Options.
-	Proposer wal.Proposer
+	Proposer commit.Proposer
 	Node     uint64
 }
 
@@ -82,17 +82,20 @@ func (t *Target) RecoverByHand(cfg *Config, now func() time.Time, notify func())
 }
 
 // options are those of a journal whose jobs are in the shards.
-func (t *Target) options(cfg *Config) wal.Options {
+func (t *Target) options(cfg *Config) commit.Options {
 	disk := cfg.Disk
 	if disk == nil {
 		disk = wal.Dir(cfg.Dir)
 	}
 	keeper := t.newCopier()
-	return wal.Options{
-		Disk: disk, SegmentSize: cfg.SegmentSize, Sync: cfg.Sync, Every: cfg.Every,
-		Shards: len(t.Places.Shards()), Logger: t.Log,
-		Copy: keeper.jobs, CopyPause: keeper.tubePause, Lives: keeper.lives,
-		Proposer: cfg.Proposer, Node: cfg.Node,
+	return commit.Options{
+		Options: wal.Options{
+			Disk: disk, SegmentSize: cfg.SegmentSize, Sync: cfg.Sync, Every: cfg.Every, Logger: t.Log,
+			Copy: keeper.jobs, CopyPause: keeper.tubePause, Lives: keeper.lives,
+		},
+		Shards:   len(t.Places.Shards()),
+		Proposer: cfg.Proposer,
+		Node:     cfg.Node,
 	}
 }
 

@@ -73,7 +73,7 @@ func put(t *testing.T, target *Target, tube, body string) core.JobID {
 }
 
 // open goes through all stages in a row.
-func open(t *testing.T, target *Target, cfg *Config) (*wal.Journal, <-chan *commit.Failure) {
+func open(t *testing.T, target *Target, cfg *Config) (*commit.Journal, <-chan *commit.Failure) {
 	t.Helper()
 	r, err := target.Recover(cfg, func() {})
 	if err != nil {

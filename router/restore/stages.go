@@ -26,7 +26,7 @@ import (
 type Recovery struct {
 	t         *Target
 	dir       string // for the log
-	j         *wal.Journal
+	j         *commit.Journal
 	failure   chan *commit.Failure
 	importing *importing // nil: there are no files of beanstalkd's
 	found     *wal.Recovered
@@ -34,7 +34,7 @@ type Recovery struct {
 }
 
 // newRecovery begins one, of a journal with these options.
-func (t *Target) newRecovery(cfg *Config, o wal.Options) *Recovery {
+func (t *Target) newRecovery(cfg *Config, o commit.Options) *Recovery {
 	r := &Recovery{t: t, dir: cfg.Dir, failure: make(chan *commit.Failure, 1)}
 	o.Fail = func(f *commit.Failure) {
 		if t.Failed != nil {
@@ -42,18 +42,18 @@ func (t *Target) newRecovery(cfg *Config, o wal.Options) *Recovery {
 		}
 		r.failure <- f
 	}
-	r.j = wal.New(o)
+	r.j = commit.New(o)
 	return r
 }
 
 // RecoverFrom is Recover of a journal that the caller made, and will look after.
-func (t *Target) RecoverFrom(j *wal.Journal) (*Recovery, error) {
+func (t *Target) RecoverFrom(j *commit.Journal) (*Recovery, error) {
 	r := &Recovery{t: t, j: j}
 	return r, r.read()
 }
 
 // Journal is that which is brought back. It takes what happens once it leads.
-func (r *Recovery) Journal() *wal.Journal { return r.j }
+func (r *Recovery) Journal() *commit.Journal { return r.j }
 
 // Failed delivers the error that ends the journal: nothing more is acknowledged then, and the
 // process should end, or begin anew, as its cause says.

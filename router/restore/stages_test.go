@@ -81,7 +81,7 @@ func TestFollowerIsAsAStart(t *testing.T) {
 	}
 	r.Follow()
 	n := 0
-	_, err = wal.New(wal.Options{Disk: wal.Dir(cfg.Dir), Shards: 1, Manual: true}).Recover(wal.Replayer{
+	_, err = commit.New(commit.Options{Options: wal.Options{Disk: wal.Dir(cfg.Dir), Manual: true}, Shards: 1}).Recover(wal.Replayer{
 		Workers: 1, Worker: func(uint16) int { return 0 },
 		Apply: func(_ int, rec *record.Record) error {
 			if n++; n%100 == 0 {

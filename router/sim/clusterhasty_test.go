@@ -2,12 +2,12 @@ package sim
 
 import (
 	"polystalk/router/cluster"
+	"polystalk/shard/commit"
 	"polystalk/shard/record"
-	"polystalk/shard/wal"
 )
 
 // proposer is what takes a member's entries.
-func (m *member) proposer() wal.Proposer {
+func (m *member) proposer() commit.Proposer {
 	if m.c.fault == floorFirst {
 		return &hasty{Proposals: m.props, c: m.c}
 	}

@@ -8,15 +8,17 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"polystalk/shard/wal/space"
 )
 
-// A memory is a Sink that keeps the bytes of each Log's records, of which a record is one
+// A memory is a sink that keeps the bytes of each Log's records, of which a record is one
 // letter here, and what was called.
 type memory struct {
-	c      *Committer
+	c      *committer
 	kept   string
 	calls  []string
-	grown  Growth
+	grown  space.Growth
 	counts int64
 	fail   error        // of the next Sync
 	later  bool         // it is not safe yet when Sync returns
@@ -30,16 +32,16 @@ func (m *memory) note(what string) {
 	}
 }
 
-func (m *memory) Write(e *Entry) error {
-	m.kept += string(e.Data)
-	for _, r := range e.Refs {
+func (m *memory) Write(e *entry) error {
+	m.kept += string(e.data)
+	for _, r := range e.refs {
 		m.kept += string(r.Piece)
 	}
-	m.counts += e.Counted
-	m.grown.Live += e.Grown.Live
-	m.grown.Records += e.Grown.Records
-	m.grown.HighID = max(m.grown.HighID, e.Grown.HighID)
-	m.note(fmt.Sprintf("write %d", e.Commit))
+	m.counts += e.counted
+	m.grown.Live += e.grown.Live
+	m.grown.Records += e.grown.Records
+	m.grown.HighID = max(m.grown.HighID, e.grown.HighID)
+	m.note(fmt.Sprintf("write %d", e.commit))
 	return nil
 }
 
@@ -48,17 +50,17 @@ func (m *memory) Sync(n uint64) (safe bool, err error) {
 	return !m.later, m.fail
 }
 
-// newMemory makes a Committer of so many Logs whose commits go into memory.
-func newMemory(logs int, change func(*Options)) (*Committer, *memory) {
+// newMemory makes a committer of so many Logs whose commits go into memory.
+func newMemory(logs int, change func(*committerOptions)) (*committer, *memory) {
 	m := &memory{}
-	o := Options{
-		Sink: m, Logs: logs, Step: 10,
-		Prompt: func() bool { return true }, Appended: func(int64) {}, Acked: func() {}, Failed: func(*Failure) {},
+	o := committerOptions{
+		sink: m, logs: logs, step: 10,
+		prompt: func() bool { return true }, appended: func(int64) {}, acked: func() {}, failed: func(*Failure) {},
 	}
 	if change != nil {
 		change(&o)
 	}
-	m.c = New(o)
+	m.c = newCommitter(o)
 	return m.c, m
 }
 
@@ -84,10 +86,10 @@ func (m *memory) expect(t *testing.T, kept string, calls ...string) {
 func TestCommit(t *testing.T) {
 	c, m := newMemory(2, nil)
 	c.Resume(41)
-	if n := add(c.Log(0), "a"); n != 42 {
+	if n := add(c.logs[0], "a"); n != 42 {
 		t.Errorf("waited for under %d", n)
 	}
-	add(c.Log(0), "b")
+	add(c.logs[0], "b")
 	m.during = func(what string) {
 		if c.Acked() != 41 {
 			t.Errorf("%d is acknowledged in %s", c.Acked(), what)
@@ -100,8 +102,8 @@ func TestCommit(t *testing.T) {
 	m.during = nil
 	c.Commit()
 	m.expect(t, "ab", "sync 43")
-	add(c.Log(1), "c")
-	add(c.Log(0), "d")
+	add(c.logs[1], "c")
+	add(c.logs[0], "d")
 	c.Commit()
 	m.expect(t, "abdc", "write 44", "write 44", "sync 44")
 	if m.grown.Records != 4 || c.Acked() != 44 {
@@ -113,11 +115,11 @@ func TestCommit(t *testing.T) {
 // acknowledged no sooner than it is safe, and by no number that nobody commits.
 func TestAppendDuringACommit(t *testing.T) {
 	c, m := newMemory(2, nil)
-	add(c.Log(0), "a")
+	add(c.logs[0], "a")
 	var number uint64
 	m.during = func(what string) {
 		if number == 0 {
-			number = add(c.Log(0), "b") // was taken already
+			number = add(c.logs[0], "b") // was taken already
 		}
 	}
 	c.Commit()
@@ -125,13 +127,13 @@ func TestAppendDuringACommit(t *testing.T) {
 	if number != 2 {
 		t.Errorf("waited for under %d", number)
 	}
-	if c.Idle() {
+	if c.queue.Load() == nil {
 		t.Error("nothing is to be committed")
 	}
 	c.Commit()
 	m.expect(t, "ab", "write 2", "sync 2")
-	if !c.Idle() || c.Acked() != 2 {
-		t.Errorf("idle %v, %d is acknowledged", c.Idle(), c.Acked())
+	if c.queue.Load() != nil || c.Acked() != 2 {
+		t.Errorf("idle %v, %d is acknowledged", c.queue.Load() == nil, c.Acked())
 	}
 }
 
@@ -139,10 +141,10 @@ func TestAppendDuringACommit(t *testing.T) {
 // made.
 func TestLateNumberIsAcknowledged(t *testing.T) {
 	c, m := newMemory(2, nil)
-	add(c.Log(0), "a")
+	add(c.logs[0], "a")
 	late := uint64(0)
 	// The other Log is on the list before the commit begins, and its number is read after.
-	l := c.Log(1)
+	l := c.logs[1]
 	l.mu.Lock()
 	l.queued = true
 	c.enqueue(l)
@@ -168,12 +170,12 @@ func TestLateNumberIsAcknowledged(t *testing.T) {
 // An error ends it: nothing is acknowledged after that, and it is told once.
 func TestError(t *testing.T) {
 	var told []*Failure
-	c, m := newMemory(1, func(o *Options) { o.Failed = func(f *Failure) { told = append(told, f) } })
-	add(c.Log(0), "a")
+	c, m := newMemory(1, func(o *committerOptions) { o.failed = func(f *Failure) { told = append(told, f) } })
+	add(c.logs[0], "a")
 	c.Commit()
 	broken := errors.New("broken")
 	m.fail = broken
-	add(c.Log(0), "b")
+	add(c.logs[0], "b")
 	if err := c.Commit(); err != broken {
 		t.Error(err)
 	}
@@ -202,10 +204,10 @@ func TestCause(t *testing.T) {
 		{fmt.Errorf("commit 7: %w", deposed), Failure{Deposed, fmt.Errorf("commit 7: %w", deposed)}},
 	} {
 		var told []*Failure
-		hears := func(o *Options) { o.Failed = func(f *Failure) { told = append(told, f) } }
+		hears := func(o *committerOptions) { o.failed = func(f *Failure) { told = append(told, f) } }
 		c, m := newMemory(1, hears)
-		m.fail = test.err // of the Sink
-		add(c.Log(0), "a")
+		m.fail = test.err // of the sink
+		add(c.logs[0], "a")
 		c.Commit()
 		c, _ = newMemory(1, hears)
 		c.Fail(test.err) // of anyone
@@ -221,11 +223,11 @@ func TestCause(t *testing.T) {
 	}
 }
 
-// A Sink may have several commits under way: each is acknowledged when the Sink says so, with
+// A sink may have several commits under way: each is acknowledged when the sink says so, with
 // those before it, and the next ones are made meanwhile.
 func TestCommittedLater(t *testing.T) {
 	acked := 0
-	c, m := newMemory(1, func(o *Options) { o.Acked = func() { acked++ } })
+	c, m := newMemory(1, func(o *committerOptions) { o.acked = func() { acked++ } })
 	m.later = true
 	expect := func(number uint64, told int) {
 		t.Helper()
@@ -234,7 +236,7 @@ func TestCommittedLater(t *testing.T) {
 		}
 	}
 	for i, letter := range []string{"a", "b", "c", "d"} {
-		if n := add(c.Log(0), letter); n != uint64(i+1) {
+		if n := add(c.logs[0], letter); n != uint64(i+1) {
 			t.Errorf("waited for under %d, want %d", n, i+1)
 		}
 		if err := c.Commit(); err != nil {
@@ -247,7 +249,7 @@ func TestCommittedLater(t *testing.T) {
 		t.Error(err)
 	}
 	expect(2, 1)
-	if n := add(c.Log(0), "e"); n != 5 {
+	if n := add(c.logs[0], "e"); n != 5 {
 		t.Errorf("waited for under %d", n)
 	}
 	m.later = false // as if it had waited for all before
@@ -257,7 +259,7 @@ func TestCommittedLater(t *testing.T) {
 	expect(5, 2)
 }
 
-// What a Sink says is safe after the storage has failed is not acknowledged any more, and
+// What a sink says is safe after the storage has failed is not acknowledged any more, and
 // numbers that cannot be are its mistake.
 func TestCommittedTooLate(t *testing.T) {
 	c, m := newMemory(1, nil)
@@ -289,7 +291,7 @@ func TestCommittedTooLate(t *testing.T) {
 // acknowledged.
 func TestStoppedAndFailedMeanwhile(t *testing.T) {
 	told := 0
-	c, m := newMemory(1, func(o *Options) { o.Failed = func(*Failure) { told++ } })
+	c, m := newMemory(1, func(o *committerOptions) { o.failed = func(*Failure) { told++ } })
 	m.fail = fmt.Errorf("waiting: %w", ErrStopped)
 	if err := c.Commit(); !errors.Is(err, ErrStopped) || told != 0 || c.Err() != nil {
 		t.Errorf("%v, told %d times, %v", err, told, c.Err())
@@ -305,8 +307,8 @@ func TestStoppedAndFailedMeanwhile(t *testing.T) {
 // CommitHere commits what was requested, and leaves to the goroutine what would wait.
 func TestCommitHere(t *testing.T) {
 	prompt := true
-	c, m := newMemory(1, func(o *Options) { o.Here = true; o.Prompt = func() bool { return prompt } })
-	add(c.Log(0), "a")
+	c, m := newMemory(1, func(o *committerOptions) { o.here = true; o.prompt = func() bool { return prompt } })
+	add(c.logs[0], "a")
 	c.CommitHere()
 	m.expect(t, "") // nobody has requested it
 	c.Request()
@@ -315,7 +317,7 @@ func TestCommitHere(t *testing.T) {
 	}
 	c.CommitHere()
 	m.expect(t, "a", "write 1", "sync 1")
-	add(c.Log(0), "b")
+	add(c.logs[0], "b")
 	c.Request()
 	prompt = false
 	c.CommitHere()
@@ -324,7 +326,7 @@ func TestCommitHere(t *testing.T) {
 		t.Error("nobody commits")
 	}
 	prompt = true
-	c.Exclude(func() {
+	c.exclude(func() {
 		<-c.wake
 		c.CommitHere()
 		m.expect(t, "a")
@@ -337,10 +339,10 @@ func TestCommitHere(t *testing.T) {
 // Sums come as differences, and bytes that wait are told in steps, with pieces at once.
 func TestWhatLogsTell(t *testing.T) {
 	var appended int64
-	c, m := newMemory(1, func(o *Options) { o.Appended = func(n int64) { appended += n } })
-	l := c.Log(0)
+	c, m := newMemory(1, func(o *committerOptions) { o.appended = func(n int64) { appended += n } })
+	l := c.logs[0]
 	l.Buffer.Live, l.Buffer.HighID = 100, 7
-	if g := l.Grown(); g.Live != 100 || g.HighID != 7 {
+	if g := l.grown(); g.Live != 100 || g.HighID != 7 {
 		t.Errorf("%+v", g)
 	}
 	add(l, "123456789")
@@ -363,15 +365,15 @@ func TestWhatLogsTell(t *testing.T) {
 	}
 }
 
-// A busy Committer allocates nothing for a commit.
+// A busy committer allocates nothing for a commit.
 func TestCommitAllocatesNothing(t *testing.T) {
-	c := New(Options{
-		Sink: &discard{}, Logs: 2, Step: 1 << 20,
-		Prompt: func() bool { return true }, Appended: func(int64) {}, Acked: func() {}, Failed: func(*Failure) {},
+	c := newCommitter(committerOptions{
+		sink: &discard{}, logs: 2, step: 1 << 20,
+		prompt: func() bool { return true }, appended: func(int64) {}, acked: func() {}, failed: func(*Failure) {},
 	})
 	if n := testing.AllocsPerRun(100, func() {
-		add(c.Log(0), "some records of a shard")
-		add(c.Log(1), "and some of another")
+		add(c.logs[0], "some records of a shard")
+		add(c.logs[1], "and some of another")
 		c.Commit()
 	}); n > 0 {
 		t.Errorf("%v allocations a commit", n)
@@ -380,7 +382,7 @@ func TestCommitAllocatesNothing(t *testing.T) {
 
 type discard struct{ bytes int }
 
-func (d *discard) Write(e *Entry) error      { d.bytes += len(e.Data); return nil }
+func (d *discard) Write(e *entry) error      { d.bytes += len(e.data); return nil }
 func (d *discard) Sync(uint64) (bool, error) { return true, nil }
 
 // Everything that several goroutines append is kept, in the order of each, and is
@@ -393,7 +395,7 @@ func TestManyAppend(t *testing.T) {
 	running.Go(func() { c.Run(quit) })
 	for i := range shards {
 		shardsDone.Go(func() {
-			l := c.Log(i)
+			l := c.logs[i]
 			for range each {
 				l.Begin()
 				l.Buffer.Data = append(l.Buffer.Data, byte('a'+i))

@@ -1,17 +1,25 @@
 package commit
 
-import "errors"
+import (
+	"errors"
+
+	"polystalk/shard/wal"
+)
+
+// ErrStopped is the error of waiting for a storage that is being closed. The disk has not
+// failed, so it does not end the storage.
+var ErrStopped = wal.ErrStopped
 
 // A Cause is what has ended a storage. What the process does then depends on it.
 type Cause uint8
 
 // The causes.
 const (
-	// Disk: a write or a sync has failed, or what stands for them. What was not
-	// acknowledged may be lost or kept, and whoever starts next finds out. The process ends.
+	// Disk: a write or a sync has failed. What was not acknowledged may be lost or kept; the
+	// next start finds out. The process ends.
 	Disk Cause = iota
-	// Deposed: another server leads. Nothing is wrong with what was acknowledged, but the
-	// shards hold what may never come to be, so the process begins anew.
+	// Deposed: another server leads. What was acknowledged is safe, but the shards hold
+	// changes that may never be committed, so the process begins anew.
 	Deposed
 )
 
@@ -21,13 +29,13 @@ type Failure struct {
 	Err   error
 }
 
-// Error is that of Err.
+// Error returns the text of Err.
 func (f *Failure) Error() string { return f.Err.Error() }
 
-// Unwrap gives Err.
+// Unwrap returns Err.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// failureOf is the Failure that err is, or has in it; any other error is the disk's.
+// failureOf returns the Failure that err is or wraps; any other error has the cause Disk.
 func failureOf(err error) *Failure {
 	f, ok := errors.AsType[*Failure](err)
 	switch {

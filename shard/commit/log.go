@@ -4,34 +4,34 @@ import (
 	"sync"
 
 	"polystalk/shard/record"
+	"polystalk/shard/wal/space"
 )
 
-// A Log takes the records of one shard. The shard's owner appends to Buffer between
-// Begin and End; who makes a commit takes what is there in between. Make one with New.
+// A Log takes the records of one shard. The shard's owner appends to Buffer between Begin and
+// End; a commit takes what is there at other times.
 type Log struct {
-	c  *Committer
+	c  *committer
 	mu sync.Mutex
 
-	// Buffer belongs to who is between Begin and End.
+	// Buffer belongs to the caller of Begin until End.
 	Buffer record.Buffer
 
 	queued bool   // it is on the committer's list, linked by next
 	next   *Log   // the one after it on that list
 	spare  []byte // an empty buffer that an earlier commit gave back
 
-	// counted is how many of the bytes in Buffer the Sink's owner has been told of, by
-	// Options.Appended: those before Data[countedData] and Refs[countedRefs].
+	// counted is how many bytes of Buffer committerOptions.appended was told of: the bytes
+	// before Data[countedData] and Refs[countedRefs].
 	counted                  int64
 	countedData, countedRefs int
 
-	was Growth // the Buffer's sums when Grown was last asked
+	was space.Growth // the Buffer's sums at the last call of grown
 
 	_ [64]byte // logs of two shards share no cache line
 }
 
-// Begin opens the Buffer; who calls it owns the shard, and goes on without waiting for a
-// disk. Buffer.Commit is the number under which what is now appended will be safe, or one
-// above.
+// Begin opens the Buffer. The caller owns the shard, and goes on without waiting for a disk.
+// Buffer.Commit is the number under which new records will be safe, or one above.
 func (l *Log) Begin() {
 	l.mu.Lock()
 	c := l.c
@@ -47,42 +47,42 @@ func (l *Log) Begin() {
 	}
 }
 
-// End closes the Buffer. It reports whether Request should be called, once the shard is
-// free: that may make a system call.
+// End closes the Buffer. It reports whether to call Request once the shard is free: Request may
+// make a system call.
 func (l *Log) End() bool {
 	b := &l.Buffer
-	if len(b.Data)-l.countedData >= l.c.opts.Step || len(b.Refs) > l.countedRefs {
+	if len(b.Data)-l.countedData >= l.c.opts.step || len(b.Refs) > l.countedRefs {
 		n := int64(len(b.Data) - l.countedData)
 		for _, r := range b.Refs[l.countedRefs:] {
 			n += int64(len(r.Piece))
 		}
 		l.countedData, l.countedRefs = len(b.Data), len(b.Refs)
 		l.counted += n
-		l.c.opts.Appended(n)
+		l.c.opts.appended(n)
 	}
 	some := len(b.Data) > 0
 	l.mu.Unlock()
 	return some && !l.c.requested.Load()
 }
 
-// Request has what was appended committed; see Committer.Request.
+// Request has what was appended committed; see committer.Request.
 func (l *Log) Request() { l.c.Request() }
 
 // spareMax is the largest buffer kept for the next commit, in bytes.
 const spareMax = 256 << 10
 
-// take empties the log into e for commit e.Commit. It reports whether some of what e
-// then has will be waited for under the next number.
-func (l *Log) take(e *Entry) (late bool) {
+// take empties the log into e for commit e.commit. It reports whether some of the records are
+// waited for under the next number.
+func (l *Log) take(e *entry) (late bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := &l.Buffer
-	e.Data, e.Refs, e.Counted, e.Grown = b.Data, b.Refs, l.counted, l.Grown()
+	e.data, e.refs, e.counted, e.grown = b.Data, b.Refs, l.counted, l.grown()
 	b.Data, b.Refs = l.spare, nil
 	l.spare = nil
 	l.queued = false
 	l.counted, l.countedData, l.countedRefs = 0, 0, 0
-	return b.Commit > e.Commit && len(e.Data) > 0
+	return b.Commit > e.commit && len(e.data) > 0
 }
 
 // giveBack lets the log use a buffer again that take gave out.
@@ -99,26 +99,14 @@ func (l *Log) giveBack(data []byte) {
 	}
 }
 
-// A Growth is what has become of a Log's sums since they were last looked at. Largest and
-// HighID are not differences, but the highest there have been.
-type Growth struct {
-	Live    int64  // bytes that a Copy of every job would take
-	Jobs    int64  // jobs that live
-	Pauses  int64  // bytes that the ends of all pauses will take
-	Records uint64 // records that were appended
-	Largest int64  // bytes of the largest record of a job so far
-	HighID  uint64 // no job has had a higher id
-}
-
-// Grown is what has changed since it was last called. Whoever makes a commit calls it, and
-// who opens the storage, once, when the shard has been replayed and before anything is
-// appended.
-func (l *Log) Grown() Growth {
+// grown returns what has changed since it was last called. The caller makes a commit, or has
+// replayed the shard and not appended yet.
+func (l *Log) grown() space.Growth {
 	b, was := &l.Buffer, &l.was
-	g := Growth{
+	g := space.Growth{
 		Live: b.Live - was.Live, Jobs: b.Jobs - was.Jobs, Pauses: b.Pauses - was.Pauses,
 		Records: b.Records - was.Records, Largest: b.Largest, HighID: b.HighID,
 	}
-	l.was = Growth{Live: b.Live, Jobs: b.Jobs, Pauses: b.Pauses, Records: b.Records}
+	l.was = space.Growth{Live: b.Live, Jobs: b.Jobs, Pauses: b.Pauses, Records: b.Records}
 	return g
 }

@@ -14,7 +14,6 @@ import (
 func (r *recovery) adopt() error {
 	j, list := r.j, r.j.segments
 	r.out.Segments = len(r.segments)
-	j.stager.globals = r.out.Globals
 	// A name that we see need not be durable: who gave it may have ended, or
 	// failed, before it was.
 	if err := j.disk.Sync(); err != nil {
@@ -35,7 +34,8 @@ func (r *recovery) adopt() error {
 	}
 	list.oldest, list.marked = r.numbers[0], r.oldest
 	list.recount()
-	j.resume(max(r.expect, 1)-1, max(r.history.high, r.expect-1))
+	r.out.LastBatch, r.out.LastCommit = max(r.expect, 1)-1, max(r.history.high, r.expect-1)
+	j.resume(r.out.LastBatch, r.out.LastCommit)
 	return r.resumeLog()
 }
 
@@ -156,7 +156,7 @@ func (r *recovery) rewrite(s *segment, f File, buf []byte) ([]byte, error) {
 	return buf, nil
 }
 
-func (j *Journal) removeTemporaries() error {
+func (j *WAL) removeTemporaries() error {
 	names, err := j.disk.List()
 	if err != nil {
 		return err

@@ -461,12 +461,12 @@ func TestFullIsTold(t *testing.T) {
 	}
 	for round := range 3 {
 		until(commit.Full, w.shards[0].put)
-		SettleTold(w.j)
+		w.j.SettleTold()
 		if n := strings.Count(log.String(), "level=ERROR"); n != round+1 {
 			t.Errorf("round %d: told %d times that it is full", round, n)
 		}
 		until(commit.Open, w.shards[0].delete)
-		SettleTold(w.j)
+		w.j.SettleTold()
 		if n := strings.Count(log.String(), "there is space again"); n != round+1 {
 			t.Errorf("round %d: told %d times that there is space", round, n)
 		}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"polystalk/shard/commit"
 	"polystalk/shard/record"
 )
 
@@ -142,7 +141,7 @@ func (c *compaction) run() error {
 		if err := c.batch(&b); err != nil {
 			return err
 		}
-		if n += b.size; n >= batchMax {
+		if n += b.size; n >= BatchMax {
 			n = 0
 			if err := c.rest(); err != nil {
 				return err
@@ -212,7 +211,7 @@ func (c *compaction) rest() error {
 		return nil
 	}
 	if !k.pause(min(idleShare*time.Since(c.worked), 100*time.Millisecond)) {
-		return commit.ErrStopped
+		return ErrStopped
 	}
 	c.worked = time.Now()
 	return nil

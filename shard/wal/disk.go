@@ -1,10 +1,14 @@
 package wal
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 )
+
+// ErrStopped is the error of waiting for a journal that is being closed.
+var ErrStopped = errors.New("the journal is closed")
 
 // A Disk is one directory as a journal sees it. Tests bring one that forgets
 // what was not synced.

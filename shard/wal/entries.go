@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"polystalk/shard/commit"
 	"polystalk/shard/record"
 	"polystalk/shard/wal/space"
 )
@@ -42,9 +41,8 @@ type Entries struct {
 	disk      Disk
 	segments  *segments
 	ledger    *space.Ledger
-	writer    *writer
-	stager    *stager
-	committer *commit.Committer
+	writer    *Writer
+	committer Committer
 	learned   atomic.Bool // the ledger knows about what lives, though it does not lead yet
 	leading   atomic.Bool // the records are this server's, under the numbers of its commits
 
@@ -63,6 +61,20 @@ type Entries struct {
 	floors floors
 }
 
+const (
+	// EntryMax is the most bytes of records of an entry. With its heads it fits into any
+	// segment.
+	EntryMax = SegmentMin - headerSize - BatchHead - record.EntrySize
+	// EntryRoom is the same with the head of a batch, for a batch that becomes an entry.
+	EntryRoom = (SegmentMin - headerSize - record.EntrySize) &^ (align - 1)
+)
+
+// Lead has the log go on with what this server commits, behind commit n.
+func (e *Entries) Lead(n uint64) {
+	e.writer.watermark.resume(n)
+	e.leading.Store(true)
+}
+
 // floors are the Floors that there are. What lies below one is given up once it is committed,
 // and durable here with all that was copied before it.
 type floors struct {
@@ -71,25 +83,12 @@ type floors struct {
 	at        uint64 // in which entry that is; zero: in none
 }
 
-// openEntries makes the journal a log.
-func (j *Journal) openEntries() {
-	j.entries = &Entries{
-		opts: &j.opts, disk: j.disk, segments: j.segments, ledger: j.ledger,
-		writer: j.writer, stager: j.stager, committer: j.committer,
-	}
-	j.stager.to = &proposing{j.opts.Proposer, j.ledger}
-	j.keeper.entries, j.keeper.report.entries = j.entries, j.entries
-}
-
-// Entries is the journal as a log, or nil.
-func (j *Journal) Entries() *Entries { return j.entries }
-
 // resumeLog has what else was recovered of a log.
 func (r *recovery) resumeLog() error {
 	h, e := &r.history, r.j.entries
 	if e == nil {
 		if h.headed {
-			r.j.stager.headed = &heading{r.expect - 1, h.last, h.term}
+			r.out.Headed = &Position{r.expect - 1, h.last, h.term}
 		}
 		return nil
 	}
@@ -165,7 +164,7 @@ func (e *Entries) Append(list []Entry, commit uint64) error {
 
 // failed ends the journal, unless an error may pass.
 func (e *Entries) failed(err error) error {
-	if !errors.Is(err, commit.ErrStopped) && (!e.opts.Manual || !errors.Is(err, errNoSpace)) {
+	if !errors.Is(err, ErrStopped) && (!e.opts.Manual || !errors.Is(err, errNoSpace)) {
 		e.committer.Fail(err)
 	}
 	return err
@@ -178,7 +177,7 @@ func IsFull(err error) bool { return errors.Is(err, errNoSpace) }
 // err is why nothing is appended any more, or nil.
 func (e *Entries) err() error {
 	if e.closed {
-		return commit.ErrStopped
+		return ErrStopped
 	}
 	return e.committer.Err()
 }
@@ -199,11 +198,11 @@ func (e *Entries) append(x *Entry, committed uint64) error {
 	if x.Kind != record.Normal {
 		head.Change = x.Data
 	}
-	b := head.Append(append(e.buf[:0], make([]byte, batchHead)...))
+	b := head.Append(append(e.buf[:0], make([]byte, BatchHead)...))
 	if x.Kind == record.Normal {
 		b = append(b, x.Data...)
 	}
-	if err := e.makeRoom(int64(padded(len(b)))); err != nil {
+	if err := e.makeRoom(int64(Padded(len(b)))); err != nil {
 		return err
 	}
 	cur := e.segments.cur
@@ -225,7 +224,7 @@ func (e *Entries) makeRoom(n int64) error {
 		return fmt.Errorf("an entry of %d bytes is too large for segments of %d bytes: all servers need segments (-s) as large as the others have", n, e.opts.SegmentSize)
 	}
 	for e.segments.cur.room() < n {
-		if err := e.writer.rotate(); err != nil {
+		if err := e.writer.Rotate(); err != nil {
 			return err
 		}
 	}
@@ -246,7 +245,7 @@ func (e *Entries) account(cur *segment, x *Entry, size int64) {
 		return
 	}
 	e.ledger.Land(size)
-	if e.committer.Pressure() != commit.Open {
+	if e.committer.Pressure() != space.Open {
 		e.writer.keeper.wake() // others may have acknowledged it before: less is pending only now
 	}
 }
@@ -295,10 +294,7 @@ func (e *Entries) Sync() error {
 //
 // It also looks at what lives by now, so that this server's own directory keeps its bound.
 func (e *Entries) GiveUp(f *record.Bottom) {
-	e.stager.raise(&f.Globals)
-	for _, l := range e.committer.Logs() {
-		e.stager.grow(0, l.Grown())
-	}
+	e.committer.Learn(f)
 	e.learned.Store(true)
 	e.giveUp(f.Index)
 }

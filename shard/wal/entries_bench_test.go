@@ -4,14 +4,20 @@ import (
 	"testing"
 	"time"
 
+	"polystalk/shard/commit"
 	. "polystalk/shard/wal"
 )
 
 // logOf is a journal in a directory, as a log with so many entries of a size.
-func logOf(b *testing.B, entries, size int) *Journal {
+func logOf(b *testing.B, entries, size int) *commit.Journal {
 	b.Helper()
-	j := New(Options{
-		Disk: Dir(b.TempDir()), SegmentSize: 16 << 20, Manual: true, Shards: 1, Proposer: mute{}, Node: 1, Now: time.Now,
+	j := commit.New(commit.Options{
+		Options: Options{
+			Disk: Dir(b.TempDir()), SegmentSize: 16 << 20, Manual: true, Now: time.Now,
+		},
+		Shards:   1,
+		Proposer: mute{},
+		Node:     1,
 	})
 	if err := j.Open(); err != nil {
 		b.Fatal(err)

@@ -38,11 +38,11 @@ func TestAppendWaitsForSpace(t *testing.T) {
 	for _, manual := range []bool{true, false} {
 		d := fakedisk.New(1)
 		var log bytes.Buffer
-		o := Options{Disk: d, SegmentSize: SegmentMin, Manual: manual, Shards: 1, Proposer: mute{}, Now: time.Now}
+		o := commit.Options{Options: Options{Disk: d, SegmentSize: SegmentMin, Manual: manual, Now: time.Now}, Shards: 1, Proposer: mute{}}
 		if manual {
 			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		}
-		j := New(o)
+		j := commit.New(o)
 		var full atomic.Bool
 		d.Before = func(op, _ string) error {
 			if op == "create" && full.Load() {
@@ -65,7 +65,7 @@ func TestAppendWaitsForSpace(t *testing.T) {
 			full.Store(false)
 			must(t, e.Append(someEntries(e.Last()+1, int(most-e.Last())), 0))
 			must(t, j.Tend())
-			SettleTold(j)
+			j.SettleTold()
 			if told := log.String(); strings.Count(told, "\n") != 2 || !strings.Contains(told, "cannot keep up") || !strings.Contains(told, "catches up") {
 				t.Errorf("the operator was told:\n%s", told)
 			}
@@ -91,7 +91,7 @@ func TestAppendWaitsForSpace(t *testing.T) {
 		if err := e.Sync(); !errors.Is(err, commit.ErrStopped) {
 			t.Errorf("after Close the error of a sync is %v", err)
 		}
-		j = New(o)
+		j = commit.New(o)
 		_, err := j.Recover(Replayer{Workers: 1, Worker: func(uint16) int { return 0 }})
 		must(t, err)
 		must(t, j.Open())
@@ -109,9 +109,13 @@ func TestNothingIsAppendedAfterAnError(t *testing.T) {
 	for _, op := range []string{"write", "sync"} {
 		d := fakedisk.New(1)
 		var told []error
-		j := New(Options{
-			Disk: d, SegmentSize: SegmentMin, Manual: true, Shards: 1, Proposer: mute{}, Now: time.Now,
-			Fail: func(f *commit.Failure) { told = append(told, f) },
+		j := commit.New(commit.Options{
+			Options: Options{
+				Disk: d, SegmentSize: SegmentMin, Manual: true, Now: time.Now,
+			},
+			Shards:   1,
+			Proposer: mute{},
+			Fail:     func(f *commit.Failure) { told = append(told, f) },
 		})
 		must(t, j.Open())
 		e := j.Entries()
@@ -141,8 +145,8 @@ func TestNothingIsAppendedAfterAnError(t *testing.T) {
 // those before it, since its entries are not below any Floor but are none.
 func TestReplacedEntriesKeepNoSegment(t *testing.T) {
 	d := fakedisk.New(1)
-	o := Options{Disk: d, SegmentSize: SegmentMin, Manual: true, Shards: 1, Proposer: mute{}, Now: time.Now}
-	j := New(o)
+	o := commit.Options{Options: Options{Disk: d, SegmentSize: SegmentMin, Manual: true, Now: time.Now}, Shards: 1, Proposer: mute{}}
+	j := commit.New(o)
 	must(t, j.Open())
 	e := j.Entries()
 	must(t, e.Append(someEntries(1, 40), 0)) // four segments, the last of them not full
@@ -163,7 +167,7 @@ func TestReplacedEntriesKeepNoSegment(t *testing.T) {
 		t.Errorf("from entry %d on there are the segments %v", e.First(), names)
 	}
 	must(t, j.Close())
-	j = New(o)
+	j = commit.New(o)
 	_, err = j.Recover(Replayer{
 		Workers: 1, Worker: func(uint16) int { return 0 },
 		Apply: func(int, *record.Record) error { return nil },

@@ -9,12 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"polystalk/shard/commit"
 	"polystalk/shard/record"
 	. "polystalk/shard/wal"
 	"polystalk/shard/wal/fakedisk"
 )
 
-// A mute Proposer is that of a server that never leads.
+// A mute commit.Proposer is that of a server that never leads.
 type mute struct{}
 
 func (mute) Propose([]byte, uint64) error { return errors.New("it does not lead") }
@@ -26,7 +27,7 @@ func (mute) Wanted() bool                 { return false }
 type follower struct {
 	rng  *rand.Rand
 	disk *fakedisk.Disk
-	j    *Journal
+	j    *commit.Journal
 	e    *Entries
 
 	// truth is what is committed, by all that will ever be known; truth[i] has index i+1. known
@@ -77,9 +78,14 @@ func (f *follower) recordsOf() (b []byte) {
 
 // open recovers what is on the disk, and holds it against what the log may be.
 func (f *follower) open() error {
-	f.j = New(Options{
-		Disk: f.disk, SegmentSize: SegmentMin, Manual: true, Shards: 1, Proposer: mute{}, Node: 1,
-		Now: func() time.Time { return time.Unix(1, 0) },
+	f.j = commit.New(commit.Options{
+		Options: Options{
+			Disk: f.disk, SegmentSize: SegmentMin, Manual: true,
+			Now: func() time.Time { return time.Unix(1, 0) },
+		},
+		Shards:   1,
+		Proposer: mute{},
+		Node:     1,
 	})
 	f.e = f.j.Entries()
 	got := make([][]uint64, 2) // by worker

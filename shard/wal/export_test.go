@@ -4,20 +4,17 @@ package wal
 // shard imports this one.
 
 // DurableCommit is the last commit known to be durable, whatever the policy.
-func (j *Journal) DurableCommit() uint64 {
+func (j *WAL) DurableCommit() uint64 {
 	j.segments.mu.Lock()
 	defer j.segments.mu.Unlock()
 	return j.watermark.committed
 }
 
-// Idle reports whether no log waits to be written.
-func (j *Journal) Idle() bool { return j.committer.Idle() }
-
 // Pending is the bytes in Logs, about.
-func (j *Journal) Pending() int64 { return j.ledger.Sums().Pending }
+func (j *WAL) Pending() int64 { return j.ledger.Sums().Pending }
 
 // End is where the next batch goes.
-func (j *Journal) End() (segment uint64, at int64) { return j.segments.cur.number, j.segments.cur.at }
+func (j *WAL) End() (segment uint64, at int64) { return j.segments.cur.number, j.segments.cur.at }
 
 // Batches are the offsets of a segment's batches, and of their ends without
 // the padding.
@@ -28,7 +25,7 @@ func Batches(number uint64, data []byte) (at [][2]int64) {
 		if !ok {
 			return at
 		}
-		at = append(at, [2]int64{off, off + batchHead + int64(len(b.records))})
+		at = append(at, [2]int64{off, off + BatchHead + int64(len(b.records))})
 		off += int64(b.size)
 	}
 }
@@ -47,10 +44,10 @@ func SetVersion(data []byte, v uint32) { le.PutUint32(data[8:], v) }
 const HeaderSize = headerSize
 
 // Sync makes durable what is written, as the timer does.
-func (j *Journal) Sync() error { return j.writer.sync() }
+func (j *WAL) Sync() error { return j.writer.sync() }
 
 // SettleTold has the operator told of what he was to be told later.
-func SettleTold(j *Journal) {
+func (j *WAL) SettleTold() {
 	r := j.keeper.report
 	r.at = r.at.Add(-saidEvery)
 	r.tellSpace()

@@ -39,12 +39,16 @@ const (
 	version    = 1
 	beginning  = 2 // the version of a header that has a first
 	headerSize = 64
-	batchHead  = 48
 	align      = 16
 
 	// SegmentMin is the least size of a segment, in bytes: a few of the
 	// largest records.
 	SegmentMin = 256 << 10
+
+	// BatchHead is the size of a batch's head, in bytes.
+	BatchHead = 48
+	// BatchMax is the most bytes of one batch, which a reader checks in memory at once.
+	BatchMax = 1 << 20
 )
 
 var (
@@ -152,14 +156,14 @@ type batch struct {
 	records []byte
 }
 
-// padded is n rounded up to where the next batch may start.
-func padded(n int) int { return (n + align - 1) &^ (align - 1) }
+// Padded returns n rounded up to where the next batch may start.
+func Padded(n int) int { return (n + align - 1) &^ (align - 1) }
 
 // sealBatch completes b, which starts with room for the head, and returns it
 // padded.
 func sealBatch(b []byte, id identity, segment uint64, h *batch) []byte {
 	le.PutUint32(b, id.mark(segment))
-	le.PutUint32(b[8:], uint32(len(b)-batchHead))
+	le.PutUint32(b[8:], uint32(len(b)-BatchHead))
 	le.PutUint32(b[12:], 0)
 	le.PutUint64(b[16:], h.number)
 	le.PutUint64(b[24:], uint64(h.time))
@@ -174,7 +178,7 @@ func sealBatch(b []byte, id identity, segment uint64, h *batch) []byte {
 
 // batchAt reads the batch at an offset of a segment's bytes.
 func batchAt(data []byte, at int64, id identity, segment uint64) (h batch, ok bool) {
-	if at+batchHead > int64(len(data)) {
+	if at+BatchHead > int64(len(data)) {
 		return h, false
 	}
 	b := data[at:]
@@ -183,20 +187,20 @@ func batchAt(data []byte, at int64, id identity, segment uint64) (h batch, ok bo
 	}
 	n := int64(le.Uint32(b[8:]))
 	return batch{
-		offset: at, size: padded(batchHead + int(n)),
+		offset: at, size: Padded(BatchHead + int(n)),
 		number: le.Uint64(b[16:]), time: int64(le.Uint64(b[24:])),
 		synced: le.Uint64(b[32:]), oldest: le.Uint64(b[40:]),
-		records: b[batchHead : batchHead+n],
+		records: b[BatchHead : BatchHead+n],
 	}, true
 }
 
 // sealed reports whether a batch starts b, whatever its mark is.
 func sealed(b []byte, id identity, segment uint64) bool {
-	if len(b) < batchHead {
+	if len(b) < BatchHead {
 		return false
 	}
 	n := int64(le.Uint32(b[8:]))
-	return batchHead+n <= int64(len(b)) && le.Uint32(b[4:]) == crc32.Update(id.seed(segment), castagnoli, b[8:batchHead+n])
+	return BatchHead+n <= int64(len(b)) && le.Uint32(b[4:]) == crc32.Update(id.seed(segment), castagnoli, b[8:BatchHead+n])
 }
 
 // readInto is the bytes of a segment's file, in buf if that is large enough.

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"polystalk/shard/commit"
 	"polystalk/shard/wal/space"
 )
 
@@ -21,11 +20,9 @@ type keeper struct {
 	disk      Disk
 	segments  *segments
 	ledger    *space.Ledger
-	gate      *gate
-	committer *commit.Committer
+	committer Committer
 	watermark *watermark
 	preparer  *preparer
-	stager    *stager
 	report    *report
 	entries   *Entries // nil: the server is alone
 
@@ -78,7 +75,7 @@ func (k *keeper) lead() error {
 	k.tending.Lock()
 	defer k.tending.Unlock()
 	k.measure()
-	k.gate.updatePressure()
+	k.committer.UpdatePressure()
 	for k.segments.anotherWanted() {
 		if k.preparer.add() != nil {
 			break
@@ -106,7 +103,7 @@ func (k *keeper) tend() error {
 	}
 	for {
 		again, err := step()
-		if err != nil && !errors.Is(err, commit.ErrStopped) {
+		if err != nil && !errors.Is(err, ErrStopped) {
 			k.committer.Fail(err)
 		}
 		if err != nil || !again {
@@ -150,7 +147,7 @@ func (k *keeper) step() (again bool, err error) {
 		return k.tryCompact(true)
 	}
 	// Rather too much on disk than clients who wait for ever.
-	stuck := !compactable && k.committer.Pressure() != commit.Open
+	stuck := !compactable && k.committer.Pressure() != space.Open
 	if wanted && (stuck || k.segments.anotherAllowed()) {
 		if k.preparer.add() == nil {
 			return true, nil
@@ -171,7 +168,7 @@ func (k *keeper) step() (again bool, err error) {
 func (k *keeper) look() (wanted, urgent bool) {
 	wanted = k.segments.anotherWanted()
 	if !wanted && k.ledger.SetFull(false) {
-		k.gate.updatePressure() // nobody needs what there was no space for
+		k.committer.UpdatePressure() // nobody needs what there was no space for
 	}
 	k.report.tellSpace()
 	sums := k.ledger.Sums()
@@ -186,11 +183,11 @@ func (k *keeper) tidy() error {
 	}
 	if k.ledger.Asked() {
 		k.measure()
-		k.gate.notify()
+		k.committer.Notify()
 	}
-	k.gate.updatePressure()
+	k.committer.UpdatePressure()
 	if sums := k.ledger.Sums(); sums.Wanted > 0 {
-		k.gate.notify() // a promise was given back, perhaps
+		k.committer.Notify() // a promise was given back, perhaps
 	}
 	if err := k.preparer.trim(); err != nil {
 		return err

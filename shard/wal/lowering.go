@@ -1,8 +1,6 @@
 package wal
 
-import (
-	"polystalk/shard/commit"
-)
+import "polystalk/shard/wal/space"
 
 // A lowering is the way on which the oldest segment is given up by all servers that keep a log,
 // each of its own files, which may hold more or less than the leader's. All waiting is for
@@ -70,7 +68,7 @@ func (k *keeper) stepLog() (again bool, err error) {
 // disk than clients who wait for ever. What is on its way to others is no want of space.
 func (k *keeper) stuck(compactable bool) bool {
 	sums := k.ledger.Sums()
-	return !compactable && k.lowering.stage == idle && k.committer.Pressure() != commit.Open && sums.Available() < sums.Segment/16
+	return !compactable && k.lowering.stage == idle && k.committer.Pressure() != space.Open && sums.Available() < sums.Segment/16
 }
 
 // beginLowering copies what lives in the oldest segment.
@@ -89,7 +87,7 @@ func (k *keeper) lower() {
 	case l.stage == idle || !k.watermark.reached(l.commit):
 	case l.stage == copied:
 		l.floor = k.entries.firstIn(l.behind + 1)
-		k.stager.floor.Store(l.floor)
+		k.committer.ProposeFloor(l.floor)
 		l.stage, l.commit = proposed, k.watermark.want()
 	case l.stage == proposed:
 		l.stage = settled

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	"polystalk/shard/record"
 	. "polystalk/shard/wal"
@@ -16,7 +17,7 @@ import (
 type mirror struct {
 	w       *world
 	disk    *fakedisk.Disk
-	j       *Journal
+	j       *commit.Journal
 	cores   []*core.Core
 	replays []*core.Replay
 	behind  []Entry // not applied yet
@@ -29,7 +30,7 @@ func newMirror(w *world) (*mirror, error) {
 	m := &mirror{w: w, over: math.MinInt64, disk: fakedisk.New(2)}
 	o := w.opts
 	o.Disk, o.Proposer, o.Shards, o.Node = m.disk, mute{}, len(w.shards), 8
-	m.j = New(o)
+	m.j = commit.New(o)
 	if err := m.j.Open(); err != nil {
 		return nil, err
 	}

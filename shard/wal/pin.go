@@ -14,7 +14,7 @@ import (
 // disk is full, segments are given up all the same, since no client is to wait for who reads,
 // and the pin is lost.
 type Pin struct {
-	j *Journal
+	j *WAL
 
 	// These are guarded by segments.mu.
 	from uint64 // the first segment that is kept
@@ -27,7 +27,7 @@ type Pin struct {
 var ErrPinLost = errors.New("the journal has grown to twice what it is to hold, or its disk is full, while it was read: what had not been read yet was given up")
 
 // Pin keeps all segments that there are, and those that will be. The journal must be open.
-func (j *Journal) Pin() *Pin {
+func (j *WAL) Pin() *Pin {
 	s := j.segments
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,7 +40,7 @@ func (j *Journal) Pin() *Pin {
 }
 
 // Pins is how many pins there are.
-func (j *Journal) Pins() int {
+func (j *WAL) Pins() int {
 	s := j.segments
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,10 +256,10 @@ func (r *pinReader) whole(data []byte) int {
 // grow makes the buffer large enough for the batch with which data begins, if it is one that
 // the buffer is too small for.
 func (r *pinReader) grow(data []byte) bool {
-	if r.at == 0 || len(data) < batchHead || le.Uint32(data) != r.pin.j.segments.id.mark(r.number) {
+	if r.at == 0 || len(data) < BatchHead || le.Uint32(data) != r.pin.j.segments.id.mark(r.number) {
 		return false
 	}
-	need := int64(padded(batchHead + int(le.Uint32(data[8:]))))
+	need := int64(Padded(BatchHead + int(le.Uint32(data[8:]))))
 	if need = min(need, r.size-r.at); need <= int64(len(r.buf)) {
 		return false
 	}

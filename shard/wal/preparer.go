@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"polystalk/shard/commit"
 	"polystalk/shard/wal/space"
 )
 
@@ -22,8 +21,7 @@ type preparer struct {
 	disk      Disk
 	segments  *segments
 	ledger    *space.Ledger
-	gate      *gate
-	committer *commit.Committer
+	committer Committer
 	report    *report
 
 	quota   space.Quota // a limit that the disk does not show
@@ -52,8 +50,8 @@ func (p *preparer) add() error {
 		p.committer.Fail(err)
 		return err
 	}
-	p.gate.updatePressure()
-	p.gate.notify() // who waits is refused
+	p.committer.UpdatePressure()
+	p.committer.Notify() // who waits is refused
 	p.report.tellSpace()
 	return err
 }
@@ -70,8 +68,8 @@ func (p *preparer) take(s *segment) {
 	p.ledger.SetFull(false)
 	p.ledger.AddFree(s.room())
 	p.segments.add(s)
-	p.gate.updatePressure()
-	p.gate.notify()
+	p.committer.UpdatePressure()
+	p.committer.Notify()
 }
 
 // zeros fill new segments.

@@ -124,17 +124,17 @@ func (r *reading) open(number uint64) error {
 
 // batch reads the batch at an offset. What it returns is not read over.
 func (r *reading) batch(segment uint64, at int64) (*batch, error) {
-	var head [batchHead]byte
+	var head [BatchHead]byte
 	if _, err := r.file.ReadAt(head[:], at); err != nil {
 		return nil, err
 	}
 	n := int64(le.Uint32(head[8:]))
 	if size, err := r.file.Size(); err != nil {
 		return nil, err
-	} else if at+batchHead+n > size {
+	} else if at+BatchHead+n > size {
 		return nil, fmt.Errorf("%s ends before the batch at offset %d does", segmentName(segment), at)
 	}
-	data := make([]byte, batchHead+n)
+	data := make([]byte, BatchHead+n)
 	if _, err := r.file.ReadAt(data, at); err != nil {
 		return nil, err
 	}

@@ -44,6 +44,24 @@ type Recovered struct {
 	Cut      string // what was cut off at the end, if anything, for the log
 	Globals  record.Globals
 	Took     time.Duration
+
+	LastBatch  uint64    // what follows is numbered behind it
+	LastCommit uint64    // the number under which the last record is known
+	Headed     *Position // nil: no batch has an Entry, or the log is replicated still
+}
+
+// A Position is where a journal goes on that was the log of one server of several, and is a
+// server's alone by now.
+type Position struct {
+	Batch       uint64 // the last batch that was recovered
+	Index, Term uint64 // of its entry
+}
+
+// Next returns the Entry of a later batch. A segment begins with one: the first segment could
+// not tell else which entry it begins with, once the segments before are given up.
+func (p *Position) Next(batch uint64) *record.Heading {
+	i := p.Index + batch - p.Batch
+	return &record.Heading{Index: i, Term: p.Term, Commit: i}
 }
 
 // progressEvery is how often a long recovery says how far it is.
@@ -52,7 +70,7 @@ const progressEvery = 2 * time.Second
 // Recover reads the journal, hands what it holds to p, and gets ready to go on
 // behind it. A torn end, of which nothing was acknowledged as durable, is cut
 // off; anything else that cannot be read is a *Damage, and nothing is changed.
-func (j *Journal) Recover(p Replayer) (*Recovered, error) {
+func (j *WAL) Recover(p Replayer) (*Recovered, error) {
 	start := time.Now()
 	numbers, err := listSegments(j.disk, j.opts.Logger)
 	if err != nil || len(numbers) == 0 {
@@ -105,7 +123,7 @@ func Erase(d Disk) error {
 
 // A recovery is a journal being read.
 type recovery struct {
-	j       *Journal
+	j       *WAL
 	p       Replayer
 	numbers []uint64
 	out     Recovered
@@ -270,7 +288,7 @@ func (s *scan) scan(id identity) {
 	s.end = at
 	mark := id.mark(s.number)
 	s.torn = at+4 <= int64(len(s.data)) && (le.Uint32(s.data[at:]) == mark || sealed(s.data[at:], id, s.number))
-	for ; at+batchHead <= int64(len(s.data)); at += align {
+	for ; at+BatchHead <= int64(len(s.data)); at += align {
 		if le.Uint32(s.data[at:]) == mark {
 			if b, ok := batchAt(s.data, at, id, s.number); ok {
 				s.strays = append(s.strays, b)

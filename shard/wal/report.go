@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"polystalk/shard/commit"
 	"polystalk/shard/wal/space"
 )
 
@@ -13,7 +12,7 @@ import (
 // corrected.
 type report struct {
 	logger    *slog.Logger
-	committer *commit.Committer
+	committer Committer
 	ledger    *space.Ledger
 	entries   *Entries // nil: the server is alone
 
@@ -33,7 +32,7 @@ func (r *report) tellSpace() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	follows := r.entries != nil && !r.entries.leading.Load()
-	if r.full == full || !full && !follows && r.committer.Pressure() != commit.Open || !r.at.IsZero() && time.Since(r.at) < saidEvery {
+	if r.full == full || !full && !follows && r.committer.Pressure() != space.Open || !r.at.IsZero() && time.Since(r.at) < saidEvery {
 		return
 	}
 	r.full, r.at = full, time.Now()

@@ -29,7 +29,6 @@ func (s *segment) room() int64 { return s.size - s.at }
 // mu guards the lists. The current segment's own fields belong to who makes a commit, who
 // alone moves on to the next, and so may read cur without mu.
 type segments struct {
-	disk   Disk
 	id     identity // the journal's; set before anything is written
 	first  uint64   // of the next header; only while the journal begins
 	size   int64    // of a new one
@@ -51,8 +50,8 @@ type segments struct {
 	pins     []*Pin     // of who reads
 }
 
-func newSegments(disk Disk, size int64, ledger *space.Ledger) *segments {
-	s := &segments{disk: disk, size: size, ledger: ledger}
+func newSegments(size int64, ledger *space.Ledger) *segments {
+	s := &segments{size: size, ledger: ledger}
 	s.changed = sync.NewCond(&s.mu)
 	return s
 }

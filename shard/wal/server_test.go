@@ -14,7 +14,7 @@ import (
 // A server is a journal with its goroutines and cores under locks, for clients
 // that run at the same time.
 type server struct {
-	j      *Journal
+	j      *commit.Journal
 	disk   Disk
 	policy SyncPolicy
 	size   int64
@@ -40,18 +40,21 @@ type desk struct {
 func (s *server) open(shards int) error {
 	s.changed = sync.NewCond(&s.mu)
 	s.desks, s.fails = nil, nil
-	s.j = New(Options{
-		Disk: s.disk, SegmentSize: s.size, Sync: s.policy, Every: time.Millisecond, Shards: shards, Now: time.Now,
-		Copy: func(slot uint16, ids []uint64, after uint64) {
-			s.at(int(slot), func(d *desk) {
-				for _, id := range ids {
-					d.core.CopyJob(core.JobID(id), after)
-				}
-			})
+	s.j = commit.New(commit.Options{
+		Options: Options{
+			Disk: s.disk, SegmentSize: s.size, Sync: s.policy, Every: time.Millisecond, Now: time.Now,
+			Copy: func(slot uint16, ids []uint64, after uint64) {
+				s.at(int(slot), func(d *desk) {
+					for _, id := range ids {
+						d.core.CopyJob(core.JobID(id), after)
+					}
+				})
+			},
+			CopyPause: func(slot uint16, tube []byte) {
+				s.at(int(slot), func(d *desk) { d.core.CopyPause(tube) })
+			},
 		},
-		CopyPause: func(slot uint16, tube []byte) {
-			s.at(int(slot), func(d *desk) { d.core.CopyPause(tube) })
-		},
+		Shards: shards,
 		Notify: func() {
 			s.mu.Lock()
 			s.changed.Broadcast()

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"polystalk/shard/commit"
 	"polystalk/shard/record"
 	. "polystalk/shard/wal"
 	"polystalk/shard/wal/fakedisk"
@@ -13,7 +14,7 @@ import (
 // A busy is the consensus of a server that has no others, in goroutines: entries are written and
 // synced by one, and what is committed is told by another, while more are proposed.
 type busy struct {
-	j        *Journal
+	j        *commit.Journal
 	term     uint64
 	proposed chan Entry
 	written  chan uint64 // indexes
@@ -106,9 +107,14 @@ func TestOneOfSeveralInGoroutines(t *testing.T) {
 	b := &busy{term: 1, proposed: make(chan Entry, 64), written: make(chan uint64, 64), window: make(chan struct{}, 16)}
 	wake := make(chan struct{}, 1)
 	body := make([]byte, 300)
-	o := Options{
-		Disk: disk, SegmentSize: SegmentMin, Shards: shards, Proposer: b, Node: 1, Now: time.Now,
-		Copy: func(uint16, []uint64, uint64) {}, CopyPause: func(uint16, []byte) {},
+	o := commit.Options{
+		Options: Options{
+			Disk: disk, SegmentSize: SegmentMin, Now: time.Now,
+			Copy: func(uint16, []uint64, uint64) {}, CopyPause: func(uint16, []byte) {},
+		},
+		Shards:   shards,
+		Proposer: b,
+		Node:     1,
 		Notify: func() {
 			select {
 			case wake <- struct{}{}:
@@ -118,7 +124,7 @@ func TestOneOfSeveralInGoroutines(t *testing.T) {
 	}
 	recovered := func() (seen map[uint64]int) {
 		seen = make(map[uint64]int)
-		b.j = New(o)
+		b.j = commit.New(o)
 		_, err := b.j.Recover(Replayer{Workers: 1, Worker: func(uint16) int { return 0 }, Apply: func(_ int, r *record.Record) error {
 			seen[r.ID]++
 			return nil

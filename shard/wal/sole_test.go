@@ -13,7 +13,7 @@ import (
 )
 
 // A sole is the consensus of a server that is one of several, and has no others: what it has
-// synced is committed. It is a Proposer for a world.
+// synced is committed. It is a commit.Proposer for a world.
 type sole struct {
 	w     *world
 	term  uint64
@@ -216,7 +216,7 @@ func TestOneOfSeveralMayLag(t *testing.T) {
 					err = fmt.Errorf("%w: %d entries are under way, and nothing is pending (before %d)", errBroken, len(w.sole.queue), pending)
 				}
 				if err == nil && w.rng.IntN(4) == 0 {
-					if err = w.sole.goOn(); err == nil && w.j.Idle() && w.j.Pending() != 0 {
+					if err = w.sole.goOn(); err == nil && w.idle() && w.j.Pending() != 0 {
 						err = fmt.Errorf("%w: nothing is under way, and %d bytes are pending", errBroken, w.j.Pending())
 					}
 					w.note()

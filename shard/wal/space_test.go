@@ -108,7 +108,7 @@ func TestFull(t *testing.T) {
 }
 
 // tight reports what j's first log tells its shard to leave out.
-func tight(j *Journal) bool {
+func tight(j *commit.Journal) bool {
 	l := j.Log(0)
 	l.Begin()
 	defer l.End()

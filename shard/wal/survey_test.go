@@ -203,7 +203,7 @@ func TestSurveyOfNumbers(t *testing.T) {
 	}
 }
 
-// neverLeads is a Proposer of a server that follows.
+// neverLeads is a commit.Proposer of a server that follows.
 type neverLeads struct{}
 
 func (neverLeads) Propose([]byte, uint64) error { return commit.ErrStopped }
@@ -213,9 +213,14 @@ func (neverLeads) Wanted() bool                 { return false }
 // TestSurveyOfALog tells its last entry, also behind entries that others have replaced.
 func TestSurveyOfALog(t *testing.T) {
 	d := fakedisk.New(1)
-	j := New(Options{
-		Disk: d, SegmentSize: SegmentMin, Shards: 1, Manual: true, Proposer: neverLeads{}, Node: 1,
-		Now: func() time.Time { return time.Unix(1_700_000_000, 0) },
+	j := commit.New(commit.Options{
+		Options: Options{
+			Disk: d, SegmentSize: SegmentMin, Manual: true,
+			Now: func() time.Time { return time.Unix(1_700_000_000, 0) },
+		},
+		Shards:   1,
+		Proposer: neverLeads{},
+		Node:     1,
 	})
 	if _, err := j.Recover(Replayer{Workers: 1, Worker: func(uint16) int { return 0 }, Apply: func(int, *record.Record) error { return nil }}); err != nil {
 		t.Fatal(err)

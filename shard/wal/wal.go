@@ -2,87 +2,97 @@ package wal
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
-	"polystalk/shard/commit"
+	"polystalk/shard/record"
+	"polystalk/shard/stats"
 	"polystalk/shard/wal/space"
 )
 
-// SyncPolicy says when what was written is made durable.
+// SyncPolicy says when a written batch is made durable.
 type SyncPolicy uint8
 
 // The policies.
 const (
-	// SyncAlways: before it is acknowledged.
+	// SyncAlways syncs before a commit is acknowledged.
 	SyncAlways SyncPolicy = iota
-	// SyncEvery: acknowledged once it is written, durable within
-	// Options.Every after that.
+	// SyncEvery acknowledges what is written, and syncs it within Options.Every.
 	SyncEvery
-	// SyncNever: acknowledged once it is written; the kernel's own pace. Only
-	// what compaction moves is made durable, before its old place is given up.
+	// SyncNever acknowledges what is written, and leaves the rest to the kernel. Only copies
+	// made by compaction are synced, before their old place is given up.
 	SyncNever
 )
 
-// Options say how a Journal is run.
+// Options say how a WAL is run.
 type Options struct {
 	Disk        Disk
 	SegmentSize int64 // bytes; at least SegmentMin
 	Sync        SyncPolicy
 	Every       time.Duration
-	Shards      int
-	First       uint64           // the number of a new journal's first batch, for one that goes on where another has ended; zero: 1
-	Now         func() time.Time // for what is noted in batches
-	Logger      *slog.Logger     // for the operator; nil: nobody is told
+	First       uint64           // number of a new journal's first batch, if it continues another one; zero: 1
+	Now         func() time.Time // the time that batches record
+	Logger      *slog.Logger     // for the operator; nil: nothing is logged
 
-	// Copy makes a shard record jobs again that have not been since commit
-	// number after, CopyPause a tube's pause. They are called by the keeper.
+	// Copy makes a shard record jobs again whose last record is not younger than commit
+	// after. CopyPause does the same for a tube's pause. The keeper calls both.
 	Copy      func(slot uint16, ids []uint64, after uint64)
 	CopyPause func(slot uint16, tube []byte)
-	// Lives reports whether Copy would record a job again; nil: it may. It is called
-	// by the keeper, of large jobs.
+	// Lives reports whether Copy would record a job again; nil: it may. The keeper calls it
+	// for large jobs.
 	Lives func(slot uint16, id, after uint64) bool
-	// Notify is called when Acked or Pressure has changed, by the journal's
-	// goroutines; it must not block.
-	Notify func()
-	// Fail is called once, with the error that ended the journal.
-	Fail func(*commit.Failure)
 
-	// Manual leaves out the goroutines: Commit and Tend are called by the
-	// owner. For tests.
+	// Manual runs no goroutines: the owner calls Commit and Tend. For tests and tools.
 	Manual bool
-
-	// Proposer makes the journal the log of a server that is one of several, by which name
-	// Node is; see Entries. Sync is SyncAlways then. Nil: the server is alone.
-	Proposer Proposer
-	Node     uint64
+	// Replicated makes the journal the log of one server of several: see Entries. Its policy
+	// is SyncAlways.
+	Replicated bool
 }
 
-// A Journal is one directory's. Recover, Open and Lead come first, in this order. It wires its
-// parts together, and is what others see of them:
+// A Committer makes the commits whose batches a WAL stores. Package commit has it.
+type Committer interface {
+	// Begun returns the number of the last commit that has begun. A record that is
+	// appended to a Log now belongs to that commit or the next.
+	Begun() uint64
+	// Requested reports whether a commit is wanted that has not begun. Wake has it made soon.
+	Requested() bool
+	Wake()
+	// Commit makes a commit. Only the owner of a Manual WAL needs it.
+	Commit() error
+	// Err returns the error that has ended the storage, or nil. Fail ends it.
+	Err() error
+	Fail(err error)
+	// Pressure says whether changes are taken. UpdatePressure sets it from the Ledger.
+	Pressure() space.Pressure
+	UpdatePressure()
+	// Notify wakes the sessions that wait for space.
+	Notify()
+	// ProposeFloor has the next commit carry a Floor at index.
+	ProposeFloor(index uint64)
+	// Learn takes in a Floor that another server wrote, and counts what lives by now.
+	Learn(f *record.Bottom)
+}
+
+// A WAL is the write-ahead log in one directory. Recover, Open and Lead come first, in this
+// order. Its parts:
 //
-//	committer  numbers commits: takes what is in the Logs and gives it to the stager
-//	stager     puts records into batches, and numbers those
-//	writer     puts batches into segments, and syncs them; the stager's sequencer
-//	watermark  is up to which commit nothing undoes what was written
-//	keeper     has segments ready before they are needed, and gives up old ones
-//	preparer   makes and removes the files of spare segments, for the keeper
-//	segments   are the files there are; what is shared between writer and keeper
-//	ledger     is how much space there is, and whose; anyone's
-//	gate       tells shards and sessions when there is none
-type Journal struct {
+//	Writer    writes batches to segments and syncs them
+//	Entries   reads and writes the entries of a replicated log
+//	Ledger    counts the space (package space)
+//	watermark the commit up to which nothing is undone
+//	keeper    prepares segments and gives up old ones (compaction)
+//	preparer  makes and removes the files of spare segments
+//	segments  the lists of files, shared by Writer and keeper
+type WAL struct {
 	opts      Options
 	disk      Disk
 	ledger    *space.Ledger
 	segments  *segments
-	committer *commit.Committer
-	gate      *gate
+	committer Committer
 	preparer  *preparer
-	stager    *stager
-	writer    *writer
+	writer    *Writer
 	watermark *watermark
 	keeper    *keeper
 	entries   *Entries // nil: the server is alone
@@ -91,162 +101,81 @@ type Journal struct {
 	running sync.WaitGroup
 }
 
-var _ commit.Storage = (*Journal)(nil)
-
-// New makes a journal on a disk; Recover comes next, then Open and Lead, or Start.
-func New(o Options) *Journal {
+// New returns a WAL on a disk, for commits of c. Call Recover next.
+func New(o Options, c Committer) *WAL {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.SegmentSize = max(o.SegmentSize, SegmentMin)
-	if o.Proposer != nil {
+	if o.Replicated {
 		o.Sync = SyncAlways
 	}
-	j := &Journal{opts: o, disk: o.Disk, ledger: space.New(o.SegmentSize), quit: make(chan struct{})}
-	j.segments = newSegments(j.disk, o.SegmentSize, j.ledger)
+	j := &WAL{opts: o, disk: o.Disk, committer: c, ledger: space.New(o.SegmentSize), quit: make(chan struct{})}
+	j.segments = newSegments(o.SegmentSize, j.ledger)
 	wakeKeeper := newWaker()
-	j.watermark = &watermark{opts: &j.opts, segments: j.segments}
-	j.writer = &writer{
+	j.watermark = &watermark{opts: &j.opts, segments: j.segments, committer: c}
+	report := &report{logger: o.Logger, committer: c, ledger: j.ledger}
+	j.preparer = &preparer{opts: &j.opts, disk: j.disk, segments: j.segments, ledger: j.ledger, committer: c, report: report}
+	j.writer = &Writer{
 		opts: &j.opts, segments: j.segments, ledger: j.ledger, watermark: j.watermark,
-		keeper: wakeKeeper, dirty: newWaker(),
+		committer: c, preparer: j.preparer, keeper: wakeKeeper, dirty: newWaker(),
 	}
-	j.stager = &stager{ledger: j.ledger, to: j.writer}
-	j.committer = commit.New(commit.Options{
-		Sink: j.stager, Logs: o.Shards, Step: appendStep(o.SegmentSize, o.Shards),
-		Here: o.Sync != SyncAlways && !o.Manual, Prompt: j.prompt,
-		Appended: j.appended, Acked: j.acked, Failed: j.failed,
-	})
-	j.gate = &gate{ledger: j.ledger, committer: j.committer, tell: o.Notify}
-	report := &report{logger: o.Logger, committer: j.committer, ledger: j.ledger}
-	j.preparer = &preparer{opts: &j.opts, disk: j.disk, segments: j.segments, ledger: j.ledger, gate: j.gate, committer: j.committer, report: report}
-	j.watermark.committer = j.committer
-	j.writer.committer, j.writer.preparer = j.committer, j.preparer
+	if o.Replicated {
+		j.entries = &Entries{opts: &j.opts, disk: j.disk, segments: j.segments, ledger: j.ledger, writer: j.writer, committer: c}
+	}
+	report.entries = j.entries
 	j.keeper = &keeper{
-		opts: &j.opts, disk: j.disk, segments: j.segments, ledger: j.ledger, gate: j.gate,
-		committer: j.committer, watermark: j.watermark, preparer: j.preparer, stager: j.stager, report: report,
+		opts: &j.opts, disk: j.disk, segments: j.segments, ledger: j.ledger,
+		committer: c, watermark: j.watermark, preparer: j.preparer, report: report, entries: j.entries,
 		waker: wakeKeeper, quit: j.quit,
-	}
-	if o.Proposer != nil {
-		j.openEntries()
 	}
 	return j
 }
 
-// appendStep is how often a Log tells how much waits in it, in bytes: less often than a
-// shard appends, since the sum is everybody's. What they keep to themselves is together
-// little of a segment.
-func appendStep(segment int64, shards int) int {
-	return min(16<<10, int(segment)/16/max(shards, 1))
-}
+// Writer returns the Writer of the current segment.
+func (j *WAL) Writer() *Writer { return j.writer }
 
-// prompt is commit.Options.Prompt. What may be in the Logs must fit into what is open: to
-// wait for a segment is for the committer's goroutine only, and who asks may be the keeper.
-func (j *Journal) prompt() bool {
-	unknown := j.opts.SegmentSize/16 + int64(j.opts.Shards*appendStep(j.opts.SegmentSize, j.opts.Shards))
-	sums := j.ledger.Sums()
-	return j.segments.open() >= sums.Pending+unknown && !j.writer.syncDue()
-}
+// Entries returns the journal as a replicated log, or nil.
+func (j *WAL) Entries() *Entries { return j.entries }
 
-// appended is commit.Options.Appended.
-func (j *Journal) appended(n int64) {
-	j.ledger.Append(n)
-	j.gate.tightenPressure()
-}
+// Ledger returns the sums of the space.
+func (j *WAL) Ledger() *space.Ledger { return j.ledger }
 
-// acked is commit.Options.Acked.
-func (j *Journal) acked() {
-	j.gate.updatePressure()
-	j.gate.notifyAcked()
+// WakeKeeper has the keeper look for work.
+func (j *WAL) WakeKeeper() { j.keeper.wake() }
+
+// WakeIfTight has the keeper prepare a segment before clients have to wait for one.
+func (j *WAL) WakeIfTight() {
 	if !j.ledger.Full() && j.segments.anotherWanted() {
-		j.keeper.wake() // before clients have to wait
+		j.keeper.wake()
 	}
 }
 
-// failed is commit.Options.Failed.
-func (j *Journal) failed(f *commit.Failure) {
-	j.segments.broadcast()
-	if j.opts.Fail != nil && !errors.Is(f, commit.ErrStopped) {
-		j.opts.Fail(f)
-	}
-}
+// Interrupt ends all waiting, after the storage has failed.
+func (j *WAL) Interrupt() { j.segments.broadcast() }
 
-// Log is the log of shard i.
-func (j *Journal) Log(i int) *commit.Log { return j.committer.Log(i) }
-
-// Acked implements commit.Storage.
-func (j *Journal) Acked() uint64 { return j.committer.Acked() }
-
-// Pressure implements commit.Storage.
-func (j *Journal) Pressure() commit.Pressure { return j.committer.Pressure() }
-
-// Notified implements commit.Storage.
-func (j *Journal) Notified() uint64 { return j.gate.notified.Load() }
-
-// Here implements commit.Storage.
-func (j *Journal) Here() bool { return j.committer.Here() }
-
-// CommitHere implements commit.Storage.
-func (j *Journal) CommitHere() { j.committer.CommitHere() }
-
-// Begun is the number of the last commit that has begun: what is recorded from now on, or asked
-// for by Wake, comes with a later one.
-func (j *Journal) Begun() uint64 { return j.committer.Begun() }
-
-// Wake has the committer's goroutine make a commit, whoever else would.
-func (j *Journal) Wake() { j.committer.Wake() }
-
-// Commit makes a commit; see commit.Committer. For who runs a journal by hand.
-func (j *Journal) Commit() error { return j.committer.Commit() }
-
-// Requested reports whether somebody has asked for a commit that has not begun; for who runs
-// a journal by hand.
-func (j *Journal) Requested() bool { return j.committer.Requested() }
-
-// Tend does what the keeper has to do now; for who runs a journal by hand.
-func (j *Journal) Tend() error {
+// Tend does what the keeper has to do now, in a Manual WAL.
+func (j *WAL) Tend() error {
 	j.keeper.waker.clear()
 	return j.keeper.tend()
 }
 
-// Untended reports whether somebody has wanted the keeper to look since it last did; for who
-// runs a journal by hand.
-func (j *Journal) Untended() bool { return len(j.keeper.waker) > 0 }
+// Untended reports whether the keeper was woken since the last Tend.
+func (j *WAL) Untended() bool { return len(j.keeper.waker) > 0 }
 
 // Durable waits until everything that is in the Logs by now is committed: on disk, whatever
 // the policy.
-func (j *Journal) Durable() error { return j.watermark.await(nil) }
+func (j *WAL) Durable() error { return j.watermark.await(nil) }
 
-// HighID is the highest id that a job has had.
-func (j *Journal) HighID() uint64 { return j.stager.highestID() }
-
-// RaiseID keeps ids up to n from being given out again. It is called before Lead.
-func (j *Journal) RaiseID(n uint64) { j.stager.globals.HighID = max(j.stager.globals.HighID, n) }
-
-// Imported is the last of beanstalkd's files that was taken over, by number.
-func (j *Journal) Imported() uint64 { return j.stager.globals.Imported }
-
-// SetImported notes that, durably: what was taken over is in the Logs.
-func (j *Journal) SetImported(n uint64) error {
-	j.committer.Exclude(func() { j.stager.setImported(n, j.entries) })
-	return j.Durable()
+// Reached notes that commit n, and all before it, is committed and applied on a majority.
+func (j *WAL) Reached(n uint64) {
+	j.watermark.reach(n)
+	j.keeper.wake()
 }
 
-// Start is Open and Lead in a row, for who follows nobody meanwhile. After an error the
-// journal is closed.
-func (j *Journal) Start() error {
-	err := j.Open()
-	if err == nil {
-		err = j.Lead()
-	}
-	if err != nil {
-		j.Close() // there is nothing in it that an error could be about
-	}
-	return err
-}
-
-// Open has a segment to go on in, and from then on others ready before they are needed. It
-// may be long until Lead: whoever leads meanwhile says what is written, and what is given up.
-func (j *Journal) Open() error {
+// Open makes a segment to go on in, and prepares others ahead of need. Until Lead, another
+// server may decide what is written and what is given up.
+func (j *WAL) Open() error {
 	if err := j.begin(); err != nil {
 		return err
 	}
@@ -258,25 +187,14 @@ func (j *Journal) Open() error {
 	return nil
 }
 
-// Lead begins to commit what is in the Logs, and to give up what nobody needs; the cores must
-// have been replayed.
-func (j *Journal) Lead() error {
-	for _, l := range j.committer.Logs() {
-		j.stager.grow(0, l.Grown())
-	}
-	switch {
-	case j.entries != nil:
-		j.leadEntries()
-	case j.segments.cur.at == headerSize:
-		j.stager.stageGlobals() // only now is the highest id known
-	}
-	if err := j.keeper.lead(); err != nil {
+// AtBeginning reports whether the current segment has no batch.
+func (j *WAL) AtBeginning() bool { return j.segments.cur.at == headerSize }
+
+// Lead begins to give up old segments. The cores must have been replayed.
+func (j *WAL) Lead() error {
+	if err := j.keeper.lead(); err != nil || j.opts.Manual {
 		return err
 	}
-	if j.opts.Manual {
-		return nil
-	}
-	j.running.Go(func() { j.committer.Run(j.quit) })
 	if j.opts.Sync == SyncEvery {
 		j.running.Go(func() { j.writer.syncEvery(j.opts.Every, j.quit) })
 	}
@@ -284,19 +202,14 @@ func (j *Journal) Lead() error {
 	return nil
 }
 
-// resume has the journal go on behind a last batch, all up to which is durable. Numbers of
-// commits go on behind those of entries, which are those of batches where a journal is one
-// server's alone: up to there each stands for the entry that a record was read from, on whatever
-// machine that was read.
-func (j *Journal) resume(batch, entry uint64) {
-	j.stager.resume(batch)
+// resume has the journal go on behind a last batch and a last commit, which are durable.
+func (j *WAL) resume(batch, commit uint64) {
 	j.writer.resume(batch)
-	j.watermark.resume(entry)
-	j.committer.Resume(entry)
+	j.watermark.resume(commit)
 }
 
 // begin makes the first segment of a new journal.
-func (j *Journal) begin() error {
+func (j *WAL) begin() error {
 	s := j.segments
 	if s.cur != nil {
 		return nil
@@ -321,8 +234,8 @@ func (j *Journal) begin() error {
 	return nil
 }
 
-// warnOfCopyOnWrite says that a full disk cannot be foreseen, where that is so.
-func (j *Journal) warnOfCopyOnWrite() {
+// warnOfCopyOnWrite warns of a file system where a full disk cannot be foreseen.
+func (j *WAL) warnOfCopyOnWrite() {
 	if f, ok := j.segments.cur.file.(copyOnWriter); ok {
 		if name := f.CopyOnWrite(); name != "" {
 			j.opts.Logger.Warn("on this file system no space can be kept for what was accepted: a full disk may end the server instead of being answered OUT_OF_MEMORY; keep some of it free, or give a directory on ext4 or xfs", "file system", name)
@@ -330,10 +243,8 @@ func (j *Journal) warnOfCopyOnWrite() {
 	}
 }
 
-// Close commits what is left, if the journal leads, makes it durable unless the policy is
-// SyncNever, and closes the files. Nobody may append any more. Of several servers one cannot
-// commit: who leads waits for Durable before, if it is to hand over.
-func (j *Journal) Close() error {
+// Stop ends the goroutines. Whoever needs a segment prepares it from now on.
+func (j *WAL) Stop() {
 	s := j.segments
 	if !j.opts.Manual {
 		s.mu.Lock()
@@ -346,42 +257,58 @@ func (j *Journal) Close() error {
 	s.mu.Lock()
 	s.alone = true
 	s.mu.Unlock()
-	err := j.committer.Err()
 	if j.entries != nil {
 		j.entries.close()
 	}
-	if err == nil && j.entries != nil {
+}
+
+// Close closes the files, behind Stop. It syncs first if sync is set, unless the policy is
+// SyncNever.
+func (j *WAL) Close(sync bool) (err error) {
+	if sync && j.opts.Sync != SyncNever {
 		err = j.writer.sync()
-	} else if err == nil && j.keeper.leading {
-		err = j.commitLast()
 	}
-	s.close()
+	j.segments.close()
 	return err
 }
 
-// commitLast commits what is left, and makes it durable unless the policy is SyncNever.
-func (j *Journal) commitLast() error {
-	if err := j.committer.Commit(); err != nil || j.opts.Sync == SyncNever {
-		return err
-	}
-	return j.writer.sync()
+// Stats are figures of the files. Bytes count in the files unless they say otherwise.
+type Stats struct {
+	Oldest, Current   uint64 // numbers of segments
+	Segments          int
+	Bytes, Live       int64 // on disk; of a copy of each live job
+	Batches, Migrated uint64
+	Pending, Promised int64        // bytes in Logs, about; of bodies that were let in
+	Written           uint64       // bytes since the start
+	Syncs             stats.Counts // durations of the syncs since the start
 }
 
-// Stats implements commit.Storage. An event loop calls it, so it asks no disk.
-func (j *Journal) Stats() commit.Stats {
+// Stats returns the figures of this moment. It asks no disk, so event loops may call it.
+func (j *WAL) Stats() Stats {
 	sums := j.ledger.Sums()
 	s := j.segments
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return commit.Stats{
+	return Stats{
 		Oldest: s.oldest, Current: s.current(), Segments: len(s.closed) + len(s.spares) + 1,
 		Bytes: sums.Size, Live: sums.Live,
-		Batches: j.writer.written.Load(), Records: j.stager.records.Load(),
-		Migrated: j.keeper.migrated.Load(), Commits: j.Acked(),
+		Batches: j.writer.written.Load(), Migrated: j.keeper.migrated.Load(),
 		Pending: sums.Pending, Promised: sums.Promised,
-		Written: j.writer.figures.bytes.Load(), Sizes: j.stager.sizes.Read(), Syncs: j.writer.figures.syncs.Read(),
+		Written: j.writer.figures.bytes.Load(), Syncs: j.writer.figures.syncs.Read(),
 	}
 }
 
-// Segment implements commit.Storage.
-func (j *Journal) Segment(n uint64) uint64 { return j.segments.holding(n) }
+// Segment returns the number of the segment that holds what commit n wrote, or of the current
+// segment.
+func (j *WAL) Segment(n uint64) uint64 { return j.segments.holding(n) }
+
+// Room returns how many bytes can still be written: what is left of segments, and what the
+// disk has for more of them unless a try has found no space. It asks the disk.
+func (j *WAL) Room() int64 {
+	sums := j.ledger.Sums()
+	if j.ledger.Full() {
+		return sums.Free
+	}
+	size, free := j.opts.SegmentSize, min(j.disk.Free(), 1<<60)
+	return sums.Free + max(0, (free-size/16)/size*size)
+}

@@ -2,8 +2,6 @@ package wal
 
 import (
 	"errors"
-
-	"polystalk/shard/commit"
 )
 
 // A watermark is how far commits are committed: no end of the process and no power cut
@@ -14,7 +12,7 @@ import (
 type watermark struct {
 	opts      *Options
 	segments  *segments
-	committer *commit.Committer
+	committer Committer
 
 	// These are guarded by segments.mu, and segments.changed tells of committed.
 	committed uint64 // the last commit that is
@@ -74,11 +72,11 @@ func (m *watermark) await(whenStarved func()) error {
 			if err != nil {
 				return err
 			}
-			if m.opts.Proposer != nil && m.committed < n {
+			if m.opts.Replicated && m.committed < n {
 				return errByHand
 			}
 		case s.stopping:
-			return commit.ErrStopped
+			return ErrStopped
 		case whenStarved != nil && s.starved && !s.nextIsOpen():
 			s.mu.Unlock()
 			whenStarved()

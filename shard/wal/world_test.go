@@ -21,9 +21,9 @@ type world struct {
 	rng  *rand.Rand
 	disk Disk
 	fake *fakedisk.Disk // the same
-	opts Options
+	opts commit.Options
 
-	j      *Journal
+	j      *commit.Journal
 	shards []*part
 	now    core.Time
 	id     uint64 // the last one given out
@@ -66,10 +66,13 @@ const tubesPerPart = 3
 func newWorld(seed uint64, disk *fakedisk.Disk) *world {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 9)), now: 1_700_000_000 * core.Second, fat: 30, weight: 2000}
 	w.disk, w.fake = disk, disk
-	w.opts = Options{
-		Disk: disk, SegmentSize: SegmentMin, Manual: true, Shards: 1 + w.rng.IntN(3),
-		Now:  func() time.Time { return time.Unix(0, int64(w.now)) },
-		Copy: w.copyJobs, CopyPause: w.copyPause, Lives: w.lives,
+	w.opts = commit.Options{
+		Options: Options{
+			Disk: disk, SegmentSize: SegmentMin, Manual: true,
+			Now:  func() time.Time { return time.Unix(0, int64(w.now)) },
+			Copy: w.copyJobs, CopyPause: w.copyPause, Lives: w.lives,
+		},
+		Shards: 1 + w.rng.IntN(3),
 	}
 	if seed%3 == 2 {
 		w.opts.First = 1 + seed*977
@@ -120,7 +123,7 @@ func (w *world) open(strict bool) (*Recovered, error) {
 	if w.opts.Shards = w.parts; w.parts == 0 {
 		w.opts.Shards = 1 + w.rng.IntN(3)
 	}
-	w.j = New(w.opts)
+	w.j = commit.New(w.opts)
 	w.shards = nil
 	var replays []*core.Replay
 	for i := range w.opts.Shards {
@@ -438,6 +441,11 @@ func (w *world) note() {
 // largest is more than any record of these worlds has, in bytes.
 const largest = record.ChunkMax + 100
 
+// idle reports whether all records were taken by commits.
+func (w *world) idle() bool {
+	return !slices.ContainsFunc(w.shards, func(p *part) bool { return len(p.log.Buffer.Data) > 0 })
+}
+
 // tend tends, and holds the directory against its bound.
 func (w *world) tend() error {
 	err := w.j.Tend()
@@ -451,7 +459,7 @@ func (w *world) tend() error {
 	if err != nil {
 		return err
 	}
-	if w.j.Idle() {
+	if w.idle() {
 		if s := w.j.Stats(); s.Live != w.live() {
 			return fmt.Errorf("%w: %d bytes live, Stats says %d", errBroken, w.live(), s.Live)
 		}

@@ -7,22 +7,19 @@ import (
 	"syscall"
 	"time"
 
-	"polystalk/shard/commit"
 	"polystalk/shard/stats"
 	"polystalk/shard/wal/space"
 )
 
-// A writer is the sequencer of a journal that is this machine's alone: it writes batches to
-// the current segment, goes on to the next when that is full, and makes durable what the
-// policy says.
+// A Writer writes batches to the current segment, goes on to the next when that is full, and
+// syncs as the policy says. It is the sequencer of a server that is alone (package commit).
 //
-// Its methods are called by who makes a commit, but for the syncs, of which there is one
-// at a time.
-type writer struct {
+// Its methods belong to the goroutine that makes a commit. Syncs run one at a time.
+type Writer struct {
 	opts      *Options
 	segments  *segments
 	ledger    *space.Ledger
-	committer *commit.Committer
+	committer Committer
 	watermark *watermark
 	preparer  *preparer // for when there is no keeper
 	keeper    waker
@@ -35,49 +32,46 @@ type writer struct {
 	synced  atomic.Uint64 // the last batch durable
 }
 
-var _ sequencer = (*writer)(nil)
-
-// figures are a writer's, for who watches it.
+// figures are what Stats tells of a Writer.
 type figures struct {
 	bytes atomic.Uint64   // of batches, as they are in segments
 	syncs stats.Histogram // how long they took
 }
 
-// resume goes on behind a last batch, all up to which is durable by now. It is called before
-// anything else.
-func (w *writer) resume(batch uint64) {
+// resume goes on behind the last batch, which is durable. It is called before anything else.
+func (w *Writer) resume(batch uint64) {
 	w.written.Store(batch)
 	w.synced.Store(batch)
 }
 
-// room implements sequencer.
-func (w *writer) room() int64 { return w.segments.cur.room() }
+// Room returns how many bytes can still be written to the current segment.
+func (w *Writer) Room() int64 { return w.segments.cur.room() }
 
-// batchWanted implements sequencer: somebody waits for the commit, and the oldest segment is
-// not needed any more, which no batch says yet. Who has given that segment up waits for such
-// a batch.
-func (w *writer) batchWanted() bool {
+// BatchWanted reports whether the keeper waits for a batch: it has given up the oldest segment,
+// and no batch says yet that this segment is not needed.
+func (w *Writer) BatchWanted() bool {
 	s := w.segments
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return w.watermark.awaited() && s.oldest != s.marked
 }
 
-// write implements sequencer.
-func (w *writer) write(b []byte, number, n uint64) (free []byte, err error) {
+// Write writes batch number number of commit n. b begins with room for the batch's head. It
+// returns a buffer for the next batch.
+func (w *Writer) Write(b []byte, number, n uint64) (free []byte, err error) {
 	out, err := w.put(b, number)
 	if err != nil {
 		return nil, err
 	}
-	// No record in it is known under a higher number; see commit.Log.Begin.
+	// No record in it is known under a higher number: a Log may be one ahead.
 	w.segments.cur.lastCommit = n + 1
 	w.ledger.Write(int64(len(out)))
 	return out, nil
 }
 
-// put writes a batch, which begins with room for its head, to the current segment, where there
-// is room for it. It returns the batch as it is written.
-func (w *writer) put(b []byte, number uint64) (out []byte, err error) {
+// put writes a batch, which begins with room for its head, to the current segment, which has
+// room for it. It returns the batch as written.
+func (w *Writer) put(b []byte, number uint64) (out []byte, err error) {
 	s := w.segments
 	cur := s.cur
 	s.mu.Lock()
@@ -103,9 +97,9 @@ func (w *writer) put(b []byte, number uint64) (out []byte, err error) {
 	return out, nil
 }
 
-// end implements sequencer: it makes durable what is written, if the policy, or someone who
-// waits for it, says so.
-func (w *writer) end(n uint64) (safe bool, err error) {
+// End ends commit n. It syncs if the policy says so, or if a goroutine waits for the commit to
+// be durable. safe reports whether n may be acknowledged.
+func (w *Writer) End(n uint64) (safe bool, err error) {
 	w.ledger.Written()
 	if w.written.Load() != w.synced.Load() && w.opts.Sync != SyncAlways && !w.awaited() {
 		w.dirty.wake()
@@ -118,16 +112,16 @@ func (w *writer) end(n uint64) (safe bool, err error) {
 	return true, nil
 }
 
-// awaited reports whether somebody waits for a commit.
-func (w *writer) awaited() bool {
+// awaited reports whether a goroutine waits for a commit.
+func (w *Writer) awaited() bool {
 	w.segments.mu.Lock()
 	defer w.segments.mu.Unlock()
 	return w.watermark.awaited()
 }
 
-// rotate implements sequencer: it goes on to the next segment. It waits for one if none is
-// prepared, or cannot be opened for want of descriptors.
-func (w *writer) rotate() error {
+// Rotate goes on to the next segment. It waits while none is prepared, or none can be opened
+// because the process has no descriptor left.
+func (w *Writer) Rotate() error {
 	s := w.segments
 	for {
 		ready, err := w.preparer.openNext()
@@ -152,8 +146,7 @@ func (w *writer) rotate() error {
 	w.ledger.AddFree(-old.room())
 	w.keeper.wake()
 	if n > unsyncedMax {
-		// Only with SyncNever, or a disk that is far behind: open files are
-		// not without end either.
+		// Only with SyncNever, or a disk that is far behind: descriptors are limited.
 		return w.sync()
 	}
 	return nil
@@ -161,7 +154,7 @@ func (w *writer) rotate() error {
 
 // awaitSpare waits until there may be a spare that can be opened. Without a keeper it
 // prepares one.
-func (w *writer) awaitSpare() error {
+func (w *Writer) awaitSpare() error {
 	s := w.segments
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +179,7 @@ func (w *writer) awaitSpare() error {
 }
 
 // prepareAlone prepares a spare if there is none, or says why it cannot be had.
-func (w *writer) prepareAlone(stopping, none bool) error {
+func (w *Writer) prepareAlone(stopping, none bool) error {
 	w.preparer.quota.Moved() // or may have: it is now or never
 	switch {
 	case !none:
@@ -196,7 +189,7 @@ func (w *writer) prepareAlone(stopping, none bool) error {
 	case w.committer.Err() != nil:
 		return w.committer.Err() // it was not for want of space
 	case stopping:
-		return fmt.Errorf("%w, and %w", commit.ErrStopped, errNoSpace)
+		return fmt.Errorf("%w, and %w", ErrStopped, errNoSpace)
 	}
 	return fmt.Errorf("no segment is prepared: %w", errNoSpace)
 }
@@ -204,8 +197,12 @@ func (w *writer) prepareAlone(stopping, none bool) error {
 // unsyncedMax segments at most are written and not synced.
 const unsyncedMax = 16
 
-// syncDue reports whether the next commit is to be made durable, whatever the policy.
-func (w *writer) syncDue() bool {
+// Prompt reports whether n bytes could be written now without opening a segment, and without a
+// sync. The caller makes the next commit.
+func (w *Writer) Prompt(n int64) bool { return w.segments.open() >= n && !w.syncDue() }
+
+// syncDue reports whether the next commit must be made durable, whatever the policy.
+func (w *Writer) syncDue() bool {
 	s := w.segments
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +211,7 @@ func (w *writer) syncDue() bool {
 
 // sync makes durable what is written. An error has ended the journal before
 // syncing is free again: a second sync would succeed, and mean nothing.
-func (w *writer) sync() error {
+func (w *Writer) sync() error {
 	w.syncing.Lock()
 	defer w.syncing.Unlock()
 	target := w.written.Load()
@@ -248,7 +245,7 @@ func (w *writer) sync() error {
 }
 
 // syncEvery makes durable within a time what is written: it is a goroutine of its own.
-func (w *writer) syncEvery(every time.Duration, quit <-chan struct{}) {
+func (w *Writer) syncEvery(every time.Duration, quit <-chan struct{}) {
 	for {
 		select {
 		case <-quit:

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	"polystalk/shard/record"
 	"polystalk/shard/wal"
@@ -23,9 +24,13 @@ func (follows) Wanted() bool                 { return false }
 // up below a Floor is not missing.
 func TestJournalOfSeveral(t *testing.T) {
 	dir := t.TempDir()
-	j := wal.New(wal.Options{
-		Disk: wal.Dir(dir), SegmentSize: wal.SegmentMin, Shards: 1, Manual: true, Now: time.Now,
-		Proposer: follows{}, Node: 5,
+	j := commit.New(commit.Options{
+		Options: wal.Options{
+			Disk: wal.Dir(dir), SegmentSize: wal.SegmentMin, Manual: true, Now: time.Now,
+		},
+		Shards:   1,
+		Proposer: follows{},
+		Node:     5,
 	})
 	must := func(err error) {
 		t.Helper()

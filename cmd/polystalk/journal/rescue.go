@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"polystalk/shard/commit"
 	"polystalk/shard/wal"
 )
 
@@ -49,10 +50,10 @@ func (w *rescue) write(dir string) error {
 
 // fill writes the jobs to a journal on disk.
 func (w *rescue) fill(disk wal.Disk) (err error) {
-	j := wal.New(wal.Options{
+	j := commit.New(commit.Options{Shards: 1, Options: wal.Options{
 		// Made durable in the end, all at once.
-		Disk: disk, SegmentSize: segmentSize, Sync: wal.SyncNever, Shards: 1, Now: time.Now, Manual: true,
-	})
+		Disk: disk, SegmentSize: segmentSize, Sync: wal.SyncNever, Now: time.Now, Manual: true,
+	}})
 	log := j.Log(0)
 	w.r.done(&log.Buffer)
 	j.RaiseID(w.highID)

@@ -54,7 +54,7 @@ type Member struct {
 	ways      ways
 
 	srv      *router.Server
-	journal  *wal.Journal
+	journal  *commit.Journal
 	state    *cluster.State
 	source   *join.Source
 	clients  doors

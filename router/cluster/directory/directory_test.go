@@ -21,6 +21,7 @@ import (
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/snapshot"
 	"polystalk/router/cluster/transport"
+	"polystalk/shard/commit"
 	"polystalk/shard/record"
 	"polystalk/shard/wal"
 	"polystalk/shard/wal/fakedisk"
@@ -29,7 +30,7 @@ import (
 // aJournal writes one with so many jobs to a directory, and sends it to a writer that is not nil.
 func aJournal(t *testing.T, d wal.Disk, jobs int, to io.Writer) {
 	t.Helper()
-	j := wal.New(wal.Options{Disk: d, SegmentSize: wal.SegmentMin, Shards: 1, Manual: true, Now: time.Now})
+	j := commit.New(commit.Options{Options: wal.Options{Disk: d, SegmentSize: wal.SegmentMin, Manual: true, Now: time.Now}, Shards: 1})
 	if err := j.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +304,7 @@ func TestBackup(t *testing.T) {
 				t.Errorf("there is still %s", name)
 			}
 		}
-		j := wal.New(wal.Options{Disk: wal.Dir(out), SegmentSize: wal.SegmentMin, Shards: 1, Manual: true, Now: time.Now})
+		j := commit.New(commit.Options{Options: wal.Options{Disk: wal.Dir(out), SegmentSize: wal.SegmentMin, Manual: true, Now: time.Now}, Shards: 1})
 		puts := 0
 		_, err = j.Recover(wal.Replayer{Workers: 1, Worker: func(uint16) int { return 0 }, Apply: func(_ int, r *record.Record) error {
 			if r.Kind == record.Put {

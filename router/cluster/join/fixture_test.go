@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"polystalk/router/cluster"
+	"polystalk/shard/commit"
 	"polystalk/shard/record"
 	"polystalk/shard/wal"
 	"polystalk/shard/wal/fakedisk"
@@ -90,9 +91,9 @@ func (n *fakeNode) set(f func()) {
 }
 
 // aJournal is an open one with so many jobs, that goes on.
-func aJournal(t *testing.T, jobs int) *wal.Journal {
+func aJournal(t *testing.T, jobs int) *commit.Journal {
 	t.Helper()
-	j := wal.New(wal.Options{Disk: fakedisk.New(1), SegmentSize: wal.SegmentMin, Shards: 1, Manual: true, Now: time.Now})
+	j := commit.New(commit.Options{Options: wal.Options{Disk: fakedisk.New(1), SegmentSize: wal.SegmentMin, Manual: true, Now: time.Now}, Shards: 1})
 	if err := j.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func aJournal(t *testing.T, jobs int) *wal.Journal {
 	return j
 }
 
-func putJobs(t *testing.T, j *wal.Journal, first, n int) {
+func putJobs(t *testing.T, j *commit.Journal, first, n int) {
 	t.Helper()
 	for i := range n {
 		log := j.Log(0)
@@ -117,7 +118,7 @@ func putJobs(t *testing.T, j *wal.Journal, first, n int) {
 // jobsOn is how many jobs a start from a disk finds.
 func jobsOn(t *testing.T, d wal.Disk) (n int) {
 	t.Helper()
-	j := wal.New(wal.Options{Disk: d, SegmentSize: wal.SegmentMin, Shards: 1, Manual: true, Now: time.Now})
+	j := commit.New(commit.Options{Options: wal.Options{Disk: d, SegmentSize: wal.SegmentMin, Manual: true, Now: time.Now}, Shards: 1})
 	_, err := j.Recover(wal.Replayer{Workers: 1, Worker: func(uint16) int { return 0 }, Apply: func(_ int, r *record.Record) error {
 		if r.Kind == record.Put {
 			n++
@@ -133,7 +134,7 @@ func jobsOn(t *testing.T, d wal.Disk) (n int) {
 // A leader is a node that lets others join, at two addresses: for questions, and for journals.
 type leader struct {
 	node    *fakeNode
-	journal *wal.Journal
+	journal *commit.Journal
 	source  *Source
 	asked   string
 	streams net.Listener

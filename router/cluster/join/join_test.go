@@ -17,6 +17,7 @@ import (
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/snapshot"
 	"polystalk/router/cluster/transport"
+	"polystalk/shard/commit"
 	"polystalk/shard/wal"
 	"polystalk/shard/wal/exchange"
 	"polystalk/shard/wal/fakedisk"
@@ -341,7 +342,7 @@ func TestExchange(t *testing.T) {
 			l := newLeader(t, 100)
 			l.node.members = now
 			d := fakedisk.New(2)
-			own := wal.New(wal.Options{Disk: d, SegmentSize: wal.SegmentMin, Shards: 1, Manual: true, Now: time.Now})
+			own := commit.New(commit.Options{Options: wal.Options{Disk: d, SegmentSize: wal.SegmentMin, Manual: true, Now: time.Now}, Shards: 1})
 			if err := own.Start(); err != nil {
 				t.Fatal(err)
 			}

@@ -12,13 +12,14 @@ import (
 
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/snapshot"
+	"polystalk/shard/commit"
 	"polystalk/shard/wal"
 )
 
 // SourceOptions say how journals are sent.
 type SourceOptions struct {
 	Node    Node
-	Journal *wal.Journal
+	Journal *commit.Journal
 	Rate    int64 // bytes a second to each that fetches; zero: as many as go
 	Log     *slog.Logger
 	// Look is how often it looks how far a node has come that has fetched the journal; zero: a

@@ -19,7 +19,7 @@ import (
 type node struct {
 	t    *testing.T
 	disk wal.Disk
-	j    *wal.Journal
+	j    *commit.Journal
 	core *core.Core
 	log  *commit.Log
 	tube core.TubeID
@@ -32,11 +32,14 @@ var segmentSize int64 = wal.SegmentMin
 func start(t *testing.T, d wal.Disk) *node {
 	t.Helper()
 	n := &node{t: t, disk: d, core: core.New(nil)}
-	n.j = wal.New(wal.Options{
-		Disk: d, SegmentSize: segmentSize, Shards: 1, Manual: true,
-		Now:       func() time.Time { return time.Unix(1_700_000_000, 0) },
-		Copy:      n.copyJobs,
-		CopyPause: func(uint16, []byte) {},
+	n.j = commit.New(commit.Options{
+		Options: wal.Options{
+			Disk: d, SegmentSize: segmentSize, Manual: true,
+			Now:       func() time.Time { return time.Unix(1_700_000_000, 0) },
+			Copy:      n.copyJobs,
+			CopyPause: func(uint16, []byte) {},
+		},
+		Shards: 1,
 	})
 	n.log = n.j.Log(0)
 	n.core.RecordTo(&n.log.Buffer)

@@ -1,27 +1,67 @@
 package space
 
-import "polystalk/shard/commit"
+// Pressure says whether changes that need space are taken.
+type Pressure int32
+
+// The values of Pressure.
+const (
+	Open Pressure = iota // yes
+	Wait                 // not now: the disk is behind
+	Full                 // no: there is no space left
+)
+
+// A Claim reserves room for what is not in a Log yet: the part of a body that has arrived, with
+// a step ahead. No other claim gets that room, so what a client only announces is not claimed.
+// The zero value claims nothing.
+//
+// A Claim belongs to one caller, which raises it with Ledger.Claim and ends it with
+// Ledger.Release. Callers read Bytes alone; the fields belong to the Ledger.
+//
+// No two claims can wait for each other. The next try to make room answers a claim that waits:
+// the claim gets what it asked for, or is refused and loses what it had, which the next claim
+// can have.
+type Claim struct {
+	Body    int64  // bytes that may be recorded, without heads and padding
+	Granted int64  // bytes promised for them, with heads and padding
+	Wanted  int64  // bytes that it waits for besides
+	Asked   uint64 // tries or measurings before the question was put
+	Fitting bool   // Fits put the question
+}
+
+// Bytes returns how many bytes may be recorded.
+func (c *Claim) Bytes() int64 { return c.Body }
+
+// A Growth tells how the sums of a Log have changed. Largest and HighID are no differences, but
+// the highest values so far.
+type Growth struct {
+	Live    int64  // bytes of a Copy of each live job
+	Jobs    int64  // live jobs
+	Pauses  int64  // bytes of the records that will end the pauses
+	Records uint64 // records appended
+	Largest int64  // bytes of the largest record of a job
+	HighID  uint64 // highest id of a job
+}
 
 // Fits is commit.Storage's. It answers by what the disk said not long ago if that is yes,
 // and by what it says when asked now if it is Full. It reports whether the disk is to be
 // asked: by who then calls Measured and notifies.
-func (l *Ledger) Fits(c *commit.Claim, n int64) (p commit.Pressure, ask bool) {
+func (l *Ledger) Fits(c *Claim, n int64) (p Pressure, ask bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.Sums()
 	switch {
 	case s.Footprint(n) <= s.Capacity(l.disk):
 		c.Fitting = false
-		return commit.Open, false
+		return Open, false
 	case !c.Fitting:
 		c.Fitting, c.Asked = true, l.measured
 		l.asked.Store(true)
-		return commit.Wait, true
+		return Wait, true
 	case l.measured > c.Asked:
 		c.Fitting = false
-		return commit.Full, false
+		return Full, false
 	}
-	return commit.Wait, false
+	return Wait, false
 }
 
 // Claim is commit.Storage's; taken says whether changes in one piece are, which claims do
@@ -33,9 +73,9 @@ func (l *Ledger) Fits(c *commit.Claim, n int64) (p commit.Pressure, ask bool) {
 // how many segments had been tried by then; only if a try that began later has found no
 // space is there none. Until then what he asks for is wanted, for which the keeper
 // makes segments whatever the bound is.
-func (l *Ledger) Claim(c *commit.Claim, n int64, taken bool) (p commit.Pressure, changed bool) {
+func (l *Ledger) Claim(c *Claim, n int64, taken bool) (p Pressure, changed bool) {
 	if n <= c.Body {
-		return commit.Open, false
+		return Open, false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,19 +87,19 @@ func (l *Ledger) Claim(c *commit.Claim, n int64, taken bool) (p commit.Pressure,
 		l.promised.Add(need)
 		take("wanted", &l.wanted, c.Wanted)
 		changed = s.wantsMore(need, -c.Wanted)
-		*c = commit.Claim{Body: n, Granted: c.Granted + need}
-		return commit.Open, changed
+		*c = Claim{Body: n, Granted: c.Granted + need}
+		return Open, changed
 	case c.Wanted == 0:
 		c.Asked = l.tries
 		changed = true
 	case !room && l.refused > c.Asked:
 		l.Release(c)
-		return commit.Full, true
+		return Full, true
 	}
 	l.wanted.Add(need - c.Wanted)
 	changed = s.wantsMore(0, need-c.Wanted) || changed
 	c.Wanted = need
-	return commit.Wait, changed
+	return Wait, changed
 }
 
 // wantsMore reports whether another segment is wanted once so much more is promised and
@@ -72,10 +112,10 @@ func (s *Sums) wantsMore(promised, wanted int64) bool {
 }
 
 // Release gives back what c has and waits for.
-func (l *Ledger) Release(c *commit.Claim) {
+func (l *Ledger) Release(c *Claim) {
 	take("wanted", &l.wanted, c.Wanted)
 	take("promised", &l.promised, c.Granted)
-	*c = commit.Claim{}
+	*c = Claim{}
 }
 
 // Promise takes n bytes of what is available, all of them or none: for a compaction, which

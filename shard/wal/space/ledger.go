@@ -5,8 +5,6 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
-
-	"polystalk/shard/commit"
 )
 
 // A Ledger keeps the sums. Its methods may be called by anyone at any time, but for those
@@ -80,10 +78,10 @@ func (l *Ledger) SetFull(full bool) (before bool) { return l.full.Swap(full) }
 
 // Pressure is that of this moment; see Sums.Pressure. Changes are refused as well while others
 // have no room for them.
-func (l *Ledger) Pressure() (p commit.Pressure, tight bool) {
+func (l *Ledger) Pressure() (p Pressure, tight bool) {
 	s := l.Sums()
-	if p, tight = s.Pressure(l.Full()); p != commit.Full && !s.fitsInto(l.roomElsewhere()) {
-		return commit.Full, true
+	if p, tight = s.Pressure(l.Full()); p != Full && !s.fitsInto(l.roomElsewhere()) {
+		return Full, true
 	}
 	return p, tight
 }
@@ -122,7 +120,7 @@ func (l *Ledger) FullWith(n int64) bool {
 func (l *Ledger) FullHere() bool {
 	s := l.Sums()
 	p, _ := s.Pressure(l.Full())
-	return p == commit.Full
+	return p == Full
 }
 
 // AnotherWanted is Sums.AnotherWanted of this moment.
@@ -134,7 +132,7 @@ func (l *Ledger) Append(n int64) { l.pending.Add(n) }
 // Take notes that a commit has what a Log had: n bytes that Append was told of, which stay
 // pending, and what has become of the Log's sums. Who makes a commit calls it, and nobody
 // else writes largest.
-func (l *Ledger) Take(n int64, g commit.Growth) {
+func (l *Ledger) Take(n int64, g Growth) {
 	l.taken += n
 	l.live.Add(g.Live)
 	l.jobs.Add(g.Jobs)

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"polystalk/shard/commit"
 )
 
 // TestClaims has some callers claim, record and give up at random, and a keeper that finds
@@ -19,7 +17,7 @@ func TestClaims(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		l := New(segment)
 		l.AddFree(segment + rng.Int64N(6*segment))
-		claims := make([]commit.Claim, 1+rng.IntN(5))
+		claims := make([]Claim, 1+rng.IntN(5))
 		asked := make([]uint64, len(claims)) // l.refused when the question was first put
 		for step := range 400 {
 			i := rng.IntN(len(claims))
@@ -31,7 +29,7 @@ func TestClaims(t *testing.T) {
 				n := c.Body // goes into a Log, and is written
 				l.Append(n)
 				l.Release(c)
-				l.Take(n, commit.Growth{})
+				l.Take(n, Growth{})
 				l.Write(n + n/300)
 				l.Written()
 			case 2:
@@ -51,18 +49,18 @@ func TestClaims(t *testing.T) {
 					t.Fatalf("seed %d, step %d: the keeper does not hear that another segment is wanted: %+v, then %+v", seed, step, before, after)
 				}
 				switch p {
-				case commit.Open:
+				case Open:
 					if after.Available() < after.Margin() {
 						t.Fatalf("seed %d, step %d: promised what is not there: %+v, then %+v", seed, step, before, after)
 					}
-				case commit.Full:
+				case Full:
 					if had.Wanted == 0 || l.refused == asked[i] {
 						t.Fatalf("seed %d, step %d: refused by what was known before: %+v", seed, step, had)
 					}
-					if *c != (commit.Claim{}) {
+					if *c != (Claim{}) {
 						t.Fatalf("seed %d, step %d: what is refused keeps %+v", seed, step, *c)
 					}
-				case commit.Wait:
+				case Wait:
 					if c.Body != had.Body || c.Granted != had.Granted || c.Wanted <= 0 {
 						t.Fatalf("seed %d, step %d: %+v waits, and was %+v", seed, step, *c, had)
 					}
@@ -87,24 +85,24 @@ func TestFits(t *testing.T) {
 	l.AddFree(2 * segment)
 	l.SetSegments(2*segment, 0)
 	l.Measured(0)
-	var c commit.Claim
-	expect := func(what string, n int64, want commit.Pressure, ask bool) {
+	var c Claim
+	expect := func(what string, n int64, want Pressure, ask bool) {
 		t.Helper()
 		if p, a := l.Fits(&c, n); p != want || a != ask {
 			t.Errorf("%s: %d, ask %v", what, p, a)
 		}
 	}
-	expect("what fits", segment/4, commit.Open, false)
-	expect("what does not, first", 4*segment, commit.Wait, true)
-	expect("what does not, again", 4*segment, commit.Wait, false)
+	expect("what fits", segment/4, Open, false)
+	expect("what does not, first", 4*segment, Wait, true)
+	expect("what does not, again", 4*segment, Wait, false)
 	if !l.Asked() || l.Asked() {
 		t.Error("the disk is not asked once")
 	}
 	l.Measured(segment)
-	expect("what does not, in the end", 4*segment, commit.Full, false)
-	expect("what does not, asked anew", 4*segment, commit.Wait, true)
+	expect("what does not, in the end", 4*segment, Full, false)
+	expect("what does not, asked anew", 4*segment, Wait, true)
 	l.Measured(9 * segment)
-	expect("what fits since", 4*segment, commit.Open, false)
+	expect("what fits since", 4*segment, Open, false)
 	if s := l.Sums(); s.Promised != 0 || s.Wanted != 0 {
 		t.Errorf("to ask promises something: %+v", s)
 	}
@@ -131,7 +129,7 @@ func TestPendingUntilWritten(t *testing.T) {
 	l := New(segment)
 	l.AddFree(segment)
 	l.Append(1000)
-	l.Take(900, commit.Growth{Live: 5, Jobs: 1, Pauses: 3, Largest: 70})
+	l.Take(900, Growth{Live: 5, Jobs: 1, Pauses: 3, Largest: 70})
 	l.Append(50)
 	if s := l.Sums(); s.Pending != 1050 || s.Free != segment || s.Live != 5 || s.Jobs != 1 || s.Pauses != 3 || s.Largest != 70 {
 		t.Errorf("taken: %+v", s)
@@ -145,7 +143,7 @@ func TestPendingUntilWritten(t *testing.T) {
 	if s := l.Sums(); s.Pending != 150 || s.Free != segment-1200 {
 		t.Errorf("written: %+v", s)
 	}
-	l.Take(150, commit.Growth{Live: -5, Jobs: -1, Largest: 60})
+	l.Take(150, Growth{Live: -5, Jobs: -1, Largest: 60})
 	l.Written()
 	if s := l.Sums(); s.Pending != 0 || s.Live != 0 || s.Jobs != 0 || s.Largest != 70 {
 		t.Errorf("in the end: %+v", s)
@@ -167,7 +165,7 @@ func TestNoByteIsMissed(t *testing.T) {
 			l.Promise(n) // of the next round
 			l.Append(n)
 			l.GiveBack(n)
-			l.Take(n, commit.Growth{})
+			l.Take(n, Growth{})
 			l.Write(n)
 			written.Add(1)
 		}
@@ -188,8 +186,8 @@ func TestNoByteIsMissed(t *testing.T) {
 func TestMoreThanThereIs(t *testing.T) {
 	for what, broken := range map[string]func(l *Ledger){
 		"-1 bytes are promised once 6 are taken off": func(l *Ledger) { l.Promise(5); l.GiveBack(6) },
-		"-7 bytes are pending once 7 are taken off":  func(l *Ledger) { l.Take(7, commit.Growth{}); l.Written() },
-		"-9 bytes are wanted once 9 are taken off":   func(l *Ledger) { l.Release(&commit.Claim{Wanted: 9}) },
+		"-7 bytes are pending once 7 are taken off":  func(l *Ledger) { l.Take(7, Growth{}); l.Written() },
+		"-9 bytes are wanted once 9 are taken off":   func(l *Ledger) { l.Release(&Claim{Wanted: 9}) },
 	} {
 		func() {
 			defer func() {
@@ -210,7 +208,7 @@ func TestSentStaysPending(t *testing.T) {
 	l := New(1 << 20)
 	l.AddFree(1 << 20)
 	l.Append(1000)
-	l.Take(1000, commit.Growth{})
+	l.Take(1000, Growth{})
 	steps := []struct {
 		name          string
 		do            func()
@@ -220,7 +218,7 @@ func TestSentStaysPending(t *testing.T) {
 		{"an entry with what was known is sent", func() { l.Send(700) }, 1000, 1 << 20},
 		{"one that holds more than was known", func() { l.Send(500) }, 1200, 1 << 20},
 		{"the commit is sent", func() { l.Written() }, 1200, 1 << 20},
-		{"the next commit knew of more than it has", func() { l.Append(100); l.Take(100, commit.Growth{}); l.Send(60) }, 1300, 1 << 20},
+		{"the next commit knew of more than it has", func() { l.Append(100); l.Take(100, Growth{}); l.Send(60) }, 1300, 1 << 20},
 		{"it is sent", func() { l.Written() }, 1260, 1 << 20},
 		{"the first lands", func() { l.Land(700) }, 560, 1<<20 - 700},
 		{"the second lands", func() { l.Land(500) }, 60, 1<<20 - 1200},
@@ -240,30 +238,30 @@ func TestSentStaysPending(t *testing.T) {
 func TestElsewhere(t *testing.T) {
 	l := New(segment)
 	l.AddFree(10 * segment)
-	check := func(want commit.Pressure) {
+	check := func(want Pressure) {
 		t.Helper()
-		if p, tight := l.Pressure(); p != want || tight != (want == commit.Full) || l.FullElsewhere() != (want == commit.Full) {
+		if p, tight := l.Pressure(); p != want || tight != (want == Full) || l.FullElsewhere() != (want == Full) {
 			t.Errorf("the pressure is %d, tight %v, full elsewhere %v, want %d", p, tight, l.FullElsewhere(), want)
 		}
 	}
-	check(commit.Open)
+	check(Open)
 	l.SetElsewhere(segment + segment/16)
-	check(commit.Open)
+	check(Open)
 	l.SetElsewhere(segment + segment/16 - 1)
-	check(commit.Full)
+	check(Full)
 	l.SetElsewhere(2 * segment)
-	check(commit.Open)
-	l.Take(0, commit.Growth{Jobs: segment / deleteShare})
-	check(commit.Full)
+	check(Open)
+	l.Take(0, Growth{Jobs: segment / deleteShare})
+	check(Full)
 	l.SetElsewhere(math.MaxInt64)
-	check(commit.Open)
+	check(Open)
 
 	// What is sent takes from what they had, until they say that they have more.
 	l = New(segment)
 	l.AddFree(10 * segment)
 	send := func() {
 		l.Append(segment / 8)
-		l.Take(segment/8, commit.Growth{})
+		l.Take(segment/8, Growth{})
 		l.Send(segment / 8)
 		l.Written()
 		l.Land(segment / 8)
@@ -271,19 +269,19 @@ func TestElsewhere(t *testing.T) {
 	l.SetElsewhere(2 * segment)
 	for range 7 {
 		send()
-		check(commit.Open)
+		check(Open)
 	}
 	send()
-	check(commit.Full)
+	check(Full)
 	l.SetElsewhere(2 * segment) // perhaps as it was when they first said so
-	check(commit.Full)
+	check(Full)
 	l.SetElsewhere(2 * segment) // since the first send, or later
-	check(commit.Full)
+	check(Full)
 	l.SetElsewhere(2 * segment) // since then nothing was sent
-	check(commit.Open)
+	check(Open)
 	l.SetElsewhere(math.MaxInt64)
 	for range 20 {
 		send()
-		check(commit.Open)
+		check(Open)
 	}
 }

@@ -1,7 +1,6 @@
 package space
 
 import (
-	"polystalk/shard/commit"
 	"polystalk/shard/record"
 )
 
@@ -81,18 +80,18 @@ func (s *Sums) Capacity(disk int64) int64 {
 // space to prepare it. Tight is earlier than Full when nothing is left but the reserve,
 // although the disk may only be behind, and though a compaction may be about to make room,
 // which itself takes from the reserve.
-func (s *Sums) Pressure(full bool) (p commit.Pressure, tight bool) {
+func (s *Sums) Pressure(full bool) (p Pressure, tight bool) {
 	available := s.Available()
 	switch {
 	case available < s.Segment/16:
-		p = commit.Wait
+		p = Wait
 		if full {
-			p = commit.Full
+			p = Full
 		}
 	case s.Pending > s.Segment/4:
-		p = commit.Wait
+		p = Wait
 	}
-	return p, p == commit.Full || available < 0
+	return p, p == Full || available < 0
 }
 
 // AnotherWanted reports whether another segment should be prepared: before clients have to

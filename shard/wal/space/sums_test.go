@@ -3,8 +3,6 @@ package space
 import (
 	"math/rand/v2"
 	"testing"
-
-	"polystalk/shard/commit"
 )
 
 const segment = 256 << 10
@@ -53,18 +51,18 @@ func TestPressure(t *testing.T) {
 		available int64
 		pending   int64
 		full      bool
-		want      commit.Pressure
+		want      Pressure
 		tight     bool
 	}{
-		{"room", segment, 0, false, commit.Open, false},
-		{"room, and the disk is full", segment, 0, true, commit.Open, false},
-		{"just enough", segment / 16, 0, false, commit.Open, false},
-		{"just too little", segment/16 - 1, 0, false, commit.Wait, false},
-		{"too little for good", segment/16 - 1, 0, true, commit.Full, true},
-		{"nothing", 0, 0, false, commit.Wait, false},
-		{"the reserve is used", -1, 0, false, commit.Wait, true},
-		{"the disk is behind", segment, segment/4 + 1, false, commit.Wait, false},
-		{"the disk is behind and full, but there is room", segment, segment/4 + 1, true, commit.Wait, false},
+		{"room", segment, 0, false, Open, false},
+		{"room, and the disk is full", segment, 0, true, Open, false},
+		{"just enough", segment / 16, 0, false, Open, false},
+		{"just too little", segment/16 - 1, 0, false, Wait, false},
+		{"too little for good", segment/16 - 1, 0, true, Full, true},
+		{"nothing", 0, 0, false, Wait, false},
+		{"the reserve is used", -1, 0, false, Wait, true},
+		{"the disk is behind", segment, segment/4 + 1, false, Wait, false},
+		{"the disk is behind and full, but there is room", segment, segment/4 + 1, true, Wait, false},
 	} {
 		s := Sums{Segment: segment, Pending: tt.pending}
 		s.Free = tt.available + s.Pending + s.Reserve()

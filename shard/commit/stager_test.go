@@ -1,4 +1,4 @@
-package wal
+package commit
 
 import (
 	"bytes"
@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"testing"
 
-	"polystalk/shard/commit"
 	"polystalk/shard/record"
+	"polystalk/shard/wal"
 	"polystalk/shard/wal/space"
 )
 
@@ -27,33 +27,33 @@ type paper struct {
 	err     error
 }
 
-func (p *paper) room() int64 {
+func (p *paper) Room() int64 {
 	if p.segment == 0 {
 		return p.most
 	}
 	return p.left
 }
 
-func (p *paper) rotate() error {
+func (p *paper) Rotate() error {
 	p.left = p.segment
 	p.begins = append(p.begins, len(p.batches))
 	return p.err
 }
 
-func (p *paper) batchWanted() bool { return p.wanted }
+func (p *paper) BatchWanted() bool { return p.wanted }
 
-func (p *paper) write(b []byte, number, n uint64) ([]byte, error) {
-	if int64(padded(len(b))) > p.room() {
-		return nil, fmt.Errorf("a batch of %d bytes, and there is room for %d", len(b), p.room())
+func (p *paper) Write(b []byte, number, n uint64) ([]byte, error) {
+	if int64(wal.Padded(len(b))) > p.Room() {
+		return nil, fmt.Errorf("a batch of %d bytes, and there is room for %d", len(b), p.Room())
 	}
-	p.left -= int64(padded(len(b)))
-	p.batches = append(p.batches, bytes.Clone(b[batchHead:]))
+	p.left -= int64(wal.Padded(len(b)))
+	p.batches = append(p.batches, bytes.Clone(b[wal.BatchHead:]))
 	p.numbers, p.commits = append(p.numbers, number), append(p.commits, n)
 	clear(b) // it is the sequencer's
-	return b[:batchHead/2], p.err
+	return b[:wal.BatchHead/2], p.err
 }
 
-func (p *paper) end(n uint64) (bool, error) {
+func (p *paper) End(n uint64) (bool, error) {
 	p.ended = append(p.ended, n)
 	return p.safe, p.err
 }
@@ -69,7 +69,7 @@ func deletes(from, n uint64) []byte {
 
 // newStager is a stager of a journal whose last batch was number 9.
 func newStager(p *paper) *stager {
-	s := &stager{ledger: space.New(SegmentMin), to: p}
+	s := &stager{ledger: space.New(wal.SegmentMin), to: p}
 	s.resume(9)
 	return s
 }
@@ -88,7 +88,7 @@ func TestBatchesOfAnySequencer(t *testing.T) {
 					recs := deletes(id, 1+n*part*20)
 					id += 1 + n*part*20
 					want = append(want, recs...)
-					if err := s.Write(&commit.Entry{Commit: n, Data: recs}); err != nil {
+					if err := s.Write(&entry{commit: n, data: recs}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -118,7 +118,7 @@ func TestBatchesOfAnySequencer(t *testing.T) {
 				if p.numbers[i] != 10+uint64(i) {
 					t.Fatalf("batch %d has number %d", i, p.numbers[i])
 				}
-				if len(b) == 0 || batchHead+len(b) > batchMax {
+				if len(b) == 0 || wal.BatchHead+len(b) > wal.BatchMax {
 					t.Errorf("batch %d has %d bytes", i, len(b))
 				}
 				got = append(got, b...)
@@ -151,7 +151,7 @@ func TestBodiesFollowTheirRecords(t *testing.T) {
 		rec, ref, data, refs = record.Next(data, refs, len(b.Data)-len(data))
 		want = append(append(want, rec...), ref...)
 	}
-	if err := s.Write(&commit.Entry{Commit: 1, Data: b.Data, Refs: b.Refs}); err != nil {
+	if err := s.Write(&entry{commit: 1, data: b.Data, refs: b.Refs}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Sync(1); err != nil {
@@ -196,7 +196,7 @@ func TestBatchWithoutRecords(t *testing.T) {
 		t.Errorf("safe %v, %v: its sequencer says that it is not", safe, err)
 	}
 	// Not even a head fits any more.
-	p.wanted, p.left, p.err = true, batchHead-1, errors.New("broken")
+	p.wanted, p.left, p.err = true, wal.BatchHead-1, errors.New("broken")
 	before := len(p.begins)
 	if _, err := s.Sync(5); !errors.Is(err, p.err) || len(p.begins) != before+1 || len(p.ended) != 5 {
 		t.Errorf("%v, %d rotations, %d ended", err, len(p.begins)-before, len(p.ended))
@@ -207,14 +207,14 @@ func TestBatchWithoutRecords(t *testing.T) {
 func TestStagerPassesErrorsOn(t *testing.T) {
 	p := &paper{most: 1 << 12}
 	s := newStager(p)
-	if err := s.Write(&commit.Entry{Commit: 1, Data: deletes(1, 3)}); err != nil {
+	if err := s.Write(&entry{commit: 1, data: deletes(1, 3)}); err != nil {
 		t.Fatal(err)
 	}
 	p.err = errors.New("broken")
 	if _, err := s.Sync(1); !errors.Is(err, p.err) || len(p.ended) != 0 {
 		t.Errorf("%v, ended %v", err, p.ended)
 	}
-	if err := s.Write(&commit.Entry{Commit: 2, Data: deletes(4, 500)}); !errors.Is(err, p.err) {
+	if err := s.Write(&entry{commit: 2, data: deletes(4, 500)}); !errors.Is(err, p.err) {
 		t.Errorf("a commit that fills batches says %v", err)
 	}
 }

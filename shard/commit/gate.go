@@ -1,0 +1,111 @@
+package commit
+
+import (
+	"sync/atomic"
+
+	"polystalk/shard/wal/space"
+)
+
+// A gate decides from the Ledger whether changes are taken, and notifies the sessions that wait
+// for that.
+type gate struct {
+	ledger    *space.Ledger
+	committer *committer
+	notified  atomic.Uint64
+	tell      func() // Options.Notify; nil: nothing waits
+}
+
+// UpdatePressure sets the pressure, and notifies if changes are taken again or are refused. The
+// caller must own no shard and have no Log open: a notified session may go on at once.
+func (g *gate) UpdatePressure() {
+	p, tight := g.ledger.Pressure()
+	if g.committer.SetPressure(p, tight) && p != Wait {
+		g.Notify()
+	}
+}
+
+// tightenPressure is UpdatePressure for a caller with an open Log: it only ever stops others.
+func (g *gate) tightenPressure() {
+	if p, tight := g.ledger.Pressure(); p != Open {
+		g.committer.SetPressure(p, tight)
+	}
+}
+
+// Notify wakes sessions that wait: there may be space for them, or there will be none.
+func (g *gate) Notify() {
+	g.notified.Add(1)
+	g.notifyAcked()
+}
+
+// notifyAcked wakes sessions that wait for a commit. Sessions that wait for space need not ask
+// again, so it does not count.
+func (g *gate) notifyAcked() {
+	if g.tell != nil {
+		g.tell()
+	}
+}
+
+// Fits implements Storage.
+func (j *Journal) Fits(c *Claim, n int64) Pressure {
+	if j.Pressure() == Wait {
+		return Wait
+	}
+	if j.ledger.FullElsewhere() {
+		c.Fitting = false
+		return Full
+	}
+	p, ask := j.ledger.Fits(c, n)
+	if ask {
+		j.WakeKeeper()
+	}
+	return p
+}
+
+// Claim implements Storage. While it says Wait the keeper makes room, even beyond the bound of
+// the directory, and answers by what it finds.
+func (j *Journal) Claim(c *Claim, n int64) Pressure {
+	if j.ledger.FullElsewhere() {
+		j.Release(c)
+		return Full
+	}
+	p, changed := j.ledger.Claim(c, n, j.Pressure() == Open)
+	if changed {
+		j.WakeKeeper()
+	}
+	return p
+}
+
+// Release implements Storage. The next claim sees the bytes given back; the keeper tells claims
+// that wait.
+func (j *Journal) Release(c *Claim) {
+	if *c == (Claim{}) {
+		return
+	}
+	j.ledger.Release(c)
+	if sums := j.ledger.Sums(); j.Pressure() != Open || sums.Wanted > 0 || j.ledger.Full() {
+		j.WakeKeeper()
+	}
+}
+
+// FullWith reports whether changes would be refused if only room bytes could be written: at
+// another server that stores the same journal.
+func (j *Journal) FullWith(room int64) bool { return j.ledger.FullWith(room) }
+
+// FullHere reports whether changes are refused because of this server's own disk. It asks no
+// disk: a segment was tried, and there was no space for it.
+func (j *Journal) FullHere() bool { return j.ledger.FullHere() }
+
+// SetRoomElsewhere tells a leader how many bytes a majority of the others had room for, at some
+// moment since the call before the last. Changes are refused when that room ends, as if this
+// disk was full, and deletes go on: so no majority runs out of space for deletes.
+// math.MaxInt64 means no limit. It reports whether changes are refused for that.
+func (j *Journal) SetRoomElsewhere(n int64) (full bool) {
+	before := j.ledger.FullElsewhere()
+	j.ledger.SetElsewhere(n)
+	j.gate.UpdatePressure()
+	if full = j.ledger.FullElsewhere(); before != full {
+		j.gate.Notify() // sessions that wait are refused, or let in
+		j.WakeKeeper()
+	}
+	return full
+}

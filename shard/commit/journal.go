@@ -1,0 +1,250 @@
+package commit
+
+import (
+	"errors"
+
+	"polystalk/shard/record"
+	"polystalk/shard/wal"
+	"polystalk/shard/wal/space"
+)
+
+// Options say how a Journal is run.
+type Options struct {
+	wal.Options
+	Shards int
+
+	// Notify is called when Acked or Pressure has changed, by the goroutines of the storage.
+	// It must not block.
+	Notify func()
+	// Fail is called once, with the error that has ended the storage.
+	Fail func(*Failure)
+
+	// Proposer makes the journal the log of one server of several, which is named Node there.
+	// Nil: the server is alone.
+	Proposer Proposer
+	Node     uint64
+}
+
+// A Journal is the Storage of one directory. It makes commits and has a sequencer order and
+// store them: the wal.Writer of a server that is alone, or a Proposer. Recover, Open and Lead
+// come first, in this order.
+//
+//	committer  numbers commits: takes the Logs, gives them to the stager, acknowledges
+//	stager     puts records into numbered batches, and gives those to the sequencer
+//	gate       tells shards and sessions when there is no space
+//	WAL        stores batches, and gives up old ones
+type Journal struct {
+	*wal.WAL
+	opts      Options
+	ledger    *space.Ledger
+	committer *committer
+	gate      *gate
+	stager    *stager
+
+	leading bool
+	quit    chan struct{} // closed to end the committer's goroutine
+	ended   chan struct{} // closed once it has ended
+}
+
+var _ Storage = (*Journal)(nil)
+
+// below is what the WAL sees of a Journal.
+type below struct {
+	*committer
+	*gate
+	*stager
+}
+
+// ProposeFloor implements wal.Committer.
+func (b *below) ProposeFloor(index uint64) { b.stager.floor.Store(index) }
+
+// Learn implements wal.Committer.
+func (b *below) Learn(f *record.Bottom) {
+	b.stager.raise(&f.Globals)
+	b.stager.count(b.committer.logs)
+}
+
+// New returns a Journal. Call Recover next, then Open and Lead, or Start.
+func New(o Options) *Journal {
+	o.Replicated = o.Proposer != nil
+	j := &Journal{opts: o, gate: &gate{tell: o.Notify}, stager: &stager{}, quit: make(chan struct{}), ended: make(chan struct{})}
+	size := max(o.SegmentSize, wal.SegmentMin)
+	j.committer = newCommitter(committerOptions{
+		sink: j.stager, logs: o.Shards, step: appendStep(size, o.Shards),
+		here: !o.Replicated && o.Sync != wal.SyncAlways && !o.Manual, prompt: j.prompt,
+		appended: j.appended, acked: j.acked, failed: j.failed,
+	})
+	j.WAL = wal.New(o.Options, &below{j.committer, j.gate, j.stager})
+	j.ledger = j.Ledger()
+	j.gate.ledger, j.gate.committer, j.stager.ledger = j.ledger, j.committer, j.ledger
+	j.stager.to = j.Writer()
+	if o.Replicated {
+		j.stager.to = &replicated{o.Proposer, j.ledger}
+	}
+	if o.First > 1 {
+		j.resume(o.First-1, o.First-1) // Recover resumes behind what there is
+	}
+	return j
+}
+
+// appendStep is how many bytes a Log takes before it adds them to the Ledger, which all shards
+// share. What the Logs have not added is together a small part of a segment.
+func appendStep(segment int64, shards int) int {
+	return min(16<<10, int(segment)/16/max(shards, 1))
+}
+
+// prompt implements committerOptions.prompt. The Logs must fit into the segments that are open:
+// only the committer's goroutine may wait for a segment, and the caller may be the keeper.
+func (j *Journal) prompt() bool {
+	size := max(j.opts.SegmentSize, wal.SegmentMin)
+	unknown := size/16 + int64(j.opts.Shards*appendStep(size, j.opts.Shards))
+	return j.Writer().Prompt(j.ledger.Sums().Pending + unknown)
+}
+
+// appended implements committerOptions.appended.
+func (j *Journal) appended(n int64) {
+	j.ledger.Append(n)
+	j.gate.tightenPressure()
+}
+
+// acked implements committerOptions.acked.
+func (j *Journal) acked() {
+	j.gate.UpdatePressure()
+	j.gate.notifyAcked()
+	j.WakeIfTight()
+}
+
+// failed implements committerOptions.failed.
+func (j *Journal) failed(f *Failure) {
+	j.Interrupt()
+	if j.opts.Fail != nil && !errors.Is(f, ErrStopped) {
+		j.opts.Fail(f)
+	}
+}
+
+// Log returns the log of shard i.
+func (j *Journal) Log(i int) *Log { return j.committer.logs[i] }
+
+// Acked implements Storage.
+func (j *Journal) Acked() uint64 { return j.committer.Acked() }
+
+// Pressure implements Storage.
+func (j *Journal) Pressure() Pressure { return j.committer.Pressure() }
+
+// Notified implements Storage.
+func (j *Journal) Notified() uint64 { return j.gate.notified.Load() }
+
+// Here implements Storage.
+func (j *Journal) Here() bool { return j.committer.opts.here }
+
+// CommitHere implements Storage.
+func (j *Journal) CommitHere() { j.committer.CommitHere() }
+
+// Begun returns the number of the last commit that has begun. Records appended from now on, and
+// the commit that Wake asks for, have a higher number.
+func (j *Journal) Begun() uint64 { return j.committer.Begun() }
+
+// Wake has the committer's goroutine make a commit.
+func (j *Journal) Wake() { j.committer.Wake() }
+
+// Commit makes a commit, in a Manual Journal.
+func (j *Journal) Commit() error { return j.committer.Commit() }
+
+// Requested reports whether a commit is wanted that has not begun.
+func (j *Journal) Requested() bool { return j.committer.Requested() }
+
+// HighID returns the highest id that a job has had.
+func (j *Journal) HighID() uint64 { return j.stager.highestID() }
+
+// RaiseID keeps ids up to n from being given out again. Call it before Lead.
+func (j *Journal) RaiseID(n uint64) { j.stager.globals.HighID = max(j.stager.globals.HighID, n) }
+
+// Imported returns the number of the last file of beanstalkd's that was taken over.
+func (j *Journal) Imported() uint64 { return j.stager.globals.Imported }
+
+// SetImported records that file n was taken over, durably. Its jobs are in the Logs.
+func (j *Journal) SetImported(n uint64) error {
+	first := uint64(0)
+	if e := j.Entries(); e != nil {
+		first = max(1, e.First())
+	}
+	j.committer.exclude(func() { j.stager.setImported(n, first) })
+	return j.Durable()
+}
+
+// Recover reads the journal; see wal.WAL.Recover. Numbers of commits go on behind the entries
+// that were read: up to there each number stands for the entry that a record came from, on
+// whatever machine it is read.
+func (j *Journal) Recover(p wal.Replayer) (*wal.Recovered, error) {
+	r, err := j.WAL.Recover(p)
+	if err == nil && r.Segments > 0 {
+		j.stager.globals, j.stager.headed = r.Globals, r.Headed
+		j.resume(r.LastBatch, r.LastCommit)
+	}
+	return r, err
+}
+
+// resume has commits and batches go on behind the last ones.
+func (j *Journal) resume(batch, commit uint64) {
+	j.stager.resume(batch)
+	j.committer.Resume(commit)
+}
+
+// Start is Open and Lead, for a server that follows no other. After an error the Journal is
+// closed.
+func (j *Journal) Start() error {
+	err := j.Open()
+	if err == nil {
+		err = j.Lead()
+	}
+	if err != nil {
+		j.Close() // it holds nothing that an error could be about
+	}
+	return err
+}
+
+// Lead begins to commit the Logs, and to give up old segments. The cores must have been
+// replayed.
+func (j *Journal) Lead() error {
+	j.stager.count(j.committer.logs)
+	switch {
+	case j.Entries() != nil:
+		j.leadEntries()
+	case j.AtBeginning():
+		j.stager.stageGlobals() // only now is the highest id known
+	}
+	if err := j.WAL.Lead(); err != nil {
+		return err
+	}
+	j.leading = true
+	if !j.opts.Manual {
+		go func() {
+			defer close(j.ended)
+			j.committer.Run(j.quit)
+		}()
+	}
+	return nil
+}
+
+// Close makes a last commit, if the server is alone and leads, makes it durable unless the
+// policy is SyncNever, and closes the files. Nothing may be appended any more. One server of
+// several cannot commit here: it waits for Durable before, if it is to hand over.
+func (j *Journal) Close() error {
+	if !j.opts.Manual {
+		close(j.quit)
+	}
+	j.Stop()
+	if j.leading && !j.opts.Manual {
+		<-j.ended
+	}
+	err := j.committer.Err()
+	if err == nil && j.leading && j.Entries() == nil {
+		err = j.committer.Commit()
+	}
+	return errors.Join(err, j.WAL.Close(err == nil))
+}
+
+// Stats implements Storage.
+func (j *Journal) Stats() Stats {
+	return Stats{Stats: j.WAL.Stats(), Records: j.stager.records.Load(), Commits: j.Acked(), Sizes: j.stager.sizes.Read()}
+}

@@ -1,4 +1,3 @@
-// Package account finds the user that the server is to run as, and becomes it.
 package main
 
 import (
@@ -20,10 +19,9 @@ type account struct {
 	groups   []int
 }
 
-// findAccount looks up the user of c, or returns nil if none was asked for.
-// Errors are faults with the codes of the reference. The program is built without the
-// C library, and so knows the accounts and groups in /etc, not those of a directory
-// service.
+// findAccount looks up the user of c, or returns nil if c names none. Errors are faults with
+// beanstalkd's exit codes. The program is built without the C library, so it knows the
+// accounts and groups in /etc, but not the ones of a directory service.
 func findAccount(c *config.Config) (*account, error) {
 	if !c.IsSet("user") {
 		return nil, nil
@@ -57,9 +55,9 @@ func findAccount(c *config.Config) (*account, error) {
 	return a, nil
 }
 
-// become drops to the account, groups first, for all threads of the process.
-// The reference leaves the caller's supplementary groups in place; they would
-// keep root's access to files open. A process that already is the account stays as it is.
+// become changes all threads of the process to the account, groups first. beanstalkd keeps
+// the caller's supplementary groups, which would leave root's access to files open. A process
+// that already runs as the account is not changed.
 func (a *account) become(c *config.Config) error {
 	if os.Getuid() == a.UID && os.Geteuid() == a.UID && os.Getgid() == a.GID && a.UID != 0 {
 		return nil
@@ -79,8 +77,8 @@ func (a *account) become(c *config.Config) error {
 	return nil
 }
 
-// owners are the user ids whose dead sockets may be replaced: our own and that
-// of the account we are about to become (nil: none).
+// owners returns the user ids that may own a dead socket that the server replaces: the
+// process's own and the account's. a may be nil.
 func (a *account) owners() []int {
 	ids := []int{os.Geteuid()}
 	if a != nil && a.UID != ids[0] {

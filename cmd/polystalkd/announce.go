@@ -11,8 +11,7 @@ import (
 	"polystalk/shard/wal"
 )
 
-// announce says in the log what is served, and with which settings: they come from
-// flags, variables, a file and the machine. Sizes are bytes.
+// announce logs the addresses and the settings in effect. Sizes are bytes.
 func announce(c *config.Config, srv *router.Server, socks *listen.Sockets, log *slog.Logger) {
 	if len(socks.Gearman) > 0 {
 		gear := srv.Gearman()
@@ -34,7 +33,7 @@ func announce(c *config.Config, srv *router.Server, socks *listen.Sockets, log *
 	log.Info("serving", about...)
 }
 
-// fsync says when the journal is flushed.
+// fsync describes when the journal is flushed.
 func fsync(c *config.Config) string {
 	switch {
 	case c.NoFsync:

@@ -10,14 +10,14 @@ import (
 	"polystalk/router/access"
 )
 
-// A certificate is that of TLS, with its key, as their files were when they were last read
-// without an error.
+// A certificate is the certificate of HTTP with its key, as of the last successful read of
+// their files.
 type certificate struct {
-	cert, key, from string // the files, and what has named the first
+	cert, key, from string // the files, and the origin of the first
 	current         atomic.Pointer[tls.Certificate]
 }
 
-// openCertificate reads the one of c; nil: TLS is not spoken. Errors are faults.
+// openCertificate reads the certificate of c; nil: no TLS. Errors are faults.
 func openCertificate(c *config.Config) (*certificate, error) {
 	if c.HTTP.Cert == "" {
 		return nil, nil
@@ -31,7 +31,7 @@ func openCertificate(c *config.Config) (*certificate, error) {
 	return k, nil
 }
 
-// prepare reads the files again, and returns what has new connections use them. Errors are
+// prepare reads the files again. Calling use makes new connections use them. Errors are
 // faults.
 func (k *certificate) prepare() (use func(), err error) {
 	pair, err := k.read()
@@ -42,7 +42,7 @@ func (k *certificate) prepare() (use func(), err error) {
 	return func() { k.current.Store(&pair) }, nil
 }
 
-// pemMax bounds each of the files in bytes: a chain of certificates has some thousands.
+// pemMax bounds each file, in bytes. A chain of certificates has some thousands.
 const pemMax = 1 << 20
 
 func (k *certificate) read() (pair tls.Certificate, err error) {
@@ -57,10 +57,10 @@ func (k *certificate) read() (pair tls.Certificate, err error) {
 	return tls.X509KeyPair(cert, key)
 }
 
-// until is when it is no longer valid.
+// until returns the end of the certificate's validity.
 func (k *certificate) until() time.Time { return k.current.Load().Leaf.NotAfter }
 
-// config is how TLS is spoken.
+// config returns the configuration of TLS.
 func (k *certificate) config() *tls.Config {
 	return &tls.Config{
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return k.current.Load(), nil },

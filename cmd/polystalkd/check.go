@@ -12,10 +12,10 @@ import (
 	"polystalk/cmd/polystalkd/member"
 )
 
-// checkConfig serves --check-config: it goes on after what Validate has found (err), with
-// what else can be told without taking or changing anything, says all at once, and prints
-// what is in effect if that was asked for. The exit code is 0 or fault.Usage, whatever is
-// wrong and in place of whom.
+// checkConfig serves --check-config. It adds to the faults of Validate (err) all faults that
+// can be found without taking or changing anything, and reports them together. Without faults
+// it prints the settings in effect if c.Check says so. The exit code is 0 or fault.Usage, also
+// in place of gearmand.
 func (p *program) checkConfig(c *config.Config, err error, stdout, stderr io.Writer) int {
 	for _, w := range c.Warnings {
 		fmt.Fprintf(stderr, "%s: warning: %s\n", p.name, w)
@@ -43,8 +43,8 @@ func (p *program) checkConfig(c *config.Config, err error, stdout, stderr io.Wri
 	return fault.OK
 }
 
-// checkArgs serves --check-args: it looks at what a start would meet, and opens nothing.
-// c is valid. In place of gearmand the words of the command line are all, as there.
+// checkArgs serves --check-args: it checks what a start would need, and opens nothing. c is
+// valid. In place of gearmand it checks only the command line, as gearmand does.
 func checkArgs(c *config.Config, stderr io.Writer, name string) error {
 	if c.Gearmand {
 		return nil
@@ -64,7 +64,7 @@ func checkArgs(c *config.Config, stderr io.Writer, name string) error {
 	return checkJournalDir(c)
 }
 
-// checkCluster reads the files by which the servers of a cluster know each other.
+// checkCluster reads the certificates of the cluster.
 func checkCluster(c *config.Config) error {
 	if c.Cluster.Listen == "" {
 		return nil
@@ -73,7 +73,7 @@ func checkCluster(c *config.Config) error {
 	return err
 }
 
-// checkJournalDir looks whether the journal's directory is there.
+// checkJournalDir checks that the journal's directory exists.
 func checkJournalDir(c *config.Config) error {
 	if err := checkDirName(c); err != nil || c.BinlogDir == "" {
 		return err

@@ -19,9 +19,9 @@ import (
 // served is what the daemon reports once it serves.
 var served = []byte{'1'}
 
-// detach starts this program again as a daemon, since a Go process cannot fork and go
-// on, and waits until it serves (nil) or has ended: then the code it ended with. Its
-// errors come on our stderr meanwhile.
+// detach starts this program again as a daemon, since a Go process cannot fork. It waits
+// until the daemon serves (code 0) or has ended (its exit code). Until then the daemon writes
+// its errors to our stderr.
 func detach(c *config.Config) (code int, err error) {
 	if os.Getenv("LISTEN_FDS") != "" && os.Getenv("LISTEN_PID") == strconv.Itoa(os.Getpid()) {
 		return 0, fault.New(fault.Usage, "%s: sockets that the service manager passes in do not survive it: leave it out, the service manager keeps the server in the background", c.Origin("daemon"))
@@ -42,7 +42,7 @@ func detach(c *config.Config) (code int, err error) {
 
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
-	// It is out of the terminal's reach: who wants to end the start means it.
+	// The terminal's signals do not reach the daemon, so detach passes them on.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	err = cmd.Start()
@@ -68,10 +68,10 @@ func detach(c *config.Config) (code int, err error) {
 	return fault.OK, nil // a signal ended it before it served
 }
 
-// A parent is who waits for us to serve: see detach. A nil one is nobody.
+// A parent is the process that waits until this daemon serves: see detach. It may be nil.
 type parent struct{ report *os.File }
 
-// takeParent is the parent of a daemon, nil for any other process. It may be called
+// takeParent returns the parent of a daemon, or nil for any other process. It may be called
 // once.
 func takeParent() *parent {
 	fd, err := strconv.Atoi(os.Getenv(config.ReportVariable))
@@ -83,7 +83,7 @@ func takeParent() *parent {
 	return &parent{os.NewFile(uintptr(fd), "report")}
 }
 
-// release leaves what the parent has, its directory and stderr, and lets it go.
+// release leaves the parent's directory and stderr, and reports that the daemon serves.
 func (p *parent) release() error {
 	if p == nil {
 		return nil

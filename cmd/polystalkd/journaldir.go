@@ -13,16 +13,16 @@ import (
 	"polystalk/shard/wal"
 )
 
-// A journalDir is the journal's directory, held against other servers. The lock ends
-// with the process: wherever the server ends before it was shut down, in the
-// middle of a start or by an error, something may still write there.
+// A journalDir is the journal's directory, locked against other servers. After a graceful
+// shutdown close unlocks it. After an error the lock stays until the process ends, because
+// a part of the server may still write there.
 type journalDir struct {
 	cfg  *router.Journal // nil: jobs are in memory only
 	lock *binlog.DirLock
 }
 
-// openJournalDir locks the journal's directory, as the account that will write it. again says
-// that this process has had it before.
+// openJournalDir locks the journal's directory, as the account that will write it. again
+// means that this process had the directory before an exec.
 func openJournalDir(c *config.Config, again bool, log *slog.Logger) (*journalDir, error) {
 	if err := checkDirName(c); err != nil {
 		return nil, err
@@ -61,14 +61,14 @@ func checkDirName(c *config.Config) error {
 	return nil
 }
 
-// close gives the directory back; nothing of the server can touch it any more.
+// close unlocks the directory. No part of the server may use it any more.
 func (d *journalDir) close() {
 	if d.lock != nil {
 		d.lock.Unlock()
 	}
 }
 
-// explainJournal says what to do about a journal that cannot be read.
+// explainJournal adds the remedy to an error of a journal that cannot be read.
 func explainJournal(c *config.Config, err error) error {
 	var damage *wal.Damage
 	if errors.As(err, &damage) {

@@ -17,9 +17,9 @@ type logFile struct {
 	file *os.File
 }
 
-// openLogFile opens the file for appending, and makes it as who's: after a rotation
-// that account opens it.
-func openLogFile(path string, who *account) (*logFile, error) {
+// openLogFile opens the file for appending. A new file belongs to the account acct, which
+// opens it again after a rotation.
+func openLogFile(path string, acct *account) (*logFile, error) {
 	l := &logFile{path: path}
 	f, err := openOwnFile(path, openAppend|os.O_EXCL, logFileMode)
 	switch {
@@ -28,8 +28,8 @@ func openLogFile(path string, who *account) (*logFile, error) {
 	case err != nil:
 		return nil, err
 	}
-	if who != nil {
-		if err := f.Chown(who.UID, who.GID); err != nil && os.Geteuid() == 0 {
+	if acct != nil {
+		if err := f.Chown(acct.UID, acct.GID); err != nil && os.Geteuid() == 0 {
 			f.Close()
 			return nil, err
 		}
@@ -43,7 +43,7 @@ const (
 	openAppend  = os.O_WRONLY | os.O_APPEND | os.O_CREATE
 )
 
-// reopen opens whatever has the path now. On an error the old file stays in use.
+// reopen opens the file at the path again. On an error the old file stays in use.
 func (l *logFile) reopen() error {
 	f, err := openOwnFile(l.path, openAppend, logFileMode)
 	if err != nil {
@@ -54,8 +54,8 @@ func (l *logFile) reopen() error {
 }
 
 func (l *logFile) use(f *os.File) {
-	// What the runtime has to say about a crash would be lost with a daemon's stderr.
-	// An error leaves it on stderr alone.
+	// The runtime writes a crash to the file too, since a daemon has no stderr. After an
+	// error it writes to stderr alone.
 	debug.SetCrashOutput(f, debug.CrashOptions{})
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,25 +7,24 @@ import (
 	"sync/atomic"
 )
 
-// A look is from which level on is logged, and in which format. Both may change while
-// others log.
-type look struct {
+// A logFormat is the level and the format of the log. Both may change at any time.
+type logFormat struct {
 	level *slog.LevelVar
 	json  *atomic.Bool // else text
 }
 
-func newLook() look { return look{new(slog.LevelVar), new(atomic.Bool)} }
+func newLogFormat() logFormat { return logFormat{new(slog.LevelVar), new(atomic.Bool)} }
 
 // handler writes to w.
-func (k *look) handler(w io.Writer) slog.Handler {
+func (k *logFormat) handler(w io.Writer) slog.Handler {
 	return k.handlerOf(w, &slog.HandlerOptions{Level: k.level})
 }
 
-func (k *look) handlerOf(w io.Writer, opts *slog.HandlerOptions) slog.Handler {
+func (k *logFormat) handlerOf(w io.Writer, opts *slog.HandlerOptions) slog.Handler {
 	return &handler{k.json, slog.NewTextHandler(w, opts), slog.NewJSONHandler(w, opts)}
 }
 
-// A handler is one of two, by the format of the moment.
+// A handler passes each record to one of two handlers, by the current format.
 type handler struct {
 	isJSON     *atomic.Bool
 	text, json slog.Handler

@@ -8,8 +8,8 @@ import (
 	"polystalk/cmd/polystalkd/config"
 )
 
-// TestLookChanges: also of loggers that were derived before.
-func TestLookChanges(t *testing.T) {
+// TestLogFormatChanges: also of loggers that were derived before.
+func TestLogFormatChanges(t *testing.T) {
 	var b strings.Builder
 	l, err := openLog(&config.Config{LogLevel: "warn", LogFormat: "text"}, nil, &b)
 	if err != nil {

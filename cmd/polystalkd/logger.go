@@ -1,4 +1,3 @@
-// Package logging opens the log: on stderr, in a file that can be rotated, in syslog.
 package main
 
 import (
@@ -9,25 +8,25 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 )
 
-// A logger is where the log goes.
+// A logger is the log of the program: stderr, a file that can be rotated, syslog, or none.
 type logger struct {
 	*slog.Logger
-	Level *slog.LevelVar // from which on is logged; it may be set at any time
-	file  *logFile       // nil: none
-	look  look
+	Level  *slog.LevelVar // the lowest level that is logged; it may be set at any time
+	file   *logFile       // nil: none
+	format logFormat
 
-	ToStderr bool // what is logged is seen where the program was started
+	ToStderr bool // the log appears where the program was started
 }
 
-// openLog opens the log of a validated c; who is the account that will write it, or
-// nil. stderr is written to unless c names another place.
-func openLog(c *config.Config, who *account, stderr io.Writer) (*logger, error) {
-	k := newLook()
-	l := &logger{Level: k.level, look: k}
+// openLog opens the log of a valid c. acct is the account that will write it, or nil. The log
+// goes to stderr unless c names another place.
+func openLog(c *config.Config, acct *account, stderr io.Writer) (*logger, error) {
+	k := newLogFormat()
+	l := &logger{Level: k.level, format: k}
 	l.Set(c)
 	var handlers []slog.Handler
 	if c.Syslog {
-		h, err := openSyslog(&l.look)
+		h, err := openSyslog(&l.format)
 		if err != nil {
 			return nil, fault.New(fault.System, "%s: %v: start a syslog daemon, or give --log-file", c.Origin("syslog"), err)
 		}
@@ -36,13 +35,13 @@ func openLog(c *config.Config, who *account, stderr io.Writer) (*logger, error) 
 	switch {
 	case c.LogsToFile():
 		var err error
-		if l.file, err = openLogFile(c.LogFile, who); err != nil {
+		if l.file, err = openLogFile(c.LogFile, acct); err != nil {
 			return nil, fault.New(fault.System, "%s: the log cannot be written (%v): give a file that this user may write, stderr or none", c.Origin("log-file"), err)
 		}
-		handlers = append(handlers, l.look.handler(l.file))
+		handlers = append(handlers, l.format.handler(l.file))
 	case c.LogFile == "stderr" || c.LogFile == "" && !c.Syslog:
 		l.ToStderr = true
-		handlers = append(handlers, l.look.handler(stderr))
+		handlers = append(handlers, l.format.handler(stderr))
 	}
 	switch len(handlers) {
 	case 0:
@@ -55,14 +54,14 @@ func openLog(c *config.Config, who *account, stderr io.Writer) (*logger, error) 
 	return l, nil
 }
 
-// Set has what is logged from now on follow a valid c, in level and format.
+// Set changes level and format to the ones of a valid c.
 func (l *logger) Set(c *config.Config) {
 	level, _ := c.Level()
 	l.Level.Set(level)
-	l.look.json.Store(c.LogFormat == "json")
+	l.format.json.Store(c.LogFormat == "json")
 }
 
-// Reopen serves SIGHUP: the file may have been moved away.
+// Reopen opens the log file again after SIGHUP, since it may have been moved away.
 func (l *logger) Reopen() {
 	if l.file == nil {
 		l.Info("ignored: there is no log file to open again", "signal", "SIGHUP")

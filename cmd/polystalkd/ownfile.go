@@ -1,5 +1,3 @@
-// Package ownfile opens files that the command line names, as root perhaps, without
-// being led to a file of somebody else's.
 package main
 
 import (
@@ -13,14 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openOwnFile opens a file that the command line names, for writing. It may be opened as
-// root in a directory of somebody else's, who could put a link there: none is
-// followed, of either kind, so that no other file is written. Links on the way to the
-// directory are.
+// openOwnFile opens a file that the command line names, for writing. The process may be root
+// and the directory another user's, so openOwnFile refuses a symbolic or hard link in place of
+// the file. It follows links on the way to the directory.
 //
-// It does not block: a named pipe that nobody reads would hold up the start, or a
-// SIGHUP, for ever, and no SIGTERM would be heard. /dev/stdout and the like, which are
-// links, stand for the descriptors that the process was given.
+// It never blocks: a named pipe without a reader would hold up the start, or SIGHUP and with
+// it SIGTERM, for ever. /dev/stdout and the like are links and stand for the descriptors of
+// the process.
 func openOwnFile(path string, flags int, mode os.FileMode) (*os.File, error) {
 	if fd, ok := descriptorOf(path); ok && flags&os.O_EXCL == 0 {
 		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
@@ -69,7 +66,7 @@ func infoSys(info os.FileInfo) (st *syscall.Stat_t, ok bool) {
 	return st, ok
 }
 
-// descriptorOf is the descriptor that a path stands for by its name alone.
+// descriptorOf returns the descriptor that a path names.
 func descriptorOf(path string) (fd int, ok bool) {
 	switch path {
 	case "/dev/stdout":

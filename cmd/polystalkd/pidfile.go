@@ -14,12 +14,11 @@ import (
 // A pidFile holds the process's id while it serves.
 type pidFile struct {
 	path string
-	file *os.File // to be written, nil: it is
+	file *os.File // nil: the id is written
 }
 
-// openPidFile makes the file, for who wants to send signals; an empty path means
-// nowhere. One that is there already is left as it is until write: the start may yet
-// fail because of the other server whose it is.
+// openPidFile creates the file of --pid-file; nil: none is wanted. An existing file keeps its
+// content until write, because another server may own it and make this start fail.
 func openPidFile(c *config.Config) (*pidFile, error) {
 	if c.PidFile == "" {
 		return nil, nil
@@ -44,7 +43,7 @@ func pidFault(c *config.Config, err error) *fault.Fault {
 	return fault.New(fault.System, "%s: the process id cannot be written (%v): give a file that this user may write", c.Origin("pid-file"), err)
 }
 
-// write writes the id in place of what is there, once. It needs no rights any more.
+// write replaces the content of the file by the id, once. It needs no privileges.
 func (p *pidFile) write(c *config.Config) error {
 	if p == nil || p.file == nil {
 		return nil
@@ -66,8 +65,8 @@ func (p *pidFile) write(c *config.Config) error {
 
 func pidLine() []byte { return fmt.Appendf(nil, "%d\n", os.Getpid()) }
 
-// remove removes the file unless it is another server's: it was not written, or
-// another has written it since.
+// remove removes the file unless it is another server's: this process never wrote it, or
+// another one has written it since.
 func (p *pidFile) remove(log *slog.Logger) {
 	if p == nil {
 		return

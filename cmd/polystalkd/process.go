@@ -9,8 +9,8 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 )
 
-// setDescriptors sets the limit of descriptors that was asked for. Without, the
-// runtime has raised it to what this user may have.
+// setDescriptors sets the limit of descriptors of c. By default the Go runtime has raised it
+// to the user's maximum.
 func setDescriptors(c *config.Config) error {
 	if c.Descriptors == 0 {
 		return nil
@@ -27,19 +27,19 @@ func setDescriptors(c *config.Config) error {
 	return nil
 }
 
-// setProcs gives as many processors as loops, which let the other goroutines (shards,
-// this one) have theirs now and then; see router's yieldEvery. With one more, that is
-// idle, each loop that has nothing to do for a moment has the runtime wake a thread to
-// look for work: a fifth of the CPU of a nearly idle server, and a sixth of that of a
-// connection that puts one job. Whoever sets GOMAXPROCS by hand is obeyed.
+// setProcs sets GOMAXPROCS to the number of loops, unless the environment sets it. Loops
+// yield to other goroutines now and then: see router's yieldEvery. One more processor would
+// be idle, and each loop that pauses would make the runtime wake a thread to look for work.
+// That cost a fifth of the CPU of a nearly idle server, and a sixth for a connection that
+// puts one job at a time.
 func setProcs(c *config.Config) {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
 	}
 	procs := c.Loops
 	if c.BinlogDir != "" {
-		// The committer keeps one while it waits for the disk. With none idle the
-		// runtime looks every 20 µs whether to take it away: a sixth of all CPU.
+		// The committer occupies one while it waits for the disk. Without an idle one the
+		// runtime polls every 20 µs whether to take it back, which cost a sixth of all CPU.
 		procs += 2
 	}
 	runtime.GOMAXPROCS(procs)

@@ -12,8 +12,8 @@ import (
 	"polystalk/router"
 )
 
-// A program is one of the command lines that this binary has. Each fills a Config;
-// from there on they are the same.
+// A program is one of the command lines of this binary. Each fills a Config, behind which
+// there is one server.
 type program struct {
 	name      string // begins the line of an error
 	version   func() string
@@ -22,13 +22,14 @@ type program struct {
 	exitCode  func(err error) int
 }
 
-// normal has beanstalkd's flags.
+// normal is the command line with beanstalkd's flags.
 var normal = program{
 	name: "polystalkd", version: config.VersionLine,
 	parse: config.Parse, writeHelp: config.WriteHelp, exitCode: exitCode,
 }
 
-// inPlaceOfGearmand is the program that is started as gearmand is, under that name.
+// inPlaceOfGearmand returns the command line with gearmand's flags. name is the program's
+// name in messages.
 func inPlaceOfGearmand(name string) program {
 	help := name + " --help"
 	return program{
@@ -41,8 +42,7 @@ func inPlaceOfGearmand(name string) program {
 	}
 }
 
-// read reads the configuration anew, which was read before: args are without the
-// program's name.
+// read reads the configuration again. args are without the program's name.
 func (p *program) read(args []string) (*config.Config, error) {
 	c, err := p.parse(args, os.LookupEnv)
 	if err == nil {
@@ -52,8 +52,7 @@ func (p *program) read(args []string) (*config.Config, error) {
 	return c, err
 }
 
-// complain writes what is wrong, a line each, and below it the line of a file that it is
-// about.
+// complain writes each fault of err in a line, followed by the faulty line of a file.
 func (p *program) complain(w io.Writer, err error) {
 	for _, f := range fault.All(err) {
 		fmt.Fprintf(w, "%s: %v\n", p.name, f)
@@ -63,8 +62,7 @@ func (p *program) complain(w io.Writer, err error) {
 	}
 }
 
-// report writes what is wrong, and returns the exit code. c is nil if there is no configuration. A nil
-// error is a success.
+// report writes the faults of err and returns the exit code. c and err may be nil.
 func (p *program) report(c *config.Config, err error, stderr io.Writer) int {
 	if err == nil {
 		return fault.OK
@@ -76,8 +74,8 @@ func (p *program) report(c *config.Config, err error, stderr io.Writer) int {
 	return p.exitCode(err)
 }
 
-// programOf tells from the program's name and first argument which command line it is,
-// and returns it with the arguments that are left.
+// programOf chooses the command line by the program's name and its first argument. It returns
+// the arguments that are left.
 func programOf(args []string) (program, []string) {
 	const name = "gearmand"
 	switch {
@@ -91,7 +89,7 @@ func programOf(args []string) (program, []string) {
 	return normal, args[min(1, len(args)):]
 }
 
-// exitCode is that of the reference.
+// exitCode returns the exit code for err: beanstalkd's where beanstalkd has one.
 func exitCode(err error) int {
 	if f, ok := errors.AsType[*fault.Fault](err); ok {
 		return f.Code

@@ -11,9 +11,8 @@ import (
 	"polystalk/router"
 )
 
-// A reloader reads the configuration of a running server anew, and applies what can be
-// applied: all of it, or nothing if anything is wrong. Its methods may be called by
-// anyone, by several at a time.
+// A reloader reads the configuration of a running server again. It applies all live settings,
+// or nothing if there is a fault. Its methods may be called concurrently.
 type reloader struct {
 	read  func() (*config.Config, error) // parses and validates the same command line again
 	log   *logger
@@ -23,18 +22,18 @@ type reloader struct {
 	running []config.Setting // what is in effect
 }
 
-// A reloadable part of the server looks at a valid configuration, and returns what it does
-// when every other part agrees. That cannot fail any more. errors are as of Validate.
+// A reloadable part of the server checks a valid configuration. It returns a function that
+// applies it, which is called if no part returns an error. Errors are like Validate's.
 type reloadable func(next *config.Config) (apply func(), err error)
 
-// A reloaded is what came of reading a configuration anew.
+// A reloaded is the result of a reload.
 type reloaded struct {
-	Applied []config.Change // what holds from now on
-	Restart []config.Change // what will hold after a restart
+	Applied []config.Change // in effect from now on
+	Restart []config.Change // in effect after a restart
 }
 
-// newReloader is for a server that runs with c. What else is to be changed is added to its
-// parts before it is used. Before srv has been started a reload is refused.
+// newReloader returns the reloader of a server that runs with c. The caller adds further
+// parts before the first use. A reload is refused until srv has been started.
 func newReloader(c *config.Config, read func() (*config.Config, error), srv *router.Server, log *logger) *reloader {
 	r := &reloader{read: read, log: log, running: c.Settings()}
 	r.parts = []reloadable{
@@ -43,7 +42,7 @@ func newReloader(c *config.Config, read func() (*config.Config, error), srv *rou
 			rc := next.Router()
 			apply, err := srv.Prepare(rc.Settings())
 			if err != nil {
-				err = fault.New(fault.Usage, "%v: correct the value", err) // Validate has let it through
+				err = fault.New(fault.Usage, "%v: correct the value", err) // Validate did not find it
 			}
 			return apply, err
 		},
@@ -51,8 +50,8 @@ func newReloader(c *config.Config, read func() (*config.Config, error), srv *rou
 	return r
 }
 
-// reload reads anew, applies, and says both in the log. An error is all that is wrong: then
-// nothing has changed.
+// reload reads the configuration, applies it and logs the result. The error has all faults;
+// then nothing has changed.
 func (r *reloader) reload() (*reloaded, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,14 +79,14 @@ func (r *reloader) reload() (*reloaded, error) {
 	return did, nil
 }
 
-// settings are those in effect, which a reload changes as a whole.
+// settings returns the settings in effect. A reload changes them as a whole.
 func (r *reloader) settings() []config.Setting {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.running)
 }
 
-// prepare asks all parts.
+// prepare calls all parts.
 func (r *reloader) prepare(next *config.Config) (apply []func(), err error) {
 	var all fault.Faults
 	for _, part := range r.parts {
@@ -98,7 +97,7 @@ func (r *reloader) prepare(next *config.Config) (apply []func(), err error) {
 	return apply, next.Explain(all.Err())
 }
 
-// refuse tells what is wrong.
+// refuse logs the faults of err.
 func (r *reloader) refuse(err error) {
 	all := fault.All(err)
 	for _, f := range all {
@@ -111,7 +110,7 @@ func (r *reloader) refuse(err error) {
 	r.log.Error("nothing was changed: the server goes on with what it had", "errors", len(all))
 }
 
-// tell tells what has changed and what has not.
+// tell logs the settings that were applied and the ones that need a restart.
 func (r *reloader) tell(next *config.Config, did *reloaded) {
 	for _, ch := range did.Applied {
 		r.log.Info("setting applied", "key", ch.Name, "from", shown(ch.From), "to", shown(ch.To), "origin", ch.Origin)
@@ -122,7 +121,7 @@ func (r *reloader) tell(next *config.Config, did *reloaded) {
 	r.log.Info("the configuration was read again", "file", next.File, "applied", len(did.Applied), "need-restart", len(did.Restart))
 }
 
-// shown is a value for people.
+// shown returns v as text for the log.
 func shown(v any) string {
 	switch v := v.(type) {
 	case nil:

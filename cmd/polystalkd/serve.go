@@ -34,11 +34,11 @@ func serve(c *config.Config, read func() (*config.Config, error), waiting *paren
 	if err := setDescriptors(c); err != nil {
 		return err
 	}
-	who, err := findAccount(c)
+	acct, err := findAccount(c)
 	if err != nil {
 		return err
 	}
-	log, err := openLog(c, who, stderr)
+	log, err := openLog(c, acct, stderr)
 	if err != nil {
 		return err
 	}
@@ -56,14 +56,14 @@ func serve(c *config.Config, read func() (*config.Config, error), waiting *paren
 	if last != nil {
 		open, err = reopen(c, last)
 	} else {
-		open, err = openAll(c, who.owners(), log.Logger)
+		open, err = openAll(c, acct.owners(), log.Logger)
 	}
 	if err != nil {
 		return err
 	}
 	defer open.close(log.Logger)
-	if who != nil {
-		if err := who.become(c); err != nil {
+	if acct != nil {
+		if err := acct.become(c); err != nil {
 			return err
 		}
 	}

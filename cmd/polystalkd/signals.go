@@ -15,9 +15,8 @@ import (
 	"polystalk/router"
 )
 
-// catchSignals is called before the sockets are open, so that from the first
-// connection on no signal meets its default action. SIGPIPE is ignored: a
-// client that has gone shows in the write's error.
+// catchSignals replaces the default action of signals. It is called before the sockets are
+// open. SIGPIPE is ignored: the error of a write shows that a client has gone.
 func catchSignals() <-chan os.Signal {
 	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 16)
@@ -25,9 +24,9 @@ func catchSignals() <-chan os.Signal {
 	return signals
 }
 
-// start has begin start the server, which may read a long journal; ended reports that a
-// signal came first. Nothing has been served then. What other signals ask for is
-// left to be done: early.
+// start calls begin, which starts the server and may read a long journal. ended reports that
+// a signal ended the start, before anything was served. early has the other signals, for the
+// caller to handle.
 func start(begin func() error, signals <-chan os.Signal, log *slog.Logger) (early []os.Signal, ended bool, err error) {
 	started := make(chan error, 1)
 	go func() { started <- begin() }()
@@ -45,7 +44,7 @@ func start(begin func() error, signals <-chan os.Signal, log *slog.Logger) (earl
 	}
 }
 
-// A watch looks after a server that serves.
+// A watch waits for the end of a running server and handles its signals.
 type watch struct {
 	c   *config.Config
 	srv *router.Server
@@ -53,13 +52,12 @@ type watch struct {
 	log *logger
 
 	reloads *reloader
-	exit    func(error) // ends the process with the code of an error
+	exit    func(error) // ends the process with the exit code for an error
 
-	asked string // to end once no job is left; empty: not by a signal
+	asked string // the signal that asks to end once no job is left; empty: none
 }
 
-// wait handles signals until one asks for the end (nil), or a listener or the journal
-// fails.
+// wait handles signals until one ends the server (nil), or a listener or the journal fails.
 func (w *watch) wait(early []os.Signal, signals <-chan os.Signal, failed <-chan error) error {
 	for _, sig := range early {
 		w.handle(sig)
@@ -81,7 +79,7 @@ func (w *watch) wait(early []os.Signal, signals <-chan os.Signal, failed <-chan 
 	}
 }
 
-// handle does what a signal asks for, and reports whether that is the end.
+// handle handles one signal, and reports whether the server ends.
 func (w *watch) handle(sig os.Signal) (end bool) {
 	switch {
 	case sig == syscall.SIGUSR1 && w.c.Gearmand:
@@ -100,9 +98,9 @@ func (w *watch) handle(sig os.Signal) (end bool) {
 	return false
 }
 
-// hangUp serves SIGHUP: what there is of a log file, configuration files and tokens is
-// opened and read again. The service manager is told of it either way, since some send the signal
-// for a reload and wait for its end.
+// hangUp handles SIGHUP: it opens the log file, and reads configuration files and tokens
+// again. It notifies the service manager in any case, since some send the signal for a reload
+// and wait for its end.
 func (w *watch) hangUp() {
 	notify(daemon.SdNotifyReloading+"\n"+daemon.SdNotifyMonotonicUsec(), w.log.Logger)
 	defer notify(daemon.SdNotifyReady, w.log.Logger)
@@ -111,12 +109,12 @@ func (w *watch) hangUp() {
 	}
 	switch {
 	case w.c.File != "":
-		w.reloads.reload() // those of operators as well; it has told of errors
+		w.reloads.reload() // reads tokens and certificates too, and logs errors
 	case w.ops.hasFiles():
 		w.ops.reload()
 	case !w.c.Gearmand:
-		// There is no file to read again, and a job server must not lose its
-		// jobs to a log rotation script or a closed terminal.
+		// There is no file to read again. A log rotation script or a closed terminal must
+		// not end the server.
 		w.log.Info("ignored: there is nothing to reload", "signal", "SIGHUP")
 	}
 }

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// syslogHandler gives each record to the syslog daemon with the severity of its level;
-// the daemon adds time and severity itself.
+// A syslogHandler sends each record to the syslog daemon with the severity of its level. The
+// daemon adds time and severity.
 type syslogHandler struct {
 	level slog.Leveler
 	to    [4]slog.Handler // by severity: debug, info, warning, error
 }
 
 // openSyslog connects to this machine's daemon.
-func openSyslog(k *look) (slog.Handler, error) {
+func openSyslog(k *logFormat) (slog.Handler, error) {
 	w, err := syslog.New(syslog.LOG_DAEMON|syslog.LOG_INFO, "gearmand")
 	if err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func openSyslog(k *look) (slog.Handler, error) {
 	return newSyslogHandler(k, w), nil
 }
 
-func newSyslogHandler(k *look, w *syslog.Writer) slog.Handler {
+func newSyslogHandler(k *logFormat, w *syslog.Writer) slog.Handler {
 	h := &syslogHandler{level: k.level}
 	for i, say := range []func(string) error{w.Debug, w.Info, w.Warning, w.Err} {
 		h.to[i] = k.handlerOf(lineWriter(say), &slog.HandlerOptions{Level: k.level, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
@@ -36,7 +36,7 @@ func newSyslogHandler(k *look, w *syslog.Writer) slog.Handler {
 	return h
 }
 
-// A lineWriter is called with each line that is written.
+// A lineWriter is a function that is called for each written line.
 type lineWriter func(string) error
 
 // Write implements io.Writer.

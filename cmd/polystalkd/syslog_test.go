@@ -32,7 +32,7 @@ func TestSyslogTellsSeverities(t *testing.T) {
 	}
 	defer w.Close()
 	for _, format := range []string{"text", "json"} {
-		k := newLook()
+		k := newLogFormat()
 		k.json.Store(format == "json")
 		log := slog.New(newSyslogHandler(&k, w)).With("a", 1).WithGroup("g")
 		log.Debug("unheard")

@@ -9,10 +9,10 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// startWatchdog tells the service manager that the server gets on, twice in each interval
-// that it wants to hear so (WATCHDOG_USEC), as long as alive finds nothing: else the
-// service manager ends the process, and starts another. Without such a wish it does
-// nothing. stop ends it, and waits until it has ended.
+// startWatchdog notifies the service manager's watchdog twice in each interval
+// (WATCHDOG_USEC), as long as alive returns nil. Without a notification the service manager
+// restarts the process. Without an interval startWatchdog does nothing. stop ends it and
+// waits until it has ended.
 func startWatchdog(alive func() error, log *slog.Logger) (stop func()) {
 	interval, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
@@ -30,7 +30,7 @@ func startWatchdog(alive func() error, log *slog.Logger) (stop func()) {
 	}
 }
 
-// feedWatchdog feeds it until ctx ends.
+// feedWatchdog notifies the watchdog until ctx ends.
 func feedWatchdog(ctx context.Context, every time.Duration, alive func() error, log *slog.Logger) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

@@ -11,10 +11,10 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 )
 
-// everywhere is where beanstalkd listens unless it is told: every IPv4 address.
+// everywhere is the default address of beanstalkd: every IPv4 address.
 const everywhere = "0.0.0.0"
 
-// An Address is one place to listen.
+// An Address is an address to listen on.
 type Address struct {
 	Given string // as the user wrote it
 	Host  string // for TCP; without brackets; empty: all there are
@@ -23,13 +23,13 @@ type Address struct {
 
 	V6Only bool // an address of IPv6 takes no clients of IPv4
 
-	// For messages: where it was given, where its port was (empty: with it), and
-	// what would be right.
+	// For messages: the origin of the address, the origin of its port (empty: the same),
+	// and an example.
 	From, PortFrom, Like string
 }
 
-// parseAddresses reads the addresses of both protocols. A bad one ends with the
-// code of the reference, where it fails on binding.
+// parseAddresses reads the addresses of both protocols. A bad address has the exit code
+// with which beanstalkd fails to bind it.
 func (c *Config) parseAddresses() {
 	var err error
 	if c.Gearmand {
@@ -48,8 +48,8 @@ func (c *Config) parseAddresses() {
 	c.found(err)
 }
 
-// once is a list of addresses without those that were given before: beanstalkd takes
-// the last, so that to say one twice does no harm there.
+// once returns list without repeated addresses. A repetition is harmless with beanstalkd,
+// which uses the last address.
 func (c *Config) once(flag string, list []string) (out []string) {
 	for _, given := range list {
 		if slices.Contains(out, given) && given != "" {
@@ -61,8 +61,8 @@ func (c *Config) once(flag string, list []string) (out []string) {
 	return out
 }
 
-// hosts reads a list of HOST or, where beanstalkd takes it, unix:PATH; the port is
-// that of --port.
+// hosts reads a list of HOST or, for beanstalkd's protocol, unix:PATH. All have the given
+// port.
 func (c *Config) hosts(flag string, list []string, all, port string) ([]Address, error) {
 	spelling := c.spellings[flag]
 	pattern := Address{Port: c.Port, From: c.Origin(flag), PortFrom: c.Origin("port"), Like: spelling + " 0.0.0.0"}
@@ -135,7 +135,7 @@ func (c *Config) pairs(flag string, list []string, like string, paths bool) ([]A
 	return out, nil
 }
 
-// setPath makes a the unix socket that it is given as.
+// setPath makes a the address of a unix socket.
 func (a *Address) setPath(spelling string) error {
 	a.Host, a.Port = "", ""
 	if a.Path = strings.TrimPrefix(a.Given, "unix:"); a.Path == "" {

@@ -15,23 +15,22 @@ import (
 	"polystalk/router/cluster/transport"
 )
 
-// clusterConfig is what a user can set about a server that is one of several, which keep the
-// same jobs.
+// clusterConfig has the settings of a server in a cluster.
 type clusterConfig struct {
-	Listen    string   // HOST:PORT for the others; empty: the server is alone
-	Advertise string   // HOST:PORT where the others find this one; Validate fills it
-	Node      string   // the server's name among them; Validate fills it
-	New       bool     // it is the first of a cluster that is to be made
-	Join      []string // HOST:PORT of others, each; none: the directory says which they are
-	Standby   bool     // it never votes
+	Listen    string   // HOST:PORT for the other servers; empty: no cluster
+	Advertise string   // HOST:PORT by which other servers reach this one; Validate fills it
+	Node      string   // the server's name in the cluster; Validate fills it
+	New       bool     // the server starts a new cluster
+	Join      []string // HOST:PORT of other servers; none: the directory has them
+	Standby   bool     // the server never votes
 
-	Timeout     time.Duration // without the leader, before another is elected
-	Wait        time.Duration // of a new client for a leader
-	DiskTimeout time.Duration // of a write or a flush, before the disk counts as hung
-	CatchUpRate int64         // bytes a second for a server that catches up; 0: as it comes
+	Timeout     time.Duration // how long the leader may be silent before an election
+	Wait        time.Duration // how long a new client waits for a leader
+	DiskTimeout time.Duration // how long a write or a flush may take before the disk counts as hung
+	CatchUpRate int64         // bytes a second sent to a server that catches up; 0: no limit
 
-	Cert, Key, CA string // files of TLS; empty: it is not spoken
-	Plaintext     bool   // nor is it needed
+	Cert, Key, CA string // files of TLS; empty: no TLS
+	Plaintext     bool   // TLS is not required
 
 	Dial    []string // ADDR=ADDR each: where to connect instead; for tests
 	Address Address  // Listen, parsed by Validate
@@ -52,32 +51,32 @@ const (
 
 func (c *Config) clusterFlags(fs *pflag.FlagSet) {
 	k := &c.Cluster
-	fs.StringVar(&k.Listen, "cluster-listen", "", "be one of several servers that keep the same jobs: talk to the others on\n`ADDR`, HOST:PORT, as in "+clusterAddress+"; needs -b (default: be alone)")
-	fs.StringVar(&k.Advertise, "cluster-advertise", "", "have the others find this server at `ADDR`, HOST:PORT, as in\njobs1.example.com:11390 (default: that of --cluster-listen)")
-	fs.StringVar(&k.Node, "cluster-node", "", "call this server `NAME` among the others, as in jobs1 (default: the machine's)")
-	fs.BoolVar(&k.New, "cluster-new", false, "make a cluster, whose first server this is; once")
-	fs.StringArrayVar(&k.Join, "cluster-join", nil, "come to a cluster with an empty directory: ask the server at `ADDR`, HOST:PORT,\nas in "+clusterAddress+"; may be given several times")
+	fs.StringVar(&k.Listen, "cluster-listen", "", "be a server of a cluster, which keeps the same jobs on several servers: listen\nfor the others on `ADDR`, HOST:PORT, as in "+clusterAddress+"; needs -b (default: no cluster)")
+	fs.StringVar(&k.Advertise, "cluster-advertise", "", "tell the other servers to reach this one at `ADDR`, HOST:PORT, as in\njobs1.example.com:11390 (default: the address of --cluster-listen)")
+	fs.StringVar(&k.Node, "cluster-node", "", "name this server `NAME` in the cluster, as in jobs1 (default: the host name)")
+	fs.BoolVar(&k.New, "cluster-new", false, "start a new cluster with this server; once")
+	fs.StringArrayVar(&k.Join, "cluster-join", nil, "join a cluster with an empty directory, through the server at `ADDR`, HOST:PORT,\nas in "+clusterAddress+"; may be given several times")
 	fs.BoolVar(&k.Standby, "cluster-standby", false, "with --cluster-join: keep a copy, and never vote or lead")
-	duration(fs, "cluster-timeout", &k.Timeout, clusterTimeout, clusterTimeoutMin, clusterTimeoutMax, "have another server lead once the leader was silent for `TIME`")
-	duration(fs, "cluster-wait", &k.Wait, clusterWait, 0, clusterWaitMax, "have a new client wait for a leader for `TIME` at most")
-	duration(fs, "cluster-disk-timeout", &k.DiskTimeout, clusterDiskTimeout, clusterDiskMin, clusterDiskMax, "give the lead up, and end, when the disk has not answered for `TIME`")
-	number(fs, "cluster-catchup-rate", "", "send a server that catches up at most `BYTES` a second; 0: as it comes", c.setCatchUpRate,
+	duration(fs, "cluster-timeout", &k.Timeout, clusterTimeout, clusterTimeoutMin, clusterTimeoutMax, "elect another leader once the leader was silent for `TIME`")
+	duration(fs, "cluster-wait", &k.Wait, clusterWait, 0, clusterWaitMax, "let a new client wait for a leader for up to `TIME`")
+	duration(fs, "cluster-disk-timeout", &k.DiskTimeout, clusterDiskTimeout, clusterDiskMin, clusterDiskMax, "step down and end when the disk has not answered for `TIME`")
+	number(fs, "cluster-catchup-rate", "", "send a server that catches up at most `BYTES` a second; 0: no limit", c.setCatchUpRate,
 		func() int64 { return k.CatchUpRate })
-	fs.StringVar(&k.Cert, "cluster-cert", "", "speak TLS with the other servers, with the certificate in `FILE`, which names\n--cluster-node")
-	fs.StringVar(&k.Key, "cluster-key", "", "take the key of --cluster-cert from `FILE`")
-	fs.StringVar(&k.CA, "cluster-ca", "", "believe servers whose certificates those in `FILE` have signed, and no others")
-	fs.BoolVar(&k.Plaintext, "cluster-plaintext", false, "speak with the other servers without TLS, on a network that nobody else is on")
+	fs.StringVar(&k.Cert, "cluster-cert", "", "speak TLS with the other servers, with the certificate in `FILE` for the name\n--cluster-node")
+	fs.StringVar(&k.Key, "cluster-key", "", "read the key of --cluster-cert from `FILE`")
+	fs.StringVar(&k.CA, "cluster-ca", "", "trust only servers with a certificate signed by a certificate in `FILE`")
+	fs.BoolVar(&k.Plaintext, "cluster-plaintext", false, "talk to the other servers without TLS, on a private network")
 	fs.StringArrayVar(&k.Dial, "cluster-dial", nil, "")
 	fs.Lookup("cluster-dial").Hidden = true
 }
 
-// clusterFlagNames are all of them but the first.
+// clusterFlagNames are the flags of a cluster except --cluster-listen.
 var clusterFlagNames = []string{
 	"cluster-advertise", "cluster-node", "cluster-new", "cluster-join", "cluster-standby", "cluster-timeout", "cluster-wait",
 	"cluster-disk-timeout", "cluster-catchup-rate", "cluster-cert", "cluster-key", "cluster-ca", "cluster-plaintext",
 }
 
-// duration defines a flag that takes a time with its unit.
+// duration defines a flag for a duration with its unit.
 func duration(fs *pflag.FlagSet, name string, to *time.Duration, is, least, most time.Duration, usage string) {
 	*to = is
 	set := func(s string) error {
@@ -100,8 +99,8 @@ func (c *Config) setCatchUpRate(s string) error {
 	return nil
 }
 
-// validateCluster checks what can be told without a look at the directory. Node and Advertise
-// are filled in.
+// validateCluster checks the settings without reading the directory, and fills Node and
+// Advertise.
 func (c *Config) validateCluster() {
 	k := &c.Cluster
 	bad := func(name, format string, args ...any) {
@@ -153,7 +152,7 @@ func (c *Config) validateCluster() {
 	c.validateClusterTLS()
 }
 
-// ClusterAddresses are where other servers of the cluster connect to.
+// ClusterAddresses returns the addresses that other servers of the cluster connect to.
 func (c *Config) ClusterAddresses() []Address {
 	if c.Cluster.Listen == "" {
 		return nil
@@ -174,7 +173,8 @@ func (c *Config) validateNode() {
 	}
 }
 
-// validateClusterTLS refuses to speak openly where others may hear it, unless that is meant.
+// validateClusterTLS refuses plaintext on addresses that other machines can reach, unless
+// Plaintext is set.
 func (c *Config) validateClusterTLS() {
 	k := &c.Cluster
 	files := map[string]string{"cluster-cert": k.Cert, "cluster-key": k.Key, "cluster-ca": k.CA}
@@ -196,8 +196,8 @@ func (c *Config) validateClusterTLS() {
 	}
 }
 
-// clusterAddresses reads a list of HOST:PORT, of which one value may have several with commas
-// between them; nil: one of them is bad.
+// clusterAddresses reads a list of HOST:PORT. One value may hold several, separated by
+// commas. It returns nil if one is bad.
 func (c *Config) clusterAddresses(flag string, list []string) (out []string) {
 	for _, given := range list {
 		for a := range strings.SplitSeq(given, ",") {

@@ -1,6 +1,6 @@
-// Package config is what a user can set about polystalkd: the command line of its own,
-// that in place of gearmand with its file of options, and the environment. All fill one
-// Config. Nothing of the system is changed or opened here but that file.
+// Package config reads the settings of polystalkd: its command line, the command line in
+// place of gearmand, configuration files and the environment. All of them fill one Config.
+// It opens nothing but these files.
 package config
 
 import (
@@ -27,9 +27,8 @@ const (
 	connectionsMax = 1 << 24
 )
 
-// Config is everything a user can set. Parse fills it from the command
-// line and the environment, ParseGearmand from gearmand's; Validate must have
-// passed before it is used.
+// A Config holds all settings. Parse fills it from polystalkd's command line, ParseGearmand
+// from gearmand's. The caller must call Validate before it uses the Config.
 type Config struct {
 	// Listen are beanstalkd's addresses as given: HOST or unix:PATH, none means
 	// 0.0.0.0. In place of gearmand: HOST:PORT or unix:PATH, none means none.
@@ -40,14 +39,14 @@ type Config struct {
 	MaxJobSize uint32        // bytes in a job's body
 	BinlogDir  string        // the journal's; empty: jobs are in memory only
 	BinlogSize int64         // bytes in a file of the journal; also in stats
-	FsyncEvery time.Duration // how long what is acknowledged may not be durable; 0: not at all
+	FsyncEvery time.Duration // how long an acknowledged change may not be durable; 0: never
 	NoFsync    bool          // flushing is left to the kernel, however long that takes
 
 	Loops          int // reactor loops; 0: one per core
 	Shards         int // power of two; 0: from Loops
 	MaxConnections int // 0: from the descriptor limit
 
-	ConnectionMemory int64 // bytes that connections may make the server keep besides jobs; 0: a part of the machine's
+	ConnectionMemory int64 // bound of the memory of all connections, in bytes; 0: a share of the machine's
 
 	Gearman  gearmanConfig
 	HTTP     httpConfig
@@ -65,19 +64,19 @@ type Config struct {
 	sources
 }
 
-// sources are where the values of a Config come from.
+// sources records the origin of each value of a Config.
 type sources struct {
 	File  string // of --config, absolute; empty: there is none
 	Check Check  // what --check-config asks for
 
 	origins map[string]string // long name → "flag -p", "variable POLYSTALKD_PORT" or "file /f:7", for what was set
-	places  []filePlace       // of those of them that stand in files
+	places  []filePlace       // the values that come from files
 	keys    *keyTable         // the flags as they were filled
-	faults  fault.Faults      // in the environment and in files, for Validate
+	faults  fault.Faults      // found in the environment and in files, reported by Validate
 }
 
-// process is how the process runs. All but the first two is set only by the command line in
-// place of gearmand; the zero value of a field leaves things as they are.
+// process has the settings of the operating system's process. Only the command line in place
+// of gearmand sets the fields after LogFile. The zero value of a field changes nothing.
 type process struct {
 	CheckArgs   bool                // end with success once everything is checked
 	LogFile     string              // path, stderr or none; empty: stderr
@@ -89,11 +88,11 @@ type process struct {
 	KeepAlive   net.KeepAliveConfig // of Gearman's connections; its zero value: the system's timing
 }
 
-// IsSet reports whether the flag of that long name was given, on the command
-// line or in the environment.
+// IsSet reports whether the flag with that long name was given on the command line, in the
+// environment or in a file.
 func (c *Config) IsSet(name string) bool { return c.origins[name] != "" }
 
-// Origin names where the value of a flag came from, for messages.
+// Origin returns the origin of a flag's value, for messages.
 func (c *Config) Origin(name string) string {
 	if o := c.origins[name]; o != "" {
 		return o
@@ -104,11 +103,9 @@ func (c *Config) Origin(name string) string {
 // Spelling is a flag as the user has to write it.
 func (c *Config) Spelling(name string) string { return c.spellings[name] }
 
-// Validate checks what can be checked without touching the system, and fills
-// in the defaults that depend on the machine. Errors are faults.
-//
-// It looks at everything: what is wrong, also with the environment and files that were read
-// before, is one *fault.Fault, or all of them as fault.Faults.
+// Validate checks all settings without touching the system, and fills in the defaults that
+// depend on the machine. The error is a *fault.Fault or, for several, fault.Faults. It
+// includes the faults that Parse found in the environment and in files.
 func (c *Config) Validate() error {
 	_, err := c.Level()
 	c.found(err)
@@ -147,11 +144,11 @@ func (c *Config) Validate() error {
 	return c.Explain(c.faults.Err())
 }
 
-// defaultLoops is that of the process as it was started: it sets GOMAXPROCS itself, and may
-// read its configuration again after that.
+// defaultLoops is computed once, because the process sets GOMAXPROCS itself and may read its
+// configuration again afterwards.
 var defaultLoops = sync.OnceValue(router.DefaultLoops)
 
-// Router is the configuration as package router takes it, without journal and log.
+// Router returns the settings for package router, without journal and log.
 func (c *Config) Router() router.Config {
 	gear := c.Gearman.router()
 	if gear.Verbose == "" {

@@ -10,12 +10,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Secrets are the contents of files that options name: never of a flag, a variable or a
-// file of the configuration, all of which others can come to see, in a list of processes,
-// in a container's description, in what --check-config prints.
-//
-// credentials are, by our names of such options, the credentials of the service manager
-// that are taken where no file is named. Source: systemd.exec(5), LoadCredential=.
+// credentials maps options that name a file with a secret to the service manager's
+// credentials, which are used where the option is not set. A secret is never the value of a
+// flag, a variable or a configuration file: other users can see these in the process list, in
+// a container's description and in the output of --check-config.
+// Source: systemd.exec(5), LoadCredential=.
 var credentials = []struct{ option, credential string }{
 	{"http-tokens-file", "http-tokens"},
 	{"http-tls-cert", "http-tls-cert"},
@@ -25,11 +24,11 @@ var credentials = []struct{ option, credential string }{
 	{"cluster-ca", "cluster-ca"},
 }
 
-// credentialsVariable names the directory in which the service manager leaves them.
+// credentialsVariable names the service manager's directory of credentials.
 const credentialsVariable = "CREDENTIALS_DIRECTORY"
 
-// findCredentials names the credentials that are there for what nothing else has set. Those of a
-// cluster are for a server that belongs to one: it may be alone for a while.
+// findCredentials sets options without a value to the credentials that exist. Credentials of a
+// cluster are used only by a server of a cluster.
 func (c *Config) findCredentials(lookupEnv func(string) (string, bool)) {
 	dir, _ := lookupEnv(credentialsVariable)
 	if dir == "" {
@@ -41,7 +40,7 @@ func (c *Config) findCredentials(lookupEnv func(string) (string, bool)) {
 			if k.option != c.keys.ours(f) || c.IsSet(k.option) || c.Cluster.Listen == "" && strings.HasPrefix(k.option, "cluster-") {
 				continue
 			}
-			// One that is there and cannot be read is found out by who reads it.
+			// The code that reads the file reports one that cannot be read.
 			if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 				continue
 			}

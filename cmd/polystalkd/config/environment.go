@@ -7,16 +7,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ReportVariable tells a daemon, which the program starts, on which descriptor it
-// reports that it serves.
+// ReportVariable tells a daemon the descriptor on which it reports that it serves.
 const ReportVariable = "POLYSTALKD_DAEMON_REPORT"
 
-// WarnOfVariables warns of variables that look like ours and are not read: a name that
-// is slightly wrong would else go unnoticed for ever. environ is as os.Environ has it.
+// WarnOfVariables adds a warning for each variable that begins like ours and is not read,
+// since a misspelled name would go unnoticed. environ has the form of os.Environ.
 func (c *Config) WarnOfVariables(environ []string) {
 	known := map[string]bool{
 		ReportVariable: true,
-		// Somebody's note about the program: see hasEnv.
+		// Notes about the program: see hasEnv.
 		envPrefix + "VERSION": true, envPrefix + "HELP": true,
 	}
 	remedy := " is not read in place of gearmand: give the flag"
@@ -36,10 +35,9 @@ func (c *Config) WarnOfVariables(environ []string) {
 	}
 }
 
-// isServiceLink reports whether a variable is one of those that Kubernetes puts into
-// every pod beside a service, or Docker into a container linked to another, here one
-// whose name begins with polystalkd: NAME_SERVICE_HOST, NAME_SERVICE_PORT_WORD,
-// NAME_PORT=tcp://…, NAME_PORT_11300_TCP_ADDR and the like.
+// isServiceLink reports whether Kubernetes or Docker sets the variable because of a service
+// or a linked container with a name that begins with polystalkd: NAME_SERVICE_HOST,
+// NAME_SERVICE_PORT_WORD, NAME_PORT=tcp://…, NAME_PORT_11300_TCP_ADDR and the like.
 func isServiceLink(name, value string) bool {
 	for _, scheme := range []string{"tcp://", "udp://", "sctp://"} {
 		if strings.HasPrefix(value, scheme) {

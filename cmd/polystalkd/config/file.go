@@ -13,19 +13,18 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 )
 
-// found keeps what is wrong for Validate; nil is nothing.
+// found records the faults of err for Validate. err may be nil.
 func (c *Config) found(err error) { c.faults = append(c.faults, fault.All(err)...) }
 
-// badFile is a fault of a file.
+// badFile records a fault in a file.
 func (c *Config) badFile(at filePlace, format string, args ...any) {
 	f := fault.New(fault.Usage, "%s: %s", at, fmt.Sprintf(format, args...))
 	f.At(at.File, at.Line, at.Text)
 	c.faults = append(c.faults, f)
 }
 
-// Explain gives the faults that err consists of, those about a value from a file, the line
-// of that file. If they are several, it puts them in order: first what stands in no file, then
-// file by file as they are read, from the first line to the last.
+// Explain adds file and line to each fault of err about a value from a file. It sorts several
+// faults: first faults without a file, then by file in reading order and by line.
 func (c *Config) Explain(err error) error {
 	all := fault.All(err)
 	for _, f := range all {
@@ -41,20 +40,20 @@ func (c *Config) Explain(err error) error {
 	return err
 }
 
-// opposite are two keys of which each undoes the other, by our names: where they stand in
-// different places, the stronger place has both.
+// opposite are two keys that undo each other. If they come from different sources, the
+// source with precedence decides both.
 var opposite = map[string]string{"fsync-ms": "no-fsync", "no-fsync": "fsync-ms"}
 
-// A filed value is one that a file has for a key.
+// A filed value comes from a file.
 type filed struct {
 	fileKey
 	flag  *pflag.Flag
 	texts []string // for pflag.Set, one after the other
 }
 
-// readFiles reads the file of --config and those of its directory. A value of a later file
-// replaces that of an earlier one; it counts where neither the command line nor the
-// environment has the key. All are checked.
+// readFiles reads the file of --config and the files of its directory. A later file takes
+// precedence over an earlier one, and the command line and the environment over all files.
+// Every value is checked.
 func (c *Config) readFiles() {
 	if c.File == "" {
 		if c.IsSet("config") {
@@ -97,7 +96,7 @@ func (c *Config) readFiles() {
 	})
 }
 
-// contradictions looks for opposite keys in one file, which has no order.
+// contradictions reports opposite keys in one file, where order has no meaning.
 func (c *Config) contradictions(here map[string]filed) {
 	never, every := here["no-fsync"], here["fsync-ms"]
 	if never.Value == true && every.Value != nil && every.Value != int64(0) {
@@ -105,7 +104,7 @@ func (c *Config) contradictions(here map[string]filed) {
 	}
 }
 
-// fileEntry checks what a file says of one key.
+// fileEntry checks one key of a file.
 func (c *Config) fileEntry(e fileKey) (filed, bool) {
 	f := c.keys.all.Lookup(e.Key)
 	if f == nil || !c.keys.isKey(f) {
@@ -127,7 +126,7 @@ func (c *Config) fileEntry(e fileKey) (filed, bool) {
 	return filed{e, f, texts}, true
 }
 
-// take sets what a file has, unless something stronger has.
+// take sets a value from a file unless another source has precedence.
 func (c *Config) take(v filed) {
 	name := c.keys.ours(v.flag)
 	if c.IsSet(name) || c.IsSet(opposite[name]) && !strings.HasPrefix(c.origins[opposite[name]], "file ") {
@@ -143,7 +142,7 @@ func (c *Config) take(v filed) {
 	c.places = append(c.places, v.filePlace)
 }
 
-// textsOf is a value of a file as pflag takes it.
+// textsOf converts a value of a file to the arguments of pflag's Set.
 func textsOf(e fileKey, k kind) (texts []string, err error) {
 	list, isList := e.Value.([]any)
 	switch {
@@ -179,7 +178,7 @@ func wrongType(e fileKey, k kind) error {
 	return fmt.Errorf("%s has a value of the wrong type: give %s", e.Key, want[k])
 }
 
-// fileComplaint is complaint with an example as a file has it.
+// fileComplaint is like complaint, with an example in the syntax of a file.
 func fileComplaint(f *pflag.Flag, value string, err error, help string) string {
 	if bad, ok := errors.AsType[*badValue](err); ok {
 		remedy := bad.remedy
@@ -191,7 +190,7 @@ func fileComplaint(f *pflag.Flag, value string, err error, help string) string {
 	return complaint(f, value, err, help)
 }
 
-// unknown says of a word that it is no key, and which one may be meant.
+// unknown returns the message for a word that is no key, with the nearest key.
 func (t *keyTable) unknown(word string) string {
 	if f := t.all.Lookup(word); f != nil && !f.Hidden {
 		return fmt.Sprintf("%q is for the command line only: leave it out", word)

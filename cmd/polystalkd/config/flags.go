@@ -20,17 +20,16 @@ import (
 // its environment variable.
 const envPrefix = "POLYSTALKD_"
 
-// Returned by Parse when the command line asks for text instead of a
-// server. As in the reference, whichever comes first on the line wins.
+// Parse returns these when the command line asks for text instead of a server. As with
+// beanstalkd, the first one on the line wins.
 var (
 	ErrHelp    = errors.New("help wanted")
 	ErrVersion = errors.New("version wanted")
 )
 
-// Parse reads the command line (without the program's name), then the environment for
-// every flag that the line does not set, then the files for what neither sets. It returns
-// a Config that still needs Validate, which knows what is wrong with the last two, or
-// ErrHelp, ErrVersion or a *fault.Fault.
+// Parse reads the command line, without the program's name, then the environment, then
+// files; an earlier source has precedence. It returns a Config for Validate, which reports
+// the faults of the environment and of files, or ErrHelp, ErrVersion or a *fault.Fault.
 func Parse(args []string, lookupEnv func(string) (string, bool)) (*Config, error) {
 	c := newConfig()
 	fs := newFlagSet(c)
@@ -114,9 +113,9 @@ func stopWith(err error) func(string) error {
 	return func(string) error { return err }
 }
 
-// hasEnv leaves out the flags that ask for something else than a server: a
-// POLYSTALKD_VERSION in a container's environment is somebody's note, not a wish to
-// see ours.
+// hasEnv reports whether a flag has an environment variable. Flags that start no server have
+// none: a POLYSTALKD_VERSION in a container's environment is a note, not a request to print
+// the version.
 func hasEnv(f *pflag.Flag) bool {
 	switch f.Name {
 	case "version", "help", "check-args", "check-config":
@@ -129,8 +128,8 @@ func envName(f *pflag.Flag) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 }
 
-// fromEnv sets f from its variable. An empty variable counts as unset; that of
-// --listen holds addresses separated by commas.
+// fromEnv sets f from its variable. An empty variable counts as unset. Variables of flags
+// that may be repeated hold values separated by commas.
 func fromEnv(c *Config, fs *pflag.FlagSet, f *pflag.Flag, lookupEnv func(string) (string, bool)) error {
 	name := envName(f)
 	value, ok := lookupEnv(name)
@@ -148,7 +147,7 @@ func fromEnv(c *Config, fs *pflag.FlagSet, f *pflag.Flag, lookupEnv func(string)
 	}
 	switch f.Name {
 	case "fsync-ms", "no-fsync":
-		// Each undoes the other, and the command line wins.
+		// The two undo each other, and the command line wins.
 		if fs.Changed("fsync-ms") && strings.HasPrefix(c.origins["fsync-ms"], "flag") ||
 			fs.Changed("no-fsync") && strings.HasPrefix(c.origins["no-fsync"], "flag") {
 			return nil
@@ -169,8 +168,8 @@ func fromEnv(c *Config, fs *pflag.FlagSet, f *pflag.Flag, lookupEnv func(string)
 	return nil
 }
 
-// explain turns an error of pflag into ErrHelp, ErrVersion or a fault. help is the
-// command that shows the flags.
+// explain converts an error of pflag to ErrHelp, ErrVersion or a fault. help is the command
+// that shows the flags.
 func explain(err error, help string) error {
 	var (
 		unknown *pflag.NotExistError
@@ -205,7 +204,7 @@ func explain(err error, help string) error {
 	return fault.New(fault.Usage, "%v: see %s", err, help)
 }
 
-// complaint says what is wrong with a value and what would be right.
+// complaint returns the message for a bad value, with the remedy.
 func complaint(f *pflag.Flag, value string, err error, help string) string {
 	var bad *badValue
 	if errors.As(err, &bad) {
@@ -225,7 +224,7 @@ func complaint(f *pflag.Flag, value string, err error, help string) string {
 	return fmt.Sprintf("bad value %q: %s", value, remedy)
 }
 
-// spelling is the short form of a flag where it has one.
+// spelling returns the short form of a flag if there is one, else the long form.
 func spelling(f *pflag.Flag) string {
 	if f.Shorthand != "" {
 		return "-" + f.Shorthand
@@ -233,8 +232,7 @@ func spelling(f *pflag.Flag) string {
 	return "--" + f.Name
 }
 
-// badValue is the error of the setters of flags: what would be right and, where one
-// helps, an example.
+// A badValue is the error of a flag's setter: the remedy and, where one helps, an example.
 type badValue struct{ remedy, example string }
 
 func (b *badValue) Error() string { return b.remedy }
@@ -263,7 +261,7 @@ func (c *Config) setFsync(s string) error {
 	return nil
 }
 
-// fsyncMS is what is in effect of -f: nothing beside -F.
+// fsyncMS returns the value of -f in effect, in milliseconds; 0 if -F is set.
 func (c *Config) fsyncMS() int64 {
 	if c.NoFsync {
 		return 0
@@ -289,9 +287,9 @@ func (c *Config) setBinlogSize(s string) error {
 	return nil
 }
 
-// parseNumber reads digits as the reference does: white space before them and
-// one sign are allowed, nothing after them; what is too large counts as the
-// largest. Negative is set for a number below zero.
+// parseNumber reads digits with beanstalkd's rules. White space and one sign may stand before
+// the digits, nothing after them. A number that is too large becomes the largest. negative
+// reports a number below zero.
 func parseNumber(s string) (n uint64, negative, ok bool) {
 	s = strings.TrimLeft(s, " \t\n\v\f\r")
 	if s != "" && (s[0] == '+' || s[0] == '-') {

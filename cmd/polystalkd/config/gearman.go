@@ -10,15 +10,15 @@ import (
 	"polystalk/router"
 )
 
-// gearmanConfig is what a user can set about Gearman.
+// gearmanConfig has the settings of the Gearman protocol.
 type gearmanConfig struct {
 	Listen     []string // HOST:PORT each, none: Gearman is not spoken; in place of gearmand HOST, none: all
 	Prefix     string   // of job handles; empty: "H:" and the host's name
 	Retries    int      // how often a job may lose its worker; 0 or less: any number of times
-	Wakeup     int      // how many sleeping workers are told of a job; 0: all
-	Exceptions bool     // the option is on for everybody
-	Failed     string   // what becomes of failed background jobs: drop or bury
-	Shutdown   string   // whose shutdown command is obeyed: local, any or none
+	Wakeup     int      // how many sleeping workers one job wakes; 0: all
+	Exceptions bool     // the option is on for all clients
+	Failed     string   // failed background jobs are dropped or buried: drop or bury
+	Shutdown   string   // clients that may shut the server down: local, any or none
 	MaxBody    uint32   // of a packet, in bytes
 	MaxUnread  uint32   // of what is relayed to a client, in bytes; 0: twice MaxBody
 	Verbose    string   // the level of the log as gearmand names it; empty: from LogLevel
@@ -74,7 +74,7 @@ var shutdownFrom = map[string]router.ShutdownFrom{
 	"local": router.ShutdownLocal, "any": router.ShutdownAny, "none": router.ShutdownNone,
 }
 
-// router is the configuration as package router takes it; it must be valid.
+// router returns the settings for package router. g must be valid.
 func (g *gearmanConfig) router() router.GearmanConfig {
 	return router.GearmanConfig{
 		Prefix: g.Prefix, Retries: uint32(max(g.Retries, 0)), Wakeup: g.Wakeup,

@@ -15,12 +15,12 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 )
 
-// gearmandConf is read where no other file is named; it need not be there.
+// gearmandConf is the default file of options. It need not exist.
 const gearmandConf = "/etc/gearmand.conf"
 
-// ParseGearmand is Parse for gearmand's command line, its file of options and
-// its environment. The command line wins over that file, which wins over the environment,
-// which wins over the files of --config. help is the command that shows the flags.
+// ParseGearmand is like Parse for gearmand's command line. In order of precedence it reads
+// the command line, gearmand's file of options, the environment and the files of --config.
+// help is the command that shows the flags.
 // Source: gearmand 1.1.20, gearmand/gearmand.cc.
 func ParseGearmand(args []string, lookupEnv func(string) (string, bool), help string) (*Config, error) {
 	c := newConfig()
@@ -45,8 +45,8 @@ func ParseGearmand(args []string, lookupEnv func(string) (string, bool), help st
 	return c, nil
 }
 
-// noArgument refuses whatever is no flag, but for two words that ask for text: people
-// try them first.
+// noArgument refuses arguments that are no flags. The words help and version are accepted,
+// because people try them first.
 func noArgument(fs *pflag.FlagSet, help string) error {
 	if fs.NArg() == 1 {
 		switch fs.Arg(0) {
@@ -62,9 +62,9 @@ func noArgument(fs *pflag.FlagSet, help string) error {
 	return nil
 }
 
-// readFile reads the file of options: the same as on the command line, with blanks or
-// line ends between them. A line that begins with # is a comment. gearmand passes over
-// any word that is no flag; here that is an error, since it is mostly a slip.
+// readFile reads the file of options. It has the flags of the command line, separated by
+// blanks or line ends. A line that begins with # is a comment. A word that is no flag is an
+// error here, since it is mostly a slip; gearmand ignores it.
 func (g *gearmandFlags) readFile(help string) error {
 	file := g.configFile
 	path, err := fromStart(file)
@@ -99,7 +99,7 @@ func (g *gearmandFlags) readFile(help string) error {
 	return prefixed("file "+file, explainGearmand(err, help))
 }
 
-// prefixed says of a fault where it was found; what is no fault stays as it is.
+// prefixed adds to a fault the place where it was found. Other errors stay as they are.
 func prefixed(where string, err error) error {
 	if f, ok := errors.AsType[*fault.Fault](err); ok {
 		return fault.New(f.Code, "%s: %s", where, f)
@@ -107,7 +107,7 @@ func prefixed(where string, err error) error {
 	return err
 }
 
-// readPort takes the port from the environment where nothing else sets it.
+// readPort reads the port from the environment if nothing else sets it.
 func (g *gearmandFlags) readPort(lookupEnv func(string) (string, bool)) {
 	const name = "GEARMAND_PORT"
 	value, ok := lookupEnv(name)
@@ -122,8 +122,7 @@ func (g *gearmandFlags) readPort(lookupEnv func(string) (string, bool)) {
 	g.c.Port, g.c.origins["port"] = value, "variable "+name
 }
 
-// elsewhere are the flags of gearmand, by how they begin, that name something that is
-// not here, and what to do instead.
+// elsewhere maps the beginnings of gearmand's flags for missing features to a remedy.
 var elsewhere = []struct{ begin, remedy string }{
 	{"ssl", "TLS is not spoken: leave it out, and put a TLS proxy such as stunnel before the port, with --gearman-shutdown none"},
 	{"http-", "jobs are not submitted by HTTP: leave it out, and submit with a Gearman client"},
@@ -138,7 +137,7 @@ var elsewhere = []struct{ begin, remedy string }{
 
 const storeRemedy = "jobs are not kept in databases: leave it out, and give --journal DIR to keep background jobs in files in that directory"
 
-// explainGearmand is explain, and knows what gearmand has and we have not.
+// explainGearmand is like explain, with remedies for gearmand's flags that do not exist here.
 func explainGearmand(err error, help string) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
@@ -156,8 +155,7 @@ func explainGearmand(err error, help string) error {
 	return explain(err, help)
 }
 
-// makeAbsolute makes the paths that are used later independent of the working
-// directory, which a daemon leaves.
+// makeAbsolute makes paths independent of the working directory, which a daemon leaves.
 func (c *Config) makeAbsolute() error {
 	if !c.Daemon {
 		return nil
@@ -186,17 +184,17 @@ func (c *Config) makeAbsolute() error {
 	return nil
 }
 
-// startDir is the directory that the program was started in: the working directory when
-// it is first asked for. A daemon leaves it.
+// startDir returns the working directory at its first call, which is the directory that the
+// program was started in. A daemon leaves it.
 var startDir = sync.OnceValues(os.Getwd)
 
-// StartDir is the directory that the program was started in; empty: it is not known.
+// StartDir returns the directory that the program was started in; empty: unknown.
 func StartDir() string {
 	dir, _ := startDir()
 	return dir
 }
 
-// fromStart is a path that does not depend on the working directory.
+// fromStart returns path made absolute with StartDir.
 func fromStart(path string) (string, error) {
 	if filepath.IsAbs(path) {
 		return path, nil

@@ -12,20 +12,20 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// gearmandFlags is gearmand's command line. Its flags set the Config that
-// polystalkd's own set, so that there is one server behind both.
+// gearmandFlags is gearmand's command line. It sets the same Config as polystalkd's own
+// command line, so one server is behind both.
 type gearmandFlags struct {
 	c   *Config
 	all *pflag.FlagSet
-	// The same flags by what they are to the reader of the help: gearmand's that work,
-	// polystalkd's, gearmand's that do nothing here.
+	// The flags in three groups for the help: gearmand's flags with an effect, polystalkd's
+	// flags, and gearmand's flags without an effect.
 	theirs, own, unused *pflag.FlagSet
 
 	renamed    map[string]string // gearmand's name → ours
 	configFile string
 }
 
-// ours is the name by which Config knows a flag: see Config.Origin.
+// ours returns the name by which Config knows a flag: see Config.Origin.
 func (g *gearmandFlags) ours(f *pflag.Flag) string {
 	if name, ok := g.renamed[f.Name]; ok {
 		return name
@@ -44,7 +44,7 @@ func newGearmandFlags(c *Config) *gearmandFlags {
 		(*fs).SortFlags = false
 	}
 	normal := newFlagSet(c)
-	// take adopts a flag of polystalkd's own command line.
+	// take adds a flag of polystalkd's own command line.
 	take := func(fs *pflag.FlagSet, ours, name, short string) {
 		f := *normal.Lookup(ours)
 		f.Name, f.Shorthand = name, short
@@ -89,7 +89,7 @@ func newGearmandFlags(c *Config) *gearmandFlags {
 	return g
 }
 
-// ownFlags are polystalkd's, by names that gearmand has not; take adopts one.
+// ownFlags adds polystalkd's flags, under names that gearmand does not use.
 func (g *gearmandFlags) ownFlags(take func(fs *pflag.FlagSet, ours, name, short string)) {
 	fs, c := g.own, g.c
 	fs.StringArrayVar(&c.Listen, "beanstalk-listen", nil, "speak beanstalkd's protocol on `ADDR`, HOST:PORT or unix:PATH, as in\n127.0.0.1:11300; may be given several times (default: not at all)")
@@ -111,7 +111,8 @@ func (g *gearmandFlags) ownFlags(take func(fs *pflag.FlagSet, ours, name, short 
 	fs.Lookup("log-format").Usage = "write the log as `FORMAT`: text or json"
 }
 
-// unusedFlags are those that have nothing to set here; a line in the log says why.
+// unusedFlags adds gearmand's flags without an effect. Their use adds a warning with the
+// reason.
 func (g *gearmandFlags) unusedFlags() {
 	fs := g.unused
 	note := func(flag, why string) { g.c.Warnings = append(g.c.Warnings, "flag "+flag+" has no effect: "+why) }
@@ -149,8 +150,8 @@ func (g *gearmandFlags) unusedFlags() {
 	}
 }
 
-// keepAliveFlags: probes are always sent; a worker whose machine is gone would
-// otherwise keep its jobs for ever.
+// keepAliveFlags adds the flags for the timing of probes. Probes are always sent, because a
+// worker on a lost machine would otherwise keep its jobs for ever.
 func (g *gearmandFlags) keepAliveFlags(fs *pflag.FlagSet) {
 	fs.Bool("keepalive", false, "probe idle connections: always done here")
 	k := &g.c.KeepAlive
@@ -183,7 +184,8 @@ func (g *gearmandFlags) keepAliveFlags(fs *pflag.FlagSet) {
 	}
 }
 
-// seconds sets a time; one below zero, which stands for the system's, stays so.
+// seconds sets a duration. A negative one stands for the system's default and stays
+// negative.
 func seconds(d *time.Duration) func(n int) {
 	return func(n int) { *d = time.Duration(n) * time.Second }
 }
@@ -199,7 +201,7 @@ func (g *gearmandFlags) setBacklog(s string) error {
 	return nil
 }
 
-// descriptorsMin lets the server itself run, with a few connections.
+// descriptorsMin is enough for the server and a few connections.
 const descriptorsMin = 64
 
 func (g *gearmandFlags) setDescriptors(s string) error {
@@ -207,7 +209,7 @@ func (g *gearmandFlags) setDescriptors(s string) error {
 	if err != nil || n > math.MaxInt32 {
 		return &badValue{fmt.Sprintf("give a whole number from %d on", descriptorsMin), "65536"}
 	}
-	// gearmand takes 0 and less for no wish, and goes on with too few.
+	// gearmand ignores 0 and less, and accepts too few.
 	if n > 0 && n < descriptorsMin {
 		g.c.Warnings = append(g.c.Warnings, fmt.Sprintf("flag -f: %d descriptors are too few to serve anybody; %d are allowed", n, descriptorsMin))
 		n = descriptorsMin
@@ -216,7 +218,7 @@ func (g *gearmandFlags) setDescriptors(s string) error {
 	return nil
 }
 
-// verboseLevels are gearmand's names, and ours.
+// verboseLevels maps gearmand's names of log levels to ours.
 var verboseLevels = []struct{ theirs, ours string }{
 	{"FATAL", "error"}, {"ALERT", "error"}, {"CRITICAL", "error"}, {"ERROR", "error"},
 	{"WARNING", "warn"}, {"NOTICE", "info"}, {"INFO", "info"}, {"DEBUG", "debug"},

@@ -6,19 +6,19 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A keyTable is a table of flags as files and --check-config see it: each flag that says
-// how the server is to be is a key, by its long name.
+// A keyTable is a table of flags as keys of configuration files. Each flag that is a setting
+// of the server is a key, under its long name.
 type keyTable struct {
 	all    *pflag.FlagSet
-	unused *pflag.FlagSet // those of all that have no effect; nil: none
+	unused *pflag.FlagSet // flags without an effect; nil: none
 
 	ours    func(*pflag.Flag) string // the name by which Config knows a flag
 	help    string                   // the command that shows the flags
-	scratch func() *pflag.FlagSet    // the same flags, of a Config that is thrown away
+	scratch func() *pflag.FlagSet    // the same flags, of a temporary Config
 }
 
-// isKey reports whether a flag is a key: the others ask for something else than a server,
-// say where to read, or are there for old scripts.
+// isKey reports whether a flag is a key. Flags that start no server, name a file of settings
+// or exist for old scripts are none.
 func (t *keyTable) isKey(f *pflag.Flag) bool {
 	switch f.Name {
 	case "version", "help", "check-args", "check-config", "config", "config-file":
@@ -27,7 +27,7 @@ func (t *keyTable) isKey(f *pflag.Flag) bool {
 	return !f.Hidden
 }
 
-// names are all keys, in the order of the table.
+// names returns all keys, in the order of the table.
 func (t *keyTable) names() (names []string) {
 	t.each(func(f *pflag.Flag) { names = append(names, f.Name) })
 	return names
@@ -42,11 +42,11 @@ func (t *keyTable) each(f func(*pflag.Flag)) {
 	})
 }
 
-// A kind is what a key's value is in a file.
+// A kind is the type of a key's value in a file.
 type kind int
 
 const (
-	words   kind = iota // text; a whole number is taken as it is written
+	words   kind = iota // text, or a whole number
 	numbers             // a whole number
 	truths              // true or false
 	lists               // several words
@@ -64,10 +64,10 @@ func kindOf(f *pflag.Flag) kind {
 	return words
 }
 
-// A value is a flag's whose setter does more than to keep what was given. Unlike pflag's
-// own function values it tells what is set.
+// A value is the value of a flag with a setter function. Unlike pflag's function values it
+// can also return the current setting.
 type value struct {
-	kind string // as pflag has it: number, bool or string
+	kind string // pflag's name of the type: number, bool or string
 	set  func(string) error
 	get  func() string
 }
@@ -77,7 +77,7 @@ func (v *value) Set(s string) error { return v.set(s) }
 func (v *value) String() string     { return v.get() }
 func (v *value) Type() string       { return v.kind }
 
-// add defines a flag; what is in effect without it stands in its usage.
+// add defines a flag. Its usage text names the default.
 func add(fs *pflag.FlagSet, name, short, usage string, v *value) *pflag.Flag {
 	fs.VarP(v, name, short, usage)
 	f := fs.Lookup(name)
@@ -90,7 +90,7 @@ func number(fs *pflag.FlagSet, name, short, usage string, set func(string) error
 	add(fs, name, short, usage, &value{"number", set, func() string { return strconv.FormatInt(get(), 10) }})
 }
 
-// numberOrNone is number for one of which 0 cannot be given, and says that there is none.
+// numberOrNone is like number for a flag that cannot be 0: 0 means not set.
 func numberOrNone(fs *pflag.FlagSet, name, short, usage string, set func(string) error, get func() int64) {
 	add(fs, name, short, usage, &value{"number", set, func() string {
 		if n := get(); n != 0 {
@@ -100,13 +100,13 @@ func numberOrNone(fs *pflag.FlagSet, name, short, usage string, set func(string)
 	}})
 }
 
-// truth defines a flag that is true where it stands without a value.
+// truth defines a flag that is true when it is given without a value.
 func truth(fs *pflag.FlagSet, name, short, usage string, set func(string) error, get func() bool) {
 	f := add(fs, name, short, usage, &value{"bool", set, func() string { return strconv.FormatBool(get()) }})
 	f.NoOptDefVal = "true"
 }
 
-// word defines a flag that takes one of several words.
+// word defines a flag that takes a word.
 func word(fs *pflag.FlagSet, name, short, usage string, set func(string) error, get func() string) {
 	add(fs, name, short, usage, &value{"string", set, get})
 }

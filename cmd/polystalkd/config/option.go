@@ -8,18 +8,18 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// An Option is a flag as texts about it show it: manuals, the example of a file.
+// An Option describes a flag for manuals and for the example of a file.
 type Option struct {
 	Name, Short string // without dashes; Short may be empty
-	Value       string // what stands for its value, in brackets if it may be left out; empty: there is none
-	Text        string // what it does, in one line
-	Variable    string // of the environment; empty: it has none
-	Line        string // its line in a file; empty: it is no key
-	Live        bool   // a file that is read again changes it without a restart
+	Value       string // placeholder of its value, in brackets if it may be left out; empty: no value
+	Text        string // its description, in one line
+	Variable    string // environment variable; empty: none
+	Line        string // its line in a file; empty: the flag is no key
+	Live        bool   // a reload changes it without a restart
 }
 
-// Options are those of polystalkd's own command line, in the order of its help. Their lines
-// have what holds without them or, where that is nothing, an example.
+// Options returns the flags of polystalkd's own command line, in the order of its help. Their
+// lines have the default or, without a default, an example.
 func Options() ([]Option, error) {
 	c := newConfig()
 	fs := newFlagSet(c)
@@ -50,8 +50,8 @@ func Options() ([]Option, error) {
 	return all, nil
 }
 
-// GearmandOptions are those of the command line in place of gearmand: gearmand's that work,
-// polystalkd's, and gearmand's that do nothing here.
+// GearmandOptions returns the flags of the command line in place of gearmand: gearmand's
+// flags with an effect, polystalkd's flags, and gearmand's flags without an effect.
 func GearmandOptions() (theirs, own, unused []Option) {
 	g := newGearmandFlags(newConfig())
 	return optionsOf(g.theirs), optionsOf(g.own), optionsOf(g.unused)
@@ -71,8 +71,7 @@ func optionsOf(fs *pflag.FlagSet) (all []Option) {
 	return all
 }
 
-// examples are values for keys that have none by default, where the text of the flag has
-// no example of its own.
+// examples has values for keys without a default and without an example in the usage text.
 var examples = map[string]any{
 	"listen":             []string{"127.0.0.1", "unix:/run/polystalkd/polystalkd.sock"},
 	"user":               "polystalkd",
@@ -97,7 +96,7 @@ var examples = map[string]any{
 // asIn finds the example in the text of a flag.
 var asIn = regexp.MustCompile(`as in (\S*[^\s,;:)])`)
 
-// exampleOf is an example of a key's value; nil: there is none.
+// exampleOf returns an example of a key's value; nil: none.
 func exampleOf(o *Option, k kind) any {
 	if v := examples[o.Name]; v != nil {
 		return v

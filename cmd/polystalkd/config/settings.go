@@ -10,14 +10,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A Setting is one key, by its name, as it is in effect.
+// A Setting is one key with its value in effect.
 type Setting struct {
 	Name   string
-	Value  any    // string, int64, bool or []string; nil: nothing was set, and there is no default
-	Origin string // what has set it, as in "flag -p" or "file /etc/polystalkd.toml:7"; else "default"
+	Value  any    // string, int64, bool or []string; nil: not set, without a default
+	Origin string // "flag -p", "file /etc/polystalkd.toml:7" and the like, or "default"
 
-	// Live says that a new value holds as soon as it is read again. Another needs a
-	// restart.
+	// Live reports that a reload applies a new value. Other settings need a restart.
 	Live bool
 }
 
@@ -32,8 +31,7 @@ var live = map[string]bool{
 	"http-metrics-tubes": true, "http-metrics-match": true, "http-history-tubes": true, "http-bodies": true,
 }
 
-// Settings are all keys of a valid Config, in the order in which --help has the flags.
-// Those that have no effect are left out.
+// Settings returns all keys of a valid Config that have an effect, in the order of --help.
 func (c *Config) Settings() (all []Setting) {
 	t := c.keys
 	t.each(func(f *pflag.Flag) {
@@ -52,7 +50,7 @@ func (c *Config) Settings() (all []Setting) {
 	return all
 }
 
-// valueOf is a flag's value, nil if that is nothing.
+// valueOf returns a flag's value; nil: not set.
 func valueOf(f *pflag.Flag) any {
 	text := f.Value.String()
 	switch kindOf(f) {
@@ -75,8 +73,8 @@ func valueOf(f *pflag.Flag) any {
 	return text
 }
 
-// WriteSettings writes what is in effect as a file for --config, with the origin of each
-// key as comment.
+// WriteSettings writes the settings in effect as a file for --config, with the origin of each
+// key as a comment.
 func (c *Config) WriteSettings(w io.Writer) error {
 	for _, s := range c.Settings() {
 		line := "# " + s.Name + " is not set"
@@ -94,7 +92,7 @@ func (c *Config) WriteSettings(w io.Writer) error {
 	return nil
 }
 
-// printable keeps the name of a file from ending a comment.
+// printable quotes s if it holds characters that could end a comment.
 func printable(s string) string {
 	if quoted := strconv.Quote(s); quoted != `"`+s+`"` {
 		return quoted
@@ -102,16 +100,16 @@ func printable(s string) string {
 	return s
 }
 
-// A Change is a key whose value is another one than before.
+// A Change is a key with a new value.
 type Change struct {
 	Name     string
-	From, To any // as in Setting
+	From, To any // as Setting.Value
 	Origin   string
 }
 
-// Changes compares what is in effect with a Config that was read anew, of the same command
-// line: which keys have changed that hold at once, and which that need a restart. now is what
-// is in effect after the former, from where next has it.
+// Changes compares the settings in effect with a Config that was read again. It returns the
+// changed keys that apply at once, the changed keys that need a restart, and the settings in
+// effect after the former, with their origins in next.
 func Changes(running []Setting, next *Config) (now []Setting, applied, restart []Change) {
 	were := make(map[string]Setting)
 	for _, s := range running {

@@ -37,23 +37,23 @@ func (p filePlace) String() string {
 	return fmt.Sprintf("file %s:%d", p.File, p.Line)
 }
 
-// A fileKey is a key with its value, which is as go-toml decodes it: a string, an int64, a
-// float64, a bool, a []any, a map, or one of its times.
+// A fileKey is a key with its value as decoded by go-toml: a string, an int64, a float64, a
+// bool, a []any, a map, or one of go-toml's times.
 type fileKey struct {
 	filePlace
 	Key   string
 	Value any
 }
 
-// A fileProblem is what is wrong with a file. Says tells what, and what to do about it.
+// A fileProblem is a fault in a file. Says has the message, with the remedy.
 type fileProblem struct {
 	filePlace
 	Says string
 }
 
-// listFiles returns the files that a configuration consists of, in the order in which they are to
-// be read: path itself, then those of the directory path.d whose names end in .toml, by
-// their names. The directory need not be there.
+// listFiles returns the files of a configuration in reading order: path itself, then the
+// files in the directory path.d with names that end in .toml, sorted by name. The directory
+// need not exist.
 func listFiles(path string) (files []string, problems []fileProblem) {
 	files = []string{path}
 	dir := path + ".d"
@@ -72,8 +72,8 @@ func listFiles(path string) (files []string, problems []fileProblem) {
 	return files, nil
 }
 
-// readFile reads one file. Problems are listed as far as they can be told at once: a line that
-// is no TOML hides what is behind it.
+// readFile reads one file. It lists all problems that it can find at once: a line that is no
+// TOML hides the problems behind it.
 func readFile(path string) ([]fileKey, []fileProblem) {
 	text, err := readRegular(path)
 	if err != nil {
@@ -119,7 +119,7 @@ func cause(err error) error {
 	return err
 }
 
-// A document is a file that is parsed.
+// A document is a file while it is parsed.
 type document struct {
 	path     string
 	text     []byte
@@ -181,7 +181,7 @@ func (d *document) decode(found []fileKey, begin []int) (good []fileKey) {
 			continue
 		}
 		if len(m) == 0 {
-			continue // the parser has stopped in the middle of it, and said why
+			continue // the parser has stopped in its middle and reported the reason
 		}
 		e.Value = m
 		for part := range strings.SplitSeq(e.Key, ".") {

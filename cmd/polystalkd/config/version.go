@@ -6,10 +6,10 @@ import (
 	"polystalk/cmd/internal/release"
 )
 
-// Spoken is the release of beanstalkd whose protocol and replies we follow.
+// Spoken is the release of beanstalkd that this server follows in its protocol and replies.
 const Spoken = "1.13"
 
-// SpokenGearman is the release of gearmand whose behaviour we follow.
+// SpokenGearman is the release of gearmand that this server follows.
 const SpokenGearman = "2.0.0"
 
 // statsVersion is the version key of the stats reply. Clients compare it as a
@@ -20,8 +20,7 @@ const SpokenGearman = "2.0.0"
 // ("1.10+4+gdeadbee"), so clients have met it.
 func statsVersion() string { return Spoken + ".0+polystalk." + metadata() }
 
-// metadata is our version as it may stand in another's build metadata, which cannot have
-// any of its own.
+// metadata returns our version in the form of build metadata, which cannot contain a "+".
 func metadata() string { return strings.ReplaceAll(release.Version, "+", ".") }
 
 // gearmanVersion is what Gearman's command version answers, in the same form: its

@@ -1,5 +1,4 @@
-// Package fault has the errors that end polystalkd before it serves, and the codes
-// with which it exits.
+// Package fault has the errors that end polystalkd before it serves, and its exit codes.
 package fault
 
 import (
@@ -10,8 +9,8 @@ import (
 	"strings"
 )
 
-// Exit codes. Those of the reference keep their numbers, so that the scripts
-// and service managers around it go on to tell causes apart.
+// Exit codes. Where beanstalkd has a code for the same cause, the number is beanstalkd's, so
+// scripts and service managers can go on to distinguish causes.
 const (
 	OK       = 0
 	Usage    = 5   // a flag, a variable or an argument that cannot be used
@@ -23,7 +22,7 @@ const (
 	System   = 111 // no socket, or the operating system refused something else
 )
 
-// Gearmand is the code of every failure in place of gearmand, as gearmand has it.
+// Gearmand is the exit code of every failure in place of gearmand, as gearmand's own.
 const Gearmand = 1
 
 // A Fault ends the program before it serves: one line for stderr and the exit
@@ -32,28 +31,28 @@ type Fault struct {
 	Code int // for os.Exit
 	line string
 
-	InUse netip.AddrPort // what somebody else listens on, if that is why
+	InUse netip.AddrPort // the address that another program listens on, if that is the cause
 
-	// File and Line are the place in a file that is at fault, and Excerpt is that line; empty:
-	// no file is. A line of 0 is the file as a whole.
+	// File and Line are the place of the fault in a file, and Excerpt is the line. File is
+	// empty if no file is at fault. Line 0 is the whole file.
 	File    string
 	Line    int
 	Excerpt string
 }
 
-// At notes the place in a file that is at fault.
+// At sets the place of the fault in a file.
 func (f *Fault) At(file string, line int, excerpt string) {
 	f.File, f.Line, f.Excerpt = file, line, excerpt
 }
 
 func (f *Fault) Error() string { return f.line }
 
-// New makes a Fault with one of the codes above; the format is that of package fmt.
+// New returns a Fault with an exit code and a message in the format of package fmt.
 func New(code int, format string, args ...any) *Fault {
 	return &Fault{Code: code, line: fmt.Sprintf(format, args...)}
 }
 
-// Faults are several, none of which hides another.
+// Faults is a list of faults that are reported together.
 type Faults []*Fault
 
 // Error is one line for each.
@@ -65,7 +64,7 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap has the code of the first be that of all.
+// Unwrap returns all faults. The first one decides the exit code.
 func (f Faults) Unwrap() []error {
 	var list []error
 	for _, one := range f {
@@ -74,7 +73,7 @@ func (f Faults) Unwrap() []error {
 	return list
 }
 
-// Err is nil without a fault, the only one, or all.
+// Err returns nil for an empty list, a single fault, or the list.
 func (f Faults) Err() error {
 	switch len(f) {
 	case 0:
@@ -85,7 +84,7 @@ func (f Faults) Err() error {
 	return f
 }
 
-// All are the faults that err consists of. What is none becomes one with the code System.
+// All returns the faults of err. Any other error becomes a fault with the code System.
 func All(err error) Faults {
 	if err == nil {
 		return nil
@@ -99,7 +98,7 @@ func All(err error) Faults {
 	return Faults{New(System, "%v", err)}
 }
 
-// Cause strips the operation and the address that net puts around an error.
+// Cause returns err without the operation and the address that package net adds.
 func Cause(err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err

@@ -9,8 +9,8 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 )
 
-// setBacklog has the system hold as many connections that were not accepted yet as was
-// asked for. Go asks for as many as the system allows.
+// setBacklog sets the number of connections that may wait to be accepted. Go's default is the
+// system's maximum.
 func setBacklog(c *config.Config, ls []net.Listener) error {
 	if c.Backlog == 0 {
 		return nil

@@ -7,9 +7,9 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 )
 
-// listenHTTP opens the addresses of operators, unless the service manager has passed some
-// down, and makes sure that somebody has said who may come to those that other machines can
-// connect to.
+// listenHTTP opens the addresses of HTTP, unless the service manager has passed sockets for
+// them. It refuses addresses that other machines can reach if neither tokens nor anonymous
+// access are configured.
 func (s *Sockets) listenHTTP(c *config.Config, opened opened, owners []int, log *slog.Logger) error {
 	if len(s.HTTP) > 0 {
 		for _, l := range s.HTTP {
@@ -34,7 +34,7 @@ func (s *Sockets) listenHTTP(c *config.Config, opened opened, owners []int, log 
 		if err != nil {
 			return err
 		}
-		for _, l := range ls { // a name may stand for any address
+		for _, l := range ls { // a name may resolve to any address
 			if err := c.CheckExposed(l.Addr(), a.From, a.Given); err != nil {
 				return err
 			}

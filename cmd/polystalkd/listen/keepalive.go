@@ -11,7 +11,7 @@ import (
 	"polystalk/cmd/polystalkd/config"
 )
 
-// gearmanTCP is tcpConfig with the timing of keep-alive probes that was asked for.
+// gearmanTCP returns tcpConfig with the keep-alive timing of c.
 func gearmanTCP(c *config.Config) *net.ListenConfig {
 	lc := tcpConfig
 	lc.KeepAliveConfig = c.KeepAlive // where a listener's options are not its connections'
@@ -25,7 +25,8 @@ func gearmanTCP(c *config.Config) *net.ListenConfig {
 	return &lc
 }
 
-// setKeepAlive sets what is not negative of the timing of a listener's connections.
+// setKeepAlive sets the keep-alive timing of a listener's connections. A negative value keeps
+// the system's default.
 func setKeepAlive(raw syscall.RawConn, k *net.KeepAliveConfig) error {
 	var errs error
 	err := raw.Control(func(fd uintptr) {
@@ -41,7 +42,7 @@ func setKeepAlive(raw syscall.RawConn, k *net.KeepAliveConfig) error {
 	return errors.Join(err, errs)
 }
 
-// seconds rounds up; what is negative stays so.
+// seconds rounds up to whole seconds. A negative duration becomes -1.
 func seconds(d time.Duration) int {
 	if d < 0 {
 		return -1

@@ -12,13 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kept are sockets as descriptors that outlive what this process runs: it executes itself
-// anew, and those who want in wait meanwhile. The names of descriptors are for the same
-// process only.
+// Kept holds listening sockets as descriptors that survive when the process executes itself
+// again. New clients wait in the backlog meanwhile. The numbers are valid in the same process
+// only.
 //
-// They are not passed as a service manager does it (LISTEN_FDS), from descriptor 3 on: by the
-// time that sockets could be put there these are the Go runtime's own, which may use them
-// until the very end.
+// LISTEN_FDS is not used, because its descriptors start at 3. These belong to the Go runtime
+// by then, which may use them until the end.
 type Kept struct {
 	Beanstalkd, Gearman, HTTP, Cluster []int      `json:",omitempty"`
 	Files                              []keptFile `json:",omitempty"`
@@ -31,13 +30,13 @@ type keptFile struct {
 	Path string
 	Dir  int // a descriptor
 
-	// Which file it is: see sameFile.
+	// They identify the file: see sameFile.
 	Device, Inode uint64
 	Made          time.Time
 }
 
-// Keep makes descriptors of all sockets, of which others may be closed then. They are closed by
-// whatever the process executes until Pass is called.
+// Keep duplicates the descriptors of all sockets, so the listeners may be closed. An exec
+// closes the duplicates unless Pass was called.
 func (s *Sockets) Keep() (_ *Kept, err error) {
 	k := &Kept{}
 	defer func() {
@@ -78,13 +77,13 @@ func (k *Kept) Listener(l net.Listener) (fd int, err error) {
 	k.open = append(k.open, f)
 	raw, err := f.SyscallConn()
 	if err == nil {
-		// Not Fd, which would have all accept in blocking mode.
+		// Fd would switch the socket to blocking mode.
 		err = raw.Control(func(n uintptr) { fd = int(n) })
 	}
 	return fd, err
 }
 
-// Pass has whatever the process executes next have the descriptors.
+// Pass makes the descriptors survive the next exec.
 func (k *Kept) Pass() error {
 	for _, f := range k.open {
 		raw, err := f.SyscallConn()
@@ -100,7 +99,7 @@ func (k *Kept) Pass() error {
 	return nil
 }
 
-// Close gives the descriptors back.
+// Close closes the descriptors.
 func (k *Kept) Close() {
 	for _, f := range k.open {
 		f.Close()
@@ -108,8 +107,8 @@ func (k *Kept) Close() {
 	k.open = nil
 }
 
-// Sockets are those that were kept, in the process that was passed them. It may be called
-// once. After an error the process is to end.
+// Sockets returns the kept sockets in the process after the exec. It may be called once. After
+// an error the process must end.
 func (k *Kept) Sockets() (*Sockets, error) {
 	s := &Sockets{}
 	for _, list := range []struct {
@@ -129,7 +128,7 @@ func (k *Kept) Sockets() (*Sockets, error) {
 		dir := os.NewFile(uintptr(f.Dir), f.Path)
 		made, err := os.Lstat(f.Path)
 		if st, ok := sysOf(made); err != nil || !ok || uint64(st.Dev) != f.Device || uint64(st.Ino) != f.Inode || !made.ModTime().Equal(f.Made) {
-			dir.Close() // somebody else's by now
+			dir.Close() // another program's by now
 			continue
 		}
 		s.files = append(s.files, &socketFile{f.Path, made, dir})
@@ -144,7 +143,7 @@ func sysOf(info fs.FileInfo) (st *syscall.Stat_t, ok bool) {
 	return st, ok
 }
 
-// Passed is a listener that was passed to this process as a descriptor.
+// Passed returns the listener of a descriptor that was passed to this process.
 func Passed(fd int) (net.Listener, error) {
 	syscall.CloseOnExec(fd)
 	f := os.NewFile(uintptr(fd), "passed")

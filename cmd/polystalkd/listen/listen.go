@@ -1,5 +1,5 @@
-// Package listen opens the sockets that a Config asks for, of both protocols, or takes
-// over those of the service manager, and removes the files of unix sockets again.
+// Package listen opens the sockets of a Config, or adopts sockets of the service manager. It
+// removes the files of unix sockets at the end.
 package listen
 
 import (
@@ -17,23 +17,22 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 )
 
-// resolveWait is the longest that looking up the host names of -l may take.
+// resolveWait bounds the lookup of a host name.
 const resolveWait = 10 * time.Second
 
-// Sockets are the listeners to serve and the unix socket files that are ours
-// to remove.
+// Sockets are the listeners to serve, and the files of unix sockets to remove.
 type Sockets struct {
 	// Each is a *net.TCPListener or a *net.UnixListener.
 	Beanstalkd, Gearman, HTTP []net.Listener
-	// Cluster is for other servers of the cluster, one at most.
+	// Cluster is for other servers of the cluster. It has at most one listener.
 	Cluster []net.Listener
 
 	files []*socketFile
 }
 
-// All takes over what the service manager passed down, and opens every address of c for
-// those protocols for which it passed nothing. On an error nothing stays open. Errors are
-// faults with the code of the reference.
+// All adopts the sockets of the service manager, and opens the addresses of c for each
+// protocol without such a socket. On an error nothing stays open. Errors are faults with
+// beanstalkd's exit codes.
 func All(c *config.Config, owners []int, log *slog.Logger) (_ *Sockets, err error) {
 	s := &Sockets{}
 	defer func() {
@@ -84,8 +83,8 @@ func All(c *config.Config, owners []int, log *slog.Logger) (_ *Sockets, err erro
 	return s, s.listenHTTP(c, opened, owners, log)
 }
 
-// listenCluster opens the address for other servers. Of a name that stands for several
-// addresses it is one: others try all of them.
+// listenCluster opens the address for other servers. If a name resolves to several addresses,
+// it opens one of them; other servers try all.
 func (s *Sockets) listenCluster(c *config.Config, opened opened) error {
 	if len(s.Cluster) > 0 || c.Cluster.Listen == "" {
 		return nil

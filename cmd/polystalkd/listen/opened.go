@@ -10,11 +10,11 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 )
 
-// opened says for which address of the command line each listener was opened.
+// opened maps each listener to its address on the command line.
 type opened map[net.Listener]config.Address
 
-// listen is listenTCP. Where a listener of our own is in the way it names the two
-// addresses: there is no other server to be stopped.
+// listen is like listenTCP. If a listener of this process is in the way, the error names the
+// two addresses, since there is no other server to stop.
 func (o opened) listen(lc *net.ListenConfig, a config.Address) ([]net.Listener, error) {
 	ls, err := listenTCP(lc, a)
 	if f, ok := errors.AsType[*fault.Fault](err); ok && f.InUse.IsValid() {

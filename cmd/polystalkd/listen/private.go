@@ -7,16 +7,16 @@ import (
 	"syscall"
 )
 
-// A Private is a listening unix socket that only the user of this process may connect to.
+// A Private is a listening unix socket that only the process's user may connect to.
 type Private struct {
 	net.Listener
 	file *socketFile
 }
 
-// ListenPrivate opens one at path, in place of one that a server of this user has left behind.
+// ListenPrivate opens a socket at path. It replaces a dead socket of the same user.
 func ListenPrivate(path string) (*Private, error) {
-	// What the file may be used for is decided when it is made. Nothing else is made
-	// meanwhile that is to be there for others.
+	// The umask decides the rights of the file when it is created. No file for other users
+	// is created at the same time.
 	mask := syscall.Umask(0o077)
 	l, file, err := listenUnix(path, []int{os.Geteuid()})
 	syscall.Umask(mask)

@@ -36,7 +36,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	// The person that reads a message about a configuration may not be its author.
 	stdout, stderr = &terminal.Writer{W: stdout}, &terminal.Writer{W: stderr}
 	p, args := programOf(args)
-	last, err := lastLife()
+	last, err := readInherited()
 	if err != nil {
 		p.complain(stderr, err)
 		return p.exitCode(err)

@@ -13,7 +13,6 @@ import (
 	// daemon speaks sd_notify(3).
 	"github.com/coreos/go-systemd/v22/daemon"
 
-	"polystalk/cmd/polystalkd/again"
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/cmd/polystalkd/listen"
@@ -29,7 +28,7 @@ const shutdownWait = 800 * time.Millisecond
 // serve runs the server until a signal ends it (nil) or something fails. waiting is
 // let go once it serves; read reads the configuration anew. last is what an earlier life of the
 // process has left, nil if this is the first. exit ends the process at once: see watch.endBy.
-func serve(c *config.Config, read func() (*config.Config, error), waiting *parent, last *again.Legacy, stderr io.Writer, exit func(error)) (err error) {
+func serve(c *config.Config, read func() (*config.Config, error), waiting *parent, last *inherited, stderr io.Writer, exit func(error)) (err error) {
 	signals := catchSignals()
 	if err := setDescriptors(c); err != nil {
 		return err
@@ -79,7 +78,7 @@ type opened struct {
 	socks *listen.Sockets
 	pid   *pidFile // nil: none is wanted
 
-	last *again.Legacy // from which it all comes; nil: it was opened
+	last *inherited // from which it all comes; nil: it was opened
 }
 
 // openAll opens what c asks for. owners are the users whose dead sockets it may

@@ -91,7 +91,7 @@ func (h *Hand) Propose() error { return h.turn() }
 func (h *Hand) Writes() int  { return len(h.appends) }
 func (h *Hand) Applies() int { return len(h.applies) }
 
-// Write does the first n Appends with one sync. After an error that is journal.IsFull they are
+// Write does the first n Appends with one sync. After an error that is wal.IsFull they are
 // still to be done, once there is room.
 func (h *Hand) Write(n int) error {
 	after, err := h.engine.disk.do(h.appends[:n])

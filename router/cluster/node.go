@@ -30,8 +30,6 @@ type NodeOptions struct {
 	DiskTimeout time.Duration // of a flush, beyond which the node hands over and ends; zero: none
 	Logger      *slog.Logger
 
-	// Changed hears that there are other members, or another leader: see View.
-	Changed func(View)
 	// Fetch hears that only the journal of another node can help this one. It goes on
 	// following meanwhile.
 	Fetch func(Fetch)
@@ -177,9 +175,6 @@ func (n *Node) look() {
 	n.changed = make(chan struct{})
 	n.mu.Unlock()
 	n.figures.turnOver(&was, &v, m.id)
-	if n.opts.Changed != nil {
-		n.opts.Changed(v)
-	}
 }
 
 // write is the disk: it syncs once for all that waits.

@@ -81,7 +81,7 @@ func (p *Proposals) attach(acknowledge func(uint64) error, wake func(), leased f
 	p.acknowledge, p.wake, p.leased = acknowledge, wake, leased
 }
 
-// Propose implements journal.Proposer: it waits while much is under way.
+// Propose implements wal.Proposer: it waits while much is under way.
 func (p *Proposals) Propose(data []byte, n uint64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +117,7 @@ func (p *Proposals) Room() bool {
 	return p.hasRoom()
 }
 
-// End implements journal.Proposer.
+// End implements wal.Proposer.
 func (p *Proposals) End(n uint64) error {
 	p.mu.Lock()
 	if err := p.failed; err != nil {
@@ -130,7 +130,7 @@ func (p *Proposals) End(n uint64) error {
 	return p.tell(last)
 }
 
-// Wanted implements journal.Proposer: who leads without a lease learns by an entry that it
+// Wanted implements wal.Proposer: who leads without a lease learns by an entry that it
 // still does.
 func (p *Proposals) Wanted() bool { return !p.leased() }
 

@@ -28,6 +28,16 @@ type Status struct {
 	Fetches       uint64 // how often others were told to fetch the journal
 }
 
+// Peer returns another member, or nil.
+func (s *Status) Peer(id uint64) *Peer {
+	for i := range s.Peers {
+		if s.Peers[i].ID == id {
+			return &s.Peers[i]
+		}
+	}
+	return nil
+}
+
 // A Peer is another member as a node sees it.
 type Peer struct {
 	ID    uint64

@@ -14,14 +14,14 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
-	"polystalk/router/cluster/relay"
+	"polystalk/router/cluster/forward"
 )
 
 // A pair is a server that follows, and the one that leads, to which it hands requests on.
 type pair struct {
 	follower, leader *world
 	cluster          *fakeCluster // as the follower sees it
-	relay            *relay.Relay
+	relay            *forward.Relay
 	door             string // where the leader hears the follower
 	open             atomic.Int64
 }
@@ -47,7 +47,7 @@ func newPair(t *testing.T) *pair {
 	p := &pair{cluster: newFakeCluster()}
 	p.leader = newWorld(t, setup{noTokens: true, maxJob: 4 << 20})
 	p.door = p.leader.listen(Door{Callers: true})
-	p.relay = relay.New(relay.Options{Self: 1, Open: func(ctx context.Context, node uint64) (net.Conn, error) {
+	p.relay = forward.NewRelay(forward.RelayOptions{Self: 1, Open: func(ctx context.Context, node uint64) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, "tcp", p.door)
 		if err != nil {
 			return nil, err
@@ -205,11 +205,11 @@ func TestRolesAreThoseOfTheFollower(t *testing.T) {
 // TestNothingIsHandedOnTwice, whatever two servers believe of each other.
 func TestNothingIsHandedOnTwice(t *testing.T) {
 	var doors [2]string
-	var relays [2]*relay.Relay
+	var relays [2]*forward.Relay
 	var worlds [2]*world
 	var asked atomic.Int64
 	for i := range worlds {
-		relays[i] = relay.New(relay.Options{Self: uint64(i + 1), Open: func(ctx context.Context, _ uint64) (net.Conn, error) {
+		relays[i] = forward.NewRelay(forward.RelayOptions{Self: uint64(i + 1), Open: func(ctx context.Context, _ uint64) (net.Conn, error) {
 			asked.Add(1)
 			return new(net.Dialer).DialContext(ctx, "tcp", doors[1-i])
 		}})

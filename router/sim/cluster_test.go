@@ -12,7 +12,6 @@ import (
 
 	"polystalk/router"
 	"polystalk/router/cluster"
-	"polystalk/router/cluster/join"
 	"polystalk/router/cluster/snapshot"
 	"polystalk/shard"
 	"polystalk/shard/commit"
@@ -137,7 +136,7 @@ func (m *member) start() (err error) {
 	if m.f, err = m.d.Follow(m.c.w.noted); err != nil {
 		return err
 	}
-	if err = join.Settle(m.disk, m.state); err != nil {
+	if err = snapshot.Settle(m.disk, m.state); err != nil {
 		return err
 	}
 	m.hand, err = cluster.NewHand(cluster.HandOptions{
@@ -372,8 +371,8 @@ func (m *member) exchange() error {
 	if m.c.rng.IntN(2) == 0 {
 		m.disk.CrashAt = m.disk.Ops + 1 + m.c.rng.IntN(30)
 	}
-	switch err = join.Exchange(got, state, last, term); {
-	case errors.Is(err, join.ErrOlder):
+	switch err = snapshot.Exchange(got, state, last, term); {
+	case errors.Is(err, snapshot.ErrOlder):
 		err = nil
 	case err == nil:
 		m.c.fetches++

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 
 	"polystalk/router/cluster"
-	"polystalk/router/cluster/join"
 	"polystalk/router/cluster/snapshot"
 )
 
@@ -92,7 +91,7 @@ func (c *Cluster) joiner(members *cluster.Members) *member {
 	m := c.newMember(name)
 	m.joins = true
 	// The id under which it joins: a real one draws it.
-	f, err := m.disk.Create(join.Name)
+	f, err := m.disk.Create(snapshot.PendingName)
 	if err == nil {
 		_, err = f.WriteAt(fmt.Appendf(nil, "%016x\n", m.id), 0)
 	}
@@ -130,10 +129,10 @@ func (m *member) begin(from *member) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := join.Clear(m.disk); err != nil {
+	if err := snapshot.Clear(m.disk); err != nil {
 		return err
 	}
-	if id, err := join.NodeID(m.disk); err != nil || id != m.id {
+	if id, err := snapshot.NodeID(m.disk); err != nil || id != m.id {
 		return fmt.Errorf("it joins as %x: %w", id, err)
 	}
 	got, err := m.stream(from)
@@ -143,7 +142,7 @@ func (m *member) begin(from *member) error {
 	if m.c.rng.IntN(2) == 0 {
 		m.disk.CrashAt = m.disk.Ops + 1 + m.c.rng.IntN(30)
 	}
-	state, err = join.Install(m.disk, got, m.identity())
+	state, err = snapshot.Install(m.disk, got, m.identity())
 	if err != nil {
 		if _, disk := errors.AsType[*snapshot.DiskError](err); !disk {
 			err = nil // the journal is of before it was a member, or it votes already

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"polystalk/cmd/polystalk/client"
-	"polystalk/router/cluster/directory"
+	"polystalk/router/cluster/snapshot"
 )
 
 // backupPath is the journal at the socket of a server. It is not part of the operators' API.
@@ -53,7 +53,7 @@ func Backup(ctx context.Context, timeout time.Duration, socket, to string, out i
 		text, _ := io.ReadAll(io.LimitReader(patience.Reader(res.Body, false), 1<<10))
 		return client.Errorf(client.NotDone, "%s", strings.TrimSpace(string(text)))
 	}
-	r, err := directory.Backup(ctx, patience.Reader(res.Body, true), to, nil)
+	r, err := snapshot.Backup(ctx, patience.Reader(res.Body, true), to, nil)
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -66,8 +66,8 @@ func Backup(ctx context.Context, timeout time.Duration, socket, to string, out i
 
 // RecoverAlone turns the directory of a cluster's server into the directory of a standalone server.
 func RecoverAlone(ctx context.Context, dir string, force bool, out io.Writer) error {
-	a, err := directory.RecoverAlone(ctx, dir, force)
-	if _, quorum := errors.AsType[*directory.QuorumError](err); quorum {
+	a, err := snapshot.RecoverAlone(ctx, dir, force)
+	if _, quorum := errors.AsType[*snapshot.QuorumError](err); quorum {
 		return client.Errorf(client.NotDone, "%v", err)
 	}
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -14,70 +13,66 @@ import (
 	"time"
 
 	"polystalk/cmd/polystalkd/listen"
+	"polystalk/router/cluster/forward"
 	"polystalk/router/cluster/transport"
 )
 
-// controlName is the socket of operators in the server's directory. Who may open it may do
-// everything, as whoever may write the journal beside it.
+// controlName is the operators' socket in the server's directory. A user who may open it may do
+// everything: the user could also write the journal beside it.
 const controlName = "cluster.sock"
 
-// A control is where operators of this machine come in, and those of other servers' machines
-// who were handed on: to the server that leads, since only that one knows and can do all. With
-// none that leads they are answered here.
-//
-// They speak HTTP. What they ask is served as for operators elsewhere, but for the paths of
-// servers among themselves: see among.
+// A control serves HTTP to operators of this machine, and on connections from other servers. A
+// follower connects its operators to the leader, which knows most; without a leader it serves them
+// itself. Requests below peerPrefix are for the API between servers: see peerapi.go.
 type control struct {
 	m         *Member
 	socket    *listen.Private
-	operators *handed // of this machine
-	visitors  *handed // of other servers' machines
-	relayed   *handed // requests that other servers hand on
-	servers   *handed
-	among     *http.Server
+	operators *queueListener // of this machine
+	visitors  *queueListener // operators of other machines, connected by a follower
+	relayed   *queueListener // single requests from followers
+	peers     *queueListener // other servers
+	api       *http.Server   // for peers
 
 	ctx   context.Context // ends with close
 	end   context.CancelFunc
 	conns sync.WaitGroup
 }
 
-// Serve serves operators by HTTP on a listener until that is closed. Each is asked for a listener
-// of its own.
+// Serve has functions that serve HTTP on a listener until it is closed.
 type Serve struct {
-	Operators func(net.Listener) error // of this machine, who may do all
-	Visitors  func(net.Listener) error // the same of other servers' machines; nothing of theirs is handed on
-	Relayed   func(net.Listener) error // requests that other servers hand on, and say who asks
+	Operators func(net.Listener) error // operators of this machine, who may do everything
+	Visitors  func(net.Listener) error // the same from other machines; nothing is relayed further
+	Relayed   func(net.Listener) error // requests that followers relay, with the operator's identity
 }
 
-// OpenControl opens the socket, and serves requests that other servers hand on. The error says
-// what to do.
+// OpenControl opens the socket and begins to serve. The error says what to do.
 func (m *Member) OpenControl(serve Serve) error {
 	path := filepath.Join(m.o.Config.BinlogDir, controlName)
 	socket, err := listen.ListenPrivate(path)
 	if err != nil {
 		return errors.New("the socket " + path + ": " + err.Error())
 	}
-	addr := socket.Addr()
-	k := &control{m: m, socket: socket, operators: newHanded(addr), visitors: newHanded(addr), relayed: newHanded(addr), servers: newHanded(addr)}
+	k := &control{m: m, socket: socket}
 	k.ctx, k.end = context.WithCancel(context.Background())
-	k.among = k.newAmong()
+	k.api = k.newAPI()
+	for _, one := range []struct {
+		l     **queueListener
+		serve func(net.Listener) error
+	}{{&k.operators, serve.Operators}, {&k.visitors, serve.Visitors}, {&k.relayed, serve.Relayed}, {&k.peers, k.api.Serve}} {
+		l := &queueListener{addr: socket.Addr(), conns: make(chan net.Conn), over: make(chan struct{})}
+		*one.l = l
+		go func() {
+			if err := one.serve(l); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, http.ErrServerClosed) {
+				m.log.Error("operators are no longer served at the socket in the directory, nor for other servers", "err", err)
+			}
+		}()
+	}
 	m.control.Store(k)
-	go k.among.Serve(k.servers)
-	go k.serve(serve.Operators, k.operators)
-	go k.serve(serve.Visitors, k.visitors)
-	go k.serve(serve.Relayed, k.relayed)
 	go k.accept()
 	return nil
 }
 
-// serve serves those who come to a listener.
-func (k *control) serve(serve func(net.Listener) error, l *handed) {
-	if err := serve(l); err != nil && !errors.Is(err, net.ErrClosed) {
-		k.m.log.Error("operators are no longer served at the socket in the directory, nor for other servers", "err", err)
-	}
-}
-
-// accept takes operators of this machine.
+// accept accepts operators of this machine.
 func (k *control) accept() {
 	for {
 		c, err := k.socket.Accept()
@@ -85,62 +80,37 @@ func (k *control) accept() {
 			return
 		}
 		if err != nil {
-			time.Sleep(100 * time.Millisecond) // out of descriptors, mostly
+			time.Sleep(100 * time.Millisecond) // mostly no descriptors are left
 			continue
 		}
 		k.conns.Go(func() { k.take(c) })
 	}
 }
 
-// reachWithin bounds the time to connect to the server that leads.
+// reachWithin bounds the time to connect to the leader.
 const reachWithin = 3 * time.Second
 
-// take has a connection served, by the server that leads if it can be reached.
+// take connects an operator to the leader, if it can be reached. This server knows less, and serves
+// the operator otherwise.
 func (k *control) take(c net.Conn) {
-	leader := k.m.otherLeader()
-	if leader == 0 {
+	n, v := k.m.view()
+	local, ok := c.(*net.UnixConn)
+	if !ok || n == nil || v.Leader == 0 || v.Leader == k.m.id.Node {
 		k.give(c)
 		return
 	}
 	ctx, cancel := context.WithTimeout(k.ctx, reachWithin)
 	defer cancel()
-	s, err := k.m.ways.transport.Open(ctx, leader, transport.Admin)
+	s, err := k.m.links.transport.Open(ctx, v.Leader, transport.Admin)
 	if err != nil {
-		k.give(c) // it knows what this server knows
+		k.give(c)
 		return
 	}
-	splice(k.ctx, c, s)
+	forward.Splice(k.ctx, local, s)
 }
 
-// A halfCloser can end what it sends.
-type halfCloser interface {
-	net.Conn
-	CloseWrite() error
-}
-
-// splice has two connections be one, until both directions have ended or ctx ends.
-func splice(ctx context.Context, a, b net.Conn) {
-	defer a.Close()
-	defer b.Close()
-	stop := context.AfterFunc(ctx, func() { a.Close(); b.Close() })
-	defer stop()
-	var both sync.WaitGroup
-	for _, way := range [][2]net.Conn{{a, b}, {b, a}} {
-		both.Go(func() {
-			_, err := io.Copy(way[0], way[1])
-			if h, ok := way[0].(halfCloser); ok && err == nil {
-				h.CloseWrite()
-				return
-			}
-			a.Close()
-			b.Close()
-		})
-	}
-	both.Wait()
-}
-
-// visit takes operators whom another server has handed on, and other servers.
-func (m *Member) visit(s *transport.Stream) {
+// serveAdmin serves other servers, and operators that they connect.
+func (m *Member) serveAdmin(s *transport.Stream) {
 	if k := m.control.Load(); k != nil {
 		k.give(s)
 		return
@@ -148,42 +118,40 @@ func (m *Member) visit(s *transport.Stream) {
 	s.Close()
 }
 
-// hear takes requests that another server hands on, until that closes the stream: for so long it
-// has its seat.
-func (m *Member) hear(s *transport.Stream) {
+// serveRelay serves requests that a follower relays, until the follower closes the stream.
+func (m *Member) serveRelay(s *transport.Stream) {
 	k := m.control.Load()
 	if k == nil {
 		s.Close()
 		return
 	}
-	c := &seated{Stream: s, closed: make(chan struct{})}
+	c := &seatedStream{Stream: s, closed: make(chan struct{})}
 	k.relayed.give(c)
 	<-c.closed
 }
 
-// A seated stream says when it was closed.
-type seated struct {
+// A seatedStream tells when it is closed: its seat is taken until then.
+type seatedStream struct {
 	*transport.Stream
 	once   sync.Once
 	closed chan struct{}
 }
 
 // Close implements net.Conn.
-func (c *seated) Close() error {
+func (c *seatedStream) Close() error {
 	defer c.once.Do(func() { close(c.closed) })
 	return c.Stream.Close()
 }
 
-// sayWithin bounds the time until it is known what somebody wants.
-const sayWithin = 5 * time.Second
+// requestWithin bounds the wait for the first request of a connection.
+const requestWithin = 5 * time.Second
 
-// give hands a connection to the server that its first request is for. The end of the control ends
-// the wait for that request.
+// give chooses the server of a connection by its first request.
 func (k *control) give(c net.Conn) {
 	defer context.AfterFunc(k.ctx, func() { c.Close() })()
 	r := bufio.NewReaderSize(c, 1<<10)
-	c.SetReadDeadline(time.Now().Add(sayWithin))
-	line, err := r.Peek(len("POST " + amongPrefix))
+	c.SetReadDeadline(time.Now().Add(requestWithin))
+	line, err := r.Peek(len("POST " + peerPrefix))
 	if err != nil {
 		c.Close()
 		return
@@ -193,98 +161,84 @@ func (k *control) give(c net.Conn) {
 	if s, other := c.(*transport.Stream); other {
 		to = k.visitors
 		if k.isStranger(s.Remote()) {
-			to = k.servers // what it may ask for is there
+			to = k.peers // which has all that it may ask for
 		}
 	}
-	if _, path, _ := strings.Cut(string(line), " "); strings.HasPrefix(path, amongPrefix) {
-		to = k.servers
+	if _, path, _ := strings.Cut(string(line), " "); strings.HasPrefix(path, peerPrefix) {
+		to = k.peers
 	}
-	to.give(&read{c, r})
+	to.give(&peekedConn{c, r})
 }
 
-// A read connection is one of which the beginning was looked at.
-type read struct {
+// A peekedConn is a connection with bytes read ahead.
+type peekedConn struct {
 	net.Conn
 	r *bufio.Reader
 }
 
 // Read implements net.Conn.
-func (c *read) Read(p []byte) (int, error) { return c.r.Read(p) }
+func (c *peekedConn) Read(p []byte) (int, error) { return c.r.Read(p) }
 
-// CloseWrite implements halfCloser, where the connection does.
-func (c *read) CloseWrite() error {
-	if h, ok := c.Conn.(halfCloser); ok {
-		return h.CloseWrite()
-	}
-	return c.Close()
-}
-
-// Remote is which server is at the other end; the zero value: somebody of this machine.
-func (c *read) Remote() transport.Identity {
+// Remote returns the server at the other end; the zero value: a client of this machine.
+func (c *peekedConn) Remote() transport.Identity {
 	if s, ok := c.Conn.(*transport.Stream); ok {
 		return s.Remote()
 	}
 	return transport.Identity{}
 }
 
-// CloseSocket closes the socket of operators and removes its file. It is for a server that has failed to start.
+// CloseSocket closes the socket and removes its file, when the server has failed to start.
 func (m *Member) CloseSocket() {
 	if k := m.control.Load(); k != nil {
 		k.socket.End(m.log)
 	}
 }
 
-// close ends it, and all that come in there.
 func (k *control) close(log *slog.Logger) {
 	k.socket.End(log)
 	k.end()
-	for _, l := range []*handed{k.operators, k.visitors, k.relayed, k.servers} {
+	for _, l := range []*queueListener{k.operators, k.visitors, k.relayed, k.peers} {
 		l.Close()
 	}
-	k.among.Close()
+	k.api.Close()
 	k.conns.Wait()
 }
 
-// A handed is a listener whose connections others have accepted.
-type handed struct {
+// A queueListener is a listener for connections that others have accepted.
+type queueListener struct {
 	addr  net.Addr
 	conns chan net.Conn
 	once  sync.Once
 	over  chan struct{}
 }
 
-func newHanded(addr net.Addr) *handed {
-	return &handed{addr: addr, conns: make(chan net.Conn), over: make(chan struct{})}
-}
-
-// give hands a connection over.
-func (h *handed) give(c net.Conn) {
+// give passes a connection to Accept.
+func (l *queueListener) give(c net.Conn) {
 	select {
-	case h.conns <- c:
-	case <-h.over:
+	case l.conns <- c:
+	case <-l.over:
 		c.Close()
 	}
 }
 
 // Accept implements net.Listener.
-func (h *handed) Accept() (net.Conn, error) {
+func (l *queueListener) Accept() (net.Conn, error) {
 	select {
-	case c := <-h.conns:
+	case c := <-l.conns:
 		return c, nil
-	case <-h.over:
+	case <-l.over:
 		return nil, net.ErrClosed
 	}
 }
 
 // Close implements net.Listener.
-func (h *handed) Close() error {
-	h.once.Do(func() { close(h.over) })
+func (l *queueListener) Close() error {
+	l.once.Do(func() { close(l.over) })
 	return nil
 }
 
 // Addr implements net.Listener.
-func (h *handed) Addr() net.Addr { return h.addr }
+func (l *queueListener) Addr() net.Addr { return l.addr }
 
-// controlDescriptors are for the socket of operators, those whom it hands on at a time, and the
-// state.
+// controlDescriptors is the number of file descriptors for the socket, its connections and the state.
 const controlDescriptors = 64

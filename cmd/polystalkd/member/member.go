@@ -1,14 +1,15 @@
-// Package member has a server be one of several that keep the same jobs: from its start, at
-// which it follows, to the moment when it leads, and to its end.
+// Package member runs a server as a member of a cluster, from its start as a follower, while it
+// leads, to its end.
 //
-//	Check   the directory is what the command line takes it for
-//	New     who this is, before there is a server
-//	Follow  it joins, if it is new; the journal is read; consensus begins
-//	Open    clients come: they are handed to the leader, or served here once this one leads
-//	Leave   what this server leads is handed over, and it goes along no more
+//	Check   the directory fits the command line
+//	New     the server's identity, before there is a router.Server
+//	Follow  join, if the server is new; read the journal; begin consensus
+//	Open    clients may connect: they are forwarded to the leader, or served once this server leads
+//	Leave   hand over, if this server leads, and end
 //
-// It knows how the parts go together and decides nothing: who leads, consensus does
-// (router/cluster), and what becomes of a process that was deposed, the program.
+// The package connects the parts and decides nothing: consensus (router/cluster) elects the leader,
+// and the program decides what becomes of a deposed process. One loop watches the cluster: see
+// health.go.
 package member
 
 import (
@@ -21,59 +22,61 @@ import (
 	"time"
 
 	"polystalk/cmd/polystalkd/config"
-	"polystalk/cmd/polystalkd/fault"
 	"polystalk/router"
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/forward"
-	"polystalk/router/cluster/join"
+	"polystalk/router/cluster/snapshot"
 	"polystalk/router/cluster/transport"
 	"polystalk/shard/commit"
 	"polystalk/shard/wal"
 )
 
-// Options say which server it is.
+// Options describe the server.
 type Options struct {
-	Config   *config.Config // which Check has let through
-	Listener net.Listener   // for the other servers, the Member's from then on
+	Config   *config.Config // that Check has accepted
+	Listener net.Listener   // for the other servers; New takes it over
 	Log      *slog.Logger
 }
 
-// A Member is this server among the others. New comes first, then Follow, Open and Leave, from
-// one goroutine; the others may be called by anyone.
+// A Member is this server in its cluster. One goroutine calls New, Follow, Open and Leave, in this
+// order; the other methods are safe for concurrent use.
 type Member struct {
 	o         Options
 	log       *slog.Logger
-	id        cluster.Identity // but for the cluster's, of one that joins: see cluster
-	process   uint64           // random: tells this process from others with the same identity
-	cluster   atomic.Uint64    // the cluster's id; zero: it is not known yet
+	limited   *slog.Logger     // see transport.LimitLog
+	id        cluster.Identity // a joining server has no cluster here: see cluster
+	process   uint64           // random: tells processes with the same identity apart
+	cluster   atomic.Uint64    // the cluster's ID; zero: not known yet
 	disk      wal.Disk
 	proposals *cluster.Proposals
 	ended     chan error
-	ctx       context.Context // of all that goes on beside: it ends with Close
+	ctx       context.Context // ends with Close
 	end       context.CancelFunc
-	ways      ways
+	links     links
 
 	srv      *router.Server
-	journal  *commit.Journal
+	journal  *wal.Journal
 	state    *cluster.State
-	source   *join.Source
-	clients  doors
-	views    views
-	control  atomic.Pointer[control] // nil: it is not open
+	source   *snapshot.Source
+	clients  clients
+	control  atomic.Pointer[control] // nil: not open
 	fetching atomic.Bool
-	cramped  atomic.Uint64 // the last entry here when the disk had no room to fetch the journal; zero: it had
-	joins    bool          // it is about to become a member
+	cramped  atomic.Uint64 // the last entry when the disk had no room to fetch a journal; zero: it had
+	joins    bool          // the server is about to join
 	fresh    bool          // this start has made the ID under which it joins
 
-	node atomic.Pointer[cluster.Node] // nil: Follow is not that far
+	node    atomic.Pointer[cluster.Node] // nil: Follow has not started consensus
+	started chan struct{}                // closed when node is set
 }
 
-// New makes one, and has cfg be the journal of such a server. It does nothing yet. The directory
-// is locked.
+// New returns a Member, and makes cfg the journal of a member. The caller has locked the directory.
 func New(o Options, cfg *router.Journal) (*Member, error) {
-	m := &Member{o: o, log: o.Log, disk: wal.Dir(cfg.Dir), proposals: cluster.NewProposals(), ended: make(chan error, 1), process: randomID()}
+	m := &Member{
+		o: o, log: o.Log, limited: transport.LimitLog(o.Log), disk: wal.Dir(cfg.Dir), proposals: cluster.NewProposals(),
+		ended: make(chan error, 1), started: make(chan struct{}), process: randomID(),
+	}
 	m.ctx, m.end = context.WithCancel(context.Background())
-	m.clients.m, m.ways.m, m.views.tell = m, m, m.changed
+	m.clients.m, m.links.m = m, m
 	id, err := identityOf(cfg.Dir)
 	switch {
 	case err != nil:
@@ -84,30 +87,27 @@ func New(o Options, cfg *router.Journal) (*Member, error) {
 		m.id = cluster.Identity{Cluster: randomID(), Node: randomID(), Name: o.Config.Cluster.Node}
 	default:
 		m.joins, m.id.Name = true, o.Config.Cluster.Node
-		pending, err := join.Pending(m.disk)
+		pending, err := snapshot.Pending(m.disk)
 		if err != nil {
 			return nil, err
 		}
 		m.fresh = !pending
-		if m.id.Node, err = join.NodeID(m.disk); err != nil {
+		if m.id.Node, err = snapshot.NodeID(m.disk); err != nil {
 			return nil, err
 		}
 	}
 	m.cluster.Store(m.id.Cluster)
 	cfg.Proposer, cfg.Node = m.proposals, m.id.Node
-	return m, m.ways.make()
+	return m, m.links.open()
 }
 
-// Follow joins the others, if this server is new among them, and reads the journal, both of which
-// may take their time, and goes along with the others from then on. After an error the server can
-// only be shut down.
+// Follow joins the cluster, if this server is new, reads the journal, and begins to follow. Both may
+// take long. After an error the server can only be shut down.
 func (m *Member) Follow(srv *router.Server) error {
 	m.srv = srv
-	if m.ways.security != nil {
-		go m.watchEnding()
-	}
+	go m.watch()
 	if m.joins {
-		m.ways.transport.Start()
+		m.links.transport.Start()
 		if err := m.join(); err != nil {
 			return err
 		}
@@ -119,42 +119,67 @@ func (m *Member) Follow(srv *router.Server) error {
 	m.journal = f.Journal()
 	switch err := m.openState(); {
 	case errors.Is(err, cluster.ErrRemoved):
-		return m.Removed()
+		return m.Expelled(err)
 	case err != nil:
 		return &router.JournalError{Err: err}
 	}
 	if !m.joins {
-		m.ways.transport.Start()
+		m.links.transport.Start()
 	}
-	if err := m.beginAt(); err != nil {
+	if err := m.checkPlace(); err != nil {
 		return m.Expelled(err)
 	}
 	srv.ForCluster(m.cluster.Load())
 	k := &m.o.Config.Cluster
 	m.clients.begin(forward.New(forward.Options{
-		Self: m.id.Node, Open: m.ways.toLeader, Take: srv.Take, Wait: k.Wait, Max: m.forwardedMax(), Log: m.log,
+		Self: m.id.Node, Open: m.links.openForward, Take: srv.Take, Wait: k.Wait, Max: m.forwardMax(), Log: m.limited,
 	}))
 	node, err := cluster.StartNode(cluster.NodeOptions{
-		State: m.state, Log: m.journal.Entries(), Transport: m.ways.transport,
-		Replica: &replica{Follower: f, least: m.least, led: m.clients.serve}, Proposals: m.proposals,
+		State: m.state, Log: m.journal.Entries(), Transport: m.links.transport,
+		Replica: &replica{Follower: f, m: m}, Proposals: m.proposals,
 		Acknowledge: m.journal.Committed, Timeout: k.Timeout, DiskTimeout: k.DiskTimeout, Logger: m.log,
-		Changed: m.views.hear, Fetch: m.fetch, Fail: func(f *commit.Failure) { m.over(f) },
+		Fetch: m.fetch, Fail: func(f *commit.Failure) { m.over(f) },
 	})
 	if err != nil {
 		return &router.JournalError{Err: err}
 	}
-	m.source = join.NewSource(join.SourceOptions{Node: node, Journal: m.journal, Rate: k.CatchUpRate, Log: m.log})
+	m.source = snapshot.NewSource(snapshot.SourceOptions{Node: node, Journal: m.journal, Rate: k.CatchUpRate, Log: m.log})
 	m.node.Store(node)
-	m.views.begin(node.View)
-	go m.watchMembership(node)
-	go (&join.Promoter{Node: node, Log: m.log}).Run(m.ctx)
-	go m.watchRoom()
+	close(m.started)
 	return nil
 }
 
-// forwardedMax is how many clients are handed on at a time: as many as would be served, if there
-// are the descriptors for that.
-func (m *Member) forwardedMax() int {
+// A replica is the server's jobs, as consensus uses them.
+type replica struct {
+	*router.Follower
+	m *Member
+}
+
+var _ cluster.Replica = (*replica)(nil)
+
+// Lead implements cluster.Replica.
+func (r *replica) Lead() error {
+	if err := r.Follower.Lead(r.m.leaseFence); err != nil {
+		return err
+	}
+	r.m.clients.serve()
+	return nil
+}
+
+// leaseFence returns the commit that every reply must wait for: see session.Host.Least. Without a
+// lease that is a commit behind all that has begun.
+func (m *Member) leaseFence() uint64 {
+	if n := m.node.Load(); n != nil && n.Leased() {
+		return 0
+	}
+	n := m.journal.Begun() + 1
+	m.journal.Wake()
+	return n
+}
+
+// forwardMax returns the number of clients that are forwarded at a time: the limit of connections,
+// if there are enough file descriptors.
+func (m *Member) forwardMax() int {
 	n := m.srv.ConnectionLimitOf(forward.DescriptorsFollower)
 	if want := m.o.Config.MaxConnections; n < want {
 		m.log.Warn("the limit of descriptors allows fewer connections to be handed on to the server that leads than --max-connections; raise it (ulimit -n, LimitNOFILE)",
@@ -163,13 +188,13 @@ func (m *Member) forwardedMax() int {
 	return n
 }
 
-// openState is what the server must not forget besides its journal. The first of a cluster has
-// none yet: its log is what is in its directory, which could be read.
+// openState opens the state of the directory. The first member of a new cluster makes it: its log is
+// the journal of the directory.
 func (m *Member) openState() (err error) {
 	switch {
 	case m.state != nil: // it has just joined
 	case m.o.Config.Cluster.New && !m.isMember():
-		// All that the log has counts, but for who were members of a cluster before this one.
+		// The whole log counts, except the members of an earlier cluster.
 		members := &cluster.Members{
 			Index: m.journal.Entries().Last(),
 			List:  []cluster.Member{{ID: m.id.Node, Name: m.id.Name, Addr: m.o.Config.Cluster.Advertise, Voter: true}},
@@ -184,7 +209,7 @@ func (m *Member) openState() (err error) {
 			return err
 		}
 	}
-	if err := join.Settle(m.disk, m.state); err != nil {
+	if err := snapshot.Settle(m.disk, m.state); err != nil {
 		return err
 	}
 	if m.state.Members().Find(m.id.Node) == nil {
@@ -193,31 +218,21 @@ func (m *Member) openState() (err error) {
 	return nil
 }
 
-// isMember reports whether the directory is a member's.
+// isMember reports whether the directory has a state.
 func (m *Member) isMember() bool {
 	id, err := identityOf(m.o.Config.BinlogDir)
 	return id != nil || err != nil
 }
 
-// least is on which commit answers depend: see session.Host.LeaseFence.
-func (m *Member) least() uint64 {
-	if n := m.node.Load(); n != nil && n.Leased() {
-		return 0
+// view returns the node with what it knows of the cluster, or nil while the journal is being read.
+func (m *Member) view() (n *cluster.Node, v cluster.View) {
+	if n = m.node.Load(); n != nil {
+		v, _ = n.View()
 	}
-	n := m.journal.Begun() + 1
-	m.journal.Wake()
-	return n
+	return n, v
 }
 
-// changed hears of another leader, and of other members, from views.
-func (m *Member) changed(v cluster.View) {
-	m.ways.setMembers(v.Members)
-	m.clients.changed(v)
-	m.ways.setLeader(v)
-}
-
-// over notes why this server goes along no more; the first cause counts. A server that has fetched a
-// journal goes on with that one.
+// over ends the Member; the first cause counts. A server that has fetched a journal goes on with it.
 func (m *Member) over(err error) {
 	if _, fetched := err.(*Fetched); !fetched {
 		m.srv.Fail(err)
@@ -228,40 +243,34 @@ func (m *Member) over(err error) {
 	}
 }
 
-// Ended delivers why this server takes part no more: a *commit.Failure, a *Fetched, or a reason that
-// Expelled explains.
+// Ended delivers why this server takes no part any more: a *commit.Failure, a *Fetched, or a reason
+// that Expelled explains.
 func (m *Member) Ended() <-chan error { return m.ended }
 
-// Leave has another server lead, if this one does, once all that clients have asked for so far
-// is answered, for which it waits no longer than that, and then ends: see Close. It takes no
-// longer than ctx, but for what Close takes. at is as of Close.
+// Leave waits for replies to clients, for at most answers, hands over if this server leads, and
+// closes. It ends with ctx, except for Close. It calls at before it waits for a part of the server.
 func (m *Member) Leave(ctx context.Context, answers time.Duration, at func(part string)) error {
 	within, cancel := context.WithTimeout(ctx, answers)
 	defer cancel()
-	m.ways.leaving.Store(true) // clients of others wait there for the next leader
+	m.links.leaving.Store(true) // clients wait at the followers for the next leader
 	at("clients")
 	err := m.srv.Stop(within)
-	if n := m.node.Load(); n != nil {
-		if v, _ := n.View(); v.Leads {
-			at("another server that leads")
-			err = errors.Join(err, m.handOver(ctx, n))
-		}
+	if n, v := m.view(); v.Leads {
+		at("another server that leads")
+		err = errors.Join(err, m.handOver(ctx, n, &v))
 	}
 	return errors.Join(err, m.Close(at))
 }
 
-// handOver has another server lead. With what clients were answered it is all in the log.
-func (m *Member) handOver(ctx context.Context, n *cluster.Node) error {
-	if err := m.durable(ctx); err != nil {
+// handOver makes another server lead. All that clients were told is in the log.
+func (m *Member) handOver(ctx context.Context, n *cluster.Node, v *cluster.View) error {
+	if err := m.durable(ctx); err != nil || v.Members.Voters() < 2 {
 		return err
-	}
-	if v, _ := n.View(); v.Members.Voters() < 2 {
-		return nil
 	}
 	return n.Transfer(ctx, 0)
 }
 
-// durable waits until all that is acknowledged, or about to be, is committed.
+// durable waits until all that is or will be acknowledged is committed.
 func (m *Member) durable(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- m.journal.Durable() }()
@@ -273,9 +282,8 @@ func (m *Member) durable(ctx context.Context) error {
 	}
 }
 
-// Close goes along no more, whoever leads, and closes the journal: nobody hears of this server
-// any more, and it acknowledges nothing. It serves no client any more. Close calls at before it waits for a
-// part of the server.
+// Close ends consensus and closes the journal. The server serves no clients any more. Close calls at
+// before it waits for a part of the server.
 func (m *Member) Close(at func(part string)) error {
 	m.end()
 	n := m.node.Load()
@@ -292,7 +300,7 @@ func (m *Member) Close(at func(part string)) error {
 	if m.source != nil {
 		m.source.Close()
 	}
-	m.ways.close()
+	m.links.close()
 	at("the journal")
 	err := m.srv.Close()
 	if n != nil {
@@ -301,21 +309,5 @@ func (m *Member) Close(at func(part string)) error {
 	return err
 }
 
-// hex is how people are shown an id.
+// hex formats an ID for people.
 func hex(id uint64) string { return fmt.Sprintf("%016x", id) }
-
-// Secure reads the files that keep strangers out; nil: none are needed. The error is a fault.
-func Secure(c *config.Config) (*transport.Security, error) {
-	k := &c.Cluster
-	s, err := transport.Secure(transport.SecureOptions{
-		Name: k.Node, Listen: k.Listen, Advertise: k.Advertise,
-		Cert: k.Cert, Key: k.Key, CA: k.CA, AllowsPlaintext: k.Plaintext,
-	})
-	if one, ok := errors.AsType[*transport.FlagError](err); ok {
-		return nil, fault.New(fault.Usage, "%s: %v", c.Origin(one.Flag), one.Err)
-	}
-	if err != nil {
-		return nil, fault.New(fault.Usage, "%s: %v", c.Origin("cluster-listen"), err)
-	}
-	return s, nil
-}

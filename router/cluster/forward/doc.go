@@ -1,34 +1,45 @@
-// Package forward lets clients of a cluster connect to any of its nodes. Only the leader
-// serves; any other node hands each connection on to it, byte for byte.
+// Package forward carries clients' connections and operators' requests from a follower to the
+// leader. Only the leader serves; clients may connect to any server.
 //
-//	client ──► listener of a follower ══ a stream between nodes ══► leader's event loops
-//	           Forwarder: Serve                                     Receiver: Receive
+//	client ──► listener of a follower ══ a stream between servers ══► leader's event loops
+//	           Forwarder: Serve                                       Receiver: Receive
 //
-// A stream begins with a header that says what the client speaks and what its address is; the
-// rest is the client's. Where it is plaintext the leader takes the descriptor of the stream
-// itself, of which not a byte more was read than the header, so that there a client that
-// came this way costs what any other does. With TLS two goroutines stand between the stream and
-// one end of a pair of sockets, of which the leader takes the other.
+//	operator ─► web.Server of a follower ══ a stream, HTTP ══► web.Server of the leader
+//	            Relay: Ask
+//
+// A client's stream begins with a header: the protocol and the client's address. The bytes of the
+// client follow unchanged. If the stream is plaintext, the leader adopts its descriptor, of which
+// only the header was read: there such a client costs what any other does. With TLS two
+// goroutines copy between the stream and a socket pair, and the leader adopts its other end.
 //
 // # Without a leader
 //
-// A client that comes while there is no leader waits, and is closed when there is none for
-// long. Nothing was read of it by then, so that it is handed on as if it had come later. A
-// connection that was handed on ends when another node leads: what is answered there knows
-// nothing of it. Clients connect again, as they do when a server starts anew.
+// A new client waits, and is closed if there is no leader in time. Nothing was read from it. A
+// forwarded connection ends when another server leads, which knows nothing of the connection's
+// state. Clients reconnect, as they do when a server restarts.
 //
-// When this node begins to lead, Release gives the listeners back, with who waits in their
-// backlogs, and who waits here is given to the server by SetLeader.
+// When this server begins to lead, Release gives the listeners back with the clients in their
+// backlogs, and SetLeader gives the waiting clients to this server.
 //
-// # What a connection costs
+// # Cost
 //
-// On a follower: two descriptors, two goroutines, and no memory for bytes while none come;
-// with TLS 16 KiB, on the leader as well.
-// Package net would have the kernel move them by a pipe for each direction (splice), which
-// takes four descriptors more, and up to 2 MiB of the kernel's memory, for as long as the
-// connection is open; copying is cheap beside the two calls that either way takes. A client
-// that waits for each answer waits 13 µs longer than at the leader, with TLS 28 µs, where both
-// nodes share two cores (BenchmarkHop).
+// On a follower a connection takes two descriptors, two goroutines, and no buffer while it is idle;
+// with TLS 16 KiB, on the leader as well. On the leader it takes DescriptorsPlain or
+// DescriptorsSecure. Package net would splice through a pipe for each direction: four more
+// descriptors and up to 2 MiB of kernel memory per connection, to save a copy that is cheap beside
+// the two system calls. A client that waits for each reply waits 13 µs longer than at the
+// leader, with TLS 28 µs, where both servers share two cores (BenchmarkHop).
 //
-// On the leader: DescriptorsPlain of a connection, or DescriptorsSecure.
+// # Requests that may have been executed
+//
+// The follower authenticates an operator, and says in the request who it is and what it may do;
+// package web writes and reads that. The leader trusts it, as it trusts the follower's messages of
+// consensus.
+//
+// A request that only reads may use a connection again, and net/http repeats it if the connection
+// has just ended. A request that changes something has a connection of its own and is never
+// repeated. If the connection cannot be made, nothing was done, and the problem says that the
+// request may be sent again. If it breaks before the answer, the change may have been made, and
+// the problem says so. A deposed leader has some time to answer: the request may have been to
+// hand over.
 package forward

@@ -610,13 +610,13 @@ func TestCrowdIsHandedOnInOrder(t *testing.T) {
 	f := nodes[0].forwarder
 	await(t, "all wait", func() bool { return f.Counts().Waiting == crowd })
 	f.SetLeader(2) // which refuses
-	await(t, "it is tried again and again", func() bool { return attempts.Load() > 2*openMax })
+	await(t, "it is tried again and again", func() bool { return attempts.Load() > 2*attemptsMax })
 	if n := f.Counts(); n.Waiting != crowd {
 		t.Errorf("counted %+v, want that all wait", n)
 	}
 	f.gate.mu.Lock()
-	if f.gate.wait < attemptMin {
-		t.Errorf("the next attempt is made %v after the last, want at least %v", f.gate.wait, attemptMin)
+	if f.gate.wait < attemptPauseMin {
+		t.Errorf("the next attempt is made %v after the last, want at least %v", f.gate.wait, attemptPauseMin)
 	}
 	f.gate.mu.Unlock()
 	lead(nodes, 2)
@@ -627,8 +627,8 @@ func TestCrowdIsHandedOnInOrder(t *testing.T) {
 			t.Fatalf("answered %q, %v, want %q", b, err, want)
 		}
 	}
-	if n := most.Load(); n > openMax {
-		t.Errorf("%d attempts at a time, want at most %d", n, openMax)
+	if n := most.Load(); n > attemptsMax {
+		t.Errorf("%d attempts at a time, want at most %d", n, attemptsMax)
 	}
 }
 
@@ -655,13 +655,13 @@ func TestGateLetsOneTryForAll(t *testing.T) {
 	g.done(false)
 	await(t, "then another", func() bool { return passed.Load() == 2 })
 	g.done(true) // it is reached
-	await(t, "then some", func() bool { return passed.Load() == 2+openMax })
+	await(t, "then some", func() bool { return passed.Load() == 2+attemptsMax })
 	g.done(true)
 	close(stop)
 	all.Wait()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for range openMax {
+	for range attemptsMax {
 		select {
 		case g.open <- struct{}{}:
 		default:

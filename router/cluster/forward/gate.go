@@ -7,38 +7,37 @@ import (
 )
 
 const (
-	// openMax clients are handed on at a time: a crowd that comes when a leader is found
-	// is no crowd at that one's port, where nodes have to get through as well.
-	openMax = 8
-	// After an attempt that failed the next is made between these two times later, by one
-	// client for all that wait.
-	attemptMin = 10 * time.Millisecond
-	attemptMax = 50 * time.Millisecond
+	// attemptsMax bounds the concurrent attempts to reach the leader: clients that have waited for
+	// an election must not keep other servers from its port.
+	attemptsMax = 8
+	// After a failed attempt one client tries for all, after a pause that doubles between these two.
+	attemptPauseMin = 10 * time.Millisecond
+	attemptPauseMax = 50 * time.Millisecond
 )
 
-// A gate says which of the clients that wait may try to reach the leader. As long as it is
-// reached, all may, some at a time; else one of them now and then.
+// A gate says which waiting clients may try to reach the leader: attemptsMax at a time while it is
+// reached, else one after each pause.
 type gate struct {
-	open chan struct{} // has an element for each attempt under way
+	open chan struct{} // one element for each attempt
 
-	mu       sync.Mutex
-	wait     time.Duration // from one attempt to the next; 0: the leader is reached
-	next     time.Time     // when the next attempt is due
-	attempts bool          // one is under way, while the leader is not reached
-	changed  chan struct{} // closed by the next change
+	mu      sync.Mutex
+	wait    time.Duration // between attempts; 0: the leader is reached
+	next    time.Time     // of the next attempt
+	trying  bool          // there is one, while the leader is not reached
+	changed chan struct{} // closed by the next change
 }
 
 func newGate() *gate {
-	return &gate{open: make(chan struct{}, openMax), changed: make(chan struct{})}
+	return &gate{open: make(chan struct{}, attemptsMax), changed: make(chan struct{})}
 }
 
-// change notes what has changed, and has all look again. g.mu is held.
+// change wakes all waiting clients. g.mu is held.
 func (g *gate) change() {
 	close(g.changed)
 	g.changed = make(chan struct{})
 }
 
-// reset begins anew, with another leader.
+// reset begins again with another leader.
 func (g *gate) reset() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -46,8 +45,8 @@ func (g *gate) reset() {
 	g.change()
 }
 
-// pass waits until the caller may make an attempt, which is to be followed by done; false:
-// ctx has ended, or stop is closed.
+// pass waits until the caller may make an attempt, after which it calls done. It reports false if ctx
+// has ended or stop is closed.
 func (g *gate) pass(ctx context.Context, stop <-chan struct{}) bool {
 	for {
 		g.mu.Lock()
@@ -55,12 +54,12 @@ func (g *gate) pass(ctx context.Context, stop <-chan struct{}) bool {
 		changed, open := g.changed, g.open
 		switch left := time.Until(g.next); {
 		case g.wait == 0:
-		case g.attempts:
+		case g.trying:
 			open = nil
 		case left > 0:
 			due, open = time.After(left), nil
 		default:
-			g.attempts = true
+			g.trying = true
 			g.mu.Unlock()
 			select {
 			case g.open <- struct{}{}:
@@ -69,7 +68,7 @@ func (g *gate) pass(ctx context.Context, stop <-chan struct{}) bool {
 			case <-stop:
 			}
 			g.mu.Lock()
-			g.attempts = false
+			g.trying = false
 			g.change()
 			g.mu.Unlock()
 			return false
@@ -88,19 +87,19 @@ func (g *gate) pass(ctx context.Context, stop <-chan struct{}) bool {
 	}
 }
 
-// done ends an attempt, and says whether it has reached the leader.
+// done ends an attempt, which reached the leader or not.
 func (g *gate) done(reached bool) {
 	<-g.open
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	wait := time.Duration(0)
 	if !reached {
-		wait = min(max(attemptMin, 2*g.wait), attemptMax)
+		wait = min(max(attemptPauseMin, 2*g.wait), attemptPauseMax)
 	}
 	if wait == 0 && g.wait == 0 {
 		return
 	}
-	g.wait, g.attempts = wait, false
+	g.wait, g.trying = wait, false
 	g.next = time.Now().Add(wait)
 	g.change()
 }

@@ -9,15 +9,15 @@ import (
 	"net/netip"
 )
 
-// A header is what a stream begins with:
+// A header begins a client's stream:
 //
 //	0      2          3
 //	+------+----------+--------------------+-------------------+
-//	| size | network  | length, protocol   | length, address   |    lengths are u8, size u16
-//	+------+----------+--------------------+-------------------+    is of what follows it
+//	| size | network  | length, protocol   | length, address   |    lengths are u8; size is u16,
+//	+------+----------+--------------------+-------------------+    of the bytes behind it
 //
-// network is 1 for TCP, and the address that of the client, as in "192.0.2.1:1234"; 2 for a
-// unix socket, which has none.
+// network is 1 for TCP, with the client's address, as in "192.0.2.1:1234"; 2 for a unix socket,
+// without one.
 type header struct {
 	protocol string   // the name of a session.Front
 	client   net.Addr // *net.TCPAddr or *net.UnixAddr
@@ -31,7 +31,7 @@ const (
 	textMax   = 255
 )
 
-// errMangled is said of a header whose parts do not fit together.
+// errMangled is the error of a header with inconsistent parts.
 var errMangled = errors.New("the header of a client's connection is mangled")
 
 // append encodes h.
@@ -50,24 +50,24 @@ func (h *header) append(dst []byte) []byte {
 	return append(dst, addr...)
 }
 
-// readHeader reads a header and not a byte more.
+// readHeader reads a header and no byte more.
 func readHeader(r io.Reader) (h header, err error) {
-	var room [headerMax]byte
-	if _, err := io.ReadFull(r, room[:2]); err != nil {
+	var buf [headerMax]byte
+	if _, err := io.ReadFull(r, buf[:2]); err != nil {
 		return h, err
 	}
-	size := int(binary.LittleEndian.Uint16(room[:]))
+	size := int(binary.LittleEndian.Uint16(buf[:]))
 	if size > headerMax {
 		return h, errMangled
 	}
-	b := room[:size]
+	b := buf[:size]
 	if _, err := io.ReadFull(r, b); err != nil {
 		return h, err
 	}
 	return parseHeader(b)
 }
 
-// parseHeader decodes what follows the size.
+// parseHeader decodes the bytes behind the size.
 func parseHeader(b []byte) (h header, err error) {
 	if len(b) < 1 {
 		return h, errMangled

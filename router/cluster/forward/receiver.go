@@ -11,56 +11,53 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"polystalk/router/cluster/complaint"
 )
 
-// A Stream is what a client's connection goes through between two nodes; a
-// *transport.Stream is one.
+// A Stream carries a client's connection between two servers; a *transport.Stream is one.
 type Stream interface {
 	net.Conn
-	// CloseWrite ends what is sent, Abort all by an error at the other end.
 	CloseWrite() error
+	// Abort ends the stream: the other end reads an error.
 	Abort()
-	// TCP is the connection itself, if what is written to it comes out as it is.
+	// TCP returns the connection if its bytes are the stream's bytes; nil: it is TLS.
 	TCP() *net.TCPConn
 }
 
-// A Take serves a client whose connection is c, a *net.TCPConn or *net.UnixConn, by a
-// descriptor of its own; c is closed when it returns, also on an error. protocol names what it speaks, client is where it is;
-// nil: c is from the client itself.
+// A Take serves a client on a duplicate of the descriptor of c, a *net.TCPConn or *net.UnixConn.
+// It closes c, also on an error. client is the client's address; nil: the other end of c is
+// the client.
 type Take func(c net.Conn, protocol string, client net.Addr) error
 
-// What a client's connection takes of the leader's descriptors, which has counted one of them
-// among its connections; and what it takes of a follower's.
+// File descriptors of a forwarded client: on the leader, where one of them counts as a connection,
+// and on the follower.
 const (
 	DescriptorsPlain    = 1
 	DescriptorsSecure   = 3
 	DescriptorsFollower = 2
 )
 
-// A Receiver is the leader's side. Its methods may be called by anyone.
+// A Receiver is the leader's side. Its methods are safe for concurrent use.
 type Receiver struct {
 	ctx   context.Context
 	take  Take
-	log   *complaint.Log
-	pairs chan struct{} // has an element for each stream that stands behind a pair of sockets
+	log   *slog.Logger
+	pairs chan struct{} // one element for each socket pair
 
-	received, failed     atomic.Uint64
-	fromClient, toClient atomic.Uint64
+	received, failed, toLeader, toClients atomic.Uint64
 }
 
-// NewReceiver makes a Receiver that gives clients to take. It serves at most secure streams with TLS
-// at a time, because each needs three descriptors. The end of ctx ends these streams.
+// NewReceiver returns a Receiver that gives clients to take. It serves at most secure streams with
+// TLS at a time, because each needs three descriptors. The end of ctx ends these streams. log
+// limits repeated lines.
 func NewReceiver(ctx context.Context, take Take, secure int, log *slog.Logger) *Receiver {
-	return &Receiver{ctx: ctx, take: take, log: complaint.New(log), pairs: make(chan struct{}, max(1, secure))}
+	return &Receiver{ctx: ctx, take: take, log: log, pairs: make(chan struct{}, max(1, secure))}
 }
 
-// headerWithin is how long a header may take to come.
-const headerWithin = 3 * time.Second
+// headerTimeout bounds the time to send or receive a header.
+const headerTimeout = 3 * time.Second
 
-// Receive takes a client's connection that another node hands on; s is the callee's. It
-// returns once the client is served, with TLS when it has gone.
+// Receive serves a client of a follower and closes s. It returns when the leader has taken the
+// client, with TLS when the client is gone.
 func (r *Receiver) Receive(s Stream) {
 	defer s.Close()
 	r.received.Add(1)
@@ -71,7 +68,7 @@ func (r *Receiver) Receive(s Stream) {
 }
 
 func (r *Receiver) receive(s Stream) error {
-	s.SetReadDeadline(time.Now().Add(headerWithin))
+	s.SetReadDeadline(time.Now().Add(headerTimeout))
 	h, err := readHeader(s)
 	if err != nil {
 		return err
@@ -94,13 +91,13 @@ func (r *Receiver) receive(s Stream) error {
 		ours.Close()
 		return err
 	}
-	// A client that sends no more is waited for on our end alone: closing the stream ends nothing then.
+	// If the client sends no more, splice only reads from ours: closing the stream would not end it.
 	defer context.AfterFunc(r.ctx, func() { ours.Close() })()
-	join(s, ours, &r.fromClient, &r.toClient)
+	splice(s, ours, &r.toLeader, &r.toClients)
 	return nil
 }
 
-// socketpair makes two connections that are each other's ends.
+// socketpair returns two connected sockets.
 func socketpair() (a, b *net.UnixConn, err error) {
 	syscall.ForkLock.RLock()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
@@ -123,7 +120,7 @@ func socketpair() (a, b *net.UnixConn, err error) {
 	return a, b, nil
 }
 
-// connOf makes a connection of a descriptor, which it closes.
+// connOf returns the connection of a descriptor, which it closes.
 func connOf(fd int) (*net.UnixConn, error) {
 	f := os.NewFile(uintptr(fd), "socketpair")
 	defer f.Close()
@@ -134,6 +131,5 @@ func connOf(fd int) (*net.UnixConn, error) {
 	return c.(*net.UnixConn), nil
 }
 
-// Received is how many connections other nodes have handed on, and how many of them could
-// not be served.
+// Received returns how many clients followers have forwarded, and how many could not be served.
 func (r *Receiver) Received() (all, failed uint64) { return r.received.Load(), r.failed.Load() }

@@ -1,11 +1,10 @@
-package snapshot_test
+package snapshot
 
 import (
 	"context"
 	"net"
 	"testing"
 
-	"polystalk/router/cluster/snapshot"
 	"polystalk/shard/wal"
 )
 
@@ -33,7 +32,7 @@ func BenchmarkStream(b *testing.B) {
 			c, err := l.Accept()
 			if err == nil {
 				defer c.Close()
-				_, err = sendTo(c, n, snapshot.SendOptions{})
+				_, err = sendTo(c, n, SendOptions{})
 			}
 			done <- err
 		}()
@@ -41,7 +40,7 @@ func BenchmarkStream(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		r, err := snapshot.Receive(context.Background(), c, wal.Dir(b.TempDir()), snapshot.ReceiveOptions{})
+		r, err := Receive(context.Background(), c, wal.Dir(b.TempDir()), ReceiveOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}

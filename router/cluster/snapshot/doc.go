@@ -1,38 +1,49 @@
-// Package snapshot moves a whole journal from one node to another, or into a backup.
+// Package snapshot moves whole journals: to a server that joins a cluster, to one that lacks
+// more than the leader's log still has as entries, and into a backup.
 //
-// A journal is the snapshot of what it tells of: compaction sees to it that what is on the disk
-// is the end of the history, from which everything that lives can be had back. So nothing is
-// made for who needs all of it: the sender's segments are sent as they are, byte for byte, while
-// its journal goes on, and the receiver starts from them as it would from its own.
+// A journal is its own snapshot: compaction keeps on the disk the end of the history, from
+// which all live jobs can be recovered. The sender sends its segments byte for byte while its
+// journal goes on, and the receiver starts from them as it would from its own.
 //
-//	Send     pin ─► segments, oldest first ─► frames ─► io.Writer
-//	Receive  io.Reader ─► frames ─► incoming.* ─► all of it read again, and found whole
-//	         └─► Install: exchanged for the journal that is there ─► the next start reads it
+//	new server                      leader
+//	NodeID   a random ID, kept
+//	ask    ── POST /cluster/join ─► Handler   adds a learner: cluster.Add
+//	       ◄── cluster, leader ────
+//	Fetch  ── stream: Journal ────► Source    pins its journal, and sends it with the members
+//	       ◄── segments ───────────
+//	       ─── "whole" ───────────►           keeps the pin until the server has caught up
+//	Install, cluster.state
 //
-// What was not received to its end, or is not whole, is removed; the journal that was there
-// stays. See package exchange for what an end of the process at any moment comes to.
+// A server that has fallen behind begins with Fetch, and follows meanwhile. Then it stops,
+// exchanges its journal (Exchange), and starts again. Package exchange makes that safe: a
+// crash at any moment leaves one of the two journals.
+//
+// # What never happens
+//
+// An empty directory never votes under an ID that has voted: the ID of a joining server is
+// random, and belongs to a learner until the server has caught up. After a crash the next
+// start goes on under the same ID, which has never acknowledged anything.
+//
+// Exchange never replaces a log by an older one. It compares the last entries by term and
+// then index, as raft does for votes, so no acknowledged entry is lost: the journal ends in
+// a term of its leader and has all entries committed in earlier terms; what this server has of
+// the same term is a prefix of it; and a server with entries of a later term keeps its own.
 //
 // # Frames
 //
 //	type u8 | length u32 | crc u32 | length bytes
 //
-// Numbers are little-endian. The checksum is a CRC-32C of all of the frame but itself. No frame
-// is longer than frameMax, whatever its length says, and what a receiver keeps of one it keeps
-// in a buffer of that size.
+// Numbers are little-endian. The checksum is a CRC-32C of the rest of the frame. A frame has at
+// most frameMax bytes; the receiver's buffer is never larger.
 //
-//	hello    "polysnap" | version u8 | bytes u64     what is to come, about
+//	hello    "polysnap" | version u8 | bytes u64     what comes, about
 //	note     bytes                                    what the receiver must know besides
 //	segment  number u64                               a segment begins
-//	piece    bytes                                    its next ones
-//	end      segments u64 | bytes u64                 that was all of it
-//	failed   text                                     it cannot be sent to its end
+//	piece    bytes                                    the next bytes of the segment
+//	end      segments u64 | bytes u64                 that was all
+//	failed   text                                     the sender gives up
 //
-// # What is sent
-//
-// Whole batches up to where the sender's journal ends when the sender gets there. A node that
-// leads may have written batches that no other node has yet, and that may never be committed: for
-// a node that goes on in the same cluster they are what it would have been sent anyway. A backup
-// must not hold them; see SendOptions.Confirm.
-//
-// The package knows nothing of raft, sockets and the cluster's members.
+// The sender sends whole batches up to the end of its journal at that time. A leader may have
+// written batches that are not committed. A server of the same cluster would get them anyway;
+// a backup must not contain them: see SendOptions.Confirm.
 package snapshot

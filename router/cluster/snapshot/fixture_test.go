@@ -1,10 +1,11 @@
-package snapshot_test
+package snapshot
 
 import (
 	"bytes"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -159,4 +160,11 @@ func aNode(t *testing.T) *node {
 	}
 	n.put(20, 20_000)
 	return n
+}
+
+// frame encodes a frame.
+func frame(kind byte, body string) string {
+	var b strings.Builder
+	writeFrame(&b, kind, []byte(body))
+	return b.String()
 }

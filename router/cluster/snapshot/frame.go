@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// The kinds of frames.
+// The types of frames.
 const (
 	frameHello   = 1
 	frameSegment = 2
@@ -22,8 +22,8 @@ const (
 	magic     = "polysnap"
 	version   = 1
 	frameHead = 9
-	// frameMax is the most that a frame carries, in bytes.
-	frameMax = 1 << 20
+	frameMax  = 1 << 20 // bytes that a frame carries
+	failedMax = 1 << 10 // bytes of a failed frame's text
 )
 
 var (
@@ -31,44 +31,40 @@ var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// A frameWriter writes frames.
-type frameWriter struct {
-	w    io.Writer
-	head [frameHead]byte
-}
+// errBroken is the error of bytes that are no frame.
+var errBroken = errors.New("the bytes received are not a journal, or were altered on the way")
 
-// write writes a frame; body is at most frameMax bytes, and not kept.
-func (f *frameWriter) write(kind byte, body []byte) error {
-	f.head[0] = kind
-	le.PutUint32(f.head[1:], uint32(len(body)))
-	le.PutUint32(f.head[5:], checksum(f.head[:5], body))
-	if _, err := f.w.Write(f.head[:]); err != nil {
+// writeFrame writes a frame of at most frameMax bytes. It does not keep body.
+func writeFrame(w io.Writer, kind byte, body []byte) error {
+	head := [frameHead]byte{kind}
+	le.PutUint32(head[1:], uint32(len(body)))
+	le.PutUint32(head[5:], checksum(head[:5], body))
+	if _, err := w.Write(head[:]); err != nil {
 		return err
 	}
-	if len(body) == 0 {
-		return nil
-	}
-	_, err := f.w.Write(body)
+	_, err := w.Write(body)
 	return err
 }
 
-// checksum is that of a frame.
+// Refuse tells the receiver why no journal is sent.
+func Refuse(to io.Writer, why error) error {
+	text := why.Error()
+	return writeFrame(to, frameFailed, []byte(text[:min(len(text), failedMax)]))
+}
+
 func checksum(head, body []byte) uint32 {
 	return crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, body)
 }
-
-// errBroken is what a receiver says of bytes that are no frame.
-var errBroken = errors.New("what comes is no journal that is being sent, or it was altered on its way")
 
 // A frameReader reads frames.
 type frameReader struct {
 	r    io.Reader
 	head [frameHead]byte
-	body []byte // as large as the largest so far
+	body []byte // as large as the largest frame so far
 }
 
-// read reads a frame, whose body is good until the next. A stream that ends is
-// io.ErrUnexpectedEOF wherever it does: its end is a frame.
+// read reads a frame. The body is valid until the next read. A stream that ends is
+// io.ErrUnexpectedEOF everywhere: the last frame says that it is the last.
 func (f *frameReader) read() (kind byte, body []byte, err error) {
 	if err := f.full(f.head[:]); err != nil {
 		return 0, nil, err

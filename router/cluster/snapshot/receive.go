@@ -13,57 +13,53 @@ import (
 	"polystalk/shard/wal/exchange"
 )
 
-// ReceiveOptions say how a journal is received. All may be left out.
+// ReceiveOptions say how a journal is received. The zero value is valid.
 type ReceiveOptions struct {
-	// Room is how many bytes the disk is to have left when all was received: what a start
-	// needs to go on in.
+	// Room is the number of bytes that must stay free on the disk: a start needs them.
 	Room int64
-	// Progress hears how many bytes of the journal have come, of how many about. It is called
-	// for each piece, by who receives.
+	// Progress is called after each piece, with the bytes received and an estimate of all bytes.
 	Progress func(received, all int64)
 }
 
-// A Received is a whole journal beside the one that a directory has. Either of Install and
-// Discard is to be called; if neither is, the next start discards it.
+// A Received is a whole journal beside the journal of a directory. The owner calls Install or
+// Discard; without either the next start discards it.
 type Received struct {
 	Segments int
 	Bytes    int64
 	Batches  int64 // that a start will read
-	// LastIndex and LastTerm are those of the last entry, where the journal is a log.
+	// LastIndex and LastTerm describe the last entry, if the journal is a raft log.
 	LastIndex, LastTerm uint64
-	Note                []byte // what has come with it; nil: nothing
+	Note                []byte // see SendOptions.Note; nil: none was sent
 
 	disk wal.Disk
 }
 
-// A RoomError says that a journal has no room on the disk.
-type RoomError struct {
-	Need, Free int64 // bytes
-}
+// A RoomError says that the disk has no room for a journal. Sizes are bytes.
+type RoomError struct{ Need, Free int64 }
 
 func (e *RoomError) Error() string {
 	return fmt.Sprintf("the disk has room for %d bytes, and the journal that is to come takes %d with what a start needs besides: make room there, or use another disk, and try again", e.Free, e.Need)
 }
 
-// A DiskError says that the receiver's disk has failed, in another way than by being full.
+// A DiskError says that the receiver's disk failed for another reason than being full.
 type DiskError struct{ Err error }
 
 func (e *DiskError) Error() string { return e.Err.Error() }
 
-// Unwrap gives Err.
+// Unwrap implements the interface of package errors.
 func (e *DiskError) Unwrap() error { return e.Err }
 
-// A SenderError is why the sender did not send to the end, in its words.
+// A SenderError has the sender's words for why it gave up.
 type SenderError struct{ Text string }
 
-func (e *SenderError) Error() string { return "who sends the journal has given up: " + e.Text }
+func (e *SenderError) Error() string { return "the sender of the journal has given up: " + e.Text }
 
-// Receive takes a journal that is sent into the directory of a disk, beside what is there, and
-// reads it again to see that it is whole. After an error nothing of it is left, unless the disk
-// does not even let it be removed: then the next start does that. An error is a *RoomError or a
-// *DiskError where it is this side's, a *SenderError if the sender has given up.
+// Receive receives a journal into a directory, beside the journal there, and reads it again to
+// verify it. After an error it removes what it received; if the disk refuses that, the next
+// start does it. The error is a *RoomError or a *DiskError if this side failed, a *SenderError
+// if the sender gave up.
 //
-// The context ends it between two frames: who has a connection that hangs closes that.
+// Receive checks ctx between frames; the caller closes a connection that hangs.
 func Receive(ctx context.Context, from io.Reader, d wal.Disk, o ReceiveOptions) (*Received, error) {
 	if err := exchange.Discard(d); err != nil {
 		return nil, &DiskError{fmt.Errorf("removing what was received before: %w", err)}
@@ -82,35 +78,34 @@ func Receive(ctx context.Context, from io.Reader, d wal.Disk, o ReceiveOptions) 
 	return r.out, nil
 }
 
-// Install exchanges the journal that the directory has, which nobody has open, for the one that
-// was received. If the process ends meanwhile, or there is an error, the next start finishes that,
-// or finds the journal that there was.
+// Install exchanges the directory's journal, which must not be open, for the one received. After
+// a crash or an error the next start finishes the exchange, or keeps the old journal.
 func (r *Received) Install() error { return exchange.Begin(r.disk) }
 
 // Discard removes what was received.
 func (r *Received) Discard() error { return exchange.Discard(r.disk) }
 
-// A receiving is one on its way.
+// A receiving is one call of Receive.
 type receiving struct {
 	ctx    context.Context
 	frames frameReader
-	disk   wal.Disk // that of the stage
+	disk   wal.Disk // the stage
 	o      ReceiveOptions
 	out    *Received
-	all    int64 // as the sender said at first
+	all    int64 // as announced
 
-	file   wal.File // of the segment that comes; nil: none does
+	file   wal.File // the current segment, or nil
 	number uint64
 	at     int64
 	sync   syncer
 }
 
-// run takes frames until the end.
+// run handles frames until the end.
 func (r *receiving) run() (err error) {
 	r.sync.start()
 	defer func() {
 		if r.file != nil {
-			r.sync.done(r.file) // it came only in part, and there is an error
+			r.sync.done(r.file) // the segment is incomplete, and there is an error
 		}
 		if failed := r.sync.stop(); err == nil {
 			err = r.durable(failed)
@@ -123,9 +118,9 @@ func (r *receiving) run() (err error) {
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
-		kind, body, err := r.frames.read()
+		kind, body, err := r.next()
 		if err != nil {
-			return receiveError(err)
+			return err
 		}
 		switch kind {
 		case frameNote:
@@ -136,8 +131,6 @@ func (r *receiving) run() (err error) {
 			err = r.piece(body)
 		case frameEnd:
 			return r.end(body)
-		case frameFailed:
-			return &SenderError{cut(string(body), failedMax)}
 		default:
 			err = fmt.Errorf("%w: a frame of kind %d", errBroken, kind)
 		}
@@ -147,17 +140,24 @@ func (r *receiving) run() (err error) {
 	}
 }
 
-// receiveError says in whose eyes a stream has ended.
-func receiveError(err error) error { return fmt.Errorf("receiving a journal: %w", err) }
-
-// hello takes the first frame, and sees that there is room for what is announced.
-func (r *receiving) hello() error {
-	kind, body, err := r.frames.read()
+// next reads a frame. A failed frame is a *SenderError.
+func (r *receiving) next() (kind byte, body []byte, err error) {
+	kind, body, err = r.frames.read()
 	switch {
 	case err != nil:
-		return receiveError(err)
+		err = fmt.Errorf("receiving a journal: %w", err)
 	case kind == frameFailed:
-		return &SenderError{cut(string(body), failedMax)}
+		err = &SenderError{string(body[:min(len(body), failedMax)])}
+	}
+	return kind, body, err
+}
+
+// hello handles the first frame, and checks that there is room for what it announces.
+func (r *receiving) hello() error {
+	kind, body, err := r.next()
+	switch {
+	case err != nil:
+		return err
 	case kind != frameHello || len(body) < len(magic)+1 || string(body[:len(magic)]) != magic:
 		return fmt.Errorf("%w: it does not begin as one does", errBroken)
 	case body[len(magic)] != version:
@@ -169,7 +169,7 @@ func (r *receiving) hello() error {
 	return r.room(r.all)
 }
 
-// room sees that n bytes of the journal still have room.
+// room checks that the disk has room for n more bytes.
 func (r *receiving) room(n int64) error {
 	need := n + r.o.Room
 	if free := r.disk.Free(); free < need {
@@ -178,7 +178,6 @@ func (r *receiving) room(n int64) error {
 	return nil
 }
 
-// note takes what comes with the journal.
 func (r *receiving) note(body []byte) error {
 	if r.out.Segments > 0 || r.out.Note != nil || len(body) == 0 {
 		return fmt.Errorf("%w: a note of %d bytes where there can be none", errBroken, len(body))
@@ -211,7 +210,7 @@ func (r *receiving) begin(body []byte) error {
 	return nil
 }
 
-// piece takes bytes of the segment.
+// piece writes bytes of the segment.
 func (r *receiving) piece(body []byte) error {
 	if r.file == nil || len(body) == 0 {
 		return fmt.Errorf("%w: %d bytes of no segment", errBroken, len(body))
@@ -226,7 +225,7 @@ func (r *receiving) piece(body []byte) error {
 	r.at += int64(n)
 	r.out.Bytes += int64(n)
 	r.sync.written(r.file, n)
-	if r.out.Bytes > r.all { // the sender's journal went on; what is announced was seen to have room
+	if r.out.Bytes > r.all { // the sender's journal went on; hello checked only what was announced
 		if err := r.room(0); err != nil {
 			return err
 		}
@@ -237,7 +236,7 @@ func (r *receiving) piece(body []byte) error {
 	return nil
 }
 
-// finish ends the segment that comes, if one does: its bytes will be durable once sync has stopped.
+// finish ends the current segment, if there is one. Its bytes are durable once sync has stopped.
 func (r *receiving) finish() error {
 	if r.file == nil {
 		return nil
@@ -250,7 +249,7 @@ func (r *receiving) finish() error {
 	return nil
 }
 
-// durable is an error of what was received, by which it is not durable.
+// durable wraps an error of making the received bytes durable.
 func (r *receiving) durable(err error) error {
 	if err == nil {
 		return nil
@@ -258,7 +257,7 @@ func (r *receiving) durable(err error) error {
 	return roomError(fmt.Errorf("making a received journal durable: %w", err), 1, r.disk)
 }
 
-// end takes the last frame.
+// end handles the last frame.
 func (r *receiving) end(body []byte) error {
 	if len(body) != 16 {
 		return fmt.Errorf("%w: its end has %d bytes", errBroken, len(body))
@@ -276,7 +275,7 @@ func (r *receiving) end(body []byte) error {
 	return r.durable(r.disk.Sync())
 }
 
-// verify reads the whole as a start would.
+// verify reads the whole journal as a start would.
 func (r *receiving) verify() error {
 	v, err := wal.Look(r.disk)
 	switch {
@@ -293,8 +292,8 @@ func (r *receiving) verify() error {
 	return nil
 }
 
-// roomError makes a *RoomError of the error of a full disk, and of any other a *DiskError; need is
-// what was to be written yet.
+// roomError makes a *RoomError of a full disk's error, and a *DiskError of any other. need is the
+// number of bytes that were still to be written.
 func roomError(err error, need int64, d wal.Disk) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return errors.Join(&RoomError{Need: need, Free: min(d.Free(), need-1)}, err)

@@ -7,69 +7,63 @@ import (
 	"fmt"
 	"io"
 
+	"golang.org/x/time/rate"
+
 	"polystalk/shard/wal"
 )
 
-// SendOptions say how a journal is sent. All may be left out.
+// SendOptions say how a journal is sent. The zero value is valid.
 type SendOptions struct {
-	// Rate is how many bytes a second are sent at most; zero: as many as go.
+	// Rate is the maximum number of bytes a second; zero: no limit.
 	Rate int64
-	// Progress hears how many bytes of the journal were sent, of how many about. It is called
-	// for each piece, by who sends.
+	// Progress is called after each piece, with the bytes sent and an estimate of all bytes.
 	Progress func(sent, all int64)
-	// Note comes with the journal, and is what Received.Note says, and exchange.Note once the
-	// journal was installed: what a journal from whose beginning segments were given up does
-	// not tell, such as who the members are. Empty: none is sent.
+	// Note is sent with the journal: see Received.Note, and exchange.Note once the journal is
+	// installed. It has what the journal does not tell once early segments are dropped, such as
+	// the members. Empty: none is sent.
 	Note []byte
-	// Confirm is called when all was sent but the end, and may wait. An error, which the
-	// receiver is told, has the whole be for nothing. A backup confirms that what was sent is
-	// committed, since nobody who starts from it would ever hear that it was not.
+	// Confirm is called before the last frame, and may wait. Its error makes the journal useless to
+	// the receiver, which gets its text. A backup confirms that what was sent is committed.
 	Confirm func(context.Context) error
 }
 
-// Sent is what was.
+// Sent is what Send sent.
 type Sent struct {
 	Segments int
 	Bytes    int64 // of the journal
 }
 
-// Send sends the journal that a pin keeps. When it returns nil the receiver can have all of it;
-// that it has is for the receiver to say. The pin then still keeps the segment in which the
-// sending ended and what follows, until its owner releases it.
+// Send sends the journal that a pin keeps. After a nil error the receiver can have all of it. The
+// pin then still keeps the last segment sent and all that follow, until its owner releases it.
 //
-// The context ends it between two pieces: who has a connection that hangs closes that.
+// Send checks ctx between pieces; the caller closes a connection that hangs.
 func Send(ctx context.Context, to io.Writer, pin *wal.Pin, o SendOptions) (Sent, error) {
 	w := bufio.NewWriterSize(to, 64<<10)
-	s := &sending{ctx: ctx, frames: frameWriter{w: w}, pace: newPace(o.Rate), o: o, all: pin.Bytes()}
+	s := &sending{ctx: ctx, w: w, o: o, all: pin.Bytes(), pace: rate.NewLimiter(rate.Inf, 0)}
+	if o.Rate > 0 {
+		s.pace = rate.NewLimiter(rate.Limit(o.Rate), frameMax)
+	}
 	err := s.run(pin)
-	var broken *writeError
-	if err != nil && !errors.As(err, &broken) {
-		// Else the receiver would take it for a broken connection, and not know why.
-		s.frames.write(frameFailed, []byte(cut(err.Error(), failedMax)))
+	if _, broken := errors.AsType[*writeError](err); err != nil && !broken {
+		Refuse(w, err) // else the receiver would take it for a broken connection
 	}
 	return s.sent, errors.Join(err, w.Flush())
 }
 
-// failedMax bounds the text of a failed frame.
-const failedMax = 1 << 10
-
-func cut(s string, n int) string { return s[:min(len(s), n)] }
-
-// A writeError is one of the connection, about which the other end can be told nothing.
+// A writeError is an error of the connection: the receiver cannot be told.
 type writeError struct{ err error }
 
 func (e *writeError) Error() string { return "sending the journal: " + e.err.Error() }
 
-// Unwrap gives the connection's error.
 func (e *writeError) Unwrap() error { return e.err }
 
-// A sending is one on its way.
+// A sending is one call of Send.
 type sending struct {
-	ctx    context.Context
-	frames frameWriter
-	pace   *pace
-	o      SendOptions
-	all    int64
+	ctx  context.Context
+	w    io.Writer
+	pace *rate.Limiter
+	o    SendOptions
+	all  int64
 
 	segment uint64 // of the last piece
 	sent    Sent
@@ -97,9 +91,8 @@ func (s *sending) run(pin *wal.Pin) error {
 	return s.write(frameEnd, le.AppendUint64(end, uint64(s.sent.Bytes)))
 }
 
-// write writes a frame.
 func (s *sending) write(kind byte, body []byte) error {
-	if err := s.frames.write(kind, body); err != nil {
+	if err := writeFrame(s.w, kind, body); err != nil {
 		return &writeError{err}
 	}
 	return nil
@@ -127,14 +120,9 @@ func (s *sending) piece(number uint64, at int64, piece []byte) error {
 		if s.o.Progress != nil {
 			s.o.Progress(s.sent.Bytes, max(s.all, s.sent.Bytes))
 		}
-		if err := s.pace.took(s.ctx, n); err != nil {
+		if err := s.pace.WaitN(s.ctx, n); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// Refuse tells who would receive a journal why none is sent.
-func Refuse(to io.Writer, why error) error {
-	return (&frameWriter{w: to}).write(frameFailed, []byte(cut(why.Error(), failedMax)))
 }

@@ -1,4 +1,4 @@
-package snapshot_test
+package snapshot
 
 import (
 	"bytes"
@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"testing"
 
-	"polystalk/router/cluster/snapshot"
 	"polystalk/shard/core"
 	"polystalk/shard/wal"
 	"polystalk/shard/wal/exchange"
@@ -20,24 +19,24 @@ import (
 )
 
 // sendTo sends a node's journal.
-func sendTo(w io.Writer, n *node, o snapshot.SendOptions) (snapshot.Sent, error) {
+func sendTo(w io.Writer, n *node, o SendOptions) (Sent, error) {
 	p := n.j.Pin()
 	defer p.Release()
-	return snapshot.Send(context.Background(), w, p, o)
+	return Send(context.Background(), w, p, o)
 }
 
 // stream is a node's journal as it is sent.
 func stream(t *testing.T, n *node) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if _, err := sendTo(&b, n, snapshot.SendOptions{}); err != nil {
+	if _, err := sendTo(&b, n, SendOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
 }
 
-func receive(b []byte, d wal.Disk, o snapshot.ReceiveOptions) (*snapshot.Received, error) {
-	return snapshot.Receive(context.Background(), bytes.NewReader(b), d, o)
+func receive(b []byte, d wal.Disk, o ReceiveOptions) (*Received, error) {
+	return Receive(context.Background(), bytes.NewReader(b), d, o)
 }
 
 // names are the files of a disk.
@@ -57,7 +56,7 @@ func TestStream(t *testing.T) {
 	b := stream(t, n)
 
 	empty := fakedisk.New(2)
-	r, err := receive(b, empty, snapshot.ReceiveOptions{})
+	r, err := receive(b, empty, ReceiveOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +71,7 @@ func TestStream(t *testing.T) {
 
 	other := start(t, fakedisk.New(3))
 	other.put(40, 30_000)
-	r, err = receive(b, other.disk, snapshot.ReceiveOptions{})
+	r, err = receive(b, other.disk, ReceiveOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +91,7 @@ func TestStreamOfAStream(t *testing.T) {
 	n := aNode(t)
 	b := stream(t, n)
 	second := fakedisk.New(2)
-	r, err := receive(b, second, snapshot.ReceiveOptions{})
+	r, err := receive(b, second, ReceiveOptions{})
 	if err == nil {
 		err = r.Install()
 	}
@@ -103,7 +102,7 @@ func TestStreamOfAStream(t *testing.T) {
 	m.put(10, 30_000)
 	want := m.jobs()
 	third := fakedisk.New(3)
-	r, err = receive(stream(t, m), third, snapshot.ReceiveOptions{})
+	r, err = receive(stream(t, m), third, ReceiveOptions{})
 	if err == nil {
 		err = r.Install()
 	}
@@ -119,7 +118,7 @@ func TestDiscard(t *testing.T) {
 	other := start(t, fakedisk.New(3))
 	other.put(3, 100)
 	want, before := other.jobs(), names(other.disk.(*fakedisk.Disk))
-	r, err := receive(b, other.disk, snapshot.ReceiveOptions{})
+	r, err := receive(b, other.disk, ReceiveOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,12 +141,12 @@ func TestBrokenAnywhere(t *testing.T) {
 	}
 	for _, at := range places {
 		d := fakedisk.New(2)
-		if _, err := receive(b[:at], d, snapshot.ReceiveOptions{}); !errors.Is(err, io.ErrUnexpectedEOF) {
+		if _, err := receive(b[:at], d, ReceiveOptions{}); !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Fatalf("a stream that ends at byte %d: %v", at, err)
 		}
 		altered := slices.Clone(b)
 		altered[at] ^= 0x10
-		if _, err := receive(altered, d, snapshot.ReceiveOptions{}); err == nil {
+		if _, err := receive(altered, d, ReceiveOptions{}); err == nil {
 			t.Fatalf("nobody notices that byte %d was altered", at)
 		}
 		if left := names(d); len(left) > 0 || d.Opened() > 0 {
@@ -158,35 +157,35 @@ func TestBrokenAnywhere(t *testing.T) {
 
 // TestStrangers sends what is no journal.
 func TestStrangers(t *testing.T) {
-	hello := snapshot.Frame(1, "polysnap\x01\x00\x10\x00\x00\x00\x00\x00\x00")
-	segment := func(n byte) string { return snapshot.Frame(2, string([]byte{n, 0, 0, 0, 0, 0, 0, 0})) }
-	piece := snapshot.Frame(3, "some bytes")
+	hello := frame(1, "polysnap\x01\x00\x10\x00\x00\x00\x00\x00\x00")
+	segment := func(n byte) string { return frame(2, string([]byte{n, 0, 0, 0, 0, 0, 0, 0})) }
+	piece := frame(3, "some bytes")
 	for what, c := range map[string]struct{ bytes, want string }{
-		"a web client":           {"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "no journal"},
+		"a web client":           {"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "not a journal"},
 		"a huge frame":           {"\x01\xff\xff\xff\xff\x00\x00\x00\x00", "frame of 4294967295 bytes"},
 		"no hello":               {segment(1), "does not begin"},
-		"another version":        {snapshot.Frame(1, "polysnap\x02\x00"), "same release"},
-		"a short hello":          {snapshot.Frame(1, "polysnap\x01\x00"), "beginning has"},
-		"an empty note":          {hello + snapshot.Frame(6, ""), "note of 0 bytes"},
-		"two notes":              {hello + snapshot.Frame(6, "a") + snapshot.Frame(6, "b"), "note of 1 bytes"},
-		"a late note":            {hello + segment(1) + piece + snapshot.Frame(6, "a"), "note of 1 bytes"},
-		"a long note":            {hello + snapshot.Frame(6, strings.Repeat("a", 100_000)), "note of 100000 bytes"},
+		"another version":        {frame(1, "polysnap\x02\x00"), "same release"},
+		"a short hello":          {frame(1, "polysnap\x01\x00"), "beginning has"},
+		"an empty note":          {hello + frame(6, ""), "note of 0 bytes"},
+		"two notes":              {hello + frame(6, "a") + frame(6, "b"), "note of 1 bytes"},
+		"a late note":            {hello + segment(1) + piece + frame(6, "a"), "note of 1 bytes"},
+		"a long note":            {hello + frame(6, strings.Repeat("a", 100_000)), "note of 100000 bytes"},
 		"a piece of nothing":     {hello + piece, "of no segment"},
-		"an empty piece":         {hello + segment(1) + snapshot.Frame(3, ""), "of no segment"},
-		"a segment without name": {hello + snapshot.Frame(2, "1"), "beginning of a segment"},
+		"an empty piece":         {hello + segment(1) + frame(3, ""), "of no segment"},
+		"a segment without name": {hello + frame(2, "1"), "beginning of a segment"},
 		"segment zero":           {hello + segment(0), "segment 0"},
 		"a segment that is left out": {hello + segment(1) + piece + segment(3),
 			"segment 3 follows on 1"},
-		"the end too early":       {hello + snapshot.Frame(4, strings.Repeat("\x00", 16)), "it ends with"},
-		"an end without sums":     {hello + segment(1) + piece + snapshot.Frame(4, ""), "its end has"},
-		"an end with wrong sums":  {hello + segment(1) + piece + snapshot.Frame(4, strings.Repeat("\x01", 16)), "it ends with"},
-		"an unknown frame":        {hello + snapshot.Frame(9, "x"), "kind 9"},
-		"bytes that are no batch": {hello + segment(1) + piece + snapshot.Frame(4, "\x01\x00\x00\x00\x00\x00\x00\x00\x0a\x00\x00\x00\x00\x00\x00\x00"), "damaged"},
-		"who gives up at once":    {snapshot.Frame(5, "the leader has changed"), "given up: the leader has changed"},
-		"who gives up":            {hello + segment(1) + piece + snapshot.Frame(5, "no majority"), "given up: no majority"},
+		"the end too early":       {hello + frame(4, strings.Repeat("\x00", 16)), "it ends with"},
+		"an end without sums":     {hello + segment(1) + piece + frame(4, ""), "its end has"},
+		"an end with wrong sums":  {hello + segment(1) + piece + frame(4, strings.Repeat("\x01", 16)), "it ends with"},
+		"an unknown frame":        {hello + frame(9, "x"), "kind 9"},
+		"bytes that are no batch": {hello + segment(1) + piece + frame(4, "\x01\x00\x00\x00\x00\x00\x00\x00\x0a\x00\x00\x00\x00\x00\x00\x00"), "damaged"},
+		"who gives up at once":    {frame(5, "the leader has changed"), "given up: the leader has changed"},
+		"who gives up":            {hello + segment(1) + piece + frame(5, "no majority"), "given up: no majority"},
 	} {
 		d := fakedisk.New(2)
-		_, err := receive([]byte(c.bytes), d, snapshot.ReceiveOptions{})
+		_, err := receive([]byte(c.bytes), d, ReceiveOptions{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -208,7 +207,7 @@ func TestReceiverEndsAnywhere(t *testing.T) {
 	for at, step := 1, 1; ; at += step {
 		d := old.disk.(*fakedisk.Disk).Clone()
 		d.CrashAt = at
-		r, err := receive(b, d, snapshot.ReceiveOptions{})
+		r, err := receive(b, d, ReceiveOptions{})
 		if err == nil {
 			step = 1 // all that follows is of the exchange
 			err = r.Install()
@@ -252,8 +251,8 @@ func TestFullDisk(t *testing.T) {
 	}{{"said before", 300_000, false}, {"not said", 300_000, true}, {"none", 1, true}} {
 		d := fakedisk.New(2)
 		d.Limit, d.Mute = c.limit, c.mute
-		_, err := receive(b, d, snapshot.ReceiveOptions{})
-		var full *snapshot.RoomError
+		_, err := receive(b, d, ReceiveOptions{})
+		var full *RoomError
 		if !errors.As(err, &full) || full.Need <= full.Free {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -266,7 +265,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	d := fakedisk.New(2)
 	d.Limit = 2 << 20
-	if _, err := receive(b, d, snapshot.ReceiveOptions{Room: 2 << 20}); err == nil {
+	if _, err := receive(b, d, ReceiveOptions{Room: 2 << 20}); err == nil {
 		t.Error("no room is left for a start")
 	}
 }
@@ -284,8 +283,8 @@ func TestFailingDisk(t *testing.T) {
 			}
 			return nil
 		}
-		_, err := receive(b, d, snapshot.ReceiveOptions{})
-		var disk *snapshot.DiskError
+		_, err := receive(b, d, ReceiveOptions{})
+		var disk *DiskError
 		switch {
 		case what == "read": // it is found, as damage is
 			if err == nil || !strings.Contains(err.Error(), "damaged") {
@@ -308,12 +307,12 @@ func TestSenderGivesUp(t *testing.T) {
 	n := aNode(t)
 	var b bytes.Buffer
 	deposed := errors.New("another server leads by now")
-	_, err := sendTo(&b, n, snapshot.SendOptions{Confirm: func(context.Context) error { return deposed }})
+	_, err := sendTo(&b, n, SendOptions{Confirm: func(context.Context) error { return deposed }})
 	if !errors.Is(err, deposed) {
 		t.Errorf("the sender says %v", err)
 	}
-	var why *snapshot.SenderError
-	if _, err := receive(b.Bytes(), fakedisk.New(2), snapshot.ReceiveOptions{}); !errors.As(err, &why) || why.Text != deposed.Error() {
+	var why *SenderError
+	if _, err := receive(b.Bytes(), fakedisk.New(2), ReceiveOptions{}); !errors.As(err, &why) || why.Text != deposed.Error() {
 		t.Errorf("the receiver says %v", err)
 	}
 }
@@ -333,16 +332,16 @@ func TestGoesOnMeanwhile(t *testing.T) {
 		}
 	}
 	before := n.jobs()
-	if _, err := snapshot.Send(context.Background(), &streams[0], first, snapshot.SendOptions{Progress: work}); err != nil {
+	if _, err := Send(context.Background(), &streams[0], first, SendOptions{Progress: work}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := snapshot.Send(context.Background(), &streams[1], second, snapshot.SendOptions{}); err != nil {
+	if _, err := Send(context.Background(), &streams[1], second, SendOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	second.Release()
 	for i := range streams {
 		d := fakedisk.New(2)
-		r, err := receive(streams[i].Bytes(), d, snapshot.ReceiveOptions{})
+		r, err := receive(streams[i].Bytes(), d, ReceiveOptions{})
 		if err == nil {
 			err = r.Install()
 		}
@@ -372,7 +371,7 @@ func TestTooSlow(t *testing.T) {
 	pin := n.j.Pin()
 	defer pin.Release()
 	var b bytes.Buffer
-	_, err := snapshot.Send(context.Background(), &b, pin, snapshot.SendOptions{Progress: func(sent, all int64) {
+	_, err := Send(context.Background(), &b, pin, SendOptions{Progress: func(sent, all int64) {
 		for i := 0; i < 2000 && !pin.Lost(); i++ {
 			n.put(1, 40_000)
 			n.remove(n.id)
@@ -381,8 +380,8 @@ func TestTooSlow(t *testing.T) {
 	if !errors.Is(err, wal.ErrPinLost) {
 		t.Errorf("the sender says %v", err)
 	}
-	var why *snapshot.SenderError
-	if _, err := receive(b.Bytes(), fakedisk.New(2), snapshot.ReceiveOptions{}); !errors.As(err, &why) || !strings.Contains(why.Text, "twice") {
+	var why *SenderError
+	if _, err := receive(b.Bytes(), fakedisk.New(2), ReceiveOptions{}); !errors.As(err, &why) || !strings.Contains(why.Text, "twice") {
 		t.Errorf("the receiver says %v", err)
 	}
 }
@@ -394,13 +393,13 @@ func TestEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	pin := n.j.Pin()
 	defer pin.Release()
-	_, err := snapshot.Send(ctx, io.Discard, pin, snapshot.SendOptions{Progress: func(int64, int64) { cancel() }})
+	_, err := Send(ctx, io.Discard, pin, SendOptions{Progress: func(int64, int64) { cancel() }})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("the sender says %v", err)
 	}
 	ctx, cancel = context.WithCancel(context.Background())
 	d := fakedisk.New(2)
-	_, err = snapshot.Receive(ctx, bytes.NewReader(b), d, snapshot.ReceiveOptions{Progress: func(int64, int64) { cancel() }})
+	_, err = Receive(ctx, bytes.NewReader(b), d, ReceiveOptions{Progress: func(int64, int64) { cancel() }})
 	if !errors.Is(err, context.Canceled) || len(names(d)) > 0 {
 		t.Errorf("the receiver says %v, and leaves %q", err, names(d))
 	}
@@ -415,7 +414,7 @@ func TestConnectionBreaks(t *testing.T) {
 		io.CopyN(io.Discard, r, 100_000)
 		r.CloseWithError(broken)
 	}()
-	if _, err := sendTo(w, n, snapshot.SendOptions{}); !errors.Is(err, broken) {
+	if _, err := sendTo(w, n, SendOptions{}); !errors.Is(err, broken) {
 		t.Errorf("the sender says %v", err)
 	}
 }
@@ -434,12 +433,12 @@ func TestProgress(t *testing.T) {
 		}, &last
 	}
 	heard, sent := check("the sender")
-	s, err := sendTo(&b, n, snapshot.SendOptions{Progress: heard})
+	s, err := sendTo(&b, n, SendOptions{Progress: heard})
 	if err != nil || s.Bytes != *sent || s.Segments == 0 {
 		t.Errorf("%+v, %d, %v", s, *sent, err)
 	}
 	heard, received := check("the receiver")
-	r, err := receive(b.Bytes(), fakedisk.New(2), snapshot.ReceiveOptions{Progress: heard})
+	r, err := receive(b.Bytes(), fakedisk.New(2), ReceiveOptions{Progress: heard})
 	if err != nil || r.Bytes != *received || r.Bytes != s.Bytes || r.Segments != s.Segments {
 		t.Errorf("%+v, %d, %v", r, *received, err)
 	}
@@ -456,9 +455,9 @@ func TestTornBatch(t *testing.T) {
 		sums := make([]byte, 16)
 		sums[0] = 1
 		binary.LittleEndian.PutUint64(sums[8:], uint64(len(body)))
-		b := snapshot.Frame(1, "polysnap\x01\x00\x10\x00\x00\x00\x00\x00\x00") +
-			snapshot.Frame(2, "\x01\x00\x00\x00\x00\x00\x00\x00") + snapshot.Frame(3, body) + snapshot.Frame(4, string(sums))
-		if _, err := receive([]byte(b), fakedisk.New(2), snapshot.ReceiveOptions{}); (err == nil) != (cut == 0) {
+		b := frame(1, "polysnap\x01\x00\x10\x00\x00\x00\x00\x00\x00") +
+			frame(2, "\x01\x00\x00\x00\x00\x00\x00\x00") + frame(3, body) + frame(4, string(sums))
+		if _, err := receive([]byte(b), fakedisk.New(2), ReceiveOptions{}); (err == nil) != (cut == 0) {
 			t.Errorf("%d bytes of the last batch are missing: %v", cut, err)
 		}
 	}
@@ -468,11 +467,11 @@ func TestTornBatch(t *testing.T) {
 func TestNote(t *testing.T) {
 	n := aNode(t)
 	var b bytes.Buffer
-	if _, err := sendTo(&b, n, snapshot.SendOptions{Note: []byte("who the members are")}); err != nil {
+	if _, err := sendTo(&b, n, SendOptions{Note: []byte("who the members are")}); err != nil {
 		t.Fatal(err)
 	}
 	d := fakedisk.New(2)
-	r, err := receive(b.Bytes(), d, snapshot.ReceiveOptions{})
+	r, err := receive(b.Bytes(), d, ReceiveOptions{})
 	if err != nil || string(r.Note) != "who the members are" {
 		t.Fatalf("%+v, %v", r, err)
 	}

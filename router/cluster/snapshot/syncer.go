@@ -7,29 +7,27 @@ import (
 	"polystalk/shard/wal"
 )
 
-// syncStep is how many bytes of a file are written between two syncs: large ones would have whoever
-// else writes to the disk wait for as long.
-const syncStep = 2 << 20
+const (
+	syncStep   = 2 << 20 // bytes of a file between two syncs: longer syncs would delay other writers
+	syncsAhead = 8       // syncs that may be queued before the receiver waits for the disk
+)
 
-// A syncer makes durable what is received while more comes. Its owner is one goroutine; it has
-// another one for the syncs.
+// A syncer makes received files durable on a goroutine of its own. One goroutine calls its
+// methods.
 type syncer struct {
 	todo    chan syncTask
-	ended   chan error  // the first error, once the goroutine has ended
-	failed  atomic.Bool // there is one already
-	since   int         // bytes written since the last sync that was asked for
+	ended   chan error  // the first error, when the goroutine ends
+	failed  atomic.Bool // there was an error
+	since   int         // bytes written since the last sync was queued
 	stopped bool
-	err     error // after that
+	err     error // of stop
 }
 
-// A syncTask is a file to be synced, and then to be closed, if it is done.
+// A syncTask is a file to sync, and then to close if done.
 type syncTask struct {
 	file wal.File
 	done bool
 }
-
-// syncsAhead is how many syncs may be asked for before the receiver waits for the disk.
-const syncsAhead = 8
 
 func (s *syncer) start() {
 	s.todo, s.ended = make(chan syncTask, syncsAhead), make(chan error, 1)
@@ -52,7 +50,7 @@ func (s *syncer) start() {
 	}()
 }
 
-// written notes that n bytes were written to a file.
+// written counts n bytes that were written to f.
 func (s *syncer) written(f wal.File, n int) {
 	if s.since += n; s.since >= syncStep {
 		s.since = 0
@@ -60,14 +58,13 @@ func (s *syncer) written(f wal.File, n int) {
 	}
 }
 
-// done has a file synced and closed, to which nothing is written any more.
+// done syncs and closes a complete file.
 func (s *syncer) done(f wal.File) {
 	s.since = 0
 	s.todo <- syncTask{f, true}
 }
 
-// stop waits until all is durable that was given to it, and is closed. More than once it is the
-// same as once.
+// stop waits until all files are durable and closed. Further calls return the same error.
 func (s *syncer) stop() error {
 	if !s.stopped {
 		s.stopped = true

@@ -7,25 +7,55 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
-// Accepting is tried again when descriptors or memory have run out, between these two times.
+// Accept is tried again after a pause between these two when it fails.
 const (
 	retryMin = 5 * time.Millisecond
 	retryMax = 200 * time.Millisecond
 )
 
-// What the log says of connections that come.
+// Log messages about incoming connections.
 const (
-	complaintAccept  = "cannot accept connections of other servers; trying again"
-	complaintRefused = "refused a connection to the cluster's port"
-	complaintBroken  = "another server has broken off its connection to the cluster's port"
-	complaintCrowd   = "closed a connection to the cluster's port: too many wait that have not shown who they are"
+	logAccept  = "cannot accept connections of other servers; trying again"
+	logRefused = "refused a connection to the cluster's port"
+	logBroken  = "another server has broken off its connection to the cluster's port"
+	logCrowd   = "closed a connection to the cluster's port: too many wait that have not shown who they are"
 )
 
-// accept takes connections until Close.
+// lobbyMax bounds the connections without a valid greeting.
+const lobbyMax = 64
+
+// A lobby has the connections without a valid greeting, oldest first. When it is full the oldest
+// goes: silent connections do not keep servers out.
+type lobby struct {
+	mu      sync.Mutex
+	waiting []net.Conn
+}
+
+// enter adds a connection, and returns the one to close for it, or nil.
+func (l *lobby) enter(c net.Conn) (out net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) == lobbyMax {
+		out = l.waiting[0]
+		l.waiting = slices.Delete(l.waiting, 0, 1)
+	}
+	l.waiting = append(l.waiting, c)
+	return out
+}
+
+func (l *lobby) leave(c net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = slices.DeleteFunc(l.waiting, func(w net.Conn) bool { return w == c })
+}
+
+// accept accepts connections until Close.
 func (t *Transport) accept() {
 	wait := retryMin
 	for {
@@ -37,44 +67,35 @@ func (t *Transport) accept() {
 			}
 			return
 		case errors.Is(err, net.ErrClosed):
-			return // by the program, which is about to end
+			return // the program is about to end
 		case err != nil:
-			t.log.Warn(complaintAccept, "addr", t.Addr().String(), "err", err)
-			pause(t.ctx, wait)
+			t.log.Warn(logAccept, "addr", t.Addr().String(), "err", err)
+			select {
+			case <-time.After(wait):
+			case <-t.ctx.Done():
+			}
 			wait = min(2*wait, retryMax)
 		default:
 			wait = retryMin
-			if t.conns.keep(c) {
-				if out := t.lobby.enter(c); out != nil {
-					out.Close() // who waits for it notices
-					t.log.Warn(complaintCrowd, "conn", out.RemoteAddr().String())
-				}
-				t.work.Go(func() { t.meet(c) })
+			if out := t.lobby.enter(c); out != nil {
+				out.Close() // its goroutine notices
+				t.log.Warn(logCrowd, "conn", out.RemoteAddr().String())
 			}
+			t.work.Go(func() { t.meet(c) })
 		}
 	}
 }
 
-// pause waits, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
-// meet finds out who has come, and serves it.
+// meet exchanges greetings with a new connection, and serves it.
 func (t *Transport) meet(raw net.Conn) {
-	c, g, err := t.welcome(raw)
+	s := &Stream{raw: raw, transport: t, stop: context.AfterFunc(t.ctx, func() { raw.Close() })}
+	g, err := t.welcome(s)
 	t.lobby.leave(raw)
 	if err != nil {
-		t.complain(raw, &g, err)
-		t.conns.end(raw)
+		t.logRefusal(raw, &g, err)
+		s.abort()
 		return
 	}
-	s := &Stream{Conn: c, raw: raw, transport: t, remote: g.from, kind: g.kind}
 	if g.kind == Raft {
 		t.listen(s, g.addr)
 		return
@@ -83,16 +104,16 @@ func (t *Transport) meet(raw net.Conn) {
 	t.o.Streams[g.kind](s)
 }
 
-// errNoMember is why a node refuses that is about to join, and whose cluster knows it already.
+// errNoMember refuses connections to a server that has not joined yet.
 var errNoMember = errors.New("this server does not belong to a cluster yet")
 
-// complain tells of who was refused, or does not want to be here. Clients and operators come to a
-// node that does not lead any more, or not yet, with every change: that is for the one that has sent
-// them to say, if it lasts. The others come to a node that joins before that is ready.
-func (t *Transport) complain(raw net.Conn, g *greeting, err error) {
-	msg, args := complaintRefused, []any{"conn", raw.RemoteAddr().String()}
-	if _, broken := errors.AsType[*disbelieved](err); broken {
-		msg = complaintBroken
+// logRefusal logs a connection that was refused, or that the other side broke off. Clients and
+// operators come to a server that does not lead any more or yet, at every change of the leader: the
+// follower that sent them logs it if it lasts. Others connect to a joining server before it is ready.
+func (t *Transport) logRefusal(raw net.Conn, g *greeting, err error) {
+	msg, args := logRefused, []any{"conn", raw.RemoteAddr().String()}
+	if _, broken := errors.AsType[*distrusted](err); broken {
+		msg = logBroken
 	}
 	if g.from.Name != "" {
 		args = append(args, "node", g.from.Name)
@@ -101,96 +122,80 @@ func (t *Transport) complain(raw net.Conn, g *greeting, err error) {
 	switch {
 	case t.ctx.Err() != nil:
 	case g.kind == Forward, g.kind == Relay:
-		t.o.Log.Debug(msg, args...)
+		t.log.Debug(msg, args...)
 	case errors.Is(err, errNoMember):
 		t.log.Info(msg, args...)
 	default:
-		t.log.WarnOf(sameness(raw, g.from.Name, err), msg, args...)
+		t.log.WarnContext(WithSubject(t.ctx, refusalSubject(raw, g.from.Name, err)), msg, args...)
 	}
 }
 
-// sameness is the same for whoever comes again, from another port, and is refused for the same
-// reason, at another time.
-func sameness(raw net.Conn, name string, err error) string {
+// refusalSubject is the same for repeated refusals of one peer, whatever its port and the time are.
+func refusalSubject(raw net.Conn, name string, err error) string {
 	host, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
 	why := err.Error()
-	if d, ok := errors.AsType[*doubt](err); ok {
-		why = fmt.Sprint("doubt ", d.reason)
+	if d, ok := errors.AsType[*certError](err); ok {
+		why = fmt.Sprint("certificate ", d.reason)
 	} else if op, ok := errors.AsType[*net.OpError](err); ok {
 		why = op.Op + ": " + op.Err.Error()
 	}
 	return host + " " + name + " " + why
 }
 
-// welcome does the greeting of who is connected to. On an error the other side was told, as
-// far as that is possible.
-func (t *Transport) welcome(raw net.Conn) (net.Conn, greeting, error) {
-	raw.SetDeadline(time.Now().Add(t.within.greet))
-	c := raw
+// welcome exchanges greetings on the accepting side. After an error the other side was told the
+// reason, if it understands greetings.
+func (t *Transport) welcome(s *Stream) (greeting, error) {
+	s.raw.SetDeadline(time.Now().Add(t.within.greet))
+	s.Conn = s.raw
 	if t.o.Security != nil {
-		secure := t.o.Security.server(raw)
+		secure := t.o.Security.server(s.raw)
 		if err := secure.Handshake(); err != nil {
-			t.tellPlain(err)
-			return nil, greeting{}, t.describe(err)
+			t.refusePlaintext(err)
+			return greeting{}, t.explain(err)
 		}
-		c = secure
+		s.Conn = secure
 	}
-	g, err := readGreeting(c)
+	g, err := readGreeting(s.Conn)
+	if err != nil {
+		_, foreign := errors.AsType[*foreignError](err)
+		if err = t.explain(err); !foreign && !errors.Is(err, errMangled) {
+			return g, err
+		}
+	} else {
+		err = t.admit(s.Conn, &g)
+	}
 	answer := greeting{kind: g.kind, from: t.Self(), to: g.from.Node, addr: t.o.Advertise}
-	if err == nil {
-		err = t.admit(c, &g)
-	} else if err = t.describe(err); !isTold(err) {
-		return nil, g, err
-	}
 	if err != nil {
 		answer.reason = err.Error()
 	}
-	_, failed := c.Write(answer.append(nil))
+	_, failed := s.Conn.Write(answer.append(nil))
 	if err == nil && failed != nil {
 		t.release(g.kind)
 	}
 	if err = cmp.Or(err, failed); err != nil {
-		linger(c)
-		return nil, g, err
+		linger(s.Conn)
+		return g, err
 	}
-	tune(raw, g.kind, t.within.silent)
-	raw.SetDeadline(time.Time{})
-	return c, g, nil
+	tune(s.raw, g.kind, t.within.silent)
+	s.raw.SetDeadline(time.Time{})
+	s.remote, s.kind = g.from, g.kind
+	return g, nil
 }
 
-// tellPlain answers a node that does not speak TLS to one that does.
-func (t *Transport) tellPlain(err error) {
-	var record tls.RecordHeaderError
-	if !errors.As(err, &record) || record.Conn == nil || !strings.HasPrefix(magic, string(record.RecordHeader[:])) {
+// refusePlaintext answers a server that does not speak TLS to one that does.
+func (t *Transport) refusePlaintext(err error) {
+	record, ok := errors.AsType[tls.RecordHeaderError](err)
+	if !ok || record.Conn == nil || !strings.HasPrefix(magic, string(record.RecordHeader[:])) {
 		return
 	}
-	answer := greeting{from: t.Self(), reason: "it speaks TLS, and you do not: give --cluster-cert, --cluster-key and --cluster-ca to all servers or to none"}
+	answer := greeting{from: t.Self(), reason: "it speaks TLS, and you do not: " + mixedTLS}
 	if _, err := record.Conn.Write(answer.append(nil)); err == nil {
 		linger(record.Conn)
 	}
 }
 
-// isTold reports whether an error is about what the other side has said, so that it hears
-// of it. One that does not speak as nodes do is answered like one that does: if it is one of
-// another version, it understands.
-func isTold(err error) bool {
-	var s *strange
-	return errors.As(err, &s) || errors.Is(err, errMangled)
-}
-
-// describe says in words for operators why somebody could not be met.
-func (t *Transport) describe(err error) error {
-	var n net.Error
-	switch {
-	case errors.As(err, &n) && n.Timeout():
-		return fmt.Errorf("it did not show within %v who it is", t.within.greet)
-	default:
-		return t.describeTLS(err)
-	}
-}
-
-// linger lets the other side read why it is refused: what it has sent beyond its greeting
-// would make the kernel reset the connection at once.
+// linger lets the other side read the refusal: unread bytes would make the kernel reset the
+// connection.
 func linger(c net.Conn) {
 	if h, ok := c.(interface{ CloseWrite() error }); ok && h.CloseWrite() == nil {
 		var b [512]byte
@@ -202,7 +207,7 @@ func linger(c net.Conn) {
 	}
 }
 
-// admit checks who has come, and takes a seat for it.
+// admit checks a greeting, and takes a seat for the stream.
 func (t *Transport) admit(c net.Conn, g *greeting) error {
 	self, from := t.Self(), g.from
 	_, served := t.o.Streams[g.kind]
@@ -228,7 +233,7 @@ func (t *Transport) admit(c net.Conn, g *greeting) error {
 	if m := t.member(from.Node); m != nil && m.Name != from.Name {
 		return fmt.Errorf("it says that it is server %v, whose name is %s", from, m.Name)
 	}
-	if err := certified(c, from.Name); err != nil {
+	if err := certifies(c, from.Name); err != nil {
 		return err
 	}
 	if t.o.Admit != nil {
@@ -236,11 +241,11 @@ func (t *Transport) admit(c net.Conn, g *greeting) error {
 			return err
 		}
 	}
-	if seats := t.served[g.kind]; seats != nil {
+	if seats := t.seats[g.kind]; seats != nil {
 		select {
 		case seats <- struct{}{}:
 		default:
-			return fmt.Errorf("%d connections of %v are open already: try again later", g.kind.seats(), g.kind)
+			return fmt.Errorf("%d connections of %v are open already: try again later", cap(seats), g.kind)
 		}
 	}
 	return nil
@@ -248,7 +253,7 @@ func (t *Transport) admit(c net.Conn, g *greeting) error {
 
 // release gives back a seat.
 func (t *Transport) release(kind Kind) {
-	if seats := t.served[kind]; seats != nil {
+	if seats := t.seats[kind]; seats != nil {
 		<-seats
 	}
 }

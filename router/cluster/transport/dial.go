@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A Refused is the error of a connection that the other side has refused.
+// A Refused is the error of a connection that the other side refused.
 type Refused struct {
 	By     Identity
 	Reason string
@@ -18,33 +18,32 @@ type Refused struct {
 
 func (r *Refused) Error() string { return fmt.Sprintf("server %v refuses: %s", r.By, r.Reason) }
 
-// A Stream is a connection with another node behind the greeting: bytes.
+// A Stream is a connection with another server after the greetings.
 type Stream struct {
 	net.Conn
-	raw       net.Conn // below TLS
+	raw       net.Conn    // below TLS
+	stop      func() bool // ends the wait for Transport.Close
 	transport *Transport
 	remote    Identity
 	kind      Kind
 }
 
-// Remote is who is at the other end.
+// Remote returns the server at the other end.
 func (s *Stream) Remote() Identity { return s.remote }
 
-// Kind is what the stream is for.
+// Kind returns what the stream is for.
 func (s *Stream) Kind() Kind { return s.kind }
 
-// TCP is the connection itself where it is plaintext, of which not a byte more was read than
-// belongs to the greeting; nil: it is TLS.
+// TCP returns the connection if it is plaintext, without a byte read behind the greeting; nil: it is TLS.
 func (s *Stream) TCP() *net.TCPConn {
 	c, _ := s.Conn.(*net.TCPConn)
 	return c
 }
 
-// NetConn is the connection below TLS, or the connection itself: for who sets what the kernel
-// does with it.
+// NetConn returns the connection below TLS, for socket options.
 func (s *Stream) NetConn() net.Conn { return s.raw }
 
-// CloseWrite ends what is sent: the other side reads an end.
+// CloseWrite ends this side's bytes: the other side reads EOF.
 func (s *Stream) CloseWrite() error {
 	return s.Conn.(interface{ CloseWrite() error }).CloseWrite()
 }
@@ -52,11 +51,11 @@ func (s *Stream) CloseWrite() error {
 // Close closes the stream.
 func (s *Stream) Close() error {
 	err := s.Conn.Close()
-	s.transport.conns.end(s.raw)
+	s.abort()
 	return err
 }
 
-// Abort ends the stream by a reset: the other side reads an error rather than an end.
+// Abort resets the stream: the other side reads an error.
 func (s *Stream) Abort() {
 	if t, ok := s.raw.(*net.TCPConn); ok {
 		t.SetLinger(0)
@@ -64,11 +63,30 @@ func (s *Stream) Abort() {
 	s.abort()
 }
 
-// abort closes the stream without a word: with TLS, Close waits for a while if the other
-// side does not read.
-func (s *Stream) abort() { s.transport.conns.end(s.raw) }
+// abort closes the stream without TLS's closing message, which blocks while the other side does not read.
+func (s *Stream) abort() {
+	s.stop()
+	s.raw.Close()
+}
 
-// Open makes a stream to a member of the cluster.
+type remoteKey struct{}
+
+// ConnContext is an http.Server.ConnContext: RemoteOf tells which server has made the connection.
+func ConnContext(ctx context.Context, c net.Conn) context.Context {
+	if s, ok := c.(interface{ Remote() Identity }); ok {
+		return context.WithValue(ctx, remoteKey{}, s.Remote())
+	}
+	return ctx
+}
+
+// RemoteOf returns the server that has made the connection of a request; the zero value: a
+// client of this machine.
+func RemoteOf(ctx context.Context) Identity {
+	remote, _ := ctx.Value(remoteKey{}).(Identity)
+	return remote
+}
+
+// Open opens a stream to a member of the cluster.
 func (t *Transport) Open(ctx context.Context, to uint64, kind Kind) (*Stream, error) {
 	m := t.member(to)
 	if m == nil {
@@ -77,7 +95,7 @@ func (t *Transport) Open(ctx context.Context, to uint64, kind Kind) (*Stream, er
 	return t.dial(ctx, *m, kind)
 }
 
-// OpenAddr makes a stream to the node at an address, whichever that is. If something else listens
+// OpenAddr opens a stream to the server at an address, whichever that is. If something else listens
 // there, the error names it.
 func (t *Transport) OpenAddr(ctx context.Context, addr string, kind Kind) (*Stream, error) {
 	s, err := t.dial(ctx, Member{Addr: addr}, kind)
@@ -87,47 +105,43 @@ func (t *Transport) OpenAddr(ctx context.Context, addr string, kind Kind) (*Stre
 	return s, nil
 }
 
-// dial connects to a node, of which the number and the name may be unknown, and greets it.
+// dial connects to a server and exchanges greetings. Its number and name may be unknown.
 func (t *Transport) dial(ctx context.Context, m Member, kind Kind) (*Stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.within.greet)
 	defer cancel()
-	stop := context.AfterFunc(t.ctx, cancel)
-	defer stop()
+	defer context.AfterFunc(t.ctx, cancel)()
 	addr := m.Addr
 	if other, ok := t.o.Redirect[addr]; ok {
 		addr = other
 	}
-	var d net.Dialer
-	raw, err := d.DialContext(ctx, "tcp", addr)
+	raw, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
 	if err := notItself(raw); err != nil {
 		return nil, err
 	}
-	if !t.conns.keep(raw) {
-		return nil, net.ErrClosed
-	}
-	// What ends the attempt ends the connection, whatever that is doing.
-	broken := context.AfterFunc(ctx, func() { raw.Close() })
-	s, err := t.introduce(raw, m, kind)
-	if !broken() && err == nil {
+	s := &Stream{raw: raw, transport: t, kind: kind}
+	interrupted := context.AfterFunc(ctx, func() { raw.Close() })
+	err = t.introduce(s, m)
+	if !interrupted() && err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
-		t.conns.end(raw)
+		raw.Close()
 		if ctx.Err() == context.DeadlineExceeded {
 			err = fmt.Errorf("%s: %w within %v", m.Addr, ErrSilent, t.within.greet)
 		}
 		return nil, err
 	}
+	s.stop = context.AfterFunc(t.ctx, func() { raw.Close() })
 	tune(raw, kind, t.within.silent)
 	return s, nil
 }
 
-// notItself closes a connection whose two ends are one socket: who connects to a port of this
-// machine at which nobody listens may be given that port for its own end. Closed by a reset,
-// it does not keep the port from the node that is about to listen there.
+// notItself closes a connection that is connected to itself: dialing a port of this machine at
+// which nobody listens may pick that port as the local one. A reset frees the port for the server
+// that is about to listen there.
 func notItself(c net.Conn) error {
 	if c.LocalAddr().String() != c.RemoteAddr().String() {
 		return nil
@@ -139,52 +153,56 @@ func notItself(c net.Conn) error {
 	return fmt.Errorf("nobody listens at %s", c.RemoteAddr())
 }
 
-// introduce does the greeting of who connects.
-func (t *Transport) introduce(raw net.Conn, m Member, kind Kind) (*Stream, error) {
-	c := raw
+// introduce exchanges greetings on the connecting side.
+func (t *Transport) introduce(s *Stream, m Member) error {
+	fail := func(err error) error { return fmt.Errorf("%s: %w", m.Addr, err) }
+	s.Conn = s.raw
 	if t.o.Security != nil {
-		secure := t.o.Security.client(raw, m.Name)
+		secure := t.o.Security.client(s.raw, m.Name)
 		if err := secure.Handshake(); err != nil {
-			return nil, fmt.Errorf("%s: %w", m.Addr, t.describeTLS(err))
+			return fail(t.explain(err))
 		}
-		c = secure
+		s.Conn = secure
 	}
 	self := t.Self()
-	hello := greeting{kind: kind, from: self, to: m.Node, addr: t.o.Advertise}
-	if _, err := c.Write(hello.append(nil)); err != nil {
-		return nil, err
+	hello := greeting{kind: s.kind, from: self, to: m.Node, addr: t.o.Advertise}
+	if _, err := s.Conn.Write(hello.append(nil)); err != nil {
+		return err
 	}
-	g, err := readGreeting(c)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", m.Addr, t.describeTLS(err))
-	}
+	g, err := readGreeting(s.Conn)
+	s.remote = g.from
 	switch {
+	case err != nil:
+		return fail(t.explain(err))
 	case g.reason != "":
-		return nil, &Refused{g.from, g.reason}
-	case g.kind != kind || g.to != self.Node:
-		return nil, fmt.Errorf("%s: %w", m.Addr, errMangled)
+		return &Refused{g.from, g.reason}
+	case g.kind != s.kind || g.to != self.Node:
+		return fail(errMangled)
 	case self.Cluster != 0 && g.from.Cluster != self.Cluster:
-		return nil, fmt.Errorf("%s is a server of cluster %x, this is one of cluster %x: correct the addresses that servers are given", m.Addr, g.from.Cluster, self.Cluster)
+		return fmt.Errorf("%s is a server of cluster %x, this is one of cluster %x: correct the addresses that servers are given", m.Addr, g.from.Cluster, self.Cluster)
 	case m.Node != 0 && g.from.Node != m.Node, m.Name != "" && g.from.Name != m.Name:
-		return nil, fmt.Errorf("%s is server %v, not %v", m.Addr, g.from, Identity{Node: m.Node, Name: m.Name})
+		return fmt.Errorf("%s is server %v, not %v", m.Addr, g.from, Identity{Node: m.Node, Name: m.Name})
 	}
 	if err := ValidName(g.from.Name); err != nil {
-		return nil, fmt.Errorf("%s: %w", m.Addr, err)
+		return fail(err)
 	}
-	if err := certified(c, g.from.Name); err != nil {
-		return nil, fmt.Errorf("%s: %w", m.Addr, err)
+	if err := certifies(s.Conn, g.from.Name); err != nil {
+		return fail(err)
 	}
-	return &Stream{Conn: c, raw: raw, transport: t, remote: g.from, kind: kind}, nil
+	return nil
 }
 
-// describeTLS says in words for operators what is wrong between two ends.
-func (t *Transport) describeTLS(err error) error {
+// explain replaces errors of TLS and of the greeting by what an operator should know.
+func (t *Transport) explain(err error) error {
 	var record tls.RecordHeaderError
+	var timeout net.Error
 	switch {
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Errorf("it did not show within %v who it is", t.within.greet)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errUnshown
 	case errors.As(err, &record):
-		return &strange{"it does not speak TLS, this server does: give --cluster-cert, --cluster-key and --cluster-ca to all servers or to none"}
+		return &foreignError{"it does not speak TLS, this server does: " + mixedTLS}
 	}
 	if told, ok := errors.AsType[*net.OpError](err); ok && told.Op == "remote error" && t.o.Security != nil {
 		return t.o.Security.refused()
@@ -192,9 +210,8 @@ func (t *Transport) describeTLS(err error) error {
 	return err
 }
 
-// tune prepares a connection for what follows the greeting: it may be quiet for as long as
-// it likes, but not with an end that is gone. Messages are also to be taken in time, which
-// a client behind a connection of kind Forward need not do.
+// tune sets keepalive, so that a dead peer is noticed on a quiet connection. Messages must also be
+// acknowledged in time; clients behind kind Forward may read slowly.
 func tune(c net.Conn, kind Kind, silent time.Duration) {
 	t, ok := c.(*net.TCPConn)
 	if !ok {

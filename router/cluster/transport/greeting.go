@@ -5,32 +5,82 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 )
 
-const (
-	// magic begins every greeting.
-	magic = "polystlk"
-	// version is that of the protocol between nodes: of greetings and of all that
-	// follows them.
-	version = 1
+// An Identity says which server of which cluster it is.
+type Identity struct {
+	Cluster uint64 // random, the same for all servers of a cluster; 0: it has not joined yet
+	Node    uint64 // random, never 0, never used again for another
+	Name    string // for operators, and the name in its certificate
+}
 
-	headSize = len(magic) + 2 + 2
-	// greetingMax bounds what follows the head, in this version and any other.
-	greetingMax = 1 << 10
+// String is for people.
+func (i Identity) String() string { return fmt.Sprintf("%s (%x)", i.Name, i.Node) }
+
+// A Member is a server and its address.
+type Member struct {
+	Node uint64
+	Name string
+	Addr string // host:port
+}
+
+// A Kind says what a connection is for.
+type Kind uint8
+
+// The kinds of connections.
+const (
+	Raft    Kind = 1 + iota // messages of consensus
+	Forward                 // a client's connection, carried to the leader
+	Journal                 // a leader's journal
+	Admin                   // HTTP: operators, and servers among themselves
+	Relay                   // HTTP: operators' requests that a follower sends to the leader
+	kindEnd
+)
+
+// String is the kind's name in logs and metrics.
+func (k Kind) String() string {
+	if k == 0 || k >= kindEnd {
+		return fmt.Sprintf("kind %d", uint8(k))
+	}
+	return [...]string{"", "raft", "forward", "journal", "admin", "relay"}[k]
+}
+
+// nameMax is the longest name in bytes: the limit of a label in a host name.
+const nameMax = 63
+
+// ValidName reports what is wrong with the name of a server. Certificates are issued for the name,
+// so it is spelled like a host name, in lower case only.
+func ValidName(name string) error {
+	const ends = "abcdefghijklmnopqrstuvwxyz0123456789"
+	invalid := func(r rune) bool { return !strings.ContainsRune(ends+"-.", r) }
+	if name == "" || len(name) > nameMax || strings.ContainsFunc(name, invalid) ||
+		strings.Trim(name[:1]+name[len(name)-1:], ends) != "" {
+		return fmt.Errorf("%q cannot be the name of a server: use 1 to %d of a-z, 0-9, hyphens and dots, with a letter or digit at each end", name, nameMax)
+	}
+	return nil
+}
+
+const (
+	magic   = "polystlk"
+	version = 1 // of greetings and of all that follows them
+
+	headSize    = len(magic) + 2 + 2
+	greetingMax = 1 << 10 // bytes behind the head, in any version
 	textMax     = 255
 )
 
-// A greeting is the first that each side of a connection says. See the package doc.
+// A greeting is the first message of each side. See the package doc.
 type greeting struct {
 	kind   Kind
 	from   Identity
-	to     uint64 // who is meant; 0: whoever is there
+	to     uint64 // the expected server; 0: any
 	addr   string // where from listens
-	reason string // in an answer: why the connection is refused; empty: it is not
+	reason string // in an answer: why the connection is refused; empty: it is accepted
 }
 
-// append encodes g. Texts that are too long are cut.
+// append encodes g. It cuts texts that are too long.
 func (g *greeting) append(dst []byte) []byte {
 	dst = append(dst, magic...)
 	dst = binary.LittleEndian.AppendUint16(dst, version)
@@ -40,7 +90,13 @@ func (g *greeting) append(dst []byte) []byte {
 		dst = binary.LittleEndian.AppendUint64(dst, n)
 	}
 	for _, s := range []string{g.from.Name, g.addr, g.reason} {
-		s = cut(s)
+		if len(s) > textMax {
+			n := textMax
+			for !utf8.RuneStart(s[n]) {
+				n--
+			}
+			s = s[:n]
+		}
 		dst = append(dst, byte(len(s)))
 		dst = append(dst, s...)
 	}
@@ -48,63 +104,47 @@ func (g *greeting) append(dst []byte) []byte {
 	return dst
 }
 
-// cut shortens a text to what has room, at the beginning of a character.
-func cut(s string) string {
-	if len(s) <= textMax {
-		return s
-	}
-	n := textMax
-	for !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}
+// A foreignError is the error of a peer that does not speak this version of the protocol.
+type foreignError struct{ reason string }
 
-// A strange greeting is none of this version. The head tells what it is.
-type strange struct{ reason string }
+func (f *foreignError) Error() string { return f.reason }
 
-func (s *strange) Error() string { return s.reason }
-
-// errMangled is said of a greeting whose parts do not fit together.
+// errMangled is the error of a greeting with inconsistent parts.
 var errMangled = errors.New("its greeting is mangled")
 
-// readGreeting reads a greeting and not a byte more. Whatever comes, it keeps no more than
-// greetingMax bytes. An error that is *strange is about who does not speak as we do.
+const mixedTLS = "give --cluster-cert, --cluster-key and --cluster-ca to all servers or to none"
+
+// readGreeting reads a greeting and no byte more. It never keeps more than greetingMax bytes. A
+// *foreignError says that the peer is not a server of this version.
 func readGreeting(r io.Reader) (greeting, error) {
-	var room [greetingMax]byte
-	head := room[:headSize]
+	var buf [greetingMax]byte
+	head := buf[:headSize]
 	if _, err := io.ReadFull(r, head); err != nil {
 		return greeting{}, err
 	}
-	if string(head[:len(magic)]) != magic {
-		return greeting{}, &strange{stranger(head)}
+	switch {
+	case string(head[:len(magic)]) == magic:
+	case (head[0] == 0x16 || head[0] == 0x15) && head[1] == 3:
+		return greeting{}, &foreignError{"it speaks TLS, this server does not: " + mixedTLS}
+	default:
+		return greeting{}, &foreignError{fmt.Sprintf("it is no server of a cluster: its first bytes are %q", head[:len(magic)])}
 	}
 	v := binary.LittleEndian.Uint16(head[len(magic):])
 	size := int(binary.LittleEndian.Uint16(head[len(magic)+2:]))
 	if size > greetingMax {
 		return greeting{}, errMangled
 	}
-	body := room[:size]
+	body := buf[:size]
 	if _, err := io.ReadFull(r, body); err != nil {
 		return greeting{}, err
 	}
 	if v != version {
-		return greeting{}, &strange{fmt.Sprintf("it speaks version %d of the protocol between servers, this server version %d: run releases on all servers that can be in one cluster", v, version)}
+		return greeting{}, &foreignError{fmt.Sprintf("it speaks version %d of the protocol between servers, this server version %d: run releases on all servers that can be in one cluster", v, version)}
 	}
 	return parseGreeting(body)
 }
 
-// stranger says what a head is that is no node's.
-func stranger(head []byte) string {
-	switch {
-	case head[0] == 0x16 && head[1] == 3, head[0] == 0x15 && head[1] == 3:
-		return "it speaks TLS, this server does not: give --cluster-cert, --cluster-key and --cluster-ca to all servers or to none"
-	default:
-		return fmt.Sprintf("it is no server of a cluster: its first bytes are %q", head[:len(magic)])
-	}
-}
-
-// parseGreeting decodes what follows the head. It keeps nothing of b.
+// parseGreeting decodes the bytes behind the head. It keeps nothing of b.
 func parseGreeting(b []byte) (g greeting, err error) {
 	if len(b) < 1+3*8 {
 		return g, errMangled

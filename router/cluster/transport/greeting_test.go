@@ -154,7 +154,7 @@ func TestFramesThatAreNoneAreRefused(t *testing.T) {
 func FuzzFrames(f *testing.F) {
 	f.Add(append(appendHead(nil, frameMessage, 5), "hello"...))
 	f.Add(binary.LittleEndian.AppendUint64(appendHead(nil, frameClock, clockSize), 1))
-	f.Add(appendRoom(nil, 1))
+	f.Add(appendInt(nil, frameRoom, 1))
 	f.Add(appendHead(nil, frameMessage, MessageMax))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var again []byte

@@ -2,77 +2,78 @@ package transport
 
 import (
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"polystalk/router/cluster/complaint"
 )
 
-// What is kept for a node that does not read as fast as this one sends.
+// Limits of the messages queued for a server.
 const (
 	queueMessages = 4096
 	queueBytes    = MessageMax
 )
 
-// A connection to a node that is not there is tried again after a pause between these two
-// times, each twice as long as the one before; the pauses of several nodes are spread.
+// A failed connection is tried again after a pause that doubles between these two, with jitter.
 const (
 	pauseMin = 10 * time.Millisecond
 	pauseMax = 500 * time.Millisecond
 )
 
-// A peer is another node: what is sent to it, and what comes from it.
+// A peer is another server: the connection to it, and the connection from it.
 type peer struct {
 	t       *Transport
 	node    uint64
-	isGuest bool // not a member here; guarded by Transport.mu
+	isGuest bool // no member here; guarded by Transport.mu
 	ctx     context.Context
 	leave   context.CancelFunc // ends run
-	out     outbox
-	count   counters
-	inbound inbound
-	log     *complaint.Log
+	log     *slog.Logger       // limited
+
+	open        atomic.Bool // else send drops messages
+	queue       chan []byte
+	queuedBytes atomic.Int64
+	moved       chan struct{} // one element: connect at once
+
+	sent, sentBytes, received, receivedBytes, dropped, connects atomic.Uint64
 
 	mu     sync.Mutex
-	member Member        // its name and address
-	moved  chan struct{} // has an element once there is a reason to connect at once
-	loss   loss          // what is wrong with the connection to it
-	conn   net.Conn      // to it; nil: none
-	until  time.Time     // until when the certificate is valid that it has shown last; zero: it has shown none
-}
-
-// counters are what passed between two nodes since the start.
-type counters struct {
-	sent, sentBytes, received, receivedBytes, dropped atomic.Uint64
-	connects                                          atomic.Uint64
+	member Member    // its name and address
+	loss   loss      // what is wrong with the connection to it
+	out    net.Conn  // to it, or nil
+	until  time.Time // the end of the certificate that it showed last; zero: none
+	in     *Stream   // the latest from it, or nil
+	clock  clockOffset
+	room   *int64 // as it told last
 }
 
 func newPeer(t *Transport, m Member, isGuest bool) *peer {
-	p := &peer{t: t, node: m.Node, isGuest: isGuest, member: m, moved: make(chan struct{}, 1), log: complaint.New(t.o.Log)}
-	p.out.wake = make(chan struct{}, 1)
+	p := &peer{
+		t: t, node: m.Node, isGuest: isGuest, member: m, log: LimitLog(t.o.Log),
+		queue: make(chan []byte, queueMessages), moved: make(chan struct{}, 1),
+	}
 	p.ctx, p.leave = context.WithCancel(t.ctx)
 	return p
 }
 
-// become says that it is a member, and where. Transport.mu is held.
-func (p *peer) become(m Member) {
-	p.isGuest = false
+// move sets the name and address.
+func (p *peer) move(m Member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.member == m {
 		return
 	}
-	if p.conn != nil && p.member.Addr != m.Addr {
-		p.conn.Close()
+	if p.out != nil && p.member.Addr != m.Addr {
+		p.out.Close()
 	}
 	p.member = m
 	p.poke()
 }
 
-// poke has a connection be tried at once.
+// poke ends the pause before the next attempt to connect.
 func (p *peer) poke() {
 	select {
 	case p.moved <- struct{}{}:
@@ -80,18 +81,22 @@ func (p *peer) poke() {
 	}
 }
 
-// remove ends it: both connections, and what was to be sent.
+// remove ends both connections, and drops queued messages.
 func (p *peer) remove() {
 	p.leave()
-	p.inbound.abort()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.in != nil {
+		p.in.abort()
+	}
 }
 
-// run keeps a connection to the node until it leaves.
+// run keeps a connection to the server until leave.
 func (p *peer) run() {
-	defer p.out.shut()
+	defer p.shut()
 	wait := pauseMin
 	for p.ctx.Err() == nil {
-		p.out.open()
+		p.open.Store(true)
 		p.mu.Lock()
 		m := p.member
 		p.mu.Unlock()
@@ -104,21 +109,25 @@ func (p *peer) run() {
 				wait = pauseMin
 			}
 			p.mu.Lock()
-			p.conn = nil
+			p.out = nil
 			p.mu.Unlock()
 		}
 		p.lose(err)
-		p.rest(wait)
+		select {
+		case <-time.After(wait/2 + time.Duration(p.t.o.Jitter()*float64(wait/2))):
+		case <-p.moved:
+		case <-p.ctx.Done():
+		}
 		wait = min(2*wait, pauseMax)
 	}
 }
 
-// begin notes a new connection.
+// begin records a new connection.
 func (p *peer) begin(s *Stream) {
-	p.count.connects.Add(1)
+	p.connects.Add(1)
 	p.mu.Lock()
-	p.conn = s.raw
-	p.until = shownUntil(s.Conn)
+	p.out = s.raw
+	p.until = certificateUntil(s.Conn)
 	was := p.loss
 	p.loss = loss{}
 	p.mu.Unlock()
@@ -127,20 +136,20 @@ func (p *peer) begin(s *Stream) {
 	}
 }
 
-// lose drops what was to be sent, and tells of it: see loss.
+// lose drops queued messages and logs why there is no connection.
 func (p *peer) lose(err error) {
 	if p.ctx.Err() != nil {
 		return
 	}
-	p.count.dropped.Add(uint64(p.out.shut()))
+	p.dropped.Add(p.shut())
 	p.mu.Lock()
-	level, tell := p.loss.note(err, time.Now())
+	level, isNew := p.loss.note(err, time.Now())
 	m := p.member
 	p.mu.Unlock()
 	switch {
-	case tell && level == slog.LevelWarn:
+	case isNew && level == slog.LevelWarn:
 		p.log.Warn("no connection to another server of the cluster; trying again", "node", m.Name, "addr", m.Addr, "err", err)
-	case tell:
+	case isNew:
 		p.log.Info("the connection to another server of the cluster is lost; trying again", "node", m.Name, "addr", m.Addr, "err", err)
 	}
 	if f := p.t.o.Unreachable; f != nil {
@@ -148,22 +157,103 @@ func (p *peer) lose(err error) {
 	}
 }
 
-// rest waits before the next attempt, unless there is a reason not to.
-func (p *peer) rest(d time.Duration) {
-	timer := time.NewTimer(d/2 + time.Duration(p.t.o.Jitter()*float64(d/2)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-p.moved:
-	case <-p.ctx.Done():
+// send queues a message. It reports false if it dropped the message.
+func (p *peer) send(m []byte) bool {
+	if len(m) > MessageMax {
+		panic("a message is larger than MessageMax")
+	}
+	if n := int64(len(m)); p.open.Load() {
+		if p.queuedBytes.Add(n) <= queueBytes {
+			select {
+			case p.queue <- m:
+				return true
+			default:
+			}
+		}
+		p.queuedBytes.Add(-n)
+	}
+	p.dropped.Add(1)
+	return false
+}
+
+// shut makes send drop messages, and returns how many queued ones it dropped. A concurrent send may
+// leave one message for the next connection.
+func (p *peer) shut() (n uint64) {
+	p.open.Store(false)
+	for {
+		select {
+		case m := <-p.queue:
+			p.queuedBytes.Add(-int64(len(m)))
+			n++
+		default:
+			return n
+		}
 	}
 }
 
-// send queues a message; false: it is dropped.
-func (p *peer) send(message []byte) bool {
-	if p.out.put(message) {
-		return true
+func (p *peer) status() PeerStatus {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := PeerStatus{
+		Member: p.member, ConnectedTo: p.out != nil, Hears: p.in != nil, Trouble: p.loss.text, CertificateUntil: p.until, Room: p.room,
+		Queued: len(p.queue), QueuedBytes: int(p.queuedBytes.Load()), Dropped: p.dropped.Load(), Connects: p.connects.Load(),
+		Sent: p.sent.Load(), SentBytes: p.sentBytes.Load(), Received: p.received.Load(), ReceivedBytes: p.receivedBytes.Load(),
 	}
-	p.count.dropped.Add(1)
+	s.ClockAhead, s.ClockSamples = p.clock.value()
+	return s
+}
+
+// A loss is the problem with a connection; the zero value: none. A restart takes a moment, and
+// needs no operator: it is logged once, as information. Problems that last, or do not pass by
+// themselves, are warnings.
+type loss struct {
+	text   string    // as logged last
+	since  time.Time // when the connection was lost
+	warned bool      // the warning that it lasts was logged
+}
+
+// patience is how long a restart of a server may take.
+const patience = 10 * time.Second
+
+// Why a connection has ended.
+var (
+	errClosed  = errors.New("it has closed the connection")
+	errAnew    = errors.New("it is connected to anew")
+	errUnshown = errors.New("it has closed the connection without showing who it is")
+)
+
+// note records why there is no connection, and returns whether and how to log it.
+func (l *loss) note(err error, now time.Time) (level slog.Level, log bool) {
+	if l.since.IsZero() {
+		l.since = now
+	}
+	isNew := l.text != err.Error()
+	l.text = err.Error()
+	switch {
+	case now.Sub(l.since) >= patience:
+		log = isNew || !l.warned
+		l.warned = true
+		return slog.LevelWarn, log
+	case passes(err):
+		return slog.LevelInfo, isNew
+	}
+	return slog.LevelWarn, isNew
+}
+
+// passes reports whether a restart of the other server causes such an error.
+func passes(err error) bool {
+	var refused *Refused
+	var op *net.OpError
+	switch {
+	case errors.As(err, &refused):
+		return refused.Reason == errNoMember.Error()
+	case errors.As(err, &op):
+		return op.Op == "dial" || op.Op == "read" || op.Op == "write"
+	}
+	for _, one := range []error{errClosed, errAnew, errUnshown, io.EOF, net.ErrClosed, os.ErrDeadlineExceeded} {
+		if errors.Is(err, one) {
+			return true
+		}
+	}
 	return false
 }

@@ -77,7 +77,7 @@ func TestStrangersAreRefusedWithAReason(t *testing.T) {
 			if err != nil || !strings.Contains(g.reason, tt.want) {
 				t.Errorf("answered %+v, %v, want a reason with %q", g, err, tt.want)
 			}
-			x.wantLogged(t, complaintRefused)
+			x.wantLogged(t, logRefused)
 			if s := x.Status(); len(s) != 1 || s[0].Hears {
 				t.Errorf("status %+v, want one who was not let in", s)
 			}
@@ -177,7 +177,7 @@ func TestSilentCrowdDoesNotKeepNodesOut(t *testing.T) {
 	}
 	meet(a, b)
 	talk(t, a, b, "through the crowd")
-	b.wantLogged(t, complaintCrowd)
+	b.wantLogged(t, logCrowd)
 	b.lobby.mu.Lock()
 	n := len(b.lobby.waiting)
 	b.lobby.mu.Unlock()
@@ -188,7 +188,7 @@ func TestSilentCrowdDoesNotKeepNodesOut(t *testing.T) {
 	if _, err := crowd[0].Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("who has waited longest reads: %v, want the end", err)
 	}
-	if n := strings.Count(b.log.String(), complaintCrowd); n > 20 {
+	if n := strings.Count(b.log.String(), logCrowd); n > 20 {
 		t.Errorf("%d lines were logged of them", n)
 	}
 }
@@ -359,7 +359,7 @@ func TestAnyBytesAreSurvived(t *testing.T) {
 	forBoth(t, func(t *testing.T, a, b *node) {
 		random := rand.New(rand.NewPCG(1, 2))
 		good := (&greeting{kind: Raft, from: Identity{cluster, 7, "n7"}, to: 2, addr: "127.0.0.1:1"}).append(nil)
-		good = append(good, appendClock(nil, time.Now())...)
+		good = append(good, appendInt(nil, frameClock, time.Now().UnixNano())...)
 		good = append(append(good, appendHead(nil, frameMessage, 5)...), "hello"...)
 		good = append(good, appendHead(nil, frameMessage, MessageMax)...)
 		for range 300 {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -14,34 +15,33 @@ import (
 	"polystalk/router/access"
 )
 
-// SecureOptions are what the operator says of who may come to the cluster's port.
+// SecureOptions are the operator's settings about security.
 type SecureOptions struct {
-	Name            string // this node's
+	Name            string // of this server
 	Listen          string // --cluster-listen
 	Advertise       string // --cluster-advertise; may be empty
 	Cert, Key, CA   string // files in PEM: --cluster-cert, --cluster-key, --cluster-ca
 	AllowsPlaintext bool   // --cluster-plaintext
 }
 
-// A Security is how connections between nodes are kept from strangers: TLS 1.3, with a
-// certificate at both ends. Its methods may be called by anyone.
+// A Security authenticates both ends of a connection by TLS 1.3. Its methods are safe for
+// concurrent use.
 type Security struct {
 	o       SecureOptions
 	current atomic.Pointer[material]
 }
 
-// material is what the files say.
+// A material is the content of the files.
 type material struct {
 	pair  tls.Certificate
 	chain []*x509.Certificate // of --cluster-cert
 	roots []*x509.Certificate // of --cluster-ca
 	pool  *x509.CertPool      // the same
-	ends  *x509.Certificate   // see Security.Ending
+	ends  *x509.Certificate   // see Security.Expiry
 }
 
-// Secure reads the certificates. It gives nil without an error where there are none and
-// need not be any: on this machine's own addresses, or if the operator says so. Errors end
-// in what to do.
+// Secure reads the certificates. It returns nil without an error if none are given and none are
+// needed: on loopback addresses, or with --cluster-plaintext. Errors end in what to do.
 func Secure(o SecureOptions) (*Security, error) {
 	switch given := o.Cert != "" || o.Key != "" || o.CA != ""; {
 	case given && (o.Cert == "" || o.Key == "" || o.CA == ""):
@@ -63,8 +63,8 @@ func Secure(o SecureOptions) (*Security, error) {
 	return nil, nil
 }
 
-// isLoopback reports whether only this machine reaches an address. A name is another
-// machine's, for all that is known, but for the one that means this.
+// isLoopback reports whether only this machine reaches an address. A name other than localhost may
+// be another machine's.
 func isLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -74,11 +74,8 @@ func isLoopback(addr string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// pemMax bounds each of the files in bytes.
-const pemMax = 1 << 20
-
-// Reload reads the files again; on an error what was read before stays in use. Connections
-// that are open go on.
+// Reload reads the files again. After an error the old certificates stay in use. Open connections
+// go on.
 func (s *Security) Reload() error {
 	m, err := s.read()
 	if err != nil {
@@ -89,6 +86,7 @@ func (s *Security) Reload() error {
 }
 
 func (s *Security) read() (*material, error) {
+	const pemMax = 1 << 20 // bytes of each file
 	var texts [3][]byte
 	for i, f := range []struct{ flag, path string }{{"cluster-cert", s.o.Cert}, {"cluster-key", s.o.Key}, {"cluster-ca", s.o.CA}} {
 		text, err := access.ReadSecret(f.path, pemMax)
@@ -97,7 +95,7 @@ func (s *Security) read() (*material, error) {
 		}
 		texts[i] = text
 	}
-	m := new(material)
+	m := &material{pool: x509.NewCertPool()}
 	var err error
 	if m.roots, err = certificates(texts[2]); err != nil {
 		return nil, &FlagError{"cluster-ca", fmt.Errorf("%q cannot be used: %w: give the certificate of the authority which has signed those of the servers, in PEM", s.o.CA, err)}
@@ -108,18 +106,17 @@ func (s *Security) read() (*material, error) {
 	if m.pair, err = tls.X509KeyPair(texts[0], texts[1]); err != nil {
 		return nil, &FlagError{"cluster-key", fmt.Errorf("%q cannot be used: %w: give the key in PEM that belongs to --cluster-cert %q", s.o.Key, err, s.o.Cert)}
 	}
-	m.pool = x509.NewCertPool()
 	for _, c := range m.roots {
 		m.pool.AddCert(c)
 	}
-	if err := m.own(&s.o); err != nil {
+	if err := m.checkOwn(&s.o); err != nil {
 		return nil, err
 	}
 	m.ends = m.firstToEnd()
 	return m, nil
 }
 
-// certificates are those of a file in PEM, one at least.
+// certificates parses the certificates of a PEM file, at least one.
 func certificates(text []byte) (list []*x509.Certificate, err error) {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {
@@ -137,18 +134,17 @@ func certificates(text []byte) (list []*x509.Certificate, err error) {
 	return list, nil
 }
 
-// own checks that others will believe this server. The error is a *FlagError.
-func (m *material) own(o *SecureOptions) error {
+// checkOwn checks that other servers will accept this server. The error is a *FlagError.
+func (m *material) checkOwn(o *SecureOptions) error {
 	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
-		if d, ok := errors.AsType[*doubt](m.verify(m.chain, o.Name, use)); ok {
-			return d.ofOwn(o)
+		if d, ok := errors.AsType[*certError](m.verify(m.chain, o.Name, use)); ok {
+			return d.forOwn(o)
 		}
 	}
 	return nil
 }
 
-// options are how a chain is verified.
-func (m *material) options(chain []*x509.Certificate, use x509.ExtKeyUsage, now time.Time) x509.VerifyOptions {
+func (m *material) verifyOptions(chain []*x509.Certificate, use x509.ExtKeyUsage, now time.Time) x509.VerifyOptions {
 	between := x509.NewCertPool()
 	for _, c := range chain[1:] {
 		between.AddCert(c)
@@ -156,24 +152,22 @@ func (m *material) options(chain []*x509.Certificate, use x509.ExtKeyUsage, now 
 	return x509.VerifyOptions{Roots: m.pool, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{use}, CurrentTime: now}
 }
 
-// verify checks that the authority has signed a chain, for a use and now, and that it is
-// for the name; an empty one is not looked at. The error is a *doubt.
+// verify checks the signatures, dates, use and name of a chain. An empty name is not checked. The
+// error is a *certError.
 func (m *material) verify(chain []*x509.Certificate, name string, use x509.ExtKeyUsage) error {
 	now := time.Now()
-	if _, err := chain[0].Verify(m.options(chain, use, now)); err != nil {
-		d := &doubt{shown: chain[0], name: name, use: use, roots: m.roots, now: now}
-		return d.explain(err)
+	if _, err := chain[0].Verify(m.verifyOptions(chain, use, now)); err != nil {
+		return newCertError(err, certError{shown: chain[0], name: name, use: use, roots: m.roots, now: now})
 	}
 	if name == "" {
 		return nil
 	}
-	return isFor(chain[0], name)
+	return checkName(chain[0], name)
 }
 
-// config is how TLS is spoken, by who connects or is connected to; other is the name that
-// the other end must have, empty if that is looked at later. Certificates are checked here
-// rather than by package tls, which would look for the address that was dialed, and keep
-// the authorities of the start.
+// config is the TLS configuration of either side. other is the name of the other end, or empty if it
+// is checked later. VerifyConnection checks certificates instead of package tls, which would
+// compare the dialed address, and keep the authorities of the start.
 func (s *Security) config(other string, use x509.ExtKeyUsage) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
@@ -183,19 +177,52 @@ func (s *Security) config(other string, use x509.ExtKeyUsage) *tls.Config {
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return &s.current.Load().pair, nil
 		},
-		InsecureSkipVerify: true, // VerifyConnection does it
+		InsecureSkipVerify: true,
 		VerifyConnection: func(c tls.ConnectionState) error {
 			return s.current.Load().verify(c.PeerCertificates, other, use)
 		},
 	}
 }
 
-// client is the side of who connects to a node of a name, or to one whose name is not known.
+// client is the connecting side. The name of the other end may be unknown.
 func (s *Security) client(c net.Conn, other string) *tls.Conn {
 	return tls.Client(c, s.config(other, x509.ExtKeyUsageServerAuth))
 }
 
-// server is the side of who is connected to.
+// server is the accepting side.
 func (s *Security) server(c net.Conn) *tls.Conn {
 	return tls.Server(c, s.config("", x509.ExtKeyUsageClientAuth))
+}
+
+// An Expiry says when other servers stop accepting this one, and which file must be replaced.
+type Expiry struct {
+	At   time.Time
+	Flag string // without the dashes: cluster-cert, or cluster-ca
+	File string
+}
+
+// Expiry returns the end of the certificates read last: the server's, one between it and the
+// authority's, or the authority's.
+func (s *Security) Expiry() Expiry {
+	m := s.current.Load()
+	e := Expiry{At: m.ends.NotAfter, Flag: "cluster-cert", File: s.o.Cert}
+	if slices.ContainsFunc(m.roots, m.ends.Equal) && !m.ends.Equal(m.chain[0]) {
+		e.Flag, e.File = "cluster-ca", s.o.CA
+	}
+	return e
+}
+
+// firstToEnd returns the certificate that ends first, of the chain that is valid for longest.
+func (m *material) firstToEnd() (ends *x509.Certificate) {
+	chains, err := m.chain[0].Verify(m.verifyOptions(m.chain, x509.ExtKeyUsageAny, time.Now()))
+	if err != nil {
+		return m.chain[0]
+	}
+	for _, chain := range chains {
+		first := slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
+		if ends == nil || first.NotAfter.After(ends.NotAfter) {
+			ends = first
+		}
+	}
+	return ends
 }

@@ -28,8 +28,8 @@ func goodOptions(ca *certtest.Authority, node string) SecureOptions {
 	return optionsOf(ca, node, certtest.ForNode(node))
 }
 
-// expired, tooEarly and forServers are requests for certificates that are no good.
-func expired(name string) certtest.Request {
+// expiredCert, tooEarly and forServers request invalid certificates.
+func expiredCert(name string) certtest.Request {
 	r := certtest.ForNode(name)
 	r.Until = time.Now().Add(-time.Hour)
 	return r
@@ -106,16 +106,16 @@ func TestSameRefusalIsSaidOnce(t *testing.T) {
 	leaf := security.current.Load().chain[0]
 	for i := range 5 {
 		now := leaf.NotAfter.Add(time.Duration(i) * time.Second)
-		expired := &doubt{reason: over, shown: leaf, dated: leaf, now: now}
+		old := &certError{reason: expired, shown: leaf, dated: leaf, now: now}
 		for _, from := range []string{"10.0.0.1", "10.0.0.2"} {
 			c := caller{from: fmt.Sprintf("%s:%d", from, 1000+i)}
-			n1.complain(c, &greeting{}, security.refused())
-			n1.complain(c, &greeting{}, expired)
-			n1.complain(c, &greeting{}, &net.OpError{Op: "read", Source: c.RemoteAddr(), Err: syscall.ECONNRESET})
+			n1.logRefusal(c, &greeting{}, security.refused())
+			n1.logRefusal(c, &greeting{}, old)
+			n1.logRefusal(c, &greeting{}, &net.OpError{Op: "read", Source: c.RemoteAddr(), Err: syscall.ECONNRESET})
 		}
 	}
 	text := n1.log.String()
-	for words, want := range map[string]int{complaintBroken: 2, complaintRefused: 4, "was valid until": 2, "connection reset": 2, "node=": 0} {
+	for words, want := range map[string]int{logBroken: 2, logRefused: 4, "was valid until": 2, "connection reset": 2, "node=": 0} {
 		if n := strings.Count(text, words); n != want {
 			t.Errorf("%q is logged %d times, want %d:\n%s", words, n, want, text)
 		}
@@ -125,7 +125,7 @@ func TestSameRefusalIsSaidOnce(t *testing.T) {
 // TestDatesHaveSeconds: two that differ by less than a minute are not said to be the same.
 func TestDatesHaveSeconds(t *testing.T) {
 	at := time.Date(2026, 11, 22, 17, 57, 8, 0, time.UTC)
-	d := &doubt{reason: over, dated: &x509.Certificate{NotAfter: at}, now: at.Add(3 * time.Second)}
+	d := &certError{reason: expired, dated: &x509.Certificate{NotAfter: at}, now: at.Add(3 * time.Second)}
 	if got := d.dates(); got != "was valid until 2026-11-22 17:57:08 UTC, and here it is 2026-11-22 17:57:11 UTC" {
 		t.Error(got)
 	}
@@ -206,7 +206,7 @@ func TestWrongCertificatesAreRefused(t *testing.T) {
 			[]string{"is for *.example.org and not for n2: give"}, []string{"--cluster-cert: ", "is for *.example.org and not for n2"},
 		},
 		{
-			"expired", unchecked(optionsOf(ca, "n2", expired("n2"))),
+			"expired", unchecked(optionsOf(ca, "n2", expiredCert("n2"))),
 			[]string{"its certificate was valid until ", " UTC, and here it is ", ": give that server a new one, or set the clocks"},
 			[]string{"of no use any more: --cluster-cert: ", "was valid until ", ": have the authority sign a new one, or set the clock"},
 			[]string{"its certificate was valid until ", ": give that server a new one, or set the clocks"},
@@ -253,7 +253,7 @@ func TestWrongCertificatesAreRefused(t *testing.T) {
 			says(n2, err, tt.n2Told)
 			logs(n1, tt.n1Met)
 			if tt.n1Met[0] == told {
-				logs(n1, []string{complaintBroken})
+				logs(n1, []string{logBroken})
 			}
 			n1.SetMembers([]Member{n1.as(), n2.as()})
 			_, err = n1.Open(t.Context(), 2, Admin)
@@ -295,10 +295,10 @@ func TestUntilKnowsTheAuthority(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := s.Until(); got.After(certtest.Tomorrow()) || got.Before(time.Now()) {
+	if got := s.Expiry().At; got.After(certtest.Tomorrow()) || got.Before(time.Now()) {
 		t.Errorf("it is said to be valid until %v", got)
 	}
-	if got := s.Ending(); got.Flag != "cluster-ca" || got.File != a.File {
+	if got := s.Expiry(); got.Flag != "cluster-ca" || got.File != a.File {
 		t.Errorf("%+v, want the authority's to end first", got)
 	}
 	r.Until = time.Now().Add(time.Hour)
@@ -306,7 +306,7 @@ func TestUntilKnowsTheAuthority(t *testing.T) {
 	if err := s.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.Ending(); got.Flag != "cluster-cert" || got.File != cert || !got.At.Equal(r.Until.Truncate(time.Second)) {
+	if got := s.Expiry(); got.Flag != "cluster-cert" || got.File != cert || !got.At.Equal(r.Until.Truncate(time.Second)) {
 		t.Errorf("%+v, want its own to end first", got)
 	}
 }
@@ -318,16 +318,16 @@ func TestReloadTakesNewFiles(t *testing.T) {
 	if err := os.WriteFile(o.Cert, []byte("none"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	was := s.Until()
-	if err := s.Reload(); err == nil || s.Until() != was {
-		t.Errorf("a file that is none: %v, and it is valid until %v, want an error and %v", err, s.Until(), was)
+	was := s.Expiry().At
+	if err := s.Reload(); err == nil || s.Expiry().At != was {
+		t.Errorf("a file that is none: %v, and it is valid until %v, want an error and %v", err, s.Expiry().At, was)
 	}
 	r := certtest.ForNode("n1")
 	r.Until = r.Until.Add(-time.Hour).Truncate(time.Second)
 	later := r.Until
 	ca.Renew(o.Cert, o.Key, r)
-	if err := s.Reload(); err != nil || !s.Until().Equal(later) {
-		t.Errorf("%v, valid until %v, want %v", err, s.Until(), later)
+	if err := s.Reload(); err != nil || !s.Expiry().At.Equal(later) {
+		t.Errorf("%v, valid until %v, want %v", err, s.Expiry().At, later)
 	}
 }
 
@@ -370,7 +370,7 @@ func TestPortsOfOthersNeedSecurity(t *testing.T) {
 		{"the key of another", change(func(o *SecureOptions) { o.Key = goodOptions(ca, "n1").Key }), false, "--cluster-key: "},
 		{"an authority that is none", change(func(o *SecureOptions) { o.CA = empty }), false, "--cluster-ca: "},
 		{"for another", change(func(o *SecureOptions) { o.Name = "n2" }), false, "for n1 and not for n2, as this server is called: give"},
-		{"expired", optionsOf(ca, "n1", expired("n1")), false, "--cluster-cert: "},
+		{"expired", optionsOf(ca, "n1", expiredCert("n1")), false, "--cluster-cert: "},
 		{"not valid yet", optionsOf(ca, "n1", tooEarly("n1")), false, "is valid from "},
 		{"not for clients", optionsOf(ca, "n1", forServers("n1")), false, "for servers and clients"},
 		{"of another authority", change(func(o *SecureOptions) { o.CA = certtest.Named(t, "other").File }), false, "--cluster-ca: "},
@@ -411,8 +411,8 @@ func TestDatesOfWhoHasSigned(t *testing.T) {
 		{m.roots[0], "cluster-ca", `the certificate of "CN=jobs", was valid until `, `--cluster-ca of this server, the certificate of "CN=jobs", was valid until `},
 		{between, "cluster-cert", `or rather that of "CN=between" behind it, was valid until `, `its certificate, or rather that of "CN=between" behind it, was valid until `},
 	} {
-		d := &doubt{reason: over, shown: m.chain[0], dated: tt.dated, roots: m.roots, now: time.Now()}
-		if got := d.ofOwn(&o); got.Flag != tt.flag || !strings.Contains(got.Error(), tt.own) {
+		d := &certError{reason: expired, shown: m.chain[0], dated: tt.dated, roots: m.roots, now: time.Now()}
+		if got := d.forOwn(&o); got.Flag != tt.flag || !strings.Contains(got.Error(), tt.own) {
 			t.Errorf("of this server: %v, want --%s and %q", got, tt.flag, tt.own)
 		}
 		if got := d.Error(); !strings.Contains(got, tt.others) {

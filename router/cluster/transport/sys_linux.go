@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitUnacknowledged has a connection break when what was sent is not acknowledged for so
-// long. Errors do not matter: it breaks later then.
+// limitUnacknowledged breaks a connection when sent bytes are not acknowledged in time. Without
+// the option it breaks later.
 func limitUnacknowledged(c *net.TCPConn, d time.Duration) {
 	if raw, err := c.SyscallConn(); err == nil {
 		raw.Control(func(fd uintptr) {

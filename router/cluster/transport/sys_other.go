@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// limitUnacknowledged is Linux's; elsewhere the system's own limit holds.
+// limitUnacknowledged does nothing: the limit of the system holds.
 func limitUnacknowledged(*net.TCPConn, time.Duration) {}

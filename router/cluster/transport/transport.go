@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,100 +10,89 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"polystalk/router/cluster/complaint"
 )
 
-// Options say how a Transport is made.
+// Options say how a Transport is made. Functions are called by goroutines of the transport, and
+// must return once Close was called.
 type Options struct {
-	// Self is this node. Its cluster may be 0 for one that is about to join: see SetCluster.
+	// Self is this server. Its cluster may be 0 before it joins: see SetCluster.
 	Self Identity
-	// Advertise is where other nodes reach this one, host:port.
+	// Advertise is the address at which others reach this server, host:port.
 	Advertise string
-	// Listener is the cluster's port, the transport's from New on.
+	// Listener is the cluster's port. New takes it over.
 	Listener net.Listener
-	// Security keeps strangers out; nil: connections are plaintext. See Secure.
+	// Security checks certificates; nil: connections are plaintext. See Secure.
 	Security *Security
-	// Jitter gives numbers in [0, 1), by which pauses are spread; anyone may call it.
+	// Jitter returns numbers in [0, 1) that spread the pauses between attempts.
 	Jitter func() float64
 	// Now is the time of day.
 	Now func() time.Time
-	// Room is how many bytes this node has room for, which the others are told each second;
-	// below zero, or nil: they are not. It is called by goroutines of the transport.
+	// Room returns the free bytes on this server's disk, which the others are told each second;
+	// nil or a negative result: they are not told.
 	Room func() int64
-	// Log takes what the operator should know.
+	// Log takes what operators should know.
 	Log *slog.Logger
 
-	// Receive takes a message of another node. It is called by one goroutine for each
-	// node, in the order in which that sent; while it waits, nothing more is read from
-	// there. The message is the callee's. It must return once Close was called.
+	// Receive takes over a message of another server. One goroutine per server calls it, in the
+	// order of sending; while it blocks, nothing more is read from that server.
 	Receive func(from uint64, message []byte)
-	// Unreachable hears that messages to a node were lost, or may have been. It is
-	// called by a goroutine of the transport, and must return once Close was called.
+	// Unreachable hears that messages to a server are lost, or may be.
 	Unreachable func(node uint64)
-	// Admit says whether a node may come, once it has shown that it is of this cluster or
-	// of none, which only one of kind Admin may be. The error is what the other side is
-	// told. nil: all may come.
+	// Admit refuses a server with an error, which the server is told. Its greeting is valid; only
+	// connections of kind Admin can be from a server without a cluster. nil: all are admitted.
 	Admit func(from Identity, kind Kind) error
-	// Streams serve connections of the other kinds, each on a goroutine of its own. They
-	// close what they are given, and must return once Close was called, also if they do not
-	// use the stream then. A kind that is missing is refused.
+	// Streams serve connections of the other kinds, each on its own goroutine, and close them. A
+	// kind without a function is refused.
 	Streams map[Kind]func(*Stream)
 
-	// Redirect says for some addresses where to connect instead, for tests.
+	// Redirect replaces addresses before dialing, for tests.
 	Redirect map[string]string
 }
 
-// A Transport connects this node with the others. Its methods may be called by anyone.
+// A Transport connects this server with the others. Its methods are safe for concurrent use.
 type Transport struct {
 	o      Options
-	log    *complaint.Log
+	log    *slog.Logger    // limited
 	ctx    context.Context // ends with Close
 	end    context.CancelFunc
 	work   sync.WaitGroup
-	conns  conns
 	lobby  lobby
-	served map[Kind]chan struct{} // seats of streams that are served, for each kind
+	seats  map[Kind]chan struct{} // one element for each stream being served
 	within limits
 
-	mu      sync.RWMutex // guards what follows
+	mu      sync.RWMutex // guards the fields below
 	self    Identity
 	members []Member
-	peers   map[uint64]*peer // the other members, and nodes that are none here and have come
+	peers   map[uint64]*peer // the other members, and guests
 	closed  bool
 }
 
-// limits are how long others may take.
+// limits are timeouts, which tests shorten.
 type limits struct {
-	greet  time.Duration // until a connection has shown who it is, also on a busy machine
-	silent time.Duration // without a sign of the other end, until that is taken to be gone
-	clock  time.Duration // from one to the next frame that tells the time
+	greet  time.Duration // of a greeting, also on a busy machine
+	silent time.Duration // without a sign of the other end
+	clock  time.Duration // between two clock frames
 }
 
-// streamsMax are served at a time of each kind, but for those of clients, whose number is
-// bounded where clients are.
-const streamsMax = 16
+const (
+	// streamsMax bounds the streams of a kind, except Forward: their number is bounded with the
+	// clients.
+	streamsMax = 16
+	// relayMax bounds streams of kind Relay. An operator's request holds one as long as its page is
+	// open. It is enough for four followers (forward.RelayConnectionsMax each).
+	relayMax = 144
+	// guestsMax bounds the servers that are connected and not members here. This server may be the
+	// one that has not heard of them yet.
+	guestsMax = 16
+)
 
-// relayMax are of kind Relay: each is held by an operator's request, some of which last as long
-// as somebody looks at a page, or is kept for the next. Four servers find as many as each of
-// them may open (relay.ConnectionsMax), so that none of them takes another's.
-const relayMax = 144
-
-// seats are how many streams of the kind are served at a time.
-func (k Kind) seats() int {
-	if k == Relay {
-		return relayMax
-	}
-	return streamsMax
-}
-
-// Descriptors are how many a transport may need in a cluster of so many nodes, besides those
-// of streams of kind Forward.
+// Descriptors returns the number of file descriptors for a cluster of that many servers, without
+// streams of kind Forward.
 func Descriptors(nodes int) int {
 	return 1 + lobbyMax + 2*(nodes+guestsMax) + streamsMax*int(kindEnd-1) + relayMax
 }
 
-// New makes a transport that listens already, but lets nobody in before Start.
+// New returns a transport that listens, and accepts nobody before Start.
 func New(o Options) (*Transport, error) {
 	if err := ValidName(o.Self.Name); err != nil {
 		return nil, err
@@ -112,45 +102,47 @@ func New(o Options) (*Transport, error) {
 	}
 	t := &Transport{
 		o: o, self: o.Self,
-		log:    complaint.New(o.Log),
+		log:    LimitLog(o.Log),
 		peers:  make(map[uint64]*peer),
-		conns:  conns{open: make(map[net.Conn]struct{})},
-		served: make(map[Kind]chan struct{}),
+		seats:  make(map[Kind]chan struct{}),
 		within: limits{greet: 3 * time.Second, silent: 10 * time.Second, clock: time.Second},
 	}
 	for kind := range o.Streams {
-		if kind != Forward {
-			t.served[kind] = make(chan struct{}, kind.seats())
+		switch kind {
+		case Forward:
+		case Relay:
+			t.seats[kind] = make(chan struct{}, relayMax)
+		default:
+			t.seats[kind] = make(chan struct{}, streamsMax)
 		}
 	}
 	t.ctx, t.end = context.WithCancel(context.Background())
 	return t, nil
 }
 
-// Start lets others in.
+// Start accepts connections.
 func (t *Transport) Start() { t.work.Go(t.accept) }
 
-// Addr is where the transport listens.
+// Addr returns the address of the listener.
 func (t *Transport) Addr() net.Addr { return t.o.Listener.Addr() }
 
-// Self is who this node is.
+// Self returns the identity of this server.
 func (t *Transport) Self() Identity {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.self
 }
 
-// SetCluster says to which cluster a node belongs that has joined it.
+// SetCluster sets the cluster of a server that has joined.
 func (t *Transport) SetCluster(id uint64) {
 	t.mu.Lock()
 	t.self.Cluster = id
 	t.mu.Unlock()
 }
 
-// SetMembers says who belongs to the cluster and where they listen; this node may be among
-// them. Who is new is connected to, who has moved is connected to at the new address, and who
-// is gone is let go, with what was to be sent to it. Who has come without being a member
-// stays.
+// SetMembers sets the members of the cluster, which may include this server. The transport connects
+// to new members, reconnects to those with another address, and drops connections and queued
+// messages of those that are gone. Guests stay.
 func (t *Transport) SetMembers(members []Member) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -165,7 +157,8 @@ func (t *Transport) SetMembers(members []Member) {
 			continue
 		}
 		if p := t.peers[m.Node]; p != nil {
-			p.become(m)
+			p.isGuest = false
+			p.move(m)
 			continue
 		}
 		t.addPeer(m, false)
@@ -178,7 +171,7 @@ func (t *Transport) SetMembers(members []Member) {
 	}
 }
 
-// addPeer begins to connect to a node. t.mu is held.
+// addPeer begins to connect to a server. t.mu is held.
 func (t *Transport) addPeer(m Member, isGuest bool) *peer {
 	p := newPeer(t, m, isGuest)
 	t.peers[m.Node] = p
@@ -186,13 +179,9 @@ func (t *Transport) addPeer(m Member, isGuest bool) *peer {
 	return p
 }
 
-// guestsMax nodes are answered that are no members here: this node may be the one that
-// does not know yet.
-const guestsMax = 16
-
-// peerOf is the peer for a node that has connected. One that is no member here is answered
-// where it says that it listens, as long as it stays: it may have become a member while this
-// node was away, which only it can tell.
+// peerOf returns the peer of a server that has connected. A server that is no member here becomes a
+// guest: this server connects to it as long as it stays. It may have become a member while this
+// server was away, and only its messages can tell.
 func (t *Transport) peerOf(from Identity, addr string) (*peer, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -214,17 +203,17 @@ func (t *Transport) peerOf(from Identity, addr string) (*peer, error) {
 	return t.addPeer(Member{Node: from.Node, Name: from.Name, Addr: addr}, true), nil
 }
 
-// dismiss ends a guest that has gone.
+// dismiss removes a guest that has disconnected.
 func (t *Transport) dismiss(p *peer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if node := p.node; p.isGuest && t.peers[node] == p {
+	if p.isGuest && t.peers[p.node] == p {
 		p.leave()
-		delete(t.peers, node)
+		delete(t.peers, p.node)
 	}
 }
 
-// member is the one of a number; nil: there is none.
+// member returns a member by number, or nil.
 func (t *Transport) member(node uint64) *Member {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -234,9 +223,8 @@ func (t *Transport) member(node uint64) *Member {
 	return nil
 }
 
-// Send sends a message to a node, and does not wait. The message is the transport's from then
-// on. false: it was dropped, because the node is unknown, or not connected, or reads too
-// slowly.
+// Send sends a message and does not block. It takes the message over. It reports false if it
+// dropped the message: the server is unknown, not connected, or reads too slowly.
 func (t *Transport) Send(to uint64, message []byte) bool {
 	t.mu.RLock()
 	p := t.peers[to]
@@ -244,17 +232,58 @@ func (t *Transport) Send(to uint64, message []byte) bool {
 	return p != nil && p.send(message)
 }
 
-// Close ends everything, and waits until no callback runs and no goroutine is left.
+// Close closes everything, and waits for all callbacks and goroutines.
 func (t *Transport) Close() error {
 	t.mu.Lock()
 	t.closed = true
 	t.mu.Unlock()
 	t.end()
-	t.conns.close()
 	err := t.o.Listener.Close()
 	if errors.Is(err, net.ErrClosed) {
 		err = nil
 	}
 	t.work.Wait()
 	return err
+}
+
+// A PeerStatus describes the connections with another server. Counters begin when this server
+// starts or hears of the other.
+type PeerStatus struct {
+	Member
+	IsMember    bool   // else it is a guest
+	ConnectedTo bool   // this server can send to it
+	Hears       bool   // it has a connection to this server
+	Trouble     string // why this server is not connected to it; empty: it is, or tries for the first time
+
+	Queued, QueuedBytes                      int // not sent yet
+	Sent, SentBytes, Received, ReceivedBytes uint64
+	Dropped                                  uint64 // messages that were not sent
+	Connects                                 uint64
+
+	// ClockAhead is how far its clock is ahead of this server's, minus the time of transmission.
+	// ClockSamples counts the clock frames on this connection.
+	ClockAhead   time.Duration
+	ClockSamples int
+
+	// CertificateUntil is the end of the certificate that it showed last; zero: none.
+	CertificateUntil time.Time
+
+	// Room is the number of free bytes on its disk that it told last; nil: it never did.
+	Room *int64
+}
+
+// Status returns the status of all other servers, sorted by name.
+func (t *Transport) Status() []PeerStatus {
+	t.mu.RLock()
+	list := make([]PeerStatus, 0, len(t.peers))
+	for _, p := range t.peers {
+		s := p.status()
+		s.IsMember = !p.isGuest
+		list = append(list, s)
+	}
+	t.mu.RUnlock()
+	slices.SortFunc(list, func(a, b PeerStatus) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Node, b.Node))
+	})
+	return list
 }

@@ -101,22 +101,22 @@ func TestRoomIsTold(t *testing.T) {
 	}
 }
 
-func TestOffsetIgnoresWhatWasLate(t *testing.T) {
-	var in inbound
-	if _, n := in.offset(); n > 0 {
+func TestClockOffsetIgnoresLateSamples(t *testing.T) {
+	var o clockOffset
+	if _, n := o.value(); n > 0 {
 		t.Error("an offset is known before there was a sample")
 	}
 	for _, late := range []time.Duration{3, 1, 2} {
-		in.note(time.Hour - late*time.Second)
+		o.add(time.Hour - late*time.Second)
 	}
-	if got, _ := in.offset(); got != time.Hour-time.Second {
-		t.Errorf("%v, want that of the sample that was under way least", got)
+	if got, _ := o.value(); got != time.Hour-time.Second {
+		t.Errorf("%v, want the sample with the least delay", got)
 	}
 	for range offsetSamples {
-		in.note(-time.Minute) // it was set back
+		o.add(-time.Minute) // the other clock was set back
 	}
-	if got, _ := in.offset(); got != -time.Minute {
-		t.Errorf("%v, want that of the newest samples", got)
+	if got, _ := o.value(); got != -time.Minute {
+		t.Errorf("%v, want the newest samples", got)
 	}
 }
 
@@ -218,30 +218,26 @@ func TestSlowReaderHoldsUpNobody(t *testing.T) {
 	b.hear(t, a, "on")
 }
 
-func TestFullQueueOfSmallMessages(t *testing.T) {
-	o := outbox{wake: make(chan struct{}, 1)}
-	if o.put(nil) {
+func TestQueueOfSmallMessagesIsBounded(t *testing.T) {
+	p := &peer{queue: make(chan []byte, queueMessages)}
+	if p.send(nil) {
 		t.Error("a message was taken before there was a connection")
 	}
-	o.open()
+	p.open.Store(true)
 	for range queueMessages {
-		if !o.put(nil) {
+		if !p.send(nil) {
 			t.Fatal("a message was not taken")
 		}
 	}
-	if o.put(nil) {
+	if p.send(nil) {
 		t.Error("one more than there is room for was taken")
 	}
-	list := o.take(nil)
-	if o.put(nil) {
-		t.Error("what is being written does not count")
+	<-p.queue
+	if !p.send([]byte("x")) {
+		t.Error("a message that was sent takes room")
 	}
-	o.written(len(list), 0)
-	if !o.put(nil) {
-		t.Error("what is written counts")
-	}
-	if n := o.shut(); n != 1 || o.put(nil) {
-		t.Errorf("%d were dropped, want 1; or it goes on", n)
+	if n := p.shut(); n != queueMessages || p.send(nil) || p.queuedBytes.Load() != 0 {
+		t.Errorf("%d were dropped, want all; or it goes on", n)
 	}
 }
 

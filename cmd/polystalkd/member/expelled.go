@@ -1,0 +1,46 @@
+package member
+
+import (
+	"errors"
+	"strings"
+
+	"polystalk/cmd/polystalkd/fault"
+	"polystalk/router/cluster"
+)
+
+// Expelled returns the fault of a server that cannot take part any more; nil: why is another reason.
+func (m *Member) Expelled(why error) error {
+	c := m.o.Config
+	twin, is := errors.AsType[*twinError](why)
+	switch {
+	case errors.Is(why, cluster.ErrRemoved):
+		return fault.New(fault.Removed, "%s: the directory %q is that of server %q, which was removed from its cluster: to have the server back, move the directory away, and start it with an empty one and %s; to have it run alone with the jobs that it had, of which others may have done some since, polystalk cluster recover-alone %s --force",
+			c.Origin("binlog-dir"), c.BinlogDir, m.id.Name, m.joinFlag(), c.BinlogDir)
+	case errors.Is(why, cluster.ErrLogLost):
+		return fault.New(fault.Removed, "%s: the directory %q of server %q lacks what this server has acknowledged, as an old copy does: say polystalk cluster remove %s at another server, then start this one with an empty directory and %s",
+			c.Origin("binlog-dir"), c.BinlogDir, m.id.Name, m.id.Name, m.joinFlag())
+	case is:
+		return fault.New(fault.Removed, "%s: the directory %q is that of server %q, and another process runs as that server at %s: only one process may, so this one ends. If this directory is a copy, delete it. If the other one is the copy, end that process, say polystalk cluster remove %s at another server, and start this one with an empty directory and --cluster-join: what the copy has acknowledged is not in this directory",
+			c.Origin("binlog-dir"), c.BinlogDir, m.id.Name, twin.address, m.id.Name)
+	}
+	return nil
+}
+
+// joinFlag is the flag to join the cluster again, with the address of another server if one is known.
+func (m *Member) joinFlag() string {
+	members := new(cluster.Members)
+	if n, v := m.view(); n != nil {
+		members = v.Members
+	} else if m.state != nil {
+		members = m.state.Members()
+	}
+	for _, one := range members.List {
+		if one.ID != m.id.Node {
+			return "--cluster-join " + one.Addr
+		}
+	}
+	return "--cluster-join"
+}
+
+// oneLine is the text of an answer.
+func oneLine(b []byte) string { return strings.TrimSpace(string(b)) }

@@ -1,0 +1,186 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"polystalk/cmd/polystalkd/config"
+	"polystalk/cmd/polystalkd/fault"
+	"polystalk/router/cluster"
+	"polystalk/router/cluster/forward"
+	"polystalk/router/cluster/transport"
+)
+
+// links are the connections with the other servers.
+type links struct {
+	m         *Member
+	transport *transport.Transport
+	security  *transport.Security // nil: plaintext
+	receiver  *forward.Receiver   // of clients from followers
+	relay     *forward.Relay      // of operators' requests to the leader
+	leaving   atomic.Bool         // this server takes no clients any more
+}
+
+// secureMax returns the number of forwarded clients that are served with TLS at a time. Each takes
+// two file descriptors more than the connection that it counts for: together a quarter of all.
+var secureMax = sync.OnceValue(func() int {
+	const least = 64
+	var r syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
+		return least
+	}
+	return max(least, int(min(r.Cur, 1<<20))/8)
+})
+
+// Descriptors returns the number of file descriptors for the other servers and for operators.
+func Descriptors(c *config.Config) int {
+	n := transport.Descriptors(cluster.MembersMax) + controlDescriptors + forward.RelayDescriptors
+	if c.Cluster.Cert != "" {
+		n += (forward.DescriptorsSecure - forward.DescriptorsPlain) * secureMax()
+	}
+	return n
+}
+
+// open makes the parts. They accept nobody before the transport is started.
+func (w *links) open() (err error) {
+	m, c := w.m, w.m.o.Config
+	if w.security, err = Secure(c); err != nil {
+		return err
+	}
+	w.receiver = forward.NewReceiver(m.ctx, func(c net.Conn, protocol string, client net.Addr) error { return m.srv.Take(c, protocol, client) }, secureMax(), m.limited)
+	w.relay = forward.NewRelay(forward.RelayOptions{Self: m.id.Node, Open: w.openRelay})
+	w.transport, err = transport.New(transport.Options{
+		Self:      transport.Identity{Cluster: m.id.Cluster, Node: m.id.Node, Name: m.id.Name},
+		Advertise: c.Cluster.Advertise, Listener: m.o.Listener, Security: w.security,
+		Jitter: rand.Float64, Now: time.Now, Log: m.log,
+		Receive: func(from uint64, b []byte) {
+			if n := m.node.Load(); n != nil {
+				n.Receive(from, b)
+			}
+		},
+		Unreachable: func(to uint64) {
+			if n := m.node.Load(); n != nil {
+				n.Unreachable(to)
+			}
+		},
+		Admit: w.admit, Room: m.room,
+		Streams: map[transport.Kind]func(*transport.Stream){
+			transport.Forward: func(s *transport.Stream) { w.receiver.Receive(s) },
+			transport.Journal: w.sendJournal,
+			transport.Admin:   m.serveAdmin,
+			transport.Relay:   m.serveRelay,
+		},
+		Redirect: redirects(c.Cluster.Dial),
+	})
+	if err != nil {
+		return fault.New(fault.Usage, "%s: %v", c.Origin("cluster-node"), err)
+	}
+	return nil
+}
+
+// redirects parses a list of ADDR=ADDR.
+func redirects(list []string) map[string]string {
+	to := make(map[string]string)
+	for _, r := range list {
+		if from, address, ok := strings.Cut(r, "="); ok {
+			to[from] = address
+		}
+	}
+	return to
+}
+
+// Why others are refused.
+var (
+	errStarts  = errors.New("this server is starting")
+	errFollows = errors.New("this server does not lead")
+	errRemoved = errors.New("the server was removed from the cluster: it joins anew with an empty directory")
+)
+
+// admit implements transport.Options.Admit. Clients come to the leader only. A leader refuses
+// servers that are no members; control decides what they may ask on a connection of kind Admin.
+func (w *links) admit(from transport.Identity, kind transport.Kind) error {
+	n, v := w.m.view()
+	switch {
+	case kind == transport.Admin, n == nil && kind == transport.Raft: // messages are dropped until this server has started
+		return nil
+	case n == nil:
+		return errStarts
+	case (kind == transport.Forward || kind == transport.Relay) && (!v.Leads || w.leaving.Load()):
+		return errFollows
+	case v.Leads && v.Members.Find(from.Node) == nil:
+		return errRemoved
+	}
+	return nil
+}
+
+func (w *links) openForward(ctx context.Context, node uint64) (forward.Stream, error) {
+	s, err := w.transport.Open(ctx, node, transport.Forward)
+	if err != nil {
+		return nil, err // not a stream that is nil
+	}
+	return s, nil
+}
+
+func (w *links) openRelay(ctx context.Context, node uint64) (net.Conn, error) {
+	s, err := w.transport.Open(ctx, node, transport.Relay)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Elsewhere sends operators' requests to the leader.
+func (m *Member) Elsewhere() *forward.Relay { return m.links.relay }
+
+// sendJournal sends the journal to another server.
+func (w *links) sendJournal(s *transport.Stream) {
+	if w.m.node.Load() == nil {
+		s.Close()
+		return
+	}
+	if err := w.m.source.Serve(s, s.Remote().Node); err != nil {
+		w.m.log.Debug("the journal was not sent", "node", s.Remote().Name, "err", err)
+	}
+}
+
+// setView tells the parts of other members, or of another leader.
+func (w *links) setView(v *cluster.View) {
+	list := make([]transport.Member, 0, len(v.Members.List))
+	for _, one := range v.Members.List {
+		list = append(list, transport.Member{Node: one.ID, Name: one.Name, Addr: one.Addr})
+	}
+	w.transport.SetMembers(list)
+	if one := v.Members.Find(v.Leader); one != nil {
+		w.relay.SetLeader(one.ID, one.Name)
+	} else {
+		w.relay.SetLeader(0, "")
+	}
+}
+
+// HasFiles reports whether Reload reads files.
+func (m *Member) HasFiles() bool { return m.links.security != nil }
+
+// Reload reads the certificates again. After an error the old ones stay in use.
+func (m *Member) Reload() error {
+	s := m.links.security
+	if s == nil {
+		return nil
+	}
+	if err := s.Reload(); err != nil {
+		return fault.New(fault.Usage, "the certificates of the cluster stay as they were: %v", err)
+	}
+	m.log.Info("the certificate of the cluster was read again", "until", s.Expiry().At)
+	return nil
+}
+
+func (w *links) close() {
+	w.relay.Close()
+	w.transport.Close()
+}

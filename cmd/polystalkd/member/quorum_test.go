@@ -1,0 +1,113 @@
+package member
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/cluster"
+	"polystalk/router/cluster/transport"
+)
+
+// quorumOf is that of a cluster that jobs1 leads, with so many that vote, and jobs9, which does not;
+// those that are away are not connected.
+func quorumOf(voters uint64, away ...uint64) *quorum {
+	r := &quorum{self: 1, Status: cluster.Status{Members: new(cluster.Members)}, within: 2 * time.Second}
+	names := "0123456789"
+	for id := uint64(1); id <= 9; id++ {
+		if id > voters && id < 9 {
+			continue
+		}
+		r.Members.List = append(r.Members.List, cluster.Member{ID: id, Name: "jobs" + names[id:id+1], Voter: id < 9})
+		if id == 1 {
+			continue
+		}
+		connected := true
+		for _, a := range away {
+			connected = connected && a != id
+		}
+		r.links = append(r.links, transport.PeerStatus{Member: transport.Member{Node: id}, ConnectedTo: connected})
+		r.Peers = append(r.Peers, cluster.Peer{ID: id, Heard: time.Second})
+	}
+	return r
+}
+
+// isRefused reports whether an error is a problem that tells of all of this.
+func isRefused(err error, says ...string) bool {
+	p, ok := errors.AsType[*wire.Problem](err)
+	if !ok || p.Status != 409 || p.Type != wire.ProblemPath+wire.NotChanged.Slug || p.Field != "node" {
+		return false
+	}
+	for _, s := range says {
+		if !strings.Contains(p.Detail+": "+p.Remedy, s) {
+			return false
+		}
+	}
+	return true
+}
+
+// TestMajorityIsKept: no change leaves a cluster that cannot go on, and none is refused that does
+// not make it so.
+func TestMajorityIsKept(t *testing.T) {
+	for _, tt := range []struct {
+		voters uint64
+		away   []uint64
+		kind   cluster.ChangeKind
+		node   uint64
+		says   []string // nil: it may be made
+	}{
+		{3, nil, cluster.Remove, 2, nil},
+		{3, []uint64{3}, cluster.Remove, 2, []string{"without jobs2 ", "without jobs3:", "start jobs3", "polystalk cluster remove jobs3"}},
+		{3, []uint64{3}, cluster.Remove, 3, nil},
+		{3, []uint64{3}, cluster.Remove, 9, nil}, // it does not vote
+		{3, []uint64{3}, cluster.Remove, 1, nil}, // which is refused as such
+		{3, []uint64{3}, cluster.Remove, 7, nil}, // likewise
+		{2, nil, cluster.Remove, 2, nil},
+		{2, []uint64{2}, cluster.Remove, 2, nil}, // the leader alone is left
+		{5, []uint64{4, 5}, cluster.Remove, 4, nil},
+		{5, []uint64{4, 5}, cluster.Remove, 3, []string{"without jobs4, jobs5:", "start jobs4, jobs5 first"}},
+		{5, []uint64{5}, cluster.Remove, 3, nil},
+		{1, nil, cluster.Promote, 9, nil},
+		{1, []uint64{9}, cluster.Promote, 9, []string{"if jobs9 voted", "start jobs9 first"}},
+		{3, []uint64{9}, cluster.Promote, 9, nil},
+		{3, []uint64{3, 9}, cluster.Promote, 9, []string{"jobs3, jobs9"}},
+	} {
+		err := quorumOf(tt.voters, tt.away...).checkChange(cluster.Change{Kind: tt.kind, Member: cluster.Member{ID: tt.node}})
+		if tt.says == nil && err != nil || tt.says != nil && !isRefused(err, tt.says...) {
+			t.Errorf("%d voters without %v, %d of jobs%d: %v, want %q", tt.voters, tt.away, tt.kind, tt.node, err, tt.says)
+		}
+	}
+	silent := quorumOf(3)
+	silent.Peers[1].Heard = 3 * time.Second
+	if err := silent.checkChange(cluster.Change{Kind: cluster.Remove, Member: cluster.Member{ID: 2}}); !isRefused(err, "jobs3") {
+		t.Errorf("connected, and silent: %v", err)
+	}
+	var follower *quorum
+	if err := follower.checkChange(cluster.Change{Kind: cluster.Remove, Member: cluster.Member{ID: 2}}); err != nil {
+		t.Errorf("at one that does not lead, which says just that: %v", err)
+	}
+}
+
+// TestWhoIsAwayCannotLead: that costs no outage to find out. Neither can a server with a full disk.
+func TestWhoIsAwayCannotLead(t *testing.T) {
+	full := func(room int64) bool { return room < 100 }
+	r := quorumOf(3, 3)
+	if err := r.checkLeader(r.Members.Find(2), full); err != nil {
+		t.Error(err)
+	}
+	if err := r.checkLeader(r.Members.Find(3), full); !isRefused(err, "jobs3 cannot be reached", "start it") {
+		t.Error(err)
+	}
+	for room, says := range map[int64]string{99: "the disk of jobs2 is full", 100: ""} {
+		r.links[0].Room = &room
+		if err := r.checkLeader(r.Members.Find(2), full); says != "" != (err != nil) || err != nil && !isRefused(err, says, "make room there") {
+			t.Errorf("with room for %d bytes: %v", room, err)
+		}
+	}
+	r.Peers[0].Heard = 3 * time.Second
+	if err := r.checkLeader(r.Members.Find(2), full); !isRefused(err, "jobs2 cannot be reached") {
+		t.Errorf("connected, and silent: %v", err)
+	}
+}

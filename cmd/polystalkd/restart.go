@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"syscall"
+	"time"
+
+	"polystalk/cmd/polystalkd/config"
+	"polystalk/cmd/polystalkd/fault"
+	"polystalk/cmd/polystalkd/listen"
+)
+
+// A member of a cluster restarts in the same process when its jobs include entries that may never be
+// committed, or when its journal was exchanged: the way back is a normal start. The process executes
+// itself with the same ID, command line and listening sockets. Clients that connect meanwhile wait in
+// the backlog. A second process would do the same, but a service manager or a script with a PID file
+// would take the first one for ended.
+
+// restartVariable has the JSON of an inherited.
+const restartVariable = "POLYSTALKD_AGAIN"
+
+// An inherited is what the process keeps over a restart.
+type inherited struct {
+	Sockets  *listen.Kept
+	StartDir string // the working directory of the first start, for relative paths
+	Short    int    // short runs in a row, with this one
+}
+
+// began is the time of this start.
+var began = time.Now()
+
+// readInherited returns what the run before this one left; nil: this is the first. It removes the
+// variable from the environment. The working directory is the first start's: the command line is read
+// again.
+func readInherited() (*inherited, error) {
+	text, ok := os.LookupEnv(restartVariable)
+	if !ok {
+		return nil, nil
+	}
+	os.Unsetenv(restartVariable)
+	last := &inherited{Sockets: new(listen.Kept)}
+	if err := json.Unmarshal([]byte(text), last); err != nil {
+		return nil, fault.New(fault.System, "variable %s: %v: it is the program's own: leave it out", restartVariable, err)
+	}
+	if last.StartDir != "" {
+		if err := os.Chdir(last.StartDir); err != nil {
+			return nil, fault.New(fault.System, "the directory that the program was started in: %v: give paths that begin with /", err)
+		}
+	}
+	return last, nil
+}
+
+const (
+	shortRun = time.Minute // a longer run is followed by the next at once
+	pauseMin = 100 * time.Millisecond
+	pauseMax = 10 * time.Second
+)
+
+// restartPause returns the pause before the next run, and the number of short runs in a row. A process
+// that cannot run must not keep a processor busy with starting; a deposed leader is wanted soon, so
+// the first pause is zero. last is nil in the first run.
+func restartPause(last *inherited, lasted time.Duration) (pause time.Duration, short int) {
+	if last == nil || lasted >= shortRun {
+		return 0, 0
+	}
+	short = last.Short + 1
+	return min(pauseMin<<min(short-1, 20), pauseMax), short
+}
+
+// exec begins the next run. It returns only with an error; the process must end then.
+func (l *inherited) exec() error {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	path, err := executablePath()
+	if err != nil {
+		return err
+	}
+	if err := l.Sockets.Pass(); err != nil {
+		return err
+	}
+	return os.NewSyscallError("exec "+path, syscall.Exec(path, os.Args, append(os.Environ(), restartVariable+"="+string(text))))
+}
+
+// executablePath returns the path of the running program: on Linux also if another program has been installed
+// in its place, which its installer will start. It prefers the file's own name, which ps shows.
+func executablePath() (string, error) {
+	const self = "/proc/self/exe"
+	running, err := os.Stat(self)
+	if err != nil {
+		return os.Executable() // not Linux
+	}
+	path, err := os.Readlink(self)
+	if err != nil {
+		return "", err
+	}
+	if there, err := os.Stat(path); err != nil || !os.SameFile(there, running) {
+		return self, nil
+	}
+	return path, nil
+}
+
+// reopen takes over the sockets of the run before. The process's ID, and so its PID file, is the same.
+func reopen(c *config.Config, last *inherited) (o *opened, err error) {
+	o = &opened{last: last}
+	if o.socks, err = last.Sockets.Sockets(); err != nil {
+		return nil, fault.New(fault.System, "beginning anew: %v", err)
+	}
+	if c.PidFile != "" {
+		o.pid = &pidFile{path: c.PidFile}
+	}
+	if c.Daemon {
+		err = os.Chdir("/") // as before: see parent.release
+	}
+	return o, err
+}
+
+// leave collects what the next run inherits. The listeners may be closed from then on.
+func (o *opened) leave() (*inherited, error) {
+	next := &inherited{StartDir: config.StartDir()}
+	var err error
+	next.Sockets, err = o.socks.Keep()
+	return next, err
+}
+
+// beginAnew executes the process with what leave has collected. It returns only with an error, after
+// which nothing may be used any more. A signal from stop ends the pause before it.
+func (o *opened) beginAnew(next *inherited, why string, stop <-chan os.Signal, log *slog.Logger) error {
+	var pause time.Duration
+	pause, next.Short = restartPause(o.last, time.Since(began))
+	level := slog.LevelInfo
+	if pause > 0 { // it has just restarted, so something is wrong
+		level = slog.LevelWarn
+	}
+	log.Log(context.Background(), level, "beginning anew", "why", why, "next", "the same process reads its journal and follows: nothing that was acknowledged is lost", "in", pause)
+	if sig := endSignal(stop, pause); sig != nil {
+		log.Info("ending instead", "signal", sig.String())
+		return nil
+	}
+	return fault.New(fault.System, "beginning anew: %v: start it again", next.exec())
+}
+
+// endSignal waits for a signal that ends the server, for as long as pause. It also returns a signal
+// that has come before, since the next run would not see it; nil: there is none.
+func endSignal(stop <-chan os.Signal, pause time.Duration) os.Signal {
+	over := time.After(pause)
+	for waits := true; waits || len(stop) > 0; {
+		select {
+		case sig := <-stop:
+			if sig == syscall.SIGTERM || sig == syscall.SIGINT {
+				return sig
+			}
+		case <-over:
+			waits = false
+		}
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package forward
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+)
+
+// A listener is a *net.TCPListener or *net.UnixListener.
+type listener interface {
+	net.Listener
+	SetDeadline(time.Time) error
+}
+
+// Accept is tried again after a pause between these two when it fails.
+const (
+	retryMin = 5 * time.Millisecond
+	retryMax = 200 * time.Millisecond
+)
+
+// Serve forwards the clients of l, a *net.TCPListener or *net.UnixListener, until Release. Then it
+// returns nil, and the caller has l again, open, with its backlog. An error is about l.
+func (f *Forwarder) Serve(l net.Listener, protocol string) error {
+	in, ok := l.(listener)
+	if !ok {
+		return fmt.Errorf("clients cannot be handed on from a listener of type %T", l)
+	}
+	f.mu.Lock()
+	if f.isReleased() {
+		f.mu.Unlock()
+		return nil
+	}
+	f.listeners[l] = struct{}{}
+	f.mu.Unlock()
+	err := f.accept(in, protocol)
+	f.mu.Lock()
+	delete(f.listeners, l)
+	f.mu.Unlock()
+	return errors.Join(err, in.SetDeadline(time.Time{}))
+}
+
+func (f *Forwarder) accept(l listener, protocol string) error {
+	wait := retryMin
+	for {
+		if !f.awaitSeat(l) {
+			return nil
+		}
+		c, err := l.Accept()
+		if err == nil {
+			wait = retryMin
+			f.work.Go(func() {
+				defer func() { <-f.seats }()
+				f.serve(c.(conn), protocol)
+			})
+			continue
+		}
+		<-f.seats
+		switch {
+		case f.isReleased() && errors.Is(err, os.ErrDeadlineExceeded):
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("accept on %s: %w", l.Addr(), err)
+		}
+		f.o.Log.Warn("cannot accept connections; trying again", "addr", l.Addr().String(), "err", err)
+		select {
+		case <-time.After(wait):
+		case <-f.released:
+			return nil
+		}
+		wait = min(2*wait, retryMax)
+	}
+}
+
+// awaitSeat waits until another client may be accepted. It reports false after Release.
+func (f *Forwarder) awaitSeat(l listener) bool {
+	select {
+	case f.seats <- struct{}{}:
+		return true
+	default:
+		f.o.Log.Warn("as many clients as can be handed on are: others wait to be accepted", "addr", l.Addr().String(), "limit", cap(f.seats))
+	}
+	select {
+	case f.seats <- struct{}{}:
+		return true
+	case <-f.released:
+		return false
+	}
+}
+
+func (f *Forwarder) isReleased() bool {
+	select {
+	case <-f.released:
+		return true
+	default:
+		return false
+	}
+}
+
+// Release ends every Serve, now and later. Accepted clients stay.
+func (f *Forwarder) Release() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.isReleased() {
+		return
+	}
+	close(f.released)
+	for l := range f.listeners {
+		l.(listener).SetDeadline(time.Unix(1, 0))
+	}
+}

@@ -1,0 +1,413 @@
+package forward
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	wire "polystalk/codec/admin"
+)
+
+// A leader of a test hears each request that comes, on a connection of its own for each that is
+// made.
+type fake struct {
+	t     *testing.T
+	asked chan *asked
+}
+
+type asked struct {
+	node uint64
+	req  *http.Request
+	conn net.Conn
+}
+
+// answer answers a request.
+func (a *asked) answer(text string) {
+	res := &http.Response{StatusCode: 200, ProtoMajor: 1, ProtoMinor: 1, Body: io.NopCloser(strings.NewReader(text)), ContentLength: int64(len(text))}
+	res.Write(a.conn)
+}
+
+// open makes a connection at whose other end requests are heard.
+func (f *fake) open(_ context.Context, node uint64) (net.Conn, error) {
+	if node == 9 {
+		return nil, errors.New("nobody listens there")
+	}
+	here, there := net.Pipe()
+	f.t.Cleanup(func() { here.Close(); there.Close() })
+	go func() {
+		in := bufio.NewReader(there)
+		for {
+			req, err := http.ReadRequest(in)
+			if err != nil {
+				return
+			}
+			io.Copy(io.Discard, req.Body)
+			f.asked <- &asked{node, req, there}
+		}
+	}()
+	return here, nil
+}
+
+func newRelay(t *testing.T) (*Relay, *fake) {
+	f := &fake{t, make(chan *asked, 2*RelayMax)}
+	r := NewRelay(RelayOptions{Self: 1, Open: f.open})
+	t.Cleanup(r.Close)
+	return r, f
+}
+
+// next is the request that comes next.
+func (f *fake) next() *asked {
+	f.t.Helper()
+	select {
+	case a := <-f.asked:
+		return a
+	case <-time.After(ample):
+		f.t.Fatal("no request has come")
+		return nil
+	}
+}
+
+// A told is what Ask has given.
+type told struct {
+	text string
+	by   string
+	err  error
+}
+
+// ask asks beside the test.
+func ask(ctx context.Context, r *Relay, method, body string) <-chan told {
+	done := make(chan told, 1)
+	req, err := http.NewRequestWithContext(ctx, method, "/api/v1/tubes", strings.NewReader(body))
+	if err != nil {
+		panic(err)
+	}
+	if body == "" {
+		req.Body, req.GetBody = nil, nil
+	}
+	req.Header.Set("Idempotency-Key", "one")
+	go func() {
+		res, by, err := r.Ask(req)
+		if res == nil {
+			done <- told{"", by, err}
+			return
+		}
+		b, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		done <- told{string(b), by, err}
+	}()
+	return done
+}
+
+// wait waits for what an ask gives.
+func wait(t *testing.T, done <-chan told) told {
+	t.Helper()
+	select {
+	case v := <-done:
+		return v
+	case <-time.After(ample):
+		t.Fatal("it goes on")
+		return told{}
+	}
+}
+
+// wantProblem wants one of a kind that says something.
+func wantProblem(t *testing.T, v told, kind *wire.Kind, says string) {
+	t.Helper()
+	p, ok := errors.AsType[*wire.Problem](v.err)
+	if !ok || p.Type != wire.ProblemPath+kind.Slug || !strings.Contains(p.Detail, says) || p.Remedy == "" {
+		t.Errorf("%q %v, want the problem %s that says %q", v.text, v.err, kind.Slug, says)
+	}
+}
+
+func TestNobodyIsAskedWithoutALeader(t *testing.T) {
+	r, f := newRelay(t)
+	none := func() {
+		t.Helper()
+		if v := wait(t, ask(t.Context(), r, "GET", "")); v.err != nil || v.text != "" || len(f.asked) > 0 {
+			t.Errorf("%+v", v)
+		}
+	}
+	none()
+	r.SetLeader(2, "n2")
+	r.SetLeader(0, "")
+	none()
+	r.SetLeader(2, "n2")
+	r.SetLeader(1, "n1") // itself
+	none()
+	r.SetLeader(9, "n9")
+	wantProblem(t, wait(t, ask(t.Context(), r, "POST", "x")), wire.Following, "server n9 leads, and cannot be reached from here: nobody listens there")
+	r.Close()
+	r.SetLeader(2, "n2")
+	none()
+}
+
+// An ended error is one of a certificate that is of no use any more.
+type ended struct{ error }
+
+func (ended) Lasts() {}
+
+// TestNobodyIsToTryAgainInVain: what an operator must mend does not pass by itself.
+func TestNobodyIsToTryAgainInVain(t *testing.T) {
+	req := httptest.NewRequest("GET", "http://server/", nil)
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{errors.New("nobody listens there"), "try again: it is reached soon"},
+		{fmt.Errorf("127.0.0.1:1: %w", ended{errors.New("was valid until")}), "have the operator do what the reason says"},
+	} {
+		p, ok := errors.AsType[*wire.Problem]((&leader{name: "n1"}).problem(req, &unreached{tt.err}))
+		if !ok || !strings.HasPrefix(p.Remedy, tt.want) {
+			t.Errorf("%v: %+v, want the remedy %q", tt.err, p, tt.want)
+		}
+	}
+}
+
+// TestNothingIsAskedTwice that was perhaps done, also if it has named itself, which net/http takes
+// for leave to repeat it.
+func TestNothingIsAskedTwice(t *testing.T) {
+	r, f := newRelay(t)
+	r.SetLeader(2, "n2")
+	for _, body := range []string{"", "something"} {
+		done := ask(t.Context(), r, "POST", body)
+		f.next().answer("yes")
+		if v := wait(t, done); v.text != "yes" || v.by != "n2" || v.err != nil {
+			t.Fatalf("%+v", v)
+		}
+		done = ask(t.Context(), r, "POST", body)
+		f.next().conn.Close()
+		wantProblem(t, wait(t, done), wire.Uncertain, "handed on to server n2, which led, and no answer has come")
+		if len(f.asked) > 0 {
+			t.Error("it was asked again")
+		}
+	}
+	// What only looks may be asked again, on another connection, if that which has ended was used
+	// before. One is kept only if net/http has got round to that in time, so that it may take
+	// several attempts to come upon one.
+	for {
+		done := ask(t.Context(), r, "GET", "")
+		first := f.next()
+		first.answer("one")
+		wait(t, done)
+		done = ask(t.Context(), r, "GET", "")
+		second := f.next()
+		second.conn.Close()
+		if second.conn != first.conn {
+			wantProblem(t, wait(t, done), wire.Following, "server n2, which led, has not answered")
+			continue
+		}
+		f.next().answer("two")
+		if v := wait(t, done); v.text != "two" {
+			t.Errorf("%+v", v)
+		}
+		break
+	}
+	// Now none is kept, or that which has given "two".
+	done := ask(t.Context(), r, "GET", "")
+	for {
+		select {
+		case a := <-f.asked:
+			a.conn.Close()
+			continue
+		case v := <-done:
+			wantProblem(t, v, wire.Following, "server n2, which led, has not answered")
+		case <-time.After(ample):
+			t.Error("it goes on")
+		}
+		break
+	}
+}
+
+// TestAnotherLeads: it is asked from then on, and who was asked before has a while for his answer.
+func TestAnotherLeads(t *testing.T) {
+	r, f := newRelay(t)
+	r.within = ample
+	r.SetLeader(2, "n2")
+	before := ask(t.Context(), r, "POST", "transfer")
+	a := f.next()
+	r.SetLeader(0, "")
+	r.SetLeader(3, "n3")
+	after := ask(t.Context(), r, "POST", "put")
+	b := f.next()
+	if b.node != 3 {
+		t.Errorf("%d was asked", b.node)
+	}
+	b.answer("put")
+	a.answer("it leads")
+	if v := wait(t, after); v.text != "put" || v.by != "n3" {
+		t.Errorf("%+v", v)
+	}
+	if v := wait(t, before); v.text != "it leads" || v.by != "n2" {
+		t.Errorf("%+v", v)
+	}
+	r.within = 0
+	change, look := ask(t.Context(), r, "DELETE", ""), ask(t.Context(), r, "GET", "")
+	f.next()
+	f.next()
+	r.SetLeader(2, "n2")
+	wantProblem(t, wait(t, change), wire.Uncertain, "n3, which led, and no answer has come: another server leads")
+	wantProblem(t, wait(t, look), wire.Following, "n3, which led, has not answered: another server leads")
+	if len(f.asked) > 0 {
+		t.Error("somebody was asked again")
+	}
+}
+
+// TestSameLeaderIsFoundAgain: what it was asked goes on.
+func TestSameLeaderIsFoundAgain(t *testing.T) {
+	r, f := newRelay(t)
+	r.within = 0
+	r.SetLeader(2, "n2")
+	done := ask(t.Context(), r, "GET", "")
+	a := f.next()
+	r.SetLeader(0, "")
+	r.SetLeader(2, "n2")
+	a.answer("here")
+	if v := wait(t, done); v.text != "here" {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestSeatsAreBoundedAndGivenBack: who comes when all are taken is told so at once.
+func TestSeatsAreBoundedAndGivenBack(t *testing.T) {
+	r, f := newRelay(t)
+	r.SetLeader(2, "n2")
+	ctx, leave := context.WithCancel(t.Context())
+	var all []<-chan told
+	for range RelayMax {
+		all = append(all, ask(ctx, r, "GET", ""))
+	}
+	for range RelayMax {
+		f.next()
+	}
+	wantProblem(t, wait(t, ask(t.Context(), r, "GET", "")), wire.Busy, "server n2")
+	leave()
+	for _, one := range all {
+		wantProblem(t, wait(t, one), wire.Following, "given up")
+	}
+	for range 2 * RelayMax {
+		done := ask(t.Context(), r, "GET", "")
+		f.next().answer("again")
+		if v := wait(t, done); v.text != "again" {
+			t.Fatalf("%+v", v)
+		}
+	}
+	if len(r.seats) > 0 {
+		t.Errorf("%d seats are taken", len(r.seats))
+	}
+}
+
+// TestStreamsLeaveSeats for what else is asked.
+func TestStreamsLeaveSeats(t *testing.T) {
+	r, f := newRelay(t)
+	r.SetLeader(2, "n2")
+	stream := func() (*http.Response, error) {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", "/api/v1/events", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, _, err := r.AskStream(req)
+		return res, err
+	}
+	var open []*http.Response
+	for range RelayStreamsMax {
+		go func() {
+			io.WriteString((<-f.asked).conn, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+		}()
+		res, err := stream()
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, res)
+	}
+	_, err := stream()
+	wantProblem(t, told{err: err}, wire.Busy, "streams come by way of this server")
+	change := ask(t.Context(), r, "POST", "x")
+	f.next().answer("done")
+	if v := wait(t, change); v.text != "done" {
+		t.Errorf("%+v", v)
+	}
+	for _, res := range open {
+		res.Body.Close()
+		res.Body.Close() // gives back no more than one
+	}
+	if len(r.streams) > 0 || len(r.seats) > 0 {
+		t.Errorf("%d seats of streams and %d in all are taken", len(r.streams), len(r.seats))
+	}
+	r.SetLeader(9, "n9")
+	for range 2 * RelayStreamsMax {
+		_, err := stream()
+		wantProblem(t, told{err: err}, wire.Following, "cannot be reached")
+	}
+}
+
+// TestConnectionsOfThoseWhoLeftAreBounded: a server that does not answer is connected to no more
+// than so many times, however many ask for it and leave.
+func TestConnectionsOfThoseWhoLeftAreBounded(t *testing.T) {
+	begun, end := make(chan struct{}, 3*dialsMax), make(chan struct{})
+	r := NewRelay(RelayOptions{Self: 1, Open: func(context.Context, uint64) (net.Conn, error) {
+		begun <- struct{}{}
+		<-end
+		return nil, errors.New("it is silent")
+	}})
+	t.Cleanup(r.Close)
+	r.SetLeader(2, "n2")
+	for i := range dialsMax {
+		ctx, leave := context.WithCancel(t.Context())
+		method := []string{"GET", "POST"}[i%2]
+		done := ask(ctx, r, method, "")
+		select {
+		case <-begun:
+		case <-time.After(ample):
+			t.Fatalf("of %d connections %d were begun", dialsMax, i)
+		}
+		leave()
+		if v := wait(t, done); v.err == nil {
+			t.Fatalf("%+v", v)
+		}
+	}
+	for _, method := range []string{"GET", "POST"} {
+		wantProblem(t, wait(t, ask(t.Context(), r, method, "")), wire.Following, "connections to it are being made already")
+	}
+	close(end)
+	last := ask(t.Context(), r, "POST", "")
+	for {
+		v := wait(t, last)
+		p, ok := errors.AsType[*wire.Problem](v.err)
+		if ok && strings.Contains(p.Detail, "it is silent") {
+			break
+		}
+		wantProblem(t, v, wire.Following, "connections to it are being made already") // until those have ended
+		last = ask(t.Context(), r, "POST", "")
+	}
+}
+
+// TestDeadlinesAndTheEndHold while an answer is awaited, and while it comes.
+func TestDeadlinesAndTheEndHold(t *testing.T) {
+	r, f := newRelay(t)
+	r.SetLeader(2, "n2")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	late := ask(ctx, r, "POST", "x")
+	f.next()
+	cancel(context.DeadlineExceeded)
+	wantProblem(t, wait(t, late), wire.Uncertain, "it did not answer in time")
+
+	whole := ask(t.Context(), r, "GET", "")
+	a := f.next()
+	io.WriteString(a.conn, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+	open := ask(t.Context(), r, "POST", "x")
+	f.next()
+	r.Close()
+	wantProblem(t, wait(t, open), wire.Uncertain, "this server ends")
+	// How much of the answer has come by then is a matter of timing.
+	if v := wait(t, whole); v.err == nil || !strings.HasPrefix("half", v.text) {
+		t.Errorf("%+v", v)
+	}
+}

@@ -1,0 +1,130 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"polystalk/router/cluster"
+	"polystalk/router/cluster/transport"
+)
+
+// TestHandler asks for what is refused, and for what is granted.
+func TestHandler(t *testing.T) {
+	two := cluster.Member{ID: 42, Name: "two", Addr: "127.0.0.1:2"}
+	for _, c := range []struct {
+		name   string
+		change func(n *fakeNode, one *cluster.Member)
+		want   string // in a refusal; empty: it joins
+	}{
+		{"a new one", func(*fakeNode, *cluster.Member) {}, ""},
+		{"one that asks again", func(n *fakeNode, one *cluster.Member) { n.add(*one) }, ""},
+		{"a name that is taken", func(n *fakeNode, one *cluster.Member) { one.Name = "one" }, `there is a server "one" already: give --cluster-node`},
+		{"an address that is taken", func(n *fakeNode, one *cluster.Member) { one.Addr = "127.0.0.1:1" }, "polystalk cluster remove one"},
+		{"one that votes", func(n *fakeNode, one *cluster.Member) { one.ID = leaderID }, "votes already"},
+		{"another name under the same id", func(n *fakeNode, one *cluster.Member) { n.add(*one); one.Name = "three" }, `has asked before, as server "two"`},
+		{"a bad name", func(n *fakeNode, one *cluster.Member) { one.Name = "Two!" }, "cannot be the name"},
+		{"no name", func(n *fakeNode, one *cluster.Member) { one.Name = "" }, "cannot be the name"},
+		{"no address", func(n *fakeNode, one *cluster.Member) { one.Addr = ":2" }, "no address"},
+		{"an id of raft's", func(n *fakeNode, one *cluster.Member) { one.ID = 1<<64 - 1 }, "no id"},
+		{"too many", func(n *fakeNode, one *cluster.Member) { n.refuse = errors.New("there are 12 members already") }, "12 members"},
+	} {
+		n, one := newFakeNode(), two
+		c.change(n, &one)
+		a, err := ask(context.Background(), dial, serveHTTP(t, &Handler{Cluster: 0xabc, Node: n}), &one)
+		var refused *Refusal
+		switch {
+		case c.want == "" && (err != nil || a.Cluster != "0000000000000abc" || a.Leader != "127.0.0.1:1" || n.members.Find(42) == nil):
+			t.Errorf("%s: %+v, %v", c.name, a, err)
+		case c.want != "" && (!errors.As(err, &refused) || !strings.Contains(refused.Text, c.want)):
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// add makes a node a member.
+func (n *fakeNode) add(one cluster.Member) {
+	if err := n.Change(context.Background(), cluster.Change{Kind: cluster.Add, Member: one}); err != nil {
+		panic(err)
+	}
+}
+
+// TestHandlerInBetween: who does not lead, or no longer, does not refuse.
+func TestHandlerInBetween(t *testing.T) {
+	n := newFakeNode()
+	addr := serveHTTP(t, &Handler{Cluster: 1, Node: n})
+	one := &cluster.Member{ID: 42, Name: "two", Addr: "127.0.0.1:2"}
+	for _, change := range []func(){
+		func() { n.refuse = cluster.ErrNotLeader },
+		func() { n.refuse = cluster.ErrEnded },
+		func() { n.refuse = cluster.ErrUncertain },
+		func() { n.leader = 9 },
+	} {
+		n.set(change)
+		if a, err := ask(context.Background(), dial, addr, one); err != nil || *a != (joinResponse{}) {
+			t.Errorf("%+v, %v", a, err)
+		}
+	}
+}
+
+// TestHandlerOfStrangers: what is no question gets an answer, and changes nothing.
+func TestHandlerOfStrangers(t *testing.T) {
+	n := newFakeNode()
+	addr := serveHTTP(t, &Handler{Cluster: 1, Node: n})
+	for _, body := range []string{"", "[]", "{", `{"id":"zz"}`, strings.Repeat("x", 1<<20)} {
+		resp, err := http.Post("http://"+addr+JoinPath, "application/json", strings.NewReader(body))
+		if err != nil {
+			continue // it is cut off
+		}
+		resp.Body.Close()
+		if resp.StatusCode < 400 || resp.StatusCode >= 500 {
+			t.Errorf("%.10q: %s", body, resp.Status)
+		}
+	}
+	if len(n.members.List) != 1 {
+		t.Errorf("the members are %+v", n.members)
+	}
+}
+
+// TestAskStrangers: what no node answers is an error, and no refusal.
+func TestAskStrangers(t *testing.T) {
+	for _, body := range []string{"", "<html>", strings.Repeat("x", 1<<20)} {
+		addr := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(body)) }))
+		_, err := ask(context.Background(), dial, addr, &cluster.Member{ID: 42})
+		var refused *Refusal
+		if err == nil || errors.As(err, &refused) {
+			t.Errorf("%.10q: %v", body, err)
+		}
+	}
+}
+
+// known is a connection that says who is at its other end.
+type known struct {
+	net.Conn
+	remote transport.Identity
+}
+
+func (k known) Remote() transport.Identity { return k.remote }
+
+// TestHandlerKnowsWhoAsks: a node asks for itself; another may pass on what it was asked.
+func TestHandlerKnowsWhoAsks(t *testing.T) {
+	h := &Handler{Cluster: 1, Node: newFakeNode()}
+	for _, c := range []struct {
+		remote transport.Identity
+		status int
+	}{
+		{transport.Identity{Node: 42, Name: "two"}, http.StatusOK},
+		{transport.Identity{Node: 43, Name: "two"}, http.StatusConflict},
+		{transport.Identity{Node: 42, Name: "three"}, http.StatusConflict},
+		{transport.Identity{Cluster: 1, Node: 9, Name: "nine"}, http.StatusOK},
+	} {
+		ctx := transport.ConnContext(context.Background(), known{remote: c.remote})
+		status, a := h.answer(ctx, requestOf(&cluster.Member{ID: 42, Name: "two", Addr: "a:1"}), transport.RemoteOf(ctx))
+		if status != c.status {
+			t.Errorf("%v asks: %d, %+v", c.remote, status, a)
+		}
+	}
+}

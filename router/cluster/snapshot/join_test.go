@@ -1,0 +1,460 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"polystalk/router/cluster"
+	"polystalk/router/cluster/transport"
+	"polystalk/shard/wal"
+	"polystalk/shard/wal/exchange"
+	"polystalk/shard/wal/fakedisk"
+)
+
+// otherFiles lists the files of a disk that are not segments.
+func otherFiles(d *fakedisk.Disk) []string {
+	all := slices.Sorted(maps.Keys(d.Entries))
+	return slices.DeleteFunc(all, func(name string) bool { return strings.HasPrefix(name, "journal.0") })
+}
+
+// isNode fails the test unless a disk is that of a node that has joined.
+func isNode(t *testing.T, d *fakedisk.Disk, id uint64, jobs int) {
+	t.Helper()
+	if got := otherFiles(d); !slices.Equal(got, []string{cluster.StateName}) {
+		t.Fatalf("the directory holds %q", got)
+	}
+	s, err := cluster.OpenState(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got := s.Identity(); got != (cluster.Identity{Cluster: 0xabc, Node: id, Name: "two"}) {
+		t.Errorf("it is %+v", got)
+	}
+	if one := s.Members().Find(id); one == nil || one.Voter || len(s.Members().List) != 2 {
+		t.Errorf("the members are %+v", s.Members())
+	}
+	if n := jobsOn(t, d); n != jobs {
+		t.Errorf("%d jobs, want %d", n, jobs)
+	}
+}
+
+func TestJoin(t *testing.T) {
+	l := newLeader(t, 300)
+	d := fakedisk.New(2)
+	o := l.options(t, d)
+	id := l.joiner.Load()
+	var of uint64
+	o.Joined = func(cluster uint64) { of = cluster }
+	s, err := Join(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil || of != 0xabc {
+		t.Errorf("cluster %x, %v", of, err)
+	}
+	if ok := <-l.node.fetched; !ok {
+		t.Error("the leader takes it for a failure")
+	}
+	if d.Opened() != 0 {
+		t.Errorf("%d files are open", d.Opened())
+	}
+	d.Cut() // all of it is durable
+	isNode(t, d, id, 300)
+}
+
+// TestJoinEndsAnywhere ends the process at many operations of the disk. The next start goes on
+// under the same id, so the cluster never has a member that does not come.
+func TestJoinEndsAnywhere(t *testing.T) {
+	l := newLeader(t, 20)
+	for at := 1; ; at++ {
+		d := fakedisk.New(uint64(at))
+		l.node.set(func() { l.node.members = newFakeNode().members })
+		o := l.options(t, d)
+		id := l.joiner.Load()
+		d.CrashAt = d.Ops + at
+		s, err := Join(context.Background(), o)
+		done := err == nil
+		if done {
+			s.Close()
+		}
+		if at%2 == 0 {
+			d.Cut()
+		} else {
+			d.Kill()
+		}
+		d.CrashAt = 0
+		if state, _ := cluster.OpenState(d); state != nil {
+			// A start as a node, which removes what is left over.
+			_, err := exchange.Resume(d)
+			if err := errors.Join(err, Settle(d, state), state.Close()); err != nil {
+				t.Fatalf("operation %d: %v", at, err)
+			}
+		} else {
+			if pending, err := Pending(d); !pending || err != nil {
+				t.Fatalf("operation %d: it is not pending (%v)", at, err)
+			}
+			again, err := NodeID(d)
+			if again != id || err != nil {
+				t.Fatalf("operation %d: the id is %x, was %x (%v)", at, again, id, err)
+			}
+			s, err := Join(context.Background(), l.options(t, d))
+			if err != nil {
+				t.Fatalf("operation %d: %v", at, err)
+			}
+			s.Close()
+		}
+		isNode(t, d, id, 20)
+		for len(l.node.fetched) > 0 {
+			<-l.node.fetched
+		}
+		if done {
+			break
+		}
+	}
+}
+
+// TestJoinByWayOfOthers: nodes that do not lead say who does, or do not answer at all.
+func TestJoinByWayOfOthers(t *testing.T) {
+	l := newLeader(t, 20)
+	follower := newFakeNode()
+	follower.id = 8
+	follower.members = &cluster.Members{List: []cluster.Member{{ID: leaderID, Name: "one", Addr: l.asked, Voter: true}, {ID: 8, Name: "eight", Addr: "127.0.0.1:8"}}}
+	lost := newFakeNode()
+	lost.leader = 0
+	o := l.options(t, fakedisk.New(2))
+	o.Admin = dial
+	o.Addrs = []string{"127.0.0.1:1", serveHTTP(t, &Handler{Node: lost}), serveHTTP(t, &Handler{Node: follower})}
+	s, err := Join(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+
+	o.Disk, o.Addrs = fakedisk.New(3), o.Addrs[:2]
+	o.Pause = func(context.Context) error { return errTooOften }
+	if _, err := Join(context.Background(), o); !errors.Is(err, errTooOften) {
+		t.Errorf("with nobody who leads: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	o.Pause = func(context.Context) error { cancel(); return ctx.Err() }
+	if _, err := Join(ctx, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("when it is told to end: %v", err)
+	}
+}
+
+// TestJoinTriesAgain: a stream that breaks, a leader that changes, and a journal of before the
+// node was a member are passing.
+func TestJoinTriesAgain(t *testing.T) {
+	l := newLeader(t, 300)
+	d := fakedisk.New(2)
+	o := l.options(t, d)
+	fetch, n := o.Journal, 0
+	o.Journal = func(ctx context.Context, addr string) (net.Conn, error) {
+		if n++; n == 3 {
+			l.node.set(func() { l.node.leader = 99 }) // before it may begin to send
+		}
+		c, err := fetch(ctx, addr)
+		switch n {
+		case 1:
+			return nil, errors.New("no route to host")
+		case 2:
+			return &breaking{Conn: c, left: 100_000}, err
+		}
+		return c, err
+	}
+	o.Pause = func(context.Context) error {
+		if left := otherFiles(d); !slices.Equal(left, []string{PendingName}) {
+			t.Errorf("after try %d there is still %q", n, left)
+		}
+		l.node.set(func() { l.node.leader = leaderID })
+		return nil
+	}
+	s, err := Join(context.Background(), o)
+	if err != nil || n < 4 {
+		t.Fatal(n, err)
+	}
+	s.Close()
+	isNode(t, d, l.joiner.Load(), 300)
+}
+
+// breaking is a connection that breaks after so many bytes.
+type breaking struct {
+	net.Conn
+	left int
+}
+
+func (b *breaking) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		b.Conn.Close()
+		return 0, syscall.ECONNRESET
+	}
+	n, err := b.Conn.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+// TestJoinIsRefused: what an operator has to do something about ends it.
+func TestJoinIsRefused(t *testing.T) {
+	l := newLeader(t, 20)
+	o := l.options(t, fakedisk.New(2))
+	o.Member.Name = "one"
+	var refused *Refusal
+	if _, err := Join(context.Background(), o); !errors.As(err, &refused) || !strings.Contains(err.Error(), "cluster remove one") {
+		t.Errorf("of a name that is taken it says %v", err)
+	}
+	if pending, _ := Pending(o.Disk); !pending {
+		t.Error("an ID of an earlier start is gone")
+	}
+	o.Fresh = true
+	if _, err := Join(context.Background(), o); !errors.As(err, &refused) {
+		t.Errorf("it says %v", err)
+	}
+	if pending, _ := Pending(o.Disk); pending {
+		t.Error("a start that was refused leaves the ID that it has made")
+	}
+	d := fakedisk.New(2)
+	d.Limit = 50_000
+	l = newLeader(t, 20)
+	o = l.options(t, d)
+	o.Receive.Room = 20_000
+	var full *RoomError
+	if _, err := Join(context.Background(), o); !errors.As(err, &full) {
+		t.Errorf("of a full disk it says %v", err)
+	}
+	d = fakedisk.New(2)
+	d.Before = func(op, name string) error {
+		if strings.HasPrefix(name, cluster.StateName) {
+			return &fs.PathError{Op: op, Path: name, Err: syscall.EIO}
+		}
+		return nil
+	}
+	l = newLeader(t, 20)
+	o = l.options(t, d)
+	if _, err := Join(context.Background(), o); !errors.Is(err, syscall.EIO) {
+		t.Errorf("of a disk that fails it says %v", err)
+	}
+}
+
+func TestNodeID(t *testing.T) {
+	for at := 1; ; at++ {
+		d := fakedisk.New(uint64(at))
+		d.CrashAt = at
+		first, err := NodeID(d)
+		done := err == nil
+		d.Cut()
+		d.CrashAt = 0
+		second, err := NodeID(d)
+		if err != nil || !cluster.ValidID(second) || done && second != first {
+			t.Fatalf("operation %d: %x, then %x (%v)", at, first, second, err)
+		}
+		if third, err := NodeID(d); third != second || err != nil {
+			t.Fatalf("operation %d: %x, then %x (%v)", at, second, third, err)
+		}
+		if d.Opened() != 0 && done {
+			t.Errorf("%d files are open", d.Opened())
+		}
+		if done {
+			break
+		}
+	}
+	d := fakedisk.New(1)
+	if pending, err := Pending(d); pending || err != nil {
+		t.Errorf("an empty directory is pending: %v", err)
+	}
+	d.Before = func(string, string) error { return syscall.EIO }
+	if _, err := NodeID(d); !errors.Is(err, syscall.EIO) {
+		t.Errorf("of a disk that fails it says %v", err)
+	}
+}
+
+// aState is that of node 42, which has voted.
+func aState(t *testing.T, d wal.Disk, members *cluster.Members) *cluster.State {
+	t.Helper()
+	s, err := cluster.CreateState(d, cluster.Identity{Cluster: 0xabc, Node: 42, Name: "two"}, cluster.Vote{Term: 1, For: 9}, members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// fetched is the journal of a leader, beside what a disk has.
+func fetched(t *testing.T, l *leader, d wal.Disk) *Received {
+	t.Helper()
+	here, there := net.Pipe()
+	go l.source.Serve(there, 42)
+	r, err := Fetch(context.Background(), here, d, ReceiveOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestJoinPassesOverItself: a node with no other address than its own ends at once, and a node that is
+// given another address as well asks there.
+func TestJoinPassesOverItself(t *testing.T) {
+	l := newLeader(t, 3)
+	o := l.options(t, fakedisk.New(2))
+	own := &transport.Refused{By: transport.Identity{Node: l.joiner.Load()}, Reason: "this server does not belong to a cluster yet"}
+	o.Admin = func(ctx context.Context, addr string) (net.Conn, error) {
+		if addr == "own:1" {
+			return nil, own
+		}
+		return dialTo(l.asked)(ctx, addr)
+	}
+	o.Addrs = []string{"own:1", "own:1"}
+	if _, err := Join(t.Context(), o); !errors.Is(err, ErrSelf) {
+		t.Fatalf("with no other address it says %v", err)
+	}
+	o.Addrs = []string{"own:1", l.asked}
+	s, err := Join(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+}
+
+// TestExchange: a node that has fallen behind starts anew with the journal of the leader, unless
+// it has come further meanwhile.
+func TestExchange(t *testing.T) {
+	before := &cluster.Members{Index: 5, List: []cluster.Member{{ID: 42, Name: "two", Addr: "127.0.0.1:2", Voter: true}}}
+	now := &cluster.Members{Index: 60, List: []cluster.Member{{ID: leaderID, Name: "one", Addr: "127.0.0.1:1", Voter: true}, before.List[0]}}
+	for _, c := range []struct {
+		name    string
+		further int64 // entries that the node has more
+		term    uint64
+		older   bool
+	}{{"behind", -10, 1, false}, {"as far", 0, 1, false}, {"further", 1, 1, true}, {"a later term", -10, 2, true}, {"an earlier term", 1000, 0, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLeader(t, 100)
+			l.node.members = now
+			d := fakedisk.New(2)
+			own := openJournal(t, d)
+			putJobs(t, own, 1, 3, 2000)
+			state := aState(t, d, before)
+			r := fetched(t, l, d)
+			if err := own.Close(); err != nil {
+				t.Fatal(err)
+			}
+			err := Exchange(r, state, uint64(int64(r.LastIndex)+c.further), c.term)
+			if c.older != errors.Is(err, ErrOlder) || !c.older && err != nil {
+				t.Fatalf("it says %v", err)
+			}
+			d.Cut()
+			if err := Settle(d, state); err != nil {
+				t.Fatal(err)
+			}
+			want, jobs := now, 100
+			if c.older {
+				want, jobs = before, 3
+			}
+			if n := jobsOn(t, d); n != jobs || state.Members().Index != want.Index || state.Vote() != (cluster.Vote{Term: 1, For: 9}) {
+				t.Errorf("%d jobs, members %+v, vote %+v", n, state.Members(), state.Vote())
+			}
+			if got := otherFiles(d); !slices.Equal(got, []string{cluster.StateName}) {
+				t.Errorf("the directory holds %q", got)
+			}
+		})
+	}
+}
+
+// TestExchangeRaisesTheTerm: a node never has entries of a term that it has not heard of, nor
+// votes in that before.
+func TestExchangeRaisesTheTerm(t *testing.T) {
+	l := newLeader(t, 10)
+	l.node.member(t, 42, "two", false)
+	d := fakedisk.New(2)
+	state := aState(t, d, l.node.members)
+	r := fetched(t, l, d)
+	r.LastTerm = 4
+	if err := Exchange(r, state, 3, 1); err != nil {
+		t.Fatal(err)
+	}
+	if v := state.Vote(); v != (cluster.Vote{Term: 4}) {
+		t.Errorf("the vote is %+v", v)
+	}
+}
+
+func TestSettle(t *testing.T) {
+	one := cluster.Member{ID: 42, Name: "two", Addr: "127.0.0.1:2"}
+	with := func(index uint64, list ...cluster.Member) *cluster.Members {
+		return &cluster.Members{Index: index, List: list}
+	}
+	for _, c := range []struct {
+		name  string
+		note  []byte
+		index uint64
+		err   string
+	}{
+		{"no note", nil, 5, ""},
+		{"later", with(9, one).Encode(), 9, ""},
+		{"earlier", with(4, one).Encode(), 5, ""},
+		{"removed", with(9, cluster.Member{ID: 43, Name: "x", Addr: "y:1"}).Encode(), 5, "removed"},
+		{"no members", []byte("what?"), 5, "members"},
+	} {
+		d := fakedisk.New(1)
+		state := aState(t, d, with(5, one))
+		if c.note != nil {
+			if err := exchange.StageNote(d, c.note); err != nil {
+				t.Fatal(err)
+			}
+			if err := exchange.Begin(d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := Settle(d, state)
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: it says %v", c.name, err)
+		}
+		if state.Members().Index != c.index {
+			t.Errorf("%s: the members are as of %d", c.name, state.Members().Index)
+		}
+		if left, _ := exchange.Note(d); (left != nil) != (c.err != "") {
+			t.Errorf("%s: the note is %q", c.name, left)
+		}
+	}
+}
+
+// TestFetchWantsMembers: a backup is no journal for a node.
+func TestFetchWantsMembers(t *testing.T) {
+	j := aJournal(t, 10)
+	here, there := net.Pipe()
+	go func() {
+		p := j.Pin()
+		defer p.Release()
+		Send(context.Background(), there, p, SendOptions{})
+	}()
+	d := fakedisk.New(1)
+	if _, err := Fetch(context.Background(), here, d, ReceiveOptions{}); err == nil || len(d.Entries) > 0 {
+		t.Errorf("it says %v, and leaves %v", err, d)
+	}
+}
+
+// TestWaitingToJoinIsNoWarning: servers are started together, and none leads yet; what lasts is one.
+func TestWaitingToJoinIsNoWarning(t *testing.T) {
+	var out bytes.Buffer
+	j := &joining{JoinOptions: JoinOptions{Log: slog.New(slog.NewTextHandler(&out, nil))}}
+	for try := 1; try < patience; try++ {
+		j.warn(errors.New("none leads"))
+	}
+	if got := out.String(); strings.Count(got, "level=INFO") != 1 || strings.Contains(got, "WARN") {
+		t.Errorf("at first: %q", got)
+	}
+	out.Reset()
+	for range patience {
+		j.warn(errors.New("none leads"))
+	}
+	if got := out.String(); strings.Count(got, "level=WARN") != 1 || strings.Contains(got, "INFO") {
+		t.Errorf("later: %q", got)
+	}
+}

@@ -1,0 +1,227 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"polystalk/router/cluster"
+	"polystalk/router/cluster/transport"
+	"polystalk/shard/record"
+	"polystalk/shard/wal"
+	"polystalk/shard/wal/fakedisk"
+)
+
+var silent = slog.New(slog.DiscardHandler)
+
+// A fakeNode is a node as the package sees it: what it is told to do it has done at once.
+type fakeNode struct {
+	mu      sync.Mutex
+	id      uint64
+	leader  uint64
+	waits   bool // it leads and does not serve yet
+	term    uint64
+	members *cluster.Members
+	match   map[uint64]uint64
+	commit  uint64
+	refuse  error // of changes
+	fetched chan bool
+}
+
+const leaderID = 7
+
+// newFakeNode leads a cluster of its own.
+func newFakeNode() *fakeNode {
+	return &fakeNode{
+		id: leaderID, leader: leaderID, term: 3, match: map[uint64]uint64{}, fetched: make(chan bool, 20),
+		members: &cluster.Members{Index: 1, List: []cluster.Member{{ID: leaderID, Name: "one", Addr: "127.0.0.1:1", Voter: true}}},
+	}
+}
+
+func (n *fakeNode) View() (cluster.View, <-chan struct{}) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return cluster.View{Leader: n.leader, Term: n.term, Leads: n.leader == n.id && !n.waits, Members: n.members}, nil
+}
+
+func (n *fakeNode) Change(_ context.Context, c cluster.Change) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.refuse != nil {
+		return n.refuse
+	}
+	next, err := n.members.After(c, n.members.Index+1)
+	if err == nil {
+		n.members = next
+	}
+	return err
+}
+
+func (n *fakeNode) Status(context.Context) (cluster.Status, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := cluster.Status{Leads: n.leader == n.id && !n.waits, Term: n.term, Members: n.members, Commit: n.commit}
+	if n.leader == n.id {
+		s.Role = cluster.Leading
+	}
+	for _, one := range n.members.List {
+		if one.ID != n.id {
+			m, active := n.match[one.ID]
+			s.Peers = append(s.Peers, cluster.Peer{ID: one.ID, Match: m, Active: active})
+		}
+	}
+	return s, nil
+}
+
+func (n *fakeNode) Fetching(uint64) {}
+
+func (n *fakeNode) Fetched(_ uint64, ok bool) { n.fetched <- ok }
+
+// set changes the node.
+func (n *fakeNode) set(f func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f()
+}
+
+// openJournal starts a journal on an empty disk.
+func openJournal(t *testing.T, d wal.Disk) *wal.Journal {
+	t.Helper()
+	j := wal.New(wal.Options{Disk: d, SegmentSize: wal.SegmentMin, Shards: 1, Manual: true, Now: time.Now})
+	if err := j.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return j
+}
+
+// aJournal is an open journal with jobs of 2000 bytes.
+func aJournal(t *testing.T, jobs int) *wal.Journal {
+	t.Helper()
+	j := openJournal(t, fakedisk.New(1))
+	putJobs(t, j, 1, jobs, 2000)
+	return j
+}
+
+func putJobs(t *testing.T, j *wal.Journal, first, n, size int) {
+	t.Helper()
+	for i := range n {
+		log := j.Log(0)
+		log.Begin()
+		log.Buffer.Put(&record.Job{ID: uint64(first + i), State: record.Ready, Tube: []byte("default"), TTR: 60, Body: make([]byte, size)}, 0, nil)
+		log.End()
+		if err := j.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// jobsOn is how many jobs a start from a disk finds.
+func jobsOn(t *testing.T, d wal.Disk) (n int) {
+	t.Helper()
+	j := wal.New(wal.Options{Disk: d, SegmentSize: wal.SegmentMin, Shards: 1, Manual: true, Now: time.Now})
+	_, err := j.Recover(wal.Replayer{Workers: 1, Worker: func(uint16) int { return 0 }, Apply: func(_ int, r *record.Record) error {
+		if r.Kind == record.Put {
+			n++
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A leader is a node that lets others join, at two addresses: for questions, and for journals.
+type leader struct {
+	node    *fakeNode
+	journal *wal.Journal
+	source  *Source
+	asked   string
+	streams net.Listener
+	joiner  atomic.Uint64 // who fetches: what a greeting would tell
+}
+
+func newLeader(t *testing.T, jobs int) *leader {
+	t.Helper()
+	l := &leader{node: newFakeNode(), journal: aJournal(t, jobs)}
+	l.source = NewSource(SourceOptions{Node: l.node, Journal: l.journal, Log: silent, Look: time.Millisecond})
+	t.Cleanup(l.source.Close)
+	l.asked = serveHTTP(t, &Handler{Cluster: 0xabc, Node: l.node})
+	var err error
+	if l.streams, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	t.Cleanup(func() {
+		l.streams.Close()
+		serving.Wait()
+	})
+	serving.Go(func() {
+		for {
+			c, err := l.streams.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { l.source.Serve(c, l.joiner.Load()) })
+		}
+	})
+	return l
+}
+
+// serveHTTP serves on a port of this machine's.
+func serveHTTP(t *testing.T, h http.Handler) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{Handler: h, ConnContext: transport.ConnContext}
+	go srv.Serve(l)
+	t.Cleanup(func() { srv.Close() })
+	return l.Addr().String()
+}
+
+// dialTo connects to an address, whatever is asked for.
+func dialTo(addr string) Dial {
+	return func(ctx context.Context, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", addr)
+	}
+}
+
+// dial connects to the address that is asked for.
+func dial(ctx context.Context, addr string) (net.Conn, error) { return dialTo(addr)(ctx, "") }
+
+// errTooOften ends a try that would go on.
+var errTooOften = errors.New("it has tried often enough")
+
+// options are those of a node that joins at a leader, and tries a few times.
+func (l *leader) options(t *testing.T, d wal.Disk) JoinOptions {
+	t.Helper()
+	id, err := NodeID(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.joiner.Store(id)
+	tries := 0
+	return JoinOptions{
+		Disk: d, Addrs: []string{l.asked}, Log: silent,
+		Member: cluster.Member{Name: "two", Addr: "127.0.0.1:2"},
+		Admin:  dialTo(l.asked), Journal: dialTo(l.streams.Addr().String()),
+		Joined: func(uint64) {},
+		Pause: func(context.Context) error {
+			if tries++; tries > 500 {
+				return errTooOften
+			}
+			time.Sleep(time.Millisecond) // the leader may not have heard of the last end
+			return nil
+		},
+	}
+}

@@ -1,0 +1,84 @@
+package snapshot
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+
+	"polystalk/router/cluster"
+	"polystalk/shard/wal"
+)
+
+// PendingName is the file of a directory while its server joins. Until there is a cluster.state,
+// the other files of the directory mean nothing.
+const PendingName = "cluster.joining"
+
+// idDigits is the length of an ID in hexadecimal, with leading zeros.
+const idDigits = 16
+
+// Pending reports whether a directory's server has begun to join, and has not joined yet. The
+// directory may hold a part of a journal; it can only be started with --cluster-join.
+func Pending(d wal.Disk) (bool, error) {
+	f, err := d.Open(PendingName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, f.Close()
+}
+
+// NodeID returns the ID under which the directory's server joins: a random one, kept in the
+// directory so that a later start uses it again.
+func NodeID(d wal.Disk) (uint64, error) {
+	id, err := readID(d)
+	if err != nil || id != 0 {
+		return id, err
+	}
+	for !cluster.ValidID(id) {
+		var b [8]byte
+		rand.Read(b[:]) // never fails
+		id = binary.LittleEndian.Uint64(b[:])
+	}
+	f, err := d.Create(PendingName)
+	if err != nil {
+		return 0, fmt.Errorf("making %s: %w", PendingName, err)
+	}
+	_, err = f.WriteAt(fmt.Appendf(nil, "%0*x\n", idDigits, id), 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = d.Sync()
+	}
+	if err != nil {
+		return 0, fmt.Errorf("making %s: %w", PendingName, err)
+	}
+	return id, nil
+}
+
+// readID reads the ID of the directory; zero: there is none. It removes an incomplete file: its
+// ID was never used.
+func readID(d wal.Disk) (uint64, error) {
+	f, err := d.Open(PendingName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	b := make([]byte, idDigits+1)
+	n, _ := f.ReadAt(b, 0)
+	if err := f.Close(); err != nil {
+		return 0, err
+	}
+	id, err := strconv.ParseUint(string(b[:min(n, idDigits)]), 16, 64)
+	if n == len(b) && b[idDigits] == '\n' && err == nil && cluster.ValidID(id) {
+		return id, nil
+	}
+	return 0, d.Remove(PendingName)
+}

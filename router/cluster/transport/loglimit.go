@@ -1,0 +1,100 @@
+package transport
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+)
+
+const (
+	logEvery        = time.Second // between two lines of one message
+	logEverySubject = time.Minute // between two lines of one message about one subject
+	subjectsMax     = 64          // subjects that are remembered
+)
+
+// LimitLog returns a logger that writes each message at most once a second, and each message with
+// a subject (see WithSubject) once a minute per subject. A line counts the lines dropped before it
+// as "suppressed". So other servers and clients cannot flood the log. A message is a constant of
+// the program; what varies belongs into attributes. Debug lines are not limited.
+func LimitLog(log *slog.Logger) *slog.Logger {
+	return slog.New(&limiter{log.Handler(), &limiterState{messages: map[lineKey]silence{}, subjects: map[lineKey]silence{}}})
+}
+
+type subjectKey struct{}
+
+// WithSubject names the subject of the lines that are logged with the context.
+func WithSubject(ctx context.Context, subject string) context.Context {
+	return context.WithValue(ctx, subjectKey{}, subject)
+}
+
+// A limiter is the handler of LimitLog.
+type limiter struct {
+	slog.Handler
+	*limiterState
+}
+
+type limiterState struct {
+	mu       sync.Mutex
+	messages map[lineKey]silence
+	subjects map[lineKey]silence // at most subjectsMax
+}
+
+type lineKey struct{ message, subject string }
+
+// A silence is the time until the next line, and the number of lines dropped meanwhile.
+type silence struct {
+	until time.Time
+	n     int
+}
+
+// Handle implements slog.Handler.
+func (l *limiter) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level >= slog.LevelInfo {
+		subject, _ := ctx.Value(subjectKey{}).(string)
+		n, ok := l.allow(lineKey{r.Message, subject}, r.Time)
+		if !ok {
+			return nil
+		}
+		if n > 0 {
+			r.AddAttrs(slog.Int("suppressed", n))
+		}
+	}
+	return l.Handler.Handle(ctx, r)
+}
+
+// allow reports whether a line may be written now, and how many were dropped before it. A subject
+// that cannot be remembered counts as none.
+func (l *limiterState) allow(key lineKey, now time.Time) (dropped int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	in, every := l.messages, logEvery
+	if _, known := l.subjects[key]; key.subject != "" {
+		if !known && len(l.subjects) >= subjectsMax {
+			maps.DeleteFunc(l.subjects, func(_ lineKey, s silence) bool { return !now.Before(s.until) })
+		}
+		if known || len(l.subjects) < subjectsMax {
+			in, every = l.subjects, logEverySubject
+		} else {
+			key.subject = ""
+		}
+	}
+	s := in[key]
+	if now.Before(s.until) {
+		in[key] = silence{s.until, s.n + 1}
+		return 0, false
+	}
+	in[key] = silence{until: now.Add(every)}
+	return s.n, true
+}
+
+// WithAttrs implements slog.Handler.
+func (l *limiter) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &limiter{l.Handler.WithAttrs(attrs), l.limiterState}
+}
+
+// WithGroup implements slog.Handler.
+func (l *limiter) WithGroup(name string) slog.Handler {
+	return &limiter{l.Handler.WithGroup(name), l.limiterState}
+}

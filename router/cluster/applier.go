@@ -8,34 +8,33 @@ import (
 	"polystalk/shard/record"
 )
 
-// A Replica is the state that the history makes. One goroutine uses it.
+// A Replica is the state that the log makes. One goroutine uses it.
 type Replica interface {
-	// Apply takes a record that another node has written, in the order in which it was.
+	// Apply applies a record of another server, in the order of the log.
 	Apply(rec *record.Record) error
-	// Settle brings into order what was applied; it is called now and then.
+	// Settle orders what was applied. It is called now and then.
 	Settle()
-	// Lead has the replica be the one that makes the history: everything before is applied.
-	// What it does from now on goes to the Node's Proposals, in the order in which it is
-	// done. There is no way back. It may take its time.
+	// Lead makes this replica the one that makes the log. Everything before is applied. From now on
+	// its changes go to the Node's Proposals, in order. There is no way back. Lead may take long.
 	Lead() error
 }
 
-// settleEvery is how many records are applied between two calls of Settle.
+// settleEvery is the number of records applied between two calls of Settle.
 const settleEvery = 1 << 14
 
-// An applier gives the history to a Replica. One goroutine uses it.
+// An applier applies the log to a Replica. One goroutine uses it.
 type applier struct {
 	log       Log
 	state     *State
 	replica   Replica
 	proposals *Proposals
-	members   *Members // as of the last entry
-	// leads is the term in which the node leads at this moment, or zero.
+	members   *Members // after the last entry
+	// leads returns the term in which the node leads now, or zero.
 	leads func() uint64
-	// change has the Machine go by a change of the members, before it hears that the entry
-	// was applied.
+	// change makes the Machine follow a change of the members, before it hears that the entry was
+	// applied.
 	change func(e *Entry, next *Members)
-	// promoting tells that the replica leads from now on, for a term.
+	// promoting hears that the replica leads from now on, with the term.
 	promoting func(term uint64)
 
 	led       uint64 // the term in which the replica leads; zero: it does not
@@ -43,10 +42,10 @@ type applier struct {
 	rec       record.Record
 }
 
-// errDeposed is the cause of the end of a node whose replica leads, while it does not.
+// errDeposed ends a node that does not lead while its replica does.
 var errDeposed = &commit.Failure{Cause: commit.Deposed, Err: errors.New("this server does not lead any more")}
 
-// do applies a piece of the history.
+// do applies a range of entries.
 func (a *applier) do(p *Apply) error {
 	for i := range p.Entries {
 		e := &p.Entries[i]
@@ -64,7 +63,7 @@ func (a *applier) do(p *Apply) error {
 	return a.proposals.committed(p.Entries[len(p.Entries)-1].Index)
 }
 
-// entry applies one. What the replica itself has done, as the leader, it is not given again.
+// entry applies one entry. The leading replica has already executed its own.
 func (a *applier) entry(e *Entry, own uint64) error {
 	switch {
 	case a.led != 0 && e.Term != a.led:
@@ -79,11 +78,11 @@ func (a *applier) entry(e *Entry, own uint64) error {
 	return a.records(e)
 }
 
-// lead makes the replica the leading one: the first entry of the node's own term is applied, so
-// all of before are.
+// lead makes the replica lead: the first entry of the node's own term is applied, so all earlier
+// ones are.
 func (a *applier) lead(term uint64) error {
 	if a.leads() != term {
-		return nil // not any more: this entry was empty, and nothing was proposed behind it
+		return nil // it was deposed: this entry is empty, and nothing was proposed behind it
 	}
 	a.led = term
 	a.promoting(term)
@@ -103,7 +102,7 @@ func (a *applier) records(e *Entry) error {
 		if err != nil {
 			return fmt.Errorf("entry %d of term %d cannot be read: %w", e.Index, e.Term, err)
 		}
-		a.rec.Commit = e.Index // what a job is known by to who compacts what holds it
+		a.rec.Commit = e.Index // compaction finds the record by it
 		if err := a.replica.Apply(&a.rec); err != nil {
 			return fmt.Errorf("entry %d of term %d cannot be applied: %w", e.Index, e.Term, err)
 		}
@@ -116,8 +115,8 @@ func (a *applier) records(e *Entry) error {
 	return nil
 }
 
-// changeMembers applies a change of the members, unless it was before the last start: they are
-// on the disk before raft goes by them.
+// changeMembers applies a change of the members, unless an earlier run did. The members are on the
+// disk before raft uses them.
 func (a *applier) changeMembers(e *Entry) error {
 	if e.Index <= a.members.Index {
 		return nil

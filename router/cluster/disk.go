@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// A disk does the Appends of a Machine: one goroutine uses it. An error ends the node: what
-// was not synced may be there or not, and nothing of it was told.
+// A disk does a Machine's Appends on one goroutine. An error ends the node: what was not synced may
+// be on the disk or not, and nothing was sent that depends on it.
 type disk struct {
 	log   Log
 	state *State
 	dirty bool          // something was appended and not synced
-	syncs atomic.Uint64 // how often a sync has begun or ended: odd while one is under way
+	syncs atomic.Uint64 // begins and ends of syncs: odd during a sync
 }
 
-// A diskWatch measures for how long the sync that is under way has taken. One goroutine uses it.
+// A diskWatch measures how long the current sync has taken. One goroutine uses it.
 type diskWatch struct {
-	sync   uint64        // that is measured: disk.syncs
-	looked time.Duration // when look was last called
+	sync   uint64        // disk.syncs of the sync that is measured
+	looked time.Duration // the last call of look
 	took   time.Duration
 }
 
-// look returns how long the sync has taken; zero: none is under way. The caller calls it once a tick. A
-// longer time between two calls counts as two ticks: the whole process may have stood still, and then the
-// disk is not to blame.
+// look returns how long the sync has taken; zero: there is none. The caller calls it once a tick. A
+// longer time between two calls counts as two ticks: the whole process may have stood still, and
+// then the disk is not to blame.
 func (w *diskWatch) look(d *disk, now, tick time.Duration) time.Duration {
 	passed := min(now-w.looked, 2*tick)
 	w.looked = now
@@ -38,8 +38,8 @@ func (w *diskWatch) look(d *disk, now, tick time.Duration) time.Duration {
 	return w.took
 }
 
-// do does a list of Appends with one sync, and gives what may be told then. That a vote is
-// on the disk before what follows it, or behind, is all the same: nothing leaves in between.
+// do does a list of Appends with one sync, and returns the messages that may be sent then. The
+// order of a vote and of entries on the disk does not matter: nothing is sent in between.
 func (d *disk) do(list []*Append) (after []Message, err error) {
 	var vote *Vote
 	for _, a := range list {
@@ -56,7 +56,7 @@ func (d *disk) do(list []*Append) (after []Message, err error) {
 		after = append(after, a.After...)
 	}
 	if len(after) == 0 && vote == nil {
-		return nil, nil // what was appended is synced with the next that somebody waits for
+		return nil, nil // the next sync that is waited for includes the entries
 	}
 	d.syncs.Add(1)
 	defer d.syncs.Add(1)

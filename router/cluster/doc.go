@@ -1,5 +1,5 @@
-// Package cluster makes one server of several: what its leader records is acknowledged once
-// it is on the disks of a majority, and any other member can take over.
+// Package cluster makes several servers one: what its leader records is acknowledged once a
+// majority has it on disk, and any other member can take over.
 //
 //	          from peers            own proposals (journal: one batch, one entry)
 //	              │                     │
@@ -7,38 +7,36 @@
 //	            ┌──────────────────────────┐   Send     ┌───────────┐
 //	every tick ►│         Machine          ├───────────►│ transport │
 //	            └─┬─────────────▲────────┬─┘            └─────▲─────┘
-//	       Append │             │ Done   │ Apply              │ what a disk has promised:
+//	       Append │             │ Done   │ Apply              │ what depends on the disk:
 //	              ▼             │        ▼                    │ votes, entries
 //	            ┌───────────────┴──┐   ┌────────────────────┐ │
 //	            │ Disk: log, State ├─┐ │ Applier: a Replica │ │
 //	            └──────────────────┘ │ └────────────────────┘ │
 //	                                 └────────────────────────┘
 //
-// The decisions are those of go.etcd.io/raft/v3, because consensus is nothing to write
-// oneself: it is the one that most systems run in earnest, and it is a state machine without
-// disk, network or clock, so that whole clusters run in a test from one seed. A Machine is that
-// with what it leaves open: the lease, silence after a start, members by name, and the pace of
-// proposals. It does nothing by itself: it is told of ticks and messages, and says what is to
-// be done. A Node does that with goroutines, a Hand for who does it step by step.
+// go.etcd.io/raft/v3 decides. It is the consensus library that most systems use in production, and a
+// state machine without disk, network or clock, so that a test can run whole clusters from one
+// seed. A Machine is raft with what it leaves open: the lease, silence after a start, members by
+// name, and the pace of proposals. It does nothing by itself: callers give it ticks and messages,
+// and it returns what to do. A Node does that with goroutines, a Stepper step by step.
 //
-// # What is promised
+// # Guarantees
 //
-// An entry that a Machine says is committed is on the disks of a majority, and every later
-// leader has it at the same index. At most one node holds a lease at any time, as long as the
-// clocks of all run at rates that differ by less than a tenth: see Machine.LeaseUntil. Nothing
-// is sent that depends on something not yet on this disk.
+// A majority has each committed entry on disk, and every later leader has it at the same index. At
+// most one node has a lease at any time, if the rates of all clocks differ by less than a tenth: see
+// Machine.LeaseUntil. A node sends nothing that depends on something not yet on its disk.
 //
-// # What is supposed
+// # Assumptions
 //
-// A disk keeps what it has synced. A node that has lost it must not come back under its old
-// id: it would not know how it has voted, nor what it has acknowledged.
+// A disk keeps what it has synced. A node that has lost its disk must not come back under its old
+// ID: it would not know how it has voted, nor what it has acknowledged.
 //
-// # How that is known
+// # Tests
 //
-// TestConsensus runs whole clusters of Hands from one seed, with logs in memory and State on a disk
-// that forgets, and TestFaultyNodesAreSeen shows that it sees what must not be done. Simulated are
-// messages, links, clocks, pauses, power cuts (also right behind a vote, and of all but one at
-// once), members that come, vote, move, go and come back under another id, and hand-overs. Not
-// simulated are a Node's goroutines and the transport, which have tests of their own, the journal
-// and its compaction, which router/sim has, and the stream of a journal, which is a copy here.
+// TestConsensus runs whole clusters of Steppers from one seed, with logs in memory and States on a
+// disk that forgets, and TestFaultyNodesAreSeen shows that it finds planted faults. It simulates
+// messages, links, clocks, pauses, power cuts (also right after a vote, and of all nodes but one at
+// once), members that join, vote, move, leave and join under another ID, and hand-overs. It does not
+// simulate a Node's goroutines and the transport, which have tests of their own, the journal and its
+// compaction, which router/sim has, and the stream of a journal, which is a copy here.
 package cluster

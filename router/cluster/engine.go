@@ -10,8 +10,8 @@ import (
 	"polystalk/shard/commit"
 )
 
-// An engine is a Machine with what does its work, without anybody who drives it: a Node does
-// that with goroutines, a Hand with one.
+// An engine is a Machine with the parts that do its work. A Node drives it with goroutines, a
+// Stepper with one.
 type engine struct {
 	machine   *Machine
 	disk      *disk
@@ -24,13 +24,12 @@ type engine struct {
 
 	leading    atomic.Uint64 // the term in which it leads, or zero
 	promoted   atomic.Uint64 // the term in which the replica leads, or zero
-	leaseUntil atomic.Int64  // as Machine.LeaseUntil
+	leaseUntil atomic.Int64  // Machine.LeaseUntil
 }
 
 // ErrRemoved ends a node that is no member any more.
 var ErrRemoved = errors.New("this server was removed from the cluster: to have it back, let it join anew with an empty directory")
 
-// newEngine makes one.
 func newEngine(o *Options, state *State, replica Replica) (*engine, error) {
 	o.Vote, o.Members = state.Vote(), state.Members()
 	m, err := NewMachine(*o)
@@ -48,11 +47,10 @@ func newEngine(o *Options, state *State, replica Replica) (*engine, error) {
 	return e, nil
 }
 
-// use has the engine take from proposals.
+// use sets the proposals.
 func (e *engine) use(p *Proposals) { e.proposals, e.applier.proposals = p, p }
 
-// receive takes a message from a peer. Whatever is wrong with it is the peer's affair, but what
-// raft cannot go on with is ours.
+// receive passes on a message from a peer. Invalid messages are ignored; an error is raft's.
 func (e *engine) receive(msg Message) (err error) {
 	defer e.recovered(&err)
 	_ = e.machine.Receive(msg)
@@ -66,13 +64,13 @@ func (e *engine) tick(now time.Duration) (err error) {
 	return nil
 }
 
-// done gives something back to the Machine.
+// done is Machine.Done.
 func (e *engine) done(msg Message) (err error) {
 	defer e.recovered(&err)
 	return e.machine.Done(msg)
 }
 
-// ErrLogLost ends a node whose log lacks entries that the node has acknowledged, or has others in their place.
+// ErrLogLost ends a node when its log lacks or contradicts entries that the node has acknowledged.
 // Another start ends in the same way.
 var ErrLogLost = errors.New("the directory lacks what this server has acknowledged: remove this server, and let it join anew with an empty directory")
 
@@ -93,7 +91,7 @@ func (e *engine) recovered(err *error) {
 	}
 }
 
-// change is applier.change, for who may use the Machine.
+// change is applier.change, on the goroutine of the Machine.
 func (e *engine) change(entry *Entry, next *Members) (err error) {
 	defer e.recovered(&err)
 	if err := e.machine.ApplyChange(entry, next); err != nil {
@@ -105,8 +103,8 @@ func (e *engine) change(entry *Entry, next *Members) (err error) {
 	return nil
 }
 
-// turn proposes what waits, and gets what is to be done until there is nothing more: what is to
-// be sent is sent. It publishes who leads, and until when, before that.
+// turn proposes what is queued, and collects work until the Machine has none. It publishes the term
+// and the lease, and then sends messages.
 func (e *engine) turn(appends []*Append, applies []*Apply) (_ []*Append, _ []*Apply, err error) {
 	defer e.recovered(&err)
 	for {
@@ -135,8 +133,8 @@ func (e *engine) turn(appends []*Append, applies []*Apply) (_ []*Append, _ []*Ap
 	return appends, applies, nil
 }
 
-// propose gives the Machine what the journal wants in the history. While it hands over, that
-// waits: either it leads no longer, or goes on.
+// propose gives the journal's entries to the Machine. During a hand-over they stay queued: either
+// the node is deposed, or it goes on leading.
 func (e *engine) propose() {
 	if e.machine.Leads() == 0 {
 		return
@@ -153,11 +151,11 @@ func (e *engine) propose() {
 	e.proposals.accepted(list, first)
 }
 
-// publish tells others what the Machine knows of leading.
+// publish makes the term and the lease visible to other goroutines.
 func (e *engine) publish() {
 	e.leading.Store(e.machine.Leads())
 	e.leaseUntil.Store(int64(e.machine.LeaseUntil()))
 }
 
-// leased reports whether nobody else can lead at a time.
+// leased reports whether no other node can lead at a time.
 func (e *engine) leased(now time.Duration) bool { return int64(now) < e.leaseUntil.Load() }

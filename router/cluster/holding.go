@@ -10,20 +10,20 @@ import (
 	"polystalk/shard/record"
 )
 
-// A holding has nobody learn that a change of the members is committed before the node that leads
-// has it on its disk: messages say less until then. The last other voter ends for good once it knows
-// that it was removed; without its vote, which the one that leads would still need after a power cut,
-// nobody could ever lead again.
+// A holding keeps others from learning that a change of the members is committed before the leader
+// has it on its disk: until then messages carry a lower commit index. The last other voter ends for
+// good once it knows that it was removed. After a power cut the leader would still need its vote,
+// and no node could lead again.
 //
-// Where the change removes the node that leads, which a leader of before has proposed, nothing is
-// held back: the others are to know before it goes.
+// A change that removes the leader itself, proposed by an earlier leader, is not held back: the
+// others must know it before the leader ends.
 type holding struct {
-	index    uint64 // of the last change in the log; zero: there is none that was not applied at the start
-	removes  uint64 // the node that goes by it; zero: none
+	index    uint64 // of the last change in the log; zero: all changes are applied
+	removes  uint64 // the node that the change removes; zero: none
 	messages map[uint64]*raftpb.Message
 }
 
-// begin looks at what a log has behind the entries that are applied.
+// begin reads the entries of a log that are not applied.
 func (h *holding) begin(log Log, applied uint64) error {
 	h.messages = map[uint64]*raftpb.Message{}
 	for lo, hi := max(applied, log.First())+1, log.Last()+1; lo < hi; {
@@ -37,8 +37,7 @@ func (h *holding) begin(log Log, applied uint64) error {
 	return nil
 }
 
-// note takes in entries as they come into the log, in place of all that it has from the first of
-// them on.
+// note records entries that are appended to the log. They replace entries from the first one on.
 func (h *holding) note(list []Entry) {
 	if len(list) > 0 && list[0].Index <= h.index {
 		h.index, h.removes = 0, 0
@@ -48,14 +47,14 @@ func (h *holding) note(list []Entry) {
 			continue
 		}
 		h.index, h.removes = list[i].Index, 0
-		if c, _, err := parseChange(list[i].Data); err == nil && c.Kind == Remove { // else it is refused when it is applied
+		if c, _, err := parseChange(list[i].Data); err == nil && c.Kind == Remove { // else applying it fails
 			h.removes = c.Member.ID
 		}
 	}
 }
 
-// take is a message of a leader as it may go out, when so much is applied. What it holds back is
-// kept for release: of messages to a node the last, which says most.
+// take returns a message of a leader with its commit index limited to applied, if it must be. It
+// keeps the original for release, the last one for each node, which has the most.
 func (h *holding) take(msg *raftpb.Message, self, applied uint64) *raftpb.Message {
 	if h.index <= applied || h.removes == self || msg.GetCommit() <= applied {
 		return msg
@@ -66,7 +65,7 @@ func (h *holding) take(msg *raftpb.Message, self, applied uint64) *raftpb.Messag
 	return less
 }
 
-// release is what was held back and need not be any more.
+// release returns the messages that need not be held back any more.
 func (h *holding) release(applied uint64) (list []Message) {
 	if len(h.messages) == 0 || h.index > applied {
 		return nil

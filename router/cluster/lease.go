@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// A lease is until when this node may take it that no other leads.
+// A lease is the time until which no other node can lead.
 //
-// In each tick the leader asks the others whether it still leads. A majority that says so had
-// heard of it after it asked, and none of those votes for another within an election timeout
-// from then: see Machine.quiet. So the lease counts from when it asked. It is shorter than
-// that timeout because the last of the others' ticks may come right behind what they heard,
-// and because clocks do not run alike.
+// At each tick the leader asks the others whether it still leads. A majority that answers has heard
+// of the leader after it asked, and votes for no other within an election timeout from then: see
+// Machine.quiet. So the lease counts from the question. It is shorter than the timeout because the
+// last tick of the others may come right behind what they heard, and because clocks run at
+// different rates.
 //
-// A leader that tells a voter to campaign has the others vote whatever they have heard, and the
+// A leader that tells a voter to campaign makes the others vote whatever they have heard, and the
 // message may arrive late. So the leader has no lease from then on in that term, even if the voter
 // never leads.
 type lease struct {
 	length time.Duration
-	next   uint64        // the number of the next round
-	asked  []round       // rounds that are not answered, oldest first
-	until  time.Duration // on the Machine's clock; zero: there is none
-	off    bool          // there will be none in this term
+	next   uint64        // number of the next round
+	asked  []round       // unanswered rounds, oldest first
+	until  time.Duration // on the Machine's clock; zero: no lease
+	off    bool          // there is no lease in this term
 }
 
 // A round is one question to the others.
@@ -30,11 +30,10 @@ type round struct {
 	at     time.Duration
 }
 
-// roundsMax is how many unanswered questions are remembered: the leader steps down long
-// before, because nobody answers.
+// roundsMax bounds the unanswered questions. A leader without answers steps down long before.
 const roundsMax = 64
 
-// ask begins a round, and gives what is to come back with its answers.
+// ask begins a round, and returns the context that its answers carry.
 func (l *lease) ask(now time.Duration) []byte {
 	if len(l.asked) == roundsMax {
 		l.asked = l.asked[1:]
@@ -44,7 +43,7 @@ func (l *lease) ask(now time.Duration) []byte {
 	return binary.LittleEndian.AppendUint64(nil, l.next)
 }
 
-// answered takes in that a majority has answered a round.
+// answered records that a majority has answered a round.
 func (l *lease) answered(context []byte) {
 	if len(context) != 8 || l.off {
 		return
@@ -58,8 +57,8 @@ func (l *lease) answered(context []byte) {
 	}
 }
 
-// end takes the lease away until the node leads in another term, in which begin is called.
+// end ends the lease until the node leads in another term.
 func (l *lease) end() { l.asked, l.until, l.off = nil, 0, true }
 
-// begin is the beginning of a term in which this node leads.
+// begin begins a term in which this node leads.
 func (l *lease) begin() { l.asked, l.until, l.off = nil, 0, false }

@@ -1,39 +1,172 @@
 package cluster
 
 import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+
 	"polystalk/shard/record"
 	"polystalk/shard/wal"
 )
 
-// An Entry is one step of the history on which the members agree.
+// An Entry is an entry of the log.
 type Entry = wal.Entry
 
-// A Log keeps entries on this node's disk. Append, Sync and GiveUp are called by one goroutine
-// each, the others by a Machine, meanwhile. It is a journal's Entries; tests have others.
+// A Log keeps entries on this node's disk. One goroutine each calls Append and Sync, and GiveUp; a
+// Machine calls the other methods at the same time. A journal's Entries is a Log; tests have others.
 type Log interface {
-	// First is the lowest index whose entry is there; zero: there is none.
+	// First returns the lowest index in the log; zero: the log is empty.
 	First() uint64
-	// Last is the index of the last entry; zero: there is none.
+	// Last returns the index of the last entry; zero: the log is empty.
 	Last() uint64
-	// Term is that of entry i, which lies in First…Last. That of entry zero is zero.
+	// Term returns the term of entry i in First…Last. The term of entry zero is zero.
 	Term(i uint64) (uint64, error)
-	// Read gives the entries lo…hi-1, which lie in First…Last: at least one, and then as
-	// many as have about size bytes of data together.
+	// Read returns the entries lo…hi-1, which are in First…Last: at least one, and then about
+	// size bytes of data.
 	Read(lo, hi uint64, size int) ([]Entry, error)
-	// Committed is the index up to which everything was committed, as far as the log itself
-	// knew when it was opened: what the Replica has of it already.
+	// Committed returns the last index that the log knew to be committed when it was opened: the
+	// Replica has these entries.
 	Committed() uint64
 
-	// Changes are the entries behind after, and up to Committed, that change the members.
+	// Changes returns the entries behind after, up to Committed, that change the members.
 	Changes(after uint64) []Entry
 
-	// Append adds entries with indexes in a row. Those of the log from the first of them on
-	// are no longer there. All up to commit, as far as the log has it by then, is committed.
+	// Append adds entries with consecutive indexes. They replace entries from the first of them
+	// on. All entries up to commit are committed.
 	Append(list []Entry, commit uint64) error
-	// Sync makes durable what was appended.
+	// Sync makes appended entries durable.
 	Sync() error
-	// GiveUp is told of what a Floor says that the leader has given up, once that is applied.
+	// GiveUp drops what the leader has dropped, as an applied Floor says.
 	GiveUp(b *record.Bottom)
 }
 
 var _ Log = (*wal.Entries)(nil)
+
+// A storage is raft's view of a Log. raft needs the term of the entry before the first one that it
+// may read. If the beginning of the log was dropped, the first entry only serves for that.
+type storage struct {
+	log     Log
+	hard    *raftpb.HardState // at the start
+	members *Members          // after applied
+	applied uint64
+}
+
+var _ raft.Storage = (*storage)(nil)
+
+// InitialState implements raft.Storage.
+func (s *storage) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
+	return s.hard, s.members.confState(), nil
+}
+
+// FirstIndex implements raft.Storage.
+func (s *storage) FirstIndex() (uint64, error) { return s.before() + 1, nil }
+
+// before returns the entry that only serves for its term; zero: the log is complete.
+func (s *storage) before() uint64 {
+	if first := s.log.First(); first > 1 {
+		return first
+	}
+	return 0
+}
+
+// LastIndex implements raft.Storage.
+func (s *storage) LastIndex() (uint64, error) { return s.log.Last(), nil }
+
+// Term implements raft.Storage.
+func (s *storage) Term(i uint64) (uint64, error) {
+	switch {
+	case i < s.before():
+		return 0, raft.ErrCompacted
+	case i == 0:
+		return 0, nil
+	case i > s.log.Last():
+		return 0, raft.ErrUnavailable
+	}
+	term, err := s.log.Term(i)
+	if err != nil && i < s.before() {
+		return 0, raft.ErrCompacted // meanwhile
+	}
+	return term, err
+}
+
+// Entries implements raft.Storage.
+func (s *storage) Entries(lo, hi, size uint64) ([]*raftpb.Entry, error) {
+	switch {
+	case lo <= s.before():
+		return nil, raft.ErrCompacted
+	case hi > s.log.Last()+1:
+		return nil, raft.ErrUnavailable
+	}
+	list, err := s.log.Read(lo, hi, int(min(size, 1<<30)))
+	if err != nil {
+		if lo <= s.before() {
+			err = raft.ErrCompacted // meanwhile
+		}
+		return nil, err
+	}
+	return toRaft(list), nil
+}
+
+// Snapshot implements raft.Storage. It has metadata only: the receiver fetches the journal.
+func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
+	term, err := s.Term(s.applied)
+	if err != nil {
+		return nil, err
+	}
+	return &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
+		Index: new(s.applied), Term: new(term), ConfState: s.members.confState(),
+	}}, nil
+}
+
+// toRaft converts entries without copying their data.
+func toRaft(list []Entry) []*raftpb.Entry {
+	bodies := make([]raftpb.Entry, len(list))
+	all := make([]*raftpb.Entry, len(list))
+	for i := range list {
+		e, b := &list[i], &bodies[i]
+		b.Index, b.Term, b.Type = new(e.Index), new(e.Term), raftpb.EntryType(e.Kind).Enum() // the same numbers
+		if len(e.Data) > 0 {
+			b.Data = e.Data
+		}
+		all[i] = b
+	}
+	return all
+}
+
+// fromRaft is the inverse of toRaft.
+func fromRaft(all []*raftpb.Entry) []Entry {
+	list := make([]Entry, len(all))
+	for i, b := range all {
+		list[i] = Entry{Index: b.GetIndex(), Term: b.GetTerm(), Kind: record.EntryKind(b.GetType()), Data: b.GetData()}
+	}
+	return list
+}
+
+// A logger takes raft's log. Normal events are for debugging; raft reports what it cannot handle by a
+// panic, which engine.recovered makes an error.
+type logger struct{ to *slog.Logger }
+
+var _ raft.Logger = (*logger)(nil)
+
+// debug formats the text only if it is logged.
+func (l *logger) debug(f func() string) {
+	if l.to != nil && l.to.Enabled(context.Background(), slog.LevelDebug) {
+		l.to.Debug(f())
+	}
+}
+
+func (l *logger) Debug(v ...any)              { l.debug(func() string { return fmt.Sprint(v...) }) }
+func (l *logger) Debugf(s string, v ...any)   { l.debug(func() string { return fmt.Sprintf(s, v...) }) }
+func (l *logger) Info(v ...any)               { l.Debug(v...) }
+func (l *logger) Infof(s string, v ...any)    { l.Debugf(s, v...) }
+func (l *logger) Warning(v ...any)            { l.Debug(v...) }
+func (l *logger) Warningf(s string, v ...any) { l.Debugf(s, v...) }
+func (l *logger) Error(v ...any)              { l.Debug(v...) }
+func (l *logger) Errorf(s string, v ...any)   { l.Debugf(s, v...) }
+func (l *logger) Fatal(v ...any)              { panic(fmt.Sprint(v...)) }
+func (l *logger) Fatalf(s string, v ...any)   { panic(fmt.Sprintf(s, v...)) }
+func (l *logger) Panic(v ...any)              { panic(fmt.Sprint(v...)) }
+func (l *logger) Panicf(s string, v ...any)   { panic(fmt.Sprintf(s, v...)) }

@@ -15,24 +15,23 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// electionTicks is the election timeout, in ticks: so long a node waits at least for a leader
-// it has heard of. Of those are a heartbeat's, and a lease's.
+// Durations in ticks. A node waits at least electionTicks for a leader that it has heard.
 const (
 	electionTicks  = 10
 	heartbeatTicks = 2
 	leaseTicks     = 8
-	fetchTicks     = 3 * electionTicks // within which who was told to fetch the journal begins
+	fetchTicks     = 3 * electionTicks // for a node to begin to fetch the journal
 )
 
-// Limits of what is under way.
+// Limits of messages and entries.
 const (
-	messageMax   = 1 << 20 // bytes of entries in one message, if there are several
-	inflightMax  = 64      // messages to one follower that it has not answered
+	messageMax   = 1 << 20 // bytes of entries in a message with more than one
+	inflightMax  = 64      // unanswered messages to one follower
 	inflightSize = 16 << 20
-	applyingMax  = 4 << 20 // bytes of entries that are being applied
+	applyingMax  = 4 << 20 // bytes of entries being applied
 )
 
-// A Role is what a node does at a time.
+// A Role is the state of a node in raft.
 type Role uint8
 
 // The roles.
@@ -42,63 +41,63 @@ const (
 	Leading
 )
 
-// String is the role's name.
+// String returns the role's name.
 func (r Role) String() string { return [...]string{"follower", "candidate", "leader"}[r] }
 
-// Options say what a Machine begins with.
+// Options are the initial state of a Machine.
 type Options struct {
 	ID      uint64
 	Log     Log
-	Vote    Vote     // as it was synced
-	Members *Members // likewise
-	// Timeout is the election timeout: Tick is to be called ten times in it, and the calls
-	// must never be closer than a tenth of it, since leases of others are counted in them.
+	Vote    Vote     // as synced
+	Members *Members // as synced
+	// Timeout is the election timeout. The caller calls Tick ten times in it. Two calls must never be
+	// closer than a tenth of it, since the other nodes' leases count in them.
 	Timeout time.Duration
 	Logger  *slog.Logger
 }
 
-// A Vote is what a node must not forget of a term.
+// A Vote is what a node must remember of a term.
 type Vote struct{ Term, For uint64 }
 
-// A Machine decides what a node does, and does nothing. It has neither clock nor disk nor
-// goroutine; one goroutine uses it. What it wants done is in a Ready.
+// A Machine decides what a node does, and does nothing itself. It has no clock, disk or goroutine;
+// one goroutine uses it. What is to be done is in a Ready.
 //
-// It draws one thing at random, through raft from crypto/rand: how much longer than the
-// timeout it waits for a leader, up to twice that. Who needs a run to be the same again gives
-// the process another source.
+// The only random value, which raft draws from crypto/rand, is how much longer than the timeout it
+// waits for a leader, up to twice the timeout. For reproducible runs the process needs another
+// source.
 type Machine struct {
 	id           uint64
 	raft         *raft.RawNode
 	store        *storage
 	tick         time.Duration
-	now          time.Duration // as of the last call
-	role         Role          // as of the last Ready, as are leader and vote
+	now          time.Duration // of the last call
+	role         Role          // after the last Ready, like leader and vote
 	leader       uint64
 	vote         Vote
-	last         uint64 // Leading: the index of the last entry
-	change       uint64 // Leading: the index of the last change that was proposed
+	last         uint64 // while Leading: index of the last entry
+	change       uint64 // while Leading: index of the last change that was proposed
 	holding      holding
-	quiet        int // so many ticks nobody is voted for
-	transferring int // so many ticks until a hand-over counts as failed
+	quiet        int // ticks in which the node votes for nobody
+	transferring int // ticks until a hand-over counts as failed
 	lease        lease
 	fetching     map[uint64]int // ticks until a node is told again to fetch the journal
-	fetches      uint64         // how often one was
+	fetches      uint64         // requests to fetch the journal
 	fetch        *Fetch
-	ledTerm      uint64 // the last term in which it has led
+	ledTerm      uint64 // the last term in which the node has led
 }
 
-// ErrNotLeader is the error of what only a leader can do, and who hands over no longer.
+// ErrNotLeader is the error of an operation that only the leader can do, and not during a
+// hand-over.
 var ErrNotLeader = errors.New("this server does not lead")
 
-// ErrBusy is the error of a change while another has not been applied, or while the node has
-// only begun to lead.
+// ErrBusy is the error of a change while another is not applied, or at the beginning of a lead.
 var ErrBusy = errors.New("another change of the servers is not done: ask again in a moment")
 
-// ErrSelf is the error of a leader that is to remove itself: the others might never hear that
-// this is committed, and wait for its vote.
+// ErrSelf is the error of a leader that should remove itself: the others might never hear that the
+// removal is committed, and wait for its vote.
 var ErrSelf = errors.New("this server leads: hand over first, and let the next leader remove it")
 
-// NewMachine makes one that goes on where its log and its vote have ended.
+// NewMachine returns a Machine that continues from its log and its vote.
 func NewMachine(o Options) (*Machine, error) {
 	if !ValidID(o.ID) {
 		return nil, fmt.Errorf("%x is no id of a server", o.ID)
@@ -109,7 +108,7 @@ func NewMachine(o Options) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := max(committed, members.Index) // a change was applied, so it was committed
+	known := max(committed, members.Index) // an applied change is committed
 	if known > o.Log.Last() {
 		return nil, fmt.Errorf("the log ends at entry %d, but %d was committed: this disk has lost what it had promised to keep; remove the server and let it join anew", o.Log.Last(), known)
 	}
@@ -120,7 +119,7 @@ func NewMachine(o Options) (*Machine, error) {
 	}
 	if term, err := store.Term(o.Log.Last()); err != nil {
 		return nil, err
-	} else if term > o.Vote.Term { // of a journal that was alone, or was another's
+	} else if term > o.Vote.Term { // the journal of a server without a cluster, or another's
 		m.vote = Vote{Term: term}
 		o.Vote = m.vote
 	}
@@ -144,12 +143,12 @@ func NewMachine(o Options) (*Machine, error) {
 		return nil, err
 	}
 	if members.soleVoter(o.ID) {
-		return m, m.raft.Campaign() // there is nobody whom it could disturb
+		return m, m.raft.Campaign() // it disturbs no other node
 	}
 	return m, nil
 }
 
-// Tick tells it that a tenth of the timeout has passed, by a clock that only goes forward.
+// Tick says that a tenth of the timeout has passed on the node's clock, which only goes forward.
 func (m *Machine) Tick(now time.Duration) {
 	m.now = now
 	m.quiet = max(0, m.quiet-1)
@@ -160,16 +159,16 @@ func (m *Machine) Tick(now time.Duration) {
 	case !m.lease.off:
 		m.raft.ReadIndex(m.lease.ask(now))
 	case m.store.members.soleVoter(m.id):
-		m.lease.begin() // without its vote nobody leads, whatever was said before
+		m.lease.begin() // nobody leads without its vote, whatever it said before
 	case m.transferring > 0:
 		m.transferring--
 	default:
-		_ = m.Transfer(m.Successor()) // the voter that was told to campaign does not lead: another one may
+		_ = m.Transfer(m.Successor()) // the voter that was told to campaign does not lead
 	}
 }
 
-// Receive takes a message from a peer. The error is for a message that no peer sends, and for
-// one from a node that is no member; either changes nothing.
+// Receive takes a message from a peer. The error is for a message that no peer sends and for a
+// sender that is no member; either changes nothing.
 func (m *Machine) Receive(msg Message) error {
 	if !msg.comesFromPeers() || msg.To() != m.id || !ValidID(msg.From()) || msg.From() == m.id {
 		return fmt.Errorf("no server sends %v", msg)
@@ -179,8 +178,8 @@ func (m *Machine) Receive(msg Message) error {
 	}
 	step := msg.pb
 	if step.GetType() == raftpb.MsgSnap && m.takeSnapshot(step) {
-		// To raft it is a heartbeat: the state of a node only ever changes with its journal,
-		// before it starts.
+		// raft gets a heartbeat instead: the state of a node changes only with its journal, before it
+		// starts.
 		step = &raftpb.Message{
 			Type: raftpb.MsgHeartbeat.Enum(), To: step.To, From: step.From, Term: step.Term, Commit: new(uint64(0)),
 		}
@@ -196,8 +195,8 @@ func (m *Machine) Receive(msg Message) error {
 	return nil
 }
 
-// takeSnapshot notes that a leader no longer has the entries that this node needs. It reports
-// false if that is not so: then raft tells the leader what there is.
+// takeSnapshot records that the leader no longer has the entries that this node needs. It reports
+// false if this node needs none: then raft tells the leader what it has.
 func (m *Machine) takeSnapshot(msg *raftpb.Message) bool {
 	s := m.raft.BasicStatus()
 	of := msg.GetSnapshot().GetMetadata()
@@ -210,9 +209,8 @@ func (m *Machine) takeSnapshot(msg *raftpb.Message) bool {
 	return true
 }
 
-// Propose adds entries to the history, if it can, and gives the index of the first. The
-// data is copied. With ErrNotLeader, which it is also while the node hands over, they are not
-// in it, and never will be.
+// Propose appends entries to the log, and returns the index of the first. It copies the data. After
+// ErrNotLeader, also during a hand-over, the entries are not in the log and never will be.
 func (m *Machine) Propose(data [][]byte) (first uint64, err error) {
 	if m.role != Leading || len(data) == 0 {
 		return 0, ErrNotLeader
@@ -237,8 +235,8 @@ func (m *Machine) propose(entries []*raftpb.Entry) error {
 	return err
 }
 
-// ProposeChange adds a change of the members to the history, and gives its index. The error
-// says why it cannot be made, or not now.
+// ProposeChange appends a change of the members to the log, and returns its index. The error says
+// why the change is refused, or not possible now.
 func (m *Machine) ProposeChange(c Change) (index uint64, err error) {
 	switch {
 	case m.role != Leading:
@@ -264,9 +262,9 @@ func (m *Machine) ProposeChange(c Change) (index uint64, err error) {
 	return m.last, nil
 }
 
-// Transfer hands the lead over to another voter. The node takes no proposals meanwhile, for one
-// timeout at most. It tells the voter to campaign as soon as the voter has the whole log, which
-// ends the lease (see Ready). If the voter does not get that far, the node goes on leading.
+// Transfer hands over to another voter. The node refuses proposals meanwhile, for one timeout at
+// most. It tells the voter to campaign when the voter has the whole log, which ends the lease (see
+// Ready). If the voter does not get that far, the node goes on leading.
 func (m *Machine) Transfer(to uint64) error {
 	if m.role != Leading {
 		return ErrNotLeader
@@ -284,8 +282,8 @@ func (m *Machine) Transferring() bool {
 	return m.raft.BasicStatus().LeadTransferee != 0 || m.lease.off
 }
 
-// Successor is the voter that could take over soonest: it has answered not long ago, and has
-// most of the history. Zero if there is none.
+// Successor returns the voter that could take over soonest: it has answered recently, and has most
+// of the log. Zero: there is none.
 func (m *Machine) Successor() (best uint64) {
 	var most uint64
 	m.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
@@ -296,22 +294,22 @@ func (m *Machine) Successor() (best uint64) {
 	return best
 }
 
-// LeaseUntil is the time, on the clock of Tick, until which no other node can lead. Zero if
-// there is no such time.
+// LeaseUntil returns the time, on the clock of Tick, until which no other node can lead. Zero:
+// there is no lease.
 func (m *Machine) LeaseUntil() time.Duration { return m.lease.until }
 
-// Unreachable tells it that messages to a node were lost.
+// Unreachable says that messages to a node were lost.
 func (m *Machine) Unreachable(id uint64) { m.raft.ReportUnreachable(id) }
 
-// Fetching tells it that a node has begun to fetch the journal from this one: it is left alone
-// until Fetched.
+// Fetching says that a node has begun to fetch the journal from this one. It gets no messages until
+// Fetched.
 func (m *Machine) Fetching(id uint64) {
 	if _, is := m.fetching[id]; is {
 		m.fetching[id] = math.MaxInt
 	}
 }
 
-// Fetched tells it what has become of that.
+// Fetched says that a fetch has ended, and whether the node has the whole journal.
 func (m *Machine) Fetched(id uint64, ok bool) {
 	delete(m.fetching, id)
 	status := raft.SnapshotFinish
@@ -321,8 +319,8 @@ func (m *Machine) Fetched(id uint64, ok bool) {
 	m.raft.ReportSnapshot(id, status)
 }
 
-// tickFetching has those be told again who were told to fetch the journal, and have not begun:
-// until then raft sends them nothing else.
+// tickFetching repeats the request to fetch the journal to nodes that have not begun: until they
+// do, raft sends them nothing else.
 func (m *Machine) tickFetching() {
 	for _, id := range slices.Sorted(maps.Keys(m.fetching)) {
 		if m.fetching[id]--; m.fetching[id] == 0 {
@@ -331,15 +329,14 @@ func (m *Machine) tickFetching() {
 	}
 }
 
-// Applied is the last entry that the replica has met.
+// Applied returns the index of the last applied entry.
 func (m *Machine) Applied() uint64 { return m.store.applied }
 
-// Members are those as of the last change that was applied.
+// Members returns the members after the last applied change.
 func (m *Machine) Members() *Members { return m.store.members }
 
-// ApplyChange has raft go by a change that is committed. The members as it leaves them must be
-// on this disk: a node that forgets who the others are may take itself for a majority. They are
-// in After, of what Members gives now.
+// ApplyChange makes raft follow a committed change. next is Members().After(the change), and must
+// be on this disk: a node that forgets the others may take itself for a majority.
 func (m *Machine) ApplyChange(e *Entry, next *Members) error {
 	_, cc, err := parseChange(e.Data)
 	if err != nil {

@@ -10,30 +10,29 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Limits of members, so that all of them fit into one slot of a State.
+// Limits of members. All of them fit into one slot of a State.
 const (
 	MembersMax = 12
 	nameMax    = 64
 	addrMax    = 200
 )
 
-// A Member is a node of a cluster. Its ID is random, and never used again once it was removed.
+// A Member is a node of a cluster. Its ID is random, and never used again after a removal.
 type Member struct {
 	ID      uint64
-	Name    string // what operators call it; one of each
-	Addr    string // HOST:PORT where the others reach it
-	Voter   bool   // else it only follows, and is counted for no majority
-	Standby bool   // it is to stay one that only follows
+	Name    string // for operators; unique
+	Addr    string // HOST:PORT for the other members
+	Voter   bool   // else it is a learner, and counts for no majority
+	Standby bool   // it stays a learner
 }
 
-// Members are all nodes of a cluster, as the entry at Index has left them. A Members is never
-// changed.
+// Members are all nodes of a cluster after the entry at Index. A Members is immutable.
 type Members struct {
 	Index uint64
 	List  []Member // in order of ID
 }
 
-// Find is the member with an id, or nil.
+// Find returns the member with an ID, or nil.
 func (m *Members) Find(id uint64) *Member {
 	for i := range m.List {
 		if m.List[i].ID == id {
@@ -43,7 +42,7 @@ func (m *Members) Find(id uint64) *Member {
 	return nil
 }
 
-// Named is the member with a name, or nil.
+// Named returns the member with a name, or nil.
 func (m *Members) Named(name string) *Member {
 	for i := range m.List {
 		if m.List[i].Name == name {
@@ -53,7 +52,7 @@ func (m *Members) Named(name string) *Member {
 	return nil
 }
 
-// Voters is how many members vote.
+// Voters returns the number of voters.
 func (m *Members) Voters() (n int) {
 	for i := range m.List {
 		if m.List[i].Voter {
@@ -63,13 +62,13 @@ func (m *Members) Voters() (n int) {
 	return n
 }
 
-// soleVoter reports whether a node is the only one that votes.
+// soleVoter reports whether a node is the only voter.
 func (m *Members) soleVoter(id uint64) bool {
 	self := m.Find(id)
 	return self != nil && self.Voter && m.Voters() == 1
 }
 
-// confState is what raft knows of them.
+// confState returns raft's form of the members.
 func (m *Members) confState() *raftpb.ConfState {
 	cs := &raftpb.ConfState{AutoLeave: new(false)}
 	for _, one := range m.List {
@@ -82,26 +81,26 @@ func (m *Members) confState() *raftpb.ConfState {
 	return cs
 }
 
-// ChangeKind says what a Change does.
+// A ChangeKind says what a Change does.
 type ChangeKind uint8
 
-// The kinds of changes. There is none of several members at once: one after the other is as
-// good, and then any majority of before has a node in common with any of after.
+// The kinds of changes. Each changes one member, so that every majority before shares a node with
+// every majority after.
 const (
-	Add     ChangeKind = iota + 1 // a member that only follows
-	Promote                       // one that only follows, to a voter
+	Add     ChangeKind = iota + 1 // a learner
+	Promote                       // a learner, to a voter
 	Remove                        // any but the last voter
-	Move                          // a member has another address
+	Move                          // to another address
 )
 
-// A Change is one of the members.
+// A Change is a change of one member.
 type Change struct {
 	Kind   ChangeKind
-	Member Member // its ID, and for Add and Move all that is new
+	Member Member // its ID, and for Add and Move the new values
 }
 
-// After is what a change that stands at an index makes of the members. The error says why it
-// cannot be made.
+// After returns the members after a change at an index. The error says why the change is not
+// possible.
 func (m *Members) After(c Change, index uint64) (*Members, error) {
 	next := &Members{Index: index, List: slices.Clone(m.List)}
 	if c.Kind == Add {
@@ -145,8 +144,7 @@ func (m *Members) After(c Change, index uint64) (*Members, error) {
 	return next, nil
 }
 
-// later is what the members are once a Log's changes are applied that it has read as
-// committed. A State that is older was about to be written.
+// later returns the members after the committed changes that a Log has read: a State may be older.
 func (m *Members) later(log Log) (*Members, error) {
 	for _, e := range log.Changes(m.Index) {
 		c, _, err := parseChange(e.Data)
@@ -185,10 +183,10 @@ func fits(what, s string, most int) error {
 	return nil
 }
 
-// ValidID reports whether a node can have an id: raft keeps some for itself.
+// ValidID reports whether a node can have an ID. raft reserves some.
 func ValidID(id uint64) bool { return id != 0 && id < 1<<64-16 }
 
-// appendTo encodes a member: id, what it is, name, address.
+// appendTo encodes a member: ID, flags, name, address.
 func (o *Member) appendTo(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, o.ID)
 	var flags byte
@@ -226,7 +224,7 @@ func takeString(b []byte) (s string, rest []byte, err error) {
 	return string(b[1:n]), b[n:], nil
 }
 
-// conf is a change as raft has it; what raft does not know stands in the context.
+// conf returns raft's form of a change. The context has what raft does not know.
 func (c *Change) conf() *raftpb.ConfChangeV2 {
 	kind := raftpb.ConfChangeUpdateNode
 	switch c.Kind {
@@ -259,7 +257,7 @@ func parseChange(data []byte) (c Change, cc *raftpb.ConfChangeV2, err error) {
 	return c, cc, nil
 }
 
-// Encode is the members as bytes: their index, how many, each.
+// Encode returns the members as bytes: index, count, members.
 func (m *Members) Encode() []byte {
 	b := binary.LittleEndian.AppendUint64(nil, m.Index)
 	b = append(b, byte(len(m.List)))
@@ -269,7 +267,7 @@ func (m *Members) Encode() []byte {
 	return b
 }
 
-// DecodeMembers is the opposite, of bytes that nobody vouches for.
+// DecodeMembers decodes untrusted bytes from Encode.
 func DecodeMembers(b []byte) (*Members, error) {
 	if len(b) < 9 {
 		return nil, fmt.Errorf("the members: %w", errShort)

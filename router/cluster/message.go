@@ -7,17 +7,17 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A Message is from one Machine to another, or to itself once something is on its disk.
-// Nobody changes it.
+// A Message is from one Machine to another, or to itself when something is on its disk. It is
+// immutable.
 type Message struct{ pb *raftpb.Message }
 
-// To is the node it is for.
+// To returns the receiver.
 func (m Message) To() uint64 { return m.pb.GetTo() }
 
-// From is the node it is from.
+// From returns the sender.
 func (m Message) From() uint64 { return m.pb.GetFrom() }
 
-// Encode is the message as bytes, which are the caller's.
+// Encode returns the message as bytes, which the caller owns.
 func (m Message) Encode() ([]byte, error) { return proto.Marshal(m.pb) }
 
 // String is for logs and tests.
@@ -27,7 +27,7 @@ func (m Message) String() string {
 		p.GetTerm(), p.GetIndex(), p.GetLogTerm(), len(p.GetEntries()), p.GetCommit())
 }
 
-// Decode reads what a peer has encoded. b is the message's from then on.
+// Decode decodes a message from Encode. The message keeps b.
 func Decode(b []byte) (Message, error) {
 	m := Message{&raftpb.Message{}}
 	if err := proto.Unmarshal(b, m.pb); err != nil {
@@ -36,8 +36,8 @@ func Decode(b []byte) (Message, error) {
 	return m, nil
 }
 
-// comesFromPeers reports whether a message is of a kind that other nodes send. What a node
-// only says to itself, or hands on to the leader for others, would be a lie.
+// comesFromPeers reports whether other nodes send this type of message. The other types are for the
+// node itself, or forwarded proposals, which no node sends.
 func (m Message) comesFromPeers() bool {
 	switch m.pb.GetType() {
 	case raftpb.MsgApp, raftpb.MsgAppResp, raftpb.MsgVote, raftpb.MsgVoteResp, raftpb.MsgPreVote, raftpb.MsgPreVoteResp,
@@ -47,7 +47,7 @@ func (m Message) comesFromPeers() bool {
 	return false
 }
 
-// isFromLeader reports whether only a leader sends such a message.
+// isFromLeader reports whether only a leader sends this type of message.
 func (m Message) isFromLeader() bool {
 	switch m.pb.GetType() {
 	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
@@ -56,8 +56,7 @@ func (m Message) isFromLeader() bool {
 	return false
 }
 
-// asksForVote reports whether a message asks for a vote on the sender's own account: nobody
-// has handed over to it.
+// asksForVote reports whether a message asks for a vote without a hand-over by the leader.
 func (m Message) asksForVote() bool {
 	switch m.pb.GetType() {
 	case raftpb.MsgVote, raftpb.MsgPreVote:

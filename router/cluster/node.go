@@ -9,32 +9,31 @@ import (
 	"polystalk/shard/commit"
 )
 
-// A Transport brings messages to other nodes.
+// A Transport sends messages to other nodes.
 type Transport interface {
-	// Send never waits; false: the message is lost. It is the transport's from then on.
+	// Send takes over a message and does not block. It reports false if the message is lost.
 	Send(to uint64, message []byte) bool
 }
 
-// NodeOptions are what a Node begins with, and whom it tells. The functions are called by its
-// goroutines, and must not wait for it.
+// NodeOptions are a Node's parts and callbacks. The Node's goroutines call the functions, which
+// must not wait for the Node.
 type NodeOptions struct {
 	State     *State
 	Log       Log
 	Replica   Replica
-	Proposals *Proposals // those of the replica's journal
+	Proposals *Proposals // of the replica's journal
 	Transport Transport
-	// Acknowledge hears that all up to commit n of a leading replica is committed.
+	// Acknowledge hears that all commits of a leading replica up to n are committed.
 	Acknowledge func(n uint64) error
 
-	Timeout     time.Duration // of elections: so long a leader is missed at least
-	DiskTimeout time.Duration // of a flush, beyond which the node hands over and ends; zero: none
+	Timeout     time.Duration // of elections
+	DiskTimeout time.Duration // of a sync, after which the node hands over and ends; zero: none
 	Logger      *slog.Logger
 
-	// Fetch hears that only the journal of another node can help this one. It goes on
-	// following meanwhile.
+	// Fetch hears that this node needs another's journal. It goes on following meanwhile.
 	Fetch func(Fetch)
-	// Fail hears of the error that has ended the node, once: a commit.Failure, Deposed if the
-	// process is to begin anew; ErrRemoved may be in it.
+	// Fail hears the error that has ended the node, once: a commit.Failure, Deposed if the process
+	// must restart. It may wrap ErrRemoved.
 	Fail func(*commit.Failure)
 }
 
@@ -42,19 +41,19 @@ type NodeOptions struct {
 type View struct {
 	Leader  uint64 // zero: none is known
 	Term    uint64
-	Leads   bool // this node does, and its replica too
+	Leads   bool // this node and its replica
 	Members *Members
 }
 
-// inboxMax is how many messages wait for a node before its peers have to.
+// inboxMax is the number of queued messages beyond which Receive blocks.
 const inboxMax = 4096
 
-// A Node is a member of a cluster at work. Its Machine is one goroutine's, and so are its disk
-// and its replica, so that a heartbeat waits for neither.
+// A Node is a running member of a cluster. Its Machine, its disk and its replica each have a
+// goroutine, so that a heartbeat waits for neither disk nor replica.
 type Node struct {
 	opts   NodeOptions
 	engine *engine
-	epoch  time.Time // where its clock is zero
+	epoch  time.Time // zero of the node's clock
 	tick   time.Duration
 
 	inbox   *queue[event]
@@ -66,21 +65,21 @@ type Node struct {
 
 	mu      sync.Mutex
 	view    View
-	changed chan struct{} // closed when view is another
+	changed chan struct{} // closed when view changes
 	figures figures
 
 	hang    diskWatch
-	handing bool // the disk hangs, and somebody else is to lead
+	handing bool // the disk hangs, and a hand-over has begun
 }
 
-// An event is something for the goroutine that has the Machine.
+// An event is for the Machine's goroutine: one of its fields.
 type event struct {
 	peer Message // from another node
-	done Message // of this node's disk or replica
+	done Message // from the disk or the replica
 	call func()
 }
 
-// StartNode has a node take part.
+// StartNode starts a node.
 func StartNode(o NodeOptions) (*Node, error) {
 	n := &Node{
 		opts: o, epoch: time.Now(), tick: o.Timeout / electionTicks,
@@ -108,10 +107,10 @@ func StartNode(o NodeOptions) (*Node, error) {
 	return n, nil
 }
 
-// now is the node's clock, which only goes forward.
+// now is the clock of the node, which only goes forward.
 func (n *Node) now() time.Duration { return time.Since(n.epoch) }
 
-// wake has the loop look at the proposals.
+// wake makes the loop look at the proposals.
 func (n *Node) wake() {
 	select {
 	case n.inbox.wake <- struct{}{}:
@@ -119,7 +118,7 @@ func (n *Node) wake() {
 	}
 }
 
-// loop has the Machine. It waits for nothing but its inbox.
+// loop is the Machine's goroutine. It only waits for its inbox.
 func (n *Node) loop() {
 	// Ticks are never closer than they should be, however late one was: see Options.Timeout.
 	timer := time.NewTimer(n.tick)
@@ -146,7 +145,7 @@ func (n *Node) loop() {
 	}
 }
 
-// handle takes in one event.
+// handle handles one event.
 func (n *Node) handle(e event) {
 	switch {
 	case e.call != nil:
@@ -159,7 +158,7 @@ func (n *Node) handle(e event) {
 	}
 }
 
-// look tells of a view that is another.
+// look publishes a new view.
 func (n *Node) look() {
 	m := n.engine.machine
 	led := n.engine.promoted.Load()
@@ -177,7 +176,7 @@ func (n *Node) look() {
 	n.figures.turnOver(&was, &v, m.id)
 }
 
-// write is the disk: it syncs once for all that waits.
+// write is the disk's goroutine. It syncs once for all queued Appends.
 func (n *Node) write() {
 	for {
 		list, ok := n.appends.wait()
@@ -201,7 +200,7 @@ func (n *Node) write() {
 	}
 }
 
-// apply is the replica.
+// apply is the replica's goroutine.
 func (n *Node) apply() {
 	for {
 		list, ok := n.applies.wait()
@@ -228,12 +227,12 @@ func (n *Node) send(m Message) {
 	n.later(func() { n.engine.machine.Unreachable(to) })
 }
 
-// later has the goroutine of the Machine call f, and never waits for that: it may be called by
-// that goroutine itself.
+// later calls f on the Machine's goroutine and does not block, so that the same goroutine can call
+// it.
 func (n *Node) later(f func()) { n.inbox.push(event{call: f}) }
 
-// Receive takes a message from another node, as its Transport was given it. It waits while too
-// many wait already. What is no message of that node's is dropped.
+// Receive takes a message that the Transport has received from a node. It blocks while the inbox is
+// full. It drops what is not a message of that node.
 func (n *Node) Receive(from uint64, message []byte) {
 	m, err := Decode(message)
 	if err != nil || m.From() != from {
@@ -242,33 +241,32 @@ func (n *Node) Receive(from uint64, message []byte) {
 	n.inbox.put(event{peer: m})
 }
 
-// Unreachable tells it that messages to a node were lost.
+// Unreachable says that messages to a node were lost.
 func (n *Node) Unreachable(id uint64) { n.later(func() { n.engine.machine.Unreachable(id) }) }
 
-// Fetching tells it that a node has begun to fetch the journal from this one, Fetched that it
-// has ended, and whether that node has all of it.
+// Fetching says that a node has begun to fetch the journal from this one.
 func (n *Node) Fetching(id uint64) { n.later(func() { n.engine.machine.Fetching(id) }) }
 
-// Fetched is told the end: see Fetching.
+// Fetched says that the fetch has ended, and whether the node has the whole journal.
 func (n *Node) Fetched(id uint64, ok bool) {
 	n.later(func() { n.engine.machine.Fetched(id, ok) })
 }
 
-// Leased reports whether no other node can lead at this moment. Anyone may call it.
+// Leased reports whether no other node can lead now. It is safe for concurrent use.
 func (n *Node) Leased() bool { return n.engine.leased(n.now()) }
 
-// View is what the node knows of its cluster, and a channel that is closed once that is another.
+// View returns what the node knows of its cluster, and a channel that is closed when that changes.
 func (n *Node) View() (View, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.view, n.changed
 }
 
-// errSlowDisk is why a node ends whose disk has hung too long.
+// errSlowDisk ends a node when its disk hangs for too long.
 var errSlowDisk = errors.New("a flush of the disk takes longer than --cluster-disk-timeout: look at the disk")
 
-// watchDisk ends a node whose disk hangs: a leader hands over before, which takes no disk but
-// the others'.
+// watchDisk ends a node when its disk hangs. A leader hands over first, which needs only the other
+// nodes' disks.
 func (n *Node) watchDisk() {
 	since := n.hang.look(n.engine.disk, n.now(), n.tick)
 	if since == 0 || n.opts.DiskTimeout == 0 {
@@ -289,7 +287,7 @@ func (n *Node) watchDisk() {
 	}
 }
 
-// end ends the node for an error, if that is one.
+// end ends the node if err is not nil.
 func (n *Node) end(err error) {
 	if err == nil {
 		return
@@ -306,7 +304,7 @@ func (n *Node) end(err error) {
 	})
 }
 
-// halt has all goroutines end, without waiting for them.
+// halt tells all goroutines to end, and does not wait.
 func (n *Node) halt(err error) {
 	n.engine.leaseUntil.Store(0)
 	n.opts.Proposals.Fail(err)
@@ -316,12 +314,10 @@ func (n *Node) halt(err error) {
 	n.applies.close()
 }
 
-// Halt ends the node, and does not wait for that: its disk may wait for room that only ends with
-// the journal.
+// Halt ends the node without waiting: its disk may wait for space until the journal is closed.
 func (n *Node) Halt() { n.ended.Do(func() { n.halt(commit.ErrStopped) }) }
 
-// Stop ends the node, and waits until it does nothing any more. Its State and Log are the
-// caller's again.
+// Stop ends the node, and waits for its goroutines. The caller owns the State and the Log again.
 func (n *Node) Stop() {
 	n.Halt()
 	n.running.Wait()

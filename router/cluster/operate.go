@@ -9,15 +9,15 @@ import (
 	"polystalk/shard/commit"
 )
 
-// ErrEnded is the error of asking a node that has ended.
+// ErrEnded is the error of a node that has ended.
 var ErrEnded = errors.New("this server has ended")
 
-// ErrUncertain is the error of a change that was proposed, or may have been, and of which this node
-// hears no more: whoever leads next may commit it, or drop it. It comes with what has happened,
-// which says nothing of the change: ErrNotLeader, ErrEnded, or the context's error.
+// ErrUncertain is the error of a change that was or may have been proposed, if this node will not
+// hear its result: the next leader may commit or drop it. It wraps the cause: ErrNotLeader, ErrEnded,
+// or the error of the context.
 var ErrUncertain = errors.New("the change may have been made, or be made yet")
 
-// uncertain is ErrUncertain for a cause, nil if there is none.
+// uncertain wraps a cause in ErrUncertain; nil stays nil.
 func uncertain(cause error) error {
 	if cause == nil {
 		return nil
@@ -25,7 +25,7 @@ func uncertain(cause error) error {
 	return fmt.Errorf("%w: %w", ErrUncertain, cause)
 }
 
-// Ended reports whether the node has ended, or is about to. Anyone may call it.
+// Ended reports whether the node has ended, or is about to. It is safe for concurrent use.
 func (n *Node) Ended() bool {
 	select {
 	case <-n.quit:
@@ -35,8 +35,8 @@ func (n *Node) Ended() bool {
 	}
 }
 
-// do has the goroutine of the Machine call f, and waits for that. After an error f may still be
-// called, or be at it: what it writes is not to be read then.
+// do calls f on the Machine's goroutine, and waits. After an error f may still run: the caller must
+// not read what f writes.
 func (n *Node) do(ctx context.Context, f func(m *Machine)) error {
 	done := make(chan struct{})
 	n.later(func() {
@@ -53,9 +53,8 @@ func (n *Node) do(ctx context.Context, f func(m *Machine)) error {
 	}
 }
 
-// Change changes the members, and waits until this node has applied it. It is for the leader:
-// the error is ErrNotLeader elsewhere, ErrSelf if it would remove itself. Nothing was done then,
-// unless the error is ErrUncertain as well.
+// Change changes the members, and waits until this node has applied that. Only the leader can: see
+// ErrNotLeader and ErrSelf. After an error that is not ErrUncertain nothing has changed.
 func (n *Node) Change(ctx context.Context, c Change) error {
 	for {
 		if n.Ended() {
@@ -79,7 +78,7 @@ func (n *Node) Change(ctx context.Context, c Change) error {
 	}
 }
 
-// pause waits for a moment.
+// pause waits for a tick.
 func (n *Node) pause(ctx context.Context) error {
 	t := time.NewTimer(n.tick)
 	defer t.Stop()
@@ -93,7 +92,7 @@ func (n *Node) pause(ctx context.Context) error {
 	}
 }
 
-// await waits until the view is as it should be, or another node leads.
+// await waits until the view is as wanted, or another node leads.
 func (n *Node) await(ctx context.Context, is func(*View) bool) error {
 	for {
 		v, changed := n.View()
@@ -113,16 +112,16 @@ func (n *Node) await(ctx context.Context, is func(*View) bool) error {
 	}
 }
 
-// ErrNoSuccessor is the error of handing over when there is nobody.
+// ErrNoSuccessor is the error of a hand-over when no voter can be reached.
 var ErrNoSuccessor = errors.New("no other server that votes can be reached: nobody can take over")
 
-// ErrBehind is the error of handing over to a voter that lacks too much of the log.
+// ErrBehind is the error of a hand-over to a voter that lacks too much of the log.
 var ErrBehind = errors.New("the server has not caught up with the log within the timeout of elections, so it cannot take over")
 
-// Transfer hands the lead over to another voter, and waits until another node leads. The replica of
-// this node is of no use then: the node ends, Deposed. With zero it chooses the voter, and chooses
-// again if that voter does not catch up. A voter that the caller names gets one try: if the error is
-// ErrBehind this node goes on leading.
+// Transfer hands over to another voter, and waits until another node leads. Then this node's
+// replica is useless: the node ends, Deposed. With zero it chooses the voter, and another one if
+// that voter does not catch up. A voter that the caller names gets one try: after ErrBehind this
+// node goes on leading.
 func (n *Node) Transfer(ctx context.Context, to uint64) error {
 	for tried := false; ; tried = true {
 		var refused error
@@ -148,7 +147,7 @@ func (n *Node) Transfer(ctx context.Context, to uint64) error {
 		case tried && errors.Is(err, ErrEnded): // another node leads
 			return nil
 		case err != nil:
-			return err // the closure may write refused at this moment
+			return err // the closure may be writing refused
 		case refused != nil:
 			return refused
 		}
@@ -164,5 +163,5 @@ func (n *Node) Transfer(ctx context.Context, to uint64) error {
 	}
 }
 
-// StepDown ends a node as deposed, for an error that says why it cannot lead any more.
+// StepDown ends a node as deposed. The error says why it cannot lead any more.
 func (n *Node) StepDown(why error) { n.end(&commit.Failure{Cause: commit.Deposed, Err: why}) }

@@ -22,40 +22,40 @@ const (
 	proposedSize = 8 << 20
 )
 
-// Proposals are what a leading journal wants in the history, in order. They are its Proposer:
-// one goroutine calls Propose and End, and only while the node leads, which takes from them and
-// reports what was committed. A journal has them before there is a node.
+// Proposals are the entries that a leading journal wants to append, in order. They implement its
+// Proposer: one goroutine calls Propose and End, and only while the node leads. The node takes
+// entries and reports commits. A journal has its Proposals before there is a node.
 type Proposals struct {
-	// acknowledge tells the journal that everything up to commit n is safe.
+	// acknowledge tells the journal that all commits up to n are committed.
 	acknowledge func(n uint64) error
-	// wake tells the node that there is something to take.
+	// wake tells the node that there are entries to take.
 	wake func()
-	// leased reports whether nobody else can lead.
+	// leased reports whether no other node can lead.
 	leased func() bool
-	// byHand: Propose never waits; who drives the node looks at Room before.
+	// byHand: Propose never waits; the simulator checks Room before.
 	byHand bool
 
-	// telling is held while acknowledge is called, so that commits are told in their order: it
-	// may send what clients wait for, and who proposes should not wait for that.
+	// telling is held during acknowledge, so that calls keep the order of commits. It is a lock of its
+	// own: acknowledge may send replies, and Propose must not wait for that.
 	telling sync.Mutex
-	told    uint64 // the last commit that was
+	told    uint64 // the last commit acknowledged
 
 	mu     sync.Mutex
 	room   sync.Cond
 	failed error
-	queue  [][]byte   // to be taken, oldest first
-	taken  []proposal // not committed, oldest first
+	queue  [][]byte   // not proposed yet, oldest first
+	taken  []proposal // proposed and not committed, oldest first
 	bytes  int        // in both
-	small  int        // of both, so many are of less than fullSize
-	number uint64     // of proposals so far
-	done   uint64     // of them, so many are committed
+	small  int        // entries in both of less than fullSize
+	number uint64     // entries so far
+	done   uint64     // entries that are committed
 	ends   []ending   // not acknowledged, oldest first
 
-	begun []time.Time     // when those in both were asked for, oldest first
+	begun []time.Time     // times of Propose of the entries in both, oldest first
 	times stats.Histogram // from then until each was committed
 }
 
-// A proposal is one that a Machine has accepted.
+// A proposal is an entry that the Machine has accepted.
 type proposal struct {
 	index uint64
 	size  int
@@ -64,24 +64,24 @@ type proposal struct {
 // An ending is where a commit ends.
 type ending struct {
 	commit uint64
-	behind uint64 // so many proposals
+	behind uint64 // the number of entries up to the end
 }
 
 var _ commit.Proposer = (*Proposals)(nil)
 
-// NewProposals makes them, for one node.
+// NewProposals returns Proposals for one node.
 func NewProposals() *Proposals {
 	p := &Proposals{}
 	p.room.L = &p.mu
 	return p
 }
 
-// attach has them be for a node.
+// attach connects a node.
 func (p *Proposals) attach(acknowledge func(uint64) error, wake func(), leased func() bool) {
 	p.acknowledge, p.wake, p.leased = acknowledge, wake, leased
 }
 
-// Propose implements wal.Proposer: it waits while much is under way.
+// Propose implements wal.Proposer. It waits while too much is not committed.
 func (p *Proposals) Propose(data []byte, n uint64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,7 +105,7 @@ func (p *Proposals) Propose(data []byte, n uint64) error {
 	return nil
 }
 
-// hasRoom reports whether another proposal may be added; mu is held.
+// hasRoom reports whether another entry may be added. mu is held.
 func (p *Proposals) hasRoom() bool {
 	return p.small < proposedMax && p.bytes < proposedSize
 }
@@ -130,11 +130,10 @@ func (p *Proposals) End(n uint64) error {
 	return p.tell(last)
 }
 
-// Wanted implements wal.Proposer: who leads without a lease learns by an entry that it
-// still does.
+// Wanted implements wal.Proposer: a leader without a lease learns by an entry that it still leads.
 func (p *Proposals) Wanted() bool { return !p.leased() }
 
-// take gives what is to be proposed, all of it.
+// take returns all entries that are not proposed yet.
 func (p *Proposals) take() [][]byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,14 +142,14 @@ func (p *Proposals) take() [][]byte {
 	return q
 }
 
-// giveBack puts back what was taken, because it cannot be proposed now.
+// giveBack returns entries that cannot be proposed now.
 func (p *Proposals) giveBack(list [][]byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.queue = append(list, p.queue...)
 }
 
-// accepted notes that what was taken has indexes from first on.
+// accepted records the indexes of entries that were proposed.
 func (p *Proposals) accepted(list [][]byte, first uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,7 +158,7 @@ func (p *Proposals) accepted(list [][]byte, first uint64) {
 	}
 }
 
-// committed notes that all up to an index is committed, and acknowledges what ends there.
+// committed records that all entries up to an index are committed, and acknowledges commits.
 func (p *Proposals) committed(index uint64) error {
 	p.mu.Lock()
 	for len(p.taken) > 0 && p.taken[0].index <= index {
@@ -178,8 +177,8 @@ func (p *Proposals) committed(index uint64) error {
 	return p.tell(last)
 }
 
-// ended is the last commit all of whose entries are committed, if it was not said before; else
-// it is zero. mu is held.
+// ended returns the last commit with all entries committed; zero: none since the last call.
+// mu is held.
 func (p *Proposals) ended() (last uint64) {
 	for len(p.ends) > 0 && p.ends[0].behind <= p.done {
 		last = p.ends[0].commit
@@ -188,7 +187,7 @@ func (p *Proposals) ended() (last uint64) {
 	return last
 }
 
-// tell acknowledges a commit, unless a later one was meanwhile, or the node has ended.
+// tell acknowledges a commit, unless a later one was acknowledged, or the node has ended.
 func (p *Proposals) tell(n uint64) error {
 	if n == 0 {
 		return nil
@@ -202,14 +201,14 @@ func (p *Proposals) tell(n uint64) error {
 	return p.acknowledge(n)
 }
 
-// err is what Fail was told, or nil.
+// err returns the error of Fail, or nil.
 func (p *Proposals) err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.failed
 }
 
-// Fail has everybody who proposes get an error, now and later, and acknowledges nothing more.
+// Fail makes Propose return an error, now and later, and ends acknowledgements.
 func (p *Proposals) Fail(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -219,17 +218,16 @@ func (p *Proposals) Fail(err error) {
 	p.room.Broadcast()
 }
 
-// Times are how long entries took to be committed that this node has proposed, each from when the
-// journal asked for it.
+// Times returns the histogram of commit latencies of this node's entries, from Propose to commit.
 func (p *Proposals) Times() stats.Counts { return p.times.Read() }
 
-// Outstanding is how many are not committed.
+// Outstanding returns the number of entries that are not committed.
 func (p *Proposals) Outstanding() int {
 	n, _ := p.outstanding()
 	return n
 }
 
-// outstanding is how many are not committed, and their bytes.
+// outstanding returns the number of entries that are not committed, and their bytes.
 func (p *Proposals) outstanding() (n, bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

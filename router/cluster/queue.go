@@ -2,15 +2,15 @@ package cluster
 
 import "sync"
 
-// A queue hands things from some goroutines to one, which takes all that wait at once.
+// A queue passes values from several goroutines to one, which takes all queued values at once.
 type queue[T any] struct {
 	mu     sync.Mutex
-	filled sync.Cond // there is something, or it is closed
-	taken  sync.Cond // there is room again, or it is closed
+	filled sync.Cond // there are values, or it is closed
+	taken  sync.Cond // there is room, or it is closed
 	list   []T
-	most   int // put waits while so many wait; zero: never
+	most   int // values beyond which put waits; zero: no limit
 	closed bool
-	wake   chan struct{} // told of what is put, for who waits for other things too; may be nil
+	wake   chan struct{} // signaled by put, for a reader that waits for other things too; may be nil
 }
 
 func newQueue[T any](most int, wake chan struct{}) *queue[T] {
@@ -19,7 +19,7 @@ func newQueue[T any](most int, wake chan struct{}) *queue[T] {
 	return q
 }
 
-// put adds things, in their order. To a closed queue nothing is added.
+// put adds values in order, unless the queue is closed.
 func (q *queue[T]) put(things ...T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -29,14 +29,14 @@ func (q *queue[T]) put(things ...T) {
 	q.add(things)
 }
 
-// push adds one, and never waits.
+// push adds a value and never waits.
 func (q *queue[T]) push(thing T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.add([]T{thing})
 }
 
-// add adds things; mu is held.
+// add adds values. mu is held.
 func (q *queue[T]) add(things []T) {
 	if q.closed || len(things) == 0 {
 		return
@@ -51,7 +51,7 @@ func (q *queue[T]) add(things []T) {
 	}
 }
 
-// take gives all there is, which may be nothing.
+// take returns all queued values, which may be none.
 func (q *queue[T]) take() []T {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -65,7 +65,7 @@ func (q *queue[T]) takeAll() []T {
 	return list
 }
 
-// wait gives all there is as soon as there is something; false: the queue is closed.
+// wait waits for values and returns all. It reports false if the queue is closed.
 func (q *queue[T]) wait() ([]T, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -75,7 +75,7 @@ func (q *queue[T]) wait() ([]T, bool) {
 	return q.takeAll(), !q.closed
 }
 
-// close ends all waiting. What is in it is for nobody.
+// close ends all waiting, and drops queued values.
 func (q *queue[T]) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -8,15 +8,15 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// A Ready is what a Machine wants done. The Appends of all Readys are done in their order, so
-// are the Applys; everything else is free.
+// A Ready is work that a Machine wants done. The Appends of all Readys are done in order, and so
+// are the Applys; everything else has no order.
 type Ready struct {
 	Role   Role
 	Term   uint64
 	Leader uint64 // zero: none is known
 	Commit uint64
 
-	Send   []Message // now
+	Send   []Message // to send now
 	Append *Append   // or nil
 	Apply  *Apply    // or nil
 	Fetch  *Fetch    // or nil
@@ -26,30 +26,29 @@ type Ready struct {
 type Append struct {
 	Entries []Entry
 	Commit  uint64
-	Vote    *Vote // nil: as before
-	// After are messages for when all that is synced, with all Appends before it: those to
-	// this node go to Done, the others are sent. If there are none nothing need be synced.
+	Vote    *Vote // nil: unchanged
+	// After are messages for when this Append and all before it are synced: those to this node go to
+	// Done, the others are sent. Without any, no sync is needed.
 	After []Message
 }
 
-// An Apply is a piece of the history that nothing will change any more.
+// An Apply is a range of committed entries.
 type Apply struct {
 	Entries []Entry
 	Own     uint64 // the term in which this node leads; zero: it does not
 	after   Message
 }
 
-// Done is for Machine.Done once all of it is applied.
+// Done returns the message for Machine.Done when all entries are applied.
 func (a *Apply) Done() Message { return a.after }
 
-// A Fetch says that this node can only go on with the journal of another, which is the leader:
-// it begins anew with that one's.
+// A Fetch says that this node needs the leader's journal, and restarts with it.
 type Fetch struct {
 	From        uint64
-	Index, Term uint64 // what it has at least
+	Index, Term uint64 // the journal has at least this entry
 }
 
-// Ready is what is to be done now; false: nothing.
+// Ready returns work to do now. It reports false if there is none.
 func (m *Machine) Ready() (r Ready, ok bool) {
 	held := m.holding.release(m.store.applied)
 	if !m.raft.HasReady() && m.fetch == nil && len(held) == 0 {
@@ -90,7 +89,7 @@ func (m *Machine) Ready() (r Ready, ok bool) {
 	return r, true
 }
 
-// become takes in a new role or leader.
+// become follows a new role or leader.
 func (m *Machine) become(s *raft.SoftState) {
 	was := m.role
 	m.leader = s.Lead
@@ -112,8 +111,8 @@ func (m *Machine) become(s *raft.SoftState) {
 	}
 }
 
-// noteOwn keeps count of what a leader has added to the history: first an empty entry, by
-// which raft begins its term, then what was proposed.
+// noteOwn counts the entries that a leader appends: first the empty entry with which raft begins a
+// term, then proposals.
 func (m *Machine) noteOwn(entries []*raftpb.Entry) {
 	if m.role != Leading || len(entries) == 0 {
 		return
@@ -124,13 +123,13 @@ func (m *Machine) noteOwn(entries []*raftpb.Entry) {
 		panic(fmt.Sprintf("a leader writes entries of the terms %d and %d", entries[0].GetTerm(), entries[len(entries)-1].GetTerm()))
 	case m.ledTerm != entries[0].GetTerm():
 		m.ledTerm = entries[0].GetTerm()
-		m.last, m.change = last, last // changes of before are applied with this one
+		m.last, m.change = last, last // earlier changes are applied before this entry
 	case last != m.last:
 		panic(fmt.Sprintf("the last entry was to be %d, and is %d", m.last, last))
 	}
 }
 
-// toAppend is what raft has for the disk.
+// toAppend returns raft's work for the disk.
 func (m *Machine) toAppend(msg *raftpb.Message, commit uint64) *Append {
 	a := &Append{Entries: fromRaft(msg.GetEntries()), Commit: commit}
 	m.holding.note(a.Entries)
@@ -144,7 +143,7 @@ func (m *Machine) toAppend(msg *raftpb.Message, commit uint64) *Append {
 	return a
 }
 
-// Leads is the term in which this node leads, as of the last Ready; zero if it does not.
+// Leads returns the term in which this node leads, after the last Ready; zero: it does not.
 func (m *Machine) Leads() uint64 {
 	if m.role != Leading {
 		return 0
@@ -152,7 +151,7 @@ func (m *Machine) Leads() uint64 {
 	return m.ledTerm
 }
 
-// Done gives back what was to be told once something was synced or applied.
+// Done passes back a message when its work is synced or applied.
 func (m *Machine) Done(msg Message) error {
 	if msg.pb.GetType() == raftpb.MsgStorageApplyResp {
 		if n := len(msg.pb.GetEntries()); n > 0 {
@@ -162,5 +161,5 @@ func (m *Machine) Done(msg Message) error {
 	if err := m.raft.Step(msg.pb); err != nil && !errors.Is(err, raft.ErrStepPeerNotFound) {
 		return err
 	}
-	return nil // who is no member yet, or no longer, hears nothing of itself
+	return nil // a node that is no member gets no messages from itself
 }

@@ -20,11 +20,11 @@ type simNode struct {
 	log   *memLog
 	rate  float64 // of its clock
 	life  int
-	hand  *Hand // nil: it is down
-	away  bool  // it stands still
-	gone  bool  // it was removed, or has never begun
-	next  bool  // it wants to come back, as another
-	back  bool  // it is such another
+	hand  *Stepper // nil: it is down
+	away  bool     // it stands still
+	gone  bool     // it was removed, or has never begun
+	next  bool     // it wants to come back, as another
+	back  bool     // it is such another
 	term  uint64
 	rep   *simReplica
 	props *Proposals
@@ -85,7 +85,7 @@ func (s *simNode) start() error {
 	s.rep = &simReplica{s: s, ops: slices.Clone(s.w.ops[:s.w.upTo(s.log.committed)])}
 	s.was = st.Members()
 	s.props = NewProposals()
-	s.hand, err = NewHand(HandOptions{
+	s.hand, err = NewStepper(StepperOptions{
 		Machine: Options{ID: s.id, Log: s.log, Timeout: timeoutTime},
 		State:   st, Replica: s.rep, Proposals: s.props, Acknowledge: s.acknowledge, Now: s.clock,
 		Send: s.send, Fetch: func(f Fetch) { s.fetch = &f },

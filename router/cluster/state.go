@@ -13,20 +13,19 @@ import (
 	"polystalk/shard/wal"
 )
 
-// StateName is the file of a State. A directory that has it is a node's: whoever starts on it
-// is that node, or nobody.
+// StateName is the file of a State. A directory with this file belongs to one node.
 const StateName = "cluster.state"
 
-// A State is two slots, written in turn: what a write leaves half done is not the other one.
-// All of both is written when the file is made, so that also a full disk takes a vote.
+// A State has two slots, written in turn: a write that a crash interrupts leaves the other slot valid.
+// Both are written when the file is made, so that a vote can be saved on a full disk.
 //
 //	0       4         8      16         24      32      40     48      49
 //	+-------+---------+------+----------+-------+-------+------+-------+------+---------+
 //	| magic | crc u32 | seq  | cluster  | node  | term  | vote | n u8  | name | members |
 //	+-------+---------+------+----------+-------+-------+------+-------+------+---------+
 //
-// magic is "PSC1"; crc is the CRC-32C of all of the slot behind it; members are as Members.Encode
-// has them. Numbers are little-endian, what is left of a slot is zero.
+// magic is "PSC1"; crc is the CRC-32C of the rest of the slot; members are from Members.Encode.
+// Numbers are little-endian, unused bytes are zero.
 const (
 	slotSize  = 4096
 	slotMagic = "PSC1"
@@ -35,14 +34,14 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// An Identity is which node of which cluster a directory is. Both ids are random.
+// An Identity names the node and the cluster of a directory. Both IDs are random.
 type Identity struct {
 	Cluster, Node uint64
 	Name          string // the node's, for operators
 }
 
-// A State is what a node must not forget besides its log: who it is, how it has voted, and who
-// the others are. It may be used by several goroutines.
+// A State is what a node must remember besides its log: its identity, its vote, and the members. It
+// is safe for concurrent use.
 type State struct {
 	mu       sync.Mutex
 	file     wal.File
@@ -50,11 +49,11 @@ type State struct {
 	identity Identity
 	vote     Vote
 	members  *Members
-	failed   error // a sync that has failed means nothing when it is tried again
+	failed   error // a failed sync cannot be repeated
 }
 
-// CreateState makes the State of a directory that has none. Nothing of it is there unless all
-// of it is.
+// CreateState makes the State of a directory without one. After a crash the file is complete, or
+// not there.
 func CreateState(d wal.Disk, id Identity, vote Vote, members *Members) (*State, error) {
 	if err := fits("the name", id.Name, nameMax); err != nil {
 		return nil, err
@@ -87,7 +86,7 @@ func CreateState(d wal.Disk, id Identity, vote Vote, members *Members) (*State, 
 	return s, nil
 }
 
-// OpenState opens that of a directory; the error is fs.ErrNotExist if there is none.
+// OpenState opens the State of a directory; the error is fs.ErrNotExist if there is none.
 func OpenState(d wal.Disk) (*State, error) {
 	f, err := d.Open(StateName)
 	if err != nil {
@@ -110,7 +109,7 @@ func OpenState(d wal.Disk) (*State, error) {
 	return s, nil
 }
 
-// take reads a slot, if it is whole and newer than what is known.
+// take decodes a slot, if it is valid and newer.
 func (s *State) take(b []byte) error {
 	if string(b[:4]) != slotMagic {
 		return errors.New("a slot does not begin as it should")
@@ -143,7 +142,7 @@ func (s *State) take(b []byte) error {
 	return nil
 }
 
-// write makes the next slot, durably.
+// write writes the next slot durably.
 func (s *State) write() error {
 	if s.failed != nil {
 		return s.failed
@@ -175,17 +174,17 @@ func (s *State) write() error {
 	return nil
 }
 
-// Identity is who the node is.
+// Identity returns the identity.
 func (s *State) Identity() Identity { return s.identity }
 
-// Vote is how it has voted last.
+// Vote returns the last vote.
 func (s *State) Vote() Vote {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.vote
 }
 
-// Members are the members, as they were saved last.
+// Members returns the members saved last.
 func (s *State) Members() *Members {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,24 +8,24 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// A Status is what a node tells operators of itself.
+// A Status describes a node for operators.
 type Status struct {
 	Identity        Identity
 	Role            Role
 	Term, Leader    uint64
-	Leads           bool          // its replica too: it serves
-	Lease           time.Duration // so long it still has it; zero: it has none
+	Leads           bool          // with its replica: it serves
+	Lease           time.Duration // that is left; zero: it has none
 	Commit, Applied uint64
 	First, Last     uint64 // of its log
 	LastTerm        uint64 // of its last entry
 	Members         *Members
-	Peers           []Peer // the others; in part only the leader knows
+	Peers           []Peer // the others; the leader knows most
 
 	Proposals     int // not committed
 	ProposalBytes int
-	Elections     uint64 // changes of the leader, since the start
+	Elections     uint64 // changes of the leader since the start
 	Lapses        uint64 // of the lease, while it led
-	Fetches       uint64 // how often others were told to fetch the journal
+	Fetches       uint64 // requests to others to fetch the journal
 }
 
 // Peer returns another member, or nil.
@@ -38,19 +38,19 @@ func (s *Status) Peer(id uint64) *Peer {
 	return nil
 }
 
-// A Peer is another member as a node sees it.
+// A Peer is another member, as a node sees it.
 type Peer struct {
 	ID    uint64
-	Heard time.Duration // since it was heard of last; negative: it never was
-	// What follows only the leader knows.
+	Heard time.Duration // since its last message; negative: there was none
+	// Only the leader knows the fields below.
 	Match    uint64        // the last entry that it has
-	Lag      time.Duration // for so long it has not had all that was committed
+	Lag      time.Duration // since it had all that was committed
 	State    string        // probe, replicate, snapshot
 	Active   bool          // it has answered within the last timeout
 	Fetching bool          // it needs the journal
 }
 
-// figures are what a node counts. They are of the goroutine that has the Machine.
+// figures are a node's counters. The Machine's goroutine owns them.
 type figures struct {
 	elections, lapses uint64
 	heard             map[uint64]time.Duration
@@ -58,8 +58,8 @@ type figures struct {
 	leased            bool
 }
 
-// A mark is how far everything was committed at a time, for one follower: once it has that,
-// it was not behind then.
+// A mark is a commit index at a time, for one follower: when the follower has reached the index, it
+// had caught up at that time.
 type mark struct {
 	index      uint64
 	at, caught time.Duration
@@ -69,10 +69,10 @@ func (f *figures) init() {
 	f.heard, f.reached = map[uint64]time.Duration{}, map[uint64]mark{}
 }
 
-// hear notes that a node was heard of.
+// hear records a message of a node.
 func (f *figures) hear(id uint64, now time.Duration) { f.heard[id] = now }
 
-// turnOver counts a change of the leader.
+// turnOver counts changes of the leader.
 func (f *figures) turnOver(was, is *View, self uint64) {
 	if is.Leader != was.Leader && is.Leader != 0 {
 		f.elections++
@@ -82,7 +82,7 @@ func (f *figures) turnOver(was, is *View, self uint64) {
 	}
 }
 
-// noteProgress looks, once a tick, how far the followers are.
+// noteProgress looks at the followers, once a tick.
 func (n *Node) noteProgress() {
 	m, now := n.engine.machine, n.now()
 	if m.Leads() == 0 {
@@ -107,7 +107,7 @@ func (n *Node) noteProgress() {
 	})
 }
 
-// Status is that of the node at this moment.
+// Status returns the status of the node.
 func (n *Node) Status(ctx context.Context) (Status, error) {
 	var s Status
 	if err := n.do(ctx, func(m *Machine) { s = n.status(m) }); err != nil {
@@ -126,7 +126,7 @@ func (n *Node) status(m *Machine) Status {
 		First: m.store.log.First(), Last: m.store.log.Last(), Members: m.Members(),
 		Elections: n.figures.elections, Lapses: n.figures.lapses, Fetches: m.fetches,
 	}
-	s.LastTerm, _ = m.store.log.Term(s.Last) // unless it was replaced just now
+	s.LastTerm, _ = m.store.log.Term(s.Last) // fails if the entry was replaced just now
 	s.Proposals, s.ProposalBytes = n.opts.Proposals.outstanding()
 	for i := range s.Members.List {
 		id := s.Members.List[i].ID

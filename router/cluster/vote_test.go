@@ -34,7 +34,7 @@ func votes(t *testing.T, forgets bool) (votes []uint64) {
 	}
 	for _, candidate := range []uint64{2, 3} {
 		before := d.Clone()
-		h, err := NewHand(HandOptions{
+		h, err := NewStepper(StepperOptions{
 			Machine: Options{ID: 1, Log: &memLog{}, Timeout: timeoutTime}, State: s, Now: newClock(), Proposals: NewProposals(),
 			Send: func(m Message) {
 				if m.pb.GetType() == raftpb.MsgVoteResp && !m.pb.GetReject() {

@@ -80,7 +80,7 @@ type member struct {
 	d     *router.Driven
 	f     *router.Follower
 	props *cluster.Proposals
-	hand  *cluster.Hand
+	hand  *cluster.Stepper
 	fetch *cluster.Fetch
 	led   bool // its cores are its own
 	tight bool // its disk could be full at some time
@@ -139,7 +139,7 @@ func (m *member) start() (err error) {
 	if err = snapshot.Settle(m.disk, m.state); err != nil {
 		return err
 	}
-	m.hand, err = cluster.NewHand(cluster.HandOptions{
+	m.hand, err = cluster.NewStepper(cluster.StepperOptions{
 		Machine: cluster.Options{ID: m.id, Log: m.f.Journal().Entries(), Timeout: clusterTimeout},
 		State:   m.state, Replica: m, Proposals: m.props, Acknowledge: m.f.Journal().Committed,
 		Send: m.send, Fetch: func(f cluster.Fetch) { m.fetch = &f }, Now: func() time.Duration { return m.c.now },
@@ -424,7 +424,7 @@ func (c *Cluster) relieve() {
 // goes on whenever the journal would.
 type leader struct {
 	*member
-	life *cluster.Hand
+	life *cluster.Stepper
 }
 
 // alive reports whether its process is still there, and leads.

@@ -17,7 +17,7 @@ import (
 	"polystalk/router/cluster/transport"
 )
 
-// controlName is the operators' socket in the server's directory. A user who may open it may do
+// controlName is the operators' socket in the server's directory. A user with access may do
 // everything: the user could also write the journal beside it.
 const controlName = "cluster.sock"
 
@@ -40,7 +40,7 @@ type control struct {
 
 // Serve has functions that serve HTTP on a listener until it is closed.
 type Serve struct {
-	Operators func(net.Listener) error // operators of this machine, who may do everything
+	Operators func(net.Listener) error // operators of this machine, with all permissions
 	Visitors  func(net.Listener) error // the same from other machines; nothing is relayed further
 	Relayed   func(net.Listener) error // requests that followers relay, with the operator's identity
 }

@@ -150,7 +150,7 @@ const (
 	leaderlessTimeouts = 4
 )
 
-// leadership logs who leads.
+// leadership logs changes of the leader.
 type leadership struct {
 	leader, term uint64    // as logged last
 	lost         time.Time // since when no server leads; zero: one does

@@ -115,7 +115,7 @@ func addLink(row *wire.ClusterMember, p *transport.PeerStatus) {
 	row.SentBytes, row.ReceivedBytes, row.Dropped = p.SentBytes, p.ReceivedBytes, p.Dropped
 }
 
-// Leader implements admin.Cluster. A leader whose node has ended leads no more.
+// Leader implements admin.Cluster. A leader with an ended node leads no more.
 func (m *Member) Leader() (name string, here bool) {
 	n, v := m.view()
 	if n == nil {

@@ -8,7 +8,7 @@
 //	            Relay: Ask
 //
 // A client's stream begins with a header: the protocol and the client's address. The bytes of the
-// client follow unchanged. If the stream is plaintext, the leader adopts its descriptor, of which
+// client follow unchanged. If the stream is plaintext, the leader adopts its descriptor, from which
 // only the header was read: there such a client costs what any other does. With TLS two
 // goroutines copy between the stream and a socket pair, and the leader adopts its other end.
 //
@@ -32,7 +32,7 @@
 //
 // # Requests that may have been executed
 //
-// The follower authenticates an operator, and says in the request who it is and what it may do;
+// The follower authenticates an operator, and adds its identity and permissions to the request;
 // package web writes and reads that. The leader trusts it, as it trusts the follower's messages of
 // consensus.
 //

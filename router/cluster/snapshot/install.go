@@ -79,9 +79,9 @@ func Install(d wal.Disk, r *Received, id cluster.Identity) (*cluster.State, erro
 // ErrOlder is the error of a server with more entries than the journal that it fetched: it keeps its own.
 var ErrOlder = errors.New("the journal that was fetched is older than the one that is here")
 
-// Exchange makes the next start of a member use a journal that it fetched instead of its own,
-// whose last entry is given. The node has stopped, so it acknowledges nothing any more; its journal
-// is closed, its state is open. After ErrOlder nothing has changed, and what was fetched is gone.
+// Exchange makes the next start of a member use a journal that it fetched instead of its own, which
+// ends at entry last of a term. The node has stopped, so it acknowledges nothing any more; its
+// journal is closed, its state is open. After ErrOlder nothing has changed, and what was fetched is gone.
 func Exchange(r *Received, state *cluster.State, last, term uint64) error {
 	if r.LastTerm < term || r.LastTerm == term && r.LastIndex < last {
 		return errors.Join(ErrOlder, r.Discard())

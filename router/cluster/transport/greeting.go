@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// An Identity says which server of which cluster it is.
+// An Identity names a server and its cluster.
 type Identity struct {
 	Cluster uint64 // random, the same for all servers of a cluster; 0: it has not joined yet
 	Node    uint64 // random, never 0, never used again for another

@@ -1,0 +1,135 @@
+package cluster
+
+import (
+	"time"
+
+	"polystalk/shard/wal"
+)
+
+// A Stepper is a node that one goroutine drives step by step, so that a simulator runs whole
+// clusters from one seed. After an error only its disk may be used.
+type Stepper struct {
+	engine  *engine
+	now     func() time.Duration
+	appends []*Append
+	applies []*Apply
+}
+
+// StepperOptions are a Stepper's parts and callbacks.
+type StepperOptions struct {
+	Machine   Options // Vote and Members are taken from State
+	State     *State
+	Replica   Replica
+	Proposals *Proposals // the journal's
+	// Acknowledge hears that all commits of a leading replica up to n are committed.
+	Acknowledge func(n uint64) error
+	Send        func(Message)
+	Fetch       func(Fetch)
+	Now         func() time.Duration // the clock of Tick
+}
+
+// NewStepper returns a Stepper.
+func NewStepper(o StepperOptions) (*Stepper, error) {
+	e, err := newEngine(&o.Machine, o.State, o.Replica)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stepper{engine: e, now: o.Now}
+	e.send, e.fetch = o.Send, o.Fetch
+	e.use(o.Proposals)
+	o.Proposals.attach(o.Acknowledge, func() {}, s.Leased)
+	o.Proposals.byHand = true
+	return s, s.turn()
+}
+
+// Machine returns the Machine, for reading.
+func (s *Stepper) Machine() *Machine { return s.engine.machine }
+
+// Leads returns the term in which the node and its replica lead, or zero.
+func (s *Stepper) Leads() uint64 {
+	if t := s.engine.promoted.Load(); t == s.engine.leading.Load() {
+		return t
+	}
+	return 0
+}
+
+// Leased reports whether no other node can lead now.
+func (s *Stepper) Leased() bool { return s.engine.leased(s.now()) }
+
+// turn collects work.
+func (s *Stepper) turn() (err error) {
+	s.appends, s.applies, err = s.engine.turn(s.appends, s.applies)
+	return err
+}
+
+// Tick is Machine.Tick.
+func (s *Stepper) Tick() error {
+	if err := s.engine.tick(s.now()); err != nil {
+		return err
+	}
+	return s.turn()
+}
+
+// Receive takes a message from another node.
+func (s *Stepper) Receive(msg Message) error {
+	if err := s.engine.receive(msg); err != nil {
+		return err
+	}
+	return s.turn()
+}
+
+// Do calls f with the Machine, for operators' changes.
+func (s *Stepper) Do(f func(*Machine)) error {
+	f(s.engine.machine)
+	return s.turn()
+}
+
+// Propose proposes what the replica has done.
+func (s *Stepper) Propose() error { return s.turn() }
+
+// Writes returns the number of Appends that wait for the disk, Applies the number of Applys that
+// wait for the replica.
+func (s *Stepper) Writes() int  { return len(s.appends) }
+func (s *Stepper) Applies() int { return len(s.applies) }
+
+// Write does the first n Appends with one sync. After an error that is wal.IsFull they still wait.
+func (s *Stepper) Write(n int) error {
+	after, err := s.engine.disk.do(s.appends[:n])
+	if wal.IsFull(err) {
+		return err
+	}
+	s.appends = s.appends[n:]
+	if err != nil {
+		return err
+	}
+	for _, msg := range after {
+		if msg.To() != s.engine.self {
+			s.engine.send(msg)
+		} else if err := s.engine.done(msg); err != nil {
+			return err
+		}
+	}
+	return s.turn()
+}
+
+// Apply does the oldest Apply.
+func (s *Stepper) Apply() error {
+	p := s.applies[0]
+	s.applies = s.applies[1:]
+	var failed error
+	s.engine.applier.change = func(e *Entry, next *Members) {
+		if err := s.engine.change(e, next); err != nil {
+			failed = err
+		}
+	}
+	if err := s.engine.applier.do(p); err != nil {
+		return err
+	}
+	if failed != nil {
+		return failed
+	}
+	if err := s.engine.done(p.Done()); err != nil {
+		return err
+	}
+	return s.turn()
+}

@@ -55,7 +55,7 @@ type Member struct {
 	links     links
 
 	srv      *router.Server
-	journal  *wal.Journal
+	journal  *commit.Journal
 	state    *cluster.State
 	source   *snapshot.Source
 	clients  clients
@@ -166,7 +166,7 @@ func (r *replica) Lead() error {
 	return nil
 }
 
-// leaseFence returns the commit that every reply must wait for: see session.Host.Least. Without a
+// leaseFence returns the commit that every reply must wait for: see session.Host.LeaseFence. Without a
 // lease that is a commit behind all that has begun.
 func (m *Member) leaseFence() uint64 {
 	if n := m.node.Load(); n != nil && n.Leased() {

@@ -13,6 +13,7 @@ import (
 
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/transport"
+	"polystalk/shard/commit"
 	"polystalk/shard/record"
 	"polystalk/shard/wal"
 	"polystalk/shard/wal/fakedisk"
@@ -91,9 +92,9 @@ func (n *fakeNode) set(f func()) {
 }
 
 // openJournal starts a journal on an empty disk.
-func openJournal(t *testing.T, d wal.Disk) *wal.Journal {
+func openJournal(t *testing.T, d wal.Disk) *commit.Journal {
 	t.Helper()
-	j := wal.New(wal.Options{Disk: d, SegmentSize: wal.SegmentMin, Shards: 1, Manual: true, Now: time.Now})
+	j := commit.New(commit.Options{Options: wal.Options{Disk: d, SegmentSize: wal.SegmentMin, Manual: true, Now: time.Now}, Shards: 1})
 	if err := j.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -102,14 +103,14 @@ func openJournal(t *testing.T, d wal.Disk) *wal.Journal {
 }
 
 // aJournal is an open journal with jobs of 2000 bytes.
-func aJournal(t *testing.T, jobs int) *wal.Journal {
+func aJournal(t *testing.T, jobs int) *commit.Journal {
 	t.Helper()
 	j := openJournal(t, fakedisk.New(1))
 	putJobs(t, j, 1, jobs, 2000)
 	return j
 }
 
-func putJobs(t *testing.T, j *wal.Journal, first, n, size int) {
+func putJobs(t *testing.T, j *commit.Journal, first, n, size int) {
 	t.Helper()
 	for i := range n {
 		log := j.Log(0)
@@ -125,7 +126,7 @@ func putJobs(t *testing.T, j *wal.Journal, first, n, size int) {
 // jobsOn is how many jobs a start from a disk finds.
 func jobsOn(t *testing.T, d wal.Disk) (n int) {
 	t.Helper()
-	j := wal.New(wal.Options{Disk: d, SegmentSize: wal.SegmentMin, Shards: 1, Manual: true, Now: time.Now})
+	j := commit.New(commit.Options{Options: wal.Options{Disk: d, SegmentSize: wal.SegmentMin, Manual: true, Now: time.Now}, Shards: 1})
 	_, err := j.Recover(wal.Replayer{Workers: 1, Worker: func(uint16) int { return 0 }, Apply: func(_ int, r *record.Record) error {
 		if r.Kind == record.Put {
 			n++
@@ -141,7 +142,7 @@ func jobsOn(t *testing.T, d wal.Disk) (n int) {
 // A leader is a node that lets others join, at two addresses: for questions, and for journals.
 type leader struct {
 	node    *fakeNode
-	journal *wal.Journal
+	journal *commit.Journal
 	source  *Source
 	asked   string
 	streams net.Listener

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"polystalk/router/cluster"
+	"polystalk/shard/commit"
 	"polystalk/shard/wal"
 )
 
 // SourceOptions say how journals are sent.
 type SourceOptions struct {
 	Node    Node
-	Journal *wal.Journal
+	Journal *commit.Journal
 	Rate    int64 // bytes a second to each receiver; zero: no limit
 	Log     *slog.Logger
 	// Look is the interval of checks on a receiver's progress; zero: a quarter second.

@@ -251,18 +251,19 @@ func TestHTTPIsOpenBeforeTheJournalIsRead(t *testing.T) {
 	}
 }
 
-// writeCertificate makes a certificate for 127.0.0.1 that signs itself.
-func writeCertificate(t *testing.T) (cert, key string, pool *x509.CertPool) {
+// writeCertificate writes a new self-signed certificate for 127.0.0.1 with that serial
+// number, and its key. It returns a pool that trusts the certificate.
+func writeCertificate(t *testing.T, cert, key string, number int64) *x509.CertPool {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	about := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(number), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, about, about, private.Public(), private)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,24 +271,21 @@ func writeCertificate(t *testing.T) (cert, key string, pool *x509.CertPool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: pkcs8}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write(t, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	write(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})))
 	parsed, err := x509.ParseCertificate(der)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool = x509.NewCertPool()
+	pool := x509.NewCertPool()
 	pool.AddCert(parsed)
-	return cert, key, pool
+	return pool
 }
 
 func TestHTTPIsServedWithTLS(t *testing.T) {
-	cert, key, pool := writeCertificate(t)
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	pool := writeCertificate(t, cert, key, 1)
 	s := daemon.Serve(t, "--http", "127.0.0.1:0", "--http-tls-cert", cert, "--http-tls-key", key)
 	addr := httpOf(t, s)
 	client := oneShot()

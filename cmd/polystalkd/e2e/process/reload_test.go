@@ -1,4 +1,4 @@
-package config
+package process
 
 import (
 	"encoding/json"

@@ -1,6 +1,6 @@
 // Package config tests configuration files from outside: at the start, in a check, and
 // read again while the server serves.
-package config
+package process
 
 import (
 	"os"

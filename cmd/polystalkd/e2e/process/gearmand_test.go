@@ -1,4 +1,4 @@
-package gearmand
+package process
 
 import (
 	"bufio"

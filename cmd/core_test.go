@@ -30,9 +30,8 @@ var (
 )
 
 // coreFaults lists what makes s depend on anything but its arguments. A range
-// over a map is found where the file itself shows that the operand is a map;
-// one whose order cannot be seen from outside says so in a comment with the
-// word "order" on its line or the line above.
+// over a map is a fault if the file shows that the operand is a map. It is allowed with a
+// comment that has the word "order", on its line or the line above.
 func coreFaults(s *source) []string {
 	var faults []string
 	add := func(n ast.Node, what string) {

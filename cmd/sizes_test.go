@@ -110,7 +110,7 @@ func structs(all []*source, counted func(*ast.Field) bool) []size {
 	return sizes(most)
 }
 
-// sizes are those of a map, in order of their names.
+// sizes returns the entries of m, sorted by name.
 func sizes(m map[string]int) []size {
 	var all []size
 	for _, of := range slices.Sorted(maps.Keys(m)) {

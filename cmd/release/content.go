@@ -142,7 +142,7 @@ func (s *Stage) configuration() ([]byte, error) {
 	return bytes.Replace(text, []byte("\n#"+journalKey), []byte("\n"+journalKey), 1), nil
 }
 
-// A Format is that of a package.
+// A Format is the format of a package.
 type Format string
 
 // The formats.
@@ -226,6 +226,6 @@ func (s *Stage) Archive(folder string, p Platform) []tarEntry {
 	return entries
 }
 
-// Notices is the file of others' licences, Licence that of our own.
+// Notices returns the file with the licences of libraries, Licence the file of our own.
 func (s *Stage) Notices() string { return s.path("doc", "NOTICES") }
 func (s *Stage) Licence() string { return s.root("LICENSE") }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// maintainer is who packages say has made them. Nobody's mail is collected: the address is
-// of a domain that is kept for examples.
+// maintainer is the maintainer that packages name. The address is in a domain for examples,
+// so it collects no mail.
 const maintainer = "The polystalk authors <maintainers@polystalk.example>"
 
 // copyright is in Debian's machine-readable format.

@@ -135,7 +135,7 @@ func first(t *testing.T) made {
 	return firstMade
 }
 
-// the is the one file of the release whose name matches.
+// the returns the one file of the release with a name that matches.
 func (m made) the(t *testing.T, pattern string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(m.out, pattern))
@@ -163,7 +163,7 @@ func filesIn(t *testing.T, dir string) map[string][]byte {
 	return all
 }
 
-// lines are those of a text, without empty ones.
+// lines returns the lines of text, without empty ones.
 func lines(text string) []string {
 	var all []string
 	for line := range strings.Lines(text) {

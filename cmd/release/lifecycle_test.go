@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A machine is a folder that dpkg installs packages in, whose scripts run with it as their
-// root. What they call of Debian's and of systemd's writes down how it is called.
+// A machine is a folder in which dpkg installs packages. It is the root directory of their
+// scripts. The tools of Debian and systemd in it record their arguments.
 type machine struct {
 	t    *testing.T
 	root string

@@ -126,8 +126,8 @@ func TestProgramsAreStatic(t *testing.T) {
 	}
 }
 
-// TestEverythingSaysTheVersion that the file has: manuals and the configuration's keys are
-// those of these sources.
+// TestEverythingSaysTheVersion: programs, manuals and packages have the version of the file.
+// Manuals and the configuration's keys match the sources.
 func TestEverythingSaysTheVersion(t *testing.T) {
 	m := first(t)
 	all := unpacked(t, m)
@@ -169,8 +169,8 @@ func TestNoticesNameEveryLibrary(t *testing.T) {
 	}
 }
 
-// linked are the modules whose packages the programs import, as the go command tells it of
-// the sources, with their versions.
+// linked returns the modules that the programs import, with their versions, as listed by the
+// go command.
 func linked(t *testing.T, m made) []string {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", "./cmd/polystalkd", "./cmd/polystalk")

@@ -70,7 +70,7 @@ func (s *server) stop() {
 	})
 }
 
-// talk sends commands and returns so many lines of what comes back.
+// talk sends commands and returns the first count lines of the answer.
 func (s *server) talk(commands string, count int) string {
 	s.t.Helper()
 	conn, err := net.DialTimeout("tcp", s.addr, patience)

@@ -17,7 +17,7 @@ import (
 type Source struct {
 	Root     string // the folder with go.mod, absolute
 	Version  string // a semantic version, with +modified if the sources are
-	Stamp    string // is to be put into the programs, whose own version is not Version; empty: it is
+	Stamp    string // version to link into the programs; empty: their own is Version
 	Revision string // of the commit; empty: there is no repository
 	Date     time.Time
 }
@@ -30,8 +30,9 @@ var semantic = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +
 	`(?:-(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?` +
 	`(?:\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?$`)
 
-// readSource looks at the sources below root. version is taken instead of that of the file if it
-// is not empty; epoch, seconds since 1970, instead of the commit's date.
+// readSource looks at the sources below root. If version is not empty, it
+// replaces the version of the file. If epoch is not empty, it replaces the commit's date, in
+// seconds since 1970.
 //
 // Without a repository, as in an unpacked archive, there is no date to be had but epoch.
 // With one, a tag of that version must be on the commit: two things of one name are not

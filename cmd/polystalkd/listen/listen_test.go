@@ -32,7 +32,7 @@ func TestListenersKeepToTheirFamily(t *testing.T) {
 	}
 }
 
-// gearmandConfig is that of gearmand's command line, on a free port of 127.0.0.1.
+// gearmandConfig returns the Config of a gearmand command line, on a free port of 127.0.0.1.
 func gearmandConfig(t *testing.T, args ...string) *config.Config {
 	t.Helper()
 	args = append([]string{"-L", "127.0.0.1", "-p", "0", "--config-file", os.DevNull}, args...)

@@ -43,7 +43,7 @@ func TestStartLineNamesTheSettings(t *testing.T) {
 	}
 }
 
-// TestRefusedConnectionIsExplained: who set a limit reads of it.
+// TestRefusedConnectionIsExplained: the log names the limit that refused it.
 func TestRefusedConnectionIsExplained(t *testing.T) {
 	s, gear := daemon.GearmandWith(t, "--max-connections", "3")
 	for range 3 {
@@ -64,7 +64,7 @@ func TestRefusedConnectionIsExplained(t *testing.T) {
 	}
 }
 
-// TestClientsWaitForDescriptors: those for whom there is no descriptor are neither
+// TestClientsWaitForDescriptors: clients without a descriptor are neither
 // closed nor forgotten; each is served once another leaves, and the log says why.
 func TestClientsWaitForDescriptors(t *testing.T) {
 	s, gear := daemon.GearmandWith(t, "-f", "64")

@@ -41,7 +41,7 @@ func TestNoRequestOfHTTPIsObeyed(t *testing.T) {
 				t.Errorf("%s answers curl: %s", addr, out)
 			}
 		}
-		// TLS: who speaks it waits for an answer.
+		// TLS: the client waits for an answer.
 		if _, err := tls.DialWithDialer(&net.Dialer{Timeout: daemon.Hang}, "tcp", addr, &tls.Config{InsecureSkipVerify: true}); err == nil || isTimeout(err) {
 			t.Errorf("%s and TLS: %v", addr, err)
 		}
@@ -113,7 +113,7 @@ func TestShutdownSaysWhoSentIt(t *testing.T) {
 }
 
 // TestShutdownSwitchedOff: switched off, it is an unknown command, and the
-// log says who has tried.
+// log names the address of the client.
 func TestShutdownSwitchedOff(t *testing.T) {
 	s, gear := daemon.GearmandWith(t, "--gearman-shutdown", "none")
 	conn := daemon.Dial(t, gear)

@@ -195,7 +195,7 @@ func TestPidFileOfAnotherStays(t *testing.T) {
 	}
 }
 
-// TestStartInVainLeavesThePidFile: of the server because of which it is in vain.
+// TestStartInVainLeavesThePidFile: the file belongs to the server that has the port.
 func TestStartInVainLeavesThePidFile(t *testing.T) {
 	path, dir := filepath.Join(t.TempDir(), "pid"), t.TempDir()
 	daemon.GearmandWith(t, "-P", path, "--journal", dir)

@@ -144,7 +144,7 @@ func TestGearmandGoesWhenIdle(t *testing.T) {
 	}
 }
 
-// TestGearmandGoesWhenItsJobsAreDone: SIGUSR1 with jobs. Who is in is served on, and
+// TestGearmandGoesWhenItsJobsAreDone: SIGUSR1 with jobs. Open connections are served on, and
 // may even submit.
 func TestGearmandGoesWhenItsJobsAreDone(t *testing.T) {
 	s, gear := daemon.GearmandWith(t, "--beanstalk-listen", "127.0.0.1:0")
@@ -217,7 +217,7 @@ func oneJobAfterTheOther(conn net.Conn, first chan bool) (lost string) {
 		if typ, err = read(); err != nil || typ != gearman.JobAssign {
 			return fmt.Sprintf("packet %d, %v", typ, err)
 		}
-		// Nobody else has jobs: the ids are those of the rounds.
+		// No other client has jobs: each round has the next id.
 		io.WriteString(conn, daemon.Request(gearman.WorkComplete, "H:x:"+strconv.Itoa(n+1), ""))
 	}
 }
@@ -378,7 +378,7 @@ func TestGearmandAsAUser(t *testing.T) {
 	}
 }
 
-// TestFailuresAreLogged: who looks at the log file sees why there is no server.
+// TestFailuresAreLogged: the log file tells why there is no server.
 func TestFailuresAreLogged(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")

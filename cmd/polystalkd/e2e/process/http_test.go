@@ -71,9 +71,9 @@ func TestHTTPIsOffUnlessGiven(t *testing.T) {
 	}
 }
 
-// TestOptionsOfHTTPWithoutHTTP: whoever protects what is not served is told so, and a check
-// looks at the files all the same, since the service manager may have the sockets. What the
-// service manager passes down is there in any case.
+// TestOptionsOfHTTPWithoutHTTP: options that protect HTTP warn when HTTP is not served. A
+// check reads their files all the same, since the service manager may pass the sockets. The
+// service manager's credentials cause no warning.
 func TestOptionsOfHTTPWithoutHTTP(t *testing.T) {
 	dir := t.TempDir()
 	tokens := filepath.Join(dir, "http-tokens")

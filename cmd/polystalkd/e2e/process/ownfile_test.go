@@ -12,7 +12,7 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 )
 
-// TestNoLinkIsFollowed: whoever owns the directory of the pid file or of the log could
+// TestNoLinkIsFollowed: the owner of the directory of the pid file or of the log could
 // have root write into any file there is.
 func TestNoLinkIsFollowed(t *testing.T) {
 	for flag, short := range map[string]string{"--pid-file": "-P", "--log-file": "-l"} {

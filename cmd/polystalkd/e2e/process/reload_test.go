@@ -94,8 +94,8 @@ func TestBrokenFileChangesNothing(t *testing.T) {
 	}
 }
 
-// TestFilesThatTheUserMayNotReadChangeNothing: who starts as root and becomes another user
-// reads the files as that one later.
+// TestFilesThatTheUserMayNotReadChangeNothing: a server that starts as root and becomes
+// another user reads the files as that user later.
 func TestFilesThatTheUserMayNotReadChangeNothing(t *testing.T) {
 	path := confFile(t, "max-job-size = 10\n")
 	args := []string{"--config", path}
@@ -148,8 +148,8 @@ func TestReloadAppliesWhatItCan(t *testing.T) {
 	}
 }
 
-// TestOriginsAreThoseOfTheFileAsItIs: also of what has kept its value, and of what waits for a
-// restart those of what is in effect.
+// TestOriginsAreThoseOfTheFileAsItIs: the origin of a value that is the same is its new line.
+// A setting that waits for a restart keeps the origin of the value in effect.
 func TestOriginsAreThoseOfTheFileAsItIs(t *testing.T) {
 	s, path, notify := start(t, "max-job-size = 10\nshards = 4\n", "--http", "127.0.0.1:0")
 	origins := func() map[string]string {

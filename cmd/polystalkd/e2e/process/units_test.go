@@ -28,7 +28,7 @@ func unit(t *testing.T, name string) string {
 	return string(text)
 }
 
-// values are those of a key of a unit, in their order.
+// values returns the values of a key of a unit, in order.
 func values(unit, key string) (all []string) {
 	for line := range strings.Lines(unit) {
 		if value, ok := strings.CutPrefix(line, key+"="); ok {
@@ -230,7 +230,7 @@ func TestSystemCallsAreWithinTheFilter(t *testing.T) {
 	}
 }
 
-// systemCalls are those of systemd's groups, and of the groups in them.
+// systemCalls returns the system calls in systemd's groups, and in nested groups.
 func systemCalls(t *testing.T, analyze string, groups ...string) map[string]bool {
 	t.Helper()
 	calls := make(map[string]bool)

@@ -216,7 +216,7 @@ func TestFlushOfWhatWasCounted(t *testing.T) {
 		t.Errorf("a tube that is not there: %v", err)
 	}
 	want := map[string]uint64{"done": 701 + 10}
-	_, jobs := s.Operator().Deeds()
+	_, jobs := s.Operator().ActionCounts()
 	for _, d := range jobs {
 		if d.Action == "flush" && d.Count != want[d.Result] {
 			t.Errorf("%+v", d)

@@ -6,48 +6,58 @@ import (
 	"time"
 
 	"polystalk/router/direct"
-	"polystalk/shard/commit"
 	"polystalk/shard/core"
-	"polystalk/shard/slab"
 )
 
-// An Action is what a Bulk does to the jobs that it has found. It is a value, and is used by
-// one Bulk at a time.
+// An Action is what a Bulk does to the jobs that it finds: a Verb or a Transfer. One Bulk
+// uses it at a time.
 type Action interface {
-	// Name is that of the action in requests, in answers and in metrics.
+	// Name is the action's name in requests, replies and metrics.
 	Name() string
-	// Foresee says what would become of a job as it was seen: core.StatusOK, or why it would
-	// be left alone.
+	// Foresee returns what would become of a job in the state of row: core.StatusOK, or why
+	// it would be skipped.
 	Foresee(row *core.JobRow) core.Status
-	// Do does it to the jobs of a step, in visits that are bounded, with Operator.rest
-	// between them. What takes space in the journal asks for it before it changes anything.
-	// Jobs that are not in Step.Results after an error were not come to.
+	// Do acts on the jobs of a step, in bounded visits with Operator.rest in between. It asks
+	// the journal for room before it changes anything. After an error, jobs without an entry
+	// in Step.Results were not reached.
 	Do(ctx context.Context, o *Operator, s *Step) error
 }
 
-// A Step is some jobs of one shard, bulkStep at most or gatheredStep, to be acted on. It is
-// good until Do returns.
+// A Step is some jobs of one shard to act on. It is valid until Do returns.
 type Step struct {
 	Shard  int
-	Rows   []core.JobRow // as they were seen
-	Filter core.Filter   // what must still hold of each, or it is left alone as core.StatusUnwanted
+	Rows   []core.JobRow // as they were found
+	Filter core.Filter   // a job that it no longer matches is skipped as core.StatusUnwanted
 
-	// Results say what became of the rows, in their order: core.StatusOK, or why a job was
-	// left alone.
-	Results []core.Status
-	Commit  uint64 // on which that depends; zero: on none
+	Results []core.Status // for each row: core.StatusOK, or why the job was skipped
+	Commit  uint64        // the commit that the results depend on; zero: none
 }
 
-// A Verb is the Action that does what a verb of the core's does, but for a new body: that
-// would be the same one for all.
+// did adds the commit of a visit.
+func (s *Step) did(commit uint64) { s.Commit = max(s.Commit, commit) }
+
+// A Verb is an Action of the core. It cannot set a body, which would be the same for all jobs.
 type Verb struct{ core.Action }
 
 // Name implements Action.
-func (v Verb) Name() string { return verbActions[v.Verb] }
+func (v Verb) Name() string {
+	switch v.Verb {
+	case core.VerbDelete:
+		return "delete"
+	case core.VerbKick:
+		return "kick"
+	case core.VerbBury:
+		return "bury"
+	case core.VerbRelease:
+		return "release"
+	case core.VerbSet:
+		return "set"
+	}
+	return ""
+}
 
 // Foresee implements Action.
 func (v Verb) Foresee(row *core.JobRow) core.Status {
-	waits := row.State == core.Ready || row.State == core.Delayed
 	fits := true
 	switch v.Verb {
 	case core.VerbKick:
@@ -57,7 +67,7 @@ func (v Verb) Foresee(row *core.JobRow) core.Status {
 	case core.VerbRelease, core.VerbTouch:
 		fits = row.State == core.Reserved
 	case core.VerbSet:
-		fits = waits || v.Changes&core.ChangeDelay == 0
+		fits = row.State == core.Ready || row.State == core.Delayed || v.Changes&core.ChangeDelay == 0
 	}
 	switch {
 	case row.Moving:
@@ -70,67 +80,81 @@ func (v Verb) Foresee(row *core.JobRow) core.Status {
 	return core.StatusOK
 }
 
+const (
+	// actMost jobs are acted on in a visit: deleting as many from a heap of a million takes
+	// about a quarter of a millisecond.
+	actMost = 128
+	// wholeMost bytes of bodies are recorded in a visit, which then takes as long as others.
+	wholeMost = 256 << 10
+)
+
 // Do implements Action.
 func (v Verb) Do(ctx context.Context, o *Operator, s *Step) error {
 	if v.Changes&core.ChangeTTR != 0 {
 		return v.doWhole(ctx, o, s)
 	}
-	if v.Verb != core.VerbDelete { // which goes on when the disk is full
-		if err := o.opts.Gate.Room(ctx, o.journal()); err != nil {
-			return o.noRoom(err)
-		}
-	}
-	for rows := range slices.Chunk(s.Rows, actMost) {
-		if err := v.act(ctx, o, s, rows); err != nil {
-			return err
-		}
-	}
-	for i, why := range s.Results {
-		if why == core.StatusUnadmitted {
-			if err := v.admit(ctx, o, s, i); err != nil {
+	act := func() error {
+		for rows := range slices.Chunk(s.Rows, actMost) {
+			if err := v.act(ctx, o, s, rows); err != nil {
 				return err
 			}
 		}
+		return nil
 	}
-	return nil
+	var err error
+	if v.Verb == core.VerbDelete { // works when the disk is full
+		err = act()
+	} else {
+		err = o.withRoom(ctx, 0, act)
+	}
+	for i := 0; err == nil && i < len(s.Results); i++ {
+		if s.Results[i] == core.StatusUnadmitted {
+			err = v.admit(ctx, o, s, i)
+		}
+	}
+	return err
 }
 
-// act does it to some of the rows of s, those that come next.
+// act acts on the next rows of s in one visit.
 func (v Verb) act(ctx context.Context, o *Operator, s *Step, rows []core.JobRow) error {
+	x := core.OperatorOp{Act: v.Action, Filter: s.Filter}
+	err := o.visit(ctx, func(c *direct.Caller) {
+		c.Op().ActOnMany(idsOf(rows), &x)
+		s.did(c.Do(s.Shard).Commit)
+	})
+	s.Results = append(s.Results, x.Results...)
+	return err
+}
+
+// visit calls f, which visits a shard, and then leaves the shard to others.
+func (o *Operator) visit(ctx context.Context, f func(c *direct.Caller)) error {
+	start := time.Now()
+	err := o.run(ctx, func(c *direct.Caller) error {
+		f(c)
+		return nil
+	})
+	if err == nil {
+		o.rest(start)
+	}
+	return err
+}
+
+func idsOf(rows []core.JobRow) []core.JobID {
 	ids := make([]core.JobID, len(rows))
 	for i := range rows {
 		ids[i] = rows[i].ID
 	}
-	x := core.OperatorOp{Act: v.Action, Filter: s.Filter}
-	start := time.Now()
-	err := o.run(ctx, func(c *direct.Caller) error {
-		s.Commit = max(s.Commit, c.ActOnMany(s.Shard, ids, &x))
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	o.rest(start)
-	s.Results = append(s.Results, x.Results...)
-	return nil
+	return ids
 }
 
-// actMost jobs are acted on in a visit: to delete as many, from a heap of a million, takes
-// about a quarter of a millisecond.
-const actMost = 128
-
-// wholeMost bytes of bodies are recorded in a visit, so that it is about as long as others.
-const wholeMost = 256 << 10
-
-// doWhole does what has jobs recorded as a whole, for which there must be room.
+// doWhole is Do for a change that records whole jobs, which need room in the journal.
 func (v Verb) doWhole(ctx context.Context, o *Operator, s *Step) error {
 	for at := 0; at < len(s.Rows); {
 		n, size := at, 0
 		for ; n < min(len(s.Rows), at+actMost) && (n == at || size+recorded(&s.Rows[n]) <= wholeMost); n++ {
 			size += recorded(&s.Rows[n])
 		}
-		err := o.claimed(ctx, size, func() error { return v.act(ctx, o, s, s.Rows[at:n]) })
-		if err != nil {
+		if err := o.withRoom(ctx, size, func() error { return v.act(ctx, o, s, s.Rows[at:n]) }); err != nil {
 			return err
 		}
 		at = n
@@ -138,42 +162,17 @@ func (v Verb) doWhole(ctx context.Context, o *Operator, s *Step) error {
 	return nil
 }
 
-// recorded is how many bytes of records a job takes at most.
+// recorded returns how many bytes the record of a job has at most.
 func recorded(row *core.JobRow) int { return len(row.Tube) + int(row.Size) + claimHead }
 
-// claimed is f, once there is room for so many bytes of records.
-func (o *Operator) claimed(ctx context.Context, size int, f func() error) error {
-	storage := o.journal()
-	if storage == nil {
-		return f()
-	}
-	if err := o.opts.Gate.Room(ctx, storage); err != nil {
-		return o.noRoom(err)
-	}
-	if size > slab.MaxSize { // others come in one piece
-		var claim commit.Claim
-		if err := o.opts.Gate.Claim(ctx, storage, &claim, int64(size)); err != nil {
-			return o.noRoom(err)
-		}
-		defer storage.Release(&claim)
-	}
-	return f()
-}
-
-// admit does it to a job whose large body is recorded with that, and was not before.
+// admit acts on a job with a large body that the journal does not have yet.
 func (v Verb) admit(ctx context.Context, o *Operator, s *Step, i int) error {
 	row := &s.Rows[i]
-	return o.claimed(ctx, recorded(row), func() error {
-		x := core.OperatorOp{Act: v.Action, Filter: s.Filter}
-		start := time.Now()
-		err := o.run(ctx, func(c *direct.Caller) error {
-			why, n := c.ActOn(row.ID, row.Size, &x)
-			s.Results[i], s.Commit = why, max(s.Commit, n)
-			return nil
+	return o.withRoom(ctx, recorded(row), func() error {
+		return o.visit(ctx, func(c *direct.Caller) {
+			why, commit := actOn(c, row.ID, row.Size, &core.OperatorOp{Act: v.Action, Filter: s.Filter})
+			s.Results[i] = why
+			s.did(commit)
 		})
-		if err == nil {
-			o.rest(start)
-		}
-		return err
 	})
 }

@@ -6,11 +6,11 @@ import (
 	"polystalk/shard/core"
 )
 
-// TestForeseenOfAMovingJob: it is nobody's to change, however much force is used, as the core
-// has it: a dry run says so.
+// TestForeseenOfAMovingJob: a dry run says, as the core does, that no verb changes a job that
+// is being moved, with force or without.
 func TestForeseenOfAMovingJob(t *testing.T) {
 	row := core.JobRow{JobStats: core.JobStats{State: core.Reserved}, Moving: true}
-	for v := range verbActions {
+	for _, v := range []core.Verb{core.VerbDelete, core.VerbKick, core.VerbBury, core.VerbRelease, core.VerbSet} {
 		for _, force := range []bool{false, true} {
 			a := Verb{core.Action{Verb: v, Force: force, Changes: core.ChangePri}}
 			if why := a.Foresee(&row); why != core.StatusMoving {

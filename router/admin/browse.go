@@ -13,60 +13,58 @@ import (
 )
 
 const (
-	// listWithin is how long one part of a list is looked for. What was found by then is
-	// answered, though it be nothing, with the place where to go on.
+	// listWithin bounds the search for one page of a list. The page has what was found by
+	// then, perhaps nothing, and the place where to go on.
 	listWithin = 500 * time.Millisecond
-	// ShownMost is how much of each body a list shows at most, in bytes.
+	// ShownMost is how many bytes of each body a list shows at most.
 	ShownMost = 64 << 10
-	// shownPart bytes of bodies end a part of a list.
+	// shownPart bytes of bodies end a page.
 	shownPart = 1 << 20
-	// visitRows is how many jobs are looked for in a visit while their bodies are copied or
-	// searched: what a visit has found must be used, however large it is.
+	// visitRows is how many jobs a visit finds while it copies or searches bodies: all that it
+	// finds must be used, however large it is.
 	visitRows = 64
-	// restMost is how long others have a shard at most between two visits.
-	restMost = time.Millisecond
 )
 
-// An Order is that of a list of jobs.
+// An Order is the order of a list of jobs.
 type Order uint8
 
 // The orders.
 const (
-	// Scan is that of the records: no other shows each job that is there throughout exactly
-	// once, however it moves.
+	// Scan is the order of the records. No other order shows each job that is there throughout
+	// exactly once, however it moves.
 	Scan   Order = iota
-	Next         // in which they will be served, are due, or would be kicked; the first ones alone
-	Oldest       // those that have been in their state for longest first
+	Next         // the jobs that are served, due or kicked first; only the first ones
+	Oldest       // the longest in their state first
 	Newest
 )
 
-// A JobQuery says which jobs are wanted.
+// A JobQuery says which jobs to list.
 type JobQuery struct {
 	Tube      string
-	AllTubes  bool // of Scan alone
+	AllTubes  bool // only with Scan
 	Order     Order
-	State     core.State // of all orders but Scan, which has Filter.States
+	State     core.State // for all orders but Scan, which has Filter.States
 	Filter    core.Filter
-	OlderThan core.Time // jobs that were put so long ago, or longer; zero: all
+	OlderThan core.Time // the least age of a job; zero: any
 	Limit     int
-	Body      uint32 // bytes of each body, ShownMost at most
+	Body      uint32 // bytes of each body, at most ShownMost
 }
 
 // A Place is where a list goes on. It is a value: the server keeps nothing for it.
 type Place struct {
-	Begun core.Time // when the list was
-	Shard int       // of a list of all tubes
+	Begun core.Time // when the list was begun
+	Shard int       // if the list has all tubes
 	core.Cursor
 }
 
-// A JobRow is a job of a list, with what was wanted of its body.
+// A JobRow is a job in a list.
 type JobRow struct {
 	core.JobRow
-	Body []byte
-	Peer string // of the connection that has reserved it; empty: not known, or gone
+	Body []byte // as much as was asked for
+	Peer string // of the connection that has reserved it; empty: unknown or gone
 }
 
-// A JobPart is a part of a list of jobs.
+// A JobPart is a page of a list of jobs.
 type JobPart struct {
 	Rows   []JobRow
 	Looked int    // jobs that were looked at
@@ -74,8 +72,8 @@ type JobPart struct {
 	At     time.Time
 }
 
-// Jobs gives the jobs that are wanted, from a place on, nil being the beginning, once what it
-// tells of them is durable.
+// Jobs lists jobs from a place on; nil: from the beginning. It returns once the jobs are
+// durable as shown.
 func (o *Operator) Jobs(ctx context.Context, q *JobQuery, from *Place) (p *JobPart, err error) {
 	var commit uint64
 	err = o.read(ctx, func(c *direct.Caller) error {
@@ -99,7 +97,24 @@ func (o *Operator) Jobs(ctx context.Context, q *JobQuery, from *Place) (p *JobPa
 	return p, err
 }
 
-// A browse is a list in the making.
+// nameHolders adds the addresses of the connections that have reserved the jobs.
+func (o *Operator) nameHolders(ctx context.Context, rows []JobRow) {
+	var numbers []uint64
+	for i := range rows {
+		if n := rows[i].Conn; n != 0 {
+			numbers = append(numbers, n)
+		}
+	}
+	if len(numbers) == 0 {
+		return
+	}
+	peers := o.peers(ctx, numbers)
+	for i := range rows {
+		rows[i].Peer = peers[rows[i].Conn]
+	}
+}
+
+// A browse makes a page.
 type browse struct {
 	o     *Operator
 	c     *direct.Caller
@@ -110,13 +125,13 @@ type browse struct {
 	x     *core.OperatorOp
 }
 
-// visits are OperatorOps whose slices have grown: while a shard is owned is no time to make
-// room for a thousand rows, nor for what is shown of their bodies.
+// visits has OperatorOps with grown slices, so that a visit need not allocate room for a
+// thousand rows and their bodies while it owns a shard.
 var visits = sync.Pool{New: func() any { return &core.OperatorOp{Jobs: make([]core.JobRow, 0, 1000)} }}
 
-// end gives back what visits have filled.
+// end returns x to the pool.
 func (b *browse) end() {
-	b.x.Filter = core.Filter{} // so that nothing is held by it
+	b.x.Filter = core.Filter{} // it refers to the request
 	visits.Put(b.x)
 	b.x = nil
 }
@@ -137,7 +152,7 @@ func newBrowse(o *Operator, c *direct.Caller, q *JobQuery, from *Place) *browse 
 	return b
 }
 
-// longAgo is so long before a moment, and never zero, which is no bound in a Filter.
+// longAgo returns t - ago, but never zero, which means no bound in a Filter.
 func longAgo(t, ago core.Time) core.Time {
 	if t -= ago; t == 0 {
 		return -1
@@ -145,7 +160,8 @@ func longAgo(t, ago core.Time) core.Time {
 	return t
 }
 
-// run makes the part. Further on in a list, a tube that is gone is the end of it.
+// run makes the page. A missing tube is a problem on the first page, and the end of the list
+// further on.
 func (b *browse) run(ctx context.Context, further bool) error {
 	until := b.o.opts.Host.Clock.Now() + core.Time(listWithin)
 	var start time.Time // of the visit before this one
@@ -173,52 +189,45 @@ func (b *browse) run(ctx context.Context, further bool) error {
 	return nil
 }
 
-// rest leaves a shard to others for as long as a visit that began at start has had it.
-func (o *Operator) rest(start time.Time) { o.sleep(min(time.Since(start), restMost)) }
-
-// sleep leaves the shards to others for a while.
-func (o *Operator) sleep(d time.Duration) {
-	if o.opts.Turn != nil {
-		o.opts.Turn()
-		return
-	}
-	time.Sleep(d)
-}
-
-// visit looks at the next jobs.
+// visit finds the next jobs.
 func (b *browse) visit() (more, found bool) {
 	q, x := b.q, b.x
 	x.Jobs, x.Bodies = x.Jobs[:0], x.Bodies[:0]
 	x.Limit = q.Limit - len(b.part.Rows)
-	if q.Order != Next && (x.Body > 0 || len(x.Filter.Contains) > 0) { // that has one visit
+	if q.Order != Next && (x.Body > 0 || len(x.Filter.Contains) > 0) { // Next has one visit
 		x.Limit = min(x.Limit, visitRows)
 	}
 	x.Bodies = slices.Grow(x.Bodies, min(x.Limit*int(x.Body), shownPart))
-	switch {
+	switch op, tube := b.c.Op(), []byte(q.Tube); {
 	case q.Order == Next:
-		return false, b.c.ListHead([]byte(q.Tube), q.State, x)
+		op.ListHead(tube, q.State, x)
 	case q.Order != Scan:
-		return b.c.ListArrivals([]byte(q.Tube), q.State, x)
+		op.ListArrivals(tube, q.State, x)
 	case !q.AllTubes:
-		return b.c.ScanTube([]byte(q.Tube), x)
+		op.ScanJobs(tube, x)
+	default:
+		op.ScanJobs(nil, x)
+		more = b.c.Do(b.at.Shard).Status == core.StatusMore
+		if !more && b.at.Shard+1 < len(b.o.opts.Host.Map.Shards()) {
+			b.at.Shard++
+			x.Cursor = core.Cursor{}
+			more = true
+		}
+		return more, true
 	}
-	more = b.c.ScanShard(b.at.Shard, x)
-	if !more && b.at.Shard+1 < len(b.o.opts.Host.Map.Shards()) {
-		b.at.Shard++
-		x.Cursor = core.Cursor{}
-		more = true
-	}
-	return more, true
+	status := b.c.DoTube(q.Tube).Status
+	return status == core.StatusMore && q.Order != Next, status != core.StatusNotFound
 }
 
-// take takes what a visit has found. Large bodies are searched here, where nobody waits.
+// take adds what a visit has found. It searches large bodies here, where nothing waits for the
+// shard.
 func (b *browse) take() {
 	x := b.x
 	b.part.Looked += x.Looked
 	b.part.Rows = slices.Grow(b.part.Rows, len(x.Jobs))
 	for i := range x.Jobs {
 		row := JobRow{JobRow: x.Jobs[i]}
-		x.Jobs[i].Large = nil // so that nothing holds it
+		x.Jobs[i].Large = nil // so that the collector can free it
 		switch {
 		case row.Large == nil:
 			row.Body = bytes.Clone(x.Bodies[row.BodyAt : row.BodyAt+row.BodySize])
@@ -233,7 +242,7 @@ func (b *browse) take() {
 	}
 }
 
-// beginning is a copy of the first n bytes of a body.
+// beginning returns a copy of the first n bytes of a body.
 func beginning(l core.Large, n int) (b []byte) {
 	for _, p := range l {
 		b = append(b, p[:min(len(p), n-len(b))]...)
@@ -241,7 +250,7 @@ func beginning(l core.Large, n int) (b []byte) {
 	return b
 }
 
-// contains reports whether some bytes are in a body, perhaps in several pieces.
+// contains reports whether a body has the bytes want, perhaps across its pieces.
 func contains(l core.Large, want []byte) bool {
 	if len(want) == 0 {
 		return true

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -15,56 +14,55 @@ import (
 )
 
 const (
-	// bulkStep is how many jobs are found, or acted on, in a visit at most.
+	// bulkStep jobs at most are found, or acted on, in a visit.
 	bulkStep = 256
-	// unsettledMost steps may be on their way to the disk: beyond that the disk is waited
-	// for, so that whatever is slower than the shards holds a bounded amount.
+	// unsettledMost steps may wait for the disk. Then the operation waits too, so that a
+	// backlog stays bounded if the disk is slower than the shards.
 	unsettledMost = 16
-	// commitWithin is how long the journal has for what was done last, and cancelWithin for
-	// what was done before the operation was cancelled: who cancels waits for that.
+	// commitWithin is how long the journal may take to acknowledge the last changes, and
+	// cancelWithin the same after the operation was cancelled: its caller waits for that.
 	commitWithin = 20 * time.Second
 	cancelWithin = 500 * time.Millisecond
 )
 
-// A Bulk is the same to be done to many jobs: those that Jobs selects, of which only Tube or
-// AllTubes, Filter and OlderThan count, or of those the ones with some ids. A job is left
-// alone that has entered its state after AsOf, so that it touches none but those that were
-// counted by a dry run with the same Jobs and IDs.
+// A Bulk is an action on many jobs: those that Jobs selects (by Tube or AllTubes, Filter and
+// OlderThan only), or those of IDs that it selects. It skips jobs that entered their state
+// after AsOf. So it touches only jobs that a dry run with the same Jobs, IDs and AsOf counts.
 type Bulk struct {
 	Jobs   JobQuery
-	IDs    []core.JobID // not nil: only these
+	IDs    []core.JobID // if not nil: only these
 	Action Action
 	AsOf   core.Time // zero: the moment at which it begins; see Operator.Moment
-	DryRun bool      // they are counted alone, with what would become of them
-	// AtMost jobs are expected: if more are selected, nothing is changed. To know that they
-	// are counted first.
+	DryRun bool      // only count the jobs, and what would become of them
+	// AtMost jobs are expected: if more are selected, nothing is changed. They are counted
+	// first then.
 	AtMost uint64 // math.MaxUint64: any number
-	Limit  uint64 // jobs of those that are selected; zero: all of them
+	Limit  uint64 // how many of the selected jobs to act on; zero: all
 }
 
-// A Tally is how far a Bulk is.
+// A Tally is the progress of a Bulk.
 type Tally struct {
-	ToLook  uint64 // jobs to be looked at, about, since others come and go; to count them first is to look twice
-	Looked  uint64 // jobs that were looked at
-	Matched uint64 // of those, that were selected
-	Done    uint64 // of those, that were acted on, and are as safe as the journal makes it
-	// Unconfirmed were acted on, and wait for the journal; at the end it has not confirmed
-	// them in time.
+	ToLook  uint64 // jobs to look at, approximately; to count them first is to look twice
+	Looked  uint64 // jobs looked at
+	Matched uint64 // jobs selected
+	Done    uint64 // jobs changed, durably
+	// Unconfirmed jobs were changed, and wait for the journal. At the end, the journal has not
+	// confirmed them in time.
 	Unconfirmed uint64
-	// Skipped are those that were not acted on, by the reason; of a dry run that would not
-	// be. Ids of which there is no job count as StatusNotFound here, and are not Matched.
+	// Skipped counts the jobs that were not changed by reason; in a dry run, would not be. Ids
+	// without a job count as StatusNotFound here, and are not Matched.
 	Skipped  map[core.Status]uint64
-	Selected *uint64 // how many are, if they were counted first
+	Selected *uint64 // jobs selected, if they were counted first
 	AsOf     core.Time
 }
 
-// A Progress is the tally of a Bulk that runs. It may be asked by anyone at any time.
+// A Progress holds the Tally of a running Bulk. Any goroutine may read it at any time.
 type Progress struct {
 	mu sync.Mutex
 	t  Tally
 }
 
-// Tally is a copy of how far it is.
+// Tally returns a copy of the tally.
 func (p *Progress) Tally() Tally {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,15 +77,14 @@ func (p *Progress) change(f func(t *Tally)) {
 	f(&p.t)
 }
 
-// Moment is a value for Bulk.AsOf: what has entered its state by now is meant, and nothing
-// that does so later. It lies just before now, since the shard that is visited next may
-// have a change of this very moment yet to come.
+// Moment returns a value for Bulk.AsOf that includes all jobs that have entered their state
+// by now, and no later ones. It lies just before now, since the next shard may still have a
+// change to come at this very moment.
 func (o *Operator) Moment() core.Time { return o.opts.Host.Clock.Now() - 1 }
 
-// RunBulk does b, and tells p how far it is; it returns once all that was done is durable, or
-// with a problem. What was done before that stays done, so the same once more, with the same
-// AsOf, does what is left. The end of ctx cancels it between two visits; its cause, if that
-// is a problem, is what RunBulk returns.
+// RunBulk runs b and keeps p up to date. It returns once all changes are durable, or with a
+// problem. Changes made before a problem stay, so b with the same AsOf does the rest. The end
+// of ctx cancels b between two visits; RunBulk returns its cause if that is a problem.
 func (o *Operator) RunBulk(ctx context.Context, b *Bulk, p *Progress) error {
 	r := &bulkRun{o: o, b: b, p: p}
 	if r.asOf = b.AsOf; r.asOf == 0 {
@@ -109,25 +106,24 @@ func (o *Operator) countBulk(b *Bulk, p *Progress, err error) {
 	for _, n := range t.Skipped {
 		left += n
 	}
-	o.deeds.count(b.Action.Name(), t.Done, left, err)
+	o.counts.add(b.Action.Name(), t.Done, left, err)
 }
 
-// A bulkRun is a Bulk under way.
+// A bulkRun is a running Bulk.
 type bulkRun struct {
 	o         *Operator
 	b         *Bulk
 	p         *Progress
 	asOf      core.Time
-	unsettled []unsettled // the oldest first
+	unsettled []unsettled // oldest first
 }
 
-// An unsettled step has acted on so many jobs, and depends on a commit.
+// An unsettled step has changed jobs, and waits for a commit.
 type unsettled struct{ commit, jobs uint64 }
 
-// why is the problem of an operation that ended with an error: that it was cancelled, if
-// that is why.
+// why returns the problem of an operation that has ended with err: that it was cancelled, if
+// it was.
 func (r *bulkRun) why(ctx context.Context, err error) error {
-	full, ok := errors.AsType[*wire.Problem](err)
 	switch done := r.p.Tally().Done; {
 	case err == nil:
 		return nil
@@ -135,13 +131,13 @@ func (r *bulkRun) why(ctx context.Context, err error) error {
 		return stopped(ctx)
 	case r.o.opts.Life.Failure() == "" && r.o.opts.Life.Phase() == Stopping:
 		return wire.Cancelled.Problem("the server ends")
-	case ok && full.Type == wire.ProblemPath+wire.DiskFull.Slug && done > 0:
+	case isProblem(err, wire.DiskFull) && done > 0:
 		return wire.DiskFull.Problem(fmt.Sprintf("%d jobs were changed before it was", done))
 	}
 	return err
 }
 
-// stopped is the problem of what ctx has ended.
+// stopped returns the problem of an operation that ctx has ended.
 func stopped(ctx context.Context) error {
 	if p, ok := context.Cause(ctx).(*wire.Problem); ok {
 		return p
@@ -149,11 +145,11 @@ func stopped(ctx context.Context) error {
 	return wire.Cancelled.Problem("the server ends")
 }
 
-// run does it, but for what is on its way to the disk.
+// run runs the operation. Its last changes may not be durable yet.
 func (r *bulkRun) run(ctx context.Context) error {
-	g, gathers := r.b.Action.(gathering)
-	if gathers {
-		if err := g.begin(ctx, r.o, r.b.Jobs.Tube); err != nil {
+	transfer, transfers := r.b.Action.(Transfer)
+	if transfers {
+		if err := transfer.check(ctx, r.o, r.b.Jobs.Tube); err != nil {
 			return err
 		}
 	}
@@ -173,22 +169,25 @@ func (r *bulkRun) run(ctx context.Context) error {
 		}
 		s.rewind()
 	}
-	if gathers && !r.b.DryRun {
-		return r.gather(ctx, s)
+	if transfers && !r.b.DryRun {
+		return r.transferAll(ctx, s)
 	}
-	for more := true; more; {
+	for more, goOn := true, true; more && goOn; {
 		if more, err = s.visit(ctx); err != nil {
 			return err
 		}
-		goOn, err := r.take(ctx, s)
-		if err != nil || !goOn {
+		var rows []core.JobRow
+		if rows, goOn = r.match(s); r.b.DryRun || len(rows) == 0 {
+			continue
+		}
+		if err := r.act(ctx, s.step(rows)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// count finds out whether more jobs are selected than are expected.
+// count returns a problem if more jobs are selected than expected.
 func (r *bulkRun) count(ctx context.Context, s *selection) (err error) {
 	var n uint64
 	for more := true; more; {
@@ -205,8 +204,8 @@ func (r *bulkRun) count(ctx context.Context, s *selection) (err error) {
 	return nil
 }
 
-// match counts the jobs that a visit has found, and returns those that are to be acted on. It
-// reports whether more may be wanted.
+// match counts the jobs that a visit has found, and returns those to act on. goOn is false
+// once the limit is reached.
 func (r *bulkRun) match(s *selection) (rows []core.JobRow, goOn bool) {
 	b := r.b
 	rows = s.rows
@@ -232,42 +231,12 @@ func (r *bulkRun) match(s *selection) (rows []core.JobRow, goOn bool) {
 	return rows, goOn
 }
 
-// take acts on the jobs that a visit has found. It reports whether more may be wanted.
-func (r *bulkRun) take(ctx context.Context, s *selection) (goOn bool, err error) {
-	rows, goOn := r.match(s)
-	if r.b.DryRun || len(rows) == 0 {
-		return goOn, nil
-	}
-	step := r.step(s)
-	step.Rows = rows
-	return goOn, r.act(ctx, step)
-}
-
-// step begins a step with jobs of the shard that s has visited last.
-func (r *bulkRun) step(s *selection) *Step {
-	// What a body contains was looked at, and is what it was unless somebody has edited the
-	// job since.
-	step := &Step{Shard: s.at, Filter: s.x.Filter}
-	step.Filter.Contains = nil
-	return step
-}
-
-// act does a step.
+// act runs a step.
 func (r *bulkRun) act(ctx context.Context, step *Step) error {
 	err := r.b.Action.Do(ctx, r.o, step)
-	r.did(step)
-	if err == nil && len(r.unsettled) >= unsettledMost {
-		err = r.o.opts.Gate.Committed(ctx, r.o.journal(), r.unsettled[0].commit)
-		r.settle()
-	}
-	return err
-}
-
-// did notes what a step has done.
-func (r *bulkRun) did(s *Step) {
 	var n uint64
 	r.p.change(func(t *Tally) {
-		for _, why := range s.Results {
+		for _, why := range step.Results {
 			if why == core.StatusOK {
 				n++
 			} else {
@@ -276,11 +245,16 @@ func (r *bulkRun) did(s *Step) {
 		}
 		t.Unconfirmed += n
 	})
-	r.unsettled = append(r.unsettled, unsettled{s.Commit, n})
+	r.unsettled = append(r.unsettled, unsettled{step.Commit, n})
 	r.settle()
+	if err == nil && len(r.unsettled) >= unsettledMost {
+		err = r.o.opts.Gate.Committed(ctx, r.o.journal(), r.unsettled[0].commit)
+		r.settle()
+	}
+	return err
 }
 
-// settle counts as done what is durable by now.
+// settle counts the changes that are durable by now as done.
 func (r *bulkRun) settle() {
 	acked := uint64(math.MaxUint64)
 	if j := r.o.journal(); j != nil {
@@ -300,8 +274,8 @@ func (r *bulkRun) settle() {
 	})
 }
 
-// settleAll waits until all that was done is durable, and returns the error with which it
-// ended, or that the disk has not confirmed it in time.
+// settleAll waits until all changes are durable. It returns err, or that the journal has not
+// acknowledged the changes in time.
 func (r *bulkRun) settleAll(ctx context.Context, err error) error {
 	if len(r.unsettled) == 0 {
 		return err
@@ -310,13 +284,19 @@ func (r *bulkRun) settleAll(ctx context.Context, err error) error {
 	for _, u := range r.unsettled {
 		last = max(last, u.commit)
 	}
+	late := r.o.lastCommit(ctx, last)
+	r.settle()
+	if err == nil {
+		err = late
+	}
+	return err
+}
+
+// lastCommit waits for the last commit of an operation: for commitWithin, but only for
+// cancelWithin once ctx has ended.
+func (o *Operator) lastCommit(ctx context.Context, commit uint64) error {
 	wait, stop := context.WithTimeout(context.WithoutCancel(ctx), commitWithin)
 	defer stop()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(cancelWithin, stop) })()
-	late := r.o.opts.Gate.Committed(wait, r.o.journal(), last)
-	r.settle()
-	if late != nil && err == nil {
-		return uncertain()
-	}
-	return err
+	return o.committed(wait, commit)
 }

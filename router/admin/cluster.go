@@ -7,33 +7,32 @@ import (
 	"polystalk/shard/stats"
 )
 
-// A Cluster is what operators see, and do, of the servers that keep the same jobs. Its methods
-// may be called by anyone at any time. Errors of changes say why they cannot be made, or not
-// now; they are kept when there is none.
+// A Cluster is the cluster of a server, as operators see and change it. Any goroutine may call
+// its methods at any time. An error of a change says why it is impossible, or not possible now;
+// the change may go on if there is none.
 type Cluster interface {
 	Status() *wire.Cluster
-	// Leader is the member that leads, empty if none is known to, and whether that is this one.
-	// It waits for nothing.
+	// Leader returns the member that leads, or "" if none is known, and whether it is this one.
+	// It never blocks.
 	Leader() (name string, here bool)
-	// FullDisks says whether changes are refused since this server's disk is full, and which
-	// other members have theirs full, by name and in order, as they have said last. It waits for
-	// nothing: neither for the disk nor for whoever decides who leads.
+	// FullDisks reports whether this server's full disk refuses changes, and returns the sorted
+	// names of the other members that last reported a full disk. It never blocks.
 	FullDisks() (here bool, others []string)
-	// Disbelieved is why other servers believe this one no more when it connects to them anew, in
-	// words that end in the remedy; empty: they do. It waits for nothing.
+	// Disbelieved returns why other servers refuse new connections of this one, with the remedy;
+	// "": they do not. It never blocks.
 	Disbelieved() string
-	// Commits are how long changes took until they were on the disks of a majority, each from
-	// when this server, as the leader, asked for them.
+	// Commits returns how long changes took from their proposal by this server, as the leader,
+	// until they were on the disks of a majority.
 	Commits() stats.Counts
-	// Remove has a member belong to the cluster no more.
+	// Remove removes a member from the cluster.
 	Remove(ctx context.Context, node string) error
-	// Promote has a member vote that has only kept a copy.
+	// Promote makes a member vote that has only kept a copy.
 	Promote(ctx context.Context, node string) error
-	// Transfer has another member lead, any if node is empty, and waits until it does.
+	// Transfer makes another member lead, any if node is empty, and waits until it does.
 	Transfer(ctx context.Context, node string) error
 }
 
-// Cluster is the server's; the problem is that it is alone. At any time.
+// Cluster returns the server's cluster, or the problem that it is alone.
 func (o *Operator) Cluster() (Cluster, error) {
 	if o.opts.Cluster == nil {
 		return nil, wire.NotFound.With("", "this server is alone", "start it with --cluster-listen; the guide in router/cluster says how")
@@ -41,7 +40,7 @@ func (o *Operator) Cluster() (Cluster, error) {
 	return o.opts.Cluster, nil
 }
 
-// ClusterStatus is how its cluster stands; nil: it is alone. At any time.
+// ClusterStatus returns the status of the cluster; nil: the server is alone.
 func (o *Operator) ClusterStatus() *wire.Cluster {
 	if o.opts.Cluster == nil {
 		return nil
@@ -53,7 +52,7 @@ func (o *Operator) ClusterStatus() *wire.Cluster {
 	return s
 }
 
-// ClusterCommits are those of its cluster; nothing was counted if it is alone. At any time.
+// ClusterCommits returns Cluster.Commits, without counts if the server is alone.
 func (o *Operator) ClusterCommits() stats.Counts {
 	if o.opts.Cluster == nil {
 		return stats.Counts{}
@@ -61,8 +60,8 @@ func (o *Operator) ClusterCommits() stats.Counts {
 	return o.opts.Cluster.Commits()
 }
 
-// Leads reports whether clients are served here, as far as this server knows: always, unless it is one of
-// several servers. See Confirm. At any time.
+// Leads reports whether this server serves clients, as far as it knows: always, if it is
+// alone. See Confirm.
 func (o *Operator) Leads() (leads bool, leader string) {
 	if o.opts.Cluster == nil {
 		return true, ""
@@ -71,7 +70,7 @@ func (o *Operator) Leads() (leads bool, leader string) {
 	return here && o.opts.Life.Phase() == Serving, leader
 }
 
-// Following is the problem of who asks a server that follows for what the leader has.
+// Following returns the problem of a request that only the leader can serve.
 func (o *Operator) Following() error {
 	var leader string
 	var here bool
@@ -87,21 +86,12 @@ func (o *Operator) Following() error {
 	return wire.Following.With("", "server "+leader+" leads", "ask that one")
 }
 
-// Follows reports whether this server has no queue, since another one leads, or may. At any time.
+// Follows reports whether this server has no queue, since another one leads, or may.
 func (o *Operator) Follows() bool {
 	return o.opts.Life.Phase() == Following && o.opts.Life.Failure() == ""
 }
 
-// unready is why a server that follows cannot have clients; empty: it hands them on. Each one takes
-// a connection of its own to the leader.
-func (o *Operator) unready() string {
-	if _, leader := o.Leads(); leader == "" {
-		return "no server of the cluster leads"
-	}
-	return o.disbelieved()
-}
-
-// disbelieved is why the other servers of its cluster do not believe this one; empty: they do.
+// disbelieved returns Cluster.Disbelieved, or "" if the server is alone.
 func (o *Operator) disbelieved() string {
 	if o.opts.Cluster == nil {
 		return ""
@@ -109,7 +99,7 @@ func (o *Operator) disbelieved() string {
 	return o.opts.Cluster.Disbelieved()
 }
 
-// ChangeCluster makes a change, which is counted.
+// ChangeCluster runs and counts a change of the cluster.
 func (o *Operator) ChangeCluster(ctx context.Context, action string, change func(Cluster) error) error {
 	k, err := o.Cluster()
 	if err != nil {
@@ -120,6 +110,6 @@ func (o *Operator) ChangeCluster(ctx context.Context, action string, change func
 			err = wire.NotChanged.Problem(err.Error())
 		}
 	}
-	o.deeds.count(action, 0, 0, err)
+	o.counts.add(action, 0, 0, err)
 	return err
 }

@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,38 +14,28 @@ import (
 	"polystalk/shard/core"
 )
 
-// What a turn of a loop looks at: about 50 microseconds of work, however many connections
-// there are.
 const (
-	turnLooks = 256 // sessions
-	turnShows = 32  // of those, which are told of in full
-	// A session that is told of takes so many units of its loop's round, since the system is
-	// asked for its peer.
-	showUnits = 4
-)
-
-const (
-	// namesShown are how many of the tubes that a connection watches a list shows, and
-	// namesAll what is shown of one.
+	// killWithin is how long KillConnection waits until the connection has given everything
+	// back. Its current operation must end first, and may wait for the disk.
+	killWithin = 5 * time.Second
+	// heldShown is how many jobs of a connection are shown at most.
+	heldShown = 1000
+	// namesShown is how many watched tubes of a connection a list shows at most, and namesAll
+	// how many Connection shows.
 	namesShown = 16
 	namesAll   = 1000
-	// heldShown is how many of the jobs that a connection holds are shown at most.
-	heldShown = 1000
-	// killWithin is how long it is waited for a killed connection to have given everything
-	// back. It waits for the operation that is under way, and that may wait for the disk.
-	killWithin = 5 * time.Second
 )
 
-// A ConnectionQuery says which connections are wanted.
+// A ConnectionQuery says which connections to list.
 type ConnectionQuery struct {
 	Protocol string // a Front's name; empty: any
 	Tube     []byte // that they use, watch or work for; nil: any
-	Holding  bool   // those alone that have jobs reserved
+	Holding  bool   // only those with reserved jobs
 	Limit    int
 }
 
-// wants reports whether a session is wanted, for who has its loop. Who holds is looked at
-// again where the jobs are.
+// wants reports whether to list a session. The caller must hold its loop. Whether it has
+// reserved jobs is checked again in the shards.
 func (q *ConnectionQuery) wants(s *session.Session) bool {
 	if q.Protocol != "" && s.Front().Name() != q.Protocol {
 		return false
@@ -55,17 +47,17 @@ func (q *ConnectionQuery) wants(s *session.Session) bool {
 	return t != nil && (q.Tube == nil || t.Knows(q.Tube)) && (!q.Holding || t.Holds())
 }
 
-// A Connection is one as an operator sees it.
+// A Connection is a connection as operators see it.
 type Connection struct {
 	session.Snapshot
-	Command string    // its last one; empty: none
-	Holds   uint32    // jobs that it has reserved
+	Command string    // the last one; empty: none
+	Holds   uint32    // reserved jobs
 	HeldFor core.Time // how long it has had the first of them
-	Follows bool      // it waits for the results of jobs
+	Follows bool      // it waits for results of jobs
 }
 
-// State is what it does: it is idle or busy, waiting for a job to reserve, sleeping until it is
-// told of one, or closing.
+// State returns what the connection does: idle, busy, waiting for a job to reserve, sleeping
+// until the server notifies it of one, or closing.
 func (c *Connection) State() string {
 	switch {
 	case c.Life == session.Ready && c.Roles&session.Sleeper != 0:
@@ -76,19 +68,21 @@ func (c *Connection) State() string {
 	return c.Life
 }
 
-// Waits reports whether it waits for a job, or sleeps. It does so since its last command.
+// Waits reports whether it waits for a job, or sleeps, since its last command.
 func (c *Connection) Waits() bool {
 	return c.Life == session.Waiting || c.Roles&session.Sleeper != 0
 }
 
-// Produces reports whether it has put a job, Works whether it has reserved one, or wanted to.
+// Produces reports whether it has put a job.
 func (c *Connection) Produces() bool { return c.Roles&session.Producer != 0 }
-func (c *Connection) Works() bool    { return c.Roles&session.Worker != 0 }
 
-// PeerName is its address for people.
+// Works reports whether it has tried to reserve a job.
+func (c *Connection) Works() bool { return c.Roles&session.Worker != 0 }
+
+// PeerName returns its address for people.
 func (c *Connection) PeerName() string { return session.PeerName(c.Peer) }
 
-// StoppedBy says what keeps it from going on with what it was sent.
+// StoppedBy returns what keeps the server from going on with its input.
 func (c *Connection) StoppedBy() []string {
 	names := []string{}
 	for _, s := range []struct {
@@ -105,7 +99,7 @@ func (c *Connection) StoppedBy() []string {
 	return names
 }
 
-// A ConnectionPart is a part of the list of connections.
+// A ConnectionPart is a page of the list of connections.
 type ConnectionPart struct {
 	Rows   []Connection
 	Looked int    // connections that were looked at
@@ -113,19 +107,19 @@ type ConnectionPart struct {
 	At     time.Time
 }
 
-// noConnection is the problem of who names a connection that is not there.
+// noConnection returns the problem of a request for a connection that does not exist.
 func noConnection(number uint64) error {
 	return wire.NotFound.Problem(fmt.Sprintf("there is no connection %d, or no longer", number))
 }
 
-// Connections gives those that are wanted and have numbers above that one, in the order in
-// which they came. One that is there from the first part of a list to the last is shown in
-// exactly one of them. The part may have fewer than there could be.
+// Connections lists connections with numbers above a number, in their order, which is the
+// order of their arrival. A connection that is open from the first page to the last is on
+// exactly one page. A page may be shorter than the limit.
 func (o *Operator) Connections(ctx context.Context, q *ConnectionQuery, above uint64) (p *ConnectionPart, err error) {
 	if err := o.Ready(); err != nil {
 		return nil, err
 	}
-	m := merge{q: q, loops: make([]stream, len(o.opts.Host.Loops()))}
+	m := connectionMerge{q: q, loops: make([]stream, len(o.opts.Host.Loops()))}
 	for i, l := range o.opts.Host.Loops() {
 		m.loops[i] = stream{loop: l, upTo: above}
 	}
@@ -144,41 +138,30 @@ func (o *Operator) Connections(ctx context.Context, q *ConnectionQuery, above ui
 		return nil
 	})
 	if q.Holding {
-		p.Rows = holding(p.Rows)
+		p.Rows = slices.DeleteFunc(p.Rows, func(r Connection) bool { return r.Holds == 0 })
 	}
 	return p, err
 }
 
-// holding are those of the rows that hold jobs.
-func holding(rows []Connection) []Connection {
-	kept := rows[:0]
-	for _, r := range rows {
-		if r.Holds > 0 {
-			kept = append(kept, r)
-		}
-	}
-	return kept
-}
-
-// connection is a session with the name of its last command.
+// connection adds the name of the last command to a session.
 func (o *Operator) connection(p session.Snapshot) Connection {
 	v := Connection{Snapshot: p}
 	at := p.Last
 	for _, f := range o.opts.Fronts {
 		kinds := f.Kinds()
 		if at >= 0 && at < len(kinds) {
-			_, v.Command, _ = strings.Cut(kinds[at], "-") // which begins with the protocol
+			_, v.Command, _ = strings.Cut(kinds[at], "-") // the prefix is the protocol
 		}
 		at -= len(kinds)
 	}
 	return v
 }
 
-// askHeld asks the shards how many jobs the connections hold.
+// askHeld asks the shards for the jobs that the connections have reserved.
 func askHeld(c *direct.Caller, rows []Connection) {
 	type ask struct {
-		of   []int // rows
-		list []core.Holder
+		of []int // rows
+		x  core.OperatorOp
 	}
 	asks := make(map[int]*ask)
 	for i := range rows {
@@ -189,12 +172,15 @@ func askHeld(c *direct.Caller, rows []Connection) {
 				asks[p.Shard] = a
 			}
 			a.of = append(a.of, i)
-			a.list = append(a.list, core.Holder{Client: p.Client, Conn: rows[i].Number})
+			a.x.Holders = append(a.x.Holders, core.Holder{Client: p.Client, Conn: rows[i].Number})
 		}
 	}
 	for shard, a := range asks {
-		c.AskHolders(shard, a.list)
-		for k, h := range a.list {
+		for more := true; more; {
+			c.Op().AskHolders(&a.x)
+			more = c.Do(shard).Status == core.StatusMore
+		}
+		for k, h := range a.x.Holders {
 			r := &rows[a.of[k]]
 			r.Holds += h.Held
 			r.HeldFor = max(r.HeldFor, h.Oldest)
@@ -203,47 +189,55 @@ func askHeld(c *direct.Caller, rows []Connection) {
 	}
 }
 
-// Connection is one of them, with the first of the jobs that it holds: those that it has held
-// for longest.
+// heldJobs returns the jobs that a connection has reserved, without bodies, the longest held
+// first.
+func heldJobs(c *direct.Caller, p *session.Snapshot) (rows []JobRow) {
+	for _, place := range p.Client.Places {
+		x := core.OperatorOp{Limit: heldShown}
+		for more := true; more && len(x.Jobs) < heldShown; {
+			c.Op().ListHeld(place.Client, p.Number, &x)
+			more = c.Do(place.Shard).Status == core.StatusMore
+		}
+		for _, j := range x.Jobs {
+			j.Large = nil
+			rows = append(rows, JobRow{JobRow: j, Peer: session.PeerName(p.Peer)})
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b JobRow) int { return cmp.Compare(b.InState, a.InState) })
+	return rows[:min(len(rows), heldShown)]
+}
+
+// Connection returns a connection, and the jobs that it has held for longest.
 func (o *Operator) Connection(ctx context.Context, number uint64) (v Connection, held []JobRow, err error) {
 	if err := o.Ready(); err != nil {
 		return v, nil, err
 	}
-	var p *session.Snapshot
-	err = o.turn(ctx, number, func(s *session.Session) {
-		if s != nil {
-			shown := s.Snapshot(namesAll)
-			p = &shown
-		}
-	})
-	switch {
-	case err != nil:
+	var p session.Snapshot
+	err = o.turn(ctx, number, func(s *session.Session) { p = s.Snapshot(namesAll) })
+	if err != nil {
 		return v, nil, err
-	case p == nil:
-		return v, nil, noConnection(number)
 	}
 	err = o.read(ctx, func(c *direct.Caller) error {
-		rows := []Connection{o.connection(*p)}
+		rows := []Connection{o.connection(p)}
 		askHeld(c, rows)
-		v, held = rows[0], heldJobs(c, p)
+		v, held = rows[0], heldJobs(c, &p)
 		return nil
 	})
 	return v, held, err
 }
 
-// KillConnection ends a connection as if it had broken: its jobs go back as those of a lost
-// worker do, and its client sees it closed. It returns when that is done.
+// KillConnection closes a connection as if it had broken, and returns once that is done. Its
+// jobs go back to their tubes, as after the loss of a worker.
 func (o *Operator) KillConnection(ctx context.Context, number uint64) (err error) {
-	defer func() { o.deeds.count("kill", 0, 0, err) }()
+	defer func() { o.counts.add("kill", 0, 0, err) }()
 	if err := o.Ready(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, killWithin)
 	defer cancel()
 	gone := make(chan struct{})
-	found := false
 	err = o.turn(ctx, number, func(s *session.Session) {
-		if found = s != nil; found && ctx.Err() == nil { // else who asked was told that it was not done
+		if ctx.Err() == nil { // else the operator was told that it was not done
 			s.WhenGone(func() { close(gone) })
 			s.Kill()
 		}
@@ -251,12 +245,34 @@ func (o *Operator) KillConnection(ctx context.Context, number uint64) (err error
 	if err != nil {
 		return err
 	}
-	if !found {
-		return noConnection(number)
-	}
 	if !o.await(ctx, gone) {
 		return wire.Uncertain.With("", "the connection is closed, but what it last asked for is still under way",
 			"look at it again: it is gone when that has ended")
 	}
 	return nil
 }
+
+// turn calls f in a turn of the loop of a session, and waits for its end.
+func (o *Operator) turn(ctx context.Context, number uint64, f func(*session.Session)) error {
+	l := o.opts.Host.LoopOf(number)
+	if l == nil {
+		return noConnection(number)
+	}
+	found := false
+	done := make(chan struct{})
+	l.SignalNumber(number, func(s *session.Session) {
+		if found = s != nil; found {
+			f(s)
+		}
+		close(done)
+	})
+	switch {
+	case !o.await(ctx, done):
+		return loopsBusy()
+	case !found:
+		return noConnection(number)
+	}
+	return nil
+}
+
+func loopsBusy() error { return wire.Busy.Problem("the event loops are late") }

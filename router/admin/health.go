@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	// aliveWithin is how long a loop or a shard may take to answer.
+	// aliveWithin is how long a loop or a shard may take to respond.
 	aliveWithin = time.Second
-	// aliveFor is how long an answer holds: probes may come from anybody, as often as they
-	// like.
+	// aliveFor is how long a result is used again: any client may probe as often as it likes.
 	aliveFor = 500 * time.Millisecond
 )
 
-// alive is the last answer of Alive.
+// alive is the last result of Alive.
 type alive struct {
-	mu     sync.Mutex // held while it is found out
+	mu     sync.Mutex // held while the checks run
 	at     time.Time
 	checks []wire.Check
 }
 
-// ok and fail are what a Check says.
+// The statuses of a check.
 const (
 	ok   = "ok"
 	fail = "fail"
 )
 
+// check returns a check; detail is used if it is not good.
 func check(name string, good bool, detail string) wire.Check {
 	c := wire.Check{Name: name, Status: ok}
 	if !good {
@@ -42,10 +42,9 @@ func check(name string, good bool, detail string) wire.Check {
 	return c
 }
 
-// Alive reports whether the server lives: every event loop has a turn, and every shard can be
-// owned, within a second. A server that ends because it has failed does not live, whatever it waits
-// for. While a server starts or follows, Alive checks nothing else. Alive may be called at any time.
-// Callers share an answer for half a second.
+// Alive reports whether the server is alive: within a second, every event loop has a turn and
+// every shard can be owned. A server that ends after a failure is not alive. While it starts or
+// follows, nothing else is checked. Callers share a result for half a second.
 func (o *Operator) Alive() *wire.Health {
 	life := o.opts.Life
 	h := &wire.Health{Status: ok, State: life.Phase().String()}
@@ -60,7 +59,7 @@ func (o *Operator) Alive() *wire.Health {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.at.IsZero() || time.Since(a.at) > aliveFor {
-		a.checks = o.look()
+		a.checks = o.probe()
 		a.at = time.Now()
 	}
 	h.Checks = a.checks
@@ -72,19 +71,26 @@ func (o *Operator) Alive() *wire.Health {
 	return h
 }
 
-// look finds out whether the loops turn and the shards can be owned.
-func (o *Operator) look() []wire.Check {
+// probe checks that the loops turn and the shards can be owned.
+func (o *Operator) probe() []wire.Check {
 	ctx, cancel := context.WithTimeout(context.Background(), aliveWithin)
 	defer cancel()
-	loops := make(chan error, 1)
-	go func() { loops <- o.opts.LoopsTurn(ctx) }()
-	shards := o.shardsOwned(ctx)
-	return []wire.Check{verdict("loops", <-loops), verdict("shards", shards)}
+	loops := make(chan string, 1)
+	go func() {
+		var detail string
+		if err := o.opts.LoopsTurn(ctx); err != nil {
+			detail = err.Error()
+		}
+		loops <- detail
+	}()
+	shards := o.stuckShards(ctx)
+	detail := <-loops
+	return []wire.Check{check("loops", detail == "", detail), check("shards", shards == "", shards)}
 }
 
-// shardsOwned owns each shard for a moment. One that cannot be had keeps nobody: the visit
-// is given up.
-func (o *Operator) shardsOwned(ctx context.Context) error {
+// stuckShards owns each shard for a moment, and names those that it could not own before ctx
+// ended.
+func (o *Operator) stuckShards(ctx context.Context) string {
 	var stuck []int
 	caller := direct.New(o.opts.Host.Map, o.opts.Host.Clock)
 	for i := range o.opts.Host.Map.Shards() {
@@ -92,36 +98,32 @@ func (o *Operator) shardsOwned(ctx context.Context) error {
 			stuck = append(stuck, i)
 		}
 	}
-	if stuck != nil {
-		return fmt.Errorf("the shards %v could not be owned within %v", stuck, aliveWithin)
+	if stuck == nil {
+		return ""
 	}
-	return nil
+	return fmt.Sprintf("the shards %v could not be owned within %v", stuck, aliveWithin)
 }
 
-// verdict is the check of what has ended with err.
-func verdict(name string, err error) wire.Check {
-	if err != nil {
-		return check(name, false, err.Error())
-	}
-	return check(name, true, "")
-}
-
-// notStarted says why a server does not serve yet; empty: it does, or hands clients on.
+// notStarted says why a server does not accept clients yet; "": it does. A follower accepts
+// them and forwards each to the leader.
 func (o *Operator) notStarted(p Phase) string {
 	switch p {
 	case Starting:
 		return "the journal is being read"
 	case Following:
-		return o.unready()
+		if _, leader := o.Leads(); leader == "" {
+			return "no server of the cluster leads"
+		}
+		return o.disbelieved()
 	}
 	return ""
 }
 
-// Readiness reports whether clients should come: not while the journal is read, when it has
-// failed, when the server ends, or when it follows and knows of nobody who leads, or is not believed
-// there. Who leads and is not believed serves clients all the same. A drain or a full disk are notes alone: workers must still get in, whose deletes make room. Nor does a client miss
-// anything at a server that follows with a full disk: it is handed to the one that leads, which
-// does not wait for that disk. It may be called at any time.
+// Readiness reports whether clients should come: not while the journal is read, after it has
+// failed, while the server stops, or while it follows and either no server leads or the leader
+// refuses it. (A leader that other servers refuse serves clients all the same.) A drain and a
+// full disk are only notes: workers must still get in, since their deletes make room, and a
+// follower forwards clients to a leader with a disk of its own.
 func (o *Operator) Readiness() *wire.Health {
 	life := o.opts.Life
 	phase := life.Phase()
@@ -149,7 +151,7 @@ func (o *Operator) Readiness() *wire.Health {
 	return h
 }
 
-// spaceNotes say whose disks are full, and what that does. A probe waits for no disk to say so.
+// spaceNotes names full disks and their effect. It does not wait for a disk.
 func (o *Operator) spaceNotes(phase Phase) (notes []string) {
 	_, pressure := o.kept()
 	here, others := true, []string(nil)

@@ -1,29 +1,26 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/direct"
-	"polystalk/shard/commit"
 	"polystalk/shard/core"
 	"polystalk/shard/slab"
 )
 
-// claimHead bytes are more than a job takes in the journal besides its body and the name
-// of its tube.
-const claimHead = 256
-
-// A NewJob is a job to be put. Delay and time to run are seconds.
+// A NewJob is a job to put. Delay and TTR are seconds.
 type NewJob struct {
 	Tube            string
 	Pri, Delay, TTR uint32
 	Body            []byte
 }
 
-// Put adds a job, and returns its id once that is durable.
+// Put puts a job into a tube, which is made if need be, and returns its id once it is
+// durable.
 func (o *Operator) Put(ctx context.Context, j NewJob) (id core.JobID, err error) {
 	defer o.did("put", &err)
 	if err := checkSize(j.Body, o.opts.MaxJobSize()); err != nil {
@@ -32,38 +29,62 @@ func (o *Operator) Put(ctx context.Context, j NewJob) (id core.JobID, err error)
 	if err := checkName("tube", j.Tube); err != nil {
 		return 0, err
 	}
-	if err := o.Ready(); err != nil {
-		return 0, err
-	}
-	var claim commit.Claim
-	if storage := o.journal(); storage != nil && len(j.Body) > slab.MaxSize {
-		if err := o.opts.Gate.Claim(ctx, storage, &claim, int64(len(j.Body)+len(j.Tube)+claimHead)); err != nil {
-			return 0, o.noRoom(err)
-		}
-		defer storage.Release(&claim)
-	}
-	err = o.change(ctx, func(c *direct.Caller) (uint64, error) {
+	err = o.change(ctx, len(j.Tube)+len(j.Body), func(c *direct.Caller) (uint64, error) {
 		if o.Draining() {
 			return 0, wire.Draining.Problem("")
 		}
-		var n uint64
-		var ok bool
-		if id, n, ok = c.Put([]byte(j.Tube), j.Pri, j.Delay, max(1, j.TTR), j.Body); !ok {
+		m := o.opts.Host.Map
+		name := []byte(j.Tube)
+		shard := m.OfTube(name)
+		id = m.Numbers(shard).NextID()
+		c.Op().Use(name, 0)
+		used := c.Do(shard).Tube
+		body, large := stored(j.Body)
+		c.Op().Put(used, id, j.Pri, j.Delay, max(1, j.TTR), body, large)
+		r := c.Do(shard)
+		status, commit := r.Status, r.Commit
+		c.Op().Unuse(used)
+		c.Do(shard)
+		if status != core.StatusOK {
+			m.IDs().Finish(id)
+			id = 0
 			return 0, wire.OutOfMemory.Problem("")
 		}
-		return n, nil
+		return commit, nil
 	})
 	return id, err
 }
 
-// noJob is the problem of who names a job that is not there.
+// pieceMax is the largest piece of a large body.
+const pieceMax = 1 << 20
+
+// stored returns a body as the core takes it: a large body is a copy, in pieces.
+func stored(body []byte) ([]byte, core.Large) {
+	if len(body) <= slab.MaxSize {
+		return body, nil
+	}
+	var large core.Large
+	for at := 0; at < len(body); at += pieceMax {
+		large = append(large, bytes.Clone(body[at:min(at+pieceMax, len(body))]))
+	}
+	return nil, large
+}
+
+// checkSize refuses a body that is too large for a job.
+func checkSize(body []byte, most uint32) error {
+	if len(body) <= int(most) {
+		return nil
+	}
+	return wire.TooLarge.With("body", fmt.Sprintf("the body has %d bytes, at most %d are taken", len(body), most), wire.TooLarge.Remedy)
+}
+
+// noJob returns the problem of a request for a job that does not exist.
 func noJob(id core.JobID) error {
 	return wire.NotFound.Problem(fmt.Sprintf("there is no job %d", id))
 }
 
-// Job is what there is to tell about one, once that is durable, and at most so many bytes of
-// its body. The version is another whenever anything about the job is, and that of this
-// process alone.
+// Job returns a durable job, with at most body bytes of its body. The version changes
+// whenever anything about the job does. It is valid in this process only.
 func (o *Operator) Job(ctx context.Context, id core.JobID, body uint32) (row JobRow, version uint64, err error) {
 	row, large, version, err := o.job(ctx, id, body)
 	if large != nil {
@@ -72,8 +93,8 @@ func (o *Operator) Job(ctx context.Context, id core.JobID, body uint32) (row Job
 	return row, version, err
 }
 
-// WholeJob is Job with all of its body, in pieces: of a large one those of the job itself, which
-// are not to be changed.
+// WholeJob is Job with the whole body, in pieces. A large body is shared with the job and
+// must not be changed.
 func (o *Operator) WholeJob(ctx context.Context, id core.JobID) (row JobRow, body core.Large, version uint64, err error) {
 	row, body, version, err = o.job(ctx, id, math.MaxUint32)
 	if body == nil {
@@ -82,13 +103,14 @@ func (o *Operator) WholeJob(ctx context.Context, id core.JobID) (row JobRow, bod
 	return row, body, version, err
 }
 
-// job is Job, without what there is of a large body.
+// job is Job, with a large body apart.
 func (o *Operator) job(ctx context.Context, id core.JobID, body uint32) (row JobRow, large core.Large, version uint64, err error) {
 	var commit uint64
 	err = o.read(ctx, func(c *direct.Caller) (err error) {
 		x := core.OperatorOp{Body: body}
-		var ok bool
-		if commit, ok = c.AskJob(id, &x); !ok {
+		c.Op().AskJob(id, &x)
+		r := c.DoJob(id)
+		if commit = r.Commit; r.Status != core.StatusOK {
 			return noJob(id)
 		}
 		row, version = JobRow{JobRow: x.Jobs[0], Body: x.Bodies}, x.Version
@@ -102,4 +124,112 @@ func (o *Operator) job(ctx context.Context, id core.JobID, body uint32) (row Job
 		row.Peer = o.peers(ctx, []uint64{row.Conn})[row.Conn]
 	}
 	return row, large, version, err
+}
+
+// An Edit is a change of a job. A reserved job is not changed unless Force is set.
+type Edit struct {
+	core.Action
+	Body   []byte // if Changes has ChangeBody
+	Expect uint64 // the version that the job must have; zero: any
+}
+
+// Edit changes a job and returns its new version once the change is durable; zero: the job
+// is gone by then.
+func (o *Operator) Edit(ctx context.Context, id core.JobID, e *Edit) (version uint64, err error) {
+	defer o.did("set", &err)
+	if err := checkSize(e.Body, o.opts.MaxJobSize()); err != nil {
+		return 0, err
+	}
+	var size int
+	if e.Changes&(core.ChangeBody|core.ChangeTTR) != 0 { // these record the whole job
+		row, _, err := o.Job(ctx, id, 0)
+		if err != nil {
+			return 0, err
+		}
+		size = len(row.Tube) + max(len(e.Body), int(row.Size))
+	}
+	err = o.change(ctx, size, func(c *direct.Caller) (uint64, error) {
+		x := core.OperatorOp{Act: e.Action}
+		body, large := stored(e.Body)
+		c.Op().Edit(id, e.Expect, body, large, &x)
+		r := c.DoJob(id)
+		version = x.Version
+		return r.Commit, o.refused(c, id, r.Status)
+	})
+	return version, err
+}
+
+// Delete deletes a job. With force, it deletes a reserved job too, whose worker is then
+// ignored. It works when the disk is full.
+func (o *Operator) Delete(ctx context.Context, id core.JobID, force bool) (err error) {
+	defer o.did("delete", &err)
+	return o.durably(ctx, o.act(id, core.Action{Verb: core.VerbDelete, Force: force}, 0))
+}
+
+// KickJob makes a buried or delayed job ready.
+func (o *Operator) KickJob(ctx context.Context, id core.JobID) (err error) {
+	defer o.did("kick", &err)
+	return o.change(ctx, 0, o.act(id, core.Action{Verb: core.VerbKick}, 0))
+}
+
+// ReleaseJob takes a job from its worker and makes it ready.
+func (o *Operator) ReleaseJob(ctx context.Context, id core.JobID) (err error) {
+	defer o.did("release", &err)
+	return o.change(ctx, 0, o.act(id, core.Action{Verb: core.VerbRelease, Force: true}, 0))
+}
+
+// BuryJob buries a job. With force, it buries a reserved job too, whose worker is then
+// ignored.
+func (o *Operator) BuryJob(ctx context.Context, id core.JobID, force bool) (err error) {
+	defer o.did("bury", &err)
+	row, _, err := o.Job(ctx, id, 0)
+	if err != nil {
+		return err
+	}
+	// The journal may not have a job that a Gearman client waits for: then all of it is recorded.
+	return o.change(ctx, len(row.Tube)+int(row.Size), o.act(id, core.Action{Verb: core.VerbBury, Force: force}, row.Size))
+}
+
+// act returns a change of one job, with room in the journal for admitted bytes of its body.
+func (o *Operator) act(id core.JobID, a core.Action, admitted uint32) func(c *direct.Caller) (uint64, error) {
+	return func(c *direct.Caller) (uint64, error) {
+		s, n := actOn(c, id, admitted, &core.OperatorOp{Act: a})
+		return n, o.refused(c, id, s)
+	}
+}
+
+// actOn does x.Act to one job. It returns the result, and the commit that it depends on.
+func actOn(c *direct.Caller, id core.JobID, admitted uint32, x *core.OperatorOp) (core.Status, uint64) {
+	op := c.Op()
+	op.ActOnMany([]core.JobID{id}, x)
+	op.Admitted = admitted
+	if r := c.DoJob(id); len(x.Results) > 0 {
+		return x.Results[0], r.Commit
+	}
+	return core.StatusNotFound, 0
+}
+
+// refused returns the problem of a job that was not changed; nil if it was.
+func (o *Operator) refused(c *direct.Caller, id core.JobID, s core.Status) error {
+	switch s {
+	case core.StatusOK:
+		return nil
+	case core.StatusInUse:
+		return wire.JobReserved.Problem(fmt.Sprintf("job %d is reserved", id))
+	case core.StatusChanged, core.StatusUnadmitted: // the body has changed meanwhile
+		return wire.Changed.Problem(fmt.Sprintf("job %d is not what it was", id))
+	case core.StatusMoving:
+		return wire.JobMoved.Problem(fmt.Sprintf("job %d is being moved to another tube", id))
+	case core.StatusAwaited:
+		return wire.Awaited.Problem(fmt.Sprintf("job %d has a client that waits for its result", id))
+	case core.StatusOutOfMemory:
+		return wire.OutOfMemory.Problem("")
+	case core.StatusUnfit:
+		var stats core.JobStats
+		c.Op().StatsJob(0, id, &stats)
+		if c.DoJob(id).Status == core.StatusOK {
+			return wire.JobMoved.Problem(fmt.Sprintf("job %d is %v", id, stats.State))
+		}
+	}
+	return noJob(id)
 }

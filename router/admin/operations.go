@@ -14,22 +14,23 @@ import (
 const (
 	// operationsWait operations may wait while one runs.
 	operationsWait = 16
-	// operationsKept operations of each role are remembered, those that are over among them.
+	// operationsKept operations of each role are remembered, running and ended ones.
 	operationsKept = 100
 )
 
-// An Asked is a Bulk, and who has asked for it, by which request and how.
+// An Asked is a Bulk and the request for it.
 type Asked struct {
 	Bulk    Bulk
 	Name    string             // of the token
 	Role    string             // the token's
 	Request string             // its id
-	As      *wire.NewOperation // without the ids, of which there may be many
-	IDs     int                // how many those are
+	As      *wire.NewOperation // without the ids, which may be many
+	IDs     int                // how many ids
 	Detail  string             // for the audit
 }
 
-// An Operation is a Bulk that waits, runs or is over. It may be asked by anyone at any time.
+// An Operation is a Bulk that waits, runs or has ended. Any goroutine may call its methods at
+// any time.
 type Operation struct {
 	Asked
 	ID    uint64
@@ -37,33 +38,33 @@ type Operation struct {
 	Progress
 
 	cancel  context.CancelCauseFunc
-	started chan struct{} // closed when its turn came
-	done    chan struct{} // closed when it is over; the next three are set then
+	started chan struct{} // closed when it starts to run
+	done    chan struct{} // closed when it has ended; the next three are set then
 	err     error
 	ended   time.Time
-	crash   string // where it has made the server fail; empty: it has not
+	crash   string // see Crash
 
 	last  sync.Mutex // guards atEnd
-	atEnd []func()   // to be called when it is over
+	atEnd []func()   // called at the end
 }
 
-// AtEnd has f called once it is over, before the server can end; at once if it is.
+// AtEnd calls f once the operation has ended, before the server can end; at once if it has.
 func (op *Operation) AtEnd(f func()) {
 	op.last.Lock()
 	defer op.last.Unlock()
-	if op.over() {
+	if isClosed(op.done) {
 		f()
 		return
 	}
 	op.atEnd = append(op.atEnd, f)
 }
 
-// end notes that it is over.
+// end ends the operation.
 func (op *Operation) end(err error) {
 	op.last.Lock()
 	defer op.last.Unlock()
 	op.err, op.ended = err, time.Now()
-	op.Bulk.IDs = nil // as long as it is remembered
+	op.Bulk.IDs = nil // the operation stays in the list
 	close(op.done)
 	for _, f := range op.atEnd {
 		f()
@@ -71,45 +72,49 @@ func (op *Operation) end(err error) {
 	op.atEnd = nil
 }
 
-// Done is closed when it is over.
+// Done returns a channel that is closed when the operation has ended.
 func (op *Operation) Done() <-chan struct{} { return op.done }
 
-// Cancel ends it as soon as may be; why is what it says of that.
+// Cancel ends the operation as soon as possible, with why as its problem.
 func (op *Operation) Cancel(why string) { op.cancel(wire.Cancelled.Problem(why)) }
 
-// State is waiting, running, done, cancelled or failed; when it is over, also when that was,
-// and why it has not done all.
+// State returns waiting, running, done, cancelled or failed. After the end, it also returns
+// when that was, and the problem.
 func (op *Operation) State() (state string, ended time.Time, err error) {
-	select {
-	case <-op.done:
-	default:
-		select {
-		case <-op.started:
-			return "running", time.Time{}, nil
-		default:
-			return "waiting", time.Time{}, nil
-		}
-	}
-	switch p, ok := op.err.(*wire.Problem); {
+	switch {
+	case !isClosed(op.done) && !isClosed(op.started):
+		return "waiting", time.Time{}, nil
+	case !isClosed(op.done):
+		return "running", time.Time{}, nil
 	case op.err == nil:
 		return "done", op.ended, nil
-	case ok && p.Type == wire.ProblemPath+wire.Cancelled.Slug:
+	case isProblem(op.err, wire.Cancelled):
 		return "cancelled", op.ended, op.err
 	}
 	return "failed", op.ended, op.err
 }
 
-// Crash says where an operation that is over has made the server fail; empty: it has not.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// Crash returns the panic and the stack of an operation that has panicked, else "". Call it
+// after the end.
 func (op *Operation) Crash() string { return op.crash }
 
-// Operations are those of a server, of which one runs at a time. It may be used by anyone at
-// any time.
+// Operations are the operations of a server, one of which runs at a time. Any goroutine may
+// call its methods at any time.
 type Operations struct {
 	o    *Operator
 	turn chan struct{} // has an entry while one runs
 
 	mu   sync.Mutex
-	list []*Operation // the oldest first
+	list []*Operation // oldest first
 	last uint64
 }
 
@@ -118,9 +123,9 @@ func NewOperations(o *Operator) *Operations {
 	return &Operations{o: o, turn: make(chan struct{}, 1)}
 }
 
-// Begin begins an operation, which ctx ends. It calls ended when the operation is over. The error is
-// Busy if too many operations wait. The oldest operation of the same role is forgotten if the role
-// has too many: one role must not hide what another one did.
+// Begin begins an operation, which ctx ends, and calls ended after it. The error is Busy if
+// too many operations wait. If the role has too many operations, its oldest one is forgotten:
+// a role must not hide what another one did.
 func (l *Operations) Begin(ctx context.Context, asked Asked, ended func()) (*Operation, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +135,7 @@ func (l *Operations) Begin(ctx context.Context, asked Asked, ended func()) (*Ope
 		if same {
 			ofRole++
 		}
-		if !op.over() {
+		if !isClosed(op.done) {
 			under++
 		} else if same && oldest < 0 {
 			oldest = i
@@ -139,7 +144,7 @@ func (l *Operations) Begin(ctx context.Context, asked Asked, ended func()) (*Ope
 	if under > operationsWait {
 		return nil, wire.Busy.Problem("as many operations wait as may")
 	}
-	if ofRole >= operationsKept { // some are over, since at most operationsWait wait
+	if ofRole >= operationsKept { // some have ended, since at most operationsWait wait
 		l.list = slices.Delete(l.list, oldest, oldest+1)
 	}
 	l.last++
@@ -154,16 +159,7 @@ func (l *Operations) Begin(ctx context.Context, asked Asked, ended func()) (*Ope
 	return op, nil
 }
 
-func (op *Operation) over() bool {
-	select {
-	case <-op.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// run runs op when its turn comes. Should that make the server fail, others go on.
+// run runs op in its turn. If op panics, other operations go on.
 func (l *Operations) run(ctx context.Context, op *Operation) (err error) {
 	select {
 	case l.turn <- struct{}{}:
@@ -184,25 +180,21 @@ func (l *Operations) run(ctx context.Context, op *Operation) (err error) {
 	return l.o.RunBulk(ctx, &op.Bulk, &op.Progress)
 }
 
-// List is all that are remembered, the newest first.
+// List returns all operations, newest first.
 func (l *Operations) List() []*Operation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := make([]*Operation, 0, len(l.list))
-	for i := len(l.list) - 1; i >= 0; i-- {
-		all = append(all, l.list[i])
-	}
+	all := slices.Clone(l.list)
+	slices.Reverse(all)
 	return all
 }
 
-// Find finds one by its id; nil: it is not remembered.
+// Find returns the operation of an id, or nil.
 func (l *Operations) Find(id uint64) *Operation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, op := range l.list {
-		if op.ID == id {
-			return op
-		}
+	if i := slices.IndexFunc(l.list, func(op *Operation) bool { return op.ID == id }); i >= 0 {
+		return l.list[i]
 	}
 	return nil
 }

@@ -15,8 +15,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// A Sample is the server's figures of about one moment. It is never changed, so all who ask
-// within sampleFor share one.
+// A Sample has the server's figures at about one moment. It never changes, so all callers
+// within sampleFor share it.
 type Sample struct {
 	Number   uint64 // counts samples
 	At       time.Time
@@ -30,29 +30,29 @@ type Sample struct {
 	Loops       int
 	Sums        *session.Sums
 	Commands    []Protocol
-	Connections int // clients that may be served at a time
+	Connections int // the connection limit
 
 	Journal  *commit.Stats // nil: there is none
 	Pressure commit.Pressure
 }
 
-// A Protocol is the commands of one, by their kinds, received and well formed, and the errors
-// that it has answered with; those without a name are left out.
+// A Protocol counts the well-formed commands of a protocol by kind, and the errors that it
+// has replied with. Kinds and errors without a name are left out.
 type Protocol struct {
 	Name     string
 	Kinds    []Count
 	Errors   []Count
 	Open     int64  // connections
-	Accepted uint64 // connections there ever were
+	Accepted uint64 // connections since the start
 }
 
-// A Count is how often something was counted.
+// A Count is a named counter.
 type Count struct {
 	Name  string
 	Count uint64
 }
 
-// counted names what is counted, and returns what is left of n.
+// counted pairs names with the first counters of n, and returns the other counters.
 func counted(names []string, n []uint64) (list []Count, rest []uint64) {
 	for i, name := range names {
 		if name != "" {
@@ -62,24 +62,24 @@ func counted(names []string, n []uint64) (list []Count, rest []uint64) {
 	return list, n[len(names):]
 }
 
-// sampleFor is how long a sample serves: who watches costs a sum over all shards a second,
-// however many they are.
+// sampleFor is how long a sample is used: any number of callers costs one sum over all shards
+// a second.
 const sampleFor = time.Second
 
-// samples are the newest ones.
+// samples holds the newest samples.
 type samples struct {
-	mu     sync.Mutex // held while one is made
+	mu     sync.Mutex // held while a sample is made
 	server *Sample
 	tubes  *TubeSample
 	number uint64
 }
 
-// Sample gives the figures of the last second.
+// Sample returns the figures of the last second.
 func (o *Operator) Sample(ctx context.Context) (*Sample, error) {
 	return o.SampleWithin(ctx, sampleFor)
 }
 
-// SampleWithin returns a sample that is younger than age, for callers that ask as time goes by.
+// SampleWithin returns a sample younger than age, for callers that sample regularly.
 func (o *Operator) SampleWithin(ctx context.Context, age time.Duration) (*Sample, error) {
 	v, err := o.takeSample(ctx, age)
 	if err == nil {
@@ -108,8 +108,13 @@ func (o *Operator) sample(c *direct.Caller) *Sample {
 	h := o.opts.Host
 	v := &Sample{
 		At: time.Now(), Started: o.started, Draining: o.Draining(),
-		Jobs: c.Counts(), Flow: c.Flow(), Tubes: h.Map.Tubes().Len(), Loops: len(h.Loops()), Sums: h.Sums(),
+		Jobs: c.Counts(), Tubes: h.Map.Tubes().Len(), Loops: len(h.Loops()), Sums: h.Sums(),
 	}
+	var x core.OperatorOp
+	c.Each(func(op *core.Op, _ bool) { op.AskFlow(nil, &x) }, func(*core.Reply) bool {
+		v.Flow.Add(&x.Flow)
+		return true
+	})
 	for _, sh := range h.Map.Shards() {
 		v.Shards = append(v.Shards, sh.Counters())
 	}
@@ -134,8 +139,8 @@ func (o *Operator) sample(c *direct.Caller) *Sample {
 	return v
 }
 
-// Server is what a sample tells about the server, but for the version of the program, and
-// what has happened to jobs.
+// Server returns what a sample says about the server, without the program's version and the
+// histograms of jobs.
 func (o *Operator) Server(v *Sample) *wire.Server {
 	host, _ := os.Hostname() // empty: it has none
 	return &wire.Server{
@@ -154,10 +159,10 @@ func (o *Operator) Server(v *Sample) *wire.Server {
 	}
 }
 
-// pressures are the names of commit.Pressure.
+// pressures has the names of commit.Pressure.
 var pressures = [...]string{commit.Open: "open", commit.Wait: "wait", commit.Full: "full"}
 
-// Journal is how jobs are kept here, as of now, by a server that follows as well.
+// Journal returns the state of the journal now, also on a follower.
 func (o *Operator) Journal() (*wire.Journal, error) {
 	if err := o.Ready(); err != nil && o.opts.Life.Phase() != Following {
 		return nil, err
@@ -166,9 +171,9 @@ func (o *Operator) Journal() (*wire.Journal, error) {
 	return journalValue(s, p), nil
 }
 
-// Kept is how jobs are kept here, by a server that follows as well; nil: they are not, or it is
-// read, or the server ends. Who follows has no clients that would wait for a disk: it is full, or
-// open. At any time; it asks the disk for its room, and waits for that.
+// Kept returns the state of the journal, also on a follower; nil: there is none, or it is being
+// read, or the server stops. It asks the disk for its free space, and waits for that. The
+// pressure of a follower is Full or Open: it has no clients that could wait.
 func (o *Operator) Kept() (*commit.Stats, commit.Pressure) {
 	j, p := o.kept()
 	if j == nil {
@@ -179,7 +184,7 @@ func (o *Operator) Kept() (*commit.Stats, commit.Pressure) {
 	return &s, p
 }
 
-// kept is where jobs are kept, as Kept says, and the pressure. It waits for nothing.
+// kept returns the journal for Kept, and its pressure. It never blocks.
 func (o *Operator) kept() (j commit.Storage, p commit.Pressure) {
 	phase := o.opts.Life.Phase()
 	switch phase {
@@ -197,10 +202,10 @@ func (o *Operator) kept() (j commit.Storage, p commit.Pressure) {
 	return j, p
 }
 
-// JournalOf is how jobs were kept, as a sample tells.
+// JournalOf returns the state of the journal in a sample.
 func JournalOf(v *Sample) *wire.Journal { return journalValue(v.Journal, v.Pressure) }
 
-// journalValue is a journal as it stands in answers; s is nil if there is none.
+// journalValue returns the state of a journal for a reply; s is nil if there is none.
 func journalValue(s *commit.Stats, p commit.Pressure) *wire.Journal {
 	if s == nil {
 		return &wire.Journal{Pressure: pressures[commit.Open]}

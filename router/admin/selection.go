@@ -9,28 +9,27 @@ import (
 	"polystalk/shard/core"
 )
 
-// A selection finds the jobs of a Bulk, a visit's worth at a time, and holds no more of them
-// than that.
+// A selection finds the jobs of a Bulk, and holds only the jobs of one visit.
 type selection struct {
 	o      *Operator
 	q      *JobQuery
-	ids    [][]core.JobID // of each shard; nil: all jobs are scanned
+	ids    [][]core.JobID // by shard; nil: all jobs are scanned
 	gone   uint64         // ids that no shard has
-	toLook uint64         // jobs, about
+	toLook uint64         // jobs to look at, approximately
 
-	// What the last visit has found, where, and how many of the ids it came to have no job.
-	// They are good until the next one; their bodies were looked at, and are not held.
+	// The jobs that the last visit has found, its shard, and how many of the ids that it came
+	// to have no job. They are valid until the next visit.
 	rows    []core.JobRow
 	at      int
 	missing uint64
 
-	shard int // of the next visit
-	come  uint64
-	x     core.OperatorOp
+	shard  int // of the next visit
+	visits uint64
+	x      core.OperatorOp
 }
 
-// newSelection begins to find the jobs of b that were in their states at asOf. A tube that is
-// not there is a problem, unless it may be gone since then.
+// newSelection returns a selection of the jobs of b that were in their states at asOf. A
+// missing tube is a problem, unless it may have gone since a dry run.
 func (o *Operator) newSelection(ctx context.Context, b *Bulk, asOf core.Time) (*selection, error) {
 	s := &selection{o: o, q: &b.Jobs}
 	f := &s.x.Filter
@@ -60,7 +59,7 @@ func (o *Operator) newSelection(ctx context.Context, b *Bulk, asOf core.Time) (*
 			n := c.Counts()
 			there = n.Ready + n.Delayed + n.Reserved + n.Buried
 		} else {
-			t, ok := c.StatsTube([]byte(b.Jobs.Tube))
+			t, ok := tubeStats(c, b.Jobs.Tube)
 			if !ok && b.AsOf == 0 {
 				return noTube(b.Jobs.Tube)
 			}
@@ -75,9 +74,9 @@ func (o *Operator) newSelection(ctx context.Context, b *Bulk, asOf core.Time) (*
 	return s, err
 }
 
-// rewind begins again.
+// rewind starts the selection again.
 func (s *selection) rewind() {
-	s.x.Cursor, s.come, s.missing = core.Cursor{}, 0, s.gone
+	s.x.Cursor, s.visits, s.missing = core.Cursor{}, 0, s.gone
 	switch s.shard = 0; {
 	case s.ids != nil:
 		s.nextIDs()
@@ -86,39 +85,40 @@ func (s *selection) rewind() {
 	}
 }
 
-// nextIDs passes shards that have none of the ids.
+// nextIDs skips shards without ids.
 func (s *selection) nextIDs() {
 	for s.shard < len(s.ids) && len(s.ids[s.shard]) == 0 {
 		s.shard++
 	}
 }
 
-// visit looks at the next jobs. It reports whether there are more to be looked at.
+// visit finds the next jobs. It reports whether there may be more.
 func (s *selection) visit(ctx context.Context) (more bool, err error) {
 	if ctx.Err() != nil {
 		return false, stopped(ctx)
 	}
-	if s.come > 0 {
+	if s.visits > 0 {
 		s.missing = 0
 	}
-	s.come++
+	s.visits++
 	s.at = s.shard
 	x := &s.x
 	x.Jobs, x.Looked, s.rows = x.Jobs[:0], 0, nil
 	if s.ids != nil && s.shard == len(s.ids) {
-		return false, nil // of all the ids there is no job
+		return false, nil // none of the ids has a job
 	}
 	before := x.Cursor.At
 	start := time.Now()
 	err = s.o.read(ctx, func(c *direct.Caller) error {
 		switch {
 		case s.ids != nil:
-			more = c.PickJobs(s.shard, s.ids[s.shard], x)
+			c.Op().PickJobs(s.ids[s.shard], x)
 		case s.q.AllTubes:
-			more = c.ScanShard(s.shard, x)
+			c.Op().ScanJobs(nil, x)
 		default:
-			more, _ = c.ScanTube([]byte(s.q.Tube), x)
+			c.Op().ScanJobs([]byte(s.q.Tube), x)
 		}
+		more = c.Do(s.shard).Status == core.StatusMore
 		return nil
 	})
 	if err != nil {
@@ -128,10 +128,7 @@ func (s *selection) visit(ctx context.Context) (more bool, err error) {
 	if s.ids != nil {
 		s.missing += x.Cursor.At - before - uint64(x.Looked)
 	}
-	if !more {
-		more = s.nextShard()
-	}
-	return more, s.keep(ctx)
+	return more || s.nextShard(), s.keep(ctx)
 }
 
 // nextShard goes on to the next shard, if there is one.
@@ -146,17 +143,25 @@ func (s *selection) nextShard() bool {
 	return s.shard < len(s.o.opts.Host.Map.Shards())
 }
 
-// keep leaves those that are wanted, of which the shard could not tell: large bodies are
-// searched here, where nobody waits.
+// keep applies what the shard could not check to the jobs that were found. It searches large
+// bodies here, where nothing waits for a shard.
 func (s *selection) keep(ctx context.Context) error {
 	s.rows = slices.DeleteFunc(s.x.Jobs, func(row core.JobRow) bool {
 		return !s.q.AllTubes && row.Tube != s.q.Tube || row.Large != nil && (ctx.Err() != nil || !contains(row.Large, s.x.Filter.Contains))
 	})
 	for i := range s.rows {
-		s.rows[i].Large = nil // so that nothing holds it
+		s.rows[i].Large = nil // so that the collector can free it
 	}
 	if ctx.Err() != nil {
 		return stopped(ctx)
 	}
 	return nil
+}
+
+// step returns a step with rows of the shard that was visited last.
+func (s *selection) step(rows []core.JobRow) *Step {
+	// The bodies were searched, and are the same unless an operator has edited a job since.
+	step := &Step{Shard: s.at, Rows: rows, Filter: s.x.Filter}
+	step.Filter.Contains = nil
+	return step
 }

@@ -13,43 +13,42 @@ import (
 	"polystalk/shard/stats"
 )
 
-// A TubeSample is all tubes, each as of a visit to its shard. It is never changed, so all
-// who ask within tubesFor share one.
+// A TubeSample has all tubes, each as of a visit to its shard. It never changes, so all callers
+// within tubesFor share it.
 type TubeSample struct {
-	Number uint64 // another whenever a row is, but for what only time has changed
+	Number uint64 // changes with the rows, unless only time has changed them
 	At     time.Time
 	Rows   []core.TubeRow // shard by shard, each in the order of its table
 	Rates  []Rates        // of each row
-	// Changed is the Number of the sample in which each row was last another than before,
-	// but for what only time has changed.
+	// Changed has, for each row, the Number of the sample in which it last changed, unless only
+	// time has changed it.
 	Changed []uint64
 
 	ends []int // where each shard's rows end
 }
 
-// Rates are how often something happens in a tube, a second: means in which the past counts
-// the less the longer it is ago, by e after ratesOver. Zero in the first sample of a tube.
+// Rates are events of a tube per second: averages with exponential decay over ratesOver. They
+// are zero in the first sample of a tube.
 type Rates struct {
 	Put, Reserve, Delete, Timeout float32
 }
 
 const (
-	// tubesFor is how long a TubeSample serves.
+	// tubesFor is how long a TubeSample is used.
 	tubesFor = 2 * time.Second
-	// ratesOver is the time over which rates are means.
+	// ratesOver is the decay time of the averages.
 	ratesOver = time.Minute
-	// ratesForgotten is after how long without a sample rates begin anew: what is known of
-	// the time between would be no rate of the last minute.
+	// ratesForgotten is how long rates survive without a sample. After it they start again,
+	// since the events since then say little about the last minute.
 	ratesForgotten = 2 * time.Minute
 )
 
-// Tubes gives all tubes as of the last two seconds. Nothing is looked at unless somebody
-// asks.
+// Tubes returns all tubes as of the last two seconds. Shards are only visited on request.
 func (o *Operator) Tubes(ctx context.Context) (*TubeSample, error) {
 	return o.TubesWithin(ctx, tubesFor)
 }
 
-// TubesWithin returns a sample that is younger than age, for callers that ask as time goes by.
+// TubesWithin returns a sample younger than age, for callers that sample regularly.
 func (o *Operator) TubesWithin(ctx context.Context, age time.Duration) (*TubeSample, error) {
 	v, err := o.takeTubes(ctx, age)
 	if err == nil {
@@ -81,14 +80,14 @@ func (o *Operator) takeTubes(ctx context.Context, age time.Duration) (*TubeSampl
 	return s.tubes, nil
 }
 
-// tubesMore tubes may come while others are listed, without the list growing.
+// tubesMore tubes may be made while the others are listed, without a larger list.
 const tubesMore = 64
 
-// inVisit is for how many tubes, of so many that there are, there must be room before a visit:
-// 50,000 rows are not copied while a shard is owned.
+// inVisit returns for how many of the tubes a visit needs room. It is allocated before the
+// visit, so that 50,000 rows are not copied while a shard is owned.
 func inVisit(tubes int) int { return min(core.TubesMost, tubes+tubesMore) }
 
-// sampleTubes looks at all tubes, in visits that are bounded; nil: ctx has ended.
+// sampleTubes lists all tubes in bounded visits; nil: ctx has ended.
 func (o *Operator) sampleTubes(ctx context.Context, c *direct.Caller) *TubeSample {
 	tubes := o.opts.Host.Map.Tubes()
 	x := core.OperatorOp{Tubes: make([]core.TubeRow, 0, tubes.Len()+tubesMore+inVisit(tubes.Len()))}
@@ -101,7 +100,7 @@ func (o *Operator) sampleTubes(ctx context.Context, c *direct.Caller) *TubeSampl
 		x.Tubes = slices.Grow(x.Tubes, inVisit(tubes.Len()))
 		start = time.Now()
 		op.ListTubes(&x)
-	}, func(_ int, r *core.Reply) bool {
+	}, func(r *core.Reply) bool {
 		if r.Status != core.StatusMore {
 			v.ends = append(v.ends, len(x.Tubes))
 			runtime.Gosched() // event loops come first
@@ -110,7 +109,6 @@ func (o *Operator) sampleTubes(ctx context.Context, c *direct.Caller) *TubeSampl
 		}
 		return ctx.Err() == nil
 	})
-	c.Op().Operator = nil
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -118,9 +116,9 @@ func (o *Operator) sampleTubes(ctx context.Context, c *direct.Caller) *TubeSampl
 	return v
 }
 
-// follow works out the rates and what has changed, from the sample before, which may be nil;
-// v has the number next unless nothing has. A shard's rows are in the order of their ids, so
-// both samples are walked once. An id whose name is another is another tube.
+// follow sets the rates and what has changed since the last sample, which may be nil. The number
+// of v is next, unless nothing has changed. A shard's rows are sorted by id, so one pass over
+// both samples is enough. The same id with another name is another tube.
 func (v *TubeSample) follow(old *TubeSample, next uint64) {
 	v.Number = next
 	v.Rates = make([]Rates, len(v.Rows))
@@ -142,7 +140,7 @@ func (v *TubeSample) follow(old *TubeSample, next uint64) {
 			}
 			if k < old.ends[shard] && old.Rows[k].ID == row.ID && old.Rows[k].Name == row.Name {
 				v.Rates[i] = old.Rates[k].next(&old.Rows[k], row, took, keep)
-				if v.Rates[i] == old.Rates[k] && settled(row) == settled(&old.Rows[k]) {
+				if v.Rates[i] == old.Rates[k] && timeless(row) == timeless(&old.Rows[k]) {
 					v.Changed[i] = old.Changed[k]
 					same++
 				}
@@ -155,21 +153,21 @@ func (v *TubeSample) follow(old *TubeSample, next uint64) {
 	}
 }
 
-// settled is a row without what time alone changes.
-func settled(row *core.TubeRow) core.TubeRow {
+// timeless returns a row without the fields that time alone changes.
+func timeless(row *core.TubeRow) core.TubeRow {
 	r := *row
 	r.Oldest, r.PauseLeft = 0, min(r.PauseLeft, 1)
 	return r
 }
 
-// next are the rates after a time in seconds, in which a tube has gone from old to now.
+// next returns the rates after took seconds, in which a tube has changed from old to now.
 func (r Rates) next(old, now *core.TubeRow, took, keep float64) Rates {
 	mean := func(was float32, from, to uint64) float32 {
-		if to < from { // a tube of the same name that was made anew
+		if to < from { // a new tube of the same name
 			return 0
 		}
 		rate := float64(was)*keep + float64(to-from)/took*(1-keep)
-		if rate < 1e-4 { // less than one in hours: so that a tube at rest comes to rest here
+		if rate < 1e-4 { // one in hours: the rates of an idle tube become zero
 			return 0
 		}
 		return float32(rate)
@@ -182,37 +180,44 @@ func (r Rates) next(old, now *core.TubeRow, took, keep float64) Rates {
 	}
 }
 
-// A TubeView is one tube.
+// A TubeView is a tube with its histograms.
 type TubeView struct {
 	core.TubeRow
 	Rates
 	Flow core.Flow
 }
 
-// View completes a row with the histograms of its tube, as of now; for a tube that has gone
-// meanwhile they are empty. Each is a visit to a shard.
+// View adds the present histograms of its tube to a row, by a visit to the shard. They are empty
+// if the tube is gone.
 func (o *Operator) View(ctx context.Context, v *TubeSample, i int) (t TubeView, err error) {
 	t.TubeRow, t.Rates = v.Rows[i], v.Rates[i]
 	if t.Events == ([stats.Events]uint64{}) {
 		return t, nil // nothing was ever reserved
 	}
 	err = o.read(ctx, func(c *direct.Caller) error {
-		t.Flow, _ = c.FlowOf([]byte(t.Name))
+		t.Flow, _ = flowOf(c, new(core.OperatorOp), t.Name)
 		return nil
 	})
 	return t, err
 }
 
-// Tube is what there is to tell about one, as of now; its rates are those of the last two
-// seconds' sample.
+// flowOf returns what has passed through a tube; false: it does not exist. x can be used again.
+func flowOf(c *direct.Caller, x *core.OperatorOp, name string) (f core.Flow, ok bool) {
+	x.Flow = core.Flow{}
+	c.Op().AskFlow([]byte(name), x)
+	ok = c.DoTube(name).Status == core.StatusOK
+	return x.Flow, ok
+}
+
+// Tube returns a tube as of now. Its rates are as of the last two seconds.
 func (o *Operator) Tube(ctx context.Context, name string) (t TubeView, err error) {
 	err = o.read(ctx, func(c *direct.Caller) error {
 		var ok bool
-		if t.TubeStats, ok = c.StatsTube([]byte(name)); !ok {
-			return noTube(name)
+		if t.TubeStats, ok = tubeStats(c, name); ok {
+			t.Flow, ok = flowOf(c, new(core.OperatorOp), name)
 		}
-		if t.Flow, ok = c.FlowOf([]byte(name)); !ok {
-			return noTube(name) // it has gone between the visits
+		if !ok {
+			return noTube(name)
 		}
 		return nil
 	})
@@ -232,14 +237,15 @@ func (o *Operator) Tube(ctx context.Context, name string) (t TubeView, err error
 	return t, nil
 }
 
-// Flows reads the histograms of some rows of a sample into out, as of now, each by a visit to
-// a shard: of a tube that has gone they are empty. out has place for all of them.
+// Flows reads the present histograms of some rows of a sample into out, which is as long as
+// rows. Each takes a visit to a shard. They are empty if the tube is gone.
 func (o *Operator) Flows(ctx context.Context, v *TubeSample, rows []int, out []core.Flow) error {
 	return o.read(ctx, func(c *direct.Caller) error {
+		var x core.OperatorOp
 		for k, i := range rows {
 			out[k] = core.Flow{}
 			if row := &v.Rows[i]; row.Events != ([stats.Events]uint64{}) { // something was reserved
-				out[k], _ = c.FlowOf([]byte(row.Name))
+				out[k], _ = flowOf(c, &x, row.Name)
 			}
 		}
 		runtime.Gosched()

@@ -1,3 +1,11 @@
+// Package direct runs operations on shards from goroutines that may block: operators'
+// requests, and the end of a server that waits for its last job. Event loops must not use
+// it, since connections wait for them.
+//
+// A Caller takes a free shard and runs the operation in place, as an event loop does. It
+// leaves a message with a busy shard and sleeps until the reply has come. The reply names
+// the commit that it depends on: before a change is reported, wait for that commit at a
+// Gate, and before a change that takes space, ask the Gate for room.
 package direct
 
 import (
@@ -19,18 +27,17 @@ type Caller struct {
 	batch shard.Batch
 	msg   core.Message
 
-	inbox atomic.Pointer[core.Message] // what has come back, newest first
-	came  chan struct{}                // has one entry if something is in inbox
-	taken []*core.Message              // out of inbox, and not yet waited for
-	asked *core.OperatorOp             // by FlowOf, for tens of thousands of tubes; nil: never yet
-	turn  func()                       // instead of sleeping until something came; see TakeTurns
+	inbox atomic.Pointer[core.Message] // messages that have come back, newest first
+	came  chan struct{}                // has one entry if inbox may have a message
+	taken []*core.Message              // out of inbox, but not yet waited for
+	turn  func()                       // see TakeTurns
 
-	// Steps counts how long shards were owned by Do, where it has owned one: what it leaves
-	// to a shard's owner is part of what that has to do. nil: nobody wants to know.
+	// Steps counts how long Do has owned shards; nil: nothing is counted. What Do leaves
+	// to a busy shard's owner is part of the owner's time.
 	Steps *stats.Histogram
 }
 
-// New makes a Caller for the shards of a server, whose goroutines run.
+// New makes a Caller for the shards of a server that has started them.
 func New(m *ops.Map, k *ops.Clock) *Caller {
 	c := &Caller{m: m, clock: k, came: make(chan struct{}, 1)}
 	c.batch.Home = c
@@ -38,11 +45,11 @@ func New(m *ops.Map, k *ops.Clock) *Caller {
 	return c
 }
 
-// TakeTurns has c call turn, again and again, instead of sleeping until a shard has answered:
-// for who runs callers and shards in one goroutine, and lets the others go on in turn.
+// TakeTurns makes c call turn repeatedly, instead of sleeping, until a shard has replied. A
+// simulator that runs callers and shards in one goroutine lets the others go on in turn.
 func (c *Caller) TakeTurns(turn func()) { c.turn = turn }
 
-// Post implements core.Home; from any goroutine.
+// Post implements core.Home. Any goroutine may call it.
 func (c *Caller) Post(m *core.Message) {
 	for {
 		head := c.inbox.Load()
@@ -57,15 +64,16 @@ func (c *Caller) Post(m *core.Message) {
 	}
 }
 
-// Op is the operation that Do runs next; its methods fill it. The last reply is not good
-// any more.
+// Op returns the operation that Do runs next, for the caller to fill. It drops everything
+// that the last operation and its reply refer to.
 func (c *Caller) Op() *core.Op {
 	c.msg.Done()
+	c.msg.Op.Operator, c.msg.Op.Figures = nil, core.Figures{}
 	return &c.msg.Op
 }
 
-// Do runs Op on a shard, and waits for the reply, which is good until the next Do or Op.
-// The change it tells of may not be durable yet: see core.Reply.Commit.
+// Do runs Op on a shard and waits for the reply, which is valid until the next Op or Do. A
+// change that it reports may not be durable yet: see core.Reply.Commit.
 func (c *Caller) Do(i int) *core.Reply {
 	c.clock.Stamp(&c.batch)
 	sh := c.m.Shard(i)
@@ -83,22 +91,32 @@ func (c *Caller) Do(i int) *core.Reply {
 	c.msg.Keep()
 	sh.Send(&c.batch, &c.msg)
 	for !c.await(&c.msg) {
-		c.sleep()
+		if c.turn != nil {
+			c.turn()
+		} else {
+			<-c.came
+		}
 	}
 	return &c.msg.Reply
 }
 
-// sleep lasts until something may have come.
-func (c *Caller) sleep() {
-	if c.turn != nil {
-		c.turn()
-		return
+// DoTube is Do on the shard of a tube.
+func (c *Caller) DoTube(name string) *core.Reply { return c.Do(c.m.OfTube([]byte(name))) }
+
+// DoJob is Do on the shard of a job. The status is StatusNotFound if no shard has the job.
+func (c *Caller) DoJob(id core.JobID) *core.Reply {
+	if i, ok := c.m.OfJob(id); ok {
+		return c.Do(i)
 	}
-	<-c.came
+	c.msg.Reply = core.Reply{Status: core.StatusNotFound}
+	return &c.msg.Reply
 }
 
-// Visit has f called, which must not wait, while it owns a shard. It reports false when ctx
-// has ended before the shard was free; one that is free is visited even so.
+// visitAgain is how long Visit leaves a shard to its owner.
+const visitAgain = 20 * time.Microsecond
+
+// Visit calls f, which must not block, while it owns shard i. It tries a shard at least
+// once, and returns false when ctx has ended before the shard was free.
 func (c *Caller) Visit(ctx context.Context, i int, f func(*shard.Shard)) bool {
 	sh := c.m.Shard(i)
 	for {
@@ -115,10 +133,7 @@ func (c *Caller) Visit(ctx context.Context, i int, f func(*shard.Shard)) bool {
 	}
 }
 
-// visitAgain is how long Visit leaves a shard to its owner.
-const visitAgain = 20 * time.Microsecond
-
-// await reports whether m has come.
+// await reports whether m has come back.
 func (c *Caller) await(m *core.Message) bool {
 	for k := c.inbox.Swap(nil); k != nil; {
 		next := k.Next.Load()
@@ -136,62 +151,31 @@ func (c *Caller) await(m *core.Message) bool {
 	return i >= 0
 }
 
-// Each runs operations on all shards, one after the other, each until it has no more: fill
-// says with what, first being true for the first one on a shard, and take takes the reply;
-// it reports whether to go on.
-func (c *Caller) Each(fill func(op *core.Op, first bool), take func(shard int, r *core.Reply) (more bool)) {
+// Each runs operations on all shards, one shard after the other, each until it has no more.
+// fill fills an operation; first is true for the first one on a shard. take gets the reply
+// and reports whether to go on.
+func (c *Caller) Each(fill func(op *core.Op, first bool), take func(r *core.Reply) (goOn bool)) {
 	var w ops.Walk
 	first := true
 	for h := (ops.Hop{Shard: w.Start(c.m)}); h.Shard != ops.None; {
 		fill(c.Op(), first)
 		r := c.Do(h.Shard)
-		more := take(h.Shard, r)
-		status := r.Status
-		c.msg.Done()
-		if !more {
-			return
+		if !take(r) {
+			break
 		}
-		next := w.Next(status)
+		next := w.Next(r.Status)
 		first = next.Shard != h.Shard
 		h = next
 	}
+	c.Op()
 }
 
-// Counts sums up all shards.
+// Counts returns the sums over all shards.
 func (c *Caller) Counts() core.Counts {
 	var sum, one core.Counts
-	c.Each(func(op *core.Op, _ bool) { op.Stats(&one) }, func(int, *core.Reply) bool {
+	c.Each(func(op *core.Op, _ bool) { op.Stats(&one) }, func(*core.Reply) bool {
 		sum.Add(&one)
 		return true
 	})
 	return sum
 }
-
-// Flow is what has passed through all shards.
-func (c *Caller) Flow() core.Flow {
-	var sum core.Flow
-	var x core.OperatorOp
-	c.Each(func(op *core.Op, _ bool) { op.AskFlow(nil, &x) }, func(int, *core.Reply) bool {
-		sum.Add(&x.Flow)
-		return true
-	})
-	c.Op().Operator = nil
-	return sum
-}
-
-// FlowOf is what has passed through a tube; false: there is none of that name.
-func (c *Caller) FlowOf(tube []byte) (f core.Flow, ok bool) {
-	if c.asked == nil {
-		c.asked = new(core.OperatorOp)
-	}
-	c.asked.Flow = core.Flow{}
-	c.Op().AskFlow(tube, c.asked)
-	ok = c.Do(c.m.OfTube(tube)).Status == core.StatusOK
-	c.Op().Operator = nil
-	return c.asked.Flow, ok
-}
-
-// Spend, SpendOne and LookMost implement ops.Pace: a Caller has all the time there is.
-func (c *Caller) Spend(int)             {}
-func (c *Caller) SpendOne() (goOn bool) { return true }
-func (c *Caller) LookMost() int         { return ops.LookMost }

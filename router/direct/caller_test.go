@@ -10,8 +10,8 @@ import (
 	"polystalk/shard/slab"
 )
 
-// What an operation is told reaches its shard, and the reply the caller, whether the shard
-// is free or busy.
+// TestNamesAndBodiesArrive: an operation's name and body reach its shard, and the reply reaches
+// the caller, whether the shard is free or busy.
 func TestNamesAndBodiesArrive(t *testing.T) {
 	h := newHouse(t, 4)
 	c := h.caller()

@@ -11,7 +11,7 @@ import (
 	"polystalk/shard/core"
 )
 
-// A house is some shards whose goroutines run, and who calls them.
+// A house has shards with running goroutines.
 type house struct {
 	t     *testing.T
 	m     *ops.Map
@@ -45,24 +45,9 @@ func newHouse(t *testing.T, shards int) *house {
 
 func (h *house) caller() *Caller { return New(h.m, h.clock) }
 
-// client is one that watches tubes t0 to t<n>.
-func (h *house) client(n int) *Client {
-	k := h.caller().NewClient()
-	for i := range n {
-		h.watch(k, i)
-	}
-	return k
-}
-
-func (h *house) watch(k *Client, tube int) {
-	if err := k.Watch(tubeName(tube)); err != nil {
-		h.t.Error(err)
-	}
-}
-
 func tubeName(i int) string { return "t" + strconv.Itoa(i) }
 
-// put puts a job into a tube, and returns its id. The tube is used for as long.
+// put puts a job into a tube, and returns its id.
 func (h *house) put(c *Caller, tube int, pri uint32, body []byte, large core.Large) core.JobID {
 	name := []byte(tubeName(tube))
 	i := h.m.OfTube(name)
@@ -78,8 +63,8 @@ func (h *house) put(c *Caller, tube int, pri uint32, body []byte, large core.Lar
 	return id
 }
 
-// disturb takes shards now and then until the returned function is called, so that callers
-// meet busy ones.
+// disturb owns shards now and then until the returned function is called, so that callers meet
+// busy shards.
 func (h *house) disturb() (stop func()) {
 	quit := make(chan struct{})
 	var wg sync.WaitGroup
@@ -107,7 +92,7 @@ func (h *house) disturb() (stop func()) {
 	}
 }
 
-// nobody is the home of a batch that has no messages of its own.
+// nobody is the Home of a batch without messages of its own.
 type nobody struct{}
 
 func (nobody) Post(*core.Message) {}

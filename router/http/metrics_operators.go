@@ -15,7 +15,7 @@ const (
 func (e emitter) operators(op *admin.Operator) {
 	steps := op.Steps()
 	e.rare("operator_step_seconds", "How long an operator's operation had a shard, each time that it did.", &steps, float64(steps.Sum)/1e9, stats.HistogramSeconds, firstStep, lastStep)
-	operations, jobs := op.Deeds()
+	operations, jobs := op.ActionCounts()
 	for _, d := range operations {
 		e.counter("operator_operations_total", "What operators did, by what came of it: done, or the problem.", float64(d.Count), label{"action", "result"}, d.Action, d.Result)
 	}

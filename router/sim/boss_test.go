@@ -233,7 +233,8 @@ func (b *boss) actOnMany(c *direct.Caller) error {
 	for _, id := range ids {
 		b.begins(&a, uint64(id))
 	}
-	c.ActOnMany(shard, ids, &x)
+	c.Op().ActOnMany(ids, &x)
+	c.Do(shard)
 	for i, s := range x.Results {
 		if err := b.ended(&a, uint64(ids[i]), s); err != nil {
 			return err

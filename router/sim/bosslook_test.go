@@ -249,7 +249,7 @@ func (b *boss) holders(c *direct.Caller) error {
 		}
 		x.Jobs, x.Bodies = x.Jobs[:0], x.Bodies[:0]
 		op.ListHolders(&x)
-	}, func(int, *core.Reply) bool {
+	}, func(*core.Reply) bool {
 		for i := range x.Jobs {
 			shown[x.Jobs[i].ID]++
 		}
@@ -273,7 +273,7 @@ func (b *boss) tubes(c *direct.Caller) error {
 		}
 		x.Tubes = x.Tubes[:0]
 		op.ListTubes(&x)
-	}, func(int, *core.Reply) bool {
+	}, func(*core.Reply) bool {
 		for i := range x.Tubes {
 			shown[x.Tubes[i].Name]++
 		}

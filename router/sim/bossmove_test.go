@@ -121,10 +121,12 @@ func (b *boss) flush(c *direct.Caller) error {
 	}
 	// What is due has happened then: a visit does a bounded part of it.
 	overdue := func(j core.JobView) bool { return j.Tube == name && j.Deadline != 0 && j.Deadline <= w.now }
-	c.StatsTube([]byte(name))
+	c.Op().StatsTube([]byte(name), new(core.TubeStats))
+	c.DoTube(name)
 	before := b.jobs()
 	for slices.ContainsFunc(before, overdue) {
-		c.StatsTube([]byte(name))
+		c.Op().StatsTube([]byte(name), new(core.TubeStats))
+		c.DoTube(name)
 		before = b.jobs()
 	}
 	n, err := b.o.Admin.Flush(context.Background(), f)

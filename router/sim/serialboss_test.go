@@ -94,7 +94,12 @@ func (s *serial) act(c *direct.Caller, id core.JobID, a *core.Action) (why strin
 	case core.VerbSet:
 		_, err = o.Edit(ctx, id, &admin.Edit{Action: *a})
 	default:
-		status, _ := c.ActOn(id, 0, &core.OperatorOp{Act: *a})
+		x := core.OperatorOp{Act: *a}
+		c.Op().ActOnMany([]core.JobID{id}, &x)
+		status := core.StatusNotFound
+		if c.DoJob(id); len(x.Results) > 0 {
+			status = x.Results[0]
+		}
 		reasons := map[core.Status]string{
 			core.StatusOK: "", core.StatusNotFound: "not-found", core.StatusInUse: "job-reserved", core.StatusUnfit: "job-moved",
 		}

@@ -10,9 +10,9 @@ import (
 	"polystalk/shard/core"
 )
 
-// TestDeedsAreCounted: each operation once, by what came of it, and the jobs that it was
-// about; what only looks is none.
-func TestDeedsAreCounted(t *testing.T) {
+// TestActionsAreCounted: an operation counts once, by its result, and so do the jobs that it
+// was done to. Reads are not counted.
+func TestActionsAreCounted(t *testing.T) {
 	op, ctx := operated(t, Config{Loops: 1, Shards: 4, MaxJobSize: 10}).Operator(), context.Background()
 	before := op.Steps()
 	var ids []core.JobID
@@ -45,8 +45,8 @@ func TestDeedsAreCounted(t *testing.T) {
 	if _, _, err := op.Job(ctx, ids[1], 0); err != nil {
 		t.Fatal(err)
 	}
-	operations, jobs := op.Deeds()
-	check := func(what string, got []admin.DeedCount, want map[string]uint64) {
+	operations, jobs := op.ActionCounts()
+	check := func(what string, got []admin.ActionCount, want map[string]uint64) {
 		t.Helper()
 		for _, d := range got {
 			key := d.Action + " " + d.Result

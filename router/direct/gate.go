@@ -9,17 +9,17 @@ import (
 	"polystalk/shard/commit"
 )
 
-// ErrFull says that the disk has no room for a change. Nothing was changed.
+// ErrFull means that the disk has no room for a change. Nothing was changed.
 var ErrFull = errors.New("the disk is full")
 
-// ErrFailed says that the journal has failed: nothing is acknowledged any more.
+// ErrFailed means that the journal has failed: it acknowledges nothing any more.
 var ErrFailed = errors.New("the journal has failed")
 
-// A Gate is where goroutines wait for the journal: until what they did is durable, or until
-// there is room for what they are about to do. The zero value is ready.
+// Goroutines wait for the journal at a Gate: until their change is durable, or until there is
+// room for one. The zero value is ready for use.
 //
-// Who looks after the journal calls Wake whenever Acked or Pressure has changed. With
-// nobody waiting that is one load.
+// The journal's owner calls Wake whenever Acked or Pressure has changed. While nothing
+// waits, that costs one load.
 type Gate struct {
 	failed  atomic.Bool
 	waiting atomic.Int64 // len(bells), to be read without mu
@@ -27,7 +27,7 @@ type Gate struct {
 	bells   map[chan struct{}]struct{}
 }
 
-// Wake has those who wait look again. It never blocks; from any goroutine.
+// Wake makes all waiting goroutines check again. Any goroutine may call it; it never blocks.
 func (g *Gate) Wake() {
 	if g.waiting.Load() == 0 {
 		return
@@ -37,19 +37,19 @@ func (g *Gate) Wake() {
 	for bell := range g.bells {
 		select {
 		case bell <- struct{}{}:
-		default: // it has not heard the last one yet
+		default: // it has not seen the last one yet
 		}
 	}
 }
 
-// Fail ends every wait, now and later, that is not over by itself.
+// Fail ends all waits, now and later, except those that are over anyway.
 func (g *Gate) Fail() {
 	g.failed.Store(true)
 	g.Wake()
 }
 
-// await waits until ready returns true. It asks first, and after each Wake. The error is ErrFailed, or
-// that of ctx.
+// await waits until ready returns true. It calls ready at once and after each Wake. It
+// returns ErrFailed, or the error of ctx.
 func (g *Gate) await(ctx context.Context, ready func() bool) error {
 	bell := make(chan struct{}, 1)
 	g.mu.Lock()
@@ -65,7 +65,7 @@ func (g *Gate) await(ctx context.Context, ready func() bool) error {
 		g.waiting.Add(-1)
 		g.mu.Unlock()
 	}()
-	for !ready() { // after the bell was hung up, so no Wake is missed
+	for !ready() { // the bell is in the list already, so no Wake is missed
 		if g.failed.Load() {
 			return ErrFailed
 		}
@@ -78,9 +78,8 @@ func (g *Gate) await(ctx context.Context, ready func() bool) error {
 	return nil
 }
 
-// Committed waits until commit n is as safe as the journal makes it: see core.Reply.Commit.
-// No journal, or no number, is nothing to wait for. After an error the change is made, and may
-// or may not be kept.
+// Committed waits until the journal acknowledges commit n: see core.Reply.Commit. It returns
+// at once if j is nil or n is zero. After an error the change is made, but may be lost.
 func (g *Gate) Committed(ctx context.Context, j commit.Storage, n uint64) error {
 	if j == nil || n == 0 || j.Acked() >= n {
 		return nil
@@ -91,8 +90,8 @@ func (g *Gate) Committed(ctx context.Context, j commit.Storage, n uint64) error 
 	})
 }
 
-// Room waits until the journal takes a change that comes in one piece. The error is ErrFull,
-// ErrFailed, or that of ctx.
+// Room waits until the journal takes changes whose records come in one piece. It returns
+// ErrFull, ErrFailed, or the error of ctx.
 func (g *Gate) Room(ctx context.Context, j commit.Storage) error {
 	if j == nil {
 		return nil
@@ -113,8 +112,8 @@ func (g *Gate) Room(ctx context.Context, j commit.Storage) error {
 	return nil
 }
 
-// Claim waits until n bytes of records are promised, for a large body, which c has then
-// until Storage.Release. The error is ErrFull, ErrFailed, or that of ctx; c has nothing then.
+// Claim waits until the journal promises n bytes for a large body; c holds the promise until
+// Storage.Release. It returns ErrFull, ErrFailed, or the error of ctx, and c holds nothing.
 func (g *Gate) Claim(ctx context.Context, j commit.Storage, c *commit.Claim, n int64) error {
 	if j == nil {
 		return nil

@@ -11,38 +11,39 @@ import (
 // A Phase is a part of a server's life.
 type Phase int32
 
-// The phases, one after the other.
+// The phases, in their order.
 const (
 	Starting  Phase = iota // the journal is read
-	Following              // another server leads, or may; the shards do as that one says
+	Following              // another server leads, or may; the shards apply what it writes
 	Serving
 	Stopping
 )
 
-// String is the phase's name in answers.
+// String returns the phase's name in replies.
 func (p Phase) String() string { return [...]string{"starting", "following", "serving", "stopping"}[p] }
 
-// A Life is how far a server's life is. The zero value is at its beginning. All methods may
-// be called by anyone at any time.
+// A Life holds a server's phase and the reason of its end. The zero value is Starting. Any
+// goroutine may call its methods at any time.
 type Life struct {
 	phase     atomic.Int32
 	read, all atomic.Int64
 	failure   atomic.Pointer[failure]
 }
 
-// A failure is why a server cannot go on.
+// A failure is the reason why a server cannot go on.
 type failure struct {
 	text     string
-	restarts bool // another server leads: the process begins anew
+	restarts bool // another server leads: the process starts again
 }
 
-// Phase is where it is. Who sees Serving sees all that was set up before.
+// Phase returns the current phase. A goroutine that sees Serving sees everything that was set
+// up before.
 func (l *Life) Phase() Phase { return Phase(l.phase.Load()) }
 
-// Follow ends the reading of the journal.
+// Follow ends the phase Starting.
 func (l *Life) Follow() { l.phase.CompareAndSwap(int32(Starting), int32(Following)) }
 
-// Serve ends the start. Who was told to stop before that goes on to.
+// Serve ends the start, unless the server was told to stop before.
 func (l *Life) Serve() {
 	if !l.phase.CompareAndSwap(int32(Following), int32(Serving)) {
 		l.phase.CompareAndSwap(int32(Starting), int32(Serving))
@@ -52,28 +53,31 @@ func (l *Life) Serve() {
 // Stop begins the end.
 func (l *Life) Stop() { l.phase.Store(int32(Stopping)) }
 
-// Read notes how many bytes of the journal were read, of how many.
+// Read sets how many bytes of the journal were read, and its size.
 func (l *Life) Read(read, all int64) {
 	l.all.Store(all)
 	l.read.Store(read)
 }
 
-// Progress is what Read has noted; nil: nothing is being read.
+// Bytes returns the last values of Read, also after the start.
+func (l *Life) Bytes() (read, all int64) { return l.read.Load(), l.all.Load() }
+
+// Progress returns the last values of Read while the journal is read, else nil.
 func (l *Life) Progress() *wire.Progress {
-	all := l.all.Load()
+	read, all := l.Bytes()
 	if l.Phase() != Starting || all == 0 {
 		return nil
 	}
-	return &wire.Progress{ReadBytes: l.read.Load(), AllBytes: all}
+	return &wire.Progress{ReadBytes: read, AllBytes: all}
 }
 
-// Fail notes why the server cannot go on. The first reason counts.
+// Fail sets the reason why the server cannot go on. The first reason counts.
 func (l *Life) Fail(err error) {
 	f, ok := errors.AsType[*commit.Failure](err)
 	l.failure.CompareAndSwap(nil, &failure{err.Error(), ok && f.Cause == commit.Deposed})
 }
 
-// Failure is what Fail has noted; empty: nothing.
+// Failure returns the reason that Fail has set, or "".
 func (l *Life) Failure() string {
 	if f := l.failure.Load(); f != nil {
 		return f.text
@@ -81,11 +85,8 @@ func (l *Life) Failure() string {
 	return ""
 }
 
-// Restarts reports whether the process begins anew because of the failure, and does not end.
+// Restarts reports whether the process starts again because of the failure.
 func (l *Life) Restarts() bool {
 	f := l.failure.Load()
 	return f != nil && f.restarts
 }
-
-// Bytes are how many bytes of the journal were read, of how many, also after the start.
-func (l *Life) Bytes() (read, all int64) { return l.read.Load(), l.all.Load() }

@@ -54,6 +54,8 @@ require (
 )
 
 require (
+	// loadtest/faults: whether an order of events explains who held a job.
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0
 )

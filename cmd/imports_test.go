@@ -40,6 +40,7 @@ var libraries = map[string]string{
 	"go-toml":              "github.com/pelletier/go-toml/v2",
 	"gojq":                 "github.com/itchyny/gojq",
 	"hdrhistogram":         "github.com/HdrHistogram/hdrhistogram-go",
+	"porcupine":            "github.com/anishathalye/porcupine",
 	"kin-openapi":          "github.com/getkin/kin-openapi",
 	"nfpm":                 "github.com/goreleaser/nfpm/v2",
 	"pflag":                "github.com/spf13/pflag",

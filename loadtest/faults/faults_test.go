@@ -1,11 +1,11 @@
 package main
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"polystalk/codec/conversation"
-	"polystalk/loadtest/faults/history"
 )
 
 // built returns the path of the server's program.
@@ -17,6 +17,8 @@ func built(t *testing.T) string {
 	}
 	return path
 }
+
+func rngOf(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
 // options of a run that takes seconds.
 func shortRun(t *testing.T, more ...string) *options {
@@ -36,7 +38,7 @@ func TestNothingIsLostByOneServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !r.clean() || r.Verdict.Acknowledged == 0 || r.Verdict.Deleted == 0 {
+	if !r.clean() || r.counts.acknowledged == 0 || r.counts.deleted == 0 {
 		var b strings.Builder
 		r.print(&b)
 		t.Error(b.String())
@@ -51,7 +53,7 @@ func TestNothingIsLostByACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !r.clean() || r.Verdict.Acknowledged == 0 || r.Verdict.Deleted == 0 {
+	if !r.clean() || r.counts.acknowledged == 0 || r.counts.deleted == 0 {
 		var b strings.Builder
 		r.print(&b)
 		t.Error(b.String())
@@ -64,8 +66,8 @@ func TestLossIsFound(t *testing.T) {
 	if r == nil {
 		t.Fatal(err)
 	}
-	if r.clean() || r.Counts[history.Lost]+r.Counts[history.IDTwice] == 0 {
-		t.Errorf("found %v, %v", r.Counts, err)
+	if r.clean() || r.rules[lost]+r.rules[idTwice] == 0 {
+		t.Errorf("found %v, %v", r.rules, err)
 	}
 }
 

@@ -12,112 +12,97 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"polystalk/loadtest/bench"
-	"polystalk/loadtest/faults/client"
-	"polystalk/loadtest/faults/history"
-	"polystalk/loadtest/faults/nodes"
 )
 
 const (
-	tubes     = 6
-	functions = 2
+	// timeout is the election timeout of a cluster.
+	timeout = 500 * time.Millisecond
 	// recovery is how long servers may take until they serve again.
 	recovery = time.Minute
 )
 
-// A run is the servers, their clients and what has become of them.
+// A run is the servers, their clients and what is found.
 type run struct {
-	o     *options
-	rng   *rand.Rand
-	fleet *nodes.Fleet
-	h     *history.History
-	crew  *client.Crew
-	began time.Time
-	r     *result
-	// program counts the rolling restarts: which of the programs the nodes have run last.
-	program int
+	o       *options
+	rng     *rand.Rand
+	fleet   *fleet
+	h       *history
+	crew    *crew
+	began   time.Time
+	program int // counts the rolling restarts: which of the programs the nodes have run last
 
-	mu    sync.Mutex
-	found *os.File // what the history found, as it is found
+	mu     sync.Mutex
+	report *report
+	log    *os.File // what the history found, as it is found
 }
 
-// play does all of it. What was learned before an error is returned with it.
-func play(ctx context.Context, o *options) (_ *result, err error) {
-	r := &run{o: o, rng: rand.New(rand.NewPCG(o.seed, 0)), began: time.Now(), r: newResult(o)}
-	if r.found, err = os.Create(filepath.Join(o.dir, "found.log")); err != nil {
+// play does all of it. It returns what was learned before an error, too.
+func play(ctx context.Context, o *options) (_ *report, err error) {
+	r := &run{o: o, rng: rand.New(rand.NewPCG(o.seed, 0)), began: time.Now(), report: &report{seed: o.seed, pauses: make(map[string][]float64)}}
+	if r.log, err = os.Create(filepath.Join(o.dir, "found.log")); err != nil {
 		return nil, err
 	}
-	defer r.found.Close()
-	names := client.Names(tubes, functions)
-	r.h = history.New(history.Options{Tubes: names, Slack: 300 * time.Millisecond, Found: r.violated})
-	r.fleet, err = nodes.New(nodes.Options{Dir: o.dir, Programs: o.programs, Nodes: o.nodes, Gearman: o.gearman, Args: o.args, Timeout: o.timeout, Disk: o.disk})
-	if err != nil {
+	defer r.log.Close()
+	r.h = newHistory(tubeNames(), 300*time.Millisecond, r.found)
+	r.fleet = &fleet{dir: o.dir, programs: o.programs, args: append([]string{"-s", "4194304"}, strings.Fields(o.args)...), disk: o.disk}
+	if err := r.fleet.makeNodes(o.nodes); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, r.fleet.Close()) }()
+	defer func() { err = errors.Join(err, r.fleet.close()) }()
 	if err := r.startAll(ctx); err != nil {
 		return nil, err
 	}
-	clients := client.Options{History: r.h, Beanstalkd: r.fleet.Beanstalkd, Tubes: tubes, Functions: functions,
-		Clients: o.clients, Depth: o.depth, Stock: o.stock, Patience: o.patience, Seed: o.seed}
-	if o.gearman {
-		clients.Gearman = r.fleet.Gearman
-	}
-	r.crew = client.Start(ctx, clients)
+	r.crew = &crew{h: r.h, stock: o.stock, patience: o.patience, seed: o.seed,
+		beanstalkd: func() []string { return r.fleet.addresses(func(n *node) string { return n.beanstalkd }) },
+		gearman:    func() []string { return r.fleet.addresses(func(n *node) string { return n.gearman }) }}
+	r.crew.start(ctx)
 	err = r.rounds(ctx)
-	r.crew.Stop()
+	r.crew.stop()
 	if err == nil {
 		err = r.end(ctx)
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	r.r.finish(r)
-	return r.r, err
+	r.report.took = time.Since(r.began).Seconds()
+	r.report.counts, r.report.rules, r.report.dialed = r.h.countsNow(), r.h.violations(), r.crew.dialed
+	for _, err := range r.crew.wrong {
+		r.report.wrong = append(r.report.wrong, err.Error())
+	}
+	return r.report, err
 }
 
-// violated writes down what the history found.
-func (r *run) violated(v history.Violation) {
+// found notes what the history found.
+func (r *run) found(_ rule, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.r.Violations) < 50 {
-		r.r.Violations = append(r.r.Violations, v)
+	if len(r.report.violations) < 50 {
+		r.report.violations = append(r.report.violations, text)
 	}
-	fmt.Fprintf(r.found, "%s %v\n", time.Now().Format("15:04:05.000"), v)
+	fmt.Fprintf(r.log, "%s %s\n", time.Now().Format("15:04:05.000"), text)
 }
 
-// say tells who waits what happens, and writes it down.
+// say prints what happens, and logs it.
 func (r *run) say(format string, args ...any) {
 	line := fmt.Sprintf("%s  %s\n", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
 	fmt.Print(line)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.found.WriteString("# " + line)
+	r.log.WriteString("# " + line)
 }
 
-// startAll starts the nodes, one after the other as each must find a cluster to join.
+// startAll starts the nodes, one after the other since each must find a cluster to join.
 func (r *run) startAll(ctx context.Context) error {
-	for _, n := range r.fleet.All() {
-		if err := n.Start(); err != nil {
+	for _, n := range r.fleet.all() {
+		if err := n.start(); err != nil {
 			return err
 		}
 		if err := r.serves(ctx, n); err != nil {
 			return err
 		}
-		if r.o.nodes > 1 {
-			n.Member = true
-		}
+		n.member = true
 	}
-	return r.settled(ctx)
-}
-
-// settled returns once a cluster is whole.
-func (r *run) settled(ctx context.Context) error {
-	if r.o.nodes == 1 {
-		return nil
-	}
-	return r.whole(ctx)
+	return r.complete(ctx)
 }
 
 // rounds plays the faults.
@@ -125,101 +110,112 @@ func (r *run) rounds(ctx context.Context) error {
 	if err := r.acknowledges(ctx); err != nil {
 		return err
 	}
-	for i := 1; ; i++ {
-		enough := i > r.o.rounds && r.crew.Pause.Count() >= r.o.puts
-		if enough || time.Since(r.began) > r.o.limit || ctx.Err() != nil {
+	for i := 1; i <= r.o.rounds || r.crew.pause.puts() < r.o.puts; i++ {
+		if ctx.Err() != nil {
 			return nil
 		}
-		f, _ := faultNamed(r.o.only[r.rng.IntN(len(r.o.only))])
-		if err := r.round(ctx, i, f); err != nil {
+		f, err := faultNamed(r.o.only[r.rng.IntN(len(r.o.only))])
+		if err == nil {
+			err = r.round(ctx, i, f)
+		}
+		if err != nil {
 			return fmt.Errorf("round %d, %s: %w", i, f.name, err)
 		}
-		if n := len(r.r.Violations); n > 20 {
+		r.mu.Lock()
+		n := len(r.report.violations)
+		r.mu.Unlock()
+		if n > 20 {
 			return fmt.Errorf("%d violations are enough", n)
 		}
 	}
+	return nil
 }
 
 // round plays one fault, and waits until all nodes serve again.
 func (r *run) round(ctx context.Context, i int, f fault) error {
 	start := time.Now()
-	r.crew.Pause.Begin()
+	r.crew.pause.begin()
 	what, err := f.play(ctx, r)
 	if err != nil {
 		return err
 	}
 	healed := time.Since(start)
-	for _, n := range r.fleet.All() {
-		if err := r.serves(ctx, n); err != nil {
-			return err
-		}
+	if err := r.allServe(ctx); err != nil {
+		return err
 	}
 	if err := r.acknowledges(ctx); err != nil {
 		return err
 	}
-	if err := r.settled(ctx); err != nil {
+	if err := r.complete(ctx); err != nil {
 		return err
 	}
-	pause, all := r.crew.Pause.Longest(), time.Since(start)
-	r.r.add(f.name, pause)
-	s := r.h.Sums()
-	r.say("%4d  %-12s %-28s pause %6.3f s, healed %6.3f, served %6.3f; %d acknowledged, %d live", i, f.name, what, pause.Seconds(), healed.Seconds(), all.Seconds(), s.Acknowledged, r.h.Live().Jobs)
-	r.accidents()
-	r.r.measure(r)
-	r.pause(ctx, 50*time.Millisecond, r.o.calm)
+	pause := r.crew.pause.sinceBegin()
+	r.report.pauses[f.name] = append(r.report.pauses[f.name], pause.Seconds())
+	r.say("%4d  %-12s %-28s pause %6.3f s, healed %6.3f, served %6.3f; %d acknowledged, %d live", i, f.name, what,
+		pause.Seconds(), healed.Seconds(), time.Since(start).Seconds(), r.crew.pause.puts(), r.h.liveJobs())
+	r.takeAccidents()
+	r.wait(ctx, 50*time.Millisecond, r.o.calm)
 	return nil
 }
 
-// accidents takes the ends of nodes that nobody ordered, and starts these again.
-func (r *run) accidents() {
-	for _, a := range r.fleet.Accidents() {
-		r.say("ACCIDENT: %s ended by itself: %s", a.Node, a.How)
-		r.r.Accidents = append(r.r.Accidents, a)
+func (r *run) takeAccidents() {
+	for _, a := range r.fleet.takeAccidents() {
+		r.say("ACCIDENT: %s", a)
+		r.report.accidents = append(r.report.accidents, "accident: "+a)
 	}
 }
 
-// pause lets a time between the two pass.
-func (r *run) pause(ctx context.Context, least, most time.Duration) {
-	d := least
+// wait returns after a random time.
+func (r *run) wait(ctx context.Context, least, most time.Duration) {
 	if most > least {
-		d += time.Duration(r.rng.Int64N(int64(most - least)))
+		least += time.Duration(r.rng.Int64N(int64(most - least)))
 	}
-	sleep(ctx, d)
+	sleep(ctx, least)
 }
 
+// sleep returns after d, or when ctx ends.
 func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
 	select {
-	case <-time.After(d):
+	case <-t.C:
 	case <-ctx.Done():
 	}
 }
 
-// serves returns once n answers a client. A node that has ended by itself is started
-// again, and remembered as an accident.
-func (r *run) serves(ctx context.Context, n *nodes.Node) error {
-	limit := time.Now().Add(recovery)
-	for {
-		err := ask(ctx, n.Beanstalkd)
+func (r *run) allServe(ctx context.Context) error {
+	for _, n := range r.fleet.all() {
+		if err := r.serves(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serves returns once n answers a client. A node that has ended by itself is an accident, and
+// is started again.
+func (r *run) serves(ctx context.Context, n *node) error {
+	for limit := time.Now().Add(recovery); ; sleep(ctx, 10*time.Millisecond) {
+		err := asks(ctx, n.beanstalkd)
 		switch {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case time.Now().After(limit):
-			return fmt.Errorf("%s does not serve %v after the fault: %w", n.Name, recovery, err)
-		case !n.Running():
-			r.accidents()
+			return fmt.Errorf("%s does not serve %v after the fault: %w", n.name, recovery, err)
+		case !n.running():
+			r.takeAccidents()
 			sleep(ctx, 100*time.Millisecond)
-			if err := n.Start(); err != nil {
+			if err := n.start(); err != nil {
 				return err
 			}
 		}
-		sleep(ctx, 10*time.Millisecond)
 	}
 }
 
-// ask asks a server something that no other than a leader answers.
-func ask(ctx context.Context, addr string) error {
+// asks asks a server for something that only a leader answers.
+func asks(ctx context.Context, addr string) error {
 	d := net.Dialer{Timeout: time.Second}
 	c, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -231,16 +227,16 @@ func ask(ctx context.Context, addr string) error {
 		return err
 	}
 	line, err := bufio.NewReader(c).ReadString('\n')
-	if err == nil && strings.TrimSpace(line) != "USING default" {
+	if err == nil && line != "USING default\r\n" {
 		err = fmt.Errorf("list-tube-used was answered %q", line)
 	}
 	return err
 }
 
-// acknowledges returns once puts are.
+// acknowledges returns once puts are acknowledged.
 func (r *run) acknowledges(ctx context.Context) error {
-	enough := r.crew.Pause.Count() + 50
-	for limit := time.Now().Add(recovery); r.crew.Pause.Count() < enough; sleep(ctx, 5*time.Millisecond) {
+	enough := r.crew.pause.puts() + 50
+	for limit := time.Now().Add(recovery); r.crew.pause.puts() < enough; sleep(ctx, 5*time.Millisecond) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -251,23 +247,20 @@ func (r *run) acknowledges(ctx context.Context) error {
 	return nil
 }
 
-// end takes out what is left, and has the history closed.
+// end takes out what is left, and closes the history.
 func (r *run) end(ctx context.Context) error {
-	r.say("the end: %d jobs should be there", r.h.Live().Jobs)
-	for _, n := range r.fleet.All() {
-		if err := r.serves(ctx, n); err != nil {
-			return err
-		}
-	}
-	began := bench.Now()
-	within, cancel := context.WithTimeout(ctx, 5*time.Minute)
-	defer cancel()
-	if err := r.crew.Drain(within); err != nil {
+	r.say("the end: %d jobs should be there", r.h.liveJobs())
+	if err := r.allServe(ctx); err != nil {
 		return err
 	}
-	r.accidents()
-	v := r.h.Close()
-	r.r.Verdict = &v
-	r.say("drained %d jobs in %.1f s", v.Seen, float64(bench.Now()-began)/1e9)
+	within, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	if err := r.crew.drain(within); err != nil {
+		return err
+	}
+	r.takeAccidents()
+	r.report.seen, r.report.appeared = r.h.close()
+	r.report.ended = true
+	r.say("drained %d jobs", r.report.seen)
 	return nil
 }

@@ -1,136 +1,133 @@
+// Package relay is a TCP relay that cuts connections in one direction without losing bytes:
+// what is held back arrives later, or never if the connection is reset.
+//
+// toxiproxy cannot take its place: it drops the bytes of a stopped stream, which no network
+// does to TCP, ends connections in both directions when one is closed, and brings a metrics
+// server, a router and a logger for what takes a hundred lines here.
+//
+// While the direction Out is held, new connections are accepted and not made to the target:
+// the kernel accepts before the relay can be asked. A client that wants to notice has to
+// wait for an answer, as on a network that loses packets.
 package relay
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"sync"
-	"sync/atomic"
-	"time"
 )
 
 // A Direction is one of the two in which bytes go.
 type Direction int
 
-// Out is from who connects to the target, Back is what the target answers.
+// Out is from the client to the target, Back is what the target answers.
 const (
 	Out Direction = iota
 	Back
-	directions
 )
 
-func (d Direction) String() string { return [...]string{"out", "back"}[d] }
-
-// A Relay hands on the bytes of all connections that are made to it. Its methods may be
-// called by anyone.
+// A Relay forwards the bytes of all connections that are made to it. Any goroutine may use
+// it.
 type Relay struct {
 	listener net.Listener
-	ways     [directions]*way
-	refuse   atomic.Bool
+	target   string
+	work     sync.WaitGroup
 
-	mu     sync.Mutex
-	target string
-	links  map[*link]struct{}
-	closed bool
-	work   sync.WaitGroup
+	mu      sync.Mutex
+	held    [2]bool
+	changed chan struct{} // closed by the next change of held
+	links   map[*link]bool
+	closed  bool
+}
+
+// A link is a connection to the relay, and the one to the target once it is made.
+type link struct {
+	ctx  context.Context // ends with the link
+	end  context.CancelFunc
+	ends []*net.TCPConn
 }
 
 // Listen makes a relay from an address, as in "127.0.0.1:0", to a target, which need not
-// listen yet. Both are of TCP.
+// listen yet. Both are TCP addresses.
 func Listen(addr, target string) (*Relay, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{listener: l, target: target, links: make(map[*link]struct{})}
-	for d := range r.ways {
-		r.ways[d] = newWay()
-	}
+	r := &Relay{listener: l, target: target, changed: make(chan struct{}), links: make(map[*link]bool)}
 	r.work.Go(r.accept)
 	return r, nil
 }
 
-// Addr is where the relay listens.
+// Addr returns the address at which the relay listens.
 func (r *Relay) Addr() string { return r.listener.Addr().String() }
 
-// SetTarget changes to where connections are made from now on.
-func (r *Relay) SetTarget(addr string) {
-	r.mu.Lock()
-	r.target = addr
-	r.mu.Unlock()
+// Hold holds back what goes in the directions, both if none is given. What the relay and the kernel cannot hold, the
+// sender cannot send.
+func (r *Relay) Hold(list ...Direction) {
+	r.set(func() {
+		for _, d := range list {
+			r.held[d] = true
+		}
+		if len(list) == 0 {
+			r.held = [2]bool{true, true}
+		}
+	})
 }
 
-// each calls f for the directions of a list; for both if it is empty.
-func (r *Relay) each(list []Direction, f func(*way)) {
-	if len(list) == 0 {
-		list = []Direction{Out, Back}
-	}
-	for _, d := range list {
-		f(r.ways[d])
-	}
+// Pass ends Hold in both directions: what was held back is forwarded.
+func (r *Relay) Pass() {
+	r.set(func() { r.held = [2]bool{} })
 }
 
-// Hold keeps back what goes in the directions, both if none is given: a few megabytes a
-// connection, behind which who sends is not read.
-func (r *Relay) Hold(d ...Direction) { r.each(d, func(w *way) { w.set(func() { w.held = true }) }) }
-
-// Pass ends Hold: what was kept back is handed on.
-func (r *Relay) Pass(d ...Direction) { r.each(d, func(w *way) { w.set(func() { w.held = false }) }) }
-
-// Delay has everything in the directions, both if none is given, arrive so much later.
-func (r *Relay) Delay(by time.Duration, d ...Direction) {
-	r.each(d, func(w *way) { w.set(func() { w.delay = by }) })
-}
-
-// Reset ends all connections by a reset at both ends, and says how many there were.
-func (r *Relay) Reset() int {
+func (r *Relay) set(change func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for l := range r.links {
-		l.reset()
-	}
-	return len(r.links)
+	change()
+	close(r.changed)
+	r.changed = make(chan struct{})
 }
 
-// Refuse has new connections be reset at once, or no more. The open ones go on.
-func (r *Relay) Refuse(on bool) { r.refuse.Store(on) }
-
-// Heal ends Hold, Delay and Refuse.
-func (r *Relay) Heal() {
-	r.Refuse(false)
-	r.Delay(0)
-	r.Pass()
-}
-
-// Flap holds both directions for the time down, and lets them pass for the time up, in
-// turns, until ctx ends: then they pass.
-func (r *Relay) Flap(ctx context.Context, up, down time.Duration) {
-	defer r.Pass()
+// await waits until a direction is not held. It returns false if the link ends before.
+func (r *Relay) await(d Direction, l *link) bool {
 	for {
-		for _, phase := range []struct {
-			begin func(...Direction)
-			lasts time.Duration
-		}{{r.Hold, down}, {r.Pass, up}} {
-			phase.begin()
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(phase.lasts):
-			}
+		r.mu.Lock()
+		held, changed := r.held[d], r.changed
+		r.mu.Unlock()
+		if !held {
+			return l.ctx.Err() == nil
+		}
+		select {
+		case <-changed:
+		case <-l.ctx.Done():
+			return false
 		}
 	}
 }
 
-// Connections is how many there are.
-func (r *Relay) Connections() int {
+// Reset ends all connections by a reset at both ends.
+func (r *Relay) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.links)
+	for l := range r.links {
+		r.close(l, true)
+	}
 }
 
-// Bytes is how many were handed on in a direction.
-func (r *Relay) Bytes(d Direction) int64 { return r.ways[d].bytes.Load() }
+// close ends a link. The caller holds the lock.
+func (r *Relay) close(l *link, reset bool) {
+	l.end()
+	for _, c := range l.ends {
+		if reset {
+			c.SetLinger(0)
+		}
+		c.Close()
+	}
+	delete(r.links, l)
+}
 
-// Close ends the relay and all connections, and waits for what it has started.
+// Close ends the relay and all connections.
 func (r *Relay) Close() error {
 	r.mu.Lock()
 	r.closed = true
@@ -141,28 +138,77 @@ func (r *Relay) Close() error {
 	return err
 }
 
-// accept makes a link of every connection.
 func (r *Relay) accept() {
 	for {
 		c, err := r.listener.Accept()
-		if err != nil {
-			r.mu.Lock()
-			closed := r.closed
-			r.mu.Unlock()
-			if closed {
-				return
-			}
-			time.Sleep(time.Millisecond) // descriptors have run out, or the client has gone already
-			continue
-		}
-		l := newLink(r, c.(*net.TCPConn))
 		r.mu.Lock()
-		if r.closed || r.refuse.Load() {
-			l.reset()
-		} else {
-			r.links[l] = struct{}{}
-			r.work.Go(l.run)
+		if r.closed {
+			r.mu.Unlock()
+			if err == nil {
+				c.Close()
+			}
+			return
+		}
+		if err == nil {
+			l := &link{ends: []*net.TCPConn{c.(*net.TCPConn)}}
+			l.ctx, l.end = context.WithCancel(context.Background())
+			r.links[l] = true
+			r.work.Go(func() { r.run(l) })
 		}
 		r.mu.Unlock()
+	}
+}
+
+// run connects a link to the target, and forwards until both directions have ended.
+func (r *Relay) run(l *link) {
+	reset := true
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.close(l, reset && l.ctx.Err() == nil)
+	}()
+	if !r.await(Out, l) {
+		return
+	}
+	target, err := new(net.Dialer).DialContext(l.ctx, "tcp", r.target)
+	if err != nil {
+		return
+	}
+	r.mu.Lock()
+	l.ends = append(l.ends, target.(*net.TCPConn))
+	r.mu.Unlock()
+	ended := make(chan error, 2)
+	go func() { ended <- r.forward(Out, l, l.ends[0], l.ends[1]) }()
+	go func() { ended <- r.forward(Back, l, l.ends[1], l.ends[0]) }()
+	for range 2 {
+		if err := <-ended; err != nil {
+			r.mu.Lock()
+			r.close(l, true)
+			r.mu.Unlock()
+			reset = false
+		}
+	}
+	reset = false
+}
+
+// forward forwards one direction until it ends. An error is an end that is not orderly.
+func (r *Relay) forward(d Direction, l *link, from, to *net.TCPConn) error {
+	b := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(b)
+		if !r.await(d, l) {
+			return net.ErrClosed
+		}
+		if n > 0 {
+			if _, err := to.Write(b[:n]); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return to.CloseWrite()
+		}
+		if err != nil {
+			return err
+		}
 	}
 }

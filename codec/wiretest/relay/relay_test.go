@@ -2,7 +2,6 @@ package relay
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -89,7 +88,7 @@ func hearNothing(t *testing.T, c net.Conn) {
 }
 
 func TestBytesArriveUnchanged(t *testing.T) {
-	r, a, b := open(t)
+	_, a, b := open(t)
 	sent := make([]byte, 5<<20)
 	source := rand.NewChaCha8([32]byte{1})
 	source.Read(sent)
@@ -103,23 +102,15 @@ func TestBytesArriveUnchanged(t *testing.T) {
 	}
 	say(t, b, "half-closed is not closed")
 	hear(t, a, "half-closed is not closed")
-	if n := r.Bytes(Out); n != int64(len(sent)) {
-		t.Errorf("counted %d bytes, want %d", n, len(sent))
-	}
 	b.Close()
 	if rest, err := io.ReadAll(a); len(rest) > 0 || err != nil {
 		t.Errorf("read %q, %v behind the end", rest, err)
-	}
-	for end := time.Now().Add(ample); r.Connections() > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("a connection that has ended is still counted")
-		}
 	}
 }
 
 func TestHeldDirectionComesLate(t *testing.T) {
 	for _, held := range []Direction{Out, Back} {
-		t.Run(held.String(), func(t *testing.T) {
+		t.Run(map[Direction]string{Out: "out", Back: "back"}[held], func(t *testing.T) {
 			r, a, b := open(t)
 			if held == Back {
 				a, b = b, a
@@ -130,7 +121,7 @@ func TestHeldDirectionComesLate(t *testing.T) {
 			hearNothing(t, b)
 			say(t, b, "the other way is free")
 			hear(t, a, "the other way is free")
-			r.Pass(held)
+			r.Pass()
 			hear(t, b, "kept")
 			if n, err := b.Read(make([]byte, 1)); n > 0 || err != io.EOF {
 				t.Errorf("read %d, %v, want the end", n, err)
@@ -141,29 +132,15 @@ func TestHeldDirectionComesLate(t *testing.T) {
 
 func TestHeldResetComesLate(t *testing.T) {
 	r, a, b := open(t)
-	r.Hold()
+	r.Hold(Out)
+	r.Hold(Back)
 	a.SetLinger(0)
 	a.Close()
 	hearNothing(t, b)
-	r.Heal()
+	r.Pass()
 	b.SetReadDeadline(time.Now().Add(ample))
 	if _, err := b.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("read: %v, want a reset", err)
-	}
-}
-
-func TestDelayedArrivesLate(t *testing.T) {
-	r, a, b := open(t)
-	r.Delay(time.Hour, Out)
-	say(t, a, "late")
-	hearNothing(t, b)
-	r.Delay(while, Out)
-	hear(t, b, "late")
-	begun := time.Now()
-	say(t, a, "later")
-	hear(t, b, "later")
-	if d := time.Since(begun); d < while {
-		t.Errorf("took %v, want at least %v", d, while)
 	}
 }
 
@@ -171,9 +148,7 @@ func TestResetReachesBothEnds(t *testing.T) {
 	r, a, b := open(t)
 	say(t, a, "there")
 	hear(t, b, "there")
-	if n := r.Reset(); n != 1 {
-		t.Fatalf("%d connections were reset, want 1", n)
-	}
+	r.Reset()
 	for _, c := range []net.Conn{a, b} {
 		c.SetReadDeadline(time.Now().Add(ample))
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
@@ -182,21 +157,13 @@ func TestResetReachesBothEnds(t *testing.T) {
 	}
 }
 
-func TestRefusedIsReset(t *testing.T) {
-	r, a, b := open(t)
-	r.Refuse(true)
-	wantReset(t, r)
-	say(t, a, "the open one goes on")
-	hear(t, b, "the open one goes on")
-}
-
 func TestHeldConnectionsAreMadeLater(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	r, err := Listen("127.0.0.1:0", "127.0.0.1:1")
+	r, err := Listen("127.0.0.1:0", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,8 +176,7 @@ func TestHeldConnectionsAreMadeLater(t *testing.T) {
 		c.Close()
 		t.Fatal("a connection was made through a relay that is held")
 	}
-	r.SetTarget(l.Addr().String())
-	r.Pass(Out)
+	r.Pass()
 	l.(*net.TCPListener).SetDeadline(time.Now().Add(ample))
 	b, err := l.Accept()
 	if err != nil {
@@ -234,30 +200,12 @@ func TestTargetThatIsNotThereResets(t *testing.T) {
 	wantReset(t, r)
 }
 
-func TestFlapEndsHealed(t *testing.T) {
-	r, a, b := open(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		r.Flap(ctx, time.Millisecond, time.Millisecond)
-	}()
-	for range 50 {
-		say(t, a, "through")
-		hear(t, b, "through")
-	}
-	cancel()
-	<-over
-	say(t, a, "after")
-	hear(t, b, "after")
-}
-
 func TestCloseEndsWhatIsHeld(t *testing.T) {
 	r, a, b := open(t)
 	say(t, a, "there")
 	hear(t, b, "there")
-	r.Hold()
-	r.Delay(time.Hour)
+	r.Hold(Out)
+	r.Hold(Back)
 	say(t, a, "never")
 	if err := r.Close(); err != nil { // it waits for all that the relay has started
 		t.Fatal(err)

@@ -288,7 +288,7 @@ func TestSilentEndIsGivenUp(t *testing.T) {
 	r.Hold()
 	await(t, "who hears nothing gives up", func() bool { return !b.status(a).Hears })
 	b.wantLogged(t, "has broken")
-	r.Heal()
+	r.Pass()
 	talk(t, a, b, "again")
 }
 

@@ -1,4 +1,4 @@
-package client
+package main
 
 import (
 	"bytes"
@@ -10,18 +10,16 @@ import (
 	"time"
 
 	"polystalk/loadtest/bench"
-	"polystalk/loadtest/faults/history"
 )
 
-// Drain looks at all jobs that are there and takes them out, until the servers say
-// that none is left. It is to be called once the crew has stopped and no fault lasts.
-func (w *Crew) Drain(ctx context.Context) error {
+// drain looks at all jobs that are left and takes them out, until the servers say that there
+// are none. The crew has stopped, and no fault lasts.
+func (w *crew) drain(ctx context.Context) error {
 	w.ctx = ctx
-	w.o.History.Rest()
-	rng := rand.New(rand.NewPCG(w.o.Seed, 2))
-	var looked bool
-	for {
-		c, err := dial(ctx, w.o.Beanstalkd(), rng, 30*time.Second, w.o.History)
+	w.h.beginRest()
+	rng := rand.New(rand.NewPCG(w.seed, 2))
+	for looked := false; ; w.sleep(50 * time.Millisecond) {
+		c, err := dial(ctx, w.beanstalkd(), rng, 30*time.Second, w.h)
 		if err == nil {
 			if !looked {
 				err = w.look(c)
@@ -33,26 +31,17 @@ func (w *Crew) Drain(ctx context.Context) error {
 			c.close()
 		}
 		switch {
-		case err == nil:
-			return nil
-		case !errors.Is(err, errBroken):
+		case err == nil || !errors.Is(err, errBroken):
 			return err
 		case ctx.Err() != nil:
 			return fmt.Errorf("jobs are left: %w", context.Cause(ctx))
 		}
-		w.sleep(50 * time.Millisecond)
 	}
 }
 
-// look asks what each job is of which the id is known.
-func (w *Crew) look(c *conn) error {
-	h := w.o.History
-	var jobs []waiting
-	h.Lasting(func(t history.Token, id uint64) bool {
-		jobs = append(jobs, waiting{t, id})
-		return true
-	})
-	for len(jobs) > 0 {
+// look asks for the state of each job with a known id.
+func (w *crew) look(c *conn) error {
+	for jobs := w.h.remaining(); len(jobs) > 0; {
 		some := jobs[:min(len(jobs), 100)]
 		jobs = jobs[len(some):]
 		for _, j := range some {
@@ -67,7 +56,7 @@ func (w *Crew) look(c *conn) error {
 				return err
 			}
 			if r.word == "OK" {
-				h.Look(j.token, sight(r.body), c.call())
+				w.h.look(j.token, parseSight(r.body), c.call())
 			} else if r.word != "NOT_FOUND" {
 				return wrong{"stats-job", r.word}
 			}
@@ -76,53 +65,46 @@ func (w *Crew) look(c *conn) error {
 	return nil
 }
 
-// sight reads what stats-job says.
-func sight(body []byte) history.Sight {
-	var s history.Sight
+// parseSight reads the body of stats-job.
+func parseSight(body []byte) (s sight) {
 	for line := range bytes.Lines(body) {
 		name, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(": "))
 		text := string(bytes.Trim(value, `"`))
 		number, _ := strconv.ParseUint(text, 10, 32)
 		switch string(name) {
 		case "tube":
-			s.Tube = text
+			s.tube = text
 		case "state":
-			s.State = text
+			s.state = text
 		case "pri":
-			s.Pri = uint32(number)
+			s.pri = uint32(number)
 		case "ttr":
-			s.TTR = uint32(number)
+			s.ttr = uint32(number)
 		}
 	}
 	return s
 }
 
 // empty takes out all jobs.
-func (w *Crew) empty(c *conn) error {
-	h := w.o.History
-	for _, name := range w.names {
-		c.say("watch %s\r\n", name)
-		if _, err := c.ask(0, "WATCHING"); err != nil {
-			return err
-		}
+func (w *crew) empty(c *conn) error {
+	if err := w.watch(c, w.names); err != nil {
+		return err
 	}
 	for {
 		for i, name := range w.names {
 			c.say("use %s\r\n", name)
-			if _, err := c.ask(0, "USING"); err != nil {
+			if _, err := c.ask("USING"); err != nil {
 				return err
 			}
-			for {
-				h.KickingTube(i)
+			for more := true; more; {
+				w.h.kickingTube(i)
 				c.say("kick 100000\r\n")
-				r, err := c.ask(0, "KICKED")
+				r, err := c.ask("KICKED")
 				if err != nil {
 					return err
 				}
-				h.KickedTube(i, bench.Now())
-				if r.id == 0 {
-					break
-				}
+				w.h.tubeKicked(i, bench.Now())
+				more = r.id > 0
 			}
 		}
 		for {
@@ -138,21 +120,21 @@ func (w *Crew) empty(c *conn) error {
 			}
 		}
 		c.say("stats\r\n")
-		r, err := c.ask(0, "OK")
+		r, err := c.ask("OK")
 		if err != nil {
 			return err
 		}
-		if left := jobsIn(r.body); left == 0 {
+		if jobsIn(r.body) == 0 {
 			return nil
 		}
-		w.sleep(100 * time.Millisecond) // a connection that has ended may not have let go yet
-		if w.ctx.Err() != nil {
+		// A server may not have noticed yet that a connection has ended.
+		if w.sleep(100 * time.Millisecond); w.ctx.Err() != nil {
 			return errBroken
 		}
 	}
 }
 
-// jobsIn sums up the current-jobs of stats.
+// jobsIn adds up the current-jobs lines of stats.
 func jobsIn(stats []byte) (sum uint64) {
 	for _, state := range []string{"ready", "reserved", "delayed", "buried"} {
 		_, after, _ := bytes.Cut(stats, []byte("current-jobs-"+state+": "))

@@ -1,4 +1,4 @@
-package nodes
+package main
 
 import (
 	"errors"
@@ -17,9 +17,8 @@ func mount(dir, size string) error {
 	return nil
 }
 
-// unmount takes it away again; the process that has used it may still be ending.
-func unmount(dir string) error {
-	var err error
+// unmount removes the disk; the process that has used it may still be ending.
+func unmount(dir string) (err error) {
 	for range 100 {
 		if err = syscall.Unmount(dir, 0); !errors.Is(err, syscall.EBUSY) {
 			return err
@@ -32,9 +31,9 @@ func unmount(dir string) error {
 // ballast is a file that fills a node's disk.
 const ballast = "ballast"
 
-// Fill leaves nothing free on n's disk.
-func (n *Node) Fill() error {
-	f, err := os.Create(filepath.Join(n.Dir, ballast))
+// fillDisk leaves nothing free on n's disk.
+func (n *node) fillDisk() error {
+	f, err := os.Create(filepath.Join(n.dir, ballast))
 	if err != nil {
 		return err
 	}
@@ -49,5 +48,5 @@ func (n *Node) Fill() error {
 	return nil
 }
 
-// Drain gives back what Fill has taken.
-func (n *Node) Drain() error { return os.Remove(filepath.Join(n.Dir, ballast)) }
+// freeDisk undoes fillDisk.
+func (n *node) freeDisk() error { return os.Remove(filepath.Join(n.dir, ballast)) }

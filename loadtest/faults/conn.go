@@ -1,9 +1,10 @@
-package client
+package main
 
 import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -15,21 +16,20 @@ import (
 
 	"polystalk/codec/gearman"
 	"polystalk/loadtest/bench"
-	"polystalk/loadtest/faults/history"
 )
 
 // maxReply bounds what is read for one reply.
 const maxReply = 1 << 24
 
-// A conn is one connection to a node. Commands are appended to out and sent together;
-// their answers come in order.
+// A conn is one connection to a node, of either protocol. Commands are appended to out and
+// sent together; their answers arrive in order.
 type conn struct {
 	nc       net.Conn
 	r        *bufio.Reader
 	out      []byte
 	patience time.Duration // for an answer
 	sent     int64         // when out was last sent
-	session  *history.Session
+	holder   *holder
 	msg      gearman.Message
 	buf      []byte
 }
@@ -38,19 +38,18 @@ type conn struct {
 var errBroken = errors.New("the connection broke")
 
 // dial connects to any of addrs.
-func dial(ctx context.Context, addrs []string, rng *rand.Rand, patience time.Duration, h *history.History) (*conn, error) {
+func dial(ctx context.Context, addrs []string, rng *rand.Rand, patience time.Duration, h *history) (*conn, error) {
 	d := net.Dialer{Timeout: time.Second, KeepAlive: -1}
 	nc, err := d.DialContext(ctx, "tcp", addrs[rng.IntN(len(addrs))])
 	if err != nil {
 		return nil, errBroken
 	}
-	return &conn{nc: nc, r: bufio.NewReader(nc), patience: patience, session: h.Connect()}, nil
+	return &conn{nc: nc, r: bufio.NewReader(nc), patience: patience, holder: h.connect()}, nil
 }
 
-// close ends the connection, and with it what the session holds.
 func (c *conn) close() {
 	c.nc.Close()
-	c.session.Broken()
+	c.holder.broken()
 }
 
 // say appends a command, or a part of one.
@@ -68,54 +67,44 @@ func (c *conn) send() error {
 	return nil
 }
 
-// call is that of an answer that has just come to what was sent last.
-func (c *conn) call() history.Call {
-	return history.Call{Invoked: c.sent, Answered: bench.Now()}
-}
+// call returns the call of an answer that has just arrived to what was sent last.
+func (c *conn) call() call { return call{c.sent, bench.Now()} }
 
 // A reply is an answer of beanstalkd's protocol.
 type reply struct {
 	word string // the first of the line
-	id   uint64 // INSERTED, RESERVED, BURIED, KICKED, WATCHING: the number behind it; else 0
+	id   uint64 // the number behind it; 0: none
 	body []byte // of RESERVED and OK; valid until the next read
 }
 
-// wrong is an answer that is none to what was asked.
+// wrong is a reply that does not answer what was asked.
 type wrong struct{ asked, got string }
 
 func (w wrong) Error() string { return fmt.Sprintf("%s was answered %.80q", w.asked, w.got) }
 
-// read returns the answer to what was asked. more is how long the server may make it
-// wait, besides patience.
+// read returns the answer to what was asked. more is how long the server may wait with it,
+// besides patience.
 func (c *conn) read(asked string, more time.Duration) (reply, error) {
 	var r reply
 	c.nc.SetDeadline(time.Now().Add(c.patience + more))
 	line, err := c.r.ReadSlice('\n')
-	if errors.Is(err, bufio.ErrBufferFull) {
-		return r, wrong{asked, string(line)}
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 		return r, errBroken
 	}
-	line, ok := bytes.CutSuffix(line, []byte("\r\n"))
-	if !ok {
-		return r, wrong{asked, string(line)}
-	}
-	fields := bytes.Fields(line)
-	if len(fields) == 0 {
+	text, ok := bytes.CutSuffix(line, []byte("\r\n"))
+	fields := bytes.Fields(text)
+	if !ok || len(fields) == 0 {
 		return r, wrong{asked, string(line)}
 	}
 	r.word = string(fields[0])
 	if len(fields) > 1 && r.word != "USING" {
-		if r.id, err = strconv.ParseUint(string(fields[1]), 10, 64); err != nil {
-			return r, wrong{asked, string(line)}
-		}
+		r.id, err = strconv.ParseUint(string(fields[1]), 10, 64)
 	}
 	size := -1
 	switch {
 	case r.word == "OK":
 		size = int(r.id)
-	case r.word == "RESERVED" && len(fields) == 3:
+	case r.word == "RESERVED" && len(fields) == 3 && err == nil:
 		size, err = strconv.Atoi(string(fields[2]))
 	}
 	if err != nil || size > maxReply {
@@ -126,14 +115,14 @@ func (c *conn) read(asked string, more time.Duration) (reply, error) {
 			return r, err
 		}
 		if r.body, ok = bytes.CutSuffix(r.body, []byte("\r\n")); !ok {
-			return r, wrong{asked, fmt.Sprintf("%s with a body of another length", r.word)}
+			return r, wrong{asked, r.word + " with a body of another length"}
 		}
 	}
-	c.session.Answered(c.sent)
+	c.holder.answered(c.sent)
 	return r, nil
 }
 
-// bytes reads n bytes, valid until it is called again.
+// bytes reads n bytes, valid until the next call.
 func (c *conn) bytes(n int) ([]byte, error) {
 	if cap(c.buf) < n {
 		c.buf = make([]byte, n+n/4)
@@ -144,24 +133,21 @@ func (c *conn) bytes(n int) ([]byte, error) {
 	return c.buf[:n], nil
 }
 
-// ask sends what was appended, one command, and returns its answer, which must begin
-// with one of the words.
-func (c *conn) ask(more time.Duration, words ...string) (reply, error) {
+// ask sends what was appended, one command, and returns its answer, which must begin with one
+// of words.
+func (c *conn) ask(words ...string) (reply, error) {
 	asked := string(c.out[:min(len(c.out), 60)])
 	if err := c.send(); err != nil {
 		return reply{}, err
 	}
-	r, err := c.read(asked, more)
-	if err != nil {
-		return r, err
+	r, err := c.read(asked, 0)
+	if err == nil && !slices.Contains(words, r.word) {
+		err = wrong{asked, r.word}
 	}
-	if slices.Contains(words, r.word) {
-		return r, nil
-	}
-	return r, wrong{asked, r.word}
+	return r, err
 }
 
-// packet appends a request of Gearman's.
+// packet appends a request of Gearman.
 func (c *conn) packet(t gearman.Type, args ...string) {
 	raw := make([][]byte, len(args))
 	for i, a := range args {
@@ -170,17 +156,17 @@ func (c *conn) packet(t gearman.Type, args ...string) {
 	c.out = gearman.AppendRequest(c.out, t, raw...)
 }
 
-// readPacket returns the next packet that the server sends, within a time; it is valid
-// until the next one is read, and so are the data behind it.
-func (c *conn) readPacket(within time.Duration) (*gearman.Message, []byte, error) {
-	c.nc.SetDeadline(time.Now().Add(within))
+// readPacket returns the next packet that the server sends, and its data; both are valid
+// until the next one is read.
+func (c *conn) readPacket() (*gearman.Message, []byte, error) {
+	c.nc.SetDeadline(time.Now().Add(c.patience))
 	head, err := c.r.Peek(gearman.HeaderSize)
 	if err != nil {
 		return nil, nil, errBroken
 	}
-	size := int(uint32(head[8])<<24 | uint32(head[9])<<16 | uint32(head[10])<<8 | uint32(head[11]))
+	size := int(binary.BigEndian.Uint32(head[8:]))
 	if size > maxReply {
-		return nil, nil, wrong{"a request of Gearman's", string(head)}
+		return nil, nil, wrong{"a request of Gearman", string(head)}
 	}
 	b, err := c.bytes(gearman.HeaderSize + size)
 	if err != nil {
@@ -188,8 +174,8 @@ func (c *conn) readPacket(within time.Duration) (*gearman.Message, []byte, error
 	}
 	n, fault := gearman.ParseReply(&c.msg, b, maxReply)
 	if fault != nil || n+c.msg.Size != len(b) {
-		return nil, nil, wrong{"a request of Gearman's", string(b[:min(len(b), 60)])}
+		return nil, nil, wrong{"a request of Gearman", string(b[:min(len(b), 60)])}
 	}
-	c.session.Answered(c.sent)
+	c.holder.answered(c.sent)
 	return &c.msg, b[n:], nil
 }

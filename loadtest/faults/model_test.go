@@ -1,4 +1,4 @@
-package history
+package main
 
 import (
 	"container/heap"
@@ -11,19 +11,19 @@ import (
 
 var runs = flag.Int("runs", 50, "queues that are modelled")
 
-// A fault of a modelled queue is one that the history must find.
-type fault uint8
+// A plant is a fault of a modelled queue is one that the history must find.
+type plant uint8
 
 const (
-	faultNone   fault = iota
-	faultForget       // a put is acknowledged and its job is not there
-	faultUndo         // a delete is acknowledged and its job comes back
-	faultTwice        // a job is reserved by two
-	faultHasty        // a delay is cut short
-	faultExhume       // a buried job is ready
-	faultDisown       // a reservation is lost while its connection lives
-	faultDemote       // the priority of a release is lost
-	faults
+	plantNone   plant = iota
+	plantForget       // a put is acknowledged and its job is not there
+	plantUndo         // a delete is acknowledged and its job comes back
+	plantTwice        // a job is reserved by two
+	plantHasty        // a delay is cut short
+	plantExhume       // a buried job is ready
+	plantDisown       // a reservation is lost while its connection lives
+	plantDemote       // the priority of a release is lost
+	plants
 )
 
 // playTime is how long clients go on.
@@ -34,18 +34,18 @@ const playTime = int64(20 * time.Second)
 // later still.
 type queue struct {
 	rng   *rand.Rand
-	h     *History
-	fault fault
+	h     *history
+	fault plant
 	done  int // faults that were made
 
 	now    int64
 	events events
-	jobs   map[Token]*modelJob
-	found  []Violation
+	jobs   map[token]*modelJob
+	found  []string
 }
 
 type modelJob struct {
-	token Token
+	token token
 	state string
 	by    *modelClient // that holds it
 	until int64        // delayed, or the TTR
@@ -55,10 +55,10 @@ type modelJob struct {
 
 type modelClient struct {
 	q      *queue
-	s      *Session
+	s      *holder
 	gone   bool // for the server: nothing that comes still takes effect
 	broken bool // for the client
-	held   []Token
+	held   []token
 }
 
 type event struct {
@@ -84,7 +84,7 @@ func (q *queue) after(most time.Duration, do func()) {
 }
 
 // wrong reports whether the queue errs now: f is its fault, and it is thrown.
-func (q *queue) wrong(f fault) bool {
+func (q *queue) wrong(f plant) bool {
 	if q.fault != f || q.rng.IntN(10) != 0 {
 		return false
 	}
@@ -125,7 +125,7 @@ func (q *queue) drop(c *modelClient) {
 
 // connect begins a client's next connection.
 func (q *queue) connect() {
-	c := &modelClient{q: q, s: q.h.Connect()}
+	c := &modelClient{q: q, s: q.h.connect()}
 	q.after(2*time.Second, func() { // it breaks, and either side learns of it first
 		q.after(time.Second, func() { q.drop(c) })
 		q.after(time.Second, func() { c.broken = true })
@@ -135,7 +135,7 @@ func (q *queue) connect() {
 
 // do sends a command: take runs it at the server, answered is told when the answer comes,
 // and doubt if it never does.
-func (c *modelClient) do(take func(), answered func(Call), doubt func(invoked int64)) {
+func (c *modelClient) do(take func(), answered func(call), doubt func(invoked int64)) {
 	q := c.q
 	invoked := q.now
 	q.after(20*time.Millisecond, func() {
@@ -152,8 +152,8 @@ func (c *modelClient) do(take func(), answered func(Call), doubt func(invoked in
 					c.end()
 					return
 				}
-				c.s.Answered(invoked)
-				answered(Call{invoked, at})
+				c.s.answered(invoked)
+				answered(call{invoked, at})
 				c.next()
 			})
 		})
@@ -162,7 +162,7 @@ func (c *modelClient) do(take func(), answered func(Call), doubt func(invoked in
 
 // end is the end of a connection for the client.
 func (c *modelClient) end() {
-	c.s.Broken()
+	c.s.broken()
 	if !c.gone { // what was sent may come to the server still, but the connection ends for it too
 		c.q.after(time.Second, func() { c.q.drop(c) })
 	}
@@ -174,7 +174,7 @@ func (c *modelClient) next() {
 	q := c.q
 	switch n := q.rng.IntN(10); {
 	case q.now > playTime:
-		c.s.Broken()
+		c.s.broken()
 		q.drop(c)
 	case c.broken:
 		c.end()
@@ -191,25 +191,25 @@ func (c *modelClient) next() {
 
 func (c *modelClient) put() {
 	q := c.q
-	t := q.h.Token()
-	p := Put{Pri: q.rng.Uint32N(9), TTR: 1 + q.rng.Uint32N(3), Body: bodyOf(t)}
+	t := q.h.newToken()
+	p := put{pri: q.rng.Uint32N(9), ttr: 1 + q.rng.Uint32N(3), body: bodyOf(t)}
 	if q.rng.IntN(4) == 0 {
-		p.Delay = time.Duration(1+q.rng.IntN(2)) * time.Second
+		p.delay = time.Duration(1+q.rng.IntN(2)) * time.Second
 	}
-	q.h.Putting(t, p, q.now)
+	q.h.putting(t, p, q.now)
 	c.do(func() {
-		if q.wrong(faultForget) {
+		if q.wrong(plantForget) {
 			return
 		}
-		j := &modelJob{token: t, state: "ready", pri: p.Pri, ttr: p.TTR}
-		if p.Delay > 0 {
-			j.state, j.until = "delayed", q.now+int64(p.Delay)
-			if q.wrong(faultHasty) {
+		j := &modelJob{token: t, state: "ready", pri: p.pri, ttr: p.ttr}
+		if p.delay > 0 {
+			j.state, j.until = "delayed", q.now+int64(p.delay)
+			if q.wrong(plantHasty) {
 				j.until = q.now
 			}
 		}
 		q.jobs[t] = j
-	}, func(call Call) { q.h.Inserted(t, uint64(t), call) }, func(int64) {})
+	}, func(c call) { q.h.inserted(t, uint64(t), c) }, func(int64) {})
 }
 
 func (c *modelClient) reserve() {
@@ -217,7 +217,7 @@ func (c *modelClient) reserve() {
 	var got *modelJob
 	c.do(func() {
 		ready := q.sorted(func(j *modelJob) bool {
-			return j.state == "ready" || j.state == "reserved" && j.by != c && q.fault == faultTwice || j.state == "buried" && q.fault == faultExhume
+			return j.state == "ready" || j.state == "reserved" && j.by != c && q.fault == plantTwice || j.state == "buried" && q.fault == plantExhume
 		})
 		if len(ready) == 0 {
 			return
@@ -227,9 +227,9 @@ func (c *modelClient) reserve() {
 			q.done++
 		}
 		got.state, got.by, got.until = "reserved", c, q.now+int64(got.ttr)*int64(time.Second)
-	}, func(call Call) {
+	}, func(at call) {
 		if got != nil {
-			c.s.Reserved(uint64(got.token), bodyOf(got.token), call)
+			c.s.reserved(uint64(got.token), bodyOf(got.token), at)
 			c.held = append(c.held, got.token)
 		}
 	}, func(int64) {})
@@ -248,17 +248,17 @@ func (c *modelClient) change() {
 	found := false
 	c.do(func() {
 		j := q.jobs[t]
-		if j == nil || j.by != c && (kind != 0 || j.state == "reserved") || j.by == c && q.wrong(faultDisown) {
+		if j == nil || j.by != c && (kind != 0 || j.state == "reserved") || j.by == c && q.wrong(plantDisown) {
 			return
 		}
 		found = true
 		j.by = nil
-		if !(kind != 0 && q.wrong(faultDemote)) && kind != 0 {
+		if !(kind != 0 && q.wrong(plantDemote)) && kind != 0 {
 			j.pri = pri
 		}
 		switch kind {
 		case 0:
-			if q.wrong(faultUndo) {
+			if q.wrong(plantUndo) {
 				j.state = "ready"
 			} else {
 				delete(q.jobs, t)
@@ -267,28 +267,28 @@ func (c *modelClient) change() {
 			j.state = "ready"
 		case 2:
 			j.state, j.until = "delayed", q.now+int64(delay)
-			if q.wrong(faultHasty) {
+			if q.wrong(plantHasty) {
 				j.until = q.now
 			}
 		case 3:
 			j.state = "buried"
 		}
-	}, func(call Call) {
+	}, func(at call) {
 		switch {
 		case !found:
-			c.s.NotFound(t, call)
+			c.s.notFound(t, at)
 		case kind == 0:
-			c.s.Deleted(t, call)
+			c.s.deleted(t, at)
 		case kind == 3:
-			c.s.Buried(t, pri, call)
+			c.s.buried(t, pri, at)
 		default:
-			c.s.Released(t, pri, delay, call)
+			c.s.released(t, pri, delay, at)
 		}
 	}, func(invoked int64) {
 		if kind == 0 {
-			c.s.DeleteInDoubt(t, invoked)
+			c.s.deleteInDoubt(t, invoked)
 		} else {
-			c.s.ChangeInDoubt(t, pri, invoked)
+			c.s.changeInDoubt(t, pri, invoked)
 		}
 	})
 }
@@ -302,19 +302,19 @@ func (c *modelClient) kick() {
 		return
 	}
 	t := all[q.rng.IntN(len(all))].token
-	q.h.Kicking(t)
+	q.h.kicking(t)
 	kicked := false
 	c.do(func() {
 		if j := q.jobs[t]; j != nil && (j.state == "buried" || j.state == "delayed") {
 			j.state, kicked = "ready", true
 		}
-	}, func(call Call) { q.h.Kicked(t, call, kicked) }, func(int64) {})
+	}, func(c call) { q.h.kickAnswered(t, c, kicked) }, func(int64) {})
 }
 
 // model plays a queue for some virtual seconds, and closes its history.
-func model(seed uint64, f fault) *queue {
-	q := &queue{rng: rand.New(rand.NewPCG(seed, 1)), fault: f, jobs: make(map[Token]*modelJob), now: 1}
-	q.h = New(Options{Tubes: []string{"a"}, Found: func(v Violation) { q.found = append(q.found, v) }})
+func model(seed uint64, f plant) *queue {
+	q := &queue{rng: rand.New(rand.NewPCG(seed, 1)), fault: f, jobs: make(map[token]*modelJob), now: 1}
+	q.h = newHistory([]string{"a"}, 0, func(r rule, text string) { q.found = append(q.found, text) })
 	for range 5 {
 		q.connect()
 	}
@@ -323,19 +323,19 @@ func model(seed uint64, f fault) *queue {
 		q.now = e.at
 		e.do()
 	}
-	q.h.Rest()
-	s := q.h.Connect()
+	q.h.beginRest()
+	s := q.h.connect()
 	q.now += int64(10 * time.Second)
 	q.tick()
 	for _, j := range q.sorted(func(*modelJob) bool { return true }) {
-		c := Call{q.now, q.now + 1}
-		q.h.Look(j.token, Sight{"a", j.state, j.pri, j.ttr}, c)
-		q.h.KickingTube(0)
-		s.Reserved(uint64(j.token), bodyOf(j.token), Call{q.now + 2, q.now + 3})
-		s.Deleted(j.token, Call{q.now + 4, q.now + 5})
+		c := call{q.now, q.now + 1}
+		q.h.look(j.token, sight{"a", j.state, j.pri, j.ttr}, c)
+		q.h.kickingTube(0)
+		s.reserved(uint64(j.token), bodyOf(j.token), call{q.now + 2, q.now + 3})
+		s.deleted(j.token, call{q.now + 4, q.now + 5})
 		q.now += 10
 	}
-	q.h.Close()
+	q.h.close()
 	return q
 }
 
@@ -346,7 +346,7 @@ func TestCorrectQueuesAreNotFaulted(t *testing.T) {
 		n = (n + 4) / 5
 	}
 	for seed := range uint64(n) {
-		if q := model(seed, faultNone); len(q.found) > 0 {
+		if q := model(seed, plantNone); len(q.found) > 0 {
 			t.Fatalf("seed %d: %v", seed, q.found)
 		}
 	}
@@ -357,7 +357,7 @@ func TestFaultsOfQueuesAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	for f := faultForget; f < faults; f++ {
+	for f := plantForget; f < plants; f++ {
 		made, found := 0, 0
 		for seed := range uint64(*runs / 5) {
 			q := model(seed, f)

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"polystalk/loadtest/bench"
+)
+
+const (
+	tubes     = 6  // of beanstalkd's clients
+	functions = 2  // of Gearman's
+	depth     = 30 // commands in one write, at most
+)
+
+// tubeNames returns the tubes, and behind them the functions.
+func tubeNames() (all []string) {
+	for i := range tubes {
+		all = append(all, fmt.Sprintf("tube-%d", i))
+	}
+	for i := range functions {
+		all = append(all, fmt.Sprintf("function-%d", i))
+	}
+	return all
+}
+
+// A crew is all clients of a run. A client dials any of the nodes. When its connection
+// breaks, or no answer arrives in time, it tells the history what it has sent and not been
+// answered, and dials another node. A put is never sent again: it would be another job. What
+// a client does next is drawn from the seed; what meets what depends on the machine.
+type crew struct {
+	h        *history
+	names    []string
+	stock    int64         // jobs above which producers of many put none
+	patience time.Duration // for an answer
+	seed     uint64
+	pause    pause
+
+	// beanstalkd and gearman return the addresses of the nodes. Any goroutine calls them.
+	beanstalkd, gearman func() []string
+
+	ctx     context.Context
+	cancel  context.CancelFunc
+	clients sync.WaitGroup
+
+	mu      sync.Mutex
+	waiting []waitingJob
+	wrong   []error
+	dialed  int64
+}
+
+// A waitingJob is buried, or delayed for longer than the run: nobody gets it until it is
+// kicked.
+type waitingJob struct {
+	token token
+	id    uint64
+}
+
+// start starts the clients, which continue until stop.
+func (w *crew) start(ctx context.Context) {
+	w.names = tubeNames()
+	w.ctx, w.cancel = context.WithCancel(ctx)
+	w.pause.begin()
+	seed := w.seed
+	for _, kind := range []struct {
+		n     int
+		addrs func() []string
+		work  func(c *conn, rng *rand.Rand) error
+	}{
+		{4, w.beanstalkd, func(c *conn, rng *rand.Rand) error { return w.produce(c, rng, 1) }},
+		{2, w.beanstalkd, func(c *conn, rng *rand.Rand) error { return w.produce(c, rng, depth) }},
+		{6, w.beanstalkd, w.work},
+		{1, w.beanstalkd, w.kick},
+		{1, w.gearman, w.submit},
+		{2, w.gearman, w.grab},
+	} {
+		for range kind.n {
+			seed++
+			rng := rand.New(rand.NewPCG(seed, 1))
+			w.clients.Go(func() { w.serve(kind.addrs, rng, kind.work) })
+		}
+	}
+}
+
+// stop ends the clients. They close their connections without another command, so what is in
+// progress is in doubt.
+func (w *crew) stop() {
+	w.cancel()
+	w.clients.Wait()
+}
+
+// serve is one client: one connection after the other.
+func (w *crew) serve(addrs func() []string, rng *rand.Rand, work func(*conn, *rand.Rand) error) {
+	for w.ctx.Err() == nil {
+		c, err := dial(w.ctx, addrs(), rng, w.patience, w.h)
+		if err != nil {
+			w.sleep(10 * time.Millisecond)
+			continue
+		}
+		stop := context.AfterFunc(w.ctx, func() { c.nc.Close() })
+		err = work(c, rng)
+		stop()
+		c.close()
+		w.mu.Lock()
+		w.dialed++
+		if err != nil && !errors.Is(err, errBroken) && len(w.wrong) < 100 {
+			w.wrong = append(w.wrong, err)
+		}
+		w.mu.Unlock()
+		w.sleep(time.Millisecond)
+	}
+}
+
+// sleep returns after d, or when the crew ends.
+func (w *crew) sleep(d time.Duration) { sleep(w.ctx, d) }
+
+// keep notes jobs that are to be kicked.
+func (w *crew) keep(jobs ...waitingJob) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting = append(w.waiting, jobs...)
+}
+
+// takeKept removes and returns up to depth of them, the oldest first.
+func (w *crew) takeKept() []waitingJob {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := min(depth, len(w.waiting))
+	taken := append([]waitingJob(nil), w.waiting[:n]...)
+	w.waiting = append(w.waiting[:0], w.waiting[n:]...)
+	return taken
+}
+
+// A pause measures how long no put was acknowledged to any client. Any goroutine may use it.
+type pause struct {
+	mu            sync.Mutex
+	last, longest int64
+	count         int64
+}
+
+// acknowledged tells of a put that was answered at at.
+func (p *pause) acknowledged(at int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count++
+	if at > p.last {
+		p.longest = max(p.longest, at-p.last)
+		p.last = at
+	}
+}
+
+// begin starts to measure.
+func (p *pause) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last, p.longest = bench.Now(), 0
+}
+
+// sinceBegin returns the longest pause since begin.
+func (p *pause) sinceBegin() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Duration(max(p.longest, bench.Now()-p.last))
+}
+
+// puts returns how many puts were acknowledged in all.
+func (p *pause) puts() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count
+}

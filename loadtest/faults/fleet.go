@@ -1,0 +1,230 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+
+	"polystalk/codec/wiretest/relay"
+	"polystalk/loadtest/bench"
+)
+
+// A fleet is all nodes of a run, and what is between them. All processes end with this one.
+// One goroutine adds and removes nodes; any may ask for their addresses.
+//
+// Relays make partitions, because the kernel's own means need netfilter or netem, which not
+// every machine has: each node connects to a relay of its own instead of to another node.
+type fleet struct {
+	dir      string // of everything
+	programs []string
+	args     []string // of all nodes
+	disk     string   // size of each node's own disk, of memory, as mount takes it; empty: none
+	cluster  bool
+	direct   bool // nodes connect to each other without relays
+	spawner  bench.Spawner
+	wires    map[wire]*relay.Relay
+
+	mu        sync.Mutex
+	nodes     []*node
+	made      int
+	accidents []string // ends of nodes that nobody ordered
+}
+
+// A wire is one direction between two nodes, by their numbers: the connections that from
+// makes to to.
+type wire struct{ from, to int }
+
+// makeNodes makes n nodes with addresses of their own, and starts none.
+func (f *fleet) makeNodes(n int) error {
+	f.spawner, f.wires, f.cluster = bench.NewSpawner(), make(map[wire]*relay.Relay), n > 1
+	for i := range n {
+		if _, err := f.add(f.programs[i%len(f.programs)]); err != nil {
+			return errors.Join(err, f.close())
+		}
+	}
+	return nil
+}
+
+// add makes one more node.
+func (f *fleet) add(program string) (*node, error) {
+	n := &node{name: fmt.Sprintf("n%d", f.made+1), number: f.made, program: program, fleet: f}
+	f.made++
+	n.dir = filepath.Join(f.dir, n.name)
+	ports, err := freePorts(3)
+	if err != nil {
+		return nil, err
+	}
+	n.beanstalkd, n.gearman, n.cluster = ports[0], ports[1], ports[2]
+	if err := os.MkdirAll(n.dir, 0o700); err != nil {
+		return nil, err
+	}
+	if n.log, err = os.Create(filepath.Join(f.dir, n.name+".log")); err != nil {
+		return nil, err
+	}
+	if f.disk != "" {
+		if err := mount(n.dir, f.disk); err != nil {
+			return nil, err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, o := range f.nodes {
+		if f.direct {
+			break
+		}
+		for _, pair := range [][2]*node{{n, o}, {o, n}} {
+			r, err := relay.Listen("127.0.0.1:0", pair[1].cluster)
+			if err != nil {
+				return nil, err
+			}
+			f.wires[wire{pair[0].number, pair[1].number}] = r
+		}
+	}
+	f.nodes = append(f.nodes, n)
+	return n, nil
+}
+
+// drop ends a node for good.
+func (f *fleet) drop(n *node) error {
+	err := f.end(n)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.nodes = slices.DeleteFunc(f.nodes, func(o *node) bool { return o == n })
+	return err
+}
+
+// end kills a node and releases its files.
+func (f *fleet) end(n *node) error {
+	n.kill()
+	err := n.log.Close()
+	if f.disk != "" {
+		err = errors.Join(err, unmount(n.dir))
+	}
+	return err
+}
+
+func (f *fleet) all() []*node {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.nodes)
+}
+
+// addresses returns one address of each node.
+func (f *fleet) addresses(of func(*node) string) (all []string) {
+	for _, n := range f.all() {
+		all = append(all, of(n))
+	}
+	return all
+}
+
+// arguments returns the flags of a node's next start. The first node founds the cluster,
+// every other joins it; a member needs neither flag.
+func (f *fleet) arguments(n *node) []string {
+	_, port, _ := net.SplitHostPort(n.beanstalkd)
+	args := []string{"-l", "127.0.0.1", "-p", port, "-b", n.dir, "--gearman-listen", n.gearman}
+	if f.cluster {
+		args = append(args, "--cluster-listen", n.cluster, "--cluster-node", n.name, "--cluster-timeout", timeout.String())
+		var join []string
+		for _, o := range f.all() {
+			if r := f.wires[wire{n.number, o.number}]; r != nil {
+				args = append(args, "--cluster-dial", o.cluster+"="+r.Addr())
+			}
+			if o != n && o.member {
+				join = append(join, "--cluster-join", o.cluster)
+			}
+		}
+		if len(join) == 0 {
+			join = []string{"--cluster-new"}
+		}
+		if !n.member {
+			args = append(args, join...)
+		}
+	}
+	return append(args, f.args...)
+}
+
+// cut holds back what goes from one node to another, on connections that either has made.
+func (f *fleet) cut(from, to *node) {
+	if r := f.wires[wire{from.number, to.number}]; r != nil {
+		r.Hold(relay.Out)
+	}
+	if r := f.wires[wire{to.number, from.number}]; r != nil {
+		r.Hold(relay.Back)
+	}
+}
+
+// mend lets all bytes flow again. With forget all connections are reset before: what was
+// held back never arrives.
+func (f *fleet) mend(forget bool) {
+	for _, r := range f.wires {
+		if forget {
+			r.Reset()
+		}
+		r.Pass()
+	}
+}
+
+// reset breaks all connections from or to n.
+func (f *fleet) reset(n *node) {
+	for k, r := range f.wires {
+		if k.from == n.number || k.to == n.number {
+			r.Reset()
+		}
+	}
+}
+
+func (f *fleet) addAccident(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.accidents = append(f.accidents, text)
+}
+
+// takeAccidents returns the accidents since the last call.
+func (f *fleet) takeAccidents() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := f.accidents
+	f.accidents = nil
+	return all
+}
+
+// close kills all nodes, and ends what is between them.
+func (f *fleet) close() error {
+	var all []error
+	for _, n := range f.all() {
+		all = append(all, f.end(n))
+	}
+	for _, r := range f.wires {
+		all = append(all, r.Close())
+	}
+	return errors.Join(all...)
+}
+
+func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// freePorts finds addresses that stay the nodes' while they do not run: with ports below
+// those that the kernel gives to clients.
+func freePorts(n int) ([]string, error) {
+	var free []string
+	for range 1000 {
+		addr := local(12000 + rand.IntN(20000))
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			continue
+		}
+		l.Close()
+		if !slices.Contains(free, addr) {
+			free = append(free, addr)
+		}
+		if len(free) == n {
+			return free, nil
+		}
+	}
+	return nil, errors.New("there is no free port on 127.0.0.1 between 12000 and 32000")
+}

@@ -1,0 +1,369 @@
+package main
+
+import (
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"polystalk/loadtest/bench"
+)
+
+// A history is told what clients sent and what the servers answered, and finds what no
+// correct server does. Any goroutine may use it.
+//
+// Every command has a time at which it was invoked and one at which it was answered; it took
+// effect in between. A command that was never answered is in doubt: it may have taken effect
+// at any time, or never. Only what follows from that is judged: a rule is broken only if no
+// order of events explains the answers.
+//
+// A reservation is certain from its answer to the last command that the same connection had
+// answered afterwards, but not beyond the job's TTR. No connection outlives the leader that
+// it leads to, so a change of leader excuses no overlap.
+//
+// Answers are told by many goroutines, late. So a client tells what allows an event (putting,
+// kicking) before it sends the command, and what forbids one (an answer) after it arrived.
+// Nothing is concluded from two answers unless one command was invoked after the other was
+// answered.
+//
+// A job costs 48 bytes for the whole run; what else is known of it is kept from its first
+// reservation until it is deleted.
+type history struct {
+	tubeNames []string
+	// slack is how much earlier than the clock of calls a server may end a delay or a TTR.
+	slack time.Duration
+	found func(r rule, text string) // called with the lock held
+
+	mu     sync.Mutex
+	jobs   jobTable
+	lives  map[token]*life
+	kicks  []kicks // by tube: kicks of a number of jobs
+	next   token
+	rest   bool // the run is over, and one client looks at what is left
+	counts counts
+	live   int64 // jobs that must be there
+	rules  map[rule]int
+}
+
+func newHistory(tubes []string, slack time.Duration, found func(rule, string)) *history {
+	h := &history{tubeNames: tubes, slack: slack, found: found, lives: make(map[token]*life), kicks: make([]kicks, len(tubes)), rules: make(map[rule]int)}
+	h.jobs.ids = make(map[uint64]token)
+	return h
+}
+
+// A rule is one that a correct server cannot break.
+type rule string
+
+const (
+	lost     rule = "lost"     // a put was acknowledged, no delete can have removed the job, and it is not there
+	late     rule = "late"     // RESERVED or DELETED invoked after DELETED was answered
+	back     rule = "back"     // a deleted job is there at the end of the run
+	unwanted rule = "unwanted" // a put was refused, and its job is there
+	altered  rule = "altered"  // a body has other bytes
+	changed  rule = "changed"  // another tube, priority or TTR, or a state that the job cannot have
+	idTwice  rule = "id twice" // two jobs have one id, or a job has two
+	overlap  rule = "overlap"  // no order of events lets every client hold the job when it did
+	disowned rule = "disowned" // NOT_FOUND for a client that holds the job for certain
+	early    rule = "early"    // a delayed job was handed out before its time
+	unburied rule = "unburied" // a buried job was handed out, and nobody had kicked it
+	stranger rule = "stranger" // a job that nobody put
+)
+
+// rules lists all rules in the order of reports.
+var rules = []rule{lost, back, late, altered, idTwice, overlap, disowned, changed, early, unburied, unwanted, stranger}
+
+// violated reports a broken rule. The zero call is the end of the run.
+func (h *history) violated(r rule, t token, id uint64, c call, format string, args ...any) {
+	h.rules[r]++
+	if h.found != nil {
+		h.found(r, fmt.Sprintf("%s: put %d, job %d: %s (%d to %d ns; known: %s)", r, t, id, fmt.Sprintf(format, args...), c.invoked, c.answered, h.known(t)))
+	}
+}
+
+// known describes a job for the reader of a violation.
+func (h *history) known(t token) string {
+	if t == 0 {
+		return "nothing"
+	}
+	j := h.jobs.at(t)
+	var s strings.Builder
+	fmt.Fprintf(&s, "id %d, tube %s, pri %d, ttr %d, %d bytes, marks %b, last reserved at %d, deleted by %d", j.id, h.tubeNames[j.tube], j.pri, j.ttr, j.size, j.is, j.reserved, j.gone)
+	if l := h.lives[t]; l != nil {
+		fmt.Fprintf(&s, ", %d holds, buried %v, delayed %v to %d, kicks %+v", len(l.holds), l.buried, l.delayed, l.due, l.kicks)
+	}
+	return s.String()
+}
+
+// A call is when a command was sent and when its answer arrived, in nanoseconds of one clock.
+type call struct{ invoked, answered int64 }
+
+// A put is what a job must be as long as it is there. The body is not kept.
+type put struct {
+	tube     int // index into tubeNames
+	pri, ttr uint32
+	delay    time.Duration
+	body     []byte
+	foreign  bool // of Gearman: the server chooses priority and TTR
+}
+
+// counts are what clients were told.
+type counts struct {
+	put, acknowledged, refused                  int64
+	reserved, deleted, released, buried         int64 // answered
+	kicked, deletesInDoubt, otherChangesInDoubt int64
+}
+
+// kicks are commands that may have made a waiting job ready.
+type kicks struct {
+	open  int   // not answered, for now or for ever
+	until int64 // when the last of the others was answered
+}
+
+// since reports whether any may have taken effect at t or later.
+func (k kicks) since(t int64) bool { return k.open > 0 || k.until > t }
+
+func (k *kicks) answered(at int64) {
+	k.open--
+	k.until = max(k.until, at)
+}
+
+// kicked reports whether a kick may have made the job ready at t or later.
+func (h *history) kicked(j *job, l *life, t int64) bool {
+	return l.kicks.since(t) || h.kicks[j.tube].since(t)
+}
+
+// newToken returns the name of the next put.
+func (h *history) newToken() token {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.next++
+	return h.next
+}
+
+// putting tells of a put that is about to be sent.
+func (h *history) putting(t token, p put, invoked int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.counts.put++
+	j := h.jobs.at(t)
+	*j = job{size: uint32(len(p.body)), hash: checksum(p.body), pri: p.pri, ttr: p.ttr, tube: uint16(p.tube), is: isPut}
+	if p.foreign {
+		j.is |= isForeign
+	}
+	if p.delay > 0 { // it is delayed once it is there, whether that is answered or not
+		h.lives[t] = &life{delayed: call{invoked, invoked}, due: invoked + int64(p.delay)}
+	}
+}
+
+// inserted tells that a put was acknowledged.
+func (h *history) inserted(t token, id uint64, c call) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.counts.acknowledged++
+	j := h.jobs.at(t)
+	j.is |= isAcknowledged
+	if j.mustBe() {
+		h.live++
+	}
+	h.named(t, j, id, c)
+}
+
+// refused tells that a put was answered with an error: its job must never be there.
+func (h *history) refused(t token) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.counts.refused++
+	h.jobs.at(t).is |= isRefused
+}
+
+// named judges that the job of t has that id.
+func (h *history) named(t token, j *job, id uint64, c call) {
+	switch other := h.jobs.byID(id, t); {
+	case other != t:
+		h.violated(idTwice, t, id, c, "put %d has the same id", other)
+	case j.id != 0 && j.id != id:
+		h.violated(idTwice, t, id, c, "the job had the id %d", j.id)
+	}
+	if j.id == 0 {
+		j.id = id
+	}
+}
+
+// kicking tells of a kick-job that is about to be sent. If it is never answered, it may take
+// effect at any time.
+func (h *history) kicking(t token) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.jobs.at(t).gone == 0 {
+		h.life(t).kicks.open++
+	}
+}
+
+// kickAnswered tells how a kick-job was answered.
+func (h *history) kickAnswered(t token, c call, kicked bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := h.lives[t]
+	switch {
+	case l == nil: // it is deleted
+	case kicked:
+		h.counts.kicked++
+		l.observe(kickJob, nil, c)
+		l.kicks.answered(c.answered)
+	default:
+		l.kicks.open--
+	}
+}
+
+// kickingTube tells of a kick of a number of jobs that is about to be sent.
+func (h *history) kickingTube(tube int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.kicks[tube].open++
+}
+
+// tubeKicked tells when it was answered.
+func (h *history) tubeKicked(tube int, at int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.kicks[tube].answered(at)
+}
+
+// liveJobs returns how many jobs were acknowledged and cannot have been deleted.
+func (h *history) liveJobs() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.live
+}
+
+func (h *history) countsNow() counts {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.counts
+}
+
+// violations returns how often each rule was broken.
+func (h *history) violations() map[rule]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.rules)
+}
+
+// recognize judges the bytes of a job, and returns its put.
+func (h *history) recognize(id uint64, b []byte, c call) (token, *job, bool) {
+	stamp, err := bench.Stamp(b)
+	t := token(stamp)
+	if err != nil || t == 0 || t > h.next || h.jobs.at(t).is&isPut == 0 {
+		h.violated(stranger, 0, id, c, "%d bytes %.40q", len(b), b)
+		return 0, nil, false
+	}
+	j := h.jobs.at(t)
+	if uint32(len(b)) != j.size || checksum(b) != j.hash {
+		h.violated(altered, t, id, c, "%d bytes %.40q…, %d were put", len(b), b, j.size)
+	}
+	return t, j, true
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
+// exists judges that a job is there at all.
+func (h *history) exists(t token, j *job, id uint64, c call) {
+	if h.rest {
+		j.is |= isSeen
+	}
+	switch {
+	case j.is&isRefused != 0:
+		h.violated(unwanted, t, id, c, "the put was refused")
+	case j.gone == 0 || c.invoked <= j.gone:
+	case h.rest:
+		h.violated(back, t, id, c, "it was deleted")
+	default:
+		h.violated(late, t, id, c, "it was reserved %v after DELETED", time.Duration(c.invoked-j.gone))
+	}
+}
+
+// beginRest tells that the run is over: all connections have ended, no fault lasts, and one
+// client looks at what is left and takes it out.
+func (h *history) beginRest() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.rest = true
+}
+
+// remaining returns the jobs that may be there and have a known id.
+func (h *history) remaining() (all []waitingJob) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for t := token(1); t <= h.next; t++ {
+		if j := h.jobs.at(t); j.id != 0 && j.gone == 0 {
+			all = append(all, waitingJob{t, j.id})
+		}
+	}
+	return all
+}
+
+// A sight is a job as the server describes it at rest.
+type sight struct {
+	tube     string
+	state    string // ready, delayed, buried or reserved
+	pri, ttr uint32
+}
+
+// look judges a job as it was found at rest.
+func (h *history) look(t token, s sight, c call) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	j, l := h.jobs.at(t), h.lives[t]
+	h.exists(t, j, j.id, c)
+	if want := h.tubeNames[j.tube]; s.tube != want {
+		h.violated(changed, t, j.id, c, "it is in the tube %s", s.tube)
+	}
+	if j.is&isForeign == 0 && s.ttr != j.ttr {
+		h.violated(changed, t, j.id, c, "its TTR is %d", s.ttr)
+	}
+	if j.is&isForeign == 0 && s.pri != j.pri && (l == nil || !slices.Contains(l.otherPris, s.pri)) {
+		h.violated(changed, t, j.id, c, "its priority is %d", s.pri)
+	}
+	want := "" // the only state in which it can be
+	switch {
+	case l == nil:
+		want = "ready" // nobody ever changed it
+	case l.buried.answered != 0 && !h.kicked(j, l, l.buried.invoked):
+		want = "buried"
+	case c.answered < l.due-int64(h.slack) && !h.kicked(j, l, l.delayed.invoked):
+		want = "delayed"
+	}
+	// A reserve that was sent and not answered may have taken the job, if the server has not
+	// noticed yet that the connection is gone.
+	if want != "" && s.state != want && (want != "ready" || s.state != "reserved") {
+		h.violated(changed, t, j.id, c, "it is %s, and should be %s", s.state, want)
+	}
+}
+
+// close ends the run: what must be there and was not seen since beginRest is lost. It
+// returns the jobs that were seen at the end, and the puts in doubt that took effect.
+func (h *history) close() (seen, appeared int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for t, l := range h.lives {
+		h.checkHolds(t, l)
+	}
+	for t := token(1); t <= h.next; t++ {
+		j := h.jobs.at(t)
+		if j.mustBe() && j.is&isSeen == 0 {
+			h.violated(lost, t, j.id, call{}, "it is not there")
+		}
+		if j.is&(isAcknowledged|isRefused) == 0 && j.id != 0 {
+			appeared++
+		}
+		if j.is&isSeen != 0 {
+			seen++
+		}
+	}
+	return seen, appeared
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"polystalk/loadtest/bench"
+)
+
+// A token names one put: its body begins with the token as a stamp of package bench. Tokens
+// count up from 1.
+type token uint64
+
+// minBody is the least length of a body, the length of its stamp.
+const minBody = bench.StampLen
+
+// A job is the record of one put, kept for the whole run.
+type job struct {
+	id       uint64 // 0: never told
+	gone     int64  // when DELETED arrived; 0: it has not
+	reserved int64  // when the latest RESERVED was invoked
+	hash     uint32
+	size     uint32
+	pri, ttr uint32
+	tube     uint16
+	is       marks
+}
+
+type marks uint16
+
+const (
+	isPut          marks = 1 << iota // putting was told
+	isAcknowledged                   // the put
+	isRefused                        // the put
+	isForeign                        // of Gearman: the server chooses priority and TTR
+	isDoubtful                       // a delete was sent that may have removed it, or may yet
+	isSeen                           // it was there at the end
+)
+
+// mustBe reports whether the job must be there.
+func (j *job) mustBe() bool { return j.gone == 0 && j.is&(isAcknowledged|isDoubtful) == isAcknowledged }
+
+const pageBits = 12
+
+// A jobTable holds all jobs by token, and tokens by id. Jobs do not move.
+type jobTable struct {
+	pages []*[1 << pageBits]job
+	ids   map[uint64]token
+}
+
+func (b *jobTable) at(t token) *job {
+	for int(t>>pageBits) >= len(b.pages) {
+		b.pages = append(b.pages, new([1 << pageBits]job))
+	}
+	return &b.pages[t>>pageBits][t&(1<<pageBits-1)]
+}
+
+// byID returns the token that id was first seen with: t if it is new.
+func (b *jobTable) byID(id uint64, t token) token {
+	if first, ok := b.ids[id]; ok {
+		return first
+	}
+	b.ids[id] = t
+	return t
+}
+
+// A life is what is known of a job besides its record.
+type life struct {
+	holds []hold                // reservations whose end is not told
+	ops   []porcupine.Operation // all reservations, and what proves or disproves them
+	kicks kicks
+	// told is when the latest answer arrived that says what the job is now: a command that
+	// was invoked before that says nothing for certain.
+	told      int64
+	buried    call // the answer because of which it is buried; zero: it may be in any state
+	delayed   call // the same, delayed until due
+	due       int64
+	otherPris []uint32 // it has one of these priorities, or the one of the record
+}
+
+// A hold is a reservation that a client was told of.
+type hold struct {
+	by    *holder
+	until int64 // the TTR: beyond, the server may hand out the job again
+}
+
+// never is later than any time.
+const never = math.MaxInt64
+
+// life returns what is known of t, which begins now if nothing is.
+func (h *history) life(t token) *life {
+	l := h.lives[t]
+	if l == nil {
+		l = new(life)
+		h.lives[t] = l
+	}
+	return l
+}
+
+// certain notes an answer that says what the job is now, and reports whether no other answer
+// may be later.
+func (l *life) certain(c call) bool {
+	before := l.told
+	l.told = max(before, c.answered)
+	l.buried, l.delayed, l.due = call{}, call{}, 0
+	return before < c.invoked
+}
+
+// The operations of the model of a job as a lock: its state is the holder, nil if it is free.
+type lockOp uint8
+
+const (
+	acquire lockOp = iota // RESERVED: it was free
+	expire                // the hold may end from here on: with its TTR, its connection, or another command
+	release               // RELEASED or BURIED: it was held
+	touch                 // TOUCHED: it was held
+	remove                // DELETED: it was held by the client, or by nobody
+	kickJob               // KICKED: nobody held it
+)
+
+var lockNames = [...]string{"RESERVED", "end", "RELEASED or BURIED", "TOUCHED", "DELETED", "KICKED"}
+
+type lockInput struct {
+	op lockOp
+	by *holder
+}
+
+var lockModel = porcupine.Model{
+	Init: func() any { return (*holder)(nil) },
+	Step: func(state, input, _ any) (bool, any) {
+		held, in := state.(*holder), input.(lockInput)
+		switch in.op {
+		case acquire:
+			return held == nil, in.by
+		case expire:
+			if held == in.by {
+				held = nil
+			}
+			return true, held
+		case release:
+			return held == in.by, (*holder)(nil)
+		case touch:
+			return held == in.by, held
+		case remove:
+			return held == nil || held == in.by, (*holder)(nil)
+		default:
+			return held == nil, held
+		}
+	},
+}
+
+// observe adds an operation that was answered.
+func (l *life) observe(op lockOp, by *holder, c call) {
+	l.ops = append(l.ops, porcupine.Operation{Input: lockInput{op, by}, Call: c.invoked, Return: c.answered})
+}
+
+// checkHolds judges that an order of all operations explains who held the job. It gives up
+// after a second.
+func (h *history) checkHolds(t token, l *life) {
+	for _, o := range l.holds { // nobody told their end
+		l.observe(expire, o.by, call{min(o.by.alive, o.until), never})
+	}
+	if len(l.ops) > 2 && porcupine.CheckOperationsTimeout(lockModel, l.ops, time.Second) == porcupine.Illegal {
+		var told strings.Builder
+		for _, op := range l.ops {
+			in := op.Input.(lockInput)
+			fmt.Fprintf(&told, ", %s by %p %d to %d", lockNames[in.op], in.by, op.Call, op.Return)
+		}
+		h.violated(overlap, t, h.jobs.at(t).id, call{}, "no order explains what clients were told%s", &told)
+	}
+	l.ops = nil
+}

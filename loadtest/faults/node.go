@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"polystalk/codec/admin"
+)
+
+// A node is one server, running or not: a process with its directory, its addresses and its
+// log. One goroutine uses it.
+type node struct {
+	name       string
+	number     int
+	dir        string // of its journal
+	program    string // that the next start runs
+	beanstalkd string // addresses
+	gearman    string
+	cluster    string // for the other nodes, which are made to go through the wires
+	member     bool   // its directory has the identity of a member of the cluster
+	// wrapper precedes the command line of the next start: another program that runs it and
+	// does not change its process id.
+	wrapper []string
+
+	fleet *fleet
+	log   *os.File
+
+	mu    sync.Mutex
+	cmd   *exec.Cmd
+	told  bool          // its end was ordered
+	ended chan struct{} // closed when the process has ended; nil: it was never started
+}
+
+// start starts the process. It does not wait until the node serves.
+func (n *node) start() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.isRunning() {
+		return fmt.Errorf("%s runs already", n.name)
+	}
+	args := append(append([]string{}, n.wrapper...), n.program)
+	args = append(args, n.fleet.arguments(n)...)
+	fmt.Fprintf(n.log, "# %s %q\n", time.Now().Format("15:04:05.000"), args)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdout, cmd.Stderr = n.log, n.log
+	if err := n.fleet.spawner.Start(cmd, nil); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	n.cmd, n.told, n.ended = cmd, false, ended
+	go func() {
+		err := cmd.Wait()
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		fmt.Fprintf(n.log, "# %s ended: %v\n", time.Now().Format("15:04:05.000"), err)
+		if !n.told {
+			n.fleet.addAccident(fmt.Sprintf("%s ended by itself: %v", n.name, cmd.ProcessState))
+		}
+		close(ended)
+	}()
+	return nil
+}
+
+// isRunning reports whether there is a process. The caller holds the lock.
+func (n *node) isRunning() bool {
+	if n.ended == nil {
+		return false
+	}
+	select {
+	case <-n.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// running reports whether there is a process, stopped or not.
+func (n *node) running() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.isRunning()
+}
+
+// signal sends the process a signal, if there is one.
+func (n *node) signal(s syscall.Signal) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.isRunning() {
+		n.cmd.Process.Signal(s) // it may have ended just now
+	}
+}
+
+// end orders the end, and returns a channel that is closed then.
+func (n *node) end(s syscall.Signal) <-chan struct{} {
+	n.expect()
+	n.signal(s)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ended == nil {
+		done := make(chan struct{})
+		close(done)
+		return done
+	}
+	return n.ended
+}
+
+// kill kills the process and returns when it is gone.
+func (n *node) kill() { <-n.end(syscall.SIGKILL) }
+
+// expect makes an end of the process no accident.
+func (n *node) expect() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.told = true
+}
+
+// terminate asks the process to end and returns when it has. After 30 seconds it is killed,
+// which is an error.
+func (n *node) terminate(ctx context.Context) error {
+	select {
+	case <-n.end(syscall.SIGTERM):
+		return nil
+	case <-ctx.Done():
+		n.kill()
+		return context.Cause(ctx)
+	case <-time.After(30 * time.Second):
+		n.kill()
+		return fmt.Errorf("%s did not end 30 s after SIGTERM", n.name)
+	}
+}
+
+// wipe empties the directory of a node that does not run.
+func (n *node) wipe() error {
+	if n.running() {
+		return fmt.Errorf("%s runs", n.name)
+	}
+	entries, err := os.ReadDir(n.dir)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(n.dir, e.Name())))
+	}
+	return err
+}
+
+// request asks the node at the socket in its directory, and reads the answer into to, which
+// may be nil.
+func (n *node) request(ctx context.Context, method, path string, body, to any) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	b, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://localhost/api/v1"+path, bytes.NewReader(b))
+	if err != nil {
+		return err
+	}
+	if body == nil {
+		req.Body, req.ContentLength = nil, 0
+	} else {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	t := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(n.dir, "cluster.sock"))
+	}}
+	res, err := (&http.Client{Transport: t}).Do(req)
+	if err != nil {
+		return fmt.Errorf("%s: %w", n.name, err)
+	}
+	defer res.Body.Close()
+	b, err = io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	if err == nil && res.StatusCode/100 != 2 {
+		err = fmt.Errorf("%s: %.300s", res.Status, b)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %s %s: %w", n.name, method, path, err)
+	}
+	if to == nil {
+		return nil
+	}
+	return json.Unmarshal(b, to)
+}
+
+// transfer makes to lead in place of n.
+func (n *node) transfer(ctx context.Context, to *node) error {
+	return n.request(ctx, "POST", "/cluster/transfer", admin.ClusterTransfer{Node: to.name}, nil)
+}
+
+// remove removes another node from the cluster.
+func (n *node) remove(ctx context.Context, other *node) error {
+	return n.request(ctx, "DELETE", "/cluster/members/"+url.PathEscape(other.name), nil, nil)
+}
+
+// leader returns the node that leads by its own account, in the latest term, and what it says
+// about the cluster. A node forwards the question to the leader that it knows.
+func (f *fleet) leader(ctx context.Context) (leader *node, latest admin.Cluster, err error) {
+	all := f.all()
+	for _, n := range all {
+		if !n.running() {
+			continue
+		}
+		var c admin.Cluster
+		within, cancel := context.WithTimeout(ctx, time.Second)
+		err := n.request(within, "GET", "/cluster", nil, &c)
+		cancel()
+		if err != nil || c.Role != "leader" || leader != nil && c.Term <= latest.Term {
+			continue
+		}
+		for _, o := range all {
+			if o.name == c.Node {
+				leader, latest = o, c
+			}
+		}
+	}
+	if leader == nil {
+		return nil, latest, errors.New("no server says that it leads")
+	}
+	return leader, latest, nil
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"polystalk/codec/gearman"
+	"polystalk/loadtest/bench"
+)
+
+const (
+	// kickedTube is the tube that is kicked by number. Kicks in doubt may affect any of its
+	// jobs, so little can be said of them.
+	kickedTube = 0
+	// longDelay is longer than any run: such a job waits to be kicked.
+	longDelay = 2 * time.Hour
+	// longTTR, in seconds, is longer than any reservation.
+	longTTR = 600
+)
+
+// newBody returns a body for t, mostly short, sometimes of any length up to the longest that
+// a server takes by default.
+func newBody(rng *rand.Rand, t token) []byte {
+	n := minBody + rng.IntN(200)
+	switch rng.IntN(400) {
+	case 0:
+		n = minBody + rng.IntN(65_000)
+	case 1, 2, 3, 4:
+		n = minBody + rng.IntN(4_000)
+	}
+	b := make([]byte, n)
+	for i := minBody; i < n; i += 8 {
+		v := rng.Uint64()
+		for k := i; k < min(n, i+8); k++ {
+			b[k], v = byte(v), v>>8
+		}
+	}
+	bench.PutStamp(b, uint64(t))
+	return b
+}
+
+// produce puts jobs, up to depth in one write.
+func (w *crew) produce(c *conn, rng *rand.Rand, depth int) error {
+	for range 200 { // then it dials another node
+		if live := w.h.liveJobs(); depth > 1 && live > w.stock {
+			if w.sleep(5 * time.Millisecond); w.ctx.Err() != nil {
+				return nil
+			}
+			continue
+		} else if live > 2*w.stock {
+			w.sleep(10 * time.Millisecond) // the clients that measure pauses continue, slowly
+		}
+		tube := rng.IntN(tubes)
+		c.say("use %s\r\n", w.names[tube])
+		if _, err := c.ask("USING"); err != nil {
+			return err
+		}
+		for range 8 {
+			if err := w.put(c, rng, tube, 1+rng.IntN(depth)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// put puts n jobs in one write.
+func (w *crew) put(c *conn, rng *rand.Rand, tube, n int) error {
+	tokens, delays := make([]token, n), make([]time.Duration, n)
+	for i := range tokens {
+		t := w.h.newToken()
+		p := put{tube: tube, pri: rng.Uint32N(1000), ttr: longTTR, body: newBody(rng, t)}
+		switch rng.IntN(100) {
+		case 0, 1, 2:
+			p.delay = time.Duration(1+rng.IntN(3)) * time.Second
+		case 3:
+			p.delay = longDelay
+		case 4, 5, 6, 7:
+			p.ttr = 1 + rng.Uint32N(2)
+		}
+		c.say("put %d %d %d %d\r\n%s\r\n", p.pri, p.delay/time.Second, p.ttr, len(p.body), p.body)
+		w.h.putting(t, p, bench.Now())
+		tokens[i], delays[i] = t, p.delay
+	}
+	if err := c.send(); err != nil {
+		return err
+	}
+	for i, t := range tokens {
+		r, err := c.read("put", 0)
+		if err != nil {
+			return err
+		}
+		switch r.word {
+		case "INSERTED":
+			w.inserted(t, r.id, c.call())
+			if delays[i] == longDelay {
+				w.keep(waitingJob{t, r.id})
+			}
+		case "OUT_OF_MEMORY", "DRAINING", "INTERNAL_ERROR":
+			w.h.refused(t)
+			w.sleep(10 * time.Millisecond)
+		default:
+			return wrong{"put", r.word + " " + strconv.FormatUint(r.id, 10)}
+		}
+	}
+	return nil
+}
+
+func (w *crew) inserted(t token, id uint64, c call) {
+	w.h.inserted(t, id, c)
+	w.pause.acknowledged(c.answered)
+}
+
+var background = []gearman.Type{gearman.SubmitJobBG, gearman.SubmitJobHighBG, gearman.SubmitJobLowBG}
+
+// submit submits background jobs, some in one write.
+func (w *crew) submit(c *conn, rng *rand.Rand) error {
+	for {
+		if w.h.liveJobs() > w.stock {
+			if w.sleep(5 * time.Millisecond); w.ctx.Err() != nil {
+				return nil
+			}
+			continue
+		}
+		tokens := make([]token, 1+rng.IntN(depth))
+		for i := range tokens {
+			t := w.h.newToken()
+			p := put{tube: tubes + rng.IntN(functions), body: newBody(rng, t), foreign: true}
+			unique := ""
+			if rng.IntN(2) == 0 {
+				unique = strconv.FormatUint(uint64(t), 10)
+			}
+			c.packet(background[rng.IntN(len(background))], w.names[p.tube], unique, string(p.body))
+			w.h.putting(t, p, bench.Now())
+			tokens[i] = t
+		}
+		if err := c.send(); err != nil {
+			return err
+		}
+		for _, t := range tokens {
+			m, _, err := c.readPacket()
+			if err != nil {
+				return err
+			}
+			switch m.Type {
+			case gearman.JobCreated:
+				id, err := idOf(m.Args[0])
+				if err != nil {
+					return err
+				}
+				w.inserted(t, id, c.call())
+			case gearman.Error:
+				w.h.refused(t)
+			default:
+				return wrong{"SUBMIT_JOB_BG", m.Type.String()}
+			}
+		}
+	}
+}
+
+// idOf returns the job's id in a handle: the number behind its last colon.
+func idOf(handle []byte) (uint64, error) {
+	id, err := strconv.ParseUint(string(handle[bytes.LastIndexByte(handle, ':')+1:]), 10, 64)
+	if err != nil {
+		return 0, wrong{"a request of Gearman", string(handle)}
+	}
+	return id, nil
+}
+
+// grab does background jobs of all functions. A completion has no answer, so each of its
+// deletes is in doubt for ever.
+func (w *crew) grab(c *conn, rng *rand.Rand) error {
+	for _, name := range w.names[tubes:] {
+		c.packet(gearman.CanDo, name)
+	}
+	for w.ctx.Err() == nil {
+		c.packet(gearman.GrabJob)
+		if err := c.send(); err != nil {
+			return err
+		}
+		m, data, err := c.readPacket()
+		for err == nil && (m.Type == gearman.Noop || m.Type == gearman.Error) {
+			// A wake-up, or the error for a completed job that the worker no longer had.
+			m, data, err = c.readPacket()
+		}
+		if err != nil {
+			return err
+		}
+		switch m.Type {
+		case gearman.JobAssign:
+			handle := string(m.Args[0])
+			id, err := idOf(m.Args[0])
+			if err != nil {
+				return err
+			}
+			t, ok := c.holder.reserved(id, data, c.call())
+			if rng.IntN(50) == 0 {
+				w.sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
+			}
+			if rng.IntN(200) == 0 {
+				return nil // the server gives the job to another worker
+			}
+			c.packet(gearman.WorkComplete, handle, "done")
+			if ok {
+				c.holder.deleteInDoubt(t, bench.Now())
+			}
+		case gearman.NoJob:
+			c.packet(gearman.PreSleep)
+			if err := c.send(); err != nil {
+				return err
+			}
+			m, _, err := c.readPacket() // without a wake-up in time it dials again
+			if err != nil {
+				return err
+			}
+			if m.Type != gearman.Noop {
+				return wrong{"PRE_SLEEP", m.Type.String()}
+			}
+		default:
+			return wrong{"GRAB_JOB", m.Type.String()}
+		}
+	}
+	return nil
+}

@@ -15,7 +15,7 @@ import (
 func isCore(s *source) bool { return !s.isTest() && isCoreFolder(s.dir()) }
 
 func isCoreFolder(dir string) bool {
-	if within(dir, "codec/conversation") || within(dir, "codec/gearmantest") || within(dir, "codec/wiretest") {
+	if within(dir, "codec/conversation") || within(dir, "codec/wiretest") {
 		return false
 	}
 	return slices.ContainsFunc([]string{"codec", "shard/core", "shard/listindex", "shard/record", "shard/slab", "shard/stats", "shard/wal/space"}, func(folder string) bool {

@@ -189,6 +189,26 @@ func lawFaults(table []row, laws []law) []string {
 	return faults
 }
 
+// testLibraries may be imported by tests and by each other only: they are no part of a
+// program.
+var testLibraries = []string{"codec/conversation", "cmd/polystalkd/e2e"}
+
+// libraryFaults lists the packages that import a test library and are none.
+func libraryFaults(table []row, libraries []string) []string {
+	in := func(name string) bool {
+		return slices.ContainsFunc(libraries, func(folder string) bool { return within(name, folder) })
+	}
+	var faults []string
+	for _, r := range table {
+		for name := range strings.FieldsSeq(r.imports) {
+			if in(name) && !in(r.folder) {
+				faults = append(faults, r.folder+" must not import "+name+": only tests do")
+			}
+		}
+	}
+	return faults
+}
+
 // gnetFaults lists the files that import gnet outside of the folders in may.
 func gnetFaults(all []*source, may []string) []string {
 	var faults []string
@@ -204,7 +224,7 @@ func gnetFaults(all []*source, may []string) []string {
 func TestImportsKeepTheLaws(t *testing.T) {
 	all := readTree(t)
 	found := rows(all)
-	for _, f := range slices.Concat(lawFaults(found, laws), gnetFaults(all, gnetFolders)) {
+	for _, f := range slices.Concat(lawFaults(found, laws), libraryFaults(found, testLibraries), gnetFaults(all, gnetFolders)) {
 		t.Error(f)
 	}
 	for name := range libraries {
@@ -272,6 +292,17 @@ func TestLawFaultsAreFound(t *testing.T) {
 	} {
 		if got := lawFaults(append(others, tt.row), laws); len(got) != tt.want {
 			t.Errorf("%v: found %q, want %d", tt.row, got, tt.want)
+		}
+	}
+}
+
+func TestLibraryFaultsAreFound(t *testing.T) {
+	for want, r := range []row{
+		{"router", "codec shard", "codec/conversation"},
+		{"router", "codec/conversation", ""},
+	} {
+		if got := libraryFaults([]row{r, {"codec/conversation/x", "codec/conversation", ""}}, testLibraries); len(got) != want {
+			t.Errorf("%v: found %q, want %d", r, got, want)
 		}
 	}
 }

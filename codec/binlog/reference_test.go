@@ -26,7 +26,7 @@ type reference struct {
 
 func referenceProgram(t *testing.T) string {
 	t.Helper()
-	program, _, err := conversation.Reference()
+	program, _, err := conversation.Beanstalk.Reference()
 	if err != nil {
 		t.Skip(err)
 	}

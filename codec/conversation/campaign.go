@@ -1,171 +1,133 @@
 package conversation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 )
 
-// soonLimit is how long a session with one-second jobs may last before its
-// result may be the clock's doing.
+// How long a server may take over a reply. A history that hangs waits for it once for each
+// try to shrink it.
+const (
+	answerMax = 8 * time.Second
+	shrinkMax = time.Second
+)
+
+// soonLimit is how long a history whose jobs have a second to run may last before a
+// difference may be the clock's fault.
 const soonLimit = 700 * time.Millisecond
 
-// Compare plays count sessions of n commands, seeded seed, seed+1 …, against
-// two programs, subject started with args. It returns "" if all replies were
-// equal, else a report of the first session that differs, in its shrunk form,
-// and that session's seed. The error is about the harness.
-func Compare(reference, subject string, args []string, unquoted bool, seed uint64, count, n int) (report string, failed uint64, err error) {
-	c := campaign{reference: reference, subject: subject, args: args, unquoted: unquoted}
-	return c.run(seed, count, n)
+// A Campaign plays random histories, each on a pair of new servers.
+type Campaign struct {
+	Protocol           *Protocol
+	Reference, Subject Start
+	Version            string // of the reference
+	Journaled          bool   // the subject keeps a journal, and the reference does not
+	Dir                string // must exist; what servers keep is below it
+	Patience           time.Duration
+	Whole              bool    // report a history as it was drawn
+	Beside             *Beside // another client of the subject; nil: there is none
+
+	// Compared counts the commands that were sent to both servers, PassedOver those that
+	// could not be compared at their place in a history.
+	Compared, PassedOver int
+
+	played int
 }
 
-// CompareKept is Compare with a journal in the subject, each time in a new
-// directory that dir makes.
-func CompareKept(reference, subject string, args []string, dir func() (string, error), unquoted bool, seed uint64, count, n int) (report string, failed uint64, err error) {
-	c := campaign{reference: reference, subject: subject, args: args, dir: dir, unquoted: unquoted}
-	return c.run(seed, count, n)
+// Beside describes what another client of the subject does meanwhile, with tubes of its own.
+// Its jobs are left out of what is compared.
+type Beside struct {
+	// Tubes are watched on both servers all the time, so that they neither come nor go.
+	Tubes []string
+	// Still stops the client until goOn is called, and returns its share of the numbers in
+	// stats.
+	Still func() (own map[string]uint64, goOn func())
+	// Without removes the lines about its jobs from a list.
+	Without func(list string, lines []string) []string
 }
 
-func (c *campaign) run(seed uint64, count, n int) (report string, failed uint64, err error) {
-	defer func() {
-		if wrong := c.stop(); err == nil {
-			err = wrong
-		}
-	}()
-	for ; count > 0; seed, count = seed+1, count-1 {
-		s := NewSession(seed, n)
-		d, err := c.playInTime(s)
-		if err != nil {
-			return "", seed, err
-		}
-		if d != nil {
-			report, err = c.explain(s, d)
-			return report, seed, err
-		}
-	}
-	return "", 0, nil
+// A difference is where two servers stopped replying alike.
+type difference struct {
+	why  string
+	log  []string // the conversation until then
+	took time.Duration
 }
 
-// A campaign is a pair of server processes that lives from session to session,
-// and is started anew after a failure.
-type campaign struct {
-	reference, subject string
-	args               []string
-	dir                func() (string, error) // for the journal; nil: none
-	companion          func() Companion       // nil: there is none
-	unquoted           bool
-	servers            []*Server
-	pair               *Pair
+func (d *difference) Error() string {
+	return fmt.Sprintf("%s\n--- the conversation until then\n%s", d.why, strings.Join(d.log, "\n"))
 }
 
-func (c *campaign) start() error {
-	var beside Companion
-	if c.companion != nil {
-		beside = c.companion()
+// Compare plays the history of n commands that the seed gives. It returns "" if both
+// servers replied alike, else a report of the smallest history found in which they do not.
+// The error is about the harness.
+func (c *Campaign) Compare(seed uint64, n int) (report string, err error) {
+	h := NewHistory(c.Protocol, seed, n)
+	d, err := c.play(h, cmp.Or(c.Patience, answerMax))
+	if d == nil || err != nil {
+		return "", err
 	}
-	for i, program := range []string{c.reference, c.subject} {
-		var args []string
-		if i == 1 {
-			args = c.args
-			if beside != nil {
-				args = append(beside.Flags(), args...)
-			}
-			if c.dir != nil {
-				dir, err := c.dir()
-				if err != nil {
-					return err
-				}
-				args = append([]string{"-b", dir}, args...)
-			}
-		}
-		s, err := StartServer(program, args...)
-		if err != nil {
-			return err
-		}
-		c.servers = append(c.servers, s)
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d, %d connections, names %.40q, flags %q", h.Seed, h.Conns, h.Names, h.Flags)
+	if c.Whole {
+		fmt.Fprintf(&b, "\n%v", d)
+		return b.String(), nil
 	}
-	pair, err := NewPair(c.servers[0].Address, c.servers[1].Address, c.unquoted)
-	if err == nil {
-		pair.Kept = c.dir != nil
-		c.pair = pair
-		if beside != nil {
-			err = pair.Accompany(beside)
+	end, again := time.Now().Add(30*time.Second), false
+	smaller := shrink(h, 200, func(h History) bool {
+		if time.Now().After(end) {
+			return false
 		}
+		found, broken := c.play(h, shrinkMax)
+		err = errors.Join(err, broken)
+		if found != nil {
+			d, again = found, true
+		}
+		return found != nil
+	})
+	if !again {
+		b.WriteString("; no part of it fails alone")
 	}
-	return err
+	fmt.Fprintf(&b, ", shrunk to %d of %d events\n%v", len(smaller.Events), len(h.Events), d)
+	return b.String(), err
 }
 
-// stop ends what start has begun. The error is what a companion has found.
-func (c *campaign) stop() (err error) {
-	if c.pair != nil {
-		if c.pair.companion != nil {
-			err = c.pair.companion.End()
-		}
-		c.pair.Close()
-	}
-	for _, s := range c.servers {
-		s.Stop()
-	}
-	c.pair, c.servers = nil, nil
-	return err
-}
-
-// play runs one session on the present pair, or on a fresh one if there is
-// none.
-func (c *campaign) play(s Session) (*Difference, error) {
-	if c.pair == nil {
-		if err := c.start(); err != nil {
-			return nil, err
-		}
-	}
-	err := c.pair.Play(s)
-	if err == nil {
-		return nil, nil
-	}
-	if wrong := c.stop(); wrong != nil {
-		return nil, fmt.Errorf("%w, and then %w", wrong, err)
-	}
-	var d *Difference
-	if errors.As(err, &d) {
-		return d, nil
-	}
-	return nil, err
-}
-
-// playInTime repeats a session of one-second jobs that a busy machine drew out.
-func (c *campaign) playInTime(s Session) (d *Difference, err error) {
+// play repeats a history whose jobs have a second to run if a busy machine drew it out.
+func (c *Campaign) play(h History, longest time.Duration) (d *difference, err error) {
 	for range 5 {
-		if d, err = c.play(s); d == nil || err != nil || !s.Soon || d.Took < soonLimit {
+		if d, err = c.playOnce(h, longest); d == nil || !h.Soon || d.took < soonLimit {
 			break
 		}
 	}
 	return d, err
 }
 
-// explain shrinks a failing session on fresh servers.
-func (c *campaign) explain(s Session, d *Difference) (string, error) {
-	var harness error
-	fails := func(smaller Session) bool {
-		c.stop()
-		found, err := c.playInTime(smaller)
+func (c *Campaign) playOnce(h History, longest time.Duration) (*difference, error) {
+	c.played++
+	g := &game{c: c, h: h, max: longest}
+	defer g.hangUp()
+	for n, start := range []Start{c.Reference, c.Subject} {
+		dir := filepath.Join(c.Dir, fmt.Sprintf("%d-%d-%d", h.Seed, c.played, n))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+		s, err := start(&Conversation{Protocol: c.Protocol, Flags: h.Flags}, dir)
 		if err != nil {
-			harness = err
+			return nil, err
 		}
-		if found != nil {
-			d = found
+		defer s.Stop()
+		if err := g.join(n, s.Address); err != nil {
+			return nil, err
 		}
-		return found != nil
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d, %d connections, %d tubes", s.Seed, s.Conns, s.Tubes)
-	if first := d; !fails(s) {
-		fmt.Fprintf(&b, "; not again on fresh servers\n%v", first)
-		return b.String(), harness
+	began := time.Now()
+	if err := g.play(); err != nil {
+		return &difference{err.Error(), g.log, time.Since(began)}, nil
 	}
-	// A server that waits for a reply that never comes makes each try long.
-	budget, end := 150, time.Now().Add(30*time.Second)
-	smaller := Shrink(s, budget, func(s Session) bool { return time.Now().Before(end) && fails(s) })
-	fmt.Fprintf(&b, ", shrunk to %d of %d events\n%v", len(smaller.Events), len(s.Events), d)
-	return b.String(), harness
+	return nil, nil
 }

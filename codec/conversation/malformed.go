@@ -1,91 +1,63 @@
 package conversation
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"os"
+	"slices"
 	"strings"
 	"syscall"
-	"time"
 )
 
-// A MalformedLine is input that is wrong, or looks so, in one place.
-type MalformedLine struct {
-	Bytes    []byte
-	Needs113 bool // older references answer otherwise
-	// Swallows marks a valid put line whose body is longer than anybody will
-	// send: no reply comes, and the connection is of no further use.
-	Swallows bool
+// A malformedLine is input that is wrong, or looks wrong, in one place.
+type malformedLine struct {
+	text     string
+	needs113 bool // older references answer otherwise
+	// swallows marks a valid put line with a body longer than what follows: no reply
+	// comes, and the connection is of no further use.
+	swallows bool
 }
 
 // A form is a command with arguments that are all right.
 type form struct {
 	word string
-	args []string
-	kind []argKind
-	body string // sent after the line
+	args []string // numbers, and the tube t
+	body string   // sent after the line
 }
 
-type argKind int
-
-const (
-	argNumber argKind = iota
-	argTube
-)
-
-// Delays and times to run are long, so that nothing happens by itself while
-// the lines are played.
-var forms = []form{
-	{"put", []string{"0", "900", "900", "3"}, []argKind{argNumber, argNumber, argNumber, argNumber}, "abc\r\n"},
-	{"use", []string{"t"}, []argKind{argTube}, ""},
-	{"reserve", nil, nil, ""},
-	{"reserve-with-timeout", []string{"0"}, []argKind{argNumber}, ""},
-	{"reserve-job", []string{"1"}, []argKind{argNumber}, ""},
-	{"delete", []string{"1"}, []argKind{argNumber}, ""},
-	{"release", []string{"1", "0", "900"}, []argKind{argNumber, argNumber, argNumber}, ""},
-	{"bury", []string{"1", "0"}, []argKind{argNumber, argNumber}, ""},
-	{"touch", []string{"1"}, []argKind{argNumber}, ""},
-	{"watch", []string{"t"}, []argKind{argTube}, ""},
-	{"ignore", []string{"t"}, []argKind{argTube}, ""},
-	{"peek", []string{"1"}, []argKind{argNumber}, ""},
-	{"peek-ready", nil, nil, ""},
-	{"peek-delayed", nil, nil, ""},
-	{"peek-buried", nil, nil, ""},
-	{"kick", []string{"1"}, []argKind{argNumber}, ""},
-	{"kick-job", []string{"1"}, []argKind{argNumber}, ""},
-	{"stats-job", []string{"1"}, []argKind{argNumber}, ""},
-	{"stats-tube", []string{"t"}, []argKind{argTube}, ""},
-	{"list-tubes", nil, nil, ""},
-	{"list-tube-used", nil, nil, ""},
-	{"list-tubes-watched", nil, nil, ""},
-	{"pause-tube", []string{"t", "900"}, []argKind{argTube, argNumber}, ""},
-	{"quit", nil, nil, ""},
+// forms are all commands. Delays and times to run are longer than the lines are played.
+func forms() (all []form) {
+	for text := range strings.SplitSeq(`put 0 900 900 3,use t,reserve,reserve-with-timeout 0,reserve-job 1,delete 1,release 1 0 900,bury 1 0,touch 1,
+		watch t,ignore t,peek 1,peek-ready,peek-delayed,peek-buried,kick 1,kick-job 1,stats-job 1,stats-tube t,
+		list-tubes,list-tube-used,list-tubes-watched,pause-tube t 900,quit`, ",") {
+		words := strings.Fields(text)
+		f := form{word: words[0], args: words[1:]}
+		if f.word == "put" {
+			f.body = "abc\r\n"
+		}
+		all = append(all, f)
+	}
+	return all
 }
 
-// MalformedLines generates every command with every mutation of every
+// malformedLines generates every command with every mutation of every
 // argument and of the line as a whole.
-func MalformedLines() []MalformedLine {
-	var all []MalformedLine
+func malformedLines() []malformedLine {
+	var all []malformedLine
 	add := func(f form, line string) {
-		// A reserve that is right after all would wait for ever.
+		// A valid reserve would wait for ever.
 		if line == "reserve\r\n" {
 			return
 		}
-		all = append(all, MalformedLine{
-			Bytes:    []byte(line + f.body),
-			Needs113: f.word == "reserve-with-timeout",
-		})
+		all = append(all, malformedLine{text: line + f.body, needs113: f.word == "reserve-with-timeout"})
 	}
-	for _, f := range forms {
-		for i, kind := range f.kind {
-			for _, value := range mutations(f, i, kind) {
-				args := append([]string(nil), f.args...)
+	for _, f := range forms() {
+		for i, arg := range f.args {
+			for _, value := range f.mutations(arg) {
+				args := slices.Clone(f.args)
 				args[i] = value
 				add(f, f.line(args)+"\r\n")
 				if f.word == "put" && i == 3 && (value == "2147483647" || value == "2147483648" || value == "4294967295") {
-					all[len(all)-1].Swallows = true
+					all[len(all)-1].swallows = true
 				}
 			}
 			// Arguments end early.
@@ -119,8 +91,9 @@ func (f form) line(args []string) string {
 	return strings.Join(append([]string{f.word}, args...), " ")
 }
 
-func mutations(f form, i int, kind argKind) []string {
-	if kind == argTube {
+// mutations spoils one argument.
+func (f form) mutations(d string) []string {
+	if d == "t" {
 		return []string{
 			"", "-", "-a", "a-", "a b", "a\tb", " a", "a ", "a,b", "a:b", `a"b`, "a'b", "a\\b", "a_b", "a$b", "a(b)", "a;b", "a.b", "a/b", "a+b",
 			"a!b", "a#b", "a%b", "a&b", "a*b", "a=b", "a?b", "a@b", "a[b", "a{b", "a|b", "a~b", "a^b", "a`b", "é", "\xff", "a\x00", "\x00", "a\x7f", "1", "0",
@@ -128,25 +101,22 @@ func mutations(f form, i int, kind argKind) []string {
 			"-" + strings.Repeat("n", 199), strings.Repeat("n", 199) + "!",
 		}
 	}
-	d := f.args[i]
 	all := []string{
 		"", "x", "-" + d, "+" + d, d + "x", "x" + d, " " + d, "  " + d, "\t" + d, "\v" + d, d + " ", d + "\t", d + " x", d + "-",
 		"0" + d, "00000000000000000000000000000" + d, d + ".5", d + "e3", "0x" + d, d + "\x00", "\x00" + d, d + "\n", "\n" + d, d + "\r", "--" + d, "- " + d, "'" + d + "'", "１",
 		"4294967296", "9223372036854775807", "9223372036854775808", "18446744073709551615", "18446744073709551616",
 		"18446744073709551617", "99999999999999999999999999999999999999", "-9223372036854775808", "-18446744073709551615", "-18446744073709551616",
 	}
-	switch f.word {
-	case "reserve-with-timeout":
-		return append(all, "2147483648", "4294967295") // smaller ones would wait
-	default:
-		return append(all, "2147483647", "2147483648", "4294967295")
+	if f.word != "reserve-with-timeout" { // it would wait
+		all = append(all, "2147483647")
 	}
+	return append(all, "2147483648", "4294967295")
 }
 
 // lineMutations spoils the line as a whole.
 func (f form) lineMutations() []string {
 	good := f.line(f.args)
-	all := []string{
+	return []string{
 		good + " \r\n", good + " x\r\n", good + "x\r\n", good + "\t\r\n", good + "\x00\r\n", "\x00" + good + "\r\n",
 		" " + good + "\r\n", "\t" + good + "\r\n", good + "\n", good + "\n\r\n", good + "\r\r\n", good + "\r \r\n",
 		good[:len(good)/2] + "\r" + good[len(good)/2:] + "\r\n", good[:len(good)/2] + "\n" + good[len(good)/2:] + "\r\n",
@@ -156,146 +126,84 @@ func (f form) lineMutations() []string {
 		strings.ReplaceAll(good, "-", "_") + "\r\n", strings.ReplaceAll(good, "-", " ") + "\r\n",
 		good + strings.Repeat(" ", 222-len(good)) + "\r\n", good + strings.Repeat(" ", 223-len(good)) + "\r\n",
 	}
-	return all
 }
 
-// CompareMalformed plays every line against both servers, with marker commands
-// behind it that tell where the replies to it end, and reports each line whose
-// replies differ. unquoted says that the reference is older than 1.13: lines
-// it answers otherwise are left out.
-func CompareMalformed(reference, subject string, unquoted bool) (played int, differences []string, err error) {
-	var conns [2]*Client
-	defer func() {
-		for _, c := range conns {
-			if c != nil {
-				c.Close()
-			}
-		}
-	}()
-	for i, line := range MalformedLines() {
-		if line.Needs113 && unquoted {
+// CompareMalformed plays every line against both servers, with marker commands behind it
+// that tell where the replies to it end, and reports each line with different replies. It
+// leaves out lines that the reference's version answers otherwise.
+func CompareMalformed(reference, subject, version string) (played int, differences []string, err error) {
+	g := &game{c: &Campaign{Protocol: Beanstalk}, h: History{Conns: 1}, max: answerMax}
+	defer g.hangUp()
+	if err := errors.Join(g.join(0, reference), g.join(1, subject)); err != nil {
+		return 0, nil, err
+	}
+	r := &beanstalkReferee{game: g, k: beanstalkState{unquoted: Unquoted(version)}}
+	for i, line := range malformedLines() {
+		if line.needs113 && r.k.unquoted {
 			continue
 		}
-		var got [2][]byte
-		for side, address := range []string{reference, subject} {
-			if line.Swallows {
-				got[side], err = swallowed(address, line.Bytes)
-			} else {
-				conns[side], got[side], err = marked(conns[side], address, line.Bytes, i)
+		if g.sides[0].conns[0] == nil {
+			if err := g.open(0); err != nil {
+				return played, differences, err
 			}
-			if err != nil {
-				return played, differences, fmt.Errorf("%s, line %d, %q: %w", address, i, clip(line.Bytes), err)
+		}
+		var got [2]string
+		closed := false
+		for n := range got {
+			var ended bool
+			if got[n], ended, err = marked(g.sides[n].conns[0], line, i); err != nil {
+				return played, differences, fmt.Errorf("%s, %q: %w, after %q", sideName(n), clip(line.text), err, got[n])
 			}
+			closed = closed || ended
 		}
 		played++
-		if !sameReplies(got[0], got[1], unquoted) {
-			differences = append(differences, fmt.Sprintf("%q\n\treference %q\n\tours      %q", clip(line.Bytes), clip(got[0]), clip(got[1])))
+		if !r.sameReplies(got[0], got[1]) {
+			differences = append(differences, fmt.Sprintf("%q\n\treference %q\n\tours      %q", clip(line.text), clip(got[0]), clip(got[1])))
 		}
-		if (conns[0] == nil) != (conns[1] == nil) {
-			for side := range conns {
-				if conns[side] != nil {
-					conns[side].Close()
-					conns[side] = nil
-				}
-			}
+		if closed {
+			_ = g.act(0, "close") // the server has closed it
 		}
 	}
 	return played, differences, nil
 }
 
-// marked sends a line on a connection that is kept, or opened anew after the
-// server closed it, and reads up to the reply of the last marker.
-func marked(c *Client, address string, line []byte, i int) (*Client, []byte, error) {
-	if c == nil {
-		fresh, err := Dial("tcp", address)
-		if err != nil {
-			return nil, nil, err
-		}
-		c = fresh
+// marked sends a line, and returns what comes up to the reply of the last marker, or to the
+// end. Behind a line that swallows it shuts down the sending side: the server must close.
+func marked(c *stream, line malformedLine, i int) (got string, ended bool, err error) {
+	// The long line brings back a server that looks for the end of a line it must not
+	// find; its windows can hide the first marker after it, not both.
+	text := line.text + fmt.Sprintf("use m%d\r\n%s\r\nuse n%d\r\nuse end%d\r\n", i, strings.Repeat("x", 448), i, i)
+	if line.swallows {
+		text = line.text
 	}
-	// The long line brings back a server that looks for the end of a line it
-	// must not find; its windows can hide the first marker after it, not both.
-	var b bytes.Buffer
-	b.Write(line)
-	fmt.Fprintf(&b, "use m%d\r\n%s\r\nuse n%d\r\nuse end%d\r\n", i, strings.Repeat("x", 448), i, i)
-	if err := c.Say(b.Bytes()); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
-		return c, nil, err
+	err = c.send([]byte(text))
+	if line.swallows && err == nil {
+		err = c.act("halfclose")
 	}
-	end := fmt.Appendf(nil, "USING end%d\r\n", i)
-	var got []byte
-	for !bytes.HasSuffix(got, end) {
-		more, closed, err := c.some()
-		got = append(got, more...)
-		if err != nil {
-			return c, got, fmt.Errorf("%w after %q", err, clip(got))
-		}
-		if closed {
-			c.Close()
-			return nil, append(got, "(closed)"...), nil
-		}
+	if err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+		return "", false, err
 	}
-	return c, got, nil
-}
-
-// swallowed sends a put without its body and shuts down: the server must
-// close and say nothing.
-func swallowed(address string, line []byte) ([]byte, error) {
-	c, err := Dial("tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	if err := c.Say(line); err != nil {
-		return nil, err
-	}
-	if err := c.HalfClose(); err != nil {
-		return nil, err
-	}
-	var got []byte
-	for {
-		more, closed, err := c.some()
-		got = append(got, more...)
-		if closed || err != nil {
-			return got, err
-		}
-	}
-}
-
-// some reads what there is, at least one byte.
-func (c *Client) some() (b []byte, closed bool, err error) {
-	if err := c.SetReadDeadline(time.Now().Add(Patience)); err != nil {
-		return nil, false, err
-	}
-	b = make([]byte, 4096)
-	n, err := c.r.Read(b)
-	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
-		return b[:n], true, nil
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	end := fmt.Sprintf("USING end%d\r\n", i)
+	if !c.await(answerMax, func(b []byte, ended bool) bool { return ended || strings.HasSuffix(string(b), end) }) {
 		err = errors.New("no reply")
+	} else {
+		err = nil
 	}
-	return b[:n], false, err
+	b, ended := c.take(-1)
+	if got = string(b); ended {
+		got += "(closed)"
+	}
+	return got, ended, err
 }
 
-// sameReplies compares a series of replies; YAML bodies among them may differ
-// in quotes and in what is volatile.
-func sameReplies(a, b []byte, unquoted bool) bool {
-	if bytes.Equal(a, b) {
-		return true
+// sameReplies compares a series of replies.
+func (r *beanstalkReferee) sameReplies(a, b string) bool {
+	for a != b && a != "" && b != "" {
+		n, m := cutReply([]byte(a)), cutReply([]byte(b))
+		if n == 0 || m == 0 || r.differ(a[:n], b[:m], true) != "" {
+			return false
+		}
+		a, b = a[n:], b[m:]
 	}
-	var diff string
-	for len(a) > 0 && len(b) > 0 && diff == "" {
-		var ra, rb []byte
-		ra, a = cutReply(a)
-		rb, b = cutReply(b)
-		diff = compareReply(ra, rb, unquoted, asked{})
-	}
-	return diff == "" && len(a) == 0 && len(b) == 0
-}
-
-func clip(b []byte) []byte {
-	if len(b) > 400 {
-		return append(append([]byte(nil), b[:400]...), "…"...)
-	}
-	return b
+	return a == b
 }

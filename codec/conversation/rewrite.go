@@ -1,151 +1,117 @@
 package conversation
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"slices"
 	"strings"
 )
 
-// Rewrite plays the conversation and returns the file with the expectations a
-// server gave, wherever expectations or a ? stood before. A line that still
-// matches stays as it was written, so placeholders survive.
-func Rewrite(t *Transcript, d Driver, o Options) (string, error) {
-	p := newPlayer(t, d, o)
+// Rewrite plays the conversation and returns its lines with the expectations that the
+// server fulfilled, wherever expectations or a ? stood before. A line that still matches
+// stays as it was written, so that placeholders survive.
+func (c *Conversation) Rewrite(d Driver, o Options) (string, error) {
+	p := newPlayer(c, d, o)
 	var out []string
-	for i := 0; i < len(t.Steps); {
-		s := t.Steps[i]
-		if !s.expects() {
-			if err := p.act(s); err != nil {
-				return "", p.errorf(s, err)
-			}
-			out = append(out, s.String())
-			i++
-			continue
-		}
+	for i := 0; i < len(c.Steps); {
 		n := i
-		for n < len(t.Steps) && t.Steps[n].expects() {
-			if t.Steps[n].Conn != "" {
-				p.know(t.Steps[n].Conn)
+		for n < len(c.Steps) && c.Steps[n].expects() {
+			if conn := c.Steps[n].Conn; conn != "" {
+				p.bufs[conn] = p.bufs[conn]
 			}
 			n++
 		}
-		lines, err := p.gather(t.Steps[i:n])
-		if err != nil {
-			return "", p.errorf(s, err)
+		lines := []Step{c.Steps[i]}
+		var err error
+		if n > i {
+			lines, err = p.gather(c.Steps[i:n])
+		} else {
+			n = i + 1
+			_, err = p.step(lines)
 		}
-		out = append(out, lines...)
+		if err != nil {
+			return "", p.errorf(c.Steps[i], err)
+		}
+		for _, s := range lines {
+			out = append(out, s.String())
+		}
 		i = n
 	}
 	return strings.Join(out, "\n") + "\n", nil
 }
 
-// gather reads what arrives on all connections until they are silent, in the
-// order in which the old expectations name them.
-func (p *player) gather(old []Step) ([]string, error) {
+// gather reads what arrives on all connections until they are silent, in the order in
+// which the old expectations name them.
+func (p *player) gather(old []Step) (fresh []Step, err error) {
 	var order []string
-	add := func(conn string) {
-		if slices.Contains(order, conn) {
-			return
-		}
-		order = append(order, conn)
-	}
-	silent := map[string]bool{}
 	for _, s := range old {
-		if s.Conn != "" {
-			add(s.Conn)
-			silent[s.Conn] = silent[s.Conn] || s.Kind == KindNothing
+		if s.Conn != "" && !slices.Contains(order, s.Conn) {
+			order = append(order, s.Conn)
 		}
 	}
-	for _, c := range p.conns {
-		add(c)
+	for conn := range p.bufs {
+		if !slices.Contains(order, conn) {
+			order = append(order, conn)
+		}
 	}
-	var out []string
 	for _, conn := range order {
-		var mine []Step
-		for _, s := range old {
-			if s.Conn == conn && (s.Kind == KindExpect || s.Kind == KindBody) {
-				mine = append(mine, s)
-			}
-		}
-		fresh, err := p.arrivals(conn)
+		mine := slices.DeleteFunc(slices.Clone(old), func(s Step) bool { return s.Conn != conn })
+		steps, err := p.arrivals(conn)
 		if err != nil {
 			return nil, err
 		}
-		if len(fresh) == 0 && silent[conn] {
-			fresh = []Step{{Kind: KindNothing, Conn: conn}}
+		if len(steps) == 0 && slices.ContainsFunc(mine, func(s Step) bool { return s.Kind == KindNothing }) {
+			steps = []Step{{Kind: KindNothing, Conn: conn}}
 		}
-		for i, s := range fresh {
-			if i < len(mine) && mine[i].Kind == s.Kind && p.still(mine[i].Text, s.raw()) {
-				s.Text = mine[i].Text
+		for i, s := range steps {
+			if i < len(mine) && mine[i].Kind == s.Kind && p.still(mine[i], s) {
+				s = mine[i]
 			}
-			out = append(out, s.String())
+			fresh = append(fresh, s)
 		}
 	}
-	return out, nil
+	return fresh, nil
 }
 
-// raw gives the bytes a freshly rendered expectation stands for, as far as
-// they are literal.
-func (s Step) raw() []byte {
-	b, err := binding{}.expand(s.Text)
-	if err != nil {
-		return nil
+// still reports whether an old expectation matches what a fresh one was made of.
+func (p *player) still(old, fresh Step) bool {
+	if old.Text == fresh.Text {
+		return true
 	}
-	return b
-}
-
-func (p *player) still(pattern string, line []byte) bool {
-	if line == nil {
+	tokens, err := p.c.Protocol.pattern(fresh)
+	if err != nil {
 		return false
 	}
-	_, err := p.names.match(pattern, line)
-	return err == nil
+	b, err := p.v.expand(tokens)
+	if err != nil {
+		return false
+	}
+	if tokens, err = p.c.Protocol.pattern(old); err != nil {
+		return false
+	}
+	n, _, err := p.v.match(tokens, b)
+	return err == nil && n == len(b)
 }
 
-// arrivals renders all that arrives on a connection.
-func (p *player) arrivals(conn string) ([]Step, error) {
-	if p.ended[conn] {
-		return nil, nil
-	}
-	for !p.ended[conn] {
-		b, err := p.d.Recv(conn, false)
-		p.bufs[conn] = append(p.bufs[conn], b...)
-		if errors.Is(err, io.EOF) {
-			p.ended[conn] = true
-		} else if err != nil {
+// arrivals returns all that arrives on a connection as expectations.
+func (p *player) arrivals(conn string) (all []Step, err error) {
+	closed := p.ended[conn]
+	for more := true; more; {
+		if more, err = p.more(conn, false); err != nil {
 			return nil, err
-		} else if len(b) == 0 {
-			break
 		}
 	}
-	var steps []Step
 	for len(p.bufs[conn]) > 0 {
-		line, err := p.line(conn)
-		if err != nil {
-			return nil, err
+		steps, n := p.c.Protocol.show(p.bufs[conn])
+		if n == 0 {
+			steps, n = []Step{{Kind: KindExpectRaw, Text: escape(p.bufs[conn])}}, len(p.bufs[conn])
 		}
-		if size, ok := bytes.CutPrefix(line, []byte("OK ")); ok {
-			n := 0
-			for _, c := range size {
-				n = n*10 + int(c-'0')
-			}
-			lines, err := p.yaml(conn, n)
-			if err != nil {
-				return nil, err
-			}
-			steps = append(steps, Step{Kind: KindExpect, Conn: conn, Text: "OK {size}"})
-			stats := isStats(bytes.Join(lines, []byte("\n")))
-			for _, l := range lines {
-				steps = append(steps, Step{Kind: KindBody, Conn: conn, Text: template(l, stats)})
-			}
-			continue
+		p.take(conn, n)
+		for _, s := range steps {
+			s.Conn = conn
+			all = append(all, s)
 		}
-		steps = append(steps, Step{Kind: KindExpect, Conn: conn, Text: escape(line)})
 	}
-	if p.ended[conn] {
-		steps = append(steps, Step{Kind: KindEOF, Conn: conn})
+	if p.ended[conn] && !closed {
+		all = append(all, Step{Kind: KindEOF, Conn: conn})
 	}
-	return steps, nil
+	return all, nil
 }

@@ -7,7 +7,10 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -19,39 +22,68 @@ type Server struct {
 	Cmd     *exec.Cmd
 	exited  chan struct{}
 	err     error
+	before  func()
 }
 
-// StartServer runs program with -l 127.0.0.1, a free -p and args, and returns
-// once it accepts connections. What it prints goes to this process's standard
-// error. The caller stops it.
+// StartServer runs program with -l 127.0.0.1, a free -p and args, and returns once it
+// accepts connections. What it prints goes to this process's standard error. The caller
+// stops it.
 func StartServer(program string, args ...string) (*Server, error) {
+	return Launch(Beanstalk, func(port string) *exec.Cmd {
+		cmd := exec.Command(program, append([]string{"-l", "127.0.0.1", "-p", port}, args...)...)
+		cmd.Stderr = os.Stderr
+		return cmd
+	})
+}
+
+// StartBeanstalkd is a Start for a program with beanstalkd's flags.
+func StartBeanstalkd(program string, args ...string) Start {
+	return func(c *Conversation, dir string) (*Server, error) {
+		all := append(slices.Clone(args), c.Flags...)
+		if c.Store {
+			all = append(all, "-b", dir)
+		}
+		return StartServer(program, all...)
+	}
+}
+
+// HandlePrefix begins the handles in conversations.
+const HandlePrefix = "H:lap"
+
+// StartGearmand is a Start for the gearmand of that name.
+func StartGearmand(program string, args ...string) Start {
+	return func(c *Conversation, dir string) (*Server, error) {
+		all := append([]string{"-l", filepath.Join(dir, "log"), "-P", filepath.Join(dir, "pid"), "-L", "127.0.0.1", "--job-handle-prefix", HandlePrefix}, args...)
+		if c.Store {
+			all = append(all, "-q", "libsqlite3", "--libsqlite3-db", filepath.Join(dir, "queue.db"))
+		}
+		all = append(all, c.Flags...)
+		return Launch(Gearman, func(port string) *exec.Cmd { return exec.Command(program, append(all, "-p", port)...) })
+	}
+}
+
+// Launch starts a command that listens on a port of 127.0.0.1, and returns once the server
+// answers there. Between the choice of a port and its use another process may take the
+// port: then Launch tries another one.
+func Launch(p *Protocol, command func(port string) *exec.Cmd) (*Server, error) {
 	var err error
-	// Between the choice of a port and its use another process may take it.
 	for range 5 {
-		var s *Server
-		if s, err = startServer(program, args); err == nil {
+		var port int
+		if port, err = FreePort(); err != nil {
+			return nil, err
+		}
+		s := NewServer(command(strconv.Itoa(port)), fmt.Sprintf("127.0.0.1:%d", port))
+		if err = s.Start(); err != nil {
+			return nil, err
+		}
+		if err = s.awaitAccept(p, "tcp", s.Address); err == nil {
 			return s, nil
 		}
 	}
 	return nil, err
 }
 
-func startServer(program string, args []string) (*Server, error) {
-	port, err := FreePort()
-	if err != nil {
-		return nil, err
-	}
-	all := append([]string{"-l", "127.0.0.1", "-p", strconv.Itoa(port)}, args...)
-	s := &Server{Address: fmt.Sprintf("127.0.0.1:%d", port), Cmd: exec.Command(program, all...), exited: make(chan struct{})}
-	s.Cmd.Stderr = os.Stderr
-	if err := s.Start(); err != nil {
-		return nil, err
-	}
-	return s, s.AwaitAccept("tcp", s.Address)
-}
-
-// NewServer wraps a command that was built elsewhere, to be started with
-// Start.
+// NewServer returns a server for a command. Start starts it.
 func NewServer(cmd *exec.Cmd, address string) *Server {
 	return &Server{Address: address, Cmd: cmd, exited: make(chan struct{})}
 }
@@ -68,16 +100,20 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// AwaitAccept returns once the server accepts connections, or an error if it
-// ends before that.
+// AwaitAccept returns once the server accepts connections of beanstalkd's protocol, or an
+// error if it ends before that.
 func (s *Server) AwaitAccept(network, address string) error {
+	return s.awaitAccept(Beanstalk, network, address)
+}
+
+func (s *Server) awaitAccept(p *Protocol, network, address string) error {
 	for end := time.Now().Add(Patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		select {
 		case <-s.exited:
 			return fmt.Errorf("%s ended before it listened: %v", s.Cmd.Path, s.err)
 		default:
 		}
-		if greet(network, address) == nil {
+		if p.greet(network, address) == nil {
 			return nil
 		}
 	}
@@ -85,10 +121,10 @@ func (s *Server) AwaitAccept(network, address string) error {
 	return fmt.Errorf("%s does not answer on %s", s.Cmd.Path, address)
 }
 
-// greet connects and quits: the server has seen it come and go before anyone else
-// connects, and counts no command for it. A connection that is reset was none to the
-// server, but to what had the port before.
-func greet(network, address string) error {
+// greet connects, and wants the server to answer and to close: then the server no longer
+// counts this connection. A reset is an error: it comes from the process that had the port
+// before.
+func (p *Protocol) greet(network, address string) error {
 	c, err := net.DialTimeout(network, address, Patience)
 	if err != nil {
 		return err
@@ -97,8 +133,17 @@ func greet(network, address string) error {
 	if err := c.SetDeadline(time.Now().Add(Patience)); err != nil {
 		return err
 	}
-	if _, err := c.Write([]byte("quit\r\n")); err != nil {
+	if _, err := io.WriteString(c, p.hello); err != nil {
 		return err
+	}
+	if p.welcome != "" {
+		got := make([]byte, len(p.welcome))
+		if _, err := io.ReadFull(c, got); err != nil || string(got) != p.welcome {
+			return fmt.Errorf("the greeting is answered by %q, %w", got, err)
+		}
+		if err := c.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+			return err
+		}
 	}
 	_, err = io.ReadAll(c)
 	return err
@@ -107,14 +152,34 @@ func greet(network, address string) error {
 // Exited is closed when the process has ended; Err is valid then.
 func (s *Server) Exited() <-chan struct{} { return s.exited }
 
-// Err is how the process ended, as exec.Cmd.Wait says it.
+// Err returns what exec.Cmd.Wait returned.
 func (s *Server) Err() error { return s.err }
 
 // Drain sends the signal for drain mode.
 func (s *Server) Drain() error { return s.Cmd.Process.Signal(syscall.SIGUSR1) }
 
+// Signal sends SIGTERM.
+func (s *Server) Signal(name string) error {
+	if name != "SIGTERM" {
+		return fmt.Errorf("no such signal: %s", name)
+	}
+	return s.Cmd.Process.Signal(syscall.SIGTERM)
+}
+
+// Kill ends the process as a crash does.
+func (s *Server) Kill() {
+	_ = s.Cmd.Process.Kill() // it may have ended
+	<-s.exited
+}
+
+// BeforeStop has Stop call f first.
+func (s *Server) BeforeStop(f func()) { s.before = f }
+
 // Stop ends the process and waits for its end.
 func (s *Server) Stop() {
+	if s.before != nil {
+		s.before()
+	}
 	_ = s.Cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-s.exited:
@@ -127,14 +192,12 @@ func (s *Server) Stop() {
 // given are the ports that FreePort has returned.
 var given sync.Map
 
-// Ports that the kernel gives to whoever asks for any, also for connections that are
-// made from here, begin above lastPort.
+// The kernel chooses ports above lastPort, also for connections of this process.
 const firstPort, lastPort = 10_000, 32_767
 
-// FreePort returns a TCP port of the loopback interface nobody listens on: at random,
-// no port twice in a process, and none of those that the kernel gives away. Tests that
-// run at the same time, in other processes too, would else take the server that comes
-// first on the port for their own.
+// FreePort returns a TCP port of the loopback interface without a listener: at random, no
+// port twice in a process, and none that the kernel chooses. Otherwise tests in other
+// processes might take a foreign server for their own.
 func FreePort() (int, error) {
 	var err error
 	for range 1000 {
@@ -149,9 +212,8 @@ func FreePort() (int, error) {
 	return 0, fmt.Errorf("no free port from %d to %d: %w", firstPort, lastPort, err)
 }
 
-// bind takes the port for a moment. No process is started meanwhile: it would have the
-// socket too, until it executes its program, and the port would be taken after we have
-// closed it.
+// bind takes the port for a moment. No process is started meanwhile: a child would hold
+// the socket until it executes its program, and the port would stay taken.
 func bind(port int) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -166,37 +228,22 @@ func bind(port int) error {
 	return syscall.Bind(s, &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
 }
 
-// Reference finds the installed beanstalkd: $BEANSTALKD, or the one on the
-// search path. unquoted tells a release before 1.13.
-func Reference() (program string, unquoted bool, err error) {
-	program = os.Getenv("BEANSTALKD")
-	if program == "" {
-		program = "beanstalkd"
+// Reference finds the installed server of the protocol, and its version. $BEANSTALKD and
+// $GEARMAND name another one.
+func (p *Protocol) Reference() (program, version string, err error) {
+	// gearmand is not looked for in the search path: the Perl server has the same name.
+	find, option, install := "beanstalkd", "-v", "beanstalkd"
+	if p == Gearman {
+		find, option, install = "/usr/sbin/gearmand", "--version", "gearman-job-server"
 	}
-	program, err = exec.LookPath(program)
-	if err != nil {
-		return "", false, fmt.Errorf("no reference server: install Debian's beanstalkd, or name one in BEANSTALKD (%w)", err)
+	variable := strings.ToUpper(filepath.Base(find))
+	if program = os.Getenv(variable); program == "" {
+		program = find
 	}
-	s, err := StartServer(program)
-	if err != nil {
-		return "", false, err
+	out, err := exec.Command(program, option).Output()
+	fields := strings.Fields(string(out)) // gearmand 1.1.20+ds - https://…
+	if err != nil || len(fields) < 2 {
+		return "", "", fmt.Errorf("no reference server: install Debian's %s, or name one in %s (%q, %w)", install, variable, out, err)
 	}
-	defer s.Stop()
-	unquoted, err = s.Unquoted()
-	return program, unquoted, err
-}
-
-// Unquoted asks a running server whether it writes YAML strings without
-// quotes, as releases before 1.13 do.
-func (s *Server) Unquoted() (bool, error) {
-	c, err := Dial("tcp", s.Address)
-	if err != nil {
-		return false, err
-	}
-	defer c.Close()
-	body, err := c.Ask("stats-tube default\r\n")
-	if err != nil {
-		return false, err
-	}
-	return !containsLine(body, `name: "default"`), nil
+	return program, fields[1], nil
 }

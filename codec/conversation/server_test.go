@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestFreePort(t *testing.T) {
+func TestFreePortsAreFreeAndDistinct(t *testing.T) {
 	seen := map[int]bool{}
 	for range 100 {
 		port, err := FreePort()
@@ -24,12 +24,12 @@ func TestFreePort(t *testing.T) {
 	}
 	defer l.Close()
 	if bind(l.Addr().(*net.TCPAddr).Port) == nil {
-		t.Error("a port that somebody listens on is free")
+		t.Error("a port with a listener is free")
 	}
 }
 
-// Who resets the connection is not the server: one closes it after quit.
-func TestGreetingIsNotReset(t *testing.T) {
+// The server closes the connection after quit. A process that resets it is another one.
+func TestGreetingMustNotBeReset(t *testing.T) {
 	for _, reset := range []bool{false, true} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -37,7 +37,7 @@ func TestGreetingIsNotReset(t *testing.T) {
 		}
 		defer l.Close()
 		done := make(chan error, 1)
-		go func() { done <- greet("tcp", l.Addr().String()) }()
+		go func() { done <- Beanstalk.greet("tcp", l.Addr().String()) }()
 		c, err := l.Accept()
 		if err != nil {
 			t.Fatal(err)

@@ -8,7 +8,7 @@ type Type uint32
 //
 // A new one takes a Type and its shape here, a case in check if an argument has a limit
 // (parse.go), its reply (reply.go), what it does (package router/gearmand), and a case in
-// codec/gearmantest/testdata. A line of text takes a Verb instead (admin.go).
+// codec/conversation/testdata. A line of text takes a Verb instead (admin.go).
 const (
 	Text              Type = 0  // no packet: a line of text
 	CanDo             Type = 1  // function

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"polystalk/codec/conversation"
 	"polystalk/codec/gearman"
-	"polystalk/codec/gearmantest"
 )
 
 // Small loads cover every workload in a size that a slow fake can bear.
@@ -367,7 +367,7 @@ func installed(t *testing.T, protocol string) *Target {
 	t.Helper()
 	program, err := exec.LookPath("beanstalkd")
 	if protocol == "gearman" {
-		program, _, err = gearmantest.Reference()
+		program, _, err = conversation.Gearman.Reference()
 	}
 	if err != nil {
 		t.Skip("the reference server is not installed (Debian and Ubuntu: apt-get install beanstalkd gearman-job-server):", err)

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -11,63 +12,83 @@ import (
 	"polystalk/router"
 )
 
-// TestTranscripts plays every conversation on simulated time, with one shard
-// and with many, and with parts of it late.
-func TestTranscripts(t *testing.T) {
-	all, err := conversation.Transcripts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tr := range all {
-		t.Run(tr.Name, func(t *testing.T) {
-			for seed, shards := range []int{1, 1, 4, 16, 16, 256} {
-				d := referee(t, uint64(seed+1), shards, tr.Flags)
-				err := conversation.Play(tr, d, conversation.Options{})
-				if err == nil {
-					err = d.end()
-				}
-				d.w.Close()
-				if err != nil {
-					t.Errorf("%d shards, seed %d: %v", shards, seed+1, err)
-				}
-			}
-		})
-	}
-}
-
-// A simReferee is a conversation.Driver for a World.
-type simReferee struct {
-	w     *World
-	conns map[string]*Sock
-	asks  *Sock // what another driver asks for stats: transcripts count it
-}
-
-// referee makes a world for a transcript's command line.
-func referee(t *testing.T, seed uint64, shards int, flags []string) *simReferee {
-	t.Helper()
-	cfg := router.Config{Shards: shards, BinlogMaxSize: 10 << 20}
-	for len(flags) > 0 {
-		if len(flags) < 2 || flags[0] != "-z" {
-			t.Fatalf("flags %q mean nothing to the simulator", flags)
-		}
-		n, err := strconv.ParseUint(flags[1], 10, 32)
+// TestConversations plays every conversation on simulated time, with one shard and with
+// many, and with parts of it late. Conversations about processes need a real server.
+func TestConversations(t *testing.T) {
+	for _, p := range []*conversation.Protocol{conversation.Beanstalk, conversation.Gearman} {
+		all, err := conversation.All(p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg.MaxJobSize = uint32(n)
-		flags = flags[2:]
+		for _, c := range all {
+			if c.Store || slices.ContainsFunc(c.Steps, func(s conversation.Step) bool {
+				return s.Kind == conversation.KindServer && (s.Text == "kill" || s.Text == "exits" || s.Text == "SIGTERM")
+			}) {
+				continue
+			}
+			t.Run(c.Name, func(t *testing.T) {
+				for seed, shards := range []int{1, 1, 4, 16, 16, 256} {
+					d := referee(t, uint64(seed+1), shards, c)
+					err := c.Play(d, conversation.Options{Version: versions[p], Host: "-"})
+					if err == nil {
+						err = d.end()
+					}
+					d.w.Close()
+					if err != nil {
+						t.Errorf("%d shards, seed %d: %v", shards, seed+1, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// versions are what a conversation means by {version}.
+var versions = map[*conversation.Protocol]string{conversation.Gearman: "2.0.0"}
+
+// A simReferee is a conversation.Driver for a World.
+type simReferee struct {
+	w       *World
+	gearman bool
+	conns   map[string]*Sock
+	asks    *Sock // stands for the connection with which another driver asks for stats
+}
+
+// referee makes a world with the conversation's flags.
+func referee(t *testing.T, seed uint64, shards int, c *conversation.Conversation) *simReferee {
+	t.Helper()
+	cfg := router.Config{Shards: shards, BinlogMaxSize: 10 << 20, Gearman: router.GearmanConfig{Prefix: conversation.HandlePrefix}}
+	for i := 0; i < len(c.Flags); i += 2 {
+		n, err := strconv.ParseUint(c.Flags[i+1], 10, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch c.Flags[i] {
+		case "-z":
+			cfg.MaxJobSize = uint32(n)
+		case "--job-retries":
+			cfg.Gearman.Retries = uint32(n)
+		case "--worker-wakeup":
+			cfg.Gearman.Wakeup = int(n)
+		default:
+			t.Fatalf("flags %q mean nothing to the simulator", c.Flags)
+		}
 	}
 	w, err := New(seed, 2, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &simReferee{w: w, conns: map[string]*Sock{}}
+	return &simReferee{w: w, gearman: c.Protocol == conversation.Gearman, conns: map[string]*Sock{}}
 }
 
 func (d *simReferee) conn(name string) *Sock {
 	k := d.conns[name]
 	if k == nil {
-		k = d.w.Open()
+		open := d.w.Open
+		if d.gearman {
+			open = d.w.OpenGearman
+		}
+		k = open()
 		d.conns[name] = k
 	}
 	return k
@@ -87,11 +108,19 @@ func (d *simReferee) Send(conn string, b []byte) error {
 	return d.rest()
 }
 
-// Recv implements conversation.Driver.
-func (d *simReferee) Recv(conn string, _ bool) ([]byte, error) {
+// Recv implements conversation.Driver. Conversations of Gearman wait for what time brings.
+func (d *simReferee) Recv(conn string, wait bool) ([]byte, error) {
 	k := d.conn(conn)
 	if err := d.rest(); err != nil {
 		return nil, err
+	}
+	for range 100 {
+		if !d.gearman || !wait || len(k.Got) > 0 || k.Ended {
+			break
+		}
+		if err := d.w.Pass(100 * time.Millisecond); err != nil {
+			return nil, err
+		}
 	}
 	b := k.Got
 	k.Got = nil
@@ -101,21 +130,25 @@ func (d *simReferee) Recv(conn string, _ bool) ([]byte, error) {
 	return b, nil
 }
 
-// HalfClose implements conversation.Driver.
-func (d *simReferee) HalfClose(conn string) error {
-	d.conn(conn).HalfClose()
-	return d.rest()
-}
-
-// Close implements conversation.Driver. A server that reads sees a half-close.
-func (d *simReferee) Close(conn string) error {
+// Act implements conversation.Driver. A server that reads sees a close as a half-close.
+func (d *simReferee) Act(conn, action string) error {
 	k := d.conn(conn)
+	switch action {
+	case "open":
+		return d.rest()
+	case "halfclose":
+		k.HalfClose()
+		return d.rest()
+	case "rst":
+		k.Abort()
+	default:
+		k.HalfClose()
+	}
 	delete(d.conns, conn)
-	k.HalfClose()
 	if err := d.rest(); err != nil {
 		return err
 	}
-	if !k.Ended {
+	if !k.Ended && action == "close" {
 		return fmt.Errorf("connection %s was closed and lives on", conn)
 	}
 	return nil
@@ -129,17 +162,25 @@ func (d *simReferee) Advance(t time.Duration) error {
 	return d.w.Pass(t)
 }
 
+// Now implements conversation.Driver.
+func (d *simReferee) Now() time.Time { return d.w.noted() }
+
+// Uptime implements conversation.Driver.
+func (d *simReferee) Uptime() time.Duration { return time.Duration(d.w.Now() - Epoch) }
+
 // Await implements conversation.Driver.
-func (d *simReferee) Await(string, uint64) error {
+func (d *simReferee) Await(string, string) error {
 	if d.asks == nil {
 		d.asks = d.w.Open()
 	}
 	return d.rest()
 }
 
-// Drain implements conversation.Driver.
-func (d *simReferee) Drain() error {
-	d.w.D.Drain()
+// Server implements conversation.Driver.
+func (d *simReferee) Server(verb string) error {
+	if verb == "drain" {
+		d.w.D.Drain()
+	}
 	return nil
 }
 

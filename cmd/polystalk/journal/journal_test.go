@@ -82,7 +82,7 @@ func TestWholeJournal(t *testing.T) {
 		t.Errorf("buried: %q", order)
 	}
 
-	program, _, err := conversation.Reference()
+	program, _, err := conversation.Beanstalk.Reference()
 	if err != nil {
 		t.Skip(err)
 	}
@@ -238,7 +238,7 @@ func TestTornEnd(t *testing.T) {
 
 // TestDamagedLogs: salvage also takes what beanstalkd wrote.
 func TestDamagedLogs(t *testing.T) {
-	program, _, err := conversation.Reference()
+	program, _, err := conversation.Beanstalk.Reference()
 	if err != nil {
 		t.Skip(err)
 	}

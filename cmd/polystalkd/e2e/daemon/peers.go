@@ -9,13 +9,13 @@ import (
 )
 
 // Reference finds the reference server, or skips the test.
-func Reference(t *testing.T) (program string, unquoted bool) {
+func Reference(t *testing.T) (program, version string) {
 	t.Helper()
-	program, unquoted, err := conversation.Reference()
+	program, version, err := conversation.Beanstalk.Reference()
 	if err != nil {
 		t.Skip(err)
 	}
-	return program, unquoted
+	return program, version
 }
 
 // Tool finds a program that a test needs, or skips the test.

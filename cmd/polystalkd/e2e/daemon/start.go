@@ -23,16 +23,15 @@ func Start(t *testing.T, args ...string) *conversation.Server {
 
 // Kill ends a server as a crash of the process would.
 func Kill(s *conversation.Server) {
-	s.Cmd.Process.Kill()
-	<-s.Exited()
+	s.Kill()
 }
 
 // AwaitStat waits until the server's stats show a value.
 func AwaitStat(t *testing.T, s *conversation.Server, key string, value uint64) {
 	t.Helper()
-	d := &conversation.NetDriver{Network: "tcp", Address: s.Address}
+	d := &conversation.NetDriver{Address: s.Address}
 	defer d.Shutdown()
-	if err := d.Await(key, value); err != nil {
+	if err := d.Await(key, strconv.FormatUint(value, 10)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -3,7 +3,6 @@ package keep
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -242,11 +241,7 @@ func TestPutsWithoutReading(t *testing.T) {
 	fed := daemon.Feed(c, bytes.Repeat([]byte("put 0 0 100 3\r\nabc\r\n"), n))
 	// The server reads on while the replies fit its way back; the rest stays in
 	// the sockets.
-	d := &conversation.NetDriver{Network: "tcp", Address: s.Address}
-	defer d.Shutdown()
-	if err := d.Await("current-connections", 1); err != nil {
-		t.Fatal(err)
-	}
+	daemon.AwaitStat(t, s, "current-connections", 1)
 	seen := uint64(0)
 	for i := range uint64(n) {
 		reply, err := c.Reply(conversation.Patience)
@@ -266,54 +261,4 @@ func TestPutsWithoutReading(t *testing.T) {
 	daemon.Kill(s)
 	s = startKept(t, dir, "-s", "2000000")
 	daemon.AwaitStat(t, s, "current-jobs-ready", 1000+seen)
-}
-
-// TestTranscriptsWithJournal: a journal changes nothing that is said. Those
-// that let time pass are left to the test without one.
-func TestTranscriptsWithJournal(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	all, err := conversation.Transcripts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tr := range all {
-		if tr.SimOnly || tr.Sleeps() {
-			continue
-		}
-		for i := range tr.Steps {
-			st := &tr.Steps[i]
-			if key, _, ok := strings.Cut(st.Text, ": "); ok && st.Kind == conversation.KindBody && (key == "file" || strings.HasPrefix(key, "binlog-")) {
-				st.Text = key + ": {n}"
-			}
-		}
-		func() {
-			s := daemon.Start(t, append([]string{"-b", t.TempDir(), "-s", "300000", "--shards", "4", "--log-level", "error"}, tr.Flags...)...)
-			defer s.Stop()
-			d := &conversation.NetDriver{Network: "tcp", Address: s.Address, Signal: s.Drain}
-			defer d.Shutdown()
-			if err := conversation.Play(tr, d, conversation.Options{}); err != nil {
-				t.Error(err)
-			}
-		}()
-	}
-}
-
-// TestRandomSessionsAgreeWithJournal is wire.TestRandomSessionsAgree, both with -b.
-func TestRandomSessionsAgreeWithJournal(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	program, unquoted := daemon.Reference(t)
-	args := []string{"-s", "300000", "--shards", "4", "--log-level", "error"}
-	tmp := t.TempDir()
-	dir := func() (string, error) { return os.MkdirTemp(tmp, "") }
-	report, seed, err := conversation.CompareKept(program, daemon.Program(t), args, dir, unquoted, *daemon.Seed, max(1, *daemon.Sessions/5), *daemon.Commands)
-	if err != nil {
-		t.Error(err)
-	}
-	if report != "" {
-		t.Errorf("seed %d: %s", seed, report)
-	}
 }

@@ -16,7 +16,7 @@ func (o *Operator) transfer(verb string) func() error {
 		if j == nil {
 			return nil
 		}
-		to := o.pick(own...)
+		to := o.pick(Tubes...)
 		var is wire.Transfer
 		code, _, err := o.ask("POST", jobPath(id)+"/"+verb, map[string]any{"to": to}, &is, http.StatusUnprocessableEntity)
 		switch stays := verb == "move" && to == j.tube; {
@@ -43,7 +43,7 @@ func (o *Operator) transfer(verb string) func() error {
 
 // moveMany moves all jobs of one of his tubes to another.
 func (o *Operator) moveMany() error {
-	from, to := own[0], o.pick(own[1:]...)
+	from, to := Tubes[0], o.pick(Tubes[1:]...)
 	moved := uint64(0)
 	for id, j := range o.own {
 		if j.tube == from {
@@ -87,7 +87,7 @@ func (o *Operator) learn(tube string) error {
 
 // flush ends all jobs of one of his tubes that are in a state.
 func (o *Operator) flush() error {
-	tube, state := o.pick(own...), o.pick("ready", "delayed", "buried")
+	tube, state := o.pick(Tubes...), o.pick("ready", "delayed", "buried")
 	var f wire.Flushed
 	if _, _, err := o.ask("DELETE", tubePath(tube)+"/jobs?state="+state, nil, &f); err != nil {
 		return err

@@ -21,11 +21,10 @@ import (
 	"time"
 
 	wire "polystalk/codec/admin"
-	"polystalk/codec/conversation"
 )
 
-// own are tubes of his own. Clients of a test keep them, so that they come and go for nobody.
-var own = []string{"operator-1", "operator-2", "operator-3"}
+// Tubes are tubes of his own. Clients of a test keep them, so that they come and go for nobody.
+var Tubes = []string{"operator-1", "operator-2", "operator-3"}
 
 // An Operator does one thing after the other, until End.
 type Operator struct {
@@ -68,9 +67,6 @@ func New(socket string, seed uint64) *Operator {
 // Flags are those with which the server listens for him.
 func (o *Operator) Flags() []string { return []string{"--http", "unix:" + o.socket} }
 
-// Tubes are his own.
-func (o *Operator) Tubes() []string { return own }
-
 // PutFirst has him put n jobs now, once the server serves, and none afterwards. He deletes
 // none of them then.
 func (o *Operator) PutFirst(n uint64) error {
@@ -112,20 +108,13 @@ func (o *Operator) End() error {
 func (o *Operator) Did() map[string]int { return o.did }
 
 // Still has him do nothing until goOn is called. It tells how many jobs of his there are.
-func (o *Operator) Still() (own conversation.Own, goOn func()) {
+func (o *Operator) Still() (own map[string]uint64, goOn func()) {
 	o.mu.Lock()
-	own.Total = o.put
+	own = map[string]uint64{"total-jobs": o.put}
 	for _, j := range o.own {
-		switch j.state {
-		case "ready":
-			own.Ready++
-			if j.pri < 1024 {
-				own.Urgent++
-			}
-		case "delayed":
-			own.Delayed++
-		case "buried":
-			own.Buried++
+		own["current-jobs-"+j.state]++
+		if j.state == "ready" && j.pri < 1024 {
+			own["current-jobs-urgent"]++
 		}
 	}
 	return own, o.mu.Unlock
@@ -218,7 +207,7 @@ func tubePath(name string) string { return "/api/v1/tubes/" + url.PathEscape(nam
 
 // name is that of a tube of anybody.
 func (o *Operator) name() string {
-	all := append(append([]string(nil), o.names...), own...)
+	all := append(append([]string(nil), o.names...), Tubes...)
 	return all[o.rng.IntN(len(all))]
 }
 
@@ -274,7 +263,7 @@ func (o *Operator) list() error {
 }
 
 func (o *Operator) knows(name string) bool {
-	return slices.Contains(append(o.names, own...), name)
+	return slices.Contains(append(o.names, Tubes...), name)
 }
 
 func jobPath(id uint64) string { return "/api/v1/jobs/" + strconv.FormatUint(id, 10) }
@@ -327,7 +316,7 @@ func (o *Operator) putOwn() error {
 	if o.most == 0 && len(o.own) >= 40 || o.most > 0 && o.put >= o.most {
 		return nil
 	}
-	j := &job{tube: o.pick(own...), state: "ready", pri: uint32(o.rng.IntN(3) * 1000)}
+	j := &job{tube: o.pick(Tubes...), state: "ready", pri: uint32(o.rng.IntN(3) * 1000)}
 	in := map[string]any{"pri": j.pri, "ttr_seconds": 1000, "body": strings.Repeat("operated ", 1+o.rng.IntN(20))}
 	if o.rng.IntN(3) == 0 {
 		j.state = "delayed"
@@ -406,7 +395,7 @@ func (o *Operator) editOwn() error {
 
 // pause pauses one of his tubes, or ends that.
 func (o *Operator) pause() error {
-	path := tubePath(o.pick(own...)) + "/pause"
+	path := tubePath(o.pick(Tubes...)) + "/pause"
 	if o.rng.IntN(2) == 0 {
 		_, _, err := o.ask("PUT", path, map[string]any{"seconds": 1000}, nil)
 		return err
@@ -417,7 +406,7 @@ func (o *Operator) pause() error {
 
 // bulk does the same to all jobs of one of his tubes.
 func (o *Operator) bulk() error {
-	tube, action := o.pick(own...), o.pick("delete", "kick", "bury", "set")
+	tube, action := o.pick(Tubes...), o.pick("delete", "kick", "bury", "set")
 	if action == "delete" && o.spares() {
 		action = "kick"
 	}

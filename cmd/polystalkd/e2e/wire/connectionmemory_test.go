@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/codec/conversation"
 )
 
 // TestConnectionsTogetherAreBounded: many clients send ahead, or leave their replies
@@ -34,8 +33,6 @@ func TestConnectionsTogetherAreBounded(t *testing.T) {
 			if was == 0 {
 				t.Skip("the system does not tell a process's memory")
 			}
-			d := &conversation.NetDriver{Network: "tcp", Address: s.Address}
-			defer d.Shutdown()
 			c, err := net.Dial("tcp", s.Address)
 			if err != nil {
 				t.Fatal(err)

@@ -43,11 +43,7 @@ func cutOff(t *testing.T, s *conversation.Server, c *conversation.Client, fed <-
 		return
 	case <-time.After(3 * time.Second):
 	}
-	d := &conversation.NetDriver{Network: "tcp", Address: s.Address}
-	defer d.Shutdown()
-	if err := d.Await("current-connections", others+1); err != nil {
-		t.Errorf("the server neither reads nor closes the connection, nor counts it: %v", err)
-	}
+	daemon.AwaitStat(t, s, "current-connections", others+1)
 	daemon.ResetClient(c)
 	<-fed
 }

@@ -1,9 +1,0 @@
-package gearman
-
-import (
-	"testing"
-
-	"polystalk/cmd/polystalkd/e2e/daemon"
-)
-
-func TestMain(m *testing.M) { daemon.Main(m) }

@@ -1,0 +1,179 @@
+package wire
+
+import (
+	bits "encoding/binary"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/codec/gearman"
+)
+
+// TestGearmanClientThatDoesNotReadIsCutOff: a worker sends data without end to a
+// client that has stopped reading. The server holds so much and no more, cuts
+// the client off, and goes on with its job and its worker.
+func TestGearmanClientThatDoesNotReadIsCutOff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	const (
+		relayed = 64 << 20 // what is kept for a client
+		most    = 1 << 30  // that is without end
+	)
+	for _, tt := range []struct {
+		size   int // of a report
+		copies int // submissions of the client, each of which gets one
+	}{{1 << 10, 1}, {60 << 10, 1}, {4 << 20, 1}, {60 << 10, 10000}} {
+		t.Run(fmt.Sprintf("%d*%d", tt.copies, tt.size), func(t *testing.T) {
+			s, address := daemon.StartGearman(t, "--gearman-max-unread", strconv.Itoa(relayed))
+			admin := daemon.DialGearman(t, address)
+			worker := daemon.DialGearman(t, address)
+			deaf := daemon.DialGearman(t, address)
+			if err := deaf.Send([]byte(strings.Repeat(daemon.Request(gearman.SubmitJob, "f", "u", ""), tt.copies))); err != nil {
+				t.Fatal(err)
+			}
+			for range tt.copies {
+				deaf.Hear(t, gearman.JobCreated, "H:lap:1")
+			}
+			if err := worker.Send([]byte(daemon.Request(gearman.CanDo, "f"))); err != nil {
+				t.Fatal(err)
+			}
+			worker.Ask(t, daemon.Request(gearman.GrabJob), gearman.JobAssign, "H:lap:1\x00f\x00")
+			was := daemon.Memory(s)
+
+			data := []byte(daemon.Request(gearman.WorkData, "H:lap:1", strings.Repeat("d", tt.size)))
+			for tt.copies == 1 && len(data) < 1<<20 {
+				data = append(data, data...)
+			}
+			sent, after := 0, 0
+			for sent < most && after < 2*relayed {
+				if err := worker.Send(data); err != nil {
+					t.Fatal(err)
+				}
+				worker.Ask(t, daemon.Request(gearman.EchoReq, "x"), gearman.EchoRes, "x")
+				sent += len(data) * tt.copies
+				if len(admin.List(t, "workers")) == 2 {
+					after += len(data) * tt.copies
+				}
+				// What is held, as much again on its way, and the collector's share.
+				if daemon.Bounded(t, s, was, 4*relayed); t.Failed() {
+					t.FailNow()
+				}
+			}
+			if after == 0 {
+				t.Fatalf("the client has not been cut off after %d MiB", sent>>20)
+			}
+			n, err := io.Copy(io.Discard, deaf.R)
+			if sent < relayed/2 || n > relayed+relayed/2 {
+				t.Errorf("%d bytes were sent, of which it got %d until it was cut off: want about %d", sent, n, relayed)
+			}
+			t.Logf("cut off after %d MiB, of which it gets %d (%v); memory %d MiB, before %d", (sent-after)>>20, n>>20, err, daemon.Memory(s)>>20, was>>20)
+
+			// The job went on, unheard, and ends well; its worker is served.
+			if lines := admin.List(t, "status"); len(lines) != 1 || lines[0] != "f\t1\t1\t1\n" {
+				t.Errorf("status says %q", lines)
+			}
+			worker.Ask(t, daemon.Request(gearman.WorkComplete, "H:lap:1", "r")+daemon.Request(gearman.GrabJob), gearman.NoJob, "")
+			admin.Ask(t, daemon.Request(gearman.SubmitJob, "f", "u", "again"), gearman.JobCreated, "H:lap:2")
+			worker.Ask(t, daemon.Request(gearman.GrabJob), gearman.JobAssign, "H:lap:2\x00f\x00again")
+			if err := worker.Send([]byte(daemon.Request(gearman.WorkComplete, "H:lap:2", "r"))); err != nil {
+				t.Fatal(err)
+			}
+			admin.Hear(t, gearman.WorkComplete, "H:lap:2\x00r")
+		})
+	}
+}
+
+// header is that of a packet, of any type and length.
+func header(kind, size uint32) string {
+	b := bits.BigEndian.AppendUint32([]byte("\x00REQ"), kind)
+	return string(bits.BigEndian.AppendUint32(b, size))
+}
+
+// TestGearmanBadHeadersEndOneConnection: what cannot be a packet ends its own
+// connection and no other.
+func TestGearmanBadHeadersEndOneConnection(t *testing.T) {
+	_, address := daemon.StartGearman(t)
+	other := daemon.DialGearman(t, address)
+	bad := []string{
+		"\x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x00", "\x00req\x00\x00\x00\x10\x00\x00\x00\x00",
+		"\x00RE\x00\x00\x00\x00\x10\x00\x00\x00\x00", "\x00REQ\x00\x00\x10\x00\x00\x00\x00\x00", "\x00RES" + header(43, 0)[4:],
+	}
+	for _, kind := range []uint32{0, 43, 44, 255, 256, 1 << 16, 1<<31 - 1, 1 << 31, 1<<31 + 9, 1<<32 - 1} {
+		bad = append(bad, header(kind, 0))
+	}
+	for _, b := range bad {
+		c := daemon.DialGearman(t, address)
+		c.Ask(t, daemon.Request(gearman.EchoReq, "before"), gearman.EchoRes, "before")
+		if err := c.Send([]byte(b)); err != nil {
+			t.Fatal(err)
+		}
+		c.Ends(t, b)
+		other.Ask(t, daemon.Request(gearman.EchoReq, "alive"), gearman.EchoRes, "alive")
+	}
+}
+
+// TestGearmanShortBodiesAreAnswered: every packet that needs NULs, with each
+// number of them that is too few, one behind the other on one connection.
+func TestGearmanShortBodiesAreAnswered(t *testing.T) {
+	_, address := daemon.StartGearman(t)
+	c := daemon.DialGearman(t, address)
+	for kind, nuls := range map[uint32]int{ // by chapter 2 of what is known of gearmand
+		7: 2, 12: 2, 13: 1, 18: 2, 21: 2, 23: 1, 25: 1, 28: 1, 29: 1, 32: 2, 33: 2, 34: 2, 35: 7, 36: 3, 37: 4, 38: 4,
+	} {
+		for n := range nuls {
+			for _, body := range []string{strings.Repeat("\x00", n), strings.Repeat("a\x00", n) + "the rest"} {
+				// It takes nothing of the next packet, which has NULs of its own.
+				echo := daemon.Request(gearman.EchoReq, "a", "b", "c", "d", "e", "f", "g", "h")
+				c.Ask(t, header(kind, uint32(len(body)))+body+echo, gearman.Error, "INVALID_PACKET\x00Not enough arguments")
+				c.Hear(t, gearman.EchoRes, "a\x00b\x00c\x00d\x00e\x00f\x00g\x00h")
+			}
+		}
+	}
+	if lines := c.List(t, "show jobs"); len(lines) > 0 {
+		t.Errorf("jobs came of it: %q", lines)
+	}
+}
+
+// TestGearmanTakesNoMemoryForALength: packets that announce as much as there may
+// be, and bring next to nothing of it.
+func TestGearmanTakesNoMemoryForALength(t *testing.T) {
+	s, address := daemon.StartGearman(t)
+	other := daemon.DialGearman(t, address)
+	other.Ask(t, daemon.Request(gearman.EchoReq, "x"), gearman.EchoRes, "x")
+	was := daemon.Memory(s)
+	const most = 64 << 20
+	begin := map[uint32]string{7: "f\x00u\x00begin", 16: "begin", 13: "H:lap:9\x00begin", 9: "begin", 36: "f\x00\x000\x00begin", 38: "f\x00u\x00r\x00\x00begin"}
+	var open []*daemon.GearmanConn
+	for range 30 { // of 6 kinds, with 64 MiB each
+		for kind, body := range begin {
+			c := daemon.DialGearman(t, address)
+			if err := c.Send([]byte(header(kind, most) + body)); err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, c)
+		}
+	}
+	for kind := range begin {
+		over := daemon.DialGearman(t, address)
+		over.Ask(t, header(kind, most+1), gearman.Error, "DATA_TOO_LARGE\x00Packet too large")
+		over.Ends(t, "an announcement")
+	}
+	if n := len(other.List(t, "workers")); n != len(open)+1 {
+		t.Errorf("%d connections are open, want %d", n, len(open)+1)
+	}
+	daemon.Bounded(t, s, was, 64<<20)
+	for _, c := range open {
+		c.Close()
+	}
+	for len(other.List(t, "workers")) > 1 {
+		time.Sleep(time.Millisecond)
+	}
+	if lines := other.List(t, "status"); len(lines) > 0 {
+		t.Errorf("status says %q", lines)
+	}
+}

@@ -1,0 +1,395 @@
+package conversation
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A beanstalkReferee plays histories of beanstalkd's protocol.
+type beanstalkReferee struct {
+	*game
+	k     beanstalkState
+	names renames
+}
+
+func newBeanstalkReferee(g *game) referee {
+	return &beanstalkReferee{
+		game:  g,
+		k:     beanstalkState{conns: make([]beanstalkConn, g.h.Conns), tube: map[uint64]string{}, tubes: g.h.Names, unquoted: Unquoted(g.c.Version), soon: g.h.Soon},
+		names: renames{ours: map[uint64]uint64{}, theirs: map[uint64]uint64{}},
+	}
+}
+
+func (r *beanstalkReferee) event(e Event) error {
+	c := &r.k.conns[e.Conn]
+	waits := len(c.owed) > 0
+	switch {
+	case e.Kind == EventSend:
+		if waits || len(e.Actions) == 0 {
+			return nil
+		}
+		if err := r.connect(e.Conn); err != nil {
+			return err
+		}
+		return r.sendAll(e.Conn, e.Actions)
+	case !c.open || r.k.contested(e.Conn), waits && e.Kind != EventClose && e.Kind != EventHalfClose:
+		return nil
+	case e.Kind == EventHalfClose:
+		return r.halfClose(e.Conn)
+	case e.Kind == EventDie:
+		if err := r.say(e.Conn, "put 1 0 100 1000\r\nhalf a body"); err != nil {
+			return err
+		}
+	case e.Kind == EventQuit:
+		if err := r.say(e.Conn, "quit\r\n"); err != nil {
+			return err
+		}
+		return r.ended(e.Conn)
+	}
+	return r.depart(e.Conn)
+}
+
+// connect opens connection i, and the first time watches the tubes of another client.
+func (r *beanstalkReferee) connect(i int) error {
+	if r.c.Beside != nil && r.k.last == 0 && !slices.ContainsFunc(r.k.conns, func(c beanstalkConn) bool { return c.open }) {
+		for _, name := range r.c.Beside.Tubes {
+			if _, err := r.both("watch " + name + "\r\n"); err != nil {
+				return err
+			}
+		}
+	}
+	if r.k.conns[i].open {
+		return nil
+	}
+	r.k.conns[i] = beanstalkConn{open: true, use: "default", watch: []string{"default"}}
+	return r.open(i)
+}
+
+// sendAll sends actions in one write, and takes in their replies. A reserve that blocks is
+// the first of them or does not block.
+func (r *beanstalkReferee) sendAll(i int, actions []Action) error {
+	blocks := beanstalkOps[actions[0].Op].blocks && !r.k.crowded(i)
+	if blocks && r.k.tailed() {
+		actions = actions[:1]
+	}
+	if r.k.waiting() > 0 {
+		// A connection that is served runs on at the same time as the commands after the
+		// one that served it: they are not sent.
+		if n := slices.IndexFunc(actions, func(a Action) bool { return beanstalkOps[a.Op].wakes }); n >= 0 {
+			actions = actions[:n+1]
+		}
+	}
+	var theirs, ours strings.Builder
+	for n, a := range actions {
+		// The reference does not read on while a reserve waits: what does not fit its
+		// socket would keep a half-close from arriving.
+		op := beanstalkOps[a.Op]
+		sent := op.render(draw{a.rand(), &r.k, i, blocks})
+		if op.blocks && !(blocks && n == 0) {
+			sent = reserveNow
+		}
+		sent, renamed := r.names.command(sent, r.k.last, r.c.Beside != nil)
+		theirs.WriteString(sent)
+		ours.WriteString(renamed)
+		r.k.conns[i].owed = append(r.k.conns[i].owed, sent)
+		r.c.Compared++
+	}
+	r.note(i, ">> "+escape([]byte(theirs.String())))
+	if err := r.send(i, theirs.String(), ours.String()); err != nil {
+		return err
+	}
+	return r.settle(i)
+}
+
+// settle takes in what both servers send as a consequence of the last event, which was
+// connection i's: until their stats are equal and tell which commands still wait.
+func (r *beanstalkReferee) settle(i int) error {
+	err := r.until(func() (string, bool, error) {
+		stats, why, err := r.survey()
+		if err != nil {
+			return "", false, err
+		}
+		open, outstanding := uint64(1), uint64(0)
+		for n := range r.k.conns {
+			j := (i + n) % len(r.k.conns) // i's are the first
+			c := &r.k.conns[j]
+			if !c.open {
+				continue
+			}
+			open++
+			r.receive(j)
+			if wrong := r.compare(j); wrong != "" {
+				return wrong, true, nil
+			}
+			a, b := len(r.sides[0].got[j]), len(r.sides[1].got[j])
+			if a != b && why == "" {
+				why = fmt.Sprintf("on %c, of the replies to %q: reference %q, ours %q", 'a'+j, clip(strings.Join(c.owed, "")), r.sides[0].got[j], r.sides[1].got[j])
+			}
+			if a < len(c.owed) {
+				outstanding++
+			}
+		}
+		for key, want := range map[string]uint64{"current-connections": open, "current-waiting": outstanding} {
+			if n := number(stats, key); why == "" && n != want {
+				why = fmt.Sprintf("both count %d as %s, want %d", n, key, want)
+			}
+		}
+		return why, false, nil
+	})
+	if err != nil {
+		return err
+	}
+	for n := range r.k.conns {
+		r.answers((i + n) % len(r.k.conns))
+	}
+	return nil
+}
+
+// compare says how the replies on a connection differ, as far as both have sent them.
+func (r *beanstalkReferee) compare(i int) string {
+	theirs, ours, owed := r.sides[0].got[i], r.sides[1].got[i], r.k.conns[i].owed
+	if max(len(theirs), len(ours)) > len(owed) {
+		return fmt.Sprintf("replies without a command on %c: reference %q, ours %q", 'a'+i, theirs, ours)
+	}
+	for n := range min(len(theirs), len(ours)) {
+		if why := r.differ(theirs[n], r.names.reply(theirs[n], ours[n]), false); why != "" {
+			return fmt.Sprintf("%q on %c: %s", clip(owed[n]), 'a'+i, why)
+		}
+	}
+	return ""
+}
+
+// answers learns from the replies on a connection.
+func (r *beanstalkReferee) answers(i int) {
+	c, got := &r.k.conns[i], r.sides[0].got[i]
+	for n, reply := range got {
+		r.note(i, "< "+escape([]byte(strings.TrimSuffix(reply, "\r\n"))))
+		r.k.learn(i, c.owed[n], reply)
+	}
+	c.owed = c.owed[len(got):]
+	r.sides[0].got[i], r.sides[1].got[i] = nil, nil
+}
+
+// depart closes a connection. One that waits and has sent commands behind its reserve
+// shuts down its sending side first and hears the replies: otherwise the network decides
+// how many of the commands run.
+func (r *beanstalkReferee) depart(i int) error {
+	if len(r.k.conns[i].owed) > 1 {
+		return r.halfClose(i)
+	}
+	r.k.conns[i] = beanstalkConn{}
+	if err := r.act(i, "close"); err != nil {
+		return err
+	}
+	return r.settle(i)
+}
+
+// halfClose shuts down the sending side: a connection that waits gets TIMED_OUT, the rest
+// of its commands run, and the server closes.
+func (r *beanstalkReferee) halfClose(i int) error {
+	if err := r.act(i, "halfclose"); err != nil {
+		return err
+	}
+	return r.ended(i)
+}
+
+// ended wants all replies on a connection, and then its end.
+func (r *beanstalkReferee) ended(i int) error {
+	if err := r.ends(i); err != nil {
+		return err
+	}
+	if why := r.compare(i); why != "" {
+		return errors.New(why)
+	}
+	if theirs, ours := r.sides[0].got[i], r.sides[1].got[i]; len(theirs) != len(ours) {
+		return fmt.Errorf("before the end of %c: reference %q, ours %q", 'a'+i, theirs, ours)
+	}
+	r.answers(i)
+	if owed := r.k.conns[i].owed; len(owed) > 0 {
+		return fmt.Errorf("both close %c without a reply to %q", 'a'+i, clip(owed[0]))
+	}
+	return r.depart(i)
+}
+
+// end compares all that can be seen, closes the connections and deletes the jobs: nothing
+// may be left.
+func (r *beanstalkReferee) end() error {
+	for i := range r.k.conns {
+		for j := range r.k.conns { // connections that wait for what i has go first
+			if r.k.conns[i].open && r.k.contested(i) && len(r.k.conns[j].owed) > 0 {
+				if err := r.depart(j); err != nil {
+					return err
+				}
+			}
+		}
+		if r.k.conns[i].open {
+			if err := r.depart(i); err != nil {
+				return err
+			}
+		}
+	}
+	asks := []string{"list-tubes", "list-tube-used"}
+	for _, t := range r.k.tubes {
+		asks = append(asks, "stats-tube "+t)
+	}
+	for _, id := range r.k.live {
+		asks = append(asks, fmt.Sprintf("stats-job %d", id), fmt.Sprintf("peek %d", id))
+	}
+	for _, id := range r.k.live {
+		asks = append(asks, fmt.Sprintf("delete %d", id))
+	}
+	for _, ask := range append(asks, "list-tubes") {
+		if _, err := r.both(ask + "\r\n"); err != nil {
+			return err
+		}
+	}
+	if err := r.settle(0); err != nil {
+		return err
+	}
+	stats, _, err := r.survey()
+	tubes := uint64(1)
+	if r.c.Beside != nil {
+		tubes += uint64(len(r.c.Beside.Tubes))
+	}
+	for key, want := range map[string]uint64{"current-jobs-ready": 0, "current-jobs-reserved": 0, "current-jobs-delayed": 0, "current-jobs-buried": 0, "current-tubes": tubes} {
+		if n := number(stats, key); err == nil && n != want {
+			err = fmt.Errorf("%d are left of %s, want %d", n, key, want)
+		}
+	}
+	return err
+}
+
+// both compares one reply on the control connections.
+func (r *beanstalkReferee) both(question string) (reply string, err error) {
+	theirs, ours := r.names.command(question, r.k.last, r.c.Beside != nil)
+	var got [2]string
+	for n, q := range []string{theirs, ours} {
+		if got[n], err = r.ask(n, q, cutReply); err != nil {
+			return "", err
+		}
+	}
+	if why := r.differ(got[0], r.names.reply(got[0], got[1]), false); why != "" {
+		return "", fmt.Errorf("%q: %s", question, why)
+	}
+	return got[0], nil
+}
+
+// survey asks both for stats, as often on each side, and says how they differ.
+func (r *beanstalkReferee) survey() (stats, why string, err error) {
+	var got [2]string
+	own, goOn := map[string]uint64(nil), func() {}
+	if r.c.Beside != nil {
+		own, goOn = r.c.Beside.Still()
+	}
+	for n := range got {
+		if got[n], err = r.ask(n, "stats\r\n", cutReply); err != nil {
+			break
+		}
+	}
+	goOn()
+	for key, n := range own {
+		all := number(got[1], key)
+		got[1] = strings.Replace(got[1], fmt.Sprintf("\n%s: %d\n", key, all), fmt.Sprintf("\n%s: %d\n", key, int64(all-n)), 1)
+	}
+	return got[0], r.differ(got[0], got[1], true), err
+}
+
+// number returns the value of a key of a YAML body.
+func number(body, key string) uint64 {
+	_, rest, _ := strings.Cut(body, "\n"+key+": ")
+	n, _ := strconv.ParseUint(rest[:countDigits([]byte(rest))], 10, 64)
+	return n
+}
+
+// besideCounts are the keys of stats that count jobs of another client too.
+var besideCounts = regexp.MustCompile(`^(current-jobs-.*|total-jobs)$`)
+
+// differ says how two replies differ, or "". In YAML some values are not compared; surveys
+// compare more of them, because they know how often stats was asked for.
+func (r *beanstalkReferee) differ(theirs, ours string, survey bool) string {
+	if theirs == ours {
+		return ""
+	}
+	a, b := strings.Split(theirs, "\n"), strings.Split(ours, "\n")
+	why := fmt.Sprintf("reference %q\n\tours      %q", clip(theirs), clip(ours))
+	if !strings.HasPrefix(theirs, "OK ") || !strings.HasPrefix(ours, "OK ") || len(a) != len(b) {
+		return why
+	}
+	stats := isStats([]byte(theirs))
+	for i := 1; i < len(a); i++ { // the head follows from the lines
+		if r.k.unquoted {
+			b[i] = unquote(b[i])
+		}
+		key, x, _ := strings.Cut(a[i], ": ")
+		key2, y, _ := strings.Cut(b[i], ": ")
+		if a[i] == b[i] || key == key2 && (isVolatile(key, stats) || r.c.Journaled && onDisk(key) ||
+			stats && !survey && (key == "cmd-stats" || r.c.Beside != nil && besideCounts.MatchString(key))) {
+			continue
+		}
+		n, errN := strconv.ParseInt(x, 10, 64)
+		m, errM := strconv.ParseInt(y, 10, 64)
+		if key != key2 || !timely[key] || errN != nil || errM != nil || n-m > 1 || m-n > 1 {
+			return fmt.Sprintf("%q and %q\n\t%s", a[i], b[i], why)
+		}
+	}
+	return ""
+}
+
+// renames maps ids of jobs between the servers: beside another client our server gives
+// other ids.
+type renames struct{ ours, theirs map[uint64]uint64 }
+
+// noJob is added to ids without a job on the reference: ours must not find a job of the
+// other client there.
+const noJob = 1 << 63
+
+var (
+	commandID = regexp.MustCompile(`^(reserve-job|delete|release|bury|touch|kick-job|peek|stats-job) (\d+)`)
+	replyID   = regexp.MustCompile(`^(?:(?:INSERTED|RESERVED|FOUND) |OK \d+\r\n---\nid: )(\d+)`)
+)
+
+// command returns a command for each server. A job that another command before it may
+// create has no id of ours yet: both are asked for job 0 instead.
+func (r *renames) command(sent string, last uint64, beside bool) (theirs, ours string) {
+	m := commandID.FindStringSubmatch(sent)
+	if !beside || m == nil {
+		return sent, sent
+	}
+	id, err := strconv.ParseUint(m[2], 10, 64)
+	n, known := r.ours[id]
+	switch {
+	case err != nil || id == 0 || id >= noJob:
+		return sent, sent
+	case !known && id > last:
+		sent = m[1] + " 0" + sent[len(m[0]):]
+		return sent, sent
+	case !known:
+		n = noJob + id
+	}
+	return sent, fmt.Sprintf("%s %d%s", m[1], n, sent[len(m[0]):])
+}
+
+// reply returns our reply with the reference's ids.
+func (r *renames) reply(theirs, ours string) string {
+	a, b := replyID.FindStringSubmatchIndex(theirs), replyID.FindStringSubmatchIndex(ours)
+	if a == nil || b == nil {
+		return ours
+	}
+	their, err := strconv.ParseUint(theirs[a[2]:a[3]], 10, 64)
+	its, err2 := strconv.ParseUint(ours[b[2]:b[3]], 10, 64)
+	if err != nil || err2 != nil {
+		return ours
+	}
+	if strings.HasPrefix(theirs, "INSERTED ") && strings.HasPrefix(ours, "INSERTED ") {
+		r.ours[their], r.theirs[its] = its, their
+	}
+	n, ok := r.theirs[its]
+	if !ok {
+		return ours
+	}
+	return ours[:b[2]] + strconv.FormatUint(n, 10) + ours[b[3]:]
+}

@@ -1,0 +1,175 @@
+package conversation
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A game is one history under way: two servers with the same past, in lock-step. After
+// each event both have answered what can be answered before the next is sent, so that the
+// commands have the same order on both.
+type game struct {
+	c     *Campaign
+	h     History
+	sides [2]side // the reference and ours
+	log   []string
+	max   time.Duration // how long an answer may take
+}
+
+// A side is one server of a game.
+type side struct {
+	address string
+	control *stream
+	conns   []*stream  // nil: not open
+	got     [][]string // messages on each connection that were not compared yet
+}
+
+// A referee knows one protocol. It plays the events of a history that can be compared, and
+// compares what both servers send.
+type referee interface {
+	event(e Event) error
+	end() error
+}
+
+func sideName(n int) string { return [...]string{"reference", "ours"}[n] }
+
+// join connects to a server.
+func (g *game) join(n int, address string) (err error) {
+	g.sides[n] = side{address: address, conns: make([]*stream, g.h.Conns), got: make([][]string, g.h.Conns)}
+	g.sides[n].control, err = dialStream("tcp", address)
+	return err
+}
+
+// hangUp closes all connections.
+func (g *game) hangUp() {
+	for _, s := range g.sides {
+		for _, c := range append(s.conns, s.control) {
+			if c != nil {
+				c.Close()
+			}
+		}
+	}
+}
+
+func (g *game) play() error {
+	var r referee
+	if g.c.Protocol == Gearman {
+		r = newGearmanReferee(g)
+	} else {
+		r = newBeanstalkReferee(g)
+	}
+	for _, e := range g.h.Events {
+		if err := r.event(e); err != nil {
+			return err
+		}
+	}
+	return r.end()
+}
+
+func (g *game) note(i int, what string) { g.log = append(g.log, string(rune('a'+i))+what) }
+
+// open connects on both sides.
+func (g *game) open(i int) (err error) {
+	for n := range g.sides {
+		if g.sides[n].conns[i], err = dialStream("tcp", g.sides[n].address); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send writes theirs to the reference and ours to ours.
+func (g *game) send(i int, theirs, ours string) error {
+	for n, b := range []string{theirs, ours} {
+		if err := g.sides[n].conns[i].send([]byte(b)); err != nil {
+			return fmt.Errorf("%s: %w", sideName(n), err)
+		}
+	}
+	return nil
+}
+
+// say notes and sends the same on both sides.
+func (g *game) say(i int, b string) error {
+	g.note(i, ">> "+clip(escape([]byte(b))))
+	return g.send(i, b, b)
+}
+
+// act does halfclose, close or rst on both sides.
+func (g *game) act(i int, action string) error {
+	g.note(i, "! "+action)
+	for n := range g.sides {
+		s := &g.sides[n]
+		if err := s.conns[i].act(action); err != nil {
+			return err
+		}
+		if action != "halfclose" {
+			s.conns[i], s.got[i] = nil, nil
+		}
+	}
+	return nil
+}
+
+// receive takes what has come on a connection, on both sides, up to the last whole message.
+func (g *game) receive(i int) {
+	for n := range g.sides {
+		s := &g.sides[n]
+		s.got[i] = append(s.got[i], s.conns[i].messages(g.c.Protocol)...)
+	}
+}
+
+// messages takes the whole messages that have come.
+func (s *stream) messages(p *Protocol) (all []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		n := p.cut(s.buf)
+		if n == 0 {
+			return all
+		}
+		all = append(all, string(s.buf[:n]))
+		s.buf = s.buf[n:]
+	}
+}
+
+// ends wants both servers to close a connection, and receives what they sent before.
+func (g *game) ends(i int) error {
+	for n := range g.sides {
+		c := g.sides[n].conns[i]
+		if !c.await(g.max, func(_ []byte, ended bool) bool { return ended }) {
+			return fmt.Errorf("%s does not close %c", sideName(n), 'a'+i)
+		}
+	}
+	g.receive(i)
+	return nil
+}
+
+// ask sends a question on the control connection of a side, and returns the reply of which
+// whole returns the length.
+func (g *game) ask(n int, question string, whole func(b []byte) int) (string, error) {
+	c := g.sides[n].control
+	if err := c.send([]byte(question)); err != nil {
+		return "", err
+	}
+	size := 0
+	if !c.await(g.max, func(b []byte, _ bool) bool { size = whole(b); return size > 0 }) {
+		b, ended := c.take(-1)
+		return "", fmt.Errorf("%s does not answer %.60q: %.200q (closed: %t)", sideName(n), question, b, ended)
+	}
+	b, _ := c.take(size)
+	return string(b), nil
+}
+
+// until calls try until it returns no reason to go on, or the time is up. Before a client's
+// reply is out a server may still be at work. final says that time changes nothing.
+func (g *game) until(try func() (why string, final bool, err error)) error {
+	for end := time.Now().Add(g.max); ; time.Sleep(200 * time.Microsecond) {
+		why, final, err := try()
+		if err != nil || why == "" {
+			return err
+		}
+		if final || time.Now().After(end) {
+			return errors.New(why)
+		}
+	}
+}

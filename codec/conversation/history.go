@@ -1,0 +1,155 @@
+package conversation
+
+import (
+	"math/rand/v2"
+	"slices"
+)
+
+// An Action is one command of a history. The player draws all but Op from Seed when it
+// sends the command: it knows then which jobs there are, so that most commands find a job,
+// and a shrunk history stays meaningful.
+type Action struct {
+	Op   int // an index of the protocol's operations
+	Seed uint64
+}
+
+func (a Action) rand() *rand.Rand { return rand.New(rand.NewPCG(a.Seed, 1)) }
+
+// An EventKind says what a connection does.
+type EventKind int
+
+// The kinds of events.
+const (
+	EventSend      EventKind = iota // send Actions in one write and as many more as there are Cuts
+	EventClose                      // close
+	EventReset                      // close, and discard what is under way
+	EventHalfClose                  // shut down the sending side, and read on to the end
+	EventQuit                       // send what ends the connection
+	EventDie                        // send the beginning of a command, and close
+	EventPart                       // send the beginning of a command; the rest follows with the next event
+)
+
+// An Event is what one connection does in one step.
+type Event struct {
+	Conn    int
+	Kind    EventKind
+	Actions []Action
+	Cuts    []uint32
+}
+
+// A History is a random conversation of several connections. Its events may ask for what
+// cannot be compared. The player leaves those out, so that any subset of a history's events
+// is a history.
+type History struct {
+	Seed   uint64
+	Conns  int
+	Names  []string // tubes or functions
+	Flags  []string // for both servers
+	Soon   bool     // jobs have a second to run
+	Events []Event
+}
+
+// A style says what the histories of a protocol are like.
+type style struct {
+	weights []int // how often each operation is drawn
+	often   []often
+	burst   int                                           // permille of the events that send several commands
+	cuts    bool                                          // commands are sent in pieces
+	draw    func(h *History, r *rand.Rand, weights []int) // draws all but the events, and may change the weights
+}
+
+// often says how many of a thousand events are of a kind. The others send.
+type often struct {
+	kind     EventKind
+	permille int
+}
+
+func (p *Protocol) style() *style {
+	if p == Gearman {
+		return &gearmanStyle
+	}
+	return &beanstalkStyle
+}
+
+func weightsOf[T any](ops []T, weight func(T) int) (all []int) {
+	for _, o := range ops {
+		all = append(all, weight(o))
+	}
+	return all
+}
+
+// NewHistory draws a history of at least n commands. The same seed gives the same history.
+func NewHistory(p *Protocol, seed uint64, n int) History {
+	r := rand.New(rand.NewPCG(seed, 0x706c6179))
+	h := History{Seed: seed}
+	weights := slices.Clone(p.style().weights)
+	p.style().draw(&h, r, weights)
+	sum := 0
+	for _, w := range weights {
+		sum += w
+	}
+	for n > 0 {
+		e, length := Event{Conn: r.IntN(h.Conns)}, 1
+		k := r.IntN(1000)
+		for _, o := range p.style().often {
+			if k -= o.permille; k < 0 {
+				e.Kind = o.kind
+				break
+			}
+		}
+		switch {
+		case e.Kind != EventSend:
+			length = 0
+		case e.Kind == EventSend && r.IntN(1000) < p.style().burst:
+			length = 2 + r.IntN(7)
+		}
+		for range length {
+			a := Action{Seed: r.Uint64()}
+			for k := r.IntN(sum) - weights[0]; k >= 0; k -= weights[a.Op] {
+				a.Op++
+			}
+			e.Actions = append(e.Actions, a)
+		}
+		for p.style().cuts && (r.IntN(4) == 0 || (e.Kind == EventPart || e.Kind == EventDie) && len(e.Cuts) == 0) {
+			e.Cuts = append(e.Cuts, r.Uint32())
+		}
+		n -= max(1, length)
+		h.Events = append(h.Events, e)
+	}
+	return h
+}
+
+// shrink looks for a smaller history for which fails still holds, by leaving out ever
+// smaller runs of events and then single commands. It calls fails at most budget times.
+func shrink(h History, budget int, fails func(History) bool) History {
+	try := func(events []Event) bool {
+		if budget == 0 {
+			return false
+		}
+		budget--
+		smaller := h
+		smaller.Events = events
+		if !fails(smaller) {
+			return false
+		}
+		h = smaller
+		return true
+	}
+	for run := max(1, len(h.Events)/2); run > 0; run /= 2 {
+		for i := 0; i < len(h.Events); {
+			if !try(slices.Delete(slices.Clone(h.Events), i, min(i+run, len(h.Events)))) {
+				i += run
+			}
+		}
+	}
+	for i := 0; i < len(h.Events); i++ {
+		for j := 0; j < len(h.Events[i].Actions) && len(h.Events[i].Actions) > 1; {
+			events := slices.Clone(h.Events)
+			events[i].Actions = slices.Delete(slices.Clone(events[i].Actions), j, j+1)
+			if !try(events) {
+				j++
+			}
+		}
+	}
+	return h
+}

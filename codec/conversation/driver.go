@@ -131,6 +131,9 @@ func (d *NetDriver) conn(name string) (*stream, error) {
 	if s, ok := d.conns[name]; ok {
 		return s, nil
 	}
+	if d.Process == nil && d.Restart != nil {
+		return nil, errors.New("there is no server")
+	}
 	s, err := dialStream("tcp", d.Address)
 	if err != nil {
 		return nil, err

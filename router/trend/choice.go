@@ -9,38 +9,36 @@ import (
 	"polystalk/router/admin"
 )
 
-// stay is how long a chosen tube stays that is not among the busiest any more.
+// stay is how long a chosen tube stays after it was last among the busiest.
 const stay = time.Hour
 
-// A Choice says which tubes are shown where there is only place for some. Those come first
-// whose names were asked for, then the busiest; a tube that was chosen stays until it is
-// gone, or was not among the busiest for an hour, of which there are twice as many as
-// places: graphs with holes, and alerts on series that come and go, help nobody. It may be
-// used by anyone at any time.
+// A Choice selects the tubes that are shown where there is room for some: first those that
+// match, then the busiest. A chosen tube stays until it is gone, or was for an hour not among
+// the busiest, twice as many as are chosen: graphs with holes and alerts on series that come
+// and go help nobody. All methods may be called concurrently.
 type Choice struct {
 	mu     sync.Mutex
 	most   int
-	match  func(name string) bool
+	match  func(name string) bool // nil: nothing matches
 	sample *admin.TubeSample
-	chosen []int // rows of sample
-	// last is when a tube that is chosen was chosen, or was among the busiest.
-	last map[string]time.Time
+	chosen []int                // rows of sample
+	last   map[string]time.Time // by name: when a chosen tube was last among the busiest
 }
 
-// NewChoice makes one of at most so many tubes; match says which are asked for by name.
+// NewChoice makes a choice of at most most tubes; match, which may be nil, names those that
+// come first.
 func NewChoice(most int, match func(name string) bool) *Choice {
 	return &Choice{most: most, match: match, last: make(map[string]time.Time)}
 }
 
-// Set changes how many are chosen, and which are asked for by name. What was chosen stays if
-// there is a place for it.
+// Set changes the number of tubes and the match. Chosen tubes stay if there is room.
 func (c *Choice) Set(most int, match func(name string) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.most, c.match, c.sample = most, match, nil
 }
 
-// Of gives the rows of a sample that are shown; they are not to be changed.
+// Of returns the chosen rows of a sample. The caller must not change them.
 func (c *Choice) Of(v *admin.TubeSample) []int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +63,7 @@ func (c *Choice) Of(v *admin.TubeSample) []int {
 	class := make([]uint8, len(v.Rows))
 	for i := range v.Rows {
 		name := v.Rows[i].Name
-		if !c.match(name) {
+		if c.match == nil || !c.match(name) {
 			class[i] += 2
 		}
 		if last, ok := c.last[name]; !ok || v.At.Sub(last) >= stay {
@@ -85,19 +83,19 @@ func (c *Choice) Of(v *admin.TubeSample) []int {
 	return chosen
 }
 
-// activity is how much goes on in a tube.
+// activity returns how many events happen per second in a tube.
 func activity(v *admin.TubeSample, i int) float32 {
 	r := &v.Rates[i]
 	return r.Put + r.Reserve + r.Delete + r.Timeout
 }
 
-// First are the first n in an order, sorted. Few of many are moved at all.
+// First returns the first n rows in an order, sorted. It keeps at most 2n at a time.
 func First(rows func(func(int) bool), n int, compare func(a, b int) int) []int {
 	if n == 0 {
 		return nil
 	}
 	var list []int
-	full := false // then who comes after the n-th is none of them
+	full := false // the list has its first n: a row after the n-th is none of them
 	for i := range rows {
 		if full && compare(i, list[n-1]) > 0 {
 			continue

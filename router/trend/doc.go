@@ -1,17 +1,18 @@
-// Package trend keeps the history of figures in memory: of the server, and of a bounded
-// number of tubes, for graphs of the last hour and the last day. It is given readings with
-// their times, and has no clock of its own.
+// Package trend samples a server once a second, keeps the history of its figures in memory,
+// and tells subscribers what has changed.
 //
-//	Reading ──► Track: an hour of slots of 5 s, a day of slots of 60 s
-//	               slot: the largest gauge, the mean rate, the quantiles of its own histogram
+//	admin.Operator ◄── Watch.Run: the server each second, tubes each 2 s for subscribers or 5 s for history
+//	                      ├──► History: an hour in slots of 5 s, a day in slots of 60 s
+//	                      └──► Snapshot ──► Subscription ──► Look: changes in a list of tubes
 //
-// A slot in which nothing was read holds nothing, and is shown so: nothing is made up for the
-// time in which the machine slept, or in which nobody could look. When a clock is set forward
-// that time is such a gap; when it is set back, what was kept for the time that is now still
-// to come is dropped. A rate is what was counted between two readings, by the time between
-// them that no one can set, if the readings' times have it (see package time).
+// One goroutine samples, however many subscribers there are; without subscribers and history
+// it sleeps. Nothing is queued: a subscriber takes the newest snapshot, so a slow one skips
+// some and delays nobody.
 //
-// A value takes four bytes, and a quantile, of which there are as many as a histogram has
-// buckets, one: a tube with ten values and four quantiles takes 105 kB with what is kept beside,
-// from the start on, so that what a history takes is known.
+// A slot holds the largest gauge, the mean rate, and quantiles of what was counted in it. A
+// slot without a reading is shown as a gap: a sleeping machine, a busy server, or a clock
+// that was set forward. When the clock is set back, slots that are now in the future are
+// dropped. A rate uses the monotonic time between two readings.
+//
+// A value takes four bytes and a quantile one, so a tube takes 105 kB from the start.
 package trend

@@ -2,40 +2,39 @@ package trend
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 )
 
-// A History is that of a server, and of a bounded number of its tubes. It may be used by
-// anyone at any time.
+// A History is the history of a server and of a bounded number of its tubes. All methods may
+// be called concurrently.
 type History struct {
 	ofServer, ofTubes *Layout
 
 	mu     sync.Mutex
-	most   int // tubes; 0: nothing is kept
+	most   int // tubes; 0: no history is kept
 	server *track
 	tubes  map[string]*tubeTrack
 }
 
-// A tubeTrack is that of a tube, which may have gone.
+// A tubeTrack is the history of a tube, which may be gone.
 type tubeTrack struct {
 	*track
-	wanted time.Time // when Place was last told of it
+	wanted time.Time // of the last Place with its name
 	read   time.Time
 }
 
-// New makes a history of the server and at most so many tubes; of none, it keeps nothing at
-// all.
+// newHistory makes a history of the server and of at most most tubes; 0: it keeps nothing.
 func newHistory(server, tubes *Layout, most int) *History {
 	h := &History{ofServer: server, ofTubes: tubes}
 	h.Limit(most)
 	return h
 }
 
-// Limit changes how many tubes have a history. If there are more by now, those are
-// dropped that Place would drop first.
+// Limit changes the number of tubes. It drops tubes in the order in which Place does.
 func (h *History) Limit(most int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -50,7 +49,7 @@ func (h *History) Limit(most int) {
 	h.drop(len(h.tubes)-most, time.Time{})
 }
 
-// Most is how many tubes have a history at most; 0: nothing is kept.
+// Most returns the largest number of tubes with a history; 0: no history is kept.
 func (h *History) Most() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,9 +65,8 @@ func (h *History) Server(r *Reading) {
 	}
 }
 
-// Place gives some tubes a place, as many as there are. For that it drops the history of
-// others: first of those that have gone, the longest ago first, then of those of which it
-// was not told for longest.
+// Place begins the history of the named tubes, as far as Most allows. To make room it drops
+// tubes that are gone, the longest first, then those not named for the longest time.
 func (h *History) Place(now time.Time, names []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,16 +90,12 @@ func (h *History) Place(now time.Time, names []string) {
 	}
 }
 
-// drop drops the history of so many tubes; those that are wanted now come last.
+// drop drops n tubes; those wanted now come last.
 func (h *History) drop(n int, now time.Time) {
 	if n <= 0 {
 		return
 	}
-	names := make([]string, 0, len(h.tubes))
-	for name := range h.tubes {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int {
+	names := slices.SortedFunc(maps.Keys(h.tubes), func(a, b string) int {
 		x, y := h.tubes[a], h.tubes[b]
 		if wanted := x.wanted.Equal(now); wanted != y.wanted.Equal(now) {
 			if wanted {
@@ -116,19 +110,14 @@ func (h *History) drop(n int, now time.Time) {
 	}
 }
 
-// Kept are the names of the tubes that have a history, in their order.
+// Kept returns the names of the tubes with a history, sorted.
 func (h *History) Kept() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	names := make([]string, 0, len(h.tubes))
-	for name := range h.tubes {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(h.tubes))
 }
 
-// Tube adds a reading of a tube that has a place; without one it is not kept.
+// Tube adds a reading of a tube, if Place has begun its history.
 func (h *History) Tube(name string, r *Reading) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -138,26 +127,24 @@ func (h *History) Tube(name string, r *Reading) {
 	}
 }
 
-// ServerPoints are those of a series, by its place in the server's layout's Series: as many
-// as the span has, NaN where nothing is known. false: nothing is kept.
+// ServerPoints returns the points of series of the server, by their indexes in Layout.Series;
+// NaN: unknown. It returns false if no history is kept.
 func (h *History) ServerPoints(series []int, s Span) (points [][]float32, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.server.all(series, s)
 }
 
-// TubePoints is ServerPoints of a tube; false: it has no history.
+// TubePoints is ServerPoints for a tube. It returns false if the tube has no history.
 func (h *History) TubePoints(name string, series []int, s Span) (points [][]float32, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t := h.tubes[name]
-	if t == nil {
-		return nil, false
+	if t := h.tubes[name]; t != nil {
+		return t.all(series, s)
 	}
-	return t.all(series, s)
+	return nil, false
 }
 
-// all are the points of some series.
 func (t *track) all(series []int, s Span) (points [][]float32, ok bool) {
 	if t == nil {
 		return nil, false

@@ -4,10 +4,10 @@ import (
 	"math"
 	"time"
 
-	"polystalk/shard/stats"
+	"polystalk/shard/flow"
 )
 
-// How long history reaches back, and in which slots, in seconds.
+// The two resolutions of history and how far they reach back, in seconds.
 const (
 	FineStep   = 5
 	FineFor    = 3600
@@ -15,39 +15,208 @@ const (
 	CoarseFor  = 24 * 3600
 )
 
-// rateWithin is how far two readings may be apart for a rate to be known: after a longer
-// time, what was counted in it would be shown as if it were of the last slot alone.
+// PointsMost is the number of points of a series in one answer: somewhat more than are kept.
+const PointsMost = 1500
+
+// rateWithin is the longest time between two readings that yields a rate: after a longer
+// time, the last slot would show what was counted in many.
 const rateWithin = 3 * FineStep * time.Second
 
-// A track is the history of one thing. The zero value is not of use.
-type track struct {
-	layout       *Layout
-	fine, coarse ring
-
-	at     time.Time // of the last reading; zero: there is none
-	counts []float64 // its counters
-	times  []stats.Times
-	grown  growth // reused
+// A Layout names the figures in the readings of a track.
+type Layout struct {
+	Gauges   []string // counts, sizes, ages: a slot shows the largest
+	Counters []string // only grow: a slot shows the mean rate per second
+	Times    []string // histograms: a slot shows two quantiles of what they counted in it
 }
 
-// growth is what has been counted between two readings.
+// A Reading holds the figures of one moment, in the order of the layout. NaN is unknown.
+type Reading struct {
+	At       time.Time
+	Gauges   []float64
+	Counters []float64 // whole numbers
+	Times    []flow.Times
+}
+
+// quantiles are kept of each histogram.
+var quantiles = [...]struct {
+	of   float64
+	name string
+}{{0.5, "_p50_seconds"}, {0.99, "_p99_seconds"}}
+
+// Series returns the names of the series of a track: NAME of a gauge, NAME_per_second of a
+// counter, NAME_p50_seconds and NAME_p99_seconds of a histogram.
+func (l *Layout) Series() (names []string) {
+	names = append(names, l.Gauges...)
+	for _, c := range l.Counters {
+		names = append(names, c+"_per_second")
+	}
+	for _, t := range l.Times {
+		for _, q := range quantiles {
+			names = append(names, t+q.name)
+		}
+	}
+	return names
+}
+
+// values returns how many series have values: the series after them are quantiles.
+func (l *Layout) values() int { return len(l.Gauges) + len(l.Counters) }
+
+// A Span is a range of points, each of Step seconds. From is Unix time and a multiple of Step.
+type Span struct{ From, To, Step int64 }
+
+// SpanOf returns the span that covers from..to. If step is zero, it takes the finest history
+// that covers all of it at the time now, or a larger step if there were too many points.
+func SpanOf(from, to, step, now int64) Span {
+	if step == 0 {
+		step = FineStep
+		if from < now-FineFor || (to-from)/step >= PointsMost {
+			step = CoarseStep * (1 + (to-from)/(CoarseStep*(PointsMost-1)))
+		}
+	}
+	first := from - (from%step+step)%step
+	points := max(1, (to-first+step-1)/step)
+	return Span{From: first, To: first + points*step, Step: step}
+}
+
+// ValidStep reports whether points of that many seconds can be made of the slots.
+func ValidStep(step int64) bool {
+	return step > 0 && (step%CoarseStep == 0 || step%FineStep == 0 && CoarseStep%step == 0)
+}
+
+// Points returns the number of points.
+func (s Span) Points() int64 { return (s.To - s.From) / s.Step }
+
+// A ring holds slots of equal length; the newest replaces the oldest. A slot's number is its
+// time divided by its length.
+type ring struct {
+	step   int64 // length of a slot, in seconds
+	slots  int64
+	newest int64     // number of a slot; none: the ring is empty
+	values []float32 // slots of one series after another; NaN: unknown
+	levels []uint8   // the same of the quantiles: bucket number and one; 0: unknown
+	part   growth    // what the newest slot has counted so far
+	took   []float64 // seconds over which each counter of part is known
+}
+
+const none = math.MinInt64
+
+// A growth is what was counted over a time.
 type growth struct {
 	took   float64 // seconds
 	counts []float64
-	times  []stats.Times
+	times  []flow.Times
 }
 
-func newTrack(l *Layout) *track {
-	t := &track{
-		layout: l,
-		counts: make([]float64, len(l.Counters)), times: make([]stats.Times, len(l.Times)),
-		grown: growth{counts: make([]float64, len(l.Counters)), times: make([]stats.Times, len(l.Times))},
+func newGrowth(l *Layout) growth {
+	return growth{counts: make([]float64, len(l.Counters)), times: make([]flow.Times, len(l.Times))}
+}
+
+// place returns the index of a slot in the first series.
+func (r *ring) place(slot int64) int64 { return (slot%r.slots + r.slots) % r.slots }
+
+// open makes the slot of a time the newest. It clears the slots between the last reading and
+// this one, in either direction.
+func (r *ring) open(unix int64) {
+	slot := unix / r.step
+	if slot == r.newest {
+		return
 	}
-	t.fine, t.coarse = newRings(l)
-	return t
+	first, last := r.newest+1, slot
+	if slot < r.newest { // the clock was set back
+		first, last = slot, r.newest
+	}
+	if r.newest != none {
+		for n := max(first, last-r.slots+1); n <= last; n++ {
+			for i := r.place(n); i < int64(len(r.values)); i += r.slots {
+				r.values[i] = float32(math.NaN())
+			}
+			for i := r.place(n); i < int64(len(r.levels)); i += r.slots {
+				r.levels[i] = 0
+			}
+		}
+	}
+	r.newest = slot
+	clear(r.took)
+	clear(r.part.counts)
+	clear(r.part.times)
 }
 
-// add adds a reading, which is not kept.
+// put adds gauges to the newest slot.
+func (r *ring) put(gauges []float64) {
+	at := r.place(r.newest)
+	for _, g := range gauges {
+		if v := &r.values[at]; !math.IsNaN(g) && !(float64(*v) >= g) { // true also if v is NaN
+			*v = float32(g)
+		}
+		at += r.slots
+	}
+}
+
+// grow adds to the newest slot what was counted since the last reading.
+func (r *ring) grow(d *growth, gauges int) {
+	at := int64(gauges)*r.slots + r.place(r.newest)
+	for i, n := range d.counts {
+		if !math.IsNaN(n) {
+			r.took[i] += d.took
+			r.part.counts[i] += n
+			r.values[at] = float32(r.part.counts[i] / r.took[i])
+		}
+		at += r.slots
+	}
+	at = r.place(r.newest)
+	for i := range d.times {
+		t := &r.part.times[i]
+		t.Add(&d.times[i])
+		for _, q := range quantiles {
+			if ns, ok := t.Quantile(q.of); ok {
+				r.levels[at] = uint8(flow.Bucket(int64(ns))) + 1
+			}
+			at += r.slots
+		}
+	}
+}
+
+// value returns a series in a slot that is kept; NaN: unknown.
+func (r *ring) value(series int, slot int64) float32 {
+	return r.values[int64(series)*r.slots+r.place(slot)]
+}
+
+// quantile returns the k-th quantile in a slot, in seconds; NaN: unknown.
+func (r *ring) quantile(k int, slot int64) float32 {
+	if level := r.levels[int64(k)*r.slots+r.place(slot)]; level > 0 {
+		return float32(flow.Bound(int(level)-1) / 1e9)
+	}
+	return float32(math.NaN())
+}
+
+// A track is the history of the server or of one tube.
+type track struct {
+	layout       *Layout
+	fine, coarse ring
+	at           time.Time // of the last reading; zero: there is none
+	last         growth    // the counters of the last reading
+	grown        growth    // reused
+}
+
+// newTrack makes the two rings in one piece: memory comes in pages.
+func newTrack(l *Layout) *track {
+	const first, second = FineFor / FineStep, CoarseFor / CoarseStep
+	n, k := l.values(), len(l.Times)*len(quantiles)
+	values, levels := make([]float32, n*(first+second)), make([]uint8, k*(first+second))
+	for i := range values {
+		values[i] = float32(math.NaN())
+	}
+	made := func(step, slots int64, values []float32, levels []uint8) ring {
+		return ring{step: step, slots: slots, newest: none, values: values, levels: levels, part: newGrowth(l), took: make([]float64, len(l.Counters))}
+	}
+	return &track{
+		layout: l, last: newGrowth(l), grown: newGrowth(l),
+		fine:   made(FineStep, first, values[:n*first], levels[:k*first]),
+		coarse: made(CoarseStep, second, values[n*first:], levels[k*first:]),
+	}
+}
+
+// add adds a reading; it keeps no reference to it.
 func (t *track) add(r *Reading) {
 	known := t.since(r)
 	for _, to := range []*ring{&t.fine, &t.coarse} {
@@ -58,12 +227,12 @@ func (t *track) add(r *Reading) {
 		}
 	}
 	t.at = r.At
-	copy(t.counts, r.Counters)
-	copy(t.times, r.Times)
+	copy(t.last.counts, r.Counters)
+	copy(t.last.times, r.Times)
 }
 
-// since works out what has been counted since the last reading. It is not known after a
-// long time, nor if something has become less: then it counts anew.
+// since sets grown to what was counted since the last reading. It returns false after a long
+// time, and if a counter has decreased: it was reset.
 func (t *track) since(r *Reading) (known bool) {
 	took := r.At.Sub(t.at)
 	if t.at.IsZero() || took <= 0 || took > rateWithin {
@@ -71,66 +240,49 @@ func (t *track) since(r *Reading) (known bool) {
 	}
 	t.grown.took = took.Seconds()
 	for i, n := range r.Counters {
-		if t.grown.counts[i] = n - t.counts[i]; t.grown.counts[i] < 0 {
+		if t.grown.counts[i] = n - t.last.counts[i]; t.grown.counts[i] < 0 {
 			return false
 		}
 	}
 	for i := range r.Times {
 		for b, n := range r.Times[i].N {
-			if n < t.times[i].N[b] {
+			if n < t.last.times[i].N[b] {
 				return false
 			}
 		}
 		t.grown.times[i] = r.Times[i]
-		t.grown.times[i].Sub(&t.times[i])
+		t.grown.times[i].Sub(&t.last.times[i])
 	}
 	return true
 }
 
-// points are those of a series, by its place in Layout.Series: as many as the span has, NaN
-// where nothing is known.
+// points returns the points of a series by its index in Layout.Series; NaN: unknown. A point
+// of several slots has the mean rate, or the largest gauge or quantile.
 func (t *track) points(series int, s Span) []float32 {
 	r := &t.fine
 	if s.Step%CoarseStep == 0 {
 		r = &t.coarse
 	}
-	values := t.layout.values()
-	get, merge := r.value, (*merged).largest
-	if series >= values {
-		get, series = r.quantile, series-values
-	} else if series >= len(t.layout.Gauges) {
-		merge = (*merged).mean
+	get, mean := r.value, series >= len(t.layout.Gauges)
+	if values := t.layout.values(); series >= values {
+		get, series, mean = r.quantile, series-values, false
 	}
 	list := make([]float32, 0, s.Points())
 	for at := s.From; at < s.To; at += s.Step {
-		m := merged{value: float32(math.NaN())}
-		first, last := r.kept(at/r.step, (at+s.Step)/r.step-1)
-		for slot := first; slot <= last; slot++ {
-			if v := get(series, slot); v == v { // known
-				merge(&m, v)
+		merged, n := float32(math.NaN()), float32(0)
+		first, last := at/r.step, (at+s.Step)/r.step-1
+		for slot := max(first, r.newest-r.slots+1); slot <= min(last, r.newest); slot++ {
+			v := get(series, slot)
+			switch n++; {
+			case v != v: // unknown
+				n--
+			case n == 1 || !mean && v > merged:
+				merged = v
+			case mean:
+				merged += (v - merged) / n
 			}
 		}
-		list = append(list, m.value)
+		list = append(list, merged)
 	}
 	return list
-}
-
-// merged is what several slots are as one.
-type merged struct {
-	value float32 // NaN: there is none yet
-	n     int
-}
-
-func (m *merged) largest(v float32) {
-	if !(m.value >= v) {
-		m.value = v
-	}
-}
-
-func (m *merged) mean(v float32) {
-	if m.n++; m.n == 1 {
-		m.value = v
-	} else {
-		m.value += (v - m.value) / float32(m.n)
-	}
 }

@@ -9,7 +9,7 @@ import (
 	"polystalk/shard/core"
 )
 
-// A Source is what is looked at: an admin.Operator.
+// A Source is sampled: an admin.Operator.
 type Source interface {
 	SampleWithin(ctx context.Context, age time.Duration) (*admin.Sample, error)
 	TubesWithin(ctx context.Context, age time.Duration) (*admin.TubeSample, error)
@@ -17,43 +17,45 @@ type Source interface {
 }
 
 const (
-	// every is the time between two looks, which are in the middle of seconds.
+	// every is the time between two samples, which are taken in the middle of seconds: a late
+	// one then still falls into its slot of history.
 	every = time.Second
-	// tubesEvery is how often subscribers are shown tubes, in seconds; tubesHistory how often
-	// tubes are read for the history.
+	// tubesEvery and tubesHistory are the seconds between two samples of tubes, with and
+	// without subscribers to them.
 	tubesEvery   = 2
 	tubesHistory = FineStep
-	// newEnough is how old a snapshot may be for who has just subscribed.
+	// newEnough is the oldest snapshot that a new subscriber gets.
 	newEnough = 2 * time.Second
-	// lookWithin bounds a look, which waits for other operations.
-	lookWithin = 10 * time.Second
+	// sampleWithin bounds a sample, which waits for other operations.
+	sampleWithin = 10 * time.Second
 )
 
-// A Snapshot is the newest that is known; it is never changed.
+// A Snapshot is the newest state that is known. It never changes.
 type Snapshot struct {
-	number uint64 // counts them; 0: nothing is known yet
+	number uint64 // counts up; 0: nothing is known yet
 	Server *admin.Sample
 	Tubes  *admin.TubeSample // nil: nobody has asked for them yet
 }
 
-// A Watch may be used by anyone at any time.
+// A Watch samples a source for its history and its subscribers. All methods may be called
+// concurrently.
 type Watch struct {
 	source Source
 	keep   *keeper
 	most   int           // subscriptions
-	wake   chan struct{} // has an entry if somebody wants a snapshot now
+	wake   chan struct{} // has an element if a sample is wanted now
 
 	mu     sync.Mutex
 	newest Snapshot
-	news   chan struct{} // closed when there is another snapshot
+	news   chan struct{} // closed when there is a newer snapshot
 	all    int           // subscriptions
-	tubes  int           // those of them that want tubes
+	tubes  int           // subscriptions that want tubes
 
 	views views
 }
 
-// New makes a Watch for at most so many subscriptions, which keeps the history of a number of
-// tubes; of none, it keeps no history.
+// New makes a Watch for at most that many subscriptions, with the history of at most that
+// many tubes; 0: it keeps no history.
 func New(source Source, subscriptions, tubes int) *Watch {
 	return &Watch{
 		source: source, keep: newKeeper(source, tubes), most: subscriptions,
@@ -61,33 +63,33 @@ func New(source Source, subscriptions, tubes int) *Watch {
 	}
 }
 
-// History is what was; in the order of ServerLayout and TubeLayout.
+// History returns the history, in the order of ServerLayout and TubeLayout.
 func (w *Watch) History() *History { return w.keep.history }
 
-// SetHistory changes of how many tubes the history is kept; none: there is none.
+// SetHistory changes the number of tubes with a history; 0: no history is kept.
 func (w *Watch) SetHistory(tubes int) {
 	w.keep.limit(tubes)
 	w.poke()
 }
 
-// Steady is how old tubes are at most that are looked at in any case, for the history; zero
-// if there is none. Who is content with them costs nothing.
+// Steady returns the greatest age of the tubes that are sampled for the history anyway; 0
+// without a history. A caller that takes them costs nothing.
 func (w *Watch) Steady() time.Duration {
 	if w.keep.history.Most() == 0 {
 		return 0
 	}
-	return tubesHistory*time.Second + every // a look may be somewhat late
+	return tubesHistory*time.Second + every // a sample may be late
 }
 
-// Run looks until ctx ends.
+// Run samples until ctx ends.
 func (w *Watch) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var last time.Time // when tubes were looked at
+	var last time.Time // sample of tubes
 	for {
-		w.look(ctx, &last)
 		var next <-chan time.Time
 		if w.wanted() {
+			w.sample(ctx, &last)
 			timer.Reset(untilNext(time.Now()))
 			next = timer.C
 		}
@@ -100,7 +102,7 @@ func (w *Watch) Run(ctx context.Context) {
 	}
 }
 
-// untilNext is how long it is until the middle of a second; if that is near, of the next one.
+// untilNext returns the time to the middle of a second, at least a quarter of a second.
 func untilNext(now time.Time) time.Duration {
 	d := now.Truncate(every).Add(every / 2).Sub(now)
 	if d < every/4 {
@@ -109,7 +111,7 @@ func untilNext(now time.Time) time.Duration {
 	return d
 }
 
-// poke has Run look now, and again as long as it is wanted.
+// poke makes Run sample now.
 func (w *Watch) poke() {
 	select {
 	case w.wake <- struct{}{}:
@@ -117,43 +119,37 @@ func (w *Watch) poke() {
 	}
 }
 
-// wanted reports whether there is anyone to look for.
+// wanted reports whether there is a subscriber or a history.
 func (w *Watch) wanted() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.all > 0 || w.keep.history.Most() > 0
 }
 
-// look looks once, if that is wanted. What it cannot see, since the server has no time or is
-// about to end, is not there in the history, and no news.
-func (w *Watch) look(ctx context.Context, last *time.Time) {
-	if !w.wanted() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+// sample samples once. A failure, as of a busy or stopping server, leaves a gap.
+func (w *Watch) sample(ctx context.Context, last *time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, sampleWithin)
 	defer cancel()
 	server, err := w.source.SampleWithin(ctx, every/2)
 	if err != nil {
 		return
 	}
 	w.mu.Lock()
-	next := w.newest
-	subscribed := w.tubes > 0
+	next, subscribed := w.newest, w.tubes > 0
 	w.mu.Unlock()
 	next.Server = server
-	var tubes *admin.TubeSample // if they are new
+	var tubes *admin.TubeSample // nil: there are no newer ones
 	if now := time.Now(); w.dueTubes(now, *last, subscribed) {
 		if tubes, err = w.source.TubesWithin(ctx, every); err == nil {
-			*last = now
-			next.Tubes = tubes
+			*last, next.Tubes = now, tubes
 		}
 	}
 	w.publish(next)
-	w.keep.read(ctx, server, tubes)
+	w.keep.add(ctx, server, tubes)
 }
 
-// dueTubes reports whether it is time to look at tubes again: another period has begun, by
-// the clock, in which nobody has, or somebody waits for them who has none.
+// dueTubes reports whether tubes are to be sampled: a new period of the clock has begun, or a
+// subscriber waits for tubes and the last ones are old.
 func (w *Watch) dueTubes(now, last time.Time, subscribed bool) bool {
 	period := int64(tubesEvery)
 	if !subscribed {
@@ -178,4 +174,80 @@ func (w *Watch) publish(next Snapshot) {
 	w.newest = next
 	close(w.news)
 	w.news = make(chan struct{})
+}
+
+// A Subscription waits for snapshots. It belongs to one goroutine.
+type Subscription struct {
+	w     *Watch
+	tubes bool
+	last  uint64 // number of the last snapshot; 0: there was none
+}
+
+// Subscribe begins a subscription; tubes says whether it wants tubes. The caller must close
+// it. It returns nil if there are too many.
+func (w *Watch) Subscribe(tubes bool) *Subscription {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.all >= w.most {
+		return nil
+	}
+	s := &Subscription{w: w, tubes: tubes}
+	s.count(1)
+	w.poke()
+	return s
+}
+
+// count adds to the numbers of subscriptions. The caller must hold w.mu.
+func (s *Subscription) count(n int) {
+	s.w.all += n
+	if s.tubes {
+		s.w.tubes += n
+	}
+}
+
+// Close ends the subscription.
+func (s *Subscription) Close() {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	s.count(-1)
+}
+
+// Subscriptions returns the number of open subscriptions.
+func (w *Watch) Subscriptions() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.all
+}
+
+// Next waits for a snapshot that is newer than the last one, and returns the newest. The
+// error is ctx's.
+func (s *Subscription) Next(ctx context.Context) (Snapshot, error) {
+	for {
+		s.w.mu.Lock()
+		v, news := s.w.newest, s.w.news
+		s.w.mu.Unlock()
+		if v.number != s.last && (s.last > 0 || s.fits(&v)) {
+			s.last = v.number
+			return v, nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return Snapshot{}, ctx.Err()
+		}
+	}
+}
+
+// Newest returns the newest snapshot, which may be the last one.
+func (s *Subscription) Newest() Snapshot {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	s.last = s.w.newest.number
+	return s.w.newest
+}
+
+// fits reports whether a snapshot can be the first: it is fresh and has what was asked for.
+func (s *Subscription) fits(v *Snapshot) bool {
+	fresh := func(at time.Time) bool { return time.Since(at) < 2*newEnough }
+	return v.number > 0 && fresh(v.Server.At) && (!s.tubes || v.Tubes != nil && fresh(v.Tubes.At))
 }

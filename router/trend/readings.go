@@ -12,7 +12,7 @@ import (
 	"polystalk/shard/stats"
 )
 
-// ServerLayout is what is kept of the server.
+// ServerLayout names what is kept of the server, in the order of serverReading.
 var ServerLayout = &Layout{
 	Gauges: []string{
 		"ready", "urgent", "delayed", "reserved", "buried", "tubes", "job_body_bytes", "oldest_ready_seconds",
@@ -26,48 +26,46 @@ var ServerLayout = &Layout{
 	Times: []string{"wait", "run"},
 }
 
-// TubeLayout is what is kept of a tube.
+// TubeLayout names what is kept of a tube, in the order of tubeReading.
 var TubeLayout = &Layout{
 	Gauges:   []string{"ready", "delayed", "reserved", "buried", "job_body_bytes", "oldest_ready_seconds"},
 	Counters: []string{"put", "reserve", "delete", "timeout"},
 	Times:    []string{"wait", "run"},
 }
 
-// flowsAtOnce are how many tubes' histograms are in memory at a time.
-const flowsAtOnce = 64
+const (
+	// flowsAtOnce bounds the histograms that are in memory at a time.
+	flowsAtOnce = 64
+	// chooseEvery is the time between two choices among many tubes: comparing all of them
+	// takes as long as sampling them.
+	chooseEvery = 30 * time.Second
+)
 
-// chooseEvery is how often the tubes are chosen that have a place, if there are many: to
-// compare all of them takes as long as to look at them.
-const chooseEvery = 30 * time.Second
-
-// A keeper keeps the history.
+// A keeper fills the history from samples.
 type keeper struct {
 	source  Source
 	history *History
 
 	mu     sync.Mutex
-	choice *Choice   // of the tubes that are to have a place
-	chosen time.Time // when that was last made; zero: it is due
+	choice *Choice   // of the tubes with a history
+	chosen time.Time // of the last choice; zero: it is due
 }
 
 func newKeeper(source Source, tubes int) *keeper {
-	return &keeper{
-		source: source, history: newHistory(ServerLayout, TubeLayout, tubes),
-		choice: NewChoice(tubes, func(string) bool { return false }),
-	}
+	return &keeper{source: source, history: newHistory(ServerLayout, TubeLayout, tubes), choice: NewChoice(tubes, nil)}
 }
 
-// limit changes how many tubes have a place.
+// limit changes the number of tubes with a history.
 func (k *keeper) limit(tubes int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.history.Limit(tubes)
-	k.choice.Set(tubes, func(string) bool { return false })
+	k.choice.Set(tubes, nil)
 	k.chosen = time.Time{}
 }
 
-// read adds what was seen; tubes are nil if they were not looked at.
-func (k *keeper) read(ctx context.Context, server *admin.Sample, tubes *admin.TubeSample) {
+// add adds samples to the history; tubes may be nil.
+func (k *keeper) add(ctx context.Context, server *admin.Sample, tubes *admin.TubeSample) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.history.Most() == 0 {
@@ -75,12 +73,11 @@ func (k *keeper) read(ctx context.Context, server *admin.Sample, tubes *admin.Tu
 	}
 	k.history.Server(serverReading(server, tubes))
 	if tubes != nil {
-		k.tubes(ctx, tubes)
+		k.addTubes(ctx, tubes)
 	}
 }
 
-// serverReading is that of the server. Its tubes, if they were looked at, are somewhat older,
-// or newer.
+// serverReading makes a reading; tubes may be nil, or from another moment.
 func serverReading(v *admin.Sample, tubes *admin.TubeSample) *Reading {
 	unknown := math.NaN()
 	bytes, oldest := unknown, unknown
@@ -116,8 +113,8 @@ func serverReading(v *admin.Sample, tubes *admin.TubeSample) *Reading {
 	}
 }
 
-// tubes adds those of a sample that have a place, once those have got one that are to.
-func (k *keeper) tubes(ctx context.Context, v *admin.TubeSample) {
+// addTubes adds the chosen tubes.
+func (k *keeper) addTubes(ctx context.Context, v *admin.TubeSample) {
 	if few := len(v.Rows) <= 2*k.history.Most(); few || k.chosen.IsZero() || v.At.Sub(k.chosen) >= chooseEvery {
 		k.chosen = v.At
 		var names []string
@@ -126,13 +123,10 @@ func (k *keeper) tubes(ctx context.Context, v *admin.TubeSample) {
 		}
 		k.history.Place(v.At, names)
 	}
-	kept := make(map[string]struct{})
-	for _, name := range k.history.Kept() {
-		kept[name] = struct{}{}
-	}
+	kept := k.history.Kept()
 	var rows []int
 	for i := range v.Rows {
-		if _, ok := kept[v.Rows[i].Name]; ok {
+		if _, ok := slices.BinarySearch(kept, v.Rows[i].Name); ok {
 			rows = append(rows, i)
 		}
 	}
@@ -142,15 +136,15 @@ func (k *keeper) tubes(ctx context.Context, v *admin.TubeSample) {
 			return
 		}
 		for n, i := range list {
-			k.history.Tube(v.Rows[i].Name, tubeReading(v, &v.Rows[i], &flows[n]))
+			k.history.Tube(v.Rows[i].Name, tubeReading(v.At, &v.Rows[i], &flows[n]))
 		}
 	}
 }
 
-// tubeReading is that of a tube, whose histograms are somewhat newer.
-func tubeReading(v *admin.TubeSample, t *core.TubeRow, f *core.Flow) *Reading {
+// tubeReading makes a reading; the histograms are slightly newer than the row.
+func tubeReading(at time.Time, t *core.TubeRow, f *core.Flow) *Reading {
 	return &Reading{
-		At:       v.At,
+		At:       at,
 		Gauges:   []float64{float64(t.Ready), float64(t.Delayed), float64(t.Reserved), float64(t.Buried), float64(t.Bytes), inSeconds(t.Oldest)},
 		Counters: []float64{float64(t.Total), float64(t.Events[stats.Reserve]), float64(t.Deletes), float64(t.Events[stats.Timeout])},
 		Times:    []stats.Times{f.Wait, f.Run},

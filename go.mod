@@ -47,7 +47,7 @@ require (
 	golang.org/x/sys v0.49.0
 	// polystalk: whether it talks to a terminal.
 	golang.org/x/term v0.47.0
-	// The rate at which journals are sent to other servers.
+	// Bounds of rates: journals sent to other servers, HTTP connections and requests.
 	golang.org/x/time v0.16.0
 	// Messages between the servers of a cluster are raft's, which come in this encoding.
 	google.golang.org/protobuf v1.36.12

@@ -147,7 +147,7 @@ func consoleFiles(c *config.Config) (find func(name string) *web.File, err error
 	if c.HTTP.ConsoleDir == "" {
 		return nil, nil
 	}
-	if find, err = web.Dir(c.HTTP.ConsoleDir); err != nil {
+	if find, err = web.ConsoleDir(c.HTTP.ConsoleDir); err != nil {
 		return nil, fault.New(fault.Usage, "%s: %v", c.Origin("http-console-dir"), err)
 	}
 	return find, nil

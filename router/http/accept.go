@@ -2,51 +2,153 @@ package http
 
 import (
 	"net"
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
-const (
-	// acceptEvery is the least mean time between two connections of a listener. To accept a
-	// connection takes about 25 µs, which clients of the protocols would feel without a bound.
-	// Connections beyond it wait in the kernel's backlog.
-	acceptEvery = 500 * time.Microsecond
-	// requestEvery is the least mean time between two requests without a token. Such a request
-	// takes about 25 µs. Connections that pipeline requests would have a processor without a
-	// pause, and event loops would wait for it.
-	requestEvery = 100 * time.Microsecond
-	// atOnce is how many connections or requests may come without a pause.
-	atOnce = 128
+// Each of the two takes about 25 µs of a processor. Without a bound, clients of the protocols
+// would feel connections or pipelined requests that come without a pause.
+var (
+	acceptRate  = rate.Every(500 * time.Microsecond) // connections of a listener; others wait in the kernel's backlog
+	requestRate = rate.Every(100 * time.Microsecond) // requests without a token
 )
 
-// A pace bounds the rate of events.
-type pace struct {
-	every time.Duration // the least mean time between two events
+// atOnce is the number of connections or requests that may come without a pause.
+const atOnce = 128
 
-	mu sync.Mutex
-	at time.Time // guarded by mu
+// A listener accepts connections at a bounded rate.
+type listener struct {
+	net.Listener
+	door Door
+	rate *rate.Limiter
 }
 
-// next counts an event that comes now, and returns how long the caller must wait.
-func (p *pace) next(now time.Time) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if first := now.Add(-atOnce * p.every); p.at.Before(first) {
-		p.at = first
-	}
-	p.at = p.at.Add(p.every)
-	return max(0, p.at.Sub(now))
-}
-
-// Accept implements net.Listener. It is called by one goroutine.
+// Accept implements net.Listener. One goroutine calls it.
 func (l *listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err == nil {
-		// It is served only afterwards, so that the pause need not be remembered.
-		time.Sleep(l.pace.next(time.Now()))
+		time.Sleep(l.rate.Reserve().Delay()) // the connection is served only afterwards
 		if l.door.Callers {
 			c = &fromServer{c}
 		}
 	}
 	return c, err
+}
+
+// connections bounds the number of clients. When there are too many, it closes the connection
+// with the earliest place:
+//
+//   - The place of a new connection is the time of its accept, so the newest is closed last,
+//     although others stay open and neither read nor send.
+//   - An allowed request, and a probe that comes first on its connection, set the place to
+//     heavyWait from now: the request may wait that long for others. The end of the request
+//     sets the place to now.
+//   - A stream and a request with a token have no place: they are never closed for others. The
+//     end of a request with a token sets the place to the end of the connection's idle time.
+type connections struct {
+	mu      sync.Mutex
+	open    map[net.Conn]stay
+	dropped atomic.Uint64
+}
+
+// A stay is the state of an open connection.
+type stay struct {
+	place time.Time // zero: the connection is not closed for others
+	token bool      // the last request with a claim had a token
+	used  bool      // a request was answered
+}
+
+// changed is http.Server.ConnState.
+func (c *connections) changed(conn net.Conn, state http.ConnState) {
+	if _, ok := conn.(*fromServer); ok {
+		return // the other server bounds these
+	}
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, open := c.open[conn]
+	switch {
+	case state == http.StateClosed || state == http.StateHijacked:
+		delete(c.open, conn)
+	case state == http.StateNew && c.room(conn):
+		if c.open == nil {
+			c.open = make(map[net.Conn]stay)
+		}
+		c.open[conn] = stay{place: now}
+	case state == http.StateIdle && open:
+		v.used = true
+		if v.token {
+			v.place = now.Add(idleMax)
+		} else if v.place.IsZero() || v.place.After(now) {
+			v.place = now
+		}
+		c.open[conn] = v
+	}
+}
+
+// A claim is what a request may claim for its connection.
+type claim uint8
+
+const (
+	noClaim     claim = iota // a request without a role
+	probeClaim               // a probe: a stranger could send many and read no answer
+	roleClaim                // the listener's role allows the request
+	streamClaim              // the same for a stream, which a client that does not read loses soon
+	tokenClaim               // the request has a token
+)
+
+// request notes that a request has come on a connection.
+func (c *connections) request(conn net.Conn, of claim) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, open := c.open[conn]
+	if !open || of == noClaim || of == probeClaim && v.used {
+		return
+	}
+	v.token, v.place = of == tokenClaim, time.Time{}
+	if of < streamClaim {
+		v.place = time.Now().Add(heavyWait)
+	}
+	c.open[conn] = v
+}
+
+// room makes room for the newest connection, or closes it and returns false. The caller must
+// hold mu.
+func (c *connections) room(newest net.Conn) bool {
+	if len(c.open) < connectionsMax {
+		return true
+	}
+	c.dropped.Add(1)
+	victim := newest
+	var first time.Time
+	for conn, v := range c.open {
+		if !v.place.IsZero() && (victim == newest || v.place.Before(first)) {
+			victim, first = conn, v.place
+		}
+	}
+	delete(c.open, victim)
+	transport(victim).Close() // tls.Conn.Close would wait up to 5 s until it can send an alert
+	return victim != newest
+}
+
+// transport returns the connection below TLS, or below another server's stream.
+func transport(conn net.Conn) net.Conn {
+	for {
+		inner, ok := conn.(interface{ NetConn() net.Conn })
+		if !ok {
+			return conn
+		}
+		conn = inner.NetConn()
+	}
+}
+
+// len returns the number of open connections.
+func (c *connections) len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.open)
 }

@@ -10,14 +10,8 @@ import (
 	"polystalk/router/access"
 )
 
-// method is the one of the pattern.
-func (e *entry) method() string { return (&Route{Pattern: e.pattern}).Method() }
-
-// changes reports whether the route changes something.
-func (e *entry) changes() bool { return (&Route{Pattern: e.pattern}).Changes() }
-
 // pathOf is a path that a route serves.
-func pathOf(rt *entry) string {
+func pathOf(rt *route) string {
 	_, path, _ := strings.Cut(rt.pattern, " ")
 	return strings.NewReplacer("{tube}", "default", "{id}", "1", "{slug}", "no-token", "{$}", "", "{file...}", "app.mjs").Replace(path)
 }
@@ -52,8 +46,8 @@ func TestForeignHostIsToldNothing(t *testing.T) {
 		if _, err := w.srv.Operator().Put(t.Context(), newJob("secret-tube", "secret-body")); err != nil {
 			t.Fatal(err)
 		}
-		for i := range table {
-			rt := &table[i]
+		for i := range testRoutes {
+			rt := &testRoutes[i]
 			path := strings.ReplaceAll(pathOf(rt), "default", "secret-tube")
 			a := w.do(rt.method(), path, ask{host: foreign})
 			if probes[rt.pattern] {
@@ -80,8 +74,8 @@ func TestCrossSiteRequestIsRefused(t *testing.T) {
 		{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"},
 		{"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"},
 	} {
-		for i := range table {
-			rt := &table[i]
+		for i := range testRoutes {
+			rt := &testRoutes[i]
 			if !rt.changes() {
 				w.do("GET", "/problems/no-token", ask{header: header}).wants(t, 200, "")
 				continue
@@ -106,8 +100,8 @@ func TestEveryRouteHasARole(t *testing.T) {
 		"GET /{$}": true, "GET /console/{file...}": true, // the console itself knows nothing
 		"GET /api/v1/session": true, "POST /api/v1/session": true, "DELETE /api/v1/session": true,
 	}
-	for i := range table {
-		rt := &table[i]
+	for i := range testRoutes {
+		rt := &testRoutes[i]
 		switch {
 		case rt.need == access.Nobody && !open[rt.pattern]:
 			t.Errorf("%s is open to everybody", rt.pattern)
@@ -115,19 +109,19 @@ func TestEveryRouteHasARole(t *testing.T) {
 			t.Errorf("%s changes something, and reading is enough for it", rt.pattern)
 		case rt.method() == "":
 			t.Errorf("%q has no method", rt.pattern)
-		case rt.flags&Large != 0 && rt.changes():
+		case rt.flags&large != 0 && rt.changes():
 			t.Errorf("%s is heavy and changes something: its answer would be kept back", rt.pattern)
 		}
 	}
 	// What the mux serves is what the table has.
 	w := newWorld(t, setup{})
-	for i := range table {
-		rt := &table[i]
+	for i := range testRoutes {
+		rt := &testRoutes[i]
 		r, err := http.NewRequest(rt.method(), w.url+pathOf(rt), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if pattern := w.web.Pattern(r); pattern != rt.pattern {
+		if _, pattern := w.web.mux.Handler(r); pattern != rt.pattern {
 			t.Errorf("%s is served by %q", rt.pattern, pattern)
 		}
 	}
@@ -136,8 +130,8 @@ func TestEveryRouteHasARole(t *testing.T) {
 func TestRolesAreKept(t *testing.T) {
 	w := newWorld(t, setup{})
 	roles := map[access.Role]string{access.Nobody: "", access.Read: readToken, access.Operate: operateToken, access.Admin: adminToken}
-	for i := range table {
-		rt := &table[i]
+	for i := range testRoutes {
+		rt := &testRoutes[i]
 		for role, token := range roles {
 			a := w.do(rt.method(), pathOf(rt), ask{token: token})
 			switch {
@@ -287,7 +281,7 @@ func TestAnswersCarrySecurityHeaders(t *testing.T) {
 	w := newWorld(t, setup{})
 	for _, path := range []string{"/livez", "/metrics", "/nothing", "/problems/nothing", "/problems/no-token"} {
 		a := w.do("GET", path, ask{token: readToken})
-		for name, want := range SecurityHeaders {
+		for name, want := range securityHeaders {
 			if got := a.header.Get(name); got != want {
 				t.Errorf("%s: %s is %q", path, name, got)
 			}

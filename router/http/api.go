@@ -13,38 +13,38 @@ import (
 	"polystalk/router/trend"
 )
 
-// Options say how an API is made. What is not there is not served, or not asked for.
+// Options configure an API.
 type Options struct {
 	Operator *admin.Operator
 	Log      *slog.Logger
 	Level    *slog.LevelVar // of the log
 	Version  string         // of the program
-	Speaks   string         // the versions of the protocols, for people
+	Speaks   string         // versions of the protocols, for people
 
 	Tokens *access.Tokens // nil: there are none
 	Rules  Rules
 
-	// MetricsTubes is how many tubes /metrics shows; those first whose names match one of
-	// MetricsMatch.
+	// MetricsTubes is the number of tubes that /metrics shows: first those with a name that
+	// matches one of MetricsMatch.
 	MetricsTubes int
 	MetricsMatch []string
-	// HistoryTubes is how many tubes have a history; 0: there is none, of the server neither.
+	// HistoryTubes is the number of tubes with a history; 0: the server has none either.
 	HistoryTubes int
 
-	// Elsewhere is the server that leads, of one that follows; nil: the server is alone.
+	// Elsewhere is the leader, of a server of a cluster that follows; nil: there is no cluster.
 	Elsewhere Elsewhere
 	// Peers are other servers, which the console links to.
 	Peers []wire.Peer
-	// Console finds the console's files; nil: it is that of the program.
+	// Console finds the console's files; nil: those in the program.
 	Console func(name string) *File
 
-	// Settings are those in effect, without secrets.
+	// Settings returns the settings in effect, without secrets.
 	Settings func() []wire.Setting
-	// Reload reads the configuration again: all of it is used, or nothing.
+	// Reload reads the configuration again, and applies all of it or nothing.
 	Reload func() (*wire.Reloaded, error)
 }
 
-// An API is all that is served by HTTP, with the server that serves it.
+// An API is everything that is served by HTTP, with its server.
 type API struct {
 	*server
 	opts       Options
@@ -52,20 +52,20 @@ type API struct {
 	operations *admin.Operations
 	metrics    *metrics
 	watch      *trend.Watch
-	unwatch    func()        // ends it, and waits for that
+	unwatch    func()        // ends the watch, and waits for its end
 	shown      *trend.Choice // of /metrics
-	rendering  sync.Mutex    // held while a stream's events are made: event loops need the processors
-	boot       string        // of this process alone, in tags and cursors
+	rendering  sync.Mutex    // held while events are made: event loops need the processors
+	boot       string        // random: marks tags and cursors of this process
 }
 
-// New makes an API. The error is about Options.Rules, or about MetricsMatch.
+// New makes an API. The error is about Options.Rules or Options.MetricsMatch.
 func New(o Options) (*API, error) {
 	match, err := anyGlob(o.MetricsMatch)
 	if err != nil {
 		return nil, err
 	}
 	if o.Console == nil {
-		o.Console = Find
+		o.Console = findAsset
 	}
 	a := &API{
 		opts: o, op: o.Operator, operations: admin.NewOperations(o.Operator),
@@ -83,8 +83,8 @@ func New(o Options) (*API, error) {
 		return nil, err
 	}
 	a.metrics = newMetrics(a)
-	a.Handle(a.routes())
-	ctx, cancel := context.WithCancel(a.Ended())
+	a.handle(a.routes())
+	ctx, cancel := context.WithCancel(a.ended)
 	done := make(chan struct{})
 	go func() {
 		a.watch.Run(ctx)
@@ -94,9 +94,8 @@ func New(o Options) (*API, error) {
 	return a, nil
 }
 
-// PrepareMetrics looks at another number of tubes for /metrics, and at patterns of those that
-// come first, which it shows once apply was called. The error is about the patterns; nothing
-// has changed then.
+// PrepareMetrics checks new Options.MetricsTubes and MetricsMatch; apply applies them. The
+// error is about match.
 func (a *API) PrepareMetrics(tubes int, match []string) (apply func(), err error) {
 	matches, err := anyGlob(match)
 	if err != nil {
@@ -105,19 +104,19 @@ func (a *API) PrepareMetrics(tubes int, match []string) (apply func(), err error
 	return func() { a.shown.Set(tubes, matches) }, nil
 }
 
-// SetHistory changes how many tubes have a history; 0: there is none any more.
+// SetHistory changes Options.HistoryTubes.
 func (a *API) SetHistory(tubes int) { a.watch.SetHistory(tubes) }
 
-// Stop has operations refused from now on, and waits for those under way, which are broken
-// off when ctx ends. Probes are answered on, and say that the server stops.
+// Stop refuses new operations and waits for running ones, which are cancelled when ctx ends.
+// Probes are still answered, and report that the server stops.
 func (a *API) Stop(ctx context.Context) {
 	a.op.Life().Stop()
 	a.unwatch()
-	a.server.Stop(ctx)
+	a.shutdown(ctx)
 }
 
-// Close ends all connections at once.
+// Close closes all connections.
 func (a *API) Close() {
 	a.unwatch()
-	a.server.Close()
+	a.close()
 }

@@ -9,12 +9,12 @@ import (
 // TestModulesImportWhatIsThere: a name that is wrong would be found by who opens that page.
 func TestModulesImportWhatIsThere(t *testing.T) {
 	n := 0
-	for name, f := range files() {
+	for name, f := range assets() {
 		if strings.HasPrefix(name, "vendor/") || !strings.HasSuffix(name, ".mjs") {
 			continue
 		}
-		for _, m := range importLine.FindAllStringSubmatch(string(f.Plain), -1) {
-			if n++; Find(m[2]) == nil {
+		for _, m := range importLine.FindAllStringSubmatch(string(f.plain), -1) {
+			if n++; findAsset(m[2]) == nil {
 				t.Errorf("%s imports %s, which is not there", name, m[2])
 			}
 		}
@@ -27,11 +27,11 @@ func TestModulesImportWhatIsThere(t *testing.T) {
 // TestNothingIsAskedOfOthers: all that the page needs is on this server, by paths that hold
 // behind any prefix.
 func TestNothingIsAskedOfOthers(t *testing.T) {
-	for name, f := range files() {
+	for name, f := range assets() {
 		if strings.HasPrefix(name, "vendor/") {
 			continue
 		}
-		text := string(f.Plain)
+		text := string(f.plain)
 		for _, m := range regexp.MustCompile(`["'(]((?:https?:)?//[^"')]*)`).FindAllStringSubmatch(text, -1) {
 			if m[1] != "http://www.w3.org/2000/svg" {
 				t.Errorf("%s names %s", name, m[1])
@@ -47,13 +47,13 @@ func TestNothingIsAskedOfOthers(t *testing.T) {
 // its requests.
 func TestFirstPageIsSmall(t *testing.T) {
 	plain, packed := 0, 0
-	for _, name := range []string{Index, "style.css", firstModule, "vendor/preact.mjs", "vendor/uplot.mjs"} {
-		f := Find(name)
+	for _, name := range []string{consoleIndex, "style.css", firstModule, "vendor/preact.mjs", "vendor/uplot.mjs"} {
+		f := findAsset(name)
 		if f == nil {
 			t.Fatalf("there is no %s", name)
 		}
-		plain += len(f.Plain)
-		packed += len(f.Zipped)
+		plain += len(f.plain)
+		packed += len(f.zipped)
 	}
 	t.Logf("%d bytes, %d compressed", plain, packed)
 	if plain > 150_000 || packed > 50_000 {
@@ -65,7 +65,7 @@ func TestFirstPageIsSmall(t *testing.T) {
 func TestFirstModulesHaveNoTwoNamesAlike(t *testing.T) {
 	seen := make(map[string]bool)
 	top := regexp.MustCompile(`(?m)^(?:export )?(?:default )?(?:async )?(?:const|let|function|class) (\w+)`)
-	for _, m := range top.FindAllStringSubmatch(string(Find(firstModule).Plain), -1) {
+	for _, m := range top.FindAllStringSubmatch(string(findAsset(firstModule).plain), -1) {
 		if seen[m[1]] {
 			t.Errorf("two of the first modules have a %s", m[1])
 		}

@@ -10,19 +10,18 @@ import (
 	"polystalk/router/access"
 )
 
-// AuditMax is how many changes of each role are kept, and refusedMax how many other requests: few,
-// so that they do not fill the answers.
+// auditMax and refusedMax bound the changes and the other requests that are kept of each role.
 const (
-	AuditMax   = 1000
+	auditMax   = 1000
 	refusedMax = 100
 )
 
-// pathMax is how much of a path an entry keeps, in bytes: it is what clients choose.
+// pathMax bounds the path of an entry, in bytes: clients choose it.
 const pathMax = 300
 
-// An auditLog holds the newest entries in memory; the log has the changes too. Each role has a ring
-// for changes, and a ring for refused requests and sessions. So those never evict a change, and a
-// role never evicts an entry of another role.
+// An auditLog holds the newest entries in memory; changes are logged too. Each role has a ring
+// for changes and one for refused requests and sessions, so that those never evict a change,
+// and no role evicts entries of another.
 type auditLog struct {
 	mu    sync.Mutex
 	rings map[auditKind]*auditRing
@@ -41,7 +40,7 @@ type auditRing struct {
 	added   int // since the start
 }
 
-// add adds an entry. changed says whether it is a change, or may be one.
+// add adds an entry. changed says whether it is, or may be, a change.
 func (a *auditLog) add(e wire.Entry, changed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -52,7 +51,7 @@ func (a *auditLog) add(e wire.Entry, changed bool) {
 	}
 	kind, most := auditKind{e.Role, changed}, refusedMax
 	if changed {
-		most = AuditMax
+		most = auditMax
 	}
 	r := a.rings[kind]
 	if r == nil {
@@ -83,24 +82,22 @@ func (a *auditLog) newest(n int, before uint64) []wire.Entry {
 	return list[:min(len(list), n)]
 }
 
-// noted returns a function that adds an entry about c's request, refused or not.
-func (s *server) noted(rt *Route, c *Call) func(status int, affected uint64, detail string) {
+// auditor returns a function that adds an entry about c's request, refused or not. The function
+// may be called when the call is over.
+func (s *server) auditor(rt *route, c *call) func(status int, affected uint64, detail string) {
 	path := c.R.URL.EscapedPath()
 	about := wire.Entry{
 		Name: c.Grant.Name, Role: c.Grant.Role.String(), Client: c.client,
-		Action: rt.Pattern, Path: path[:min(len(path), pathMax)], RequestID: c.ID,
+		Action: rt.pattern, Path: path[:min(len(path), pathMax)], RequestID: c.ID,
 	}
 	return func(status int, affected uint64, detail string) {
 		e := about
 		e.Time, e.Status, e.Affected, e.Detail = time.Now().UTC(), status, affected, detail
 		done := status < 300 || affected > 0
-		s.audit.add(e, done && rt.Need > access.Nobody || c.uncertain)
+		s.audit.add(e, done && rt.need > access.Nobody || c.uncertain)
 		if done {
-			s.log.Info("an operator has changed something", "action", e.Action, "path", e.Path, "name", e.Name, "role", e.Role,
+			s.log.Info("operator change", "action", e.Action, "path", e.Path, "name", e.Name, "role", e.Role,
 				"client", e.Client, "affected", e.Affected, "detail", e.Detail, "request", e.RequestID)
 		}
 	}
 }
-
-// Audit returns at most n entries with numbers below before, the newest first.
-func (s *server) Audit(n int, before uint64) []wire.Entry { return s.audit.newest(n, before) }

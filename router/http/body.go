@@ -14,50 +14,50 @@ import (
 	"polystalk/router/access"
 )
 
-// jsonMax is the largest body of JSON but for that of a job, and the largest of any that is
-// read, or sent as JSON, beside others.
-const jsonMax = 1 << 20
+const (
+	// jsonMax bounds a JSON body other than a job's, and any body that is read or sent as JSON
+	// without a slot, in bytes.
+	jsonMax = 1 << 20
+	// loginMax bounds the body of a request that needs no role: it holds a token.
+	loginMax = 4 << 10
+	// leftWithin is how long the rest of an unread body may take to arrive.
+	leftWithin = 500 * time.Millisecond
+)
 
-// LoginMax is the largest body of a request that everybody may send: it holds a token.
-const LoginMax = 4 << 10
-
-// BodyMax is the largest body of a request: a job's, as JSON writes it at worst.
-func (s *server) BodyMax() int64 {
+// bodyMax returns the largest body of a request: a job's, as JSON encodes it at worst.
+func (s *server) bodyMax() int64 {
 	return max(jsonMax, int64(s.opts.MaxJobSize())*4/3+64<<10)
 }
 
-// leftWithin is how long the rest of a body that nobody reads may take to come.
-const leftWithin = 500 * time.Millisecond
-
-// leaveBody has the connection end with the answer, unless the body is read. net/http would
-// wait for it before it answers: who may do nothing could hold connections so.
+// leaveBody closes the connection with the answer, unless the body is read. net/http would
+// wait for the body before it answers, so clients without a role could hold connections.
 func leaveBody(w http.ResponseWriter) {
 	w.Header().Set("Connection", "close")
 	http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftWithin)) // a test's writer has none
 }
 
-// readBody reads the body of a request. A large one takes a place, so that few of them are in
-// memory at a time; leave gives the place back. The caller calls leave whatever the error is.
-//
-// On a route for everybody a body is small and comes soon, and takes no place: anybody may send it.
-func (s *server) readBody(rt *Route, c *Call) (leave func(), err error) {
+// readBody reads the body of a request. A large one takes a slot, so that few are in memory at
+// a time. The caller must call leave, also after an error. On a route without a role, a body
+// is small, must come soon and takes no slot: strangers may send it.
+func (s *server) readBody(rt *route, c *call) (leave func(), err error) {
 	leave = func() {}
 	if e := c.R.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return leave, wire.NotJSON.With("Content-Encoding", fmt.Sprintf("the body is encoded as %q", e), "send it as it is")
 	}
-	most, within := s.BodyMax(), bodyWithin
-	if rt.Need == access.Nobody {
-		most, within = LoginMax, HeaderWithin
+	most, within := s.bodyMax(), bodyWithin
+	if rt.need == access.Nobody {
+		most, within = loginMax, headerWithin
 	}
 	n := c.R.ContentLength
 	if n > most {
 		return leave, tooLarge(most)
 	}
 	if most > jsonMax && (n < 0 || n > jsonMax) {
-		if err := s.uploads.enter(c.Ctx); err != nil {
+		free, err := s.uploads.take(c.Ctx)
+		if err != nil {
 			return leave, err
 		}
-		leave = s.uploads.leave
+		leave = free
 	}
 	control := http.NewResponseController(c.W)
 	control.SetReadDeadline(time.Now().Add(within))
@@ -65,23 +65,22 @@ func (s *server) readBody(rt *Route, c *Call) (leave func(), err error) {
 	if n > 0 {
 		b.Grow(int(min(n, jsonMax)) + bytes.MinRead)
 	}
-	_, err = io.Copy(&b, http.MaxBytesReader(bare(c.W), c.R.Body, most))
+	_, err = io.Copy(&b, http.MaxBytesReader(unwrapped(c.W), c.R.Body, most))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return leave, tooLarge(most)
 	}
 	if err != nil {
 		control.SetReadDeadline(time.Now()) // nothing more is read
-		return leave, wire.BadRequest.With("", "the body did not come whole: "+err.Error(), "send it again")
+		return leave, wire.BadRequest.With("", "the body is incomplete: "+err.Error(), "send it again")
 	}
-	control.SetReadDeadline(time.Now().Add(bodyWithin)) // else to have read it would end the call
+	control.SetReadDeadline(time.Now().Add(bodyWithin)) // the deadline of the body would end the call
 	c.W.Header().Del("Connection")
 	c.Body = b.Bytes()
 	return leave, nil
 }
 
-// bare is net/http's own writer, which MaxBytesReader has close the connection instead of
-// waiting for the rest.
-func bare(w http.ResponseWriter) http.ResponseWriter {
+// unwrapped returns net/http's own writer, which MaxBytesReader needs to close the connection.
+func unwrapped(w http.ResponseWriter) http.ResponseWriter {
 	for {
 		inner, ok := w.(interface{ Unwrap() http.ResponseWriter })
 		if !ok {
@@ -92,12 +91,12 @@ func bare(w http.ResponseWriter) http.ResponseWriter {
 }
 
 func tooLarge(most int64) error {
-	return wire.TooLarge.Problem(fmt.Sprintf("at most %d bytes are taken here", most))
+	return wire.TooLarge.Problem(fmt.Sprintf("the limit is %d bytes", most))
 }
 
-// MediaType returns the media type of the body, without parameters. It is empty unless the
+// mediaType returns the media type of the body, without parameters. It is empty unless the
 // request names exactly one.
-func (c *Call) MediaType() string {
+func (c *call) mediaType() string {
 	types := c.R.Header.Values("Content-Type")
 	if len(types) != 1 {
 		return ""
@@ -109,9 +108,9 @@ func (c *Call) MediaType() string {
 	return t
 }
 
-// Decode reads the body into v, as strictly as wire.Decode does. No member may be null.
-func (c *Call) Decode(v any) error {
-	if t := c.MediaType(); t != "application/json" {
+// decode reads the body into v, as strictly as wire.Decode. No member may be null.
+func (c *call) decode(v any) error {
+	if t := c.mediaType(); t != "application/json" {
 		detail := "the header Content-Type is missing"
 		if is := c.R.Header.Values("Content-Type"); len(is) > 0 {
 			detail = fmt.Sprintf("it is %q", strings.Join(is, ", "))
@@ -119,7 +118,7 @@ func (c *Call) Decode(v any) error {
 		return wire.NotJSON.With("Content-Type", detail, wire.NotJSON.Remedy)
 	}
 	if len(bytes.TrimSpace(c.Body)) == 0 {
-		return wire.BadRequest.With("", "the body is empty", "send one JSON object; /api/v1/openapi.json says what it has")
+		return wire.BadRequest.With("", "the body is empty", "send one JSON object; /api/v1/openapi.json describes it")
 	}
 	if err := wire.Decode(c.Body, v); err != nil {
 		return err

@@ -30,7 +30,7 @@ func TestHalfClosedClientHearsOfItsChangeWithoutALease(t *testing.T) {
 		t.Fatal(err)
 	}
 	var request context.Context
-	s.Handle([]Route{{Pattern: "DELETE /", Need: access.Operate, Handler: (*Call).Done}})
+	s.handle([]route{{pattern: "DELETE /", need: access.Operate, handler: (*call).done}})
 	handler := s.http.Handler
 	s.http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		request = r.Context()
@@ -41,7 +41,7 @@ func TestHalfClosedClientHearsOfItsChangeWithoutALease(t *testing.T) {
 		t.Fatal(err)
 	}
 	go s.Serve(l, access.Operate)
-	t.Cleanup(s.Close)
+	t.Cleanup(s.close)
 	c, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)

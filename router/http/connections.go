@@ -10,18 +10,11 @@ import (
 	"polystalk/router/admin"
 )
 
-const (
-	connectionsDefault = 100
-	connectionsMost    = 1000
-)
-
-// getConnections lists connections, in the order in which they came.
-func (a *API) getConnections(c *Call) error {
-	q, err := c.Query("protocol", "tube", "holding", "limit", "after")
-	if err != nil {
-		return err
-	}
+// getConnections lists connections in the order in which they were opened.
+func (a *API) getConnections(c *call) error {
+	q := c.Query
 	var want admin.ConnectionQuery
+	var err error
 	if want.Protocol, err = one(q, "protocol", append([]string{""}, a.op.Protocols()...)...); err != nil {
 		return err
 	}
@@ -33,7 +26,7 @@ func (a *API) getConnections(c *Call) error {
 	if q.Has("tube") {
 		want.Tube = []byte(q.Get("tube"))
 	}
-	limit, err := number(q, "limit", connectionsDefault, 1, connectionsMost)
+	limit, err := number(q, "limit", listDefault, 1, listMost)
 	if err != nil {
 		return err
 	}
@@ -42,8 +35,8 @@ func (a *API) getConnections(c *Call) error {
 		return err
 	}
 	want.Limit = int(limit)
-	if want.Protocol != "" || want.Tube != nil || want.Holding { // it looks at more than it shows
-		leave, err := a.Heavy(c.Ctx)
+	if want.Protocol != "" || want.Tube != nil || want.Holding { // it reads more than it shows
+		leave, err := a.heavy.take(c.Ctx)
 		if err != nil {
 			return err
 		}
@@ -60,14 +53,11 @@ func (a *API) getConnections(c *Call) error {
 	for i := range part.Rows {
 		out.Connections = append(out.Connections, connectionValue(&part.Rows[i], part.At))
 	}
-	return c.Answer(http.StatusOK, out)
+	return c.answer(http.StatusOK, out)
 }
 
-// getConnection shows one, with the jobs that it holds.
-func (a *API) getConnection(c *Call) error {
-	if _, err := c.Query(); err != nil {
-		return err
-	}
+// getConnection shows one connection with the jobs that it holds.
+func (a *API) getConnection(c *call) error {
 	id, err := connectionOf(c)
 	if err != nil {
 		return err
@@ -80,14 +70,10 @@ func (a *API) getConnection(c *Call) error {
 	for i := range held {
 		out.Jobs = append(out.Jobs, jobValue(&held[i]))
 	}
-	return c.Answer(http.StatusOK, out)
+	return c.answer(http.StatusOK, out)
 }
 
-// killConnection ends one.
-func (a *API) killConnection(c *Call) error {
-	if _, err := c.Query(); err != nil {
-		return err
-	}
+func (a *API) killConnection(c *call) error {
 	id, err := connectionOf(c)
 	if err != nil {
 		return err
@@ -96,12 +82,12 @@ func (a *API) killConnection(c *Call) error {
 		return err
 	}
 	c.Affected = 1
-	return c.Done()
+	return c.done()
 }
 
-// connectionOf is the id of a connection in the path.
-func connectionOf(c *Call) (uint64, error) {
-	return idOf(c, "a connection", "give one of GET /api/v1/connections")
+// connectionOf returns the id of the connection in the path.
+func connectionOf(c *call) (uint64, error) {
+	return idOf(c, "a connection", "GET /api/v1/connections lists them")
 }
 
 func connectionValue(v *admin.Connection, at time.Time) wire.Connection {

@@ -23,7 +23,7 @@ func TestConsoleIsServed(t *testing.T) {
 	for _, m := range names {
 		plain := w.do("GET", "/"+m[1], ask{header: map[string]string{"Accept-Encoding": "identity"}})
 		plain.wants(t, 200, "")
-		if got := plain.header.Get("Content-Security-Policy"); got != Policy {
+		if got := plain.header.Get("Content-Security-Policy"); got != consolePolicy {
 			t.Errorf("%s: the policy is %q", m[1], got)
 		}
 		if plain.header.Get("X-Content-Type-Options") != "nosniff" {

@@ -1,59 +1,67 @@
 package http
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	wire "polystalk/codec/admin"
+	"polystalk/router/admin"
+	"polystalk/router/trend"
+	"polystalk/shard/core"
 )
 
 const (
-	// streamsMax streams of events are open at a time.
-	streamsMax = 64
-	// eventsAgain is after how long a client that has lost its stream is to come again, and
-	// commentEvery how often a stream says that it is there.
-	eventsAgain  = 3 * time.Second
+	streamsMax = 64 // open streams
+	topicsMost = 16 // topics of a stream
+	// eventsRetry is when a client that lost its stream is to come again, and commentEvery how
+	// often a stream shows that it is alive.
+	eventsRetry  = 3 * time.Second
 	commentEvery = 15 * time.Second
-	// renderWithin bounds the making of one event, which waits for other operations.
+	// renderWithin bounds the making of events, which waits for other operations.
 	renderWithin = 10 * time.Second
 )
 
-// getEvents tells of what goes on, in the topics that are asked for, as long as the client
-// likes. Nothing is kept for a client that is slow, or away: it is told how all is now. So a
-// Last-Event-ID needs no look: a stream begins with everything.
-func (a *API) getEvents(c *Call) error {
+// getEvents sends events of some topics. Nothing is queued for a slow client: it gets the
+// newest state. So Last-Event-ID is ignored: a stream begins with everything.
+func (a *API) getEvents(c *call) error {
 	topics, tubes, err := a.topicsOf(c)
 	if err != nil {
 		return err
 	}
 	if c.R.Method == http.MethodHead {
-		c.EventStream(eventsAgain)
+		c.eventStream(eventsRetry)
 		return nil
 	}
 	sub := a.watch.Subscribe(tubes)
 	if sub == nil {
-		return wire.Busy.With("", fmt.Sprintf("%d streams of events are open, and no more may be", streamsMax),
-			"close one, as by closing a page that shows the server; or ask for what you need without a stream")
+		return wire.Busy.With("", fmt.Sprintf("%d event streams are open, the limit", streamsMax),
+			"close one, such as a page that shows the server; or poll")
 	}
 	defer sub.Close()
-	stream := c.EventStream(eventsAgain)
-	defer stream.Close()
+	stream := c.eventStream(eventsRetry)
+	defer stream.close()
 	comment := time.Now().Add(commentEvery)
-	if stream.Send() != nil { // at once, so that the client knows that it is served
+	if stream.send() != nil { // at once: the client sees that it is served
 		return nil
 	}
 	for {
 		ctx, cancel := context.WithDeadline(c.Ctx, comment)
 		v, err := sub.Next(ctx)
 		cancel()
-		if c.Ctx.Err() != nil || !c.StillMay() {
+		if c.Ctx.Err() != nil || !c.mayStill() {
 			return nil
 		}
 		if now := time.Now(); !now.Before(comment) {
-			stream.Comment()
+			stream.comment()
 			comment = now.Add(commentEvery)
 		}
 		left := topics
@@ -61,10 +69,10 @@ func (a *API) getEvents(c *Call) error {
 			left = nil // it was time for a comment
 		}
 		for {
-			if left, err = a.render(c.Ctx, left, &now{v, stream}); err != nil {
-				return nil // something was left out: the client is to begin anew
+			if left, err = a.render(c.Ctx, left, &update{v, stream}); err != nil {
+				return nil // an event is missing: the client must begin anew
 			}
-			if stream.Send() != nil {
+			if stream.send() != nil {
 				return nil
 			}
 			if len(left) == 0 {
@@ -75,15 +83,15 @@ func (a *API) getEvents(c *Call) error {
 	}
 }
 
-// render adds the events of a snapshot to the stream. It returns the topics with more events to send
-// at once. After an error the caller must not send what was added.
-func (a *API) render(ctx context.Context, topics []topic, n *now) (left []topic, err error) {
+// render adds the events of a snapshot to the stream. It returns the topics with more events to
+// send at once. After an error the caller must not send what was added.
+func (a *API) render(ctx context.Context, topics []topic, u *update) (left []topic, err error) {
 	a.rendering.Lock()
 	defer a.rendering.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, renderWithin)
 	defer cancel()
 	for _, t := range topics {
-		more, err := t.render(ctx, a, n)
+		more, err := t.render(ctx, a, u)
 		if err != nil {
 			return nil, err
 		}
@@ -91,8 +99,199 @@ func (a *API) render(ctx context.Context, topics []topic, n *now) (left []topic,
 			left = append(left, t)
 		}
 	}
-	return left, a.op.Confirm(ctx) // a snapshot may be of the time before another server led
+	return left, a.op.Confirm(ctx) // another server may lead since the snapshot
 }
 
-// id is the number of the snapshot that an event is made of.
-func (n *now) id() string { return strconv.FormatUint(n.Server.Number, 10) }
+// A topic is a kind of events in one stream.
+type topic interface {
+	// render adds an event if there is news. It returns true if there is more to send at once.
+	render(ctx context.Context, a *API, u *update) (more bool, err error)
+}
+
+// An update is a snapshot and the stream that gets its events.
+type update struct {
+	trend.Snapshot
+	stream *eventStream
+}
+
+// event adds an event; its id is the number of the snapshot.
+func (u *update) event(name string, v any) error {
+	b, err := json.Marshal(v)
+	if err == nil {
+		u.stream.event(strconv.FormatUint(u.Server.Number, 10), name, b)
+	}
+	return err
+}
+
+// topicsOf reads the topics of a stream; tubes reports whether they need samples of tubes.
+func (a *API) topicsOf(c *call) (list []topic, tubes bool, err error) {
+	q := c.Query
+	const some = "give some of server, tubes, tube:NAME, operation:ID and journal, separated by commas"
+	words := strings.Split(q.Get("topics"), ",")
+	if q.Get("topics") == "" {
+		return nil, false, wire.BadRequest.With("topics", "there is none", some)
+	}
+	if len(words) > topicsMost {
+		return nil, false, wire.BadRequest.With("topics", fmt.Sprintf("there are %d", len(words)), fmt.Sprintf("give at most %d", topicsMost))
+	}
+	for i, word := range words {
+		if slices.Contains(words[:i], word) {
+			return nil, false, wire.BadRequest.With("topics", fmt.Sprintf("%q is there twice", word), "give it once")
+		}
+		kind, of, named := strings.Cut(word, ":")
+		var t topic
+		switch {
+		case word == wire.EventServer:
+			t = serverTopic{}
+		case word == wire.EventJournal:
+			t = &journalTopic{}
+		case word == wire.EventTubes:
+			t, err = a.tubesTopic(q)
+			tubes = true
+		case kind == wire.EventTube && named:
+			t, err = a.tubeTopic(of)
+			tubes = true
+		case kind == wire.EventOperation && named:
+			t, err = a.operationTopic(c, of)
+		default:
+			err = wire.BadRequest.With("topics", fmt.Sprintf("%q is unknown", word), some)
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		list = append(list, t)
+	}
+	for _, name := range []string{"match", "sort", "limit"} {
+		if q.Has(name) && !slices.Contains(words, wire.EventTubes) {
+			return nil, false, wire.BadRequest.With(name, "it needs the topic tubes", "omit it, or add tubes to topics")
+		}
+	}
+	return list, tubes, nil
+}
+
+// serverTopic shows the server in each snapshot.
+type serverTopic struct{}
+
+func (serverTopic) render(_ context.Context, a *API, u *update) (more bool, err error) {
+	return false, u.event(wire.EventServer, a.serverValue(u.Server))
+}
+
+// journalTopic shows the journal when it has changed.
+type journalTopic struct{ last *wire.Journal }
+
+func (t *journalTopic) render(_ context.Context, _ *API, u *update) (more bool, err error) {
+	v := admin.JournalOf(u.Server)
+	if t.last != nil && *t.last == *v {
+		return false, nil
+	}
+	t.last = v
+	return false, u.event(wire.EventJournal, v)
+}
+
+// tubesTopic shows the changes in a list of tubes.
+type tubesTopic struct{ look *trend.Look }
+
+func (a *API) tubesTopic(q url.Values) (topic, error) {
+	l, err := tubeListOf(q)
+	if err != nil {
+		return nil, err
+	}
+	return &tubesTopic{a.watch.Look(trend.View{
+		Key:   fmt.Sprintf("%q %s %d", q.Get("match"), l.by, l.limit),
+		Match: l.match, Compare: l.order.compare, Limit: l.limit,
+	})}, nil
+}
+
+func (t *tubesTopic) render(ctx context.Context, a *API, u *update) (more bool, err error) {
+	change, ok := t.look.Next(u.Tubes)
+	if !ok {
+		return false, nil
+	}
+	v := wire.TubesEvent{Whole: change.Whole, Gone: []string{}, Matching: change.Matching, AsOf: u.Tubes.At.UTC()}
+	for _, name := range change.Gone {
+		v.Gone = append(v.Gone, wire.ShownName(name))
+	}
+	if v.Tubes, err = a.tubeValues(ctx, u.Tubes, change.Rows); err != nil {
+		return false, err
+	}
+	return change.More, u.event(wire.EventTubes, v)
+}
+
+// tubeValues returns rows of a sample as answers have them.
+func (a *API) tubeValues(ctx context.Context, v *admin.TubeSample, rows []int) ([]wire.Tube, error) {
+	list := make([]wire.Tube, 0, len(rows))
+	flows := make([]core.Flow, min(flowsAtOnce, len(rows)))
+	for part := range slices.Chunk(rows, flowsAtOnce) {
+		if err := a.op.Flows(ctx, v, part, flows); err != nil {
+			return nil, err
+		}
+		for k, i := range part {
+			list = append(list, tubeValue(&admin.TubeView{TubeRow: v.Rows[i], Rates: v.Rates[i], Flow: flows[k]}))
+		}
+	}
+	return list, nil
+}
+
+// tubeTopic shows the changes of one tube, which may come and go.
+type tubeTopic struct {
+	name string
+	look *trend.Look
+}
+
+// tubeTopic takes the name as it stands in paths: a comma in it would begin the next topic.
+func (a *API) tubeTopic(path string) (topic, error) {
+	name, err := url.PathUnescape(path)
+	if err != nil || name == "" {
+		return nil, wire.BadRequest.With("topics", fmt.Sprintf("%q is not the name of a tube", path), "give the name as in a path, percent-encoded, and then percent-encode the parameter")
+	}
+	return &tubeTopic{name, a.watch.Look(trend.View{
+		Key: "=" + name, Limit: 1,
+		Match:   func(n string) bool { return n == name },
+		Compare: func(a, b *core.TubeRow) int { return cmp.Compare(a.ID, b.ID) },
+	})}, nil
+}
+
+func (t *tubeTopic) render(ctx context.Context, a *API, u *update) (more bool, err error) {
+	change, ok := t.look.Next(u.Tubes)
+	if !ok {
+		return false, nil
+	}
+	v := wire.TubeEvent{Name: wire.ShownName(t.name), Path: wire.PathName(t.name), AsOf: u.Tubes.At.UTC()}
+	values, err := a.tubeValues(ctx, u.Tubes, change.Rows)
+	if err != nil {
+		return false, err
+	}
+	if len(values) > 0 {
+		v.Tube = &values[0]
+	}
+	return false, u.event(wire.EventTube, v)
+}
+
+// operationTopic shows the progress of an operation.
+type operationTopic struct {
+	op   *admin.Operation
+	c    *call  // of the stream's client
+	last []byte // the last event
+}
+
+func (a *API) operationTopic(c *call, id string) (topic, error) {
+	n, err := strconv.ParseUint(id, 10, 64)
+	if err != nil {
+		return nil, wire.BadRequest.With("topics", fmt.Sprintf("%q is not the id of an operation", id), "give a whole number from 1 on")
+	}
+	op := a.operations.Find(n)
+	if op == nil {
+		return nil, wire.NotFound.With("topics", fmt.Sprintf("operation %d is not known", n), "GET /api/v1/operations lists them")
+	}
+	return &operationTopic{op: op, c: c}, nil
+}
+
+func (t *operationTopic) render(_ context.Context, a *API, u *update) (more bool, err error) {
+	v := a.operationValue(t.op, t.c)
+	b, err := json.Marshal(v)
+	if err != nil || bytes.Equal(b, t.last) {
+		return false, err
+	}
+	t.last = b
+	return false, u.event(wire.EventOperation, json.RawMessage(b))
+}

@@ -216,7 +216,7 @@ func TestATubeThatComesAndGoes(t *testing.T) {
 	}
 	t.Parallel()
 	w := newWorld(t, setup{anonymous: access.Operate})
-	// Encoded for the path, and this as a parameter.
+	// encoded for the path, and this as a parameter.
 	topic := func(name string) string { return "tube:" + strings.ReplaceAll(wire.PathName(name), "%", "%25") }
 	odd := "a,b%2F\xff/ü"
 	r := w.stream("topics=" + topic("mail/x$1") + "," + topic(odd))

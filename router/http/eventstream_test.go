@@ -16,7 +16,7 @@ import (
 )
 
 // streaming is a server with one route, which streams.
-func streaming(t *testing.T, handler func(c *Call) error) (s *server, addr string) {
+func streaming(t *testing.T, handler func(c *call) error) (s *server, addr string) {
 	t.Helper()
 	var lasted atomic.Int64 // nanoseconds: the last stream
 	s, err := newServer(serverOptions{
@@ -30,7 +30,7 @@ func streaming(t *testing.T, handler func(c *Call) error) (s *server, addr strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Handle([]Route{{Pattern: "GET /events", Need: access.Read, Flags: Streams, Handler: func(c *Call) error {
+	s.handle([]route{{pattern: "GET /events", need: access.Read, flags: streams, handler: func(c *call) error {
 		start := time.Now()
 		defer func() { lasted.Store(int64(time.Since(start))) }()
 		return handler(c)
@@ -44,7 +44,7 @@ func streaming(t *testing.T, handler func(c *Call) error) (s *server, addr strin
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l, access.Read) }()
 	t.Cleanup(func() {
-		s.Close()
+		s.close()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
@@ -74,17 +74,17 @@ func TestStreamsOutliveTheLimitsOfRequests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	_, addr := streaming(t, func(c *Call) error {
-		e := c.EventStream(time.Second)
-		defer e.Close()
-		for n := 0; e.Send() == nil && n < 20; n++ {
+	_, addr := streaming(t, func(c *call) error {
+		e := c.eventStream(time.Second)
+		defer e.close()
+		for n := 0; e.send() == nil && n < 20; n++ {
 			select {
 			case <-time.After(50 * time.Millisecond):
 			case <-c.Ctx.Done():
 				return nil
 			}
-			e.Event(fmt.Sprint(n), "tick", []byte(`{}`))
-			e.Comment()
+			e.event(fmt.Sprint(n), "tick", []byte(`{}`))
+			e.comment()
 		}
 		return nil
 	})
@@ -101,10 +101,10 @@ func TestStreamsOutliveTheLimitsOfRequests(t *testing.T) {
 // TestWhoGoesEndsHisStream: at once, not at the next event.
 func TestWhoGoesEndsHisStream(t *testing.T) {
 	ended := make(chan struct{})
-	_, addr := streaming(t, func(c *Call) error {
-		e := c.EventStream(time.Second)
-		defer e.Close()
-		e.Send()
+	_, addr := streaming(t, func(c *call) error {
+		e := c.eventStream(time.Second)
+		defer e.close()
+		e.send()
 		<-c.Ctx.Done()
 		close(ended)
 		return nil
@@ -124,13 +124,13 @@ func TestWhoGoesEndsHisStream(t *testing.T) {
 // TestStopEndsWhoReadsNothing: his stream is in the middle of an event.
 func TestStopEndsWhoReadsNothing(t *testing.T) {
 	full := make(chan struct{}, 1)
-	s, addr := streaming(t, func(c *Call) error {
-		e := c.EventStream(time.Second)
-		defer e.Close()
-		e.within = time.Hour // it is not that which ends it
+	s, addr := streaming(t, func(c *call) error {
+		e := c.eventStream(time.Second)
+		defer e.close()
+		e.w.within = time.Hour // it is not that which ends it
 		full <- struct{}{}
-		e.Event("1", "large", make([]byte, 64<<20))
-		if e.Send() == nil {
+		e.event("1", "large", make([]byte, 64<<20))
+		if e.send() == nil {
 			t.Error("all of it was taken")
 		}
 		return nil
@@ -143,5 +143,5 @@ func TestStopEndsWhoReadsNothing(t *testing.T) {
 	fmt.Fprint(conn, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	<-full
 	time.Sleep(200 * time.Millisecond)
-	s.Stop(context.Background()) // it would wait for ever
+	s.shutdown(context.Background()) // it would wait for ever
 }

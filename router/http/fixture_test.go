@@ -310,3 +310,6 @@ func (w *world) connect(serve func(net.Listener) error) net.Conn {
 	conn.SetDeadline(time.Now().Add(hangs))
 	return conn
 }
+
+// testRoutes are all routes, of no server.
+var testRoutes = (&API{server: new(server)}).routes()

@@ -139,18 +139,18 @@ func TestFollowerHandsOn(t *testing.T) {
 			t.Errorf("%s is there %d times: %q", name, len(values), values)
 		}
 	}
-	for name := range SecurityHeaders {
+	for name := range securityHeaders {
 		if put.header.Get(name) == "" {
 			t.Errorf("%s is missing", name)
 		}
 	}
 	for _, w := range []*world{f, p.leader} { // the same in both audits
-		e := w.web.Audit(10, 100)[1]
+		e := w.web.audit.newest(10, 100)[1]
 		if e.Name != "worker" || e.Role != "operate" || e.Client != "127.0.0.1" || e.RequestID != put.header.Get("X-Request-Id") || e.Status != 201 {
 			t.Errorf("the audit has %+v", e)
 		}
 	}
-	if e := f.web.Audit(1, 100)[0]; e.Detail != "handed on to server n2" {
+	if e := f.web.audit.newest(1, 100)[0]; e.Detail != "handed on to server n2" {
 		t.Errorf("the audit of the follower has %+v", e)
 	}
 
@@ -173,7 +173,7 @@ func TestRolesAreThoseOfTheFollower(t *testing.T) {
 	}
 	f.do("POST", "/api/v1/tubes/a/jobs", ask{header: forged, body: "x"}).wants(t, 403, "read-only").by(t, "")
 	f.do("POST", "/api/v1/tubes/a/jobs", ask{header: forged, body: "x", token: operateToken}).wants(t, 201, "").by(t, "n2")
-	if e := p.leader.web.Audit(1, 100)[0]; e.Name != "worker" || e.Role != "operate" || e.Client != "127.0.0.1" {
+	if e := p.leader.web.audit.newest(1, 100)[0]; e.Name != "worker" || e.Role != "operate" || e.Client != "127.0.0.1" {
 		t.Errorf("the audit has %+v", e)
 	}
 	f.do("GET", "/api/v1/jobs/1/body", ask{header: forged}).wants(t, 403, "read-only").by(t, "n2")
@@ -254,7 +254,7 @@ func TestFollowerWithoutALeader(t *testing.T) {
 	if a.header.Get("Retry-After") == "" || !strings.Contains(a.problem(t).Detail, "server n2 leads, and cannot be reached") {
 		t.Errorf("%v %s", a.header, a.body)
 	}
-	if e := p.follower.web.Audit(1, 100)[0]; e.Detail != "" || e.Status != 503 {
+	if e := p.follower.web.audit.newest(1, 100)[0]; e.Detail != "" || e.Status != 503 {
 		t.Errorf("the audit has %+v", e)
 	}
 }
@@ -294,7 +294,7 @@ func TestLeaderGoesInTheMiddle(t *testing.T) {
 	if heard.Load() != 1 || a.header.Get("Retry-After") != "" || !strings.Contains(a.problem(t).Detail, "n2") {
 		t.Errorf("after %d requests: %v %s", heard.Load(), a.header, a.body)
 	}
-	if e := p.follower.web.Audit(1, 100)[0]; e.Detail != "handed on to server n2" {
+	if e := p.follower.web.audit.newest(1, 100)[0]; e.Detail != "handed on to server n2" {
 		t.Errorf("the audit has %+v", e)
 	}
 	if a := p.follower.do("GET", "/api/v1/tubes", ask{}).wants(t, 503, "following"); a.header.Get("Retry-After") == "" {
@@ -351,7 +351,7 @@ func TestChangeGoesOnWhenItsClientLeaves(t *testing.T) {
 		io.WriteString(at, "HTTP/1.1 204 No Content\r\n\r\n")
 		await(t, "the answer is noted", func() bool {
 			done := 0
-			for _, e := range p.follower.web.Audit(10, 100) {
+			for _, e := range p.follower.web.audit.newest(10, 100) {
 				if e.Status == 204 {
 					done++
 				}
@@ -369,9 +369,9 @@ func TestTransferIsAnsweredWhileTheCallLasts(t *testing.T) {
 	k := newFakeCluster()
 	w := newWorld(t, setup{cluster: k})
 	stays := make(chan struct{})
-	w.web.Handle([]Route{{Pattern: "POST /api/v1/test", Need: access.Nobody, Flags: Early, Handler: func(c *Call) error {
+	w.web.handle([]route{{pattern: "POST /api/v1/test", need: access.Nobody, flags: early, handler: func(c *call) error {
 		defer func() { <-stays }()
-		return c.DoneAtLast()
+		return c.done()
 	}}})
 	for _, key := range []string{"", "k"} {
 		r, err := http.NewRequest("POST", w.url+"/api/v1/test", nil)

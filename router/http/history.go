@@ -13,16 +13,19 @@ import (
 	"polystalk/router/trend"
 )
 
-// historyDefault is how far back history is shown if nothing is said, in seconds.
-const historyDefault = trend.FineFor
+const (
+	// historyDefault is how far back history is shown by default, in seconds.
+	historyDefault = trend.FineFor
+	// stepMost is the longest step, in seconds.
+	stepMost = 366 * 24 * 3600
+	// momentMost is the last moment of a parameter, in Unix time: the year 6325, so that
+	// answers have years of four digits.
+	momentMost = 1 << 37
+)
 
-// getHistory shows how figures have developed: of the server, or of one tube.
-func (a *API) getHistory(c *Call) error {
-	q, err := c.Query("series", "tube", "from", "to", "step")
-	if err != nil {
-		return err
-	}
-	h := a.watch.History()
+// getHistory shows the history of the server, or of one tube.
+func (a *API) getHistory(c *call) error {
+	q, h := c.Query, a.watch.History()
 	if h.Most() == 0 {
 		return wire.NotFound.With("", "no history is kept", "start the server with --http-history-tubes and a number of tubes")
 	}
@@ -47,7 +50,7 @@ func (a *API) getHistory(c *Call) error {
 		var ok bool
 		if points, ok = h.TubePoints(name, places, span); !ok {
 			return wire.NotFound.With("tube", fmt.Sprintf("there is no history of a tube \"%s\"", wire.ShownName(name)),
-				fmt.Sprintf("look for its name among those of /history; the %d busiest tubes have one, and --http-history-tubes makes that more", h.Most()))
+				fmt.Sprintf("/history lists the tubes with a history: the %d busiest; --http-history-tubes raises that", h.Most()))
 		}
 		out.Tube = wire.ShownName(name)
 	} else {
@@ -59,10 +62,10 @@ func (a *API) getHistory(c *Call) error {
 	for i, p := range points {
 		out.Series[names[i]] = p
 	}
-	return c.Answer(http.StatusOK, out)
+	return c.answer(http.StatusOK, out)
 }
 
-// seriesOf are those that are asked for: their names, and their places in the layout.
+// seriesOf reads series: their names, and their indexes in the layout.
 func seriesOf(q url.Values, l *trend.Layout) (names []string, places []int, err error) {
 	all := l.Series()
 	if names = all; q.Has("series") {
@@ -74,14 +77,14 @@ func seriesOf(q url.Values, l *trend.Layout) (names []string, places []int, err 
 	for _, name := range names {
 		i := slices.Index(all, name)
 		if i < 0 {
-			return nil, nil, wire.BadRequest.With("series", fmt.Sprintf("%q is unknown", name), "give some of "+strings.Join(all, ", ")+", with commas between them")
+			return nil, nil, wire.BadRequest.With("series", fmt.Sprintf("%q is unknown", name), "give some of "+strings.Join(all, ", ")+", separated by commas")
 		}
 		places = append(places, i)
 	}
 	return names, places, nil
 }
 
-// spanOf is the time that is asked for: without from, an hour before to; without to, until now.
+// spanOf reads from, to and step. The default is the hour before to, or before now.
 func spanOf(q url.Values, now time.Time) (s trend.Span, err error) {
 	to, err := moment(q, "to", now.Unix())
 	if err != nil {
@@ -96,35 +99,31 @@ func spanOf(q url.Values, now time.Time) (s trend.Span, err error) {
 		return s, err
 	}
 	if from > to {
-		return s, wire.BadRequest.With("from", "it is after to", "give a time before that of to, which is now if it is absent")
+		return s, wire.BadRequest.With("from", "it is after to", "give a time before to, which defaults to now")
 	}
 	if step != 0 && !trend.ValidStep(int64(step)) {
 		return s, wire.BadRequest.With("step", fmt.Sprintf("there are no points of %d seconds", step), "give 5, 10, 15, 20 or 30, or a multiple of 60")
 	}
 	if s = trend.SpanOf(from, to, int64(step), now.Unix()); s.Points() > trend.PointsMost {
-		return s, wire.BadRequest.With("step", fmt.Sprintf("that is %d points", s.Points()), fmt.Sprintf("give a larger step, or leave it out: %d points are shown at most", trend.PointsMost))
+		return s, wire.BadRequest.With("step", fmt.Sprintf("that is %d points", s.Points()), fmt.Sprintf("give a larger step, or omit it: the limit is %d points", trend.PointsMost))
 	}
 	return s, nil
 }
 
-// stepMost is the longest point there is, in seconds: nobody needs one of a year.
-const stepMost = 366 * 24 * 3600
-
-// momentMost is the last moment that can be asked for, in Unix time: in the year 6325, so that
-// what is answered has a year of four digits.
-const momentMost = 1 << 37
-
-// moment reads a parameter that is a time, in Unix time.
+// moment reads a parameter that is a time, as Unix time.
 func moment(q url.Values, name string, without int64) (int64, error) {
 	if !q.Has(name) {
 		return without, nil
 	}
 	text := q.Get(name)
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 && n <= momentMost {
-		return n, nil
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		var t time.Time
+		t, err = time.Parse(time.RFC3339, text)
+		n = t.Unix()
 	}
-	if t, err := time.Parse(time.RFC3339, text); err == nil && t.Unix() >= 0 && t.Unix() <= momentMost {
-		return t.Unix(), nil
+	if err != nil || n < 0 || n > momentMost {
+		return 0, wire.BadRequest.With(name, fmt.Sprintf("%q is not a time", text), "give seconds since 1970, or a time such as 2026-01-02T15:04:05Z")
 	}
-	return 0, wire.BadRequest.With(name, fmt.Sprintf("%q is no time", text), "give a whole number of seconds since 1970, or a time as in 2026-01-02T15:04:05Z")
+	return n, nil
 }

@@ -2,7 +2,6 @@ package http
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"net/http"
@@ -145,29 +144,19 @@ func (w *copied) Write(p []byte) (int, error) {
 
 // keysOf returns the keys of a request. Only a POST has keys, and only of a caller with a role: a
 // login is different each time, and a stranger must not take memory.
-func keysOf(rt *Route, r *http.Request) []string {
-	if rt.Method() != http.MethodPost || rt.Need == access.Nobody {
+func keysOf(rt *route, r *http.Request) []string {
+	if rt.method() != http.MethodPost || rt.need == access.Nobody {
 		return nil
 	}
 	return r.Header.Values("Idempotency-Key")
 }
 
-// operationOf returns the context of the operation that a request asks for. A change goes on when
-// the client has closed its half of the connection, which net/http takes for the client's end:
-// the client may still read, and what is submitted takes place in any case. A read ends.
-func operationOf(rt *Route, r *http.Request) context.Context {
-	if rt.Changes() {
-		return context.WithoutCancel(r.Context())
-	}
-	return r.Context()
-}
-
 // once handles a request. A POST with the key of an earlier request gets the earlier answer
 // instead. A refused request may be tried again with the same key.
-func (s *server) once(rt *Route, c *Call) error {
+func (s *server) once(rt *route, c *call) error {
 	keys := keysOf(rt, c.R)
 	if len(keys) == 0 {
-		return rt.Handler(c)
+		return rt.run(c)
 	}
 	if len(keys) > 1 || keys[0] == "" || len(keys[0]) > keyLength {
 		return wire.BadRequest.With("Idempotency-Key", "it is empty, too long, or given twice", "give one of 1 to 255 characters")
@@ -211,7 +200,7 @@ func (s *server) once(rt *Route, c *Call) error {
 }
 
 // fill handles the first request with a key.
-func (s *server) fill(rt *Route, c *Call, a *keptAnswer) (err error) {
+func (s *server) fill(rt *route, c *call, a *keptAnswer) (err error) {
 	w := &copied{ResponseWriter: c.W}
 	defer func() {
 		p, _ := errors.AsType[*wire.Problem](err)
@@ -229,7 +218,7 @@ func (s *server) fill(rt *Route, c *Call, a *keptAnswer) (err error) {
 		})
 	}()
 	c.W = w
-	return rt.Handler(c)
+	return rt.run(c)
 }
 
 // isUncertain reports whether a problem, which may be nil, says that something was perhaps

@@ -108,7 +108,7 @@ func TestRefusedRequestsTakeNoMemory(t *testing.T) {
 
 // keyed serves POST / by a handler to everybody, until the test ends, and returns what sends
 // a request with a key, if that is not empty.
-func keyed(t *testing.T, handler func(*Call) error) (s *server, send func(ctx context.Context, key string) (*http.Response, string, error)) {
+func keyed(t *testing.T, handler func(*call) error) (s *server, send func(ctx context.Context, key string) (*http.Response, string, error)) {
 	t.Helper()
 	s, err := newServer(serverOptions{
 		Log: slog.New(slog.DiscardHandler), Ready: func() error { return nil },
@@ -117,13 +117,13 @@ func keyed(t *testing.T, handler func(*Call) error) (s *server, send func(ctx co
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Handle([]Route{{Pattern: "POST /", Need: access.Operate, Flags: TakesBody, Handler: handler}})
+	s.handle([]route{{pattern: "POST /", need: access.Operate, flags: takesBody, handler: handler}})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	go s.Serve(l, access.Operate)
-	t.Cleanup(s.Close)
+	t.Cleanup(s.close)
 	return s, func(ctx context.Context, key string) (*http.Response, string, error) {
 		r, err := http.NewRequestWithContext(ctx, "POST", "http://"+l.Addr().String()+"/", bytes.NewReader([]byte("x")))
 		if err != nil {
@@ -147,7 +147,7 @@ func keyed(t *testing.T, handler func(*Call) error) (s *server, send func(ctx co
 func TestKeyOutlivesItsConnection(t *testing.T) {
 	var calls atomic.Int32
 	begun := make(chan struct{})
-	_, send := keyed(t, func(c *Call) error {
+	_, send := keyed(t, func(c *call) error {
 		if calls.Add(1) == 1 {
 			close(begun)
 			<-c.R.Context().Done() // the connection is gone
@@ -155,7 +155,7 @@ func TestKeyOutlivesItsConnection(t *testing.T) {
 		if c.Ctx.Err() != nil {
 			return wire.Busy.Problem("given up")
 		}
-		return c.Text(http.StatusCreated, "done")
+		return c.text(http.StatusCreated, "done")
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	lost := make(chan error, 1)
@@ -182,7 +182,7 @@ func TestKeyOutlivesItsConnection(t *testing.T) {
 func TestUncertainAnswerIsKept(t *testing.T) {
 	var calls atomic.Int32
 	kind := wire.Uncertain
-	_, send := keyed(t, func(*Call) error {
+	_, send := keyed(t, func(*call) error {
 		calls.Add(1)
 		return kind.Problem("")
 	})
@@ -207,7 +207,7 @@ func TestUncertainAnswerIsKept(t *testing.T) {
 // TestNewKeysAreRefusedWhenTheMemoryIsFull: known keys and requests without a key are served.
 func TestNewKeysAreRefusedWhenTheMemoryIsFull(t *testing.T) {
 	var calls atomic.Int32
-	s, send := keyed(t, func(c *Call) error { return c.Text(http.StatusCreated, fmt.Sprint(calls.Add(1))) })
+	s, send := keyed(t, func(c *call) error { return c.text(http.StatusCreated, fmt.Sprint(calls.Add(1))) })
 	if _, body, err := send(t.Context(), "known"); err != nil || body != "1" {
 		t.Fatal(body, err)
 	}

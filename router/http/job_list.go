@@ -19,40 +19,29 @@ import (
 )
 
 const (
-	jobsDefault = 100
-	jobsMost    = 1000
-	// containsMost bytes can be looked for in bodies.
-	containsMost = 1024
-	// olderMost is how many seconds old jobs can be asked to be: more than there are.
-	olderMost = 1 << 32
+	containsMost = 1024    // bytes of the parameter contains
+	olderMost    = 1 << 32 // seconds of the parameter older_than: more than there are
 )
 
-// orders are those of lists of jobs, by their names.
+// orders are the orders of job lists.
 var orders = map[string]admin.Order{"scan": admin.Scan, "next": admin.Next, "oldest": admin.Oldest, "newest": admin.Newest}
 
 // getTubeJobs lists jobs of a tube.
-func (a *API) getTubeJobs(c *Call) error {
-	q, err := c.Query("order", "state", "limit", "after", "contains", "id_min", "id_max", "older_than", "body")
+func (a *API) getTubeJobs(c *call) error {
+	order, err := one(c.Query, "order", "scan", "next", "oldest", "newest")
 	if err != nil {
 		return err
 	}
-	order, err := one(q, "order", "scan", "next", "oldest", "newest")
-	if err != nil {
-		return err
-	}
-	return a.listJobs(c, q, &admin.JobQuery{Tube: tubeOf(c), Order: orders[order]})
+	return a.listJobs(c, &admin.JobQuery{Tube: tubeOf(c), Order: orders[order]})
 }
 
 // getJobs lists jobs of all tubes.
-func (a *API) getJobs(c *Call) error {
-	q, err := c.Query("state", "limit", "after", "contains", "id_min", "id_max", "older_than", "body")
-	if err != nil {
-		return err
-	}
-	return a.listJobs(c, q, &admin.JobQuery{AllTubes: true})
+func (a *API) getJobs(c *call) error {
+	return a.listJobs(c, &admin.JobQuery{AllTubes: true})
 }
 
-func (a *API) listJobs(c *Call, q url.Values, jobs *admin.JobQuery) error {
+func (a *API) listJobs(c *call, jobs *admin.JobQuery) error {
+	q := c.Query
 	how, err := readJobQuery(c, q, jobs)
 	if err != nil {
 		return err
@@ -61,7 +50,7 @@ func (a *API) listJobs(c *Call, q url.Values, jobs *admin.JobQuery) error {
 	var from *admin.Place
 	if q.Has("after") {
 		if jobs.Order == admin.Next {
-			return wire.BadRequest.With("after", "the order next has the first jobs alone", "leave it out, or give order=oldest or order=scan")
+			return wire.BadRequest.With("after", "the order next only has the first jobs", "omit it, or give order=oldest or order=scan")
 		}
 		if from, err = list.read(q.Get("after")); err != nil {
 			return err
@@ -83,13 +72,13 @@ func (a *API) listJobs(c *Call, q url.Values, jobs *admin.JobQuery) error {
 		}
 		out.Jobs = append(out.Jobs, v)
 	}
-	return c.Answer(http.StatusOK, out)
+	return c.answer(http.StatusOK, out)
 }
 
-// jobPart asks for a part of a list. What looks at more jobs than it shows is heavy.
-func (a *API) jobPart(c *Call, jobs *admin.JobQuery, from *admin.Place) (*admin.JobPart, error) {
+// jobPart reads a part of a list. An order that reads more jobs than it shows takes a slot.
+func (a *API) jobPart(c *call, jobs *admin.JobQuery, from *admin.Place) (*admin.JobPart, error) {
 	if jobs.Order != admin.Next {
-		leave, err := a.Heavy(c.Ctx)
+		leave, err := a.heavy.take(c.Ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -98,8 +87,8 @@ func (a *API) jobPart(c *Call, jobs *admin.JobQuery, from *admin.Place) (*admin.
 	return a.op.Jobs(c.Ctx, jobs, from)
 }
 
-// readJobQuery reads the parameters but for order and after. It says how bodies are shown.
-func readJobQuery(c *Call, q url.Values, jobs *admin.JobQuery) (how string, err error) {
+// readJobQuery reads the parameters besides order and after. It returns how bodies are shown.
+func readJobQuery(c *call, q url.Values, jobs *admin.JobQuery) (how string, err error) {
 	if err := readStates(q, jobs); err != nil {
 		return "", err
 	}
@@ -110,7 +99,7 @@ func readJobQuery(c *Call, q url.Values, jobs *admin.JobQuery) (how string, err 
 		to                  *uint64
 		without, from, upTo uint64
 	}{
-		{"limit", &limit, jobsDefault, 1, jobsMost}, {"older_than", &older, 0, 0, olderMost},
+		{"limit", &limit, listDefault, 1, listMost}, {"older_than", &older, 0, 0, olderMost},
 		{"id_min", &least, 0, 0, math.MaxUint64}, {"id_max", &most, 0, 1, math.MaxUint64},
 	} {
 		if *p.to, err = number(q, p.name, p.without, p.from, p.upTo); err != nil {
@@ -124,18 +113,18 @@ func readJobQuery(c *Call, q url.Values, jobs *admin.JobQuery) (how string, err 
 		if n := len(f.Contains); n == 0 || n > containsMost {
 			return "", wire.BadRequest.With("contains", fmt.Sprintf("it has %d bytes", n), fmt.Sprintf("give 1 to %d", containsMost))
 		}
-		if err := maySee(c, access.Full); err != nil { // to guess is to see
+		if err := maySee(c, access.Full); err != nil { // guesses reveal bodies
 			return "", err
 		}
 	}
 	if jobs.Order == admin.Next {
 		for _, name := range []string{"contains", "id_min", "id_max", "older_than"} {
 			if q.Has(name) {
-				return "", wire.BadRequest.With(name, "the order next shows all of the first jobs", "leave it out, or give order=oldest or order=scan")
+				return "", wire.BadRequest.With(name, "the order next has no filter", "omit it, or give order=oldest or order=scan")
 			}
 		}
 	}
-	how, jobs.Body, err = showing(c, q)
+	how, jobs.Body, err = readShown(c, q)
 	return how, err
 }
 
@@ -170,27 +159,26 @@ next:
 				continue next
 			}
 		}
-		return nil, wire.BadRequest.With("state", fmt.Sprintf("%q is unknown", name), "give ready, delayed, reserved or buried, a scan several with commas between them")
+		return nil, wire.BadRequest.With("state", fmt.Sprintf("%q is unknown", name), "give ready, delayed, reserved or buried; a scan takes several, separated by commas")
 	}
 	return list, nil
 }
 
-// A jobList is one list of jobs, whose places are given out and taken back.
+// A jobList identifies a list of jobs, for its cursors.
 type jobList struct {
-	boot string // of the process: positions are its own
-	list string // hashed: all parameters on which the list depends
+	boot string // of the process: its positions are its own
+	list string // hash of all parameters that the list depends on
 }
 
-func (a *API) jobListOf(c *Call, q url.Values) jobList {
+func (a *API) jobListOf(c *call, q url.Values) jobList {
 	parts := []string{a.boot, tubeOf(c)}
 	for _, name := range []string{"order", "state", "contains", "id_min", "id_max", "older_than"} {
 		parts = append(parts, name+"="+q.Get(name))
 	}
-	return jobList{a.boot, Hashed(parts...)}
+	return jobList{a.boot, hashed(parts...)}
 }
 
-// placeParts are the sizes of the parts of a cursor: the process, the list, the place, and
-// what proves that it was given out.
+// The sizes of the parts of a cursor: the process, the list, the place, and an HMAC.
 const (
 	placeBoot = 8
 	placeList = 24
@@ -198,17 +186,16 @@ const (
 	placeMAC  = 12
 )
 
-// process is that of the cursor.
-func (l jobList) process() []byte { return []byte(Hashed(l.boot, "cursor")[:placeBoot]) }
+// process returns the cursor's first part.
+func (l jobList) process() []byte { return []byte(hashed(l.boot, "cursor")[:placeBoot]) }
 
-// mac proves that b was made here.
 func (l jobList) mac(b []byte) []byte {
 	h := hmac.New(sha256.New, []byte(l.boot))
 	h.Write(b)
 	return h.Sum(nil)[:placeMAC]
 }
 
-// write is how a place stands in an answer.
+// write returns a place as a cursor.
 func (l jobList) write(p *admin.Place) string {
 	be := binary.BigEndian
 	b := append(l.process(), l.list...)
@@ -222,21 +209,21 @@ func (l jobList) write(p *admin.Place) string {
 	return base64.RawURLEncoding.EncodeToString(append(b, l.mac(b)...))
 }
 
-// read reads one that was given out for this list, by this process.
+// read reads a cursor that this process has made for this list.
 func (l jobList) read(text string) (*admin.Place, error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) != placeBoot+placeList+placeSize+placeMAC {
 		return nil, noCursor()
 	}
 	if !bytes.Equal(b[:placeBoot], l.process()) {
-		return nil, wire.CursorExpired.With("after", "another process has given the cursor out", wire.CursorExpired.Remedy)
+		return nil, wire.CursorExpired.With("after", "the cursor is from another process", wire.CursorExpired.Remedy)
 	}
 	signed := len(b) - placeMAC
 	if !hmac.Equal(b[signed:], l.mac(b[:signed])) {
 		return nil, noCursor()
 	}
 	if string(b[placeBoot:placeBoot+placeList]) != l.list {
-		return nil, wire.BadRequest.With("after", "the cursor is that of another list", "keep all parameters but limit and body as they were, or begin again without after")
+		return nil, wire.BadRequest.With("after", "the cursor belongs to another list", "keep all parameters but limit and body, or begin again without after")
 	}
 	b = b[placeBoot+placeList:]
 	p := &admin.Place{Shard: int(binary.BigEndian.Uint32(b))}
@@ -255,5 +242,5 @@ func (l jobList) read(text string) (*admin.Place, error) {
 }
 
 func noCursor() error {
-	return wire.BadRequest.With("after", "it is no cursor", "give what the answer before has as next, with the same parameters")
+	return wire.BadRequest.With("after", "it is not a cursor", "give next of the previous answer, with the same parameters")
 }

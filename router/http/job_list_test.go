@@ -117,7 +117,7 @@ func TestJobsAreListed(t *testing.T) {
 		t.Errorf("the first two: %d", got)
 	}
 	for _, j := range w.list(mail, "state=ready&body=preview") {
-		if j.Text == nil || j.ID == 13 && (len(*j.Text) != previewMax || !j.Truncated || j.Size != 150_006) || j.ID == 2 && *j.Text != "ready 2" {
+		if j.Text == nil || j.ID == 13 && (len(*j.Text) != int(bodyBytes[access.Preview]) || !j.Truncated || j.Size != 150_006) || j.ID == 2 && *j.Text != "ready 2" {
 			t.Errorf("%+v", j)
 		}
 	}
@@ -180,7 +180,7 @@ func TestListsOfJobsAreRefused(t *testing.T) {
 		w.do("GET", mail+q, ask{token: bodiesToken}).wants(t, 200, "")
 	}
 	w.do("GET", mail, ask{token: readToken}).wants(t, 200, "")
-	leave, err := w.web.Heavy(t.Context())
+	leave, err := w.web.heavy.take(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

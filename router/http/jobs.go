@@ -22,18 +22,16 @@ import (
 	"polystalk/shard/core"
 )
 
-// previewMax is how much of a body a preview shows, in bytes.
-const previewMax = 256
+// bodyBytes is how much of a body is shown, in bytes.
+var bodyBytes = [...]uint32{access.None: 0, access.Preview: 256, access.Full: math.MaxUint32}
 
-// putJob puts a job: as JSON, or the body as it is with the rest as parameters.
-func (a *API) putJob(c *Call) error {
-	var j admin.NewJob
-	var err error
-	if c.MediaType() == "application/octet-stream" {
-		j, err = rawJob(c)
-	} else {
-		j, err = jsonJob(c)
+// putJob puts a job: as JSON, or as a raw body with parameters.
+func (a *API) putJob(c *call) error {
+	read := jsonJob
+	if c.mediaType() == "application/octet-stream" {
+		read = rawJob
 	}
+	j, err := read(c)
 	if err != nil {
 		return err
 	}
@@ -43,22 +41,17 @@ func (a *API) putJob(c *Call) error {
 		return err
 	}
 	c.Affected = 1
-	// Relative, so that it leads there behind whatever prefix a proxy puts before it.
-	c.W.Header().Set("Location", "../../jobs/"+strconv.FormatUint(uint64(id), 10))
-	return c.Answer(http.StatusCreated, wire.Put{ID: uint64(id)})
+	c.W.Header().Set("Location", "../../jobs/"+strconv.FormatUint(uint64(id), 10)) // relative: a proxy may add a prefix
+	return c.answer(http.StatusCreated, wire.Put{ID: uint64(id)})
 }
 
-func rawJob(c *Call) (j admin.NewJob, err error) {
-	q, err := c.Query("pri", "delay", "ttr")
-	if err != nil {
-		return j, err
-	}
+func rawJob(c *call) (j admin.NewJob, err error) {
 	for _, p := range []struct {
 		name    string
 		without uint64
 		to      *uint32
 	}{{"pri", 0, &j.Pri}, {"delay", 0, &j.Delay}, {"ttr", wire.DefaultTTR, &j.TTR}} {
-		n, err := number(q, p.name, p.without, 0, math.MaxUint32)
+		n, err := number(c.Query, p.name, p.without, 0, math.MaxUint32)
 		if err != nil {
 			return j, err
 		}
@@ -68,16 +61,16 @@ func rawJob(c *Call) (j admin.NewJob, err error) {
 	return j, nil
 }
 
-func jsonJob(c *Call) (j admin.NewJob, err error) {
+func jsonJob(c *call) (j admin.NewJob, err error) {
 	var in wire.NewJob
-	if _, err := c.Query(); err != nil {
+	if err := c.readQuery(""); err != nil {
 		return j, err
 	}
-	if err := c.Decode(&in); err != nil {
+	if err := c.decode(&in); err != nil {
 		return j, err
 	}
 	if in.Body != nil && in.BodyBase64 != nil {
-		return j, wire.Invalid.With("body_base64", "there is a body already", "give body or body_base64, not both")
+		return j, twoBodies()
 	}
 	j = admin.NewJob{Delay: in.DelaySeconds, TTR: wire.DefaultTTR, Body: in.BodyBase64}
 	if in.Pri != nil {
@@ -90,6 +83,10 @@ func jsonJob(c *Call) (j admin.NewJob, err error) {
 		j.Body = []byte(*in.Body)
 	}
 	return j, nil
+}
+
+func twoBodies() error {
+	return wire.Invalid.With("body_base64", "there is a body already", "give body or body_base64, not both")
 }
 
 func jobValue(j *admin.JobRow) wire.Job {
@@ -106,11 +103,12 @@ func jobValue(j *admin.JobRow) wire.Job {
 	}
 }
 
-// shown is how many bytes of bodies are shown.
-var shown = [...]uint32{access.None: 0, access.Preview: previewMax, access.Full: math.MaxUint32}
+// seconds returns a time rounded to milliseconds.
+func seconds(t core.Time) float64 { return math.Round(float64(t)/1e6) / 1e3 }
 
-// showing reads the parameter body, and refuses who may not see that.
-func showing(c *Call, q url.Values) (how string, most uint32, err error) {
+// readShown reads the parameter body: how much of bodies to show, as a word and in bytes. It
+// refuses what the client may not see.
+func readShown(c *call, q url.Values) (how string, most uint32, err error) {
 	if how, err = one(q, "body", "none", "preview", "full"); err != nil {
 		return how, 0, err
 	}
@@ -118,31 +116,24 @@ func showing(c *Call, q url.Values) (how string, most uint32, err error) {
 	if err != nil {
 		return how, 0, err
 	}
-	return how, shown[wanted], maySee(c, wanted)
+	return how, bodyBytes[wanted], maySee(c, wanted)
 }
 
-// seconds is a time to the millisecond.
-func seconds(t core.Time) float64 { return math.Round(float64(t)/1e6) / 1e3 }
-
-// maySee refuses who may not see that much of bodies.
-func maySee(c *Call, wanted access.Bodies) error {
+// maySee returns a problem if the client may not see that much of bodies.
+func maySee(c *call, wanted access.Bodies) error {
 	switch {
 	case c.Sees >= wanted:
 		return nil
 	case c.Grant.Role < access.Operate:
-		return wire.ReadOnly.With("body", "who asks may not see the bodies of jobs", "use a token with the role operate, or with +bodies in its line")
+		return wire.ReadOnly.With("body", "this client may not see job bodies", "use a token with the role operate, or with +bodies in its line")
 	case c.Sees == access.Preview:
-		return wire.ReadOnly.With("body", "who asks may see the beginnings of bodies alone", "ask for body=preview, use a token with +bodies in its line, or start the server with --http-bodies full")
+		return wire.ReadOnly.With("body", "this client may only see previews of job bodies", "ask for body=preview, use a token with +bodies in its line, or start the server with --http-bodies full")
 	}
-	return wire.ReadOnly.With("body", "the bodies of jobs are not shown here", "use a token with +bodies in its line, or start the server with --http-bodies full")
+	return wire.ReadOnly.With("body", "job bodies are not shown here", "use a token with +bodies in its line, or start the server with --http-bodies full")
 }
 
-func (a *API) getJob(c *Call) error {
-	q, err := c.Query("body")
-	if err != nil {
-		return err
-	}
-	show, most, err := showing(c, q)
+func (a *API) getJob(c *call) error {
+	show, most, err := readShown(c, c.Query)
 	if err != nil {
 		return err
 	}
@@ -154,30 +145,24 @@ func (a *API) getJob(c *Call) error {
 		return a.getWholeJob(c, id)
 	}
 	j, version, err := a.op.Job(c.Ctx, id, most)
-	if err != nil {
+	if err != nil || c.tagged(a.jobTag(version)+show[:1], false) {
 		return err
-	}
-	if c.Tagged(a.jobTag(version)+show[:1], false) {
-		return nil
 	}
 	v := jobValue(&j)
 	if show != "none" {
 		v.Content = wire.NewContent(j.Body, int(j.Size))
 	}
-	return c.Answer(http.StatusOK, v)
+	return c.answer(http.StatusOK, v)
 }
 
-// getWholeJob is getJob with all of the body. The body is sent in pieces, so that a client that
-// reads slowly costs no memory: see getBody.
-func (a *API) getWholeJob(c *Call, id core.JobID) error {
+// getWholeJob is getJob with the whole body. It sends the job's own memory in pieces, so that a
+// slow client costs none.
+func (a *API) getWholeJob(c *call, id core.JobID) error {
 	j, body, version, err := a.op.WholeJob(c.Ctx, id)
-	if err != nil {
+	if err != nil || c.tagged(a.jobTag(version)+"f", false) {
 		return err
 	}
-	if c.Tagged(a.jobTag(version)+"f", false) {
-		return nil
-	}
-	head, err := Encoded(jobValue(&j))
+	head, err := encoded(jobValue(&j))
 	if err != nil {
 		return err
 	}
@@ -196,8 +181,7 @@ func (a *API) getWholeJob(c *Call, id core.JobID) error {
 	return err
 }
 
-// writeContent writes the member of a wire.Content that holds a body, but for the quote at its
-// end.
+// writeContent writes the member of a wire.Content that holds a body, without the last quote.
 func writeContent(w io.Writer, body core.Large) error {
 	text := true
 	for part := range parts(body) {
@@ -219,7 +203,7 @@ func writeContent(w io.Writer, body core.Large) error {
 		return err
 	}
 	for part := range parts(body) {
-		quoted, err := Encoded(string(part))
+		quoted, err := encoded(string(part))
 		if err != nil {
 			return err
 		}
@@ -230,7 +214,7 @@ func writeContent(w io.Writer, body core.Large) error {
 	return nil
 }
 
-// partMax bytes of a body, and of a character that began before them, are in memory at a time.
+// partMax bounds a part of a body, in bytes, besides a character that began before it.
 const partMax = 32 << 10
 
 // parts yields the parts of a body. No part ends within a character.
@@ -252,18 +236,14 @@ func parts(body core.Large) iter.Seq[[]byte] {
 	}
 }
 
-// jobTag begins the tag of a job: versions are those of one process. What passes with time
-// alone is no change.
+// jobTag returns the beginning of a job's ETag. Versions belong to one process, and do not
+// change as time passes.
 func (a *API) jobTag(version uint64) string {
-	return Hashed(a.boot, "job")[:8] + fmt.Sprintf("%016x", version)
+	return hashed(a.boot, "job")[:8] + fmt.Sprintf("%016x", version)
 }
 
-// getBody sends a body as it is. No browser is to show it: whoever has put it may have
-// meant a page.
-func (a *API) getBody(c *Call) error {
-	if _, err := c.Query(); err != nil {
-		return err
-	}
+// getBody sends the raw body. Browsers must save it, not show it: it may be a page.
+func (a *API) getBody(c *call) error {
 	if err := maySee(c, access.Full); err != nil {
 		return err
 	}
@@ -272,11 +252,8 @@ func (a *API) getBody(c *Call) error {
 		return err
 	}
 	_, body, _, err := a.op.WholeJob(c.Ctx, id)
-	if err != nil {
+	if err != nil || c.tagged(a.bodyTag(body), false) {
 		return err
-	}
-	if c.Tagged(a.bodyTag(body), false) {
-		return nil
 	}
 	h := c.W.Header()
 	h.Set("Content-Type", "application/octet-stream")
@@ -286,15 +263,15 @@ func (a *API) getBody(c *Call) error {
 	if c.R.Method == http.MethodHead {
 		return nil
 	}
-	for _, piece := range body { // the job's own, so that clients who read slowly cost no memory
+	for _, piece := range body { // the job's own memory, as in getWholeJob
 		if _, err := c.W.Write(piece); err != nil {
-			return err // the client's
+			return err
 		}
 	}
 	return nil
 }
 
-// bodyTag is that of a body, however often the job that has it changes.
+// bodyTag returns the ETag of a body, which does not depend on the job.
 func (a *API) bodyTag(body core.Large) string {
 	h := sha256.New()
 	io.WriteString(h, a.boot)
@@ -304,30 +281,20 @@ func (a *API) bodyTag(body core.Large) string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-func (a *API) kickJob(c *Call) error    { return a.onJob(c, a.op.KickJob) }
-func (a *API) releaseJob(c *Call) error { return a.onJob(c, a.op.ReleaseJob) }
-func (a *API) deleteJob(c *Call) error  { return a.onAnyJob(c, a.op.Delete) }
-func (a *API) buryJob(c *Call) error    { return a.onAnyJob(c, a.op.BuryJob) }
-
-// onJob does something to the job in the path.
-func (a *API) onJob(c *Call, do func(ctx context.Context, id core.JobID) error) error {
-	if _, err := c.Query(); err != nil {
-		return err
-	}
-	id, err := jobOf(c)
-	if err != nil {
-		return err
-	}
-	if err := do(c.Ctx, id); err != nil {
-		return err
-	}
-	c.Affected = 1
-	return c.Done()
+func (a *API) kickJob(c *call) error {
+	return changeJob(c, func(ctx context.Context, id core.JobID, _ bool) error { return a.op.KickJob(ctx, id) })
 }
 
-// onAnyJob is onJob for what can be forced on jobs that workers have.
-func (a *API) onAnyJob(c *Call, do func(ctx context.Context, id core.JobID, force bool) error) error {
-	forced, err := force(c)
+func (a *API) releaseJob(c *call) error {
+	return changeJob(c, func(ctx context.Context, id core.JobID, _ bool) error { return a.op.ReleaseJob(ctx, id) })
+}
+
+func (a *API) deleteJob(c *call) error { return changeJob(c, a.op.Delete) }
+func (a *API) buryJob(c *call) error   { return changeJob(c, a.op.BuryJob) }
+
+// changeJob changes the job in the path, perhaps by force.
+func changeJob(c *call, do func(ctx context.Context, id core.JobID, force bool) error) error {
+	force, err := one(c.Query, "force", "false", "true")
 	if err != nil {
 		return err
 	}
@@ -335,38 +302,54 @@ func (a *API) onAnyJob(c *Call, do func(ctx context.Context, id core.JobID, forc
 	if err != nil {
 		return err
 	}
-	if err := do(c.Ctx, id, forced); err != nil {
-		return forcible(err)
+	if err := do(c.Ctx, id, force == "true"); err != nil {
+		return forcible(c, err)
 	}
 	c.Affected = 1
-	return c.Done()
+	return c.done()
 }
 
-// force reads the parameter force, the only one.
-func force(c *Call) (bool, error) {
-	q, err := c.Query("force")
-	if err != nil {
-		return false, err
-	}
-	word, err := one(q, "force", "false", "true")
-	return word == "true", err
-}
-
-// forcible adds to the problem of who comes upon a worker's job that this can be forced.
-func forcible(err error) error {
-	if p, ok := errors.AsType[*wire.Problem](err); ok && p.Type == wire.ProblemPath+wire.JobReserved.Slug {
+// forcible adds to the problem of a reserved job that the change can be forced.
+func forcible(c *call, err error) error {
+	if p, ok := errors.AsType[*wire.Problem](err); ok && p.Type == wire.ProblemPath+wire.JobReserved.Slug && !strings.HasSuffix(c.R.URL.Path, "/kick") {
 		p.Remedy = "wait until the worker is done, or force it (?force=true)"
 	}
 	return err
 }
 
-// editJob changes a job, perhaps only if it is what the client has seen.
-func (a *API) editJob(c *Call) error {
-	var e admin.Edit
-	var err error
-	if e.Force, err = force(c); err != nil {
+func (a *API) moveJob(c *call) error { return transferJob(c, a.op.MoveJob) }
+func (a *API) copyJob(c *call) error { return transferJob(c, a.op.CopyJob) }
+
+// transferJob moves or copies the job in the path to the tube in the body.
+func transferJob(c *call, do func(ctx context.Context, id core.JobID, to string) (core.JobID, error)) error {
+	var in wire.NewTransfer
+	id, err := jobOf(c)
+	if err != nil {
 		return err
 	}
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	if in.To == nil {
+		return noTarget()
+	}
+	is, err := do(c.Ctx, id, *in.To)
+	if err != nil {
+		return err
+	}
+	c.Affected = 1
+	c.W.Header().Set("Location", "../"+strconv.FormatUint(uint64(is), 10))
+	return c.answer(http.StatusCreated, wire.Transfer{ID: uint64(is), From: uint64(id), Tube: wire.ShownName(*in.To), Path: wire.PathName(*in.To)})
+}
+
+// editJob changes a job, with If-Match only if it is unchanged.
+func (a *API) editJob(c *call) error {
+	var e admin.Edit
+	force, err := one(c.Query, "force", "false", "true")
+	if err != nil {
+		return err
+	}
+	e.Force = force == "true"
 	id, err := jobOf(c)
 	if err != nil {
 		return err
@@ -379,35 +362,24 @@ func (a *API) editJob(c *Call) error {
 	}
 	version, err := a.op.Edit(c.Ctx, id, &e)
 	if err != nil {
-		return forcible(err)
+		return forcible(c, err)
 	}
 	c.Affected = 1
 	if version != 0 {
 		c.W.Header().Set("ETag", `"`+a.jobTag(version)+`n"`)
 	}
-	return c.Done()
+	return c.done()
 }
 
-// decodeEdit reads what is to be changed.
-func decodeEdit(c *Call, e *admin.Edit) error {
+func decodeEdit(c *call, e *admin.Edit) error {
 	var in wire.EditJob
-	if err := c.Decode(&in); err != nil {
+	if err := c.decode(&in); err != nil {
 		return err
 	}
-	for _, p := range []struct {
-		change core.Changes
-		from   *uint32
-		to     *uint32
-	}{{core.ChangePri, in.Pri, &e.Pri}, {core.ChangeDelay, in.DelaySeconds, &e.Delay}, {core.ChangeTTR, in.TTRSeconds, &e.TTR}} {
-		if p.from != nil {
-			*p.to = *p.from
-			e.Changes |= p.change
-		}
-	}
-	e.TTR = max(1, e.TTR) // as for put
+	e.Changes = changesOf(in.Pri, in.DelaySeconds, in.TTRSeconds, &e.Pri, &e.Delay, &e.TTR)
 	switch {
 	case in.Body != nil && in.BodyBase64 != nil:
-		return wire.Invalid.With("body_base64", "there is a body already", "give body or body_base64, not both")
+		return twoBodies()
 	case in.Body != nil:
 		e.Body = []byte(*in.Body)
 		e.Changes |= core.ChangeBody
@@ -416,21 +388,20 @@ func decodeEdit(c *Call, e *admin.Edit) error {
 		e.Changes |= core.ChangeBody
 	}
 	if e.Changes == 0 {
-		return wire.Invalid.With("", "nothing is to be changed", "give one of pri, delay_seconds, ttr_seconds, body and body_base64")
+		return wire.Invalid.With("", "there is nothing to change", "give one of pri, delay_seconds, ttr_seconds, body and body_base64")
 	}
 	return nil
 }
 
-// expected is the version of a job that If-Match wants; zero: any. A tag of another process,
-// or what is none, is no longer that of any job.
-// Source: RFC 9110, section 13.1.1.
-func (a *API) expected(c *Call) (version uint64, err error) {
+// expected returns the version of a job that If-Match requires; 0: any. The tag of another
+// process, and any other text, matches no job. Source: RFC 9110, section 13.1.1.
+func (a *API) expected(c *call) (version uint64, err error) {
 	headers := c.R.Header.Values("If-Match")
 	if len(headers) == 0 || len(headers) == 1 && headers[0] == "*" {
 		return 0, nil
 	}
 	if len(headers) > 1 || strings.Contains(headers[0], ",") {
-		return 0, wire.BadRequest.With("If-Match", "it has several tags", "give that of the job as it was looked at")
+		return 0, wire.BadRequest.With("If-Match", "it has several tags", "give the one tag of the job that you have seen")
 	}
 	tag := headers[0]
 	begin := len(a.jobTag(0)) - 16 + 1

@@ -59,7 +59,7 @@ func TestJobsArePutAndShown(t *testing.T) {
 			t.Errorf("the body has %d bytes, want %d: %v", len(a.body), len(tt.body), a.header)
 		}
 		w.do("GET", path+"?body=preview", ask{}).wants(t, 200, "").read(t, &got)
-		if got.Size != len(tt.body) || got.Truncated != (len(tt.body) > previewMax) {
+		if got.Size != len(tt.body) || got.Truncated != (len(tt.body) > int(bodyBytes[access.Preview])) {
 			t.Errorf("the preview: %+v", got.Content)
 		}
 		w.do("GET", path+"?body=full", ask{}).wants(t, 200, "").read(t, &got)

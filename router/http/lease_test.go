@@ -18,9 +18,9 @@ import (
 // targets are all paths of routes that GET what the leader of a cluster alone may tell.
 func targets() (list []string) {
 	fill := strings.NewReplacer("{tube}", "default", "{id}", "1")
-	for _, e := range table {
+	for _, e := range testRoutes {
 		path, get := strings.CutPrefix(e.pattern, "GET ")
-		if own := e.flags&Own != 0 && e.flags&Early != 0; get && (!own || path == "/leader") {
+		if own := e.flags&own != 0 && e.flags&early != 0; get && (!own || path == "/leader") {
 			list = append(list, fill.Replace(path))
 		}
 	}

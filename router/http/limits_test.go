@@ -71,7 +71,7 @@ func TestConnectionsThatSayNothingKeepNobodyOut(t *testing.T) {
 		}
 	}
 	w.do("GET", "/readyz", ask{}).wants(t, 200, "")
-	if n, dropped := w.web.Connections(); n > ConnectionsMax || dropped < 72 {
+	if n, dropped := w.web.connections.len(), w.web.connections.dropped.Load(); n > connectionsMax || dropped < 72 {
 		t.Errorf("%d connections, and %d were dropped", n, dropped)
 	}
 	// The newest of them are served on.
@@ -94,7 +94,7 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, setup{})
 			w.client.Transport.(*http.Transport).DisableKeepAlives = true
-			for range ConnectionsMax {
+			for range connectionsMax {
 				io.WriteString(w.dial(), request)
 			}
 			for range 10 {
@@ -116,7 +116,7 @@ func TestAnswersForEverybodyAreNotWaitedForLong(t *testing.T) {
 	w := newWorld(t, setup{})
 	start := time.Now()
 	io.WriteString(w.dial(), strings.Repeat("GET /console/app.mjs HTTP/1.1\r\nHost: localhost\r\n\r\n", 1000))
-	for open := 1; open > 0; open, _ = w.web.Connections() {
+	for open := 1; open > 0; open = w.web.connections.len() {
 		if time.Since(start) > 50*time.Second {
 			t.Fatal("the connection is still open")
 		}
@@ -159,7 +159,7 @@ func TestSlowHeaderIsCutOff(t *testing.T) {
 		}
 	}()
 	io.Copy(io.Discard, conn)
-	if took := time.Since(start); took < HeaderWithin-time.Second || took > HeaderWithin+20*time.Second { // for all of it there are thirty
+	if took := time.Since(start); took < headerWithin-time.Second || took > headerWithin+20*time.Second { // for all of it there are thirty
 		t.Errorf("it was cut off after %v", took)
 	}
 }
@@ -167,21 +167,21 @@ func TestSlowHeaderIsCutOff(t *testing.T) {
 func TestHugeHeaderIsRefused(t *testing.T) {
 	w := newWorld(t, setup{})
 	for _, request := range []string{
-		"GET /livez HTTP/1.1\r\nHost: x\r\nX-Large: " + strings.Repeat("x", 2*HeaderMax) + "\r\n\r\n",
-		"GET /livez?" + strings.Repeat("x", 2*HeaderMax) + " HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /livez HTTP/1.1\r\nHost: x\r\nX-Large: " + strings.Repeat("x", 2*headerMax) + "\r\n\r\n",
+		"GET /livez?" + strings.Repeat("x", 2*headerMax) + " HTTP/1.1\r\nHost: x\r\n\r\n",
 	} {
 		if status := asks(t, w.dial(), request); status != 431 {
 			t.Errorf("status %d", status)
 		}
 	}
-	if status := asks(t, w.dial(), "GET /livez HTTP/1.1\r\nHost: x\r\nX-Large: "+strings.Repeat("x", HeaderMax/2)+"\r\n\r\n"); status != 200 {
+	if status := asks(t, w.dial(), "GET /livez HTTP/1.1\r\nHost: x\r\nX-Large: "+strings.Repeat("x", headerMax/2)+"\r\n\r\n"); status != 200 {
 		t.Errorf("half of it: status %d", status)
 	}
 }
 
 func TestLargeBodyIsRefused(t *testing.T) {
 	w := newWorld(t, setup{maxJob: 1000})
-	most := int(w.web.BodyMax())
+	most := int(w.web.bodyMax())
 	w.do("POST", "/api/v1/session", ask{json: true, body: strings.Repeat(" ", most+1)}).wants(t, 413, "too-large")
 	// Whatever it says about itself.
 	conn := w.dial()
@@ -212,12 +212,12 @@ func TestLargeBodyIsRefused(t *testing.T) {
 // TestLoginsAreSmallAndTakeNoPlaceOfUploads: anybody may send one.
 func TestLoginsAreSmallAndTakeNoPlaceOfUploads(t *testing.T) {
 	w := newWorld(t, setup{maxJob: 1 << 26})
-	w.do("POST", "/api/v1/session", ask{json: true, body: strings.Repeat(" ", LoginMax+1)}).wants(t, 413, "too-large")
+	w.do("POST", "/api/v1/session", ask{json: true, body: strings.Repeat(" ", loginMax+1)}).wants(t, 413, "too-large")
 	const head = " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
 	for range 4 { // that do not end
 		io.WriteString(w.dial(), "POST /api/v1/session"+head+"\r\n1\r\n{\r\n")
 	}
-	body := fmt.Sprintf("%x\r\n%s\r\n", LoginMax+1, strings.Repeat(" ", LoginMax+1))
+	body := fmt.Sprintf("%x\r\n%s\r\n", loginMax+1, strings.Repeat(" ", loginMax+1))
 	if status := asks(t, w.dial(), "POST /api/v1/session"+head+"\r\n"+body); status != 413 {
 		t.Errorf("a long login in chunks: status %d", status)
 	}
@@ -241,9 +241,9 @@ func TestOneHeavyRequestAtATime(t *testing.T) {
 		t.Run(refused, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, setup{anonymous: access.Read})
-			take := w.web.Heavy
+			take := w.web.heavy.take
 			if refused == "/metrics" {
-				take = w.web.Scrape
+				take = w.web.scrapes.take
 			}
 			leave, err := take(t.Context())
 			if err != nil {
@@ -254,10 +254,10 @@ func TestOneHeavyRequestAtATime(t *testing.T) {
 			}
 			start := time.Now()
 			a := w.do("GET", refused, ask{}).wants(t, 429, "busy")
-			if took := time.Since(start); took < HeavyWait || a.header.Get("Retry-After") == "" {
+			if took := time.Since(start); took < heavyWait || a.header.Get("Retry-After") == "" {
 				t.Errorf("refused after %v, Retry-After %q", took, a.header.Get("Retry-After"))
 			}
-			time.AfterFunc(HeavyWait/4, leave)
+			time.AfterFunc(heavyWait/4, leave)
 			w.do("GET", refused, ask{}).wants(t, 200, "")
 			w.do("GET", refused, ask{}).wants(t, 200, "")
 		})
@@ -282,7 +282,7 @@ func TestAllTubesTakeAPlaceWhileTheyAreMade(t *testing.T) {
 	}
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.tubesOf(4000) // about 12 MB of text, which no socket takes at once
-	leave, err := w.web.Scrape(t.Context())
+	leave, err := w.web.scrapes.take(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func TestJSONMistakesAreNamedInPlainWords(t *testing.T) {
 	} {
 		r := httptest.NewRequest("POST", "/", nil)
 		r.Header.Set("Content-Type", "application/json")
-		err := (&Call{R: r, Body: []byte(tt.body)}).Decode(new(wire.NewJob))
+		err := (&call{R: r, Body: []byte(tt.body)}).decode(new(wire.NewJob))
 		p, ok := errors.AsType[*wire.Problem](err)
 		if !ok {
 			t.Errorf("%q: %v", tt.body, err)

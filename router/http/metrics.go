@@ -17,9 +17,10 @@ import (
 	"polystalk/router/admin"
 )
 
-// metrics are what /metrics shows: constant metrics over one sample, what is counted here
-// about HTTP itself, and the process's and the runtime's own.
+// metrics serves /metrics: constant metrics over one sample, the counters of HTTP itself, and
+// those of the process and of Go's runtime.
 type metrics struct {
+	api      *API
 	handler  http.Handler
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
@@ -27,33 +28,26 @@ type metrics struct {
 
 func newMetrics(a *API) *metrics {
 	m := &metrics{
+		api: a,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: Prefix + "http_requests_total", Help: "Requests by HTTP, by route.",
+			Name: metricPrefix + "http_requests_total", Help: "HTTP requests.",
 		}, []string{"route", "method", "code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: Prefix + "http_request_seconds", Help: "Time to serve a request by HTTP.",
+			Name: metricPrefix + "http_request_seconds", Help: "Time to serve an HTTP request.",
 			Buckets: prometheus.ExponentialBuckets(1.0/4096, 4, 9),
 		}, []string{"route"}),
 	}
-	streams := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: Prefix + "http_event_streams", Help: "Streams of events that are open.",
-	}, func() float64 { return float64(a.watch.Subscriptions()) })
-	connections := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: Prefix + "http_connections", Help: "Connections by HTTP.",
-	}, func() float64 {
-		open, _ := a.Connections()
-		return float64(open)
-	})
-	dropped := prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: Prefix + "http_connections_dropped_total", Help: "Connections by HTTP that were closed for others.",
-	}, func() float64 {
-		_, dropped := a.Connections()
-		return float64(dropped)
-	})
+	gauge := func(name, help string, n func() int) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: metricPrefix + name, Help: help}, func() float64 { return float64(n()) })
+	}
 	r := prometheus.NewRegistry()
 	r.MustRegister(
-		m.requests, m.seconds, streams, connections, dropped,
-		&serverMetrics{Operator: a.op, Tubes: a.recentTubes, Shown: a.shown, Ended: a.Ended(), Version: a.opts.Version, Speaks: a.opts.Speaks},
+		m, m.requests, m.seconds,
+		gauge("http_event_streams", "Open event streams.", a.watch.Subscriptions),
+		gauge("http_connections", "Open HTTP connections.", a.connections.len),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: metricPrefix + "http_connections_dropped_total", Help: "HTTP connections closed to make room for others.",
+		}, func() float64 { return float64(a.connections.dropped.Load()) }),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -63,8 +57,7 @@ func newMetrics(a *API) *metrics {
 	return m
 }
 
-// served counts a request. A method that is none of ours has no label of its own: those who
-// ask could make as many as they like.
+// served counts a request. Unknown methods share one label: clients could make any number.
 func (m *metrics) served(route, method string, status int, took time.Duration) {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
@@ -75,56 +68,42 @@ func (m *metrics) served(route, method string, status int, took time.Duration) {
 	m.seconds.WithLabelValues(route).Observe(took.Seconds())
 }
 
-// scrapedWithin is how old the tubes are at most that scrapers are shown where nobody else
-// looks at them.
+// scrapedWithin is the greatest age of tubes that scrapers get, without a history.
 const scrapedWithin = 2 * time.Second
 
-// recentTubes are the tubes that scrapers are shown: those that the history has looked at, if
-// there is one, so that a scrape looks at nothing.
+// recentTubes returns the tubes that scrapers get: the last sample of the history, so that a
+// scrape costs no sample of its own.
 func (a *API) recentTubes(ctx context.Context) (*admin.TubeSample, error) {
 	return a.op.TubesWithin(ctx, max(scrapedWithin, a.watch.Steady()))
 }
 
 // showMetrics serves /metrics.
-func (a *API) showMetrics(c *Call) error {
+func (a *API) showMetrics(c *call) error {
 	a.metrics.handler.ServeHTTP(c.W, c.R)
 	return nil
 }
 
-// showTubes serves /metrics/tubes: all tubes, or those that match=GLOB says, with the
-// families of the groups in family=, else with all.
-func (a *API) showTubes(c *Call) error {
-	q, err := c.Query("match", "family")
+// showTubes serves /metrics/tubes. It has the slot of scrapes while it makes a part, and none
+// while it sends the part.
+func (a *API) showTubes(c *call) error {
+	match, err := newGlob(c.Query.Get("match"))
 	if err != nil {
 		return err
 	}
-	match, err := newGlob(q.Get("match"))
-	if err != nil {
-		return err
-	}
-	groups := Groups
-	if q.Has("family") {
-		groups = strings.Split(q.Get("family"), ",")
+	groups := metricGroups
+	if c.Query.Has("family") {
+		groups = strings.Split(c.Query.Get("family"), ",")
 	}
 	for _, g := range groups {
-		if !slices.Contains(Groups, g) {
-			return wire.BadRequest.With("family", fmt.Sprintf("%q is unknown", g), "give some of "+strings.Join(Groups, ", ")+", with commas between them")
+		if !slices.Contains(metricGroups, g) {
+			return wire.BadRequest.With("family", fmt.Sprintf("%q is unknown", g), "give some of "+strings.Join(metricGroups, ", ")+", separated by commas")
 		}
 	}
 	all, err := a.recentTubes(c.Ctx)
 	if err != nil {
 		return err
 	}
-	return a.page(c, func(part Part) error {
-		page := Page{Operator: a.op, Sample: all, Wanted: match.matches, Groups: groups, Part: part}
-		return page.Write(c.Ctx)
-	})
-}
-
-// page sends what write makes. It has the place of scrapes while it makes something, and none while
-// it sends that, for as long as a client takes within the time of an operation.
-func (a *API) page(c *Call, write func(part Part) error) error {
-	leave, err := a.Scrape(c.Ctx)
+	leave, err := a.scrapes.take(c.Ctx)
 	if err != nil {
 		return err
 	}
@@ -133,24 +112,28 @@ func (a *API) page(c *Call, write func(part Part) error) error {
 			leave()
 		}
 	}()
-	out := c.Stream(ContentType)
-	err = write(func(made []byte) ([]byte, bool) {
-		if out.Buf = made; len(made) < StreamPart {
+	out := c.begin(metricsType)
+	p := tubePage{operator: a.op, sample: all, groups: groups}
+	for i := range all.Rows {
+		if match(all.Rows[i].Name) {
+			p.rows = append(p.rows, i)
+		}
+	}
+	p.part = func(made []byte) ([]byte, bool) {
+		if out.buf = made; len(made) < streamPart {
 			return made, true
 		}
 		leave()
 		leave = nil
-		goOn := out.Flush()
-		if leave, err = a.Scrape(c.Ctx); err != nil {
-			leave = nil
-		}
-		return out.Buf, goOn && leave != nil
-	})
-	if err != nil || leave == nil {
-		panic(http.ErrAbortHandler) // it has begun: an end would say that it is all
+		more := out.flush()
+		leave, err = a.scrapes.take(c.Ctx) // nil after an error
+		return out.buf, more && leave != nil
+	}
+	if p.write(c.Ctx) != nil || leave == nil {
+		panic(http.ErrAbortHandler) // the client must not take a part for all
 	}
 	leave()
 	leave = nil
-	out.End()
+	out.end()
 	return nil
 }

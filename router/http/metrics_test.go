@@ -19,7 +19,7 @@ import (
 )
 
 // scrape reads a page of metrics: name and labels, as they stand there, to value.
-func scrape(t *testing.T, text string) map[string]string {
+func parseMetrics(t *testing.T, text string) map[string]string {
 	t.Helper()
 	p := expfmt.NewTextParser(model.LegacyValidation)
 	if _, err := p.TextToMetricFamilies(strings.NewReader(text)); err != nil {
@@ -51,7 +51,7 @@ func TestMetricsShowTheServer(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Read, dir: t.TempDir()})
 	w.put("mail", 3)
 	text := w.do("GET", "/metrics", ask{}).wants(t, 200, "").body
-	got := scrape(t, text)
+	got := parseMetrics(t, text)
 	for name, want := range map[string]string{
 		`polystalk_ready`: "1", `polystalk_draining`: "0", `polystalk_jobs{state="ready"}`: "3", `polystalk_jobs{state="buried"}`: "0",
 		`polystalk_job_events_total{event="put"}`: "3", `polystalk_tubes`: "2", `polystalk_event_loops`: "1", `polystalk_shards`: "4",
@@ -80,7 +80,7 @@ func TestMetricsShowTheServer(t *testing.T) {
 	worker("delete 1")
 	worker("list-tube-used")
 	time.Sleep(1100 * time.Millisecond) // a sample serves a second
-	got = scrape(t, w.do("GET", "/metrics", ask{}).body)
+	got = parseMetrics(t, w.do("GET", "/metrics", ask{}).body)
 	for name, want := range map[string]string{
 		`polystalk_job_events_total{event="reserve"}`: "1", `polystalk_job_events_total{event="delete"}`: "1", `polystalk_job_events_total{event="put"}`: "3",
 		`polystalk_job_events_total{event="timeout"}`: "0", `polystalk_job_wait_seconds_count`: "1", `polystalk_job_run_seconds_count`: "1",
@@ -93,7 +93,7 @@ func TestMetricsShowTheServer(t *testing.T) {
 		}
 	}
 	text = w.do("GET", "/metrics", ask{}).body
-	if got := scrape(t, text); got[`polystalk_http_requests_total{code="200",method="GET",route="GET /metrics"}`] != "2" {
+	if got := parseMetrics(t, text); got[`polystalk_http_requests_total{code="200",method="GET",route="GET /metrics"}`] != "2" {
 		t.Errorf("requests are not counted: %s", text)
 	}
 	check(t, text)
@@ -126,7 +126,7 @@ func TestMetricsComeAsAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := io.ReadAll(z)
-	if err != nil || scrape(t, string(text))["polystalk_ready"] != "1" {
+	if err != nil || parseMetrics(t, string(text))["polystalk_ready"] != "1" {
 		t.Errorf("compressed: %v", err)
 	}
 }
@@ -148,7 +148,7 @@ func TestMetricsShowSomeTubes(t *testing.T) {
 	release := w.function("odd\xff\"\\\nname") // after it a sample serves for two seconds
 	defer release()
 	text := w.do("GET", "/metrics", ask{}).wants(t, 200, "").body
-	got := scrape(t, text)
+	got := parseMetrics(t, text)
 	for name, want := range map[string]string{
 		`polystalk_metrics_tubes_omitted`:                               "20",
 		`polystalk_tube_jobs{state="ready",tube="wanted"}`:              "1",
@@ -168,7 +168,7 @@ func TestMetricsShowSomeTubes(t *testing.T) {
 		}
 	}
 	all := w.do("GET", "/metrics/tubes", ask{}).wants(t, 200, "").body
-	series := scrape(t, all)
+	series := parseMetrics(t, all)
 	if len(series) != 23*(4+1+3+1+1+9+2*15) {
 		t.Errorf("%d series of all tubes", len(series))
 	}
@@ -187,7 +187,7 @@ func TestMetricsShowSomeTubes(t *testing.T) {
 			t.Errorf("%s is not in /metrics/tubes", key)
 		}
 	}
-	some := scrape(t, w.do("GET", "/metrics/tubes?match=t0*&family=jobs,age", ask{}).wants(t, 200, "").body)
+	some := parseMetrics(t, w.do("GET", "/metrics/tubes?match=t0*&family=jobs,age", ask{}).wants(t, 200, "").body)
 	if len(some) != 10*(4+1+3+1+1) || some[`polystalk_tube_jobs{tube="t03",state="ready"}`] != "4" {
 		t.Errorf("%d series: %v", len(some), some)
 	}
@@ -257,14 +257,14 @@ func TestRequestsAreCountedByTheirMethods(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	want := make(map[string]string)
 	for _, rt := range w.web.routes() {
-		w.web.metrics.served(rt.Pattern, rt.Method(), 200, 0)
-		want[fmt.Sprintf(`polystalk_http_requests_total{code="200",method=%q,route=%q}`, rt.Method(), rt.Pattern)] = "1"
+		w.web.metrics.served(rt.pattern, rt.method(), 200, 0)
+		want[fmt.Sprintf(`polystalk_http_requests_total{code="200",method=%q,route=%q}`, rt.method(), rt.pattern)] = "1"
 	}
 	for _, method := range []string{"BREW", "brew", "OPTIONS"} {
 		w.web.metrics.served("other", method, 405, 0)
 	}
 	want[`polystalk_http_requests_total{code="405",method="other",route="other"}`] = "3"
-	got := scrape(t, w.do("GET", "/metrics", ask{}).body)
+	got := parseMetrics(t, w.do("GET", "/metrics", ask{}).body)
 	for name, n := range want {
 		if got[name] != n {
 			t.Errorf("%s is %q, want %s", name, got[name], n)

@@ -243,7 +243,7 @@ func TestMonitoringNamesExist(t *testing.T) {
 	time.Sleep(2100 * time.Millisecond) // samples serve for two seconds
 	w.do("GET", "/metrics", ask{})
 	shown := make(map[string]bool)
-	for series := range scrape(t, w.do("GET", "/metrics", ask{}).wants(t, 200, "").body) {
+	for series := range parseMetrics(t, w.do("GET", "/metrics", ask{}).wants(t, 200, "").body) {
 		name, _, _ := strings.Cut(series, "{")
 		shown[name] = true
 	}

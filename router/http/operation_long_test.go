@@ -195,7 +195,7 @@ func TestCancelEndsSoon(t *testing.T) {
 		return w.until(at, hangs, over)
 	}
 	v := cancel(waiting)
-	if v.State != "cancelled" || v.Looked != 0 || v.Problem == nil || !strings.Contains(v.Problem.Detail, `"worker" has cancelled it`) {
+	if v.State != "cancelled" || v.Looked != 0 || v.Problem == nil || !strings.Contains(v.Problem.Detail, `by the token "worker"`) {
 		t.Errorf("the one that waits: %+v, %+v", v, v.Problem)
 	}
 	v = cancel(running)
@@ -337,11 +337,12 @@ func (stumbling) Do(context.Context, *admin.Operator, *admin.Step) error { panic
 func TestOperationThatPanicsHasFailed(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.fill(3)
-	actions["stumble"] = func(*wire.NewOperation) (admin.Action, error) {
-		return stumbling{admin.Verb{Action: core.Action{Verb: core.VerbKick}}}, nil
-	}
-	defer delete(actions, "stumble")
-	a := w.do("POST", operations, ask{json: true, body: `{"action":"stumble","select":{"tube":"mail"}}`}).wants(t, 500, "internal")
+	w.web.handle([]route{{pattern: "POST /stumble", need: access.Operate, handler: func(c *call) error {
+		b := admin.Bulk{Action: stumbling{admin.Verb{Action: core.Action{Verb: core.VerbKick}}}, AtMost: math.MaxUint64}
+		b.Jobs.Tube = "mail"
+		return w.web.beginOperation(c, new(wire.NewOperation), b)
+	}}})
+	a := w.do("POST", "/stumble", ask{}).wants(t, 500, "internal")
 	if log := w.logged.String(); !strings.Contains(log, "stumbled") || !strings.Contains(log, a.problem(t).RequestID) {
 		t.Errorf("the log does not say where: %s", log)
 	}

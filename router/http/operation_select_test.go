@@ -94,7 +94,7 @@ func TestOperationsThatAskAtLengthAreRefused(t *testing.T) {
 	if all := w.web.operations.List(); len(all) != 0 {
 		t.Errorf("%d are remembered", len(all))
 	}
-	for _, e := range w.web.Audit(10, 1<<62) {
+	for _, e := range w.web.audit.newest(10, 1<<62) {
 		if len(e.Detail) > 400 || !strings.HasPrefix(e.Detail, "kick, ") {
 			t.Errorf("the audit has %d bytes: %.40s", len(e.Detail), e.Detail)
 		}

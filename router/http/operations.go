@@ -16,36 +16,43 @@ import (
 	"polystalk/shard/core"
 )
 
-// operationSoon is how long an operation may take to be answered as it ended.
-const operationSoon = 300 * time.Millisecond
+const (
+	// operationSoon is how long an answer waits for the end of its operation.
+	operationSoon = 300 * time.Millisecond
+	// askedMost bounds what is kept of a request, in bytes.
+	askedMost = 64 << 10
+	// detailMost bounds the name of a tube in the audit, in bytes.
+	detailMost = 200
+)
 
-// reasons say why jobs were left alone.
+// reasons say why jobs were skipped.
 var reasons = map[core.Status]string{
 	core.StatusNotFound: "gone", core.StatusUnwanted: "changed", core.StatusInUse: "reserved", core.StatusUnfit: "unfit", core.StatusUnadmitted: "no_room",
 	core.StatusMoving: "moving", core.StatusAwaited: "awaited", core.StatusOutOfMemory: "no_memory",
 }
 
-// newOperation begins an operation. One that has ended soon is answered as such; of others
-// the audit is told when they have.
-func (a *API) newOperation(c *Call) error {
+// newOperation begins an operation. If it ends soon the answer has its result, else the audit
+// gets an entry at its end.
+func (a *API) newOperation(c *call) error {
 	var in wire.NewOperation
-	if _, err := c.Query(); err != nil {
-		return err
-	}
-	if err := c.Decode(&in); err != nil {
+	if err := c.decode(&in); err != nil {
 		return err
 	}
 	b, err := a.bulkOf(c, &in)
 	if err != nil {
 		return err
 	}
-	c.Detail = detailOf(&in)
-	asked := admin.Asked{Bulk: b, Name: c.Grant.Name, Role: c.Grant.Role.String(), Request: c.ID, As: &in, IDs: len(in.Select.IDs), Detail: c.Detail}
+	return a.beginOperation(c, &in, b)
+}
+
+func (a *API) beginOperation(c *call, in *wire.NewOperation, b admin.Bulk) error {
+	c.Detail = detailOf(in)
+	asked := admin.Asked{Bulk: b, Name: c.Grant.Name, Role: c.Grant.Role.String(), Request: c.ID, As: in, IDs: len(in.Select.IDs), Detail: c.Detail}
 	in.Select.IDs = nil
-	if text, _ := json.Marshal(&in); len(text) > askedMost { // which it is that is remembered
+	if text, _ := json.Marshal(in); len(text) > askedMost {
 		return wire.Invalid.With("select", fmt.Sprintf("there are %d bytes besides the ids", len(text)), fmt.Sprintf("give at most %d", askedMost))
 	}
-	ctx, done, err := a.Background()
+	ctx, done, err := a.background()
 	if err != nil {
 		return err
 	}
@@ -60,84 +67,69 @@ func (a *API) newOperation(c *Call) error {
 		c.Affected = op.Tally().Done
 	case <-time.After(operationSoon):
 		status = http.StatusAccepted
-		later := c.Later()
-		op.AtEnd(func() { a.operationEnded(op, later) })
+		op.AtEnd(func() { a.operationEnded(op, c.later) })
 	}
 	v := a.operationValue(op, c)
 	if _, _, err := op.State(); err != nil && v.Done+v.Unconfirmed == 0 {
 		a.logCrash(op)
 		return err
 	}
-	// Relative, so that it leads there behind whatever prefix a proxy puts before it.
-	c.W.Header().Set("Location", "operations/"+strconv.FormatUint(op.ID, 10))
-	return c.Answer(status, v)
+	c.W.Header().Set("Location", "operations/"+strconv.FormatUint(op.ID, 10)) // relative: a proxy may add a prefix
+	return c.answer(status, v)
 }
 
-// operationEnded notes the end of an operation that was answered before it.
+// operationEnded audits the end of an operation that was answered before.
 func (a *API) operationEnded(op *admin.Operation, later func(status int, affected uint64, detail string)) {
 	status := http.StatusOK
 	state, ended, err := op.State()
 	if p, ok := errors.AsType[*wire.Problem](err); ok {
 		status = p.Status
 	}
-	t := op.Tally()
-	later(status, t.Done, fmt.Sprintf("operation %d %s after %v: %s", op.ID, state, ended.Sub(op.Began).Round(time.Millisecond), op.Detail))
+	later(status, op.Tally().Done, fmt.Sprintf("operation %d %s after %v: %s", op.ID, state, ended.Sub(op.Began).Round(time.Millisecond), op.Detail))
 	a.logCrash(op)
 }
 
-// logCrash notes where an operation has made the server fail.
+// logCrash logs the panic of an operation, if there was one.
 func (a *API) logCrash(op *admin.Operation) {
 	if crash := op.Crash(); crash != "" {
-		a.opts.Log.Error("an operation has made the server fail", "operation", op.ID, "request", op.Request, "panic", crash)
+		a.opts.Log.Error("an operation panicked", "operation", op.ID, "request", op.Request, "panic", crash)
 	}
 }
 
-// askedMost bytes of what is asked for are remembered of an operation.
-const askedMost = 64 << 10
-
-// detailMost bytes of a tube's name stand in the audit.
-const detailMost = 200
-
-// detailOf says in the audit what was to be done to which jobs.
+// detailOf describes an operation in the audit.
 func detailOf(in *wire.NewOperation) string {
 	var b strings.Builder
-	b.WriteString(in.Action)
-	if in.DryRun {
-		b.WriteString(" (dry run)")
+	add := func(when bool, format string, args ...any) {
+		if when {
+			fmt.Fprintf(&b, format, args...)
+		}
+	}
+	shown := func(name *string) string {
+		if name == nil {
+			return ""
+		}
+		text := wire.ShownName(*name)
+		return text[:min(len(text), detailMost)]
 	}
 	s := &in.Select
-	if s.IDs != nil {
-		fmt.Fprintf(&b, ", %d ids", len(s.IDs))
-	}
-	if s.Tube != nil {
-		name := wire.ShownName(*s.Tube)
-		fmt.Fprintf(&b, ", tube %q", name[:min(len(name), detailMost)])
-	}
+	b.WriteString(in.Action)
+	add(in.DryRun, " (dry run)")
+	add(s.IDs != nil, ", %d ids", len(s.IDs))
+	add(s.Tube != nil, ", tube %q", shown(s.Tube))
 	if s.TubePath != nil {
-		fmt.Fprintf(&b, ", tube %s", (*s.TubePath)[:min(len(*s.TubePath), detailMost)])
+		add(true, ", tube %s", (*s.TubePath)[:min(len(*s.TubePath), detailMost)])
 	}
-	if s.AllTubes {
-		b.WriteString(", all tubes")
-	}
-	if s.States != nil {
-		fmt.Fprintf(&b, ", states %s", strings.Join(s.States, " "))
-	}
-	if s.Contains != "" || s.MinID != 0 || s.MaxID != 0 || s.OlderThanSeconds != 0 {
-		b.WriteString(", filtered")
-	}
-	if in.To != nil {
-		name := wire.ShownName(*in.To)
-		fmt.Fprintf(&b, ", to tube %q", name[:min(len(name), detailMost)])
-	}
-	if in.Force {
-		b.WriteString(", also what workers have")
-	}
+	add(s.AllTubes, ", all tubes")
+	add(s.States != nil, ", states %s", strings.Join(s.States, " "))
+	add(s.Contains != "" || s.MinID != 0 || s.MaxID != 0 || s.OlderThanSeconds != 0, ", filtered")
+	add(in.To != nil, ", to tube %q", shown(in.To))
+	add(in.Force, ", also reserved jobs")
 	detail := b.String()
 	return strings.ToValidUTF8(detail[:min(len(detail), 2*detailMost)], "")
 }
 
-// operationValue is how far an operation is, as who asks may see it.
-func (a *API) operationValue(op *admin.Operation, c *Call) wire.Operation {
+// operationValue returns the progress of an operation, as the client may see it.
+func (a *API) operationValue(op *admin.Operation, c *call) wire.Operation {
 	state, ended, err := op.State()
 	t := op.Tally()
 	v := wire.Operation{
@@ -147,7 +139,7 @@ func (a *API) operationValue(op *admin.Operation, c *Call) wire.Operation {
 		Skipped: make(map[string]uint64), Selected: t.Selected,
 	}
 	if v.Asked.Select.Contains != "" && maySee(c, access.Full) != nil {
-		v.Asked.Select.Contains = "" // to know what was looked for, and how often it is there, is to see
+		v.Asked.Select.Contains = "" // with the count it would reveal a part of bodies
 	}
 	if t.AsOf != 0 {
 		v.AsOf = a.asOfText(t.AsOf)
@@ -167,54 +159,44 @@ func (a *API) operationValue(op *admin.Operation, c *Call) wire.Operation {
 	return v
 }
 
-func (a *API) getOperations(c *Call) error {
-	if _, err := c.Query(); err != nil {
-		return err
-	}
+func (a *API) getOperations(c *call) error {
 	out := wire.Operations{Operations: []wire.Operation{}}
 	for _, op := range a.operations.List() {
 		out.Operations = append(out.Operations, a.operationValue(op, c))
 	}
-	return c.Answer(http.StatusOK, out)
+	return c.answer(http.StatusOK, out)
 }
 
-// operation finds that in the path.
-func (a *API) operation(c *Call) (*admin.Operation, error) {
-	if _, err := c.Query(); err != nil {
-		return nil, err
-	}
-	id, err := idOf(c, "an operation", "give one of GET /api/v1/operations")
+// operation finds the operation in the path.
+func (a *API) operation(c *call) (*admin.Operation, error) {
+	id, err := idOf(c, "an operation", "GET /api/v1/operations lists them")
 	if err != nil {
 		return nil, err
 	}
 	if op := a.operations.Find(id); op != nil {
 		return op, nil
 	}
-	return nil, wire.NotFound.Problem(fmt.Sprintf("no operation %d is remembered", id))
+	return nil, wire.NotFound.Problem(fmt.Sprintf("operation %d is not known", id))
 }
 
-func (a *API) getOperation(c *Call) error {
+func (a *API) getOperation(c *call) error {
 	op, err := a.operation(c)
 	if err != nil {
 		return err
 	}
-	return c.Answer(http.StatusOK, a.operationValue(op, c))
+	return c.answer(http.StatusOK, a.operationValue(op, c))
 }
 
-func (a *API) cancelOperation(c *Call) error {
+func (a *API) cancelOperation(c *call) error {
 	op, err := a.operation(c)
 	if err != nil {
 		return err
 	}
 	c.Detail = op.Detail
-	op.Cancel(cancelledBy(c.Grant.Name))
-	return c.Done()
-}
-
-// cancelledBy says in an operation who has ended it.
-func cancelledBy(name string) string {
-	if name == "" {
-		return "somebody without a token has cancelled it"
+	by := "by a client without a token"
+	if c.Grant.Name != "" {
+		by = fmt.Sprintf("by the token %q", c.Grant.Name)
 	}
-	return fmt.Sprintf("the token %q has cancelled it", name)
+	op.Cancel("cancelled " + by)
+	return c.done()
 }

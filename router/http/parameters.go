@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"path"
 	"strconv"
 	"strings"
 
@@ -11,7 +12,7 @@ import (
 	"polystalk/shard/core"
 )
 
-// number reads a parameter that is a number; absent: as without it.
+// number reads a numeric parameter; without is its value if it is absent.
 func number(q url.Values, name string, without, least, most uint64) (uint64, error) {
 	if !q.Has(name) {
 		return without, nil
@@ -22,12 +23,12 @@ func number(q url.Values, name string, without, least, most uint64) (uint64, err
 		if most < math.MaxUint64 {
 			remedy = fmt.Sprintf("give a whole number from %d to %d", least, most)
 		}
-		return 0, wire.BadRequest.With(name, fmt.Sprintf("%q is no such number", q.Get(name)), remedy)
+		return 0, wire.BadRequest.With(name, fmt.Sprintf("%q is not such a number", q.Get(name)), remedy)
 	}
 	return n, nil
 }
 
-// one reads a parameter that is one of some words, of which the first is that without it.
+// one reads a parameter that is one of some words; the first is the default.
 func one(q url.Values, name string, words ...string) (string, error) {
 	if !q.Has(name) {
 		return words[0], nil
@@ -40,9 +41,9 @@ func one(q url.Values, name string, words ...string) (string, error) {
 	return "", wire.BadRequest.With(name, fmt.Sprintf("%q is unknown", q.Get(name)), fmt.Sprintf("give one of %q", words))
 }
 
-// nameTube replaces the tube - of a path by the parameter tube. Browsers and proxies resolve a
-// segment . or .. of a path, and http.ServeMux reads the segment %2F as the end of the path.
-func nameTube(c *Call) {
+// nameTube replaces the tube - of a path by the parameter tube. Browsers and proxies resolve
+// the segments . and .. of a path, and http.ServeMux ends the path at the segment %2F.
+func nameTube(c *call) {
 	q, err := url.ParseQuery(c.R.URL.RawQuery)
 	if c.R.PathValue("tube") != "-" || err != nil || len(q["tube"]) != 1 {
 		return
@@ -57,21 +58,52 @@ func nameTube(c *Call) {
 	c.R.URL.RawQuery = q.Encode()
 }
 
-// tubeOf is the name of the tube in the path, byte for byte.
-func tubeOf(c *Call) string { return c.R.PathValue("tube") }
+// tubeOf returns the name of the tube in the path, byte for byte.
+func tubeOf(c *call) string { return c.R.PathValue("tube") }
 
-// jobOf is the id of a job in the path.
-func jobOf(c *Call) (core.JobID, error) {
+// jobOf returns the id of the job in the path.
+func jobOf(c *call) (core.JobID, error) {
 	n, err := idOf(c, "a job", "give a whole number from 1 on")
 	return core.JobID(n), err
 }
 
-// idOf is the id in the path, of what is said.
-func idOf(c *Call, of, remedy string) (uint64, error) {
+// idOf returns the id in the path; of says of what it is.
+func idOf(c *call, of, remedy string) (uint64, error) {
 	text := c.R.PathValue("id")
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || n == 0 {
-		return 0, wire.BadRequest.With("id", fmt.Sprintf("%q is no id of %s", text, of), remedy)
+		return 0, wire.BadRequest.With("id", fmt.Sprintf("%q is not the id of %s", text, of), remedy)
 	}
 	return n, nil
+}
+
+// newGlob returns a function that matches tube names, as they are shown, with a pattern: * is
+// any characters, ? is one, [a-z] is one of those. An empty pattern matches all.
+func newGlob(pattern string) (func(name string) bool, error) {
+	if pattern == "" || pattern == "*" {
+		return func(string) bool { return true }, nil
+	}
+	// path.Match keeps * between slashes, so they are hidden from it.
+	pattern = strings.ReplaceAll(pattern, "/", "\x00")
+	if _, err := path.Match(pattern, ""); err != nil {
+		return nil, wire.BadRequest.With("match", "the pattern cannot be read", `write \[ for a bracket; *, ? and [a-z] stand for characters`)
+	}
+	return func(name string) bool {
+		ok, _ := path.Match(pattern, strings.ReplaceAll(wire.ShownName(name), "/", "\x00"))
+		return ok
+	}, nil
+}
+
+// anyGlob returns a function that matches what one of the patterns does.
+func anyGlob(patterns []string) (func(name string) bool, error) {
+	match := func(string) bool { return false }
+	for _, p := range patterns {
+		glob, err := newGlob(p)
+		if err != nil {
+			return nil, err
+		}
+		before := match
+		match = func(name string) bool { return before(name) || glob(name) }
+	}
+	return match, nil
 }

@@ -98,7 +98,7 @@ func TestNeitherReadyNorAliveWhenTheJournalHasFailed(t *testing.T) {
 
 func TestNotReadyWhenStopping(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
-	ctx, done, err := w.web.Background()
+	ctx, done, err := w.web.background()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestNotReadyWhenStopping(t *testing.T) {
 		stopped <- time.Since(start)
 	}()
 	for { // until it stops
-		_, done, err := w.web.Background()
+		_, done, err := w.web.background()
 		if err != nil {
 			break
 		}

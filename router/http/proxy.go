@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptrace"
+	"net/http/httputil"
 	"sync/atomic"
 	"time"
 
@@ -15,104 +15,137 @@ import (
 	"polystalk/router/access"
 )
 
-// Elsewhere is the server of a cluster that has the queue, as long as that is not this one.
+// Elsewhere is the leader of the cluster, while this server follows.
 type Elsewhere interface {
-	// Ask sends it a request, and gives its answer, of which the body is to be closed, and its
-	// name. A nil answer without an error: there is nobody to be asked. The error is a
-	// *admin.Problem.
+	// Ask sends it a request and returns its answer and its name; the caller closes the body. A
+	// nil answer without an error: there is no leader. The error is a *admin.Problem.
 	Ask(r *http.Request) (res *http.Response, by string, err error)
-	// AskStream is Ask for an answer that has no end of its own.
+	// AskStream is Ask for an answer without an end of its own.
 	AskStream(r *http.Request) (res *http.Response, by string, err error)
 }
 
-// elsewhereWithin is how long another server may take until it begins to answer: somewhat longer
-// than its operations may, so that it is the one to say that one has taken too long.
-const elsewhereWithin = operationWithin + 5*time.Second
+const (
+	// askedWithin is how long it may take to send the leader a request: somewhat longer than
+	// the leader waits for a body.
+	askedWithin = bodyWithin + 3*time.Second
+	// elsewhereWithin is how long the leader may then take to begin its answer: somewhat longer
+	// than its operations, so that the leader reports a timeout. With askedWithin it is less
+	// than answerWithin.
+	elsewhereWithin = operationWithin + 5*time.Second
+	// guardEvery is how often a stream's client is checked.
+	guardEvery = time.Second
+)
 
-// askedWithin is how long it may take until another server has been sent a request: somewhat longer
-// than that one waits for a body. With elsewhereWithin it is less than answerWithin.
-const askedWithin = bodyWithin + 3*time.Second
+// private headers are for this server and not for the leader. httputil.ReverseProxy removes
+// those of the connection.
+var private = []string{"Authorization", "Cookie", "Origin", "Referer", "Te", "Upgrade", "Expect"}
 
-// follows reports whether another server has the queue, or may.
-func (s *server) follows() bool { return s.opts.Follows != nil && s.opts.Follows() }
+// A roundTripper is a function as http.RoundTripper.
+type roundTripper func(r *http.Request) (*http.Response, error)
 
-// hasElsewhere reports whether a request may be handed on: it was not before.
-func (s *server) hasElsewhere(r *http.Request) bool {
-	d := doorOf(r)
-	return s.opts.Elsewhere != nil && !d.Last && !d.Callers
-}
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// nobody is the problem of a request that nobody was there to answer.
-func (s *server) nobody() error {
-	if err := s.opts.Ready(); err != nil {
-		return err
-	}
-	return wire.Following.With("", "this server has just begun to lead", "try again")
-}
-
-// handOn has another server answer.
-func (s *server) handOn(rt *Route, c *Call) error {
+// proxy lets the leader answer.
+func (s *server) proxy(rt *route, c *call) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
 	defer s.running.Done()
-	parent, over := operationOf(rt, c.R), s.ended
-	if rt.Flags&Streams != 0 {
-		parent, over = c.R.Context(), s.leaving
+	parent, over := c.R.Context(), s.leaving
+	if rt.flags&streams == 0 {
+		if over = s.ended; rt.changes() {
+			parent = context.WithoutCancel(parent)
+		}
 	}
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	defer context.AfterFunc(over, func() { cancel(nil) })()
 	c.Ctx = ctx
-	if rt.Flags&TakesBody != 0 {
+	if rt.flags&takesBody != 0 {
 		leave, err := s.readBody(rt, c)
 		defer leave()
 		if err != nil {
 			return err
 		}
 	}
-	if len(c.Body) > 0 { // anew: the first part of them went by with the client's own sending
+	if len(c.Body) > 0 { // the client took a part of the time to send the body
 		control := http.NewResponseController(c.W)
 		control.SetReadDeadline(time.Now().Add(answerWithin))
 		control.SetWriteDeadline(time.Now().Add(answerWithin))
 	}
-	ctx, answered := impatient(ctx, cancel)
+	timed, answered := impatient(ctx, cancel)
 	defer answered()
-	ask := s.opts.Elsewhere.Ask
-	if rt.Flags&Streams != 0 {
-		ask = s.opts.Elsewhere.AskStream
+	var failed error
+	leader := httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) {
+			about := &caller{grant: c.Grant, sees: c.Sees, client: c.client, id: c.ID}
+			p.Out.Host, p.Out.URL.RawQuery = "localhost", p.In.URL.RawQuery
+			p.Out.Header.Set(callerHeader, about.text())
+		},
+		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			ask := s.opts.Elsewhere.Ask
+			if rt.flags&streams != 0 {
+				ask = s.opts.Elsewhere.AskStream
+			}
+			res, by, err := ask(r)
+			answered()
+			if p, _ := errors.AsType[*wire.Problem](err); res != nil || isUncertain(p) {
+				c.Detail = "handed on to server " + by
+			}
+			if err == nil && res == nil {
+				if err = s.opts.Ready(); err == nil {
+					err = wire.Following.With("", "this server has just become the leader", "try again")
+				}
+			}
+			if res != nil {
+				res.Header.Set(wire.ServerHeader, by)
+			}
+			return res, err
+		}),
+		ModifyResponse: func(res *http.Response) error {
+			h := c.W.Header()
+			closes := h.Get("Connection")
+			clear(h) // the leader has set all of them
+			if res.Header.Del("Date"); closes != "" {
+				h.Set("Connection", closes)
+			}
+			if rt.flags&streams != 0 {
+				c.begun = time.Now()
+				go s.guard(ctx, func() { cancel(nil) }, rt, c.R, c.Grant, c.Sees)
+			}
+			return nil
+		},
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { failed = err },
+		ErrorLog:     s.http.ErrorLog,
 	}
-	res, by, err := ask(handedOn(ctx, c))
-	if p, _ := errors.AsType[*wire.Problem](err); res != nil || isUncertain(p) {
-		c.Detail = "handed on to server " + by
+	in := c.R.Clone(timed)
+	for _, name := range private {
+		in.Header.Del(name)
 	}
-	switch {
-	case err != nil:
-		return err
-	case res == nil:
-		return s.nobody()
+	in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(c.Body)), int64(len(c.Body))
+	if rt.flags&streams == 0 {
+		leader.ServeHTTP(c.W, in)
+		return failed
 	}
-	defer res.Body.Close()
-	answered()
-	if rt.Flags&Streams != 0 {
-		c.W.Header().Set("Connection", "close") // as of an EventStream
-		go s.guard(ctx, func() { cancel(nil) }, rt, c.R, c.Grant, c.Sees)
+	// A client that loses the stream comes again and gets everything, so it may end anywhere.
+	defer func() {
+		if v := recover(); v != nil && v != http.ErrAbortHandler {
+			panic(v)
+		}
+	}()
+	c.W.Header().Set("Connection", "close") // as of an eventStream
+	w, done := c.pace()
+	leader.ServeHTTP(w, in)
+	if failed == nil {
+		done()
 	}
-	c.answerOf(res, by)
-	if rt.Flags&Streams != 0 && res.StatusCode == http.StatusOK {
-		passStream(c, res.Body)
-		return nil
-	}
-	if _, err := io.Copy(c.W, res.Body); err != nil {
-		panic(http.ErrAbortHandler) // what the client has is not all, or it has gone
-	}
-	return nil
+	return failed
 }
 
-// impatient ends a context when a request with it is not sent in askedWithin, or not answered in
-// elsewhereWithin from then on, until answered is called.
+// impatient ends a context when a request with it is not sent within askedWithin, or not
+// answered within elsewhereWithin from then on, until answered is called.
 func impatient(ctx context.Context, end context.CancelCauseFunc) (_ context.Context, answered func()) {
-	var over atomic.Bool // the last of a body may be sent when the answer has come already
+	var over atomic.Bool // the end of a body may be sent after the answer has come
 	late := time.AfterFunc(askedWithin, func() {
 		if !over.Load() {
 			end(context.DeadlineExceeded)
@@ -127,90 +160,20 @@ func impatient(ctx context.Context, end context.CancelCauseFunc) (_ context.Cont
 	}
 }
 
-// private are headers of a request that are for the server it was sent to, and of none else's
-// use; what is between two servers is not what is between a client and a server.
-var private = []string{
-	"Authorization", "Cookie", "Origin", "Referer", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto",
-	"Connection", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect",
-}
-
-// handedOn is the request as another server gets it: with who asks, and what this server has let
-// him do.
-func handedOn(ctx context.Context, c *Call) *http.Request {
-	to := &http.Request{Method: c.R.Method, URL: c.R.URL, Host: "localhost", Header: c.R.Header.Clone()}
-	for _, name := range private {
-		to.Header.Del(name)
-	}
-	about := &caller{grant: c.Grant, sees: c.Sees, client: c.client, id: c.ID}
-	to.Header.Set(callerHeader, about.text())
-	if len(c.Body) > 0 {
-		to.Body, to.ContentLength = io.NopCloser(bytes.NewReader(c.Body)), int64(len(c.Body))
-	}
-	return to.WithContext(ctx)
-}
-
-// answerOf begins the answer as another server has made it.
-func (c *Call) answerOf(res *http.Response, by string) {
-	h := c.W.Header()
-	closes := h.Get("Connection")
-	clear(h) // the other one has set all of them
-	maps.Copy(h, res.Header)
-	for _, name := range []string{"Connection", "Keep-Alive", "Transfer-Encoding", "Trailer", "Upgrade", "Date"} {
-		h.Del(name)
-	}
-	if closes != "" {
-		h.Set("Connection", closes)
-	}
-	h.Set(wire.ServerHeader, by)
-	c.W.WriteHeader(res.StatusCode)
-}
-
-// guardEvery is how often it is looked whether who has a stream may still have it.
-const guardEvery = time.Second
-
-// guard ends a stream once who asked for it may no longer do what he could then, or more: he is to
-// come again, and be let in as what he is by then. It returns with ctx.
-func (s *server) guard(ctx context.Context, end func(), rt *Route, r *http.Request, was access.Grant, saw access.Bodies) {
+// guard ends the stream when the client's permissions change, until ctx ends.
+func (s *server) guard(ctx context.Context, end func(), rt *route, r *http.Request, was access.Grant, saw access.Bodies) {
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()
-	now := &Call{R: r}
-	s.watchOver(rt, now)
+	now := &call{R: r}
+	s.watch(rt, now)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if !now.StillMay() || now.Grant != was || now.Sees != saw {
+		if !now.mayStill() || now.Grant != was || now.Sees != saw {
 			end()
-			return
-		}
-	}
-}
-
-// passStream passes a stream on as it comes, a piece at a time, as an EventStream sends it. When it
-// breaks the client comes again, and is told all.
-func passStream(c *Call, from io.Reader) {
-	rc := http.NewResponseController(c.W)
-	c.begun = time.Now()
-	rc.SetReadDeadline(time.Time{})
-	boundSent(c.R)
-	ends := func() { rc.SetWriteDeadline(time.Now().Add(endWithin)) }
-	defer ends()
-	defer context.AfterFunc(c.Ctx, ends)()
-	piece := make([]byte, pieceSize)
-	for {
-		n, err := from.Read(piece)
-		if n > 0 {
-			rc.SetWriteDeadline(time.Now().Add(pieceWithin))
-			if c.Ctx.Err() != nil {
-				return
-			}
-			if _, err := c.W.Write(piece[:n]); err != nil || rc.Flush() != nil {
-				return
-			}
-		}
-		if err != nil {
 			return
 		}
 	}

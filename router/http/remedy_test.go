@@ -42,7 +42,7 @@ func TestRemedies(t *testing.T) {
 		{"GET", "/api/v1/tubes/a/b/c", ask{}, 404, "", "no such path", "/tubes/-?tube=%2F"},
 		{"GET", "/api/v1/tubes/%2F", ask{}, 404, "", "no such path", "/tubes/-?tube=%2F"},
 		{"GET", "/api/v1/nothing", ask{}, 404, "", "no such path", "openapi.json"},
-		{"PUT", "/api/v1/drain", ask{}, 403, "", "who shows no token here", "--http-tokens-file"},
+		{"PUT", "/api/v1/drain", ask{}, 403, "", "a request without a token", "--http-tokens-file"},
 		{"GET", "/api/v1/server", ask{token: "stranger-0123456789"}, 401, "", "not one of", "SHA-256"},
 	} {
 		p := w.do(tt.method, tt.path, tt.ask).wants(t, tt.status, "").problem(t)
@@ -84,12 +84,12 @@ func TestFlushIsNamedInTheAudit(t *testing.T) {
 	}
 }
 
-// TestProblemsOfIdsSayWhatTheyAreOf: whoever has mixed up two kinds of ids is not told of a third.
-func TestProblemsOfIdsSayWhatTheyAreOf(t *testing.T) {
+// TestProblemsOfIdsNameTheirKind: a client may have confused two kinds of ids.
+func TestProblemsOfIdsNameTheirKind(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	for path, want := range map[string]string{"jobs": "a job", "connections": "a connection", "operations": "an operation"} {
 		p := w.do("GET", "/api/v1/"+path+"/abc", ask{}).wants(t, 400, "bad-request").problem(t)
-		if p.Detail != `"abc" is no id of `+want || p.Field != "id" {
+		if p.Detail != `"abc" is not the id of `+want || p.Field != "id" {
 			t.Errorf("%s: %+v", path, p)
 		}
 	}
@@ -104,18 +104,18 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 		"move": `{"to":"x"}`, "copy": `{"to":"x"}`, "{id}": `{"pri":1}`,
 	}
 	for _, rt := range w.web.routes() {
-		method, path, _ := strings.Cut(rt.Pattern, " ")
+		method, path, _ := strings.Cut(rt.pattern, " ")
 		if !strings.HasPrefix(path, "/api/v1/") || strings.HasSuffix(path, "/openapi.json") {
 			continue
 		}
 		a := ask{token: adminToken}
-		if rt.Flags&TakesBody != 0 {
+		if rt.flags&takesBody != 0 {
 			a.json, a.body = true, bodies[path[strings.LastIndexByte(path, '/')+1:]]
 		}
 		target := strings.NewReplacer("{tube}", "mail", "{id}", "1").Replace(path)
 		got := w.do(method, target+"?frobnicate=1", a)
 		if got.status != 400 || got.problem(t).Field != "frobnicate" {
-			t.Errorf("%s: %d %s", rt.Pattern, got.status, got.body)
+			t.Errorf("%s: %d %s", rt.pattern, got.status, got.body)
 		}
 	}
 }

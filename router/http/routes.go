@@ -1,97 +1,124 @@
 package http
 
 import (
+	"net/http"
+	"strings"
+
 	"polystalk/router/access"
 )
 
-// An entry is a route of the table.
-type entry struct {
-	pattern string // as http.ServeMux reads it
+// A route is a method and a path, the role that it needs, and its handler.
+type route struct {
+	pattern string // of http.ServeMux
 	need    access.Role
-	flags   Flags
-	handler func(a *API, c *Call) error
+	flags   flags
+	query   string // names of its parameters; anyQuery: it checks none
+	// handler answers, or returns the problem that is the answer. An error after the answer
+	// has begun is not sent.
+	handler func(c *call) error
 }
 
-// The table of all routes: there is no other way to add one. A role of access.Nobody is for
-// everybody. Of several servers the one that leads answers all that is not Own.
-var table = []entry{
-	{"GET /livez", access.Nobody, Own | Probe | Early, (*API).livez},
-	{"GET /healthz", access.Nobody, Own | Probe | Early, (*API).livez},
-	{"GET /readyz", access.Nobody, Own | Probe | Early, (*API).readyz},
-	{"GET /leader", access.Nobody, Own | Probe | Early, (*API).showLeader},
-	{"GET /problems/{slug}", access.Nobody, Own | Early, (*API).explain},
+// flags are the special properties of a route.
+type flags uint8
 
-	{"GET /{$}", access.Nobody, Own | Early, (*API).showConsole},
-	{"GET /console/{file...}", access.Nobody, Own | Early, (*API).showAsset},
+const (
+	probe       flags = 1 << iota // reports health and nothing of jobs; served under any Host
+	early                         // served while the journal is read, and when the server ends
+	large                         // takes time or memory: one runs at a time
+	scrape                        // large, in the slot of scrapes
+	takesBody                     // reads a body; others refuse one
+	conditional                   // reads If-Match; others refuse it
+	streams                       // answers without an end of its own
+	own                           // about this server, so a follower does not proxy it
+)
 
-	{"GET /metrics", access.Read, Own | Early | Scrape, (*API).showMetrics},
-	{"GET /metrics/tubes", access.Read, Own, (*API).showTubes},
-	{"GET /debug/pprof/{profile...}", access.Admin, Own | Early | Streams, (*API).showProfile},
-
-	{"GET /api/v1/session", access.Nobody, Own | Early, (*API).Whoami},
-	{"POST /api/v1/session", access.Nobody, Own | Early | TakesBody, (*API).Login},
-	{"DELETE /api/v1/session", access.Nobody, Own | Early, (*API).Logout},
-
-	{"GET /api/v1/openapi.json", access.Read, Own | Early, (*API).describe},
-	{"GET /api/v1/server", access.Read, 0, (*API).getServer},
-	{"GET /api/v1/journal", access.Read, Own | Early, (*API).getJournal},
-	{"GET /api/v1/config", access.Read, Own | Early, (*API).getConfig},
-	{"POST /api/v1/reload", access.Admin, Own, (*API).reload},
-	{"GET /api/v1/audit", access.Admin, Own | Early, (*API).getAudit},
-	{"GET /api/v1/log-level", access.Read, Own | Early, (*API).getLogLevel},
-	{"PUT /api/v1/log-level", access.Admin, Own | Early | TakesBody, (*API).putLogLevel},
-	{"GET /api/v1/drain", access.Read, 0, (*API).getDrain},
-	{"PUT /api/v1/drain", access.Admin, 0, (*API).putDrain},
-	{"DELETE /api/v1/drain", access.Admin, 0, (*API).deleteDrain},
-
-	{"GET /api/v1/cluster", access.Read, Own | Early, (*API).getCluster},
-	{"POST /api/v1/cluster/transfer", access.Admin, TakesBody, (*API).transferCluster},
-	{"POST /api/v1/cluster/members/{node}/promote", access.Admin, 0, (*API).promoteMember},
-	{"DELETE /api/v1/cluster/members/{node}", access.Admin, 0, (*API).removeMember},
-
-	{"GET /api/v1/history", access.Read, 0, (*API).getHistory},
-	{"GET /api/v1/events", access.Read, Streams, (*API).getEvents},
-
-	{"GET /api/v1/tubes", access.Read, Large, (*API).getTubes},
-	{"GET /api/v1/tubes/{tube}", access.Read, 0, (*API).getTube},
-	{"PUT /api/v1/tubes/{tube}/pause", access.Operate, TakesBody, (*API).putPause},
-	{"DELETE /api/v1/tubes/{tube}/pause", access.Operate, 0, (*API).deletePause},
-	{"POST /api/v1/tubes/{tube}/kick", access.Operate, TakesBody, (*API).kickTube},
-	{"GET /api/v1/tubes/{tube}/jobs", access.Read, 0, (*API).getTubeJobs},
-	{"POST /api/v1/tubes/{tube}/jobs", access.Operate, TakesBody, (*API).putJob},
-	{"DELETE /api/v1/tubes/{tube}/jobs", access.Operate, 0, (*API).flushTube},
-
-	{"GET /api/v1/jobs", access.Read, 0, (*API).getJobs},
-	{"GET /api/v1/jobs/{id}", access.Read, 0, (*API).getJob},
-	{"GET /api/v1/jobs/{id}/body", access.Read, 0, (*API).getBody},
-	{"PATCH /api/v1/jobs/{id}", access.Operate, TakesBody | Conditional, (*API).editJob},
-	{"DELETE /api/v1/jobs/{id}", access.Operate, 0, (*API).deleteJob},
-	{"POST /api/v1/jobs/{id}/kick", access.Operate, 0, (*API).kickJob},
-	{"POST /api/v1/jobs/{id}/bury", access.Operate, 0, (*API).buryJob},
-	{"POST /api/v1/jobs/{id}/release", access.Operate, 0, (*API).releaseJob},
-	{"POST /api/v1/jobs/{id}/move", access.Operate, TakesBody, (*API).moveJob},
-	{"POST /api/v1/jobs/{id}/copy", access.Operate, TakesBody, (*API).copyJob},
-
-	{"GET /api/v1/connections", access.Read, 0, (*API).getConnections},
-	{"GET /api/v1/connections/{id}", access.Read, 0, (*API).getConnection},
-	{"DELETE /api/v1/connections/{id}", access.Admin, 0, (*API).killConnection},
-
-	{"POST /api/v1/operations", access.Operate, TakesBody, (*API).newOperation},
-	{"GET /api/v1/operations", access.Read, 0, (*API).getOperations},
-	{"GET /api/v1/operations/{id}", access.Read, 0, (*API).getOperation},
-	{"DELETE /api/v1/operations/{id}", access.Operate, 0, (*API).cancelOperation},
+// method returns the method of the pattern.
+func (rt *route) method() string {
+	method, _, _ := strings.Cut(rt.pattern, " ")
+	return method
 }
 
-// routes are those of the table, served by a.
-func (a *API) routes() (list []Route) {
-	for _, e := range table {
-		list = append(list, Route{
-			Pattern: e.pattern, Need: e.need, Flags: e.flags,
-			Handler: func(c *Call) error {
-				nameTube(c)
-				return e.handler(a, c)
-			},
-		})
+// changes reports whether the route changes something.
+func (rt *route) changes() bool { return rt.method() != http.MethodGet }
+
+// run runs the handler with the request's parameters.
+func (rt *route) run(c *call) error {
+	nameTube(c)
+	if err := c.readQuery(rt.query); err != nil {
+		return err
 	}
-	return list
+	return rt.handler(c)
+}
+
+// routes returns all routes. Those with access.Nobody need no role. In a cluster, the leader
+// answers all routes without the flag own.
+func (a *API) routes() []route {
+	const filter = "state limit after contains id_min id_max older_than body"
+	return []route{
+		{"GET /livez", access.Nobody, own | probe | early, anyQuery, a.livez},
+		{"GET /healthz", access.Nobody, own | probe | early, anyQuery, a.livez},
+		{"GET /readyz", access.Nobody, own | probe | early, anyQuery, a.readyz},
+		{"GET /leader", access.Nobody, own | probe | early, anyQuery, a.showLeader},
+		{"GET /problems/{slug}", access.Nobody, own | early, anyQuery, a.explain},
+
+		{"GET /{$}", access.Nobody, own | early, anyQuery, a.showConsole},
+		{"GET /console/{file...}", access.Nobody, own | early, anyQuery, a.showAsset},
+
+		{"GET /metrics", access.Read, own | early | scrape, anyQuery, a.showMetrics},
+		{"GET /metrics/tubes", access.Read, own, "match family", a.showTubes},
+		{"GET /debug/pprof/{profile...}", access.Admin, own | early | streams, anyQuery, a.showProfile},
+
+		{"GET /api/v1/session", access.Nobody, own | early, "", a.whoami},
+		{"POST /api/v1/session", access.Nobody, own | early | takesBody, "", a.login},
+		{"DELETE /api/v1/session", access.Nobody, own | early, "", a.logout},
+
+		{"GET /api/v1/openapi.json", access.Read, own | early, anyQuery, a.describe},
+		{"GET /api/v1/server", access.Read, 0, "", a.getServer},
+		{"GET /api/v1/journal", access.Read, own | early, "", a.getJournal},
+		{"GET /api/v1/config", access.Read, own | early, "", a.getConfig},
+		{"POST /api/v1/reload", access.Admin, own, "", a.reload},
+		{"GET /api/v1/audit", access.Admin, own | early, "limit before", a.getAudit},
+		{"GET /api/v1/log-level", access.Read, own | early, "", a.getLogLevel},
+		{"PUT /api/v1/log-level", access.Admin, own | early | takesBody, "", a.putLogLevel},
+		{"GET /api/v1/drain", access.Read, 0, "", a.getDrain},
+		{"PUT /api/v1/drain", access.Admin, 0, "", a.putDrain},
+		{"DELETE /api/v1/drain", access.Admin, 0, "", a.deleteDrain},
+
+		{"GET /api/v1/cluster", access.Read, own | early, "", a.getCluster},
+		{"POST /api/v1/cluster/transfer", access.Admin, takesBody, "", a.transferCluster},
+		{"POST /api/v1/cluster/members/{node}/promote", access.Admin, 0, "", a.promoteMember},
+		{"DELETE /api/v1/cluster/members/{node}", access.Admin, 0, "", a.removeMember},
+
+		{"GET /api/v1/history", access.Read, 0, "series tube from to step", a.getHistory},
+		{"GET /api/v1/events", access.Read, streams, "topics match sort limit", a.getEvents},
+
+		{"GET /api/v1/tubes", access.Read, large, "match sort limit after", a.getTubes},
+		{"GET /api/v1/tubes/{tube}", access.Read, 0, "", a.getTube},
+		{"PUT /api/v1/tubes/{tube}/pause", access.Operate, takesBody, "", a.putPause},
+		{"DELETE /api/v1/tubes/{tube}/pause", access.Operate, 0, "", a.deletePause},
+		{"POST /api/v1/tubes/{tube}/kick", access.Operate, takesBody, "", a.kickTube},
+		{"GET /api/v1/tubes/{tube}/jobs", access.Read, 0, "order " + filter, a.getTubeJobs},
+		{"POST /api/v1/tubes/{tube}/jobs", access.Operate, takesBody, "pri delay ttr", a.putJob},
+		{"DELETE /api/v1/tubes/{tube}/jobs", access.Operate, 0, "state dry_run as_of", a.flushTube},
+
+		{"GET /api/v1/jobs", access.Read, 0, filter, a.getJobs},
+		{"GET /api/v1/jobs/{id}", access.Read, 0, "body", a.getJob},
+		{"GET /api/v1/jobs/{id}/body", access.Read, 0, "", a.getBody},
+		{"PATCH /api/v1/jobs/{id}", access.Operate, takesBody | conditional, "force", a.editJob},
+		{"DELETE /api/v1/jobs/{id}", access.Operate, 0, "force", a.deleteJob},
+		{"POST /api/v1/jobs/{id}/kick", access.Operate, 0, "", a.kickJob},
+		{"POST /api/v1/jobs/{id}/bury", access.Operate, 0, "force", a.buryJob},
+		{"POST /api/v1/jobs/{id}/release", access.Operate, 0, "", a.releaseJob},
+		{"POST /api/v1/jobs/{id}/move", access.Operate, takesBody, "", a.moveJob},
+		{"POST /api/v1/jobs/{id}/copy", access.Operate, takesBody, "", a.copyJob},
+
+		{"GET /api/v1/connections", access.Read, 0, "protocol tube holding limit after", a.getConnections},
+		{"GET /api/v1/connections/{id}", access.Read, 0, "", a.getConnection},
+		{"DELETE /api/v1/connections/{id}", access.Admin, 0, "", a.killConnection},
+
+		{"POST /api/v1/operations", access.Operate, takesBody, "", a.newOperation},
+		{"GET /api/v1/operations", access.Read, 0, "", a.getOperations},
+		{"GET /api/v1/operations/{id}", access.Read, 0, "", a.getOperation},
+		{"DELETE /api/v1/operations/{id}", access.Operate, 0, "", a.cancelOperation},
+	}
 }

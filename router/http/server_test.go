@@ -43,7 +43,7 @@ func TestStrangersAreClosedFirst(t *testing.T) {
 		c.request(kept[i], of)
 	}
 	c.changed(kept[4], http.StateIdle)
-	strangers := c.connected(ConnectionsMax - len(kept))
+	strangers := c.connected(connectionsMax - len(kept))
 	for _, conn := range strangers {
 		c.changed(conn, http.StateActive)
 	}
@@ -59,7 +59,7 @@ func TestStrangersAreClosedFirst(t *testing.T) {
 			t.Errorf("connection %d is closed", i)
 		}
 	}
-	if n := c.dropped.Load(); c.len() != ConnectionsMax || n != uint64(len(strangers)) {
+	if n := c.dropped.Load(); c.len() != connectionsMax || n != uint64(len(strangers)) {
 		t.Errorf("%d connections, %d dropped", c.len(), n)
 	}
 }
@@ -67,7 +67,7 @@ func TestStrangersAreClosedFirst(t *testing.T) {
 // TestOnlyRequestsWithATokenCanCloseTheNewest connection: then there is no other to close.
 func TestOnlyRequestsWithATokenCanCloseTheNewest(t *testing.T) {
 	var c connections
-	busy := c.connected(ConnectionsMax)
+	busy := c.connected(connectionsMax)
 	for _, conn := range busy {
 		c.request(conn, tokenClaim)
 	}
@@ -80,7 +80,7 @@ func TestOnlyRequestsWithATokenCanCloseTheNewest(t *testing.T) {
 	if next := c.connected(1)[0]; next.closed || !busy[5].closed {
 		t.Errorf("closed: the newest %v, the idle one %v", next.closed, busy[5].closed)
 	}
-	if c.len() != ConnectionsMax || c.dropped.Load() != 2 {
+	if c.len() != connectionsMax || c.dropped.Load() != 2 {
 		t.Errorf("%d connections, %d dropped", c.len(), c.dropped.Load())
 	}
 }
@@ -93,7 +93,7 @@ func TestAnsweredRequestsKeepNoPlace(t *testing.T) {
 		c.request(conn, of)
 		c.changed(conn, http.StateIdle)
 		c.request(conn, probeClaim)
-		c.connected(ConnectionsMax)
+		c.connected(connectionsMax)
 		if !conn.closed {
 			t.Errorf("claim %d: the connection is open", of)
 		}
@@ -135,7 +135,7 @@ func TestDroppedConnectionsAreNotSaidGoodbyeTo(t *testing.T) {
 	before := socket.n.Load()
 	var c connections
 	c.changed(conn, http.StateNew)
-	for range ConnectionsMax {
+	for range connectionsMax {
 		other, _ := net.Pipe()
 		c.changed(other, http.StateNew)
 	}

@@ -9,42 +9,30 @@ import (
 	wire "polystalk/codec/admin"
 )
 
-// HeavyWait is how long a heavy request waits for those before it.
-const HeavyWait = 2 * time.Second
+// heavyWait is how long a request waits for a slot.
+const heavyWait = 2 * time.Second
 
-// places are for requests of which few may be served at a time. Requests that take time have one
-// place, since there is about one processor more than event loops: with two of them, loops would
-// wait for a processor. Scrapes have a place of their own, since a monitor that gets no answer
-// raises an alarm: requests that take longer must not keep it from scraping.
-type places chan struct{}
+// slots bounds the requests that run at a time. Requests that take time have one slot: there
+// is about one processor more than event loops, so with two, loops would wait for a processor.
+// Scrapes have a slot of their own: a monitor without an answer raises an alarm.
+type slots chan struct{}
 
-func newPlaces(n int) places { return make(chan struct{}, n) }
+func newSlots(n int) slots { return make(chan struct{}, n) }
 
-// enter waits for a place, for HeavyWait at most.
-func (p places) enter(ctx context.Context) error {
-	timer := time.NewTimer(HeavyWait)
+// take waits for a slot, at most heavyWait; leave frees it.
+func (p slots) take(ctx context.Context) (leave func(), err error) {
+	timer := time.NewTimer(heavyWait)
 	defer timer.Stop()
 	select {
 	case p <- struct{}{}:
-		return nil
+		return func() { <-p }, nil
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	return wire.Busy.Problem("")
+	return nil, wire.Busy.Problem("")
 }
 
-func (p places) leave() { <-p }
-
-// take enters, and returns what leaves.
-func (p places) take(ctx context.Context) (leave func(), err error) {
-	if err := p.enter(ctx); err != nil {
-		return nil, err
-	}
-	return p.leave, nil
-}
-
-// A held answer is kept until it is complete, so that a client that reads it slowly keeps
-// no place meanwhile.
+// A held answer is kept in memory until it is complete, so that a slow client holds no slot.
 type held struct {
 	http.ResponseWriter
 	status int
@@ -62,19 +50,21 @@ func (w *held) Write(p []byte) (int, error) {
 	return w.body.Write(p)
 }
 
-// send sends it, if there is one.
-func (w *held) send() {
-	if w.status == 0 {
-		return
+// alone runs a route, which is a GET, in a slot. It sends the answer without the slot.
+func alone(rt *route, c *call, p slots) error {
+	w := &held{ResponseWriter: c.W}
+	c.W = w
+	leave, err := p.take(c.Ctx)
+	if err != nil {
+		return err
 	}
-	w.ResponseWriter.WriteHeader(w.status)
-	w.ResponseWriter.Write(w.body.Bytes())
+	err = func() error {
+		defer leave()
+		return rt.run(c)
+	}()
+	if w.status != 0 {
+		w.ResponseWriter.WriteHeader(w.status)
+		w.ResponseWriter.Write(w.body.Bytes())
+	}
+	return err
 }
-
-// Heavy takes the place of a request that takes time; leave gives it back. The error is a
-// *admin.Problem. A Large route has the place all the time; others take it for as long as they need
-// it, and not while they send what a client reads.
-func (s *server) Heavy(ctx context.Context) (leave func(), err error) { return s.heavy.take(ctx) }
-
-// Scrape takes the place of a scrape in the same way.
-func (s *server) Scrape(ctx context.Context) (leave func(), err error) { return s.scrapes.take(ctx) }

@@ -1,27 +1,33 @@
 package http
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"path"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
 )
 
-// A Door is what holds of those who come in by a listener.
+// A Door says how clients of a listener are treated.
 type Door struct {
-	Anonymous access.Role // of who shows no token
-	// Last: nothing is handed on from here, since it was handed on already.
+	Anonymous access.Role // the role of a request without a token
+	// Last: requests are not proxied from here, since they were proxied already.
 	Last bool
-	// Callers: it is for servers of the cluster alone, which say of each request who asks and
-	// what he may do, and are believed. So it is Last as well.
+	// Callers: only servers of the cluster connect here. They name the client of each request
+	// and its role, and are believed. It implies Last.
 	Callers bool
 }
 
-// doorOf is the one that a request has come in by; one of a test has come in by none.
+// doorOf returns the Door of a request's listener; in tests there may be none.
 func doorOf(r *http.Request) Door {
 	if d, ok := r.Context().Value(listenerKey{}).(*Door); ok {
 		return *d
@@ -29,25 +35,25 @@ func doorOf(r *http.Request) Door {
 	return Door{}
 }
 
-// A fromServer is a connection that has come in where Callers do.
+// A fromServer is a connection of a Door with Callers.
 type fromServer struct{ net.Conn }
 
-// NetConn is what it is spoken on.
+// NetConn returns the connection below.
 func (c *fromServer) NetConn() net.Conn { return c.Conn }
 
-// callerHeader says who asks in a request that a server hands on. It is read nowhere but behind
-// a Door for Callers: what a client writes there is of no effect.
+// callerHeader describes the client of a proxied request. Only a Door with Callers reads it: a
+// client that sets it achieves nothing.
 const callerHeader = "Polystalk-Caller"
 
-// A caller is somebody whom another server has let in.
+// A caller is a client that another server has checked.
 type caller struct {
 	grant  access.Grant
 	sees   access.Bodies
-	client string // his address
-	id     string // of the request, there and here
+	client string // address
+	id     string // of the request, on both servers
 }
 
-// text is the caller as the header has him.
+// text returns the caller as callerHeader has it.
 func (c *caller) text() string {
 	return url.Values{
 		"name": {c.grant.Name}, "role": {c.grant.Role.String()}, "all-bodies": {strconv.FormatBool(c.grant.Bodies)},
@@ -55,21 +61,21 @@ func (c *caller) text() string {
 	}.Encode()
 }
 
-// callerOf reads who asks, if the request has come in where that is said; nil: a client asks.
-// The error is a *admin.Problem: nobody is let in of whom nothing is said.
+// callerOf returns the caller of a request that came by a Door with Callers, else nil. The
+// error is a *admin.Problem: the header is not complete.
 func callerOf(r *http.Request) (*caller, error) {
 	if !doorOf(r).Callers {
 		return nil, nil
 	}
 	c, err := readCaller(r.Header.Values(callerHeader))
 	if err != nil {
-		return nil, wire.BadRequest.With(callerHeader, "another server does not say who asks: "+err.Error(), "run the same version on all servers of the cluster")
+		return nil, wire.BadRequest.With(callerHeader, "another server does not describe its client: "+err.Error(), "run the same version on all servers of the cluster")
 	}
 	return c, nil
 }
 
 // readCaller reads the values of the header.
-func readCaller(texts []string) (c *caller, err error) {
+func readCaller(texts []string) (*caller, error) {
 	if len(texts) != 1 {
 		return nil, fmt.Errorf("the header is there %d times", len(texts))
 	}
@@ -77,19 +83,206 @@ func readCaller(texts []string) (c *caller, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c = &caller{client: v.Get("client"), id: v.Get("request")}
+	c := &caller{client: v.Get("client"), id: v.Get("request")}
 	c.grant.Name = v.Get("name")
-	if c.grant.Role, err = access.ParseRole(v.Get("role")); err != nil {
-		return nil, err
-	}
-	if c.sees, err = access.ParseBodies(v.Get("sees")); err != nil {
-		return nil, err
-	}
-	if c.grant.Bodies, err = strconv.ParseBool(v.Get("all-bodies")); err != nil {
-		return nil, fmt.Errorf("all-bodies: %w", err)
-	}
+	var errs [4]error
+	c.grant.Role, errs[0] = access.ParseRole(v.Get("role"))
+	c.sees, errs[1] = access.ParseBodies(v.Get("sees"))
+	c.grant.Bodies, errs[2] = strconv.ParseBool(v.Get("all-bodies"))
 	if c.id == "" {
-		return nil, fmt.Errorf("the request has no id")
+		errs[3] = errors.New("the request has no id")
 	}
-	return c, nil
+	return c, errors.Join(errs[:]...)
+}
+
+// identify finds the client's grant: by its token, its session, or the listener's Door.
+func (s *server) identify(c *call) error {
+	if c.caller != nil {
+		c.Grant = c.caller.grant
+		return nil
+	}
+	if header := c.R.Header.Values("Authorization"); len(header) > 0 {
+		scheme, token, _ := strings.Cut(header[0], " ")
+		if len(header) > 1 || !strings.EqualFold(scheme, "Bearer") {
+			return noToken(c, "the header Authorization is not of the form Bearer TOKEN")
+		}
+		if s.opts.Tokens != nil {
+			if g, ok := s.opts.Tokens.Find(token); ok {
+				c.Grant = g
+				return nil
+			}
+		}
+		return unknownToken(c)
+	}
+	if s.sessions != nil {
+		if cookie, err := c.R.Cookie(s.cookie); err == nil {
+			if g, ok := s.sessions.Find(cookie.Value, time.Now()); ok {
+				c.Grant = g
+				return nil
+			}
+		}
+	}
+	c.Grant.Role = doorOf(c.R).Anonymous
+	return nil
+}
+
+func noToken(c *call, detail string) *wire.Problem {
+	c.W.Header().Set("WWW-Authenticate", `Bearer realm="polystalk"`)
+	return wire.NoToken.Problem(detail)
+}
+
+func unknownToken(c *call) error {
+	p := noToken(c, "the token is not one of the server's")
+	p.Remedy = "put the token's SHA-256 into the file of --http-tokens-file, and send the server SIGHUP"
+	return p
+}
+
+// roleTooLow is the problem of a grant that is not enough for a route.
+func roleTooLow(rt *route, g access.Grant, c *call) error {
+	if g.Name == "" && g.Role == access.Nobody {
+		return noToken(c, fmt.Sprintf("this needs the role %v, and the request has no token", rt.need))
+	}
+	holder, remedy := fmt.Sprintf("the token %q", g.Name), fmt.Sprintf("use a token with the role %v", rt.need)
+	if g.Name == "" {
+		holder, remedy = "a request without a token", remedy+": a line of the file of --http-tokens-file"
+	}
+	return wire.ReadOnly.With("", fmt.Sprintf("this needs the role %v, and %s has the role %v", rt.need, holder, g.Role), remedy)
+}
+
+// sees returns how much of job bodies the client may see.
+func (s *server) sees(c *call) access.Bodies {
+	if c.caller != nil {
+		return c.caller.sees
+	}
+	return c.Grant.Sees(s.rules.Load().Bodies)
+}
+
+// newCookieName makes the name of the session cookie. Browsers send a cookie to all ports of a
+// host, so the name is new with each process, as sessions are.
+func newCookieName() string { return "polystalk-session-" + newID() }
+
+// login begins the session of a browser, which has no place to keep a token in.
+func (s *server) login(c *call) error {
+	var in wire.Login
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	if s.sessions == nil {
+		return wire.NotFound.With("", "the server has no tokens, so there are no sessions", "set --http-tokens-file")
+	}
+	id, g, ok := s.sessions.Begin(in.Token, time.Now())
+	if !ok {
+		return unknownToken(c)
+	}
+	http.SetCookie(c.W, s.newCookie(c, id, int(access.SessionIdle/time.Second)))
+	c.Grant = g
+	return s.whoami(c)
+}
+
+// whoami describes the client's grant.
+func (s *server) whoami(c *call) error {
+	g := c.Grant
+	return c.answer(http.StatusOK, wire.Session{Name: g.Name, Role: g.Role.String(), Bodies: g.Sees(s.rules.Load().Bodies).String()})
+}
+
+// logout ends the session of the request, if there is one.
+func (s *server) logout(c *call) error {
+	if cookie, err := c.R.Cookie(s.cookie); err == nil && s.sessions != nil {
+		s.sessions.End(cookie.Value)
+	}
+	http.SetCookie(c.W, s.newCookie(c, "", -1))
+	return c.done()
+}
+
+// newCookie makes a cookie. It has no Path, so the browser sends it to the API alone, below any
+// prefix of a proxy.
+func (s *server) newCookie(c *call, id string, maxAge int) *http.Cookie {
+	return &http.Cookie{
+		Name: s.cookie, Value: id, MaxAge: maxAge,
+		HttpOnly: true, Secure: c.secure, SameSite: http.SameSiteStrictMode,
+	}
+}
+
+// checkHost refuses a request for a foreign host name: a site may point its own name to the
+// server's address, and a browser then lets the site's pages read the answers. An address
+// cannot be such a name.
+func (s *server) checkHost(r *http.Request) error {
+	host := r.Host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
+	if _, err := netip.ParseAddr(host); err == nil || strings.EqualFold(host, "localhost") {
+		return nil
+	}
+	if slices.ContainsFunc(s.rules.Load().Hosts, func(name string) bool { return strings.EqualFold(name, host) }) {
+		return nil
+	}
+	return wire.WrongHost.With("Host", fmt.Sprintf("the name %q is not allowed", r.Host), wire.WrongHost.Remedy)
+}
+
+// checkOrigin refuses a change that a page of another site requests.
+func (s *server) checkOrigin(r *http.Request) error {
+	if err := s.rules.Load().origins.Check(r); err != nil {
+		origin := r.Header.Get("Origin")
+		detail := fmt.Sprintf("its origin is %q, and it is sent to %q", origin, r.Host)
+		if origin == "" {
+			detail = fmt.Sprintf("Sec-Fetch-Site is %q", r.Header.Get("Sec-Fetch-Site"))
+		}
+		return wire.CrossOrigin.With("Origin", detail, wire.CrossOrigin.Remedy)
+	}
+	return nil
+}
+
+// clientOf returns the client's address, and whether it speaks TLS. It believes trusted proxies:
+// the client is the last address in X-Forwarded-For that is not a trusted proxy, since the
+// client may have written what stands before it.
+func (s *server) clientOf(r *http.Request) (addr string, secure bool) {
+	addr, secure = r.RemoteAddr, r.TLS != nil
+	ap, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return "unix", secure // the peer of a unix socket has no address
+	}
+	addr = ap.Addr().Unmap().String()
+	if !s.isProxy(ap.Addr()) {
+		return addr, secure
+	}
+	if proto := r.Header.Get("X-Forwarded-Proto"); proto != "" {
+		secure = strings.EqualFold(strings.TrimSpace(proto), "https")
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for _, hop := range slices.Backward(hops) {
+		ip, err := netip.ParseAddr(strings.TrimSpace(hop))
+		if err != nil {
+			break
+		}
+		addr = ip.Unmap().String()
+		if !s.isProxy(ip) {
+			break
+		}
+	}
+	return addr, secure
+}
+
+// isProxy reports whether ip is a trusted proxy.
+func (s *server) isProxy(ip netip.Addr) bool {
+	return slices.ContainsFunc(s.rules.Load().Proxies, func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })
+}
+
+// unprefixed returns the request without the prefix of Rules. The mux redirects a path that is
+// not clean to one without the prefix, so such a path keeps it and is not found.
+func (s *server) unprefixed(r *http.Request) *http.Request {
+	prefix := s.rules.Load().Prefix
+	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), prefix)
+	if prefix == "" || !ok || !strings.HasPrefix(rest, "/") {
+		return r
+	}
+	plain, err := url.PathUnescape(rest)
+	if clean := path.Clean(rest); err != nil || rest != clean && rest != clean+"/" {
+		return r
+	}
+	to, u := *r, *r.URL
+	u.Path, u.RawPath = plain, rest
+	to.URL = &u
+	return &to
 }

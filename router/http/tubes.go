@@ -17,12 +17,13 @@ import (
 	"polystalk/shard/stats"
 )
 
+// listDefault and listMost are the default and the largest limit of a list.
 const (
-	tubesDefault = 100
-	tubesMost    = 1000
+	listDefault = 100
+	listMost    = 1000
 )
 
-// sortKeys are what tubes can be sorted by, besides their names.
+// sortKeys are the numbers that tubes can be sorted by, besides the name.
 var sortKeys = map[string]func(t *core.TubeRow) uint64{
 	"ready": func(t *core.TubeRow) uint64 { return t.Ready }, "urgent": func(t *core.TubeRow) uint64 { return t.Urgent },
 	"delayed": func(t *core.TubeRow) uint64 { return t.Delayed }, "reserved": func(t *core.TubeRow) uint64 { return t.Reserved },
@@ -33,7 +34,7 @@ var sortKeys = map[string]func(t *core.TubeRow) uint64{
 	"name": func(*core.TubeRow) uint64 { return 0 },
 }
 
-// A tubeOrder is that of a list of tubes: by a number, then by name.
+// A tubeOrder sorts tubes by a number, then by name.
 type tubeOrder struct {
 	key  func(t *core.TubeRow) uint64
 	down bool
@@ -50,10 +51,10 @@ func (o *tubeOrder) against(t *core.TubeRow, n uint64, name string) int {
 	return cmp.Or(byNumber, cmp.Compare(t.Name, name))
 }
 
-// A tubeList is which tubes are asked for, and in which order.
+// A tubeList says which tubes are wanted, in which order.
 type tubeList struct {
-	match *glob
-	by    string // the order, as it was asked for
+	match func(name string) bool
+	by    string // the parameter sort
 	order tubeOrder
 	limit int
 }
@@ -67,26 +68,22 @@ func tubeListOf(q url.Values) (l tubeList, err error) {
 	name, down := strings.CutPrefix(l.by, "-")
 	l.order = tubeOrder{sortKeys[name], down}
 	if l.order.key == nil || l.by == "-name" {
-		return l, wire.BadRequest.With("sort", fmt.Sprintf("%q is unknown", l.by), "give name, ready, urgent, delayed, reserved, buried, total, using, watching, waiting, bytes or oldest, the numbers with - before them for the largest first")
+		return l, wire.BadRequest.With("sort", fmt.Sprintf("%q is unknown", l.by), "give name, ready, urgent, delayed, reserved, buried, total, using, watching, waiting, bytes or oldest, with - before a number for the largest first")
 	}
-	limit, err := number(q, "limit", tubesDefault, 1, tubesMost)
+	limit, err := number(q, "limit", listDefault, 1, listMost)
 	l.limit = int(limit)
 	return l, err
 }
 
-// getTubes lists tubes. A cursor is a place in the list: it holds for ever, whatever
-// becomes of the tubes meanwhile.
-func (a *API) getTubes(c *Call) error {
-	q, err := c.Query("match", "sort", "limit", "after")
-	if err != nil {
-		return err
-	}
+// getTubes lists tubes. A cursor is a place in the order, so it never expires.
+func (a *API) getTubes(c *call) error {
+	q := c.Query
 	wanted, err := tubeListOf(q)
 	if err != nil {
 		return err
 	}
-	match, order, limit := wanted.match, wanted.order, wanted.limit
-	list := cursor{filter: Hashed(q.Get("match"), wanted.by)}
+	order, limit := wanted.order, wanted.limit
+	list := cursor{filter: hashed(q.Get("match"), wanted.by)}
 	if q.Has("after") {
 		if err := list.read(q.Get("after")); err != nil {
 			return err
@@ -96,14 +93,14 @@ func (a *API) getTubes(c *Call) error {
 	if err != nil {
 		return err
 	}
-	if c.Tagged(Hashed(a.boot, strconv.FormatUint(all.Number, 10), c.R.URL.RawQuery), true) {
+	if c.tagged(hashed(a.boot, strconv.FormatUint(all.Number, 10), c.R.URL.RawQuery), true) {
 		return nil
 	}
 	out := wire.Tubes{Tubes: []wire.Tube{}, AsOf: all.At.UTC()}
 	var rows []int // of the sample
 	for i := range all.Rows {
 		t := &all.Rows[i]
-		if !match.matches(t.Name) {
+		if !wanted.match(t.Name) {
 			continue
 		}
 		out.Matching++
@@ -118,31 +115,27 @@ func (a *API) getTubes(c *Call) error {
 		list.number, list.name = order.key(last), last.Name
 		out.Next = list.String()
 	}
-	for _, i := range rows {
-		t, err := a.op.View(c.Ctx, all, i)
-		if err != nil {
-			return err
-		}
-		out.Tubes = append(out.Tubes, tubeValue(&t))
+	if out.Tubes, err = a.tubeValues(c.Ctx, all, rows); err != nil {
+		return err
 	}
-	return c.Answer(http.StatusOK, out)
+	return c.answer(http.StatusOK, out)
 }
 
-// A cursor is a place in a list, and which list that is.
+// A cursor is a place in a list, and the list's filter.
 type cursor struct {
 	filter string // hashed
 	number uint64
 	name   string
 }
 
-// String is how it stands in an answer.
+// String returns the cursor as an answer has it.
 func (k cursor) String() string {
 	b := append([]byte(k.filter), 0)
 	b = binary.BigEndian.AppendUint64(b, k.number)
 	return base64.RawURLEncoding.EncodeToString(append(b, k.name...))
 }
 
-// read reads one that was given out for the same list.
+// read reads a cursor that was made for the same list.
 func (k *cursor) read(text string) error {
 	const head = 24 + 1 + 8
 	b, err := base64.RawURLEncoding.DecodeString(text)
@@ -150,13 +143,13 @@ func (k *cursor) read(text string) error {
 		return noCursor()
 	}
 	if string(b[:24]) != k.filter {
-		return wire.BadRequest.With("after", "the cursor is that of another list", "keep match and sort as they were, or begin again without after")
+		return wire.BadRequest.With("after", "the cursor belongs to another list", "keep match and sort, or begin again without after")
 	}
 	k.number, k.name = binary.BigEndian.Uint64(b[25:]), string(b[head:])
 	return nil
 }
 
-// tubeValue is a tube as it stands in answers.
+// tubeValue returns a tube as answers have it.
 func tubeValue(t *admin.TubeView) wire.Tube {
 	v := wire.Tube{
 		Name: wire.ShownName(t.Name), Path: wire.PathName(t.Name),
@@ -164,76 +157,113 @@ func tubeValue(t *admin.TubeView) wire.Tube {
 		JobsTotal: t.Total, Deletes: t.Deletes, Pauses: t.Pauses,
 		Using: t.Using, Watching: t.Watching, Waiting: t.Waiting,
 		BodyBytes: t.Bytes, OldestReadySeconds: seconds(t.Oldest),
-		Events: make(map[string]uint64, len(Events)),
+		Events: make(map[string]uint64, len(eventNames)),
 		Rates: wire.Rates{
 			Put: t.Rates.Put, Reserve: t.Rates.Reserve, Delete: t.Rates.Delete, Timeout: t.Rates.Timeout,
 		},
 		Wait: quantiles(&t.Flow.Wait), Run: quantiles(&t.Flow.Run),
 		PauseSeconds: int64(t.Pause / core.Second), PauseLeftSeconds: int64(t.PauseLeft / core.Second),
 	}
-	for e, name := range Events {
+	for e, name := range eventNames {
 		v.Events[name] = t.Events[e]
 	}
 	return v
 }
 
-// quantiles are those of a histogram.
 func quantiles(t *stats.Times) wire.Quantiles {
 	p50, _ := t.Quantile(0.5) // zero if there are none
 	p99, _ := t.Quantile(0.99)
 	return wire.Quantiles{Count: t.Count(), P50: p50 / 1e9, P99: p99 / 1e9}
 }
 
-func (a *API) getTube(c *Call) error {
-	if _, err := c.Query(); err != nil {
-		return err
-	}
+func (a *API) getTube(c *call) error {
 	t, err := a.op.Tube(c.Ctx, tubeOf(c))
 	if err != nil {
 		return err
 	}
-	return c.Answer(http.StatusOK, tubeValue(&t))
+	return c.answer(http.StatusOK, tubeValue(&t))
 }
 
-func (a *API) putPause(c *Call) error {
+func (a *API) putPause(c *call) error {
 	var in wire.Pause
-	if err := c.Decode(&in); err != nil {
+	if err := c.decode(&in); err != nil {
 		return err
 	}
 	if in.Seconds == 0 {
-		return wire.Invalid.With("seconds", "it is 0, or not there", "give 1 or more, or end the pause with DELETE")
+		return wire.Invalid.With("seconds", "it is 0 or missing", "give 1 or more, or end the pause with DELETE")
 	}
-	return a.pause(c, in.Seconds)
+	return a.pauseTube(c, in.Seconds)
 }
 
-func (a *API) deletePause(c *Call) error { return a.pause(c, 0) }
+func (a *API) deletePause(c *call) error { return a.pauseTube(c, 0) }
 
-func (a *API) pause(c *Call, seconds uint32) error {
-	if _, err := c.Query(); err != nil {
-		return err
-	}
+func (a *API) pauseTube(c *call, seconds uint32) error {
 	if err := a.op.Pause(c.Ctx, tubeOf(c), seconds); err != nil {
 		return err
 	}
 	c.Affected = 1
-	return c.Done()
+	return c.done()
 }
 
-func (a *API) kickTube(c *Call) error {
+func (a *API) kickTube(c *call) error {
 	var in wire.Kick
-	if _, err := c.Query(); err != nil {
-		return err
-	}
-	if err := c.Decode(&in); err != nil {
+	if err := c.decode(&in); err != nil {
 		return err
 	}
 	if in.Count == 0 {
-		return wire.Invalid.With("count", "it is 0, or not there", "give how many jobs to kick at most")
+		return wire.Invalid.With("count", "it is 0 or missing", "give the largest number of jobs to kick")
 	}
 	n, err := a.op.Kick(c.Ctx, tubeOf(c), in.Count)
 	c.Affected = uint64(n)
 	if err != nil {
 		return err
 	}
-	return c.Answer(http.StatusOK, wire.Kicked{Kicked: n})
+	return c.answer(http.StatusOK, wire.Kicked{Kicked: n})
+}
+
+// flushTube deletes all jobs of a tube in some states. The client must name the states:
+// deleted jobs cannot be restored.
+func (a *API) flushTube(c *call) error {
+	q := c.Query
+	const which = "give some of ready, delayed and buried, separated by commas"
+	if !q.Has("state") {
+		return wire.BadRequest.With("state", "it is missing", which)
+	}
+	list, err := statesOf(strings.Split(q.Get("state"), ","))
+	if err != nil {
+		return wire.BadRequest.With("state", fmt.Sprintf("%q is none of ready, delayed and buried", q.Get("state")), which)
+	}
+	f := admin.Flush{Tube: tubeOf(c), States: core.StatesOf(list...)}
+	if f.States.Has(core.Reserved) {
+		return wire.BadRequest.With("state", "workers have the reserved jobs", which+"; POST /api/v1/operations deletes reserved jobs with force")
+	}
+	word, err := one(q, "dry_run", "false", "true")
+	if err != nil {
+		return err
+	}
+	if f.DryRun = word == "true"; q.Has("as_of") {
+		if f.DryRun {
+			return wire.BadRequest.With("as_of", "a dry run is of now", "omit it, or omit dry_run")
+		}
+		if f.AsOf, err = a.readAsOf(q.Get("as_of")); err != nil {
+			return err
+		}
+	}
+	n, err := a.op.Flush(c.Ctx, &f)
+	if c.Detail = "dry run"; !f.DryRun {
+		c.Detail, c.Affected = "states", n.All()
+		for _, s := range []core.State{core.Ready, core.Delayed, core.Buried} {
+			if f.States.Has(s) {
+				c.Detail += " " + s.String()
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	v := wire.Flushed{Jobs: n.All(), Ready: n.Ready, Delayed: n.Delayed, Buried: n.Buried, DryRun: f.DryRun}
+	if f.DryRun {
+		v.AsOf = a.asOfText(n.AsOf)
+	}
+	return c.answer(http.StatusOK, v)
 }

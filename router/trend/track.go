@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"polystalk/shard/flow"
+	"polystalk/shard/stats"
 )
 
 // The two resolutions of history and how far they reach back, in seconds.
@@ -34,7 +34,7 @@ type Reading struct {
 	At       time.Time
 	Gauges   []float64
 	Counters []float64 // whole numbers
-	Times    []flow.Times
+	Times    []stats.Times
 }
 
 // quantiles are kept of each histogram.
@@ -104,11 +104,11 @@ const none = math.MinInt64
 type growth struct {
 	took   float64 // seconds
 	counts []float64
-	times  []flow.Times
+	times  []stats.Times
 }
 
 func newGrowth(l *Layout) growth {
-	return growth{counts: make([]float64, len(l.Counters)), times: make([]flow.Times, len(l.Times))}
+	return growth{counts: make([]float64, len(l.Counters)), times: make([]stats.Times, len(l.Times))}
 }
 
 // place returns the index of a slot in the first series.
@@ -169,7 +169,7 @@ func (r *ring) grow(d *growth, gauges int) {
 		t.Add(&d.times[i])
 		for _, q := range quantiles {
 			if ns, ok := t.Quantile(q.of); ok {
-				r.levels[at] = uint8(flow.Bucket(int64(ns))) + 1
+				r.levels[at] = uint8(stats.FlowBucket(int64(ns))) + 1
 			}
 			at += r.slots
 		}
@@ -184,7 +184,7 @@ func (r *ring) value(series int, slot int64) float32 {
 // quantile returns the k-th quantile in a slot, in seconds; NaN: unknown.
 func (r *ring) quantile(k int, slot int64) float32 {
 	if level := r.levels[int64(k)*r.slots+r.place(slot)]; level > 0 {
-		return float32(flow.Bound(int(level)-1) / 1e9)
+		return float32(stats.FlowBound(int(level)-1) / 1e9)
 	}
 	return float32(math.NaN())
 }

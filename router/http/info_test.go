@@ -112,10 +112,10 @@ func TestChangesAreAudited(t *testing.T) {
 		t.Error("the log has nothing about it")
 	}
 	w.do("GET", "/api/v1/audit?limit=0", ask{token: adminToken}).wants(t, 400, "bad-request")
-	for range AuditMax + 10 {
+	for range auditMax + 10 {
 		w.do("DELETE", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "")
 	}
-	if got := read("?limit=1000"); len(got) != AuditMax || got[0].Number != AuditMax+12 || got[AuditMax-1].Number != 13 {
+	if got := read("?limit=1000"); len(got) != auditMax || got[0].Number != auditMax+12 || got[auditMax-1].Number != 13 {
 		t.Errorf("%d entries from %d on", len(got), got[0].Number)
 	}
 	if got := read("?limit=1000&before=13"); len(got) != 3 || got[2].Number != 0 {
@@ -132,7 +132,7 @@ func TestAuditKeepsChangesWhateverIsRefused(t *testing.T) {
 	w.do("PUT", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "")
 	w.do("POST", "/api/v1/tubes/mail/jobs", ask{token: operateToken, json: true, body: `{}`}).wants(t, 503, "draining")
 	w.do("DELETE", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "")
-	for i := range AuditMax {
+	for i := range auditMax {
 		w.do("PUT", "/api/v1/drain", ask{token: readToken}).wants(t, 403, "read-only")
 		if i%5 == 0 {
 			w.do("PUT", "/api/v1/drain?x=1", ask{token: adminToken}).wants(t, 400, "bad-request")

@@ -1,0 +1,206 @@
+package http
+
+import (
+	_ "embed"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+	"time"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/admin"
+)
+
+// livez reports whether the process should be left running.
+func (a *API) livez(c *call) error { return sendHealth(c, a.op.Alive()) }
+
+// readyz reports whether the server is ready for clients.
+func (a *API) readyz(c *call) error { return sendHealth(c, a.op.Readiness()) }
+
+// sendHealth sends a state of health as text, or as JSON if the client accepts that. It reads
+// no parameter but verbose: probes add their own.
+func sendHealth(c *call, h *wire.Health) error {
+	status := http.StatusOK
+	if h.Status != "ok" {
+		status = http.StatusServiceUnavailable
+	}
+	verbose := c.Query.Has("verbose")
+	if strings.Contains(c.R.Header.Get("Accept"), "application/json") {
+		if !verbose {
+			h = &wire.Health{Status: h.Status, State: h.State, Notes: h.Notes, Progress: h.Progress}
+		}
+		return c.answer(status, h)
+	}
+	return c.text(status, healthText(h, verbose))
+}
+
+func healthText(h *wire.Health, verbose bool) string {
+	var b strings.Builder
+	b.WriteString(h.Status + "\n")
+	if h.Progress != nil {
+		fmt.Fprintf(&b, "reading the journal: %d of %d bytes\n", h.Progress.ReadBytes, h.Progress.AllBytes)
+	}
+	for _, n := range h.Notes {
+		b.WriteString(n + "\n")
+	}
+	if verbose {
+		fmt.Fprintf(&b, "state: %s\n", h.State)
+		for _, k := range h.Checks {
+			fmt.Fprintf(&b, "[%s] %s", k.Status, k.Name)
+			if k.Detail != "" {
+				b.WriteString(": " + k.Detail)
+			}
+			b.WriteString("\n")
+		}
+	}
+	return b.String()
+}
+
+// explain serves the page about a kind of problem.
+func (a *API) explain(c *call) error {
+	k := wire.Kinds[c.R.PathValue("slug")]
+	if k == nil {
+		return wire.NotFound.Problem("there is no such kind of problem")
+	}
+	return c.text(http.StatusOK, fmt.Sprintf("%s (%d)\n\n%s\n\nWhat to do: %s.\n", k.Title, k.Status, k.Explain, k.Remedy))
+}
+
+func (a *API) getServer(c *call) error {
+	v, err := a.op.Sample(c.Ctx)
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, a.serverValue(v))
+}
+
+// serverValue returns the server as answers have it.
+func (a *API) serverValue(v *admin.Sample) *wire.Server {
+	s := a.op.Server(v)
+	s.Version = a.opts.Version
+	s.Peers = a.opts.Peers
+	s.Events = map[string]uint64{"put": v.Flow.Puts, "delete": v.Flow.Deletes}
+	for e, name := range eventNames {
+		s.Events[name] = v.Flow.Events[e]
+	}
+	return s
+}
+
+func (a *API) getJournal(c *call) error {
+	v, err := a.op.Journal()
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, v)
+}
+
+func (a *API) getConfig(c *call) error {
+	return c.answer(http.StatusOK, wire.Config{Settings: a.opts.Settings()})
+}
+
+func (a *API) reload(c *call) error {
+	did, err := a.opts.Reload()
+	if err != nil {
+		return err
+	}
+	c.Affected = uint64(len(did.Applied))
+	return c.answer(http.StatusOK, did)
+}
+
+// getAudit lists the newest entries, or those below a number.
+func (a *API) getAudit(c *call) error {
+	limit, err := number(c.Query, "limit", 100, 1, auditMax)
+	if err != nil {
+		return err
+	}
+	before, err := number(c.Query, "before", math.MaxUint64, 0, math.MaxUint64)
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, wire.Audit{Entries: a.audit.newest(int(limit), before), Kept: auditMax})
+}
+
+// levels are the levels of the log.
+var levels = map[string]slog.Level{
+	"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+}
+
+func (a *API) getLogLevel(c *call) error {
+	level := "info"
+	for name, l := range levels {
+		if l == a.opts.Level.Level() {
+			level = name
+		}
+	}
+	return c.answer(http.StatusOK, wire.LogLevel{Level: level})
+}
+
+func (a *API) putLogLevel(c *call) error {
+	var in wire.LogLevel
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	l, ok := levels[in.Level]
+	if !ok {
+		return wire.Invalid.With("level", "the level is unknown", "give debug, info, warn or error")
+	}
+	a.opts.Level.Set(l)
+	return c.answer(http.StatusOK, in)
+}
+
+func (a *API) getDrain(c *call) error {
+	return c.answer(http.StatusOK, wire.Drain{Draining: a.op.Draining()})
+}
+
+func (a *API) putDrain(c *call) error {
+	a.op.SetDraining(true)
+	return a.getDrain(c)
+}
+
+func (a *API) deleteDrain(c *call) error {
+	a.op.SetDraining(false)
+	return a.getDrain(c)
+}
+
+// description describes the API in OpenAPI 3.1. Tests compare it with the routes and with
+// every answer.
+//
+//go:embed openapi.json
+var description []byte
+
+func (a *API) describe(c *call) error {
+	if c.tagged(hashed(string(description)), false) {
+		return nil
+	}
+	return c.send(http.StatusOK, "application/json", description)
+}
+
+// profileMost is the longest profile, in seconds.
+const profileMost = 60
+
+// showProfile serves a profile of Go's runtime. The profile ends with the client or the server.
+func (a *API) showProfile(c *call) error {
+	if _, err := number(c.Query, "seconds", 0, 0, profileMost); err != nil {
+		return err
+	}
+	c.begun = time.Now()
+	http.NewResponseController(c.W).SetReadDeadline(time.Time{}) // else it would end the profile
+	serve := pprof.Index
+	switch c.R.PathValue("profile") {
+	case "cmdline":
+		serve = pprof.Cmdline
+	case "profile":
+		serve = pprof.Profile
+	case "symbol":
+		serve = pprof.Symbol
+	case "trace":
+		serve = pprof.Trace
+	}
+	if c.R.Method == http.MethodHead {
+		serve = func(http.ResponseWriter, *http.Request) {}
+	}
+	serve(c.W, c.R.WithContext(c.Ctx))
+	return nil
+}

@@ -1,0 +1,277 @@
+package http
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	wire "polystalk/codec/admin"
+	"polystalk/router/admin"
+	"polystalk/shard/core"
+	"polystalk/shard/stats"
+)
+
+// metricPrefix begins the names of all metrics.
+const metricPrefix = "polystalk_"
+
+// eventNames are the names of job events, besides puts and deletes.
+var eventNames = [stats.Events]string{
+	stats.Reserve: "reserve", stats.Release: "release", stats.Bury: "bury", stats.Kick: "kick",
+	stats.Timeout: "timeout", stats.Return: "return", stats.Flush: "flush",
+}
+
+// A tubeFamily is a metric of every tube.
+type tubeFamily struct {
+	group  string // of the parameter family
+	name   string
+	help   string
+	kind   string // counter or gauge
+	label  string // besides tube; empty: there is one series
+	series []tubeSeries
+}
+
+// A tubeSeries is one series of a family.
+type tubeSeries struct {
+	value string // of the family's label
+	of    func(t *core.TubeRow) uint64
+}
+
+// metricGroups are the groups of families; latency has the histograms.
+var metricGroups = []string{"jobs", "events", "age", "latency"}
+
+var tubeFamilies = []tubeFamily{
+	{group: "jobs", name: "tube_jobs", help: "Jobs in a tube, by state.", kind: "gauge", label: "state", series: []tubeSeries{
+		{"ready", func(t *core.TubeRow) uint64 { return t.Ready }},
+		{"delayed", func(t *core.TubeRow) uint64 { return t.Delayed }},
+		{"reserved", func(t *core.TubeRow) uint64 { return t.Reserved }},
+		{"buried", func(t *core.TubeRow) uint64 { return t.Buried }},
+	}},
+	{group: "jobs", name: "tube_job_body_bytes", help: "Size of the job bodies in a tube.", kind: "gauge", series: []tubeSeries{
+		{"", func(t *core.TubeRow) uint64 { return t.Bytes }},
+	}},
+	{group: "jobs", name: "tube_clients", help: "Connections that use a tube, watch it, and wait for a job.", kind: "gauge", label: "role", series: []tubeSeries{
+		{"using", func(t *core.TubeRow) uint64 { return t.Using }},
+		{"watching", func(t *core.TubeRow) uint64 { return t.Watching }},
+		{"waiting", func(t *core.TubeRow) uint64 { return t.Waiting }},
+	}},
+	{group: "jobs", name: "tube_paused", help: "1 while a tube is paused.", kind: "gauge", series: []tubeSeries{
+		{"", func(t *core.TubeRow) uint64 { return min(1, uint64(t.PauseLeft)) }},
+	}},
+	{group: "age", name: "tube_oldest_ready_age_seconds", help: "Age of the oldest ready job in a tube; 0 if there is none.", kind: "gauge", series: []tubeSeries{
+		{"", func(t *core.TubeRow) uint64 { return uint64(t.Oldest) }},
+	}},
+	{group: "events", name: "tube_job_events_total", help: "Job events in a tube.", kind: "counter", label: "event", series: eventSeries()},
+}
+
+func eventSeries() []tubeSeries {
+	list := []tubeSeries{
+		{"put", func(t *core.TubeRow) uint64 { return t.Total }},
+		{"delete", func(t *core.TubeRow) uint64 { return t.Deletes }},
+	}
+	for e, name := range eventNames {
+		list = append(list, tubeSeries{name, func(t *core.TubeRow) uint64 { return t.Events[e] }})
+	}
+	return list
+}
+
+// value returns a series of a tube; those of the group age are seconds.
+func (f *tubeFamily) value(s *tubeSeries, t *core.TubeRow) float64 {
+	n := float64(s.of(t))
+	if f.group == "age" {
+		n /= float64(core.Second)
+	}
+	return n
+}
+
+// A timesFamily is a histogram of every tube.
+type timesFamily struct {
+	name, help string
+	of         func(f *core.Flow) *stats.Times
+}
+
+var timesFamilies = []timesFamily{
+	{"tube_job_wait_seconds", "Time that jobs of a tube were ready before they were reserved.", func(f *core.Flow) *stats.Times { return &f.Wait }},
+	{"tube_job_run_seconds", "Length of the reservations of a tube's jobs, however they ended.", func(f *core.Flow) *stats.Times { return &f.Run }},
+}
+
+// A tube's histograms show every second bound, from 4^-4 to 4^7 seconds.
+const (
+	firstBound = 3
+	lastBound  = 25
+)
+
+// cumulative calls f with each bound, in seconds, and the count up to it. It returns the total.
+func cumulative(t *stats.Times, f func(bound float64, n uint64)) (all uint64) {
+	for b, k := range t.N {
+		all += k
+		if b >= firstBound && b <= lastBound && (b-firstBound)%2 == 0 {
+			f(stats.FlowBound(b)/1e9, all)
+		}
+	}
+	return all
+}
+
+// tube emits the metrics of one tube.
+func (e emitter) tube(t *admin.TubeView) {
+	tube := wire.ShownName(t.Name)
+	for i := range tubeFamilies {
+		f := &tubeFamilies[i]
+		kind, names := prometheus.GaugeValue, label{"tube", f.label}
+		if f.kind == "counter" {
+			kind = prometheus.CounterValue
+		}
+		for k := range f.series {
+			s := &f.series[k]
+			n := 2
+			if f.label == "" {
+				n = 1
+			}
+			e.emit(kind, f.name, f.help, f.value(s, &t.TubeRow), names[:n], []string{tube, s.value}[:n])
+		}
+	}
+	for _, h := range timesFamilies {
+		times := h.of(&t.Flow)
+		buckets := make(map[float64]uint64)
+		n := cumulative(times, func(bound float64, n uint64) { buckets[bound] = n })
+		e.out <- prometheus.MustNewConstHistogram(describe(h.name, h.help, label{"tube"}), n, times.Sum/1e9, buckets, tube)
+	}
+}
+
+// flowsAtOnce bounds the histograms that are in memory at a time.
+const flowsAtOnce = 64
+
+// A tubePage is the metrics of many tubes as text. The library keeps each series as an object,
+// which 50,000 tubes with dozens of series each are too many for. The text is valid in
+// Prometheus's format 0.0.4 and, by its names and types, in OpenMetrics.
+// Source: prometheus.io/docs/instrumenting/exposition_formats, "Text-based format".
+type tubePage struct {
+	operator *admin.Operator
+	sample   *admin.TubeSample
+	rows     []int    // of sample
+	groups   []string // see metricGroups
+	// part takes what was made so far, and returns the buffer to go on with; false ends the
+	// page. The page holds nothing meanwhile that others wait for.
+	part func(made []byte) (buf []byte, more bool)
+}
+
+const metricsType = "text/plain; version=0.0.4; charset=utf-8"
+
+// write makes the page, family by family.
+func (p *tubePage) write(ctx context.Context) error {
+	buf, ok := p.part(nil)
+	for i := range tubeFamilies {
+		if f := &tubeFamilies[i]; ok && slices.Contains(p.groups, f.group) {
+			buf, ok = p.numbers(buf, f)
+		}
+	}
+	for i := range timesFamilies {
+		if !ok || !slices.Contains(p.groups, "latency") {
+			break
+		}
+		var err error
+		if buf, ok, err = p.times(ctx, buf, &timesFamilies[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// numbers adds a family of numbers.
+func (p *tubePage) numbers(buf []byte, f *tubeFamily) (_ []byte, ok bool) {
+	name := metricPrefix + f.name
+	buf = appendFamily(buf, name, f.kind, f.help)
+	var labels []byte
+	for _, i := range p.rows {
+		t := &p.sample.Rows[i]
+		labels = appendLabel(labels[:0], "tube", wire.ShownName(t.Name))
+		tube := len(labels)
+		for k := range f.series {
+			s := &f.series[k]
+			if f.label != "" {
+				labels = appendLabel(labels[:tube], f.label, s.value)
+			}
+			buf = appendSeries(buf, name, labels, f.value(s, t))
+		}
+		if buf, ok = p.part(buf); !ok {
+			return buf, false
+		}
+	}
+	return p.part(buf)
+}
+
+// times adds a family of histograms.
+func (p *tubePage) times(ctx context.Context, buf []byte, h *timesFamily) (_ []byte, ok bool, err error) {
+	name := metricPrefix + h.name
+	bucket, sum, count := name+"_bucket", name+"_sum", name+"_count"
+	buf = appendFamily(buf, name, "histogram", h.help)
+	flows := make([]core.Flow, flowsAtOnce)
+	var labels []byte
+	for list := range slices.Chunk(p.rows, flowsAtOnce) {
+		if err := p.operator.Flows(ctx, p.sample, list, flows); err != nil {
+			return buf, false, err
+		}
+		for k, i := range list {
+			t := h.of(&flows[k])
+			labels = appendLabel(labels[:0], "tube", wire.ShownName(p.sample.Rows[i].Name))
+			tube := len(labels)
+			n := cumulative(t, func(bound float64, n uint64) {
+				labels = append(appendNumber(append(labels[:tube], `,le="`...), bound), '"')
+				buf = appendSeries(buf, bucket, labels, float64(n))
+			})
+			labels = appendLabel(labels[:tube], "le", "+Inf")
+			buf = appendSeries(buf, bucket, labels, float64(n))
+			buf = appendSeries(buf, sum, labels[:tube], t.Sum/1e9)
+			buf = appendSeries(buf, count, labels[:tube], float64(n))
+			if buf, ok = p.part(buf); !ok {
+				return buf, false, nil
+			}
+		}
+	}
+	buf, ok = p.part(buf)
+	return buf, ok, nil
+}
+
+// appendFamily begins a family: its series must follow. The help has no line ends and no
+// backslashes.
+func appendFamily(dst []byte, name, kind, help string) []byte {
+	for _, s := range []string{"# HELP ", name, " ", help, "\n# TYPE ", name, " ", kind, "\n"} {
+		dst = append(dst, s...)
+	}
+	return dst
+}
+
+// appendLabel adds a label. The value must be UTF-8.
+func appendLabel(dst []byte, label, value string) []byte {
+	if len(dst) > 0 {
+		dst = append(dst, ',')
+	}
+	dst = append(append(dst, label...), `="`...)
+	for i := range len(value) {
+		switch value[i] {
+		case '\\', '"':
+			dst = append(dst, '\\', value[i])
+		case '\n':
+			dst = append(dst, `\n`...)
+		default:
+			dst = append(dst, value[i])
+		}
+	}
+	return append(dst, '"')
+}
+
+// appendSeries adds a series with the labels that appendLabel has made.
+func appendSeries(dst []byte, name string, labels []byte, v float64) []byte {
+	dst = append(append(dst, name...), '{')
+	dst = append(append(dst, labels...), "} "...)
+	return append(appendNumber(dst, v), '\n')
+}
+
+// appendNumber adds the shortest form of a number. Most are whole, which is fast.
+func appendNumber(dst []byte, v float64) []byte {
+	if n := int64(v); v >= 0 && v < 1<<53 && float64(n) == v {
+		return strconv.AppendInt(dst, n, 10)
+	}
+	return strconv.AppendFloat(dst, v, 'g', -1, 64)
+}

@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"bufio"
@@ -8,13 +8,14 @@ import (
 	"sync"
 	"testing"
 
+	"polystalk/router"
 	"polystalk/router/ops"
 )
 
 // TestSharedWordsOncePerTurn: however many commands come at once, the words that all
 // loops share, the counter of ids and a page's count of ended ones, are written once.
 func TestSharedWordsOncePerTurn(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	c := f.open()
 	lines := func(format string, from, n int) string {
 		var b strings.Builder
@@ -76,7 +77,7 @@ func TestIDsOfPutsThatDidNotRun(t *testing.T) {
 		{"half a line", put + put + "put 0 0 9", 2, "INSERTED 1\nINSERTED 3\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			f := newFixture(t, Config{Shards: 4, MaxJobSize: 10})
+			f := newFixture(t, router.Config{Shards: 4, MaxJobSize: 10})
 			a, b := f.open(), f.open()
 			other := f.tubeIn((f.d.ShardOf("default")+1)%4, 0)
 			b.says("use "+other+"\n", "USING "+other+"\n")
@@ -96,7 +97,7 @@ func TestIDsOfPutsThatDidNotRun(t *testing.T) {
 // TestIDsHaveNoGaps: many clients on many loops put many jobs at once; every id is given
 // out once, in the order of each one's lines, and none is left out.
 func TestIDsHaveNoGaps(t *testing.T) {
-	s, addrs := serve(t, Config{Loops: 4, Shards: 8})
+	s, addrs := serve(t, router.Config{Loops: 4, Shards: 8})
 	defer s.Shutdown(t.Context())
 	const clients, rounds, depth = 16, 200, 20
 	var mu sync.Mutex
@@ -149,7 +150,7 @@ func TestIDsHaveNoGaps(t *testing.T) {
 // meanwhile, are those of the lines they were taken for, and used up if those never run.
 func TestIDsKeptForTheirLines(t *testing.T) {
 	for _, leave := range []bool{false, true} {
-		f := newFixture(t, Config{Shards: 1, MaxJobSize: 60_000})
+		f := newFixture(t, router.Config{Shards: 1, MaxJobSize: 60_000})
 		a, b := f.open(), f.open()
 		b.says("put 0 0 9 60000\n"+strings.Repeat("x", 60_000)+"\n", "INSERTED 1\n")
 		// The replies are written in the middle of A's turn. That is when another loop
@@ -157,7 +158,7 @@ func TestIDsKeptForTheirLines(t *testing.T) {
 		var busy func()
 		a.onWrite = func() {
 			if busy == nil {
-				f.d.srv.host.Map.IDs().Take(1)
+				f.d.Server.Host().Map.IDs().Take(1)
 				busy = f.own(0)
 			}
 		}

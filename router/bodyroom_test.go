@@ -1,10 +1,11 @@
-package router
+package router_test
 
 import (
 	"strings"
 	"testing"
 
 	"polystalk/codec/gearman"
+	"polystalk/router"
 	"polystalk/router/session"
 	"polystalk/shard/core"
 )
@@ -12,8 +13,8 @@ import (
 // TestLargeBodiesWaitForOneAnother: of those that do not fit together the later ones
 // wait, in their order, whichever protocol they come by; everybody else goes on.
 func TestLargeBodiesWaitForOneAnother(t *testing.T) {
-	f := newFixture(t, Config{Loops: 1, Shards: 4, MaxJobSize: 1 << 20, Gearman: GearmanConfig{Prefix: "H:x"}})
-	f.d.srv.host.LimitBodies(1 << 20)
+	f := newFixture(t, router.Config{Loops: 1, Shards: 4, MaxJobSize: 1 << 20, Gearman: router.GearmanConfig{Prefix: "H:x"}})
+	f.d.Server.Host().LimitBodies(1 << 20)
 	body := strings.Repeat("b", 600_000)
 	line := "put 0 0 60 600000\r\n"
 	first, second, third, small := f.open(), f.open(), f.openGear(), f.open()
@@ -36,7 +37,7 @@ func TestLargeBodiesWaitForOneAnother(t *testing.T) {
 	f.rest()
 	third.hears(answer(gearman.JobCreated, "H:x:4"))
 	first.says("put 0 0 60 600000\n"+body+"\n", "INSERTED 5\n")
-	if used, inside, waiting := f.d.srv.host.BodyPlaces(); used != 0 || inside+waiting != 0 {
+	if used, inside, waiting := f.d.Server.Host().BodyPlaces(); used != 0 || inside+waiting != 0 {
 		t.Errorf("%d bytes used, %d inside, %d wait", used, inside, waiting)
 	}
 	f.check()
@@ -45,14 +46,14 @@ func TestLargeBodiesWaitForOneAnother(t *testing.T) {
 // TestBodiesThatDoNotCome are given up only when others wait for longer than they
 // should; a body larger than the room is let in alone.
 func TestBodiesThatDoNotCome(t *testing.T) {
-	f := newFixture(t, Config{Shards: 2, MaxJobSize: 1 << 20})
-	f.d.srv.host.LimitBodies(100_000)
+	f := newFixture(t, router.Config{Shards: 2, MaxJobSize: 1 << 20})
+	f.d.Server.Host().LimitBodies(100_000)
 	f.d.HoldAtMost(1 << 20)
 	body := strings.Repeat("b", 600_000)
 	slow, next, last := f.open(), f.open(), f.open()
 	slow.send("put 0 0 60 600000\r\nb")
 	f.pass(bodyGrace + core.Second)
-	f.d.srv.host.EvictLate()
+	f.d.Server.Host().EvictLate()
 	f.rest()
 	if slow.closed {
 		t.Fatal("closed though nobody waits")
@@ -64,10 +65,10 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	if !next.stoppedBy(session.NoPlace) || slow.closed {
 		t.Fatal("two at a time")
 	}
-	f.d.srv.host.EvictLate()
+	f.d.Server.Host().EvictLate()
 	f.rest()
 	next.wants("INSERTED 2\n")
-	if _, inside, waiting := f.d.srv.host.BodyPlaces(); !slow.closed || inside+waiting != 0 {
+	if _, inside, waiting := f.d.Server.Host().BodyPlaces(); !slow.closed || inside+waiting != 0 {
 		t.Errorf("closed %v, %d wait, %d inside", slow.closed, waiting, inside)
 	}
 	f.check()
@@ -89,7 +90,7 @@ func TestRefusedBodyLeavesTheRoom(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f, j, _ := newClaimFixture(t)
-			f.d.srv.host.LimitBodies(size)
+			f.d.Server.Host().LimitBodies(size)
 			first, second := f.open(), f.open()
 			if tt.gear {
 				second = f.openGear()
@@ -100,7 +101,7 @@ func TestRefusedBodyLeavesTheRoom(t *testing.T) {
 				t.Fatal("two at a time")
 			}
 			first.s.Abort()
-			f.d.Drain()
+			f.d.Server.Drain()
 			f.tended(j)
 			second.sendMuch(j, size)
 			if !tt.gear {
@@ -109,7 +110,7 @@ func TestRefusedBodyLeavesTheRoom(t *testing.T) {
 			if got := second.take(); got != tt.want {
 				t.Errorf("got %.100q, want %.100q", got, tt.want)
 			}
-			if used, inside, waiting := f.d.srv.host.BodyPlaces(); used != 0 || inside+waiting != 0 || second.s.s.View().HasPlace {
+			if used, inside, waiting := f.d.Server.Host().BodyPlaces(); used != 0 || inside+waiting != 0 || second.s.Session.View().HasPlace {
 				t.Errorf("%d bytes used, %d inside, %d wait", used, inside, waiting)
 			}
 		})
@@ -119,18 +120,18 @@ func TestRefusedBodyLeavesTheRoom(t *testing.T) {
 // TestBodyThatComesInTheLastMoment: it is complete before its session hears that it is late,
 // and what comes behind it is not late.
 func TestBodyThatComesInTheLastMoment(t *testing.T) {
-	f := newFixture(t, Config{Loops: 1, Shards: 2, MaxJobSize: 1 << 20})
-	f.d.srv.host.LimitBodies(700_000)
+	f := newFixture(t, router.Config{Loops: 1, Shards: 2, MaxJobSize: 1 << 20})
+	f.d.Server.Host().LimitBodies(700_000)
 	body := strings.Repeat("b", 600_000)
 	slow, next := f.open(), f.open()
 	slow.send("put 0 0 60 600000\r\nb")
 	next.send("put 0 0 60 200000\r\n")
 	f.pass(bodyGrace + core.Second)
-	f.d.srv.host.EvictLate()
+	f.d.Server.Host().EvictLate()
 	slow.send(body[1:] + "\r\nput 0 0 60 400000\r\nb")
 	f.rest()
 	slow.wants("INSERTED 1\n")
-	if _, inside, waiting := f.d.srv.host.BodyPlaces(); slow.closed || inside != 2 || waiting != 0 {
+	if _, inside, waiting := f.d.Server.Host().BodyPlaces(); slow.closed || inside != 2 || waiting != 0 {
 		t.Errorf("closed: %v, %d inside, %d wait", slow.closed, inside, waiting)
 	}
 	slow.says(body[:400_000-1]+"\n", "INSERTED 2\n")
@@ -140,20 +141,20 @@ func TestBodyThatComesInTheLastMoment(t *testing.T) {
 
 // TestSuspendedBodies: a suspend is no time in which a body could have come.
 func TestSuspendedBodies(t *testing.T) {
-	f := newFixture(t, Config{Shards: 2, MaxJobSize: 1 << 20})
-	f.d.srv.host.LimitBodies(100_000)
+	f := newFixture(t, router.Config{Shards: 2, MaxJobSize: 1 << 20})
+	f.d.Server.Host().LimitBodies(100_000)
 	slow, next := f.open(), f.open()
 	slow.send("put 0 0 60 600000\r\nb")
 	next.send("put 0 0 60 70000\r\n")
 	f.slept += 10 * bodyGrace
 	f.open().says("list-tube-used\n", "USING default\n") // by which it is noticed
-	f.d.srv.host.EvictLate()
+	f.d.Server.Host().EvictLate()
 	f.rest()
 	if slow.closed {
 		t.Error("closed after a suspend")
 	}
 	f.pass(2 * bodyGrace)
-	f.d.srv.host.EvictLate()
+	f.d.Server.Host().EvictLate()
 	f.rest()
 	if !slow.closed {
 		t.Error("it keeps others waiting")

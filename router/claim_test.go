@@ -1,7 +1,8 @@
-package router
+package router_test
 
 import (
 	"fmt"
+	"polystalk/router"
 	"polystalk/router/session"
 	"strings"
 	"testing"
@@ -40,7 +41,7 @@ func largePuts() []largePut {
 }
 
 func newClaimFixture(t *testing.T) (*fixture, *commit.Journal, *fillingDisk) {
-	f := newFixture(t, Config{Loops: 1, Shards: 4, MaxJobSize: 1 << 30, Gearman: GearmanConfig{Prefix: "H:x"}})
+	f := newFixture(t, router.Config{Loops: 1, Shards: 4, MaxJobSize: 1 << 30, Gearman: router.GearmanConfig{Prefix: "H:x"}})
 	d := &fillingDisk{Disk: wal.Dir(t.TempDir())}
 	return f, f.keepOn(d), d
 }

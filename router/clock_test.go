@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
+	"polystalk/router"
 	"polystalk/shard"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
@@ -35,7 +36,7 @@ func (f *fixture) restart(j *commit.Journal, disk wal.Disk) (*fixture, *commit.J
 	if err := j.Close(); err != nil {
 		f.t.Fatal(err)
 	}
-	g := newFixture(f.t, Config{Loops: 1, Shards: 4, Gearman: GearmanConfig{Prefix: "H:x"}})
+	g := newFixture(f.t, router.Config{Loops: 1, Shards: 4, Gearman: router.GearmanConfig{Prefix: "H:x"}})
 	g.now = f.now + f.slept + f.ahead // its clock begins with the time of day
 	return g, g.keepOn(disk)
 }
@@ -110,7 +111,7 @@ func (f *fixture) ask(tube string, op core.Op) (r core.Reply) {
 	f.t.Helper()
 	sh := f.d.ShardOf(tube)
 	if tube == "" {
-		sh, _ = f.d.srv.host.Map.OfJob(op.ID)
+		sh, _ = f.d.Server.Host().Map.OfJob(op.ID)
 	}
 	release := f.own(sh)
 	defer release()
@@ -125,7 +126,7 @@ func (f *fixture) ask(tube string, op core.Op) (r core.Reply) {
 // TestSuspend: delays and pauses go on while the machine is suspended; times to run and
 // waits do not.
 func TestSuspend(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	holder, waiter, c := f.open(), f.open(), f.open()
 	tubes := apartTubes(f, 3)
 	holder.says("put 0 0 60 1\na\nreserve\n", "INSERTED 1\nRESERVED 1 1\na\n")
@@ -161,7 +162,7 @@ func TestSuspend(t *testing.T) {
 // TestWaitAfterSuspend: a wait that begins long after a suspend is as long as was asked, in one
 // shard and over several.
 func TestWaitAfterSuspend(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	alone, both := f.open(), f.open()
 	tubes := apartTubes(f, 2)
 	f.slept += 8 * hour
@@ -180,7 +181,7 @@ func TestWaitAfterSuspend(t *testing.T) {
 // TestDelayRightAfterSuspend: a delay that begins in the first turn after a suspend does
 // not count it.
 func TestDelayRightAfterSuspend(t *testing.T) {
-	f := newFixture(t, Config{Shards: 1})
+	f := newFixture(t, router.Config{Shards: 1})
 	c := f.open()
 	f.slept += 8 * hour
 	c.says("put 0 3600 1 1\na\n", "INSERTED 1\n")
@@ -193,14 +194,14 @@ func TestDelayRightAfterSuspend(t *testing.T) {
 // TestWarningsAfterClockIsSetBack: warnings go on. It is the fault of holding them back
 // until a time of day.
 func TestWarningsAfterClockIsSetBack(t *testing.T) {
-	f := newFixture(t, Config{Shards: 1})
+	f := newFixture(t, router.Config{Shards: 1})
 	n := 0
-	f.d.srv.host.Log = slog.New(counting{slog.DiscardHandler, &n})
-	f.d.srv.host.Complain("one")
-	f.d.srv.host.Complain("held back")
+	f.d.Server.Host().Log = slog.New(counting{slog.DiscardHandler, &n})
+	f.d.Server.Host().Complain("one")
+	f.d.Server.Host().Complain("held back")
 	f.ahead -= 8 * hour
 	f.now += 2 * core.Second
-	f.d.srv.host.Complain("another")
+	f.d.Server.Host().Complain("another")
 	if n != 2 {
 		t.Errorf("%d warnings were logged, want 2", n)
 	}

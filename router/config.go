@@ -1,6 +1,7 @@
 package router
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,19 +11,22 @@ import (
 
 	"polystalk/codec/beanstalk"
 	"polystalk/router/admin"
+	"polystalk/router/direct"
 	"polystalk/router/gearmand"
 	"polystalk/router/ops"
+	"polystalk/router/restore"
 	"polystalk/router/session"
+	"polystalk/shard"
 	"polystalk/shard/core"
 )
 
-// GearmanConfig says how Gearman is spoken.
+// GearmanConfig has the settings of the Gearman protocol.
 type GearmanConfig = gearmand.Config
 
-// ShutdownFrom says whose shutdown command is obeyed.
+// ShutdownFrom says which clients may send shutdown.
 type ShutdownFrom = gearmand.ShutdownFrom
 
-// Whose shutdown is obeyed: that of this machine, of anyone, of nobody.
+// Clients of this machine, all clients, none.
 const (
 	ShutdownLocal = gearmand.ShutdownLocal
 	ShutdownAny   = gearmand.ShutdownAny
@@ -32,27 +36,27 @@ const (
 const (
 	// LoopsMax is the largest number of event loops.
 	LoopsMax = session.LoopsMax
-	// ShardsMax is the largest number of shards: tubes are hashed onto so many slots, and
-	// a shard without a slot would have nothing to do.
+	// ShardsMax is the largest number of shards. Tubes are hashed onto as many slots, and a
+	// shard without a slot would have nothing to do.
 	ShardsMax = core.Slots
+	// shardsPerLoop is the least number of shards per loop: two loops should rarely need the
+	// same shard.
+	shardsPerLoop = 4
 )
 
-// shardsPerLoop is the least number of shards a loop: two loops should not often meet in
-// one.
-const shardsPerLoop = 4
+// Journal has the settings of the journal.
+type Journal = restore.Config
 
-// DefaultLoops is the number of event loops unless another is asked for: one for each core
-// that the process has. That is not runtime.NumCPU, since GOMAXPROCS starts from what a
-// container's CPU limit leaves.
+// DefaultLoops returns the default number of event loops: one for each core of the process.
+// This is not runtime.NumCPU: GOMAXPROCS respects the CPU limit of a container.
 func DefaultLoops() int { return min(runtime.GOMAXPROCS(0), LoopsMax) }
 
-// DefaultShards is the number of shards for so many loops unless another is asked for: four
-// to seven for each.
+// DefaultShards returns the default number of shards: four to seven for each loop.
 func DefaultShards(loops int) int {
 	return min(ShardsMax, 1<<bits.Len(uint(loops*shardsPerLoop-1)))
 }
 
-// Config says how a Server is built. The zero value of a field is its default.
+// Config has the settings of a Server. The zero value of a field means its default.
 type Config struct {
 	// Loops is the number of event loops, up to LoopsMax; default DefaultLoops.
 	Loops int
@@ -61,34 +65,32 @@ type Config struct {
 	Shards int
 	// MaxJobSize is the largest job body in bytes; default 65,535.
 	MaxJobSize uint32
-	// MaxConnections is how many clients are served at a time; default what
-	// the limit of descriptors allows.
+	// MaxConnections is how many clients are served at a time; default what the limit of
+	// descriptors allows.
 	MaxConnections int
-	// OtherDescriptors are how many descriptors the process needs for what is not the
-	// server's: connections of clients leave room for them.
+	// OtherDescriptors is how many descriptors the process needs for other purposes. The
+	// connection limit leaves room for them.
 	OtherDescriptors int
-	// ConnectionMemory bounds what all connections together make the server keep
-	// besides jobs, in bytes: input that cannot be used yet, bodies that are not all
-	// there, and output that is not read. Default no bound.
+	// ConnectionMemory bounds the memory of all connections besides jobs, in bytes: input that
+	// must wait, incomplete bodies, and unread output. Default no bound.
 	ConnectionMemory int64
-	// BinlogMaxSize is what stats reports as binlog-max-size, in bytes.
+	// BinlogMaxSize is the binlog-max-size in stats, in bytes.
 	BinlogMaxSize int64
 	// Journal keeps jobs across restarts; nil: they are in memory only.
 	Journal *Journal
-	// Gearman says how that is spoken.
+	// Gearman has the settings of that protocol.
 	Gearman GearmanConfig
-	// Clock is the server's time; nil: that of the machine.
+	// Clock is the server's time; nil: the machine's clock.
 	Clock *ops.Clock
-	// Cluster is what operators see of the servers that keep the same jobs; nil: there is
-	// this one alone.
+	// Cluster is the server's cluster as operators see it; nil: the server is alone.
 	Cluster admin.Cluster
-	// Version is what stats reports; it starts with digits.
+	// Version is the version in stats. It starts with digits.
 	Version string
-	// Log takes what the operator should know; nil discards it.
+	// Log gets messages for operators; nil discards them.
 	Log *slog.Logger
 }
 
-// Validate reports what cannot be used.
+// Validate returns an error if a setting is invalid.
 func (c *Config) Validate() error {
 	switch {
 	case c.Loops < 0 || c.Loops > LoopsMax:
@@ -107,7 +109,7 @@ func (c *Config) Validate() error {
 	return c.Gearman.Validate()
 }
 
-// fill gives the fields that are zero their defaults; host is the machine's name.
+// fill sets fields that are zero to their defaults; host is the machine's name.
 func (c *Config) fill(host string) {
 	if c.Loops == 0 {
 		c.Loops = DefaultLoops()
@@ -130,5 +132,71 @@ func (c *Config) fill(host string) {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// submitOptions returns the Gearman settings that a shard needs.
+func submitOptions(g *GearmanConfig) core.SubmitOptions {
+	return core.SubmitOptions{Retries: g.Retries, Wakeup: g.Wakeup, BuryFailed: g.BuryFailed}
+}
+
+// Settings are the settings that can change while the server serves. All others in Config need
+// a restart, and so does the Prefix of Gearman's handles, by which clients know them.
+type Settings struct {
+	// MaxJobSize, MaxConnections and ConnectionMemory are as in Config; zero: the default.
+	MaxJobSize       uint32
+	MaxConnections   int
+	ConnectionMemory int64
+	// Gearman is as in Config. Its Prefix and its Version are ignored.
+	Gearman GearmanConfig
+}
+
+// Settings returns the settings of a Config that can change.
+func (c *Config) Settings() Settings {
+	return Settings{
+		MaxJobSize: c.MaxJobSize, MaxConnections: c.MaxConnections, ConnectionMemory: c.ConnectionMemory, Gearman: c.Gearman,
+	}
+}
+
+// Prepare checks settings, and returns a function that applies them, which cannot fail. It
+// changes nothing itself. While the journal is read, it returns an error.
+//
+// A new setting holds for what comes later. No client is cut off, except those that use more
+// than a lower ConnectionMemory allows: connections above a lower MaxConnections stay, and a
+// body that is being received is accepted. apply waits for the shards, so a loop must not call
+// it, and only one goroutine at a time may. A follower applies the rest once it leads.
+func (s *Server) Prepare(to Settings) (apply func(), err error) {
+	if s.reactor != nil && s.life.Phase() == admin.Starting {
+		return nil, errStarting
+	}
+	cfg := s.cfg
+	was := s.gearmand.Config()
+	cfg.MaxJobSize, cfg.MaxConnections, cfg.ConnectionMemory, cfg.Gearman = to.MaxJobSize, to.MaxConnections, to.ConnectionMemory, to.Gearman
+	cfg.Gearman.Prefix, cfg.Gearman.Version = was.Prefix, was.Version
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg.fill("")
+	return func() { s.apply(&cfg) }, nil
+}
+
+var errStarting = errors.New("the server is being started: try again when it serves")
+
+func (s *Server) apply(cfg *Config) {
+	s.host.BoundConnections(cfg.ConnectionMemory)
+	s.beanstalkd.SetMaxJobSize(cfg.MaxJobSize)
+	s.gearmand.Set(cfg.Gearman)
+	if s.reactor != nil {
+		s.reactor.SetMaxConnections(cfg.MaxConnections)
+	}
+	s.leading.Lock()
+	defer s.leading.Unlock()
+	if s.life.Phase() == admin.Following {
+		return // the shards apply what the leader writes; see Follower.Lead
+	}
+	caller := direct.New(s.host.Map, s.host.Clock)
+	opts := submitOptions(&cfg.Gearman)
+	for i := range s.host.Map.Shards() {
+		caller.Visit(context.Background(), i, func(sh *shard.Shard) { sh.SetSubmitOptions(opts) })
 	}
 }

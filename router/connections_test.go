@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"bufio"
@@ -14,6 +14,7 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/codec/gearman"
+	"polystalk/router"
 	"polystalk/router/admin"
 	"polystalk/router/session"
 	"polystalk/shard/core"
@@ -21,12 +22,12 @@ import (
 
 // A watched server is one whose connections an operator looks at.
 type watched struct {
-	*Server
+	*router.Server
 	t            *testing.T
 	beans, gears net.Addr
 }
 
-func watch(t *testing.T, cfg Config) *watched {
+func watch(t *testing.T, cfg router.Config) *watched {
 	t.Helper()
 	w := &watched{Server: operated(t, cfg), t: t}
 	for _, at := range []struct {
@@ -129,7 +130,7 @@ func (w *watched) unknown(number uint64) {
 }
 
 func TestConnectionsTellWhatTheyAre(t *testing.T) {
-	w := watch(t, Config{Loops: 2, Shards: 4})
+	w := watch(t, router.Config{Loops: 2, Shards: 4})
 	start := time.Now()
 	put := "use mail\r\nput 0 0 60 5\r\nhello\r\nput 0 0 60 5\r\nhello\r\n"
 	p := w.dial(w.beans)
@@ -234,7 +235,7 @@ func TestJobsThatRanOutAreNotHeld(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	w := watch(t, Config{Loops: 1, Shards: 2})
+	w := watch(t, router.Config{Loops: 1, Shards: 2})
 	k := w.dial(w.beans)
 	k.say("put 0 0 1 1\r\nx\r\nreserve\r\n")
 	k.hears("INSERTED 1\r\nRESERVED 1 1\r\nx\r\n")
@@ -256,7 +257,7 @@ func TestListShowsWhoStaysOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	w := watch(t, Config{Loops: 3, Shards: 2})
+	w := watch(t, router.Config{Loops: 3, Shards: 2})
 	ctx, stop := context.WithCancel(t.Context())
 	var others sync.WaitGroup
 	for i := range 8 {
@@ -291,7 +292,7 @@ func TestListShowsWhoStaysOnce(t *testing.T) {
 				t.Errorf("%d is behind %d", c.Number, last)
 			}
 			last = c.Number
-			if c.Front == w.beanstalkd { // the other's clients may have the same ports
+			if c.Front == w.Fronts()[0] { // the other's clients may have the same ports
 				seen[session.PeerName(c.Peer)]++
 			}
 		}
@@ -307,23 +308,25 @@ func TestListShowsWhoStaysOnce(t *testing.T) {
 
 // TestRefusedConnectionsAreCounted: by why.
 func TestRefusedConnectionsAreCounted(t *testing.T) {
-	w := watch(t, Config{Loops: 1, Shards: 1, MaxConnections: 2})
+	w := watch(t, router.Config{Loops: 1, Shards: 1, MaxConnections: 2})
 	w.dial(w.gears).say("GET / HTTP/1.1\r\n\r\n")
-	eventually(t, func() bool { return w.host.Sums().Rejected[session.RejectedForeign] == 1 && connections(w.Server) == 0 })
+	eventually(t, func() bool {
+		return w.Host().Sums().Rejected[session.RejectedForeign] == 1 && connections(w.Server) == 0
+	})
 	for range 2 {
 		k := w.dial(w.beans)
 		k.say("use a\r\n")
 		k.hears("USING a\r\n")
 	}
 	w.dial(w.beans).gone()
-	s := w.host.Sums()
+	s := w.Host().Sums()
 	if s.Rejected != [session.NumRejections]uint64{session.RejectedForeign: 1, session.RejectedLimit: 1} {
 		t.Errorf("rejected: %v", s.Rejected)
 	}
 	for _, f := range s.Fronts {
-		want := session.FrontSums{Front: w.gearmand, Accepted: 1}
-		if f.Front == w.beanstalkd {
-			want = session.FrontSums{Front: w.beanstalkd, Open: 2, Accepted: 2}
+		want := session.FrontSums{Front: w.Fronts()[1], Accepted: 1}
+		if f.Front == w.Fronts()[0] {
+			want = session.FrontSums{Front: w.Fronts()[0], Open: 2, Accepted: 2}
 		}
 		if f != want {
 			t.Errorf("%+v, want %+v", f, want)

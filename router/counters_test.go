@@ -1,10 +1,11 @@
-package router
+package router_test
 
 import (
 	"maps"
 	"testing"
 
 	"polystalk/codec/gearman"
+	"polystalk/router"
 	"polystalk/router/session"
 )
 
@@ -16,27 +17,27 @@ type counter struct {
 
 // counters returns the figures of loops, shards and commands under their names. They lag by one
 // turn of a loop at most.
-func (s *Server) counters() []counter {
+func counters(s *router.Server) []counter {
 	var most, rounds, left, commands uint64
-	shards := s.host.Map.Shards()
+	shards := s.Host().Map.Shards()
 	for _, sh := range shards {
 		c := sh.Counters()
 		most = max(most, c.Deepest)
 		rounds += c.Rounds
 		left += c.Left
 	}
-	n := s.host.Sums()
+	n := s.Host().Sums()
 	for _, k := range n.Commands {
 		commands += k
 	}
-	list := []counter{{"loops", uint64(len(s.host.Loops()))}, {"shards", uint64(len(shards))}}
+	list := []counter{{"loops", uint64(len(s.Host().Loops()))}, {"shards", uint64(len(shards))}}
 	for t, v := range n.Counters {
 		list = append(list, counter{session.Counter(t).String(), v})
 	}
 	list = append(list, counter{"shard-rounds", rounds}, counter{"inbox-left", left},
 		counter{"inbox-most", most}, counter{"commands", commands})
 	at := 0
-	for _, f := range s.fronts {
+	for _, f := range s.Fronts() {
 		for _, name := range f.Kinds() {
 			if name != "" {
 				list = append(list, counter{name, n.Commands[at]})
@@ -47,10 +48,10 @@ func (s *Server) counters() []counter {
 	return list
 }
 
-// counters are the fixture's counters by name.
+// counters returns the fixture's counters by name.
 func (f *fixture) counters() map[string]uint64 {
 	f.t.Helper()
-	list := f.d.srv.counters()
+	list := counters(f.d.Server)
 	m := make(map[string]uint64, len(list))
 	for _, c := range list {
 		if _, twice := m[c.Name]; twice || c.Name == "" {
@@ -72,7 +73,7 @@ func (f *fixture) counts(want map[string]uint64) {
 }
 
 func TestCountersOfFreeShards(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	c := f.open()
 	f.counts(map[string]uint64{"loops": 1, "shards": 4, "inputs": 0, "shard-visits": 1})
 	c.says("put 0 0 9 1\nx\n", "INSERTED 1\n")
@@ -85,7 +86,7 @@ func TestCountersOfFreeShards(t *testing.T) {
 
 // TestCountersOfABusyShard: three operations wait for its owner, who runs them.
 func TestCountersOfABusyShard(t *testing.T) {
-	f := newFixture(t, Config{Shards: 1})
+	f := newFixture(t, router.Config{Shards: 1})
 	conns := []*testConn{f.open(), f.open(), f.open()}
 	release := f.own(0)
 	for _, c := range conns {
@@ -114,7 +115,7 @@ func TestCountersOfABusyShard(t *testing.T) {
 
 // TestCountersOfDeferredTurns: more commands than a turn may run.
 func TestCountersOfDeferredTurns(t *testing.T) {
-	f := newFixture(t, Config{Shards: 1})
+	f := newFixture(t, router.Config{Shards: 1})
 	c := f.open()
 	b := make([]byte, 0, 16*roundUnits)
 	for range 2*roundUnits + 1 {
@@ -136,7 +137,7 @@ func TestCountersOfGearman(t *testing.T) {
 		answer(gearman.JobCreated, "H:x:1"), answer(gearman.JobAssign, "H:x:1", "f", "x"))
 	c.asks("show jobs\n", "H:x:1\t0\t0\t1\n.\n")
 	c.asks("nonsense\n", "ERR UNKNOWN_COMMAND Unknown+server+commandnonsense\r\n")
-	f.d.Drain()
+	f.d.Server.Drain()
 	c.asks(packet(gearman.SubmitJobBG, "f", "", "x"), string(gearman.AppendError(nil, gearman.ErrorDraining)))
 	f.counts(map[string]uint64{
 		"commands": 5, "gearman-submit-job-bg": 2, "gearman-can-do": 1, "gearman-grab-job": 1, "gearman-show-jobs": 1,
@@ -147,9 +148,9 @@ func TestCountersOfGearman(t *testing.T) {
 // errors are how often each error was answered, of all protocols; those that never were are
 // left out.
 func (f *fixture) errors() map[string]uint64 {
-	n, at := f.d.srv.host.Sums().Errors, 0
+	n, at := f.d.Server.Host().Sums().Errors, 0
 	m := make(map[string]uint64)
-	for _, front := range f.d.srv.fronts {
+	for _, front := range f.d.Server.Fronts() {
 		for _, name := range front.Errors() {
 			if n[at] > 0 {
 				m[front.Name()+" "+name] = n[at]
@@ -165,13 +166,13 @@ func (f *fixture) errors() map[string]uint64 {
 
 // TestErrorsAreCounted: every answer that says that something was not done, once each.
 func TestErrorsAreCounted(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4, MaxJobSize: 10})
+	f := newFixture(t, router.Config{Shards: 4, MaxJobSize: 10})
 	c := f.open()
 	c.says("nonsense\ndelete x\ndelete 9\ntouch 9\npeek 9\npeek-ready\nstats-tube none\n",
 		"UNKNOWN_COMMAND\nBAD_FORMAT\nNOT_FOUND\nNOT_FOUND\nNOT_FOUND\nNOT_FOUND\nNOT_FOUND\n")
 	c.says("put 0 0 9 11\n12345678901\n", "JOB_TOO_BIG\n")
 	c.says("put 0 0 9 1\nxyz\nreserve-with-timeout 0\nignore default\n", "EXPECTED_CRLF\nUNKNOWN_COMMAND\nTIMED_OUT\nNOT_IGNORED\n")
-	f.d.Drain()
+	f.d.Server.Drain()
 	c.says("put 0 0 9 1\nx\n", "DRAINING\n")
 	g := f.openGear()
 	g.asks(packet(gearman.SubmitJobBG, "f", "", "x"), string(gearman.AppendError(nil, gearman.ErrorDraining)))

@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"math"
 	"testing"
 
+	"polystalk/router"
 	"polystalk/router/admin"
 	"polystalk/shard/core"
 )
@@ -13,7 +14,7 @@ import (
 // TestActionsAreCounted: an operation counts once, by its result, and so do the jobs that it
 // was done to. Reads are not counted.
 func TestActionsAreCounted(t *testing.T) {
-	op, ctx := operated(t, Config{Loops: 1, Shards: 4, MaxJobSize: 10}).Operator(), context.Background()
+	op, ctx := operated(t, router.Config{Loops: 1, Shards: 4, MaxJobSize: 10}).Operator(), context.Background()
 	before := op.Steps()
 	var ids []core.JobID
 	for range 3 {

@@ -1,16 +1,19 @@
-package router
+package router_test
 
 import (
 	"fmt"
 	"strconv"
 	"testing"
+
+	"polystalk/router"
+	"polystalk/router/routertest"
 )
 
 // A cycler is a client that puts, reserves and deletes in a tube of its own, several commands
 // at a time: the jobs that it deletes it has reserved the time before.
 type cycler struct {
 	c     discard
-	s     *DrivenSession
+	s     *routertest.Session
 	input []byte
 	held  []int // ids
 }
@@ -40,13 +43,13 @@ func (c *cycler) turn(jobs, id int) {
 	for i := range jobs {
 		c.held = append(c.held, id+i)
 	}
-	c.s.s.Loop().Input(c.s.s, b) // and no walk over all sessions, as Input of a Driven has
+	c.s.Session.Loop().Input(c.s.Session, b) // and no walk over all sessions, as Input of a Driven has
 }
 
 // benchmarkCycle is what a command costs without the network, on average, when so many
 // clients have turns one after the other, of so many jobs each.
 func benchmarkCycle(b *testing.B, clients, jobs int) {
-	f := newFixture(b, Config{Shards: 1})
+	f := newFixture(b, router.Config{Shards: 1})
 	all := make([]*cycler, clients)
 	id := 1
 	for i := range all {
@@ -98,7 +101,7 @@ func BenchmarkCycle(b *testing.B) {
 // each, in two shards, and put into them by turns.
 func BenchmarkCycleWatching(b *testing.B) {
 	const clients, tubes = 50, 16
-	f := newFixture(b, Config{Shards: 2})
+	f := newFixture(b, router.Config{Shards: 2})
 	all := make([]*cycler, clients)
 	for i := range all {
 		c := &cycler{}
@@ -122,7 +125,7 @@ func BenchmarkCycleWatching(b *testing.B) {
 		p = append(p, "\r\nput 0 0 60 4\r\nbody\r\n"...)
 		c.input = p
 		in := func(b []byte) {
-			c.s.s.Loop().Input(c.s.s, b)
+			c.s.Session.Loop().Input(c.s.Session, b)
 			for f.asked {
 				f.round()
 			}

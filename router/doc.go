@@ -1,31 +1,29 @@
-// Package router is the server: it wires shards, protocols and event loops together, and
-// is what the program polystalkd runs.
+// Package router is the server: it connects shards, protocols and event loops, and is what
+// the program polystalkd runs.
 //
-// Its rooms, each a package, from the wire inwards:
+// Its parts are packages, from the network inwards:
 //
 //	reactor     event loops on gnet, sockets, accepting
-//	session     one connection on one loop: its life, input, output, turns, bounds
-//	beanstalkd  that protocol on a session
-//	gearmand    that protocol on a session
-//	ops         operations of several visits to shards, as values: reserve, walk, leave;
-//	            where tubes and jobs live, job ids, tube names, the server's time
-//	direct      the same operations from a goroutine that may wait
-//	memory      what connections keep, counted and bounded
-//	restore     what brings jobs back when a server starts
+//	session     one connection on one loop: lifecycle, input, output, turns, limits
+//	beanstalkd  the beanstalkd protocol on a session
+//	gearmand    the Gearman protocol on a session
+//	ops         operations of several visits to shards; places of tubes and jobs; the clock
+//	direct      operations from goroutines that may block
+//	admin       what operators do
+//	restore     recovers jobs when a server starts
 //
-// Below them package shard and its rooms hold the jobs. Who may import whom is a table in
-// cmd/imports_test.go.
+// Below them, package shard and its parts hold the jobs. cmd/imports_test.go has the laws of
+// imports.
 //
 // The life of a command:
 //
 //	socket -> event loop (reactor) -> session.Loop.Input -> Protocol.Input (beanstalkd)
 //	   parses, fills an operation, and visits a shard:
-//	     free: it is run in place, Protocol.Took appends the reply, the shard is released
-//	     busy: the message goes into its inbox; whoever owns the shard runs it and posts it
-//	           to the session's loop; Took then
+//	     free: it runs in place, Protocol.Took appends the reply, the shard is released
+//	     busy: the message goes into its inbox; the shard's owner runs it and posts it back
+//	           to the session's loop, where Took appends the reply
 //	   -> one write a turn (session.Session.Flush)
 //
-// A Driven is the same server without network, clock and goroutines, for the simulator and
-// for tests. Another protocol is a session.Front that New makes and Serve is given;
-// protocol_test.go has one.
+// Package routertest drives the same server without network, clock and goroutines. Another
+// protocol is a session.Front that New makes and Serve gets; protocol_test.go has one.
 package router

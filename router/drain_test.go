@@ -6,18 +6,19 @@ import (
 	"polystalk/router/session"
 )
 
-// TestDrainHasTwoReasons: who ends a drain has no job taken that would be lost with a server
-// that is about to end, and a server that goes on does not end a drain that somebody wants.
+// TestDrainHasTwoReasons: ending a drain does not accept jobs that would be lost with a server
+// that is about to end, and a server that goes on does not end an operator's drain.
 func TestDrainHasTwoReasons(t *testing.T) {
 	d := &drain{host: new(session.Host)}
+	end := func(on bool) { d.set(&d.ending, on) }
 	for _, step := range []struct {
 		do   func(bool)
 		on   bool
 		want bool
 	}{
-		{d.want, true, true}, {d.want, false, false}, // by somebody alone
-		{d.end, true, true}, {d.want, true, true}, {d.want, false, true}, {d.end, false, false},
-		{d.want, true, true}, {d.end, true, true}, {d.end, false, true}, {d.want, false, false},
+		{d.want, true, true}, {d.want, false, false}, // by an operator alone
+		{end, true, true}, {d.want, true, true}, {d.want, false, true}, {end, false, false},
+		{d.want, true, true}, {end, true, true}, {end, false, true}, {d.want, false, false},
 	} {
 		step.do(step.on)
 		if got := d.host.Draining.Load(); got != step.want {

@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"flag"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
+	"polystalk/router"
 	"polystalk/shard"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
@@ -87,16 +88,16 @@ func TestAnyEventAtAnyTime(t *testing.T) {
 
 func newEventWorld(t *testing.T, seed uint64) *eventWorld {
 	w := &eventWorld{rng: rand.New(rand.NewPCG(seed, 1))}
-	cfg := Config{Loops: 1, Shards: 4, MaxJobSize: 1 << 18, Gearman: GearmanConfig{Prefix: "H:x", Retries: 3, BuryFailed: w.rng.IntN(2) == 0}}
+	cfg := router.Config{Loops: 1, Shards: 4, MaxJobSize: 1 << 18, Gearman: router.GearmanConfig{Prefix: "H:x", Retries: 3, BuryFailed: w.rng.IntN(2) == 0}}
 	if w.rng.IntN(3) == 0 {
 		cfg.ConnectionMemory = 200_000 << w.rng.IntN(4)
 	}
 	w.fixture = newFixture(t, cfg)
-	w.d.srv.host.LimitBodies(int64(100_000 << w.rng.IntN(4)))
+	w.d.Server.Host().LimitBodies(int64(100_000 << w.rng.IntN(4)))
 	w.d.HoldAtMost(4096 << w.rng.IntN(5))
 	w.d.LookAtMost(1 + w.rng.IntN(8))
 	if w.rng.IntN(2) == 0 {
-		w.l.CorkReplies(func(d time.Duration) { w.uncork = w.now + core.Time(d) })
+		w.l.RunAfter(func(d time.Duration) { w.uncork = w.now + core.Time(d) })
 	}
 	if w.rng.IntN(4) > 0 {
 		w.disk = &fillingDisk{Disk: wal.Dir(t.TempDir())}
@@ -109,7 +110,7 @@ func newEventWorld(t *testing.T, seed uint64) *eventWorld {
 func (w *eventWorld) keepAll() {
 	b := &shard.Batch{Home: stranger{}}
 	at := func(slot uint16) *shard.Shard {
-		i := w.d.srv.host.Map.OfSlot(slot)
+		i := w.d.Server.Host().Map.OfSlot(slot)
 		w.giveBack(i) // else it would be waited for
 		w.d.Stamp(b)
 		return w.d.Shards()[i]
@@ -331,8 +332,8 @@ func (w *eventWorld) happens() {
 	case 8:
 		w.diskHappens()
 	case 9:
-		w.d.srv.host.EvictLate()
-		w.d.srv.host.Evict()
+		w.d.Server.Host().EvictLate()
+		w.d.Server.Host().Evict()
 	}
 }
 
@@ -434,18 +435,18 @@ func (w *eventWorld) left() {
 	for _, c := range w.conns {
 		w.over(c)
 		if !c.s.Gone() {
-			w.t.Errorf("a session hangs: %+v, half-closed %v, aborted %v, script sent %v", c.s.s.View(), c.half, c.broken, c.sent == len(c.script))
+			w.t.Errorf("a session hangs: %+v, half-closed %v, aborted %v, script sent %v", c.s.Session.View(), c.half, c.broken, c.sent == len(c.script))
 		}
 	}
 	w.check()
-	h := w.d.srv.host
+	h := w.d.Server.Host()
 	if used, inside, waiting := h.BodyPlaces(); used != 0 || inside+waiting != 0 {
 		w.t.Errorf("room for bodies: %d bytes used, %d inside, %d wait", used, inside, waiting)
 	}
 	if n := h.Sums(); n.Connections+n.Producers+n.Workers+n.Waiting != 0 {
 		w.t.Errorf("%d connections, %d producers, %d workers, %d waiting are counted", n.Connections, n.Producers, n.Workers, n.Waiting)
 	}
-	if v := w.l.l.View(); v.Holders+v.Queued+v.Corked != 0 || v.Unfinished != 0 {
+	if v := w.l.Loop.View(); v.Holders+v.Queued+v.Corked != 0 || v.Unfinished != 0 {
 		w.t.Errorf("the loop keeps %+v", v)
 	}
 	if w.journal != nil {
@@ -472,7 +473,7 @@ func (w *eventWorld) settle() {
 func (w *eventWorld) over(c *eventConn) {
 	if c.closed && c.unsent > 0 {
 		c.unsent = 0
-		c.s.s.UnsentDropped()
+		c.s.Session.UnsentDropped()
 	}
 	got := c.got.String()
 	asked := 0

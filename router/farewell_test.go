@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"context"
@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
+	"polystalk/router"
 )
 
 // TestRefusalIsRead: a client in the middle of a body that is too large reads why it is
 // closed, and not a reset, also when it sends all of it first.
 func TestRefusalIsRead(t *testing.T) {
-	srv, err := New(Config{Loops: 1, Shards: 2, Gearman: GearmanConfig{Prefix: "H:x", MaxBody: 1000}})
+	srv, err := router.New(router.Config{Loops: 1, Shards: 2, Gearman: router.GearmanConfig{Prefix: "H:x", MaxBody: 1000}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestRefusalIsRead(t *testing.T) {
 // TestClosedConnectionsAreForgotten: who quits and then reads what it has left unread is
 // not taken for one that keeps something.
 func TestClosedConnectionsAreForgotten(t *testing.T) {
-	srv, err := New(Config{Loops: 1, Shards: 2})
+	srv, err := router.New(router.Config{Loops: 1, Shards: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func TestClosedConnectionsAreForgotten(t *testing.T) {
 	}
 	go srv.Serve(l)
 	keepers := func() (n int) {
-		for _, l := range srv.host.Loops() {
+		for _, l := range srv.Host().Loops() {
 			l.Enter()
 			n += l.View().Holders
 			l.Exit()

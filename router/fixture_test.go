@@ -1,8 +1,10 @@
-package router
+package router_test
 
 import (
 	"bytes"
 	"fmt"
+	"polystalk/router"
+	"polystalk/router/routertest"
 	"polystalk/router/session"
 	"strings"
 	"testing"
@@ -29,8 +31,8 @@ const (
 // served by rest.
 type fixture struct {
 	t     testing.TB
-	d     *Driven
-	l     *DrivenLoop
+	d     *routertest.Driven
+	l     *routertest.Loop
 	now   core.Time // the time awake
 	ahead core.Time // what the time of day is ahead of it, but for slept
 	slept core.Time // in suspends
@@ -45,11 +47,11 @@ type stranger struct{}
 
 func (stranger) Post(*core.Message) { panic("a message came to a stranger") }
 
-func newFixture(t testing.TB, cfg Config) *fixture {
+func newFixture(t testing.TB, cfg router.Config) *fixture {
 	t.Helper()
 	f := &fixture{t: t, now: 1_700_000_000 * core.Second}
 	f.other.Home = stranger{}
-	d, err := NewDriven(cfg, func() core.Time { return f.now })
+	d, err := routertest.New(cfg, func() core.Time { return f.now })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +126,7 @@ func (f *fixture) tubeIn(i, nth int) string {
 // A testConn is a client of a fixture.
 type testConn struct {
 	f      *fixture
-	s      *DrivenSession
+	s      *routertest.Session
 	got    bytes.Buffer
 	stable [][]byte // slices that were handed over
 	writes int
@@ -207,7 +209,7 @@ func (f *fixture) check() {
 }
 
 // later is how often the loop put turns off.
-func (f *fixture) later() int { return int(f.d.srv.host.Sums().Counters[session.CountDeferred]) }
+func (f *fixture) later() int { return int(f.d.Server.Host().Sums().Counters[session.CountDeferred]) }
 
 // stoppedBy reports whether that keeps the client's commands from being parsed.
-func (c *testConn) stoppedBy(r session.Stops) bool { return c.s.s.View().Stops&r != 0 }
+func (c *testConn) stoppedBy(r session.Stops) bool { return c.s.Session.View().Stops&r != 0 }

@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"bufio"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	wire "polystalk/codec/admin"
+	"polystalk/router"
 	"polystalk/router/admin"
 	"polystalk/shard/core"
 	"polystalk/shard/wal"
@@ -27,9 +28,9 @@ type flushClient struct {
 }
 
 // flushed is a server on TCP, and how to connect to it.
-func flushed(t testing.TB, cfg Config) (s *Server, connect func(tube string) *flushClient) {
+func flushed(t testing.TB, cfg router.Config) (s *router.Server, connect func(tube string) *flushClient) {
 	t.Helper()
-	s, err := New(cfg)
+	s, err := router.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +117,7 @@ func (c *flushClient) fill(n, size int) {
 }
 
 // end shuts a server down.
-func end(t testing.TB, s *Server) {
+func end(t testing.TB, s *router.Server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -128,7 +129,7 @@ func end(t testing.TB, s *Server) {
 // TestFlushEndsBeforeTheServer: one that has begun is not broken off by a stop, which waits for
 // it, so nothing of what is gone comes back with the next start.
 func TestFlushEndsBeforeTheServer(t *testing.T) {
-	cfg := Config{Loops: 1, Shards: 2, Journal: &Journal{Dir: t.TempDir(), SegmentSize: 1 << 20}}
+	cfg := router.Config{Loops: 1, Shards: 2, Journal: &router.Journal{Dir: t.TempDir(), SegmentSize: 1 << 20}}
 	s, connect := flushed(t, cfg)
 	c := connect("a")
 	c.fill(20_000, 10)
@@ -137,9 +138,9 @@ func TestFlushEndsBeforeTheServer(t *testing.T) {
 		_, err := s.Operator().Flush(t.Context(), &admin.Flush{Tube: "a"})
 		ended <- err
 	}()
-	for s.operator.Life().Phase() != admin.Stopping {
-		if tube, err := s.operator.Tube(t.Context(), "a"); err == nil && tube.Ready == 0 {
-			s.operator.Life().Stop()
+	for s.Operator().Life().Phase() != admin.Stopping {
+		if tube, err := s.Operator().Tube(t.Context(), "a"); err == nil && tube.Ready == 0 {
+			s.Operator().Life().Stop()
 		}
 	}
 	if err := <-ended; err != nil {
@@ -158,7 +159,7 @@ func TestFlushEndsBeforeTheServer(t *testing.T) {
 // does, and what came after it.
 func TestFlushIsDurable(t *testing.T) {
 	for _, sync := range []wal.SyncPolicy{wal.SyncAlways, wal.SyncEvery, wal.SyncNever} {
-		cfg := Config{Loops: 2, Shards: 2, Journal: &Journal{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: sync, Every: 50 * time.Millisecond}}
+		cfg := router.Config{Loops: 2, Shards: 2, Journal: &router.Journal{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: sync, Every: 50 * time.Millisecond}}
 		s, connect := flushed(t, cfg)
 		c := connect("a")
 		const jobs = 5000
@@ -186,7 +187,7 @@ func TestFlushIsDurable(t *testing.T) {
 
 // TestFlushOfWhatWasCounted leaves what came since, one way or the other.
 func TestFlushOfWhatWasCounted(t *testing.T) {
-	s, connect := flushed(t, Config{Loops: 1, Shards: 2, Journal: &Journal{Dir: t.TempDir(), SegmentSize: 1 << 20}})
+	s, connect := flushed(t, router.Config{Loops: 1, Shards: 2, Journal: &router.Journal{Dir: t.TempDir(), SegmentSize: 1 << 20}})
 	defer end(t, s)
 	c := connect("a")
 	flush := func(f admin.Flush, want int) admin.Flushed {
@@ -229,7 +230,7 @@ func TestFlushOfWhatWasCounted(t *testing.T) {
 func TestFlushThatNobodyWaitsFor(t *testing.T) {
 	dir := t.TempDir()
 	disk := newStallingDisk(dir)
-	cfg := Config{Loops: 1, Shards: 1, Journal: &Journal{Dir: dir, Disk: disk, SegmentSize: 10 << 20}}
+	cfg := router.Config{Loops: 1, Shards: 1, Journal: &router.Journal{Dir: dir, Disk: disk, SegmentSize: 10 << 20}}
 	s, connect := flushed(t, cfg)
 	c := connect("a")
 	const jobs = 50_000 // are reclaimed in some fifty parts, each a quarter of a millisecond after the other
@@ -284,9 +285,9 @@ func BenchmarkFlush(b *testing.B) {
 func flushBeside(b *testing.B, kept bool) {
 	const jobs = 1_000_000
 	for b.Loop() {
-		cfg := Config{Loops: 1, Shards: 1}
+		cfg := router.Config{Loops: 1, Shards: 1}
 		if kept {
-			cfg.Journal = &Journal{Dir: b.TempDir(), SegmentSize: 10 << 20, Sync: wal.SyncEvery, Every: 50 * time.Millisecond}
+			cfg.Journal = &router.Journal{Dir: b.TempDir(), SegmentSize: 10 << 20, Sync: wal.SyncEvery, Every: 50 * time.Millisecond}
 		}
 		s, connect := flushed(b, cfg)
 		empty := resident(b)

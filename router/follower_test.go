@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"polystalk/router"
 	"polystalk/router/admin"
 	"polystalk/shard/commit"
 	"polystalk/shard/record"
@@ -29,9 +30,9 @@ func records(t *testing.T, dir string, apply func(*record.Record) error) (n int)
 }
 
 // journaled is a server that keeps its jobs in dir, and that nobody has started.
-func journaled(t *testing.T, dir string) *Server {
+func journaled(t *testing.T, dir string) *router.Server {
 	t.Helper()
-	s, err := New(Config{Loops: 1, Shards: 2, Journal: &Journal{Dir: dir, SegmentSize: 1 << 20}})
+	s, err := router.New(router.Config{Loops: 1, Shards: 2, Journal: &router.Journal{Dir: dir, SegmentSize: 1 << 20}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,7 @@ func journaled(t *testing.T, dir string) *Server {
 }
 
 // shutDown ends a server, whatever its stage.
-func shutDown(t *testing.T, s *Server) {
+func shutDown(t *testing.T, s *router.Server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -77,7 +78,7 @@ func TestFollowerLeads(t *testing.T) {
 	if _, err := s.Operator().Put(t.Context(), admin.NewJob{Tube: "a", TTR: 60}); err == nil {
 		t.Error("it takes a job while it follows")
 	}
-	if err := s.Apply(Settings{MaxJobSize: 3, Gearman: GearmanConfig{Retries: 7}}); err != nil {
+	if err := applied(s, router.Settings{MaxJobSize: 3, Gearman: router.GearmanConfig{Retries: 7}}); err != nil {
 		t.Errorf("who follows takes no settings: %v", err)
 	}
 	if n := records(t, first, f.Apply); n < jobs {
@@ -134,7 +135,7 @@ func TestFollowerEnds(t *testing.T) {
 
 	s = journaled(t, dir+"/nowhere")
 	_, err := s.Follow()
-	if _, ok := errors.AsType[*JournalError](err); !ok {
+	if _, ok := errors.AsType[*router.JournalError](err); !ok {
 		t.Errorf("%v", err)
 	}
 	shutDown(t, s)
@@ -143,9 +144,9 @@ func TestFollowerEnds(t *testing.T) {
 // TestAnswersDependOnTheLeast: from the moment on when another server may lead, nothing is
 // said before a commit that only who leads still gets; also what has changed nothing.
 func TestAnswersDependOnTheLeast(t *testing.T) {
-	f := newFixture(t, Config{Shards: 1})
+	f := newFixture(t, router.Config{Shards: 1})
 	store := &heldStorage{}
-	h := f.d.srv.host
+	h := f.d.Server.Host()
 	h.Journal = store
 	var least uint64
 	h.LeaseFence = func() uint64 { return least }

@@ -1,10 +1,13 @@
-package router
+package router_test
 
 import (
 	"fmt"
 	"runtime"
 	"testing"
 	"unsafe"
+
+	"polystalk/router"
+	"polystalk/router/routertest"
 )
 
 // footprintMost bytes of ours at most are taken by a connection that speaks beanstalkd's
@@ -25,7 +28,7 @@ func (*nullConn) Resume() bool         { return true }
 
 // TestFootprintOfAnIdleConnection measures it, over many.
 func TestFootprintOfAnIdleConnection(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	heap := func() uint64 {
 		var m runtime.MemStats
 		runtime.GC()
@@ -34,13 +37,13 @@ func TestFootprintOfAnIdleConnection(t *testing.T) {
 		return m.HeapAlloc
 	}
 	const n = 20_000
-	kept := make([]*DrivenSession, n)
+	kept := make([]*routertest.Session, n)
 	before := heap()
 	for i := range kept {
-		s := f.l.l.Open(f.d.srv.beanstalkd, new(nullConn))
-		kept[i] = &DrivenSession{d: f.d, s: s}
+		s := f.l.Loop.Open(f.d.Server.Fronts()[0], new(nullConn))
+		kept[i] = &routertest.Session{Session: s}
 		// It has put a job and deleted it, as most have.
-		f.l.l.Input(s, fmt.Appendf(nil, "put 0 0 60 1\r\nx\r\ndelete %d\r\n", i+1))
+		f.l.Loop.Input(s, fmt.Appendf(nil, "put 0 0 60 1\r\nx\r\ndelete %d\r\n", i+1))
 	}
 	f.rest()
 	own := unsafe.Sizeof(*kept[0]) + unsafe.Sizeof(uintptr(0)) // of this test, for each

@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"fmt"
@@ -31,11 +31,11 @@ func TestNamesAreForgotten(t *testing.T) {
 	c.asks("create function kept\n", "OK\r\n")
 	f.rest()
 	full := heap()
-	if got := f.d.srv.host.Map.Tubes().Len(); got != names+2 {
+	if got := f.d.Server.Host().Map.Tubes().Len(); got != names+2 {
 		t.Errorf("%d tubes, want %d", got, names+2)
 	}
 	f.pass(3599 * core.Second)
-	if got := f.d.srv.host.Map.Tubes().Len(); got != names+2 {
+	if got := f.d.Server.Host().Map.Tubes().Len(); got != names+2 {
 		t.Errorf("%d tubes an hour later, want %d", got, names+2)
 	}
 	f.pass(core.Second)

@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"fmt"
@@ -103,7 +103,7 @@ func TestReportsBehindAListAreBounded(t *testing.T) {
 	c.unsent = unsentMax + 1
 	c.send("show jobs\n")
 	data := packet(gearman.WorkData, "H:x:3001", strings.Repeat("d", 1<<20))
-	for range f.d.srv.cfg.Gearman.MaxUnread>>20 + 1 {
+	for range f.d.Server.Gearman().MaxUnread>>20 + 1 {
 		w.asks(data)
 	}
 	if !c.s.Gone() {

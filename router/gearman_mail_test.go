@@ -1,15 +1,16 @@
-package router
+package router_test
 
 import (
 	"strings"
 	"testing"
 
 	"polystalk/codec/gearman"
+	"polystalk/router/routertest"
 	"polystalk/shard/core"
 )
 
 // secondLoop adds a loop to a fixture; the returned function drains it.
-func (f *fixture) secondLoop() (l *DrivenLoop, rest func()) {
+func (f *fixture) secondLoop() (l *routertest.Loop, rest func()) {
 	asked := false
 	run := func() { asked = true }
 	l = f.d.NewLoop(run)
@@ -76,7 +77,7 @@ func TestCopiesForAClientThatDoesNotRead(t *testing.T) {
 	w.asks(packet(gearman.CanDo, "f")+packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", "f", "x"))
 	const size = 1 << 20
 	w.asks(packet(gearman.WorkData, "H:x:1", strings.Repeat("d", size)))
-	if c.unsent > f.d.srv.cfg.Gearman.MaxUnread+2*size || !c.closed || !c.s.Gone() {
+	if c.unsent > f.d.Server.Gearman().MaxUnread+2*size || !c.closed || !c.s.Gone() {
 		t.Fatalf("%d bytes kept, closed: %v", c.unsent, c.closed)
 	}
 	w.asks(packet(gearman.WorkComplete, "H:x:1", ""))

@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"log/slog"
@@ -27,16 +27,11 @@ func (f *fixture) keepOn(disk wal.Disk) *commit.Journal {
 // does.
 func (f *fixture) keepWith(o commit.Options) *commit.Journal {
 	f.t.Helper()
-	srv := f.d.srv
-	o.SegmentSize, o.Shards, o.Manual = 1<<20, len(srv.host.Map.Shards()), true
-	o.Now, o.Logger, o.Notify = time.Now, slog.New(slog.DiscardHandler), srv.host.Wake
+	srv := f.d.Server
+	o.SegmentSize, o.Shards, o.Manual = 1<<20, len(srv.Host().Map.Shards()), true
+	o.Now, o.Logger, o.Notify = time.Now, slog.New(slog.DiscardHandler), srv.Host().Wake
 	j := commit.New(o)
-	srv.cfg.Journal = &Journal{Disk: o.Disk}
-	r, err := srv.target().RecoverFrom(j)
-	if err == nil {
-		err = srv.follow(r).Lead(nil)
-	}
-	if err != nil {
+	if err := srv.LeadWith(j, o.Disk); err != nil {
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() {

@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"bufio"
@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"polystalk/router"
 	"polystalk/router/direct"
 	"strings"
 	"sync"
@@ -185,7 +186,7 @@ func TestGearmanUnderLoad(t *testing.T) {
 		t.Skip("long")
 	}
 	for _, functions := range []int{1, 5} {
-		s, err := New(Config{Loops: 2, Shards: 8})
+		s, err := router.New(router.Config{Loops: 2, Shards: 8})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,9 +224,9 @@ func TestGearmanUnderLoad(t *testing.T) {
 		clients.Wait()
 		cancel()
 		workers.Wait()
-		caller := direct.New(s.host.Map, s.host.Clock)
+		caller := direct.New(s.Host().Map, s.Host().Clock)
 		for range 1000 { // what vanished has to be noticed
-			if !hasJobs(caller) {
+			if !router.HasJobs(caller) {
 				break
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -233,7 +234,7 @@ func TestGearmanUnderLoad(t *testing.T) {
 		if err := s.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
-		for _, sh := range s.host.Map.Shards() {
+		for _, sh := range s.Host().Map.Shards() {
 			if err := sh.Check(); err != nil {
 				t.Error(err)
 			}

@@ -1,8 +1,9 @@
-package router
+package router_test
 
 import (
 	"bytes"
 	"fmt"
+	"polystalk/router"
 	"polystalk/router/gearmand"
 	"strings"
 	"testing"
@@ -53,7 +54,7 @@ func (c *testConn) hears(want ...string) {
 }
 
 func newGearFixture(t *testing.T) *fixture {
-	return newFixture(t, Config{Loops: 1, Shards: 4, Gearman: GearmanConfig{Prefix: "H:x"}})
+	return newFixture(t, router.Config{Loops: 1, Shards: 4, Gearman: router.GearmanConfig{Prefix: "H:x"}})
 }
 
 func TestGearmanClientOfABeanstalkdWorker(t *testing.T) {
@@ -145,12 +146,12 @@ func TestGrabOverShards(t *testing.T) {
 func TestReportsDoNotOvertakeTheSubmission(t *testing.T) {
 	f := newGearFixture(t)
 	c := f.openGear()
-	mail := c.s.s.Protocol().(interface{ Mail() *core.Mail }).Mail()
+	mail := c.s.Session.Protocol().(interface{ Mail() *core.Mail }).Mail()
 	release := f.own(f.d.ShardOf("f"))
 	c.send(packet(gearman.SubmitJob, "f", "u", "x"))
 	// As if another owner had posted its mail before the one that ran the
 	// submission posts the answer.
-	b := c.s.s.Loop().Batch()
+	b := c.s.Session.Loop().Batch()
 	b.Local = append(b.Local, &mail.Msg)
 	mail.Add(&core.Relay{Job: 1, Kind: core.RelayData, Copies: 1, Body: []byte("d")})
 	f.l.GoOn()
@@ -244,11 +245,11 @@ func TestResetOfManyAbilities(t *testing.T) {
 	w.send(strings.Repeat(packet(gearman.GrabJob), functions))
 	f.rest()
 	w.take()
-	visits := f.l.l.Batch().Visits
+	visits := f.l.Loop.Batch().Visits
 	w.send(packet(gearman.ResetAbilities) + packet(gearman.PreSleep) + packet(gearman.GrabJob))
 	f.rest()
 	w.hears(answer(gearman.NoJob))
-	if n := f.l.l.Batch().Visits - visits; n > 2*4 {
+	if n := f.l.Loop.Batch().Visits - visits; n > 2*4 {
 		t.Errorf("%d visits", n)
 	}
 	w.asks(packet(gearman.CanDo, "f0")+packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", "f0", "x"))
@@ -279,7 +280,7 @@ func TestDrainingRefusesSubmissions(t *testing.T) {
 	f := newGearFixture(t)
 	c := f.openGear()
 	c.asks(packet(gearman.SubmitJobBG, "f", "u", "x"), answer(gearman.JobCreated, "H:x:1"))
-	f.d.Drain()
+	f.d.Server.Drain()
 	refused := answer(gearman.Error, "QUEUE_ERROR", "Draining: the server accepts no new jobs")
 	for _, typ := range []gearman.Type{gearman.SubmitJob, gearman.SubmitJobBG, gearman.SubmitJobHigh, gearman.SubmitJobHighBG,
 		gearman.SubmitJobLow, gearman.SubmitJobLowBG} {

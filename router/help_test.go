@@ -1,8 +1,10 @@
-package router
+package router_test
 
 import (
 	"testing"
 	"time"
+
+	"polystalk/router"
 )
 
 // A slowConn is in the middle of writing until it is let go.
@@ -24,14 +26,14 @@ func (c *slowConn) Write(p []byte) {
 // A shutdown does not overlook an answer that a loop, or its helper, has taken from
 // the outbox and not sent.
 func TestAnswerBeingDeliveredIsWork(t *testing.T) {
-	f := newFixture(t, Config{Loops: 1, Shards: 1, MaxJobSize: 1 << 16})
+	f := newFixture(t, router.Config{Loops: 1, Shards: 1, MaxJobSize: 1 << 16})
 	goOn := make(chan struct{})
 	c := &slowConn{testConn: &testConn{f: f}, goOn: goOn}
 	c.s = f.l.Open(c)
 	release := f.own(0)
 	c.send("put 0 0 9 1\r\nx\r\n")
 	release()
-	l := f.l.l
+	l := f.l.Loop
 	if !l.HasWork() {
 		t.Fatal("nothing is under way")
 	}

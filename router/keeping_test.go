@@ -1,6 +1,7 @@
-package router
+package router_test
 
 import (
+	"polystalk/router"
 	"polystalk/router/session"
 	"strings"
 	"testing"
@@ -10,15 +11,15 @@ import (
 
 // bound gives the server's account that bound.
 func (f *fixture) bound(most int64) *session.Account {
-	a := f.d.srv.host.Account
+	a := f.d.Server.Host().Account
 	a.SetBound(most)
 	return a
 }
 
 // counted is what the account would say if every loop had told it all.
 func (f *fixture) counted() int64 {
-	n := f.d.srv.host.Account.Sum()
-	for _, l := range f.d.srv.host.Loops() {
+	n := f.d.Server.Host().Account.Sum()
+	for _, l := range f.d.Server.Host().Loops() {
 		n += int64(l.View().Untold)
 	}
 	return n
@@ -56,7 +57,7 @@ func (c *queueConn) reads() {
 func (f *fixture) openUnread() *queueConn {
 	c := &queueConn{}
 	c.f, c.canPause = f, true
-	c.q.Account = f.d.srv.host.Account
+	c.q.Account = f.d.Server.Host().Account
 	c.s = f.l.Open(c)
 	return c
 }
@@ -65,7 +66,7 @@ func (f *fixture) openUnread() *queueConn {
 // reserve that waits. All of them live, none is read on, and what is held is within the
 // bound.
 func TestHeldInputStaysWithinTheBound(t *testing.T) {
-	f := newFixture(t, Config{Shards: 2})
+	f := newFixture(t, router.Config{Shards: 2})
 	const most = 16 << 20
 	a := f.bound(most)
 	ahead := strings.Repeat("stats-job 77777\r\n", 3800) // about 64 KiB, as much as is read at once
@@ -105,8 +106,8 @@ func TestHeldInputStaysWithinTheBound(t *testing.T) {
 			t.Fatalf("client %d: paused %v, closed %v", i, c.paused, c.closed)
 		}
 	}
-	if n := f.counted(); n != 0 || f.l.l.View().Holders != 0 {
-		t.Errorf("%d bytes are counted for %d clients when all is read", n, f.l.l.View().Holders)
+	if n := f.counted(); n != 0 || f.l.Loop.View().Holders != 0 {
+		t.Errorf("%d bytes are counted for %d clients when all is read", n, f.l.Loop.View().Holders)
 	}
 	f.check()
 }
@@ -114,7 +115,7 @@ func TestHeldInputStaysWithinTheBound(t *testing.T) {
 // TestUnreadRepliesStayWithinTheBound: the more is unread, the earlier a client's
 // commands stop.
 func TestUnreadRepliesStayWithinTheBound(t *testing.T) {
-	f := newFixture(t, Config{Shards: 2})
+	f := newFixture(t, router.Config{Shards: 2})
 	const most = 16 << 20
 	a := f.bound(most)
 	f.open().says("put 0 0 60 5\nhello\n", "INSERTED 1\n")
@@ -149,7 +150,7 @@ func TestUnreadRepliesStayWithinTheBound(t *testing.T) {
 
 // TestTheWorstReaderIsCutOff, and nobody else, when all together keep too much.
 func TestTheWorstReaderIsCutOff(t *testing.T) {
-	f := newFixture(t, Config{Shards: 2})
+	f := newFixture(t, router.Config{Shards: 2})
 	f.bound(1 << 40)
 	f.open().says("put 0 0 60 60000\n"+strings.Repeat("x", 60000)+"\n", "INSERTED 1\n")
 	var all []*queueConn
@@ -163,24 +164,24 @@ func TestTheWorstReaderIsCutOff(t *testing.T) {
 	ahead := f.openUnread() // keeps more than any, but leaves nothing unread
 	ahead.send("reserve\r\nreserve\r\n" + strings.Repeat("x", 2<<20))
 	f.rest()
-	f.d.srv.host.Evict()
+	f.d.Server.Host().Evict()
 	f.rest()
 	for i, c := range all {
 		if c.closed {
 			t.Errorf("client %d is closed within the bound", i)
 		}
 	}
-	sum := f.d.srv.host.Account.Sum()
-	f.d.srv.host.Account.SetBound(sum - 100_000) // a sixteenth of which is freed besides
-	f.d.srv.host.Evict()
+	sum := f.d.Server.Host().Account.Sum()
+	f.d.Server.Host().Account.SetBound(sum - 100_000) // a sixteenth of which is freed besides
+	f.d.Server.Host().Evict()
 	f.rest()
 	for i, c := range all {
 		if want := i >= 9; c.closed != want {
 			t.Errorf("client %d with %d bytes unread: closed %v", i, c.q.Bytes(), c.closed)
 		}
 	}
-	if f.d.srv.host.Account.Excess() > 0 || ahead.closed {
-		t.Errorf("%d bytes above the bound, the client ahead is closed: %v", f.d.srv.host.Account.Excess(), ahead.closed)
+	if f.d.Server.Host().Account.Excess() > 0 || ahead.closed {
+		t.Errorf("%d bytes above the bound, the client ahead is closed: %v", f.d.Server.Host().Account.Excess(), ahead.closed)
 	}
 	f.check()
 }
@@ -225,7 +226,7 @@ func TestLargeEchoIsCounted(t *testing.T) {
 	f.bound(64 << 20)
 	c := &queueConn{}
 	c.f, c.canPause = f, true
-	c.q.Account = f.d.srv.host.Account
+	c.q.Account = f.d.Server.Host().Account
 	c.s = f.l.OpenGearman(c)
 	const size = 2 << 20
 	for at, p := 0, packet(gearman.EchoReq, strings.Repeat("e", size)); at < len(p); at += 64 << 10 {
@@ -238,12 +239,12 @@ func TestLargeEchoIsCounted(t *testing.T) {
 	if n := f.counted(); n < size || n > size+size/4 {
 		t.Errorf("%d bytes are counted of %d", n, size)
 	}
-	if f.l.l.View().Holders != 1 || !c.stoppedBy(session.Unread) {
-		t.Errorf("%d clients keep something; it goes on: %v", f.l.l.View().Holders, !c.stoppedBy(session.Unread))
+	if f.l.Loop.View().Holders != 1 || !c.stoppedBy(session.Unread) {
+		t.Errorf("%d clients keep something; it goes on: %v", f.l.Loop.View().Holders, !c.stoppedBy(session.Unread))
 	}
 	c.reads()
-	if n := f.counted(); n != 0 || f.l.l.View().Holders != 0 || c.stoppedBy(session.Unread) {
-		t.Errorf("%d bytes are counted for %d clients when all is read, or it does not go on", n, f.l.l.View().Holders)
+	if n := f.counted(); n != 0 || f.l.Loop.View().Holders != 0 || c.stoppedBy(session.Unread) {
+		t.Errorf("%d bytes are counted for %d clients when all is read, or it does not go on", n, f.l.Loop.View().Holders)
 	}
 	f.check()
 }

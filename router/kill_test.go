@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"bufio"
@@ -16,6 +16,7 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/codec/gearman"
+	"polystalk/router"
 	"polystalk/router/admin"
 	"polystalk/router/session"
 	"polystalk/shard/core"
@@ -56,7 +57,7 @@ func (w *watched) ready(tube string, want uint64) {
 
 // TestKilledInEveryState: its jobs are ready, its client sees the end, and it is unknown.
 func TestKilledInEveryState(t *testing.T) {
-	w := watch(t, Config{Loops: 2, Shards: 4, MaxJobSize: 64 << 20})
+	w := watch(t, router.Config{Loops: 2, Shards: 4, MaxJobSize: 64 << 20})
 	is := func(state string) func(*admin.Connection) bool {
 		return func(c *admin.Connection) bool { return c.State() == state }
 	}
@@ -86,7 +87,7 @@ func TestKilledInEveryState(t *testing.T) {
 		c := w.becomes(k, "receiving", func(c *admin.Connection) bool { return c.In > 3_000_000 })
 		w.kill(c)
 		k.gone()
-		if used, inside, waiting := w.host.BodyPlaces(); used != 0 || inside != 0 || waiting != 0 {
+		if used, inside, waiting := w.Host().BodyPlaces(); used != 0 || inside != 0 || waiting != 0 {
 			t.Errorf("the room for bodies has %d bytes of %d, and %d wait", used, inside, waiting)
 		}
 	})
@@ -101,7 +102,7 @@ func TestKilledInEveryState(t *testing.T) {
 		k.say("use big\r\n" + strings.Repeat("peek-ready\r\n", 8))
 		k.Conn.(*net.TCPConn).CloseWrite()
 		w.kill(w.becomes(k, "behind", func(c *admin.Connection) bool { return c.Unsent > 0 }))
-		eventually(t, func() bool { _, behind := w.reactor.Connections(); return behind == 0 })
+		eventually(t, func() bool { _, behind := w.Reactor().Connections(); return behind == 0 })
 	})
 	t.Run("a worker of a function", func(t *testing.T) {
 		g, f := w.dial(w.gears), w.dial(w.gears)
@@ -131,10 +132,10 @@ func TestKilledInEveryState(t *testing.T) {
 		}
 	})
 	awaitNothing(t, w.Server)
-	if s := w.host.Sums(); s.Connections != 0 || s.Waiting != 0 || s.Workers != 0 || s.Producers != 0 || s.Sleeping != 0 {
+	if s := w.Host().Sums(); s.Connections != 0 || s.Waiting != 0 || s.Workers != 0 || s.Producers != 0 || s.Sleeping != 0 {
 		t.Errorf("%+v is counted", s)
 	}
-	for _, l := range w.host.Loops() {
+	for _, l := range w.Host().Loops() {
 		l.Enter()
 		err := l.CheckAtRest(nil)
 		l.Exit()
@@ -148,7 +149,7 @@ func TestKilledInEveryState(t *testing.T) {
 // and nobody who wants to hear of the end hears of it before.
 func TestKilledWhileItIsBusyOrCloses(t *testing.T) {
 	for _, closing := range []bool{false, true} {
-		f := newFixture(t, Config{Shards: 2})
+		f := newFixture(t, router.Config{Shards: 2})
 		c := f.open()
 		tube := f.tubeIn(1, 0)
 		c.says("use "+tube+"\nwatch "+tube+"\nput 0 0 60 1\nx\nreserve\n", "USING "+tube+"\nWATCHING 2\nINSERTED 1\nRESERVED 1 1\nx\n")
@@ -159,7 +160,7 @@ func TestKilledWhileItIsBusyOrCloses(t *testing.T) {
 			c.send("release 1 5 0\r\n")
 		}
 		told := 0
-		l, number := c.s.s.Loop(), c.s.Number()
+		l, number := c.s.Session.Loop(), c.s.Number()
 		for range 2 { // the second is of no effect
 			l.SignalNumber(number, func(s *session.Session) {
 				s.WhenGone(func() { told++ })
@@ -170,13 +171,13 @@ func TestKilledWhileItIsBusyOrCloses(t *testing.T) {
 				f.l.GoOn()
 			}
 		}
-		if life := c.s.s.View().Life; told != 0 || closing != (life == "closing") {
+		if life := c.s.Session.View().Life; told != 0 || closing != (life == "closing") {
 			t.Errorf("%d are told of the end of one that is %s", told, life)
 		}
 		release()
 		f.rest()
 		if told != 2 || !c.s.Gone() || !c.closed {
-			t.Errorf("%d are told, it is %s, closed %v", told, c.s.s.View().Life, c.closed)
+			t.Errorf("%d are told, it is %s, closed %v", told, c.s.Session.View().Life, c.closed)
 		}
 		l.SignalNumber(number, func(s *session.Session) {
 			if s != nil {
@@ -206,7 +207,7 @@ func (w *watched) jobs(tube string) (n int) {
 
 // TestKilledWhileItWaitsForTheJournal: replies that wait for the disk end with their client.
 func TestKilledWhileItWaitsForTheJournal(t *testing.T) {
-	w := watch(t, Config{Loops: 1, Shards: 2, Journal: &Journal{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: wal.SyncAlways}})
+	w := watch(t, router.Config{Loops: 1, Shards: 2, Journal: &router.Journal{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: wal.SyncAlways}})
 	for range 50 {
 		k := w.dial(w.beans)
 		k.say("put 0 0 60 1\r\nx\r\nreserve\r\nput 0 0 60 1\r\ny\r\n")
@@ -216,7 +217,7 @@ func TestKilledWhileItWaitsForTheJournal(t *testing.T) {
 		k.Close()
 	}
 	awaitNothing(t, w.Server)
-	for _, l := range w.host.Loops() {
+	for _, l := range w.Host().Loops() {
 		eventually(t, func() bool {
 			l.Enter()
 			defer l.Exit()
@@ -230,7 +231,7 @@ func TestKilledWhileItWaitsForTheJournal(t *testing.T) {
 // there to be had.
 func TestKilledUnderLoad(t *testing.T) {
 	const clients, jobs = 1000, 3000
-	w := watch(t, Config{Loops: 2, Shards: 4})
+	w := watch(t, router.Config{Loops: 2, Shards: 4})
 	p := w.dial(w.beans)
 	p.say("use q\r\n")
 	p.hears("USING q\r\n")
@@ -276,7 +277,7 @@ func TestKilledUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, func() bool { return w.host.Sums().Connections == clients+1 })
+	eventually(t, func() bool { return w.Host().Sums().Connections == clients+1 })
 	mine := w.of(p).Number
 	var operators sync.WaitGroup
 	var killed atomic.Int64
@@ -323,12 +324,12 @@ func TestKilledUnderLoad(t *testing.T) {
 // TestKillThatWasGivenUpKillsNobody: who is told that the event loops are late, and to try it
 // again, has not closed the connection behind his back.
 func TestKillThatWasGivenUpKillsNobody(t *testing.T) {
-	w := watch(t, Config{Loops: 1, Shards: 1})
+	w := watch(t, router.Config{Loops: 1, Shards: 1})
 	k := w.dial(w.beans)
 	k.say("use a\r\n")
 	k.hears("USING a\r\n")
 	c := w.of(k)
-	l := w.host.Loops()[0]
+	l := w.Host().Loops()[0]
 	l.Enter()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()

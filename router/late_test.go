@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"strings"
@@ -6,15 +6,16 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
+	"polystalk/router"
 	"polystalk/shard/core"
 )
 
 // newLateFixture is one whose loop is busy, as long as no time passes; tick lets
 // the loop look at what it has kept back.
-func newLateFixture(t *testing.T, cfg Config) (f *fixture, tick func()) {
+func newLateFixture(t *testing.T, cfg router.Config) (f *fixture, tick func()) {
 	f = newFixture(t, cfg)
 	var due core.Time
-	f.l.CorkReplies(func(d time.Duration) { due = f.now + core.Time(d) })
+	f.l.RunAfter(func(d time.Duration) { due = f.now + core.Time(d) })
 	return f, func() {
 		t.Helper()
 		if due == 0 {
@@ -27,7 +28,7 @@ func newLateFixture(t *testing.T, cfg Config) (f *fixture, tick func()) {
 }
 
 func TestJobCreatedComesWithTheResult(t *testing.T) {
-	f, tick := newLateFixture(t, Config{Loops: 1, Shards: 4, Gearman: GearmanConfig{Prefix: "H:x"}})
+	f, tick := newLateFixture(t, router.Config{Loops: 1, Shards: 4, Gearman: router.GearmanConfig{Prefix: "H:x"}})
 	c, w := f.openGear(), f.openGear()
 	w.asks(packet(gearman.CanDo, "f"))
 	c.asks(packet(gearman.SubmitJob, "f", "u", "work"))
@@ -47,13 +48,13 @@ func TestJobCreatedComesWithTheResult(t *testing.T) {
 
 	// The first look finds that everything was sent, and is the last one.
 	tick()
-	if n := f.l.l.View().Corked; n > 0 || f.l.l.View().Unfinished != 0 {
-		t.Fatalf("%d sessions on the list, %d unfinished", n, f.l.l.View().Unfinished)
+	if n := f.l.Loop.View().Corked; n > 0 || f.l.Loop.View().Unfinished != 0 {
+		t.Fatalf("%d sessions on the list, %d unfinished", n, f.l.Loop.View().Unfinished)
 	}
 }
 
 func TestJobCreatedIsKeptForShort(t *testing.T) {
-	f, tick := newLateFixture(t, Config{Loops: 1, Shards: 4, Gearman: GearmanConfig{Prefix: "H:x"}})
+	f, tick := newLateFixture(t, router.Config{Loops: 1, Shards: 4, Gearman: router.GearmanConfig{Prefix: "H:x"}})
 	a, b := f.openGear(), f.openGear()
 	a.asks(packet(gearman.SubmitJob, "f", "u1", ""))
 	f.now += lateMax / 100
@@ -67,13 +68,13 @@ func TestJobCreatedIsKeptForShort(t *testing.T) {
 	b.hears()
 	tick()
 	b.hears(answer(gearman.JobCreated, "H:x:2"))
-	if n := f.l.l.View().Unfinished; n != 0 {
+	if n := f.l.Loop.View().Unfinished; n != 0 {
 		t.Fatalf("%d unfinished", n)
 	}
 }
 
 func TestWhoGoesOnIsAnsweredAtOnce(t *testing.T) {
-	f, tick := newLateFixture(t, Config{Loops: 1, Shards: 4, Gearman: GearmanConfig{Prefix: "H:x"}})
+	f, tick := newLateFixture(t, router.Config{Loops: 1, Shards: 4, Gearman: router.GearmanConfig{Prefix: "H:x"}})
 	c := f.openGear()
 	c.asks(packet(gearman.SubmitJob, "f", "u1", ""))
 	tick()
@@ -94,7 +95,7 @@ func TestWhoGoesOnIsAnsweredAtOnce(t *testing.T) {
 // What is as long as a JOB_CREATED that had to wait for the disk is not taken for one:
 // kept back, the head of a large job came behind its body.
 func TestHeldJobCreatedIsForgotten(t *testing.T) {
-	f, _ := newLateFixture(t, Config{Loops: 1, Shards: 1, Gearman: GearmanConfig{Prefix: "H:x"}})
+	f, _ := newLateFixture(t, router.Config{Loops: 1, Shards: 1, Gearman: router.GearmanConfig{Prefix: "H:x"}})
 	j := f.keep()
 	commit := func() {
 		t.Helper()
@@ -115,7 +116,7 @@ func TestHeldJobCreatedIsForgotten(t *testing.T) {
 	f.rest()
 	commit()
 	c.hears(answer(gearman.JobCreated, "H:x:1"))
-	f.d.srv.host.Map.IDs().Resume(1233)
+	f.d.Server.Host().Map.IDs().Resume(1233)
 	c.asks(packet(gearman.SubmitJob, "other", "", ""))
 	commit()
 	created := answer(gearman.JobCreated, "H:x:1234")
@@ -128,14 +129,14 @@ func TestHeldJobCreatedIsForgotten(t *testing.T) {
 }
 
 func TestIdleLoopKeepsNothingBack(t *testing.T) {
-	f, _ := newLateFixture(t, Config{Loops: 1, Shards: 4, Gearman: GearmanConfig{Prefix: "H:x"}})
+	f, _ := newLateFixture(t, router.Config{Loops: 1, Shards: 4, Gearman: router.GearmanConfig{Prefix: "H:x"}})
 	c := f.openGear()
 	f.now += core.Second
 	c.asks(packet(gearman.SubmitJob, "f", "u1", ""), answer(gearman.JobCreated, "H:x:1"))
 }
 
 func TestWhatIsKeptBackIsSentBeforeTheEnd(t *testing.T) {
-	f, tick := newLateFixture(t, Config{Loops: 1, Shards: 4, Gearman: GearmanConfig{Prefix: "H:x"}})
+	f, tick := newLateFixture(t, router.Config{Loops: 1, Shards: 4, Gearman: router.GearmanConfig{Prefix: "H:x"}})
 	c := f.openGear()
 	c.asks(packet(gearman.SubmitJob, "f", "u1", ""))
 	c.s.HalfClose()

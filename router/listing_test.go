@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"fmt"
@@ -141,7 +141,7 @@ func TestDropFunctionByAnotherCase(t *testing.T) {
 	a.asks("drop function MAIL\ndrop function MAIL\ndrop function MAIL\ndrop function MAIL\n",
 		"OK\r\nOK\r\nOK\r\nERR function not found\r\n")
 	a.asks("drop function oTHER\ndrop function Other\n", "OK\r\nERR function not found\r\n")
-	if err := f.d.srv.host.Map.Tubes().Check(); err != nil {
+	if err := f.d.Server.Host().Map.Tubes().Check(); err != nil {
 		t.Errorf("something of them is left: %v", err)
 	}
 	f.check()

@@ -1,9 +1,10 @@
-package router
+package router_test
 
 import (
 	"fmt"
 	"testing"
 
+	"polystalk/router"
 	"polystalk/shard"
 	"polystalk/shard/core"
 )
@@ -29,7 +30,7 @@ func apartTubes(f *fixture, n int) (names []string) {
 // TestProbeSeesWhatIsDue: a job whose delay has just ended is chosen across
 // shards although no shard's timer has been run since.
 func TestProbeSeesWhatIsDue(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	c := f.open()
 	tubes := apartTubes(f, 2)
 	for i, name := range tubes {
@@ -45,7 +46,7 @@ func TestProbeSeesWhatIsDue(t *testing.T) {
 // TestDeathIsOneStep: whoever is woken by a job of a dying client finds all of
 // its jobs given back, also those in other shards.
 func TestDeathIsOneStep(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	tubes := apartTubes(f, 2)
 	holder := f.open()
 	for i, name := range tubes {

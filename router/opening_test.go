@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"polystalk/codec/gearman"
+	"polystalk/router"
 )
 
 // What a browser sends for a page of somebody else's. It is no client, whatever
@@ -25,7 +26,7 @@ func TestForeignFirstLineCloses(t *testing.T) {
 	for _, opening := range foreignOpenings {
 		for _, size := range []int{1, 7, len(opening)} {
 			var log bytes.Buffer
-			f := newFixture(t, Config{Shards: 4, Log: slog.New(slog.NewTextHandler(&log, nil))})
+			f := newFixture(t, router.Config{Shards: 4, Log: slog.New(slog.NewTextHandler(&log, nil))})
 			for _, c := range []*testConn{f.open(), f.openGear()} {
 				for at := 0; at < len(opening); at += size {
 					c.send(opening[at:min(at+size, len(opening))])
@@ -47,7 +48,7 @@ func TestForeignFirstLineCloses(t *testing.T) {
 
 // Behind another line a request is a line like any other: a job's body may hold one.
 func TestForeignLineBehindAnotherIsAnswered(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	for _, first := range []string{"use t\n", "bogus\n", "\n", "put 0 0 60 x\n"} {
 		c := f.open()
 		c.send(strings.ReplaceAll(first, "\n", "\r\n"))

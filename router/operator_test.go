@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	wire "polystalk/codec/admin"
+	"polystalk/router"
 	"polystalk/router/admin"
 	"polystalk/router/ops"
 	"polystalk/shard"
@@ -17,9 +18,9 @@ import (
 )
 
 // operated is a server that serves, until the end of the test.
-func operated(t *testing.T, cfg Config) *Server {
+func operated(t *testing.T, cfg router.Config) *router.Server {
 	t.Helper()
-	s, err := New(cfg)
+	s, err := router.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,14 +42,14 @@ func TestServerIsNotAliveWhenAShardIsStuck(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	s := operated(t, Config{Loops: 2, Shards: 4})
+	s := operated(t, router.Config{Loops: 2, Shards: 4})
 	op := s.Operator()
 	if h := op.Alive(); h.Status != "ok" || len(h.Checks) != 2 {
 		t.Fatalf("%+v", h)
 	}
 	b := shard.Batch{Home: nobodyHome{}}
-	sh := s.host.Map.Shard(2)
-	for s.host.Clock.Stamp(&b); !sh.Own(&b); {
+	sh := s.Host().Map.Shard(2)
+	for s.Host().Clock.Stamp(&b); !sh.Own(&b); {
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(600 * time.Millisecond) // the answer before holds for half a second
@@ -73,8 +74,8 @@ func TestServerIsNotAliveWhenALoopIsStuck(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	s := operated(t, Config{Loops: 2, Shards: 4})
-	l := s.host.Loops()[1]
+	s := operated(t, router.Config{Loops: 2, Shards: 4})
+	l := s.Host().Loops()[1]
 	l.Enter()
 	h := s.Operator().Alive()
 	l.Exit()
@@ -86,7 +87,7 @@ func TestServerIsNotAliveWhenALoopIsStuck(t *testing.T) {
 // TestChangesAreDurableWithEachPolicy: also where commits are made by who waits for them.
 func TestChangesAreDurableWithEachPolicy(t *testing.T) {
 	for _, sync := range []wal.SyncPolicy{wal.SyncAlways, wal.SyncEvery, wal.SyncNever} {
-		s := operated(t, Config{Loops: 1, Shards: 2, Journal: &Journal{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: sync, Every: 50 * time.Millisecond}})
+		s := operated(t, router.Config{Loops: 1, Shards: 2, Journal: &router.Journal{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: sync, Every: 50 * time.Millisecond}})
 		start := time.Now()
 		const jobs = 50
 		for i := range jobs {
@@ -106,7 +107,7 @@ func TestChangesAreDurableWithEachPolicy(t *testing.T) {
 
 // TestNothingIsOperatedBeforeTheStart: nor after the end has begun.
 func TestNothingIsOperatedBeforeTheStart(t *testing.T) {
-	s, err := New(Config{Loops: 1, Shards: 1})
+	s, err := router.New(router.Config{Loops: 1, Shards: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +140,7 @@ func TestServerHasTheClockThatItIsGiven(t *testing.T) {
 	var now atomic.Int64
 	began := time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
 	now.Store(began.UnixNano())
-	op := operated(t, Config{Loops: 1, Shards: 1, Clock: ops.GivenClock(func() core.Time { return core.Time(now.Load()) })}).Operator()
+	op := operated(t, router.Config{Loops: 1, Shards: 1, Clock: ops.GivenClock(func() core.Time { return core.Time(now.Load()) })}).Operator()
 	id, err := op.Put(t.Context(), admin.NewJob{Tube: "a", TTR: 60})
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"bufio"
@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"polystalk/router"
 	"polystalk/router/history"
 )
 
@@ -83,7 +84,7 @@ func (c *talker) watch(n int, which func(i int) bool) (watch []bool) {
 const manyTubes = 10_000
 
 func serveMany(t *testing.T) net.Addr {
-	s, addrs := serve(t, Config{Shards: 16, Loops: 2})
+	s, addrs := serve(t, router.Config{Shards: 16, Loops: 2})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()

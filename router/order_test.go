@@ -1,10 +1,12 @@
-package router
+package router_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
+	"polystalk/router"
+	"polystalk/router/routertest"
 	"polystalk/shard/core"
 )
 
@@ -29,7 +31,7 @@ func (f *fixture) apart(n int) (c *testConn, shards []int, names []string) {
 // the third. A job comes to the third, its client is answered, and then a worse one to
 // the first.
 func TestJobOfALaterShardGoesFirst(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	p := f.open()
 	c, at, names := f.apart(3)
 	late := f.own(at[1])
@@ -48,7 +50,7 @@ func TestJobOfALaterShardGoesFirst(t *testing.T) {
 // TestNextInTheQueueIsServedWhileAClientRegisters: a client that is queued and does
 // not wait yet is passed over, for others in the queue are served at once.
 func TestNextInTheQueueIsServedWhileAClientRegisters(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	p := f.open()
 	c, at, names := f.apart(2)
 	d, _, _ := f.apart(1)
@@ -74,7 +76,7 @@ func TestNextInTheQueueIsServedWhileAClientRegisters(t *testing.T) {
 func TestWaitEndsWhileRegistering(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		for _, job := range []bool{false, true} {
-			f := newFixture(t, Config{Shards: 4})
+			f := newFixture(t, router.Config{Shards: 4})
 			p := f.open()
 			c, at, names := f.apart(3)
 			want := "TIMED_OUT\n"
@@ -104,7 +106,7 @@ func TestWaitEndsWhileRegistering(t *testing.T) {
 // of the best, that is taken, a better one comes to another shard, and then a worse one
 // to this.
 func TestBetterJobBeforeTheVisit(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	p := f.open()
 	c, names := f.watching(0, 1)
 	q := f.open()
@@ -133,8 +135,8 @@ func TestBetterJobBeforeTheVisit(t *testing.T) {
 // tubeID is the handle of a tube that some session watches.
 func (f *fixture) tubeID(name string) core.TubeID {
 	f.t.Helper()
-	for ds := range f.d.sessions {
-		for _, w := range inspect(ds.s).Watched() {
+	for ds := range f.d.Sessions() {
+		for _, w := range routertest.Inspect(ds.Session).Watched() {
 			if w.Name == name {
 				return w.ID
 			}
@@ -171,7 +173,7 @@ func TestOldKeysAreNotBelieved(t *testing.T) {
 	const n = 40
 	for _, known := range []bool{false, true} {
 		for at := range n - 2 {
-			f := newFixture(t, Config{Shards: 8})
+			f := newFixture(t, router.Config{Shards: 8})
 			p := f.open()
 			c, names := f.wide(n)
 			if known {
@@ -213,7 +215,7 @@ func (f *fixture) one(c *testConn, text string) {
 func TestNoneIsAMoment(t *testing.T) {
 	const n = 40
 	for at := range n - 2 {
-		f := newFixture(t, Config{Shards: 8})
+		f := newFixture(t, router.Config{Shards: 8})
 		p := f.open()
 		c, names := f.wide(n)
 		f.put(p, names[n-1], "0 0 60", "last")
@@ -235,7 +237,7 @@ func TestNoneIsAMoment(t *testing.T) {
 // unless the logs have gone on too far or the list is another.
 func TestLongListFollowsTheLogs(t *testing.T) {
 	const n = 400
-	f := newFixture(t, Config{Shards: 8})
+	f := newFixture(t, router.Config{Shards: 8})
 	p := f.open()
 	c, names := f.wide(n)
 	f.d.LookAtMost(50)

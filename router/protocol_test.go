@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"bufio"
@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"polystalk/router"
 	"polystalk/router/ops"
 	"polystalk/router/session"
 	"polystalk/shard/core"
@@ -125,12 +126,12 @@ func (c *lineConn) Close()                { c.Gone() }
 
 // TestThirdProtocol is served by the same sessions, loops and limits as the others.
 func TestThirdProtocol(t *testing.T) {
-	s, err := New(Config{Loops: 2, Shards: 4})
+	s, err := router.New(router.Config{Loops: 2, Shards: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newLineFront(s.host)
-	s.fronts = append(s.fronts, f)
+	f := newLineFront(s.Host())
+	s.AddFront(f)
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +150,7 @@ func TestThirdProtocol(t *testing.T) {
 		c.SetDeadline(time.Now().Add(20 * time.Second))
 		return c
 	}
-	lines := func(l net.Listener) error { return s.reactor.Serve(l, f) }
+	lines := func(l net.Listener) error { return s.Reactor().Serve(l, f) }
 	worker, c, flood, rude := dial(s.Serve), dial(lines), dial(lines), dial(lines)
 
 	// A job of its own reaches a worker of another protocol, which was waiting.

@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"polystalk/router"
+	"polystalk/router/routertest"
 	"polystalk/shard/core"
 )
 
@@ -34,7 +36,7 @@ func (f *fixture) put(c *testConn, tube, line, body string) {
 }
 
 func TestReserveTakesTheBestOfAllShards(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	p := f.open()
 	c, names := f.watching(0, 1, 2, 3)
 	for i, pri := range []int{7, 5, 5, 9, 0, 4294967295, 6, 5} {
@@ -52,7 +54,7 @@ func TestReserveTakesTheBestOfAllShards(t *testing.T) {
 // one than another shard, and must not give it.
 func TestProbeServesNothingBehindTheSecondBest(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
-		f := newFixture(t, Config{Shards: 4})
+		f := newFixture(t, router.Config{Shards: 4})
 		p := f.open()
 		c, _ := f.watching(order...)
 		f.put(p, f.tubeIn(0, 0), "1 0 60", "best")   // job 1
@@ -81,7 +83,7 @@ func TestProbeServesNothingBehindTheSecondBest(t *testing.T) {
 // TestBestJobGoneEverywhere: the published key leads to an empty shard, and
 // nothing is anywhere else.
 func TestBestJobGoneEverywhere(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	p := f.open()
 	c, names := f.watching(0, 1)
 	f.put(p, names[0], "1 0 60", "x")
@@ -98,7 +100,7 @@ func TestBestJobGoneEverywhere(t *testing.T) {
 // looked already and where it has not.
 func TestJobThatComesWhileRegisteringIsNotMissed(t *testing.T) {
 	for _, at := range []int{0, 1, 2} {
-		f := newFixture(t, Config{Shards: 4})
+		f := newFixture(t, router.Config{Shards: 4})
 		p := f.open()
 		c, names := f.watching(0, 1, 2)
 		p.says("use "+names[at]+"\n", "USING "+names[at]+"\n")
@@ -117,7 +119,7 @@ func TestJobThatComesWhileRegisteringIsNotMissed(t *testing.T) {
 // TestOneWaitIsServedOnce: two shards have a job for the same waiting client
 // at the same time. One serves it, the other keeps its job.
 func TestOneWaitIsServedOnce(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	p := f.open()
 	c, names := f.watching(0, 1, 2)
 	c.says("reserve\n", "")
@@ -135,7 +137,7 @@ func TestOneWaitIsServedOnce(t *testing.T) {
 // TestRegisteringClientGetsTheBest: while the client registers in shard 1, shard 0 has
 // a job for it. It is the worse one: shard 1 has been given a better one before.
 func TestRegisteringClientGetsTheBest(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	p, q := f.open(), f.open()
 	c, names := f.watching(0, 1)
 	q.says("use "+names[1]+"\n", "USING "+names[1]+"\n")
@@ -143,7 +145,7 @@ func TestRegisteringClientGetsTheBest(t *testing.T) {
 	late := f.own(1)
 	q.send("put 0 0 60 1\r\nq\r\n") // into the inbox of shard 1, first
 	c.send("reserve\r\n")           // registers in 0, then behind q's put in 1
-	if h := inspect(c.s.s).Handles(); !c.s.s.Busy() || !h.In(0).Waiting || h.In(1).Waiting {
+	if h := routertest.Inspect(c.s.Session).Handles(); !c.s.Session.Busy() || !h.In(0).Waiting || h.In(1).Waiting {
 		t.Fatal("not registering")
 	}
 	p.send("put 0 0 60 1\r\np\r\n") // shard 0 keeps it
@@ -160,7 +162,7 @@ func TestRegisteringClientGetsTheBest(t *testing.T) {
 // TestWakeUpKeepsItsBody: the body of a wake-up stays what it was although
 // its job's memory is another's when the wake-up is delivered.
 func TestWakeUpKeepsItsBody(t *testing.T) {
-	f := newFixture(t, Config{Shards: 1})
+	f := newFixture(t, router.Config{Shards: 1})
 	p, c := f.open(), f.open()
 	c.says("reserve\n", "")
 	late := f.own(0)
@@ -183,7 +185,7 @@ func TestWakeUpKeepsItsBody(t *testing.T) {
 
 func TestReserveTimesOut(t *testing.T) {
 	for _, shards := range [][]int{{0}, {0, 1, 2}} {
-		f := newFixture(t, Config{Shards: 4})
+		f := newFixture(t, router.Config{Shards: 4})
 		c, _ := f.watching(shards...)
 		c.says("reserve-with-timeout 2\nlist-tube-used\n", "")
 		f.pass(2*core.Second - 1)
@@ -206,7 +208,7 @@ func TestReserveTimesOut(t *testing.T) {
 // the client watches and waits in others.
 func TestDeadlineSoonAcrossShards(t *testing.T) {
 	for _, watch := range [][]int{{1}, {1, 2}} {
-		f := newFixture(t, Config{Shards: 4})
+		f := newFixture(t, router.Config{Shards: 4})
 		p := f.open()
 		f.put(p, f.tubeIn(0, 0), "0 0 10", "x")
 		c, names := f.watching(watch...)
@@ -237,7 +239,7 @@ func TestDeadlineSoonAcrossShards(t *testing.T) {
 func TestHalfCloseWhileRegistering(t *testing.T) {
 	for _, busy := range []int{0, 1, 2} {
 		for _, job := range []bool{false, true} {
-			f := newFixture(t, Config{Shards: 4})
+			f := newFixture(t, router.Config{Shards: 4})
 			p := f.open()
 			c, names := f.watching(0, 1, 2)
 			p.says("use "+names[0]+"\n", "USING "+names[0]+"\n")
@@ -265,7 +267,7 @@ func TestHalfCloseWhileRegistering(t *testing.T) {
 
 // TestPausedTubeInAnotherShard: its jobs are nobody's until the pause ends.
 func TestPausedTubeInAnotherShard(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	p := f.open()
 	c, names := f.watching(0, 1)
 	f.put(p, names[0], "0 0 60", "x")
@@ -282,7 +284,7 @@ func TestPausedTubeInAnotherShard(t *testing.T) {
 // TestManyShards passes the lengths at which sessions change from walking to
 // looking up.
 func TestManyShards(t *testing.T) {
-	f := newFixture(t, Config{Shards: 64})
+	f := newFixture(t, router.Config{Shards: 64})
 	p := f.open()
 	var all []int
 	for i := range 64 {

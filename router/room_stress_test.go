@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
+	"polystalk/router"
 	"polystalk/shard/wal"
 )
 
@@ -80,9 +81,9 @@ func roomScript(rng *rand.Rand, gear bool) []byte {
 // answered, and in the end nothing is promised or under way.
 func TestRoomForAll(t *testing.T) {
 	d := &fillingDisk{Disk: wal.Dir(t.TempDir())}
-	srv, err := New(Config{
-		Loops: 2, Shards: 16, MaxJobSize: 1 << 20, Gearman: GearmanConfig{Prefix: "H:x", Retries: 100, BuryFailed: true},
-		Journal: &Journal{Disk: d, SegmentSize: 1 << 18, Sync: wal.SyncEvery, Every: time.Millisecond},
+	srv, err := router.New(router.Config{
+		Loops: 2, Shards: 16, MaxJobSize: 1 << 20, Gearman: router.GearmanConfig{Prefix: "H:x", Retries: 100, BuryFailed: true},
+		Journal: &router.Journal{Disk: d, SegmentSize: 1 << 18, Sync: wal.SyncEvery, Every: time.Millisecond},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -122,9 +123,9 @@ func TestRoomForAll(t *testing.T) {
 	clients.Wait()
 	over()
 	disk.Wait()
-	eventually(t, func() bool { return srv.host.Sums().Connections == 0 })
+	eventually(t, func() bool { return srv.Host().Sums().Connections == 0 })
 	eventually(t, func() bool {
-		st := srv.journal.Stats()
+		st := srv.Host().Journal.Stats()
 		return st.Promised == 0 && st.Pending == 0
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)

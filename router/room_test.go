@@ -1,6 +1,7 @@
-package router
+package router_test
 
 import (
+	"polystalk/router"
 	"polystalk/router/session"
 	"strings"
 	"sync/atomic"
@@ -210,7 +211,7 @@ func TestBuryThatWaits(t *testing.T) {
 func TestKickThatWaits(t *testing.T) {
 	for _, end := range []string{"room", "full", "half-close", "abort"} {
 		t.Run(end, func(t *testing.T) {
-			f := newFixture(t, Config{Loops: 1, Shards: 1})
+			f := newFixture(t, router.Config{Loops: 1, Shards: 1})
 			d := &fillingDisk{Disk: wal.Dir(t.TempDir())}
 			j := f.keepOn(d)
 			b := f.open()
@@ -224,7 +225,7 @@ func TestKickThatWaits(t *testing.T) {
 				}
 			}
 			b.send("kick 5000\r\nlist-tube-used\r\n")
-			if !b.s.s.Deferred() {
+			if !b.s.Session.Deferred() {
 				t.Fatal("it is done at once")
 			}
 			f.exhaust(j)

@@ -1,10 +1,11 @@
-package router
+package router_test
 
 import (
 	"bufio"
 	"fmt"
 	"io"
 	"net"
+	"polystalk/router"
 	"polystalk/router/session"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ const callbackMax = 2*(roundUnits/2+debtUnits) + roundUnits
 
 // commands is how many the loop has run.
 func (f *fixture) commands() (n int) {
-	for _, k := range f.d.srv.host.Sums().Commands {
+	for _, k := range f.d.Server.Host().Sums().Commands {
 		n += int(k)
 	}
 	return n
@@ -41,7 +42,7 @@ func (f *fixture) bounded(what string, call func()) {
 // same callback, and that has an end. Another client is answered in its own callback
 // between any two of them.
 func TestWakingEachOtherHasAnEnd(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	const pairs, times = 20, 2000
 	var conns []*testConn
 	for i := range pairs {
@@ -98,7 +99,7 @@ func (c *turnConn) Write(p []byte) {
 // Between two turns of one session that pipelines without end, each other one that
 // waits has had one, and one round serves but some of them.
 func TestTheQueueIsServedInTurn(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	const floods = 50
 	var turns []int
 	for i := range floods {
@@ -107,12 +108,12 @@ func TestTheQueueIsServedInTurn(t *testing.T) {
 		n := 3000 + 10*i // less than behindMax bytes
 		f.bounded("input", func() { c.send(strings.Repeat("use default\r\n", n)) })
 	}
-	queue := f.l.l.View().Queued
+	queue := f.l.Loop.View().Queued
 	if queue != floods {
 		t.Fatalf("%d sessions are in the queue, want %d", queue, floods)
 	}
 	turns = turns[:0]
-	for f.asked && f.l.l.View().Queued == queue {
+	for f.asked && f.l.Loop.View().Queued == queue {
 		f.bounded("drain", func() { f.round() })
 	}
 	if len(turns) < 3*floods {
@@ -131,7 +132,7 @@ func TestTheQueueIsServedInTurn(t *testing.T) {
 
 // More who wait for one event than a callback serves: the rest follows.
 func TestManyAnswersAtOnce(t *testing.T) {
-	f := newFixture(t, Config{Shards: 1})
+	f := newFixture(t, router.Config{Shards: 1})
 	const n = 2000
 	const most = (roundUnits + 2*debtUnits) / session.WriteUnits
 	served := 0
@@ -165,7 +166,7 @@ func TestManyAnswersAtOnce(t *testing.T) {
 // One commit that very many wait for: their answers leave in several callbacks, and all
 // of them do.
 func TestOneCommitForMany(t *testing.T) {
-	f := newFixture(t, Config{Loops: 1, Shards: 1})
+	f := newFixture(t, router.Config{Loops: 1, Shards: 1})
 	j := f.keepOn(wal.Dir(t.TempDir()))
 	const n = 2000
 	served := 0
@@ -198,7 +199,7 @@ func TestOneCommitForMany(t *testing.T) {
 // Of a session that waits for its turn no more than behindMax and one reading are held:
 // there may be thousands. It is read on once all of that was served.
 func TestLittleIsHeldOfWhoIsBehind(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	c := f.open()
 	c.canPause = true
 	const reading = 64 << 10
@@ -208,8 +209,8 @@ func TestLittleIsHeldOfWhoIsBehind(t *testing.T) {
 	for range 100 {
 		for !c.paused {
 			c.send(chunk)
-			if sent++; c.s.s.View().Held > behindMax+reading {
-				t.Fatalf("%d bytes are held", c.s.s.View().Held)
+			if sent++; c.s.Session.View().Held > behindMax+reading {
+				t.Fatalf("%d bytes are held", c.s.Session.View().Held)
 			}
 			if !f.asked {
 				t.Fatal("it is not behind")
@@ -217,8 +218,8 @@ func TestLittleIsHeldOfWhoIsBehind(t *testing.T) {
 		}
 		for c.paused && f.round() {
 		}
-		if c.paused || c.s.s.View().Held > 0 {
-			t.Fatalf("paused %v with %d bytes held", c.paused, c.s.s.View().Held)
+		if c.paused || c.s.Session.View().Held > 0 {
+			t.Fatalf("paused %v with %d bytes held", c.paused, c.s.Session.View().Held)
 		}
 	}
 	if got, want := strings.Count(c.take(), "\n"), sent*(reading/len(line)); got != want {
@@ -230,7 +231,7 @@ func TestLittleIsHeldOfWhoIsBehind(t *testing.T) {
 // A loop that finds more to do whenever it has done what there was hears its sockets
 // all the same: gnet's Execute would have it go on for ever.
 func TestALoopThatFeedsItselfHearsItsSockets(t *testing.T) {
-	srv, addrs := serve(t, Config{Loops: 2, Shards: 2})
+	srv, addrs := serve(t, router.Config{Loops: 2, Shards: 2})
 	defer func() {
 		if err := srv.Shutdown(t.Context()); err != nil {
 			t.Error(err)
@@ -238,7 +239,7 @@ func TestALoopThatFeedsItselfHearsItsSockets(t *testing.T) {
 	}()
 	stop := make(chan struct{})
 	stopped := make(chan int, 2)
-	for _, l := range srv.host.Loops() {
+	for _, l := range srv.Host().Loops() {
 		var again func(*session.Session)
 		n := 0
 		again = func(s *session.Session) {
@@ -280,13 +281,13 @@ func TestALoopThatFeedsItselfHearsItsSockets(t *testing.T) {
 // What sockets have room for again is work as any other: however many signals come at
 // once, a callback has an end, and each has its turn, in order.
 func TestSignalsHaveTheirRounds(t *testing.T) {
-	f := newFixture(t, Config{Shards: 1})
-	l := f.l.l
+	f := newFixture(t, router.Config{Shards: 1})
+	l := f.l.Loop
 	c := f.open()
 	const signals, units = 500, 100
 	var ran []int
 	for i := range signals {
-		l.Signal(c.s.s, func(s *session.Session) {
+		l.Signal(c.s.Session, func(s *session.Session) {
 			ran = append(ran, i)
 			l.Spend(units)
 		})

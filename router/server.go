@@ -8,11 +8,14 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
+	"polystalk/codec/beanstalk"
+	"polystalk/codec/gearman"
 	"polystalk/router/admin"
 	"polystalk/router/beanstalkd"
 	"polystalk/router/direct"
@@ -26,26 +29,26 @@ import (
 	"polystalk/shard/core"
 )
 
-// A Server is the whole of it: shards, event loops, connections.
+// A Server has the shards, the event loops and the connections.
 type Server struct {
-	cfg   Config // as it was made; see Apply
+	cfg   Config // as at the start; see Prepare
 	log   *slog.Logger
 	host  *session.Host // what all connections share
-	freed *freedBodies  // large bodies to be collected
+	freed *freedBodies  // large bodies to collect
 
 	beanstalkd *beanstalkd.Front
 	gearmand   *gearmand.Front
-	fronts     []session.Front  // the protocols that are spoken, in the order in which their kinds are counted
-	reactor    *reactor.Reactor // nil in a Driven
+	fronts     []session.Front  // the protocols, in the order in which their kinds are counted
+	reactor    *reactor.Reactor // nil: see NewUnconnected
 
 	life     admin.Life
 	operator *admin.Operator
 	gate     direct.Gate // where the operator waits for the journal
 
 	journal storage                // nil: jobs are in memory only
-	failed  <-chan *commit.Failure // its end
+	failed  <-chan *commit.Failure // see Failed
 	started bool                   // the shards' goroutines run
-	leading sync.Mutex             // held while the server begins to serve, or is told of settings
+	leading sync.Mutex             // held while the server begins to serve, or settings are applied
 
 	drain    drain
 	retiring atomic.Bool // the server ends once no job is left
@@ -53,30 +56,18 @@ type Server struct {
 	quit     chan struct{}
 }
 
-// storage is what keeps jobs, opened by package restore.
+// storage keeps jobs. Package restore opens it.
 type storage interface {
 	commit.Storage
 	Close() error
 }
 
-// New makes a server that does nothing yet.
+// New makes a server. Start starts it.
 func New(cfg Config) (*Server, error) {
-	s, err := newServer(cfg)
+	s, err := NewUnconnected(cfg)
 	if err != nil {
 		return nil, err
 	}
-	s.reactor = reactor.New(s.reactorOptions())
-	s.operator = admin.New(admin.Options{
-		Host: s.host, Life: &s.life, Gate: &s.gate, Fronts: s.fronts,
-		LoopsTurn: s.reactor.Alive, ConnectionLimit: s.reactor.ConnectionLimit, SetDraining: s.drain.want,
-		MaxJobSize: s.beanstalkd.MaxJobSize, Cluster: cfg.Cluster,
-		Followed: func() commit.Storage { return s.journal },
-	})
-	return s, nil
-}
-
-// reactorOptions is how the event loops are run.
-func (s *Server) reactorOptions() reactor.Options {
 	o := reactor.Options{
 		Host: s.host, Loops: s.cfg.Loops, MaxConnections: s.cfg.MaxConnections,
 		OtherDescriptors: s.cfg.OtherDescriptors,
@@ -84,11 +75,14 @@ func (s *Server) reactorOptions() reactor.Options {
 	if s.cfg.Journal != nil {
 		o.OtherDescriptors += restore.Descriptors
 	}
-	return o
+	s.reactor = reactor.New(o)
+	s.operator = s.NewOperator(nil)
+	return s, nil
 }
 
-// newServer makes a server without a network.
-func newServer(cfg Config) (*Server, error) {
+// NewUnconnected makes a server without event loops and goroutines: its caller adds loops to
+// its Host, and brings their input. Serve, Take and Stop need event loops.
+func NewUnconnected(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -105,7 +99,8 @@ func newServer(cfg Config) (*Server, error) {
 		quit:     make(chan struct{}),
 	}
 	h := session.NewHost(cfg.ConnectionMemory)
-	h.Map = ops.NewMap(ops.MapOptions{Shards: cfg.Shards, Naming: tubeNaming, BodyFreed: s.bodyFreed})
+	naming := ops.Naming{Fold: gearman.FoldFunction, Shown: shownName}
+	h.Map = ops.NewMap(ops.MapOptions{Shards: cfg.Shards, Naming: naming, BodyFreed: s.bodyFreed})
 	h.Clock, h.Log = cfg.Clock, cfg.Log
 	h.HeldMost, h.LookMost = session.HeldMax, ops.LookMost
 	h.BoundConnections(cfg.ConnectionMemory)
@@ -122,6 +117,15 @@ func newServer(cfg Config) (*Server, error) {
 	return s, err
 }
 
+// shownName implements ops.Naming. A name that only a Gearman client can use is foreign, and
+// list-tubes shows it in quotes.
+func shownName(name string) (n int, foreign bool) {
+	if beanstalk.ValidTubeName([]byte(name)) {
+		return len(name), false
+	}
+	return len(gearman.AppendQuoted(nil, []byte(name))), true
+}
+
 // newCore makes the machine of a shard.
 func (s *Server) newCore(i int) *core.Core {
 	m := s.host.Map
@@ -135,12 +139,7 @@ func (s *Server) newCore(i int) *core.Core {
 	return machine
 }
 
-// submitOptions are what a shard is told of how Gearman is spoken.
-func submitOptions(g *GearmanConfig) core.SubmitOptions {
-	return core.SubmitOptions{Retries: g.Retries, Wakeup: g.Wakeup, BuryFailed: g.BuryFailed}
-}
-
-// bodyFreed hears of a large body that no job has any more. A shard is owned.
+// bodyFreed counts a large body that no job has any more. The caller owns a shard.
 func (s *Server) bodyFreed(body core.Large) {
 	n := 0
 	for _, p := range body {
@@ -150,72 +149,60 @@ func (s *Server) bodyFreed(body core.Large) {
 	s.freed.add(n)
 }
 
-// Start reads the journal, if there is one, which may take its time, and starts the shards'
-// goroutines and the event loops. A server that may be one of several goes on by itself only
-// once it leads: see Follow.
-func (s *Server) Start() error {
-	if s.cfg.Journal == nil {
-		return s.serve()
+// NewOperator makes an operator, which calls turn, if not nil, instead of sleeping: see
+// direct.Caller.TakeTurns.
+func (s *Server) NewOperator(turn func()) *admin.Operator {
+	o := admin.Options{
+		Host: s.host, Life: &s.life, Gate: &s.gate, Fronts: s.fronts, SetDraining: s.drain.want,
+		MaxJobSize: s.beanstalkd.MaxJobSize, Turn: turn, Cluster: s.cfg.Cluster,
+		Followed:        func() commit.Storage { return s.journal },
+		LoopsTurn:       func(context.Context) error { return nil },
+		ConnectionLimit: func() (int, string) { return s.cfg.MaxConnections, "" },
 	}
-	f, err := s.Follow()
-	if err != nil {
-		return err
+	if s.reactor != nil {
+		o.LoopsTurn, o.ConnectionLimit = s.reactor.Alive, s.reactor.ConnectionLimit
 	}
-	return f.Lead(nil)
+	return admin.New(o)
 }
 
-// Fail notes that the server cannot go on: probes say so, and operators' requests no longer wait for
-// the journal.
-func (s *Server) Fail(err error) {
-	s.life.Fail(err)
-	s.gate.Fail()
-}
+// Host returns what all connections share.
+func (s *Server) Host() *session.Host { return s.host }
 
-// fail hears of the error that has ended the journal, before it is delivered.
-func (s *Server) fail(f *commit.Failure) { s.Fail(f) }
+// Fronts returns the protocols: beanstalkd, Gearman.
+func (s *Server) Fronts() []session.Front { return s.fronts }
 
-// serve starts what answers clients.
-func (s *Server) serve() error {
-	shards := s.host.Map.Shards()
-	s.started = true
-	for _, sh := range shards {
-		sh.Start()
-	}
-	go reclaim(s.freed, s.quit)
-	go s.host.KeepWithin(s.quit)
-	go s.host.Clock.Watch(s.quit, shards)
-	if err := s.reactor.Start(); err != nil {
-		return err
-	}
-	s.life.Serve()
-	return nil
-}
-
-// Operator does what operators ask for. It is there before Start, and tells how far that is.
+// Operator returns the server's operator. It works before Start, too, and tells how far the
+// start is.
 func (s *Server) Operator() *admin.Operator { return s.operator }
 
-// target is what the journal's jobs come back into.
-func (s *Server) target() *restore.Target {
-	return &restore.Target{Places: s.host.Map, Clock: s.host.Clock, Log: s.log, Workers: s.cfg.Loops}
+// Alive returns nil while every event loop has a turn, and every shard can be owned, within a
+// second; else it names those that do not. HTTP probes get the same result. Any goroutine may
+// call it at any time.
+func (s *Server) Alive() error {
+	var failed []string
+	for _, c := range s.operator.Alive().Checks {
+		if c.Detail != "" {
+			failed = append(failed, c.Detail)
+		}
+	}
+	if failed == nil {
+		return nil
+	}
+	return errors.New(strings.Join(failed, "; "))
 }
 
-// Failed delivers the error that ended the journal: nothing more is acknowledged, and the
-// process should end, or begin anew, as its cause says. It is nil without a journal, and
-// before Start or Follow has returned.
-func (s *Server) Failed() <-chan *commit.Failure { return s.failed }
-
-// Serve serves clients of beanstalkd's protocol that connect to l, a *net.TCPListener or
-// *net.UnixListener, which is the server's from then on, until Shutdown or Retire. Several
-// listeners may be served at once; see reactor.Reactor.Serve.
+// Serve serves clients of the beanstalkd protocol that connect to l, a *net.TCPListener or
+// *net.UnixListener. The server owns l until Shutdown or Retire. It may serve several
+// listeners: see reactor.Reactor.Serve.
 func (s *Server) Serve(l net.Listener) error { return s.reactor.Serve(l, s.beanstalkd) }
 
-// ServeGearman is Serve for clients that speak Gearman.
+// ServeGearman is Serve for Gearman clients.
 func (s *Server) ServeGearman(l net.Listener) error { return s.reactor.Serve(l, s.gearmand) }
 
-// Take serves a client whose connection has come by way of another server: c, a *net.TCPConn
-// or *net.UnixConn, is this one's from then on, also on an error; protocol is the name of a
-// session.Front, and client the client's address there, or nil for one of this server that
-// somebody has accepted for it. See reactor.Reactor.Take.
+// Take serves a client of another server, or one that was accepted elsewhere in this process.
+// The server owns c, a *net.TCPConn or *net.UnixConn, even after an error. protocol is the
+// name of a session.Front. client is the client's address at the other server, or nil. See
+// reactor.Reactor.Take.
 func (s *Server) Take(c net.Conn, protocol string, client net.Addr) error {
 	for _, f := range s.fronts {
 		if f.Name() == protocol {
@@ -229,52 +216,15 @@ func (s *Server) Take(c net.Conn, protocol string, client net.Addr) error {
 	return fmt.Errorf("no protocol of the name %q is spoken here", protocol)
 }
 
-// ForCluster says of which cluster the server is one, before it serves clients: what it tells
-// them does not name its host.
+// ForCluster sets the number of the server's cluster, before it serves clients. Its replies
+// then do not name its host.
 func (s *Server) ForCluster(number uint64) { s.gearmand.ForCluster(number) }
 
-// Gearman is how that is spoken, defaults filled in.
+// Gearman returns the Gearman settings with defaults filled in.
 func (s *Server) Gearman() GearmanConfig { return s.gearmand.Config() }
 
-// ConnectionLimit is how many clients are served at a time, and, for people, what says so.
+// ConnectionLimit returns how many clients the server serves at a time, and what limits it.
 func (s *Server) ConnectionLimit() (n int, from string) { return s.reactor.ConnectionLimit() }
 
-// ConnectionLimitOf is how many clients there may be at a time of whom each takes so many
-// descriptors.
+// ConnectionLimitOf returns the limit if each client takes each descriptors.
 func (s *Server) ConnectionLimitOf(each int) int { return s.reactor.ConnectionLimitOf(each) }
-
-// Drain makes every put from now on answer DRAINING, and every submission of a Gearman
-// client an ERROR.
-func (s *Server) Drain() { s.drain.want(true) }
-
-// Shutdown stops accepting, lets what was received be answered as long as ctx allows, and
-// closes every connection and the journal. Without one, jobs are gone with the process.
-func (s *Server) Shutdown(ctx context.Context) error {
-	return errors.Join(s.Stop(ctx), s.Close())
-}
-
-// Stop is Shutdown but for the journal: what was acknowledged is in it, and nobody changes
-// anything any more. Close comes next. For a server that follows, or never has come to that, it
-// may be Close alone.
-func (s *Server) Stop(ctx context.Context) error {
-	s.life.Stop()
-	err := s.reactor.Shutdown(ctx)
-	close(s.quit)
-	if s.started {
-		for _, sh := range s.host.Map.Shards() {
-			sh.Stop()
-		}
-	}
-	return err
-}
-
-// Close closes the journal of a server that was stopped.
-func (s *Server) Close() error {
-	if s.journal == nil {
-		return nil
-	}
-	if err := s.journal.Close(); err != nil {
-		return &JournalError{err}
-	}
-	return nil
-}

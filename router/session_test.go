@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"polystalk/router"
 	"polystalk/shard/core"
 	"polystalk/shard/slab"
 )
@@ -16,7 +17,7 @@ import (
 func TestHotPathAllocatesNothing(t *testing.T) {
 	for _, shards := range []int{1, 16} {
 		for _, multi := range []bool{false, true} {
-			f := newFixture(t, Config{Shards: shards})
+			f := newFixture(t, router.Config{Shards: shards})
 			c := f.open()
 			if multi {
 				// A watch list over several shards, where there are several.
@@ -55,7 +56,7 @@ func TestHotPathAllocatesNothing(t *testing.T) {
 // changes in two at every interesting place, and in many pieces.
 func TestBodiesArriveInAnyPieces(t *testing.T) {
 	for _, size := range []int{0, 1, 2, 100, pieceMin - 3, pieceMin - 2, pieceMin - 1, 65535, slab.MaxSize, slab.MaxSize + 1, 200_000} {
-		f := newFixture(t, Config{Shards: 1, MaxJobSize: 1 << 20})
+		f := newFixture(t, router.Config{Shards: 1, MaxJobSize: 1 << 20})
 		c := f.open()
 		body := make([]byte, size)
 		for i := range body {
@@ -112,7 +113,7 @@ func TestBodiesArriveInAnyPieces(t *testing.T) {
 // TestLargeBodyIsNotCopied follows the memory of a body too large for the
 // slabs: it is collected once and sent from where it is.
 func TestLargeBodyIsNotCopied(t *testing.T) {
-	f := newFixture(t, Config{Shards: 1, MaxJobSize: 1 << 20})
+	f := newFixture(t, router.Config{Shards: 1, MaxJobSize: 1 << 20})
 	c := f.open()
 	body := strings.Repeat("z", slab.MaxSize+1)
 	c.send(fmt.Sprintf("put 0 0 60 %d\r\n", len(body)))
@@ -135,7 +136,7 @@ func TestLargeBodyIsNotCopied(t *testing.T) {
 // TestLargeRepliesUseUpTheTurn: a turn's replies are bounded in bytes, bodies
 // sent from where they are included.
 func TestLargeRepliesUseUpTheTurn(t *testing.T) {
-	f := newFixture(t, Config{Shards: 1, MaxJobSize: 1 << 20})
+	f := newFixture(t, router.Config{Shards: 1, MaxJobSize: 1 << 20})
 	c := f.open()
 	c.send("put 0 0 60 1000000\r\n")
 	c.send(strings.Repeat("z", 1_000_000) + "\r\n")
@@ -152,22 +153,22 @@ func TestLargeRepliesUseUpTheTurn(t *testing.T) {
 
 // TestBodyMemoryFollowsArrival: what is only announced is not allocated.
 func TestBodyMemoryFollowsArrival(t *testing.T) {
-	f := newFixture(t, Config{Shards: 1, MaxJobSize: 1 << 30})
+	f := newFixture(t, router.Config{Shards: 1, MaxJobSize: 1 << 30})
 	c := f.open()
 	c.send("put 0 0 60 1000000000\r\n")
 	c.send("only this much")
-	if p := c.s.s.View().Pieces; len(p) != 1 || cap(p[0]) > pieceMin {
+	if p := c.s.Session.View().Pieces; len(p) != 1 || cap(p[0]) > pieceMin {
 		t.Errorf("%d pieces allocated for 14 bytes", len(p))
 	}
 	c.s.Abort()
 	f.check()
-	if !c.s.Gone() || c.s.s.View().Pieces != nil {
+	if !c.s.Gone() || c.s.Session.View().Pieces != nil {
 		t.Error("the body outlives its session")
 	}
 }
 
 func TestTooBigBodyIsSkipped(t *testing.T) {
-	f := newFixture(t, Config{Shards: 1, MaxJobSize: 10})
+	f := newFixture(t, router.Config{Shards: 1, MaxJobSize: 10})
 	c := f.open()
 	c.send("put 0 0 60 11\r\n01234")
 	c.wants("")
@@ -177,13 +178,13 @@ func TestTooBigBodyIsSkipped(t *testing.T) {
 }
 
 func TestDrainingRefusesPutsAndUsesUpTheirIDs(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	c := f.open()
 	c.says("put 0 0 60 1\nx\n", "INSERTED 1\n")
-	f.d.Drain()
+	f.d.Server.Drain()
 	c.says("put 0 0 60 1\nx\n", "DRAINING\n")
 	c.says("reserve\n", "RESERVED 1 1\nx\n")
-	if got := f.d.srv.host.Map.IDs().Last(); got != 2 {
+	if got := f.d.Server.Host().Map.IDs().Last(); got != 2 {
 		t.Errorf("%d ids given out, want 2", got)
 	}
 	f.check()
@@ -192,7 +193,7 @@ func TestDrainingRefusesPutsAndUsesUpTheirIDs(t *testing.T) {
 // TestHeldInputIsBounded: a client that sends on while its reserve waits is
 // served in order up to the limit, and closed beyond it.
 func TestHeldInputIsBounded(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	c, other := f.open(), f.open()
 	c.send("reserve\r\n")
 	chunk := strings.Repeat("list-tube-used\r\n", 1000)
@@ -223,7 +224,7 @@ func TestHeldInputIsBounded(t *testing.T) {
 // TestUnreadRepliesStopTheSession: above the limit nothing more is answered
 // until all is read; then everything is, in order.
 func TestUnreadRepliesStopTheSession(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	c := f.open()
 	c.unsent = unsentMax
 	c.says("list-tube-used\n", "USING default\n") // at the limit, not above
@@ -247,7 +248,7 @@ func TestUnreadRepliesStopTheSession(t *testing.T) {
 
 // TestDrainedWhileNotStalledIsNothing: news that comes late harms nobody.
 func TestDrainedWhileNotStalledIsNothing(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	c := f.open()
 	c.says("reserve\n", "")
 	c.s.AllSent()
@@ -265,7 +266,7 @@ func TestDrainedWhileNotStalledIsNothing(t *testing.T) {
 // TestTurnsAreFair: a pipeline longer than a turn does not keep others from
 // theirs, and is answered whole.
 func TestTurnsAreFair(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	long, short := f.open(), f.open()
 	const n = 3 * roundUnits
 	long.send(strings.Repeat("use default\r\n", n))
@@ -290,7 +291,7 @@ func TestTurnsAreFair(t *testing.T) {
 
 // TestHalfCloseWaitsForALongPipeline: also what is put off is answered.
 func TestHalfCloseWaitsForALongPipeline(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	c := f.open()
 	n := 2*roundUnits + 1
 	c.send(strings.Repeat("use default\r\n", n))
@@ -317,7 +318,7 @@ func (c *testConn) puts(n int, line string) {
 
 // TestKickInParts: others have their turn while many jobs are kicked.
 func TestKickInParts(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4})
+	f := newFixture(t, router.Config{Shards: 4})
 	c, other := f.open(), f.open()
 	c.puts(5000, "put 0 100 60 1")
 	c.send("kick 4500\r\nlist-tube-used\r\n")
@@ -340,7 +341,7 @@ func TestKickInParts(t *testing.T) {
 // and all its jobs are there in the end, whether in one shard or several.
 func TestClosingReturnsJobsInParts(t *testing.T) {
 	for _, tubes := range []int{1, 3} {
-		f := newFixture(t, Config{Shards: 4})
+		f := newFixture(t, router.Config{Shards: 4})
 		c, other := f.open(), f.open()
 		n := 4000
 		for i := range tubes {
@@ -416,7 +417,7 @@ func TestAbortInEveryPhase(t *testing.T) {
 	for name, get := range phases {
 		for _, half := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, half-close %v", name, half), func(t *testing.T) {
-				f := newFixture(t, Config{Shards: 4})
+				f := newFixture(t, router.Config{Shards: 4})
 				c := f.open()
 				late := get(f, c)
 				if half {
@@ -431,7 +432,7 @@ func TestAbortInEveryPhase(t *testing.T) {
 				if !c.s.Gone() || !c.closed {
 					t.Errorf("gone %v, closed %v", c.s.Gone(), c.closed)
 				}
-				if s := c.s.s; s.View().Usage != 0 || s.HeldInput() != nil || s.HasBody() {
+				if s := c.s.Session; s.View().Usage != 0 || s.HeldInput() != nil || s.HasBody() {
 					t.Error("buffers are kept")
 				}
 				for _, sh := range f.d.Shards() {

@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"context"
@@ -12,24 +12,25 @@ import (
 	"time"
 
 	"polystalk/codec/gearman"
+	"polystalk/router"
 	"polystalk/shard"
 )
 
 // TestSettingsThatCannotBeUsedChangeNothing: not those that could, either.
 func TestSettingsThatCannotBeUsedChangeNothing(t *testing.T) {
 	f := newGearFixture(t)
-	srv := f.d.srv
-	for name, spoil := range map[string]func(*Settings){
-		"largest job":        func(s *Settings) { s.MaxJobSize = 1<<30 + 1 },
-		"negative":           func(s *Settings) { s.ConnectionMemory = -1 },
-		"max connections":    func(s *Settings) { s.MaxConnections = -1 },
-		"Gearman packet is ": func(s *Settings) { s.Gearman.MaxBody = 1<<30 + 1 },
-		"unread":             func(s *Settings) { s.Gearman.MaxUnread = -1 },
+	srv := f.d.Server
+	for name, spoil := range map[string]func(*router.Settings){
+		"largest job":        func(s *router.Settings) { s.MaxJobSize = 1<<30 + 1 },
+		"negative":           func(s *router.Settings) { s.ConnectionMemory = -1 },
+		"max connections":    func(s *router.Settings) { s.MaxConnections = -1 },
+		"Gearman packet is ": func(s *router.Settings) { s.Gearman.MaxBody = 1<<30 + 1 },
+		"unread":             func(s *router.Settings) { s.Gearman.MaxUnread = -1 },
 	} {
-		to := Settings{MaxJobSize: 7, MaxConnections: 7, ConnectionMemory: 1 << 40, Gearman: GearmanConfig{MaxBody: 7, Retries: 7}}
+		to := router.Settings{MaxJobSize: 7, MaxConnections: 7, ConnectionMemory: 1 << 40, Gearman: router.GearmanConfig{MaxBody: 7, Retries: 7}}
 		spoil(&to)
 		was := srv.Gearman()
-		if err := srv.Apply(to); err == nil || !strings.Contains(err.Error(), name) {
+		if err := applied(srv, to); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if got := srv.Gearman(); !reflect.DeepEqual(got, was) {
@@ -38,22 +39,22 @@ func TestSettingsThatCannotBeUsedChangeNothing(t *testing.T) {
 		f.open().says("put 0 0 9 8\n12345678\n", "INSERTED 1\n")
 		f.open().says("delete 1\n", "DELETED\n")
 		f = newGearFixture(t)
-		srv = f.d.srv
+		srv = f.d.Server
 	}
 }
 
 // TestSettingsHoldForWhatComes: what is under way goes on as it began.
 func TestSettingsHoldForWhatComes(t *testing.T) {
 	f := newGearFixture(t)
-	set := func(size uint32, g GearmanConfig) {
+	set := func(size uint32, g router.GearmanConfig) {
 		t.Helper()
-		if err := f.d.srv.Apply(Settings{MaxJobSize: size, Gearman: g}); err != nil {
+		if err := applied(f.d.Server, router.Settings{MaxJobSize: size, Gearman: g}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	under, c := f.open(), f.open()
 	under.send("put 0 0 9 1000\r\n" + strings.Repeat("x", 500))
-	set(10, GearmanConfig{MaxBody: 10, Exceptions: true, Version: "ignored", Prefix: "ignored", Verbose: "DEBUG"})
+	set(10, router.GearmanConfig{MaxBody: 10, Exceptions: true, Version: "ignored", Prefix: "ignored", Verbose: "DEBUG"})
 	c.says("put 0 0 9 11\n12345678901\n", "JOB_TOO_BIG\n")
 	c.says("put 0 0 9 10\n1234567890\n", "INSERTED 2\n")
 	under.says(strings.Repeat("x", 500)+"\n", "INSERTED 1\n")
@@ -67,9 +68,9 @@ func TestSettingsHoldForWhatComes(t *testing.T) {
 		t.Errorf("above the limit: %q", got)
 	}
 
-	set(1000, GearmanConfig{})
+	set(1000, router.GearmanConfig{})
 	c.says("put 0 0 9 11\n12345678901\n", "INSERTED 3\n")
-	set(0, GearmanConfig{})
+	set(0, router.GearmanConfig{})
 	c.send("stats\r\n")
 	f.rest()
 	if got := c.take(); !strings.Contains(got, "\nmax-job-size: 65535\n") {
@@ -94,7 +95,7 @@ func TestRetriesChangeWhileJobsWait(t *testing.T) {
 	lose()
 	lose()
 	client.hears()
-	if err := f.d.srv.Apply(Settings{Gearman: GearmanConfig{Retries: 3}}); err != nil {
+	if err := applied(f.d.Server, router.Settings{Gearman: router.GearmanConfig{Retries: 3}}); err != nil {
 		t.Fatal(err)
 	}
 	lose()
@@ -103,40 +104,40 @@ func TestRetriesChangeWhileJobsWait(t *testing.T) {
 
 // TestBoundOfConnectionsChanges: those who keep more than a lower one allows are looked for.
 func TestBoundOfConnectionsChanges(t *testing.T) {
-	f := newFixture(t, Config{Shards: 4, ConnectionMemory: 1 << 40})
-	srv := f.d.srv
+	f := newFixture(t, router.Config{Shards: 4, ConnectionMemory: 1 << 40})
+	srv := f.d.Server
 	for _, tt := range []struct{ memory, bound int64 }{{8 << 20, 4 << 20}, {0, (1<<63 - 1) / 2}, {4 << 20, 2 << 20}} {
-		if err := srv.Apply(Settings{ConnectionMemory: tt.memory}); err != nil {
+		if err := applied(srv, router.Settings{ConnectionMemory: tt.memory}); err != nil {
 			t.Fatal(err)
 		}
-		if got := srv.host.Account.Bound(); got != tt.bound {
+		if got := srv.Host().Account.Bound(); got != tt.bound {
 			t.Errorf("bound %d of %d, want %d", got, tt.memory, tt.bound)
 		}
 	}
-	srv.host.Account.Add(3 << 20)
-	<-srv.host.Account.High()
-	if err := srv.Apply(Settings{ConnectionMemory: 2 << 20}); err != nil {
+	srv.Host().Account.Add(3 << 20)
+	<-srv.Host().Account.High()
+	if err := applied(srv, router.Settings{ConnectionMemory: 2 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	select {
-	case <-srv.host.Account.High():
+	case <-srv.Host().Account.High():
 	default:
 		t.Error("nobody is told that more is kept than a lower bound allows")
 	}
-	srv.host.Account.Add(-3 << 20)
+	srv.Host().Account.Add(-3 << 20)
 }
 
 // serving is a started server with a listener, until the end of the test.
-func serving(t *testing.T, cfg Config) (*Server, net.Addr) {
+func serving(t *testing.T, cfg router.Config) (*router.Server, net.Addr) {
 	t.Helper()
-	srv, err := New(cfg)
+	srv, err := router.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := srv.Alive(); err != nil {
 		t.Errorf("before the start: %v", err)
 	}
-	if err := srv.Apply(Settings{}); err == nil {
+	if err := applied(srv, router.Settings{}); err == nil {
 		t.Error("settings are changed before the start")
 	}
 	if err := srv.Start(); err != nil {
@@ -163,7 +164,7 @@ func serving(t *testing.T, cfg Config) (*Server, net.Addr) {
 
 // TestSettingsChangeUnderLoad: whatever they are, who keeps to them is served.
 func TestSettingsChangeUnderLoad(t *testing.T) {
-	srv, addr := serving(t, Config{Loops: 2, Shards: 4, MaxJobSize: 6})
+	srv, addr := serving(t, router.Config{Loops: 2, Shards: 4, MaxJobSize: 6})
 	gear, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -205,11 +206,11 @@ func TestSettingsChangeUnderLoad(t *testing.T) {
 	}
 	connected.Wait()
 	for n := range 200 {
-		to := Settings{
+		to := router.Settings{
 			MaxJobSize: uint32(6 + n%90), MaxConnections: 1 + n%50, ConnectionMemory: 1<<20 + int64(n),
-			Gearman: GearmanConfig{MaxBody: uint32(6 + n), MaxUnread: 100 + n, Retries: uint32(n % 3), Wakeup: n % 2, BuryFailed: n%2 == 0, Exceptions: n%3 == 0},
+			Gearman: router.GearmanConfig{MaxBody: uint32(6 + n), MaxUnread: 100 + n, Retries: uint32(n % 3), Wakeup: n % 2, BuryFailed: n%2 == 0, Exceptions: n%3 == 0},
 		}
-		if err := srv.Apply(to); err != nil {
+		if err := applied(srv, to); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -219,7 +220,7 @@ func TestSettingsChangeUnderLoad(t *testing.T) {
 
 // TestMaxConnectionsChange: who is one too many is closed, who is connected stays.
 func TestMaxConnectionsChange(t *testing.T) {
-	srv, addr := serving(t, Config{Loops: 1, Shards: 1})
+	srv, addr := serving(t, router.Config{Loops: 1, Shards: 1})
 	dial := func() net.Conn {
 		t.Helper()
 		c, err := net.Dial("tcp", addr.String())
@@ -243,7 +244,7 @@ func TestMaxConnectionsChange(t *testing.T) {
 		t.Fatal("two clients are not served")
 	}
 	for _, most := range []int{1, 3} {
-		if err := srv.Apply(Settings{MaxConnections: most}); err != nil {
+		if err := applied(srv, router.Settings{MaxConnections: most}); err != nil {
 			t.Fatal(err)
 		}
 		if n, from := srv.ConnectionLimit(); n != most || from != "--max-connections" {
@@ -263,7 +264,7 @@ func TestAliveNamesWhatIsStuck(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	srv, _ := serving(t, Config{Loops: 2, Shards: 4})
+	srv, _ := serving(t, router.Config{Loops: 2, Shards: 4})
 	alive := func() error {
 		time.Sleep(600 * time.Millisecond) // an answer holds for half a second
 		return srv.Alive()
@@ -272,15 +273,15 @@ func TestAliveNamesWhatIsStuck(t *testing.T) {
 		t.Error(err)
 	}
 	b := shard.Batch{Home: stranger{}}
-	srv.host.Clock.Stamp(&b)
-	sh := srv.host.Map.Shard(2)
+	srv.Host().Clock.Stamp(&b)
+	sh := srv.Host().Map.Shard(2)
 	sh.OwnPatiently(&b)
 	if err := alive(); err == nil || err.Error() != "the shards [2] could not be owned within 1s" {
 		t.Errorf("a shard is kept: %v", err)
 	}
 	sh.Release(&b)
 
-	loop := srv.host.Loops()[1]
+	loop := srv.Host().Loops()[1]
 	loop.Enter()
 	if err := alive(); err == nil || err.Error() != "the event loops [1] have not turned" {
 		t.Errorf("a loop does not turn: %v", err)
@@ -294,21 +295,30 @@ func TestAliveNamesWhatIsStuck(t *testing.T) {
 // TestConnectionsOfSeveralDescriptors: an explicit number is what there may be as long as there are
 // the descriptors; without one there are as many descriptors as for those that are served.
 func TestConnectionsOfSeveralDescriptors(t *testing.T) {
-	srv, _ := serving(t, Config{Loops: 1, Shards: 1, MaxConnections: 9})
+	srv, _ := serving(t, router.Config{Loops: 1, Shards: 1, MaxConnections: 9})
 	if n := srv.ConnectionLimitOf(2); n != 9 {
 		t.Errorf("at most 9, there may be %d of two descriptors each", n)
 	}
-	if err := srv.Apply(Settings{}); err != nil {
+	if err := applied(srv, router.Settings{}); err != nil {
 		t.Fatal(err)
 	}
 	all, _ := srv.ConnectionLimit()
 	if n := srv.ConnectionLimitOf(2); n != all/2 {
 		t.Errorf("with descriptors for %d, there may be %d of two each", all, n)
 	}
-	if err := srv.Apply(Settings{MaxConnections: all - 1}); err != nil {
+	if err := applied(srv, router.Settings{MaxConnections: all - 1}); err != nil {
 		t.Fatal(err)
 	}
 	if n := srv.ConnectionLimitOf(2); n != all/2 {
 		t.Errorf("with descriptors for %d, and at most %d, there may be %d of two each", all, all-1, n)
 	}
+}
+
+// applied applies settings to a server, unless one of them is invalid.
+func applied(s *router.Server, to router.Settings) error {
+	apply, err := s.Prepare(to)
+	if err == nil {
+		apply()
+	}
+	return err
 }

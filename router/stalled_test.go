@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"bufio"
@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"polystalk/router"
 	"polystalk/shard/wal"
 )
 
@@ -77,7 +78,7 @@ func (f stallingFile) Sync() error {
 // serveKept runs a server with a journal on a disk.
 func serveKept(t *testing.T, disk wal.Disk) (address string, stop func()) {
 	t.Helper()
-	srv, err := New(Config{Loops: 1, Shards: 2, MaxJobSize: 1 << 20, Journal: &Journal{Disk: disk, SegmentSize: 1 << 20}})
+	srv, err := router.New(router.Config{Loops: 1, Shards: 2, MaxJobSize: 1 << 20, Journal: &router.Journal{Disk: disk, SegmentSize: 1 << 20}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"bytes"
@@ -15,12 +15,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"polystalk/router"
 )
 
 // serve starts a server on TCP and on a unix socket.
-func serve(t *testing.T, cfg Config) (s *Server, addrs []net.Addr) {
+func serve(t *testing.T, cfg router.Config) (s *router.Server, addrs []net.Addr) {
 	t.Helper()
-	s, err := New(cfg)
+	s, err := router.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +87,7 @@ func TestEveryEndLeavesNothing(t *testing.T) {
 		t.Skip("long")
 	}
 	routines, files := runtime.NumGoroutine(), openDescriptors(t)
-	s, addrs := serve(t, Config{Shards: 4, Loops: 2, MaxJobSize: 2_000_000})
+	s, addrs := serve(t, router.Config{Shards: 4, Loops: 2, MaxJobSize: 2_000_000})
 	const size = 50_000
 	first, err := net.Dial(addrs[0].Network(), addrs[0].String())
 	if err != nil {
@@ -117,7 +119,7 @@ func TestEveryEndLeavesNothing(t *testing.T) {
 	}
 	clients.Wait()
 	awaitNothing(t, s)
-	eventually(t, func() bool { return s.host.Sums().Connections == 0 })
+	eventually(t, func() bool { return s.Host().Sums().Connections == 0 })
 	eventually(t, func() bool { return openDescriptors(t) <= served })
 
 	pauses := counted(s, "pauses")
@@ -185,8 +187,8 @@ func rude(addr net.Addr, b burst, rng *rand.Rand) error {
 }
 
 // counted is the server's counter of that name.
-func counted(s *Server, name string) uint64 {
-	for _, c := range s.counters() {
+func counted(s *router.Server, name string) uint64 {
+	for _, c := range counters(s) {
 		if c.Name == name {
 			return c.Value
 		}
@@ -195,19 +197,19 @@ func counted(s *Server, name string) uint64 {
 }
 
 // connections is how many clients the server has, or is about to have.
-func connections(s *Server) int {
-	open, _ := s.reactor.Connections()
+func connections(s *router.Server) int {
+	open, _ := s.Reactor().Connections()
 	return open
 }
 
 // awaitNothing waits until no connection is counted any more.
-func awaitNothing(t *testing.T, s *Server) {
+func awaitNothing(t *testing.T, s *router.Server) {
 	t.Helper()
 	eventually(t, func() bool {
-		open, behind := s.reactor.Connections()
+		open, behind := s.Reactor().Connections()
 		return open == 0 && behind == 0
 	})
-	if open, behind := s.reactor.Connections(); open != 0 || behind != 0 {
+	if open, behind := s.Reactor().Connections(); open != 0 || behind != 0 {
 		t.Errorf("%d connections and %d behind are counted", open, behind)
 	}
 }

@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"bufio"
@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"polystalk/router"
 	"polystalk/router/admin"
 )
 
 // TestTakenClientsAreServed: a connection that another server has handed on is served in the
 // protocol that it says, as its client's.
 func TestTakenClientsAreServed(t *testing.T) {
-	s := operated(t, Config{Loops: 1})
+	s := operated(t, router.Config{Loops: 1})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -35,8 +36,8 @@ func TestTakenClientsAreServed(t *testing.T) {
 	}
 	there := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9}
 	for protocol, says := range map[string]struct{ ask, want string }{
-		s.beanstalkd.Name(): {"use a\r\n", "USING a\r\n"},
-		s.gearmand.Name():   {"shutdown\n", "ERR UNKNOWN_COMMAND Unknown+server+commandshutdown\r\n"}, // it is of another machine
+		s.Fronts()[0].Name(): {"use a\r\n", "USING a\r\n"},
+		s.Fronts()[1].Name(): {"shutdown\n", "ERR UNKNOWN_COMMAND Unknown+server+commandshutdown\r\n"}, // it is of another machine
 	} {
 		c, err := take(protocol, there)
 		if err != nil {

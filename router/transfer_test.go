@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	wire "polystalk/codec/admin"
+	"polystalk/router"
 	"polystalk/router/admin"
 	"polystalk/shard/core"
 )
@@ -31,7 +32,7 @@ func TestMoveOnADiskThatStalls(t *testing.T) {
 	for _, bulk := range []bool{false, true} {
 		dir := t.TempDir()
 		disk := newStallingDisk(dir)
-		s := operated(t, Config{Loops: 1, Shards: 4, Journal: &Journal{Dir: dir, SegmentSize: 1 << 20, Disk: disk}})
+		s := operated(t, router.Config{Loops: 1, Shards: 4, Journal: &router.Journal{Dir: dir, SegmentSize: 1 << 20, Disk: disk}})
 		o := s.Operator()
 		id, err := o.Put(t.Context(), admin.NewJob{Tube: "from", Delay: 1000, TTR: 60, Body: []byte("x")})
 		if err != nil {
@@ -88,7 +89,7 @@ func TestMoveOnADiskThatStalls(t *testing.T) {
 
 // TestTransferOfLargeBodies: each alone, and in no more room than there is.
 func TestTransferOfLargeBodies(t *testing.T) {
-	s := operated(t, Config{Loops: 1, Shards: 4, MaxJobSize: 1 << 20, Journal: &Journal{Dir: t.TempDir(), SegmentSize: 1 << 20}})
+	s := operated(t, router.Config{Loops: 1, Shards: 4, MaxJobSize: 1 << 20, Journal: &router.Journal{Dir: t.TempDir(), SegmentSize: 1 << 20}})
 	o := s.Operator()
 	bodies := make(map[string]bool)
 	for n := range 20 {
@@ -120,7 +121,7 @@ func TestTransferOfLargeBodies(t *testing.T) {
 // TestMoveEndsBeforeTheServer: of one that a stop breaks off, each job is in one tube with the
 // next start.
 func TestMoveEndsBeforeTheServer(t *testing.T) {
-	cfg := Config{Loops: 1, Shards: 4, Journal: &Journal{Dir: t.TempDir(), SegmentSize: 1 << 20}}
+	cfg := router.Config{Loops: 1, Shards: 4, Journal: &router.Journal{Dir: t.TempDir(), SegmentSize: 1 << 20}}
 	s, connect := flushed(t, cfg)
 	const jobs = 20_000
 	connect("from").fill(jobs, 10)
@@ -133,7 +134,7 @@ func TestMoveEndsBeforeTheServer(t *testing.T) {
 	for p.Tally().Done == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	s.operator.Life().Stop()
+	s.Operator().Life().Stop()
 	<-ended // with a problem, unless it was quick
 	end(t, s)
 	s, _ = flushed(t, cfg)

@@ -1,4 +1,4 @@
-package router
+package router_test
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 
+	"polystalk/router"
 	"polystalk/shard/core"
 )
 
@@ -18,7 +19,7 @@ func TestWatchCost(t *testing.T) {
 		t.Skip("long")
 	}
 	for _, tt := range []struct{ conns, tubes int }{{1, 100_000}, {200, 500}, {10, 20_000}} {
-		f := newFixture(t, Config{Shards: 2})
+		f := newFixture(t, router.Config{Shards: 2})
 		first := newWatcher(f)
 		first.watch(tt.tubes, "watch")
 		var others []*watcher
@@ -92,7 +93,7 @@ func (w *watcher) watch(n int, verb string) {
 func BenchmarkWatchIgnore(b *testing.B) {
 	for _, n := range []int{4, 100, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			f := newFixture(b, Config{Shards: 8})
+			f := newFixture(b, router.Config{Shards: 8})
 			w := newWatcher(f)
 			w.watch(n, "watch")
 			watch, ignore := []byte("watch other\r\n"), []byte("ignore other\r\n")
@@ -109,7 +110,7 @@ func BenchmarkWatchIgnore(b *testing.B) {
 func BenchmarkWatchAndReserve(b *testing.B) {
 	for _, n := range []int{4, 100, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			f := newFixture(b, Config{Shards: 8})
+			f := newFixture(b, router.Config{Shards: 8})
 			w := newWatcher(f)
 			w.watch(n, "watch")
 			put := []byte("use some.tube.1\r\nput 0 0 60 1\r\nx\r\nreserve\r\n")

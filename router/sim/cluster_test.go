@@ -13,6 +13,7 @@ import (
 	"polystalk/router"
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/snapshot"
+	"polystalk/router/routertest"
 	"polystalk/shard"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
@@ -77,7 +78,7 @@ type member struct {
 	busy  bool // it stands still
 	away  int  // it is down, and stays so for so many steps
 	state *cluster.State
-	d     *router.Driven
+	d     *routertest.Driven
 	f     *router.Follower
 	props *cluster.Proposals
 	hand  *cluster.Stepper
@@ -126,14 +127,14 @@ func (m *member) start() (err error) {
 	m.props, m.fetch, m.received, m.led, m.busy, m.tight = cluster.NewProposals(), nil, nil, false, false, m.disk.Limit > 0
 	cfg := m.c.w.cfg
 	cfg.Journal = &router.Journal{Disk: m.disk, SegmentSize: wal.SegmentMin, Proposer: m.proposer(), Node: m.id}
-	if m.d, err = router.NewDriven(cfg, m.c.w.Now); err != nil {
+	if m.d, err = routertest.New(cfg, m.c.w.Now); err != nil {
 		return err
 	}
 	m.d.SetDay(m.c.w.Day)
 	if m.state, err = cluster.OpenState(m.disk); err != nil {
 		return err
 	}
-	if m.f, err = m.d.Follow(m.c.w.noted); err != nil {
+	if m.f, err = m.d.Server.FollowByHand(m.c.w.noted); err != nil {
 		return err
 	}
 	if err = snapshot.Settle(m.disk, m.state); err != nil {
@@ -382,7 +383,7 @@ func (m *member) exchange() error {
 }
 
 // lead gives the World the next server that leads. What it had is over.
-func (c *Cluster) lead() (*router.Driven, router.ByHand, error) {
+func (c *Cluster) lead() (*routertest.Driven, routertest.ByHand, error) {
 	for range 300_000 {
 		for _, m := range c.all {
 			if m.up && m.led && m.hand.Leads() != 0 {
@@ -430,12 +431,12 @@ type leader struct {
 // alive reports whether its process is still there, and leads.
 func (l *leader) alive() bool { return l.up && l.hand == l.life }
 
-// Requested implements router.ByHand.
+// Requested implements routertest.ByHand.
 func (l *leader) Requested() bool {
 	return l.alive() && (l.f.Journal().Requested() || l.props.Outstanding() > 0)
 }
 
-// Commit implements router.ByHand.
+// Commit implements routertest.ByHand.
 func (l *leader) Commit() error {
 	c := l.c
 	if l.alive() && l.props.Room() && l.f.Journal().Requested() {
@@ -467,10 +468,10 @@ func (l *leader) Commit() error {
 	return nil
 }
 
-// Untended implements router.ByHand.
+// Untended implements routertest.ByHand.
 func (l *leader) Untended() bool { return l.alive() && l.f.Journal().Untended() }
 
-// Tend implements router.ByHand.
+// Tend implements routertest.ByHand.
 func (l *leader) Tend() error {
 	if !l.alive() {
 		return errOver

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"polystalk/router"
+	"polystalk/router/routertest"
 	"polystalk/shard/core"
 )
 
@@ -26,8 +26,8 @@ func (w *World) boot() error {
 	}
 	for i := range w.loops {
 		l := new(loop)
-		l.DrivenLoop = d.NewLoop(func() { l.asked = true })
-		l.CorkReplies(func(d time.Duration) { l.later = append(l.later, w.now+core.Time(d)) })
+		l.Loop = d.NewLoop(func() { l.asked = true })
+		l.RunAfter(func(d time.Duration) { l.later = append(l.later, w.now+core.Time(d)) })
 		w.loops[i] = l
 	}
 	return nil
@@ -48,8 +48,8 @@ func (w *World) serve() (err error) {
 }
 
 // newServer makes one that has the world's time.
-func (w *World) newServer() (*router.Driven, error) {
-	d, err := router.NewDriven(w.cfg, w.Now)
+func (w *World) newServer() (*routertest.Driven, error) {
+	d, err := routertest.New(w.cfg, w.Now)
 	if err == nil {
 		d.SetDay(w.Day)
 	}

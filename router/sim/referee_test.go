@@ -179,7 +179,7 @@ func (d *simReferee) Await(string, string) error {
 // Server implements conversation.Driver.
 func (d *simReferee) Server(verb string) error {
 	if verb == "drain" {
-		d.w.D.Drain()
+		d.w.D.Server.Drain()
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"polystalk/router"
+	"polystalk/router/routertest"
 	"polystalk/router/session"
 	"polystalk/shard"
 	"polystalk/shard/core"
@@ -18,7 +19,7 @@ const Epoch = 1_700_000_000 * core.Second
 
 // A World is a server and its clients. It is used by one goroutine.
 type World struct {
-	D *router.Driven
+	D *routertest.Driven
 
 	rng    *rand.Rand
 	clock  *rand.Rand // sets the system's clock, unless that is steady
@@ -34,10 +35,10 @@ type World struct {
 	next    int // loop of the next socket
 
 	cfg     router.Config
-	journal router.ByHand // nil: there is none
-	down    error         // what has stopped the machine
+	journal routertest.ByHand // nil: there is none
+	down    error             // what has stopped the machine
 	// lead, if not nil, gives the one of several servers that serves.
-	lead func() (*router.Driven, router.ByHand, error)
+	lead func() (*routertest.Driven, routertest.ByHand, error)
 
 	operator *Operator          // nil: there is none
 	doomed   map[*Sock]struct{} // an operator is about to send them away
@@ -49,7 +50,7 @@ type World struct {
 
 // loop is one event loop and the calls of GoOn it asked for.
 type loop struct {
-	*router.DrivenLoop
+	*routertest.Loop
 	asked bool
 	later []core.Time // when it wants to be called besides
 	slow  int         // it is called once in so many times; zero: each time
@@ -108,7 +109,7 @@ func (w *World) Now() core.Time { return w.now }
 // A Sock is one connection, both ends of it. It implements session.Conn.
 type Sock struct {
 	w *World
-	s *router.DrivenSession
+	s *routertest.Session
 
 	sent      []byte // by the client, not yet seen by the server
 	seen      uint64 // bytes by the server
@@ -125,15 +126,15 @@ type Sock struct {
 }
 
 // Open makes a connection to the loop whose turn it is.
-func (w *World) Open() *Sock { return w.open((*router.DrivenLoop).Open) }
+func (w *World) Open() *Sock { return w.open((*routertest.Loop).Open) }
 
 // OpenGearman is Open for a connection that speaks Gearman.
-func (w *World) OpenGearman() *Sock { return w.open((*router.DrivenLoop).OpenGearman) }
+func (w *World) OpenGearman() *Sock { return w.open((*routertest.Loop).OpenGearman) }
 
-func (w *World) open(f func(*router.DrivenLoop, session.Conn) *router.DrivenSession) *Sock {
+func (w *World) open(f func(*routertest.Loop, session.Conn) *routertest.Session) *Sock {
 	k := &Sock{w: w}
 	w.next = (w.next + 1) % len(w.loops)
-	k.s = f(w.loops[w.next].DrivenLoop, k)
+	k.s = f(w.loops[w.next].Loop, k)
 	w.socks = append(w.socks, k)
 	return k
 }

@@ -1,4 +1,4 @@
-package router
+package routertest
 
 import (
 	"errors"
@@ -10,22 +10,21 @@ import (
 	"polystalk/shard/core"
 )
 
-// An inspected connection tells what it knows of the shards. Those of both protocols do.
-type inspected interface {
-	// Handles is how the shards know the client.
+// An Inspected connection shows what it knows of the shards. Connections of both protocols do.
+type Inspected interface {
+	// Handles returns how the shards know the client.
 	Handles() *ops.Handles
-	// Used is the tube that it uses, if it uses one.
+	// Used returns the tube that it uses, if any.
 	Used() (ops.Tube, bool)
-	// Watched is where it is among those who watch.
+	// Watched returns the tubes that it watches.
 	Watched() []ops.Tube
-	// Numbered is the job that it is about to put, and the shard; zero: none.
+	// Numbered returns the job that it is about to put, and its shard; zero: none.
 	Numbered() (core.JobID, int)
-	// CheckAtRest looks for what cannot be when nothing is left to do.
+	// CheckAtRest returns an error if it contradicts itself when nothing is left to do.
 	CheckAtRest() error
 }
 
-// CheckShards walks every core's invariants. It may be called between any two calls to a
-// Driven.
+// CheckShards checks every core's invariants. Call it between any two calls to a Driven.
 func (d *Driven) CheckShards() error {
 	for _, sh := range d.Shards() {
 		if err := sh.Check(); err != nil {
@@ -35,10 +34,10 @@ func (d *Driven) CheckShards() error {
 	return nil
 }
 
-// CheckOutboxes looks for messages that were posted again while they were under way. It may
-// be called between any two calls to a Driven.
+// CheckOutboxes returns an error if a message was posted again while it was under way. Call it
+// between any two calls to a Driven.
 func (d *Driven) CheckOutboxes() error {
-	for i, l := range d.srv.host.Loops() {
+	for i, l := range d.Server.Host().Loops() {
 		if err := l.CheckOutbox(); err != nil {
 			return fmt.Errorf("loop %d: %w", i, err)
 		}
@@ -46,13 +45,13 @@ func (d *Driven) CheckOutboxes() error {
 	return nil
 }
 
-// Check compares what sessions, shards, directory and ids know of each other, and reports
-// every contradiction. It is for a Driven at rest: no shard is owned or due, every message
-// has been delivered.
+// Check compares what sessions, shards, the list of tubes and ids know of each other, and reports
+// every contradiction. Call it for a Driven at rest: no shard is owned or due, and every message
+// was delivered.
 func (d *Driven) Check() error {
 	k := &drivenChecker{d: d, owners: make(map[place]*session.Session)}
 	for ds := range d.sessions {
-		k.session(ds.s)
+		k.session(ds.Session)
 	}
 	k.shards()
 	k.tubes()
@@ -61,7 +60,7 @@ func (d *Driven) Check() error {
 	return errors.Join(k.errs...)
 }
 
-// place is a client's handle in a shard.
+// A place is a client's handle in a shard.
 type place struct {
 	shard  int
 	client core.ClientID
@@ -79,11 +78,12 @@ func (k *drivenChecker) fail(format string, args ...any) {
 	}
 }
 
-func inspect(s *session.Session) inspected { return s.Protocol().(inspected) }
+// Inspect returns what a session knows of the shards.
+func Inspect(s *session.Session) Inspected { return s.Protocol().(Inspected) }
 
-// session checks what a session says of itself.
+// session checks a session by itself.
 func (k *drivenChecker) session(s *session.Session) {
-	c := inspect(s)
+	c := Inspect(s)
 	if err := errors.Join(s.CheckAtRest(), c.CheckAtRest(), c.Handles().Check()); err != nil {
 		k.fail("session %p: %w", s, err)
 	}
@@ -119,9 +119,9 @@ func (k *drivenChecker) shards() {
 	}
 }
 
-// client compares a client of a shard with what its session knows of it.
+// client compares a client of a shard with its session.
 func (k *drivenChecker) client(shard int, v *core.ClientView, s *session.Session) {
-	h := inspect(s).Handles().In(shard)
+	h := Inspect(s).Handles().In(shard)
 	if int(h.Held) < v.Held {
 		k.fail("shard %d: client %d holds %d jobs, its session knows of %d", shard, v.ID, v.Held, h.Held)
 	}
@@ -132,7 +132,7 @@ func (k *drivenChecker) client(shard int, v *core.ClientView, s *session.Session
 		k.fail("shard %d: client %d waits and its session does not know", shard, v.ID)
 	}
 	var names []string
-	for _, w := range inspect(s).Watched() {
+	for _, w := range Inspect(s).Watched() {
 		if w.Shard == shard {
 			names = append(names, w.Name)
 		}
@@ -144,12 +144,12 @@ func (k *drivenChecker) client(shard int, v *core.ClientView, s *session.Session
 	}
 }
 
-// tubes compares the cores' tubes with the directory and with what sessions use and watch,
-// and looks for waits that should have been served.
+// tubes compares the cores' tubes with the list of tubes and with what sessions use and watch. It
+// reports waits that should have been served.
 func (k *drivenChecker) tubes() {
 	using, watching, waiting := map[string]int{}, map[string]int{}, map[string]int{}
 	for ds := range k.d.sessions {
-		c := inspect(ds.s)
+		c := Inspect(ds.Session)
 		if t, ok := c.Used(); ok {
 			using[t.Name]++
 		}
@@ -174,13 +174,13 @@ func (k *drivenChecker) tubes() {
 			if t.Ready > 0 && !t.Paused && waiting[t.Name] > 0 {
 				k.fail("tube %q: %d jobs ready, %d sessions wait for one", t.Name, t.Ready, waiting[t.Name])
 			}
-			// A pause that comes from a journal keeps its tube; shards know of which that is so.
+			// A pause that was restored from a journal keeps its tube.
 			if !t.Pinned && !t.Function && !t.Paused && t.Jobs+t.Using+t.Watching == 0 {
 				k.fail("tube %q: nobody needs it", t.Name)
 			}
 		}
 	}
-	tubes := k.d.srv.host.Map.Tubes()
+	tubes := k.d.Server.Host().Map.Tubes()
 	all, _ := tubes.Names()
 	listed := slices.Sorted(all.All())
 	slices.Sort(names)
@@ -192,8 +192,7 @@ func (k *drivenChecker) tubes() {
 	}
 }
 
-// jobs checks that ids lead to exactly the jobs there are, and those puts whose body is
-// awaited.
+// jobs checks that ids lead to exactly the existing jobs, and to puts that wait for a body.
 func (k *drivenChecker) jobs() {
 	live := make(map[core.JobID]int)
 	for _, sh := range k.d.Shards() {
@@ -208,11 +207,11 @@ func (k *drivenChecker) jobs() {
 		}
 	}
 	for ds := range k.d.sessions {
-		if id, shard := inspect(ds.s).Numbered(); id != 0 {
+		if id, shard := Inspect(ds.Session).Numbered(); id != 0 {
 			live[id] = shard
 		}
 	}
-	m := k.d.srv.host.Map
+	m := k.d.Server.Host().Map
 	found := 0
 	for id := range m.IDs().Last() + 1 {
 		at, ok := m.OfJob(core.JobID(id))
@@ -232,9 +231,9 @@ func (k *drivenChecker) jobs() {
 func (k *drivenChecker) loops() {
 	all := make(map[*session.Loop][]*session.Session)
 	for ds := range k.d.sessions {
-		all[ds.s.Loop()] = append(all[ds.s.Loop()], ds.s)
+		all[ds.Loop()] = append(all[ds.Loop()], ds.Session)
 	}
-	for i, l := range k.d.srv.host.Loops() {
+	for i, l := range k.d.Server.Host().Loops() {
 		if err := l.CheckAtRest(all[l]); err != nil {
 			k.fail("loop %d: %w", i, err)
 		}

@@ -1,0 +1,194 @@
+// Package routertest drives a server by hand, for the simulator and for tests.
+package routertest
+
+import (
+	"iter"
+	"maps"
+	"time"
+
+	"polystalk/router"
+	"polystalk/router/admin"
+	"polystalk/router/direct"
+	"polystalk/router/ops"
+	"polystalk/router/session"
+	"polystalk/shard"
+	"polystalk/shard/core"
+)
+
+// A Driven is a server without network, clock and goroutines: its caller brings the bytes and
+// lets time pass.
+//
+// One goroutine uses a Driven. The shards are not started: call Tick of those that are Due. Call
+// GoOn soon after a loop's wake.
+type Driven struct {
+	Server   *router.Server
+	sessions map[*Session]struct{} // not gone yet
+}
+
+// New makes a server whose time is now, which must not step back. It ignores cfg.Clock.
+func New(cfg router.Config, now func() core.Time) (*Driven, error) {
+	cfg.Clock = ops.GivenClock(now)
+	srv, err := router.NewUnconnected(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Driven{Server: srv, sessions: make(map[*Session]struct{})}, nil
+}
+
+// A ByHand is a journal without goroutines. Its owner calls Commit once it was Requested, or
+// later; and Tend when it is Untended, and now and then besides, with no shard owned. An error of
+// either ends the journal: nothing more is acknowledged.
+type ByHand interface {
+	Requested() bool
+	Commit() error
+	Untended() bool
+	Tend() error
+}
+
+// Keep restores the jobs of the configured journal, and records changes from now on. Call it
+// before any session is opened; now is the journal's time. After an error nothing may be used.
+func (d *Driven) Keep(now func() time.Time) (ByHand, error) {
+	f, err := d.Server.FollowByHand(now)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Lead(nil); err != nil {
+		return nil, err
+	}
+	return f.Journal(), nil
+}
+
+// SetDay gives the server a time of day that may step.
+func (d *Driven) SetDay(day func() core.Time) { d.Server.Host().Clock.SetDay(day) }
+
+// SetSuspended sets the total time of all suspends, which the time of New leaves out. A server
+// notices a suspend by the time of day.
+func (d *Driven) SetSuspended(total func() core.Time) { d.Server.Host().Clock.SetSuspended(total) }
+
+// Stamp sets b to the present moment, for a goroutine that owns or Ticks shards.
+func (d *Driven) Stamp(b *shard.Batch) { d.Server.Host().Clock.Stamp(b) }
+
+// Shards returns the server's shards.
+func (d *Driven) Shards() []*shard.Shard { return d.Server.Host().Map.Shards() }
+
+// ShardOf returns the index of a tube's shard.
+func (d *Driven) ShardOf(tube string) int { return d.Server.Host().Map.OfTube([]byte(tube)) }
+
+// HoldAtMost pauses connections that get ahead by more than n bytes, instead of session.HeldMax.
+func (d *Driven) HoldAtMost(n int) { d.Server.Host().HeldMost = n }
+
+// LookAtMost makes a reserve look at n tubes of a long watch list in a turn, instead of
+// ops.LookMost.
+func (d *Driven) LookAtMost(n int) { d.Server.Host().LookMost = n }
+
+// Close returns the memory of the shards. Nothing may be used afterwards.
+func (d *Driven) Close() {
+	for _, sh := range d.Shards() {
+		sh.Close()
+	}
+}
+
+// NewOperator makes an operator that calls turn instead of sleeping.
+func (d *Driven) NewOperator(turn func()) *admin.Operator {
+	o := d.Server.NewOperator(turn)
+	o.Life().Serve()
+	return o
+}
+
+// NewCaller makes a caller that calls turn instead of sleeping.
+func (d *Driven) NewCaller(turn func()) *direct.Caller {
+	c := direct.New(d.Server.Host().Map, d.Server.Host().Clock)
+	c.TakeTurns(turn)
+	return c
+}
+
+// A Loop stands for one event loop: its sessions take turns, and share a Batch.
+type Loop struct {
+	*session.Loop
+	d *Driven
+}
+
+// NewLoop adds a loop. It calls wake, with no shard owned, when GoOn is to be called once all
+// other connections with input were served. wake must not call GoOn itself.
+func (d *Driven) NewLoop(wake func()) *Loop {
+	l := session.NewLoop(d.Server.Host(), wake)
+	l.RunAfter(nil)
+	return &Loop{l, d}
+}
+
+// GoOn runs turns that were put off, and finishes what was done elsewhere.
+func (dl *Loop) GoOn() {
+	dl.Loop.GoOn(true)
+	dl.d.forget()
+}
+
+// Open makes a session for a new beanstalkd connection.
+func (dl *Loop) Open(c session.Conn) *Session { return dl.OpenFront(dl.d.Server.Fronts()[0], c) }
+
+// OpenGearman makes a session for a new Gearman connection.
+func (dl *Loop) OpenGearman(c session.Conn) *Session { return dl.OpenFront(dl.d.Server.Fronts()[1], c) }
+
+// OpenFront makes a session for a new connection of any protocol.
+func (dl *Loop) OpenFront(f session.Front, c session.Conn) *Session {
+	s := &Session{dl.Loop.Open(f, c), dl.d}
+	dl.d.sessions[s] = struct{}{}
+	return s
+}
+
+// A Session is one client of a Driven.
+type Session struct {
+	*session.Session
+	d *Driven
+}
+
+// Input passes bytes of the client. b is the caller's again when it returns.
+func (s *Session) Input(b []byte) {
+	s.Loop().Input(s.Session, b)
+	s.d.forget()
+}
+
+// HalfClose says that the client sends no more. The server replies to what it sent, and then
+// calls Conn.Close.
+func (s *Session) HalfClose() { s.event((*session.Session).HalfClose) }
+
+// HangUp says that the client of a paused connection sends no more, although not all of its input
+// was passed to Input.
+func (s *Session) HangUp() { s.event((*session.Session).LastInput) }
+
+// Abort says that the connection is broken.
+func (s *Session) Abort() { s.event((*session.Session).Abort) }
+
+func (s *Session) event(f func(*session.Session)) {
+	s.Loop().Event(s.Session, f)
+	s.d.forget()
+}
+
+// AllSent says that Conn.Unsent has fallen to zero. The session goes on in its loop's next GoOn.
+func (s *Session) AllSent() { s.Loop().Signal(s.Session, (*session.Session).AllSent) }
+
+// Bytes returns how many bytes were received and sent, as operators see it.
+func (s *Session) Bytes() (in, out uint64) {
+	p := s.Snapshot(0)
+	return p.In, p.Out
+}
+
+// Gone reports that the session has ended and no shard knows it any more.
+func (s *Session) Gone() bool { return s.IsGone() }
+
+// HasMail reports that a message about its jobs, or a NOOP, is under way to a Gearman session.
+func (s *Session) HasMail() bool {
+	m, ok := s.Protocol().(interface{ HasMail() bool })
+	return ok && m.HasMail()
+}
+
+// Sessions returns the sessions that are not gone yet.
+func (d *Driven) Sessions() iter.Seq[*Session] { return maps.Keys(d.sessions) }
+
+// forget forgets sessions that have ended.
+func (d *Driven) forget() {
+	for s := range d.sessions {
+		if s.Gone() {
+			delete(d.sessions, s)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package router
+
+import (
+	"time"
+
+	"polystalk/router/restore"
+	"polystalk/shard/commit"
+	"polystalk/shard/record"
+)
+
+// A JournalError means that the journal could not be read, or has failed. Changes that were
+// not acknowledged may be lost.
+type JournalError struct{ Err error }
+
+func (e *JournalError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *JournalError) Unwrap() error { return e.Err }
+
+// Start reads the journal, if there is one, which may take long, and starts the goroutines of
+// the shards and the event loops. A server of a cluster uses Follow instead.
+func (s *Server) Start() error {
+	if s.cfg.Journal == nil {
+		return s.serve()
+	}
+	f, err := s.Follow()
+	if err != nil {
+		return err
+	}
+	return f.Lead(nil)
+}
+
+// serve starts everything that serves clients.
+func (s *Server) serve() error {
+	shards := s.host.Map.Shards()
+	s.started = true
+	for _, sh := range shards {
+		sh.Start()
+	}
+	go reclaim(s.freed, s.quit)
+	go s.host.KeepWithin(s.quit)
+	go s.host.Clock.Watch(s.quit, shards)
+	if err := s.reactor.Start(); err != nil {
+		return err
+	}
+	s.life.Serve()
+	return nil
+}
+
+// A Follower is a server of a cluster while it starts:
+//
+//	Follow         ─► the journal is read and open, and the shards are in its state
+//	Apply, Settle  ─► the shards apply what the leader writes
+//	Lead           ─► the journal records changes of the shards; clients may be served
+//
+// One goroutine uses it. It has no clients: Serve works once Lead has returned.
+type Follower struct {
+	srv      *Server
+	recovery *restore.Recovery
+}
+
+// Follow reads the configured journal, which may take long, and opens it. Shutdown ends the
+// server at any stage. Errors are of type *JournalError.
+func (s *Server) Follow() (*Follower, error) {
+	t := s.target()
+	t.Progress = s.life.Read
+	return s.follow(t.Recover(s.cfg.Journal, func() {
+		s.host.Wake()
+		s.gate.Wake()
+	}))
+}
+
+// FollowByHand is Follow for a journal without goroutines, whose time is now: see
+// restore.Target.RecoverByHand. Call it before any session is opened.
+func (s *Server) FollowByHand(now func() time.Time) (*Follower, error) {
+	return s.follow(s.target().RecoverByHand(s.cfg.Journal, now, s.host.Wake))
+}
+
+// target returns what the journal's jobs are restored into.
+func (s *Server) target() *restore.Target {
+	return &restore.Target{
+		Places: s.host.Map, Clock: s.host.Clock, Log: s.log, Workers: s.cfg.Loops,
+		Failed: func(f *commit.Failure) { s.Fail(f) },
+	}
+}
+
+func (s *Server) follow(r *restore.Recovery, err error) (*Follower, error) {
+	if err != nil {
+		return nil, &JournalError{err}
+	}
+	r.Follow()
+	s.journal, s.failed = r.Journal(), r.Failed()
+	s.life.Follow()
+	return &Follower{srv: s, recovery: r}, nil
+}
+
+// Journal returns the server's journal.
+func (f *Follower) Journal() *commit.Journal { return f.recovery.Journal() }
+
+// Apply applies a record that another server has written. Records come in the order in which
+// they were written.
+func (f *Follower) Apply(rec *record.Record) error { return f.recovery.Apply(rec) }
+
+// Settle sorts what was applied. Call it now and then: its cost, and the cost of Lead, is
+// linear in what was applied since.
+func (f *Follower) Settle() { f.recovery.Settle() }
+
+// Lead makes the server serve: the journal commits changes of the shards, and the goroutines
+// of shards and event loops start. A server without event loops serves at once: its caller
+// Ticks the shards. Lead is called once. After an error, which is a *JournalError if the
+// journal has failed, the server can only be shut down.
+//
+// fence, if not nil, returns the commit that every reply must wait for, also to a command that
+// changes nothing; see session.Host.
+func (f *Follower) Lead(fence func() uint64) error {
+	s := f.srv
+	if err := f.recovery.Lead(); err != nil {
+		return &JournalError{err}
+	}
+	s.leading.Lock()
+	defer s.leading.Unlock()
+	gear := s.gearmand.Config()
+	for _, sh := range s.host.Map.Shards() {
+		sh.SetSubmitOptions(submitOptions(&gear)) // they may have changed since the start
+	}
+	s.host.Journal, s.host.LeaseFence = s.journal, fence
+	if s.reactor == nil {
+		s.life.Serve()
+		return nil
+	}
+	return s.serve()
+}
+
+// Fail notes that the server cannot go on: probes report it, and operators' requests no longer
+// wait for the journal.
+func (s *Server) Fail(err error) {
+	s.life.Fail(err)
+	s.gate.Fail()
+}
+
+// Failed returns a channel that delivers the error that has ended the journal. Nothing is
+// acknowledged any more; the process should end or restart, as the cause says. It is nil
+// without a journal, and before Start or Follow has returned.
+func (s *Server) Failed() <-chan *commit.Failure { return s.failed }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -67,7 +66,12 @@ gets the body. The job is changed only if no one else has changed it meanwhile.`
 				o.Set = admin.SetJobs{Pri: change.number("pri"), DelaySeconds: change.number("delay_seconds"), TTRSeconds: change.number("ttr_seconds")}
 				return r.bulk(b, o)
 			case byFile:
-				body, err := r.bodyFrom(e.body)
+				in, err := r.open(e.body, "give the file that holds the body, or - for standard input")
+				if err != nil {
+					return err
+				}
+				defer in.Close()
+				body, err := r.readBody(in)
 				if err != nil {
 					return err
 				}
@@ -120,25 +124,6 @@ func (e *edit) read(r *run) (change, error) {
 		return nil, client.Errorf(client.Usage, "edit: the change is missing: give --pri, --delay, --ttr, --body or --editor")
 	}
 	return c, nil
-}
-
-// bodyFrom reads a body from a file. It is sent as JSON, so all of it is in memory.
-func (r *run) bodyFrom(file string) ([]byte, error) {
-	in, err := r.open(file, "give the file that holds the body, or - for standard input")
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	b := bodies{ctx: r.ctx, server: r.server}
-	var j newJob
-	if err := b.read(in, &j); err != nil || j.large == nil {
-		return j.body, err
-	}
-	body := make([]byte, j.large.Size())
-	if _, err := io.ReadFull(j.large, body); err != nil {
-		return nil, client.Errorf(client.System, "the body cannot be read: %v", err)
-	}
-	return body, nil
 }
 
 // edit changes a job that still has a tag; an empty tag is any.

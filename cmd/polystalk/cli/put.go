@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 
@@ -27,7 +26,6 @@ const priDefault = 1024
 type newJob struct {
 	pri, delay, ttr uint32 // delay and ttr in seconds
 	body            []byte
-	large           *io.SectionReader // the body, if it is not in memory
 }
 
 // put puts a job and returns its id.
@@ -36,7 +34,7 @@ func put(ctx context.Context, s client.Server, tube string, j newJob) (uint64, e
 	for name, n := range map[string]uint32{"pri": j.pri, "delay": j.delay, "ttr": j.ttr} {
 		query.Set(name, strconv.FormatUint(uint64(n), 10))
 	}
-	q := client.Request{Method: "POST", Path: "/tubes/{tube}/jobs", Tube: tube, Query: query, Octets: j.body, Large: j.large}
+	q := client.Request{Method: "POST", Path: "/tubes/{tube}/jobs", Tube: tube, Query: query, Octets: j.body}
 	if q.Octets == nil {
 		q.Octets = []byte{}
 	}
@@ -105,8 +103,7 @@ Shows the id of the job.`,
 			if lines {
 				return r.putLines(name, job, in)
 			}
-			b := bodies{ctx: r.ctx, server: r.server}
-			if err := b.read(in, &job); err != nil {
+			if job.body, err = r.readBody(in); err != nil {
 				return err
 			}
 			id, err := put(r.ctx, r.server, name, job)
@@ -118,134 +115,79 @@ Shows the id of the job.`,
 	}
 }
 
-// A bodies reads bodies up to the size that the server takes.
-type bodies struct {
-	ctx    context.Context
-	server client.Server
-	limit  int64 // in bytes; 0: not known yet
-}
-
-// Sizes of bodies in bytes: what a server takes by default, and at most.
+// Sizes of bodies in bytes: what every server takes by default, and what one takes at most.
 // Source: beanstalkd doc/beanstalkd.ronn, -z.
 const (
 	smallMax = 65535
 	largeMax = 1 << 30
 )
 
-// most returns the largest size. It asks the server, so it is called for bodies above smallMax only.
-func (b *bodies) most() (int64, error) {
-	if b.limit > 0 {
-		return b.limit, nil
-	}
-	a, err := b.server.Ask(b.ctx, client.Request{Method: "GET", Path: "/server"})
-	if err != nil {
-		return 0, err
-	}
+// maxBody returns the largest body that the server takes, in bytes. It is called only for bodies
+// above smallMax: the server would keep the figures of this moment for a second or two.
+func (r *run) maxBody() (int64, error) {
 	var v struct {
 		Max int64 `json:"max_job_size_bytes"`
 	}
+	a, err := r.ask("GET", "/server", 0)
+	if err != nil {
+		return 0, err
+	}
 	_ = json.Unmarshal(a.Document, &v) // a server that does not tell may take anything
-	if b.limit = v.Max; b.limit <= 0 {
-		b.limit = largeMax
+	if v.Max <= 0 {
+		v.Max = largeMax
 	}
-	return b.limit, nil
+	return v.Max, nil
 }
 
-func tooLarge(what, size string, most int64) error {
-	return client.Errorf(client.Usage, "%s %s bytes, and the server takes %d: send less, or raise its -z", what, size, most)
-}
-
-// read reads a body into j. A large one stays in its file, or goes to one, to save memory.
-func (b *bodies) read(in io.Reader, j *newJob) error {
-	if f, ok := in.(*os.File); ok {
-		at, err := f.Seek(0, io.SeekCurrent)
-		if s, bad := f.Stat(); err == nil && bad == nil && s.Mode().IsRegular() && s.Size()-at > smallMax {
-			most, err := b.most()
-			if err != nil {
-				return err
-			}
-			if size := s.Size() - at; size > most {
-				return tooLarge("the body has", strconv.FormatInt(size, 10), most)
-			}
-			j.large = io.NewSectionReader(f, at, s.Size()-at)
-			return nil
+// readBody reads a body up to the size that the server takes.
+func (r *run) readBody(in io.Reader) ([]byte, error) {
+	var b bytes.Buffer
+	most := int64(smallMax)
+	n, err := io.CopyN(&b, in, most+1)
+	if n > most {
+		if most, err = r.maxBody(); err != nil {
+			return nil, err
 		}
+		_, err = io.CopyN(&b, in, max(most+1-n, 0))
 	}
-	body, err := io.ReadAll(io.LimitReader(in, smallMax+1))
-	if err != nil {
-		return client.Errorf(client.System, "the body cannot be read: %v", err)
+	switch {
+	case int64(b.Len()) > most:
+		return nil, tooLarge("body", most)
+	case err != nil && err != io.EOF:
+		return nil, client.Errorf(client.System, "the body cannot be read: %v", err)
 	}
-	if len(body) <= smallMax {
-		j.body = body
-		return nil
-	}
-	most, err := b.most()
-	if err != nil {
-		return err
-	}
-	f, size, err := spool(io.MultiReader(bytes.NewReader(body), io.LimitReader(in, most+1-int64(len(body)))))
-	if err != nil {
-		return client.Errorf(client.System, "the body cannot be read, and kept in a file until it is sent: %v", err)
-	}
-	if size > most {
-		f.Close()
-		return tooLarge("the body has more than", strconv.FormatInt(most, 10), most)
-	}
-	j.large = io.NewSectionReader(f, 0, size)
-	return nil
+	return b.Bytes(), nil
 }
 
-// spool copies in to a file without a name, which ends with the program.
-func spool(in io.Reader) (f *os.File, size int64, err error) {
-	if f, err = os.CreateTemp("", "polystalk-"); err != nil {
-		return nil, 0, err
-	}
-	os.Remove(f.Name())
-	if size, err = io.Copy(f, in); err != nil {
-		f.Close()
-		return nil, 0, err
-	}
-	return f, size, nil
-}
-
-// line reads a line with its line end. At the end of the input it is empty.
-func (b *bodies) line(r *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		if len(line) > smallMax+len("\n") {
-			most, failed := b.most()
-			if failed != nil {
-				return nil, failed
-			}
-			if int64(len(bytes.TrimSuffix(line, []byte("\n")))) > most {
-				return nil, tooLarge("the line has more than", strconv.FormatInt(most, 10), most)
-			}
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-		case err == nil, errors.Is(err, io.EOF):
-			return line, nil
-		default:
-			return nil, client.Errorf(client.System, "the lines cannot be read: %v", err)
-		}
-	}
+func tooLarge(what string, most int64) error {
+	return client.Errorf(client.Usage, "the %s has more than %d bytes, which is what the server takes: send less, or raise its -z", what, most)
 }
 
 // putLines puts a job for each line, one after the other, so that ids have the order of the lines.
 func (r *run) putLines(tube string, j newJob, in io.Reader) error {
-	buffered := bufio.NewReaderSize(in, 1<<16)
+	most := int64(smallMax)
 	l := r.printer.List(client.PutsView)
-	b := bodies{ctx: r.ctx, server: r.server}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, largeMax+2)
+	lines.Split(wholeLines)
 	for {
-		line, err := b.line(buffered)
-		if err == nil && len(line) == 0 {
-			return l.Close()
-		}
 		var id uint64
-		if err == nil {
-			j.body = bytes.TrimSuffix(line, []byte("\n"))
+		var err error
+		more := lines.Scan()
+		if len(lines.Bytes()) > int(most) && most == smallMax {
+			if most, err = r.maxBody(); err != nil {
+				return err
+			}
+		}
+		switch {
+		case !more && lines.Err() == nil:
+			return l.Close()
+		case !more && errors.Is(lines.Err(), bufio.ErrTooLong), len(lines.Bytes()) > int(most):
+			err = tooLarge("line", most)
+		case !more:
+			err = client.Errorf(client.System, "the lines cannot be read: %v", lines.Err())
+		default:
+			j.body = lines.Bytes()
 			id, err = put(r.ctx, r.server, tube, j)
 		}
 		if err != nil && l.N > 0 {
@@ -258,4 +200,15 @@ func (r *run) putLines(tube string, j newJob, in io.Reader) error {
 			return err
 		}
 	}
+}
+
+// wholeLines splits at line ends. Unlike bufio.ScanLines it keeps a carriage return.
+func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1, data[:i], nil
+	}
+	if atEOF && len(data) > 0 {
+		return len(data), data, nil
+	}
+	return 0, nil, nil
 }

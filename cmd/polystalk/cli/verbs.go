@@ -191,6 +191,7 @@ journals, the directories of polystalkd's -b.
 		root.SetHelpCommandGroupID(g.title) // the last one
 	}
 	a.completions(root)
+	namePlaceholders(root)
 	return root
 }
 
@@ -219,6 +220,45 @@ func about(cmd *cobra.Command) string {
 		return ""
 	}
 	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ") + ": "
+}
+
+// placeholders stand for the values of flags in the help, in place of the names of Go's types.
+var placeholders = map[string]string{
+	"server": "ADDRESS", "token-file": "FILE", "file": "FILE", "save": "FILE", "dir": "DIR", "output": "FORMAT", "jq": "EXPRESSION",
+	"timeout": "TIME", "delay": "TIME", "ttr": "TIME", "older": "TIME", "last": "TIME", "step": "TIME", "id": "A-B", "state": "STATES",
+	"tube": "TUBE", "to": "TUBE", "sort": "COLUMN", "order": "ORDER", "role": "ROLE", "protocol": "PROTOCOL", "series": "NAMES",
+	"pri": "N", "limit": "N", "expect": "N", "skip": "N", "count": "N",
+	"ready": "WARN:CRIT", "delayed": "WARN:CRIT", "reserved": "WARN:CRIT", "buried": "WARN:CRIT", "oldest": "WARN:CRIT", "workers": "WARN:CRIT", "connections": "WARN:CRIT",
+}
+
+// A placeholder is the value of a flag whose type has the name of the placeholder.
+type placeholder struct {
+	pflag.Value
+	name string
+}
+
+// Type implements pflag.Value.
+func (p placeholder) Type() string { return p.name }
+
+// namePlaceholders gives the flags of a command, and of the commands below it, their placeholders.
+func namePlaceholders(c *cobra.Command) {
+	name := func(f *pflag.Flag) {
+		if _, done := f.Value.(placeholder); done || f.Value.Type() == "bool" {
+			return
+		}
+		p := placeholder{f.Value, placeholders[f.Name]}
+		if p.name == "" {
+			p.name = "TEXT"
+		}
+		f.Value = p
+		if f.DefValue = strings.Trim(f.DefValue, "[]"); f.DefValue == "0" {
+			f.DefValue = ""
+		}
+	}
+	c.LocalFlags().VisitAll(name)
+	for _, sub := range c.Commands() {
+		namePlaceholders(sub)
+	}
 }
 
 // helpTemplate begins with what a command does, as manuals do.

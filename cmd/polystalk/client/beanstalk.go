@@ -1,16 +1,18 @@
 package client
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/beanstalkd/go-beanstalk"
 
 	"polystalk/codec/admin"
 	protocol "polystalk/codec/beanstalk"
@@ -18,11 +20,12 @@ import (
 
 // A Beanstalk is a server that is asked by beanstalkd's protocol.
 type Beanstalk struct {
-	target  Target
-	conn    *beanstalk.Conn
-	net     *patientConn
-	replies *replyReader
-	stop    func() bool // separates the connection from the context of Dial
+	target Target
+	conn   net.Conn
+	in     *bufio.Reader
+	wait   time.Duration
+	used   string      // the tube of the last "use"
+	stop   func() bool // separates the connection from the context of Dial
 }
 
 // dialBeanstalk connects to a server and checks that it speaks the protocol, within timeout.
@@ -33,21 +36,14 @@ func dialBeanstalk(ctx context.Context, t Target, timeout time.Duration) (*Beans
 	if err != nil {
 		return nil, Errorf(System, "%s cannot be asked: %v: is the server running?", t.Name, err)
 	}
-	p := &patientConn{conn, timeout}
-	c := &Beanstalk{target: t, net: p, replies: &replyReader{r: p, more: p.restart}, stop: context.AfterFunc(ctx, func() { conn.Close() })}
-	err = conn.SetDeadline(d.Deadline)
-	if err == nil {
-		err = c.greet(conn)
+	c := &Beanstalk{target: t, conn: conn, in: bufio.NewReader(conn), wait: timeout, used: "default", stop: context.AfterFunc(ctx, func() { conn.Close() })}
+	if err = conn.SetDeadline(d.Deadline); err == nil {
+		err = c.greet()
 	}
 	if err != nil {
-		c.stop()
-		conn.Close()
+		c.Close()
 		return nil, c.failure(ctx, "", err)
 	}
-	c.conn = beanstalk.NewConn(struct {
-		io.Reader
-		io.WriteCloser
-	}{c.replies, p})
 	return c, nil
 }
 
@@ -61,19 +57,19 @@ func (c *Beanstalk) HasAPI() bool { return false }
 // Close implements Server.
 func (c *Beanstalk) Close() {
 	c.stop()
-	c.net.Close()
+	c.conn.Close()
 }
 
 // greet sends a command that every server answers alike. Only another answer shows that the server
 // does not speak the protocol.
-func (c *Beanstalk) greet(conn io.ReadWriter) error {
-	if _, err := io.WriteString(conn, "list-tube-used\r\n"); err != nil {
+func (c *Beanstalk) greet() error {
+	if _, err := io.WriteString(c.conn, "list-tube-used\r\n"); err != nil {
 		return err
 	}
 	const want = "USING default\r\n"
 	got := make([]byte, 0, len(want))
 	for len(got) < len(want) {
-		n, err := conn.Read(got[len(got):len(want)])
+		n, err := c.conn.Read(got[len(got):len(want)])
 		if got = got[:len(got)+n]; string(got) != want[:len(got)] {
 			return Errorf(System, "%s does not speak beanstalkd's protocol: it answers %q: polystalkd's --http is given as http://HOST:PORT", c.target.Name, got)
 		}
@@ -84,28 +80,132 @@ func (c *Beanstalk) greet(conn io.ReadWriter) error {
 	return nil
 }
 
-// A patientConn waits a bounded time for a reply. The time restarts when a command was sent, when a
-// reply is complete, and with the progress of bodies. A server that sends a byte now and then gets
-// no more time.
-type patientConn struct {
-	net.Conn
-	wait time.Duration
-}
+// A replyError is a reply other than the expected one, by its first word.
+type replyError string
 
-func (p *patientConn) restart() error { return p.SetReadDeadline(time.Now().Add(p.wait)) }
+func (e replyError) Error() string { return fmt.Sprintf("it answers %.20q", string(e)) }
 
-func (p *patientConn) Write(b []byte) (n int, err error) {
-	for n < len(b) && err == nil {
-		if err = p.SetWriteDeadline(time.Now().Add(p.wait)); err == nil {
-			var more int
-			more, err = p.Conn.Write(b[n:min(len(b), n+progress)])
-			n += more
+const notFound replyError = "NOT_FOUND"
+
+// send writes a part of a command. The time restarts with the progress of large bodies.
+func (c *Beanstalk) send(part io.Reader) error {
+	for {
+		if err := c.conn.SetWriteDeadline(time.Now().Add(c.wait)); err != nil {
+			return err
+		}
+		if n, err := io.CopyN(c.conn, part, progress); n < progress || err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return err
 		}
 	}
-	if err == nil {
-		err = p.restart()
+}
+
+// Limits of the data in replies, in bytes: statistics, and lists of tubes. Bodies have bodyMax.
+const (
+	statsMax = 64 << 10
+	tubesMax = 64 << 20
+)
+
+// receive reads a reply, which must begin with the word want. It returns the other words, and the
+// data that follows. The server has the whole time for a reply, and again for each part of the
+// body of a job.
+func (c *Beanstalk) receive(want string, most int64) (words []string, data []byte, err error) {
+	restart := func() error { return c.conn.SetReadDeadline(time.Now().Add(c.wait)) }
+	if err := restart(); err != nil {
+		return nil, nil, err
 	}
-	return n, err
+	line, err := c.in.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		err = replyError(line)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	words = strings.Fields(string(line))
+	if len(words) == 0 || words[0] != want {
+		return nil, nil, replyError(strings.Join(words[:min(len(words), 1)], ""))
+	}
+	words = words[1:]
+	if most == 0 {
+		return words, nil, nil
+	}
+	size, err := strconv.ParseInt(strings.Join(words[max(len(words)-1, 0):], ""), 10, 64)
+	if err != nil || size < 0 || size > most {
+		return nil, nil, fmt.Errorf("it announces %.20q bytes", words)
+	}
+	var b bytes.Buffer // it grows with what comes, not with what is announced
+	for left := size + int64(len("\r\n")); left > 0; {
+		n, err := io.CopyN(&b, c.in, min(left, progress))
+		if err != nil {
+			return nil, nil, err
+		}
+		if left -= n; most == bodyMax {
+			if err := restart(); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return words, b.Bytes()[:size], nil
+}
+
+// ask sends a command and reads the reply.
+func (c *Beanstalk) ask(want string, most int64, format string, args ...any) (words []string, data []byte, err error) {
+	if err := c.send(strings.NewReader(fmt.Sprintf(format, args...) + "\r\n")); err != nil {
+		return nil, nil, err
+	}
+	return c.receive(want, most)
+}
+
+// do is ask for a command without data.
+func (c *Beanstalk) do(want, format string, args ...any) error {
+	_, _, err := c.ask(want, 0, format, args...)
+	return err
+}
+
+// use makes a tube the one of the commands that follow.
+func (c *Beanstalk) use(tube string) error {
+	if tube == c.used {
+		return nil
+	}
+	err := c.do("USING", "use %s", tube)
+	if err == nil {
+		c.used = tube
+	}
+	return err
+}
+
+// depth is how many commands are sent before the first reply is read. With many commands the time
+// is then the server's work, not the way there and back.
+const depth = 64
+
+// askMany sends the command for each of n arguments, many at a time, and gives the replies to
+// each, in order. A missing tube or job has nil.
+func (c *Beanstalk) askMany(want string, most int64, command string, n int, arg func(i int) any, each func(i int, data []byte) error) error {
+	for first := 0; first < n; first += depth {
+		var commands strings.Builder
+		last := min(first+depth, n)
+		for i := first; i < last; i++ {
+			fmt.Fprintf(&commands, "%s %v\r\n", command, arg(i))
+		}
+		if err := c.send(strings.NewReader(commands.String())); err != nil {
+			return err
+		}
+		for i := first; i < last; i++ {
+			_, data, err := c.receive(want, most)
+			if err == nil && data == nil {
+				data = []byte{}
+			}
+			if err != nil && err != notFound {
+				return err
+			}
+			if err := each(i, data); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // CheckName checks the name of a tube: the server would read other names as more commands.
@@ -121,32 +221,32 @@ const tubeNamed = "tube "
 
 // failure returns the error of a command about something, such as "job 7".
 func (c *Beanstalk) failure(ctx context.Context, about string, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
 	var timeout net.Error
 	var known *Error
 	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
 	case err == nil:
 		return nil
 	case errors.As(err, &known):
 		return known
-	case errors.Is(err, beanstalk.ErrNotFound):
-		if strings.HasPrefix(about, tubeNamed) {
-			return Errorf(Nothing, "there is no %s: polystalk tubes lists those there are", about)
-		}
+	case err == notFound && strings.HasPrefix(about, tubeNamed):
+		return Errorf(Nothing, "there is no %s: polystalk tubes lists the tubes", about)
+	case err == notFound:
 		return Errorf(Nothing, "there is no %s: look it up again", about)
-	case errors.Is(err, beanstalk.ErrDraining):
+	case err == replyError("DRAINING"):
 		return Errorf(NotDone, "the server drains and takes no new jobs: put them on another one")
-	case errors.Is(err, beanstalk.ErrJobTooBig):
+	case err == replyError("JOB_TOO_BIG"):
 		return Errorf(Usage, "the body is too large for the server: send less, or raise its -z")
-	case errors.Is(err, beanstalk.ErrOOM):
+	case err == replyError("OUT_OF_MEMORY"):
 		return Errorf(NotDone, "the server has no memory, or no space on its disk: delete jobs, or give it more")
-	case errors.Is(err, beanstalk.ErrUnknown):
+	case err == replyError("BURIED"):
+		return Errorf(NotDone, "the server has no memory for the job, and has buried it: delete jobs, or give it more")
+	case err == replyError("UNKNOWN_COMMAND"):
 		return Errorf(Usage, "the server at %s is older, and has no such command: upgrade it", c.target.Name)
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return Errorf(System, "%s does not answer in time: try again, or give it longer by --timeout", c.target.Name)
-	case strings.Contains(err.Error(), "EOF"), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return Errorf(System, "%s has closed the connection: try again", c.target.Name)
 	}
 	return Errorf(System, "%s: %v: try again", c.target.Name, err)
@@ -169,6 +269,9 @@ var commands = map[string]command{
 	"DELETE /jobs/{id}":          (*Beanstalk).delete,
 }
 
+// lists are the lists that the protocol can express.
+var lists = map[string]command{"/tubes": (*Beanstalk).tubes, "/tubes/{tube}/jobs": (*Beanstalk).jobs}
+
 // Ask implements Server.
 func (c *Beanstalk) Ask(ctx context.Context, r Request) (Answer, error) {
 	if r.Query.Get("force") != "" {
@@ -178,36 +281,33 @@ func (c *Beanstalk) Ask(ctx context.Context, r Request) (Answer, error) {
 	if run == nil {
 		return Answer{}, Unsupported(strings.ToLower(r.Method) + " " + r.Path)
 	}
-	if strings.Contains(r.Path, "{tube}") {
-		if err := CheckName(r.Tube); err != nil {
-			return Answer{}, err
-		}
-	}
-	v, err := run(c, ctx, &r)
-	if err != nil || v == nil {
-		return Answer{}, err
-	}
-	document, err := json.Marshal(v)
+	document, err := c.run(ctx, run, &r)
 	return Answer{Document: document}, err
 }
 
 // List implements Server. The list of tubes is whole; the list of jobs has the first of each state.
 func (c *Beanstalk) List(ctx context.Context, r Request, page func(document []byte) error) error {
-	list := c.tubes
-	switch r.Path {
-	case "/tubes":
-	case "/tubes/{tube}/jobs":
-		list = c.jobs
-	default:
+	list := lists[r.Path]
+	if list == nil {
 		return Unsupported("list " + r.rows() + " of all tubes")
 	}
-	v, err := list(ctx, &r)
-	if err != nil {
-		return err
-	}
-	document, err := json.Marshal(v)
+	document, err := c.run(ctx, list, &r)
 	if err != nil {
 		return err
 	}
 	return page(document)
+}
+
+// run carries out a request and returns its document; nil: none.
+func (c *Beanstalk) run(ctx context.Context, run command, r *Request) ([]byte, error) {
+	if strings.Contains(r.Path, "{tube}") {
+		if err := CheckName(r.Tube); err != nil {
+			return nil, err
+		}
+	}
+	v, err := run(c, ctx, r)
+	if err != nil || v == nil {
+		return nil, err
+	}
+	return json.Marshal(v)
 }

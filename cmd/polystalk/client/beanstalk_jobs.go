@@ -1,44 +1,30 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
-
-	"github.com/beanstalkd/go-beanstalk"
 
 	"polystalk/codec/admin"
 )
 
 func jobName(id uint64) string { return fmt.Sprint("job ", id) }
 
-// A peek is the command that shows the first job of a state.
-type peek struct {
-	state string
-	run   func(*beanstalk.Tube) (uint64, []byte, error)
-}
-
-var peeks = []peek{
-	{"ready", (*beanstalk.Tube).PeekReady}, {"delayed", (*beanstalk.Tube).PeekDelayed}, {"buried", (*beanstalk.Tube).PeekBuried},
-}
-
 // Narrows reports whether a query for jobs selects by more than tube and state.
 func Narrows(q url.Values) bool {
 	return q.Get("contains") != "" || q.Get("id_min") != "" || q.Get("id_max") != "" || q.Get("older_than") != ""
 }
 
-// states returns the states that a query for jobs selects; nil: all.
+// states returns the states that a query for jobs selects.
 func states(q url.Values) []string {
 	if q.Get("state") == "" {
-		return nil
+		return []string{"ready", "delayed", "reserved", "buried"}
 	}
 	return strings.Split(q.Get("state"), ",")
 }
@@ -52,27 +38,20 @@ func (c *Beanstalk) jobs(ctx context.Context, r *Request) (any, error) {
 		return nil, Unsupported("search jobs")
 	case order != "" && order != "next":
 		return nil, Unsupported("list jobs in the order " + order)
-	case slices.Contains(wanted, "reserved"):
+	case r.Query.Get("state") != "" && slices.Contains(wanted, "reserved"):
 		return nil, Unsupported("list reserved jobs")
-	}
-	if err := CheckName(r.Tube); err != nil {
-		return nil, err
 	}
 	if _, err := c.tube(ctx, r); err != nil {
 		return nil, err
 	}
 	rows := []object{}
-	for _, p := range peeks {
-		if wanted != nil && !slices.Contains(wanted, p.state) || r.Limit > 0 && len(rows) == r.Limit {
+	for _, state := range []string{"ready", "delayed", "buried"} {
+		if !slices.Contains(wanted, state) || r.Limit > 0 && len(rows) == r.Limit {
 			continue
 		}
-		id, body, err := p.run(beanstalk.NewTube(c.conn, r.Tube))
-		var row object
-		if err == nil {
-			row, err = c.document(id, body, r.Query.Get("body"))
-		}
-		if err != nil && !errors.Is(err, beanstalk.ErrNotFound) {
-			return nil, c.failure(ctx, "job", err)
+		id, row, err := c.first(r.Tube, state, r.Query.Get("body"))
+		if err != nil && err != notFound {
+			return nil, c.failure(ctx, jobName(id), err)
 		}
 		if err == nil {
 			rows = append(rows, row)
@@ -81,29 +60,42 @@ func (c *Beanstalk) jobs(ctx context.Context, r *Request) (any, error) {
 	return object{"jobs": rows}, nil
 }
 
-// document returns the document of a job with its body: none, preview or full.
-func (c *Beanstalk) document(id uint64, body []byte, how string) (object, error) {
-	s, err := c.conn.StatsJob(id)
-	if err != nil {
-		return nil, err
+// first returns the document of the first job of a tube in a state, with its body: none, preview
+// or full.
+func (c *Beanstalk) first(tube, state, how string) (id uint64, job object, err error) {
+	if err := c.use(tube); err != nil {
+		return 0, nil, err
 	}
-	o := stats(s).ofJob(id)
-	o.show(body, how)
-	return o, nil
+	words, body, err := c.ask("FOUND", bodyMax, "peek-%s", state)
+	if err != nil {
+		return 0, nil, err
+	}
+	if id, err = strconv.ParseUint(words[0], 10, 64); err != nil {
+		return 0, nil, err
+	}
+	_, data, err := c.ask("OK", statsMax, "stats-job %d", id)
+	if err != nil {
+		return id, nil, err
+	}
+	job = readStats(data).ofJob(id)
+	job.show(body, how)
+	return id, job, nil
+}
+
+// jobStats asks for the statistics of a job.
+func (c *Beanstalk) jobStats(ctx context.Context, id uint64) (stats, error) {
+	return c.stats(ctx, jobName(id), "state", "stats-job %d", id)
 }
 
 // job carries out GET /jobs/{id}.
 func (c *Beanstalk) job(ctx context.Context, r *Request) (any, error) {
-	s, err := c.conn.StatsJob(r.ID)
-	if err := c.told(ctx, jobName(r.ID), s, "state", err); err != nil {
-		return nil, err
-	}
-	return stats(s).ofJob(r.ID), nil
+	s, err := c.jobStats(ctx, r.ID)
+	return s.ofJob(r.ID), err
 }
 
 // Body implements Server.
 func (c *Beanstalk) Body(ctx context.Context, job uint64, w io.Writer) error {
-	body, err := c.conn.Peek(job)
+	_, body, err := c.ask("FOUND", bodyMax, "peek %d", job)
 	if err != nil {
 		return c.failure(ctx, jobName(job), err)
 	}
@@ -113,90 +105,78 @@ func (c *Beanstalk) Body(ctx context.Context, job uint64, w io.Writer) error {
 
 // put carries out POST /tubes/{tube}/jobs.
 func (c *Beanstalk) put(ctx context.Context, r *Request) (any, error) {
-	body := r.Octets
-	if r.Large != nil {
-		body = make([]byte, r.Large.Size())
-		if _, err := r.Large.ReadAt(body, 0); err != nil && !errors.Is(err, io.EOF) {
-			return nil, Errorf(System, "the body cannot be read: %v", err)
+	var put admin.Put
+	err := c.use(r.Tube)
+	if err == nil {
+		q := r.Query
+		err = c.send(io.MultiReader(strings.NewReader(fmt.Sprintf("put %s %s %s %d\r\n", q.Get("pri"), q.Get("delay"), q.Get("ttr"), len(r.Octets))), bytes.NewReader(r.Octets), strings.NewReader("\r\n")))
+	}
+	if err == nil {
+		var words []string
+		if words, _, err = c.receive("INSERTED", 0); err == nil {
+			_, err = fmt.Sscan(strings.Join(words, " "), &put.ID)
 		}
 	}
-	if body == nil {
-		body = []byte{} // nil is a command without a body
-	}
-	number := func(name string) uint64 {
-		n, _ := strconv.ParseUint(r.Query.Get(name), 10, 32)
-		return n
-	}
-	seconds := func(name string) time.Duration { return time.Duration(number(name)) * time.Second }
-	id, err := beanstalk.NewTube(c.conn, r.Tube).Put(body, uint32(number("pri")), seconds("delay"), seconds("ttr"))
-	if errors.Is(err, beanstalk.ErrBuried) {
-		return nil, Errorf(NotDone, "the server has no memory for the job, and has buried it: delete jobs, or give it more")
-	}
-	return admin.Put{ID: id}, c.failure(ctx, tubeNamed+r.Tube, err)
+	return put, c.failure(ctx, tubeNamed+r.Tube, err)
 }
 
 // kick carries out POST /jobs/{id}/kick.
 func (c *Beanstalk) kick(ctx context.Context, r *Request) (any, error) {
-	return nil, c.onJob(ctx, r.ID, "can be kicked when it is buried or delayed", c.conn.KickJob(r.ID))
+	return nil, c.onJob(ctx, r.ID, "can be kicked when it is buried or delayed", c.do("KICKED", "kick-job %d", r.ID))
 }
 
 // bury carries out POST /jobs/{id}/bury. The protocol buries only jobs that the connection has
 // reserved.
 func (c *Beanstalk) bury(ctx context.Context, r *Request) (any, error) {
-	s, err := c.conn.StatsJob(r.ID)
+	s, err := c.jobStats(ctx, r.ID)
 	if err != nil {
-		return nil, c.failure(ctx, jobName(r.ID), err)
+		return nil, err
 	}
-	if stats(s).text("state") == "buried" {
-		err = beanstalk.ErrNotFound
-	} else if _, err = c.conn.ReserveJob(r.ID); err == nil {
-		err = c.conn.Bury(r.ID, uint32(stats(s).number("pri")))
+	if s.text("state") == "buried" {
+		err = notFound
+	} else if _, _, err = c.ask("RESERVED", bodyMax, "reserve-job %d", r.ID); err == nil {
+		err = c.do("BURIED", "bury %d %d", r.ID, s.number("pri"))
 	}
 	return nil, c.onJob(ctx, r.ID, "can be buried when it is ready or delayed", err)
 }
 
 // delete carries out DELETE /jobs/{id}.
 func (c *Beanstalk) delete(ctx context.Context, r *Request) (any, error) {
-	return nil, c.onJob(ctx, r.ID, "can be deleted when no worker has it", c.conn.Delete(r.ID))
+	return nil, c.onJob(ctx, r.ID, "can be deleted when no worker has it", c.do("DELETED", "delete %d", r.ID))
 }
 
 // onJob returns the error of a command on a job. The protocol does not tell a job that is missing
 // from one in another state.
 func (c *Beanstalk) onJob(ctx context.Context, id uint64, when string, err error) error {
-	if !errors.Is(err, beanstalk.ErrNotFound) {
+	if err != notFound {
 		return c.failure(ctx, jobName(id), err)
 	}
-	s, lost := c.conn.StatsJob(id)
-	if lost != nil {
-		return c.failure(ctx, jobName(id), lost)
+	s, err := c.jobStats(ctx, id)
+	if err != nil {
+		return err
 	}
-	return Errorf(NotDone, "job %d is %s, and %s: look at it again", id, stats(s).text("state"), when)
+	return Errorf(NotDone, "job %d is %s, and %s: look at it again", id, s.text("state"), when)
 }
 
 // Pop deletes the first job of a tube in a state, after keep has its document. It returns false
 // if there is none.
 func (c *Beanstalk) Pop(ctx context.Context, tube, state string, keep func(job []byte) error) (bool, error) {
-	i := slices.IndexFunc(peeks, func(p peek) bool { return p.state == state })
-	id, body, err := peeks[i].run(beanstalk.NewTube(c.conn, tube))
-	if errors.Is(err, beanstalk.ErrNotFound) {
-		return false, nil
+	id, job, err := c.first(tube, state, "full")
+	if err == notFound {
+		return id != 0, nil // a worker took it meanwhile, or there is none
 	}
 	if err != nil {
 		return false, c.failure(ctx, tubeNamed+tube, err)
 	}
-	job, err := c.document(id, body, "full")
+	document, err := json.Marshal(job)
 	if err == nil {
-		var document []byte
-		if document, err = json.Marshal(job); err != nil {
-			return false, err
-		}
-		if err := keep(document); err != nil {
-			return false, err
-		}
-		err = c.conn.Delete(id)
+		err = keep(document)
 	}
-	if errors.Is(err, beanstalk.ErrNotFound) {
-		err = nil // a worker was quicker
+	if err != nil {
+		return false, err
+	}
+	if err = c.do("DELETED", "delete %d", id); err == notFound {
+		err = nil // a worker took it meanwhile
 	}
 	return true, c.failure(ctx, jobName(id), err)
 }
@@ -218,48 +198,39 @@ func (c *Beanstalk) Walk(ctx context.Context, r Request, take func(job []byte) e
 	first := max(bound("id_min"), 1)
 	of := bound("id_max") - first + 1
 	wanted, path, found := states(r.Query), admin.PathName(r.Tube), 0
-	var rows [depth]object
-	var errs [depth]error
 	for n := uint64(0); n < of; n += depth {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		window := min(of-n, depth)
-		var all sync.WaitGroup
-		for i := range window {
-			all.Go(func() { rows[i], errs[i] = c.whole(first + n + i) })
+		window := int(min(of-n, depth))
+		id := func(i int) any { return first + n + uint64(i) }
+		bodies := make([][]byte, window)
+		err := c.askMany("FOUND", bodyMax, "peek", window, id, func(i int, body []byte) error { bodies[i] = body; return nil })
+		if err == nil {
+			err = c.askMany("OK", statsMax, "stats-job", window, id, func(i int, data []byte) error {
+				if data == nil || bodies[i] == nil || found == r.Limit && r.Limit > 0 {
+					return nil
+				}
+				job := readStats(data).ofJob(first + n + uint64(i))
+				if ofTube && job["tube_path"] != path || !slices.Contains(wanted, job["state"].(string)) {
+					return nil
+				}
+				job.show(bodies[i], "full")
+				document, err := json.Marshal(job)
+				if err != nil {
+					return err
+				}
+				found++
+				return take(document)
+			})
 		}
-		all.Wait()
-		for i, row := range rows[:window] {
-			switch err := errs[i]; {
-			case errors.Is(err, beanstalk.ErrNotFound):
-				continue
-			case err != nil:
-				return c.failure(ctx, jobName(first+n+uint64(i)), err)
-			case ofTube && row["tube_path"] != path, wanted != nil && !slices.Contains(wanted, row["state"].(string)):
-				continue
-			}
-			document, err := json.Marshal(row)
-			if err != nil {
-				return err
-			}
-			if err := take(document); err != nil {
-				return err
-			}
-			if found++; found == r.Limit {
-				return nil
-			}
+		if err != nil {
+			return c.failure(ctx, "jobs", err)
 		}
-		looked(n+window, of)
+		if r.Limit > 0 && found == r.Limit {
+			return nil
+		}
+		looked(n+uint64(window), of)
 	}
 	return nil
-}
-
-// whole returns the document of a job with its body.
-func (c *Beanstalk) whole(id uint64) (object, error) {
-	body, err := c.conn.Peek(id)
-	if err != nil {
-		return nil, err
-	}
-	return c.document(id, body, "full")
 }

@@ -70,11 +70,10 @@ func (s stats) numbers(o object, list string) object {
 
 // server carries out GET /server.
 func (c *Beanstalk) server(ctx context.Context, _ *Request) (any, error) {
-	found, err := c.conn.Stats()
-	if err := c.told(ctx, "server", found, "current-jobs-ready", err); err != nil {
+	s, err := c.stats(ctx, "server", "current-jobs-ready", "stats")
+	if err != nil {
 		return nil, err
 	}
-	s := stats(found)
 	o := object{"version": s.text("version"), "draining": s["draining"] == "true"}
 	if host := s.text("hostname"); host != "" {
 		o["hostname"] = host
@@ -82,13 +81,25 @@ func (c *Beanstalk) server(ctx context.Context, _ *Request) (any, error) {
 	return s.numbers(o, serverNumbers), nil
 }
 
-// told returns the error of a command that asks for statistics. Without the member they are
-// none, and the figures would be 0.
-func (c *Beanstalk) told(ctx context.Context, about string, s stats, member string, err error) error {
+// stats asks for statistics. Without the member they are none, and all figures would be 0.
+func (c *Beanstalk) stats(ctx context.Context, about, member, format string, args ...any) (stats, error) {
+	_, data, err := c.ask("OK", statsMax, format, args...)
+	s := readStats(data)
 	if err == nil && s[member] == "" {
-		return Errorf(System, "%s answers without %s: does it speak beanstalkd's protocol?", c.target.Name, member)
+		err = Errorf(System, "%s answers without %s: does it speak beanstalkd's protocol?", c.target.Name, member)
 	}
-	return c.failure(ctx, about, err)
+	return s, c.failure(ctx, about, err)
+}
+
+// readStats reads statistics.
+func readStats(data []byte) stats {
+	s := stats{}
+	for line := range strings.Lines(string(data)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
+			s[name] = value
+		}
+	}
+	return s
 }
 
 // ofTube returns the document of a tube.

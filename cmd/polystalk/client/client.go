@@ -66,10 +66,9 @@ type Request struct {
 	Query  url.Values
 	Limit  int // rows of a List; 0: all
 
-	JSON    any               // the content to send, or
-	Octets  []byte            // the content as it is; nil: none, or
-	Large   *io.SectionReader // content that is not in memory
-	IfMatch string            // the tag that the job must still have; empty: any
+	JSON    any    // the content to send, or
+	Octets  []byte // the content as it is; nil: none
+	IfMatch string // the tag that the job must still have; empty: any
 
 	Probe bool // Path is at the top, not below /api/v1, and status 503 is an answer
 }

@@ -238,16 +238,9 @@ func (c *httpServer) request(p *Patience, r *Request) (*http.Request, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the request cannot be made: %w", err)
 	}
-	var content io.Reader
 	if r.Octets != nil {
-		content, req.ContentLength = bytes.NewReader(r.Octets), int64(len(r.Octets))
-	}
-	if r.Large != nil {
-		content, req.ContentLength = io.NewSectionReader(r.Large, 0, r.Large.Size()), r.Large.Size()
-	}
-	if content != nil {
-		if req.ContentLength > 0 {
-			req.Body = io.NopCloser(p.Reader(content, true))
+		if req.ContentLength = int64(len(r.Octets)); req.ContentLength > 0 {
+			req.Body = io.NopCloser(p.Reader(bytes.NewReader(r.Octets), true))
 		}
 		req.Header.Set("Content-Type", "application/octet-stream")
 		if r.JSON != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -102,8 +101,7 @@ func (p *Printer) filter(document []byte) error {
 	}
 }
 
-// A List shows the parts of a list as they come. Only JSON with a filter waits for the end:
-// an expression sees the whole list.
+// A List shows the parts of a list as they come. Only JSON waits for the end: it is one document.
 type List struct {
 	p       *Printer
 	v       View
@@ -139,13 +137,11 @@ func (l *List) Page(document []byte) error {
 	}
 	first := l.N == 0
 	l.N += len(rows)
-	switch {
-	case l.p.Format == "json" && l.p.code != nil:
+	if l.p.Format == "json" {
 		l.rows = append(l.rows, rows...)
 		return nil
-	case l.p.Format == "json":
-		return l.json(rows, first)
-	case l.p.IsTable():
+	}
+	if l.p.IsTable() {
 		return l.table(rows, first)
 	}
 	for _, row := range rows {
@@ -182,82 +178,38 @@ func (l *List) line(row json.RawMessage) error {
 	return err
 }
 
-// json shows rows as parts of one document, which Close ends.
-func (l *List) json(rows []json.RawMessage, first bool) error {
-	if l.v.Rows == "" {
-		return l.p.indent(rows[0], "", "\n")
-	}
-	for _, row := range rows {
-		before := ",\n    "
-		if first {
-			before = fmt.Sprintf("{\n  %q: [\n    ", l.v.Rows)
-			first = false
-		}
-		if _, err := io.WriteString(l.p.Out, before); err != nil {
-			return err
-		}
-		if err := l.p.indent(row, "    ", ""); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// indent writes a document for people. Its lines after the first begin with prefix.
-func (p *Printer) indent(document []byte, prefix, end string) error {
-	var b bytes.Buffer
-	if err := json.Indent(&b, safeJSON(bytes.TrimSpace(document)), prefix, "  "); err != nil {
-		return err
-	}
-	b.WriteString(end)
-	_, err := p.Out.Write(b.Bytes())
-	return err
-}
-
 // Close shows what had to wait for the end.
 func (l *List) Close() error {
 	if l.N == 0 && l.v.Empty != "" && l.p.Err != nil && l.p.IsTable() {
 		fmt.Fprintf(l.p.Err, "polystalk: %s\n", l.v.Empty)
 	}
-	switch {
-	case l.p.Format != "json" || l.v.Rows == "" && l.p.code == nil:
+	if l.p.Format != "json" {
 		return nil
-	case l.p.code == nil:
-		return l.closeJSON()
-	case l.v.Rows == "":
-		return l.p.filter(l.rows[0])
 	}
-	all := map[string]any{l.v.Rows: l.rows}
-	if l.rows == nil {
-		all[l.v.Rows] = []any{}
+	var whole any
+	if l.v.Rows == "" {
+		whole = l.rows[0]
+	} else {
+		all := map[string]any{l.v.Rows: l.rows}
+		if l.rows == nil {
+			all[l.v.Rows] = []any{}
+		}
+		for name, text := range l.first {
+			all[name] = text
+		}
+		whole = all
 	}
-	for name, text := range l.first {
-		all[name] = text
-	}
-	document, err := json.Marshal(all)
-	if err != nil {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(whole); err != nil {
 		return err
 	}
-	return l.p.filter(document)
-}
-
-func (l *List) closeJSON() error {
-	end := "\n  ]"
-	if l.N == 0 {
-		end = fmt.Sprintf("{\n  %q: []", l.v.Rows)
+	if l.p.code != nil {
+		return l.p.filter(b.Bytes())
 	}
-	if _, err := io.WriteString(l.p.Out, end); err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(l.first)) {
-		if _, err := fmt.Fprintf(l.p.Out, ",\n  %q: ", name); err != nil {
-			return err
-		}
-		if err := l.p.indent(l.first[name], "  ", ""); err != nil {
-			return err
-		}
-	}
-	_, err := io.WriteString(l.p.Out, "\n}\n")
+	_, err := l.p.Out.Write(safeJSON(b.Bytes()))
 	return err
 }
 

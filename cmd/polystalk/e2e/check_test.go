@@ -46,51 +46,46 @@ func TestCheck(t *testing.T) {
 			t.Fatalf("the test takes %q", bad)
 		}
 	}
-	for name, server := range map[string]func(*testing.T) *program{
-		"polystalkd": func(t *testing.T) *program { p, _ := polystalkd(t, "-b", t.TempDir()); return p }, "beanstalkd": beanstalkd,
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := server(t)
-			p.in = strings.Repeat("x\n", 10)
-			p.must(0, "put", "mail", "--lines")
-			p.must(0, "bury", "3")
-			for _, tt := range []struct{ flags, level, text string }{
-				{"", "OK", "9 ready, 0 delayed, 0 reserved, 1 buried"},
-				{"--tube mail", "OK", "tube mail: 9 ready, 0 delayed, 0 reserved, 1 buried"},
-				{"--tube mail --ready 9", "WARNING", "9 ready (warning)"},
-				{"--tube mail --ready 10", "OK", "9 ready"},
-				{"--tube mail --ready 5:9", "CRITICAL", "9 ready (critical)"},
-				{"--tube mail --ready :9", "CRITICAL", "9 ready (critical)"},
-				{"--tube mail --ready :10", "OK", "9 ready"},
-				{"--tube mail --buried 1 --ready :9", "CRITICAL", "9 ready (critical), 1 buried (warning)"},
-				{"--tube mail --workers 1", "WARNING", "0 workers (warning)"},
-				{"--tube mail --workers 2:1", "CRITICAL", "0 workers (critical)"},
-				{"--tube mail --workers 0:0", "OK", "0 workers"},
-				{"--tube nosuch --ready 1", "OK", "0 ready"},
-				{"--tube nosuch --workers :1", "CRITICAL", "0 workers (critical)"},
-				{"--connections 1000:2000", "OK", "connections"},
-				{"--tube mail --ready -1", "UNKNOWN", "no number"},
-				{"--tube mail --ready 1.5", "UNKNOWN", "no number"},
-				{"--tube mail --ready :", "UNKNOWN", "no number"},
-				{"--tube mail --workers 1:2", "UNKNOWN", "critical before it is a warning"},
-				{"--tube mail --oldest soon", "UNKNOWN", "is no time"},
-				{"--oldest 1h", "UNKNOWN", "--tube"},
-				{"--tube mail more", "UNKNOWN", "unknown argument"},
-			} {
-				o := p.polystalk(append([]string{"check"}, strings.Fields(tt.flags)...)...)
-				if level, text := reads(t, o); level != tt.level || !strings.Contains(text, tt.text) {
-					t.Errorf("%s: %s, %q; want %s, %q", tt.flags, level, text, tt.level, tt.text)
-				}
+	onBoth(t, func(t *testing.T, p *program, http bool) {
+		p.in = strings.Repeat("x\n", 10)
+		p.must(0, "put", "mail", "--lines")
+		p.must(0, "bury", "3")
+		for _, tt := range []struct{ flags, level, text string }{
+			{"", "OK", "9 ready, 0 delayed, 0 reserved, 1 buried"},
+			{"--tube mail", "OK", "tube mail: 9 ready, 0 delayed, 0 reserved, 1 buried"},
+			{"--tube mail --ready 9", "WARNING", "9 ready (warning)"},
+			{"--tube mail --ready 10", "OK", "9 ready"},
+			{"--tube mail --ready 5:9", "CRITICAL", "9 ready (critical)"},
+			{"--tube mail --ready :9", "CRITICAL", "9 ready (critical)"},
+			{"--tube mail --ready :10", "OK", "9 ready"},
+			{"--tube mail --buried 1 --ready :9", "CRITICAL", "9 ready (critical), 1 buried (warning)"},
+			{"--tube mail --workers 1", "WARNING", "0 workers (warning)"},
+			{"--tube mail --workers 2:1", "CRITICAL", "0 workers (critical)"},
+			{"--tube mail --workers 0:0", "OK", "0 workers"},
+			{"--tube nosuch --ready 1", "OK", "0 ready"},
+			{"--tube nosuch --workers :1", "CRITICAL", "0 workers (critical)"},
+			{"--connections 1000:2000", "OK", "connections"},
+			{"--tube mail --ready -1", "UNKNOWN", "no number"},
+			{"--tube mail --ready 1.5", "UNKNOWN", "no number"},
+			{"--tube mail --ready :", "UNKNOWN", "no number"},
+			{"--tube mail --workers 1:2", "UNKNOWN", "critical before it is a warning"},
+			{"--tube mail --oldest soon", "UNKNOWN", "is no time"},
+			{"--oldest 1h", "UNKNOWN", "--tube"},
+			{"--tube mail more", "UNKNOWN", "unknown argument"},
+		} {
+			o := p.polystalk(append([]string{"check"}, strings.Fields(tt.flags)...)...)
+			if level, text := reads(t, o); level != tt.level || !strings.Contains(text, tt.text) {
+				t.Errorf("%s: %s, %q; want %s, %q", tt.flags, level, text, tt.level, tt.text)
 			}
-			want := map[string]string{"polystalkd": "OK", "beanstalkd": "UNKNOWN"}[name]
-			for _, flags := range []string{"--journal", "--tube mail --oldest 1h:2h"} {
-				if level, text := reads(t, p.polystalk(append([]string{"check"}, strings.Fields(flags)...)...)); level != want {
-					t.Errorf("%s: %s, %q", flags, level, text)
-				}
+		}
+		want := map[bool]string{true: "OK", false: "UNKNOWN"}[http]
+		for _, flags := range []string{"--journal", "--tube mail --oldest 1h:2h"} {
+			if level, text := reads(t, p.polystalk(append([]string{"check"}, strings.Fields(flags)...)...)); level != want {
+				t.Errorf("%s: %s, %q", flags, level, text)
 			}
-			if level, text := reads(t, p.polystalk("check", "--tube", "a|b\n\x1b")); name == "polystalkd" && level != "OK" || strings.ContainsAny(text, "\x1b") {
-				t.Errorf("%s, %q", level, text)
-			}
-		})
-	}
+		}
+		if level, text := reads(t, p.polystalk("check", "--tube", "a|b\n\x1b")); http && level != "OK" || strings.ContainsAny(text, "\x1b") {
+			t.Errorf("%s, %q", level, text)
+		}
+	})
 }

@@ -26,7 +26,7 @@ func TestGolden(t *testing.T) {
 			return &program{t: t, server: "beanstalk://" + s.Listen[0]}
 		},
 		"beanstalkd":         beanstalkd,
-		"operate":            admin,
+		"operate":            asAdmin,
 		"operate-beanstalkd": beanstalkd,
 	} {
 		t.Run(name, func(t *testing.T) {

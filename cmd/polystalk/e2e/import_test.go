@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -13,25 +15,23 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"polystalk/cmd/polystalk/client"
-	wire "polystalk/codec/admin"
+	"polystalk/codec/admin"
 )
 
 var jobsFlag = flag.Int("jobs", 3000, "jobs of an import that is interrupted")
 
-// jobsFile is a file of jobs as export writes them, of all states and kinds of bodies.
+// jobsFile writes a file of jobs as export does, in all states and with any bodies.
 func jobsFile(t *testing.T, n int) string {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 4))
 	var b strings.Builder
 	for i := range n {
-		body := make([]byte, rng.IntN(200))
-		for k := range body {
-			body[k] = byte(rng.Uint32()) | byte(i%2)<<7
-		}
+		body := randomBody(rng, i%2 == 0)
 		state := []string{"ready", "delayed", "buried", "reserved"}[rng.IntN(4)]
-		j := wire.Job{ID: uint64(i + 1), Tube: fmt.Sprint("t", rng.IntN(5)), State: state, Pri: rng.Uint32(), TTRSeconds: 1 + rng.Uint32N(1000), Content: wire.NewContent(body, len(body))}
+		j := admin.Job{ID: uint64(i + 1), Tube: fmt.Sprint("t", rng.IntN(5)), State: state, Pri: rng.Uint32(), TTRSeconds: 1 + rng.Uint32N(1000), Content: admin.NewContent(body, len(body))}
 		j.Path = j.Tube
 		if state == "delayed" {
 			j.LeftSeconds = float64(1000+rng.IntN(1000)) * 3600
@@ -50,26 +50,7 @@ func jobsFile(t *testing.T, n int) string {
 	return file
 }
 
-// multiset counts what an import keeps of the jobs of a file. What a worker had is ready, and
-// delays go on while they are moved.
-func multiset(t *testing.T, text string) map[string]int {
-	t.Helper()
-	all := make(map[string]int)
-	for line := range strings.Lines(text) {
-		var j wire.Job
-		if err := json.Unmarshal([]byte(line), &j); err != nil {
-			t.Fatal(err)
-		}
-		if j.State == "reserved" {
-			j.State = "ready"
-		}
-		body, _ := json.Marshal(j.Content)
-		all[fmt.Sprint(j.Tube, j.State, j.Pri, j.TTRSeconds, string(body), int(j.LeftSeconds+1800)/3600)]++
-	}
-	return all
-}
-
-// passing is an address that leads to another, and calls reached once so many octets went there.
+// passing is an address that leads to another one, and calls reached after a number of bytes.
 func passing(t *testing.T, to string, octets int64, reached func()) string {
 	t.Helper()
 	return serving(t, func(conn net.Conn) {
@@ -88,9 +69,8 @@ func passing(t *testing.T, to string, octets int64, reached func()) string {
 	})
 }
 
-// TestInterruptedImport: an import that is interrupted, and run again, puts nothing twice
-// without being told to, and goes on where it was.
-func TestInterruptedImport(t *testing.T) {
+// TestInterruptedImportsPutNothingTwice, and go on where they were.
+func TestInterruptedImportsPutNothingTwice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
@@ -120,22 +100,13 @@ func TestInterruptedImport(t *testing.T) {
 			if o = p.must(client.Unconfirmed, "import", file); !strings.Contains(o.stderr, fmt.Sprint("as far as line ", *jobsFlag, ".")) {
 				t.Errorf("%q", o.stderr)
 			}
-			was, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, got := multiset(t, string(was)), multiset(t, http.must(0, "export", "--all-tubes").stdout)
-			for job, n := range want {
-				if got[job] != n {
-					t.Errorf("%d times, not %d: %.200s", got[job], n, job)
-				}
-			}
-			if total := stats.must(0, "stats", "--jq", ".jobs_total").stdout; total != fmt.Sprintln(*jobsFlag) || len(want) != len(got) {
-				t.Errorf("%s jobs, of %d kinds that were %d", total, len(got), len(want))
+			sameJobs(t, by, http.must(0, "export", "--all-tubes").stdout, content(t, file))
+			if total := stats.must(0, "stats", "--jq", ".jobs_total").stdout; total != fmt.Sprintln(*jobsFlag) {
+				t.Errorf("%s jobs", total)
 			}
 		})
 	}
-	// One that was killed does not know of the line that was under way.
+	// A killed import may have put the next line or not.
 	if err := os.Remove(file + ".imported"); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +125,7 @@ func TestInterruptedImport(t *testing.T) {
 	if o := p.must(client.Unconfirmed, "import", file); !strings.Contains(o.stderr, "line 8 may have been put or not. To retry line 8 use --skip 7; to leave it out use --skip 8. To put all of it into http") {
 		t.Errorf("%q", o.stderr)
 	}
-	// Nor does who has waited for the server in vain.
+	// So may an import that waited in vain.
 	for _, server := range []string{"beanstalk://" + says(t, "USING default\r\n"), "http://" + says(t, "")} {
 		p := &program{t: t, server: server}
 		if o := p.must(client.System, "import", file, "--skip", "3", "--timeout", "300ms"); !strings.Contains(o.stderr, "line 4 may have been put or not") {
@@ -173,4 +144,142 @@ func TestInterruptedImport(t *testing.T) {
 	if got := p.must(0, "stats", "--jq", ".jobs_total").stdout; got != "1\n" {
 		t.Errorf("%s jobs", got)
 	}
+}
+
+// TestImportContinuesAfterALineThatIsNotTaken, and reports it.
+func TestImportContinuesAfterALineThatIsNotTaken(t *testing.T) {
+	long := strings.Repeat("x", 256)
+	large := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("x"), 8<<20))
+	lines := strings.Join([]string{
+		`{"tube_path":"a","body":"1"}`, `{"tube_path":"` + long + `","body":"2"}`, `no job`, `{"tube_path":"a","body_base64":"` + large + `"}`,
+		`{"tube_path":"App::resize","body":"5"}`, `{"tube_path":"a","body":"6","state":"buried"}`,
+	}, "\n") + "\n"
+	p, s := polystalkd(t)
+	for server, wants := range map[string]struct {
+		bad []int
+		put string
+	}{p.server: {[]int{2, 3, 4}, "import: 3 jobs\n"}, "beanstalk://" + s.Listen[0]: {[]int{2, 3, 4, 5}, "import: 2 jobs\n"}} {
+		q := &program{t: t, server: server, in: lines}
+		o := q.polystalk("import", "-")
+		if o.code != client.NotDone || o.stdout != wants.put || strings.Count(o.stderr, "\n") != len(wants.bad)+1 || !strings.Contains(o.stderr, fmt.Sprint(len(wants.bad), " lines with errors")) {
+			t.Errorf("%s: %d, %q, %q", server, o.code, o.stdout, o.stderr)
+		}
+		for _, n := range wants.bad {
+			if !strings.Contains(o.stderr, fmt.Sprintf("polystalk: line %d was not put: ", n)) {
+				t.Errorf("%s: nothing is said of line %d: %q", server, n, o.stderr)
+			}
+		}
+	}
+	p.in = `{"tube":"` + long + `","body":""}` + "\n"
+	if o := p.polystalk("import", "-"); o.code != client.Usage || !utf8.ValidString(o.stderr) {
+		t.Errorf("%d, %q", o.code, o.stderr)
+	}
+	p = asAdmin(t)
+	p.must(0, "drain", "on")
+	p.in = strings.Repeat(`{"tube":"a","body":""}`+"\n", 3)
+	if o := p.must(client.NotDone, "import", "-"); !strings.Contains(o.stderr, "To retry line 1 use --skip 0; to leave it out use --skip 1.") {
+		t.Errorf("%q", o.stderr)
+	}
+}
+
+// TestImportTakesNoLineThatItWouldChange: a line is put as it is, or reported.
+func TestImportTakesNoLineThatItWouldChange(t *testing.T) {
+	goName := regexp.MustCompile(`Go |struct|uint|float64|json:|jsontext`)
+	for line, want := range map[string]string{
+		`{"tube":"a","body":"` + "\xff" + `"}`:                         "no UTF-8",
+		`{"tube":"a","body":"\ud800"}`:                                 "surrogate",
+		`{"tube":"a","body":"1","body":"2"}`:                           "the member body: the member is given more than once",
+		`{"tube":"a","Body":"1"}`:                                      "the member Body: the member's name is in another case: write it as body",
+		`{"tube":"a","body":"1","colour":"red"}`:                       "the member colour: the member is unknown",
+		`{"tube":"a","body":"1","holder":{"colour":"red"}}`:            "the member holder.colour: the member is unknown",
+		`{"tube":"a","body":"1","state":"weird"}`:                      `the state "weird" is unknown: give ready, delayed, reserved or buried`,
+		`{"tube":"a","body":"1","body_base64":"AA=="}`:                 "it has body and body_base64",
+		`{"tube":"a","body":"pre","body_bytes":300}`:                   "body_bytes is 300, and the body has 3",
+		`{"tube":"a","body":"1","body_bytes":-1}`:                      "body_bytes is -1, and the body has 1",
+		`{"tube":"a","body":"1","body_bytes":1,"body_truncated":true}`: "it has no body, or a part of it",
+		`{"tube":"a","body":"1","pri":-1}`:                             "the member pri: it is of the type number -1, and not a whole number from 0 to what 32 bits hold",
+		`{"tube":"a","body":"1","pri":4294967296}`:                     "the member pri: ",
+		`{"tube":"a","body":"1","left_seconds":"x"}`:                   "the member left_seconds: it is of the type string, and not a number",
+		`{"tube":"a","body":"1","id":5}`:                               "the member id: it is of the type number, and not a whole number from 0 to what 64 bits hold, in double quotes: ",
+		`{"tube":"a","body_base64":"%"}`:                               "the member body_base64: it is not base64: give the bytes in base64",
+		`{"tube":"a","body":null}`:                                     "it has no body",
+		`{"tube":"a","body":"1"} {}`:                                   "it is no JSON: ",
+		`["a"]`:                                                        "it is of the type list, and not an object",
+		`null`:                                                         "it has no body",
+	} {
+		p := &program{t: t, server: "http://" + freeAddress(t), in: line}
+		o := p.polystalk("import", "-")
+		if o.code != client.Usage || !strings.Contains(o.stderr, "line 1 was not put: ") || !strings.Contains(o.stderr, want) || goName.MatchString(o.stderr) {
+			t.Errorf("%s: %d, %s, want %q", line, o.code, o.stderr, want)
+		}
+	}
+	// All members that any version has exported, and lines by hand.
+	good := strings.Join([]string{
+		`{"id":"7","tube":"a","tube_path":"a","state":"reserved","moving":true,"pri":1,"delay_seconds":2,"ttr_seconds":3,"age_seconds":4.5,"state_seconds":5.5,"left_seconds":6.5,` +
+			`"reserves_total":1,"timeouts_total":1,"releases_total":1,"buries_total":1,"kicks_total":1,"holder":{"connection":"1","peer":"x"},"body_bytes":1,"body":"1"}`,
+		`{"tube":"a","body_base64":"AP8="}`, `{"tube":"a","body_bytes":0}`, `{"tube":"a","body":"` + "\u00e9\ufffd" + `","body_bytes":5}`,
+	}, "\n")
+	p, _ := polystalkd(t)
+	p.in = good + "\n" + `{"tube":"a","body":"1","colour":"red"}` + "\n" + good
+	if o := p.polystalk("import", "-"); o.code != client.NotDone || o.stdout != "import: 8 jobs\n" || !strings.Contains(o.stderr, "line 5 was not put: ") {
+		t.Errorf("%d, %q, %q", o.code, o.stdout, o.stderr)
+	}
+}
+
+// TestImportThatSentNothingIsCertain: without a connection no job can have been put.
+func TestImportThatSentNothingIsCertain(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "jobs")
+	if err := os.WriteFile(file, []byte(`{"tube":"a","body":"1"}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := &program{t: t, server: "http://" + freeAddress(t)}
+	o := p.must(client.System, "import", file)
+	if !strings.Contains(o.stderr, "line 1 was not: ") || !strings.HasSuffix(o.stderr, ". To retry line 1 use --skip 0; to leave it out use --skip 1.\n") {
+		t.Errorf("%q", o.stderr)
+	}
+	p, s := polystalkd(t)
+	p.must(0, "import", file)
+	if o := p.must(client.Unconfirmed, "import", file); !strings.Contains(o.stderr, "or into another server, use --skip 0.") {
+		t.Errorf("%q", o.stderr)
+	}
+	// A server that has hung up may have it.
+	p = &program{t: t, server: "http://" + serving(t, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 4096)) })}
+	if o := p.must(client.System, "import", file, "--skip", "0"); !strings.Contains(o.stderr, "line 1 may have been put or not") {
+		t.Errorf("%q", o.stderr)
+	}
+	if o := p.must(client.Unconfirmed, "import", file); strings.Contains(o.stderr, "line 0") || strings.Count(o.stderr, "--skip 0") != 1 {
+		t.Errorf("%q", o.stderr)
+	}
+	p = &program{t: t, server: "beanstalk://" + s.Listen[0]}
+	if o := p.must(client.Unconfirmed, "import", file); !strings.Contains(o.stderr, "To put all of it into "+p.server+" use --skip 0.") {
+		t.Errorf("%q", o.stderr)
+	}
+}
+
+// TestImportArgumentsAreCheckedOnce, and not for each line.
+func TestImportArgumentsAreCheckedOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "jobs")
+	if err := os.WriteFile(file, []byte(strings.Repeat(`{"tube":"a","body":"1"}`+"\n", 18)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, s := polystalkd(t)
+	for _, server := range []string{p.server, "beanstalk://" + s.Listen[0]} {
+		q := &program{t: t, server: server}
+		if o := q.must(client.Usage, "import", file, "--to", strings.Repeat("x", 256)); !strings.HasPrefix(o.stderr, "polystalk: --to is a name of 256 bytes: ") {
+			t.Errorf("%q", o.stderr)
+		}
+		if o := q.must(client.Usage, "import", file, "--skip", "30"); !strings.Contains(o.stderr, "there are only 18 lines: --skip 30 is too many") {
+			t.Errorf("%q", o.stderr)
+		}
+		if _, err := os.Stat(file + ".imported"); err == nil {
+			t.Error("it remembers an import of which there was none")
+		}
+	}
+	q := &program{t: t, server: "beanstalk://" + s.Listen[0]}
+	q.must(client.Usage, "import", file, "--to", "App::resize")
+	q.in = `{"tube_path":"%FF%00","body":"1"}`
+	if o := q.polystalk("import", "-"); !strings.Contains(o.stderr, `no tube "\xFF\x00": `) {
+		t.Errorf("%q", o.stderr)
+	}
+	p.must(0, "import", file, "--skip", fmt.Sprint(18))
 }

@@ -4,55 +4,44 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"polystalk/cmd/polystalk/cli"
 	"polystalk/cmd/polystalk/client"
 	"polystalk/codec/gearman"
 )
 
-// hostile reports whether a text has what could change how a terminal shows the rest.
-func hostile(s string) bool {
-	return !utf8.ValidString(s) || strings.ContainsAny(s, "\x00\x07\x1b\u202e")
-}
-
 // TestBodies: a body comes as it is, but for one to a terminal that is no text.
 func TestBodies(t *testing.T) {
 	large := strings.Repeat("0123456789abcdef", 4000)
-	for name, server := range map[string]func(*testing.T) *program{
-		"polystalkd": func(t *testing.T) *program { p, _ := polystalkd(t); return p }, "beanstalkd": beanstalkd,
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := server(t)
-			for _, body := range []string{"", "text\r\nand more\n", "ünï", "a\x00b\r\n", "\x1b]0;title\x07", "\xff\xfe", large, large[:60000] + "\x9b2J"} {
-				p.in = body
-				id := strings.TrimSpace(p.must(0, "put", "mail", "-o", "name").stdout)
-				if got := p.must(0, "body", id).stdout; got != body {
-					t.Errorf("%.40q came as %.40q", body, got)
-				}
-				p.screens = cli.Screens{Out: true}
-				if hostile(body) {
-					if o := p.must(client.Usage, "body", id); hostile(o.stdout) || !strings.Contains(o.stderr, "--raw") {
-						t.Errorf("on a terminal %.40q came as %.40q, %q", body, o.stdout, o.stderr)
-					}
-				} else if got := p.must(0, "body", id).stdout; got != body {
-					t.Errorf("on a terminal %.40q came as %.40q", body, got)
-				}
-				if got := p.must(0, "body", "--raw", id).stdout; got != body {
-					t.Errorf("on a terminal, raw, %.40q came as %.40q", body, got)
-				}
-				p.screens = cli.Screens{}
+	onBoth(t, func(t *testing.T, p *program, http bool) {
+		for _, body := range []string{"", "text\r\nand more\n", "ünï", "a\x00b\r\n", "\x1b]0;title\x07", "\xff\xfe", large, large[:60000] + "\x9b2J"} {
+			p.in = body
+			id := strings.TrimSpace(p.must(0, "put", "mail", "-o", "name").stdout)
+			if got := p.must(0, "body", id).stdout; got != body {
+				t.Errorf("%.40q came as %.40q", body, got)
 			}
-			if name == "polystalkd" {
-				if got := p.must(0, "jobs", "mail").stdout; hostile(got) || !strings.Contains(got, `\x1B]0;title\x07`) {
-					t.Errorf("the table has %q", got)
+			p.screens = cli.Screens{Out: true}
+			if hostile(body) {
+				if o := p.must(client.Usage, "body", id); hostile(o.stdout) || !strings.Contains(o.stderr, "--raw") {
+					t.Errorf("on a terminal %.40q came as %.40q, %q", body, o.stdout, o.stderr)
 				}
+			} else if got := p.must(0, "body", id).stdout; got != body {
+				t.Errorf("on a terminal %.40q came as %.40q", body, got)
 			}
-			if o := p.must(client.Usage, "put", "mail", "--body", strings.Repeat("x", 70000)); !strings.Contains(o.stderr, "too large") && !strings.Contains(o.stderr, "65535") {
-				t.Errorf("%q", o.stderr)
+			if got := p.must(0, "body", "--raw", id).stdout; got != body {
+				t.Errorf("on a terminal, raw, %.40q came as %.40q", body, got)
 			}
-		})
-	}
+			p.screens = cli.Screens{}
+		}
+		if http {
+			if got := p.must(0, "jobs", "mail").stdout; hostile(got) || !strings.Contains(got, `\x1B]0;title\x07`) {
+				t.Errorf("the table has %q", got)
+			}
+		}
+		if o := p.must(client.Usage, "put", "mail", "--body", strings.Repeat("x", 70000)); !strings.Contains(o.stderr, "too large") && !strings.Contains(o.stderr, "65535") {
+			t.Errorf("%q", o.stderr)
+		}
+	})
 }
 
 // TestNames: a tube is reached whatever octets its name has.

@@ -1,12 +1,10 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,55 +21,50 @@ import (
 // TestConfirmation: what cannot be undone is asked about on a terminal, and takes --yes
 // elsewhere; nothing is done without.
 func TestConfirmation(t *testing.T) {
-	for name, server := range map[string]func(*testing.T) *program{
-		"polystalkd": func(t *testing.T) *program { p, _ := polystalkd(t); return p }, "beanstalkd": beanstalkd,
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := server(t)
-			p.in = "a\nb\nc\n"
-			p.must(0, "put", "mail", "--lines")
-			ready := func(want string) {
-				t.Helper()
-				if got := p.must(0, "tube", "mail", "--jq", ".jobs.ready").stdout; got != want+"\n" {
-					t.Fatalf("%s jobs, want %s", got, want)
+	onBoth(t, func(t *testing.T, p *program, http bool) {
+		p.in = "a\nb\nc\n"
+		p.must(0, "put", "mail", "--lines")
+		ready := func(want string) {
+			t.Helper()
+			if got := p.must(0, "tube", "mail", "--jq", ".jobs.ready").stdout; got != want+"\n" {
+				t.Fatalf("%s jobs, want %s", got, want)
+			}
+		}
+		commands := [][]string{{"flush", "mail"}}
+		if http {
+			commands = append(commands, []string{"delete", "--tube", "mail", "--limit", "1"}, []string{"bury", "--tube", "mail", "--force"})
+		}
+		for _, args := range commands {
+			for _, screens := range []cli.Screens{{}, {In: true}, {Err: true}} {
+				p.screens, p.in = screens, "y\n"
+				if o := p.must(client.Unconfirmed, args...); !strings.Contains(o.stderr, "--yes") {
+					t.Errorf("%q without a terminal: %q", args, o.stderr)
 				}
 			}
-			commands := [][]string{{"flush", "mail"}}
-			if name == "polystalkd" {
-				commands = append(commands, []string{"delete", "--tube", "mail", "--limit", "1"}, []string{"bury", "--tube", "mail", "--force"})
-			}
-			for _, args := range commands {
-				for _, screens := range []cli.Screens{{}, {In: true}, {Err: true}} {
-					p.screens, p.in = screens, "y\n"
-					if o := p.must(client.Unconfirmed, args...); !strings.Contains(o.stderr, "--yes") {
-						t.Errorf("%q without a terminal: %q", args, o.stderr)
-					}
+			p.screens = cli.Screens{In: true, Out: true, Err: true}
+			for _, answer := range []string{"", "\n", "n\n", "no\n", "maybe\n", "Yeah\n"} {
+				p.in = answer
+				o := p.polystalk(args...)
+				if o.code != client.Unconfirmed || !strings.Contains(o.stderr, " tube mail? [y/N] ") || !strings.Contains(o.stderr, "nothing was done") {
+					t.Errorf("%q answered with %q: %d, %q", args, answer, o.code, o.stderr)
 				}
-				p.screens = cli.Screens{In: true, Out: true, Err: true}
-				for _, answer := range []string{"", "\n", "n\n", "no\n", "maybe\n", "Yeah\n"} {
-					p.in = answer
-					o := p.polystalk(args...)
-					if o.code != client.Unconfirmed || !strings.Contains(o.stderr, " tube mail? [y/N] ") || !strings.Contains(o.stderr, "nothing was done") {
-						t.Errorf("%q answered with %q: %d, %q", args, answer, o.code, o.stderr)
-					}
-				}
-				ready("3")
 			}
-			if name == "polystalkd" {
-				p.in = "y\n"
-				if o := p.polystalk("delete", "--tube", "mail", "--limit", "1"); o.code != 0 || !strings.Contains(o.stderr, "Delete 1 job in tube mail? [y/N] ") {
-					t.Errorf("%d, %q", o.code, o.stderr)
-				}
-				ready("2")
-			}
-			p.in = "YES\n"
-			if o := p.polystalk("flush", "mail"); o.code != 0 || !strings.Contains(o.stderr, " jobs of tube mail? [y/N] ") {
+			ready("3")
+		}
+		if http {
+			p.in = "y\n"
+			if o := p.polystalk("delete", "--tube", "mail", "--limit", "1"); o.code != 0 || !strings.Contains(o.stderr, "Delete 1 job in tube mail? [y/N] ") {
 				t.Errorf("%d, %q", o.code, o.stderr)
 			}
-			p.screens = cli.Screens{}
-			p.must(client.Nothing, "flush", "mail", "--yes")
-		})
-	}
+			ready("2")
+		}
+		p.in = "YES\n"
+		if o := p.polystalk("flush", "mail"); o.code != 0 || !strings.Contains(o.stderr, " jobs of tube mail? [y/N] ") {
+			t.Errorf("%d, %q", o.code, o.stderr)
+		}
+		p.screens = cli.Screens{}
+		p.must(client.Nothing, "flush", "mail", "--yes")
+	})
 }
 
 // An endless server has an operation that never ends, until it is cancelled.
@@ -105,13 +98,6 @@ func (e *endless) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"id":"7","action":"kick","state":%q,"to_look_at":1000,"looked_at":400,"matched":400,"done":300,"skipped":{"gone":2},"as_of":"x"}`, state)
 }
 
-func serveEndless(t *testing.T, e *endless) string {
-	t.Helper()
-	h := httptest.NewServer(e)
-	t.Cleanup(h.Close)
-	return h.URL
-}
-
 // TestTypedBody: who puts a job without a body is told on a terminal what is waited for.
 func TestTypedBody(t *testing.T) {
 	p, _ := polystalkd(t)
@@ -119,35 +105,6 @@ func TestTypedBody(t *testing.T) {
 		p.in, p.screens = "typed", cli.Screens{In: typing}
 		if o := p.must(0, "put", "mail"); strings.Contains(o.stderr, "with Ctrl-D") != typing {
 			t.Errorf("on a terminal: %v: %q", typing, o.stderr)
-		}
-	}
-}
-
-// TestCancel: who interrupts an operation has it cancelled, and hears what was done; what
-// goes on meanwhile is on a terminal, and nowhere else.
-func TestCancel(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	for _, screen := range []bool{false, true} {
-		e := new(endless)
-		p := &program{t: t, server: serveEndless(t, e), screens: cli.Screens{Err: screen}}
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() {
-			for e.polled.Load() < 3 {
-				time.Sleep(time.Millisecond)
-			}
-			cancel()
-		}()
-		o := p.within(ctx, "kick", "--tube", "mail")
-		if o.code != client.NotDone || e.cancelled.Load() != 1 || !strings.Contains(o.stdout, "kick: 300 of 400 jobs (left alone: 2 gone)") {
-			t.Errorf("%d, %q, cancelled %d times", o.code, o.stdout, e.cancelled.Load())
-		}
-		if !strings.Contains(o.stderr, "cancelling operation 7") || !strings.Contains(o.stderr, "polystalk ops 7") || !strings.Contains(o.stderr, "goes on with what is left") {
-			t.Errorf("%q", o.stderr)
-		}
-		if strings.Contains(o.stderr, "\rkick: 400 of about 1000, 40 %") != screen {
-			t.Errorf("on a terminal: %v: %q", screen, o.stderr)
 		}
 	}
 }
@@ -182,7 +139,7 @@ func TestAsOf(t *testing.T) {
 
 // TestConnections: who holds a job is seen, and killed.
 func TestConnections(t *testing.T) {
-	p := admin(t)
+	p := asAdmin(t)
 	c, err := conversation.Dial("tcp", p.queue)
 	if err != nil {
 		t.Fatal(err)

@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"polystalk/cmd/polystalk/cli"
 	"polystalk/cmd/polystalk/client"
@@ -19,21 +23,21 @@ import (
 
 func TestMain(m *testing.M) { daemon.Main(m) }
 
-// An outcome is how a run ended.
+// An outcome is the end of a run.
 type outcome struct {
 	code           int
 	stdout, stderr string
 }
 
-// A program is polystalk, asking one server.
+// A program is polystalk with the environment of its runs.
 type program struct {
 	t       *testing.T
-	server  string // its name; empty: none is given
-	in      string // of the next run
+	server  string // of POLYSTALK_SERVER
+	in      string // standard input of the next run
 	screens cli.Screens
 	env     map[string]string
 	places  []string
-	queue   string // where its server speaks beanstalkd's protocol; of admin's alone
+	queue   string // the address for beanstalkd's protocol; only of asAdmin
 }
 
 // polystalk runs the program.
@@ -60,7 +64,7 @@ func (p *program) within(ctx context.Context, args ...string) outcome {
 	return outcome{code, stdout.String(), stderr.String()}
 }
 
-// must wants the exit code want.
+// must wants an exit code, and one line on standard error with any code but 0.
 func (p *program) must(want int, args ...string) outcome {
 	p.t.Helper()
 	o := p.polystalk(args...)
@@ -73,7 +77,7 @@ func (p *program) must(want int, args ...string) outcome {
 	return o
 }
 
-// freeAddress is one on which nobody listens.
+// freeAddress returns an address on which no server listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	port, err := conversation.FreePort()
@@ -83,8 +87,71 @@ func freeAddress(t *testing.T) string {
 	return net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
 }
 
-// polystalkd is the program, asking a polystalkd with more flags by HTTP. Without a history
-// it looks at its tubes when it is asked for them first, and is not asked too early.
+// serving is the address of a server that runs serve with each connection, and closes it then.
+func serving(t *testing.T, serve func(conn net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				serve(conn)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// says is the address of a server that reads a part of the request, sends a text, and is silent then.
+func says(t *testing.T, text string) string {
+	t.Helper()
+	return serving(t, func(conn net.Conn) {
+		_, _ = conn.Read(make([]byte, 4096))
+		_, _ = io.WriteString(conn, text)
+		_, _ = io.Copy(io.Discard, conn)
+	})
+}
+
+// answering is polystalk with a server that answers as handler does.
+func answering(t *testing.T, handler http.HandlerFunc) *program {
+	t.Helper()
+	h := httptest.NewServer(handler)
+	t.Cleanup(h.Close)
+	return &program{t: t, server: h.URL}
+}
+
+// answer writes an answer: a problem from status 400 on.
+func answer(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "application/json")
+	if status >= 400 {
+		w.Header().Set("Content-Type", "application/problem+json")
+	}
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body)
+}
+
+// onBoth runs a test with polystalkd, by HTTP, and with beanstalkd.
+func onBoth(t *testing.T, test func(t *testing.T, p *program, http bool)) {
+	t.Helper()
+	t.Run("polystalkd", func(t *testing.T) { p, _ := polystalkd(t, "-b", t.TempDir()); test(t, p, true) })
+	t.Run("beanstalkd", func(t *testing.T) { test(t, beanstalkd(t), false) })
+}
+
+// hostile reports whether a text has what could change how a terminal shows the rest.
+func hostile(s string) bool {
+	return !utf8.ValidString(s) || strings.ContainsAny(s, "\x00\x07\x1b\u202e")
+}
+
+// polystalkd is polystalk with a polystalkd that is asked by HTTP. Without a history the server
+// surveys its tubes at the first request, which then is not too early.
 func polystalkd(t *testing.T, flags ...string) (*program, *daemon.Server) {
 	t.Helper()
 	address := freeAddress(t)
@@ -92,7 +159,7 @@ func polystalkd(t *testing.T, flags ...string) (*program, *daemon.Server) {
 	return &program{t: t, server: "http://" + address}, s
 }
 
-// beanstalkd is the program, asking the installed beanstalkd.
+// beanstalkd is polystalk with the installed beanstalkd.
 func beanstalkd(t *testing.T) *program {
 	t.Helper()
 	path, err := exec.LookPath("beanstalkd")
@@ -107,8 +174,8 @@ func beanstalkd(t *testing.T) *program {
 	return &program{t: t, server: "beanstalk://" + s.Address}
 }
 
-// admin is the program, asking a polystalkd on which it may do everything.
-func admin(t *testing.T) *program {
+// asAdmin is polystalk with a token of the role admin.
+func asAdmin(t *testing.T) *program {
 	t.Helper()
 	dir := t.TempDir()
 	var line, token string
@@ -133,7 +200,7 @@ func admin(t *testing.T) *program {
 	return p
 }
 
-// jq is what an expression makes of a row.
+// jq returns the result of an expression on a row.
 func jq(t *testing.T, expression, row string) string {
 	t.Helper()
 	var b strings.Builder

@@ -166,11 +166,13 @@ func TestTerminal(t *testing.T) {
 	}
 
 	e := &endless{}
-	h := serveEndless(t, e)
-	x = openTerminal(t, program, h, "kick", "--tube", "mail")
+	x = openTerminal(t, program, answering(t, e.ServeHTTP).server, "kick", "--tube", "mail")
 	x.sees("kick: 400 of about 1000, 40 %")
 	x.types("\x03")
 	x.sees("cancelling operation 7")
+	x.sees("polystalk ops 7")
+	x.sees("kick: 300 of 400 jobs (left alone: 2 gone)")
+	x.sees("goes on with the rest")
 	x.ends(1)
 	if e.cancelled.Load() != 1 {
 		t.Errorf("cancelled %d times", e.cancelled.Load())

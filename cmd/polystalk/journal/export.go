@@ -18,17 +18,15 @@ import (
 
 var exportCommand = Command{
 	Use:   "export DIR OUT",
-	Short: "write a journal's jobs as files from which beanstalkd starts",
-	Long: `Writes all jobs of the journal in DIR to OUT, which must be empty or not exist,
-as beanstalkd -b OUT reads them: the way back. DIR is left as it is. beanstalkd
-does not start unless its account owns what is in OUT.
+	Short: "write the jobs as files that beanstalkd can start from",
+	Long: `Writes all jobs of the journal in DIR to OUT, for beanstalkd -b OUT: the way back. OUT
+must be empty or not exist. DIR does not change. beanstalkd's account must own the files.
 
-What beanstalkd cannot keep is told: paused tubes, an id higher than those of
-the jobs, bodies that it reads with a larger -z only. It counts one more bury
-for each buried job. A damaged journal is refused: salvage it first.
-`,
+The output lists what beanstalkd cannot keep: paused tubes, a highest id above the ids of
+the jobs, and bodies for which it needs a larger -z. beanstalkd adds one to the buries of
+each buried job. A damaged journal is refused: salvage it first.`,
 	New: func(fs *pflag.FlagSet) func([]string, io.Writer) error {
-		format := fs.String("format", "v7", "write `FORMAT`; v7, that of beanstalkd 1.5 to 1.13, is the only one")
+		format := fs.String("format", "v7", "write this `FORMAT`; the only one is v7, which beanstalkd 1.5 to 1.13 has")
 		return func(args []string, out io.Writer) error {
 			if *format != "v7" {
 				return client.Errorf(client.Usage, "journal export: flag --format: unknown format %q: give v7", *format)
@@ -72,10 +70,10 @@ func export(dir, to string, out io.Writer) error {
 		fmt.Fprintf(out, "warning: %v\n", w)
 	}
 	for _, name := range r.pausedTubes() {
-		fmt.Fprintf(out, "warning: tube %q is paused until %s: beanstalkd forgets that\n", name, nano(r.paused[name].until))
+		fmt.Fprintf(out, "warning: tube %q is paused until %s: beanstalkd forgets the pause\n", name, nano(r.paused[name].until))
 	}
 	if high := v.Globals.HighID; high > uint64(highest) {
-		fmt.Fprintf(out, "warning: ids up to %d have been used up, by jobs that are gone: beanstalkd goes on from %d, and gives ids out again\n", high, highest+1)
+		fmt.Fprintf(out, "warning: ids up to %d have been used up, by jobs that are gone: beanstalkd goes on from %d, and uses ids again\n", high, highest+1)
 	}
 	fmt.Fprintf(out, "written: %s, %s, in %s: start beanstalkd -b %s", counted(done.Jobs, "job", "jobs"), counted(done.Bytes, "byte", "bytes"), to, to)
 	if done.MaxJobSize > 0 {
@@ -85,9 +83,8 @@ func export(dir, to string, out io.Writer) error {
 	return t.close()
 }
 
-// logged are all jobs as beanstalkd logs them: in the order of their ids, but
-// the buried ones last, in the order in which they were buried, since it puts
-// them back in that of its log.
+// logged returns all jobs in the order of beanstalkd's log: by id, then the buried ones by the time
+// of the bury. beanstalkd restores buried jobs in the order of its log.
 func (r *replica) logged(highest *core.JobID) iter.Seq2[binlog.Job, error] {
 	return func(yield func(binlog.Job, error) bool) {
 		type burial struct {

@@ -17,14 +17,12 @@ import (
 
 var inspectCommand = Command{
 	Use:   "inspect DIR",
-	Short: "show what a journal holds",
-	Long: `Shows the segments (files), and the jobs by tube and state as a start would
-find them now: a job that was reserved is ready, and so is one whose delay is
-over. Of a damaged journal it shows what can be read, and exits with 1.
-With --jobs or --records it lists those instead, in columns separated by tabs.
-Gearman functions whose names are no tube names stand in double quotes, with
-escapes.
-`,
+	Short: "show the segments and jobs of a journal", Reads: true,
+	Long: `Shows the segments (files), and the jobs by tube and state as a server would find them if it
+started now: reserved jobs are ready, and so are jobs whose delay is over. Of a damaged
+journal it shows what can be read, and exits with 1. With --jobs or --records it lists
+these instead, in columns separated by tabs. Names of Gearman functions that no tube can
+have are in double quotes, with escapes.`,
 	New: func(fs *pflag.FlagSet) func([]string, io.Writer) error {
 		i := new(inspection)
 		fs.BoolVar(&i.listJobs, "jobs", false, "list every job, by id")
@@ -35,11 +33,11 @@ escapes.
 
 // An inspection is one run of inspect.
 type inspection struct {
-	listJobs, listRecords bool // flags; neither: an overview
+	listJobs, listRecords bool // flags; without them: an overview
 
 	out io.Writer
 	v   *wal.Survey
-	r   *replica // the jobs; nil: records alone are listed
+	r   *replica // the jobs; nil: only records are listed
 }
 
 func (i *inspection) run(args []string, out io.Writer) error {
@@ -80,10 +78,10 @@ func (i *inspection) run(args []string, out io.Writer) error {
 	return s.damaged(s.salvageAdvice())
 }
 
-// moment is a time as a person reads it, in UTC.
+// moment formats a time in UTC.
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// nano is a moment in Unix nanoseconds; zero is none.
+// nano formats a time in Unix nanoseconds; 0 is none.
 func nano(ns int64) string {
 	if ns == 0 {
 		return "-"
@@ -91,8 +89,8 @@ func nano(ns int64) string {
 	return moment(time.Unix(0, ns))
 }
 
-// shown is a tube's name as list-tubes shows it: a Gearman function may have any
-// name, with line ends, tabs and what terminals take as commands in it.
+// shown returns a tube's name as list-tubes shows it. The name of a Gearman function may have line
+// ends, tabs and control characters.
 func shown[T ~string | ~[]byte](name T) []byte { return gearman.AppendQuoted(nil, []byte(name)) }
 
 // segments lists the files.
@@ -111,10 +109,10 @@ func (i *inspection) segments() {
 	fmt.Fprintln(i.out)
 }
 
-// A census is how many jobs there are by state, and the bytes of their bodies.
+// A census counts jobs by state, and the bytes of their bodies.
 type census struct{ jobs, ready, delayed, buried, bytes int64 }
 
-// count adds a job, which has that state.
+// count adds a job in a state.
 func (c *census) count(j *record.Job, state string) {
 	c.jobs++
 	c.bytes += int64(len(j.Body))
@@ -128,7 +126,7 @@ func (c *census) count(j *record.Job, state string) {
 	}
 }
 
-// censuses counts the jobs of all tubes and of each; a paused one is there without any.
+// censuses counts the jobs of all tubes, and of each tube. A paused tube counts without jobs.
 func (i *inspection) censuses() (total census, tubes map[string]*census, err error) {
 	tubes = make(map[string]*census)
 	for name := range i.r.paused {
@@ -150,7 +148,7 @@ func (i *inspection) censuses() (total census, tubes map[string]*census, err err
 	return total, tubes, nil
 }
 
-// sums shows how many jobs there are, in all and by tube.
+// sums shows the counts of all jobs and of each tube.
 func (i *inspection) sums() error {
 	total, tubes, err := i.censuses()
 	if err != nil {
@@ -222,7 +220,7 @@ func (i *inspection) records() error {
 	})
 }
 
-// describe is a record in words.
+// describe returns a record as text.
 func describe(r *record.Record) string {
 	state := map[uint8]string{record.Ready: "ready", record.Delayed: "delayed", record.Buried: "buried"}[r.Job.State]
 	size := uint64(len(r.Body))

@@ -10,19 +10,19 @@ import (
 	"polystalk/shard/wal"
 )
 
-// A replica is the jobs of a journal as a start would find them, in one core.
+// A replica holds the jobs of a journal in one core, as a server would find them at its start.
 type replica struct {
 	core   *core.Core
 	replay *core.Replay
 	now    time.Time
-	paused map[string]pause // what was last recorded; it may be over
-	view   record.Buffer    // where job has one described
+	paused map[string]pause // the last records; a pause may be over
+	view   record.Buffer    // for job
 
-	unfinished int // bodies that went on where something is missing
+	unfinished int // bodies with a missing part
 	unreadable int // records, or batches from one on
 }
 
-// A pause is a tube's.
+// A pause is the pause of a tube, in Unix nanoseconds and nanoseconds.
 type pause struct{ until, length int64 }
 
 func newReplica() *replica {
@@ -32,8 +32,7 @@ func newReplica() *replica {
 
 func (r *replica) close() { r.core.Close() }
 
-// read replays a journal, or what can be read of it; cutOff: also what a start
-// would cut off.
+// read replays the readable part of a journal; cutOff: also what a start would cut off.
 func (r *replica) read(v *wal.Survey, cutOff bool) error {
 	err := v.Each(cutOff, func(b *wal.Batch) error {
 		if b.Broken {
@@ -47,7 +46,7 @@ func (r *replica) read(v *wal.Survey, cutOff bool) error {
 				err = r.apply(rec)
 			}
 			if err != nil {
-				// The survey has named it as a damage.
+				// The survey lists it as damage.
 				r.unreadable++
 				r.unfinished += r.replay.Gap()
 			}
@@ -67,7 +66,7 @@ func (r *replica) apply(rec *record.Record) error {
 	return r.replay.Apply(rec)
 }
 
-// done ends the replay. Jobs are described into buf from then on.
+// done ends the replay. From then on, the core describes jobs into buf.
 func (r *replica) done(buf *record.Buffer) {
 	r.core.RecordTo(buf)
 	r.replay.Done(core.Time(r.now.UnixNano()))
@@ -78,7 +77,7 @@ func (r *replica) done(buf *record.Buffer) {
 	}
 }
 
-// ids are those of all jobs, in order.
+// ids returns the ids of all jobs, sorted.
 func (r *replica) ids() []core.JobID {
 	var ids []core.JobID
 	r.core.EachID(func(id core.JobID) { ids = append(ids, id) })
@@ -86,7 +85,7 @@ func (r *replica) ids() []core.JobID {
 	return ids
 }
 
-// job describes a job; it is good until the next. done was called with &r.view.
+// job returns a job, which is valid until the next call. done must have been called with &r.view.
 func (r *replica) job(id core.JobID) (*record.Job, error) {
 	b := &r.view
 	b.Data, b.Refs = b.Data[:0], nil
@@ -104,7 +103,7 @@ func (r *replica) job(id core.JobID) (*record.Job, error) {
 	return &rec.Job, nil
 }
 
-// stateOf names the state in which a start finds a job.
+// stateOf returns the state in which a start finds a job.
 func (r *replica) stateOf(j *record.Job) string {
 	switch {
 	case j.State == record.Buried:
@@ -115,7 +114,7 @@ func (r *replica) stateOf(j *record.Job) string {
 	return "ready"
 }
 
-// pausedTubes are the names of the tubes that are paused, in order.
+// pausedTubes returns the names of the paused tubes, sorted.
 func (r *replica) pausedTubes() []string {
 	names := make([]string, 0, len(r.paused))
 	for name := range r.paused {

@@ -12,27 +12,27 @@ import (
 	"polystalk/shard/wal"
 )
 
-// A rescue is jobs on their way into a new journal.
+// A rescue writes jobs to a new journal.
 type rescue struct {
 	r        *replica
-	highID   uint64 // given to a job, also to one that is gone: ids go on above it
-	imported uint64 // the last of beanstalkd's files that the old journal had taken over
+	highID   uint64 // the highest id of a job, even one that is gone: ids go on above it
+	imported uint64 // the number of the last of beanstalkd's files that the old journal had imported
 	jobs     int    // written
 }
 
 const (
-	// unfinished is where the new journal lies until it is complete: a server
-	// must not take half of it for all.
+	// unfinished is the directory of the new journal until it is complete: a server must not
+	// take a part for the whole.
 	unfinished = "unfinished"
 
-	// segmentSize is in bytes, as polystalkd has it without -s.
+	// segmentSize is polystalkd's default for -s, in bytes.
 	segmentSize = 10 << 20
-	// commitSize is about how many bytes of records are written at once: enough to keep
-	// the disk busy, and little memory.
+	// commitSize is how many bytes of records are written at once: enough to keep the disk
+	// busy, in little memory.
 	commitSize = 256 << 10
 )
 
-// write makes the journal in dir, which is empty.
+// write writes the journal to dir, which is empty.
 func (w *rescue) write(dir string) error {
 	work := filepath.Join(dir, unfinished)
 	if err := os.Mkdir(work, 0o700); err != nil {
@@ -48,12 +48,12 @@ func (w *rescue) write(dir string) error {
 	return nil
 }
 
-// fill writes the jobs to a journal on disk.
-func (w *rescue) fill(disk wal.Disk) (err error) {
-	j := commit.New(commit.Options{Shards: 1, Options: wal.Options{
-		// Made durable in the end, all at once.
-		Disk: disk, SegmentSize: segmentSize, Sync: wal.SyncNever, Now: time.Now, Manual: true,
-	}})
+// fill writes the jobs.
+func (w *rescue) fill(disk journal.Disk) (err error) {
+	j := journal.New(journal.Options{
+		// All is made durable at the end.
+		Disk: disk, SegmentSize: segmentSize, Sync: journal.SyncNever, Shards: 1, Now: time.Now, Manual: true,
+	})
 	log := j.Log(0)
 	w.r.done(&log.Buffer)
 	j.RaiseID(w.highID)
@@ -82,9 +82,8 @@ func (w *rescue) fill(disk wal.Disk) (err error) {
 	return j.SetImported(w.imported)
 }
 
-// moveUp moves the files, once they have been read again, to where they belong.
-// The first goes last, when the others are there for good: a journal without its
-// beginning is refused, one without its end would not show.
+// moveUp checks the files and moves them to their place. The first file goes last, when the others
+// are durable: a server refuses a journal without its beginning, but cannot see a missing end.
 func moveUp(from, to string) error {
 	v, err := wal.Look(wal.ReadOnlyDir(from))
 	if err != nil {

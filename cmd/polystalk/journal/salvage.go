@@ -15,16 +15,14 @@ import (
 
 var salvageCommand = Command{
 	Use:   "salvage DIR NEWDIR",
-	Short: "take over what can be read of a damaged journal into a new one",
-	Long: `Reads the journal in DIR, or the binlog.N files of a beanstalkd in it, passes
-over what is damaged, and writes the jobs into a new journal in NEWDIR, which
-must be empty or not exist. DIR is left as it is. Start polystalkd -b NEWDIR
-then; its account must own what is in there.
+	Short: "copy the readable part of a damaged journal to a new one",
+	Long: `Reads the journal in DIR, or beanstalkd's files binlog.N in it, skips what is damaged, and
+writes the jobs to a new journal in NEWDIR, which must be empty or not exist. DIR does not
+change. Start polystalkd -b NEWDIR then; its account must own the files.
 
-What was lost is listed. A job that was put in what was lost is gone. One that
-was deleted there comes back, and one that was changed there comes back as it
-was before. Batches behind a torn end are taken over where they are whole.
-`,
+The output lists the losses. A job that was put in a lost part is gone. A job that was
+deleted there comes back, and a job that was changed there is as it was before. Whole
+batches behind a torn end are copied.`,
 	New: func(*pflag.FlagSet) func([]string, io.Writer) error {
 		return func(args []string, out io.Writer) error { return salvage(args[0], args[1], out) }
 	},
@@ -72,8 +70,7 @@ func salvage(dir, newDir string, out io.Writer) error {
 	return t.close()
 }
 
-// foreignLogs reports whether the jobs are in beanstalkd's files rather than in
-// a journal of ours.
+// foreignLogs reports whether the jobs are in beanstalkd's files, not in a journal.
 func foreignLogs(s *source) (bool, error) {
 	files, err := binlog.Files(s.dir)
 	if err != nil || len(files) == 0 {
@@ -83,16 +80,16 @@ func foreignLogs(s *source) (bool, error) {
 		return true, nil
 	}
 	if _, err := os.Stat(filepath.Join(s.dir, "importing")); err == nil {
-		return true, nil // the journal is one that was never finished
+		return true, nil // the journal was never finished
 	}
 	last := files[len(files)-1].Number
 	if s.survey.Globals.Imported < last && len(s.survey.Losses) == 0 {
-		return false, client.Errorf(client.Dir, "%s holds a journal and beside it files of beanstalkd's, up to binlog.%d, that are not in it: copy one of the two elsewhere, and salvage that", s.dir, last)
+		return false, client.Errorf(client.Dir, "%s holds a journal and files of beanstalkd's, up to binlog.%d, which are not in the journal: copy one of the two elsewhere, and salvage the copy", s.dir, last)
 	}
 	return false, nil
 }
 
-// readJournal takes the jobs of our own journal.
+// readJournal reads the jobs of a journal.
 func (w *rescue) readJournal(s *source, out io.Writer) error {
 	v := s.survey
 	var batches, bytes int64
@@ -126,10 +123,10 @@ func (w *rescue) readJournal(s *source, out io.Writer) error {
 	return nil
 }
 
-// backAgain is what a loss means.
+// backAgain tells the consequences of a loss.
 const backAgain = "jobs that were put in what was lost are gone; jobs that were deleted there come back, and jobs that were changed there are as they were before\n"
 
-// readLogs takes the jobs of beanstalkd's files.
+// readLogs reads the jobs of beanstalkd's files.
 func (w *rescue) readLogs(s *source, out io.Writer) error {
 	c, err := binlog.ReadDir(s.dir, binlog.Options{Salvage: true})
 	if err != nil {

@@ -14,19 +14,19 @@ import (
 	"polystalk/shard/wal"
 )
 
-// A source is a directory that is read, held against servers.
+// A source is a directory that is read. No server can use it meanwhile.
 type source struct {
 	dir    string
-	lock   *binlog.DirLock // nil: nobody can be using it
-	survey *wal.Survey     // nil: no journal is there
+	lock   *binlog.DirLock // nil: no server can be using it
+	survey *wal.Survey // nil: there is no journal
 }
 
-// openSource locks a directory and looks at the journal in it.
+// openSource locks a directory and surveys the journal in it.
 func openSource(dir string) (*source, error) {
 	if st, err := os.Stat(dir); err != nil {
 		return nil, client.Errorf(client.Dir, "the directory cannot be used: %v", err)
 	} else if !st.IsDir() {
-		return nil, client.Errorf(client.Dir, "%s is not a directory: give the one that polystalkd has after -b", dir)
+		return nil, client.Errorf(client.Dir, "%s is not a directory: give the one of polystalkd's -b", dir)
 	}
 	s := &source{dir: dir}
 	var err error
@@ -40,10 +40,9 @@ func openSource(dir string) (*source, error) {
 	return s, nil
 }
 
-// lockSource takes the lock as a server does. Where no server can be, for there
-// is no file to lock or nothing can be written, it does without: the directory
-// is not to be changed, and a lock of ours could be in the way of the server's
-// account later.
+// lockSource takes the lock that servers take. Without a file to lock, or on a read-only file
+// system, no server can run: lockSource does not create the file, because a source must not change
+// and the server's account could not open it later.
 func lockSource(dir string) (*binlog.DirLock, error) {
 	if _, err := os.Lstat(filepath.Join(dir, "lock")); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -55,7 +54,7 @@ func lockSource(dir string) (*binlog.DirLock, error) {
 	return lock, lockFault(dir, err)
 }
 
-// lockFault says what is wrong when a directory cannot be locked.
+// lockFault returns the error for a directory that cannot be locked.
 func lockFault(dir string, err error) error {
 	if locked, ok := errors.AsType[binlog.LockedError](err); ok {
 		return client.Errorf(client.Dir, "%s is in use by a server: %v: stop that one first, or work on a copy", dir, locked)
@@ -72,7 +71,7 @@ func (s *source) close() {
 	}
 }
 
-// journal is the survey, or what to say when there is none.
+// journal returns the survey, or an error if there is no journal.
 func (s *source) journal() (*wal.Survey, error) {
 	if s.survey != nil {
 		return s.survey, nil
@@ -84,7 +83,7 @@ func (s *source) journal() (*wal.Survey, error) {
 	return nil, client.Errorf(client.Dir, "%s holds no journal of polystalkd's", s.dir)
 }
 
-// damaged is the error for a journal that is; nil: it is whole.
+// damaged returns the error for a damaged journal; nil: it is whole.
 func (s *source) damaged(advice string) error {
 	switch n := len(s.survey.Losses); n {
 	case 0:
@@ -96,12 +95,12 @@ func (s *source) damaged(advice string) error {
 	}
 }
 
-// salvageAdvice is what to do about damage.
+// salvageAdvice returns the remedy for damage.
 func (s *source) salvageAdvice() string {
 	return fmt.Sprintf("polystalk journal salvage %s NEWDIR takes over what can be read", s.dir)
 }
 
-// writeTorn tells of a torn end, if there is one.
+// writeTorn reports a torn end.
 func (s *source) writeTorn(w io.Writer, what string) {
 	t := s.survey.Torn
 	if t == nil {
@@ -114,7 +113,7 @@ func (s *source) writeTorn(w io.Writer, what string) {
 	fmt.Fprintln(w)
 }
 
-// writeLosses tells of damage, each on a line.
+// writeLosses reports the damage, each on a line.
 func (s *source) writeLosses(w io.Writer) {
 	for i := range s.survey.Losses {
 		l := &s.survey.Losses[i]
@@ -129,7 +128,7 @@ func (s *source) writeLosses(w io.Writer) {
 	}
 }
 
-// counted is a number with its noun.
+// counted returns a number with its noun.
 func counted[N int | int64 | uint64](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -13,19 +13,18 @@ import (
 	"polystalk/shard/wal"
 )
 
-// A target is the directory that is written: new or empty, and held against
-// servers until it is complete.
+// A target is the directory that is written. It is new or empty, and no server can use it until it
+// is complete.
 type target struct {
 	dir  string
 	made bool // by us
 	lock *binlog.DirLock
 }
 
-// openTarget makes and locks it. It must not lie in the source, which is not to
-// be changed.
+// openTarget makes and locks the directory. It must not be in the source, which must not change.
 func openTarget(dir, source string) (*target, error) {
 	if inside(dir, source) {
-		return nil, client.Errorf(client.Dir, "%s lies in %s, which is not to be changed: give a directory elsewhere", dir, source)
+		return nil, client.Errorf(client.Dir, "%s lies in %s, which must not change: give a directory elsewhere", dir, source)
 	}
 	t := &target{dir: dir}
 	switch err := os.Mkdir(dir, 0o755); {
@@ -40,7 +39,7 @@ func openTarget(dir, source string) (*target, error) {
 	}
 	for _, e := range entries {
 		if e.Name() != "lost+found" { // every new file system has it
-			return nil, client.Errorf(client.Dir, "%s is not empty, there is %s: give a directory that is, or that does not exist", dir, e.Name())
+			return nil, client.Errorf(client.Dir, "%s is not empty, there is %s: give an empty or a new directory", dir, e.Name())
 		}
 	}
 	t.lock, err = binlog.Lock(dir)
@@ -51,7 +50,7 @@ func openTarget(dir, source string) (*target, error) {
 	return t, nil
 }
 
-// inside reports whether dir is, or would be, in source or below it.
+// inside reports whether dir is or would be in source, or below it.
 func inside(dir, source string) bool {
 	real := func(path string) string {
 		if abs, err := filepath.Abs(path); err == nil {
@@ -60,7 +59,7 @@ func inside(dir, source string) bool {
 		if r, err := filepath.EvalSymlinks(path); err == nil {
 			return r
 		}
-		// It is not there yet.
+		// It does not exist yet.
 		if r, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
 			return filepath.Join(r, filepath.Base(path))
 		}
@@ -70,8 +69,7 @@ func inside(dir, source string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-// close gives a complete target to whoever comes. It lasts then, so that the
-// source may be removed.
+// close makes a complete target durable and unlocks it: the source may be removed then.
 func (t *target) close() error {
 	if err := t.sync(); err != nil {
 		return fmt.Errorf("making %s durable: %w", t.dir, err)
@@ -82,19 +80,19 @@ func (t *target) close() error {
 	return nil
 }
 
-// sync makes the names in the target durable, and its own.
+// sync makes the names in the target durable, and its own name.
 func (t *target) sync() error {
 	if err := wal.Dir(t.dir).Sync(); err != nil || !t.made {
 		return err
 	}
 	err := wal.Dir(filepath.Dir(filepath.Clean(t.dir))).Sync()
 	if errors.Is(err, fs.ErrPermission) {
-		return nil // one can make a directory where one may not read
+		return nil // an account may make directories where it may not read
 	}
 	return err
 }
 
-// discard takes back what openTarget did; the rest was taken back by its maker.
+// discard undoes openTarget. The caller has removed the rest.
 func (t *target) discard() {
 	os.Remove(filepath.Join(t.dir, "lock"))
 	if t.lock != nil {

@@ -9,12 +9,10 @@ import (
 
 var verifyCommand = Command{
 	Use:   "verify DIR",
-	Short: "read a whole journal and say whether anything in it is damaged",
-	Long: `Every byte that was written is read and checked. Each damage is a line with
-its file and offset; the first does not end the search. A torn end is no
-damage: the server ended within a write, nothing of which was acknowledged as
-durable, and a start cuts it off.
-`,
+	Short: "check a whole journal for damage", Reads: true,
+	Long: `Reads and checks every byte. Each damage is a line with its file and offset; the search goes
+on after it. A torn end is no damage: the server ended during a write that it had not
+acknowledged, and a start cuts the end off.`,
 	New: func(*pflag.FlagSet) func([]string, io.Writer) error { return verify },
 }
 

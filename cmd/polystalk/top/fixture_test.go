@@ -62,7 +62,7 @@ type server struct {
 	clients []admin.Connection
 }
 
-func (s *server) look(_ context.Context, w wanted) (*Sample, error) {
+func (s *server) read(_ context.Context, w wanted) (*Sample, error) {
 	s.asked = append(s.asked, w)
 	if s.err != nil {
 		return nil, s.err
@@ -83,11 +83,11 @@ func screenOf(t *testing.T, s *server, width, height int) Model {
 	t.Helper()
 	s.t = t
 	m := Model{
-		ctx: t.Context(), look: s.look, name: "http://127.0.0.1:11380", every: time.Millisecond, left: -1, view: tubes,
+		ctx: t.Context(), read: s.read, name: "http://127.0.0.1:11380", every: time.Millisecond, left: -1, view: tubes,
 		sorts: map[*view]string{tubes: tubes.sort, connections: connections.sort}, since: time.Unix(1, 0),
 	}
 	var err error
-	if m.sample, err = s.look(t.Context(), m.wanted()); err != nil {
+	if m.sample, err = s.read(t.Context(), m.wanted()); err != nil {
 		t.Fatal(err)
 	}
 	return update(t, m, tea.WindowSizeMsg{Width: width, Height: height})
@@ -98,7 +98,7 @@ func screenOf(t *testing.T, s *server, width, height int) Model {
 func update(t *testing.T, m Model, msg tea.Msg) Model {
 	t.Helper()
 	m, cmd := begin(m, msg)
-	for m.looking && cmd != nil {
+	for m.reading && cmd != nil {
 		m, cmd = begin(m, cmd())
 	}
 	return m

@@ -10,21 +10,19 @@ import (
 	"polystalk/cmd/polystalk/client"
 )
 
-// gap is what stands between columns.
-const gap = "  "
+const gap = "  " // between columns
 
-// lay is a table of rows for a width: its head, and a line for each row. Of the columns
-// those are left out for which there is no room, and texts are cut; 0: there is room for
-// all.
-func lay(columns []column, rows []any, width int, sort string) (head string, lines []string) {
+// layout returns the head of a table, and a line for each row. Columns that do not fit into the
+// width are left out, and texts are cut; with width 0, everything fits.
+func layout(columns []column, rows []any, width int, sort string) (head string, lines []string) {
 	by, down := cutDown(sort)
 	columns = slices.Clone(columns)
 	cells := make([][]string, len(columns)) // of each column: its head, then a cell for each row
-	natural := make([]int, len(columns))
+	natural := make([]int, len(columns))    // widths
 	for i, c := range columns {
 		title := c.Head
 		if c.sort == by && by != "" {
-			columns[i].rank = min(c.rank, 1) // by what is sorted is to be seen
+			columns[i].rank = min(c.rank, 1) // the sorted column is always shown
 			if title += "▲"; down {
 				title = c.Head + "▼"
 			}
@@ -41,33 +39,32 @@ func lay(columns []column, rows []any, width int, sort string) (head string, lin
 		}
 	}
 	widths := fit(columns, natural, width)
-	out := make([]strings.Builder, len(rows)+1)
+	lines = make([]string, len(rows)+1)
 	for i, c := range columns {
 		if widths[i] == 0 {
 			continue
 		}
-		for n := range out {
-			if out[n].Len() > 0 {
-				out[n].WriteString(gap)
+		for n := range lines {
+			if lines[n] != "" {
+				lines[n] += gap
 			}
 			cell := cut(cells[i][n], widths[i])
 			space := strings.Repeat(" ", widths[i]-wide(cell))
 			if c.As.Right() {
-				out[n].WriteString(space + cell)
+				lines[n] += space + cell
 			} else {
-				out[n].WriteString(cell + space)
+				lines[n] += cell + space
 			}
 		}
 	}
-	lines = make([]string, len(rows))
 	for n := range lines {
-		lines[n] = strings.TrimRight(out[n+1].String(), " ")
+		lines[n] = strings.TrimRight(lines[n], " ")
 	}
-	return strings.TrimRight(out[0].String(), " "), lines
+	return lines[0], lines[1:]
 }
 
-// fit shares a width among columns; those with 0 are not shown. First all that have a place
-// get what they need at least, then texts as much as they have, while it lasts.
+// fit shares a width among columns; 0 means that a column is not shown. The columns with the
+// smallest ranks get their least width first. Then texts get what they need, as far as it goes.
 func fit(columns []column, natural []int, width int) []int {
 	if width <= 0 {
 		return natural
@@ -85,10 +82,10 @@ func fit(columns []column, natural []int, width int) []int {
 			need = min(need, max(columns[i].least, len(columns[i].Head)+1))
 		}
 		if left == width+len(gap) {
-			need = min(need, width) // the first is shown in any case
+			need = min(need, width) // the first column is always shown
 		}
 		if need+len(gap) > left {
-			break // what is less important does not take its place
+			break // a less important column does not take its place
 		}
 		widths[i] = need
 		left -= need + len(gap)
@@ -102,10 +99,10 @@ func fit(columns []column, natural []int, width int) []int {
 	return widths
 }
 
-// wide is how many columns of a terminal a text takes.
+// wide returns the width of a text on a terminal.
 func wide(s string) int { return ansi.StringWidthWc(s) }
 
-// cut is as much of a text as has room.
+// cut shortens a text to a width.
 func cut(s string, width int) string {
 	if wide(s) <= width {
 		return s
@@ -113,18 +110,14 @@ func cut(s string, width int) string {
 	return ansi.TruncateWc(s, width, "…")
 }
 
-// join is as many items on a line as have room, the first in any case.
+// join puts items on a line as far as they fit, the first in any case.
 func join(items []string, width int) string {
-	line := ""
-	for i, item := range items {
-		next := line + gap + item
-		if i == 0 {
-			next = item
-		}
-		if i > 0 && width > 0 && wide(next) > width {
+	line := items[0]
+	for _, item := range items[1:] {
+		if width > 0 && wide(line+gap+item) > width {
 			break
 		}
-		line = next
+		line += gap + item
 	}
 	if width > 0 {
 		line = cut(line, width)

@@ -1,13 +1,14 @@
 package top
 
 import (
+	"maps"
 	"slices"
 	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
 )
 
-// keys are shown by the help, in this order.
+// keys are the lines of the help.
 var keys = []struct{ key, does string }{
 	{"Tab", "tubes, or connections"},
 	{"← → or < >", "sort by the column to the left or right"},
@@ -16,11 +17,11 @@ var keys = []struct{ key, does string }{
 	{"Esc", "show all again"},
 	{"↑ ↓ PgUp PgDn Home End", "move; j k, Space b and g G do the same"},
 	{"p", "pause, and go on"},
-	{"Enter", "look now"},
+	{"Enter", "update now"},
 	{"q", "quit"},
 }
 
-// press takes a key.
+// press handles a key.
 func (m Model) press(k tea.KeyPressMsg) (Model, tea.Cmd) {
 	key := k.String()
 	switch {
@@ -49,10 +50,10 @@ func (m Model) press(k tea.KeyPressMsg) (Model, tea.Cmd) {
 		}
 	case "p":
 		if m.paused = !m.paused; !m.paused {
-			return m.again()
+			return m.update()
 		}
 	case "enter", "ctrl+l":
-		return m.again()
+		return m.update()
 	case "tab", "shift+tab", "t", "c":
 		return m.turnTo(key)
 	case "right", ">":
@@ -60,7 +61,11 @@ func (m Model) press(k tea.KeyPressMsg) (Model, tea.Cmd) {
 	case "left", "<":
 		return m.sortBy(-1)
 	case "r":
-		return m.reverse()
+		by, down := cutDown(m.sorts[m.view])
+		if by != "name" {
+			return m.sorted(by, !down)
+		}
+		m.message = "names are sorted from the first to the last only: go to another column by < or >"
 	case "down", "j":
 		return m.scroll(1)
 	case "up", "k":
@@ -80,7 +85,7 @@ func (m Model) press(k tea.KeyPressMsg) (Model, tea.Cmd) {
 // filterMax is longer than any name.
 const filterMax = 250
 
-// typing takes a key into the filter.
+// typing handles a key in the filter.
 func (m Model) typing(key, text string) (Model, tea.Cmd) {
 	switch key {
 	case "esc":
@@ -104,24 +109,24 @@ func (m Model) typing(key, text string) (Model, tea.Cmd) {
 	return m, nil
 }
 
-// turnTo shows the other view, or the one of the key.
+// turnTo shows the other view, or the view of the key.
 func (m Model) turnTo(key string) (Model, tea.Cmd) {
 	to := tubes
 	if key == "c" || key != "t" && m.view == tubes {
 		to = connections
 	}
-	if to == m.view {
+	switch {
+	case to == m.view:
 		return m, nil
-	}
-	if to == connections && m.sample != nil && !m.sample.whole {
-		m.said = onlyPolystalkd
+	case to == connections && m.sample != nil && !m.sample.whole:
+		m.message = onlyPolystalkd
 		return m, nil
 	}
 	m.view, m.match = to, ""
 	return m.changed()
 }
 
-// sortBy sorts by the next column to the right, or to the left, that something is sorted by.
+// sortBy sorts by the next column to the right (1) or left (-1).
 func (m Model) sortBy(step int) (Model, tea.Cmd) {
 	var all []string
 	for _, c := range m.view.shown(m.sample == nil || m.sample.whole) {
@@ -134,20 +139,7 @@ func (m Model) sortBy(step int) (Model, tea.Cmd) {
 	if i < 0 || i >= len(all) {
 		return m, nil
 	}
-	if by == "name" {
-		down = true // of figures, the large ones are what one looks for
-	}
-	return m.sorted(all[i], down)
-}
-
-// reverse turns the order round.
-func (m Model) reverse() (Model, tea.Cmd) {
-	by, down := cutDown(m.sorts[m.view])
-	if by == "name" {
-		m.said = "names are sorted from the first to the last only: go to another column by < or >"
-		return m, nil
-	}
-	return m.sorted(by, !down)
+	return m.sorted(all[i], down || by == "name") // of figures, the largest first
 }
 
 // sorted sorts in another order.
@@ -155,8 +147,7 @@ func (m Model) sorted(by string, down bool) (Model, tea.Cmd) {
 	if down && by != "name" {
 		by = "-" + by
 	}
-	sorts := map[*view]string{tubes: m.sorts[tubes], connections: m.sorts[connections]}
-	sorts[m.view] = by
-	m.sorts = sorts
+	m.sorts = maps.Clone(m.sorts)
+	m.sorts[m.view] = by
 	return m.changed()
 }

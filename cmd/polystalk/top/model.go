@@ -9,55 +9,55 @@ import (
 	"polystalk/cmd/polystalk/client"
 )
 
-// A mode is what keys do.
+// A mode is the meaning of keys.
 type mode int
 
 const (
 	browsing  mode = iota
-	filtering      // they are typed into the filter
-	helping        // the next one goes back
+	filtering      // keys are typed into the filter
+	helping        // the next key ends the help
 )
 
-// A Model is all that is on the screen, and what is to be looked at next.
+// A Model is the content of the screen, and what to read next.
 type Model struct {
 	ctx   context.Context
-	look  func(context.Context, wanted) (*Sample, error)
+	read  func(context.Context, wanted) (*Sample, error)
 	name  string // of the server
 	every time.Duration
-	left  int // looks until it ends; negative: it goes on
+	left  int // updates until it ends; negative: it goes on
 
 	view  *view
 	sorts map[*view]string
 	match string
-	from  int // the first row that is seen
+	from  int // the first row on the screen
 	size  struct{ width, height int }
 
-	mode   mode
-	typed  string // into the filter
-	paused bool
-	said   string // what somebody has to know until the next key
+	mode    mode
+	typed   string // into the filter
+	paused  bool
+	message string // until the next key
 
 	sample  *Sample
-	failure error     // of the newest look; nil: it went well
-	since   time.Time // the newest look that went well
-	until   time.Time // the newest look
+	failure error     // of the last update; nil: it succeeded
+	since   time.Time // the last update that succeeded
+	until   time.Time // the last update
 
-	looking bool // one is under way
-	hurry   bool // another one is wanted as soon as it has ended
-	turn    int  // of the newest wait; earlier ones are of no use any more
+	reading bool // an update is running
+	hurry   bool // another update follows at once
+	turn    int  // of the newest wait; older ones have no effect
 }
 
-// A looked is what came of a look.
-type looked struct {
+// A result is the message at the end of an update.
+type result struct {
 	sample *Sample
 	err    error
 	at     time.Time
 }
 
-// A due is the end of a wait.
+// A due is the message at the end of a wait.
 type due struct{ turn int }
 
-// Init implements tea.Model. The first look was taken before.
+// Init implements tea.Model. The first sample is there already.
 func (m Model) Init() tea.Cmd { return m.wait() }
 
 // Update implements tea.Model.
@@ -66,8 +66,8 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.WindowSizeMsg:
 		m.size.width, m.size.height = msg.Width, msg.Height
 		return m.scroll(0)
-	case looked:
-		return m.saw(msg)
+	case result:
+		return m.show(msg)
 	case due:
 		switch {
 		case msg.turn != m.turn || m.paused:
@@ -76,9 +76,9 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			return m, tea.Quit
 		}
 		m.left = max(m.left-1, -1)
-		return m.again()
+		return m.update()
 	case tea.KeyPressMsg:
-		m.said = ""
+		m.message = ""
 		return m.press(msg)
 	case tea.PasteMsg:
 		if m.mode == filtering {
@@ -88,67 +88,64 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// again begins a look, or has one begin when the one under way has ended.
-func (m Model) again() (Model, tea.Cmd) {
-	if m.looking {
+// update starts an update, at once or after the one that is running.
+func (m Model) update() (Model, tea.Cmd) {
+	if m.reading {
 		m.hurry = true
 		return m, nil
 	}
-	m.looking, m.hurry = true, false
+	m.reading, m.hurry = true, false
 	m.turn++
-	ctx, look, w := m.ctx, m.look, m.wanted()
+	ctx, read, w := m.ctx, m.read, m.wanted()
 	return m, func() tea.Msg {
-		sample, err := look(ctx, w)
-		return looked{sample, err, time.Now()}
+		sample, err := read(ctx, w)
+		return result{sample, err, time.Now()}
 	}
 }
 
-// wanted is what is seen.
+// wanted returns what the screen shows.
 func (m Model) wanted() wanted {
 	return wanted{m.view, m.match, m.sorts[m.view], m.from + max(m.height(), 1)}
 }
 
-// saw takes what came of a look.
-func (m Model) saw(msg looked) (Model, tea.Cmd) {
-	m.looking, m.failure, m.until = false, msg.err, msg.at
+// show takes the result of an update.
+func (m Model) show(msg result) (Model, tea.Cmd) {
+	m.reading, m.failure, m.until = false, msg.err, msg.at
 	switch {
 	case msg.err == nil:
 		m.sample, m.since = msg.sample, msg.at
 		m.from = max(min(m.from, m.last()), 0)
 	case client.ExitCode(msg.err) == client.Usage:
-		// What was asked for is not to be had; what is shown stays as it was.
-		m.said, m.failure = msg.err.Error(), nil
+		m.message, m.failure = msg.err.Error(), nil // the request was wrong: the figures are good
 	}
 	if m.hurry {
-		return m.again()
+		return m.update()
 	}
 	return m, m.wait()
 }
 
-// wait ends when the next look is due.
+// wait ends when the next update is due.
 func (m Model) wait() tea.Cmd {
 	turn := m.turn
-	return tea.Tick(m.pace(), func(time.Time) tea.Msg { return due{turn} })
+	return tea.Tick(pace(m.sample, m.every), func(time.Time) tea.Msg { return due{turn} })
 }
 
-// politeness is how many times as long as a look took is waited for until the next one, by
-// a protocol in which looking at many tubes is work for the server.
-const politeness = 9
+// restFactor is how many times as long as the last sample took top waits, by a protocol in which
+// many tubes are work for the server.
+const restFactor = 9
 
-// pace is how long is waited for between two looks.
-func (m Model) pace() time.Duration { return pace(m.sample, m.every) }
-
+// pace returns the time between two updates.
 func pace(s *Sample, every time.Duration) time.Duration {
 	if s == nil || s.whole {
 		return every
 	}
-	return max(every, (politeness * s.took).Round(100*time.Millisecond))
+	return max(every, (restFactor * s.took).Round(100*time.Millisecond))
 }
 
-// height is how many rows are seen.
+// height returns the number of rows that fit on the screen.
 func (m Model) height() int { return max(m.size.height-m.frame(), 0) }
 
-// last is the first row that is seen at the end of the list.
+// last returns the first row of the last page.
 func (m Model) last() int {
 	if m.sample == nil {
 		return 0
@@ -156,17 +153,17 @@ func (m Model) last() int {
 	return max(min(m.sample.matching, rowsMax)-m.height(), 0)
 }
 
-// scroll moves what is seen. What was not looked at yet is looked at now.
+// scroll moves the rows, and reads those that are missing.
 func (m Model) scroll(by int) (Model, tea.Cmd) {
 	m.from = max(min(m.from+by, m.last()), 0)
 	if m.sample == nil || m.paused || m.from+m.height() <= len(m.sample.rows) || len(m.sample.rows) >= min(m.sample.matching, rowsMax) {
 		return m, nil
 	}
-	return m.again()
+	return m.update()
 }
 
-// changed begins at the first row of another list.
+// changed shows another list from its first row.
 func (m Model) changed() (Model, tea.Cmd) {
 	m.from, m.paused = 0, false
-	return m.again()
+	return m.update()
 }

@@ -26,7 +26,7 @@ func TestScreenFits(t *testing.T) {
 		gone := client.Errorf(client.System, "%s", strings.Join(hostile, "\x1b[2J"))
 		states := map[string]Model{
 			"tubes": m, "help": press(t, m, "?"), "connections": press(t, m, "tab"), "filter": press(t, m, "/", "x", "\x1b", "メ"), "paused": press(t, m, "p"),
-			"named": press(t, m, "left", "left", "left"), "gone": update(t, m, looked{nil, gone, time.Unix(9, 0)}),
+			"named": press(t, m, "left", "left", "left"), "gone": update(t, m, result{nil, gone, time.Unix(9, 0)}),
 		}
 		filtered := m
 		filtered.match = strings.Join(hostile, "")
@@ -184,7 +184,7 @@ func TestOneLookAtATime(t *testing.T) {
 	m := screenOf(t, s, 80, 24)
 	old := m.turn
 	m, look := begin(m, due{m.turn})
-	if !m.looking || look == nil {
+	if !m.reading || look == nil {
 		t.Fatal("it does not look when it is due")
 	}
 	for _, name := range []string{">", "r", ">", "enter"} {
@@ -194,16 +194,16 @@ func TestOneLookAtATime(t *testing.T) {
 		}
 	}
 	m, look = begin(m, look())
-	if !m.looking || look == nil {
+	if !m.reading || look == nil {
 		t.Fatal("it does not look at what was wanted meanwhile")
 	}
 	m, cmd := begin(m, look())
-	if last := s.asked[len(s.asked)-1]; last.sort != "reserved" || m.looking || cmd == nil {
+	if last := s.asked[len(s.asked)-1]; last.sort != "reserved" || m.reading || cmd == nil {
 		t.Errorf("looked at %v", last)
 	}
 	asked := len(s.asked)
 	for _, turn := range []int{old, m.turn - 1} {
-		if m, cmd = begin(m, due{turn}); cmd != nil || m.looking {
+		if m, cmd = begin(m, due{turn}); cmd != nil || m.reading {
 			t.Error("a wait of before begins a look")
 		}
 	}
@@ -235,9 +235,9 @@ func TestGoneAndBack(t *testing.T) {
 	m := screenOf(t, s, 120, 24)
 	s.err = client.Errorf(client.System, "nobody is there: start it")
 	m = update(t, m, due{m.turn})
-	m = update(t, m, looked{nil, s.err, time.Unix(76, 0)})
+	m = update(t, m, result{nil, s.err, time.Unix(76, 0)})
 	m.since = time.Unix(1, 0)
-	wants(t, m, "NOTHING NEW for 1m15s: nobody is there: start it")
+	wants(t, m, "NO UPDATE for 1m15s: nobody is there: start it")
 	wants(t, m, "mail")
 	if all := strings.Join(m.screen(), "\n"); strings.Count(all, stale.String()) < 3 {
 		t.Errorf("the figures of before look like new ones: %q", all)
@@ -247,14 +247,14 @@ func TestGoneAndBack(t *testing.T) {
 	wants(t, m, "a token is needed")
 	s.err = nil
 	m = update(t, m, due{m.turn})
-	if all := strings.Join(shown(m), "\n"); strings.Contains(all, "NOTHING") || m.failure != nil {
+	if all := strings.Join(shown(m), "\n"); strings.Contains(all, "NO UPDATE") || m.failure != nil {
 		t.Errorf("it is back:\n%s", all)
 	}
 	// What cannot be asked for is no reason to doubt the figures.
 	s.err = client.Errorf(client.Usage, "the pattern cannot be read: mend it")
 	m = press(t, m, "/", "[", "enter")
 	wants(t, m, "the pattern cannot be read: mend it")
-	if all := strings.Join(shown(m), "\n"); strings.Contains(all, "NOTHING") {
+	if all := strings.Join(shown(m), "\n"); strings.Contains(all, "NO UPDATE") {
 		t.Errorf("a bad pattern:\n%s", all)
 	}
 }
@@ -281,7 +281,7 @@ func TestByTheProtocol(t *testing.T) {
 	s := &server{tubes: tubesNamed("mail"), took: 700 * time.Millisecond}
 	m := screenOf(t, s, 160, 24)
 	m.every = 2 * time.Second
-	if got := m.pace(); got != 6300*time.Millisecond {
+	if got := pace(m.sample, m.every); got != 6300*time.Millisecond {
 		t.Errorf("it waits for %v after a look that took 0.7 s", got)
 	}
 	wants(t, m, "every 6.3s")
@@ -301,7 +301,7 @@ func TestByTheProtocol(t *testing.T) {
 	}
 	s.took, s.whole = 10*time.Second, true
 	m = update(t, m, due{m.turn})
-	if got := m.pace(); got != 2*time.Second {
+	if got := pace(m.sample, m.every); got != 2*time.Second {
 		t.Errorf("it waits for %v for a server with the API", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -12,24 +13,24 @@ import (
 	"polystalk/cmd/polystalk/client"
 )
 
-// Options say what is shown, and how often.
+// Options say what to show, and how often.
 type Options struct {
 	Server      string // its name
-	Connections bool   // rather than tubes
+	Connections bool   // not tubes
 	Match       string
-	Sort        string // empty: what most people look for
-	Limit       int    // rows, as text; at most 1,000
+	Sort        string // empty: the default of the view
+	Limit       int    // rows of the text, from 1 to 1,000
 	Every       time.Duration
-	Count       int // looks; 0: until somebody ends it
+	Count       int // updates; 0: without end
 }
 
-// Limits of Every: what is shown is as of a second or two ago, and nobody waits for a day.
+// Limits of Every. The server's figures are a second or two old.
 const (
 	EveryMin = 100 * time.Millisecond
 	EveryMax = 24 * time.Hour
 )
 
-// check says what is wrong with the options, and what is to be looked at first.
+// check checks the options, and returns what to read first.
 func (o *Options) check() (wanted, error) {
 	w := wanted{view: tubes, match: o.Match, sort: o.Sort, rows: o.Limit}
 	if o.Connections {
@@ -42,38 +43,38 @@ func (o *Options) check() (wanted, error) {
 	case o.Every < EveryMin || o.Every > EveryMax:
 		return w, client.Errorf(client.Usage, "-d %v is too short or too long: give a time such as 2 or 0.5, in seconds", o.Every.Seconds())
 	case o.Count < 0:
-		return w, client.Errorf(client.Usage, "-n is %d: give how many tables are to be shown, or 0 for no end", o.Count)
+		return w, client.Errorf(client.Usage, "-n is %d: give the number of updates, or 0 for no end", o.Count)
 	case o.Limit < 1 || o.Limit > rowsMax:
-		return w, client.Errorf(client.Usage, "--limit is %d: give a number up to %d", o.Limit, rowsMax)
+		return w, client.Errorf(client.Usage, "--limit is %d: give a number from 1 to %d", o.Limit, rowsMax)
 	case !w.view.sorts(w.sort):
-		return w, client.Errorf(client.Usage, "--sort %q is no order of %s: give %s; with - before it the largest first", o.Sort, w.view.name, w.view.help)
+		return w, client.Errorf(client.Usage, "--sort %q is no order of %s: give %s; with - in front the largest first", o.Sort, w.view.name, w.view.help)
 	}
 	return w, nil
 }
 
-// Screen shows it on a terminal until somebody quits, ctx ends, or it was shown Count times.
+// Screen shows the screen until the operator quits, ctx ends, or there were Count updates.
 func Screen(ctx context.Context, s *Source, o Options, in io.Reader, out io.Writer) error {
 	w, err := o.check()
 	if err != nil {
 		return err
 	}
 	m := Model{
-		ctx: ctx, look: s.read, name: o.Server, every: o.Every, left: o.Count - 1,
+		ctx: ctx, read: s.read, name: o.Server, every: o.Every, left: o.Count - 1,
 		view: w.view, sorts: map[*view]string{tubes: tubes.sort, connections: connections.sort}, match: w.match,
 	}
 	m.sorts[w.view] = w.sort
-	// What is wrong from the beginning is said on a line, as by other commands.
+	// A first failure ends the program with a line, like those of other verbs.
 	if m.sample, err = s.read(ctx, w); err != nil {
 		return err
 	}
 	m.since = m.sample.at
 	if !m.sample.whole {
-		m.said = onlyPolystalkd
+		m.message = onlyPolystalkd
 	}
-	// Signals are the caller's, who ends ctx.
+	// The caller handles signals, and ends ctx.
 	end, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler()).Run()
-	if m, ok := end.(Model); ok && !m.looking {
-		s.Close() // a look under way has the connection, and ends with the program
+	if m, ok := end.(Model); ok && !m.reading {
+		s.Close() // else an update still uses the connection, until the program ends
 	}
 	if ctx.Err() != nil || err == nil {
 		return nil
@@ -81,9 +82,8 @@ func Screen(ctx context.Context, s *Source, o Options, in io.Reader, out io.Writ
 	return client.Errorf(client.System, "the terminal cannot be used: %v: try --batch", err)
 }
 
-// Plain writes it as text: a table for each look, with an empty line between. What a look
-// has failed for is given to complain, and the next one comes in its time; the last one's
-// failure is returned.
+// Plain writes a table as text for each update, with an empty line between. It gives failures to
+// complain and goes on, but returns the failure of the first and last update.
 func Plain(ctx context.Context, s *Source, o Options, out io.Writer, flush func() error, complain func(error)) error {
 	w, err := o.check()
 	if err != nil {
@@ -95,7 +95,7 @@ func Plain(ctx context.Context, s *Source, o Options, out io.Writer, flush func(
 		last := n == o.Count
 		switch {
 		case ctx.Err() != nil:
-			return nil // somebody has seen enough
+			return nil // an interrupt is the normal end
 		case err != nil && (last || n == 1 || client.ExitCode(err) == client.Usage):
 			return err
 		case err != nil:
@@ -104,7 +104,11 @@ func Plain(ctx context.Context, s *Source, o Options, out io.Writer, flush func(
 			if n == 1 && !sample.whole {
 				complain(errors.New(onlyPolystalkd))
 			}
-			if err := sample.write(out, o, n == 1); err != nil {
+			text := sample.text(o)
+			if n > 1 {
+				text = "\n" + text
+			}
+			if _, err := io.WriteString(out, text); err != nil {
 				return err
 			}
 			if err := flush(); err != nil {
@@ -122,24 +126,14 @@ func Plain(ctx context.Context, s *Source, o Options, out io.Writer, flush func(
 	}
 }
 
-// write writes a sample as text.
-func (s *Sample) write(out io.Writer, o Options, first bool) error {
-	if !first {
-		if _, err := fmt.Fprintln(out); err != nil {
-			return err
-		}
-	}
+// text returns a sample as text.
+func (s *Sample) text(o Options) string {
 	rows := s.rows[:min(len(s.rows), o.Limit)]
 	head := s.head(o.Server, pace(s, o.Every), 0)
-	top, lines := lay(s.of.view.shown(s.whole), rows, 0, s.of.sort)
 	all := append(head[:], s.caption(0, len(rows), 0))
 	if len(rows) > 0 {
+		top, lines := layout(s.of.view.shown(s.whole), rows, 0, s.of.sort)
 		all = append(append(all, top), lines...)
 	}
-	for _, line := range all {
-		if _, err := fmt.Fprintln(out, line); err != nil {
-			return err
-		}
-	}
-	return nil
+	return fmt.Sprintln(strings.Join(all, "\n"))
 }

@@ -1,6 +1,8 @@
 package top
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,8 +13,7 @@ import (
 	"polystalk/cmd/polystalk/client"
 )
 
-// How lines look; a terminal without colours shows them all the same, and what matters is
-// said in words as well.
+// Styles of lines. Important states also have words, for terminals without colours.
 var (
 	bold  = ansi.NewStyle().Bold()
 	title = ansi.NewStyle().Reverse(true)
@@ -21,10 +22,67 @@ var (
 	quiet = ansi.NewStyle().Faint()
 )
 
-// smallMax is how high a screen is that has room for half of the head only.
-const smallMax = 12
+// headLines is the number of lines about the server. A screen of up to smallMax lines shows half.
+const (
+	headLines = 4
+	smallMax  = 12
+)
 
-// heads is how many lines of the head are shown.
+// head returns the lines about the server for a width, the most important items first; with width
+// 0, everything fits.
+func (s *Sample) head(server string, every time.Duration, width int) [headLines]string {
+	v := &s.server
+	title := []string{"polystalk top", terminal.Safe(server)}
+	if v.Draining {
+		title = append(title, "DRAINING")
+	}
+	if v.State != "" && v.State != "serving" {
+		title = append(title, strings.ToUpper(terminal.Safe(v.State)))
+	}
+	seconds := strconv.FormatFloat(every.Seconds(), 'f', -1, 64)
+	title = append(title, "up "+client.FormatAge(float64(v.UptimeSeconds)), "every "+seconds+"s", "version "+terminal.Safe(v.Version))
+	if width > 0 && wide(title[0])+wide(title[1])+len(gap) > width {
+		title = title[1:]
+	}
+	jobs := []string{
+		fmt.Sprint("ready ", v.Jobs.Ready), fmt.Sprint("reserved ", v.Jobs.Reserved), fmt.Sprint("buried ", v.Jobs.Buried), fmt.Sprint("delayed ", v.Jobs.Delayed),
+		fmt.Sprint("urgent ", v.Jobs.Urgent), fmt.Sprint("so far ", v.JobsTotal), fmt.Sprint("timeouts ", v.JobTimeouts),
+	}
+	rate := func(name string, of func(f *flow) float64) string {
+		if s.flow == nil {
+			return name + " " + client.Missing
+		}
+		return name + " " + strconv.FormatFloat(of(s.flow), 'f', 1, 64) + "/s"
+	}
+	rates := []string{rate("put", func(f *flow) float64 { return f.put })}
+	if s.whole {
+		rates = append(rates, rate("reserve", func(f *flow) float64 { return f.reserve }))
+	}
+	rates = append(rates, rate("delete", func(f *flow) float64 { return f.delete }), rate("timeout", func(f *flow) float64 { return f.timeout }))
+	c := &v.Connections
+	clients := []string{fmt.Sprint("connections ", c.Open), fmt.Sprint("workers ", c.Workers), fmt.Sprint("waiting ", c.Waiting), fmt.Sprint("producers ", c.Producers)}
+	if c.Limit > 0 {
+		clients[0] += fmt.Sprint(" of ", c.Limit)
+	}
+	if c.Sleeping > 0 {
+		clients = append(clients, fmt.Sprint("sleeping ", c.Sleeping))
+	}
+	return [headLines]string{join(title, width), join(jobs, width), join(rates, width), join(clients, width)}
+}
+
+// caption says which rows are shown.
+func (s *Sample) caption(from, shown, width int) string {
+	which := "no " + s.of.view.name
+	if shown > 0 {
+		which = fmt.Sprintf("%s %d–%d of %d", s.of.view.name, from+1, from+shown, s.matching)
+	}
+	if s.of.match != "" {
+		which += " that match " + terminal.Safe(s.of.match)
+	}
+	return join([]string{which, "by " + s.of.sort}, width)
+}
+
+// heads returns how many lines of the head are shown.
 func (m Model) heads() int {
 	if m.size.height <= smallMax {
 		return headLines / 2
@@ -32,7 +90,8 @@ func (m Model) heads() int {
 	return headLines
 }
 
-// frame is how many lines are no rows: the head, what the table is of, its head, and the keys.
+// frame returns the number of lines that are no rows: the head, the caption, the head of the table
+// and the keys.
 func (m Model) frame() int { return m.heads() + 3 }
 
 // View implements tea.Model.
@@ -42,7 +101,7 @@ func (m Model) View() tea.View {
 	return v
 }
 
-// screen is all lines, as many as there is room for.
+// screen returns the lines of the screen.
 func (m Model) screen() []string {
 	width, height := m.size.width, m.size.height
 	if width <= 0 || height <= 0 || m.sample == nil {
@@ -54,19 +113,20 @@ func (m Model) screen() []string {
 		}
 		return line
 	}
-	head := m.sample.head(m.name, m.pace(), width)
+	head := m.sample.head(m.name, pace(m.sample, m.every), width)
 	lines := []string{bold.Styled(head[0])}
 	for _, line := range head[1:m.heads()] {
 		lines = append(lines, figures(line))
 	}
 	if m.failure != nil {
-		lines[len(lines)-1] = alarm.Styled(cut(m.gone(), width))
+		away := "NO UPDATE for " + client.FormatAge(m.until.Sub(m.since).Round(time.Second).Seconds()) + ": " + terminal.Safe(m.failure.Error())
+		lines[len(lines)-1] = alarm.Styled(cut(away, width))
 	}
 	if m.mode == helping {
 		lines = append(lines, m.help()...)
 	} else {
 		rows := m.rows()
-		top, table := lay(m.view.shown(m.sample.whole), rows, width, m.sorts[m.view])
+		top, table := layout(m.view.shown(m.sample.whole), rows, width, m.sorts[m.view])
 		lines = append(lines, quiet.Styled(m.sample.caption(m.from, len(rows), width)))
 		lines = append(lines, title.Styled(top+strings.Repeat(" ", max(width-wide(top), 0))))
 		for _, line := range table {
@@ -80,22 +140,17 @@ func (m Model) screen() []string {
 	return append(lines, m.foot())
 }
 
-// rows are those that are seen.
+// rows returns the rows on the screen.
 func (m Model) rows() []any {
 	if m.sample.of.view != m.view {
-		return nil // the first look at the other view is under way
+		return nil // the first sample of the other view is not there yet
 	}
 	all := m.sample.rows
 	from := min(m.from, len(all))
 	return all[from:min(from+m.height(), len(all))]
 }
 
-// gone is what is said of a server that does not answer.
-func (m Model) gone() string {
-	return "NOTHING NEW for " + client.FormatAge(m.until.Sub(m.since).Round(time.Second).Seconds()) + ": " + terminal.Safe(m.failure.Error())
-}
-
-// foot is the last line: what is typed, or what can be.
+// foot returns the last line: what is typed, a message, or the keys.
 func (m Model) foot() string {
 	switch {
 	case m.mode == filtering:
@@ -107,28 +162,24 @@ func (m Model) foot() string {
 		return cut("/"+typed+after, m.size.width)
 	case m.mode == helping:
 		return cut("any key goes back", m.size.width)
-	case m.said != "":
-		return bold.Styled(cut(terminal.Safe(m.said), m.size.width))
+	case m.message != "":
+		return bold.Styled(cut(terminal.Safe(m.message), m.size.width))
 	}
 	items := []string{"q quit", "? help", "/ filter", "p pause", "< > sort", "r reverse"}
 	if m.paused {
 		items[3] = "p go on"
 		items = append([]string{"PAUSED"}, items...)
 	}
-	if m.sample.whole {
-		items = append(items, "Tab "+m.other().name)
+	switch {
+	case m.sample.whole && m.view == tubes:
+		items = append(items, "Tab connections")
+	case m.sample.whole:
+		items = append(items, "Tab tubes")
 	}
 	return quiet.Styled(join(items, m.size.width))
 }
 
-func (m Model) other() *view {
-	if m.view == tubes {
-		return connections
-	}
-	return tubes
-}
-
-// help is what stands in place of the table.
+// help returns the lines that replace the table.
 func (m Model) help() []string {
 	width := 0
 	for _, k := range keys {

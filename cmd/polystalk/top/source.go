@@ -178,7 +178,7 @@ func (s *Source) list(ctx context.Context, sample *Sample) error {
 // add adds the rows of a part of a list.
 func (sample *Sample) add(document []byte) error {
 	part, err := client.Decode(document)
-	rows, ok := client.At(part, sample.of.view.rows).([]any)
+	rows, ok := client.At(part, sample.of.view.name).([]any)
 	if err != nil || !ok {
 		return client.Read(nil, &rows)
 	}

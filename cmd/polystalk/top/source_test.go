@@ -111,7 +111,7 @@ func TestConnectionsAreSorted(t *testing.T) {
 	if _, err := s.read(t.Context(), wanted{connections, "[", "id", 5}); client.ExitCode(err) != client.Usage {
 		t.Errorf("a pattern that is none: %v", err)
 	}
-	head, lines := lay(connections.columns, rowsOf(t, all.Connections), 0, "-holds")
+	head, lines := layout(connections.columns, rowsOf(t, all.Connections), 0, "-holds")
 	if !strings.Contains(head, "HOLDS▼") || !strings.Contains(lines[0], "t0,a/b") {
 		t.Errorf("%s\n%s", head, lines)
 	}
@@ -160,7 +160,7 @@ func TestBadAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, lines := lay(tubes.columns, sample.rows, 80, "name"); len(lines) != 5 || strings.Contains(strings.Join(lines, ""), "\x1b") {
+	if _, lines := layout(tubes.columns, sample.rows, 80, "name"); len(lines) != 5 || strings.Contains(strings.Join(lines, ""), "\x1b") {
 		t.Errorf("%q", lines)
 	}
 }

@@ -1,0 +1,400 @@
+package e2e
+
+import (
+	"context"
+	"flag"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"polystalk/cmd/polystalk/cli"
+	"polystalk/cmd/polystalk/client"
+	"polystalk/cmd/polystalkd/e2e/daemon"
+)
+
+func TestBadServersGetALineWithARemedy(t *testing.T) {
+	_, s := polystalkd(t)
+	content := func(status int, contentType, body string) string {
+		return answering(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", contentType)
+			if status == http.StatusFound {
+				w.Header().Set("Location", "https://elsewhere.example")
+			}
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}).server
+	}
+	tls := httptest.NewUnstartedServer(http.NotFoundHandler())
+	tls.Config.ErrorLog = log.New(io.Discard, "", 0)
+	tls.StartTLS()
+	t.Cleanup(tls.Close)
+	closes := func(text string) string {
+		return serving(t, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 4096)); _, _ = io.WriteString(conn, text) })
+	}
+	const hello = "USING default\r\n"
+	const late = "does not answer in time: try again, or give it longer by --timeout"
+	for _, tt := range []struct {
+		about, server string
+		code          int
+		want          string
+	}{
+		{"nobody", "http://" + freeAddress(t), client.System, "is polystalkd running, with --http?"},
+		{"nobody", "beanstalk://" + freeAddress(t), client.System, "is the server running?"},
+		{"no socket", "unix:/nonexistent/http.sock", client.System, "is polystalkd running, with that socket?"},
+		{"no socket", "beanstalk+unix:/nonexistent/sock", client.System, "is the server running?"},
+		{"no name", "nowhere:80", client.Usage, "give http://HOST:PORT"},
+		{"silence", "http://" + says(t, ""), client.System, late},
+		{"silence", "beanstalk://" + says(t, ""), client.System, late},
+		{"half an answer", "http://" + says(t, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"), client.System, "--timeout"},
+		{"half an answer", "beanstalk://" + says(t, "USING"), client.System, late},
+		{"a hanging beanstalkd", "beanstalk://" + says(t, hello), client.System, late},
+		{"a closed connection", "beanstalk://" + closes(""), client.System, "has closed the connection"},
+		{"another protocol", "beanstalk://" + closes("H"), client.System, "does not speak beanstalkd's protocol: it answers \"H\": polystalkd's"},
+		{"a negative size", "beanstalk://" + says(t, hello+"OK -5\r\n"), client.System, "announces"},
+		{"no size", "beanstalk://" + says(t, hello+"OK\r\n"), client.System, "announces"},
+		{"a size that is too large", "beanstalk://" + says(t, hello+"OK 65537\r\n"), client.System, "announces"},
+		{"a long line", "beanstalk://" + says(t, hello+strings.Repeat("x", 5000)), client.System, `it answers "xxx`},
+		{"another reply", "beanstalk://" + says(t, hello+"FOUND 1 5\r\nabcde\r\n"), client.System, `it answers "FOUND"`},
+		{"no statistics", "beanstalk://" + says(t, hello+"OK 4\r\n---\n\r\n"), client.System, "answers without current-jobs-ready"},
+		{"beanstalkd for HTTP", "http://" + says(t, "UNKNOWN_COMMAND\r\n"), client.System, "given as beanstalk://HOST:PORT"},
+		{"our beanstalkd for HTTP", "http://" + s.Listen[0], client.System, "is that the address of polystalkd's --http?"},
+		{"HTTP for beanstalkd", "beanstalk://" + says(t, "HTTP/1.1 400 Bad Request\r\n"), client.System, "given as http://HOST:PORT"},
+		{"HTTP for HTTPS", strings.Replace(content(200, "text/html", "x"), "http:", "https:", 1), client.System, "given as http://HOST:PORT"},
+		{"an unknown certificate", tls.URL, client.System, "SSL_CERT_FILE"},
+		{"a page", content(200, "text/html; charset=utf-8", "<p>"), client.System, "it answers 200 OK, text/html"},
+		{"no page", content(404, "text/plain", "404"), client.System, "it answers 404 Not Found, text/plain"},
+		{"a login", content(302, "text/html", ""), client.System, "points to https://elsewhere.example"},
+		{"no JSON", content(200, "application/json", "{"), client.System, "is no polystalkd"},
+		{"nothing", content(204, "application/json", ""), client.System, "answers nothing"},
+		{"an unknown problem", content(418, "application/problem+json", `{"type":"/problems/x","title":"It is\u001b[2J so","status":418,"remedy":"do\nthat"}`), client.Usage, `It is\x1B[2J so: do\nthat`},
+		{"an empty problem", content(500, "application/problem+json", "{}"), client.System, "is no polystalkd"},
+	} {
+		t.Run(tt.about, func(t *testing.T) {
+			t.Parallel()
+			timeout := "10s"
+			if strings.Contains(tt.want, "--timeout") {
+				timeout = "300ms"
+			}
+			o := (&program{t: t, server: tt.server}).must(tt.code, "stats", "--timeout", timeout)
+			if !strings.Contains(o.stderr, tt.want) || o.stdout != "" {
+				t.Errorf("%s%q, want %q", o.stdout, o.stderr, tt.want)
+			}
+		})
+	}
+	p := &program{t: t, places: []string{"unix:/nonexistent/http.sock", "http://" + freeAddress(t)}}
+	if o := p.must(client.System, "stats"); !strings.Contains(o.stderr, "start polystalkd with --http") {
+		t.Errorf("%q", o.stderr)
+	}
+	p = &program{t: t, server: "http://" + freeAddress(t)}
+	if o := p.must(2, "check"); !strings.HasPrefix(o.stdout, "POLYSTALK CRITICAL - http://") || o.stderr != "" {
+		t.Errorf("check of nobody: %q, %q", o.stdout, o.stderr)
+	}
+}
+
+func TestListsWithAMissingMemberOrWithoutAnEndFail(t *testing.T) {
+	for body, want := range map[string]string{
+		`{}`: `without "tubes"`, `{"tubes":1}`: `without "tubes"`, `[]`: `without "tubes"`, `{"tubes":[],"next":1}`: `without "next"`,
+		`{"tubes":[{"name":"a"}],"next":"x"}`: "the same part of the list again",
+	} {
+		p := answering(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, body) })
+		if o := p.must(client.System, "tubes"); !strings.Contains(o.stderr, want) {
+			t.Errorf("%s: %q", body, o.stderr)
+		}
+	}
+}
+
+func TestOlderServersAreNamedAsTheCause(t *testing.T) {
+	p := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1/openapi.json" {
+			answer(w, 200, `{"paths":{"/tubes/{tube}":{"get":{}}}}`)
+			return
+		}
+		answer(w, 404, `{"type":"/problems/not-found","title":"no","status":404,"detail":"no such thing","remedy":"look"}`)
+	})
+	if o := p.must(client.Usage, "release", "1"); !strings.Contains(o.stderr, "is older than this program, and has no POST /jobs/1/release: upgrade it") {
+		t.Errorf("%q", o.stderr)
+	}
+	if o := p.must(client.Nothing, "tube", "x"); !strings.Contains(o.stderr, "no such thing: polystalk tubes lists") {
+		t.Errorf("%q", o.stderr)
+	}
+}
+
+func TestBusyServersAreAskedAgainWithinTheTimeout(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	asked := 0
+	p := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		if asked++; asked < 3 {
+			w.Header().Set("Retry-After", "1")
+			answer(w, 429, `{"type":"/problems/busy","title":"busy","status":429,"remedy":"try again"}`)
+			return
+		}
+		answer(w, 200, `{"version":"x"}`)
+	})
+	if o := p.must(0, "stats", "--jq", ".version", "--timeout", "10s"); o.stdout != "x\n" || asked != 3 {
+		t.Errorf("%q after %d requests", o.stdout, asked)
+	}
+	asked = -100
+	if o := p.must(client.System, "stats", "--timeout", "1s"); !strings.Contains(o.stderr, "try again") {
+		t.Errorf("%q", o.stderr)
+	}
+}
+
+// TestInterruptsEndACommandSoon, whatever the server does. A command that changes nothing does not
+// say that something stays done.
+func TestInterruptsEndACommandSoon(t *testing.T) {
+	for args, by := range map[string]string{"cluster status": "http", "stats": "http", "health": "http", "cluster remove one": "http", "tubes": "beanstalk", "kick 1": "beanstalk"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		address := serving(t, func(conn net.Conn) {
+			if by == "beanstalk" {
+				_, _ = conn.Read(make([]byte, 4096))
+				_, _ = io.WriteString(conn, "USING default\r\n")
+			}
+			_, _ = conn.Read(make([]byte, 4096))
+			cancel()
+			_, _ = io.Copy(io.Discard, conn)
+		})
+		want := "polystalk: interrupted\n"
+		if strings.Contains(args, "remove") || strings.Contains(args, "kick") {
+			want = "polystalk: interrupted: what was done stays done\n"
+		}
+		p := &program{t: t, server: by + "://" + address}
+		if o := p.within(ctx, append(strings.Fields(args), "--timeout", "1h")...); o.code != client.NotDone || o.stderr != want {
+			t.Errorf("%s: %d, %q, want %q", args, o.code, o.stderr, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	p := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/jobs") {
+			answer(w, 200, `{"jobs":{"ready":5}}`)
+			return
+		}
+		cancel()
+		<-r.Context().Done()
+	})
+	if o := p.within(ctx, "export", "mail", "--file", filepath.Join(t.TempDir(), "jobs")); o.code != client.NotDone || !strings.Contains(o.stderr, "interrupted") {
+		t.Errorf("export: %d: %q", o.code, o.stderr)
+	}
+}
+
+func TestTokensAreSentAndAskedFor(t *testing.T) {
+	dir := t.TempDir()
+	// The sum is of "secret", by sha256sum.
+	const sum = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
+	tokens, token := filepath.Join(dir, "tokens"), filepath.Join(dir, "token")
+	for file, text := range map[string]string{tokens: "me read sha256:" + sum + "\n", token: "secret\n"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, _ := polystalkd(t, "--http-tokens-file", tokens)
+	if o := p.must(client.Refused, "stats"); !strings.Contains(o.stderr, "--token-file or POLYSTALK_TOKEN_FILE") {
+		t.Errorf("%q", o.stderr)
+	}
+	if o := p.must(3, "check"); !strings.HasPrefix(o.stdout, "POLYSTALK UNKNOWN - ") {
+		t.Errorf("%q", o.stdout)
+	}
+	p.must(0, "stats", "--token-file", token)
+	p.env = map[string]string{"POLYSTALK_TOKEN_FILE": token}
+	p.must(0, "stats")
+	if o := p.must(client.Refused, "put", "mail", "--body", "x"); !strings.Contains(o.stderr, "role operate") {
+		t.Errorf("%q", o.stderr)
+	}
+}
+
+// asking returns all commands that ask a server, with valid arguments.
+func asking(t *testing.T) (all [][]string) {
+	t.Helper()
+	arguments := map[string]string{
+		"tube": "x", "jobs": "x", "job": "1", "body": "1", "put": "x --body y", "kick": "1", "bury": "1", "delete": "1 --yes", "release": "1 --yes", "mv": "1 --to y", "cp": "1 --to y",
+		"edit": "1 --pri 2", "pause": "x 1m", "resume": "x", "flush": "x --yes", "export": "x --id 1-2", "import": "-", "kill": "1", "top": "--once",
+		"cluster": "status",
+	}
+	for _, c := range new(cli.App).Tree().Commands() {
+		if slices.Contains([]string{"help", "completion", "journal", "version", "token"}, c.Name()) {
+			continue // these ask no server
+		}
+		args := strings.Fields(c.Name() + " " + arguments[c.Name()])
+		if err := needs(c, args[1:]); err != nil {
+			t.Errorf("%q: %v", args, err)
+		}
+		all = append(all, args)
+	}
+	if len(all) < 25 {
+		t.Errorf("%d commands", len(all))
+	}
+	return all
+}
+
+// needs returns the error of a command's arguments.
+func needs(c *cobra.Command, args []string) error {
+	if i := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "--") }); i >= 0 {
+		args = args[:i]
+	}
+	c, args, err := c.Find(args)
+	if err != nil {
+		return err
+	}
+	return c.Args(c, args)
+}
+
+var slowTimeoutFlag = flag.Duration("slow-timeout", 300*time.Millisecond, "--timeout of the commands that ask bad servers")
+
+// drips is the address of a server that sends a text at once, and then another one byte by byte
+// until the client is gone. With an interval of 0 it sends without pause.
+func drips(t *testing.T, first, then string, every time.Duration) string {
+	t.Helper()
+	return serving(t, func(conn net.Conn) {
+		go func() { _, _ = io.Copy(io.Discard, conn) }()
+		_, err := io.WriteString(conn, first)
+		if every == 0 {
+			then = strings.Repeat(then, 1+1<<16/len(then))
+		}
+		for at := 0; err == nil; at++ {
+			if every > 0 {
+				time.Sleep(every)
+				_, err = io.WriteString(conn, then[at%len(then):at%len(then)+1])
+			} else {
+				_, err = io.WriteString(conn, then)
+			}
+		}
+	})
+}
+
+// TestEveryCommandFailsInTimeOnEveryBadServer: it ends within about its timeout, with one line that
+// is safe on a terminal.
+func TestEveryCommandFailsInTimeOnEveryBadServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	commands := append(asking(t), []string{"edit", "1", "--body", "-"}, []string{"cluster", "remove", "a"}, []string{"cluster", "promote", "a"},
+		[]string{"cluster", "transfer"}, []string{"cluster", "backup"})
+	log.SetOutput(io.Discard) // like main
+	defer log.SetOutput(os.Stderr)
+	const every = 20 * time.Millisecond
+	const hello, chunk = "USING default\r\n", "5\r\n     \r\n"
+	head := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+	octets := "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n"
+	garbage := "\x16\x03\x01\x00\xff\x1b[2J\r\n\x00\xfe OK 99\r\n"
+	gearman := freeAddress(t)
+	_, s := polystalkd(t, "--gearman-listen", gearman)
+	servers := map[string]string{
+		"nobody": freeAddress(t), "beanstalk nobody": freeAddress(t), "Gearman": gearman, "beanstalk Gearman": gearman, "beanstalkd": s.Listen[0],
+		"garbage": says(t, garbage), "beanstalk garbage": says(t, garbage),
+		"silent": drips(t, "", "x", time.Hour), "silent after its head": drips(t, head+"\r\n", " ", time.Hour),
+		"dripping its head": drips(t, "", head, every), "dripping a header": drips(t, head+"X: ", "x", every), "dripping JSON": drips(t, head+"\r\n", " ", every),
+		"dripping chunks": drips(t, head+"Transfer-Encoding: chunked\r\n\r\n", chunk, every), "dripping a body": drips(t, octets+"Content-Length: 1000000\r\n\r\n", "x", every),
+		"endless headers": drips(t, head, "X: x\r\n", 0), "endless JSON": drips(t, head+"\r\n", " ", 0), "endless chunks": drips(t, head+"Transfer-Encoding: chunked\r\n\r\n", chunk, 0),
+		"an endless body": drips(t, octets+"\r\n", "x", 0), "an announced body that is endless": drips(t, octets+"Content-Length: 1000000\r\n\r\n", "x", 0),
+		"an endless problem":      drips(t, strings.Replace(head, "200 OK", "404 Not Found", 1)+"\r\n", " ", 0),
+		"endless interim answers": drips(t, "", "HTTP/1.1 103 Early Hints\r\n\r\n", 0),
+		"beanstalk silent":        drips(t, "", "x", time.Hour), "beanstalk silent after its greeting": drips(t, hello, "x", time.Hour),
+	}
+	for about, text := range map[string][2]string{
+		"a greeting": {"", hello}, "a line": {hello, "x"}, "lines": {hello, "x\r\n"}, "replies to nothing": {hello, hello},
+		"statistics": {hello + "OK 60000\r\n", "x"}, "lists": {hello + "OK 200000000\r\n", "- a\n"}, "a job": {hello + "FOUND 1 1000000\r\n", "x"}, "jobs": {hello, "FOUND 1 5\r\nabcde\r\n"},
+	} {
+		servers["beanstalk dripping "+about] = drips(t, text[0], text[1], every)
+		servers["beanstalk endless "+about] = drips(t, text[0], text[1], 0)
+	}
+	var all sync.WaitGroup
+	turn := make(chan struct{}, 16)
+	for _, args := range commands {
+		name := strings.Join(args, " ")
+		for about, address := range servers {
+			args := slices.Clone(args)
+			server := "http://" + address
+			if strings.HasPrefix(about, "beanstalk ") {
+				server = "beanstalk://" + address
+			}
+			if name == "cluster backup" {
+				dir := t.TempDir()
+				relay(t, filepath.Join(dir, "cluster.sock"), address)
+				args = append(args, filepath.Join(dir, "out"), "--dir", dir)
+			}
+			turn <- struct{}{}
+			all.Go(func() {
+				defer func() { <-turn }()
+				p := &program{t: t, server: server, in: `{"tube":"a","body":""}` + "\n"}
+				ctx, cancel := context.WithTimeout(t.Context(), daemon.Hang)
+				defer cancel()
+				began := time.Now()
+				o := p.within(ctx, append(args, "--timeout", slowTimeoutFlag.String())...)
+				if took := time.Since(began); took > 2**slowTimeoutFlag+5*time.Second { // the machine may be busy
+					t.Errorf("%s: %s takes %v", about, name, took)
+				}
+				if name == "check" {
+					o.stdout, o.stderr = "", o.stdout
+				}
+				if args[0] == "body" {
+					o.stdout = "" // the part that came
+				}
+				if o.code != client.OK && (strings.Count(o.stderr, "\n") != 1 || o.stdout != "") || hostile(o.stderr) || o.code == client.OK && name == "check" {
+					t.Errorf("%s: %s: %d, %q, %q", about, name, o.code, o.stdout, o.stderr)
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+// relay is a socket that leads to an address.
+func relay(t *testing.T, socket, address string) {
+	t.Helper()
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close(); os.Remove(socket) })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			there, err := net.Dial("tcp", address)
+			if err != nil {
+				conn.Close()
+				continue
+			}
+			go func() {
+				defer there.Close()
+				_, _ = io.Copy(there, conn)
+			}()
+			go func() {
+				defer conn.Close()
+				_, _ = io.Copy(conn, there)
+			}()
+		}
+	}()
+}
+
+// TestACancelledCountDoesNothing: another operator may cancel the operation that counts, or the
+// server ends. The jobs that it has counted by then are not the jobs that would be changed.
+func TestACancelledCountDoesNothing(t *testing.T) {
+	done := 0
+	p := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		if b, _ := io.ReadAll(r.Body); !strings.Contains(string(b), `"dry_run":true`) {
+			done++
+		}
+		answer(w, 200, `{"id":"1","action":"delete","dry_run":true,"state":"cancelled","matched":1,"skipped":{},"as_of":"2026-01-31T12:00:00Z",
+			"problem":{"type":"/problems/cancelled","title":"It was cancelled","status":409,"detail":"the token \"other\" has cancelled it","remedy":"do it again"}}`)
+	})
+	for _, flag := range []string{"--yes", "--dry-run"} {
+		if o := p.must(client.NotDone, "delete", "--tube", "mail", flag); !strings.Contains(o.stderr, `the token "other" has cancelled it`) || done != 0 {
+			t.Errorf("delete %s: %q after %d operations that were no count", flag, o.stderr, done)
+		}
+	}
+}

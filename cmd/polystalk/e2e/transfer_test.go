@@ -1,0 +1,244 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"polystalk/cmd/polystalk/client"
+	"polystalk/codec/admin"
+	"polystalk/codec/gearman"
+)
+
+var exchangedFlag = flag.Int("exchanged", 500, "jobs of both protocols that are exported and imported")
+
+// kept counts the jobs of an export by what an import keeps of them. Jobs that workers had are
+// ready, and delays run while the jobs move.
+func kept(t *testing.T, text string) map[string]int {
+	t.Helper()
+	all := make(map[string]int)
+	for line := range strings.Lines(text) {
+		var j admin.Job
+		if err := json.Unmarshal([]byte(line), &j); err != nil {
+			t.Fatal(err)
+		}
+		if j.State == "reserved" {
+			j.State = "ready"
+		}
+		body, _ := json.Marshal(j.Content)
+		all[fmt.Sprint(j.Path, " ", j.State, " ", j.Pri, " ", j.TTRSeconds, " ", string(body), " ", int(j.LeftSeconds+1800)/3600)]++
+	}
+	return all
+}
+
+// sameJobs wants two exports to have the same jobs, as far as an import keeps them.
+func sameJobs(t *testing.T, about, got, want string) {
+	t.Helper()
+	if !maps.Equal(kept(t, got), kept(t, want)) {
+		t.Errorf("%s: %d jobs have become %d", about, strings.Count(want, "\n"), strings.Count(got, "\n"))
+	}
+}
+
+func content(t *testing.T, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// randomBody is text, or any bytes.
+func randomBody(rng *rand.Rand, text bool) []byte {
+	body := make([]byte, rng.IntN(300))
+	for k := range body {
+		if body[k] = byte(rng.Uint32()); text {
+			body[k] = 'a' + body[k]%26
+		}
+	}
+	return body
+}
+
+// TestExportAndImport moves jobs from any server to any other.
+func TestExportAndImport(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	onBoth(t, func(t *testing.T, p *program, _ bool) {
+		rng := rand.New(rand.NewPCG(1, 2))
+		for i := range 200 {
+			p.in = string(randomBody(rng, i%2 == 0))
+			args := []string{"put", fmt.Sprint("t", rng.IntN(3)), "--pri", fmt.Sprint(rng.Uint32()), "--ttr", fmt.Sprint(1 + rng.IntN(1000))}
+			if i%3 == 0 {
+				args = append(args, "--delay", fmt.Sprint(1000+rng.IntN(1000), "h"))
+			}
+			p.must(0, args...)
+			if i%5 == 0 {
+				p.must(0, "bury", fmt.Sprint(i+1))
+			}
+		}
+		file := filepath.Join(t.TempDir(), "jobs")
+		export := []string{"export", "--all-tubes", "--id", "1-1000"}
+		p.must(0, append(export, "--file", file)...)
+		if o := p.must(client.Usage, append(export, "--file", file)...); !strings.Contains(o.stderr, "is there already") {
+			t.Errorf("%q", o.stderr)
+		}
+		text := content(t, file)
+		onBoth(t, func(t *testing.T, q *program, _ bool) {
+			// The first import stops at a bad line, and the second goes on.
+			q.in = strings.Join(strings.SplitAfterN(text, "\n", 80)[:79], "") + `{"tube":`
+			if o := q.polystalk("import", "-"); o.code != client.NotDone || !strings.Contains(o.stderr, "line 80 was not put: ") || !strings.Contains(o.stderr, "79 jobs put, 1 line with errors") {
+				t.Fatalf("%d, %q", o.code, o.stderr)
+			}
+			if got := q.must(0, "import", file, "--skip", "79").stdout; got != "import: 121 jobs\n" {
+				t.Errorf("%q", got)
+			}
+			is := q.must(0, export...).stdout
+			sameJobs(t, "imported", is, text)
+			saved := filepath.Join(t.TempDir(), "saved")
+			q.must(0, "flush", "t1", "--save", saved, "--yes")
+			sameJobs(t, "saved and left", content(t, saved)+q.must(0, export...).stdout, is)
+			q.must(client.Nothing, "flush", "t1", "--yes")
+		})
+	})
+}
+
+// randomName is the name of a tube, or of a function with bytes that no tube can have.
+func randomName(rng *rand.Rand, function bool) string {
+	const letters = "abcXYZ019-+/;.$_()"
+	b := make([]byte, 1+rng.IntN(30))
+	for i := range b {
+		if b[i] = letters[rng.IntN(len(letters))]; function {
+			b[i] = max(1, byte(rng.Uint32())) // a NUL ends the name in a packet
+		}
+	}
+	if function {
+		return []string{string(b), "App::resize", "a b", ".", "..", "<é\u202e>", string(b) + strings.Repeat("x", 255-len(b))}[rng.IntN(7)]
+	}
+	return "t" + string(b)
+}
+
+// TestEveryExportedJobCanBeImported: whatever names and bodies the clients of both protocols use.
+func TestEveryExportedJobCanBeImported(t *testing.T) {
+	address := freeAddress(t)
+	p, s := polystalkd(t, "--gearman-listen", address)
+	rng := rand.New(rand.NewPCG(5, 6))
+	kinds := []gearman.Type{gearman.SubmitJobBG, gearman.SubmitJobHighBG, gearman.SubmitJobLowBG}
+	for i := range 2 {
+		conn, err := net.Dial("tcp", []string{s.Listen[0], address}[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		for k := range *exchangedFlag / 2 {
+			body := randomBody(rng, k%3 == 0)
+			request, lines := fmt.Appendf(nil, "use %s\r\nput %d 0 %d %d\r\n%s\r\n", randomName(rng, false), rng.Uint32(), rng.IntN(1000), len(body), body), 2
+			if i == 1 {
+				request, lines = gearman.AppendRequest(nil, kinds[rng.IntN(3)], []byte(randomName(rng, true)), nil, body), 0
+			}
+			if _, err := conn.Write(request); err != nil {
+				t.Fatal(err)
+			}
+			b := make([]byte, 512)
+			for n, more := 0, 0; bytes.Count(b[:n], []byte("\n")) < lines || n == 0; n += more {
+				if more, err = conn.Read(b[n:]); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	file := filepath.Join(t.TempDir(), "jobs")
+	p.must(0, "export", "--all-tubes", "--file", file)
+	q, other := polystalkd(t)
+	if got := q.must(0, "import", file).stdout; got != fmt.Sprintf("import: %d jobs\n", *exchangedFlag) {
+		t.Errorf("%q", got)
+	}
+	// By beanstalkd's protocol the names have escapes.
+	for by, from := range map[string]*program{"HTTP": q, "beanstalkd's protocol": {t: t, server: "beanstalk://" + other.Listen[0]}} {
+		sameJobs(t, by, from.must(0, "export", "--all-tubes", "--id", fmt.Sprint("1-", *exchangedFlag)).stdout, content(t, file))
+	}
+}
+
+// TestLargeBodiesAreExportedWhole: lists have only their beginning. What cannot be saved is not
+// deleted.
+func TestLargeBodiesAreExportedWhole(t *testing.T) {
+	text, octets := strings.Repeat("0123456789abcdef", 10000), strings.Repeat("\x00\xff\x1b\n", 30000)
+	want := []string{text, octets, text[:65536], text[:65537]}
+	p, _ := polystalkd(t, "-z", "200000")
+	for _, body := range want {
+		p.in = body
+		p.must(0, "put", "mail")
+	}
+	file, saved := filepath.Join(t.TempDir(), "jobs"), filepath.Join(t.TempDir(), "saved")
+	if got := p.must(0, "export", "mail", "--file", file).stdout; got != "export: 4 jobs\n" {
+		t.Errorf("%q", got)
+	}
+	p.must(0, "flush", "mail", "--save", saved, "--yes")
+	slices.Sort(want)
+	for _, from := range []string{file, saved} {
+		q, _ := polystalkd(t, "-z", "200000")
+		q.must(0, "import", from, "--skip", "0")
+		var got []string
+		for id := range want {
+			got = append(got, q.must(0, "body", fmt.Sprint(id+1)).stdout)
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("bodies of %s have changed", from)
+		}
+	}
+	p, _ = polystalkd(t, "--http-bodies", "preview")
+	p.in = text[:300]
+	p.must(0, "put", "mail")
+	p.must(client.Refused, "export", "mail")
+	p.must(client.Refused, "flush", "mail", "--save", filepath.Join(t.TempDir(), "saved"), "--yes")
+	if got := p.must(0, "tube", "mail", "--jq", ".jobs.ready").stdout; got != "1\n" {
+		t.Errorf("%s jobs are left", got)
+	}
+}
+
+// TestJobsAreSavedBeforeTheyAreDeleted, one after the other, by beanstalkd's protocol.
+func TestJobsAreSavedBeforeTheyAreDeleted(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "saved")
+	p := beanstalkd(t)
+	p.in = "a\nb\nc\n"
+	p.must(0, "put", "mail", "--lines")
+	// A relay that checks the file at each delete.
+	lost, next := 0, 0
+	real := strings.TrimPrefix(p.server, "beanstalk://")
+	p.server = "beanstalk://" + serving(t, func(conn net.Conn) {
+		there, err := net.Dial("tcp", real)
+		if err != nil {
+			return
+		}
+		defer there.Close()
+		b := make([]byte, 4096)
+		for {
+			n, err := conn.Read(b)
+			if err != nil {
+				return
+			}
+			if bytes.HasPrefix(b[:n], []byte("delete ")) {
+				if next++; strings.Count(content(t, file), "\n") != next {
+					lost++
+				}
+			}
+			_, _ = there.Write(b[:n])
+			if n, err = there.Read(b); err != nil {
+				return
+			}
+			_, _ = conn.Write(b[:n])
+		}
+	})
+	if o := p.must(client.OK, "flush", "mail", "--state", "ready", "--save", file, "--yes"); o.stdout != "flush: 3 jobs of tube mail\n" || next != 3 || lost > 0 {
+		t.Errorf("%q, %d deletes, %d of them before the job was saved", o.stdout, next, lost)
+	}
+}

@@ -2,7 +2,7 @@
 //
 //	Find (which server) → Dial → Server.Ask, List or Body → a document → Printer (by a View)
 //
-// Requests and documents are those of polystalkd's API, see router/api/openapi.json. A server
+// Requests and documents are those of polystalkd's API, see router/http/openapi.json. A server
 // that is asked by HTTP gets them as they are. Beanstalk translates those that beanstalkd's
 // protocol can express; its documents lack the members that the protocol does not tell. A
 // Request is not sent again once a server may have acted on it.

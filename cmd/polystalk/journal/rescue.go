@@ -49,11 +49,11 @@ func (w *rescue) write(dir string) error {
 }
 
 // fill writes the jobs.
-func (w *rescue) fill(disk journal.Disk) (err error) {
-	j := journal.New(journal.Options{
+func (w *rescue) fill(disk wal.Disk) (err error) {
+	j := commit.New(commit.Options{Shards: 1, Options: wal.Options{
 		// All is made durable at the end.
-		Disk: disk, SegmentSize: segmentSize, Sync: journal.SyncNever, Shards: 1, Now: time.Now, Manual: true,
-	})
+		Disk: disk, SegmentSize: segmentSize, Sync: wal.SyncNever, Now: time.Now, Manual: true,
+	}})
 	log := j.Log(0)
 	w.r.done(&log.Buffer)
 	j.RaiseID(w.highID)

@@ -18,7 +18,7 @@ import (
 type source struct {
 	dir    string
 	lock   *binlog.DirLock // nil: no server can be using it
-	survey *wal.Survey // nil: there is no journal
+	survey *wal.Survey     // nil: there is no journal
 }
 
 // openSource locks a directory and surveys the journal in it.

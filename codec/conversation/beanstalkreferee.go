@@ -32,8 +32,11 @@ func (r *beanstalkReferee) event(e Event) error {
 		if waits || len(e.Actions) == 0 {
 			return nil
 		}
-		if err := r.connect(e.Conn); err != nil {
-			return err
+		if !c.open {
+			*c = beanstalkConn{open: true, use: "default", watch: []string{"default"}}
+			if err := r.open(e.Conn); err != nil {
+				return err
+			}
 		}
 		return r.sendAll(e.Conn, e.Actions)
 	case !c.open || r.k.contested(e.Conn), waits && e.Kind != EventClose && e.Kind != EventHalfClose:
@@ -51,22 +54,6 @@ func (r *beanstalkReferee) event(e Event) error {
 		return r.ended(e.Conn)
 	}
 	return r.depart(e.Conn)
-}
-
-// connect opens connection i, and the first time watches the tubes of another client.
-func (r *beanstalkReferee) connect(i int) error {
-	if r.c.Beside != nil && r.k.last == 0 && !slices.ContainsFunc(r.k.conns, func(c beanstalkConn) bool { return c.open }) {
-		for _, name := range r.c.Beside.Tubes {
-			if _, err := r.both("watch " + name + "\r\n"); err != nil {
-				return err
-			}
-		}
-	}
-	if r.k.conns[i].open {
-		return nil
-	}
-	r.k.conns[i] = beanstalkConn{open: true, use: "default", watch: []string{"default"}}
-	return r.open(i)
 }
 
 // sendAll sends actions in one write, and takes in their replies. A reserve that blocks is

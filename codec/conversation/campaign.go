@@ -43,7 +43,9 @@ type Campaign struct {
 // Its jobs are left out of what is compared.
 type Beside struct {
 	// Tubes are watched on both servers all the time, so that they neither come nor go.
+	// Then Begin is called.
 	Tubes []string
+	Begin func()
 	// Still stops the client until goOn is called, and returns its share of the numbers in
 	// stats.
 	Still func() (own map[string]uint64, goOn func())

@@ -59,6 +59,16 @@ func (g *game) play() error {
 	} else {
 		r = newBeanstalkReferee(g)
 	}
+	if g.c.Beside != nil {
+		for _, name := range g.c.Beside.Tubes {
+			for n := range g.sides {
+				if _, err := g.ask(n, "watch "+name+"\r\n", cutReply); err != nil {
+					return err
+				}
+			}
+		}
+		g.c.Beside.Begin()
+	}
 	for _, e := range g.h.Events {
 		if err := r.event(e); err != nil {
 			return err

@@ -1,10 +1,7 @@
 package daemon
 
 import (
-	"context"
-	"encoding/json"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -143,20 +140,8 @@ func areThree(k *admin.Cluster) bool {
 // askCluster is what the server of a directory says of its cluster; nil: it does not answer.
 func askCluster(t *testing.T, dir string) *admin.Cluster {
 	t.Helper()
-	var d net.Dialer
-	client := http.Client{Timeout: Hang, Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return d.DialContext(ctx, "unix", filepath.Join(dir, "cluster.sock"))
-		},
-	}}
-	res, err := client.Get("http://localhost/api/v1/cluster")
-	if err != nil {
-		return nil
-	}
-	defer res.Body.Close()
 	k := new(admin.Cluster)
-	if res.StatusCode != http.StatusOK || json.NewDecoder(res.Body).Decode(k) != nil {
+	if _, _, err := NewAPI(filepath.Join(dir, "cluster.sock")).Do("GET", "/api/v1/cluster", "", nil, k); err != nil {
 		return nil
 	}
 	return k

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/cmd/polystalkd/e2e/operator"
 	"polystalk/codec/conversation"
 	"polystalk/codec/gearman"
 )
@@ -122,11 +121,16 @@ func TestRandomHistoriesAgreeBesideAnOperator(t *testing.T) {
 func beside(t *testing.T, c *conversation.Campaign) (did map[string]int) {
 	dir, n := daemon.ShortDir(t), new(atomic.Int64)
 	did = map[string]int{}
-	var o *operator.Operator
+	var o *operator
 	reference, subject := c.Reference, c.Subject
+	tubes := operatorTubes
+	if c.Protocol == conversation.Gearman {
+		tubes = nil // a job of its own is in each of them
+	}
 	c.Beside = &conversation.Beside{
-		Tubes:   operator.Tubes,
-		Still:   func() (own map[string]uint64, goOn func()) { return o.Still() },
+		Tubes:   tubes,
+		Begin:   func() { o.begin() },
+		Still:   func() (own map[string]uint64, goOn func()) { return o.still() },
 		Without: withoutOperator,
 	}
 	c.Reference = func(k *conversation.Conversation, dir string) (*conversation.Server, error) {
@@ -137,22 +141,21 @@ func beside(t *testing.T, c *conversation.Campaign) (did map[string]int) {
 		return s, err
 	}
 	c.Subject = func(k *conversation.Conversation, d string) (*conversation.Server, error) {
-		o = operator.New(filepath.Join(dir, fmt.Sprint(n.Add(1))), *daemon.Seed+uint64(n.Load()))
+		o = newOperator(filepath.Join(dir, fmt.Sprint(n.Add(1))), *daemon.Seed+uint64(n.Load()))
 		with := *k
-		with.Flags = append(slices.Clone(k.Flags), o.Flags()...)
+		with.Flags = append(slices.Clone(k.Flags), o.flags()...)
 		s, err := subject(&with, d)
 		if err == nil && c.Protocol == conversation.Gearman {
-			err = o.PutFirst(operated)
+			err = o.putFirst(operated)
 		}
 		if err != nil {
 			return s, err
 		}
-		o.Begin()
 		s.BeforeStop(func() {
-			if err := o.End(); err != nil {
+			if err := o.end(); err != nil {
 				t.Error(err)
 			}
-			for what, n := range o.Did() {
+			for what, n := range o.did {
 				did[what] += n
 			}
 		})

@@ -1,0 +1,188 @@
+package wire
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/codec/conversation"
+)
+
+// served checks that the server serves another client meanwhile.
+func served(t *testing.T, other *conversation.Client) {
+	t.Helper()
+	for range 1000 {
+		daemon.Expect(t, other, "list-tube-used\r\n", "USING default\r\n")
+	}
+}
+
+// putOne puts the job with that id, of a body of size bytes, and returns the body.
+func putOne(t *testing.T, c *conversation.Client, id, size int) string {
+	t.Helper()
+	body := strings.Repeat("b", size)
+	daemon.Expect(t, c, fmt.Sprintf("put 0 0 100 %d\r\n%s\r\n", size, body), fmt.Sprintf("INSERTED %d\r\n", id))
+	return body
+}
+
+// TestSlowReaderGetsEveryReply: a client sends commands before it reads the first of its
+// replies: more replies than the server holds, then more commands too. The server stops
+// reading, and continues as the replies go.
+func TestSlowReaderGetsEveryReply(t *testing.T) {
+	for name, tt := range map[string]struct{ size, peeks, lists int }{
+		"replies":  {60000, 5000, 1},
+		"commands": {5000, 5000, 300_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := daemon.Start(t, daemon.ShardArgs(4)...)
+			other := daemon.Client(t, s)
+			body := putOne(t, other, 1, tt.size)
+			was, open := daemon.Memory(s), len(openFiles(s))
+			slow := daemon.Client(t, s)
+			fed := daemon.Feed(slow, bytes.Repeat([]byte("peek 1\r\n"), tt.peeks), bytes.Repeat([]byte("list-tube-used\r\n"), tt.lists))
+			served(t, other)
+			daemon.Bounded(t, s, was, 32<<20)
+			found := fmt.Sprintf("FOUND 1 %d\r\n%s\r\n", tt.size, body)
+			for i := range tt.peeks + tt.lists {
+				want := found
+				if i >= tt.peeks {
+					want = "USING default\r\n"
+				}
+				if got, err := slow.Reply(conversation.Patience); err != nil || string(got) != want {
+					t.Fatalf("reply %d: %.80q, %v", i, got, err)
+				}
+			}
+			if err := <-fed; err != nil {
+				t.Error(err)
+			}
+			slow.Close()
+			awaitDescriptors(t, s, open)
+		})
+	}
+}
+
+// TestFloodHurtsNobody: a client sends without end and reads nothing, or waits for a reserve.
+// The server closes the connection or stops reading it.
+func TestFloodHurtsNobody(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	for name, tt := range map[string]struct{ first, command string }{
+		"unread replies":   {"", "peek 1\r\n"},
+		"behind a reserve": {"watch none\r\nignore default\r\nreserve\r\n", "list-tubes\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := daemon.Start(t, daemon.ShardArgs(4)...)
+			other := daemon.Client(t, s)
+			putOne(t, other, 1, 1000)
+			was, open := daemon.Memory(s), len(openFiles(s))
+			deaf := daemon.Client(t, s)
+			_ = deaf.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+			parts := [][]byte{[]byte(tt.first)}
+			for range 64 {
+				parts = append(parts, bytes.Repeat([]byte(tt.command), 1<<20/len(tt.command)))
+			}
+			fed := daemon.Feed(deaf, parts...)
+			served(t, other)
+			select {
+			case err := <-fed:
+				if err == nil {
+					t.Error("the server took all of it")
+				}
+			case <-time.After(3 * time.Second):
+				daemon.AwaitStat(t, s, "current-connections", 2)
+			}
+			daemon.ResetClient(deaf)
+			daemon.Bounded(t, s, was, 32<<20)
+			daemon.Expect(t, other, "delete 1\r\n", "DELETED\r\n")
+			nothingLeft(t, s, 1)
+			awaitDescriptors(t, s, open)
+		})
+	}
+}
+
+// TestConnectionsTogetherAreBounded: many clients send ahead, or leave their replies unread,
+// as much as each may for itself. The server's memory stays within the bound for all of them.
+func TestConnectionsTogetherAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	const (
+		clients = 300
+		most    = 32 << 20
+		slack   = 64 << 20 // for the collector, the kernel's pages and the connections themselves
+	)
+	for name, text := range map[string]string{
+		"commands sent ahead": "reserve\r\n" + strings.Repeat("stats-job 77777\r\n", 100_000),
+		"replies unread":      strings.Repeat("peek 1\r\n", 200),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := daemon.Start(t, append(daemon.ShardArgs(4), "--connection-memory", fmt.Sprint(most))...)
+			was := daemon.Memory(s)
+			if was == 0 {
+				t.Skip("the system does not tell a process's memory")
+			}
+			c := daemon.Client(t, s)
+			daemon.Expect(t, c, "use other\r\n", "USING other\r\n")
+			putOne(t, c, 1, 60000)
+			var all sync.WaitGroup
+			for range clients {
+				f := daemon.Client(t, s)
+				defer daemon.ResetClient(f)
+				all.Go(func() {
+					f.SetWriteDeadline(time.Now().Add(2 * time.Second))
+					f.Write([]byte(text)) // as much as goes
+				})
+			}
+			all.Wait()
+			putOne(t, c, 2, 5)
+			time.Sleep(time.Second)
+			daemon.Bounded(t, s, was, most+slack)
+			t.Logf("%d MB more", (daemon.Memory(s)-was)>>20)
+			daemon.Expect(t, c, "delete 2\r\n", "DELETED\r\n")
+		})
+	}
+}
+
+// TestSlowReadersTakeNoDescriptors: almost as many clients as there are descriptors read
+// nothing of what they asked for, and then stop sending too. New clients are served all the
+// same, and the journal goes on to its next segments.
+func TestSlowReadersTakeNoDescriptors(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	const descriptors, readers = 300, 220
+	s := startWithDescriptors(t, descriptors, "--loops", "2", "-z", "2000000", "-b", t.TempDir(), "-s", "100000")
+	putOne(t, daemon.Client(t, s), 1, 2_000_000)
+	small := net.Dialer{Timeout: conversation.Patience, Control: func(_, _ string, raw syscall.RawConn) (err error) {
+		raw.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
+		return err
+	}}
+	for i := range readers {
+		c, err := small.Dial("tcp", s.Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Write([]byte("peek 1\r\npeek 1\r\npeek 1\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		if i%2 == 0 { // gnet lets go of these
+			if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i := range 20 {
+		c := daemon.Client(t, s)
+		for k := range 5 {
+			putOne(t, c, 2+5*i+k, 50_000)
+		}
+		c.Close()
+	}
+}
